@@ -1,0 +1,72 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/go-logr/logr"
+	"github.com/spf13/pflag"
+)
+
+// Options is what a component brings: its flags and their check.
+type Options interface {
+	BindFlags(fs *pflag.FlagSet)
+	Validate() error
+}
+
+// Main is the whole of a command's main function: flags, log, signals, run. It returns the exit code:
+// 0 when run ended well, 1 when it failed, 2 when the command line is wrong.
+func Main(name string, options Options, run func(context.Context, logr.Logger) error) int {
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, os.Interrupt)
+	defer stop()
+	return runMain(ctx, name, os.Args[1:], os.Stderr, options, run)
+}
+
+func runMain(
+	ctx context.Context, name string, args []string, stderr io.Writer,
+	options Options, run func(context.Context, logr.Logger) error,
+) int {
+	logs := DefaultLogOptions()
+	fs := pflag.NewFlagSet(name, pflag.ContinueOnError)
+	fs.SetOutput(stderr)
+	fs.SortFlags = false
+	options.BindFlags(fs)
+	logs.BindFlags(fs)
+	showVersion := fs.Bool("version", false, "print the version and exit")
+
+	if err := fs.Parse(args); err != nil {
+		if errors.Is(err, pflag.ErrHelp) {
+			return 0
+		}
+		return usage(stderr, name, err)
+	}
+	if *showVersion {
+		_, _ = fmt.Fprintln(stderr, name, Version())
+		return 0
+	}
+	if fs.NArg() > 0 {
+		return usage(stderr, name, fmt.Errorf("unknown argument %q: only flags are accepted", fs.Arg(0)))
+	}
+	if err := errors.Join(options.Validate(), logs.Validate()); err != nil {
+		return usage(stderr, name, err)
+	}
+
+	log := logs.NewLogger(stderr)
+	log.Info("starting", "component", name, "version", Version())
+	if err := run(ctx, log); err != nil && !errors.Is(err, context.Canceled) {
+		log.Error(err, "stopped by an error", "component", name)
+		return 1
+	}
+	log.Info("stopped", "component", name)
+	return 0
+}
+
+func usage(stderr io.Writer, name string, err error) int {
+	_, _ = fmt.Fprintf(stderr, "%s: %v\nRun %s --help for all flags.\n", name, err, name)
+	return 2
+}

@@ -1,0 +1,65 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"time"
+
+	"github.com/go-logr/logr"
+	"golang.org/x/sync/errgroup"
+)
+
+// Server is one HTTP listener of a process.
+type Server struct {
+	Name         string        // in logs and errors, e.g. "ingress"
+	Addr         string        // host:port; ignored when Listener is set
+	Listener     net.Listener  // for callers that must know the port before they serve
+	Handler      http.Handler  // answers the requests
+	DrainTimeout time.Duration // how long busy requests may take after the context ends; 10 s when zero
+}
+
+const (
+	readHeaderTimeout   = 10 * time.Second
+	idleTimeout         = 2 * time.Minute
+	defaultDrainTimeout = 10 * time.Second
+)
+
+// Serve listens until ctx ends, then lets busy requests finish for at most DrainTimeout. It returns nil
+// after a clean drain, and an error when it could not listen or had to cut requests off.
+func Serve(ctx context.Context, s Server, log logr.Logger) error {
+	listener := s.Listener
+	if listener == nil {
+		var err error
+		if listener, err = new(net.ListenConfig).Listen(ctx, "tcp", s.Addr); err != nil {
+			return fmt.Errorf("%s: listen on %s: %w", s.Name, s.Addr, err)
+		}
+	}
+	server := &http.Server{Handler: s.Handler, ReadHeaderTimeout: readHeaderTimeout, IdleTimeout: idleTimeout}
+	log.Info("listening", "server", s.Name, "address", listener.Addr().String())
+
+	group, groupCtx := errgroup.WithContext(ctx)
+	group.Go(func() error {
+		if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
+			return fmt.Errorf("%s: serve: %w", s.Name, err)
+		}
+		return nil
+	})
+	group.Go(func() error {
+		<-groupCtx.Done()
+		timeout := s.DrainTimeout
+		if timeout == 0 {
+			timeout = defaultDrainTimeout
+		}
+		drainCtx, cancel := context.WithTimeout(context.WithoutCancel(ctx), timeout)
+		defer cancel()
+		if err := server.Shutdown(drainCtx); err != nil {
+			_ = server.Close()
+			return fmt.Errorf("%s: drain: %w", s.Name, err)
+		}
+		return nil
+	})
+	return group.Wait()
+}
