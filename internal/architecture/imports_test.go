@@ -1,0 +1,116 @@
+package architecture
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"io"
+	"os/exec"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+const module = "github.com/rouse-run/rouse/"
+
+// rooms lists, for each part of the tree, which parts of this module it may import. The longest prefix
+// that fits a package counts; a package may always import what lies below itself in its own room.
+var rooms = map[string][]string{
+	"api":                           {},
+	"internal/routing":              {"api"},
+	"internal/broker":               {"internal/routing"},
+	"internal/daemon":               {},
+	"internal/kube":                 {"api", "internal/routing"},
+	"internal/testing":              {"api", "internal"},
+	"internal/architecture":         {},
+	"controller/function/resources": {"api"},
+	"controller":                    {"api", "internal"},
+	"eventbridge/dispatch":          {},
+	"eventbridge":                   {"internal", "api"},
+	"scaler":                        {"internal", "api"},
+	"cmd":                           {"controller", "eventbridge", "scaler", "internal", "api"},
+	"charts":                        {"controller", "eventbridge", "scaler", "internal", "api"},
+	"e2e":                           {"api", "internal"},
+	"samples":                       {},
+}
+
+// outside lists imports from other modules that only some rooms may have.
+var outside = map[string][]string{
+	"github.com/nats-io/":       {"internal/broker", "internal/testing/natstest"},
+	"sigs.k8s.io/":              {"internal/kube", "internal/testing", "internal/daemon", "controller", "cmd", "e2e", "charts", "api"},
+	"k8s.io/client-go":          {"internal/kube", "internal/testing", "controller", "cmd", "e2e", "charts"},
+	"github.com/kedacore/keda/": {"scaler", "controller", "internal/testing", "e2e"},
+}
+
+type listedPackage struct {
+	ImportPath string
+	Imports    []string
+}
+
+func TestEveryPackageImportsOnlyWhatItsRoomMay(t *testing.T) {
+	t.Parallel()
+	packages := list(t)
+	require.Greater(t, len(packages), 5, "go list found too few packages to judge")
+	for _, pkg := range packages {
+		path := strings.TrimPrefix(pkg.ImportPath, module)
+		room, allowed := roomOf(path)
+		require.NotEmpty(t, room, "%s lies in no room: add it to the table and to docs/architecture.md", path)
+		for _, imported := range pkg.Imports {
+			if inner, ok := strings.CutPrefix(imported, module); ok {
+				fits := within(inner, room) || slices.ContainsFunc(allowed, func(a string) bool { return within(inner, a) })
+				require.True(t, fits, "%s must not import %s", path, inner)
+				continue
+			}
+			for prefix, who := range outside {
+				if strings.HasPrefix(imported, prefix) {
+					fits := slices.ContainsFunc(who, func(w string) bool { return within(path, w) })
+					require.True(t, fits, "%s must not import %s", path, imported)
+				}
+			}
+		}
+	}
+}
+
+func TestPureRoomsTakeNoClockClientOrContext(t *testing.T) {
+	t.Parallel()
+	impure := []string{"context", "time", "net/http", "log/slog", "github.com/go-logr/logr", "k8s.io/client-go/kubernetes"}
+	for _, pkg := range list(t) {
+		if !strings.HasSuffix(pkg.ImportPath, "/resources") {
+			continue
+		}
+		for _, imported := range pkg.Imports {
+			require.NotContains(t, impure, imported, "%s builds objects and nothing else", pkg.ImportPath)
+		}
+	}
+}
+
+func roomOf(path string) (room string, allowed []string) {
+	for candidate, imports := range rooms {
+		if within(path, candidate) && len(candidate) > len(room) {
+			room, allowed = candidate, imports
+		}
+	}
+	return room, allowed
+}
+
+func within(path, room string) bool { return path == room || strings.HasPrefix(path, room+"/") }
+
+func list(t *testing.T) []listedPackage {
+	t.Helper()
+	command := exec.CommandContext(t.Context(), "go", "list", "-json=ImportPath,Imports", "./...")
+	command.Dir = "../.."
+	out, err := command.Output()
+	require.NoError(t, err)
+	var packages []listedPackage
+	for decoder := json.NewDecoder(bytes.NewReader(out)); ; {
+		var pkg listedPackage
+		if err := decoder.Decode(&pkg); errors.Is(err, io.EOF) {
+			return packages
+		} else {
+			require.NoError(t, err)
+		}
+		packages = append(packages, pkg)
+	}
+}
