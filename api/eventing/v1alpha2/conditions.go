@@ -1,0 +1,27 @@
+package v1alpha2
+
+// ConditionType is an aspect of the state of a Subscription.
+type ConditionType string
+
+// A healthy Subscription has exactly these conditions, in this order.
+const (
+	// ConditionSpecValid says whether the spec makes sense.
+	ConditionSpecValid ConditionType = "Subscription spec valid"
+	// ConditionActive says whether the backend carries the Subscription.
+	ConditionActive ConditionType = "Subscription active"
+)
+
+// ConditionReason is why a condition has its status.
+type ConditionReason string
+
+// Reasons of the conditions.
+const (
+	// ReasonSpecValid goes with ConditionSpecValid=True.
+	ReasonSpecValid ConditionReason = "Subscription spec has no validation errors"
+	// ReasonSpecInvalid goes with ConditionSpecValid=False.
+	ReasonSpecInvalid ConditionReason = "Subscription spec has validation errors"
+	// ReasonActive goes with ConditionActive=True.
+	ReasonActive ConditionReason = "NATS Subscription active"
+	// ReasonNotActive goes with ConditionActive=False.
+	ReasonNotActive ConditionReason = "NATS Subscription not active"
+)

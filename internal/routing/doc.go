@@ -1,0 +1,12 @@
+// Package routing says what one Subscription means to the data plane: which
+// subjects it listens to, under which durable consumer, and which Service gets
+// the events.
+//
+// It is pure: it knows the API types and nothing of Kubernetes clients or NATS,
+// so that the controller, the eventbridge and the scaler come to the same
+// answer without asking each other.
+//
+// It guarantees that every subject of a Route is one that JetStream takes, that
+// consumer names do not depend on anything but namespace and name, and that a
+// Route never leads out of the Subscription's namespace.
+package routing

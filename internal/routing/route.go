@@ -1,0 +1,123 @@
+package routing
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"strconv"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	eventingv1alpha2 "github.com/rouse-run/rouse/api/eventing/v1alpha2"
+)
+
+// Route is what one Subscription means to the data plane.
+type Route struct {
+	// Subscription is where the Route comes from.
+	Subscription types.NamespacedName
+	// Consumer is the name of the durable consumer.
+	Consumer string
+	// Subjects are what the consumer filters on, in the order of the spec.
+	Subjects []string
+	// Types has one entry for each different type of the spec, in its order.
+	Types []TypeMapping
+	// Sink is the URL as written in the spec.
+	Sink string
+	// Service is the Service behind the sink.
+	Service types.NamespacedName
+	// Port is the Service's port: that of the sink, else that of its scheme.
+	Port int32
+	// MaxInFlight bounds the deliveries at a time. It is at least 1.
+	MaxInFlight int
+}
+
+// TypeMapping is what became of one event type of a Subscription.
+type TypeMapping struct {
+	// Original is the type as written in the spec.
+	Original string
+	// Clean is the type without what a subject cannot carry.
+	Clean string
+	// Subject is where events of the type are stored.
+	Subject string
+	// ConsumerName is how the status names the type. No consumer of that name
+	// exists, because one consumer carries all types of a Subscription.
+	ConsumerName string
+}
+
+// FromSubscription finds the Route of a Subscription. It refuses what would
+// lead to a place outside the Subscription's namespace or outside the cluster
+// with ErrInvalidSink, and types that make no subject with ErrInvalidSubject.
+func FromSubscription(sub *eventingv1alpha2.Subscription) (Route, error) {
+	service, port, err := parseSink(sub.Spec.Sink, sub.Namespace)
+	if err != nil {
+		return Route{}, err
+	}
+	mappings, err := mapTypes(sub)
+	if err != nil {
+		return Route{}, err
+	}
+	subjects := make([]string, len(mappings))
+	for i, mapping := range mappings {
+		subjects[i] = mapping.Subject
+	}
+	return Route{
+		Subscription: types.NamespacedName{Namespace: sub.Namespace, Name: sub.Name},
+		Consumer:     ConsumerName(sub.Namespace, sub.Name),
+		Subjects:     filters(subjects),
+		Types:        mappings,
+		Sink:         sub.Spec.Sink,
+		Service:      service,
+		Port:         port,
+		MaxInFlight:  maxInFlight(sub.Spec.Config),
+	}, nil
+}
+
+// ConsumerName is the name of the durable consumer of a Subscription.
+func ConsumerName(namespace, name string) string {
+	return shortHash(namespace + "/" + name)
+}
+
+func mapTypes(sub *eventingv1alpha2.Subscription) ([]TypeMapping, error) {
+	if len(sub.Spec.Types) == 0 {
+		return nil, fmt.Errorf("%w: the Subscription has no types", ErrInvalidSubject)
+	}
+	exact := sub.Spec.TypeMatching == eventingv1alpha2.TypeMatchingExact
+	mappings := make([]TypeMapping, 0, len(sub.Spec.Types))
+	seen := make(map[string]bool, len(sub.Spec.Types))
+	for _, eventType := range sub.Spec.Types {
+		if seen[eventType] {
+			continue
+		}
+		seen[eventType] = true
+
+		subject := Subject(sub.Spec.Source, eventType, exact)
+		if err := checkFilter(subject); err != nil {
+			return nil, fmt.Errorf("event type %q: %w", eventType, err)
+		}
+		clean := eventType
+		if !exact {
+			clean = CleanType(eventType)
+		}
+		mappings = append(mappings, TypeMapping{
+			Original:     eventType,
+			Clean:        clean,
+			Subject:      subject,
+			ConsumerName: shortHash(sub.Namespace + "/" + sub.Name + "/" + subject),
+		})
+	}
+	return mappings, nil
+}
+
+func maxInFlight(config map[string]string) int {
+	value, err := strconv.Atoi(config[eventingv1alpha2.ConfigMaxInFlight])
+	if err != nil {
+		return eventingv1alpha2.DefaultMaxInFlight
+	}
+	return max(value, 1)
+}
+
+// shortHash is short enough for a consumer name, and 128 bits long.
+func shortHash(s string) string {
+	sum := sha256.Sum256([]byte(s))
+	return hex.EncodeToString(sum[:16])
+}

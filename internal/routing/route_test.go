@@ -1,0 +1,186 @@
+package routing
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	eventingv1alpha2 "github.com/rouse-run/rouse/api/eventing/v1alpha2"
+)
+
+func subscription(change func(*eventingv1alpha2.SubscriptionSpec)) *eventingv1alpha2.Subscription {
+	sub := &eventingv1alpha2.Subscription{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "orders"},
+		Spec: eventingv1alpha2.SubscriptionSpec{
+			Sink:         "http://price.shop.svc.cluster.local",
+			TypeMatching: eventingv1alpha2.TypeMatchingStandard,
+			Source:       "com.example",
+			Types:        []string{"order.received.v1"},
+			Config:       map[string]string{"maxInFlightMessages": "10"},
+		},
+	}
+	change(&sub.Spec)
+	return sub
+}
+
+func TestFromSubscription(t *testing.T) {
+	t.Parallel()
+
+	route, err := FromSubscription(subscription(func(spec *eventingv1alpha2.SubscriptionSpec) {
+		spec.Sink = "https://price.shop.svc.cluster.local:8443/in?x=1"
+		spec.Types = []string{"order.received.v1", "order.chan ged.v1", "order.received.v1", "order.changed.v1"}
+		spec.Config = map[string]string{"maxInFlightMessages": "3"}
+	}))
+
+	require.NoError(t, err)
+	require.Equal(t, Route{
+		Subscription: types.NamespacedName{Namespace: "shop", Name: "orders"},
+		Consumer:     "644f7b8cf5aca6aec34d5cd7d59560ba",
+		Subjects:     []string{"kyma.comexample.order.received.v1", "kyma.comexample.order.changed.v1"},
+		Types: []TypeMapping{
+			{
+				Original: "order.received.v1", Clean: "order.received.v1",
+				Subject: "kyma.comexample.order.received.v1", ConsumerName: "9764c16f341282f7392df217d8691e37",
+			},
+			{
+				Original: "order.chan ged.v1", Clean: "order.changed.v1",
+				Subject: "kyma.comexample.order.changed.v1", ConsumerName: "829cfec49866d2afab1c00d39feed31e",
+			},
+			{
+				Original: "order.changed.v1", Clean: "order.changed.v1",
+				Subject: "kyma.comexample.order.changed.v1", ConsumerName: "829cfec49866d2afab1c00d39feed31e",
+			},
+		},
+		Sink:        "https://price.shop.svc.cluster.local:8443/in?x=1",
+		Service:     types.NamespacedName{Namespace: "shop", Name: "price"},
+		Port:        8443,
+		MaxInFlight: 3,
+	}, route)
+}
+
+func TestFromSubscriptionWithExactMatching(t *testing.T) {
+	t.Parallel()
+
+	route, err := FromSubscription(subscription(func(spec *eventingv1alpha2.SubscriptionSpec) {
+		spec.TypeMatching = eventingv1alpha2.TypeMatchingExact
+		spec.Source = ""
+		spec.Types = []string{"shop.order/1.v1", "shop.order.*", "shop.order.v1"}
+	}))
+
+	require.NoError(t, err)
+	require.Equal(t, []string{"kyma.shop.order/1.v1", "kyma.shop.order.*"}, route.Subjects)
+	require.Equal(t, "shop.order/1.v1", route.Types[0].Clean)
+	require.Len(t, route.Types, 3)
+}
+
+func TestFromSubscriptionFindsTheService(t *testing.T) {
+	t.Parallel()
+	tests := map[string]struct {
+		sink     string
+		wantPort int32
+	}{
+		"http has port 80":              {"http://price.shop.svc.cluster.local", 80},
+		"https has port 443":            {"https://price.shop.svc.cluster.local/", 443},
+		"a port that is written counts": {"http://price.shop.svc.cluster.local:8080/a/b", 8080},
+		"an empty port is none":         {"http://price.shop.svc.cluster.local:", 80},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			route, err := FromSubscription(subscription(func(spec *eventingv1alpha2.SubscriptionSpec) { spec.Sink = tc.sink }))
+			require.NoError(t, err)
+			require.Equal(t, types.NamespacedName{Namespace: "shop", Name: "price"}, route.Service)
+			require.Equal(t, tc.wantPort, route.Port)
+			require.Equal(t, tc.sink, route.Sink)
+		})
+	}
+}
+
+func TestFromSubscriptionRefusesSinks(t *testing.T) {
+	t.Parallel()
+	tests := map[string]string{
+		"nothing":                              "",
+		"no scheme":                            "price.shop.svc.cluster.local",
+		"another scheme":                       "ftp://price.shop.svc.cluster.local",
+		"not a URL":                            "http://price.shop.svc.cluster.local/%zz",
+		"another namespace":                    "http://price.bank.svc.cluster.local",
+		"a host outside the cluster":           "http://example.com",
+		"an address":                           "http://169.254.169.254/latest",
+		"an address with brackets":             "http://[::1]:80",
+		"a name that only ends like a Service": "http://price.shop.evilsvc.cluster.local",
+		"a host below a Service":               "http://pod.price.shop.svc.cluster.local",
+		"a host hidden behind credentials":     "http://price.shop.svc.cluster.local@example.com",
+		"no Service":                           "http://.shop.svc.cluster.local",
+		"a Service name that is no label":      "http://pri_ce.shop.svc.cluster.local",
+		"a trailing dot":                       "http://price.shop.svc.cluster.local.",
+		"port zero":                            "http://price.shop.svc.cluster.local:0",
+		"a port that is too large":             "http://price.shop.svc.cluster.local:65536",
+	}
+	for name, sink := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			_, err := FromSubscription(subscription(func(spec *eventingv1alpha2.SubscriptionSpec) { spec.Sink = sink }))
+			require.ErrorIs(t, err, ErrInvalidSink)
+		})
+	}
+}
+
+func TestFromSubscriptionRefusesSubjects(t *testing.T) {
+	t.Parallel()
+	exact := eventingv1alpha2.TypeMatchingExact
+	tests := map[string]struct {
+		matching eventingv1alpha2.TypeMatching
+		source   string
+		types    []string
+	}{
+		"no types":                           {source: "shop"},
+		"an empty source":                    {types: []string{"order.v1"}},
+		"a source that is empty when clean":  {source: "./*", types: []string{"order.v1"}},
+		"a type with an empty segment":       {source: "shop", types: []string{"a.b", "order..v1"}},
+		"a segment that is empty when clean": {source: "shop", types: []string{"order.*.v1"}},
+		"white space in an exact type":       {matching: exact, types: []string{"order. .v1"}},
+		"a tail wildcard in the middle":      {matching: exact, types: []string{"order.>.v1"}},
+		"a tail wildcard inside a token":     {matching: exact, types: []string{"order.a>b"}},
+		"an empty exact type":                {matching: exact, types: []string{""}},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			_, err := FromSubscription(subscription(func(spec *eventingv1alpha2.SubscriptionSpec) {
+				spec.TypeMatching, spec.Source, spec.Types = tc.matching, tc.source, tc.types
+			}))
+			require.ErrorIs(t, err, ErrInvalidSubject)
+		})
+	}
+}
+
+func TestFromSubscriptionBoundsTheDeliveries(t *testing.T) {
+	t.Parallel()
+	tests := map[string]struct {
+		config map[string]string
+		want   int
+	}{
+		"as given":                   {map[string]string{"maxInFlightMessages": "25"}, 25},
+		"default without config":     {nil, 10},
+		"default without the key":    {map[string]string{"other": "1"}, 10},
+		"default for what is no int": {map[string]string{"maxInFlightMessages": "many"}, 10},
+		"at least one for zero":      {map[string]string{"maxInFlightMessages": "0"}, 1},
+		"at least one for negative":  {map[string]string{"maxInFlightMessages": "-3"}, 1},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			route, err := FromSubscription(subscription(func(spec *eventingv1alpha2.SubscriptionSpec) { spec.Config = tc.config }))
+			require.NoError(t, err)
+			require.Equal(t, tc.want, route.MaxInFlight)
+		})
+	}
+}
+
+func TestConsumerName(t *testing.T) {
+	t.Parallel()
+	require.Equal(t, "644f7b8cf5aca6aec34d5cd7d59560ba", ConsumerName("shop", "orders"))
+	require.NotEqual(t, ConsumerName("a", "b"), ConsumerName("b", "a"))
+}

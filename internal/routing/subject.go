@@ -1,0 +1,112 @@
+package routing
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+)
+
+// SubjectPrefix is the first token of every subject that carries events.
+const SubjectPrefix = "kyma"
+
+// ErrInvalidSubject means that a source and an event type do not make a
+// subject that NATS takes, for example because a segment is empty.
+var ErrInvalidSubject = errors.New("invalid subject")
+
+// unclean are the characters that are removed from types. A source also loses
+// its dots, so that it stays one token.
+const unclean = "\t\n\f\r >*/\\"
+
+// CleanSource removes what a single subject token cannot carry.
+func CleanSource(source string) string {
+	return remove(source, unclean+".")
+}
+
+// CleanType removes what subject tokens cannot carry and keeps the dots between
+// them. Segments are never merged: see HasEmptySegment.
+func CleanType(eventType string) string {
+	return remove(eventType, unclean)
+}
+
+// Subject is where events of a type from a source are stored. With exact the
+// type is taken as it is, wildcards included, and the source is ignored.
+func Subject(source, eventType string, exact bool) string {
+	if exact {
+		return SubjectPrefix + "." + eventType
+	}
+	return SubjectPrefix + "." + CleanSource(source) + "." + CleanType(eventType)
+}
+
+// HasEmptySegment tells whether one of the dot-separated segments is empty.
+// NATS refuses such a subject, so an event or a Subscription that leads to one
+// has to be refused as well.
+func HasEmptySegment(subject string) bool {
+	for segment := range strings.SplitSeq(subject, ".") {
+		if segment == "" {
+			return true
+		}
+	}
+	return false
+}
+
+func remove(s, characters string) string {
+	return strings.Map(func(r rune) rune {
+		if strings.ContainsRune(characters, r) {
+			return -1
+		}
+		return r
+	}, s)
+}
+
+// checkFilter tells whether JetStream takes the subject as a filter.
+func checkFilter(subject string) error {
+	switch {
+	case HasEmptySegment(subject):
+		return fmt.Errorf("%w %q: it has an empty segment", ErrInvalidSubject, subject)
+	case strings.ContainsAny(subject, "\t\n\f\r \x00"):
+		return fmt.Errorf("%w %q: it has white space", ErrInvalidSubject, subject)
+	case strings.Contains(strings.TrimSuffix(subject, ">"), ">"):
+		return fmt.Errorf("%w %q: the wildcard > must come last", ErrInvalidSubject, subject)
+	default:
+		return nil
+	}
+}
+
+// filters de-duplicates subjects and keeps their order. A subject that a
+// wildcard among the others covers is left out too, because JetStream refuses
+// filters that overlap.
+func filters(subjects []string) []string {
+	kept := make([]string, 0, len(subjects))
+	for i, subject := range subjects {
+		covered := false
+		for j, other := range subjects {
+			if i == j || !covers(other, subject) {
+				continue
+			}
+			covered = covered || j < i || !covers(subject, other)
+		}
+		if !covered {
+			kept = append(kept, subject)
+		}
+	}
+	return kept
+}
+
+// covers tells whether every subject that b matches is matched by a.
+func covers(a, b string) bool {
+	if a == b {
+		return true
+	}
+	as, bs := strings.Split(a, "."), strings.Split(b, ".")
+	for i, token := range as {
+		switch {
+		case token == ">":
+			return len(bs) > i
+		case i >= len(bs) || bs[i] == ">":
+			return false
+		case token != "*" && token != bs[i]:
+			return false
+		}
+	}
+	return len(as) == len(bs)
+}
