@@ -1,0 +1,16 @@
+package dispatch_test
+
+import (
+	"testing"
+
+	"go.uber.org/goleak"
+
+	"github.com/rouse-run/rouse/eventbridge/dispatch/dispatchtest"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+func TestADispatcherKeepsItsPromisesInMemory(t *testing.T) {
+	t.Parallel()
+	dispatchtest.Run(t, func(*testing.T) dispatchtest.Backend { return dispatchtest.NewMemory(dispatchtest.AckWait) })
+}

@@ -1,0 +1,210 @@
+package dispatchtest
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/cloudevents/sdk-go/v2/event"
+
+	"github.com/rouse-run/rouse/eventbridge/dispatch"
+)
+
+// Memory is a durable consumer without a broker. It redelivers what is not settled within AckWait.
+type Memory struct {
+	mu      sync.Mutex
+	ackWait time.Duration
+	stored  []*stored
+	letters []Letter
+	changed chan struct{} // closed and replaced whenever a message may have become available
+}
+
+type stored struct {
+	event    *event.Event // nil when the message is no event
+	attempts int
+	held     bool      // delivered and not settled, or waiting for its retry
+	due      time.Time // when a held message is delivered again
+	done     bool
+}
+
+// NewMemory makes an empty one.
+func NewMemory(ackWait time.Duration) *Memory {
+	return &Memory{ackWait: ackWait, changed: make(chan struct{})}
+}
+
+// Publish implements Backend.
+func (m *Memory) Publish(t *testing.T, events ...event.Event) {
+	t.Helper()
+	for _, ev := range events {
+		m.add(&stored{event: &ev})
+	}
+}
+
+// PublishGarbage implements Backend.
+func (m *Memory) PublishGarbage(t *testing.T) {
+	t.Helper()
+	m.add(&stored{})
+}
+
+func (m *Memory) add(s *stored) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.stored = append(m.stored, s)
+	m.wake()
+}
+
+func (m *Memory) wake() {
+	close(m.changed)
+	m.changed = make(chan struct{})
+}
+
+// Source implements Backend.
+func (m *Memory) Source(t *testing.T) dispatch.Source {
+	t.Helper()
+	return (*memorySource)(m)
+}
+
+// DeadLetters implements Backend.
+func (m *Memory) DeadLetters() dispatch.DeadLetters { return (*memoryLetters)(m) }
+
+// Letters implements Backend.
+func (m *Memory) Letters(t *testing.T) []Letter {
+	t.Helper()
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return slices.Clone(m.letters)
+}
+
+// Backlog implements Backend.
+func (m *Memory) Backlog(t *testing.T) (pending, ackPending int) {
+	t.Helper()
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, s := range m.stored {
+		switch {
+		case s.done:
+		case s.held:
+			ackPending++
+		default:
+			pending++
+		}
+	}
+	return pending, ackPending
+}
+
+type memorySource Memory
+
+const fetchBound = 200 * time.Millisecond
+
+// Fetch implements dispatch.Source.
+func (s *memorySource) Fetch(ctx context.Context, limit int) ([]dispatch.Message, error) {
+	bound := time.NewTimer(fetchBound)
+	defer bound.Stop()
+	for {
+		messages, next, changed := (*Memory)(s).take(limit)
+		if len(messages) > 0 {
+			return messages, nil
+		}
+		due := time.NewTimer(next)
+		select {
+		case <-ctx.Done():
+			due.Stop()
+			return nil, ctx.Err()
+		case <-bound.C:
+			due.Stop()
+			return nil, nil
+		case <-changed:
+		case <-due.C:
+		}
+		due.Stop()
+	}
+}
+
+// take hands out what is available and says when something next becomes due.
+func (m *Memory) take(limit int) (messages []dispatch.Message, next time.Duration, changed chan struct{}) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	now := time.Now()
+	next = time.Hour
+	for _, s := range m.stored {
+		if s.done {
+			continue
+		}
+		if s.held && s.due.After(now) {
+			next = min(next, s.due.Sub(now))
+			continue
+		}
+		if len(messages) == limit {
+			break
+		}
+		s.attempts++
+		s.held, s.due = true, now.Add(m.ackWait)
+		messages = append(messages, &memoryMessage{memory: m, stored: s, attempt: s.attempts})
+	}
+	return messages, next, m.changed
+}
+
+type memoryMessage struct {
+	memory  *Memory
+	stored  *stored
+	attempt int
+}
+
+var errSettled = errors.New("message is settled")
+
+func (m *memoryMessage) Event() (event.Event, error) {
+	if m.stored.event == nil {
+		return event.Event{}, errors.New("no event")
+	}
+	return m.stored.event.Clone(), nil
+}
+
+func (m *memoryMessage) Attempt() int { return m.attempt }
+
+func (m *memoryMessage) Ack(context.Context) error {
+	return m.change(func() { m.stored.done = true })
+}
+
+func (m *memoryMessage) Reject(context.Context, string) error {
+	return m.change(func() { m.stored.done = true })
+}
+
+func (m *memoryMessage) Retry(_ context.Context, delay time.Duration) error {
+	return m.change(func() { m.stored.due = time.Now().Add(delay) })
+}
+
+func (m *memoryMessage) Extend(context.Context) error {
+	return m.change(func() { m.stored.due = time.Now().Add(m.memory.ackWait) })
+}
+
+func (m *memoryMessage) change(apply func()) error {
+	m.memory.mu.Lock()
+	defer m.memory.mu.Unlock()
+	if m.stored.done || m.stored.attempts != m.attempt {
+		return errSettled
+	}
+	apply()
+	m.memory.wake()
+	return nil
+}
+
+type memoryLetters Memory
+
+func (l *memoryLetters) Add(_ context.Context, msg dispatch.Message, letter dispatch.DeadLetter) error {
+	ev, _ := msg.Event() // a dead letter need not be an event
+	m := (*Memory)(l)
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.letters = append(m.letters, Letter{ID: idOf(ev), DeadLetter: letter})
+	return nil
+}
+
+func idOf(ev event.Event) string {
+	if ev.Context == nil {
+		return ""
+	}
+	return ev.ID()
+}

@@ -1,0 +1,21 @@
+// Package dispatch delivers the messages of one Subscription to its sink.
+//
+// A Dispatcher waits for the sink's gate, fetches at most as many messages as it has free workers, sends
+// each event, and settles its message by what the sink answered: Ack, Retry or Reject. It knows neither
+// Kubernetes nor the message broker: both stand behind the interfaces of message.go.
+//
+//	gate open? --> free workers? --> Fetch --> worker: Send --> judge --> Ack | Retry | dead letter, Reject
+//	     ^                             |          |
+//	     |     gate closes: cancelled--+          +-- every AckWait/2: Extend
+//	     +----------------------------------------------------------------------- next round
+//
+// Guarantees:
+//   - Nothing is fetched while the gate is closed, and a fetch that waits is called off when it closes, so
+//     a backlog stays pending and costs no delivery attempt.
+//   - At most MaxInFlight messages are held at a time; a retry that waits for its time holds no worker.
+//   - A message is rejected only after its dead letter is stored. When that fails it is retried.
+//   - A slow sink costs no second delivery: the message is extended for as long as the call runs.
+//   - When the context ends no more messages are fetched, busy workers get DrainTimeout to finish, and what
+//     is then still unanswered is given back for a prompt redelivery. Run returns when all is settled.
+//   - A panic while one message is handled is a failed attempt of that message and of nothing else.
+package dispatch

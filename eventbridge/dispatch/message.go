@@ -1,0 +1,76 @@
+package dispatch
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/cloudevents/sdk-go/v2/event"
+)
+
+// Message is one delivery attempt of one stored event. Exactly one of Ack, Retry and Reject settles it.
+// Extend may run at the same time as any of them.
+type Message interface {
+	// Event decodes the event as its publisher wrote it.
+	Event() (event.Event, error)
+	// Attempt counts from 1.
+	Attempt() int
+	// Ack says that the event is delivered.
+	Ack(ctx context.Context) error
+	// Retry asks for another attempt after the delay.
+	Retry(ctx context.Context, delay time.Duration) error
+	// Reject ends the event's life for this Subscription.
+	Reject(ctx context.Context, reason string) error
+	// Extend starts the message's AckWait anew.
+	Extend(ctx context.Context) error
+}
+
+// Source hands out the Subscription's messages.
+type Source interface {
+	// Fetch returns as soon as it has messages, at most limit of them, and nothing when none came within
+	// its own bound. Messages that it returns together with an error are valid.
+	Fetch(ctx context.Context, limit int) ([]Message, error)
+}
+
+// Gate says whether the sink can take deliveries.
+type Gate interface {
+	// Wait blocks until it can. The channel it returns is closed as soon as the sink no longer can. The
+	// only error is that of ctx.
+	Wait(ctx context.Context) (closed <-chan struct{}, err error)
+}
+
+// Sink sends an event to its receiver.
+type Sink interface {
+	// Send returns an error when there was no answer: ErrSinkGone when the event cannot have reached the
+	// sink, ErrUnsendable when it never will.
+	Send(ctx context.Context, ev event.Event) (Answer, error)
+}
+
+// DeadLetters keeps events that are not delivered any more.
+type DeadLetters interface {
+	// Add returns after the letter is stored. Adding the same message again stores no second letter.
+	Add(ctx context.Context, msg Message, letter DeadLetter) error
+}
+
+// Answer is what a sink said.
+type Answer struct {
+	Status     int           // HTTP status
+	RetryAfter time.Duration // what the sink asked for, 0 when it did not
+	Excerpt    string        // start of the body of an answer that is no success
+	Started    time.Time     // when the request's headers were written; zero when they never were
+}
+
+// DeadLetter says why an event is not delivered any more.
+type DeadLetter struct {
+	Reason   string // one of a few constant sentences
+	Attempts int    // how often delivery was tried
+	Status   int    // the last answer's status, 0 when there was none
+	Excerpt  string // start of the last answer's body
+}
+
+var (
+	// ErrSinkGone is returned by Sink.Send when no endpoint of the sink could be reached.
+	ErrSinkGone = errors.New("sink has no reachable endpoint")
+	// ErrUnsendable is returned by Sink.Send when the event does not fit into a request.
+	ErrUnsendable = errors.New("event cannot be written as a request")
+)

@@ -1,0 +1,60 @@
+package dispatch
+
+import (
+	"errors"
+	"time"
+
+	"github.com/spf13/pflag"
+)
+
+// Options are the limits of delivery. They are the same for every Subscription of a process.
+type Options struct {
+	MaxAttempts  int           // the attempt after which an event becomes a dead letter
+	Backoff      Backoff       // wait between attempts that failed
+	ShortDelay   time.Duration // wait after an attempt that did not reach the sink
+	AckWait      time.Duration // after this long without Extend the broker redelivers
+	DrainTimeout time.Duration // how long busy deliveries may finish after the context ended
+}
+
+// DefaultOptions tries an event 16 times within about half an hour.
+func DefaultOptions() Options {
+	return Options{
+		MaxAttempts:  16,
+		Backoff:      Backoff{Base: 500 * time.Millisecond, Max: 5 * time.Minute, Jitter: 0.2},
+		ShortDelay:   250 * time.Millisecond,
+		AckWait:      30 * time.Second,
+		DrainTimeout: 30 * time.Second,
+	}
+}
+
+// BindFlags adds the --delivery-* flags.
+func (o *Options) BindFlags(fs *pflag.FlagSet) {
+	fs.IntVar(&o.MaxAttempts, "delivery-max-attempts", o.MaxAttempts,
+		"attempts after which an event that its sink keeps failing becomes a dead letter")
+	fs.DurationVar(&o.Backoff.Base, "delivery-backoff", o.Backoff.Base,
+		"wait after the first failed attempt; it doubles with each further one")
+	fs.DurationVar(&o.Backoff.Max, "delivery-backoff-max", o.Backoff.Max,
+		"longest wait between attempts, also when the sink asks for more by Retry-After")
+	fs.DurationVar(&o.AckWait, "delivery-ack-wait", o.AckWait,
+		"AckWait of the consumers; running deliveries are extended twice as often")
+	fs.DurationVar(&o.DrainTimeout, "delivery-drain-timeout", o.DrainTimeout,
+		"how long running deliveries may finish when the process stops")
+}
+
+// Validate names every limit that cannot work.
+func (o *Options) Validate() error {
+	var errs []error
+	if o.MaxAttempts < 1 {
+		errs = append(errs, errors.New("--delivery-max-attempts must be at least 1"))
+	}
+	if o.Backoff.Base <= 0 || o.Backoff.Max < o.Backoff.Base {
+		errs = append(errs, errors.New("--delivery-backoff must be positive and at most --delivery-backoff-max"))
+	}
+	if o.AckWait < time.Second {
+		errs = append(errs, errors.New("--delivery-ack-wait must be at least 1s"))
+	}
+	if o.DrainTimeout < 0 {
+		errs = append(errs, errors.New("--delivery-drain-timeout must not be negative"))
+	}
+	return errors.Join(errs...)
+}

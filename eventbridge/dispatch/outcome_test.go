@@ -1,0 +1,71 @@
+package dispatch
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestAnswersAreJudged(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		statuses []int
+		err      error
+		want     verdict
+	}{
+		"success":                          {statuses: []int{200, 201, 202, 204, 299}, want: delivered},
+		"a failing sink":                   {statuses: []int{500, 501, 502, 503, 504, 507, 599}, want: failed},
+		"an answer of the moment":          {statuses: []int{408, 425, 429}, want: failed},
+		"a redirect":                       {statuses: []int{301, 302, 303, 307, 308}, want: failed},
+		"a protocol switch":                {statuses: []int{101}, want: failed},
+		"an event that the sink refuses":   {statuses: []int{400, 401, 403, 404, 409, 410, 413, 415, 422, 499}, want: refused},
+		"no answer at all":                 {statuses: []int{0}, err: errors.New("connection reset"), want: failed},
+		"a timeout":                        {statuses: []int{0}, err: context.DeadlineExceeded, want: failed},
+		"a sink that is gone":              {statuses: []int{0}, err: fmt.Errorf("dial: %w", ErrSinkGone), want: gone},
+		"an event that fits in no request": {statuses: []int{0}, err: fmt.Errorf("write: %w", ErrUnsendable), want: unsendable},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			for _, status := range tc.statuses {
+				require.Equal(t, tc.want, judge(Answer{Status: status}, tc.err), "status %d", status)
+			}
+		})
+	}
+}
+
+func TestVerdictsAreTurnedIntoSettlements(t *testing.T) {
+	t.Parallel()
+	p := policy{
+		maxAttempts: 3,
+		backoff:     Backoff{Base: time.Second, Max: time.Minute},
+		shortDelay:  time.Millisecond,
+	}
+	for name, tc := range map[string]struct {
+		verdict verdict
+		attempt int
+		asked   time.Duration
+		want    decision
+	}{
+		"delivered":                                    {verdict: delivered, attempt: 1, want: decision{outcome: Ack}},
+		"delivered at the last attempt":                {verdict: delivered, attempt: 3, want: decision{outcome: Ack}},
+		"failed":                                       {verdict: failed, attempt: 2, want: decision{outcome: Retry, delay: 2 * time.Second}},
+		"failed, and the sink asks for time":           {verdict: failed, attempt: 1, asked: 9 * time.Second, want: decision{outcome: Retry, delay: 9 * time.Second}},
+		"failed at the last attempt":                   {verdict: failed, attempt: 3, want: decision{outcome: Reject, reason: reasonExhausted}},
+		"failed beyond the last attempt":               {verdict: failed, attempt: 9, want: decision{outcome: Reject, reason: reasonExhausted}},
+		"a sink that is gone":                          {verdict: gone, attempt: 1, want: decision{outcome: Retry, delay: time.Millisecond}},
+		"a sink that is gone ends no event":            {verdict: gone, attempt: 9, want: decision{outcome: Retry, delay: time.Millisecond}},
+		"an interruption ends no event":                {verdict: interrupted, attempt: 9, want: decision{outcome: Retry, delay: time.Millisecond}},
+		"refused":                                      {verdict: refused, attempt: 1, want: decision{outcome: Reject, reason: reasonRefused}},
+		"no event":                                     {verdict: undecodable, attempt: 1, want: decision{outcome: Reject, reason: reasonUndecodable}},
+		"an event that cannot be written as a request": {verdict: unsendable, attempt: 1, want: decision{outcome: Reject, reason: reasonUnsendable}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			require.Equal(t, tc.want, p.decide(tc.verdict, tc.attempt, tc.asked, 0.5))
+		})
+	}
+}
