@@ -69,7 +69,7 @@ build: ## Build the binaries into bin/
 
 .PHONY: generate
 generate: ## Generate deepcopy functions and CRDs
-	@$(CONTROLLER_GEN) object crd:maxDescLen=0 paths=./api/... output:crd:dir=charts/rouse/files/crds
+	@$(CONTROLLER_GEN) object crd paths=./api/... output:crd:dir=charts/rouse/files/crds
 
 .PHONY: fmt
 fmt: ## Format the Go code

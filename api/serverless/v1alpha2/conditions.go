@@ -1,0 +1,75 @@
+package v1alpha2
+
+// Condition types of a Function.
+const (
+	// ConditionConfigurationReady says whether the spec can be run.
+	ConditionConfigurationReady = "ConfigurationReady"
+	// ConditionBuildReady says whether the image with the source and its
+	// dependencies is built. A Function that needs no image does not have it.
+	ConditionBuildReady = "BuildReady"
+	// ConditionRunning says whether the workload is up, which it also is when it
+	// sleeps at zero.
+	ConditionRunning = "Running"
+	// ConditionScaling says whether the number of pods follows the events. A
+	// Function without scaleConfig does not have it.
+	ConditionScaling = "Scaling"
+)
+
+// Reasons of ConditionConfigurationReady.
+const (
+	// ReasonSpecValidated goes with True.
+	ReasonSpecValidated = "FunctionSpecValidated"
+	// ReasonInvalidSpec goes with False: the user has to correct the spec.
+	ReasonInvalidSpec = "InvalidFunctionSpec"
+	// ReasonSourceUpdated goes with True: there is a new commit.
+	ReasonSourceUpdated = "SourceUpdated"
+	// ReasonSourceUpdateFailed goes with False: the repository cannot be read.
+	ReasonSourceUpdateFailed = "SourceUpdateFailed"
+	// ReasonGitNotSupported goes with False: this release runs no Git sources.
+	ReasonGitNotSupported = "GitSourceNotSupported"
+	// ReasonDependenciesNotSupported goes with False: this release installs none.
+	ReasonDependenciesNotSupported = "DependenciesNotSupported"
+	// ReasonSourceTooLarge goes with False: the source does not fit into the pod.
+	ReasonSourceTooLarge = "SourceTooLarge"
+)
+
+// Reasons of ConditionRunning.
+const (
+	// ReasonDeploymentCreated goes with Unknown.
+	ReasonDeploymentCreated = "DeploymentCreated"
+	// ReasonDeploymentUpdated goes with Unknown.
+	ReasonDeploymentUpdated = "DeploymentUpdated"
+	// ReasonDeploymentWaiting goes with Unknown: pods are being replaced.
+	ReasonDeploymentWaiting = "DeploymentWaiting"
+	// ReasonMinReplicasNotAvailable goes with Unknown: too few pods are ready.
+	ReasonMinReplicasNotAvailable = "MinReplicasNotAvailable"
+	// ReasonDeploymentReady goes with True.
+	ReasonDeploymentReady = "DeploymentReady"
+	// ReasonDeploymentFailed goes with False.
+	ReasonDeploymentFailed = "DeploymentFailed"
+	// ReasonServiceCreated goes with Unknown.
+	ReasonServiceCreated = "ServiceCreated"
+	// ReasonServiceUpdated goes with Unknown.
+	ReasonServiceUpdated = "ServiceUpdated"
+	// ReasonServiceFailed goes with False.
+	ReasonServiceFailed = "ServiceFailed"
+	// ReasonHandlerFailed goes with False: the code does not load.
+	ReasonHandlerFailed = "HandlerFailed"
+)
+
+// Reasons of ConditionScaling.
+const (
+	// ReasonScaledObjectReady goes with True: KEDA scales the Function.
+	ReasonScaledObjectReady = "ScaledObjectReady"
+	// ReasonScaledObjectWaiting goes with Unknown: KEDA has not answered yet.
+	ReasonScaledObjectWaiting = "ScaledObjectWaiting"
+	// ReasonScaledObjectFailed goes with False: KEDA cannot scale the Function.
+	ReasonScaledObjectFailed = "ScaledObjectFailed"
+	// ReasonKedaNotInstalled goes with False: an HPA scales the Function by its
+	// CPU use and never to zero.
+	ReasonKedaNotInstalled = "KedaNotInstalled"
+)
+
+// ReasonOwnedByOther goes with False of ConditionRunning and ConditionScaling:
+// an object that the Function needs exists and belongs to somebody else.
+const ReasonOwnedByOther = "OwnedByOther"
