@@ -1,0 +1,134 @@
+{{/* Names and labels. Every helper that draws one component takes (dict "root" $ "component" "name"). */}}
+
+{{- define "rouse.fullname" -}}
+{{- if contains .Chart.Name .Release.Name -}}
+{{- .Release.Name | trunc 40 | trimSuffix "-" -}}
+{{- else -}}
+{{- printf "%s-%s" .Release.Name .Chart.Name | trunc 40 | trimSuffix "-" -}}
+{{- end -}}
+{{- end -}}
+
+{{- define "rouse.name" -}}
+{{ include "rouse.fullname" .root }}-{{ .component }}
+{{- end -}}
+
+{{- define "rouse.selectorLabels" -}}
+app.kubernetes.io/name: {{ .root.Chart.Name }}
+app.kubernetes.io/instance: {{ .root.Release.Name }}
+app.kubernetes.io/component: {{ .component }}
+{{- end -}}
+
+{{- define "rouse.labels" -}}
+{{ include "rouse.selectorLabels" . }}
+app.kubernetes.io/part-of: rouse
+app.kubernetes.io/version: {{ .root.Chart.AppVersion | quote }}
+app.kubernetes.io/managed-by: {{ .root.Release.Service }}
+helm.sh/chart: {{ printf "%s-%s" .root.Chart.Name .root.Chart.Version | replace "+" "_" }}
+{{- end -}}
+
+{{- define "rouse.metadata" -}}
+name: {{ include "rouse.name" . }}
+namespace: {{ .root.Release.Namespace }}
+labels:
+  {{- include "rouse.labels" . | nindent 2 }}
+{{- end -}}
+
+{{- define "rouse.clusterMetadata" -}}
+name: {{ include "rouse.name" . }}
+labels:
+  {{- include "rouse.labels" . | nindent 2 }}
+{{- end -}}
+
+{{/* Images. */}}
+
+{{- define "rouse.tag" -}}
+{{ .Values.image.tag | default .Chart.AppVersion }}
+{{- end -}}
+
+{{- define "rouse.image" -}}
+{{ .Values.image.repository }}:{{ include "rouse.tag" . }}
+{{- end -}}
+
+{{/* One --runtime-image flag for each runtime. */}}
+{{- define "rouse.runtimeArgs" -}}
+{{- range $runtime, $image := .Values.runtimes }}
+- --runtime-image={{ $runtime }}={{ $image | default (printf "%s/rouse-runtime-%s:%s" (dir $.Values.image.repository) $runtime (include "rouse.tag" $)) }}
+{{- end }}
+{{- end -}}
+
+{{/* What every pod of ours has: the restricted Pod Security level, and scheduling that prefers to spread. */}}
+
+{{- define "rouse.podSecurityContext" -}}
+runAsNonRoot: true
+runAsUser: 65532
+runAsGroup: 65532
+fsGroup: 65532
+fsGroupChangePolicy: OnRootMismatch
+seccompProfile:
+  type: RuntimeDefault
+{{- end -}}
+
+{{- define "rouse.containerSecurityContext" -}}
+allowPrivilegeEscalation: false
+readOnlyRootFilesystem: true
+runAsNonRoot: true
+capabilities:
+  drop: [ALL]
+{{- end -}}
+
+{{- define "rouse.podTemplateMetadata" -}}
+labels:
+  {{- include "rouse.selectorLabels" . | nindent 2 }}
+  app.kubernetes.io/part-of: rouse
+annotations:
+  kubectl.kubernetes.io/default-container: {{ .component }}
+  {{- with .root.Values.podAnnotations }}
+  {{- toYaml . | nindent 2 }}
+  {{- end }}
+{{- end -}}
+
+{{- define "rouse.scheduling" -}}
+topologySpreadConstraints:
+  - maxSkew: 1
+    topologyKey: kubernetes.io/hostname
+    whenUnsatisfiable: ScheduleAnyway
+    matchLabelKeys: [pod-template-hash]
+    labelSelector:
+      matchLabels:
+        {{- include "rouse.selectorLabels" . | nindent 8 }}
+{{- with .root.Values.image.pullSecrets }}
+imagePullSecrets:
+  {{- range . }}
+  - name: {{ . }}
+  {{- end }}
+{{- end }}
+{{- with .root.Values.priorityClassName }}
+priorityClassName: {{ . }}
+{{- end }}
+{{- with .root.Values.nodeSelector }}
+nodeSelector:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- with .root.Values.tolerations }}
+tolerations:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- end -}}
+
+{{/* The garbage collector of Go starts to work hard at nine tenths of the memory limit, instead of being killed at all of it. */}}
+{{- define "rouse.memoryEnv" -}}
+{{- with (.limits | default dict).memory }}
+env:
+  - name: GOMEMLIMIT
+    value: {{ div (mul 9 (include "rouse.bytes" .)) 10 | quote }}
+{{- end }}
+{{- end -}}
+
+{{/* A quantity like 700Mi in bytes. */}}
+{{- define "rouse.bytes" -}}
+{{- $quantity := toString . -}}
+{{- $number := regexFind "^[0-9]+" $quantity -}}
+{{- $unit := trimPrefix $number $quantity -}}
+{{- $units := dict "" 1 "Ki" 1024 "Mi" 1048576 "Gi" 1073741824 "Ti" 1099511627776 -}}
+{{- mul (int64 $number) (get $units $unit) -}}
+{{- end -}}

@@ -1,0 +1,35 @@
+{{/* The eventbridge and the scaler read the same: what is subscribed, and whether its sink has an address. */}}
+{{- define "rouse.dataPlaneRBAC" -}}
+apiVersion: v1
+kind: ServiceAccount
+metadata:
+  {{- include "rouse.metadata" . | nindent 2 }}
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRole
+metadata:
+  {{- include "rouse.clusterMetadata" . | nindent 2 }}
+rules:
+  - apiGroups: [eventing.kyma-project.io]
+    resources: [subscriptions]
+    verbs: [get, list, watch]
+  - apiGroups: [""]
+    resources: [services]
+    verbs: [get, list, watch]
+  - apiGroups: [discovery.k8s.io]
+    resources: [endpointslices]
+    verbs: [get, list, watch]
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRoleBinding
+metadata:
+  {{- include "rouse.clusterMetadata" . | nindent 2 }}
+roleRef:
+  apiGroup: rbac.authorization.k8s.io
+  kind: ClusterRole
+  name: {{ include "rouse.name" . }}
+subjects:
+  - kind: ServiceAccount
+    name: {{ include "rouse.name" . }}
+    namespace: {{ .root.Release.Namespace }}
+{{- end -}}

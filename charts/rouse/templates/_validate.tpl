@@ -1,0 +1,33 @@
+{{/* What the schema cannot say: values that contradict each other. */}}
+{{- define "rouse.validate" -}}
+{{- $nats := .Values.nats -}}
+{{- if and $nats.enabled $nats.external.url -}}
+{{- fail "nats.external.url is set while nats.enabled is true: set nats.enabled=false to use an external NATS" -}}
+{{- end -}}
+{{- if not (or $nats.enabled $nats.external.url) -}}
+{{- fail "nats.enabled is false: set nats.external.url to the NATS to use, e.g. nats://nats.example.com:4222" -}}
+{{- end -}}
+{{- with $nats.external.tls -}}
+{{- if ne (empty .certKey) (empty .keyKey) -}}
+{{- fail "nats.external.tls: certKey and keyKey belong together, set both or none" -}}
+{{- end -}}
+{{- end -}}
+{{- if $nats.enabled -}}
+{{- if gt (int .Values.stream.replicas) 1 -}}
+{{- fail "stream.replicas is larger than 1, but the chart's own NATS has one replica: set nats.enabled=false and nats.external.url" -}}
+{{- end -}}
+{{- $store := include "rouse.bytes" $nats.maxFileStore | int64 -}}
+{{- $needed := add (include "rouse.bytes" .Values.stream.maxBytes) (include "rouse.bytes" .Values.deadLetters.maxBytes) -}}
+{{- if lt $store $needed -}}
+{{- fail (printf "nats.maxFileStore (%s) is smaller than stream.maxBytes (%s) and deadLetters.maxBytes (%s) together" $nats.maxFileStore .Values.stream.maxBytes .Values.deadLetters.maxBytes) -}}
+{{- end -}}
+{{- if le (include "rouse.bytes" $nats.persistence.size | int64) $store -}}
+{{- fail (printf "nats.persistence.size (%s) must be larger than nats.maxFileStore (%s)" $nats.persistence.size $nats.maxFileStore) -}}
+{{- end -}}
+{{/* Bytes that are not text travel as base64, which adds a third; the event's attributes travel beside them. */}}
+{{- $largest := add (div (mul 4 (include "rouse.bytes" .Values.eventbridge.maxRequestSize)) 3) 16384 -}}
+{{- if lt (include "rouse.bytes" $nats.maxPayload | int64) $largest -}}
+{{- fail (printf "nats.maxPayload (%s) does not fit an event of eventbridge.maxRequestSize (%s): it needs four thirds of that and 16Ki" $nats.maxPayload .Values.eventbridge.maxRequestSize) -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
