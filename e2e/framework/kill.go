@@ -1,0 +1,83 @@
+package framework
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// KillPod ends the first container of a pod with SIGKILL, as a crash would: no drain, no goodbye. On the local
+// cluster the container's process is killed where it is; elsewhere the pod is deleted without a grace period.
+func (c *Cluster) KillPod(ctx context.Context, pod *corev1.Pod) error {
+	if len(pod.Status.ContainerStatuses) > 0 {
+		_, id, _ := strings.Cut(pod.Status.ContainerStatuses[0].ContainerID, "://")
+		if pid := processOf(id); pid > 1 {
+			if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
+				return fmt.Errorf("kill process %d of pod %s: %w", pid, pod.Name, err)
+			}
+			return nil
+		}
+	}
+	if err := c.Delete(ctx, pod, &client.DeleteOptions{GracePeriodSeconds: ptr.To(int64(0))}); err != nil {
+		return fmt.Errorf("delete pod %s: %w", pod.Name, err)
+	}
+	return nil
+}
+
+// processOf finds the main process of a container by its cgroup; 0 when the container runs elsewhere.
+func processOf(containerID string) int {
+	if containerID == "" {
+		return 0
+	}
+	groups, err := filepath.Glob("/proc/[0-9]*/cgroup")
+	if err != nil {
+		return 0
+	}
+	for _, path := range groups {
+		text, err := os.ReadFile(path)
+		if err != nil || !strings.Contains(string(text), containerID) {
+			continue
+		}
+		if pid, err := strconv.Atoi(filepath.Base(filepath.Dir(path))); err == nil {
+			return pid
+		}
+	}
+	return 0
+}
+
+// PodsOf lists the running pods of one of Rouse's components: controller, eventbridge, scaler or nats.
+func (c *Cluster) PodsOf(ctx context.Context, component string) ([]corev1.Pod, error) {
+	pods := &corev1.PodList{}
+	err := c.List(ctx, pods, client.InNamespace(System), client.MatchingLabels{"app.kubernetes.io/component": component})
+	if err != nil {
+		return nil, fmt.Errorf("list pods of %s: %w", component, err)
+	}
+	running := pods.Items[:0]
+	for _, pod := range pods.Items {
+		if pod.DeletionTimestamp.IsZero() && ready(&pod) {
+			running = append(running, pod)
+		}
+	}
+	if len(running) == 0 {
+		return nil, fmt.Errorf("no running pod of %s in %s", component, System)
+	}
+	return running, nil
+}
+
+func ready(pod *corev1.Pod) bool {
+	for _, condition := range pod.Status.Conditions {
+		if condition.Type == corev1.PodReady {
+			return condition.Status == corev1.ConditionStatus(metav1.ConditionTrue)
+		}
+	}
+	return false
+}

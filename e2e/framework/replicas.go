@@ -1,0 +1,97 @@
+package framework
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// Move is one change of a Deployment's wanted replicas.
+type Move struct {
+	At       time.Time
+	Replicas int32
+}
+
+// Replicas records how the wanted replicas of one Deployment move.
+type Replicas struct {
+	mu    sync.Mutex
+	moves []Move
+}
+
+// RecordReplicas watches the Deployment until ctx ends. The first move is the state at the start.
+func (c *Cluster) RecordReplicas(ctx context.Context, namespace, name string) (*Replicas, error) {
+	record := &Replicas{}
+	watcher, err := c.Watch(ctx, &appsv1.DeploymentList{}, client.InNamespace(namespace),
+		client.MatchingFieldsSelector{Selector: fields.OneTermEqualSelector("metadata.name", name)})
+	if err != nil {
+		return nil, fmt.Errorf("watch Deployment %s/%s: %w", namespace, name, err)
+	}
+	go func() {
+		defer watcher.Stop()
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case event, open := <-watcher.ResultChan():
+				if !open {
+					return
+				}
+				if deployment, ok := event.Object.(*appsv1.Deployment); ok {
+					record.add(ptr.Deref(deployment.Spec.Replicas, 1))
+				}
+			}
+		}
+	}()
+	return record, nil
+}
+
+func (r *Replicas) add(replicas int32) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if n := len(r.moves); n == 0 || r.moves[n-1].Replicas != replicas {
+		r.moves = append(r.moves, Move{At: time.Now(), Replicas: replicas})
+	}
+}
+
+// Moves is what was recorded so far.
+func (r *Replicas) Moves() []Move {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return append([]Move(nil), r.moves...)
+}
+
+// Turns counts how often the direction changed: 0 -> N -> 0 has one turn, flapping has more.
+func Turns(moves []Move) int {
+	turns, rising := 0, true
+	for i := 1; i < len(moves); i++ {
+		if up := moves[i].Replicas > moves[i-1].Replicas; i > 1 && up != rising {
+			turns++
+			rising = up
+		} else if i == 1 {
+			rising = up
+		}
+	}
+	return turns
+}
+
+// AwaitReplicas waits until a Deployment wants and has exactly n replicas.
+func (c *Cluster) AwaitReplicas(ctx context.Context, namespace, name string, n int32, timeout time.Duration) error {
+	what := fmt.Sprintf("Deployment %s/%s to have %d replicas", namespace, name, n)
+	return Await(ctx, timeout, what, func(ctx context.Context) (bool, error) {
+		deployment := &appsv1.Deployment{}
+		if err := c.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, deployment); err != nil {
+			return false, err
+		}
+		wanted, has := ptr.Deref(deployment.Spec.Replicas, 1), deployment.Status.Replicas
+		if wanted != n || has != n {
+			return false, fmt.Errorf("wants %d, has %d", wanted, has)
+		}
+		return n == 0 || deployment.Status.ReadyReplicas == n, nil
+	})
+}
