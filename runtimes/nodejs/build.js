@@ -1,0 +1,34 @@
+// Puts the server into a directory as an image carries it: `node build.js DIRECTORY`.
+//
+// All of lib/ and the packages become one file, wrapped in a function so that
+// server.js can run it with a code cache (see warm.js). Names are kept: stack
+// traces stay readable.
+'use strict';
+
+const fs = require('node:fs');
+const path = require('node:path');
+const esbuild = require('esbuild');
+
+async function build(outDir) {
+  fs.mkdirSync(path.join(outDir, 'node_modules'), { recursive: true });
+  fs.mkdirSync(path.join(outDir, 'function'), { recursive: true });
+  await esbuild.build({
+    entryPoints: [path.join(__dirname, 'lib/main.js')],
+    outfile: path.join(outDir, 'bundle.js'),
+    bundle: true,
+    platform: 'node',
+    target: 'node20',
+    format: 'cjs',
+    legalComments: 'inline',
+    banner: { js: '(function (require, module, exports) {' },
+    footer: { js: '})' },
+    logLevel: 'warning',
+  });
+  for (const file of ['server.js', 'package.json', 'sdk/index.js', 'sdk/package.json']) {
+    fs.cpSync(path.join(__dirname, file), path.join(outDir, file));
+  }
+  fs.rmSync(path.join(outDir, 'node_modules/sdk'), { force: true });
+  fs.symlinkSync('../sdk', path.join(outDir, 'node_modules/sdk'));
+}
+
+build(path.resolve(process.argv[2]));

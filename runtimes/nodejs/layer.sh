@@ -1,0 +1,23 @@
+#!/bin/sh
+# Fills OUTDIR with the root file tree of this runtime's image layer.
+#
+#   layer.sh OUTDIR [NODE ...]
+#
+# Each NODE is a Node.js binary that will run the server; a code cache is made
+# for its version, and it must be able to run here. Without one, the node on
+# PATH is taken. Files may be owned by anyone, they only need to be readable.
+set -eu
+
+[ $# -ge 1 ] || { echo "usage: $0 OUTDIR [NODE ...]" >&2; exit 2; }
+here=$(cd "$(dirname "$0")" && pwd)
+mkdir -p "$1"
+app=$(cd "$1" && pwd)/usr/src/app
+shift
+[ $# -gt 0 ] || set -- node
+
+[ -x "$here/node_modules/.bin/esbuild" ] || (cd "$here" && npm ci --no-audit --no-fund)
+node "$here/build.js" "$app"
+for node in "$@"; do
+    "$node" "$here/warm.js" "$app" >/dev/null
+done
+chmod -R a+rX "$app"

@@ -1,0 +1,35 @@
+// Tells why the handler did not load: on stderr for logs, and in the termination message, which Kubernetes puts into the pod's status.
+'use strict';
+
+const fs = require('node:fs');
+
+const STACK_LINES = 6;
+const MAX_LENGTH = 2000;
+
+// describe gives the message and the first lines of the stack that belong to the user's code.
+function describe(error, directory) {
+  if (!(error instanceof Error)) {
+    return `handler did not load: ${String(error)}`.slice(0, MAX_LENGTH);
+  }
+  const trace = (error.stack || `${error.name}: ${error.message}`)
+    .split('\n')
+    .filter((line) => !/^\s+at .*(node:internal|[/\\]runtimes[/\\]|\(?\/usr\/src\/app\/(bundle|server)\.js)/.test(line));
+  const frames = trace.findIndex((line) => /^\s+at /.test(line));
+  const kept = frames < 0 ? trace : trace.slice(0, frames + STACK_LINES);
+  const text = `handler did not load: ${kept.join('\n').trim()}`;
+  return (directory ? text.replaceAll(`file://${directory}/`, '').replaceAll(`${directory}/`, '') : text).slice(0, MAX_LENGTH);
+}
+
+// report never throws: without a termination log there still is stderr.
+function report(text, terminationLog) {
+  console.error(text);
+  try {
+    const file = fs.openSync(terminationLog, fs.constants.O_WRONLY | fs.constants.O_TRUNC);
+    fs.writeSync(file, text);
+    fs.closeSync(file);
+  } catch (error) {
+    console.error(`termination log not written: ${error.message}`);
+  }
+}
+
+module.exports = { describe, report };

@@ -1,0 +1,30 @@
+// Loads the user's module, CommonJS or ES module, and picks its `main`.
+'use strict';
+
+const { pathToFileURL } = require('node:url');
+
+const NEEDS_IMPORT = new Set(['ERR_REQUIRE_ESM', 'ERR_REQUIRE_ASYNC_MODULE']);
+
+// require() is tried first: it is the quicker way, and takes most ES modules too.
+async function loadModule(file) {
+  try {
+    return require(file);
+  } catch (error) {
+    if (!NEEDS_IMPORT.has(error?.code)) {
+      throw error;
+    }
+  }
+  return import(pathToFileURL(file));
+}
+
+// load returns the handler function, or throws what kept it from loading.
+async function load(file) {
+  const loaded = await loadModule(file);
+  const main = loaded?.main ?? loaded?.default?.main;
+  if (typeof main !== 'function') {
+    throw new TypeError('the handler does not export a function named "main"');
+  }
+  return main;
+}
+
+module.exports = { load };

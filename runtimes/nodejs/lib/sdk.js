@@ -1,0 +1,18 @@
+// The functions that a handler reaches through the `sdk` module.
+'use strict';
+
+const { toCloudEvent } = require('./cloudevent.js');
+
+function createSdk(config, publisher) {
+  return {
+    getCloudEvent: (req) => toCloudEvent(req),
+    emitCloudEvent: (type, source, data, attributes) => publisher.emit(type, source, data, attributes),
+    getFunctionName: () => config.functionName,
+    getNamespace: () => config.namespace,
+    getRuntime: () => config.runtime,
+    getTimeout: () => config.timeoutSeconds,
+    getBodySizeLimit: () => config.bodyLimitMb,
+  };
+}
+
+module.exports = { createSdk };

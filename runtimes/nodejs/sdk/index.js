@@ -1,0 +1,16 @@
+// The module that a handler gets from `require('sdk')` or `import ... from 'sdk'`.
+//
+// The server is already loaded when a handler asks, so this is the server's own
+// instance. Each name is exported on a line of its own, because that is how
+// Node.js finds the named imports of a CommonJS module.
+'use strict';
+
+const { sdk } = require('../server.js');
+
+exports.getCloudEvent = sdk.getCloudEvent;
+exports.emitCloudEvent = sdk.emitCloudEvent;
+exports.getFunctionName = sdk.getFunctionName;
+exports.getNamespace = sdk.getNamespace;
+exports.getRuntime = sdk.getRuntime;
+exports.getTimeout = sdk.getTimeout;
+exports.getBodySizeLimit = sdk.getBodySizeLimit;
