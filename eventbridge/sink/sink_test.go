@@ -1,0 +1,317 @@
+package sink
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/cloudevents/sdk-go/v2/event"
+	"github.com/go-logr/logr"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"github.com/rouse-run/rouse/eventbridge/dispatch"
+	"github.com/rouse-run/rouse/internal/routing"
+	"github.com/rouse-run/rouse/internal/testing/sinktest"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+const (
+	sinkURL  = "http://price.shop.svc.cluster.local:8080/orders?region=eu"
+	patience = 10 * time.Second
+)
+
+// run starts a sink for the endpoints and stops it with the test.
+func run(t *testing.T, endpoints Endpoints, options Options) *Sink {
+	t.Helper()
+	s, err := New(Target{URL: sinkURL, MaxInFlight: 10}, Deps{Endpoints: endpoints, Log: logr.Discard()}, options)
+	require.NoError(t, err)
+	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
+	var running sync.WaitGroup
+	running.Go(func() { _ = s.Run(ctx) })
+	t.Cleanup(func() {
+		cancel()
+		running.Wait()
+	})
+	return s
+}
+
+func open(t *testing.T, s *Sink) <-chan struct{} {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	closed, err := s.Gate().Wait(ctx)
+	require.NoError(t, err)
+	return closed
+}
+
+func order(id string) event.Event {
+	ev := event.New()
+	ev.SetID(id)
+	ev.SetSource("shop")
+	ev.SetType("order.received.v1")
+	ev.SetSubject("order")
+	ev.SetTime(time.Date(2026, 1, 2, 3, 4, 5, 6, time.UTC))
+	ev.SetExtension("originaltype", "order.received.v1")
+	ev.SetExtension("traceparent", "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01")
+	_ = ev.SetData(event.ApplicationJSON, []byte(`{"order": "<1>"}`))
+	return ev
+}
+
+func TestAnEventIsSentInBinaryModeToThePodInTheSinksName(t *testing.T) {
+	t.Parallel()
+	server := sinktest.Start(t, nil)
+	s := run(t, sinktest.NewEndpoints(sinktest.Ready(server.Address())), DefaultOptions())
+	open(t, s)
+	before := time.Now()
+	answer, err := s.Send(t.Context(), order("1"))
+	require.NoError(t, err)
+	require.Equal(t, http.StatusNoContent, answer.Status)
+	require.WithinRange(t, answer.Started, before, time.Now())
+
+	request := server.Requests()[0]
+	require.Equal(t, http.MethodPost, request.Method)
+	require.Equal(t, "price.shop.svc.cluster.local:8080", request.Host)
+	require.Equal(t, "/orders?region=eu", request.URI)
+	require.Equal(t, `{"order": "<1>"}`, string(request.Body))
+	for name, want := range map[string]string{
+		"Ce-Specversion": "1.0", "Ce-Id": "1", "Ce-Source": "shop", "Ce-Type": "order.received.v1", "Ce-Subject": "order",
+		"Ce-Time": "2026-01-02T03:04:05.000000006Z", "Ce-Originaltype": "order.received.v1", "Content-Type": "application/json",
+		"Traceparent": "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01", "Ce-Traceparent": "", "Content-Length": "16",
+	} {
+		require.Equal(t, want, request.Header.Get(name), name)
+	}
+}
+
+func TestAnEventWithoutDataHasNoBody(t *testing.T) {
+	t.Parallel()
+	server := sinktest.Start(t, nil)
+	s := run(t, sinktest.NewEndpoints(sinktest.Ready(server.Address())), DefaultOptions())
+	open(t, s)
+	ev := event.New()
+	ev.SetID("1")
+	ev.SetSource("shop")
+	ev.SetType("order")
+	ev.SetSubject("two\nlines")
+	_, err := s.Send(t.Context(), ev)
+	require.NoError(t, err)
+	require.Empty(t, server.Requests()[0].Body)
+	require.Equal(t, "two%0Alines", server.Requests()[0].Header.Get("Ce-Subject"))
+}
+
+func TestAnswersAreReported(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		handler http.HandlerFunc
+		want    dispatch.Answer
+	}{
+		"a failure with an excerpt": {
+			handler: func(w http.ResponseWriter, _ *http.Request) {
+				http.Error(w, "out of stock", http.StatusInternalServerError)
+			},
+			want: dispatch.Answer{Status: 500, Excerpt: "out of stock\n"},
+		},
+		"a redirect is not followed": {
+			handler: func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "/elsewhere", http.StatusSeeOther) },
+			want:    dispatch.Answer{Status: 303},
+		},
+		"a request for time": {
+			handler: func(w http.ResponseWriter, _ *http.Request) {
+				w.Header().Set("Retry-After", "3")
+				w.WriteHeader(http.StatusTooManyRequests)
+			},
+			want: dispatch.Answer{Status: 429, RetryAfter: 3 * time.Second},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			server := sinktest.Start(t, tc.handler)
+			s := run(t, sinktest.NewEndpoints(sinktest.Ready(server.Address())), DefaultOptions())
+			open(t, s)
+			answer, err := s.Send(t.Context(), order("1"))
+			require.NoError(t, err)
+			answer.Started = time.Time{}
+			require.Equal(t, tc.want, answer)
+			require.Len(t, server.Requests(), 1)
+		})
+	}
+}
+
+func TestASinkThatHangsRunsIntoTheTimeout(t *testing.T) {
+	t.Parallel()
+	server := sinktest.Start(t, func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() })
+	options := DefaultOptions()
+	options.Timeout = 50 * time.Millisecond
+	s := run(t, sinktest.NewEndpoints(sinktest.Ready(server.Address())), options)
+	closed := open(t, s)
+	_, err := s.Send(t.Context(), order("1"))
+	require.ErrorIs(t, err, context.DeadlineExceeded)
+	require.NotErrorIs(t, err, dispatch.ErrSinkGone)
+	select {
+	case <-closed:
+		require.Fail(t, "a slow answer closed the gate")
+	default:
+	}
+}
+
+func TestAConnectionThatBreaksIsNoSinkThatIsGone(t *testing.T) {
+	t.Parallel()
+	server := sinktest.Start(t, func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) })
+	s := run(t, sinktest.NewEndpoints(sinktest.Ready(server.Address())), DefaultOptions())
+	open(t, s)
+	_, err := s.Send(t.Context(), order("1"))
+	require.Error(t, err)
+	require.NotErrorIs(t, err, dispatch.ErrSinkGone)
+	require.Len(t, server.Requests(), 1)
+}
+
+func TestConnectionsAreKeptForAsManyAsAreInFlight(t *testing.T) {
+	t.Parallel()
+	var barrier sync.WaitGroup
+	barrier.Add(5)
+	server := sinktest.Start(t, func(w http.ResponseWriter, r *http.Request) {
+		if r.Header.Get("Ce-Id") == "first" {
+			barrier.Done()
+			barrier.Wait()
+		}
+		_, _ = io.WriteString(w, strings.Repeat("a body that must be drained", 100))
+	})
+	s := run(t, sinktest.NewEndpoints(sinktest.Ready(server.Address())), DefaultOptions())
+	open(t, s)
+	for _, round := range []string{"first", "second"} {
+		var calls sync.WaitGroup
+		for range 5 {
+			calls.Go(func() {
+				_, err := s.Send(t.Context(), order(round))
+				require.NoError(t, err)
+			})
+		}
+		calls.Wait()
+	}
+	remotes := map[string]bool{}
+	for _, request := range server.Requests() {
+		remotes[request.Remote] = true
+	}
+	require.Len(t, remotes, 5)
+}
+
+func TestEventsGoRoundTheReadyPods(t *testing.T) {
+	t.Parallel()
+	first, second, leaving := sinktest.Start(t, nil), sinktest.Start(t, nil), sinktest.Start(t, nil)
+	endpoints := sinktest.NewEndpoints(sinktest.Ready(first.Address()), sinktest.Ready(second.Address()),
+		routing.Endpoint{Address: leaving.Address(), Ready: true, Terminating: true})
+	s := run(t, endpoints, DefaultOptions())
+	open(t, s)
+	for range 10 {
+		_, err := s.Send(t.Context(), order("1"))
+		require.NoError(t, err)
+	}
+	require.Len(t, first.Requests(), 5)
+	require.Len(t, second.Requests(), 5)
+	require.Empty(t, leaving.Requests())
+}
+
+func TestAPodThatRefusesIsReplacedWithinTheSend(t *testing.T) {
+	t.Parallel()
+	up, down := sinktest.Start(t, nil), sinktest.Reserve(t, nil)
+	s := run(t, sinktest.NewEndpoints(sinktest.Ready(up.Address()), sinktest.Ready(down.Address())), DefaultOptions())
+	closed := open(t, s)
+	for range 4 {
+		answer, err := s.Send(t.Context(), order("1"))
+		require.NoError(t, err)
+		require.Equal(t, http.StatusNoContent, answer.Status)
+	}
+	require.Len(t, up.Requests(), 4)
+	require.NotPanics(t, func() {
+		select {
+		case <-closed:
+			panic("the gate closed though one pod answers")
+		default:
+		}
+	})
+}
+
+func TestTheGateClosesWhenTheLastPodRefusesAndOpensWhenItAccepts(t *testing.T) {
+	t.Parallel()
+	server := sinktest.Start(t, nil)
+	s := run(t, sinktest.NewEndpoints(sinktest.Ready(server.Address())), DefaultOptions())
+	closed := open(t, s)
+	_, err := s.Send(t.Context(), order("1"))
+	require.NoError(t, err)
+
+	server.Stop()
+	require.Eventually(t, func() bool { // a connection that was kept may break first
+		_, err = s.Send(t.Context(), order("2"))
+		return errors.Is(err, dispatch.ErrSinkGone)
+	}, patience, time.Millisecond)
+	<-closed
+	require.False(t, s.Gate().IsOpen())
+
+	server.Restart(t)
+	open(t, s)
+	_, err = s.Send(t.Context(), order("3"))
+	require.NoError(t, err)
+}
+
+func TestAStartingFunctionOpensTheGateBeforeItsReadinessProbe(t *testing.T) {
+	t.Parallel()
+	server := sinktest.Reserve(t, nil)
+	endpoints := sinktest.NewEndpoints()
+	s := run(t, endpoints, DefaultOptions())
+	endpoints.Set(sinktest.Starting(server.Address()))
+	require.Never(t, s.Gate().IsOpen, 100*time.Millisecond, 5*time.Millisecond)
+	server.Restart(t)
+	listening := time.Now()
+	closed := open(t, s)
+	require.Less(t, time.Since(listening), 500*time.Millisecond)
+	_, err := s.Send(t.Context(), order("1"))
+	require.NoError(t, err)
+
+	endpoints.Set(routing.Endpoint{Address: server.Address(), Function: true, Terminating: true})
+	<-closed
+	_, err = s.Send(t.Context(), order("2"))
+	require.ErrorIs(t, err, dispatch.ErrSinkGone)
+}
+
+func TestAnotherServiceWaitsForItsReadinessProbe(t *testing.T) {
+	t.Parallel()
+	server := sinktest.Start(t, nil)
+	endpoints := sinktest.NewEndpoints(routing.Endpoint{Address: server.Address()})
+	s := run(t, endpoints, DefaultOptions())
+	require.Never(t, s.Gate().IsOpen, 100*time.Millisecond, 5*time.Millisecond)
+	endpoints.Set(sinktest.Ready(server.Address()))
+	open(t, s)
+}
+
+func TestTheGateWaitsNoLongerThanItsContext(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	g := newGate()
+	_, err := g.Wait(ctx)
+	require.ErrorIs(t, err, context.Canceled)
+	g.set(true)
+	_, err = g.Wait(ctx)
+	require.ErrorIs(t, err, context.Canceled, "a caller that is stopping is not let through")
+}
+
+func TestOpennessIsMeasured(t *testing.T) {
+	t.Parallel()
+	openness := prometheus.NewGauge(prometheus.GaugeOpts{Name: "open"})
+	p := newPool(openness, logr.Discard())
+	for _, tc := range []struct {
+		endpoints []routing.Endpoint
+		want      float64
+	}{{nil, 0}, {[]routing.Endpoint{sinktest.Ready("a:1"), sinktest.Ready("b:1")}, 1}, {nil, 0}} {
+		p.apply(tc.endpoints)
+		require.InDelta(t, tc.want, testutil.ToFloat64(openness), 0)
+	}
+}
