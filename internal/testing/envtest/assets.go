@@ -1,0 +1,88 @@
+package envtest
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+)
+
+// ErrNoAssets means that there is no kube-apiserver or no etcd to start.
+var ErrNoAssets = errors.New(`run "make test" or set KUBEBUILDER_ASSETS`)
+
+type assets struct {
+	apiServer, etcd string
+	remove          func() error
+}
+
+// findAssets looks for the binaries where the environment says. It does not
+// look elsewhere, so that a test never runs on a version by accident.
+func findAssets() (assets, error) {
+	dir := os.Getenv("KUBEBUILDER_ASSETS")
+	if dir == "" {
+		return assets{}, ErrNoAssets
+	}
+	found := assets{apiServer: filepath.Join(dir, "kube-apiserver"), etcd: filepath.Join(dir, "etcd")}
+	for _, path := range []string{found.apiServer, found.etcd} {
+		if _, err := exec.LookPath(path); err != nil {
+			return assets{}, fmt.Errorf("%w: %w", ErrNoAssets, err)
+		}
+	}
+	return found, nil
+}
+
+// guard wraps the binaries so that the kernel ends them together with the test
+// process: a test that panics or times out does not get to stop anything.
+// Without setpriv, which is Linux only, the binaries stay bare.
+func guard(bare assets) (assets, error) {
+	bare.remove = func() error { return nil }
+	setpriv, err := exec.LookPath("setpriv")
+	if err != nil {
+		return bare, nil //nolint:nilerr // a missing guard is no failure
+	}
+	dir, err := os.MkdirTemp("", "envtest-")
+	if err != nil {
+		return assets{}, fmt.Errorf("guard the control plane: %w", err)
+	}
+	guarded := assets{remove: func() error { return os.RemoveAll(dir) }}
+	wrap := func(binary string) (string, error) {
+		script := filepath.Join(dir, filepath.Base(binary))
+		content := fmt.Sprintf("#!/bin/sh\nexec %q --pdeathsig KILL -- %q \"$@\"\n", setpriv, binary)
+		return script, os.WriteFile(script, []byte(content), 0o700)
+	}
+	var apiServerErr, etcdErr error
+	guarded.apiServer, apiServerErr = wrap(bare.apiServer)
+	guarded.etcd, etcdErr = wrap(bare.etcd)
+	if err := errors.Join(apiServerErr, etcdErr); err != nil {
+		return assets{}, fmt.Errorf("guard the control plane: %w", err)
+	}
+	return guarded, nil
+}
+
+// crdPaths are where the CRDs are: those of the chart, and that of KEDA's
+// ScaledObject in the KEDA module.
+func crdPaths(keda bool) ([]string, error) {
+	rouse, err := moduleDir("github.com/rouse-run/rouse")
+	if err != nil {
+		return nil, err
+	}
+	paths := []string{filepath.Join(rouse, "charts", "rouse", "files", "crds")}
+	if keda {
+		module, err := moduleDir("github.com/kedacore/keda/v2")
+		if err != nil {
+			return nil, err
+		}
+		paths = append(paths, filepath.Join(module, "config", "crd", "bases", "keda.sh_scaledobjects.yaml"))
+	}
+	return paths, nil
+}
+
+func moduleDir(module string) (string, error) {
+	out, err := exec.Command("go", "list", "-m", "-f", "{{.Dir}}", module).Output()
+	if err != nil {
+		return "", fmt.Errorf("find module %q: %w", module, err)
+	}
+	return strings.TrimSpace(string(out)), nil
+}

@@ -1,0 +1,47 @@
+package envtest
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+func TestClusterHasTheCRDs(t *testing.T) {
+	cluster := New(WithKEDA())
+	env := cluster.Environment(t)
+	t.Cleanup(func() { require.NoError(t, cluster.stop()) })
+	require.Same(t, env, cluster.Environment(t), "it must start once")
+
+	for _, name := range []string{
+		"functions.serverless.kyma-project.io",
+		"subscriptions.eventing.kyma-project.io",
+		"scaledobjects.keda.sh",
+	} {
+		crd := &apiextensionsv1.CustomResourceDefinition{}
+		require.NoError(t, env.Client.Get(t.Context(), client.ObjectKey{Name: name}, crd))
+	}
+	require.NotEqual(t, env.Namespace(t), env.Namespace(t))
+}
+
+func TestMissingAssetsAreAnError(t *testing.T) {
+	empty := t.TempDir()
+	onlyEtcd := t.TempDir()
+	require.NoError(t, os.WriteFile(filepath.Join(onlyEtcd, "etcd"), nil, 0o700))
+
+	for name, dir := range map[string]string{
+		"no directory":       "",
+		"an empty directory": empty,
+		"no kube-apiserver":  onlyEtcd,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Setenv("KUBEBUILDER_ASSETS", dir)
+			_, err := New().start()
+			require.ErrorIs(t, err, ErrNoAssets)
+			require.ErrorContains(t, err, `run "make test" or set KUBEBUILDER_ASSETS`)
+		})
+	}
+}

@@ -1,0 +1,24 @@
+package envtest
+
+import (
+	"k8s.io/apimachinery/pkg/runtime"
+)
+
+// Option changes what a Cluster has.
+type Option func(*options)
+
+type options struct {
+	keda        bool
+	addToScheme []func(*runtime.Scheme) error
+}
+
+// WithKEDA also installs the CRD of KEDA's ScaledObject.
+func WithKEDA() Option {
+	return func(o *options) { o.keda = true }
+}
+
+// WithScheme teaches the client more types. It knows those of Kubernetes, of
+// apiextensions.k8s.io and of this project.
+func WithScheme(add func(*runtime.Scheme) error) Option {
+	return func(o *options) { o.addToScheme = append(o.addToScheme, add) }
+}
