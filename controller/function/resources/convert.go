@@ -1,0 +1,20 @@
+package resources
+
+import (
+	"encoding/json"
+	"fmt"
+)
+
+// convert carries what a user wrote over into the type that is applied, which
+// has the same form in JSON but can tell "not set" from "zero".
+func convert[T any](from any) (*T, error) {
+	content, err := json.Marshal(from)
+	if err != nil {
+		return nil, fmt.Errorf("encode %T: %w", from, err)
+	}
+	to := new(T)
+	if err := json.Unmarshal(content, to); err != nil {
+		return nil, fmt.Errorf("decode %T: %w", to, err)
+	}
+	return to, nil
+}

@@ -1,0 +1,111 @@
+package resources
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	appsv1ac "k8s.io/client-go/applyconfigurations/apps/v1"
+	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
+	metav1ac "k8s.io/client-go/applyconfigurations/meta/v1"
+
+	"github.com/rouse-run/rouse/api/serverless/v1alpha2"
+)
+
+// ContainerName is the name of the container that runs the handler.
+const ContainerName = "function"
+
+// Deployment runs the Function. Without replicas their number is left to
+// whoever scales it; the API server gives a new Deployment one.
+func Deployment(fn *v1alpha2.Function, settings *Settings, source string, replicas *int32) (*appsv1ac.DeploymentApplyConfiguration, error) {
+	template, err := podTemplate(fn, settings, source)
+	if err != nil {
+		return nil, fmt.Errorf("build pod template: %w", err)
+	}
+	spec := appsv1ac.DeploymentSpec().
+		WithSelector(metav1ac.LabelSelector().WithMatchLabels(SelectorLabels(fn))).
+		WithTemplate(template)
+	if replicas != nil {
+		spec.WithReplicas(*replicas)
+	}
+	return appsv1ac.Deployment(fn.Name, fn.Namespace).
+		WithLabels(objectLabels(fn)).
+		WithOwnerReferences(ownerReference(fn)).
+		WithSpec(spec), nil
+}
+
+func podTemplate(fn *v1alpha2.Function, settings *Settings, source string) (*corev1ac.PodTemplateSpecApplyConfiguration, error) {
+	container, err := container(fn, settings, source)
+	if err != nil {
+		return nil, err
+	}
+	security, err := convert[corev1ac.PodSecurityContextApplyConfiguration](PodSecurityContext(fn))
+	if err != nil {
+		return nil, err
+	}
+	annotations, err := podAnnotations(fn)
+	if err != nil {
+		return nil, err
+	}
+	vols, _ := volumes(fn)
+	template := corev1ac.PodTemplateSpec().
+		WithLabels(podLabels(fn)).
+		WithAnnotations(annotations).
+		WithSpec(corev1ac.PodSpec().
+			WithContainers(container).
+			WithSecurityContext(security).
+			WithVolumes(vols...).
+			// The API is no business of a Function's, and variables for every
+			// Service of the namespace slow the start.
+			WithAutomountServiceAccountToken(false).
+			WithEnableServiceLinks(false))
+	hash, err := templateHash(template)
+	if err != nil {
+		return nil, err
+	}
+	return template.WithAnnotations(map[string]string{AnnotationTemplate: hash}), nil
+}
+
+// container has no command and no working directory: the image's entry point is
+// the runtime's server, and it is process 1.
+func container(fn *v1alpha2.Function, settings *Settings, source string) (*corev1ac.ContainerApplyConfiguration, error) {
+	_, requirements := Requirements(fn, settings.DefaultProfile)
+	resources, err := convert[corev1ac.ResourceRequirementsApplyConfiguration](requirements)
+	if err != nil {
+		return nil, err
+	}
+	security, err := convert[corev1ac.SecurityContextApplyConfiguration](ContainerSecurityContext(fn))
+	if err != nil {
+		return nil, err
+	}
+	built := corev1ac.Container().
+		WithName(ContainerName).
+		WithImage(Image(fn, settings)).
+		WithPorts(corev1ac.ContainerPort().WithContainerPort(Port).WithProtocol(corev1.ProtocolTCP)).
+		WithReadinessProbe(readinessProbe()).
+		WithLivenessProbe(livenessProbe()).
+		WithResources(resources).
+		WithSecurityContext(security).
+		// Why a handler does not load is read from here, or else from the log.
+		WithTerminationMessagePolicy(corev1.TerminationMessageFallbackToLogsOnError)
+	for _, variable := range environment(fn, settings, source) {
+		converted, err := convert[corev1ac.EnvVarApplyConfiguration](variable)
+		if err != nil {
+			return nil, err
+		}
+		built.WithEnv(converted)
+	}
+	_, mounts := volumes(fn)
+	return built.WithVolumeMounts(mounts...), nil
+}
+
+func templateHash(template *corev1ac.PodTemplateSpecApplyConfiguration) (string, error) {
+	content, err := json.Marshal(template)
+	if err != nil {
+		return "", fmt.Errorf("hash pod template: %w", err)
+	}
+	sum := sha256.Sum256(content)
+	return hex.EncodeToString(sum[:8]), nil
+}

@@ -1,0 +1,149 @@
+package resources
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/yaml"
+
+	"github.com/rouse-run/rouse/api/serverless/v1alpha2"
+)
+
+// requireGolden compares object with testdata/<name>.yaml. With UPDATE_GOLDEN=1
+// it writes the file instead.
+func requireGolden(t *testing.T, name string, object any) {
+	t.Helper()
+	got, err := yaml.Marshal(object)
+	require.NoError(t, err)
+	path := filepath.Join("testdata", name+".yaml")
+	if os.Getenv("UPDATE_GOLDEN") != "" {
+		require.NoError(t, os.WriteFile(path, got, 0o600))
+	}
+	want, err := os.ReadFile(path)
+	require.NoError(t, err)
+	require.Equal(t, string(want), string(got), "run the test with UPDATE_GOLDEN=1 if the change is meant")
+}
+
+func settings() *Settings {
+	return &Settings{
+		Images: map[string]string{
+			"nodejs22":  "registry.example.com/rouse-runtime-nodejs22:1",
+			"python312": "registry.example.com/rouse-runtime-python312:1",
+		},
+		PublisherAddress:       "http://rouse-eventbridge.rouse-system.svc.cluster.local/publish",
+		TraceCollectorEndpoint: "http://traces.example.com:4318/v1/traces",
+		DefaultProfile:         "L",
+		Scaling: Scaling{
+			ScalerAddress:          "rouse-scaler.rouse-system.svc.cluster.local:9000",
+			InitialCooldownSeconds: 60,
+			ScaleDownSeconds:       30,
+			Defaults:               Tuning{PollingSeconds: 10, CooldownSeconds: 60, LagThreshold: 10},
+		},
+	}
+}
+
+type option func(*v1alpha2.Function)
+
+func function(options ...option) *v1alpha2.Function {
+	fn := &v1alpha2.Function{
+		ObjectMeta: metav1.ObjectMeta{Name: "price", Namespace: "shop", UID: "3c5a1d2e-0000-4000-8000-000000000001"},
+		Spec: v1alpha2.FunctionSpec{
+			Runtime: v1alpha2.RuntimeNodeJS22,
+			Source:  v1alpha2.Source{Inline: &v1alpha2.InlineSource{Source: "module.exports = { main: () => 'ok' }"}},
+		},
+	}
+	for _, apply := range options {
+		apply(fn)
+	}
+	return fn
+}
+
+func named(name string) option { return func(fn *v1alpha2.Function) { fn.Name = name } }
+
+func python(fn *v1alpha2.Function) { fn.Spec.Runtime = v1alpha2.RuntimePython312 }
+
+func scaled(low, high int32) option {
+	return func(fn *v1alpha2.Function) {
+		fn.Spec.ScaleConfig = &v1alpha2.ScaleConfig{MinReplicas: &low, MaxReplicas: &high}
+	}
+}
+
+func everything(fn *v1alpha2.Function) {
+	fn.Labels = map[string]string{"team": "sales", v1alpha2.LabelManagedBy: "somebody-else"}
+	fn.Spec.RuntimeImageOverride = "registry.example.com/own:2"
+	fn.Spec.Labels = map[string]string{"tier": "backend", v1alpha2.LabelAppName: "ignored"}
+	fn.Spec.Annotations = map[string]string{"note": "hello", "sidecar.istio.io/nativeSidecar": "false"}
+	fn.Spec.Env = []corev1.EnvVar{
+		{Name: "FUNC_NAME", Value: "mine"},
+		{Name: "EMPTY"},
+		{Name: "TWICE", Value: "first"},
+		{Name: "TOKEN", ValueFrom: &corev1.EnvVarSource{SecretKeyRef: &corev1.SecretKeySelector{
+			LocalObjectReference: corev1.LocalObjectReference{Name: "shop"}, Key: "token", Optional: ptr.To(true),
+		}}},
+		{Name: "TWICE", Value: "second"},
+	}
+	fn.Spec.ResourceConfiguration = &v1alpha2.ResourceConfiguration{Function: &v1alpha2.ResourceRequirements{
+		Resources: &corev1.ResourceRequirements{
+			Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("20m")},
+			Limits:   corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("0.5Gi")},
+		},
+	}}
+	fn.Spec.SecretMounts = []v1alpha2.SecretMount{
+		{SecretName: "certificates", MountPath: "/certificates"},
+		{SecretName: "with.dots", MountPath: "/dots"},
+	}
+	fn.Spec.ContainerSecurityContext = &corev1.SecurityContext{
+		ReadOnlyRootFilesystem: ptr.To(true),
+		Capabilities:           &corev1.Capabilities{Add: []corev1.Capability{"NET_BIND_SERVICE"}},
+	}
+	fn.Spec.PodSecurityContext = &corev1.PodSecurityContext{RunAsUser: ptr.To[int64](4711)}
+}
+
+func TestDeploymentsAreAsInTheGoldenFiles(t *testing.T) {
+	t.Parallel()
+	tests := map[string]struct {
+		fn       *v1alpha2.Function
+		replicas *int32
+	}{
+		"deployment-nodejs":     {fn: function(), replicas: ptr.To[int32](1)},
+		"deployment-python":     {fn: function(python), replicas: ptr.To[int32](3)},
+		"deployment-scaled":     {fn: function(scaled(0, 5))},
+		"deployment-everything": {fn: function(everything), replicas: ptr.To[int32](0)},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			deployment, err := Deployment(tc.fn, settings(), "c291cmNl", tc.replicas)
+			require.NoError(t, err)
+			requireGolden(t, name, deployment)
+		})
+	}
+}
+
+func TestOtherObjectsAreAsInTheGoldenFiles(t *testing.T) {
+	t.Parallel()
+	scaling := settings().Scaling
+	long := named("a-function-whose-name-is-long-enough-for-keda-to-stumble-over")
+	tests := map[string]any{
+		"service":                service(),
+		"hpa":                    HPA(function(scaled(0, 5))),
+		"scaledobject":           ScaledObject(function(scaled(0, 5)), scaling, scaling.Defaults),
+		"scaledobject-long-name": ScaledObject(function(long, scaled(1, 2)), scaling, Tuning{PollingSeconds: 300, CooldownSeconds: 5, LagThreshold: 1}),
+	}
+	for name, object := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			requireGolden(t, name, object)
+		})
+	}
+}
+
+func service() any {
+	return Service(function(func(fn *v1alpha2.Function) { fn.Labels = map[string]string{"team": "sales"} }))
+}

@@ -1,0 +1,93 @@
+package resources
+
+import (
+	"encoding/json"
+	"maps"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	metav1ac "k8s.io/client-go/applyconfigurations/meta/v1"
+
+	"github.com/rouse-run/rouse/api/serverless/v1alpha2"
+)
+
+// FunctionKind is the kind of the owner of everything that is built.
+const FunctionKind = "Function"
+
+// AnnotationTemplate, on a pod and its template, holds a hash of what the
+// controller wants the template to be. It tells pods of the present code from
+// older ones.
+const AnnotationTemplate = "rouse.run/template"
+
+// internalLabels identify the Function that an object belongs to.
+func internalLabels(fn *v1alpha2.Function) map[string]string {
+	return map[string]string{
+		v1alpha2.LabelFunctionName: fn.Name,
+		v1alpha2.LabelManagedBy:    v1alpha2.ManagedBy,
+		v1alpha2.LabelUUID:         string(fn.UID),
+	}
+}
+
+// SelectorLabels select the pods of a Function.
+func SelectorLabels(fn *v1alpha2.Function) map[string]string {
+	selector := internalLabels(fn)
+	selector[v1alpha2.LabelResource] = v1alpha2.ResourceDeployment
+	return selector
+}
+
+// PodSelector is SelectorLabels as text, for the scale subresource.
+func PodSelector(fn *v1alpha2.Function) string {
+	return labels.SelectorFromSet(SelectorLabels(fn)).String()
+}
+
+// objectLabels are on the Deployment and the Service.
+func objectLabels(fn *v1alpha2.Function) map[string]string {
+	return overlay(fn.Labels, internalLabels(fn))
+}
+
+func podLabels(fn *v1alpha2.Function) map[string]string {
+	return overlay(fn.Spec.Labels, SelectorLabels(fn), map[string]string{v1alpha2.LabelAppName: fn.Name})
+}
+
+// podAnnotations are those that the controller wants. Those that others put on
+// the live template stay, because server-side apply leaves what it does not own.
+func podAnnotations(fn *v1alpha2.Function) (map[string]string, error) {
+	proxy, err := json.Marshal(map[string]bool{"holdApplicationUntilProxyStarts": true})
+	if err != nil {
+		return nil, err
+	}
+	return overlay(
+		map[string]string{"sidecar.istio.io/nativeSidecar": "true"},
+		fn.Spec.Annotations,
+		map[string]string{
+			"proxy.istio.io/config":                      string(proxy),
+			"rt-cfg.kyma-project.io/add-img-pull-secret": "true",
+			"rt-cfg.kyma-project.io/alter-img-registry":  "true",
+		},
+	), nil
+}
+
+// overlay joins maps; a later one wins.
+func overlay(layers ...map[string]string) map[string]string {
+	joined := make(map[string]string)
+	for _, layer := range layers {
+		maps.Copy(joined, layer)
+	}
+	return joined
+}
+
+// owner refers to the Function as the controller of what is built.
+func owner(fn *v1alpha2.Function) metav1.OwnerReference {
+	return *metav1.NewControllerRef(fn, v1alpha2.GroupVersion.WithKind(FunctionKind))
+}
+
+func ownerReference(fn *v1alpha2.Function) *metav1ac.OwnerReferenceApplyConfiguration {
+	ref := owner(fn)
+	return metav1ac.OwnerReference().
+		WithAPIVersion(ref.APIVersion).
+		WithKind(ref.Kind).
+		WithName(ref.Name).
+		WithUID(ref.UID).
+		WithController(*ref.Controller).
+		WithBlockOwnerDeletion(*ref.BlockOwnerDeletion)
+}

@@ -1,0 +1,39 @@
+package resources
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+
+	"k8s.io/apimachinery/pkg/util/validation"
+)
+
+// maxName is the longest name of a Service, a label value, a volume and an HPA.
+const maxName = 63
+
+// hpaPrefix is what KEDA puts before a ScaledObject's name.
+const hpaPrefix = "keda-hpa-"
+
+// hpaName is the name that the ScaledObject asks KEDA to give its HPA, or empty
+// when KEDA's own choice is short enough.
+func hpaName(function string) string {
+	if len(hpaPrefix)+len(function) <= maxName {
+		return ""
+	}
+	return shortened(hpaPrefix, function)
+}
+
+// volumeName is the volume of a mounted Secret: its name where that can be one.
+func volumeName(secret string) string {
+	if len(validation.IsDNS1123Label(secret)) == 0 && secret != tmpVolume {
+		return secret
+	}
+	sum := sha256.Sum256([]byte(secret))
+	return "secret-" + hex.EncodeToString(sum[:8])
+}
+
+// shortened is prefix, as much of name as fits, and a hash of the whole name.
+func shortened(prefix, name string) string {
+	sum := sha256.Sum256([]byte(name))
+	suffix := "-" + hex.EncodeToString(sum[:4])
+	return prefix + name[:maxName-len(prefix)-len(suffix)] + suffix
+}

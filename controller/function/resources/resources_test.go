@@ -1,0 +1,171 @@
+package resources
+
+import (
+	"bytes"
+	"compress/gzip"
+	"encoding/base64"
+	"encoding/json"
+	"io"
+	"strings"
+	"testing"
+
+	kedav1alpha1 "github.com/kedacore/keda/v2/apis/keda/v1alpha1"
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/utils/ptr"
+
+	"github.com/rouse-run/rouse/api/serverless/v1alpha2"
+)
+
+func TestSourceComesBackAsItWasWritten(t *testing.T) {
+	t.Parallel()
+	source := "exports.main = () => `$(FUNC_NAME) $$ \\n ${1}`\n" + strings.Repeat("// ümläut 日本\n", 5000)
+	encoded, err := EncodeSource(source)
+	require.NoError(t, err)
+	require.Less(t, len(encoded), 2000, "a repetitive source should shrink")
+	require.NotContains(t, encoded, "$", "Kubernetes would expand it")
+
+	again, err := EncodeSource(source)
+	require.NoError(t, err)
+	require.Equal(t, encoded, again, "another result would restart the pods")
+
+	packed, err := base64.StdEncoding.DecodeString(encoded)
+	require.NoError(t, err)
+	reader, err := gzip.NewReader(bytes.NewReader(packed))
+	require.NoError(t, err)
+	decoded, err := io.ReadAll(reader)
+	require.NoError(t, err)
+	require.Equal(t, source, string(decoded))
+}
+
+func TestTheTemplateHashFollowsTheCodeAndNotTheReplicas(t *testing.T) {
+	t.Parallel()
+	hash := func(fn *v1alpha2.Function, source string, replicas int32) string {
+		deployment, err := Deployment(fn, settings(), source, &replicas)
+		require.NoError(t, err)
+		return deployment.Spec.Template.Annotations[AnnotationTemplate]
+	}
+	first := hash(function(), "a", 1)
+	require.Equal(t, first, hash(function(scaled(0, 5)), "a", 7))
+	require.NotEqual(t, first, hash(function(), "b", 1))
+	require.NotEqual(t, first, hash(function(func(fn *v1alpha2.Function) {
+		fn.Spec.Env = []corev1.EnvVar{{Name: "A", Value: "b"}}
+	}), "a", 1))
+}
+
+func TestRequirements(t *testing.T) {
+	t.Parallel()
+	tests := map[string]struct {
+		config   *v1alpha2.ResourceConfiguration
+		wantName string
+		wantCPU  string
+	}{
+		"the default applies when nothing is said":   {config: nil, wantName: "M", wantCPU: "400m"},
+		"the default applies when only build is set": {config: &v1alpha2.ResourceConfiguration{}, wantName: "M", wantCPU: "400m"},
+		"a profile wins": {
+			config:   &v1alpha2.ResourceConfiguration{Function: &v1alpha2.ResourceRequirements{Profile: "XS"}},
+			wantName: "XS", wantCPU: "150m",
+		},
+		"own resources are custom": {
+			config: &v1alpha2.ResourceConfiguration{Function: &v1alpha2.ResourceRequirements{
+				Resources: &corev1.ResourceRequirements{},
+			}},
+			wantName: "custom", wantCPU: "0",
+		},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			fn := function(func(fn *v1alpha2.Function) { fn.Spec.ResourceConfiguration = tc.config })
+			got, requirements := Requirements(fn, "M")
+			require.Equal(t, tc.wantName, got)
+			require.Equal(t, tc.wantCPU, requirements.Limits.Cpu().String())
+		})
+	}
+}
+
+func TestTuning(t *testing.T) {
+	t.Parallel()
+	defaults := settings().Scaling.Defaults
+	tests := map[string]struct {
+		annotations map[string]string
+		want        Tuning
+		wantErrors  []string
+	}{
+		"without annotations the defaults stay": {want: defaults},
+		"each annotation replaces its default": {
+			annotations: map[string]string{
+				v1alpha2.AnnotationPollingInterval: "300",
+				v1alpha2.AnnotationCooldownPeriod:  "0",
+				v1alpha2.AnnotationLagThreshold:    "1",
+			},
+			want: Tuning{PollingSeconds: 300, CooldownSeconds: 0, LagThreshold: 1},
+		},
+		"every wrong annotation is named": {
+			annotations: map[string]string{
+				v1alpha2.AnnotationPollingInterval: "10s",
+				v1alpha2.AnnotationCooldownPeriod:  "-1",
+				v1alpha2.AnnotationLagThreshold:    "0",
+			},
+			want: defaults,
+			wantErrors: []string{
+				`annotation rouse.run/polling-interval: invalid value "10s"`,
+				`annotation rouse.run/cooldown-period: invalid value "-1"`,
+				`annotation rouse.run/lag-threshold: invalid value "0"`,
+			},
+		},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			got, err := TuningOf(tc.annotations, defaults)
+			require.Equal(t, tc.want, got)
+			if len(tc.wantErrors) == 0 {
+				require.NoError(t, err)
+			}
+			for _, want := range tc.wantErrors {
+				require.ErrorContains(t, err, want)
+			}
+		})
+	}
+}
+
+func TestTheScaledObjectIsOneThatKEDAKnows(t *testing.T) {
+	t.Parallel()
+	scaling := settings().Scaling
+	fn := function(named(strings.Repeat("x", 63)), scaled(0, 5))
+	content, err := json.Marshal(ScaledObject(fn, scaling, scaling.Defaults))
+	require.NoError(t, err)
+
+	decoder := json.NewDecoder(bytes.NewReader(content))
+	decoder.DisallowUnknownFields()
+	var object kedav1alpha1.ScaledObject
+	require.NoError(t, decoder.Decode(&object), "a field has no place in KEDA's type")
+	require.Equal(t, ptr.To[int32](0), object.Spec.MinReplicaCount)
+	require.Nil(t, object.Spec.Fallback)
+	require.Len(t, object.Spec.Advanced.HorizontalPodAutoscalerConfig.Name, 63)
+	require.Equal(t, "apps/v1", object.Spec.ScaleTargetRef.APIVersion)
+}
+
+func TestNamesOfVolumesAreValid(t *testing.T) {
+	t.Parallel()
+	require.Equal(t, "plain", volumeName("plain"))
+	for _, secret := range []string{"with.dots", tmpVolume, strings.Repeat("long", 30)} {
+		name := volumeName(secret)
+		require.NotEqual(t, secret, name)
+		require.LessOrEqual(t, len(name), 63)
+		require.NotContains(t, name, ".")
+	}
+}
+
+func TestSecurityKeepsWhatTheUserSays(t *testing.T) {
+	t.Parallel()
+	fn := function(func(fn *v1alpha2.Function) {
+		fn.Spec.ContainerSecurityContext = &corev1.SecurityContext{Privileged: ptr.To(true), RunAsNonRoot: ptr.To(false)}
+	})
+	security := ContainerSecurityContext(fn)
+	require.True(t, *security.Privileged)
+	require.False(t, *security.RunAsNonRoot)
+	require.Nil(t, security.AllowPrivilegeEscalation, "Kubernetes refuses false beside privileged")
+	require.Nil(t, fn.Spec.ContainerSecurityContext.Capabilities, "the Function itself must not change")
+}

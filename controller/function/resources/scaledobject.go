@@ -1,0 +1,78 @@
+package resources
+
+import (
+	"strconv"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/rouse-run/rouse/api/serverless/v1alpha2"
+)
+
+// ScaledObjectKind is KEDA's resource. Its Go types are not used, so that a
+// cluster without KEDA and a newer KEDA are both fine.
+func ScaledObjectKind() schema.GroupVersionKind {
+	return schema.GroupVersionKind{Group: "keda.sh", Version: "v1alpha1", Kind: "ScaledObject"}
+}
+
+// ScaledObject lets KEDA scale the Function's Deployment by its backlog. It has
+// no fallback: a backlog that cannot be read must hold the replicas, and a
+// fallback would wake every sleeping Function.
+func ScaledObject(fn *v1alpha2.Function, scaling Scaling, tuning Tuning) *unstructured.Unstructured {
+	low, high := ReplicaBounds(fn)
+	object := &unstructured.Unstructured{Object: map[string]any{
+		"spec": map[string]any{
+			"scaleTargetRef":        map[string]any{"apiVersion": "apps/v1", "kind": "Deployment", "name": fn.Name},
+			"minReplicaCount":       int64(low),
+			"maxReplicaCount":       int64(high),
+			"pollingInterval":       tuning.PollingSeconds,
+			"cooldownPeriod":        tuning.CooldownSeconds,
+			"initialCooldownPeriod": scaling.InitialCooldownSeconds,
+			"advanced":              map[string]any{"horizontalPodAutoscalerConfig": hpaConfig(fn.Name, scaling)},
+			"triggers": []any{map[string]any{
+				"type": "external-push",
+				"metadata": map[string]any{
+					"scalerAddress":          scaling.ScalerAddress,
+					"function":               fn.Name,
+					"lagThreshold":           strconv.FormatInt(tuning.LagThreshold, 10),
+					"activationLagThreshold": "0",
+				},
+			}},
+		},
+	}}
+	object.SetGroupVersionKind(ScaledObjectKind())
+	object.SetNamespace(fn.Namespace)
+	object.SetName(fn.Name)
+	object.SetLabels(internalLabels(fn)) // KEDA copies them to the HPA: none of the user's
+	object.SetOwnerReferences([]metav1.OwnerReference{owner(fn)})
+	return object
+}
+
+// hpaConfig lets a burst have all its replicas at once and takes them away when
+// the backlog has stayed small for a while.
+func hpaConfig(function string, scaling Scaling) map[string]any {
+	config := map[string]any{
+		"behavior": map[string]any{
+			"scaleUp": map[string]any{
+				"stabilizationWindowSeconds": int64(0),
+				"selectPolicy":               "Max",
+				"policies": []any{
+					map[string]any{"type": "Percent", "value": int64(900), "periodSeconds": int64(15)},
+					map[string]any{"type": "Pods", "value": int64(20), "periodSeconds": int64(15)},
+				},
+			},
+			"scaleDown": map[string]any{
+				"stabilizationWindowSeconds": scaling.ScaleDownSeconds,
+				"selectPolicy":               "Max",
+				"policies": []any{
+					map[string]any{"type": "Percent", "value": int64(100), "periodSeconds": int64(15)},
+				},
+			},
+		},
+	}
+	if name := hpaName(function); name != "" {
+		config["name"] = name
+	}
+	return config
+}

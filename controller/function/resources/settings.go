@@ -1,0 +1,28 @@
+package resources
+
+// Settings are the installation's choices that shape every Function.
+type Settings struct {
+	// Images has the image of each runtime.
+	Images map[string]string
+	// PublisherAddress is where Functions publish events.
+	PublisherAddress string
+	// TraceCollectorEndpoint is where Functions send traces; it may be empty.
+	TraceCollectorEndpoint string
+	// DefaultProfile is the resource profile of Functions that name none.
+	DefaultProfile string
+	// Scaling is how Functions with a scaleConfig are scaled.
+	Scaling Scaling
+}
+
+// Scaling are the installation's choices for Functions with a scaleConfig.
+type Scaling struct {
+	// ScalerAddress is the host:port at which KEDA calls the external scaler.
+	ScalerAddress string
+	// InitialCooldownSeconds is how long a new Function stays awake at least.
+	InitialCooldownSeconds int64
+	// ScaleDownSeconds is how long the backlog must stay small before replicas
+	// are taken away, down to one.
+	ScaleDownSeconds int64
+	// Defaults are for Functions without tuning annotations.
+	Defaults Tuning
+}

@@ -1,0 +1,48 @@
+package resources
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+
+	"github.com/rouse-run/rouse/api/serverless/v1alpha2"
+)
+
+// Tuning is what a Function's annotations may change about its scaling.
+type Tuning struct {
+	// PollingSeconds is KEDA's pollingInterval.
+	PollingSeconds int64
+	// CooldownSeconds is KEDA's cooldownPeriod.
+	CooldownSeconds int64
+	// LagThreshold is the backlog for each replica.
+	LagThreshold int64
+}
+
+// TuningOf reads a Function's tuning annotations on top of the defaults. The
+// error names every annotation that is wrong.
+func TuningOf(annotations map[string]string, defaults Tuning) (Tuning, error) {
+	tuning := defaults
+	var problems []error
+	for _, entry := range []struct {
+		key      string
+		low, top int64
+		target   *int64
+	}{
+		{v1alpha2.AnnotationPollingInterval, 1, 86400, &tuning.PollingSeconds},
+		{v1alpha2.AnnotationCooldownPeriod, 0, 604800, &tuning.CooldownSeconds},
+		{v1alpha2.AnnotationLagThreshold, 1, 1000000, &tuning.LagThreshold},
+	} {
+		text, ok := annotations[entry.key]
+		if !ok {
+			continue
+		}
+		value, err := strconv.ParseInt(text, 10, 64)
+		if err != nil || value < entry.low || value > entry.top {
+			problems = append(problems, fmt.Errorf("annotation %s: invalid value %q: must be a whole number from %d to %d",
+				entry.key, text, entry.low, entry.top))
+			continue
+		}
+		*entry.target = value
+	}
+	return tuning, errors.Join(problems...)
+}
