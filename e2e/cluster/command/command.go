@@ -1,0 +1,109 @@
+package command
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// tailLines is how much of a log an error shows: enough for a compiler's or a daemon's last words.
+const tailLines = 25
+
+// Command is one run of a program.
+type Command struct {
+	Name  string
+	Args  []string
+	Dir   string
+	Env   []string // added to the environment of this process
+	Stdin io.Reader
+	Log   string // file that its output is appended to; empty: kept for the error only
+}
+
+// Error is a program that failed, with the end of its output.
+type Error struct {
+	Command string
+	Log     string
+	Tail    string
+	Err     error
+}
+
+func (e *Error) Error() string {
+	return fmt.Sprintf("%s: %v", e.Command, e.Err)
+}
+
+func (e *Error) Unwrap() error { return e.Err }
+
+// Run runs the program to its end and returns what it wrote to standard output.
+func (c Command) Run(ctx context.Context) (string, error) {
+	cmd := exec.CommandContext(ctx, c.Name, c.Args...)
+	cmd.Dir = c.Dir
+	cmd.Env = append(os.Environ(), c.Env...)
+	cmd.Stdin = c.Stdin
+	// A group of its own: Ctrl-C reaches this process alone, which then ends the program and its children.
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
+	cmd.WaitDelay = 5 * time.Second
+
+	var stdout, all bytes.Buffer
+	cmd.Stdout, cmd.Stderr = io.MultiWriter(&stdout, &all), &all
+	if c.Log != "" {
+		file, err := openLog(c.Log)
+		if err != nil {
+			return "", err
+		}
+		defer func() { _ = file.Close() }()
+		cmd.Stdout, cmd.Stderr = io.MultiWriter(&stdout, file), file
+	}
+	if err := cmd.Run(); err != nil {
+		return stdout.String(), &Error{Command: c.String(), Log: c.Log, Tail: c.tail(&all), Err: errors.Join(ctx.Err(), err)}
+	}
+	return stdout.String(), nil
+}
+
+// String is the command as a person would type it, shortened.
+func (c Command) String() string {
+	line := filepath.Base(c.Name) + " " + strings.Join(c.Args, " ")
+	if len(line) > 160 {
+		line = line[:160] + "..."
+	}
+	return line
+}
+
+func (c Command) tail(all *bytes.Buffer) string {
+	if c.Log != "" {
+		return Tail(c.Log)
+	}
+	return lastLines(all.String())
+}
+
+// Tail is the end of a log file, or nothing when it cannot be read.
+func Tail(log string) string {
+	content, err := os.ReadFile(log)
+	if err != nil {
+		return ""
+	}
+	return lastLines(string(content))
+}
+
+func lastLines(text string) string {
+	lines := strings.Split(strings.TrimRight(text, "\n"), "\n")
+	if len(lines) > tailLines {
+		lines = lines[len(lines)-tailLines:]
+	}
+	return strings.Join(lines, "\n")
+}
+
+func openLog(path string) (*os.File, error) {
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return nil, err
+	}
+	return os.OpenFile(path, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
+}

@@ -1,0 +1,187 @@
+package component
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+
+	"github.com/rouse-run/rouse/e2e/cluster/command"
+	"github.com/rouse-run/rouse/e2e/cluster/state"
+)
+
+// Component is one program, built from a module of its own.
+type Component struct {
+	Name    string   // file name of the binary
+	Module  string   // directory of the module, below the repository
+	Package string   // main package
+	LDFlags string   // beyond -s -w
+	Links   []string // names it is called by, when not its own
+	Copy    string   // "module/path/dir": a directory of the package's module that is kept beside the binary
+	About   string   // how long a cold build takes on two cores
+}
+
+const (
+	kubernetesVersion = "v1.36.3"
+	versionPackage    = "k8s.io/component-base/version"
+)
+
+// Kubernetes is the apiserver, controller-manager, scheduler, kubelet, kube-proxy and kubectl in one binary.
+func Kubernetes() Component {
+	return Component{
+		Name: "kubernetes", Module: "e2e/cluster/components/kubernetes", Package: ".",
+		LDFlags: "-X " + versionPackage + ".gitVersion=" + kubernetesVersion + " -X " + versionPackage + ".gitMajor=1 -X " + versionPackage + ".gitMinor=36",
+		Links:   []string{"kube-apiserver", "kube-controller-manager", "kube-scheduler", "kubelet", "kube-proxy", "kubectl"},
+		About:   "6 min",
+	}
+}
+
+// Etcd is the API server's store.
+func Etcd() Component {
+	return Component{Name: "etcd", Module: "e2e/cluster/components/etcd", Package: "go.etcd.io/etcd/server/v3", About: "30 s"}
+}
+
+// NATS is the server that the chart and the integration tests run.
+func NATS() Component {
+	return Component{Name: "nats-server", Module: "e2e/cluster/components/nats", Package: "github.com/nats-io/nats-server/v2", About: "20 s"}
+}
+
+// CoreDNS answers the names of Services.
+func CoreDNS() Component {
+	return Component{Name: "coredns", Module: "e2e/cluster/components/addons", Package: "github.com/coredns/coredns", About: "4 min"}
+}
+
+// Registry keeps the images that are built in the cluster.
+func Registry() Component {
+	return Component{
+		Name: "registry", Module: "e2e/cluster/components/addons",
+		Package: "github.com/distribution/distribution/v3/cmd/registry", About: "2 min",
+	}
+}
+
+// KEDAOperator carries KEDA's manifests too.
+func KEDAOperator() Component {
+	return Component{
+		Name: "keda-operator", Module: "e2e/cluster/components/keda", Package: "github.com/kedacore/keda/v2/cmd/operator",
+		Copy: "github.com/kedacore/keda/v2/config", About: "7 min",
+	}
+}
+
+// KEDAAdapter is KEDA's external metrics API.
+func KEDAAdapter() Component {
+	return Component{Name: "keda-adapter", Module: "e2e/cluster/components/keda", Package: "github.com/kedacore/keda/v2/cmd/adapter", About: "2 min"}
+}
+
+// Helm installs the chart.
+func Helm() Component {
+	return Component{Name: "helm", Module: "tools", Package: "helm.sh/helm/v3/cmd/helm", About: "1 min"}
+}
+
+// Pause is what holds a pod's namespaces.
+func Pause() Component {
+	return Component{Name: "pause", Module: "e2e/cluster", Package: "./pause", About: "1 s"}
+}
+
+// Built is a component in the cache.
+type Built struct {
+	Component
+	Dir string
+	Key string
+	New bool // it was built just now
+}
+
+// Path is the binary, or a link to it.
+func (b Built) Path(name string) string { return filepath.Join(b.Dir, name) }
+
+// Copied is the directory that Component.Copy asked for.
+func (b Built) Copied() string { return filepath.Join(b.Dir, filepath.Base(b.Copy)) }
+
+// Builder builds components of one checkout into one cache.
+type Builder struct {
+	Repository string
+	Cache      state.Cache
+	Logs       string // directory
+}
+
+// Build returns the component from the cache, and builds it first when it is not there.
+func (b Builder) Build(ctx context.Context, c Component) (Built, error) {
+	key, err := b.key(c)
+	if err != nil {
+		return Built{}, fmt.Errorf("read the versions of %s: %w", c.Name, err)
+	}
+	dir, isNew, err := b.Cache.Entry("components", c.Name, key, func(temporary string) error {
+		return b.build(ctx, c, temporary)
+	})
+	if err != nil {
+		return Built{}, fmt.Errorf("build %s: %w", c.Name, err)
+	}
+	return Built{Component: c, Dir: dir, Key: key, New: isNew}, nil
+}
+
+// Cached says whether Build would have nothing to do.
+func (b Builder) Cached(c Component) bool {
+	key, err := b.key(c)
+	if err != nil {
+		return false
+	}
+	_, err = os.Stat(b.Cache.Path("components", c.Name+"-"+key))
+	return err == nil
+}
+
+// key covers what decides the binary: the module's versions and own sources, the package and the flags.
+func (b Builder) key(c Component) (string, error) {
+	module := filepath.Join(b.Repository, c.Module)
+	files := []string{filepath.Join(module, "go.mod"), filepath.Join(module, "go.sum")}
+	if strings.HasPrefix(c.Package, ".") {
+		sources, err := filepath.Glob(filepath.Join(module, c.Package, "*.go"))
+		if err != nil {
+			return "", err
+		}
+		// A program of this module uses nothing else of it.
+		files = append(files, sources...)
+	}
+	sum, err := state.KeyOfFiles(module, files...)
+	if err != nil {
+		return "", err
+	}
+	return state.Key(sum, c.Package, c.ldflags(), c.Copy, strings.Join(c.Links, " "), runtime.GOOS, runtime.GOARCH), nil
+}
+
+func (c Component) ldflags() string {
+	return strings.TrimSpace("-s -w " + c.LDFlags)
+}
+
+func (b Builder) build(ctx context.Context, c Component, dir string) error {
+	log := filepath.Join(b.Logs, "build-"+c.Name+".log")
+	compile := command.Command{
+		Name: "go", Dir: filepath.Join(b.Repository, c.Module), Log: log, Env: []string{"CGO_ENABLED=0", "GOFLAGS=-buildvcs=false"},
+		Args: []string{"build", "-trimpath", "-ldflags", c.ldflags(), "-o", filepath.Join(dir, c.Name), c.Package},
+	}
+	if _, err := compile.Run(ctx); err != nil {
+		return err
+	}
+	for _, link := range c.Links {
+		if err := os.Symlink(c.Name, filepath.Join(dir, link)); err != nil {
+			return err
+		}
+	}
+	if c.Copy == "" {
+		return nil
+	}
+	return b.copyFromModule(ctx, c, dir)
+}
+
+func (b Builder) copyFromModule(ctx context.Context, c Component, dir string) error {
+	module, name := filepath.Split(c.Copy)
+	list := command.Command{
+		Name: "go", Dir: filepath.Join(b.Repository, c.Module),
+		Args: []string{"list", "-m", "-f", "{{.Dir}}", strings.TrimSuffix(module, "/")},
+	}
+	source, err := list.Run(ctx)
+	if err != nil {
+		return err
+	}
+	return os.CopyFS(filepath.Join(dir, name), os.DirFS(filepath.Join(strings.TrimSpace(source), name)))
+}

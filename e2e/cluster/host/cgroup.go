@@ -1,0 +1,103 @@
+package host
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/rouse-run/rouse/e2e/cluster/command"
+)
+
+// CgroupRoot is the cgroup that holds the pods' cgroups.
+const CgroupRoot = "/rouse-cluster"
+
+const cgroups = "/sys/fs/cgroup"
+
+// CreateCgroups makes the cgroup that the kubelet is told to use: on v1 one in each hierarchy, on v2 one with the
+// controllers switched on.
+func CreateCgroups() error {
+	if v2, err := os.ReadFile(filepath.Join(cgroups, "cgroup.controllers")); err == nil {
+		var on []string
+		for _, name := range strings.Fields(string(v2)) {
+			on = append(on, "+"+name)
+		}
+		// The root has to pass its controllers on before the new group has them.
+		if err := os.WriteFile(filepath.Join(cgroups, "cgroup.subtree_control"), []byte(strings.Join(on, " ")), 0o644); err != nil {
+			return fmt.Errorf("pass on the cgroup controllers: %w", err)
+		}
+	}
+	for _, parent := range cgroupParents() {
+		if err := os.Mkdir(filepath.Join(parent, CgroupRoot), 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
+			return err
+		}
+		if err := inheritCPUs(parent); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// inheritCPUs fills in what cgroup v1 leaves empty in a new cpuset, where then no process may live.
+func inheritCPUs(parent string) error {
+	for _, name := range []string{"cpuset.cpus", "cpuset.mems"} {
+		value, err := os.ReadFile(filepath.Join(parent, name))
+		if err != nil {
+			continue // not the cpuset hierarchy, or v2's root, which passes them on by itself
+		}
+		if err := os.WriteFile(filepath.Join(parent, CgroupRoot, name), value, 0o644); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// cgroupParents are the mounted hierarchies.
+func cgroupParents() []string {
+	mounts, err := os.ReadFile("/proc/self/mounts")
+	if err != nil {
+		return nil
+	}
+	var parents []string
+	for line := range strings.Lines(string(mounts)) {
+		fields := strings.Fields(line)
+		if len(fields) > 2 && strings.HasPrefix(fields[2], "cgroup") && strings.HasPrefix(fields[1], cgroups) {
+			parents = append(parents, fields[1])
+		}
+	}
+	slices.Sort(parents)
+	return slices.Compact(parents)
+}
+
+// Cgroups are the directories of the cluster's cgroups, the deepest first.
+func Cgroups() []string {
+	var found []string
+	for _, parent := range cgroupParents() {
+		_ = filepath.WalkDir(filepath.Join(parent, CgroupRoot), func(path string, entry fs.DirEntry, err error) error {
+			if err == nil && entry.IsDir() {
+				found = append(found, path)
+			}
+			return nil // what vanishes while it is looked at needs no mention
+		})
+	}
+	slices.SortFunc(found, func(a, b string) int { return strings.Count(b, "/") - strings.Count(a, "/") })
+	return found
+}
+
+// RemoveCgroups removes them. The kernel may take a moment to let go of those whose processes have just died.
+func RemoveCgroups(ctx context.Context) error {
+	return command.Await(ctx, 20*time.Second, 50*time.Millisecond, "the cgroups are gone", func(context.Context) error {
+		var problems []error
+		for _, dir := range Cgroups() {
+			if err := os.Remove(dir); err != nil && !errors.Is(err, fs.ErrNotExist) {
+				problems = append(problems, err)
+			}
+		}
+		return errors.Join(problems...)
+	})
+}

@@ -1,0 +1,139 @@
+package host
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/rouse-run/rouse/e2e/cluster/command"
+)
+
+// minimumFree is what a first build and a running cluster need on disk.
+const minimumFree = 10 << 30
+
+// ErrUnfit means that the machine lacks something that the cluster cannot do without.
+var ErrUnfit = errors.New("no cluster can run on this machine")
+
+// Preflight lists all that is missing at once, so that a person has to come back only once.
+func Preflight(ctx context.Context, dirs ...string) error {
+	if runtime.GOOS != "linux" || runtime.GOARCH != "amd64" {
+		return fmt.Errorf("%w: it is %s/%s and must be linux/amd64; set KUBECONFIG to use a cluster that runs elsewhere",
+			ErrUnfit, runtime.GOOS, runtime.GOARCH)
+	}
+	var missing []string
+	if os.Geteuid() != 0 {
+		missing = append(missing, "root: run it as root, it makes network devices, mounts and cgroups")
+	}
+	if _, err := os.Stat("/etc/debian_version"); err != nil {
+		missing = append(missing, "Debian: packages are installed with apt-get")
+	}
+	missing = append(missing, missingDisk(dirs, freeBytes)...)
+	if os.Geteuid() == 0 {
+		loadModules(ctx)
+	}
+	missing = append(missing, missingKernel()...)
+	for _, tool := range []string{"go", "npm"} {
+		if _, err := exec.LookPath(tool); err != nil {
+			missing = append(missing, tool+": not found in PATH")
+		}
+	}
+	if len(missing) == 0 {
+		return nil
+	}
+	return fmt.Errorf("%w:\n- %s", ErrUnfit, strings.Join(missing, "\n- "))
+}
+
+func missingDisk(dirs []string, free func(string) (uint64, error)) []string {
+	var missing []string
+	for _, dir := range dirs {
+		available, err := free(dir)
+		switch {
+		case err != nil:
+			missing = append(missing, fmt.Sprintf("disk: %v", err))
+		case available < minimumFree:
+			missing = append(missing, fmt.Sprintf("disk: %s has %.1f GB free, 10 GB are needed", dir, float64(available)/(1<<30)))
+		}
+	}
+	return missing
+}
+
+// freeBytes asks for the nearest directory that exists.
+func freeBytes(dir string) (uint64, error) {
+	for {
+		var stat unix.Statfs_t
+		err := unix.Statfs(dir, &stat)
+		if err == nil {
+			return stat.Bavail * uint64(stat.Bsize), nil
+		}
+		if !errors.Is(err, fs.ErrNotExist) || dir == "/" {
+			return 0, fmt.Errorf("look at %s: %w", dir, err)
+		}
+		dir = filepath.Dir(dir)
+	}
+}
+
+// loadModules asks for what may be a module and not loaded yet. What is built in or absent shows in missingKernel.
+func loadModules(ctx context.Context) {
+	modprobe, err := exec.LookPath("modprobe")
+	if err != nil {
+		return
+	}
+	for _, module := range []string{"overlay", "veth", "nf_tables", "nf_conntrack", "nf_nat"} {
+		_, _ = command.Command{Name: modprobe, Args: []string{"-q", module}}.Run(ctx)
+	}
+}
+
+func missingKernel() []string {
+	var missing []string
+	for _, namespace := range []string{"mnt", "net", "pid", "uts"} {
+		if _, err := os.Stat("/proc/self/ns/" + namespace); err != nil {
+			missing = append(missing, "kernel: no "+namespace+" namespaces")
+		}
+	}
+	if filesystems, err := os.ReadFile("/proc/filesystems"); err == nil && !slices.Contains(strings.Fields(string(filesystems)), "overlay") {
+		missing = append(missing, "kernel: no overlay filesystem")
+	}
+	if _, err := os.Stat("/proc/sys/net/netfilter/nf_conntrack_max"); err != nil {
+		missing = append(missing, "kernel: no connection tracking (nf_conntrack)")
+	}
+	for _, controller := range missingControllers() {
+		missing = append(missing, "kernel: no cgroup controller "+controller)
+	}
+	return missing
+}
+
+// missingControllers looks at cgroup v2 where it is mounted, else at v1.
+func missingControllers() []string {
+	found := map[string]bool{}
+	if v2, err := os.ReadFile("/sys/fs/cgroup/cgroup.controllers"); err == nil {
+		for _, name := range strings.Fields(string(v2)) {
+			found[name] = true
+		}
+	} else if v1, err := os.Open("/proc/cgroups"); err == nil {
+		defer func() { _ = v1.Close() }()
+		for lines := bufio.NewScanner(v1); lines.Scan(); {
+			fields := strings.Fields(lines.Text())
+			if len(fields) == 4 && fields[3] == "1" {
+				_, err := os.Stat("/sys/fs/cgroup/" + fields[0])
+				found[fields[0]] = err == nil
+			}
+		}
+	}
+	var missing []string
+	for _, name := range []string{"cpu", "memory", "pids"} {
+		if !found[name] {
+			missing = append(missing, name)
+		}
+	}
+	return missing
+}

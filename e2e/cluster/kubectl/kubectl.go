@@ -1,0 +1,68 @@
+package kubectl
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/rouse-run/rouse/e2e/cluster/command"
+)
+
+// Client runs kubectl for one kubeconfig.
+type Client struct {
+	Binary     string
+	Kubeconfig string
+	Log        string
+}
+
+// Run runs kubectl and returns its output.
+func (c Client) Run(ctx context.Context, args ...string) (string, error) {
+	return c.command(args...).Run(ctx)
+}
+
+// Apply applies manifests, by server-side apply.
+func (c Client) Apply(ctx context.Context, manifests string) error {
+	apply := c.command("apply", "--server-side", "--force-conflicts", "-f", "-")
+	apply.Stdin = strings.NewReader(manifests)
+	_, err := apply.Run(ctx)
+	return err
+}
+
+// ApplyKustomization applies what a kustomization renders.
+func (c Client) ApplyKustomization(ctx context.Context, dir string) error {
+	_, err := c.Run(ctx, "apply", "--server-side", "--force-conflicts", "-k", dir)
+	return err
+}
+
+// Ready fails until the API server says that it is ready.
+func (c Client) Ready(ctx context.Context) error {
+	quiet := c
+	quiet.Log = ""
+	_, err := quiet.Run(ctx, "get", "--raw", "/readyz", "--request-timeout=2s")
+	return err
+}
+
+// RolledOut waits until a workload has all its replicas ready, and explains what hinders it when they are not.
+func (c Client) RolledOut(ctx context.Context, namespace, workload string, limit time.Duration) error {
+	_, err := c.Run(ctx, "--namespace", namespace, "rollout", "status", workload, "--timeout="+limit.String())
+	if err == nil || ctx.Err() != nil {
+		return err
+	}
+	return fmt.Errorf("%s in namespace %s is not ready: %w", workload, namespace, &command.Error{
+		Command: "kubectl rollout status", Err: err, Tail: c.explain(context.WithoutCancel(ctx), namespace),
+	})
+}
+
+// explain shows pods and warnings, which say more than that something took too long.
+func (c Client) explain(ctx context.Context, namespace string) string {
+	quiet := c
+	quiet.Log = ""
+	pods, _ := quiet.Run(ctx, "--namespace", namespace, "get", "pods", "-o", "wide", "--request-timeout=5s")
+	events, _ := quiet.Run(ctx, "--namespace", namespace, "get", "events", "--field-selector=type=Warning", "--request-timeout=5s")
+	return pods + events
+}
+
+func (c Client) command(args ...string) command.Command {
+	return command.Command{Name: c.Binary, Args: append([]string{"--kubeconfig", c.Kubeconfig}, args...), Log: c.Log}
+}

@@ -1,0 +1,144 @@
+package local
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/spf13/pflag"
+
+	"github.com/rouse-run/rouse/e2e/cluster/component"
+	"github.com/rouse-run/rouse/e2e/cluster/controlplane"
+	"github.com/rouse-run/rouse/e2e/cluster/image"
+	"github.com/rouse-run/rouse/e2e/cluster/kubectl"
+	"github.com/rouse-run/rouse/e2e/cluster/process"
+	"github.com/rouse-run/rouse/e2e/cluster/progress"
+	"github.com/rouse-run/rouse/e2e/cluster/state"
+)
+
+// Options are what a user may set.
+type Options struct {
+	Repository   string
+	Cache        state.Cache
+	Dir          state.Dir
+	Bare         bool // Kubernetes and its addons only
+	KeepFailed   bool // leave a failed cluster for a look
+	ControlPlane controlplane.Options
+}
+
+// Cluster is the local cluster of one state directory.
+type Cluster struct {
+	options  Options
+	progress *progress.Progress
+	builder  component.Builder
+	store    image.Store
+	process  *process.Client
+	built    map[string]component.Built
+}
+
+// New prepares a cluster without touching anything.
+func New(options Options, progress *progress.Progress) *Cluster {
+	return &Cluster{
+		options: options, progress: progress,
+		builder: component.Builder{Repository: options.Repository, Cache: options.Cache, Logs: options.Cache.Path("logs")},
+		store:   image.Store{Cache: options.Cache},
+		process: process.NewClient(options.Dir),
+		built:   map[string]component.Built{},
+	}
+}
+
+// modulePath is what the repository's go.mod begins with.
+const modulePath = "module github.com/rouse-run/rouse"
+
+// ErrNoRepository means that the command was started outside a checkout.
+var ErrNoRepository = errors.New("not inside a checkout of the repository")
+
+// FindRepository walks up from the working directory to the root of the checkout.
+func FindRepository() (string, error) {
+	dir, err := os.Getwd()
+	if err != nil {
+		return "", err
+	}
+	for {
+		content, err := os.ReadFile(filepath.Join(dir, "go.mod"))
+		if line, _, _ := strings.Cut(string(content), "\n"); err == nil && line == modulePath {
+			return dir, nil
+		}
+		parent := filepath.Dir(dir)
+		if parent == dir {
+			return "", ErrNoRepository
+		}
+		dir = parent
+	}
+}
+
+// Assets builds the programs that integration tests start and returns their directory.
+func (c *Cluster) Assets(ctx context.Context) (string, error) {
+	if err := c.build(ctx, component.Assets()...); err != nil {
+		return "", err
+	}
+	return component.LinkAssets(ctx, c.builder)
+}
+
+// build builds components one after the other: each keeps all cores busy by itself.
+func (c *Cluster) build(ctx context.Context, components ...component.Component) error {
+	for _, wanted := range components {
+		name := "build " + wanted.Name
+		if c.builder.Cached(wanted) {
+			name = "cached " + wanted.Name
+		} else {
+			c.progress.Printf("     %s takes about %s on two cores, once\n", name, wanted.About)
+		}
+		built, err := c.buildOne(ctx, name, wanted)
+		if err != nil {
+			return err
+		}
+		c.built[wanted.Name] = built
+	}
+	return nil
+}
+
+func (c *Cluster) buildOne(ctx context.Context, name string, wanted component.Component) (built component.Built, err error) {
+	if c.builder.Cached(wanted) {
+		return c.builder.Build(ctx, wanted)
+	}
+	err = c.progress.Step(ctx, name, func(ctx context.Context, detail progress.Detail) error {
+		built, err = c.builder.Build(ctx, wanted)
+		if err == nil {
+			detail("%s", built.Dir)
+		}
+		return err
+	})
+	return built, err
+}
+
+func (c *Cluster) kubectl() kubectl.Client {
+	return kubectl.Client{
+		Binary: c.built[component.Kubernetes().Name].Path("kubectl"), Kubeconfig: c.options.Dir.Kubeconfig(), Log: c.options.Dir.Log("kubectl"),
+	}
+}
+
+func (c *Cluster) containerd() image.Containerd {
+	return image.Containerd{Socket: c.options.Dir.ContainerdSocket(), Log: c.options.Dir.Log("images")}
+}
+
+// Running says whether the namespaces of the cluster exist.
+func (c *Cluster) Running() bool { return process.PID(c.options.Dir) != 0 }
+
+func (c *Cluster) logs(name string) string { return c.options.Dir.Log(name) }
+
+func (c *Cluster) describe() string {
+	return fmt.Sprintf("state %s, cache %s", c.options.Dir, c.options.Cache)
+}
+
+// BindFlags adds the options' flags.
+func (o *Options) BindFlags(flags *pflag.FlagSet) {
+	flags.BoolVar(&o.Bare, "bare", o.Bare, "up: Kubernetes, CoreDNS, registry and KEDA only, without Rouse")
+	flags.BoolVar(&o.KeepFailed, "keep-failed", o.KeepFailed, "up: leave a cluster that failed to start, for a look at it")
+	flags.DurationVar(&o.ControlPlane.HPASync, "hpa-sync", o.ControlPlane.HPASync, "up: how often autoscalers are looked at")
+	flags.DurationVar(&o.ControlPlane.HPADownscaleStabilization, "hpa-downscale-stabilization", o.ControlPlane.HPADownscaleStabilization,
+		"up: for how long an autoscaler's highest recommendation counts")
+}

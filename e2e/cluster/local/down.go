@@ -1,0 +1,85 @@
+package local
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"strings"
+
+	"github.com/rouse-run/rouse/e2e/cluster/host"
+	"github.com/rouse-run/rouse/e2e/cluster/network"
+	"github.com/rouse-run/rouse/e2e/cluster/process"
+	"github.com/rouse-run/rouse/e2e/cluster/progress"
+	"github.com/rouse-run/rouse/e2e/cluster/state"
+)
+
+// ErrLeftovers means that something of the cluster is still on the host.
+var ErrLeftovers = errors.New("left behind")
+
+// Down takes the cluster down, in whatever state it is, and checks that nothing of it is left.
+func (c *Cluster) Down(ctx context.Context) error {
+	release, err := state.Lock(state.LockFile)
+	if err != nil {
+		return err
+	}
+	defer release()
+	return c.takeDown(ctx)
+}
+
+// takeDown goes on after a failure: what can be removed is removed.
+func (c *Cluster) takeDown(ctx context.Context) error {
+	var problems []error
+	step := func(name string, run func(context.Context, progress.Detail) error) {
+		problems = append(problems, c.progress.Step(ctx, name, run))
+	}
+	// The logs go away with the state directory, so commands keep their output for the error.
+	step("stop all processes", func(ctx context.Context, _ progress.Detail) error {
+		return process.Kill(ctx, c.options.Dir)
+	})
+	step("leave the network", func(ctx context.Context, _ progress.Detail) error {
+		return network.Leave(ctx, "")
+	})
+	step("remove cgroups", func(ctx context.Context, _ progress.Detail) error {
+		return host.RemoveCgroups(ctx)
+	})
+	step("restore settings", func(context.Context, progress.Detail) error {
+		var saved host.Sysctls
+		if err := c.options.Dir.Load(sysctlsName, &saved); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+		return saved.Restore()
+	})
+	step("remove files", func(_ context.Context, detail progress.Detail) error {
+		detail("%s", c.options.Dir)
+		return c.options.Dir.Remove()
+	})
+	step("look for leftovers", func(ctx context.Context, detail progress.Detail) error {
+		found := c.Leftovers(ctx)
+		detail("%d found", len(found))
+		if len(found) > 0 {
+			return fmt.Errorf("%w:\n- %s", ErrLeftovers, strings.Join(found, "\n- "))
+		}
+		return nil
+	})
+	return errors.Join(problems...)
+}
+
+// Leftovers lists everything of the cluster that is on the host.
+func (c *Cluster) Leftovers(ctx context.Context) []string {
+	found := process.Strays(c.options.Dir)
+	found = append(found, network.Leftovers(ctx)...)
+	for _, dir := range host.Cgroups() {
+		found = append(found, "cgroup "+dir)
+	}
+	if mounts, err := os.ReadFile("/proc/self/mountinfo"); err == nil {
+		for _, mount := range state.MountsBelow(string(mounts), string(c.options.Dir)) {
+			found = append(found, "mount "+mount)
+		}
+	}
+	if c.options.Dir.Exists() {
+		found = append(found, "directory "+string(c.options.Dir))
+	}
+	return found
+}

@@ -1,0 +1,217 @@
+package local
+
+import (
+	"context"
+	"errors"
+	"os"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/rouse-run/rouse/e2e/cluster/command"
+	"github.com/rouse-run/rouse/e2e/cluster/component"
+	"github.com/rouse-run/rouse/e2e/cluster/controlplane"
+	"github.com/rouse-run/rouse/e2e/cluster/host"
+	"github.com/rouse-run/rouse/e2e/cluster/network"
+	"github.com/rouse-run/rouse/e2e/cluster/node"
+	"github.com/rouse-run/rouse/e2e/cluster/pki"
+	"github.com/rouse-run/rouse/e2e/cluster/process"
+	"github.com/rouse-run/rouse/e2e/cluster/progress"
+	"github.com/rouse-run/rouse/e2e/cluster/state"
+)
+
+// Up brings the cluster up, or what is missing of it. A cluster that it could not bring up it takes down again; one
+// that ran before is left running.
+func (c *Cluster) Up(ctx context.Context) error {
+	if err := c.prepare(ctx); err != nil {
+		return err
+	}
+	release, err := state.Lock(state.LockFile)
+	if err != nil {
+		return err
+	}
+	defer release()
+
+	ran := c.Running() && c.process.CheckAlive(ctx) == nil
+	if err := c.bringUp(ctx, ran); err != nil {
+		if ran || c.options.KeepFailed {
+			return err
+		}
+		c.progress.Explain(err)
+		c.progress.Printf("\n")
+		// The context may be over, which must not keep the cluster from being taken down.
+		return errors.Join(ErrTakenDown, c.takeDown(context.WithoutCancel(ctx)))
+	}
+	return nil
+}
+
+// ErrTakenDown means that the start failed for the reason printed, and that nothing of it is left.
+var ErrTakenDown = errors.New("the start failed, see above")
+
+// prepare checks the machine and builds, which changes nothing but packages and the cache.
+func (c *Cluster) prepare(ctx context.Context) error {
+	err := c.progress.Step(ctx, "check the machine", func(ctx context.Context, detail progress.Detail) error {
+		detail("%s", c.describe())
+		return host.Preflight(ctx, string(c.options.Cache), string(c.options.Dir))
+	})
+	if err != nil {
+		return err
+	}
+	err = c.progress.Step(ctx, "packages", func(ctx context.Context, detail progress.Detail) error {
+		missing := host.Missing(host.Packages())
+		detail("%d to install", len(missing))
+		return host.Install(ctx, c.options.Cache.Path("logs", "packages.log"), missing)
+	})
+	if err != nil {
+		return err
+	}
+	return c.build(ctx, component.Kubernetes(), component.Etcd(), component.Pause(), component.CoreDNS(), component.Registry(),
+		component.KEDAOperator(), component.KEDAAdapter())
+}
+
+func (c *Cluster) bringUp(ctx context.Context, ran bool) error {
+	images, err := c.baseImages(ctx)
+	if err != nil {
+		return err
+	}
+	if !ran {
+		if c.options.Dir.Exists() {
+			if err := c.takeDown(ctx); err != nil {
+				return err
+			}
+		}
+		if err := c.startNode(ctx); err != nil {
+			return err
+		}
+	}
+	// Images go in while the control plane starts.
+	group, groupCtx := errgroup.WithContext(ctx)
+	group.Go(func() error { return c.startContainerd(groupCtx, images) })
+	group.Go(func() error { return c.startControlPlane(groupCtx) })
+	if err := group.Wait(); err != nil {
+		return err
+	}
+	if err := c.startKubelet(ctx); err != nil {
+		return err
+	}
+	return c.installAddons(ctx, images)
+}
+
+// startNode makes the namespaces and joins them to the host's network.
+func (c *Cluster) startNode(ctx context.Context) error {
+	dir := c.options.Dir
+	return c.progress.Step(ctx, "node", func(ctx context.Context, detail progress.Detail) error {
+		detail("namespaces, network %s, pods %s, services %s", network.Node, network.Pods, network.Services)
+		if err := dir.Create(); err != nil {
+			return err
+		}
+		if err := dir.Save(sysctlsName, host.ReadSysctls()); err != nil {
+			return err
+		}
+		if err := pki.Write(dir); err != nil {
+			return err
+		}
+		if err := host.CreateCgroups(); err != nil {
+			return err
+		}
+		self, err := copySelf(dir)
+		if err != nil {
+			return err
+		}
+		pid, err := c.process.StartInit(ctx, self, process.Settings{
+			State: string(dir), Keep: []string{string(c.options.Cache)}, Hostname: pki.NodeName,
+		})
+		if err != nil {
+			return err
+		}
+		return network.Join(ctx, pid, c.logs("network"))
+	})
+}
+
+const sysctlsName = "sysctls"
+
+func copySelf(dir state.Dir) (string, error) {
+	content, err := os.ReadFile("/proc/self/exe")
+	if err != nil {
+		return "", err
+	}
+	return process.Self(dir), os.WriteFile(process.Self(dir), content, 0o755)
+}
+
+func (c *Cluster) startContainerd(ctx context.Context, images baseImages) error {
+	err := c.progress.Step(ctx, "containerd", func(ctx context.Context, _ progress.Detail) error {
+		program, err := node.WriteContainerd(c.options.Dir, images.pause.Reference())
+		if err != nil {
+			return err
+		}
+		return c.startUntil(ctx, program, 30*time.Second, c.containerd().Ready)
+	})
+	if err != nil {
+		return err
+	}
+	return c.progress.Step(ctx, "images", func(ctx context.Context, detail progress.Detail) error {
+		loaded, err := c.containerd().Load(ctx, images.all()...)
+		detail("%d loaded", loaded)
+		return err
+	})
+}
+
+func (c *Cluster) startControlPlane(ctx context.Context) error {
+	dir, kubernetes := c.options.Dir, c.built[component.Kubernetes().Name]
+	err := c.progress.Step(ctx, "etcd and API server", func(ctx context.Context, detail progress.Detail) error {
+		detail("%s", network.APIServer)
+		etcd := controlplane.Etcd(dir, c.built[component.Etcd().Name].Path("etcd"))
+		if err := c.process.Start(ctx, etcd); err != nil {
+			return err
+		}
+		return c.startUntil(ctx, controlplane.APIServer(dir, kubernetes.Path("kube-apiserver")), time.Minute, c.kubectl().Ready)
+	})
+	if err != nil {
+		return err
+	}
+	return c.process.Start(ctx,
+		controlplane.ControllerManager(dir, kubernetes.Path("kube-controller-manager"), c.options.ControlPlane),
+		controlplane.Scheduler(dir, kubernetes.Path("kube-scheduler")))
+}
+
+func (c *Cluster) startKubelet(ctx context.Context) error {
+	dir, kubernetes := c.options.Dir, c.built[component.Kubernetes().Name]
+	return c.progress.Step(ctx, "kubelet and kube-proxy", func(ctx context.Context, detail progress.Detail) error {
+		detail("node %s is ready", pki.NodeName)
+		kubelet, err := node.WriteKubelet(dir, kubernetes.Path("kubelet"))
+		if err != nil {
+			return err
+		}
+		if err := c.process.Start(ctx, kubelet, node.Proxy(dir, kubernetes.Path("kube-proxy"))); err != nil {
+			return err
+		}
+		return c.await(ctx, 90*time.Second, "the node is ready", func(ctx context.Context) error {
+			quiet := c.kubectl()
+			quiet.Log = ""
+			_, err := quiet.Run(ctx, "wait", "--for=condition=Ready", "node/"+pki.NodeName, "--timeout=20s")
+			return err
+		})
+	})
+}
+
+func (c *Cluster) startUntil(ctx context.Context, program process.Program, limit time.Duration, ready func(context.Context) error) error {
+	if err := c.process.Start(ctx, program); err != nil {
+		return err
+	}
+	return c.await(ctx, limit, program.Name+" is ready", ready)
+}
+
+// await waits for something in the cluster, and gives up early when one of its programs has died.
+func (c *Cluster) await(ctx context.Context, limit time.Duration, what string, ready func(context.Context) error) error {
+	var died error
+	err := command.Await(ctx, limit, 100*time.Millisecond, what, func(ctx context.Context) error {
+		if died = c.process.CheckAlive(ctx); died != nil && errors.Is(died, process.ErrDied) {
+			return nil
+		}
+		return ready(ctx)
+	})
+	if errors.Is(died, process.ErrDied) {
+		return died
+	}
+	return err
+}

@@ -1,0 +1,104 @@
+// Command rouse-cluster runs a real single-node Kubernetes on a bare Debian machine, with KEDA, and Rouse installed
+// by its chart. It builds every part from source, keeps what it built in a cache, and leaves nothing on the machine
+// after `down`.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/spf13/pflag"
+
+	"github.com/rouse-run/rouse/e2e/cluster/controlplane"
+	"github.com/rouse-run/rouse/e2e/cluster/local"
+	"github.com/rouse-run/rouse/e2e/cluster/process"
+	"github.com/rouse-run/rouse/e2e/cluster/progress"
+	"github.com/rouse-run/rouse/e2e/cluster/state"
+)
+
+const usage = `Usage: go run -C e2e/cluster . <command> [flags]
+
+Commands:
+  up          bring the cluster up, or what is missing of it
+  down        take it down and check that nothing is left
+  status      show what runs
+  leftovers   list what is on this machine of a cluster; fails when there is something
+  assets      build kube-apiserver, kubectl, etcd and nats-server for integration tests and print their directory
+  env         print the shell commands that select the cluster
+
+Environment:
+  KUBECONFIG     a cluster of your own to use instead; up then builds none
+  ROUSE_CACHE    where built programs and image layers are kept (default: rouse in the user's cache directory)
+  ROUSE_STATE    where the running cluster keeps its files (default: /var/lib/rouse-cluster)
+
+Flags:
+`
+
+func main() {
+	// A second signal during the clean-up does nothing: it is bounded in time and has to finish.
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
+	code := run(ctx, os.Args[1:], os.Stdout, os.Stderr)
+	stop()
+	os.Exit(code)
+}
+
+func run(ctx context.Context, args []string, out, messages io.Writer) int {
+	if len(args) == 2 && args[0] == process.InitCommand {
+		_, _ = fmt.Fprintln(messages, process.Init(ctx, state.Dir(args[1])))
+		return 1
+	}
+	report := progress.New(messages)
+	if err := dispatch(ctx, args, out, report); err != nil {
+		if errors.Is(err, pflag.ErrHelp) {
+			return 0
+		}
+		report.Explain(err)
+		return 1
+	}
+	return 0
+}
+
+func dispatch(ctx context.Context, args []string, out io.Writer, report *progress.Progress) error {
+	options := local.Options{Dir: state.FromEnv(), ControlPlane: controlplane.DefaultOptions()}
+	flags := pflag.NewFlagSet("rouse-cluster", pflag.ContinueOnError)
+	flags.Usage = func() { report.Printf("%s%s", usage, flags.FlagUsages()) }
+	options.BindFlags(flags)
+	if err := flags.Parse(args); err != nil {
+		return err
+	}
+	if flags.NArg() != 1 {
+		flags.Usage()
+		return errors.New("name one command")
+	}
+	var err error
+	if options.Cache, err = state.CacheFromEnv(); err != nil {
+		return err
+	}
+	if options.Repository, err = local.FindRepository(); err != nil {
+		return err
+	}
+	cluster := local.New(options, report)
+	return command(ctx, flags.Arg(0), cluster, out)
+}
+
+func command(ctx context.Context, name string, cluster *local.Cluster, out io.Writer) error {
+	switch name {
+	case "up":
+		return cluster.Up(ctx)
+	case "down":
+		return cluster.Down(ctx)
+	case "assets":
+		dir, err := cluster.Assets(ctx)
+		if err == nil {
+			_, err = fmt.Fprintln(out, dir)
+		}
+		return err
+	default:
+		return fmt.Errorf("there is no command %q", name)
+	}
+}

@@ -1,0 +1,3 @@
+// Package network joins the cluster's network namespace to the host: one veth pair, routes to the pods and Services,
+// and masquerading for their way out. On the host that is one device, one nftables table and one sysctl.
+package network

@@ -1,0 +1,125 @@
+package node
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+
+	"github.com/rouse-run/rouse/e2e/cluster/network"
+	"github.com/rouse-run/rouse/e2e/cluster/process"
+	"github.com/rouse-run/rouse/e2e/cluster/state"
+)
+
+// RegistryHost is the name by which images of the cluster's registry are pulled.
+const RegistryHost = "registry.kube-system.svc.cluster.local:5000"
+
+// WriteContainerd writes containerd's configuration and returns how to start it.
+func WriteContainerd(dir state.Dir, pauseImage string) (process.Program, error) {
+	containerd, err := exec.LookPath("containerd")
+	if err != nil {
+		return process.Program{}, err
+	}
+	runc, err := exec.LookPath("runc")
+	if err != nil {
+		return process.Program{}, err
+	}
+	files := map[string]string{
+		dir.Config("containerd.toml"):                                  containerdConfig(dir, pauseImage, runc, pluginDir()),
+		dir.Config(filepath.Join("hosts", RegistryHost, "hosts.toml")): registryHosts(),
+		dir.Path("cni", "net.d", "10-rouse.conflist"):                  cniConfig(dir),
+	}
+	for path, content := range files {
+		if err := state.Write(path, content); err != nil {
+			return process.Program{}, err
+		}
+	}
+	return process.Program{
+		Name: "containerd", Path: containerd, Log: dir.Log("containerd"),
+		Args: []string{"--config", dir.Config("containerd.toml"), "--log-level", "warn"},
+	}, nil
+}
+
+// pluginDir is where Debian puts the CNI plugins, or where others do.
+func pluginDir() string {
+	const debian, common = "/usr/lib/cni", "/opt/cni/bin"
+	if _, err := os.Stat(filepath.Join(debian, "ptp")); err == nil {
+		return debian
+	}
+	return common
+}
+
+// containerdConfig: restrict_oom_score_adj, since without CAP_SYS_RESOURCE runc fails to lower it and dies.
+func containerdConfig(dir state.Dir, pauseImage, runc, plugins string) string {
+	return fmt.Sprintf(`version = 2
+root = %[1]q
+state = %[2]q
+disabled_plugins = [
+  "io.containerd.snapshotter.v1.aufs", "io.containerd.snapshotter.v1.btrfs", "io.containerd.snapshotter.v1.devmapper",
+  "io.containerd.snapshotter.v1.zfs", "io.containerd.tracing.processor.v1.otlp", "io.containerd.internal.v1.tracing",
+]
+
+[grpc]
+  address = %[3]q
+
+[plugins."io.containerd.internal.v1.opt"]
+  path = %[4]q
+
+[plugins."io.containerd.grpc.v1.cri"]
+  sandbox_image = %[5]q
+  restrict_oom_score_adj = true
+  disable_apparmor = true
+
+[plugins."io.containerd.grpc.v1.cri".containerd]
+  snapshotter = "overlayfs"
+  default_runtime_name = "runc"
+  discard_unpacked_layers = false
+
+[plugins."io.containerd.grpc.v1.cri".containerd.runtimes.runc]
+  runtime_type = "io.containerd.runc.v2"
+
+[plugins."io.containerd.grpc.v1.cri".containerd.runtimes.runc.options]
+  SystemdCgroup = false
+  BinaryName = %[6]q
+
+[plugins."io.containerd.grpc.v1.cri".cni]
+  bin_dir = %[7]q
+  conf_dir = %[8]q
+
+[plugins."io.containerd.grpc.v1.cri".registry]
+  config_path = %[9]q
+`, dir.Path("containerd", "root"), dir.Path("containerd", "state"), dir.ContainerdSocket(), dir.Path("containerd", "opt"),
+		pauseImage, runc, plugins, dir.Path("cni", "net.d"), dir.Config("hosts"))
+}
+
+// registryHosts lets containerd, which does not ask the cluster's DNS, find the registry, and use it without TLS.
+func registryHosts() string {
+	return fmt.Sprintf(`server = "http://%[1]s:5000"
+
+[host."http://%[1]s:5000"]
+  capabilities = ["pull", "resolve", "push"]
+`, network.Registry)
+}
+
+// cniConfig connects each pod with a veth pair of its own to the node, which routes. There is no bridge, so packets
+// between pods always pass the node's packet filter, and Services work without br_netfilter.
+func cniConfig(dir state.Dir) string {
+	return fmt.Sprintf(`{
+  "cniVersion": "0.4.0",
+  "name": "rouse",
+  "plugins": [
+    {
+      "type": "ptp",
+      "ipMasq": true,
+      "ipam": {
+        "type": "host-local",
+        "dataDir": %q,
+        "ranges": [[{"subnet": %q}]],
+        "routes": [{"dst": "0.0.0.0/0"}]
+      }
+    },
+    {"type": "portmap", "capabilities": {"portMappings": true}}
+  ]
+}
+`, dir.Path("cni", "addresses"), network.Pods)
+}

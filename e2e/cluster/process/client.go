@@ -1,0 +1,136 @@
+package process
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/rouse-run/rouse/e2e/cluster/command"
+	"github.com/rouse-run/rouse/e2e/cluster/state"
+)
+
+// ErrDied means that a program ended that should run on.
+var ErrDied = errors.New("program ended")
+
+// Client talks to the init of one cluster.
+type Client struct {
+	dir  state.Dir
+	http *http.Client
+}
+
+// NewClient works also while there is no init; its calls fail then.
+func NewClient(dir state.Dir) *Client {
+	var dialer net.Dialer
+	transport := &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+		return dialer.DialContext(ctx, "unix", dir.Path(socketName))
+	}}
+	return &Client{dir: dir, http: &http.Client{Transport: transport, Timeout: 10 * time.Second}}
+}
+
+// StartInit makes the namespaces and waits until their init serves. It returns the init's process number on the host.
+func (c *Client) StartInit(ctx context.Context, self string, settings Settings) (int, error) {
+	if err := c.dir.Save(settingsName, settings); err != nil {
+		return 0, err
+	}
+	log, err := os.OpenFile(c.dir.Log("init"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
+	if err != nil {
+		return 0, err
+	}
+	defer func() { _ = log.Close() }()
+	// Not bound to ctx: the init outlives this command, and Kill ends it.
+	cmd := exec.Command(self, InitCommand, string(c.dir)) //nolint:noctx // it must outlive the context
+	cmd.Stdout, cmd.Stderr = log, log
+	cmd.Dir = "/"
+	cmd.SysProcAttr = &syscall.SysProcAttr{
+		Setsid:     true,
+		Cloneflags: syscall.CLONE_NEWPID | syscall.CLONE_NEWNS | syscall.CLONE_NEWNET | syscall.CLONE_NEWUTS,
+	}
+	if err := cmd.Start(); err != nil {
+		return 0, fmt.Errorf("make the namespaces: %w", err)
+	}
+	pid := cmd.Process.Pid
+	if err := cmd.Process.Release(); err != nil {
+		return 0, err
+	}
+	err = command.Await(ctx, 10*time.Second, 10*time.Millisecond, "the init answers", func(ctx context.Context) error {
+		_, err := c.List(ctx)
+		return err
+	})
+	if err != nil {
+		return 0, &command.Error{Command: "init", Log: c.dir.Log("init"), Tail: command.Tail(c.dir.Log("init")), Err: err}
+	}
+	return pid, nil
+}
+
+// Start starts programs. One that runs already is left alone.
+func (c *Client) Start(ctx context.Context, programs ...Program) error {
+	for _, program := range programs {
+		body, err := json.Marshal(program)
+		if err != nil {
+			return err
+		}
+		if err := c.do(ctx, http.MethodPost, bytes.NewReader(body), nil); err != nil {
+			return fmt.Errorf("start %s: %w", program.Name, err)
+		}
+	}
+	return nil
+}
+
+// List tells how the programs are, ordered by their start.
+func (c *Client) List(ctx context.Context) ([]Status, error) {
+	var all []Status
+	err := c.do(ctx, http.MethodGet, http.NoBody, &all)
+	slices.SortFunc(all, func(a, b Status) int {
+		return cmp.Or(a.Started.Compare(b.Started), strings.Compare(a.Name, b.Name))
+	})
+	return all, err
+}
+
+// CheckAlive fails with the first program that has ended, and the end of its log.
+func (c *Client) CheckAlive(ctx context.Context) error {
+	all, err := c.List(ctx)
+	if err != nil {
+		return err
+	}
+	for _, status := range all {
+		if !status.Running {
+			return &command.Error{
+				Command: status.Name, Log: status.Log, Tail: command.Tail(status.Log),
+				Err: fmt.Errorf("%w: %s", ErrDied, status.Exit),
+			}
+		}
+	}
+	return nil
+}
+
+func (c *Client) do(ctx context.Context, method string, body io.Reader, answer any) error {
+	request, err := http.NewRequestWithContext(ctx, method, "http://init"+programsPath, body)
+	if err != nil {
+		return err
+	}
+	response, err := c.http.Do(request)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = response.Body.Close() }()
+	if response.StatusCode >= http.StatusBadRequest {
+		text, _ := io.ReadAll(io.LimitReader(response.Body, 1<<10))
+		return errors.New(strings.TrimSpace(string(text)))
+	}
+	if answer == nil {
+		return nil
+	}
+	return json.NewDecoder(response.Body).Decode(answer)
+}

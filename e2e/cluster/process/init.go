@@ -1,0 +1,144 @@
+package process
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"os/signal"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/rouse-run/rouse/e2e/cluster/state"
+)
+
+// InitCommand is the hidden command of the orchestrator that calls Init.
+const InitCommand = "init"
+
+// Init is the first process of the namespaces. It returns only when it cannot start.
+func Init(ctx context.Context, dir state.Dir) error {
+	var settings Settings
+	if err := dir.Load(settingsName, &settings); err != nil {
+		return err
+	}
+	if os.Getpid() != 1 {
+		return errors.New("init must be the first process of a PID namespace")
+	}
+	if err := syscall.Sethostname([]byte(settings.Hostname)); err != nil {
+		return fmt.Errorf("set the host name: %w", err)
+	}
+	if err := arrangeMounts(settings); err != nil {
+		return err
+	}
+	supervisor := &supervisor{programs: map[string]*Status{}}
+	go supervisor.reap()
+
+	var listen net.ListenConfig
+	listener, err := listen.Listen(ctx, "unix", dir.Path(socketName))
+	if err != nil {
+		return err
+	}
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET "+programsPath, supervisor.list)
+	mux.HandleFunc("POST "+programsPath, supervisor.start)
+	server := &http.Server{Handler: mux, ReadHeaderTimeout: time.Second}
+	return server.Serve(listener)
+}
+
+// supervisor knows the programs by name.
+type supervisor struct {
+	mu       sync.Mutex
+	programs map[string]*Status
+}
+
+func (s *supervisor) list(w http.ResponseWriter, _ *http.Request) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	all := make([]Status, 0, len(s.programs))
+	for _, status := range s.programs {
+		all = append(all, *status)
+	}
+	w.Header().Set("Content-Type", "application/json")
+	_ = json.NewEncoder(w).Encode(all)
+}
+
+func (s *supervisor) start(w http.ResponseWriter, r *http.Request) {
+	var program Program
+	if err := json.NewDecoder(r.Body).Decode(&program); err != nil {
+		http.Error(w, err.Error(), http.StatusBadRequest)
+		return
+	}
+	// The lock is held over the fork, so that the child is known before it can be reaped.
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if known := s.programs[program.Name]; known != nil && known.Running {
+		w.WriteHeader(http.StatusNoContent)
+		return
+	}
+	pid, err := fork(program)
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusInternalServerError)
+		return
+	}
+	s.programs[program.Name] = &Status{Name: program.Name, PID: pid, Running: true, Log: program.Log, Started: time.Now()}
+	w.WriteHeader(http.StatusNoContent)
+}
+
+func fork(program Program) (int, error) {
+	log, err := os.OpenFile(program.Log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
+	if err != nil {
+		return 0, err
+	}
+	defer func() { _ = log.Close() }()
+	null, err := os.Open(os.DevNull)
+	if err != nil {
+		return 0, err
+	}
+	defer func() { _ = null.Close() }()
+	return syscall.ForkExec(program.Path, append([]string{program.Path}, program.Args...), &syscall.ProcAttr{
+		Env:   append(os.Environ(), program.Env...),
+		Files: []uintptr{null.Fd(), log.Fd(), log.Fd()},
+		Sys:   &syscall.SysProcAttr{Setsid: true},
+	})
+}
+
+// reap takes every child that dies, the programs' orphans too.
+func (s *supervisor) reap() {
+	died := make(chan os.Signal, 64)
+	signal.Notify(died, syscall.SIGCHLD)
+	for range died {
+		for s.reapOne() {
+		}
+	}
+}
+
+func (s *supervisor) reapOne() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var status syscall.WaitStatus
+	pid, err := syscall.Wait4(-1, &status, syscall.WNOHANG, nil)
+	if errors.Is(err, syscall.EINTR) {
+		return true
+	}
+	if err != nil || pid <= 0 {
+		return false
+	}
+	for _, program := range s.programs {
+		if program.PID == pid && program.Running {
+			program.Running = false
+			program.Exit = describe(status)
+		}
+	}
+	return true
+}
+
+func describe(status syscall.WaitStatus) string {
+	if status.Signaled() {
+		return "killed by " + status.Signal().String()
+	}
+	return fmt.Sprintf("exit status %d", status.ExitStatus())
+}

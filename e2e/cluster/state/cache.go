@@ -1,0 +1,92 @@
+package state
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+)
+
+// Cache is the directory that outlives clusters.
+type Cache string
+
+// CacheFromEnv is ROUSE_CACHE, or "rouse" in the user's cache directory.
+func CacheFromEnv() (Cache, error) {
+	if dir := os.Getenv("ROUSE_CACHE"); dir != "" {
+		return Cache(dir), nil
+	}
+	dir, err := os.UserCacheDir()
+	if err != nil {
+		return "", fmt.Errorf("no place for the cache, set ROUSE_CACHE: %w", err)
+	}
+	return Cache(filepath.Join(dir, "rouse")), nil
+}
+
+// Path joins names to the cache directory.
+func (c Cache) Path(names ...string) string {
+	return filepath.Join(append([]string{string(c)}, names...)...)
+}
+
+// Entry returns the path kind/name-key and makes it with build when it is not there. build writes to a temporary path
+// beside it, which is renamed when build succeeds: an entry is whole or absent.
+func (c Cache) Entry(kind, name, key string, build func(temporary string) error) (path string, built bool, err error) {
+	path = c.Path(kind, name+"-"+key)
+	if _, err := os.Stat(path); err == nil {
+		return path, false, nil
+	}
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return "", false, err
+	}
+	temporary := fmt.Sprintf("%s.%d.tmp", path, os.Getpid())
+	defer func() { _ = os.RemoveAll(temporary) }()
+	if err := build(temporary); err != nil {
+		return "", false, err
+	}
+	if err := os.Rename(temporary, path); err != nil && !errors.Is(err, os.ErrExist) {
+		return "", false, err
+	}
+	return path, true, nil
+}
+
+// Key hashes the parts into a short name for a cache entry. Parts are separated, so that moving a letter from one to
+// the next changes the key.
+func Key(parts ...string) string {
+	hash := sha256.New()
+	for _, part := range parts {
+		_, _ = fmt.Fprintf(hash, "%d:%s", len(part), part)
+	}
+	return hex.EncodeToString(hash.Sum(nil))[:12]
+}
+
+// KeyOfFiles hashes the content of files, under the names they have below base.
+func KeyOfFiles(base string, paths ...string) (string, error) {
+	parts := make([]string, 0, 2*len(paths))
+	for _, path := range paths {
+		sum, err := sumFile(path)
+		if err != nil {
+			return "", err
+		}
+		name, err := filepath.Rel(base, path)
+		if err != nil {
+			return "", err
+		}
+		parts = append(parts, name, sum)
+	}
+	return Key(parts...), nil
+}
+
+func sumFile(path string) (string, error) {
+	file, err := os.Open(path)
+	if err != nil {
+		return "", err
+	}
+	defer func() { _ = file.Close() }()
+	hash := sha256.New()
+	if _, err := io.Copy(hash, file); err != nil {
+		return "", err
+	}
+	return hex.EncodeToString(hash.Sum(nil)), nil
+}
