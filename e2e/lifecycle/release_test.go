@@ -1,0 +1,149 @@
+//go:build e2e
+
+package lifecycle
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"os"
+	"os/exec"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/discovery"
+	"k8s.io/client-go/metadata"
+
+	"github.com/rouse-run/rouse/e2e/framework"
+)
+
+const (
+	release = "rouse"
+	chart   = "../../charts/rouse"
+	always  = "module.exports.main = function () { return 'here' }"
+)
+
+func TestAnUpgradeDisturbsNoFunction(t *testing.T) {
+	cluster, namespace := start(t)
+	stop := make(chan struct{})
+	asked, failed, done := new(atomic.Int64), new(atomic.Int64), make(chan struct{})
+	go func() {
+		defer close(done)
+		for {
+			select {
+			case <-stop:
+				return
+			default:
+			}
+			status, _, err := cluster.Request(t.Context(), http.MethodGet, namespace, "here", "", nil, nil)
+			if asked.Add(1); err != nil || status != http.StatusOK {
+				failed.Add(1)
+			}
+		}
+	}()
+	helm(t, "upgrade", release, chart, "--reuse-values", "--set", "eventbridge.replicas=1", "--wait", "--timeout", "3m")
+	close(stop)
+	<-done
+	t.Logf("%d requests during the upgrade, %d failed", asked.Load(), failed.Load())
+	require.Positive(t, asked.Load())
+	require.Zero(t, failed.Load())
+}
+
+func TestUninstallLeavesNoObjectBehind(t *testing.T) {
+	cluster, namespace := start(t)
+	sleeper := framework.Function{Name: "sleeper", Runtime: "nodejs22", Source: always, Asleep: true, Max: 2}
+	subscription := framework.Subscription{Name: "sleeper", Namespace: namespace, Type: "leave.nothing.v1", Sink: "sleeper"}
+	require.NoError(t, cluster.ApplyYAML(t.Context(), namespace, sleeper.YAML()+"---\n"+subscription.YAML()))
+	require.NoError(t, cluster.AwaitSubscribed(t.Context(), namespace, "sleeper"))
+
+	helm(t, "upgrade", release, chart, "--reuse-values", "--set", "crds.keep=false", "--wait", "--timeout", "3m")
+	helm(t, "uninstall", release, "--wait", "--timeout", "3m")
+
+	require.NoError(t, framework.Await(t.Context(), time.Minute, "every object to be gone", func(ctx context.Context) (bool, error) {
+		left, err := leftovers(ctx, cluster, namespace)
+		if err == nil && len(left) > 0 {
+			err = fmt.Errorf("left behind: %s", strings.Join(left, ", "))
+		}
+		return len(left) == 0, err
+	}))
+}
+
+// start makes a namespace with a Function that always runs.
+func start(t *testing.T) (*framework.Cluster, string) {
+	t.Helper()
+	cluster, err := framework.Connect()
+	require.NoError(t, err)
+	namespace, err := cluster.CreateNamespace(t.Context(), "lifecycle")
+	require.NoError(t, err)
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), 2*time.Minute)
+		defer cancel()
+		if t.Failed() {
+			cluster.Dump(ctx, os.Stdout, namespace)
+		}
+		require.NoError(t, cluster.DeleteNamespace(ctx, namespace))
+	})
+	function := framework.Function{Name: "here", Runtime: "nodejs22", Source: always}
+	require.NoError(t, cluster.ApplyYAML(t.Context(), namespace, function.YAML()))
+	require.NoError(t, cluster.AwaitCondition(t.Context(), namespace, framework.FunctionGVK, "here", "Running", "True", 2*time.Minute))
+	return cluster, namespace
+}
+
+func helm(t *testing.T, args ...string) {
+	t.Helper()
+	command := exec.CommandContext(t.Context(), "helm", append(args, "--namespace", framework.System)...)
+	out, err := command.CombinedOutput()
+	require.NoError(t, err, "helm %s: %s", strings.Join(args, " "), out)
+}
+
+// leftovers lists what exists of Rouse: objects of the release anywhere, our kinds, and whatever Functions owned.
+func leftovers(ctx context.Context, cluster *framework.Cluster, namespace string) ([]string, error) {
+	lists, err := cluster.Kube.Discovery().ServerPreferredResources()
+	if err != nil && !discovery.IsGroupDiscoveryFailedError(err) {
+		return nil, fmt.Errorf("discover resources: %w", err)
+	}
+	objects, err := metadata.NewForConfig(cluster.Config)
+	if err != nil {
+		return nil, fmt.Errorf("make a client: %w", err)
+	}
+	var left []string
+	for _, list := range lists {
+		group, err := schema.ParseGroupVersion(list.GroupVersion)
+		if err != nil {
+			return nil, fmt.Errorf("parse %s: %w", list.GroupVersion, err)
+		}
+		for _, resource := range list.APIResources {
+			if !strings.Contains(fmt.Sprint(resource.Verbs), "list") || strings.HasPrefix(resource.Name, "events") {
+				continue
+			}
+			items, err := objects.Resource(group.WithResource(resource.Name)).List(ctx, metav1.ListOptions{})
+			if err != nil {
+				return nil, fmt.Errorf("list %s: %w", resource.Name, err)
+			}
+			for _, item := range items.Items {
+				if ours(group.Group, namespace, &item) {
+					left = append(left, fmt.Sprintf("%s %s/%s", resource.Name, item.Namespace, item.Name))
+				}
+			}
+		}
+	}
+	return left, nil
+}
+
+func ours(group, namespace string, item *metav1.PartialObjectMetadata) bool {
+	switch {
+	case item.Labels["app.kubernetes.io/part-of"] == release, item.Labels["app.kubernetes.io/instance"] == release:
+		return true
+	case strings.HasSuffix(group, "kyma-project.io"), strings.HasSuffix(item.Name, ".kyma-project.io"):
+		return true
+	case item.Namespace == framework.System:
+		return item.Name != "default" && item.Name != "kube-root-ca.crt"
+	default: // what is in every namespace of its own accord stays with the namespace
+		return item.Namespace == namespace && item.Name != "default" && item.Name != "kube-root-ca.crt"
+	}
+}
