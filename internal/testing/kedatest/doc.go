@@ -1,0 +1,16 @@
+// Package kedatest is KEDA as an external scaler sees it: a client that calls
+// the way KEDA's operator does, and decides on replicas from the answers.
+//
+// It guarantees the traits of KEDA that a scaler must live with:
+//   - it asks for the metric specs until there are some, and does nothing before;
+//   - a poll is GetMetricSpec, GetMetrics and IsActive, one after the other,
+//     without a deadline, and with one more try after an error;
+//   - the push stream acts on true only, and drops it while the metric's name is
+//     not known;
+//   - polls and pushes of one ScaledObject wait for each other;
+//   - a stream that ends is opened again after 2 s, doubling to 60 s; only an
+//     end without an error makes it 2 s again;
+//   - an error holds the replicas, and 0 takes them away after the cooldown.
+//
+// The clock is the caller's.
+package kedatest

@@ -1,0 +1,139 @@
+package scaler
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	"k8s.io/apimachinery/pkg/util/wait"
+
+	"github.com/rouse-run/rouse/internal/broker"
+	"github.com/rouse-run/rouse/internal/routing"
+)
+
+// shortestPause parts two readings that publishes or changes ask for.
+const shortestPause = 50 * time.Millisecond
+
+// readsAtOnce bounds how many consumers of one Function are read at a time.
+const readsAtOnce = 4
+
+// refresh reads the backlog once. While there is none, the listener comes
+// first, so that a message is either heard or counted.
+func (f *function) refresh(ctx context.Context, routes []routing.Route) {
+	listening := f.listening()
+	if !listening && f.sleeps() {
+		listening = f.listen(routes)
+	}
+	began := time.Now()
+	backlog, err := f.read(ctx, routes)
+	if err == nil && !listening && f.fallsAsleep(began, backlog) && f.listen(routes) {
+		began = time.Now()
+		backlog, err = f.read(ctx, routes)
+	}
+	if ctx.Err() == nil {
+		f.commit(began, backlog, err)
+	}
+}
+
+// read sums the backlog of all consumers. One that cannot be read leaves the
+// sum unknown; one that does not exist yet has nothing waiting.
+func (f *function) read(ctx context.Context, routes []routing.Route) (uint64, error) {
+	ctx, cancel := context.WithTimeout(ctx, f.options.Refresh.Timeout)
+	defer cancel()
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(readsAtOnce)
+	var sum atomic.Uint64
+	for _, route := range routes {
+		group.Go(func() error {
+			backlog, err := f.deps.Backlogs.Backlog(ctx, f.options.Stream, route.Consumer)
+			if errors.Is(err, broker.ErrConsumerNotFound) {
+				return nil
+			}
+			if err != nil {
+				return fmt.Errorf("read backlog of subscription %s: %w", route.Subscription, err)
+			}
+			sum.Add(backlog.Total())
+			return nil
+		})
+	}
+	if err := group.Wait(); err != nil {
+		return 0, err
+	}
+	return sum.Load(), nil
+}
+
+// commit makes a reading the state that everybody sees.
+func (f *function) commit(began time.Time, backlog uint64, err error) {
+	f.mu.Lock()
+	healthy := f.activity.failure == nil
+	var turned bool
+	if err != nil {
+		f.activity.failed(err)
+	} else if turned = f.activity.read(began, backlog, f.options.Refresh.WakeGrace); turned {
+		f.turned()
+	}
+	f.answered()
+	f.mu.Unlock()
+
+	switch {
+	case err != nil:
+		f.metrics.refreshErrors.Inc()
+		if healthy {
+			f.log.Error(err, "backlog cannot be read")
+		}
+	case !healthy:
+		f.log.Info("backlog can be read again")
+	}
+}
+
+// turned follows a turn between idle and active. The lock must be held.
+func (f *function) turned() {
+	f.starting = f.activity.phase == phaseActive && !f.ready
+	f.broadcast()
+}
+
+// interval is the pause until the next reading. Only a Function that is known
+// to sleep and that a publish would wake is read at leisure.
+func (f *function) interval() time.Duration {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.activity.provisional() {
+		settled := time.Until(f.activity.woken.Add(f.options.Refresh.WakeGrace))
+		return min(f.options.Refresh.ActiveInterval, max(settled, shortestPause))
+	}
+	deaf := f.listener == nil && len(f.routes) > 0
+	// A message that was on its way while the listener was being placed may
+	// show in the next reading only.
+	fresh := f.listener != nil && time.Since(f.listener.at) < f.options.Refresh.WakeGrace
+	if f.activity.phase != phaseIdle || f.activity.failure != nil || deaf || fresh {
+		return f.options.Refresh.ActiveInterval
+	}
+	return wait.Jitter(f.options.Refresh.IdleInterval, 1)
+}
+
+// sleeps reports whether a publish should wake the Function.
+func (f *function) sleeps() bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.activity.phase != phaseActive
+}
+
+// fallsAsleep reports whether the reading would make the Function idle.
+func (f *function) fallsAsleep(began time.Time, backlog uint64) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.activity.idle(began, backlog, f.options.Refresh.WakeGrace)
+}
+
+// age is that of the newest evidence, 0 while there is none.
+func (f *function) age(now time.Time) time.Duration {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.activity.seen.IsZero() {
+		return 0
+	}
+	return now.Sub(f.activity.seen)
+}

@@ -1,0 +1,223 @@
+package scaler
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/rouse-run/rouse/internal/broker"
+	"github.com/rouse-run/rouse/internal/routing"
+)
+
+var errDown = errors.New("no answer from NATS")
+
+// fakeBroker is a broker in memory: a publish adds to the backlog of every
+// consumer that has its subject, and is heard by listeners.
+type fakeBroker struct {
+	mu        sync.Mutex
+	backlogs  map[string]broker.Backlog // by consumer; one that is absent does not exist
+	subjects  map[string][]string       // by consumer
+	storeLag  time.Duration             // between a publish and its being counted
+	err       error                     // what readings fail with
+	hang      map[string]bool           // consumers whose reading never ends by itself
+	down      bool
+	listeners map[*fakeListener]bool
+	onConnect []func()
+	reads     int
+}
+
+type fakeListener struct {
+	subjects []string
+	notify   func()
+}
+
+func newFakeBroker() *fakeBroker {
+	return &fakeBroker{
+		backlogs:  map[string]broker.Backlog{},
+		subjects:  map[string][]string{},
+		hang:      map[string]bool{},
+		listeners: map[*fakeListener]bool{},
+	}
+}
+
+// create makes the durable consumers of the routes.
+func (b *fakeBroker) create(routes ...routing.Route) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, route := range routes {
+		b.backlogs[route.Consumer] = broker.Backlog{}
+		b.subjects[route.Consumer] = route.Subjects
+	}
+}
+
+func (b *fakeBroker) remove(route routing.Route) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	delete(b.backlogs, route.Consumer)
+}
+
+func (b *fakeBroker) set(route routing.Route, backlog broker.Backlog) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.backlogs[route.Consumer] = backlog
+}
+
+// change runs under the broker's lock.
+func (b *fakeBroker) change(change func()) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	change()
+}
+
+// breakDown makes everything fail; recover undoes that.
+func (b *fakeBroker) breakDown() {
+	b.change(func() { b.err, b.down = errDown, true })
+}
+
+func (b *fakeBroker) recover() {
+	b.mu.Lock()
+	b.err, b.down = nil, false
+	notify := slices.Clone(b.onConnect)
+	b.mu.Unlock()
+	for _, f := range notify {
+		f()
+	}
+}
+
+func (b *fakeBroker) publish(subject string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	store := func() {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		for consumer, subjects := range b.subjects {
+			if backlog, ok := b.backlogs[consumer]; ok && slices.Contains(subjects, subject) {
+				backlog.Pending++
+				b.backlogs[consumer] = backlog
+			}
+		}
+	}
+	if b.storeLag > 0 {
+		time.AfterFunc(b.storeLag, store)
+	} else {
+		b.mu.Unlock()
+		store()
+		b.mu.Lock()
+	}
+	for l := range b.listeners {
+		if slices.Contains(l.subjects, subject) {
+			delete(b.listeners, l)
+			go l.notify()
+		}
+	}
+}
+
+func (b *fakeBroker) Backlog(ctx context.Context, _, consumer string) (broker.Backlog, error) {
+	b.mu.Lock()
+	b.reads++
+	hang, err := b.hang[consumer], b.err
+	backlog, ok := b.backlogs[consumer]
+	b.mu.Unlock()
+	switch {
+	case hang:
+		<-ctx.Done()
+		return broker.Backlog{}, ctx.Err()
+	case err != nil:
+		return broker.Backlog{}, err
+	case !ok:
+		return broker.Backlog{}, broker.ErrConsumerNotFound
+	}
+	return backlog, nil
+}
+
+func (b *fakeBroker) OnPublish(subjects []string, notify func()) (func(), error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	l := &fakeListener{subjects: subjects, notify: notify}
+	b.listeners[l] = true
+	return func() {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		delete(b.listeners, l)
+	}, nil
+}
+
+func (b *fakeBroker) Connected() bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return !b.down
+}
+
+func (b *fakeBroker) OnConnect(notify func()) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.onConnect = append(b.onConnect, notify)
+}
+
+func (b *fakeBroker) listening() int {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return len(b.listeners)
+}
+
+// board shows one value to any number of watchers.
+type board[T any] struct {
+	mu      sync.Mutex
+	value   T
+	posted  bool
+	changed chan struct{}
+}
+
+func (b *board[T]) post(value T) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.value, b.posted = value, true
+	if b.changed != nil {
+		close(b.changed)
+		b.changed = nil
+	}
+}
+
+func (b *board[T]) watch(ctx context.Context, apply func(T)) error {
+	for {
+		b.mu.Lock()
+		if b.changed == nil {
+			b.changed = make(chan struct{})
+		}
+		value, posted, changed := b.value, b.posted, b.changed
+		b.mu.Unlock()
+		if posted {
+			apply(value)
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return nil
+		}
+	}
+}
+
+type fakeRoutes struct{ board[[]routing.Route] }
+
+func (r *fakeRoutes) Watch(ctx context.Context, apply func([]routing.Route)) error {
+	return r.watch(ctx, apply)
+}
+
+// fakeEndpoints has one ready endpoint for each Service that is awake.
+type fakeEndpoints struct {
+	board[map[types.NamespacedName]bool]
+}
+
+func (e *fakeEndpoints) Watch(ctx context.Context, service types.NamespacedName, _ int32, apply func([]routing.Endpoint)) error {
+	return e.watch(ctx, func(awake map[types.NamespacedName]bool) {
+		if awake[service] {
+			apply([]routing.Endpoint{{Address: "10.0.0.1:8080", Ready: true, Function: true}})
+			return
+		}
+		apply(nil)
+	})
+}

@@ -1,0 +1,222 @@
+package scaler
+
+import (
+	"context"
+	"reflect"
+	"sync"
+	"time"
+
+	"github.com/go-logr/logr"
+
+	"github.com/rouse-run/rouse/internal/routing"
+)
+
+// function is one Function that KEDA asks about, with all that is known of it.
+// Its run loop is the only one that reads backlogs and places the listener;
+// everybody else looks at the state or leaves a note in kick.
+type function struct {
+	target  target
+	deps    *Deps
+	options *Options
+	metrics *metrics
+	log     logr.Logger
+
+	kick  chan struct{} // a note for the loop to read the backlog now
+	first chan struct{} // closed once there is an answer of any kind
+
+	mu       sync.Mutex
+	activity activity
+	routes   []routing.Route
+	routed   bool // routes have been told, if only that there are none
+	listener *listener
+	changed  chan struct{} // closed and replaced when a stream may have to act
+	ready    bool
+	lostAt   time.Time // when the last ready endpoint went away
+	starting bool      // turned active without an endpoint, and has none yet
+	told     uint64    // the edge that was last logged as sent
+
+	streams   int       // open ones of all kinds
+	pushes    int       // open ones that can be pushed to
+	deafSince time.Time // when the last of those ended
+	askedAt   time.Time
+}
+
+func newFunction(t target, deps *Deps, options *Options, m *metrics) *function {
+	return &function{
+		target:   t,
+		deps:     deps,
+		options:  options,
+		metrics:  m,
+		log:      deps.Log.WithValues("function", t.function.Name, "namespace", t.function.Namespace),
+		kick:     make(chan struct{}, 1),
+		first:    make(chan struct{}),
+		activity: activity{threshold: t.activation},
+		changed:  make(chan struct{}),
+		askedAt:  time.Now(),
+	}
+}
+
+// run keeps the state current until ctx ends.
+func (f *function) run(ctx context.Context) {
+	follower := endpointFollower{function: f}
+	defer follower.stop()
+	defer f.stopListening()
+	for ctx.Err() == nil {
+		if routes, ok := f.currentRoutes(); ok {
+			follower.follow(ctx, routes)
+			f.refresh(ctx, routes)
+		}
+		f.pause(ctx)
+	}
+}
+
+// pause waits until the next reading is due, or is asked for.
+func (f *function) pause(ctx context.Context) {
+	timer := time.NewTimer(f.interval())
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+	case <-timer.C:
+	case <-f.kick:
+		// A stream of publishes must not become a stream of readings.
+		select {
+		case <-ctx.Done():
+		case <-time.After(shortestPause):
+		}
+	}
+}
+
+// nudge has the loop read the backlog now. It never blocks.
+func (f *function) nudge() {
+	select {
+	case f.kick <- struct{}{}:
+	default:
+	}
+}
+
+func (f *function) currentRoutes() ([]routing.Route, bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.routes, f.routed
+}
+
+func (f *function) setRoutes(routes []routing.Route) {
+	f.mu.Lock()
+	same := f.routed && reflect.DeepEqual(f.routes, routes)
+	f.routes, f.routed = routes, true
+	if !same {
+		f.broadcast()
+	}
+	f.mu.Unlock()
+	if !same {
+		f.nudge()
+	}
+}
+
+// setEndpoints takes notice of where the Function can be reached.
+func (f *function) setEndpoints(endpoints []routing.Endpoint) {
+	ready := false
+	for _, endpoint := range endpoints {
+		ready = ready || (endpoint.Ready && !endpoint.Terminating)
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if ready == f.ready {
+		return
+	}
+	f.ready = ready
+	if !ready {
+		f.lostAt = time.Now()
+	}
+	if ready && f.starting {
+		f.metrics.ready.Observe(time.Since(f.activity.edge.at).Seconds())
+		f.starting = false
+	}
+	f.broadcast()
+}
+
+// broadcast wakes all who wait for a change. The lock must be held.
+func (f *function) broadcast() {
+	close(f.changed)
+	f.changed = make(chan struct{})
+}
+
+// answered lets those go on who wait for a first answer. The lock must be held.
+func (f *function) answered() {
+	select {
+	case <-f.first:
+	default:
+		close(f.first)
+	}
+}
+
+// await waits, but not for long, until there is an answer of any kind.
+func (f *function) await(ctx context.Context) {
+	timer := time.NewTimer(f.options.FirstAnswerWait)
+	defer timer.Stop()
+	select {
+	case <-f.first:
+	case <-timer.C:
+	case <-ctx.Done():
+	}
+}
+
+// answer is the backlog now, or why it is not known.
+func (f *function) answer() (uint64, error) {
+	connected := f.deps.Connection.Connected()
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.activity.answer(time.Now(), f.options.Refresh.MaxAge, connected)
+}
+
+// view is the state for a stream, and a channel that closes when it is outdated.
+func (f *function) view() (view, <-chan struct{}) {
+	connected := f.deps.Connection.Connected()
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	backlog, err := f.activity.answer(time.Now(), f.options.Refresh.MaxAge, connected)
+	restless := f.activity.edge.at
+	if f.lostAt.After(restless) {
+		restless = f.lostAt
+	}
+	return view{
+		active:   err == nil && float64(backlog) > f.target.activation,
+		ready:    f.ready,
+		restless: restless,
+		edge:     f.activity.edge,
+	}, f.changed
+}
+
+// lagThreshold is the backlog that one replica is meant to carry, when the
+// trigger leaves it open: as many deliveries as the Function's widest
+// Subscription may have in flight.
+func (f *function) lagThreshold() (float64, <-chan struct{}) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	widest := 0
+	for _, route := range f.routes {
+		widest = max(widest, route.MaxInFlight)
+	}
+	if widest == 0 {
+		widest = defaultLagThreshold
+	}
+	return float64(widest), f.changed
+}
+
+// activationSent takes notice that true went out on a stream. The first one of
+// an edge is worth a line, unless the Function was awake anyway.
+func (f *function) activationSent(v view) {
+	f.mu.Lock()
+	fresh := v.edge.number != f.told && !v.ready
+	if fresh {
+		f.told = v.edge.number
+	}
+	f.mu.Unlock()
+	if !fresh {
+		return
+	}
+	now := time.Now()
+	f.log.Info("activation sent", "at", now.UTC().Format(time.RFC3339Nano), "cause", string(v.edge.cause))
+	f.metrics.activations.WithLabelValues(string(v.edge.cause)).Inc()
+	f.metrics.activation.WithLabelValues(string(v.edge.cause)).Observe(now.Sub(v.edge.at).Seconds())
+}
