@@ -1,0 +1,204 @@
+package charts
+
+import (
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/utils/ptr"
+)
+
+func TestEveryPodMeetsTheRestrictedPodSecurityLevel(t *testing.T) {
+	t.Parallel()
+	forEachInstallation(t, func(t *testing.T, all objects) {
+		require.NotEmpty(t, workloads(all))
+		for _, w := range workloads(all) {
+			spec := w.Pod.Spec
+			require.False(t, spec.HostNetwork || spec.HostPID || spec.HostIPC, w.GetName())
+			require.Empty(t, spec.InitContainers, w.GetName())
+			require.Equal(t, ptr.To(true), spec.SecurityContext.RunAsNonRoot, w.GetName())
+			require.Equal(t, ptr.To(int64(65532)), spec.SecurityContext.RunAsUser, w.GetName())
+			require.Equal(t, corev1.SeccompProfileTypeRuntimeDefault, spec.SecurityContext.SeccompProfile.Type, w.GetName())
+			for _, volume := range spec.Volumes {
+				require.Nil(t, volume.HostPath, w.GetName())
+			}
+			for _, container := range spec.Containers {
+				security := container.SecurityContext
+				require.Equal(t, ptr.To(false), security.AllowPrivilegeEscalation, w.GetName())
+				require.Equal(t, ptr.To(true), security.ReadOnlyRootFilesystem, w.GetName())
+				require.Equal(t, []corev1.Capability{"ALL"}, security.Capabilities.Drop, w.GetName())
+				require.Empty(t, security.Capabilities.Add, w.GetName())
+				require.Nil(t, security.Privileged, w.GetName())
+				for _, port := range container.Ports {
+					require.Zero(t, port.HostPort, w.GetName())
+				}
+			}
+		}
+	})
+}
+
+func TestEveryDeploymentSurvivesANodeDrainAndIsProbed(t *testing.T) {
+	t.Parallel()
+	forEachInstallation(t, func(t *testing.T, all objects) {
+		deployments := of[*appsv1.Deployment](all)
+		require.Len(t, deployments, 3)
+		for _, deployment := range deployments {
+			pod := deployment.Spec.Template
+			require.Len(t, selecting(t, pod.Labels, of[*policyv1.PodDisruptionBudget](all), func(b *policyv1.PodDisruptionBudget) *metav1.LabelSelector {
+				return b.Spec.Selector
+			}), 1, deployment.Name)
+			container := pod.Spec.Containers[0]
+			require.NotNil(t, container.StartupProbe, deployment.Name)
+			require.NotNil(t, container.LivenessProbe, deployment.Name)
+			require.NotNil(t, container.ReadinessProbe, deployment.Name)
+			for _, constraint := range pod.Spec.TopologySpreadConstraints {
+				require.Equal(t, corev1.ScheduleAnyway, constraint.WhenUnsatisfiable, "%s must start on one node, too", deployment.Name)
+			}
+			for flag, seconds := range drains(t, container.Args) {
+				require.Greater(t, ptr.Deref(pod.Spec.TerminationGracePeriodSeconds, 0), seconds, "%s: --%s", deployment.Name, flag)
+			}
+		}
+	})
+}
+
+// drains are the --...drain-timeout flags, in seconds.
+func drains(t *testing.T, args []string) map[string]int64 {
+	t.Helper()
+	found := map[string]int64{}
+	for _, arg := range args {
+		flag, value, _ := strings.Cut(strings.TrimPrefix(arg, "--"), "=")
+		if strings.HasSuffix(flag, "drain-timeout") {
+			seconds, err := strconv.ParseInt(strings.TrimSuffix(value, "s"), 10, 64)
+			require.NoError(t, err)
+			found[flag] = seconds
+		}
+	}
+	return found
+}
+
+func TestEveryPodStandsBehindOneWallUnlessWallsAreOff(t *testing.T) {
+	t.Parallel()
+	forEachInstallation(t, func(t *testing.T, all objects) {
+		policies := of[*networkingv1.NetworkPolicy](all)
+		if len(policies) == 0 {
+			return
+		}
+		for _, w := range workloads(all) {
+			walls := selecting(t, w.Pod.Labels, policies, func(p *networkingv1.NetworkPolicy) *metav1.LabelSelector { return &p.Spec.PodSelector })
+			require.Len(t, walls, 1, w.GetName())
+			require.ElementsMatch(t, []networkingv1.PolicyType{"Ingress", "Egress"}, walls[0].Spec.PolicyTypes, w.GetName())
+		}
+	})
+	require.Empty(t, of[*networkingv1.NetworkPolicy](render(t, values{"networkPolicies.enabled=false"})))
+}
+
+func TestEachWallHasOnlyTheGatesThatItsPodNeeds(t *testing.T) {
+	t.Parallel()
+	all := render(t, nil)
+	ingress := func(name string) []networkingv1.NetworkPolicyIngressRule {
+		return named[*networkingv1.NetworkPolicy](t, all, name).Spec.Ingress
+	}
+	require.Empty(t, ingress("rouse-controller"))
+
+	require.Len(t, ingress("rouse-eventbridge"), 1)
+	require.Empty(t, ingress("rouse-eventbridge")[0].From, "everyone may publish")
+	require.Equal(t, "http", ingress("rouse-eventbridge")[0].Ports[0].Port.String())
+
+	require.Len(t, ingress("rouse-scaler"), 1)
+	require.Equal(t, map[string]string{"kubernetes.io/metadata.name": "keda"}, ingress("rouse-scaler")[0].From[0].NamespaceSelector.MatchLabels)
+
+	require.Len(t, ingress("rouse-nats"), 1)
+	clients, err := metav1.LabelSelectorAsSelector(ingress("rouse-nats")[0].From[0].PodSelector)
+	require.NoError(t, err)
+	for _, w := range workloads(all) {
+		require.Equal(t, w.component() != "nats", clients.Matches(labels.Set(w.Pod.Labels)), w.GetName())
+	}
+}
+
+func TestAnExternalNATSMayBeReachedOnItsPorts(t *testing.T) {
+	t.Parallel()
+	all := render(t, installations["external NATS with credentials and TLS"])
+	var ports []string
+	for _, rule := range named[*networkingv1.NetworkPolicy](t, all, "rouse-scaler").Spec.Egress {
+		for _, port := range rule.Ports {
+			ports = append(ports, port.Port.String())
+		}
+	}
+	require.Equal(t, []string{"53", "53", "443", "6443", "4222", "4333"}, ports)
+}
+
+func TestGoKeepsBelowTheMemoryLimit(t *testing.T) {
+	t.Parallel()
+	forEachInstallation(t, func(t *testing.T, all objects) {
+		for _, w := range workloads(all) {
+			container := w.Pod.Spec.Containers[0]
+			limit := container.Resources.Limits.Memory().Value()
+			require.Positive(t, limit, w.GetName())
+			for _, env := range container.Env {
+				soft, err := strconv.ParseInt(env.Value, 10, 64)
+				require.NoError(t, err)
+				require.InDelta(t, 0.9*float64(limit), soft, 1, w.GetName())
+			}
+		}
+	})
+}
+
+func TestSecretsReachAPodAsFilesAlone(t *testing.T) {
+	t.Parallel()
+	all := render(t, installations["external NATS with credentials and TLS"])
+	for _, deployment := range of[*appsv1.Deployment](all) {
+		container := deployment.Spec.Template.Spec.Containers[0]
+		require.Subset(t, container.Args, []string{
+			"--nats-url=tls://a.example.com:4222,tls://b.example.com:4333",
+			"--nats-creds=/etc/rouse/nats-credentials/nats.creds",
+			"--nats-ca=/etc/rouse/nats-tls/ca.crt",
+			"--nats-cert=/etc/rouse/nats-tls/tls.crt",
+			"--nats-key=/etc/rouse/nats-tls/tls.key",
+		}, deployment.Name)
+		mounts := map[string]string{}
+		for _, mount := range container.VolumeMounts {
+			require.True(t, mount.ReadOnly)
+			mounts[mount.Name] = mount.MountPath
+		}
+		require.Equal(t, map[string]string{
+			"nats-credentials": "/etc/rouse/nats-credentials", "nats-tls": "/etc/rouse/nats-tls",
+		}, mounts, deployment.Name)
+		for _, env := range container.Env {
+			require.Nil(t, env.ValueFrom, deployment.Name)
+		}
+	}
+	require.Empty(t, of[*corev1.Secret](all))
+}
+
+func TestTheUninstallHookExistsOnlyWhereCRDsGo(t *testing.T) {
+	t.Parallel()
+	require.Empty(t, of[*batchv1.Job](render(t, nil)))
+	require.Empty(t, of[*batchv1.Job](render(t, values{"crds.enabled=false", "crds.keep=false"})))
+
+	job := named[*batchv1.Job](t, render(t, values{"crds.keep=false"}), "rouse-uninstall")
+	require.Equal(t, "pre-delete", job.Annotations["helm.sh/hook"])
+	require.Equal(t, []string{"/controller", "uninstall"}, job.Spec.Template.Spec.Containers[0].Command)
+	require.Less(t, ptr.Deref(job.Spec.ActiveDeadlineSeconds, 0), int64(300), "Helm waits five minutes for a hook")
+}
+
+// selecting returns the objects whose selector fits a pod's labels.
+func selecting[T any](t *testing.T, pod map[string]string, candidates []T, selectorOf func(T) *metav1.LabelSelector) []T {
+	t.Helper()
+	var found []T
+	for _, candidate := range candidates {
+		selector, err := metav1.LabelSelectorAsSelector(selectorOf(candidate))
+		require.NoError(t, err)
+		if selector.Matches(labels.Set(pod)) {
+			found = append(found, candidate)
+		}
+	}
+	return found
+}

@@ -1,0 +1,192 @@
+package charts
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"os"
+	"os/exec"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/serializer/json"
+	"k8s.io/apimachinery/pkg/util/yaml"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+const (
+	namespace = "rouse-system"
+	chart     = "rouse"
+)
+
+// installations are the sets of values that every rule is checked with.
+var installations = map[string]values{
+	"as it comes": nil,
+	"external NATS with credentials and TLS": {
+		"nats.enabled=false", `nats.external.url=tls://a.example.com:4222\,tls://b.example.com:4333`,
+		"nats.external.credentials.secret=nats-user", "nats.external.tls.secret=nats-certificates",
+		"nats.external.tls.certKey=tls.crt", "nats.external.tls.keyKey=tls.key",
+	},
+	"highly available and watched": {
+		"nats.enabled=false", "nats.external.url=nats://nats.messaging", "stream.replicas=3",
+		"controller.replicas=2", "eventbridge.replicas=5", "scaler.replicas=3", "controller.defaultProfile=S",
+		"metrics.podMonitor.enabled=true", "metrics.podMonitor.labels.team=a",
+		"networkPolicies.metricsFrom[0].namespaceSelector.matchLabels.name=monitoring",
+		"networkPolicies.publishers[0].podSelector.matchLabels.publishes=events",
+		"priorityClassName=system-cluster-critical", "nodeSelector.pool=system", "tolerations[0].operator=Exists",
+		"podAnnotations.example\\.com/a=b", "image.pullSecrets[0]=registry",
+	},
+	"for a trial, leaving nothing behind": {
+		"crds.keep=false", "nats.persistence.enabled=false", "networkPolicies.enabled=false",
+		"image.repository=localhost:5000/rouse", "image.tag=dev", "runtimes.python314=null",
+	},
+	"removed with all data, behind walls": {"crds.keep=false", "nats.persistence.keep=false", "nats.persistence.storageClass=fast"},
+}
+
+// values are --set arguments of Helm.
+type values []string
+
+func (v values) args() []string {
+	var args []string
+	for _, value := range v {
+		args = append(args, "--set", value)
+	}
+	return args
+}
+
+// helm finds the Helm that is pinned in tools, or takes the one that HELM names.
+var helm = sync.OnceValues(func() (string, error) {
+	if path := os.Getenv("HELM"); path != "" {
+		return path, nil
+	}
+	out, err := exec.Command("go", "-C", "../tools", "tool", "-n", "helm").Output()
+	return strings.TrimSpace(string(out)), err
+})
+
+// runHelm runs Helm on the chart, for a Kubernetes that it does not have to ask.
+func runHelm(t *testing.T, command []string, set values) (stdout, stderr string, err error) {
+	t.Helper()
+	path, err := helm()
+	require.NoError(t, err, "build helm from tools")
+	args := append(command, "--namespace", namespace, "--kube-version", "1.36.0")
+	cmd := exec.CommandContext(t.Context(), path, append(args, set.args()...)...)
+	var out, errOut bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &errOut
+	err = cmd.Run()
+	return out.String(), errOut.String(), err
+}
+
+// objects is a rendered chart.
+type objects []client.Object
+
+// render renders the chart and decodes every object strictly: an unknown or repeated field fails the test.
+func render(t *testing.T, set values) objects {
+	t.Helper()
+	stdout, stderr, err := runHelm(t, []string{"template", "rouse", chart}, set)
+	require.NoError(t, err, stderr)
+
+	scheme := runtime.NewScheme()
+	require.NoError(t, clientgoscheme.AddToScheme(scheme))
+	require.NoError(t, apiextensionsv1.AddToScheme(scheme))
+	decoder := json.NewSerializerWithOptions(json.DefaultMetaFactory, scheme, scheme, json.SerializerOptions{Yaml: true, Strict: true})
+
+	var all objects
+	documents := yaml.NewDocumentDecoder(io.NopCloser(strings.NewReader(stdout)))
+	buffer := make([]byte, 1<<20)
+	for {
+		n, err := documents.Read(buffer)
+		if errors.Is(err, io.EOF) {
+			return all
+		}
+		require.NoError(t, err)
+		document := buffer[:n]
+		if isComment(document) {
+			continue
+		}
+		object, _, err := decoder.Decode(document, nil, nil)
+		if runtime.IsNotRegisteredError(err) { // a PodMonitor: its type lies in no module of ours
+			unknown := &unstructured.Unstructured{}
+			_, _, err = decoder.Decode(document, nil, unknown)
+			object = unknown
+		}
+		require.NoError(t, err, string(document))
+		all = append(all, object.(client.Object))
+	}
+}
+
+func isComment(document []byte) bool {
+	for line := range bytes.Lines(document) {
+		if text := bytes.TrimSpace(line); len(text) > 0 && text[0] != '#' && string(text) != "---" {
+			return false
+		}
+	}
+	return true
+}
+
+// of picks the objects of one type.
+func of[T client.Object](all objects) []T {
+	var picked []T
+	for _, object := range all {
+		if typed, ok := object.(T); ok {
+			picked = append(picked, typed)
+		}
+	}
+	return picked
+}
+
+// named picks one object by type and name.
+func named[T client.Object](t *testing.T, all objects, name string) T {
+	t.Helper()
+	var found T
+	for _, object := range of[T](all) {
+		if object.GetName() == name {
+			return object
+		}
+	}
+	require.Failf(t, "not rendered", "%T %s", found, name)
+	return found
+}
+
+// workload is anything that makes pods.
+type workload struct {
+	metav1.Object
+	Pod corev1.PodTemplateSpec
+}
+
+func (w workload) component() string { return w.Pod.Labels["app.kubernetes.io/component"] }
+
+func workloads(all objects) []workload {
+	var found []workload
+	for _, object := range all {
+		switch typed := object.(type) {
+		case *appsv1.Deployment:
+			found = append(found, workload{typed, typed.Spec.Template})
+		case *appsv1.StatefulSet:
+			found = append(found, workload{typed, typed.Spec.Template})
+		case *batchv1.Job:
+			found = append(found, workload{typed, typed.Spec.Template})
+		}
+	}
+	return found
+}
+
+// forEachInstallation runs a check on every set of values.
+func forEachInstallation(t *testing.T, check func(t *testing.T, all objects)) {
+	t.Helper()
+	for name, set := range installations {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			check(t, render(t, set))
+		})
+	}
+}

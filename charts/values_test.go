@@ -1,0 +1,54 @@
+package charts
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestHelmLintFindsNothing(t *testing.T) {
+	t.Parallel()
+	for name, set := range installations {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			stdout, stderr, err := runHelm(t, []string{"lint", "--strict", chart}, set)
+			require.NoError(t, err, stdout+stderr)
+		})
+	}
+}
+
+func TestValuesThatCannotWorkAreRefusedWithTheReason(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		set  values
+		want []string
+	}{
+		"a misspelt value":              {values{"eventbridge.replica=3"}, []string{"/eventbridge", "additional properties 'replica' not allowed"}},
+		"a misspelt section":            {values{"eventBridge.replicas=3"}, []string{"additional properties 'eventBridge' not allowed"}},
+		"no replica":                    {values{"scaler.replicas=0"}, []string{"/scaler/replicas", "minimum: got 0, want 1"}},
+		"a log level that there is not": {values{"logLevel=loud"}, []string{"/logLevel", "'debug', 'info', 'warn', 'error'"}},
+		"an unknown runtime":            {values{"runtimes.ruby=x"}, []string{"/runtimes", "additional properties 'ruby' not allowed"}},
+		"a size without a sense":        {values{"stream.maxBytes=700MB"}, []string{"/stream/maxBytes", "does not match pattern"}},
+		"an image with its tag twice":   {values{"image.repository=host:5000/rouse:1"}, []string{"/image/repository"}},
+		"a password in the URL of NATS": {values{"nats.enabled=false", "nats.external.url=nats://me:secret@nats"}, []string{"/nats/external/url"}},
+		"no NATS at all":                {values{"nats.enabled=false"}, []string{"set nats.external.url to the NATS to use"}},
+		"two NATS":                      {values{"nats.external.url=nats://nats"}, []string{"set nats.enabled=false to use an external NATS"}},
+		"a certificate without its key": {
+			values{"nats.enabled=false", "nats.external.url=tls://nats", "nats.external.tls.certKey=tls.crt"},
+			[]string{"certKey and keyKey belong together"},
+		},
+		"more copies than servers":          {values{"stream.replicas=3"}, []string{"the chart's own NATS has one replica"}},
+		"streams that do not fit the store": {values{"stream.maxBytes=2Gi"}, []string{"nats.maxFileStore (1Gi) is smaller than stream.maxBytes (2Gi) and deadLetters.maxBytes (100Mi)"}},
+		"a store that fills its volume":     {values{"nats.persistence.size=1Gi"}, []string{"nats.persistence.size (1Gi) must be larger than nats.maxFileStore (1Gi)"}},
+		"events that NATS would refuse":     {values{"eventbridge.maxRequestSize=1Mi"}, []string{"nats.maxPayload (1Mi) does not fit an event of eventbridge.maxRequestSize (1Mi)"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			_, stderr, err := runHelm(t, []string{"template", "rouse", chart}, tc.set)
+			require.Error(t, err)
+			for _, want := range tc.want {
+				require.Contains(t, stderr, want)
+			}
+		})
+	}
+}
