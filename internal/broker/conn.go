@@ -1,0 +1,217 @@
+package broker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/go-logr/logr"
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+)
+
+const (
+	dialTimeout     = 5 * time.Second
+	reconnectWait   = 250 * time.Millisecond
+	reconnectJitter = 500 * time.Millisecond
+	// A peer that vanished without a word is noticed after two missed pings.
+	pingInterval        = 10 * time.Second
+	maxPingsOutstanding = 2
+	requestTimeout      = 5 * time.Second
+	// settleTimeout is how long an answer to the server waits for a reconnect.
+	settleTimeout = 10 * time.Second
+)
+
+// Conn is the process's connection to NATS. It reconnects for ever.
+type Conn struct {
+	nc  *nats.Conn
+	js  jetstream.JetStream
+	log logr.Logger
+
+	mu        sync.Mutex
+	onConnect []func()
+	changed   chan struct{} // closed and replaced whenever the connection comes or goes
+	closed    chan struct{} // closed when nats.go has given the connection up
+	handBacks sync.WaitGroup
+}
+
+// Connect starts the connection. It does not wait until the server answers: a
+// process has to start, and say that it is not ready, while NATS is away.
+func Connect(ctx context.Context, o Options, log logr.Logger) (*Conn, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, fmt.Errorf("connect to NATS: %w", err)
+	}
+	c := &Conn{log: log, changed: make(chan struct{}), closed: make(chan struct{})}
+	nc, err := nats.Connect(o.URL, append(c.clientOptions(o.Name), securityOptions(o)...)...)
+	if err != nil {
+		return nil, fmt.Errorf("connect to NATS: %w", err)
+	}
+	js, err := jetstream.New(nc, jetstream.WithDefaultTimeout(requestTimeout))
+	if err != nil {
+		nc.Close()
+		return nil, fmt.Errorf("connect to NATS: %w", err)
+	}
+	c.nc, c.js = nc, js
+	return c, nil
+}
+
+func (c *Conn) clientOptions(name string) []nats.Option {
+	return []nats.Option{
+		nats.Name(name),
+		nats.RetryOnFailedConnect(true),
+		nats.MaxReconnects(-1),
+		nats.IgnoreAuthErrorAbort(),
+		nats.ReconnectWait(reconnectWait),
+		nats.ReconnectJitter(reconnectJitter, reconnectJitter),
+		// Nothing is buffered while disconnected: a publisher must hear at once.
+		nats.ReconnectBufSize(-1),
+		nats.Timeout(dialTimeout),
+		nats.PingInterval(pingInterval),
+		nats.MaxPingsOutstanding(maxPingsOutstanding),
+		nats.ConnectHandler(c.connected),
+		nats.ReconnectHandler(c.connected),
+		nats.DisconnectErrHandler(func(_ *nats.Conn, err error) {
+			c.log.Info("disconnected from NATS", "reason", reason(err))
+			c.announce()
+		}),
+		nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) {
+			c.log.Error(err, "NATS reported a problem")
+		}),
+		nats.ClosedHandler(func(*nats.Conn) {
+			close(c.closed)
+			c.announce()
+		}),
+	}
+}
+
+func securityOptions(o Options) []nats.Option {
+	var options []nats.Option
+	if o.CredsFile != "" {
+		options = append(options, nats.UserCredentials(o.CredsFile))
+	}
+	if o.CAFile != "" {
+		options = append(options, nats.RootCAs(o.CAFile))
+	}
+	if o.CertFile != "" {
+		options = append(options, nats.ClientCert(o.CertFile, o.KeyFile))
+	}
+	return options
+}
+
+func (c *Conn) connected(nc *nats.Conn) {
+	c.log.Info("connected to NATS", "url", nc.ConnectedUrlRedacted())
+	c.announce()
+	c.mu.Lock()
+	handlers := slices.Clone(c.onConnect)
+	c.mu.Unlock()
+	for _, handle := range handlers {
+		handle()
+	}
+}
+
+// announce wakes everyone who waits for the connection to come or go.
+func (c *Conn) announce() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	close(c.changed)
+	c.changed = make(chan struct{})
+}
+
+// Connected tells whether the connection is up.
+func (c *Conn) Connected() bool { return c.nc.IsConnected() }
+
+// OnConnect calls f after the first connect and after each reconnect, also when
+// the first connect happened before. f must not block: other callbacks wait for
+// it. It may be called once too often, never too seldom.
+func (c *Conn) OnConnect(f func()) {
+	c.mu.Lock()
+	c.onConnect = append(c.onConnect, f)
+	c.mu.Unlock()
+	if c.Connected() {
+		f()
+	}
+}
+
+// Close drains: what was sent before is flushed and subscriptions end, at most
+// until ctx ends. Then the connection is gone for good.
+func (c *Conn) Close(ctx context.Context) error {
+	handedBack := make(chan struct{})
+	go func() {
+		c.handBacks.Wait()
+		close(handedBack)
+	}()
+	var err error
+	select {
+	case <-handedBack:
+	case <-ctx.Done():
+		err = ctx.Err()
+	}
+	if err == nil && c.nc.Drain() == nil {
+		select {
+		case <-c.closed:
+		case <-ctx.Done():
+			err = ctx.Err()
+		}
+	}
+	c.nc.Close()
+	<-c.closed
+	<-handedBack
+	if err != nil {
+		return fmt.Errorf("drain the NATS connection: %w", err)
+	}
+	return nil
+}
+
+// changes is closed the next time the connection comes or goes. Take it before
+// looking at the connection, so that no change is missed.
+func (c *Conn) changes() <-chan struct{} {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.changed
+}
+
+func (c *Conn) waitConnected(ctx context.Context) error {
+	for {
+		changes := c.changes()
+		if c.nc.IsConnected() {
+			return nil
+		}
+		if c.nc.IsClosed() {
+			return ErrNotConnected
+		}
+		select {
+		case <-changes:
+		case <-ctx.Done():
+			return fmt.Errorf("%w: %w", ErrNotConnected, ctx.Err())
+		}
+	}
+}
+
+// send publishes an answer to the server. One that meets a broken connection
+// waits for the next: an acknowledgement stays valid, and without it the
+// event would be delivered a second time.
+func (c *Conn) send(ctx context.Context, subject string, data []byte) error {
+	err := mapError(c.nc.Publish(subject, data))
+	if !errors.Is(err, ErrNotConnected) {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, settleTimeout)
+	defer cancel()
+	for errors.Is(err, ErrNotConnected) {
+		if waitErr := c.waitConnected(ctx); waitErr != nil {
+			return waitErr
+		}
+		err = mapError(c.nc.Publish(subject, data))
+	}
+	return err
+}
+
+func reason(err error) string {
+	if err == nil {
+		return "closed"
+	}
+	return err.Error()
+}

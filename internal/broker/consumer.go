@@ -1,0 +1,172 @@
+package broker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+)
+
+const (
+	defaultAckWait = 30 * time.Second
+	// defaultMaxAckPending is far above what workers hold at a time, because
+	// events that wait for their retry count too and must not block others.
+	defaultMaxAckPending = 10_000
+	// serverMetadata marks what the server itself adds to a consumer's metadata.
+	serverMetadata = "_nats."
+)
+
+// Consumer is a durable pull consumer: who is served, with which subjects.
+type Consumer struct {
+	Name        string
+	Description string
+	// Subjects that the consumer takes events from; they must not overlap.
+	Subjects []string
+	Metadata map[string]string
+	// AckWait after which an unsettled message is delivered again; 30 s when zero.
+	AckWait time.Duration
+	// MaxAckPending limits delivered and waiting-for-retry messages; 10,000 when zero.
+	MaxAckPending int
+}
+
+// EnsureConsumer creates the consumer, or changes an existing one in place,
+// which keeps its backlog. A new consumer gets events from now on.
+func (c *Conn) EnsureConsumer(ctx context.Context, stream string, consumer Consumer) error {
+	if err := c.ensureConsumer(ctx, stream, consumer); err != nil {
+		return fmt.Errorf("ensure consumer %q: %w", consumer.Name, err)
+	}
+	return nil
+}
+
+func (c *Conn) ensureConsumer(ctx context.Context, stream string, consumer Consumer) error {
+	if !c.Connected() {
+		return ErrNotConnected
+	}
+	if len(consumer.Subjects) == 0 {
+		return errors.New("it has no subject")
+	}
+	existing, err := c.js.Consumer(ctx, stream, consumer.Name)
+	switch {
+	case errors.Is(err, jetstream.ErrConsumerNotFound):
+		config := consumer.apply(jetstream.ConsumerConfig{
+			Durable:       consumer.Name,
+			DeliverPolicy: jetstream.DeliverNewPolicy,
+			AckPolicy:     jetstream.AckExplicitPolicy,
+			MaxDeliver:    -1, // the dispatcher decides which attempt is the last
+		})
+		_, err = c.js.CreateConsumer(ctx, stream, config)
+		return subjectsError(consumer, mapError(err))
+	case err != nil:
+		return mapError(err)
+	}
+	current := existing.CachedInfo().Config
+	if consumer.matches(current) {
+		return nil
+	}
+	_, err = c.js.UpdateConsumer(ctx, stream, consumer.apply(current))
+	return subjectsError(consumer, mapError(err))
+}
+
+func (c Consumer) apply(config jetstream.ConsumerConfig) jetstream.ConsumerConfig {
+	config.Description = c.Description
+	config.FilterSubject = ""
+	config.FilterSubjects = c.Subjects
+	config.Metadata = c.Metadata
+	config.AckWait = c.ackWait()
+	config.MaxAckPending = c.maxAckPending()
+	return config
+}
+
+func (c Consumer) matches(config jetstream.ConsumerConfig) bool {
+	return config.Description == c.Description &&
+		slices.Equal(slices.Sorted(slices.Values(subjects(config))), slices.Sorted(slices.Values(c.Subjects))) &&
+		maps.Equal(ownMetadata(config.Metadata), ownMetadata(c.Metadata)) &&
+		config.AckWait == c.ackWait() &&
+		config.MaxAckPending == c.maxAckPending()
+}
+
+func (c Consumer) ackWait() time.Duration {
+	if c.AckWait == 0 {
+		return defaultAckWait
+	}
+	return c.AckWait
+}
+
+func (c Consumer) maxAckPending() int {
+	if c.MaxAckPending == 0 {
+		return defaultMaxAckPending
+	}
+	return c.MaxAckPending
+}
+
+// DeleteConsumer deletes the consumer and its backlog. One that does not exist
+// is no error.
+func (c *Conn) DeleteConsumer(ctx context.Context, stream, name string) error {
+	if !c.Connected() {
+		return fmt.Errorf("delete consumer %q: %w", name, ErrNotConnected)
+	}
+	err := mapError(c.js.DeleteConsumer(ctx, stream, name))
+	if err == nil || isAny(err, ErrConsumerNotFound, ErrNoStream) {
+		return nil
+	}
+	return fmt.Errorf("delete consumer %q: %w", name, err)
+}
+
+// Consumers lists the stream's durable pull consumers.
+func (c *Conn) Consumers(ctx context.Context, stream string) ([]Consumer, error) {
+	if !c.Connected() {
+		return nil, fmt.Errorf("list consumers: %w", ErrNotConnected)
+	}
+	handle, err := c.js.Stream(ctx, stream)
+	if err != nil {
+		return nil, fmt.Errorf("list consumers: %w", mapError(err))
+	}
+	var consumers []Consumer
+	lister := handle.ListConsumers(ctx)
+	for info := range lister.Info() {
+		if info.Config.Durable == "" || info.Config.DeliverSubject != "" {
+			continue
+		}
+		consumers = append(consumers, Consumer{
+			Name:          info.Name,
+			Description:   info.Config.Description,
+			Subjects:      subjects(info.Config),
+			Metadata:      ownMetadata(info.Config.Metadata),
+			AckWait:       info.Config.AckWait,
+			MaxAckPending: info.Config.MaxAckPending,
+		})
+	}
+	if err := lister.Err(); err != nil {
+		return nil, fmt.Errorf("list consumers: %w", mapError(err))
+	}
+	return consumers, nil
+}
+
+func subjects(config jetstream.ConsumerConfig) []string {
+	if config.FilterSubject != "" {
+		return []string{config.FilterSubject}
+	}
+	return config.FilterSubjects
+}
+
+func ownMetadata(metadata map[string]string) map[string]string {
+	own := map[string]string{}
+	for key, value := range metadata {
+		if !strings.HasPrefix(key, serverMetadata) {
+			own[key] = value
+		}
+	}
+	return own
+}
+
+func subjectsError(consumer Consumer, err error) error {
+	if !errors.Is(err, ErrOverlappingSubjects) {
+		return err
+	}
+	return fmt.Errorf("%s: %w", strings.Join(consumer.Subjects, ", "), err)
+}

@@ -1,0 +1,40 @@
+// Package broker is how Rouse speaks to NATS JetStream. It is the only package
+// that imports nats.go: everything above it knows events, messages, consumers
+// and backlogs, never the client library.
+//
+// It owns the connection, the two streams (events and dead letters), durable
+// pull consumers, the wire format of a stored event, publishing, fetching and
+// settling. It guarantees:
+//
+//   - Publish returns nil only after the server has confirmed that the event is
+//     stored, and while there is no connection it fails at once instead of
+//     buffering.
+//   - Whatever Publish stored can be decoded again, data bytes included.
+//   - Fetch never returns, and never holds, more messages than it was asked
+//     for. A message that reached this process but could not be returned is
+//     handed back to the server at once, not after the consumer's AckWait.
+//   - An answer about a backlog comes from the consumer's leader. "The consumer
+//     does not exist" is a different error from "cannot know".
+//   - A dead letter is stored before its message may be rejected, and a repeat
+//     is stored once.
+//
+// # Pull requests
+//
+// [Source] writes its pull requests itself, because the client library offers
+// either "what is there now" or "wait until the batch is full or the time is
+// over", and delivery needs "what is there now, or else the first that comes".
+// The server has this one-shot pull; it takes one round trip per Fetch and
+// leaves nothing behind on the server once it is answered.
+//
+// # Listening for the first publish
+//
+// [Conn.OnPublish] tells of messages that are published from now on. A caller
+// that wants to sleep until there is work has to listen first and read the
+// backlog second: an event that is published between the two is then seen by
+// at least one of them, and with the opposite order by neither. One gap of
+// milliseconds stays, because the server counts an event after it has routed
+// it: an event that arrived just before the subscription may be missing from
+// the first backlog that is read, so an empty backlog is to be read once more a
+// little later. Publishes that happen while the connection is down are not told
+// of either: read the backlog again after each reconnect (see [Conn.OnConnect]).
+package broker

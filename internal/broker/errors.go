@@ -1,0 +1,128 @@
+package broker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+)
+
+var (
+	// ErrNotConnected means that there is no connection to NATS now.
+	ErrNotConnected = errors.New("not connected to NATS")
+	// ErrNoStream means that no stream took the event, or that it does not exist.
+	ErrNoStream = errors.New("no stream answers")
+	// ErrConsumerNotFound means that the server knows no consumer of that name.
+	ErrConsumerNotFound = errors.New("consumer not found")
+	// ErrStorageFull means that the stream cannot store more.
+	ErrStorageFull = errors.New("stream storage is full")
+	// ErrNoRoom means that the server has less room than a stream asks for.
+	ErrNoRoom = errors.New("the NATS server lacks room for the stream")
+	// ErrTooLarge means that a message is larger than the server takes.
+	ErrTooLarge = errors.New("message is too large")
+	// ErrTimeout means that the server did not answer in time. Whether it did
+	// what it was asked to do is unknown.
+	ErrTimeout = errors.New("no answer from NATS in time")
+	// ErrBusy means that too many events wait for their confirmation already.
+	ErrBusy = errors.New("too many events wait to be stored")
+	// ErrStalled means that a consumer exists but does not answer.
+	ErrStalled = errors.New("consumer does not answer")
+	// ErrOverlappingSubjects means that two filter subjects of one consumer match
+	// the same event, which JetStream refuses.
+	ErrOverlappingSubjects = errors.New("filter subjects overlap")
+	// ErrUndecodable means that a stored message is not a CloudEvent.
+	ErrUndecodable = errors.New("message is not a CloudEvent")
+	// ErrSettled means that a message was acknowledged, retried or rejected before.
+	ErrSettled = errors.New("message is settled already")
+)
+
+// InvalidEventError is an event that cannot be published, in words for its
+// publisher.
+type InvalidEventError struct{ Reason string }
+
+// Error returns the reason as it is.
+func (e *InvalidEventError) Error() string { return e.Reason }
+
+// APIError is JetStream's own answer, when none of the sentinels fits it.
+type APIError struct {
+	Code        int // like an HTTP status
+	ErrorCode   int // JetStream's number
+	Description string
+}
+
+// Error returns JetStream's description with both numbers.
+func (e *APIError) Error() string {
+	return fmt.Sprintf("JetStream: %s (code %d, error %d)", e.Description, e.Code, e.ErrorCode)
+}
+
+// JetStream's error numbers that the client library does not name.
+const (
+	codeAccountLimits   jetstream.ErrorCode = 10002
+	codeNoSuitablePeers jetstream.ErrorCode = 10005
+	codeMemoryExceeded  jetstream.ErrorCode = 10028
+	codeStorageExceeded jetstream.ErrorCode = 10047
+	codeStoreFailed     jetstream.ErrorCode = 10077
+)
+
+// textNoSpaceLeft is in the server's words when its disk is full.
+const textNoSpaceLeft = "no space left"
+
+// mapError turns an error of the client library into one of this package. It
+// keeps what it does not know.
+func mapError(err error) error {
+	if err == nil {
+		return nil
+	}
+	if jsErr, ok := errors.AsType[jetstream.JetStreamError](err); ok && jsErr.APIError() != nil {
+		return mapAPIError(jsErr.APIError())
+	}
+	switch {
+	case isAny(err, nats.ErrReconnectBufExceeded, nats.ErrDisconnected, nats.ErrConnectionClosed,
+		nats.ErrConnectionReconnecting, nats.ErrConnectionDraining, nats.ErrInvalidConnection, nats.ErrStaleConnection):
+		return fmt.Errorf("%w: %w", ErrNotConnected, err)
+	case isAny(err, jetstream.ErrNoStreamResponse, nats.ErrNoResponders):
+		return fmt.Errorf("%w: %w", ErrNoStream, err)
+	case errors.Is(err, nats.ErrMaxPayload):
+		return fmt.Errorf("%w: %w", ErrTooLarge, err)
+	case errors.Is(err, jetstream.ErrTooManyStalledMsgs):
+		return fmt.Errorf("%w: %w", ErrBusy, err)
+	case isAny(err, jetstream.ErrAsyncPublishTimeout, nats.ErrTimeout, context.DeadlineExceeded):
+		return fmt.Errorf("%w: %w", ErrTimeout, err)
+	case strings.Contains(err.Error(), textNoSpaceLeft):
+		return fmt.Errorf("%w: %w", ErrStorageFull, err)
+	default:
+		return err
+	}
+}
+
+func mapAPIError(api *jetstream.APIError) error {
+	err := &APIError{Code: api.Code, ErrorCode: int(api.ErrorCode), Description: api.Description}
+	switch api.ErrorCode {
+	case codeStoreFailed:
+		return fmt.Errorf("%w: %w", ErrStorageFull, err)
+	case jetstream.JSErrCodeConsumerNotFound, jetstream.JSErrCodeConsumerDoesNotExist:
+		return fmt.Errorf("%w: %w", ErrConsumerNotFound, err)
+	case jetstream.JSErrCodeStreamNotFound:
+		return fmt.Errorf("%w: %w", ErrNoStream, err)
+	case jetstream.JSErrCodeOverlappingFilterSubjects, jetstream.JSErrCodeDuplicateFilterSubjects:
+		return fmt.Errorf("%w: %w", ErrOverlappingSubjects, err)
+	case codeNoSuitablePeers, codeAccountLimits, codeMemoryExceeded, codeStorageExceeded:
+		return fmt.Errorf("%w: %w", ErrNoRoom, err)
+	}
+	if strings.Contains(api.Description, textNoSpaceLeft) {
+		return fmt.Errorf("%w: %w", ErrStorageFull, err)
+	}
+	return err
+}
+
+func isAny(err error, targets ...error) bool {
+	for _, target := range targets {
+		if errors.Is(err, target) {
+			return true
+		}
+	}
+	return false
+}

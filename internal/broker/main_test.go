@@ -1,0 +1,69 @@
+package broker
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/go-logr/logr"
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"github.com/rouse-run/rouse/internal/testing/natstest"
+)
+
+const (
+	// patience is how long tests wait for what must happen; moment is how often
+	// they look.
+	patience = 20 * time.Second
+	moment   = 5 * time.Millisecond
+
+	testStream = DefaultStream
+)
+
+func TestMain(m *testing.M) {
+	goleak.VerifyTestMain(m)
+}
+
+// connect opens a connection that the end of the test closes.
+func connect(t *testing.T, url string) *Conn {
+	t.Helper()
+	conn, err := Connect(t.Context(), Options{URL: url, Name: t.Name()}, logr.Discard())
+	require.NoError(t, err)
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), patience)
+		defer cancel()
+		_ = conn.Close(ctx)
+	})
+	return conn
+}
+
+// start is a server with its streams, and a connection to it.
+func start(t *testing.T, options ...natstest.Option) (*natstest.Server, *Conn) {
+	t.Helper()
+	server := natstest.Start(t, options...)
+	conn := connect(t, server.URL())
+	awaitConnected(t, conn)
+	require.NoError(t, conn.EnsureStreams(t.Context(), testStreams()))
+	return server, conn
+}
+
+func awaitConnected(t *testing.T, conn *Conn) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	require.NoError(t, conn.waitConnected(ctx))
+}
+
+// testStreams is small enough for every test machine.
+func testStreams() StreamOptions {
+	options := DefaultStreamOptions()
+	options.MaxBytes = 64 << 20
+	options.DeadLetterMaxBytes = 16 << 20
+	return options
+}
+
+func ensureConsumer(t *testing.T, conn *Conn, consumer Consumer) {
+	t.Helper()
+	require.NoError(t, conn.EnsureConsumer(t.Context(), testStream, consumer))
+}

@@ -1,0 +1,89 @@
+package broker
+
+import (
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+	"github.com/stretchr/testify/require"
+
+	"github.com/rouse-run/rouse/internal/testing/natstest"
+)
+
+func TestEnsureStreamsCreatesBothAndIsIdempotent(t *testing.T) {
+	t.Parallel()
+	_, conn := start(t)
+	before := streamInfo(t, conn, testStream)
+
+	require.Equal(t, []string{"kyma.>"}, before.Config.Subjects)
+	require.Equal(t, jetstream.InterestPolicy, before.Config.Retention)
+	require.Equal(t, jetstream.DiscardNew, before.Config.Discard)
+	require.True(t, before.Config.DiscardNewPerSubject)
+	require.Equal(t, 2*time.Minute, before.Config.Duplicates)
+	require.Equal(t, int64(1_000_000), before.Config.MaxMsgsPerSubject)
+	dead := streamInfo(t, conn, DeadLetterStream)
+	require.Equal(t, []string{"rouse.deadletter.>"}, dead.Config.Subjects)
+	require.Equal(t, jetstream.LimitsPolicy, dead.Config.Retention)
+
+	require.NoError(t, conn.EnsureStreams(t.Context(), testStreams()))
+	require.Equal(t, before.Created, streamInfo(t, conn, testStream).Created)
+}
+
+func TestEnsureStreamsUpdatesInPlaceAndKeepsTheRest(t *testing.T) {
+	t.Parallel()
+	_, conn := start(t)
+	before := streamInfo(t, conn, testStream)
+	foreign := before.Config
+	foreign.MaxMsgSize = 4711
+	_, err := conn.js.UpdateStream(t.Context(), foreign)
+	require.NoError(t, err)
+
+	changed := testStreams()
+	changed.MaxBytes = 32 << 20
+	changed.MaxMsgsPerSubject = 1000
+	changed.DuplicateWindow = time.Minute
+	require.NoError(t, conn.EnsureStreams(t.Context(), changed))
+
+	after := streamInfo(t, conn, testStream)
+	require.Equal(t, before.Created, after.Created, "the stream was made anew")
+	require.Equal(t, changed.MaxBytes, after.Config.MaxBytes)
+	require.Equal(t, changed.MaxMsgsPerSubject, after.Config.MaxMsgsPerSubject)
+	require.Equal(t, changed.DuplicateWindow, after.Config.Duplicates)
+	require.Equal(t, int32(4711), after.Config.MaxMsgSize)
+}
+
+func TestEnsureStreamsSaysWhatIsWrong(t *testing.T) {
+	t.Parallel()
+
+	t.Run("the server has less storage than asked for", func(t *testing.T) {
+		t.Parallel()
+		conn := connect(t, natstest.Start(t, natstest.WithMaxStore(1<<20)).URL())
+		awaitConnected(t, conn)
+		err := conn.EnsureStreams(t.Context(), testStreams())
+		require.ErrorIs(t, err, ErrNoRoom)
+		require.ErrorContains(t, err, "asks for 67108864 bytes")
+	})
+	t.Run("the storage cannot be changed", func(t *testing.T) {
+		t.Parallel()
+		_, conn := start(t)
+		options := testStreams()
+		options.Storage = storageMemory
+		require.ErrorContains(t, conn.EnsureStreams(t.Context(), options), "cannot be moved")
+	})
+	t.Run("the server has no JetStream", func(t *testing.T) {
+		t.Parallel()
+		conn := connect(t, natstest.Start(t, natstest.WithoutJetStream()).URL())
+		awaitConnected(t, conn)
+		require.Error(t, conn.EnsureStreams(t.Context(), testStreams()))
+		_, err := conn.Backlog(t.Context(), testStream, "anyone")
+		require.Error(t, err)
+		require.NotErrorIs(t, err, ErrConsumerNotFound)
+	})
+}
+
+func streamInfo(t *testing.T, conn *Conn, name string) *jetstream.StreamInfo {
+	t.Helper()
+	stream, err := conn.js.Stream(t.Context(), name)
+	require.NoError(t, err)
+	return stream.CachedInfo()
+}
