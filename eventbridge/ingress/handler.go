@@ -1,0 +1,63 @@
+package ingress
+
+import (
+	"context"
+	"net/http"
+	"time"
+
+	"github.com/cloudevents/sdk-go/v2/event"
+	"github.com/go-logr/logr"
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// Publisher stores events.
+type Publisher interface {
+	// Publish returns nil after the event is stored.
+	Publish(ctx context.Context, ev event.Event) error
+}
+
+// Deps are what the handler works with.
+type Deps struct {
+	Publisher   Publisher
+	Destination string // what backend metrics call the place that events are stored at
+	Connected   func() bool
+	Registerer  prometheus.Registerer
+	Log         logr.Logger
+}
+
+// New makes the handler of all publish paths. Unknown paths get 404, wrong methods 405.
+func New(deps Deps, options Options) http.Handler {
+	h := &handler{
+		publisher: deps.Publisher,
+		maxSize:   options.MaxRequestSize,
+		metrics:   newMetrics(deps.Registerer, deps.Destination, deps.Connected),
+		log:       deps.Log,
+	}
+	mux := http.NewServeMux()
+	mux.HandleFunc("POST /publish", h.publish)
+	return h.metrics.instrument(mux)
+}
+
+type handler struct {
+	publisher Publisher
+	maxSize   int64
+	metrics   *metrics
+	log       logr.Logger
+}
+
+func (h *handler) publish(w http.ResponseWriter, r *http.Request) {
+	r.Body = http.MaxBytesReader(w, r.Body, h.maxSize)
+	ev, err := decode(r, time.Now())
+	if err != nil {
+		respond(w, response{status: http.StatusBadRequest, reason: err.Error()})
+		return
+	}
+	started := time.Now()
+	err = h.publisher.Publish(r.Context(), ev)
+	resp := responseFor(err)
+	h.metrics.stored(resp.status, time.Since(started))
+	if resp.status >= http.StatusInternalServerError {
+		h.log.V(1).Info("event not stored", "status", resp.status, "reason", err.Error())
+	}
+	respond(w, resp)
+}

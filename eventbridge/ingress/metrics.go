@@ -1,0 +1,146 @@
+package ingress
+
+import (
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// metrics of the publish endpoint.
+type metrics struct {
+	requests    *prometheus.CounterVec
+	duration    *prometheus.HistogramVec
+	backend     *prometheus.HistogramVec
+	inFlight    prometheus.Gauge
+	destination string
+	publish     map[int]children // of POST /publish, bound once
+}
+
+type children struct {
+	requests prometheus.Counter
+	duration prometheus.Observer
+	backend  prometheus.Observer
+}
+
+const (
+	publishPath = "/publish"
+	other       = "other" // stands for paths and methods that a client made up
+)
+
+func newMetrics(registerer prometheus.Registerer, destination string, connected func() bool) *metrics {
+	labels := []string{"code", "method", "path"}
+	m := &metrics{
+		requests: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "eventing_epp_requests_total", Help: "Requests of publishers.",
+		}, labels),
+		duration: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Name:    "eventing_epp_requests_duration_seconds",
+			Help:    "Time to answer publishers.",
+			Buckets: requestBuckets(),
+		}, labels),
+		backend: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Name:    "eventing_epp_backend_duration_milliseconds", //nolint:promlinter // the name is Kyma's
+			Help:    "Time to store an event.",
+			Buckets: prometheus.ExponentialBuckets(2, 2, 10),
+		}, []string{"code", "destination_service"}),
+		inFlight: prometheus.NewGauge(prometheus.GaugeOpts{
+			Name: "rouse_eventbridge_publishes_in_flight", Help: "Publish requests that are being answered.",
+		}),
+		destination: destination,
+		publish:     map[int]children{},
+	}
+	health := prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "eventing_epp_health", Help: "1 while events can be stored.",
+	}, func() float64 {
+		if connected() {
+			return 1
+		}
+		return 0
+	})
+	registerer.MustRegister(m.requests, m.duration, m.backend, m.inFlight, health)
+	for _, code := range []int{204, 400, 429, 500, 502, 503, 504, 507} {
+		m.publish[code] = m.bind(code)
+	}
+	return m
+}
+
+// requestBuckets are those of Kyma's publisher proxy, in seconds.
+func requestBuckets() []float64 {
+	return []float64{
+		0.001, 0.002, 0.004, 0.008, 0.016, 0.032, 0.05, 0.075, 0.1, 0.15, 0.2, 0.25, 0.3, 0.35, 0.4, 0.45, 0.5,
+		0.6, 0.7, 0.8, 0.9, 1, 1.5, 2, 3, 5,
+	}
+}
+
+func (m *metrics) bind(code int) children {
+	text := strconv.Itoa(code)
+	return children{
+		requests: m.requests.WithLabelValues(text, http.MethodPost, publishPath),
+		duration: m.duration.WithLabelValues(text, http.MethodPost, publishPath),
+		backend:  m.backend.WithLabelValues(text, m.destination),
+	}
+}
+
+func (m *metrics) stored(code int, took time.Duration) {
+	bound, ok := m.publish[code]
+	if !ok {
+		bound = m.bind(code)
+	}
+	bound.backend.Observe(float64(took) / float64(time.Millisecond))
+}
+
+// instrument counts and times what mux answers.
+func (m *metrics) instrument(mux *http.ServeMux) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		m.inFlight.Inc()
+		defer m.inFlight.Dec()
+		started := time.Now()
+		recorder := &statusRecorder{ResponseWriter: w, status: http.StatusOK}
+		mux.ServeHTTP(recorder, r)
+		seconds := time.Since(started).Seconds()
+		if bound, ok := m.publish[recorder.status]; ok && r.Pattern != "" {
+			bound.requests.Inc()
+			bound.duration.Observe(seconds)
+			return
+		}
+		labels := []string{strconv.Itoa(recorder.status), methodLabel(r.Method), pathLabel(r.Pattern)}
+		m.requests.WithLabelValues(labels...).Inc()
+		m.duration.WithLabelValues(labels...).Observe(seconds)
+	})
+}
+
+func methodLabel(method string) string {
+	switch method {
+	case http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete, http.MethodOptions:
+		return method
+	default:
+		return other
+	}
+}
+
+// pathLabel is the path of the pattern that served a request.
+func pathLabel(pattern string) string {
+	_, path, found := strings.Cut(pattern, " ")
+	if !found {
+		return other
+	}
+	return path
+}
+
+// statusRecorder remembers the status that was answered.
+type statusRecorder struct {
+	http.ResponseWriter
+	status int
+}
+
+// WriteHeader implements http.ResponseWriter.
+func (s *statusRecorder) WriteHeader(status int) {
+	s.status = status
+	s.ResponseWriter.WriteHeader(status)
+}
+
+// Unwrap lets http.ResponseController reach the connection.
+func (s *statusRecorder) Unwrap() http.ResponseWriter { return s.ResponseWriter }

@@ -1,0 +1,70 @@
+package ingress
+
+import (
+	"errors"
+	"io"
+	"net/http"
+	"strconv"
+
+	"github.com/rouse-run/rouse/internal/broker"
+)
+
+// response is what a publisher is told.
+type response struct {
+	status     int
+	reason     string
+	retryAfter int // seconds, 0 for none
+}
+
+// Waits that publishers are asked for: an outage or a full buffer is usually over soon, a full disk is not.
+const (
+	retrySoon  = 1
+	retryLater = 10
+)
+
+// responseFor maps what became of a publish.
+func responseFor(err error) response {
+	if err == nil {
+		return response{status: http.StatusNoContent}
+	}
+	if invalid, ok := errors.AsType[*broker.InvalidEventError](err); ok {
+		return response{status: http.StatusBadRequest, reason: invalid.Reason}
+	}
+	for _, known := range []struct {
+		err error
+		response
+	}{
+		{broker.ErrTooLarge, response{status: http.StatusBadRequest, reason: "event is larger than the stream takes"}},
+		{broker.ErrBusy, response{http.StatusTooManyRequests, "too many events wait to be stored", retrySoon}},
+		{broker.ErrNotConnected, response{http.StatusBadGateway, "no connection to NATS JetStream server", retrySoon}},
+		{broker.ErrStorageFull, response{http.StatusInsufficientStorage, "insufficient resources on target stream", retryLater}},
+		{broker.ErrNoStream, response{status: http.StatusGatewayTimeout, reason: "cannot send to stream"}},
+		{broker.ErrTimeout, response{http.StatusServiceUnavailable, "no answer from the stream in time", retrySoon}},
+	} {
+		if errors.Is(err, known.err) {
+			return known.response
+		}
+	}
+	if api, ok := errors.AsType[*broker.APIError](err); ok && api.Code >= 400 && api.Code < 600 {
+		resp := response{status: api.Code, reason: api.Description}
+		if api.Code == http.StatusServiceUnavailable || api.Code == http.StatusTooManyRequests {
+			resp.retryAfter = retrySoon
+		}
+		return resp
+	}
+	return response{status: http.StatusInternalServerError, reason: "internal error on backend"}
+}
+
+func respond(w http.ResponseWriter, resp response) {
+	if resp.retryAfter > 0 {
+		w.Header().Set("Retry-After", strconv.Itoa(resp.retryAfter))
+	}
+	if resp.status == http.StatusNoContent {
+		w.WriteHeader(resp.status)
+		return
+	}
+	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	w.Header().Set("X-Content-Type-Options", "nosniff") // the reason may quote what was sent
+	w.WriteHeader(resp.status)
+	_, _ = io.WriteString(w, resp.reason+"\n") // a publisher that is gone needs no reason
+}
