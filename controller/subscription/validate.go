@@ -1,0 +1,198 @@
+package subscription
+
+import (
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	eventingv1alpha2 "github.com/rouse-run/rouse/api/eventing/v1alpha2"
+)
+
+const (
+	minTypeSegments = 2
+	// reservedTypePrefix begins the names that the first version of the API gave
+	// to events. Only exact matching can mean them.
+	reservedTypePrefix = "sap.kyma.custom"
+
+	sinkDomain     = "svc.cluster.local"
+	sinkSubDomains = 5
+
+	qosAtLeastOnce         = "AT_LEAST_ONCE"
+	qosAtMostOnce          = "AT_MOST_ONCE"
+	authTypeOAuth2         = "oauth2"
+	grantClientCredentials = "client_credentials"
+)
+
+// The details of the errors. People and tools look for these words.
+const (
+	detailEmpty          = "must not be empty"
+	detailNotURI         = "must be valid as per RFC 3986"
+	detailTypeMatching   = "must be a valid TypeMatching value exact or standard"
+	detailDuplicateTypes = "must not have duplicate types"
+	detailEmptyType      = "must not be of length zero"
+	detailSegments       = "must have minimum 2 segments"
+	detailTypePrefix     = "must not have " + reservedTypePrefix + " as type prefix"
+	detailMaxInFlight    = eventingv1alpha2.ConfigMaxInFlight + " must be a stringified int value"
+	detailQoS            = "must be a valid QoS value " + qosAtLeastOnce + " or " + qosAtMostOnce
+	detailAuthType       = "must be a valid Auth Type value " + authTypeOAuth2
+	detailGrantType      = "must be a valid Grant Type value " + grantClientCredentials
+	detailScheme         = "must have URL scheme 'http' or 'https'"
+	detailSinkSuffix     = "must have valid sink URL suffix " + sinkDomain
+	detailSubDomains     = "must have sink URL with 5 sub-domains: "
+	detailNamespace      = "must have the same namespace as the subscriber: "
+)
+
+// Validate says everything that is wrong with a Subscription, in the order of
+// its fields. Whether the Service of the sink exists is not its question.
+func Validate(sub *eventingv1alpha2.Subscription) field.ErrorList {
+	spec := field.NewPath("spec")
+	exact := sub.Spec.TypeMatching == eventingv1alpha2.TypeMatchingExact
+	return slices.Concat(
+		validateTypeMatching(spec.Child("typeMatching"), sub.Spec.TypeMatching),
+		validateSource(spec.Child("source"), sub.Spec.Source, exact),
+		validateTypes(spec.Child("types"), sub.Spec.Types, exact),
+		validateConfig(spec.Child("config"), sub.Spec.Config),
+		validateSink(spec.Child("sink"), sub.Spec.Sink, sub.Namespace),
+	)
+}
+
+// invalidMessage is the message of the condition for the errors of Validate.
+func invalidMessage(errs field.ErrorList) string {
+	return "Subscription validation failed: " + errs.ToAggregate().Error()
+}
+
+// missingSinkMessage is the message of the condition for a sink without Service.
+func missingSinkMessage(service types.NamespacedName) string {
+	return "Sink validation failed: service " + service.Name + "." + service.Namespace + " not found in the cluster"
+}
+
+func validateTypeMatching(path *field.Path, matching eventingv1alpha2.TypeMatching) field.ErrorList {
+	switch matching {
+	case eventingv1alpha2.TypeMatchingExact, eventingv1alpha2.TypeMatchingStandard:
+		return nil
+	default:
+		return invalid(path, string(matching), detailTypeMatching)
+	}
+}
+
+func validateSource(path *field.Path, source string, exact bool) field.ErrorList {
+	if source == "" {
+		if exact {
+			return nil
+		}
+		return invalid(path, source, detailEmpty)
+	}
+	if _, err := url.Parse(source); err != nil {
+		return invalid(path, source, detailNotURI)
+	}
+	return nil
+}
+
+func validateTypes(path *field.Path, eventTypes []string, exact bool) field.ErrorList {
+	if len(eventTypes) == 0 {
+		return invalid(path, "", detailEmpty)
+	}
+	var errs field.ErrorList
+	if twice := duplicates(eventTypes); len(twice) > 0 {
+		errs = invalid(path, strings.Join(twice, ","), detailDuplicateTypes)
+	}
+	for _, eventType := range eventTypes {
+		if detail := typeDetail(eventType, exact); detail != "" {
+			return append(errs, field.Invalid(path, eventType, detail))
+		}
+	}
+	return errs
+}
+
+// typeDetail says what is wrong with one event type.
+func typeDetail(eventType string, exact bool) string {
+	switch {
+	case eventType == "":
+		return detailEmptyType
+	case strings.Count(eventType, ".")+1 < minTypeSegments:
+		return detailSegments
+	case !exact && strings.HasPrefix(eventType, reservedTypePrefix):
+		return detailTypePrefix
+	default:
+		return ""
+	}
+}
+
+// duplicates returns each value that occurs more than once, once.
+func duplicates(values []string) []string {
+	count := make(map[string]int, len(values))
+	var found []string
+	for _, value := range values {
+		count[value]++
+		if count[value] == 2 {
+			found = append(found, value)
+		}
+	}
+	return found
+}
+
+func validateConfig(path *field.Path, config map[string]string) field.ErrorList {
+	rules := []struct {
+		key, detail string
+		ok          func(string) bool
+	}{
+		{eventingv1alpha2.ConfigMaxInFlight, detailMaxInFlight, isInt},
+		{eventingv1alpha2.ConfigQoS, detailQoS, isQoS},
+		{eventingv1alpha2.ConfigWebhookType, detailAuthType, equals(authTypeOAuth2)},
+		{eventingv1alpha2.ConfigGrantType, detailGrantType, equals(grantClientCredentials)},
+	}
+	var errs field.ErrorList
+	for _, rule := range rules {
+		if value, given := config[rule.key]; given && !rule.ok(value) {
+			errs = append(errs, field.Invalid(path, value, rule.detail))
+		}
+	}
+	return errs
+}
+
+func isInt(value string) bool {
+	_, err := strconv.Atoi(value)
+	return err == nil
+}
+
+func isQoS(value string) bool {
+	value = strings.ReplaceAll(value, "-", "_")
+	return value == qosAtLeastOnce || value == qosAtMostOnce
+}
+
+func equals(want string) func(string) bool {
+	return func(value string) bool { return value == want }
+}
+
+func validateSink(path *field.Path, sink, namespace string) field.ErrorList {
+	if sink == "" {
+		return invalid(path, sink, detailEmpty)
+	}
+	if !strings.HasPrefix(sink, "http://") && !strings.HasPrefix(sink, "https://") {
+		return invalid(path, sink, detailScheme)
+	}
+	parsed, err := url.ParseRequestURI(sink)
+	if err != nil {
+		return invalid(path, sink, detailNotURI)
+	}
+	host := parsed.Hostname()
+	if !strings.HasSuffix(host, "."+sinkDomain) {
+		return invalid(path, sink, detailSinkSuffix)
+	}
+	labels := strings.Split(host, ".")
+	if len(labels) != sinkSubDomains {
+		return invalid(path, sink, detailSubDomains+host)
+	}
+	if labels[1] != namespace {
+		return invalid(field.NewPath("metadata", "namespace"), namespace, detailNamespace+labels[1])
+	}
+	return nil
+}
+
+func invalid(path *field.Path, value, detail string) field.ErrorList {
+	return field.ErrorList{field.Invalid(path, value, detail)}
+}
