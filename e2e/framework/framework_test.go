@@ -1,0 +1,40 @@
+package framework
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestTurnsCountChangesOfDirection(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		replicas []int32
+		want     int
+	}{
+		"nothing moved":              {replicas: []int32{0}, want: 0},
+		"up":                         {replicas: []int32{0, 1, 3}, want: 0},
+		"up and down":                {replicas: []int32{0, 1, 3, 2, 0}, want: 1},
+		"up, down and up: it flaps":  {replicas: []int32{0, 1, 3, 1, 3, 0}, want: 3},
+		"down from where it started": {replicas: []int32{1, 0}, want: 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var moves []Move
+			for _, n := range tc.replicas {
+				moves = append(moves, Move{Replicas: n})
+			}
+			require.Equal(t, tc.want, Turns(moves))
+		})
+	}
+}
+
+func TestPercentileIsAValueThatWasMeasured(t *testing.T) {
+	t.Parallel()
+	values := []time.Duration{4, 1, 3, 2}
+	require.Equal(t, time.Duration(2), Percentile(values, 50))
+	require.Equal(t, time.Duration(4), Percentile(values, 95))
+	require.Equal(t, time.Duration(1), Percentile(values, 0))
+	require.Zero(t, Percentile(nil, 50))
+}
