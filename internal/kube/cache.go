@@ -1,0 +1,29 @@
+package kube
+
+import (
+	"fmt"
+
+	"github.com/go-logr/logr"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client/config"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+)
+
+// NewCache is a cache of the cluster's objects for processes that only read: what is asked for is watched. It reads
+// the cluster that the pod runs in, or that KUBECONFIG names.
+func NewCache(logger logr.Logger) (cache.Cache, error) {
+	log.SetLogger(logger)
+	rest, err := config.GetConfig()
+	if err != nil {
+		return nil, fmt.Errorf("find the cluster: %w", err)
+	}
+	scheme, err := NewScheme()
+	if err != nil {
+		return nil, fmt.Errorf("register types: %w", err)
+	}
+	objects, err := cache.New(rest, cache.Options{Scheme: scheme, DefaultTransform: cache.TransformStripManagedFields()})
+	if err != nil {
+		return nil, fmt.Errorf("make a cache: %w", err)
+	}
+	return objects, nil
+}
