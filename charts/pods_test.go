@@ -16,30 +16,16 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-func TestEveryPodMeetsTheRestrictedPodSecurityLevel(t *testing.T) {
+// The restricted level itself is judged by a real API server; this is what it does not ask for.
+func TestEveryContainerRunsAsOurUserOnAReadOnlyRoot(t *testing.T) {
 	t.Parallel()
 	forEachInstallation(t, func(t *testing.T, all objects) {
 		require.NotEmpty(t, workloads(all))
 		for _, w := range workloads(all) {
-			spec := w.Pod.Spec
-			require.False(t, spec.HostNetwork || spec.HostPID || spec.HostIPC, w.GetName())
-			require.Empty(t, spec.InitContainers, w.GetName())
-			require.Equal(t, ptr.To(true), spec.SecurityContext.RunAsNonRoot, w.GetName())
-			require.Equal(t, ptr.To(int64(65532)), spec.SecurityContext.RunAsUser, w.GetName())
-			require.Equal(t, corev1.SeccompProfileTypeRuntimeDefault, spec.SecurityContext.SeccompProfile.Type, w.GetName())
-			for _, volume := range spec.Volumes {
-				require.Nil(t, volume.HostPath, w.GetName())
-			}
-			for _, container := range spec.Containers {
-				security := container.SecurityContext
-				require.Equal(t, ptr.To(false), security.AllowPrivilegeEscalation, w.GetName())
-				require.Equal(t, ptr.To(true), security.ReadOnlyRootFilesystem, w.GetName())
-				require.Equal(t, []corev1.Capability{"ALL"}, security.Capabilities.Drop, w.GetName())
-				require.Empty(t, security.Capabilities.Add, w.GetName())
-				require.Nil(t, security.Privileged, w.GetName())
-				for _, port := range container.Ports {
-					require.Zero(t, port.HostPort, w.GetName())
-				}
+			require.Equal(t, ptr.To(int64(65532)), w.Pod.Spec.SecurityContext.RunAsUser, w.GetName())
+			require.Equal(t, ptr.To(false), w.Pod.Spec.EnableServiceLinks, w.GetName())
+			for _, container := range w.Pod.Spec.Containers {
+				require.Equal(t, ptr.To(true), container.SecurityContext.ReadOnlyRootFilesystem, w.GetName())
 			}
 		}
 	})

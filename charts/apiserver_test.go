@@ -1,0 +1,156 @@
+package charts
+
+import (
+	"encoding/json"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	appsv1 "k8s.io/api/apps/v1"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	"k8s.io/client-go/tools/clientcmd/api"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/rouse-run/rouse/internal/testing/envtest"
+)
+
+var cluster = envtest.New()
+
+func TestMain(m *testing.M) { os.Exit(cluster.Main(m)) }
+
+func TestARealAPIServerTakesEveryObjectAndEveryPodUnderRestricted(t *testing.T) {
+	env := cluster.Environment(t)
+	restrictedNamespace(t, env)
+	for name, set := range installations {
+		t.Run(name, func(t *testing.T) {
+			all := render(t, set)
+			for _, object := range all {
+				if _, ok := object.(*unstructured.Unstructured); ok {
+					continue // a PodMonitor: its kind is not installed
+				}
+				dryApply(t, env.Client, object)
+			}
+			for _, w := range workloads(all) {
+				pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: w.GetName(), Namespace: namespace}, Spec: w.Pod.Spec}
+				for _, claim := range claimsOf(all, w.GetName()) {
+					pod.Spec.Volumes = append(pod.Spec.Volumes, corev1.Volume{Name: claim, VolumeSource: corev1.VolumeSource{
+						PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: claim},
+					}})
+				}
+				require.NoError(t, env.Client.Create(t.Context(), pod, client.DryRunAll), w.GetName())
+			}
+		})
+	}
+}
+
+func TestAReleaseIsInstalledUpgradedAndUninstalledWithoutATrace(t *testing.T) {
+	env := cluster.Environment(t)
+	restrictedNamespace(t, env)
+	run := helmOn(t, env.Config)
+
+	// The CRDs are there already, as in a cluster that has Kyma.
+	out := run("install", "rouse", chart, "--take-ownership")
+	require.Contains(t, out, "KEDA was not found in this cluster")
+	require.Contains(t, out, "no default StorageClass")
+	require.Contains(t, out, "http://rouse-eventbridge.rouse-system.svc.cluster.local/publish")
+	require.NotEmpty(t, leftovers(t, env))
+
+	out = run("upgrade", "rouse", chart, "--set", "nats.enabled=false", "--set", "nats.external.url=nats://nats.messaging")
+	require.NotContains(t, out, "StorageClass")
+	controller := &appsv1.Deployment{}
+	require.NoError(t, env.Client.Get(t.Context(), client.ObjectKey{Namespace: namespace, Name: "rouse-controller"}, controller))
+	require.Contains(t, controller.Spec.Template.Spec.Containers[0].Args, "--nats-url=nats://nats.messaging")
+
+	run("uninstall", "rouse")
+	require.Empty(t, leftovers(t, env))
+	for _, name := range []string{"functions.serverless.kyma-project.io", "subscriptions.eventing.kyma-project.io"} {
+		require.NoError(t, env.Client.Get(t.Context(), client.ObjectKey{Name: name}, &apiextensionsv1.CustomResourceDefinition{}), "the CRDs stay")
+	}
+}
+
+// helmOn runs Helm on a cluster, with a home of its own.
+func helmOn(t *testing.T, config *rest.Config) func(args ...string) string {
+	t.Helper()
+	home := t.TempDir()
+	kubeconfig := filepath.Join(home, "kubeconfig")
+	require.NoError(t, clientcmd.WriteToFile(api.Config{
+		Clusters:       map[string]*api.Cluster{"test": {Server: config.Host, CertificateAuthorityData: config.CAData}},
+		AuthInfos:      map[string]*api.AuthInfo{"test": {ClientCertificateData: config.CertData, ClientKeyData: config.KeyData}},
+		Contexts:       map[string]*api.Context{"test": {Cluster: "test", AuthInfo: "test"}},
+		CurrentContext: "test",
+	}, kubeconfig))
+	path, err := helm()
+	require.NoError(t, err)
+	return func(args ...string) string {
+		t.Helper()
+		cmd := exec.CommandContext(t.Context(), path, append(args, "--namespace", namespace)...)
+		cmd.Env = append(os.Environ(), "HOME="+home, "KUBECONFIG="+kubeconfig)
+		out, err := cmd.CombinedOutput()
+		require.NoError(t, err, string(out))
+		return string(out)
+	}
+}
+
+func restrictedNamespace(t *testing.T, env *envtest.Environment) {
+	t.Helper()
+	object := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{
+		Name: namespace, Labels: map[string]string{"pod-security.kubernetes.io/enforce": "restricted"},
+	}}
+	require.NoError(t, client.IgnoreAlreadyExists(env.Client.Create(t.Context(), object)))
+}
+
+func dryApply(t *testing.T, kube client.Client, object client.Object) {
+	t.Helper()
+	text, err := json.Marshal(object)
+	require.NoError(t, err)
+	untyped := &unstructured.Unstructured{}
+	require.NoError(t, untyped.UnmarshalJSON(text))
+	unstructured.RemoveNestedField(untyped.Object, "status")
+	err = kube.Apply(t.Context(), client.ApplyConfigurationFromUnstructured(untyped), client.DryRunAll, client.ForceOwnership, client.FieldOwner("test"))
+	require.NoError(t, err, "%s %s", untyped.GetKind(), untyped.GetName())
+}
+
+// claimsOf names the claims that a StatefulSet adds to its pods.
+func claimsOf(all objects, name string) []string {
+	var claims []string
+	for _, set := range of[*appsv1.StatefulSet](all) {
+		for _, claim := range set.Spec.VolumeClaimTemplates {
+			if set.Name == name {
+				claims = append(claims, claim.Name)
+			}
+		}
+	}
+	return claims
+}
+
+// leftovers lists what belongs to the release, apart from the CRDs.
+func leftovers(t *testing.T, env *envtest.Environment) []string {
+	t.Helper()
+	var found []string
+	for _, list := range []client.ObjectList{
+		&appsv1.DeploymentList{}, &appsv1.StatefulSetList{}, &corev1.ServiceList{}, &corev1.ConfigMapList{}, &corev1.SecretList{},
+		&corev1.ServiceAccountList{}, &rbacv1.ClusterRoleList{}, &rbacv1.ClusterRoleBindingList{}, &rbacv1.RoleList{},
+		&rbacv1.RoleBindingList{}, &policyv1.PodDisruptionBudgetList{}, &networkingv1.NetworkPolicyList{}, &coordinationv1.LeaseList{},
+	} {
+		require.NoError(t, env.Client.List(t.Context(), list, client.MatchingLabels{"app.kubernetes.io/instance": "rouse"}))
+		text, err := json.Marshal(list)
+		require.NoError(t, err)
+		items := &metav1.PartialObjectMetadataList{}
+		require.NoError(t, json.Unmarshal(text, items))
+		for _, item := range items.Items {
+			found = append(found, item.Namespace+"/"+item.Name)
+		}
+	}
+	return found
+}
