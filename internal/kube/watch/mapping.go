@@ -1,0 +1,92 @@
+package watch
+
+import (
+	"net"
+	"slices"
+	"strconv"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/utils/ptr"
+
+	serverlessv1alpha2 "github.com/rouse-run/rouse/api/serverless/v1alpha2"
+	"github.com/rouse-run/rouse/internal/routing"
+)
+
+// endpointsOf finds where a port of a Service is served. Slices name ports as the Service does; the number
+// in them is the pods' own. A Service of two IP families is reached by its first.
+func endpointsOf(service *corev1.Service, items []discoveryv1.EndpointSlice, port int32) []routing.Endpoint {
+	portName, found := portName(service, port)
+	if !found {
+		return nil
+	}
+	function := ownedByFunction(service)
+	byAddress := map[string]routing.Endpoint{}
+	for i := range items {
+		slice := &items[i]
+		number, served := portNumber(slice, portName)
+		if !served || !slice.DeletionTimestamp.IsZero() || !ofFamily(service, slice) {
+			continue
+		}
+		for _, endpoint := range slice.Endpoints {
+			if len(endpoint.Addresses) == 0 {
+				continue
+			}
+			address := net.JoinHostPort(endpoint.Addresses[0], strconv.Itoa(int(number)))
+			current := routing.Endpoint{
+				Address:     address,
+				Ready:       ptr.Deref(endpoint.Conditions.Ready, true),
+				Terminating: ptr.Deref(endpoint.Conditions.Terminating, false),
+				Function:    function,
+			}
+			if other, twice := byAddress[address]; !twice || !other.Ready { // an endpoint that moves is in two slices
+				byAddress[address] = current
+			}
+		}
+	}
+	endpoints := make([]routing.Endpoint, 0, len(byAddress))
+	for _, endpoint := range byAddress {
+		endpoints = append(endpoints, endpoint)
+	}
+	slices.SortFunc(endpoints, func(a, b routing.Endpoint) int { return strings.Compare(a.Address, b.Address) })
+	return endpoints
+}
+
+func portName(service *corev1.Service, port int32) (string, bool) {
+	for _, p := range service.Spec.Ports {
+		if p.Port == port && (p.Protocol == "" || p.Protocol == corev1.ProtocolTCP) {
+			return p.Name, true
+		}
+	}
+	return "", false
+}
+
+func portNumber(slice *discoveryv1.EndpointSlice, name string) (int32, bool) {
+	for _, p := range slice.Ports {
+		if ptr.Deref(p.Name, "") == name && p.Port != nil && ptr.Deref(p.Protocol, corev1.ProtocolTCP) == corev1.ProtocolTCP {
+			return *p.Port, true
+		}
+	}
+	return 0, false
+}
+
+func ofFamily(service *corev1.Service, slice *discoveryv1.EndpointSlice) bool {
+	if slice.AddressType == discoveryv1.AddressTypeFQDN {
+		return false
+	}
+	return len(service.Spec.IPFamilies) == 0 || string(slice.AddressType) == string(service.Spec.IPFamilies[0])
+}
+
+// ownedByFunction says whether the Service's pods are those of a Function, whose server listens as soon as
+// it can answer.
+func ownedByFunction(service *corev1.Service) bool {
+	owner := metav1.GetControllerOf(service)
+	if owner == nil || owner.Kind != "Function" {
+		return false
+	}
+	version, err := schema.ParseGroupVersion(owner.APIVersion)
+	return err == nil && version.Group == serverlessv1alpha2.GroupVersion.Group
+}

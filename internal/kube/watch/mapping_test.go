@@ -1,0 +1,113 @@
+package watch
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+
+	"github.com/rouse-run/rouse/internal/routing"
+)
+
+// service is that of a Function; its port 80 is the pods' 8080.
+func service(change ...func(*corev1.Service)) *corev1.Service {
+	s := &corev1.Service{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "price", OwnerReferences: []metav1.OwnerReference{{
+			APIVersion: "serverless.kyma-project.io/v1alpha2", Kind: "Function", Name: "price", UID: "1", Controller: ptr.To(true),
+		}}},
+		Spec: corev1.ServiceSpec{Ports: []corev1.ServicePort{{Name: "http", Port: 80, Protocol: corev1.ProtocolTCP}}},
+	}
+	for _, c := range change {
+		c(s)
+	}
+	return s
+}
+
+func slice(endpoints ...discoveryv1.Endpoint) discoveryv1.EndpointSlice {
+	return discoveryv1.EndpointSlice{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: "shop", Name: "price-1", Labels: map[string]string{discoveryv1.LabelServiceName: "price"},
+		},
+		AddressType: discoveryv1.AddressTypeIPv4,
+		Ports: []discoveryv1.EndpointPort{
+			{Name: ptr.To("metrics"), Port: ptr.To[int32](9090), Protocol: ptr.To(corev1.ProtocolTCP)},
+			{Name: ptr.To("http"), Port: ptr.To[int32](8080), Protocol: ptr.To(corev1.ProtocolTCP)},
+		},
+		Endpoints: endpoints,
+	}
+}
+
+func pod(address string, ready, terminating *bool) discoveryv1.Endpoint {
+	return discoveryv1.Endpoint{
+		Addresses: []string{address}, Conditions: discoveryv1.EndpointConditions{Ready: ready, Terminating: terminating},
+	}
+}
+
+func TestEndpointsAreMappedFromSlices(t *testing.T) {
+	t.Parallel()
+	yes, no := ptr.To(true), ptr.To(false)
+	ready := routing.Endpoint{Address: "10.0.0.1:8080", Ready: true, Function: true}
+	for name, tc := range map[string]struct {
+		service *corev1.Service
+		slices  []discoveryv1.EndpointSlice
+		port    int32
+		want    []routing.Endpoint
+	}{
+		"ready":                               {slices: []discoveryv1.EndpointSlice{slice(pod("10.0.0.1", yes, no))}, want: []routing.Endpoint{ready}},
+		"without conditions it is ready":      {slices: []discoveryv1.EndpointSlice{slice(pod("10.0.0.1", nil, nil))}, want: []routing.Endpoint{ready}},
+		"an address that is not ready counts": {slices: []discoveryv1.EndpointSlice{slice(pod("10.0.0.1", no, no))}, want: []routing.Endpoint{{Address: "10.0.0.1:8080", Function: true}}},
+		"terminating": {
+			slices: []discoveryv1.EndpointSlice{slice(pod("10.0.0.1", no, yes))},
+			want:   []routing.Endpoint{{Address: "10.0.0.1:8080", Terminating: true, Function: true}},
+		},
+		"sorted over all slices": {
+			slices: []discoveryv1.EndpointSlice{slice(pod("10.0.0.2", yes, no)), slice(pod("10.0.0.1", yes, no))},
+			want:   []routing.Endpoint{ready, {Address: "10.0.0.2:8080", Ready: true, Function: true}},
+		},
+		"in two slices the ready one counts": {
+			slices: []discoveryv1.EndpointSlice{slice(pod("10.0.0.1", yes, no)), slice(pod("10.0.0.1", no, no))},
+			want:   []routing.Endpoint{ready},
+		},
+		"a port that the Service lacks": {slices: []discoveryv1.EndpointSlice{slice(pod("10.0.0.1", yes, no))}, port: 81},
+		"a port that the pods lack": {
+			service: service(func(s *corev1.Service) { s.Spec.Ports[0].Name = "grpc" }),
+			slices:  []discoveryv1.EndpointSlice{slice(pod("10.0.0.1", yes, no))}, want: []routing.Endpoint{},
+		},
+		"no pods": {slices: []discoveryv1.EndpointSlice{slice()}, want: []routing.Endpoint{}},
+		"the Service of somebody else": {
+			service: service(func(s *corev1.Service) { s.OwnerReferences = nil }),
+			slices:  []discoveryv1.EndpointSlice{slice(pod("10.0.0.1", no, no))},
+			want:    []routing.Endpoint{{Address: "10.0.0.1:8080"}},
+		},
+		"a Function of another group": {
+			service: service(func(s *corev1.Service) { s.OwnerReferences[0].APIVersion = "example.com/v1" }),
+			slices:  []discoveryv1.EndpointSlice{slice(pod("10.0.0.1", no, no))},
+			want:    []routing.Endpoint{{Address: "10.0.0.1:8080"}},
+		},
+		"the first IP family": {
+			service: service(func(s *corev1.Service) {
+				s.Spec.IPFamilies = []corev1.IPFamily{corev1.IPv6Protocol, corev1.IPv4Protocol}
+			}),
+			slices: []discoveryv1.EndpointSlice{slice(pod("10.0.0.1", yes, no)), func() discoveryv1.EndpointSlice {
+				s := slice(pod("fd00::1", yes, no))
+				s.AddressType = discoveryv1.AddressTypeIPv6
+				return s
+			}()},
+			want: []routing.Endpoint{{Address: "[fd00::1]:8080", Ready: true, Function: true}},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			if tc.service == nil {
+				tc.service = service()
+			}
+			if tc.port == 0 {
+				tc.port = 80
+			}
+			require.Equal(t, tc.want, endpointsOf(tc.service, tc.slices, tc.port))
+		})
+	}
+}

@@ -1,0 +1,72 @@
+package watch
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	eventingv1alpha2 "github.com/rouse-run/rouse/api/eventing/v1alpha2"
+	"github.com/rouse-run/rouse/internal/routing"
+)
+
+// Routes are what the Subscriptions of the cluster mean to the data plane.
+type Routes struct{ cache cache.Cache }
+
+// NewRoutes reads Subscriptions from c.
+func NewRoutes(c cache.Cache) *Routes { return &Routes{cache: c} }
+
+// Watch calls apply with all routes, sorted by Subscription, until ctx ends.
+func (r *Routes) Watch(ctx context.Context, apply func([]routing.Route)) error {
+	changed := newSignal()
+	remove, inStep, err := onChange(ctx, r.cache, &eventingv1alpha2.Subscription{}, func(before, after any) {
+		if mayReroute(before, after) {
+			changed.raise()
+		}
+	})
+	if err != nil {
+		return err
+	}
+	defer remove()
+	if ok, err := awaitSync(ctx, r.cache, inStep); !ok {
+		return err
+	}
+	return follow(ctx, changed, r.read, apply)
+}
+
+// mayReroute is false for updates of the status only.
+func mayReroute(before, after any) bool {
+	old, ok := before.(*eventingv1alpha2.Subscription)
+	if !ok {
+		return true
+	}
+	updated, ok := after.(*eventingv1alpha2.Subscription)
+	return !ok || old.Generation != updated.Generation || old.UID != updated.UID ||
+		old.DeletionTimestamp.IsZero() != updated.DeletionTimestamp.IsZero()
+}
+
+func (r *Routes) read(ctx context.Context) ([]routing.Route, error) {
+	var list eventingv1alpha2.SubscriptionList
+	if err := r.cache.List(ctx, &list, client.UnsafeDisableDeepCopy); err != nil {
+		return nil, fmt.Errorf("list Subscriptions: %w", err)
+	}
+	routes := make([]routing.Route, 0, len(list.Items))
+	for i := range list.Items {
+		sub := &list.Items[i]
+		if !sub.DeletionTimestamp.IsZero() {
+			continue
+		}
+		route, err := routing.FromSubscription(sub)
+		if err != nil {
+			continue // the controller tells the user, in the Subscription's status
+		}
+		routes = append(routes, route)
+	}
+	slices.SortFunc(routes, func(a, b routing.Route) int {
+		return strings.Compare(a.Subscription.String(), b.Subscription.String())
+	})
+	return routes, nil
+}

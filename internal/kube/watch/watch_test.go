@@ -1,0 +1,203 @@
+package watch
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/cache/informertest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllertest"
+
+	eventingv1alpha2 "github.com/rouse-run/rouse/api/eventing/v1alpha2"
+	"github.com/rouse-run/rouse/internal/routing"
+)
+
+const patience = 10 * time.Second
+
+// fakeCache reads from a fake client; events are raised by the test.
+type fakeCache struct {
+	*informertest.FakeInformers
+	client.Client
+}
+
+func (c fakeCache) Get(ctx context.Context, key client.ObjectKey, obj client.Object, opts ...client.GetOption) error {
+	return c.Client.Get(ctx, key, obj, opts...)
+}
+
+func (c fakeCache) List(ctx context.Context, list client.ObjectList, opts ...client.ListOption) error {
+	return c.Client.List(ctx, list, opts...)
+}
+
+func newFakeCache(t *testing.T, kinds ...client.Object) (fakeCache, []*controllertest.FakeInformer) {
+	t.Helper()
+	scheme := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{corev1.AddToScheme, discoveryv1.AddToScheme, eventingv1alpha2.AddToScheme} {
+		require.NoError(t, add(scheme))
+	}
+	c := fakeCache{
+		FakeInformers: &informertest.FakeInformers{Scheme: scheme},
+		Client:        fake.NewClientBuilder().WithScheme(scheme).Build(),
+	}
+	var informers []*controllertest.FakeInformer
+	for _, kind := range kinds {
+		informer, err := c.FakeInformerFor(t.Context(), kind)
+		require.NoError(t, err)
+		informers = append(informers, informer)
+	}
+	return c, informers
+}
+
+// collect runs a watch and hands out what it applies. Ending the test ends the watch, without an error.
+func collect[T any](t *testing.T, watch func(context.Context, func(T)) error) <-chan T {
+	t.Helper()
+	applied := make(chan T, 100)
+	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
+	ended := make(chan error, 1)
+	go func() { ended <- watch(ctx, func(v T) { applied <- v }) }()
+	t.Cleanup(func() {
+		cancel()
+		require.NoError(t, <-ended)
+	})
+	return applied
+}
+
+func next[T any](t *testing.T, applied <-chan T) T {
+	t.Helper()
+	select {
+	case v := <-applied:
+		return v
+	case <-time.After(patience):
+		require.FailNow(t, "nothing was applied")
+		panic("unreachable")
+	}
+}
+
+func subscription(name, sink string, generation int64) *eventingv1alpha2.Subscription {
+	return &eventingv1alpha2.Subscription{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: name, Generation: generation},
+		Spec:       eventingv1alpha2.SubscriptionSpec{Sink: sink, Source: "shop", Types: []string{"order.received.v1"}},
+	}
+}
+
+func names(routes []routing.Route) []string {
+	found := make([]string, 0, len(routes))
+	for _, route := range routes {
+		found = append(found, route.Subscription.Name)
+	}
+	return found
+}
+
+func TestRoutesFollowTheSubscriptions(t *testing.T) {
+	t.Parallel()
+	c, informers := newFakeCache(t, &eventingv1alpha2.Subscription{})
+	subscriptions := informers[0]
+	const sink = "http://price.shop.svc.cluster.local"
+	applied := collect(t, NewRoutes(c).Watch)
+	require.Empty(t, next(t, applied), "without Subscriptions the set is told too")
+
+	second := subscription("second", sink, 1)
+	require.NoError(t, c.Create(t.Context(), second))
+	subscriptions.Add(second)
+	require.Equal(t, []string{"second"}, names(next(t, applied)))
+
+	elsewhere := subscription("elsewhere", "http://price.other.svc.cluster.local", 1)
+	first := subscription("first", sink, 1)
+	deleted := subscription("deleted", sink, 1)
+	deleted.Finalizers = []string{"eventing.kyma-project.io"}
+	for _, sub := range []*eventingv1alpha2.Subscription{elsewhere, deleted, first} {
+		require.NoError(t, c.Create(t.Context(), sub))
+	}
+	require.NoError(t, c.Delete(t.Context(), deleted))
+	subscriptions.Add(first)
+	require.Equal(t, []string{"first", "second"}, names(next(t, applied)), "sorted, without the one that leads nowhere and the deleted")
+
+	status := first.DeepCopy()
+	status.Status.Ready = true
+	subscriptions.Update(first, status)
+	moved := second.DeepCopy()
+	moved.Generation, moved.Spec.Sink = 2, sink+":8080"
+	require.NoError(t, c.Update(t.Context(), moved))
+	subscriptions.Update(second, moved)
+	require.Equal(t, int32(8080), next(t, applied)[1].Port)
+
+	require.NoError(t, c.Delete(t.Context(), moved))
+	subscriptions.Delete(moved)
+	require.Equal(t, []string{"first"}, names(next(t, applied)))
+	require.Empty(t, applied)
+}
+
+func TestAnUpdateOfTheStatusReroutesNothing(t *testing.T) {
+	t.Parallel()
+	before := subscription("orders", "", 1)
+	deleted := before.DeepCopy()
+	deleted.DeletionTimestamp = ptr.To(metav1.Now())
+	for name, tc := range map[string]struct {
+		before, after any
+		want          bool
+	}{
+		"added":         {after: before, want: true},
+		"deleted":       {before: before, want: true},
+		"status":        {before: before, after: before.DeepCopy()},
+		"spec":          {before: before, after: subscription("orders", "", 2), want: true},
+		"to be deleted": {before: before, after: deleted, want: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			require.Equal(t, tc.want, mayReroute(tc.before, tc.after))
+		})
+	}
+}
+
+func TestEndpointsFollowTheServiceAndItsSlices(t *testing.T) {
+	t.Parallel()
+	c, informers := newFakeCache(t, &corev1.Service{}, &discoveryv1.EndpointSlice{})
+	services, slices := informers[0], informers[1]
+	endpoints := NewEndpoints(c)
+	watch := func(name string) <-chan []routing.Endpoint {
+		return collect(t, func(ctx context.Context, apply func([]routing.Endpoint)) error {
+			return endpoints.Watch(ctx, types.NamespacedName{Namespace: "shop", Name: name}, 80, apply)
+		})
+	}
+	applied, other := watch("price"), watch("invoice")
+	require.Empty(t, next(t, applied))
+	require.Empty(t, next(t, other))
+
+	starting := slice(pod("10.0.0.1", ptr.To(false), ptr.To(false)))
+	require.NoError(t, c.Create(t.Context(), &starting))
+	slices.Add(&starting)
+	require.NoError(t, c.Create(t.Context(), service()))
+	services.Add(service())
+	require.Equal(t, []routing.Endpoint{{Address: "10.0.0.1:8080", Function: true}}, next(t, applied))
+
+	ready := starting.DeepCopy()
+	ready.Endpoints[0].Conditions.Ready = ptr.To(true)
+	require.NoError(t, c.Update(t.Context(), ready))
+	slices.Update(&starting, ready)
+	require.Equal(t, []routing.Endpoint{{Address: "10.0.0.1:8080", Ready: true, Function: true}}, next(t, applied))
+
+	slices.Update(ready, ready.DeepCopy()) // nothing that matters changed
+	require.NoError(t, c.Delete(t.Context(), service()))
+	services.Delete(service())
+	require.Empty(t, next(t, applied))
+	require.Empty(t, applied)
+	require.Empty(t, other, "a watch is not told of another Service")
+}
+
+func TestAWatchThatEndsIsForgotten(t *testing.T) {
+	t.Parallel()
+	c, _ := newFakeCache(t)
+	endpoints := NewEndpoints(c)
+	ctx, cancel := context.WithCancel(t.Context())
+	err := endpoints.Watch(ctx, types.NamespacedName{Namespace: "shop", Name: "price"}, 80, func([]routing.Endpoint) { cancel() })
+	require.NoError(t, err)
+	require.Empty(t, endpoints.watchers)
+}
