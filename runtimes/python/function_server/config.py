@@ -1,0 +1,55 @@
+"""Settings of the server, read once from the environment that the controller gives a Function's container."""
+
+import sys
+
+MIB = 1024 * 1024
+FIRST_MODERN = 314  # the first Python runtime whose handler is main() without arguments
+
+
+class Config:
+    """What the environment says, with the contract's defaults."""
+
+    def __init__(self, env):
+        self.function_name = env.get("FUNC_NAME", "")
+        self.namespace = env.get("SERVICE_NAMESPACE", "")
+        self.runtime = env.get("FUNC_RUNTIME") or "python%d%d" % sys.version_info[:2]
+        self.modern = _digits(self.runtime) >= FIRST_MODERN
+        self.timeout = _positive(env.get("FUNC_TIMEOUT"), 180.0)
+        self.memory_limit = env.get("FUNC_MEMORY_LIMIT")
+        self.publisher_address = env.get("PUBLISHER_PROXY_ADDRESS", "")
+        self.handler_source = env.get("FUNC_HANDLER_SOURCE", "")
+        self.termination_log = env.get("TERMINATION_LOG_PATH") or "/dev/termination-log"
+
+        # The new runtimes have names of their own for what follows. FUNC_PORT
+        # is reserved, so no Function can set it by accident.
+        new = env.get if self.modern else _nothing
+        self.host = new("SERVER_HOST") or "0.0.0.0"
+        self.port = _port(new("SERVER_PORT") or env.get("FUNC_PORT"))
+        self.threads = int(_positive(env.get("SERVER_NUMTHREADS" if self.modern else "CHERRYPY_NUMTHREADS"), 50))
+        self.directory = new("HANDLER_PATH") or env.get("FUNCTION_PATH") or "/kubeless"
+        self.module = new("HANDLER_MOD_NAME") or env.get("MOD_NAME") or "handler"
+        self.function = new("HANDLER_FUNC_NAME") or env.get("FUNC_HANDLER") or "main"
+        if self.modern:
+            self.body_limit = int(_positive(env.get("FUNC_BODY_MB_LIMIT"), 100) * MIB)
+        else:
+            self.body_limit = int(_positive(env.get("FUNC_MEMFILE_MAX"), 100 * MIB))
+
+
+def _nothing(_name):
+    return None
+
+
+def _digits(text):
+    return int("".join(filter(str.isdigit, text)) or 0)
+
+
+def _positive(text, default):
+    try:
+        value = float(text)
+    except (TypeError, ValueError):
+        return default
+    return value if value > 0 else default
+
+
+def _port(text):
+    return int(text) if text and text.isdecimal() and int(text) < 65536 else 8080

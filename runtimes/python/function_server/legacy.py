@@ -1,0 +1,155 @@
+"""The API of python312: main(event, context), with Bottle's request and response objects.
+
+A handler that does not touch Bottle is served without it. One whose source
+names it, or that returns something only Bottle can turn into an answer, gets a
+Bottle application around it.
+"""
+
+import json
+
+from . import cloudevent, plain, request
+
+KEYS = ("type", "source", "id", "time")
+OPTIONAL_KEYS = ("eventtypeversion", "specversion")
+ANY_METHOD = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
+RESULT = "function.result"
+
+
+class Event:
+    """What a handler gets as `event`: keys, and methods to emit events."""
+
+    def __init__(self, environ, publisher):
+        self._environ = environ
+        self._publisher = publisher
+        self.tracer = None
+        self.ceHeaders = _keys(environ)  # noqa: N815 (the contract's name)
+
+    @property
+    def req(self):
+        """The request, as Bottle gives it."""
+        return self["extensions"]["request"]
+
+    def __getitem__(self, key):
+        if key == "extensions" and key not in self.ceHeaders:
+            import bottle
+
+            self.ceHeaders[key] = {"request": bottle.Request(self._environ)}
+        return self.ceHeaders[key]
+
+    def __setitem__(self, key, value):
+        self.ceHeaders[key] = value
+
+    def __contains__(self, key):
+        return key == "extensions" or key in self.ceHeaders
+
+    def get(self, key, default=None):
+        """Give the value of a key, or the default."""
+        return self[key] if key in self else default
+
+    def emitCloudEvent(self, type, source, data, attrs=None):  # noqa: A002, N802 (the contract's names)
+        """Publish a CloudEvent; raises when the publisher does not take it."""
+        self._publisher.emit(type, source, data, attrs)
+
+    def publishCloudEvent(self, data):  # noqa: N802 (the contract's name)
+        """Publish an event given as a dict of its attributes and data."""
+        attributes = {key: value for key, value in data.items() if key not in ("type", "source", "data", "specversion")}
+        self._publisher.emit(data.get("type"), data.get("source"), data.get("data"), attributes)
+
+    def buildResponseCloudEvent(self, id, type, data):  # noqa: A002, N802 (the contract's names)
+        """Give a dict for publishCloudEvent that answers this event."""
+        return {
+            "type": type,
+            "source": self.get("ce-source", ""),
+            "eventtypeversion": self.get("ce-eventtypeversion", ""),
+            "specversion": self.get("ce-specversion", "1.0"),
+            "id": id,
+            "data": data,
+            "datacontenttype": "application/json",
+        }
+
+
+def _keys(environ):
+    received = cloudevent.parse(environ)
+    if received is not None:
+        keys = {"ce-" + key: received[key] for key in KEYS}
+        keys.update({"ce-" + key: received[key] for key in OPTIONAL_KEYS if key in received})
+        keys["data"] = received["data"]
+        return keys
+    if request.media_type(environ) == "application/json":
+        return {"data": request.json_body(environ)}
+    return {}
+
+
+class Application:
+    """Calls the handler for each request."""
+
+    def __init__(self, handler, config, publisher):
+        self._main = handler.function
+        self._publisher = publisher
+        self._context = {
+            "function-name": config.function_name,
+            "namespace": config.namespace,
+            "timeout": config.timeout,
+            "runtime": config.runtime,
+            "memory-limit": config.memory_limit,
+            "body-size-limit": config.body_limit,
+        }
+        self._bottle = self._wrap() if handler.uses("bottle") else None
+
+    def __call__(self, environ, start_response):
+        if self._bottle is not None:
+            return self._bottle(environ, start_response)
+        try:
+            value = self._call(environ)
+        except request.BadRequest as error:
+            return plain.text(environ, start_response, 400, str(error))
+        except Exception:
+            plain.log_exception()
+            return plain.text(environ, start_response, 500, "Internal server error")
+        answer = _plain_answer(value)
+        if answer is not None:
+            return plain.respond(environ, start_response, 200, *answer)
+        self._bottle = self._wrap()
+        environ[RESULT] = value
+        return self._bottle(environ, start_response)
+
+    def _call(self, environ):
+        return self._main(Event(environ, self._publisher), dict(self._context))
+
+    def _wrap(self):
+        """Make the Bottle application: any path, any method, Bottle's rules for what a return value means."""
+        import bottle
+
+        bottle.BaseRequest.MEMFILE_MAX = self._context["body-size-limit"]
+        app = bottle.Bottle()
+        app.default_error_handler = lambda error: error.body
+
+        @app.route("<:re:.*>", ANY_METHOD)
+        def call():
+            environ = bottle.request.environ
+            if RESULT in environ:
+                return environ[RESULT]
+            try:
+                return self._call(environ)
+            except bottle.HTTPResponse:
+                raise
+            except request.BadRequest as error:
+                return bottle.HTTPResponse(str(error), 400, {"Content-Type": plain.TEXT})
+            except Exception:
+                plain.log_exception()
+                return bottle.HTTPResponse("Internal server error", 500, {"Content-Type": plain.TEXT})
+
+        return app
+
+
+def _plain_answer(value):
+    """Give content type and body of a value that needs no framework, or None."""
+    if not value:
+        return None if value is not None and not isinstance(value, (str, bytes, dict, list, int)) else (plain.HTML, b"")
+    if isinstance(value, str):
+        return plain.HTML, value.encode()
+    if isinstance(value, bytes):
+        return plain.HTML, value
+    if isinstance(value, dict):
+        return "application/json", json.dumps(value).encode()
+    return None

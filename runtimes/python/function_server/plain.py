@@ -1,0 +1,29 @@
+"""Answers of the server itself, and of handlers that return plain values: no framework needed."""
+
+import sys
+import traceback
+
+HTML = "text/html; charset=UTF-8"
+TEXT = "text/plain; charset=utf-8"
+PHRASES = {200: "OK", 204: "No Content", 400: "Bad Request", 500: "Internal Server Error"}
+
+
+def respond(environ, start_response, status, content_type, body):
+    """Send one complete answer."""
+    headers = [("Content-Length", str(len(body)))]
+    if content_type:
+        headers.append(("Content-Type", content_type))
+    start_response(f"{status} {PHRASES[status]}", headers)
+    return [] if environ["REQUEST_METHOD"] == "HEAD" else [body]
+
+
+def text(environ, start_response, status, message):
+    """Send a short text of the server's own."""
+    return respond(environ, start_response, status, TEXT, message.encode())
+
+
+def log_exception():
+    """Write the exception in progress to stderr, from the handler's frame on."""
+    error = sys.exception() if hasattr(sys, "exception") else sys.exc_info()[1]
+    trace = error.__traceback__
+    print("".join(traceback.format_exception(type(error), error, trace and trace.tb_next)), end="", file=sys.stderr, flush=True)

@@ -1,0 +1,86 @@
+"""Sends events to the publisher as structured JSON, over connections that are kept open."""
+
+import collections
+import json
+
+from . import cloudevent
+
+TIMEOUT_SECONDS = 30
+MAX_ANSWER = 64 * 1024
+
+
+class PublishError(Exception):
+    """The publisher could not be reached, or did not take the event (then status is its answer)."""
+
+    def __init__(self, message, status=None):
+        super().__init__(message)
+        self.status = status
+
+
+class Publisher:
+    """One per server; emit may be called from any number of threads at once."""
+
+    def __init__(self, address):
+        self._address = address
+        self._idle = collections.deque()
+
+    def emit(self, type, source, data, attributes=None):  # noqa: A002 (the attribute's name)
+        """Publish one event; raises PublishError unless the answer is 2xx."""
+        if not self._address:
+            raise PublishError("cannot emit a CloudEvent: PUBLISHER_PROXY_ADDRESS is not set")
+        event = cloudevent.build(type, source, data, attributes)
+        body = json.dumps(event, default=_encode).encode()
+        try:
+            status, answer = self._post(body)
+        except OSError as error:
+            raise PublishError(f"cannot reach the publisher: {error}") from error
+        if not 200 <= status <= 299:
+            raise PublishError(f"publisher answered {status}: {answer.decode('utf-8', 'replace').strip()}", status)
+
+    def _post(self, body):
+        """Use an idle connection, or a new one when the publisher has closed those; the event's id makes a repeat harmless."""
+        while self._idle:
+            try:
+                connection = self._idle.pop()
+            except IndexError:  # another thread was quicker
+                break
+            try:
+                return self._send(connection, body)
+            except (ConnectionError, BrokenPipeError):
+                connection.close()
+        return self._send(self._connect(), body)
+
+    def _send(self, connection, body):
+        from http.client import HTTPException
+
+        try:
+            connection.request("POST", self._path, body, {"Content-Type": cloudevent.STRUCTURED})
+            response = connection.getresponse()
+            answer = response.read(MAX_ANSWER)
+        except HTTPException as error:
+            connection.close()
+            raise ConnectionError(f"{type(error).__name__} {error}") from error
+        except OSError:
+            connection.close()
+            raise
+        if response.isclosed() and not response.will_close:
+            self._idle.append(connection)
+        else:
+            connection.close()
+        return response.status, answer
+
+    def _connect(self):
+        from http.client import HTTPConnection, HTTPSConnection
+        from urllib.parse import urlsplit
+
+        url = urlsplit(self._address)
+        kind = HTTPSConnection if url.scheme == "https" else HTTPConnection
+        self._path = (url.path or "/") + ("?" + url.query if url.query else "")
+        return kind(url.hostname, url.port, timeout=TIMEOUT_SECONDS)
+
+
+def _encode(value):
+    """Let objects with a text form of their own, such as dates and UUIDs, travel as text."""
+    if hasattr(value, "isoformat"):
+        return value.isoformat()
+    return str(value)

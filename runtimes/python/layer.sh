@@ -1,0 +1,32 @@
+#!/bin/sh
+# Fills OUTDIR with the root file tree of this runtime's image layer.
+#
+#   layer.sh OUTDIR [PYTHON]
+#
+# PYTHON is the interpreter that will run the server, or one of the same minor
+# version, and it must be able to run here (default: python3). Packages are
+# taken for its version, and the bytecode is its own. Where it has no pip, the
+# python3 on PATH must have one. Files may be owned by anyone, they only need
+# to be readable.
+set -eu
+
+[ $# -ge 1 ] && [ $# -le 2 ] || { echo "usage: $0 OUTDIR [PYTHON]" >&2; exit 2; }
+here=$(cd "$(dirname "$0")" && pwd)
+mkdir -p "$1/kubeless" "$1/usr/src/app/function_server"
+app=$(cd "$1" && pwd)/usr/src/app
+python=${2:-python3}
+
+version=$("$python" -c 'import sys; print("%d.%d" % sys.version_info[:2])')
+pip=$python
+"$python" -m pip --version >/dev/null 2>&1 || pip=python3
+"$pip" -m pip install --quiet --root-user-action=ignore --disable-pip-version-check --no-compile --no-deps --upgrade --require-hashes \
+    --only-binary=:all: --python-version "$version" --target "$app/site-packages" -r "$here/requirements.txt"
+rm -rf "$app/site-packages/bin"
+
+cp "$here/main.py" "$here/sdk.py" "$app/"
+cp "$here"/function_server/*.py "$app/function_server/"
+
+# unchecked-hash: at start no source file is looked at. -s and -p give the
+# bytecode the paths that the files have in the image.
+"$python" -m compileall -q -f --invalidation-mode unchecked-hash -s "${app%/usr/src/app}" -p / "$app"
+chmod -R a+rX "${app%/usr/src/app}"
