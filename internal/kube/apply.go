@@ -123,6 +123,11 @@ func ownedFields(object metav1.Object) [sha256.Size]byte {
 	return sha256.Sum256(sorted)
 }
 
+// IsApplied tells whether FieldOwner has applied anything to the object.
+func IsApplied(object metav1.Object) bool {
+	return appliedEntry(object.GetManagedFields()) != nil
+}
+
 func appliedEntry(entries []metav1.ManagedFieldsEntry) *metav1.ManagedFieldsEntry {
 	for i, entry := range entries {
 		if entry.Manager == string(FieldOwner) && entry.Operation == metav1.ManagedFieldsOperationApply && entry.Subresource == "" {

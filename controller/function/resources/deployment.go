@@ -88,8 +88,9 @@ func container(fn *v1alpha2.Function, settings *Settings, source string) (*corev
 		WithLivenessProbe(livenessProbe()).
 		WithResources(resources).
 		WithSecurityContext(security).
-		// Why a handler does not load is read from here, or else from the log.
-		WithTerminationMessagePolicy(corev1.TerminationMessageFallbackToLogsOnError)
+		// The runtime writes there why a handler does not load. The log is no
+		// replacement: it may hold events, and the text goes into the status.
+		WithTerminationMessagePolicy(corev1.TerminationMessageReadFile)
 	for _, variable := range environment(fn, settings, source) {
 		converted, err := convert[corev1ac.EnvVarApplyConfiguration](variable)
 		if err != nil {

@@ -1,0 +1,45 @@
+package function
+
+import (
+	"fmt"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/rouse-run/rouse/api/serverless/v1alpha2"
+	"github.com/rouse-run/rouse/controller/function/resources"
+)
+
+// scalingVerdict says whether the number of pods follows the events.
+func scalingVerdict(s *scope) verdict {
+	if failed := failureOf(s.err); failed != nil && failed.condition == v1alpha2.ConditionScaling {
+		return verdict{status: metav1.ConditionFalse, reason: failed.reason, message: failed.message}
+	}
+	low, high := resources.ReplicaBounds(s.fn)
+	switch {
+	case !s.applied:
+		return verdict{}
+	case !s.keda:
+		return verdict{
+			status: metav1.ConditionFalse,
+			reason: v1alpha2.ReasonKedaNotInstalled,
+			message: fmt.Sprintf("KEDA is not installed, so a HorizontalPodAutoscaler keeps %d to %d replicas by CPU use "+
+				"and the Function never sleeps. Install KEDA; the Function then uses it at once", max(low, 1), high),
+		}
+	case s.scaledObject == nil:
+		return verdict{}
+	}
+	switch keda := readiness(s.scaledObject); keda.status {
+	case string(metav1.ConditionTrue):
+		return verdict{
+			status: metav1.ConditionTrue, reason: v1alpha2.ReasonScaledObjectReady,
+			message: fmt.Sprintf("ScaledObject %s keeps %d to %d replicas", s.fn.Name, low, high),
+		}
+	case string(metav1.ConditionFalse):
+		return verdict{
+			status: metav1.ConditionFalse, reason: v1alpha2.ReasonScaledObjectFailed,
+			message: fmt.Sprintf("KEDA cannot scale by ScaledObject %s: %s", s.fn.Name, keda.message),
+		}
+	default:
+		return unknown(v1alpha2.ReasonScaledObjectWaiting, "ScaledObject %s waits for KEDA", s.fn.Name)
+	}
+}

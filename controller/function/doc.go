@@ -1,0 +1,7 @@
+// Package function reconciles Functions: each becomes a Deployment, a Service
+// and, with a scaleConfig, a ScaledObject.
+//
+// A pass reads into a scope, runs its phases, and then computes the whole
+// status from the scope in one pure function, also when a phase failed. Phases
+// never touch conditions. Objects of somebody else are never written.
+package function

@@ -1,0 +1,117 @@
+package function
+
+import (
+	"context"
+	"fmt"
+	"sync"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/source"
+
+	"github.com/rouse-run/rouse/api/serverless/v1alpha2"
+	"github.com/rouse-run/rouse/controller/function/resources"
+	"github.com/rouse-run/rouse/internal/kube"
+)
+
+// scaledObjectCRD is the name of the definition of ScaledObjects.
+const scaledObjectCRD = "scaledobjects.keda.sh"
+
+// keda is what a pass asks about KEDA.
+type keda struct {
+	// installed tells whether the cluster knows ScaledObjects.
+	installed func(context.Context) (bool, error)
+	// scaledObjects reads them.
+	scaledObjects client.Reader
+}
+
+// crdKind is the kind of the one definition that is watched.
+func crdKind() schema.GroupVersionKind {
+	return schema.GroupVersionKind{Group: "apiextensions.k8s.io", Version: "v1", Kind: "CustomResourceDefinition"}
+}
+
+func crd() *metav1.PartialObjectMetadata {
+	object := &metav1.PartialObjectMetadata{}
+	object.SetGroupVersionKind(crdKind())
+	return object
+}
+
+func scaledObject() *unstructured.Unstructured {
+	object := &unstructured.Unstructured{}
+	object.SetGroupVersionKind(resources.ScaledObjectKind())
+	return object
+}
+
+// kedaWatch watches ScaledObjects for as long as the cluster knows them. A
+// watch that begins before would bring the process down.
+type kedaWatch struct {
+	client     client.Client
+	cache      cache.Cache
+	controller controller.Controller
+
+	mu      sync.Mutex
+	running bool
+}
+
+// installed looks for the CRD, and begins or ends the watch accordingly.
+func (w *kedaWatch) installed(ctx context.Context) (bool, error) {
+	definition := crd()
+	err := w.client.Get(ctx, client.ObjectKey{Name: scaledObjectCRD}, definition)
+	if err != nil && !apierrors.IsNotFound(err) {
+		return false, fmt.Errorf("look for KEDA: %w", err)
+	}
+	installed := err == nil && definition.DeletionTimestamp.IsZero()
+	return installed, w.follow(ctx, installed)
+}
+
+func (w *kedaWatch) follow(ctx context.Context, installed bool) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	switch {
+	case installed && !w.running:
+		owner := handler.TypedEnqueueRequestForOwner[client.Object](
+			w.client.Scheme(), w.client.RESTMapper(), &v1alpha2.Function{}, handler.OnlyControllerOwner())
+		err := w.controller.Watch(source.Kind[client.Object](w.cache, scaledObject(), owner, kube.ChangedOrDiffers(readinessDiffers)))
+		if err != nil {
+			return fmt.Errorf("watch ScaledObjects: %w", err)
+		}
+		w.running = true
+	case !installed && w.running:
+		if err := w.cache.RemoveInformer(ctx, scaledObject()); err != nil {
+			return fmt.Errorf("end the watch of ScaledObjects: %w", err)
+		}
+		w.running = false
+	}
+	return nil
+}
+
+// readinessDiffers tells whether KEDA changed its mind about a ScaledObject. It
+// writes the status at every sign of life, which says nothing new.
+func readinessDiffers(before, after client.Object) bool {
+	was, _ := before.(*unstructured.Unstructured)
+	is, _ := after.(*unstructured.Unstructured)
+	return was == nil || is == nil || readiness(was) != readiness(is)
+}
+
+// ready is KEDA's Ready condition.
+type ready struct{ status, message string }
+
+func readiness(object *unstructured.Unstructured) ready {
+	conditions, _, _ := unstructured.NestedSlice(object.Object, "status", "conditions")
+	for _, entry := range conditions {
+		condition, ok := entry.(map[string]any)
+		if !ok || condition["type"] != "Ready" {
+			continue
+		}
+		status, _ := condition["status"].(string)
+		message, _ := condition["message"].(string)
+		return ready{status: status, message: message}
+	}
+	return ready{}
+}

@@ -1,0 +1,145 @@
+package function
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/pflag"
+
+	"github.com/rouse-run/rouse/controller/function/resources"
+)
+
+// Options are the settings of the Function controller.
+type Options struct {
+	// RuntimeImages has the image of each runtime.
+	RuntimeImages map[string]string
+	// PublisherAddress is where Functions publish events.
+	PublisherAddress string
+	// TraceCollectorEndpoint is where Functions send traces; it may be empty.
+	TraceCollectorEndpoint string
+	// DefaultProfile is the resource profile of Functions that name none.
+	DefaultProfile string
+	// ScalerAddress is the host:port at which KEDA calls the scaler.
+	ScalerAddress string
+	// PollingInterval is how often KEDA asks for a backlog.
+	PollingInterval time.Duration
+	// CooldownPeriod is how long a Function without work stays awake.
+	CooldownPeriod time.Duration
+	// InitialCooldownPeriod is how long a new Function stays awake at least.
+	InitialCooldownPeriod time.Duration
+	// ScaleDownStabilization is how long a backlog must stay small before
+	// replicas are taken away.
+	ScaleDownStabilization time.Duration
+	// LagThreshold is the backlog that one replica is meant to carry.
+	LagThreshold int64
+	// MaxConcurrentReconciles bounds the Functions that are worked on at a time.
+	MaxConcurrentReconciles int
+}
+
+// DefaultOptions are the settings of an installation that sets none.
+func DefaultOptions() Options {
+	return Options{
+		RuntimeImages:           map[string]string{},
+		PublisherAddress:        "http://rouse-eventbridge.rouse-system.svc.cluster.local/publish",
+		DefaultProfile:          "L",
+		ScalerAddress:           "rouse-scaler.rouse-system.svc.cluster.local:9000",
+		PollingInterval:         10 * time.Second,
+		CooldownPeriod:          60 * time.Second,
+		InitialCooldownPeriod:   60 * time.Second,
+		ScaleDownStabilization:  30 * time.Second,
+		LagThreshold:            10,
+		MaxConcurrentReconciles: 4,
+	}
+}
+
+// BindFlags lets command-line flags change the settings.
+func (o *Options) BindFlags(fs *pflag.FlagSet) {
+	fs.StringToStringVar(&o.RuntimeImages, "runtime-image", o.RuntimeImages,
+		"image of a runtime, as runtime=image; repeatable")
+	fs.StringVar(&o.PublisherAddress, "publisher-address", o.PublisherAddress,
+		"URL at which Functions publish events")
+	fs.StringVar(&o.TraceCollectorEndpoint, "trace-collector-endpoint", o.TraceCollectorEndpoint,
+		"URL to which Functions send traces; empty: none")
+	fs.StringVar(&o.DefaultProfile, "default-profile", o.DefaultProfile,
+		"resource profile of Functions that name none: XS, S, M, L or XL")
+	fs.StringVar(&o.ScalerAddress, "scaler-address", o.ScalerAddress,
+		"host:port at which KEDA reaches the scaler")
+	fs.DurationVar(&o.PollingInterval, "scaling-polling-interval", o.PollingInterval,
+		"how often KEDA asks for a backlog, where the Function does not say")
+	fs.DurationVar(&o.CooldownPeriod, "scaling-cooldown-period", o.CooldownPeriod,
+		"how long a Function without work stays awake, where it does not say")
+	fs.DurationVar(&o.InitialCooldownPeriod, "scaling-initial-cooldown-period", o.InitialCooldownPeriod,
+		"how long a new Function stays awake at least")
+	fs.DurationVar(&o.ScaleDownStabilization, "scaling-down-stabilization", o.ScaleDownStabilization,
+		"how long a backlog must stay small before replicas are taken away")
+	fs.Int64Var(&o.LagThreshold, "scaling-lag-threshold", o.LagThreshold,
+		"backlog that one replica is meant to carry, where the Function does not say")
+	fs.IntVar(&o.MaxConcurrentReconciles, "function-concurrent-reconciles", o.MaxConcurrentReconciles,
+		"how many Functions are worked on at a time")
+}
+
+// Validate finds everything that is wrong with the settings.
+func (o *Options) Validate() error {
+	var problems []error
+	refuse := func(format string, args ...any) { problems = append(problems, fmt.Errorf(format, args...)) }
+
+	for _, runtime := range slices.Sorted(maps.Keys(o.RuntimeImages)) {
+		if runtime == "" || strings.TrimSpace(o.RuntimeImages[runtime]) == "" {
+			refuse("--runtime-image %q: must be runtime=image", runtime+"="+o.RuntimeImages[runtime])
+		}
+	}
+	if o.PublisherAddress == "" {
+		refuse("--publisher-address: must not be empty")
+	}
+	if _, ok := resources.Profile(o.DefaultProfile); !ok {
+		refuse("--default-profile %q: must be XS, S, M, L or XL", o.DefaultProfile)
+	}
+	if o.ScalerAddress == "" {
+		refuse("--scaler-address: must not be empty")
+	}
+	if o.PollingInterval < time.Second {
+		refuse("--scaling-polling-interval %s: must be at least 1s", o.PollingInterval)
+	}
+	for flag, value := range map[string]time.Duration{
+		"--scaling-cooldown-period":         o.CooldownPeriod,
+		"--scaling-initial-cooldown-period": o.InitialCooldownPeriod,
+		"--scaling-down-stabilization":      o.ScaleDownStabilization,
+	} {
+		if value < 0 || value > time.Hour {
+			refuse("%s %s: must be between 0s and 1h", flag, value)
+		}
+	}
+	if o.LagThreshold < 1 {
+		refuse("--scaling-lag-threshold %d: must be at least 1", o.LagThreshold)
+	}
+	if o.MaxConcurrentReconciles < 1 {
+		refuse("--function-concurrent-reconciles %d: must be at least 1", o.MaxConcurrentReconciles)
+	}
+	return errors.Join(problems...)
+}
+
+// settings are the options in the form that the builders take.
+func (o *Options) settings() *resources.Settings {
+	return &resources.Settings{
+		Images:                 maps.Clone(o.RuntimeImages),
+		PublisherAddress:       o.PublisherAddress,
+		TraceCollectorEndpoint: o.TraceCollectorEndpoint,
+		DefaultProfile:         o.DefaultProfile,
+		Scaling: resources.Scaling{
+			ScalerAddress:          o.ScalerAddress,
+			InitialCooldownSeconds: seconds(o.InitialCooldownPeriod),
+			ScaleDownSeconds:       seconds(o.ScaleDownStabilization),
+			Defaults: resources.Tuning{
+				PollingSeconds:  seconds(o.PollingInterval),
+				CooldownSeconds: seconds(o.CooldownPeriod),
+				LagThreshold:    o.LagThreshold,
+			},
+		},
+	}
+}
+
+func seconds(d time.Duration) int64 { return int64(d / time.Second) }

@@ -1,0 +1,118 @@
+package function
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/rouse-run/rouse/controller/function/resources"
+)
+
+// wakeGrace is how long a pod may take to become ready before a Function that
+// has been running is no longer called so.
+const wakeGrace = 30 * time.Second
+
+// trouble is what keeps a pod from being ready.
+type trouble struct {
+	// handler is the runtime's text on why the handler does not load.
+	handler string
+	// detail is anything else.
+	detail string
+}
+
+// workers is what the pods of the present code tell.
+type workers struct {
+	trouble
+	// graceLeft is how long pods may still start; not positive if none does.
+	graceLeft time.Duration
+}
+
+// inspect looks at the pods that run the present template.
+func inspect(pods []corev1.Pod, template string, now time.Time) workers {
+	var found workers
+	for i := range pods {
+		pod := &pods[i]
+		if !pod.DeletionTimestamp.IsZero() || pod.Annotations[resources.AnnotationTemplate] != template {
+			continue
+		}
+		problem := troubleOf(pod)
+		if found.handler == "" {
+			found.handler = problem.handler
+		}
+		if found.detail == "" {
+			found.detail = problem.detail
+		}
+		if problem == (trouble{}) && !isReady(pod) {
+			found.graceLeft = max(found.graceLeft, wakeGrace-now.Sub(pod.CreationTimestamp.Time))
+		}
+	}
+	return found
+}
+
+// troubleOf finds out why a pod is not ready, as far as Kubernetes says so.
+func troubleOf(pod *corev1.Pod) trouble {
+	if isReady(pod) {
+		return trouble{}
+	}
+	for i := range pod.Status.ContainerStatuses {
+		status := &pod.Status.ContainerStatuses[i]
+		if found := containerTrouble(status); found != (trouble{}) {
+			return found
+		}
+	}
+	for _, condition := range pod.Status.Conditions {
+		if condition.Type == corev1.PodScheduled && condition.Status == corev1.ConditionFalse {
+			return trouble{detail: fmt.Sprintf("no node takes the pod: %s", condition.Message)}
+		}
+	}
+	return trouble{}
+}
+
+func containerTrouble(status *corev1.ContainerStatus) trouble {
+	ended := status.State.Terminated
+	if ended == nil {
+		ended = status.LastTerminationState.Terminated
+	}
+	waiting := status.State.Waiting
+	switch {
+	case waiting != nil && isPullOrConfigError(waiting.Reason):
+		return trouble{detail: strings.TrimSuffix(fmt.Sprintf("%s: %s", waiting.Reason, waiting.Message), ": ")}
+	case ended == nil:
+		return trouble{}
+	case ended.ExitCode != 0 && status.Name == resources.ContainerName && strings.TrimSpace(ended.Message) != "":
+		return trouble{handler: strings.TrimSpace(ended.Message)}
+	default:
+		return trouble{detail: fmt.Sprintf("container %s ended with exit code %d (%s), restarted %d times; its log says why",
+			status.Name, ended.ExitCode, ended.Reason, status.RestartCount)}
+	}
+}
+
+func isPullOrConfigError(reason string) bool {
+	switch reason {
+	case "ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull", "RegistryUnavailable",
+		"CreateContainerConfigError", "CreateContainerError", "RunContainerError":
+		return true
+	default:
+		return false
+	}
+}
+
+func isReady(pod *corev1.Pod) bool {
+	for _, condition := range pod.Status.Conditions {
+		if condition.Type == corev1.PodReady {
+			return condition.Status == corev1.ConditionTrue
+		}
+	}
+	return false
+}
+
+// troubleDiffers tells whether a pod's news matter. That it has become ready is
+// heard from its Deployment.
+func troubleDiffers(before, after client.Object) bool {
+	was, _ := before.(*corev1.Pod)
+	is, _ := after.(*corev1.Pod)
+	return was == nil || is == nil || troubleOf(was) != troubleOf(is)
+}

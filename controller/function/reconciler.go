@@ -1,0 +1,74 @@
+package function
+
+import (
+	"context"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/events"
+	"k8s.io/utils/clock"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/rouse-run/rouse/api/serverless/v1alpha2"
+	"github.com/rouse-run/rouse/controller/function/resources"
+	"github.com/rouse-run/rouse/internal/kube"
+)
+
+// Reconciler turns Functions into the objects that run them.
+type Reconciler struct {
+	// client reads from the cache and writes.
+	client client.Client
+	// live reads past the cache, which holds only what carries our label.
+	live client.Reader
+	keda keda
+
+	applier  *kube.Applier
+	recorder events.EventRecorder
+	clock    clock.PassiveClock
+	settings *resources.Settings
+}
+
+// phase is one step of a pass.
+type phase func(context.Context, *scope) error
+
+// Reconcile makes the cluster match one Function, and its status the cluster.
+func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {
+	fn := &v1alpha2.Function{}
+	if err := r.client.Get(ctx, request.NamespacedName, fn); err != nil {
+		r.forget(err, request.NamespacedName)
+		return ctrl.Result{}, client.IgnoreNotFound(err)
+	}
+	if !fn.DeletionTimestamp.IsZero() {
+		return ctrl.Result{}, nil // owned objects are garbage collected
+	}
+
+	before := fn.DeepCopy()
+	s := &scope{fn: fn, settings: r.settings, now: r.clock.Now()}
+	for _, run := range []phase{r.decide, r.gather, r.checkOwners, r.retireScaling, r.applyWorkload, r.applyScaling} {
+		if s.err = run(ctx, s); s.err != nil {
+			break
+		}
+	}
+	lookAgain := setStatus(s)
+	if err := kube.PatchStatus(ctx, r.client, before, fn); err != nil {
+		return ctrl.Result{}, err // comes first, so that it is tried again even when the rest is stalled
+	}
+	r.announce(fn, before.Status.Conditions)
+	return result(s.err, lookAgain)
+}
+
+func (r *Reconciler) forget(err error, key types.NamespacedName) {
+	if client.IgnoreNotFound(err) == nil {
+		r.applier.Forget(key)
+	}
+}
+
+// result comes back after lookAgain when nothing else does.
+func result(err error, lookAgain time.Duration) (ctrl.Result, error) {
+	outcome, err := kube.Result(err)
+	if err == nil && outcome.RequeueAfter == 0 {
+		outcome.RequeueAfter = lookAgain
+	}
+	return outcome, err
+}

@@ -1,0 +1,140 @@
+package function
+
+import (
+	"fmt"
+	"strings"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/yaml"
+
+	"github.com/rouse-run/rouse/api/serverless/v1alpha2"
+)
+
+// Reasons that the Deployment controller gives.
+const (
+	reasonRolloutDone          = "NewReplicaSetAvailable"
+	reasonReplicasAvailable    = "MinimumReplicasAvailable"
+	reasonReplicasNotAvailable = "MinimumReplicasUnavailable"
+)
+
+// runningVerdict says whether the Function runs. One that sleeps does, and so
+// does one that is just waking; one whose handler did not load does not, also
+// while it sleeps.
+func runningVerdict(s *scope) verdict {
+	if failed := failureOf(s.err); failed != nil &&
+		(failed.condition == v1alpha2.ConditionRunning || failed.reason == v1alpha2.ReasonOwnedByOther) {
+		return verdict{status: metav1.ConditionFalse, reason: failed.reason, message: failed.message}
+	}
+	if !s.applied {
+		return verdict{}
+	}
+	switch s.change {
+	case created:
+		return unknown(v1alpha2.ReasonDeploymentCreated, "Deployment %s created", s.fn.Name)
+	case updated:
+		return unknown(v1alpha2.ReasonDeploymentUpdated, "Deployment %s updated", s.fn.Name)
+	default:
+	}
+	if s.deployment.Status.ObservedGeneration < s.deployment.Generation {
+		if runningBefore(s) != nil {
+			return verdict{} // news will come
+		}
+		return unknown(v1alpha2.ReasonDeploymentWaiting, "Deployment %s is not ready yet", s.fn.Name)
+	}
+	return deploymentVerdict(s, inspect(s.pods, s.template, s.now))
+}
+
+// deploymentVerdict reads an up-to-date Deployment and its pods.
+func deploymentVerdict(s *scope, found workers) verdict {
+	if found.handler != "" {
+		return verdict{status: metav1.ConditionFalse, reason: v1alpha2.ReasonHandlerFailed, message: found.handler}
+	}
+	if failed := conditionOf(s.deployment, appsv1.DeploymentReplicaFailure); failed.Status == corev1.ConditionTrue {
+		return failedDeployment(s)
+	}
+	available := conditionOf(s.deployment, appsv1.DeploymentAvailable)
+	progressing := conditionOf(s.deployment, appsv1.DeploymentProgressing)
+	rolledOut := progressing.Status == corev1.ConditionTrue && progressing.Reason == reasonRolloutDone
+	switch {
+	case rolledOut && available.Status == corev1.ConditionTrue && available.Reason == reasonReplicasAvailable:
+		return readyVerdict(s)
+	case available.Status == corev1.ConditionFalse && available.Reason == reasonReplicasNotAvailable &&
+		progressing.Status != corev1.ConditionFalse:
+		return unavailableVerdict(s, found, rolledOut)
+	case progressing.Status == corev1.ConditionTrue:
+		return unknown(v1alpha2.ReasonDeploymentWaiting, "Deployment %s is not ready yet", s.fn.Name)
+	default:
+		return failedDeployment(s)
+	}
+}
+
+func readyVerdict(s *scope) verdict {
+	message := fmt.Sprintf("Deployment %s is ready", s.fn.Name)
+	if ptr.Deref(s.deployment.Spec.Replicas, 1) == 0 {
+		if before := runningBefore(s); before != nil && before.Reason == v1alpha2.ReasonHandlerFailed {
+			return verdict{} // asleep, and it would not load when woken
+		}
+		message += " and sleeps at zero replicas"
+	}
+	return verdict{status: metav1.ConditionTrue, reason: v1alpha2.ReasonDeploymentReady, message: message}
+}
+
+// unavailableVerdict tells a Function that is waking or being scaled from one
+// that has trouble.
+func unavailableVerdict(s *scope, found workers, rolledOut bool) verdict {
+	before := runningBefore(s)
+	if rolledOut && found.detail == "" && found.graceLeft > 0 && before != nil && before.Status != metav1.ConditionUnknown {
+		return verdict{lookAgain: found.graceLeft}
+	}
+	message := fmt.Sprintf("Minimum replicas not available for deployment %s", s.fn.Name)
+	if detail := explainUnavailable(s, found); detail != "" {
+		message += ": " + detail
+	}
+	return verdict{status: metav1.ConditionUnknown, reason: v1alpha2.ReasonMinReplicasNotAvailable, message: message}
+}
+
+func explainUnavailable(s *scope, found workers) string {
+	if found.detail != "" || len(s.fn.Spec.SecretMounts) == 0 {
+		return found.detail
+	}
+	// The kubelet tells only in events that a volume is missing.
+	names := make([]string, 0, len(s.fn.Spec.SecretMounts))
+	for _, mount := range s.fn.Spec.SecretMounts {
+		names = append(names, mount.SecretName)
+	}
+	return "a pod starts once all its Secrets exist: " + strings.Join(names, ", ")
+}
+
+// failedDeployment quotes the conditions of the Deployment.
+func failedDeployment(s *scope) verdict {
+	text, err := yaml.Marshal(s.deployment.Status.Conditions)
+	if err != nil {
+		text = []byte(err.Error())
+	}
+	return verdict{
+		status:  metav1.ConditionFalse,
+		reason:  v1alpha2.ReasonDeploymentFailed,
+		message: fmt.Sprintf("Deployment %s failed with condition: \n%s", s.fn.Name, text),
+	}
+}
+
+func runningBefore(s *scope) *metav1.Condition {
+	return meta.FindStatusCondition(s.fn.Status.Conditions, v1alpha2.ConditionRunning)
+}
+
+func conditionOf(deployment *appsv1.Deployment, kind appsv1.DeploymentConditionType) appsv1.DeploymentCondition {
+	for _, condition := range deployment.Status.Conditions {
+		if condition.Type == kind {
+			return condition
+		}
+	}
+	return appsv1.DeploymentCondition{}
+}
+
+func unknown(reason, format string, args ...any) verdict {
+	return verdict{status: metav1.ConditionUnknown, reason: reason, message: fmt.Sprintf(format, args...)}
+}

@@ -1,0 +1,67 @@
+package function
+
+import (
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/rouse-run/rouse/api/serverless/v1alpha2"
+	"github.com/rouse-run/rouse/controller/function/resources"
+)
+
+// scope is everything that one pass learns about a Function. Phases fill it,
+// and the status is computed from it.
+type scope struct {
+	fn       *v1alpha2.Function
+	settings *resources.Settings
+	now      time.Time
+
+	// What is there. Nil means that there is none.
+	deployment   *appsv1.Deployment
+	service      metav1.Object
+	hpa          metav1.Object
+	scaledObject *unstructured.Unstructured
+	pods         []corev1.Pod
+	// keda tells whether the cluster knows ScaledObjects.
+	keda bool
+
+	// What was decided.
+	source string
+	tuning resources.Tuning
+	// template is the hash of the pod template that the pods should have.
+	template string
+
+	// What was done.
+	change change
+	// applied is true when Deployment and Service are as they should be.
+	applied bool
+	// err is what ended the phases.
+	err error
+}
+
+// change is what a pass did to the Deployment.
+type change int
+
+const (
+	unchanged change = iota
+	created
+	updated
+)
+
+// scaled tells whether somebody else decides about the number of pods.
+func (s *scope) scaled() bool { return s.fn.Spec.ScaleConfig != nil }
+
+// failure is an error that a condition explains to the user.
+type failure struct {
+	condition, reason, message string
+	err                        error
+}
+
+// Error is the message that the user sees.
+func (f *failure) Error() string { return f.message }
+
+// Unwrap returns the cause, if there is one.
+func (f *failure) Unwrap() error { return f.err }

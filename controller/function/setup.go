@@ -1,0 +1,107 @@
+package function
+
+import (
+	"context"
+	"fmt"
+
+	appsv1 "k8s.io/api/apps/v1"
+	autoscalingv2 "k8s.io/api/autoscaling/v2"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/utils/clock"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/rouse-run/rouse/api/serverless/v1alpha2"
+	"github.com/rouse-run/rouse/internal/kube"
+)
+
+// CacheObjects limits what the manager's cache holds: of Deployments, pods and
+// HPAs those with our label, without the parts that nobody reads. Setup relies
+// on it; pass it to the manager as cache.Options.ByObject.
+func CacheObjects() map[client.Object]cache.ByObject {
+	ours := labels.SelectorFromSet(labels.Set{v1alpha2.LabelManagedBy: v1alpha2.ManagedBy})
+	return map[client.Object]cache.ByObject{
+		&appsv1.Deployment{}:                     {Label: ours, Transform: withoutPodSpec},
+		&corev1.Pod{}:                            {Label: ours, Transform: withoutPodSpec},
+		&autoscalingv2.HorizontalPodAutoscaler{}: {Label: ours},
+		crd():                                    {Field: fields.OneTermEqualSelector("metadata.name", scaledObjectCRD)},
+	}
+}
+
+// withoutPodSpec drops what carries the source code.
+func withoutPodSpec(object any) (any, error) {
+	switch typed := object.(type) {
+	case *appsv1.Deployment:
+		typed.Spec.Template.Spec = corev1.PodSpec{}
+	case *corev1.Pod:
+		typed.Spec = corev1.PodSpec{}
+		typed.ManagedFields = nil
+	}
+	return object, nil
+}
+
+// Setup adds the Function controller to a manager whose cache is limited by
+// CacheObjects.
+func Setup(mgr ctrl.Manager, options Options) error {
+	watch := &kedaWatch{client: mgr.GetClient(), cache: mgr.GetCache()}
+	reconciler := &Reconciler{
+		client:   mgr.GetClient(),
+		live:     mgr.GetAPIReader(),
+		keda:     keda{installed: watch.installed, scaledObjects: mgr.GetCache()},
+		applier:  kube.NewApplier(mgr.GetClient()),
+		recorder: mgr.GetEventRecorder("function-controller"),
+		clock:    clock.RealClock{},
+		settings: options.settings(),
+	}
+	unchanging := func(_, _ client.Object) bool { return false }
+	built, err := ctrl.NewControllerManagedBy(mgr).
+		Named("function").
+		// Its own status too: what was computed from a stale cache is computed again.
+		For(&v1alpha2.Function{}).
+		Owns(&appsv1.Deployment{}).
+		Owns(&corev1.Service{}, builder.OnlyMetadata).
+		Owns(&autoscalingv2.HorizontalPodAutoscaler{}, builder.WithPredicates(kube.ChangedOrDiffers(unchanging))).
+		Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(functionOfPod),
+			builder.WithPredicates(kube.ChangedOrDiffers(troubleDiffers))).
+		Watches(crd(), handler.EnqueueRequestsFromMapFunc(scaledFunctions(mgr.GetClient()))).
+		WithOptions(controller.Options{MaxConcurrentReconciles: options.MaxConcurrentReconciles}).
+		Build(reconciler)
+	if err != nil {
+		return fmt.Errorf("set up the Function controller: %w", err)
+	}
+	watch.controller = built
+	return nil
+}
+
+func functionOfPod(_ context.Context, pod client.Object) []reconcile.Request {
+	name := pod.GetLabels()[v1alpha2.LabelFunctionName]
+	if name == "" {
+		return nil
+	}
+	return []reconcile.Request{{NamespacedName: client.ObjectKey{Namespace: pod.GetNamespace(), Name: name}}}
+}
+
+// scaledFunctions finds the Functions that care whether KEDA is installed.
+func scaledFunctions(reader client.Reader) handler.MapFunc {
+	return func(ctx context.Context, _ client.Object) []reconcile.Request {
+		functions := &v1alpha2.FunctionList{}
+		if err := reader.List(ctx, functions); err != nil {
+			ctrl.LoggerFrom(ctx).Error(err, "list functions")
+			return nil
+		}
+		var requests []reconcile.Request
+		for i := range functions.Items {
+			if functions.Items[i].Spec.ScaleConfig != nil {
+				requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&functions.Items[i])})
+			}
+		}
+		return requests
+	}
+}

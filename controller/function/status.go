@@ -1,0 +1,98 @@
+package function
+
+import (
+	"errors"
+	"maps"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/rouse-run/rouse/api/serverless/v1alpha2"
+	"github.com/rouse-run/rouse/controller/function/resources"
+	"github.com/rouse-run/rouse/internal/kube"
+)
+
+// verdict is a condition without its type and times. The zero verdict leaves
+// the condition as it is.
+type verdict struct {
+	status          metav1.ConditionStatus
+	reason, message string
+	// lookAgain is when the verdict will be out of date by itself.
+	lookAgain time.Duration
+}
+
+// setStatus computes the status of the scope's Function from everything else in
+// the scope. It returns when to look again although nothing happens, or 0.
+func setStatus(s *scope) time.Duration {
+	setCondition(s, v1alpha2.ConditionConfigurationReady, configurationVerdict(s))
+	if failed := failureOf(s.err); failed != nil && failed.condition == v1alpha2.ConditionConfigurationReady {
+		return 0 // what runs is that of an earlier spec
+	}
+	s.fn.Status.ObservedGeneration = s.fn.Generation
+	running := runningVerdict(s)
+	setCondition(s, v1alpha2.ConditionRunning, running)
+	if s.scaled() {
+		setCondition(s, v1alpha2.ConditionScaling, scalingVerdict(s))
+	} else {
+		meta.RemoveStatusCondition(&s.fn.Status.Conditions, v1alpha2.ConditionScaling)
+	}
+	describeWorkload(s)
+	return running.lookAgain
+}
+
+func setCondition(s *scope, condition string, v verdict) {
+	if v.status == "" {
+		return
+	}
+	kube.SetCondition(&s.fn.Status.Conditions, metav1.Condition{
+		Type:               condition,
+		Status:             v.status,
+		Reason:             v.reason,
+		Message:            v.message,
+		ObservedGeneration: s.fn.Generation,
+	}, s.now)
+}
+
+func configurationVerdict(s *scope) verdict {
+	if failed := failureOf(s.err); failed != nil && failed.condition == v1alpha2.ConditionConfigurationReady {
+		return verdict{status: metav1.ConditionFalse, reason: failed.reason, message: failed.message}
+	}
+	message := "Function configured"
+	if s.fn.Spec.Runtime == v1alpha2.RuntimeNodeJS20 {
+		message = "Warning: function configured, runtime nodejs20 is deprecated and will be removed in the future"
+	}
+	return verdict{status: metav1.ConditionTrue, reason: v1alpha2.ReasonSpecValidated, message: message}
+}
+
+// describeWorkload fills what is not a condition. The number of pods and their
+// selector are always those of the moment, because autoscalers read them.
+func describeWorkload(s *scope) {
+	if s.deployment == nil || !metav1.IsControlledBy(s.deployment, s.fn) {
+		return
+	}
+	status := &s.fn.Status
+	status.Replicas = s.deployment.Status.Replicas
+	status.PodSelector = resources.PodSelector(s.fn)
+	if !s.applied {
+		return
+	}
+	status.FunctionAnnotations = maps.Clone(s.fn.Spec.Annotations)
+	if !meta.IsStatusConditionTrue(status.Conditions, v1alpha2.ConditionRunning) {
+		return
+	}
+	status.Runtime = s.fn.Spec.Runtime
+	status.RuntimeImage = resources.Image(s.fn, s.settings)
+	status.FunctionResourceProfile, _ = resources.Requirements(s.fn, s.settings.DefaultProfile)
+	status.ContainerSecurityContext = resources.ContainerSecurityContext(s.fn)
+	status.PodSecurityContext = resources.PodSecurityContext(s.fn)
+}
+
+// failureOf is the error that explains a condition, nil when there is none.
+func failureOf(err error) *failure {
+	var failed *failure
+	if errors.As(err, &failed) {
+		return failed
+	}
+	return nil
+}

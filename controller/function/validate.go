@@ -1,0 +1,174 @@
+package function
+
+import (
+	"errors"
+	"fmt"
+	"net/url"
+	"regexp"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	apivalidation "k8s.io/apimachinery/pkg/api/validation"
+	metav1validation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
+	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/rouse-run/rouse/api/serverless/v1alpha2"
+	"github.com/rouse-run/rouse/controller/function/resources"
+)
+
+// The least that a Function's own resources may be.
+const (
+	minCPU    = "10m"
+	minMemory = "16Mi"
+)
+
+// validate collects what is wrong with a Function beyond the rules of its CRD.
+func validate(fn *v1alpha2.Function, settings *resources.Settings) error {
+	var problems []string
+	for _, check := range []func() []string{
+		func() []string { return checkName(fn) },
+		func() []string { return checkEnv(fn.Spec.Env) },
+		func() []string { return checkDependencies(fn) },
+		func() []string { return checkRuntime(fn, settings) },
+		func() []string { return checkSecretMounts(fn.Spec.SecretMounts) },
+		func() []string { return checkMetadata(fn) },
+		func() []string { return checkRepository(fn.Spec.Source.GitRepository) },
+		func() []string { return checkResources(fn) },
+		func() []string { return checkScaling(fn, settings) },
+	} {
+		problems = append(problems, check()...)
+	}
+	if len(problems) == 0 {
+		return nil
+	}
+	return errors.New(strings.Join(problems, ". "))
+}
+
+// checkName: the Service has the Function's name, and so has a label.
+func checkName(fn *v1alpha2.Function) []string {
+	if len(validation.IsDNS1035Label(fn.Name)) == 0 {
+		return nil
+	}
+	return []string{fmt.Sprintf("metadata.name: %q cannot be the name of a Service. Create the Function under a name of "+
+		"at most 63 lower-case letters, digits and '-' that begins with a letter and ends with a letter or digit", fn.Name)}
+}
+
+func checkEnv(env []corev1.EnvVar) []string {
+	for _, variable := range env {
+		if problems := validation.IsEnvVarName(variable.Name); len(problems) > 0 {
+			return []string{fmt.Sprintf("spec.env: %s. Err: %s", variable.Name, strings.Join(problems, ". "))}
+		}
+	}
+	return nil
+}
+
+func checkDependencies(fn *v1alpha2.Function) []string {
+	if fn.Spec.Source.Inline == nil {
+		return nil
+	}
+	const prefix = "invalid source.inline.dependencies value: "
+	switch {
+	case resources.IsNodeJS(fn.Spec.Runtime):
+		dependencies := strings.TrimSpace(fn.Spec.Source.Inline.Dependencies)
+		if dependencies != "" && (!strings.HasPrefix(dependencies, "{") || !strings.HasSuffix(dependencies, "}")) {
+			return []string{prefix + "deps should start with '{' and end with '}'"}
+		}
+	case !resources.IsPython(fn.Spec.Runtime):
+		return []string{fmt.Sprintf("%scannot find runtime: %s", prefix, fn.Spec.Runtime)}
+	}
+	return nil
+}
+
+func checkRuntime(fn *v1alpha2.Function, settings *resources.Settings) []string {
+	if resources.Image(fn, settings) != "" {
+		return nil
+	}
+	return []string{fmt.Sprintf("invalid runtime value: cannot find runtime: %s", fn.Spec.Runtime)}
+}
+
+func checkSecretMounts(mounts []v1alpha2.SecretMount) []string {
+	var problems []string
+	seen := make(map[string]bool, len(mounts))
+	unique := true
+	for _, mount := range mounts {
+		problems = append(problems, validation.IsDNS1123Subdomain(mount.SecretName)...)
+		unique = unique && !seen[mount.SecretName]
+		seen[mount.SecretName] = true
+	}
+	if !unique {
+		problems = append(problems, "secretNames should be unique")
+	}
+	if len(problems) == 0 {
+		return nil
+	}
+	return []string{fmt.Sprintf("invalid spec.secretMounts: %v", problems)}
+}
+
+func checkMetadata(fn *v1alpha2.Function) []string {
+	var problems []string
+	spec := field.NewPath("spec")
+	if err := metav1validation.ValidateLabels(fn.Spec.Labels, spec.Child("labels")).ToAggregate(); err != nil {
+		problems = append(problems, err.Error())
+	}
+	if err := apivalidation.ValidateAnnotations(fn.Spec.Annotations, spec.Child("annotations")).ToAggregate(); err != nil {
+		problems = append(problems, err.Error())
+	}
+	return problems
+}
+
+func checkRepository(repository *v1alpha2.GitRepositorySource) []string {
+	if repository == nil || regexp.MustCompile(`(git|ssh|git@[\w.-]+):[\w.@:/~-]+`).MatchString(repository.URL) {
+		return nil
+	}
+	if _, err := url.ParseRequestURI(repository.URL); err != nil {
+		return []string{fmt.Sprintf("source.gitRepository.URL: %v", err)}
+	}
+	return nil
+}
+
+// checkResources looks at what is there: a limit that is not set is none, so
+// it can neither be too low nor lower than the request.
+func checkResources(fn *v1alpha2.Function) []string {
+	config := fn.Spec.ResourceConfiguration
+	if config == nil || config.Function == nil || config.Function.Resources == nil {
+		return nil
+	}
+	limits, requests := config.Function.Resources.Limits, config.Function.Resources.Requests
+	var problems []string
+	for _, kind := range []struct {
+		name corev1.ResourceName
+		low  resource.Quantity
+	}{{corev1.ResourceCPU, resource.MustParse(minCPU)}, {corev1.ResourceMemory, resource.MustParse(minMemory)}} {
+		limit, limited := limits[kind.name]
+		request, requested := requests[kind.name]
+		if limited && limit.Cmp(kind.low) < 0 {
+			problems = append(problems, fmt.Sprintf("Function limits %s(%s) should be higher than minimal value (%s)",
+				kind.name, limit.String(), kind.low.String()))
+		}
+		if requested && request.Cmp(kind.low) < 0 {
+			problems = append(problems, fmt.Sprintf("Function request %s(%s) should be higher than minimal value (%s)",
+				kind.name, request.String(), kind.low.String()))
+		}
+		if limited && requested && limit.Cmp(request) < 0 {
+			problems = append(problems, fmt.Sprintf("Function limits %s(%s) should be higher than requests %s(%s)",
+				kind.name, limit.String(), kind.name, request.String()))
+		}
+	}
+	return problems
+}
+
+func checkScaling(fn *v1alpha2.Function, settings *resources.Settings) []string {
+	if fn.Spec.ScaleConfig == nil {
+		return nil
+	}
+	var problems []string
+	if low, high := resources.ReplicaBounds(fn); low > high {
+		problems = append(problems, "minReplicas should be less than or equal maxReplicas")
+	}
+	if _, err := resources.TuningOf(fn.Annotations, settings.Scaling.Defaults); err != nil {
+		problems = append(problems, strings.ReplaceAll(err.Error(), "\n", ". "))
+	}
+	return problems
+}

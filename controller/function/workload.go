@@ -1,0 +1,139 @@
+package function
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+
+	appsv1 "k8s.io/api/apps/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	appsv1ac "k8s.io/client-go/applyconfigurations/apps/v1"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/rouse-run/rouse/api/serverless/v1alpha2"
+	"github.com/rouse-run/rouse/controller/function/resources"
+	"github.com/rouse-run/rouse/internal/kube"
+)
+
+// replicasOwner owns spec.replicas between the controller, which no longer
+// applies it, and the autoscaler, which has not changed it yet. Without an
+// owner the field would fall back to the API server's default.
+const replicasOwner = client.FieldOwner("rouse-replicas")
+
+// applyWorkload applies the Deployment and the Service.
+func (r *Reconciler) applyWorkload(ctx context.Context, s *scope) error {
+	if err := r.handOverReplicas(ctx, s); err != nil {
+		return err
+	}
+	if err := r.applyDeployment(ctx, s); err != nil {
+		return err
+	}
+	service, err := kube.ToUnstructured(resources.Service(s.fn))
+	if err != nil {
+		return err
+	}
+	if _, err := r.applier.Apply(ctx, service, s.service); err != nil {
+		return explain(err, v1alpha2.ConditionRunning, v1alpha2.ReasonServiceFailed,
+			fmt.Sprintf("Service %s %s failed: %v", s.fn.Name, verb(s.service == nil), err))
+	}
+	s.applied = true
+	return nil
+}
+
+func (r *Reconciler) applyDeployment(ctx context.Context, s *scope) error {
+	var replicas *int32
+	if !s.scaled() {
+		replicas = ptr.To(ptr.Deref(s.fn.Spec.Replicas, 1))
+	}
+	config, err := resources.Deployment(s.fn, s.settings, s.source, replicas)
+	if err != nil {
+		return fmt.Errorf("build Deployment: %w", err)
+	}
+	s.template = config.Spec.Template.Annotations[resources.AnnotationTemplate]
+	desired, err := kube.ToUnstructured(config)
+	if err != nil {
+		return err
+	}
+	var live metav1.Object
+	if s.deployment != nil {
+		live = s.deployment
+	}
+	result, err := r.applier.Apply(ctx, desired, live)
+	if err != nil {
+		return explain(err, v1alpha2.ConditionRunning, v1alpha2.ReasonDeploymentFailed,
+			fmt.Sprintf("Deployment %s %s failed: %v", s.fn.Name, verb(s.deployment == nil), err))
+	}
+	if result == nil {
+		return nil
+	}
+	deployment := &appsv1.Deployment{}
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(result.Object, deployment); err != nil {
+		return fmt.Errorf("read applied Deployment: %w", err)
+	}
+	switch {
+	case s.deployment == nil && deployment.Generation == 1:
+		s.change = created
+	case s.deployment != nil && deployment.Generation != s.deployment.Generation:
+		s.change = updated
+	}
+	s.deployment = deployment
+	return nil
+}
+
+// handOverReplicas keeps the number of pods as it is when the controller stops
+// to own it, and wakes a Deployment that an HPA would leave at zero for ever.
+func (r *Reconciler) handOverReplicas(ctx context.Context, s *scope) error {
+	if !s.scaled() || s.deployment == nil {
+		return nil
+	}
+	replicas := ptr.Deref(s.deployment.Spec.Replicas, 1)
+	asleep := !s.keda && replicas == 0
+	if asleep {
+		low, _ := resources.ReplicaBounds(s.fn)
+		replicas = max(low, 1)
+	}
+	if !asleep && !ownsReplicas(s.deployment) {
+		return nil
+	}
+	config := appsv1ac.Deployment(s.fn.Name, s.fn.Namespace).
+		WithUID(s.deployment.UID).
+		WithSpec(appsv1ac.DeploymentSpec().WithReplicas(replicas))
+	if err := r.client.Apply(ctx, config, replicasOwner, client.ForceOwnership); err != nil {
+		return fmt.Errorf("hand over the replicas of Deployment %q: %w", s.fn.Name, err)
+	}
+	return nil
+}
+
+// ownsReplicas tells whether the controller applied spec.replicas last time.
+func ownsReplicas(deployment *appsv1.Deployment) bool {
+	for _, entry := range deployment.ManagedFields {
+		if entry.Manager == string(kube.FieldOwner) && entry.Subresource == "" && entry.FieldsV1 != nil {
+			return bytes.Contains(entry.FieldsV1.Raw, []byte(`"f:replicas"`))
+		}
+	}
+	return false
+}
+
+// explain makes a condition of an error that will stay, and lets one that may
+// pass be tried again quietly.
+func explain(err error, condition, reason, message string) error {
+	explained := &failure{condition: condition, reason: reason, message: message, err: err}
+	switch {
+	case apierrors.IsInvalid(err), apierrors.IsBadRequest(err):
+		return kube.Stalled(explained)
+	case apierrors.IsForbidden(err):
+		return explained
+	default:
+		return err
+	}
+}
+
+func verb(creates bool) string {
+	if creates {
+		return "create"
+	}
+	return "update"
+}
