@@ -56,8 +56,11 @@ func (h *handler) publish(w http.ResponseWriter, r *http.Request) {
 	err = h.publisher.Publish(r.Context(), ev)
 	resp := responseFor(err)
 	h.metrics.stored(resp.status, time.Since(started))
-	if resp.status >= http.StatusInternalServerError {
-		h.log.V(1).Info("event not stored", "status", resp.status, "reason", err.Error())
+	switch {
+	case err == nil:
+		h.log.V(1).Info("event stored", "id", ev.ID())
+	case resp.status >= http.StatusInternalServerError:
+		h.log.V(1).Info("event not stored", "id", ev.ID(), "status", resp.status, "reason", err.Error())
 	}
 	respond(w, resp)
 }

@@ -19,12 +19,12 @@ type Options interface {
 	Validate() error
 }
 
-// Main is the whole of a command's main function: flags, log, signals, run. It returns the exit code:
-// 0 when run ended well, 1 when it failed, 2 when the command line is wrong.
-func Main(name string, options Options, run func(context.Context, logr.Logger) error) int {
+// Main is the whole of a command's main function: flags from args, log, signals, run. It returns the exit
+// code: 0 when run ended well, 1 when it failed, 2 when the command line is wrong.
+func Main(name string, args []string, options Options, run func(context.Context, logr.Logger) error) int {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, os.Interrupt)
 	defer stop()
-	return runMain(ctx, name, os.Args[1:], os.Stderr, options, run)
+	return runMain(ctx, name, args, os.Stderr, options, run)
 }
 
 func runMain(

@@ -1,0 +1,88 @@
+// Command controller is the control plane: it turns Functions into Deployments, Services and ScaledObjects, and
+// Subscriptions into durable consumers. "controller uninstall" deletes all Functions and Subscriptions.
+package main
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"os"
+
+	"github.com/go-logr/logr"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client/config"
+	"sigs.k8s.io/controller-runtime/pkg/healthz"
+	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
+
+	"github.com/rouse-run/rouse/controller/function"
+	"github.com/rouse-run/rouse/controller/subscription"
+	"github.com/rouse-run/rouse/internal/broker"
+	"github.com/rouse-run/rouse/internal/daemon"
+	"github.com/rouse-run/rouse/internal/kube"
+)
+
+func main() {
+	os.Exit(start(os.Args[1:]))
+}
+
+func start(args []string) int {
+	if len(args) > 0 && args[0] == "uninstall" {
+		o := &uninstallOptions{}
+		return daemon.Main("controller uninstall", args[1:], o, func(ctx context.Context, log logr.Logger) error {
+			return uninstall(ctx, o, log)
+		})
+	}
+	o := defaultOptions()
+	return daemon.Main("controller", args, o, func(ctx context.Context, log logr.Logger) error { return run(ctx, o, log) })
+}
+
+func run(ctx context.Context, o *options, log logr.Logger) error {
+	ctrl.SetLogger(log)
+	manager, err := newManager(o)
+	if err != nil {
+		return err
+	}
+	conn, err := broker.Connect(ctx, o.broker, log)
+	if err != nil {
+		return err
+	}
+	if err := function.Setup(manager, o.function); err != nil {
+		return err
+	}
+	if err := subscription.Setup(manager, conn, o.subscription); err != nil {
+		return err
+	}
+	return daemon.RunOn(ctx, manager.Start, conn.Hold)
+}
+
+func newManager(o *options) (ctrl.Manager, error) {
+	rest, err := config.GetConfig()
+	if err != nil {
+		return nil, fmt.Errorf("find the cluster: %w", err)
+	}
+	scheme, err := kube.NewScheme()
+	if err != nil {
+		return nil, fmt.Errorf("register types: %w", err)
+	}
+	health := &healthz.Handler{Checks: map[string]healthz.Checker{"ping": healthz.Ping}}
+	manager, err := ctrl.NewManager(rest, ctrl.Options{
+		Scheme: scheme,
+		Cache:  cache.Options{ByObject: function.CacheObjects(), DefaultTransform: cache.TransformStripManagedFields()},
+		Metrics: metricsserver.Options{
+			BindAddress: o.metricsAddress,
+			ExtraHandlers: map[string]http.Handler{
+				"/healthz": http.StripPrefix("/healthz", health),
+				"/readyz":  http.StripPrefix("/readyz", health),
+			},
+		},
+		LeaderElection:                o.leaderElect,
+		LeaderElectionID:              "rouse-controller",
+		LeaderElectionNamespace:       o.leaderElectNamespace,
+		LeaderElectionReleaseOnCancel: true, // the process ends right after
+	})
+	if err != nil {
+		return nil, fmt.Errorf("make the manager: %w", err)
+	}
+	return manager, nil
+}

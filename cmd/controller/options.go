@@ -1,0 +1,47 @@
+package main
+
+import (
+	"errors"
+
+	"github.com/spf13/pflag"
+
+	"github.com/rouse-run/rouse/controller/function"
+	"github.com/rouse-run/rouse/controller/subscription"
+	"github.com/rouse-run/rouse/internal/broker"
+)
+
+type options struct {
+	function             function.Options
+	subscription         subscription.Options
+	broker               broker.Options
+	metricsAddress       string
+	leaderElect          bool
+	leaderElectNamespace string
+}
+
+func defaultOptions() *options {
+	o := &options{
+		function:       function.DefaultOptions(),
+		subscription:   subscription.DefaultOptions(),
+		broker:         broker.DefaultOptions(),
+		metricsAddress: ":9090",
+	}
+	o.broker.Name = "rouse-controller"
+	return o
+}
+
+// BindFlags adds all flags of the command.
+func (o *options) BindFlags(fs *pflag.FlagSet) {
+	fs.StringVar(&o.metricsAddress, "metrics-address", o.metricsAddress, "address of /metrics, /healthz and /readyz")
+	fs.BoolVar(&o.leaderElect, "leader-elect", o.leaderElect, "let one of several replicas work at a time")
+	fs.StringVar(&o.leaderElectNamespace, "leader-elect-namespace", o.leaderElectNamespace,
+		"namespace of the lease; that of the pod when empty")
+	o.function.BindFlags(fs)
+	o.subscription.BindFlags(fs)
+	o.broker.BindFlags(fs)
+}
+
+// Validate reports everything that is wrong.
+func (o *options) Validate() error {
+	return errors.Join(o.function.Validate(), o.subscription.Validate(), o.broker.Validate())
+}

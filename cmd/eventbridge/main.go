@@ -1,0 +1,41 @@
+// Command eventbridge is the data plane: it takes events over HTTP into JetStream and delivers them from JetStream to
+// their sinks.
+package main
+
+import (
+	"context"
+	"os"
+
+	"github.com/go-logr/logr"
+
+	"github.com/rouse-run/rouse/eventbridge"
+	"github.com/rouse-run/rouse/internal/broker"
+	"github.com/rouse-run/rouse/internal/daemon"
+	"github.com/rouse-run/rouse/internal/kube"
+	"github.com/rouse-run/rouse/internal/kube/watch"
+)
+
+func main() {
+	o := defaultOptions()
+	os.Exit(daemon.Main("eventbridge", os.Args[1:], o, func(ctx context.Context, log logr.Logger) error { return run(ctx, o, log) }))
+}
+
+func run(ctx context.Context, o *options, log logr.Logger) error {
+	objects, err := kube.NewCache(log)
+	if err != nil {
+		return err
+	}
+	conn, err := broker.Connect(ctx, o.broker, log)
+	if err != nil {
+		return err
+	}
+	bridge := eventbridge.New(eventbridge.Deps{
+		Routes:      watch.NewRoutes(objects),
+		Endpoints:   watch.NewEndpoints(objects),
+		Store:       eventbridge.NewJetStream(conn, broker.NewPublisher(conn, o.publisher), o.publisher.Stream),
+		Destination: o.broker.URL,
+		Registry:    daemon.NewRegistry(),
+		Log:         log,
+	}, o.bridge)
+	return daemon.RunOn(ctx, bridge.Run, objects.Start, conn.Hold)
+}

@@ -1,0 +1,49 @@
+// Command scaler is KEDA's external scaler for Functions: it answers how much waits for each of them, and pushes the
+// wake when the first event arrives.
+package main
+
+import (
+	"context"
+	"os"
+
+	"github.com/go-logr/logr"
+
+	"github.com/rouse-run/rouse/internal/broker"
+	"github.com/rouse-run/rouse/internal/daemon"
+	"github.com/rouse-run/rouse/internal/kube"
+	"github.com/rouse-run/rouse/internal/kube/watch"
+	"github.com/rouse-run/rouse/scaler"
+)
+
+func main() {
+	o := defaultOptions()
+	os.Exit(daemon.Main("scaler", os.Args[1:], o, func(ctx context.Context, log logr.Logger) error { return run(ctx, o, log) }))
+}
+
+func run(ctx context.Context, o *options, log logr.Logger) error {
+	objects, err := kube.NewCache(log)
+	if err != nil {
+		return err
+	}
+	conn, err := broker.Connect(ctx, o.broker, log)
+	if err != nil {
+		return err
+	}
+	registry := daemon.NewRegistry()
+	s := scaler.New(scaler.Deps{
+		Routes:     watch.NewRoutes(objects),
+		Endpoints:  watch.NewEndpoints(objects),
+		Backlogs:   conn,
+		Listener:   conn,
+		Connection: conn,
+		Registry:   registry,
+		Log:        log,
+	}, o.scaler)
+
+	return daemon.RunOn(ctx, s.Run,
+		objects.Start,
+		conn.Hold,
+		func(ctx context.Context) error {
+			return daemon.Serve(ctx, daemon.Server{Name: "metrics", Addr: o.metricsAddress, Handler: s.Handler()}, log)
+		})
+}
