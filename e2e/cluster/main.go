@@ -14,7 +14,6 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"github.com/rouse-run/rouse/e2e/cluster/controlplane"
 	"github.com/rouse-run/rouse/e2e/cluster/local"
 	"github.com/rouse-run/rouse/e2e/cluster/process"
 	"github.com/rouse-run/rouse/e2e/cluster/progress"
@@ -32,9 +31,11 @@ Commands:
   env         print the shell commands that select the cluster
 
 Environment:
-  KUBECONFIG     a cluster of your own to use instead; up then builds none
-  ROUSE_CACHE    where built programs and image layers are kept (default: rouse in the user's cache directory)
-  ROUSE_STATE    where the running cluster keeps its files (default: /var/lib/rouse-cluster)
+  KUBECONFIG      a cluster of your own to use instead; up then builds none
+  ROUSE_CACHE     where built programs and image layers are kept (default: rouse in the user's cache directory)
+  ROUSE_STATE     where the running cluster keeps its files (default: /var/lib/rouse-cluster)
+  ROUSE_RUNTIMES  the runtimes to make images of, separated by commas
+  NATS_REPLICAS   1 or 3
 
 Flags:
 `
@@ -64,7 +65,10 @@ func run(ctx context.Context, args []string, out, messages io.Writer) int {
 }
 
 func dispatch(ctx context.Context, args []string, out io.Writer, report *progress.Progress) error {
-	options := local.Options{Dir: state.FromEnv(), ControlPlane: controlplane.DefaultOptions()}
+	options, err := local.DefaultOptions(os.Getenv)
+	if err != nil {
+		return err
+	}
 	flags := pflag.NewFlagSet("rouse-cluster", pflag.ContinueOnError)
 	flags.Usage = func() { report.Printf("%s%s", usage, flags.FlagUsages()) }
 	options.BindFlags(flags)
@@ -75,8 +79,7 @@ func dispatch(ctx context.Context, args []string, out io.Writer, report *progres
 		flags.Usage()
 		return errors.New("name one command")
 	}
-	var err error
-	if options.Cache, err = state.CacheFromEnv(); err != nil {
+	if err := options.Validate(); err != nil {
 		return err
 	}
 	if options.Repository, err = local.FindRepository(); err != nil {
@@ -92,6 +95,19 @@ func command(ctx context.Context, name string, cluster *local.Cluster, out io.Wr
 		return cluster.Up(ctx)
 	case "down":
 		return cluster.Down(ctx)
+	case "status":
+		return cluster.Status(ctx, out)
+	case "env":
+		return cluster.Env(out)
+	case "leftovers":
+		found := cluster.Leftovers(ctx)
+		for _, one := range found {
+			_, _ = fmt.Fprintln(out, one)
+		}
+		if len(found) > 0 {
+			return local.ErrLeftovers
+		}
+		return nil
 	case "assets":
 		dir, err := cluster.Assets(ctx)
 		if err == nil {

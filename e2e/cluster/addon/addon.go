@@ -18,6 +18,9 @@ import (
 //go:embed manifests
 var manifests embed.FS
 
+//go:embed nats.yaml
+var natsManifest string
+
 // volumes is how many volumes claims can be bound to before the cluster has to be made anew.
 const volumes = 20
 
@@ -78,4 +81,22 @@ func render(values settings) (string, error) {
 		all.WriteString("---\n")
 	}
 	return all.String(), nil
+}
+
+// NATSCluster renders a NATS of several servers, as the chart itself does not bring one.
+func NATSCluster(nats image.Image, servers int) (string, error) {
+	values := struct {
+		Image   string
+		Servers []string
+	}{Image: nats.Reference()}
+	for n := range servers {
+		values.Servers = append(values.Servers, fmt.Sprintf("nats-%d", n))
+	}
+	parsed, err := template.New("nats").Parse(natsManifest)
+	if err != nil {
+		return "", err
+	}
+	var text bytes.Buffer
+	err = parsed.Execute(&text, values)
+	return text.String(), err
 }

@@ -50,6 +50,9 @@ func (l Layer) Size() (int64, error) { return l.size, nil }
 // MediaType says that the layer is not compressed.
 func (l Layer) MediaType() (types.MediaType, error) { return types.OCIUncompressedLayer, nil }
 
+// File is the tar file.
+func (l Layer) File() string { return l.path }
+
 // Store keeps layers in the cache.
 type Store struct{ Cache state.Cache }
 

@@ -2,6 +2,7 @@ package kubectl
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -49,18 +50,21 @@ func (c Client) RolledOut(ctx context.Context, namespace, workload string, limit
 	if err == nil || ctx.Err() != nil {
 		return err
 	}
-	return fmt.Errorf("%s in namespace %s is not ready: %w", workload, namespace, &command.Error{
-		Command: "kubectl rollout status", Err: err, Tail: c.explain(context.WithoutCancel(ctx), namespace),
-	})
+	return c.Explain(ctx, namespace, fmt.Errorf("%s in namespace %s is not ready: %w", workload, namespace, err))
 }
 
-// explain shows pods and warnings, which say more than that something took too long.
-func (c Client) explain(ctx context.Context, namespace string) string {
+// Explain adds the pods and warnings of a namespace to an error: they say more than that something took too long.
+func (c Client) Explain(ctx context.Context, namespace string, err error) error {
 	quiet := c
 	quiet.Log = ""
 	pods, _ := quiet.Run(ctx, "--namespace", namespace, "get", "pods", "-o", "wide", "--request-timeout=5s")
 	events, _ := quiet.Run(ctx, "--namespace", namespace, "get", "events", "--field-selector=type=Warning", "--request-timeout=5s")
-	return pods + events
+	tail := ""
+	var failed *command.Error
+	if errors.As(err, &failed) {
+		tail = failed.Tail + "\n"
+	}
+	return &command.Error{Command: "namespace " + namespace, Err: err, Tail: tail + pods + events}
 }
 
 func (c Client) command(args ...string) command.Command {

@@ -8,26 +8,12 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/spf13/pflag"
-
 	"github.com/rouse-run/rouse/e2e/cluster/component"
-	"github.com/rouse-run/rouse/e2e/cluster/controlplane"
 	"github.com/rouse-run/rouse/e2e/cluster/image"
 	"github.com/rouse-run/rouse/e2e/cluster/kubectl"
 	"github.com/rouse-run/rouse/e2e/cluster/process"
 	"github.com/rouse-run/rouse/e2e/cluster/progress"
-	"github.com/rouse-run/rouse/e2e/cluster/state"
 )
-
-// Options are what a user may set.
-type Options struct {
-	Repository   string
-	Cache        state.Cache
-	Dir          state.Dir
-	Bare         bool // Kubernetes and its addons only
-	KeepFailed   bool // leave a failed cluster for a look
-	ControlPlane controlplane.Options
-}
 
 // Cluster is the local cluster of one state directory.
 type Cluster struct {
@@ -125,6 +111,11 @@ func (c *Cluster) containerd() image.Containerd {
 	return image.Containerd{Socket: c.options.Dir.ContainerdSocket(), Log: c.options.Dir.Log("images")}
 }
 
+// status asks the running cluster with the kubectl that it was made with.
+func (c *Cluster) status() kubectl.Client {
+	return kubectl.Client{Binary: c.options.Dir.Path("tools", "kubectl"), Kubeconfig: c.options.Dir.Kubeconfig()}
+}
+
 // Running says whether the namespaces of the cluster exist.
 func (c *Cluster) Running() bool { return process.PID(c.options.Dir) != 0 }
 
@@ -132,13 +123,4 @@ func (c *Cluster) logs(name string) string { return c.options.Dir.Log(name) }
 
 func (c *Cluster) describe() string {
 	return fmt.Sprintf("state %s, cache %s", c.options.Dir, c.options.Cache)
-}
-
-// BindFlags adds the options' flags.
-func (o *Options) BindFlags(flags *pflag.FlagSet) {
-	flags.BoolVar(&o.Bare, "bare", o.Bare, "up: Kubernetes, CoreDNS, registry and KEDA only, without Rouse")
-	flags.BoolVar(&o.KeepFailed, "keep-failed", o.KeepFailed, "up: leave a cluster that failed to start, for a look at it")
-	flags.DurationVar(&o.ControlPlane.HPASync, "hpa-sync", o.ControlPlane.HPASync, "up: how often autoscalers are looked at")
-	flags.DurationVar(&o.ControlPlane.HPADownscaleStabilization, "hpa-downscale-stabilization", o.ControlPlane.HPADownscaleStabilization,
-		"up: for how long an autoscaler's highest recommendation counts")
 }

@@ -3,6 +3,8 @@ package local
 import (
 	"context"
 	"errors"
+	"fmt"
+	"maps"
 	"os"
 	"time"
 
@@ -17,12 +19,16 @@ import (
 	"github.com/rouse-run/rouse/e2e/cluster/pki"
 	"github.com/rouse-run/rouse/e2e/cluster/process"
 	"github.com/rouse-run/rouse/e2e/cluster/progress"
+	"github.com/rouse-run/rouse/e2e/cluster/release"
 	"github.com/rouse-run/rouse/e2e/cluster/state"
 )
 
 // Up brings the cluster up, or what is missing of it. A cluster that it could not bring up it takes down again; one
 // that ran before is left running.
 func (c *Cluster) Up(ctx context.Context) error {
+	if c.options.Kubeconfig != "" {
+		return c.CheckOwn(ctx)
+	}
 	if err := c.prepare(ctx); err != nil {
 		return err
 	}
@@ -32,7 +38,7 @@ func (c *Cluster) Up(ctx context.Context) error {
 	}
 	defer release()
 
-	ran := c.Running() && c.process.CheckAlive(ctx) == nil
+	ran := c.Running() && c.process.CheckAlive(ctx) == nil && c.sameVersions()
 	if err := c.bringUp(ctx, ran); err != nil {
 		if ran || c.options.KeepFailed {
 			return err
@@ -65,8 +71,19 @@ func (c *Cluster) prepare(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return c.build(ctx, component.Kubernetes(), component.Etcd(), component.Pause(), component.CoreDNS(), component.Registry(),
-		component.KEDAOperator(), component.KEDAAdapter())
+	return c.build(ctx, c.components()...)
+}
+
+// components are those of the local cluster, the longest build first.
+func (c *Cluster) components() []component.Component {
+	all := []component.Component{
+		component.Kubernetes(), component.KEDAOperator(), component.KEDAAdapter(), component.CoreDNS(), component.Registry(),
+		component.Etcd(), component.Pause(),
+	}
+	if !c.options.Bare {
+		all = append(all, component.NATS(), component.Helm())
+	}
+	return all
 }
 
 func (c *Cluster) bringUp(ctx context.Context, ran bool) error {
@@ -74,6 +91,19 @@ func (c *Cluster) bringUp(ctx context.Context, ran bool) error {
 	if err != nil {
 		return err
 	}
+	var rouse release.Images
+	if !c.options.Bare {
+		if rouse, err = c.rouseImages(ctx); err != nil {
+			return err
+		}
+	}
+	if err := c.bringUpKubernetes(ctx, ran, images); err != nil || c.options.Bare {
+		return err
+	}
+	return c.installRouse(ctx, rouse)
+}
+
+func (c *Cluster) bringUpKubernetes(ctx context.Context, ran bool, images baseImages) error {
 	if !ran {
 		if c.options.Dir.Exists() {
 			if err := c.takeDown(ctx); err != nil {
@@ -94,6 +124,9 @@ func (c *Cluster) bringUp(ctx context.Context, ran bool) error {
 	if err := c.startKubelet(ctx); err != nil {
 		return err
 	}
+	if err := c.linkTools(); err != nil {
+		return err
+	}
 	return c.installAddons(ctx, images)
 }
 
@@ -106,6 +139,9 @@ func (c *Cluster) startNode(ctx context.Context) error {
 			return err
 		}
 		if err := dir.Save(sysctlsName, host.ReadSysctls()); err != nil {
+			return err
+		}
+		if err := dir.Save(versionsName, c.versions()); err != nil {
 			return err
 		}
 		if err := pki.Write(dir); err != nil {
@@ -128,7 +164,26 @@ func (c *Cluster) startNode(ctx context.Context) error {
 	})
 }
 
-const sysctlsName = "sysctls"
+const (
+	sysctlsName  = "sysctls"
+	versionsName = "versions"
+)
+
+// versions are the keys of the programs that a running cluster cannot exchange.
+func (c *Cluster) versions() map[string]string {
+	keys := map[string]string{}
+	for _, program := range []component.Component{component.Kubernetes(), component.Etcd(), component.Pause()} {
+		keys[program.Name] = c.built[program.Name].Key
+	}
+	keys["options"] = fmt.Sprintf("%+v", c.options.ControlPlane)
+	return keys
+}
+
+// sameVersions says whether the running cluster was made of the programs that are wanted now.
+func (c *Cluster) sameVersions() bool {
+	var saved map[string]string
+	return c.options.Dir.Load(versionsName, &saved) == nil && maps.Equal(saved, c.versions())
+}
 
 func copySelf(dir state.Dir) (string, error) {
 	content, err := os.ReadFile("/proc/self/exe")

@@ -8,7 +8,13 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
+	"time"
 )
+
+// keyLength is enough to tell a few hundred entries apart.
+const keyLength = 12
 
 // Cache is the directory that outlives clusters.
 type Cache string
@@ -35,7 +41,8 @@ func (c Cache) Path(names ...string) string {
 func (c Cache) Entry(kind, name, key string, build func(temporary string) error) (path string, built bool, err error) {
 	path = c.Path(kind, name+"-"+key)
 	if _, err := os.Stat(path); err == nil {
-		return path, false, nil
+		now := time.Now() // Prune keeps what was used last
+		return path, false, os.Chtimes(path, now, now)
 	}
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return "", false, err
@@ -58,7 +65,7 @@ func Key(parts ...string) string {
 	for _, part := range parts {
 		_, _ = fmt.Fprintf(hash, "%d:%s", len(part), part)
 	}
-	return hex.EncodeToString(hash.Sum(nil))[:12]
+	return hex.EncodeToString(hash.Sum(nil))[:keyLength]
 }
 
 // KeyOfFiles hashes the content of files, under the names they have below base.
@@ -89,4 +96,24 @@ func sumFile(path string) (string, error) {
 		return "", err
 	}
 	return hex.EncodeToString(hash.Sum(nil)), nil
+}
+
+// Prune removes all but the newest entries of one name.
+func (c Cache) Prune(kind, name string, keep int) error {
+	paths, err := filepath.Glob(c.Path(kind, name+"-"+strings.Repeat("[0-9a-f]", keyLength)))
+	if err != nil {
+		return err
+	}
+	age := map[string]time.Time{}
+	for _, path := range paths {
+		if info, err := os.Stat(path); err == nil {
+			age[path] = info.ModTime()
+		}
+	}
+	slices.SortFunc(paths, func(a, b string) int { return age[b].Compare(age[a]) })
+	var problems []error
+	for _, path := range paths[min(keep, len(paths)):] {
+		problems = append(problems, os.RemoveAll(path))
+	}
+	return errors.Join(problems...)
 }

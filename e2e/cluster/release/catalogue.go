@@ -1,0 +1,54 @@
+package release
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// Runtime is one runtime of Functions and where its language comes from on the local cluster.
+type Runtime struct {
+	Name   string // as in spec.runtime
+	Kind   string // directory below runtimes/
+	Suite  string // of Debian, for the base
+	NodeJS string // version of the npm package that carries the Node.js binary
+	Really string // what runs
+}
+
+// Catalogue lists every runtime. Node.js comes as a binary inside an npm package; Python is what a suite of Debian
+// carries. No suite carries Python 3.12, so its neighbour stands in for it, and says so.
+func Catalogue() []Runtime {
+	return []Runtime{
+		nodeJS("nodejs20", "20.20.2"),
+		nodeJS("nodejs22", "22.23.3"),
+		nodeJS("nodejs24", "24.21.0"),
+		nodeJS("nodejs26", "26.10.0"),
+		{Name: "python312", Kind: "python", Suite: "trixie", Really: "Python 3.13 of Debian trixie in place of 3.12"},
+		{Name: "python314", Kind: "python", Suite: "sid", Really: "Python 3.14 of Debian sid"},
+	}
+}
+
+func nodeJS(name, version string) Runtime {
+	return Runtime{Name: name, Kind: "nodejs", Suite: "bookworm", NodeJS: version, Really: "Node.js " + version + " on Debian bookworm"}
+}
+
+// DefaultRuntimes are what the samples and the e2e tests use: the oldest and the newest of each language.
+func DefaultRuntimes() []string { return []string{"nodejs22", "nodejs26", "python312", "python314"} }
+
+// Choose picks runtimes by name.
+func Choose(names []string) ([]Runtime, error) {
+	var chosen []Runtime
+	var known []string
+	for _, runtime := range Catalogue() {
+		known = append(known, runtime.Name)
+		if slices.Contains(names, runtime.Name) {
+			chosen = append(chosen, runtime)
+		}
+	}
+	for _, name := range names {
+		if !slices.Contains(known, name) {
+			return nil, fmt.Errorf("there is no runtime %q, only %s", name, strings.Join(known, ", "))
+		}
+	}
+	return chosen, nil
+}

@@ -1,0 +1,99 @@
+package release
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"sigs.k8s.io/yaml"
+
+	"github.com/rouse-run/rouse/e2e/cluster/command"
+	"github.com/rouse-run/rouse/e2e/cluster/image"
+	"github.com/rouse-run/rouse/e2e/cluster/state"
+)
+
+const (
+	// Name of the Helm release.
+	Name = "rouse"
+	// Namespace of the Helm release.
+	Namespace = "rouse-system"
+
+	installLimit = 4 * time.Minute
+)
+
+// Images are what the chart is told to run.
+type Images struct {
+	Rouse    image.Image
+	NATS     image.Image
+	Runtimes map[string]image.Image
+	// NATSURL is a NATS that the chart does not run itself; empty: it runs one.
+	NATSURL string
+	// StreamReplicas of the stream on that NATS.
+	StreamReplicas int
+}
+
+// Values are the chart's values for the local cluster. Runtimes without an image are taken away.
+func (i Images) Values() (string, error) {
+	runtimes := map[string]any{}
+	for _, runtime := range Catalogue() {
+		runtimes[runtime.Name] = nil
+		if built, ok := i.Runtimes[runtime.Name]; ok {
+			runtimes[runtime.Name] = built.Reference()
+		}
+	}
+	nats := map[string]any{
+		"enabled": true,
+		"image":   map[string]any{"repository": i.NATS.Repository(), "tag": i.NATS.Tag()},
+	}
+	values := map[string]any{
+		"image":    map[string]any{"repository": i.Rouse.Repository(), "tag": i.Rouse.Tag()},
+		"runtimes": runtimes,
+		"nats":     nats,
+	}
+	if i.NATSURL != "" {
+		values["nats"] = map[string]any{"enabled": false, "external": map[string]any{"url": i.NATSURL}}
+		values["stream"] = map[string]any{"replicas": i.StreamReplicas}
+	}
+	text, err := yaml.Marshal(values)
+	return string(text), err
+}
+
+// Helm installs the chart of a checkout.
+type Helm struct {
+	Binary     string
+	Kubeconfig string
+	Home       string
+	Log        string
+}
+
+// Install installs or upgrades the release and waits until it is ready.
+func (h Helm) Install(ctx context.Context, repository, values string) error {
+	file := filepath.Join(h.Home, "values.yaml")
+	if err := state.Write(file, values); err != nil {
+		return err
+	}
+	install := command.Command{
+		Name: h.Binary, Log: h.Log,
+		Env: []string{
+			"KUBECONFIG=" + h.Kubeconfig, "HELM_CACHE_HOME=" + filepath.Join(h.Home, "cache"),
+			"HELM_CONFIG_HOME=" + filepath.Join(h.Home, "config"), "HELM_DATA_HOME=" + filepath.Join(h.Home, "data"),
+		},
+		Args: []string{
+			"upgrade", "--install", Name, filepath.Join(repository, "charts", "rouse"), "--namespace", Namespace, "--create-namespace",
+			"--values", file, "--wait", "--timeout", installLimit.String(),
+		},
+	}
+	_, err := install.Run(ctx)
+	return err
+}
+
+// NATSCluster is the URL of the three servers that the addon runs.
+func NATSCluster(replicas int) string {
+	servers := make([]string, replicas)
+	for n := range servers {
+		servers[n] = fmt.Sprintf("nats://nats-%d.nats.nats-system.svc.cluster.local:4222", n)
+	}
+	return strings.Join(servers, ",")
+}

@@ -1,0 +1,157 @@
+package release
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+
+	"github.com/rouse-run/rouse/e2e/cluster/command"
+	"github.com/rouse-run/rouse/e2e/cluster/image"
+	"github.com/rouse-run/rouse/e2e/cluster/state"
+)
+
+// imageFile is what a runtime's image.json says about how its image runs.
+type imageFile struct {
+	Entrypoint []string          `json:"entrypoint"`
+	Workdir    string            `json:"workdir"`
+	User       string            `json:"user"`
+	Env        map[string]string `json:"env"`
+	Port       int               `json:"port"`
+}
+
+// searchPath is the one of the official images.
+const searchPath = "PATH=/usr/local/bin:/usr/local/sbin:/usr/sbin:/usr/bin:/sbin:/bin"
+
+// Runtime makes the image of one runtime: a Debian, the language, and the layer that the runtime's own layer.sh fills.
+func (s Source) Runtime(ctx context.Context, runtime Runtime) (image.Image, error) {
+	base, err := s.base(ctx, runtime)
+	if err != nil {
+		return image.Image{}, err
+	}
+	layers := []image.Layer{base}
+	interpreter := ""
+	if runtime.NodeJS != "" {
+		if interpreter, err = s.nodeBinary(ctx, runtime.NodeJS); err != nil {
+			return image.Image{}, err
+		}
+		layer, err := s.nodeLayer(runtime.NodeJS, interpreter)
+		if err != nil {
+			return image.Image{}, err
+		}
+		layers = append(layers, layer)
+	}
+	server, err := s.server(ctx, runtime, base, interpreter)
+	if err != nil {
+		return image.Image{}, err
+	}
+	config, err := s.config(runtime)
+	if err != nil {
+		return image.Image{}, err
+	}
+	return image.Image{Name: "rouse-runtime-" + runtime.Name, Layers: append(layers, server), Config: config}, nil
+}
+
+// server makes the layer with the server. Its key covers the sources of the runtime and what they are prepared for.
+func (s Source) server(ctx context.Context, runtime Runtime, base image.Layer, interpreter string) (image.Layer, error) {
+	dir := filepath.Join(s.Repository, "runtimes", runtime.Kind)
+	sources, err := sourcesOf(dir)
+	if err != nil {
+		return image.Layer{}, fmt.Errorf("read the runtime %s: %w", runtime.Kind, err)
+	}
+	sum, err := state.KeyOfFiles(dir, sources...)
+	if err != nil {
+		return image.Layer{}, err
+	}
+	digest, err := base.Digest()
+	if err != nil {
+		return image.Layer{}, err
+	}
+	name := "runtime-" + runtime.Name
+	layer, err := s.Store.Layer(name, state.Key(sum, digest.Hex, runtime.NodeJS), func(file string) error {
+		return s.buildServer(ctx, runtime, base, interpreter, file)
+	})
+	if err != nil {
+		return image.Layer{}, err
+	}
+	return layer, s.Store.Cache.Prune("layers", name, kept)
+}
+
+func (s Source) buildServer(ctx context.Context, runtime Runtime, base image.Layer, interpreter, file string) error {
+	work, err := os.MkdirTemp("", "rouse-runtime-")
+	if err != nil {
+		return err
+	}
+	defer func() { _ = os.RemoveAll(work) }()
+	if interpreter == "" {
+		if interpreter, err = s.pythonOf(ctx, base, work); err != nil {
+			return err
+		}
+	}
+	tree := filepath.Join(work, "tree")
+	fill := command.Command{
+		Name: filepath.Join(s.Repository, "runtimes", runtime.Kind, "layer.sh"), Args: []string{tree, interpreter},
+		Log: filepath.Join(s.Logs, "runtime-"+runtime.Name+".log"),
+	}
+	if _, err := fill.Run(ctx); err != nil {
+		return err
+	}
+	files, err := image.Tree(tree)
+	if err != nil {
+		return err
+	}
+	return image.Files(file, files)
+}
+
+func (s Source) config(runtime Runtime) (v1.Config, error) {
+	content, err := os.ReadFile(filepath.Join(s.Repository, "runtimes", runtime.Kind, "image.json"))
+	if err != nil {
+		return v1.Config{}, err
+	}
+	return parseConfig(content, runtime.Really)
+}
+
+func parseConfig(content []byte, really string) (v1.Config, error) {
+	var file imageFile
+	if err := json.Unmarshal(content, &file); err != nil {
+		return v1.Config{}, fmt.Errorf("read image.json: %w", err)
+	}
+	config := v1.Config{
+		Entrypoint: file.Entrypoint, WorkingDir: file.Workdir, User: file.User, Env: []string{searchPath},
+		Labels: map[string]string{"run.rouse.language": really},
+	}
+	for name, value := range file.Env {
+		config.Env = append(config.Env, name+"="+value)
+	}
+	slices.Sort(config.Env)
+	if file.Port != 0 {
+		config.ExposedPorts = map[string]struct{}{fmt.Sprintf("%d/tcp", file.Port): {}}
+	}
+	return config, nil
+}
+
+// sourcesOf lists what decides a runtime's layer: all files but installed packages, caches and tests.
+func sourcesOf(dir string) ([]string, error) {
+	var sources []string
+	err := filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		name := entry.Name()
+		skip := path != dir && (name == "node_modules" || name == "test" || name == "tests" || name == "__pycache__" || strings.HasPrefix(name, "."))
+		switch {
+		case skip && entry.IsDir():
+			return filepath.SkipDir
+		case !skip && entry.Type().IsRegular():
+			sources = append(sources, path)
+		}
+		return nil
+	})
+	return sources, err
+}
