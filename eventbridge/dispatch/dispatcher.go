@@ -46,7 +46,7 @@ const (
 
 // New makes a Dispatcher; Run starts it.
 func New(deps Deps, options Options) *Dispatcher {
-	deps.MaxInFlight = max(deps.MaxInFlight, 1)
+	deps.MaxInFlight = max(min(deps.MaxInFlight, options.MaxInFlight), 1)
 	return &Dispatcher{
 		Deps:    deps,
 		options: options,

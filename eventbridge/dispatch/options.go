@@ -9,6 +9,7 @@ import (
 
 // Options are the limits of delivery. They are the same for every Subscription of a process.
 type Options struct {
+	MaxInFlight  int           // bounds what Subscriptions ask for
 	MaxAttempts  int           // the attempt after which an event becomes a dead letter
 	Backoff      Backoff       // wait between attempts that failed
 	ShortDelay   time.Duration // wait after an attempt that did not reach the sink
@@ -19,6 +20,7 @@ type Options struct {
 // DefaultOptions tries an event 16 times within about half an hour.
 func DefaultOptions() Options {
 	return Options{
+		MaxInFlight:  1000,
 		MaxAttempts:  16,
 		Backoff:      Backoff{Base: 500 * time.Millisecond, Max: 5 * time.Minute, Jitter: 0.2},
 		ShortDelay:   250 * time.Millisecond,
@@ -29,6 +31,8 @@ func DefaultOptions() Options {
 
 // BindFlags adds the --delivery-* flags.
 func (o *Options) BindFlags(fs *pflag.FlagSet) {
+	fs.IntVar(&o.MaxInFlight, "delivery-max-in-flight", o.MaxInFlight,
+		"most deliveries at a time for one Subscription, also when it asks for more")
 	fs.IntVar(&o.MaxAttempts, "delivery-max-attempts", o.MaxAttempts,
 		"attempts after which an event that its sink keeps failing becomes a dead letter")
 	fs.DurationVar(&o.Backoff.Base, "delivery-backoff", o.Backoff.Base,
@@ -44,6 +48,9 @@ func (o *Options) BindFlags(fs *pflag.FlagSet) {
 // Validate names every limit that cannot work.
 func (o *Options) Validate() error {
 	var errs []error
+	if o.MaxInFlight < 1 {
+		errs = append(errs, errors.New("--delivery-max-in-flight must be at least 1"))
+	}
 	if o.MaxAttempts < 1 {
 		errs = append(errs, errors.New("--delivery-max-attempts must be at least 1"))
 	}

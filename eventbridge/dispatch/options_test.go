@@ -25,11 +25,11 @@ func TestOptionsNameEveryLimitThatCannotWork(t *testing.T) {
 	fs := pflag.NewFlagSet("test", pflag.ContinueOnError)
 	options.BindFlags(fs)
 	require.NoError(t, fs.Parse([]string{
-		"--delivery-max-attempts=0", "--delivery-backoff=1m", "--delivery-backoff-max=1s",
+		"--delivery-max-in-flight=0", "--delivery-max-attempts=0", "--delivery-backoff=1m", "--delivery-backoff-max=1s",
 		"--delivery-ack-wait=1ms", "--delivery-drain-timeout=-1s",
 	}))
 	err := options.Validate()
-	for _, flag := range []string{"max-attempts", "backoff", "ack-wait", "drain-timeout"} {
+	for _, flag := range []string{"max-in-flight", "max-attempts", "backoff", "ack-wait", "drain-timeout"} {
 		require.ErrorContains(t, err, "--delivery-"+flag)
 	}
 }

@@ -1,0 +1,122 @@
+package eventbridge
+
+import (
+	"context"
+	"net"
+	"sync/atomic"
+	"time"
+
+	"github.com/cloudevents/sdk-go/v2/event"
+	"github.com/go-logr/logr"
+	"github.com/prometheus/client_golang/prometheus"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/rouse-run/rouse/eventbridge/dispatch"
+	"github.com/rouse-run/rouse/eventbridge/ingress"
+	"github.com/rouse-run/rouse/eventbridge/sink"
+	"github.com/rouse-run/rouse/internal/daemon"
+	"github.com/rouse-run/rouse/internal/routing"
+)
+
+// Routes tells which Subscriptions there are.
+type Routes interface {
+	// Watch calls apply with all of them, at once and after each change, one call at a time, until ctx ends.
+	Watch(ctx context.Context, apply func([]routing.Route)) error
+}
+
+// Store keeps events between their publisher and their sinks.
+type Store interface {
+	// Publish returns nil after the event is stored.
+	Publish(ctx context.Context, ev event.Event) error
+	// Source hands out the messages of a Subscription. Fetching fails while its consumer does not exist.
+	Source(route routing.Route) Source
+	// DeadLetters keeps the Subscription's events that are not delivered any more.
+	DeadLetters(route routing.Route) dispatch.DeadLetters
+	// Connected tells whether the store can be reached.
+	Connected() bool
+}
+
+// Source is a dispatch.Source that is given back after use.
+type Source interface {
+	dispatch.Source
+	Close()
+}
+
+// Deps are what a Bridge works with.
+type Deps struct {
+	Routes      Routes
+	Endpoints   sink.Endpoints
+	Store       Store
+	Destination string // what metrics call the Store
+	Registry    *prometheus.Registry
+	Log         logr.Logger
+
+	// Listener and MetricsListener replace the addresses of the options. They may be nil.
+	Listener, MetricsListener net.Listener
+}
+
+// Bridge is one replica of the data plane.
+type Bridge struct {
+	deps       Deps
+	options    Options
+	public     daemon.Server
+	metrics    daemon.Server
+	deliveries *deliveries
+	stopping   atomic.Bool
+}
+
+// New makes a Bridge; Run starts it.
+func New(deps Deps, options Options) *Bridge {
+	b := &Bridge{deps: deps, options: options, deliveries: newDeliveries(deps, options)}
+	handler := ingress.New(ingress.Deps{
+		Publisher:   deps.Store,
+		Destination: deps.Destination,
+		Connected:   deps.Store.Connected,
+		Registerer:  deps.Registry,
+		Log:         deps.Log.WithName("ingress"),
+	}, options.Ingress)
+	b.public = daemon.Server{Name: "ingress", Addr: options.Listen, Listener: deps.Listener, Handler: b.publicHandler(handler)}
+	b.metrics = daemon.Server{Name: "metrics", Addr: options.MetricsAddress, Listener: deps.MetricsListener, Handler: b.metricsHandler()}
+	return b
+}
+
+// Run works until ctx ends, and returns after the drain. It returns an error when it cannot listen or had
+// to cut publishers off.
+func (b *Bridge) Run(ctx context.Context) error {
+	return daemon.RunOn(ctx, b.work, func(ctx context.Context) error {
+		return daemon.Serve(ctx, b.metrics, b.deps.Log)
+	})
+}
+
+// work runs ingress and deliveries, and stops one after the other.
+func (b *Bridge) work(ctx context.Context) error {
+	group, ended := errgroup.WithContext(ctx) // by the caller or by a part that failed
+	ingressCtx, stopIngress := context.WithCancel(context.WithoutCancel(ctx))
+	deliveryCtx, stopDeliveries := context.WithCancel(context.WithoutCancel(ctx))
+	defer stopIngress()
+	defer stopDeliveries()
+	ingressStopped := make(chan struct{})
+
+	group.Go(func() error {
+		defer close(ingressStopped)
+		return daemon.Serve(ingressCtx, b.public, b.deps.Log)
+	})
+	group.Go(func() error {
+		b.deliveries.run(deliveryCtx)
+		return nil
+	})
+	group.Go(func() error {
+		<-ended.Done()
+		b.deps.Log.Info("draining")
+		b.stopping.Store(true)
+		select {
+		case <-time.After(b.options.ShutdownDelay):
+		case <-ingressStopped: // it failed, so nobody is left to wait for
+		}
+		stopIngress()
+		<-ingressStopped
+		stopDeliveries()
+		return nil
+	})
+	return group.Wait()
+}

@@ -1,0 +1,19 @@
+// Package eventbridge is the data plane: it takes events over HTTP into the stream, and delivers them from
+// the stream to the sinks of the Subscriptions.
+//
+//	POST /publish --> ingress --> Store (PubAck) ...... Store --> dispatch --> sink --> pod
+//	                                                                ^           ^
+//	                                                             Routes     Endpoints
+//
+// A Bridge runs one dispatcher and one sink per Subscription. Which Subscriptions there are, where their
+// sinks can be reached and where events are stored stands behind the interfaces Routes, sink.Endpoints and
+// Store, so that the same bridge runs in a cluster and in a single local process. All replicas are equal:
+// they share each Subscription's messages and need no leader.
+//
+// Guarantees:
+//   - A Subscription that is new is served at once; one whose sink or limit changed continues there after
+//     its running deliveries; one that is removed stops after its running deliveries.
+//   - When the context ends /readyz fails first, then the ingress stops taking events, then deliveries
+//     drain. Metrics and health answer until the end.
+//   - An outage of the broker or of the Kubernetes API needs no restart.
+package eventbridge

@@ -1,0 +1,191 @@
+package eventbridge
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/go-logr/logr"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"github.com/rouse-run/rouse/eventbridge/dispatch"
+	"github.com/rouse-run/rouse/internal/broker"
+	"github.com/rouse-run/rouse/internal/routing"
+	"github.com/rouse-run/rouse/internal/testing/natstest"
+	"github.com/rouse-run/rouse/internal/testing/sinktest"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+const sinkURL = "http://price.shop.svc.cluster.local/in"
+
+// world is a nats-server with the stream, one Subscription's consumer, and what the bridges of a test see.
+type world struct {
+	nats      *natstest.Server
+	store     *JetStream // a connection for looking
+	routes    *fakeRoutes
+	endpoints *sinktest.Endpoints
+	ackWait   time.Duration
+}
+
+func newWorld(t *testing.T, endpoints ...routing.Endpoint) *world {
+	t.Helper()
+	w := &world{nats: natstest.Start(t), endpoints: sinktest.NewEndpoints(endpoints...), ackWait: 2 * time.Second}
+	w.store = connect(t, w.nats)
+	ensureStream(t, w.store)
+	ensureConsumer(t, w.store, orders(sinkURL), w.ackWait)
+	w.routes = newFakeRoutes(orders(sinkURL))
+	return w
+}
+
+// replica is one running bridge.
+type replica struct {
+	url, metricsURL string
+	stop            func() error // drains and returns what Run returned; only the first call does
+}
+
+// start runs a bridge until it is stopped or the test ends.
+func (w *world) start(t *testing.T, change ...func(*Deps, *Options)) *replica {
+	t.Helper()
+	options := DefaultOptions()
+	options.ShutdownDelay = 0
+	options.Dispatch.AckWait = w.ackWait
+	options.Dispatch.Backoff = dispatch.Backoff{Base: 50 * time.Millisecond, Max: time.Second, Jitter: 0.2}
+	options.Dispatch.MaxAttempts = 4
+	deps := Deps{
+		Routes: w.routes, Endpoints: w.endpoints, Store: connect(t, w.nats), Destination: "nats",
+		Registry: prometheus.NewRegistry(), Log: logr.Discard(), Listener: listen(t), MetricsListener: listen(t),
+	}
+	for _, c := range change {
+		c(&deps, &options)
+	}
+	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
+	ended := make(chan error, 1)
+	go func() { ended <- New(deps, options).Run(ctx) }()
+	var once sync.Once
+	r := &replica{
+		url:        "http://" + deps.Listener.Addr().String(),
+		metricsURL: "http://" + deps.MetricsListener.Addr().String(),
+		stop: func() (err error) {
+			once.Do(func() {
+				cancel()
+				err = <-ended
+			})
+			return err
+		},
+	}
+	t.Cleanup(func() { require.NoError(t, r.stop()) })
+	return r
+}
+
+func listen(t *testing.T) net.Listener {
+	t.Helper()
+	listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	return listener
+}
+
+// publish posts an order and returns the status and Retry-After.
+func (r *replica) publish(t *testing.T, id string) (status int, retryAfter string) {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, r.url+"/publish", strings.NewReader(`{"order":"`+id+`"}`))
+	require.NoError(t, err)
+	for name, value := range map[string]string{
+		"Ce-Specversion": "1.0", "Ce-Id": id, "Ce-Source": "shop", "Ce-Type": "order.received.v1", "Content-Type": "application/json",
+	} {
+		req.Header.Set(name, value)
+	}
+	resp, err := http.DefaultClient.Do(req)
+	require.NoError(t, err)
+	defer func() { _ = resp.Body.Close() }()
+	_, err = io.Copy(io.Discard, resp.Body)
+	require.NoError(t, err)
+	return resp.StatusCode, resp.Header.Get("Retry-After")
+}
+
+// publishMany posts n orders, from..from+n-1, and expects all to be stored.
+func (r *replica) publishMany(t *testing.T, from, n int) {
+	t.Helper()
+	for i := range n {
+		status, _ := r.publish(t, fmt.Sprint(from+i))
+		require.Equal(t, http.StatusNoContent, status)
+	}
+}
+
+func get(t *testing.T, url string) (status int, body string) {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, http.NoBody)
+	require.NoError(t, err)
+	resp, err := http.DefaultClient.Do(req)
+	require.NoError(t, err)
+	defer func() { _ = resp.Body.Close() }()
+	text, err := io.ReadAll(resp.Body)
+	require.NoError(t, err)
+	return resp.StatusCode, string(text)
+}
+
+// backlogIs waits for it.
+func (w *world) backlogIs(t *testing.T, pending, ackPending uint64) {
+	t.Helper()
+	require.Eventually(t, func() bool {
+		backlog, err := w.store.conn.Backlog(t.Context(), w.store.stream, orders(sinkURL).Consumer)
+		return err == nil && backlog == broker.Backlog{Pending: pending, AckPending: ackPending}
+	}, patience, tick, "the backlog is not %d pending and %d in delivery", pending, ackPending)
+}
+
+func (w *world) deadLetters(t *testing.T) int {
+	t.Helper()
+	count, err := w.store.conn.DeadLetters(t.Context(), orders(sinkURL).Subscription)
+	require.NoError(t, err)
+	return int(count)
+}
+
+// once is the expectation that the orders 0 to n-1 were delivered once each.
+func once(n int) map[string]int {
+	want := map[string]int{}
+	for i := range n {
+		want[fmt.Sprint(i)] = 1
+	}
+	return want
+}
+
+// fakeRoutes are set by the test.
+type fakeRoutes struct {
+	mu      sync.Mutex
+	routes  []routing.Route
+	changed chan struct{}
+}
+
+func newFakeRoutes(routes ...routing.Route) *fakeRoutes {
+	return &fakeRoutes{routes: routes, changed: make(chan struct{})}
+}
+
+func (f *fakeRoutes) set(routes ...routing.Route) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.routes = routes
+	close(f.changed)
+	f.changed = make(chan struct{})
+}
+
+func (f *fakeRoutes) Watch(ctx context.Context, apply func([]routing.Route)) error {
+	for {
+		f.mu.Lock()
+		routes, changed := f.routes, f.changed
+		f.mu.Unlock()
+		apply(routes)
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-changed:
+		}
+	}
+}

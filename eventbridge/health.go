@@ -1,0 +1,44 @@
+package eventbridge
+
+import (
+	"io"
+	"net/http"
+
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+)
+
+// publicHandler serves health beside the publish paths.
+func (b *Bridge) publicHandler(publish http.Handler) http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("/healthz", func(w http.ResponseWriter, _ *http.Request) { answer(w, http.StatusOK, "ok") })
+	mux.HandleFunc("/readyz", b.ready)
+	mux.Handle("/", publish)
+	return mux
+}
+
+// metricsHandler serves metrics on every path, as Kyma's publisher proxy does, but for health.
+func (b *Bridge) metricsHandler() http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("/healthz", func(w http.ResponseWriter, _ *http.Request) { answer(w, http.StatusOK, "ok") })
+	mux.HandleFunc("/readyz", b.ready)
+	mux.Handle("/", promhttp.HandlerFor(b.deps.Registry, promhttp.HandlerOpts{Registry: b.deps.Registry}))
+	return mux
+}
+
+// ready is 500 when not, which is the publisher proxy's status.
+func (b *Bridge) ready(w http.ResponseWriter, _ *http.Request) {
+	switch {
+	case b.stopping.Load():
+		answer(w, http.StatusInternalServerError, "stopping")
+	case !b.deps.Store.Connected():
+		answer(w, http.StatusInternalServerError, "no connection to NATS JetStream server")
+	default:
+		answer(w, http.StatusOK, "ok")
+	}
+}
+
+func answer(w http.ResponseWriter, status int, text string) {
+	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	w.WriteHeader(status)
+	_, _ = io.WriteString(w, text+"\n") // a prober that is gone does not matter
+}

@@ -1,0 +1,76 @@
+package eventbridge
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/cloudevents/sdk-go/v2/event"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/rouse-run/rouse/eventbridge/dispatch"
+	"github.com/rouse-run/rouse/internal/broker"
+	"github.com/rouse-run/rouse/internal/routing"
+)
+
+// JetStream is the Store on NATS JetStream.
+type JetStream struct {
+	conn      *broker.Conn
+	publisher *broker.Publisher
+	stream    string
+}
+
+// NewJetStream makes a Store of the stream. It creates neither stream nor consumers: that is the
+// controller's part.
+func NewJetStream(conn *broker.Conn, publisher *broker.Publisher, stream string) *JetStream {
+	return &JetStream{conn: conn, publisher: publisher, stream: stream}
+}
+
+// Publish implements Store.
+func (j *JetStream) Publish(ctx context.Context, ev event.Event) error {
+	return j.publisher.Publish(ctx, ev)
+}
+
+// Connected implements Store.
+func (j *JetStream) Connected() bool { return j.conn.Connected() }
+
+// Source implements Store.
+func (j *JetStream) Source(route routing.Route) Source {
+	return source{broker.NewSource(j.conn, j.stream, route.Consumer)}
+}
+
+// DeadLetters implements Store.
+func (j *JetStream) DeadLetters(route routing.Route) dispatch.DeadLetters {
+	return deadLetters{conn: j.conn, subscription: route.Subscription}
+}
+
+type source struct{ *broker.Source }
+
+// Fetch implements dispatch.Source.
+func (s source) Fetch(ctx context.Context, limit int) ([]dispatch.Message, error) {
+	fetched, err := s.Source.Fetch(ctx, limit)
+	messages := make([]dispatch.Message, len(fetched))
+	for i, msg := range fetched {
+		messages[i] = msg
+	}
+	return messages, err
+}
+
+type deadLetters struct {
+	conn         *broker.Conn
+	subscription types.NamespacedName
+}
+
+// Add implements dispatch.DeadLetters.
+func (d deadLetters) Add(ctx context.Context, msg dispatch.Message, letter dispatch.DeadLetter) error {
+	stored, ok := msg.(*broker.Message)
+	if !ok {
+		return fmt.Errorf("%T is no message of JetStream", msg)
+	}
+	return d.conn.AddDeadLetter(ctx, broker.DeadLetter{
+		Subscription: d.subscription,
+		Reason:       letter.Reason,
+		Attempts:     letter.Attempts,
+		Status:       letter.Status,
+		BodyExcerpt:  letter.Excerpt,
+	}, stored)
+}

@@ -1,0 +1,143 @@
+package eventbridge
+
+import (
+	"context"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/cloudevents/sdk-go/v2/event"
+	"github.com/go-logr/logr"
+	"github.com/stretchr/testify/require"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/rouse-run/rouse/eventbridge/dispatch"
+	"github.com/rouse-run/rouse/eventbridge/dispatch/dispatchtest"
+	"github.com/rouse-run/rouse/internal/broker"
+	"github.com/rouse-run/rouse/internal/routing"
+	"github.com/rouse-run/rouse/internal/testing/natstest"
+)
+
+const (
+	patience = 30 * time.Second
+	tick     = 10 * time.Millisecond
+	subject  = "kyma.shop.order.received.v1"
+)
+
+func TestADispatcherKeepsItsPromisesOnJetStream(t *testing.T) {
+	t.Parallel()
+	dispatchtest.Run(t, func(t *testing.T) dispatchtest.Backend {
+		t.Helper()
+		server := natstest.Start(t)
+		b := &backend{server: server, store: connect(t, server), route: orders("http://price.shop.svc.cluster.local")}
+		ensureStream(t, b.store)
+		ensureConsumer(t, b.store, b.route, dispatchtest.AckWait)
+		return b
+	})
+}
+
+// orders is the Subscription of these tests.
+func orders(sink string) routing.Route {
+	return routing.Route{
+		Subscription: types.NamespacedName{Namespace: "shop", Name: "orders"},
+		Consumer:     routing.ConsumerName("shop", "orders"),
+		Subjects:     []string{subject},
+		Sink:         sink,
+		Service:      types.NamespacedName{Namespace: "shop", Name: "price"},
+		Port:         80,
+		MaxInFlight:  10,
+	}
+}
+
+// connect opens a connection of its own, as each replica has one.
+func connect(t *testing.T, server *natstest.Server) *JetStream {
+	t.Helper()
+	options := broker.DefaultOptions()
+	options.URL = server.URL()
+	conn, err := broker.Connect(t.Context(), options, logr.Discard())
+	require.NoError(t, err)
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), patience)
+		defer cancel()
+		_ = conn.Close(ctx) // the server may be gone before
+	})
+	publisher := broker.NewPublisher(conn, broker.DefaultPublisherOptions())
+	require.Eventually(t, conn.Connected, patience, tick)
+	return NewJetStream(conn, publisher, broker.DefaultStream)
+}
+
+func ensureStream(t *testing.T, store *JetStream) {
+	t.Helper()
+	require.NoError(t, store.conn.EnsureStreams(t.Context(), broker.DefaultStreamOptions()))
+}
+
+func ensureConsumer(t *testing.T, store *JetStream, route routing.Route, ackWait time.Duration) {
+	t.Helper()
+	require.NoError(t, store.conn.EnsureConsumer(t.Context(), store.stream, broker.Consumer{
+		Name: route.Consumer, Subjects: route.Subjects, AckWait: ackWait,
+	}))
+}
+
+// backend runs the suite on a nats-server.
+type backend struct {
+	server *natstest.Server
+	store  *JetStream
+	route  routing.Route
+
+	mu      sync.Mutex
+	letters []dispatchtest.Letter
+}
+
+func (b *backend) Publish(t *testing.T, events ...event.Event) {
+	t.Helper()
+	for _, ev := range events {
+		require.NoError(t, b.store.Publish(t.Context(), ev))
+	}
+}
+
+func (b *backend) PublishGarbage(t *testing.T) {
+	t.Helper()
+	b.server.Publish(t, subject, []byte("no event"))
+}
+
+func (b *backend) Source(t *testing.T) dispatch.Source {
+	t.Helper()
+	source := connect(t, b.server).Source(b.route)
+	t.Cleanup(source.Close)
+	return source
+}
+
+func (b *backend) DeadLetters() dispatch.DeadLetters { return b }
+
+// Add notes what the store accepted.
+func (b *backend) Add(ctx context.Context, msg dispatch.Message, letter dispatch.DeadLetter) error {
+	real := deadLetters{conn: b.store.conn, subscription: b.route.Subscription}
+	if err := real.Add(ctx, msg, letter); err != nil {
+		return err
+	}
+	note := dispatchtest.Letter{DeadLetter: letter}
+	if ev, err := msg.Event(); err == nil {
+		note.ID = ev.ID()
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.letters = append(b.letters, note)
+	return nil
+}
+
+func (b *backend) Letters(t *testing.T) []dispatchtest.Letter {
+	t.Helper()
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	stored, err := b.store.conn.DeadLetters(t.Context(), b.route.Subscription)
+	require.NoError(t, err)
+	require.GreaterOrEqual(t, int(stored), len(b.letters), "a letter was accepted and not stored")
+	return append([]dispatchtest.Letter(nil), b.letters...)
+}
+
+func (b *backend) Backlog(t *testing.T) (pending, ackPending int) {
+	t.Helper()
+	backlog, err := b.store.conn.Backlog(t.Context(), b.store.stream, b.route.Consumer)
+	require.NoError(t, err)
+	return int(backlog.Pending), int(backlog.AckPending)
+}

@@ -1,0 +1,54 @@
+package eventbridge
+
+import (
+	"errors"
+	"time"
+
+	"github.com/spf13/pflag"
+
+	"github.com/rouse-run/rouse/eventbridge/dispatch"
+	"github.com/rouse-run/rouse/eventbridge/ingress"
+	"github.com/rouse-run/rouse/eventbridge/sink"
+)
+
+// Options of a Bridge and its parts.
+type Options struct {
+	Listen         string        // address of the publish endpoint and of health
+	MetricsAddress string        // address of the metrics
+	ShutdownDelay  time.Duration // between failing readiness and refusing events
+	Ingress        ingress.Options
+	Dispatch       dispatch.Options
+	Sink           sink.Options
+}
+
+// DefaultOptions are those of a replica in a cluster.
+func DefaultOptions() Options {
+	return Options{
+		Listen:         ":8080",
+		MetricsAddress: ":9090",
+		ShutdownDelay:  5 * time.Second,
+		Ingress:        ingress.DefaultOptions(),
+		Dispatch:       dispatch.DefaultOptions(),
+		Sink:           sink.DefaultOptions(),
+	}
+}
+
+// BindFlags adds the flags of the bridge and its parts.
+func (o *Options) BindFlags(fs *pflag.FlagSet) {
+	fs.StringVar(&o.Listen, "listen", o.Listen, "address that events are published to; also /healthz and /readyz")
+	fs.StringVar(&o.MetricsAddress, "metrics-address", o.MetricsAddress, "address of /metrics")
+	fs.DurationVar(&o.ShutdownDelay, "shutdown-delay", o.ShutdownDelay,
+		"how long events are still taken after the process was told to stop")
+	o.Ingress.BindFlags(fs)
+	o.Dispatch.BindFlags(fs)
+	o.Sink.BindFlags(fs)
+}
+
+// Validate names every option that cannot work.
+func (o *Options) Validate() error {
+	var delay error
+	if o.ShutdownDelay < 0 {
+		delay = errors.New("--shutdown-delay must not be negative")
+	}
+	return errors.Join(delay, o.Ingress.Validate(), o.Dispatch.Validate(), o.Sink.Validate())
+}
