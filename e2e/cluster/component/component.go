@@ -81,7 +81,7 @@ func Helm() Component {
 
 // Pause is what holds a pod's namespaces.
 func Pause() Component {
-	return Component{Name: "pause", Module: "e2e/cluster", Package: "./pause", About: "1 s"}
+	return Component{Name: "pause", Module: "e2e/cluster/components/pause", Package: ".", About: "1 s"}
 }
 
 // Built is a component in the cache.
@@ -139,7 +139,6 @@ func (b Builder) key(c Component) (string, error) {
 		if err != nil {
 			return "", err
 		}
-		// A program of this module uses nothing else of it.
 		files = append(files, sources...)
 	}
 	sum, err := state.KeyOfFiles(module, files...)
