@@ -6,6 +6,9 @@ const fs = require('node:fs');
 const STACK_LINES = 6;
 const MAX_LENGTH = 2000;
 
+// Frames of Node.js and of the server, and the list of who required the handler.
+const NOT_THE_USERS = /^\s+at .*(node:internal|[/\\]nodejs[/\\]lib[/\\]|[/\\](bundle|server)\.js)|^Require stack:|^- /;
+
 // describe gives the message and the first lines of the stack that belong to the user's code.
 function describe(error, directory) {
   if (!(error instanceof Error)) {
@@ -13,11 +16,16 @@ function describe(error, directory) {
   }
   const trace = (error.stack || `${error.name}: ${error.message}`)
     .split('\n')
-    .filter((line) => !/^\s+at .*(node:internal|[/\\]runtimes[/\\]|\(?\/usr\/src\/app\/(bundle|server)\.js)/.test(line));
+    .filter((line) => !NOT_THE_USERS.test(line));
   const frames = trace.findIndex((line) => /^\s+at /.test(line));
   const kept = frames < 0 ? trace : trace.slice(0, frames + STACK_LINES);
   const text = `handler did not load: ${kept.join('\n').trim()}`;
-  return (directory ? text.replaceAll(`file://${directory}/`, '').replaceAll(`${directory}/`, '') : text).slice(0, MAX_LENGTH);
+  return withoutDirectory(text, directory).slice(0, MAX_LENGTH);
+}
+
+// The user knows the file as handler.js, not where the server has put it.
+function withoutDirectory(text, directory) {
+  return directory ? text.replaceAll(`file://${directory}/`, '').replaceAll(`${directory}/`, '') : text;
 }
 
 // report never throws: without a termination log there still is stderr.

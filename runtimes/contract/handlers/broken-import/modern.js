@@ -1,0 +1,2 @@
+const missing = require('no-such-package');
+module.exports = { main: () => missing() };

@@ -1,0 +1,3 @@
+module.exports = {
+  main: (event) => ({ method: event.extensions.request.method, data: event.data }),
+};

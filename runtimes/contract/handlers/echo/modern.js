@@ -1,0 +1,1 @@
+module.exports = { main: (req, res) => res.json({ method: req.method, data: req.body }) };

@@ -1,0 +1,1 @@
+module.exports = { main: async (req, res) => res.end() };

@@ -1,0 +1,8 @@
+def main(event, context):
+    return {
+        "id": event["ce-id"],
+        "type": event["ce-type"],
+        "source": event["ce-source"],
+        "version": event["ce-eventtypeversion"],
+        "data": event["data"],
+    }

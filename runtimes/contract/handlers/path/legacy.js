@@ -1,0 +1,1 @@
+module.exports = { main: (event) => event.extensions.request.originalUrl };

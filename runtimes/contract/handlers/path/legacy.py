@@ -1,0 +1,3 @@
+def main(event, context):
+    request = event["extensions"]["request"]
+    return request.path + "?" + request.query_string

@@ -1,0 +1,5 @@
+from flask import request
+
+
+def main():
+    return request.path + "?" + request.query_string.decode()

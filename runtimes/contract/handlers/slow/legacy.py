@@ -1,0 +1,6 @@
+import time
+
+
+def main(event, context):
+    time.sleep(1.5)
+    return {"finished": True}

@@ -1,0 +1,6 @@
+import time
+
+
+def main():
+    time.sleep(1.5)
+    return {"finished": True}

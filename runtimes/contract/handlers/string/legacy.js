@@ -1,0 +1,1 @@
+module.exports = { main: () => 'grüß <b>dich</b>' };

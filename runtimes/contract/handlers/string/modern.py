@@ -1,0 +1,2 @@
+def main():
+    return "grüß <b>dich</b>"

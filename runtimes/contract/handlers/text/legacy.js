@@ -1,0 +1,1 @@
+module.exports = { main: (event) => `got ${event.data}` };

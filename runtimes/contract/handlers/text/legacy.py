@@ -1,0 +1,2 @@
+def main(event, context):
+    return "got " + event["extensions"]["request"].body.read().decode()

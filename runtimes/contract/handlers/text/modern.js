@@ -1,0 +1,1 @@
+module.exports = { main: (req, res) => res.send(`got ${req.body}`) };

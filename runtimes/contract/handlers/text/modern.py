@@ -1,0 +1,5 @@
+from flask import request
+
+
+def main():
+    return "got " + request.get_data(as_text=True)

@@ -1,0 +1,2 @@
+def main(event, context):
+    raise ValueError("the secret reason")

@@ -1,0 +1,5 @@
+module.exports = {
+  main: async () => {
+    throw new Error('the secret reason');
+  },
+};

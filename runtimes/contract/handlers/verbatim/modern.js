@@ -1,0 +1,2 @@
+const text = 'a $$ b $(FUNC_NAME) c \\n d \u00e9 ü 漢 🦉 `';
+module.exports = { main: (req, res) => res.send(text.replace(/^a /, '$$')) };

@@ -1,0 +1,114 @@
+// Starts the real server as a child process, and talks to it over real HTTP.
+'use strict';
+
+const fs = require('node:fs');
+const http = require('node:http');
+const os = require('node:os');
+const path = require('node:path');
+const zlib = require('node:zlib');
+const { spawn } = require('node:child_process');
+const { once } = require('node:events');
+
+const root = path.join(__dirname, '..');
+const contract = path.join(root, '../contract');
+
+// The tests run against the sources with this Node.js, unless these name an image layer's content and another binary.
+const node = process.env.RUNTIME_NODE || process.execPath;
+const app = process.env.RUNTIME_APP || root;
+
+const image = JSON.parse(fs.readFileSync(path.join(root, 'image.json')));
+const flags = image.entrypoint.slice(1, -1);
+
+const START_TIMEOUT_MS = 30_000;
+
+const encode = (source) => zlib.gzipSync(source).toString('base64');
+
+const readHandler = (handler, file) => fs.readFileSync(path.join(contract, 'handlers', handler, file));
+
+// Server is one running server; its port is known once `listening` has resolved.
+class Server {
+  constructor(environment) {
+    this.directory = fs.mkdtempSync(path.join(os.tmpdir(), 'runtime-test-'));
+    this.terminationLog = path.join(this.directory, 'termination-log');
+    fs.writeFileSync(this.terminationLog, '');
+    this.output = '';
+    this.process = spawn(node, [...flags, path.join(app, 'server.js')], {
+      cwd: this.directory,
+      env: { PATH: process.env.PATH, TMPDIR: this.directory, TERMINATION_LOG_PATH: this.terminationLog, FUNC_PORT: '0', ...environment },
+    });
+    this.exited = once(this.process, 'exit').then(([code]) => code);
+    for (const stream of [this.process.stdout, this.process.stderr]) {
+      stream.setEncoding('utf8').on('data', (text) => {
+        this.output += text;
+        this.process.emit('output');
+      });
+    }
+  }
+
+  async listening() {
+    const deadline = AbortSignal.timeout(START_TIMEOUT_MS);
+    for (;;) {
+      const match = /listening on .*:(\d+)/.exec(this.output);
+      if (match) {
+        this.port = Number(match[1]);
+        return this;
+      }
+      if (this.process.exitCode !== null) throw new Error(`server ended: ${this.output}`);
+      await Promise.race([once(this.process, 'output', { signal: deadline }), this.exited]);
+    }
+  }
+
+  async request({ method, path: target, headers, body, bodyLength, agent }) {
+    const content = bodyLength ? Buffer.alloc(bodyLength, 'x') : body;
+    const options = { host: '127.0.0.1', port: this.port, method, path: target, agent, headers: { ...headers } };
+    if (content !== undefined) options.headers['content-length'] = Buffer.byteLength(content);
+    const request = http.request(options);
+    request.end(content);
+    const [response] = await once(request, 'response');
+    let text = '';
+    for await (const chunk of response.setEncoding('utf8')) text += chunk;
+    return { status: response.statusCode, headers: response.headers, text };
+  }
+
+  terminationMessage() {
+    return fs.readFileSync(this.terminationLog, 'utf8');
+  }
+
+  async stop() {
+    this.process.kill('SIGKILL');
+    await this.exited;
+    fs.rmSync(this.directory, { recursive: true, force: true });
+  }
+}
+
+// withServer starts a server for a handler's source, and ends it however the test goes.
+async function withServer({ source, environment }, use) {
+  const server = new Server({ ...(source && { FUNC_HANDLER_SOURCE: encode(source) }), ...environment });
+  try {
+    return await use(server);
+  } finally {
+    await server.stop();
+  }
+}
+
+// withPublisher runs a local publisher that answers every event with the same status and keeps what it got.
+async function withPublisher(status, use) {
+  const events = [];
+  const publisher = http.createServer((req, res) => {
+    let body = '';
+    req.setEncoding('utf8').on('data', (chunk) => (body += chunk));
+    req.on('end', () => {
+      events.push({ method: req.method, type: req.headers['content-type'], body });
+      res.writeHead(status).end();
+    });
+  });
+  await once(publisher.listen(0, '127.0.0.1'), 'listening');
+  try {
+    return await use(`http://127.0.0.1:${publisher.address().port}/publish`, events);
+  } finally {
+    publisher.closeAllConnections();
+    publisher.close();
+  }
+}
+
+module.exports = { app, contract, encode, image, readHandler, root, withPublisher, withServer };
