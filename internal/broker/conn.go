@@ -35,7 +35,8 @@ type Conn struct {
 	onConnect []func()
 	changed   chan struct{} // closed and replaced whenever the connection comes or goes
 	closed    chan struct{} // closed when nats.go has given the connection up
-	handBacks sync.WaitGroup
+	closing   bool
+	handBacks sync.WaitGroup // messages on their way back to the server
 }
 
 // Connect starts the connection. It does not wait until the server answers: a
@@ -135,26 +136,21 @@ func (c *Conn) OnConnect(f func()) {
 	}
 }
 
-// Close drains: what was sent before is flushed and subscriptions end, at most
-// until ctx ends. Then the connection is gone for good.
+// Close hands undelivered messages back, flushes what was sent and ends all
+// subscriptions, at most until ctx ends. Then the connection is gone for good.
 func (c *Conn) Close(ctx context.Context) error {
+	c.mu.Lock()
+	c.closing = true
+	c.mu.Unlock()
 	handedBack := make(chan struct{})
 	go func() {
 		c.handBacks.Wait()
 		close(handedBack)
 	}()
-	var err error
-	select {
-	case <-handedBack:
-	case <-ctx.Done():
-		err = ctx.Err()
-	}
+	err := waitFor(ctx, handedBack)
+	// Without a connection there is nothing to drain.
 	if err == nil && c.nc.Drain() == nil {
-		select {
-		case <-c.closed:
-		case <-ctx.Done():
-			err = ctx.Err()
-		}
+		err = waitFor(ctx, c.closed)
 	}
 	c.nc.Close()
 	<-c.closed
@@ -163,6 +159,27 @@ func (c *Conn) Close(ctx context.Context) error {
 		return fmt.Errorf("drain the NATS connection: %w", err)
 	}
 	return nil
+}
+
+// inBackground runs f so that Close waits for it. While the connection closes it
+// refuses.
+func (c *Conn) inBackground(f func()) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.closing {
+		return false
+	}
+	c.handBacks.Go(f)
+	return true
+}
+
+func waitFor(ctx context.Context, done <-chan struct{}) error {
+	select {
+	case <-done:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
 }
 
 // changes is closed the next time the connection comes or goes. Take it before

@@ -1,0 +1,141 @@
+package broker
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/cloudevents/sdk-go/v2/event"
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+)
+
+// A stored event is structured JSON. Some attributes are repeated as headers for
+// readers that only look; the body is what counts.
+const (
+	// ExtensionOriginalType holds the type as its publisher wrote it, while the
+	// stored event's type is the subject.
+	ExtensionOriginalType = "originaltype"
+
+	headerContentType = "Content-Type"
+	headerAttribute   = "ce-"
+	headerSpecVersion = headerAttribute + "specversion"
+	headerType        = headerAttribute + "type"
+	headerSource      = headerAttribute + "source"
+	headerID          = headerAttribute + "id"
+
+	// attributesSize is room for the attributes of a usual event.
+	attributesSize = 512
+)
+
+// encode turns an event into the message that is stored for it. Its errors are
+// an *InvalidEventError; whatever it encodes can be decoded.
+func encode(e event.Event) (*nats.Msg, error) {
+	attributes, payload, err := normalise(e)
+	if err != nil {
+		return nil, err
+	}
+	address, err := addressOf(attributes.Source.String(), attributes.Type)
+	if err != nil {
+		return nil, err
+	}
+	delete(attributes.Extensions, ExtensionOriginalType)
+	if address.keepOriginal {
+		attributes.Extensions[ExtensionOriginalType] = attributes.Type
+	}
+	attributes.Type = address.wireType
+
+	var body bytes.Buffer
+	body.Grow(len(payload.bytes) + attributesSize)
+	stored := event.Event{Context: attributes, DataEncoded: payload.bytes, DataBase64: payload.base64}
+	if err := event.WriteJson(&stored, &body); err != nil {
+		return nil, &InvalidEventError{Reason: err.Error()}
+	}
+	return &nats.Msg{Subject: address.subject, Header: headers(attributes), Data: body.Bytes()}, nil
+}
+
+func headers(attributes *event.EventContextV1) nats.Header {
+	source := attributes.Source.String()
+	header := nats.Header{
+		headerSpecVersion:     {event.CloudEventsVersionV1},
+		headerType:            {attributes.Type},
+		headerSource:          {source},
+		headerID:              {attributes.ID},
+		jetstream.MsgIDHeader: {messageID(source, attributes.ID)},
+	}
+	if attributes.DataContentType != nil {
+		header[headerContentType] = []string{*attributes.DataContentType}
+	}
+	return header
+}
+
+// messageID is what duplicates are recognised by. An id is unique only within
+// its source, so both are part of it.
+func messageID(source, id string) string {
+	const size = 16
+	sum := sha256.Sum256([]byte(source + "\x00" + id))
+	return hex.EncodeToString(sum[:size])
+}
+
+// decode turns a stored message back into its event, with the type that its
+// publisher gave it. Besides what encode writes it takes what Kyma writes, and
+// CloudEvents in binary mode. Its errors are ErrUndecodable.
+func decode(header nats.Header, body []byte) (event.Event, error) {
+	decoded, err := decodeStructured(body)
+	if errors.Is(err, errNotStructured) && hasAttributes(header) {
+		decoded, err = decodeBinary(header, body)
+	}
+	if err == nil {
+		err = decoded.Validate()
+	}
+	if err != nil {
+		return event.Event{}, fmt.Errorf("%w: %w", ErrUndecodable, err)
+	}
+	return decoded, nil
+}
+
+// restoreType gives the event the type that its publisher wrote.
+func restoreType(attributes *event.EventContextV1) {
+	if original, ok := attributes.Extensions[ExtensionOriginalType].(string); ok && strings.TrimSpace(original) != "" {
+		attributes.Type = original
+	}
+}
+
+func hasAttributes(header nats.Header) bool {
+	for name := range header {
+		if strings.EqualFold(name, headerSpecVersion) {
+			return true
+		}
+	}
+	return false
+}
+
+// decodeBinary reads the attributes from headers and leaves the body as data.
+func decodeBinary(header nats.Header, body []byte) (event.Event, error) {
+	attributes := &event.EventContextV1{}
+	for name, values := range header {
+		if len(values) == 0 {
+			continue
+		}
+		lower := strings.ToLower(name)
+		attribute, ok := strings.CutPrefix(lower, headerAttribute)
+		if lower == strings.ToLower(headerContentType) {
+			attribute, ok = attributeContentType, true
+		}
+		if !ok {
+			continue
+		}
+		if err := setAttribute(attributes, attribute, values[0]); err != nil {
+			return event.Event{}, err
+		}
+	}
+	restoreType(attributes)
+	decoded := event.Event{Context: attributes}
+	if len(body) > 0 {
+		decoded.DataEncoded = body
+	}
+	return decoded, nil
+}

@@ -1,0 +1,112 @@
+package broker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"github.com/cloudevents/sdk-go/v2/event"
+	"github.com/nats-io/nats.go/jetstream"
+	"github.com/spf13/pflag"
+)
+
+// deadLetterReserve is what a dead letter adds to its event at most. Events that
+// would not fit the server with it are refused, so that none is stored that
+// could not become a dead letter.
+const deadLetterReserve = 4 << 10
+
+// PublisherOptions bound what waits for its confirmation.
+type PublisherOptions struct {
+	// Stream that has to confirm; any when empty.
+	Stream string
+	// MaxPending events may wait for their confirmation; more get ErrBusy.
+	MaxPending int
+	// Timeout after which a missing confirmation is an error.
+	Timeout time.Duration
+}
+
+// DefaultPublisherOptions are for one process that publishes.
+func DefaultPublisherOptions() PublisherOptions {
+	const maxPending = 4096
+	return PublisherOptions{Stream: DefaultStream, MaxPending: maxPending, Timeout: 5 * time.Second}
+}
+
+// BindFlags adds the flags; what o holds is their default.
+func (o *PublisherOptions) BindFlags(fs *pflag.FlagSet) {
+	fs.IntVar(&o.MaxPending, "publish-max-pending", o.MaxPending, "events that may wait to be stored at a time")
+	fs.DurationVar(&o.Timeout, "publish-timeout", o.Timeout, "how long an event may take to be stored")
+}
+
+// Validate reports everything that is wrong with the options.
+func (o *PublisherOptions) Validate() error {
+	var errs []error
+	if o.MaxPending < 1 {
+		errs = append(errs, errors.New("--publish-max-pending must be at least 1"))
+	}
+	if o.Timeout <= 0 {
+		errs = append(errs, errors.New("--publish-timeout must be positive"))
+	}
+	return errors.Join(errs...)
+}
+
+// Publisher stores events. Many goroutines may share one.
+type Publisher struct {
+	conn    *Conn
+	js      jetstream.JetStream
+	refused error // why the library did not take the options
+	options PublisherOptions
+	pending atomic.Int64
+}
+
+// NewPublisher returns a publisher on the connection. Options that Validate
+// refuses make every Publish fail.
+func NewPublisher(c *Conn, o PublisherOptions) *Publisher {
+	js, err := jetstream.New(c.nc,
+		jetstream.WithPublishAsyncTimeout(o.Timeout),
+		// Callers that gave up wait on in the library, so it has to take more
+		// than we do before it holds callers up.
+		jetstream.WithPublishAsyncMaxPending(2*o.MaxPending),
+	)
+	return &Publisher{conn: c, js: js, refused: errors.Join(err, o.Validate()), options: o}
+}
+
+// Publish returns nil after the stream has confirmed that the event is stored,
+// or that it was stored before under the same source and id. After ErrTimeout,
+// ErrNotConnected or the context's end the event may be stored or not, and may
+// be published again.
+func (p *Publisher) Publish(ctx context.Context, e event.Event) error {
+	if p.refused != nil {
+		return p.refused
+	}
+	message, err := encode(e)
+	if err != nil {
+		return err
+	}
+	if !p.conn.Connected() {
+		return ErrNotConnected
+	}
+	if int64(message.Size()) > p.conn.nc.MaxPayload()-deadLetterReserve {
+		return ErrTooLarge
+	}
+	defer p.pending.Add(-1)
+	if p.pending.Add(1) > int64(p.options.MaxPending) {
+		return ErrBusy
+	}
+	confirmation, err := p.js.PublishMsgAsync(message)
+	if err != nil {
+		return mapError(err)
+	}
+	select {
+	case ack := <-confirmation.Ok():
+		if p.options.Stream != "" && ack.Stream != p.options.Stream {
+			return fmt.Errorf("%w: stream %q took the event", ErrNoStream, ack.Stream)
+		}
+		return nil
+	case err := <-confirmation.Err():
+		return mapError(err)
+	case <-ctx.Done():
+		return mapError(ctx.Err())
+	}
+}
