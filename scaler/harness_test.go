@@ -54,6 +54,7 @@ type rig struct {
 	registry  *prometheus.Registry
 	logs      *lines
 	network   *network
+	scaler    *Scaler
 	conn      *grpc.ClientConn
 	client    pb.ExternalScalerClient
 	stop      func() // drains, as on SIGTERM
@@ -106,20 +107,25 @@ func (r *rig) start() {
 // serve runs a Scaler, in place of one that was stopped if there was one.
 func (r *rig) serve() {
 	r.registry = prometheus.NewRegistry()
-	s := New(Deps{
+	r.scaler = New(Deps{
 		Routes: r.routes, Endpoints: r.endpoints,
 		Backlogs: r.broker, Listener: r.broker, Connection: r.broker,
 		Registry: r.registry, Log: r.logs.logger(),
 	}, r.options)
-	listener := bufconn.Listen(1 << 20)
+	s, listener := r.scaler, bufconn.Listen(1<<20)
 	r.network.lead(listener)
 	ctx, cancel := context.WithCancel(context.Background())
-	done := make(chan error, 1)
-	go func() { done <- s.Serve(ctx, listener) }()
-	r.stop = sync.OnceFunc(func() {
+	done := make(chan struct{})
+	var err error
+	go func() {
+		defer close(done)
+		err = s.Serve(ctx, listener)
+	}()
+	r.stop = func() {
 		cancel()
-		require.NoError(r.t, <-done)
-	})
+		<-done
+		require.NoError(r.t, err)
+	}
 }
 
 // keda runs a ScaledObject for the Function until the test ends. Pods become

@@ -1,28 +1,289 @@
 package scaler
 
 import (
+	"slices"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/rouse-run/rouse/internal/broker"
 	"github.com/rouse-run/rouse/internal/testing/kedatest"
 )
+
+func seldom(o *kedatest.Options) { o.PollingInterval = 300 * time.Second }
 
 func TestPushBeatsPoll(t *testing.T) {
 	t.Parallel()
 	order := routeTo(shop, "order", "orders", orderPlaced)
 	inBubble(t, func(t *testing.T, r *rig) {
-		object := r.keda("order", func(o *kedatest.Options) { o.PollingInterval = 300 * time.Second })
+		object := r.keda("order", seldom)
 		pass(20 * time.Second)
 		require.Zero(t, object.Replicas())
 
 		published := time.Now()
 		r.broker.publish(orderPlaced)
-		pass(time.Millisecond)
+		synctest.Wait()
 
 		require.Equal(t, 1, object.Replicas())
 		require.Equal(t, kedatest.Push, object.Transitions()[0].Reason)
-		require.WithinDuration(t, published, object.Transitions()[0].At, time.Second)
+		require.Equal(t, published, object.Transitions()[0].At, "no timer lies between the publish and the wake")
 	}, order)
+}
+
+func TestAnyOfAFunctionsSubscriptionsWakesIt(t *testing.T) {
+	t.Parallel()
+	orders := routeTo(shop, "order", "orders", orderPlaced)
+	refunds := routeTo(shop, "order", "refunds", "kyma.webshop.refund.asked.v1")
+	inBubble(t, func(t *testing.T, r *rig) {
+		object := r.keda("order", seldom)
+		r.broker.publish("kyma.webshop.refund.asked.v1")
+		synctest.Wait()
+		require.Equal(t, 1, object.Replicas())
+
+		r.broker.set(orders, broker.Backlog{Pending: 3, AckPending: 2})
+		pass(2 * time.Second)
+		value, _, err := r.ask(r.ref("order"))
+		require.NoError(t, err)
+		require.InDelta(t, 6, value, 0, "pending and ack pending of both")
+	}, orders, refunds)
+}
+
+func TestTrueIsRepeatedUntilThereIsAnEndpointAndThenBeatsSlowly(t *testing.T) {
+	t.Parallel()
+	order := routeTo(shop, "order", "orders", orderPlaced)
+	inBubble(t, func(t *testing.T, r *rig) {
+		object := r.keda("order", func(o *kedatest.Options) {
+			seldom(o)
+			o.OnReplicas = func(int) {} // the pod does not start by itself
+		})
+		pass(time.Second)
+		r.broker.publish(orderPlaced)
+		pass(5500 * time.Millisecond)
+		received, _ := object.Pushed()
+		require.Equal(t, 6, received, "at 0 s, 1 s ... 5 s")
+
+		r.awake(order.Service, true)
+		pass(60 * time.Second)
+		received, _ = object.Pushed()
+		require.Equal(t, 6+5, received, "each 12 s")
+
+		r.awake(order.Service, false)
+		synctest.Wait()
+		again, _ := object.Pushed()
+		require.Equal(t, received+1, again, "at once when the endpoint is lost")
+
+		pass(10 * time.Minute)
+		total, _ := object.Pushed()
+		require.Less(t, total-again, 60+50+5, "a function that cannot start is not repeated each second for ever")
+	}, order)
+}
+
+func TestActivationIsLoggedOncePerWake(t *testing.T) {
+	t.Parallel()
+	order := routeTo(shop, "order", "orders", orderPlaced)
+	inBubble(t, func(t *testing.T, r *rig) {
+		object := r.keda("order", nil)
+		pass(time.Second)
+		r.broker.publish(orderPlaced)
+		pass(30 * time.Second)
+		lines := r.logs.containing("activation sent")
+		require.Len(t, lines, 1)
+		require.Contains(t, lines[0], `"function"="order" "namespace"="shop"`)
+		require.Contains(t, lines[0], `"at"="2000-01-01T00:00:01Z" "cause"="publish"`)
+
+		r.broker.set(order, broker.Backlog{})
+		pass(2 * time.Minute)
+		require.Zero(t, object.Replicas())
+		r.broker.publish(orderPlaced)
+		pass(10 * time.Second)
+		require.Len(t, r.logs.containing("activation sent"), 2)
+		require.Equal(t, 1, object.Replicas())
+	}, order)
+}
+
+func TestABacklogThatNoPublishAnnouncedIsFoundByReading(t *testing.T) {
+	t.Parallel()
+	order := routeTo(shop, "order", "orders", orderPlaced)
+	inBubble(t, func(t *testing.T, r *rig) {
+		object := r.keda("order", seldom)
+		pass(time.Minute)
+		r.broker.set(order, broker.Backlog{Pending: 4})
+		pass(10 * time.Second)
+		require.Equal(t, 1, object.Replicas())
+		require.Contains(t, r.logs.containing("activation sent")[0], `"cause"="poll"`)
+	}, order)
+}
+
+func TestAPublishCountsBeforeItIsStored(t *testing.T) {
+	t.Parallel()
+	order := routeTo(shop, "order", "orders", orderPlaced)
+	inBubble(t, func(t *testing.T, r *rig) {
+		r.broker.storeLag = 500 * time.Millisecond
+		pass(time.Second)
+		requireAnswer(t, r, 0, false)
+		pass(5 * time.Second)
+
+		r.broker.publish(orderPlaced)
+		synctest.Wait()
+		requireAnswer(t, r, 1, true)
+		pass(200 * time.Millisecond)
+		requireAnswer(t, r, 1, true)
+		pass(time.Hour)
+		requireAnswer(t, r, 1, true)
+	}, order)
+}
+
+func TestAPublishThatLeavesNothingBehindIsForgotten(t *testing.T) {
+	t.Parallel()
+	order := routeTo(shop, "order", "orders", orderPlaced)
+	inBubble(t, func(t *testing.T, r *rig) {
+		requireAnswer(t, r, 0, false)
+		pass(5 * time.Second)
+		r.broker.remove(order)
+		for range 3 {
+			r.broker.publish(orderPlaced)
+			synctest.Wait()
+			requireAnswer(t, r, 1, true)
+			pass(1900 * time.Millisecond)
+			requireAnswer(t, r, 1, true)
+			pass(300 * time.Millisecond)
+			requireAnswer(t, r, 0, false)
+			require.Equal(t, 1, r.broker.listening(), "it listens again")
+		}
+	}, order)
+}
+
+// A pod is being taken away while an event arrives, and is still listed as
+// ready: KEDA takes the first true as one for a Function that runs.
+func TestAnEventDuringTheFallToZeroWakesTheFunctionAgain(t *testing.T) {
+	t.Parallel()
+	order := routeTo(shop, "order", "orders", orderPlaced)
+	inBubble(t, func(t *testing.T, r *rig) {
+		object := r.keda("order", nil)
+		pass(time.Second)
+		r.broker.publish(orderPlaced)
+		pass(5 * time.Second)
+		r.broker.set(order, broker.Backlog{})
+		ctx := t.Context()
+		require.NoError(t, object.Await(ctx, func(o *kedatest.ScaledObject) bool { return o.Replicas() == 0 }))
+
+		fell := time.Now()
+		r.broker.publish(orderPlaced) // the endpoint goes a second later
+		pass(2500 * time.Millisecond)
+		require.Equal(t, 1, object.Replicas())
+		changes := object.Transitions()
+		require.WithinDuration(t, fell, changes[len(changes)-1].At, 2*time.Second)
+	}, order)
+}
+
+func TestSteadyTrafficForAFunctionThatIsAwakeCostsOnlyHeartbeats(t *testing.T) {
+	t.Parallel()
+	order := routeTo(shop, "order", "orders", orderPlaced)
+	inBubble(t, func(t *testing.T, r *rig) {
+		object := r.keda("order", nil)
+		for range 600 { // one event a second, handled in 10 ms
+			r.broker.publish(orderPlaced)
+			pass(10 * time.Millisecond)
+			if object.Replicas() > 0 {
+				r.broker.set(order, broker.Backlog{})
+			}
+			pass(990 * time.Millisecond)
+		}
+		received, _ := object.Pushed()
+		require.Less(t, received, 600/12+10)
+		require.Len(t, object.Transitions(), 1, "it never falls asleep")
+		require.Len(t, r.logs.containing("activation sent"), 1)
+		r.broker.change(func() {
+			require.Less(t, r.broker.reads, 3*600, "a stream of publishes is not a stream of readings")
+		})
+	}, order)
+}
+
+// Events that come further apart than the cooldown, but less than a heartbeat
+// after another one, must not lose their share of the cooldown.
+func TestCooldownCountsFromTheLastEvent(t *testing.T) {
+	t.Parallel()
+	order := routeTo(shop, "order", "orders", orderPlaced)
+	inBubble(t, func(t *testing.T, r *rig) {
+		object := r.keda("order", nil)
+		handle := func() {
+			r.broker.publish(orderPlaced)
+			pass(10 * time.Millisecond)
+			r.broker.set(order, broker.Backlog{})
+		}
+		r.broker.publish(orderPlaced)
+		pass(5 * time.Second)
+		r.broker.set(order, broker.Backlog{})
+		pass(10 * time.Second)
+		handle()
+		pass(7 * time.Second)
+		handle()
+		last := time.Now()
+		require.NoError(t, object.Await(t.Context(), func(o *kedatest.ScaledObject) bool { return o.Replicas() == 0 }))
+		require.GreaterOrEqual(t, time.Since(last), time.Minute)
+	}, order)
+}
+
+func TestAThresholdAboveOneIsNotReachedByOneEvent(t *testing.T) {
+	t.Parallel()
+	order := routeTo(shop, "order", "orders", orderPlaced)
+	inBubble(t, func(t *testing.T, r *rig) {
+		object := r.keda("order", func(o *kedatest.Options) {
+			seldom(o)
+			o.Metadata["activationLagThreshold"] = "5"
+		})
+		pass(3 * time.Second)
+		for range 5 {
+			r.broker.publish(orderPlaced)
+			pass(100 * time.Millisecond)
+		}
+		require.Zero(t, object.Replicas())
+		value, active, err := r.ask(r.ref("order", "activationLagThreshold", "5"))
+		require.NoError(t, err)
+		require.False(t, active)
+		require.InDelta(t, 5, value, 0)
+
+		r.broker.publish(orderPlaced)
+		pass(100 * time.Millisecond)
+		require.Equal(t, 1, object.Replicas(), "the sixth is pushed, not polled")
+	}, order)
+}
+
+func TestABurstRaisesReplicasAndComesBackToZeroWithoutFlapping(t *testing.T) {
+	t.Parallel()
+	order := routeTo(shop, "order", "orders", orderPlaced)
+	inBubble(t, func(t *testing.T, r *rig) {
+		object := r.keda("order", func(o *kedatest.Options) { o.MaxReplicas = 3 })
+		pass(time.Second)
+		for range 1000 {
+			r.broker.publish(orderPlaced)
+		}
+		for left := uint64(1000); left > 0; left -= 10 {
+			r.broker.set(order, broker.Backlog{Pending: left - 10, AckPending: 10})
+			pass(time.Second)
+		}
+		r.broker.set(order, broker.Backlog{})
+		pass(3 * time.Minute)
+		var to []int
+		for _, change := range object.Transitions() {
+			to = append(to, change.To)
+		}
+		require.Zero(t, object.Replicas())
+		peak := slices.Index(to, 3)
+		require.GreaterOrEqual(t, peak, 0)
+		require.True(t, slices.IsSorted(to[:peak+1]), "%v", to)
+		down := slices.Clone(to[peak:])
+		slices.Reverse(down)
+		require.True(t, slices.IsSorted(down), "%v", to)
+	}, order)
+}
+
+func requireAnswer(t *testing.T, r *rig, wantValue float64, wantActive bool) {
+	t.Helper()
+	value, active, err := r.ask(r.ref("order"))
+	require.NoError(t, err)
+	require.InDelta(t, wantValue, value, 0)
+	require.Equal(t, wantActive, active)
 }
