@@ -123,7 +123,8 @@ describe('the server', { concurrency: 4 }, () => {
       await server.listening();
       assert.equal((await server.request(get)).text, 'ok');
       assert.equal((await server.request(get)).text, 'ok');
-      assert.match(server.output, /Caught exception: .*stray/);
+      await server.printed(/Caught exception: .*stray/);
+      await server.printed(/Caught exception: .*lost/);
     }));
 
   it('leaves nothing in the temporary directory', () =>

@@ -36,7 +36,8 @@ class Server {
       cwd: this.directory,
       env: { PATH: process.env.PATH, TMPDIR: this.directory, TERMINATION_LOG_PATH: this.terminationLog, FUNC_PORT: '0', ...environment },
     });
-    this.exited = once(this.process, 'exit').then(([code]) => code);
+    // 'close' and not 'exit': by then everything it printed is here.
+    this.exited = once(this.process, 'close').then(([code]) => code);
     for (const stream of [this.process.stdout, this.process.stderr]) {
       stream.setEncoding('utf8').on('data', (text) => {
         this.output += text;
@@ -46,13 +47,16 @@ class Server {
   }
 
   async listening() {
+    this.port = Number((await this.printed(/listening on .*:(\d+)/))[1]);
+    return this;
+  }
+
+  // printed resolves with the match once the server's output has one.
+  async printed(pattern) {
     const deadline = AbortSignal.timeout(START_TIMEOUT_MS);
     for (;;) {
-      const match = /listening on .*:(\d+)/.exec(this.output);
-      if (match) {
-        this.port = Number(match[1]);
-        return this;
-      }
+      const match = pattern.exec(this.output);
+      if (match) return match;
       if (this.process.exitCode !== null) throw new Error(`server ended: ${this.output}`);
       await Promise.race([once(this.process, 'output', { signal: deadline }), this.exited]);
     }
