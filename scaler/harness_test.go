@@ -97,7 +97,7 @@ func (r *rig) start() {
 		grpc.WithContextDialer(r.network.dial),
 		grpc.WithTransportCredentials(insecure.NewCredentials()))
 	require.NoError(r.t, err)
-	r.client = pb.NewExternalScalerClient(r.conn)
+	r.client = newClient(r.conn)
 	r.t.Cleanup(func() {
 		_ = r.conn.Close()
 		r.stop()
@@ -106,14 +106,29 @@ func (r *rig) start() {
 
 // serve runs a Scaler, in place of one that was stopped if there was one.
 func (r *rig) serve() {
+	listener := bufconn.Listen(1 << 20)
+	r.network.lead(listener)
+	r.serveOn(listener)
+}
+
+// serveTCP runs a Scaler on the loopback interface until the test ends.
+func (r *rig) serveTCP() (address string) {
+	r.t.Helper()
+	listener, err := new(net.ListenConfig).Listen(r.t.Context(), "tcp", "127.0.0.1:0")
+	require.NoError(r.t, err)
+	r.serveOn(listener)
+	r.t.Cleanup(r.stop)
+	return listener.Addr().String()
+}
+
+func (r *rig) serveOn(listener net.Listener) {
 	r.registry = prometheus.NewRegistry()
 	r.scaler = New(Deps{
 		Routes: r.routes, Endpoints: r.endpoints,
 		Backlogs: r.broker, Listener: r.broker, Connection: r.broker,
 		Registry: r.registry, Log: r.logs.logger(),
 	}, r.options)
-	s, listener := r.scaler, bufconn.Listen(1<<20)
-	r.network.lead(listener)
+	s := r.scaler
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})
 	var err error
@@ -267,3 +282,7 @@ func (l *lines) containing(message string) []string {
 }
 
 func matches(line, message string) bool { return strings.Contains(line, `"msg"="`+message+`"`) }
+
+func newClient(conn *grpc.ClientConn) pb.ExternalScalerClient {
+	return pb.NewExternalScalerClient(conn)
+}

@@ -1,0 +1,237 @@
+package scaler
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"testing"
+	"time"
+
+	"github.com/cloudevents/sdk-go/v2/event"
+	"github.com/go-logr/logr"
+	pb "github.com/kedacore/keda/v2/pkg/scalers/externalscaler"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/stretchr/testify/require"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/status"
+
+	"github.com/rouse-run/rouse/internal/broker"
+	"github.com/rouse-run/rouse/internal/routing"
+	"github.com/rouse-run/rouse/internal/testing/kedatest"
+	"github.com/rouse-run/rouse/internal/testing/natstest"
+)
+
+const patience = 20 * time.Second
+
+// cluster is a Scaler on a real nats-server, in real time.
+type cluster struct {
+	t      *testing.T
+	server *natstest.Server
+	conn   *broker.Conn
+	route  routing.Route
+	rig    *rig // only for its client
+}
+
+func newCluster(t *testing.T) *cluster {
+	t.Helper()
+	server := natstest.Start(t)
+	conn, err := broker.Connect(t.Context(), broker.Options{URL: server.URL(), Name: "scaler"}, logr.Discard())
+	require.NoError(t, err)
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), patience)
+		defer cancel()
+		_ = conn.Close(ctx)
+	})
+	require.Eventually(t, conn.Connected, patience, time.Millisecond)
+	streams := broker.DefaultStreamOptions()
+	streams.MaxBytes, streams.DeadLetterMaxBytes = 64<<20, 16<<20
+	require.NoError(t, conn.EnsureStreams(t.Context(), streams))
+
+	c := &cluster{t: t, server: server, conn: conn, route: routeTo(shop, "order", "orders", orderPlaced)}
+	c.ensureConsumer()
+	c.serve()
+	return c
+}
+
+func (c *cluster) ensureConsumer() {
+	c.t.Helper()
+	require.NoError(c.t, c.conn.EnsureConsumer(c.t.Context(), broker.DefaultStream,
+		broker.Consumer{Name: c.route.Consumer, Subjects: c.route.Subjects}))
+}
+
+func (c *cluster) serve() {
+	c.t.Helper()
+	routes := &fakeRoutes{}
+	routes.post([]routing.Route{c.route})
+	options := DefaultOptions()
+	options.DrainDelay = 0
+	options.Refresh.ActiveInterval = 100 * time.Millisecond
+	options.Refresh.WakeGrace = 500 * time.Millisecond
+	s := New(Deps{
+		Routes: routes, Endpoints: &fakeEndpoints{},
+		Backlogs: c.conn, Listener: c.conn, Connection: c.conn,
+		Registry: prometheus.NewRegistry(), Log: logr.Discard(),
+	}, options)
+	listener, err := new(net.ListenConfig).Listen(c.t.Context(), "tcp", "127.0.0.1:0")
+	require.NoError(c.t, err)
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- s.Serve(ctx, listener) }()
+	client, err := grpc.NewClient(listener.Addr().String(), grpc.WithTransportCredentials(insecure.NewCredentials()))
+	require.NoError(c.t, err)
+	c.t.Cleanup(func() {
+		_ = client.Close()
+		cancel()
+		require.NoError(c.t, <-done)
+	})
+	c.rig = &rig{t: c.t, conn: client, client: newClient(client)}
+}
+
+func (c *cluster) publish(count int) {
+	c.t.Helper()
+	publisher := broker.NewPublisher(c.conn, broker.DefaultPublisherOptions())
+	for i := range count {
+		e := event.New()
+		e.SetID(fmt.Sprintf("%s-%d-%d", c.t.Name(), time.Now().UnixNano(), i))
+		e.SetSource("webshop")
+		e.SetType("order.placed.v1")
+		require.NoError(c.t, publisher.Publish(c.t.Context(), e))
+	}
+}
+
+// backlog asks once.
+func (c *cluster) backlog() (float64, error) {
+	metrics, err := c.rig.client.GetMetrics(c.t.Context(),
+		&pb.GetMetricsRequest{ScaledObjectRef: c.rig.ref("order"), MetricName: MetricName})
+	if err != nil {
+		return 0, err
+	}
+	return metrics.GetMetricValues()[0].GetMetricValueFloat(), nil
+}
+
+// eventually asks until the answer is as wanted, and returns all answers.
+func (c *cluster) eventually(want float64) (seen []float64) {
+	c.t.Helper()
+	require.Eventually(c.t, func() bool {
+		value, err := c.backlog()
+		if err != nil {
+			return false
+		}
+		seen = append(seen, value)
+		return value == want
+	}, patience, 5*time.Millisecond)
+	return seen
+}
+
+func (c *cluster) keda(change func(*kedatest.Options)) *kedatest.ScaledObject {
+	c.t.Helper()
+	options := kedatest.Options{
+		Namespace: shop, Name: "order", Metadata: map[string]string{"function": "order"},
+		PollingInterval: 300 * time.Second,
+	}
+	if change != nil {
+		change(&options)
+	}
+	object := kedatest.New(c.rig.conn, options)
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		_ = object.Run(ctx)
+	}()
+	c.t.Cleanup(func() {
+		cancel()
+		<-done
+	})
+	require.Eventually(c.t, func() bool {
+		opened, _ := object.Streams()
+		polls, _, _ := object.Polls()
+		return opened > 0 && polls > 0
+	}, patience, time.Millisecond)
+	return object
+}
+
+func (c *cluster) awaitReplicas(object *kedatest.ScaledObject, want int) {
+	c.t.Helper()
+	ctx, cancel := context.WithTimeout(c.t.Context(), patience)
+	defer cancel()
+	require.NoError(c.t, object.Await(ctx, func(o *kedatest.ScaledObject) bool { return o.Replicas() == want }))
+}
+
+func TestOneEventOnARealServerWakesAFunction(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t)
+	object := c.keda(nil)
+	c.eventually(0)
+	published := time.Now()
+	c.publish(1)
+	c.awaitReplicas(object, 1)
+	require.Less(t, time.Since(published), time.Second)
+
+	source := broker.NewSource(c.conn, broker.DefaultStream, c.route.Consumer)
+	defer source.Close()
+	messages, err := source.Fetch(t.Context(), 10)
+	require.NoError(t, err)
+	require.Len(t, messages, 1)
+	c.eventually(1) // it is ack pending now
+	require.NoError(t, messages[0].Ack(t.Context()))
+	c.eventually(0)
+
+	c.publish(25)
+	c.eventually(25)
+}
+
+func TestARestartOfARealServerIsAnErrorAndNeverZero(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t)
+	c.publish(7)
+	c.eventually(7)
+	c.server.Stop()
+	for range 20 {
+		if value, err := c.backlog(); err == nil {
+			require.InDelta(t, 7, value, 0)
+		} else {
+			require.Equal(t, codes.Unavailable, status.Code(err))
+		}
+	}
+	c.server.Run()
+	for _, value := range c.eventually(7) {
+		require.InDelta(t, 7, value, 0)
+	}
+	require.Eventually(t, c.conn.Connected, patience, time.Millisecond)
+	c.publish(1)
+	for _, value := range c.eventually(8) {
+		require.GreaterOrEqual(t, value, 7.0)
+	}
+}
+
+func TestASleepingFunctionIsWokenAfterARestartOfTheServer(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t)
+	object := c.keda(nil)
+	c.eventually(0)
+	c.server.Stop()
+	require.Eventually(t, func() bool {
+		_, err := c.backlog()
+		return status.Code(err) == codes.Unavailable
+	}, patience, time.Millisecond, "an idle function is not known to be idle any more")
+	require.Zero(t, object.Replicas())
+	c.server.Run()
+	require.Eventually(t, c.conn.Connected, patience, time.Millisecond)
+	c.publish(1)
+	c.awaitReplicas(object, 1)
+}
+
+func TestAConsumerThatIsDeletedAndMadeAgainIsFollowed(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t)
+	c.publish(3)
+	c.eventually(3)
+	require.NoError(t, c.conn.DeleteConsumer(t.Context(), broker.DefaultStream, c.route.Consumer))
+	c.eventually(0)
+	c.ensureConsumer()
+	c.publish(2)
+	c.eventually(2)
+}
