@@ -68,7 +68,7 @@ func newManager(o *options) (ctrl.Manager, error) {
 	health := &healthz.Handler{Checks: map[string]healthz.Checker{"ping": healthz.Ping}}
 	manager, err := ctrl.NewManager(rest, ctrl.Options{
 		Scheme: scheme,
-		Cache:  cache.Options{ByObject: function.CacheObjects(), DefaultTransform: cache.TransformStripManagedFields()},
+		Cache:  cache.Options{ByObject: function.CacheObjects()},
 		Metrics: metricsserver.Options{
 			BindAddress: o.metricsAddress,
 			ExtraHandlers: map[string]http.Handler{

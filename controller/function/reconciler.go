@@ -52,7 +52,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	}
 	lookAgain := setStatus(s)
 	if err := kube.PatchStatus(ctx, r.client, before, fn); err != nil {
-		return ctrl.Result{}, err // comes first, so that it is tried again even when the rest is stalled
+		return kube.Result(err) // comes first, so that it is tried again even when the rest is stalled
 	}
 	r.announce(fn, before.Status.Conditions)
 	return result(s.err, lookAgain)

@@ -24,12 +24,14 @@ import (
 
 // CacheObjects limits what the manager's cache holds: of Deployments, pods and
 // HPAs those with our label, without the parts that nobody reads. Setup relies
-// on it; pass it to the manager as cache.Options.ByObject.
+// on it; pass it to the manager as cache.Options.ByObject. A default transform
+// must not drop managed fields: they tell whether an object has to be applied.
 func CacheObjects() map[client.Object]cache.ByObject {
 	ours := labels.SelectorFromSet(labels.Set{v1alpha2.LabelManagedBy: v1alpha2.ManagedBy})
 	return map[client.Object]cache.ByObject{
 		&appsv1.Deployment{}:                     {Label: ours, Transform: withoutPodSpec},
 		&corev1.Pod{}:                            {Label: ours, Transform: withoutPodSpec},
+		&v1alpha2.Function{}:                     {Transform: cache.TransformStripManagedFields()},
 		&autoscalingv2.HorizontalPodAutoscaler{}: {Label: ours},
 		crd():                                    {Field: fields.OneTermEqualSelector("metadata.name", scaledObjectCRD)},
 	}

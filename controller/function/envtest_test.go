@@ -1,0 +1,141 @@
+package function
+
+import (
+	"context"
+	"os"
+	"testing"
+	"time"
+
+	"github.com/go-logr/logr"
+	"github.com/stretchr/testify/require"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	ctrllog "sigs.k8s.io/controller-runtime/pkg/log"
+	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
+
+	"github.com/rouse-run/rouse/api/serverless/v1alpha2"
+	"github.com/rouse-run/rouse/internal/kube"
+	"github.com/rouse-run/rouse/internal/testing/envtest"
+)
+
+const (
+	patience = 20 * time.Second
+	tick     = 50 * time.Millisecond
+)
+
+// cluster is the control plane of all tests here.
+var cluster = envtest.New(envtest.WithKEDA())
+
+func TestMain(m *testing.M) { os.Exit(cluster.Main(m)) }
+
+// world is where one test works: a namespace of its own.
+type world struct {
+	client.Client
+	t         *testing.T
+	namespace string
+}
+
+func newWorld(t *testing.T) *world {
+	t.Helper()
+	env := cluster.Environment(t)
+	return &world{Client: env.Client, t: t, namespace: env.Namespace(t)}
+}
+
+// runManager runs the controller until the test and its parts have ended.
+func runManager(t *testing.T) {
+	t.Helper()
+	ctrllog.SetLogger(logr.Discard())
+	scheme, err := kube.NewScheme()
+	require.NoError(t, err)
+	mgr, err := ctrl.NewManager(cluster.Environment(t).Config, ctrl.Options{
+		Scheme:  scheme,
+		Metrics: metricsserver.Options{BindAddress: "0"},
+		Cache:   cache.Options{ByObject: CacheObjects()},
+	})
+	require.NoError(t, err)
+	require.NoError(t, Setup(mgr, testOptions()))
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- mgr.Start(ctx) }()
+	t.Cleanup(func() {
+		cancel()
+		require.NoError(t, <-ended)
+	})
+}
+
+func testOptions() Options {
+	options := DefaultOptions()
+	options.RuntimeImages = map[string]string{"nodejs22": "runtime-nodejs22:1", "python312": "runtime-python312:1"}
+	return options
+}
+
+// create makes a Function that tests may change beforehand.
+func (w *world) create(changes ...func(*v1alpha2.Function)) *v1alpha2.Function {
+	w.t.Helper()
+	fn := newFunction(changes...)
+	fn.Namespace, fn.UID, fn.Generation = w.namespace, "", 0
+	require.NoError(w.t, w.Create(w.t.Context(), fn))
+	return fn
+}
+
+// update changes the newest version of an object.
+func update[T client.Object](w *world, object T, change func(T)) {
+	w.t.Helper()
+	w.eventually(func() error {
+		if err := w.Get(w.t.Context(), client.ObjectKeyFromObject(object), object); err != nil {
+			return err
+		}
+		change(object)
+		return w.Update(w.t.Context(), object)
+	})
+}
+
+// updateStatus does what a controller would that is not there.
+func updateStatus[T client.Object](w *world, object T, change func(T)) {
+	w.t.Helper()
+	w.eventually(func() error {
+		if err := w.Get(w.t.Context(), client.ObjectKeyFromObject(object), object); err != nil {
+			return err
+		}
+		change(object)
+		return w.Status().Update(w.t.Context(), object)
+	})
+}
+
+// await reads object until holds is true.
+func await[T client.Object](w *world, object T, what string, holds func(T) bool) {
+	w.t.Helper()
+	require.Eventually(w.t, func() bool {
+		err := w.Get(w.t.Context(), client.ObjectKeyFromObject(object), object)
+		return err == nil && holds(object)
+	}, patience, tick, "%s; last seen: %+v", what, object)
+}
+
+// awaitCondition waits for a condition of the Function and returns it.
+func (w *world) awaitCondition(fn *v1alpha2.Function, kind string, status metav1.ConditionStatus, reason string) metav1.Condition {
+	w.t.Helper()
+	var found metav1.Condition
+	require.Eventually(w.t, func() bool {
+		if err := w.Get(w.t.Context(), client.ObjectKeyFromObject(fn), fn); err != nil {
+			return false
+		}
+		condition := meta.FindStatusCondition(fn.Status.Conditions, kind)
+		if condition != nil {
+			found = *condition
+		}
+		return found.Status == status && found.Reason == reason
+	}, patience, tick, "condition %s never became %s %s", kind, status, reason)
+	return found
+}
+
+func (w *world) eventually(act func() error) {
+	w.t.Helper()
+	var err error
+	require.Eventually(w.t, func() bool {
+		err = act()
+		return err == nil
+	}, patience, tick, "last error: %v", err)
+}

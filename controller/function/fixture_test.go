@@ -1,0 +1,33 @@
+package function
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+
+	"github.com/rouse-run/rouse/api/serverless/v1alpha2"
+)
+
+// newFunction is a small valid Function.
+func newFunction(changes ...func(*v1alpha2.Function)) *v1alpha2.Function {
+	fn := &v1alpha2.Function{
+		ObjectMeta: metav1.ObjectMeta{Name: "price", Namespace: "shop", UID: "uid-of-price", Generation: 1},
+		Spec: v1alpha2.FunctionSpec{
+			Runtime: v1alpha2.RuntimeNodeJS22,
+			Source:  v1alpha2.Source{Inline: &v1alpha2.InlineSource{Source: "module.exports = { main: () => 'ok' }"}},
+		},
+	}
+	for _, change := range changes {
+		change(fn)
+	}
+	return fn
+}
+
+func scaled(low, high int32) func(*v1alpha2.Function) {
+	return func(fn *v1alpha2.Function) {
+		fn.Spec.ScaleConfig = &v1alpha2.ScaleConfig{MinReplicas: ptr.To(low), MaxReplicas: ptr.To(high)}
+	}
+}
+
+func replicas(count int32) func(*v1alpha2.Function) {
+	return func(fn *v1alpha2.Function) { fn.Spec.Replicas = ptr.To(count) }
+}

@@ -1,0 +1,84 @@
+package subscription
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/rouse-run/rouse/internal/broker"
+	"github.com/rouse-run/rouse/internal/kube"
+	"github.com/rouse-run/rouse/internal/routing"
+)
+
+const (
+	// ackWait is how long a delivery may go without a sign of life.
+	ackWait = 30 * time.Second
+	// minAckPending leaves room for many events that wait for their retry.
+	minAckPending = 1000
+	// ackPendingFactor is that room for each event that may be in flight.
+	ackPendingFactor = 10
+	// brokerDelay is how soon NATS is tried again.
+	brokerDelay = 5 * time.Second
+	// badRequest is JetStream's code for what it will never accept.
+	badRequest = 400
+)
+
+// Metadata of a consumer, by which its Subscription is found again.
+const (
+	metadataNamespace = "rouse.run/namespace"
+	metadataName      = "rouse.run/name"
+	metadataSink      = "rouse.run/sink"
+)
+
+// Consumers is where the durable consumers live.
+type Consumers interface {
+	EnsureConsumer(ctx context.Context, stream string, consumer broker.Consumer) error
+	DeleteConsumer(ctx context.Context, stream, name string) error
+	Consumers(ctx context.Context, stream string) ([]broker.Consumer, error)
+}
+
+// consumerFor is the consumer that a route needs.
+func consumerFor(route routing.Route) broker.Consumer {
+	return broker.Consumer{
+		Name:        route.Consumer,
+		Description: route.Subscription.String(),
+		Subjects:    route.Subjects,
+		Metadata: map[string]string{
+			metadataNamespace: route.Subscription.Namespace,
+			metadataName:      route.Subscription.Name,
+			metadataSink:      route.Sink,
+		},
+		AckWait:       ackWait,
+		MaxAckPending: max(minAckPending, ackPendingFactor*route.MaxInFlight),
+	}
+}
+
+// subscriptionOf is the Subscription that a consumer was made for, if it was
+// made by this controller.
+func subscriptionOf(consumer broker.Consumer) (types.NamespacedName, bool) {
+	key := types.NamespacedName{Namespace: consumer.Metadata[metadataNamespace], Name: consumer.Metadata[metadataName]}
+	ours := key.Namespace != "" && key.Name != "" && consumer.Name == routing.ConsumerName(key.Namespace, key.Name)
+	return key, ours
+}
+
+// classify tells what will never work from what may work later.
+func classify(err error) error {
+	var api *broker.APIError
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, broker.ErrOverlappingSubjects):
+		return kube.Stalled(err)
+	case errors.Is(err, broker.ErrNotConnected), errors.Is(err, broker.ErrTimeout), errors.Is(err, broker.ErrNoRoom):
+		return kube.Waiting(err, brokerDelay)
+	case errors.Is(err, broker.ErrNoStream):
+		return kube.Waiting(fmt.Errorf("%w; it is made when NATS has room for it", err), brokerDelay)
+	case errors.As(err, &api) && api.Code == badRequest:
+		return kube.Stalled(err)
+	default:
+		return err
+	}
+}

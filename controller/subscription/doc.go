@@ -1,0 +1,7 @@
+// Package subscription reconciles Subscriptions: each gets one durable pull
+// consumer, which keeps its events until the bridge delivers them.
+//
+// It guarantees that a consumer exists for as long as its Subscription does,
+// also while the sink is missing, that both are brought together again after
+// NATS or the controller was away, and that the status tells what is wrong.
+package subscription

@@ -1,0 +1,133 @@
+package subscription
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/events"
+	"k8s.io/utils/clock"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+
+	eventingv1alpha2 "github.com/rouse-run/rouse/api/eventing/v1alpha2"
+	"github.com/rouse-run/rouse/internal/broker"
+	"github.com/rouse-run/rouse/internal/kube"
+	"github.com/rouse-run/rouse/internal/routing"
+)
+
+// maxEventNote is the longest text that an event may have.
+const maxEventNote = 1024
+
+// Reconciler gives each Subscription its consumer.
+type Reconciler struct {
+	client    client.Client
+	consumers Consumers
+	stream    string
+	recorder  events.EventRecorder
+	clock     clock.PassiveClock
+}
+
+// Reconcile makes the consumer match one Subscription, and its status both.
+func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {
+	sub := &eventingv1alpha2.Subscription{}
+	err := r.client.Get(ctx, request.NamespacedName, sub)
+	if client.IgnoreNotFound(err) != nil {
+		return ctrl.Result{}, fmt.Errorf("get Subscription: %w", err)
+	}
+	if err != nil {
+		return kube.Result(r.sweep(ctx, request.NamespacedName))
+	}
+	if !sub.DeletionTimestamp.IsZero() {
+		return kube.Result(r.finalize(ctx, sub))
+	}
+	if !controllerutil.ContainsFinalizer(sub, eventingv1alpha2.Finalizer) {
+		return kube.Result(r.setFinalizer(ctx, sub, controllerutil.AddFinalizer)) // its update brings us back
+	}
+
+	before := sub.DeepCopy()
+	found, err := r.run(ctx, sub)
+	if found != nil {
+		setStatus(sub, *found, r.clock.Now())
+		if err := patchStatus(ctx, r.client, before, sub); err != nil {
+			return kube.Result(err)
+		}
+		r.announce(before, sub)
+	}
+	return kube.Result(err)
+}
+
+// run does the work of a pass. The outcome is nil when nothing new is known.
+func (r *Reconciler) run(ctx context.Context, sub *eventingv1alpha2.Subscription) (*outcome, error) {
+	if errs := Validate(sub); len(errs) > 0 {
+		return &outcome{invalid: invalidMessage(errs)}, kube.Stalled(errs.ToAggregate())
+	}
+	route, err := routing.FromSubscription(sub)
+	if err != nil {
+		return &outcome{invalid: "Subscription validation failed: " + err.Error()}, kube.Stalled(err)
+	}
+	// The consumer comes first: events that arrive before their sink are kept.
+	ensured := classify(r.consumers.EnsureConsumer(ctx, r.stream, consumerFor(route)))
+	exists, err := r.sinkExists(ctx, route.Service)
+	switch {
+	case err != nil:
+		return nil, errors.Join(err, ensured)
+	case !exists:
+		return &outcome{invalid: missingSinkMessage(route.Service)}, ensured // its Service is watched
+	case ensured != nil:
+		return &outcome{route: route, inactive: ensured.Error()}, ensured
+	default:
+		return &outcome{route: route}, nil
+	}
+}
+
+// finalize deletes the consumer of a Subscription that is going.
+func (r *Reconciler) finalize(ctx context.Context, sub *eventingv1alpha2.Subscription) error {
+	if !controllerutil.ContainsFinalizer(sub, eventingv1alpha2.Finalizer) {
+		return nil
+	}
+	err := r.consumers.DeleteConsumer(ctx, r.stream, routing.ConsumerName(sub.Namespace, sub.Name))
+	if err != nil {
+		return classify(err)
+	}
+	return r.setFinalizer(ctx, sub, controllerutil.RemoveFinalizer)
+}
+
+// sweep deletes what a Subscription left behind that is gone: it may have lost
+// its finalizer by force. Without NATS, the next sweep finds it.
+func (r *Reconciler) sweep(ctx context.Context, key types.NamespacedName) error {
+	err := r.consumers.DeleteConsumer(ctx, r.stream, routing.ConsumerName(key.Namespace, key.Name))
+	if errors.Is(err, broker.ErrNotConnected) {
+		return nil
+	}
+	return classify(err)
+}
+
+func (r *Reconciler) setFinalizer(
+	ctx context.Context, sub *eventingv1alpha2.Subscription, change func(client.Object, string) bool,
+) error {
+	before := sub.DeepCopy()
+	change(sub, eventingv1alpha2.Finalizer)
+	patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
+	if err := r.client.Patch(ctx, sub, patch); client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("change the finalizer: %w", err)
+	}
+	return nil
+}
+
+// announce sends an event when a Subscription becomes ready or ceases to be.
+func (r *Reconciler) announce(before, after *eventingv1alpha2.Subscription) {
+	last := len(after.Status.Conditions) - 1
+	if before.Status.Ready == after.Status.Ready && len(before.Status.Conditions) > 0 {
+		return
+	}
+	if after.Status.Ready {
+		r.recorder.Eventf(after, nil, corev1.EventTypeNormal, "Ready", "Reconcile", "Events are delivered to %s", after.Spec.Sink)
+		return
+	}
+	r.recorder.Eventf(after, nil, corev1.EventTypeWarning, "NotReady", "Reconcile", "%s",
+		kube.Truncate(after.Status.Conditions[last].Message, maxEventNote))
+}

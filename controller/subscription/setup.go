@@ -1,0 +1,66 @@
+package subscription
+
+import (
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/utils/clock"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/source"
+
+	eventingv1alpha2 "github.com/rouse-run/rouse/api/eventing/v1alpha2"
+	"github.com/rouse-run/rouse/internal/kube"
+)
+
+// Broker is the connection to NATS as this controller needs it.
+type Broker interface {
+	Consumers
+	Streams
+	// OnConnect calls f at each connect, and at once when there is a connection.
+	OnConnect(f func())
+}
+
+// Setup adds the Subscription controller to a manager.
+func Setup(mgr ctrl.Manager, conn Broker, options Options) error {
+	reconciler := &Reconciler{
+		client:    mgr.GetClient(),
+		consumers: conn,
+		stream:    options.Stream.Name,
+		recorder:  mgr.GetEventRecorder("subscription-controller"),
+		clock:     clock.RealClock{},
+	}
+	requests := make(chan event.GenericEvent)
+	err := ctrl.NewControllerManagedBy(mgr).
+		Named("subscription").
+		// Its own status too: what was computed from a stale cache is computed again.
+		For(&eventingv1alpha2.Subscription{}).
+		WatchesMetadata(&corev1.Service{}, handler.EnqueueRequestsFromMapFunc(subscriptionsOf(mgr.GetClient())),
+			builder.WithPredicates(kube.Existence())).
+		WatchesRawSource(source.Channel(requests, &handler.EnqueueRequestForObject{})).
+		WithOptions(controller.Options{MaxConcurrentReconciles: options.MaxConcurrentReconciles}).
+		Complete(reconciler)
+	if err != nil {
+		return fmt.Errorf("set up the Subscription controller: %w", err)
+	}
+
+	connected := make(chan struct{}, 1)
+	conn.OnConnect(func() {
+		select {
+		case connected <- struct{}{}:
+		default: // one is waiting already
+		}
+	})
+	return mgr.Add(&sweeper{
+		reader:    mgr.GetClient(),
+		consumers: conn,
+		streams:   conn,
+		options:   options.Stream,
+		connected: connected,
+		requests:  requests,
+		log:       mgr.GetLogger().WithName("subscription"),
+	})
+}

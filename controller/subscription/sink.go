@@ -1,0 +1,48 @@
+package subscription
+
+import (
+	"context"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	eventingv1alpha2 "github.com/rouse-run/rouse/api/eventing/v1alpha2"
+	"github.com/rouse-run/rouse/internal/routing"
+)
+
+// sinkExists looks for the Service of a sink. Only its metadata is cached.
+func (r *Reconciler) sinkExists(ctx context.Context, service types.NamespacedName) (bool, error) {
+	object := &metav1.PartialObjectMetadata{}
+	object.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Service"))
+	err := r.client.Get(ctx, service, object)
+	if err != nil && !apierrors.IsNotFound(err) {
+		return false, fmt.Errorf("get Service %q: %w", service, err)
+	}
+	return err == nil, nil
+}
+
+// subscriptionsOf finds the Subscriptions whose sink a Service is.
+func subscriptionsOf(reader client.Reader) handler.MapFunc {
+	return func(ctx context.Context, service client.Object) []reconcile.Request {
+		list := &eventingv1alpha2.SubscriptionList{}
+		if err := reader.List(ctx, list, client.InNamespace(service.GetNamespace())); err != nil {
+			log.FromContext(ctx).Error(err, "list subscriptions")
+			return nil
+		}
+		var requests []reconcile.Request
+		for i := range list.Items {
+			route, err := routing.FromSubscription(&list.Items[i])
+			if err == nil && route.Service == client.ObjectKeyFromObject(service) {
+				requests = append(requests, reconcile.Request{NamespacedName: route.Subscription})
+			}
+		}
+		return requests
+	}
+}

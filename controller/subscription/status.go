@@ -1,0 +1,133 @@
+package subscription
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	eventingv1alpha2 "github.com/rouse-run/rouse/api/eventing/v1alpha2"
+	"github.com/rouse-run/rouse/internal/kube"
+	"github.com/rouse-run/rouse/internal/routing"
+)
+
+// outcome is what a pass found out about a Subscription.
+type outcome struct {
+	// invalid is what the user has to correct, empty if nothing.
+	invalid string
+	// inactive is why no consumer carries the Subscription, empty if one does.
+	inactive string
+	// route is what the Subscription means, unless it is invalid.
+	route routing.Route
+}
+
+// setStatus computes the status from an outcome.
+func setStatus(sub *eventingv1alpha2.Subscription, found outcome, now time.Time) {
+	status := &sub.Status
+	before := status.Conditions
+	if found.invalid != "" {
+		*status = eventingv1alpha2.SubscriptionStatus{
+			Types: []eventingv1alpha2.EventType{},
+			Conditions: withTimes(before, now, condition(eventingv1alpha2.ConditionSpecValid, false,
+				eventingv1alpha2.ReasonSpecInvalid, found.invalid)),
+		}
+		return
+	}
+	active := condition(eventingv1alpha2.ConditionActive, true, eventingv1alpha2.ReasonActive, "")
+	if found.inactive != "" {
+		active = condition(eventingv1alpha2.ConditionActive, false, eventingv1alpha2.ReasonNotActive, found.inactive)
+	}
+	*status = eventingv1alpha2.SubscriptionStatus{
+		Ready: found.inactive == "",
+		Types: []eventingv1alpha2.EventType{},
+		Conditions: withTimes(before, now,
+			condition(eventingv1alpha2.ConditionSpecValid, true, eventingv1alpha2.ReasonSpecValid, cleaned(found.route.Types)),
+			active),
+	}
+	for _, mapping := range found.route.Types {
+		status.Types = append(status.Types, eventingv1alpha2.EventType{
+			OriginalType: mapping.Original, CleanType: mapping.Clean,
+		})
+		status.Backend.Types = append(status.Backend.Types, eventingv1alpha2.JetStreamType{
+			OriginalType: mapping.Original, ConsumerName: mapping.ConsumerName,
+		})
+	}
+}
+
+// cleaned tells which event types are not subscribed as they are written.
+func cleaned(types []routing.TypeMapping) string {
+	var changed []string
+	for _, mapping := range types {
+		if mapping.Clean != mapping.Original {
+			changed = append(changed, fmt.Sprintf("%q as %q", mapping.Original, mapping.Clean))
+		}
+	}
+	if len(changed) == 0 {
+		return ""
+	}
+	return "Event types without the characters that subjects cannot have: " + strings.Join(changed, ", ")
+}
+
+func condition(
+	kind eventingv1alpha2.ConditionType, holds bool, reason eventingv1alpha2.ConditionReason, message string,
+) eventingv1alpha2.Condition {
+	status := corev1.ConditionFalse
+	if holds {
+		status = corev1.ConditionTrue
+	}
+	return eventingv1alpha2.Condition{
+		Type: kind, Status: status, Reason: reason, Message: kube.Truncate(message, kube.MaxConditionMessage),
+	}
+}
+
+// withTimes keeps the transition time of a condition that is as it was.
+func withTimes(before []eventingv1alpha2.Condition, now time.Time, conditions ...eventingv1alpha2.Condition) []eventingv1alpha2.Condition {
+	for i := range conditions {
+		conditions[i].LastTransitionTime = metav1.NewTime(now)
+		for _, old := range before {
+			since := old.LastTransitionTime
+			old.LastTransitionTime = conditions[i].LastTransitionTime
+			if old == conditions[i] {
+				conditions[i].LastTransitionTime = since
+			}
+		}
+	}
+	return conditions
+}
+
+// patchStatus writes the status if it differs. Two fields are always part of
+// the patch, because the schema requires them from the first time on.
+func patchStatus(ctx context.Context, c client.StatusClient, before, after *eventingv1alpha2.Subscription) error {
+	difference, err := client.MergeFrom(before).Data(after)
+	if err != nil {
+		return fmt.Errorf("compare status: %w", err)
+	}
+	if slices.Equal(difference, []byte("{}")) {
+		return nil
+	}
+	var patch struct {
+		Metadata map[string]any `json:"metadata"`
+		Status   map[string]any `json:"status"`
+	}
+	if err := json.Unmarshal(difference, &patch); err != nil {
+		return fmt.Errorf("compare status: %w", err)
+	}
+	patch.Metadata = map[string]any{"resourceVersion": before.ResourceVersion}
+	patch.Status["ready"] = after.Status.Ready
+	patch.Status["types"] = after.Status.Types
+	data, err := json.Marshal(patch)
+	if err != nil {
+		return fmt.Errorf("encode status: %w", err)
+	}
+	err = c.Status().Patch(ctx, before.DeepCopy(), client.RawPatch("application/merge-patch+json", data))
+	if client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("patch status: %w", err)
+	}
+	return nil
+}

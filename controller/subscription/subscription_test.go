@@ -1,0 +1,265 @@
+package subscription
+
+import (
+	"context"
+	"os"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/go-logr/logr"
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/config"
+	ctrllog "sigs.k8s.io/controller-runtime/pkg/log"
+	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
+
+	eventingv1alpha2 "github.com/rouse-run/rouse/api/eventing/v1alpha2"
+	"github.com/rouse-run/rouse/internal/broker"
+	"github.com/rouse-run/rouse/internal/kube"
+	"github.com/rouse-run/rouse/internal/routing"
+	"github.com/rouse-run/rouse/internal/testing/envtest"
+	"github.com/rouse-run/rouse/internal/testing/natstest"
+)
+
+const (
+	patience = 20 * time.Second
+	tick     = 50 * time.Millisecond
+)
+
+// cluster is the control plane of all tests here.
+var cluster = envtest.New()
+
+func TestMain(m *testing.M) { os.Exit(cluster.Main(m)) }
+
+// world is a running controller with a NATS server of its own.
+type world struct {
+	client.Client
+	t         *testing.T
+	nats      *natstest.Server
+	conn      *broker.Conn
+	namespace string
+}
+
+func newWorld(t *testing.T) *world {
+	t.Helper()
+	ctrllog.SetLogger(logr.Discard())
+	env := cluster.Environment(t)
+	server := natstest.Start(t)
+	connection := broker.DefaultOptions()
+	connection.URL = server.URL()
+	conn, err := broker.Connect(t.Context(), connection, logr.Discard())
+	require.NoError(t, err)
+
+	scheme, err := kube.NewScheme()
+	require.NoError(t, err)
+	mgr, err := ctrl.NewManager(env.Config, ctrl.Options{
+		Scheme:     scheme,
+		Metrics:    metricsserver.Options{BindAddress: "0"},
+		Controller: config.Controller{SkipNameValidation: ptr.To(true)}, // one controller after the other
+	})
+	require.NoError(t, err)
+	require.NoError(t, Setup(mgr, conn, DefaultOptions()))
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- mgr.Start(ctx) }()
+	t.Cleanup(func() {
+		cancel()
+		require.NoError(t, <-ended)
+		require.NoError(t, conn.Close(context.Background()))
+	})
+	return &world{Client: env.Client, t: t, nats: server, conn: conn, namespace: env.Namespace(t)}
+}
+
+func (w *world) create(name string, changes ...func(*eventingv1alpha2.SubscriptionSpec)) *eventingv1alpha2.Subscription {
+	w.t.Helper()
+	sub := &eventingv1alpha2.Subscription{
+		ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: name},
+		Spec: eventingv1alpha2.SubscriptionSpec{
+			Sink:   "http://price." + w.namespace + ".svc.cluster.local",
+			Source: "shop",
+			Types:  []string{"order.received.v1"},
+		},
+	}
+	for _, change := range changes {
+		change(&sub.Spec)
+	}
+	require.NoError(w.t, w.Create(w.t.Context(), sub))
+	return sub
+}
+
+func (w *world) createSink() *corev1.Service {
+	w.t.Helper()
+	service := &corev1.Service{
+		ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: "price"},
+		Spec:       corev1.ServiceSpec{Ports: []corev1.ServicePort{{Port: 80}}},
+	}
+	require.NoError(w.t, w.Create(w.t.Context(), service))
+	return service
+}
+
+func (w *world) update(sub *eventingv1alpha2.Subscription, change func(*eventingv1alpha2.SubscriptionSpec)) {
+	w.t.Helper()
+	require.Eventually(w.t, func() bool {
+		if err := w.Get(w.t.Context(), client.ObjectKeyFromObject(sub), sub); err != nil {
+			return false
+		}
+		change(&sub.Spec)
+		return w.Update(w.t.Context(), sub) == nil
+	}, patience, tick)
+}
+
+func (w *world) awaitStatus(sub *eventingv1alpha2.Subscription, what string, holds func(eventingv1alpha2.SubscriptionStatus) bool) {
+	w.t.Helper()
+	require.Eventually(w.t, func() bool {
+		err := w.Get(w.t.Context(), client.ObjectKeyFromObject(sub), sub)
+		return err == nil && holds(sub.Status)
+	}, patience, tick, what)
+}
+
+func (w *world) awaitReady(sub *eventingv1alpha2.Subscription) {
+	w.t.Helper()
+	w.awaitStatus(sub, "it never became ready", func(status eventingv1alpha2.SubscriptionStatus) bool { return status.Ready })
+}
+
+// consumer is the consumer of a Subscription, and whether it exists.
+func (w *world) consumer(sub *eventingv1alpha2.Subscription) (broker.Consumer, bool) {
+	w.t.Helper()
+	consumers, err := w.conn.Consumers(w.t.Context(), broker.DefaultStream)
+	require.NoError(w.t, err)
+	i := slices.IndexFunc(consumers, func(c broker.Consumer) bool { return c.Name == routing.ConsumerName(sub.Namespace, sub.Name) })
+	if i < 0 {
+		return broker.Consumer{}, false
+	}
+	return consumers[i], true
+}
+
+func (w *world) awaitConsumer(sub *eventingv1alpha2.Subscription, what string, holds func(broker.Consumer, bool) bool) {
+	w.t.Helper()
+	require.Eventually(w.t, func() bool { return holds(w.consumer(sub)) }, patience, tick, what)
+}
+
+func exists(_ broker.Consumer, ok bool) bool { return ok }
+
+func missing(_ broker.Consumer, ok bool) bool { return !ok }
+
+// The controllers of several tests would meet in one API server, so these run
+// one after the other.
+
+func TestASubscriptionGetsAConsumerAndAStatus(t *testing.T) {
+	w := newWorld(t)
+	sub := w.create("orders", func(spec *eventingv1alpha2.SubscriptionSpec) {
+		spec.Types = []string{"order.received.v1", "order. changed.v1"}
+		spec.Config = map[string]string{eventingv1alpha2.ConfigMaxInFlight: "500"}
+	})
+
+	w.awaitStatus(sub, "the missing sink is reported", func(status eventingv1alpha2.SubscriptionStatus) bool {
+		return len(status.Conditions) == 1
+	})
+	require.Equal(t, "Sink validation failed: service price."+w.namespace+" not found in the cluster", sub.Status.Conditions[0].Message)
+	require.False(t, sub.Status.Ready)
+	require.Empty(t, sub.Status.Types)
+	w.awaitConsumer(sub, "events are kept for the sink to come", exists)
+
+	sink := w.createSink()
+	w.awaitReady(sub)
+	require.Equal(t, []string{eventingv1alpha2.Finalizer}, sub.Finalizers)
+	require.Equal(t, eventingv1alpha2.ConditionSpecValid, sub.Status.Conditions[0].Type)
+	require.Equal(t, eventingv1alpha2.ConditionActive, sub.Status.Conditions[1].Type)
+	require.Equal(t, eventingv1alpha2.ReasonActive, sub.Status.Conditions[1].Reason)
+	require.Equal(t, eventingv1alpha2.EventType{OriginalType: "order. changed.v1", CleanType: "order.changed.v1"}, sub.Status.Types[1])
+	require.Len(t, sub.Status.Backend.Types[0].ConsumerName, 32)
+	consumer, _ := w.consumer(sub)
+	require.Equal(t, []string{"kyma.shop.order.received.v1", "kyma.shop.order.changed.v1"}, consumer.Subjects)
+	require.Equal(t, 5000, consumer.MaxAckPending)
+	require.Equal(t, w.namespace+"/orders", consumer.Description)
+
+	require.NoError(t, w.Delete(t.Context(), sink))
+	w.awaitStatus(sub, "it notices that the sink is gone", func(status eventingv1alpha2.SubscriptionStatus) bool { return !status.Ready })
+	w.awaitConsumer(sub, "its events are kept", exists)
+}
+
+func TestAConsumerFollowsItsSubscription(t *testing.T) {
+	w := newWorld(t)
+	w.createSink()
+	sub := w.create("orders")
+	w.awaitReady(sub)
+	w.update(sub, func(spec *eventingv1alpha2.SubscriptionSpec) {
+		spec.Types = []string{"order.shipped.v1"}
+		spec.Config = map[string]string{eventingv1alpha2.ConfigMaxInFlight: "200"}
+	})
+	w.awaitConsumer(sub, "it is changed in place", func(consumer broker.Consumer, ok bool) bool {
+		return ok && slices.Equal(consumer.Subjects, []string{"kyma.shop.order.shipped.v1"}) && consumer.MaxAckPending == 2000
+	})
+
+	w.update(sub, func(spec *eventingv1alpha2.SubscriptionSpec) { spec.Types = []string{"one"} })
+	w.awaitStatus(sub, "an invalid spec is reported", func(status eventingv1alpha2.SubscriptionStatus) bool { return !status.Ready })
+	require.Equal(t, `Subscription validation failed: spec.types: Invalid value: "one": must have minimum 2 segments`,
+		sub.Status.Conditions[0].Message)
+	w.awaitConsumer(sub, "the consumer stays", exists)
+
+	require.NoError(t, w.Delete(t.Context(), sub))
+	w.awaitConsumer(sub, "the consumer goes with its Subscription", missing)
+	require.Eventually(t, func() bool {
+		return apierrors.IsNotFound(w.Get(t.Context(), client.ObjectKeyFromObject(sub), sub))
+	}, patience, tick)
+}
+
+func TestAnInvalidSubscriptionGetsAStatusFromTheStart(t *testing.T) {
+	w := newWorld(t)
+	sub := w.create("orders", func(spec *eventingv1alpha2.SubscriptionSpec) { spec.Sink = "ftp://price" })
+	w.awaitStatus(sub, "the error is reported", func(status eventingv1alpha2.SubscriptionStatus) bool { return len(status.Conditions) == 1 })
+	require.Contains(t, sub.Status.Conditions[0].Message, "must have URL scheme 'http' or 'https'")
+	require.NoError(t, w.Delete(t.Context(), sub))
+}
+
+func TestFilterSubjectsThatOverlapAreReported(t *testing.T) {
+	w := newWorld(t)
+	w.createSink()
+	sub := w.create("orders", func(spec *eventingv1alpha2.SubscriptionSpec) {
+		spec.TypeMatching = eventingv1alpha2.TypeMatchingExact
+		spec.Types = []string{"order.*.v1", "order.received.*"}
+	})
+	w.awaitStatus(sub, "the overlap is reported", func(status eventingv1alpha2.SubscriptionStatus) bool {
+		return len(status.Conditions) == 2 && status.Conditions[1].Reason == eventingv1alpha2.ReasonNotActive
+	})
+	require.Contains(t, sub.Status.Conditions[1].Message, "filter subjects overlap")
+}
+
+func TestConsumersAreMadeAgainWhenNATSComesBackWithoutThem(t *testing.T) {
+	w := newWorld(t)
+	w.createSink()
+	sub := w.create("orders")
+	w.awaitReady(sub)
+
+	require.NoError(t, w.conn.DeleteConsumer(t.Context(), broker.DefaultStream, routing.ConsumerName(sub.Namespace, sub.Name)))
+	stray := consumerFor(routing.Route{
+		Subscription: client.ObjectKey{Namespace: w.namespace, Name: "gone"},
+		Consumer:     routing.ConsumerName(w.namespace, "gone"),
+		Subjects:     []string{"kyma.shop.gone"},
+	})
+	require.NoError(t, w.conn.EnsureConsumer(t.Context(), broker.DefaultStream, stray))
+	others := broker.Consumer{Name: "somebody-elses", Subjects: []string{"kyma.other"}}
+	require.NoError(t, w.conn.EnsureConsumer(t.Context(), broker.DefaultStream, others))
+
+	w.nats.Stop()
+	late := w.create("late")
+	w.awaitStatus(late, "it says that NATS is away", func(status eventingv1alpha2.SubscriptionStatus) bool {
+		return len(status.Conditions) == 2 && !status.Ready && status.Conditions[1].Reason == eventingv1alpha2.ReasonNotActive
+	})
+	w.nats.Run()
+
+	w.awaitReady(late)
+	w.awaitConsumer(sub, "a lost consumer is made again", exists)
+	require.Eventually(t, func() bool {
+		consumers, err := w.conn.Consumers(t.Context(), broker.DefaultStream)
+		require.NoError(t, err)
+		return !slices.ContainsFunc(consumers, func(c broker.Consumer) bool { return c.Name == stray.Name }) &&
+			slices.ContainsFunc(consumers, func(c broker.Consumer) bool { return c.Name == others.Name })
+	}, patience, tick, "a consumer without Subscription goes, and one of others stays")
+}
