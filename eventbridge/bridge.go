@@ -3,6 +3,8 @@ package eventbridge
 import (
 	"context"
 	"net"
+	"net/url"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -47,7 +49,7 @@ type Deps struct {
 	Routes      Routes
 	Endpoints   sink.Endpoints
 	Store       Store
-	Destination string // what metrics call the Store
+	Destination string // URLs of the Store; metrics show them without user and password
 	Registry    *prometheus.Registry
 	Log         logr.Logger
 
@@ -70,7 +72,7 @@ func New(deps Deps, options Options) *Bridge {
 	b := &Bridge{deps: deps, options: options, deliveries: newDeliveries(deps, options)}
 	handler := ingress.New(ingress.Deps{
 		Publisher:   deps.Store,
-		Destination: deps.Destination,
+		Destination: withoutSecrets(deps.Destination),
 		Connected:   deps.Store.Connected,
 		Registerer:  deps.Registry,
 		Log:         deps.Log.WithName("ingress"),
@@ -119,4 +121,18 @@ func (b *Bridge) work(ctx context.Context) error {
 		return nil
 	})
 	return group.Wait()
+}
+
+// withoutSecrets takes user and password out of comma-separated URLs.
+func withoutSecrets(urls string) string {
+	var clean []string
+	for text := range strings.SplitSeq(urls, ",") {
+		u, err := url.Parse(strings.TrimSpace(text))
+		if err != nil {
+			continue // the part that cannot be read may be the secret
+		}
+		u.User = nil
+		clean = append(clean, u.String())
+	}
+	return strings.Join(clean, ",")
 }

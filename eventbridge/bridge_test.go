@@ -3,6 +3,7 @@ package eventbridge
 import (
 	"context"
 	"errors"
+	"net"
 	"net/http"
 	"strings"
 	"sync"
@@ -167,14 +168,24 @@ func TestReplicasShareOneSubscription(t *testing.T) {
 
 func TestADrainLosesNothingAndRepeatsNothing(t *testing.T) {
 	t.Parallel()
-	price := sinktest.Start(t, func(http.ResponseWriter, *http.Request) { time.Sleep(20 * time.Millisecond) })
+	release := make(chan struct{})
+	price := sinktest.Start(t, func(http.ResponseWriter, *http.Request) { <-release })
 	w := newWorld(t, sinktest.Ready(price.Address()))
 	first := w.start(t)
 	first.publishMany(t, 0, 60)
-	price.Await(t, 5)
-	require.NoError(t, first.stop())
-	delivered := len(price.Requests())
-	require.Less(t, delivered, 60, "the drain waited for more than what was in flight")
+	price.Await(t, orders(sinkURL).MaxInFlight)
+	stopped := make(chan error, 1)
+	go func() { stopped <- first.stop() }()
+	require.Eventually(t, func() bool { // the ingress is stopped before the deliveries are
+		conn, err := new(net.Dialer).DialContext(t.Context(), "tcp", strings.TrimPrefix(first.url, "http://"))
+		if err == nil {
+			_ = conn.Close()
+		}
+		return err != nil
+	}, patience, tick)
+	close(release)
+	require.NoError(t, <-stopped)
+	require.Less(t, len(price.Requests()), 60, "the drain waited for more than what was in flight")
 
 	w.start(t)
 	price.Await(t, 60)
@@ -360,5 +371,16 @@ func TestDefaultOptionsAreValid(t *testing.T) {
 	err := options.Validate()
 	for _, flag := range []string{"--shutdown-delay", "--sink-timeout", "--max-request-size"} {
 		require.ErrorContains(t, err, flag)
+	}
+}
+
+func TestMetricsShowNoSecretOfTheStore(t *testing.T) {
+	t.Parallel()
+	for urls, want := range map[string]string{
+		"nats://nats:4222":                           "nats://nats:4222",
+		"nats://me:secret@a:4222, nats://token@b:42": "nats://a:4222,nats://b:42",
+		"nats://me:%zz@a:4222":                       "",
+	} {
+		require.Equal(t, want, withoutSecrets(urls))
 	}
 }

@@ -2,10 +2,10 @@ package eventbridge
 
 import (
 	"context"
-	"fmt"
 	"io"
 	"net"
 	"net/http"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -115,7 +115,7 @@ func (r *replica) publish(t *testing.T, id string) (status int, retryAfter strin
 func (r *replica) publishMany(t *testing.T, from, n int) {
 	t.Helper()
 	for i := range n {
-		status, _ := r.publish(t, fmt.Sprint(from+i))
+		status, _ := r.publish(t, strconv.Itoa(from+i))
 		require.Equal(t, http.StatusNoContent, status)
 	}
 }
@@ -152,7 +152,7 @@ func (w *world) deadLetters(t *testing.T) int {
 func once(n int) map[string]int {
 	want := map[string]int{}
 	for i := range n {
-		want[fmt.Sprint(i)] = 1
+		want[strconv.Itoa(i)] = 1
 	}
 	return want
 }

@@ -15,15 +15,17 @@ import (
 	"github.com/rouse-run/rouse/eventbridge/tracing"
 )
 
+// headers of a usual event.
+const headers = 12
+
 // newRequest writes an event in binary mode for the sink, addressed to one of its endpoints.
 func newRequest(ctx context.Context, sink *url.URL, address string, ev *event.Event) (*http.Request, error) {
 	target := *sink
 	target.Host = address
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, target.String(), http.NoBody)
-	if err != nil {
-		return nil, fmt.Errorf("%w: %w", dispatch.ErrUnsendable, err)
-	}
-	req.Host = sink.Host
+	req := (&http.Request{
+		Method: http.MethodPost, URL: &target, Host: sink.Host, Header: make(http.Header, headers),
+		Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
+	}).WithContext(ctx)
 	if err := cehttp.WriteRequest(binding.WithForceBinary(ctx), (*binding.EventMessage)(ev), req); err != nil {
 		return nil, fmt.Errorf("%w: %w", dispatch.ErrUnsendable, err)
 	}

@@ -3,8 +3,8 @@ package dispatchtest
 import (
 	"context"
 	"errors"
-	"fmt"
 	"net/http"
+	"strconv"
 	"sync"
 	"testing"
 	"time"
@@ -185,7 +185,7 @@ func Events(n int) []event.Event {
 	events := make([]event.Event, n)
 	for i := range events {
 		ev := event.New()
-		ev.SetID(fmt.Sprint(i))
+		ev.SetID(strconv.Itoa(i))
 		ev.SetSource("shop")
 		ev.SetType("order.received.v1")
 		if err := ev.SetData(event.ApplicationJSON, map[string]int{"number": i}); err != nil {
@@ -200,12 +200,13 @@ func Events(n int) []event.Event {
 func each(n, attempts int) map[string]int {
 	want := map[string]int{}
 	for i := range n {
-		want[fmt.Sprint(i)] = attempts
+		want[strconv.Itoa(i)] = attempts
 	}
 	return want
 }
 
 func deliversOnce(t *testing.T, b *bench) {
+	t.Helper()
 	sink := NewSink(nil)
 	b.start(t, sink)
 	b.Publish(t, Events(50)...)
@@ -215,6 +216,7 @@ func deliversOnce(t *testing.T, b *bench) {
 }
 
 func closedGate(t *testing.T, b *bench) {
+	t.Helper()
 	b.gate = NewGate(false)
 	fetches := make(chan struct{}, 100)
 	b.source = func(s dispatch.Source) dispatch.Source {
@@ -235,6 +237,7 @@ func closedGate(t *testing.T, b *bench) {
 }
 
 func closingGate(t *testing.T, b *bench) {
+	t.Helper()
 	waiting, left := make(chan struct{}, 100), make(chan struct{}, 100)
 	attempts := make(chan int, 10)
 	b.source = func(s dispatch.Source) dispatch.Source {
@@ -264,6 +267,7 @@ func closingGate(t *testing.T, b *bench) {
 }
 
 func retries(t *testing.T, b *bench) {
+	t.Helper()
 	var mu sync.Mutex
 	var times []time.Time
 	sink := NewSink(func(_ context.Context, _ event.Event, attempt int) (dispatch.Answer, error) {
@@ -285,6 +289,7 @@ func retries(t *testing.T, b *bench) {
 }
 
 func honoursRetryAfter(t *testing.T, b *bench) {
+	t.Helper()
 	var mu sync.Mutex
 	var times []time.Time
 	sink := NewSink(func(_ context.Context, _ event.Event, attempt int) (dispatch.Answer, error) {
@@ -304,6 +309,7 @@ func honoursRetryAfter(t *testing.T, b *bench) {
 }
 
 func refuses(t *testing.T, b *bench) {
+	t.Helper()
 	sink := NewSink(func(_ context.Context, ev event.Event, _ int) (dispatch.Answer, error) {
 		if ev.ID() == "1" {
 			return dispatch.Answer{Status: http.StatusBadRequest, Excerpt: "no such order"}, nil
@@ -322,6 +328,7 @@ func refuses(t *testing.T, b *bench) {
 }
 
 func exhausts(t *testing.T, b *bench) {
+	t.Helper()
 	sink := NewSink(func(context.Context, event.Event, int) (dispatch.Answer, error) {
 		return dispatch.Answer{}, errors.New("connection reset")
 	})
@@ -335,6 +342,7 @@ func exhausts(t *testing.T, b *bench) {
 }
 
 func buriesGarbage(t *testing.T, b *bench) {
+	t.Helper()
 	sink := NewSink(nil)
 	b.start(t, sink)
 	b.PublishGarbage(t)
@@ -347,6 +355,7 @@ func buriesGarbage(t *testing.T, b *bench) {
 }
 
 func keepsUnburied(t *testing.T, b *bench) {
+	t.Helper()
 	refusals := 2
 	b.letters = lettersFunc(func(ctx context.Context, msg dispatch.Message, letter dispatch.DeadLetter) error {
 		if refusals--; refusals >= 0 {
@@ -367,6 +376,7 @@ func keepsUnburied(t *testing.T, b *bench) {
 }
 
 func outlivesGoneSink(t *testing.T, b *bench) {
+	t.Helper()
 	sink := NewSink(func(_ context.Context, _ event.Event, attempt int) (dispatch.Answer, error) {
 		if attempt <= b.options.MaxAttempts+2 {
 			return dispatch.Answer{}, dispatch.ErrSinkGone
@@ -381,6 +391,7 @@ func outlivesGoneSink(t *testing.T, b *bench) {
 }
 
 func extends(t *testing.T, b *bench) {
+	t.Helper()
 	sink := NewSink(func(ctx context.Context, _ event.Event, _ int) (dispatch.Answer, error) {
 		pause(ctx, AckWait*5/2)
 		return Status(http.StatusOK), nil
@@ -393,6 +404,7 @@ func extends(t *testing.T, b *bench) {
 }
 
 func boundsInFlight(t *testing.T, b *bench) {
+	t.Helper()
 	release := make(chan struct{})
 	sink := NewSink(func(context.Context, event.Event, int) (dispatch.Answer, error) {
 		<-release
@@ -409,6 +421,7 @@ func boundsInFlight(t *testing.T, b *bench) {
 }
 
 func retriesHoldNoWorker(t *testing.T, b *bench) {
+	t.Helper()
 	b.maxInFlight = 1
 	b.options.Backoff = dispatch.Backoff{Base: time.Minute, Max: time.Minute}
 	sink := NewSink(func(_ context.Context, ev event.Event, _ int) (dispatch.Answer, error) {
@@ -424,6 +437,7 @@ func retriesHoldNoWorker(t *testing.T, b *bench) {
 }
 
 func shares(t *testing.T, b *bench) {
+	t.Helper()
 	first, second := NewSink(slowly), NewSink(slowly)
 	b.start(t, first)
 	b.start(t, second)
@@ -439,6 +453,7 @@ func shares(t *testing.T, b *bench) {
 }
 
 func drains(t *testing.T, b *bench) {
+	t.Helper()
 	release := make(chan struct{})
 	sink := NewSink(func(context.Context, event.Event, int) (dispatch.Answer, error) {
 		<-release
@@ -467,6 +482,7 @@ func drains(t *testing.T, b *bench) {
 }
 
 func drainGivesBack(t *testing.T, b *bench) {
+	t.Helper()
 	b.options.DrainTimeout = 50 * time.Millisecond
 	stuck := NewSink(func(ctx context.Context, _ event.Event, _ int) (dispatch.Answer, error) {
 		<-ctx.Done()
@@ -486,6 +502,7 @@ func drainGivesBack(t *testing.T, b *bench) {
 }
 
 func survivesPanic(t *testing.T, b *bench) {
+	t.Helper()
 	sink := NewSink(func(_ context.Context, _ event.Event, attempt int) (dispatch.Answer, error) {
 		if attempt == 1 {
 			panic("a bug")
@@ -499,6 +516,7 @@ func survivesPanic(t *testing.T, b *bench) {
 }
 
 func survivesSource(t *testing.T, b *bench) {
+	t.Helper()
 	failures := 3
 	b.source = func(s dispatch.Source) dispatch.Source {
 		return sourceFunc(func(ctx context.Context, limit int) ([]dispatch.Message, error) {
@@ -516,6 +534,7 @@ func survivesSource(t *testing.T, b *bench) {
 }
 
 func conserves(t *testing.T, b *bench) {
+	t.Helper()
 	const published = 200
 	b.maxInFlight = 16
 	answers := []int{200, 500, 200, 400, 204, 503, 429, 200}

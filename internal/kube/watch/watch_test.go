@@ -21,7 +21,7 @@ import (
 	"github.com/rouse-run/rouse/internal/routing"
 )
 
-const patience = 10 * time.Second
+const patience = 30 * time.Second
 
 // fakeCache reads from a fake client; events are raised by the test.
 type fakeCache struct {

@@ -1,0 +1,62 @@
+package watch
+
+import (
+	"context"
+	"os"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+
+	"github.com/rouse-run/rouse/internal/routing"
+	"github.com/rouse-run/rouse/internal/testing/envtest"
+)
+
+var cluster = envtest.New()
+
+func TestMain(m *testing.M) { os.Exit(cluster.Main(m)) }
+
+func TestWatchesWorkOnARealCache(t *testing.T) {
+	t.Parallel()
+	env := cluster.Environment(t)
+	namespace := env.Namespace(t)
+	objects, err := cache.New(env.Config, cache.Options{Scheme: env.Scheme})
+	require.NoError(t, err)
+	ctx, stop := context.WithCancel(context.WithoutCancel(t.Context()))
+	var running sync.WaitGroup
+	t.Cleanup(func() {
+		stop()
+		running.Wait()
+	})
+	// The watches begin before the cache does, as in a process that starts everything at once.
+	routes := collect(t, NewRoutes(objects).Watch)
+	name := types.NamespacedName{Namespace: namespace, Name: "price"}
+	endpoints := collect(t, func(ctx context.Context, apply func([]routing.Endpoint)) error {
+		return NewEndpoints(objects).Watch(ctx, name, 80, apply)
+	})
+	running.Go(func() { _ = objects.Start(ctx) })
+	require.Empty(t, next(t, routes))
+	require.Empty(t, next(t, endpoints))
+
+	sub := subscription("orders", "http://price."+namespace+".svc.cluster.local", 0)
+	sub.Namespace = namespace
+	require.NoError(t, env.Client.Create(t.Context(), sub))
+	require.Equal(t, name, next(t, routes)[0].Service)
+
+	pods := slice(pod("10.0.0.1", ptr.To(false), ptr.To(false)))
+	pods.Namespace = namespace
+	require.NoError(t, env.Client.Create(t.Context(), &pods))
+	plain := service(func(s *corev1.Service) { s.Namespace, s.OwnerReferences = namespace, nil })
+	require.NoError(t, env.Client.Create(t.Context(), plain))
+	require.Equal(t, []routing.Endpoint{{Address: "10.0.0.1:8080"}}, next(t, endpoints))
+	pods.Endpoints[0].Conditions.Ready = ptr.To(true)
+	require.NoError(t, env.Client.Update(t.Context(), &pods))
+	require.Equal(t, []routing.Endpoint{{Address: "10.0.0.1:8080", Ready: true}}, next(t, endpoints))
+
+	require.NoError(t, env.Client.Delete(t.Context(), sub))
+	require.Empty(t, next(t, routes))
+}
