@@ -6,6 +6,7 @@ import (
 	"os"
 	"sync"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
@@ -13,12 +14,16 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	ctrlenvtest "sigs.k8s.io/controller-runtime/pkg/envtest"
 
 	eventingv1alpha2 "github.com/rouse-run/rouse/api/eventing/v1alpha2"
 	serverlessv1alpha2 "github.com/rouse-run/rouse/api/serverless/v1alpha2"
 )
+
+// patience is for machines that have much else to do.
+const patience = time.Minute
 
 // Cluster is the kube-apiserver and etcd of one test package.
 type Cluster struct {
@@ -98,9 +103,13 @@ func (c *Cluster) run() (*Environment, error) {
 	}
 
 	plane := &ctrlenvtest.Environment{
-		Scheme:                scheme,
-		CRDDirectoryPaths:     crds,
-		ErrorIfCRDPathMissing: true,
+		Scheme:                   scheme,
+		CRDDirectoryPaths:        crds,
+		CRDInstallOptions:        ctrlenvtest.CRDInstallOptions{MaxTime: patience},
+		ErrorIfCRDPathMissing:    true,
+		UseExistingCluster:       ptr.To(false), // whatever the environment says
+		ControlPlaneStartTimeout: patience,
+		ControlPlaneStopTimeout:  patience,
 	}
 	plane.ControlPlane.GetAPIServer().Path = guarded.apiServer
 	plane.ControlPlane.Etcd = &ctrlenvtest.Etcd{Path: guarded.etcd}
@@ -110,7 +119,6 @@ func (c *Cluster) run() (*Environment, error) {
 	if err != nil {
 		return nil, errors.Join(err, c.stop())
 	}
-	config.QPS = -1 // tests need no protection from themselves
 	kube, err := client.New(config, client.Options{Scheme: scheme})
 	if err != nil {
 		return nil, fmt.Errorf("create a client: %w", err)
