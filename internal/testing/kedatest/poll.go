@@ -51,8 +51,12 @@ func (o *ScaledObject) pollLoop(ctx context.Context) {
 
 // PollOnce is one poll, with the decision that follows it.
 func (o *ScaledObject) PollOnce(ctx context.Context) {
-	o.scaling.Lock()
-	defer o.scaling.Unlock()
+	select {
+	case o.scaling <- struct{}{}:
+		defer func() { <-o.scaling }()
+	case <-ctx.Done():
+		return
+	}
 	active, value, err := o.observe(ctx)
 	if ctx.Err() != nil {
 		return

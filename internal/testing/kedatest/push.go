@@ -41,19 +41,23 @@ func (o *ScaledObject) push(ctx context.Context) error {
 			return err
 		}
 		if response.GetResult() {
-			o.activate()
+			o.activate(ctx)
 		}
 	}
 }
 
-func (o *ScaledObject) activate() {
+func (o *ScaledObject) activate(ctx context.Context) {
 	o.mu.Lock()
 	known := len(o.metricNames) > 0
 	o.mu.Unlock()
 	if known {
-		o.scaling.Lock()
-		o.requestScale(true, nil, Push)
-		o.scaling.Unlock()
+		select {
+		case o.scaling <- struct{}{}:
+			o.requestScale(true, nil, Push)
+			<-o.scaling
+		case <-ctx.Done():
+			return
+		}
 	}
 	o.note(func() {
 		o.pushed++

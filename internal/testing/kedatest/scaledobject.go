@@ -58,8 +58,9 @@ type ScaledObject struct {
 	client  pb.ExternalScalerClient
 	ref     *pb.ScaledObjectRef
 
-	// scaling is held during a whole poll and during each push.
-	scaling sync.Mutex
+	// scaling holds one token, taken for a whole poll and for each push. It is
+	// a channel and no mutex, so that a wait for it lets virtual time go by.
+	scaling chan struct{}
 
 	mu          sync.Mutex
 	changed     chan struct{}
@@ -96,6 +97,7 @@ func New(conn grpc.ClientConnInterface, options Options) *ScaledObject {
 		clock:    options.Clock,
 		client:   pb.NewExternalScalerClient(conn),
 		ref:      &pb.ScaledObjectRef{Name: options.Name, Namespace: options.Namespace, ScalerMetadata: options.Metadata},
+		scaling:  make(chan struct{}, 1),
 		changed:  make(chan struct{}),
 		replicas: options.Replicas,
 	}
