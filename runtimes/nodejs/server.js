@@ -24,7 +24,7 @@ function loadBundle(source) {
   const script = new vm.Script(source.toString(), {
     filename: bundle,
     cachedData: readIfThere(`${bundle}.${process.version}.cache`),
-    importModuleDynamically: (specifier) => import(specifier),
+    importModuleDynamically: vm.constants.USE_MAIN_CONTEXT_DEFAULT_LOADER,
   });
   const mod = { exports: {} };
   script.runInThisContext()(require, mod, mod.exports);

@@ -136,7 +136,7 @@ describe('the server', { concurrency: 4 }, () => {
     }));
 
   it('works without a writable temporary directory', () =>
-    withServer({ source: "exports.main = () => 'x';", environment: { TMPDIR: '/proc/self' } }, async (server) => {
+    withServer({ source: "exports.main = () => 'x';", environment: { FUNC_RUNTIME: 'nodejs22', TMPDIR: '/proc/self' } }, async (server) => {
       await server.listening();
       assert.equal((await server.request(get)).text, 'x');
       server.process.kill('SIGTERM');

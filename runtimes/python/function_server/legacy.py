@@ -6,6 +6,7 @@ Bottle application around it.
 """
 
 import json
+import sys
 
 from . import cloudevent, plain, request
 
@@ -122,15 +123,26 @@ class Application:
 
         bottle.BaseRequest.MEMFILE_MAX = self._context["body-size-limit"]
         app = bottle.Bottle()
-        app.default_error_handler = lambda error: error.body
+        page = app.default_error_handler
+
+        def describe(error):
+            """Keep Bottle's page for what the handler aborted with, and no details of what it did wrong."""
+            unusable = str(error.body).startswith("Unsupported response type")
+            if not (error.exception or unusable):
+                return page(error)
+            print(error.traceback or error.body, file=sys.stderr, flush=True)
+            bottle.response.content_type = plain.TEXT
+            return "Internal server error"
+
+        app.default_error_handler = describe
 
         @app.route("<:re:.*>", ANY_METHOD)
         def call():
             environ = bottle.request.environ
-            if RESULT in environ:
-                return environ[RESULT]
             try:
-                return self._call(environ)
+                value = environ[RESULT] if RESULT in environ else self._call(environ)
+                # Body, status, headers: promised by Kyma's documents, unknown to Bottle.
+                return bottle.HTTPResponse(*value) if isinstance(value, tuple) else value
             except bottle.HTTPResponse:
                 raise
             except request.BadRequest as error:
@@ -144,12 +156,12 @@ class Application:
 
 def _plain_answer(value):
     """Give content type and body of a value that needs no framework, or None."""
-    if not value:
-        return None if value is not None and not isinstance(value, (str, bytes, dict, list, int)) else (plain.HTML, b"")
+    if isinstance(value, dict):
+        return "application/json", json.dumps(value).encode()
     if isinstance(value, str):
         return plain.HTML, value.encode()
     if isinstance(value, bytes):
         return plain.HTML, value
-    if isinstance(value, dict):
-        return "application/json", json.dumps(value).encode()
+    if value is None or value is False:
+        return plain.HTML, b""
     return None

@@ -79,7 +79,7 @@ class Server(TcpWSGIServer):
     def serve(self, stopped):
         """Serve until stopped() is true; then accept no more, finish what is busy, and return."""
         while True:
-            wasyncore.loop(timeout=TICK_SECONDS, use_poll=True, map=self._map, count=1)
+            wasyncore.loop(timeout=min(TICK_SECONDS, self.time_limit), use_poll=True, map=self._map, count=1)
             self._expire()
             if stopped() and self._drained():
                 return

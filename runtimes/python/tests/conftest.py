@@ -1,0 +1,177 @@
+"""Starts the real server as a child process, from the content of its image layer, and talks to it over real HTTP."""
+
+import base64
+import contextlib
+import gzip
+import http.client
+import http.server
+import json
+import os
+import pathlib
+import re
+import selectors
+import subprocess
+import sys
+import threading
+import time
+
+import pytest
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+CONTRACT = ROOT.parent / "contract"
+IMAGE = json.loads((ROOT / "image.json").read_text())
+CASES = json.loads((CONTRACT / "cases.json").read_text())
+START_TIMEOUT = 30
+
+
+def encode(source):
+    """Encode a handler's source as the controller does."""
+    return base64.b64encode(gzip.compress(source.encode())).decode()
+
+
+def read_handler(handler, file):
+    """Read the source of a handler of the contract."""
+    return (CONTRACT / "handlers" / handler / file).read_text()
+
+
+@pytest.fixture(scope="session")
+def app(tmp_path_factory):
+    """The directory of the server in the layer, made for the interpreter that runs the tests."""
+    layer = tmp_path_factory.mktemp("layer")
+    subprocess.run([ROOT / "layer.sh", layer, sys.executable], check=True)
+    return layer / "usr/src/app"
+
+
+class Server:
+    """One running server; its port is known once listening() has returned."""
+
+    def __init__(self, app, directory, environment):
+        self.directory = directory
+        self.termination_log = directory / "termination-log"
+        self.termination_log.touch()
+        self.output = ""
+        # The interpreter itself and not the virtual environment's, so that the layer's packages are all there is.
+        python = os.path.realpath(sys.executable)
+        self.process = subprocess.Popen(
+            [python, *IMAGE["entrypoint"][1:-1], app / "main.py"],
+            cwd=directory,
+            env={
+                "PATH": os.environ["PATH"],
+                "TERMINATION_LOG_PATH": str(self.termination_log),
+                "FUNC_PORT": "0",
+                "FUNCTION_PATH": str(directory),
+                **IMAGE["env"],
+                **environment,
+            },
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+        )
+
+    def printed(self, pattern):
+        """Wait until the server's output has a match of the pattern."""
+        deadline = time.monotonic() + START_TIMEOUT
+        with selectors.DefaultSelector() as selector:
+            selector.register(self.process.stdout, selectors.EVENT_READ)
+            while not (match := re.search(pattern, self.output)):
+                assert selector.select(deadline - time.monotonic()), f"no {pattern!r} in time: {self.output}"
+                chunk = os.read(self.process.stdout.fileno(), 65536)
+                assert chunk, f"server ended: {self.output}"
+                self.output += chunk.decode()
+        return match
+
+    def listening(self):
+        """Wait until the server listens."""
+        self.port = int(self.printed(r"listening on .*:(\d+)")[1])
+        return self
+
+    def connect(self):
+        """Open a connection of its own."""
+        return http.client.HTTPConnection("127.0.0.1", self.port, timeout=START_TIMEOUT)
+
+    def request(self, method="GET", path="/", headers=None, body=None, bodyLength=None, connection=None):
+        """Send one request and read the answer."""
+        connection = connection or self.connect()
+        if bodyLength is not None:
+            body = "x" * bodyLength
+        connection.request(method, path, body.encode() if body is not None else None, headers or {})
+        response = connection.getresponse()
+        return Answer(response.status, {key.lower(): value for key, value in response.getheaders()}, response.read().decode())
+
+    def exit_code(self):
+        """Wait for the end of the process."""
+        output, _ = self.process.communicate(timeout=START_TIMEOUT)
+        self.output += output.decode()
+        return self.process.returncode
+
+
+class Answer:
+    """Status, headers with lower-case names, and text of a response."""
+
+    def __init__(self, status, headers, text):
+        self.status = status
+        self.headers = headers
+        self.text = text
+
+
+@pytest.fixture
+def serve(app, tmp_path):
+    """Start servers for handlers' sources; they end with the test, however it goes."""
+    servers = []
+
+    def start(source=None, **environment):
+        if source is not None:
+            environment["FUNC_HANDLER_SOURCE"] = encode(source)
+        server = Server(app, tmp_path, environment)
+        servers.append(server)
+        return server
+
+    yield start
+    for server in servers:
+        server.process.kill()
+        server.process.wait()
+        server.process.stdout.close()
+
+
+class Publisher:
+    """A local publisher that answers every event with the same status and keeps what it got."""
+
+    def __init__(self):
+        publisher = self
+        self.status = 204
+        self.closes = False  # each connection after its first answer, without saying so
+        self.events = []
+        self.connections = 0
+
+        class Handler(http.server.BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1"
+
+            def setup(self):
+                super().setup()
+                publisher.connections += 1
+
+            def do_POST(self):  # noqa: N802 (the name that http.server asks for)
+                body = self.rfile.read(int(self.headers["Content-Length"]))
+                publisher.events.append((self.path, self.headers["Content-Type"], json.loads(body)))
+                self.send_response(publisher.status)
+                if publisher.status != 204:
+                    self.send_header("Content-Length", "0")
+                self.end_headers()
+                self.close_connection = publisher.closes
+
+            def log_message(self, *_):
+                pass
+
+        self.server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.address = f"http://127.0.0.1:{self.server.server_port}/publish"
+        self.thread = threading.Thread(target=self.server.serve_forever, args=(0.01,), daemon=True)
+        self.thread.start()
+
+
+@pytest.fixture
+def publisher():
+    """Give a running publisher."""
+    made = Publisher()
+    yield made
+    with contextlib.suppress(OSError):
+        made.server.shutdown()
+    made.server.server_close()
