@@ -51,9 +51,12 @@ labels:
 
 {{/* One --runtime-image flag for each runtime. */}}
 {{- define "rouse.runtimeArgs" -}}
-{{- range $runtime, $image := .Values.runtimes }}
-- --runtime-image={{ $runtime }}={{ $image | default (printf "%s/rouse-runtime-%s:%s" (dir $.Values.image.repository) $runtime (include "rouse.tag" $)) }}
-{{- end }}
+{{- $registry := dir .Values.image.repository -}}
+{{- $args := list -}}
+{{- range $runtime, $image := .Values.runtimes -}}
+{{- $args = append $args (printf "- --runtime-image=%s=%s" $runtime ($image | default (printf "%s/rouse-runtime-%s:%s" $registry $runtime (include "rouse.tag" $)))) -}}
+{{- end -}}
+{{ join "\n" $args }}
 {{- end -}}
 
 {{/* What every pod of ours has: the restricted Pod Security level, and scheduling that prefers to spread. */}}
@@ -117,11 +120,11 @@ tolerations:
 
 {{/* The garbage collector of Go starts to work hard at nine tenths of the memory limit, instead of being killed at all of it. */}}
 {{- define "rouse.memoryEnv" -}}
-{{- with (.limits | default dict).memory }}
+{{- with (.limits | default dict).memory -}}
 env:
   - name: GOMEMLIMIT
     value: {{ div (mul 9 (include "rouse.bytes" .)) 10 | quote }}
-{{- end }}
+{{- end -}}
 {{- end -}}
 
 {{/* A quantity like 700Mi in bytes. */}}

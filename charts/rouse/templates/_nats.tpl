@@ -29,8 +29,8 @@ nats://{{ include "rouse.fullname" . }}-nats.{{ .Release.Namespace }}.svc.cluste
 {{- end -}}
 
 {{- define "rouse.natsMounts" -}}
-{{- if not .Values.nats.enabled }}
-{{- if or .Values.nats.external.credentials.secret .Values.nats.external.tls.secret }}
+{{- if not .Values.nats.enabled -}}
+{{- if or .Values.nats.external.credentials.secret .Values.nats.external.tls.secret -}}
 volumeMounts:
   {{- if .Values.nats.external.credentials.secret }}
   - name: nats-credentials
@@ -42,13 +42,13 @@ volumeMounts:
     mountPath: /etc/rouse/nats-tls
     readOnly: true
   {{- end }}
-{{- end }}
-{{- end }}
+{{- end -}}
+{{- end -}}
 {{- end -}}
 
 {{- define "rouse.natsVolumes" -}}
-{{- if not .Values.nats.enabled }}
-{{- if or .Values.nats.external.credentials.secret .Values.nats.external.tls.secret }}
+{{- if not .Values.nats.enabled -}}
+{{- if or .Values.nats.external.credentials.secret .Values.nats.external.tls.secret -}}
 volumes:
   {{- with .Values.nats.external.credentials.secret }}
   - name: nats-credentials
@@ -62,8 +62,8 @@ volumes:
       secretName: {{ . }}
       defaultMode: 0440
   {{- end }}
-{{- end }}
-{{- end }}
+{{- end -}}
+{{- end -}}
 {{- end -}}
 
 {{/* The ports that an external NATS listens on, as a JSON list. */}}
