@@ -1,0 +1,119 @@
+package subscription
+
+import (
+	"encoding/json"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	eventingv1alpha2 "github.com/rouse-run/rouse/api/eventing/v1alpha2"
+	"github.com/rouse-run/rouse/internal/broker"
+	"github.com/rouse-run/rouse/internal/kube"
+	"github.com/rouse-run/rouse/internal/routing"
+)
+
+func TestSetStatus(t *testing.T) {
+	t.Parallel()
+	route := routing.Route{Types: []routing.TypeMapping{
+		{Original: "a.b", Clean: "a.b", ConsumerName: "one"},
+		{Original: "c d.e", Clean: "cd.e", ConsumerName: "two"},
+	}}
+	tests := map[string]struct {
+		found     outcome
+		wantReady bool
+		want      []eventingv1alpha2.Condition
+		wantTypes int
+	}{
+		"a healthy Subscription has two conditions": {
+			found: outcome{route: route}, wantReady: true, wantTypes: 2,
+			want: []eventingv1alpha2.Condition{
+				{Type: "Subscription spec valid", Status: "True", Reason: "Subscription spec has no validation errors",
+					Message: `Event types without the characters that subjects cannot have: "c d.e" as "cd.e"`},
+				{Type: "Subscription active", Status: "True", Reason: "NATS Subscription active"},
+			},
+		},
+		"an invalid one has one condition and no types": {
+			found: outcome{invalid: "no"},
+			want: []eventingv1alpha2.Condition{
+				{Type: "Subscription spec valid", Status: "False", Reason: "Subscription spec has validation errors", Message: "no"},
+			},
+		},
+		"one without NATS keeps its types": {
+			found: outcome{route: routing.Route{Types: route.Types[:1]}, inactive: "away"}, wantTypes: 1,
+			want: []eventingv1alpha2.Condition{
+				{Type: "Subscription spec valid", Status: "True", Reason: "Subscription spec has no validation errors"},
+				{Type: "Subscription active", Status: "False", Reason: "NATS Subscription not active", Message: "away"},
+			},
+		},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+			sub := &eventingv1alpha2.Subscription{}
+			setStatus(sub, tc.found, now)
+			require.Equal(t, tc.wantReady, sub.Status.Ready)
+			require.Len(t, sub.Status.Types, tc.wantTypes)
+			require.Len(t, sub.Status.Backend.Types, tc.wantTypes)
+			for i := range tc.want {
+				tc.want[i].LastTransitionTime = metav1.NewTime(now)
+			}
+			require.Equal(t, tc.want, sub.Status.Conditions)
+
+			content, err := json.Marshal(sub.Status)
+			require.NoError(t, err)
+			require.NotContains(t, string(content), "null")
+
+			before := sub.DeepCopy()
+			setStatus(sub, tc.found, now.Add(time.Hour))
+			require.Equal(t, before.Status, sub.Status, "the same outcome must change nothing, not even a time")
+		})
+	}
+}
+
+func TestConsumerFor(t *testing.T) {
+	t.Parallel()
+	tests := map[string]struct{ maxInFlight, want int }{
+		"a small limit leaves room for retries": {maxInFlight: 1, want: 1000},
+		"a large limit leaves room for retries": {maxInFlight: 101, want: 1010},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			route := routing.Route{MaxInFlight: tc.maxInFlight, Consumer: routing.ConsumerName("ns", "name")}
+			route.Subscription.Namespace, route.Subscription.Name = "ns", "name"
+			consumer := consumerFor(route)
+			require.Equal(t, tc.want, consumer.MaxAckPending)
+			key, ours := subscriptionOf(consumer)
+			require.True(t, ours)
+			require.Equal(t, route.Subscription, key)
+			consumer.Name = "copied"
+			_, ours = subscriptionOf(consumer)
+			require.False(t, ours)
+		})
+	}
+}
+
+func TestClassify(t *testing.T) {
+	t.Parallel()
+	var stalled *kube.StalledError
+	var waiting *kube.WaitingError
+	require.NoError(t, classify(nil))
+	require.ErrorAs(t, classify(&broker.APIError{Code: 400}), &stalled)
+	require.ErrorAs(t, classify(broker.ErrOverlappingSubjects), &stalled)
+	require.ErrorAs(t, classify(broker.ErrNotConnected), &waiting)
+	require.ErrorAs(t, classify(broker.ErrNoStream), &waiting)
+	require.Equal(t, broker.ErrStorageFull, classify(broker.ErrStorageFull))
+}
+
+func TestOptions(t *testing.T) {
+	t.Parallel()
+	options := DefaultOptions()
+	require.NoError(t, options.Validate())
+	options.MaxConcurrentReconciles, options.Stream.Name = 0, ""
+	err := options.Validate()
+	require.ErrorContains(t, err, "--subscription-concurrent-reconciles 0")
+	require.ErrorContains(t, err, "--stream-name")
+}
