@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 )
@@ -52,7 +53,8 @@ func (c Command) Run(ctx context.Context) (string, error) {
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
 	cmd.WaitDelay = 5 * time.Second
 
-	var stdout, all bytes.Buffer
+	var stdout bytes.Buffer
+	var all sharedBuffer
 	cmd.Stdout, cmd.Stderr = io.MultiWriter(&stdout, &all), &all
 	if c.Log != "" {
 		file, err := openLog(c.Log)
@@ -77,11 +79,29 @@ func (c Command) String() string {
 	return line
 }
 
-func (c Command) tail(all *bytes.Buffer) string {
+func (c Command) tail(all *sharedBuffer) string {
 	if c.Log != "" {
 		return Tail(c.Log)
 	}
 	return lastLines(all.String())
+}
+
+// sharedBuffer is written by both outputs of a program at once.
+type sharedBuffer struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (b *sharedBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.text.Write(p)
+}
+
+func (b *sharedBuffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.text.String()
 }
 
 // Tail is the end of a log file, or nothing when it cannot be read.

@@ -1,0 +1,57 @@
+package node
+
+import (
+	"encoding/json"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"sigs.k8s.io/yaml"
+
+	"github.com/rouse-run/rouse/e2e/cluster/state"
+)
+
+const dir = state.Dir("/state")
+
+func TestKubeletRunsWhereOthersRefuse(t *testing.T) {
+	t.Parallel()
+	var config map[string]any
+	require.NoError(t, yaml.Unmarshal([]byte(kubeletConfig(dir)), &config))
+	require.Equal(t, false, config["failCgroupV1"])
+	require.Equal(t, false, config["failSwapOn"])
+	require.Equal(t, map[string]any{}, config["evictionHard"])
+	require.Equal(t, "cgroupfs", config["cgroupDriver"])
+	require.Equal(t, "unix:///state/containerd.sock", config["containerRuntimeEndpoint"])
+	require.Equal(t, "/state/config/resolv.conf", config["resolvConf"])
+}
+
+func TestContainerdKeepsToItsDirectories(t *testing.T) {
+	t.Parallel()
+	config := containerdConfig(dir, "rouse.local/pause:1", "/usr/sbin/runc", "/usr/lib/cni")
+	for _, want := range []string{
+		`root = "/state/containerd/root"`, `state = "/state/containerd/state"`, `address = "/state/containerd.sock"`,
+		`sandbox_image = "rouse.local/pause:1"`, `restrict_oom_score_adj = true`, `conf_dir = "/state/cni/net.d"`,
+	} {
+		require.Contains(t, config, want)
+	}
+}
+
+func TestPodsAreRoutedAndMasqueraded(t *testing.T) {
+	t.Parallel()
+	var config struct {
+		Plugins []struct {
+			Type   string
+			IPMasq bool
+			IPAM   struct{ DataDir string }
+		}
+	}
+	require.NoError(t, json.Unmarshal([]byte(cniConfig(dir)), &config))
+	require.Equal(t, "ptp", config.Plugins[0].Type)
+	require.True(t, config.Plugins[0].IPMasq)
+	require.Equal(t, "/state/cni/addresses", config.Plugins[0].IPAM.DataDir)
+}
+
+func TestResolvConf(t *testing.T) {
+	t.Parallel()
+	require.Equal(t, "nameserver 192.0.2.1\nnameserver 192.0.2.2\n", resolvConf([]string{"192.0.2.1", "192.0.2.2"}))
+	require.Empty(t, resolvConf(nil))
+}
