@@ -12,7 +12,8 @@
 //   - Whatever Publish stored can be decoded again, data bytes included.
 //   - Fetch never returns, and never holds, more messages than it was asked
 //     for. A message that reached this process but could not be returned is
-//     handed back to the server at once, not after the consumer's AckWait.
+//     handed back to the server at once, not after the consumer's AckWait,
+//     unless the connection is gone.
 //   - An answer about a backlog comes from the consumer's leader. "The consumer
 //     does not exist" is a different error from "cannot know".
 //   - A dead letter is stored before its message may be rejected, and a repeat

@@ -100,22 +100,27 @@ func mapError(err error) error {
 
 func mapAPIError(api *jetstream.APIError) error {
 	err := &APIError{Code: api.Code, ErrorCode: int(api.ErrorCode), Description: api.Description}
-	switch api.ErrorCode {
-	case codeStoreFailed:
-		return fmt.Errorf("%w: %w", ErrStorageFull, err)
-	case jetstream.JSErrCodeConsumerNotFound, jetstream.JSErrCodeConsumerDoesNotExist:
-		return fmt.Errorf("%w: %w", ErrConsumerNotFound, err)
-	case jetstream.JSErrCodeStreamNotFound:
-		return fmt.Errorf("%w: %w", ErrNoStream, err)
-	case jetstream.JSErrCodeOverlappingFilterSubjects, jetstream.JSErrCodeDuplicateFilterSubjects:
-		return fmt.Errorf("%w: %w", ErrOverlappingSubjects, err)
-	case codeNoSuitablePeers, codeAccountLimits, codeMemoryExceeded, codeStorageExceeded:
-		return fmt.Errorf("%w: %w", ErrNoRoom, err)
-	}
-	if strings.Contains(api.Description, textNoSpaceLeft) {
-		return fmt.Errorf("%w: %w", ErrStorageFull, err)
+	if sentinel := sentinelOf(api); sentinel != nil {
+		return fmt.Errorf("%w: %w", sentinel, err)
 	}
 	return err
+}
+
+func sentinelOf(api *jetstream.APIError) error {
+	switch code := api.ErrorCode; {
+	case code == codeStoreFailed, strings.Contains(api.Description, textNoSpaceLeft):
+		return ErrStorageFull
+	case code == jetstream.JSErrCodeConsumerNotFound, code == jetstream.JSErrCodeConsumerDoesNotExist:
+		return ErrConsumerNotFound
+	case code == jetstream.JSErrCodeStreamNotFound:
+		return ErrNoStream
+	case code == jetstream.JSErrCodeOverlappingFilterSubjects, code == jetstream.JSErrCodeDuplicateFilterSubjects:
+		return ErrOverlappingSubjects
+	case code == codeNoSuitablePeers, code == codeAccountLimits, code == codeMemoryExceeded, code == codeStorageExceeded:
+		return ErrNoRoom
+	default:
+		return nil
+	}
 }
 
 func isAny(err error, targets ...error) bool {

@@ -46,7 +46,8 @@ func (in *inbox) close() { _ = in.subscription.Unsubscribe() }
 
 // drain ends the subscription while a request may be open, and passes on every
 // message that still comes. When it returns, the server has seen that nobody
-// listens, drops the request, and sends nothing more.
+// listens, drops the request, and sends nothing more. (Servers of a cluster learn
+// it one after the other: a message on its way just then waits for its AckWait.)
 func (in *inbox) drain(each func(*Message)) {
 	gone := in.subscription.StatusChanged(nats.SubscriptionClosed)
 	if !in.conn.Connected() || in.subscription.Drain() != nil {

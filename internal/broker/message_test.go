@@ -118,7 +118,7 @@ func TestAckWaitsForAReconnect(t *testing.T) {
 func TestDeadLettersAreStoredOnceBeforeTheirRejection(t *testing.T) {
 	t.Parallel()
 	f := newFeed(t, func(c *Consumer) { c.AckWait = time.Hour })
-	f.publish(t, 2)
+	f.publish(t, 1)
 	s := f.source(t)
 	first := fetchOne(t, s)
 	orders := types.NamespacedName{Namespace: "shop", Name: "orders.v1"}
@@ -128,7 +128,7 @@ func TestDeadLettersAreStoredOnceBeforeTheirRejection(t *testing.T) {
 	}
 
 	require.NoError(t, f.conn.AddDeadLetter(t.Context(), letter, first))
-	awaitBacklog(t, f.conn, "c1", Backlog{Pending: 1, AckPending: 1})
+	awaitBacklog(t, f.conn, "c1", Backlog{AckPending: 1})
 	require.NoError(t, first.Retry(t.Context(), 0))
 	again := fetchOne(t, s)
 	require.Equal(t, first.Sequence(), again.Sequence())
@@ -137,6 +137,7 @@ func TestDeadLettersAreStoredOnceBeforeTheirRejection(t *testing.T) {
 	require.NoError(t, again.Reject(t.Context(), letter.Reason+"\r\n"))
 	require.Equal(t, uint64(1), deadLetters(t, f.conn, orders))
 
+	f.publish(t, 1)
 	second := fetchOne(t, s)
 	require.NoError(t, f.conn.AddDeadLetter(t.Context(), letter, second))
 	require.NoError(t, second.Reject(t.Context(), ""))

@@ -2,7 +2,6 @@ package broker
 
 import (
 	"context"
-	"errors"
 	"strconv"
 	"strings"
 	"sync"
@@ -154,9 +153,8 @@ func TestPublishIsBusyAboveItsLimit(t *testing.T) {
 	for range 2 {
 		waiting.Go(func() { _ = publisher.Publish(ctx, newEvent()) })
 	}
-	require.Eventually(t, func() bool {
-		return errors.Is(publisher.Publish(t.Context(), newEvent()), ErrBusy)
-	}, patience, moment)
+	require.Eventually(t, func() bool { return publisher.pending.Load() == 2 }, patience, moment)
+	require.ErrorIs(t, publisher.Publish(t.Context(), newEvent()), ErrBusy)
 	cancel()
 	waiting.Wait()
 	require.Zero(t, publisher.pending.Load())

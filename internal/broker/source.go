@@ -52,7 +52,10 @@ func NewSource(c *Conn, stream, consumer string) *Source {
 // ErrConsumerNotFound means that the consumer is gone, ErrNotConnected that no
 // connection came up while Fetch waited for one, ErrStalled that the server does
 // not answer for the consumer. After any of them, and whatever happened to the
-// connection in between, Fetch may be called again.
+// connection in between, Fetch may be called again; pause a little before.
+//
+// When ctx ends, what had arrived is handed back and delivered to somebody else
+// at once, which counts as an attempt.
 func (s *Source) Fetch(ctx context.Context, limit int) ([]*Message, error) {
 	if limit < 1 {
 		return nil, nil

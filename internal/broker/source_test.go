@@ -44,7 +44,10 @@ func (f *feed) publish(t *testing.T, count int) {
 }
 
 // source has a short expiry, so that an empty Fetch returns soon.
-func (f *feed) source(t *testing.T) *Source { return quick(t, NewSource(f.conn, testStream, "c1")) }
+func (f *feed) source(t *testing.T) *Source {
+	t.Helper()
+	return quick(t, NewSource(f.conn, testStream, "c1"))
+}
 
 func quick(t *testing.T, s *Source) *Source {
 	t.Helper()
@@ -85,6 +88,7 @@ func TestFetchReturnsWhatIsThere(t *testing.T) {
 	f := newFeed(t)
 	s := f.source(t)
 	f.publish(t, 5)
+	awaitBacklog(t, f.conn, "c1", Backlog{Pending: 5})
 
 	first := fetch(t, s, 3)
 	require.Len(t, first, 3)

@@ -25,13 +25,7 @@ func decodeStructured(body []byte) (event.Event, error) {
 	if len(body) == 0 || json.Unmarshal(body, &members) != nil || members[attributeSpecVersion] == nil {
 		return event.Event{}, errNotStructured
 	}
-	data, base64Data, encoding := members["data"], members["data_base64"], ""
-	delete(members, "data")
-	delete(members, "data_base64")
-	if raw, ok := members[event.DataContentEncodingKey]; ok {
-		encoding, _ = unquote(raw)
-		delete(members, event.DataContentEncodingKey)
-	}
+	data, encoded := takeData(members)
 	attributes := &event.EventContextV1{}
 	for name, raw := range members {
 		value, err := attributeValue(raw)
@@ -44,16 +38,28 @@ func decodeStructured(body []byte) (event.Event, error) {
 	}
 	restoreType(attributes)
 	decoded := event.Event{Context: attributes}
-	if base64Data == nil && encoding == event.Base64 {
-		data, base64Data = nil, data
-	}
-	if base64Data != nil {
-		return decoded, setBase64(&decoded, base64Data)
+	if encoded {
+		return decoded, setBase64(&decoded, data)
 	}
 	if data != nil {
 		setData(&decoded, data)
 	}
 	return decoded, nil
+}
+
+// takeData leaves only attributes behind. Version 0.3 says with an attribute of
+// its own that data is base64.
+func takeData(members map[string]json.RawMessage) (data json.RawMessage, encoded bool) {
+	encoding, _ := unquote(members[event.DataContentEncodingKey])
+	data, encoded = members["data_base64"]
+	if !encoded {
+		data = members["data"]
+		encoded = data != nil && encoding == event.Base64
+	}
+	for _, name := range []string{"data", "data_base64", event.DataContentEncodingKey} {
+		delete(members, name)
+	}
+	return data, encoded
 }
 
 // attributeValue is what CloudEvents knows: text, a truth value, an integer, or

@@ -1,0 +1,81 @@
+package broker
+
+import (
+	"context"
+	"strconv"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/rouse-run/rouse/internal/testing/natstest"
+)
+
+// One server after the other, and with them each leader, goes away while events
+// are published and fetched. Nothing that was confirmed is lost.
+func TestAClusterLosesNothingWhenItsServersRestart(t *testing.T) {
+	t.Parallel()
+	if testing.Short() {
+		t.Skip("a cluster takes its time")
+	}
+	cluster := natstest.StartCluster(t, 3)
+	conn := connect(t, cluster.URL())
+	awaitConnected(t, conn)
+	options := testStreams()
+	options.Replicas = 3
+	require.Eventually(t, func() bool { return conn.EnsureStreams(t.Context(), options) == nil }, patience, 100*moment)
+	consumer := Consumer{Name: "c1", Subjects: []string{testSubject}, AckWait: 2 * time.Second}
+	require.Eventually(t, func() bool { return conn.EnsureConsumer(t.Context(), testStream, consumer) == nil }, patience, 100*moment)
+
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	var mu sync.Mutex
+	seen := map[string]bool{}
+	var worker sync.WaitGroup
+	s := NewSource(conn, testStream, "c1")
+	t.Cleanup(s.Close)
+	worker.Go(func() {
+		for ctx.Err() == nil {
+			messages, _ := s.Fetch(ctx, 5)
+			for _, message := range messages {
+				e, err := message.Event()
+				if err != nil {
+					t.Error(err)
+				}
+				mu.Lock()
+				seen[e.ID()] = true
+				mu.Unlock()
+				_ = message.Ack(ctx)
+			}
+		}
+	})
+	publisher := NewPublisher(conn, publisherOptions(func(o *PublisherOptions) { o.Timeout = time.Second }))
+	confirmed := 0
+	publishUntil := func(enough int) {
+		for deadline := time.Now().Add(3 * patience); confirmed < enough && time.Now().Before(deadline); {
+			if publisher.Publish(ctx, eventWithID(strconv.Itoa(confirmed))) == nil {
+				confirmed++
+			}
+		}
+		require.Equal(t, enough, confirmed, "the cluster stores no more")
+	}
+	publishUntil(100)
+	for i, server := range cluster.Servers {
+		server.Stop()
+		publishUntil(i*200 + 200)
+		server.Run()
+		publishUntil(i*200 + 300)
+	}
+	require.Eventually(t, func() bool {
+		mu.Lock()
+		defer mu.Unlock()
+		return len(seen) == confirmed
+	}, 3*patience, 10*moment)
+	require.Eventually(t, func() bool {
+		backlog, err := conn.Backlog(t.Context(), testStream, "c1")
+		return err == nil && backlog.Total() == 0
+	}, 3*patience, 10*moment)
+	stop()
+	worker.Wait()
+}
