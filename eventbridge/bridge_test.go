@@ -245,6 +245,22 @@ func TestAnOutageOfNATSNeedsNoRestart(t *testing.T) {
 	require.Equal(t, once(4), price.Deliveries())
 }
 
+func TestAnOutageOfNATSDuringADeliveryRepeatsNothing(t *testing.T) {
+	t.Parallel()
+	release := make(chan struct{})
+	price := sinktest.Start(t, func(http.ResponseWriter, *http.Request) { <-release })
+	w := newWorld(t, sinktest.Ready(price.Address()))
+	w.ackWait = time.Minute // so that a second delivery could only come of a lost ack
+	ensureConsumer(t, w.store, orders(sinkURL), w.ackWait)
+	w.start(t).publishMany(t, 0, 5)
+	price.Await(t, 5)
+	w.nats.Stop()
+	close(release)
+	w.nats.Run()
+	w.backlogIs(t, 0, 0)
+	require.Equal(t, once(5), price.Deliveries())
+}
+
 func TestSubscriptionsComeChangeAndGo(t *testing.T) {
 	t.Parallel()
 	price := sinktest.Start(t, nil)

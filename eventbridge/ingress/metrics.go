@@ -41,8 +41,8 @@ func newMetrics(registerer prometheus.Registerer, destination string, connected 
 			Help:    "Time to answer publishers.",
 			Buckets: requestBuckets(),
 		}, labels),
-		backend: prometheus.NewHistogramVec(prometheus.HistogramOpts{
-			Name:    "eventing_epp_backend_duration_milliseconds", //nolint:promlinter // the name is Kyma's
+		backend: prometheus.NewHistogramVec(prometheus.HistogramOpts{ //nolint:promlinter // the name and its unit are Kyma's
+			Name:    "eventing_epp_backend_duration_milliseconds",
 			Help:    "Time to store an event.",
 			Buckets: prometheus.ExponentialBuckets(2, 2, 10),
 		}, []string{"code", "destination_service"}),

@@ -61,12 +61,12 @@ func (p *pool) apply(endpoints []routing.Endpoint) {
 	p.refresh()
 }
 
-// report takes what connecting to an address has shown.
-func (p *pool) report(address string, shown reach) {
+// refuse notes that an address did not accept a connection.
+func (p *pool) refuse(address string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if m := p.known[address]; m != nil {
-		m.reach = shown
+		m.reach = refused
 		p.refresh()
 	}
 }

@@ -113,7 +113,7 @@ func (s *Sink) Send(ctx context.Context, ev event.Event) (dispatch.Answer, error
 		if err == nil || !notConnected(err) || ctx.Err() != nil {
 			return answer, err
 		}
-		s.pool.report(address, refused)
+		s.pool.refuse(address)
 	}
 	return dispatch.Answer{}, dispatch.ErrSinkGone
 }

@@ -9,7 +9,6 @@ import (
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 
 	"github.com/rouse-run/rouse/internal/routing"
@@ -47,13 +46,13 @@ func TestWatchesWorkOnARealCache(t *testing.T) {
 	require.NoError(t, env.Client.Create(t.Context(), sub))
 	require.Equal(t, name, next(t, routes)[0].Service)
 
-	pods := slice(pod("10.0.0.1", ptr.To(false), ptr.To(false)))
+	pods := slice(pod("10.0.0.1", new(false), new(false)))
 	pods.Namespace = namespace
 	require.NoError(t, env.Client.Create(t.Context(), &pods))
 	plain := service(func(s *corev1.Service) { s.Namespace, s.OwnerReferences = namespace, nil })
 	require.NoError(t, env.Client.Create(t.Context(), plain))
 	require.Equal(t, []routing.Endpoint{{Address: "10.0.0.1:8080"}}, next(t, endpoints))
-	pods.Endpoints[0].Conditions.Ready = ptr.To(true)
+	pods.Endpoints[0].Conditions.Ready = new(true)
 	require.NoError(t, env.Client.Update(t.Context(), &pods))
 	require.Equal(t, []routing.Endpoint{{Address: "10.0.0.1:8080", Ready: true}}, next(t, endpoints))
 

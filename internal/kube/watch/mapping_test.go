@@ -7,7 +7,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/utils/ptr"
 
 	"github.com/rouse-run/rouse/internal/routing"
 )
@@ -16,7 +15,7 @@ import (
 func service(change ...func(*corev1.Service)) *corev1.Service {
 	s := &corev1.Service{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "price", OwnerReferences: []metav1.OwnerReference{{
-			APIVersion: "serverless.kyma-project.io/v1alpha2", Kind: "Function", Name: "price", UID: "1", Controller: ptr.To(true),
+			APIVersion: "serverless.kyma-project.io/v1alpha2", Kind: "Function", Name: "price", UID: "1", Controller: new(true),
 		}}},
 		Spec: corev1.ServiceSpec{Ports: []corev1.ServicePort{{Name: "http", Port: 80, Protocol: corev1.ProtocolTCP}}},
 	}
@@ -33,8 +32,8 @@ func slice(endpoints ...discoveryv1.Endpoint) discoveryv1.EndpointSlice {
 		},
 		AddressType: discoveryv1.AddressTypeIPv4,
 		Ports: []discoveryv1.EndpointPort{
-			{Name: ptr.To("metrics"), Port: ptr.To[int32](9090), Protocol: ptr.To(corev1.ProtocolTCP)},
-			{Name: ptr.To("http"), Port: ptr.To[int32](8080), Protocol: ptr.To(corev1.ProtocolTCP)},
+			{Name: new("metrics"), Port: new(int32(9090)), Protocol: new(corev1.ProtocolTCP)},
+			{Name: new("http"), Port: new(int32(8080)), Protocol: new(corev1.ProtocolTCP)},
 		},
 		Endpoints: endpoints,
 	}
@@ -48,7 +47,7 @@ func pod(address string, ready, terminating *bool) discoveryv1.Endpoint {
 
 func TestEndpointsAreMappedFromSlices(t *testing.T) {
 	t.Parallel()
-	yes, no := ptr.To(true), ptr.To(false)
+	yes, no := new(true), new(false)
 	ready := routing.Endpoint{Address: "10.0.0.1:8080", Ready: true, Function: true}
 	for name, tc := range map[string]struct {
 		service *corev1.Service

@@ -11,7 +11,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/cache/informertest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
@@ -139,7 +138,7 @@ func TestAnUpdateOfTheStatusReroutesNothing(t *testing.T) {
 	t.Parallel()
 	before := subscription("orders", "", 1)
 	deleted := before.DeepCopy()
-	deleted.DeletionTimestamp = ptr.To(metav1.Now())
+	deleted.DeletionTimestamp = new(metav1.Now())
 	for name, tc := range map[string]struct {
 		before, after any
 		want          bool
@@ -171,7 +170,7 @@ func TestEndpointsFollowTheServiceAndItsSlices(t *testing.T) {
 	require.Empty(t, next(t, applied))
 	require.Empty(t, next(t, other))
 
-	starting := slice(pod("10.0.0.1", ptr.To(false), ptr.To(false)))
+	starting := slice(pod("10.0.0.1", new(false), new(false)))
 	require.NoError(t, c.Create(t.Context(), &starting))
 	slices.Add(&starting)
 	require.NoError(t, c.Create(t.Context(), service()))
@@ -179,7 +178,7 @@ func TestEndpointsFollowTheServiceAndItsSlices(t *testing.T) {
 	require.Equal(t, []routing.Endpoint{{Address: "10.0.0.1:8080", Function: true}}, next(t, applied))
 
 	ready := starting.DeepCopy()
-	ready.Endpoints[0].Conditions.Ready = ptr.To(true)
+	ready.Endpoints[0].Conditions.Ready = new(true)
 	require.NoError(t, c.Update(t.Context(), ready))
 	slices.Update(&starting, ready)
 	require.Equal(t, []routing.Endpoint{{Address: "10.0.0.1:8080", Ready: true, Function: true}}, next(t, applied))
