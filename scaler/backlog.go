@@ -100,7 +100,7 @@ func (f *function) turned() {
 func (f *function) interval() time.Duration {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.activity.provisional() {
+	if f.activity.provisional() && f.activity.failure == nil {
 		settled := time.Until(f.activity.woken.Add(f.options.Refresh.WakeGrace))
 		return min(f.options.Refresh.ActiveInterval, max(settled, shortestPause))
 	}

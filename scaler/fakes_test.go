@@ -73,12 +73,12 @@ func (b *fakeBroker) change(change func()) {
 	change()
 }
 
-// breakDown makes everything fail; recover undoes that.
+// breakDown makes everything fail; comeBack undoes that.
 func (b *fakeBroker) breakDown() {
 	b.change(func() { b.err, b.down = errDown, true })
 }
 
-func (b *fakeBroker) recover() {
+func (b *fakeBroker) comeBack() {
 	b.mu.Lock()
 	b.err, b.down = nil, false
 	notify := slices.Clone(b.onConnect)

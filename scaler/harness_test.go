@@ -13,6 +13,7 @@ import (
 	"github.com/go-logr/logr/funcr"
 	pb "github.com/kedacore/keda/v2/pkg/scalers/externalscaler"
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 	"google.golang.org/grpc"
@@ -62,14 +63,14 @@ type rig struct {
 
 // inBubble runs a test in virtual time with a Scaler for the given routes, whose
 // consumers exist.
-func inBubble(t *testing.T, test func(t *testing.T, r *rig), routes ...routing.Route) {
+func inBubble(t *testing.T, test func(r *rig), routes ...routing.Route) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
 		r.broker.create(routes...)
 		r.routes.post(routes)
 		r.start()
-		test(t, r)
+		test(r)
 	})
 }
 
@@ -139,7 +140,7 @@ func (r *rig) serveOn(listener net.Listener) {
 	r.stop = func() {
 		cancel()
 		<-done
-		require.NoError(r.t, err)
+		assert.NoError(r.t, err)
 	}
 }
 

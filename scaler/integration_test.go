@@ -40,7 +40,7 @@ func newCluster(t *testing.T) *cluster {
 	conn, err := broker.Connect(t.Context(), broker.Options{URL: server.URL(), Name: "scaler"}, logr.Discard())
 	require.NoError(t, err)
 	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), patience)
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), patience)
 		defer cancel()
 		_ = conn.Close(ctx)
 	})
@@ -125,16 +125,14 @@ func (c *cluster) eventually(want float64) (seen []float64) {
 	return seen
 }
 
-func (c *cluster) keda(change func(*kedatest.Options)) *kedatest.ScaledObject {
+// keda runs a ScaledObject for the Function until the test ends, and returns
+// when it is poised: only a push can act in time from then on.
+func (c *cluster) keda() *kedatest.ScaledObject {
 	c.t.Helper()
-	options := kedatest.Options{
+	object := kedatest.New(c.rig.conn, kedatest.Options{
 		Namespace: shop, Name: "order", Metadata: map[string]string{"function": "order"},
 		PollingInterval: 300 * time.Second,
-	}
-	if change != nil {
-		change(&options)
-	}
-	object := kedatest.New(c.rig.conn, options)
+	})
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})
 	go func() {
@@ -163,7 +161,7 @@ func (c *cluster) awaitReplicas(object *kedatest.ScaledObject, want int) {
 func TestOneEventOnARealServerWakesAFunction(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)
-	object := c.keda(nil)
+	object := c.keda()
 	c.eventually(0)
 	published := time.Now()
 	c.publish(1)
@@ -210,7 +208,7 @@ func TestARestartOfARealServerIsAnErrorAndNeverZero(t *testing.T) {
 func TestASleepingFunctionIsWokenAfterARestartOfTheServer(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)
-	object := c.keda(nil)
+	object := c.keda()
 	c.eventually(0)
 	c.server.Stop()
 	require.Eventually(t, func() bool {

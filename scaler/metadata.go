@@ -1,7 +1,6 @@
 package scaler
 
 import (
-	"fmt"
 	"math"
 	"strconv"
 	"strings"
@@ -102,7 +101,7 @@ func quote(text string) string {
 	if len(text) > longest {
 		text = text[:longest] + "..."
 	}
-	return fmt.Sprintf("%q", text)
+	return strconv.Quote(text)
 }
 
 // metricSpec fills both forms of the target, because KEDA before 2.17 reads
@@ -110,7 +109,7 @@ func quote(text string) string {
 func metricSpec(size float64) *pb.GetMetricSpecResponse {
 	return &pb.GetMetricSpecResponse{MetricSpecs: []*pb.MetricSpec{{
 		MetricName:      MetricName,
-		TargetSize:      int64(math.Ceil(size)), //nolint:staticcheck // deprecated, and all that KEDA before 2.17 reads
+		TargetSize:      int64(math.Ceil(size)),
 		TargetSizeFloat: size,
 	}}}
 }
@@ -118,7 +117,7 @@ func metricSpec(size float64) *pb.GetMetricSpecResponse {
 func metricValue(backlog uint64) *pb.GetMetricsResponse {
 	return &pb.GetMetricsResponse{MetricValues: []*pb.MetricValue{{
 		MetricName:       MetricName,
-		MetricValue:      int64(backlog), //nolint:staticcheck // deprecated, and all that KEDA before 2.17 reads
+		MetricValue:      int64(backlog),
 		MetricValueFloat: float64(backlog),
 	}}}
 }

@@ -122,7 +122,7 @@ func TestSpecIsNeverZeroInEitherForm(t *testing.T) {
 			t.Parallel()
 			spec := metricSpec(tc.size).GetMetricSpecs()[0]
 			require.InDelta(t, tc.size, spec.GetTargetSizeFloat(), 0)
-			require.Equal(t, tc.wantInt, spec.GetTargetSize()) //nolint:staticcheck // older KEDA versions read it
+			require.Equal(t, tc.wantInt, spec.GetTargetSize())
 			require.Regexp(t, "^[a-z0-9-]+$", spec.GetMetricName())
 		})
 	}

@@ -18,7 +18,8 @@ func TestAHangingConsumerHoldsUpNobody(t *testing.T) {
 	t.Parallel()
 	stuck := routeTo(shop, "stuck", "stuck", "kyma.webshop.stuck.v1")
 	order := routeTo(shop, "order", "orders", orderPlaced)
-	inBubble(t, func(t *testing.T, r *rig) {
+	inBubble(t, func(r *rig) {
+		t := r.t
 		r.broker.change(func() { r.broker.hang[stuck.Consumer] = true })
 		stuckObject := r.keda("stuck", nil)
 		object := r.keda("order", seldom)
@@ -42,7 +43,8 @@ func TestAHangingConsumerHoldsUpNobody(t *testing.T) {
 func TestTheFirstQuestionWaitsBoundedAndThenIsAnError(t *testing.T) {
 	t.Parallel()
 	stuck := routeTo(shop, "stuck", "stuck", "kyma.webshop.stuck.v1")
-	inBubble(t, func(t *testing.T, r *rig) {
+	inBubble(t, func(r *rig) {
+		t := r.t
 		r.broker.change(func() { r.broker.hang[stuck.Consumer] = true })
 		began := time.Now()
 		_, err := r.client.IsActive(t.Context(), r.ref("stuck"))
@@ -73,7 +75,8 @@ func TestAnOutageOfNATSIsAnErrorAndNeverZero(t *testing.T) {
 	t.Parallel()
 	asleep := routeTo(shop, "asleep", "asleep", "kyma.webshop.asleep.v1")
 	busy := routeTo(shop, "busy", "busy", orderPlaced)
-	inBubble(t, func(t *testing.T, r *rig) {
+	inBubble(t, func(r *rig) {
+		t := r.t
 		r.broker.set(busy, broker.Backlog{Pending: 35})
 		asleepObject, busyObject := r.keda("asleep", nil), r.keda("busy", nil)
 		pass(time.Minute)
@@ -95,11 +98,11 @@ func TestAnOutageOfNATSIsAnErrorAndNeverZero(t *testing.T) {
 		require.NotContains(t, values, 0.0)
 		require.Equal(t, 4, busyObject.Replicas(), "an error holds the replicas")
 		require.Zero(t, asleepObject.Replicas(), "an error wakes nobody")
-		require.Len(t, r.logs.containing("backlog can be read again"), 0)
+		require.Empty(t, r.logs.containing("backlog can be read again"))
 
 		// What was published behind the scaler's back is found on reconnect.
 		r.broker.set(asleep, broker.Backlog{Pending: 1})
-		r.broker.recover()
+		r.broker.comeBack()
 		pass(100 * time.Millisecond)
 		require.Equal(t, 1, asleepObject.Replicas())
 		require.Len(t, r.logs.containing("backlog can be read again"), 2)
@@ -113,7 +116,8 @@ func TestAnOutageOfNATSIsAnErrorAndNeverZero(t *testing.T) {
 func TestAnOldReadingIsNoAnswer(t *testing.T) {
 	t.Parallel()
 	order := routeTo(shop, "order", "orders", orderPlaced)
-	inBubble(t, func(t *testing.T, r *rig) {
+	inBubble(t, func(r *rig) {
+		t := r.t
 		r.broker.set(order, broker.Backlog{Pending: 5})
 		requireAnswer(t, r, 5, true)
 		r.broker.change(func() { r.broker.hang[order.Consumer] = true })
@@ -127,14 +131,15 @@ func TestAnOldReadingIsNoAnswer(t *testing.T) {
 		r.broker.change(func() { r.broker.hang[order.Consumer] = false })
 		pass(5 * time.Second)
 		requireAnswer(t, r, 5, true)
-		require.Len(t, r.logs.containing("activation sent"), 0)
+		require.Empty(t, r.logs.containing("activation sent"))
 	}, order)
 }
 
 func TestAConsumerThatIsGoneIsNoBacklogAndComesBack(t *testing.T) {
 	t.Parallel()
 	order := routeTo(shop, "order", "orders", orderPlaced)
-	inBubble(t, func(t *testing.T, r *rig) {
+	inBubble(t, func(r *rig) {
+		t := r.t
 		object := r.keda("order", nil)
 		r.broker.set(order, broker.Backlog{Pending: 15})
 		pass(30 * time.Second)
@@ -154,11 +159,30 @@ func TestAConsumerThatIsGoneIsNoBacklogAndComesBack(t *testing.T) {
 	}, order)
 }
 
+func TestAnOutageRightAfterAPublishIsNotARaceForReadings(t *testing.T) {
+	t.Parallel()
+	order := routeTo(shop, "order", "orders", orderPlaced)
+	inBubble(t, func(r *rig) {
+		t := r.t
+		requireAnswer(t, r, 0, false)
+		pass(10 * time.Second)
+		r.broker.change(func() { r.broker.err, r.broker.reads = errDown, 0 })
+		r.broker.publish(orderPlaced)
+		pass(14 * time.Second)
+		requireAnswer(t, r, 1, true)
+		r.broker.change(func() { require.Less(t, r.broker.reads, 10) })
+		pass(2 * time.Second)
+		_, _, err := r.ask(r.ref("order"))
+		require.Equal(t, codes.Unavailable, status.Code(err))
+	}, order)
+}
+
 func TestSubscriptionsThatComeAndGoAreFollowed(t *testing.T) {
 	t.Parallel()
 	orders := routeTo(shop, "order", "orders", orderPlaced)
 	refunds := routeTo(shop, "order", "refunds", "kyma.webshop.refund.asked.v1")
-	inBubble(t, func(t *testing.T, r *rig) {
+	inBubble(t, func(r *rig) {
+		t := r.t
 		object := r.keda("order", seldom)
 		pass(time.Minute)
 		requireAnswer(t, r, 0, false)

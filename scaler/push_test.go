@@ -17,7 +17,8 @@ func seldom(o *kedatest.Options) { o.PollingInterval = 300 * time.Second }
 func TestPushBeatsPoll(t *testing.T) {
 	t.Parallel()
 	order := routeTo(shop, "order", "orders", orderPlaced)
-	inBubble(t, func(t *testing.T, r *rig) {
+	inBubble(t, func(r *rig) {
+		t := r.t
 		object := r.keda("order", seldom)
 		pass(20 * time.Second)
 		require.Zero(t, object.Replicas())
@@ -36,7 +37,8 @@ func TestAnyOfAFunctionsSubscriptionsWakesIt(t *testing.T) {
 	t.Parallel()
 	orders := routeTo(shop, "order", "orders", orderPlaced)
 	refunds := routeTo(shop, "order", "refunds", "kyma.webshop.refund.asked.v1")
-	inBubble(t, func(t *testing.T, r *rig) {
+	inBubble(t, func(r *rig) {
+		t := r.t
 		object := r.keda("order", seldom)
 		r.broker.publish("kyma.webshop.refund.asked.v1")
 		synctest.Wait()
@@ -53,7 +55,8 @@ func TestAnyOfAFunctionsSubscriptionsWakesIt(t *testing.T) {
 func TestTrueIsRepeatedUntilThereIsAnEndpointAndThenBeatsSlowly(t *testing.T) {
 	t.Parallel()
 	order := routeTo(shop, "order", "orders", orderPlaced)
-	inBubble(t, func(t *testing.T, r *rig) {
+	inBubble(t, func(r *rig) {
+		t := r.t
 		object := r.keda("order", func(o *kedatest.Options) {
 			seldom(o)
 			o.OnReplicas = func(int) {} // the pod does not start by itself
@@ -83,7 +86,8 @@ func TestTrueIsRepeatedUntilThereIsAnEndpointAndThenBeatsSlowly(t *testing.T) {
 func TestActivationIsLoggedOncePerWake(t *testing.T) {
 	t.Parallel()
 	order := routeTo(shop, "order", "orders", orderPlaced)
-	inBubble(t, func(t *testing.T, r *rig) {
+	inBubble(t, func(r *rig) {
+		t := r.t
 		object := r.keda("order", nil)
 		pass(time.Second)
 		r.broker.publish(orderPlaced)
@@ -106,7 +110,8 @@ func TestActivationIsLoggedOncePerWake(t *testing.T) {
 func TestABacklogThatNoPublishAnnouncedIsFoundByReading(t *testing.T) {
 	t.Parallel()
 	order := routeTo(shop, "order", "orders", orderPlaced)
-	inBubble(t, func(t *testing.T, r *rig) {
+	inBubble(t, func(r *rig) {
+		t := r.t
 		object := r.keda("order", seldom)
 		pass(time.Minute)
 		r.broker.set(order, broker.Backlog{Pending: 4})
@@ -119,7 +124,8 @@ func TestABacklogThatNoPublishAnnouncedIsFoundByReading(t *testing.T) {
 func TestAPublishCountsBeforeItIsStored(t *testing.T) {
 	t.Parallel()
 	order := routeTo(shop, "order", "orders", orderPlaced)
-	inBubble(t, func(t *testing.T, r *rig) {
+	inBubble(t, func(r *rig) {
+		t := r.t
 		r.broker.storeLag = 500 * time.Millisecond
 		pass(time.Second)
 		requireAnswer(t, r, 0, false)
@@ -138,7 +144,8 @@ func TestAPublishCountsBeforeItIsStored(t *testing.T) {
 func TestAPublishThatLeavesNothingBehindIsForgotten(t *testing.T) {
 	t.Parallel()
 	order := routeTo(shop, "order", "orders", orderPlaced)
-	inBubble(t, func(t *testing.T, r *rig) {
+	inBubble(t, func(r *rig) {
+		t := r.t
 		requireAnswer(t, r, 0, false)
 		pass(5 * time.Second)
 		r.broker.remove(order)
@@ -160,7 +167,8 @@ func TestAPublishThatLeavesNothingBehindIsForgotten(t *testing.T) {
 func TestAnEventDuringTheFallToZeroWakesTheFunctionAgain(t *testing.T) {
 	t.Parallel()
 	order := routeTo(shop, "order", "orders", orderPlaced)
-	inBubble(t, func(t *testing.T, r *rig) {
+	inBubble(t, func(r *rig) {
+		t := r.t
 		object := r.keda("order", nil)
 		pass(time.Second)
 		r.broker.publish(orderPlaced)
@@ -181,7 +189,8 @@ func TestAnEventDuringTheFallToZeroWakesTheFunctionAgain(t *testing.T) {
 func TestSteadyTrafficForAFunctionThatIsAwakeCostsOnlyHeartbeats(t *testing.T) {
 	t.Parallel()
 	order := routeTo(shop, "order", "orders", orderPlaced)
-	inBubble(t, func(t *testing.T, r *rig) {
+	inBubble(t, func(r *rig) {
+		t := r.t
 		object := r.keda("order", nil)
 		for range 600 { // one event a second, handled in 10 ms
 			r.broker.publish(orderPlaced)
@@ -206,7 +215,8 @@ func TestSteadyTrafficForAFunctionThatIsAwakeCostsOnlyHeartbeats(t *testing.T) {
 func TestCooldownCountsFromTheLastEvent(t *testing.T) {
 	t.Parallel()
 	order := routeTo(shop, "order", "orders", orderPlaced)
-	inBubble(t, func(t *testing.T, r *rig) {
+	inBubble(t, func(r *rig) {
+		t := r.t
 		object := r.keda("order", nil)
 		handle := func() {
 			r.broker.publish(orderPlaced)
@@ -229,7 +239,8 @@ func TestCooldownCountsFromTheLastEvent(t *testing.T) {
 func TestAThresholdAboveOneIsNotReachedByOneEvent(t *testing.T) {
 	t.Parallel()
 	order := routeTo(shop, "order", "orders", orderPlaced)
-	inBubble(t, func(t *testing.T, r *rig) {
+	inBubble(t, func(r *rig) {
+		t := r.t
 		object := r.keda("order", func(o *kedatest.Options) {
 			seldom(o)
 			o.Metadata["activationLagThreshold"] = "5"
@@ -254,7 +265,8 @@ func TestAThresholdAboveOneIsNotReachedByOneEvent(t *testing.T) {
 func TestABurstRaisesReplicasAndComesBackToZeroWithoutFlapping(t *testing.T) {
 	t.Parallel()
 	order := routeTo(shop, "order", "orders", orderPlaced)
-	inBubble(t, func(t *testing.T, r *rig) {
+	inBubble(t, func(r *rig) {
+		t := r.t
 		object := r.keda("order", func(o *kedatest.Options) { o.MaxReplicas = 3 })
 		pass(time.Second)
 		for range 1000 {

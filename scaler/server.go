@@ -94,17 +94,14 @@ func (s *Scaler) newServer(svc *service) (*grpc.Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	options := []grpc.ServerOption{
+	server := grpc.NewServer(
+		grpc.Creds(creds),
 		grpc.UnaryInterceptor(withDeadline(s.options.AnswerTimeout)),
 		// KEDA's own client never notices a dead peer, so this side has to. There
 		// is no limit to a connection's age, which would break streams off.
 		grpc.KeepaliveParams(keepalive.ServerParameters{Time: 30 * time.Second, Timeout: 10 * time.Second}),
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: 5 * time.Second, PermitWithoutStream: true}),
-	}
-	if creds != nil {
-		options = append(options, grpc.Creds(creds))
-	}
-	server := grpc.NewServer(options...)
+	)
 	pb.RegisterExternalScalerServer(server, svc)
 	healthpb.RegisterHealthServer(server, s.health)
 	return server, nil

@@ -50,7 +50,8 @@ func TestHandlerTellsHealthAndReadiness(t *testing.T) {
 func TestMetricsTellOfAWake(t *testing.T) {
 	t.Parallel()
 	order := routeTo(shop, "order", "orders", orderPlaced)
-	inBubble(t, func(t *testing.T, r *rig) {
+	inBubble(t, func(r *rig) {
+		t := r.t
 		r.keda("order", nil)
 		pass(time.Second)
 		r.broker.publish(orderPlaced)

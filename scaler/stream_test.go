@@ -20,7 +20,8 @@ import (
 func TestStreamsKilledEightTimesLeaveThePollAsSafetyNet(t *testing.T) {
 	t.Parallel()
 	order := routeTo(shop, "order", "orders", orderPlaced)
-	inBubble(t, func(t *testing.T, r *rig) {
+	inBubble(t, func(r *rig) {
+		t := r.t
 		object := r.keda("order", nil)
 		for range 8 {
 			pass(2 * time.Minute)
@@ -40,7 +41,8 @@ func TestStreamsKilledEightTimesLeaveThePollAsSafetyNet(t *testing.T) {
 func TestRestartsOfTheScalerCostTwoSecondsOfPushEach(t *testing.T) {
 	t.Parallel()
 	order := routeTo(shop, "order", "orders", orderPlaced)
-	inBubble(t, func(t *testing.T, r *rig) {
+	inBubble(t, func(r *rig) {
+		t := r.t
 		object := r.keda("order", seldom)
 		for range 8 {
 			pass(2 * time.Minute)
@@ -62,7 +64,8 @@ func TestRestartsOfTheScalerCostTwoSecondsOfPushEach(t *testing.T) {
 func TestStreamsEndByThemselvesSoThatKEDAForgetsItsBackoff(t *testing.T) {
 	t.Parallel()
 	order := routeTo(shop, "order", "orders", orderPlaced)
-	inBubble(t, func(t *testing.T, r *rig) {
+	inBubble(t, func(r *rig) {
+		t := r.t
 		for range 5 {
 			began := time.Now()
 			stream, err := r.client.StreamIsActive(t.Context(), r.ref("order"))
@@ -78,7 +81,8 @@ func TestStreamsEndByThemselvesSoThatKEDAForgetsItsBackoff(t *testing.T) {
 func TestStreamSaysTrueAtOpenWhenTheFunctionIsActive(t *testing.T) {
 	t.Parallel()
 	order := routeTo(shop, "order", "orders", orderPlaced)
-	inBubble(t, func(t *testing.T, r *rig) {
+	inBubble(t, func(r *rig) {
+		t := r.t
 		r.broker.set(order, broker.Backlog{AckPending: 1})
 		r.awake(order.Service, true)
 		ctx, cancel := context.WithCancel(t.Context())
@@ -98,7 +102,8 @@ func TestStreamSaysTrueAtOpenWhenTheFunctionIsActive(t *testing.T) {
 func TestStreamsEndWithoutAnErrorOnStop(t *testing.T) {
 	t.Parallel()
 	order := routeTo(shop, "order", "orders", orderPlaced)
-	inBubble(t, func(t *testing.T, r *rig) {
+	inBubble(t, func(r *rig) {
+		t := r.t
 		push, err := r.client.StreamIsActive(t.Context(), r.ref("order"))
 		require.NoError(t, err)
 		specs, err := r.client.StreamMetricSpec(t.Context(), r.ref("order"))
@@ -142,7 +147,8 @@ func TestEverythingGoesOnDuringTheDrainDelay(t *testing.T) {
 func TestSpecStreamFollowsTheSubscriptions(t *testing.T) {
 	t.Parallel()
 	order := routeTo(shop, "order", "orders", orderPlaced)
-	inBubble(t, func(t *testing.T, r *rig) {
+	inBubble(t, func(r *rig) {
+		t := r.t
 		object := r.keda("order", nil)
 		fixed := r.keda("order", func(o *kedatest.Options) { o.Metadata["lagThreshold"] = "7" })
 		pass(time.Second)
@@ -179,7 +185,8 @@ func TestThereIsAlwaysASpec(t *testing.T) {
 
 func TestBadMetadataIsRefusedByEveryCall(t *testing.T) {
 	t.Parallel()
-	inBubble(t, func(t *testing.T, r *rig) {
+	inBubble(t, func(r *rig) {
+		t := r.t
 		ctx, ref := t.Context(), r.ref("order", "lagThreshold", "abc")
 		calls := map[string]func() error{
 			"IsActive": func() error { _, err := r.client.IsActive(ctx, ref); return err },

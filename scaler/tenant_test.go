@@ -20,7 +20,8 @@ func TestATenantLearnsNothingOfAnother(t *testing.T) {
 	// A Subscription whose sink lies in another namespace counts for nobody.
 	crossing := routeTo("bank", "order", "crossing", "kyma.bank.crossing.v1")
 	crossing.Service = types.NamespacedName{Namespace: shop, Name: "order"}
-	inBubble(t, func(t *testing.T, r *rig) {
+	inBubble(t, func(r *rig) {
+		t := r.t
 		r.broker.set(theirs, broker.Backlog{Pending: 50})
 		r.broker.set(crossing, broker.Backlog{Pending: 50})
 		object := r.keda("order", nil)
@@ -50,7 +51,8 @@ func TestATenantLearnsNothingOfAnother(t *testing.T) {
 func TestAFunctionThatNobodyAsksAboutIsForgotten(t *testing.T) {
 	t.Parallel()
 	order := routeTo(shop, "order", "orders", orderPlaced)
-	inBubble(t, func(t *testing.T, r *rig) {
+	inBubble(t, func(r *rig) {
+		t := r.t
 		requireAnswer(t, r, 0, false)
 		object := r.keda("order", func(o *kedatest.Options) { o.PollingInterval = 24 * time.Hour })
 		pass(2 * time.Hour)

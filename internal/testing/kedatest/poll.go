@@ -111,7 +111,7 @@ func (o *ScaledObject) getMetric(ctx context.Context, name string) (active bool,
 		return false, 0, err
 	}
 	for _, metric := range metrics.GetMetricValues() {
-		value = float64(metric.GetMetricValue()) //nolint:staticcheck // KEDA falls back to it
+		value = float64(metric.GetMetricValue())
 		if metric.GetMetricValueFloat() > 0 {
 			value = metric.GetMetricValueFloat()
 		}
@@ -180,5 +180,5 @@ func specTarget(spec *pb.MetricSpec) float64 {
 	if spec.GetTargetSizeFloat() > 0 {
 		return spec.GetTargetSizeFloat()
 	}
-	return float64(spec.GetTargetSize()) //nolint:staticcheck // KEDA falls back to it
+	return float64(spec.GetTargetSize())
 }

@@ -78,7 +78,13 @@ func (s *stub) StreamIsActive(_ *pb.ScaledObjectRef, stream grpc.ServerStreaming
 	return end
 }
 
-func run(t *testing.T, s *stub, change func(*Options), test func(t *testing.T, o *ScaledObject)) {
+// world is what a test sees inside its bubble of virtual time.
+type world struct {
+	t      *testing.T
+	object *ScaledObject
+}
+
+func run(t *testing.T, s *stub, change func(*Options), test func(w world)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		listener := bufconn.Listen(1 << 16)
@@ -93,14 +99,14 @@ func run(t *testing.T, s *stub, change func(*Options), test func(t *testing.T, o
 			change(&options)
 		}
 		object := New(conn, options)
-		ctx, cancel := context.WithCancel(context.Background())
+		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan struct{})
 		go func() {
 			defer close(done)
 			_ = object.Run(ctx)
 		}()
 		synctest.Wait()
-		test(t, object)
+		test(world{t: t, object: object})
 		cancel()
 		<-done
 		_ = conn.Close()
@@ -116,7 +122,8 @@ func pass(d time.Duration) {
 func TestAPollIsThreeCalls(t *testing.T) {
 	t.Parallel()
 	s := &stub{life: time.Hour}
-	run(t, s, nil, func(t *testing.T, o *ScaledObject) {
+	run(t, s, nil, func(w world) {
+		t, o := w.t, w.object
 		s.change(func() {
 			require.Equal(t, []string{"GetMetricSpec", "GetMetricSpec", "GetMetrics", "IsActive"}, s.calls, "reconcile, poll")
 			s.calls = nil
@@ -130,7 +137,8 @@ func TestAPollIsThreeCalls(t *testing.T) {
 func TestNothingStartsWithoutASpec(t *testing.T) {
 	t.Parallel()
 	s := &stub{life: time.Hour, err: errors.New("not up"), push: true}
-	run(t, s, nil, func(t *testing.T, o *ScaledObject) {
+	run(t, s, nil, func(w world) {
+		t, o := w.t, w.object
 		pass(20 * time.Second)
 		opened, _ := o.Streams()
 		require.Zero(t, opened)
@@ -143,11 +151,14 @@ func TestNothingStartsWithoutASpec(t *testing.T) {
 func TestBackoffIsForgottenOnlyAfterACleanEnd(t *testing.T) {
 	t.Parallel()
 	s := &stub{life: time.Second, end: errors.New("killed")}
-	run(t, s, nil, func(t *testing.T, o *ScaledObject) {
+	run(t, s, nil, func(w world) {
+		t, o := w.t, w.object
 		pass(4 * time.Minute)
 		_, waits := o.Streams()
-		require.Equal(t, []time.Duration{2 * time.Second, 4 * time.Second, 8 * time.Second, 16 * time.Second,
-			32 * time.Second, time.Minute, time.Minute}, waits[:7])
+		require.Equal(t, []time.Duration{
+			2 * time.Second, 4 * time.Second, 8 * time.Second, 16 * time.Second,
+			32 * time.Second, time.Minute, time.Minute,
+		}, waits[:7])
 		s.change(func() { s.end = nil })
 		pass(2 * time.Minute)
 		_, waits = o.Streams()
@@ -158,12 +169,14 @@ func TestBackoffIsForgottenOnlyAfterACleanEnd(t *testing.T) {
 func TestOnlyTrueIsActedOn(t *testing.T) {
 	t.Parallel()
 	s := &stub{life: time.Hour}
-	run(t, s, func(o *Options) { o.Replicas = 1 }, func(t *testing.T, o *ScaledObject) {
+	run(t, s, func(o *Options) { o.Replicas = 1 }, func(w world) {
+		t, o := w.t, w.object
 		received, _ := o.Pushed()
 		require.Zero(t, received)
 	})
 	s = &stub{life: time.Hour, push: true}
-	run(t, s, func(o *Options) { o.PollingInterval = time.Hour }, func(t *testing.T, o *ScaledObject) {
+	run(t, s, func(o *Options) { o.PollingInterval = time.Hour }, func(w world) {
+		t, o := w.t, w.object
 		require.Equal(t, 1, o.Replicas())
 		require.Equal(t, Push, o.Transitions()[0].Reason)
 	})
@@ -172,7 +185,8 @@ func TestOnlyTrueIsActedOn(t *testing.T) {
 func TestAPollThatHangsHoldsUpThePush(t *testing.T) {
 	t.Parallel()
 	s := &stub{life: 40 * time.Second}
-	run(t, s, nil, func(t *testing.T, o *ScaledObject) {
+	run(t, s, nil, func(w world) {
+		t, o := w.t, w.object
 		hang := make(chan struct{}) // made inside the bubble
 		s.change(func() { s.hang, s.push = hang, true })
 		pass(time.Minute)
@@ -186,7 +200,8 @@ func TestAPollThatHangsHoldsUpThePush(t *testing.T) {
 func TestAnErrorHoldsAndZeroTakesAwayAfterTheCooldown(t *testing.T) {
 	t.Parallel()
 	s := &stub{life: time.Hour, value: 35}
-	run(t, s, func(o *Options) { o.CooldownPeriod = time.Minute }, func(t *testing.T, o *ScaledObject) {
+	run(t, s, func(o *Options) { o.CooldownPeriod = time.Minute }, func(w world) {
+		t, o := w.t, w.object
 		pass(time.Minute)
 		require.Equal(t, 4, o.Replicas(), "the HPA's share")
 		s.change(func() { s.err = errors.New("unknown") })
