@@ -196,6 +196,30 @@ func repairs(t *testing.T) {
 		return count == 5
 	})
 
+	update(w, deployment, func(d *appsv1.Deployment) {
+		pod := &d.Spec.Template.Spec
+		pod.Containers[0].Env = append(pod.Containers[0].Env, corev1.EnvVar{Name: "ADDED", Value: "by hand"})
+		pod.Containers[0].Command = []string{"sleep"}
+		pod.Containers = append(pod.Containers, corev1.Container{Name: "added", Image: "i"})
+		pod.TerminationGracePeriodSeconds = ptr.To[int64](5)
+	})
+	await(w, deployment, "what was added goes", func(d *appsv1.Deployment) bool {
+		pod := d.Spec.Template.Spec
+		return len(pod.Containers) == 1 && len(pod.Containers[0].Command) == 0 && *pod.TerminationGracePeriodSeconds == 30 &&
+			len(pod.Containers[0].Env) == len(original.Spec.Template.Spec.Containers[0].Env)
+	})
+	update(w, service, func(s *corev1.Service) {
+		s.Spec.Ports = append(s.Spec.Ports, corev1.ServicePort{Name: "added", Port: 99})
+	})
+	await(w, service, "an added port goes", func(s *corev1.Service) bool { return len(s.Spec.Ports) == 1 })
+	update(w, object, func(o *unstructured.Unstructured) {
+		require.NoError(t, unstructured.SetNestedField(o.Object, true, "spec", "advanced", "restoreToOriginalReplicaCount"))
+	})
+	await(w, object, "an added setting goes", func(o *unstructured.Unstructured) bool {
+		_, found, _ := unstructured.NestedBool(o.Object, "spec", "advanced", "restoreToOriginalReplicaCount")
+		return !found
+	})
+
 	for _, owned := range []client.Object{deployment, service, object} {
 		uid := owned.GetUID()
 		require.NoError(t, w.Delete(t.Context(), owned))

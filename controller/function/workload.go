@@ -35,7 +35,7 @@ func (r *Reconciler) applyWorkload(ctx context.Context, s *scope) error {
 	if err != nil {
 		return err
 	}
-	if _, err := r.applier.Apply(ctx, service, s.service); err != nil {
+	if _, err := r.applier.Apply(ctx, service, s.service, kube.Exclusive{"spec"}); err != nil {
 		return explain(err, v1alpha2.ConditionRunning, v1alpha2.ReasonServiceFailed,
 			fmt.Sprintf("Service %s %s failed: %v", s.fn.Name, verb(s.service == nil), err))
 	}
@@ -61,7 +61,7 @@ func (r *Reconciler) applyDeployment(ctx context.Context, s *scope) error {
 	if s.deployment != nil {
 		live = s.deployment
 	}
-	result, err := r.applier.Apply(ctx, desired, live)
+	result, err := r.applier.Apply(ctx, desired, live, kube.Exclusive{"spec", "template", "spec"})
 	if err != nil {
 		return explain(err, v1alpha2.ConditionRunning, v1alpha2.ReasonDeploymentFailed,
 			fmt.Sprintf("Deployment %s %s failed: %v", s.fn.Name, verb(s.deployment == nil), err))

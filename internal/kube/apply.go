@@ -46,28 +46,46 @@ func NewApplier(c client.Client) *Applier {
 }
 
 // Apply makes the live object what desired says. Live is nil when there is
-// none. The result is the object after the write, nil when none was needed.
+// none. What others have added by hand to the exclusive parts is removed. The
+// result is the object after the write, nil when none was needed.
 //
 // Fields are taken from other owners only in an object that exists: whoever
 // calls with a live object has checked that it is ours (see CheckOwner).
-func (a *Applier) Apply(ctx context.Context, desired *unstructured.Unstructured, live metav1.Object) (*unstructured.Unstructured, error) {
+func (a *Applier) Apply(
+	ctx context.Context, desired *unstructured.Unstructured, live metav1.Object, exclusive ...Exclusive,
+) (*unstructured.Unstructured, error) {
 	ref := refOf(desired)
 	content, err := json.Marshal(desired.Object)
 	if err != nil {
 		return nil, fmt.Errorf("encode %s %q: %w", ref.kind, ref.key, err)
 	}
 	hash := sha256.Sum256(content)
-	if live != nil && a.upToDate(ref, live, hash) {
+	if live == nil {
+		return a.write(ctx, desired, hash)
+	}
+	fields, err := reclaimed(live, exclusive)
+	if err != nil {
+		return nil, err
+	}
+	if fields == nil && a.upToDate(ref, live, hash) {
 		return nil, nil
 	}
-
-	result := desired.DeepCopy()
-	options := []client.ApplyOption{FieldOwner}
-	if live != nil {
-		result.SetUID(live.GetUID()) // a precondition: not the object that took its place
-		options = append(options, client.ForceOwnership)
+	if fields != nil {
+		if err := a.reclaim(ctx, desired, live, fields); err != nil {
+			return nil, err
+		}
 	}
-	if err := a.client.Apply(ctx, client.ApplyConfigurationFromUnstructured(result), options...); err != nil {
+	precise := desired.DeepCopy()
+	precise.SetUID(live.GetUID()) // a precondition: not the object that took its place
+	return a.write(ctx, precise, hash, client.ForceOwnership)
+}
+
+func (a *Applier) write(
+	ctx context.Context, desired *unstructured.Unstructured, hash [sha256.Size]byte, options ...client.ApplyOption,
+) (*unstructured.Unstructured, error) {
+	ref, result := refOf(desired), desired.DeepCopy()
+	config := client.ApplyConfigurationFromUnstructured(result)
+	if err := a.client.Apply(ctx, config, append(options, FieldOwner)...); err != nil {
 		return nil, fmt.Errorf("apply %s %q: %w", ref.kind, ref.key, err)
 	}
 	a.remember(ref, record{uid: result.GetUID(), desired: hash, owned: ownedFields(result)})
@@ -129,12 +147,16 @@ func IsApplied(object metav1.Object) bool {
 }
 
 func appliedEntry(entries []metav1.ManagedFieldsEntry) *metav1.ManagedFieldsEntry {
-	for i, entry := range entries {
-		if entry.Manager == string(FieldOwner) && entry.Operation == metav1.ManagedFieldsOperationApply && entry.Subresource == "" {
+	for i := range entries {
+		if isApplied(&entries[i]) {
 			return &entries[i]
 		}
 	}
 	return nil
+}
+
+func isApplied(entry *metav1.ManagedFieldsEntry) bool {
+	return entry.Manager == string(FieldOwner) && entry.Operation == metav1.ManagedFieldsOperationApply && entry.Subresource == ""
 }
 
 // ToUnstructured turns an apply configuration into the form that Apply takes.

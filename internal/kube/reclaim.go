@@ -1,0 +1,132 @@
+package kube
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
+)
+
+// Exclusive names a part of an object in which nobody else may add anything,
+// for example spec, template, spec.
+type Exclusive []string
+
+// contains tells whether path lies in the part.
+func (e Exclusive) contains(path fieldpath.Path) bool {
+	if len(path) <= len(e) {
+		return false
+	}
+	for i, name := range e {
+		if path[i].FieldName == nil || *path[i].FieldName != name {
+			return false
+		}
+	}
+	return true
+}
+
+// reclaimed are the managed fields of object with everything that was added by
+// hand to the exclusive parts given to FieldOwner, whose next apply will then
+// remove it. It is nil when nothing was added.
+func reclaimed(object metav1.Object, exclusive []Exclusive) ([]metav1.ManagedFieldsEntry, error) {
+	own := appliedEntry(object.GetManagedFields())
+	if own == nil || len(exclusive) == 0 {
+		return nil, nil
+	}
+	added := &fieldpath.Set{}
+	var others []metav1.ManagedFieldsEntry
+	for _, entry := range object.GetManagedFields() {
+		if isApplied(&entry) {
+			continue
+		}
+		taken, rest, err := split(&entry, exclusive)
+		if err != nil {
+			return nil, err
+		}
+		added = added.Union(taken)
+		if rest != nil {
+			others = append(others, *rest)
+		}
+	}
+	if added.Empty() {
+		return nil, nil
+	}
+	mine, err := decode(own)
+	if err != nil {
+		return nil, err
+	}
+	claim, err := encode(own, mine.Union(added))
+	return append(others, claim), err
+}
+
+// split takes the fields of the exclusive parts out of an entry. The rest is
+// nil when nothing is left of it. Subresources are not touched: whoever scales
+// or reports adds nothing by hand.
+func split(entry *metav1.ManagedFieldsEntry, exclusive []Exclusive) (*fieldpath.Set, *metav1.ManagedFieldsEntry, error) {
+	taken := fieldpath.NewSet()
+	if entry.Operation != metav1.ManagedFieldsOperationUpdate || entry.Subresource != "" ||
+		entry.Manager == string(FieldOwner) || entry.FieldsV1 == nil {
+		return taken, entry, nil
+	}
+	fields, err := decode(entry)
+	if err != nil {
+		return nil, nil, err
+	}
+	fields.Iterate(func(path fieldpath.Path) {
+		for _, part := range exclusive {
+			if part.contains(path) {
+				taken.Insert(path.Copy())
+			}
+		}
+	})
+	rest := fields.Difference(taken)
+	if taken.Empty() || rest.Empty() {
+		if rest.Empty() {
+			return taken, nil, nil
+		}
+		return taken, entry, nil
+	}
+	kept, err := encode(entry, rest)
+	return taken, &kept, err
+}
+
+func decode(entry *metav1.ManagedFieldsEntry) (*fieldpath.Set, error) {
+	set := &fieldpath.Set{}
+	if err := set.FromJSON(bytes.NewReader(entry.FieldsV1.Raw)); err != nil {
+		return nil, fmt.Errorf("decode managed fields of %q: %w", entry.Manager, err)
+	}
+	return set, nil
+}
+
+func encode(entry *metav1.ManagedFieldsEntry, set *fieldpath.Set) (metav1.ManagedFieldsEntry, error) {
+	raw, err := set.ToJSON()
+	if err != nil {
+		return metav1.ManagedFieldsEntry{}, fmt.Errorf("encode managed fields of %q: %w", entry.Manager, err)
+	}
+	changed := *entry
+	changed.FieldsV1 = &metav1.FieldsV1{Raw: raw}
+	return changed, nil
+}
+
+// reclaim writes the managed fields, unless the object has changed meanwhile.
+func (a *Applier) reclaim(ctx context.Context, desired *unstructured.Unstructured, live metav1.Object, fields []metav1.ManagedFieldsEntry) error {
+	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{
+		"uid": live.GetUID(), "resourceVersion": live.GetResourceVersion(), "managedFields": fields,
+	}})
+	if err != nil {
+		return fmt.Errorf("encode managed fields: %w", err)
+	}
+	target := &metav1.PartialObjectMetadata{}
+	target.SetGroupVersionKind(desired.GroupVersionKind())
+	target.SetNamespace(desired.GetNamespace())
+	target.SetName(desired.GetName())
+	if err := a.client.Patch(ctx, target, client.RawPatch(types.MergePatchType, patch)); err != nil {
+		return fmt.Errorf("reclaim the fields of %s %q: %w", desired.GetKind(), desired.GetName(), err)
+	}
+	return nil
+}
