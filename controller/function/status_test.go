@@ -1,0 +1,365 @@
+package function
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/utils/ptr"
+
+	"github.com/rouse-run/rouse/api/serverless/v1alpha2"
+	"github.com/rouse-run/rouse/controller/function/resources"
+	"github.com/rouse-run/rouse/internal/kube"
+)
+
+const template = "0123456789abcdef"
+
+func noon() time.Time { return time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC) }
+
+// newScope is one whose Function is up with one replica.
+func newScope(changes ...func(*scope)) *scope {
+	options := testOptions()
+	s := &scope{
+		fn: newFunction(), settings: options.settings(), now: noon(), template: template, applied: true, keda: true,
+		deployment: &appsv1.Deployment{
+			ObjectMeta: metav1.ObjectMeta{
+				Name: "price", Generation: 2,
+				OwnerReferences: []metav1.OwnerReference{{Kind: "Function", Name: "price", UID: "uid-of-price", Controller: ptr.To(true)}},
+			},
+			Spec:   appsv1.DeploymentSpec{Replicas: ptr.To[int32](1)},
+			Status: appsv1.DeploymentStatus{ObservedGeneration: 2, Replicas: 1},
+		},
+	}
+	available(true)(s)
+	progressing(corev1.ConditionTrue, reasonRolloutDone)(s)
+	for _, change := range changes {
+		change(s)
+	}
+	return s
+}
+
+func available(yes bool) func(*scope) {
+	return func(s *scope) {
+		condition := appsv1.DeploymentCondition{Type: appsv1.DeploymentAvailable, Status: corev1.ConditionTrue, Reason: reasonReplicasAvailable}
+		if !yes {
+			condition.Status, condition.Reason = corev1.ConditionFalse, reasonReplicasNotAvailable
+		}
+		setDeploymentCondition(s, condition)
+	}
+}
+
+func progressing(status corev1.ConditionStatus, reason string) func(*scope) {
+	return func(s *scope) {
+		setDeploymentCondition(s, appsv1.DeploymentCondition{Type: appsv1.DeploymentProgressing, Status: status, Reason: reason})
+	}
+}
+
+func setDeploymentCondition(s *scope, condition appsv1.DeploymentCondition) {
+	kept := []appsv1.DeploymentCondition{condition}
+	for _, other := range s.deployment.Status.Conditions {
+		if other.Type != condition.Type {
+			kept = append(kept, other)
+		}
+	}
+	s.deployment.Status.Conditions = kept
+}
+
+func desired(count int32) func(*scope) {
+	return func(s *scope) { s.deployment.Spec.Replicas, s.deployment.Status.Replicas = ptr.To(count), count }
+}
+
+// was gives the Function a Running condition from earlier.
+func was(status metav1.ConditionStatus, reason string) func(*scope) {
+	return func(s *scope) {
+		s.fn.Status.Conditions = []metav1.Condition{{Type: v1alpha2.ConditionRunning, Status: status, Reason: reason, Message: "before"}}
+	}
+}
+
+func pods(pods ...corev1.Pod) func(*scope) {
+	return func(s *scope) { s.pods = pods }
+}
+
+// pod is one of the present template that is not ready.
+func pod(age time.Duration, changes ...func(*corev1.Pod)) corev1.Pod {
+	built := corev1.Pod{ObjectMeta: metav1.ObjectMeta{
+		CreationTimestamp: metav1.NewTime(noon().Add(-age)),
+		Annotations:       map[string]string{resources.AnnotationTemplate: template},
+	}}
+	for _, change := range changes {
+		change(&built)
+	}
+	return built
+}
+
+func waitingFor(reason, message string) func(*corev1.Pod) {
+	return container(corev1.ContainerStatus{Name: resources.ContainerName, State: corev1.ContainerState{
+		Waiting: &corev1.ContainerStateWaiting{Reason: reason, Message: message},
+	}})
+}
+
+func ended(code int32, reason, message string) func(*corev1.Pod) {
+	return container(corev1.ContainerStatus{
+		Name:         resources.ContainerName,
+		RestartCount: 3,
+		State:        corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "CrashLoopBackOff"}},
+		LastTerminationState: corev1.ContainerState{
+			Terminated: &corev1.ContainerStateTerminated{ExitCode: code, Reason: reason, Message: message},
+		},
+	})
+}
+
+func container(status corev1.ContainerStatus) func(*corev1.Pod) {
+	return func(pod *corev1.Pod) { pod.Status.ContainerStatuses = append(pod.Status.ContainerStatuses, status) }
+}
+
+func readyPod(pod *corev1.Pod) {
+	pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}
+}
+
+func TestRunning(t *testing.T) {
+	t.Parallel()
+	broken := ended(1, "Error", "handler did not load: boom\n")
+	tests := map[string]struct {
+		scope         *scope
+		wantStatus    metav1.ConditionStatus
+		wantReason    string
+		wantMessage   string
+		wantLookAgain time.Duration
+	}{
+		"a Deployment that was just created is not known yet": {
+			scope:      newScope(func(s *scope) { s.change = created }),
+			wantStatus: "Unknown", wantReason: "DeploymentCreated", wantMessage: "Deployment price created",
+		},
+		"a Deployment that was just updated is not known yet": {
+			scope:      newScope(was("True", "DeploymentReady"), func(s *scope) { s.change = updated }),
+			wantStatus: "Unknown", wantReason: "DeploymentUpdated", wantMessage: "Deployment price updated",
+		},
+		"a Deployment with all replicas is ready": {
+			scope:      newScope(),
+			wantStatus: "True", wantReason: "DeploymentReady", wantMessage: "Deployment price is ready",
+		},
+		"a Deployment that sleeps is ready": {
+			scope:      newScope(desired(0)),
+			wantStatus: "True", wantReason: "DeploymentReady", wantMessage: "Deployment price is ready and sleeps at zero replicas",
+		},
+		"a Deployment that its controller has not seen keeps its verdict": {
+			scope:      newScope(was("True", "DeploymentReady"), func(s *scope) { s.deployment.Generation++ }),
+			wantStatus: "True", wantReason: "DeploymentReady", wantMessage: "before",
+		},
+		"such a Deployment without a verdict waits": {
+			scope:      newScope(func(s *scope) { s.deployment.Generation++ }),
+			wantStatus: "Unknown", wantReason: "DeploymentWaiting", wantMessage: "Deployment price is not ready yet",
+		},
+		"a Function that wakes keeps running": {
+			scope:      newScope(was("True", "DeploymentReady"), available(false), pods(pod(time.Second))),
+			wantStatus: "True", wantReason: "DeploymentReady", wantMessage: "before", wantLookAgain: 29 * time.Second,
+		},
+		"a Function that does not wake in time does not": {
+			scope:      newScope(was("True", "DeploymentReady"), available(false), pods(pod(30*time.Second))),
+			wantStatus: "Unknown", wantReason: "MinReplicasNotAvailable",
+			wantMessage: "Minimum replicas not available for deployment price",
+		},
+		"a new Function does not run before its first pod does": {
+			scope: newScope(was("Unknown", "DeploymentCreated"), available(false), progressing("True", "ReplicaSetUpdated"),
+				pods(pod(time.Second))),
+			wantStatus: "Unknown", wantReason: "MinReplicasNotAvailable",
+			wantMessage: "Minimum replicas not available for deployment price",
+		},
+		"a rollout that has enough replicas waits": {
+			scope:      newScope(progressing("True", "ReplicaSetUpdated")),
+			wantStatus: "Unknown", wantReason: "DeploymentWaiting", wantMessage: "Deployment price is not ready yet",
+		},
+		"a rollout that makes no progress has failed": {
+			scope:      newScope(available(false), progressing("False", "ProgressDeadlineExceeded")),
+			wantStatus: "False", wantReason: "DeploymentFailed", wantMessage: "reason: ProgressDeadlineExceeded",
+		},
+		"pods that cannot be created are a failure": {
+			scope: newScope(available(false), func(s *scope) {
+				setDeploymentCondition(s, appsv1.DeploymentCondition{
+					Type: appsv1.DeploymentReplicaFailure, Status: "True", Reason: "FailedCreate", Message: "quota exceeded",
+				})
+			}),
+			wantStatus: "False", wantReason: "DeploymentFailed", wantMessage: "quota exceeded",
+		},
+		"a handler that does not load is quoted": {
+			scope:      newScope(available(false), pods(pod(time.Minute, broken))),
+			wantStatus: "False", wantReason: "HandlerFailed", wantMessage: "handler did not load: boom",
+		},
+		"a handler that does not load counts although older pods serve": {
+			scope:      newScope(progressing("True", "ReplicaSetUpdated"), pods(pod(time.Hour, readyPod), pod(time.Minute, broken))),
+			wantStatus: "False", wantReason: "HandlerFailed", wantMessage: "handler did not load: boom",
+		},
+		"pods of older code do not count": {
+			scope: newScope(pods(pod(time.Minute, broken, func(pod *corev1.Pod) {
+				pod.Annotations[resources.AnnotationTemplate] = "older"
+			}))),
+			wantStatus: "True", wantReason: "DeploymentReady", wantMessage: "Deployment price is ready",
+		},
+		"a handler that did not load stays broken while it sleeps": {
+			scope:      newScope(was("False", "HandlerFailed"), desired(0)),
+			wantStatus: "False", wantReason: "HandlerFailed", wantMessage: "before",
+		},
+		"a handler that did not load stays broken while it is tried again": {
+			scope:      newScope(was("False", "HandlerFailed"), available(false), pods(pod(time.Second))),
+			wantStatus: "False", wantReason: "HandlerFailed", wantMessage: "before", wantLookAgain: 29 * time.Second,
+		},
+		"a container that ends without a word is described": {
+			scope:      newScope(available(false), pods(pod(time.Minute, ended(137, "OOMKilled", "")))),
+			wantStatus: "Unknown", wantReason: "MinReplicasNotAvailable",
+			wantMessage: "container function ended with exit code 137 (OOMKilled), restarted 3 times",
+		},
+		"an image that cannot be pulled is named at once": {
+			scope: newScope(was("True", "DeploymentReady"), available(false),
+				pods(pod(time.Second, waitingFor("ImagePullBackOff", `Back-off pulling image "nope:1"`)))),
+			wantStatus: "Unknown", wantReason: "MinReplicasNotAvailable",
+			wantMessage: `Minimum replicas not available for deployment price: ImagePullBackOff: Back-off pulling image "nope:1"`,
+		},
+		"a Secret that is missing is named": {
+			scope: newScope(available(false),
+				pods(pod(time.Second, waitingFor("CreateContainerConfigError", `secret "token" not found`)))),
+			wantStatus: "Unknown", wantReason: "MinReplicasNotAvailable", wantMessage: `CreateContainerConfigError: secret "token" not found`,
+		},
+		"a mounted Secret that may be missing is named": {
+			scope: newScope(available(false), pods(pod(time.Minute, waitingFor("ContainerCreating", ""))), func(s *scope) {
+				s.fn.Spec.SecretMounts = []v1alpha2.SecretMount{{SecretName: "a"}, {SecretName: "b"}}
+			}),
+			wantStatus: "Unknown", wantReason: "MinReplicasNotAvailable", wantMessage: "a pod starts once all its Secrets exist: a, b",
+		},
+		"a pod that fits on no node says so": {
+			scope: newScope(available(false), pods(pod(time.Second, func(pod *corev1.Pod) {
+				pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: "False", Message: "0/1 nodes"}}
+			}))),
+			wantStatus: "Unknown", wantReason: "MinReplicasNotAvailable", wantMessage: "no node takes the pod: 0/1 nodes",
+		},
+		"an object of somebody else is a failure, even if it is the ScaledObject": {
+			scope: newScope(func(s *scope) {
+				s.applied = false
+				s.err = kube.Waiting(&failure{condition: "Scaling", reason: "OwnedByOther", message: "Helm"}, time.Second)
+			}),
+			wantStatus: "False", wantReason: "OwnedByOther", wantMessage: "Helm",
+		},
+		"an error that may pass leaves the condition": {
+			scope: newScope(was("True", "DeploymentReady"), func(s *scope) {
+				s.applied = false
+				s.err = errors.New("timeout")
+			}),
+			wantStatus: "True", wantReason: "DeploymentReady", wantMessage: "before",
+		},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			lookAgain := setStatus(tc.scope)
+			condition := meta.FindStatusCondition(tc.scope.fn.Status.Conditions, v1alpha2.ConditionRunning)
+			require.NotNil(t, condition)
+			require.Equal(t, tc.wantStatus, condition.Status)
+			require.Equal(t, tc.wantReason, condition.Reason)
+			require.Contains(t, condition.Message, tc.wantMessage)
+			require.Equal(t, tc.wantLookAgain, lookAgain)
+		})
+	}
+}
+
+func TestScalingCondition(t *testing.T) {
+	t.Parallel()
+	keda := func(status, message string) func(*scope) {
+		return func(s *scope) {
+			s.scaledObject = &unstructured.Unstructured{Object: map[string]any{"status": map[string]any{"conditions": []any{
+				map[string]any{"type": "Active", "status": "False"},
+				map[string]any{"type": "Ready", "status": status, "message": message},
+			}}}}
+		}
+	}
+	scales := func(s *scope) { scaled(0, 5)(s.fn) }
+	tests := map[string]struct {
+		scope                   *scope
+		wantStatus              metav1.ConditionStatus
+		wantReason, wantMessage string
+	}{
+		"KEDA is ready": {
+			scope:      newScope(scales, keda("True", "")),
+			wantStatus: "True", wantReason: "ScaledObjectReady", wantMessage: "ScaledObject price keeps 0 to 5 replicas",
+		},
+		"KEDA has not answered": {
+			scope:      newScope(scales, func(s *scope) { s.scaledObject = &unstructured.Unstructured{Object: map[string]any{}} }),
+			wantStatus: "Unknown", wantReason: "ScaledObjectWaiting",
+		},
+		"KEDA has an error": {
+			scope:      newScope(scales, keda("False", "scaler is away")),
+			wantStatus: "False", wantReason: "ScaledObjectFailed", wantMessage: "scaler is away",
+		},
+		"KEDA is not there": {
+			scope:      newScope(scales, func(s *scope) { s.keda = false }),
+			wantStatus: "False", wantReason: "KedaNotInstalled", wantMessage: "keeps 1 to 5 replicas",
+		},
+		"KEDA refuses the ScaledObject": {
+			scope: newScope(scales, func(s *scope) {
+				s.err = &failure{condition: "Scaling", reason: "ScaledObjectFailed", message: "denied"}
+			}),
+			wantStatus: "False", wantReason: "ScaledObjectFailed", wantMessage: "denied",
+		},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			setStatus(tc.scope)
+			condition := meta.FindStatusCondition(tc.scope.fn.Status.Conditions, v1alpha2.ConditionScaling)
+			require.NotNil(t, condition)
+			require.Equal(t, tc.wantStatus, condition.Status)
+			require.Equal(t, tc.wantReason, condition.Reason)
+			require.Contains(t, condition.Message, tc.wantMessage)
+		})
+	}
+}
+
+func TestTheRestOfTheStatus(t *testing.T) {
+	t.Parallel()
+	t.Run("a ready Function tells what runs", func(t *testing.T) {
+		t.Parallel()
+		s := newScope(func(s *scope) {
+			s.fn.Spec.Runtime = v1alpha2.RuntimeNodeJS20
+			s.fn.Spec.RuntimeImageOverride = "own:1"
+			s.fn.Spec.Annotations = map[string]string{"a": "b"}
+		})
+		setStatus(s)
+		require.Equal(t, int32(1), s.fn.Status.Replicas)
+		require.Equal(t, "own:1", s.fn.Status.RuntimeImage)
+		require.Equal(t, v1alpha2.RuntimeNodeJS20, s.fn.Status.Runtime)
+		require.Equal(t, s.fn.Spec.Annotations, s.fn.Status.FunctionAnnotations)
+		require.Equal(t, "serverless.kyma-project.io/function-name=price,serverless.kyma-project.io/managed-by=function-controller,"+
+			"serverless.kyma-project.io/resource=deployment,serverless.kyma-project.io/uuid=uid-of-price", s.fn.Status.PodSelector)
+		require.Equal(t, "Warning: function configured, runtime nodejs20 is deprecated and will be removed in the future",
+			s.fn.Status.Conditions[0].Message)
+		require.Equal(t, int64(1), s.fn.Status.Conditions[0].ObservedGeneration)
+	})
+	t.Run("one that is not ready tells only its replicas", func(t *testing.T) {
+		t.Parallel()
+		s := newScope(available(false), desired(4))
+		setStatus(s)
+		require.Equal(t, int32(4), s.fn.Status.Replicas)
+		require.Empty(t, s.fn.Status.RuntimeImage)
+	})
+	t.Run("an invalid one changes nothing else", func(t *testing.T) {
+		t.Parallel()
+		s := newScope(was("True", "DeploymentReady"), func(s *scope) {
+			s.err = kube.Stalled(&failure{condition: "ConfigurationReady", reason: "InvalidFunctionSpec", message: "no"})
+		})
+		setStatus(s)
+		require.Zero(t, s.fn.Status.ObservedGeneration)
+		require.Zero(t, s.fn.Status.Replicas)
+		require.Equal(t, "before", s.fn.Status.Conditions[0].Message)
+		require.Equal(t, "InvalidFunctionSpec", s.fn.Status.Conditions[1].Reason)
+	})
+	t.Run("a foreign Deployment is not described", func(t *testing.T) {
+		t.Parallel()
+		s := newScope(func(s *scope) { s.deployment.OwnerReferences, s.applied = nil, false })
+		setStatus(s)
+		require.Zero(t, s.fn.Status.Replicas)
+	})
+}

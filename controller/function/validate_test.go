@@ -1,0 +1,192 @@
+package function
+
+import (
+	"crypto/rand"
+	"encoding/hex"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+
+	"github.com/rouse-run/rouse/api/serverless/v1alpha2"
+)
+
+func TestValidate(t *testing.T) {
+	t.Parallel()
+	own := func(requests, limits corev1.ResourceList) func(*v1alpha2.Function) {
+		return func(fn *v1alpha2.Function) {
+			fn.Spec.ResourceConfiguration = &v1alpha2.ResourceConfiguration{Function: &v1alpha2.ResourceRequirements{
+				Resources: &corev1.ResourceRequirements{Requests: requests, Limits: limits},
+			}}
+		}
+	}
+	list := func(cpu, memory string) corev1.ResourceList {
+		built := corev1.ResourceList{}
+		if cpu != "" {
+			built[corev1.ResourceCPU] = resource.MustParse(cpu)
+		}
+		if memory != "" {
+			built[corev1.ResourceMemory] = resource.MustParse(memory)
+		}
+		return built
+	}
+	repository := func(url string) func(*v1alpha2.Function) {
+		return func(fn *v1alpha2.Function) {
+			fn.Spec.Source = v1alpha2.Source{GitRepository: &v1alpha2.GitRepositorySource{URL: url}}
+		}
+	}
+	tests := map[string]struct {
+		change func(*v1alpha2.Function)
+		want   string
+	}{
+		"a plain Function is fine":       {change: func(*v1alpha2.Function) {}},
+		"a limit on memory alone is one": {change: own(list("100m", ""), list("", "64Mi"))},
+		"a repository over SSH is fine":  {change: repository("git@github.com:org/repo.git")},
+		"a repository over HTTP is fine": {change: repository("https://example.com/repo.git")},
+		"a name with dots is no name of a Service": {
+			change: func(fn *v1alpha2.Function) { fn.Name = "a.b" },
+			want:   `metadata.name: "a.b" cannot be the name of a Service. Create the Function under a name of at most 63`,
+		},
+		"a long name is no name of a Service": {
+			change: func(fn *v1alpha2.Function) { fn.Name = strings.Repeat("x", 64) }, want: "cannot be the name of a Service",
+		},
+		"only the first wrong variable is named": {
+			change: func(fn *v1alpha2.Function) { fn.Spec.Env = []corev1.EnvVar{{Name: "ok"}, {Name: "a=b"}, {Name: "c=d"}} },
+			want:   "spec.env: a=b. Err: ",
+		},
+		"dependencies of Node.js must look like JSON": {
+			change: func(fn *v1alpha2.Function) { fn.Spec.Source.Inline.Dependencies = "left-pad" },
+			want:   "invalid source.inline.dependencies value: deps should start with '{' and end with '}'",
+		},
+		"a runtime must have an image": {
+			change: func(fn *v1alpha2.Function) { fn.Spec.Runtime = v1alpha2.RuntimePython314 },
+			want:   "invalid runtime value: cannot find runtime: python314",
+		},
+		"an unknown runtime is named twice": {
+			change: func(fn *v1alpha2.Function) { fn.Spec.Runtime = "cobol" },
+			want: "invalid source.inline.dependencies value: cannot find runtime: cobol. " +
+				"invalid runtime value: cannot find runtime: cobol",
+		},
+		"a Secret can be mounted once": {
+			change: func(fn *v1alpha2.Function) {
+				fn.Spec.SecretMounts = []v1alpha2.SecretMount{{SecretName: "a"}, {SecretName: "a"}}
+			},
+			want: "invalid spec.secretMounts: [secretNames should be unique]",
+		},
+		"the name of a Secret must be one": {
+			change: func(fn *v1alpha2.Function) { fn.Spec.SecretMounts = []v1alpha2.SecretMount{{SecretName: "A"}} },
+			want:   "invalid spec.secretMounts: [a lowercase RFC 1123 subdomain",
+		},
+		"labels must be labels": {
+			change: func(fn *v1alpha2.Function) { fn.Spec.Labels = map[string]string{"a": "b c"} },
+			want:   `spec.labels: Invalid value: "b c"`,
+		},
+		"annotations must be annotations": {
+			change: func(fn *v1alpha2.Function) { fn.Spec.Annotations = map[string]string{"a b": ""} },
+			want:   `spec.annotations: Invalid value: "a b"`,
+		},
+		"a repository needs a URL": {
+			change: repository("nowhere"), want: `source.gitRepository.URL: parse "nowhere": invalid URI for request`,
+		},
+		"resources have a minimum": {
+			change: own(list("1m", "1Mi"), list("5m", "5Mi")),
+			want: "Function limits cpu(5m) should be higher than minimal value (10m). " +
+				"Function request cpu(1m) should be higher than minimal value (10m). " +
+				"Function limits memory(5Mi) should be higher than minimal value (16Mi). " +
+				"Function request memory(1Mi) should be higher than minimal value (16Mi)",
+		},
+		"a request is at most the limit": {
+			change: own(list("200m", "64Mi"), list("100m", "32Mi")),
+			want: "Function limits cpu(100m) should be higher than requests cpu(200m). " +
+				"Function limits memory(32Mi) should be higher than requests memory(64Mi)",
+		},
+		"the bounds of replicas have an order": {change: scaled(3, 2), want: "minReplicas should be less than or equal maxReplicas"},
+		"a tuning annotation is named": {
+			change: func(fn *v1alpha2.Function) {
+				scaled(0, 1)(fn)
+				fn.Annotations = map[string]string{v1alpha2.AnnotationLagThreshold: "many"}
+			},
+			want: `annotation rouse.run/lag-threshold: invalid value "many"`,
+		},
+		"a tuning annotation without a scaleConfig does not matter": {
+			change: func(fn *v1alpha2.Function) {
+				fn.Annotations = map[string]string{v1alpha2.AnnotationLagThreshold: "many"}
+			},
+		},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			options := testOptions()
+			err := validate(newFunction(tc.change), options.settings())
+			if tc.want == "" {
+				require.NoError(t, err)
+				return
+			}
+			require.ErrorContains(t, err, tc.want)
+		})
+	}
+}
+
+func TestSourcesThatThisReleaseDoesNotRun(t *testing.T) {
+	t.Parallel()
+	noise := make([]byte, 70_000)
+	_, _ = rand.Read(noise)
+	dependencies := func(runtime v1alpha2.Runtime, text string) func(*v1alpha2.Function) {
+		return func(fn *v1alpha2.Function) { fn.Spec.Runtime, fn.Spec.Source.Inline.Dependencies = runtime, text }
+	}
+	tests := map[string]struct {
+		change     func(*v1alpha2.Function)
+		wantReason string
+	}{
+		"plain code runs":                         {change: func(*v1alpha2.Function) {}},
+		"an empty package.json is no dependency":  {change: dependencies("nodejs22", `{"name":"x","dependencies":{}}`)},
+		"a comment is no dependency":              {change: dependencies("python312", "\n# nothing\n")},
+		"large code that shrinks runs":            {change: func(fn *v1alpha2.Function) { fn.Spec.Source.Inline.Source = strings.Repeat("a", 1_000_000) }},
+		"a package.json with dependencies waits":  {change: dependencies("nodejs22", `{"dependencies":{"a":"1"}}`), wantReason: "DependenciesNotSupported"},
+		"a package.json that is no JSON waits":    {change: dependencies("nodejs22", `{epic}`), wantReason: "DependenciesNotSupported"},
+		"a requirements.txt with a package waits": {change: dependencies("python312", "# http\nrequests==2"), wantReason: "DependenciesNotSupported"},
+		"large code that does not shrink is too large": {
+			change: func(fn *v1alpha2.Function) {
+				fn.Spec.Source.Inline.Source = hex.EncodeToString(noise) + hex.EncodeToString(noise[:50_000]) + string(noise)
+			},
+			wantReason: "SourceTooLarge",
+		},
+		"a Git repository waits": {
+			change: func(fn *v1alpha2.Function) {
+				fn.Spec.Source = v1alpha2.Source{GitRepository: &v1alpha2.GitRepositorySource{}}
+			},
+			wantReason: "GitSourceNotSupported",
+		},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			_, err := encodedSource(newFunction(tc.change))
+			if tc.wantReason == "" {
+				require.NoError(t, err)
+				return
+			}
+			var refused *refusal
+			require.ErrorAs(t, err, &refused)
+			require.Equal(t, tc.wantReason, refused.reason)
+		})
+	}
+}
+
+func TestOptions(t *testing.T) {
+	t.Parallel()
+	options := DefaultOptions()
+	require.NoError(t, options.Validate())
+
+	options = Options{RuntimeImages: map[string]string{"nodejs22": " "}}
+	err := options.Validate()
+	for _, want := range []string{
+		"--runtime-image", "--publisher-address", "--default-profile", "--scaler-address", "--scaling-polling-interval",
+		"--scaling-lag-threshold", "--function-concurrent-reconciles",
+	} {
+		require.ErrorContains(t, err, want)
+	}
+}
