@@ -121,6 +121,19 @@ func TestABacklogThatNoPublishAnnouncedIsFoundByReading(t *testing.T) {
 	}, order)
 }
 
+func TestAMessageThatTheListenerMissedNarrowlyIsFoundSoon(t *testing.T) {
+	t.Parallel()
+	order := routeTo(shop, "order", "orders", orderPlaced)
+	inBubble(t, func(r *rig) {
+		t := r.t
+		requireAnswer(t, r, 0, false)
+		pass(10 * time.Millisecond)
+		r.broker.set(order, broker.Backlog{Pending: 1})
+		pass(2 * time.Second)
+		requireAnswer(t, r, 1, true)
+	}, order)
+}
+
 func TestAPublishCountsBeforeItIsStored(t *testing.T) {
 	t.Parallel()
 	order := routeTo(shop, "order", "orders", orderPlaced)
