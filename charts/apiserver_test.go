@@ -32,9 +32,8 @@ func TestMain(m *testing.M) { os.Exit(cluster.Main(m)) }
 func TestARealAPIServerTakesEveryObjectAndEveryPodUnderRestricted(t *testing.T) {
 	env := cluster.Environment(t)
 	restrictedNamespace(t, env)
-	for name, set := range installations {
+	for name, all := range renderedInstallations(t) {
 		t.Run(name, func(t *testing.T) {
-			all := render(t, set)
 			for _, object := range all {
 				if _, ok := object.(*unstructured.Unstructured); ok {
 					continue // a PodMonitor: its kind is not installed
@@ -42,7 +41,7 @@ func TestARealAPIServerTakesEveryObjectAndEveryPodUnderRestricted(t *testing.T) 
 				dryApply(t, env.Client, object)
 			}
 			for _, w := range workloads(all) {
-				pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: w.GetName(), Namespace: namespace}, Spec: w.Pod.Spec}
+				pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: w.GetName(), Namespace: namespace}, Spec: *w.Pod.Spec.DeepCopy()}
 				for _, claim := range claimsOf(all, w.GetName()) {
 					pod.Spec.Volumes = append(pod.Spec.Volumes, corev1.Volume{Name: claim, VolumeSource: corev1.VolumeSource{
 						PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: claim},

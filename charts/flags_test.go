@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -34,14 +35,15 @@ func TestEveryBinaryKnowsTheFlagsThatTheChartGivesIt(t *testing.T) {
 	dir, err := binaries()
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, os.RemoveAll(dir)) })
-	for name, set := range installations {
-		for _, deployment := range of[*appsv1.Deployment](render(t, set)) {
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	for name, all := range renderedInstallations(t) {
+		for _, deployment := range of[*appsv1.Deployment](all) {
 			container := deployment.Spec.Template.Spec.Containers[0]
 			require.Len(t, container.Command, 1)
-			ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
-			defer cancel()
 			// Flags are read in order, so --help is reached only when those before it are known and their values parse.
-			out, err := exec.CommandContext(ctx, filepath.Join(dir, container.Command[0]), append(container.Args, "--help")...).CombinedOutput()
+			args := append(slices.Clone(container.Args), "--help")
+			out, err := exec.CommandContext(ctx, filepath.Join(dir, container.Command[0]), args...).CombinedOutput()
 			require.NoError(t, err, "%s, %s: %s", name, deployment.Name, out)
 		}
 	}

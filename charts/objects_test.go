@@ -18,28 +18,30 @@ import (
 
 func TestNoRightIsAWildcardOrReadsSecrets(t *testing.T) {
 	t.Parallel()
-	forEachInstallation(t, func(t *testing.T, all objects) {
-		check := func(name string, rules []rbacv1.PolicyRule) {
-			for _, rule := range rules {
-				for _, list := range [][]string{rule.APIGroups, rule.Resources, rule.Verbs} {
-					require.NotEmpty(t, list, name)
-					require.NotContains(t, list, "*", name)
-				}
-				require.Empty(t, rule.NonResourceURLs, name)
-				require.NotContains(t, rule.Resources, "secrets", name)
-				for _, verb := range []string{"escalate", "bind", "impersonate"} {
-					require.NotContains(t, rule.Verbs, verb, name)
-				}
-			}
-		}
+	for _, all := range renderedInstallations(t) {
 		require.NotEmpty(t, of[*rbacv1.ClusterRole](all))
 		for _, role := range of[*rbacv1.ClusterRole](all) {
-			check(role.Name, role.Rules)
+			requireNarrow(t, role.Name, role.Rules)
 		}
 		for _, role := range of[*rbacv1.Role](all) {
-			check(role.Name, role.Rules)
+			requireNarrow(t, role.Name, role.Rules)
 		}
-	})
+	}
+}
+
+func requireNarrow(t *testing.T, role string, rules []rbacv1.PolicyRule) {
+	t.Helper()
+	for _, rule := range rules {
+		for _, list := range [][]string{rule.APIGroups, rule.Resources, rule.Verbs} {
+			require.NotEmpty(t, list, role)
+			require.NotContains(t, list, "*", role)
+		}
+		require.Empty(t, rule.NonResourceURLs, role)
+		require.NotContains(t, rule.Resources, "secrets", role)
+		for _, verb := range []string{"escalate", "bind", "impersonate"} {
+			require.NotContains(t, rule.Verbs, verb, role)
+		}
+	}
 }
 
 func TestTheDataPlaneOnlyReads(t *testing.T) {
@@ -54,7 +56,7 @@ func TestTheDataPlaneOnlyReads(t *testing.T) {
 
 func TestEveryBindingNamesARoleAndAnAccountOfTheRelease(t *testing.T) {
 	t.Parallel()
-	forEachInstallation(t, func(t *testing.T, all objects) {
+	for _, all := range renderedInstallations(t) {
 		for _, binding := range of[*rbacv1.ClusterRoleBinding](all) {
 			named[*rbacv1.ClusterRole](t, all, binding.RoleRef.Name)
 			require.Equal(t, namespace, binding.Subjects[0].Namespace)
@@ -67,12 +69,12 @@ func TestEveryBindingNamesARoleAndAnAccountOfTheRelease(t *testing.T) {
 			}
 			named[*corev1.ServiceAccount](t, all, w.Pod.Spec.ServiceAccountName)
 		}
-	})
+	}
 }
 
 func TestServicesLeadToNamedPortsOfOneWorkload(t *testing.T) {
 	t.Parallel()
-	forEachInstallation(t, func(t *testing.T, all objects) {
+	for _, all := range renderedInstallations(t) {
 		for _, service := range of[*corev1.Service](all) {
 			var behind []workload
 			for _, w := range workloads(all) {
@@ -88,7 +90,7 @@ func TestServicesLeadToNamedPortsOfOneWorkload(t *testing.T) {
 				}), "%s: port %s", service.Name, port.TargetPort.StrVal)
 			}
 		}
-	})
+	}
 }
 
 func TestTheAddressesThatOthersRelyOnAreThere(t *testing.T) {

@@ -19,21 +19,21 @@ import (
 // The restricted level itself is judged by a real API server; this is what it does not ask for.
 func TestEveryContainerRunsAsOurUserOnAReadOnlyRoot(t *testing.T) {
 	t.Parallel()
-	forEachInstallation(t, func(t *testing.T, all objects) {
+	for name, all := range renderedInstallations(t) {
 		require.NotEmpty(t, workloads(all))
 		for _, w := range workloads(all) {
-			require.Equal(t, ptr.To(int64(65532)), w.Pod.Spec.SecurityContext.RunAsUser, w.GetName())
-			require.Equal(t, ptr.To(false), w.Pod.Spec.EnableServiceLinks, w.GetName())
+			require.Equal(t, ptr.To(int64(65532)), w.Pod.Spec.SecurityContext.RunAsUser, "%s: %s", name, w.GetName())
+			require.Equal(t, ptr.To(false), w.Pod.Spec.EnableServiceLinks, "%s: %s", name, w.GetName())
 			for _, container := range w.Pod.Spec.Containers {
-				require.Equal(t, ptr.To(true), container.SecurityContext.ReadOnlyRootFilesystem, w.GetName())
+				require.Equal(t, ptr.To(true), container.SecurityContext.ReadOnlyRootFilesystem, "%s: %s", name, w.GetName())
 			}
 		}
-	})
+	}
 }
 
 func TestEveryDeploymentSurvivesANodeDrainAndIsProbed(t *testing.T) {
 	t.Parallel()
-	forEachInstallation(t, func(t *testing.T, all objects) {
+	for _, all := range renderedInstallations(t) {
 		deployments := of[*appsv1.Deployment](all)
 		require.Len(t, deployments, 3)
 		for _, deployment := range deployments {
@@ -52,7 +52,7 @@ func TestEveryDeploymentSurvivesANodeDrainAndIsProbed(t *testing.T) {
 				require.Greater(t, ptr.Deref(pod.Spec.TerminationGracePeriodSeconds, 0), seconds, "%s: --%s", deployment.Name, flag)
 			}
 		}
-	})
+	}
 }
 
 // drains are the --...drain-timeout flags, in seconds.
@@ -72,17 +72,17 @@ func drains(t *testing.T, args []string) map[string]int64 {
 
 func TestEveryPodStandsBehindOneWallUnlessWallsAreOff(t *testing.T) {
 	t.Parallel()
-	forEachInstallation(t, func(t *testing.T, all objects) {
+	for name, all := range renderedInstallations(t) {
 		policies := of[*networkingv1.NetworkPolicy](all)
 		if len(policies) == 0 {
-			return
+			continue
 		}
 		for _, w := range workloads(all) {
 			walls := selecting(t, w.Pod.Labels, policies, func(p *networkingv1.NetworkPolicy) *metav1.LabelSelector { return &p.Spec.PodSelector })
-			require.Len(t, walls, 1, w.GetName())
-			require.ElementsMatch(t, []networkingv1.PolicyType{"Ingress", "Egress"}, walls[0].Spec.PolicyTypes, w.GetName())
+			require.Len(t, walls, 1, "%s: %s", name, w.GetName())
+			require.ElementsMatch(t, []networkingv1.PolicyType{"Ingress", "Egress"}, walls[0].Spec.PolicyTypes, "%s: %s", name, w.GetName())
 		}
-	})
+	}
 	require.Empty(t, of[*networkingv1.NetworkPolicy](render(t, values{"networkPolicies.enabled=false"})))
 }
 
@@ -123,18 +123,18 @@ func TestAnExternalNATSMayBeReachedOnItsPorts(t *testing.T) {
 
 func TestGoKeepsBelowTheMemoryLimit(t *testing.T) {
 	t.Parallel()
-	forEachInstallation(t, func(t *testing.T, all objects) {
+	for name, all := range renderedInstallations(t) {
 		for _, w := range workloads(all) {
 			container := w.Pod.Spec.Containers[0]
 			limit := container.Resources.Limits.Memory().Value()
-			require.Positive(t, limit, w.GetName())
+			require.Positive(t, limit, "%s: %s", name, w.GetName())
 			for _, env := range container.Env {
 				soft, err := strconv.ParseInt(env.Value, 10, 64)
 				require.NoError(t, err)
-				require.InDelta(t, 0.9*float64(limit), soft, 1, w.GetName())
+				require.InDelta(t, 0.9*float64(limit), soft, 1, "%s: %s", name, w.GetName())
 			}
 		}
-	})
+	}
 }
 
 func TestSecretsReachAPodAsFilesAlone(t *testing.T) {

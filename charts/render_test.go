@@ -1,11 +1,15 @@
 package charts
 
 import (
+	"bufio"
 	"bytes"
+	"context"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -74,12 +78,13 @@ var helm = sync.OnceValues(func() (string, error) {
 })
 
 // runHelm runs Helm on the chart, for a Kubernetes that it does not have to ask.
-func runHelm(t *testing.T, command []string, set values) (stdout, stderr string, err error) {
-	t.Helper()
+func runHelm(ctx context.Context, command []string, set values) (stdout, stderr string, err error) {
 	path, err := helm()
-	require.NoError(t, err, "build helm from tools")
-	args := append(command, "--namespace", namespace, "--kube-version", "1.36.0")
-	cmd := exec.CommandContext(t.Context(), path, append(args, set.args()...)...)
+	if err != nil {
+		return "", "", fmt.Errorf("build helm from tools: %w", err)
+	}
+	args := slices.Concat(command, []string{"--namespace", namespace, "--kube-version", "1.36.0"}, set.args())
+	cmd := exec.CommandContext(ctx, path, args...)
 	var out, errOut bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &errOut
 	err = cmd.Run()
@@ -89,38 +94,70 @@ func runHelm(t *testing.T, command []string, set values) (stdout, stderr string,
 // objects is a rendered chart.
 type objects []client.Object
 
-// render renders the chart and decodes every object strictly: an unknown or repeated field fails the test.
+// rendered has every installation, made once for all tests, which only read it.
+var rendered = sync.OnceValues(func() (map[string]objects, error) {
+	all := map[string]objects{}
+	for name, set := range installations {
+		made, err := renderChart(context.Background(), set)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", name, err)
+		}
+		all[name] = made
+	}
+	return all, nil
+})
+
+func renderedInstallations(t *testing.T) map[string]objects {
+	t.Helper()
+	all, err := rendered()
+	require.NoError(t, err)
+	return all
+}
+
 func render(t *testing.T, set values) objects {
 	t.Helper()
-	stdout, stderr, err := runHelm(t, []string{"template", "rouse", chart}, set)
-	require.NoError(t, err, stderr)
+	all, err := renderChart(t.Context(), set)
+	require.NoError(t, err)
+	return all
+}
 
+// renderChart decodes every object strictly: an unknown or repeated field is an error.
+func renderChart(ctx context.Context, set values) (objects, error) {
+	stdout, stderr, err := runHelm(ctx, []string{"template", "rouse", chart}, set)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %s", err, stderr)
+	}
 	scheme := runtime.NewScheme()
-	require.NoError(t, clientgoscheme.AddToScheme(scheme))
-	require.NoError(t, apiextensionsv1.AddToScheme(scheme))
+	if err := errors.Join(clientgoscheme.AddToScheme(scheme), apiextensionsv1.AddToScheme(scheme)); err != nil {
+		return nil, err
+	}
 	decoder := json.NewSerializerWithOptions(json.DefaultMetaFactory, scheme, scheme, json.SerializerOptions{Yaml: true, Strict: true})
 
 	var all objects
-	documents := yaml.NewDocumentDecoder(io.NopCloser(strings.NewReader(stdout)))
-	buffer := make([]byte, 1<<20)
+	documents := yaml.NewYAMLReader(bufio.NewReader(strings.NewReader(stdout)))
 	for {
-		n, err := documents.Read(buffer)
+		document, err := documents.Read()
 		if errors.Is(err, io.EOF) {
-			return all
+			return all, nil
 		}
-		require.NoError(t, err)
-		document := buffer[:n]
+		if err != nil {
+			return nil, err
+		}
 		if isComment(document) {
 			continue
 		}
 		object, _, err := decoder.Decode(document, nil, nil)
 		if runtime.IsNotRegisteredError(err) { // a PodMonitor: its type lies in no module of ours
-			unknown := &unstructured.Unstructured{}
-			_, _, err = decoder.Decode(document, nil, unknown)
-			object = unknown
+			object, _, err = decoder.Decode(document, nil, &unstructured.Unstructured{})
 		}
-		require.NoError(t, err, string(document))
-		all = append(all, object.(client.Object))
+		if err != nil {
+			return nil, fmt.Errorf("%w in\n%s", err, document)
+		}
+		typed, ok := object.(client.Object)
+		if !ok {
+			return nil, fmt.Errorf("%T is no object", object)
+		}
+		all = append(all, typed)
 	}
 }
 
@@ -178,15 +215,4 @@ func workloads(all objects) []workload {
 		}
 	}
 	return found
-}
-
-// forEachInstallation runs a check on every set of values.
-func forEachInstallation(t *testing.T, check func(t *testing.T, all objects)) {
-	t.Helper()
-	for name, set := range installations {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			check(t, render(t, set))
-		})
-	}
 }

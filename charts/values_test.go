@@ -11,7 +11,7 @@ func TestHelmLintFindsNothing(t *testing.T) {
 	for name, set := range installations {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			stdout, stderr, err := runHelm(t, []string{"lint", "--strict", chart}, set)
+			stdout, stderr, err := runHelm(t.Context(), []string{"lint", "--strict", chart}, set)
 			require.NoError(t, err, stdout+stderr)
 		})
 	}
@@ -44,7 +44,7 @@ func TestValuesThatCannotWorkAreRefusedWithTheReason(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			_, stderr, err := runHelm(t, []string{"template", "rouse", chart}, tc.set)
+			_, stderr, err := runHelm(t.Context(), []string{"template", "rouse", chart}, tc.set)
 			require.Error(t, err)
 			for _, want := range tc.want {
 				require.Contains(t, stderr, want)

@@ -61,7 +61,7 @@ func TestUninstallLeavesNoObjectBehind(t *testing.T) {
 	require.NoError(t, cluster.ApplyYAML(t.Context(), namespace, sleeper.YAML()+"---\n"+subscription.YAML()))
 	require.NoError(t, cluster.AwaitSubscribed(t.Context(), namespace, "sleeper"))
 
-	helm(t, "upgrade", release, chart, "--reuse-values", "--set", "crds.keep=false", "--wait", "--timeout", "3m")
+	helm(t, "upgrade", release, chart, "--reuse-values", "--set", "crds.keep=false,nats.persistence.keep=false", "--wait", "--timeout", "3m")
 	helm(t, "uninstall", release, "--wait", "--timeout", "3m")
 
 	require.NoError(t, framework.Await(t.Context(), time.Minute, "every object to be gone", func(ctx context.Context) (bool, error) {
