@@ -11,35 +11,42 @@ import (
 	"github.com/rouse-run/rouse/e2e/cluster/release"
 )
 
-// rouseImages makes the images of the checkout. They do not need the cluster.
-func (c *Cluster) rouseImages(ctx context.Context) (images release.Images, err error) {
-	source := release.Source{Repository: c.options.Repository, Store: c.store, Logs: c.builder.Logs}
+func (c *Cluster) source() release.Source {
+	return release.Source{Repository: c.options.Repository, Store: c.store, Logs: c.builder.Logs}
+}
+
+// rouseImage compiles the checkout.
+func (c *Cluster) rouseImage(ctx context.Context) (made image.Image, err error) {
 	err = c.progress.Step(ctx, "Rouse image", func(ctx context.Context, detail progress.Detail) error {
-		if images.Rouse, err = source.Binaries(ctx); err != nil {
-			return err
+		made, err = c.source().Binaries(ctx)
+		if err == nil {
+			detail("%s", made.Reference())
 		}
-		detail("%s", images.Rouse.Reference())
-		images.NATS, err = addon.Binary(c.store, c.built[component.NATS().Name])
-		images.NATS.Name = "rouse-nats"
 		return err
 	})
-	if err != nil {
-		return images, err
-	}
+	return made, err
+}
+
+func (c *Cluster) natsImage() (image.Image, error) {
+	made, err := addon.Binary(c.store, c.built[component.NATS().Name])
+	made.Name = "rouse-nats"
+	return made, err
+}
+
+func (c *Cluster) runtimeImages(ctx context.Context) (map[string]image.Image, error) {
 	chosen, err := release.Choose(c.options.Runtimes)
 	if err != nil {
-		return images, err
+		return nil, err
 	}
-	images.Runtimes = map[string]image.Image{}
+	images := map[string]image.Image{}
 	for _, runtime := range chosen {
 		err := c.progress.Step(ctx, "runtime "+runtime.Name, func(ctx context.Context, detail progress.Detail) error {
 			detail("%s", runtime.Really)
-			built, err := source.Runtime(ctx, runtime)
-			images.Runtimes[runtime.Name] = built
+			images[runtime.Name], err = c.source().Runtime(ctx, runtime)
 			return err
 		})
 		if err != nil {
-			return images, err
+			return nil, err
 		}
 	}
 	return images, nil
@@ -47,13 +54,8 @@ func (c *Cluster) rouseImages(ctx context.Context) (images release.Images, err e
 
 // installRouse loads the images, brings NATS if it is to be more than one server, and installs the chart.
 func (c *Cluster) installRouse(ctx context.Context, images release.Images) error {
-	err := c.progress.Step(ctx, "load Rouse images", func(ctx context.Context, detail progress.Detail) error {
-		all := []image.Image{images.Rouse, images.NATS}
-		for _, built := range images.Runtimes {
-			all = append(all, built)
-		}
-		loaded, err := c.containerd().Load(ctx, all...)
-		detail("%d of %d were new", loaded, len(all))
+	err := c.progress.Step(ctx, "load Rouse's image", func(ctx context.Context, _ progress.Detail) error {
+		_, err := c.containerd().Load(ctx, images.Rouse)
 		return err
 	})
 	if err != nil {

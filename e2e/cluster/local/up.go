@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"os"
+	"slices"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -14,6 +15,7 @@ import (
 	"github.com/rouse-run/rouse/e2e/cluster/component"
 	"github.com/rouse-run/rouse/e2e/cluster/controlplane"
 	"github.com/rouse-run/rouse/e2e/cluster/host"
+	"github.com/rouse-run/rouse/e2e/cluster/image"
 	"github.com/rouse-run/rouse/e2e/cluster/network"
 	"github.com/rouse-run/rouse/e2e/cluster/node"
 	"github.com/rouse-run/rouse/e2e/cluster/pki"
@@ -29,17 +31,18 @@ func (c *Cluster) Up(ctx context.Context) error {
 	if c.options.Kubeconfig != "" {
 		return c.CheckOwn(ctx)
 	}
-	if err := c.prepare(ctx); err != nil {
-		return err
-	}
-	release, err := state.Lock(state.LockFile)
+	images, err := c.prepare(ctx)
 	if err != nil {
 		return err
 	}
-	defer release()
+	unlock, err := state.Lock(state.LockFile)
+	if err != nil {
+		return err
+	}
+	defer unlock()
 
 	ran := c.Running() && c.process.CheckAlive(ctx) == nil && c.sameVersions()
-	if err := c.bringUp(ctx, ran); err != nil {
+	if err := c.bringUp(ctx, ran, images); err != nil {
 		if ran || c.options.KeepFailed {
 			return err
 		}
@@ -55,13 +58,13 @@ func (c *Cluster) Up(ctx context.Context) error {
 var ErrTakenDown = errors.New("the start failed, see above")
 
 // prepare checks the machine and builds, which changes nothing but packages and the cache.
-func (c *Cluster) prepare(ctx context.Context) error {
+func (c *Cluster) prepare(ctx context.Context) (images, error) {
 	err := c.progress.Step(ctx, "check the machine", func(ctx context.Context, detail progress.Detail) error {
 		detail("%s", c.describe())
 		return host.Preflight(ctx, string(c.options.Cache), string(c.options.Dir))
 	})
 	if err != nil {
-		return err
+		return images{}, err
 	}
 	err = c.progress.Step(ctx, "packages", func(ctx context.Context, detail progress.Detail) error {
 		missing := host.Missing(host.Packages())
@@ -69,9 +72,25 @@ func (c *Cluster) prepare(ctx context.Context) error {
 		return host.Install(ctx, c.options.Cache.Path("logs", "packages.log"), missing)
 	})
 	if err != nil {
-		return err
+		return images{}, err
 	}
-	return c.build(ctx, c.components()...)
+	// Runtimes wait for downloads, components for the processor.
+	var made images
+	group, groupCtx := errgroup.WithContext(ctx)
+	group.Go(func() error { return c.build(groupCtx, c.components()...) })
+	group.Go(func() (err error) {
+		if !c.options.Bare {
+			made.runtimes, err = c.runtimeImages(groupCtx)
+		}
+		return err
+	})
+	if err := group.Wait(); err != nil {
+		return images{}, err
+	}
+	if made.base, err = c.baseImages(ctx); err == nil && !c.options.Bare {
+		made.nats, err = c.natsImage()
+	}
+	return made, err
 }
 
 // components are those of the local cluster, the longest build first.
@@ -86,37 +105,53 @@ func (c *Cluster) components() []component.Component {
 	return all
 }
 
-func (c *Cluster) bringUp(ctx context.Context, ran bool) error {
-	images, err := c.baseImages(ctx)
-	if err != nil {
-		return err
+// images are all that the cluster runs. Rouse's own changes with each edit of the checkout, the others seldom.
+type images struct {
+	base     baseImages
+	nats     image.Image
+	runtimes map[string]image.Image
+}
+
+func (i images) all() []image.Image {
+	all := i.base.all()
+	if i.nats.Name != "" {
+		all = append(all, i.nats)
 	}
-	var rouse release.Images
-	if !c.options.Bare {
-		if rouse, err = c.rouseImages(ctx); err != nil {
+	return slices.AppendSeq(all, maps.Values(i.runtimes))
+}
+
+func (c *Cluster) bringUp(ctx context.Context, ran bool, images images) error {
+	if !ran && c.options.Dir.Exists() {
+		if err := c.takeDown(ctx); err != nil {
 			return err
 		}
 	}
-	if err := c.bringUpKubernetes(ctx, ran, images); err != nil || c.options.Bare {
+	if c.options.Bare {
+		return c.bringUpKubernetes(ctx, ran, images)
+	}
+	// Compiling keeps the cores busy while the cluster waits for itself.
+	var rouse image.Image
+	group, groupCtx := errgroup.WithContext(ctx)
+	group.Go(func() (err error) {
+		rouse, err = c.rouseImage(groupCtx)
+		return err
+	})
+	group.Go(func() error { return c.bringUpKubernetes(groupCtx, ran, images) })
+	if err := group.Wait(); err != nil {
 		return err
 	}
-	return c.installRouse(ctx, rouse)
+	return c.installRouse(ctx, release.Images{Rouse: rouse, NATS: images.nats, Runtimes: images.runtimes})
 }
 
-func (c *Cluster) bringUpKubernetes(ctx context.Context, ran bool, images baseImages) error {
+func (c *Cluster) bringUpKubernetes(ctx context.Context, ran bool, images images) error {
 	if !ran {
-		if c.options.Dir.Exists() {
-			if err := c.takeDown(ctx); err != nil {
-				return err
-			}
-		}
 		if err := c.startNode(ctx); err != nil {
 			return err
 		}
 	}
 	// Images go in while the control plane starts.
 	group, groupCtx := errgroup.WithContext(ctx)
-	group.Go(func() error { return c.startContainerd(groupCtx, images) })
+	group.Go(func() error { return c.startContainerd(groupCtx, ran, images) })
 	group.Go(func() error { return c.startControlPlane(groupCtx) })
 	if err := group.Wait(); err != nil {
 		return err
@@ -127,7 +162,7 @@ func (c *Cluster) bringUpKubernetes(ctx context.Context, ran bool, images baseIm
 	if err := c.linkTools(); err != nil {
 		return err
 	}
-	return c.installAddons(ctx, images)
+	return c.installAddons(ctx, images.base)
 }
 
 // startNode makes the namespaces and joins them to the host's network.
@@ -191,24 +226,6 @@ func copySelf(dir state.Dir) (string, error) {
 		return "", err
 	}
 	return process.Self(dir), os.WriteFile(process.Self(dir), content, 0o755)
-}
-
-func (c *Cluster) startContainerd(ctx context.Context, images baseImages) error {
-	err := c.progress.Step(ctx, "containerd", func(ctx context.Context, _ progress.Detail) error {
-		program, err := node.WriteContainerd(c.options.Dir, images.pause.Reference())
-		if err != nil {
-			return err
-		}
-		return c.startUntil(ctx, program, 30*time.Second, c.containerd().Ready)
-	})
-	if err != nil {
-		return err
-	}
-	return c.progress.Step(ctx, "images", func(ctx context.Context, detail progress.Detail) error {
-		loaded, err := c.containerd().Load(ctx, images.all()...)
-		detail("%d loaded", loaded)
-		return err
-	})
 }
 
 func (c *Cluster) startControlPlane(ctx context.Context) error {

@@ -14,6 +14,9 @@ import (
 // RegistryHost is the name by which images of the cluster's registry are pulled.
 const RegistryHost = "registry.kube-system.svc.cluster.local:5000"
 
+// ContainerdRoot is where containerd keeps images.
+func ContainerdRoot(dir state.Dir) string { return dir.Path("containerd", "root") }
+
 // WriteContainerd writes containerd's configuration and returns how to start it.
 func WriteContainerd(dir state.Dir, pauseImage string) (process.Program, error) {
 	containerd, err := exec.LookPath("containerd")
@@ -88,7 +91,7 @@ disabled_plugins = [
 
 [plugins."io.containerd.grpc.v1.cri".registry]
   config_path = %[9]q
-`, dir.Path("containerd", "root"), dir.Path("containerd", "state"), dir.ContainerdSocket(), dir.Path("containerd", "opt"),
+`, ContainerdRoot(dir), dir.Path("containerd", "state"), dir.ContainerdSocket(), dir.Path("containerd", "opt"),
 		pauseImage, runc, plugins, dir.Path("cni", "net.d"), dir.Config("hosts"))
 }
 

@@ -81,17 +81,34 @@ func (c *Client) Start(ctx context.Context, programs ...Program) error {
 		if err != nil {
 			return err
 		}
-		if err := c.do(ctx, http.MethodPost, bytes.NewReader(body), nil); err != nil {
+		if err := c.do(ctx, http.MethodPost, "", bytes.NewReader(body), nil); err != nil {
 			return fmt.Errorf("start %s: %w", program.Name, err)
 		}
 	}
 	return nil
 }
 
+// Stop asks a program to end and waits until it has.
+func (c *Client) Stop(ctx context.Context, name string) error {
+	if err := c.do(ctx, http.MethodDelete, "/"+name, http.NoBody, nil); err != nil {
+		return fmt.Errorf("stop %s: %w", name, err)
+	}
+	return command.Await(ctx, 30*time.Second, 20*time.Millisecond, name+" has ended", func(ctx context.Context) error {
+		all, err := c.List(ctx)
+		if err != nil {
+			return err
+		}
+		if slices.ContainsFunc(all, func(status Status) bool { return status.Name == name && status.Running }) {
+			return errors.New("it still runs")
+		}
+		return nil
+	})
+}
+
 // List tells how the programs are, ordered by their start.
 func (c *Client) List(ctx context.Context) ([]Status, error) {
 	var all []Status
-	err := c.do(ctx, http.MethodGet, http.NoBody, &all)
+	err := c.do(ctx, http.MethodGet, "", http.NoBody, &all)
 	slices.SortFunc(all, func(a, b Status) int {
 		return cmp.Or(a.Started.Compare(b.Started), strings.Compare(a.Name, b.Name))
 	})
@@ -115,8 +132,8 @@ func (c *Client) CheckAlive(ctx context.Context) error {
 	return nil
 }
 
-func (c *Client) do(ctx context.Context, method string, body io.Reader, answer any) error {
-	request, err := http.NewRequestWithContext(ctx, method, "http://init"+programsPath, body)
+func (c *Client) do(ctx context.Context, method, path string, body io.Reader, answer any) error {
+	request, err := http.NewRequestWithContext(ctx, method, "http://init"+programsPath+path, body)
 	if err != nil {
 		return err
 	}

