@@ -2,7 +2,6 @@ package function
 
 import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/utils/ptr"
 
 	"github.com/rouse-run/rouse/api/serverless/v1alpha2"
 )
@@ -24,10 +23,10 @@ func newFunction(changes ...func(*v1alpha2.Function)) *v1alpha2.Function {
 
 func scaled(low, high int32) func(*v1alpha2.Function) {
 	return func(fn *v1alpha2.Function) {
-		fn.Spec.ScaleConfig = &v1alpha2.ScaleConfig{MinReplicas: ptr.To(low), MaxReplicas: ptr.To(high)}
+		fn.Spec.ScaleConfig = &v1alpha2.ScaleConfig{MinReplicas: new(low), MaxReplicas: new(high)}
 	}
 }
 
 func replicas(count int32) func(*v1alpha2.Function) {
-	return func(fn *v1alpha2.Function) { fn.Spec.Replicas = ptr.To(count) }
+	return func(fn *v1alpha2.Function) { fn.Spec.Replicas = new(count) }
 }

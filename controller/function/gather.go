@@ -39,10 +39,9 @@ func (r *Reconciler) decide(_ context.Context, s *scope) error {
 	if err := validate(s.fn, s.settings); err != nil {
 		return refuse(v1alpha2.ReasonInvalidSpec, err)
 	}
-	var refused *refusal
 	var err error
 	s.source, err = encodedSource(s.fn)
-	if errors.As(err, &refused) {
+	if refused, ok := errors.AsType[*refusal](err); ok {
 		return refuse(refused.reason, err)
 	}
 	if err != nil {

@@ -62,8 +62,10 @@ func settle() { <-time.After(time.Second) }
 
 func TestFunctionsOnARealAPIServer(t *testing.T) {
 	runManager(t)
-	t.Run("KEDA is noticed when it goes and when it comes", kedaGoesAndComes) // alone: it concerns all
-	for name, test := range map[string]func(*testing.T){
+	t.Run("KEDA is noticed when it goes and when it comes", func(t *testing.T) {
+		kedaGoesAndComes(newWorld(t)) // alone: it concerns all
+	})
+	for name, test := range map[string]func(*world){
 		"a Function becomes a Deployment and a Service":        creates,
 		"replicas belong to the autoscaler with a scaleConfig": leavesReplicas,
 		"what is changed by hand is repaired at once":          repairs,
@@ -74,13 +76,13 @@ func TestFunctionsOnARealAPIServer(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			test(t)
+			test(newWorld(t))
 		})
 	}
 }
 
-func kedaGoesAndComes(t *testing.T) {
-	w := newWorld(t)
+func kedaGoesAndComes(w *world) {
+	t := w.t
 	fn := w.create(scaled(0, 5))
 	object := w.scaledObject(fn)
 	deployment := w.deployment(fn)
@@ -115,8 +117,8 @@ func kedaGoesAndComes(t *testing.T) {
 	require.Equal(t, int32(1), *deployment.Spec.Replicas)
 }
 
-func creates(t *testing.T) {
-	w := newWorld(t)
+func creates(w *world) {
+	t := w.t
 	fn := w.create()
 	deployment, service := w.deployment(fn), w.service(fn)
 
@@ -134,8 +136,8 @@ func creates(t *testing.T) {
 	await(w, deployment, "spec.replicas reaches the Deployment", func(d *appsv1.Deployment) bool { return *d.Spec.Replicas == 3 })
 }
 
-func leavesReplicas(t *testing.T) {
-	w := newWorld(t)
+func leavesReplicas(w *world) {
+	t := w.t
 	fn := w.create(replicas(4))
 	deployment := w.deployment(fn)
 	require.Equal(t, int32(4), *deployment.Spec.Replicas)
@@ -167,8 +169,8 @@ func leavesReplicas(t *testing.T) {
 	})
 }
 
-func repairs(t *testing.T) {
-	w := newWorld(t)
+func repairs(w *world) {
+	t := w.t
 	fn := w.create(scaled(0, 5))
 	deployment, service, object := w.deployment(fn), w.service(fn), w.scaledObject(fn)
 	original := deployment.DeepCopy()
@@ -228,8 +230,8 @@ func repairs(t *testing.T) {
 	}
 }
 
-func keepsAdditions(t *testing.T) {
-	w := newWorld(t)
+func keepsAdditions(w *world) {
+	t := w.t
 	const restarted = "kubectl.kubernetes.io/restartedAt"
 	fn := w.create(func(fn *v1alpha2.Function) { fn.Spec.Annotations = map[string]string{"mine": "1"} })
 	deployment := w.deployment(fn)
@@ -240,8 +242,8 @@ func keepsAdditions(t *testing.T) {
 	require.NotContains(t, deployment.Spec.Template.Annotations, "mine")
 }
 
-func leavesForeignObjects(t *testing.T) {
-	w := newWorld(t)
+func leavesForeignObjects(w *world) {
+	t := w.t
 	foreign := map[string]client.Object{
 		"deployment": &appsv1.Deployment{Spec: appsv1.DeploymentSpec{
 			Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"a": "b"}},
@@ -276,8 +278,8 @@ func leavesForeignObjects(t *testing.T) {
 	}
 }
 
-func reportsWorkload(t *testing.T) {
-	w := newWorld(t)
+func reportsWorkload(w *world) {
+	t := w.t
 	fn := w.create(scaled(0, 5))
 	deployment := w.deployment(fn)
 	ready := func(count int32) func(*appsv1.Deployment) {
@@ -328,8 +330,8 @@ func reportsWorkload(t *testing.T) {
 	w.awaitCondition(fn, v1alpha2.ConditionRunning, metav1.ConditionFalse, v1alpha2.ReasonHandlerFailed)
 }
 
-func refusesInvalidSpec(t *testing.T) {
-	w := newWorld(t)
+func refusesInvalidSpec(w *world) {
+	t := w.t
 	fn := w.create()
 	deployment := w.deployment(fn)
 	version := deployment.ResourceVersion

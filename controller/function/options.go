@@ -101,23 +101,31 @@ func (o *Options) Validate() error {
 	if o.ScalerAddress == "" {
 		refuse("--scaler-address: must not be empty")
 	}
-	if o.PollingInterval < time.Second {
-		refuse("--scaling-polling-interval %s: must be at least 1s", o.PollingInterval)
+	if o.MaxConcurrentReconciles < 1 {
+		refuse("--function-concurrent-reconciles %d: must be at least 1", o.MaxConcurrentReconciles)
 	}
-	for flag, value := range map[string]time.Duration{
-		"--scaling-cooldown-period":         o.CooldownPeriod,
-		"--scaling-initial-cooldown-period": o.InitialCooldownPeriod,
-		"--scaling-down-stabilization":      o.ScaleDownStabilization,
+	return errors.Join(append(problems, o.validateScaling())...)
+}
+
+func (o *Options) validateScaling() error {
+	var problems []error
+	for _, bounded := range []struct {
+		flag      string
+		value     time.Duration
+		low, high time.Duration
+	}{
+		{"--scaling-polling-interval", o.PollingInterval, time.Second, time.Hour},
+		{"--scaling-cooldown-period", o.CooldownPeriod, 0, 24 * time.Hour},
+		{"--scaling-initial-cooldown-period", o.InitialCooldownPeriod, 0, 24 * time.Hour},
+		{"--scaling-down-stabilization", o.ScaleDownStabilization, 0, time.Hour}, // the HPA takes no more
 	} {
-		if value < 0 || value > time.Hour {
-			refuse("%s %s: must be between 0s and 1h", flag, value)
+		if bounded.value < bounded.low || bounded.value > bounded.high {
+			problems = append(problems, fmt.Errorf("%s %s: must be between %s and %s",
+				bounded.flag, bounded.value, bounded.low, bounded.high))
 		}
 	}
 	if o.LagThreshold < 1 {
-		refuse("--scaling-lag-threshold %d: must be at least 1", o.LagThreshold)
-	}
-	if o.MaxConcurrentReconciles < 1 {
-		refuse("--function-concurrent-reconciles %d: must be at least 1", o.MaxConcurrentReconciles)
+		problems = append(problems, fmt.Errorf("--scaling-lag-threshold %d: must be at least 1", o.LagThreshold))
 	}
 	return errors.Join(problems...)
 }

@@ -65,7 +65,7 @@ func troubleOf(pod *corev1.Pod) trouble {
 	}
 	for _, condition := range pod.Status.Conditions {
 		if condition.Type == corev1.PodScheduled && condition.Status == corev1.ConditionFalse {
-			return trouble{detail: fmt.Sprintf("no node takes the pod: %s", condition.Message)}
+			return trouble{detail: "no node takes the pod: " + condition.Message}
 		}
 	}
 	return trouble{}

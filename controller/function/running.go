@@ -50,25 +50,23 @@ func runningVerdict(s *scope) verdict {
 
 // deploymentVerdict reads an up-to-date Deployment and its pods.
 func deploymentVerdict(s *scope, found workers) verdict {
-	if found.handler != "" {
+	progressing := conditionOf(s.deployment, appsv1.DeploymentProgressing)
+	switch {
+	case found.handler != "":
 		return verdict{status: metav1.ConditionFalse, reason: v1alpha2.ReasonHandlerFailed, message: found.handler}
-	}
-	if failed := conditionOf(s.deployment, appsv1.DeploymentReplicaFailure); failed.Status == corev1.ConditionTrue {
+	case conditionOf(s.deployment, appsv1.DeploymentReplicaFailure).Status == corev1.ConditionTrue,
+		progressing.Status == corev1.ConditionFalse:
 		return failedDeployment(s)
 	}
 	available := conditionOf(s.deployment, appsv1.DeploymentAvailable)
-	progressing := conditionOf(s.deployment, appsv1.DeploymentProgressing)
-	rolledOut := progressing.Status == corev1.ConditionTrue && progressing.Reason == reasonRolloutDone
+	rolledOut := progressing.Reason == reasonRolloutDone
 	switch {
-	case rolledOut && available.Status == corev1.ConditionTrue && available.Reason == reasonReplicasAvailable:
-		return readyVerdict(s)
-	case available.Status == corev1.ConditionFalse && available.Reason == reasonReplicasNotAvailable &&
-		progressing.Status != corev1.ConditionFalse:
+	case available.Status == corev1.ConditionFalse && available.Reason == reasonReplicasNotAvailable:
 		return unavailableVerdict(s, found, rolledOut)
-	case progressing.Status == corev1.ConditionTrue:
-		return unknown(v1alpha2.ReasonDeploymentWaiting, "Deployment %s is not ready yet", s.fn.Name)
+	case available.Status == corev1.ConditionTrue && available.Reason == reasonReplicasAvailable && rolledOut:
+		return readyVerdict(s)
 	default:
-		return failedDeployment(s)
+		return unknown(v1alpha2.ReasonDeploymentWaiting, "Deployment %s is not ready yet", s.fn.Name)
 	}
 }
 
@@ -90,7 +88,7 @@ func unavailableVerdict(s *scope, found workers, rolledOut bool) verdict {
 	if rolledOut && found.detail == "" && found.graceLeft > 0 && before != nil && before.Status != metav1.ConditionUnknown {
 		return verdict{lookAgain: found.graceLeft}
 	}
-	message := fmt.Sprintf("Minimum replicas not available for deployment %s", s.fn.Name)
+	message := "Minimum replicas not available for deployment " + s.fn.Name
 	if detail := explainUnavailable(s, found); detail != "" {
 		message += ": " + detail
 	}

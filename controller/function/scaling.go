@@ -10,7 +10,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/rouse-run/rouse/api/serverless/v1alpha2"
@@ -50,7 +49,7 @@ func (r *Reconciler) remove(ctx context.Context, object client.Object) error {
 	if !object.GetDeletionTimestamp().IsZero() {
 		return nil
 	}
-	err := r.client.Delete(ctx, object, client.Preconditions{UID: ptr.To(object.GetUID())})
+	err := r.client.Delete(ctx, object, client.Preconditions{UID: new(object.GetUID())})
 	return client.IgnoreNotFound(err)
 }
 

@@ -90,8 +90,7 @@ func describeWorkload(s *scope) {
 
 // failureOf is the error that explains a condition, nil when there is none.
 func failureOf(err error) *failure {
-	var failed *failure
-	if errors.As(err, &failed) {
+	if failed, ok := errors.AsType[*failure](err); ok {
 		return failed
 	}
 	return nil

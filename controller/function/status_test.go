@@ -30,7 +30,7 @@ func newScope(changes ...func(*scope)) *scope {
 		deployment: &appsv1.Deployment{
 			ObjectMeta: metav1.ObjectMeta{
 				Name: "price", Generation: 2,
-				OwnerReferences: []metav1.OwnerReference{{Kind: "Function", Name: "price", UID: "uid-of-price", Controller: ptr.To(true)}},
+				OwnerReferences: []metav1.OwnerReference{{Kind: "Function", Name: "price", UID: "uid-of-price", Controller: new(true)}},
 			},
 			Spec:   appsv1.DeploymentSpec{Replicas: ptr.To[int32](1)},
 			Status: appsv1.DeploymentStatus{ObservedGeneration: 2, Replicas: 1},
@@ -71,7 +71,7 @@ func setDeploymentCondition(s *scope, condition appsv1.DeploymentCondition) {
 }
 
 func desired(count int32) func(*scope) {
-	return func(s *scope) { s.deployment.Spec.Replicas, s.deployment.Status.Replicas = ptr.To(count), count }
+	return func(s *scope) { s.deployment.Spec.Replicas, s.deployment.Status.Replicas = new(count), count }
 }
 
 // was gives the Function a Running condition from earlier.

@@ -46,7 +46,7 @@ func (r *Reconciler) applyWorkload(ctx context.Context, s *scope) error {
 func (r *Reconciler) applyDeployment(ctx context.Context, s *scope) error {
 	var replicas *int32
 	if !s.scaled() {
-		replicas = ptr.To(ptr.Deref(s.fn.Spec.Replicas, 1))
+		replicas = new(ptr.Deref(s.fn.Spec.Replicas, 1))
 	}
 	config, err := resources.Deployment(s.fn, s.settings, s.source, replicas)
 	if err != nil {
@@ -74,9 +74,9 @@ func (r *Reconciler) applyDeployment(ctx context.Context, s *scope) error {
 		return fmt.Errorf("read applied Deployment: %w", err)
 	}
 	switch {
-	case s.deployment == nil && deployment.Generation == 1:
+	case s.deployment == nil:
 		s.change = created
-	case s.deployment != nil && deployment.Generation != s.deployment.Generation:
+	case deployment.Generation != s.deployment.Generation:
 		s.change = updated
 	}
 	s.deployment = deployment
@@ -111,7 +111,7 @@ func (r *Reconciler) handOverReplicas(ctx context.Context, s *scope) error {
 func ownsReplicas(deployment *appsv1.Deployment) bool {
 	for _, entry := range deployment.ManagedFields {
 		if entry.Manager == string(kube.FieldOwner) && entry.Subresource == "" && entry.FieldsV1 != nil {
-			return bytes.Contains(entry.FieldsV1.Raw, []byte(`"f:replicas"`))
+			return bytes.Contains(entry.FieldsV1.GetRawBytes(), []byte(`"f:replicas"`))
 		}
 	}
 	return false

@@ -88,17 +88,19 @@ func condition(
 
 // withTimes keeps the transition time of a condition that is as it was.
 func withTimes(before []eventingv1alpha2.Condition, now time.Time, conditions ...eventingv1alpha2.Condition) []eventingv1alpha2.Condition {
-	for i := range conditions {
-		conditions[i].LastTransitionTime = metav1.NewTime(now)
+	timed := make([]eventingv1alpha2.Condition, 0, len(conditions))
+	for _, condition := range conditions {
+		condition.LastTransitionTime = metav1.NewTime(now)
 		for _, old := range before {
 			since := old.LastTransitionTime
-			old.LastTransitionTime = conditions[i].LastTransitionTime
-			if old == conditions[i] {
-				conditions[i].LastTransitionTime = since
+			old.LastTransitionTime = condition.LastTransitionTime
+			if old == condition {
+				condition.LastTransitionTime = since
 			}
 		}
+		timed = append(timed, condition)
 	}
-	return conditions
+	return timed
 }
 
 // patchStatus writes the status if it differs. Two fields are always part of

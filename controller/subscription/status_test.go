@@ -29,8 +29,10 @@ func TestSetStatus(t *testing.T) {
 		"a healthy Subscription has two conditions": {
 			found: outcome{route: route}, wantReady: true, wantTypes: 2,
 			want: []eventingv1alpha2.Condition{
-				{Type: "Subscription spec valid", Status: "True", Reason: "Subscription spec has no validation errors",
-					Message: `Event types without the characters that subjects cannot have: "c d.e" as "cd.e"`},
+				{
+					Type: "Subscription spec valid", Status: "True", Reason: "Subscription spec has no validation errors",
+					Message: `Event types without the characters that subjects cannot have: "c d.e" as "cd.e"`,
+				},
 				{Type: "Subscription active", Status: "True", Reason: "NATS Subscription active"},
 			},
 		},

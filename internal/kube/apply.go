@@ -130,13 +130,14 @@ func ownedFields(object metav1.Object) [sha256.Size]byte {
 		return [sha256.Size]byte{}
 	}
 	// The same set comes in different key order from a watch and from an answer.
+	raw := entry.FieldsV1.GetRawBytes()
 	var set any
-	if err := json.Unmarshal(entry.FieldsV1.Raw, &set); err != nil {
-		return sha256.Sum256(entry.FieldsV1.Raw)
+	if err := json.Unmarshal(raw, &set); err != nil {
+		return sha256.Sum256(raw)
 	}
 	sorted, err := json.Marshal(set)
 	if err != nil {
-		return sha256.Sum256(entry.FieldsV1.Raw)
+		return sha256.Sum256(raw)
 	}
 	return sha256.Sum256(sorted)
 }

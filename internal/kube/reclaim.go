@@ -1,7 +1,6 @@
 package kube
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -97,7 +96,7 @@ func split(entry *metav1.ManagedFieldsEntry, exclusive []Exclusive) (*fieldpath.
 
 func decode(entry *metav1.ManagedFieldsEntry) (*fieldpath.Set, error) {
 	set := &fieldpath.Set{}
-	if err := set.FromJSON(bytes.NewReader(entry.FieldsV1.Raw)); err != nil {
+	if err := set.FromJSON(entry.FieldsV1.GetRawReader()); err != nil {
 		return nil, fmt.Errorf("decode managed fields of %q: %w", entry.Manager, err)
 	}
 	return set, nil
@@ -109,7 +108,7 @@ func encode(entry *metav1.ManagedFieldsEntry, set *fieldpath.Set) (metav1.Manage
 		return metav1.ManagedFieldsEntry{}, fmt.Errorf("encode managed fields of %q: %w", entry.Manager, err)
 	}
 	changed := *entry
-	changed.FieldsV1 = &metav1.FieldsV1{Raw: raw}
+	changed.FieldsV1 = metav1.NewFieldsV1(string(raw))
 	return changed, nil
 }
 

@@ -84,7 +84,7 @@ func everything(fn *v1alpha2.Function) {
 		{Name: "EMPTY"},
 		{Name: "TWICE", Value: "first"},
 		{Name: "TOKEN", ValueFrom: &corev1.EnvVarSource{SecretKeyRef: &corev1.SecretKeySelector{
-			LocalObjectReference: corev1.LocalObjectReference{Name: "shop"}, Key: "token", Optional: ptr.To(true),
+			LocalObjectReference: corev1.LocalObjectReference{Name: "shop"}, Key: "token", Optional: new(true),
 		}}},
 		{Name: "TWICE", Value: "second"},
 	}
@@ -99,7 +99,7 @@ func everything(fn *v1alpha2.Function) {
 		{SecretName: "with.dots", MountPath: "/dots"},
 	}
 	fn.Spec.ContainerSecurityContext = &corev1.SecurityContext{
-		ReadOnlyRootFilesystem: ptr.To(true),
+		ReadOnlyRootFilesystem: new(true),
 		Capabilities:           &corev1.Capabilities{Add: []corev1.Capability{"NET_BIND_SERVICE"}},
 	}
 	fn.Spec.PodSecurityContext = &corev1.PodSecurityContext{RunAsUser: ptr.To[int64](4711)}

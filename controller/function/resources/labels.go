@@ -14,7 +14,7 @@ import (
 // FunctionKind is the kind of the owner of everything that is built.
 const FunctionKind = "Function"
 
-// AnnotationTemplate, on a pod and its template, holds a hash of what the
+// AnnotationTemplate holds, on a pod and its template, a hash of what the
 // controller wants the template to be. It tells pods of the present code from
 // older ones.
 const AnnotationTemplate = "rouse.run/template"

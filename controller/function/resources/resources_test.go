@@ -161,7 +161,7 @@ func TestNamesOfVolumesAreValid(t *testing.T) {
 func TestSecurityKeepsWhatTheUserSays(t *testing.T) {
 	t.Parallel()
 	fn := function(func(fn *v1alpha2.Function) {
-		fn.Spec.ContainerSecurityContext = &corev1.SecurityContext{Privileged: ptr.To(true), RunAsNonRoot: ptr.To(false)}
+		fn.Spec.ContainerSecurityContext = &corev1.SecurityContext{Privileged: new(true), RunAsNonRoot: new(false)}
 	})
 	security := ContainerSecurityContext(fn)
 	require.True(t, *security.Privileged)

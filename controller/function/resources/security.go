@@ -19,16 +19,16 @@ func ContainerSecurityContext(fn *v1alpha2.Function) *corev1.SecurityContext {
 		security = &corev1.SecurityContext{}
 	}
 	if security.Privileged == nil {
-		security.Privileged = ptr.To(false)
+		security.Privileged = new(false)
 	}
 	if security.AllowPrivilegeEscalation == nil && !*security.Privileged {
-		security.AllowPrivilegeEscalation = ptr.To(false) // with privileged, Kubernetes refuses it
+		security.AllowPrivilegeEscalation = new(false) // with privileged, Kubernetes refuses it
 	}
 	if security.Capabilities == nil {
 		security.Capabilities = &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}}
 	}
 	if security.RunAsNonRoot == nil {
-		security.RunAsNonRoot = ptr.To(true)
+		security.RunAsNonRoot = new(true)
 	}
 	return security
 }

@@ -1,0 +1,224 @@
+package function
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	appsv1 "k8s.io/api/apps/v1"
+	autoscalingv2 "k8s.io/api/autoscaling/v2"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/tools/events"
+	clocktesting "k8s.io/utils/clock/testing"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/rouse-run/rouse/api/serverless/v1alpha2"
+	"github.com/rouse-run/rouse/internal/kube"
+)
+
+// bench is a Reconciler on a fake client whose writes can be made to fail.
+type bench struct {
+	*Reconciler
+	t        *testing.T
+	applies  int
+	failing  map[string]error // by kind
+	recorder *events.FakeRecorder
+}
+
+func newBench(t *testing.T, keda bool, objects ...client.Object) *bench {
+	t.Helper()
+	scheme, err := kube.NewScheme()
+	require.NoError(t, err)
+	b := &bench{t: t, failing: map[string]error{}, recorder: events.NewFakeRecorder(100)}
+	c := fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).WithStatusSubresource(&v1alpha2.Function{}).
+		WithReturnManagedFields().WithInterceptorFuncs(interceptor.Funcs{
+		Apply: func(ctx context.Context, inner client.WithWatch, config runtime.ApplyConfiguration, opts ...client.ApplyOption) error {
+			b.applies++
+			if object, ok := config.(interface{ GetKind() string }); ok && b.failing[object.GetKind()] != nil {
+				return b.failing[object.GetKind()]
+			}
+			return inner.Apply(ctx, config, opts...)
+		},
+	}).Build()
+	options := testOptions()
+	b.Reconciler = &Reconciler{
+		client: c, live: c, applier: kube.NewApplier(c), recorder: b.recorder,
+		clock: clocktesting.NewFakePassiveClock(noon()), settings: options.settings(),
+	}
+	b.keda.installed = func(context.Context) (bool, error) { return keda, nil }
+	b.keda.scaledObjects = c
+	return b
+}
+
+func (b *bench) pass() (ctrl.Result, error) {
+	b.t.Helper()
+	return b.Reconcile(b.t.Context(), ctrl.Request{NamespacedName: client.ObjectKey{Namespace: "shop", Name: "price"}})
+}
+
+func (b *bench) function() *v1alpha2.Function {
+	b.t.Helper()
+	fn := &v1alpha2.Function{}
+	require.NoError(b.t, b.client.Get(b.t.Context(), client.ObjectKey{Namespace: "shop", Name: "price"}, fn))
+	return fn
+}
+
+func TestAPassThatFindsNothingToDoWritesNothing(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, false, newFunction(scaled(0, 3)))
+	_, err := b.pass()
+	require.NoError(t, err)
+	require.Equal(t, 3, b.applies, "Deployment, Service and HPA")
+
+	for range 2 { // the second one settles the status
+		_, err = b.pass()
+		require.NoError(t, err)
+	}
+	version := b.function().ResourceVersion
+	result, err := b.pass()
+	require.NoError(t, err)
+	require.Zero(t, result)
+	require.Equal(t, 3, b.applies)
+	require.Equal(t, version, b.function().ResourceVersion)
+}
+
+func TestAWriteThatFails(t *testing.T) {
+	t.Parallel()
+	kind := schema.GroupKind{Kind: "x"}
+	tests := map[string]struct {
+		kind                      string
+		err                       error
+		wantCondition, wantReason string
+		wantMessage               string
+		wantTerminal              bool
+		wantRequeue, wantErr      bool
+	}{
+		"an invalid Deployment stalls": {
+			kind: "Deployment", err: apierrors.NewInvalid(kind, "price", nil), wantErr: true, wantTerminal: true,
+			wantCondition: "Running", wantReason: "DeploymentFailed", wantMessage: "Deployment price create failed: ",
+		},
+		"a forbidden Deployment is explained and tried again": {
+			kind: "Deployment", err: apierrors.NewForbidden(schema.GroupResource{}, "price", errors.New("quota")), wantErr: true,
+			wantCondition: "Running", wantReason: "DeploymentFailed", wantMessage: "quota",
+		},
+		"an invalid Service stalls": {
+			kind: "Service", err: apierrors.NewInvalid(kind, "price", nil), wantErr: true, wantTerminal: true,
+			wantCondition: "Running", wantReason: "ServiceFailed", wantMessage: "Service price create failed: ",
+		},
+		"a refused ScaledObject is explained and tried again": {
+			kind: "ScaledObject", err: apierrors.NewForbidden(schema.GroupResource{}, "price", errors.New("webhook")), wantErr: true,
+			wantCondition: "Scaling", wantReason: "ScaledObjectFailed", wantMessage: "webhook",
+		},
+		"a ScaledObject that is not served yet is waited for": {
+			kind: "ScaledObject", err: apierrors.NewNotFound(schema.GroupResource{}, ""), wantRequeue: true,
+			wantCondition: "Running", wantReason: "DeploymentCreated",
+		},
+		"a conflict is tried again without an error": {
+			kind: "Service", err: apierrors.NewConflict(schema.GroupResource{}, "price", errors.New("x")), wantRequeue: true,
+		},
+		"a timeout is tried again without a word": {
+			kind: "Deployment", err: apierrors.NewTimeoutError("slow", 1), wantErr: true,
+		},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := newBench(t, true, newFunction(scaled(0, 3)))
+			b.failing[tc.kind] = tc.err
+			result, err := b.pass()
+			require.Equal(t, tc.wantErr, err != nil, "%v", err)
+			require.Equal(t, tc.wantTerminal, errors.Is(err, reconcile.TerminalError(nil)))
+			require.Equal(t, tc.wantRequeue, result.RequeueAfter > 0)
+
+			fn := b.function()
+			require.True(t, meta.IsStatusConditionTrue(fn.Status.Conditions, v1alpha2.ConditionConfigurationReady))
+			if tc.wantCondition == "" {
+				require.Len(t, fn.Status.Conditions, 1)
+				return
+			}
+			condition := meta.FindStatusCondition(fn.Status.Conditions, tc.wantCondition)
+			require.NotNil(t, condition)
+			require.Equal(t, tc.wantReason, condition.Reason)
+			require.Contains(t, condition.Message, tc.wantMessage)
+		})
+	}
+}
+
+func TestEventsAreSentWhenAConditionChanges(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, false, newFunction(func(fn *v1alpha2.Function) { fn.Spec.Runtime = "cobol" }))
+	_, err := b.pass()
+	require.Error(t, err)
+	require.Contains(t, <-b.recorder.Events, "Warning InvalidFunctionSpec invalid source")
+	_, err = b.pass()
+	require.Error(t, err)
+	require.Empty(t, b.recorder.Events, "nothing is said twice")
+}
+
+func TestAnHPAOfSomebodyElseStandsIn(t *testing.T) {
+	t.Parallel()
+	hpa := &autoscalingv2.HorizontalPodAutoscaler{}
+	hpa.Namespace, hpa.Name = "shop", "price"
+	b := newBench(t, false, newFunction(scaled(0, 3)), hpa)
+	_, err := b.pass()
+	require.NoError(t, err)
+	require.Equal(t, 2, b.applies, "Deployment and Service")
+}
+
+func TestAFunctionThatIsGoingIsLeftAlone(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, false, newFunction(func(fn *v1alpha2.Function) { fn.Finalizers = []string{"x/y"} }))
+	require.NoError(t, b.client.Delete(t.Context(), b.function()))
+	result, err := b.pass()
+	require.NoError(t, err)
+	require.Zero(t, result)
+	require.Zero(t, b.applies)
+}
+
+func TestObjectsOfThePredecessorAreWaitedFor(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, false, newFunction())
+	_, err := b.pass()
+	require.NoError(t, err)
+
+	deployment := &appsv1.Deployment{}
+	require.NoError(t, b.client.Get(t.Context(), client.ObjectKey{Namespace: "shop", Name: "price"}, deployment))
+	deployment.OwnerReferences[0].UID = "uid-of-the-one-before"
+	require.NoError(t, b.client.Update(t.Context(), deployment))
+	result, err := b.pass()
+	require.NoError(t, err)
+	require.InDelta(t, predecessorDelay, result.RequeueAfter, float64(predecessorDelay)/5+1)
+	require.Equal(t, 2, b.applies)
+}
+
+func TestTheCacheHoldsNoSourceCode(t *testing.T) {
+	t.Parallel()
+	spec := corev1.PodSpec{Containers: []corev1.Container{{Env: []corev1.EnvVar{{Name: "FUNC_HANDLER_SOURCE"}}}}}
+	deployment := &appsv1.Deployment{Spec: appsv1.DeploymentSpec{Template: corev1.PodTemplateSpec{Spec: spec}}}
+	_, err := withoutPodSpec(deployment)
+	require.NoError(t, err)
+	require.Empty(t, deployment.Spec.Template.Spec)
+	pod := &corev1.Pod{Spec: spec}
+	_, err = withoutPodSpec(pod)
+	require.NoError(t, err)
+	require.Empty(t, pod.Spec)
+}
+
+func TestResultComesBackWhenAVerdictEnds(t *testing.T) {
+	t.Parallel()
+	outcome, err := result(nil, time.Second)
+	require.NoError(t, err)
+	require.Equal(t, time.Second, outcome.RequeueAfter)
+	outcome, err = result(kube.Waiting(errNoKEDA, time.Minute), time.Second)
+	require.NoError(t, err)
+	require.GreaterOrEqual(t, outcome.RequeueAfter, time.Minute)
+}

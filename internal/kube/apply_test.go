@@ -1,0 +1,162 @@
+package kube
+
+import (
+	"context"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+)
+
+// counting is a client that counts the requests that write.
+type counting struct {
+	client.Client
+	applies, patches int
+}
+
+func newCounting(t *testing.T) *counting {
+	t.Helper()
+	scheme, err := NewScheme()
+	require.NoError(t, err)
+	c := &counting{}
+	c.Client = fake.NewClientBuilder().WithScheme(scheme).WithReturnManagedFields().WithInterceptorFuncs(interceptor.Funcs{
+		Apply: func(ctx context.Context, inner client.WithWatch, config runtime.ApplyConfiguration, opts ...client.ApplyOption) error {
+			c.applies++
+			return inner.Apply(ctx, config, opts...)
+		},
+		Patch: func(ctx context.Context, inner client.WithWatch, object client.Object, patch client.Patch, opts ...client.PatchOption) error {
+			c.patches++
+			return inner.Patch(ctx, object, patch, opts...)
+		},
+	}).Build()
+	return c
+}
+
+func desiredService(t *testing.T, port int32) *unstructured.Unstructured {
+	t.Helper()
+	object, err := ToUnstructured(corev1ac.Service("price", "shop").
+		WithLabels(map[string]string{"a": "b"}).
+		WithSpec(corev1ac.ServiceSpec().WithPorts(corev1ac.ServicePort().
+			WithPort(port).WithProtocol(corev1.ProtocolTCP).WithTargetPort(intstr.FromInt32(8080)))))
+	require.NoError(t, err)
+	return object
+}
+
+func liveService(t *testing.T, c client.Client) *corev1.Service {
+	t.Helper()
+	service := &corev1.Service{}
+	require.NoError(t, c.Get(t.Context(), client.ObjectKey{Namespace: "shop", Name: "price"}, service))
+	return service
+}
+
+func TestApplyWritesOnlyWhatDiffers(t *testing.T) {
+	t.Parallel()
+	c := newCounting(t)
+	applier := NewApplier(c)
+	desired := desiredService(t, 80)
+	apply := func(desired *unstructured.Unstructured) *unstructured.Unstructured {
+		result, err := applier.Apply(t.Context(), desired, liveService(t, c), Exclusive{"spec"})
+		require.NoError(t, err)
+		return result
+	}
+
+	result, err := applier.Apply(t.Context(), desired, nil, Exclusive{"spec"})
+	require.NoError(t, err)
+	require.NotEmpty(t, result.GetResourceVersion())
+	require.Nil(t, apply(desired), "nothing has changed")
+	require.Equal(t, 1, c.applies)
+
+	require.NotNil(t, apply(desiredService(t, 81)), "something else is desired")
+	require.NotNil(t, apply(desired))
+	require.Equal(t, 3, c.applies)
+
+	changed := liveService(t, c)
+	changed.Labels = nil
+	changed.Annotations = map[string]string{"by": "somebody"}
+	require.NoError(t, c.Update(t.Context(), changed, client.FieldOwner("somebody")))
+	require.NotNil(t, apply(desired), "a field of ours was removed")
+	require.Equal(t, "b", liveService(t, c).Labels["a"])
+	require.Equal(t, "somebody", liveService(t, c).Annotations["by"])
+	require.Nil(t, apply(desired))
+
+	applier.Forget(client.ObjectKey{Namespace: "shop", Name: "price"})
+	require.NotNil(t, apply(desired), "what is forgotten is applied again")
+}
+
+func TestApplyTakesAwayWhatOthersAddToAnExclusivePart(t *testing.T) {
+	t.Parallel()
+	c := newCounting(t)
+	applier := NewApplier(c)
+	desired := desiredService(t, 80)
+	_, err := applier.Apply(t.Context(), desired, nil, Exclusive{"spec"})
+	require.NoError(t, err)
+
+	changed := liveService(t, c)
+	changed.Spec.Ports = append(changed.Spec.Ports, corev1.ServicePort{Name: "added", Port: 99, Protocol: corev1.ProtocolTCP})
+	changed.Annotations = map[string]string{"by": "somebody"}
+	require.NoError(t, c.Update(t.Context(), changed, client.FieldOwner("somebody")))
+
+	result, err := applier.Apply(t.Context(), desired, liveService(t, c))
+	require.NoError(t, err)
+	require.Nil(t, result, "without an exclusive part it stays")
+	result, err = applier.Apply(t.Context(), desired, liveService(t, c), Exclusive{"spec"})
+	require.NoError(t, err)
+	require.NotNil(t, result)
+	require.Len(t, liveService(t, c).Spec.Ports, 1)
+	require.Equal(t, "somebody", liveService(t, c).Annotations["by"])
+	result, err = applier.Apply(t.Context(), desired, liveService(t, c), Exclusive{"spec"})
+	require.NoError(t, err)
+	require.Nil(t, result)
+}
+
+func TestApplyForcesOnlyOnWhatIsKnownToBeOurs(t *testing.T) {
+	t.Parallel()
+	c := newCounting(t)
+	applier := NewApplier(c)
+	foreign := &corev1.Service{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "price", Labels: map[string]string{"a": "theirs"}},
+	}
+	require.NoError(t, c.Create(t.Context(), foreign, client.FieldOwner("somebody")))
+	_, err := applier.Apply(t.Context(), desiredService(t, 80), nil)
+	require.True(t, apierrors.IsConflict(err), "%v", err)
+	require.Equal(t, "theirs", liveService(t, c).Labels["a"])
+}
+
+func TestPatchStatus(t *testing.T) {
+	t.Parallel()
+	scheme, err := NewScheme()
+	require.NoError(t, err)
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "price"}}
+	patches := 0
+	c := fake.NewClientBuilder().WithScheme(scheme).WithObjects(pod).WithStatusSubresource(pod).WithInterceptorFuncs(interceptor.Funcs{
+		SubResourcePatch: func(ctx context.Context, inner client.Client, sub string, object client.Object, patch client.Patch, opts ...client.SubResourcePatchOption) error {
+			patches++
+			return inner.SubResource(sub).Patch(ctx, object, patch, opts...)
+		},
+	}).Build()
+	require.NoError(t, c.Get(t.Context(), client.ObjectKeyFromObject(pod), pod))
+
+	require.NoError(t, PatchStatus(t.Context(), c, pod, pod.DeepCopy()))
+	require.Zero(t, patches, "an unchanged status costs nothing")
+
+	changed := pod.DeepCopy()
+	changed.Status.Message = "new"
+	require.NoError(t, PatchStatus(t.Context(), c, pod, changed))
+	require.Equal(t, 1, patches)
+
+	stale := pod.DeepCopy()
+	stale.Status.Message = "stale"
+	require.True(t, apierrors.IsConflict(PatchStatus(t.Context(), c, pod, stale)), "a stale object must be read again")
+
+	require.NoError(t, c.Delete(t.Context(), changed))
+	require.NoError(t, PatchStatus(t.Context(), c, pod, stale), "an object that is gone needs no status")
+}
