@@ -31,7 +31,10 @@ func (c *Cluster) Up(ctx context.Context) error {
 	if c.options.Kubeconfig != "" {
 		return c.CheckOwn(ctx)
 	}
-	images, err := c.prepare(ctx)
+	err := c.progress.Step(ctx, "check the machine", func(ctx context.Context, detail progress.Detail) error {
+		detail("%s", c.describe())
+		return host.Preflight(ctx, string(c.options.Cache), string(c.options.Dir))
+	})
 	if err != nil {
 		return err
 	}
@@ -40,6 +43,10 @@ func (c *Cluster) Up(ctx context.Context) error {
 		return err
 	}
 	defer unlock()
+	images, err := c.prepare(ctx)
+	if err != nil {
+		return err
+	}
 
 	ran := c.Running() && c.process.CheckAlive(ctx) == nil && c.sameVersions()
 	if err := c.bringUp(ctx, ran, images); err != nil {
@@ -57,16 +64,12 @@ func (c *Cluster) Up(ctx context.Context) error {
 // ErrTakenDown means that the start failed for the reason printed, and that nothing of it is left.
 var ErrTakenDown = errors.New("the start failed, see above")
 
-// prepare checks the machine and builds, which changes nothing but packages and the cache.
+// prepare installs packages and builds, which changes nothing but packages and the cache.
 func (c *Cluster) prepare(ctx context.Context) (images, error) {
-	err := c.progress.Step(ctx, "check the machine", func(ctx context.Context, detail progress.Detail) error {
-		detail("%s", c.describe())
-		return host.Preflight(ctx, string(c.options.Cache), string(c.options.Dir))
-	})
-	if err != nil {
+	if err := os.RemoveAll(c.builder.Logs); err != nil { // of the builds before
 		return images{}, err
 	}
-	err = c.progress.Step(ctx, "packages", func(ctx context.Context, detail progress.Detail) error {
+	err := c.progress.Step(ctx, "packages", func(ctx context.Context, detail progress.Detail) error {
 		missing := host.Missing(host.Packages())
 		detail("%d to install", len(missing))
 		return host.Install(ctx, c.options.Cache.Path("logs", "packages.log"), missing)
