@@ -9,6 +9,24 @@ const fs = require('node:fs');
 const path = require('node:path');
 const esbuild = require('esbuild');
 
+// mime-types fills its tables from a database at every start, which takes longer
+// than anything else in Express; here they are filled once.
+const precomputedMimeTypes = {
+  name: 'precomputed-mime-types',
+  setup({ onLoad }) {
+    onLoad({ filter: /[/\\]mime-types[/\\]index\.js$/ }, ({ path: file }) => {
+      const source = fs.readFileSync(file, 'utf8');
+      const fill = '\npopulateMaps(exports.extensions, exports.types)\n';
+      if (!source.includes(fill)) throw new Error(`${file} is not as expected`);
+      const { types, extensions } = require(file);
+      const literal = (table) => `JSON.parse(${JSON.stringify(JSON.stringify(table))})`;
+      const assign = (name, table) => `Object.assign(exports.${name}, ${literal(table)});\n`;
+      const filled = `\n${assign('types', types)}${assign('extensions', extensions)}`;
+      return { contents: source.replace(fill, () => filled) };
+    });
+  },
+};
+
 async function build(outDir) {
   fs.mkdirSync(path.join(outDir, 'node_modules'), { recursive: true });
   fs.mkdirSync(path.join(outDir, 'function'), { recursive: true });
@@ -19,7 +37,9 @@ async function build(outDir) {
     platform: 'node',
     target: 'node20',
     format: 'cjs',
-    legalComments: 'inline',
+    charset: 'ascii',
+    legalComments: 'external',
+    plugins: [precomputedMimeTypes],
     banner: { js: '(function (require, module, exports) {' },
     footer: { js: '})' },
     logLevel: 'warning',

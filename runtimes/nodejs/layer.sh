@@ -11,7 +11,8 @@ set -eu
 [ $# -ge 1 ] || { echo "usage: $0 OUTDIR [NODE ...]" >&2; exit 2; }
 here=$(cd "$(dirname "$0")" && pwd)
 mkdir -p "$1"
-app=$(cd "$1" && pwd)/usr/src/app
+root=$(cd "$1" && pwd)
+app=$root/usr/src/app
 shift
 [ $# -gt 0 ] || set -- node
 
@@ -20,4 +21,4 @@ node "$here/build.js" "$app"
 for node in "$@"; do
     "$node" "$here/warm.js" "$app" >/dev/null
 done
-chmod -R a+rX "$app"
+chmod -R a+rX "$root"

@@ -26,7 +26,12 @@ const REQUESTS = [
   { method: 'POST', path: '/', headers: { 'content-type': 'application/json' }, body: '{}' },
   { method: 'POST', path: '/', headers: { 'content-type': 'text/plain' }, body: 'text' },
   { method: 'POST', path: '/', headers: { 'content-type': 'application/json', ...BINARY }, body: '{}' },
-  { method: 'POST', path: '/', headers: { 'content-type': 'application/cloudevents+json' }, body: JSON.stringify(STRUCTURED) },
+  {
+    method: 'POST',
+    path: '/',
+    headers: { 'content-type': 'application/cloudevents+json' },
+    body: JSON.stringify(STRUCTURED),
+  },
 ];
 
 async function send(port, { body, ...options }) {

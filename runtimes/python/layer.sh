@@ -13,7 +13,8 @@ set -eu
 [ $# -ge 1 ] && [ $# -le 2 ] || { echo "usage: $0 OUTDIR [PYTHON]" >&2; exit 2; }
 here=$(cd "$(dirname "$0")" && pwd)
 mkdir -p "$1/kubeless" "$1/usr/src/app/function_server"
-app=$(cd "$1" && pwd)/usr/src/app
+root=$(cd "$1" && pwd)
+app=$root/usr/src/app
 python=${2:-python3}
 
 version=$("$python" -c 'import sys; print("%d.%d" % sys.version_info[:2])')
@@ -28,5 +29,5 @@ cp "$here"/function_server/*.py "$app/function_server/"
 
 # unchecked-hash: at start no source file is looked at. -s and -p give the
 # bytecode the paths that the files have in the image.
-"$python" -m compileall -q -f --invalidation-mode unchecked-hash -s "${app%/usr/src/app}" -p / "$app"
-chmod -R a+rX "${app%/usr/src/app}"
+"$python" -m compileall -q -f --invalidation-mode unchecked-hash -s "$root" -p / "$app"
+chmod -R a+rX "$root"

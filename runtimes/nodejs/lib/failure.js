@@ -1,4 +1,5 @@
-// Tells why the handler did not load: on stderr for logs, and in the termination message, which Kubernetes puts into the pod's status.
+// Tells why the handler did not load: on stderr for logs, and in the termination
+// message, which Kubernetes puts into the pod's status.
 'use strict';
 
 const fs = require('node:fs');

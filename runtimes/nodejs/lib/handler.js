@@ -6,7 +6,7 @@ const { pathToFileURL } = require('node:url');
 const NEEDS_IMPORT = new Set(['ERR_REQUIRE_ESM', 'ERR_REQUIRE_ASYNC_MODULE']);
 
 // require() is tried first: it is the quicker way, and takes most ES modules too.
-async function loadModule(file) {
+async function loadModule(file, importModule) {
   try {
     return require(file);
   } catch (error) {
@@ -14,12 +14,12 @@ async function loadModule(file) {
       throw error;
     }
   }
-  return import(pathToFileURL(file));
+  return importModule(pathToFileURL(file));
 }
 
 // load returns the handler function, or throws what kept it from loading.
-async function load(file) {
-  const loaded = await loadModule(file);
+async function load(file, importModule) {
+  const loaded = await loadModule(file, importModule);
   const main = loaded?.main ?? loaded?.default?.main;
   if (typeof main !== 'function') {
     throw new TypeError('the handler does not export a function named "main"');

@@ -26,22 +26,21 @@ function describeInput(req) {
 }
 
 function createEvent(req, res, publisher) {
+  const input = describeInput(req);
   return {
-    ...describeInput(req),
+    ...input,
     extensions: { request: req, response: res },
     setResponseHeader: (name, value) => res.set(name, value),
     setResponseContentType: (type) => res.type(type),
     setResponseStatus: (status) => res.status(status),
     emitCloudEvent: (type, source, data, attributes) => publisher.emit(type, source, data, attributes),
-    publishCloudEvent: ({ type, source, data, ...attributes }) => {
-      const { specversion, datacontenttype, ...rest } = attributes;
-      return publisher.emit(type, source, data, datacontenttype ? { ...rest, datacontenttype } : rest);
-    },
+    publishCloudEvent: ({ type, source, data, specversion, ...attributes }) =>
+      publisher.emit(type, source, data, attributes),
     buildResponseCloudEvent: (id, type, data) => ({
       type,
-      source: req.get('ce-source') ?? '',
-      eventtypeversion: req.get('ce-eventtypeversion') ?? '',
-      specversion: req.get('ce-specversion') ?? '1.0',
+      source: input['ce-source'] ?? '',
+      eventtypeversion: input['ce-eventtypeversion'] ?? '',
+      specversion: input['ce-specversion'] ?? '1.0',
       id,
       data,
     }),

@@ -27,19 +27,20 @@ function watchForSilentEnd(drain) {
   const onExit = (code) => {
     if (drain.begun) return;
     process.exitCode = 1;
-    report(`handler did not load: the process ended with code ${code} before the module was ready`, config.terminationLog);
+    const text = `handler did not load: the process ended with code ${code} before the module was ready`;
+    report(text, config.terminationLog);
   };
   process.once('exit', onExit);
   return () => process.off('exit', onExit);
 }
 
-async function loadHandler(appDir, drain) {
+async function loadHandler(appDir, importModule, drain) {
   const stopWatching = watchForSilentEnd(drain);
   let directory;
   try {
     const located = locate(config, appDir);
     directory = located.directory;
-    return await load(located.file);
+    return await load(located.file, importModule);
   } catch (error) {
     stopWatching();
     return fail(describe(error, directory));
@@ -59,9 +60,9 @@ function listen(main, drain) {
 }
 
 // start resolves with the server, which then is about to listen.
-async function start(appDir) {
+async function start(appDir, importModule) {
   const drain = new Drain(['SIGTERM', 'SIGINT']);
-  const main = await loadHandler(appDir, drain);
+  const main = await loadHandler(appDir, importModule, drain);
   // A stray error in a handler's callback must not end the requests of others.
   process.on('uncaughtException', (error) => console.error('Caught exception:', error));
   return listen(main, drain);

@@ -48,7 +48,8 @@ class Publisher {
     }
   }
 
-  // A connection that the publisher closed while it was idle is no failure of the event: the id makes a repeat harmless.
+  // A connection that the publisher closed while it was idle is no failure of the
+  // event: its id makes a repeat harmless.
   async #post(body) {
     this.#connect();
     for (;;) {

@@ -14,10 +14,15 @@ function cors(req, res, next) {
   res.status(200).end();
 }
 
-// deadline answers 408 when the handler has not answered in time. The handler's call cannot be stopped, its answer is dropped.
+// The longest time that a timer takes.
+const MAX_TIMER_MS = 2 ** 31 - 1;
+
+// deadline answers 408 when the handler has not answered in time. The call itself
+// cannot be stopped; its answer is dropped.
 function deadline(seconds) {
+  const ms = Math.min(seconds * 1000, MAX_TIMER_MS);
   return (req, res, next) => {
-    const timer = setTimeout(() => expire(res), seconds * 1000);
+    const timer = setTimeout(() => expire(res), ms);
     res.once('close', () => clearTimeout(timer));
     next();
   };

@@ -7,7 +7,7 @@ const net = require('node:net');
 const path = require('node:path');
 const { once } = require('node:events');
 const { describe, it } = require('node:test');
-const { app, encode, image, root, withServer } = require('./server.js');
+const { app, encode, image, root, withPublisher, withServer } = require('./server.js');
 
 const get = { method: 'GET', path: '/' };
 
@@ -167,6 +167,17 @@ describe('the server', { concurrency: 4 }, () => {
     });
     assert.equal(connections, 3);
   });
+
+  it('publishes an event that was built as the answer to another', () =>
+    withPublisher(204, async (address, events) => {
+      const source = "exports.main = async (e) => { await e.publishCloudEvent(e.buildResponseCloudEvent('7', 'order.priced', { a: 1 })); };";
+      const headers = { 'ce-id': '1', 'ce-type': 'order.received', 'ce-source': 'shop', 'ce-eventtypeversion': 'v1' };
+      await ask(source, { method: 'POST', path: '/', headers }, { PUBLISHER_PROXY_ADDRESS: address });
+      const { time, ...event } = JSON.parse(events[0].body);
+      assert.deepEqual(event, {
+        specversion: '1.0', id: '7', type: 'order.priced', source: 'shop', eventtypeversion: 'v1', datacontenttype: 'application/json', data: { a: 1 },
+      });
+    }));
 
   it('rejects an event without a type', async () => {
     const source = "exports.main = (e) => e.emitCloudEvent('', 's', {}).catch((error) => error.message);";

@@ -44,7 +44,9 @@ def build(type, source, data, attributes=None):  # noqa: A002 (the attribute's n
     attributes = dict(attributes or {})
     for name in attributes:
         if not (name.isascii() and name.isalnum() and name == name.lower()):
-            raise ValueError(f'cannot emit a CloudEvent: attribute "{name}" may have lower-case letters and digits only')
+            raise ValueError(
+                f'cannot emit a CloudEvent: attribute "{name}" may have lower-case letters and digits only'
+            )
     event = {"specversion": "1.0", "id": _new_id(), "time": _now()}
     event.update(_payload(data))
     event.update(attributes)
@@ -136,4 +138,4 @@ def _now():
     import time
 
     now = time.time()
-    return time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(now)) + ".%06dZ" % (now % 1 * 1_000_000)
+    return time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(now)) + f".{int(now % 1 * 1_000_000):06d}Z"

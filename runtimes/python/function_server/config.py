@@ -12,7 +12,7 @@ class Config:
     def __init__(self, env):
         self.function_name = env.get("FUNC_NAME", "")
         self.namespace = env.get("SERVICE_NAMESPACE", "")
-        self.runtime = env.get("FUNC_RUNTIME") or "python%d%d" % sys.version_info[:2]
+        self.runtime = env.get("FUNC_RUNTIME") or f"python{sys.version_info.major}{sys.version_info.minor}"
         self.modern = _digits(self.runtime) >= FIRST_MODERN
         self.timeout = _positive(env.get("FUNC_TIMEOUT"), 180.0)
         self.memory_limit = env.get("FUNC_MEMORY_LIMIT")

@@ -27,7 +27,9 @@ def load(config):
         source = decode(config.handler_source)
         module = _module_from(source, config)
     else:
-        module = __import__("importlib").import_module(config.module)
+        import importlib
+
+        module = importlib.import_module(config.module)
         source = _read(getattr(module, "__file__", None))
     function = getattr(module, config.function, None)
     if not callable(function):

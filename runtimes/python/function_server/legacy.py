@@ -45,7 +45,7 @@ class Event:
 
     def get(self, key, default=None):
         """Give the value of a key, or the default."""
-        return self[key] if key in self else default
+        return self[key] if key in self else default  # noqa: SIM401 (this is the get)
 
     def emitCloudEvent(self, type, source, data, attrs=None):  # noqa: A002, N802 (the contract's names)
         """Publish a CloudEvent; raises when the publisher does not take it."""

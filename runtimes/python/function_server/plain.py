@@ -26,4 +26,9 @@ def log_exception():
     """Write the exception in progress to stderr, from the handler's frame on."""
     error = sys.exception() if hasattr(sys, "exception") else sys.exc_info()[1]
     trace = error.__traceback__
-    print("".join(traceback.format_exception(type(error), error, trace and trace.tb_next)), end="", file=sys.stderr, flush=True)
+    print(
+        "".join(traceback.format_exception(type(error), error, trace and trace.tb_next)),
+        end="",
+        file=sys.stderr,
+        flush=True,
+    )

@@ -38,7 +38,10 @@ class Publisher:
             raise PublishError(f"publisher answered {status}: {answer.decode('utf-8', 'replace').strip()}", status)
 
     def _post(self, body):
-        """Use an idle connection, or a new one when the publisher has closed those; the event's id makes a repeat harmless."""
+        """Use an idle connection, or a new one when the publisher has closed those.
+
+        The event's id makes a repeat harmless.
+        """
         while self._idle:
             try:
                 connection = self._idle.pop()

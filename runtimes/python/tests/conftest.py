@@ -95,7 +95,9 @@ class Server:
             body = "x" * bodyLength
         connection.request(method, path, body.encode() if body is not None else None, headers or {})
         response = connection.getresponse()
-        return Answer(response.status, {key.lower(): value for key, value in response.getheaders()}, response.read().decode())
+        return Answer(
+            response.status, {key.lower(): value for key, value in response.getheaders()}, response.read().decode()
+        )
 
     def exit_code(self):
         """Wait for the end of the process."""

@@ -52,7 +52,9 @@ def test_headers_are_the_same_with_and_without_bottle(serve, statement):
     assert vars(plain) == vars(bottle)
 
 
-@pytest.mark.parametrize("statement", ["return {'b': 1, 'a': 'ü'}", "return 'ü'", "return b'x'", "return [1, 2]", "return ''"])
+@pytest.mark.parametrize(
+    "statement", ["return {'b': 1, 'a': 'ü'}", "return 'ü'", "return b'x'", "return [1, 2]", "return ''"]
+)
 def test_headers_are_the_same_with_and_without_flask(serve, statement):
     source = f"def main():\n    {statement}\n"
     plain = ask(serve, source, MODERN)
@@ -64,7 +66,11 @@ def test_headers_are_the_same_with_and_without_flask(serve, statement):
 MODERN_ANSWERS = {
     "a tuple carries the status": ("return 'a', 201", 201, "a"),
     "None is refused": ("return None", 500, "Internal Server Error"),
-    "a date is JSON for Flask": ("import datetime; return {'d': datetime.date(2026, 1, 2)}", 200, '{"d":"Fri, 02 Jan 2026 00:00:00 GMT"}\n'),
+    "a date is JSON for Flask": (
+        "import datetime; return {'d': datetime.date(2026, 1, 2)}",
+        200,
+        '{"d":"Fri, 02 Jan 2026 00:00:00 GMT"}\n',
+    ),
     "abort answers with its status": ("import flask; flask.abort(418)", 418, None),
 }
 
@@ -77,7 +83,9 @@ def test_flask_return_values(serve, name):
     assert text is None or answer.text == text
 
 
-@pytest.mark.parametrize(("runtime", "framework", "arguments"), [(LEGACY, "bottle", "event, context"), (MODERN, "flask", "")])
+@pytest.mark.parametrize(
+    ("runtime", "framework", "arguments"), [(LEGACY, "bottle", "event, context"), (MODERN, "flask", "")]
+)
 def test_a_handler_that_uses_no_framework_loads_none(serve, runtime, framework, arguments):
     source = f"import sys\ndef main({arguments}):\n    return str('{framework}'.upper().lower() in sys.modules)\n"
     # The name must not stand in the source, or the server would take it for a use.
@@ -103,7 +111,14 @@ def test_other_bodies_are_no_data(serve):
 
 
 def test_bottles_response_object_is_the_calls_own(serve):
-    source = "from bottle import response\ndef main(event, context):\n    response.status = 202\n    response.set_header('X-A', 'b')\n    return 'x'\n"
+    source = """
+from bottle import response
+
+def main(event, context):
+    response.status = 202
+    response.set_header("X-A", "b")
+    return "x"
+"""
     answer = ask(serve, source)
     assert (answer.status, answer.headers["x-a"], answer.text) == (202, "b", "x")
 
@@ -153,7 +168,13 @@ def test_the_reason_names_file_and_line_of_the_user_and_no_path_of_the_server(se
 
 
 def test_an_expired_call_frees_its_place(serve):
-    source = "import time\ndef main(event, context):\n    time.sleep(float(event['extensions']['request'].query.s))\n    return 'ok'\n"
+    source = """
+import time
+
+def main(event, context):
+    time.sleep(float(event["extensions"]["request"].query.s))
+    return "ok"
+"""
     server = serve(source, CHERRYPY_NUMTHREADS="1", FUNC_TIMEOUT="0.5").listening()
     first = server.request(path="/?s=4")
     assert (first.status, first.text) == (408, "Timeout while processing the function")
@@ -184,7 +205,13 @@ def test_a_connection_to_the_publisher_is_kept(serve, publisher):
     [("", "PUBLISHER_PROXY_ADDRESS is not set"), ("http://127.0.0.1:1", "cannot reach the publisher")],
 )
 def test_a_missing_publisher_is_told(serve, address, reason):
-    source = "def main(event, context):\n    try:\n        event.emitCloudEvent('t', 's', {})\n    except Exception as error:\n        return str(error)\n"
+    source = """
+def main(event, context):
+    try:
+        event.emitCloudEvent("t", "s", {})
+    except Exception as error:
+        return str(error)
+"""
     assert reason in ask(serve, source, PUBLISHER_PROXY_ADDRESS=address).text
 
 
@@ -212,7 +239,7 @@ def test_many_requests_at_once_are_all_answered(serve):
 
 
 def test_a_signal_while_the_handler_loads_ends_the_process(serve):
-    server = serve("print('loading', flush=True)\nimport time\ntime.sleep(60)\n")
+    server = serve("print('loading', flush=True)\nimport time\nwhile True:\n    time.sleep(0.05)\n")
     server.printed("loading")
     server.process.send_signal(signal.SIGTERM)
     begin = time.monotonic()
@@ -240,6 +267,13 @@ def test_the_dockerfile_starts_the_server_as_image_json_says():
 
 
 def test_the_helpers_encode_as_gzip_does():
-    code = "import sys; sys.path.insert(0, sys.argv[1]); from function_server.handler import decode; print(decode(sys.argv[2]).decode())"
-    output = subprocess.run([sys.executable, "-c", code, str(pathlib.Path(ROOT)), encode("x $$ y")], capture_output=True, check=True)
+    code = """
+import sys
+sys.path.insert(0, sys.argv[1])
+from function_server.handler import decode
+print(decode(sys.argv[2]).decode())
+"""
+    output = subprocess.run(
+        [sys.executable, "-c", code, str(pathlib.Path(ROOT)), encode("x $$ y")], capture_output=True, check=True
+    )
     assert output.stdout.decode().strip() == "x $$ y"
