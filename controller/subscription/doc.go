@@ -1,5 +1,6 @@
 // Package subscription reconciles Subscriptions: each gets one durable pull
-// consumer, which keeps its events until the bridge delivers them.
+// consumer, which keeps its events until the bridge delivers them. It also makes
+// the streams that hold the events.
 //
 // It guarantees that a consumer exists for as long as its Subscription does,
 // also while the sink is missing, that both are brought together again after

@@ -2,6 +2,7 @@ package subscription
 
 import (
 	"encoding/json"
+	"errors"
 	"testing"
 	"time"
 
@@ -118,4 +119,11 @@ func TestOptions(t *testing.T) {
 	err := options.Validate()
 	require.ErrorContains(t, err, "--subscription-concurrent-reconciles 0")
 	require.ErrorContains(t, err, "--stream-name")
+}
+
+func TestPause(t *testing.T) {
+	t.Parallel()
+	require.Equal(t, sweepInterval, pause(nil))
+	require.Equal(t, sweepInterval, pause(errors.Join(broker.ErrNotConnected, broker.ErrNotConnected)), "the connect is heard")
+	require.Equal(t, retryInterval, pause(broker.ErrNoRoom))
 }

@@ -17,17 +17,21 @@ import (
 	"github.com/rouse-run/rouse/internal/routing"
 )
 
-// sweepInterval is how often consumers and Subscriptions are compared. NATS
-// tells nobody that a consumer is gone.
-const sweepInterval = 30 * time.Second
+const (
+	// sweepInterval is how often consumers and Subscriptions are compared. NATS
+	// tells nobody that a consumer is gone.
+	sweepInterval = 30 * time.Second
+	// retryInterval is the same when the last time failed.
+	retryInterval = 2 * time.Second
+)
 
 // Streams makes the streams that consumers need.
 type Streams interface {
 	EnsureStreams(ctx context.Context, options broker.StreamOptions) error
 }
 
-// sweeper brings consumers and Subscriptions together again, at the start,
-// whenever NATS is reached, and every now and then.
+// sweeper makes the streams, and brings consumers and Subscriptions together
+// again: at the start, whenever NATS is reached, and every now and then.
 type sweeper struct {
 	reader    client.Reader
 	consumers Consumers
@@ -40,21 +44,32 @@ type sweeper struct {
 
 // Start sweeps until ctx ends.
 func (s *sweeper) Start(ctx context.Context) error {
-	ticker := time.NewTicker(sweepInterval)
-	defer ticker.Stop()
+	timer := time.NewTimer(0)
+	defer timer.Stop()
 	for all := true; ; {
-		if err := s.sweep(ctx, all); err != nil && ctx.Err() == nil {
-			s.log.Info("consumers and subscriptions are not compared for now", "reason", err.Error())
+		err := s.sweep(ctx, all)
+		if err != nil && ctx.Err() == nil {
+			s.log.Info("streams and consumers are not as they should be", "reason", err.Error())
 		}
+		timer.Reset(pause(err))
 		select {
 		case <-ctx.Done():
 			return nil
 		case <-s.connected:
 			all = true
-		case <-ticker.C:
+		case <-timer.C:
 			all = false
 		}
 	}
+}
+
+// pause is short while NATS is reached and does not do what it should, for
+// example because it has just started. Nobody can publish without a stream.
+func pause(err error) time.Duration {
+	if err == nil || errors.Is(err, broker.ErrNotConnected) {
+		return sweepInterval
+	}
+	return retryInterval
 }
 
 // sweep asks for a pass for each Subscription, or only for those whose
