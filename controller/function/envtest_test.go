@@ -13,6 +13,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/config"
 	ctrllog "sigs.k8s.io/controller-runtime/pkg/log"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
@@ -51,9 +52,10 @@ func runManager(t *testing.T) {
 	scheme, err := kube.NewScheme()
 	require.NoError(t, err)
 	mgr, err := ctrl.NewManager(cluster.Environment(t).Config, ctrl.Options{
-		Scheme:  scheme,
-		Metrics: metricsserver.Options{BindAddress: "0"},
-		Cache:   cache.Options{ByObject: CacheObjects()},
+		Scheme:     scheme,
+		Metrics:    metricsserver.Options{BindAddress: "0"},
+		Cache:      cache.Options{ByObject: CacheObjects()},
+		Controller: config.Controller{SkipNameValidation: new(true)}, // so that -count works
 	})
 	require.NoError(t, err)
 	require.NoError(t, Setup(mgr, testOptions()))
