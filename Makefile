@@ -7,7 +7,6 @@ MAKEFLAGS += --no-print-directory
 GO        ?= go
 CLUSTER   := $(GO) run -C e2e/cluster .
 CONTROLLER_GEN := $(GO) tool -modfile=tools/go.mod controller-gen
-GOLANGCI  := $(GO) tool -modfile=tools/lint/go.mod golangci-lint
 MODULES   := . e2e/cluster
 VERSION   ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo devel)
 LDFLAGS   := -s -w -X github.com/rouse-run/rouse/internal/daemon.version=$(VERSION)
@@ -32,7 +31,7 @@ test: lint verify test-unit test-runtimes test-samples test-e2e ## Run everythin
 .PHONY: lint
 lint: ## Lint the Go code
 	@for module in $(MODULES); do echo "lint $$module"; \
-	  (cd $$module && $(GO) tool -modfile=$(CURDIR)/tools/lint/go.mod golangci-lint run --config $(CURDIR)/.golangci.yml ./...); done
+	  (cd $$module && $(GO) tool -modfile=$(CURDIR)/tools/lint/go.mod golangci-lint run --allow-parallel-runners --config $(CURDIR)/.golangci.yml ./...); done
 
 .PHONY: verify
 verify: ## Fail when generated files are stale

@@ -22,10 +22,10 @@ func TestEveryContainerRunsAsOurUserOnAReadOnlyRoot(t *testing.T) {
 	for name, all := range renderedInstallations(t) {
 		require.NotEmpty(t, workloads(all))
 		for _, w := range workloads(all) {
-			require.Equal(t, ptr.To(int64(65532)), w.Pod.Spec.SecurityContext.RunAsUser, "%s: %s", name, w.GetName())
-			require.Equal(t, ptr.To(false), w.Pod.Spec.EnableServiceLinks, "%s: %s", name, w.GetName())
+			require.Equal(t, new(int64(65532)), w.Pod.Spec.SecurityContext.RunAsUser, "%s: %s", name, w.GetName())
+			require.Equal(t, new(false), w.Pod.Spec.EnableServiceLinks, "%s: %s", name, w.GetName())
 			for _, container := range w.Pod.Spec.Containers {
-				require.Equal(t, ptr.To(true), container.SecurityContext.ReadOnlyRootFilesystem, "%s: %s", name, w.GetName())
+				require.Equal(t, new(true), container.SecurityContext.ReadOnlyRootFilesystem, "%s: %s", name, w.GetName())
 			}
 		}
 	}

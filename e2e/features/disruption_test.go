@@ -5,6 +5,7 @@ package features
 import (
 	"context"
 	"net/http"
+	"slices"
 	"testing"
 	"time"
 
@@ -34,7 +35,7 @@ func TestNothingIsLostWhenABridgeAndTheScalersAreKilledInABurst(t *testing.T) {
 	}
 	second := publishMany(t, cluster, "killed.burst.v1", "after", events/2)
 
-	all := append(first, second...)
+	all := slices.Concat(first, second)
 	_, err = cluster.AwaitLedger(t.Context(), namespace, all, 4*time.Minute)
 	require.NoError(t, err)
 	requireConserved(t, cluster, namespace, "killed", all)
@@ -67,7 +68,7 @@ func TestNATSMayRestartWhileFunctionsSleepAndWhileTheyWork(t *testing.T) {
 	restarted := time.Now()
 	sleeping := publishMany(t, cluster, "outage.sleeping.v1", "sleeping", 1)
 
-	entries, err := cluster.AwaitLedger(t.Context(), namespace, append(working, sleeping...), 4*time.Minute)
+	entries, err := cluster.AwaitLedger(t.Context(), namespace, slices.Concat(working, sleeping), 4*time.Minute)
 	require.NoError(t, err)
 	requireConserved(t, cluster, namespace, "working", working)
 	requireConserved(t, cluster, namespace, "sleeping", sleeping)

@@ -77,7 +77,7 @@ func (c *Cluster) dumpPods(ctx context.Context, out io.Writer, namespace string)
 func (c *Cluster) Logs(ctx context.Context, namespace, pod, container string, lines int64) (string, error) {
 	options := &corev1.PodLogOptions{Container: container}
 	if lines > 0 {
-		options.TailLines = ptr.To(lines)
+		options.TailLines = new(lines)
 	}
 	text, err := c.Kube.CoreV1().Pods(namespace).GetLogs(pod, options).DoRaw(ctx)
 	if err != nil {

@@ -36,7 +36,7 @@ func (c *Cluster) FollowLogs(ctx context.Context, namespace string, labels clien
 
 func (c *Cluster) followLog(ctx context.Context, namespace, pod, container string, line func(string)) {
 	stream, err := c.Kube.CoreV1().Pods(namespace).GetLogs(pod, &corev1.PodLogOptions{
-		Container: container, Follow: true, TailLines: ptr.To(int64(1000)),
+		Container: container, Follow: true, TailLines: new(int64(1000)),
 	}).Stream(ctx)
 	if err != nil {
 		return // the pod has gone already

@@ -27,7 +27,7 @@ func (c *Cluster) KillPod(ctx context.Context, pod *corev1.Pod) error {
 			return nil
 		}
 	}
-	if err := c.Delete(ctx, pod, &client.DeleteOptions{GracePeriodSeconds: ptr.To(int64(0))}); err != nil {
+	if err := c.Delete(ctx, pod, &client.DeleteOptions{GracePeriodSeconds: new(int64(0))}); err != nil {
 		return fmt.Errorf("delete pod %s: %w", pod.Name, err)
 	}
 	return nil

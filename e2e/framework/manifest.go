@@ -71,7 +71,7 @@ func (s Subscription) YAML() string {
 		"sink":   fmt.Sprintf("http://%s.%s.svc.cluster.local", s.Sink, s.Namespace),
 	}
 	if s.InFlight > 0 {
-		spec["config"] = map[string]string{"maxInFlightMessages": fmt.Sprint(s.InFlight)}
+		spec["config"] = map[string]string{"maxInFlightMessages": strconv.Itoa(s.InFlight)}
 	}
 	return document("eventing.kyma-project.io/v1alpha2", "Subscription", s.Name, nil, spec)
 }

@@ -125,7 +125,7 @@ func TestStatusIsASubresource(t *testing.T) {
 		Replicas:                 2,
 		PodSelector:              "a=b",
 		FunctionResourceProfile:  "L",
-		ContainerSecurityContext: &corev1.SecurityContext{RunAsNonRoot: ptr.To(true)},
+		ContainerSecurityContext: &corev1.SecurityContext{RunAsNonRoot: new(true)},
 		PodSecurityContext:       &corev1.PodSecurityContext{FSGroup: ptr.To[int64](1000)},
 		FunctionAnnotations:      map[string]string{"a": "b"},
 		GitRepository:            &v1alpha2.GitRepositoryStatus{URL: "u", BaseDir: "/", Reference: "main", Commit: "c"},

@@ -59,7 +59,7 @@ func bareTwin(original *appsv1.Deployment) *appsv1.Deployment {
 	twin := &appsv1.Deployment{
 		ObjectMeta: metav1.ObjectMeta{Name: bareName, Namespace: original.Namespace},
 		Spec: appsv1.DeploymentSpec{
-			Replicas: ptr.To(int32(0)),
+			Replicas: new(int32(0)),
 			Selector: &metav1.LabelSelector{MatchLabels: labels},
 			Template: *original.Spec.Template.DeepCopy(),
 		},

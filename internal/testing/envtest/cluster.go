@@ -107,7 +107,7 @@ func (c *Cluster) run() (*Environment, error) {
 		CRDDirectoryPaths:        crds,
 		CRDInstallOptions:        ctrlenvtest.CRDInstallOptions{MaxTime: patience},
 		ErrorIfCRDPathMissing:    true,
-		UseExistingCluster:       ptr.To(false), // whatever the environment says
+		UseExistingCluster:       new(false), // whatever the environment says
 		ControlPlaneStartTimeout: patience,
 		ControlPlaneStopTimeout:  patience,
 	}

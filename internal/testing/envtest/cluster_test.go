@@ -24,7 +24,8 @@ func TestClusterHasTheCRDs(t *testing.T) {
 		crd := &apiextensionsv1.CustomResourceDefinition{}
 		require.NoError(t, env.Client.Get(t.Context(), client.ObjectKey{Name: name}, crd))
 	}
-	require.NotEqual(t, env.Namespace(t), env.Namespace(t))
+	first, second := env.Namespace(t), env.Namespace(t)
+	require.NotEqual(t, first, second)
 }
 
 func TestMissingAssetsAreAnError(t *testing.T) {
