@@ -92,12 +92,17 @@ func Cgroups() []string {
 // RemoveCgroups removes them. The kernel may take a moment to let go of those whose processes have just died.
 func RemoveCgroups(ctx context.Context) error {
 	return command.Await(ctx, 20*time.Second, 50*time.Millisecond, "the cgroups are gone", func(context.Context) error {
-		var problems []error
+		var first error
 		for _, dir := range Cgroups() {
-			if err := os.Remove(dir); err != nil && !errors.Is(err, fs.ErrNotExist) {
-				problems = append(problems, err)
+			if err := os.Remove(dir); err != nil && !errors.Is(err, fs.ErrNotExist) && first == nil {
+				first = err
 			}
 		}
-		return errors.Join(problems...)
+		return first
 	})
+}
+
+// CgroupRoots are the topmost of them, one for each hierarchy.
+func CgroupRoots() []string {
+	return slices.DeleteFunc(Cgroups(), func(dir string) bool { return filepath.Base(dir) != filepath.Base(CgroupRoot) })
 }

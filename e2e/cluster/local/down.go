@@ -28,8 +28,22 @@ func (c *Cluster) Down(ctx context.Context) error {
 	return c.takeDown(ctx)
 }
 
+// ErrOther means that a cluster of another state directory runs, whose network and cgroups would be in the way.
+var ErrOther = errors.New("another cluster runs on this machine")
+
+func (c *Cluster) checkAlone() error {
+	others := process.Others(c.options.Dir)
+	if len(others) == 0 {
+		return nil
+	}
+	return fmt.Errorf("%w: take it down first, with ROUSE_STATE=%s", ErrOther, others[0])
+}
+
 // takeDown goes on after a failure: what can be removed is removed.
 func (c *Cluster) takeDown(ctx context.Context) error {
+	if err := c.checkAlone(); err != nil {
+		return err
+	}
 	var problems []error
 	step := func(name string, run func(context.Context, progress.Detail) error) {
 		problems = append(problems, c.progress.Step(ctx, name, run))
@@ -70,7 +84,7 @@ func (c *Cluster) takeDown(ctx context.Context) error {
 func (c *Cluster) Leftovers(ctx context.Context) []string {
 	found := process.Strays(c.options.Dir)
 	found = append(found, network.Leftovers(ctx)...)
-	for _, dir := range host.Cgroups() {
+	for _, dir := range host.CgroupRoots() {
 		found = append(found, "cgroup "+dir)
 	}
 	if mounts, err := os.ReadFile("/proc/self/mountinfo"); err == nil {

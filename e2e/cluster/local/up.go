@@ -43,6 +43,9 @@ func (c *Cluster) Up(ctx context.Context) error {
 		return err
 	}
 	defer unlock()
+	if err := c.checkAlone(); err != nil {
+		return err
+	}
 	images, err := c.prepare(ctx)
 	if err != nil {
 		return err

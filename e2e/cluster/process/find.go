@@ -29,6 +29,18 @@ func PID(dir state.Dir) int {
 	return 0
 }
 
+// Others are the state directories of clusters that run on this machine beside the one of dir. There is one network
+// device and one cgroup for a cluster, so there can be but one.
+func Others(dir state.Dir) []string {
+	var others []string
+	for _, args := range processes() {
+		if len(args) == 3 && args[0] == Self(state.Dir(args[2])) && args[1] == InitCommand && args[2] != string(dir) {
+			others = append(others, args[2])
+		}
+	}
+	return others
+}
+
 // Strays lists processes of the cluster as the host sees them: those that were started from the state directory or
 // with it among their arguments.
 func Strays(dir state.Dir) []string {
