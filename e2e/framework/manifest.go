@@ -3,6 +3,7 @@ package framework
 import (
 	"fmt"
 	"maps"
+	"strconv"
 	"strings"
 
 	"sigs.k8s.io/yaml"
