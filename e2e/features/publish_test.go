@@ -4,7 +4,6 @@ package features
 
 import (
 	"context"
-	"fmt"
 	"net/http"
 	"strings"
 	"testing"

@@ -39,7 +39,7 @@ func (t Template) Key(ctx context.Context, images []Image) (string, error) {
 		references = append(references, image.Reference())
 	}
 	slices.Sort(references)
-	return state.Key(version, t.Root, strings.Join(references, " ")), nil
+	return state.Key(version, strings.Join(references, " ")), nil
 }
 
 // Restore fills containerd's root directory from the template, and says whether there was one. containerd must not run.
