@@ -69,7 +69,8 @@ var ErrTakenDown = errors.New("the start failed, see above")
 
 // prepare installs packages and builds, which changes nothing but packages and the cache.
 func (c *Cluster) prepare(ctx context.Context) (images, error) {
-	if err := os.RemoveAll(c.builder.Logs); err != nil { // of the builds before
+	// What was left by builds before: logs, and what was half done when they were killed.
+	if err := errors.Join(os.RemoveAll(c.builder.Logs), c.options.Cache.Sweep()); err != nil {
 		return images{}, err
 	}
 	err := c.progress.Step(ctx, "packages", func(ctx context.Context, detail progress.Detail) error {

@@ -86,10 +86,22 @@ func Kill(ctx context.Context, dir state.Dir) error {
 		return fmt.Errorf("kill the init %d: %w", pid, err)
 	}
 	return command.Await(ctx, 30*time.Second, 20*time.Millisecond, "the end of the init", func(context.Context) error {
-		// The kernel lets the init go only after everything in its PID namespace.
-		if PID(dir) == pid {
+		if !ended(pid) {
 			return fmt.Errorf("process %d is still there", pid)
 		}
 		return nil
 	})
+}
+
+// ended says whether a process is gone or only waits for its parent to notice. The kernel lets an init come to that
+// only after everything in its PID namespace; that its arguments can no longer be read is not enough.
+func ended(pid int) bool {
+	content, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
+	if err != nil {
+		return true
+	}
+	// The second field is the name in parentheses, which may hold anything.
+	text := string(content)
+	fields := strings.Fields(text[strings.LastIndexByte(text, ')')+1:])
+	return len(fields) > 0 && (fields[0] == "Z" || fields[0] == "X")
 }

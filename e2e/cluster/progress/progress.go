@@ -98,6 +98,10 @@ func (p *Progress) Elapsed() time.Duration { return time.Since(p.start) }
 
 // Explain prints a failure for a person: which step, why, and the end of the log that matters.
 func (p *Progress) Explain(err error) {
+	if errors.Is(err, context.Canceled) {
+		p.Printf("\ninterrupted\n")
+		return
+	}
 	var step *StepError
 	if errors.As(err, &step) {
 		p.Printf("\nfailed in step %q:\n  %s\n", step.Step, strings.ReplaceAll(step.Err.Error(), "\n", "\n  "))

@@ -26,11 +26,16 @@ func (s Source) base(ctx context.Context, runtime Runtime) (image.Layer, error) 
 	}
 	name := "debian-" + runtime.Suite + "-" + runtime.Kind
 	return s.Store.Layer(name, state.Key(args...), func(file string) error {
+		work, remove, err := s.Store.Cache.Temporary(name)
+		if err != nil {
+			return err
+		}
+		defer remove()
 		bootstrap := command.Command{
 			Name: "mmdebstrap", Args: append(args, file), Log: filepath.Join(s.Logs, name+".log"),
-			Env: []string{"SOURCE_DATE_EPOCH=0"},
+			Env: []string{"SOURCE_DATE_EPOCH=0", "TMPDIR=" + work},
 		}
-		_, err := bootstrap.Run(ctx)
+		_, err = bootstrap.Run(ctx)
 		return err
 	})
 }

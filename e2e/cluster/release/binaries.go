@@ -2,7 +2,6 @@ package release
 
 import (
 	"context"
-	"os"
 	"path/filepath"
 
 	v1 "github.com/google/go-containerregistry/pkg/v1"
@@ -24,11 +23,11 @@ const kept = 3
 
 // Binaries makes the image with all Go binaries, as the Dockerfile does.
 func (s Source) Binaries(ctx context.Context) (image.Image, error) {
-	out, err := os.MkdirTemp("", "rouse-binaries-")
+	out, remove, err := s.Store.Cache.Temporary("binaries")
 	if err != nil {
 		return image.Image{}, err
 	}
-	defer func() { _ = os.RemoveAll(out) }()
+	defer remove()
 	compile := command.Command{
 		Name: "go", Dir: s.Repository, Log: filepath.Join(s.Logs, "build-rouse.log"), Env: []string{"CGO_ENABLED=0", "GOFLAGS=-buildvcs=false"},
 		// The version says what it is and not which commit: else every commit would replace all pods.

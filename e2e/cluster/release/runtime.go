@@ -84,11 +84,11 @@ func (s Source) server(ctx context.Context, runtime Runtime, base image.Layer, i
 }
 
 func (s Source) buildServer(ctx context.Context, runtime Runtime, base image.Layer, interpreter, file string) error {
-	work, err := os.MkdirTemp("", "rouse-runtime-")
+	work, remove, err := s.Store.Cache.Temporary(runtime.Name)
 	if err != nil {
 		return err
 	}
-	defer func() { _ = os.RemoveAll(work) }()
+	defer remove()
 	if interpreter == "" {
 		if interpreter, err = s.pythonOf(ctx, base, work); err != nil {
 			return err

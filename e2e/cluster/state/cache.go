@@ -103,6 +103,30 @@ func sumFile(path string) (string, error) {
 	return hex.EncodeToString(hash.Sum(nil)), nil
 }
 
+// Temporary makes a directory for work in progress. Sweep removes it if this process cannot.
+func (c Cache) Temporary(name string) (dir string, remove func(), err error) {
+	dir = c.Path("work", fmt.Sprintf("%s.%d.tmp", name, os.Getpid()))
+	remove = func() { _ = os.RemoveAll(dir) }
+	return dir, remove, os.MkdirAll(dir, 0o755)
+}
+
+// Sweep removes what processes left half done that were killed.
+func (c Cache) Sweep() error {
+	paths, err := filepath.Glob(c.Path("*", "*.tmp"))
+	if err != nil {
+		return err
+	}
+	var problems []error
+	for _, path := range paths {
+		pid := strings.TrimPrefix(filepath.Ext(strings.TrimSuffix(path, ".tmp")), ".")
+		if _, err := os.Stat("/proc/" + pid); err == nil {
+			continue // its process is at work
+		}
+		problems = append(problems, os.RemoveAll(path))
+	}
+	return errors.Join(problems...)
+}
+
 // Prune removes all but the newest entries of one name.
 func (c Cache) Prune(kind, name string, keep int) error {
 	paths, err := filepath.Glob(c.Path(kind, name+"-"+strings.Repeat("[0-9a-f]", keyLength)))
