@@ -33,7 +33,7 @@ func TestMainTurnsEveryEndIntoAnExitCode(t *testing.T) {
 		"a clean end":                     {wantCode: 0, wantText: `"msg":"stopped"`},
 		"an end by signal":                {result: context.Canceled, wantCode: 0, wantText: `"msg":"stopped"`},
 		"a failure is logged":             {result: errors.New("no stream"), wantCode: 1, wantText: `"err":"no stream"`},
-		"an unknown flag":                 {args: []string{"--address=x"}, wantCode: 2, wantText: "unknown flag: --address"},
+		"an unknown flag":                 {args: []string{"--port=x"}, wantCode: 2, wantText: "unknown flag: --port"},
 		"an argument that is no flag":     {args: []string{"serve"}, wantCode: 2, wantText: `unknown argument "serve"`},
 		"options that do not fit":         {invalid: errors.New("--address: must not be empty"), wantCode: 2, wantText: "--address: must not be empty"},
 		"a log level that does not exist": {args: []string{"--log-level=loud"}, wantCode: 2, wantText: `--log-level "loud": use debug, info, warn or error`},
