@@ -65,7 +65,7 @@ func Registry() Component {
 func KEDAOperator() Component {
 	return Component{
 		Name: "keda-operator", Module: "e2e/cluster/components/keda", Package: "github.com/kedacore/keda/v2/cmd/operator",
-		Copy: "github.com/kedacore/keda/v2/config", About: "7 min",
+		Copy: "github.com/kedacore/keda/v2/config", About: "10 min",
 	}
 }
 

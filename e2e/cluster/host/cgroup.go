@@ -17,19 +17,22 @@ import (
 // CgroupRoot is the cgroup that holds the pods' cgroups.
 const CgroupRoot = "/rouse-cluster"
 
+// neededControllers are those without which the kubelet does not start.
+func neededControllers() []string { return []string{"cpu", "memory", "pids"} }
+
 const cgroups = "/sys/fs/cgroup"
 
 // CreateCgroups makes the cgroup that the kubelet is told to use: on v1 one in each hierarchy, on v2 one with the
 // controllers switched on.
 func CreateCgroups() error {
 	if v2, err := os.ReadFile(filepath.Join(cgroups, "cgroup.controllers")); err == nil {
-		var on []string
+		// The root has to pass its controllers on before the new group has them. Some cannot be passed on everywhere, and
+		// only these three are needed.
 		for _, name := range strings.Fields(string(v2)) {
-			on = append(on, "+"+name)
-		}
-		// The root has to pass its controllers on before the new group has them.
-		if err := os.WriteFile(filepath.Join(cgroups, "cgroup.subtree_control"), []byte(strings.Join(on, " ")), 0o644); err != nil {
-			return fmt.Errorf("pass on the cgroup controllers: %w", err)
+			err := os.WriteFile(filepath.Join(cgroups, "cgroup.subtree_control"), []byte("+"+name), 0o644)
+			if err != nil && slices.Contains(neededControllers(), name) {
+				return fmt.Errorf("pass on the cgroup controller %s: %w", name, err)
+			}
 		}
 	}
 	for _, parent := range cgroupParents() {

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"runtime"
 	"slices"
@@ -24,8 +23,14 @@ const minimumFree = 10 << 30
 // ErrUnfit means that the machine lacks something that the cluster cannot do without.
 var ErrUnfit = errors.New("no cluster can run on this machine")
 
+// Needs are what a command wants of the machine.
+type Needs struct {
+	Dirs  []string   // where there must be room
+	Tools [][]string // programs, as commands that succeed when all is well with them
+}
+
 // Preflight lists all that is missing at once, so that a person has to come back only once.
-func Preflight(ctx context.Context, dirs ...string) error {
+func Preflight(ctx context.Context, needs Needs) error {
 	if runtime.GOOS != "linux" || runtime.GOARCH != "amd64" {
 		return fmt.Errorf("%w: it is %s/%s and must be linux/amd64; set KUBECONFIG to use a cluster that runs elsewhere",
 			ErrUnfit, runtime.GOOS, runtime.GOARCH)
@@ -37,14 +42,14 @@ func Preflight(ctx context.Context, dirs ...string) error {
 	if _, err := os.Stat("/etc/debian_version"); err != nil {
 		missing = append(missing, "Debian: packages are installed with apt-get")
 	}
-	missing = append(missing, missingDisk(dirs, freeBytes)...)
+	missing = append(missing, missingDisk(needs.Dirs, freeBytes)...)
 	if os.Geteuid() == 0 {
 		loadModules(ctx)
 	}
 	missing = append(missing, missingKernel()...)
-	for _, tool := range []string{"go", "npm"} {
-		if _, err := exec.LookPath(tool); err != nil {
-			missing = append(missing, tool+": not found in PATH")
+	for _, tool := range needs.Tools {
+		if _, err := (command.Command{Name: tool[0], Args: tool[1:]}).Run(ctx); err != nil {
+			missing = append(missing, "program: "+strings.Join(tool, " ")+" does not work")
 		}
 	}
 	if len(missing) == 0 {
@@ -84,12 +89,8 @@ func freeBytes(dir string) (uint64, error) {
 
 // loadModules asks for what may be a module and not loaded yet. What is built in or absent shows in missingKernel.
 func loadModules(ctx context.Context) {
-	modprobe, err := exec.LookPath("modprobe")
-	if err != nil {
-		return
-	}
 	for _, module := range []string{"overlay", "veth", "nf_tables", "nf_conntrack", "nf_nat"} {
-		_, _ = command.Command{Name: modprobe, Args: []string{"-q", module}}.Run(ctx)
+		_, _ = command.Command{Name: "modprobe", Args: []string{"-q", module}}.Run(ctx)
 	}
 }
 
@@ -130,7 +131,7 @@ func missingControllers() []string {
 		}
 	}
 	var missing []string
-	for _, name := range []string{"cpu", "memory", "pids"} {
+	for _, name := range neededControllers() {
 		if !found[name] {
 			missing = append(missing, name)
 		}

@@ -13,7 +13,7 @@ import (
 // Client runs kubectl for one kubeconfig.
 type Client struct {
 	Binary     string
-	Kubeconfig string
+	Kubeconfig string // empty: what KUBECONFIG says, which may be several files
 	Log        string
 }
 
@@ -68,5 +68,8 @@ func (c Client) Explain(ctx context.Context, namespace string, err error) error 
 }
 
 func (c Client) command(args ...string) command.Command {
-	return command.Command{Name: c.Binary, Args: append([]string{"--kubeconfig", c.Kubeconfig}, args...), Log: c.Log}
+	if c.Kubeconfig != "" {
+		args = append([]string{"--kubeconfig", c.Kubeconfig}, args...)
+	}
+	return command.Command{Name: c.Binary, Args: args, Log: c.Log}
 }

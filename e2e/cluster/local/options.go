@@ -29,7 +29,7 @@ type Options struct {
 // DefaultOptions are those of a user who sets nothing, but for what the environment says.
 func DefaultOptions(getenv func(string) string) (Options, error) {
 	options := Options{
-		Dir: state.FromEnv(), ControlPlane: controlplane.DefaultOptions(), Runtimes: release.DefaultRuntimes(), NATSReplicas: 1,
+		Dir: state.FromEnv(getenv), ControlPlane: controlplane.DefaultOptions(), Runtimes: release.DefaultRuntimes(), NATSReplicas: 1,
 	}
 	if names := getenv("ROUSE_RUNTIMES"); names != "" {
 		options.Runtimes = strings.Split(names, ",")
@@ -44,7 +44,7 @@ func DefaultOptions(getenv func(string) string) (Options, error) {
 	if own := getenv("KUBECONFIG"); own != options.Dir.Kubeconfig() {
 		options.Kubeconfig = own
 	}
-	options.Cache, err = state.CacheFromEnv()
+	options.Cache, err = state.CacheFromEnv(getenv)
 	return options, err
 }
 

@@ -77,6 +77,11 @@ func (c *Cluster) installRouse(ctx context.Context, images release.Images) error
 			Binary: c.built[component.Helm().Name].Path("helm"), Kubeconfig: c.options.Dir.Kubeconfig(),
 			Home: c.options.Dir.Helm(), Log: c.logs("helm"),
 		}
+		// A helm that was killed leaves its operation pending, and later ones refuse to start. The lock says that none runs.
+		pending := "owner=helm,name=" + release.Name + ",status in (pending-install,pending-upgrade,pending-rollback)"
+		if _, err := c.kubectl().Run(ctx, "--namespace", release.Namespace, "delete", "secrets", "--selector", pending); err != nil {
+			return err
+		}
 		if err := helm.Install(ctx, c.options.Repository, values); err != nil {
 			return c.kubectl().Explain(ctx, release.Namespace, err)
 		}

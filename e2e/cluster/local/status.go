@@ -18,6 +18,9 @@ var ErrNotRunning = errors.New("the local cluster does not run")
 
 // Status prints what runs. It fails when the cluster does not run as a whole.
 func (c *Cluster) Status(ctx context.Context, out io.Writer) error {
+	if c.options.Kubeconfig != "" {
+		return c.CheckOwn(ctx)
+	}
 	if !c.Running() {
 		return fmt.Errorf("%w (%s)", ErrNotRunning, c.describe())
 	}

@@ -33,7 +33,7 @@ func (c *Cluster) Up(ctx context.Context) error {
 	}
 	err := c.progress.Step(ctx, "check the machine", func(ctx context.Context, detail progress.Detail) error {
 		detail("%s", c.describe())
-		return host.Preflight(ctx, string(c.options.Cache), string(c.options.Dir))
+		return host.Preflight(ctx, c.needs())
 	})
 	if err != nil {
 		return err
@@ -62,6 +62,15 @@ func (c *Cluster) Up(ctx context.Context) error {
 		return errors.Join(ErrTakenDown, c.takeDown(context.WithoutCancel(ctx)))
 	}
 	return nil
+}
+
+func (c *Cluster) needs() host.Needs {
+	needs := host.Needs{Dirs: []string{string(c.options.Cache), string(c.options.Dir)}, Tools: [][]string{{"go", "version"}}}
+	if !c.options.Bare {
+		// The runtimes' layers are made of their packages.
+		needs.Tools = append(needs.Tools, []string{"npm", "--version"}, []string{"python3", "-m", "pip", "--version"})
+	}
+	return needs
 }
 
 // ErrTakenDown means that the start failed for the reason printed, and that nothing of it is left.
@@ -183,9 +192,6 @@ func (c *Cluster) startNode(ctx context.Context) error {
 		if err := dir.Save(sysctlsName, host.ReadSysctls()); err != nil {
 			return err
 		}
-		if err := dir.Save(versionsName, c.versions()); err != nil {
-			return err
-		}
 		if err := pki.Write(dir); err != nil {
 			return err
 		}
@@ -202,7 +208,11 @@ func (c *Cluster) startNode(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		return network.Join(ctx, pid, c.logs("network"))
+		if err := network.Join(ctx, pid, c.logs("network")); err != nil {
+			return err
+		}
+		// Written last: without it the next up starts anew.
+		return dir.Save(versionsName, c.versions())
 	})
 }
 

@@ -20,8 +20,8 @@ const keyLength = 12
 type Cache string
 
 // CacheFromEnv is ROUSE_CACHE, or "rouse" in the user's cache directory.
-func CacheFromEnv() (Cache, error) {
-	if dir := os.Getenv("ROUSE_CACHE"); dir != "" {
+func CacheFromEnv(getenv func(string) string) (Cache, error) {
+	if dir := getenv("ROUSE_CACHE"); dir != "" {
 		return Cache(dir), nil
 	}
 	dir, err := os.UserCacheDir()

@@ -25,8 +25,8 @@ var ErrLocked = errors.New("another rouse-cluster command is running")
 type Dir string
 
 // FromEnv is ROUSE_STATE, or the default.
-func FromEnv() Dir {
-	if dir := os.Getenv("ROUSE_STATE"); dir != "" {
+func FromEnv(getenv func(string) string) Dir {
+	if dir := getenv("ROUSE_STATE"); dir != "" {
 		return Dir(dir)
 	}
 	return DefaultDir

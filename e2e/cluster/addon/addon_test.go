@@ -1,0 +1,64 @@
+package addon
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"sigs.k8s.io/yaml"
+
+	"github.com/rouse-run/rouse/e2e/cluster/image"
+	"github.com/rouse-run/rouse/e2e/cluster/state"
+)
+
+func objects(t *testing.T, text string) map[string]map[string]any {
+	t.Helper()
+	found := map[string]map[string]any{}
+	for part := range strings.SplitSeq(text, "\n---\n") {
+		var object map[string]any
+		require.NoError(t, yaml.Unmarshal([]byte(part), &object), part)
+		if object == nil {
+			continue
+		}
+		metadata, ok := object["metadata"].(map[string]any)
+		require.True(t, ok, part)
+		kind, _ := object["kind"].(string)
+		name, _ := metadata["name"].(string)
+		found[kind+" "+name] = object
+	}
+	return found
+}
+
+func TestManifestsAreWholeObjects(t *testing.T) {
+	t.Parallel()
+	dir := state.Dir(t.TempDir())
+	text, err := Manifests(dir, image.Image{Name: "coredns"}, image.Image{Name: "registry"})
+	require.NoError(t, err)
+	found := objects(t, text)
+	for _, want := range []string{
+		"Deployment coredns", "Service kube-dns", "ConfigMap coredns", "Deployment registry", "Service registry", "StorageClass local",
+		"PersistentVolume local-00", "PersistentVolume local-19",
+	} {
+		require.Contains(t, found, want)
+	}
+	require.DirExists(t, dir.Path("volumes", "local-19"))
+}
+
+func TestCoreDNSForwardsOnlyWhereThereIsSomeone(t *testing.T) {
+	t.Parallel()
+	text, err := render(settings{Nameservers: []string{"192.0.2.1", "192.0.2.2"}})
+	require.NoError(t, err)
+	require.Contains(t, text, "forward . 192.0.2.1 192.0.2.2 \n")
+	text, err = render(settings{})
+	require.NoError(t, err)
+	require.NotContains(t, text, "forward")
+}
+
+func TestNATSClusterKnowsAllItsServers(t *testing.T) {
+	t.Parallel()
+	text, err := NATSCluster(image.Image{Name: "rouse-nats"}, 3)
+	require.NoError(t, err)
+	found := objects(t, text)
+	require.Contains(t, found, "StatefulSet nats")
+	require.Equal(t, 3, strings.Count(text, ".nats.nats-system.svc.cluster.local:6222"))
+}

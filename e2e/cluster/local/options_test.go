@@ -1,0 +1,63 @@
+package local
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestDefaultOptionsReadTheEnvironment(t *testing.T) {
+	t.Parallel()
+	cases := map[string]struct {
+		env  map[string]string
+		want func(*testing.T, Options)
+	}{
+		"nothing is set": {want: func(t *testing.T, got Options) {
+			t.Helper()
+			require.Equal(t, 1, got.NATSReplicas)
+			require.Empty(t, got.Kubeconfig)
+		}},
+		"a cluster of the user's own": {
+			env: map[string]string{"KUBECONFIG": "/home/me/.kube/config"},
+			want: func(t *testing.T, got Options) {
+				t.Helper()
+				require.Equal(t, "/home/me/.kube/config", got.Kubeconfig)
+			},
+		},
+		"the local cluster, as env prints it, is not the user's own": {
+			env: map[string]string{"KUBECONFIG": "/var/lib/rouse-cluster/kubeconfig"},
+			want: func(t *testing.T, got Options) {
+				t.Helper()
+				require.Empty(t, got.Kubeconfig)
+			},
+		},
+		"runtimes and NATS": {
+			env: map[string]string{"ROUSE_RUNTIMES": "nodejs20,python314", "NATS_REPLICAS": "3"},
+			want: func(t *testing.T, got Options) {
+				t.Helper()
+				require.Equal(t, []string{"nodejs20", "python314"}, got.Runtimes)
+				require.Equal(t, 3, got.NATSReplicas)
+			},
+		},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			got, err := DefaultOptions(func(name string) string { return tc.env[name] })
+			require.NoError(t, err)
+			require.NoError(t, got.Validate())
+			tc.want(t, got)
+		})
+	}
+}
+
+func TestValidateListsAllProblems(t *testing.T) {
+	t.Parallel()
+	options, err := DefaultOptions(func(string) string { return "" })
+	require.NoError(t, err)
+	options.NATSReplicas, options.Runtimes, options.Dir = 2, []string{"ruby33"}, "relative"
+	err = options.Validate()
+	require.ErrorContains(t, err, "NATS replicas can be 1 or 3, not 2")
+	require.ErrorContains(t, err, "ruby33")
+	require.ErrorContains(t, err, "ROUSE_STATE")
+}

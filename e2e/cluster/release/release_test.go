@@ -1,0 +1,83 @@
+package release
+
+import (
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"sigs.k8s.io/yaml"
+
+	"github.com/rouse-run/rouse/e2e/cluster/image"
+	"github.com/rouse-run/rouse/e2e/cluster/state"
+)
+
+func values(t *testing.T, images Images) map[string]any {
+	t.Helper()
+	text, err := images.Values()
+	require.NoError(t, err)
+	var parsed map[string]any
+	require.NoError(t, yaml.Unmarshal([]byte(text), &parsed))
+	return parsed
+}
+
+func TestValuesNameTheImagesAndTakeAwayOtherRuntimes(t *testing.T) {
+	t.Parallel()
+	images := Images{
+		Rouse: image.Image{Name: "rouse"}, NATS: image.Image{Name: "rouse-nats"},
+		Runtimes: map[string]image.Image{"nodejs22": {Name: "rouse-runtime-nodejs22"}},
+	}
+	got := values(t, images)
+	require.Equal(t, map[string]any{"repository": "rouse.local/rouse", "tag": images.Rouse.Tag()}, got["image"])
+	runtimes, ok := got["runtimes"].(map[string]any)
+	require.True(t, ok)
+	require.Len(t, runtimes, len(Catalogue()))
+	require.Equal(t, images.Runtimes["nodejs22"].Reference(), runtimes["nodejs22"])
+	require.Nil(t, runtimes["python312"])
+	require.NotContains(t, got, "stream")
+}
+
+func TestValuesPointAtTheClusterOfNATSServers(t *testing.T) {
+	t.Parallel()
+	got := values(t, Images{NATSURL: NATSCluster(3), StreamReplicas: 3})
+	require.Equal(t, map[string]any{"replicas": 3.0}, got["stream"])
+	require.Equal(t, map[string]any{"enabled": false, "external": map[string]any{"url": "nats://nats-0.nats.nats-system.svc.cluster.local:4222," +
+		"nats://nats-1.nats.nats-system.svc.cluster.local:4222,nats://nats-2.nats.nats-system.svc.cluster.local:4222"}}, got["nats"])
+}
+
+func TestChooseKnowsTheCatalogueOnly(t *testing.T) {
+	t.Parallel()
+	chosen, err := Choose(DefaultRuntimes())
+	require.NoError(t, err)
+	require.Len(t, chosen, len(DefaultRuntimes()))
+	_, err = Choose([]string{"nodejs22", "ruby33"})
+	require.ErrorContains(t, err, `there is no runtime "ruby33"`)
+}
+
+func TestImageFileBecomesTheImagesConfiguration(t *testing.T) {
+	t.Parallel()
+	config, err := parseConfig([]byte(`{
+		"entrypoint": ["node", "/usr/src/app/server.js"], "workdir": "/usr/src/app/function", "user": "1000:1000",
+		"env": {"NODE_ENV": "production"}, "port": 8080
+	}`), "Node.js 22")
+	require.NoError(t, err)
+	require.Equal(t, []string{"node", "/usr/src/app/server.js"}, config.Entrypoint)
+	require.Equal(t, "1000:1000", config.User)
+	require.Contains(t, config.Env, "NODE_ENV=production")
+	require.Contains(t, config.Env, searchPath)
+	require.Contains(t, config.ExposedPorts, "8080/tcp")
+	require.Equal(t, "Node.js 22", config.Labels["run.rouse.language"])
+
+	_, err = parseConfig([]byte(`{"entrypoint": "node"}`), "")
+	require.Error(t, err)
+}
+
+func TestSourcesOfARuntimeAreWithoutPackagesAndTests(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	for _, name := range []string{"server.js", "lib/main.js", "node_modules/a/index.js", "test/a.test.js", "tests/test_a.py", "__pycache__/a.pyc", ".eslintrc"} {
+		require.NoError(t, state.Write(filepath.Join(dir, name), "x"))
+	}
+	sources, err := sourcesOf(dir)
+	require.NoError(t, err)
+	require.Equal(t, []string{filepath.Join(dir, "lib/main.js"), filepath.Join(dir, "server.js")}, sources)
+}
