@@ -51,6 +51,9 @@ func (i Images) Values() (string, error) {
 		"image":    map[string]any{"repository": i.Rouse.Repository(), "tag": i.Rouse.Tag()},
 		"runtimes": runtimes,
 		"nats":     nats,
+		// The demo reads each delivery from the log, and nobody wants to wait a minute for a new Function's first sleep.
+		"logLevel": "debug",
+		"scaling":  map[string]any{"initialCooldownPeriodSeconds": 5},
 	}
 	if i.NATSURL != "" {
 		values["nats"] = map[string]any{"enabled": false, "external": map[string]any{"url": i.NATSURL}}
