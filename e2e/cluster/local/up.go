@@ -3,23 +3,15 @@ package local
 import (
 	"context"
 	"errors"
-	"fmt"
 	"maps"
 	"os"
 	"slices"
-	"time"
 
 	"golang.org/x/sync/errgroup"
 
-	"github.com/rouse-run/rouse/e2e/cluster/command"
 	"github.com/rouse-run/rouse/e2e/cluster/component"
-	"github.com/rouse-run/rouse/e2e/cluster/controlplane"
 	"github.com/rouse-run/rouse/e2e/cluster/host"
 	"github.com/rouse-run/rouse/e2e/cluster/image"
-	"github.com/rouse-run/rouse/e2e/cluster/network"
-	"github.com/rouse-run/rouse/e2e/cluster/node"
-	"github.com/rouse-run/rouse/e2e/cluster/pki"
-	"github.com/rouse-run/rouse/e2e/cluster/process"
 	"github.com/rouse-run/rouse/e2e/cluster/progress"
 	"github.com/rouse-run/rouse/e2e/cluster/release"
 	"github.com/rouse-run/rouse/e2e/cluster/state"
@@ -179,128 +171,4 @@ func (c *Cluster) bringUpKubernetes(ctx context.Context, ran bool, images images
 		return err
 	}
 	return c.installAddons(ctx, images.base)
-}
-
-// startNode makes the namespaces and joins them to the host's network.
-func (c *Cluster) startNode(ctx context.Context) error {
-	dir := c.options.Dir
-	return c.progress.Step(ctx, "node", func(ctx context.Context, detail progress.Detail) error {
-		detail("namespaces, network %s, pods %s, services %s", network.Node, network.Pods, network.Services)
-		if err := dir.Create(); err != nil {
-			return err
-		}
-		if err := dir.Save(sysctlsName, host.ReadSysctls()); err != nil {
-			return err
-		}
-		if err := pki.Write(dir); err != nil {
-			return err
-		}
-		if err := host.CreateCgroups(); err != nil {
-			return err
-		}
-		self, err := copySelf(dir)
-		if err != nil {
-			return err
-		}
-		pid, err := c.process.StartInit(ctx, self, process.Settings{
-			State: string(dir), Keep: []string{string(c.options.Cache)}, Hostname: pki.NodeName,
-		})
-		if err != nil {
-			return err
-		}
-		if err := network.Join(ctx, pid, c.logs("network")); err != nil {
-			return err
-		}
-		// Written last: without it the next up starts anew.
-		return dir.Save(versionsName, c.versions())
-	})
-}
-
-const (
-	sysctlsName  = "sysctls"
-	versionsName = "versions"
-)
-
-// versions are the keys of the programs that a running cluster cannot exchange.
-func (c *Cluster) versions() map[string]string {
-	keys := map[string]string{}
-	for _, program := range []component.Component{component.Kubernetes(), component.Etcd(), component.Pause()} {
-		keys[program.Name] = c.built[program.Name].Key
-	}
-	keys["options"] = fmt.Sprintf("%+v", c.options.ControlPlane)
-	return keys
-}
-
-// sameVersions says whether the running cluster was made of the programs that are wanted now.
-func (c *Cluster) sameVersions() bool {
-	var saved map[string]string
-	return c.options.Dir.Load(versionsName, &saved) == nil && maps.Equal(saved, c.versions())
-}
-
-func copySelf(dir state.Dir) (string, error) {
-	content, err := os.ReadFile("/proc/self/exe")
-	if err != nil {
-		return "", err
-	}
-	return process.Self(dir), os.WriteFile(process.Self(dir), content, 0o755)
-}
-
-func (c *Cluster) startControlPlane(ctx context.Context) error {
-	dir, kubernetes := c.options.Dir, c.built[component.Kubernetes().Name]
-	err := c.progress.Step(ctx, "etcd and API server", func(ctx context.Context, detail progress.Detail) error {
-		detail("%s", network.APIServer)
-		etcd := controlplane.Etcd(dir, c.built[component.Etcd().Name].Path("etcd"))
-		if err := c.process.Start(ctx, etcd); err != nil {
-			return err
-		}
-		return c.startUntil(ctx, controlplane.APIServer(dir, kubernetes.Path("kube-apiserver")), time.Minute, c.kubectl().Ready)
-	})
-	if err != nil {
-		return err
-	}
-	return c.process.Start(ctx,
-		controlplane.ControllerManager(dir, kubernetes.Path("kube-controller-manager"), c.options.ControlPlane),
-		controlplane.Scheduler(dir, kubernetes.Path("kube-scheduler")))
-}
-
-func (c *Cluster) startKubelet(ctx context.Context) error {
-	dir, kubernetes := c.options.Dir, c.built[component.Kubernetes().Name]
-	return c.progress.Step(ctx, "kubelet and kube-proxy", func(ctx context.Context, detail progress.Detail) error {
-		detail("node %s is ready", pki.NodeName)
-		kubelet, err := node.WriteKubelet(dir, kubernetes.Path("kubelet"))
-		if err != nil {
-			return err
-		}
-		if err := c.process.Start(ctx, kubelet, node.Proxy(dir, kubernetes.Path("kube-proxy"))); err != nil {
-			return err
-		}
-		return c.await(ctx, 90*time.Second, "the node is ready", func(ctx context.Context) error {
-			quiet := c.kubectl()
-			quiet.Log = ""
-			_, err := quiet.Run(ctx, "wait", "--for=condition=Ready", "node/"+pki.NodeName, "--timeout=20s")
-			return err
-		})
-	})
-}
-
-func (c *Cluster) startUntil(ctx context.Context, program process.Program, limit time.Duration, ready func(context.Context) error) error {
-	if err := c.process.Start(ctx, program); err != nil {
-		return err
-	}
-	return c.await(ctx, limit, program.Name+" is ready", ready)
-}
-
-// await waits for something in the cluster, and gives up early when one of its programs has died.
-func (c *Cluster) await(ctx context.Context, limit time.Duration, what string, ready func(context.Context) error) error {
-	var died error
-	err := command.Await(ctx, limit, 100*time.Millisecond, what, func(ctx context.Context) error {
-		if died = c.process.CheckAlive(ctx); died != nil && errors.Is(died, process.ErrDied) {
-			return nil
-		}
-		return ready(ctx)
-	})
-	if errors.Is(died, process.ErrDied) {
-		return died
-	}
-	return err
 }
