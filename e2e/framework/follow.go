@@ -54,7 +54,7 @@ func (c *Cluster) RecordAddresses(
 ) error {
 	known := map[types.UID]bool{}
 	return c.watchPods(ctx, namespace, labels, func(pod *corev1.Pod) {
-		if pod.Status.PodIP != "" && !known[pod.UID] {
+		if pod.Status.PodIP != "" && pod.DeletionTimestamp.IsZero() && !known[pod.UID] {
 			known[pod.UID] = true
 			seen(pod, time.Now())
 		}
