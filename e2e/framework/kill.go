@@ -2,6 +2,7 @@ package framework
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -18,16 +19,28 @@ import (
 // cluster the container's process is killed where it is; elsewhere the pod is deleted without a grace period.
 func (c *Cluster) KillPod(ctx context.Context, pod *corev1.Pod) error {
 	if len(pod.Status.ContainerStatuses) > 0 {
-		_, id, _ := strings.Cut(pod.Status.ContainerStatuses[0].ContainerID, "://")
-		if pid := processOf(id); pid > 1 {
-			if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
-				return fmt.Errorf("kill process %d of pod %s: %w", pid, pod.Name, err)
-			}
-			return nil
+		err := killContainer(pod.Status.ContainerStatuses[0].ContainerID)
+		if !errors.Is(err, errNotHere) {
+			return err
 		}
 	}
 	if err := c.Delete(ctx, pod, &client.DeleteOptions{GracePeriodSeconds: new(int64(0))}); err != nil {
 		return fmt.Errorf("delete pod %s: %w", pod.Name, err)
+	}
+	return nil
+}
+
+var errNotHere = errors.New("the container does not run on this machine")
+
+// killContainer kills the main process of a container, named as the kubelet names it.
+func killContainer(id string) error {
+	_, id, _ = strings.Cut(id, "://")
+	pid := processOf(id)
+	if pid <= 1 {
+		return errNotHere
+	}
+	if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
+		return fmt.Errorf("kill process %d: %w", pid, err)
 	}
 	return nil
 }
@@ -56,7 +69,7 @@ func processOf(containerID string) int {
 // PodsOf lists the running pods of one of Rouse's components: controller, eventbridge, scaler or nats.
 func (c *Cluster) PodsOf(ctx context.Context, component string) ([]corev1.Pod, error) {
 	pods := &corev1.PodList{}
-	err := c.List(ctx, pods, client.InNamespace(System), client.MatchingLabels{"app.kubernetes.io/component": component})
+	err := c.List(ctx, pods, client.InNamespace(System), componentLabel(component))
 	if err != nil {
 		return nil, fmt.Errorf("list pods of %s: %w", component, err)
 	}
@@ -70,6 +83,10 @@ func (c *Cluster) PodsOf(ctx context.Context, component string) ([]corev1.Pod, e
 		return nil, fmt.Errorf("no running pod of %s in %s", component, System)
 	}
 	return running, nil
+}
+
+func componentLabel(component string) client.MatchingLabels {
+	return client.MatchingLabels{"app.kubernetes.io/component": component}
 }
 
 func ready(pod *corev1.Pod) bool {

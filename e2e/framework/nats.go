@@ -2,12 +2,13 @@ package framework
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
 	"github.com/go-logr/logr"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/rouse-run/rouse/internal/broker"
 	"github.com/rouse-run/rouse/internal/routing"
@@ -51,23 +52,21 @@ func (c *Cluster) Balance(ctx context.Context, namespace, subscription string) (
 // CrashNATS kills the servers until the kubelet waits before it starts them again, so that NATS is away for ten
 // seconds or more while its storage stays.
 func (c *Cluster) CrashNATS(ctx context.Context) error {
-	for range 5 {
-		pods, err := c.PodsOf(ctx, "nats")
-		if err != nil {
-			return err
+	return Await(ctx, time.Minute, "NATS to crash and stay away", func(ctx context.Context) (bool, error) {
+		pods := &corev1.PodList{}
+		if err := c.List(ctx, pods, client.InNamespace(System), componentLabel("nats")); err != nil {
+			return false, err
 		}
-		for i := range pods {
-			if err := c.KillPod(ctx, &pods[i]); err != nil {
-				return err
+		away := 0
+		for _, pod := range pods.Items {
+			for _, status := range pod.Status.ContainerStatuses {
+				if waiting := status.State.Waiting; waiting != nil && waiting.Reason == "CrashLoopBackOff" {
+					away++
+				} else if err := killContainer(status.ContainerID); err != nil {
+					return false, err
+				}
 			}
 		}
-		err = Await(ctx, 5*time.Second, "NATS to be back", func(ctx context.Context) (bool, error) {
-			back, err := c.PodsOf(ctx, "nats")
-			return len(back) == len(pods), err
-		})
-		if err != nil {
-			return nil //nolint:nilerr // it did not come back at once: that is what we want
-		}
-	}
-	return errors.New("NATS came back at once after five crashes")
+		return away > 0 && away == len(pods.Items), nil
+	})
 }
