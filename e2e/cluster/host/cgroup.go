@@ -28,7 +28,7 @@ func CreateCgroups() error {
 	if v2, err := os.ReadFile(filepath.Join(cgroups, "cgroup.controllers")); err == nil {
 		// The root has to pass its controllers on before the new group has them. Some cannot be passed on everywhere, and
 		// only these three are needed.
-		for _, name := range strings.Fields(string(v2)) {
+		for name := range strings.FieldsSeq(string(v2)) {
 			err := os.WriteFile(filepath.Join(cgroups, "cgroup.subtree_control"), []byte("+"+name), 0o644)
 			if err != nil && slices.Contains(neededControllers(), name) {
 				return fmt.Errorf("pass on the cgroup controller %s: %w", name, err)

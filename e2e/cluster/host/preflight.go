@@ -117,7 +117,7 @@ func missingKernel() []string {
 func missingControllers() []string {
 	found := map[string]bool{}
 	if v2, err := os.ReadFile("/sys/fs/cgroup/cgroup.controllers"); err == nil {
-		for _, name := range strings.Fields(string(v2)) {
+		for name := range strings.FieldsSeq(string(v2)) {
 			found[name] = true
 		}
 	} else if v1, err := os.Open("/proc/cgroups"); err == nil {

@@ -60,8 +60,7 @@ func (c Client) Explain(ctx context.Context, namespace string, err error) error 
 	pods, _ := quiet.Run(ctx, "--namespace", namespace, "get", "pods", "-o", "wide", "--request-timeout=5s")
 	events, _ := quiet.Run(ctx, "--namespace", namespace, "get", "events", "--field-selector=type=Warning", "--request-timeout=5s")
 	tail := ""
-	var failed *command.Error
-	if errors.As(err, &failed) {
+	if failed, ok := errors.AsType[*command.Error](err); ok {
 		tail = failed.Tail + "\n"
 	}
 	return &command.Error{Command: "namespace " + namespace, Err: err, Tail: tail + pods + events}

@@ -102,8 +102,7 @@ func (p *Progress) Explain(err error) {
 		p.Printf("\ninterrupted\n")
 		return
 	}
-	var step *StepError
-	if errors.As(err, &step) {
+	if step, ok := errors.AsType[*StepError](err); ok {
 		p.Printf("\nfailed in step %q:\n  %s\n", step.Step, strings.ReplaceAll(step.Err.Error(), "\n", "\n  "))
 	} else {
 		p.Printf("\nfailed: %v\n", err)
