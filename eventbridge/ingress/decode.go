@@ -6,6 +6,7 @@ import (
 	"maps"
 	"mime"
 	"net/http"
+	"os"
 	"slices"
 	"strings"
 	"time"
@@ -18,8 +19,10 @@ import (
 )
 
 var (
-	errBatch   = errors.New("not supported for batch events")
-	errNotJSON = errors.New("data: MUST be JSON, because datacontenttype says so")
+	errBatch     = errors.New("not supported for batch events")
+	errNotJSON   = errors.New("data: MUST be JSON, because datacontenttype says so")
+	errMalformed = errors.New("the body is not a CloudEvent")
+	errTooSlow   = errors.New("the request did not arrive in time")
 )
 
 // decode reads the event of a request and adds what the transport knows of it: the trace and, when the
@@ -29,9 +32,9 @@ func decode(r *http.Request, now time.Time) (event.Event, error) {
 	if message.ReadEncoding() == binding.EncodingBatch {
 		return event.Event{}, errBatch
 	}
-	ev, err := binding.ToEvent(r.Context(), message)
+	ev, err := read(r, message)
 	if err != nil {
-		return event.Event{}, errors.New(reason(err))
+		return event.Event{}, err
 	}
 	if err := ev.Validate(); err != nil {
 		return event.Event{}, errors.New(validationText(err))
@@ -44,6 +47,24 @@ func decode(r *http.Request, now time.Time) (event.Event, error) {
 		ev.SetTime(now.UTC())
 	}
 	return *ev, nil
+}
+
+// read leaves the reading to the SDK, which panics on some bodies, such as one whose data_base64 is a number.
+func read(r *http.Request, message binding.Message) (ev *event.Event, err error) {
+	defer func() {
+		if recover() != nil {
+			ev, err = nil, errMalformed
+		}
+	}()
+	ev, err = binding.ToEvent(r.Context(), message)
+	switch {
+	case err == nil:
+		return ev, nil
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		return nil, errTooSlow
+	default:
+		return nil, errors.New(reason(err))
+	}
 }
 
 // reason is the bare text about a body that is too large, and the whole text of anything else.

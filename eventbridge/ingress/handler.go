@@ -49,7 +49,7 @@ func (h *handler) publish(w http.ResponseWriter, r *http.Request) {
 	r.Body = http.MaxBytesReader(w, r.Body, h.maxSize)
 	ev, err := decode(r, time.Now())
 	if err != nil {
-		respond(w, response{status: http.StatusBadRequest, reason: err.Error()})
+		respond(w, refusal(err))
 		return
 	}
 	started := time.Now()

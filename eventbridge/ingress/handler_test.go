@@ -188,7 +188,22 @@ func TestWhatIsNoEventIsRefusedWithAPlainReason(t *testing.T) {
 		},
 		"a time that is none": {request: request{header: binary(map[string]string{"Ce-Time": "today"})}, wantText: "today"},
 		"broken JSON":         {request: request{header: map[string]string{"Content-Type": structured}, body: `{"specversion":`}, wantText: "\n"},
-		"an empty body":       {request: request{header: map[string]string{"Content-Type": structured}}, wantText: "\n"},
+		"base64 that is no text": {
+			request: request{
+				header: map[string]string{"Content-Type": structured},
+				body:   `{"specversion":"1.0","id":"1","source":"shop","type":"order.received.v1","data_base64":5}`,
+			},
+			wantText: "the body is not a CloudEvent\n",
+		},
+		"a structured event that is too large": {
+			request: request{
+				header: map[string]string{"Content-Type": structured},
+				body: `{"specversion":"1.0","id":"1","source":"shop","type":"order.received.v1","data":"` +
+					strings.Repeat("x", 65536) + `"}`,
+			},
+			wantText: "http: request body too large\n",
+		},
+		"an empty body": {request: request{header: map[string]string{"Content-Type": structured}}, wantText: "\n"},
 		"data that is not JSON": {
 			request: request{header: binary(nil), body: "{broken"}, wantText: "data: MUST be JSON, because datacontenttype says so\n",
 		},
@@ -209,6 +224,40 @@ func TestWhatIsNoEventIsRefusedWithAPlainReason(t *testing.T) {
 			require.Equal(t, tc.wantStatus, status, body)
 			require.Contains(t, body, tc.wantText)
 			require.True(t, strings.HasPrefix(header.Get("Content-Type"), "text/plain"))
+			require.Empty(t, publisher.events)
+		})
+	}
+}
+
+func TestABodyThatDoesNotArriveInTimeMayBeSentAgain(t *testing.T) {
+	t.Parallel()
+	for name, contentType := range map[string]string{"binary": "application/json", "structured": structured} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			publisher := &fakePublisher{}
+			server := httptest.NewUnstartedServer(New(Deps{
+				Publisher: publisher, Connected: func() bool { return true },
+				Registerer: prometheus.NewRegistry(), Log: logr.Discard(),
+			}, DefaultOptions()))
+			server.Config.ReadTimeout = 50 * time.Millisecond
+			server.Start()
+			t.Cleanup(server.Close)
+			slow, end := io.Pipe()
+			t.Cleanup(func() { _ = end.Close() })
+			go func() { _, _ = io.WriteString(end, "{") }()
+			req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, server.URL+publishPath, slow)
+			require.NoError(t, err)
+			for header, value := range binary(map[string]string{"Content-Type": contentType}) {
+				req.Header.Set(header, value)
+			}
+			resp, err := http.DefaultClient.Do(req)
+			require.NoError(t, err)
+			defer func() { _ = resp.Body.Close() }()
+			body, err := io.ReadAll(resp.Body)
+			require.NoError(t, err)
+			require.Equal(t, http.StatusRequestTimeout, resp.StatusCode)
+			require.Equal(t, "1", resp.Header.Get("Retry-After"))
+			require.Equal(t, "the request did not arrive in time\n", string(body))
 			require.Empty(t, publisher.events)
 		})
 	}

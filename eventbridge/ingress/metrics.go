@@ -61,7 +61,7 @@ func newMetrics(registerer prometheus.Registerer, destination string, connected 
 		return 0
 	})
 	registerer.MustRegister(m.requests, m.duration, m.backend, m.inFlight, health)
-	for _, code := range []int{204, 400, 429, 500, 502, 503, 504, 507} {
+	for _, code := range []int{204, 400, 408, 429, 500, 502, 503, 504, 507} {
 		m.publish[code] = m.bind(code)
 	}
 	return m

@@ -22,6 +22,14 @@ const (
 	retryLater = 10
 )
 
+// refusal says why a request holds no event. One that was too slow may be sent again.
+func refusal(err error) response {
+	if errors.Is(err, errTooSlow) {
+		return response{status: http.StatusRequestTimeout, reason: err.Error(), retryAfter: retrySoon}
+	}
+	return response{status: http.StatusBadRequest, reason: err.Error()}
+}
+
 // responseFor maps what became of a publish.
 func responseFor(err error) response {
 	if err == nil {
@@ -38,7 +46,7 @@ func responseFor(err error) response {
 		{broker.ErrBusy, response{http.StatusTooManyRequests, "too many events wait to be stored", retrySoon}},
 		{broker.ErrNotConnected, response{http.StatusBadGateway, "no connection to NATS JetStream server", retrySoon}},
 		{broker.ErrStorageFull, response{http.StatusInsufficientStorage, "insufficient resources on target stream", retryLater}},
-		{broker.ErrNoStream, response{status: http.StatusGatewayTimeout, reason: "cannot send to stream"}},
+		{broker.ErrNoStream, response{http.StatusGatewayTimeout, "cannot send to stream", retrySoon}},
 		{broker.ErrTimeout, response{http.StatusServiceUnavailable, "no answer from the stream in time", retrySoon}},
 	} {
 		if errors.Is(err, known.err) {

@@ -25,7 +25,7 @@ func TestEveryFailureHasItsStatus(t *testing.T) {
 		"an event that is too large":  {err: broker.ErrTooLarge, wantStatus: 400, wantReason: "event is larger than the stream takes"},
 		"too many events in flight":   {err: broker.ErrBusy, wantStatus: 429, wantReason: "too many events wait to be stored", wantRetryAfter: true},
 		"no connection":               {err: broker.ErrNotConnected, wantStatus: 502, wantReason: "no connection to NATS JetStream server", wantRetryAfter: true},
-		"no stream":                   {err: broker.ErrNoStream, wantStatus: 504, wantReason: "cannot send to stream"},
+		"no stream":                   {err: broker.ErrNoStream, wantStatus: 504, wantReason: "cannot send to stream", wantRetryAfter: true},
 		"a full stream":               {err: broker.ErrStorageFull, wantStatus: 507, wantReason: "insufficient resources on target stream", wantRetryAfter: true},
 		"a stream that is late":       {err: broker.ErrTimeout, wantStatus: 503, wantReason: "no answer from the stream in time", wantRetryAfter: true},
 		"JetStream's own status":      {err: &broker.APIError{Code: 400, Description: "message too big"}, wantStatus: 400, wantReason: "message too big"},

@@ -1,6 +1,7 @@
 package daemon
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -18,12 +19,15 @@ type Server struct {
 	Addr         string        // host:port; ignored when Listener is set
 	Listener     net.Listener  // for callers that must know the port before they serve
 	Handler      http.Handler  // answers the requests
+	ReadTimeout  time.Duration // how long a request may take to arrive, body and all; 30 s when zero
 	DrainTimeout time.Duration // how long busy requests may take after the context ends; 10 s when zero
 }
 
 const (
 	readHeaderTimeout   = 10 * time.Second
+	defaultReadTimeout  = 30 * time.Second
 	idleTimeout         = 2 * time.Minute
+	maxHeaderBytes      = 64 << 10 // what events carry as headers counts too
 	defaultDrainTimeout = 10 * time.Second
 )
 
@@ -37,7 +41,13 @@ func Serve(ctx context.Context, s Server, log logr.Logger) error {
 			return fmt.Errorf("%s: listen on %s: %w", s.Name, s.Addr, err)
 		}
 	}
-	server := &http.Server{Handler: s.Handler, ReadHeaderTimeout: readHeaderTimeout, IdleTimeout: idleTimeout}
+	server := &http.Server{
+		Handler:           s.Handler,
+		ReadHeaderTimeout: readHeaderTimeout,
+		ReadTimeout:       cmp.Or(s.ReadTimeout, defaultReadTimeout),
+		IdleTimeout:       idleTimeout,
+		MaxHeaderBytes:    maxHeaderBytes,
+	}
 	log.Info("listening", "server", s.Name, "address", listener.Addr().String())
 
 	group, groupCtx := errgroup.WithContext(ctx)
@@ -49,11 +59,7 @@ func Serve(ctx context.Context, s Server, log logr.Logger) error {
 	})
 	group.Go(func() error {
 		<-groupCtx.Done()
-		timeout := s.DrainTimeout
-		if timeout == 0 {
-			timeout = defaultDrainTimeout
-		}
-		drainCtx, cancel := context.WithTimeout(context.WithoutCancel(ctx), timeout)
+		drainCtx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cmp.Or(s.DrainTimeout, defaultDrainTimeout))
 		defer cancel()
 		if err := server.Shutdown(drainCtx); err != nil {
 			_ = server.Close()

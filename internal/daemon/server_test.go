@@ -5,6 +5,8 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"os"
+	"strings"
 	"testing"
 	"time"
 
@@ -59,6 +61,41 @@ func TestServeCutsARequestThatOutlastsTheDrainTimeout(t *testing.T) {
 	cancel()
 
 	require.ErrorContains(t, <-served, "test: drain")
+}
+
+func TestServeBoundsWhatAClientMaySend(t *testing.T) {
+	t.Parallel()
+	listener := listen(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	served := make(chan error, 1)
+	read := make(chan error, 1)
+	go func() {
+		served <- Serve(ctx, Server{
+			Name: "test", Listener: listener, ReadTimeout: 50 * time.Millisecond,
+			Handler: http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+				_, err := io.ReadAll(r.Body)
+				read <- err
+			}),
+		}, testr.New(t))
+	}()
+
+	for name, tc := range map[string]struct{ request, want string }{
+		"a header that is too large":  {"GET / HTTP/1.1\r\nHost: h\r\nNote: " + strings.Repeat("x", 70<<10) + "\r\n\r\n", "HTTP/1.1 431 "},
+		"a body that does not arrive": {"POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 10\r\n\r\n{", "HTTP/1.1 200 "},
+	} {
+		conn, err := new(net.Dialer).DialContext(t.Context(), "tcp", listener.Addr().String())
+		require.NoError(t, err, name)
+		_, err = io.WriteString(conn, tc.request)
+		require.NoError(t, err, name)
+		status := make([]byte, len(tc.want))
+		_, err = io.ReadFull(conn, status)
+		require.NoError(t, err, name)
+		require.Equal(t, tc.want, string(status), name)
+		require.NoError(t, conn.Close())
+	}
+	require.ErrorIs(t, <-read, os.ErrDeadlineExceeded)
+	cancel()
+	require.NoError(t, <-served)
 }
 
 func TestServeNamesTheAddressItCannotListenOn(t *testing.T) {
