@@ -89,6 +89,10 @@ func (d *Dispatcher) pull(ctx context.Context, start func(Message)) {
 		if free == 0 {
 			return
 		}
+		if isClosed(closed) { // while all workers were busy
+			d.slots.release(free)
+			continue
+		}
 		messages, err := d.fetch(ctx, closed, free)
 		d.slots.release(free - len(messages))
 		for _, msg := range messages {
@@ -149,6 +153,15 @@ func (d *Dispatcher) drain(workers *sync.WaitGroup, interrupt context.CancelFunc
 
 func (d *Dispatcher) extendFailed(err error) {
 	d.Log.V(1).Info("cannot extend a message", "reason", err.Error())
+}
+
+func isClosed(c <-chan struct{}) bool {
+	select {
+	case <-c:
+		return true
+	default:
+		return false
+	}
 }
 
 // sleep reports false when ctx ended first.

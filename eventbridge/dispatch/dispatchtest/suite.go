@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -51,6 +52,7 @@ func Run(t *testing.T, newBackend func(t *testing.T) Backend) {
 		"every event is delivered once and acked":                   deliversOnce,
 		"a closed gate leaves the backlog pending":                  closedGate,
 		"a gate that closes calls a waiting fetch off":              closingGate,
+		"no fetch through a gate that closed behind busy workers":   busyBehindClosedGate,
 		"a failing sink is retried with backoff":                    retries,
 		"Retry-After is honoured":                                   honoursRetryAfter,
 		"a refused event becomes a dead letter":                     refuses,
@@ -267,6 +269,34 @@ func closingGate(t *testing.T, b *bench) {
 	b.gate.Open()
 	b.settled(t)
 	require.Equal(t, 1, <-attempts, "the closed gate cost an attempt")
+}
+
+func busyBehindClosedGate(t *testing.T, b *bench) {
+	t.Helper()
+	b.maxInFlight = 1
+	var fetches atomic.Int32
+	b.source = func(s dispatch.Source) dispatch.Source {
+		return sourceFunc(func(ctx context.Context, limit int) ([]dispatch.Message, error) {
+			fetches.Add(1)
+			return s.Fetch(ctx, limit)
+		})
+	}
+	release := make(chan struct{})
+	sink := NewSink(func(context.Context, event.Event, int) (dispatch.Answer, error) {
+		<-release
+		return Status(http.StatusOK), nil
+	})
+	b.Publish(t, Events(3)...)
+	b.start(t, sink)
+	require.Eventually(t, func() bool { return sink.Busy() == 1 }, patience, tick)
+	before := fetches.Load()
+	b.gate.Close()
+	close(release)
+	b.backlogIs(t, 2, 0)
+	require.Never(t, func() bool { return fetches.Load() > before }, 100*time.Millisecond, tick)
+	b.gate.Open()
+	b.settled(t)
+	require.Equal(t, each(3, 1), sink.Attempts())
 }
 
 func retries(t *testing.T, b *bench) {
