@@ -11,6 +11,8 @@ import (
 	"github.com/cloudevents/sdk-go/v2/event"
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/rouse-run/rouse/internal/routing"
 )
 
 // A stored event is structured JSON. Some attributes are repeated as headers for
@@ -97,10 +99,16 @@ func decode(header nats.Header, body []byte) (event.Event, error) {
 	return decoded, nil
 }
 
-// restoreType gives the event the type that its publisher wrote.
+// restoreType gives the event the type that its publisher wrote. Where a stored event does not say it, what the
+// subject has in front of it is taken off.
 func restoreType(attributes *event.EventContextV1) {
 	if original, ok := attributes.Extensions[ExtensionOriginalType].(string); ok && strings.TrimSpace(original) != "" {
 		attributes.Type = original
+		return
+	}
+	prefix := routing.SubjectPrefix + "." + routing.CleanSource(attributes.Source.String()) + "."
+	if rest, ok := strings.CutPrefix(attributes.Type, prefix); ok && rest != "" {
+		attributes.Type = rest
 	}
 }
 

@@ -313,6 +313,14 @@ func TestDecodeTakesForeignMessages(t *testing.T) {
 			body:     `{"specversion":"1.0","id":"1","source":"s","type":"a.v1"}`,
 			wantType: "a.v1",
 		},
+		"a subject for a type": {
+			body:     `{"specversion":"1.0","id":"1","source":"my.shop","type":"kyma.myshop.a.v1"}`,
+			wantType: "a.v1",
+		},
+		"the subject of another source for a type": {
+			body:     `{"specversion":"1.0","id":"1","source":"s","type":"kyma.myshop.a.v1"}`,
+			wantType: "kyma.myshop.a.v1",
+		},
 		"version 0.3 in base64": {
 			body:     `{"specversion":"0.3","id":"1","source":"s","type":"a.v1","datacontenttype":"text/plain","datacontentencoding":"base64","data":"aGk="}`,
 			wantType: "a.v1", wantData: "hi",

@@ -29,7 +29,9 @@ type PublisherOptions struct {
 
 // DefaultPublisherOptions are for one process that publishes.
 func DefaultPublisherOptions() PublisherOptions {
-	const maxPending = 4096
+	// Each holds its event twice, as it came and as it is sent: with the largest that a bridge takes by default,
+	// and some that callers gave up, that is about 300 MiB.
+	const maxPending = 1024
 	return PublisherOptions{Stream: DefaultStream, MaxPending: maxPending, Timeout: 5 * time.Second}
 }
 
