@@ -44,7 +44,7 @@ func (r *Reconciler) decide(_ context.Context, s *scope) error {
 	if refused, ok := errors.AsType[*refusal](err); ok {
 		return refuse(refused.reason, err)
 	}
-	if err != nil {
+	if err != nil || !s.scaled() {
 		return err
 	}
 	s.tuning, err = resources.TuningOf(s.fn.Annotations, s.settings.Scaling.Defaults)
@@ -128,7 +128,7 @@ func (r *Reconciler) gatherScaledObject(ctx context.Context, s *scope) error {
 // checkOwners makes sure that nothing is written that belongs to somebody else.
 func (r *Reconciler) checkOwners(_ context.Context, s *scope) error {
 	check := func(object metav1.Object, kind, condition string) error {
-		err := kube.CheckOwner(object, kind, s.fn, resources.FunctionKind)
+		err := kube.CheckOwner(object, kind, s.fn, v1alpha2.GroupVersion.WithKind(resources.FunctionKind).GroupKind())
 		var foreign *kube.ForeignError
 		var predecessor *kube.PredecessorError
 		switch {

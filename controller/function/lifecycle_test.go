@@ -73,6 +73,7 @@ func TestFunctionsOnARealAPIServer(t *testing.T) {
 		"objects of others are left alone":                     leavesForeignObjects,
 		"the status follows the Deployment and its pods":       reportsWorkload,
 		"an invalid spec touches nothing":                      refusesInvalidSpec,
+		"a pod that cannot be is explained":                    explainsRefusedPod,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -341,4 +342,12 @@ func refusesInvalidSpec(w *world) {
 	require.NoError(t, w.Get(t.Context(), client.ObjectKeyFromObject(deployment), deployment))
 	require.Equal(t, version, deployment.ResourceVersion)
 	require.NotEmpty(t, deployment.UID)
+}
+
+func explainsRefusedPod(w *world) {
+	fn := w.create(func(fn *v1alpha2.Function) {
+		fn.Spec.ContainerSecurityContext = &corev1.SecurityContext{Privileged: new(true), AllowPrivilegeEscalation: new(false)}
+	})
+	condition := w.awaitCondition(fn, v1alpha2.ConditionRunning, metav1.ConditionFalse, v1alpha2.ReasonDeploymentFailed)
+	require.Contains(w.t, condition.Message, "allowPrivilegeEscalation")
 }

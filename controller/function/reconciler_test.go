@@ -110,6 +110,10 @@ func TestAWriteThatFails(t *testing.T) {
 			kind: "Deployment", err: apierrors.NewForbidden(schema.GroupResource{}, "price", errors.New("quota")), wantErr: true,
 			wantCondition: "Running", wantReason: "DeploymentFailed", wantMessage: "quota",
 		},
+		"a webhook that does not answer is explained and tried again": {
+			kind: "Deployment", err: apierrors.NewInternalError(errors.New("failed calling webhook")), wantErr: true,
+			wantCondition: "Running", wantReason: "DeploymentFailed", wantMessage: "failed calling webhook",
+		},
 		"an invalid Service stalls": {
 			kind: "Service", err: apierrors.NewInvalid(kind, "price", nil), wantErr: true, wantTerminal: true,
 			wantCondition: "Running", wantReason: "ServiceFailed", wantMessage: "Service price create failed: ",
@@ -162,6 +166,16 @@ func TestEventsAreSentWhenAConditionChanges(t *testing.T) {
 	_, err = b.pass()
 	require.Error(t, err)
 	require.Empty(t, b.recorder.Events, "nothing is said twice")
+}
+
+func TestTuningWithoutAScaleConfigIsIgnored(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, true, newFunction(func(fn *v1alpha2.Function) {
+		fn.Annotations = map[string]string{v1alpha2.AnnotationPollingInterval: "often"}
+	}))
+	_, err := b.pass()
+	require.NoError(t, err)
+	require.Equal(t, 2, b.applies, "Deployment and Service")
 }
 
 func TestAnHPAOfSomebodyElseStandsIn(t *testing.T) {

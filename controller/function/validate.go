@@ -90,15 +90,16 @@ func checkRuntime(fn *v1alpha2.Function, settings *resources.Settings) []string 
 
 func checkSecretMounts(mounts []v1alpha2.SecretMount) []string {
 	var problems []string
-	seen := make(map[string]bool, len(mounts))
-	unique := true
+	names, paths := make(map[string]bool, len(mounts)), make(map[string]bool, len(mounts))
 	for _, mount := range mounts {
 		problems = append(problems, validation.IsDNS1123Subdomain(mount.SecretName)...)
-		unique = unique && !seen[mount.SecretName]
-		seen[mount.SecretName] = true
+		names[mount.SecretName], paths[mount.MountPath] = true, true
 	}
-	if !unique {
+	if len(names) < len(mounts) {
 		problems = append(problems, "secretNames should be unique")
+	}
+	if len(paths) < len(mounts) { // server-side apply would refuse it without a reason that users see
+		problems = append(problems, "mountPaths should be unique")
 	}
 	if len(problems) == 0 {
 		return nil

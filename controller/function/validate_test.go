@@ -71,9 +71,15 @@ func TestValidate(t *testing.T) {
 		},
 		"a Secret can be mounted once": {
 			change: func(fn *v1alpha2.Function) {
-				fn.Spec.SecretMounts = []v1alpha2.SecretMount{{SecretName: "a"}, {SecretName: "a"}}
+				fn.Spec.SecretMounts = []v1alpha2.SecretMount{{SecretName: "a", MountPath: "/a"}, {SecretName: "a", MountPath: "/b"}}
 			},
 			want: "invalid spec.secretMounts: [secretNames should be unique]",
+		},
+		"a path takes one Secret": {
+			change: func(fn *v1alpha2.Function) {
+				fn.Spec.SecretMounts = []v1alpha2.SecretMount{{SecretName: "a", MountPath: "/x"}, {SecretName: "b", MountPath: "/x"}}
+			},
+			want: "invalid spec.secretMounts: [mountPaths should be unique]",
 		},
 		"the name of a Secret must be one": {
 			change: func(fn *v1alpha2.Function) { fn.Spec.SecretMounts = []v1alpha2.SecretMount{{SecretName: "A"}} },

@@ -117,14 +117,15 @@ func ownsReplicas(deployment *appsv1.Deployment) bool {
 	return false
 }
 
-// explain makes a condition of an error that will stay, and lets one that may
-// pass be tried again quietly.
+// explain makes a condition of an error that will stay or often does, such as
+// a webhook that does not answer, and lets one that may pass be tried again
+// quietly.
 func explain(err error, condition, reason, message string) error {
 	explained := &failure{condition: condition, reason: reason, message: message, err: err}
 	switch {
 	case apierrors.IsInvalid(err), apierrors.IsBadRequest(err):
 		return kube.Stalled(explained)
-	case apierrors.IsForbidden(err):
+	case apierrors.IsForbidden(err), apierrors.IsInternalError(err):
 		return explained
 	default:
 		return err
