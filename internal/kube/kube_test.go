@@ -21,11 +21,14 @@ import (
 func TestCheckOwner(t *testing.T) {
 	t.Parallel()
 	owner := &metav1.ObjectMeta{Name: "price", UID: "1"}
+	ownerKind := schema.GroupKind{Group: "ours.example.com", Kind: "Function"}
 	owned := func(kind, name string, uid types.UID, controls bool) metav1.ObjectMeta {
 		return metav1.ObjectMeta{Name: "price", OwnerReferences: []metav1.OwnerReference{
-			{Kind: kind, Name: name, UID: uid, Controller: &controls},
+			{APIVersion: "ours.example.com/v1", Kind: kind, Name: name, UID: uid, Controller: &controls},
 		}}
 	}
+	namesake := owned("Function", "price", "2", true)
+	namesake.OwnerReferences[0].APIVersion = "theirs.example.com/v1"
 	tests := map[string]struct {
 		object metav1.ObjectMeta
 		want   string
@@ -33,6 +36,7 @@ func TestCheckOwner(t *testing.T) {
 		"an object of ours is ours":              {object: owned("Function", "price", "1", true)},
 		"an object of another controller is not": {object: owned("App", "shop", "2", true), want: "belongs to App shop;"},
 		"an object of a predecessor goes soon":   {object: owned("Function", "price", "2", true), want: "of the deleted predecessor"},
+		"a kind of the same name is another":     {object: namesake, want: "belongs to Function price;"},
 		"an owner that is no controller is one":  {object: owned("App", "shop", "2", false), want: "belongs to App shop;"},
 		"a Helm release is an owner": {
 			object: metav1.ObjectMeta{Name: "price", Annotations: map[string]string{"meta.helm.sh/release-name": "shop"}},
@@ -53,7 +57,7 @@ func TestCheckOwner(t *testing.T) {
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			err := CheckOwner(&tc.object, "Service", owner, "Function")
+			err := CheckOwner(&tc.object, "Service", owner, ownerKind)
 			if tc.want == "" {
 				require.NoError(t, err)
 				return

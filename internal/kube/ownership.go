@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
 // ForeignError says that an object of the wanted name belongs to somebody else.
@@ -34,14 +35,15 @@ func (e *PredecessorError) Error() string {
 
 // CheckOwner tells whether object may be written on behalf of owner, which is
 // of the given kind. It returns a *ForeignError or a *PredecessorError if not.
-func CheckOwner(object metav1.Object, objectKind string, owner metav1.Object, ownerKind string) error {
+func CheckOwner(object metav1.Object, objectKind string, owner metav1.Object, ownerKind schema.GroupKind) error {
 	controller := metav1.GetControllerOf(object)
 	switch {
 	case controller == nil:
 		return &ForeignError{Kind: objectKind, Name: object.GetName(), Owner: describeOwner(object)}
 	case controller.UID == owner.GetUID():
 		return nil
-	case controller.Kind == ownerKind && controller.Name == owner.GetName():
+	case schema.FromAPIVersionAndKind(controller.APIVersion, controller.Kind).GroupKind() == ownerKind &&
+		controller.Name == owner.GetName():
 		return &PredecessorError{Kind: objectKind, Name: object.GetName()}
 	default:
 		return &ForeignError{
