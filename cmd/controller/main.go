@@ -9,7 +9,6 @@ import (
 	"os"
 
 	"github.com/go-logr/logr"
-	"k8s.io/klog/v2"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client/config"
@@ -39,8 +38,7 @@ func start(args []string) int {
 }
 
 func run(ctx context.Context, o *options, log logr.Logger) error {
-	ctrl.SetLogger(log)
-	klog.SetLogger(log) // client-go's leader election logs through it
+	kube.SetLogger(log)
 	manager, err := newManager(o)
 	if err != nil {
 		return err

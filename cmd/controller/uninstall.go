@@ -37,6 +37,7 @@ func (o *uninstallOptions) Validate() error {
 // uninstall deletes every Subscription and Function and waits until they are gone. The controller has to run
 // meanwhile: it releases the Subscriptions' finalizers after it has deleted their consumers.
 func uninstall(ctx context.Context, o *uninstallOptions, log logr.Logger) error {
+	kube.SetLogger(log)
 	rest, err := config.GetConfig()
 	if err != nil {
 		return fmt.Errorf("find the cluster: %w", err)

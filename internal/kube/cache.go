@@ -6,13 +6,12 @@ import (
 	"github.com/go-logr/logr"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client/config"
-	"sigs.k8s.io/controller-runtime/pkg/log"
 )
 
 // NewCache is a cache of the cluster's objects for processes that only read: what is asked for is watched. It reads
 // the cluster that the pod runs in, or that KUBECONFIG names.
 func NewCache(logger logr.Logger) (cache.Cache, error) {
-	log.SetLogger(logger)
+	SetLogger(logger)
 	rest, err := config.GetConfig()
 	if err != nil {
 		return nil, fmt.Errorf("find the cluster: %w", err)
