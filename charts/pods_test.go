@@ -111,14 +111,25 @@ func TestEachWallHasOnlyTheGatesThatItsPodNeeds(t *testing.T) {
 
 func TestAnExternalNATSMayBeReachedOnItsPorts(t *testing.T) {
 	t.Parallel()
-	all := render(t, installations["external NATS with credentials and TLS"])
-	var ports []string
-	for _, rule := range named[*networkingv1.NetworkPolicy](t, all, "rouse-scaler").Spec.Egress {
-		for _, port := range rule.Ports {
-			ports = append(ports, port.Port.String())
-		}
+	for name, tc := range map[string]struct {
+		set  values
+		want []string
+	}{
+		"ports in the URLs":          {installations["external NATS with credentials and TLS"], []string{"4222", "4333"}},
+		"an address without a port":  {values{"nats.enabled=false", "nats.external.url=nats://10.0.0.5"}, []string{"4222"}},
+		"a name that ends in digits": {values{"nats.enabled=false", "nats.external.url=nats://nats-0"}, []string{"4222"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var ports []string
+			for _, rule := range named[*networkingv1.NetworkPolicy](t, render(t, tc.set), "rouse-scaler").Spec.Egress {
+				for _, port := range rule.Ports {
+					ports = append(ports, port.Port.String())
+				}
+			}
+			require.Equal(t, append([]string{"53", "53", "443", "6443"}, tc.want...), ports)
+		})
 	}
-	require.Equal(t, []string{"53", "53", "443", "6443", "4222", "4333"}, ports)
 }
 
 func TestGoKeepsBelowTheMemoryLimit(t *testing.T) {

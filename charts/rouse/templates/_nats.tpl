@@ -70,7 +70,7 @@ volumes:
 {{- define "rouse.natsPorts" -}}
 {{- $ports := list -}}
 {{- range splitList "," .Values.nats.external.url -}}
-{{- $ports = append $ports (regexFind "[0-9]+$" . | default "4222" | int) -}}
+{{- $ports = append $ports (regexFind ":[0-9]+$" . | trimPrefix ":" | default "4222" | int) -}}
 {{- end -}}
 {{ $ports | uniq | toJson }}
 {{- end -}}
