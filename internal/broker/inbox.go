@@ -58,14 +58,22 @@ func (in *inbox) drain(each func(*Message)) {
 		case raw := <-in.arrived:
 			in.pass(raw, each)
 		case <-gone:
-			for {
-				select {
-				case raw := <-in.arrived:
-					in.pass(raw, each)
-				default:
-					return
-				}
-			}
+			in.passRest(each)
+			return
+		case <-in.conn.closed: // it ends its subscriptions without a word
+			in.passRest(each)
+			return
+		}
+	}
+}
+
+func (in *inbox) passRest(each func(*Message)) {
+	for {
+		select {
+		case raw := <-in.arrived:
+			in.pass(raw, each)
+		default:
+			return
 		}
 	}
 }

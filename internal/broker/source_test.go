@@ -416,3 +416,21 @@ func TestCloseEndsAFetchThatWaits(t *testing.T) {
 	_, err := s.Fetch(t.Context(), 1)
 	require.ErrorIs(t, err, ErrNotConnected)
 }
+
+func TestADrainEndsWithItsConnection(t *testing.T) {
+	t.Parallel()
+	_, conn := start(t)
+	in, err := openInbox(conn, 1)
+	require.NoError(t, err)
+	conn.nc.Close()
+	drained := make(chan struct{})
+	go func() {
+		defer close(drained)
+		in.drain((*Message).handBack)
+	}()
+	select {
+	case <-drained:
+	case <-time.After(patience):
+		require.Fail(t, "the drain waits for ever")
+	}
+}
