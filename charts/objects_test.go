@@ -122,6 +122,10 @@ func TestRuntimesFollowTheImageUnlessTheyHaveTheirOwn(t *testing.T) {
 	for _, arg := range args {
 		require.NotContains(t, arg, "nodejs20")
 	}
+
+	local := render(t, values{"image.repository=rouse", "image.tag=dev"})
+	require.Contains(t, named[*appsv1.Deployment](t, local, "rouse-controller").Spec.Template.Spec.Containers[0].Args,
+		"--runtime-image=nodejs22=rouse-runtime-nodejs22:dev")
 }
 
 func TestCRDsAreRenderedAsGeneratedAndKeptUnlessToldOtherwise(t *testing.T) {

@@ -34,8 +34,6 @@ type Options struct {
 	// ScaleDownStabilization is how long a backlog must stay small before
 	// replicas are taken away.
 	ScaleDownStabilization time.Duration
-	// LagThreshold is the backlog that one replica is meant to carry.
-	LagThreshold int64
 	// MaxConcurrentReconciles bounds the Functions that are worked on at a time.
 	MaxConcurrentReconciles int
 }
@@ -51,7 +49,6 @@ func DefaultOptions() Options {
 		CooldownPeriod:          60 * time.Second,
 		InitialCooldownPeriod:   60 * time.Second,
 		ScaleDownStabilization:  30 * time.Second,
-		LagThreshold:            10,
 		MaxConcurrentReconciles: 4,
 	}
 }
@@ -76,8 +73,6 @@ func (o *Options) BindFlags(fs *pflag.FlagSet) {
 		"how long a new Function stays awake at least")
 	fs.DurationVar(&o.ScaleDownStabilization, "scaling-down-stabilization", o.ScaleDownStabilization,
 		"how long a backlog must stay small before replicas are taken away")
-	fs.Int64Var(&o.LagThreshold, "scaling-lag-threshold", o.LagThreshold,
-		"backlog that one replica is meant to carry, where the Function does not say")
 	fs.IntVar(&o.MaxConcurrentReconciles, "function-concurrent-reconciles", o.MaxConcurrentReconciles,
 		"how many Functions are worked on at a time")
 }
@@ -124,9 +119,6 @@ func (o *Options) validateScaling() error {
 				bounded.flag, bounded.value, bounded.low, bounded.high))
 		}
 	}
-	if o.LagThreshold < 1 {
-		problems = append(problems, fmt.Errorf("--scaling-lag-threshold %d: must be at least 1", o.LagThreshold))
-	}
 	return errors.Join(problems...)
 }
 
@@ -144,7 +136,6 @@ func (o *Options) settings() *resources.Settings {
 			Defaults: resources.Tuning{
 				PollingSeconds:  seconds(o.PollingInterval),
 				CooldownSeconds: seconds(o.CooldownPeriod),
-				LagThreshold:    o.LagThreshold,
 			},
 		},
 	}

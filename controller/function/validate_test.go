@@ -191,7 +191,7 @@ func TestOptions(t *testing.T) {
 	err := options.Validate()
 	for _, want := range []string{
 		"--runtime-image", "--publisher-address", "--default-profile", "--scaler-address", "--scaling-polling-interval",
-		"--scaling-lag-threshold", "--function-concurrent-reconciles",
+		"--function-concurrent-reconciles",
 	} {
 		require.ErrorContains(t, err, want)
 	}

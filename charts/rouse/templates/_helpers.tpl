@@ -51,10 +51,10 @@ labels:
 
 {{/* One --runtime-image flag for each runtime. */}}
 {{- define "rouse.runtimeArgs" -}}
-{{- $registry := dir .Values.image.repository -}}
+{{- $beside := regexReplaceAll "[^/]+$" .Values.image.repository "" -}}
 {{- $args := list -}}
 {{- range $runtime, $image := .Values.runtimes -}}
-{{- $args = append $args (printf "- --runtime-image=%s=%s" $runtime ($image | default (printf "%s/rouse-runtime-%s:%s" $registry $runtime (include "rouse.tag" $)))) -}}
+{{- $args = append $args (printf "- --runtime-image=%s=%s" $runtime ($image | default (printf "%srouse-runtime-%s:%s" $beside $runtime (include "rouse.tag" $)))) -}}
 {{- end -}}
 {{ join "\n" $args }}
 {{- end -}}

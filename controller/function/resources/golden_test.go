@@ -43,7 +43,7 @@ func settings() *Settings {
 			ScalerAddress:          "rouse-scaler.rouse-system.svc.cluster.local:9000",
 			InitialCooldownSeconds: 60,
 			ScaleDownSeconds:       30,
-			Defaults:               Tuning{PollingSeconds: 10, CooldownSeconds: 60, LagThreshold: 10},
+			Defaults:               Tuning{PollingSeconds: 10, CooldownSeconds: 60},
 		},
 	}
 }

@@ -31,13 +31,8 @@ func ScaledObject(fn *v1alpha2.Function, scaling Scaling, tuning Tuning) *unstru
 			"initialCooldownPeriod": scaling.InitialCooldownSeconds,
 			"advanced":              map[string]any{"horizontalPodAutoscalerConfig": hpaConfig(fn.Name, scaling)},
 			"triggers": []any{map[string]any{
-				"type": "external-push",
-				"metadata": map[string]any{
-					"scalerAddress":          scaling.ScalerAddress,
-					"function":               fn.Name,
-					"lagThreshold":           strconv.FormatInt(tuning.LagThreshold, 10),
-					"activationLagThreshold": "0",
-				},
+				"type":     "external-push",
+				"metadata": triggerMetadata(fn.Name, scaling, tuning),
 			}},
 		},
 	}}
@@ -47,6 +42,19 @@ func ScaledObject(fn *v1alpha2.Function, scaling Scaling, tuning Tuning) *unstru
 	object.SetLabels(internalLabels(fn)) // KEDA copies them to the HPA: none of the user's
 	object.SetOwnerReferences([]metav1.OwnerReference{owner(fn)})
 	return object
+}
+
+// triggerMetadata is what KEDA hands to the scaler with every call.
+func triggerMetadata(function string, scaling Scaling, tuning Tuning) map[string]any {
+	metadata := map[string]any{
+		"scalerAddress":          scaling.ScalerAddress,
+		"function":               function,
+		"activationLagThreshold": "0",
+	}
+	if tuning.LagThreshold > 0 {
+		metadata["lagThreshold"] = strconv.FormatInt(tuning.LagThreshold, 10)
+	}
+	return metadata
 }
 
 // hpaConfig lets a burst have all its replicas at once and takes them away when

@@ -14,7 +14,8 @@ type Tuning struct {
 	PollingSeconds int64
 	// CooldownSeconds is KEDA's cooldownPeriod.
 	CooldownSeconds int64
-	// LagThreshold is the backlog for each replica.
+	// LagThreshold is the backlog for each replica. The scaler, which knows the
+	// Function's Subscriptions, decides when it is 0.
 	LagThreshold int64
 }
 
