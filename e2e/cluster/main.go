@@ -27,6 +27,8 @@ Commands:
   down        take it down and check that nothing is left
   status      show what runs
   leftovers   list what is on this machine of a cluster; fails when there is something
+  preflight   say what this machine lacks to run the cluster
+  packages    install the Debian packages that the project's tests need beside it
   assets      build kube-apiserver, kubectl, etcd and nats-server for integration tests and print their directory
   env         print the shell commands that select the cluster
 
@@ -43,9 +45,17 @@ Flags:
 func main() {
 	// A second signal during the clean-up does nothing: it is bounded in time and has to finish.
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
+	adjust()
 	code := run(ctx, os.Args[1:], os.Stdout, os.Stderr)
 	stop()
 	os.Exit(code)
+}
+
+// adjust makes what the cluster does independent of the login it was started from: root's search path lacks the
+// administrator's programs after a plain su, and containers have to read what is written here.
+func adjust() {
+	_ = os.Setenv("PATH", os.Getenv("PATH")+":/usr/local/sbin:/usr/sbin:/sbin")
+	syscall.Umask(0o022)
 }
 
 func run(ctx context.Context, args []string, out, messages io.Writer) int {
@@ -99,6 +109,10 @@ func command(ctx context.Context, name string, cluster *local.Cluster, out io.Wr
 		return cluster.Status(ctx, out)
 	case "env":
 		return cluster.Env(out)
+	case "preflight":
+		return cluster.Preflight(ctx)
+	case "packages":
+		return cluster.Packages(ctx)
 	case "leftovers":
 		found := cluster.Leftovers(ctx)
 		for _, one := range found {

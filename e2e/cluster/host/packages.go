@@ -12,52 +12,99 @@ import (
 	"github.com/rouse-run/rouse/e2e/cluster/command"
 )
 
-// Package is a Debian package and a file that shows it is there: absolute, or a program in PATH.
+// Package is a Debian package and what shows that it, or something as good, is there.
 type Package struct {
-	Name string
-	File string
+	Name  string
+	File  string   // absolute, or a program in PATH
+	Works []string // in place of a file: a command that succeeds
 }
 
 // Packages are what the cluster takes from Debian.
 func Packages() []Package {
 	return []Package{
-		{"containerd", "containerd"},
-		{"runc", "runc"},
-		{"containernetworking-plugins", "/usr/lib/cni/ptp"},
-		{"iptables", "iptables"},
-		{"nftables", "nft"},
-		{"conntrack", "conntrack"},
-		{"iproute2", "ip"},
-		{"mmdebstrap", "mmdebstrap"},
-		{"debian-archive-keyring", "/usr/share/keyrings/debian-archive-keyring.gpg"},
+		{Name: "containerd", File: "containerd"},
+		{Name: "runc", File: "runc"},
+		{Name: "containernetworking-plugins", File: "/usr/lib/cni/ptp"},
+		{Name: "iptables", File: "iptables"},
+		{Name: "nftables", File: "nft"},
+		{Name: "conntrack", File: "conntrack"},
+		{Name: "iproute2", File: "ip"},
+		{Name: "mmdebstrap", File: "mmdebstrap"},
+		{Name: "debian-archive-keyring", File: "/usr/share/keyrings/debian-archive-keyring.gpg"},
+		pip(),
 	}
 }
 
-// Missing are the packages whose file is not there.
-func Missing(packages []Package) []string {
+// TestPackages are what the tests outside the cluster take from Debian: the race detector a C compiler, those of the
+// Python runtime a virtual environment.
+func TestPackages() []Package {
+	return []Package{
+		{Name: "gcc", File: "gcc"},
+		{Name: "libc6-dev", File: "/usr/include/stdlib.h"},
+		{Name: "python3-venv", Works: []string{"python3", "-c", "import ensurepip, venv"}},
+		pip(),
+	}
+}
+
+// pip fetches what the layer of a Python runtime is made of.
+func pip() Package {
+	return Package{Name: "python3-pip", Works: []string{"python3", "-m", "pip", "--version"}}
+}
+
+// Missing are the packages that nothing shows to be there.
+func Missing(ctx context.Context, packages []Package) []string {
 	var missing []string
 	for _, p := range packages {
-		var err error
-		if strings.HasPrefix(p.File, "/") {
-			_, err = os.Stat(p.File)
-		} else {
-			_, err = exec.LookPath(p.File)
-		}
-		if err != nil {
+		if !p.present(ctx) {
 			missing = append(missing, p.Name)
 		}
 	}
 	return missing
 }
 
-// policyFile is asked by Debian's packages whether they may start their services.
-const policyFile = "/usr/sbin/policy-rc.d"
+func (p Package) present(ctx context.Context) bool {
+	var err error
+	switch {
+	case len(p.Works) > 0:
+		_, err = command.Command{Name: p.Works[0], Args: p.Works[1:]}.Run(ctx)
+	case strings.HasPrefix(p.File, "/"):
+		_, err = os.Stat(p.File)
+	default:
+		_, err = exec.LookPath(p.File)
+	}
+	return err == nil
+}
 
-// Install installs packages, without starting or enabling their services.
-func Install(ctx context.Context, log string, packages []string) error {
-	if len(packages) == 0 {
+const (
+	// policyFile is asked by Debian's packages whether they may start their services.
+	policyFile = "/usr/sbin/policy-rc.d"
+	policy     = "#!/bin/sh\nexit 101\n"
+)
+
+// ErrPackages means that packages are missing and cannot be had.
+var ErrPackages = errors.New("packages are missing")
+
+// Install installs those of the packages that are missing, without starting or enabling their services.
+func Install(ctx context.Context, log string, packages []Package) error {
+	missing := Missing(ctx, packages)
+	if len(missing) == 0 {
 		return nil
 	}
+	names := strings.Join(missing, " ")
+	if os.Geteuid() != 0 {
+		return fmt.Errorf("%w: run as root: apt-get install %s", ErrPackages, names)
+	}
+	if err := install(ctx, log, missing); err != nil {
+		return fmt.Errorf("install %s: %w", names, err)
+	}
+	if still := Missing(ctx, packages); len(still) > 0 {
+		return fmt.Errorf("%w: %s was installed, but the program found first in PATH is another one, without it",
+			ErrPackages, strings.Join(still, " "))
+	}
+	return nil
+}
+
+func install(ctx context.Context, log string, packages []string) error {
 	restore, err := forbidServices()
 	if err != nil {
 		return fmt.Errorf("keep the packages' services from starting: %w", err)
@@ -70,19 +117,25 @@ func Install(ctx context.Context, log string, packages []string) error {
 	}
 	install := command.Command{
 		Name: "apt-get", Env: quiet, Log: log,
-		Args: append([]string{"install", "-q", "-y", "--no-install-recommends"}, packages...),
+		// A machine that has just booted may be at its own updates.
+		Args: append([]string{"install", "-q", "-y", "--no-install-recommends", "-o", "DPkg::Lock::Timeout=300"}, packages...),
 	}
 	if _, err := install.Run(ctx); err != nil {
-		return fmt.Errorf("install %s: %w", strings.Join(packages, " "), err)
+		return err
 	}
 	return disableServices(ctx, log, packages)
 }
 
 func forbidServices() (restore func(), err error) {
-	if _, err := os.Stat(policyFile); err == nil || !errors.Is(err, fs.ErrNotExist) {
-		return func() {}, err // the machine has a policy, which is not ours to change
+	present, err := os.ReadFile(policyFile)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
 	}
-	if err := os.WriteFile(policyFile, []byte("#!/bin/sh\nexit 101\n"), 0o755); err != nil {
+	if err == nil && string(present) != policy {
+		return func() {}, nil // the machine has a policy, which is not ours to change
+	}
+	// Also when it is there already as we write it: then an earlier run was killed before it could remove it.
+	if err := os.WriteFile(policyFile, []byte(policy), 0o755); err != nil {
 		return nil, err
 	}
 	return func() { _ = os.Remove(policyFile) }, nil

@@ -25,8 +25,14 @@ var ErrUnfit = errors.New("no cluster can run on this machine")
 
 // Needs are what a command wants of the machine.
 type Needs struct {
-	Dirs  []string   // where there must be room
-	Tools [][]string // programs, as commands that succeed when all is well with them
+	Dirs  []string // where there must be room
+	Tools []Tool
+}
+
+// Tool is a program that nobody but the user installs.
+type Tool struct {
+	Name  string   // with its version, as a person would look for it
+	Works []string // a command that succeeds when all is well with it
 }
 
 // Preflight lists all that is missing at once, so that a person has to come back only once.
@@ -48,8 +54,8 @@ func Preflight(ctx context.Context, needs Needs) error {
 	}
 	missing = append(missing, missingKernel()...)
 	for _, tool := range needs.Tools {
-		if _, err := (command.Command{Name: tool[0], Args: tool[1:]}).Run(ctx); err != nil {
-			missing = append(missing, "program: "+strings.Join(tool, " ")+" does not work")
+		if _, err := (command.Command{Name: tool.Works[0], Args: tool.Works[1:]}).Run(ctx); err != nil {
+			missing = append(missing, fmt.Sprintf("%s: %s in PATH is absent, too old or does not work", tool.Name, tool.Works[0]))
 		}
 	}
 	if len(missing) == 0 {

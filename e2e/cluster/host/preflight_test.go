@@ -33,12 +33,17 @@ func TestFreeBytesAsksTheNearestDirectoryThatExists(t *testing.T) {
 	require.Positive(t, free)
 }
 
-func TestMissingPackagesAreThoseWhoseFileIsNotThere(t *testing.T) {
+func TestMissingPackagesAreThoseThatNothingShowsToBeThere(t *testing.T) {
 	t.Parallel()
 	present := t.TempDir() + "/plugin"
 	require.NoError(t, os.WriteFile(present, nil, 0o600))
-	missing := Missing([]Package{
-		{"shell", "sh"}, {"plugin", present}, {"absent-program", "no-such-program-of-any-package"}, {"absent-file", present + "s"},
+	missing := Missing(t.Context(), []Package{
+		{Name: "shell", File: "sh"},
+		{Name: "plugin", File: present},
+		{Name: "module", Works: []string{"sh", "-c", "exit 0"}},
+		{Name: "absent-program", File: "no-such-program-of-any-package"},
+		{Name: "absent-file", File: present + "s"},
+		{Name: "absent-module", Works: []string{"sh", "-c", "exit 1"}},
 	})
-	require.Equal(t, []string{"absent-program", "absent-file"}, missing)
+	require.Equal(t, []string{"absent-program", "absent-file", "absent-module"}, missing)
 }

@@ -15,7 +15,7 @@ const ownCluster = `KUBECONFIG names a cluster of your own, so none is built. It
 - KEDA in the namespace keda (or the chart's value keda.namespace), and a default StorageClass for NATS
 - Rouse in the namespace %[1]s, from images that the cluster can pull:
     docker build -t REGISTRY/rouse:TAG .
-    docker build -t REGISTRY/rouse-runtime-nodejs22:TAG -f runtimes/nodejs/Dockerfile .   (and so on: %[2]s)
+    docker build -t REGISTRY/rouse-runtime-nodejs22:TAG runtimes/nodejs   (and so on, with --build-arg BASE_IMAGE: %[2]s)
     helm upgrade --install %[3]s charts/rouse --namespace %[1]s --create-namespace --set image.repository=REGISTRY/rouse --set image.tag=TAG
 
 `

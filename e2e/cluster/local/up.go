@@ -23,11 +23,7 @@ func (c *Cluster) Up(ctx context.Context) error {
 	if c.options.Kubeconfig != "" {
 		return c.CheckOwn(ctx)
 	}
-	err := c.progress.Step(ctx, "check the machine", func(ctx context.Context, detail progress.Detail) error {
-		detail("%s", c.describe())
-		return host.Preflight(ctx, c.needs())
-	})
-	if err != nil {
+	if err := c.Preflight(ctx); err != nil {
 		return err
 	}
 	unlock, err := state.Lock(state.LockFile)
@@ -57,10 +53,15 @@ func (c *Cluster) Up(ctx context.Context) error {
 }
 
 func (c *Cluster) needs() host.Needs {
-	needs := host.Needs{Dirs: []string{string(c.options.Cache), string(c.options.Dir)}, Tools: [][]string{{"go", "version"}}}
+	needs := host.Needs{Dirs: []string{string(c.options.Cache), string(c.options.Dir)}, Tools: []host.Tool{
+		{Name: "Go", Works: []string{"go", "version"}},
+		{Name: "Python 3.11 or newer", Works: []string{"python3", "-c", "import sys; sys.exit(sys.version_info < (3, 11))"}},
+	}}
 	if !c.options.Bare {
 		// The runtimes' layers are made of their packages.
-		needs.Tools = append(needs.Tools, []string{"npm", "--version"}, []string{"python3", "-m", "pip", "--version"})
+		needs.Tools = append(needs.Tools,
+			host.Tool{Name: "Node.js 20 or newer", Works: []string{"node", "--eval", "process.exit(parseInt(process.versions.node) < 20 ? 1 : 0)"}},
+			host.Tool{Name: "npm", Works: []string{"npm", "--version"}})
 	}
 	return needs
 }
@@ -75,9 +76,7 @@ func (c *Cluster) prepare(ctx context.Context) (images, error) {
 		return images{}, err
 	}
 	err := c.progress.Step(ctx, "packages", func(ctx context.Context, detail progress.Detail) error {
-		missing := host.Missing(host.Packages())
-		detail("%d to install", len(missing))
-		return host.Install(ctx, c.options.Cache.Path("logs", "packages.log"), missing)
+		return c.install(ctx, detail, host.Packages())
 	})
 	if err != nil {
 		return images{}, err
