@@ -3,10 +3,17 @@ SHELL := /usr/bin/env bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
 MAKEFLAGS += --no-print-directory
+# The steps use all cores themselves, and some of them the same files.
+.NOTPARALLEL:
+
+# A service's login has no HOME, where Go and npm keep their caches. The checkout may belong to another user than root.
+export HOME ?= $(shell echo ~)
+export GOFLAGS += -buildvcs=false
 
 GO        ?= go
 CLUSTER   := $(GO) run -C e2e/cluster .
-CONTROLLER_GEN := $(GO) tool -modfile=tools/go.mod controller-gen
+CONTROLLER_GEN := $(GO) tool -modfile="$(CURDIR)/tools/go.mod" controller-gen object crd paths=./api/... output:crd:dir=charts/rouse/files/crds
+GOLANGCI_LINT  := $(GO) tool -modfile="$(CURDIR)/tools/lint/go.mod" golangci-lint
 MODULES   := . e2e/cluster
 VERSION   ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo devel)
 LDFLAGS   := -s -w -X github.com/rouse-run/rouse/internal/daemon.version=$(VERSION)
@@ -14,7 +21,7 @@ LDFLAGS   := -s -w -X github.com/rouse-run/rouse/internal/daemon.version=$(VERSI
 ##@ See it work
 .PHONY: demo
 demo: cluster ## Play the order chain from zero on the local cluster and print its timeline
-	@eval "$$($(CLUSTER) env)" && $(GO) run ./e2e/demo
+	@selected=$$($(CLUSTER) env); eval "$$selected"; $(GO) run ./e2e/demo
 
 .PHONY: cluster
 cluster: ## Bring up a real Kubernetes with KEDA, NATS and Rouse on this machine (root; first time: a quarter of an hour)
@@ -26,26 +33,37 @@ cluster-down: ## Take the local cluster away and leave nothing behind
 
 ##@ Test it
 .PHONY: test
-test: lint verify test-unit test-runtimes test-samples test-e2e ## Run everything: lint, unit, integration, runtimes, chart and e2e
+test: preflight lint verify test-unit test-runtimes test-samples test-e2e ## Run everything: lint, unit, integration, runtimes, chart and e2e
+
+# What would end the run after half an hour is said at its start.
+.PHONY: preflight
+preflight:
+	@$(CLUSTER) preflight
+
+.PHONY: packages
+packages:
+	@$(CLUSTER) packages
 
 .PHONY: lint
 lint: ## Lint the Go code
 	@for module in $(MODULES); do echo "lint $$module"; \
-	  (cd $$module && $(GO) tool -modfile=$(CURDIR)/tools/lint/go.mod golangci-lint run --allow-parallel-runners --config $(CURDIR)/.golangci.yml ./...); done
+	  (cd $$module && $(GOLANGCI_LINT) run --allow-parallel-runners --config "$(CURDIR)/.golangci.yml" ./...); done
 
 .PHONY: verify
 verify: ## Fail when generated files are stale
-	@hack=$$(mktemp -d) && trap 'rm -rf "$$hack"' EXIT && cp -r api charts "$$hack/" && $(MAKE) generate >/dev/null && \
-	  { diff -r api "$$hack/api" && diff -r charts "$$hack/charts" && echo "verify: generated files are up to date"; } || \
-	  { echo "verify: generated files were stale; commit what 'make generate' wrote"; exit 1; }
+	@fresh=$$(mktemp -d); trap 'rm -rf "$$fresh"' EXIT; mkdir -p "$$fresh/charts/rouse/files"; \
+	  cp -r go.mod go.sum api "$$fresh/"; find "$$fresh/api" -name 'zz_generated.*' -delete; (cd "$$fresh" && $(CONTROLLER_GEN)); \
+	  if diff -r api "$$fresh/api" && diff -r charts/rouse/files/crds "$$fresh/charts/rouse/files/crds"; \
+	  then echo "verify: generated files are up to date"; \
+	  else echo "verify: generated files are stale: run 'make generate' and commit what it writes"; exit 1; fi
 
 .PHONY: test-unit
-test-unit: ## Unit and integration tests with the race detector (real kube-apiserver, etcd and nats-server)
+test-unit: packages ## Unit and integration tests with the race detector (real kube-apiserver, etcd and nats-server)
 	@assets=$$($(CLUSTER) assets) && export KUBEBUILDER_ASSETS=$$assets PATH="$$assets:$$PATH" && \
 	  $(GO) test -race -shuffle=on ./... && $(GO) test -C e2e/cluster ./...
 
 .PHONY: test-runtimes
-test-runtimes: ## Tests of the Node.js and Python runtimes over real HTTP
+test-runtimes: packages ## Tests of the Node.js and Python runtimes over real HTTP
 	@runtimes/test.sh
 
 .PHONY: test-samples
@@ -59,7 +77,7 @@ test-e2e: ## End-to-end tests on the local cluster, which is taken down again
 ##@ Measure it
 .PHONY: bench-wake
 bench-wake: cluster ## 20 wakes beside 20 bare scale-ups of the same pod, on the local cluster
-	@eval "$$($(CLUSTER) env)" && $(GO) run ./e2e/bench/wake
+	@selected=$$($(CLUSTER) env); eval "$$selected"; $(GO) run ./e2e/bench/wake
 
 ##@ Work on it
 .PHONY: build
@@ -68,11 +86,11 @@ build: ## Build the binaries into bin/
 
 .PHONY: generate
 generate: ## Generate deepcopy functions and CRDs
-	@$(CONTROLLER_GEN) object crd paths=./api/... output:crd:dir=charts/rouse/files/crds
+	@$(CONTROLLER_GEN)
 
 .PHONY: fmt
 fmt: ## Format the Go code
-	@for module in $(MODULES); do (cd $$module && $(GO) tool -modfile=$(CURDIR)/tools/lint/go.mod golangci-lint fmt --config $(CURDIR)/.golangci.yml ./...); done
+	@for module in $(MODULES); do (cd $$module && $(GOLANGCI_LINT) fmt --config "$(CURDIR)/.golangci.yml" ./...); done
 
 .PHONY: image
 image: ## Build the image with all Go binaries (needs Docker)
