@@ -3,4 +3,4 @@
 set -euo pipefail
 cd "$(dirname "$0")"
 node --test orders/test/handlers.test.js
-python3 -B -m unittest discover -s orders/test
+PYTHONUTF8=1 python3 -B -m unittest discover -s orders/test

@@ -16,7 +16,10 @@ app=$root/usr/src/app
 shift
 [ $# -gt 0 ] || set -- node
 
-[ -x "$here/node_modules/.bin/esbuild" ] || (cd "$here" && npm ci --no-audit --no-fund)
+# The second file is npm's record of what it installed.
+if [ ! -x "$here/node_modules/.bin/esbuild" ] || [ "$here/package-lock.json" -nt "$here/node_modules/.package-lock.json" ]; then
+    (cd "$here" && npm ci --include=dev --no-audit --no-fund)
+fi
 node "$here/build.js" "$app"
 for node in "$@"; do
     "$node" "$here/warm.js" "$app" >/dev/null

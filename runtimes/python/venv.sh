@@ -1,8 +1,21 @@
 #!/bin/sh
-# Makes .venv with what the tests need: venv.sh [PYTHON]. Does nothing when it is there already.
+# Makes .venv with what the tests need: venv.sh [PYTHON]. Does nothing when it is there already, whole, and made by this
+# Python, at this place, from these requirements.
 set -eu
 
 here=$(cd "$(dirname "$0")" && pwd)
-[ -x "$here/.venv/bin/pytest" ] && exit 0
-"${1:-python3}" -m venv "$here/.venv"
-"$here/.venv/bin/python" -m pip install --quiet --disable-pip-version-check --require-hashes -r "$here/requirements-test.txt"
+python=${1:-python3}
+requirements=$here/requirements-test.txt
+made_of=$("$python" -c 'import sys; print(sys.base_prefix, sys.version)'; echo "$here"; cat "$requirements")
+
+# Written last.
+mark=$here/.venv/made-of
+[ -x "$here/.venv/bin/python" ] && [ "$(cat "$mark" 2>/dev/null)" = "$made_of" ] && exit 0
+
+"$python" -c 'import ensurepip, venv' 2>/dev/null || {
+    echo "$python cannot make virtual environments; on Debian: apt-get install python3-venv" >&2
+    exit 1
+}
+"$python" -m venv --clear "$here/.venv"
+"$here/.venv/bin/python" -m pip install --quiet --disable-pip-version-check --require-hashes -r "$requirements"
+printf '%s\n' "$made_of" >"$mark"

