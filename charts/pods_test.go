@@ -182,6 +182,8 @@ func TestTheUninstallHookExistsOnlyWhereCRDsGo(t *testing.T) {
 
 	job := named[*batchv1.Job](t, render(t, values{"crds.keep=false"}), "rouse-uninstall")
 	require.Equal(t, "pre-delete", job.Annotations["helm.sh/hook"])
+	require.NotContains(t, job.Annotations["helm.sh/hook-delete-policy"], "hook-failed", "its log says what is left")
+	require.Positive(t, ptr.Deref(job.Spec.TTLSecondsAfterFinished, 0), "no Job is left for ever")
 	require.Equal(t, []string{"/controller", "uninstall"}, job.Spec.Template.Spec.Containers[0].Command)
 	require.Less(t, ptr.Deref(job.Spec.ActiveDeadlineSeconds, 0), int64(300), "Helm waits five minutes for a hook")
 }
