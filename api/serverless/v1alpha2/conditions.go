@@ -47,10 +47,6 @@ const (
 	ReasonDeploymentReady = "DeploymentReady"
 	// ReasonDeploymentFailed goes with False.
 	ReasonDeploymentFailed = "DeploymentFailed"
-	// ReasonServiceCreated goes with Unknown.
-	ReasonServiceCreated = "ServiceCreated"
-	// ReasonServiceUpdated goes with Unknown.
-	ReasonServiceUpdated = "ServiceUpdated"
 	// ReasonServiceFailed goes with False.
 	ReasonServiceFailed = "ServiceFailed"
 	// ReasonHandlerFailed goes with False: the code does not load.
