@@ -6,6 +6,28 @@ cd "$(dirname "$0")/.."
 
 cluster() { go run -C e2e/cluster . "$@"; }
 
+# A step has a process group of its own: when this script is told to end, the step and all it started end first, so that
+# nothing works against the clean-up.
+set -m
+step=
+run() {
+  "$@" &
+  step=$!
+  wait "$step"
+  step=
+}
+interrupted() {
+  if [[ -n "$step" ]]; then
+    kill -TERM -- "-$step" 2>/dev/null || true
+    for ((tries = 0; tries < 600; tries++)); do
+      kill -0 -- "-$step" 2>/dev/null || break
+      sleep 0.2
+    done
+  fi
+  exit 143
+}
+trap interrupted INT TERM HUP
+
 own=${KUBECONFIG:-}
 # What `env` printed names the local cluster, which is nobody's own.
 if [[ "$own" == "${ROUSE_STATE:-/var/lib/rouse-cluster}/kubeconfig" ]]; then own=; fi
@@ -14,13 +36,13 @@ if [[ -z "$own" ]]; then
   if cluster status >/dev/null 2>&1; then after=up; fi
   trap 'cluster "$after"' EXIT
 fi
-cluster up
+run cluster up
 selected=$(cluster env)
 eval "$selected"
 
-go test -tags e2e -count=1 -timeout 30m -v ./e2e/features
+run go test -tags e2e -count=1 -timeout 30m -v ./e2e/features
 if [[ -z "$own" ]]; then
-  go test -tags e2e -count=1 -timeout 10m -v ./e2e/lifecycle
+  run go test -tags e2e -count=1 -timeout 10m -v ./e2e/lifecycle
 else
   echo "e2e: upgrade and uninstall are left out on a cluster of your own"
 fi
