@@ -40,6 +40,10 @@ func TestValuesThatCannotWorkAreRefusedWithTheReason(t *testing.T) {
 			values{"nats.enabled=false", "nats.external.url=tls://nats", "nats.external.tls.certKey=tls.crt"},
 			[]string{"certKey and keyKey belong together"},
 		},
+		"a certificate from nowhere": {
+			values{"nats.enabled=false", "nats.external.url=tls://nats", "nats.external.tls.certKey=tls.crt", "nats.external.tls.keyKey=tls.key"},
+			[]string{"set nats.external.tls.secret to the Secret"},
+		},
 		"more copies than servers":          {values{"stream.replicas=3"}, []string{"the chart's own NATS has one replica"}},
 		"streams that do not fit the store": {values{"stream.maxBytes=2Gi"}, []string{"nats.maxFileStore (1Gi) is smaller than stream.maxBytes (2Gi) and deadLetters.maxBytes (100Mi)"}},
 		"a store that fills its volume":     {values{"nats.persistence.size=1Gi"}, []string{"nats.persistence.size (1Gi) must be larger than nats.maxFileStore (1Gi)"}},

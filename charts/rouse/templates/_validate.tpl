@@ -11,6 +11,9 @@
 {{- if ne (empty .certKey) (empty .keyKey) -}}
 {{- fail "nats.external.tls: certKey and keyKey belong together, set both or none" -}}
 {{- end -}}
+{{- if and .certKey (not .secret) -}}
+{{- fail "nats.external.tls.certKey is set: set nats.external.tls.secret to the Secret that holds the certificate" -}}
+{{- end -}}
 {{- end -}}
 {{- if $nats.enabled -}}
 {{- if gt (int .Values.stream.replicas) 1 -}}
