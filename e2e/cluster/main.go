@@ -100,35 +100,39 @@ func dispatch(ctx context.Context, args []string, out io.Writer, report *progres
 }
 
 func command(ctx context.Context, name string, cluster *local.Cluster, out io.Writer) error {
-	switch name {
-	case "up":
-		return cluster.Up(ctx)
-	case "down":
-		return cluster.Down(ctx)
-	case "status":
-		return cluster.Status(ctx, out)
-	case "env":
-		return cluster.Env(out)
-	case "preflight":
-		return cluster.Preflight(ctx)
-	case "packages":
-		return cluster.Packages(ctx)
-	case "leftovers":
-		found := cluster.Leftovers(ctx)
-		for _, one := range found {
-			_, _ = fmt.Fprintln(out, one)
-		}
-		if len(found) > 0 {
-			return local.ErrLeftovers
-		}
-		return nil
-	case "assets":
-		dir, err := cluster.Assets(ctx)
-		if err == nil {
-			_, err = fmt.Fprintln(out, dir)
-		}
-		return err
-	default:
+	commands := map[string]func(context.Context) error{
+		"up":        cluster.Up,
+		"down":      cluster.Down,
+		"preflight": cluster.Preflight,
+		"packages":  cluster.Packages,
+		"status":    func(ctx context.Context) error { return cluster.Status(ctx, out) },
+		"env":       func(context.Context) error { return cluster.Env(out) },
+		"leftovers": func(ctx context.Context) error { return leftovers(ctx, cluster, out) },
+		"assets":    func(ctx context.Context) error { return assets(ctx, cluster, out) },
+	}
+	run, ok := commands[name]
+	if !ok {
 		return fmt.Errorf("there is no command %q", name)
 	}
+	return run(ctx)
+}
+
+func leftovers(ctx context.Context, cluster *local.Cluster, out io.Writer) error {
+	found := cluster.Leftovers(ctx)
+	for _, one := range found {
+		_, _ = fmt.Fprintln(out, one)
+	}
+	if len(found) > 0 {
+		return local.ErrLeftovers
+	}
+	return nil
+}
+
+func assets(ctx context.Context, cluster *local.Cluster, out io.Writer) error {
+	dir, err := cluster.Assets(ctx)
+	if err != nil {
+		return err
+	}
+	_, err = fmt.Fprintln(out, dir)
+	return err
 }
