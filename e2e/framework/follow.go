@@ -8,6 +8,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
@@ -62,9 +63,20 @@ func (c *Cluster) RecordAddresses(
 }
 
 func (c *Cluster) watchPods(ctx context.Context, namespace string, labels client.MatchingLabels, changed func(*corev1.Pod)) error {
-	watcher, err := c.Watch(ctx, &corev1.PodList{}, client.InNamespace(namespace), labels)
+	return c.watchEach(ctx, &corev1.PodList{}, func(object runtime.Object) {
+		if pod, ok := object.(*corev1.Pod); ok {
+			changed(pod)
+		}
+	}, client.InNamespace(namespace), labels)
+}
+
+// watchEach calls changed for every object of a list, now and after each change, until ctx ends.
+func (c *Cluster) watchEach(
+	ctx context.Context, list client.ObjectList, changed func(runtime.Object), which ...client.ListOption,
+) error {
+	watcher, err := c.Watch(ctx, list, which...)
 	if err != nil {
-		return fmt.Errorf("watch pods of %s: %w", namespace, err)
+		return fmt.Errorf("watch %T: %w", list, err)
 	}
 	go func() {
 		defer watcher.Stop()
@@ -76,9 +88,7 @@ func (c *Cluster) watchPods(ctx context.Context, namespace string, labels client
 				if !open {
 					return
 				}
-				if pod, ok := event.Object.(*corev1.Pod); ok {
-					changed(pod)
-				}
+				changed(event.Object)
 			}
 		}
 	}()

@@ -8,6 +8,7 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
@@ -27,28 +28,12 @@ type Replicas struct {
 // RecordReplicas watches the Deployment until ctx ends. The first move is the state at the start.
 func (c *Cluster) RecordReplicas(ctx context.Context, namespace, name string) (*Replicas, error) {
 	record := &Replicas{}
-	watcher, err := c.Watch(ctx, &appsv1.DeploymentList{}, client.InNamespace(namespace),
-		client.MatchingFieldsSelector{Selector: fields.OneTermEqualSelector("metadata.name", name)})
-	if err != nil {
-		return nil, fmt.Errorf("watch Deployment %s/%s: %w", namespace, name, err)
-	}
-	go func() {
-		defer watcher.Stop()
-		for {
-			select {
-			case <-ctx.Done():
-				return
-			case event, open := <-watcher.ResultChan():
-				if !open {
-					return
-				}
-				if deployment, ok := event.Object.(*appsv1.Deployment); ok {
-					record.add(ptr.Deref(deployment.Spec.Replicas, 1))
-				}
-			}
+	err := c.watchEach(ctx, &appsv1.DeploymentList{}, func(object runtime.Object) {
+		if deployment, ok := object.(*appsv1.Deployment); ok {
+			record.add(ptr.Deref(deployment.Spec.Replicas, 1))
 		}
-	}()
-	return record, nil
+	}, client.InNamespace(namespace), client.MatchingFieldsSelector{Selector: fields.OneTermEqualSelector("metadata.name", name)})
+	return record, err
 }
 
 func (r *Replicas) add(replicas int32) {
