@@ -11,7 +11,6 @@ import (
 	"github.com/go-logr/logr"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
-	"sigs.k8s.io/controller-runtime/pkg/client/config"
 	"sigs.k8s.io/controller-runtime/pkg/healthz"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
@@ -57,13 +56,9 @@ func run(ctx context.Context, o *options, log logr.Logger) error {
 }
 
 func newManager(o *options) (ctrl.Manager, error) {
-	rest, err := config.GetConfig()
+	rest, scheme, err := kube.Cluster()
 	if err != nil {
-		return nil, fmt.Errorf("find the cluster: %w", err)
-	}
-	scheme, err := kube.NewScheme()
-	if err != nil {
-		return nil, fmt.Errorf("register types: %w", err)
+		return nil, err
 	}
 	health := &healthz.Handler{Checks: map[string]healthz.Checker{"ping": healthz.Ping}}
 	manager, err := ctrl.NewManager(rest, ctrl.Options{

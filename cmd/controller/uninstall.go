@@ -11,7 +11,6 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/client/config"
 
 	eventingv1alpha2 "github.com/rouse-run/rouse/api/eventing/v1alpha2"
 	serverlessv1alpha2 "github.com/rouse-run/rouse/api/serverless/v1alpha2"
@@ -38,13 +37,9 @@ func (o *uninstallOptions) Validate() error {
 // meanwhile: it releases the Subscriptions' finalizers after it has deleted their consumers.
 func uninstall(ctx context.Context, o *uninstallOptions, log logr.Logger) error {
 	kube.SetLogger(log)
-	rest, err := config.GetConfig()
+	rest, scheme, err := kube.Cluster()
 	if err != nil {
-		return fmt.Errorf("find the cluster: %w", err)
-	}
-	scheme, err := kube.NewScheme()
-	if err != nil {
-		return fmt.Errorf("register types: %w", err)
+		return err
 	}
 	objects, err := client.New(rest, client.Options{Scheme: scheme})
 	if err != nil {

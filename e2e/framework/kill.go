@@ -11,7 +11,6 @@ import (
 	"syscall"
 
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
@@ -92,7 +91,7 @@ func componentLabel(component string) client.MatchingLabels {
 func ready(pod *corev1.Pod) bool {
 	for _, condition := range pod.Status.Conditions {
 		if condition.Type == corev1.PodReady {
-			return condition.Status == corev1.ConditionStatus(metav1.ConditionTrue)
+			return condition.Status == corev1.ConditionTrue
 		}
 	}
 	return false

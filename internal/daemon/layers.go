@@ -3,8 +3,6 @@ package daemon
 import (
 	"context"
 	"sync"
-
-	"golang.org/x/sync/errgroup"
 )
 
 // RunOn runs work on top of what it stands on (caches, a metrics listener): that starts first, outlives the
@@ -23,16 +21,15 @@ func RunOn(ctx context.Context, work func(context.Context) error, ground ...func
 			once.Do(func() { first = err })
 		}
 	}
-	var group errgroup.Group
+	var parts sync.WaitGroup
 	for _, part := range ground {
-		group.Go(func() error {
+		parts.Go(func() {
 			note(part(groundCtx))
 			endWork()
-			return nil
 		})
 	}
 	note(work(workCtx))
 	endGround()
-	_ = group.Wait() // its parts note their errors themselves
+	parts.Wait()
 	return first
 }

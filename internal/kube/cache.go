@@ -5,20 +5,15 @@ import (
 
 	"github.com/go-logr/logr"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
-	"sigs.k8s.io/controller-runtime/pkg/client/config"
 )
 
 // NewCache is a cache of the cluster's objects for processes that only read: what is asked for is watched. It reads
 // the cluster that the pod runs in, or that KUBECONFIG names.
 func NewCache(logger logr.Logger) (cache.Cache, error) {
 	SetLogger(logger)
-	rest, err := config.GetConfig()
+	rest, scheme, err := Cluster()
 	if err != nil {
-		return nil, fmt.Errorf("find the cluster: %w", err)
-	}
-	scheme, err := NewScheme()
-	if err != nil {
-		return nil, fmt.Errorf("register types: %w", err)
+		return nil, err
 	}
 	objects, err := cache.New(rest, cache.Options{Scheme: scheme, DefaultTransform: cache.TransformStripManagedFields()})
 	if err != nil {

@@ -2,8 +2,6 @@ package image
 
 import (
 	"archive/tar"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
@@ -66,7 +64,7 @@ func (s Store) Layer(name, key string, write func(file string) error) (Layer, er
 		if err := write(file); err != nil {
 			return err
 		}
-		digest, err := sum(file)
+		digest, err := state.SumFile(file)
 		if err != nil {
 			return err
 		}
@@ -88,19 +86,6 @@ func open(dir string) (Layer, error) {
 		return Layer{}, err
 	}
 	return Layer{path: filepath.Join(dir, tarName), digest: v1.Hash{Algorithm: "sha256", Hex: string(digest)}, size: info.Size()}, nil
-}
-
-func sum(file string) (string, error) {
-	content, err := os.Open(file)
-	if err != nil {
-		return "", err
-	}
-	defer func() { _ = content.Close() }()
-	hash := sha256.New()
-	if _, err := io.Copy(hash, content); err != nil {
-		return "", err
-	}
-	return hex.EncodeToString(hash.Sum(nil)), nil
 }
 
 // File is one entry of a layer.

@@ -77,7 +77,7 @@ func Key(parts ...string) string {
 func KeyOfFiles(base string, paths ...string) (string, error) {
 	parts := make([]string, 0, 2*len(paths))
 	for _, path := range paths {
-		sum, err := sumFile(path)
+		sum, err := SumFile(path)
 		if err != nil {
 			return "", err
 		}
@@ -90,7 +90,8 @@ func KeyOfFiles(base string, paths ...string) (string, error) {
 	return Key(parts...), nil
 }
 
-func sumFile(path string) (string, error) {
+// SumFile is the SHA-256 of a file, in hex.
+func SumFile(path string) (string, error) {
 	file, err := os.Open(path)
 	if err != nil {
 		return "", err
