@@ -4,12 +4,15 @@ import (
 	"fmt"
 	"net"
 	"net/url"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/nats-io/nats-server/v2/server"
 	"github.com/stretchr/testify/require"
+
+	"github.com/rouse-run/rouse/internal/testing/loopback"
 )
 
 // Cluster is several nats-servers that replicate their streams.
@@ -24,20 +27,20 @@ func StartCluster(t testing.TB, size int) *Cluster {
 	routePorts := make([]int, size)
 	routes := make([]*url.URL, size)
 	for i := range size {
-		routePorts[i] = freePort(t)
-		routes[i] = &url.URL{Scheme: "nats-route", Host: net.JoinHostPort(loopback, portString(routePorts[i]))}
+		routePorts[i] = loopback.Reserve(t)
+		routes[i] = &url.URL{Scheme: "nats-route", Host: net.JoinHostPort(loopback.Host, strconv.Itoa(routePorts[i]))}
 	}
 	cluster := &Cluster{}
 	for i := range size {
 		s := &Server{t: t, options: server.Options{
 			ServerName: fmt.Sprintf("node-%d", i),
-			Host:       loopback,
-			Port:       freePort(t),
+			Host:       loopback.Host,
+			Port:       loopback.Reserve(t),
 			JetStream:  true,
 			StoreDir:   t.TempDir(),
 			NoLog:      true,
 			NoSigs:     true,
-			Cluster:    server.ClusterOpts{Name: "test", Host: loopback, Port: routePorts[i]},
+			Cluster:    server.ClusterOpts{Name: "test", Host: loopback.Host, Port: routePorts[i]},
 			Routes:     routes,
 		}}
 		s.startCluster()

@@ -2,17 +2,17 @@ package natstest
 
 import (
 	"net"
+	"strconv"
 	"testing"
 	"time"
 
 	"github.com/nats-io/nats-server/v2/server"
 	"github.com/stretchr/testify/require"
+
+	"github.com/rouse-run/rouse/internal/testing/loopback"
 )
 
-const (
-	loopback     = "127.0.0.1"
-	startTimeout = 30 * time.Second
-)
+const startTimeout = 30 * time.Second
 
 // Option changes the configuration of a server before it starts.
 type Option func(*server.Options)
@@ -48,8 +48,8 @@ type Server struct {
 func Start(t testing.TB, options ...Option) *Server {
 	t.Helper()
 	s := &Server{t: t, options: server.Options{
-		Host:      loopback,
-		Port:      freePort(t),
+		Host:      loopback.Host,
+		Port:      loopback.Reserve(t),
 		JetStream: true,
 		StoreDir:  t.TempDir(),
 		NoLog:     true,
@@ -65,7 +65,7 @@ func Start(t testing.TB, options ...Option) *Server {
 
 // URL is where clients connect; it stays the same for the life of the test.
 func (s *Server) URL() string {
-	return "nats://" + net.JoinHostPort(s.options.Host, portString(s.options.Port))
+	return "nats://" + net.JoinHostPort(s.options.Host, strconv.Itoa(s.options.Port))
 }
 
 // Run starts the server again after Stop.

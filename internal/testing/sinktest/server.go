@@ -10,6 +10,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/rouse-run/rouse/internal/testing/loopback"
 )
 
 // Request is one request as it came.
@@ -25,40 +27,35 @@ func (r Request) ID() string { return r.Header.Get("Ce-Id") }
 // Server is a sink.
 type Server struct {
 	handler http.Handler
+	address string
 
 	mu       sync.Mutex
-	address  string
 	server   *http.Server
 	requests []Request
 	arrived  chan struct{} // closed and replaced at each request
 }
 
-// Start serves until the test ends. A nil handler answers 204.
+// Start serves until the test ends.
 func Start(t testing.TB, handler http.HandlerFunc) *Server {
+	t.Helper()
+	s := Reserve(t, handler)
+	s.Restart(t)
+	return s
+}
+
+// Reserve finds an address that refuses connections until Restart is called. A nil handler answers 204.
+func Reserve(t testing.TB, handler http.HandlerFunc) *Server {
 	t.Helper()
 	if handler == nil {
 		handler = func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) }
 	}
-	s := &Server{handler: handler, address: "127.0.0.1:0", arrived: make(chan struct{})}
-	s.Restart(t)
+	s := &Server{handler: handler, address: loopback.Address(t), arrived: make(chan struct{})}
 	t.Cleanup(s.Stop)
 	return s
 }
 
-// Reserve finds an address that refuses connections until Restart is called.
-func Reserve(t testing.TB, handler http.HandlerFunc) *Server {
-	t.Helper()
-	s := Start(t, handler)
-	s.Stop()
-	return s
-}
-
 // Address is host:port. It stays the same over Stop and Restart.
-func (s *Server) Address() string {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.address
-}
+func (s *Server) Address() string { return s.address }
 
 // Stop cuts all connections; new ones are refused.
 func (s *Server) Stop() {
@@ -77,7 +74,6 @@ func (s *Server) Restart(t testing.TB) {
 	defer s.mu.Unlock()
 	listener, err := new(net.ListenConfig).Listen(context.WithoutCancel(t.Context()), "tcp", s.address)
 	require.NoError(t, err)
-	s.address = listener.Addr().String()
 	s.server = &http.Server{Handler: http.HandlerFunc(s.serve)}
 	go func(server *http.Server) { _ = server.Serve(listener) }(s.server)
 }
