@@ -23,6 +23,9 @@ var rooms = map[string][]string{
 	"internal/broker":               {"internal/routing"},
 	"internal/daemon":               {},
 	"internal/kube":                 {"api", "internal/routing"},
+	"internal/build":                {},
+	"internal/git":                  {},
+	"internal/registry":             {},
 	"internal/testing":              {"api", "internal"},
 	"internal/architecture":         {},
 	"controller/function/resources": {"api"},
@@ -30,7 +33,8 @@ var rooms = map[string][]string{
 	"eventbridge/dispatch":          {},
 	"eventbridge":                   {"internal", "api"},
 	"scaler":                        {"internal", "api"},
-	"cmd":                           {"controller", "eventbridge", "scaler", "internal", "api"},
+	"builder":                       {"internal"},
+	"cmd":                           {"controller", "eventbridge", "scaler", "builder", "internal", "api"},
 	"charts":                        {"controller", "eventbridge", "scaler", "internal", "api"},
 	"e2e":                           {"api", "internal"},
 	"samples":                       {},
@@ -38,10 +42,12 @@ var rooms = map[string][]string{
 
 // outside lists imports from other modules that only some rooms may have.
 var outside = map[string][]string{
-	"github.com/nats-io/":       {"internal/broker", "internal/testing/natstest"},
-	"sigs.k8s.io/":              {"internal/kube", "internal/testing", "internal/daemon", "controller", "cmd", "e2e", "charts", "api"},
-	"k8s.io/client-go":          {"internal/kube", "internal/testing", "controller", "cmd", "e2e", "charts"},
-	"github.com/kedacore/keda/": {"scaler", "controller", "internal/testing", "e2e"},
+	"github.com/nats-io/":                     {"internal/broker", "internal/testing/natstest"},
+	"sigs.k8s.io/":                            {"internal/kube", "internal/testing", "internal/daemon", "controller", "cmd", "e2e", "charts", "api"},
+	"k8s.io/client-go":                        {"internal/kube", "internal/testing", "controller", "cmd", "e2e", "charts"},
+	"github.com/google/go-containerregistry/": {"internal/registry", "builder", "internal/testing", "e2e"},
+	"github.com/go-git/":                      {"internal/git", "internal/testing"},
+	"github.com/kedacore/keda/":               {"scaler", "controller", "internal/testing", "e2e"},
 }
 
 type listedPackage struct {

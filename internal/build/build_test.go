@@ -1,0 +1,74 @@
+package build
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestATagDependsOnWhatTheImageIsMadeOfAndOnNothingElse(t *testing.T) {
+	t.Parallel()
+	base := func() Plan {
+		return Plan{
+			Function: "shop/price", Runtime: "nodejs22", Base: "runtime:1", Dependencies: "{}", Target: "registry/shop-price:1",
+			Git: &Git{URL: "https://example.org/shop.git", Reference: "main", Commit: "abc", BaseDir: "price"},
+		}
+	}
+	for name, tc := range map[string]struct {
+		change func(*Plan)
+		same   bool
+	}{
+		"nothing":                 {func(*Plan) {}, true},
+		"the target":              {func(p *Plan) { p.Target = "other/shop-price:2" }, true},
+		"the Function":            {func(p *Plan) { p.Function = "shop/other" }, true},
+		"the size limit":          {func(p *Plan) { p.MaxSize = 1 }, true},
+		"how the branch is named": {func(p *Plan) { p.Git.Reference = "release" }, true},
+		"slashes of the baseDir":  {func(p *Plan) { p.Git.BaseDir = "/price/ " }, true},
+		"blanks at the end":       {func(p *Plan) { p.Dependencies = "{}\n" }, true},
+		"the commit":              {func(p *Plan) { p.Git.Commit = "abd" }, false},
+		"the baseDir":             {func(p *Plan) { p.Git.BaseDir = "prices" }, false},
+		"the dependencies":        {func(p *Plan) { p.Dependencies = `{"dependencies":{}}` }, false},
+		"the runtime":             {func(p *Plan) { p.Runtime = "nodejs24" }, false},
+		"the runtime's image":     {func(p *Plan) { p.Base = "runtime:2" }, false},
+		"the source":              {func(p *Plan) { p.Source = "x" }, false},
+		"where a part ends":       {func(p *Plan) { p.Runtime, p.Base = "nodejs22r", "untime:1" }, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			changed := base()
+			tc.change(&changed)
+			require.Equal(t, tc.same, Tag(base()) == Tag(changed))
+		})
+	}
+}
+
+func TestAPlanSurvivesItsFile(t *testing.T) {
+	t.Parallel()
+	plan := Plan{Function: "a/b", Runtime: "python314", Base: "x", Git: &Git{URL: "u", Commit: "c"}, MaxSize: 7, Insecure: true}
+	text, err := EncodePlan(plan)
+	require.NoError(t, err)
+	decoded, err := DecodePlan(text)
+	require.NoError(t, err)
+	require.Equal(t, plan, decoded)
+}
+
+func TestAResultAlwaysFitsATerminationMessage(t *testing.T) {
+	t.Parallel()
+	for name, result := range map[string]Result{
+		"a long log":     {Reason: InstallFailed, Message: "short", Log: strings.Repeat("ä \"quoted\" line\n", 1000) + "the end"},
+		"a long line":    {Reason: InstallFailed, Message: "short", Log: strings.Repeat("é", 9000) + "the end"},
+		"a long message": {Reason: InstallFailed, Message: strings.Repeat("é", 9000)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			text, err := EncodeResult(result)
+			require.NoError(t, err)
+			require.LessOrEqual(t, len(text), maxResult)
+			decoded, err := DecodeResult(string(text))
+			require.NoError(t, err)
+			require.Equal(t, InstallFailed, decoded.Reason)
+			require.True(t, strings.HasSuffix(decoded.Log, "the end") == (result.Log != ""), decoded.Log)
+		})
+	}
+}

@@ -1,0 +1,85 @@
+package build
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"strings"
+)
+
+// format is part of every tag. It changes when the builder makes other images of the same plan.
+const format = "1"
+
+// Plan says what to build. It carries no secrets: those are files beside it.
+type Plan struct {
+	// Function is namespace/name, for messages.
+	Function string `json:"function"`
+	// Runtime is the name of the runtime, such as nodejs22.
+	Runtime string `json:"runtime"`
+	// Base is the reference of the image that runs Functions of the runtime.
+	Base string `json:"base"`
+	// Source is the handler when it has to be in the image. It is empty when the source comes from Git or
+	// travels in the pod's environment.
+	Source string `json:"source,omitempty"`
+	// Dependencies is a package.json or a requirements.txt. With Git it is empty: the repository has its own.
+	Dependencies string `json:"dependencies,omitempty"`
+	// Git is where the source comes from, nil for inline source.
+	Git *Git `json:"git,omitempty"`
+	// Target is where the image is pushed, host/repository:tag. It is empty for a plan that is only prepared
+	// in a directory.
+	Target string `json:"target,omitempty"`
+	// Insecure means that Target's registry speaks plain HTTP.
+	Insecure bool `json:"insecure,omitempty"`
+	// MaxSize bounds the layer, in bytes before compression; 0: no bound.
+	MaxSize int64 `json:"maxSize,omitempty"`
+}
+
+// Git is a commit in a repository.
+type Git struct {
+	URL string `json:"url"`
+	// Reference is the branch, tag or commit that the user wrote. It helps where a server does not give out
+	// single commits.
+	Reference string `json:"reference"`
+	Commit    string `json:"commit"`
+	// BaseDir is the directory of the Function in the repository.
+	BaseDir string `json:"baseDir"`
+	// Auth is "basic", "key" or empty.
+	Auth string `json:"auth,omitempty"`
+}
+
+// Tag names the image of a plan by everything that it is made of: a SHA-256 in hexadecimal digits.
+func Tag(plan Plan) string {
+	parts := []string{format, plan.Runtime, plan.Base, plan.Source, strings.TrimSpace(plan.Dependencies)}
+	if plan.Git != nil {
+		parts = append(parts, plan.Git.URL, plan.Git.Commit, CleanDir(plan.Git.BaseDir))
+	}
+	hash := sha256.New()
+	for _, part := range parts {
+		fmt.Fprintf(hash, "%d:%s", len(part), part)
+	}
+	return hex.EncodeToString(hash.Sum(nil))
+}
+
+// CleanDir is a baseDir without the slashes and spaces around it; the root of the repository is empty.
+func CleanDir(dir string) string {
+	return strings.TrimPrefix(strings.Trim(dir, "/ "), "./")
+}
+
+// EncodePlan is the content of PlanFile.
+func EncodePlan(plan Plan) ([]byte, error) {
+	text, err := json.Marshal(plan)
+	if err != nil {
+		return nil, fmt.Errorf("encode build plan: %w", err)
+	}
+	return text, nil
+}
+
+// DecodePlan reads the content of PlanFile.
+func DecodePlan(text []byte) (Plan, error) {
+	var plan Plan
+	if err := json.Unmarshal(text, &plan); err != nil {
+		return Plan{}, fmt.Errorf("decode build plan: %w", err)
+	}
+	return plan, nil
+}

@@ -1,0 +1,109 @@
+package build
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"unicode/utf8"
+)
+
+// Reason classifies why a build failed.
+type Reason string
+
+// Reasons why a build fails. The first group is for the user of the Function to repair, the second may pass.
+const (
+	InvalidDependencies Reason = "InvalidDependencies" // the manifest cannot be parsed
+	PackageNotFound     Reason = "PackageNotFound"     // no such package, or no version that fits
+	PackageForbidden    Reason = "PackageForbidden"    // the package registry wants other credentials
+	CompilerMissing     Reason = "CompilerMissing"     // a package has no binary and the image no compiler
+	InstallFailed       Reason = "InstallFailed"       // the package manager failed for another reason
+	SourceInvalid       Reason = "SourceInvalid"       // the source does not compile, or there is no handler
+	SourceUnavailable   Reason = "SourceUnavailable"   // the repository, commit or directory cannot be read
+	ImageTooLarge       Reason = "ImageTooLarge"       // the layer exceeds Plan.MaxSize
+	RegistryForbidden   Reason = "RegistryForbidden"   // the registry wants other credentials
+	OutOfMemory         Reason = "OutOfMemory"         // the build needs a larger build profile
+	BaseUnavailable     Reason = "BaseUnavailable"     // the runtime's image cannot be read
+
+	PackagesUnreachable Reason = "PackagesUnreachable" // the package registry does not answer
+	RegistryUnavailable Reason = "RegistryUnavailable" // the registry does not answer
+	RegistryFull        Reason = "RegistryFull"        // the registry has no space
+	Interrupted         Reason = "Interrupted"         // the build was stopped, or took too long
+)
+
+// Transient tells whether the same build may succeed later although nobody changes anything.
+func (r Reason) Transient() bool {
+	switch r {
+	case PackagesUnreachable, RegistryUnavailable, RegistryFull, Interrupted:
+		return true
+	default:
+		return false
+	}
+}
+
+// Result is what became of a plan. The builder writes it as its termination message.
+type Result struct {
+	// Digest of the image that was pushed, sha256:...; empty when the build failed.
+	Digest string `json:"digest,omitempty"`
+	// Size of the layer in the registry in bytes.
+	Size int64 `json:"size,omitempty"`
+	// Reused is true when the image was there already.
+	Reused bool `json:"reused,omitempty"`
+	// Reason is empty when the build succeeded.
+	Reason Reason `json:"reason,omitempty"`
+	// Message says what is wrong and what to do about it.
+	Message string `json:"message,omitempty"`
+	// Log has the last lines of the package manager, when it failed.
+	Log string `json:"log,omitempty"`
+}
+
+// maxResult is less than the 4096 bytes that Kubernetes keeps of a termination message.
+const maxResult = 4000
+
+// EncodeResult is the termination message. A log that is too long loses its beginning.
+func EncodeResult(result Result) ([]byte, error) {
+	for {
+		text, err := json.Marshal(result)
+		if err != nil {
+			return nil, fmt.Errorf("encode build result: %w", err)
+		}
+		excess := len(text) - maxResult
+		if excess <= 0 {
+			return text, nil
+		}
+		if result.Log == "" {
+			result.Message = cut(result.Message, max(len(result.Message)-excess, 0))
+			continue
+		}
+		result.Log = tail(result.Log, max(len(result.Log)-excess, 0))
+	}
+}
+
+// DecodeResult reads a termination message.
+func DecodeResult(text string) (Result, error) {
+	var result Result
+	if err := json.Unmarshal([]byte(text), &result); err != nil {
+		return Result{}, fmt.Errorf("decode build result: %w", err)
+	}
+	return result, nil
+}
+
+// cut keeps at most size bytes of the beginning, in whole characters.
+func cut(text string, size int) string {
+	for size > 0 && !utf8.RuneStart(text[size]) {
+		size--
+	}
+	return text[:size]
+}
+
+// tail keeps at most size bytes of the end, in whole lines where it can.
+func tail(text string, size int) string {
+	start := len(text) - size
+	for start < len(text) && !utf8.RuneStart(text[start]) {
+		start++
+	}
+	text = text[start:]
+	if _, rest, found := strings.Cut(text, "\n"); found {
+		return rest
+	}
+	return text
+}
