@@ -31,6 +31,30 @@ const (
 	ReasonDependenciesNotSupported = "DependenciesNotSupported"
 	// ReasonSourceTooLarge goes with False: the source does not fit into the pod.
 	ReasonSourceTooLarge = "SourceTooLarge"
+	// ReasonRolledBack goes with True: what runs is an earlier version, as asked.
+	ReasonRolledBack = "RolledBack"
+	// ReasonRollbackFailed goes with False: there is no such version.
+	ReasonRollbackFailed = "RollbackFailed"
+)
+
+// Reasons of ConditionBuildReady.
+const (
+	// ReasonBuildQueued goes with Unknown: other builds come first.
+	ReasonBuildQueued = "BuildQueued"
+	// ReasonJobCreated goes with Unknown.
+	ReasonJobCreated = "JobCreated"
+	// ReasonJobRunning goes with Unknown.
+	ReasonJobRunning = "JobRunning"
+	// ReasonJobFinished goes with True.
+	ReasonJobFinished = "JobFinished"
+	// ReasonJobFailed goes with False: the message says why and what to do.
+	ReasonJobFailed = "JobFailed"
+	// ReasonRegistryInvalid goes with False: the registry's Secret cannot be used.
+	ReasonRegistryInvalid = "RegistryInvalid"
+	// ReasonRegistryUnavailable goes with Unknown: the registry does not answer.
+	ReasonRegistryUnavailable = "RegistryUnavailable"
+	// ReasonNoRegistry goes with False: every pod installs for itself.
+	ReasonNoRegistry = "NoRegistry"
 )
 
 // Reasons of ConditionRunning.

@@ -17,6 +17,37 @@ const (
 	ManagedBy = "function-controller"
 	// ResourceDeployment is the value of LabelResource.
 	ResourceDeployment = "deployment"
+	// ResourceJob is the value of LabelResource on build Jobs and their pods.
+	ResourceJob = "job"
+)
+
+// Annotations that users set on a Function.
+const (
+	// AnnotationRollbackTo serves an earlier version without a build: the version
+	// that status.version named, or RollbackPrevious.
+	AnnotationRollbackTo = "rouse.run/rollback-to"
+	// RollbackPrevious is the newest version other than the spec's.
+	RollbackPrevious = "previous"
+	// AnnotationRestartOnChange, when "true", replaces the pods when a ConfigMap
+	// or Secret that the Function refers to changes.
+	AnnotationRestartOnChange = "rouse.run/restart-on-change"
+	// AnnotationCheckGit looks at the Git repository at once whenever its value changes.
+	AnnotationCheckGit = "rouse.run/check-git"
+	// AnnotationRebuild builds again at once whenever its value changes.
+	AnnotationRebuild = "rouse.run/rebuild"
+)
+
+// Names and labels of the Secrets that users make, as Kyma has them.
+const (
+	// RegistrySecret holds the credentials of a registry: in a namespace for its
+	// Functions, in the release's namespace for all.
+	RegistrySecret = "serverless-registry-config" //nolint:gosec // a name
+	// LabelRemoteRegistry, with the value RemoteRegistryConfig, marks RegistrySecret.
+	LabelRemoteRegistry = "serverless.kyma-project.io/remote-registry"
+	// RemoteRegistryConfig is the value of LabelRemoteRegistry.
+	RemoteRegistryConfig = "config"
+	// PackageRegistrySecret holds .npmrc and pip.conf for a namespace.
+	PackageRegistrySecret = "serverless-package-registry-config" //nolint:gosec // a name
 )
 
 // Annotations that tune how a Function with scaleConfig scales.

@@ -55,6 +55,15 @@ type FunctionStatus struct {
 	// +optional
 	GitRepository *GitRepositoryStatus `json:"gitRepository,omitempty"`
 
+	// Build is the image that was built last. It may be newer than what runs.
+	// +optional
+	Build *BuildStatus `json:"build,omitempty"`
+
+	// Version names the source and the image that run. The annotation
+	// rouse.run/rollback-to takes it.
+	// +optional
+	Version string `json:"version,omitempty"`
+
 	// Commit is deprecated: GitRepository has it.
 	// +optional
 	Commit string `json:"commit,omitempty"`
@@ -66,6 +75,15 @@ type FunctionStatus struct {
 	// Reference is deprecated: GitRepository has it.
 	// +optional
 	Reference string `json:"reference,omitempty"`
+}
+
+// BuildStatus is an image that is ready to run.
+type BuildStatus struct {
+	// Tag names what the image is made of: source, dependencies and runtime.
+	Tag string `json:"tag"`
+
+	// Image is what pods pull: registry, repository and digest.
+	Image string `json:"image"`
 }
 
 // GitRepositoryStatus is the place in a Git repository that runs.
