@@ -79,6 +79,14 @@ test-e2e: ## End-to-end tests on the local cluster, which is taken down again
 bench-wake: cluster ## 20 wakes beside 20 bare scale-ups of the same pod, on the local cluster
 	@selected=$$($(CLUSTER) env); eval "$$selected"; $(GO) run ./e2e/bench/wake
 
+.PHONY: bench-build
+bench-build: cluster ## From apply to Running: inline, first build, same dependencies again, on the local cluster
+	@selected=$$($(CLUSTER) env); eval "$$selected"; $(GO) run ./e2e/bench/build
+
+.PHONY: bench-runtime
+bench-runtime: packages ## Hello world on one core beside the bare HTTP server of each language
+	@$(GO) run ./e2e/bench/runtime
+
 ##@ Work on it
 .PHONY: build
 build: ## Build the binaries into bin/
