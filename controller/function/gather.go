@@ -39,13 +39,16 @@ func (r *Reconciler) decide(_ context.Context, s *scope) error {
 	if err := validate(s.fn, s.settings); err != nil {
 		return refuse(v1alpha2.ReasonInvalidSpec, err)
 	}
-	var err error
-	s.source, err = encodedSource(s.fn)
+	source, err := encodedSource(s.fn)
 	if refused, ok := errors.AsType[*refusal](err); ok {
 		return refuse(refused.reason, err)
 	}
-	if err != nil || !s.scaled() {
+	if err != nil {
 		return err
+	}
+	s.code = resources.Code{Image: resources.Image(s.fn, s.settings), Source: source, Runtime: s.fn.Spec.Runtime}
+	if !s.scaled() {
+		return nil
 	}
 	s.tuning, err = resources.TuningOf(s.fn.Annotations, s.settings.Scaling.Defaults)
 	return err

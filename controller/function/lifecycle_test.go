@@ -205,10 +205,12 @@ func repairs(w *world) {
 		pod.Containers[0].Command = []string{"sleep"}
 		pod.Containers = append(pod.Containers, corev1.Container{Name: "added", Image: "i"})
 		pod.TerminationGracePeriodSeconds = ptr.To[int64](5)
+		pod.Containers[0].Lifecycle = nil
 	})
 	await(w, deployment, "what was added goes", func(d *appsv1.Deployment) bool {
 		pod := d.Spec.Template.Spec
-		return len(pod.Containers) == 1 && len(pod.Containers[0].Command) == 0 && *pod.TerminationGracePeriodSeconds == 30 &&
+		return len(pod.Containers) == 1 && len(pod.Containers[0].Command) == 0 && *pod.TerminationGracePeriodSeconds == 33 &&
+			pod.Containers[0].Lifecycle != nil &&
 			len(pod.Containers[0].Env) == len(original.Spec.Template.Spec.Containers[0].Env)
 	})
 	update(w, service, func(s *corev1.Service) {

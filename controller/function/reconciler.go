@@ -45,7 +45,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 
 	before := fn.DeepCopy()
 	s := &scope{fn: fn, settings: r.settings, now: r.clock.Now()}
-	for _, run := range []phase{r.decide, r.gather, r.checkOwners, r.retireScaling, r.applyWorkload, r.applyScaling} {
+	for _, run := range []phase{r.decide, r.recall, r.gather, r.checkOwners, r.retireScaling, r.applyWorkload, r.applyScaling} {
 		if s.err = run(ctx, s); s.err != nil {
 			break
 		}

@@ -29,8 +29,15 @@ type scope struct {
 	keda bool
 
 	// What was decided.
-	source string
-	tuning resources.Tuning
+	//
+	// code is what the pods run. Without an image it is not known yet.
+	code resources.Code
+	// recalled is true when code is an earlier version and own the spec's.
+	recalled bool
+	own      resources.Code
+	tuning   resources.Tuning
+	// configuration is a hash of the ConfigMaps and Secrets that the pods follow.
+	configuration string
 	// template is the hash of the pod template that the pods should have.
 	template string
 
@@ -50,6 +57,19 @@ const (
 	created
 	updated
 )
+
+// ownVersion is the version of the spec's own code, empty as long as it has no
+// image.
+func (s *scope) ownVersion() string {
+	own := s.code
+	if s.recalled {
+		own = s.own
+	}
+	if own.Image == "" {
+		return ""
+	}
+	return own.Version()
+}
 
 // scaled tells whether somebody else decides about the number of pods.
 func (s *scope) scaled() bool { return s.fn.Spec.ScaleConfig != nil }

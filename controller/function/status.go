@@ -58,6 +58,9 @@ func configurationVerdict(s *scope) verdict {
 	if failed := failureOf(s.err); failed != nil && failed.condition == v1alpha2.ConditionConfigurationReady {
 		return verdict{status: metav1.ConditionFalse, reason: failed.reason, message: failed.message}
 	}
+	if s.recalled {
+		return recalledVerdict(s)
+	}
 	message := "Function configured"
 	if s.fn.Spec.Runtime == v1alpha2.RuntimeNodeJS20 {
 		message = "Warning: function configured, runtime nodejs20 is deprecated and will be removed in the future"
@@ -81,8 +84,9 @@ func describeWorkload(s *scope) {
 	if !meta.IsStatusConditionTrue(status.Conditions, v1alpha2.ConditionRunning) {
 		return
 	}
-	status.Runtime = s.fn.Spec.Runtime
-	status.RuntimeImage = resources.Image(s.fn, s.settings)
+	status.Runtime = s.code.Runtime
+	status.RuntimeImage = s.code.Image
+	status.Version = s.code.Version()
 	status.FunctionResourceProfile, _ = resources.Requirements(s.fn, s.settings.DefaultProfile)
 	status.ContainerSecurityContext = resources.ContainerSecurityContext(s.fn)
 	status.PodSecurityContext = resources.PodSecurityContext(s.fn)

@@ -26,7 +26,8 @@ func noon() time.Time { return time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC) }
 func newScope(changes ...func(*scope)) *scope {
 	options := testOptions()
 	s := &scope{
-		fn: newFunction(), settings: options.settings(), now: noon(), template: template, applied: true, keda: true,
+		fn: newFunction(), settings: options.settings(), code: resources.Code{Image: "runtime-nodejs22:1", Runtime: "nodejs22"},
+		now: noon(), template: template, applied: true, keda: true,
 		deployment: &appsv1.Deployment{
 			ObjectMeta: metav1.ObjectMeta{
 				Name: "price", Generation: 2,
@@ -324,12 +325,13 @@ func TestTheRestOfTheStatus(t *testing.T) {
 		t.Parallel()
 		s := newScope(func(s *scope) {
 			s.fn.Spec.Runtime = v1alpha2.RuntimeNodeJS20
-			s.fn.Spec.RuntimeImageOverride = "own:1"
+			s.code = resources.Code{Image: "own:1", Runtime: "nodejs20"}
 			s.fn.Spec.Annotations = map[string]string{"a": "b"}
 		})
 		setStatus(s)
 		require.Equal(t, int32(1), s.fn.Status.Replicas)
 		require.Equal(t, "own:1", s.fn.Status.RuntimeImage)
+		require.Equal(t, s.code.Version(), s.fn.Status.Version)
 		require.Equal(t, v1alpha2.RuntimeNodeJS20, s.fn.Status.Runtime)
 		require.Equal(t, s.fn.Spec.Annotations, s.fn.Status.FunctionAnnotations)
 		require.Equal(t, "serverless.kyma-project.io/function-name=price,serverless.kyma-project.io/managed-by=function-controller,"+

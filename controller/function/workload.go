@@ -44,11 +44,11 @@ func (r *Reconciler) applyWorkload(ctx context.Context, s *scope) error {
 }
 
 func (r *Reconciler) applyDeployment(ctx context.Context, s *scope) error {
-	var replicas *int32
+	workload := resources.Workload{Code: s.code, Configuration: s.configuration}
 	if !s.scaled() {
-		replicas = new(ptr.Deref(s.fn.Spec.Replicas, 1))
+		workload.Replicas = new(ptr.Deref(s.fn.Spec.Replicas, 1))
 	}
-	config, err := resources.Deployment(s.fn, s.settings, s.source, replicas)
+	config, err := resources.Deployment(s.fn, s.settings, workload)
 	if err != nil {
 		return fmt.Errorf("build Deployment: %w", err)
 	}

@@ -17,18 +17,34 @@ import (
 // ContainerName is the name of the container that runs the handler.
 const ContainerName = "function"
 
-// Deployment runs the Function. Without replicas their number is left to
-// whoever scales it; the API server gives a new Deployment one.
-func Deployment(fn *v1alpha2.Function, settings *Settings, source string, replicas *int32) (*appsv1ac.DeploymentApplyConfiguration, error) {
-	template, err := podTemplate(fn, settings, source)
+// revisionHistory is how many earlier ReplicaSets stay for a return to their
+// version.
+const revisionHistory = 10
+
+// Workload is what was decided about the pods of a Function beside what its
+// spec says.
+type Workload struct {
+	Code
+	// Replicas is nil when somebody else decides about their number; the API
+	// server gives a new Deployment one.
+	Replicas *int32
+	// Configuration is a hash of the ConfigMaps and Secrets that the pods use. It
+	// is empty when a change of those is to restart nothing.
+	Configuration string
+}
+
+// Deployment runs the Function.
+func Deployment(fn *v1alpha2.Function, settings *Settings, workload Workload) (*appsv1ac.DeploymentApplyConfiguration, error) {
+	template, err := podTemplate(fn, settings, workload)
 	if err != nil {
 		return nil, fmt.Errorf("build pod template: %w", err)
 	}
 	spec := appsv1ac.DeploymentSpec().
 		WithSelector(metav1ac.LabelSelector().WithMatchLabels(SelectorLabels(fn))).
+		WithRevisionHistoryLimit(revisionHistory).
 		WithTemplate(template)
-	if replicas != nil {
-		spec.WithReplicas(*replicas)
+	if workload.Replicas != nil {
+		spec.WithReplicas(*workload.Replicas)
 	}
 	return appsv1ac.Deployment(fn.Name, fn.Namespace).
 		WithLabels(objectLabels(fn)).
@@ -36,8 +52,8 @@ func Deployment(fn *v1alpha2.Function, settings *Settings, source string, replic
 		WithSpec(spec), nil
 }
 
-func podTemplate(fn *v1alpha2.Function, settings *Settings, source string) (*corev1ac.PodTemplateSpecApplyConfiguration, error) {
-	container, err := container(fn, settings, source)
+func podTemplate(fn *v1alpha2.Function, settings *Settings, workload Workload) (*corev1ac.PodTemplateSpecApplyConfiguration, error) {
+	container, err := container(fn, settings, workload.Code)
 	if err != nil {
 		return nil, err
 	}
@@ -45,7 +61,7 @@ func podTemplate(fn *v1alpha2.Function, settings *Settings, source string) (*cor
 	if err != nil {
 		return nil, err
 	}
-	annotations, err := podAnnotations(fn)
+	annotations, err := podAnnotations(fn, workload)
 	if err != nil {
 		return nil, err
 	}
@@ -57,6 +73,7 @@ func podTemplate(fn *v1alpha2.Function, settings *Settings, source string) (*cor
 			WithContainers(container).
 			WithSecurityContext(security).
 			WithVolumes(vols...).
+			WithTerminationGracePeriodSeconds(gracePeriod(fn)).
 			// The API is no business of a Function's, and variables for every
 			// Service of the namespace slow the start.
 			WithAutomountServiceAccountToken(false).
@@ -70,7 +87,7 @@ func podTemplate(fn *v1alpha2.Function, settings *Settings, source string) (*cor
 
 // container has no command and no working directory: the image's entry point is
 // the runtime's server, and it is process 1.
-func container(fn *v1alpha2.Function, settings *Settings, source string) (*corev1ac.ContainerApplyConfiguration, error) {
+func container(fn *v1alpha2.Function, settings *Settings, code Code) (*corev1ac.ContainerApplyConfiguration, error) {
 	_, requirements := Requirements(fn, settings.DefaultProfile)
 	resources, err := convert[corev1ac.ResourceRequirementsApplyConfiguration](requirements)
 	if err != nil {
@@ -82,16 +99,17 @@ func container(fn *v1alpha2.Function, settings *Settings, source string) (*corev
 	}
 	built := corev1ac.Container().
 		WithName(ContainerName).
-		WithImage(Image(fn, settings)).
+		WithImage(code.Image).
 		WithPorts(corev1ac.ContainerPort().WithContainerPort(Port).WithProtocol(corev1.ProtocolTCP)).
 		WithReadinessProbe(readinessProbe()).
 		WithLivenessProbe(livenessProbe()).
+		WithLifecycle(lifecycle()).
 		WithResources(resources).
 		WithSecurityContext(security).
 		// The runtime writes there why a handler does not load. The log is no
 		// replacement: it may hold events, and the text goes into the status.
 		WithTerminationMessagePolicy(corev1.TerminationMessageReadFile)
-	for _, variable := range environment(fn, settings, source) {
+	for _, variable := range environment(fn, settings, code) {
 		converted, err := convert[corev1ac.EnvVarApplyConfiguration](variable)
 		if err != nil {
 			return nil, err

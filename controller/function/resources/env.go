@@ -9,18 +9,21 @@ import (
 // EnvHandlerSource is the variable that carries the encoded source.
 const EnvHandlerSource = "FUNC_HANDLER_SOURCE"
 
+// envRuntime is the variable that names the runtime.
+const envRuntime = "FUNC_RUNTIME"
+
 // environment lists the variables of the container in the order in which they
 // may refer to each other. The user's come after the defaults, so they win;
 // what must not be changed comes last.
-func environment(fn *v1alpha2.Function, settings *Settings, source string) []corev1.EnvVar {
+func environment(fn *v1alpha2.Function, settings *Settings, code Code) []corev1.EnvVar {
 	env := []corev1.EnvVar{
 		{Name: "FUNC_NAME", Value: fn.Name},
-		{Name: "FUNC_RUNTIME", Value: string(fn.Spec.Runtime)},
+		{Name: envRuntime, Value: string(code.Runtime)},
 		{Name: "SERVICE_NAMESPACE", Value: fn.Namespace},
 		{Name: "TRACE_COLLECTOR_ENDPOINT", Value: settings.TraceCollectorEndpoint},
 		{Name: "PUBLISHER_PROXY_ADDRESS", Value: settings.PublisherAddress},
 	}
-	if IsPython(fn.Spec.Runtime) {
+	if IsPython(code.Runtime) {
 		env = append(env,
 			corev1.EnvVar{Name: "PYTHONUNBUFFERED", Value: "TRUE"},
 			corev1.EnvVar{Name: "MOD_NAME", Value: "handler"},
@@ -28,7 +31,9 @@ func environment(fn *v1alpha2.Function, settings *Settings, source string) []cor
 		)
 	}
 	env = append(env, fn.Spec.Env...)
-	env = append(env, corev1.EnvVar{Name: EnvHandlerSource, Value: source})
+	if code.Source != "" {
+		env = append(env, corev1.EnvVar{Name: EnvHandlerSource, Value: code.Source})
+	}
 	return lastOfEach(env)
 }
 

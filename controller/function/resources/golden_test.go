@@ -48,6 +48,11 @@ func settings() *Settings {
 	}
 }
 
+// code is what a Function without a build runs.
+func code(fn *v1alpha2.Function, source string) Code {
+	return Code{Image: Image(fn, settings()), Source: source, Runtime: fn.Spec.Runtime}
+}
+
 type option func(*v1alpha2.Function)
 
 func function(options ...option) *v1alpha2.Function {
@@ -108,18 +113,20 @@ func everything(fn *v1alpha2.Function) {
 func TestDeploymentsAreAsInTheGoldenFiles(t *testing.T) {
 	t.Parallel()
 	tests := map[string]struct {
-		fn       *v1alpha2.Function
-		replicas *int32
+		fn            *v1alpha2.Function
+		replicas      *int32
+		configuration string
 	}{
 		"deployment-nodejs":     {fn: function(), replicas: ptr.To[int32](1)},
 		"deployment-python":     {fn: function(python), replicas: ptr.To[int32](3)},
 		"deployment-scaled":     {fn: function(scaled(0, 5))},
-		"deployment-everything": {fn: function(everything), replicas: ptr.To[int32](0)},
+		"deployment-everything": {fn: function(everything), replicas: ptr.To[int32](0), configuration: "0123456789abcdef"},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			deployment, err := Deployment(tc.fn, settings(), "c291cmNl", tc.replicas)
+			workload := Workload{Code: code(tc.fn, "c291cmNl"), Replicas: tc.replicas, Configuration: tc.configuration}
+			deployment, err := Deployment(tc.fn, settings(), workload)
 			require.NoError(t, err)
 			requireGolden(t, name, deployment)
 		})

@@ -14,10 +14,17 @@ import (
 // FunctionKind is the kind of the owner of everything that is built.
 const FunctionKind = "Function"
 
-// AnnotationTemplate holds, on a pod and its template, a hash of what the
-// controller wants the template to be. It tells pods of the present code from
-// older ones.
-const AnnotationTemplate = "rouse.run/template"
+// Annotations of pods and their template.
+const (
+	// AnnotationTemplate holds a hash of what the controller wants the template to
+	// be. It tells pods of the present spec from older ones.
+	AnnotationTemplate = "rouse.run/template"
+	// AnnotationVersion holds the version of the code.
+	AnnotationVersion = "rouse.run/version"
+	// AnnotationConfiguration holds the hash of the ConfigMaps and Secrets, where
+	// the user wants pods to follow them.
+	AnnotationConfiguration = "rouse.run/configuration"
+)
 
 // internalLabels identify the Function that an object belongs to.
 func internalLabels(fn *v1alpha2.Function) map[string]string {
@@ -51,20 +58,25 @@ func podLabels(fn *v1alpha2.Function) map[string]string {
 
 // podAnnotations are those that the controller wants. Those that others put on
 // the live template stay, because server-side apply leaves what it does not own.
-func podAnnotations(fn *v1alpha2.Function) (map[string]string, error) {
+func podAnnotations(fn *v1alpha2.Function, workload Workload) (map[string]string, error) {
 	proxy, err := json.Marshal(map[string]bool{"holdApplicationUntilProxyStarts": true})
 	if err != nil {
 		return nil, err
 	}
-	return overlay(
+	annotations := overlay(
 		map[string]string{"sidecar.istio.io/nativeSidecar": "true"},
 		fn.Spec.Annotations,
 		map[string]string{
 			"proxy.istio.io/config":                      string(proxy),
 			"rt-cfg.kyma-project.io/add-img-pull-secret": "true",
 			"rt-cfg.kyma-project.io/alter-img-registry":  "true",
+			AnnotationVersion:                            workload.Version(),
 		},
-	), nil
+	)
+	if workload.Configuration != "" {
+		annotations[AnnotationConfiguration] = workload.Configuration
+	}
+	return annotations, nil
 }
 
 // overlay joins maps; a later one wins.

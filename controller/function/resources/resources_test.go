@@ -41,7 +41,7 @@ func TestSourceComesBackAsItWasWritten(t *testing.T) {
 func TestTheTemplateHashFollowsTheCodeAndNotTheReplicas(t *testing.T) {
 	t.Parallel()
 	hash := func(fn *v1alpha2.Function, source string, replicas int32) string {
-		deployment, err := Deployment(fn, settings(), source, &replicas)
+		deployment, err := Deployment(fn, settings(), Workload{Code: code(fn, source), Replicas: &replicas})
 		require.NoError(t, err)
 		return deployment.Spec.Template.Annotations[AnnotationTemplate]
 	}
