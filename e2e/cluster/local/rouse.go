@@ -33,6 +33,14 @@ func (c *Cluster) natsImage() (image.Image, error) {
 	return made, err
 }
 
+func (c *Cluster) sourceServer(ctx context.Context) (made image.Image, err error) {
+	err = c.progress.Step(ctx, "source server of the tests", func(ctx context.Context, _ progress.Detail) error {
+		made, err = c.source().SourceServer(ctx)
+		return err
+	})
+	return made, err
+}
+
 func (c *Cluster) runtimeImages(ctx context.Context) (map[string]image.Image, error) {
 	chosen, err := release.Choose(c.options.Runtimes)
 	if err != nil {

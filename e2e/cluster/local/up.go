@@ -91,6 +91,12 @@ func (c *Cluster) prepare(ctx context.Context) (images, error) {
 		}
 		return err
 	})
+	group.Go(func() (err error) {
+		if !c.options.Bare {
+			made.sources, err = c.sourceServer(groupCtx)
+		}
+		return err
+	})
 	if err := group.Wait(); err != nil {
 		return images{}, err
 	}
@@ -116,13 +122,14 @@ func (c *Cluster) components() []component.Component {
 type images struct {
 	base     baseImages
 	nats     image.Image
+	sources  image.Image // what the e2e tests fetch from
 	runtimes map[string]image.Image
 }
 
 func (i images) all() []image.Image {
 	all := i.base.all()
 	if i.nats.Name != "" {
-		all = append(all, i.nats)
+		all = append(all, i.nats, i.sources)
 	}
 	return slices.AppendSeq(all, maps.Values(i.runtimes))
 }
@@ -145,6 +152,9 @@ func (c *Cluster) bringUp(ctx context.Context, ran bool, images images) error {
 	})
 	group.Go(func() error { return c.bringUpKubernetes(groupCtx, ran, images) })
 	if err := group.Wait(); err != nil {
+		return err
+	}
+	if err := c.kubectl().Apply(ctx, release.Fixtures(images.sources)); err != nil {
 		return err
 	}
 	return c.installRouse(ctx, release.Images{Rouse: rouse, NATS: images.nats, Runtimes: images.runtimes})

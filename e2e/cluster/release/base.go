@@ -17,14 +17,19 @@ func (s Source) base(ctx context.Context, runtime Runtime) (image.Layer, error) 
 	if runtime.Kind == "python" {
 		packages = "ca-certificates,python3"
 	}
+	return s.debian(ctx, runtime.Kind, runtime.Suite, packages)
+}
+
+// debian makes a layer of a suite's essential packages and others.
+func (s Source) debian(ctx context.Context, purpose, suite, packages string, options ...string) (image.Layer, error) {
 	args := []string{
 		"--variant=essential", "--include=" + packages, "--format=tar",
 		// A mirror that lags behind is no reason not to start.
 		`--aptopt=Acquire::Check-Valid-Until "false"`,
 		"--dpkgopt=path-exclude=/usr/share/doc/*", "--dpkgopt=path-exclude=/usr/share/man/*", "--dpkgopt=path-exclude=/usr/share/locale/*",
-		runtime.Suite,
 	}
-	name := "debian-" + runtime.Suite + "-" + runtime.Kind
+	args = append(append(args, options...), suite)
+	name := "debian-" + suite + "-" + purpose
 	return s.Store.Layer(name, state.Key(args...), func(file string) error {
 		work, remove, err := s.Store.Cache.Temporary(name)
 		if err != nil {
