@@ -1,0 +1,136 @@
+package dispatchtest
+
+import (
+	"context"
+	"strconv"
+	"sync"
+	"testing"
+
+	"github.com/cloudevents/sdk-go/v2/event"
+	"github.com/go-logr/logr"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/stretchr/testify/require"
+
+	"github.com/rouse-run/rouse/eventbridge/dispatch"
+)
+
+// bench is one test's set-up; tests change it before they start a dispatcher.
+type bench struct {
+	Backend
+	gate        *Gate
+	maxInFlight int
+	options     dispatch.Options
+	letters     dispatch.DeadLetters
+	source      func(dispatch.Source) dispatch.Source
+
+	registry  *prometheus.Registry
+	metrics   *dispatch.Metrics
+	published int
+}
+
+// Publish counts.
+func (b *bench) Publish(t *testing.T, events ...event.Event) {
+	t.Helper()
+	b.Backend.Publish(t, events...)
+	b.published += len(events)
+}
+
+// PublishGarbage counts.
+func (b *bench) PublishGarbage(t *testing.T) {
+	t.Helper()
+	b.Backend.PublishGarbage(t)
+	b.published++
+}
+
+// start runs a dispatcher. stop drains it and returns when it is done; the end of the test stops it too.
+func (b *bench) start(t *testing.T, sink dispatch.Sink) (stop func()) {
+	t.Helper()
+	deps := dispatch.Deps{
+		Subscription: dispatch.Subscription{Namespace: "shop", Name: "orders"},
+		MaxInFlight:  b.maxInFlight,
+		Source:       b.Source(t),
+		Gate:         b.gate,
+		Sink:         sink,
+		DeadLetters:  b.DeadLetters(),
+		Metrics:      b.metrics,
+		Log:          logr.Discard(),
+	}
+	if b.letters != nil {
+		deps.DeadLetters = b.letters
+	}
+	if b.source != nil {
+		deps.Source = b.source(deps.Source)
+	}
+	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
+	var running sync.WaitGroup
+	running.Go(func() { dispatch.New(deps, b.options).Run(ctx) })
+	stop = func() {
+		cancel()
+		running.Wait()
+	}
+	t.Cleanup(stop)
+	return stop
+}
+
+// backlogIs waits until the queue is as wanted: brokers count a moment later.
+func (b *bench) backlogIs(t *testing.T, wantPending, wantAckPending int) {
+	t.Helper()
+	require.Eventually(t, func() bool {
+		pending, ackPending := b.Backlog(t)
+		return pending == wantPending && ackPending == wantAckPending
+	}, patience, tick, "the backlog is not %d pending and %d in delivery", wantPending, wantAckPending)
+}
+
+// settled waits until everything that was published is acked or rejected, and nothing is left in the queue.
+// An empty queue alone says little: a broker may count what it has just confirmed a moment later.
+func (b *bench) settled(t *testing.T) {
+	t.Helper()
+	require.Eventually(t, func() bool { return b.ended(t) >= b.published }, patience, tick, "messages are left")
+	b.backlogIs(t, 0, 0)
+}
+
+// ended counts the messages that were acked or rejected.
+func (b *bench) ended(t *testing.T) int {
+	t.Helper()
+	families, err := b.registry.Gather()
+	require.NoError(t, err)
+	ended := 0.0
+	for _, family := range families {
+		if family.GetName() != "rouse_eventbridge_deliveries_total" {
+			continue
+		}
+		for _, metric := range family.GetMetric() {
+			for _, label := range metric.GetLabel() {
+				if label.GetName() == "outcome" && label.GetValue() != string(dispatch.Retry) {
+					ended += metric.GetCounter().GetValue()
+				}
+			}
+		}
+	}
+	return int(ended)
+}
+
+// Events makes n events with the ids 0 to n-1.
+func Events(n int) []event.Event {
+	events := make([]event.Event, n)
+	for i := range events {
+		ev := event.New()
+		ev.SetID(strconv.Itoa(i))
+		ev.SetSource("shop")
+		ev.SetType("order.received.v1")
+		if err := ev.SetData(event.ApplicationJSON, map[string]int{"number": i}); err != nil {
+			panic(err)
+		}
+		events[i] = ev
+	}
+	return events
+}
+
+// each is the expectation that n events were sent the given number of times.
+func each(n, attempts int) map[string]int {
+	want := map[string]int{}
+	for i := range n {
+		want[strconv.Itoa(i)] = attempts
+	}
+	return want
+}

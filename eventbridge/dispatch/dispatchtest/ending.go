@@ -1,0 +1,107 @@
+package dispatchtest
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"testing"
+	"time"
+
+	"github.com/cloudevents/sdk-go/v2/event"
+	"github.com/stretchr/testify/require"
+
+	"github.com/rouse-run/rouse/eventbridge/dispatch"
+)
+
+func drains(t *testing.T, b *bench) {
+	t.Helper()
+	release := make(chan struct{})
+	sink := NewSink(func(context.Context, event.Event, int) (dispatch.Answer, error) {
+		<-release
+		return Status(http.StatusOK), nil
+	})
+	stop := b.start(t, sink)
+	b.Publish(t, Events(10)...)
+	require.Eventually(t, func() bool { return sink.Busy() == 4 }, patience, tick)
+	stopped := make(chan struct{})
+	go func() {
+		defer close(stopped)
+		stop()
+	}()
+	require.Never(t, func() bool {
+		select {
+		case <-stopped:
+			return true
+		default:
+			return false
+		}
+	}, 100*time.Millisecond, tick, "the drain did not wait")
+	close(release)
+	<-stopped
+	require.Len(t, sink.Attempts(), 4)
+	b.backlogIs(t, 6, 0)
+}
+
+func drainGivesBack(t *testing.T, b *bench) {
+	t.Helper()
+	b.options.DrainTimeout = 50 * time.Millisecond
+	stuck := NewSink(func(ctx context.Context, _ event.Event, _ int) (dispatch.Answer, error) {
+		<-ctx.Done()
+		return dispatch.Answer{}, ctx.Err()
+	})
+	stop := b.start(t, stuck)
+	b.Publish(t, Events(4)...)
+	require.Eventually(t, func() bool { return stuck.Busy() == 4 }, patience, tick)
+	stop()
+
+	started := time.Now()
+	next := NewSink(nil)
+	b.start(t, next)
+	b.settled(t)
+	require.Less(t, time.Since(started), AckWait, "the messages were not given back but left to AckWait")
+	require.Equal(t, each(4, 1), next.Attempts())
+}
+
+func survivesPanic(t *testing.T, b *bench) {
+	t.Helper()
+	sink := NewSink(func(_ context.Context, _ event.Event, attempt int) (dispatch.Answer, error) {
+		if attempt == 1 {
+			panic("a bug")
+		}
+		return Status(http.StatusOK), nil
+	})
+	b.start(t, sink)
+	b.Publish(t, Events(6)...)
+	b.settled(t)
+	require.Equal(t, each(6, 2), sink.Attempts())
+}
+
+func survivesSource(t *testing.T, b *bench) {
+	t.Helper()
+	failures := 3
+	b.source = func(s dispatch.Source) dispatch.Source {
+		return sourceFunc(func(ctx context.Context, limit int) ([]dispatch.Message, error) {
+			if failures--; failures >= 0 {
+				return nil, errors.New("no consumer")
+			}
+			return s.Fetch(ctx, limit)
+		})
+	}
+	sink := NewSink(nil)
+	b.start(t, sink)
+	b.Publish(t, Events(3)...)
+	b.settled(t)
+	require.Equal(t, each(3, 1), sink.Attempts())
+}
+
+type sourceFunc func(context.Context, int) ([]dispatch.Message, error)
+
+func (f sourceFunc) Fetch(ctx context.Context, limit int) ([]dispatch.Message, error) {
+	return f(ctx, limit)
+}
+
+type lettersFunc func(context.Context, dispatch.Message, dispatch.DeadLetter) error
+
+func (f lettersFunc) Add(ctx context.Context, msg dispatch.Message, letter dispatch.DeadLetter) error {
+	return f(ctx, msg, letter)
+}

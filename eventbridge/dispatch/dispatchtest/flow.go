@@ -1,0 +1,113 @@
+package dispatchtest
+
+import (
+	"context"
+	"net/http"
+	"testing"
+	"time"
+
+	"github.com/cloudevents/sdk-go/v2/event"
+	"github.com/stretchr/testify/require"
+
+	"github.com/rouse-run/rouse/eventbridge/dispatch"
+)
+
+func extends(t *testing.T, b *bench) {
+	t.Helper()
+	sink := NewSink(func(ctx context.Context, _ event.Event, _ int) (dispatch.Answer, error) {
+		pause(ctx, AckWait*5/2)
+		return Status(http.StatusOK), nil
+	})
+	b.start(t, sink)
+	b.start(t, sink) // a second replica would get what is redelivered
+	b.Publish(t, Events(3)...)
+	b.settled(t)
+	require.Equal(t, each(3, 1), sink.Attempts())
+}
+
+func boundsInFlight(t *testing.T, b *bench) {
+	t.Helper()
+	release := make(chan struct{})
+	sink := NewSink(func(context.Context, event.Event, int) (dispatch.Answer, error) {
+		<-release
+		return Status(http.StatusOK), nil
+	})
+	b.start(t, sink)
+	b.Publish(t, Events(12)...)
+	require.Eventually(t, func() bool { return sink.Busy() == 4 }, patience, tick)
+	b.backlogIs(t, 8, 4)
+	close(release)
+	b.settled(t)
+	require.Equal(t, 4, sink.Peak())
+	require.Equal(t, each(12, 1), sink.Attempts())
+}
+
+func retriesHoldNoWorker(t *testing.T, b *bench) {
+	t.Helper()
+	b.maxInFlight = 1
+	b.options.Backoff = dispatch.Backoff{Base: time.Minute, Max: time.Minute}
+	sink := NewSink(func(_ context.Context, ev event.Event, _ int) (dispatch.Answer, error) {
+		if ev.ID() == "9" {
+			return Status(http.StatusOK), nil
+		}
+		return Status(http.StatusServiceUnavailable), nil
+	})
+	b.start(t, sink)
+	b.Publish(t, Events(10)...)
+	require.Eventually(t, func() bool { return len(sink.Attempts()) == 10 }, patience, tick, "failing events block the others")
+	b.backlogIs(t, 0, 9)
+}
+
+func shares(t *testing.T, b *bench) {
+	t.Helper()
+	first, second := NewSink(slowly), NewSink(slowly)
+	b.start(t, first)
+	b.start(t, second)
+	b.Publish(t, Events(60)...)
+	b.settled(t)
+	sum := first.Attempts()
+	require.NotEmpty(t, sum)
+	require.NotEmpty(t, second.Attempts())
+	for id, n := range second.Attempts() {
+		sum[id] += n
+	}
+	require.Equal(t, each(60, 1), sum)
+}
+
+func conserves(t *testing.T, b *bench) {
+	t.Helper()
+	const published = 200
+	b.maxInFlight = 16
+	answers := []int{200, 500, 200, 400, 204, 503, 429, 200}
+	acked := make(chan string, published)
+	sink := NewSink(func(_ context.Context, ev event.Event, attempt int) (dispatch.Answer, error) {
+		status := answers[(len(ev.ID())*7+int(ev.ID()[0])+attempt)%len(answers)]
+		if status < 300 {
+			acked <- ev.ID()
+		}
+		return Status(status), nil
+	})
+	stop := b.start(t, sink)
+	b.Publish(t, Events(published)...)
+	require.Eventually(t, func() bool { return len(acked) > published/4 }, patience, tick)
+	stop()
+	require.Eventually(t, func() bool {
+		pending, ackPending := b.Backlog(t)
+		return published == len(acked)+len(b.Letters(t))+pending+ackPending
+	}, patience, tick)
+
+	b.start(t, sink)
+	b.settled(t)
+	require.Equal(t, published, len(acked)+len(b.Letters(t)))
+}
+
+func slowly(ctx context.Context, _ event.Event, _ int) (dispatch.Answer, error) {
+	pause(ctx, 5*time.Millisecond)
+	return Status(http.StatusOK), nil
+}
+
+func pause(ctx context.Context, d time.Duration) {
+	ctx, cancel := context.WithTimeout(ctx, d)
+	defer cancel()
+	<-ctx.Done()
+}
