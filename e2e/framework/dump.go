@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -22,6 +23,7 @@ func (c *Cluster) Dump(ctx context.Context, out io.Writer, namespace string) {
 		FunctionGVK, SubscriptionGVK,
 		{Group: "keda.sh", Version: "v1alpha1", Kind: "ScaledObject"},
 		{Group: "apps", Version: "v1", Kind: "Deployment"},
+		{Group: "batch", Version: "v1", Kind: "Job"},
 	} {
 		c.dumpStatus(ctx, out, namespace, kind)
 	}
@@ -65,9 +67,16 @@ func (c *Cluster) dumpPods(ctx context.Context, out io.Writer, namespace string)
 	}
 	for _, pod := range pods.Items {
 		_, _ = fmt.Fprintf(out, "--- pod %s/%s %s\n", namespace, pod.Name, pod.Status.Phase)
-		for _, container := range pod.Spec.Containers {
+		for _, container := range slices.Concat(pod.Spec.InitContainers, pod.Spec.Containers) {
 			text, err := c.Logs(ctx, namespace, pod.Name, container.Name, dumpedLogLines)
-			_, _ = fmt.Fprintf(out, "%s (error: %v)\n", strings.TrimRight(text, "\n"), err)
+			_, _ = fmt.Fprintf(out, "%s: %s (error: %v)\n", container.Name, strings.TrimRight(text, "\n"), err)
+		}
+		for _, status := range slices.Concat(pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses) {
+			if ended := status.State.Terminated; ended != nil {
+				_, _ = fmt.Fprintf(out, "%s ended with %d: %s\n", status.Name, ended.ExitCode, ended.Message)
+			} else if waiting := status.State.Waiting; waiting != nil {
+				_, _ = fmt.Fprintf(out, "%s waits: %s: %s\n", status.Name, waiting.Reason, waiting.Message)
+			}
 		}
 	}
 }

@@ -99,7 +99,7 @@ func (c *Cluster) watchEach(
 func (c *Cluster) RecordReady(ctx context.Context, namespace string, labels client.MatchingLabels, readyAt chan<- time.Time) error {
 	sent := false
 	return c.watchPods(ctx, namespace, labels, func(pod *corev1.Pod) {
-		if !sent && ready(pod) {
+		if !sent && Ready(pod) {
 			sent = true
 			readyAt <- time.Now()
 		}

@@ -74,7 +74,7 @@ func (c *Cluster) PodsOf(ctx context.Context, component string) ([]corev1.Pod, e
 	}
 	running := pods.Items[:0]
 	for _, pod := range pods.Items {
-		if pod.DeletionTimestamp.IsZero() && ready(&pod) {
+		if pod.DeletionTimestamp.IsZero() && Ready(&pod) {
 			running = append(running, pod)
 		}
 	}
@@ -88,7 +88,8 @@ func componentLabel(component string) client.MatchingLabels {
 	return client.MatchingLabels{"app.kubernetes.io/component": component}
 }
 
-func ready(pod *corev1.Pod) bool {
+// Ready tells whether a pod is.
+func Ready(pod *corev1.Pod) bool {
 	for _, condition := range pod.Status.Conditions {
 		if condition.Type == corev1.PodReady {
 			return condition.Status == corev1.ConditionTrue
