@@ -23,19 +23,27 @@ type trouble struct {
 	detail string
 }
 
-// workers is what the pods of the present code tell.
+// workers is what the pods of the present template tell.
 type workers struct {
 	trouble
 	// graceLeft is how long pods may still start; not positive if none does.
 	graceLeft time.Duration
+	// others are pods of an earlier template that serve.
+	others standIns
 }
 
-// inspect looks at the pods that run the present template.
+// inspect looks at the pods of the Function.
 func inspect(pods []corev1.Pod, template string, now time.Time) workers {
 	var found workers
 	for i := range pods {
 		pod := &pods[i]
-		if !pod.DeletionTimestamp.IsZero() || pod.Annotations[resources.AnnotationTemplate] != template {
+		if !pod.DeletionTimestamp.IsZero() {
+			continue
+		}
+		if pod.Annotations[resources.AnnotationTemplate] != template {
+			if isReady(pod) {
+				found.others.add(pod)
+			}
 			continue
 		}
 		problem := troubleOf(pod)

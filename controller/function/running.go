@@ -53,10 +53,10 @@ func deploymentVerdict(s *scope, found workers) verdict {
 	progressing := conditionOf(s.deployment, appsv1.DeploymentProgressing)
 	switch {
 	case found.handler != "":
-		return verdict{status: metav1.ConditionFalse, reason: v1alpha2.ReasonHandlerFailed, message: found.handler}
+		return verdict{status: metav1.ConditionFalse, reason: v1alpha2.ReasonHandlerFailed, message: withStandIns(s, found.handler, found.others)}
 	case conditionOf(s.deployment, appsv1.DeploymentReplicaFailure).Status == corev1.ConditionTrue,
 		progressing.Status == corev1.ConditionFalse:
-		return failedDeployment(s)
+		return failedDeployment(s, found)
 	}
 	available := conditionOf(s.deployment, appsv1.DeploymentAvailable)
 	rolledOut := progressing.Reason == reasonRolloutDone
@@ -66,7 +66,7 @@ func deploymentVerdict(s *scope, found workers) verdict {
 	case available.Status == corev1.ConditionTrue && available.Reason == reasonReplicasAvailable && rolledOut:
 		return readyVerdict(s)
 	default:
-		return unknown(v1alpha2.ReasonDeploymentWaiting, "Deployment %s is not ready yet", s.fn.Name)
+		return waitingVerdict(s, found)
 	}
 }
 
@@ -81,6 +81,21 @@ func readyVerdict(s *scope) verdict {
 	return verdict{status: metav1.ConditionTrue, reason: v1alpha2.ReasonDeploymentReady, message: message}
 }
 
+// waitingVerdict is for a Deployment that has enough pods, but not all of the
+// present template.
+func waitingVerdict(s *scope, found workers) verdict {
+	message := fmt.Sprintf("Deployment %s is not ready yet", s.fn.Name)
+	if found.graceLeft > 0 && found.detail == "" {
+		return verdict{
+			status: metav1.ConditionUnknown, reason: v1alpha2.ReasonDeploymentWaiting, message: message, lookAgain: found.graceLeft,
+		}
+	}
+	if detail := withStandIns(s, explainUnavailable(s, found), found.others); detail != "" {
+		message += ": " + detail
+	}
+	return verdict{status: metav1.ConditionUnknown, reason: v1alpha2.ReasonDeploymentWaiting, message: message}
+}
+
 // unavailableVerdict tells a Function that is waking or being scaled from one
 // that has trouble.
 func unavailableVerdict(s *scope, found workers, rolledOut bool) verdict {
@@ -89,7 +104,7 @@ func unavailableVerdict(s *scope, found workers, rolledOut bool) verdict {
 		return verdict{lookAgain: found.graceLeft}
 	}
 	message := "Minimum replicas not available for deployment " + s.fn.Name
-	if detail := explainUnavailable(s, found); detail != "" {
+	if detail := withStandIns(s, explainUnavailable(s, found), found.others); detail != "" {
 		message += ": " + detail
 	}
 	return verdict{status: metav1.ConditionUnknown, reason: v1alpha2.ReasonMinReplicasNotAvailable, message: message}
@@ -107,12 +122,18 @@ func explainUnavailable(s *scope, found workers) string {
 	return "a pod starts once all its Secrets exist: " + strings.Join(names, ", ")
 }
 
-// failedDeployment quotes the conditions of the Deployment.
-func failedDeployment(s *scope) verdict {
+// failedDeployment quotes the conditions of the Deployment, and says what the
+// pods tell.
+func failedDeployment(s *scope, found workers) verdict {
 	text, err := yaml.Marshal(s.deployment.Status.Conditions)
 	if err != nil {
 		text = []byte(err.Error())
 	}
+	detail := explainUnavailable(s, found)
+	if detail == "" && found.others.ready > 0 {
+		detail = "no pod became ready in time"
+	}
+	text = append(text, withStandIns(s, detail, found.others)...)
 	return verdict{
 		status:  metav1.ConditionFalse,
 		reason:  v1alpha2.ReasonDeploymentFailed,

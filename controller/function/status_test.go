@@ -119,6 +119,16 @@ func container(status corev1.ContainerStatus) func(*corev1.Pod) {
 	return func(pod *corev1.Pod) { pod.Status.ContainerStatuses = append(pod.Status.ContainerStatuses, status) }
 }
 
+// older is a ready pod of an earlier template.
+func older(version string, changes ...func(*corev1.Pod)) corev1.Pod {
+	built := pod(time.Hour, readyPod)
+	built.Annotations = map[string]string{resources.AnnotationTemplate: "older", resources.AnnotationVersion: version}
+	for _, change := range changes {
+		change(&built)
+	}
+	return built
+}
+
 func readyPod(pod *corev1.Pod) {
 	pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}
 }
@@ -195,6 +205,56 @@ func TestRunning(t *testing.T) {
 		"a handler that does not load counts although older pods serve": {
 			scope:      newScope(progressing("True", "ReplicaSetUpdated"), pods(pod(time.Hour, readyPod), pod(time.Minute, broken))),
 			wantStatus: "False", wantReason: "HandlerFailed", wantMessage: "handler did not load: boom",
+		},
+		"an earlier version serves while the handler does not load": {
+			scope: newScope(desired(2), progressing("True", "ReplicaSetUpdated"),
+				pods(older("0123456789"), older("0123456789"), pod(time.Minute, broken))),
+			wantStatus: "False", wantReason: "HandlerFailed",
+			wantMessage: "the new version does not start: handler did not load: boom; version 0123456789 keeps serving with 2 of 2 replicas",
+		},
+		"an earlier version serves while the image cannot be pulled": {
+			scope: newScope(progressing("True", "ReplicaSetUpdated"),
+				pods(older("0123456789"), pod(time.Second, waitingFor("ImagePullBackOff", "nope")))),
+			wantStatus: "Unknown", wantReason: "DeploymentWaiting",
+			wantMessage: "Deployment price is not ready yet: the new version does not start: ImagePullBackOff: nope; " +
+				"version 0123456789 keeps serving with 1 of 1 replicas",
+		},
+		"the newest of the earlier versions is named": {
+			scope: newScope(desired(4), available(false), pods(older("0000000001"),
+				older("0000000002", func(pod *corev1.Pod) { pod.CreationTimestamp.Time = noon() }),
+				older("0000000003"), pod(time.Second, waitingFor("ImagePullBackOff", "nope")))),
+			wantStatus: "Unknown", wantReason: "MinReplicasNotAvailable", wantMessage: "version 0000000002 keeps serving with 3 of 4 replicas",
+		},
+		"the same version serves when only its configuration is wrong": {
+			scope: newScope(progressing("True", "ReplicaSetUpdated"),
+				pods(older(newScope().code.Version()), pod(time.Second, waitingFor("CreateContainerConfigError", "no Secret")))),
+			wantStatus: "Unknown", wantReason: "DeploymentWaiting",
+			wantMessage: "the changed pods do not start: CreateContainerConfigError: no Secret; " +
+				"those from before the change keep serving with 1 of 1 replicas",
+		},
+		"an earlier version that is not ready does not serve": {
+			scope: newScope(available(false), pods(older("0123456789", func(pod *corev1.Pod) { pod.Status.Conditions = nil }),
+				pod(time.Minute, broken))),
+			wantStatus: "False", wantReason: "HandlerFailed", wantMessage: "handler did not load: boom",
+		},
+		"a rollout that has just begun is looked at again": {
+			scope: newScope(progressing("True", "ReplicaSetUpdated"), pods(older("0123456789"), pod(time.Second)), func(s *scope) {
+				s.fn.Spec.SecretMounts = []v1alpha2.SecretMount{{SecretName: "a"}}
+			}),
+			wantStatus: "Unknown", wantReason: "DeploymentWaiting", wantMessage: "Deployment price is not ready yet",
+			wantLookAgain: 29 * time.Second,
+		},
+		"a rollout that waits for a Secret says so after a while": {
+			scope: newScope(progressing("True", "ReplicaSetUpdated"), pods(older("0123456789"), pod(time.Minute)), func(s *scope) {
+				s.fn.Spec.SecretMounts = []v1alpha2.SecretMount{{SecretName: "a"}}
+			}),
+			wantStatus: "Unknown", wantReason: "DeploymentWaiting",
+			wantMessage: "the new version does not start: a pod starts once all its Secrets exist: a; version 0123456789 keeps serving",
+		},
+		"a rollout that has failed says who serves": {
+			scope:      newScope(progressing("False", "ProgressDeadlineExceeded"), pods(older("0123456789"), pod(time.Hour))),
+			wantStatus: "False", wantReason: "DeploymentFailed",
+			wantMessage: "the new version does not start: no pod became ready in time; version 0123456789 keeps serving with 1 of 1 replicas",
 		},
 		"pods of older code do not count": {
 			scope: newScope(pods(pod(time.Minute, broken, func(pod *corev1.Pod) {
