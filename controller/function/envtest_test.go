@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/require"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -58,7 +59,7 @@ func runManager(t *testing.T) {
 		Controller: config.Controller{SkipNameValidation: new(true)}, // so that -count works
 	})
 	require.NoError(t, err)
-	require.NoError(t, Setup(mgr, testOptions()))
+	require.NoError(t, Setup(t.Context(), mgr, prometheus.NewRegistry(), testOptions()))
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
 	go func() { ended <- mgr.Start(ctx) }()
@@ -70,6 +71,7 @@ func runManager(t *testing.T) {
 
 func testOptions() Options {
 	options := DefaultOptions()
+	options.DefaultProfile = "L"
 	options.RuntimeImages = map[string]string{"nodejs22": "runtime-nodejs22:1", "python312": "runtime-python312:1"}
 	return options
 }

@@ -74,6 +74,10 @@ func TestFunctionsOnARealAPIServer(t *testing.T) {
 		"the status follows the Deployment and its pods":       reportsWorkload,
 		"an invalid spec touches nothing":                      refusesInvalidSpec,
 		"a pod that cannot be is explained":                    explainsRefusedPod,
+		"an earlier version comes back on request":             goesBackAndForward,
+		"pods follow a ConfigMap and a Secret when asked":      followsItsConfiguration,
+		"whoever scales the Function scales the Deployment":    scalesByTheSubresource,
+		"the default profile follows the number of nodes":      choosesAProfileByTheNodes,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -21,7 +21,8 @@ type Options struct {
 	PublisherAddress string
 	// TraceCollectorEndpoint is where Functions send traces; it may be empty.
 	TraceCollectorEndpoint string
-	// DefaultProfile is the resource profile of Functions that name none.
+	// DefaultProfile is the resource profile of Functions that name none. When
+	// empty it is chosen at the start: XS with up to two nodes, L with more.
 	DefaultProfile string
 	// ScalerAddress is the host:port at which KEDA calls the scaler.
 	ScalerAddress string
@@ -43,7 +44,6 @@ func DefaultOptions() Options {
 	return Options{
 		RuntimeImages:           map[string]string{},
 		PublisherAddress:        "http://rouse-eventbridge.rouse-system.svc.cluster.local/publish",
-		DefaultProfile:          "L",
 		ScalerAddress:           "rouse-scaler.rouse-system.svc.cluster.local:9000",
 		PollingInterval:         10 * time.Second,
 		CooldownPeriod:          60 * time.Second,
@@ -62,7 +62,7 @@ func (o *Options) BindFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&o.TraceCollectorEndpoint, "trace-collector-endpoint", o.TraceCollectorEndpoint,
 		"URL to which Functions send traces; empty: none")
 	fs.StringVar(&o.DefaultProfile, "default-profile", o.DefaultProfile,
-		"resource profile of Functions that name none: XS, S, M, L or XL")
+		"resource profile of Functions that name none: XS, S, M, L or XL; empty: XS with up to two nodes, L with more")
 	fs.StringVar(&o.ScalerAddress, "scaler-address", o.ScalerAddress,
 		"host:port at which KEDA reaches the scaler")
 	fs.DurationVar(&o.PollingInterval, "scaling-polling-interval", o.PollingInterval,
@@ -90,7 +90,7 @@ func (o *Options) Validate() error {
 	if o.PublisherAddress == "" {
 		refuse("--publisher-address: must not be empty")
 	}
-	if _, ok := resources.Profile(o.DefaultProfile); !ok {
+	if _, ok := resources.Profile(o.DefaultProfile); !ok && o.DefaultProfile != "" {
 		refuse("--default-profile %q: must be XS, S, M, L or XL", o.DefaultProfile)
 	}
 	if o.ScalerAddress == "" {

@@ -27,6 +27,8 @@ type Reconciler struct {
 	recorder events.EventRecorder
 	clock    clock.PassiveClock
 	settings *resources.Settings
+	metrics  *metrics
+	progress *progress
 }
 
 // phase is one step of a pass.
@@ -43,9 +45,16 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 		return ctrl.Result{}, nil // owned objects are garbage collected
 	}
 
+	began := r.clock.Now()
+	r.progress.begin(fn, began)
+	defer func() { r.metrics.pass(fn, r.clock.Since(began)) }()
+
 	before := fn.DeepCopy()
-	s := &scope{fn: fn, settings: r.settings, now: r.clock.Now()}
-	for _, run := range []phase{r.decide, r.recall, r.gather, r.checkOwners, r.retireScaling, r.applyWorkload, r.applyScaling} {
+	s := &scope{fn: fn, settings: r.settings, now: began}
+	for _, run := range []phase{
+		r.decide, r.recall, r.gather, r.checkOwners, r.readConfiguration, r.retireScaling,
+		r.applyWorkload, r.applyScaling,
+	} {
 		if s.err = run(ctx, s); s.err != nil {
 			break
 		}
@@ -54,6 +63,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	if err := kube.PatchStatus(ctx, r.client, before, fn); err != nil {
 		return kube.Result(err) // comes first, so that it is tried again even when the rest is stalled
 	}
+	r.progress.end(fn, r.clock.Now())
 	r.announce(fn, before.Status.Conditions)
 	return result(s.err, lookAgain)
 }
@@ -61,6 +71,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 func (r *Reconciler) forget(err error, key types.NamespacedName) {
 	if client.IgnoreNotFound(err) == nil {
 		r.applier.Forget(key)
+		r.progress.forget(key)
 	}
 }
 

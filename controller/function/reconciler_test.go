@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/require"
 	appsv1 "k8s.io/api/apps/v1"
 	autoscalingv2 "k8s.io/api/autoscaling/v2"
@@ -33,6 +34,7 @@ type bench struct {
 	applies  int
 	failing  map[string]error // by kind
 	recorder *events.FakeRecorder
+	registry *prometheus.Registry
 }
 
 func newBench(t *testing.T, keda bool, objects ...client.Object) *bench {
@@ -51,7 +53,10 @@ func newBench(t *testing.T, keda bool, objects ...client.Object) *bench {
 		},
 	}).Build()
 	options := testOptions()
+	b.registry = prometheus.NewRegistry()
+	counted := newMetrics(b.registry)
 	b.Reconciler = &Reconciler{
+		metrics: counted, progress: newProgress(counted),
 		client: c, live: c, applier: kube.NewApplier(c), recorder: b.recorder,
 		clock: clocktesting.NewFakePassiveClock(noon()), settings: options.settings(),
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/prometheus/client_golang/prometheus"
 	appsv1 "k8s.io/api/apps/v1"
 	autoscalingv2 "k8s.io/api/autoscaling/v2"
 	corev1 "k8s.io/api/core/v1"
@@ -23,9 +24,10 @@ import (
 )
 
 // CacheObjects limits what the manager's cache holds: of Deployments, pods and
-// HPAs those with our label, without the parts that nobody reads. Setup relies
-// on it; pass it to the manager as cache.Options.ByObject. A default transform
-// must not drop managed fields: they tell whether an object has to be applied.
+// HPAs those with our label, and nothing of the parts that nobody reads. Setup
+// relies on it; pass it to the manager as cache.Options.ByObject. ConfigMaps and
+// Secrets must be read past the cache. A default transform must not drop managed
+// fields: they tell whether an object has to be applied.
 func CacheObjects() map[client.Object]cache.ByObject {
 	ours := labels.SelectorFromSet(labels.Set{v1alpha2.LabelManagedBy: v1alpha2.ManagedBy})
 	return map[client.Object]cache.ByObject{
@@ -34,6 +36,8 @@ func CacheObjects() map[client.Object]cache.ByObject {
 		&v1alpha2.Function{}:                     {Transform: cache.TransformStripManagedFields()},
 		&autoscalingv2.HorizontalPodAutoscaler{}: {Label: ours},
 		crd():                                    {Field: fields.OneTermEqualSelector("metadata.name", scaledObjectCRD)},
+		metadataOf(kindConfigMap):                {Transform: withoutContent},
+		metadataOf(kindSecret):                   {Transform: withoutContent},
 	}
 }
 
@@ -50,8 +54,14 @@ func withoutPodSpec(object any) (any, error) {
 }
 
 // Setup adds the Function controller to a manager whose cache is limited by
-// CacheObjects.
-func Setup(mgr ctrl.Manager, options Options) error {
+// CacheObjects. Its metrics go to the registerer.
+func Setup(ctx context.Context, mgr ctrl.Manager, registerer prometheus.Registerer, options Options) error {
+	if err := chooseProfile(ctx, mgr, &options); err != nil {
+		return err
+	}
+	if err := mgr.GetFieldIndexer().IndexField(ctx, &v1alpha2.Function{}, referenceIndex, indexReferences); err != nil {
+		return fmt.Errorf("index the Functions: %w", err)
+	}
 	watch := &kedaWatch{client: mgr.GetClient(), cache: mgr.GetCache()}
 	reconciler := &Reconciler{
 		client:   mgr.GetClient(),
@@ -61,7 +71,9 @@ func Setup(mgr ctrl.Manager, options Options) error {
 		recorder: mgr.GetEventRecorder("function-controller"),
 		clock:    clock.RealClock{},
 		settings: options.settings(),
+		metrics:  newMetrics(registerer),
 	}
+	reconciler.progress = newProgress(reconciler.metrics)
 	unchanging := func(_, _ client.Object) bool { return false }
 	built, err := ctrl.NewControllerManagedBy(mgr).
 		Named("function").
@@ -72,6 +84,8 @@ func Setup(mgr ctrl.Manager, options Options) error {
 		Owns(&autoscalingv2.HorizontalPodAutoscaler{}, builder.WithPredicates(kube.ChangedOrDiffers(unchanging))).
 		Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(functionOfPod),
 			builder.WithPredicates(kube.ChangedOrDiffers(troubleDiffers))).
+		WatchesMetadata(&corev1.ConfigMap{}, followers(mgr.GetClient(), kindConfigMap)).
+		WatchesMetadata(&corev1.Secret{}, followers(mgr.GetClient(), kindSecret)).
 		Watches(crd(), handler.EnqueueRequestsFromMapFunc(scaledFunctions(mgr.GetClient()))).
 		WithOptions(controller.Options{MaxConcurrentReconciles: options.MaxConcurrentReconciles}).
 		Build(reconciler)

@@ -187,7 +187,7 @@ func TestOptions(t *testing.T) {
 	options := DefaultOptions()
 	require.NoError(t, options.Validate())
 
-	options = Options{RuntimeImages: map[string]string{"nodejs22": " "}}
+	options = Options{RuntimeImages: map[string]string{"nodejs22": " "}, DefaultProfile: "XXL"}
 	err := options.Validate()
 	for _, want := range []string{
 		"--runtime-image", "--publisher-address", "--default-profile", "--scaler-address", "--scaling-polling-interval",

@@ -1,0 +1,88 @@
+package function
+
+import (
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/rouse-run/rouse/api/serverless/v1alpha2"
+)
+
+// progress measures how long Functions take from a new spec to each of their
+// conditions. It is safe for concurrent use, and it remembers nothing of a
+// Function that is gone.
+type progress struct {
+	metrics *metrics
+
+	mu        sync.Mutex
+	functions map[types.NamespacedName]*journey
+}
+
+// journey is the way of one generation of a Function to what it should be.
+type journey struct {
+	uid        types.UID
+	generation int64
+	// began is zero when the journey began before the controller did, so that
+	// its length is not known.
+	began   time.Time
+	reached map[string]bool
+}
+
+func newProgress(m *metrics) *progress {
+	return &progress{metrics: m, functions: make(map[types.NamespacedName]*journey)}
+}
+
+// begin notes a Function as it is before a pass.
+func (p *progress) begin(fn *v1alpha2.Function, now time.Time) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	key := client.ObjectKeyFromObject(fn)
+	last := p.functions[key]
+	known := last != nil && last.uid == fn.UID
+	if known && last.generation == fn.Generation {
+		return
+	}
+	next := &journey{uid: fn.UID, generation: fn.Generation, reached: map[string]bool{}}
+	switch {
+	case known:
+		next.began = now
+	case len(fn.Status.Conditions) == 0: // nobody has looked at it yet
+		next.began = fn.CreationTimestamp.Time
+	}
+	if !known {
+		p.metrics.processed.WithLabelValues(metricLabels(fn)).Inc()
+	}
+	p.functions[key] = next
+}
+
+// end notes which conditions a Function has after a pass.
+func (p *progress) end(fn *v1alpha2.Function, now time.Time) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	way := p.functions[client.ObjectKeyFromObject(fn)]
+	if way == nil || way.began.IsZero() {
+		return
+	}
+	runtime, source := metricLabels(fn)
+	for _, state := range []string{
+		v1alpha2.ConditionConfigurationReady, v1alpha2.ConditionBuildReady, v1alpha2.ConditionRunning,
+	} {
+		condition := meta.FindStatusCondition(fn.Status.Conditions, state)
+		if way.reached[state] || condition == nil ||
+			condition.Status != "True" || condition.ObservedGeneration != way.generation {
+			continue
+		}
+		way.reached[state] = true
+		p.metrics.reached.WithLabelValues(runtime, source, state).Observe(now.Sub(way.began).Seconds())
+	}
+}
+
+// forget drops a Function that is gone.
+func (p *progress) forget(key types.NamespacedName) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	delete(p.functions, key)
+}
