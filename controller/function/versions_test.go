@@ -81,7 +81,9 @@ func followsItsConfiguration(w *world) {
 	asks := w.create(follows)
 	asksNot := w.create(uses, func(fn *v1alpha2.Function) { fn.Name = "other" })
 	deployment, other := w.deployment(asks), w.deployment(asksNot)
-	hash := func(d *appsv1.Deployment) string { return d.Spec.Template.Annotations[resources.AnnotationConfiguration] }
+	hash := func(d *appsv1.Deployment) string {
+		return d.Spec.Template.Annotations[resources.AnnotationConfiguration]
+	}
 	before := hash(deployment)
 	require.NotEmpty(t, before)
 	require.Empty(t, hash(other))
