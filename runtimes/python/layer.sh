@@ -12,7 +12,7 @@ set -eu
 
 [ $# -ge 1 ] && [ $# -le 2 ] || { echo "usage: $0 OUTDIR [PYTHON]" >&2; exit 2; }
 here=$(cd "$(dirname "$0")" && pwd)
-mkdir -p "$1/kubeless" "$1/usr/src/app/function_server"
+mkdir -p "$1/kubeless" "$1/usr/src/app"
 root=$(cd "$1" && pwd)
 app=$root/usr/src/app
 python=${2:-python3}
@@ -25,7 +25,9 @@ pip=$python
 rm -rf "$app/site-packages/bin"
 
 cp "$here/main.py" "$here/sdk.py" "$app/"
-cp "$here"/function_server/*.py "$app/function_server/"
+(cd "$here" && find function_server -name '*.py') | while read -r file; do
+    install -D -m 644 "$here/$file" "$app/$file"
+done
 
 # unchecked-hash: at start no source file is looked at. -s and -p give the
 # bytecode the paths that the files have in the image.

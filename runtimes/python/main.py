@@ -8,7 +8,7 @@ import os
 import sys
 
 APP = os.path.dirname(os.path.abspath(__file__))
-sys.path[0:0] = [APP, os.path.join(APP, "site-packages")]
+sys.path[0:0] = [APP, os.path.join(APP, "site-packages")]  # for now; see function_server/path.py
 
 from function_server.server import main  # noqa: E402 (needs the path above)
 

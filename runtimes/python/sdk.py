@@ -9,6 +9,11 @@ def get_cloud_event():
     return cloudevent.to_cloud_event(environ) if environ is not None else None
 
 
+def get_tracer():
+    """Give a tracer of OpenTelemetry's library; its spans belong to the call's trace."""
+    return current.runtime().tracing.tracer()
+
+
 def emit_cloud_event(type, source, data, optional_attributes=None):  # noqa: A002 (the contract's name)
     """Publish a CloudEvent; raises when the publisher does not take it."""
     current.runtime().publisher.emit(type, source, data, optional_attributes)

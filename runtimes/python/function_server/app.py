@@ -1,9 +1,17 @@
-"""The WSGI application: the reserved paths, and the handler for everything else."""
+"""The WSGI application: the reserved paths, the handler for everything else, and what is noted about its calls."""
 
-from . import current, plain
+import threading
+import time
+
+from . import accesslog, board, current, metrics, plain
+
+RESERVED = ("/healthz", "/metrics", "/favicon.ico")
+RESERVED_METHODS = ("GET", "HEAD")
+METHODS = {method: index for index, method in enumerate(board.METHODS)}
+ALLOWED = [("Allow", ", ".join(METHODS)), ("Content-Length", "0")]
 
 
-def create(handler, config, publisher):
+def create(handler, config, shared, slot):
     """Make the application for the API that the runtime has."""
     if config.modern:
         from . import modern
@@ -12,16 +20,69 @@ def create(handler, config, publisher):
     else:
         from . import legacy
 
-        function = legacy.Application(handler, config, publisher)
+        function = legacy.Application(handler, config)
+    return Application(function, config, shared, slot)
 
-    def application(environ, start_response):
-        if environ["REQUEST_METHOD"] in ("GET", "HEAD"):
-            path = environ["PATH_INFO"]
-            if path == "/healthz":
-                return plain.text(environ, start_response, 200, "OK")
-            if path == "/favicon.ico":
-                return plain.respond(environ, start_response, 204, None, b"")
-        current.begin(environ)
-        return function(environ, start_response)
 
-    return application
+class Application:
+    """Called for each request; the listener also tells it how the call ended."""
+
+    def __init__(self, function, config, shared, slot):
+        self._function = function
+        self._board = shared
+        self._slot = slot
+        self._lock = threading.Lock()
+        self._tracing = current.runtime().tracing
+        self._log = accesslog.write if config.request_log else None
+
+    def __call__(self, environ, start_response):
+        method = environ["REQUEST_METHOD"]
+        path = environ["PATH_INFO"]
+        if path in RESERVED and method in RESERVED_METHODS:
+            return self._reserved(path, environ, start_response)
+        index = METHODS.get(method)
+        if index is None:
+            start_response("405 Method Not Allowed", ALLOWED)
+            return []
+        call = current.call()
+        call.environ = environ
+        token = self._tracing.begin(call)
+        try:
+            return self._function(environ, start_response)
+        finally:
+            self._count(call)
+            if token is not None:
+                self._tracing.leave(token)
+
+    def finished(self, call, status, size):
+        """Note that the answer is written."""
+        if call.environ is not None:
+            self._note(call, int(status[:3]), size)
+
+    def expired(self, call):
+        """Note that the call took too long, and was answered for."""
+        if call.environ is not None:
+            call.fail("timeout")
+            self._count(call)
+            self._note(call, 408, 0)
+
+    def _note(self, call, status, size):
+        self._tracing.end(call, status)
+        if self._log is not None:
+            self._log(call.environ, status, size)
+
+    def _count(self, call):
+        seconds = time.perf_counter() - call.start
+        with self._lock:
+            if not call.counted:
+                call.counted = True
+                self._slot.count(METHODS[call.environ["REQUEST_METHOD"]], seconds, call.failed)
+
+    def _reserved(self, path, environ, start_response):
+        if path == "/healthz":
+            return plain.text(environ, start_response, 200, "OK")
+        if path == "/metrics":
+            self._slot.beat()
+            content_type, body = metrics.render(self._board, environ)
+            return plain.respond(environ, start_response, 200, content_type, body)
+        return plain.respond(environ, start_response, 204, None, b"")

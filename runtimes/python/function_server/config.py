@@ -2,6 +2,8 @@
 
 import sys
 
+from . import cores
+
 MIB = 1024 * 1024
 FIRST_MODERN = 314  # the first Python runtime whose handler is main() without arguments
 
@@ -17,6 +19,7 @@ class Config:
         self.timeout = _positive(env.get("FUNC_TIMEOUT"), 180.0)
         self.memory_limit = env.get("FUNC_MEMORY_LIMIT")
         self.publisher_address = env.get("PUBLISHER_PROXY_ADDRESS", "")
+        self.trace_endpoint = env.get("TRACE_COLLECTOR_ENDPOINT", "")
         self.handler_source = env.get("FUNC_HANDLER_SOURCE", "")
         self.termination_log = env.get("TERMINATION_LOG_PATH") or "/dev/termination-log"
 
@@ -26,6 +29,8 @@ class Config:
         self.host = new("SERVER_HOST") or "0.0.0.0"
         self.port = _port(new("SERVER_PORT") or env.get("FUNC_PORT"))
         self.threads = int(_positive(env.get("SERVER_NUMTHREADS" if self.modern else "CHERRYPY_NUMTHREADS"), 50))
+        self.processes = int(_positive(env.get("SERVER_PROCESSES"), 0)) or cores.processes()
+        self.request_log = _on(env.get("SERVER_INTERNAL_LOGGER" if self.modern else "KYMA_INTERNAL_LOGGER_ENABLED"))
         self.directory = new("HANDLER_PATH") or env.get("FUNCTION_PATH") or "/kubeless"
         self.module = new("HANDLER_MOD_NAME") or env.get("MOD_NAME") or "handler"
         self.function = new("HANDLER_FUNC_NAME") or env.get("FUNC_HANDLER") or "main"
@@ -49,6 +54,10 @@ def _positive(text, default):
     except (TypeError, ValueError):
         return default
     return value if value > 0 else default
+
+
+def _on(text):
+    return bool(text) and text.lower() not in ("0", "false")
 
 
 def _port(text):

@@ -22,7 +22,6 @@ class Handler:
 
 def load(config):
     """Load the module and return its Handler; raises whatever keeps it from loading."""
-    sys.path.insert(0, config.directory)
     if config.handler_source:
         source = decode(config.handler_source)
         module = _module_from(source, config)

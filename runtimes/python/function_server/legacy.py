@@ -8,7 +8,7 @@ Bottle application around it.
 import json
 import sys
 
-from . import cloudevent, plain, request
+from . import cloudevent, current, plain, request
 
 KEYS = ("type", "source", "id", "time")
 OPTIONAL_KEYS = ("eventtypeversion", "specversion")
@@ -19,11 +19,14 @@ RESULT = "function.result"
 class Event:
     """What a handler gets as `event`: keys, and methods to emit events."""
 
-    def __init__(self, environ, publisher):
+    def __init__(self, environ):
         self._environ = environ
-        self._publisher = publisher
-        self.tracer = None
         self.ceHeaders = _keys(environ)  # noqa: N815 (the contract's name)
+
+    @property
+    def tracer(self):
+        """A tracer of OpenTelemetry's library."""
+        return current.runtime().tracing.tracer()
 
     @property
     def req(self):
@@ -49,12 +52,12 @@ class Event:
 
     def emitCloudEvent(self, type, source, data, attrs=None):  # noqa: A002, N802 (the contract's names)
         """Publish a CloudEvent; raises when the publisher does not take it."""
-        self._publisher.emit(type, source, data, attrs)
+        current.runtime().publisher.emit(type, source, data, attrs)
 
     def publishCloudEvent(self, data):  # noqa: N802 (the contract's name)
         """Publish an event given as a dict of its attributes and data."""
         attributes = {key: value for key, value in data.items() if key not in ("type", "source", "data", "specversion")}
-        self._publisher.emit(data.get("type"), data.get("source"), data.get("data"), attributes)
+        current.runtime().publisher.emit(data.get("type"), data.get("source"), data.get("data"), attributes)
 
     def buildResponseCloudEvent(self, id, type, data):  # noqa: A002, N802 (the contract's names)
         """Give a dict for publishCloudEvent that answers this event."""
@@ -84,9 +87,8 @@ def _keys(environ):
 class Application:
     """Calls the handler for each request."""
 
-    def __init__(self, handler, config, publisher):
+    def __init__(self, handler, config):
         self._main = handler.function
-        self._publisher = publisher
         self._context = {
             "function-name": config.function_name,
             "namespace": config.namespace,
@@ -104,8 +106,10 @@ class Application:
             value = self._call(environ)
         except request.BadRequest as error:
             return plain.text(environ, start_response, 400, str(error))
-        except Exception:
-            plain.log_exception()
+        except current.Expired:
+            raise
+        except BaseException as error:  # also SystemExit: the server stays
+            plain.note_failure(error)
             return plain.text(environ, start_response, 500, "Internal server error")
         answer = _plain_answer(value)
         if answer is not None:
@@ -115,7 +119,7 @@ class Application:
         return self._bottle(environ, start_response)
 
     def _call(self, environ):
-        return self._main(Event(environ, self._publisher), dict(self._context))
+        return self._main(Event(environ), dict(self._context))
 
     def _wrap(self):
         """Make the Bottle application: any path, any method, Bottle's rules for what a return value means."""
@@ -130,6 +134,7 @@ class Application:
             unusable = str(error.body).startswith("Unsupported response type")
             if not (error.exception or unusable):
                 return page(error)
+            current.call().fail(type(error.exception).__name__ if error.exception else "UnsupportedResponse")
             print(error.traceback or error.body, file=sys.stderr, flush=True)
             bottle.response.content_type = plain.TEXT
             return "Internal server error"
@@ -147,8 +152,10 @@ class Application:
                 raise
             except request.BadRequest as error:
                 return bottle.HTTPResponse(str(error), 400, {"Content-Type": plain.TEXT})
-            except Exception:
-                plain.log_exception()
+            except current.Expired:
+                raise
+            except BaseException as error:
+                plain.note_failure(error)
                 return bottle.HTTPResponse("Internal server error", 500, {"Content-Type": plain.TEXT})
 
         return app

@@ -1,19 +1,25 @@
 """Serves the application with waitress.
 
-waitress imports quickest among the maintained WSGI servers, and serves most on
-threads. One thread does all reading and writing, the others call the handler;
-so the first can answer for a handler that takes too long, and can see when
-everything is sent before the process ends.
+waitress imports quickest among the maintained WSGI servers, and serves most of
+those that are written in Python. One thread does all reading, the others call
+the handler; so the first can answer for a handler that takes too long, and can
+see when everything is sent before the process ends.
 """
 
 import logging
+import os
 import time
+from threading import current_thread
 
 from waitress import wasyncore
 from waitress.adjustments import Adjustments
 from waitress.channel import HTTPChannel
 from waitress.server import TcpWSGIServer
-from waitress.task import ThreadedTaskDispatcher
+from waitress.task import WSGITask
+
+from . import app, board, current
+from .expiry import Expiry
+from .threads import Pool
 
 TICK_SECONDS = 1
 KEEP_ALIVE_SECONDS = 120  # longer than clients keep an idle connection, so that it is they who close it
@@ -24,70 +30,111 @@ TIMEOUT_ANSWER = (
 )
 
 
-class Channel(HTTPChannel):
-    """One connection; knows since when the handler is busy with it."""
+class Task(WSGITask):
+    """One request; sends headers and the first part of the body together."""
 
-    busy_since = None
+    _head = None
+
+    def execute(self):
+        """Call the application, and tell it when everything is written."""
+        try:
+            super().execute()
+        finally:
+            self.channel.server.application.finished(self.channel.call, self.status, self.content_bytes_written)
+
+    def write(self, data):
+        """Send a part of the body."""
+        if self.wrote_header or not data or not self.complete or self.content_length is None or not self.has_body:
+            super().write(data)
+            return
+        self.wrote_header = True
+        part = data[: self.content_length]
+        self.content_bytes_written = len(part)
+        self.channel.write_soon(self.build_response_header() + part)
+
+
+class Channel(HTTPChannel):
+    """One connection."""
+
+    task_class = Task
+    call = None
     answered = False
-    expired = False
 
     def service(self):
-        """Call the handler; runs in a thread of the pool."""
+        """Call the handler; runs in a thread of a pool."""
         self.answered = False
-        self.busy_since = time.monotonic()
+        self.call = call = current.Call()
+        current.begin(call)
+        calls = self.server.calls
+        calls[call] = (current_thread(), self)
         try:
             super().service()
         finally:
-            with self.requests_lock:
-                self.busy_since = None
-            if self.expired:
-                self.server.change_threads(-1)
+            # Whoever takes the call out ends it: this thread, or the one that answers for it.
+            if calls.pop(call, None) is None:
+                raise current.Expired
 
     def write_soon(self, data):
         """Take bytes of the handler's answer."""
         self.answered = True
         return super().write_soon(data)
 
-    def expire(self, limit):
-        """Answer for a handler that is busy since before limit. Its thread goes on, so another takes its place."""
-        with self.requests_lock:
-            if self.expired or self.busy_since is None or self.busy_since > limit:
-                return
-            self.expired = True
-        self.server.change_threads(+1)
+    def expire(self):
+        """Answer for the handler, whose thread goes on."""
         if not self.answered:
             self.send(TIMEOUT_ANSWER)
         self.handle_close()
 
     def is_idle(self):
         """Tell whether nothing is being received, worked on or sent."""
-        return not (self.requests or self.request or self.total_outbufs_len or self.busy_since)
+        return not (self.requests or self.request or self.total_outbufs_len)
 
 
 class Server(TcpWSGIServer):
     """The listening socket and all its connections."""
 
     channel_class = Channel
-    time_limit = None
     accepting_closed = False
 
-    def change_threads(self, by):
-        """Add or end threads of the pool."""
-        dispatcher = self.task_dispatcher
-        dispatcher.set_thread_count(len(dispatcher.threads) - dispatcher.stop_count + by)
+    def setup(self, config, slot):
+        """Add what waitress has no setting for."""
+        self.calls = {}
+        self.slot = slot
+        self.several = config.processes > 1
+        self.own = Pool(1)
+        self.expiry = Expiry(self, config)
+
+    def add_task(self, channel):
+        """Have a request served; the server's own paths do not wait for handlers."""
+        request = channel.requests[0]
+        own = request.path in app.RESERVED and request.command in app.RESERVED_METHODS
+        (self.own if own else self.task_dispatcher).add_task(channel)
+
+    def readable(self):
+        """Leave new connections to other workers while all threads are busy."""
+        return super().readable() and not (self.several and self.task_dispatcher.full())
 
     def serve(self, stopped):
         """Serve until stopped() is true; then accept no more, finish what is busy, and return."""
+        parent = os.getppid()
+        next_tick = 0
+        tick = min(TICK_SECONDS, self.expiry.interval)
         while True:
-            wasyncore.loop(timeout=min(TICK_SECONDS, self.time_limit), use_poll=True, map=self._map, count=1)
-            self._expire()
+            wasyncore.loop(timeout=tick, use_poll=True, map=self._map, count=1)
+            now = time.monotonic()
+            if now >= next_tick:
+                next_tick = now + tick
+                self._tick(parent)
             if stopped() and self._drained():
                 return
 
-    def _expire(self):
-        limit = time.monotonic() - self.time_limit
-        for channel in list(self.active_channels.values()):
-            channel.expire(limit)
+    def _tick(self, parent):
+        self.slot.beat()
+        self.expiry.check()
+        if self.expiry.worn_out and self.slot.state == board.SERVING:
+            self.slot.state = board.RETIRING
+        if os.getppid() != parent:
+            os._exit(1)  # nobody is left to answer to
 
     def _drained(self):
         if not self.accepting_closed:
@@ -99,15 +146,15 @@ class Server(TcpWSGIServer):
         return not self.active_channels
 
 
-def create(application, config):
-    """Bind, listen and start the threads."""
+def create(application, config, bound, slot):
+    """Listen on a bound socket."""
     # A short queue is normal, and no reason for a warning per request.
     logging.getLogger("waitress.queue").setLevel(logging.ERROR)
     settings = Adjustments(
-        host=config.host,
-        port=config.port,
-        threads=config.threads,
+        sockets=[bound],
         ident=None,
+        # X-Forwarded-* are for the handler, as it gets them.
+        clear_untrusted_proxy_headers=False,
         backlog=1024,
         connection_limit=10_000,
         channel_timeout=KEEP_ALIVE_SECONDS,
@@ -116,9 +163,11 @@ def create(application, config):
         inbuf_overflow=config.body_limit + 1,
         outbuf_overflow=1 << 30,
     )
-    dispatcher = ThreadedTaskDispatcher()
-    server = Server(application, dispatcher=dispatcher, adj=settings)
-    server.time_limit = config.timeout
-    # The socket accepts already; the connections wait for the few milliseconds that threads take to start.
-    dispatcher.set_thread_count(config.threads)
+    pool = Pool(-(-config.threads // config.processes))
+    address = (bound.family, bound.type, bound.proto, bound.getsockname())
+    server = Server(
+        application, _start=False, _sock=bound, dispatcher=pool, adj=settings, sockinfo=address, bind_socket=False
+    )
+    server.setup(config, slot)
+    server.accept_connections()
     return server

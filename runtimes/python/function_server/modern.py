@@ -5,7 +5,7 @@ A handler that does not touch Flask is served without it; see legacy.py.
 
 import json
 
-from . import plain, request
+from . import current, plain, request
 
 
 class Application:
@@ -22,8 +22,10 @@ class Application:
             value = self._main()
         except request.BadRequest as error:
             return plain.text(environ, start_response, 400, str(error))
-        except Exception:
-            plain.log_exception()
+        except current.Expired:
+            raise
+        except BaseException as error:  # also SystemExit: the server stays
+            plain.note_failure(error)
             return plain.text(environ, start_response, 500, "Internal Server Error")
         answer = _plain_answer(value)
         if answer is not None:
@@ -44,8 +46,10 @@ class Application:
                     raise
                 except request.BadRequest as error:
                     return str(error), 400, {"Content-Type": plain.TEXT}
-                except Exception:
-                    plain.log_exception()
+                except current.Expired:
+                    raise
+                except BaseException as error:
+                    plain.note_failure(error)
                     return "Internal Server Error", 500, {"Content-Type": plain.TEXT}
 
         return FunctionApp("function", static_folder=None, root_path="/")

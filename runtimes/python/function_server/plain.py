@@ -3,6 +3,8 @@
 import sys
 import traceback
 
+from . import current
+
 HTML = "text/html; charset=UTF-8"
 TEXT = "text/plain; charset=utf-8"
 PHRASES = {200: "OK", 204: "No Content", 400: "Bad Request", 500: "Internal Server Error"}
@@ -22,9 +24,9 @@ def text(environ, start_response, status, message):
     return respond(environ, start_response, status, TEXT, message.encode())
 
 
-def log_exception():
-    """Write the exception in progress to stderr, from the handler's frame on."""
-    error = sys.exception() if hasattr(sys, "exception") else sys.exc_info()[1]
+def note_failure(error):
+    """Have the call count as failed, and write the exception to stderr, from the handler's frame on."""
+    current.call().fail(type(error).__name__)
     trace = error.__traceback__
     print(
         "".join(traceback.format_exception(type(error), error, trace and trace.tb_next)),

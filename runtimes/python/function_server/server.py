@@ -1,56 +1,59 @@
-"""Starts a Function and ends it politely."""
+"""Starts a Function: binds its address, and has workers load the handler and serve."""
 
 import os
-import signal
+import socket
 import sys
 
-from . import app, current, failure, handler
+from . import app, board, current, failure, handler, listener, outgoing, path, tracing
 from .config import Config
 from .publisher import Publisher
+from .stop import Stop
+from .supervisor import Supervisor
+
+DIRECTORY = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 
 
 def main():
-    """Load the handler, and only then listen, so that a server which accepts can serve."""
+    """Run until a signal ends the server; its exit code is the process's."""
     config = Config(os.environ)
-    stop = Stop()
-    publisher = Publisher(config.publisher_address)
-    current.start(current.Runtime(config, publisher))
     try:
-        application = app.create(handler.load(config), config, publisher)
-    except BaseException as error:  # a module may raise SystemExit while it loads
-        _fail(failure.describe(error), config)
-
-    from . import listener
-
-    try:
-        server = listener.create(application, config)
+        bound = _bind(config)
     except OSError as error:
-        _fail(f"cannot listen on {config.host}:{config.port}: {error}", config)
+        failure.report(f"cannot listen on {config.host}:{config.port}: {error}", config.termination_log)
+        sys.exit(1)
+    shared = board.Board(2 * config.processes + 1)
+    supervisor = Supervisor(config, shared, lambda slot, first: _work(config, bound, shared, slot, first))
+    sys.exit(supervisor.run())
+
+
+def _bind(config):
+    """Bind and not listen: that is for the first worker whose handler is loaded."""
+    family = socket.AF_INET6 if ":" in config.host else socket.AF_INET
+    bound = socket.socket(family, socket.SOCK_STREAM)
+    bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    bound.bind((config.host, config.port))
+    return bound
+
+
+def _work(config, bound, shared, slot, first):
+    """Load the handler, and only then listen, so that a server which accepts can serve."""
+    stop = Stop()
+    traces = tracing.Tracing(config)
+    publisher = Publisher(config.publisher_address)
+    current.start(current.Runtime(config, publisher, traces))
+    outgoing.install(traces)
+    path.arrange(config, DIRECTORY)
+    try:
+        application = app.create(handler.load(config), config, shared, slot)
+    except BaseException as error:  # a module may raise SystemExit while it loads
+        failure.report(failure.describe(error), config.termination_log)
+        return 1
+    traces.join_library()
+    server = listener.create(application, config, bound, slot)
     stop.attach(server.pull_trigger)
-    print(f"listening on {config.host}:{server.effective_port}", flush=True)
+    slot.state = board.SERVING
+    if first:
+        print(f"listening on {config.host}:{server.effective_port}", flush=True)
     server.serve(lambda: stop.begun)
-
-
-def _fail(text, config):
-    failure.report(text, config.termination_log)
-    sys.exit(1)
-
-
-class Stop:
-    """Receives SIGTERM and SIGINT: the server is PID 1, for which the kernel ignores a signal that has no handler."""
-
-    def __init__(self):
-        self.begun = False
-        self._wake = None
-        for number in (signal.SIGTERM, signal.SIGINT):
-            signal.signal(number, self._receive)
-
-    def attach(self, wake):
-        """Call wake at the first signal; before this, a signal ends the process at once."""
-        self._wake = wake
-
-    def _receive(self, _number, _frame):
-        if self.begun or self._wake is None:
-            os._exit(1 if self.begun else 0)
-        self.begun = True
-        self._wake()
+    traces.flush()
+    return 0

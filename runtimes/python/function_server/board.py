@@ -1,0 +1,112 @@
+"""Memory that all processes of the server share: each worker writes its own slot, everybody reads all.
+
+It tells the supervisor whether a worker serves and is alive, and adds up the
+Function's metrics, whichever worker is asked for them.
+"""
+
+import gc
+import mmap
+import time
+
+STARTING, SERVING, RETIRING = 0.0, 1.0, 2.0
+METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
+BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.075, 0.1, 0.25, 0.5, 0.75, 1.0, 2.5, 5.0, 7.5, 10.0, float("inf"))
+GC_KEYS = ("collected", "uncollectable", "collections")
+GENERATIONS = 3
+
+_STATE, _HEARTBEAT, _PID, _GC = 0, 1, 2, 3
+_METHODS = _GC + GENERATIONS * len(GC_KEYS)
+_CALLS, _FAILURES, _CREATED, _SUM, _BUCKETS = range(5)
+_PER_METHOD = _BUCKETS + len(BUCKETS)
+_SIZE = _METHODS + len(METHODS) * _PER_METHOD
+
+
+class Board:
+    """The memory; made before the workers are forked."""
+
+    def __init__(self, slots):
+        self._numbers = memoryview(mmap.mmap(-1, slots * _SIZE * 8)).cast("d")
+        self.slots = [Slot(self._numbers[i * _SIZE : (i + 1) * _SIZE]) for i in range(slots)]
+
+    def processes(self):
+        """Give the ids of the workers that run."""
+        return [slot.pid for slot in self.slots if slot.pid]
+
+    def methods(self):
+        """Give, for each method that was called: calls, failures, time of the first, seconds in all, count by bucket."""
+        for index, method in enumerate(METHODS):
+            rows = [slot.method(index) for slot in self.slots]
+            rows = [row for row in rows if row[_CALLS]]
+            if rows:
+                created = min(row[_CREATED] for row in rows)
+                total = [sum(column) for column in zip(*rows, strict=True)]
+                yield method, total[_CALLS], total[_FAILURES], created, total[_SUM], total[_BUCKETS:]
+
+    def collections(self):
+        """Give the garbage collector's numbers as (generation, key, value)."""
+        for generation in range(GENERATIONS):
+            for offset, key in enumerate(GC_KEYS):
+                index = _GC + generation * len(GC_KEYS) + offset
+                yield generation, key, sum(slot.numbers[index] for slot in self.slots)
+
+
+class Slot:
+    """The part of one worker. A later worker in its place goes on with its counters."""
+
+    def __init__(self, numbers):
+        self.numbers = numbers
+        self._collected = None
+
+    @property
+    def state(self):
+        """STARTING, SERVING or RETIRING."""
+        return self.numbers[_STATE]
+
+    @state.setter
+    def state(self, value):
+        self.numbers[_STATE] = value
+
+    @property
+    def heartbeat(self):
+        """Changes while the worker's main loop turns."""
+        return self.numbers[_HEARTBEAT]
+
+    @property
+    def pid(self):
+        """The process id of the worker, 0 without one."""
+        return int(self.numbers[_PID])
+
+    @pid.setter
+    def pid(self, value):
+        self.numbers[_PID] = value
+
+    def method(self, index):
+        """Give the numbers of a method as a list."""
+        begin = _METHODS + index * _PER_METHOD
+        return self.numbers[begin : begin + _PER_METHOD].tolist()
+
+    def count(self, index, seconds, failed):
+        """Add one call; not safe for threads."""
+        numbers = self.numbers
+        begin = _METHODS + index * _PER_METHOD
+        if not numbers[begin]:
+            numbers[begin + _CREATED] = time.time()
+        numbers[begin] += 1
+        if failed:
+            numbers[begin + _FAILURES] += 1
+        numbers[begin + _SUM] += seconds
+        bucket = begin + _BUCKETS
+        for limit in BUCKETS:
+            if seconds <= limit:
+                break
+            bucket += 1
+        numbers[bucket] += 1
+
+    def beat(self):
+        """Show that the main loop turns, and what the garbage collector did so far."""
+        self.numbers[_HEARTBEAT] += 1
+        stats = [stat[key] for stat in gc.get_stats() for key in GC_KEYS]
+        if self._collected is None:  # go on from what an earlier worker left
+            self._collected = [self.numbers[_GC + i] for i in range(len(stats))]
+        for i, value in enumerate(stats):
+            self.numbers[_GC + i] = self._collected[i] + value

@@ -1,0 +1,64 @@
+"""Ends calls that take longer than the Function's timeout."""
+
+import time
+
+from . import current
+
+MOST_INTERVAL = 0.25
+REPEAT_SECONDS = 5
+WORN_OUT = 50
+
+
+class Expiry:
+    """Looks after the calls of one worker, from the thread that reads and writes.
+
+    Python cannot stop a thread. It can raise an exception in one, which takes
+    effect when the thread runs Python again. Until then the thread is counted
+    as lost, and another takes its place in the pool; when too many are lost,
+    the worker is worn out.
+    """
+
+    def __init__(self, server, config):
+        self._server = server
+        self._timeout = config.timeout
+        self.interval = min(MOST_INTERVAL, config.timeout / 4)
+        self._lost = {}  # thread by id, and when to interrupt it again
+
+    @property
+    def worn_out(self):
+        """Tell whether so many threads hang that the process should be replaced."""
+        return len(self._lost) >= WORN_OUT
+
+    def check(self):
+        """End what is due."""
+        if self._server.calls:
+            limit = time.perf_counter() - self._timeout
+            for call, (thread, channel) in list(self._server.calls.items()):
+                if call.start < limit and self._server.calls.pop(call, None):
+                    self._expire(call, thread, channel)
+        if self._lost:
+            self._interrupt_again()
+
+    def _expire(self, call, thread, channel):
+        self._server.application.expired(call)
+        channel.expire()
+        self._lost[thread] = time.monotonic() + REPEAT_SECONDS
+        _interrupt(thread)
+        thread.pool.abandon()
+
+    def _interrupt_again(self):
+        now = time.monotonic()
+        for thread, due in list(self._lost.items()):
+            if not thread.is_alive():
+                del self._lost[thread]
+            elif now >= due:
+                self._lost[thread] = now + REPEAT_SECONDS
+                _interrupt(thread)
+
+
+def _interrupt(thread):
+    import ctypes
+
+    if thread.is_alive():
+        ident = ctypes.c_ulong(thread.ident)
+        ctypes.pythonapi.PyThreadState_SetAsyncExc(ident, ctypes.py_object(current.Expired))

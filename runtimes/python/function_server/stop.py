@@ -1,0 +1,24 @@
+"""Receives the signals that end a worker."""
+
+import os
+import signal
+
+
+class Stop:
+    """The first SIGTERM or SIGINT lets busy requests finish, the second does not."""
+
+    def __init__(self):
+        self.begun = False
+        self._wake = None
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, self._receive)
+
+    def attach(self, wake):
+        """Call wake at the first signal; before this, a signal ends the process at once."""
+        self._wake = wake
+
+    def _receive(self, _number, _frame):
+        if self.begun or self._wake is None:
+            os._exit(1 if self.begun else 0)
+        self.begun = True
+        self._wake()

@@ -1,0 +1,170 @@
+"""PID 1: starts the workers, ends them, and puts another in the place of one that dies, hangs or wears out.
+
+It does nothing else, so that no handler can stop it: signals are fetched and
+not delivered, and every child is reaped, also those that handlers left behind.
+"""
+
+import contextlib
+import gc
+import os
+import signal
+import sys
+import time
+
+from . import board, failure
+
+SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGCHLD)
+TICK_SECONDS = 1
+HANG_GRACE_SECONDS = 10
+DEATHS, DEATHS_WITHIN_SECONDS = 5, 60
+RETRY_SECONDS = 5
+
+
+class Supervisor:
+    """Runs config.processes workers until a signal ends it; work(slot, first) is what a worker does."""
+
+    def __init__(self, config, shared, work):
+        self._config = config
+        self._board = shared
+        self._work = work
+        self._workers = {}  # by process id
+        self._deaths = []
+        self._stopping = False
+        self._retry_at = None
+
+    def run(self):
+        """Give the exit code."""
+        signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
+        gc.freeze()  # what is there now stays, and its pages are shared as long as nobody writes to them
+        for number in range(self._config.processes):
+            self._start(first=number == 0)
+        code = None
+        while self._workers and code is None:
+            received = signal.sigtimedwait(SIGNALS, TICK_SECONDS)
+            if received and received.si_signo in (signal.SIGTERM, signal.SIGINT):
+                self._stopping = True
+                self._signal_all(received.si_signo)
+            code = self._reap()
+            if not self._stopping and code is None:
+                self._watch()
+                self._replace()
+        return code or 0
+
+    def _start(self, first=False):
+        taken = {worker.slot for worker in self._workers.values()}
+        slot = next(slot for slot in self._board.slots if slot not in taken)
+        slot.state = board.STARTING
+        pid = os.fork()
+        if pid == 0:
+            self._become_worker(slot, first)
+        slot.pid = pid
+        self._workers[pid] = _Worker(slot)
+
+    def _become_worker(self, slot, first):
+        code = 1
+        try:
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS)
+            code = self._work(slot, first)
+        except SystemExit as error:
+            code = error.code
+        except BaseException:
+            import traceback
+
+            traceback.print_exc()
+        finally:
+            with contextlib.suppress(OSError, ValueError):
+                sys.stdout.flush()
+            os._exit(code)  # threads that hang do not keep the process
+
+    def _reap(self):
+        """Bury every child that ended; gives an exit code when the server has to end."""
+        code = None
+        while True:
+            try:
+                pid, status = os.waitpid(-1, os.WNOHANG)
+            except ChildProcessError:
+                return code
+            if pid == 0:
+                return code
+            worker = self._workers.pop(pid, None)
+            if worker is None:
+                continue
+            worker.slot.pid = 0
+            if not self._stopping and not worker.retired:
+                code = self._judge(worker, os.waitstatus_to_exitcode(status)) or code
+
+    def _judge(self, worker, status):
+        """Give an exit code when a worker's end is the server's end too."""
+        reason = f"signal {-status}" if status < 0 else f"exit code {status}"
+        if worker.slot.state == board.STARTING:
+            if not any(other.slot.state == board.SERVING for other in self._workers.values()):
+                return self._give_up(None if status > 0 else f"handler did not load: its process ended with {reason}")
+            self._retry_at = time.monotonic() + RETRY_SECONDS
+            return None
+        now = time.monotonic()
+        self._deaths = [then for then in self._deaths if now - then < DEATHS_WITHIN_SECONDS] + [now]
+        if len(self._deaths) > DEATHS:
+            return self._give_up(f"the handler ends its process again and again: {reason}")
+        print(f"a worker ended with {reason}; another one takes its place", file=sys.stderr, flush=True)
+        return None
+
+    def _give_up(self, text):
+        if text:
+            failure.report(text, self._config.termination_log)
+        self._stopping = True
+        self._signal_all(signal.SIGKILL)
+        return 1
+
+    def _watch(self):
+        """Kill workers whose main loop stands still: something holds Python's lock for longer than a call may take."""
+        for pid, worker in self._workers.items():
+            if worker.hangs(self._config.timeout + HANG_GRACE_SECONDS):
+                print(f"a worker hung for {worker.silent_seconds} seconds and is killed", file=sys.stderr, flush=True)
+                os.kill(pid, signal.SIGKILL)
+
+    def _replace(self):
+        """Start what is missing; a worker that is worn out is told to end when another one serves in its place."""
+        retiring = [pid for pid, worker in self._workers.items() if worker.slot.state == board.RETIRING]
+        fresh = len(self._workers) - len(retiring)
+        if self._retry_at is not None and time.monotonic() < self._retry_at:
+            return
+        self._retry_at = None
+        for _ in range(self._config.processes - fresh):
+            self._start()
+        if any(worker.slot.state == board.STARTING for worker in self._workers.values()):
+            return
+        for pid in retiring:
+            if not self._workers[pid].retired:
+                self._workers[pid].retired = True
+                os.kill(pid, signal.SIGTERM)
+
+    def _signal_all(self, number):
+        for pid in self._workers:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, number)
+
+
+class _Worker:
+    def __init__(self, slot):
+        self.slot = slot
+        self.retired = False
+        self._heartbeat = None
+        self._ticks = 0
+        self._checked = time.monotonic()
+
+    @property
+    def silent_seconds(self):
+        return self._ticks * TICK_SECONDS
+
+    def hangs(self, limit):
+        """Count own ticks and not time, which also passes while the whole container is frozen."""
+        now = time.monotonic()
+        if now - self._checked < TICK_SECONDS / 2:
+            return False
+        self._checked = now
+        if self.slot.state == board.STARTING or self.slot.heartbeat != self._heartbeat:
+            self._heartbeat = self.slot.heartbeat
+            self._ticks = 0
+            return False
+        self._ticks += 1
+        return self.silent_seconds > limit
