@@ -9,9 +9,9 @@ import (
 )
 
 // Assets are the programs that integration tests start themselves.
-func Assets() []Component { return []Component{Kubernetes(), Etcd(), NATS()} }
+func Assets() []Component { return []Component{Kubernetes(), Etcd(), NATS(), Registry()} }
 
-// LinkAssets puts links to kube-apiserver, kubectl, etcd and nats-server into one directory of the cache and returns it.
+// LinkAssets puts links to kube-apiserver, kubectl, etcd, nats-server and registry into one directory of the cache and returns it.
 func LinkAssets(ctx context.Context, builder Builder) (string, error) {
 	links := map[string]string{}
 	var keys []string

@@ -1,0 +1,121 @@
+package registry
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/google/go-containerregistry/pkg/name"
+	"github.com/google/go-containerregistry/pkg/v1/remote"
+)
+
+const (
+	callTimeout     = 20 * time.Second
+	responseTimeout = 10 * time.Second
+)
+
+// Client talks to one registry. It may be used by several goroutines and needs no end.
+type Client struct {
+	at      Registry
+	host    name.Registry
+	prefix  string
+	options []remote.Option
+	puller  *remote.Puller
+	pusher  *remote.Pusher
+}
+
+// New makes no request. It fails when the address or the CA bundle cannot be used.
+func New(at Registry) (*Client, error) {
+	host, prefix, err := at.split()
+	if err != nil {
+		return nil, err
+	}
+	options := TransportOptions{CA: at.CA, ResponseTimeout: responseTimeout}
+	if at.Insecure {
+		options.Insecure = []string{host.Name()}
+	}
+	transport, err := NewTransport(options)
+	if err != nil {
+		return nil, err
+	}
+	c := &Client{at: at, host: host, prefix: prefix, options: []remote.Option{
+		remote.WithTransport(transport), remote.WithAuth(at.authenticator()),
+		remote.WithRetryBackoff(remote.Backoff{Duration: 200 * time.Millisecond, Factor: 2, Steps: 2}),
+	}}
+	if c.puller, err = remote.NewPuller(c.options...); err != nil {
+		return nil, fmt.Errorf("set up the client of registry %s: %w", at, err)
+	}
+	if c.pusher, err = remote.NewPusher(c.options...); err != nil {
+		return nil, fmt.Errorf("set up the client of registry %s: %w", at, err)
+	}
+	return c, nil
+}
+
+// Digest is the digest that a tag names now. A tag or repository that does not exist is no error.
+func (c *Client) Digest(ctx context.Context, repository, tag string) (digest string, found bool, err error) {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	at, err := c.at.Repository(repository)
+	if err != nil {
+		return "", false, fmt.Errorf("name the repository: %w", err)
+	}
+	descriptor, err := c.puller.Head(ctx, at.Tag(tag))
+	switch {
+	case isNotFound(err):
+		return "", false, nil
+	case err != nil:
+		return "", false, fmt.Errorf("look for %s:%s in registry %s: %w", repository, tag, c.at, Explain(err))
+	}
+	return descriptor.Digest.String(), true, nil
+}
+
+// Repositories lists the repositories below the registry's path. Not every registry can tell.
+func (c *Client) Repositories(ctx context.Context) ([]string, error) {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	catalogue, err := c.puller.Catalog(ctx, c.host)
+	if err != nil {
+		return nil, fmt.Errorf("list the repositories of registry %s: %w", c.at, Explain(err))
+	}
+	repositories := make([]string, 0, len(catalogue))
+	for _, repository := range catalogue {
+		if rest, ok := strings.CutPrefix(repository, c.prefix); ok {
+			repositories = append(repositories, rest)
+		}
+	}
+	return repositories, nil
+}
+
+// Tags lists the tags of a repository. One that has none any more has an empty list.
+func (c *Client) Tags(ctx context.Context, repository string) ([]string, error) {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	at, err := c.at.Repository(repository)
+	if err != nil {
+		return nil, fmt.Errorf("name the repository: %w", err)
+	}
+	tags, err := c.puller.List(ctx, at)
+	switch {
+	case isNotFound(err):
+		return nil, nil
+	case err != nil:
+		return nil, fmt.Errorf("list the tags of %s in registry %s: %w", repository, c.at, Explain(err))
+	}
+	return tags, nil
+}
+
+// Delete takes the image of a digest away together with all of its tags. One that is not there is no error.
+// The registry frees the space only when it collects its garbage.
+func (c *Client) Delete(ctx context.Context, repository, digest string) error {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	at, err := c.at.Repository(repository)
+	if err != nil {
+		return fmt.Errorf("name the repository: %w", err)
+	}
+	if err := c.pusher.Delete(ctx, at.Digest(digest)); err != nil && !isNotFound(err) {
+		return fmt.Errorf("delete %s@%s from registry %s: %w", repository, digest, c.at, Explain(err))
+	}
+	return nil
+}
