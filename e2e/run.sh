@@ -40,7 +40,8 @@ run cluster up
 selected=$(cluster env)
 eval "$selected"
 
-run go test -tags e2e -count=1 -timeout 30m -v ./e2e/features
+# Builds wait for networks and pods, so more features than cores go at once.
+run go test -tags e2e -count=1 -timeout 30m -parallel 6 -v ./e2e/features
 if [[ -z "$own" ]]; then
   run go test -tags e2e -count=1 -timeout 10m -v ./e2e/lifecycle
 else

@@ -17,7 +17,10 @@ var (
 )
 
 // Condition is one condition of an object's status.
-type Condition struct{ Type, Status, Reason, Message string }
+type Condition struct {
+	Type, Status, Reason, Message string
+	Generation                    int64 // of the spec that it is about
+}
 
 // Conditions reads the conditions of an object, by type.
 func (c *Cluster) Conditions(
@@ -28,10 +31,11 @@ func (c *Cluster) Conditions(
 	if err := c.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, object); err != nil {
 		return nil, fmt.Errorf("get %s %s/%s: %w", kind.Kind, namespace, name, err)
 	}
-	list, _, err := unstructured.NestedSlice(object.Object, "status", "conditions")
-	if err != nil {
-		return nil, fmt.Errorf("read conditions: %w", err)
-	}
+	return conditionsOf(object), nil
+}
+
+func conditionsOf(object *unstructured.Unstructured) map[string]Condition {
+	list, _, _ := unstructured.NestedSlice(object.Object, "status", "conditions") // what is none of ours has none
 	conditions := make(map[string]Condition, len(list))
 	for _, item := range list {
 		fields, ok := item.(map[string]any)
@@ -39,9 +43,12 @@ func (c *Cluster) Conditions(
 			continue
 		}
 		text := func(key string) string { s, _ := fields[key].(string); return s }
-		conditions[text("type")] = Condition{Type: text("type"), Status: text("status"), Reason: text("reason"), Message: text("message")}
+		generation, _ := fields["observedGeneration"].(int64)
+		conditions[text("type")] = Condition{
+			Type: text("type"), Status: text("status"), Reason: text("reason"), Message: text("message"), Generation: generation,
+		}
 	}
-	return conditions, nil
+	return conditions
 }
 
 // AwaitCondition waits until a condition has the status.

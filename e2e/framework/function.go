@@ -9,6 +9,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -105,4 +106,22 @@ func (c *Cluster) Events(ctx context.Context, namespace, function string) ([]cor
 		}
 	}
 	return found, nil
+}
+
+// AwaitNoPods waits until a Function has no pod, not even one that is ending.
+func (c *Cluster) AwaitNoPods(ctx context.Context, namespace, function string, timeout time.Duration) error {
+	return Await(ctx, timeout, "all pods of "+function+" to be gone", func(ctx context.Context) (bool, error) {
+		pods := &corev1.PodList{}
+		err := c.List(ctx, pods, client.InNamespace(namespace), client.MatchingLabels{FunctionLabel: function})
+		return err == nil && len(pods.Items) == 0, err
+	})
+}
+
+// DeleteSecret deletes a Secret.
+func (c *Cluster) DeleteSecret(ctx context.Context, namespace, name string) error {
+	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
+	if err := c.Delete(ctx, secret); err != nil {
+		return fmt.Errorf("delete Secret %s/%s: %w", namespace, name, err)
+	}
+	return nil
 }

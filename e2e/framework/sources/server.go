@@ -85,6 +85,12 @@ func imageOf(ctx context.Context, cluster *framework.Cluster) (string, error) {
 	return fixtures.Data["source-server"], nil
 }
 
+// NewKey makes a private key for SSH that the server does not know.
+func NewKey() (string, error) {
+	private, _, err := newKey()
+	return private, err
+}
+
 // newKey makes a key for SSH: the private half as OpenSSH keeps it, the public one as a line of authorized_keys.
 func newKey() (private, authorized string, err error) {
 	public, secret, err := ed25519.GenerateKey(nil)
