@@ -3,6 +3,7 @@ package function
 import (
 	"errors"
 	"maps"
+	"strings"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -62,8 +63,8 @@ func configurationVerdict(s *scope) verdict {
 		return recalledVerdict(s)
 	}
 	message := "Function configured"
-	if s.fn.Spec.Runtime == v1alpha2.RuntimeNodeJS20 {
-		message = "Warning: function configured, runtime nodejs20 is deprecated and will be removed in the future"
+	if found := warnings(s.fn); len(found) > 0 {
+		message = "Warning: function configured, " + strings.Join(found, ". ")
 	}
 	return verdict{status: metav1.ConditionTrue, reason: v1alpha2.ReasonSpecValidated, message: message}
 }

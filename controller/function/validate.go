@@ -5,10 +5,10 @@ import (
 	"fmt"
 	"net/url"
 	"regexp"
+	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/resource"
 	apivalidation "k8s.io/apimachinery/pkg/api/validation"
 	metav1validation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
 	"k8s.io/apimachinery/pkg/util/validation"
@@ -16,12 +16,6 @@ import (
 
 	"github.com/rouse-run/rouse/api/serverless/v1alpha2"
 	"github.com/rouse-run/rouse/controller/function/resources"
-)
-
-// The least that a Function's own resources may be.
-const (
-	minCPU    = "10m"
-	minMemory = "16Mi"
 )
 
 // validate collects what is wrong with a Function beyond the rules of its CRD.
@@ -36,7 +30,9 @@ func validate(fn *v1alpha2.Function, settings *resources.Settings) error {
 		func() []string { return checkMetadata(fn) },
 		func() []string { return checkRepository(fn.Spec.Source.GitRepository) },
 		func() []string { return checkResources(fn) },
+		func() []string { return checkBuildResources(fn) },
 		func() []string { return checkScaling(fn, settings) },
+		func() []string { return checkSwitches(fn) },
 	} {
 		problems = append(problems, check()...)
 	}
@@ -120,7 +116,13 @@ func checkMetadata(fn *v1alpha2.Function) []string {
 }
 
 func checkRepository(repository *v1alpha2.GitRepositorySource) []string {
-	if repository == nil || regexp.MustCompile(`(git|ssh|git@[\w.-]+):[\w.@:/~-]+`).MatchString(repository.URL) {
+	if repository == nil {
+		return nil
+	}
+	if slices.Contains(strings.Split(repository.BaseDir, "/"), "..") {
+		return []string{fmt.Sprintf("source.gitRepository.baseDir: %q must be a path within the repository, without '..'", repository.BaseDir)}
+	}
+	if regexp.MustCompile(`(git|ssh|git@[\w.-]+):[\w.@:/~-]+`).MatchString(repository.URL) {
 		return nil
 	}
 	if _, err := url.ParseRequestURI(repository.URL); err != nil {
@@ -129,35 +131,27 @@ func checkRepository(repository *v1alpha2.GitRepositorySource) []string {
 	return nil
 }
 
-// checkResources looks at what is there: a limit that is not set is none, so
-// it can neither be too low nor lower than the request.
-func checkResources(fn *v1alpha2.Function) []string {
-	config := fn.Spec.ResourceConfiguration
-	if config == nil || config.Function == nil || config.Function.Resources == nil {
+// checkSwitches: a switch that is neither on nor off would be off in silence.
+func checkSwitches(fn *v1alpha2.Function) []string {
+	switch value, ok := fn.Annotations[v1alpha2.AnnotationRestartOnChange]; {
+	case !ok, value == "true", value == "false":
 		return nil
+	default:
+		return []string{fmt.Sprintf("annotation %s: invalid value %q: must be true or false", v1alpha2.AnnotationRestartOnChange, value)}
 	}
-	limits, requests := config.Function.Resources.Limits, config.Function.Resources.Requests
-	var problems []string
-	for _, kind := range []struct {
-		name corev1.ResourceName
-		low  resource.Quantity
-	}{{corev1.ResourceCPU, resource.MustParse(minCPU)}, {corev1.ResourceMemory, resource.MustParse(minMemory)}} {
-		limit, limited := limits[kind.name]
-		request, requested := requests[kind.name]
-		if limited && limit.Cmp(kind.low) < 0 {
-			problems = append(problems, fmt.Sprintf("Function limits %s(%s) should be higher than minimal value (%s)",
-				kind.name, limit.String(), kind.low.String()))
-		}
-		if requested && request.Cmp(kind.low) < 0 {
-			problems = append(problems, fmt.Sprintf("Function request %s(%s) should be higher than minimal value (%s)",
-				kind.name, request.String(), kind.low.String()))
-		}
-		if limited && requested && limit.Cmp(request) < 0 {
-			problems = append(problems, fmt.Sprintf("Function limits %s(%s) should be higher than requests %s(%s)",
-				kind.name, limit.String(), kind.name, request.String()))
-		}
+}
+
+// warnings are what is accepted and should be changed nevertheless.
+func warnings(fn *v1alpha2.Function) []string {
+	var found []string
+	if fn.Spec.Runtime == v1alpha2.RuntimeNodeJS20 {
+		found = append(found, "runtime nodejs20 is deprecated and will be removed in the future")
 	}
-	return problems
+	if own := buildResources(fn); own != nil {
+		found = append(found, tooLow("Build", own, corev1.ResourceCPU, minBuildCPU)...)
+		found = append(found, tooLow("Build", own, corev1.ResourceMemory, minBuildMemory)...)
+	}
+	return found
 }
 
 func checkScaling(fn *v1alpha2.Function, settings *resources.Settings) []string {

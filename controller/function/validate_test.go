@@ -116,6 +116,38 @@ func TestValidate(t *testing.T) {
 			},
 			want: `annotation rouse.run/lag-threshold: invalid value "many"`,
 		},
+		"a directory stays within the repository": {
+			change: func(fn *v1alpha2.Function) {
+				fn.Spec.Source = v1alpha2.Source{GitRepository: &v1alpha2.GitRepositorySource{URL: "https://example.com/r", BaseDir: "a/../../etc"}}
+			},
+			want: `source.gitRepository.baseDir: "a/../../etc" must be a path within the repository, without '..'`,
+		},
+		"two dots in a name lead nowhere": {
+			change: func(fn *v1alpha2.Function) {
+				fn.Spec.Source = v1alpha2.Source{GitRepository: &v1alpha2.GitRepositorySource{URL: "https://example.com/r", BaseDir: "/a..b/..c"}}
+			},
+		},
+		"a build's request is at most its limit": {
+			change: func(fn *v1alpha2.Function) {
+				fn.Spec.ResourceConfiguration = &v1alpha2.ResourceConfiguration{Build: &v1alpha2.ResourceRequirements{
+					Resources: &corev1.ResourceRequirements{Requests: list("2", "1Gi"), Limits: list("1", "2Gi")},
+				}}
+			},
+			want: "Build limits cpu(1) should be higher than requests cpu(2)",
+		},
+		"a build with few resources is accepted": {
+			change: func(fn *v1alpha2.Function) {
+				fn.Spec.ResourceConfiguration = &v1alpha2.ResourceConfiguration{Build: &v1alpha2.ResourceRequirements{
+					Resources: &corev1.ResourceRequirements{Limits: list("50m", "50Mi")},
+				}}
+			},
+		},
+		"a switch is on or off": {
+			change: func(fn *v1alpha2.Function) {
+				fn.Annotations = map[string]string{v1alpha2.AnnotationRestartOnChange: "yes"}
+			},
+			want: `annotation rouse.run/restart-on-change: invalid value "yes": must be true or false`,
+		},
 		"a tuning annotation without a scaleConfig does not matter": {
 			change: func(fn *v1alpha2.Function) {
 				fn.Annotations = map[string]string{v1alpha2.AnnotationLagThreshold: "many"}
@@ -134,6 +166,28 @@ func TestValidate(t *testing.T) {
 			require.ErrorContains(t, err, tc.want)
 		})
 	}
+}
+
+func TestWarnings(t *testing.T) {
+	t.Parallel()
+	require.Empty(t, warnings(newFunction()))
+	fn := newFunction(func(fn *v1alpha2.Function) {
+		fn.Spec.Runtime = v1alpha2.RuntimeNodeJS20
+		fn.Spec.ResourceConfiguration = &v1alpha2.ResourceConfiguration{Build: &v1alpha2.ResourceRequirements{
+			Resources: &corev1.ResourceRequirements{
+				Requests: corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("100Mi")},
+				Limits:   corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("100m")},
+			},
+		}}
+	})
+	require.Equal(t, []string{
+		"runtime nodejs20 is deprecated and will be removed in the future",
+		"Build limits cpu(100m) should be higher than minimal value (200m)",
+		"Build request memory(100Mi) should be higher than minimal value (200Mi)",
+	}, warnings(fn))
+	s := newScope(func(s *scope) { s.fn = fn })
+	setStatus(s)
+	require.Equal(t, "Warning: function configured, "+strings.Join(warnings(fn), ". "), s.fn.Status.Conditions[0].Message)
 }
 
 func TestSourcesThatThisReleaseDoesNotRun(t *testing.T) {
