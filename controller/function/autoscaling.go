@@ -2,6 +2,7 @@ package function
 
 import (
 	"fmt"
+	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -18,12 +19,26 @@ func scalingVerdict(s *scope) verdict {
 	switch {
 	case !s.applied:
 		return verdict{}
+	case !s.keda && len(s.rivals) > 0:
+		return verdict{
+			status: metav1.ConditionFalse,
+			reason: v1alpha2.ReasonKedaNotInstalled,
+			message: fmt.Sprintf("KEDA is not installed, and HorizontalPodAutoscaler %s scales the Function. Install KEDA and "+
+				"delete it; the Function then follows its events", strings.Join(s.rivals, ", ")),
+		}
 	case !s.keda:
 		return verdict{
 			status: metav1.ConditionFalse,
 			reason: v1alpha2.ReasonKedaNotInstalled,
 			message: fmt.Sprintf("KEDA is not installed, so a HorizontalPodAutoscaler keeps %d to %d replicas by CPU use "+
 				"and the Function never sleeps. Install KEDA; the Function then uses it at once", max(low, 1), high),
+		}
+	case len(s.rivals) > 0:
+		return verdict{
+			status: metav1.ConditionFalse,
+			reason: v1alpha2.ReasonScaledObjectFailed,
+			message: fmt.Sprintf("HorizontalPodAutoscaler %s scales the Function too, and Kubernetes lets none of several act. "+
+				"Delete it (or the ScaledObject that made it), or remove spec.scaleConfig", strings.Join(s.rivals, ", ")),
 		}
 	case s.scaledObject == nil:
 		return verdict{}

@@ -78,6 +78,7 @@ func TestFunctionsOnARealAPIServer(t *testing.T) {
 		"pods follow a ConfigMap and a Secret when asked":      followsItsConfiguration,
 		"whoever scales the Function scales the Deployment":    scalesByTheSubresource,
 		"the default profile follows the number of nodes":      choosesAProfileByTheNodes,
+		"an autoscaler beside the scaleConfig is noticed":      noticesAnotherAutoscaler,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

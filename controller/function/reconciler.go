@@ -52,7 +52,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	before := fn.DeepCopy()
 	s := &scope{fn: fn, settings: r.settings, now: began}
 	for _, run := range []phase{
-		r.decide, r.recall, r.gather, r.checkOwners, r.readConfiguration, r.retireScaling,
+		r.decide, r.recall, r.gather, r.checkOwners, r.readConfiguration, r.findRivals, r.retireScaling,
 		r.applyWorkload, r.applyScaling,
 	} {
 		if s.err = run(ctx, s); s.err != nil {

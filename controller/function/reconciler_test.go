@@ -193,6 +193,23 @@ func TestAnHPAOfSomebodyElseStandsIn(t *testing.T) {
 	require.Equal(t, 2, b.applies, "Deployment and Service")
 }
 
+func TestOurHPAMakesWayForTheUsers(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, false, newFunction(scaled(0, 3)))
+	_, err := b.pass()
+	require.NoError(t, err)
+	hpa := &autoscalingv2.HorizontalPodAutoscaler{}
+	require.NoError(t, b.client.Get(t.Context(), client.ObjectKey{Namespace: "shop", Name: "price"}, hpa))
+
+	require.NoError(t, b.client.Create(t.Context(), userHPA("shop", "mine")))
+	for range 2 {
+		_, err = b.pass()
+		require.NoError(t, err)
+	}
+	err = b.client.Get(t.Context(), client.ObjectKeyFromObject(hpa), hpa)
+	require.True(t, apierrors.IsNotFound(err), "two would block each other")
+}
+
 func TestAFunctionThatIsGoingIsLeftAlone(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, false, newFunction(func(fn *v1alpha2.Function) { fn.Finalizers = []string{"x/y"} }))

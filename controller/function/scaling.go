@@ -32,7 +32,8 @@ func (r *Reconciler) retireScaling(ctx context.Context, s *scope) error {
 		}
 		s.scaledObject = nil
 	}
-	if (!s.scaled() || s.keda) && s.hpa != nil && metav1.IsControlledBy(s.hpa, s.fn) {
+	needless := !s.scaled() || s.keda || len(s.rivals) > 0
+	if needless && s.hpa != nil && metav1.IsControlledBy(s.hpa, s.fn) {
 		hpa := &autoscalingv2.HorizontalPodAutoscaler{ObjectMeta: metav1.ObjectMeta{
 			Namespace: s.hpa.GetNamespace(), Name: s.hpa.GetName(), UID: s.hpa.GetUID(),
 		}}
@@ -84,6 +85,9 @@ func (r *Reconciler) applyScaledObject(ctx context.Context, s *scope) error {
 }
 
 func (r *Reconciler) applyHPA(ctx context.Context, s *scope) error {
+	if len(s.rivals) > 0 {
+		return nil // the user's own stands in
+	}
 	if s.hpa == nil {
 		hpa := &autoscalingv2.HorizontalPodAutoscaler{}
 		err := r.live.Get(ctx, client.ObjectKeyFromObject(s.fn), hpa)

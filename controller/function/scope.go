@@ -25,6 +25,8 @@ type scope struct {
 	hpa          metav1.Object
 	scaledObject *unstructured.Unstructured
 	pods         []corev1.Pod
+	// rivals are autoscalers of users beside the Function's own.
+	rivals []string
 	// keda tells whether the cluster knows ScaledObjects.
 	keda bool
 

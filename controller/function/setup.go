@@ -23,18 +23,18 @@ import (
 	"github.com/rouse-run/rouse/internal/kube"
 )
 
-// CacheObjects limits what the manager's cache holds: of Deployments, pods and
-// HPAs those with our label, and nothing of the parts that nobody reads. Setup
-// relies on it; pass it to the manager as cache.Options.ByObject. ConfigMaps and
-// Secrets must be read past the cache. A default transform must not drop managed
-// fields: they tell whether an object has to be applied.
+// CacheObjects limits what the manager's cache holds: of Deployments and pods
+// those with our label, and nothing of the parts that nobody reads. Setup relies
+// on it; pass it to the manager as cache.Options.ByObject. ConfigMaps and Secrets
+// must be read past the cache. A default transform must not drop managed fields:
+// they tell whether an object has to be applied.
 func CacheObjects() map[client.Object]cache.ByObject {
 	ours := labels.SelectorFromSet(labels.Set{v1alpha2.LabelManagedBy: v1alpha2.ManagedBy})
 	return map[client.Object]cache.ByObject{
 		&appsv1.Deployment{}:                     {Label: ours, Transform: withoutPodSpec},
 		&corev1.Pod{}:                            {Label: ours, Transform: withoutPodSpec},
 		&v1alpha2.Function{}:                     {Transform: cache.TransformStripManagedFields()},
-		&autoscalingv2.HorizontalPodAutoscaler{}: {Label: ours},
+		&autoscalingv2.HorizontalPodAutoscaler{}: {Transform: withoutMeasures},
 		crd():                                    {Field: fields.OneTermEqualSelector("metadata.name", scaledObjectCRD)},
 		metadataOf(kindConfigMap):                {Transform: withoutContent},
 		metadataOf(kindSecret):                   {Transform: withoutContent},
@@ -82,6 +82,8 @@ func Setup(ctx context.Context, mgr ctrl.Manager, registerer prometheus.Register
 		Owns(&appsv1.Deployment{}).
 		Owns(&corev1.Service{}, builder.OnlyMetadata).
 		Owns(&autoscalingv2.HorizontalPodAutoscaler{}, builder.WithPredicates(kube.ChangedOrDiffers(unchanging))).
+		Watches(&autoscalingv2.HorizontalPodAutoscaler{}, handler.EnqueueRequestsFromMapFunc(functionOfHPA),
+			builder.WithPredicates(kube.ChangedOrDiffers(targetDiffers))).
 		Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(functionOfPod),
 			builder.WithPredicates(kube.ChangedOrDiffers(troubleDiffers))).
 		WatchesMetadata(&corev1.ConfigMap{}, followers(mgr.GetClient(), kindConfigMap)).

@@ -355,6 +355,16 @@ func TestScalingCondition(t *testing.T) {
 			scope:      newScope(scales, keda("False", "scaler is away")),
 			wantStatus: "False", wantReason: "ScaledObjectFailed", wantMessage: "scaler is away",
 		},
+		"an autoscaler of the user's is in the way": {
+			scope:      newScope(scales, keda("True", ""), func(s *scope) { s.rivals = []string{"mine", "yours"} }),
+			wantStatus: "False", wantReason: "ScaledObjectFailed",
+			wantMessage: "HorizontalPodAutoscaler mine, yours scales the Function too, and Kubernetes lets none of several act",
+		},
+		"an autoscaler of the user's stands in": {
+			scope:      newScope(scales, func(s *scope) { s.keda, s.rivals = false, []string{"mine"} }),
+			wantStatus: "False", wantReason: "KedaNotInstalled",
+			wantMessage: "KEDA is not installed, and HorizontalPodAutoscaler mine scales the Function",
+		},
 		"KEDA is not there": {
 			scope:      newScope(scales, func(s *scope) { s.keda = false }),
 			wantStatus: "False", wantReason: "KedaNotInstalled", wantMessage: "keeps 1 to 5 replicas",
