@@ -1,0 +1,166 @@
+package build
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+
+	"github.com/rouse-run/rouse/api/serverless/v1alpha2"
+)
+
+// recheck is how soon the queue looks again although nobody told it that anything changed.
+const recheck = 10 * time.Second
+
+// Jobs knows which builds run.
+type Jobs interface {
+	// Running lists the Functions whose builds have not ended.
+	Running(ctx context.Context) ([]types.NamespacedName, error)
+}
+
+// Queue gives out the slots for builds. It is safe for concurrent use.
+type Queue struct {
+	jobs  Jobs
+	clock clock.Clock
+	calls chan event.TypedGenericEvent[client.Object]
+
+	mu      sync.Mutex
+	line    *line
+	holds   int
+	changed chan struct{} // closed at the next change
+}
+
+// NewQueue lets at most limit builds run at a time.
+func NewQueue(limit int, jobs Jobs, clock clock.Clock) *Queue {
+	return &Queue{
+		jobs: jobs, clock: clock, line: newLine(limit), changed: make(chan struct{}),
+		calls: make(chan event.TypedGenericEvent[client.Object]),
+	}
+}
+
+// Enter asks for a slot. A Function that has to wait is called when it is its turn, and has to ask again within a
+// few minutes in any case.
+func (q *Queue) Enter(ctx context.Context, fn types.NamespacedName) (Place, error) {
+	running, err := q.jobs.Running(ctx)
+	if err != nil {
+		return Place{}, fmt.Errorf("count the builds: %w", err)
+	}
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.line.enter(fn, running, q.clock.Now()), nil
+}
+
+// Leave gives up the place, or the slot that no Job has come of.
+func (q *Queue) Leave(fn types.NamespacedName) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	_, waits := q.line.waiting[fn]
+	_, starts := q.line.starting[fn]
+	if !waits && !starts {
+		return
+	}
+	q.line.leave(fn)
+	q.announce()
+}
+
+// Changed tells the queue that a build has ended.
+func (q *Queue) Changed() {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.announce()
+}
+
+// announce wakes whoever waits for a change; the lock is held.
+func (q *Queue) announce() {
+	close(q.changed)
+	q.changed = make(chan struct{})
+}
+
+// Calls has an event for each Function that may build now.
+func (q *Queue) Calls() <-chan event.TypedGenericEvent[client.Object] { return q.calls }
+
+// Start calls Functions until ctx ends.
+func (q *Queue) Start(ctx context.Context) error {
+	for {
+		changed, next := q.next(ctx)
+		for _, fn := range next {
+			object := &v1alpha2.Function{}
+			object.Namespace, object.Name = fn.Namespace, fn.Name
+			select {
+			case q.calls <- event.TypedGenericEvent[client.Object]{Object: object}:
+			case <-ctx.Done():
+				return nil
+			}
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-changed:
+		case <-q.clock.After(recheck):
+		}
+	}
+}
+
+func (q *Queue) next(ctx context.Context) (<-chan struct{}, []types.NamespacedName) {
+	q.mu.Lock()
+	changed := q.changed // before the count, so that no change is missed
+	q.mu.Unlock()
+	running, err := q.jobs.Running(ctx)
+	if err != nil {
+		return changed, nil // looked at again soon
+	}
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return changed, q.line.next(running, q.clock.Now())
+}
+
+// Hold lets no build begin and waits for those that run. Builds go on after release, or when Hold fails because
+// ctx has ended first.
+func (q *Queue) Hold(ctx context.Context) (release func(), err error) {
+	q.hold(1)
+	release = sync.OnceFunc(func() { q.hold(-1) })
+	for {
+		changed, busy, err := q.busy(ctx)
+		if err != nil {
+			release()
+			return nil, err
+		}
+		if !busy {
+			return release, nil
+		}
+		select {
+		case <-ctx.Done():
+			release()
+			return nil, fmt.Errorf("wait for the builds that run: %w", ctx.Err())
+		case <-changed:
+		case <-q.clock.After(recheck):
+		}
+	}
+}
+
+func (q *Queue) hold(count int) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.holds += count
+	q.line.held = q.holds > 0
+	q.announce()
+}
+
+func (q *Queue) busy(ctx context.Context) (<-chan struct{}, bool, error) {
+	q.mu.Lock()
+	changed := q.changed
+	q.mu.Unlock()
+	running, err := q.jobs.Running(ctx)
+	if err != nil {
+		return nil, false, fmt.Errorf("count the builds: %w", err)
+	}
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.line.forget(running, q.clock.Now())
+	return changed, len(q.line.active(running)) > 0, nil
+}
