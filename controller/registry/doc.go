@@ -1,0 +1,6 @@
+// Package registry finds the container registry that the images of a Function belong in.
+//
+// A Secret of the Function's namespace comes before one of the installation's, and that before the default of the
+// installation. It guarantees that a Secret is read from the API server only when it has changed, that what is
+// wrong with one is told as an *InvalidError with the way to repair it, and that no message has credentials.
+package registry
