@@ -8,6 +8,7 @@ see when everything is sent before the process ends.
 
 import logging
 import os
+import signal
 import time
 from threading import current_thread
 
@@ -133,6 +134,7 @@ class Server(TcpWSGIServer):
         self.expiry.check()
         if self.expiry.worn_out and self.slot.state == board.SERVING:
             self.slot.state = board.RETIRING
+            os.kill(parent, signal.SIGUSR1)
         if os.getppid() != parent:
             os._exit(1)  # nobody is left to answer to
 

@@ -1,6 +1,7 @@
 """Starts a Function: binds its address, and has workers load the handler and serve."""
 
 import os
+import signal
 import socket
 import sys
 
@@ -52,6 +53,7 @@ def _work(config, bound, shared, slot, first):
     server = listener.create(application, config, bound, slot)
     stop.attach(server.pull_trigger)
     slot.state = board.SERVING
+    os.kill(os.getppid(), signal.SIGUSR1)
     if first:
         print(f"listening on {config.host}:{server.effective_port}", flush=True)
     server.serve(lambda: stop.begun)

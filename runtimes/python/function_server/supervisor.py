@@ -13,7 +13,7 @@ import time
 
 from . import board, failure
 
-SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGCHLD)
+SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGCHLD, signal.SIGUSR1)
 TICK_SECONDS = 1
 HANG_GRACE_SECONDS = 10
 DEATHS, DEATHS_WITHIN_SECONDS = 5, 60
@@ -36,8 +36,8 @@ class Supervisor:
         """Give the exit code."""
         signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
         gc.freeze()  # what is there now stays, and its pages are shared as long as nobody writes to them
-        for number in range(self._config.processes):
-            self._start(first=number == 0)
+        # One at first: it has the CPU for itself, and if its handler does not load, that is told once.
+        self._start(first=True)
         code = None
         while self._workers and code is None:
             received = signal.sigtimedwait(SIGNALS, TICK_SECONDS)
@@ -64,7 +64,7 @@ class Supervisor:
         code = 1
         try:
             signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS)
-            code = self._work(slot, first)
+            code = self._work(slot, first)  # sends SIGUSR1 when the slot's state is another
         except SystemExit as error:
             code = error.code
         except BaseException:
@@ -124,14 +124,15 @@ class Supervisor:
 
     def _replace(self):
         """Start what is missing; a worker that is worn out is told to end when another one serves in its place."""
-        retiring = [pid for pid, worker in self._workers.items() if worker.slot.state == board.RETIRING]
-        fresh = len(self._workers) - len(retiring)
-        if self._retry_at is not None and time.monotonic() < self._retry_at:
-            return
-        self._retry_at = None
-        for _ in range(self._config.processes - fresh):
-            self._start()
         if any(worker.slot.state == board.STARTING for worker in self._workers.values()):
+            return
+        retiring = [pid for pid, worker in self._workers.items() if worker.slot.state == board.RETIRING]
+        missing = self._config.processes - (len(self._workers) - len(retiring))
+        if missing > 0:
+            if self._retry_at is None or time.monotonic() >= self._retry_at:
+                self._retry_at = None
+                for _ in range(missing):
+                    self._start()
             return
         for pid in retiring:
             if not self._workers[pid].retired:

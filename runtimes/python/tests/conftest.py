@@ -21,6 +21,8 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 CONTRACT = ROOT.parent / "contract"
 IMAGE = json.loads((ROOT / "image.json").read_text())
 CASES = json.loads((CONTRACT / "cases.json").read_text())
+for more in sorted((CONTRACT / "cases").glob("*.json")):
+    CASES["requests"] += json.loads(more.read_text())["requests"]
 START_TIMEOUT = 30
 
 

@@ -1,0 +1,3 @@
+def main(event, context):
+    while True:
+        pass
