@@ -1,6 +1,6 @@
 // Puts the server into a directory as an image carries it: `node build.js DIRECTORY`.
 //
-// All of lib/ and the packages become one file, wrapped in a function so that
+// lib/ and the packages become a few files, each wrapped in a function so that
 // server.js can run it with a code cache (see warm.js). Names are kept: stack
 // traces stay readable.
 'use strict';
@@ -8,38 +8,27 @@
 const fs = require('node:fs');
 const path = require('node:path');
 const esbuild = require('esbuild');
+const { plugins } = require('./bundling.js');
 
-// mime-types fills its tables from a database at every start, which takes longer
-// than anything else in Express; here they are filled once.
-const precomputedMimeTypes = {
-  name: 'precomputed-mime-types',
-  setup({ onLoad }) {
-    onLoad({ filter: /[/\\]mime-types[/\\]index\.js$/ }, ({ path: file }) => {
-      const source = fs.readFileSync(file, 'utf8');
-      const fill = '\npopulateMaps(exports.extensions, exports.types)\n';
-      if (!source.includes(fill)) throw new Error(`${file} is not as expected`);
-      const { types, extensions } = require(file);
-      const literal = (table) => `JSON.parse(${JSON.stringify(JSON.stringify(table))})`;
-      const assign = (name, table) => `Object.assign(exports.${name}, ${literal(table)});\n`;
-      const filled = `\n${assign('types', types)}${assign('extensions', extensions)}`;
-      return { contents: source.replace(fill, () => filled) };
-    });
-  },
-};
+// What server.js can load later.
+const PARTS = ['opentelemetry', 'requestlog', 'scrape'].map((name) => `parts/${name}.js`);
 
 async function build(outDir) {
   fs.mkdirSync(path.join(outDir, 'node_modules'), { recursive: true });
   fs.mkdirSync(path.join(outDir, 'function'), { recursive: true });
   await esbuild.build({
-    entryPoints: [path.join(__dirname, 'lib/main.js')],
-    outfile: path.join(outDir, 'bundle.js'),
+    entryPoints: ['main.js', ...PARTS].map((file) => path.join(__dirname, 'lib', file)),
+    outdir: path.join(outDir, 'bundles'),
+    entryNames: '[name]',
     bundle: true,
     platform: 'node',
+    // ES modules first: of them only what is used comes into a bundle.
+    mainFields: ['module', 'main'],
     target: 'node20',
     format: 'cjs',
     charset: 'ascii',
     legalComments: 'external',
-    plugins: [precomputedMimeTypes],
+    plugins,
     banner: { js: '(function (require, module, exports) {' },
     footer: { js: '})' },
     logLevel: 'warning',

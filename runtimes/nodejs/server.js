@@ -1,16 +1,16 @@
-// Entry point: runs the bundle that build.js made, or lib/main.js where there is none.
+// Entry point: runs the bundles that build.js made, or lib/ where there are none.
 //
 // Compiling Express and what it needs costs more than half of a cold start, so
 // an image carries one file with V8's code cache beside it, one cache for each
 // Node.js version. A cache that V8 refuses only costs the compilation it would
-// have saved.
+// have saved. What most starts can do without is in files of their own.
 'use strict';
 
 const fs = require('node:fs');
 const path = require('node:path');
 const vm = require('node:vm');
 
-const bundle = path.join(__dirname, 'bundle.js');
+const bundles = path.join(__dirname, 'bundles');
 
 function readIfThere(file) {
   try {
@@ -20,25 +20,32 @@ function readIfThere(file) {
   }
 }
 
-// The bundle is ASCII, which latin1 reads quickest.
-function loadBundle(source) {
+// The scripts that were run, by the names of their files, for warm.js.
+const scripts = new Map();
+
+// A bundle is ASCII, which latin1 reads quickest.
+function loadBundle(name) {
+  const filename = path.join(bundles, `${name}.js`);
+  const source = readIfThere(filename);
+  if (!source) return undefined;
   const script = new vm.Script(source.toString('latin1'), {
-    filename: bundle,
-    cachedData: readIfThere(`${bundle}.${process.version}.cache`),
+    filename,
+    cachedData: readIfThere(`${filename}.${process.version}.cache`),
   });
+  scripts.set(filename, script);
   const mod = { exports: {} };
   script.runInThisContext()(require, mod, mod.exports);
-  return { ...mod.exports, script };
+  return mod.exports;
 }
 
-const source = readIfThere(bundle);
-const { sdk, start, script } = source ? loadBundle(source) : require('./lib/main.js');
+const { create } = loadBundle('main') ?? require('./lib/main.js');
+const server = create((name) => loadBundle(name) ?? require(`./lib/parts/${name}.js`));
 
-// The bundle runs as a script of its own, where import() is not available.
-const importModule = (url) => import(url);
+// A bundle runs as a script of its own, where import() is not available.
+const start = (appDir) => server.start(appDir, (url) => import(url));
 
-module.exports = { sdk, start, script };
+module.exports = { sdk: server.sdk, start, scripts };
 
 if (require.main === module) {
-  start(__dirname, importModule);
+  start(__dirname);
 }

@@ -1,4 +1,4 @@
-// Writes V8's code cache beside the bundle: `node warm.js DIRECTORY`, run by the Node.js version that will use it.
+// Writes V8's code caches beside the bundles: `node warm.js DIRECTORY`, run by the Node.js version that will use it.
 //
 // The server serves each kind of request once first, because the cache holds
 // only functions that have run.
@@ -22,6 +22,7 @@ const STRUCTURED = { specversion: '1.0', id: '1', source: 'build', type: 'warm.u
 
 const REQUESTS = [
   { method: 'GET', path: '/healthz', headers: {} },
+  { method: 'GET', path: '/metrics', headers: {} },
   { method: 'GET', path: '/', headers: {} },
   { method: 'POST', path: '/', headers: { 'content-type': 'application/json' }, body: '{}' },
   { method: 'POST', path: '/', headers: { 'content-type': 'text/plain' }, body: 'text' },
@@ -43,21 +44,27 @@ async function send(port, { body, ...options }) {
 }
 
 async function warm(appDir) {
+  // It is the publisher, and the collector of the traces too.
   const publisher = http.createServer((req, res) => req.resume().once('end', () => res.writeHead(204).end()));
   await once(publisher.listen(0, '127.0.0.1'), 'listening');
   Object.assign(process.env, {
     FUNC_PORT: '0',
     FUNC_HANDLER_SOURCE: zlib.gzipSync(HANDLER).toString('base64'),
     PUBLISHER_PROXY_ADDRESS: `http://127.0.0.1:${publisher.address().port}`,
+    TRACE_COLLECTOR_ENDPOINT: `http://127.0.0.1:${publisher.address().port}`,
+    KYMA_INTERNAL_LOGGER_ENABLED: 'true',
+    SERVER_INTERNAL_LOGGER: 'true',
   });
 
-  const { script, start } = require(path.join(appDir, 'server.js'));
+  const { scripts, start } = require(path.join(appDir, 'server.js'));
   const server = await start(appDir);
   await once(server, 'listening');
   for (const request of REQUESTS) {
     await send(server.address().port, request);
   }
-  fs.writeFileSync(path.join(appDir, `bundle.js.${process.version}.cache`), script.createCachedData());
+  for (const [file, script] of scripts) {
+    fs.writeFileSync(`${file}.${process.version}.cache`, script.createCachedData());
+  }
   process.exit(0);
 }
 

@@ -1,7 +1,8 @@
 // Parses a request's body by its Content-Type: JSON, text, form, or else bytes.
 'use strict';
 
-const express = require('express');
+
+const STRUCTURED = 'application/cloudevents+json';
 
 const hasBody = ({ headers }) =>
   headers['transfer-encoding'] !== undefined || Number(headers['content-length']) > 0;
@@ -12,22 +13,29 @@ function mediaType(req) {
   return (end < 0 ? type : type.slice(0, end)).trim().toLowerCase();
 }
 
-// parser returns one middleware that leaves req.body undefined where there is no body.
+function kindOf(type) {
+  if (type === 'application/json' || type === STRUCTURED) return 'json';
+  if (type.startsWith('text/')) return 'text';
+  return type === 'application/x-www-form-urlencoded' ? 'form' : 'raw';
+}
+
+// parser returns one middleware for all kinds of bodies; it is for requests that have one.
+// What parses a kind of body is loaded by the first of that kind.
 function parser(limitMb) {
   const limit = limitMb * 1024 * 1024;
   const any = () => true;
-  const json = express.json({ limit, type: any, strict: false });
-  const text = express.text({ limit, type: any });
-  const form = express.urlencoded({ limit, type: any, extended: true });
-  const raw = express.raw({ limit, type: any });
-
-  const choose = (type) => {
-    if (type === 'application/json' || type === 'application/cloudevents+json') return json;
-    if (type.startsWith('text/')) return text;
-    if (type === 'application/x-www-form-urlencoded') return form;
-    return raw;
+  const made = {};
+  const kinds = {
+    json: () => require('body-parser/lib/types/json.js')({ limit, type: any, strict: false }),
+    text: () => require('body-parser/lib/types/text.js')({ limit, type: any }),
+    form: () => require('body-parser/lib/types/urlencoded.js')({ limit, type: any, extended: true }),
+    raw: () => require('body-parser/lib/types/raw.js')({ limit, type: any }),
   };
-  return (req, res, next) => (hasBody(req) ? choose(mediaType(req))(req, res, next) : next());
+  return (req, res, next) => {
+    const kind = kindOf(mediaType(req));
+    made[kind] ??= kinds[kind]();
+    made[kind](req, res, next);
+  };
 }
 
-module.exports = { mediaType, parser };
+module.exports = { STRUCTURED, hasBody, mediaType, parser };

@@ -6,10 +6,8 @@
 // that asks for a CloudEvent object.
 'use strict';
 
-const { randomUUID } = require('node:crypto');
-const { mediaType } = require('./body.js');
+const { STRUCTURED, mediaType } = require('./body.js');
 
-const STRUCTURED = 'application/cloudevents+json';
 const REQUIRED = ['id', 'source', 'type'];
 
 class MalformedEventError extends Error {
@@ -20,6 +18,9 @@ class MalformedEventError extends Error {
     this.expose = true;
   }
 }
+
+// Loaded by the first event that needs an id.
+const randomUUID = () => require('node:crypto').randomUUID();
 
 // Header values are percent-encoded in the HTTP binding.
 function decodeHeader(value) {

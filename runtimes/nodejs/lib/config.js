@@ -13,6 +13,8 @@ function positive(text, fallback) {
   return text && Number.isFinite(value) && value > 0 ? value : fallback;
 }
 
+const isSet = (text) => !['', '0', 'false'].includes((text ?? '').toLowerCase());
+
 function portNumber(text) {
   return /^\d+$/.test(text ?? '') && Number(text) < 65536 ? Number(text) : DEFAULT_PORT;
 }
@@ -33,7 +35,9 @@ function fromEnv(env) {
     bodyLimitMb: positive(modern ? env.FUNC_BODY_MB_LIMIT : env.REQ_MB_LIMIT, DEFAULT_BODY_LIMIT_MB),
     publisherAddress: env.PUBLISHER_PROXY_ADDRESS ?? '',
     handlerSource: env.FUNC_HANDLER_SOURCE ?? '',
-    handlerPath: env.HANDLER_PATH || './function/handler.js',
+    handlerPath: env.HANDLER_PATH ?? '',
+    requestLog: isSet(modern ? env.SERVER_INTERNAL_LOGGER : env.KYMA_INTERNAL_LOGGER_ENABLED),
+    traceEndpoint: env.TRACE_COLLECTOR_ENDPOINT ?? '',
     terminationLog: env.TERMINATION_LOG_PATH || '/dev/termination-log',
   });
 }

@@ -4,8 +4,18 @@
 // handler, so the handlers are there before the user's code loads.
 'use strict';
 
+const net = require('node:net');
+
+// A client may be sending on a connection that it has kept while the signal
+// arrives. For so long such a request is still answered; the answer tells the
+// client that the connection ends.
+const LINGER_MS = 1000;
+
 class Drain {
   #server;
+  #dispatcher;
+  #finish;
+  #sockets = new Set();
   begun = false;
 
   constructor(signals) {
@@ -14,14 +24,14 @@ class Drain {
     }
   }
 
-  // attach names the server to close. A response that goes out while draining
-  // leaves its connection idle, and idle connections would keep the server open.
-  attach(server) {
+  // attach names the server to end, and what to do last.
+  attach(server, dispatcher, finish) {
     this.#server = server;
-    server.on('request', (req, res) => {
-      res.once('close', () => {
-        if (this.begun) setImmediate(() => server.closeIdleConnections());
-      });
+    this.#dispatcher = dispatcher;
+    this.#finish = finish;
+    server.on('connection', (socket) => {
+      this.#sockets.add(socket);
+      socket.once('close', () => this.#sockets.delete(socket));
     });
   }
 
@@ -31,7 +41,18 @@ class Drain {
     if (again || !this.#server) {
       process.exit(again ? 1 : 0);
     }
-    this.#server.close(() => process.exit(0));
+    this.#dispatcher.drain();
+    // The HTTP server's own close would end idle connections at once.
+    net.Server.prototype.close.call(this.#server, () => this.#finish().finally(() => process.exit(0)));
+    setInterval(() => this.#endIdle(), LINGER_MS);
+  }
+
+  #endIdle() {
+    const busy = new Set();
+    for (const { req } of this.#dispatcher.calls) busy.add(req.socket);
+    for (const socket of this.#sockets) {
+      if (!busy.has(socket)) socket.destroy();
+    }
   }
 }
 

@@ -8,7 +8,7 @@ const STACK_LINES = 6;
 const MAX_LENGTH = 2000;
 
 // Frames of Node.js and of the server, and the list of who required the handler.
-const NOT_THE_USERS = /^\s+at .*(node:internal|[/\\]nodejs[/\\]lib[/\\]|[/\\](bundle|server)\.js)|^Require stack:|^- /;
+const NOT_THE_USERS = /^\s+at .*(node:internal|[/\\]nodejs[/\\]lib[/\\]|[/\\](bundles[/\\][a-z]+|server)\.js)|^Require stack:|^- /;
 
 // describe gives the message and the first lines of the stack that belong to the user's code.
 function describe(error, directory) {

@@ -16,42 +16,50 @@ function createContext(config) {
   };
 }
 
-function describeInput(req) {
-  const received = cloudevent.parse(req);
-  if (received) {
-    const keys = Object.fromEntries(EVENT_KEYS.map((key) => [`ce-${key}`, received[key]]));
-    return { ...keys, data: received.data };
-  }
-  return req.body && !mediaType(req).startsWith('multipart/') ? { data: req.body } : {};
-}
+// FunctionEvent is what the handler gets first. Its functions work without it too, as in `({ emitCloudEvent }) => ...`.
+class FunctionEvent {
+  #tracing;
 
-function createEvent(req, res, publisher) {
-  const input = describeInput(req);
-  return {
-    ...input,
-    extensions: { request: req, response: res },
-    setResponseHeader: (name, value) => res.set(name, value),
-    setResponseContentType: (type) => res.type(type),
-    setResponseStatus: (status) => res.status(status),
-    emitCloudEvent: (type, source, data, attributes) => publisher.emit(type, source, data, attributes),
-    publishCloudEvent: ({ type, source, data, specversion, ...attributes }) =>
-      publisher.emit(type, source, data, attributes),
-    buildResponseCloudEvent: (id, type, data) => ({
+  constructor(req, res, { publisher, tracing }) {
+    this.#tracing = tracing;
+    this.extensions = { request: req, response: res };
+    this.setResponseHeader = (name, value) => res.set(name, value);
+    this.setResponseContentType = (type) => res.type(type);
+    this.setResponseStatus = (status) => res.status(status);
+    this.emitCloudEvent = (type, source, data, attributes) => publisher.emit(type, source, data, attributes);
+    this.publishCloudEvent = ({ type, source, data, specversion, ...attributes }) =>
+      publisher.emit(type, source, data, attributes);
+    this.buildResponseCloudEvent = (id, type, data) => ({
       type,
-      source: input['ce-source'] ?? '',
-      eventtypeversion: input['ce-eventtypeversion'] ?? '',
-      specversion: input['ce-specversion'] ?? '1.0',
+      source: this['ce-source'] ?? '',
+      eventtypeversion: this['ce-eventtypeversion'] ?? '',
+      specversion: this['ce-specversion'] ?? '1.0',
       id,
       data,
-    }),
-  };
+    });
+    this.#read(req);
+  }
+
+  #read(req) {
+    const received = cloudevent.parse(req);
+    if (received) {
+      for (const key of EVENT_KEYS) this[`ce-${key}`] = received[key];
+      this.data = received.data;
+    } else if (req.body && !mediaType(req).startsWith('multipart/')) {
+      this.data = req.body;
+    }
+  }
+
+  get tracer() {
+    return this.#tracing.tracer();
+  }
 }
 
 // answer turns what the handler returned into the response, unless the handler has answered by itself.
 function answer(res, value) {
   if (res.writableEnded || res.destroyed) return;
   if (typeof value === 'string' && value !== '') {
-    if (!res.get('Content-Type')) res.type('html');
+    if (!res.hasHeader('Content-Type')) res.setHeader('Content-Type', 'text/html; charset=utf-8');
     res.end(value);
   } else if (typeof value === 'object' && value !== null) {
     res.json(value);
@@ -74,13 +82,15 @@ function createCallback(res) {
   };
 }
 
-// middleware calls the handler once per request; what it throws goes to the error handler.
-function middleware(main, config, publisher) {
+// createInvoke returns what calls the handler and answers with its value; a promise that it returns tells when it failed.
+function createInvoke(main, config, parts) {
   const context = createContext(config);
-  return async (req, res) => {
-    const event = createEvent(req, res, publisher);
-    answer(res, await main(event, { ...context }, createCallback(res)));
+  return (req, res) => {
+    const value = main(new FunctionEvent(req, res, parts), { ...context }, createCallback(res));
+    if (typeof value?.then === 'function') return value.then((settled) => answer(res, settled));
+    answer(res, value);
+    return undefined;
   };
 }
 
-module.exports = { middleware };
+module.exports = { createInvoke };

@@ -2,70 +2,104 @@
 'use strict';
 
 const http = require('node:http');
-const config = require('./config.js').fromEnv(process.env);
-const { createApp } = require('./app.js');
-const { createSdk } = require('./sdk.js');
-const { describe, report } = require('./failure.js');
+const path = require('node:path');
+const { fromEnv } = require('./config.js');
+const { Dispatcher } = require('./dispatch.js');
 const { Drain } = require('./drain.js');
+const { describe, report } = require('./failure.js');
 const { load } = require('./handler.js');
-const { locate } = require('./source.js');
+const legacy = require('./legacy.js');
+const { Metrics } = require('./metrics.js');
+const modern = require('./modern.js');
 const { Publisher } = require('./publisher.js');
+const { createSdk } = require('./sdk.js');
+const { locate } = require('./source.js');
+const { Tracing } = require('./tracing.js');
 
 // Longer than clients keep an idle connection, so that it is they who close it.
 const KEEP_ALIVE_MS = 120_000;
 
-const publisher = new Publisher(config.publisherAddress);
-const sdk = createSdk(config, publisher);
-
-function fail(text) {
-  report(text, config.terminationLog);
-  process.exit(1);
-}
-
 // A handler can end the process, or wait for what never comes, while it loads; neither throws.
-function watchForSilentEnd(drain) {
+function watchForSilentEnd(drain, terminationLog) {
   const onExit = (code) => {
     if (drain.begun) return;
     process.exitCode = 1;
     const text = `handler did not load: the process ended with code ${code} before the module was ready`;
-    report(text, config.terminationLog);
+    report(text, terminationLog);
   };
   process.once('exit', onExit);
   return () => process.off('exit', onExit);
 }
 
-async function loadHandler(appDir, importModule, drain) {
-  const stopWatching = watchForSilentEnd(drain);
-  let directory;
-  try {
-    const located = locate(config, appDir);
-    directory = located.directory;
-    return await load(located.file, importModule);
-  } catch (error) {
-    stopWatching();
-    return fail(describe(error, directory));
-  } finally {
-    stopWatching();
+// Server is a Function's server: its parts, and the way from a source to a port that listens.
+class Server {
+  #config;
+  #loadPart;
+  #publisher;
+  #tracing;
+
+  constructor(config, loadPart) {
+    this.#config = config;
+    this.#loadPart = loadPart;
+    this.#publisher = new Publisher(config.publisherAddress);
+    this.#tracing = new Tracing(config, loadPart);
+    this.sdk = createSdk(config, this.#publisher, this.#tracing);
+  }
+
+  // start resolves with the HTTP server, which then is about to listen.
+  async start(appDir, importModule) {
+    const drain = new Drain(['SIGTERM', 'SIGINT']);
+    const main = await this.#loadHandler(appDir, importModule, drain);
+    // A stray error in a handler's callback must not end the requests of others.
+    process.on('uncaughtException', (error) => console.error('Caught exception:', error));
+    return this.#listen(main, drain);
+  }
+
+  #fail(text) {
+    report(text, this.#config.terminationLog);
+    process.exit(1);
+  }
+
+  async #loadHandler(appDir, importModule, drain) {
+    const stopWatching = watchForSilentEnd(drain, this.#config.terminationLog);
+    let file;
+    try {
+      file = locate(this.#config, appDir);
+      return await load(file, importModule);
+    } catch (error) {
+      stopWatching();
+      return this.#fail(describe(error, file && path.dirname(file)));
+    } finally {
+      stopWatching();
+    }
+  }
+
+  #createDispatcher(main) {
+    const config = this.#config;
+    const parts = { publisher: this.#publisher, tracing: this.#tracing };
+    return new Dispatcher({
+      invoke: config.modern ? modern.createInvoke(main) : legacy.createInvoke(main, config, parts),
+      config,
+      metrics: new Metrics(config.functionName, this.#loadPart),
+      tracing: this.#tracing,
+      log: config.requestLog ? this.#loadPart('requestlog').createLog() : undefined,
+    });
+  }
+
+  #listen(main, drain) {
+    const { host, port } = this.#config;
+    const dispatcher = this.#createDispatcher(main);
+    const server = http.createServer({ keepAliveTimeout: KEEP_ALIVE_MS, ...dispatcher.messages }, dispatcher.listener);
+    drain.attach(server, dispatcher, () => this.#tracing.flush());
+    server.on('error', (error) => this.#fail(`cannot listen on ${host}:${port}: ${error.message}`));
+    server.listen(port, host, () => {
+      console.log(`listening on ${host}:${server.address().port}`);
+    });
+    return server;
   }
 }
 
-function listen(main, drain) {
-  const server = http.createServer({ keepAliveTimeout: KEEP_ALIVE_MS }, createApp(main, config, publisher));
-  drain.attach(server);
-  server.on('error', (error) => fail(`cannot listen on ${config.host}:${config.port}: ${error.message}`));
-  server.listen(config.port, config.host, () => {
-    console.log(`listening on ${config.host}:${server.address().port}`);
-  });
-  return server;
-}
+// create makes the server for this process. loadPart(name) loads a file of parts/, which a start can do without.
+const create = (loadPart) => new Server(fromEnv(process.env), loadPart);
 
-// start resolves with the server, which then is about to listen.
-async function start(appDir, importModule) {
-  const drain = new Drain(['SIGTERM', 'SIGINT']);
-  const main = await loadHandler(appDir, importModule, drain);
-  // A stray error in a handler's callback must not end the requests of others.
-  process.on('uncaughtException', (error) => console.error('Caught exception:', error));
-  return listen(main, drain);
-}
-
-module.exports = { sdk, start };
+module.exports = { create };

@@ -1,10 +1,12 @@
 // The API of nodejs26 and later: main(req, res), which answers by itself; its return value is not looked at.
 'use strict';
 
-function middleware(main) {
-  return async (req, res) => {
-    await main(req, res);
+// createInvoke returns what calls the handler; a promise that it returns tells only when it failed.
+function createInvoke(main) {
+  return (req, res) => {
+    const pending = main(req, res);
+    return typeof pending?.then === 'function' ? pending : undefined;
   };
 }
 
-module.exports = { middleware };
+module.exports = { createInvoke };

@@ -1,60 +1,42 @@
-// Answers that the server gives by itself: CORS, time limit, errors.
+// Answers that the server gives by itself: preflight, time limit, errors.
 'use strict';
 
-// cors allows every origin; a preflight is answered here and does not reach the handler.
-function cors(req, res, next) {
-  res.set('Access-Control-Allow-Origin', '*');
-  if (req.method !== 'OPTIONS') {
-    next();
-    return;
-  }
+// preflight allows what was asked for; it does not reach the handler.
+function preflight(req, res) {
   const { 'access-control-request-method': method, 'access-control-request-headers': headers } = req.headers;
-  if (method) res.set('Access-Control-Allow-Methods', method);
-  if (headers) res.set('Access-Control-Allow-Headers', headers);
-  res.status(200).end();
+  if (method) res.setHeader('Access-Control-Allow-Methods', method);
+  if (headers) res.setHeader('Access-Control-Allow-Headers', headers);
+  res.end();
 }
 
-// The longest time that a timer takes.
-const MAX_TIMER_MS = 2 ** 31 - 1;
-
-// deadline answers 408 when the handler has not answered in time. The call itself
-// cannot be stopped; its answer is dropped.
-function deadline(seconds) {
-  const ms = Math.min(seconds * 1000, MAX_TIMER_MS);
-  return (req, res, next) => {
-    const timer = setTimeout(() => expire(res), ms);
-    res.once('close', () => clearTimeout(timer));
-    next();
-  };
-}
-
-function expire(res) {
+function sendText(res, status, text) {
+  if (res.writableEnded || res.destroyed) return;
   if (res.headersSent) {
     res.destroy();
     return;
   }
-  res.set('Connection', 'close');
-  res.status(408).type('text').end('Request Timeout');
+  res.statusCode = status;
+  res.setHeader('Content-Type', 'text/plain; charset=utf-8');
+  res.end(text);
 }
 
-// errors answers what a body parser or the handler threw; a thrown string is the body.
-// Express knows an error handler by its four parameters.
-function errors(error, req, res, _next) {
-  const refused = error?.expose === true && error.status >= 400 && error.status < 500;
-  if (!refused) {
-    console.error(error);
-  }
-  if (res.writableEnded) return;
-  if (res.headersSent) {
-    res.destroy();
+// sendTimeout answers for a handler that has not. The call itself cannot be stopped; its answer is dropped.
+function sendTimeout(res) {
+  if (!res.headersSent) res.setHeader('Connection', 'close');
+  sendText(res, 408, 'Request Timeout');
+}
+
+// isRefused tells whether the request is at fault and its sender may know why.
+const isRefused = (error) => error?.expose === true && error.status >= 400 && error.status < 500;
+
+// sendError answers what a body parser or the handler threw; a thrown string is the body.
+function sendError(res, error) {
+  if (isRefused(error)) {
+    sendText(res, error.status, error.message);
     return;
   }
-  res.status(refused ? error.status : 500).type('text').end(errorText(error, refused));
+  console.error(error);
+  sendText(res, 500, typeof error === 'string' && error !== '' ? error : 'Internal server error');
 }
 
-function errorText(error, refused) {
-  if (refused) return error.message;
-  return typeof error === 'string' && error !== '' ? error : 'Internal server error';
-}
-
-module.exports = { cors, deadline, errors };
+module.exports = { preflight, sendError, sendTimeout };

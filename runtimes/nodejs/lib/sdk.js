@@ -3,8 +3,9 @@
 
 const { toCloudEvent } = require('./cloudevent.js');
 
-function createSdk(config, publisher) {
+function createSdk(config, publisher, tracing) {
   return {
+    getTracer: () => tracing.tracer(),
     getCloudEvent: (req) => toCloudEvent(req),
     emitCloudEvent: (type, source, data, attributes) => publisher.emit(type, source, data, attributes),
     getFunctionName: () => config.functionName,

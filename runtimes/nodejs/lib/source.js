@@ -1,4 +1,4 @@
-// Where the handler's file is: in the image, or written from the environment variable that carries it.
+// Where the handler's file is: in the Function's directory, or written from the environment variable that carries it.
 //
 // The variable holds base64 of gzip, because Kubernetes expands `$(X)` and `$$`
 // in plain text. The text becomes a real file, so that both module systems,
@@ -31,20 +31,58 @@ function makeDirectory() {
   throw new Error(`no directory to write the handler to: ${failure.message}`, { cause: failure });
 }
 
-// locate returns the handler's file and, when it wrote that file, the directory it made for it.
+// The names that a handler's file may have in the Function's directory; else package.json tells.
+const NAMES = ['handler.js', 'handler.mjs', 'handler.cjs'];
+
+function find(directory) {
+  const name = NAMES.find((each) => fs.existsSync(path.join(directory, each)));
+  if (name) return path.join(directory, name);
+  const { main } = readPackage(path.join(directory, 'package.json'));
+  if (main) return path.join(directory, main);
+  throw new Error(`there is no ${NAMES.join(', ')} and no package.json with "main" in ${directory}`);
+}
+
+function existing(file) {
+  if (!fs.existsSync(file)) throw new Error(`there is no file ${file}`);
+  return file;
+}
+
+function readPackage(file) {
+  try {
+    return JSON.parse(fs.readFileSync(file, 'utf8'));
+  } catch (error) {
+    if (error.code === 'ENOENT') return {};
+    throw new Error(`cannot read ${file}: ${error.message}`, { cause: error });
+  }
+}
+
+// What a handler written elsewhere has to find as if it lay in the Function's directory: its
+// packages and its package.json, which names the module system.
+const SHARED = ['node_modules', 'package.json'];
+
+function write(source, directory, functionDir) {
+  fs.mkdirSync(directory);
+  for (const name of SHARED) {
+    const target = path.join(functionDir, name);
+    if (fs.existsSync(target)) fs.symlinkSync(target, path.join(directory, name));
+  }
+  const file = path.join(directory, 'handler.js');
+  fs.writeFileSync(file, source);
+  return file;
+}
+
+// locate returns the handler's file.
 function locate(config, appDir) {
+  const functionDir = path.join(appDir, 'function');
   if (!config.handlerSource) {
-    return { file: path.resolve(appDir, config.handlerPath) };
+    return config.handlerPath ? existing(path.resolve(appDir, config.handlerPath)) : find(functionDir);
   }
   const source = decode(config.handlerSource);
   const directory = makeDirectory();
   process.once('exit', () => fs.rmSync(directory, { recursive: true, force: true }));
-
-  const file = path.join(directory, 'handler.js');
-  fs.writeFileSync(file, source);
   // Makes `sdk` resolvable from there.
   fs.symlinkSync(path.join(appDir, 'node_modules'), path.join(directory, 'node_modules'));
-  return { file, directory };
+  return write(source, path.join(directory, 'function'), functionDir);
 }
 
 module.exports = { decode, locate };

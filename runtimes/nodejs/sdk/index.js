@@ -7,6 +7,7 @@
 
 const { sdk } = require('../server.js');
 
+exports.getTracer = sdk.getTracer;
 exports.getCloudEvent = sdk.getCloudEvent;
 exports.emitCloudEvent = sdk.emitCloudEvent;
 exports.getFunctionName = sdk.getFunctionName;

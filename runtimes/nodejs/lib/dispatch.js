@@ -1,0 +1,139 @@
+// The way of a request: the reserved paths, preflight, the body, and then the handler.
+'use strict';
+
+const { hasBody, parser } = require('./body.js');
+const { Calls } = require('./calls.js');
+const { createMessages } = require('./messages.js');
+const { preflight, sendError, sendTimeout } = require('./respond.js');
+
+function pathOf(url) {
+  const query = url.indexOf('?');
+  return query < 0 ? url : url.slice(0, query);
+}
+
+function createReserved(metrics) {
+  return {
+    '/healthz': (req, res) => {
+      res.setHeader('Content-Type', 'text/plain; charset=utf-8');
+      res.end('OK');
+    },
+    '/favicon.ico': (req, res) => {
+      res.statusCode = 204;
+      res.end();
+    },
+    '/metrics': (req, res) => {
+      metrics.render().then(
+        ({ type, text }) => {
+          res.setHeader('Content-Type', type);
+          res.end(text);
+        },
+        (error) => sendError(res, error),
+      );
+    },
+  };
+}
+
+// Dispatcher is the listener of the HTTP server; invoke(req, res) calls the handler and returns its promise, if it is one.
+class Dispatcher {
+  #invoke;
+  #parse;
+  #reserved;
+  #metrics;
+  #tracing;
+  #log;
+  #draining = false;
+
+  constructor({ invoke, config, metrics, tracing, log }) {
+    this.#invoke = invoke;
+    this.#parse = parser(config.bodyLimitMb);
+    this.#reserved = Object.assign(Object.create(null), createReserved(metrics));
+    this.#metrics = metrics;
+    this.#tracing = tracing;
+    this.#log = log;
+    this.calls = new Calls(config.timeoutSeconds, {
+      expire: (call) => this.#expire(call, config.timeoutSeconds),
+      ended: (call, now) => this.#ended(call, now),
+    });
+    this.messages = createMessages((req, error) => this.#passOn(req, error));
+    this.listener = (req, res) => this.#receive(req, res);
+  }
+
+  // drain makes every connection end with its next answer.
+  drain() {
+    this.#draining = true;
+    for (const { res } of this.calls) res.shouldKeepAlive = false;
+  }
+
+  #receive(req, res) {
+    if (this.#draining) res.shouldKeepAlive = false;
+    const { method } = req;
+    if (method === 'GET' || method === 'HEAD') {
+      const own = this.#reserved[pathOf(req.url)];
+      if (own !== undefined) {
+        own(req, res);
+        return;
+      }
+    }
+    if (this.#log !== undefined) this.#log(req, res);
+    res.setHeader('Access-Control-Allow-Origin', '*');
+    if (method === 'OPTIONS') {
+      preflight(req, res);
+      return;
+    }
+    this.#call(this.calls.begin(req, res));
+  }
+
+  #call(call) {
+    const { req, res } = call;
+    call.trace = this.#tracing.begin(req);
+    if (!hasBody(req)) {
+      this.#run(call);
+      return;
+    }
+    this.#parse(req, res, (error) => {
+      if (error) this.#fail(call, error);
+      else this.#run(call);
+    });
+  }
+
+  #run(call) {
+    if (call.trace === undefined) this.#handle(call);
+    else call.trace.run(() => this.#handle(call));
+  }
+
+  #handle(call) {
+    call.invoked = performance.now();
+    this.#metrics.called();
+    try {
+      const pending = this.#invoke(call.req, call.res);
+      if (pending !== undefined) pending.then(undefined, (error) => this.#fail(call, error));
+    } catch (error) {
+      this.#fail(call, error);
+    }
+  }
+
+  #fail(call, error) {
+    call.error ??= error ?? new Error('the handler failed without a reason');
+    sendError(call.res, error);
+  }
+
+  #expire(call, seconds) {
+    call.error = new Error(`the handler has not answered within ${seconds} s`);
+    console.error(`${call.req.method} ${pathOf(call.req.url)}: ${call.error.message}`);
+    sendTimeout(call.res);
+  }
+
+  #ended(call, now) {
+    if (call.invoked !== 0) this.#metrics.ended(now - call.invoked, call.error !== undefined);
+    if (call.trace !== undefined) call.trace.end(call.res.statusCode, call.error);
+  }
+
+  // What Express does at the end of its middleware.
+  #passOn(req, error) {
+    const call = this.calls.of(req.res);
+    if (error) this.#fail(call, error);
+    else if (!req.res.headersSent) req.res.sendStatus(404);
+  }
+}
+
+module.exports = { Dispatcher };

@@ -1,0 +1,44 @@
+// Counts the calls of the handler.
+//
+// A call costs a few additions; the text for a scraper is put together by a
+// part of its own, which is loaded by the first scrape.
+'use strict';
+
+// Upper bounds in milliseconds, those that OpenTelemetry gives a histogram by default.
+const BOUNDS = [0, 5, 10, 25, 50, 75, 100, 250, 500, 750, 1000, 2500, 5000, 7500, 10000];
+
+class Metrics {
+  calls = 0;
+  failures = 0;
+  sum = 0;
+  bounds = BOUNDS;
+  // One more than bounds: the last is for all above.
+  buckets = new Array(BOUNDS.length + 1).fill(0);
+  #loadPart;
+  #serviceName;
+  #renderer;
+
+  constructor(serviceName, loadPart) {
+    this.#serviceName = serviceName;
+    this.#loadPart = loadPart;
+  }
+
+  called() {
+    this.calls += 1;
+  }
+
+  ended(ms, failed) {
+    if (failed) this.failures += 1;
+    this.sum += ms;
+    let i = 0;
+    while (i < BOUNDS.length && ms > BOUNDS[i]) i += 1;
+    this.buckets[i] += 1;
+  }
+
+  async render() {
+    this.#renderer ??= this.#loadPart('scrape').createRenderer(this, this.#serviceName);
+    return this.#renderer();
+  }
+}
+
+module.exports = { Metrics };

@@ -1,0 +1,96 @@
+// Traces: the context of a request goes on to what the handler calls, and spans go to the collector where there is one.
+'use strict';
+
+const api = require('@opentelemetry/api');
+const { AsyncLocalStorageContextManager } = require('@opentelemetry/context-async-hooks');
+const core = require('@opentelemetry/core');
+const { B3InjectEncoding, B3Propagator } = require('@opentelemetry/propagator-b3');
+const { BasicTracerProvider } = require('@opentelemetry/sdk-trace-base');
+const { resourceFromAttributes } = require('@opentelemetry/resources');
+const { createProcessor } = require('./export.js');
+const { traceOutgoing } = require('./outgoing.js');
+
+const TRACER = 'io.kyma-project.serverless';
+
+// With both forms in a request W3C counts, because it is read last.
+const propagator = new core.CompositePropagator({
+  propagators: [
+    new B3Propagator({ injectEncoding: B3InjectEncoding.MULTI_HEADER }),
+    new core.W3CTraceContextPropagator(),
+  ],
+});
+
+// RequestTrace is what a call carries: its context, and its span where spans are collected.
+class RequestTrace {
+  #context;
+  #span;
+
+  constructor(context, span) {
+    this.#context = context;
+    this.#span = span;
+  }
+
+  run(handle) {
+    api.context.with(this.#context, handle);
+  }
+
+  end(status, error) {
+    const span = this.#span;
+    if (!span) return;
+    span.setAttribute('http.response.status_code', status);
+    if (error !== undefined) {
+      const message = String(error?.message ?? error);
+      span.setAttribute('error', message);
+      span.setStatus({ code: api.SpanStatusCode.ERROR, message });
+    } else if (status >= 500) {
+      span.setStatus({ code: api.SpanStatusCode.ERROR });
+    }
+    span.end();
+  }
+}
+
+function describe({ method, url, headers }) {
+  const query = url.indexOf('?');
+  const attributes = {
+    'http.request.method': method,
+    'url.scheme': 'http',
+    'url.path': query < 0 ? url : url.slice(0, query),
+  };
+  if (headers.host) attributes['server.address'] = headers.host;
+  if (headers['user-agent']) attributes['user_agent.original'] = headers['user-agent'];
+  return attributes;
+}
+
+// register makes the API's functions work for the handler, also through a copy of the API that it brings itself.
+function register(provider) {
+  api.context.setGlobalContextManager(new AsyncLocalStorageContextManager().enable());
+  api.propagation.setGlobalPropagator(propagator);
+  api.trace.setGlobalTracerProvider(provider);
+}
+
+// start is called once.
+function start(config) {
+  const processor = createProcessor(config.traceEndpoint);
+  const provider = new BasicTracerProvider({
+    resource: resourceFromAttributes({ 'service.name': config.functionName }),
+    spanProcessors: processor ? [processor] : [],
+  });
+  register(provider);
+  const tracer = provider.getTracer(TRACER);
+  const exporting = processor !== undefined;
+  traceOutgoing(tracer, exporting);
+
+  return {
+    tracer,
+    begin(req) {
+      const parent = propagator.extract(api.ROOT_CONTEXT, req.headers, api.defaultTextMapGetter);
+      if (!exporting) return new RequestTrace(parent);
+      const options = { kind: api.SpanKind.SERVER, attributes: describe(req) };
+      const span = tracer.startSpan(`${req.method} ${options.attributes['url.path']}`, options, parent);
+      return new RequestTrace(api.trace.setSpan(parent, span), span);
+    },
+    flush: async () => processor?.finish(),
+  };
+}
+
+module.exports = { start };
