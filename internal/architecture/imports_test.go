@@ -28,7 +28,7 @@ var rooms = map[string][]string{
 	"internal/registry":             {},
 	"internal/testing":              {"api", "internal"},
 	"internal/architecture":         {},
-	"controller/function/resources": {"api"},
+	"controller/function/resources": {"api", "internal/build"},
 	"controller":                    {"api", "internal"},
 	"eventbridge/dispatch":          {},
 	"eventbridge":                   {"internal", "api"},

@@ -19,10 +19,20 @@ type Code struct {
 	Source string
 	// Runtime that the source is written for.
 	Runtime v1alpha2.Runtime
+	// Prepared is what pods install for themselves, where no image has it.
+	Prepared Prepared
 
 	// version is the name that a pod template carries. It is empty for code that
 	// comes from a spec.
 	version string
+}
+
+// Prepared names the Secrets from which pods learn what to install.
+type Prepared struct {
+	// Input says what to do; it is empty when there is nothing to do.
+	Input string
+	// GitSecret has the credentials for the repository; empty when there are none.
+	GitSecret string
 }
 
 // versionDigits keep versions short enough to type. There are at most as many
@@ -35,7 +45,11 @@ func (c Code) Version() string {
 		return c.version
 	}
 	hash := sha256.New()
-	for _, part := range []string{c.Image, c.Source, string(c.Runtime)} {
+	parts := []string{c.Image, c.Source, string(c.Runtime)}
+	if c.Prepared.Input != "" {
+		parts = append(parts, c.Prepared.Input)
+	}
+	for _, part := range parts {
 		fmt.Fprintf(hash, "%d:%s", len(part), part)
 	}
 	return hex.EncodeToString(hash.Sum(nil))[:versionDigits]
@@ -58,6 +72,16 @@ func CodeOf(template *corev1.PodTemplateSpec) (Code, bool) {
 			case envRuntime:
 				code.Runtime = v1alpha2.Runtime(variable.Value)
 			}
+		}
+	}
+	for i := range template.Spec.Volumes {
+		volume := &template.Spec.Volumes[i]
+		switch {
+		case volume.Secret == nil:
+		case volume.Name == inputVolume:
+			code.Prepared.Input = volume.Secret.SecretName
+		case volume.Name == gitVolume:
+			code.Prepared.GitSecret = volume.Secret.SecretName
 		}
 	}
 	return code, code.version != "" && code.Image != "" && code.Runtime != ""

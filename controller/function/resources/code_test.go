@@ -20,6 +20,7 @@ func TestAVersionNamesImageSourceAndRuntime(t *testing.T) {
 		"another image":       {Image: "j", Source: "s", Runtime: "nodejs22"},
 		"another source":      {Image: "i", Source: "t", Runtime: "nodejs22"},
 		"another runtime":     {Image: "i", Source: "s", Runtime: "nodejs24"},
+		"other preparations":  {Image: "i", Source: "s", Runtime: "nodejs22", Prepared: Prepared{Input: "x"}},
 		"where one part ends": {Image: "is", Source: "", Runtime: "nodejs22"},
 	} {
 		require.NotEqual(t, base.Version(), other.Version(), name)
@@ -30,6 +31,7 @@ func TestCodeComesBackFromTheTemplateThatRunsIt(t *testing.T) {
 	t.Parallel()
 	for name, want := range map[string]Code{
 		"source in the environment": {Image: "runtime:1", Source: "c291cmNl", Runtime: "nodejs22"},
+		"what the pods install":     {Image: "runtime:1", Runtime: "nodejs22", Prepared: Prepared{Input: "price-prepare-1", GitSecret: "git"}},
 		"source in the image":       {Image: "registry/shop-price@sha256:1", Runtime: "python314"},
 	} {
 		t.Run(name, func(t *testing.T) {

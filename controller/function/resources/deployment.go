@@ -31,6 +31,9 @@ type Workload struct {
 	// Configuration is a hash of the ConfigMaps and Secrets that the pods use. It
 	// is empty when a change of those is to restart nothing.
 	Configuration string
+	// PullSecret is the Secret with which nodes pull the image; empty when they
+	// need none.
+	PullSecret string
 }
 
 // Deployment runs the Function.
@@ -66,18 +69,26 @@ func podTemplate(fn *v1alpha2.Function, settings *Settings, workload Workload) (
 		return nil, err
 	}
 	vols, _ := volumes(fn)
+	spec := corev1ac.PodSpec().
+		WithSecurityContext(security).
+		WithVolumes(vols...).
+		WithTerminationGracePeriodSeconds(gracePeriod(fn)).
+		// The API is no business of a Function's, and variables for every
+		// Service of the namespace slow the start.
+		WithAutomountServiceAccountToken(false).
+		WithEnableServiceLinks(false)
+	if workload.PullSecret != "" {
+		spec.WithImagePullSecrets(corev1ac.LocalObjectReference().WithName(workload.PullSecret))
+	}
+	if workload.Prepared.Input != "" {
+		if err := prepare(fn, settings, workload.Code, spec, container); err != nil {
+			return nil, err
+		}
+	}
 	template := corev1ac.PodTemplateSpec().
 		WithLabels(podLabels(fn)).
 		WithAnnotations(annotations).
-		WithSpec(corev1ac.PodSpec().
-			WithContainers(container).
-			WithSecurityContext(security).
-			WithVolumes(vols...).
-			WithTerminationGracePeriodSeconds(gracePeriod(fn)).
-			// The API is no business of a Function's, and variables for every
-			// Service of the namespace slow the start.
-			WithAutomountServiceAccountToken(false).
-			WithEnableServiceLinks(false))
+		WithSpec(spec.WithContainers(container))
 	hash, err := templateHash(template)
 	if err != nil {
 		return nil, err

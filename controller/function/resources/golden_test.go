@@ -45,6 +45,7 @@ func settings() *Settings {
 			ScaleDownSeconds:       30,
 			Defaults:               Tuning{PollingSeconds: 10, CooldownSeconds: 60},
 		},
+		Build: BuildSettings{Builder: "registry.example.com/rouse:1", Profile: "normal", DeadlineSeconds: 900},
 	}
 }
 
@@ -116,16 +117,25 @@ func TestDeploymentsAreAsInTheGoldenFiles(t *testing.T) {
 		fn            *v1alpha2.Function
 		replicas      *int32
 		configuration string
+		pullSecret    string
+		prepared      Prepared
 	}{
 		"deployment-nodejs":     {fn: function(), replicas: ptr.To[int32](1)},
 		"deployment-python":     {fn: function(python), replicas: ptr.To[int32](3)},
 		"deployment-scaled":     {fn: function(scaled(0, 5))},
 		"deployment-everything": {fn: function(everything), replicas: ptr.To[int32](0), configuration: "0123456789abcdef"},
+		"deployment-built":      {fn: function(), replicas: ptr.To[int32](1), pullSecret: "rouse-registry-price"},
+		"deployment-prepared": {
+			fn: function(python), replicas: ptr.To[int32](1), prepared: Prepared{Input: "price-prepare-0123456789", GitSecret: "git"},
+		},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			workload := Workload{Code: code(tc.fn, "c291cmNl"), Replicas: tc.replicas, Configuration: tc.configuration}
+			workload := Workload{
+				Code: code(tc.fn, "c291cmNl"), Replicas: tc.replicas, Configuration: tc.configuration, PullSecret: tc.pullSecret,
+			}
+			workload.Prepared = tc.prepared
 			deployment, err := Deployment(tc.fn, settings(), workload)
 			require.NoError(t, err)
 			requireGolden(t, name, deployment)

@@ -26,6 +26,14 @@ const (
 	AnnotationConfiguration = "rouse.run/configuration"
 )
 
+// LabelContent, on a Secret that is derived from another, is a hash of what is
+// in it.
+const LabelContent = "rouse.run/content"
+
+// ResourcePreparation is the value of LabelResource on the Secrets of pods that
+// install for themselves.
+const ResourcePreparation = "preparation"
+
 // internalLabels identify the Function that an object belongs to.
 func internalLabels(fn *v1alpha2.Function) map[string]string {
 	return map[string]string{
@@ -40,6 +48,18 @@ func SelectorLabels(fn *v1alpha2.Function) map[string]string {
 	selector := internalLabels(fn)
 	selector[v1alpha2.LabelResource] = v1alpha2.ResourceDeployment
 	return selector
+}
+
+// JobLabels select the builds of a Function, and what belongs to them.
+func JobLabels(fn *v1alpha2.Function) map[string]string { return jobLabels(fn) }
+
+func jobLabels(fn *v1alpha2.Function) map[string]string {
+	return overlay(internalLabels(fn), map[string]string{v1alpha2.LabelResource: v1alpha2.ResourceJob})
+}
+
+// PreparationLabels select the Secrets of pods that install for themselves.
+func PreparationLabels(fn *v1alpha2.Function) map[string]string {
+	return overlay(internalLabels(fn), map[string]string{v1alpha2.LabelResource: ResourcePreparation})
 }
 
 // PodSelector is SelectorLabels as text, for the scale subresource.

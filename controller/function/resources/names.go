@@ -5,6 +5,8 @@ import (
 	"encoding/hex"
 
 	"k8s.io/apimachinery/pkg/util/validation"
+
+	"github.com/rouse-run/rouse/api/serverless/v1alpha2"
 )
 
 // maxName is the longest name of a Service, a label value, a volume and an HPA.
@@ -24,11 +26,20 @@ func hpaName(function string) string {
 
 // volumeName is the volume of a mounted Secret: its name where that can be one.
 func volumeName(secret string) string {
-	if len(validation.IsDNS1123Label(secret)) == 0 && secret != tmpVolume {
+	if len(validation.IsDNS1123Label(secret)) == 0 && !isReservedVolume(secret) {
 		return secret
 	}
 	sum := sha256.Sum256([]byte(secret))
 	return "secret-" + hex.EncodeToString(sum[:8])
+}
+
+func isReservedVolume(name string) bool {
+	switch name {
+	case tmpVolume, functionVolume, binVolume, workVolume, inputVolume, registryVolume, gitVolume, packagesVolume:
+		return true
+	default:
+		return false
+	}
 }
 
 // shortened is prefix, as much of name as fits, and a hash of the whole name.
@@ -37,3 +48,22 @@ func shortened(prefix, name string) string {
 	suffix := "-" + hex.EncodeToString(sum[:4])
 	return prefix + name[:maxName-len(prefix)-len(suffix)] + suffix
 }
+
+// RegistrySecretName is the Secret with the credentials for a Function's images.
+func RegistrySecretName(fn *v1alpha2.Function) string { return "rouse-registry-" + fn.Name }
+
+// JobName is the Job, and its Secret, of the build with this identity.
+func JobName(fn *v1alpha2.Function, id string) string {
+	suffix := "-build-" + id
+	name := fn.Name
+	if most := maxName - len(suffix); len(name) > most {
+		sum := sha256.Sum256([]byte(name))
+		hash := "-" + hex.EncodeToString(sum[:4])
+		name = name[:most-len(hash)] + hash
+	}
+	return name + suffix
+}
+
+// PreparationName is the Secret for pods that install what the plan of this
+// identity says.
+func PreparationName(fn *v1alpha2.Function, id string) string { return fn.Name + "-prepare-" + id }

@@ -12,6 +12,18 @@ type Settings struct {
 	DefaultProfile string
 	// Scaling is how Functions with a scaleConfig are scaled.
 	Scaling Scaling
+	// Build is how images are built.
+	Build BuildSettings
+}
+
+// BuildSettings are the installation's choices for builds.
+type BuildSettings struct {
+	// Builder is the image that has the builder.
+	Builder string
+	// Profile is the build profile of Functions that name none.
+	Profile string
+	// DeadlineSeconds is how long a build may take.
+	DeadlineSeconds int64
 }
 
 // Scaling are the installation's choices for Functions with a scaleConfig.

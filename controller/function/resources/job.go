@@ -1,0 +1,67 @@
+package resources
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	batchv1ac "k8s.io/client-go/applyconfigurations/batch/v1"
+	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
+
+	"github.com/rouse-run/rouse/api/serverless/v1alpha2"
+	"github.com/rouse-run/rouse/internal/build"
+)
+
+// keepSeconds is how long a Job that nobody replaces or removes stays, for its
+// log. It is longer than any wait for another try, which is computed from the
+// Job.
+const keepSeconds = 24 * 60 * 60
+
+// Build is an image that is to be built.
+type Build struct {
+	// Name of the Job and of its input Secret.
+	Name string
+	// Base is the image in which the build runs, and to which it adds.
+	Base string
+	// GitSecret has the credentials for the repository; empty when there are none.
+	GitSecret string
+	// Annotations of the Job say what it was made for.
+	Annotations map[string]string
+}
+
+// Job builds an image.
+func Job(fn *v1alpha2.Function, settings *Settings, plan Build) (*batchv1ac.JobApplyConfiguration, error) {
+	pod, err := newBuilderPod(settings, BuildContainerName, "build", plan.Base,
+		Prepared{Input: plan.Name, GitSecret: plan.GitSecret}, BuildRequirements(fn, settings.Build.Profile))
+	if err != nil {
+		return nil, err
+	}
+	registry := RegistrySecretName(fn)
+	pod.mount(corev1ac.Volume().WithName(registryVolume).WithSecret(corev1ac.SecretVolumeSource().
+		WithSecretName(registry).
+		WithItems(corev1ac.KeyToPath().WithKey(corev1.DockerConfigJsonKey).WithPath("config.json"))), build.RegistryDir, true)
+	return batchv1ac.Job(plan.Name, fn.Namespace).
+		WithLabels(jobLabels(fn)).
+		WithAnnotations(plan.Annotations).
+		WithOwnerReferences(ownerReference(fn)).
+		WithSpec(batchv1ac.JobSpec().
+			WithParallelism(1).
+			WithCompletions(1).
+			WithBackoffLimit(0).
+			WithActiveDeadlineSeconds(settings.Build.DeadlineSeconds).
+			WithTTLSecondsAfterFinished(keepSeconds).
+			WithTemplate(corev1ac.PodTemplateSpec().
+				WithLabels(jobLabels(fn)).
+				WithAnnotations(map[string]string{"sidecar.istio.io/inject": "false"}).
+				WithSpec(corev1ac.PodSpec().
+					WithRestartPolicy(corev1.RestartPolicyNever).
+					WithInitContainers(pod.bring).
+					WithContainers(pod.work).
+					WithVolumes(pod.volumes...).
+					WithImagePullSecrets(corev1ac.LocalObjectReference().WithName(registry)).
+					WithSecurityContext(corev1ac.PodSecurityContext().
+						WithRunAsNonRoot(true).
+						WithRunAsUser(functionUser).
+						WithRunAsGroup(functionUser).
+						WithFSGroup(functionUser).
+						WithSeccompProfile(corev1ac.SeccompProfile().WithType(corev1.SeccompProfileTypeRuntimeDefault))).
+					WithAutomountServiceAccountToken(false).
+					WithEnableServiceLinks(false)))), nil
+}
