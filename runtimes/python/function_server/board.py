@@ -6,6 +6,8 @@ Function's metrics, whichever worker is asked for them.
 
 import gc
 import mmap
+import os
+import signal
 import time
 
 STARTING, SERVING, RETIRING = 0.0, 1.0, 2.0
@@ -26,11 +28,12 @@ class Board:
 
     def __init__(self, slots):
         self._numbers = memoryview(mmap.mmap(-1, slots * _SIZE * 8)).cast("d")
-        self.slots = [Slot(self._numbers[i * _SIZE : (i + 1) * _SIZE]) for i in range(slots)]
+        self.supervisor = os.getpid()
+        self.slots = [Slot(self._numbers[i * _SIZE : (i + 1) * _SIZE], self.supervisor) for i in range(slots)]
 
     def processes(self):
-        """Give the ids of the workers that run."""
-        return [slot.pid for slot in self.slots if slot.pid]
+        """Give the ids of the supervisor and of the workers that run."""
+        return [self.supervisor, *(slot.pid for slot in self.slots if slot.pid)]
 
     def methods(self):
         """Give, for each method that was called: calls, failures, time of the first, seconds in all, count by bucket."""
@@ -53,8 +56,9 @@ class Board:
 class Slot:
     """The part of one worker. A later worker in its place goes on with its counters."""
 
-    def __init__(self, numbers):
+    def __init__(self, numbers, supervisor):
         self.numbers = numbers
+        self._supervisor = supervisor
         self._collected = None
 
     @property
@@ -65,6 +69,13 @@ class Slot:
     @state.setter
     def state(self, value):
         self.numbers[_STATE] = value
+
+    def tell(self, state):
+        """Change the state and wake the supervisor."""
+        self.state = state
+        if os.getppid() != self._supervisor:
+            os._exit(1)
+        os.kill(self._supervisor, signal.SIGUSR1)
 
     @property
     def heartbeat(self):

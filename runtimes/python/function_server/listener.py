@@ -7,8 +7,6 @@ see when everything is sent before the process ends.
 """
 
 import logging
-import os
-import signal
 import time
 from threading import current_thread
 
@@ -117,7 +115,6 @@ class Server(TcpWSGIServer):
 
     def serve(self, stopped):
         """Serve until stopped() is true; then accept no more, finish what is busy, and return."""
-        parent = os.getppid()
         next_tick = 0
         tick = min(TICK_SECONDS, self.expiry.interval)
         while True:
@@ -125,18 +122,15 @@ class Server(TcpWSGIServer):
             now = time.monotonic()
             if now >= next_tick:
                 next_tick = now + tick
-                self._tick(parent)
+                self._tick()
             if stopped() and self._drained():
                 return
 
-    def _tick(self, parent):
+    def _tick(self):
         self.slot.beat()
         self.expiry.check()
         if self.expiry.worn_out and self.slot.state == board.SERVING:
-            self.slot.state = board.RETIRING
-            os.kill(parent, signal.SIGUSR1)
-        if os.getppid() != parent:
-            os._exit(1)  # nobody is left to answer to
+            self.slot.tell(board.RETIRING)
 
     def _drained(self):
         if not self.accepting_closed:

@@ -4,7 +4,6 @@ The numbers are those of all workers. What a handler registers with the library
 itself is there too, as the answering worker knows it.
 """
 
-import os
 import threading
 
 from . import board
@@ -71,7 +70,7 @@ class _Processes:
         from prometheus_client.core import CounterMetricFamily
 
         families = {}
-        for pid in [os.getppid(), *self._board.processes()]:
+        for pid in self._board.processes():
             for family in ProcessCollector(pid=lambda pid=pid: pid, registry=None).collect():
                 known = families.setdefault(family.name, family)
                 if known is not family:

@@ -1,7 +1,6 @@
 """Starts a Function: binds its address, and has workers load the handler and serve."""
 
 import os
-import signal
 import socket
 import sys
 
@@ -52,8 +51,7 @@ def _work(config, bound, shared, slot, first):
     traces.join_library()
     server = listener.create(application, config, bound, slot)
     stop.attach(server.pull_trigger)
-    slot.state = board.SERVING
-    os.kill(os.getppid(), signal.SIGUSR1)
+    slot.tell(board.SERVING)
     if first:
         print(f"listening on {config.host}:{server.effective_port}", flush=True)
     server.serve(lambda: stop.begun)

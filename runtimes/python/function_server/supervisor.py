@@ -5,6 +5,7 @@ not delivered, and every child is reaped, also those that handlers left behind.
 """
 
 import contextlib
+import fcntl
 import gc
 import os
 import signal
@@ -14,6 +15,7 @@ import time
 from . import board, failure
 
 SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGCHLD, signal.SIGUSR1)
+F_SETSIG = 10  # as Linux has it; Python has no name for it
 TICK_SECONDS = 1
 HANG_GRACE_SECONDS = 10
 DEATHS, DEATHS_WITHIN_SECONDS = 5, 60
@@ -54,17 +56,20 @@ class Supervisor:
         taken = {worker.slot for worker in self._workers.values()}
         slot = next(slot for slot in self._board.slots if slot not in taken)
         slot.state = board.STARTING
+        rope = os.pipe()
         pid = os.fork()
         if pid == 0:
-            self._become_worker(slot, first)
+            self._become_worker(slot, first, rope)
+        os.close(rope[0])
         slot.pid = pid
-        self._workers[pid] = _Worker(slot)
+        self._workers[pid] = _Worker(slot, rope[1])
 
-    def _become_worker(self, slot, first):
+    def _become_worker(self, slot, first, rope):
         code = 1
         try:
+            _end_with_supervisor(*rope)
             signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS)
-            code = self._work(slot, first)  # sends SIGUSR1 when the slot's state is another
+            code = self._work(slot, first)
         except SystemExit as error:
             code = error.code
         except BaseException:
@@ -90,6 +95,7 @@ class Supervisor:
             if worker is None:
                 continue
             worker.slot.pid = 0
+            os.close(worker.rope)
             if not self._stopping and not worker.retired:
                 code = self._judge(worker, os.waitstatus_to_exitcode(status)) or code
 
@@ -145,9 +151,18 @@ class Supervisor:
                 os.kill(pid, number)
 
 
+def _end_with_supervisor(read, write):
+    """Have the kernel end this process when nobody holds the other end of the pipe, whatever it is doing then."""
+    os.close(write)
+    fcntl.fcntl(read, fcntl.F_SETOWN, os.getpid())
+    fcntl.fcntl(read, F_SETSIG, signal.SIGKILL)
+    fcntl.fcntl(read, fcntl.F_SETFL, fcntl.fcntl(read, fcntl.F_GETFL) | os.O_ASYNC)
+
+
 class _Worker:
-    def __init__(self, slot):
+    def __init__(self, slot, rope):
         self.slot = slot
+        self.rope = rope
         self.retired = False
         self._heartbeat = None
         self._ticks = 0
