@@ -5,9 +5,14 @@ const assert = require('node:assert/strict');
 const fs = require('node:fs');
 const path = require('node:path');
 const { describe, it } = require('node:test');
+const { checkSpans, withCollector } = require('./collector.js');
 const { contract, readHandler, withPublisher, withServer } = require('./server.js');
 
-const { environment, variants, requests, loadFailures } = JSON.parse(fs.readFileSync(path.join(contract, 'cases.json')));
+const readCases = (file) => JSON.parse(fs.readFileSync(path.join(contract, file)));
+
+const { environment, variants, requests: common, loadFailures } = readCases('cases.json');
+const topics = fs.readdirSync(path.join(contract, 'cases')).filter((file) => file.endsWith('.json')).sort();
+const requests = [...common, ...topics.flatMap((file) => readCases(path.join('cases', file)).requests)];
 const own = Object.entries(variants).filter(([name]) => name.startsWith('nodejs-'));
 
 const setup = (variant, handler, extra) => ({
@@ -15,17 +20,25 @@ const setup = (variant, handler, extra) => ({
   environment: { ...environment, FUNC_RUNTIME: variant.runtime, ...extra },
 });
 
+function checkHeaders(headers, want = {}) {
+  for (const [name, pattern] of Object.entries(want)) {
+    if (pattern === null) assert.equal(headers[name], undefined, name);
+    else assert.match(headers[name] ?? '', new RegExp(pattern), name);
+  }
+}
+
 function check(response, want, variant) {
   assert.equal(response.status, want.status, response.text);
-  for (const [name, pattern] of Object.entries(want.headers ?? {})) {
-    assert.match(response.headers[name] ?? '', new RegExp(pattern));
-  }
+  checkHeaders(response.headers, want.headers);
   if (want.json) {
     const json = JSON.parse(JSON.stringify(want.json).replace('$runtime', variant.runtime));
     assert.deepEqual(JSON.parse(response.text), json);
   }
   if (want.text !== undefined) {
     assert.equal(want.foldCase ? response.text.toLowerCase() : response.text, want.text);
+  }
+  for (const pattern of want.matches?.nodejs ?? []) {
+    assert.match(response.text, new RegExp(pattern, 'm'));
   }
 }
 
@@ -42,11 +55,31 @@ function checkEmitted(events, want) {
 async function run(test, variant) {
   await withPublisher(test.publisherStatus ?? 204, async (address, events) => {
     const extra = { PUBLISHER_PROXY_ADDRESS: address, ...test.environment, ...(test.limitBody && variant.bodyLimit) };
-    await withServer(setup(variant, test.handler, extra), async (server) => {
-      await server.listening();
-      check(await server.request(test.request), test.response, variant);
-    });
+    await (test.spans ? withSpans : ask)(test, variant, extra);
     if (test.emitted) checkEmitted(events, test.emitted);
+    if (test.emittedHeaders) checkHeaders(events[0].headers, test.emittedHeaders);
+  });
+}
+
+async function ask(test, variant, extra, finish = async () => {}) {
+  await withServer(setup(variant, test.handler, extra), async (server) => {
+    await server.listening();
+    for (const { request, response } of [test, ...(test.then ?? [])]) {
+      check(await server.request(request), response, variant);
+    }
+    await finish(server);
+  });
+}
+
+// The end of a server sends the spans that it has.
+async function withSpans(test, variant, extra) {
+  await withCollector(async (endpoint, spans) => {
+    await ask(test, variant, { ...extra, TRACE_COLLECTOR_ENDPOINT: endpoint }, async (server) => {
+      server.process.kill('SIGTERM');
+      assert.equal(await server.exited, 0);
+    });
+    checkSpans(spans, test.spans);
+    for (const { resource } of spans) assert.equal(resource['service.name'], environment.FUNC_NAME);
   });
 }
 

@@ -102,7 +102,7 @@ async function withPublisher(status, use) {
     let body = '';
     req.setEncoding('utf8').on('data', (chunk) => (body += chunk));
     req.on('end', () => {
-      events.push({ method: req.method, type: req.headers['content-type'], body });
+      events.push({ method: req.method, type: req.headers['content-type'], headers: req.headers, body });
       res.writeHead(status).end();
     });
   });

@@ -35,6 +35,7 @@ function fetchNode(version) {
 
 function main() {
   const nodes = VERSIONS.map(fetchNode);
+  const tests = fs.readdirSync(__dirname).filter((file) => file.endsWith('.test.js')).map((file) => path.join('test', file));
   const layer = fs.mkdtempSync(path.join(os.tmpdir(), 'layer-'));
   let failed = 0;
   try {
@@ -42,7 +43,7 @@ function main() {
     for (const [i, node] of nodes.entries()) {
       console.log(`\nNode.js ${VERSIONS[i]}, image layer`);
       const env = { ...process.env, RUNTIME_NODE: node, RUNTIME_APP: path.join(layer, 'usr/src/app') };
-      const { status } = spawnSync(process.execPath, ['--test', '--test-reporter=dot', 'test/contract.test.js', 'test/nodejs.test.js'], { cwd: root, env, stdio: 'inherit' });
+      const { status } = spawnSync(process.execPath, ['--test', '--test-reporter=dot', ...tests], { cwd: root, env, stdio: 'inherit' });
       if (status !== 0) failed += 1;
     }
   } finally {

@@ -85,8 +85,7 @@ function start(config) {
     begin(req) {
       const parent = propagator.extract(api.ROOT_CONTEXT, req.headers, api.defaultTextMapGetter);
       if (!exporting) return new RequestTrace(parent);
-      const options = { kind: api.SpanKind.SERVER, attributes: describe(req) };
-      const span = tracer.startSpan(`${req.method} ${options.attributes['url.path']}`, options, parent);
+      const span = tracer.startSpan(req.method, { kind: api.SpanKind.SERVER, attributes: describe(req) }, parent);
       return new RequestTrace(api.trace.setSpan(parent, span), span);
     },
     flush: async () => processor?.finish(),
