@@ -29,7 +29,9 @@ type Registry struct {
 func Repository(fn types.NamespacedName) string { return fn.Namespace + "-" + fn.Name }
 
 // Target is what a build pushes.
-func (r *Registry) Target(repository, tag string) string { return r.Push + "/" + repository + ":" + tag }
+func (r *Registry) Target(repository, tag string) string {
+	return r.Push + "/" + repository + ":" + tag
+}
 
 // Image is what nodes pull.
 func (r *Registry) Image(repository, digest string) string {

@@ -51,6 +51,15 @@ func TestAPlanSurvivesItsFile(t *testing.T) {
 	decoded, err := DecodePlan(text)
 	require.NoError(t, err)
 	require.Equal(t, plan, decoded)
+	require.Equal(t, byte('{'), text[0], "a small plan can be read")
+
+	plan.Source = strings.Repeat("const price = 42\n", 100_000)
+	text, err = EncodePlan(plan)
+	require.NoError(t, err)
+	require.Less(t, len(text), 64<<10)
+	decoded, err = DecodePlan(text)
+	require.NoError(t, err)
+	require.Equal(t, plan, decoded)
 }
 
 func TestAResultAlwaysFitsATerminationMessage(t *testing.T) {

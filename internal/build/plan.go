@@ -1,10 +1,13 @@
 package build
 
 import (
+	"bytes"
+	"compress/gzip"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"io"
 	"strings"
 )
 
@@ -66,17 +69,44 @@ func CleanDir(dir string) string {
 	return strings.TrimPrefix(strings.Trim(dir, "/ "), "./")
 }
 
-// EncodePlan is the content of PlanFile.
+// plainSize is up to which size a plan stays readable.
+const plainSize = 64 << 10
+
+// EncodePlan is the content of PlanFile. A large plan is compressed.
 func EncodePlan(plan Plan) ([]byte, error) {
 	text, err := json.Marshal(plan)
 	if err != nil {
 		return nil, fmt.Errorf("encode build plan: %w", err)
 	}
-	return text, nil
+	if len(text) <= plainSize {
+		return text, nil
+	}
+	var packed bytes.Buffer
+	writer := gzip.NewWriter(&packed)
+	_, err = writer.Write(text)
+	if closeErr := writer.Close(); err == nil {
+		err = closeErr
+	}
+	if err != nil {
+		return nil, fmt.Errorf("compress build plan: %w", err)
+	}
+	return packed.Bytes(), nil
 }
+
+// maxPlan is more than any Function has source and dependencies.
+const maxPlan = 64 << 20
 
 // DecodePlan reads the content of PlanFile.
 func DecodePlan(text []byte) (Plan, error) {
+	if bytes.HasPrefix(text, []byte{0x1f, 0x8b}) {
+		reader, err := gzip.NewReader(bytes.NewReader(text))
+		if err != nil {
+			return Plan{}, fmt.Errorf("decompress build plan: %w", err)
+		}
+		if text, err = io.ReadAll(io.LimitReader(reader, maxPlan)); err != nil {
+			return Plan{}, fmt.Errorf("decompress build plan: %w", err)
+		}
+	}
 	var plan Plan
 	if err := json.Unmarshal(text, &plan); err != nil {
 		return Plan{}, fmt.Errorf("decode build plan: %w", err)
