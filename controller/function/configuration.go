@@ -8,6 +8,7 @@ import (
 	"hash"
 	"maps"
 	"slices"
+	"strconv"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -105,7 +106,7 @@ func configurationHash(references []reference, contents map[referent]*content) (
 		default:
 			value, ok := found.values[ref.key]
 			complete = complete && (ok || ref.optional)
-			write(digest, string(found.salt), fmt.Sprint(ok), string(value))
+			write(digest, string(found.salt), strconv.FormatBool(ok), string(value))
 		}
 	}
 	return hex.EncodeToString(digest.Sum(nil)[:8]), complete
@@ -114,6 +115,6 @@ func configurationHash(references []reference, contents map[referent]*content) (
 // write separates the parts, so that they cannot be mistaken for each other.
 func write(digest hash.Hash, parts ...string) {
 	for _, part := range parts {
-		fmt.Fprintf(digest, "%d:%s", len(part), part)
+		digest.Write(fmt.Appendf(nil, "%d:%s", len(part), part))
 	}
 }

@@ -2,6 +2,7 @@ package function
 
 import (
 	"fmt"
+	"strconv"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -20,7 +21,7 @@ func replicaSet(fn *v1alpha2.Function, revision int, code resources.Code) *appsv
 	return &appsv1.ReplicaSet{
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace: fn.Namespace, Name: fmt.Sprintf("%s-%d", fn.Name, revision), Labels: resources.SelectorLabels(fn),
-			Annotations: map[string]string{annotationRevision: fmt.Sprint(revision)},
+			Annotations: map[string]string{annotationRevision: strconv.Itoa(revision)},
 		},
 		Spec: appsv1.ReplicaSetSpec{
 			Selector: &metav1.LabelSelector{MatchLabels: resources.SelectorLabels(fn)},

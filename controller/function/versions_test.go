@@ -2,6 +2,7 @@ package function
 
 import (
 	"fmt"
+	"strconv"
 
 	"github.com/stretchr/testify/require"
 	appsv1 "k8s.io/api/apps/v1"
@@ -21,7 +22,7 @@ func (w *world) keepRevision(deployment *appsv1.Deployment, revision int) {
 	require.NoError(w.t, w.Create(w.t.Context(), &appsv1.ReplicaSet{
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace: w.namespace, Name: fmt.Sprintf("%s-%d", deployment.Name, revision), Labels: template.Labels,
-			Annotations: map[string]string{annotationRevision: fmt.Sprint(revision)},
+			Annotations: map[string]string{annotationRevision: strconv.Itoa(revision)},
 		},
 		Spec: appsv1.ReplicaSetSpec{Selector: deployment.Spec.Selector, Template: template, Replicas: new(int32(0))},
 	}))

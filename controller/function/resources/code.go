@@ -50,7 +50,7 @@ func (c Code) Version() string {
 		parts = append(parts, c.Prepared.Input)
 	}
 	for _, part := range parts {
-		fmt.Fprintf(hash, "%d:%s", len(part), part)
+		hash.Write(fmt.Appendf(nil, "%d:%s", len(part), part))
 	}
 	return hex.EncodeToString(hash.Sum(nil))[:versionDigits]
 }
