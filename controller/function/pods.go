@@ -9,6 +9,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/rouse-run/rouse/controller/function/resources"
+	"github.com/rouse-run/rouse/internal/build"
 )
 
 // wakeGrace is how long a pod may take to become ready before a Function that
@@ -65,6 +66,15 @@ func troubleOf(pod *corev1.Pod) trouble {
 	if isReady(pod) {
 		return trouble{}
 	}
+	for i := range pod.Status.InitContainerStatuses {
+		status := &pod.Status.InitContainerStatuses[i]
+		if done := status.State.Terminated; done != nil && done.ExitCode == 0 {
+			continue
+		}
+		if found := containerTrouble(status); found != (trouble{}) {
+			return found
+		}
+	}
 	for i := range pod.Status.ContainerStatuses {
 		status := &pod.Status.ContainerStatuses[i]
 		if found := containerTrouble(status); found != (trouble{}) {
@@ -92,10 +102,22 @@ func containerTrouble(status *corev1.ContainerStatus) trouble {
 		return trouble{}
 	case ended.ExitCode != 0 && status.Name == resources.ContainerName && strings.TrimSpace(ended.Message) != "":
 		return trouble{handler: strings.TrimSpace(ended.Message)}
+	case explainedByBuilder(ended) != "":
+		return trouble{detail: explainedByBuilder(ended)}
 	default:
 		return trouble{detail: fmt.Sprintf("container %s ended with exit code %d (%s), restarted %d times; its log says why",
 			status.Name, ended.ExitCode, ended.Reason, status.RestartCount)}
 	}
+}
+
+// explainedByBuilder is why a container that prepares the code has failed, empty
+// for any other container.
+func explainedByBuilder(ended *corev1.ContainerStateTerminated) string {
+	result, err := build.DecodeResult(ended.Message)
+	if err != nil || ended.ExitCode == 0 {
+		return ""
+	}
+	return result.Message
 }
 
 func isPullOrConfigError(reason string) bool {

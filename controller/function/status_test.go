@@ -129,6 +129,14 @@ func older(version string, changes ...func(*corev1.Pod)) corev1.Pod {
 	return built
 }
 
+func initContainer(code int32, message string) func(*corev1.Pod) {
+	return func(pod *corev1.Pod) {
+		pod.Status.InitContainerStatuses = append(pod.Status.InitContainerStatuses, corev1.ContainerStatus{
+			Name: "prepare", State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: code, Message: message}},
+		})
+	}
+}
+
 func readyPod(pod *corev1.Pod) {
 	pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}
 }
@@ -291,6 +299,12 @@ func TestRunning(t *testing.T) {
 				s.fn.Spec.SecretMounts = []v1alpha2.SecretMount{{SecretName: "a"}, {SecretName: "b"}}
 			}),
 			wantStatus: "Unknown", wantReason: "MinReplicasNotAvailable", wantMessage: "a pod starts once all its Secrets exist: a, b",
+		},
+		"a preparation that fails says why": {
+			scope: newScope(available(false), pods(pod(time.Minute, initContainer(0, ""), initContainer(1, `{"message":"no such package"}`),
+				waitingFor("PodInitializing", "")))),
+			wantStatus: "Unknown", wantReason: "MinReplicasNotAvailable",
+			wantMessage: "Minimum replicas not available for deployment price: no such package",
 		},
 		"a pod that fits on no node says so": {
 			scope: newScope(available(false), pods(pod(time.Second, func(pod *corev1.Pod) {
