@@ -42,6 +42,8 @@ def _work(config, bound, shared, slot, first):
     publisher = Publisher(config.publisher_address)
     current.start(current.Runtime(config, publisher, traces))
     outgoing.install(traces)
+    if config.modern:
+        import sdk  # noqa: F401 (before a package of that name can be found)
     path.arrange(config, DIRECTORY)
     try:
         application = app.create(handler.load(config), config, shared, slot)

@@ -25,6 +25,10 @@ for more in sorted((CONTRACT / "cases").glob("*.json")):
     CASES["requests"] += json.loads(more.read_text())["requests"]
 START_TIMEOUT = 30
 
+# The interpreter itself and not the virtual environment's, so that the layer's packages are all there is; another one,
+# of another version, may be named.
+PYTHON = os.environ.get("RUNTIME_PYTHON") or os.path.realpath(sys.executable)
+
 
 def encode(source):
     """Encode a handler's source as the controller does."""
@@ -40,7 +44,7 @@ def read_handler(handler, file):
 def app(tmp_path_factory):
     """The directory of the server in the layer, made for the interpreter that runs the tests."""
     layer = tmp_path_factory.mktemp("layer")
-    subprocess.run([ROOT / "layer.sh", layer, sys.executable], check=True)
+    subprocess.run([ROOT / "layer.sh", layer, PYTHON], check=True)
     return layer / "usr/src/app"
 
 
@@ -52,10 +56,8 @@ class Server:
         self.termination_log = directory / "termination-log"
         self.termination_log.touch()
         self.output = ""
-        # The interpreter itself and not the virtual environment's, so that the layer's packages are all there is.
-        python = os.path.realpath(sys.executable)
         self.process = subprocess.Popen(
-            [python, *IMAGE["entrypoint"][1:-1], app / "main.py"],
+            [PYTHON, *IMAGE["entrypoint"][1:-1], app / "main.py"],
             cwd=directory,
             env={
                 "PATH": os.environ["PATH"],

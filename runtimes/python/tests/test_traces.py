@@ -1,0 +1,291 @@
+"""Traces: what arrives at the collector and what is passed on to whom a handler calls."""
+
+import http.server
+import json
+import re
+import sys
+import threading
+import time
+
+import pytest
+from conftest import ROOT
+
+TRACE = "0af7651916cd43dd8448eb211c80319c"
+PARENT = "b7ad6b7169203331"
+W3C = {"traceparent": f"00-{TRACE}-{PARENT}-01", "tracestate": "a=b", "baggage": "user=7"}
+B3 = {"X-B3-TraceId": TRACE, "X-B3-SpanId": PARENT, "X-B3-Sampled": "1"}
+LEGACY = {"FUNC_RUNTIME": "python312", "FUNC_NAME": "pricing", "SERVER_PROCESSES": "1"}
+CLIENT = """
+import os
+
+def call():
+    {statement}
+
+def main(event, context):
+    call()
+    return "ok"
+"""
+CLIENTS = {
+    "requests": "import requests; requests.get(os.environ['TARGET'] + '/a?secret=1')",
+    "urllib": "import urllib.request; urllib.request.urlopen(os.environ['TARGET'] + '/a?secret=1')",
+    "urllib3": "import urllib3; urllib3.request('GET', os.environ['TARGET'] + '/a?secret=1')",
+    "http.client": "import http.client; c = http.client.HTTPConnection(os.environ['TARGET'][7:]);"
+    " c.request('GET', '/a?secret=1'); c.getresponse()",
+}
+
+
+class Recorder:
+    """An HTTP server that keeps what it gets: a collector, or somebody whom a handler calls."""
+
+    def __init__(self):
+        recorder = self
+        self.requests = []
+        self.status = 200
+
+        class Handler(http.server.BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1"
+
+            def answer(self):
+                body = self.rfile.read(int(self.headers["Content-Length"] or 0))
+                recorder.requests.append((self.path, dict(self.headers.items()), body))
+                self.send_response(recorder.status)
+                self.send_header("Content-Length", "0")
+                self.end_headers()
+
+            do_GET = do_POST = answer  # noqa: N815 (the names that http.server asks for)
+
+            def log_message(self, *_):
+                pass
+
+        self.server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.server.daemon_threads = True
+        self.address = f"http://127.0.0.1:{self.server.server_port}"
+        threading.Thread(target=self.server.serve_forever, args=(0.01,), daemon=True).start()
+
+    def spans(self):
+        """Give the spans that arrived, and check what they are wrapped in."""
+        found = []
+        for path, headers, body in self.requests:
+            assert (path, headers["Content-Type"]) == ("/v1/traces", "application/json")
+            for resource in json.loads(body)["resourceSpans"]:
+                assert attributes(resource["resource"])["service.name"] == "pricing"
+                for scope in resource["scopeSpans"]:
+                    assert scope["scope"]["name"]
+                    found += scope["spans"]
+        return found
+
+
+def attributes(span):
+    """Give the attributes of a span as a dict."""
+    return {entry["key"]: next(iter(entry["value"].values())) for entry in span["attributes"]}
+
+
+@pytest.fixture
+def recorder():
+    """Make recorders; they end with the test."""
+    made = []
+
+    def make():
+        made.append(Recorder())
+        return made[-1]
+
+    yield make
+    for each in made:
+        each.server.shutdown()
+        each.server.server_close()
+
+
+def traced(serve, collector, source, target="", headers=W3C, runtime="python312", paths=("/",)):
+    """Run a handler for requests and end it, so that its spans have arrived."""
+    environment = {"TRACE_COLLECTOR_ENDPOINT": collector.address + "/v1/traces", "TARGET": target}
+    server = serve(source, **{**LEGACY, "FUNC_RUNTIME": runtime}, **environment).listening()
+    answers = [server.request(path=path, headers=headers) for path in paths]
+    server.process.terminate()
+    assert server.exit_code() == 0, server.output
+    return answers, collector.spans()
+
+
+@pytest.mark.parametrize("headers", [W3C, B3], ids=["W3C", "B3"])
+@pytest.mark.parametrize(
+    ("runtime", "source"),
+    [
+        ("python312", "def main(event, context):\n    return 'x'\n"),
+        ("python312", "import bottle\ndef main(event, context):\n    return 'x'\n"),
+        ("python314", "def main():\n    return 'x'\n"),
+        ("python314", "import flask\ndef main():\n    return 'x'\n"),
+    ],
+    ids=["legacy", "Bottle", "modern", "Flask"],
+)
+def test_a_call_has_a_span_below_its_callers(serve, recorder, headers, runtime, source):
+    [answer], [span] = traced(serve, recorder(), source, headers=headers, runtime=runtime)
+    assert answer.text == "x"
+    assert (span["traceId"], span["parentSpanId"], span["kind"], span["name"]) == (TRACE, PARENT, 2, "GET")
+    assert attributes(span)["http.response.status_code"] == "200"
+    assert attributes(span)["url.path"] == "/"
+    assert 0 <= int(span["endTimeUnixNano"]) - int(span["startTimeUnixNano"]) < 5e9
+    assert "status" not in span
+
+
+def test_a_call_without_a_caller_begins_a_trace_and_reserved_paths_have_none(serve, recorder):
+    source = "def main(event, context):\n    return 'x'\n"
+    _, [span] = traced(serve, recorder(), source, headers={}, paths=("/healthz", "/metrics", "/favicon.ico", "/a"))
+    assert re.fullmatch("[0-9a-f]{32}", span["traceId"])
+    assert "parentSpanId" not in span
+
+
+def test_a_caller_that_is_not_sampled_is_not_recorded(serve, recorder):
+    headers = {"traceparent": f"00-{TRACE}-{PARENT}-00"}
+    _, spans = traced(serve, recorder(), "def main(event, context):\n    return 'x'\n", headers=headers)
+    assert spans == []
+
+
+def test_a_failure_is_an_error_of_the_span(serve, recorder):
+    _, [span] = traced(serve, recorder(), "def main(event, context):\n    raise ValueError('x')\n")
+    assert span["status"] == {"code": 2, "message": "ValueError"}
+    assert attributes(span)["error.type"] == "ValueError"
+
+
+@pytest.mark.parametrize("client", CLIENTS)
+@pytest.mark.parametrize("early", [True, False], ids=["imported at load", "imported in the call"])
+def test_whom_a_handler_calls_is_in_the_trace(serve, recorder, client, early):
+    target = recorder()
+    source = CLIENT.format(statement=CLIENTS[client])
+    if early:
+        source = f"import {client if client != 'urllib' else 'urllib.request'}\n" + source
+    _, spans = traced(serve, recorder(), source, target.address)
+    [call] = [span for span in spans if span["kind"] == 2]
+    [request] = [span for span in spans if span["kind"] == 3]
+    assert (request["traceId"], request["parentSpanId"]) == (TRACE, call["spanId"])
+    assert attributes(request)["url.full"] == target.address + "/a"
+    [(_, headers, _)] = target.requests
+    headers = {name.lower(): value for name, value in headers.items()}
+    assert headers["traceparent"] == f"00-{TRACE}-{request['spanId']}-01"
+    assert (headers["x-b3-traceid"], headers["x-b3-spanid"], headers["x-b3-sampled"]) == (TRACE, request["spanId"], "1")
+    assert (headers["tracestate"], headers["baggage"]) == ("a=b", "user=7")
+
+
+@pytest.mark.parametrize("headers", [W3C, B3], ids=["W3C", "B3"])
+def test_without_a_collector_the_callers_trace_is_passed_on(serve, recorder, headers):
+    target = recorder()
+    source = CLIENT.format(statement=CLIENTS["requests"])
+    server = serve(source, **LEGACY, TARGET=target.address).listening()
+    server.request(headers=headers)
+    [(_, passed, _)] = target.requests
+    assert passed["traceparent"] == W3C["traceparent"]
+    assert passed["X-B3-TraceId"] == TRACE
+
+
+def test_an_emitted_event_is_in_the_trace(serve, recorder):
+    target = recorder()
+    source = "def main(event, context):\n    event.emitCloudEvent('t', 's', {})\n    return 'ok'\n"
+    server = serve(source, **LEGACY, PUBLISHER_PROXY_ADDRESS=target.address).listening()
+    assert server.request(headers=W3C).text == "ok"
+    assert target.requests[0][1]["traceparent"] == W3C["traceparent"]
+
+
+SPAN = """
+{imports}
+def main({arguments}):
+    with {tracer}.start_as_current_span("work") as span:
+        span.set_attribute("orders", 7)
+        span.add_event("begun", {{"a": True}})
+        import os, requests
+        requests.get(os.environ["TARGET"])
+    return "ok"
+"""
+TRACERS = {
+    "event.tracer": ("python312", "event, context", "event.tracer", ""),
+    "sdk.get_tracer()": ("python314", "", "sdk.get_tracer()", "import sdk"),
+    "a tracer made at load": ("python314", "", "TRACER", "import sdk\nTRACER = sdk.get_tracer()"),
+    "the library's own": ("python312", "event, context", "trace.get_tracer('x')", "from opentelemetry import trace"),
+}
+
+
+@pytest.mark.parametrize("name", TRACERS)
+def test_the_handlers_spans_are_between_the_calls_and_those_of_whom_it_calls(serve, recorder, name):
+    runtime, arguments, tracer, imports = TRACERS[name]
+    target = recorder()
+    source = SPAN.format(imports=imports, arguments=arguments, tracer=tracer)
+    answers, spans = traced(serve, recorder(), source, target.address, runtime=runtime, paths=("/", "/"))
+    assert [answer.text for answer in answers] == ["ok", "ok"]
+    calls = [span for span in spans if span["kind"] == 2]
+    works = [span for span in spans if span["name"] == "work"]
+    clients = [span for span in spans if span["kind"] == 3]
+    assert {span["traceId"] for span in spans} == {TRACE}
+    assert [span["parentSpanId"] for span in works] == [span["spanId"] for span in calls]
+    assert [span["parentSpanId"] for span in clients] == [span["spanId"] for span in works]
+    assert attributes(works[0]) == {"orders": "7"}
+    assert works[0]["events"][0]["name"] == "begun"
+    assert target.requests[0][1]["traceparent"] == f"00-{TRACE}-{clients[0]['spanId']}-01"
+
+
+@pytest.mark.parametrize("name", TRACERS)
+def test_a_tracer_is_usable_without_a_collector(serve, recorder, name):
+    runtime, arguments, tracer, imports = TRACERS[name]
+    target = recorder()
+    source = SPAN.format(imports=imports, arguments=arguments, tracer=tracer)
+    server = serve(source, **{**LEGACY, "FUNC_RUNTIME": runtime}, TARGET=target.address).listening()
+    assert server.request(headers=W3C).text == "ok"
+    assert target.requests[0][1]["traceparent"] == W3C["traceparent"]
+
+
+def test_a_collector_that_is_not_there_does_no_harm(serve):
+    source = "def main(event, context):\n    return 'x'\n"
+    server = serve(source, **LEGACY, TRACE_COLLECTOR_ENDPOINT="http://127.0.0.1:1/v1/traces").listening()
+    assert server.request().text == "x"
+    server.printed("cannot reach the trace collector")
+    assert server.request().text == "x"
+    begin = time.monotonic()
+    server.process.terminate()
+    assert server.exit_code() == 0
+    assert time.monotonic() - begin < 5
+
+
+def test_spans_arrive_while_the_server_runs(serve, recorder):
+    collector = recorder()
+    endpoint = collector.address + "/v1/traces"
+    server = serve("def main(event, context):\n    return 'x'\n", **LEGACY, TRACE_COLLECTOR_ENDPOINT=endpoint).listening()
+    for _ in range(3):
+        server.request()
+    deadline = time.monotonic() + 10
+    while len(collector.spans()) < 3:
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    assert len(collector.requests) < 3
+
+
+def test_tracing_imports_no_library_for_a_handler_that_uses_none(serve, recorder):
+    source = "import sys\ndef main(event, context):\n    return str([m for m in sys.modules if 'telemetry' in m])\n"
+    [answer], _ = traced(serve, recorder(), source)
+    assert answer.text == "[]"
+
+
+CONTEXTS = {
+    "W3C": ({"HTTP_TRACEPARENT": W3C["traceparent"]}, (TRACE, PARENT, True)),
+    "W3C, a later version with more in it": ({"HTTP_TRACEPARENT": f"01-{TRACE}-{PARENT}-01-x"}, (TRACE, PARENT, True)),
+    "W3C, too much in it": ({"HTTP_TRACEPARENT": W3C["traceparent"] + "-x"}, None),
+    "W3C, no trace": ({"HTTP_TRACEPARENT": f"00-{'0' * 32}-{PARENT}-01"}, None),
+    "W3C, upper case": ({"HTTP_TRACEPARENT": f"00-{TRACE.upper()}-{PARENT}-01"}, None),
+    "W3C, flags that are none": ({"HTTP_TRACEPARENT": f"00-{TRACE}-{PARENT}-zz"}, None),
+    "B3 with a short id": ({"HTTP_X_B3_TRACEID": PARENT, "HTTP_X_B3_SPANID": PARENT}, ("0" * 16 + PARENT, PARENT, True)),
+    "B3, not sampled": (
+        {"HTTP_X_B3_TRACEID": TRACE, "HTTP_X_B3_SPANID": PARENT, "HTTP_X_B3_SAMPLED": "0"},
+        (TRACE, PARENT, False),
+    ),
+    "B3 without a span": ({"HTTP_X_B3_TRACEID": TRACE}, None),
+    "B3 when W3C is malformed": (
+        {"HTTP_TRACEPARENT": "x", "HTTP_X_B3_TRACEID": TRACE, "HTTP_X_B3_SPANID": PARENT},
+        (TRACE, PARENT, True),
+    ),
+    "nothing": ({}, None),
+}
+
+
+@pytest.mark.parametrize("name", CONTEXTS)
+def test_contexts_are_read(name, monkeypatch):
+    monkeypatch.setattr(sys, "path", [str(ROOT), *sys.path])
+    from function_server.tracing import context
+
+    environ, want = CONTEXTS[name]
+    found = context.read(environ)
+    assert (found and (found.trace_id, found.span_id, found.sampled)) == want
