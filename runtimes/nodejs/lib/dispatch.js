@@ -4,7 +4,7 @@
 const { hasBody, parser } = require('./body.js');
 const { Calls } = require('./calls.js');
 const { createMessages } = require('./messages.js');
-const { preflight, sendError, sendTimeout } = require('./respond.js');
+const { preflight, sendError, sendStatus, sendTimeout } = require('./respond.js');
 
 function pathOf(url) {
   const query = url.indexOf('?');
@@ -112,9 +112,10 @@ class Dispatcher {
     }
   }
 
-  #fail(call, error) {
+  #fail(call, error, status) {
     call.error ??= error ?? new Error('the handler failed without a reason');
-    sendError(call.res, error);
+    if (status >= 400 && status < 500) sendStatus(call.res, status);
+    else sendError(call.res, error);
   }
 
   #expire(call, seconds) {
@@ -131,8 +132,8 @@ class Dispatcher {
   // What Express does at the end of its middleware.
   #passOn(req, error) {
     const call = this.calls.of(req.res);
-    if (error) this.#fail(call, error);
-    else if (!req.res.headersSent) req.res.sendStatus(404);
+    if (error) this.#fail(call, error, error.status);
+    else sendStatus(req.res, 404);
   }
 }
 

@@ -1,6 +1,8 @@
 // Answers that the server gives by itself: preflight, time limit, errors.
 'use strict';
 
+const { STATUS_CODES } = require('node:http');
+
 // preflight allows what was asked for; it does not reach the handler.
 function preflight(req, res) {
   const { 'access-control-request-method': method, 'access-control-request-headers': headers } = req.headers;
@@ -18,6 +20,11 @@ function sendText(res, status, text) {
   res.statusCode = status;
   res.setHeader('Content-Type', 'text/plain; charset=utf-8');
   res.end(text);
+}
+
+// sendStatus answers with the status and its name.
+function sendStatus(res, status) {
+  sendText(res, status, STATUS_CODES[status] ?? String(status));
 }
 
 // sendTimeout answers for a handler that has not. The call itself cannot be stopped; its answer is dropped.
@@ -39,4 +46,4 @@ function sendError(res, error) {
   sendText(res, 500, typeof error === 'string' && error !== '' ? error : 'Internal server error');
 }
 
-module.exports = { preflight, sendError, sendTimeout };
+module.exports = { preflight, sendError, sendStatus, sendTimeout };

@@ -25,6 +25,18 @@ const encode = (source) => zlib.gzipSync(source).toString('base64');
 
 const readHandler = (handler, file) => fs.readFileSync(path.join(contract, 'handlers', handler, file));
 
+async function sendTo(port, { method, path: target, headers, body, bodyLength, agent }) {
+  const content = bodyLength ? Buffer.alloc(bodyLength, 'x') : body;
+  const options = { host: '127.0.0.1', port, method, path: target, agent, headers: { ...headers } };
+  if (content !== undefined) options.headers['content-length'] = Buffer.byteLength(content);
+  const request = http.request(options);
+  request.end(content);
+  const [response] = await once(request, 'response');
+  let text = '';
+  for await (const chunk of response.setEncoding('utf8')) text += chunk;
+  return { status: response.statusCode, headers: response.headers, text };
+}
+
 // Server is one running server; its port is known once `listening` has resolved.
 class Server {
   constructor(environment) {
@@ -62,16 +74,8 @@ class Server {
     }
   }
 
-  async request({ method, path: target, headers, body, bodyLength, agent }) {
-    const content = bodyLength ? Buffer.alloc(bodyLength, 'x') : body;
-    const options = { host: '127.0.0.1', port: this.port, method, path: target, agent, headers: { ...headers } };
-    if (content !== undefined) options.headers['content-length'] = Buffer.byteLength(content);
-    const request = http.request(options);
-    request.end(content);
-    const [response] = await once(request, 'response');
-    let text = '';
-    for await (const chunk of response.setEncoding('utf8')) text += chunk;
-    return { status: response.statusCode, headers: response.headers, text };
+  request(request) {
+    return sendTo(this.port, request);
   }
 
   terminationMessage() {
@@ -115,4 +119,4 @@ async function withPublisher(status, use) {
   }
 }
 
-module.exports = { app, contract, encode, image, readHandler, root, withPublisher, withServer };
+module.exports = { app, contract, encode, image, readHandler, root, sendTo, withPublisher, withServer };
