@@ -156,7 +156,7 @@ func TestPrivatePackagesNeedThePasswordOfTheirRegistry(t *testing.T) {
 			Source: "import shop_greeting\ndef main(event, context):\n    return shop_greeting.TEXT\n",
 		}.YAML()
 	require.NoError(t, cluster.ApplyYAML(t.Context(), namespace, manifest))
-	requireFailure(t, cluster, namespace, "private-npm", "BuildReady", "@shop/greeting", "serverless-package-registry-config")
+	requireFailure(t, cluster, namespace, "private-npm", "BuildReady", "refuses access", "serverless-package-registry-config")
 	requireFailure(t, cluster, namespace, "private-wheel", "BuildReady", "shop-greeting", "serverless-package-registry-config")
 
 	require.NoError(t, cluster.ApplyYAML(t.Context(), namespace, config(server.NPMRC(), server.PipConf())))
