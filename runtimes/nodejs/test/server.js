@@ -39,12 +39,12 @@ async function sendTo(port, { method, path: target, headers, body, bodyLength, a
 
 // Server is one running server; its port is known once `listening` has resolved.
 class Server {
-  constructor(environment) {
+  constructor(environment, directoryOfApp) {
     this.directory = fs.mkdtempSync(path.join(os.tmpdir(), 'runtime-test-'));
     this.terminationLog = path.join(this.directory, 'termination-log');
     fs.writeFileSync(this.terminationLog, '');
     this.output = '';
-    this.process = spawn(node, [...flags, path.join(app, 'server.js')], {
+    this.process = spawn(node, [...flags, path.join(directoryOfApp, 'server.js')], {
       cwd: this.directory,
       env: { PATH: process.env.PATH, TMPDIR: this.directory, TERMINATION_LOG_PATH: this.terminationLog, FUNC_PORT: '0', ...environment },
     });
@@ -90,8 +90,8 @@ class Server {
 }
 
 // withServer starts a server for a handler's source, and ends it however the test goes.
-async function withServer({ source, environment }, use) {
-  const server = new Server({ ...(source && { FUNC_HANDLER_SOURCE: encode(source) }), ...environment });
+async function withServer({ source, environment, app: other = app }, use) {
+  const server = new Server({ ...(source && { FUNC_HANDLER_SOURCE: encode(source) }), ...environment }, other);
   try {
     return await use(server);
   } finally {

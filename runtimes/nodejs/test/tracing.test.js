@@ -1,0 +1,160 @@
+// What is traced, and how the context reaches all that a handler sends.
+'use strict';
+
+const assert = require('node:assert/strict');
+const http = require('node:http');
+const net = require('node:net');
+const { once } = require('node:events');
+const { describe, it } = require('node:test');
+const { checkSpans, withCollector } = require('./collector.js');
+const { withPublisher, withServer } = require('./server.js');
+
+const TRACE = '4bf92f3577b34da6a3ce929d0e0e4736';
+const traced = { method: 'GET', path: '/', headers: { traceparent: `00-${TRACE}-00f067aa0ba902b7-01` } };
+
+const setup = (source, environment) => ({ source, environment: { FUNC_RUNTIME: 'nodejs22', FUNC_NAME: 'f', ...environment } });
+
+// Each way to send a request, to process.env.TARGET.
+const WAYS = {
+  'http.get': "require('http').get(process.env.TARGET, (r) => r.resume().on('end', done));",
+  'http.request with a body': "const r = require('http').request(process.env.TARGET, { method: 'POST' }, (a) => a.resume().on('end', done)); r.write('a'); r.end('b');",
+  'http.request after a wait': "setTimeout(() => require('http').get(process.env.TARGET, (r) => r.resume().on('end', done)), 5);",
+  fetch: 'fetch(process.env.TARGET).then((r) => r.text()).then(done);',
+  'fetch after awaits': '(async () => { await null; await new Promise(setImmediate); await (await fetch(process.env.TARGET)).text(); done(); })();',
+  emitCloudEvent: "event.emitCloudEvent('t', 's', {}).then(done);",
+};
+
+const sending = (way) => `exports.main = (event) => new Promise((done) => { ${way} });`;
+
+describe('outgoing requests', { concurrency: 4 }, () => {
+  for (const [name, way] of Object.entries(WAYS)) {
+    it(`${name} carries the context`, () =>
+      withPublisher(204, async (address, received) => {
+        await withServer(setup(sending(way), { TARGET: address, PUBLISHER_PROXY_ADDRESS: address }), async (server) => {
+          await server.listening();
+          // Two at once: each has the context of its own request.
+          const other = { ...traced, headers: { traceparent: `00-${TRACE.replaceAll('4', '5')}-00f067aa0ba902b7-01` } };
+          await Promise.all([server.request(traced), server.request(other)]);
+          const untraced = await server.request({ method: 'GET', path: '/' });
+          assert.equal(untraced.status, 200);
+        });
+        const parents = received.map(({ headers }) => headers.traceparent?.split('-')[1]);
+        assert.deepEqual(parents.slice(0, 2).sort(), [TRACE, TRACE.replaceAll('4', '5')].sort());
+        assert.equal(parents[2], undefined);
+        assert.equal(received[0].headers['x-b3-traceid'], parents[0]);
+      }));
+
+    it(`${name} is a span`, () =>
+      withCollector((endpoint, spans) =>
+        withPublisher(503, async (address, received) => {
+          const environment = { TARGET: address, PUBLISHER_PROXY_ADDRESS: address, TRACE_COLLECTOR_ENDPOINT: endpoint };
+          const source = sending(way.replace('.then(done)', '.then(done, done)'));
+          await withServer(setup(source, environment), async (server) => {
+            await server.listening();
+            assert.equal((await server.request(traced)).status, 200);
+            server.process.kill('SIGTERM');
+            assert.equal(await server.exited, 0);
+          });
+          checkSpans(spans, [
+            { kind: 'server', traceId: TRACE, parentSpanId: '00f067aa0ba902b7', status: 'unset', scope: 'io.kyma-project.serverless' },
+            { kind: 'client', traceId: TRACE, status: 'error', attributes: { 'http.response.status_code': 503, 'server.address': '127.0.0.1' } },
+          ]);
+          const [client, server] = spans.toSorted((a, b) => b.kind < a.kind ? 1 : -1);
+          assert.equal(client.parentSpanId, server.spanId);
+          assert.equal(received[0].headers.traceparent, `00-${TRACE}-${client.spanId}-01`);
+        })));
+  }
+
+  it('a request that finds nobody is a failed span', () =>
+    withCollector(async (endpoint, spans) => {
+      const source = "exports.main = () => new Promise((done) => require('http').get('http://127.0.0.1:1/', () => {}).on('error', () => done()));";
+      await withServer(setup(source, { TRACE_COLLECTOR_ENDPOINT: endpoint }), async (server) => {
+        await server.listening();
+        assert.equal((await server.request(traced)).status, 200);
+        server.process.kill('SIGTERM');
+        assert.equal(await server.exited, 0);
+      });
+      checkSpans(spans, [{ kind: 'server', status: 'unset' }, { kind: 'client', status: 'error', attributes: { 'error.type': 'ECONNREFUSED' } }]);
+    }));
+});
+
+describe('the tracer of a handler', { concurrency: 4 }, () => {
+  const nested = (tracer) => `await ${tracer}.startActiveSpan('inner', async (span) => { span.setAttribute('order', 7); span.end(); });`;
+  const sources = {
+    'event.tracer': ['nodejs22', `exports.main = async (event) => { ${nested('event.tracer')} };`],
+    'sdk.getTracer()': ['nodejs26', `const { getTracer } = require('sdk'); exports.main = async (req, res) => { ${nested('getTracer()')} res.send('x'); };`],
+    'the global of OpenTelemetry': ['nodejs26', `const api = require(${JSON.stringify(require.resolve('@opentelemetry/api'))});
+      const tracer = api.trace.getTracer('mine'); exports.main = async (req, res) => { ${nested('tracer')} res.send('x'); };`],
+  };
+  for (const [name, [runtime, source]] of Object.entries(sources)) {
+    it(`${name} makes spans inside the request's`, () =>
+      withCollector(async (endpoint, spans) => {
+        await withServer(setup(source, { FUNC_RUNTIME: runtime, TRACE_COLLECTOR_ENDPOINT: endpoint }), async (server) => {
+          await server.listening();
+          assert.equal((await server.request(traced)).status, 200);
+          server.process.kill('SIGTERM');
+          assert.equal(await server.exited, 0);
+        });
+        const inner = spans.find((span) => span.name === 'inner');
+        const outer = spans.find((span) => span.kind === 'server');
+        assert.deepEqual([inner.parentSpanId, inner.traceId, inner.attributes.order], [outer.spanId, TRACE, 7]);
+      }));
+  }
+
+  it('works without a collector', () =>
+    withServer(setup("exports.main = (event) => event.tracer.startActiveSpan('a', (span) => { span.end(); return span.spanContext().traceId; });"), async (server) => {
+      await server.listening();
+      assert.equal((await server.request(traced)).text, TRACE);
+      assert.match((await server.request({ method: 'GET', path: '/' })).text, /^[0-9a-f]{32}$/);
+    }));
+});
+
+describe('the collector', { concurrency: 4 }, () => {
+  it('that cannot be reached is complained about once, and holds up no end', () =>
+    withServer(setup("exports.main = () => 'x';", { TRACE_COLLECTOR_ENDPOINT: 'http://127.0.0.1:1/v1/traces', OTEL_BSP_SCHEDULE_DELAY: '10' }), async (server) => {
+      await server.listening();
+      for (let i = 0; i < 20; i += 1) assert.equal((await server.request(traced)).text, 'x');
+      const begin = Date.now();
+      server.process.kill('SIGTERM');
+      assert.equal(await server.exited, 0);
+      assert.ok(Date.now() - begin < 5000, `${Date.now() - begin} ms`);
+      assert.ok(server.output.split('traces are not exported').length <= 2, server.output);
+    }));
+
+  it('that never answers holds up no request and no end', async (t) => {
+    const silent = net.createServer(() => {});
+    await once(silent.listen(0, '127.0.0.1'), 'listening');
+    t.after(() => silent.close());
+    const endpoint = `http://127.0.0.1:${silent.address().port}/v1/traces`;
+    await withServer(setup("exports.main = () => 'x';", { TRACE_COLLECTOR_ENDPOINT: endpoint }), async (server) => {
+      await server.listening();
+      assert.equal((await server.request(traced)).text, 'x');
+      const begin = Date.now();
+      server.process.kill('SIGTERM');
+      assert.equal(await server.exited, 0);
+      assert.ok(Date.now() - begin < 5000, `${Date.now() - begin} ms`);
+    });
+  });
+
+  it('gets spans in batches, and none of its own requests', async () => {
+    let posts = 0;
+    const collector = http.createServer((req, res) => {
+      posts += 1;
+      req.resume().on('end', () => res.end('{}'));
+    });
+    await once(collector.listen(0, '127.0.0.1'), 'listening');
+    try {
+      const endpoint = `http://127.0.0.1:${collector.address().port}/v1/traces`;
+      await withServer(setup("exports.main = () => 'x';", { TRACE_COLLECTOR_ENDPOINT: endpoint }), async (server) => {
+        await server.listening();
+        for (let i = 0; i < 20; i += 1) await server.request(traced);
+        server.process.kill('SIGTERM');
+        assert.equal(await server.exited, 0);
+      });
+    } finally {
+      collector.closeAllConnections();
+      collector.close();
+    }
+    assert.equal(posts, 1);
+  });
+});
