@@ -1,0 +1,139 @@
+// How the server ends, and what it says of requests: SIGTERM, request log, late answers.
+'use strict';
+
+const assert = require('node:assert/strict');
+const http = require('node:http');
+const net = require('node:net');
+const { once } = require('node:events');
+const { describe, it } = require('node:test');
+const { withServer } = require('./server.js');
+
+const get = { method: 'GET', path: '/' };
+
+const run = (source, environment, use) =>
+  withServer({ source, environment: { FUNC_RUNTIME: 'nodejs22', FUNC_NAME: 'f', ...environment } }, async (server) => use(await server.listening()));
+
+// drained resolves once the server takes no new connections.
+async function drained(port) {
+  for (;;) {
+    const socket = net.connect(port, '127.0.0.1');
+    const refused = await Promise.race([once(socket, 'connect').then(() => false), once(socket, 'error').then(() => true)]).catch(() => true);
+    socket.destroy();
+    if (refused) return;
+  }
+}
+
+describe('SIGTERM', { concurrency: 4 }, () => {
+  it('answers what arrives on a kept connection, which ends with that', () =>
+    run("exports.main = () => 'x';", {}, async (server) => {
+      const agent = new http.Agent({ keepAlive: true, maxSockets: 1 });
+      const first = await server.request({ ...get, agent });
+      assert.equal(first.headers.connection, 'keep-alive');
+      server.process.kill('SIGTERM');
+      await drained(server.port);
+      const last = await server.request({ ...get, agent });
+      assert.deepEqual([last.text, last.headers.connection], ['x', 'close']);
+      assert.equal(await server.exited, 0);
+    }));
+
+  it('tells a client whose request is under way that the connection ends', () =>
+    run("exports.main = () => new Promise((done) => setTimeout(done, 1500, 'late'));", {}, async (server) => {
+      const agent = new http.Agent({ keepAlive: true });
+      const busy = server.request({ ...get, agent });
+      await server.request({ ...get, path: '/healthz' });
+      server.process.kill('SIGTERM');
+      const { text, headers } = await busy;
+      assert.deepEqual([text, headers.connection], ['late', 'close']);
+      assert.equal(await server.exited, 0);
+    }));
+
+  it('lets an answer that has begun end', () => {
+    const source = `exports.main = (req, res) => {
+      res.write('a');
+      setTimeout(() => res.end('b'), 1500);
+    };`;
+    return run(source, { FUNC_RUNTIME: 'nodejs26' }, async (server) => {
+      const agent = new http.Agent({ keepAlive: true });
+      const request = http.get({ host: '127.0.0.1', port: server.port, path: '/', agent });
+      const [response] = await once(request, 'response');
+      server.process.kill('SIGTERM');
+      let text = '';
+      for await (const chunk of response.setEncoding('utf8')) text += chunk;
+      assert.equal(text, 'ab');
+      assert.equal(await server.exited, 0);
+    });
+  });
+
+  it('does not wait for a connection that never sent anything', () =>
+    run("exports.main = () => 'x';", {}, async (server) => {
+      const silent = net.connect(server.port, '127.0.0.1').on('error', () => {});
+      await once(silent, 'connect');
+      await server.request({ ...get, path: '/healthz' });
+      server.process.kill('SIGTERM');
+      assert.equal(await server.exited, 0);
+    }));
+
+  it('twice ends a busy server at once', () =>
+    run('exports.main = () => new Promise(() => {});', {}, async (server) => {
+      server.request(get).catch(() => {});
+      await server.request({ ...get, path: '/healthz' });
+      server.process.kill('SIGTERM');
+      await drained(server.port);
+      server.process.kill('SIGTERM');
+      assert.equal(await server.exited, 1);
+    }));
+});
+
+describe('the request log', { concurrency: 4 }, () => {
+  const line = /^\S*127\.0\.0\.1 - - \[\d\d\/\w+\/\d{4}:\d\d:\d\d:\d\d \+0000\] "POST \/a\?b=1 HTTP\/1\.1" 200 2 "http:\/\/shop" "curl\/8"$/m;
+  const asked = { method: 'POST', path: '/a?b=1', headers: { 'user-agent': 'curl/8', referer: 'http://shop' } };
+  const apis = {
+    nodejs24: [{ KYMA_INTERNAL_LOGGER_ENABLED: 'true' }, "exports.main = () => ({});"],
+    nodejs26: [{ SERVER_INTERNAL_LOGGER: 'true' }, "exports.main = (req, res) => res.json({});"],
+  };
+  for (const [runtime, [on, source]] of Object.entries(apis)) {
+    it(`${runtime} writes Apache's combined format, and nothing of probes`, () =>
+      run(source, { FUNC_RUNTIME: runtime, ...on }, async (server) => {
+        await server.request({ ...get, path: '/healthz' });
+        await server.request(asked);
+        await server.printed(line);
+        assert.doesNotMatch(server.output, /healthz/);
+      }));
+
+    it(`${runtime} writes nothing unless it is asked to`, () =>
+      run(source, { FUNC_RUNTIME: runtime }, async (server) => {
+        await server.request(asked);
+        server.process.kill('SIGTERM');
+        await server.exited;
+        assert.equal(server.output.trim(), `listening on 0.0.0.0:${server.port}`);
+      }));
+  }
+});
+
+describe('a late answer', { concurrency: 4 }, () => {
+  const sources = {
+    nodejs24: "exports.main = () => new Promise((done) => setTimeout(done, 400, 'late'));",
+    nodejs26: "exports.main = (req, res) => new Promise((done) => setTimeout(() => { done(); res.send('late'); }, 400));",
+  };
+  for (const [runtime, source] of Object.entries(sources)) {
+    it(`of ${runtime} is dropped, logged and counted as a failure`, () =>
+      run(source, { FUNC_RUNTIME: runtime, FUNC_TIMEOUT: '0.2' }, async (server) => {
+        const { status, text, headers } = await server.request({ ...get, path: '/orders?secret=1' });
+        assert.deepEqual([status, text, headers.connection], [408, 'Request Timeout', 'close']);
+        await server.printed(/GET \/orders: the handler has not answered within 0\.2 s/);
+        assert.match((await server.request({ ...get, path: '/metrics' })).text, /^function_failures_total 1$/m);
+        // The server is there after the handler has come to its end too.
+        await new Promise((resolve) => setTimeout(resolve, 300));
+        assert.equal((await server.request({ ...get, path: '/healthz' })).text, 'OK');
+      }));
+  }
+
+  it('of a client that has gone is no failure', () =>
+    run("exports.main = () => new Promise((done) => setTimeout(done, 200, 'late'));", {}, async (server) => {
+      const request = http.get({ host: '127.0.0.1', port: server.port, path: '/' }).on('error', () => {});
+      await server.request({ ...get, path: '/healthz' });
+      request.destroy();
+      await new Promise((resolve) => setTimeout(resolve, 300));
+      assert.match((await server.request({ ...get, path: '/metrics' })).text, /^function_failures_total 0$/m);
+    }));
+});
