@@ -35,7 +35,7 @@ class Call:
         self.error = None
 
     def fail(self, error):
-        """Note that the handler failed, and by what."""
+        """Note that the handler failed, and by what: an exception or a text."""
         self.failed = True
         self.error = error
 

@@ -134,7 +134,7 @@ class Application:
             unusable = str(error.body).startswith("Unsupported response type")
             if not (error.exception or unusable):
                 return page(error)
-            current.call().fail(type(error.exception).__name__ if error.exception else "UnsupportedResponse")
+            current.call().fail(error.exception or error.body)
             print(error.traceback or error.body, file=sys.stderr, flush=True)
             bottle.response.content_type = plain.TEXT
             return "Internal server error"

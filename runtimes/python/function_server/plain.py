@@ -26,7 +26,7 @@ def text(environ, start_response, status, message):
 
 def note_failure(error):
     """Have the call count as failed, and write the exception to stderr, from the handler's frame on."""
-    current.call().fail(type(error).__name__)
+    current.call().fail(error)
     trace = error.__traceback__
     print(
         "".join(traceback.format_exception(type(error), error, trace and trace.tb_next)),

@@ -63,6 +63,7 @@ class Server:
                 "PATH": os.environ["PATH"],
                 "TERMINATION_LOG_PATH": str(self.termination_log),
                 "FUNC_PORT": "0",
+                "FUNC_RUNTIME": "python312",
                 "FUNCTION_PATH": str(directory),
                 **IMAGE["env"],
                 **environment,
@@ -146,6 +147,7 @@ class Publisher:
         self.status = 204
         self.closes = False  # each connection after its first answer, without saying so
         self.events = []
+        self.headers = []
         self.connections = 0
 
         class Handler(http.server.BaseHTTPRequestHandler):
@@ -158,6 +160,7 @@ class Publisher:
             def do_POST(self):  # noqa: N802 (the name that http.server asks for)
                 body = self.rfile.read(int(self.headers["Content-Length"]))
                 publisher.events.append((self.path, self.headers["Content-Type"], json.loads(body)))
+                publisher.headers.append({name.lower(): value for name, value in self.headers.items()})
                 self.send_response(publisher.status)
                 if publisher.status != 204:
                     self.send_header("Content-Length", "0")
@@ -181,3 +184,68 @@ def publisher():
     with contextlib.suppress(OSError):
         made.server.shutdown()
     made.server.server_close()
+
+
+class Recorder:
+    """An HTTP server that keeps what it gets: a collector, or somebody whom a handler calls."""
+
+    def __init__(self):
+        recorder = self
+        self.requests = []
+        self.status = 200
+
+        class Handler(http.server.BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1"
+
+            def answer(self):
+                body = self.rfile.read(int(self.headers["Content-Length"] or 0))
+                recorder.requests.append((self.path, dict(self.headers.items()), body))
+                self.send_response(recorder.status)
+                self.send_header("Content-Length", "0")
+                self.end_headers()
+
+            do_GET = do_POST = answer  # noqa: N815 (the names that http.server asks for)
+
+            def log_message(self, *_):
+                pass
+
+        self.server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.server.daemon_threads = True
+        self.address = f"http://127.0.0.1:{self.server.server_port}"
+        threading.Thread(target=self.server.serve_forever, args=(0.01,), daemon=True).start()
+
+    def spans(self):
+        """Give the spans that arrived, and check what they are wrapped in."""
+        found = []
+        for path, headers, body in self.requests:
+            assert (path, headers["Content-Type"]) == ("/v1/traces", "application/json")
+            for resource in json.loads(body)["resourceSpans"]:
+                assert attributes(resource["resource"])["service.name"] == "pricing"
+                for scope in resource["scopeSpans"]:
+                    assert scope["scope"]["name"]
+                    found += scope["spans"]
+        return found
+
+
+def attributes(span):
+    """Give the attributes of a span as a dict."""
+    return {entry["key"]: _value(**entry["value"]) for entry in span["attributes"]}
+
+
+def _value(intValue=None, **other):  # noqa: N803 (the name of OTLP)
+    return int(intValue) if intValue is not None else next(iter(other.values()))
+
+
+@pytest.fixture
+def recorder():
+    """Make recorders; they end with the test."""
+    made = []
+
+    def make():
+        made.append(Recorder())
+        return made[-1]
+
+    yield make
+    for each in made:
+        each.server.shutdown()
+        each.server.server_close()

@@ -8,9 +8,11 @@ import time
 from datetime import datetime
 
 import pytest
-from conftest import CASES, read_handler
+from conftest import CASES, attributes, read_handler
 
 VARIANTS = {name: variant for name, variant in CASES["variants"].items() if name.startswith("python-")}
+KINDS = {2: "server", 3: "client"}
+STATUSES = {0: "unset", 1: "ok", 2: "error"}
 
 
 @pytest.fixture(params=VARIANTS, name="variant")
@@ -31,27 +33,57 @@ def start_variant(serve, variant):
 
 
 @pytest.mark.parametrize("case", CASES["requests"], ids=lambda case: case["name"])
-def test_request(case, variant, start, publisher):
+def test_request(case, variant, start, publisher, recorder):
     if variant["name"] not in case.get("only", VARIANTS):
         pytest.skip("not a case of this API")
     publisher.status = case.get("publisherStatus", 204)
     environment = {"PUBLISHER_PROXY_ADDRESS": publisher.address, **case.get("environment", {})}
     if case.get("limitBody"):
         environment.update(variant["bodyLimit"])
-    answer = start(case["handler"], **environment).listening().request(**case["request"])
-    check(answer, case["response"], variant)
+    collector = recorder() if "spans" in case else None
+    if collector is not None:
+        environment["TRACE_COLLECTOR_ENDPOINT"] = collector.address + "/v1/traces"
+    server = start(case["handler"], **environment).listening()
+    for step in [case, *case.get("then", [])]:
+        check(server.request(**step["request"]), step["response"], variant)
     if "emitted" in case:
         check_emitted(publisher.events, case["emitted"])
+    if "emittedHeaders" in case:
+        check_headers(publisher.headers[0], case["emittedHeaders"])
+    if collector is not None:
+        server.process.send_signal(signal.SIGTERM)  # the end of a server sends the spans that it has
+        assert server.exit_code() == 0
+        check_spans(collector.spans(), case["spans"])
 
 
 def check(answer, want, variant):
     assert answer.status == want["status"], answer.text
-    for name, pattern in want.get("headers", {}).items():
-        assert re.search(pattern, answer.headers.get(name, ""))
+    check_headers(answer.headers, want.get("headers", {}))
     if "json" in want:
         assert json.loads(answer.text) == json.loads(json.dumps(want["json"]).replace("$runtime", variant["runtime"]))
     if "text" in want:
         assert (answer.text.lower() if want.get("foldCase") else answer.text) == want["text"]
+    for pattern in want.get("matches", {}).get("python", []):
+        assert re.search(pattern, answer.text, re.M), f"{pattern} is not in {answer.text}"
+
+
+def check_headers(headers, want):
+    for name, pattern in want.items():
+        if pattern is None:
+            assert name not in headers
+        else:
+            assert re.search(pattern, headers.get(name, "")), (name, headers)
+
+
+def check_spans(spans, want):
+    assert sorted(KINDS[span["kind"]] for span in spans) == sorted(wanted["kind"] for wanted in want)
+    for wanted in want:
+        [span] = [span for span in spans if KINDS[span["kind"]] == wanted["kind"]]
+        assert STATUSES[span.get("status", {}).get("code", 0)] == wanted.get("status", "unset")
+        for key in ("traceId", "parentSpanId"):
+            assert span.get(key) == wanted.get(key, span.get(key))
+        for name, value in wanted.get("attributes", {}).items():
+            assert attributes(span).get(name) == value
 
 
 def check_emitted(events, want):

@@ -1,14 +1,11 @@
 """Traces: what arrives at the collector and what is passed on to whom a handler calls."""
 
-import http.server
-import json
 import re
 import sys
-import threading
 import time
 
 import pytest
-from conftest import ROOT
+from conftest import ROOT, attributes
 
 TRACE = "0af7651916cd43dd8448eb211c80319c"
 PARENT = "b7ad6b7169203331"
@@ -32,67 +29,6 @@ CLIENTS = {
     "http.client": "import http.client; c = http.client.HTTPConnection(os.environ['TARGET'][7:]);"
     " c.request('GET', '/a?secret=1'); c.getresponse()",
 }
-
-
-class Recorder:
-    """An HTTP server that keeps what it gets: a collector, or somebody whom a handler calls."""
-
-    def __init__(self):
-        recorder = self
-        self.requests = []
-        self.status = 200
-
-        class Handler(http.server.BaseHTTPRequestHandler):
-            protocol_version = "HTTP/1.1"
-
-            def answer(self):
-                body = self.rfile.read(int(self.headers["Content-Length"] or 0))
-                recorder.requests.append((self.path, dict(self.headers.items()), body))
-                self.send_response(recorder.status)
-                self.send_header("Content-Length", "0")
-                self.end_headers()
-
-            do_GET = do_POST = answer  # noqa: N815 (the names that http.server asks for)
-
-            def log_message(self, *_):
-                pass
-
-        self.server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self.server.daemon_threads = True
-        self.address = f"http://127.0.0.1:{self.server.server_port}"
-        threading.Thread(target=self.server.serve_forever, args=(0.01,), daemon=True).start()
-
-    def spans(self):
-        """Give the spans that arrived, and check what they are wrapped in."""
-        found = []
-        for path, headers, body in self.requests:
-            assert (path, headers["Content-Type"]) == ("/v1/traces", "application/json")
-            for resource in json.loads(body)["resourceSpans"]:
-                assert attributes(resource["resource"])["service.name"] == "pricing"
-                for scope in resource["scopeSpans"]:
-                    assert scope["scope"]["name"]
-                    found += scope["spans"]
-        return found
-
-
-def attributes(span):
-    """Give the attributes of a span as a dict."""
-    return {entry["key"]: next(iter(entry["value"].values())) for entry in span["attributes"]}
-
-
-@pytest.fixture
-def recorder():
-    """Make recorders; they end with the test."""
-    made = []
-
-    def make():
-        made.append(Recorder())
-        return made[-1]
-
-    yield make
-    for each in made:
-        each.server.shutdown()
-        each.server.server_close()
 
 
 def traced(serve, collector, source, target="", headers=W3C, runtime="python312", paths=("/",)):
@@ -120,7 +56,7 @@ def test_a_call_has_a_span_below_its_callers(serve, recorder, headers, runtime, 
     [answer], [span] = traced(serve, recorder(), source, headers=headers, runtime=runtime)
     assert answer.text == "x"
     assert (span["traceId"], span["parentSpanId"], span["kind"], span["name"]) == (TRACE, PARENT, 2, "GET")
-    assert attributes(span)["http.response.status_code"] == "200"
+    assert attributes(span)["http.response.status_code"] == 200
     assert attributes(span)["url.path"] == "/"
     assert 0 <= int(span["endTimeUnixNano"]) - int(span["startTimeUnixNano"]) < 5e9
     assert "status" not in span
@@ -141,8 +77,8 @@ def test_a_caller_that_is_not_sampled_is_not_recorded(serve, recorder):
 
 def test_a_failure_is_an_error_of_the_span(serve, recorder):
     _, [span] = traced(serve, recorder(), "def main(event, context):\n    raise ValueError('x')\n")
-    assert span["status"] == {"code": 2, "message": "ValueError"}
-    assert attributes(span)["error.type"] == "ValueError"
+    assert span["status"] == {"code": 2, "message": "x"}
+    assert (attributes(span)["error"], attributes(span)["error.type"]) == ("x", "ValueError")
 
 
 @pytest.mark.parametrize("client", CLIENTS)
@@ -214,7 +150,7 @@ def test_the_handlers_spans_are_between_the_calls_and_those_of_whom_it_calls(ser
     assert {span["traceId"] for span in spans} == {TRACE}
     assert [span["parentSpanId"] for span in works] == [span["spanId"] for span in calls]
     assert [span["parentSpanId"] for span in clients] == [span["spanId"] for span in works]
-    assert attributes(works[0]) == {"orders": "7"}
+    assert attributes(works[0]) == {"orders": 7}
     assert works[0]["events"][0]["name"] == "begun"
     assert target.requests[0][1]["traceparent"] == f"00-{TRACE}-{clients[0]['spanId']}-01"
 

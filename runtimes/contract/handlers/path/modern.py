@@ -2,4 +2,5 @@ from flask import request
 
 
 def main():
-    return request.path + "?" + request.query_string.decode()
+    query = request.query_string.decode()
+    return request.path + ("?" + query if query else "")

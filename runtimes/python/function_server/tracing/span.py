@@ -46,8 +46,8 @@ def of_call(call, status):
     error = None
     if call.failed or status >= 500:
         error = str(call.error or "")
-        attributes["error"] = True
-        attributes["error.type"] = error or str(status)
+        attributes["error"] = error or str(status)
+        attributes["error.type"] = type(call.error).__name__ if isinstance(call.error, Exception) else str(status)
     return Span(call.trace, environ["REQUEST_METHOD"], SERVER, call.span_start, time.time_ns(), attributes, error)
 
 
