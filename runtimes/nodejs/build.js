@@ -25,6 +25,8 @@ async function build(outDir) {
     // ES modules first: of them only what is used comes into a bundle.
     mainFields: ['module', 'main'],
     target: 'node20',
+    // A script that is run with vm has require() and no import().
+    supported: { 'dynamic-import': false },
     format: 'cjs',
     charset: 'ascii',
     legalComments: 'external',
