@@ -1,0 +1,11 @@
+// Package git reads remote Git repositories: which commit a reference stands for, and the files of one
+// commit. It is the only importer of go-git and needs no git command.
+//
+// Guarantees:
+//   - List is one request and transfers references only. Fetch transfers one commit without its history and,
+//     where the server can do it, only the files of the wanted directory. Objects go to disk, not to memory.
+//   - Only http, https and ssh repositories are read. No connection goes to loopback, link-local, multicast
+//     or unspecified addresses, whatever a name resolves to and wherever a redirect points: the URL is a
+//     tenant's choice.
+//   - Errors are an *Error of one Kind, whose text says what to repair. Credentials are in no text.
+package git

@@ -1,0 +1,202 @@
+package git
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path"
+	"strings"
+
+	"github.com/go-git/go-billy/v5/osfs"
+	"github.com/go-git/go-git/v5/plumbing"
+	"github.com/go-git/go-git/v5/plumbing/cache"
+	"github.com/go-git/go-git/v5/plumbing/format/packfile"
+	"github.com/go-git/go-git/v5/plumbing/object"
+	"github.com/go-git/go-git/v5/plumbing/protocol/packp"
+	"github.com/go-git/go-git/v5/plumbing/protocol/packp/capability"
+	"github.com/go-git/go-git/v5/plumbing/protocol/packp/sideband"
+	"github.com/go-git/go-git/v5/plumbing/transport"
+	"github.com/go-git/go-git/v5/storage/filesystem"
+)
+
+// Commit is what Fetch gets.
+type Commit struct {
+	Hash string
+	// Reference is a branch or tag that contains it. A server that does not give out single commits is asked
+	// for it instead.
+	Reference string
+	// BaseDir is the directory whose files are wanted; the root is empty.
+	BaseDir string
+}
+
+const (
+	objectCache = 16 << 20 // bytes of objects in memory
+	largeObject = 1 << 20  // bytes; a larger one is never held in memory as a whole
+	// deepest is how many commits behind its branch a commit may be where the server gives out branches only.
+	deepest = 1000
+)
+
+// Fetch writes the files of one directory of a commit into the directory into, which exists and is empty.
+// Submodules are left out.
+func (c *Client) Fetch(ctx context.Context, repository Repository, commit Commit, into string) error {
+	store, err := os.MkdirTemp("", "git-")
+	if err != nil {
+		return fmt.Errorf("make a directory for git objects: %w", err)
+	}
+	defer func() { _ = os.RemoveAll(store) }()
+	f := &fetch{
+		client: c, repository: repository, hash: plumbing.NewHash(commit.Hash),
+		storage: filesystem.NewStorageWithOptions(osfs.New(store), cache.NewObjectLRU(objectCache),
+			filesystem.Options{LargeObjectThreshold: largeObject}),
+	}
+	if err := f.commit(ctx, commit); err != nil {
+		return explain(err, repository)
+	}
+	tree, err := f.tree(commit.BaseDir)
+	if err != nil {
+		return explain(err, repository)
+	}
+	if f.sparse {
+		if err := f.blobs(ctx, tree); err != nil {
+			return explain(err, repository)
+		}
+	}
+	return write(tree, into)
+}
+
+// fetch is one Fetch under way.
+type fetch struct {
+	client     *Client
+	repository Repository
+	hash       plumbing.Hash
+	storage    *filesystem.Storage
+	// sparse means that the commit came without the contents of its files.
+	sparse bool
+}
+
+// commit gets the commit alone or, where the server refuses that, the end of its branch.
+func (f *fetch) commit(ctx context.Context, commit Commit) error {
+	opened, err := f.client.open(ctx, f.repository)
+	if err != nil {
+		return err
+	}
+	f.sparse = strings.Trim(commit.BaseDir, "/ ") != "" && givesSingleObjects(opened) && opened.advertised.Capabilities.Supports(capability.Filter)
+	err = f.pack(ctx, opened, 1, f.hash)
+	if err == nil {
+		return nil
+	}
+	// The next try needs a session of its own.
+	opened, openErr := f.client.open(ctx, f.repository)
+	if openErr != nil {
+		return openErr
+	}
+	f.sparse = false
+	tip, resolveErr := referencesOf(opened).Resolve(commit.Reference)
+	if resolveErr != nil || IsCommit(commit.Reference) {
+		_ = opened.Close()
+		return missing(commit, f.repository, err)
+	}
+	if err := f.pack(ctx, opened, deepest, plumbing.NewHash(tip)); err != nil {
+		return err
+	}
+	if _, err := object.GetCommit(f.storage, f.hash); err != nil {
+		return missing(commit, f.repository, err)
+	}
+	return nil
+}
+
+func missing(commit Commit, repository Repository, err error) error {
+	return &Error{Kind: ReferenceNotFound, err: err, Message: fmt.Sprintf(
+		"commit %s of %s cannot be fetched: %v. Name a branch or tag that contains it in spec.source.gitRepository.reference",
+		commit.Hash, repository.redacted(), err)}
+}
+
+func givesSingleObjects(s *session) bool {
+	return s.advertised.Capabilities.Supports(capability.AllowReachableSHA1InWant)
+}
+
+// pack asks for objects, stores them and closes the session.
+func (f *fetch) pack(ctx context.Context, opened *session, depth int, wants ...plumbing.Hash) (err error) {
+	defer func() { _ = opened.Close() }()
+	offered := opened.advertised.Capabilities
+	request := packp.NewUploadPackRequestFromCapabilities(offered)
+	request.Wants = wants
+	if depth > 0 {
+		request.Depth = packp.DepthCommits(depth)
+		if err := request.Capabilities.Set(capability.Shallow); err != nil {
+			return err
+		}
+	}
+	if offered.Supports(capability.NoProgress) {
+		if err := request.Capabilities.Set(capability.NoProgress); err != nil {
+			return err
+		}
+	}
+	if f.sparse && depth > 0 {
+		request.Filter = packp.FilterBlobNone()
+		if err := request.Capabilities.Set(capability.Filter); err != nil {
+			return err
+		}
+	}
+	response, err := opened.UploadPack(ctx, request)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, response.Close()) }()
+	if err := f.storage.SetShallow(response.Shallows); err != nil {
+		return err
+	}
+	return packfile.UpdateObjectStorage(f.storage, demultiplexed(request.Capabilities, response))
+}
+
+func demultiplexed(capabilities *capability.List, response *packp.UploadPackResponse) packReader {
+	switch {
+	case capabilities.Supports(capability.Sideband64k):
+		return sideband.NewDemuxer(sideband.Sideband64k, response)
+	case capabilities.Supports(capability.Sideband):
+		return sideband.NewDemuxer(sideband.Sideband, response)
+	default:
+		return response
+	}
+}
+
+type packReader interface{ Read([]byte) (int, error) }
+
+func (f *fetch) tree(baseDir string) (*object.Tree, error) {
+	commit, err := object.GetCommit(f.storage, f.hash)
+	if err != nil {
+		return nil, err
+	}
+	tree, err := commit.Tree()
+	if err != nil {
+		return nil, err
+	}
+	dir := strings.TrimPrefix(path.Clean("/"+strings.TrimSpace(baseDir)), "/")
+	if dir == "" {
+		return tree, nil
+	}
+	found, err := tree.Tree(dir)
+	if errors.Is(err, object.ErrDirectoryNotFound) || errors.Is(err, object.ErrEntryNotFound) {
+		return nil, &Error{Kind: DirectoryNotFound, err: err, Message: fmt.Sprintf(
+			"there is no directory %q in commit %s of %s. Correct spec.source.gitRepository.baseDir", dir, f.hash, f.repository.redacted())}
+	}
+	return found, err
+}
+
+// blobs gets the contents of the files below a tree.
+func (f *fetch) blobs(ctx context.Context, tree *object.Tree) error {
+	wants, err := contents(tree)
+	if err != nil || len(wants) == 0 {
+		return err
+	}
+	opened, err := f.client.open(ctx, f.repository)
+	if err != nil {
+		return err
+	}
+	err = f.pack(ctx, opened, 0, wants...)
+	if errors.Is(err, transport.ErrEmptyUploadPackRequest) {
+		return nil
+	}
+	return err
+}

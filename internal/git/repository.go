@@ -1,0 +1,62 @@
+package git
+
+import (
+	"net/netip"
+	"strings"
+
+	"github.com/go-git/go-git/v5/plumbing/transport"
+)
+
+// Repository is a remote one and the way in.
+type Repository struct {
+	// URL is https://, http://, ssh:// or user@host:path.
+	URL         string
+	Credentials Credentials
+}
+
+// CheckURL tells whether a repository's URL can be read at all.
+func CheckURL(url string) error {
+	_, err := Repository{URL: url}.endpoint(false)
+	return err
+}
+
+func (r Repository) endpoint(allowLoopback bool) (*transport.Endpoint, error) {
+	refuse := func(why string) error {
+		return &Error{Kind: InvalidURL, Message: "the URL " + r.redacted() + " " + why +
+			". Use https://, http://, ssh:// or git@host:path in spec.source.gitRepository.url"}
+	}
+	endpoint, err := transport.NewEndpoint(strings.TrimSpace(r.URL))
+	if err != nil {
+		return nil, refuse("cannot be parsed")
+	}
+	switch endpoint.Protocol {
+	case "http", "https", "ssh":
+	default:
+		return nil, refuse("is none that can be read")
+	}
+	if endpoint.Host == "" {
+		return nil, refuse("names no host")
+	}
+	if address, err := netip.ParseAddr(strings.Trim(endpoint.Host, "[]")); err == nil && !allowLoopback && !allowed(address) {
+		return nil, forbidden(endpoint.Host)
+	}
+	return endpoint, nil
+}
+
+// host is for messages.
+func (r Repository) host() string {
+	if endpoint, err := transport.NewEndpoint(r.URL); err == nil && endpoint.Host != "" {
+		return endpoint.Host
+	}
+	return r.redacted()
+}
+
+// redacted is the URL without a password.
+func (r Repository) redacted() string {
+	endpoint, err := transport.NewEndpoint(r.URL)
+	if err != nil || endpoint.Password == "" {
+		return r.URL
+	}
+	endpoint.Password = "***"
+	return endpoint.String()
+}
