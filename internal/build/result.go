@@ -12,7 +12,7 @@ type Reason string
 
 // Reasons why a build fails. The first group is for the user of the Function to repair, the second may pass.
 const (
-	InvalidDependencies Reason = "InvalidDependencies" // the manifest cannot be parsed
+	InvalidDependencies Reason = "InvalidDependencies" // the manifest cannot be parsed, or contradicts itself
 	PackageNotFound     Reason = "PackageNotFound"     // no such package, or no version that fits
 	PackageForbidden    Reason = "PackageForbidden"    // the package registry wants other credentials
 	CompilerMissing     Reason = "CompilerMissing"     // a package has no binary and the image no compiler
@@ -24,6 +24,7 @@ const (
 	OutOfMemory         Reason = "OutOfMemory"         // the build needs a larger build profile
 	BaseUnavailable     Reason = "BaseUnavailable"     // the runtime's image cannot be read
 
+	SourceUnreachable   Reason = "SourceUnreachable"   // the repository does not answer
 	PackagesUnreachable Reason = "PackagesUnreachable" // the package registry does not answer
 	RegistryUnavailable Reason = "RegistryUnavailable" // the registry does not answer
 	RegistryFull        Reason = "RegistryFull"        // the registry has no space
@@ -33,7 +34,7 @@ const (
 // Transient tells whether the same build may succeed later although nobody changes anything.
 func (r Reason) Transient() bool {
 	switch r {
-	case PackagesUnreachable, RegistryUnavailable, RegistryFull, Interrupted:
+	case SourceUnreachable, PackagesUnreachable, RegistryUnavailable, RegistryFull, Interrupted:
 		return true
 	default:
 		return false

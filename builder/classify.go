@@ -1,0 +1,83 @@
+package builder
+
+import (
+	"fmt"
+	"regexp"
+	"strings"
+
+	"github.com/rouse-run/rouse/internal/build"
+)
+
+const (
+	logLines = 40
+
+	credentialsRemedy = "put credentials into the Secret serverless-package-registry-config of the Function's namespace"
+	compilerRemedy    = "use a package or version that brings a binary for this platform, or a runtimeImageOverride that has compilers"
+	trustRemedy       = "add the certificate of its authority to the installation's caBundle"
+)
+
+// failedInstall is what every package manager has in common; the rest is for classify.
+func failedInstall(installed ended, classify func() (build.Reason, string)) error {
+	failed := &reasonError{log: lastLines(installed.output, logLines)}
+	switch {
+	case installed.killed || outOfMemory.MatchString(installed.output):
+		failed.reason = build.OutOfMemory
+		failed.message = "installing the dependencies needs more memory; choose a larger build profile in spec.resourceConfiguration.build"
+	case outOfSpace.MatchString(installed.output):
+		failed.reason = build.ImageTooLarge
+		failed.message = "the dependencies do not fit into the build's volume; depend on less, or ask the operator for a larger one"
+	default:
+		failed.reason, failed.message = classify()
+	}
+	return failed
+}
+
+var (
+	outOfMemory = regexp.MustCompile(`JavaScript heap out of memory|(?m)^MemoryError|Cannot allocate memory|Killed signal terminated program`)
+	outOfSpace  = regexp.MustCompile(`ENOSPC|No space left on device`)
+
+	compilerMissing = regexp.MustCompile(`Could not find any Python installation to use|not found: make|` +
+		`(?:gcc|g\+\+|cc|c\+\+|cl|clang|make|cmake|cargo|rustc|ninja)['"]?: (?:command )?not found|` +
+		`(?:No such file or directory: ?'?[^'\n]*|No such file or directory.*|command '?[^'\n]*|execute '?)\b(?:gcc|g\+\+|cc|c\+\+|clang|make|cmake|cargo|rustc)\b|` +
+		`make: \S+: No such file or directory|Unknown compiler\(s\)|(?i:can't find rust compiler)|No CMAKE_CXX?_COMPILER could be found`)
+
+	hostUnreachable = regexp.MustCompile(`Could not resolve host|unable to access|Connection refused|Connection timed out|Network is unreachable`)
+	gitForbidden    = regexp.MustCompile(`Permission denied|Authentication failed|could not read Username|Repository not found`)
+	distrusted      = regexp.MustCompile(`(?i)certificate verify failed|self-signed certificate|SSL certificate problem`)
+)
+
+// match is the first group of the expression in text, or empty.
+func match(expression *regexp.Regexp, text string) string {
+	if groups := expression.FindStringSubmatch(text); groups != nil {
+		return strings.TrimSpace(groups[1])
+	}
+	return ""
+}
+
+// orPackage names a package where the output does.
+func orPackage(name string) string {
+	if name == "" {
+		return "a package"
+	}
+	return name
+}
+
+// gitFailure classifies a dependency that could not be fetched from a Git repository.
+func gitFailure(output string) (build.Reason, string, bool) {
+	line := match(regexp.MustCompile(`(?m)(fatal: .*)$`), output)
+	switch {
+	case line == "":
+		return "", "", false
+	case hostUnreachable.MatchString(output), distrusted.MatchString(output):
+		return build.PackagesUnreachable, "the repository of a dependency cannot be reached: " + line, true
+	case gitForbidden.MatchString(output):
+		return build.PackageForbidden, fmt.Sprintf("the repository of a dependency refuses access: %s; %s", line, credentialsRemedy), true
+	default:
+		return build.InstallFailed, "a dependency cannot be fetched from its repository: " + line, true
+	}
+}
+
+func lastLines(text string, count int) string {
+	lines := strings.Split(strings.TrimRight(text, "\n"), "\n")
+	return strings.Join(lines[max(len(lines)-count, 0):], "\n")
+}

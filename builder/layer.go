@@ -1,0 +1,248 @@
+package builder
+
+import (
+	"archive/tar"
+	"bufio"
+	"cmp"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"hash"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+	"github.com/google/go-containerregistry/pkg/v1/types"
+	"github.com/klauspost/compress/gzip"
+
+	"github.com/rouse-run/rouse/internal/build"
+)
+
+// leftOut are files that differ between two runs of a package manager, or that may hold credentials, by their
+// path below the Function's directory. No runtime reads them.
+var leftOut = map[string]bool{
+	".git":                            true,
+	".npmrc":                          true,
+	"pip.conf":                        true,
+	"node_modules/.cache":             true,
+	"node_modules/.package-lock.json": true,
+}
+
+// entry is a file of the layer.
+type entry struct {
+	name string // below the Function's directory; empty for itself
+	file string
+	info fs.FileInfo
+}
+
+// layer is a file with the compressed layer.
+type layer struct {
+	file      string
+	mediaType types.MediaType
+	digest    v1.Hash
+	diffID    v1.Hash
+	size      int64
+}
+
+var _ v1.Layer = layer{}
+
+// Digest of the compressed content.
+func (l layer) Digest() (v1.Hash, error) { return l.digest, nil }
+
+// DiffID is the digest of the content.
+func (l layer) DiffID() (v1.Hash, error) { return l.diffID, nil }
+
+// Size of the compressed content.
+func (l layer) Size() (int64, error) { return l.size, nil }
+
+// MediaType fits the image that the layer is for.
+func (l layer) MediaType() (types.MediaType, error) { return l.mediaType, nil }
+
+// Compressed is what is uploaded.
+func (l layer) Compressed() (io.ReadCloser, error) { return os.Open(l.file) }
+
+// Uncompressed is not needed by anybody who uploads.
+func (l layer) Uncompressed() (io.ReadCloser, error) {
+	return nil, errors.New("the layer is only kept compressed")
+}
+
+// writeLayer packs dir, which is at place in the image, into file.
+//
+// The content depends on nothing but names, bytes and the right to execute: no times, and root owns everything,
+// so that a handler cannot change its own code even where the file system may be written to.
+func writeLayer(dir, place, file string, maxSize int64) (layer, error) {
+	entries, err := list(dir)
+	if err != nil {
+		return layer{}, err
+	}
+	if err := checkSize(entries, maxSize); err != nil {
+		return layer{}, err
+	}
+	out, err := os.Create(file) //nolint:gosec // in the build's own directory
+	if err != nil {
+		return layer{}, fmt.Errorf("create the layer: %w", err)
+	}
+	defer func() { _ = out.Close() }()
+	packed, content := newMeter(out), sha256.New()
+	// The fastest level: what a pull takes is mostly unpacking.
+	compressed, err := gzip.NewWriterLevel(packed, gzip.BestSpeed)
+	if err != nil {
+		return layer{}, fmt.Errorf("compress the layer: %w", err)
+	}
+	buffered := bufio.NewWriterSize(io.MultiWriter(content, compressed), 256<<10)
+	if err := writeTar(buffered, strings.TrimPrefix(place, "/"), entries); err != nil {
+		return layer{}, err
+	}
+	if err := errors.Join(buffered.Flush(), compressed.Close(), out.Close()); err != nil {
+		return layer{}, fmt.Errorf("write the layer: %w", err)
+	}
+	return layer{file: file, digest: sum(packed.hash), diffID: sum(content), size: packed.size}, nil
+}
+
+// list walks in the order of names.
+func list(dir string) ([]entry, error) {
+	var entries []entry
+	err := filepath.WalkDir(dir, func(file string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		name := strings.TrimPrefix(strings.TrimPrefix(file, dir), "/")
+		if leftOut[name] {
+			if d.IsDir() {
+				return fs.SkipDir
+			}
+			return nil
+		}
+		info, err := d.Info()
+		if err != nil {
+			return err
+		}
+		if info.IsDir() || info.Mode().IsRegular() || info.Mode()&fs.ModeSymlink != 0 {
+			entries = append(entries, entry{name: name, file: file, info: info})
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("list the Function's directory: %w", err)
+	}
+	return entries, nil
+}
+
+// checkSize names what takes most of the space.
+func checkSize(entries []entry, maxSize int64) error {
+	if maxSize <= 0 {
+		return nil
+	}
+	var total int64
+	parts := map[string]int64{}
+	for _, e := range entries {
+		if e.info.Mode().IsRegular() {
+			total += e.info.Size()
+			parts[part(e.name)] += e.info.Size()
+		}
+	}
+	if total <= maxSize {
+		return nil
+	}
+	names := make([]string, 0, len(parts))
+	for name := range parts {
+		names = append(names, name)
+	}
+	slices.SortFunc(names, func(a, b string) int { return cmp.Or(cmp.Compare(parts[b], parts[a]), strings.Compare(a, b)) })
+	largest := make([]string, 0, 3)
+	for _, name := range names[:min(3, len(names))] {
+		largest = append(largest, fmt.Sprintf("%s %s", name, megabytes(parts[name])))
+	}
+	return fail(build.ImageTooLarge, "source and dependencies take %s, and %s are allowed; the largest are %s; depend on less",
+		megabytes(total), megabytes(maxSize), strings.Join(largest, ", "))
+}
+
+// part is the package that a file belongs to.
+func part(name string) string {
+	elements := strings.Split(name, "/")
+	depth := 1
+	switch {
+	case elements[0] == "node_modules" && len(elements) > 2 && strings.HasPrefix(elements[1], "@"):
+		depth = 3
+	case elements[0] == "node_modules", elements[0] == build.PythonPackages:
+		depth = 2
+	}
+	return strings.Join(elements[:min(depth, len(elements))], "/")
+}
+
+func megabytes(bytes int64) string {
+	if bytes < 10<<20 {
+		return fmt.Sprintf("%.1f MiB", float64(bytes)/(1<<20))
+	}
+	return fmt.Sprintf("%d MiB", (bytes+1<<19)>>20)
+}
+
+func writeTar(out io.Writer, root string, entries []entry) error {
+	archive := tar.NewWriter(out)
+	for _, e := range entries {
+		if err := add(archive, path.Join(root, e.name), e); err != nil {
+			return fmt.Errorf("pack %s: %w", e.name, err)
+		}
+	}
+	if err := archive.Close(); err != nil {
+		return fmt.Errorf("end the layer: %w", err)
+	}
+	return nil
+}
+
+func add(archive *tar.Writer, name string, e entry) error {
+	header := &tar.Header{Name: name, Mode: 0o644, ModTime: time.Unix(0, 0)}
+	if e.info.Mode()&0o111 != 0 {
+		header.Mode = 0o755
+	}
+	switch {
+	case e.info.IsDir():
+		header.Typeflag, header.Name = tar.TypeDir, name+"/"
+		return archive.WriteHeader(header)
+	case e.info.Mode()&fs.ModeSymlink != 0:
+		target, err := os.Readlink(e.file)
+		if err != nil {
+			return err
+		}
+		header.Typeflag, header.Linkname, header.Mode = tar.TypeSymlink, target, 0o777
+		return archive.WriteHeader(header)
+	}
+	content, err := os.Open(e.file)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = content.Close() }()
+	header.Typeflag, header.Size = tar.TypeReg, e.info.Size()
+	if err := archive.WriteHeader(header); err != nil {
+		return err
+	}
+	_, err = io.Copy(archive, content)
+	return err
+}
+
+// meter sums up what goes through it.
+type meter struct {
+	to   io.Writer
+	hash hash.Hash
+	size int64
+}
+
+func newMeter(to io.Writer) *meter { return &meter{to: to, hash: sha256.New()} }
+
+func (m *meter) Write(text []byte) (int, error) {
+	n, err := m.to.Write(text)
+	m.hash.Write(text[:n])
+	m.size += int64(n)
+	return n, err
+}
+
+func sum(of hash.Hash) v1.Hash {
+	return v1.Hash{Algorithm: "sha256", Hex: hex.EncodeToString(of.Sum(nil))}
+}

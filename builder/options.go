@@ -1,0 +1,56 @@
+package builder
+
+import (
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/go-logr/logr"
+	"github.com/spf13/pflag"
+
+	"github.com/rouse-run/rouse/internal/build"
+)
+
+// Options say where the builder finds what it works with.
+type Options struct {
+	Input    string // directory of the plan
+	Registry string // directory of the registries' credentials
+	Packages string // directory of .npmrc and pip.conf
+	Work     string // directory for everything that is made
+	Cache    string // directory of packages that outlives the build; empty: nothing is kept
+	Function string // directory that prepare fills; empty: the runtime's own
+}
+
+// DefaultOptions are the directories that a build Job mounts.
+func DefaultOptions() Options {
+	return Options{Input: build.InputDir, Registry: build.RegistryDir, Packages: build.PackagesDir, Work: build.WorkDir}
+}
+
+// BindFlags adds a flag for each directory.
+func (o *Options) BindFlags(fs *pflag.FlagSet) {
+	fs.StringVar(&o.Input, "input-dir", o.Input, "directory with "+build.PlanFile+" and, where there is one, "+build.CAFile)
+	fs.StringVar(&o.Registry, "registry-dir", o.Registry, "directory with config.json, the credentials of the registries")
+	fs.StringVar(&o.Packages, "packages-dir", o.Packages, "directory with .npmrc, pip.conf or both")
+	fs.StringVar(&o.Work, "work-dir", o.Work, "directory for everything that is made")
+	fs.StringVar(&o.Cache, "cache-dir", o.Cache, "directory where npm and pip keep what they downloaded; empty: nowhere")
+	fs.StringVar(&o.Function, "function-dir", o.Function, "directory that prepare fills; empty: where the runtime looks")
+}
+
+// Validate names the flags that are needed.
+func (o *Options) Validate() error {
+	var errs []error
+	for flag, value := range map[string]string{"input-dir": o.Input, "work-dir": o.Work} {
+		if value == "" {
+			errs = append(errs, fmt.Errorf("--%s: must not be empty", flag))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// Deps are what the builder does not do itself.
+type Deps struct {
+	Git Git
+	// Output takes what the package manager prints.
+	Output io.Writer
+	Log    logr.Logger
+}

@@ -1,0 +1,75 @@
+package builder
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"os/exec"
+	"strings"
+	"syscall"
+	"time"
+)
+
+const (
+	// tailSize is what is kept of a child's output to find out why it failed.
+	tailSize = 64 << 10
+	// grace is how long a child may take to end by itself.
+	grace = 5 * time.Second
+)
+
+// command is a program that the builder starts.
+type command struct {
+	dir   string
+	env   []string
+	args  []string
+	input string
+}
+
+// ended is how a command ended.
+type ended struct {
+	output string // the last of it
+	err    error  // nil when it succeeded
+	killed bool   // by the kernel, which takes memory back in this way
+}
+
+// run starts a command in a process group of its own, so that what it starts ends with it, and copies its
+// output to out.
+func run(ctx context.Context, c command, out io.Writer) ended {
+	kept := &tail{}
+	child := exec.CommandContext(ctx, c.args[0], c.args[1:]...) //nolint:gosec // the builder's own programs
+	child.Dir, child.Env = c.dir, c.env
+	child.Stdin = strings.NewReader(c.input)
+	output := io.MultiWriter(kept, out)
+	child.Stdout, child.Stderr = output, output
+	child.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	child.Cancel = func() error { return syscall.Kill(-child.Process.Pid, syscall.SIGTERM) }
+	child.WaitDelay = grace
+	err := child.Run()
+	if child.Process != nil {
+		_ = syscall.Kill(-child.Process.Pid, syscall.SIGKILL) // what is left of the group
+	}
+	result := ended{output: kept.String(), err: err}
+	if failed := (&exec.ExitError{}); errors.As(err, &failed) && ctx.Err() == nil {
+		if status, ok := failed.Sys().(syscall.WaitStatus); ok {
+			result.killed = status.Signaled() && status.Signal() == syscall.SIGKILL
+		}
+	}
+	return result
+}
+
+// tail keeps the end of what is written to it.
+type tail struct{ text bytes.Buffer }
+
+func (t *tail) Write(text []byte) (int, error) {
+	t.text.Write(text)
+	if excess := t.text.Len() - 2*tailSize; excess > 0 {
+		t.text.Next(excess + tailSize)
+	}
+	return len(text), nil
+}
+
+func (t *tail) String() string {
+	text := t.text.Bytes()
+	return string(text[max(len(text)-tailSize, 0):])
+}
