@@ -119,12 +119,12 @@ func TestARepositoryThatCannotBeReadSaysWhatToRepair(t *testing.T) {
 		says []string
 	}{
 		"no-password":    {framework.Git{URL: repository.HTTP()}, []string{"spec.source.gitRepository.auth"}},
-		"wrong-password": {framework.Git{URL: repository.HTTP(), AuthType: "basic", Secret: "wrong"}, []string{"wrong"}},
+		"wrong-password": {framework.Git{URL: repository.HTTP(), AuthType: "basic", Secret: "wrong"}, []string{"authentication failed", "Correct the credentials"}},
 		"no-secret":      {framework.Git{URL: repository.HTTP(), AuthType: "basic", Secret: "nowhere"}, []string{"nowhere"}},
-		"wrong-key":      {framework.Git{URL: repository.SSH(), AuthType: "key", Secret: "stranger"}, []string{"stranger"}},
-		"no-repository":  {framework.Git{URL: repository.HTTP() + "x", AuthType: "basic", Secret: "right"}, []string{"closed.gitx"}},
-		"no-reference":   {framework.Git{URL: repository.HTTP(), AuthType: "basic", Secret: "right", Reference: "gone"}, []string{"gone"}},
-		"unknown-signer": {framework.Git{URL: repository.HTTPS(), AuthType: "basic", Secret: "right"}, []string{"certificate", "caBundle"}},
+		"wrong-key":      {framework.Git{URL: repository.SSH(), AuthType: "key", Secret: "stranger"}, []string{"authentication failed", "Correct the credentials"}},
+		"no-repository":  {framework.Git{URL: repository.HTTP() + "x", AuthType: "basic", Secret: "right"}, []string{"there is no repository", "closed.gitx"}},
+		"no-reference":   {framework.Git{URL: repository.HTTP(), AuthType: "basic", Secret: "right", Reference: "gone"}, []string{`"gone"`, "spec.source.gitRepository.reference"}},
+		"unknown-signer": {framework.Git{URL: repository.HTTPS(), AuthType: "basic", Secret: "right"}, []string{"certificate", "CA bundle"}},
 	}
 	for name, tc := range cases {
 		tc.git.Reference, tc.git.BaseDir = cmp.Or(tc.git.Reference, "main"), "/"
