@@ -26,7 +26,9 @@ type Credentials struct {
 }
 
 // IsZero tells that there are none.
-func (c Credentials) IsZero() bool { return c.username == "" && c.password == "" && len(c.privateKey) == 0 }
+func (c Credentials) IsZero() bool {
+	return c.username == "" && c.password == "" && len(c.privateKey) == 0
+}
 
 // String hides what they are.
 func (c Credentials) String() string {

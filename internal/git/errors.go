@@ -6,6 +6,7 @@ import (
 	"crypto/x509"
 	"errors"
 	"net"
+	"net/http"
 	"os"
 	"strings"
 
@@ -78,7 +79,7 @@ func classify(err error, repository Repository) (kind Kind, message string) {
 			"spec.source.gitRepository.auth, or find out who answers there"
 	case errors.As(err, &certificate), isCertificate(err):
 		return Certificate, "the certificate of " + host + " cannot be verified: " + err.Error() + ". Add its CA to the installation's CA bundle"
-	case errors.As(err, &record):
+	case errors.As(err, &record), errors.Is(err, http.ErrSchemeMismatch):
 		return Certificate, host + " does not speak TLS on that port. Use http:// in spec.source.gitRepository.url, or the right port"
 	case errors.Is(err, transport.ErrAuthenticationRequired), errors.Is(err, transport.ErrAuthorizationFailed), isSSHAuthentication(err):
 		return Authentication, authenticationMessage(repository)

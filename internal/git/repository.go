@@ -57,6 +57,6 @@ func (r Repository) redacted() string {
 	if err != nil || endpoint.Password == "" {
 		return r.URL
 	}
-	endpoint.Password = "***"
+	endpoint.Password = "xxxxx" // as url.Redacted does
 	return endpoint.String()
 }

@@ -1,0 +1,84 @@
+package gittest
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// Repository is a bare one on disk.
+type Repository struct {
+	Dir string // parent
+	// Name is below Dir.
+	Name string
+}
+
+// New makes an empty repository that gives out single commits and parts, as the large hosts do.
+func New(t testing.TB) *Repository {
+	t.Helper()
+	r := &Repository{Dir: t.TempDir(), Name: "shop.git"}
+	r.git(t, "", "init", "--quiet", "--bare", "--initial-branch=main", r.path())
+	r.Configure(t, "uploadpack.allowAnySHA1InWant", "true")
+	r.Configure(t, "uploadpack.allowFilter", "true")
+	return r
+}
+
+func (r *Repository) path() string { return filepath.Join(r.Dir, r.Name) }
+
+// Configure sets an option of the server's side.
+func (r *Repository) Configure(t testing.TB, key, value string) {
+	t.Helper()
+	r.git(t, r.path(), "config", key, value)
+}
+
+// Link is the content of a file that becomes a symbolic link to the rest of it.
+const Link = "link:"
+
+// Commit writes the files in place of those of a branch and returns the commit.
+func (r *Repository) Commit(t testing.TB, branch string, files map[string]string) string {
+	t.Helper()
+	work := t.TempDir()
+	r.git(t, work, "init", "--quiet", "--initial-branch="+branch)
+	if r.has(branch) {
+		r.git(t, work, "pull", "--quiet", r.path(), branch)
+		r.git(t, work, "rm", "--quiet", "-r", ".")
+	}
+	for name, content := range files {
+		file := filepath.Join(work, name)
+		require.NoError(t, os.MkdirAll(filepath.Dir(file), 0o755))
+		if target, ok := strings.CutPrefix(content, Link); ok {
+			require.NoError(t, os.Symlink(target, file))
+			continue
+		}
+		require.NoError(t, os.WriteFile(file, []byte(content), 0o644))
+	}
+	r.git(t, work, "add", "--all")
+	r.git(t, work, "commit", "--quiet", "--allow-empty", "--message", "a change")
+	r.git(t, work, "push", "--quiet", r.path(), branch)
+	return r.git(t, work, "rev-parse", "HEAD")
+}
+
+// Tag makes an annotated tag of a branch.
+func (r *Repository) Tag(t testing.TB, name, branch string) {
+	t.Helper()
+	r.git(t, r.path(), "tag", "--annotate", "--message", "a release", name, branch)
+}
+
+func (r *Repository) has(branch string) bool {
+	return exec.Command("git", "-C", r.path(), "rev-parse", "--verify", "--quiet", branch).Run() == nil //nolint:noctx // local and short
+}
+
+func (r *Repository) git(t testing.TB, dir string, args ...string) string {
+	t.Helper()
+	command := exec.CommandContext(t.Context(), "git", args...)
+	command.Dir = dir
+	command.Env = append(os.Environ(), "GIT_CONFIG_GLOBAL=/dev/null", "GIT_CONFIG_SYSTEM=/dev/null",
+		"GIT_AUTHOR_NAME=a", "GIT_AUTHOR_EMAIL=a@example.org", "GIT_COMMITTER_NAME=a", "GIT_COMMITTER_EMAIL=a@example.org")
+	out, err := command.CombinedOutput()
+	require.NoError(t, err, "git %v: %s", args, out)
+	return strings.TrimSpace(string(out))
+}
