@@ -12,7 +12,6 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/healthz"
-	"sigs.k8s.io/controller-runtime/pkg/metrics"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	"github.com/rouse-run/rouse/controller/function"
@@ -47,7 +46,7 @@ func run(ctx context.Context, o *options, log logr.Logger) error {
 	if err != nil {
 		return err
 	}
-	if err := function.Setup(ctx, manager, metrics.Registry, o.function); err != nil {
+	if err := setUpFunctions(ctx, manager, o); err != nil {
 		return err
 	}
 	if err := subscription.Setup(manager, conn, o.subscription); err != nil {

@@ -6,12 +6,15 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/rouse-run/rouse/controller/function"
+	"github.com/rouse-run/rouse/controller/registry"
 	"github.com/rouse-run/rouse/controller/subscription"
 	"github.com/rouse-run/rouse/internal/broker"
 )
 
 type options struct {
 	function             function.Options
+	registry             registry.Options
+	caBundle             string
 	subscription         subscription.Options
 	broker               broker.Options
 	metricsAddress       string
@@ -22,6 +25,7 @@ type options struct {
 func defaultOptions() *options {
 	o := &options{
 		function:       function.DefaultOptions(),
+		registry:       registry.DefaultOptions(),
 		subscription:   subscription.DefaultOptions(),
 		broker:         broker.DefaultOptions(),
 		metricsAddress: ":9090",
@@ -36,12 +40,15 @@ func (o *options) BindFlags(fs *pflag.FlagSet) {
 	fs.BoolVar(&o.leaderElect, "leader-elect", o.leaderElect, "let one of several replicas work at a time")
 	fs.StringVar(&o.leaderElectNamespace, "leader-elect-namespace", o.leaderElectNamespace,
 		"namespace of the lease; that of the pod when empty")
+	fs.StringVar(&o.caBundle, "ca-bundle", o.caBundle,
+		"PEM file with certificates that are trusted besides those of the images, here and in builds; empty: none")
 	o.function.BindFlags(fs)
+	o.registry.BindFlags(fs)
 	o.subscription.BindFlags(fs)
 	o.broker.BindFlags(fs)
 }
 
 // Validate reports everything that is wrong.
 func (o *options) Validate() error {
-	return errors.Join(o.function.Validate(), o.subscription.Validate(), o.broker.Validate())
+	return errors.Join(o.function.Validate(), o.registry.Validate(), o.subscription.Validate(), o.broker.Validate())
 }

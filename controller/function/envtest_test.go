@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -19,11 +20,17 @@ import (
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	"github.com/rouse-run/rouse/api/serverless/v1alpha2"
+	controllerbuild "github.com/rouse-run/rouse/controller/build"
+	"github.com/rouse-run/rouse/controller/registry"
 	"github.com/rouse-run/rouse/internal/kube"
 	"github.com/rouse-run/rouse/internal/testing/envtest"
 )
 
 const (
+	// simultaneous builds are many for the tests that do not care.
+	simultaneous     = 100
+	releaseNamespace = "rouse-system"
+
 	patience = 20 * time.Second
 	tick     = 50 * time.Millisecond
 )
@@ -59,7 +66,13 @@ func runManager(t *testing.T) {
 		Controller: config.Controller{SkipNameValidation: new(true)}, // so that -count works
 	})
 	require.NoError(t, err)
-	require.NoError(t, Setup(t.Context(), mgr, prometheus.NewRegistry(), testOptions()))
+	options := testOptions()
+	options.Build.MaxSimultaneous = simultaneous
+	require.NoError(t, Setup(t.Context(), mgr, Parts{
+		Registerer: prometheus.NewRegistry(),
+		Registries: registry.NewResolver(mgr.GetClient(), mgr.GetAPIReader(), registry.Options{ReleaseNamespace: releaseNamespace}, nil),
+		Builds:     controllerbuild.NewQueue(simultaneous, controllerbuild.JobReader{Reader: mgr.GetClient()}, clock.RealClock{}),
+	}, options))
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
 	go func() { ended <- mgr.Start(ctx) }()
@@ -72,6 +85,7 @@ func runManager(t *testing.T) {
 func testOptions() Options {
 	options := DefaultOptions()
 	options.DefaultProfile = "L"
+	options.Build.Builder = "rouse:1"
 	options.RuntimeImages = map[string]string{"nodejs22": "runtime-nodejs22:1", "python312": "runtime-python312:1"}
 	return options
 }

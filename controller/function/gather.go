@@ -39,14 +39,17 @@ func (r *Reconciler) decide(_ context.Context, s *scope) error {
 	if err := validate(s.fn, s.settings); err != nil {
 		return refuse(v1alpha2.ReasonInvalidSpec, err)
 	}
-	source, err := encodedSource(s.fn)
-	if refused, ok := errors.AsType[*refusal](err); ok {
-		return refuse(refused.reason, err)
-	}
+	base := resources.Image(s.fn, s.settings)
+	found, err := supplyOf(s.fn, base, r.ca)
 	if err != nil {
-		return err
+		return refuse(v1alpha2.ReasonInvalidSpec, err)
 	}
-	s.code = resources.Code{Image: resources.Image(s.fn, s.settings), Source: source, Runtime: s.fn.Spec.Runtime}
+	s.code = resources.Code{Source: found.source, Runtime: s.fn.Spec.Runtime}
+	if s.plan = found.plan; s.plan == nil {
+		s.code.Image = base
+	} else {
+		s.plan.MaxSize = s.settings.Build.MaxImageSize
+	}
 	if !s.scaled() {
 		return nil
 	}
@@ -90,7 +93,13 @@ func (r *Reconciler) gather(ctx context.Context, s *scope) error {
 	if err != nil {
 		return fmt.Errorf("list pods: %w", err)
 	}
-	s.pods = pods.Items
+	for i := range pods.Items {
+		if pods.Items[i].Labels[v1alpha2.LabelResource] == v1alpha2.ResourceJob {
+			s.buildPods = append(s.buildPods, pods.Items[i])
+			continue
+		}
+		s.pods = append(s.pods, pods.Items[i])
+	}
 	return r.gatherScaledObject(ctx, s)
 }
 

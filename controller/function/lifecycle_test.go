@@ -343,9 +343,9 @@ func refusesInvalidSpec(w *world) {
 	fn := w.create()
 	deployment := w.deployment(fn)
 	version := deployment.ResourceVersion
-	update(w, fn, func(fn *v1alpha2.Function) { fn.Spec.Source.Inline.Dependencies = `{"dependencies":{"left-pad":"1"}}` })
-	condition := w.awaitCondition(fn, v1alpha2.ConditionConfigurationReady, metav1.ConditionFalse, v1alpha2.ReasonDependenciesNotSupported)
-	require.Contains(t, condition.Message, "Remove spec.source.inline.dependencies")
+	update(w, fn, func(fn *v1alpha2.Function) { fn.Spec.Source.Inline.Dependencies = `{"dependencies":{"left-pad" "1"}}` })
+	condition := w.awaitCondition(fn, v1alpha2.ConditionConfigurationReady, metav1.ConditionFalse, v1alpha2.ReasonInvalidSpec)
+	require.Contains(t, condition.Message, "line 1, column 29")
 	require.NoError(t, w.Get(t.Context(), client.ObjectKeyFromObject(deployment), deployment))
 	require.Equal(t, version, deployment.ResourceVersion)
 	require.NotEmpty(t, deployment.UID)

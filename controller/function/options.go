@@ -37,6 +37,8 @@ type Options struct {
 	ScaleDownStabilization time.Duration
 	// MaxConcurrentReconciles bounds the Functions that are worked on at a time.
 	MaxConcurrentReconciles int
+	// Build is how images are built.
+	Build BuildOptions
 }
 
 // DefaultOptions are the settings of an installation that sets none.
@@ -50,6 +52,7 @@ func DefaultOptions() Options {
 		InitialCooldownPeriod:   60 * time.Second,
 		ScaleDownStabilization:  30 * time.Second,
 		MaxConcurrentReconciles: 4,
+		Build:                   defaultBuildOptions(),
 	}
 }
 
@@ -75,6 +78,7 @@ func (o *Options) BindFlags(fs *pflag.FlagSet) {
 		"how long a backlog must stay small before replicas are taken away")
 	fs.IntVar(&o.MaxConcurrentReconciles, "function-concurrent-reconciles", o.MaxConcurrentReconciles,
 		"how many Functions are worked on at a time")
+	o.Build.bindFlags(fs)
 }
 
 // Validate finds everything that is wrong with the settings.
@@ -99,7 +103,7 @@ func (o *Options) Validate() error {
 	if o.MaxConcurrentReconciles < 1 {
 		refuse("--function-concurrent-reconciles %d: must be at least 1", o.MaxConcurrentReconciles)
 	}
-	return errors.Join(append(problems, o.validateScaling())...)
+	return errors.Join(append(problems, o.validateScaling(), o.Build.validate())...)
 }
 
 func (o *Options) validateScaling() error {
@@ -129,6 +133,7 @@ func (o *Options) settings() *resources.Settings {
 		PublisherAddress:       o.PublisherAddress,
 		TraceCollectorEndpoint: o.TraceCollectorEndpoint,
 		DefaultProfile:         o.DefaultProfile,
+		Build:                  o.Build.settings(),
 		Scaling: resources.Scaling{
 			ScalerAddress:          o.ScalerAddress,
 			InitialCooldownSeconds: seconds(o.InitialCooldownPeriod),

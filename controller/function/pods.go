@@ -12,6 +12,12 @@ import (
 	"github.com/rouse-run/rouse/internal/build"
 )
 
+// Reasons that the kubelet gives when it cannot get an image.
+const (
+	reasonErrImagePull     = "ErrImagePull"
+	reasonImagePullBackOff = "ImagePullBackOff"
+)
+
 // wakeGrace is how long a pod may take to become ready before a Function that
 // has been running is no longer called so.
 const wakeGrace = 30 * time.Second
@@ -81,12 +87,17 @@ func troubleOf(pod *corev1.Pod) trouble {
 			return found
 		}
 	}
+	return trouble{detail: unscheduled(pod)}
+}
+
+// unscheduled says why no node takes the pod, if that is so.
+func unscheduled(pod *corev1.Pod) string {
 	for _, condition := range pod.Status.Conditions {
 		if condition.Type == corev1.PodScheduled && condition.Status == corev1.ConditionFalse {
-			return trouble{detail: "no node takes the pod: " + condition.Message}
+			return "no node takes the pod: " + condition.Message
 		}
 	}
-	return trouble{}
+	return ""
 }
 
 func containerTrouble(status *corev1.ContainerStatus) trouble {
@@ -117,12 +128,12 @@ func explainedByBuilder(ended *corev1.ContainerStateTerminated) string {
 	if err != nil || ended.ExitCode == 0 {
 		return ""
 	}
-	return result.Message
+	return withLog(result)
 }
 
 func isPullOrConfigError(reason string) bool {
 	switch reason {
-	case "ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull", "RegistryUnavailable",
+	case reasonErrImagePull, reasonImagePullBackOff, "InvalidImageName", "ErrImageNeverPull", "RegistryUnavailable",
 		"CreateContainerConfigError", "CreateContainerError", "RunContainerError":
 		return true
 	default:

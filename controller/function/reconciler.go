@@ -27,8 +27,12 @@ type Reconciler struct {
 	recorder events.EventRecorder
 	clock    clock.PassiveClock
 	settings *resources.Settings
-	metrics  *metrics
-	progress *progress
+	// ca has the certificates that builds trust besides those of their images.
+	ca         []byte
+	registries registries
+	slots      slots
+	metrics    *metrics
+	progress   *progress
 }
 
 // phase is one step of a pass.
@@ -52,8 +56,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	before := fn.DeepCopy()
 	s := &scope{fn: fn, settings: r.settings, now: began}
 	for _, run := range []phase{
-		r.decide, r.recall, r.gather, r.checkOwners, r.readConfiguration, r.findRivals, r.retireScaling,
-		r.applyWorkload, r.applyScaling,
+		r.decide, r.gather, r.checkOwners, r.buildImage, r.recall, r.authorizePull, r.readConfiguration, r.findRivals,
+		r.retireScaling, r.applyWorkload, r.applyScaling,
 	} {
 		if s.err = run(ctx, s); s.err != nil {
 			break
@@ -71,6 +75,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 func (r *Reconciler) forget(err error, key types.NamespacedName) {
 	if client.IgnoreNotFound(err) == nil {
 		r.applier.Forget(key)
+		r.slots.Leave(key)
 		r.progress.forget(key)
 	}
 }

@@ -24,6 +24,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/rouse-run/rouse/api/serverless/v1alpha2"
+	controllerbuild "github.com/rouse-run/rouse/controller/build"
+	"github.com/rouse-run/rouse/controller/registry"
 	"github.com/rouse-run/rouse/internal/kube"
 )
 
@@ -59,6 +61,8 @@ func newBench(t *testing.T, keda bool, objects ...client.Object) *bench {
 		metrics: counted, progress: newProgress(counted),
 		client: c, live: c, applier: kube.NewApplier(c), recorder: b.recorder,
 		clock: clocktesting.NewFakePassiveClock(noon()), settings: options.settings(),
+		registries: registry.NewResolver(c, c, registry.Options{ReleaseNamespace: releaseNamespace}, nil),
+		slots:      controllerbuild.NewQueue(simultaneous, controllerbuild.JobReader{Reader: c}, clocktesting.NewFakeClock(noon())),
 	}
 	b.keda.installed = func(context.Context) (bool, error) { return keda, nil }
 	b.keda.scaledObjects = c

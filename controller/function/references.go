@@ -109,8 +109,8 @@ func withoutContent(object any) (any, error) {
 	return object, nil
 }
 
-// metadataOf is the key for options of a cache that holds only metadata.
-func metadataOf(kind string) client.Object {
+// metadataOf is an empty object of a kind of which only metadata is read.
+func metadataOf(kind string) *metav1.PartialObjectMetadata {
 	object := &metav1.PartialObjectMetadata{}
 	object.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind(kind))
 	return object

@@ -51,10 +51,11 @@ func rollbackTo(version string) func(*v1alpha2.Function) {
 // codeOfSpec is what the Function's own spec runs.
 func codeOfSpec(t *testing.T, fn *v1alpha2.Function) resources.Code {
 	t.Helper()
-	source, err := encodedSource(fn)
-	require.NoError(t, err)
 	options := testOptions()
-	return resources.Code{Image: resources.Image(fn, options.settings()), Source: source, Runtime: fn.Spec.Runtime}
+	image := resources.Image(fn, options.settings())
+	found, err := supplyOf(fn, image, nil)
+	require.NoError(t, err)
+	return resources.Code{Image: image, Source: found.source, Runtime: fn.Spec.Runtime}
 }
 
 func TestRollback(t *testing.T) {

@@ -29,6 +29,9 @@ func runningVerdict(s *scope) verdict {
 		(failed.condition == v1alpha2.ConditionRunning || failed.reason == v1alpha2.ReasonOwnedByOther) {
 		return verdict{status: metav1.ConditionFalse, reason: failed.reason, message: failed.message}
 	}
+	if s.held() && s.deployment == nil && s.err == nil {
+		return unknown(v1alpha2.ReasonDeploymentWaiting, "Deployment %s waits for the code that it is to run", s.fn.Name)
+	}
 	if !s.applied {
 		return verdict{}
 	}

@@ -56,7 +56,7 @@ func (r *Reconciler) remove(ctx context.Context, object client.Object) error {
 
 // applyScaling lets KEDA scale the Function or, where there is none, an HPA.
 func (r *Reconciler) applyScaling(ctx context.Context, s *scope) error {
-	if !s.scaled() {
+	if !s.scaled() || s.deployment == nil {
 		return nil
 	}
 	if s.keda {

@@ -10,6 +10,8 @@ import (
 
 	"github.com/rouse-run/rouse/api/serverless/v1alpha2"
 	"github.com/rouse-run/rouse/controller/function/resources"
+	"github.com/rouse-run/rouse/controller/registry"
+	"github.com/rouse-run/rouse/internal/build"
 )
 
 // scope is everything that one pass learns about a Function. Phases fill it,
@@ -25,6 +27,8 @@ type scope struct {
 	hpa          metav1.Object
 	scaledObject *unstructured.Unstructured
 	pods         []corev1.Pod
+	// buildPods are those of the Function's builds.
+	buildPods []corev1.Pod
 	// rivals are autoscalers of users beside the Function's own.
 	rivals []string
 	// keda tells whether the cluster knows ScaledObjects.
@@ -32,7 +36,18 @@ type scope struct {
 
 	// What was decided.
 	//
-	// code is what the pods run. Without an image it is not known yet.
+	// plan is of the image that the code needs, nil when it needs none. It is not
+	// complete before the registry and the commit are known.
+	plan *build.Plan
+	// registry is where the images are kept, nil when there is none.
+	registry *registry.Registry
+	// planned is true when it was found out how the code gets to the pods, with
+	// image, which is ready to run, or with build, which says why there is none.
+	planned bool
+	image   *v1alpha2.BuildStatus
+	build   verdict
+	// code is what the pods run. Without an image it is not known yet, and the
+	// Deployment stays as it is.
 	code resources.Code
 	// recalled is true when code is an earlier version and own the spec's.
 	recalled bool
@@ -72,6 +87,10 @@ func (s *scope) ownVersion() string {
 	}
 	return own.Version()
 }
+
+// held tells whether the Deployment stays as it is, because there is nothing new
+// to run yet.
+func (s *scope) held() bool { return s.code.Image == "" }
 
 // scaled tells whether somebody else decides about the number of pods.
 func (s *scope) scaled() bool { return s.fn.Spec.ScaleConfig != nil }

@@ -7,6 +7,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	appsv1 "k8s.io/api/apps/v1"
 	autoscalingv2 "k8s.io/api/autoscaling/v2"
+	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
@@ -18,8 +19,11 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"github.com/rouse-run/rouse/api/serverless/v1alpha2"
+	controllerbuild "github.com/rouse-run/rouse/controller/build"
+	"github.com/rouse-run/rouse/controller/registry"
 	"github.com/rouse-run/rouse/internal/kube"
 )
 
@@ -33,6 +37,7 @@ func CacheObjects() map[client.Object]cache.ByObject {
 	return map[client.Object]cache.ByObject{
 		&appsv1.Deployment{}:                     {Label: ours, Transform: withoutPodSpec},
 		&corev1.Pod{}:                            {Label: ours, Transform: withoutPodSpec},
+		&batchv1.Job{}:                           {Label: ours, Transform: withoutPodSpec},
 		&v1alpha2.Function{}:                     {Transform: cache.TransformStripManagedFields()},
 		&autoscalingv2.HorizontalPodAutoscaler{}: {Transform: withoutMeasures},
 		crd():                                    {Field: fields.OneTermEqualSelector("metadata.name", scaledObjectCRD)},
@@ -49,13 +54,28 @@ func withoutPodSpec(object any) (any, error) {
 	case *corev1.Pod:
 		typed.Spec = corev1.PodSpec{}
 		typed.ManagedFields = nil
+	case *batchv1.Job:
+		typed.Spec.Template = corev1.PodTemplateSpec{}
+		typed.ManagedFields = nil
 	}
 	return object, nil
 }
 
-// Setup adds the Function controller to a manager whose cache is limited by
-// CacheObjects. Its metrics go to the registerer.
-func Setup(ctx context.Context, mgr ctrl.Manager, registerer prometheus.Registerer, options Options) error {
+// Parts are what the controller works with and does not make.
+type Parts struct {
+	// Registerer gets the metrics.
+	Registerer prometheus.Registerer
+	// Registries finds the registry of a Function.
+	Registries *registry.Resolver
+	// Builds gives out the slots for builds.
+	Builds *controllerbuild.Queue
+	// CA has PEM certificates that builds trust besides those of their images.
+	CA []byte
+}
+
+// Setup adds the Function controller and its queue to a manager whose cache is
+// limited by CacheObjects.
+func Setup(ctx context.Context, mgr ctrl.Manager, parts Parts, options Options) error {
 	if err := chooseProfile(ctx, mgr, &options); err != nil {
 		return err
 	}
@@ -71,7 +91,11 @@ func Setup(ctx context.Context, mgr ctrl.Manager, registerer prometheus.Register
 		recorder: mgr.GetEventRecorder("function-controller"),
 		clock:    clock.RealClock{},
 		settings: options.settings(),
-		metrics:  newMetrics(registerer),
+		metrics:  newMetrics(parts.Registerer),
+
+		ca:         parts.CA,
+		registries: parts.Registries,
+		slots:      parts.Builds,
 	}
 	reconciler.progress = newProgress(reconciler.metrics)
 	unchanging := func(_, _ client.Object) bool { return false }
@@ -88,6 +112,9 @@ func Setup(ctx context.Context, mgr ctrl.Manager, registerer prometheus.Register
 			builder.WithPredicates(kube.ChangedOrDiffers(troubleDiffers))).
 		WatchesMetadata(&corev1.ConfigMap{}, followers(mgr.GetClient(), kindConfigMap)).
 		WatchesMetadata(&corev1.Secret{}, followers(mgr.GetClient(), kindSecret)).
+		Watches(&batchv1.Job{}, jobs(parts.Builds.Changed)).
+		WatchesMetadata(&corev1.Secret{}, builders(mgr.GetClient(), parts.Registries.Concerns)).
+		WatchesRawSource(source.Channel(parts.Builds.Calls(), &handler.EnqueueRequestForObject{})).
 		Watches(crd(), handler.EnqueueRequestsFromMapFunc(scaledFunctions(mgr.GetClient()))).
 		WithOptions(controller.Options{MaxConcurrentReconciles: options.MaxConcurrentReconciles}).
 		Build(reconciler)
@@ -95,6 +122,9 @@ func Setup(ctx context.Context, mgr ctrl.Manager, registerer prometheus.Register
 		return fmt.Errorf("set up the Function controller: %w", err)
 	}
 	watch.controller = built
+	if err := mgr.Add(parts.Builds); err != nil {
+		return fmt.Errorf("set up the queue of builds: %w", err)
+	}
 	return nil
 }
 

@@ -1,75 +1,60 @@
 package function
 
 import (
-	"encoding/json"
 	"fmt"
-	"strings"
 
 	"github.com/rouse-run/rouse/api/serverless/v1alpha2"
 	"github.com/rouse-run/rouse/controller/function/resources"
+	"github.com/rouse-run/rouse/internal/build"
 )
 
-// refusal is why a source cannot be run by this release.
-type refusal struct {
-	reason, message string
+// maxInput is what fits a Secret beside its names.
+const maxInput = 1<<20 - 16<<10
+
+// supply is how a Function gets its code.
+type supply struct {
+	// source travels in the environment of the pods. It is empty when it is in
+	// the image.
+	source string
+	// plan is of an image that has to be built, nil when the runtime's is enough.
+	// The commit of a Git repository is not known yet, nor where the image goes.
+	plan *build.Plan
 }
 
-// Error is the message.
-func (r *refusal) Error() string { return r.message }
-
-// encodedSource is the source in the form in which it travels to the pod. The
-// error is a *refusal when the source needs what this release does not have.
-func encodedSource(fn *v1alpha2.Function) (string, error) {
-	inline := fn.Spec.Source.Inline
-	if inline == nil {
-		return "", &refusal{
-			reason: v1alpha2.ReasonGitNotSupported,
-			message: "This release does not run sources from Git repositories. " +
-				"Put the code into spec.source.inline.source instead",
+// supplyOf decides how the code reaches the pods. A small source never goes into
+// an image: with dependencies that stay the same, changing it needs no build.
+// The CA certificates travel beside the plan. The error is for the user.
+func supplyOf(fn *v1alpha2.Function, base string, ca []byte) (supply, error) {
+	plan := &build.Plan{Function: fn.Namespace + "/" + fn.Name, Runtime: string(fn.Spec.Runtime), Base: base}
+	if repository := fn.Spec.Source.GitRepository; repository != nil {
+		plan.Git = &build.Git{URL: repository.URL, Reference: repository.Reference, BaseDir: repository.BaseDir}
+		if repository.Auth != nil {
+			plan.Git.Auth = string(repository.Auth.Type)
 		}
+		return supply{plan: plan}, nil
 	}
+	inline := fn.Spec.Source.Inline
 	if hasDependencies(fn.Spec.Runtime, inline.Dependencies) {
-		return "", &refusal{
-			reason: v1alpha2.ReasonDependenciesNotSupported,
-			message: "This release does not install dependencies. Remove spec.source.inline.dependencies; " +
-				"packages that the code needs can come with an image of your own in spec.runtimeImageOverride",
-		}
+		plan.Dependencies = inline.Dependencies
 	}
 	encoded, err := resources.EncodeSource(inline.Source)
 	if err != nil {
-		return "", err
+		return supply{}, err
 	}
 	if len(encoded) > resources.MaxSource {
-		return "", &refusal{
-			reason: v1alpha2.ReasonSourceTooLarge,
-			message: fmt.Sprintf("The source is too large: %d bytes when compressed and encoded, and a pod's environment takes %d. "+
-				"Make spec.source.inline.source shorter, for example by moving data out of the code", len(encoded), resources.MaxSource),
-		}
+		plan.Source, encoded = inline.Source, ""
 	}
-	return encoded, nil
-}
-
-// hasDependencies tells whether there is anything to install. Tools write a
-// package.json or a requirements.txt without any entry, too.
-func hasDependencies(runtime v1alpha2.Runtime, dependencies string) bool {
-	dependencies = strings.TrimSpace(dependencies)
-	if dependencies == "" {
-		return false
+	if plan.Source == "" && plan.Dependencies == "" {
+		return supply{source: encoded}, nil
 	}
-	if resources.IsNodeJS(runtime) {
-		var manifest struct {
-			Dependencies         map[string]any `json:"dependencies"`
-			OptionalDependencies map[string]any `json:"optionalDependencies"`
-			PeerDependencies     map[string]any `json:"peerDependencies"`
-		}
-		err := json.Unmarshal([]byte(dependencies), &manifest)
-		return err != nil ||
-			len(manifest.Dependencies)+len(manifest.OptionalDependencies)+len(manifest.PeerDependencies) > 0
+	content, err := build.EncodePlan(*plan)
+	if err != nil {
+		return supply{}, err
 	}
-	for line := range strings.Lines(dependencies) {
-		if line = strings.TrimSpace(line); line != "" && !strings.HasPrefix(line, "#") {
-			return true
-		}
+	if size := len(content) + len(ca); size > maxInput {
+		return supply{}, fmt.Errorf("spec.source.inline is too large: with what it is built by it has %d bytes when compressed, "+
+			"and %d fit. Move data out of the code, or keep the code in a Git repository and name that in spec.source.gitRepository",
+			size, maxInput)
 	}
-	return false
+	return supply{source: encoded, plan: plan}, nil
 }

@@ -31,6 +31,7 @@ func setStatus(s *scope) time.Duration {
 		return 0 // what runs is that of an earlier spec
 	}
 	s.fn.Status.ObservedGeneration = s.fn.Generation
+	describeBuild(s)
 	running := runningVerdict(s)
 	setCondition(s, v1alpha2.ConditionRunning, running)
 	if s.scaled() {
@@ -39,7 +40,41 @@ func setStatus(s *scope) time.Duration {
 		meta.RemoveStatusCondition(&s.fn.Status.Conditions, v1alpha2.ConditionScaling)
 	}
 	describeWorkload(s)
-	return running.lookAgain
+	return sooner(running.lookAgain, s.build.lookAgain)
+}
+
+// sooner is the shorter of two waits, of which 0 is none.
+func sooner(a, b time.Duration) time.Duration {
+	if a == 0 || b == 0 {
+		return max(a, b)
+	}
+	return min(a, b)
+}
+
+// describeBuild tells about the image, if the pass came so far.
+func describeBuild(s *scope) {
+	switch {
+	case !s.planned:
+		return
+	case s.build.status == "":
+		meta.RemoveStatusCondition(&s.fn.Status.Conditions, v1alpha2.ConditionBuildReady)
+	default:
+		setCondition(s, v1alpha2.ConditionBuildReady, s.build)
+	}
+	switch {
+	case s.image != nil:
+		s.fn.Status.Build = s.image
+	case s.plan == nil || s.build.reason == v1alpha2.ReasonNoRegistry:
+		s.fn.Status.Build = nil
+	}
+}
+
+// verdictOf makes a condition of a failure.
+func verdictOf(failed *failure) verdict {
+	if failed == nil {
+		return verdict{}
+	}
+	return verdict{status: metav1.ConditionFalse, reason: failed.reason, message: failed.message}
 }
 
 func setCondition(s *scope, condition string, v verdict) {
@@ -78,7 +113,7 @@ func describeWorkload(s *scope) {
 	status := &s.fn.Status
 	status.Replicas = s.deployment.Status.Replicas
 	status.PodSelector = resources.PodSelector(s.fn)
-	if !s.applied {
+	if !s.applied || s.held() {
 		return
 	}
 	status.FunctionAnnotations = maps.Clone(s.fn.Spec.Annotations)

@@ -60,23 +60,6 @@ func checkEnv(env []corev1.EnvVar) []string {
 	return nil
 }
 
-func checkDependencies(fn *v1alpha2.Function) []string {
-	if fn.Spec.Source.Inline == nil {
-		return nil
-	}
-	const prefix = "invalid source.inline.dependencies value: "
-	switch {
-	case resources.IsNodeJS(fn.Spec.Runtime):
-		dependencies := strings.TrimSpace(fn.Spec.Source.Inline.Dependencies)
-		if dependencies != "" && (!strings.HasPrefix(dependencies, "{") || !strings.HasSuffix(dependencies, "}")) {
-			return []string{prefix + "deps should start with '{' and end with '}'"}
-		}
-	case !resources.IsPython(fn.Spec.Runtime):
-		return []string{fmt.Sprintf("%scannot find runtime: %s", prefix, fn.Spec.Runtime)}
-	}
-	return nil
-}
-
 func checkRuntime(fn *v1alpha2.Function, settings *resources.Settings) []string {
 	if resources.Image(fn, settings) != "" {
 		return nil

@@ -1,8 +1,6 @@
 package function
 
 import (
-	"crypto/rand"
-	"encoding/hex"
 	"strings"
 	"testing"
 
@@ -190,62 +188,17 @@ func TestWarnings(t *testing.T) {
 	require.Equal(t, "Warning: function configured, "+strings.Join(warnings(fn), ". "), s.fn.Status.Conditions[0].Message)
 }
 
-func TestSourcesThatThisReleaseDoesNotRun(t *testing.T) {
-	t.Parallel()
-	noise := make([]byte, 70_000)
-	_, _ = rand.Read(noise)
-	dependencies := func(runtime v1alpha2.Runtime, text string) func(*v1alpha2.Function) {
-		return func(fn *v1alpha2.Function) { fn.Spec.Runtime, fn.Spec.Source.Inline.Dependencies = runtime, text }
-	}
-	tests := map[string]struct {
-		change     func(*v1alpha2.Function)
-		wantReason string
-	}{
-		"plain code runs":                         {change: func(*v1alpha2.Function) {}},
-		"an empty package.json is no dependency":  {change: dependencies("nodejs22", `{"name":"x","dependencies":{}}`)},
-		"a comment is no dependency":              {change: dependencies("python312", "\n# nothing\n")},
-		"large code that shrinks runs":            {change: func(fn *v1alpha2.Function) { fn.Spec.Source.Inline.Source = strings.Repeat("a", 1_000_000) }},
-		"a package.json with dependencies waits":  {change: dependencies("nodejs22", `{"dependencies":{"a":"1"}}`), wantReason: "DependenciesNotSupported"},
-		"a package.json that is no JSON waits":    {change: dependencies("nodejs22", `{epic}`), wantReason: "DependenciesNotSupported"},
-		"a requirements.txt with a package waits": {change: dependencies("python312", "# http\nrequests==2"), wantReason: "DependenciesNotSupported"},
-		"large code that does not shrink is too large": {
-			change: func(fn *v1alpha2.Function) {
-				fn.Spec.Source.Inline.Source = hex.EncodeToString(noise) + hex.EncodeToString(noise[:50_000]) + string(noise)
-			},
-			wantReason: "SourceTooLarge",
-		},
-		"a Git repository waits": {
-			change: func(fn *v1alpha2.Function) {
-				fn.Spec.Source = v1alpha2.Source{GitRepository: &v1alpha2.GitRepositorySource{}}
-			},
-			wantReason: "GitSourceNotSupported",
-		},
-	}
-	for name, tc := range tests {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			_, err := encodedSource(newFunction(tc.change))
-			if tc.wantReason == "" {
-				require.NoError(t, err)
-				return
-			}
-			var refused *refusal
-			require.ErrorAs(t, err, &refused)
-			require.Equal(t, tc.wantReason, refused.reason)
-		})
-	}
-}
-
 func TestOptions(t *testing.T) {
 	t.Parallel()
-	options := DefaultOptions()
+	options := testOptions()
 	require.NoError(t, options.Validate())
 
 	options = Options{RuntimeImages: map[string]string{"nodejs22": " "}, DefaultProfile: "XXL"}
 	err := options.Validate()
 	for _, want := range []string{
 		"--runtime-image", "--publisher-address", "--default-profile", "--scaler-address", "--scaling-polling-interval",
-		"--function-concurrent-reconciles",
+		"--function-concurrent-reconciles", "--builder-image", "--default-build-profile", "--max-simultaneous-builds", "--build-deadline",
+		"--max-image-size",
 	} {
 		require.ErrorContains(t, err, want)
 	}

@@ -28,7 +28,11 @@ func (r *Reconciler) applyWorkload(ctx context.Context, s *scope) error {
 	if err := r.handOverReplicas(ctx, s); err != nil {
 		return err
 	}
-	if err := r.applyDeployment(ctx, s); err != nil {
+	write := r.applyDeployment
+	if s.held() {
+		write = r.holdDeployment
+	}
+	if err := write(ctx, s); err != nil {
 		return err
 	}
 	service, err := kube.ToUnstructured(resources.Service(s.fn))
@@ -39,12 +43,35 @@ func (r *Reconciler) applyWorkload(ctx context.Context, s *scope) error {
 		return explain(err, v1alpha2.ConditionRunning, v1alpha2.ReasonServiceFailed,
 			fmt.Sprintf("Service %s %s failed: %v", s.fn.Name, verb(s.service == nil), err))
 	}
-	s.applied = true
+	s.applied = s.deployment != nil
+	return nil
+}
+
+// holdDeployment leaves what runs as it is, except for the number of pods.
+func (r *Reconciler) holdDeployment(ctx context.Context, s *scope) error {
+	if s.deployment == nil {
+		return nil
+	}
+	s.template = s.deployment.Spec.Template.Annotations[resources.AnnotationTemplate]
+	replicas := ptr.Deref(s.fn.Spec.Replicas, 1)
+	if s.scaled() || ptr.Deref(s.deployment.Spec.Replicas, 1) == replicas {
+		return nil
+	}
+	return r.applyReplicas(ctx, s, replicas)
+}
+
+func (r *Reconciler) applyReplicas(ctx context.Context, s *scope, replicas int32) error {
+	config := appsv1ac.Deployment(s.fn.Name, s.fn.Namespace).
+		WithUID(s.deployment.UID).
+		WithSpec(appsv1ac.DeploymentSpec().WithReplicas(replicas))
+	if err := r.client.Apply(ctx, config, replicasOwner, client.ForceOwnership); err != nil {
+		return fmt.Errorf("set the replicas of Deployment %q: %w", s.fn.Name, err)
+	}
 	return nil
 }
 
 func (r *Reconciler) applyDeployment(ctx context.Context, s *scope) error {
-	workload := resources.Workload{Code: s.code, Configuration: s.configuration}
+	workload := resources.Workload{Code: s.code, Configuration: s.configuration, PullSecret: pullSecret(s)}
 	if !s.scaled() {
 		workload.Replicas = new(ptr.Deref(s.fn.Spec.Replicas, 1))
 	}
@@ -98,13 +125,7 @@ func (r *Reconciler) handOverReplicas(ctx context.Context, s *scope) error {
 	if !asleep && !ownsReplicas(s.deployment) {
 		return nil
 	}
-	config := appsv1ac.Deployment(s.fn.Name, s.fn.Namespace).
-		WithUID(s.deployment.UID).
-		WithSpec(appsv1ac.DeploymentSpec().WithReplicas(replicas))
-	if err := r.client.Apply(ctx, config, replicasOwner, client.ForceOwnership); err != nil {
-		return fmt.Errorf("hand over the replicas of Deployment %q: %w", s.fn.Name, err)
-	}
-	return nil
+	return r.applyReplicas(ctx, s, replicas)
 }
 
 // ownsReplicas tells whether the controller applied spec.replicas last time.

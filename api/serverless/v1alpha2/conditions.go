@@ -25,12 +25,6 @@ const (
 	ReasonSourceUpdated = "SourceUpdated"
 	// ReasonSourceUpdateFailed goes with False: the repository cannot be read.
 	ReasonSourceUpdateFailed = "SourceUpdateFailed"
-	// ReasonGitNotSupported goes with False: this release runs no Git sources.
-	ReasonGitNotSupported = "GitSourceNotSupported"
-	// ReasonDependenciesNotSupported goes with False: this release installs none.
-	ReasonDependenciesNotSupported = "DependenciesNotSupported"
-	// ReasonSourceTooLarge goes with False: the source does not fit into the pod.
-	ReasonSourceTooLarge = "SourceTooLarge"
 	// ReasonRolledBack goes with True: what runs is an earlier version, as asked.
 	ReasonRolledBack = "RolledBack"
 	// ReasonRollbackFailed goes with False: there is no such version.

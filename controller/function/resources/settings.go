@@ -24,6 +24,9 @@ type BuildSettings struct {
 	Profile string
 	// DeadlineSeconds is how long a build may take.
 	DeadlineSeconds int64
+	// MaxImageSize bounds what is added to the runtime's image, in bytes; 0: no
+	// bound.
+	MaxImageSize int64
 }
 
 // Scaling are the installation's choices for Functions with a scaleConfig.

@@ -1,0 +1,143 @@
+package function
+
+import (
+	"cmp"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"slices"
+	"strconv"
+	"time"
+
+	batchv1 "k8s.io/api/batch/v1"
+
+	controllerbuild "github.com/rouse-run/rouse/controller/build"
+	"github.com/rouse-run/rouse/internal/build"
+)
+
+// Annotations of a build's Job. The next try is computed from them, so that it
+// does not come sooner because the controller has restarted.
+const (
+	// annotationTarget is the image, which names all that it is made of.
+	annotationTarget = "rouse.run/build-target"
+	// annotationInputs is a hash of what else a build may fail of.
+	annotationInputs = "rouse.run/build-inputs"
+	// annotationFailures counts the builds that failed before this one.
+	annotationFailures = "rouse.run/build-failures"
+	// annotationProblem is a build.Result of the controller's: why it ended the
+	// build.
+	annotationProblem = "rouse.run/build-problem"
+)
+
+const (
+	firstRetry = 30 * time.Second
+	lastRetry  = 10 * time.Minute
+	// patientRetry is for a failure that somebody has to repair, in case nobody
+	// tells us that it was.
+	patientRetry = time.Hour
+)
+
+// attempt is one try to build an image.
+type attempt struct {
+	target, inputs string
+	failures       int
+}
+
+// attemptOf reads back what a Job was made for.
+func attemptOf(job *batchv1.Job) attempt {
+	failures, err := strconv.Atoi(job.Annotations[annotationFailures])
+	if err != nil {
+		failures = 0 // somebody has changed it
+	}
+	return attempt{target: job.Annotations[annotationTarget], inputs: job.Annotations[annotationInputs], failures: failures}
+}
+
+func (a attempt) annotations() map[string]string {
+	return map[string]string{
+		annotationTarget: a.target, annotationInputs: a.inputs, annotationFailures: strconv.Itoa(a.failures),
+	}
+}
+
+// id is part of the name of the Job, so that no attempt is made twice.
+func (a attempt) id() string {
+	hash := sha256.New()
+	write(hash, a.target, a.inputs, strconv.Itoa(a.failures))
+	return hex.EncodeToString(hash.Sum(nil))[:10]
+}
+
+// after is the attempt that follows a failed one. It is due at once when
+// something has changed that the failed one may have failed of.
+func (a attempt) after(failed *batchv1.Job, result build.Result) (next attempt, due time.Time) {
+	last := attemptOf(failed)
+	ended := endOf(failed)
+	if last.inputs != a.inputs {
+		return a, ended
+	}
+	a.failures = last.failures + 1
+	if !result.Reason.Transient() {
+		return a, ended.Add(patientRetry)
+	}
+	delay := lastRetry
+	if shift := last.failures; shift < 8 {
+		delay = min(firstRetry<<shift, lastRetry)
+	}
+	return a, ended.Add(delay)
+}
+
+// endOf is when a Job has ended.
+func endOf(job *batchv1.Job) time.Time {
+	for _, condition := range job.Status.Conditions {
+		if condition.Type == batchv1.JobFailed || condition.Type == batchv1.JobComplete {
+			return condition.LastTransitionTime.Time
+		}
+	}
+	return job.CreationTimestamp.Time
+}
+
+// history are the Jobs of a Function.
+type history struct {
+	// present is the newest Job for the wanted image.
+	present *batchv1.Job
+	// failed is the newest one of any image that has failed, kept for its log.
+	failed *batchv1.Job
+	// superseded build what nobody wants any more.
+	superseded []*batchv1.Job
+	// ended is all that is over.
+	ended []*batchv1.Job
+}
+
+func historyOf(jobs []batchv1.Job, target string) history {
+	var found history
+	slices.SortFunc(jobs, func(a, b batchv1.Job) int {
+		return cmp.Or(b.CreationTimestamp.Compare(a.CreationTimestamp.Time), cmp.Compare(attemptOf(&b).failures, attemptOf(&a).failures),
+			cmp.Compare(a.Name, b.Name))
+	})
+	for i := range jobs {
+		job := &jobs[i]
+		wanted := attemptOf(job).target == target
+		switch {
+		case !job.DeletionTimestamp.IsZero():
+			continue
+		case !controllerbuild.Ended(job) && !wanted:
+			found.superseded = append(found.superseded, job)
+		case controllerbuild.Ended(job):
+			found.ended = append(found.ended, job)
+		}
+		if wanted && found.present == nil {
+			found.present = job
+		}
+		if controllerbuild.Failed(job) && found.failed == nil {
+			found.failed = job
+		}
+	}
+	return found
+}
+
+// fingerprint hashes what an attempt depends on beside the plan.
+func fingerprint(parts ...string) string {
+	hash := sha256.New()
+	for _, part := range parts {
+		fmt.Fprintf(hash, "%d:%s", len(part), part)
+	}
+	return hex.EncodeToString(hash.Sum(nil)[:16])
+}

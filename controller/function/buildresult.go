@@ -1,0 +1,109 @@
+package function
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/rouse-run/rouse/controller/function/resources"
+	"github.com/rouse-run/rouse/internal/build"
+)
+
+const reasonOOMKilled = "OOMKilled"
+
+// resultOf is what became of a Job that has ended, as its pod tells.
+func resultOf(job *batchv1.Job, pods []corev1.Pod) build.Result {
+	if text := job.Annotations[annotationProblem]; text != "" {
+		if result, err := build.DecodeResult(text); err == nil {
+			return result
+		}
+	}
+	for i := range pods {
+		statuses := append(pods[i].Status.ContainerStatuses, pods[i].Status.InitContainerStatuses...)
+		for j := range statuses {
+			if result, ok := resultOfContainer(&statuses[j]); ok {
+				return result
+			}
+		}
+	}
+	failed := jobCondition(job, batchv1.JobFailed)
+	switch {
+	case failed.Reason == batchv1.JobReasonDeadlineExceeded:
+		return build.Result{Reason: build.Interrupted, Message: "The build took longer than builds may. " +
+			"Give it more with spec.resourceConfiguration.build, use fewer packages, or let builds take longer with --build-deadline"}
+	case len(pods) > 0 && pods[0].Status.Reason != "": // evicted, or its node is gone
+		return build.Result{Reason: build.Interrupted, Message: fmt.Sprintf("The pod of the build was ended: %s",
+			strings.TrimSuffix(pods[0].Status.Reason+": "+pods[0].Status.Message, ": "))}
+	default:
+		return build.Result{Reason: build.Interrupted, Message: "The pod of the build is gone before it told what it did"}
+	}
+}
+
+// resultOfContainer reads the message that the builder left.
+func resultOfContainer(status *corev1.ContainerStatus) (build.Result, bool) {
+	ended := status.State.Terminated
+	if ended == nil || ended.ExitCode == 0 && status.Name != resources.BuildContainerName {
+		return build.Result{}, false
+	}
+	result, err := build.DecodeResult(ended.Message)
+	switch {
+	case err == nil && (result.Digest != "" || result.Reason != ""):
+		return result, true
+	case ended.Reason == reasonOOMKilled:
+		return build.Result{Reason: build.OutOfMemory, Message: "The build ran out of memory. " +
+			"Give it more with spec.resourceConfiguration.build, such as profile: fast"}, true
+	case ended.ExitCode == 0:
+		return build.Result{}, false
+	default:
+		return build.Result{Reason: build.Interrupted, Message: fmt.Sprintf("Container %s of the build ended with exit code %d (%s) "+
+			"and said no more; its log may", status.Name, ended.ExitCode, ended.Reason)}, true
+	}
+}
+
+// withLog is the message of a result and the end of the log.
+func withLog(result build.Result) string {
+	log := strings.TrimSpace(result.Log)
+	if log == "" {
+		return result.Message
+	}
+	return result.Message + ". The last lines of the log:\n" + log + "\n"
+}
+
+// buildTrouble is what keeps a build from running; empty when nothing does.
+func buildTrouble(pods []corev1.Pod) string {
+	for i := range pods {
+		for _, statuses := range [][]corev1.ContainerStatus{pods[i].Status.InitContainerStatuses, pods[i].Status.ContainerStatuses} {
+			for j := range statuses {
+				if waiting := statuses[j].State.Waiting; waiting != nil && isPullOrConfigError(waiting.Reason) {
+					return strings.TrimSuffix(waiting.Reason+": "+waiting.Message, ": ")
+				}
+			}
+		}
+		if condition := unscheduled(&pods[i]); condition != "" {
+			return condition
+		}
+	}
+	return ""
+}
+
+func jobCondition(job *batchv1.Job, kind batchv1.JobConditionType) batchv1.JobCondition {
+	for _, condition := range job.Status.Conditions {
+		if condition.Type == kind && condition.Status == corev1.ConditionTrue {
+			return condition
+		}
+	}
+	return batchv1.JobCondition{}
+}
+
+// problemOf writes down why the controller ends a build that cannot begin.
+func problemOf(trouble string) (string, error) {
+	text, err := json.Marshal(build.Result{
+		Reason:  build.Interrupted,
+		Message: "The pod of the build does not start: " + cmp.Or(trouble, "nobody says why"),
+	})
+	return string(text), err
+}

@@ -1,0 +1,118 @@
+package function
+
+import (
+	"crypto/rand"
+	"encoding/hex"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/rouse-run/rouse/api/serverless/v1alpha2"
+	"github.com/rouse-run/rouse/internal/build"
+)
+
+func withDependencies(runtime v1alpha2.Runtime, text string) func(*v1alpha2.Function) {
+	return func(fn *v1alpha2.Function) { fn.Spec.Runtime, fn.Spec.Source.Inline.Dependencies = runtime, text }
+}
+
+func withSource(text string) func(*v1alpha2.Function) {
+	return func(fn *v1alpha2.Function) { fn.Spec.Source.Inline.Source = text }
+}
+
+// noise does not shrink much when it is compressed.
+func noise(size int) string {
+	bytes := make([]byte, size/2)
+	_, _ = rand.Read(bytes)
+	return hex.EncodeToString(bytes)
+}
+
+func TestHowTheCodeReachesThePods(t *testing.T) {
+	t.Parallel()
+	const entry = `{"dependencies":{"a":"1"}}`
+	large := noise(400_000)
+	tests := map[string]struct {
+		change    func(*v1alpha2.Function)
+		inEnv     bool
+		wantPlan  *build.Plan
+		wantError string
+	}{
+		"plain code is in the environment":       {change: func(*v1alpha2.Function) {}, inEnv: true},
+		"an empty package.json is no dependency": {change: withDependencies("nodejs22", `{"name":"x","dependencies":{}}`), inEnv: true},
+		"a comment is no dependency":             {change: withDependencies("python312", "\n# nothing\n"), inEnv: true},
+		"large code that shrinks is in the environment": {
+			change: withSource(strings.Repeat("a", 1_000_000)), inEnv: true,
+		},
+		"with dependencies the source stays in the environment": {
+			change: withDependencies("nodejs22", entry), inEnv: true,
+			wantPlan: &build.Plan{Runtime: "nodejs22", Dependencies: entry},
+		},
+		"a package.json that makes the source a module counts": {
+			change: withDependencies("nodejs22", `{"type":"module"}`), inEnv: true,
+			wantPlan: &build.Plan{Runtime: "nodejs22", Dependencies: `{"type":"module"}`},
+		},
+		"a requirements.txt with a package counts": {
+			change: withDependencies("python312", "# http\nrequests==2"), inEnv: true,
+			wantPlan: &build.Plan{Runtime: "python312", Dependencies: "# http\nrequests==2"},
+		},
+		"large code is in the image": {
+			change: withSource(large), wantPlan: &build.Plan{Runtime: "nodejs22", Source: large},
+		},
+		"code that fits no Secret is refused": {
+			change: withSource(noise(3_000_000)), wantError: "Move data out of the code, or keep the code in a Git repository",
+		},
+		"a repository is fetched": {
+			change: func(fn *v1alpha2.Function) {
+				fn.Spec.Source = v1alpha2.Source{GitRepository: &v1alpha2.GitRepositorySource{
+					URL: "https://example.com/shop.git", Reference: "main", BaseDir: "/price",
+					Auth: &v1alpha2.RepositoryAuth{Type: v1alpha2.RepositoryAuthBasic, SecretName: "git"},
+				}}
+			},
+			wantPlan: &build.Plan{Runtime: "nodejs22", Git: &build.Git{
+				URL: "https://example.com/shop.git", Reference: "main", BaseDir: "/price", Auth: "basic",
+			}},
+		},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			got, err := supplyOf(newFunction(tc.change), "runtime:1", nil)
+			if tc.wantError != "" {
+				require.ErrorContains(t, err, tc.wantError)
+				return
+			}
+			require.NoError(t, err)
+			require.Equal(t, tc.inEnv, got.source != "")
+			if tc.wantPlan != nil {
+				tc.wantPlan.Function, tc.wantPlan.Base = "shop/price", "runtime:1"
+			}
+			require.Equal(t, tc.wantPlan, got.plan)
+		})
+	}
+}
+
+func TestAPackageJSONThatIsNoneSaysWhere(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct{ text, want string }{
+		"nothing":                    {" \n", ""},
+		"a package.json":             {`{"dependencies":{"a":"1"},"scripts":{"test":"x"},"private":true}`, ""},
+		"a word":                     {"left-pad", "deps should start with '{' and end with '}'"},
+		"no JSON in braces":          {"{epic}", "line 1, column 2: invalid character 'e'"},
+		"a comma too many":           {"{\n  \"dependencies\": {\n    \"ä\": \"1\",\n  }\n}", "line 4, column 3: invalid character '}'"},
+		"a number for a version":     {`{"dependencies":{"a":1}}`, "line 1, column 22: dependencies"},
+		"a list for an object":       {`{"dependencies":["a"]}`, "dependencies cannot be a JSON array"},
+		"two objects":                {`{"dependencies":{}} {}`, "line 1, column 21: invalid character '{' after top-level value"},
+		"the remedy has an example":  {`{"dependencies":{"a" "1"}}`, `It has to be a package.json, such as {"dependencies": {"lodash": "^4.17.21"}}`},
+		"an end that comes too soon": {`{"dependencies":{}`, "unexpected end"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			got := checkManifest(tc.text)
+			if tc.want == "" {
+				require.Empty(t, got)
+				return
+			}
+			require.Contains(t, got, tc.want)
+		})
+	}
+}
