@@ -5,9 +5,11 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	"golang.org/x/crypto/bcrypt"
 	appsv1 "k8s.io/api/apps/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -62,11 +64,16 @@ func TestAReleaseIsInstalledUpgradedAndUninstalledWithoutATrace(t *testing.T) {
 	out := run("install", "rouse", chart, "--take-ownership")
 	require.Contains(t, out, "KEDA was not found in this cluster")
 	require.Contains(t, out, "no default StorageClass")
+	require.Contains(t, out, "nats.persistence.storageClass")
+	require.Contains(t, out, "registry.internal.persistence.storageClass")
 	require.Contains(t, out, "http://rouse-eventbridge.rouse-system.svc.cluster.local/publish")
 	require.NotEmpty(t, leftovers(t, env))
+	before := registrySecrets(t, env)
+	requireOpens(t, before)
 
 	out = run("upgrade", "rouse", chart, "--set", "nats.enabled=false", "--set", "nats.external.url=nats://nats.messaging")
 	require.NotContains(t, out, "StorageClass")
+	require.Equal(t, before, registrySecrets(t, env), "credentials survive an upgrade")
 	controller := &appsv1.Deployment{}
 	require.NoError(t, env.Client.Get(t.Context(), client.ObjectKey{Namespace: namespace, Name: "rouse-controller"}, controller))
 	require.Contains(t, controller.Spec.Template.Spec.Containers[0].Args, "--nats-url=nats://nats.messaging")
@@ -76,6 +83,28 @@ func TestAReleaseIsInstalledUpgradedAndUninstalledWithoutATrace(t *testing.T) {
 	for _, name := range []string{"functions.serverless.kyma-project.io", "subscriptions.eventing.kyma-project.io"} {
 		require.NoError(t, env.Client.Get(t.Context(), client.ObjectKey{Name: name}, &apiextensionsv1.CustomResourceDefinition{}), "the CRDs stay")
 	}
+}
+
+// registrySecrets are what Secrets of the registry hold.
+func registrySecrets(t *testing.T, env *envtest.Environment) map[string]map[string][]byte {
+	t.Helper()
+	found := map[string]map[string][]byte{}
+	for _, name := range []string{"rouse-registry", "rouse-registry-htpasswd"} {
+		secret := &corev1.Secret{}
+		require.NoError(t, env.Client.Get(t.Context(), client.ObjectKey{Namespace: namespace, Name: name}, secret))
+		found[name] = secret.Data
+	}
+	return found
+}
+
+// requireOpens holds what the registry checks against what the controller is told.
+func requireOpens(t *testing.T, secrets map[string]map[string][]byte) {
+	t.Helper()
+	login := secrets["rouse-registry"]
+	user, hash, found := strings.Cut(string(secrets["rouse-registry-htpasswd"]["htpasswd"]), ":")
+	require.True(t, found)
+	require.Equal(t, string(login["username"]), user)
+	require.NoError(t, bcrypt.CompareHashAndPassword([]byte(hash), login["password"]))
 }
 
 // helmOn runs Helm on a cluster, with a home of its own.
@@ -139,7 +168,7 @@ func leftovers(t *testing.T, env *envtest.Environment) []string {
 	var found []string
 	for _, list := range []client.ObjectList{
 		&appsv1.DeploymentList{}, &appsv1.StatefulSetList{}, &corev1.ServiceList{}, &corev1.ConfigMapList{}, &corev1.SecretList{},
-		&corev1.ServiceAccountList{}, &rbacv1.ClusterRoleList{}, &rbacv1.ClusterRoleBindingList{}, &rbacv1.RoleList{},
+		&corev1.ServiceAccountList{}, &corev1.PersistentVolumeClaimList{}, &rbacv1.ClusterRoleList{}, &rbacv1.ClusterRoleBindingList{}, &rbacv1.RoleList{},
 		&rbacv1.RoleBindingList{}, &policyv1.PodDisruptionBudgetList{}, &networkingv1.NetworkPolicyList{}, &coordinationv1.LeaseList{},
 	} {
 		require.NoError(t, env.Client.List(t.Context(), list, client.MatchingLabels{"app.kubernetes.io/instance": "rouse"}))
@@ -148,6 +177,9 @@ func leftovers(t *testing.T, env *envtest.Environment) []string {
 		items := &metav1.PartialObjectMetadataList{}
 		require.NoError(t, json.Unmarshal(text, items))
 		for _, item := range items.Items {
+			if item.DeletionTimestamp != nil {
+				continue // a claim, which waits for a controller that is not there
+			}
 			found = append(found, item.Namespace+"/"+item.Name)
 		}
 	}

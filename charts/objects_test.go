@@ -65,7 +65,7 @@ func TestEveryBindingNamesARoleAndAnAccountOfTheRelease(t *testing.T) {
 			named[*corev1.ServiceAccount](t, all, binding.Subjects[0].Name)
 		}
 		for _, w := range workloads(all) {
-			if w.component() == "nats" {
+			if w.component() == "nats" || w.component() == "registry" {
 				require.False(t, *w.Pod.Spec.AutomountServiceAccountToken)
 				continue
 			}
@@ -100,6 +100,7 @@ func TestTheAddressesThatOthersRelyOnAreThere(t *testing.T) {
 	all := render(t, nil)
 	require.Equal(t, int32(80), named[*corev1.Service](t, all, "rouse-eventbridge").Spec.Ports[0].Port)
 	require.Equal(t, int32(4222), named[*corev1.Service](t, all, "rouse-nats").Spec.Ports[0].Port)
+	require.Equal(t, int32(5000), named[*corev1.Service](t, all, "rouse-registry").Spec.Ports[0].Port)
 	scaler := named[*corev1.Service](t, all, "rouse-scaler")
 	require.Equal(t, int32(9000), scaler.Spec.Ports[0].Port)
 	require.Equal(t, corev1.ClusterIPNone, scaler.Spec.ClusterIP)

@@ -33,6 +33,9 @@ const (
 	chart     = "rouse"
 )
 
+// certificate looks like one, as far as the chart looks.
+const certificate = "-----BEGIN CERTIFICATE-----\nMA==\n-----END CERTIFICATE-----\n"
+
 // installations are the sets of values that every rule is checked with.
 var installations = map[string]values{
 	"as it comes": nil,
@@ -54,7 +57,17 @@ var installations = map[string]values{
 		"crds.keep=false", "nats.persistence.enabled=false", "networkPolicies.enabled=false",
 		"image.repository=localhost:5000/rouse", "image.tag=dev", "runtimes.python314=null",
 	},
-	"removed with all data, behind walls": {"crds.keep=false", "nats.persistence.keep=false", "nats.persistence.storageClass=fast"},
+	"an external registry and a CA of one's own": {
+		"registry.external.registryAddress=registry.example.com/functions", "registry.external.username=me",
+		"registry.external.password=secret", "caBundle=" + certificate, "builds.maxImageSize=0", "git.checkInterval=24h",
+	},
+	"a registry that a Secret describes": {"registry.external.existingSecret=mine", "controller.defaultProfile=XL"},
+	"no registry":                        {"registry.internal.enabled=false"},
+	"a registry behind an address of its own": {
+		"registry.internal.nodePort=0", "registry.internal.clusterIP=10.0.0.7", "registry.internal.pullAddress=registry.example.com",
+		"registry.internal.persistence.enabled=false",
+	},
+	"removed with all data, behind walls": {"crds.keep=false", "nats.persistence.keep=false", "nats.persistence.storageClass=fast", "registry.internal.persistence.keep=true"},
 }
 
 // values are --set arguments of Helm.

@@ -120,10 +120,16 @@ tolerations:
 
 {{/* The garbage collector of Go starts to work hard at nine tenths of the memory limit, instead of being killed at all of it. */}}
 {{- define "rouse.memoryEnv" -}}
-{{- with (.limits | default dict).memory -}}
+{{- with include "rouse.memoryVariable" . -}}
 env:
-  - name: GOMEMLIMIT
-    value: {{ div (mul 9 (include "rouse.bytes" .)) 10 | quote }}
+  {{- . | nindent 2 }}
+{{- end -}}
+{{- end -}}
+
+{{- define "rouse.memoryVariable" -}}
+{{- with (.limits | default dict).memory -}}
+- name: GOMEMLIMIT
+  value: {{ div (mul 9 (include "rouse.bytes" .)) 10 | quote }}
 {{- end -}}
 {{- end -}}
 

@@ -30,39 +30,33 @@ nats://{{ include "rouse.fullname" . }}-nats.{{ .Release.Namespace }}.svc.cluste
 
 {{- define "rouse.natsMounts" -}}
 {{- if not .Values.nats.enabled -}}
-{{- if or .Values.nats.external.credentials.secret .Values.nats.external.tls.secret -}}
-volumeMounts:
-  {{- if .Values.nats.external.credentials.secret }}
-  - name: nats-credentials
-    mountPath: /etc/rouse/nats-credentials
-    readOnly: true
-  {{- end }}
-  {{- if .Values.nats.external.tls.secret }}
-  - name: nats-tls
-    mountPath: /etc/rouse/nats-tls
-    readOnly: true
-  {{- end }}
-{{- end -}}
+{{- if .Values.nats.external.credentials.secret }}
+- name: nats-credentials
+  mountPath: /etc/rouse/nats-credentials
+  readOnly: true
+{{- end }}
+{{- if .Values.nats.external.tls.secret }}
+- name: nats-tls
+  mountPath: /etc/rouse/nats-tls
+  readOnly: true
+{{- end }}
 {{- end -}}
 {{- end -}}
 
 {{- define "rouse.natsVolumes" -}}
 {{- if not .Values.nats.enabled -}}
-{{- if or .Values.nats.external.credentials.secret .Values.nats.external.tls.secret -}}
-volumes:
-  {{- with .Values.nats.external.credentials.secret }}
-  - name: nats-credentials
-    secret:
-      secretName: {{ . }}
-      defaultMode: 0440
-  {{- end }}
-  {{- with .Values.nats.external.tls.secret }}
-  - name: nats-tls
-    secret:
-      secretName: {{ . }}
-      defaultMode: 0440
-  {{- end }}
-{{- end -}}
+{{- with .Values.nats.external.credentials.secret }}
+- name: nats-credentials
+  secret:
+    secretName: {{ . }}
+    defaultMode: 0440
+{{- end }}
+{{- with .Values.nats.external.tls.secret }}
+- name: nats-tls
+  secret:
+    secretName: {{ . }}
+    defaultMode: 0440
+{{- end }}
 {{- end -}}
 {{- end -}}
 

@@ -15,6 +15,10 @@
 {{- fail "nats.external.tls.certKey is set: set nats.external.tls.secret to the Secret that holds the certificate" -}}
 {{- end -}}
 {{- end -}}
+{{- include "rouse.validateRegistry" . -}}
+{{- if and .Values.caBundle (not (contains "-----BEGIN CERTIFICATE-----" .Values.caBundle)) -}}
+{{- fail "caBundle has no certificate in PEM: pass the content of a file, with --set-file caBundle=/path/to/ca.crt" -}}
+{{- end -}}
 {{- if $nats.enabled -}}
 {{- if gt (int .Values.stream.replicas) 1 -}}
 {{- fail "stream.replicas is larger than 1, but the chart's own NATS has one replica: set nats.enabled=false and nats.external.url" -}}
@@ -32,5 +36,29 @@
 {{- if lt (include "rouse.bytes" $nats.maxPayload | int64) $largest -}}
 {{- fail (printf "nats.maxPayload (%s) does not fit an event of eventbridge.maxRequestSize (%s): it needs four thirds of that and 16Ki" $nats.maxPayload .Values.eventbridge.maxRequestSize) -}}
 {{- end -}}
+{{- end -}}
+{{- end -}}
+
+{{- define "rouse.validateRegistry" -}}
+{{- $external := .Values.registry.external -}}
+{{- if $external.existingSecret -}}
+{{- range $key := list "registryAddress" "serverAddress" "username" "password" -}}
+{{- if get $external $key -}}
+{{- fail (printf "registry.external.existingSecret and registry.external.%s are set: what the Secret has is not said here, set only one of them" $key) -}}
+{{- end -}}
+{{- end -}}
+{{- else if not $external.registryAddress -}}
+{{- range $key := list "serverAddress" "username" "password" "insecure" -}}
+{{- if get $external $key -}}
+{{- fail (printf "registry.external.%s is set, but no registry: set registry.external.registryAddress, e.g. registry.example.com/functions" $key) -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- if ne (empty $external.username) (empty $external.password) -}}
+{{- fail "registry.external: username and password belong together, set both or, for a registry that lets everybody in, none" -}}
+{{- end -}}
+{{- $internal := .Values.registry.internal -}}
+{{- if and (eq (include "rouse.registry" .) "internal") (not $internal.nodePort) (not $internal.pullAddress) -}}
+{{- fail "registry.internal.nodePort is 0: set registry.internal.pullAddress to the host:port by which nodes reach the registry" -}}
 {{- end -}}
 {{- end -}}

@@ -42,15 +42,19 @@ type volume struct{ Name, Path string }
 type settings struct {
 	CoreDNS, Registry    string
 	DNS, RegistryAddress string
+	RegistryData         string
 	Nameservers          []string
 	Volumes              []volume
 }
+
+// RegistryData is where the cluster's registry keeps its images.
+func RegistryData(dir state.Dir) string { return dir.Path("registry") }
 
 // Manifests renders all addons as one YAML text and makes the directories of the volumes.
 func Manifests(dir state.Dir, coredns, registry image.Image) (string, error) {
 	values := settings{
 		CoreDNS: coredns.Reference(), Registry: registry.Reference(),
-		DNS: network.DNS, RegistryAddress: network.Registry, Nameservers: network.Nameservers(),
+		DNS: network.DNS, RegistryAddress: network.Registry, RegistryData: RegistryData(dir), Nameservers: network.Nameservers(),
 	}
 	for n := range volumes {
 		name := fmt.Sprintf("local-%02d", n)

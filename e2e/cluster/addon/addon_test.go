@@ -42,6 +42,7 @@ func TestManifestsAreWholeObjects(t *testing.T) {
 		require.Contains(t, found, want)
 	}
 	require.DirExists(t, dir.Path("volumes", "local-19"))
+	require.Contains(t, text, "path: "+RegistryData(dir))
 }
 
 func TestCoreDNSForwardsOnlyWhereThereIsSomeone(t *testing.T) {

@@ -8,22 +8,29 @@ import (
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"github.com/google/go-containerregistry/pkg/v1/empty"
 	"github.com/google/go-containerregistry/pkg/v1/mutate"
+	"github.com/google/go-containerregistry/pkg/v1/types"
 
 	"github.com/rouse-run/rouse/e2e/cluster/state"
 )
 
-// Prefix is the registry part of all names. Nothing answers there: the images are only ever in containerd.
+// Prefix is the registry part of names without a Registry. Nothing answers there: those images are only ever in containerd.
 const Prefix = "rouse.local/"
 
 // Image is layers and how to run them.
 type Image struct {
-	Name   string // without prefix and tag
-	Layers []Layer
-	Config v1.Config
+	Name     string // without registry and tag
+	Registry string // that has the image too; empty: none
+	Layers   []Layer
+	Config   v1.Config
 }
 
 // Repository is the name without the tag.
-func (i Image) Repository() string { return Prefix + i.Name }
+func (i Image) Repository() string {
+	if i.Registry != "" {
+		return i.Registry + "/" + i.Name
+	}
+	return Prefix + i.Name
+}
 
 // Tag is a hash of the content.
 func (i Image) Tag() string {
@@ -50,7 +57,9 @@ func (i Image) build() (name.Reference, v1.Image, error) {
 	for n, layer := range i.Layers {
 		layers[n] = layer
 	}
-	built, err := mutate.AppendLayers(empty.Image, layers...)
+	// One family of media types throughout: registries refuse a mixture.
+	oci := mutate.ConfigMediaType(mutate.MediaType(empty.Image, types.OCIManifestSchema1), types.OCIConfigJSON)
+	built, err := mutate.AppendLayers(oci, layers...)
 	if err != nil {
 		return nil, nil, err
 	}

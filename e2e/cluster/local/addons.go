@@ -2,6 +2,8 @@ package local
 
 import (
 	"context"
+	"maps"
+	"slices"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -41,6 +43,16 @@ func (c *Cluster) baseImages(ctx context.Context) (images baseImages, err error)
 		return nil
 	})
 	return images, err
+}
+
+// seedRegistry gives the cluster's registry the images that builds start from: in a container they can only be read from
+// a registry.
+func (c *Cluster) seedRegistry(ctx context.Context, runtimes map[string]image.Image) error {
+	return c.progress.Step(ctx, "images in the registry", func(_ context.Context, detail progress.Detail) error {
+		added, err := image.Storage(addon.RegistryData(c.options.Dir)).Put(slices.Collect(maps.Values(runtimes))...)
+		detail("%d of %d were new", added, len(runtimes))
+		return err
+	})
 }
 
 func (c *Cluster) installAddons(ctx context.Context, images baseImages) error {

@@ -7,6 +7,7 @@ import (
 	"github.com/rouse-run/rouse/e2e/cluster/addon"
 	"github.com/rouse-run/rouse/e2e/cluster/component"
 	"github.com/rouse-run/rouse/e2e/cluster/image"
+	"github.com/rouse-run/rouse/e2e/cluster/node"
 	"github.com/rouse-run/rouse/e2e/cluster/progress"
 	"github.com/rouse-run/rouse/e2e/cluster/release"
 )
@@ -50,7 +51,9 @@ func (c *Cluster) runtimeImages(ctx context.Context) (map[string]image.Image, er
 	for _, runtime := range chosen {
 		err := c.progress.Step(ctx, "runtime "+runtime.Name, func(ctx context.Context, detail progress.Detail) error {
 			detail("%s", runtime.Really)
-			images[runtime.Name], err = c.source().Runtime(ctx, runtime)
+			made, err := c.source().Runtime(ctx, runtime)
+			made.Registry = node.RegistryHost
+			images[runtime.Name] = made
 			return err
 		})
 		if err != nil {

@@ -157,7 +157,9 @@ func (c *Cluster) bringUp(ctx context.Context, ran bool, images images) error {
 	if err := c.kubectl().Apply(ctx, release.Fixtures(images.sources)); err != nil {
 		return err
 	}
-	return c.installRouse(ctx, release.Images{Rouse: rouse, NATS: images.nats, Runtimes: images.runtimes})
+	return c.installRouse(ctx, release.Images{
+		Rouse: rouse, NATS: images.nats, Registry: images.base.registry, Runtimes: images.runtimes, CABundle: host.CABundle(),
+	})
 }
 
 func (c *Cluster) bringUpKubernetes(ctx context.Context, ran bool, images images) error {
@@ -177,6 +179,9 @@ func (c *Cluster) bringUpKubernetes(ctx context.Context, ran bool, images images
 		return err
 	}
 	if err := c.linkTools(); err != nil {
+		return err
+	}
+	if err := c.seedRegistry(ctx, images.runtimes); err != nil {
 		return err
 	}
 	return c.installAddons(ctx, images.base)

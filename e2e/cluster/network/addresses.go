@@ -18,6 +18,7 @@ const (
 	APIService = "10.202.0.1"  // the Service "kubernetes"
 	DNS        = "10.202.0.10" // the Service "kube-dns"
 	Registry   = "10.202.0.50" // the Service "registry"
+	Builds     = "10.202.0.51" // the Service of the chart's registry
 
 	// Device is the host's end of the veth pair.
 	Device = "rouse0"

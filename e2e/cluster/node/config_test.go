@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"sigs.k8s.io/yaml"
 
+	"github.com/rouse-run/rouse/e2e/cluster/network"
 	"github.com/rouse-run/rouse/e2e/cluster/state"
 )
 
@@ -33,6 +34,12 @@ func TestContainerdKeepsToItsDirectories(t *testing.T) {
 	} {
 		require.Contains(t, config, want)
 	}
+}
+
+func TestContainerdFindsTheRegistriesByTheirNames(t *testing.T) {
+	t.Parallel()
+	require.Equal(t, "/state/config/hosts/rouse-registry.rouse-system.svc.cluster.local:5000/hosts.toml", hostsFile(dir, BuildsHost))
+	require.Contains(t, registryHosts(network.Builds), `[host."http://10.202.0.51:5000"]`)
 }
 
 func TestPodsAreRoutedAndMasqueraded(t *testing.T) {

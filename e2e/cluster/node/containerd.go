@@ -11,8 +11,13 @@ import (
 	"github.com/rouse-run/rouse/e2e/cluster/state"
 )
 
-// RegistryHost is the name by which images of the cluster's registry are pulled.
-const RegistryHost = "registry.kube-system.svc.cluster.local:5000"
+// The names by which images are pulled from the registries in the cluster.
+const (
+	// RegistryHost is the cluster's own, in place of the world's.
+	RegistryHost = "registry.kube-system.svc.cluster.local:5000"
+	// BuildsHost is the chart's, with the images of Functions.
+	BuildsHost = "rouse-registry.rouse-system.svc.cluster.local:5000"
+)
 
 // ContainerdRoot is where containerd keeps images.
 func ContainerdRoot(dir state.Dir) string { return dir.Path("containerd", "root") }
@@ -28,9 +33,10 @@ func WriteContainerd(dir state.Dir, pauseImage string) (process.Program, error) 
 		return process.Program{}, err
 	}
 	files := map[string]string{
-		dir.Config("containerd.toml"):                                  containerdConfig(dir, pauseImage, runc, pluginDir()),
-		dir.Config(filepath.Join("hosts", RegistryHost, "hosts.toml")): registryHosts(),
-		dir.Path("cni", "net.d", "10-rouse.conflist"):                  cniConfig(dir),
+		dir.Config("containerd.toml"):                 containerdConfig(dir, pauseImage, runc, pluginDir()),
+		hostsFile(dir, RegistryHost):                  registryHosts(network.Registry),
+		hostsFile(dir, BuildsHost):                    registryHosts(network.Builds),
+		dir.Path("cni", "net.d", "10-rouse.conflist"): cniConfig(dir),
 	}
 	for path, content := range files {
 		if err := state.Write(path, content); err != nil {
@@ -95,13 +101,17 @@ disabled_plugins = [
 		pauseImage, runc, plugins, dir.Path("cni", "net.d"), dir.Config("hosts"))
 }
 
-// registryHosts lets containerd, which does not ask the cluster's DNS, find the registry, and use it without TLS.
-func registryHosts() string {
+func hostsFile(dir state.Dir, host string) string {
+	return dir.Config(filepath.Join("hosts", host, "hosts.toml"))
+}
+
+// registryHosts lets containerd, which does not ask the cluster's DNS, find a registry, and use it without TLS.
+func registryHosts(address string) string {
 	return fmt.Sprintf(`server = "http://%[1]s:5000"
 
 [host."http://%[1]s:5000"]
   capabilities = ["pull", "resolve", "push"]
-`, network.Registry)
+`, address)
 }
 
 // cniConfig connects each pod with a veth pair of its own to the node, which routes. There is no bridge, so packets

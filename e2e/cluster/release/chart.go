@@ -11,6 +11,8 @@ import (
 
 	"github.com/rouse-run/rouse/e2e/cluster/command"
 	"github.com/rouse-run/rouse/e2e/cluster/image"
+	"github.com/rouse-run/rouse/e2e/cluster/network"
+	"github.com/rouse-run/rouse/e2e/cluster/node"
 	"github.com/rouse-run/rouse/e2e/cluster/state"
 )
 
@@ -27,11 +29,14 @@ const (
 type Images struct {
 	Rouse    image.Image
 	NATS     image.Image
+	Registry image.Image
 	Runtimes map[string]image.Image
 	// NATSURL is a NATS that the chart does not run itself; empty: it runs one.
 	NATSURL string
 	// StreamReplicas of the stream on that NATS.
 	StreamReplicas int
+	// CABundle is what builds trust, as PEM.
+	CABundle string
 }
 
 // Values are the chart's values for the local cluster. Runtimes without an image are taken away.
@@ -51,6 +56,15 @@ func (i Images) Values() (string, error) {
 		"image":    map[string]any{"repository": i.Rouse.Repository(), "tag": i.Rouse.Tag()},
 		"runtimes": runtimes,
 		"nats":     nats,
+		// The node pulls by the Service's name: it has been told the address, which is therefore fixed.
+		"registry": map[string]any{"internal": map[string]any{
+			"image":     map[string]any{"repository": i.Registry.Repository(), "tag": i.Registry.Tag()},
+			"clusterIP": network.Builds, "pullAddress": node.BuildsHost,
+			"persistence": map[string]any{"size": "10Gi"},
+		}},
+		"caBundle": i.CABundle,
+		// One node would make it XS, and the samples slower than anywhere else.
+		"controller": map[string]any{"defaultProfile": "L"},
 		// The demo reads each delivery from the log, and nobody wants to wait a minute for a new Function's first sleep.
 		"logLevel": "debug",
 		"scaling":  map[string]any{"initialCooldownPeriodSeconds": 5},

@@ -8,6 +8,8 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/rouse-run/rouse/e2e/cluster/image"
+	"github.com/rouse-run/rouse/e2e/cluster/network"
+	"github.com/rouse-run/rouse/e2e/cluster/node"
 	"github.com/rouse-run/rouse/e2e/cluster/state"
 )
 
@@ -24,7 +26,8 @@ func TestValuesNameTheImagesAndTakeAwayOtherRuntimes(t *testing.T) {
 	t.Parallel()
 	images := Images{
 		Rouse: image.Image{Name: "rouse"}, NATS: image.Image{Name: "rouse-nats"},
-		Runtimes: map[string]image.Image{"nodejs22": {Name: "rouse-runtime-nodejs22"}},
+		Registry: image.Image{Name: "registry"}, CABundle: "-----BEGIN CERTIFICATE-----",
+		Runtimes: map[string]image.Image{"nodejs22": {Name: "rouse-runtime-nodejs22", Registry: node.RegistryHost}},
 	}
 	got := values(t, images)
 	require.Equal(t, map[string]any{"repository": "rouse.local/rouse", "tag": images.Rouse.Tag()}, got["image"])
@@ -32,7 +35,13 @@ func TestValuesNameTheImagesAndTakeAwayOtherRuntimes(t *testing.T) {
 	require.True(t, ok)
 	require.Len(t, runtimes, len(Catalogue()))
 	require.Equal(t, images.Runtimes["nodejs22"].Reference(), runtimes["nodejs22"])
+	require.Contains(t, runtimes["nodejs22"], "registry.kube-system.svc.cluster.local:5000/rouse-runtime-nodejs22:")
 	require.Nil(t, runtimes["python312"])
+	require.Equal(t, images.CABundle, got["caBundle"])
+	require.Equal(t, map[string]any{"internal": map[string]any{
+		"image":     map[string]any{"repository": "rouse.local/registry", "tag": images.Registry.Tag()},
+		"clusterIP": network.Builds, "pullAddress": node.BuildsHost, "persistence": map[string]any{"size": "10Gi"},
+	}}, got["registry"])
 	require.NotContains(t, got, "stream")
 }
 

@@ -29,23 +29,16 @@ type imageFile struct {
 // searchPath is the one of the official images.
 const searchPath = "PATH=/usr/local/bin:/usr/local/sbin:/usr/sbin:/usr/bin:/sbin:/bin"
 
-// Runtime makes the image of one runtime: a Debian, the language, and the layer that the runtime's own layer.sh fills.
+// Runtime makes the image of one runtime: a Debian, the language with its package manager, and the layer that the
+// runtime's own layer.sh fills. That one changes most often, so it is the last.
 func (s Source) Runtime(ctx context.Context, runtime Runtime) (image.Image, error) {
 	base, err := s.base(ctx, runtime)
 	if err != nil {
 		return image.Image{}, err
 	}
-	layers := []image.Layer{base}
-	interpreter := ""
-	if runtime.NodeJS != "" {
-		if interpreter, err = s.nodeBinary(ctx, runtime.NodeJS); err != nil {
-			return image.Image{}, err
-		}
-		layer, err := s.nodeLayer(runtime.NodeJS, interpreter)
-		if err != nil {
-			return image.Image{}, err
-		}
-		layers = append(layers, layer)
+	layers, interpreter, err := s.language(ctx, runtime, base)
+	if err != nil {
+		return image.Image{}, err
 	}
 	server, err := s.server(ctx, runtime, base, interpreter)
 	if err != nil {
@@ -56,6 +49,24 @@ func (s Source) Runtime(ctx context.Context, runtime Runtime) (image.Image, erro
 		return image.Image{}, err
 	}
 	return image.Image{Name: "rouse-runtime-" + runtime.Name, Layers: append(layers, server), Config: config}, nil
+}
+
+// language makes the layers of the language, and returns its interpreter when that is not in the base.
+func (s Source) language(ctx context.Context, runtime Runtime, base image.Layer) ([]image.Layer, string, error) {
+	if runtime.NodeJS == "" {
+		pip, err := s.pipLayer(ctx, runtime, base)
+		return []image.Layer{base, pip}, "", err
+	}
+	interpreter, err := s.nodeBinary(ctx, runtime.NodeJS)
+	if err != nil {
+		return nil, "", err
+	}
+	node, err := s.nodeLayer(runtime.NodeJS, interpreter)
+	if err != nil {
+		return nil, "", err
+	}
+	npm, err := s.npmLayer(ctx)
+	return []image.Layer{base, node, npm}, interpreter, err
 }
 
 // server makes the layer with the server. Its key covers the sources of the runtime and what they are prepared for.

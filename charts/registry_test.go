@@ -1,0 +1,122 @@
+package charts
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/yaml"
+
+	"github.com/rouse-run/rouse/api/serverless/v1alpha2"
+)
+
+func TestTheRegistrysSecretSaysWhereImagesAreKept(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		set  values
+		want map[string]string // but for the password
+	}{
+		"the chart's own": {nil, map[string]string{
+			"username": "rouse", "isInternal": "true",
+			"pushRegAddr": "rouse-registry.rouse-system.svc.cluster.local:5000", "pullRegAddr": "localhost:32137",
+		}},
+		"the chart's own by another port": {values{"registry.internal.nodePort=30500"}, map[string]string{
+			"username": "rouse", "isInternal": "true",
+			"pushRegAddr": "rouse-registry.rouse-system.svc.cluster.local:5000", "pullRegAddr": "localhost:30500",
+		}},
+		"the chart's own by another name": {values{"registry.internal.pullAddress=images.example.com"}, map[string]string{
+			"username": "rouse", "isInternal": "true",
+			"pushRegAddr": "rouse-registry.rouse-system.svc.cluster.local:5000", "pullRegAddr": "images.example.com",
+		}},
+		"an external one": {installations["an external registry and a CA of one's own"], map[string]string{
+			"username": "me", "registryAddress": "registry.example.com/functions", "serverAddress": "registry.example.com/functions",
+			"insecure": "false",
+		}},
+		"Docker Hub": {
+			values{"registry.external.registryAddress=docker.io/me", "registry.external.serverAddress=https://index.docker.io/v1/"},
+			map[string]string{
+				"username": "", "registryAddress": "docker.io/me", "serverAddress": "https://index.docker.io/v1/", "insecure": "false",
+			},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			secret := named[*corev1.Secret](t, render(t, tc.set), "rouse-registry")
+			require.Equal(t, v1alpha2.RemoteRegistryConfig, secret.Labels[v1alpha2.LabelRemoteRegistry])
+			require.Contains(t, secret.StringData, "password")
+			delete(secret.StringData, "password")
+			require.Equal(t, tc.want, secret.StringData)
+		})
+	}
+}
+
+func TestOnlyOneRegistryIsUsed(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct{ runs, describes bool }{
+		"as it comes": {runs: true, describes: true},
+		"an external registry and a CA of one's own": {describes: true},
+		"a registry that a Secret describes":         {},
+		"no registry":                                {},
+	} {
+		all := renderedInstallations(t)[name]
+		running, described := 0, 0
+		for _, deployment := range of[*appsv1.Deployment](all) {
+			if deployment.Name == "rouse-registry" {
+				running++
+			}
+		}
+		for _, secret := range of[*corev1.Secret](all) {
+			if secret.Name == "rouse-registry" {
+				described++
+			}
+		}
+		require.Equal(t, tc.runs, running == 1, name)
+		require.Equal(t, tc.describes, described == 1, name)
+		require.Equal(t, tc.runs, len(of[*corev1.PersistentVolumeClaim](all)) == 1, name)
+	}
+}
+
+func TestTheRegistrysVolumeFollowsItsValues(t *testing.T) {
+	t.Parallel()
+	claim := named[*corev1.PersistentVolumeClaim](t, render(t, nil), "rouse-registry")
+	require.Empty(t, claim.Annotations, "images can be built again")
+	require.Nil(t, claim.Spec.StorageClassName)
+
+	kept := named[*corev1.PersistentVolumeClaim](t, render(t, values{
+		"registry.internal.persistence.keep=true", "registry.internal.persistence.storageClass=fast",
+	}), "rouse-registry")
+	require.Equal(t, "keep", kept.Annotations["helm.sh/resource-policy"])
+	require.Equal(t, new("fast"), kept.Spec.StorageClassName)
+
+	trial := render(t, values{"registry.internal.persistence.enabled=false"})
+	require.Empty(t, of[*corev1.PersistentVolumeClaim](trial))
+	volumes := named[*appsv1.Deployment](t, trial, "rouse-registry").Spec.Template.Spec.Volumes
+	require.NotNil(t, volumes[1].EmptyDir)
+}
+
+func TestTheRegistryLetsImagesBeDeletedAndAsksForCredentials(t *testing.T) {
+	t.Parallel()
+	var config struct {
+		Storage struct {
+			Delete struct{ Enabled bool }
+			Cache  any
+		}
+		Auth struct{ HTPasswd struct{ Path string } }
+	}
+	text := named[*corev1.ConfigMap](t, render(t, nil), "rouse-registry").Data["config.yml"]
+	require.NoError(t, yaml.Unmarshal([]byte(text), &config))
+	require.True(t, config.Storage.Delete.Enabled)
+	require.Nil(t, config.Storage.Cache, "the garbage collector is another process")
+	require.Equal(t, "/etc/registry/htpasswd", config.Auth.HTPasswd.Path)
+}
+
+func TestTheCABundleReachesTheController(t *testing.T) {
+	t.Parallel()
+	all := renderedInstallations(t)["an external registry and a CA of one's own"]
+	require.Equal(t, certificate, named[*corev1.ConfigMap](t, all, "rouse-ca").Data["ca.crt"])
+	pod := named[*appsv1.Deployment](t, all, "rouse-controller").Spec.Template
+	require.Equal(t, "rouse-ca", pod.Spec.Volumes[0].ConfigMap.Name)
+	require.Equal(t, "/etc/rouse/ca", pod.Spec.Containers[0].VolumeMounts[0].MountPath)
+	require.Contains(t, pod.Annotations, "checksum/ca", "it is read at the start")
+}

@@ -1,0 +1,34 @@
+{{/* What the controller is told about builds, where their images go, and what it trusts. */}}
+{{- define "rouse.buildArgs" -}}
+- --builder-image={{ include "rouse.image" . }}
+- --release-namespace={{ .Release.Namespace }}
+{{- if ne (include "rouse.registry" .) "none" }}
+- --registry-secret={{ include "rouse.registrySecret" . }}
+{{- end }}
+{{- with .Values.builds }}
+- --max-simultaneous-builds={{ .maxSimultaneous }}
+- --default-build-profile={{ .defaultProfile }}
+- --max-image-size={{ .maxImageSize }}
+- --build-deadline={{ .deadlineSeconds }}s
+{{- end }}
+- --git-check-interval={{ .Values.git.checkInterval }}
+{{- if .Values.caBundle }}
+- --ca-bundle=/etc/rouse/ca/ca.crt
+{{- end }}
+{{- end -}}
+
+{{- define "rouse.caMount" -}}
+{{- if .Values.caBundle -}}
+- name: ca
+  mountPath: /etc/rouse/ca
+  readOnly: true
+{{- end -}}
+{{- end -}}
+
+{{- define "rouse.caVolume" -}}
+{{- if .Values.caBundle -}}
+- name: ca
+  configMap:
+    name: {{ include "rouse.fullname" . }}-ca
+{{- end -}}
+{{- end -}}

@@ -1,0 +1,117 @@
+package release
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"github.com/rouse-run/rouse/e2e/cluster/command"
+	"github.com/rouse-run/rouse/e2e/cluster/image"
+	"github.com/rouse-run/rouse/e2e/cluster/state"
+)
+
+// The package managers with which Functions' dependencies are installed. The official images of both languages bring
+// theirs. One npm runs on every Node.js here.
+const (
+	npmVersion = "11.21.2"
+	pipVersion = "26.3"
+	pipHash    = "sha256:f3b60b20ffaadd4415ed7957212a38ac63fa4c5fa375bd0f4a797777940fad13"
+)
+
+// npmLayer puts npm where the official images have it.
+func (s Source) npmLayer(ctx context.Context) (image.Layer, error) {
+	return s.Store.Layer("npm", npmVersion, func(file string) error {
+		work, remove, err := s.Store.Cache.Temporary("npm")
+		if err != nil {
+			return err
+		}
+		defer remove()
+		if err := s.fromNPM(ctx, work, "npm@"+npmVersion); err != nil {
+			return err
+		}
+		const home = "/usr/local/lib/node_modules/npm"
+		tree := filepath.Join(work, "tree")
+		if err := os.MkdirAll(filepath.Dir(tree+home), 0o755); err != nil {
+			return err
+		}
+		if err := os.Rename(filepath.Join(work, "node_modules", "npm"), tree+home); err != nil {
+			return err
+		}
+		for _, unused := range []string{"docs", "man"} {
+			if err := os.RemoveAll(filepath.Join(tree+home, unused)); err != nil {
+				return err
+			}
+		}
+		files, err := image.Tree(tree)
+		if err != nil {
+			return err
+		}
+		return image.Files(file, append(files,
+			image.File{Path: "/usr/local/bin/npm", Link: "../lib/node_modules/npm/bin/npm-cli.js"},
+			image.File{Path: "/usr/local/bin/npx", Link: "../lib/node_modules/npm/bin/npx-cli.js"}))
+	})
+}
+
+// fromNPM installs a package below dir/node_modules.
+func (s Source) fromNPM(ctx context.Context, dir, wanted string) error {
+	install := command.Command{Name: "npm", Log: filepath.Join(s.Logs, wanted+".log"), Args: []string{
+		"install", "--prefix", dir, "--no-save", "--no-audit", "--no-fund", "--ignore-scripts", wanted,
+	}}
+	if _, err := install.Run(ctx); err != nil {
+		return fmt.Errorf("fetch %s: %w", wanted, err)
+	}
+	return nil
+}
+
+// pipLayer puts pip, with bytecode for the base's Python, where Debian's package would have it, which needs four times
+// the space.
+func (s Source) pipLayer(ctx context.Context, runtime Runtime, base image.Layer) (image.Layer, error) {
+	digest, err := base.Digest()
+	if err != nil {
+		return image.Layer{}, err
+	}
+	return s.Store.Layer("pip-"+runtime.Suite, state.Key(pipVersion, pipHash, digest.Hex), func(file string) error {
+		work, remove, err := s.Store.Cache.Temporary("pip-" + runtime.Suite)
+		if err != nil {
+			return err
+		}
+		defer remove()
+		python, err := s.pythonOf(ctx, base, work)
+		if err != nil {
+			return err
+		}
+		tree := filepath.Join(work, "tree")
+		if err := s.installPip(ctx, work, tree, python); err != nil {
+			return err
+		}
+		files, err := image.Tree(tree)
+		if err != nil {
+			return err
+		}
+		return image.Files(file, files)
+	})
+}
+
+func (s Source) installPip(ctx context.Context, work, tree, python string) error {
+	packages, log := filepath.Join(tree, "usr", "lib", "python3", "dist-packages"), filepath.Join(s.Logs, "pip.log")
+	wanted := filepath.Join(work, "requirements.txt")
+	if err := state.Write(wanted, "pip=="+pipVersion+" --hash="+pipHash+"\n"); err != nil {
+		return err
+	}
+	install := command.Command{Name: "python3", Log: log, Args: []string{
+		"-m", "pip", "install", "--quiet", "--root-user-action=ignore", "--disable-pip-version-check", "--no-compile", "--no-deps",
+		"--require-hashes", "--only-binary=:all:", "--ignore-requires-python", "--target", packages, "--requirement", wanted,
+	}}
+	if _, err := install.Run(ctx); err != nil {
+		return fmt.Errorf("fetch pip %s: %w", pipVersion, err)
+	}
+	if err := os.RemoveAll(filepath.Join(packages, "bin")); err != nil {
+		return err
+	}
+	compile := command.Command{Name: python, Log: log, Args: []string{
+		"-m", "compileall", "-q", "-f", "--invalidation-mode", "unchecked-hash", "-s", tree, "-p", "/", packages,
+	}}
+	_, err := compile.Run(ctx)
+	return err
+}
