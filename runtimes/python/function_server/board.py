@@ -36,7 +36,7 @@ class Board:
         return [self.supervisor, *(slot.pid for slot in self.slots if slot.pid)]
 
     def methods(self):
-        """Give, for each method that was called: calls, failures, time of the first, seconds in all, count by bucket."""
+        """Give, for each method in use: calls, failures, time of the first, seconds in all, counts by bucket."""
         for index, method in enumerate(METHODS):
             rows = [slot.method(index) for slot in self.slots]
             rows = [row for row in rows if row[_CALLS]]

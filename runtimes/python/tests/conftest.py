@@ -64,6 +64,7 @@ class Server:
                 "TERMINATION_LOG_PATH": str(self.termination_log),
                 "FUNC_PORT": "0",
                 "FUNC_RUNTIME": "python312",
+                "SERVER_PROCESSES": "1",
                 "FUNCTION_PATH": str(directory),
                 **IMAGE["env"],
                 **environment,

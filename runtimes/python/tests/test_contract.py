@@ -27,7 +27,8 @@ def start_variant(serve, variant):
 
     def start(handler, **environment):
         source = read_handler(handler, variant["file"])
-        return serve(source, FUNC_RUNTIME=variant["runtime"], **CASES["environment"], **environment)
+        shared = {"FUNC_RUNTIME": variant["runtime"], "SERVER_PROCESSES": "2", **CASES["environment"]}
+        return serve(source, **shared, **environment)
 
     return start
 

@@ -104,7 +104,7 @@ def main(event, context):
     orders.inc()
     return "x"
 """
-    server = serve(source, **LEGACY, SERVER_PROCESSES="1").listening()
+    server = serve(source, **LEGACY).listening()
     server.request()
     assert metrics(server)["orders_total"] == 1
 

@@ -85,7 +85,9 @@ def test_pth_files_of_dependencies_count(serve, tmp_path):
 
 
 def test_packages_of_the_runtime_are_there_without_being_asked_for(serve):
-    source = "import bottle, flask, requests, prometheus_client, opentelemetry, cloudevents\ndef main():\n    return 'x'\n"
+    source = (
+        "import bottle, flask, requests, prometheus_client, opentelemetry, cloudevents\ndef main():\n    return 'x'\n"
+    )
     assert serve(source, **MODERN).listening().request().text == "x"
 
 

@@ -11,7 +11,7 @@ TRACE = "0af7651916cd43dd8448eb211c80319c"
 PARENT = "b7ad6b7169203331"
 W3C = {"traceparent": f"00-{TRACE}-{PARENT}-01", "tracestate": "a=b", "baggage": "user=7"}
 B3 = {"X-B3-TraceId": TRACE, "X-B3-SpanId": PARENT, "X-B3-Sampled": "1"}
-LEGACY = {"FUNC_RUNTIME": "python312", "FUNC_NAME": "pricing", "SERVER_PROCESSES": "1"}
+LEGACY = {"FUNC_RUNTIME": "python312", "FUNC_NAME": "pricing"}
 CLIENT = """
 import os
 
@@ -180,7 +180,9 @@ def test_a_collector_that_is_not_there_does_no_harm(serve):
 def test_spans_arrive_while_the_server_runs(serve, recorder):
     collector = recorder()
     endpoint = collector.address + "/v1/traces"
-    server = serve("def main(event, context):\n    return 'x'\n", **LEGACY, TRACE_COLLECTOR_ENDPOINT=endpoint).listening()
+    server = serve(
+        "def main(event, context):\n    return 'x'\n", **LEGACY, TRACE_COLLECTOR_ENDPOINT=endpoint
+    ).listening()
     for _ in range(3):
         server.request()
     deadline = time.monotonic() + 10
@@ -203,7 +205,10 @@ CONTEXTS = {
     "W3C, no trace": ({"HTTP_TRACEPARENT": f"00-{'0' * 32}-{PARENT}-01"}, None),
     "W3C, upper case": ({"HTTP_TRACEPARENT": f"00-{TRACE.upper()}-{PARENT}-01"}, None),
     "W3C, flags that are none": ({"HTTP_TRACEPARENT": f"00-{TRACE}-{PARENT}-zz"}, None),
-    "B3 with a short id": ({"HTTP_X_B3_TRACEID": PARENT, "HTTP_X_B3_SPANID": PARENT}, ("0" * 16 + PARENT, PARENT, True)),
+    "B3 with a short id": (
+        {"HTTP_X_B3_TRACEID": PARENT, "HTTP_X_B3_SPANID": PARENT},
+        ("0" * 16 + PARENT, PARENT, True),
+    ),
     "B3, not sampled": (
         {"HTTP_X_B3_TRACEID": TRACE, "HTTP_X_B3_SPANID": PARENT, "HTTP_X_B3_SAMPLED": "0"},
         (TRACE, PARENT, False),

@@ -1,4 +1,4 @@
-"""Connects OpenTelemetry's library with the server's traces: its spans are below the call's and have the same way out."""
+"""Connects OpenTelemetry's library with the server's traces: its spans are below the call's and go the same way."""
 
 from opentelemetry import context as contexts
 from opentelemetry import trace
