@@ -1,6 +1,8 @@
 package git
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -124,4 +126,13 @@ func (c Credentials) signer() (ssh.Signer, error) {
 		return ssh.ParsePrivateKeyWithPassphrase(key, []byte(c.passphrase))
 	}
 	return ssh.ParsePrivateKey(key)
+}
+
+// Fingerprint tells credentials apart without showing them.
+func (c Credentials) Fingerprint() string {
+	hash := sha256.New()
+	for _, part := range [][]byte{[]byte(c.username), []byte(c.password), c.privateKey, []byte(c.passphrase), c.knownHosts} {
+		hash.Write(fmt.Appendf(nil, "%d:%s", len(part), part))
+	}
+	return hex.EncodeToString(hash.Sum(nil))
 }

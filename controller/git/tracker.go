@@ -1,0 +1,243 @@
+package git
+
+import (
+	"context"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+
+	"github.com/rouse-run/rouse/internal/git"
+)
+
+// Lister asks a repository for its references.
+type Lister interface {
+	List(ctx context.Context, repository git.Repository) (git.References, error)
+}
+
+// Want is what a Function needs to know.
+type Want struct {
+	URL, Reference string
+	Credentials    git.Credentials
+	// Nonce asks for a check at once whenever it changes.
+	Nonce string
+}
+
+// Finding is the answer: a commit or an error, which is a *git.Error where the repository said something.
+type Finding struct {
+	Commit string
+	Err    error
+}
+
+func (f Finding) same(other Finding) bool {
+	if (f.Err == nil) != (other.Err == nil) || f.Commit != other.Commit {
+		return false
+	}
+	return f.Err == nil || f.Err.Error() == other.Err.Error()
+}
+
+// Tracker follows repositories. It runs where the controllers run: on the leader.
+type Tracker struct {
+	lister   Lister
+	interval time.Duration
+	metrics  *metrics
+	events   chan event.GenericEvent
+	wake     chan struct{}
+
+	mu           sync.Mutex
+	repositories map[string]*tracked
+	functions    map[types.NamespacedName]*interest
+}
+
+// tracked is a repository with one set of credentials.
+type tracked struct {
+	repository git.Repository
+	functions  map[types.NamespacedName]*interest
+	due        time.Time
+	busy       bool
+	again      bool // somebody asked for a check while one was under way
+	failures   int
+}
+
+// interest is that of one Function.
+type interest struct {
+	repository string
+	want       Want
+	found      *Finding // nil until the first check
+}
+
+// NewTracker makes a Tracker that does nothing until Start.
+func NewTracker(lister Lister, registry prometheus.Registerer, options Options) *Tracker {
+	return &Tracker{
+		lister: lister, interval: options.CheckInterval, metrics: newMetrics(registry),
+		events: make(chan event.GenericEvent), wake: make(chan struct{}, 1),
+		repositories: map[string]*tracked{}, functions: map[types.NamespacedName]*interest{},
+	}
+}
+
+// Events carries the Functions whose answers have changed.
+func (t *Tracker) Events() <-chan event.GenericEvent { return t.events }
+
+// Commit notes what a Function wants and tells what is known; false before the first check.
+func (t *Tracker) Commit(function types.NamespacedName, want Want) (Finding, bool) {
+	if git.IsCommit(want.Reference) {
+		t.Forget(function)
+		return Finding{Commit: want.Reference}, true
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	key := want.URL + " " + want.Credentials.Fingerprint()
+	known := t.functions[function]
+	if known == nil || known.repository != key || known.want.Reference != want.Reference {
+		t.forget(function)
+		known = &interest{repository: key, want: want}
+		t.functions[function] = known
+		t.ask(key, want).functions[function] = known
+	} else if known.want.Nonce != want.Nonce {
+		known.want = want
+		t.ask(key, want)
+	}
+	if known.found == nil {
+		return Finding{}, false
+	}
+	return *known.found, true
+}
+
+// Forget ends the interest of a Function.
+func (t *Tracker) Forget(function types.NamespacedName) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.forget(function)
+}
+
+func (t *Tracker) forget(function types.NamespacedName) {
+	known := t.functions[function]
+	if known == nil {
+		return
+	}
+	delete(t.functions, function)
+	repository := t.repositories[known.repository]
+	delete(repository.functions, function)
+	if len(repository.functions) == 0 {
+		delete(t.repositories, known.repository)
+	}
+}
+
+// ask makes a repository due at once.
+func (t *Tracker) ask(key string, want Want) *tracked {
+	repository := t.repositories[key]
+	if repository == nil {
+		repository = &tracked{
+			repository: git.Repository{URL: want.URL, Credentials: want.Credentials}, functions: map[types.NamespacedName]*interest{},
+		}
+		t.repositories[key] = repository
+	}
+	repository.due, repository.again = time.Time{}, repository.busy
+	t.rouse()
+	return repository
+}
+
+func (t *Tracker) rouse() {
+	select {
+	case t.wake <- struct{}{}:
+	default:
+	}
+}
+
+// NeedLeaderElection implements manager.LeaderElectionRunnable.
+func (t *Tracker) NeedLeaderElection() bool { return true }
+
+// Start asks repositories when they are due until ctx ends.
+func (t *Tracker) Start(ctx context.Context) error {
+	var checks sync.WaitGroup
+	defer checks.Wait()
+	slots := make(chan struct{}, maxChecks)
+	for {
+		ready, wait := t.due(time.Now())
+		for _, repository := range ready {
+			checks.Go(func() {
+				select {
+				case slots <- struct{}{}:
+					defer func() { <-slots }()
+					t.check(ctx, repository)
+				case <-ctx.Done():
+				}
+			})
+		}
+		timer := time.NewTimer(wait)
+		select {
+		case <-ctx.Done():
+			timer.Stop()
+			return nil
+		case <-timer.C:
+		case <-t.wake:
+			timer.Stop()
+		}
+	}
+}
+
+// due takes the repositories whose time has come, and says how long until the next one's.
+func (t *Tracker) due(now time.Time) (ready []*tracked, wait time.Duration) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	wait = t.interval
+	for _, repository := range t.repositories {
+		switch {
+		case repository.busy:
+		case !repository.due.After(now):
+			repository.busy = true
+			ready = append(ready, repository)
+		default:
+			wait = min(wait, repository.due.Sub(now))
+		}
+	}
+	return ready, wait
+}
+
+func (t *Tracker) check(ctx context.Context, repository *tracked) {
+	limited, cancel := context.WithTimeout(ctx, checkTimeout)
+	started := time.Now()
+	references, err := t.lister.List(limited, repository.repository)
+	cancel()
+	if ctx.Err() != nil {
+		return
+	}
+	t.metrics.observe(err, time.Since(started))
+	for _, function := range t.settle(repository, references, err) {
+		select {
+		case t.events <- event.GenericEvent{Object: named(function)}:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// settle notes what a check found and returns the Functions for which it is news.
+func (t *Tracker) settle(repository *tracked, references git.References, err error) (news []types.NamespacedName) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	defer t.rouse() // to plan the next one
+	repository.failures++
+	if err == nil {
+		repository.failures = 0
+	}
+	repository.due = time.Now().Add(nextCheck(t.interval, repository.failures, rand.Float64())) //nolint:gosec // spreads load
+	if repository.again {
+		repository.due = time.Time{}
+	}
+	repository.busy, repository.again = false, false
+	for function, known := range repository.functions {
+		found := Finding{Err: err}
+		if err == nil {
+			found.Commit, found.Err = references.Resolve(known.want.Reference)
+		}
+		if known.found == nil || !known.found.same(found) {
+			news = append(news, function)
+		}
+		known.found = &found
+	}
+	return news
+}

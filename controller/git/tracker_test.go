@@ -1,0 +1,250 @@
+package git
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/stretchr/testify/require"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/rouse-run/rouse/internal/git"
+	"github.com/rouse-run/rouse/internal/testing/gittest"
+)
+
+func function(name string) types.NamespacedName {
+	return types.NamespacedName{Namespace: "shop", Name: name}
+}
+
+// running starts a tracker of real repositories.
+func running(t *testing.T, interval time.Duration) *Tracker {
+	t.Helper()
+	lister, err := git.New(git.Options{AllowLoopback: true})
+	require.NoError(t, err)
+	tracker := NewTracker(lister, prometheus.NewRegistry(), Options{CheckInterval: interval})
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- tracker.Start(ctx) }()
+	t.Cleanup(func() {
+		cancel()
+		require.NoError(t, <-done)
+	})
+	return tracker
+}
+
+func awaitNews(t *testing.T, tracker *Tracker) types.NamespacedName {
+	t.Helper()
+	select {
+	case news := <-tracker.Events():
+		return client.ObjectKeyFromObject(news.Object)
+	case <-t.Context().Done():
+		require.FailNow(t, "no news came")
+		return types.NamespacedName{}
+	}
+}
+
+func TestAMovedBranchWakesItsFunctionsAndAskingIsSharedByAll(t *testing.T) {
+	t.Parallel()
+	repository := gittest.New(t)
+	first := repository.Commit(t, "main", map[string]string{"a": "1"})
+	repository.Tag(t, "v1", "main")
+	server := repository.HTTP(t, "", "")
+	tracker := running(t, 300*time.Millisecond)
+
+	want := map[types.NamespacedName]Want{}
+	for i := range 20 {
+		reference := "main"
+		if i%2 == 1 {
+			reference = "v1"
+		}
+		want[function(fmt.Sprint(i))] = Want{URL: server.Address(), Reference: reference}
+	}
+	for name, w := range want {
+		_, known := tracker.Commit(name, w)
+		require.False(t, known)
+	}
+	woken := map[types.NamespacedName]bool{}
+	for range want {
+		woken[awaitNews(t, tracker)] = true
+	}
+	require.Len(t, woken, len(want))
+	require.LessOrEqual(t, server.Requests(), int64(3), "twenty Functions are one request, and perhaps one for those that came during it")
+
+	second := repository.Commit(t, "main", map[string]string{"a": "2"})
+	for range 10 {
+		name := awaitNews(t, tracker)
+		require.Equal(t, "main", want[name].Reference, "a tag that stays is no news")
+		found, known := tracker.Commit(name, want[name])
+		require.True(t, known)
+		require.Equal(t, Finding{Commit: second}, found)
+	}
+	found, _ := tracker.Commit(function("1"), want[function("1")])
+	require.Equal(t, Finding{Commit: first}, found)
+}
+
+func TestAnErrorIsNewsOnceAndSoIsItsEnd(t *testing.T) {
+	t.Parallel()
+	repository := gittest.New(t)
+	repository.Commit(t, "main", map[string]string{"a": "1"})
+	server := repository.HTTP(t, "", "")
+	tracker := running(t, 100*time.Millisecond)
+	want := Want{URL: server.Address(), Reference: "release"}
+	tracker.Commit(function("a"), want)
+	awaitNews(t, tracker)
+	found, known := tracker.Commit(function("a"), want)
+	require.True(t, known)
+	require.ErrorContains(t, found.Err, `no branch or tag "release"`)
+
+	commit := repository.Commit(t, "release", map[string]string{"a": "2"})
+	for found.Err != nil { // the list of branches in the text may have changed first
+		awaitNews(t, tracker)
+		found, _ = tracker.Commit(function("a"), want)
+	}
+	require.Equal(t, commit, found.Commit)
+}
+
+func TestACommitNeedsNobodyToBeAsked(t *testing.T) {
+	t.Parallel()
+	tracker := NewTracker(nil, prometheus.NewRegistry(), DefaultOptions())
+	reference := strings.Repeat("a", 40)
+	found, known := tracker.Commit(function("a"), Want{URL: "https://example.org/shop.git", Reference: reference})
+	require.True(t, known)
+	require.Equal(t, Finding{Commit: reference}, found)
+	require.Empty(t, tracker.repositories)
+}
+
+// counter is a Lister that notes when it is asked.
+type counter struct {
+	mu    sync.Mutex
+	times []time.Time
+	err   error
+}
+
+func (c *counter) List(context.Context, git.Repository) (git.References, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.times = append(c.times, time.Now())
+	return git.References{}, c.err
+}
+
+func (c *counter) asked() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return len(c.times)
+}
+
+// alone runs a tracker in a bubble whose time is fast, and takes its news.
+func alone(t *testing.T, lister Lister) *Tracker {
+	t.Helper()
+	tracker := NewTracker(lister, prometheus.NewRegistry(), DefaultOptions())
+	go func() {
+		if err := tracker.Start(t.Context()); err != nil {
+			panic(err)
+		}
+	}()
+	go func() {
+		for {
+			select {
+			case <-tracker.Events():
+			case <-t.Context().Done():
+				return
+			}
+		}
+	}()
+	return tracker
+}
+
+func TestARepositoryIsAskedOnceInAnInterval(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		lister := &counter{}
+		tracker := alone(t, lister)
+		tracker.Commit(function("a"), Want{URL: "u", Reference: "main"})
+		time.Sleep(10 * time.Minute)
+		require.InDelta(t, 21, lister.asked(), 2)
+		for i := 1; i < len(lister.times); i++ {
+			require.InDelta(t, 30, lister.times[i].Sub(lister.times[i-1]).Seconds(), 6.1)
+		}
+	})
+}
+
+func TestARepositoryThatFailsIsAskedLessAndLess(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		lister := &counter{err: errors.New("down")}
+		tracker := alone(t, lister)
+		tracker.Commit(function("a"), Want{URL: "u", Reference: "main"})
+		time.Sleep(2 * time.Hour)
+		require.InDelta(t, 15, lister.asked(), 3)
+	})
+}
+
+func TestANonceAsksAtOnceAndOnlyWhenItChanges(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		lister := &counter{}
+		tracker := alone(t, lister)
+		for i, nonce := range []string{"", "1", "1", "2"} {
+			tracker.Commit(function("a"), Want{URL: "u", Reference: "main", Nonce: nonce})
+			synctest.Wait()
+			require.Equal(t, []int{1, 2, 2, 3}[i], lister.asked(), "nonce %q", nonce)
+		}
+	})
+}
+
+func TestARepositoryThatNobodyWantsIsNotAsked(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		lister := &counter{}
+		tracker := alone(t, lister)
+		tracker.Commit(function("a"), Want{URL: "u", Reference: "main"})
+		synctest.Wait()
+		tracker.Forget(function("a"))
+		tracker.Forget(function("a"))
+		time.Sleep(time.Hour)
+		require.Equal(t, 1, lister.asked())
+		require.Empty(t, tracker.repositories)
+	})
+}
+
+func TestFunctionsWithOtherCredentialsAskForThemselves(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		lister := &counter{}
+		tracker := alone(t, lister)
+		other, err := git.ParseSecret(git.AuthBasic, "", map[string][]byte{"username": []byte("a"), "password": []byte("b")})
+		require.NoError(t, err)
+		tracker.Commit(function("a"), Want{URL: "u", Reference: "main"})
+		tracker.Commit(function("b"), Want{URL: "u", Reference: "main", Credentials: other})
+		synctest.Wait()
+		require.Equal(t, 2, lister.asked())
+	})
+}
+
+func TestTheNextCheckIsJitteredAndBacksOff(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		failures int
+		random   float64
+		want     time.Duration
+	}{
+		"usually":                {0, 0.5, 30 * time.Second},
+		"at the earliest":        {0, 0, 24 * time.Second},
+		"at the latest":          {0, 1, 36 * time.Second},
+		"after a failure":        {1, 0.5, time.Minute},
+		"after several failures": {3, 0.5, 4 * time.Minute},
+		"after many failures":    {1000, 0.5, 10 * time.Minute},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			require.Equal(t, tc.want, nextCheck(30*time.Second, tc.failures, tc.random))
+		})
+	}
+}
