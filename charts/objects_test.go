@@ -110,6 +110,8 @@ func TestTheAddressesThatOthersRelyOnAreThere(t *testing.T) {
 		"--scaler-address=rouse-scaler.rouse-system.svc.cluster.local:9000",
 		"--nats-url=nats://rouse-nats.rouse-system.svc.cluster.local:4222",
 		"--runtime-image=nodejs22=ghcr.io/rouse-run/rouse-runtime-nodejs22:0.1.0",
+		"--builder-image=ghcr.io/rouse-run/rouse:0.1.0",
+		"--release-namespace=rouse-system",
 	})
 }
 

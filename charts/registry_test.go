@@ -1,6 +1,7 @@
 package charts
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -53,10 +54,13 @@ func TestTheRegistrysSecretSaysWhereImagesAreKept(t *testing.T) {
 
 func TestOnlyOneRegistryIsUsed(t *testing.T) {
 	t.Parallel()
-	for name, tc := range map[string]struct{ runs, describes bool }{
-		"as it comes": {runs: true, describes: true},
-		"an external registry and a CA of one's own": {describes: true},
-		"a registry that a Secret describes":         {},
+	for name, tc := range map[string]struct {
+		runs, describes bool
+		named           string
+	}{
+		"as it comes": {runs: true, describes: true, named: "rouse-registry"},
+		"an external registry and a CA of one's own": {describes: true, named: "rouse-registry"},
+		"a registry that a Secret describes":         {named: "mine"},
 		"no registry":                                {},
 	} {
 		all := renderedInstallations(t)[name]
@@ -71,6 +75,13 @@ func TestOnlyOneRegistryIsUsed(t *testing.T) {
 				described++
 			}
 		}
+		for _, arg := range named[*appsv1.Deployment](t, all, "rouse-controller").Spec.Template.Spec.Containers[0].Args {
+			if secret, found := strings.CutPrefix(arg, "--registry-secret="); found {
+				require.Equal(t, tc.named, secret, name)
+				tc.named = ""
+			}
+		}
+		require.Empty(t, tc.named, name)
 		require.Equal(t, tc.runs, running == 1, name)
 		require.Equal(t, tc.describes, described == 1, name)
 		require.Equal(t, tc.runs, len(of[*corev1.PersistentVolumeClaim](all)) == 1, name)
@@ -118,5 +129,6 @@ func TestTheCABundleReachesTheController(t *testing.T) {
 	pod := named[*appsv1.Deployment](t, all, "rouse-controller").Spec.Template
 	require.Equal(t, "rouse-ca", pod.Spec.Volumes[0].ConfigMap.Name)
 	require.Equal(t, "/etc/rouse/ca", pod.Spec.Containers[0].VolumeMounts[0].MountPath)
+	require.Contains(t, pod.Spec.Containers[0].Args, "--ca-bundle=/etc/rouse/ca/ca.crt")
 	require.Contains(t, pod.Annotations, "checksum/ca", "it is read at the start")
 }

@@ -11,7 +11,6 @@
 - --max-image-size={{ .maxImageSize }}
 - --build-deadline={{ .deadlineSeconds }}s
 {{- end }}
-- --git-check-interval={{ .Values.git.checkInterval }}
 {{- if .Values.caBundle }}
 - --ca-bundle=/etc/rouse/ca/ca.crt
 {{- end }}
