@@ -1,0 +1,61 @@
+package images
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// deployed is a registry as the chart installs it.
+func deployed() *appsv1.Deployment {
+	selector := map[string]string{"app.kubernetes.io/component": "registry"}
+	return &appsv1.Deployment{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "rouse-system", Name: "rouse-registry", UID: "1"},
+		Spec: appsv1.DeploymentSpec{
+			Selector: &metav1.LabelSelector{MatchLabels: selector},
+			Template: corev1.PodTemplateSpec{
+				ObjectMeta: metav1.ObjectMeta{Labels: selector},
+				Spec: corev1.PodSpec{
+					SecurityContext: &corev1.PodSecurityContext{RunAsNonRoot: new(true)},
+					Containers: []corev1.Container{{
+						Name: "registry", Image: "registry:3", Args: []string{"serve", "/etc/registry/config.yml"},
+						Ports: []corev1.ContainerPort{{ContainerPort: 5000}}, ReadinessProbe: &corev1.Probe{},
+						VolumeMounts: []corev1.VolumeMount{{Name: "data", MountPath: "/data"}},
+					}},
+					Volumes: []corev1.Volume{{Name: "data", VolumeSource: corev1.VolumeSource{
+						PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: "rouse-registry"},
+					}}},
+				},
+			},
+		},
+	}
+}
+
+func TestASweepRunsTheRegistrysOwnCollectorOnItsVolumeAndNode(t *testing.T) {
+	t.Parallel()
+	registry := deployed()
+	job, err := sweepJob(registry)
+	require.NoError(t, err)
+	pod, serving := job.Spec.Template.Spec, registry.Spec.Template.Spec
+	require.Equal(t, []string{"garbage-collect", "--delete-untagged", "/etc/registry/config.yml"}, pod.Containers[0].Args)
+	require.Equal(t, serving.Containers[0].Image, pod.Containers[0].Image)
+	require.Equal(t, serving.Containers[0].VolumeMounts, pod.Containers[0].VolumeMounts)
+	require.Equal(t, serving.Volumes, pod.Volumes)
+	require.Equal(t, serving.SecurityContext, pod.SecurityContext)
+	require.Equal(t, registry.Spec.Selector, pod.Affinity.PodAffinity.RequiredDuringSchedulingIgnoredDuringExecution[0].LabelSelector)
+	require.Nil(t, pod.Containers[0].ReadinessProbe)
+	require.Equal(t, corev1.RestartPolicyNever, pod.RestartPolicy)
+	require.NotContains(t, job.Spec.Template.Labels, "app.kubernetes.io/component", "the Service must not send requests to it")
+	require.Equal(t, "serve", registry.Spec.Template.Spec.Containers[0].Args[0], "the Deployment itself is left alone")
+}
+
+func TestADeploymentThatIsNotTheChartsIsNotSwept(t *testing.T) {
+	t.Parallel()
+	registry := deployed()
+	registry.Spec.Template.Spec.Containers = append(registry.Spec.Template.Spec.Containers, corev1.Container{Name: "sidecar"})
+	_, err := sweepJob(registry)
+	require.ErrorContains(t, err, "has 2 containers")
+}
