@@ -5,15 +5,21 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
+	"slices"
 
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	"github.com/rouse-run/rouse/controller/build"
 	"github.com/rouse-run/rouse/controller/function"
+	controllergit "github.com/rouse-run/rouse/controller/git"
+	"github.com/rouse-run/rouse/controller/images"
 	"github.com/rouse-run/rouse/controller/registry"
+	"github.com/rouse-run/rouse/internal/git"
 )
 
 // setUpFunctions joins what turns Functions into what runs them.
@@ -22,13 +28,41 @@ func setUpFunctions(ctx context.Context, manager ctrl.Manager, o *options) error
 	if err != nil {
 		return err
 	}
+	repositories, err := git.New(git.Options{CA: ca})
+	if err != nil {
+		return fmt.Errorf("set up the client of Git repositories: %w", err)
+	}
+	registries := registry.NewResolver(manager.GetClient(), manager.GetAPIReader(), o.registry, ca)
 	builds := build.NewQueue(o.function.Build.MaxSimultaneous, build.JobReader{Reader: manager.GetClient()}, clock.RealClock{})
-	return function.Setup(ctx, manager, function.Parts{
-		Registerer: metrics.Registry,
-		Registries: registry.NewResolver(manager.GetClient(), manager.GetAPIReader(), o.registry, ca),
-		Builds:     builds,
-		CA:         ca,
+	err = function.Setup(ctx, manager, function.Parts{
+		Registerer:   metrics.Registry,
+		Registries:   registries,
+		Builds:       builds,
+		Repositories: controllergit.NewTracker(repositories, metrics.Registry, o.git),
+		CA:           ca,
 	}, o.function)
+	if err != nil || o.images.RegistryDeployment == "" {
+		return err
+	}
+	return collectImages(manager, o, registries, builds)
+}
+
+// collectImages deletes what Functions leave in the internal registry.
+func collectImages(manager ctrl.Manager, o *options, registries *registry.Resolver, builds *build.Queue) error {
+	live, err := client.New(manager.GetConfig(), client.Options{
+		HTTPClient: manager.GetHTTPClient(), Scheme: manager.GetScheme(), Mapper: manager.GetRESTMapper(),
+	})
+	if err != nil {
+		return fmt.Errorf("make a client without a cache: %w", err)
+	}
+	collector := images.New(images.Deps{
+		Live: live, Namespace: o.registry.ReleaseNamespace, Registry: registries, Builds: builds, Registerer: metrics.Registry,
+		Log: manager.GetLogger().WithName("images"), RuntimeImages: slices.Sorted(maps.Values(o.function.RuntimeImages)),
+	}, o.images)
+	if err := manager.Add(collector); err != nil {
+		return fmt.Errorf("set up the collector of images: %w", err)
+	}
+	return nil
 }
 
 // readCABundle refuses a file without a certificate: it would help nobody.

@@ -6,6 +6,8 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/rouse-run/rouse/controller/function"
+	"github.com/rouse-run/rouse/controller/git"
+	"github.com/rouse-run/rouse/controller/images"
 	"github.com/rouse-run/rouse/controller/registry"
 	"github.com/rouse-run/rouse/controller/subscription"
 	"github.com/rouse-run/rouse/internal/broker"
@@ -14,6 +16,8 @@ import (
 type options struct {
 	function             function.Options
 	registry             registry.Options
+	git                  git.Options
+	images               images.Options
 	caBundle             string
 	subscription         subscription.Options
 	broker               broker.Options
@@ -26,6 +30,8 @@ func defaultOptions() *options {
 	o := &options{
 		function:       function.DefaultOptions(),
 		registry:       registry.DefaultOptions(),
+		git:            git.DefaultOptions(),
+		images:         images.DefaultOptions(),
 		subscription:   subscription.DefaultOptions(),
 		broker:         broker.DefaultOptions(),
 		metricsAddress: ":9090",
@@ -44,11 +50,14 @@ func (o *options) BindFlags(fs *pflag.FlagSet) {
 		"PEM file with certificates that are trusted besides those of the images, here and in builds; empty: none")
 	o.function.BindFlags(fs)
 	o.registry.BindFlags(fs)
+	o.git.BindFlags(fs)
+	o.images.BindFlags(fs)
 	o.subscription.BindFlags(fs)
 	o.broker.BindFlags(fs)
 }
 
 // Validate reports everything that is wrong.
 func (o *options) Validate() error {
-	return errors.Join(o.function.Validate(), o.registry.Validate(), o.subscription.Validate(), o.broker.Validate())
+	return errors.Join(o.function.Validate(), o.registry.Validate(), o.git.Validate(), o.images.Validate(),
+		o.subscription.Validate(), o.broker.Validate())
 }

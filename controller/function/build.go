@@ -40,7 +40,7 @@ const lookTimeout = 5 * time.Second
 // as there is none, the scope's code has no image.
 func (r *Reconciler) buildImage(ctx context.Context, s *scope) error {
 	key := client.ObjectKeyFromObject(s.fn)
-	if s.plan == nil || s.plan.Git != nil && s.plan.Git.Commit == "" {
+	if s.plan == nil || awaitsCommit(s) {
 		r.slots.Leave(key)
 		if s.plan != nil {
 			return nil

@@ -70,7 +70,7 @@ func withLog(result build.Result) string {
 	if log == "" {
 		return result.Message
 	}
-	return result.Message + ". The last lines of the log:\n" + log + "\n"
+	return strings.TrimSuffix(result.Message, ".") + ". The last lines of the log:\n" + log + "\n"
 }
 
 // buildTrouble is what keeps a build from running; empty when nothing does.

@@ -9,6 +9,7 @@ import (
 	"github.com/go-logr/logr"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/require"
+	batchv1 "k8s.io/api/batch/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/clock"
@@ -54,8 +55,9 @@ func newWorld(t *testing.T) *world {
 }
 
 // runManager runs the controller until the test and its parts have ended.
-func runManager(t *testing.T) {
+func runManager(t *testing.T, simultaneous int) *fakeRepositories {
 	t.Helper()
+	repositories := newFakeRepositories()
 	ctrllog.SetLogger(logr.Discard())
 	scheme, err := kube.NewScheme()
 	require.NoError(t, err)
@@ -69,9 +71,10 @@ func runManager(t *testing.T) {
 	options := testOptions()
 	options.Build.MaxSimultaneous = simultaneous
 	require.NoError(t, Setup(t.Context(), mgr, Parts{
-		Registerer: prometheus.NewRegistry(),
-		Registries: registry.NewResolver(mgr.GetClient(), mgr.GetAPIReader(), registry.Options{ReleaseNamespace: releaseNamespace}, nil),
-		Builds:     controllerbuild.NewQueue(simultaneous, controllerbuild.JobReader{Reader: mgr.GetClient()}, clock.RealClock{}),
+		Registerer:   prometheus.NewRegistry(),
+		Registries:   registry.NewResolver(mgr.GetClient(), mgr.GetAPIReader(), registry.Options{ReleaseNamespace: releaseNamespace}, nil),
+		Repositories: repositories,
+		Builds:       controllerbuild.NewQueue(simultaneous, controllerbuild.JobReader{Reader: mgr.GetClient()}, clock.RealClock{}),
 	}, options))
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
@@ -79,7 +82,25 @@ func runManager(t *testing.T) {
 	t.Cleanup(func() {
 		cancel()
 		require.NoError(t, <-ended)
+		forgetFunctions(t)
 	})
+	return repositories
+}
+
+// forgetFunctions leaves nothing to do for the next manager.
+func forgetFunctions(t *testing.T) {
+	t.Helper()
+	c, ctx := cluster.Environment(t).Client, context.Background()
+	functions, jobs := &v1alpha2.FunctionList{}, &batchv1.JobList{}
+	require.NoError(t, c.List(ctx, functions))
+	for i := range functions.Items {
+		require.NoError(t, client.IgnoreNotFound(c.Delete(ctx, &functions.Items[i])))
+	}
+	require.NoError(t, c.List(ctx, jobs))
+	for i := range jobs.Items {
+		err := c.Delete(ctx, &jobs.Items[i], client.PropagationPolicy(metav1.DeletePropagationBackground))
+		require.NoError(t, client.IgnoreNotFound(err))
+	}
 }
 
 func testOptions() Options {

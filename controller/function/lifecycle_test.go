@@ -61,7 +61,7 @@ func (w *world) scale(deployment *appsv1.Deployment, count int32) {
 func settle() { <-time.After(time.Second) }
 
 func TestFunctionsOnARealAPIServer(t *testing.T) {
-	runManager(t)
+	runManager(t, simultaneous)
 	t.Run("KEDA is noticed when it goes and when it comes", func(t *testing.T) {
 		kedaGoesAndComes(newWorld(t)) // alone: it concerns all
 	})

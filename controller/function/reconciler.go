@@ -31,8 +31,10 @@ type Reconciler struct {
 	ca         []byte
 	registries registries
 	slots      slots
-	metrics    *metrics
-	progress   *progress
+
+	repositories Repositories
+	metrics      *metrics
+	progress     *progress
 }
 
 // phase is one step of a pass.
@@ -56,7 +58,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	before := fn.DeepCopy()
 	s := &scope{fn: fn, settings: r.settings, now: began}
 	for _, run := range []phase{
-		r.decide, r.gather, r.checkOwners, r.buildImage, r.recall, r.authorizePull, r.readConfiguration, r.findRivals,
+		r.decide, r.gather, r.checkOwners, r.findCommit, r.buildImage, r.recall, r.authorizePull, r.readConfiguration, r.findRivals,
 		r.retireScaling, r.applyWorkload, r.applyScaling,
 	} {
 		if s.err = run(ctx, s); s.err != nil {
@@ -76,6 +78,7 @@ func (r *Reconciler) forget(err error, key types.NamespacedName) {
 	if client.IgnoreNotFound(err) == nil {
 		r.applier.Forget(key)
 		r.slots.Leave(key)
+		r.repositories.Forget(key)
 		r.progress.forget(key)
 	}
 }

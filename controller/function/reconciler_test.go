@@ -63,6 +63,8 @@ func newBench(t *testing.T, keda bool, objects ...client.Object) *bench {
 		clock: clocktesting.NewFakePassiveClock(noon()), settings: options.settings(),
 		registries: registry.NewResolver(c, c, registry.Options{ReleaseNamespace: releaseNamespace}, nil),
 		slots:      controllerbuild.NewQueue(simultaneous, controllerbuild.JobReader{Reader: c}, clocktesting.NewFakeClock(noon())),
+
+		repositories: newFakeRepositories(),
 	}
 	b.keda.installed = func(context.Context) (bool, error) { return keda, nil }
 	b.keda.scaledObjects = c

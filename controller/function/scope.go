@@ -41,6 +41,8 @@ type scope struct {
 	plan *build.Plan
 	// registry is where the images are kept, nil when there is none.
 	registry *registry.Registry
+	// source says why it is not known what the source is now.
+	source verdict
 	// planned is true when it was found out how the code gets to the pods, with
 	// image, which is ready to run, or with build, which says why there is none.
 	planned bool

@@ -2,6 +2,7 @@ package function
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -69,6 +70,8 @@ type Parts struct {
 	Registries *registry.Resolver
 	// Builds gives out the slots for builds.
 	Builds *controllerbuild.Queue
+	// Repositories follows the repositories of Functions.
+	Repositories Repositories
 	// CA has PEM certificates that builds trust besides those of their images.
 	CA []byte
 }
@@ -96,6 +99,8 @@ func Setup(ctx context.Context, mgr ctrl.Manager, parts Parts, options Options) 
 		ca:         parts.CA,
 		registries: parts.Registries,
 		slots:      parts.Builds,
+
+		repositories: parts.Repositories,
 	}
 	reconciler.progress = newProgress(reconciler.metrics)
 	unchanging := func(_, _ client.Object) bool { return false }
@@ -115,6 +120,7 @@ func Setup(ctx context.Context, mgr ctrl.Manager, parts Parts, options Options) 
 		Watches(&batchv1.Job{}, jobs(parts.Builds.Changed)).
 		WatchesMetadata(&corev1.Secret{}, builders(mgr.GetClient(), parts.Registries.Concerns)).
 		WatchesRawSource(source.Channel(parts.Builds.Calls(), &handler.EnqueueRequestForObject{})).
+		WatchesRawSource(source.Channel(parts.Repositories.Events(), &handler.EnqueueRequestForObject{})).
 		Watches(crd(), handler.EnqueueRequestsFromMapFunc(scaledFunctions(mgr.GetClient()))).
 		WithOptions(controller.Options{MaxConcurrentReconciles: options.MaxConcurrentReconciles}).
 		Build(reconciler)
@@ -122,8 +128,8 @@ func Setup(ctx context.Context, mgr ctrl.Manager, parts Parts, options Options) 
 		return fmt.Errorf("set up the Function controller: %w", err)
 	}
 	watch.controller = built
-	if err := mgr.Add(parts.Builds); err != nil {
-		return fmt.Errorf("set up the queue of builds: %w", err)
+	if err := errors.Join(mgr.Add(parts.Builds), mgr.Add(parts.Repositories)); err != nil {
+		return fmt.Errorf("set up what calls the Function controller: %w", err)
 	}
 	return nil
 }

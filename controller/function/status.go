@@ -69,6 +69,11 @@ func describeBuild(s *scope) {
 	}
 }
 
+// awaitsCommit tells whether nobody knows yet what the source is.
+func awaitsCommit(s *scope) bool {
+	return s.plan != nil && s.plan.Git != nil && s.plan.Git.Commit == ""
+}
+
 // verdictOf makes a condition of a failure.
 func verdictOf(failed *failure) verdict {
 	if failed == nil {
@@ -94,8 +99,16 @@ func configurationVerdict(s *scope) verdict {
 	if failed := failureOf(s.err); failed != nil && failed.condition == v1alpha2.ConditionConfigurationReady {
 		return verdict{status: metav1.ConditionFalse, reason: failed.reason, message: failed.message}
 	}
-	if s.recalled {
+	switch {
+	case s.source.status != "":
+		return s.source
+	case s.recalled:
 		return recalledVerdict(s)
+	case awaitsCommit(s):
+		return verdict{} // until the first look at the repository
+	}
+	if updated := updatedVerdict(s); updated.status != "" {
+		return updated
 	}
 	message := "Function configured"
 	if found := warnings(s.fn); len(found) > 0 {
@@ -120,6 +133,7 @@ func describeWorkload(s *scope) {
 	if !meta.IsStatusConditionTrue(status.Conditions, v1alpha2.ConditionRunning) {
 		return
 	}
+	describeSource(s)
 	status.Runtime = s.code.Runtime
 	status.RuntimeImage = s.code.Image
 	status.Version = s.code.Version()

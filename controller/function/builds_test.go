@@ -1,0 +1,603 @@
+package function
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-containerregistry/pkg/name"
+	"github.com/google/go-containerregistry/pkg/v1/random"
+	"github.com/google/go-containerregistry/pkg/v1/remote"
+	"github.com/stretchr/testify/require"
+	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/rouse-run/rouse/api/serverless/v1alpha2"
+	"github.com/rouse-run/rouse/controller/function/resources"
+	controllergit "github.com/rouse-run/rouse/controller/git"
+	"github.com/rouse-run/rouse/internal/build"
+	"github.com/rouse-run/rouse/internal/git"
+	"github.com/rouse-run/rouse/internal/testing/registrytest"
+)
+
+const leftPad = `{"dependencies":{"left-pad":"1.3.0"}}`
+
+// useRegistry lets the Functions of the namespace be kept in a registry.
+func (w *world) useRegistry(server *registrytest.Registry) *corev1.Secret {
+	w.t.Helper()
+	secret := &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: w.namespace, Name: v1alpha2.RegistrySecret,
+			Labels: map[string]string{v1alpha2.LabelRemoteRegistry: v1alpha2.RemoteRegistryConfig},
+		},
+		Data: map[string][]byte{
+			"username": []byte("builder"), "password": []byte("secret"),
+			"serverAddress": []byte(server.Host), "registryAddress": []byte(server.Host), "insecure": []byte("true"),
+		},
+	}
+	require.NoError(w.t, w.Create(w.t.Context(), secret))
+	return secret
+}
+
+// jobs lists the builds of a Function.
+func (w *world) jobs(fn *v1alpha2.Function) []batchv1.Job {
+	w.t.Helper()
+	list := &batchv1.JobList{}
+	require.NoError(w.t, w.List(w.t.Context(), list, client.InNamespace(w.namespace), client.MatchingLabels(resources.JobLabels(fn))))
+	return list.Items
+}
+
+// awaitJob waits for a build that has not ended and is none of those before.
+func (w *world) awaitJob(fn *v1alpha2.Function, before ...*batchv1.Job) *batchv1.Job {
+	w.t.Helper()
+	var found *batchv1.Job
+	require.Eventually(w.t, func() bool {
+		for _, job := range w.jobs(fn) {
+			known := len(job.Status.Conditions) > 0
+			for _, other := range before {
+				known = known || other.UID == job.UID
+			}
+			if !known {
+				found = &job
+			}
+		}
+		return found != nil
+	}, patience, tick, "no build begins")
+	return found
+}
+
+// end does what the kubelet and the Job controller do when the builder has ended.
+func (w *world) end(job *batchv1.Job, result build.Result, when time.Time) {
+	w.t.Helper()
+	message, err := build.EncodeResult(result)
+	require.NoError(w.t, err)
+	code, phase := int32(0), corev1.PodSucceeded
+	kinds := []batchv1.JobConditionType{batchv1.JobSuccessCriteriaMet, batchv1.JobComplete}
+	if result.Reason != "" {
+		code, phase = 1, corev1.PodFailed
+		kinds = []batchv1.JobConditionType{batchv1.JobFailureTarget, batchv1.JobFailed}
+	}
+	labels := map[string]string{batchv1.JobNameLabel: job.Name}
+	for key, value := range job.Spec.Template.Labels {
+		labels[key] = value
+	}
+	pod := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, GenerateName: "build-", Labels: labels},
+		Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: resources.BuildContainerName, Image: "i"}}},
+	}
+	require.NoError(w.t, w.Create(w.t.Context(), pod))
+	updateStatus(w, pod, func(pod *corev1.Pod) {
+		pod.Status.Phase = phase
+		pod.Status.ContainerStatuses = []corev1.ContainerStatus{{
+			Name:  resources.BuildContainerName,
+			State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: code, Message: string(message)}},
+		}}
+	})
+	updateStatus(w, job, func(job *batchv1.Job) {
+		job.Status.StartTime = &metav1.Time{Time: when.Add(-time.Second)}
+		if result.Reason == "" {
+			job.Status.CompletionTime = &metav1.Time{Time: when}
+		}
+		for _, kind := range kinds {
+			job.Status.Conditions = append(job.Status.Conditions, batchv1.JobCondition{
+				Type: kind, Status: corev1.ConditionTrue, LastTransitionTime: metav1.NewTime(when),
+			})
+		}
+	})
+}
+
+// push does what the builder does.
+func push(t *testing.T, target string) (digest string) {
+	t.Helper()
+	image, err := random.Image(10, 1)
+	require.NoError(t, err)
+	reference, err := name.ParseReference(target, name.Insecure)
+	require.NoError(t, err)
+	require.NoError(t, remote.Write(reference, image, remote.WithContext(t.Context())))
+	hash, err := image.Digest()
+	require.NoError(t, err)
+	return hash.String()
+}
+
+// target is the image that a build is to push.
+func target(job *batchv1.Job) string { return job.Annotations[annotationTarget] }
+
+// awaitImage waits until the Deployment runs an image.
+func (w *world) awaitImage(fn *v1alpha2.Function, image string) *appsv1.Deployment {
+	w.t.Helper()
+	deployment := w.deployment(fn)
+	await(w, deployment, "the Deployment runs "+image, func(d *appsv1.Deployment) bool {
+		return d.Spec.Template.Spec.Containers[0].Image == image
+	})
+	return deployment
+}
+
+// roll lets the Deployment become ready.
+func (w *world) roll(deployment *appsv1.Deployment) {
+	w.t.Helper()
+	updateStatus(w, deployment, func(d *appsv1.Deployment) {
+		d.Status = appsv1.DeploymentStatus{
+			ObservedGeneration: d.Generation, Replicas: 1, ReadyReplicas: 1, UpdatedReplicas: 1, AvailableReplicas: 1,
+			Conditions: []appsv1.DeploymentCondition{
+				{Type: appsv1.DeploymentAvailable, Status: corev1.ConditionTrue, Reason: reasonReplicasAvailable},
+				{Type: appsv1.DeploymentProgressing, Status: corev1.ConditionTrue, Reason: reasonRolloutDone},
+			},
+		}
+	})
+}
+
+func TestBuildsOnARealAPIServer(t *testing.T) {
+	repositories := runManager(t, simultaneous)
+	for name, test := range map[string]func(*world, *fakeRepositories){
+		"an image is built once and then reused":                buildsOnce,
+		"a build that fails says why and leaves what runs":      survivesFailure,
+		"what may pass is tried again with growing patience":    triesAgain,
+		"a repaired Secret is tried at once":                    followsSecrets,
+		"a change of the registry moves the images":             switchesRegistry,
+		"a registry's Secret that is wrong is named":            namesWrongRegistry,
+		"a registry that does not answer is waited for":         waitsForRegistry,
+		"an image that is gone is built again":                  rebuildsWhatIsGone,
+		"newer source ends the build of older":                  supersedes,
+		"a build that cannot begin makes room":                  endsStuckBuild,
+		"a commit is built, and a newer one when it is there":   followsCommits,
+		"a repository that cannot be read leaves what runs":     survivesRepository,
+		"without a registry pods install for themselves":        installsInPods,
+		"a Function that needs no image any more has no builds": forgetsBuilds,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			test(newWorld(t), repositories)
+		})
+	}
+}
+
+func buildsOnce(w *world, _ *fakeRepositories) {
+	t := w.t
+	server := registrytest.Start(t)
+	w.useRegistry(server)
+	fn := w.create(withDependencies("nodejs22", leftPad))
+	job := w.awaitJob(fn)
+	w.awaitCondition(fn, v1alpha2.ConditionRunning, metav1.ConditionUnknown, v1alpha2.ReasonDeploymentWaiting)
+	condition := w.awaitCondition(fn, v1alpha2.ConditionBuildReady, metav1.ConditionUnknown, v1alpha2.ReasonJobRunning)
+	require.Equal(t, "Job "+job.Name+" is still in progress", condition.Message)
+	require.True(t, metav1.IsControlledBy(job, fn))
+	input := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: job.Name}}
+	require.NoError(t, w.Get(t.Context(), client.ObjectKeyFromObject(input), input))
+	plan, err := build.DecodePlan(input.Data[build.PlanFile])
+	require.NoError(t, err)
+	require.Equal(t, target(job), plan.Target)
+	require.True(t, plan.Insecure)
+	require.Equal(t, leftPad, plan.Dependencies)
+	require.True(t, strings.HasPrefix(plan.Target, server.Host+"/"+w.namespace+"-price:"), plan.Target)
+
+	digest := push(t, plan.Target)
+	w.end(job, build.Result{Digest: digest}, time.Now())
+	image := server.Host + "/" + w.namespace + "-price@" + digest
+	deployment := w.awaitImage(fn, image)
+	pod := deployment.Spec.Template.Spec
+	require.Equal(t, "rouse-registry-price", pod.ImagePullSecrets[0].Name)
+	require.Empty(t, pod.InitContainers)
+	require.NotEmpty(t, sourceOf(deployment))
+	pull := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: "rouse-registry-price"}}
+	require.NoError(t, w.Get(t.Context(), client.ObjectKeyFromObject(pull), pull))
+	require.Contains(t, string(pull.Data[corev1.DockerConfigJsonKey]), server.Host)
+	condition = w.awaitCondition(fn, v1alpha2.ConditionBuildReady, metav1.ConditionTrue, v1alpha2.ReasonJobFinished)
+	require.Equal(t, image, fn.Status.Build.Image)
+	require.True(t, strings.HasSuffix(plan.Target, fn.Status.Build.Tag))
+	require.Eventually(t, func() bool { return len(w.jobs(fn)) == 0 }, patience, tick, "the Job stays")
+
+	source := sourceOf(deployment)
+	update(w, fn, withSource("module.exports = { main: () => 'other' }"))
+	await(w, deployment, "new source arrives", func(d *appsv1.Deployment) bool { return sourceOf(d) != source })
+	require.Equal(t, image, deployment.Spec.Template.Spec.Containers[0].Image)
+
+	require.NoError(t, w.Delete(t.Context(), fn))
+	require.NoError(t, w.Delete(t.Context(), deployment)) // nobody collects garbage here
+	require.NoError(t, w.Delete(t.Context(), pull))
+	service := w.service(fn)
+	require.NoError(t, w.Delete(t.Context(), service))
+	again := w.create(withDependencies("nodejs22", leftPad))
+	w.awaitImage(again, image)
+	condition = w.awaitCondition(again, v1alpha2.ConditionBuildReady, metav1.ConditionTrue, v1alpha2.ReasonJobFinished)
+	require.Contains(t, condition.Message, "nothing had to be built")
+	require.Empty(t, w.jobs(again))
+}
+
+func sourceOf(deployment *appsv1.Deployment) string {
+	for _, variable := range deployment.Spec.Template.Spec.Containers[0].Env {
+		if variable.Name == resources.EnvHandlerSource {
+			return variable.Value
+		}
+	}
+	return ""
+}
+
+// built is a Function whose image is built, and runs.
+func (w *world) built(server *registrytest.Registry) (*v1alpha2.Function, *appsv1.Deployment) {
+	w.t.Helper()
+	fn := w.create(withDependencies("nodejs22", leftPad))
+	job := w.awaitJob(fn)
+	digest := push(w.t, target(job))
+	w.end(job, build.Result{Digest: digest}, time.Now())
+	deployment := w.awaitImage(fn, server.Host+"/"+w.namespace+"-price@"+digest)
+	w.roll(deployment)
+	w.awaitCondition(fn, v1alpha2.ConditionRunning, metav1.ConditionTrue, v1alpha2.ReasonDeploymentReady)
+	return fn, deployment
+}
+
+func survivesFailure(w *world, _ *fakeRepositories) {
+	t := w.t
+	server := registrytest.Start(t)
+	w.useRegistry(server)
+	fn, deployment := w.built(server)
+	template := deployment.Spec.Template.DeepCopy()
+
+	update(w, fn, withDependencies("nodejs22", `{"dependencies":{"left-pad":"99.0.0"}}`))
+	job := w.awaitJob(fn)
+	w.end(job, build.Result{Reason: build.PackageNotFound, Message: "There is no left-pad 99.0.0", Log: "npm error notarget"}, time.Now())
+	condition := w.awaitCondition(fn, v1alpha2.ConditionBuildReady, metav1.ConditionFalse, v1alpha2.ReasonJobFailed)
+	for _, says := range []string{job.Name, "There is no left-pad 99.0.0", "npm error notarget", "kubectl logs", "otherwise at"} {
+		require.Contains(t, condition.Message, says)
+	}
+	w.awaitCondition(fn, v1alpha2.ConditionRunning, metav1.ConditionTrue, v1alpha2.ReasonDeploymentReady)
+
+	update(w, fn, func(fn *v1alpha2.Function) { fn.Spec.Replicas = ptr.To[int32](3) })
+	await(w, deployment, "the number of pods still follows", func(d *appsv1.Deployment) bool { return *d.Spec.Replicas == 3 })
+	update(w, fn, func(fn *v1alpha2.Function) { scaled(0, 4)(fn) })
+	w.scaledObject(fn)
+	require.NoError(t, w.Get(t.Context(), client.ObjectKeyFromObject(deployment), deployment))
+	require.Equal(t, *template, deployment.Spec.Template)
+	require.Len(t, w.jobs(fn), 1, "the failed Job stays, for its log, and no other comes")
+
+	update(w, fn, withDependencies("nodejs22", leftPad))
+	w.awaitCondition(fn, v1alpha2.ConditionBuildReady, metav1.ConditionTrue, v1alpha2.ReasonJobFinished)
+	require.Eventually(t, func() bool { return len(w.jobs(fn)) == 0 }, patience, tick, "the failed Job outlives the next success")
+}
+
+func triesAgain(w *world, _ *fakeRepositories) {
+	t := w.t
+	w.useRegistry(registrytest.Start(t))
+	fn := w.create(withDependencies("nodejs22", leftPad))
+	first := w.awaitJob(fn)
+	w.end(first, build.Result{Reason: build.PackagesUnreachable, Message: "no answer"}, time.Now().Add(-firstRetry+2*time.Second))
+	condition := w.awaitCondition(fn, v1alpha2.ConditionBuildReady, metav1.ConditionFalse, v1alpha2.ReasonJobFailed)
+	require.Contains(t, condition.Message, "It is tried again at")
+	second := w.awaitJob(fn, first)
+	require.Equal(t, "1", second.Annotations[annotationFailures])
+	require.Len(t, w.jobs(fn), 2, "the log of the first is kept while the second runs")
+	w.end(second, build.Result{Reason: build.PackagesUnreachable, Message: "no answer"}, time.Now())
+	require.Eventually(t, func() bool { return len(w.jobs(fn)) == 1 }, patience, tick, "only the last failed Job is kept")
+
+	update(w, fn, func(fn *v1alpha2.Function) { fn.Annotations = map[string]string{v1alpha2.AnnotationRebuild: "now"} })
+	third := w.awaitJob(fn, first, second)
+	require.Equal(t, "0", third.Annotations[annotationFailures])
+	require.NotEqual(t, target(second), target(third), "a registry that had the image would not let it be built again")
+}
+
+func followsSecrets(w *world, _ *fakeRepositories) {
+	t := w.t
+	w.useRegistry(registrytest.Start(t))
+	fn := w.create(withDependencies("nodejs22", leftPad))
+	first := w.awaitJob(fn)
+	w.end(first, build.Result{Reason: build.PackageForbidden, Message: "401"}, time.Now())
+	w.awaitCondition(fn, v1alpha2.ConditionBuildReady, metav1.ConditionFalse, v1alpha2.ReasonJobFailed)
+	unrelated := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: "unrelated"}}
+	require.NoError(t, w.Create(t.Context(), unrelated))
+	settle()
+	require.Len(t, w.jobs(fn), 1)
+
+	packages := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: v1alpha2.PackageRegistrySecret}}
+	require.NoError(t, w.Create(t.Context(), packages))
+	second := w.awaitJob(fn, first)
+	require.Equal(t, target(first), target(second))
+	require.Equal(t, "0", second.Annotations[annotationFailures])
+}
+
+func switchesRegistry(w *world, _ *fakeRepositories) {
+	t := w.t
+	first, second := registrytest.Start(t), registrytest.Start(t)
+	secret := w.useRegistry(first)
+	fn, deployment := w.built(first)
+	before := deployment.Spec.Template.Spec.Containers[0].Image
+
+	update(w, secret, func(s *corev1.Secret) { s.Data["registryAddress"] = []byte(second.Host) })
+	job := w.awaitJob(fn)
+	require.True(t, strings.HasPrefix(target(job), second.Host+"/"), target(job))
+	require.NoError(t, w.Get(t.Context(), client.ObjectKeyFromObject(deployment), deployment))
+	require.Equal(t, before, deployment.Spec.Template.Spec.Containers[0].Image, "what runs stays until the new image is there")
+	digest := push(t, target(job))
+	w.end(job, build.Result{Digest: digest}, time.Now())
+	w.awaitImage(fn, second.Host+"/"+w.namespace+"-price@"+digest)
+
+	require.NoError(t, w.Delete(t.Context(), secret))
+	w.awaitCondition(fn, v1alpha2.ConditionBuildReady, metav1.ConditionFalse, v1alpha2.ReasonNoRegistry)
+	w.awaitImage(fn, "runtime-nodejs22:1")
+}
+
+func namesWrongRegistry(w *world, _ *fakeRepositories) {
+	t := w.t
+	server := registrytest.Start(t)
+	secret := w.useRegistry(server)
+	fn, deployment := w.built(server)
+	before := deployment.Spec.Template.Spec.Containers[0].Image
+	update(w, secret, func(s *corev1.Secret) { delete(s.Data, "registryAddress") })
+	condition := w.awaitCondition(fn, v1alpha2.ConditionBuildReady, metav1.ConditionFalse, v1alpha2.ReasonRegistryInvalid)
+	require.Contains(t, condition.Message, w.namespace+"/"+v1alpha2.RegistrySecret)
+	require.Contains(t, condition.Message, "the key registryAddress is missing. Set it to")
+	require.NoError(t, w.Get(t.Context(), client.ObjectKeyFromObject(deployment), deployment))
+	require.Equal(t, before, deployment.Spec.Template.Spec.Containers[0].Image)
+
+	update(w, secret, func(s *corev1.Secret) { s.Data["registryAddress"] = []byte(server.Host) })
+	w.awaitCondition(fn, v1alpha2.ConditionBuildReady, metav1.ConditionTrue, v1alpha2.ReasonJobFinished)
+}
+
+func waitsForRegistry(w *world, _ *fakeRepositories) {
+	t := w.t
+	server := registrytest.Start(t)
+	server.Intercept(func(rw http.ResponseWriter, _ *http.Request) bool {
+		rw.WriteHeader(http.StatusServiceUnavailable)
+		return true
+	})
+	w.useRegistry(server)
+	fn := w.create(withDependencies("nodejs22", leftPad))
+	condition := w.awaitCondition(fn, v1alpha2.ConditionBuildReady, metav1.ConditionUnknown, v1alpha2.ReasonRegistryUnavailable)
+	require.Contains(t, condition.Message, "the registry does not answer")
+	require.Empty(t, w.jobs(fn))
+	server.Intercept(nil)
+	w.awaitJob(fn)
+}
+
+func rebuildsWhatIsGone(w *world, _ *fakeRepositories) {
+	t := w.t
+	server := registrytest.Start(t)
+	w.useRegistry(server)
+	fn, deployment := w.built(server)
+	server.Intercept(func(rw http.ResponseWriter, request *http.Request) bool {
+		if !strings.Contains(request.URL.Path, "/manifests/") {
+			return false
+		}
+		rw.WriteHeader(http.StatusNotFound)
+		return true
+	})
+	pod := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: w.namespace, Name: "stuck",
+			Labels: deployment.Spec.Template.Labels, Annotations: deployment.Spec.Template.Annotations,
+		},
+		Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: resources.ContainerName, Image: "i"}}},
+	}
+	require.NoError(t, w.Create(t.Context(), pod))
+	updateStatus(w, pod, func(pod *corev1.Pod) {
+		pod.Status.ContainerStatuses = []corev1.ContainerStatus{{
+			Name:  resources.ContainerName,
+			State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: reasonImagePullBackOff, Message: "not found"}},
+		}}
+	})
+	job := w.awaitJob(fn)
+	require.Contains(t, target(job), fn.Status.Build.Tag)
+}
+
+func supersedes(w *world, _ *fakeRepositories) {
+	t := w.t
+	w.useRegistry(registrytest.Start(t))
+	fn := w.create(withDependencies("nodejs22", leftPad))
+	first := w.awaitJob(fn)
+	update(w, fn, withDependencies("nodejs22", `{"dependencies":{"left-pad":"1.2.0"}}`))
+	second := w.awaitJob(fn, first)
+	w.awaitGone(first, string(first.UID))
+	require.NotEqual(t, target(first), target(second))
+}
+
+func endsStuckBuild(w *world, _ *fakeRepositories) {
+	t := w.t
+	w.useRegistry(registrytest.Start(t))
+	fn := w.create(withDependencies("nodejs22", leftPad))
+	job := w.awaitJob(fn)
+	pod := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: w.namespace, Name: "build", Labels: map[string]string{batchv1.JobNameLabel: job.Name},
+		},
+		Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: resources.BuildContainerName, Image: "i"}}},
+	}
+	for key, value := range job.Spec.Template.Labels {
+		pod.Labels[key] = value
+	}
+	require.NoError(t, w.Create(t.Context(), pod))
+	updateStatus(w, pod, func(pod *corev1.Pod) {
+		pod.Status.ContainerStatuses = []corev1.ContainerStatus{{
+			Name: resources.BuildContainerName,
+			State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{
+				Reason: reasonImagePullBackOff, Message: "Back-off pulling image",
+			}},
+		}}
+	})
+	require.Eventually(t, func() bool {
+		require.NoError(t, w.Get(t.Context(), client.ObjectKeyFromObject(fn), fn))
+		condition := meta.FindStatusCondition(fn.Status.Conditions, v1alpha2.ConditionBuildReady)
+		return condition != nil && strings.Contains(condition.Message, "still in progress: ImagePullBackOff: Back-off pulling image")
+	}, patience, tick, "the trouble of the build is not told")
+}
+
+func gitSource(url string) func(*v1alpha2.Function) {
+	return func(fn *v1alpha2.Function) {
+		fn.Spec.Source = v1alpha2.Source{GitRepository: &v1alpha2.GitRepositorySource{URL: url, Reference: "main", BaseDir: "/price"}}
+	}
+}
+
+func commit(digit int) controllergit.Finding {
+	return controllergit.Finding{Commit: strings.Repeat(fmt.Sprint(digit), 40)}
+}
+
+func followsCommits(w *world, repositories *fakeRepositories) {
+	t := w.t
+	server := registrytest.Start(t)
+	w.useRegistry(server)
+	url := "https://example.com/" + w.namespace + ".git"
+	repositories.find(url, commit(1))
+	fn := w.create(gitSource(url))
+	w.awaitCondition(fn, v1alpha2.ConditionConfigurationReady, metav1.ConditionTrue, v1alpha2.ReasonSpecValidated)
+	finish := func(before ...*batchv1.Job) *appsv1.Deployment {
+		job := w.awaitJob(fn, before...)
+		digest := push(t, target(job))
+		w.end(job, build.Result{Digest: digest}, time.Now())
+		deployment := w.awaitImage(fn, server.Host+"/"+w.namespace+"-price@"+digest)
+		w.roll(deployment)
+		return deployment
+	}
+	deployment := finish()
+	require.Empty(t, sourceOf(deployment), "the image has the source")
+	await(w, fn, "the commit is in the status", func(fn *v1alpha2.Function) bool {
+		return fn.Status.GitRepository != nil && fn.Status.GitRepository.Commit == commit(1).Commit
+	})
+	require.Equal(t, fn.Status.Commit, fn.Status.GitRepository.Commit)
+	require.Equal(t, "/price", fn.Status.BaseDir)
+	require.Equal(t, "main", fn.Status.Reference)
+
+	repositories.find(url, commit(2))
+	condition := w.awaitCondition(fn, v1alpha2.ConditionConfigurationReady, metav1.ConditionTrue, v1alpha2.ReasonSourceUpdated)
+	require.Contains(t, condition.Message, "main is at commit "+commit(2).Commit)
+	require.Equal(t, commit(1).Commit, fn.Status.GitRepository.Commit, "the status says what runs")
+	finish()
+	w.awaitCondition(fn, v1alpha2.ConditionConfigurationReady, metav1.ConditionTrue, v1alpha2.ReasonSpecValidated)
+	require.Equal(t, commit(2).Commit, fn.Status.GitRepository.Commit)
+}
+
+func survivesRepository(w *world, repositories *fakeRepositories) {
+	t := w.t
+	server := registrytest.Start(t)
+	w.useRegistry(server)
+	url := "https://example.com/" + w.namespace + ".git"
+	repositories.find(url, commit(1))
+	fn := w.create(gitSource(url))
+	job := w.awaitJob(fn)
+	digest := push(t, target(job))
+	w.end(job, build.Result{Digest: digest}, time.Now())
+	deployment := w.awaitImage(fn, server.Host+"/"+w.namespace+"-price@"+digest)
+	w.roll(deployment)
+	await(w, fn, "the commit runs", func(fn *v1alpha2.Function) bool { return fn.Status.GitRepository != nil })
+
+	repositories.find(url, controllergit.Finding{Err: &git.Error{Kind: git.Unreachable, Message: "example.com does not answer"}})
+	condition := w.awaitCondition(fn, v1alpha2.ConditionConfigurationReady, metav1.ConditionFalse, v1alpha2.ReasonSourceUpdateFailed)
+	require.Equal(t, "Git repository: "+url+" source check failed: example.com does not answer", condition.Message)
+	w.awaitCondition(fn, v1alpha2.ConditionRunning, metav1.ConditionTrue, v1alpha2.ReasonDeploymentReady)
+	update(w, fn, func(fn *v1alpha2.Function) { fn.Spec.Env = []corev1.EnvVar{{Name: "A", Value: "b"}} })
+	await(w, deployment, "the rest of the spec still counts", func(d *appsv1.Deployment) bool {
+		for _, variable := range d.Spec.Template.Spec.Containers[0].Env {
+			if variable.Name == "A" {
+				return true
+			}
+		}
+		return false
+	})
+	require.NoError(t, w.Get(t.Context(), client.ObjectKeyFromObject(fn), fn))
+	require.Equal(t, commit(1).Commit, fn.Status.GitRepository.Commit)
+
+	update(w, fn, func(fn *v1alpha2.Function) {
+		fn.Spec.Source.GitRepository.Auth = &v1alpha2.RepositoryAuth{Type: v1alpha2.RepositoryAuthBasic, SecretName: "token"}
+	})
+	says := func(text string) {
+		t.Helper()
+		await(w, fn, "the condition says: "+text, func(fn *v1alpha2.Function) bool {
+			condition := meta.FindStatusCondition(fn.Status.Conditions, v1alpha2.ConditionConfigurationReady)
+			return strings.Contains(condition.Message, text)
+		})
+	}
+	says("Getting git authorization data failed: there is no Secret " + w.namespace + "/token. Create it")
+	token := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: "token"}, Data: map[string][]byte{"username": []byte("u")}}
+	require.NoError(t, w.Create(t.Context(), token))
+	says("while parsing git authorization secret: missing 'password'")
+}
+
+func installsInPods(w *world, _ *fakeRepositories) {
+	t := w.t
+	fn := w.create(withDependencies("python312", "requests==2.32.5"))
+	deployment := w.awaitImage(fn, "runtime-python312:1")
+	condition := w.awaitCondition(fn, v1alpha2.ConditionBuildReady, metav1.ConditionFalse, v1alpha2.ReasonNoRegistry)
+	require.Contains(t, condition.Message, "every pod installs the dependencies when it starts")
+	require.Contains(t, condition.Message, v1alpha2.RegistrySecret)
+	pod := deployment.Spec.Template.Spec
+	require.Len(t, pod.InitContainers, 2)
+	require.Equal(t, []string{"/rouse/bin/builder", "prepare"}, pod.InitContainers[1].Command)
+	require.Empty(t, w.jobs(fn))
+	code, ok := resources.CodeOf(&deployment.Spec.Template)
+	require.True(t, ok)
+	input := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: code.Prepared.Input}}
+	require.NoError(t, w.Get(t.Context(), client.ObjectKeyFromObject(input), input))
+	plan, err := build.DecodePlan(input.Data[build.PlanFile])
+	require.NoError(t, err)
+	require.Empty(t, plan.Target)
+	require.Equal(t, "requests==2.32.5", plan.Dependencies)
+	w.roll(deployment)
+	w.awaitCondition(fn, v1alpha2.ConditionRunning, metav1.ConditionTrue, v1alpha2.ReasonDeploymentReady)
+
+	require.NoError(t, w.Delete(t.Context(), input))
+	await(w, input, "the Secret comes back", func(s *corev1.Secret) bool { return len(s.Data) > 0 })
+}
+
+func forgetsBuilds(w *world, _ *fakeRepositories) {
+	t := w.t
+	server := registrytest.Start(t)
+	w.useRegistry(server)
+	fn, _ := w.built(server)
+	update(w, fn, withDependencies("nodejs22", ""))
+	w.awaitImage(fn, "runtime-nodejs22:1")
+	await(w, fn, "nothing of the build is left", func(fn *v1alpha2.Function) bool {
+		return fn.Status.Build == nil && meta.FindStatusCondition(fn.Status.Conditions, v1alpha2.ConditionBuildReady) == nil
+	})
+}
+
+func TestBuildsTakeTurnsOnARealAPIServer(t *testing.T) {
+	runManager(t, 1)
+	w := newWorld(t)
+	server := registrytest.Start(t)
+	w.useRegistry(server)
+	named := func(name string) func(*v1alpha2.Function) {
+		return func(fn *v1alpha2.Function) { fn.Name = name }
+	}
+	first := w.create(named("first"), withDependencies("nodejs22", leftPad))
+	job := w.awaitJob(first)
+	second := w.create(named("second"), withDependencies("nodejs22", leftPad))
+	w.awaitCondition(second, v1alpha2.ConditionBuildReady, metav1.ConditionUnknown, v1alpha2.ReasonBuildQueued)
+	third := w.create(named("third"), withDependencies("nodejs22", leftPad))
+	condition := w.awaitCondition(third, v1alpha2.ConditionBuildReady, metav1.ConditionUnknown, v1alpha2.ReasonBuildQueued)
+	require.Equal(t, "Waiting for a build slot: position 2 of 2, 1 builds run", condition.Message)
+	require.Empty(t, w.jobs(second))
+
+	began := time.Now()
+	w.end(job, build.Result{Digest: push(t, target(job))}, time.Now())
+	w.awaitJob(second)
+	require.Less(t, time.Since(began), soonestPlace, "the next one is called, and does not look by itself")
+	require.Empty(t, w.jobs(third))
+	require.NoError(t, w.Delete(t.Context(), second))
+	for _, job := range w.jobs(second) { // nobody collects garbage here
+		require.NoError(t, w.Delete(t.Context(), &job, client.PropagationPolicy(metav1.DeletePropagationBackground)))
+	}
+	w.awaitJob(third)
+}

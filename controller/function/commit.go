@@ -1,0 +1,158 @@
+package function
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/url"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+
+	"github.com/rouse-run/rouse/api/serverless/v1alpha2"
+	controllergit "github.com/rouse-run/rouse/controller/git"
+	"github.com/rouse-run/rouse/internal/git"
+)
+
+// Repositories follows the repositories of Functions.
+type Repositories interface {
+	manager.Runnable
+	// Commit is what is known of a reference; false before the first look.
+	Commit(fn types.NamespacedName, want controllergit.Want) (controllergit.Finding, bool)
+	// Forget ends the interest of a Function.
+	Forget(fn types.NamespacedName)
+	// Events has the Functions for which there is news.
+	Events() <-chan event.GenericEvent
+}
+
+// findCommit completes a plan whose source comes from Git, as far as the commit
+// is known.
+func (r *Reconciler) findCommit(ctx context.Context, s *scope) error {
+	key := client.ObjectKeyFromObject(s.fn)
+	if s.plan == nil || s.plan.Git == nil {
+		r.repositories.Forget(key)
+		return nil
+	}
+	credentials, refused, err := r.credentials(ctx, s.fn)
+	if err != nil {
+		return err
+	}
+	if refused != "" {
+		r.repositories.Forget(key)
+		s.source = sourceProblem(refused)
+		stay(s)
+		return nil
+	}
+	found, known := r.repositories.Commit(key, controllergit.Want{
+		URL: s.plan.Git.URL, Reference: s.plan.Git.Reference, Credentials: credentials,
+		Nonce: s.fn.Annotations[v1alpha2.AnnotationCheckGit],
+	})
+	switch {
+	case !known:
+		stay(s)
+	case found.Err != nil:
+		s.source = sourceProblem(explainRepository(s.fn, found.Err))
+		stay(s)
+	default:
+		s.plan.Git.Commit = found.Commit
+	}
+	return nil
+}
+
+// stay keeps to the commit that runs while nobody knows whether there is a newer
+// one, if that is what was built last.
+func stay(s *scope) {
+	runs, built := s.fn.Status.GitRepository, s.fn.Status.Build
+	repository := s.fn.Spec.Source.GitRepository
+	if runs == nil || built == nil || runs.URL != repository.URL || runs.Reference != repository.Reference {
+		return
+	}
+	s.plan.Git.Commit = runs.Commit
+	if imageTag(s.fn, *s.plan) != built.Tag {
+		s.plan.Git.Commit = ""
+	}
+}
+
+// credentials reads the Secret for the repository. Refused tells the user what
+// is wrong with it.
+func (r *Reconciler) credentials(ctx context.Context, fn *v1alpha2.Function) (found git.Credentials, refused string, err error) {
+	auth := fn.Spec.Source.GitRepository.Auth
+	if auth == nil {
+		return git.Credentials{}, "", nil
+	}
+	const problem = "Getting git authorization data failed: "
+	secret := &corev1.Secret{}
+	key := client.ObjectKey{Namespace: fn.Namespace, Name: auth.SecretName}
+	err = r.live.Get(ctx, key, secret)
+	switch {
+	case apierrors.IsNotFound(err):
+		return git.Credentials{}, problem + fmt.Sprintf("there is no Secret %s. Create it, or correct spec.source.gitRepository.auth.secretName",
+			key), nil
+	case err != nil:
+		return git.Credentials{}, "", fmt.Errorf("read Secret %q: %w", key, err)
+	}
+	found, err = git.ParseSecret(string(auth.Type), string(secret.Type), secret.Data)
+	if err != nil {
+		return git.Credentials{}, problem + fmt.Sprintf("%v. Correct Secret %s, or spec.source.gitRepository.auth", err, key), nil
+	}
+	return found, "", nil
+}
+
+// explainRepository says what to repair so that the repository can be read.
+func explainRepository(fn *v1alpha2.Function, err error) string {
+	repository := fn.Spec.Source.GitRepository
+	where := repository.URL
+	if parsed, parseErr := url.Parse(where); parseErr == nil {
+		where = parsed.Redacted()
+	}
+	explained, _ := errors.AsType[*git.Error](err)
+	switch {
+	case git.IsAuthentication(err):
+		message := fmt.Sprintf("Authentication required for Git repository: %s: %v", where, err)
+		if repository.Auth != nil {
+			message += fmt.Sprintf(" (%s in namespace %s)", repository.Auth.SecretName, fn.Namespace)
+		}
+		return message
+	case explained != nil && explained.Kind == git.Certificate:
+		return fmt.Sprintf("Git repository: %s source check failed: %v, the value caBundle of its chart", where, err)
+	default:
+		return fmt.Sprintf("Git repository: %s source check failed: %v", where, err)
+	}
+}
+
+func sourceProblem(message string) verdict {
+	return verdict{status: metav1.ConditionFalse, reason: v1alpha2.ReasonSourceUpdateFailed, message: message}
+}
+
+// updatedVerdict tells of a commit that is newer than what runs; it is none when
+// there is no such commit.
+func updatedVerdict(s *scope) verdict {
+	runs := s.fn.Status.GitRepository
+	if s.plan == nil || s.plan.Git == nil || s.plan.Git.Commit == "" || runs == nil || runs.Commit == s.plan.Git.Commit {
+		return verdict{}
+	}
+	return verdict{
+		status: metav1.ConditionTrue, reason: v1alpha2.ReasonSourceUpdated,
+		message: fmt.Sprintf("Function source updated: %s is at commit %s", s.plan.Git.Reference, s.plan.Git.Commit),
+	}
+}
+
+// describeSource tells which commit runs. Of an earlier version that is not
+// known.
+func describeSource(s *scope) {
+	status := &s.fn.Status
+	status.GitRepository, status.Commit, status.BaseDir, status.Reference = nil, "", "", ""
+	if s.recalled || s.plan == nil || s.plan.Git == nil {
+		return
+	}
+	runs := s.plan.Git
+	status.GitRepository = &v1alpha2.GitRepositoryStatus{
+		URL: runs.URL, BaseDir: runs.BaseDir, Reference: runs.Reference, Commit: runs.Commit,
+	}
+	status.Commit, status.BaseDir, status.Reference = runs.Commit, runs.BaseDir, runs.Reference
+}
