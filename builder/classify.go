@@ -1,7 +1,9 @@
 package builder
 
 import (
+	"errors"
 	"fmt"
+	"os/exec"
 	"regexp"
 	"strings"
 
@@ -10,6 +12,8 @@ import (
 
 const (
 	logLines = 40
+
+	compilers = `(?:[\w-]*(?:gcc|g\+\+|clang|clang\+\+)|cc|c\+\+|make|cmake|ninja|cargo|rustc)`
 
 	credentialsRemedy = "put credentials into the Secret serverless-package-registry-config of the Function's namespace"
 	compilerRemedy    = "use a package or version that brings a binary for this platform, or a runtimeImageOverride that has compilers"
@@ -20,6 +24,9 @@ const (
 func failedInstall(installed ended, classify func() (build.Reason, string)) error {
 	failed := &reasonError{log: lastLines(installed.output, logLines)}
 	switch {
+	case errors.Is(installed.err, exec.ErrNotFound):
+		failed.reason = build.InstallFailed
+		failed.message = "the runtime's image has no package manager (" + installed.err.Error() + "); use a runtimeImageOverride that has it"
 	case installed.killed || outOfMemory.MatchString(installed.output):
 		failed.reason = build.OutOfMemory
 		failed.message = "installing the dependencies needs more memory; choose a larger build profile in spec.resourceConfiguration.build"
@@ -36,10 +43,11 @@ var (
 	outOfMemory = regexp.MustCompile(`JavaScript heap out of memory|(?m)^MemoryError|Cannot allocate memory|Killed signal terminated program`)
 	outOfSpace  = regexp.MustCompile(`ENOSPC|No space left on device`)
 
+	// What node-gyp, distutils, setuptools, Meson, CMake, Rust and a shell say.
 	compilerMissing = regexp.MustCompile(`Could not find any Python installation to use|not found: make|` +
-		`(?:gcc|g\+\+|cc|c\+\+|cl|clang|make|cmake|cargo|rustc|ninja)['"]?: (?:command )?not found|` +
-		`(?:No such file or directory: ?'?[^'\n]*|No such file or directory.*|command '?[^'\n]*|execute '?)\b(?:gcc|g\+\+|cc|c\+\+|clang|make|cmake|cargo|rustc)\b|` +
-		`make: \S+: No such file or directory|Unknown compiler\(s\)|(?i:can't find rust compiler)|No CMAKE_CXX?_COMPILER could be found`)
+		"linker `\\w+` not found|" + `Unknown compiler\(s\)|No CMAKE_CXX?_COMPILER could be found|(?i:can't find rust compiler)|` +
+		`No such file or directory: '(?:[^'\n]*/)?` + compilers + `'|(?:command|execute) '(?:[^'\n]*/)?` + compilers + `'|` +
+		`\b` + compilers + `: (?:command )?not found|(?m:make: ` + compilers + `: No such file or directory)`)
 
 	hostUnreachable = regexp.MustCompile(`Could not resolve host|unable to access|Connection refused|Connection timed out|Network is unreachable`)
 	gitForbidden    = regexp.MustCompile(`Permission denied|Authentication failed|could not read Username|Repository not found`)

@@ -62,7 +62,7 @@ func (b *Builder) npm(ctx context.Context, plan build.Plan, dir string) error {
 		cache = filepath.Join(b.o.Cache, "npm")
 	}
 	env := slices.Concat(b.env, b.packageSetup(languageOf(plan), "NPM_CONFIG_USERCONFIG"), []string{
-		"npm_config_cache=" + cache, "npm_config_update_notifier=false", "npm_config_fetch_retries=2",
+		"npm_config_cache=" + cache, "npm_config_update_notifier=false", "npm_config_dangerously_allow_all_scripts=true", "npm_config_fetch_retries=2",
 		"npm_config_fetch_retry_mintimeout=1000", "npm_config_fetch_retry_maxtimeout=5000",
 	})
 	installed := run(ctx, command{dir: dir, env: env, args: line}, b.deps.Output)

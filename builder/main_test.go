@@ -19,6 +19,7 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/random"
 	"github.com/google/go-containerregistry/pkg/v1/remote"
 	"github.com/google/go-containerregistry/pkg/v1/types"
+	"github.com/google/go-containerregistry/pkg/v1/validate"
 	"github.com/stretchr/testify/require"
 
 	"github.com/rouse-run/rouse/internal/build"
@@ -27,7 +28,7 @@ import (
 )
 
 // packages is a cache of npm and pip that all tests share.
-var packages string //nolint:gochecknoglobals // made once for all tests
+var packages string
 
 // Builds run with a HOME of their own, in which a version manager's python3 does not find its version.
 func TestMain(m *testing.M) {
@@ -145,6 +146,34 @@ func reach(t *testing.T, at *registrytest.Registry) []remote.Option {
 	return []remote.Option{remote.WithTransport(transport), remote.WithContext(t.Context())}
 }
 
+func registryOf(t *testing.T, host string) name.Registry {
+	t.Helper()
+	parsed, err := name.NewRegistry(host)
+	require.NoError(t, err)
+	return parsed
+}
+
+// diffIDs are what the layers of an image hold.
+func diffIDs(t *testing.T, image v1.Image) []string {
+	t.Helper()
+	config, err := image.ConfigFile()
+	require.NoError(t, err)
+	ids := make([]string, 0, len(config.RootFS.DiffIDs))
+	for _, id := range config.RootFS.DiffIDs {
+		ids = append(ids, id.String())
+	}
+	return ids
+}
+
+// layersOf are those of the base of an image in a registry. All of them have to be there.
+func layersOf(t *testing.T, at *registrytest.Registry, reference string) []string {
+	t.Helper()
+	image := get(t, at, reference)
+	require.NoError(t, validate.Image(image))
+	ids := diffIDs(t, image)
+	return ids[:len(ids)-1]
+}
+
 // unpack writes the image's last layer below a directory, as a container would see it.
 func unpack(t *testing.T, image v1.Image) string {
 	t.Helper()
@@ -187,4 +216,3 @@ func (s *synchronized) String() string {
 	defer s.mu.Unlock()
 	return s.text.String()
 }
-

@@ -15,7 +15,7 @@ var (
 	npmVersion = regexp.MustCompile(`No (?:matching version|versions) (?:found|available) for (\S+?)\.?\s`)
 	npmURL     = regexp.MustCompile(`(?:GET|request to) (https?://\S+?),?\s`)
 	npmPath    = regexp.MustCompile(`(?m)^path .*node_modules/((?:@[^/\n]+/)?[^/\n]+)$`)
-	npmCommand = regexp.MustCompile(`(?m)^command (?:sh -c )?(.+)$`)
+	npmCommand = regexp.MustCompile(`(?m)^command sh -c (.+)$`)
 	npmJSON    = regexp.MustCompile(`(?m)^(?:JSON\.parse )?(?:Invalid package\.json: )?\S*Error: (.+)$`)
 	npmUnmet   = regexp.MustCompile(`(?m)^((?:Missing|Invalid): .+)$`)
 	npmPeer    = regexp.MustCompile(`(?m)^(peer .+)$`)

@@ -18,6 +18,7 @@ var (
 	pipConflict  = regexp.MustCompile(`(?s)The conflict is caused by:\n(.+?)\n\n`)
 	pipWheel     = regexp.MustCompile(`(?m)(?:ERROR: Failed building wheel for |Building wheel for |Preparing metadata \(pyproject\.toml\) for )(\S+)`)
 	pipCollected = regexp.MustCompile(`(?m)^Collecting (\S+)`)
+	pipLast      = regexp.MustCompile(`(?m)^\s+(\S.*)\n\s+\[end of output\]`)
 	pipError     = regexp.MustCompile(`(?m)^\s*(?:ERROR|error): (.+)$`)
 	pipNetwork   = regexp.MustCompile(`(?i)connection error|Max retries exceeded|Read timed out|ReadTimeoutError|ConnectionError|` +
 		`ProtocolError|IncompleteRead|NewConnectionError|5\d\d (?:Server )?Error`)
@@ -73,10 +74,8 @@ func noDistribution(wanted, output, log, manifest string) (build.Reason, string)
 // failedPip is for what went wrong after all packages were found.
 func failedPip(output string) (build.Reason, string) {
 	name := match(pipWheel, output)
-	if name == "" {
-		if all := pipCollected.FindAllStringSubmatch(output, -1); len(all) > 0 {
-			name = all[len(all)-1][1]
-		}
+	if all := pipCollected.FindAllStringSubmatch(output, -1); name == "" && len(all) > 0 {
+		name = all[len(all)-1][1]
 	}
 	if strings.Contains(output, "Cannot find command 'git'") {
 		return build.InstallFailed, "a dependency comes from a Git repository, and the runtime's image has no git; depend on an archive's URL instead"
@@ -96,7 +95,7 @@ func failedPip(output string) (build.Reason, string) {
 	case strings.Contains(output, "No module named pip"):
 		return build.InstallFailed, "the runtime's image has no pip; use a runtimeImageOverride that has it"
 	case pipWheel.MatchString(output):
-		return build.InstallFailed, fmt.Sprintf("%s cannot be built: %s", name, match(pipError, output))
+		return build.InstallFailed, fmt.Sprintf("%s cannot be built: %s", name, cmp.Or(match(pipLast, output), match(pipError, output)))
 	}
-	return build.InstallFailed, "pip failed: " + cmp.Or(match(pipError, output), lastLine(output))
+	return build.InstallFailed, "pip failed: " + cmp.Or(match(pipLast, output), match(pipError, output), lastLine(output))
 }

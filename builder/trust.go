@@ -19,7 +19,7 @@ var systemBundles = [...]string{
 
 // trustVariables are read by npm and the scripts of packages, pip, OpenSSL, curl and Git.
 var trustVariables = [...]string{
-	"NODE_EXTRA_CA_CERTS", "PIP_CERT", "REQUESTS_CA_BUNDLE", "SSL_CERT_FILE", "CURL_CA_BUNDLE", "GIT_SSL_CAINFO",
+	"NODE_EXTRA_CA_CERTS", "npm_config_cafile", "PIP_CERT", "REQUESTS_CA_BUNDLE", "SSL_CERT_FILE", "CURL_CA_BUNDLE", "GIT_SSL_CAINFO",
 }
 
 // trust writes the system's certificates and those of ca to file, and returns the variables that make

@@ -77,7 +77,7 @@ func TestAResultAlwaysFitsATerminationMessage(t *testing.T) {
 			decoded, err := DecodeResult(string(text))
 			require.NoError(t, err)
 			require.Equal(t, InstallFailed, decoded.Reason)
-			require.True(t, strings.HasSuffix(decoded.Log, "the end") == (result.Log != ""), decoded.Log)
+			require.Equal(t, result.Log != "", strings.HasSuffix(decoded.Log, "the end"), decoded.Log)
 		})
 	}
 }

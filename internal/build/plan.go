@@ -59,7 +59,7 @@ func Tag(plan Plan) string {
 	}
 	hash := sha256.New()
 	for _, part := range parts {
-		fmt.Fprintf(hash, "%d:%s", len(part), part)
+		_, _ = fmt.Fprintf(hash, "%d:%s", len(part), part)
 	}
 	return hex.EncodeToString(hash.Sum(nil))
 }

@@ -1,0 +1,312 @@
+package builder
+
+import (
+	"context"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-containerregistry/pkg/v1/remote"
+	"github.com/google/go-containerregistry/pkg/v1/types"
+	"github.com/stretchr/testify/require"
+
+	"github.com/rouse-run/rouse/internal/build"
+	"github.com/rouse-run/rouse/internal/git"
+	"github.com/rouse-run/rouse/internal/testing/loopback"
+	"github.com/rouse-run/rouse/internal/testing/registrytest"
+)
+
+// gitFunc is a repository.
+type gitFunc func(ctx context.Context, source build.Git, into string) error
+
+func (f gitFunc) Fetch(ctx context.Context, source build.Git, _ []byte, into string) error {
+	return f(ctx, source, into)
+}
+
+func repository(t *testing.T, files map[string]string) Git {
+	t.Helper()
+	return gitFunc(func(_ context.Context, _ build.Git, into string) error {
+		for file, content := range files {
+			write(t, filepath.Join(into, file), content)
+		}
+		return nil
+	})
+}
+
+const lockFile = `{"name": "fn", "lockfileVersion": 3, "requires": true, "packages": {
+	"": {"name": "fn", "dependencies": {"lodash": "^4.0.0"}, "devDependencies": {"left-pad": "1.3.0"}},
+	"node_modules/lodash": {"version": "4.17.20", "license": "MIT"},
+	"node_modules/left-pad": {"version": "1.3.0", "dev": true}}}`
+
+func TestPrepareFillsTheDirectoryThatTheRuntimeReads(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		plan build.Plan
+		git  map[string]string
+		want []string
+		not  []string
+	}{
+		"inline source": {
+			plan: build.Plan{Runtime: "nodejs22", Source: commonJS}, want: []string{"handler.js"}, not: []string{"package.json", "node_modules"},
+		},
+		"inline source that needs nothing": {
+			plan: build.Plan{Runtime: "nodejs22", Source: moduleJS, Dependencies: packageESM},
+			want: []string{"handler.js", "package.json"}, not: []string{"node_modules"},
+		},
+		"inline dependencies": {
+			plan: build.Plan{Runtime: "nodejs22", Dependencies: `{"dependencies": {"lodash": "4.17.21"}}`},
+			want: []string{"package.json", "node_modules/lodash/package.json"}, not: []string{"handler.js", "package-lock.json"},
+		},
+		"a repository with a lock file": {
+			plan: build.Plan{Runtime: "nodejs22", Git: &build.Git{}},
+			git: map[string]string{"handler.mjs": moduleJS, "package-lock.json": lockFile, "package.json": `{"name": "fn",
+				"dependencies": {"lodash": "^4.0.0"}, "devDependencies": {"left-pad": "1.3.0"}}`},
+			want: []string{"handler.mjs", "node_modules/lodash/package.json"}, not: []string{"node_modules/left-pad"},
+		},
+		"a Python repository with several files": {
+			plan: build.Plan{Runtime: "python312", Git: &build.Git{}},
+			git: map[string]string{
+				"handler.py": python, "typing.py": "raise RuntimeError\n", "requirements.txt": "-r more.txt\n", "more.txt": "idna==3.10\n",
+			},
+			want: []string{"handler.py", "typing.py", ".local/idna/core.py", "__pycache__", ".local/idna/__pycache__"},
+		},
+		"a Python source with blank dependencies": {
+			plan: build.Plan{Runtime: "python314", Source: python, Dependencies: " \n"}, want: []string{"handler.py"}, not: []string{"requirements.txt", ".local"},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			j := newJob(t, tc.plan)
+			j.git = repository(t, tc.git)
+			for range 2 {
+				write(t, filepath.Join(j.o.Function, "left/over"), "x")
+				result := j.builder().Prepare(t.Context())
+				require.Empty(t, result.Reason, "%s\n%s", result.Message, j.output)
+				for _, file := range tc.want {
+					_, err := os.Stat(filepath.Join(j.o.Function, file))
+					require.NoError(t, err)
+				}
+				for _, file := range append(tc.not, "left") {
+					require.NoFileExists(t, filepath.Join(j.o.Function, file))
+					require.NoDirExists(t, filepath.Join(j.o.Function, file))
+				}
+			}
+		})
+	}
+}
+
+func TestALockFileDecidesOnTheVersion(t *testing.T) {
+	t.Parallel()
+	j := newJob(t, build.Plan{Runtime: "nodejs22", Git: &build.Git{}})
+	j.git = repository(t, map[string]string{"handler.js": commonJS, "package-lock.json": lockFile, "package.json": `{"name": "fn",
+		"dependencies": {"lodash": "^4.0.0"}, "devDependencies": {"left-pad": "1.3.0"}}`})
+	result := j.builder().Prepare(t.Context())
+	require.Empty(t, result.Reason, "%s\n%s", result.Message, j.output)
+	text, err := os.ReadFile(filepath.Join(j.o.Function, "node_modules/lodash/package.json"))
+	require.NoError(t, err)
+	require.Contains(t, string(text), `"version": "4.17.20"`)
+}
+
+func TestAFailureNamesItsCause(t *testing.T) {
+	t.Parallel()
+	missing := `{"dependencies": {"rouse-there-is-no-such-package": "1.0.0"}}`
+	for name, tc := range map[string]struct {
+		plan    build.Plan
+		options []registrytest.Option
+		git     error
+		prepare func(*testing.T, *job, *registrytest.Registry, *build.Plan)
+		want    build.Reason
+		says    string
+		log     string
+	}{
+		"an unknown package":                  {plan: build.Plan{Dependencies: missing}, want: build.PackageNotFound, says: "rouse-there-is-no-such-package", log: "E404"},
+		"dependencies that cannot be parsed":  {plan: build.Plan{Dependencies: "lodash"}, want: build.InvalidDependencies, says: "spec.source.inline.dependencies", log: "EJSONPARSE"},
+		"an unknown package of Python":        {plan: build.Plan{Runtime: "python312", Dependencies: "rouse-there-is-no-such-package==1.0"}, want: build.PackageNotFound, says: "rouse-there-is-no-such-package", log: "No matching distribution"},
+		"requirements that cannot be parsed":  {plan: build.Plan{Runtime: "python312", Dependencies: "idna=3"}, want: build.InvalidDependencies, says: "line 1", log: "Invalid requirement"},
+		"a source that does not compile":      {plan: build.Plan{Source: brokenJS}, want: build.SourceInvalid, says: "handler.js:3"},
+		"a repository that refuses":           {plan: build.Plan{Git: &build.Git{}}, git: &git.Error{Kind: git.Authentication, Message: "wrong password"}, want: build.SourceUnavailable, says: "wrong password"},
+		"a repository that does not answer":   {plan: build.Plan{Git: &build.Git{}}, git: &git.Error{Kind: git.Unreachable, Message: "no answer"}, want: build.SourceUnreachable, says: "no answer"},
+		"a layer that is too large":           {plan: build.Plan{Source: commonJS, MaxSize: 10}, want: build.ImageTooLarge, says: "handler.js 0.0 MiB"},
+		"a base that does not exist":          {plan: build.Plan{Source: commonJS, Base: "nothing:1"}, want: build.BaseUnavailable, says: "nothing:1"},
+		"a base whose name is none":           {plan: build.Plan{Source: commonJS, Base: "No Name"}, want: build.BaseUnavailable, says: "correct its name"},
+		"a registry that wants a password":    {plan: build.Plan{Source: commonJS}, options: []registrytest.Option{registrytest.WithUser("a", "b")}, want: build.RegistryForbidden, says: "credentials"},
+		"a registry that only lets others in": {plan: build.Plan{Source: commonJS}, prepare: answering(http.StatusForbidden), want: build.RegistryForbidden, says: "credentials"},
+		"a registry that is broken":           {plan: build.Plan{Source: commonJS}, prepare: answering(http.StatusNotImplemented), want: build.RegistryUnavailable, says: "tried again"},
+		"a registry that wants repositories to exist": {
+			plan: build.Plan{Source: commonJS}, prepare: answering(http.StatusNotFound), want: build.RegistryForbidden, says: "does the repository shop-price exist",
+		},
+		"a proxy that limits bodies": {plan: build.Plan{Source: commonJS}, prepare: answering(http.StatusRequestEntityTooLarge), want: build.ImageTooLarge, says: "raise its limit"},
+		"a registry that is not there": {
+			plan: build.Plan{Source: commonJS}, want: build.RegistryUnavailable, says: "connection refused",
+			prepare: func(t *testing.T, _ *job, _ *registrytest.Registry, plan *build.Plan) {
+				t.Helper()
+				plan.Target = loopback.Address(t) + "/shop-price:1"
+			},
+		},
+		"a registry whose certificate nobody vouches for": {
+			plan: build.Plan{Source: commonJS}, options: []registrytest.Option{registrytest.WithTLS()}, want: build.RegistryUnavailable, says: "caBundle",
+		},
+		"a full registry": {
+			plan: build.Plan{Dependencies: `{"dependencies": {"lodash": "4.17.21"}}`}, options: []registrytest.Option{registrytest.WithSpace(420_000)},
+			want: build.RegistryFull, says: "larger volume",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			server := registrytest.Start(t, tc.options...)
+			plan := tc.plan
+			plan.Function, plan.Insecure, plan.Target = "shop/price", server.CA == nil, server.Host+"/shop-price:1"
+			if plan.Runtime == "" {
+				plan.Runtime = "nodejs22"
+			}
+			if plan.Base == "nothing:1" {
+				plan.Base = server.Host + "/nothing:1"
+			}
+			if plan.Base == "" {
+				plan.Base = server.Host + "/runtime:1"
+				if !strings.Contains(name, "password") && server.CA == nil {
+					put(t, server, "runtime:1", runtimeImage(t, types.OCIManifestSchema1))
+				}
+			}
+			j := newJob(t, plan)
+			if tc.prepare != nil {
+				tc.prepare(t, j, server, &plan)
+				j = newJob(t, plan)
+			}
+			j.git = gitFunc(func(context.Context, build.Git, string) error { return tc.git })
+			result := j.builder().Build(t.Context())
+			require.Equal(t, tc.want, result.Reason, result.Message)
+			require.Contains(t, result.Message, tc.says)
+			require.Contains(t, result.Log, tc.log)
+			require.Empty(t, result.Digest)
+		})
+	}
+}
+
+// answering lets a registry answer so whoever wants to upload.
+func answering(status int) func(*testing.T, *job, *registrytest.Registry, *build.Plan) {
+	return func(_ *testing.T, _ *job, server *registrytest.Registry, _ *build.Plan) {
+		server.Intercept(func(w http.ResponseWriter, request *http.Request) bool {
+			if request.Method != http.MethodPost {
+				return false
+			}
+			w.WriteHeader(status)
+			return true
+		})
+	}
+}
+
+func TestABuildThatIsStoppedEndsWithWhatItStarted(t *testing.T) {
+	t.Parallel()
+	asked := make(chan struct{}, 10)
+	gone := make(chan struct{}, 10)
+	silent := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, request *http.Request) {
+		asked <- struct{}{}
+		<-request.Context().Done()
+		gone <- struct{}{}
+	}))
+	t.Cleanup(silent.Close)
+	for name, tc := range map[string]struct {
+		runtime, dependencies, setup, content string
+	}{
+		"npm": {"nodejs22", `{"dependencies": {"x": "1"}}`, ".npmrc", "registry=" + silent.URL + "/\n"},
+		"pip": {"python312", "x", "pip.conf", "[global]\nindex-url = " + silent.URL + "/\n"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			j := newJob(t, build.Plan{Runtime: tc.runtime, Dependencies: tc.dependencies})
+			j.o.Cache = ""
+			write(t, filepath.Join(j.o.Packages, tc.setup), tc.content)
+			ctx, stop := context.WithCancel(t.Context())
+			go func() {
+				<-asked
+				stop()
+			}()
+			started := time.Now()
+			result := j.builder().Prepare(ctx)
+			require.Equal(t, build.Interrupted, result.Reason)
+			require.Empty(t, result.Log)
+			<-gone // the connection of the child that was killed
+			require.Less(t, time.Since(started), 30*time.Second)
+		})
+	}
+}
+
+func TestTheBaseIsUsedWhileItsOwnRegistryIsAway(t *testing.T) {
+	t.Parallel()
+	upstream := registrytest.Start(t, registrytest.WithTLS())
+	server := registrytest.Start(t)
+	first := runtimeImage(t, types.OCIManifestSchema1)
+	base := put(t, upstream, "rouse-run/runtime:1", first)
+	baseOf := func(source, base string) []string {
+		j := newJob(t, build.Plan{
+			Runtime: "nodejs22", Base: base, Source: source, Insecure: true,
+			Target: server.Host + "/team/shop-price:" + strings.ReplaceAll(t.Name(), "/", "-") + source[:1],
+		})
+		write(t, filepath.Join(j.o.Input, build.CAFile), string(upstream.CA))
+		result := j.build(t)
+		return layersOf(t, server, server.Host+"/team/shop-price@"+result.Digest)
+	}
+	require.Equal(t, diffIDs(t, first), baseOf("1", base))
+
+	second := runtimeImage(t, types.OCIManifestSchema1)
+	put(t, upstream, "rouse-run/runtime:1", second)
+	require.Equal(t, diffIDs(t, second), baseOf("2", base), "a tag that has moved")
+
+	upstream.Intercept(func(w http.ResponseWriter, _ *http.Request) bool {
+		w.WriteHeader(http.StatusNotImplemented)
+		return true
+	})
+	require.Equal(t, diffIDs(t, second), baseOf("3", base), "the copy of what the tag meant last")
+	digest, err := first.Digest()
+	require.NoError(t, err)
+	exact := strings.TrimSuffix(base, ":1") + "@" + digest.String()
+	require.Equal(t, diffIDs(t, first), baseOf("4", exact), "the copy of a digest")
+
+	repositories, err := remote.Catalog(t.Context(), registryOf(t, server.Host), reach(t, server)...)
+	require.NoError(t, err)
+	require.Equal(t, []string{"team/rouse-base/" + strings.ReplaceAll(upstream.Host, ":", "_") + "/rouse-run/runtime", "team/shop-price"}, repositories)
+}
+
+func TestARegistryThatTakesNoCopyOfTheBaseGetsItsLayersInTheImage(t *testing.T) {
+	t.Parallel()
+	upstream := registrytest.Start(t, registrytest.WithTLS())
+	server := registrytest.Start(t)
+	server.Intercept(func(w http.ResponseWriter, request *http.Request) bool {
+		if request.Method == http.MethodPost && strings.Contains(request.URL.Path, "/rouse-base/") {
+			w.WriteHeader(http.StatusForbidden)
+			return true
+		}
+		return false
+	})
+	image := runtimeImage(t, types.DockerManifestSchema2)
+	j := newJob(t, build.Plan{
+		Runtime: "nodejs22", Base: put(t, upstream, "runtime:1", image), Source: commonJS, Target: server.Host + "/shop-price:1", Insecure: true,
+	})
+	write(t, filepath.Join(j.o.Input, build.CAFile), string(upstream.CA))
+	result := j.build(t)
+	require.Equal(t, diffIDs(t, image), layersOf(t, server, server.Host+"/shop-price@"+result.Digest))
+}
+
+func TestTheBuilderNeedsAPlan(t *testing.T) {
+	t.Parallel()
+	for name, plan := range map[string]string{"none": "", "one that cannot be read": "{"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			j := newJob(t, build.Plan{})
+			require.NoError(t, os.WriteFile(filepath.Join(j.o.Input, build.PlanFile), []byte(plan), 0o600))
+			require.Contains(t, j.builder().Build(t.Context()).Message, "plan")
+		})
+	}
+}
+
+func TestOptionsNameTheFlagThatIsMissing(t *testing.T) {
+	t.Parallel()
+	o := DefaultOptions()
+	require.NoError(t, o.Validate())
+	o.Work = ""
+	require.EqualError(t, o.Validate(), "--work-dir: must not be empty")
+}

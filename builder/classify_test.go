@@ -1,0 +1,132 @@
+package builder
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/rouse-run/rouse/internal/build"
+)
+
+const manifest = "spec.source.inline.dependencies"
+
+// The files are what npm 11 and pip 23 and 24 really printed.
+func TestANPMFailureHasAReasonAndARemedy(t *testing.T) {
+	t.Parallel()
+	for file, tc := range map[string]struct {
+		reason build.Reason
+		says   []string
+	}{
+		"ejson":        {build.InvalidDependencies, []string{manifest + " is not JSON", "Expected double-quoted property name in JSON at position 36"}},
+		"einvalidname": {build.InvalidDependencies, []string{`Invalid package name "Lo Dash!"`}},
+		"einvalidtag":  {build.InvalidDependencies, []string{`"lodash@not a version!"`}},
+		"eresolve":     {build.InvalidDependencies, []string{"contradict each other", `peer react@"^18.0.0" from react-dom@18.0.0`}},
+		"eusage":       {build.InvalidDependencies, []string{"lock file's lodash@4.17.20 does not satisfy lodash@4.17.21", "commit the lock file"}},
+		"e404":         {build.PackageNotFound, []string{"rouse-no-such-package-at-all@1.0.0", manifest, "serverless-package-registry-config"}},
+		"e404scoped":   {build.PackageNotFound, []string{"@rouse-private/nothing@1.0.0"}},
+		"etarget":      {build.PackageNotFound, []string{"fits lodash@99.0.0; correct"}},
+		"e401":         {build.PackageForbidden, []string{"refuses access; put credentials into the Secret serverless-package-registry-config"}},
+		"e403":         {build.PackageForbidden, []string{"refuses access to http://registry.example.org/lodash"}},
+		"e503":         {build.PackagesUnreachable, []string{"does not answer to http://registry.example.org/lodash (E503)"}},
+		"notfoundhost": {build.PackagesUnreachable, []string{"https://registry.invalid/lodash (ENOTFOUND)"}},
+		"refused":      {build.PackagesUnreachable, []string{"http://registry.example.org/lodash (ECONNREFUSED)"}},
+		"tls":          {build.PackagesUnreachable, []string{"https://registry.example.org/lodash", "caBundle"}},
+		"git":          {build.PackagesUnreachable, []string{"Could not resolve host: github.invalid"}},
+		"nopython":     {build.CompilerMissing, []string{"microtime has to be compiled", "runtimeImageOverride"}},
+		"nomake":       {build.CompilerMissing, []string{"microtime has to be compiled"}},
+		"gyp":          {build.CompilerMissing, []string{"microtime has to be compiled"}},
+		"bigheap":      {build.OutOfMemory, []string{"build profile"}},
+		"enospc":       {build.ImageTooLarge, []string{"do not fit into the build's volume"}},
+		"badplatform":  {build.InstallFailed, []string{"Unsupported platform for fsevents@2.3.3"}},
+		"eintegrity":   {build.InstallFailed, []string{"not what the lock file says"}},
+		"nogit":        {build.InstallFailed, []string{"the runtime's image has no git"}},
+		"script":       {build.InstallFailed, []string{"a script of package.json failed: exit 3"}},
+	} {
+		t.Run(file, func(t *testing.T) {
+			t.Parallel()
+			text, err := os.ReadFile(filepath.Join("testdata", "npm", file+".txt"))
+			require.NoError(t, err)
+			requireFailure(t, ended{output: string(text), err: errors.New("exit status 1")}, tc.reason, tc.says, func() (build.Reason, string) {
+				return classifyNPM(string(text), manifest)
+			})
+		})
+	}
+}
+
+func TestAPipFailureHasAReasonAndARemedy(t *testing.T) {
+	t.Parallel()
+	for file, tc := range map[string]struct {
+		reason build.Reason
+		says   []string
+	}{
+		"invalid":     {build.InvalidDependencies, []string{manifest, "Invalid requirement: 'requests=2.0' (from line 1 of requirements.txt)"}},
+		"invalid2":    {build.InvalidDependencies, []string{"'this is not a requirement'"}},
+		"missingfile": {build.InvalidDependencies, []string{"Could not open requirements file", "other.txt"}},
+		"conflict":    {build.InvalidDependencies, []string{"contradict each other", "requests 2.31.0 depends on urllib3<3 and >=1.21.1"}},
+		"nopkg":       {build.PackageNotFound, []string{"there is no package rouse-no-such-package-at-all==1.0", "serverless-package-registry-config"}},
+		"nover":       {build.PackageNotFound, []string{"fits requests==99.0 (the newest is 2.34.2); correct " + manifest}},
+		"python":      {build.PackageNotFound, []string{"pandas==3.0.0 for this version of Python"}},
+		"e401":        {build.PackageForbidden, []string{"http://registry.example.org/simple/requests/", "serverless-package-registry-config"}},
+		"e403":        {build.PackageForbidden, []string{"http://registry.example.org/simple/requests/"}},
+		"e503":        {build.PackagesUnreachable, []string{"http://registry.example.org/simple/requests/", "tried again"}},
+		"refused":     {build.PackagesUnreachable, []string{"does not answer (http://registry.example.org/simple/requests/)"}},
+		"dns":         {build.PackagesUnreachable, []string{"https://registry.invalid/simple/requests/"}},
+		"tls":         {build.PackagesUnreachable, []string{"certificate", "caBundle"}},
+		"gitreq":      {build.PackagesUnreachable, []string{"Could not resolve host: github.invalid"}},
+		"nogcc":       {build.CompilerMissing, []string{"netifaces has to be compiled", "runtimeImageOverride"}},
+		"nogcc313":    {build.CompilerMissing, []string{"netifaces has to be compiled"}},
+		"rust":        {build.CompilerMissing, []string{"orjson has to be compiled"}},
+		"nogit":       {build.InstallFailed, []string{"the runtime's image has no git"}},
+		"hashes":      {build.InstallFailed, []string{"not what its hash says"}},
+		"broken":      {build.InstallFailed, []string{"RuntimeError: no way"}},
+		"nopip":       {build.InstallFailed, []string{"the runtime's image has no pip"}},
+	} {
+		t.Run(file, func(t *testing.T) {
+			t.Parallel()
+			text, err := os.ReadFile(filepath.Join("testdata", "pip", file+".txt"))
+			require.NoError(t, err)
+			output, log, _ := strings.Cut(string(text), "--- log\n")
+			requireFailure(t, ended{output: output, err: errors.New("exit status 1")}, tc.reason, tc.says, func() (build.Reason, string) {
+				return classifyPip(output, log, manifest)
+			})
+		})
+	}
+}
+
+func requireFailure(t *testing.T, how ended, reason build.Reason, says []string, classify func() (build.Reason, string)) {
+	t.Helper()
+	var failed *reasonError
+	require.ErrorAs(t, failedInstall(how, classify), &failed)
+	require.Equal(t, reason, failed.reason, failed.message)
+	for _, part := range says {
+		require.Contains(t, failed.message, part)
+	}
+	require.NotContains(t, failed.message, "  ", "a part of the message is missing")
+	require.NotContains(t, failed.message, ": ;")
+	require.NotEmpty(t, failed.log)
+}
+
+func TestAPackageManagerThatTheKernelKilledNeededMemory(t *testing.T) {
+	t.Parallel()
+	requireFailure(t, ended{output: "Collecting pandas", killed: true}, build.OutOfMemory, []string{"build profile"}, nil)
+}
+
+func TestTheLogIsTheEndOfTheOutput(t *testing.T) {
+	t.Parallel()
+	var kept tail
+	for range 10_000 {
+		_, err := kept.Write([]byte("a line of fifty characters, one after the other..\n"))
+		require.NoError(t, err)
+	}
+	_, err := kept.Write([]byte("the end"))
+	require.NoError(t, err)
+	require.Len(t, kept.String(), tailSize)
+	require.Less(t, kept.text.Len(), 2*tailSize+100)
+	log := lastLines(kept.String(), logLines)
+	require.True(t, strings.HasSuffix(log, "\nthe end"), log)
+	require.Equal(t, logLines-1, strings.Count(log, "\n"))
+}

@@ -1,0 +1,77 @@
+package main
+
+import (
+	"bytes"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/rouse-run/rouse/internal/build"
+	"github.com/rouse-run/rouse/internal/testing/loopback"
+)
+
+func TestTheFirstArgumentSaysWhatToDo(t *testing.T) {
+	t.Parallel()
+	for _, args := range [][]string{{}, {"serve"}, {"--help"}} {
+		var stderr bytes.Buffer
+		require.Equal(t, 2, start(args, io.Discard, &stderr))
+		require.Contains(t, stderr.String(), "copy, build or prepare")
+	}
+	for _, args := range [][]string{{"copy", "--to="}, {"build", "--work-dir="}, {"prepare", "--port=1"}} {
+		require.Equal(t, 2, start(args, io.Discard, io.Discard), args)
+	}
+}
+
+func TestACopyIsTheSameProgram(t *testing.T) {
+	t.Parallel()
+	to := t.TempDir()
+	for range 2 { // a pod whose container is started again
+		require.Equal(t, 0, start([]string{"copy", "--to", to}, io.Discard, io.Discard))
+	}
+	output, err := exec.CommandContext(t.Context(), filepath.Join(to, "builder"), "-test.list", "ACopy").CombinedOutput()
+	require.NoError(t, err, string(output))
+	require.Contains(t, string(output), "TestACopyIsTheSameProgram")
+	require.Equal(t, 1, start([]string{"copy", "--to", filepath.Join(to, "nowhere")}, io.Discard, io.Discard))
+}
+
+func TestTheResultIsTheTerminationMessageAndTheExitCode(t *testing.T) {
+	t.Parallel()
+	address := loopback.Address(t)
+	for name, tc := range map[string]struct {
+		command string
+		plan    build.Plan
+		code    int
+		want    build.Reason
+	}{
+		"prepared":                 {"prepare", build.Plan{Runtime: "nodejs22", Source: "exports.main = () => 1"}, 0, ""},
+		"does not compile":         {"prepare", build.Plan{Runtime: "nodejs22", Source: "exports.main = ("}, 1, build.SourceInvalid},
+		"no registry answers":      {"build", build.Plan{Runtime: "nodejs22", Base: "base:1", Target: address + "/a:1"}, 1, build.RegistryUnavailable},
+		"a repository that is not": {"prepare", build.Plan{Runtime: "nodejs22", Git: &build.Git{URL: "file:///etc"}}, 1, build.SourceUnavailable},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			root := t.TempDir()
+			text, err := build.EncodePlan(tc.plan)
+			require.NoError(t, err)
+			require.NoError(t, os.WriteFile(filepath.Join(root, build.PlanFile), text, 0o600))
+			require.NoError(t, os.Mkdir(filepath.Join(root, "function"), 0o700))
+			message := filepath.Join(root, "termination-log")
+			require.Equal(t, tc.code, start([]string{
+				tc.command, "--input-dir", root, "--registry-dir", root, "--git-dir", root, "--packages-dir", root,
+				"--work-dir", filepath.Join(root, "work"), "--function-dir", filepath.Join(root, "function"), "--termination-log", message,
+			}, io.Discard, io.Discard))
+			text, err = os.ReadFile(message)
+			require.NoError(t, err)
+			result, err := build.DecodeResult(string(text))
+			require.NoError(t, err)
+			require.Equal(t, tc.want, result.Reason, result.Message)
+			if tc.code == 0 {
+				require.FileExists(t, filepath.Join(root, "function", "handler.js"))
+			}
+		})
+	}
+}
