@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 )
 
@@ -27,26 +28,28 @@ type api struct {
 	handler string
 }
 
-var languages = []language{
-	{
-		name: "nodejs", command: "node", bare: "bench_bare.js",
-		apis: []api{
-			{"legacy", "nodejs22", "exports.main = () => '" + greeting + "';\n"},
-			{"modern", "nodejs26", "exports.main = (req, res) => { res.send('" + greeting + "'); };\n"},
+func languages() []language {
+	return []language{
+		{
+			name: "nodejs", command: "node", bare: "bench_bare.js",
+			apis: []api{
+				{"legacy", "nodejs22", "exports.main = () => '" + greeting + "';\n"},
+				{"modern", "nodejs26", "exports.main = (req, res) => { res.send('" + greeting + "'); };\n"},
+			},
 		},
-	},
-	{
-		name: "python", command: "python3", bare: "bench_bare.py",
-		apis: []api{
-			{"legacy", "python312", "def main(event, context):\n    return '" + greeting + "'\n"},
-			{"modern", "python314", "def main():\n    return '" + greeting + "'\n"},
+		{
+			name: "python", command: "python3", bare: "bench_bare.py",
+			apis: []api{
+				{"legacy", "python312", "def main(event, context):\n    return '" + greeting + "'\n"},
+				{"modern", "python314", "def main():\n    return '" + greeting + "'\n"},
+			},
 		},
-	},
+	}
 }
 
 // servers builds the language's image layer below directory and lists what to measure, the bare server first. None
 // are the answer when the bare server is not there to compare with.
-func (l language) servers(ctx context.Context, root, directory string) ([]*server, error) {
+func (l language) servers(ctx context.Context, root, directory, collector string) ([]*server, error) {
 	folder := filepath.Join(root, "runtimes", l.name)
 	bare := filepath.Join(folder, l.bare)
 	if _, err := os.Stat(bare); err != nil {
@@ -54,7 +57,7 @@ func (l language) servers(ctx context.Context, root, directory string) ([]*serve
 		return nil, nil
 	}
 	layer := filepath.Join(directory, l.name)
-	build := exec.CommandContext(ctx, filepath.Join(folder, "layer.sh"), layer) //nolint:gosec // a script of this repository
+	build := exec.CommandContext(ctx, filepath.Join(folder, "layer.sh"), layer)
 	build.Stderr = os.Stderr
 	if err := build.Run(); err != nil {
 		return nil, fmt.Errorf("build the layer of %s: %w", l.name, err)
@@ -72,7 +75,11 @@ func (l language) servers(ctx context.Context, root, directory string) ([]*serve
 		if err != nil {
 			return nil, err
 		}
-		found = append(found, &server{name: l.name + " " + a.name, of: bareName, command: relocate(img.Entrypoint, layer), env: env})
+		command := relocate(img.Entrypoint, layer)
+		traced := append(slices.Clone(env), "TRACE_COLLECTOR_ENDPOINT="+collector)
+		found = append(found,
+			&server{name: l.name + " " + a.name, of: bareName, command: command, env: env},
+			&server{name: l.name + " " + a.name + " traced", of: bareName, traced: true, command: command, env: traced})
 	}
 	return found, nil
 }

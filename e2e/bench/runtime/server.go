@@ -27,6 +27,7 @@ var listening = regexp.MustCompile(`listening on \S*:(\d+)`)
 type server struct {
 	name    string
 	of      string // the bare server of the same language; empty for that itself
+	traced  bool   // spans are collected, which the share in the last line is not about
 	command []string
 	env     []string
 
@@ -40,7 +41,7 @@ type server struct {
 // start pins the server to its core and waits until it listens.
 func (s *server) start(ctx context.Context) error {
 	s.output = &output{}
-	s.process = exec.CommandContext(ctx, "taskset", append([]string{"-c", serverCore}, s.command...)...) //nolint:gosec // our own servers
+	s.process = exec.CommandContext(ctx, "taskset", append([]string{"-c", serverCore}, s.command...)...)
 	s.process.Env = append(os.Environ(), s.env...)
 	s.process.Stdout, s.process.Stderr = s.output, s.output
 	if err := s.process.Start(); err != nil {
@@ -87,11 +88,11 @@ func memory(pid int) (int, error) {
 		return 0, fmt.Errorf("list children: %w", err)
 	}
 	for _, file := range children {
-		list, err := os.ReadFile(file) //nolint:gosec // a file of /proc
+		list, err := os.ReadFile(file)
 		if err != nil {
 			continue // a thread that has ended
 		}
-		for _, child := range strings.Fields(string(list)) {
+		for child := range strings.FieldsSeq(string(list)) {
 			if number, err := strconv.Atoi(child); err == nil {
 				more, _ := memory(number)
 				total += more
@@ -141,7 +142,7 @@ type image struct {
 }
 
 func readImage(file string) (image, error) {
-	content, err := os.ReadFile(file) //nolint:gosec // a file of this repository
+	content, err := os.ReadFile(file)
 	if err != nil {
 		return image{}, fmt.Errorf("read image: %w", err)
 	}

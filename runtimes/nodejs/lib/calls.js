@@ -1,7 +1,8 @@
 // The calls that are under way: each has a time limit, and a drain waits for them.
 //
 // All have the same limit, so the oldest runs out first, and one timer is
-// enough for all of them.
+// enough for all of them. They are a list and not a Set: the tables that a Set
+// leaves behind keep what was in them alive, and the collector of garbage busy.
 'use strict';
 
 // The longest time that a timer takes.
@@ -17,13 +18,47 @@ class Call {
     this.invoked = 0;
     this.error = undefined;
     this.trace = undefined;
+    this.older = undefined;
+    this.newer = undefined;
+  }
+}
+
+// List has the oldest call first. A call that has left refers to no other.
+class List {
+  #oldest;
+  #newest;
+
+  add(call) {
+    call.older = this.#newest;
+    if (this.#newest === undefined) this.#oldest = call;
+    else this.#newest.newer = call;
+    this.#newest = call;
+  }
+
+  delete(call) {
+    const { older, newer } = call;
+    if (older !== undefined) older.newer = newer;
+    else if (this.#oldest === call) this.#oldest = newer;
+    else return;
+    if (newer !== undefined) newer.older = older;
+    else this.#newest = older;
+    call.older = undefined;
+    call.newer = undefined;
+  }
+
+  *[Symbol.iterator]() {
+    for (let call = this.#oldest; call !== undefined;) {
+      const { newer } = call;
+      yield call;
+      call = newer;
+    }
   }
 }
 
 const CALL = Symbol('call');
 
 class Calls {
-  #underWay = new Set();
+  #underWay = new List();
   #limitMs;
   #expire;
   #ended;
@@ -55,7 +90,7 @@ class Calls {
   }
 
   [Symbol.iterator]() {
-    return this.#underWay.values();
+    return this.#underWay[Symbol.iterator]();
   }
 
   #end(call) {

@@ -15,11 +15,14 @@ const { EventEmitter } = require('node:events');
 const HTML = 'text/html; charset=utf-8';
 const JSON_TYPE = 'application/json; charset=utf-8';
 
-// etag gives the same as Express, in one call of OpenSSL, which is loaded by the first.
-function etag(body, encoding) {
-  const crypto = require('node:crypto');
-  const length = typeof body === 'string' ? Buffer.byteLength(body, encoding) : body.length;
-  return `W/"${length.toString(16)}-${crypto.hash('sha1', body, 'base64').slice(0, 27)}"`;
+// createEtag returns what gives the same as Express, in one call of OpenSSL, which is loaded by the first.
+function createEtag() {
+  let crypto;
+  return (body, encoding) => {
+    crypto ??= require('node:crypto');
+    const length = typeof body === 'string' ? Buffer.byteLength(body, encoding) : body.length;
+    return `W/"${length.toString(16)}-${crypto.hash('sha1', body, 'base64').slice(0, 27)}"`;
+  };
 }
 
 // createApplication makes what req.app and res.app are: an Express application with its settings.
@@ -31,7 +34,7 @@ function createApplication() {
   app.response = Object.create(expressResponse, { app: own(app) });
   app.init();
   app.disable('x-powered-by');
-  app.set('etag', etag);
+  app.set('etag', createEtag());
   return app;
 }
 
@@ -63,15 +66,15 @@ function requestClass(app, next) {
   return Request;
 }
 
-const CONDITIONS = ['if-none-match', 'if-modified-since'];
-const OWN_HEADERS = ['content-type', 'etag', 'transfer-encoding'];
-
 // isPlain tells whether an answer has nothing to it that only Express knows how to treat.
 function isPlain(res) {
-  const { statusCode, req } = res;
-  return statusCode !== 204 && statusCode !== 205 && statusCode !== 304 && req.method !== 'HEAD' &&
-    !CONDITIONS.some((name) => name in req.headers) && !OWN_HEADERS.some((name) => res.hasHeader(name));
+  const { headers, method } = res.req;
+  return hasFullBody(res.statusCode) && method !== 'HEAD' &&
+    headers['if-none-match'] === undefined && headers['if-modified-since'] === undefined &&
+    !res.hasHeader('content-type') && !res.hasHeader('etag') && !res.hasHeader('transfer-encoding');
 }
+
+const hasFullBody = (status) => status !== 204 && status !== 205 && status !== 304;
 
 function sendPlain(res, type, body, etagOf) {
   res.setHeader('Content-Type', type);

@@ -9,22 +9,25 @@ const { BatchSpanProcessor } = require('@opentelemetry/sdk-trace-base');
 const FLUSH_MS = 2000;
 const QUIET_MS = 10 * 60_000;
 
-let saidAt = -Infinity;
-
-function complain(error) {
-  const now = performance.now();
-  if (now - saidAt < QUIET_MS) return;
-  saidAt = now;
-  console.error(`traces are not exported: ${error?.message ?? error}`);
+function createComplain() {
+  let saidAt = -Infinity;
+  return (error) => {
+    const now = performance.now();
+    if (now - saidAt < QUIET_MS) return;
+    saidAt = now;
+    console.error(`traces are not exported: ${error?.message ?? error}`);
+  };
 }
 
+// Processor gathers spans until there are enough, or some time has passed.
 class Processor extends BatchSpanProcessor {
+  // finish sends what is left, unless that takes too long. It never rejects.
   async finish() {
     let timer;
     const limit = new Promise((resolve) => {
       timer = setTimeout(resolve, FLUSH_MS);
     });
-    await Promise.race([this.shutdown().catch(complain), limit]);
+    await Promise.race([this.shutdown().catch(() => {}), limit]);
     clearTimeout(timer);
   }
 }
@@ -32,6 +35,7 @@ class Processor extends BatchSpanProcessor {
 // createProcessor returns undefined when there is no collector.
 function createProcessor(endpoint) {
   if (!endpoint) return undefined;
+  const complain = createComplain();
   setGlobalErrorHandler(complain);
   if (!URL.canParse(endpoint)) {
     complain('TRACE_COLLECTOR_ENDPOINT is not a URL');
