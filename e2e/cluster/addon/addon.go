@@ -43,6 +43,8 @@ type settings struct {
 	CoreDNS, Registry    string
 	DNS, RegistryAddress string
 	RegistryData         string
+	RegistryCertificate  string
+	RegistryKey          string
 	Nameservers          []string
 	Volumes              []volume
 }
@@ -54,7 +56,8 @@ func RegistryData(dir state.Dir) string { return dir.Path("registry") }
 func Manifests(dir state.Dir, coredns, registry image.Image) (string, error) {
 	values := settings{
 		CoreDNS: coredns.Reference(), Registry: registry.Reference(),
-		DNS: network.DNS, RegistryAddress: network.Registry, RegistryData: RegistryData(dir), Nameservers: network.Nameservers(),
+		DNS: network.DNS, RegistryAddress: network.Registry, Nameservers: network.Nameservers(),
+		RegistryData: RegistryData(dir), RegistryCertificate: dir.PKI("registry.crt"), RegistryKey: dir.PKI("registry.key"),
 	}
 	for n := range volumes {
 		name := fmt.Sprintf("local-%02d", n)

@@ -157,8 +157,14 @@ func (c *Cluster) bringUp(ctx context.Context, ran bool, images images) error {
 	if err := c.kubectl().Apply(ctx, release.Fixtures(images.sources)); err != nil {
 		return err
 	}
+	// The authority of the cluster's registry, and those of the host: it may be behind a TLS proxy.
+	authority, err := os.ReadFile(c.options.Dir.PKI("ca.crt"))
+	if err != nil {
+		return err
+	}
 	return c.installRouse(ctx, release.Images{
-		Rouse: rouse, NATS: images.nats, Registry: images.base.registry, Runtimes: images.runtimes, CABundle: host.CABundle(),
+		Rouse: rouse, NATS: images.nats, Registry: images.base.registry, Runtimes: images.runtimes,
+		CABundle: string(authority) + host.CABundle(),
 	})
 }
 

@@ -7,7 +7,6 @@ import (
 	"github.com/stretchr/testify/require"
 	"sigs.k8s.io/yaml"
 
-	"github.com/rouse-run/rouse/e2e/cluster/network"
 	"github.com/rouse-run/rouse/e2e/cluster/state"
 )
 
@@ -39,7 +38,9 @@ func TestContainerdKeepsToItsDirectories(t *testing.T) {
 func TestContainerdFindsTheRegistriesByTheirNames(t *testing.T) {
 	t.Parallel()
 	require.Equal(t, "/state/config/hosts/rouse-registry.rouse-system.svc.cluster.local:5000/hosts.toml", hostsFile(dir, BuildsHost))
-	require.Contains(t, registryHosts(network.Builds), `[host."http://10.202.0.51:5000"]`)
+	require.Equal(t, "server = \"http://10.0.0.1:5000\"\n\n[host.\"http://10.0.0.1:5000\"]\n  capabilities = [\"pull\", \"resolve\", \"push\"]\n",
+		registryHosts("http://10.0.0.1:5000", ""))
+	require.Contains(t, registryHosts("https://10.0.0.1:5000", "/pki/ca.crt"), `ca = "/pki/ca.crt"`)
 }
 
 func TestPodsAreRoutedAndMasqueraded(t *testing.T) {

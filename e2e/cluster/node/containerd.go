@@ -34,8 +34,8 @@ func WriteContainerd(dir state.Dir, pauseImage string) (process.Program, error) 
 	}
 	files := map[string]string{
 		dir.Config("containerd.toml"):                 containerdConfig(dir, pauseImage, runc, pluginDir()),
-		hostsFile(dir, RegistryHost):                  registryHosts(network.Registry),
-		hostsFile(dir, BuildsHost):                    registryHosts(network.Builds),
+		hostsFile(dir, RegistryHost):                  registryHosts("https://"+network.Registry+":5000", dir.PKI("ca.crt")),
+		hostsFile(dir, BuildsHost):                    registryHosts("http://"+network.Builds+":5000", ""),
 		dir.Path("cni", "net.d", "10-rouse.conflist"): cniConfig(dir),
 	}
 	for path, content := range files {
@@ -105,13 +105,13 @@ func hostsFile(dir state.Dir, host string) string {
 	return dir.Config(filepath.Join("hosts", host, "hosts.toml"))
 }
 
-// registryHosts lets containerd, which does not ask the cluster's DNS, find a registry, and use it without TLS.
-func registryHosts(address string) string {
-	return fmt.Sprintf(`server = "http://%[1]s:5000"
-
-[host."http://%[1]s:5000"]
-  capabilities = ["pull", "resolve", "push"]
-`, address)
+// registryHosts lets containerd, which does not ask the cluster's DNS, find a registry.
+func registryHosts(url, ca string) string {
+	text := fmt.Sprintf("server = %[1]q\n\n[host.%[1]q]\n  capabilities = [\"pull\", \"resolve\", \"push\"]\n", url)
+	if ca != "" {
+		text += fmt.Sprintf("  ca = %q\n", ca)
+	}
+	return text
 }
 
 // cniConfig connects each pod with a veth pair of its own to the node, which routes. There is no bridge, so packets

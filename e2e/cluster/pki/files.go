@@ -54,6 +54,7 @@ func Write(dir state.Dir) error {
 		}}},
 		{"apiserver-kubelet", authority, Request{Name: "kube-apiserver-kubelet-client", Groups: []string{"system:masters"}}},
 		{"kubelet", authority, Request{Name: "system:node:" + NodeName, Groups: []string{"system:nodes"}, Hosts: []string{NodeName, network.Node}}},
+		{"registry", authority, Request{Name: "registry", Hosts: []string{"registry.kube-system.svc.cluster.local", network.Registry}}},
 		{"front-proxy-client", front, Request{Name: "front-proxy-client"}},
 		{"keda", authority, Request{Name: "keda-operator", Hosts: []string{
 			"keda-operator", "keda-operator.keda", "keda-operator.keda.svc", "keda-operator.keda.svc.cluster.local",
