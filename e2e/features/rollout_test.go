@@ -82,7 +82,7 @@ func TestARegistryCanBeSwitchedUnderLoadAndBack(t *testing.T) {
 	require.NoError(t, err)
 
 	secret := framework.Secret("serverless-registry-config", map[string]string{"serverless.kyma-project.io/remote-registry": "config"}, map[string]string{
-		"username": "anybody", "password": "anything", "serverAddress": other, "registryAddress": other, "insecure": "true",
+		"username": "anybody", "password": "anything", "serverAddress": other, "registryAddress": other,
 	})
 	require.NoError(t, cluster.ApplyYAML(t.Context(), namespace, secret))
 	awaitServedFrom(t, cluster, namespace, "moving", other)
