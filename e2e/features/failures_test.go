@@ -62,8 +62,8 @@ var bad = map[string]struct {
 	says                             []string
 }{
 	"no-json": {
-		runtime: "nodejs22", dependencies: `{"dependencies": {"lodash" "4.17.21"}}`, condition: "BuildReady",
-		says: []string{"package.json is not JSON"},
+		runtime: "nodejs22", dependencies: `{"dependencies": {"lodash" "4.17.21"}}`, condition: "ConfigurationReady",
+		says: []string{"line 1", "It has to be a package.json"},
 	},
 	"no-requirement": {
 		runtime: "python312", dependencies: "requests==2.32.5\n=== what is this\n", condition: "BuildReady",
