@@ -21,7 +21,8 @@ const (
 	labelSweep   = "rouse.run/registry-sweep"
 	sweepTimeout = 15 * time.Minute
 	sweepPoll    = time.Second
-	sweepKept    = 3600 // seconds that an ended Job stays for its log
+	dataVolume   = "data" // of the registry, with its images
+	sweepKept    = 3600   // seconds that an ended Job stays for its log
 )
 
 // sweepJob runs the garbage collector of the registry beside it: the same image, volume and configuration, on the
@@ -113,7 +114,7 @@ func (j *jobs) start(ctx context.Context) (*batchv1.Job, error) {
 		return nil, fmt.Errorf("read the registry's Deployment: %w", err)
 	}
 	for _, volume := range registry.Spec.Template.Spec.Volumes {
-		if volume.EmptyDir != nil {
+		if volume.Name == dataVolume && volume.EmptyDir != nil {
 			return nil, nil //nolint:nilnil // nothing to sweep
 		}
 	}
