@@ -11,6 +11,7 @@ COPY go.mod go.sum ./
 RUN --mount=type=cache,target=/go/pkg/mod go mod download
 
 COPY api api
+COPY builder builder
 COPY cmd cmd
 COPY controller controller
 COPY eventbridge eventbridge

@@ -1,6 +1,7 @@
 package charts
 
 import (
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -24,7 +25,7 @@ func TestEveryContainerRunsAsOurUserOnAReadOnlyRoot(t *testing.T) {
 		for _, w := range workloads(all) {
 			require.Equal(t, new(int64(65532)), w.Pod.Spec.SecurityContext.RunAsUser, "%s: %s", name, w.GetName())
 			require.Equal(t, new(false), w.Pod.Spec.EnableServiceLinks, "%s: %s", name, w.GetName())
-			for _, container := range w.Pod.Spec.Containers {
+			for _, container := range slices.Concat(w.Pod.Spec.InitContainers, w.Pod.Spec.Containers) {
 				require.Equal(t, new(true), container.SecurityContext.ReadOnlyRootFilesystem, "%s: %s", name, w.GetName())
 			}
 		}

@@ -103,7 +103,8 @@ func TestTheRegistrysVolumeFollowsItsValues(t *testing.T) {
 	trial := render(t, values{"registry.internal.persistence.enabled=false"})
 	require.Empty(t, of[*corev1.PersistentVolumeClaim](trial))
 	volumes := named[*appsv1.Deployment](t, trial, "rouse-registry").Spec.Template.Spec.Volumes
-	require.NotNil(t, volumes[1].EmptyDir)
+	require.Equal(t, "data", volumes[len(volumes)-1].Name)
+	require.NotNil(t, volumes[len(volumes)-1].EmptyDir)
 }
 
 func TestTheRegistryLetsImagesBeDeletedAndAsksForCredentials(t *testing.T) {
@@ -119,7 +120,7 @@ func TestTheRegistryLetsImagesBeDeletedAndAsksForCredentials(t *testing.T) {
 	require.NoError(t, yaml.Unmarshal([]byte(text), &config))
 	require.True(t, config.Storage.Delete.Enabled)
 	require.Nil(t, config.Storage.Cache, "the garbage collector is another process")
-	require.Equal(t, "/etc/registry/htpasswd", config.Auth.HTPasswd.Path)
+	require.Equal(t, "/etc/registry-users/htpasswd", config.Auth.HTPasswd.Path)
 }
 
 func TestTheCABundleReachesTheController(t *testing.T) {

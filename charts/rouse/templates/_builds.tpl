@@ -11,6 +11,7 @@
 - --max-image-size={{ .maxImageSize }}
 - --build-deadline={{ .deadlineSeconds }}s
 {{- end }}
+- --git-check-interval={{ .Values.git.checkInterval }}
 {{- if .Values.caBundle }}
 - --ca-bundle=/etc/rouse/ca/ca.crt
 {{- end }}
