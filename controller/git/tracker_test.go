@@ -3,7 +3,7 @@ package git
 import (
 	"context"
 	"errors"
-	"fmt"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -64,7 +64,7 @@ func TestAMovedBranchWakesItsFunctionsAndAskingIsSharedByAll(t *testing.T) {
 		if i%2 == 1 {
 			reference = "v1"
 		}
-		want[function(fmt.Sprint(i))] = Want{URL: server.Address(), Reference: reference}
+		want[function(strconv.Itoa(i))] = Want{URL: server.Address(), Reference: reference}
 	}
 	for name, w := range want {
 		_, known := tracker.Commit(name, w)

@@ -16,7 +16,7 @@ type image struct{ repository, digest string }
 type inventory map[image][]string
 
 // unused are the images that are in nobody's use: used has digests, runtimes the tags of the runtimes' images.
-func (i inventory) unused(used, runtimes map[string]bool) []image {
+func (i inventory) unused(used digests, runtimes map[string]bool) []image {
 	var found []image
 	for candidate, tags := range i {
 		isBase := strings.HasPrefix(candidate.repository, bases)

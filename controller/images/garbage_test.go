@@ -17,7 +17,7 @@ func TestAnImageIsGarbageWhenNobodyNamesItsDigest(t *testing.T) {
 		{"rouse-base/nodejs22", "sha256:before"}: {"sha256-before", "v1"},
 		{"rouse-base/own", "sha256:run"}:         {"v1"},
 	}
-	found := held.unused(map[string]bool{"sha256:used": true, "sha256:run": true}, map[string]bool{"v2": true})
+	found := held.unused(digests{"sha256:used": true, "sha256:run": true}, map[string]bool{"v2": true})
 	require.ElementsMatch(t, []image{
 		{"shop-price", "sha256:old"}, {"gone-function", "sha256:lost"}, {"rouse-base/nodejs22", "sha256:before"},
 	}, found)

@@ -2,6 +2,7 @@ package images
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -14,61 +15,65 @@ import (
 // page is how many objects are read at a time.
 const page = 200
 
-// usage collects the digests that Functions, Deployments and ReplicaSets name. The latter two are read from the
-// API server, since caches leave out what pods are made of.
-func usage(ctx context.Context, live client.Reader) (map[string]bool, error) {
-	used := map[string]bool{}
-	note := func(references ...string) {
-		for _, reference := range references {
-			if digest := digestOf(reference); digest != "" {
-				used[digest] = true
-			}
+// digests are those that somebody names.
+type digests map[string]bool
+
+func (d digests) note(references ...string) {
+	for _, reference := range references {
+		if digest := digestOf(reference); digest != "" {
+			d[digest] = true
 		}
 	}
-	pods := func(spec corev1.PodSpec) {
-		for i := range spec.Containers {
-			note(spec.Containers[i].Image)
-		}
-		for i := range spec.InitContainers {
-			note(spec.InitContainers[i].Image)
-		}
+}
+
+func (d digests) notePods(template corev1.PodTemplateSpec) {
+	for i := range template.Spec.Containers {
+		d.note(template.Spec.Containers[i].Image)
 	}
-	functions := &v1alpha2.FunctionList{}
-	deployments, sets := &appsv1.DeploymentList{}, &appsv1.ReplicaSetList{}
+	for i := range template.Spec.InitContainers {
+		d.note(template.Spec.InitContainers[i].Image)
+	}
+}
+
+// usage collects what Functions, Deployments and ReplicaSets name. The latter two are read from the API server,
+// since caches leave out what pods are made of.
+func usage(ctx context.Context, live client.Reader) (digests, error) {
+	used := digests{}
+	functions, deployments, sets := &v1alpha2.FunctionList{}, &appsv1.DeploymentList{}, &appsv1.ReplicaSetList{}
 	ours := client.MatchingLabels{v1alpha2.LabelManagedBy: v1alpha2.ManagedBy}
-	for _, read := range []struct {
-		list    client.ObjectList
-		options []client.ListOption
-		note    func()
-	}{
-		{functions, nil, func() {
+	err := errors.Join(
+		eachPage(ctx, live, functions, func() {
 			for i := range functions.Items {
 				if build := functions.Items[i].Status.Build; build != nil {
-					note(build.Image)
+					used.note(build.Image)
 				}
 			}
-		}},
-		{deployments, []client.ListOption{ours}, func() {
+		}),
+		eachPage(ctx, live, deployments, func() {
 			for i := range deployments.Items {
-				pods(deployments.Items[i].Spec.Template.Spec)
+				used.notePods(deployments.Items[i].Spec.Template)
 			}
-		}},
-		{sets, []client.ListOption{ours}, func() {
+		}, ours),
+		eachPage(ctx, live, sets, func() {
 			for i := range sets.Items {
-				pods(sets.Items[i].Spec.Template.Spec)
+				used.notePods(sets.Items[i].Spec.Template)
 			}
-		}},
-	} {
-		for {
-			options := append([]client.ListOption{client.Limit(page), client.Continue(read.list.GetContinue())}, read.options...)
-			if err := live.List(ctx, read.list, options...); err != nil {
-				return nil, fmt.Errorf("list who uses images: %w", err)
-			}
-			read.note()
-			if read.list.GetContinue() == "" {
-				break
-			}
-		}
+		}, ours))
+	if err != nil {
+		return nil, fmt.Errorf("list who uses images: %w", err)
 	}
 	return used, nil
+}
+
+// eachPage reads a list in parts and calls note after each.
+func eachPage(ctx context.Context, live client.Reader, list client.ObjectList, note func(), options ...client.ListOption) error {
+	for {
+		if err := live.List(ctx, list, append(options, client.Limit(page), client.Continue(list.GetContinue()))...); err != nil {
+			return err
+		}
+		note()
+		if list.GetContinue() == "" {
+			return nil
+		}
+	}
 }

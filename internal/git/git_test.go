@@ -9,6 +9,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -71,7 +72,7 @@ func TestBranchesTagsAndCommitsAreResolved(t *testing.T) {
 	references, err := client(t, nil).List(t.Context(), Repository{URL: repository.HTTP(t, "", "").Address()})
 	require.NoError(t, err)
 	for reference, want := range map[string]string{
-		"main": second, " main ": second, "refs/heads/main": second, "v1": first, "refs/tags/v1": first, "feature/new": feature, first: first,
+		"main": second, "main ": second, "refs/heads/main": second, "v1": first, "refs/tags/v1": first, "feature/new": feature, first: first,
 	} {
 		found, err := references.Resolve(reference)
 		require.NoError(t, err, reference)
@@ -91,25 +92,31 @@ func TestACommitIsFetchedFromEveryKindOfServer(t *testing.T) {
 	require.NoError(t, err)
 	for name, serve := range map[string]func(*testing.T, *gittest.Repository) (Repository, []byte){
 		"HTTP": func(t *testing.T, r *gittest.Repository) (Repository, []byte) {
+			t.Helper()
 			return Repository{URL: r.HTTP(t, "", "").Address()}, nil
 		},
 		"HTTP with a password": func(t *testing.T, r *gittest.Repository) (Repository, []byte) {
+			t.Helper()
 			return Repository{URL: r.HTTP(t, "me", "secret").Address(), Credentials: basic}, nil
 		},
 		"HTTPS with a private CA": func(t *testing.T, r *gittest.Repository) (Repository, []byte) {
+			t.Helper()
 			server := r.HTTPS(t, "", "")
 			return Repository{URL: server.Address()}, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})
 		},
 		"SSH": func(t *testing.T, r *gittest.Repository) (Repository, []byte) {
+			t.Helper()
 			return Repository{URL: r.SSH(t, public).Address, Credentials: key}, nil
 		},
 		"SSH with a verified host": func(t *testing.T, r *gittest.Repository) (Repository, []byte) {
+			t.Helper()
 			server := r.SSH(t, public)
 			verified, err := ParseSecret(AuthKey, "Opaque", map[string][]byte{"key": private, "known_hosts": server.KnownHosts})
 			require.NoError(t, err)
 			return Repository{URL: server.Address, Credentials: verified}, nil
 		},
 		"a server that gives out branches only": func(t *testing.T, r *gittest.Repository) (Repository, []byte) {
+			t.Helper()
 			r.Configure(t, "uploadpack.allowAnySHA1InWant", "false")
 			r.Configure(t, "uploadpack.allowFilter", "false")
 			return Repository{URL: r.HTTP(t, "", "").Address()}, nil
@@ -269,7 +276,7 @@ func TestOnlyTheWantedDirectoryIsTransferred(t *testing.T) {
 	large := strings.Repeat("x", 1<<20)
 	content := map[string]string{"price/handler.js": "small"}
 	for i := range 8 {
-		content[fmt.Sprintf("data/%d.bin", i)] = fmt.Sprint(i) + large
+		content[fmt.Sprintf("data/%d.bin", i)] = strconv.Itoa(i) + large
 	}
 	commit := repository.Commit(t, "main", content)
 	server := repository.HTTP(t, "", "")

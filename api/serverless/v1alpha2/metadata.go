@@ -41,13 +41,13 @@ const (
 const (
 	// RegistrySecret holds the credentials of a registry: in a namespace for its
 	// Functions, in the release's namespace for all.
-	RegistrySecret = "serverless-registry-config" //nolint:gosec // a name
+	RegistrySecret = "serverless-registry-config"
 	// LabelRemoteRegistry, with the value RemoteRegistryConfig, marks RegistrySecret.
 	LabelRemoteRegistry = "serverless.kyma-project.io/remote-registry"
 	// RemoteRegistryConfig is the value of LabelRemoteRegistry.
 	RemoteRegistryConfig = "config"
 	// PackageRegistrySecret holds .npmrc and pip.conf for a namespace.
-	PackageRegistrySecret = "serverless-package-registry-config" //nolint:gosec // a name
+	PackageRegistrySecret = "serverless-package-registry-config"
 )
 
 // Annotations that tune how a Function with scaleConfig scales.
