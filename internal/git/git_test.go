@@ -72,7 +72,7 @@ func TestBranchesTagsAndCommitsAreResolved(t *testing.T) {
 	references, err := client(t, nil).List(t.Context(), Repository{URL: repository.HTTP(t, "", "").Address()})
 	require.NoError(t, err)
 	for reference, want := range map[string]string{
-		"main": second, "main ": second, "refs/heads/main": second, "v1": first, "refs/tags/v1": first, "feature/new": feature, first: first,
+		"main": second, "refs/heads/main": second, "v1": first, "refs/tags/v1": first, "feature/new": feature, first: first,
 	} {
 		found, err := references.Resolve(reference)
 		require.NoError(t, err, reference)
