@@ -70,7 +70,7 @@ func readCABundle(path string) ([]byte, error) {
 	if path == "" {
 		return nil, nil
 	}
-	content, err := os.ReadFile(path)
+	content, err := os.ReadFile(path) //nolint:gosec // the installation names it
 	if err != nil {
 		return nil, fmt.Errorf("read --ca-bundle: %w", err)
 	}

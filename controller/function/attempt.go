@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
-	"fmt"
 	"slices"
 	"strconv"
 	"time"
@@ -136,8 +135,6 @@ func historyOf(jobs []batchv1.Job, target string) history {
 // fingerprint hashes what an attempt depends on beside the plan.
 func fingerprint(parts ...string) string {
 	hash := sha256.New()
-	for _, part := range parts {
-		fmt.Fprintf(hash, "%d:%s", len(part), part)
-	}
+	write(hash, parts...)
 	return hex.EncodeToString(hash.Sum(nil)[:16])
 }

@@ -2,14 +2,11 @@ package function
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"strconv"
 	"time"
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -27,8 +24,6 @@ const (
 	// stuckGrace is how long a pod may be unable to start before the slot goes to
 	// another build.
 	stuckGrace = 2 * time.Minute
-	// secretGrace is how long a Secret may wait for its Job to be seen.
-	secretGrace = time.Minute
 )
 
 // jobsOf lists the builds of a Function.
@@ -123,92 +118,24 @@ func (r *Reconciler) whyNoPod(ctx context.Context, job *batchv1.Job) (string, er
 	return "", nil
 }
 
-// deleteJobs ends builds and frees their slots.
-func (r *Reconciler) deleteJobs(ctx context.Context, jobs ...*batchv1.Job) error {
-	for _, job := range jobs {
-		err := r.client.Delete(ctx, job, client.PropagationPolicy(metav1.DeletePropagationBackground),
-			client.Preconditions{UID: &job.UID})
-		if client.IgnoreNotFound(err) != nil && !apierrors.IsConflict(err) {
-			return fmt.Errorf("delete Job %q: %w", job.Name, err)
+// podsOf are the pods of a Job. The cache may lag behind the Job.
+func (r *Reconciler) podsOf(ctx context.Context, s *scope, job *batchv1.Job) ([]corev1.Pod, error) {
+	var found []corev1.Pod
+	for i := range s.buildPods {
+		if s.buildPods[i].Labels[batchv1.JobNameLabel] == job.Name {
+			found = append(found, s.buildPods[i])
 		}
 	}
-	return nil
-}
-
-// clearBuilds deletes what no build needs any more. While a build runs or fails
-// the last failed Job stays, for its log; past is nil when all can go.
-func (r *Reconciler) clearBuilds(ctx context.Context, s *scope, past *history) error {
-	jobs, err := r.jobsOf(ctx, s.fn)
-	if err != nil {
-		return err
+	settled := len(found) > 0
+	for i := range found {
+		settled = settled && found[i].Status.Phase != corev1.PodRunning && found[i].Status.Phase != corev1.PodPending
 	}
-	running := map[string]bool{}
-	for i := range jobs {
-		job := &jobs[i]
-		if past != nil {
-			if !controllerbuild.Ended(job) {
-				running[job.Name] = true
-				continue
-			}
-			if past.failed != nil && past.failed.UID == job.UID || past.present != nil && past.present.UID == job.UID {
-				continue
-			}
-		}
-		if err := r.deleteJobs(ctx, job); err != nil {
-			return err
-		}
+	if settled || !controllerbuild.Ended(job) {
+		return found, nil
 	}
-	return r.deleteSecrets(ctx, s, resources.JobLabels(s.fn), running)
-}
-
-// deleteSecrets deletes those with the labels, except for the ones that are in
-// use or so young that their user may not be seen yet.
-func (r *Reconciler) deleteSecrets(ctx context.Context, s *scope, labels client.MatchingLabels, used map[string]bool) error {
-	secrets := &metav1.PartialObjectMetadataList{}
-	secrets.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("SecretList"))
-	if err := r.client.List(ctx, secrets, client.InNamespace(s.fn.Namespace), labels); err != nil {
-		return fmt.Errorf("list the Secrets of %q: %w", s.fn.Name, err)
+	pods := &corev1.PodList{}
+	if err := r.live.List(ctx, pods, client.InNamespace(job.Namespace), client.MatchingLabels{batchv1.JobNameLabel: job.Name}); err != nil {
+		return nil, fmt.Errorf("list the pods of Job %q: %w", job.Name, err)
 	}
-	var problems []error
-	for i := range secrets.Items {
-		secret := &secrets.Items[i]
-		if used[secret.Name] || s.now.Sub(secret.CreationTimestamp.Time) < secretGrace {
-			continue
-		}
-		if err := r.remove(ctx, secret); err != nil {
-			problems = append(problems, fmt.Errorf("delete Secret %q: %w", secret.Name, err))
-		}
-	}
-	return errors.Join(problems...)
-}
-
-// gitSecret is the Secret with the credentials of the repository, empty when
-// there is none.
-func gitSecret(fn *v1alpha2.Function) string {
-	if repository := fn.Spec.Source.GitRepository; repository != nil && repository.Auth != nil {
-		return repository.Auth.SecretName
-	}
-	return ""
-}
-
-// buildSecrets are the user's Secrets that builds use beside the registry's.
-func buildSecrets(fn *v1alpha2.Function) []string {
-	names := []string{v1alpha2.PackageRegistrySecret}
-	if name := gitSecret(fn); name != "" {
-		names = append(names, name)
-	}
-	return names
-}
-
-// stateOfSecret changes whenever a Secret does.
-func (r *Reconciler) stateOfSecret(ctx context.Context, key client.ObjectKey) (string, error) {
-	secret := metadataOf(kindSecret)
-	err := r.client.Get(ctx, key, secret)
-	switch {
-	case apierrors.IsNotFound(err):
-		return "", nil
-	case err != nil:
-		return "", fmt.Errorf("look for Secret %q: %w", key, err)
-	}
-	return strconv.Quote(string(secret.UID)) + secret.ResourceVersion, nil
+	return pods.Items, nil
 }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 
 	batchv1 "k8s.io/api/batch/v1"
@@ -23,7 +24,7 @@ func resultOf(job *batchv1.Job, pods []corev1.Pod) build.Result {
 		}
 	}
 	for i := range pods {
-		statuses := append(pods[i].Status.ContainerStatuses, pods[i].Status.InitContainerStatuses...)
+		statuses := slices.Concat(pods[i].Status.ContainerStatuses, pods[i].Status.InitContainerStatuses)
 		for j := range statuses {
 			if result, ok := resultOfContainer(&statuses[j]); ok {
 				return result
@@ -36,8 +37,8 @@ func resultOf(job *batchv1.Job, pods []corev1.Pod) build.Result {
 		return build.Result{Reason: build.Interrupted, Message: "The build took longer than builds may. " +
 			"Give it more with spec.resourceConfiguration.build, use fewer packages, or let builds take longer with --build-deadline"}
 	case len(pods) > 0 && pods[0].Status.Reason != "": // evicted, or its node is gone
-		return build.Result{Reason: build.Interrupted, Message: fmt.Sprintf("The pod of the build was ended: %s",
-			strings.TrimSuffix(pods[0].Status.Reason+": "+pods[0].Status.Message, ": "))}
+		return build.Result{Reason: build.Interrupted, Message: "The pod of the build was ended: " +
+			strings.TrimSuffix(pods[0].Status.Reason+": "+pods[0].Status.Message, ": ")}
 	default:
 		return build.Result{Reason: build.Interrupted, Message: "The pod of the build is gone before it told what it did"}
 	}

@@ -1,8 +1,9 @@
 package function
 
 import (
-	"fmt"
+	"maps"
 	"net/http"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -85,9 +86,7 @@ func (w *world) end(job *batchv1.Job, result build.Result, when time.Time) {
 		kinds = []batchv1.JobConditionType{batchv1.JobFailureTarget, batchv1.JobFailed}
 	}
 	labels := map[string]string{batchv1.JobNameLabel: job.Name}
-	for key, value := range job.Spec.Template.Labels {
-		labels[key] = value
-	}
+	maps.Copy(labels, job.Spec.Template.Labels)
 	pod := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, GenerateName: "build-", Labels: labels},
 		Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: resources.BuildContainerName, Image: "i"}}},
@@ -194,7 +193,7 @@ func buildsOnce(w *world, _ *fakeRepositories) {
 	require.NoError(t, err)
 	require.Equal(t, target(job), plan.Target)
 	require.True(t, plan.Insecure)
-	require.Equal(t, leftPad, plan.Dependencies)
+	require.JSONEq(t, leftPad, plan.Dependencies)
 	require.True(t, strings.HasPrefix(plan.Target, server.Host+"/"+w.namespace+"-price:"), plan.Target)
 
 	digest := push(t, plan.Target)
@@ -426,9 +425,7 @@ func endsStuckBuild(w *world, _ *fakeRepositories) {
 		},
 		Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: resources.BuildContainerName, Image: "i"}}},
 	}
-	for key, value := range job.Spec.Template.Labels {
-		pod.Labels[key] = value
-	}
+	maps.Copy(pod.Labels, job.Spec.Template.Labels)
 	require.NoError(t, w.Create(t.Context(), pod))
 	updateStatus(w, pod, func(pod *corev1.Pod) {
 		pod.Status.ContainerStatuses = []corev1.ContainerStatus{{
@@ -452,7 +449,7 @@ func gitSource(url string) func(*v1alpha2.Function) {
 }
 
 func commit(digit int) controllergit.Finding {
-	return controllergit.Finding{Commit: strings.Repeat(fmt.Sprint(digit), 40)}
+	return controllergit.Finding{Commit: strings.Repeat(strconv.Itoa(digit), 40)}
 }
 
 func followsCommits(w *world, repositories *fakeRepositories) {

@@ -45,6 +45,10 @@ func newBench(t *testing.T, keda bool, objects ...client.Object) *bench {
 	require.NoError(t, err)
 	b := &bench{t: t, failing: map[string]error{}, recorder: events.NewFakeRecorder(100)}
 	c := fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).WithStatusSubresource(&v1alpha2.Function{}).
+		WithIndex(&corev1.Event{}, "involvedObject.uid", func(object client.Object) []string {
+			event, _ := object.(*corev1.Event)
+			return []string{string(event.InvolvedObject.UID)}
+		}).
 		WithReturnManagedFields().WithInterceptorFuncs(interceptor.Funcs{
 		Apply: func(ctx context.Context, inner client.WithWatch, config runtime.ApplyConfiguration, opts ...client.ApplyOption) error {
 			b.applies++

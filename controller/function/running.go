@@ -29,11 +29,8 @@ func runningVerdict(s *scope) verdict {
 		(failed.condition == v1alpha2.ConditionRunning || failed.reason == v1alpha2.ReasonOwnedByOther) {
 		return verdict{status: metav1.ConditionFalse, reason: failed.reason, message: failed.message}
 	}
-	if s.held() && s.deployment == nil && s.err == nil {
-		return unknown(v1alpha2.ReasonDeploymentWaiting, "Deployment %s waits for the code that it is to run", s.fn.Name)
-	}
 	if !s.applied {
-		return verdict{}
+		return absentVerdict(s)
 	}
 	switch s.change {
 	case created:
@@ -49,6 +46,15 @@ func runningVerdict(s *scope) verdict {
 		return unknown(v1alpha2.ReasonDeploymentWaiting, "Deployment %s is not ready yet", s.fn.Name)
 	}
 	return deploymentVerdict(s, inspect(s.pods, s.template, s.now))
+}
+
+// absentVerdict is for a pass that did not come to a Deployment. A new Function
+// waits for its first image; anything else keeps its verdict.
+func absentVerdict(s *scope) verdict {
+	if s.err == nil && s.held() && s.deployment == nil {
+		return unknown(v1alpha2.ReasonDeploymentWaiting, "Deployment %s waits for the code that it is to run", s.fn.Name)
+	}
+	return verdict{}
 }
 
 // deploymentVerdict reads an up-to-date Deployment and its pods.

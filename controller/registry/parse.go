@@ -61,26 +61,16 @@ func parse(secret *corev1.Secret, ca []byte) (*Registry, error) {
 		}
 	}
 	username, password := value(keyUsername), value(keyPassword)
-	if (username == "") != (password == "") {
-		return nil, invalid("of the keys %s and %s only one is set. Set both, or neither for a registry that lets everybody in",
-			keyUsername, keyPassword)
-	}
-	for _, key := range []string{keyInsecure, keyInternal} {
-		if flag := value(key); flag != "" && flag != "true" && flag != "false" {
-			return nil, invalid("the key %s is %q. Set it to true or false", key, flag)
-		}
+	if problem := checkValues(value); problem != "" {
+		return nil, invalid("%s", problem)
 	}
 	found := &Registry{
 		Secret: at, Push: strings.TrimSuffix(value(pushKey), "/"), Pull: strings.TrimSuffix(value(pullKey), "/"),
 		Insecure: internal || value(keyInsecure) == "true",
 	}
 	for key, address := range map[string]string{pushKey: found.Push, pullKey: found.Pull} {
-		if strings.Contains(address, "://") {
-			return nil, invalid("the key %s is a whole URL. Leave out what comes before the host; for plain HTTP set %s to true",
-				key, keyInsecure)
-		}
-		if _, err := registry.New(registry.Registry{Host: address, CA: ca}); err != nil {
-			return nil, invalid("the key %s is no address of a registry: %v. Set it to host[:port][/path]", key, err)
+		if problem := checkAddress(key, address, ca); problem != "" {
+			return nil, invalid("%s", problem)
 		}
 	}
 	asked, err := registry.New(registry.Registry{
@@ -95,4 +85,29 @@ func parse(secret *corev1.Secret, ca []byte) (*Registry, error) {
 		return nil, invalid("%v", err)
 	}
 	return found, nil
+}
+
+// checkValues looks at what is no address.
+func checkValues(value func(key string) string) string {
+	if (value(keyUsername) == "") != (value(keyPassword) == "") {
+		return fmt.Sprintf("of the keys %s and %s only one is set. Set both, or neither for a registry that lets everybody in",
+			keyUsername, keyPassword)
+	}
+	for _, key := range []string{keyInsecure, keyInternal} {
+		if flag := value(key); flag != "" && flag != "true" && flag != "false" {
+			return fmt.Sprintf("the key %s is %q. Set it to true or false", key, flag)
+		}
+	}
+	return ""
+}
+
+func checkAddress(key, address string, ca []byte) string {
+	if strings.Contains(address, "://") {
+		return fmt.Sprintf("the key %s is a whole URL. Leave out what comes before the host; for plain HTTP set %s to true",
+			key, keyInsecure)
+	}
+	if _, err := registry.New(registry.Registry{Host: address, CA: ca}); err != nil {
+		return fmt.Sprintf("the key %s is no address of a registry: %v. Set it to host[:port][/path]", key, err)
+	}
+	return ""
 }

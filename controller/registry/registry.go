@@ -4,8 +4,11 @@ import (
 	"context"
 	"encoding/base64"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strings"
+	"sync"
+	"time"
 
 	"k8s.io/apimachinery/pkg/types"
 
@@ -23,7 +26,17 @@ type Registry struct {
 
 	images *registry.Client
 	config []byte
+
+	mu sync.Mutex
+	// away is the last error of a registry that did not answer, until when it is
+	// not asked again.
+	away  error
+	until time.Time
 }
+
+// awayFor is how long nobody asks a registry that did not answer: each question may take as long as a timeout, and
+// many Functions have one.
+const awayFor = 3 * time.Second
 
 // Repository is the name of a Function's repository in every registry.
 func Repository(fn types.NamespacedName) string { return fn.Namespace + "-" + fn.Name }
@@ -43,11 +56,33 @@ func (r *Registry) Has(image string) bool { return strings.HasPrefix(image, r.Pu
 
 // Digest asks for the digest of a tag. A tag that does not exist is no error.
 func (r *Registry) Digest(ctx context.Context, repository, tag string) (digest string, found bool, err error) {
+	if err := r.awayNow(); err != nil {
+		return "", false, err
+	}
 	digest, found, err = r.images.Digest(ctx, repository, tag)
+	r.note(err)
 	if err != nil {
 		return "", false, fmt.Errorf("ask the registry of Secret %s: %w", r.Secret, err)
 	}
 	return digest, found, nil
+}
+
+func (r *Registry) awayNow() error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.away == nil || time.Now().After(r.until) {
+		return nil
+	}
+	return fmt.Errorf("ask the registry of Secret %s: %w", r.Secret, r.away)
+}
+
+func (r *Registry) note(err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.away = nil
+	if errors.Is(err, registry.ErrUnavailable) || errors.Is(err, context.DeadlineExceeded) {
+		r.away, r.until = err, time.Now().Add(awayFor)
+	}
 }
 
 // Images lists and deletes what the registry holds.

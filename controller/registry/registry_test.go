@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net/http"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -15,6 +16,8 @@ import (
 
 	"github.com/rouse-run/rouse/api/serverless/v1alpha2"
 	"github.com/rouse-run/rouse/internal/kube"
+	"github.com/rouse-run/rouse/internal/registry"
+	"github.com/rouse-run/rouse/internal/testing/registrytest"
 )
 
 const secretWord = "open sesame"
@@ -231,6 +234,29 @@ func TestWhomASecretConcerns(t *testing.T) {
 		all, namespace := r.Concerns(key)
 		require.Equal(t, want, [2]bool{all, namespace}, name)
 	}
+}
+
+func TestARegistryThatIsAwayIsNotAskedByEverybody(t *testing.T) {
+	t.Parallel()
+	server := registrytest.Start(t)
+	server.Intercept(func(w http.ResponseWriter, _ *http.Request) bool {
+		w.WriteHeader(http.StatusBadGateway)
+		return true
+	})
+	at, err := parse(secret("shop", "x", map[string]string{"registryAddress": server.Host, "insecure": "true"}), nil)
+	require.NoError(t, err)
+	_, _, first := at.Digest(t.Context(), "shop-price", "1")
+	require.ErrorIs(t, first, registry.ErrUnavailable)
+	server.Requests()
+	_, _, err = at.Digest(t.Context(), "shop-other", "1")
+	require.ErrorIs(t, err, registry.ErrUnavailable)
+	require.Empty(t, server.Requests())
+
+	server.Intercept(nil)
+	require.Eventually(t, func() bool {
+		_, found, err := at.Digest(t.Context(), "shop-price", "1")
+		return err == nil && !found
+	}, 10*awayFor, awayFor/10, "it is never asked again")
 }
 
 func TestOptions(t *testing.T) {

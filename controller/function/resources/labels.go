@@ -26,7 +26,7 @@ const (
 	AnnotationConfiguration = "rouse.run/configuration"
 )
 
-// LabelContent, on a Secret that is derived from another, is a hash of what is
+// LabelContent has, on a Secret that is derived from another, a hash of what is
 // in it.
 const LabelContent = "rouse.run/content"
 

@@ -1,0 +1,86 @@
+package function
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/rouse-run/rouse/api/serverless/v1alpha2"
+	"github.com/rouse-run/rouse/controller/function/resources"
+	"github.com/rouse-run/rouse/controller/registry"
+	"github.com/rouse-run/rouse/internal/build"
+	images "github.com/rouse-run/rouse/internal/registry"
+)
+
+// lookTimeout bounds the question whether a registry has an image.
+const lookTimeout = 5 * time.Second
+
+// knownImage is what the status says of the wanted image, nil when that is of
+// another one, kept elsewhere, or gone.
+func knownImage(s *scope, repository, tag string) *v1alpha2.BuildStatus {
+	known := s.fn.Status.Build
+	if known == nil || known.Tag != tag || !strings.HasPrefix(known.Image, s.registry.Image(repository, "")) || pullFails(s) {
+		return nil
+	}
+	return known
+}
+
+// look asks the registry whether it has an image.
+func (r *Reconciler) look(ctx context.Context, s *scope, repository, tag string) (string, bool, error) {
+	ctx, cancel := context.WithTimeout(ctx, lookTimeout)
+	defer cancel()
+	return s.registry.Digest(ctx, repository, tag)
+}
+
+// lookVerdict tells what the user has to repair from what passes.
+func lookVerdict(at *registry.Registry, err error) verdict {
+	switch {
+	case errors.Is(err, images.ErrForbidden):
+		return registryProblem(fmt.Sprintf("%v. Correct username and password in Secret %s", err, at.Secret))
+	case errors.Is(err, images.ErrUntrusted):
+		return registryProblem(fmt.Sprintf("%v. Add the registry's authority to the caBundle of the installation, or correct the address "+
+			"in Secret %s", err, at.Secret))
+	default:
+		return unavailableRegistryVerdict(err)
+	}
+}
+
+// registryProblem may pass without a change of the Secret.
+func registryProblem(message string) verdict {
+	v := invalidRegistryVerdict(message)
+	v.lookAgain = 5 * time.Minute
+	return v
+}
+
+// imageTag names an image by all that it is made of. The user's wish to build
+// again is part of it, because the registry has the image otherwise.
+func imageTag(fn *v1alpha2.Function, plan build.Plan) string {
+	tag := build.Tag(plan)
+	if again := fn.Annotations[v1alpha2.AnnotationRebuild]; again != "" {
+		tag += "-" + fingerprint(again)[:8]
+	}
+	return tag
+}
+
+// pullFails tells whether the pods cannot get the image that they are to run.
+func pullFails(s *scope) bool {
+	if s.deployment == nil {
+		return false
+	}
+	template := s.deployment.Spec.Template.Annotations[resources.AnnotationTemplate]
+	for i := range s.pods {
+		pod := &s.pods[i]
+		if !pod.DeletionTimestamp.IsZero() || pod.Annotations[resources.AnnotationTemplate] != template {
+			continue
+		}
+		for j := range pod.Status.ContainerStatuses {
+			waiting := pod.Status.ContainerStatuses[j].State.Waiting
+			if waiting != nil && (waiting.Reason == reasonImagePullBackOff || waiting.Reason == reasonErrImagePull) {
+				return true
+			}
+		}
+	}
+	return false
+}

@@ -1,0 +1,181 @@
+package function
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/rouse-run/rouse/api/serverless/v1alpha2"
+	"github.com/rouse-run/rouse/controller/function/resources"
+	"github.com/rouse-run/rouse/internal/build"
+)
+
+// registrySecret names a registry that no test asks.
+func registrySecret() *corev1.Secret {
+	return &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: "shop", Name: v1alpha2.RegistrySecret,
+			Labels: map[string]string{v1alpha2.LabelRemoteRegistry: v1alpha2.RemoteRegistryConfig},
+		},
+		Data: map[string][]byte{"registryAddress": []byte("registry.example.com")},
+	}
+}
+
+// buildOf is the Job of a Function that was made some time before noon.
+func buildOf(t *testing.T, fn *v1alpha2.Function, age time.Duration) *batchv1.Job {
+	t.Helper()
+	found, err := supplyOf(fn, "runtime-nodejs22:1", nil)
+	require.NoError(t, err)
+	job := jobFor(attempt{target: "registry.example.com/shop-price:" + build.Tag(*found.plan), inputs: "i"})
+	job.UID, job.Labels, job.CreationTimestamp = "uid-of-job", resources.JobLabels(fn), metav1.NewTime(noon().Add(-age))
+	job.Spec.ActiveDeadlineSeconds = new(int64(900))
+	return job
+}
+
+func buildPod(fn *v1alpha2.Function, job *batchv1.Job, changes ...func(*corev1.Pod)) *corev1.Pod {
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "pod-of-build", Labels: resources.JobLabels(fn)}}
+	pod.Labels[batchv1.JobNameLabel] = job.Name
+	for _, change := range changes {
+		change(pod)
+	}
+	return pod
+}
+
+func TestABuildThatRuns(t *testing.T) {
+	t.Parallel()
+	fn := newFunction(withDependencies("nodejs22", leftPad))
+	noImage := waitingFor(reasonImagePullBackOff, "Back-off pulling image")
+	warning := &corev1.Event{
+		ObjectMeta:     metav1.ObjectMeta{Namespace: "shop", Name: "e"},
+		InvolvedObject: corev1.ObjectReference{UID: "uid-of-job"},
+		Type:           corev1.EventTypeWarning, Message: "pods is forbidden: exceeded quota",
+	}
+	for name, tc := range map[string]struct {
+		age       time.Duration
+		pod       []func(*corev1.Pod) // nil: none
+		event     bool
+		says      string
+		lookAgain time.Duration
+		ends      bool
+	}{
+		"with a pod nothing is to be done":       {age: time.Hour, pod: []func(*corev1.Pod){}, says: "is still in progress"},
+		"a pod may take a moment to come":        {age: time.Second, says: "is still in progress", lookAgain: 9 * time.Second},
+		"then somebody is asked":                 {age: 10 * time.Second, event: true, says: ": it has no pod yet: pods is forbidden", lookAgain: 110 * time.Second},
+		"who may have nothing to say":            {age: time.Hour, says: "is still in progress", lookAgain: time.Second},
+		"no pod for long ends the build":         {age: stuckGrace, event: true, says: "exceeded quota", ends: true},
+		"an image that is not there is told":     {age: time.Second, pod: []func(*corev1.Pod){noImage}, says: "ImagePullBackOff: Back-off", lookAgain: 119 * time.Second},
+		"and ends the build when it stays away":  {age: stuckGrace, pod: []func(*corev1.Pod){noImage}, says: "ImagePullBackOff", ends: true},
+		"a full cluster ends the build, as well": {age: stuckGrace, pod: []func(*corev1.Pod){unschedulable}, says: "no node takes the pod", ends: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			job := buildOf(t, fn, tc.age)
+			objects := []client.Object{fn.DeepCopy(), registrySecret(), job}
+			if tc.pod != nil {
+				objects = append(objects, buildPod(fn, job, tc.pod...))
+			}
+			if tc.event {
+				objects = append(objects, warning.DeepCopy())
+			}
+			b := newBench(t, false, objects...)
+			result, err := b.pass()
+			require.NoError(t, err)
+			require.Equal(t, tc.lookAgain, result.RequeueAfter)
+			condition := meta.FindStatusCondition(b.function().Status.Conditions, v1alpha2.ConditionBuildReady)
+			require.Equal(t, v1alpha2.ReasonJobRunning, condition.Reason)
+			require.Contains(t, condition.Message, tc.says)
+
+			require.NoError(t, b.client.Get(t.Context(), client.ObjectKeyFromObject(job), job))
+			require.Equal(t, tc.ends, *job.Spec.ActiveDeadlineSeconds == 1)
+			if tc.ends {
+				job.Status.Conditions = []batchv1.JobCondition{jobEnded(batchv1.JobFailed, batchv1.JobReasonDeadlineExceeded)}
+				result := resultOf(job, nil)
+				require.Contains(t, result.Message, "The pod of the build does not start: ")
+				require.Contains(t, result.Message, tc.says)
+			}
+		})
+	}
+}
+
+func unschedulable(pod *corev1.Pod) {
+	pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Message: "0/1 nodes"}}
+}
+
+func TestWhatBuildsLeaveIsCleared(t *testing.T) {
+	t.Parallel()
+	secret := func(name, resource string, age time.Duration) *corev1.Secret {
+		built := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{
+			Namespace: "shop", Name: name, CreationTimestamp: metav1.NewTime(noon().Add(-age)),
+			Labels: resources.JobLabels(newFunction()),
+		}}
+		built.Labels[v1alpha2.LabelResource] = resource
+		return built
+	}
+	fn := newFunction(withDependencies("nodejs22", leftPad))
+	job := buildOf(t, fn, time.Hour)
+	objects := []client.Object{
+		fn, registrySecret(), job, buildPod(fn, job),
+		secret(job.Name, v1alpha2.ResourceJob, time.Hour),
+		secret("of-a-job-that-is-gone", v1alpha2.ResourceJob, time.Hour),
+		secret("of-a-job-not-seen-yet", v1alpha2.ResourceJob, time.Second),
+	}
+	b := newBench(t, false, objects...)
+	exists := func(name string) bool {
+		err := b.client.Get(t.Context(), client.ObjectKey{Namespace: "shop", Name: name}, &corev1.Secret{})
+		require.NoError(t, client.IgnoreNotFound(err))
+		return !apierrors.IsNotFound(err)
+	}
+	_, err := b.pass()
+	require.NoError(t, err)
+	require.True(t, exists(job.Name), "its build runs")
+
+	found, err := supplyOf(fn, "runtime-nodejs22:1", nil)
+	require.NoError(t, err)
+	found.plan.MaxSize = b.settings.Build.MaxImageSize
+	registry, err := b.registries.For(t.Context(), "shop")
+	require.NoError(t, err)
+	as, err := b.attempt(t.Context(), &scope{fn: fn, settings: b.settings, plan: found.plan, registry: registry})
+	require.NoError(t, err)
+	job.Annotations[annotationInputs] = as.inputs
+	require.NoError(t, b.client.Update(t.Context(), job))
+	job.Status.Conditions = []batchv1.JobCondition{jobEnded(batchv1.JobFailed, "")}
+	require.NoError(t, b.client.Status().Update(t.Context(), job))
+	_, err = b.pass()
+	require.NoError(t, err)
+	require.False(t, exists(job.Name), "its build has ended")
+	require.False(t, exists("of-a-job-that-is-gone"))
+	require.True(t, exists("of-a-job-not-seen-yet"))
+}
+
+func TestPreparationsStayAsLongAsAVersionNeedsThem(t *testing.T) {
+	t.Parallel()
+	fn := newFunction(withDependencies("nodejs22", leftPad))
+	preparation := func(name string) *corev1.Secret {
+		return &corev1.Secret{ObjectMeta: metav1.ObjectMeta{
+			Namespace: "shop", Name: name, CreationTimestamp: metav1.NewTime(noon().Add(-time.Hour)), Labels: resources.PreparationLabels(fn),
+		}}
+	}
+	set := replicaSet(fn, 1, resources.Code{Image: "runtime-nodejs22:1", Runtime: "nodejs22"})
+	set.Spec.Template.Spec.Volumes = []corev1.Volume{{
+		Name: "builder-input", VolumeSource: corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{SecretName: "needed"}},
+	}}
+	b := newBench(t, false, fn, set, preparation("needed"), preparation("unneeded"))
+	_, err := b.pass()
+	require.NoError(t, err)
+	secrets := &corev1.SecretList{}
+	require.NoError(t, b.client.List(t.Context(), secrets, client.MatchingLabels(resources.PreparationLabels(fn))))
+	var names []string
+	for i := range secrets.Items {
+		names = append(names, secrets.Items[i].Name)
+	}
+	require.Len(t, names, 2)
+	require.Contains(t, names, "needed")
+	require.NotContains(t, names, "unneeded")
+}
