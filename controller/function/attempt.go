@@ -105,15 +105,12 @@ type history struct {
 	ended []*batchv1.Job
 }
 
-func historyOf(jobs []batchv1.Job, target string) history {
+func historyOf(jobs []batchv1.Job, wanted attempt) history {
 	var found history
-	slices.SortFunc(jobs, func(a, b batchv1.Job) int {
-		return cmp.Or(b.CreationTimestamp.Compare(a.CreationTimestamp.Time), cmp.Compare(attemptOf(&b).failures, attemptOf(&a).failures),
-			cmp.Compare(a.Name, b.Name))
-	})
+	slices.SortFunc(jobs, func(a, b batchv1.Job) int { return compareJobs(&a, &b, wanted) })
 	for i := range jobs {
 		job := &jobs[i]
-		wanted := attemptOf(job).target == target
+		wanted := attemptOf(job).target == wanted.target
 		switch {
 		case !job.DeletionTimestamp.IsZero():
 			continue
@@ -130,6 +127,23 @@ func historyOf(jobs []batchv1.Job, target string) history {
 		}
 	}
 	return found
+}
+
+// compareJobs puts the newest first. Of two that were made in the same second,
+// that is the one with the inputs of now.
+func compareJobs(a, b *batchv1.Job, wanted attempt) int {
+	present := func(job *batchv1.Job) int {
+		if attemptOf(job).inputs == wanted.inputs {
+			return 0
+		}
+		return 1
+	}
+	return cmp.Or(
+		b.CreationTimestamp.Compare(a.CreationTimestamp.Time),
+		cmp.Compare(present(a), present(b)),
+		cmp.Compare(attemptOf(b).failures, attemptOf(a).failures),
+		cmp.Compare(a.Name, b.Name),
+	)
 }
 
 // fingerprint hashes what an attempt depends on beside the plan.

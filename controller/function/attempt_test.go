@@ -69,16 +69,20 @@ func TestTheHistoryOfBuilds(t *testing.T) {
 	}
 	first, second, stale, gone := older(failed(wanted)), failed(attempt{"wanted", "i", 1}), jobFor(other), jobFor(wanted)
 	gone.DeletionTimestamp = &metav1.Time{Time: noon()}
-	found := historyOf([]batchv1.Job{*first, *stale, *second, *gone}, "wanted")
+	found := historyOf([]batchv1.Job{*first, *stale, *second, *gone}, wanted)
 	require.Equal(t, second.Name, found.present.Name)
 	require.Equal(t, second.Name, found.failed.Name)
 	require.Len(t, found.superseded, 1)
 	require.Equal(t, stale.Name, found.superseded[0].Name)
 
-	found = historyOf([]batchv1.Job{*failed(other)}, "wanted")
+	found = historyOf([]batchv1.Job{*failed(other)}, wanted)
 	require.Nil(t, found.present)
 	require.NotNil(t, found.failed, "the log of another image's build is kept, too")
 	require.Empty(t, found.superseded)
+
+	now := attempt{"wanted", "other inputs", 0}
+	found = historyOf([]batchv1.Job{*failed(attempt{"wanted", "i", 5}), *jobFor(now)}, now)
+	require.Equal(t, jobFor(now).Name, found.present.Name, "of two of one second")
 }
 
 func TestWhatBecameOfABuild(t *testing.T) {

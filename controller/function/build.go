@@ -81,7 +81,7 @@ func (r *Reconciler) findOrBuild(ctx context.Context, s *scope) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	past := historyOf(jobs, wanted.target)
+	past := historyOf(jobs, wanted)
 	if err := r.deleteJobs(ctx, past.superseded...); err != nil {
 		return false, err
 	}

@@ -14,8 +14,13 @@ import (
 	images "github.com/rouse-run/rouse/internal/registry"
 )
 
-// lookTimeout bounds the question whether a registry has an image.
-const lookTimeout = 5 * time.Second
+const (
+	// lookTimeout bounds the question whether a registry has an image.
+	lookTimeout = 5 * time.Second
+	// untrustedDelay is how soon a registry whose certificate is not trusted is
+	// asked again.
+	untrustedDelay = 5 * time.Minute
+)
 
 // knownImage is what the status says of the wanted image, nil when that is of
 // another one, kept elsewhere, or gone.
@@ -27,30 +32,27 @@ func knownImage(s *scope, repository, tag string) *v1alpha2.BuildStatus {
 	return known
 }
 
-// look asks the registry whether it has an image.
+// look asks the registry whether it has an image. Some refuse to say so of a
+// repository that does not exist yet: whether the credentials are right, the
+// build finds out.
 func (r *Reconciler) look(ctx context.Context, s *scope, repository, tag string) (string, bool, error) {
 	ctx, cancel := context.WithTimeout(ctx, lookTimeout)
 	defer cancel()
-	return s.registry.Digest(ctx, repository, tag)
+	digest, found, err := s.registry.Digest(ctx, repository, tag)
+	if errors.Is(err, images.ErrForbidden) {
+		return "", false, nil
+	}
+	return digest, found, err
 }
 
 // lookVerdict tells what the user has to repair from what passes.
 func lookVerdict(at *registry.Registry, err error) verdict {
-	switch {
-	case errors.Is(err, images.ErrForbidden):
-		return registryProblem(fmt.Sprintf("%v. Correct username and password in Secret %s", err, at.Secret))
-	case errors.Is(err, images.ErrUntrusted):
-		return registryProblem(fmt.Sprintf("%v. Add the registry's authority to the caBundle of the installation, or correct the address "+
-			"in Secret %s", err, at.Secret))
-	default:
+	if !errors.Is(err, images.ErrUntrusted) {
 		return unavailableRegistryVerdict(err)
 	}
-}
-
-// registryProblem may pass without a change of the Secret.
-func registryProblem(message string) verdict {
-	v := invalidRegistryVerdict(message)
-	v.lookAgain = 5 * time.Minute
+	v := invalidRegistryVerdict(fmt.Sprintf("%v. Add the registry's authority to the caBundle of the installation, or correct the "+
+		"address in Secret %s", err, at.Secret))
+	v.lookAgain = untrustedDelay
 	return v
 }
 

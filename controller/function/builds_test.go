@@ -162,6 +162,7 @@ func TestBuildsOnARealAPIServer(t *testing.T) {
 		"a change of the registry moves the images":             switchesRegistry,
 		"a registry's Secret that is wrong is named":            namesWrongRegistry,
 		"a registry that does not answer is waited for":         waitsForRegistry,
+		"a registry that tells nothing is built for":            buildsForSilentRegistry,
 		"an image that is gone is built again":                  rebuildsWhatIsGone,
 		"newer source ends the build of older":                  supersedes,
 		"a build that cannot begin makes room":                  endsStuckBuild,
@@ -371,6 +372,16 @@ func waitsForRegistry(w *world, _ *fakeRepositories) {
 	require.Empty(t, w.jobs(fn))
 	server.Intercept(nil)
 	w.awaitJob(fn)
+}
+
+func buildsForSilentRegistry(w *world, _ *fakeRepositories) {
+	server := registrytest.Start(w.t)
+	server.Intercept(func(rw http.ResponseWriter, _ *http.Request) bool {
+		rw.WriteHeader(http.StatusForbidden)
+		return true
+	})
+	w.useRegistry(server)
+	w.awaitJob(w.create(withDependencies("nodejs22", leftPad)))
 }
 
 func rebuildsWhatIsGone(w *world, _ *fakeRepositories) {

@@ -122,7 +122,7 @@ type FunctionSpec struct {
 
 // ResourceConfiguration is how much of a node is used.
 type ResourceConfiguration struct {
-	// Build is deprecated and ignored.
+	// Build is for the Jobs that build images.
 	// +kubebuilder:validation:XValidation:message="Use profile or resources",rule="has(self.profile) != has(self.resources)"
 	// +kubebuilder:validation:XValidation:message="Invalid profile, please use one of: ['local-dev','slow','normal','fast']",rule="!has(self.profile) || self.profile in ['local-dev','slow','normal','fast']"
 	// +optional
