@@ -52,7 +52,7 @@ func (o *options) write() error {
 	if err != nil {
 		return fmt.Errorf("hash the registry's password: %w", err)
 	}
-	if err := os.WriteFile(o.out, fmt.Appendf(nil, "%s:%s\n", username, hash), 0o600); err != nil {
+	if err := os.WriteFile(o.out, fmt.Appendf(nil, "%s:%s\n", username, hash), 0o600); err != nil { //nolint:gosec // the path is the chart's
 		return fmt.Errorf("write the registry's users: %w", err)
 	}
 	return nil
