@@ -2,12 +2,9 @@ package builder
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
-	"slices"
 	"sync"
 	"time"
 
@@ -151,51 +148,7 @@ func (b *Builder) fill(ctx context.Context, plan build.Plan, dir string) error {
 	if !languageOf(plan).python {
 		return nil
 	}
-	return b.phase("compile", func() error {
-		b.compilePackages(ctx, dir)
-		return ctx.Err()
-	})
-}
-
-// begin reads the plan and sets the children's environment.
-func (b *Builder) begin() (build.Plan, error) {
-	text, err := os.ReadFile(filepath.Join(b.o.Input, build.PlanFile))
-	if err != nil {
-		return build.Plan{}, fmt.Errorf("read the plan: %w", err)
-	}
-	plan, err := build.DecodePlan(text)
-	if err != nil {
-		return build.Plan{}, err
-	}
-	b.ca, err = os.ReadFile(filepath.Join(b.o.Input, build.CAFile))
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return build.Plan{}, fmt.Errorf("read the CA bundle: %w", err)
-	}
-	home, temporary := filepath.Join(b.o.Work, "home"), filepath.Join(b.o.Work, "tmp")
-	if err := errors.Join(os.MkdirAll(home, 0o700), os.MkdirAll(temporary, 0o700)); err != nil {
-		return build.Plan{}, fmt.Errorf("make the working directory: %w", err)
-	}
-	trusted, err := trust(b.ca, filepath.Join(b.o.Work, build.CAFile))
-	if err != nil {
-		return build.Plan{}, err
-	}
-	// The order of hashes decides the order of sets in bytecode.
-	b.env = slices.Concat(os.Environ(), trusted, []string{"HOME=" + home, "TMPDIR=" + temporary, "PYTHONHASHSEED=0"})
-	return plan, nil
-}
-
-// emptyOut empties a directory that itself has to stay, because it is a mounted volume.
-func emptyOut(dir string) error {
-	entries, err := os.ReadDir(dir)
-	if err != nil {
-		return fmt.Errorf("read the Function's directory: %w", err)
-	}
-	for _, entry := range entries {
-		if err := os.RemoveAll(filepath.Join(dir, entry.Name())); err != nil {
-			return fmt.Errorf("clear the Function's directory: %w", err)
-		}
-	}
-	return nil
+	return b.phase("compile", func() error { return b.compile(ctx, dir) })
 }
 
 // phase logs how long a part of the build took.

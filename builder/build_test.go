@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -109,6 +110,25 @@ func TestALockFileDecidesOnTheVersion(t *testing.T) {
 	text, err := os.ReadFile(filepath.Join(j.o.Function, "node_modules/lodash/package.json"))
 	require.NoError(t, err)
 	require.Contains(t, string(text), `"version": "4.17.20"`)
+}
+
+func TestDirectoriesMayBeRelative(t *testing.T) {
+	t.Parallel()
+	j := newJob(t, build.Plan{Runtime: "python312", Source: python, Dependencies: "idna==3.10"})
+	here, err := os.Getwd()
+	require.NoError(t, err)
+	absolute := j.o.Function
+	for _, dir := range []*string{&j.o.Work, &j.o.Cache, &j.o.Packages, &j.o.Function, &j.o.Input} {
+		*dir, err = filepath.Rel(here, *dir)
+		require.NoError(t, err)
+	}
+	result := j.builder().Prepare(t.Context())
+	require.Empty(t, result.Reason, result.Message)
+	for _, pattern := range []string{"__pycache__/handler.*.pyc", ".local/idna/__pycache__/core.*.pyc"} {
+		found, err := filepath.Glob(filepath.Join(absolute, pattern))
+		require.NoError(t, err)
+		require.Len(t, found, 1, pattern)
+	}
 }
 
 func TestAFailureNamesItsCause(t *testing.T) {
@@ -288,6 +308,26 @@ func TestARegistryThatTakesNoCopyOfTheBaseGetsItsLayersInTheImage(t *testing.T) 
 	})
 	write(t, filepath.Join(j.o.Input, build.CAFile), string(upstream.CA))
 	result := j.build(t)
+	require.Equal(t, diffIDs(t, image), layersOf(t, server, server.Host+"/shop-price@"+result.Digest))
+}
+
+func TestARegistryMayRefuseToLookIntoARepositoryThatIsNotThereYet(t *testing.T) {
+	t.Parallel()
+	server := registrytest.Start(t)
+	image := runtimeImage(t, types.OCIManifestSchema1)
+	base := put(t, server, "runtime:1", image)
+	var asked atomic.Bool
+	server.Intercept(func(w http.ResponseWriter, request *http.Request) bool {
+		first := request.Method == http.MethodHead && strings.Contains(request.URL.Path, "/shop-price/manifests/") && !asked.Swap(true)
+		if first {
+			w.WriteHeader(http.StatusForbidden)
+		}
+		return first
+	})
+	result := newJob(t, build.Plan{
+		Runtime: "nodejs22", Base: base, Source: commonJS, Target: server.Host + "/shop-price:1", Insecure: true,
+	}).build(t)
+	require.True(t, asked.Load())
 	require.Equal(t, diffIDs(t, image), layersOf(t, server, server.Host+"/shop-price@"+result.Digest))
 }
 

@@ -5,9 +5,7 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
-	"runtime"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/rouse-run/rouse/internal/build"
@@ -72,7 +70,7 @@ func (b *Builder) npm(ctx context.Context, plan build.Plan, dir string) error {
 	return failedInstall(installed, func() (build.Reason, string) { return classifyNPM(installed.output, manifestOf(plan)) })
 }
 
-// pip installs and then compiles what it installed, with the paths that the files have in the image.
+// pip installs flat, below one directory, which the runtime puts on sys.path.
 func (b *Builder) pip(ctx context.Context, plan build.Plan, dir string) error {
 	log := filepath.Join(b.o.Work, "pip.log")
 	target := filepath.Join(dir, build.PythonPackages)
@@ -87,24 +85,13 @@ func (b *Builder) pip(ctx context.Context, plan build.Plan, dir string) error {
 	}
 	env := slices.Concat(b.env, b.packageSetup(languageOf(plan), "PIP_CONFIG_FILE"))
 	installed := run(ctx, command{dir: dir, env: env, args: append(line, "-r", "requirements.txt")}, b.deps.Output)
-	if installed.err != nil {
-		debug, _ := os.ReadFile(log) //nolint:gosec // the build's own file, which may not be there
-		return failedInstall(installed, func() (build.Reason, string) {
-			return classifyPip(installed.output, string(debug), manifestOf(plan))
-		})
+	if installed.err == nil {
+		return nil
 	}
-	return nil
-}
-
-// compilePackages writes bytecode for all of dir. Packages may have files for other versions of Python: what
-// does not compile is left as it is.
-func (b *Builder) compilePackages(ctx context.Context, dir string) {
-	empty := filepath.Join(b.o.Work, "empty") // Python looks for modules where it starts
-	_ = os.MkdirAll(empty, 0o755)             //nolint:gosec // nothing is in it
-	_ = run(ctx, command{dir: empty, env: b.env, args: []string{
-		"python3", "-m", "compileall", "-q", "-q", "-j", strconv.Itoa(runtime.GOMAXPROCS(0)), "--invalidation-mode", "unchecked-hash",
-		"-s", dir, "-p", build.FunctionDir(true), dir,
-	}}, b.deps.Output)
+	debug, _ := os.ReadFile(log) //nolint:gosec // the build's own file, which may not be there
+	return failedInstall(installed, func() (build.Reason, string) {
+		return classifyPip(installed.output, string(debug), manifestOf(plan))
+	})
 }
 
 // packageSetup points the package manager at its settings in the Secret of private packages, if there are any.

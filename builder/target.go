@@ -28,6 +28,8 @@ const (
 // target is where the image goes.
 type target struct {
 	tag    name.Tag
+	known  credentials
+	reach  http.RoundTripper
 	puller *remote.Puller
 	pusher *remote.Pusher
 }
@@ -51,7 +53,7 @@ func newTarget(plan build.Plan, known credentials, ca []byte) (*target, error) {
 		remote.WithTransport(reach), remote.WithAuthFromKeychain(known), remote.WithJobs(transfers),
 		remote.WithPlatform(v1.Platform{OS: "linux", Architecture: runtime.GOARCH}),
 	}
-	t := &target{tag: tag}
+	t := &target{tag: tag, known: known, reach: reach}
 	if t.puller, err = remote.NewPuller(remotes...); err != nil {
 		return nil, fmt.Errorf("set up the registry's client: %w", err)
 	}
@@ -67,10 +69,18 @@ func (t *target) find(ctx context.Context) (string, error) {
 	switch {
 	case isNotFound(err):
 		return "", nil
+	case errors.Is(registry.Explain(err), registry.ErrForbidden) && t.maySend():
+		return "", nil
 	case err != nil:
 		return "", t.failure(err)
 	}
 	return descriptor.Digest.String(), nil
+}
+
+// maySend asks for the right to write. Some registries refuse to be asked for what is in a repository that does
+// not exist yet.
+func (t *target) maySend() bool {
+	return remote.CheckPushPermission(t.tag, t.known, t.reach) == nil
 }
 
 // mount brings the base's layers into the image's repository while there is time.

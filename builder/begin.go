@@ -1,0 +1,61 @@
+package builder
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"github.com/rouse-run/rouse/internal/build"
+)
+
+// begin reads the plan and sets the children's environment.
+func (b *Builder) begin() (build.Plan, error) {
+	text, err := os.ReadFile(filepath.Join(b.o.Input, build.PlanFile))
+	if err != nil {
+		return build.Plan{}, fmt.Errorf("read the plan: %w", err)
+	}
+	plan, err := build.DecodePlan(text)
+	if err != nil {
+		return build.Plan{}, err
+	}
+	b.ca, err = os.ReadFile(filepath.Join(b.o.Input, build.CAFile))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return build.Plan{}, fmt.Errorf("read the CA bundle: %w", err)
+	}
+	// Children start in other directories.
+	for _, dir := range []*string{&b.o.Work, &b.o.Cache, &b.o.Packages, &b.o.Function} {
+		if *dir != "" {
+			if *dir, err = filepath.Abs(*dir); err != nil {
+				return build.Plan{}, fmt.Errorf("find the working directory: %w", err)
+			}
+		}
+	}
+	home, temporary := filepath.Join(b.o.Work, "home"), filepath.Join(b.o.Work, "tmp")
+	if err := errors.Join(os.MkdirAll(home, 0o700), os.MkdirAll(temporary, 0o700)); err != nil {
+		return build.Plan{}, fmt.Errorf("make the working directory: %w", err)
+	}
+	trusted, err := trust(b.ca, filepath.Join(b.o.Work, build.CAFile))
+	if err != nil {
+		return build.Plan{}, err
+	}
+	// The order of hashes decides the order of sets in bytecode.
+	b.env = slices.Concat(os.Environ(), trusted, []string{"HOME=" + home, "TMPDIR=" + temporary, "PYTHONHASHSEED=0"})
+	return plan, nil
+}
+
+// emptyOut empties a directory that itself has to stay, because it is a mounted volume.
+func emptyOut(dir string) error {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return fmt.Errorf("read the Function's directory: %w", err)
+	}
+	for _, entry := range entries {
+		if err := os.RemoveAll(filepath.Join(dir, entry.Name())); err != nil {
+			return fmt.Errorf("clear the Function's directory: %w", err)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,118 @@
+package builder
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/rouse-run/rouse/internal/build"
+)
+
+const (
+	maxShards  = 4
+	shardBytes = 512 << 10
+)
+
+// compile writes bytecode for all of dir, with the paths that the files have in the image. Packages may have
+// files for other versions of Python: what does not compile is left as it is.
+//
+// What a process compiled before shows in the bytecode of some files. So the files are dealt out to processes
+// by their sizes alone, and not by how many cores there are or which of them is the first to be free.
+func (b *Builder) compile(ctx context.Context, dir string) error {
+	empty := filepath.Join(b.o.Work, "empty") // Python looks for modules where it starts
+	if err := os.MkdirAll(empty, 0o700); err != nil {
+		return fmt.Errorf("make a directory to compile in: %w", err)
+	}
+	shards, err := shardsOf(dir)
+	if err != nil {
+		return fmt.Errorf("list what has to be compiled: %w", err)
+	}
+	var running sync.WaitGroup
+	slots := make(chan struct{}, runtime.GOMAXPROCS(0))
+	for _, files := range shards {
+		line := append([]string{
+			"python3", "-m", "compileall", "-q", "-q", "--invalidation-mode", "unchecked-hash", "-s", dir, "-p", build.FunctionDir(true),
+		}, files...)
+		running.Go(func() {
+			slots <- struct{}{}
+			defer func() { <-slots }()
+			_ = run(ctx, command{dir: empty, env: b.env, args: line}, b.deps.Output)
+		})
+	}
+	running.Wait()
+	return ctx.Err()
+}
+
+// source is a file or a package of Python.
+type source struct {
+	path  string
+	bytes int64
+}
+
+// shardsOf deals the Function's own files and its packages out, the largest first.
+func shardsOf(dir string) ([][]string, error) {
+	packages := filepath.Join(dir, build.PythonPackages)
+	sources, err := sourcesIn(dir, packages)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := os.Stat(packages); err == nil {
+		below, err := sourcesIn(packages, "")
+		if err != nil {
+			return nil, err
+		}
+		sources = append(sources, below...)
+	}
+	slices.SortFunc(sources, func(a, b source) int { return cmp.Or(cmp.Compare(b.bytes, a.bytes), strings.Compare(a.path, b.path)) })
+	var total int64
+	for _, each := range sources {
+		total += each.bytes
+	}
+	shards := make([][]string, min(maxShards, 1+total/shardBytes))
+	load := make([]int64, len(shards))
+	for _, each := range sources {
+		least := slices.Index(load, slices.Min(load))
+		shards[least] = append(shards[least], each.path)
+		load[least] += each.bytes
+	}
+	return slices.DeleteFunc(shards, func(files []string) bool { return len(files) == 0 }), nil
+}
+
+// sourcesIn lists what is in dir and has Python in it, but for one entry.
+func sourcesIn(dir, without string) ([]source, error) {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return nil, err
+	}
+	var sources []source
+	for _, entry := range entries {
+		each := source{path: filepath.Join(dir, entry.Name())}
+		if each.path == without {
+			continue
+		}
+		err := filepath.WalkDir(each.path, func(file string, d fs.DirEntry, err error) error {
+			if err != nil || !d.Type().IsRegular() || filepath.Ext(file) != ".py" {
+				return err
+			}
+			info, err := d.Info()
+			if err == nil {
+				each.bytes += max(info.Size(), 1)
+			}
+			return err
+		})
+		if err != nil {
+			return nil, err
+		}
+		if each.bytes > 0 {
+			sources = append(sources, each)
+		}
+	}
+	return sources, nil
+}
