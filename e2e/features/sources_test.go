@@ -4,7 +4,6 @@ package features
 
 import (
 	"cmp"
-	"context"
 	"fmt"
 	"testing"
 	"time"
@@ -61,10 +60,13 @@ func TestAMovedBranchIsNoticedAndABrokenOneDoesNoHarm(t *testing.T) {
 	require.NoError(t, err)
 	repository, err := server.Repository(t.Context(), "moving", false)
 	require.NoError(t, err)
-	commit := func(text string) {
+	updates, err := cluster.RecordReasons(t.Context(), namespace, "ConfigurationReady", "SourceUpdated")
+	require.NoError(t, err)
+	commit := func(text string) (hash string) {
 		t.Helper()
-		_, err := repository.Commit(t.Context(), "main", map[string]string{"handler.js": text})
+		hash, err := repository.Commit(t.Context(), "main", map[string]string{"handler.js": text})
 		require.NoError(t, err)
+		return hash
 	}
 	lookNow := func(value string) {
 		t.Helper()
@@ -75,20 +77,16 @@ func TestAMovedBranchIsNoticedAndABrokenOneDoesNoHarm(t *testing.T) {
 	require.NoError(t, cluster.ApplyYAML(t.Context(), namespace, function.YAML()))
 	require.NoError(t, cluster.AwaitAnswer(t.Context(), namespace, "moving", "one", built))
 
-	jobs, err := cluster.RecordJobs(t.Context())
-	require.NoError(t, err)
-	before := jobs.Of(namespace, "moving")
-	commit(nodeHandler("two"))
+	second := commit(nodeHandler("two"))
 	moved := time.Now()
-	require.NoError(t, awaitJobs(t.Context(), jobs, namespace, "moving", before+1, noticed))
+	require.NoError(t, updates.Await(t.Context(), second, noticed))
 	t.Logf("a moved branch was noticed after %s", time.Since(moved).Round(time.Second))
 	require.NoError(t, cluster.AwaitAnswer(t.Context(), namespace, "moving", "two", built))
 
-	before = jobs.Of(namespace, "moving")
-	commit("const broken = ;\n")
+	broken := commit("const broken = ;\n")
 	moved = time.Now()
 	lookNow("1")
-	require.NoError(t, awaitJobs(t.Context(), jobs, namespace, "moving", before+1, 10*time.Second))
+	require.NoError(t, updates.Await(t.Context(), broken, 5*time.Second))
 	t.Logf("when asked to look, after %s", time.Since(moved).Round(100*time.Millisecond))
 	requireFailure(t, cluster, namespace, "moving", "BuildReady", "handler.js", "SyntaxError")
 	require.NoError(t, cluster.AwaitAnswer(t.Context(), namespace, "moving", "two", 10*time.Second), "the previous version does not serve")
@@ -162,11 +160,4 @@ func TestPrivatePackagesNeedThePasswordOfTheirRegistry(t *testing.T) {
 	require.NoError(t, cluster.ApplyYAML(t.Context(), namespace, config(server.NPMRC(), server.PipConf())))
 	require.NoError(t, cluster.AwaitAnswer(t.Context(), namespace, "private-npm", "hello from npm", built))
 	require.NoError(t, cluster.AwaitAnswer(t.Context(), namespace, "private-wheel", "hello from a wheel", built))
-}
-
-// awaitJobs waits until n Jobs were made for a Function.
-func awaitJobs(ctx context.Context, jobs *framework.Jobs, namespace, name string, n int, limit time.Duration) error {
-	return framework.Await(ctx, limit, fmt.Sprintf("%d builds of %s", n, name), func(context.Context) (bool, error) {
-		return jobs.Of(namespace, name) >= n, nil
-	})
 }

@@ -2,8 +2,11 @@ package framework
 
 import (
 	"context"
+	"fmt"
 	"slices"
+	"strings"
 	"sync"
+	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -45,4 +48,11 @@ func (r *Reasons) Messages() []string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return slices.Clone(r.messages)
+}
+
+// Await waits until something was said that contains the part.
+func (r *Reasons) Await(ctx context.Context, part string, timeout time.Duration) error {
+	return Await(ctx, timeout, fmt.Sprintf("a word about %q", part), func(context.Context) (bool, error) {
+		return slices.ContainsFunc(r.Messages(), func(message string) bool { return strings.Contains(message, part) }), nil
+	})
 }
