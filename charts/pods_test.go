@@ -113,6 +113,11 @@ func TestEachWallHasOnlyTheGatesThatItsPodNeeds(t *testing.T) {
 		require.Equal(t, w.component() != "nats" && w.component() != "registry", clients.Matches(labels.Set(w.Pod.Labels)), w.GetName())
 	}
 
+	require.True(t, slices.ContainsFunc(named[*networkingv1.NetworkPolicy](t, all, "rouse-controller").Spec.Egress,
+		func(rule networkingv1.NetworkPolicyEgressRule) bool {
+			return len(rule.To) == 0 && len(rule.Ports) == 1 && rule.Ports[0].Port == nil
+		}), "users name Git servers and registries anywhere")
+
 	require.Len(t, ingress("rouse-registry"), 1)
 	require.Empty(t, ingress("rouse-registry")[0].From, "builds of every namespace push, and nodes pull")
 	require.Equal(t, "http", ingress("rouse-registry")[0].Ports[0].Port.String())

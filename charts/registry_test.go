@@ -1,6 +1,7 @@
 package charts
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -121,6 +122,26 @@ func TestTheRegistryLetsImagesBeDeletedAndAsksForCredentials(t *testing.T) {
 	require.True(t, config.Storage.Delete.Enabled)
 	require.Nil(t, config.Storage.Cache, "the garbage collector is another process")
 	require.Equal(t, "/etc/registry-users/htpasswd", config.Auth.HTPasswd.Path)
+}
+
+func TestOnlyTheRegistryOfTheChartIsClearedOfImagesThatNobodyUses(t *testing.T) {
+	t.Parallel()
+	const flag = "--image-gc-registry=rouse-registry"
+	for name, tc := range map[string]struct {
+		values values
+		clears bool
+	}{
+		"by default":           {nil, true},
+		"switched off":         {values{"registry.internal.garbageCollection.enabled=false"}, false},
+		"no registry":          {values{"registry.internal.enabled=false"}, false},
+		"an external registry": {values{"registry.external.registryAddress=registry.example.com"}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			args := named[*appsv1.Deployment](t, render(t, tc.values), "rouse-controller").Spec.Template.Spec.Containers[0].Args
+			require.Equal(t, tc.clears, slices.Contains(args, flag), "%v", args)
+		})
+	}
 }
 
 func TestTheCABundleReachesTheController(t *testing.T) {

@@ -54,6 +54,59 @@ func TestAnUpgradeDisturbsNoFunction(t *testing.T) {
 	require.Zero(t, failed.Load())
 }
 
+// A Function's image goes some time after the Function, and its space with it; what others use stays.
+func TestImagesThatNobodyUsesLeaveTheRegistry(t *testing.T) {
+	cluster, namespace := start(t)
+	helm(t, "upgrade", release, chart, "--reuse-values", "--wait", "--timeout", "3m", "--set",
+		"registry.internal.garbageCollection.interval=2s,registry.internal.garbageCollection.grace=5s")
+	for name, dependency := range map[string]string{"stays": "is-odd", "goes": "is-even"} {
+		function := framework.Function{
+			Name: name, Runtime: "nodejs22", Source: always, Dependencies: fmt.Sprintf(`{"dependencies":{%q:"*"}}`, dependency),
+		}
+		require.NoError(t, cluster.ApplyYAML(t.Context(), namespace, function.YAML()))
+	}
+	for _, name := range []string{"stays", "goes"} {
+		require.NoError(t, cluster.AwaitCondition(t.Context(), namespace, framework.FunctionGVK, name, "Running", "True", 3*time.Minute))
+	}
+	gone := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "goes"}}
+	gone.SetGroupVersionKind(framework.FunctionGVK)
+	require.NoError(t, cluster.Delete(t.Context(), gone))
+
+	since := time.Now()
+	var log string
+	require.NoError(t, framework.Await(t.Context(), 2*time.Minute, "the image to be deleted and its space freed", func(ctx context.Context) (bool, error) {
+		pods, err := cluster.PodsOf(ctx, "controller")
+		if err != nil {
+			return false, err
+		}
+		log, err = cluster.Logs(ctx, framework.System, pods[0].Name, "controller", 0)
+		_, after, deleted := strings.Cut(log, fmt.Sprintf(`"repository":%q`, namespace+"-goes"))
+		return deleted && strings.Contains(after, "swept the registry"), err
+	}))
+	t.Logf("after %s", time.Since(since).Round(time.Second))
+	require.NotContains(t, log, fmt.Sprintf(`"repository":%q`, namespace+"-stays"))
+	function := framework.Function{Name: "again", Runtime: "nodejs22", Source: always, Dependencies: `{"dependencies":{"is-even":"*"}}`}
+	require.NoError(t, cluster.ApplyYAML(t.Context(), namespace, function.YAML()))
+	require.NoError(t, cluster.AwaitCondition(t.Context(), namespace, framework.FunctionGVK, "again", "Running", "True", 3*time.Minute))
+}
+
+func TestWithoutARegistryEveryPodInstallsForItself(t *testing.T) {
+	const source = "module.exports.main = () => 'is-number ' + require('is-number/package.json').version"
+	cluster, namespace := start(t)
+	helm(t, "upgrade", release, chart, "--reuse-values", "--set", "registry.internal.enabled=false", "--wait", "--timeout", "3m")
+	function := framework.Function{Name: "alone", Runtime: "nodejs22", Source: source, Dependencies: `{"dependencies":{"is-number":"7.0.0"}}`}
+	require.NoError(t, cluster.ApplyYAML(t.Context(), namespace, function.YAML()))
+	lost, err := cluster.AwaitMessage(t.Context(), namespace, "alone", "BuildReady", "False", time.Minute, "No container registry is configured")
+	require.NoError(t, err)
+	t.Log(lost)
+	require.NoError(t, cluster.AwaitAnswer(t.Context(), namespace, "alone", "is-number 7.0.0", 2*time.Minute))
+
+	helm(t, "upgrade", release, chart, "--reuse-values", "--set", "registry.internal.enabled=true", "--wait", "--timeout", "3m")
+	require.NoError(t, cluster.AwaitCondition(t.Context(), namespace, framework.FunctionGVK, "alone", "BuildReady", "True", 2*time.Minute))
+	require.NoError(t, cluster.AwaitCondition(t.Context(), namespace, framework.FunctionGVK, "alone", "Running", "True", time.Minute))
+	require.NoError(t, cluster.AwaitAnswer(t.Context(), namespace, "alone", "is-number 7.0.0", 10*time.Second))
+}
+
 func TestUninstallLeavesNoObjectBehind(t *testing.T) {
 	cluster, namespace := start(t)
 	sleeper := framework.Function{Name: "sleeper", Runtime: "nodejs22", Source: always, Asleep: true, Max: 2}

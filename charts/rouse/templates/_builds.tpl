@@ -11,6 +11,13 @@
 - --max-image-size={{ .maxImageSize }}
 - --build-deadline={{ .deadlineSeconds }}s
 {{- end }}
+{{- with .Values.registry.internal.garbageCollection }}
+{{- if and .enabled (eq (include "rouse.registry" $) "internal") }}
+- --image-gc-registry={{ include "rouse.name" (dict "root" $ "component" "registry") }}
+- --image-gc-interval={{ .interval }}
+- --image-gc-grace={{ .grace }}
+{{- end }}
+{{- end }}
 - --git-check-interval={{ .Values.git.checkInterval }}
 {{- if .Values.caBundle }}
 - --ca-bundle=/etc/rouse/ca/ca.crt
