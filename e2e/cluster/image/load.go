@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"io"
+	"maps"
+	"slices"
 	"strings"
 
 	"github.com/google/go-containerregistry/pkg/name"
@@ -64,6 +66,48 @@ func (c Containerd) send(ctx context.Context, images map[name.Reference]v1.Image
 		err = writeErr
 	}
 	return err
+}
+
+// Keep takes all images but these away, and waits until their files are gone.
+func (c Containerd) Keep(ctx context.Context, images ...Image) error {
+	listed, err := c.ctr("images", "list").Run(ctx)
+	if err != nil {
+		return err
+	}
+	unwanted := unwanted(listed, images)
+	if len(unwanted) == 0 {
+		return nil
+	}
+	_, err = c.ctr(append([]string{"images", "remove", "--sync"}, unwanted...)...).Run(ctx)
+	return err
+}
+
+// unwanted are the names in ctr's table that lead to none of the images. The kubelet's names for images are their hashes,
+// which are wanted where they lead to the same as a wanted name.
+func unwanted(table string, images []Image) []string {
+	wanted := map[string]bool{}
+	for _, image := range images {
+		wanted[image.Reference()] = true
+	}
+	targets := map[string]string{}
+	for line := range strings.Lines(table) {
+		if fields := strings.Fields(line); len(fields) > 2 && fields[0] != "REF" {
+			targets[fields[0]] = fields[2]
+		}
+	}
+	kept := map[string]bool{}
+	for name, target := range targets {
+		if wanted[name] {
+			kept[target] = true
+		}
+	}
+	var found []string
+	for _, name := range slices.Sorted(maps.Keys(targets)) {
+		if !kept[targets[name]] {
+			found = append(found, name)
+		}
+	}
+	return found
 }
 
 // Ready fails until containerd answers.

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"syscall"
+	"time"
 
 	"github.com/rouse-run/rouse/e2e/cluster/command"
 	"github.com/rouse-run/rouse/e2e/cluster/state"
@@ -42,22 +43,41 @@ func (t Template) Key(ctx context.Context, images []Image) (string, error) {
 	return state.Key(version, strings.Join(references, " ")), nil
 }
 
-// Restore fills containerd's root directory from the template, and says whether there was one. containerd must not run.
-func (t Template) Restore(ctx context.Context, key string) (bool, error) {
-	saved := t.Cache.Path(templates, "root-"+key)
+// Restored says what Restore found.
+type Restored string
+
+// What Restore may find.
+const (
+	Nothing Restored = "there is none yet"
+	Similar Restored = "that of other images"
+	Exact   Restored = "restored"
+)
+
+// Restore fills containerd's root directory from the template, or from that of another set of images, most of which
+// are the same. containerd must not run.
+func (t Template) Restore(ctx context.Context, key string) (Restored, error) {
+	saved, found := t.Cache.Path(templates, "root-"+key), Exact
 	if _, err := os.Stat(saved); err != nil {
-		return false, nil //nolint:nilerr // none was saved
+		others, err := filepath.Glob(t.Cache.Path(templates, "root-*[0-9a-f]"))
+		if err != nil || len(others) == 0 {
+			return Nothing, err
+		}
+		saved, found = others[len(others)-1], Similar
 	}
 	if err := t.copy(ctx, saved, t.Root); err != nil {
-		return false, errors.Join(err, os.RemoveAll(t.Root))
+		return Nothing, errors.Join(err, os.RemoveAll(t.Root))
 	}
-	return true, nil
+	return found, nil
 }
 
 // Save keeps containerd's root directory as the template. containerd must not run. Older templates are dropped.
 func (t Template) Save(ctx context.Context, key string) error {
 	_, _, err := t.Cache.Entry(templates, "root", key, func(temporary string) error {
-		return t.copy(ctx, t.Root, temporary)
+		if err := t.copy(ctx, t.Root, temporary); err != nil {
+			return err
+		}
+		now := time.Now() // the copy is as old as what it was restored from
+		return os.Chtimes(temporary, now, now)
 	})
 	if errors.Is(err, errNoLinks) {
 		return nil

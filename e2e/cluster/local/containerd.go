@@ -22,11 +22,11 @@ func (c *Cluster) startContainerd(ctx context.Context, ran bool, images images) 
 	if err != nil {
 		return err
 	}
-	restored := false
+	restored := image.Nothing
 	if !ran {
 		err := c.progress.Step(ctx, "image template", func(ctx context.Context, detail progress.Detail) error {
 			restored, err = template.Restore(ctx, key)
-			detail("%s", map[bool]string{true: "restored", false: "there is none yet"}[restored])
+			detail("%s", restored)
 			return err
 		})
 		if err != nil {
@@ -44,7 +44,10 @@ func (c *Cluster) startContainerd(ctx context.Context, ran bool, images images) 
 		detail("%d of %d were new", loaded, len(images.all()))
 		return err
 	})
-	if err != nil || ran || restored {
+	if err != nil || ran || restored == image.Exact {
+		return err
+	}
+	if err := c.containerd().Keep(ctx, images.all()...); err != nil {
 		return err
 	}
 	return c.saveTemplate(ctx, template, key, program)
