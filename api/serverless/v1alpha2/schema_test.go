@@ -177,6 +177,7 @@ func TestPrinterColumns(t *testing.T) {
 	require.NoError(t, env.Client.Get(t.Context(), client.ObjectKeyFromObject(object), fn))
 	fn.Status.Conditions = []metav1.Condition{
 		{Type: v1alpha2.ConditionRunning, Status: "Unknown", Reason: v1alpha2.ReasonDeploymentWaiting, LastTransitionTime: metav1.Now()},
+		{Type: v1alpha2.ConditionBuildReady, Status: "False", Reason: v1alpha2.ReasonJobFailed, LastTransitionTime: metav1.Now()},
 		{Type: v1alpha2.ConditionConfigurationReady, Status: "True", Reason: v1alpha2.ReasonSpecValidated, LastTransitionTime: metav1.Now()},
 	}
 	require.NoError(t, env.Client.Status().Update(t.Context(), fn))
@@ -189,10 +190,10 @@ func TestPrinterColumns(t *testing.T) {
 		names = append(names, column.Name)
 		columns[column.Name] = column.Type
 	}
-	require.Equal(t, []string{"Name", "Configured", "Running", "Runtime", "Version", "Age"}, names)
+	require.Equal(t, []string{"Name", "Configured", "Built", "Running", "Runtime", "Version", "Age"}, names)
 	require.Equal(t, "integer", columns["Version"])
 	require.Len(t, table.Rows, 1)
-	require.Equal(t, []any{fn.Name, "True", "Unknown", "python312", float64(1)}, table.Rows[0].Cells[:5])
+	require.Equal(t, []any{fn.Name, "True", "False", "Unknown", "python312", float64(1)}, table.Rows[0].Cells[:6])
 }
 
 func TestNamesOfTheResource(t *testing.T) {
