@@ -107,14 +107,15 @@ func (r *Reconciler) findOrBuild(ctx context.Context, s *scope) (bool, error) {
 // nothing more to decide; otherwise wanted is the next attempt, which is due.
 func (r *Reconciler) followJob(ctx context.Context, s *scope, past history, wanted *attempt) (over, begun bool, err error) {
 	job := past.present
-	if !controllerbuild.Ended(job) {
-		return true, true, r.watchJob(ctx, s, job)
-	}
 	pods, err := r.podsOf(ctx, s, job)
 	if err != nil {
 		return false, false, err
 	}
-	result := resultOf(job, pods)
+	result, pushed := resultOfPods(pods) // the Job itself takes a second or two to see that its pod is done
+	if !controllerbuild.Ended(job) && !(pushed && result.Digest != "") {
+		return true, true, r.watchJob(ctx, s, job)
+	}
+	result = resultOf(job, pods)
 	if result.Digest != "" {
 		repository := registry.Repository(client.ObjectKeyFromObject(s.fn))
 		s.image = &v1alpha2.BuildStatus{Tag: imageTag(s.fn, *s.plan), Image: s.registry.Image(repository, result.Digest)}

@@ -23,13 +23,8 @@ func resultOf(job *batchv1.Job, pods []corev1.Pod) build.Result {
 			return result
 		}
 	}
-	for i := range pods {
-		statuses := slices.Concat(pods[i].Status.ContainerStatuses, pods[i].Status.InitContainerStatuses)
-		for j := range statuses {
-			if result, ok := resultOfContainer(&statuses[j]); ok {
-				return result
-			}
-		}
+	if result, ok := resultOfPods(pods); ok {
+		return result
 	}
 	failed := jobCondition(job, batchv1.JobFailed)
 	switch {
@@ -42,6 +37,19 @@ func resultOf(job *batchv1.Job, pods []corev1.Pod) build.Result {
 	default:
 		return build.Result{Reason: build.Interrupted, Message: "The pod of the build is gone before it told what it did"}
 	}
+}
+
+// resultOfPods is what the containers of a build have told.
+func resultOfPods(pods []corev1.Pod) (build.Result, bool) {
+	for i := range pods {
+		statuses := slices.Concat(pods[i].Status.ContainerStatuses, pods[i].Status.InitContainerStatuses)
+		for j := range statuses {
+			if result, ok := resultOfContainer(&statuses[j]); ok {
+				return result, true
+			}
+		}
+	}
+	return build.Result{}, false
 }
 
 // resultOfContainer reads the message that the builder left.

@@ -155,5 +155,11 @@ func isReady(pod *corev1.Pod) bool {
 func troubleDiffers(before, after client.Object) bool {
 	was, _ := before.(*corev1.Pod)
 	is, _ := after.(*corev1.Pod)
-	return was == nil || is == nil || troubleOf(was) != troubleOf(is)
+	return was == nil || is == nil || troubleOf(was) != troubleOf(is) || hasBuilt(was) != hasBuilt(is)
+}
+
+// hasBuilt tells whether the pod of a build has told what it pushed.
+func hasBuilt(pod *corev1.Pod) bool {
+	result, told := resultOfPods([]corev1.Pod{*pod})
+	return told && result.Digest != ""
 }
