@@ -112,7 +112,7 @@ func (r *Reconciler) followJob(ctx context.Context, s *scope, past history, want
 		return false, false, err
 	}
 	result, pushed := resultOfPods(pods) // the Job itself takes a second or two to see that its pod is done
-	if !controllerbuild.Ended(job) && !(pushed && result.Digest != "") {
+	if !controllerbuild.Ended(job) && (!pushed || result.Digest == "") {
 		return true, true, r.watchJob(ctx, s, job)
 	}
 	result = resultOf(job, pods)

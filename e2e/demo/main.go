@@ -7,8 +7,6 @@ import (
 	"flag"
 	"fmt"
 	"os"
-	"os/signal"
-	"syscall"
 	"time"
 
 	"github.com/rouse-run/rouse/e2e/framework"
@@ -19,13 +17,7 @@ func main() {
 	folder := flag.String("sample", "samples/orders", "folder of the sample")
 	keep := flag.Bool("keep", false, "leave the sample in the cluster")
 	flag.Parse()
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
-	if err := run(ctx, *orders, *folder, *keep); err != nil {
-		fmt.Fprintln(os.Stderr, "demo:", err)
-		stop()
-		os.Exit(1) //nolint:gocritic // stop has run
-	}
+	framework.Main("demo", func(ctx context.Context) error { return run(ctx, *orders, *folder, *keep) })
 }
 
 func run(ctx context.Context, orders int, folder string, keep bool) error {

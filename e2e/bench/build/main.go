@@ -8,8 +8,6 @@ import (
 	"flag"
 	"fmt"
 	"os"
-	"os/signal"
-	"syscall"
 	"time"
 
 	"github.com/rouse-run/rouse/e2e/framework"
@@ -18,13 +16,7 @@ import (
 func main() {
 	rounds := flag.Int("rounds", 5, "how often each language is measured")
 	flag.Parse()
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
-	if err := run(ctx, *rounds); err != nil {
-		fmt.Fprintln(os.Stderr, "bench-build:", err)
-		stop()
-		os.Exit(1) //nolint:gocritic // stop has run
-	}
+	framework.Main("bench-build", func(ctx context.Context) error { return run(ctx, *rounds) })
 }
 
 func run(ctx context.Context, rounds int) error {

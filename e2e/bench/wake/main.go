@@ -7,9 +7,6 @@ import (
 	"context"
 	"flag"
 	"fmt"
-	"os"
-	"os/signal"
-	"syscall"
 	"time"
 
 	"github.com/rouse-run/rouse/e2e/framework"
@@ -18,13 +15,7 @@ import (
 func main() {
 	rounds := flag.Int("rounds", 20, "how many wakes and how many bare scale-ups")
 	flag.Parse()
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
-	if err := run(ctx, *rounds); err != nil {
-		fmt.Fprintln(os.Stderr, "bench-wake:", err)
-		stop()
-		os.Exit(1) //nolint:gocritic // stop has run
-	}
+	framework.Main("bench-wake", func(ctx context.Context) error { return run(ctx, *rounds) })
 }
 
 func run(ctx context.Context, rounds int) error {
