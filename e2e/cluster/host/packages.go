@@ -36,11 +36,13 @@ func Packages() []Package {
 }
 
 // TestPackages are what the tests outside the cluster take from Debian: the race detector a C compiler, those of the
-// Python runtime a virtual environment.
+// Python runtime a virtual environment, those of Git repositories their servers.
 func TestPackages() []Package {
 	return []Package{
 		{Name: "gcc", File: "gcc"},
 		{Name: "libc6-dev", File: "/usr/include/stdlib.h"},
+		{Name: "git", File: "git"},
+		{Name: "openssh-server", File: "/usr/sbin/sshd"},
 		{Name: "python3-venv", Works: []string{"python3", "-c", "import ensurepip, venv"}},
 		pip(),
 	}
@@ -141,16 +143,23 @@ func forbidServices() (restore func(), err error) {
 	return func() { _ = os.Remove(policyFile) }, nil
 }
 
-// disableServices keeps systemd from starting containerd at the next boot. The cluster runs one of its own.
+// services are those that a machine must not start at its next boot because it got a package from us: the cluster runs
+// a containerd of its own, and nobody asked for logins over the network.
+func services() map[string]string {
+	return map[string]string{"containerd": "containerd.service", "openssh-server": "ssh.service"}
+}
+
+// disableServices keeps systemd from starting what came with the packages.
 func disableServices(ctx context.Context, log string, installed []string) error {
 	if _, err := os.Stat("/run/systemd/system"); err != nil {
 		return nil //nolint:nilerr // no systemd, so nothing is started at boot
 	}
 	for _, name := range installed {
-		if name != "containerd" {
+		service, has := services()[name]
+		if !has {
 			continue
 		}
-		disable := command.Command{Name: "systemctl", Args: []string{"disable", "--now", "containerd.service"}, Log: log}
+		disable := command.Command{Name: "systemctl", Args: []string{"disable", "--now", service}, Log: log}
 		if _, err := disable.Run(ctx); err != nil {
 			return err
 		}
