@@ -6,12 +6,12 @@ import (
 	"crypto/x509"
 	"errors"
 	"net/http"
+	"net/url"
 	"time"
 
 	"github.com/go-git/go-git/v5/plumbing/protocol/packp"
 	"github.com/go-git/go-git/v5/plumbing/transport"
 	githttp "github.com/go-git/go-git/v5/plumbing/transport/http"
-	gitssh "github.com/go-git/go-git/v5/plumbing/transport/ssh"
 )
 
 // Options of a Client.
@@ -26,10 +26,14 @@ type Options struct {
 type Client struct {
 	options Options
 	http    transport.Transport
+	large   chan struct{} // who holds a place in it may read a large list of references
 }
 
-// New fails when the CA has no certificate.
-func New(options Options) (*Client, error) {
+// New fails when the CA has no certificate. Repositories over HTTP are asked through the proxy of the environment, if
+// it names one.
+func New(options Options) (*Client, error) { return newClient(options, http.ProxyFromEnvironment) }
+
+func newClient(options Options, proxy func(*http.Request) (*url.URL, error)) (*Client, error) {
 	roots, err := x509.SystemCertPool()
 	if err != nil {
 		roots = x509.NewCertPool()
@@ -37,63 +41,49 @@ func New(options Options) (*Client, error) {
 	if len(options.CA) > 0 && !roots.AppendCertsFromPEM(options.CA) {
 		return nil, errors.New("read the CA bundle: it has no certificate in PEM form")
 	}
-	c := &Client{options: options}
-	c.http = githttp.NewClient(&http.Client{Transport: &http.Transport{
-		Proxy:                 http.ProxyFromEnvironment,
-		DialContext:           c.dialer().DialContext,
+	c := &Client{options: options, large: make(chan struct{}, 1)}
+	c.http = githttp.NewClient(&http.Client{Transport: c.route(&http.Transport{
 		TLSClientConfig:       &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12},
 		TLSHandshakeTimeout:   dialTimeout,
 		ResponseHeaderTimeout: time.Minute,
 		IdleConnTimeout:       time.Second, // repositories are asked seldom
 		ForceAttemptHTTP2:     true,
-	}})
+	}, proxy)})
 	return c, nil
+}
+
+// uploads is what a server of a repository can be asked.
+type uploads interface {
+	AdvertisedReferencesContext(ctx context.Context) (*packp.AdvRefs, error)
+	UploadPack(ctx context.Context, request *packp.UploadPackRequest) (*packp.UploadPackResponse, error)
+	Close() error
 }
 
 // session is an open repository whose references have been read.
 type session struct {
-	transport.UploadPackSession
+	uploads
 
 	advertised *packp.AdvRefs
 }
 
-// open connects and reads the references. It ends with ctx although go-git's SSH does not know it.
+// open connects and reads the references. The session ends with ctx.
 func (c *Client) open(ctx context.Context, repository Repository) (*session, error) {
 	endpoint, err := repository.endpoint(c.options.AllowLoopback)
 	if err != nil {
 		return nil, err
 	}
-	type outcome struct {
-		session *session
-		err     error
-	}
-	done := make(chan outcome, 1)
-	go func() {
-		opened, err := c.connect(ctx, endpoint, repository.Credentials)
-		done <- outcome{opened, err}
-	}()
-	select {
-	case found := <-done:
-		if found.err != nil {
-			return nil, explain(found.err, repository)
+	opened, err := c.connect(ctx, endpoint, repository.Credentials)
+	if err != nil {
+		if ctx.Err() != nil {
+			err = ctx.Err() // rather than that the connection was closed for it
 		}
-		return found.session, nil
-	case <-ctx.Done():
-		go func() {
-			if late := <-done; late.session != nil {
-				_ = late.session.Close()
-			}
-		}()
-		return nil, explain(ctx.Err(), repository)
+		return nil, explain(err, repository)
 	}
+	return opened, nil
 }
 
 func (c *Client) connect(ctx context.Context, endpoint *transport.Endpoint, credentials Credentials) (*session, error) {
-	client, auth, err := c.transportOf(ctx, endpoint, credentials)
-	if err != nil {
-		return nil, err
-	}
-	opened, err := client.NewUploadPackSession(endpoint, auth)
+	opened, err := c.uploadsOf(ctx, endpoint, credentials)
 	if err != nil {
 		return nil, err
 	}
@@ -102,28 +92,24 @@ func (c *Client) connect(ctx context.Context, endpoint *transport.Endpoint, cred
 		_ = opened.Close() // of a session that has just failed
 		return nil, err
 	}
-	return &session{UploadPackSession: opened, advertised: advertised}, nil
+	return &session{uploads: opened, advertised: advertised}, nil
 }
 
-func (c *Client) transportOf(
-	ctx context.Context, endpoint *transport.Endpoint, credentials Credentials,
-) (transport.Transport, transport.AuthMethod, error) {
-	if endpoint.Protocol != "ssh" {
-		if credentials.IsZero() {
-			return c.http, nil, nil
+func (c *Client) uploadsOf(ctx context.Context, endpoint *transport.Endpoint, credentials Credentials) (uploads, error) {
+	if endpoint.Protocol == "ssh" {
+		opened, err := c.openSSH(ctx, endpoint, credentials)
+		if err != nil {
+			return nil, err
 		}
-		if len(credentials.privateKey) > 0 {
-			return nil, nil, &Error{Kind: Authentication, Message: "an SSH key does not open " + endpoint.Protocol + " URLs. " +
-				"Use an ssh URL in spec.source.gitRepository.url, or auth.type basic"}
-		}
-		return c.http, &githttp.BasicAuth{Username: credentials.username, Password: credentials.password}, nil
+		return opened, nil
 	}
-	auth, err := sshAuth(endpoint, credentials)
-	if err != nil {
-		return nil, nil, err
+	if len(credentials.privateKey) > 0 {
+		return nil, &Error{Kind: Authentication, Message: "an SSH key does not open " + endpoint.Protocol + " URLs. " +
+			"Use an ssh URL in spec.source.gitRepository.url, or auth.type basic"}
 	}
-	if endpoint.Host, err = c.resolve(ctx, endpoint.Host); err != nil {
-		return nil, nil, err
+	var auth transport.AuthMethod
+	if !credentials.IsZero() {
+		auth = &githttp.BasicAuth{Username: credentials.username, Password: credentials.password}
 	}
-	return gitssh.NewClient(nil), auth, nil
+	return c.http.NewUploadPackSession(endpoint, auth)
 }

@@ -5,7 +5,9 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
@@ -46,6 +48,18 @@ func (c Credentials) String() string {
 
 // GoString hides what they are.
 func (c Credentials) GoString() string { return "git.Credentials{" + c.String() + "}" }
+
+// LogValue hides what they are.
+func (c Credentials) LogValue() slog.Value { return slog.StringValue(c.String()) }
+
+// Format hides what they are from every verb, since some look into values.
+func (c Credentials) Format(state fmt.State, verb rune) {
+	text := c.String()
+	if verb == 'v' && state.Flag('#') {
+		text = c.GoString()
+	}
+	_, _ = io.WriteString(state, text)
+}
 
 // Types of Secrets that Kubernetes defines for the purpose.
 const (

@@ -10,6 +10,7 @@ import (
 	"os"
 	"strings"
 
+	"github.com/go-git/go-git/v5/plumbing/format/pktline"
 	"github.com/go-git/go-git/v5/plumbing/transport"
 	"golang.org/x/crypto/ssh"
 	"golang.org/x/crypto/ssh/knownhosts"
@@ -59,11 +60,11 @@ func IsAuthentication(err error) bool {
 
 // explain gives an error of a transport its kind.
 func explain(err error, repository Repository) error {
-	if _, ok := errors.AsType[*Error](err); ok {
-		return err
+	if known, ok := errors.AsType[*Error](err); ok {
+		return known // without how the transport came to it
 	}
-	kind, remedy := classify(err, repository)
-	return &Error{Kind: kind, Message: remedy, err: err}
+	kind, message := classify(err, repository)
+	return &Error{Kind: kind, Message: shortened(message), err: err}
 }
 
 func classify(err error, repository Repository) (kind Kind, message string) {
@@ -88,6 +89,8 @@ func classify(err error, repository Repository) (kind Kind, message string) {
 			"Correct spec.source.gitRepository.url or auth"
 	case errors.Is(err, transport.ErrEmptyRemoteRepository):
 		return ReferenceNotFound, "the repository " + repository.redacted() + " is empty. Push a commit to it"
+	case errors.Is(err, pktline.ErrInvalidPktLen): // as with a web page
+		return RepositoryNotFound, "what answers at " + repository.redacted() + " is no Git repository. Correct spec.source.gitRepository.url"
 	case errors.As(err, &dns):
 		return Unreachable, "the host " + host + " is not known (" + err.Error() + "). Correct spec.source.gitRepository.url, or the DNS"
 	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, os.ErrDeadlineExceeded), errors.As(err, &operation), isTimeout(err):
@@ -100,7 +103,8 @@ func classify(err error, repository Repository) (kind Kind, message string) {
 func authenticationMessage(repository Repository) string {
 	message := "authentication failed for " + repository.redacted() + ". "
 	if repository.Credentials.IsZero() {
-		return message + "If the repository is private, name a Secret with credentials in spec.source.gitRepository.auth"
+		return message + "If the repository is private, name a Secret with credentials in spec.source.gitRepository.auth. Some hosts " +
+			"say the same of one that does not exist"
 	}
 	return message + "Correct the credentials in the Secret of spec.source.gitRepository.auth"
 }

@@ -2,9 +2,11 @@ package git
 
 import (
 	"context"
+	"encoding/json"
 	"encoding/pem"
 	"fmt"
 	"io/fs"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -80,7 +82,7 @@ func TestBranchesTagsAndCommitsAreResolved(t *testing.T) {
 	}
 	_, err = references.Resolve("mian")
 	requireKind(t, ReferenceNotFound, err)
-	require.ErrorContains(t, err, `there is no branch or tag "mian", but feature/new, main`)
+	require.ErrorContains(t, err, `there is no branch or tag "mian", but main. Correct`)
 }
 
 func TestACommitIsFetchedFromEveryKindOfServer(t *testing.T) {
@@ -106,14 +108,14 @@ func TestACommitIsFetchedFromEveryKindOfServer(t *testing.T) {
 		},
 		"SSH": func(t *testing.T, r *gittest.Repository) (Repository, []byte) {
 			t.Helper()
-			return Repository{URL: r.SSH(t, public).Address, Credentials: key}, nil
+			return Repository{URL: r.SSH(t, public).URL, Credentials: key}, nil
 		},
 		"SSH with a verified host": func(t *testing.T, r *gittest.Repository) (Repository, []byte) {
 			t.Helper()
 			server := r.SSH(t, public)
 			verified, err := ParseSecret(AuthKey, "Opaque", map[string][]byte{"key": private, "known_hosts": server.KnownHosts})
 			require.NoError(t, err)
-			return Repository{URL: server.Address, Credentials: verified}, nil
+			return Repository{URL: server.URL, Credentials: verified}, nil
 		},
 		"a server that gives out branches only": func(t *testing.T, r *gittest.Repository) (Repository, []byte) {
 			t.Helper()
@@ -157,6 +159,17 @@ func TestAnErrorSaysWhatToRepair(t *testing.T) {
 	basic, err := ParseSecret(AuthBasic, "", map[string][]byte{"username": []byte("me"), "password": []byte("hunter2")})
 	require.NoError(t, err)
 	wrongHost := repository.SSH(t, public)
+	friendKey, friendPublic := gittest.Key(t)
+	friend, err := ParseSecret(AuthKey, "", map[string][]byte{"key": friendKey})
+	require.NoError(t, err)
+	host := repository.SSH(t, friendPublic)
+	page := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("<html>")) }))
+	t.Cleanup(page.Close)
+	down := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.WriteHeader(http.StatusServiceUnavailable)
+		_, _ = w.Write([]byte(strings.Repeat("down ", 1<<20)))
+	}))
+	t.Cleanup(down.Close)
 	for name, tc := range map[string]struct {
 		repository Repository
 		commit     Commit
@@ -172,10 +185,18 @@ func TestAnErrorSaysWhatToRepair(t *testing.T) {
 		"a key for HTTP": {
 			Repository{URL: repository.HTTP(t, "", "").Address(), Credentials: stranger}, Commit{}, Authentication, "Use an ssh URL",
 		},
-		"a wrong key":          {Repository{URL: wrongHost.Address, Credentials: stranger}, Commit{}, Authentication, "Correct the credentials"},
-		"no key":               {Repository{URL: wrongHost.Address}, Commit{}, Authentication, "an ssh URL needs a key"},
-		"an unknown CA":        {Repository{URL: repository.HTTPS(t, "", "").Address()}, Commit{}, Certificate, "CA bundle"},
-		"no such repository":   {Repository{URL: repository.HTTP(t, "", "").URL + "/nothing.git"}, Commit{}, RepositoryNotFound, "there is no repository"},
+		"a wrong key":        {Repository{URL: wrongHost.URL, Credentials: stranger}, Commit{}, Authentication, "Correct the credentials"},
+		"no key":             {Repository{URL: wrongHost.URL}, Commit{}, Authentication, "an ssh URL needs a key"},
+		"an unknown CA":      {Repository{URL: repository.HTTPS(t, "", "").Address()}, Commit{}, Certificate, "CA bundle"},
+		"no such repository": {Repository{URL: repository.HTTP(t, "", "").URL + "/nothing.git"}, Commit{}, RepositoryNotFound, "there is no repository"},
+		"no such repository over SSH": {
+			Repository{URL: host.Elsewhere("/nothing.git"), Credentials: friend}, Commit{}, RepositoryNotFound, "there is no repository",
+		},
+		"no such commit over SSH": {
+			Repository{URL: host.URL, Credentials: friend}, Commit{Hash: strings.Repeat("a", 40), Reference: "main"}, ReferenceNotFound, "cannot be fetched",
+		},
+		"a web page":           {Repository{URL: page.URL + "/shop.git"}, Commit{}, RepositoryNotFound, "is no Git repository"},
+		"a host that is down":  {Repository{URL: down.URL + "/shop.git"}, Commit{}, Unreadable, "503"},
 		"nobody there":         {Repository{URL: "http://" + loopback.Address(t) + "/shop.git"}, Commit{}, Unreachable, "does not answer"},
 		"a name that is none":  {Repository{URL: "https://nowhere.invalid/shop.git"}, Commit{}, Unreachable, "is not known"},
 		"no TLS on that port":  {Repository{URL: strings.Replace(repository.HTTP(t, "", "").Address(), "http:", "https:", 1)}, Commit{}, Certificate, "Use http://"},
@@ -201,12 +222,9 @@ func TestAnErrorSaysWhatToRepair(t *testing.T) {
 			requireKind(t, tc.kind, err)
 			require.ErrorContains(t, err, tc.want)
 			require.NotContains(t, err.Error(), "hunter2")
+			require.Less(t, len(err.Error()), 2*maxMessage)
 		})
 	}
-}
-
-func hostOf(address string) string {
-	return strings.TrimSuffix(strings.TrimPrefix(address, "ssh://git@"), "/shop.git")
 }
 
 func TestAHostThatIsNotTheKnownOneIsRefused(t *testing.T) {
@@ -214,12 +232,12 @@ func TestAHostThatIsNotTheKnownOneIsRefused(t *testing.T) {
 	repository := gittest.New(t)
 	private, public := gittest.Key(t)
 	server, other := repository.SSH(t, public), repository.SSH(t, public)
-	_, port, _ := strings.Cut(hostOf(server.Address), ":")
-	_, otherPort, _ := strings.Cut(hostOf(other.Address), ":")
+	_, port, _ := strings.Cut(server.Host, ":")
+	_, otherPort, _ := strings.Cut(other.Host, ":")
 	known := strings.Replace(string(other.KnownHosts), otherPort, port, 1)
 	credentials, err := ParseSecret(AuthKey, "", map[string][]byte{"key": private, "known_hosts": []byte(known)})
 	require.NoError(t, err)
-	_, err = client(t, nil).List(t.Context(), Repository{URL: server.Address, Credentials: credentials})
+	_, err = client(t, nil).List(t.Context(), Repository{URL: server.URL, Credentials: credentials})
 	requireKind(t, HostKey, err)
 }
 
@@ -266,7 +284,50 @@ func TestALinkOutOfTheDirectoryIsRefused(t *testing.T) {
 		commit := repository.Commit(t, "main", map[string]string{"price/link": gittest.Link + target, "other/handler.js": "x"})
 		err := client(t, nil).Fetch(t.Context(), Repository{URL: repository.HTTP(t, "", "").Address()},
 			Commit{Hash: commit, Reference: "main", BaseDir: "price"}, t.TempDir())
-		require.ErrorContains(t, err, "outside of spec.source.gitRepository.baseDir")
+		require.ErrorContains(t, err, "out of spec.source.gitRepository.baseDir")
+	}
+}
+
+func TestLinksThatLeadOutOnlyTogetherAreRefused(t *testing.T) {
+	t.Parallel()
+	repository := gittest.New(t)
+	commit := repository.Commit(t, "main", map[string]string{
+		"price/a/b/up": gittest.Link + "../..", "price/out": gittest.Link + "a/b/up/../../etc", "price/handler.js": "x",
+	})
+	err := client(t, nil).Fetch(t.Context(), Repository{URL: repository.HTTP(t, "", "").Address()},
+		Commit{Hash: commit, Reference: "main", BaseDir: "price"}, t.TempDir())
+	require.ErrorContains(t, err, "the link out leads out")
+}
+
+func TestLinksThatLeadNowhereOrInCirclesAreKept(t *testing.T) {
+	t.Parallel()
+	repository := gittest.New(t)
+	links := map[string]string{"nowhere": "missing/file", "circle": "circle", "throughafile": "handler.js/x", "up": "lib/../handler.js"}
+	content := map[string]string{"handler.js": "x", "lib/a.js": "y"}
+	for name, target := range links {
+		content[name] = gittest.Link + target
+	}
+	commit := repository.Commit(t, "main", content)
+	into := t.TempDir()
+	require.NoError(t, client(t, nil).Fetch(t.Context(), Repository{URL: repository.HTTP(t, "", "").Address()}, Commit{Hash: commit, Reference: "main"}, into))
+	for name, target := range links {
+		kept, err := os.Readlink(filepath.Join(into, name))
+		require.NoError(t, err)
+		require.Equal(t, target, kept)
+	}
+}
+
+func TestModesAreKeptAndSubmodulesAndGitsOwnFilesAreNotThere(t *testing.T) {
+	t.Parallel()
+	repository := gittest.New(t)
+	commit := repository.CommitSpecial(t, "main")
+	into := t.TempDir()
+	require.NoError(t, client(t, nil).Fetch(t.Context(), Repository{URL: repository.HTTP(t, "", "").Address()}, Commit{Hash: commit, Reference: "main"}, into))
+	require.Equal(t, map[string]string{"run.sh": "#!/bin/sh\n", "plain.txt": "plain"}, read(t, into))
+	for name, want := range map[string]fs.FileMode{"run.sh": 0o755, "plain.txt": 0o644} {
+		info, err := os.Stat(filepath.Join(into, name))
+		require.NoError(t, err)
+		require.Equal(t, want, info.Mode().Perm(), name)
 	}
 }
 
@@ -294,8 +355,8 @@ func TestSecretsOfEveryFormAreRead(t *testing.T) {
 		data                 map[string][]byte
 		want                 string
 	}{
-		"basic":                  {AuthBasic, "kubernetes.io/basic-auth", map[string][]byte{"username": []byte("a"), "password": []byte("b")}, ""},
-		"basic in any Secret":    {AuthBasic, "Opaque", map[string][]byte{"username": []byte("a"), "password": []byte("b")}, ""},
+		"basic":                  {AuthBasic, "kubernetes.io/basic-auth", map[string][]byte{"username": []byte("a"), "password": []byte("hunter2")}, ""},
+		"basic in any Secret":    {AuthBasic, "Opaque", map[string][]byte{"username": []byte("a"), "password": []byte("hunter2")}, ""},
 		"basic without password": {AuthBasic, "Opaque", map[string][]byte{"username": []byte("a")}, "missing 'password'"},
 		"key":                    {AuthKey, "kubernetes.io/ssh-auth", map[string][]byte{"ssh-privatekey": private}, ""},
 		"key in any Secret":      {AuthKey, "Opaque", map[string][]byte{"key": private}, ""},
@@ -319,9 +380,26 @@ func TestSecretsOfEveryFormAreRead(t *testing.T) {
 			mounted, err := ReadDir(tc.authType, dir)
 			require.NoError(t, err)
 			require.Equal(t, credentials, mounted)
-			for _, text := range []string{fmt.Sprint(credentials), fmt.Sprintf("%#v", credentials), fmt.Sprintf("%+v", credentials)} {
-				require.NotContains(t, text, "PRIVATE KEY")
-			}
+			requireSilent(t, credentials)
 		})
+	}
+}
+
+// requireSilent prints credentials in all ways, alone and within something else.
+func requireSilent(t *testing.T, credentials Credentials) {
+	t.Helper()
+	repository := Repository{URL: "https://example.org/shop.git", Credentials: credentials}
+	var logged strings.Builder
+	slog.New(slog.NewTextHandler(&logged, nil)).Info("message", "credentials", credentials, "pointer", &credentials, "repository", repository)
+	encoded, err := json.Marshal(repository)
+	require.NoError(t, err)
+	texts := []string{logged.String(), string(encoded), fmt.Sprint(credentials), fmt.Sprintf("%#v", credentials), fmt.Sprintf("%#v", repository)}
+	for _, verb := range []string{"%v", "%+v", "%s", "%q", "%d", "%x"} {
+		texts = append(texts, fmt.Sprintf(verb, credentials), fmt.Sprintf(verb, &credentials), fmt.Sprintf(verb, repository))
+	}
+	for _, text := range texts {
+		for _, secret := range []string{"PRIVATE KEY", "hunter2", "80 82 73 86", "50524956", "68756e74657232"} { // also as numbers
+			require.NotContains(t, text, secret)
+		}
 	}
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"regexp"
-	"slices"
 	"strings"
 )
 
@@ -62,26 +61,5 @@ func (r References) Resolve(reference string) (string, error) {
 		}
 	}
 	return "", &Error{Kind: ReferenceNotFound, Message: fmt.Sprintf(
-		"reference not found: there is no branch or tag %q%s. Correct spec.source.gitRepository.reference", reference, r.others())}
-}
-
-const shown = 5
-
-// others names some branches, for who has misspelt one.
-func (r References) others() string {
-	var names []string
-	for name := range r.commits {
-		if branch, ok := strings.CutPrefix(name, branches); ok {
-			names = append(names, branch)
-		}
-	}
-	if len(names) == 0 {
-		return ""
-	}
-	slices.Sort(names)
-	suffix := ""
-	if len(names) > shown {
-		names, suffix = names[:shown], ", ..."
-	}
-	return ", but " + strings.Join(names, ", ") + suffix
+		"reference not found: there is no branch or tag %q%s. Correct spec.source.gitRepository.reference", reference, r.hint(reference))}
 }

@@ -1,58 +1,189 @@
 package git
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"os"
 	"strconv"
+	"strings"
+	"time"
 
+	"github.com/go-git/go-git/v5/plumbing/format/pktline"
+	"github.com/go-git/go-git/v5/plumbing/protocol/packp"
 	"github.com/go-git/go-git/v5/plumbing/transport"
 	gitssh "github.com/go-git/go-git/v5/plumbing/transport/ssh"
 	"golang.org/x/crypto/ssh"
 )
 
-// login is how a connection over SSH begins.
-type login struct {
-	config ssh.ClientConfig
-	name   string
+// handshakeTimeout bounds what a server may take to let us in.
+const handshakeTimeout = 20 * time.Second
+
+// sshSession talks to one git-upload-pack. go-git's own has no way to end while a server is silent, and takes no
+// dialer that could refuse addresses.
+type sshSession struct {
+	connection *ssh.Client
+	command    *ssh.Session
+	stdin      io.WriteCloser
+	stdout     io.Reader
+	listing    *listing // of stdout's beginning
+	complaint  beginning
+	release    func() bool
 }
 
-// Name implements transport.AuthMethod.
-func (l *login) Name() string { return l.name }
+// openSSH connects and starts the command. The connection ends with ctx.
+func (c *Client) openSSH(ctx context.Context, endpoint *transport.Endpoint, credentials Credentials) (*sshSession, error) {
+	address := sshAddress(endpoint)
+	config, err := sshConfig(endpoint, address, credentials)
+	if err != nil {
+		return nil, err
+	}
+	connection, err := c.dialer().DialContext(ctx, "tcp", address)
+	if err != nil {
+		return nil, err
+	}
+	s := &sshSession{release: context.AfterFunc(ctx, func() { _ = connection.Close() })}
+	if err := s.start(connection, address, config, endpoint.Path); err != nil {
+		s.release()
+		_ = connection.Close()
+		return nil, err
+	}
+	s.listing = c.listing(ctx, s.stdout)
+	return s, nil
+}
 
-// String hides what is in it.
-func (l *login) String() string { return l.name }
+func sshAddress(endpoint *transport.Endpoint) string {
+	port := endpoint.Port
+	if port == 0 {
+		port = gitssh.DefaultPort
+	}
+	return net.JoinHostPort(strings.Trim(endpoint.Host, "[]"), strconv.Itoa(port))
+}
 
-// ClientConfig implements the AuthMethod of go-git's SSH.
-func (l *login) ClientConfig() (*ssh.ClientConfig, error) { return &l.config, nil }
+func (s *sshSession) start(connection net.Conn, address string, config *ssh.ClientConfig, path string) error {
+	if err := connection.SetDeadline(time.Now().Add(handshakeTimeout)); err != nil {
+		return err
+	}
+	agreed, channels, requests, err := ssh.NewClientConn(connection, address, config)
+	if err != nil {
+		return err
+	}
+	s.connection = ssh.NewClient(agreed, channels, requests)
+	if s.command, err = s.connection.NewSession(); err != nil {
+		return err
+	}
+	if s.stdin, err = s.command.StdinPipe(); err != nil {
+		return err
+	}
+	if s.stdout, err = s.command.StdoutPipe(); err != nil {
+		return err
+	}
+	s.command.Stderr = &s.complaint
+	if err := s.command.Start(transport.UploadPackServiceName + " " + quoted(path)); err != nil {
+		return err
+	}
+	return connection.SetDeadline(time.Time{})
+}
 
-func sshAuth(endpoint *transport.Endpoint, credentials Credentials) (*login, error) {
+// quoted is a word for the shell of the server, in the form that git itself gives it.
+func quoted(path string) string {
+	return "'" + strings.NewReplacer(`'`, `'\''`, `!`, `'\!'`).Replace(path) + "'"
+}
+
+// AdvertisedReferencesContext reads what the server says first. ctx is that of openSSH.
+func (s *sshSession) AdvertisedReferencesContext(context.Context) (*packp.AdvRefs, error) {
+	defer s.listing.Close()
+	advertised := packp.NewAdvRefs()
+	err := advertised.Decode(s.listing)
+	switch {
+	case errors.Is(err, packp.ErrEmptyAdvRefs), err == nil && advertised.IsEmpty():
+		return nil, transport.ErrEmptyRemoteRepository
+	case err != nil:
+		return nil, s.because(err)
+	}
+	transport.FilterUnsupportedCapabilities(advertised.Capabilities)
+	return advertised, nil
+}
+
+// UploadPack asks for objects.
+func (s *sshSession) UploadPack(_ context.Context, request *packp.UploadPackRequest) (*packp.UploadPackResponse, error) {
+	if err := request.Validate(); err != nil {
+		return nil, err
+	}
+	if err := request.UploadRequest.Encode(s.stdin); err != nil {
+		return nil, s.because(err)
+	}
+	if err := pktline.NewEncoder(s.stdin).EncodeString("done\n"); err != nil {
+		return nil, s.because(err)
+	}
+	response := packp.NewUploadPackResponse(request)
+	if err := response.Decode(io.NopCloser(s.stdout)); err != nil {
+		return nil, s.because(err)
+	}
+	return response, nil
+}
+
+// because adds what the server's command complained of, which is complete once it has ended.
+func (s *sshSession) because(err error) error {
+	_ = s.stdin.Close()
+	_, _ = io.Copy(io.Discard, io.LimitReader(s.stdout, complaintSize))
+	waited := s.command.Wait()
+	said := s.complaint.String()
+	if said == "" {
+		said = err.Error()
+	}
+	if exited, ok := errors.AsType[*ssh.ExitError](waited); ok && isNotFound(said) {
+		return fmt.Errorf("%w: %s: %w", transport.ErrRepositoryNotFound, said, exited)
+	}
+	return fmt.Errorf("the server says: %s: %w", said, err)
+}
+
+// Close ends the connection.
+func (s *sshSession) Close() error {
+	s.release()
+	return s.connection.Close()
+}
+
+// isNotFound knows how the hosts say it.
+func isNotFound(said string) bool {
+	said = strings.ToLower(said)
+	for _, phrase := range []string{
+		"not found", "could not be found", "does not exist", "does not appear to be a git repository", "no such repository",
+	} {
+		if strings.Contains(said, phrase) {
+			return true
+		}
+	}
+	return false
+}
+
+func sshConfig(endpoint *transport.Endpoint, address string, credentials Credentials) (*ssh.ClientConfig, error) {
 	if credentials.IsZero() {
 		return nil, &Error{Kind: Authentication, Message: "an ssh URL needs a key. Name a Secret with one in spec.source.gitRepository.auth " +
 			"with type key"}
 	}
-	l := &login{name: "ssh", config: ssh.ClientConfig{User: endpoint.User, Timeout: dialTimeout}}
+	config := &ssh.ClientConfig{User: endpoint.User}
 	if len(credentials.privateKey) > 0 {
 		signer, err := credentials.signer()
 		if err != nil {
 			return nil, err
 		}
-		l.config.Auth = []ssh.AuthMethod{ssh.PublicKeys(signer)}
+		config.Auth = []ssh.AuthMethod{ssh.PublicKeys(signer)}
 	} else {
-		l.config.User, l.config.Auth = credentials.username, []ssh.AuthMethod{ssh.Password(credentials.password)}
+		config.User, config.Auth = credentials.username, []ssh.AuthMethod{ssh.Password(credentials.password)}
 	}
-	if l.config.User == "" {
-		l.config.User = "git"
+	if config.User == "" {
+		config.User = "git"
 	}
-	return l, l.verifyHost(endpoint, credentials.knownHosts)
+	return config, verifyHost(config, address, credentials.knownHosts)
 }
 
-// verifyHost checks against the host of the URL, since the connection goes to an address of it. Without
-// known_hosts in the Secret any host key is taken, as in Kyma.
-func (l *login) verifyHost(endpoint *transport.Endpoint, known []byte) error {
+// verifyHost checks the host's key where the Secret has known_hosts. Without, any key is taken, as in Kyma.
+func verifyHost(config *ssh.ClientConfig, address string, known []byte) error {
 	if len(known) == 0 {
-		l.config.HostKeyCallback = ssh.InsecureIgnoreHostKey() //nolint:gosec // documented: who wants verification adds known_hosts
+		config.HostKeyCallback = ssh.InsecureIgnoreHostKey() //nolint:gosec // documented: who wants verification adds known_hosts
 		return nil
 	}
 	file, err := os.CreateTemp("", "known_hosts-")
@@ -68,13 +199,7 @@ func (l *login) verifyHost(endpoint *transport.Endpoint, known []byte) error {
 	if err != nil {
 		return &Error{Kind: HostKey, Message: "known_hosts in the Secret of spec.source.gitRepository.auth cannot be read: " + err.Error(), err: err}
 	}
-	port := endpoint.Port
-	if port == 0 {
-		port = gitssh.DefaultPort
-	}
-	name := net.JoinHostPort(endpoint.Host, strconv.Itoa(port))
-	verify := keys.HostKeyCallback()
-	l.config.HostKeyAlgorithms = keys.HostKeyAlgorithms(name)
-	l.config.HostKeyCallback = func(_ string, remote net.Addr, key ssh.PublicKey) error { return verify(name, remote, key) }
+	config.HostKeyAlgorithms = keys.HostKeyAlgorithms(address)
+	config.HostKeyCallback = keys.HostKeyCallback()
 	return nil
 }

@@ -4,8 +4,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
+	"syscall"
 
 	"github.com/go-git/go-git/v5/plumbing"
 	"github.com/go-git/go-git/v5/plumbing/filemode"
@@ -45,10 +47,11 @@ func write(tree *object.Tree, into string) error {
 	defer func() { _ = root.Close() }()
 	walker := object.NewTreeWalker(tree, true, nil)
 	defer walker.Close()
+	var links []string
 	for {
 		name, entry, err := walker.Next()
 		if errors.Is(err, io.EOF) {
-			return nil
+			return checkLinks(root, links)
 		}
 		if err != nil {
 			return fmt.Errorf("read the source: %w", err)
@@ -56,7 +59,27 @@ func write(tree *object.Tree, into string) error {
 		if err := writeEntry(root, tree, name, entry); err != nil {
 			return fmt.Errorf("write %s: %w", name, err)
 		}
+		if entry.Mode == filemode.Symlink {
+			links = append(links, name)
+		}
 	}
+}
+
+// checkLinks follows every link once all are there: each may stay within the directory, and one through another
+// lead out of it. One that leads nowhere does no harm.
+func checkLinks(root *os.Root, links []string) error {
+	for _, name := range links {
+		_, err := root.Stat(name)
+		if err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, syscall.ELOOP) && !errors.Is(err, syscall.ENOTDIR) {
+			return leadsOut(name, err)
+		}
+	}
+	return nil
+}
+
+func leadsOut(name string, err error) error {
+	return &Error{Kind: DirectoryNotFound, err: err, Message: fmt.Sprintf(
+		"the link %s leads out of spec.source.gitRepository.baseDir. Replace it by a copy", name)}
 }
 
 func writeEntry(root *os.Root, tree *object.Tree, name string, entry object.TreeEntry) error {
@@ -97,8 +120,7 @@ func writeLink(root *os.Root, name string, file *object.File) error {
 		return err
 	}
 	if !filepath.IsLocal(filepath.Join(filepath.Dir(name), target)) || filepath.IsAbs(target) {
-		return &Error{Kind: DirectoryNotFound, Message: fmt.Sprintf(
-			"the link %s points to %s, outside of spec.source.gitRepository.baseDir. Replace it by a copy", name, target)}
+		return leadsOut(name, nil)
 	}
 	return root.Symlink(target, name)
 }

@@ -36,7 +36,7 @@ func (r *Repository) HTTPS(t testing.TB, username, password string) *Server {
 func (r *Repository) serve(t testing.TB, username, password string, start func(http.Handler) *httptest.Server) *Server {
 	t.Helper()
 	out, err := exec.CommandContext(t.Context(), "git", "--exec-path").Output()
-	require.NoError(t, err, "git is missing: run \"make packages\"")
+	require.NoError(t, err)
 	backend := &cgi.Handler{
 		Path: filepath.Join(strings.TrimSpace(string(out)), "git-http-backend"), Root: "/",
 		Env: []string{"GIT_PROJECT_ROOT=" + r.Dir, "GIT_HTTP_EXPORT_ALL=1", "GIT_CONFIG_GLOBAL=/dev/null", "GIT_CONFIG_SYSTEM=/dev/null"},

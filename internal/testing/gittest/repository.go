@@ -20,6 +20,8 @@ type Repository struct {
 // New makes an empty repository that gives out single commits and parts, as the large hosts do.
 func New(t testing.TB) *Repository {
 	t.Helper()
+	_, err := exec.LookPath("git")
+	require.NoError(t, err, `git is missing: run "make packages"`)
 	r := &Repository{Dir: t.TempDir(), Name: "shop.git"}
 	r.git(t, "", "init", "--quiet", "--bare", "--initial-branch=main", r.path())
 	r.Configure(t, "uploadpack.allowAnySHA1InWant", "true")
@@ -59,6 +61,19 @@ func (r *Repository) Commit(t testing.TB, branch string, files map[string]string
 	r.git(t, work, "add", "--all")
 	r.git(t, work, "commit", "--quiet", "--allow-empty", "--message", "a change")
 	r.git(t, work, "push", "--quiet", r.path(), branch)
+	return r.git(t, work, "rev-parse", "HEAD")
+}
+
+// CommitSpecial puts an executable file, a plain one and a submodule in place of the files of a branch.
+func (r *Repository) CommitSpecial(t testing.TB, branch string) string {
+	t.Helper()
+	inner := r.Commit(t, branch, map[string]string{"run.sh": "#!/bin/sh\n", "plain.txt": "plain"})
+	work := t.TempDir()
+	r.git(t, work, "clone", "--quiet", "--branch="+branch, r.path(), ".")
+	r.git(t, work, "update-index", "--chmod=+x", "run.sh")
+	r.git(t, work, "update-index", "--add", "--cacheinfo", "160000,"+inner+",module")
+	r.git(t, work, "commit", "--quiet", "--message", "a module")
+	r.git(t, work, "push", "--quiet", "origin", branch)
 	return r.git(t, work, "rev-parse", "HEAD")
 }
 

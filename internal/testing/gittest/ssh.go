@@ -6,10 +6,17 @@ import (
 	"crypto/rand"
 	"encoding/pem"
 	"errors"
+	"fmt"
+	"io/fs"
 	"net"
+	"os"
 	"os/exec"
+	"os/user"
+	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	"golang.org/x/crypto/ssh"
@@ -18,12 +25,21 @@ import (
 	"github.com/rouse-run/rouse/internal/testing/loopback"
 )
 
+const (
+	sshd         = "/usr/sbin/sshd"
+	startTimeout = 20 * time.Second
+)
+
 // SSH is a server that takes one key.
 type SSH struct {
-	// Address is the URL of the repository.
-	Address string
+	// URL is that of the repository.
+	URL string
+	// Host is host:port.
+	Host string
 	// KnownHosts names the host's key.
 	KnownHosts []byte
+
+	repository *Repository
 }
 
 // Key makes a private key in the form of OpenSSH.
@@ -38,74 +54,95 @@ func Key(t testing.TB) (private []byte, public ssh.PublicKey) {
 	return pem.EncodeToMemory(block), signer.PublicKey()
 }
 
-// SSH serves the repository to the owner of a key.
+// SSH serves the repository to the owner of a key, by OpenSSH's server under the test's own user.
 func (r *Repository) SSH(t testing.TB, authorized ssh.PublicKey) *SSH {
 	t.Helper()
+	_, err := os.Stat(sshd)
+	require.NoError(t, err, `openssh-server is missing: run "make packages"`)
+	me, err := user.Current()
+	require.NoError(t, err)
+	host := loopback.Address(t)
+	s := &SSH{Host: host, repository: r, URL: "ssh://" + me.Username + "@" + host + filepath.Join(r.Dir, r.Name)}
+	s.run(t, authorized)
+	return s
+}
+
+// Elsewhere is the URL of something else on the server.
+func (s *SSH) Elsewhere(path string) string {
+	return strings.TrimSuffix(s.URL, filepath.Join(s.repository.Dir, s.repository.Name)) + path
+}
+
+func (s *SSH) run(t testing.TB, authorized ssh.PublicKey) {
+	t.Helper()
+	separatePrivileges(t)
+	dir := t.TempDir()
 	hostKey, public := Key(t)
-	signer, err := ssh.ParsePrivateKey(hostKey)
+	_, port, err := net.SplitHostPort(s.Host)
 	require.NoError(t, err)
-	config := &ssh.ServerConfig{PublicKeyCallback: func(_ ssh.ConnMetadata, key ssh.PublicKey) (*ssh.Permissions, error) {
-		if string(key.Marshal()) != string(authorized.Marshal()) {
-			return nil, errors.New("not the key")
-		}
-		return nil, nil
-	}}
-	config.AddHostKey(signer)
-	listener, err := new(net.ListenConfig).Listen(context.WithoutCancel(t.Context()), "tcp", net.JoinHostPort(loopback.Host, "0"))
+	keys, host, config := filepath.Join(dir, "authorized_keys"), filepath.Join(dir, "host_key"), filepath.Join(dir, "sshd_config")
+	require.NoError(t, os.WriteFile(host, hostKey, 0o600))
+	require.NoError(t, os.WriteFile(keys, ssh.MarshalAuthorizedKey(authorized), 0o600))
+	require.NoError(t, os.WriteFile(config, fmt.Appendf(nil, `ListenAddress %s:%s
+HostKey %s
+AuthorizedKeysFile %s
+PidFile none
+StrictModes no
+UsePAM no
+PasswordAuthentication no
+KbdInteractiveAuthentication no
+PermitRootLogin prohibit-password
+PrintMotd no
+`, loopback.Host, port, host, keys), 0o600))
+
+	output, err := os.Create(filepath.Join(dir, "log"))
 	require.NoError(t, err)
-	t.Cleanup(func() { _ = listener.Close() })
+	command := exec.CommandContext(context.WithoutCancel(t.Context()), sshd, "-D", "-e", "-f", config)
+	command.Stdout, command.Stderr = output, output
+	command.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	require.NoError(t, command.Start())
+	ended := make(chan struct{})
 	go func() {
-		for {
-			conn, err := listener.Accept()
-			if err != nil {
+		_ = command.Wait()
+		close(ended)
+	}()
+	t.Cleanup(func() {
+		_ = syscall.Kill(-command.Process.Pid, syscall.SIGKILL) // with those that talk to clients
+		<-ended
+		_ = output.Close()
+	})
+	awaitGreeting(t, s.Host, ended, output.Name())
+	s.KnownHosts = []byte(knownhosts.Line([]string{knownhosts.Normalize(s.Host)}, public) + "\n")
+}
+
+// separatePrivileges makes the directory that sshd of root wants, as its service does.
+func separatePrivileges(t testing.TB) {
+	t.Helper()
+	if os.Geteuid() != 0 {
+		return
+	}
+	if err := os.Mkdir("/run/sshd", 0o755); !errors.Is(err, fs.ErrExist) {
+		require.NoError(t, err)
+	}
+}
+
+func awaitGreeting(t testing.TB, host string, ended <-chan struct{}, log string) {
+	t.Helper()
+	for deadline := time.Now().Add(startTimeout); time.Now().Before(deadline); {
+		conn, err := (&net.Dialer{Timeout: time.Second}).DialContext(t.Context(), "tcp", host)
+		if err == nil {
+			greeting := make([]byte, len("SSH-2.0"))
+			_, err = conn.Read(greeting)
+			_ = conn.Close()
+			if err == nil {
 				return
 			}
-			go r.talk(conn, config)
 		}
-	}()
-	address := listener.Addr().String()
-	return &SSH{
-		Address:    "ssh://git@" + address + "/" + r.Name,
-		KnownHosts: []byte(knownhosts.Line([]string{knownhosts.Normalize(address)}, public) + "\n"),
-	}
-}
-
-func (r *Repository) talk(conn net.Conn, config *ssh.ServerConfig) {
-	defer func() { _ = conn.Close() }()
-	_, channels, requests, err := ssh.NewServerConn(conn, config)
-	if err != nil {
-		return // a client that may not in
-	}
-	go ssh.DiscardRequests(requests)
-	for offered := range channels {
-		channel, asked, err := offered.Accept()
-		if err != nil {
-			return
-		}
-		for request := range asked {
-			if request.Type != "exec" {
-				_ = request.Reply(false, nil)
-				continue
-			}
-			_ = request.Reply(true, nil)
-			go r.uploadPack(channel, string(request.Payload[4:]))
+		select {
+		case <-ended:
+			said, _ := os.ReadFile(log)
+			require.FailNow(t, "sshd ended at its start", string(said))
+		case <-time.After(20 * time.Millisecond):
 		}
 	}
-}
-
-// uploadPack runs what the client asked for: git-upload-pack '/name'.
-func (r *Repository) uploadPack(channel ssh.Channel, asked string) {
-	defer func() { _ = channel.Close() }()
-	status := struct{ Code uint32 }{}
-	if !strings.HasPrefix(asked, "git-upload-pack ") || !strings.Contains(asked, r.Name) {
-		status.Code = 128
-		_, _ = channel.Stderr().Write([]byte("fatal: repository not found\n"))
-	} else {
-		command := exec.Command("git", "upload-pack", r.path()) //nolint:noctx // ends with its input
-		command.Stdin, command.Stdout, command.Stderr = channel, channel, channel.Stderr()
-		if command.Run() != nil {
-			status.Code = 1
-		}
-	}
-	_, _ = channel.SendRequest("exit-status", false, ssh.Marshal(status))
+	require.FailNow(t, "sshd does not start")
 }
