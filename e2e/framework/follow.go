@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/watch"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
@@ -63,7 +64,7 @@ func (c *Cluster) RecordAddresses(
 }
 
 func (c *Cluster) watchPods(ctx context.Context, namespace string, labels client.MatchingLabels, changed func(*corev1.Pod)) error {
-	return c.watchEach(ctx, &corev1.PodList{}, func(object runtime.Object) {
+	return c.watchEach(ctx, &corev1.PodList{}, func(_ watch.EventType, object runtime.Object) {
 		if pod, ok := object.(*corev1.Pod); ok {
 			changed(pod)
 		}
@@ -72,7 +73,7 @@ func (c *Cluster) watchPods(ctx context.Context, namespace string, labels client
 
 // watchEach calls changed for every object of a list, now and after each change, until ctx ends.
 func (c *Cluster) watchEach(
-	ctx context.Context, list client.ObjectList, changed func(runtime.Object), which ...client.ListOption,
+	ctx context.Context, list client.ObjectList, changed func(watch.EventType, runtime.Object), which ...client.ListOption,
 ) error {
 	watcher, err := c.Watch(ctx, list, which...)
 	if err != nil {
@@ -88,7 +89,7 @@ func (c *Cluster) watchEach(
 				if !open {
 					return
 				}
-				changed(event.Object)
+				changed(event.Type, event.Object)
 			}
 		}
 	}()

@@ -8,6 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/watch"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
@@ -22,14 +23,14 @@ type Jobs struct {
 // RecordJobs watches the build Jobs of all namespaces until ctx ends.
 func (c *Cluster) RecordJobs(ctx context.Context) (*Jobs, error) {
 	jobs := &Jobs{made: map[string]map[types.UID]bool{}, active: map[types.UID]bool{}}
-	return jobs, c.watchEach(ctx, &batchv1.JobList{}, func(object runtime.Object) {
+	return jobs, c.watchEach(ctx, &batchv1.JobList{}, func(kind watch.EventType, object runtime.Object) {
 		if job, ok := object.(*batchv1.Job); ok {
-			jobs.see(job)
+			jobs.see(job, kind == watch.Deleted || ended(job))
 		}
 	}, client.HasLabels{FunctionLabel})
 }
 
-func (j *Jobs) see(job *batchv1.Job) {
+func (j *Jobs) see(job *batchv1.Job, over bool) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	function := job.Namespace + "/" + job.Labels[FunctionLabel]
@@ -37,7 +38,7 @@ func (j *Jobs) see(job *batchv1.Job) {
 		j.made[function] = map[types.UID]bool{}
 	}
 	j.made[function][job.UID] = true
-	if ended(job) {
+	if over {
 		delete(j.active, job.UID)
 	} else {
 		j.active[job.UID] = true

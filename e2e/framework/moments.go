@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/watch"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
@@ -54,7 +55,7 @@ func (c *Cluster) moment(
 	ctx, cancel := context.WithTimeout(ctx, 3*time.Minute)
 	defer cancel()
 	seen := make(chan time.Time, 1)
-	err := c.watchEach(ctx, list, func(object runtime.Object) {
+	err := c.watchEach(ctx, list, func(_ watch.EventType, object runtime.Object) {
 		if wanted(object) {
 			select {
 			case seen <- time.Now():

@@ -10,6 +10,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/watch"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
@@ -24,7 +25,7 @@ func (c *Cluster) RecordReasons(ctx context.Context, namespace, condition, reaso
 	list := &unstructured.UnstructuredList{}
 	list.SetGroupVersionKind(FunctionGVK)
 	record := &Reasons{}
-	return record, c.watchEach(ctx, list, func(object runtime.Object) {
+	return record, c.watchEach(ctx, list, func(_ watch.EventType, object runtime.Object) {
 		function, ok := object.(*unstructured.Unstructured)
 		if !ok {
 			return

@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/utils/ptr"
+	"k8s.io/apimachinery/pkg/watch"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
@@ -28,7 +29,7 @@ type Replicas struct {
 // RecordReplicas watches the Deployment until ctx ends. The first move is the state at the start.
 func (c *Cluster) RecordReplicas(ctx context.Context, namespace, name string) (*Replicas, error) {
 	record := &Replicas{}
-	err := c.watchEach(ctx, &appsv1.DeploymentList{}, func(object runtime.Object) {
+	err := c.watchEach(ctx, &appsv1.DeploymentList{}, func(_ watch.EventType, object runtime.Object) {
 		if deployment, ok := object.(*appsv1.Deployment); ok {
 			record.add(ptr.Deref(deployment.Spec.Replicas, 1))
 		}
