@@ -3,7 +3,6 @@ package builder
 import (
 	"context"
 	"errors"
-	"fmt"
 	"path"
 	"runtime"
 	"strings"
@@ -17,13 +16,9 @@ import (
 	"github.com/rouse-run/rouse/internal/registry"
 )
 
-const (
-	// baseRepositories is where copies of the runtimes' images are in the target's registry.
-	baseRepositories = "rouse-base"
-	// resolveTimeout bounds how long the base's own registry may take to say what a tag means, because a copy
-	// may serve as well.
-	resolveTimeout = 10 * time.Second
-)
+// resolveTimeout bounds how long the base's own registry may take to say what a tag means, because a copy may serve as
+// well.
+const resolveTimeout = 10 * time.Second
 
 // openBase is the base as an image of the target's registry, from which layers can be mounted.
 func (t *target) openBase(ctx context.Context, reference string, log logr.Logger) (v1.Image, error) {
@@ -133,11 +128,9 @@ func unavailable(reference string, err error) error {
 // so that two of the same last name stay apart.
 func copiesOf(source name.Reference, beside name.Repository) (name.Repository, error) {
 	host := strings.ToLower(strings.ReplaceAll(source.Context().RegistryStr(), ":", "_"))
-	full := path.Join(path.Dir(beside.RepositoryStr()), baseRepositories, host, source.Context().RepositoryStr())
+	full := path.Join(path.Dir(beside.RepositoryStr()), build.BaseRepositories, host, source.Context().RepositoryStr())
 	return name.NewRepository(beside.RegistryStr() + "/" + full)
 }
 
-// tagOf makes a tag of a tag or a digest. A copy holds one platform only.
-func tagOf(identifier string) string {
-	return fmt.Sprintf("%.100s-%s", strings.ReplaceAll(identifier, ":", "-"), runtime.GOARCH)
-}
+// tagOf is the tag of a copy for the platform of this builder, which is that of the base.
+func tagOf(identifier string) string { return build.CopyTag(identifier, runtime.GOARCH) }

@@ -1,0 +1,33 @@
+package build
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestTagsOfOursAreKnown(t *testing.T) {
+	t.Parallel()
+	ours := Tag(Plan{Runtime: "nodejs22"})
+	for tag, want := range map[string]bool{
+		ours: true, ours + "-0123abcd": true, "latest": false, "": false, ours[:40]: false, ours + "-x": false, "x" + ours: false,
+	} {
+		require.Equal(t, want, IsTag(tag), tag)
+	}
+}
+
+func TestACopyIsKnownByTheOriginalsTagOrDigestOnAnyPlatform(t *testing.T) {
+	t.Parallel()
+	long := strings.Repeat("v", 128)
+	for _, identifier := range []string{"v2", "2.0-rc1", "sha256:" + strings.Repeat("a", 64), long, "latest"} {
+		for _, architecture := range []string{"amd64", "arm64"} {
+			tag := CopyTag(identifier, architecture)
+			require.LessOrEqual(t, len(tag), 128, "the longest tag of a registry")
+			require.True(t, IsCopyOf(tag, identifier), tag)
+			require.False(t, IsCopyOf(tag, "v"), tag)
+		}
+	}
+	require.False(t, IsCopyOf("v2-rc1-amd64", "v2"))
+	require.False(t, IsCopyOf("v2", "v2"))
+}
