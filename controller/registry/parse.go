@@ -66,7 +66,7 @@ func parse(secret *corev1.Secret, ca []byte) (*Registry, error) {
 	}
 	found := &Registry{
 		Secret: at, Push: strings.TrimSuffix(value(pushKey), "/"), Pull: strings.TrimSuffix(value(pullKey), "/"),
-		Insecure: internal || value(keyInsecure) == "true",
+		Insecure: internal || value(keyInsecure) == "true", Internal: internal,
 	}
 	for key, address := range map[string]string{pushKey: found.Push, pullKey: found.Pull} {
 		if problem := checkAddress(key, address, ca); problem != "" {

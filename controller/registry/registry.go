@@ -23,6 +23,8 @@ type Registry struct {
 	Push, Pull string
 	// Insecure means plain HTTP.
 	Insecure bool
+	// Internal means that it belongs to the installation, so that what nobody uses may be deleted.
+	Internal bool
 
 	images *registry.Client
 	config []byte

@@ -81,6 +81,7 @@ func TestASecretDescribesARegistry(t *testing.T) {
 			require.Equal(t, tc.push, found.Push)
 			require.Equal(t, tc.pull, found.Pull)
 			require.Equal(t, tc.insecure, found.Insecure)
+			require.Equal(t, name == "the internal one", found.Internal)
 			require.Equal(t, tc.push+"/shop-price:1", found.Target("shop-price", "1"))
 			require.Equal(t, tc.pull+"/shop-price@sha256:1", found.Image("shop-price", "sha256:1"))
 			require.True(t, found.Has(found.Image("shop-price", "sha256:1")))

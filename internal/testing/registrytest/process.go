@@ -31,6 +31,8 @@ type settings struct {
 // process is the registry itself, without what records its requests.
 type process struct {
 	address string
+	binary  string
+	config  string
 	output  syncBuffer
 	command *exec.Cmd
 	ended   chan struct{}
@@ -46,8 +48,8 @@ func startProcess(t testing.TB, s settings) *process {
 	dir := t.TempDir()
 	store := filepath.Join(dir, "store")
 	require.NoError(t, os.Mkdir(store, 0o755))
-	p := &process{address: loopback.Address(t), ended: make(chan struct{})}
 	config := filepath.Join(dir, "config.yml")
+	p := &process{address: loopback.Address(t), binary: binary, config: config, ended: make(chan struct{})}
 	require.NoError(t, os.WriteFile(config, []byte(configuration(t, dir, store, p.address, s)), 0o600))
 
 	line := guard([]string{binary, "serve", config})

@@ -8,9 +8,13 @@ import (
 	"net/http/httptest"
 	"net/http/httputil"
 	"net/url"
+	"os"
+	"os/exec"
 	"strings"
 	"sync"
 	"testing"
+
+	"github.com/stretchr/testify/require"
 )
 
 // Option changes the registry before it starts.
@@ -46,7 +50,8 @@ type Registry struct {
 	// CA is the PEM certificate of a registry that was started WithTLS.
 	CA []byte
 
-	front *httptest.Server
+	front   *httptest.Server
+	running *process
 
 	mu        sync.Mutex
 	requests  []Request
@@ -64,7 +69,7 @@ func Start(t testing.TB, options ...Option) *Registry {
 		t.Skip("this user may not mount a file system")
 	}
 	running := startProcess(t, s)
-	r := &Registry{}
+	r := &Registry{running: running}
 	proxy := httputil.NewSingleHostReverseProxy(&url.URL{Scheme: "http", Host: running.address})
 	transport := &http.Transport{}
 	proxy.Transport = transport
@@ -87,6 +92,16 @@ func Start(t testing.TB, options ...Option) *Registry {
 	t.Cleanup(r.front.Close)
 	r.Host = r.front.Listener.Addr().String()
 	return r
+}
+
+// Sweep frees the space of what was deleted, as the Job of an installation does: by another process, while the registry
+// serves.
+func (r *Registry) Sweep(t testing.TB) {
+	t.Helper()
+	command := exec.CommandContext(t.Context(), r.running.binary, "garbage-collect", "--delete-untagged", r.running.config)
+	command.Env = append(os.Environ(), "OTEL_TRACES_EXPORTER=none")
+	output, err := command.CombinedOutput()
+	require.NoError(t, err, "%s", output)
 }
 
 // Intercept lets answer take the place of the registry for the requests that it returns true for.
