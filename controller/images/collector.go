@@ -32,7 +32,9 @@ type store interface {
 
 // sweeper frees the space of what was deleted.
 type sweeper interface {
+	// Sweep waits for the sweep that runs already, if one does.
 	Sweep(ctx context.Context) error
+	Running(ctx context.Context) (bool, error)
 }
 
 // holdTimeout is how long a sweep waits for running builds before it lets new ones begin and tries again later.
@@ -57,23 +59,17 @@ type Collector struct {
 	options Options
 	sweeper sweeper
 	metrics *metrics
-	// runtimes are the tags of the runtimes' images.
-	runtimes map[string]bool
-	unused   graveyard
-	// owed is true while something was deleted whose space is not free yet.
+	unused  graveyard
+	// owed is true while something may have been deleted whose space is not free yet.
 	owed bool
 }
 
-// New makes a Collector.
+// New makes a Collector. It owes a sweep, since nobody knows whether an earlier process came to its end.
 func New(deps Deps, options Options) *Collector {
-	c := &Collector{
-		deps: deps, options: options, metrics: newMetrics(deps.Registerer), runtimes: map[string]bool{}, unused: graveyard{},
+	return &Collector{
+		deps: deps, options: options, metrics: newMetrics(deps.Registerer), unused: graveyard{}, owed: true,
 		sweeper: &jobs{live: deps.Live, namespace: deps.Namespace, name: options.RegistryDeployment},
 	}
-	for _, image := range deps.RuntimeImages {
-		c.runtimes[tagOf(image)] = true
-	}
-	return c
 }
 
 // NeedLeaderElection implements manager.LeaderElectionRunnable.
@@ -81,6 +77,7 @@ func (c *Collector) NeedLeaderElection() bool { return true }
 
 // Start collects until ctx ends. What fails is tried again the next time.
 func (c *Collector) Start(ctx context.Context) error {
+	c.note(ctx, c.resume(ctx))
 	ticker := time.NewTicker(c.options.Interval)
 	defer ticker.Stop()
 	for {
@@ -89,39 +86,71 @@ func (c *Collector) Start(ctx context.Context) error {
 			return nil
 		case <-ticker.C:
 		}
-		if err := c.collect(ctx); err != nil && ctx.Err() == nil {
-			c.metrics.failures.Inc()
-			c.deps.Log.Error(err, "unused images are not collected")
-		}
+		c.note(ctx, c.collect(ctx))
 	}
+}
+
+func (c *Collector) note(ctx context.Context, err error) {
+	if err != nil && ctx.Err() == nil {
+		c.metrics.failures.Inc()
+		c.deps.Log.Error(err, "unused images are not collected")
+	}
+}
+
+// resume holds builds for a sweep that an earlier process has begun.
+func (c *Collector) resume(ctx context.Context) error {
+	running, err := c.sweeper.Running(ctx)
+	if err != nil || !running {
+		return err
+	}
+	return c.whileHeld(ctx, c.sweep)
 }
 
 func (c *Collector) collect(ctx context.Context) error {
 	where, err := c.deps.Registry.Default(ctx)
-	if err != nil || where == nil {
+	if err != nil || where == nil || !where.Internal {
+		return err // what is in a registry of somebody else is not ours to judge
+	}
+	held, err := take(ctx, where.Images())
+	if err != nil || held == nil {
 		return err
 	}
-	if err := c.delete(ctx, where.Images()); err != nil {
+	needs, err := usage(ctx, c.deps.Live, c.deps.RuntimeImages)
+	if err != nil {
 		return err
 	}
-	if !c.owed {
+	expired := held.only(c.unused.expired(held.unused(needs), time.Now(), c.options.Grace))
+	if len(expired) == 0 && !c.owed {
 		return nil
 	}
-	return c.sweep(ctx)
+	return c.whileHeld(ctx, func(ctx context.Context) error {
+		if err := c.delete(ctx, where.Images(), expired); err != nil || !c.owed {
+			return err
+		}
+		return c.sweep(ctx)
+	})
 }
 
-// delete takes the tags and manifests of unused images. Who uses what is read after what there is: an image that
-// is used between the two is seen.
-func (c *Collector) delete(ctx context.Context, images store) error {
-	held, err := take(ctx, images)
+// whileHeld does what must not happen beside a build.
+func (c *Collector) whileHeld(ctx context.Context, do func(context.Context) error) error {
+	limited, cancel := context.WithTimeout(ctx, holdTimeout)
+	release, err := c.deps.Builds.Hold(limited)
+	cancel()
+	if err != nil {
+		return fmt.Errorf("hold builds for clearing the registry: %w", err)
+	}
+	defer release()
+	return do(ctx)
+}
+
+// delete takes the tags and manifests of images that are still unused, as a build that has ended meanwhile may use one
+// that was there.
+func (c *Collector) delete(ctx context.Context, images store, expired inventory) error {
+	needs, err := usage(ctx, c.deps.Live, c.deps.RuntimeImages)
 	if err != nil {
 		return err
 	}
-	used, err := usage(ctx, c.deps.Live)
-	if err != nil {
-		return err
-	}
-	for _, found := range c.unused.expired(held.unused(used, c.runtimes), time.Now(), c.options.Grace) {
+	for _, found := range expired.unused(needs) {
 		if err := images.Delete(ctx, found.repository, found.digest); err != nil {
 			return fmt.Errorf("delete an unused image of %s: %w", found.repository, err)
 		}
@@ -133,11 +162,14 @@ func (c *Collector) delete(ctx context.Context, images store) error {
 	return nil
 }
 
-// take lists what a registry holds.
+// take lists what a registry holds, nil where nothing was ever pushed. Such a one cannot be swept either.
 func take(ctx context.Context, images store) (inventory, error) {
 	repositories, err := images.Repositories(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("list the repositories: %w", err)
+	}
+	if len(repositories) == 0 {
+		return nil, nil
 	}
 	held := inventory{}
 	for _, repository := range repositories {
@@ -160,18 +192,12 @@ func take(ctx context.Context, images store) (inventory, error) {
 }
 
 func (c *Collector) sweep(ctx context.Context) error {
-	limited, cancel := context.WithTimeout(ctx, holdTimeout)
-	release, err := c.deps.Builds.Hold(limited)
-	cancel()
-	if err != nil {
-		return fmt.Errorf("hold builds for a sweep of the registry: %w", err)
-	}
-	defer release()
 	started := time.Now()
 	if err := c.sweeper.Sweep(ctx); err != nil {
 		return err
 	}
 	c.owed = false
+	c.metrics.sweeps.Inc()
 	c.deps.Log.Info("swept the registry", "seconds", time.Since(started).Seconds())
 	return nil
 }

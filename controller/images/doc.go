@@ -3,7 +3,9 @@
 //
 // Guarantees:
 //   - An image that a Function's status, a Deployment or a ReplicaSet names by its digest stays, and so does
-//     the copy of every runtime's present image.
+//     the copy of every image that Functions are built on now, and whatever a build did not put there.
 //   - An image goes only when it was found unused for the whole grace period, by one and the same process.
-//   - Space is freed only while no build runs: an upload during that could lose its layers.
+//   - Nothing is deleted and no space is freed while a build runs: the one could be what it finds there, the
+//     other could take the layers of its upload. A sweep that outlives its process is waited for.
+//   - Only the registry that belongs to the installation is touched.
 package images

@@ -4,10 +4,9 @@ import (
 	"slices"
 	"strings"
 	"time"
-)
 
-// bases is where builds keep copies of the runtimes' images.
-const bases = "rouse-base/"
+	"github.com/rouse-run/rouse/internal/build"
+)
 
 // image is a manifest in the registry.
 type image struct{ repository, digest string }
@@ -15,17 +14,59 @@ type image struct{ repository, digest string }
 // inventory is what the registry holds: the tags of each image.
 type inventory map[image][]string
 
-// unused are the images that are in nobody's use: used has digests, runtimes the tags of the runtimes' images.
-func (i inventory) unused(used digests, runtimes map[string]bool) []image {
+// unused are the images that nobody needs.
+func (i inventory) unused(needs needs) []image {
 	var found []image
 	for candidate, tags := range i {
-		isBase := strings.HasPrefix(candidate.repository, bases)
-		present := isBase && slices.ContainsFunc(tags, func(tag string) bool { return runtimes[tag] })
-		if !used[candidate.digest] && !present {
+		if !needs.include(candidate, tags) {
 			found = append(found, candidate)
 		}
 	}
 	return found
+}
+
+// only are those of the images that are still there.
+func (i inventory) only(images []image) inventory {
+	found := inventory{}
+	for _, candidate := range images {
+		if tags, ok := i[candidate]; ok {
+			found[candidate] = tags
+		}
+	}
+	return found
+}
+
+// needs are what must stay in the registry.
+type needs struct {
+	// digests are those that somebody names.
+	digests map[string]bool
+	// bases are the tags and digests of images on which Functions are built.
+	bases map[string]bool
+	// building are the repositories of Functions that may just have got an image that nobody names yet.
+	building map[string]bool
+}
+
+// include also what is not ours: images that somebody else has put there.
+func (n needs) include(candidate image, tags []string) bool {
+	switch {
+	case n.digests[candidate.digest]:
+		return true
+	case strings.HasPrefix(candidate.repository, build.BaseRepositories+"/"):
+		return slices.ContainsFunc(tags, n.isBase)
+	case strings.Contains(candidate.repository, "/"), n.building[candidate.repository]:
+		return true
+	default:
+		return slices.ContainsFunc(tags, func(tag string) bool { return !build.IsTag(tag) })
+	}
+}
+
+func (n needs) isBase(tag string) bool {
+	for identifier := range n.bases {
+		if build.IsCopyOf(tag, identifier) {
+			return true
+		}
+	}
+	return false
 }
 
 // graveyard remembers since when images are unused.
@@ -53,11 +94,16 @@ func (g graveyard) expired(unused []image, now time.Time, grace time.Duration) [
 	return found
 }
 
-// tagOf is the tag of an image's reference, empty when it has none.
-func tagOf(reference string) string {
-	reference, _, _ = strings.Cut(reference, "@")
-	name := reference[strings.LastIndex(reference, "/")+1:]
-	_, tag, _ := strings.Cut(name, ":")
+// identifierOf is the digest of an image's reference or else its tag.
+func identifierOf(reference string) string {
+	name, digest, _ := strings.Cut(reference, "@")
+	if digest != "" {
+		return digest
+	}
+	_, tag, _ := strings.Cut(name[strings.LastIndex(name, "/")+1:], ":")
+	if tag == "" {
+		return "latest"
+	}
 	return tag
 }
 

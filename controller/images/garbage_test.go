@@ -1,25 +1,47 @@
 package images
 
 import (
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/rouse-run/rouse/internal/build"
 )
 
-func TestAnImageIsGarbageWhenNobodyNamesItsDigest(t *testing.T) {
+// tag is one that a build gives.
+func tag(of string) string { return build.Tag(build.Plan{Source: of}) }
+
+func TestAnImageIsGarbageWhenItIsOursAndNobodyNeedsIt(t *testing.T) {
 	t.Parallel()
 	held := inventory{
-		{"shop-price", "sha256:used"}:            {"tag1"},
-		{"shop-price", "sha256:old"}:             {"tag0"},
-		{"gone-function", "sha256:lost"}:         {"tag1"},
-		{"rouse-base/nodejs22", "sha256:now"}:    {"sha256-now", "v2"},
-		{"rouse-base/nodejs22", "sha256:before"}: {"sha256-before", "v1"},
-		{"rouse-base/own", "sha256:run"}:         {"v1"},
+		{"shop-price", "sha256:used"}:                   {tag("1")},
+		{"shop-price", "sha256:old"}:                    {tag("0")},
+		{"shop-price", "sha256:again"}:                  {tag("0") + "-0123abcd"},
+		{"gone-function", "sha256:lost"}:                {tag("1")},
+		{"shop-new", "sha256:just"}:                     {tag("1")},
+		{"shop-price", "sha256:hand"}:                   {tag("2"), "keep"},
+		{"team/tool", "sha256:foreign"}:                 {tag("1")},
+		{"mytool", "sha256:foreign"}:                    {"latest"},
+		{"rouse-base/ghcr.io/nodejs22", "sha256:now"}:   {"sha256-0000-amd64", "v2-amd64"},
+		{"rouse-base/ghcr.io/nodejs22", "sha256:arm"}:   {"v2-arm64"},
+		{"rouse-base/ghcr.io/nodejs22", "sha256:old"}:   {"sha256-1111-amd64", "v1-amd64"},
+		{"rouse-base/ghcr.io/nodejs22", "sha256:moved"}: {"sha256-2222-amd64"},
+		{"rouse-base/own.io/pinned", "sha256:pin"}:      {"sha256-abcd-amd64"},
+		{"rouse-base/own.io/runs", "sha256:run"}:        {"v1-amd64"},
 	}
-	found := held.unused(digests{"sha256:used": true, "sha256:run": true}, map[string]bool{"v2": true})
+	found := held.unused(needs{
+		digests:  map[string]bool{"sha256:used": true, "sha256:run": true},
+		bases:    map[string]bool{"v2": true, "sha256:abcd": true},
+		building: map[string]bool{"shop-new": true},
+	})
 	require.ElementsMatch(t, []image{
-		{"shop-price", "sha256:old"}, {"gone-function", "sha256:lost"}, {"rouse-base/nodejs22", "sha256:before"},
+		{"shop-price", "sha256:old"},
+		{"shop-price", "sha256:again"},
+		{"gone-function", "sha256:lost"},
+		{"rouse-base/ghcr.io/nodejs22", "sha256:old"},
+		{"rouse-base/ghcr.io/nodejs22", "sha256:moved"},
 	}, found)
 }
 
@@ -36,12 +58,14 @@ func TestAnImageExpiresAfterItsGraceWithoutABreak(t *testing.T) {
 
 func TestReferencesAreTakenApart(t *testing.T) {
 	t.Parallel()
+	digest := "sha256:" + strings.Repeat("a", 64)
 	for reference, want := range map[string][2]string{
-		"registry:5000/shop/price:v1":            {"v1", ""},
-		"registry:5000/shop/price":               {"", ""},
-		"registry:5000/shop-price@sha256:abc":    {"", "sha256:abc"},
-		"registry:5000/shop-price:v1@sha256:abc": {"v1", "sha256:abc"},
+		"registry:5000/shop/price:v1":           {"v1", ""},
+		"registry:5000/shop/price":              {"latest", ""},
+		"registry:5000/shop-price@" + digest:    {digest, digest},
+		"registry:5000/shop-price:v1@" + digest: {digest, digest},
+		"price":                                 {"latest", ""},
 	} {
-		require.Equal(t, want, [2]string{tagOf(reference), digestOf(reference)}, reference)
+		require.Equal(t, want, [2]string{identifierOf(reference), digestOf(reference)}, reference)
 	}
 }

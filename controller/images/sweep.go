@@ -33,6 +33,9 @@ func sweepJob(registry *appsv1.Deployment) (*batchv1.Job, error) {
 		return nil, fmt.Errorf("the Deployment %s has %d containers instead of the registry's one", registry.Name, len(pod.Containers))
 	}
 	container := &pod.Containers[0]
+	if len(container.Args) == 0 {
+		return nil, fmt.Errorf("the Deployment %s does not say which configuration the registry has", registry.Name)
+	}
 	configuration := container.Args[len(container.Args)-1]
 	container.Args = []string{"garbage-collect", "--delete-untagged", configuration}
 	container.StartupProbe, container.LivenessProbe, container.ReadinessProbe, container.Ports = nil, nil, nil, nil
@@ -92,6 +95,12 @@ func (j *jobs) Sweep(ctx context.Context) error {
 		return fmt.Errorf("sweep the registry with Job %s: %w", key, err)
 	}
 	return nil
+}
+
+// Running tells whether a sweep is under way.
+func (j *jobs) Running(ctx context.Context) (bool, error) {
+	job, err := j.running(ctx)
+	return job != nil, err
 }
 
 func (j *jobs) running(ctx context.Context) (*batchv1.Job, error) {

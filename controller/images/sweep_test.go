@@ -58,4 +58,8 @@ func TestADeploymentThatIsNotTheChartsIsNotSwept(t *testing.T) {
 	registry.Spec.Template.Spec.Containers = append(registry.Spec.Template.Spec.Containers, corev1.Container{Name: "sidecar"})
 	_, err := sweepJob(registry)
 	require.ErrorContains(t, err, "has 2 containers")
+	registry = deployed()
+	registry.Spec.Template.Spec.Containers[0].Args = nil
+	_, err = sweepJob(registry)
+	require.ErrorContains(t, err, "does not say which configuration")
 }

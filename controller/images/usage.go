@@ -7,62 +7,76 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/rouse-run/rouse/api/serverless/v1alpha2"
+	"github.com/rouse-run/rouse/controller/registry"
 )
 
 // page is how many objects are read at a time.
 const page = 200
 
-// digests are those that somebody names.
-type digests map[string]bool
-
-func (d digests) note(references ...string) {
+func (n needs) note(references ...string) {
 	for _, reference := range references {
 		if digest := digestOf(reference); digest != "" {
-			d[digest] = true
+			n.digests[digest] = true
 		}
 	}
 }
 
-func (d digests) notePods(template corev1.PodTemplateSpec) {
+func (n needs) notePods(template corev1.PodTemplateSpec) {
 	for i := range template.Spec.Containers {
-		d.note(template.Spec.Containers[i].Image)
+		n.note(template.Spec.Containers[i].Image)
 	}
 	for i := range template.Spec.InitContainers {
-		d.note(template.Spec.InitContainers[i].Image)
+		n.note(template.Spec.InitContainers[i].Image)
 	}
 }
 
-// usage collects what Functions, Deployments and ReplicaSets name. The latter two are read from the API server,
-// since caches leave out what pods are made of.
-func usage(ctx context.Context, live client.Reader) (digests, error) {
-	used := digests{}
+// noteFunction takes what its status names, and all that it has while a build of it has ended and is not noted yet.
+func (n needs) noteFunction(fn *v1alpha2.Function) {
+	if fn.Status.Build != nil {
+		n.note(fn.Status.Build.Image)
+	}
+	if meta.IsStatusConditionPresentAndEqual(fn.Status.Conditions, v1alpha2.ConditionBuildReady, metav1.ConditionUnknown) {
+		n.building[registry.Repository(client.ObjectKeyFromObject(fn))] = true
+	}
+	if fn.Spec.RuntimeImageOverride != "" {
+		n.bases[identifierOf(fn.Spec.RuntimeImageOverride)] = true
+	}
+}
+
+// usage collects what runtimes, Functions, Deployments and ReplicaSets name. All are read from the API server, since
+// caches leave out what pods are made of and may be late.
+func usage(ctx context.Context, live client.Reader, runtimes []string) (needs, error) {
+	found := needs{digests: map[string]bool{}, bases: map[string]bool{}, building: map[string]bool{}}
+	for _, image := range runtimes {
+		found.bases[identifierOf(image)] = true
+	}
 	functions, deployments, sets := &v1alpha2.FunctionList{}, &appsv1.DeploymentList{}, &appsv1.ReplicaSetList{}
 	ours := client.MatchingLabels{v1alpha2.LabelManagedBy: v1alpha2.ManagedBy}
 	err := errors.Join(
 		eachPage(ctx, live, functions, func() {
 			for i := range functions.Items {
-				if build := functions.Items[i].Status.Build; build != nil {
-					used.note(build.Image)
-				}
+				found.noteFunction(&functions.Items[i])
 			}
 		}),
 		eachPage(ctx, live, deployments, func() {
 			for i := range deployments.Items {
-				used.notePods(deployments.Items[i].Spec.Template)
+				found.notePods(deployments.Items[i].Spec.Template)
 			}
 		}, ours),
 		eachPage(ctx, live, sets, func() {
 			for i := range sets.Items {
-				used.notePods(sets.Items[i].Spec.Template)
+				found.notePods(sets.Items[i].Spec.Template)
 			}
 		}, ours))
 	if err != nil {
-		return nil, fmt.Errorf("list who uses images: %w", err)
+		return needs{}, fmt.Errorf("list who uses images: %w", err)
 	}
-	return used, nil
+	return found, nil
 }
 
 // eachPage reads a list in parts and calls note after each.
