@@ -54,6 +54,7 @@ type Tracker struct {
 
 // tracked is a repository with one set of credentials.
 type tracked struct {
+	key        string
 	repository git.Repository
 	functions  map[types.NamespacedName]*interest
 	due        time.Time
@@ -91,12 +92,19 @@ func (t *Tracker) Commit(function types.NamespacedName, want Want) (Finding, boo
 	defer t.mu.Unlock()
 	key := want.URL + " " + want.Credentials.Fingerprint()
 	known := t.functions[function]
-	if known == nil || known.repository != key || known.want.Reference != want.Reference {
+	if known != nil && known.repository != key {
 		t.forget(function)
+		known = nil
+	}
+	switch {
+	case known == nil:
 		known = &interest{repository: key, want: want}
 		t.functions[function] = known
 		t.ask(key, want).functions[function] = known
-	} else if known.want.Nonce != want.Nonce {
+	case known.want.Reference != want.Reference:
+		known.want, known.found = want, nil
+		t.ask(key, want)
+	case known.want.Nonce != want.Nonce:
 		known.want = want
 		t.ask(key, want)
 	}
@@ -121,8 +129,14 @@ func (t *Tracker) forget(function types.NamespacedName) {
 	delete(t.functions, function)
 	repository := t.repositories[known.repository]
 	delete(repository.functions, function)
-	if len(repository.functions) == 0 {
-		delete(t.repositories, known.repository)
+	t.tidy(repository)
+}
+
+// tidy drops a repository that nobody wants any more, once nobody asks it: who wants it again meanwhile must not ask
+// beside that.
+func (t *Tracker) tidy(repository *tracked) {
+	if len(repository.functions) == 0 && !repository.busy {
+		delete(t.repositories, repository.key)
 	}
 }
 
@@ -131,7 +145,7 @@ func (t *Tracker) ask(key string, want Want) *tracked {
 	repository := t.repositories[key]
 	if repository == nil {
 		repository = &tracked{
-			repository: git.Repository{URL: want.URL, Credentials: want.Credentials}, functions: map[types.NamespacedName]*interest{},
+			key: key, repository: git.Repository{URL: want.URL, Credentials: want.Credentials}, functions: map[types.NamespacedName]*interest{},
 		}
 		t.repositories[key] = repository
 	}
@@ -229,6 +243,7 @@ func (t *Tracker) settle(repository *tracked, references git.References, err err
 		repository.due = time.Time{}
 	}
 	repository.busy, repository.again = false, false
+	t.tidy(repository)
 	for function, known := range repository.functions {
 		found := Finding{Err: err}
 		if err == nil {

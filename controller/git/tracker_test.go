@@ -117,7 +117,7 @@ func TestACommitNeedsNobodyToBeAsked(t *testing.T) {
 	found, known := tracker.Commit(function("a"), Want{URL: "https://example.org/shop.git", Reference: reference})
 	require.True(t, known)
 	require.Equal(t, Finding{Commit: reference}, found)
-	require.Empty(t, tracker.repositories)
+	require.Zero(t, followed(tracker))
 }
 
 // counter is a Lister that notes when it is asked.
@@ -138,6 +138,42 @@ func (c *counter) asked() int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return len(c.times)
+}
+
+// slow is a Lister that takes a second, and notes how many ask it side by side.
+type slow struct {
+	counter
+
+	asking, most int // guarded by mu
+}
+
+func (s *slow) List(ctx context.Context, repository git.Repository) (git.References, error) {
+	s.enter(1)
+	defer s.enter(-1)
+	select {
+	case <-time.After(time.Second):
+	case <-ctx.Done():
+	}
+	return s.counter.List(ctx, repository)
+}
+
+func (s *slow) enter(count int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.asking += count
+	s.most = max(s.most, s.asking)
+}
+
+func (s *slow) sideBySide() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.most
+}
+
+func followed(tracker *Tracker) int {
+	tracker.mu.Lock()
+	defer tracker.mu.Unlock()
+	return len(tracker.repositories)
 }
 
 // alone runs a tracker in a bubble whose time is fast, and takes its news.
@@ -169,6 +205,8 @@ func TestARepositoryIsAskedOnceInAnInterval(t *testing.T) {
 		tracker.Commit(function("a"), Want{URL: "u", Reference: "main"})
 		time.Sleep(10 * time.Minute)
 		require.InDelta(t, 21, lister.asked(), 2)
+		lister.mu.Lock()
+		defer lister.mu.Unlock()
 		for i := 1; i < len(lister.times); i++ {
 			require.InDelta(t, 30, lister.times[i].Sub(lister.times[i-1]).Seconds(), 6.1)
 		}
@@ -210,7 +248,64 @@ func TestARepositoryThatNobodyWantsIsNotAsked(t *testing.T) {
 		tracker.Forget(function("a"))
 		time.Sleep(time.Hour)
 		require.Equal(t, 1, lister.asked())
-		require.Empty(t, tracker.repositories)
+		require.Zero(t, followed(tracker))
+	})
+}
+
+func TestOneRepositoryIsNeverAskedByTwoRequestsAtATime(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		lister := &slow{}
+		tracker := alone(t, lister)
+		for i := range 30 {
+			name := function(strconv.Itoa(i % 3))
+			tracker.Commit(name, Want{URL: "u", Reference: "branch" + strconv.Itoa(i), Nonce: strconv.Itoa(i)})
+			time.Sleep(300 * time.Millisecond)
+			if i%2 == 0 {
+				tracker.Forget(name)
+			}
+		}
+		require.Equal(t, 1, lister.sideBySide())
+		require.Greater(t, lister.asked(), 5)
+		for i := range 3 {
+			tracker.Forget(function(strconv.Itoa(i)))
+		}
+		time.Sleep(3 * time.Second)
+		require.Zero(t, followed(tracker))
+	})
+}
+
+func TestNobodyWaitsForARepositoryThatIsSlow(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		lister := &slow{}
+		tracker := alone(t, lister)
+		started := time.Now()
+		for i := range 100 {
+			_, known := tracker.Commit(function(strconv.Itoa(i)), Want{URL: "u" + strconv.Itoa(i), Reference: "main"})
+			require.False(t, known)
+		}
+		require.Equal(t, started, time.Now())
+		time.Sleep(time.Minute)
+		require.Equal(t, maxChecks, lister.sideBySide())
+	})
+}
+
+func TestAReferenceThatChangesIsUnknownUntilItIsChecked(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		tracker := alone(t, &counter{})
+		tracker.Commit(function("a"), Want{URL: "u", Reference: "main"})
+		synctest.Wait()
+		found, known := tracker.Commit(function("a"), Want{URL: "u", Reference: "main"})
+		require.True(t, known)
+		require.ErrorContains(t, found.Err, `"main"`)
+		_, known = tracker.Commit(function("a"), Want{URL: "u", Reference: "release"})
+		require.False(t, known, "what is known is of another branch")
+		synctest.Wait()
+		found, known = tracker.Commit(function("a"), Want{URL: "u", Reference: "release"})
+		require.True(t, known)
+		require.ErrorContains(t, found.Err, `"release"`)
 	})
 }
 
