@@ -7,6 +7,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
 )
 
 // deployed is a registry as the chart installs it.
@@ -19,10 +20,17 @@ func deployed() *appsv1.Deployment {
 			Template: corev1.PodTemplateSpec{
 				ObjectMeta: metav1.ObjectMeta{Labels: selector},
 				Spec: corev1.PodSpec{
-					SecurityContext: &corev1.PodSecurityContext{RunAsNonRoot: new(true)},
+					SecurityContext: &corev1.PodSecurityContext{
+						RunAsNonRoot: new(true), RunAsUser: new(int64(65532)), SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault},
+					},
 					Containers: []corev1.Container{{
 						Name: "registry", Image: "registry:3", Args: []string{"serve", "/etc/registry/config.yml"},
-						Ports: []corev1.ContainerPort{{ContainerPort: 5000}}, ReadinessProbe: &corev1.Probe{},
+						SecurityContext: &corev1.SecurityContext{
+							AllowPrivilegeEscalation: new(false), Capabilities: &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}},
+						},
+						Ports: []corev1.ContainerPort{{ContainerPort: 5000}}, ReadinessProbe: &corev1.Probe{ProbeHandler: corev1.ProbeHandler{
+							TCPSocket: &corev1.TCPSocketAction{Port: intstr.FromInt32(5000)},
+						}},
 						VolumeMounts: []corev1.VolumeMount{{Name: "data", MountPath: "/data"}},
 					}},
 					Volumes: []corev1.Volume{{Name: "data", VolumeSource: corev1.VolumeSource{
