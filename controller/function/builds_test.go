@@ -5,14 +5,10 @@ import (
 	"fmt"
 	"maps"
 	"net/http"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/google/go-containerregistry/pkg/name"
-	"github.com/google/go-containerregistry/pkg/v1/random"
-	"github.com/google/go-containerregistry/pkg/v1/remote"
 	"github.com/stretchr/testify/require"
 	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
@@ -24,134 +20,11 @@ import (
 
 	"github.com/rouse-run/rouse/api/serverless/v1alpha2"
 	"github.com/rouse-run/rouse/controller/function/resources"
-	controllergit "github.com/rouse-run/rouse/controller/git"
 	"github.com/rouse-run/rouse/internal/build"
-	"github.com/rouse-run/rouse/internal/git"
 	"github.com/rouse-run/rouse/internal/testing/registrytest"
 )
 
 const leftPad = `{"dependencies":{"left-pad":"1.3.0"}}`
-
-// useRegistry lets the Functions of the namespace be kept in a registry.
-func (w *world) useRegistry(server *registrytest.Registry) *corev1.Secret {
-	w.t.Helper()
-	secret := &corev1.Secret{
-		ObjectMeta: metav1.ObjectMeta{
-			Namespace: w.namespace, Name: v1alpha2.RegistrySecret,
-			Labels: map[string]string{v1alpha2.LabelRemoteRegistry: v1alpha2.RemoteRegistryConfig},
-		},
-		Data: map[string][]byte{
-			"username": []byte("builder"), "password": []byte("secret"),
-			"serverAddress": []byte(server.Host), "registryAddress": []byte(server.Host), "insecure": []byte("true"),
-		},
-	}
-	require.NoError(w.t, w.Create(w.t.Context(), secret))
-	return secret
-}
-
-// jobs lists the builds of a Function.
-func (w *world) jobs(fn *v1alpha2.Function) []batchv1.Job {
-	w.t.Helper()
-	list := &batchv1.JobList{}
-	require.NoError(w.t, w.List(w.t.Context(), list, client.InNamespace(w.namespace), client.MatchingLabels(resources.JobLabels(fn))))
-	return list.Items
-}
-
-// awaitJob waits for a build that has not ended and is none of those before.
-func (w *world) awaitJob(fn *v1alpha2.Function, before ...*batchv1.Job) *batchv1.Job {
-	w.t.Helper()
-	var found *batchv1.Job
-	require.Eventually(w.t, func() bool {
-		for _, job := range w.jobs(fn) {
-			known := len(job.Status.Conditions) > 0
-			for _, other := range before {
-				known = known || other.UID == job.UID
-			}
-			if !known {
-				found = &job
-			}
-		}
-		return found != nil
-	}, patience, tick, "no build begins")
-	return found
-}
-
-// end does what the kubelet does when the builder has ended and, unless it has succeeded, what the Job controller
-// does. A success is to be seen before the Job controller does.
-func (w *world) end(job *batchv1.Job, result build.Result, when time.Time) {
-	w.t.Helper()
-	message, err := build.EncodeResult(result)
-	require.NoError(w.t, err)
-	code, phase := int32(0), corev1.PodRunning
-	if result.Reason != "" {
-		code, phase = 1, corev1.PodFailed
-	}
-	labels := map[string]string{batchv1.JobNameLabel: job.Name}
-	maps.Copy(labels, job.Spec.Template.Labels)
-	pod := &corev1.Pod{
-		ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, GenerateName: "build-", Labels: labels},
-		Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: resources.BuildContainerName, Image: "i"}}},
-	}
-	require.NoError(w.t, w.Create(w.t.Context(), pod))
-	updateStatus(w, pod, func(pod *corev1.Pod) {
-		pod.Status.Phase = phase
-		pod.Status.ContainerStatuses = []corev1.ContainerStatus{{
-			Name:  resources.BuildContainerName,
-			State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: code, Message: string(message)}},
-		}}
-	})
-	if result.Reason == "" {
-		return
-	}
-	updateStatus(w, job, func(job *batchv1.Job) {
-		job.Status.StartTime = &metav1.Time{Time: when.Add(-time.Second)}
-		for _, kind := range []batchv1.JobConditionType{batchv1.JobFailureTarget, batchv1.JobFailed} {
-			job.Status.Conditions = append(job.Status.Conditions, batchv1.JobCondition{
-				Type: kind, Status: corev1.ConditionTrue, LastTransitionTime: metav1.NewTime(when),
-			})
-		}
-	})
-}
-
-// push does what the builder does.
-func push(t *testing.T, target string) (digest string) {
-	t.Helper()
-	image, err := random.Image(10, 1)
-	require.NoError(t, err)
-	reference, err := name.ParseReference(target, name.Insecure)
-	require.NoError(t, err)
-	require.NoError(t, remote.Write(reference, image, remote.WithContext(t.Context())))
-	hash, err := image.Digest()
-	require.NoError(t, err)
-	return hash.String()
-}
-
-// target is the image that a build is to push.
-func target(job *batchv1.Job) string { return job.Annotations[annotationTarget] }
-
-// awaitImage waits until the Deployment runs an image.
-func (w *world) awaitImage(fn *v1alpha2.Function, image string) *appsv1.Deployment {
-	w.t.Helper()
-	deployment := w.deployment(fn)
-	await(w, deployment, "the Deployment runs "+image, func(d *appsv1.Deployment) bool {
-		return d.Spec.Template.Spec.Containers[0].Image == image
-	})
-	return deployment
-}
-
-// roll lets the Deployment become ready.
-func (w *world) roll(deployment *appsv1.Deployment) {
-	w.t.Helper()
-	updateStatus(w, deployment, func(d *appsv1.Deployment) {
-		d.Status = appsv1.DeploymentStatus{
-			ObservedGeneration: d.Generation, Replicas: 1, ReadyReplicas: 1, UpdatedReplicas: 1, AvailableReplicas: 1,
-			Conditions: []appsv1.DeploymentCondition{
-				{Type: appsv1.DeploymentAvailable, Status: corev1.ConditionTrue, Reason: reasonReplicasAvailable},
-				{Type: appsv1.DeploymentProgressing, Status: corev1.ConditionTrue, Reason: reasonRolloutDone},
-			},
-		}
-	})
-}
 
 func TestBuildsOnARealAPIServer(t *testing.T) {
 	repositories := runManager(t, simultaneous)
@@ -467,96 +340,6 @@ func endsStuckBuild(w *world, _ *fakeRepositories) {
 		condition := meta.FindStatusCondition(fn.Status.Conditions, v1alpha2.ConditionBuildReady)
 		return condition != nil && strings.Contains(condition.Message, "still in progress: ImagePullBackOff: Back-off pulling image")
 	}, patience, tick, "the trouble of the build is not told")
-}
-
-func gitSource(url string) func(*v1alpha2.Function) {
-	return func(fn *v1alpha2.Function) {
-		fn.Spec.Source = v1alpha2.Source{GitRepository: &v1alpha2.GitRepositorySource{URL: url, Reference: "main", BaseDir: "/price"}}
-	}
-}
-
-func commit(digit int) controllergit.Finding {
-	return controllergit.Finding{Commit: strings.Repeat(strconv.Itoa(digit), 40)}
-}
-
-func followsCommits(w *world, repositories *fakeRepositories) {
-	t := w.t
-	server := registrytest.Start(t)
-	w.useRegistry(server)
-	url := "https://example.com/" + w.namespace + ".git"
-	repositories.find(url, commit(1))
-	fn := w.create(gitSource(url))
-	w.awaitCondition(fn, v1alpha2.ConditionConfigurationReady, metav1.ConditionTrue, v1alpha2.ReasonSpecValidated)
-	finish := func(before ...*batchv1.Job) *appsv1.Deployment {
-		job := w.awaitJob(fn, before...)
-		digest := push(t, target(job))
-		w.end(job, build.Result{Digest: digest}, time.Now())
-		deployment := w.awaitImage(fn, server.Host+"/"+w.namespace+"-price@"+digest)
-		w.roll(deployment)
-		return deployment
-	}
-	deployment := finish()
-	require.Empty(t, sourceOf(deployment), "the image has the source")
-	await(w, fn, "the commit is in the status", func(fn *v1alpha2.Function) bool {
-		return fn.Status.GitRepository != nil && fn.Status.GitRepository.Commit == commit(1).Commit
-	})
-	require.Equal(t, fn.Status.Commit, fn.Status.GitRepository.Commit)
-	require.Equal(t, "/price", fn.Status.BaseDir)
-	require.Equal(t, "main", fn.Status.Reference)
-
-	repositories.find(url, commit(2))
-	condition := w.awaitCondition(fn, v1alpha2.ConditionConfigurationReady, metav1.ConditionTrue, v1alpha2.ReasonSourceUpdated)
-	require.Contains(t, condition.Message, "main is at commit "+commit(2).Commit)
-	require.Equal(t, commit(1).Commit, fn.Status.GitRepository.Commit, "the status says what runs")
-	finish()
-	w.awaitCondition(fn, v1alpha2.ConditionConfigurationReady, metav1.ConditionTrue, v1alpha2.ReasonSpecValidated)
-	require.Equal(t, commit(2).Commit, fn.Status.GitRepository.Commit)
-}
-
-func survivesRepository(w *world, repositories *fakeRepositories) {
-	t := w.t
-	server := registrytest.Start(t)
-	w.useRegistry(server)
-	url := "https://example.com/" + w.namespace + ".git"
-	repositories.find(url, commit(1))
-	fn := w.create(gitSource(url))
-	job := w.awaitJob(fn)
-	digest := push(t, target(job))
-	w.end(job, build.Result{Digest: digest}, time.Now())
-	deployment := w.awaitImage(fn, server.Host+"/"+w.namespace+"-price@"+digest)
-	w.roll(deployment)
-	await(w, fn, "the commit runs", func(fn *v1alpha2.Function) bool { return fn.Status.GitRepository != nil })
-
-	repositories.find(url, controllergit.Finding{Err: &git.Error{Kind: git.Unreachable, Message: "example.com does not answer"}})
-	condition := w.awaitCondition(fn, v1alpha2.ConditionConfigurationReady, metav1.ConditionFalse, v1alpha2.ReasonSourceUpdateFailed)
-	require.Equal(t, "Git repository: "+url+" source check failed: example.com does not answer", condition.Message)
-	w.awaitCondition(fn, v1alpha2.ConditionRunning, metav1.ConditionTrue, v1alpha2.ReasonDeploymentReady)
-	update(w, fn, func(fn *v1alpha2.Function) { fn.Spec.Env = []corev1.EnvVar{{Name: "A", Value: "b"}} })
-	await(w, deployment, "the rest of the spec still counts", func(d *appsv1.Deployment) bool {
-		for _, variable := range d.Spec.Template.Spec.Containers[0].Env {
-			if variable.Name == "A" {
-				return true
-			}
-		}
-		return false
-	})
-	require.NoError(t, w.Get(t.Context(), client.ObjectKeyFromObject(fn), fn))
-	require.Equal(t, commit(1).Commit, fn.Status.GitRepository.Commit)
-
-	update(w, fn, func(fn *v1alpha2.Function) {
-		fn.Spec.Source.GitRepository.Auth = &v1alpha2.RepositoryAuth{Type: v1alpha2.RepositoryAuthBasic, SecretName: "token"}
-	})
-	says := func(text string) {
-		t.Helper()
-		await(w, fn, "the condition says: "+text, func(fn *v1alpha2.Function) bool {
-			condition := meta.FindStatusCondition(fn.Status.Conditions, v1alpha2.ConditionConfigurationReady)
-			return strings.Contains(condition.Message, text)
-		})
-	}
-	says("Getting git authorization data failed: there is no Secret " + w.namespace + "/token. Create it")
-	token := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: "token"}, Data: map[string][]byte{"username": []byte("u")}}
-	require.NoError(t, w.Create(t.Context(), token))
-	says("while parsing git authorization secret: missing 'password'")
 }
 
 func installsInPods(w *world, _ *fakeRepositories) {

@@ -1,0 +1,111 @@
+package function
+
+import (
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/rouse-run/rouse/api/serverless/v1alpha2"
+	controllergit "github.com/rouse-run/rouse/controller/git"
+	"github.com/rouse-run/rouse/internal/build"
+	"github.com/rouse-run/rouse/internal/git"
+	"github.com/rouse-run/rouse/internal/testing/registrytest"
+)
+
+func gitSource(url string) func(*v1alpha2.Function) {
+	return func(fn *v1alpha2.Function) {
+		fn.Spec.Source = v1alpha2.Source{GitRepository: &v1alpha2.GitRepositorySource{URL: url, Reference: "main", BaseDir: "/price"}}
+	}
+}
+
+func commit(digit int) controllergit.Finding {
+	return controllergit.Finding{Commit: strings.Repeat(strconv.Itoa(digit), 40)}
+}
+
+func followsCommits(w *world, repositories *fakeRepositories) {
+	t := w.t
+	server := registrytest.Start(t)
+	w.useRegistry(server)
+	url := "https://example.com/" + w.namespace + ".git"
+	repositories.find(url, commit(1))
+	fn := w.create(gitSource(url))
+	w.awaitCondition(fn, v1alpha2.ConditionConfigurationReady, metav1.ConditionTrue, v1alpha2.ReasonSpecValidated)
+	finish := func(before ...*batchv1.Job) *appsv1.Deployment {
+		job := w.awaitJob(fn, before...)
+		digest := push(t, target(job))
+		w.end(job, build.Result{Digest: digest}, time.Now())
+		deployment := w.awaitImage(fn, server.Host+"/"+w.namespace+"-price@"+digest)
+		w.roll(deployment)
+		return deployment
+	}
+	deployment := finish()
+	require.Empty(t, sourceOf(deployment), "the image has the source")
+	await(w, fn, "the commit is in the status", func(fn *v1alpha2.Function) bool {
+		return fn.Status.GitRepository != nil && fn.Status.GitRepository.Commit == commit(1).Commit
+	})
+	require.Equal(t, fn.Status.Commit, fn.Status.GitRepository.Commit)
+	require.Equal(t, "/price", fn.Status.BaseDir)
+	require.Equal(t, "main", fn.Status.Reference)
+
+	repositories.find(url, commit(2))
+	condition := w.awaitCondition(fn, v1alpha2.ConditionConfigurationReady, metav1.ConditionTrue, v1alpha2.ReasonSourceUpdated)
+	require.Contains(t, condition.Message, "main is at commit "+commit(2).Commit)
+	require.Equal(t, commit(1).Commit, fn.Status.GitRepository.Commit, "the status says what runs")
+	finish()
+	w.awaitCondition(fn, v1alpha2.ConditionConfigurationReady, metav1.ConditionTrue, v1alpha2.ReasonSpecValidated)
+	require.Equal(t, commit(2).Commit, fn.Status.GitRepository.Commit)
+}
+
+func survivesRepository(w *world, repositories *fakeRepositories) {
+	t := w.t
+	server := registrytest.Start(t)
+	w.useRegistry(server)
+	url := "https://example.com/" + w.namespace + ".git"
+	repositories.find(url, commit(1))
+	fn := w.create(gitSource(url))
+	job := w.awaitJob(fn)
+	digest := push(t, target(job))
+	w.end(job, build.Result{Digest: digest}, time.Now())
+	deployment := w.awaitImage(fn, server.Host+"/"+w.namespace+"-price@"+digest)
+	w.roll(deployment)
+	await(w, fn, "the commit runs", func(fn *v1alpha2.Function) bool { return fn.Status.GitRepository != nil })
+
+	repositories.find(url, controllergit.Finding{Err: &git.Error{Kind: git.Unreachable, Message: "example.com does not answer"}})
+	condition := w.awaitCondition(fn, v1alpha2.ConditionConfigurationReady, metav1.ConditionFalse, v1alpha2.ReasonSourceUpdateFailed)
+	require.Equal(t, "Git repository: "+url+" source check failed: example.com does not answer", condition.Message)
+	w.awaitCondition(fn, v1alpha2.ConditionRunning, metav1.ConditionTrue, v1alpha2.ReasonDeploymentReady)
+	update(w, fn, func(fn *v1alpha2.Function) { fn.Spec.Env = []corev1.EnvVar{{Name: "A", Value: "b"}} })
+	await(w, deployment, "the rest of the spec still counts", func(d *appsv1.Deployment) bool {
+		for _, variable := range d.Spec.Template.Spec.Containers[0].Env {
+			if variable.Name == "A" {
+				return true
+			}
+		}
+		return false
+	})
+	require.NoError(t, w.Get(t.Context(), client.ObjectKeyFromObject(fn), fn))
+	require.Equal(t, commit(1).Commit, fn.Status.GitRepository.Commit)
+
+	update(w, fn, func(fn *v1alpha2.Function) {
+		fn.Spec.Source.GitRepository.Auth = &v1alpha2.RepositoryAuth{Type: v1alpha2.RepositoryAuthBasic, SecretName: "token"}
+	})
+	says := func(text string) {
+		t.Helper()
+		await(w, fn, "the condition says: "+text, func(fn *v1alpha2.Function) bool {
+			condition := meta.FindStatusCondition(fn.Status.Conditions, v1alpha2.ConditionConfigurationReady)
+			return strings.Contains(condition.Message, text)
+		})
+	}
+	says("Getting git authorization data failed: there is no Secret " + w.namespace + "/token. Create it")
+	token := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: "token"}, Data: map[string][]byte{"username": []byte("u")}}
+	require.NoError(t, w.Create(t.Context(), token))
+	says("while parsing git authorization secret: missing 'password'")
+}
