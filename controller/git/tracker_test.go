@@ -56,7 +56,7 @@ func TestAMovedBranchWakesItsFunctionsAndAskingIsSharedByAll(t *testing.T) {
 	first := repository.Commit(t, "main", map[string]string{"a": "1"})
 	repository.Tag(t, "v1", "main")
 	server := repository.HTTP(t, "", "")
-	tracker := running(t, 300*time.Millisecond)
+	tracker := running(t, 2*time.Second)
 
 	want := map[types.NamespacedName]Want{}
 	for i := range 20 {
