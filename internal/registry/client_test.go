@@ -118,6 +118,7 @@ func TestAnErrorHasACause(t *testing.T) {
 		"out of order":                   {at: Registry{Insecure: true}, prepare: answer(http.StatusBadGateway), want: ErrUnavailable},
 		"too much asked":                 {at: Registry{Insecure: true}, prepare: answer(http.StatusTooManyRequests), want: ErrUnavailable},
 		"full":                           {at: Registry{Insecure: true}, prepare: answer(http.StatusInsufficientStorage), want: ErrFull},
+		"full at the end of an upload":   {at: Registry{Insecure: true}, prepare: answer(http.StatusRequestedRangeNotSatisfiable), want: ErrFull},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -174,9 +175,19 @@ func TestCredentialsNeverTravelUnencryptedUnlessTheRegistryIsInsecure(t *testing
 
 func TestAFullDiskIsToldFromOtherFailures(t *testing.T) {
 	t.Parallel()
-	server := registrytest.Start(t, registrytest.WithSpace(1<<20))
-	_, err := push(t, Registry{Host: server.Host, Insecure: true}, "shop-price", "1", 4<<20)
-	require.ErrorIs(t, Explain(err), ErrFull)
+	for name, size := range map[string]int64{
+		"much too large":                   4 << 20,
+		"only the last bytes do not fit":   1<<20 + 1,
+		"less than a page is missing":      1<<20 - 2000,
+		"the manifest does not fit either": 1<<20 - 9000,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			server := registrytest.Start(t, registrytest.WithSpace(1<<20))
+			_, err := push(t, Registry{Host: server.Host, Insecure: true}, "shop-price", "1", size)
+			require.ErrorIs(t, Explain(err), ErrFull)
+		})
+	}
 }
 
 func TestACancelledCallSaysSo(t *testing.T) {

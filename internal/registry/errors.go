@@ -80,10 +80,11 @@ func causeOfAnswer(answer *transport.Error) error {
 }
 
 // isFull knows what registries say: there is no code for it in the protocol. Those that answer 429 speak of
-// quotas too, but mean requests.
+// quotas too, but mean requests. We never upload a range: the CNCF registry answers that one is wrong when the
+// end of an upload, which it had accepted, did not fit on its disk.
 func isFull(answer *transport.Error) bool {
 	switch answer.StatusCode {
-	case http.StatusInsufficientStorage:
+	case http.StatusInsufficientStorage, http.StatusRequestedRangeNotSatisfiable:
 		return true
 	case http.StatusTooManyRequests:
 		return false
