@@ -17,8 +17,12 @@ type Route struct {
 	Subscription types.NamespacedName
 	// Consumer is the name of the durable consumer.
 	Consumer string
-	// Subjects are what the consumer filters on, in the order of the spec.
+	// Subjects are what the consumer filters on, in the order of the spec. The
+	// last one is Redelivery, unless a wildcard covers it.
 	Subjects []string
+	// Redelivery is the subject on which events come back to this Subscription
+	// alone, for another attempt.
+	Redelivery string
 	// Types has one entry for each different type of the spec, in its order.
 	Types []TypeMapping
 	// Sink is the URL as written in the spec.
@@ -29,6 +33,12 @@ type Route struct {
 	Port int32
 	// MaxInFlight bounds the deliveries at a time. It is at least 1.
 	MaxInFlight int
+	// Filter picks from the events of the types; nil takes all.
+	Filter *eventingv1alpha2.Filter
+	// Delivery tunes the deliveries.
+	Delivery Delivery
+	// Paused is true while nothing is to be delivered.
+	Paused bool
 }
 
 // TypeMapping is what became of one event type of a Subscription.
@@ -56,19 +66,25 @@ func FromSubscription(sub *eventingv1alpha2.Subscription) (Route, error) {
 	if err != nil {
 		return Route{}, err
 	}
-	subjects := make([]string, len(mappings))
-	for i, mapping := range mappings {
-		subjects[i] = mapping.Subject
+	consumer := ConsumerName(sub.Namespace, sub.Name)
+	redelivery := RedeliverySubject(consumer)
+	subjects := make([]string, 0, len(mappings)+1)
+	for _, mapping := range mappings {
+		subjects = append(subjects, mapping.Subject)
 	}
 	return Route{
 		Subscription: types.NamespacedName{Namespace: sub.Namespace, Name: sub.Name},
-		Consumer:     ConsumerName(sub.Namespace, sub.Name),
-		Subjects:     filters(subjects),
+		Consumer:     consumer,
+		Subjects:     filters(append(subjects, redelivery)),
+		Redelivery:   redelivery,
 		Types:        mappings,
 		Sink:         sub.Spec.Sink,
 		Service:      service,
 		Port:         port,
-		MaxInFlight:  maxInFlight(sub.Spec.Config),
+		MaxInFlight:  maxInFlight(&sub.Spec),
+		Filter:       sub.Spec.Filter,
+		Delivery:     deliveryOf(sub.Spec.Delivery),
+		Paused:       sub.Spec.Paused,
 	}, nil
 }
 
@@ -108,8 +124,11 @@ func mapTypes(sub *eventingv1alpha2.Subscription) ([]TypeMapping, error) {
 	return mappings, nil
 }
 
-func maxInFlight(config map[string]string) int {
-	value, err := strconv.Atoi(config[eventingv1alpha2.ConfigMaxInFlight])
+func maxInFlight(spec *eventingv1alpha2.SubscriptionSpec) int {
+	if spec.Delivery != nil && spec.Delivery.MaxInFlight != nil {
+		return int(max(*spec.Delivery.MaxInFlight, 1))
+	}
+	value, err := strconv.Atoi(spec.Config[eventingv1alpha2.ConfigMaxInFlight])
 	if err != nil {
 		return eventingv1alpha2.DefaultMaxInFlight
 	}

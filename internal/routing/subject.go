@@ -9,6 +9,20 @@ import (
 // SubjectPrefix is the first token of every subject that carries events.
 const SubjectPrefix = "kyma"
 
+// redeliverySource stands where other subjects have their source. No event of a
+// publisher may have it.
+const redeliverySource = "rouse-redelivery"
+
+// RedeliverySubject is where events are stored that one consumer alone gets again.
+func RedeliverySubject(consumer string) string {
+	return SubjectPrefix + "." + redeliverySource + "." + consumer
+}
+
+// IsRedelivery tells whether a subject is one of RedeliverySubject's.
+func IsRedelivery(subject string) bool {
+	return strings.HasPrefix(subject, SubjectPrefix+"."+redeliverySource+".")
+}
+
 // ErrInvalidSubject means that a source and an event type do not make a
 // subject that NATS takes, for example because a segment is empty.
 var ErrInvalidSubject = errors.New("invalid subject")

@@ -22,6 +22,10 @@ type SubscriptionStatus struct {
 	// Backend is what the messaging backend keeps for the Subscription.
 	// +optional
 	Backend Backend `json:"backend,omitempty"`
+
+	// DeadLetters is how many events are kept that could not be delivered.
+	// +optional
+	DeadLetters int64 `json:"deadLetters,omitempty"`
 }
 
 // MarshalJSON writes nil Types as an empty list: the schema requires the list

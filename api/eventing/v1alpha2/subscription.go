@@ -57,6 +57,18 @@ type SubscriptionSpec struct {
 	// +kubebuilder:default={"maxInFlightMessages":"10"}
 	// +optional
 	Config map[string]string `json:"config,omitempty"`
+
+	// Filter picks from the events of the types. Without it all are delivered.
+	// +optional
+	Filter *Filter `json:"filter,omitempty"`
+
+	// Delivery tunes how events are delivered.
+	// +optional
+	Delivery *Delivery `json:"delivery,omitempty"`
+
+	// Paused stops the delivery. Events are kept until it goes on.
+	// +optional
+	Paused bool `json:"paused,omitempty"`
 }
 
 // TypeMatching is the way in which event types become subjects. It is not an
