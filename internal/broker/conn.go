@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -30,6 +31,8 @@ type Conn struct {
 	nc  *nats.Conn
 	js  jetstream.JetStream
 	log logr.Logger
+	// client is nc for callbacks, which may run before Connect has returned.
+	client atomic.Pointer[nats.Conn]
 
 	mu        sync.Mutex
 	onConnect []func()
@@ -46,10 +49,15 @@ func Connect(ctx context.Context, o Options, log logr.Logger) (*Conn, error) {
 		return nil, fmt.Errorf("connect to NATS: %w", err)
 	}
 	c := &Conn{log: log, changed: make(chan struct{}), closed: make(chan struct{})}
-	nc, err := nats.Connect(o.URL, append(c.clientOptions(o.Name), securityOptions(o)...)...)
+	security, err := c.securityOptions(o)
 	if err != nil {
 		return nil, fmt.Errorf("connect to NATS: %w", err)
 	}
+	nc, err := nats.Connect(o.URL, append(c.clientOptions(o.Name), security...)...)
+	if err != nil {
+		return nil, fmt.Errorf("connect to NATS: %w", err)
+	}
+	c.client.Store(nc)
 	js, err := jetstream.New(nc, jetstream.WithDefaultTimeout(requestTimeout))
 	if err != nil {
 		nc.Close()
@@ -62,6 +70,7 @@ func Connect(ctx context.Context, o Options, log logr.Logger) (*Conn, error) {
 func (c *Conn) clientOptions(name string) []nats.Option {
 	return []nats.Option{
 		nats.Name(name),
+		nats.CustomInboxPrefix(inboxPrefix(name)),
 		nats.RetryOnFailedConnect(true),
 		nats.MaxReconnects(-1),
 		nats.IgnoreAuthErrorAbort(),
@@ -86,20 +95,6 @@ func (c *Conn) clientOptions(name string) []nats.Option {
 			c.announce()
 		}),
 	}
-}
-
-func securityOptions(o Options) []nats.Option {
-	var options []nats.Option
-	if o.CredsFile != "" {
-		options = append(options, nats.UserCredentials(o.CredsFile))
-	}
-	if o.CAFile != "" {
-		options = append(options, nats.RootCAs(o.CAFile))
-	}
-	if o.CertFile != "" {
-		options = append(options, nats.ClientCert(o.CertFile, o.KeyFile))
-	}
-	return options
 }
 
 func (c *Conn) connected(nc *nats.Conn) {

@@ -28,7 +28,12 @@ func TestMain(m *testing.M) {
 // connect opens a connection that the end of the test closes.
 func connect(t *testing.T, url string) *Conn {
 	t.Helper()
-	conn, err := Connect(t.Context(), Options{URL: url, Name: t.Name()}, logr.Discard())
+	return connectAs(t, Options{URL: url, Name: t.Name()})
+}
+
+func connectAs(t *testing.T, options Options) *Conn {
+	t.Helper()
+	conn, err := Connect(t.Context(), options, logr.Discard())
 	require.NoError(t, err)
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), patience)

@@ -13,14 +13,25 @@ func TestOptionsValidate(t *testing.T) {
 		change  func(*Options)
 		wantErr string
 	}{
-		"the defaults are valid":            {change: func(*Options) {}},
-		"several servers are valid":         {change: func(o *Options) { o.URL = "nats://a:4222, tls://b:4222" }},
-		"an empty URL is refused":           {change: func(o *Options) { o.URL = "" }, wantErr: "must not be empty"},
-		"a missing host is refused":         {change: func(o *Options) { o.URL = "nats://" }, wantErr: "no host"},
-		"a foreign scheme is refused":       {change: func(o *Options) { o.URL = "http://a" }, wantErr: `scheme "http"`},
-		"a broken URL is not quoted":        {change: func(o *Options) { o.URL = "nats://u:secret@a:x" }, wantErr: "is not a URL"},
-		"a certificate needs its key":       {change: func(o *Options) { o.CertFile = "tls.crt" }, wantErr: "need each other"},
-		"a key needs its certificate":       {change: func(o *Options) { o.KeyFile = "tls.key" }, wantErr: "need each other"},
+		"the defaults are valid":      {change: func(*Options) {}},
+		"several servers are valid":   {change: func(o *Options) { o.URL = "nats://a:4222, tls://b:4222" }},
+		"an empty URL is refused":     {change: func(o *Options) { o.URL = "" }, wantErr: "must not be empty"},
+		"a missing host is refused":   {change: func(o *Options) { o.URL = "nats://" }, wantErr: "no host"},
+		"a foreign scheme is refused": {change: func(o *Options) { o.URL = "http://a" }, wantErr: `scheme "http"`},
+		"a broken URL is not quoted":  {change: func(o *Options) { o.URL = "nats://u:secret@a:x" }, wantErr: "is not a URL"},
+		"a certificate needs its key": {change: func(o *Options) { o.CertFile = "tls.crt" }, wantErr: "need each other"},
+		"a key needs its certificate": {change: func(o *Options) { o.KeyFile = "tls.key" }, wantErr: "need each other"},
+		"a user needs a password":     {change: func(o *Options) { o.User = "rouse" }, wantErr: "need each other"},
+		"a password needs a user":     {change: func(o *Options) { o.PasswordFile = "password" }, wantErr: "need each other"},
+		"an nkey is valid":            {change: func(o *Options) { o.NKeyFile = "seed" }},
+		"two logins are refused": {
+			change:  func(o *Options) { o.CredsFile, o.TokenFile = "nats.creds", "token" },
+			wantErr: "--nats-creds, --nats-token-file: use one of them",
+		},
+		"a login beside one in the URL is refused": {
+			change:  func(o *Options) { o.URL, o.NKeyFile = "nats://a,nats://u:secret@b", "seed" },
+			wantErr: "--nats-nkey, user in --nats-url: use one of them",
+		},
 		"a certificate with a key is valid": {change: func(o *Options) { o.CertFile, o.KeyFile = "tls.crt", "tls.key" }},
 	}
 	for name, tc := range tests {

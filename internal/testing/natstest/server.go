@@ -91,3 +91,13 @@ func (s *Server) Restart() {
 	s.Stop()
 	s.Run()
 }
+
+// Change stops the server and starts it with other options on the same port with the same store.
+func (s *Server) Change(options ...Option) {
+	s.t.Helper()
+	s.Stop()
+	for _, change := range options {
+		change(&s.options)
+	}
+	s.Run()
+}
