@@ -5,6 +5,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -81,6 +82,22 @@ func TestAReleaseIsInstalledUpgradedAndUninstalledWithoutATrace(t *testing.T) {
 	for _, name := range []string{"functions.serverless.kyma-project.io", "subscriptions.eventing.kyma-project.io"} {
 		require.NoError(t, env.Client.Get(t.Context(), client.ObjectKey{Name: name}, &apiextensionsv1.CustomResourceDefinition{}), "the CRDs stay")
 	}
+}
+
+func TestARuntimeThatWasTakenAwayStaysAwayWithReusedValues(t *testing.T) {
+	env := cluster.Environment(t)
+	restrictedNamespace(t, env)
+	run := helmOn(t, env.Config)
+	run("install", "rouse", chart, "--take-ownership", "--set", "runtimes.python314=null")
+	defer run("uninstall", "rouse")
+	run("upgrade", "rouse", chart, "--reuse-values", "--set", "logLevel=debug")
+
+	controller := &appsv1.Deployment{}
+	require.NoError(t, env.Client.Get(t.Context(), client.ObjectKey{Namespace: namespace, Name: "rouse-controller"}, controller))
+	args := strings.Join(controller.Spec.Template.Spec.Containers[0].Args, "\n")
+	require.Contains(t, args, "--log-level=debug")
+	require.Contains(t, args, "--runtime-image=nodejs24=")
+	require.NotContains(t, args, "--runtime-image=python314=")
 }
 
 // registryLogin is what builds and the registry itself are told.

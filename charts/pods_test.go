@@ -179,7 +179,7 @@ func TestSecretsReachAPodAsFilesAlone(t *testing.T) {
 		}
 		require.Subset(t, container.Args, []string{
 			"--nats-url=tls://a.example.com:4222,tls://b.example.com:4333",
-			"--nats-creds=/etc/rouse/nats-credentials/nats.creds",
+			"--nats-creds=/etc/rouse/nats-login/nats.creds",
 			"--nats-ca=/etc/rouse/nats-tls/ca.crt",
 			"--nats-cert=/etc/rouse/nats-tls/tls.crt",
 			"--nats-key=/etc/rouse/nats-tls/tls.key",
@@ -190,8 +190,62 @@ func TestSecretsReachAPodAsFilesAlone(t *testing.T) {
 			mounts[mount.Name] = mount.MountPath
 		}
 		require.Equal(t, map[string]string{
-			"nats-credentials": "/etc/rouse/nats-credentials", "nats-tls": "/etc/rouse/nats-tls",
+			"nats-login": "/etc/rouse/nats-login", "nats-tls": "/etc/rouse/nats-tls",
 		}, mounts, deployment.Name)
+	}
+}
+
+func TestEachComponentGetsItsOwnLoginForNATSAndNoOther(t *testing.T) {
+	t.Parallel()
+	external := values{"nats.enabled=false", "nats.external.url=nats://nats"}
+	for name, tc := range map[string]struct {
+		set  values
+		want map[string]string // by component, the arguments
+	}{
+		"one key for all": {
+			set: values{"nats.external.nkey.secret=login"},
+			want: map[string]string{
+				"controller": "--nats-nkey=/etc/rouse/nats-login/nkey.seed", "eventbridge": "--nats-nkey=/etc/rouse/nats-login/nkey.seed",
+				"scaler": "--nats-nkey=/etc/rouse/nats-login/nkey.seed",
+			},
+		},
+		"a token, and another for one": {
+			set: values{"nats.external.token.secret=login", "nats.external.token.keys.scaler=other"},
+			want: map[string]string{
+				"controller": "--nats-token-file=/etc/rouse/nats-login/token", "eventbridge": "--nats-token-file=/etc/rouse/nats-login/token",
+				"scaler": "--nats-token-file=/etc/rouse/nats-login/other",
+			},
+		},
+		"credentials of its own": {
+			set: values{
+				"nats.external.credentials.secret=login", "nats.external.credentials.keys.controller=a.creds",
+				"nats.external.credentials.keys.eventbridge=b.creds", "nats.external.credentials.keys.scaler=c.creds",
+			},
+			want: map[string]string{
+				"controller": "--nats-creds=/etc/rouse/nats-login/a.creds", "eventbridge": "--nats-creds=/etc/rouse/nats-login/b.creds",
+				"scaler": "--nats-creds=/etc/rouse/nats-login/c.creds",
+			},
+		},
+		"users named as the components": {
+			set: values{"nats.external.password.secret=login"},
+			want: map[string]string{
+				"controller":  "--nats-user=controller --nats-password-file=/etc/rouse/nats-login/password",
+				"eventbridge": "--nats-user=eventbridge --nats-password-file=/etc/rouse/nats-login/password",
+				"scaler":      "--nats-user=scaler --nats-password-file=/etc/rouse/nats-login/password",
+			},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			all := render(t, slices.Concat(external, tc.set))
+			for component, want := range tc.want {
+				pod := named[*appsv1.Deployment](t, all, "rouse-"+component).Spec.Template.Spec
+				require.Contains(t, strings.Join(pod.Containers[0].Args, " ")+" ", " "+want+" ")
+				require.Equal(t, "login", pod.Volumes[0].Secret.SecretName)
+				require.Len(t, pod.Volumes[0].Secret.Items, 1, "the pod sees no other login")
+				require.True(t, strings.HasSuffix(want, "/"+pod.Volumes[0].Secret.Items[0].Path))
+			}
+		})
 	}
 }
 

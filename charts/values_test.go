@@ -36,6 +36,14 @@ func TestValuesThatCannotWorkAreRefusedWithTheReason(t *testing.T) {
 		"a password in the URL of NATS": {values{"nats.enabled=false", "nats.external.url=nats://me:secret@nats"}, []string{"/nats/external/url"}},
 		"no NATS at all":                {values{"nats.enabled=false"}, []string{"set nats.external.url to the NATS to use"}},
 		"two NATS":                      {values{"nats.external.url=nats://nats"}, []string{"set nats.enabled=false to use an external NATS"}},
+		"two logins at NATS": {
+			values{"nats.enabled=false", "nats.external.url=nats://nats", "nats.external.nkey.secret=a", "nats.external.token.secret=b"},
+			[]string{"nats.external.nkey and nats.external.token are set: NATS takes one of them"},
+		},
+		"a login of a component that there is not": {
+			values{"nats.enabled=false", "nats.external.url=nats://nats", "nats.external.nkey.secret=a", "nats.external.nkey.keys.builder=b"},
+			[]string{"/nats/external/nkey/keys", "additional properties 'builder' not allowed"},
+		},
 		"a certificate without its key": {
 			values{"nats.enabled=false", "nats.external.url=tls://nats", "nats.external.tls.certKey=tls.crt"},
 			[]string{"certKey and keyKey belong together"},

@@ -49,12 +49,15 @@ labels:
 {{ .Values.image.repository }}:{{ include "rouse.tag" . }}
 {{- end -}}
 
-{{/* One --runtime-image flag for each runtime. */}}
+{{/* One --runtime-image flag for each runtime. One that is null was taken away: Helm drops it from the values, but not with
+--reuse-values. */}}
 {{- define "rouse.runtimeArgs" -}}
 {{- $beside := regexReplaceAll "[^/]+$" .Values.image.repository "" -}}
 {{- $args := list -}}
 {{- range $runtime, $image := .Values.runtimes -}}
+{{- if not (kindIs "invalid" $image) -}}
 {{- $args = append $args (printf "- --runtime-image=%s=%s" $runtime ($image | default (printf "%srouse-runtime-%s:%s" $beside $runtime (include "rouse.tag" $)))) -}}
+{{- end -}}
 {{- end -}}
 {{ join "\n" $args }}
 {{- end -}}

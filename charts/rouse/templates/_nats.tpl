@@ -8,15 +8,33 @@ nats://{{ include "rouse.fullname" . }}-nats.{{ .Release.Namespace }}.svc.cluste
 {{- end -}}
 {{- end -}}
 
+{{/* How one component proves who it is: as JSON, the flag, the Secret, and the key in it. Each component may have a key
+of its own, so that each has the permissions of its own user. */}}
+{{- define "rouse.natsLogin" -}}
+{{- $login := dict -}}
+{{- if not .root.Values.nats.enabled -}}
+{{- range $name, $flag := dict "credentials" "nats-creds" "nkey" "nats-nkey" "token" "nats-token-file" "password" "nats-password-file" -}}
+{{- with get $.root.Values.nats.external $name -}}
+{{- if .secret -}}
+{{- $key := get (.keys | default dict) $.component | default .key -}}
+{{- $login = dict "flag" $flag "secret" .secret "key" $key "user" (eq $name "password" | ternary (.user | default $.component) "") -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+{{ $login | toJson }}
+{{- end -}}
+
 {{- define "rouse.natsArgs" -}}
-- --nats-url={{ include "rouse.natsURL" . }}
-{{- if not .Values.nats.enabled }}
-{{- with .Values.nats.external.credentials }}
-{{- if .secret }}
-- --nats-creds=/etc/rouse/nats-credentials/{{ .key }}
+- --nats-url={{ include "rouse.natsURL" .root }}
+{{- with include "rouse.natsLogin" . | fromJson }}
+{{- with .user }}
+- --nats-user={{ . }}
 {{- end }}
+- --{{ .flag }}=/etc/rouse/nats-login/{{ .key }}
 {{- end }}
-{{- with .Values.nats.external.tls }}
+{{- if not .root.Values.nats.enabled }}
+{{- with .root.Values.nats.external.tls }}
 {{- if and .secret .caKey }}
 - --nats-ca=/etc/rouse/nats-tls/{{ .caKey }}
 {{- end }}
@@ -28,36 +46,38 @@ nats://{{ include "rouse.fullname" . }}-nats.{{ .Release.Namespace }}.svc.cluste
 {{- end }}
 {{- end -}}
 
+{{/* Whole folders, not single files: those would not follow a Secret that changes. */}}
 {{- define "rouse.natsMounts" -}}
-{{- if not .Values.nats.enabled -}}
-{{- if .Values.nats.external.credentials.secret }}
-- name: nats-credentials
-  mountPath: /etc/rouse/nats-credentials
+{{- if include "rouse.natsLogin" . | fromJson }}
+- name: nats-login
+  mountPath: /etc/rouse/nats-login
   readOnly: true
 {{- end }}
-{{- if .Values.nats.external.tls.secret }}
+{{- if and (not .root.Values.nats.enabled) .root.Values.nats.external.tls.secret }}
 - name: nats-tls
   mountPath: /etc/rouse/nats-tls
   readOnly: true
 {{- end }}
 {{- end -}}
-{{- end -}}
 
 {{- define "rouse.natsVolumes" -}}
-{{- if not .Values.nats.enabled -}}
-{{- with .Values.nats.external.credentials.secret }}
-- name: nats-credentials
+{{- with include "rouse.natsLogin" . | fromJson }}
+- name: nats-login
   secret:
-    secretName: {{ . }}
+    secretName: {{ .secret }}
     defaultMode: 0440
+    items:
+      - key: {{ .key }}
+        path: {{ .key }}
 {{- end }}
-{{- with .Values.nats.external.tls.secret }}
+{{- if not .root.Values.nats.enabled }}
+{{- with .root.Values.nats.external.tls.secret }}
 - name: nats-tls
   secret:
     secretName: {{ . }}
     defaultMode: 0440
 {{- end }}
-{{- end -}}
+{{- end }}
 {{- end -}}
 
 {{/* The ports that an external NATS listens on, as a JSON list. */}}

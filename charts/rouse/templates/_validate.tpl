@@ -7,6 +7,15 @@
 {{- if not (or $nats.enabled $nats.external.url) -}}
 {{- fail "nats.enabled is false: set nats.external.url to the NATS to use, e.g. nats://nats.example.com:4222" -}}
 {{- end -}}
+{{- $logins := list -}}
+{{- range $name := list "credentials" "nkey" "token" "password" -}}
+{{- if (get $nats.external $name | default dict).secret -}}
+{{- $logins = append $logins (printf "nats.external.%s" $name) -}}
+{{- end -}}
+{{- end -}}
+{{- if gt (len $logins) 1 -}}
+{{- fail (printf "%s are set: NATS takes one of them (a client certificate may stand beside it)" (join " and " $logins)) -}}
+{{- end -}}
 {{- with $nats.external.tls -}}
 {{- if ne (empty .certKey) (empty .keyKey) -}}
 {{- fail "nats.external.tls: certKey and keyKey belong together, set both or none" -}}
