@@ -12,6 +12,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/healthz"
+	"sigs.k8s.io/controller-runtime/pkg/metrics"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	"github.com/rouse-run/rouse/controller/function"
@@ -49,7 +50,7 @@ func run(ctx context.Context, o *options, log logr.Logger) error {
 	if err := setUpFunctions(ctx, manager, o); err != nil {
 		return err
 	}
-	if err := subscription.Setup(manager, conn, o.subscription); err != nil {
+	if err := subscription.Setup(manager, conn, metrics.Registry, o.subscription); err != nil {
 		return err
 	}
 	return daemon.RunOn(ctx, manager.Start, conn.Hold)

@@ -3,6 +3,7 @@ package subscription
 import (
 	"fmt"
 
+	"github.com/prometheus/client_golang/prometheus"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -25,7 +26,7 @@ type Broker interface {
 }
 
 // Setup adds the Subscription controller to a manager.
-func Setup(mgr ctrl.Manager, conn Broker, options Options) error {
+func Setup(mgr ctrl.Manager, conn Broker, registerer prometheus.Registerer, options Options) error {
 	reconciler := &Reconciler{
 		client:    mgr.GetClient(),
 		consumers: conn,
@@ -61,6 +62,7 @@ func Setup(mgr ctrl.Manager, conn Broker, options Options) error {
 		options:   options.Stream,
 		connected: connected,
 		requests:  requests,
+		metrics:   newMetrics(registerer),
 		log:       mgr.GetLogger().WithName("subscription"),
 	})
 }

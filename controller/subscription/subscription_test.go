@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -63,7 +64,7 @@ func newWorld(t *testing.T) *world {
 		Controller: config.Controller{SkipNameValidation: new(true)}, // one controller after the other
 	})
 	require.NoError(t, err)
-	require.NoError(t, Setup(mgr, conn, DefaultOptions()))
+	require.NoError(t, Setup(mgr, conn, prometheus.NewRegistry(), DefaultOptions()))
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
 	go func() { ended <- mgr.Start(ctx) }()

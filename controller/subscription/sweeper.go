@@ -39,6 +39,7 @@ type sweeper struct {
 	options   broker.StreamOptions
 	connected <-chan struct{}
 	requests  chan<- event.GenericEvent
+	metrics   *metrics
 	log       logr.Logger
 }
 
@@ -77,6 +78,9 @@ func pause(err error) time.Duration {
 func (s *sweeper) sweep(ctx context.Context, all bool) error {
 	streamErr := s.streams.EnsureStreams(ctx, s.options)
 	consumers, consumersErr := s.consumers.Consumers(ctx, s.options.Name)
+	if consumersErr == nil {
+		s.metrics.show(consumers)
+	}
 	list := &eventingv1alpha2.SubscriptionList{}
 	if err := s.reader.List(ctx, list); err != nil {
 		return fmt.Errorf("list subscriptions: %w", err)

@@ -32,6 +32,8 @@ type Consumer struct {
 	AckWait time.Duration
 	// MaxAckPending limits delivered and waiting-for-retry messages; 10,000 when zero.
 	MaxAckPending int
+	// Backlog is what the consumer had left when it was listed.
+	Backlog Backlog
 }
 
 // EnsureConsumer creates the consumer, or changes an existing one in place,
@@ -139,6 +141,7 @@ func (c *Conn) Consumers(ctx context.Context, stream string) ([]Consumer, error)
 			Metadata:      ownMetadata(info.Config.Metadata),
 			AckWait:       info.Config.AckWait,
 			MaxAckPending: info.Config.MaxAckPending,
+			Backlog:       Backlog{Pending: info.NumPending, AckPending: uint64(info.NumAckPending)},
 		})
 	}
 	if err := lister.Err(); err != nil {

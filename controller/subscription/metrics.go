@@ -1,0 +1,46 @@
+package subscription
+
+import (
+	"github.com/prometheus/client_golang/prometheus"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/rouse-run/rouse/internal/broker"
+)
+
+// metrics are those of the sweeper, which sees all consumers anyway. Only the
+// controller that leads has them.
+type metrics struct {
+	backlog *prometheus.GaugeVec
+	shown   map[types.NamespacedName]bool
+}
+
+func newMetrics(registerer prometheus.Registerer) *metrics {
+	m := &metrics{
+		backlog: prometheus.NewGaugeVec(prometheus.GaugeOpts{
+			Name: "rouse_controller_backlog_events",
+			Help: "Events that wait for a Subscription's sink or are being delivered, as of the last sweep.",
+		}, []string{"namespace", "subscription"}),
+		shown: map[types.NamespacedName]bool{},
+	}
+	registerer.MustRegister(m.backlog)
+	return m
+}
+
+// show takes over what the consumers have left, and drops the series of those
+// that are gone.
+func (m *metrics) show(consumers []broker.Consumer) {
+	gone := m.shown
+	m.shown = make(map[types.NamespacedName]bool, len(consumers))
+	for _, consumer := range consumers {
+		key, ours := subscriptionOf(consumer)
+		if !ours {
+			continue
+		}
+		m.shown[key] = true
+		delete(gone, key)
+		m.backlog.WithLabelValues(key.Namespace, key.Name).Set(float64(consumer.Backlog.Total()))
+	}
+	for key := range gone {
+		m.backlog.DeleteLabelValues(key.Namespace, key.Name)
+	}
+}
