@@ -1,0 +1,118 @@
+package charts
+
+import (
+	"encoding/json"
+	"maps"
+	"regexp"
+	"slices"
+	"testing"
+
+	"github.com/go-logr/logr"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	ctrl "sigs.k8s.io/controller-runtime"
+	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
+
+	"github.com/rouse-run/rouse/controller/subscription"
+	"github.com/rouse-run/rouse/eventbridge"
+	"github.com/rouse-run/rouse/internal/broker"
+	"github.com/rouse-run/rouse/internal/kube"
+	"github.com/rouse-run/rouse/internal/testing/loopback"
+	"github.com/rouse-run/rouse/internal/testing/sinktest"
+	"github.com/rouse-run/rouse/scaler"
+)
+
+func TestDashboardsAndAlertsAskForMetricsThatThereAre(t *testing.T) {
+	known := registeredMetrics(t)
+	all := render(t, installations["highly available and watched"])
+	texts := map[string]string{}
+	for name, text := range named[*corev1.ConfigMap](t, all, "rouse-dashboards").Data {
+		require.True(t, json.Valid([]byte(text)), name)
+		texts[name] = text
+	}
+	for _, object := range of[*unstructured.Unstructured](all) {
+		if object.GetKind() == "PrometheusRule" {
+			text, err := json.Marshal(object.Object["spec"])
+			require.NoError(t, err)
+			texts["alerts"] = string(text)
+		}
+	}
+	require.Len(t, texts, 2)
+	metric := regexp.MustCompile(`\b(rouse|eventing)_[a-z_]+[a-z]\b`)
+	suffix := regexp.MustCompile(`_(bucket|sum|count)$`)
+	for where, text := range texts {
+		asked := map[string]bool{}
+		for _, name := range metric.FindAllString(text, -1) {
+			if !known[name] {
+				name = suffix.ReplaceAllString(name, "")
+			}
+			asked[name] = true
+			require.True(t, known[name], "%s asks for %s, which there is not among %v", where, name, slices.Sorted(maps.Keys(known)))
+		}
+		require.NotEmpty(t, asked, where)
+	}
+}
+
+// registeredMetrics names what the processes register.
+func registeredMetrics(t *testing.T) map[string]bool {
+	t.Helper()
+	options := broker.DefaultOptions()
+	options.URL = "nats://" + loopback.Address(t)
+	conn, err := broker.Connect(t.Context(), options, logr.Discard())
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = conn.Close(t.Context()) }) // there is no server to say goodbye to
+
+	registry := prometheus.NewRegistry()
+	eventbridge.New(eventbridge.Deps{
+		Endpoints: sinktest.NewEndpoints(), Registry: registry, Log: logr.Discard(),
+		Store: eventbridge.NewJetStream(conn, broker.NewPublisher(conn, broker.DefaultPublisherOptions()), broker.DefaultStream),
+	}, eventbridge.DefaultOptions())
+	scaler.New(scaler.Deps{
+		Endpoints: sinktest.NewEndpoints(), Backlogs: conn, Listener: conn, Connection: conn, Registry: registry, Log: logr.Discard(),
+	}, scaler.DefaultOptions())
+	scheme, err := kube.NewScheme()
+	require.NoError(t, err)
+	manager, err := ctrl.NewManager(cluster.Environment(t).Config, ctrl.Options{
+		Scheme: scheme, Metrics: metricsserver.Options{BindAddress: "0"},
+	})
+	require.NoError(t, err)
+	require.NoError(t, subscription.Setup(manager, conn, registry, subscription.DefaultOptions()))
+
+	descriptions := make(chan *prometheus.Desc)
+	go func() {
+		defer close(descriptions)
+		registry.Describe(descriptions)
+	}()
+	name := regexp.MustCompile(`fqName: "([^"]+)"`)
+	known := map[string]bool{}
+	for description := range descriptions {
+		known[name.FindStringSubmatch(description.String())[1]] = true
+	}
+	return known
+}
+
+func TestDashboardsAreFoundByGrafana(t *testing.T) {
+	t.Parallel()
+	all := render(t, values{"metrics.dashboards.enabled=true"})
+	board := named[*corev1.ConfigMap](t, all, "rouse-dashboards")
+	require.Equal(t, "1", board.Labels["grafana_dashboard"])
+	var dashboard struct {
+		Title  string
+		Panels []struct {
+			ID      int
+			Title   string
+			GridPos struct{ X, Y, W, H int }
+		}
+	}
+	require.NoError(t, json.Unmarshal([]byte(board.Data["rouse-eventing.json"]), &dashboard))
+	require.Equal(t, "Rouse eventing", dashboard.Title)
+	ids := map[int]bool{}
+	for _, panel := range dashboard.Panels {
+		require.False(t, ids[panel.ID], panel.Title)
+		ids[panel.ID] = true
+		require.LessOrEqual(t, panel.GridPos.X+panel.GridPos.W, 24, panel.Title)
+	}
+	require.Empty(t, of[*unstructured.Unstructured](render(t, nil)), "nothing needs the Prometheus operator by default")
+}
