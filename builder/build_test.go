@@ -241,16 +241,17 @@ func TestABuildThatIsStoppedEndsWithWhatItStarted(t *testing.T) {
 			j.o.Cache = ""
 			write(t, filepath.Join(j.o.Packages, tc.setup), tc.content)
 			ctx, stop := context.WithCancel(t.Context())
+			var stopped time.Time
 			go func() {
 				<-asked
+				stopped = time.Now()
 				stop()
 			}()
-			started := time.Now()
 			result := j.builder().Prepare(ctx)
 			require.Equal(t, build.Interrupted, result.Reason)
 			require.Empty(t, result.Log)
-			<-gone // the connection of the child that was killed
-			require.Less(t, time.Since(started), 30*time.Second)
+			<-gone                                            // the connection of the child that was killed
+			require.Less(t, time.Since(stopped), time.Minute) // it would wait longer for an answer
 		})
 	}
 }

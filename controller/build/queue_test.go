@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	batchv1 "k8s.io/api/batch/v1"
@@ -115,7 +116,7 @@ func TestHold(t *testing.T) {
 			q.Leave(named("a/2"))
 		}
 		return err == nil && !place.Granted
-	}, recheck, 1e6, "builds begin although the queue is held")
+	}, time.Minute, 1e6, "builds begin although the queue is held")
 	require.Empty(t, held, "a build runs")
 
 	jobs.set(named("a/1"), false)

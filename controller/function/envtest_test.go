@@ -32,7 +32,7 @@ const (
 	simultaneous     = 100
 	releaseNamespace = "rouse-system"
 
-	patience = 20 * time.Second
+	patience = time.Minute
 	tick     = 50 * time.Millisecond
 )
 

@@ -48,7 +48,7 @@ func (j *jobs) begin(t *testing.T) (job *batchv1.Job, ended <-chan error) {
 		require.NoError(c, err)
 		require.NotNil(c, found)
 		job = found
-	}, 20*time.Second, 20*time.Millisecond)
+	}, time.Minute, 20*time.Millisecond)
 	return job, done
 }
 

@@ -7,7 +7,9 @@ import (
 	"net/http"
 	"os"
 	"strings"
+	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/go-logr/logr/testr"
@@ -65,38 +67,74 @@ func TestServeCutsARequestThatOutlastsTheDrainTimeout(t *testing.T) {
 
 func TestServeBoundsWhatAClientMaySend(t *testing.T) {
 	t.Parallel()
-	listener := listen(t)
-	ctx, cancel := context.WithCancel(t.Context())
-	served := make(chan error, 1)
-	read := make(chan error, 1)
-	go func() {
-		served <- Serve(ctx, Server{
-			Name: "test", Listener: listener, ReadTimeout: 50 * time.Millisecond,
-			Handler: http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
-				_, err := io.ReadAll(r.Body)
-				read <- err
-			}),
-		}, testr.New(t))
-	}()
-
-	for name, tc := range map[string]struct{ request, want string }{
-		"a header that is too large":  {"GET / HTTP/1.1\r\nHost: h\r\nNote: " + strings.Repeat("x", 70<<10) + "\r\n\r\n", "HTTP/1.1 431 "},
-		"a body that does not arrive": {"POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 10\r\n\r\n{", "HTTP/1.1 200 "},
+	for name, tc := range map[string]struct {
+		request, want string
+		read          error // by the handler; io.EOF where it is not called
+	}{
+		"a header that is too large": {
+			"GET / HTTP/1.1\r\nHost: h\r\nNote: " + strings.Repeat("x", 70<<10) + "\r\n\r\n", "HTTP/1.1 431 ", io.EOF,
+		},
+		"a body that does not arrive": {"POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 10\r\n\r\n{", "HTTP/1.1 200 ", os.ErrDeadlineExceeded},
 	} {
-		conn, err := new(net.Dialer).DialContext(t.Context(), "tcp", listener.Addr().String())
-		require.NoError(t, err, name)
-		_, err = io.WriteString(conn, tc.request)
-		require.NoError(t, err, name)
-		status := make([]byte, len(tc.want))
-		_, err = io.ReadFull(conn, status)
-		require.NoError(t, err, name)
-		require.Equal(t, tc.want, string(status), name)
-		require.NoError(t, conn.Close())
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				listener := &pipes{opened: make(chan net.Conn), closed: make(chan struct{})}
+				ctx, cancel := context.WithCancel(t.Context())
+				served := make(chan error, 1)
+				read := io.EOF
+				go func() {
+					served <- Serve(ctx, Server{
+						Name: "test", Listener: listener, ReadTimeout: time.Second,
+						Handler: http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+							_, read = io.ReadAll(r.Body)
+						}),
+					}, testr.New(t))
+				}()
+
+				conn := listener.open()
+				go func() { _, _ = io.WriteString(conn, tc.request) }() // which the server does not read to its end
+				status := make([]byte, len(tc.want))
+				_, err := io.ReadFull(conn, status)
+				require.NoError(t, err)
+				require.Equal(t, tc.want, string(status))
+				require.NoError(t, conn.Close())
+				cancel()
+				require.NoError(t, <-served)
+				require.ErrorIs(t, read, tc.read)
+			})
+		})
 	}
-	require.ErrorIs(t, <-read, os.ErrDeadlineExceeded)
-	cancel()
-	require.NoError(t, <-served)
 }
+
+// pipes are connections inside a bubble of synctest, whose time is its own.
+type pipes struct {
+	opened chan net.Conn
+	closed chan struct{}
+	once   sync.Once
+}
+
+func (p *pipes) open() net.Conn {
+	client, server := net.Pipe()
+	p.opened <- server
+	return client
+}
+
+func (p *pipes) Accept() (net.Conn, error) {
+	select {
+	case conn := <-p.opened:
+		return conn, nil
+	case <-p.closed:
+		return nil, net.ErrClosed
+	}
+}
+
+func (p *pipes) Close() error {
+	p.once.Do(func() { close(p.closed) })
+	return nil
+}
+
+func (p *pipes) Addr() net.Addr { return &net.UnixAddr{Name: "pipes", Net: "unix"} }
 
 func TestServeNamesTheAddressItCannotListenOn(t *testing.T) {
 	t.Parallel()
