@@ -84,13 +84,18 @@ func TestAReleaseIsInstalledUpgradedAndUninstalledWithoutATrace(t *testing.T) {
 	}
 }
 
-func TestARuntimeThatWasTakenAwayStaysAwayWithReusedValues(t *testing.T) {
+func TestAnUpgradeWithReusedValuesKeepsWhatWasChosenAndMadeUp(t *testing.T) {
 	env := cluster.Environment(t)
 	restrictedNamespace(t, env)
 	run := helmOn(t, env.Config)
-	run("install", "rouse", chart, "--take-ownership", "--set", "runtimes.python314=null")
+	run("install", "rouse", chart, "--take-ownership", "--set", "runtimes.python314=null", "--set", "nats.users.enabled=true")
 	defer run("uninstall", "rouse")
+	users := &corev1.Secret{}
+	require.NoError(t, env.Client.Get(t.Context(), client.ObjectKey{Namespace: namespace, Name: "rouse-nats"}, users))
+	before := users.Data
 	run("upgrade", "rouse", chart, "--reuse-values", "--set", "logLevel=debug")
+	require.NoError(t, env.Client.Get(t.Context(), client.ObjectKey{Namespace: namespace, Name: "rouse-nats"}, users))
+	require.Equal(t, before, users.Data, "the users of NATS survive an upgrade")
 
 	controller := &appsv1.Deployment{}
 	require.NoError(t, env.Client.Get(t.Context(), client.ObjectKey{Namespace: namespace, Name: "rouse-controller"}, controller))

@@ -68,6 +68,7 @@ var installations = map[string]values{
 		"registry.internal.nodePort=0", "registry.internal.clusterIP=10.0.0.7", "registry.internal.pullAddress=registry.example.com",
 		"registry.internal.persistence.enabled=false",
 	},
+	"its own NATS with users":             {"nats.users.enabled=true", "stream.name=events"},
 	"removed with all data, behind walls": {"crds.keep=false", "nats.persistence.keep=false", "nats.persistence.storageClass=fast", "registry.internal.persistence.keep=true"},
 }
 

@@ -8,11 +8,36 @@ nats://{{ include "rouse.fullname" . }}-nats.{{ .Release.Namespace }}.svc.cluste
 {{- end -}}
 {{- end -}}
 
+{{/* The users of the chart's own NATS, with the permissions of docs/nats.md. Passwords that an earlier release made up stay. They
+are kept beside the values, as each call would make up others. */}}
+{{- define "rouse.natsUsers" -}}
+{{- if not (hasKey .Values.nats.users "passwords") -}}
+{{- $known := (lookup "v1" "Secret" .Release.Namespace (printf "%s-nats" (include "rouse.fullname" .))).data | default dict -}}
+{{- $passwords := dict -}}
+{{- range $user := list "controller" "eventbridge" "scaler" -}}
+{{- $_ := set $passwords $user (hasKey $known $user | ternary (get $known $user | b64dec) (randAlphaNum 40)) -}}
+{{- end -}}
+{{- $_ := set .Values.nats.users "passwords" $passwords -}}
+{{- end -}}
+{{ regexReplaceAll "\\bsap\\b" (.Files.Get "files/nats/permissions.conf" | trim) .Values.stream.name }}
+authorization: {
+  users: [
+    {{- range $user, $password := .Values.nats.users.passwords }}
+    {user: {{ $user }}, password: "{{ $password }}", permissions: $rouse_{{ $user }}}
+    {{- end }}
+  ]
+}
+{{- end -}}
+
 {{/* How one component proves who it is: as JSON, the flag, the Secret, and the key in it. Each component may have a key
 of its own, so that each has the permissions of its own user. */}}
 {{- define "rouse.natsLogin" -}}
 {{- $login := dict -}}
-{{- if not .root.Values.nats.enabled -}}
+{{- if .root.Values.nats.enabled -}}
+{{- if .root.Values.nats.users.enabled -}}
+{{- $login = dict "flag" "nats-password-file" "secret" (printf "%s-nats" (include "rouse.fullname" .root)) "key" .component "user" .component -}}
+{{- end -}}
+{{- else -}}
 {{- range $name, $flag := dict "credentials" "nats-creds" "nkey" "nats-nkey" "token" "nats-token-file" "password" "nats-password-file" -}}
 {{- with get $.root.Values.nats.external $name -}}
 {{- if .secret -}}
