@@ -5,22 +5,27 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Headers that a dead letter has besides those of its event. The body is the
-// event as it was stored.
+// Headers that a dead letter has besides those of its event.
 const (
 	HeaderDeadLetterSubscription = "Rouse-Subscription"
 	HeaderDeadLetterReason       = "Rouse-Reason"
 	HeaderDeadLetterAttempts     = "Rouse-Attempts"
 	HeaderDeadLetterStatus       = "Rouse-Status"
 	HeaderDeadLetterExcerpt      = "Rouse-Excerpt"
-	HeaderDeadLetterSubject      = "Rouse-Subject"
-	HeaderDeadLetterSequence     = "Rouse-Sequence"
+	HeaderDeadLetterSubject      = "Rouse-Subject"  // that the event was published under
+	HeaderDeadLetterStored       = "Rouse-Stored"   // when it was published
+	HeaderDeadLetterSequence     = "Rouse-Sequence" // in the stream that it came from
+	HeaderDeadLetterTime         = "Rouse-Time"     // when it was given up
+	// HeaderDeadLetterSpliced is how many bytes of the body are extensions that
+	// the event did not have.
+	HeaderDeadLetterSpliced = "Rouse-Spliced"
 
 	maxExcerpt = 1024
 	// natsHeaders belong to the stream that an event came from.
@@ -43,10 +48,11 @@ func (c *Conn) AddDeadLetter(ctx context.Context, d DeadLetter, m *Message) erro
 	if !c.Connected() {
 		return fmt.Errorf("add dead letter: %w", ErrNotConnected)
 	}
-	letter := &nats.Msg{
-		Subject: deadLetterSubject(d.Subscription),
-		Header:  d.header(m),
-		Data:    m.raw.Data,
+	letter := d.message(m, time.Now())
+	if int64(letter.Size()) > c.nc.MaxPayload() {
+		// The headers say the same, and fit: see deadLetterReserve.
+		letter.Data = m.raw.Data
+		letter.Header.Del(HeaderDeadLetterSpliced)
 	}
 	if _, err := c.js.PublishMsg(ctx, letter); err != nil {
 		return fmt.Errorf("add dead letter: %w", mapError(err))
@@ -54,7 +60,18 @@ func (c *Conn) AddDeadLetter(ctx context.Context, d DeadLetter, m *Message) erro
 	return nil
 }
 
-func (d DeadLetter) header(m *Message) nats.Header {
+func (d DeadLetter) message(m *Message, now time.Time) *nats.Msg {
+	d.Reason = singleLine(d.Reason, maxReason)
+	d.BodyExcerpt = singleLine(d.BodyExcerpt, maxExcerpt)
+	letter := &nats.Msg{Subject: deadLetterSubject(d.Subscription), Header: d.header(m, now), Data: m.raw.Data}
+	if spliced := spliceExtensions(m.raw.Data, d.extensions(now)); spliced != nil {
+		letter.Data = spliced
+		letter.Header.Set(HeaderDeadLetterSpliced, strconv.Itoa(len(spliced)-len(m.raw.Data)))
+	}
+	return letter
+}
+
+func (d DeadLetter) header(m *Message, now time.Time) nats.Header {
 	header := nats.Header{}
 	for name, values := range m.raw.Header {
 		if !strings.HasPrefix(name, natsHeaders) {
@@ -63,12 +80,14 @@ func (d DeadLetter) header(m *Message) nats.Header {
 	}
 	sequence := strconv.FormatUint(m.Sequence(), 10)
 	header.Set(HeaderDeadLetterSubscription, d.Subscription.String())
-	header.Set(HeaderDeadLetterReason, singleLine(d.Reason, maxReason))
+	header.Set(HeaderDeadLetterReason, d.Reason)
 	header.Set(HeaderDeadLetterAttempts, strconv.Itoa(d.Attempts))
 	header.Set(HeaderDeadLetterStatus, strconv.Itoa(d.Status))
-	header.Set(HeaderDeadLetterExcerpt, singleLine(d.BodyExcerpt, maxExcerpt))
-	header.Set(HeaderDeadLetterSubject, m.raw.Subject)
+	header.Set(HeaderDeadLetterExcerpt, d.BodyExcerpt)
 	header.Set(HeaderDeadLetterSequence, sequence)
+	header.Set(HeaderDeadLetterTime, formatTime(now))
+	header.Set(HeaderDeadLetterSubject, m.Subject())
+	header.Set(HeaderDeadLetterStored, formatTime(m.Stored()))
 	// The time is part of the id because a stream that is made anew counts anew.
 	header.Set(jetstream.MsgIDHeader, strings.Join([]string{
 		m.metadata.Consumer, sequence, strconv.FormatInt(m.metadata.Timestamp.UnixNano(), 10),
@@ -78,19 +97,40 @@ func (d DeadLetter) header(m *Message) nats.Header {
 
 // DeadLetters counts what is kept for a Subscription.
 func (c *Conn) DeadLetters(ctx context.Context, subscription types.NamespacedName) (uint64, error) {
+	counts, err := c.countLetters(ctx, deadLetterSubject(subscription))
+	if err != nil {
+		return 0, fmt.Errorf("count dead letters: %w", err)
+	}
+	return counts[subscription], nil
+}
+
+// DeadLetterCounts counts what is kept for each Subscription that has dead
+// letters, in one request.
+func (c *Conn) DeadLetterCounts(ctx context.Context) (map[types.NamespacedName]uint64, error) {
+	counts, err := c.countLetters(ctx, LetterSelection{}.filter())
+	if err != nil {
+		return nil, fmt.Errorf("count dead letters: %w", err)
+	}
+	return counts, nil
+}
+
+func (c *Conn) countLetters(ctx context.Context, filter string) (map[types.NamespacedName]uint64, error) {
 	if !c.Connected() {
-		return 0, fmt.Errorf("count dead letters: %w", ErrNotConnected)
+		return nil, ErrNotConnected
 	}
 	stream, err := c.js.Stream(ctx, DeadLetterStream)
 	if err != nil {
-		return 0, fmt.Errorf("count dead letters: %w", mapError(err))
+		return nil, mapError(err)
 	}
-	subject := deadLetterSubject(subscription)
-	info, err := stream.Info(ctx, jetstream.WithSubjectFilter(subject))
+	info, err := stream.Info(ctx, jetstream.WithSubjectFilter(filter))
 	if err != nil {
-		return 0, fmt.Errorf("count dead letters: %w", mapError(err))
+		return nil, mapError(err)
 	}
-	return info.State.Subjects[subject], nil
+	counts := make(map[types.NamespacedName]uint64, len(info.State.Subjects))
+	for subject, count := range info.State.Subjects {
+		counts[letterSubscription(subject)] += count
+	}
+	return counts, nil
 }
 
 // deadLetterSubject is unambiguous although names may have dots: namespaces have
@@ -98,3 +138,11 @@ func (c *Conn) DeadLetters(ctx context.Context, subscription types.NamespacedNam
 func deadLetterSubject(subscription types.NamespacedName) string {
 	return strings.Join([]string{deadLetterPrefix, subscription.Namespace, subscription.Name}, ".")
 }
+
+// letterSubscription reads a subject that deadLetterSubject made.
+func letterSubscription(subject string) types.NamespacedName {
+	namespace, name, _ := strings.Cut(strings.TrimPrefix(subject, deadLetterPrefix+"."), ".")
+	return types.NamespacedName{Namespace: namespace, Name: name}
+}
+
+func formatTime(t time.Time) string { return t.UTC().Format(time.RFC3339Nano) }

@@ -1,0 +1,358 @@
+package broker
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/cloudevents/sdk-go/v2/event"
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+	"github.com/stretchr/testify/require"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/rouse-run/rouse/internal/routing"
+	"github.com/rouse-run/rouse/internal/testing/natstest"
+)
+
+var (
+	orders  = types.NamespacedName{Namespace: "shop", Name: "orders"}
+	parcels = types.NamespacedName{Namespace: "shop", Name: "parcels.v1"}
+	ledgers = types.NamespacedName{Namespace: "bank", Name: "ledgers"}
+)
+
+const (
+	reasonRefused   = "the sink refused the event"
+	reasonExhausted = "all attempts failed"
+)
+
+// structuredEvent is written in a way that no encoder here would choose, to see that its bytes survive.
+func structuredEvent(id string) []byte {
+	return fmt.Appendf(nil, "\n{ \"specversion\":\"1.0\",\"id\":%q,  \"source\":\"shop\",\"type\":\"kyma.shop.order.v1\","+
+		"\"originaltype\":\"order.v1\",\"data\":{\"price\":1.50, \"n\":12345678901234567890} }\n", id)
+}
+
+// given is a message as a consumer hands it out, the n-th of its stream.
+func given(conn *Conn, n uint64, body []byte) *Message {
+	return &Message{
+		conn: conn,
+		raw: &nats.Msg{
+			Subject: "kyma.shop.order.v1", Data: body,
+			Header: nats.Header{"ce-id": {"h"}, "Nats-Msg-Id": {"x"}, "Traceparent": {"00-1"}},
+		},
+		metadata: &nats.MsgMetadata{
+			Consumer: "c", Sequence: nats.SequencePair{Stream: n}, Timestamp: time.Unix(1_700_000_000, int64(n)),
+		},
+	}
+}
+
+// addLetters stores dead letters and returns after all are there. Their events are called from..from+count-1.
+func addLetters(t *testing.T, conn *Conn, subscription types.NamespacedName, reason string, from, count int) {
+	t.Helper()
+	var confirmations []jetstream.PubAckFuture
+	for i := from; i < from+count; i++ {
+		letter := DeadLetter{Subscription: subscription, Reason: reason, Attempts: 3, Status: 500, BodyExcerpt: `no "db"`}
+		message := given(conn, uint64(i), structuredEvent(fmt.Sprint(i)))
+		message.metadata.Consumer = subscription.String()
+		confirmation, err := conn.js.PublishMsgAsync(letter.message(message, time.Now()))
+		require.NoError(t, err)
+		confirmations = append(confirmations, confirmation)
+	}
+	for _, confirmation := range confirmations {
+		select {
+		case <-confirmation.Ok():
+		case err := <-confirmation.Err():
+			require.NoError(t, err)
+		case <-time.After(patience):
+			require.FailNow(t, "a letter is not confirmed")
+		}
+	}
+}
+
+// startWithConsumers is a server on which the Subscriptions have their consumers.
+func startWithConsumers(t *testing.T, subscriptions ...types.NamespacedName) (*natstest.Server, *Conn) {
+	t.Helper()
+	server, conn := start(t)
+	for _, subscription := range subscriptions {
+		ensureRedeliveryConsumer(t, conn, subscription)
+	}
+	return server, conn
+}
+
+func ensureRedeliveryConsumer(t *testing.T, conn *Conn, subscription types.NamespacedName) {
+	t.Helper()
+	name := routing.ConsumerName(subscription.Namespace, subscription.Name)
+	ensureConsumer(t, conn, Consumer{
+		Name: name, Subjects: []string{"kyma." + subscription.Namespace + ".order.v1", routing.RedeliverySubject(name)},
+	})
+}
+
+// takeAll takes what waits for a Subscription off its consumer.
+func takeAll(t *testing.T, conn *Conn, subscription types.NamespacedName) []jetstream.Msg {
+	t.Helper()
+	consumer, err := conn.js.Consumer(t.Context(), testStream, routing.ConsumerName(subscription.Namespace, subscription.Name))
+	require.NoError(t, err)
+	var all []jetstream.Msg
+	for {
+		batch, err := consumer.FetchNoWait(1000)
+		require.NoError(t, err)
+		before := len(all)
+		for message := range batch.Messages() {
+			require.NoError(t, message.DoubleAck(t.Context()))
+			all = append(all, message)
+		}
+		require.NoError(t, batch.Error())
+		if len(all) == before {
+			return all
+		}
+	}
+}
+
+func counts(t *testing.T, conn *Conn) map[types.NamespacedName]uint64 {
+	t.Helper()
+	all, err := conn.DeadLetterCounts(t.Context())
+	require.NoError(t, err)
+	return all
+}
+
+func TestADeadLetterIsACloudEventThatSaysWhy(t *testing.T) {
+	t.Parallel()
+	_, conn := start(t)
+	letter := DeadLetter{
+		Subscription: parcels, Reason: reasonRefused, Attempts: 4, Status: 422, BodyExcerpt: "no <such>\n\x1b \"parcel\" \\ é",
+	}
+	require.NoError(t, conn.AddDeadLetter(t.Context(), letter, given(conn, 7, structuredEvent("e"))))
+
+	stored, err := conn.DeadLetter(t.Context(), 1)
+	require.NoError(t, err)
+	require.True(t, stored.Structured)
+	require.WithinDuration(t, time.Now(), stored.Time, time.Minute)
+	require.True(t, stored.Stored.Equal(time.Unix(1_700_000_000, 7)))
+	body := stored.Body
+	stored.Body, stored.Time, stored.Stored = nil, time.Time{}, time.Time{}
+	require.Equal(t, Letter{
+		Sequence: 1, Subscription: parcels, Reason: reasonRefused, Attempts: 4, Status: 422,
+		Excerpt: "no <such> \x1b \"parcel\" \\ é", Subject: "kyma.shop.order.v1",
+		ID: "e", Source: "shop", Type: "order.v1", Structured: true,
+	}, stored)
+
+	var e event.Event
+	require.NoError(t, json.Unmarshal(body, &e), "%s", body)
+	require.NoError(t, e.Validate())
+	extensions := e.Extensions()
+	require.NotEmpty(t, extensions[ExtensionDeadLetterTime])
+	delete(extensions, ExtensionDeadLetterTime)
+	require.Equal(t, map[string]any{
+		ExtensionDeadLetterReason: reasonRefused, ExtensionDeadLetterAttempts: int32(4), ExtensionDeadLetterStatus: int32(422),
+		ExtensionDeadLetterExcerpt: "no <such>  \"parcel\" \\ é", ExtensionDeadLetterSubscription: "shop/parcels.v1",
+		ExtensionOriginalType: "order.v1",
+	}, extensions)
+}
+
+func TestALetterFitsTheServerWheneverItsEventDid(t *testing.T) {
+	t.Parallel()
+	server := natstest.Start(t, natstest.WithMaxPayload(64<<10))
+	conn := connect(t, server.URL())
+	awaitConnected(t, conn)
+	require.NoError(t, conn.EnsureStreams(t.Context(), testStreams()))
+	frame := `{"specversion":"1.0","id":"e","source":"shop","type":"kyma.shop.order.v1","data":""}`
+	message := given(conn, 1, nil)
+	room := int(conn.nc.MaxPayload()) - deadLetterReserve - message.raw.Size() - len(frame)
+	message.raw.Data = []byte(strings.Replace(frame, `""`, `"`+strings.Repeat("x", room)+`"`, 1))
+	letter := DeadLetter{
+		Subscription: types.NamespacedName{Namespace: strings.Repeat("n", 63), Name: strings.Repeat("s", 253)},
+		Reason:       strings.Repeat(`"`, 500), Attempts: 1 << 30, Status: 500, BodyExcerpt: strings.Repeat(`"`, 5000),
+	}
+
+	require.NoError(t, conn.AddDeadLetter(t.Context(), letter, message))
+	stored, err := conn.DeadLetter(t.Context(), 1)
+	require.NoError(t, err)
+	require.Equal(t, message.raw.Data, stored.Body, "the extensions had no room")
+	require.Equal(t, strings.Repeat(`"`, maxExcerpt), stored.Excerpt)
+}
+
+func TestCountsTellSubscriptionsApart(t *testing.T) {
+	t.Parallel()
+	server, conn := start(t)
+	require.Empty(t, counts(t, conn))
+	addLetters(t, conn, orders, reasonRefused, 1, 3)
+	addLetters(t, conn, parcels, reasonRefused, 1, 2)
+	addLetters(t, conn, ledgers, reasonRefused, 1, 1)
+	require.Equal(t, map[types.NamespacedName]uint64{orders: 3, parcels: 2, ledgers: 1}, counts(t, conn))
+
+	server.Stop()
+	require.Eventually(t, func() bool { return !conn.Connected() }, patience, moment)
+	_, err := conn.DeadLetterCounts(t.Context())
+	require.ErrorIs(t, err, ErrNotConnected)
+	_, err = conn.ListDeadLetters(t.Context(), LetterQuery{Limit: 1})
+	require.ErrorIs(t, err, ErrNotConnected)
+	_, err = conn.DeadLetter(t.Context(), 1)
+	require.ErrorIs(t, err, ErrNotConnected)
+	_, err = conn.Redrive(t.Context(), testStream, LetterSelection{})
+	require.ErrorIs(t, err, ErrNotConnected)
+	_, err = conn.Purge(t.Context(), LetterSelection{})
+	require.ErrorIs(t, err, ErrNotConnected)
+}
+
+func TestAListHasPages(t *testing.T) {
+	t.Parallel()
+	_, conn := start(t)
+	addLetters(t, conn, orders, reasonRefused, 1, 3)    // sequences 1 to 3
+	addLetters(t, conn, parcels, reasonExhausted, 1, 2) // 4 and 5
+	addLetters(t, conn, ledgers, reasonRefused, 1, 1)   // 6
+	addLetters(t, conn, orders, reasonExhausted, 4, 2)  // 7 and 8
+
+	for name, tc := range map[string]struct {
+		query LetterQuery
+		want  []uint64
+		next  uint64
+	}{
+		"all":                       {LetterQuery{Limit: 100}, []uint64{1, 2, 3, 4, 5, 6, 7, 8}, 0},
+		"a first page":              {LetterQuery{Limit: 3}, []uint64{1, 2, 3}, 3},
+		"a last page":               {LetterQuery{Limit: 3, After: 6}, []uint64{7, 8}, 0},
+		"a namespace":               {LetterQuery{LetterSelection: LetterSelection{Namespace: "bank"}, Limit: 9}, []uint64{6}, 0},
+		"a Subscription":            {LetterQuery{LetterSelection: selectionOf(orders, ""), Limit: 4}, []uint64{1, 2, 3, 7}, 7},
+		"a reason":                  {LetterQuery{LetterSelection: LetterSelection{Reason: reasonExhausted}, Limit: 9}, []uint64{4, 5, 7, 8}, 0},
+		"a reason of one":           {LetterQuery{LetterSelection: selectionOf(orders, reasonExhausted), Limit: 1}, []uint64{7}, 7},
+		"one":                       {LetterQuery{LetterSelection: LetterSelection{Sequence: 5}, Limit: 9}, []uint64{5}, 0},
+		"one of somebody else":      {LetterQuery{LetterSelection: LetterSelection{Namespace: "bank", Sequence: 5}, Limit: 9}, nil, 0},
+		"after the last":            {LetterQuery{Limit: 3, After: 8}, nil, 0},
+		"after everything":          {LetterQuery{Limit: 3, After: 1<<64 - 1}, nil, 0},
+		"a Subscription of no name": {LetterQuery{LetterSelection: LetterSelection{Namespace: "shop", Subscription: "parcels"}, Limit: 3}, nil, 0},
+	} {
+		page, err := conn.ListDeadLetters(t.Context(), tc.query)
+		require.NoError(t, err, name)
+		var got []uint64
+		for _, letter := range page.Letters {
+			require.Empty(t, letter.Body, name)
+			got = append(got, letter.Sequence)
+		}
+		require.Equal(t, tc.want, got, name)
+		require.Equal(t, tc.next, page.Next, name)
+	}
+	_, err := conn.DeadLetter(t.Context(), 9)
+	require.ErrorIs(t, err, ErrNoLetter)
+	_, err = conn.DeadLetter(t.Context(), 0)
+	require.ErrorIs(t, err, ErrNoLetter)
+	require.Equal(t, map[types.NamespacedName]uint64{orders: 5, parcels: 2, ledgers: 1}, counts(t, conn), "reading deleted letters")
+	require.Zero(t, streamInfo(t, conn, DeadLetterStream).State.Consumers, "reading left a consumer behind")
+}
+
+func TestAListOfFewLettersAmongManyComesInPages(t *testing.T) {
+	t.Parallel()
+	_, conn := start(t)
+	addLetters(t, conn, orders, reasonRefused, 1, maxLettersLooked)
+	addLetters(t, conn, orders, reasonExhausted, maxLettersLooked+1, 1)
+	query := LetterQuery{LetterSelection: LetterSelection{Reason: reasonExhausted}, Limit: 5}
+	first, err := conn.ListDeadLetters(t.Context(), query)
+	require.NoError(t, err)
+	require.Equal(t, LetterPage{Next: maxLettersLooked}, first)
+	query.After = first.Next
+	second, err := conn.ListDeadLetters(t.Context(), query)
+	require.NoError(t, err)
+	require.Len(t, second.Letters, 1)
+	require.Zero(t, second.Next)
+}
+
+func TestPurgeDeletesWhatIsSelectedAndCounts(t *testing.T) {
+	t.Parallel()
+	_, conn := start(t)
+	addLetters(t, conn, orders, reasonRefused, 1, 300)
+	addLetters(t, conn, orders, reasonExhausted, 301, 300)
+	addLetters(t, conn, parcels, reasonRefused, 1, 2)
+	addLetters(t, conn, ledgers, reasonRefused, 1, 4)
+
+	for _, tc := range []struct {
+		name      string
+		selection LetterSelection
+		want      uint64
+		err       error
+	}{
+		{"one of somebody else", LetterSelection{Namespace: "bank", Sequence: 1}, 0, ErrNoLetter},
+		{"one", LetterSelection{Sequence: 1}, 1, nil},
+		{"one that is gone", LetterSelection{Sequence: 1}, 0, ErrNoLetter},
+		{"a reason of a Subscription", selectionOf(orders, reasonRefused), 299, nil},
+		{"a reason that is gone", selectionOf(orders, reasonRefused), 0, nil},
+		{"a Subscription", selectionOf(orders, ""), 300, nil},
+		{"a namespace", LetterSelection{Namespace: "bank"}, 4, nil},
+		{"all", LetterSelection{}, 2, nil},
+		{"all again", LetterSelection{}, 0, nil},
+	} {
+		got, err := conn.Purge(t.Context(), tc.selection)
+		require.ErrorIs(t, err, tc.err, tc.name)
+		require.Equal(t, tc.want, got, tc.name)
+	}
+	require.Empty(t, counts(t, conn))
+}
+
+func TestASelectionRefusesNamesThatAreNone(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		selection LetterSelection
+		want      string
+	}{
+		"a wildcard for a namespace":     {LetterSelection{Namespace: "*"}, "namespace:"},
+		"a dot in a namespace":           {LetterSelection{Namespace: "a.b"}, "namespace:"},
+		"a wildcard for a Subscription":  {LetterSelection{Namespace: "a", Subscription: ">"}, "subscription:"},
+		"an empty token":                 {LetterSelection{Namespace: "a", Subscription: "b..c"}, "subscription:"},
+		"a Subscription of no namespace": {LetterSelection{Subscription: "b"}, "say its namespace"},
+		"a name with dots":               {LetterSelection{Namespace: "a", Subscription: "b.c"}, ""},
+		"nothing":                        {LetterSelection{}, ""},
+	} {
+		err := tc.selection.Validate()
+		if tc.want == "" {
+			require.NoError(t, err, name)
+		} else {
+			require.ErrorContains(t, err, tc.want, name)
+		}
+	}
+}
+
+func TestReadingEndsWithItsContext(t *testing.T) {
+	t.Parallel()
+	_, conn := start(t)
+	addLetters(t, conn, orders, reasonRefused, 1, 1)
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	_, err := conn.ListDeadLetters(ended, LetterQuery{Limit: 1})
+	require.ErrorIs(t, err, context.Canceled)
+}
+
+func selectionOf(subscription types.NamespacedName, reason string) LetterSelection {
+	return LetterSelection{Namespace: subscription.Namespace, Subscription: subscription.Name, Reason: reason}
+}
+
+func FuzzALetterGivesItsEventBack(f *testing.F) {
+	for _, body := range []string{
+		string(structuredEvent("1")), `{"specversion":"1.0"}`, `{}`, ``, `[]`, `no event`, `{"specversion":"1.0","rousereason":"mine"}`,
+		`{"specversion":null,"a":{"specversion":"1.0"}}`, "\xef\xbb\xbf{}", `{"specversion":"1.0","data":"{"}`,
+	} {
+		f.Add([]byte(body), "reason", "excerpt", 1, 500)
+	}
+	f.Add([]byte(`{"specversion":"1.0"}`), "\x00\"\\\u2028\xff", "<>&\r\n{}", -1, 0)
+	f.Fuzz(func(t *testing.T, body []byte, reason, excerpt string, attempts, status int) {
+		letter := DeadLetter{Subscription: orders, Reason: reason, BodyExcerpt: excerpt, Attempts: attempts, Status: status}
+		before := string(body)
+		message := letter.message(given(nil, 1, body), time.Unix(0, 0))
+		require.Equal(t, before, string(body), "the event that was given is changed")
+		require.Equal(t, json.Valid(body), json.Valid(message.Data), "%q", message.Data)
+		require.Equal(t, before, string(unspliced(message.Header, message.Data)))
+		if message.Header.Get(HeaderDeadLetterSpliced) == "" {
+			require.Equal(t, before, string(message.Data))
+		}
+	})
+}
+
+func FuzzAForeignLetterIsRead(f *testing.F) {
+	f.Add("rouse.deadletter.a.b", "3", "x", []byte(`{"specversion":"1.0","id":5}`))
+	f.Add("rouse.deadletter.a", "-1", "", []byte("{"))
+	f.Fuzz(func(_ *testing.T, subject, spliced, attempts string, body []byte) {
+		header := nats.Header{HeaderDeadLetterSpliced: {spliced}, HeaderDeadLetterAttempts: {attempts}}
+		raw := &jetstream.RawStreamMsg{Subject: subject, Header: header, Data: body, Sequence: 1}
+		_ = letterOf(raw)
+		_ = redrivingOf(raw)
+	})
+}

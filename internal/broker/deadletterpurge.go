@@ -1,0 +1,128 @@
+package broker
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"github.com/nats-io/nats.go/jetstream"
+	"golang.org/x/sync/errgroup"
+)
+
+// Purge deletes dead letters for good and returns how many. Letters that come
+// while it runs are left alone. The count is right also when there is an error.
+// ErrNoLetter means that the one of the selection's sequence does not exist.
+func (c *Conn) Purge(ctx context.Context, s LetterSelection) (uint64, error) {
+	count, err := c.purge(ctx, s)
+	if err != nil {
+		return count, fmt.Errorf("purge dead letters: %w", mapError(err))
+	}
+	return count, nil
+}
+
+func (c *Conn) purge(ctx context.Context, s LetterSelection) (uint64, error) {
+	w, err := c.walkLetters(ctx, s, 0)
+	if err != nil {
+		return 0, err
+	}
+	if s.Sequence == 0 && s.Reason == "" {
+		return c.purgeSubject(ctx, s.filter(), w.last)
+	}
+	var count uint64
+	for {
+		sequences, err := nextSequences(ctx, w, s)
+		if err != nil {
+			return count, err
+		}
+		if len(sequences) == 0 && s.Sequence > 0 && count == 0 {
+			return 0, fmt.Errorf("dead letter %d: %w", s.Sequence, ErrNoLetter)
+		}
+		if len(sequences) == 0 {
+			return count, nil
+		}
+		deleted := make([]bool, len(sequences))
+		errs := make([]error, len(sequences))
+		eachOf(len(sequences), func(i int) { deleted[i], errs[i] = deleteLetter(ctx, w.stream, sequences[i]) })
+		for _, gone := range deleted {
+			if gone {
+				count++
+			}
+		}
+		if err := errors.Join(errs...); err != nil {
+			return count, err
+		}
+	}
+}
+
+// nextSequences returns nothing at the end of the letters.
+func nextSequences(ctx context.Context, w *letterWalk, s LetterSelection) ([]uint64, error) {
+	var sequences []uint64
+	for len(sequences) < redriveBatch {
+		raw, err := w.next(ctx)
+		if err != nil || raw == nil {
+			return sequences, err
+		}
+		if s.picks(raw) {
+			sequences = append(sequences, raw.Sequence)
+		}
+	}
+	return sequences, nil
+}
+
+// purgeSubject deletes everything up to a sequence in one request. The client
+// library does not tell how much that was.
+func (c *Conn) purgeSubject(ctx context.Context, filter string, last uint64) (uint64, error) {
+	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
+	defer cancel()
+	body, err := json.Marshal(struct {
+		Filter string `json:"filter"`
+		Before uint64 `json:"seq"`
+	}{filter, last + 1})
+	if err != nil {
+		return 0, err
+	}
+	answer, err := c.nc.RequestWithContext(ctx, "$JS.API.STREAM.PURGE."+DeadLetterStream, body)
+	if err != nil {
+		return 0, err
+	}
+	var result struct {
+		Purged uint64              `json:"purged"`
+		Error  *jetstream.APIError `json:"error"`
+	}
+	if err := json.Unmarshal(answer.Data, &result); err != nil {
+		return 0, err
+	}
+	if result.Error != nil {
+		return 0, mapAPIError(result.Error)
+	}
+	return result.Purged, nil
+}
+
+// deleteLetter tells whether it was this call that deleted the letter.
+func deleteLetter(ctx context.Context, letters jetstream.Stream, sequence uint64) (bool, error) {
+	err := letters.DeleteMsg(ctx, sequence)
+	if err == nil {
+		return true, nil
+	}
+	if !errors.Is(err, jetstream.ErrMsgDeleteUnsuccessful) {
+		return false, err
+	}
+	if _, readErr := letters.GetMsg(ctx, sequence); errors.Is(readErr, jetstream.ErrMsgNotFound) {
+		return false, nil
+	}
+	return false, err
+}
+
+// eachOf calls work with 0 to n-1, some calls at a time.
+func eachOf(n int, work func(i int)) {
+	var group errgroup.Group
+	group.SetLimit(redriveInFlight)
+	for i := range n {
+		group.Go(func() error {
+			work(i)
+			return nil
+		})
+	}
+	_ = group.Wait() // work keeps its errors
+}

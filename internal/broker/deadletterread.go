@@ -1,0 +1,228 @@
+package broker
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"strconv"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/validation"
+)
+
+// maxLettersLooked bounds one page of a list that passes most letters over.
+const maxLettersLooked = 2000
+
+// ErrNoLetter means that there is no dead letter of that sequence.
+var ErrNoLetter = errors.New("there is no such dead letter")
+
+// Letter is a dead letter as it is kept.
+type Letter struct {
+	Sequence     uint64 // by which it is named
+	Subscription types.NamespacedName
+	Reason       string
+	Attempts     int
+	Status       int // 0 without an answer
+	Excerpt      string
+	Time         time.Time // when the event was given up
+	Subject      string    // that the event was published under
+	Stored       time.Time // when the event was published; zero when it is not known
+
+	// What the event calls itself; empty when it cannot be read.
+	ID, Source, Type string
+
+	// Body is the event with the letter's extensions, or what was published when
+	// it is no structured event. A list leaves it out.
+	Body []byte
+	// Structured is true when Body is a JSON event.
+	Structured bool
+}
+
+// LetterSelection picks dead letters. Its zero value picks all.
+type LetterSelection struct {
+	Namespace    string
+	Subscription string // within the namespace
+	Reason       string
+	Sequence     uint64
+}
+
+// Validate refuses names that no Subscription can have.
+func (s LetterSelection) Validate() error {
+	var errs []error
+	if s.Namespace != "" && len(validation.IsDNS1123Label(s.Namespace)) > 0 {
+		errs = append(errs, errors.New("namespace: it is not the name of a namespace"))
+	}
+	if s.Subscription != "" && len(validation.IsDNS1123Subdomain(s.Subscription)) > 0 {
+		errs = append(errs, errors.New("subscription: it is not the name of a Subscription"))
+	}
+	if s.Subscription != "" && s.Namespace == "" {
+		errs = append(errs, errors.New("subscription: say its namespace too"))
+	}
+	return errors.Join(errs...)
+}
+
+// filter is the subject of all letters that may be picked.
+func (s LetterSelection) filter() string {
+	switch {
+	case s.Namespace == "":
+		return deadLetterPrefix + ".>"
+	case s.Subscription == "":
+		return deadLetterPrefix + "." + s.Namespace + ".>"
+	default:
+		return deadLetterSubject(types.NamespacedName{Namespace: s.Namespace, Name: s.Subscription})
+	}
+}
+
+func (s LetterSelection) picks(raw *jetstream.RawStreamMsg) bool {
+	return (s.Reason == "" || s.Reason == raw.Header.Get(HeaderDeadLetterReason)) &&
+		(s.Sequence == 0 || s.Sequence == raw.Sequence)
+}
+
+// LetterQuery asks for a page of a list.
+type LetterQuery struct {
+	LetterSelection
+	After uint64 // the sequence before the first one of the page
+	Limit int
+}
+
+// LetterPage is part of a list, in the order of sequences.
+type LetterPage struct {
+	Letters []Letter
+	// Next is what to ask for After to get the next page, 0 at the end of the list.
+	// A page may be shorter than asked for and yet not be the last.
+	Next uint64
+}
+
+// ListDeadLetters lists without bodies. It changes nothing.
+func (c *Conn) ListDeadLetters(ctx context.Context, q LetterQuery) (LetterPage, error) {
+	page, err := c.listDeadLetters(ctx, q)
+	if err != nil {
+		return LetterPage{}, fmt.Errorf("list dead letters: %w", mapError(err))
+	}
+	return page, nil
+}
+
+func (c *Conn) listDeadLetters(ctx context.Context, q LetterQuery) (LetterPage, error) {
+	w, err := c.walkLetters(ctx, q.LetterSelection, q.After)
+	if err != nil {
+		return LetterPage{}, err
+	}
+	page := LetterPage{}
+	for range maxLettersLooked {
+		raw, err := w.next(ctx)
+		if err != nil || raw == nil {
+			return page, err
+		}
+		if !q.picks(raw) {
+			continue
+		}
+		letter := letterOf(raw)
+		letter.Body = nil
+		page.Letters = append(page.Letters, letter)
+		if len(page.Letters) >= q.Limit {
+			break
+		}
+	}
+	page.Next = w.position
+	return page, nil
+}
+
+// DeadLetter returns one letter as it is kept, or ErrNoLetter.
+func (c *Conn) DeadLetter(ctx context.Context, sequence uint64) (Letter, error) {
+	w, err := c.walkLetters(ctx, LetterSelection{Sequence: sequence}, 0)
+	if err != nil {
+		return Letter{}, fmt.Errorf("read dead letter %d: %w", sequence, mapError(err))
+	}
+	raw, err := w.next(ctx)
+	if err != nil {
+		return Letter{}, fmt.Errorf("read dead letter %d: %w", sequence, mapError(err))
+	}
+	if raw == nil || raw.Sequence != sequence {
+		return Letter{}, fmt.Errorf("dead letter %d: %w", sequence, ErrNoLetter)
+	}
+	return letterOf(raw), nil
+}
+
+// letterWalk reads letters one after the other, without a consumer that would
+// have to be cleaned up.
+type letterWalk struct {
+	stream   jetstream.Stream
+	filter   string
+	position uint64 // of the last letter that was read
+	last     uint64 // letters that come later are not read
+}
+
+// walkLetters begins after a sequence and ends at the letter that is the last one now.
+func (c *Conn) walkLetters(ctx context.Context, s LetterSelection, after uint64) (*letterWalk, error) {
+	if !c.Connected() {
+		return nil, ErrNotConnected
+	}
+	stream, err := c.js.Stream(ctx, DeadLetterStream)
+	if err != nil {
+		return nil, err
+	}
+	w := &letterWalk{stream: stream, filter: s.filter(), position: after, last: stream.CachedInfo().State.LastSeq}
+	if s.Sequence > 0 {
+		w.position, w.last = max(after, s.Sequence-1), min(w.last, s.Sequence)
+	}
+	return w, nil
+}
+
+// next returns nil at the end.
+func (w *letterWalk) next(ctx context.Context) (*jetstream.RawStreamMsg, error) {
+	if w.position == math.MaxUint64 || w.position >= w.last {
+		return nil, nil
+	}
+	raw, err := w.stream.GetMsg(ctx, w.position+1, jetstream.WithGetMsgSubject(w.filter))
+	if errors.Is(err, jetstream.ErrMsgNotFound) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	if w.position = raw.Sequence; raw.Sequence > w.last {
+		return nil, nil
+	}
+	return raw, nil
+}
+
+func letterOf(raw *jetstream.RawStreamMsg) Letter {
+	letter := Letter{
+		Sequence:     raw.Sequence,
+		Subscription: letterSubscription(raw.Subject),
+		Reason:       raw.Header.Get(HeaderDeadLetterReason),
+		Attempts:     integer(raw.Header, HeaderDeadLetterAttempts),
+		Status:       integer(raw.Header, HeaderDeadLetterStatus),
+		Excerpt:      raw.Header.Get(HeaderDeadLetterExcerpt),
+		Time:         raw.Time,
+		Subject:      raw.Header.Get(HeaderDeadLetterSubject),
+		Body:         raw.Data,
+	}
+	if stored, err := time.Parse(time.RFC3339Nano, raw.Header.Get(HeaderDeadLetterStored)); err == nil {
+		letter.Stored = stored
+	}
+	members, structured := structuredMembers(raw.Data)
+	if !structured {
+		letter.ID, letter.Source, letter.Type = raw.Header.Get(headerID), raw.Header.Get(headerSource), raw.Header.Get(headerType)
+		return letter
+	}
+	letter.Structured = true
+	for name, field := range map[string]*string{"id": &letter.ID, "source": &letter.Source, "type": &letter.Type} {
+		_ = json.Unmarshal(members[name], field) // what is no string stays empty
+	}
+	var original string
+	if json.Unmarshal(members[ExtensionOriginalType], &original) == nil && original != "" {
+		letter.Type = original
+	}
+	return letter
+}
+
+func integer(header nats.Header, name string) int {
+	value, _ := strconv.Atoi(header.Get(name)) // a foreign letter may have none
+	return value
+}

@@ -1,0 +1,295 @@
+package broker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/rouse-run/rouse/internal/routing"
+)
+
+const (
+	// Bounds of what a redrive holds in memory, and leaves half done when the
+	// process is killed.
+	redriveBatch      = 256
+	redriveBatchBytes = 8 << 20
+	// redriveInFlight requests wait for the server at a time.
+	redriveInFlight = 64
+	// redriveTimeout is how long a batch may take to be finished.
+	redriveTimeout = 10 * time.Second
+)
+
+// Redriven is what became of a selection of dead letters.
+type Redriven struct {
+	// Redriven events are stored for their Subscriptions again.
+	Redriven uint64
+	// Failed letters are kept as they were; Problems says why.
+	Failed uint64
+	// Remaining letters are kept for the selected Subscriptions now, whatever
+	// their reasons.
+	Remaining uint64
+	// Problems has each reason of a failure once.
+	Problems []string
+}
+
+// Redrive stores the events of dead letters for their Subscriptions again, as if
+// no attempt had been made, and deletes each letter after its event is stored.
+// Letters that come while it runs are left alone: what fails again does not go
+// in circles.
+//
+// No event is lost whatever happens, because a letter goes only when its event is
+// confirmed and its Subscription's consumer, without which the stream would drop
+// the event, was there before and after. What was confirmed and not deleted is
+// recognised by a repeat within the stream's window for duplicates, also by that
+// of another process.
+//
+// When ctx ends it finishes the batch at hand. The result counts what was done
+// also when there is an error. ErrNoLetter and ErrConsumerNotFound mean that
+// nothing could be done for a single letter or Subscription.
+func (c *Conn) Redrive(ctx context.Context, stream string, s LetterSelection) (Redriven, error) {
+	r := redrive{conn: c, events: stream, blocked: map[types.NamespacedName]error{}, problems: map[string]bool{}}
+	err := r.run(ctx, s)
+	r.done.Problems = slices.Sorted(maps.Keys(r.problems))
+	// The count is worth a request also when ctx is over.
+	counting, cancel := context.WithTimeout(context.WithoutCancel(ctx), requestTimeout)
+	defer cancel()
+	if counts, countErr := c.countLetters(counting, s.filter()); countErr == nil {
+		for _, count := range counts {
+			r.done.Remaining += count
+		}
+	} else {
+		err = errors.Join(err, countErr)
+	}
+	if err != nil {
+		return r.done, fmt.Errorf("redrive dead letters: %w", mapError(err))
+	}
+	return r.done, nil
+}
+
+type redrive struct {
+	conn     *Conn
+	letters  jetstream.Stream
+	events   string
+	done     Redriven
+	blocked  map[types.NamespacedName]error
+	problems map[string]bool
+}
+
+// redriving is one letter on its way.
+type redriving struct {
+	sequence     uint64
+	subscription types.NamespacedName
+	event        *nats.Msg
+	deleted      bool
+	err          error
+}
+
+func (r *redrive) run(ctx context.Context, s LetterSelection) error {
+	w, err := r.conn.walkLetters(ctx, s, 0)
+	if err != nil {
+		return err
+	}
+	r.letters = w.stream
+	found := false
+	for {
+		batch, err := readBatch(ctx, w, s)
+		if err != nil {
+			return err
+		}
+		if len(batch) == 0 {
+			break
+		}
+		found = true
+		if err := r.finish(ctx, batch); err != nil {
+			return err
+		}
+	}
+	if s.Sequence > 0 && !found {
+		return fmt.Errorf("dead letter %d: %w", s.Sequence, ErrNoLetter)
+	}
+	if s.Sequence > 0 || s.Subscription != "" {
+		for _, err := range r.blocked {
+			return err // there is one Subscription
+		}
+	}
+	return nil
+}
+
+// readBatch returns nothing at the end of the letters.
+func readBatch(ctx context.Context, w *letterWalk, s LetterSelection) ([]redriving, error) {
+	var batch []redriving
+	for size := 0; len(batch) < redriveBatch && size < redriveBatchBytes; {
+		raw, err := w.next(ctx)
+		if err != nil {
+			return nil, err
+		}
+		if raw == nil {
+			break
+		}
+		if !s.picks(raw) {
+			continue
+		}
+		letter := redrivingOf(raw)
+		size += len(letter.event.Data)
+		batch = append(batch, letter)
+	}
+	return batch, nil
+}
+
+// redrivingOf makes the event that is published for a letter. Its id is the
+// letter's, so that the event is stored once however often that is repeated.
+func redrivingOf(raw *jetstream.RawStreamMsg) redriving {
+	header := nats.Header{}
+	for name, values := range raw.Header {
+		if !strings.HasPrefix(name, natsHeaders) {
+			header[name] = values
+		}
+	}
+	for _, name := range []string{
+		HeaderDeadLetterSubscription, HeaderDeadLetterReason, HeaderDeadLetterStatus, HeaderDeadLetterExcerpt,
+		HeaderDeadLetterSequence, HeaderDeadLetterTime, HeaderDeadLetterSpliced,
+	} {
+		header.Del(name)
+	}
+	header.Set(HeaderDeadLetterAttempts, "0")
+	header.Set(jetstream.MsgIDHeader, strings.Join([]string{
+		DeadLetterStream, strconv.FormatUint(raw.Sequence, 10), strconv.FormatInt(raw.Time.UnixNano(), 10),
+	}, "/"))
+	subscription := letterSubscription(raw.Subject)
+	consumer := routing.ConsumerName(subscription.Namespace, subscription.Name)
+	return redriving{
+		sequence:     raw.Sequence,
+		subscription: subscription,
+		event: &nats.Msg{
+			Subject: routing.RedeliverySubject(consumer), Header: header, Data: unspliced(raw.Header, raw.Data),
+		},
+	}
+}
+
+// finish publishes a batch and deletes what was stored. It does not stop in
+// between, so that what is redriven is deleted too.
+func (r *redrive) finish(ctx context.Context, batch []redriving) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), redriveTimeout)
+	defer cancel()
+	before, err := r.consumers(ctx, batch)
+	if err != nil {
+		return err
+	}
+	batch = slices.DeleteFunc(batch, func(letter redriving) bool {
+		err := r.blocked[letter.subscription]
+		if err != nil {
+			r.fail(letter.subscription, err)
+		}
+		return err != nil
+	})
+	eachOf(len(batch), func(i int) {
+		_, batch[i].err = r.conn.js.PublishMsg(ctx, batch[i].event, jetstream.WithExpectStream(r.events))
+	})
+	after, err := r.consumers(ctx, batch)
+	if err != nil {
+		return err
+	}
+	for i, letter := range batch {
+		if name := letter.subscription; letter.err == nil && !before[name].Equal(after[name]) {
+			batch[i].err = ErrConsumerNotFound // it went, and may have come back, meanwhile
+		}
+	}
+	eachOf(len(batch), func(i int) {
+		if letter := &batch[i]; letter.err == nil {
+			letter.deleted, letter.err = deleteLetter(ctx, r.letters, letter.sequence)
+		}
+	})
+	return r.count(batch)
+}
+
+// count returns an error that will hinder the next batch too.
+func (r *redrive) count(batch []redriving) error {
+	var hindrance error
+	for _, letter := range batch {
+		switch err := mapError(letter.err); {
+		case letter.deleted:
+			r.done.Redriven++
+		case err == nil: // somebody else redrove it
+		default:
+			r.fail(letter.subscription, err)
+			if isAny(err, ErrNotConnected, ErrTimeout, ErrNoStream) {
+				hindrance = err
+			} else {
+				r.blocked[letter.subscription] = err
+			}
+		}
+	}
+	return hindrance
+}
+
+func (r *redrive) fail(subscription types.NamespacedName, err error) {
+	r.done.Failed++
+	r.problems[fmt.Sprintf("%s: %v", subscription, err)] = true
+}
+
+// consumers tells since when the consumer of each Subscription of the batch
+// exists, and blocks those that have none that takes redeliveries.
+func (r *redrive) consumers(ctx context.Context, batch []redriving) (map[types.NamespacedName]time.Time, error) {
+	created := map[types.NamespacedName]time.Time{}
+	for _, letter := range batch {
+		name := letter.subscription
+		if _, known := created[name]; known || r.blocked[name] != nil {
+			continue
+		}
+		since, err := r.conn.redeliveryConsumer(ctx, r.events, name)
+		switch {
+		case errors.Is(err, ErrConsumerNotFound):
+			r.blocked[name] = err
+		case err != nil:
+			return nil, err
+		default:
+			created[name] = since
+		}
+	}
+	return created, nil
+}
+
+// redeliveryConsumer tells since when the Subscription's consumer exists.
+func (c *Conn) redeliveryConsumer(ctx context.Context, stream string, subscription types.NamespacedName) (time.Time, error) {
+	name := routing.ConsumerName(subscription.Namespace, subscription.Name)
+	consumer, err := c.js.Consumer(ctx, stream, name)
+	if err != nil {
+		return time.Time{}, fmt.Errorf("the Subscription has no consumer to deliver to: %w", mapError(err))
+	}
+	info := consumer.CachedInfo()
+	if !slices.ContainsFunc(subjects(info.Config), func(filter string) bool {
+		return subjectMatches(filter, routing.RedeliverySubject(name))
+	}) {
+		return time.Time{}, fmt.Errorf("the Subscription's consumer takes no redeliveries yet: %w", ErrConsumerNotFound)
+	}
+	return info.Created, nil
+}
+
+// subjectMatches tells whether a subject without wildcards matches the filter.
+func subjectMatches(filter, subject string) bool {
+	tokens := strings.Split(subject, ".")
+	wanted := strings.Split(filter, ".")
+	for i, token := range wanted {
+		switch {
+		case i >= len(tokens):
+			return false
+		case token == ">":
+			return true
+		case token != "*" && token != tokens[i]:
+			return false
+		}
+	}
+	return len(wanted) == len(tokens)
+}

@@ -1,0 +1,246 @@
+package broker
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"sync"
+	"testing"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+	"github.com/stretchr/testify/require"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/rouse-run/rouse/internal/routing"
+)
+
+func TestARedrivenEventIsTheOriginalToTheByte(t *testing.T) {
+	t.Parallel()
+	for name, body := range map[string][]byte{
+		"a structured event":                  structuredEvent("e"),
+		"an event that has such an extension": []byte(`{"specversion":"1.0","id":"e","rousereason":"mine","data":1}`),
+		"no event at all":                     {0, 1, 2, '{', 255},
+		"nothing":                             nil,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			_, conn := startWithConsumers(t, orders)
+			letter := DeadLetter{Subscription: orders, Reason: reasonRefused, Attempts: 5, Status: 500, BodyExcerpt: "excerpt"}
+			require.NoError(t, conn.AddDeadLetter(t.Context(), letter, given(conn, 1, body)))
+
+			done, err := conn.Redrive(t.Context(), testStream, selectionOf(orders, ""))
+			require.NoError(t, err)
+			require.Equal(t, Redriven{Redriven: 1}, done)
+			require.Empty(t, counts(t, conn))
+			events := takeAll(t, conn, orders)
+			require.Len(t, events, 1)
+			require.Equal(t, string(body), string(events[0].Data()))
+			header := nats.Header(events[0].Headers())
+			require.NotEmpty(t, header.Get(jetstream.MsgIDHeader))
+			for _, name := range []string{jetstream.MsgIDHeader, jetstream.ExpectedStreamHeader} {
+				header.Del(name)
+			}
+			require.Equal(t, nats.Header{
+				"ce-id": {"h"}, "Traceparent": {"00-1"},
+				HeaderDeadLetterAttempts: {"0"}, HeaderDeadLetterSubject: {"kyma.shop.order.v1"},
+				HeaderDeadLetterStored: {"2023-11-14T22:13:20.000000001Z"},
+			}, header)
+		})
+	}
+}
+
+func TestOnlyWhatIsSelectedIsRedriven(t *testing.T) {
+	t.Parallel()
+	_, conn := startWithConsumers(t, orders, parcels, ledgers)
+	addLetters(t, conn, orders, reasonRefused, 1, 3)
+	addLetters(t, conn, orders, reasonExhausted, 4, 2)
+	addLetters(t, conn, parcels, reasonRefused, 1, 2)
+	addLetters(t, conn, ledgers, reasonRefused, 1, 4)
+	redrive := func(s LetterSelection) Redriven {
+		done, err := conn.Redrive(t.Context(), testStream, s)
+		require.NoError(t, err)
+		return done
+	}
+
+	require.Equal(t, Redriven{Redriven: 1, Remaining: 10}, redrive(LetterSelection{Sequence: 2}))
+	require.Equal(t, Redriven{Redriven: 2, Remaining: 2}, redrive(selectionOf(orders, reasonExhausted)))
+	require.Equal(t, Redriven{Remaining: 2}, redrive(selectionOf(orders, reasonExhausted)))
+	require.Len(t, takeAll(t, conn, orders), 3)
+	require.Equal(t, Redriven{Redriven: 4}, redrive(LetterSelection{Namespace: "shop"}))
+	require.Len(t, takeAll(t, conn, orders), 2)
+	require.Len(t, takeAll(t, conn, parcels), 2)
+	require.Equal(t, Redriven{Redriven: 4}, redrive(LetterSelection{}))
+	require.Len(t, takeAll(t, conn, ledgers), 4)
+
+	_, err := conn.Redrive(t.Context(), testStream, LetterSelection{Sequence: 2})
+	require.ErrorIs(t, err, ErrNoLetter)
+}
+
+func TestWithoutAConsumerNothingIsRedrivenAndNothingLost(t *testing.T) {
+	t.Parallel()
+	_, conn := startWithConsumers(t, orders)
+	addLetters(t, conn, orders, reasonRefused, 1, 2)
+	addLetters(t, conn, parcels, reasonRefused, 1, 300)
+	name := routing.ConsumerName(ledgers.Namespace, ledgers.Name)
+	ensureConsumer(t, conn, Consumer{Name: name, Subjects: []string{"kyma.shop.order.v1"}}) // as before there were redeliveries
+	addLetters(t, conn, ledgers, reasonRefused, 1, 1)
+
+	done, err := conn.Redrive(t.Context(), testStream, selectionOf(parcels, ""))
+	require.ErrorIs(t, err, ErrConsumerNotFound)
+	require.Equal(t, uint64(300), done.Failed)
+	require.Equal(t, uint64(300), done.Remaining)
+	_, err = conn.Redrive(t.Context(), testStream, LetterSelection{Sequence: 303})
+	require.ErrorIs(t, err, ErrConsumerNotFound)
+	require.ErrorContains(t, err, "takes no redeliveries yet")
+
+	done, err = conn.Redrive(t.Context(), testStream, LetterSelection{})
+	require.NoError(t, err, "the others go on")
+	require.Equal(t, uint64(2), done.Redriven)
+	require.Equal(t, uint64(301), done.Failed)
+	require.Equal(t, uint64(301), done.Remaining)
+	require.Len(t, done.Problems, 2)
+	require.Contains(t, done.Problems[1], "shop/parcels.v1: the Subscription has no consumer")
+	require.Len(t, takeAll(t, conn, orders), 2)
+	require.Equal(t, map[types.NamespacedName]uint64{parcels: 300, ledgers: 1}, counts(t, conn))
+
+	ensureRedeliveryConsumer(t, conn, parcels)
+	done, err = conn.Redrive(t.Context(), testStream, selectionOf(parcels, ""))
+	require.NoError(t, err)
+	require.Equal(t, Redriven{Redriven: 300}, done)
+	require.Len(t, takeAll(t, conn, parcels), 300)
+}
+
+func TestARedriveThatDiedAfterPublishingRepeatsNothing(t *testing.T) {
+	t.Parallel()
+	_, conn := startWithConsumers(t, orders)
+	addLetters(t, conn, orders, reasonRefused, 1, 5)
+	stream, err := conn.js.Stream(t.Context(), DeadLetterStream)
+	require.NoError(t, err)
+	for sequence := uint64(1); sequence <= 3; sequence++ { // published, and killed before the letters were deleted
+		raw, err := stream.GetMsg(t.Context(), sequence)
+		require.NoError(t, err)
+		_, err = conn.js.PublishMsg(t.Context(), redrivingOf(raw).event)
+		require.NoError(t, err)
+	}
+	require.Len(t, takeAll(t, conn, orders), 3)
+
+	done, err := conn.Redrive(t.Context(), testStream, selectionOf(orders, ""))
+	require.NoError(t, err)
+	require.Equal(t, Redriven{Redriven: 5}, done)
+	require.Len(t, takeAll(t, conn, orders), 2)
+	require.Empty(t, counts(t, conn))
+}
+
+func TestManyAreRedrivenWhileOthersPublishAndRedriveAndFail(t *testing.T) {
+	t.Parallel()
+	const letters, late, published = 5000, 200, 500
+	server, conn := startWithConsumers(t, orders)
+	other := connect(t, server.URL())
+	awaitConnected(t, other)
+	addLetters(t, conn, orders, reasonRefused, 1, letters)
+
+	var wg sync.WaitGroup
+	var mu sync.Mutex
+	var redriven uint64
+	for _, c := range []*Conn{conn, other} {
+		wg.Go(func() {
+			done, err := c.Redrive(t.Context(), testStream, selectionOf(orders, ""))
+			mu.Lock()
+			defer mu.Unlock()
+			redriven += done.Redriven
+			if err != nil || done.Failed > 0 {
+				t.Errorf("redrive: %+v, %v", done, err)
+			}
+		})
+	}
+	wg.Go(func() {
+		for i := range published {
+			if _, err := other.js.Publish(t.Context(), "kyma.shop.order.v1", structuredEvent("p"+strconv.Itoa(i))); err != nil {
+				t.Error(err)
+			}
+		}
+	})
+	wg.Wait()
+	require.Equal(t, uint64(letters), redriven, "a letter was counted twice, or by nobody")
+	require.Empty(t, counts(t, conn))
+
+	// New letters wait for a redrive of their own.
+	addLetters(t, conn, orders, reasonExhausted, letters+1, late)
+	ids := map[string]int{}
+	for _, message := range takeAll(t, conn, orders) {
+		ids[letterOf(&jetstream.RawStreamMsg{Data: message.Data()}).ID]++
+	}
+	for i := range letters {
+		require.Equal(t, 1, ids[fmt.Sprint(i+1)], "event %d", i+1)
+	}
+	require.Len(t, ids, letters+published)
+	require.Equal(t, map[types.NamespacedName]uint64{orders: late}, counts(t, conn))
+}
+
+func TestARedriveStopsWithItsContextAndLeavesNothingHalfDone(t *testing.T) {
+	t.Parallel()
+	const letters = 2000
+	_, conn := startWithConsumers(t, orders)
+	addLetters(t, conn, orders, reasonRefused, 1, letters)
+	ctx, cancel := context.WithCancel(t.Context())
+	go func() { // as soon as something is redriven
+		defer cancel()
+		for {
+			backlog, err := conn.Backlog(t.Context(), testStream, routing.ConsumerName(orders.Namespace, orders.Name))
+			if err != nil || backlog.Total() > 0 {
+				return
+			}
+		}
+	}()
+	done, err := conn.Redrive(ctx, testStream, selectionOf(orders, ""))
+	if err != nil { // otherwise it was faster
+		require.ErrorIs(t, err, context.Canceled)
+	}
+	require.Equal(t, uint64(letters), done.Redriven+done.Remaining)
+	require.Zero(t, done.Failed)
+	require.Len(t, takeAll(t, conn, orders), int(done.Redriven))
+
+	rest, err := conn.Redrive(t.Context(), testStream, selectionOf(orders, ""))
+	require.NoError(t, err)
+	require.Equal(t, Redriven{Redriven: done.Remaining}, rest)
+	require.Len(t, takeAll(t, conn, orders), int(done.Remaining))
+}
+
+func TestAFullStreamKeepsLettersWhereTheyAre(t *testing.T) {
+	t.Parallel()
+	_, conn := startWithConsumers(t, orders)
+	addLetters(t, conn, orders, reasonRefused, 1, 600)
+	options := testStreams()
+	options.MaxMsgsPerSubject = 100
+	require.NoError(t, conn.EnsureStreams(t.Context(), options))
+
+	done, err := conn.Redrive(t.Context(), testStream, selectionOf(orders, ""))
+	require.ErrorIs(t, err, ErrStorageFull)
+	require.Equal(t, uint64(100), done.Redriven)
+	require.Equal(t, uint64(500), done.Remaining)
+	require.Len(t, takeAll(t, conn, orders), 100)
+	done, err = conn.Redrive(t.Context(), testStream, selectionOf(orders, ""))
+	require.ErrorIs(t, err, ErrStorageFull)
+	require.Equal(t, uint64(100), done.Redriven)
+}
+
+func TestSubjectMatches(t *testing.T) {
+	t.Parallel()
+	for _, tc := range []struct {
+		filter, subject string
+		want            bool
+	}{
+		{"kyma.a.b", "kyma.a.b", true},
+		{"kyma.a.c", "kyma.a.b", false},
+		{"kyma.*.b", "kyma.a.b", true},
+		{"kyma.*.*", "kyma.a.b", true},
+		{"kyma.*", "kyma.a.b", false},
+		{"kyma.a.b.*", "kyma.a.b", false},
+		{"kyma.>", "kyma.a.b", true},
+		{">", "kyma.a.b", true},
+		{"kyma.a.b.>", "kyma.a.b", false},
+	} {
+		require.Equal(t, tc.want, subjectMatches(tc.filter, tc.subject), "%s %s", tc.filter, tc.subject)
+	}
+}
