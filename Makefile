@@ -37,8 +37,14 @@ test: preflight lint verify test-unit test-runtimes test-samples test-e2e ## Run
 
 # What would end the run after half an hour is said at its start.
 .PHONY: preflight
-preflight:
+preflight: modules
 	@$(CLUSTER) preflight
+
+# go gives up at the first module that a proxy does not send, which should not end the run later.
+.PHONY: modules
+modules:
+	@for module in $(MODULES) tools tools/lint; do for pause in 5 10 0; do \
+	  if $(GO) -C $$module mod download; then continue 2; fi; sleep $$pause; done; exit 1; done
 
 .PHONY: packages
 packages:

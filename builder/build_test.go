@@ -250,8 +250,8 @@ func TestABuildThatIsStoppedEndsWithWhatItStarted(t *testing.T) {
 			result := j.builder().Prepare(ctx)
 			require.Equal(t, build.Interrupted, result.Reason)
 			require.Empty(t, result.Log)
-			<-gone                                            // the connection of the child that was killed
-			require.Less(t, time.Since(stopped), time.Minute) // it would wait longer for an answer
+			<-gone // the connection of the child that was killed, which would wait longer for an answer
+			require.Less(t, time.Since(stopped), time.Minute)
 		})
 	}
 }

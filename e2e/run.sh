@@ -41,9 +41,9 @@ selected=$(cluster env)
 eval "$selected"
 
 # Builds wait for networks and pods, so more features than cores go at once.
-run go test -tags e2e -count=1 -timeout 30m -parallel 6 -v ./e2e/features
+run go test -tags e2e -count=1 -timeout 60m -parallel 6 -v ./e2e/features
 if [[ -z "$own" ]]; then
-  run go test -tags e2e -count=1 -timeout 10m -v ./e2e/lifecycle
+  run go test -tags e2e -count=1 -timeout 30m -v ./e2e/lifecycle
 else
   echo "e2e: upgrade and uninstall are left out on a cluster of your own"
 fi

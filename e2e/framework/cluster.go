@@ -99,9 +99,14 @@ func (c *Cluster) DeleteNamespace(ctx context.Context, name string) error {
 	})
 }
 
-// Await polls until the condition holds. Errors of the condition do not end the wait, because servers restart
-// under some features, but the last one is reported.
+// slack is how much longer than on a machine with nothing else to do everything may take: waits bound what hangs, and
+// measure nothing.
+const slack = 3
+
+// Await polls until the condition holds, for slack times the timeout. Errors of the condition do not end the wait,
+// because servers restart under some features, but the last one is reported.
 func Await(ctx context.Context, timeout time.Duration, what string, condition wait.ConditionWithContextFunc) error {
+	timeout *= slack
 	var last error
 	err := wait.PollUntilContextTimeout(ctx, 100*time.Millisecond, timeout, true, func(ctx context.Context) (bool, error) {
 		var done bool

@@ -22,9 +22,9 @@ type Event struct {
 }
 
 // Publish posts the event to the eventbridge's Service in binary mode and returns when it is stored. Answers
-// that ask to come back (429, 5xx) are tried again with the same id for up to a minute, as a careful publisher does.
+// that ask to come back (429, 5xx) are tried again with the same id for some minutes, as a careful publisher does.
 func (c *Cluster) Publish(ctx context.Context, event Event) error {
-	deadline := time.Now().Add(time.Minute)
+	deadline := time.Now().Add(slack * time.Minute)
 	for {
 		status, answer, err := c.TryPublish(ctx, event)
 		if err == nil && status == http.StatusNoContent {

@@ -2,11 +2,13 @@ package component
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"runtime"
 	"strings"
+	"time"
 
 	"github.com/rouse-run/rouse/e2e/cluster/command"
 	"github.com/rouse-run/rouse/e2e/cluster/state"
@@ -158,7 +160,7 @@ func (b Builder) build(ctx context.Context, c Component, dir string) error {
 		Name: "go", Dir: filepath.Join(b.Repository, c.Module), Log: log, Env: []string{"CGO_ENABLED=0", "GOFLAGS=-buildvcs=false"},
 		Args: []string{"build", "-trimpath", "-ldflags", c.ldflags(), "-o", filepath.Join(dir, c.Name), c.Package},
 	}
-	if _, err := compile.Run(ctx); err != nil {
+	if err := downloaded(ctx, compile); err != nil {
 		return err
 	}
 	for _, link := range c.Links {
@@ -170,6 +172,23 @@ func (b Builder) build(ctx context.Context, c Component, dir string) error {
 		return nil
 	}
 	return b.copyFromModule(ctx, c, dir)
+}
+
+// downloaded runs a command of go up to three times while it fails at a URL: go itself gives up at the first module that
+// a proxy does not send.
+func downloaded(ctx context.Context, build command.Command) error {
+	for tries := 1; ; tries++ {
+		_, err := build.Run(ctx)
+		failed, ok := errors.AsType[*command.Error](err)
+		if !ok || tries == 3 || !strings.Contains(failed.Tail, "://") {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return err
+		case <-time.After(5 * time.Second):
+		}
+	}
 }
 
 func (b Builder) copyFromModule(ctx context.Context, c Component, dir string) error {

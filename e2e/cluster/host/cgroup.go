@@ -94,7 +94,7 @@ func Cgroups() []string {
 
 // RemoveCgroups removes them. The kernel may take a moment to let go of those whose processes have just died.
 func RemoveCgroups(ctx context.Context) error {
-	return command.Await(ctx, 20*time.Second, 50*time.Millisecond, "the cgroups are gone", func(context.Context) error {
+	return command.Await(ctx, time.Minute, 50*time.Millisecond, "the cgroups are gone", func(context.Context) error {
 		var first error
 		for _, dir := range Cgroups() {
 			if err := os.Remove(dir); err != nil && !errors.Is(err, fs.ErrNotExist) && first == nil {

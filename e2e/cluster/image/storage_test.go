@@ -1,15 +1,14 @@
 package image_test
 
 import (
+	"bufio"
 	"context"
 	"io"
-	"net"
-	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"testing"
-	"time"
 
 	"github.com/google/go-containerregistry/pkg/name"
 	v1 "github.com/google/go-containerregistry/pkg/v1"
@@ -18,7 +17,6 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/remote"
 	"github.com/stretchr/testify/require"
 
-	"github.com/rouse-run/rouse/e2e/cluster/command"
 	"github.com/rouse-run/rouse/e2e/cluster/image"
 	"github.com/rouse-run/rouse/e2e/cluster/state"
 )
@@ -78,33 +76,34 @@ func TestARegistryServesWhatIsPutIntoItsStorage(t *testing.T) {
 	require.NoError(t, remote.Write(target, onTop, remote.WithContext(t.Context())))
 }
 
-// serve runs a registry until the end of the test and returns its host:port.
+// serve runs a registry until the end of the test and returns its host:port. The registry chooses the port, and says it.
 func serve(t *testing.T, registry, storage string) string {
 	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	host := listener.Addr().String()
-	require.NoError(t, listener.Close())
 	config := filepath.Join(t.TempDir(), "config.yml")
-	require.NoError(t, state.Write(config, "version: 0.1\nstorage:\n  filesystem: {rootdirectory: "+storage+"}\nhttp: {addr: \""+host+"\"}\n"))
+	require.NoError(t, state.Write(config, "version: 0.1\nstorage:\n  filesystem: {rootdirectory: "+storage+"}\nhttp: {addr: \"127.0.0.1:0\"}\n"))
 	ctx, cancel := context.WithCancel(t.Context())
 	process := exec.CommandContext(ctx, registry, "serve", config)
 	process.Env = append(os.Environ(), "OTEL_TRACES_EXPORTER=none")
+	output, err := process.StderrPipe()
+	require.NoError(t, err)
 	require.NoError(t, process.Start())
+	hosts, ended := make(chan string, 1), make(chan struct{})
+	go func() {
+		defer close(ended)
+		defer close(hosts)
+		listening := regexp.MustCompile(`listening on (127\.0\.0\.1:\d+)`)
+		for lines := bufio.NewScanner(output); lines.Scan(); {
+			if found := listening.FindStringSubmatch(lines.Text()); found != nil {
+				hosts <- found[1]
+			}
+		}
+	}()
 	t.Cleanup(func() {
 		cancel()
+		<-ended
 		_ = process.Wait()
 	})
-	require.NoError(t, command.Await(t.Context(), 20*time.Second, 20*time.Millisecond, "the registry answers", func(ctx context.Context) error {
-		request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+host+"/v2/", nil)
-		if err != nil {
-			return err
-		}
-		response, err := http.DefaultClient.Do(request)
-		if err != nil {
-			return err
-		}
-		return response.Body.Close()
-	}))
+	host, open := <-hosts
+	require.True(t, open, "the registry ended at its start")
 	return host
 }

@@ -16,7 +16,7 @@ import (
 )
 
 // rolloutLimit is how long a workload may take until it is ready.
-const rolloutLimit = 3 * time.Minute
+const rolloutLimit = 6 * time.Minute
 
 // baseImages are those of the cluster itself.
 type baseImages struct {

@@ -34,7 +34,7 @@ func (c *Cluster) startContainerd(ctx context.Context, ran bool, images images) 
 		}
 	}
 	err = c.progress.Step(ctx, "containerd", func(ctx context.Context, _ progress.Detail) error {
-		return c.startUntil(ctx, program, 30*time.Second, c.containerd().Ready)
+		return c.startUntil(ctx, program, 2*time.Minute, c.containerd().Ready)
 	})
 	if err != nil {
 		return err
@@ -62,6 +62,6 @@ func (c *Cluster) saveTemplate(ctx context.Context, template image.Template, key
 		if err := template.Save(ctx, key); err != nil {
 			return err
 		}
-		return c.startUntil(ctx, program, 30*time.Second, c.containerd().Ready)
+		return c.startUntil(ctx, program, 2*time.Minute, c.containerd().Ready)
 	})
 }

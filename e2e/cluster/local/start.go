@@ -92,7 +92,7 @@ func (c *Cluster) startControlPlane(ctx context.Context) error {
 		if err := c.process.Start(ctx, etcd); err != nil {
 			return err
 		}
-		return c.startUntil(ctx, controlplane.APIServer(dir, kubernetes.Path("kube-apiserver")), time.Minute, c.kubectl().Ready)
+		return c.startUntil(ctx, controlplane.APIServer(dir, kubernetes.Path("kube-apiserver")), 3*time.Minute, c.kubectl().Ready)
 	})
 	if err != nil {
 		return err
@@ -113,7 +113,7 @@ func (c *Cluster) startKubelet(ctx context.Context) error {
 		if err := c.process.Start(ctx, kubelet, node.Proxy(dir, kubernetes.Path("kube-proxy"))); err != nil {
 			return err
 		}
-		return c.await(ctx, 90*time.Second, "the node is ready", func(ctx context.Context) error {
+		return c.await(ctx, 4*time.Minute, "the node is ready", func(ctx context.Context) error {
 			quiet := c.kubectl()
 			quiet.Log = ""
 			_, err := quiet.Run(ctx, "wait", "--for=condition=Ready", "node/"+pki.NodeName, "--timeout=20s")

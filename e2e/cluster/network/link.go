@@ -93,7 +93,7 @@ func Leave(ctx context.Context, log string) error {
 		_, err := shell("nft delete table ip "+Table, log, "").Run(ctx)
 		problems = append(problems, err)
 	}
-	problems = append(problems, command.Await(ctx, 10*time.Second, 50*time.Millisecond, "the device "+Device+" is gone",
+	problems = append(problems, command.Await(ctx, time.Minute, 50*time.Millisecond, "the device "+Device+" is gone",
 		func(ctx context.Context) error {
 			if !HasDevice() {
 				return nil

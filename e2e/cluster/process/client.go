@@ -36,7 +36,7 @@ func NewClient(dir state.Dir) *Client {
 	transport := &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
 		return dialer.DialContext(ctx, "unix", dir.Path(socketName))
 	}}
-	return &Client{dir: dir, http: &http.Client{Transport: transport, Timeout: 10 * time.Second}}
+	return &Client{dir: dir, http: &http.Client{Transport: transport, Timeout: 30 * time.Second}}
 }
 
 // StartInit makes the namespaces and waits until their init serves. It returns the init's process number on the host.
@@ -64,7 +64,7 @@ func (c *Client) StartInit(ctx context.Context, self string, settings Settings) 
 	if err := cmd.Process.Release(); err != nil {
 		return 0, err
 	}
-	err = command.Await(ctx, 10*time.Second, 10*time.Millisecond, "the init answers", func(ctx context.Context) error {
+	err = command.Await(ctx, time.Minute, 10*time.Millisecond, "the init answers", func(ctx context.Context) error {
 		_, err := c.List(ctx)
 		return err
 	})
@@ -93,7 +93,7 @@ func (c *Client) Stop(ctx context.Context, name string) error {
 	if err := c.do(ctx, http.MethodDelete, "/"+name, http.NoBody, nil); err != nil {
 		return fmt.Errorf("stop %s: %w", name, err)
 	}
-	return command.Await(ctx, 30*time.Second, 20*time.Millisecond, name+" has ended", func(ctx context.Context) error {
+	return command.Await(ctx, time.Minute, 20*time.Millisecond, name+" has ended", func(ctx context.Context) error {
 		all, err := c.List(ctx)
 		if err != nil {
 			return err

@@ -85,7 +85,7 @@ func Kill(ctx context.Context, dir state.Dir) error {
 	if err := syscall.Kill(pid, syscall.SIGKILL); err != nil && !errors.Is(err, syscall.ESRCH) {
 		return fmt.Errorf("kill the init %d: %w", pid, err)
 	}
-	return command.Await(ctx, 30*time.Second, 20*time.Millisecond, "the end of the init", func(context.Context) error {
+	return command.Await(ctx, time.Minute, 20*time.Millisecond, "the end of the init", func(context.Context) error {
 		if !ended(pid) {
 			return fmt.Errorf("process %d is still there", pid)
 		}

@@ -22,7 +22,7 @@ const (
 	// Namespace of the Helm release.
 	Namespace = "rouse-system"
 
-	installLimit = 4 * time.Minute
+	installLimit = 8 * time.Minute
 )
 
 // Images are what the chart is told to run.
