@@ -68,6 +68,8 @@ var installations = map[string]values{
 		"registry.internal.nodePort=0", "registry.internal.clusterIP=10.0.0.7", "registry.internal.pullAddress=registry.example.com",
 		"registry.internal.persistence.enabled=false",
 	},
+	"TLS with KEDA":                       {"scaler.tls.enabled=true"},
+	"TLS with KEDA by other certificates": {"scaler.tls.enabled=true", "scaler.tls.secret=scaler", "scaler.tls.kedaSecret=keda"},
 	"its own NATS with users":             {"nats.users.enabled=true", "stream.name=events"},
 	"removed with all data, behind walls": {"crds.keep=false", "nats.persistence.keep=false", "nats.persistence.storageClass=fast", "registry.internal.persistence.keep=true"},
 }
@@ -162,7 +164,7 @@ func renderChart(ctx context.Context, set values) (objects, error) {
 			continue
 		}
 		object, _, err := decoder.Decode(document, nil, nil)
-		if runtime.IsNotRegisteredError(err) { // a PodMonitor: its type lies in no module of ours
+		if runtime.IsNotRegisteredError(err) { // of the Prometheus operator or KEDA: its type is not used here
 			object, _, err = decoder.Decode(document, nil, &unstructured.Unstructured{})
 		}
 		if err != nil {

@@ -44,6 +44,12 @@ func TestValuesThatCannotWorkAreRefusedWithTheReason(t *testing.T) {
 			values{"nats.enabled=false", "nats.external.url=nats://nats", "nats.external.nkey.secret=a", "nats.external.nkey.keys.builder=b"},
 			[]string{"/nats/external/nkey/keys", "additional properties 'builder' not allowed"},
 		},
+		"half of the certificates of KEDA and the scaler": {
+			values{"scaler.tls.enabled=true", "scaler.tls.secret=a"}, []string{"scaler.tls: secret and kedaSecret belong together"},
+		},
+		"certificates that nobody uses": {
+			values{"scaler.tls.secret=a", "scaler.tls.kedaSecret=b"}, []string{"set scaler.tls.enabled too"},
+		},
 		"a certificate without its key": {
 			values{"nats.enabled=false", "nats.external.url=tls://nats", "nats.external.tls.certKey=tls.crt"},
 			[]string{"certKey and keyKey belong together"},

@@ -26,6 +26,9 @@ type Options struct {
 	DefaultProfile string
 	// ScalerAddress is the host:port at which KEDA calls the scaler.
 	ScalerAddress string
+	// ScalerAuthentication names the ClusterTriggerAuthentication with which KEDA
+	// speaks TLS with the scaler.
+	ScalerAuthentication string
 	// PollingInterval is how often KEDA asks for a backlog.
 	PollingInterval time.Duration
 	// CooldownPeriod is how long a Function without work stays awake.
@@ -68,6 +71,8 @@ func (o *Options) BindFlags(fs *pflag.FlagSet) {
 		"resource profile of Functions that name none: XS, S, M, L or XL; empty: XS with up to two nodes, L with more")
 	fs.StringVar(&o.ScalerAddress, "scaler-address", o.ScalerAddress,
 		"host:port at which KEDA reaches the scaler")
+	fs.StringVar(&o.ScalerAuthentication, "scaler-authentication", o.ScalerAuthentication,
+		"ClusterTriggerAuthentication with which KEDA speaks TLS with the scaler; plain text when empty")
 	fs.DurationVar(&o.PollingInterval, "scaling-polling-interval", o.PollingInterval,
 		"how often KEDA asks for a backlog, where the Function does not say")
 	fs.DurationVar(&o.CooldownPeriod, "scaling-cooldown-period", o.CooldownPeriod,
@@ -136,6 +141,7 @@ func (o *Options) settings() *resources.Settings {
 		Build:                  o.Build.settings(),
 		Scaling: resources.Scaling{
 			ScalerAddress:          o.ScalerAddress,
+			ScalerAuthentication:   o.ScalerAuthentication,
 			InitialCooldownSeconds: seconds(o.InitialCooldownPeriod),
 			ScaleDownSeconds:       seconds(o.ScaleDownStabilization),
 			Defaults: resources.Tuning{

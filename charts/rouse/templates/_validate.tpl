@@ -25,6 +25,14 @@
 {{- end -}}
 {{- end -}}
 {{- include "rouse.validateRegistry" . -}}
+{{- with .Values.scaler.tls -}}
+{{- if ne (empty .secret) (empty .kedaSecret) -}}
+{{- fail "scaler.tls: secret and kedaSecret belong together, set both or, for certificates that the chart makes, none" -}}
+{{- end -}}
+{{- if and .secret (not .enabled) -}}
+{{- fail "scaler.tls.secret is set: set scaler.tls.enabled too" -}}
+{{- end -}}
+{{- end -}}
 {{- if and .Values.caBundle (not (contains "-----BEGIN CERTIFICATE-----" .Values.caBundle)) -}}
 {{- fail "caBundle has no certificate in PEM: pass the content of a file, with --set-file caBundle=/path/to/ca.crt" -}}
 {{- end -}}

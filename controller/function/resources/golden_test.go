@@ -146,11 +146,14 @@ func TestDeploymentsAreAsInTheGoldenFiles(t *testing.T) {
 func TestOtherObjectsAreAsInTheGoldenFiles(t *testing.T) {
 	t.Parallel()
 	scaling := settings().Scaling
+	secured := scaling
+	secured.ScalerAuthentication = "rouse-scaler"
 	long := named("a-function-whose-name-is-long-enough-for-keda-to-stumble-over")
 	tests := map[string]any{
 		"service":                service(),
 		"hpa":                    HPA(function(scaled(0, 5))),
 		"scaledobject":           ScaledObject(function(scaled(0, 5)), scaling, scaling.Defaults),
+		"scaledobject-tls":       ScaledObject(function(scaled(0, 5)), secured, scaling.Defaults),
 		"scaledobject-long-name": ScaledObject(function(long, scaled(1, 2)), scaling, Tuning{PollingSeconds: 300, CooldownSeconds: 5, LagThreshold: 1}),
 	}
 	for name, object := range tests {

@@ -30,10 +30,7 @@ func ScaledObject(fn *v1alpha2.Function, scaling Scaling, tuning Tuning) *unstru
 			"cooldownPeriod":        tuning.CooldownSeconds,
 			"initialCooldownPeriod": scaling.InitialCooldownSeconds,
 			"advanced":              map[string]any{"horizontalPodAutoscalerConfig": hpaConfig(fn.Name, scaling)},
-			"triggers": []any{map[string]any{
-				"type":     "external-push",
-				"metadata": triggerMetadata(fn.Name, scaling, tuning),
-			}},
+			"triggers":              []any{trigger(fn.Name, scaling, tuning)},
 		},
 	}}
 	object.SetGroupVersionKind(ScaledObjectKind())
@@ -42,6 +39,17 @@ func ScaledObject(fn *v1alpha2.Function, scaling Scaling, tuning Tuning) *unstru
 	object.SetLabels(internalLabels(fn)) // KEDA copies them to the HPA: none of the user's
 	object.SetOwnerReferences([]metav1.OwnerReference{owner(fn)})
 	return object
+}
+
+func trigger(function string, scaling Scaling, tuning Tuning) map[string]any {
+	made := map[string]any{
+		"type":     "external-push",
+		"metadata": triggerMetadata(function, scaling, tuning),
+	}
+	if scaling.ScalerAuthentication != "" {
+		made["authenticationRef"] = map[string]any{"kind": "ClusterTriggerAuthentication", "name": scaling.ScalerAuthentication}
+	}
+	return made
 }
 
 // triggerMetadata is what KEDA hands to the scaler with every call.

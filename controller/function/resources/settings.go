@@ -33,6 +33,9 @@ type BuildSettings struct {
 type Scaling struct {
 	// ScalerAddress is the host:port at which KEDA calls the external scaler.
 	ScalerAddress string
+	// ScalerAuthentication is the ClusterTriggerAuthentication with which KEDA
+	// speaks TLS with it; empty: plain text.
+	ScalerAuthentication string
 	// InitialCooldownSeconds is how long a new Function stays awake at least.
 	InitialCooldownSeconds int64
 	// ScaleDownSeconds is how long the backlog must stay small before replicas
