@@ -1,7 +1,5 @@
 package v1alpha2
 
-import "encoding/json"
-
 // Filter says which events of the Subscription's types are delivered. All conditions that are set have to hold.
 // Attributes are those of the CloudEvent, extensions included; one that an event does not have never matches.
 type Filter struct {
@@ -49,10 +47,8 @@ type Filter struct {
 // +kubebuilder:pruning:PreserveUnknownFields
 type NestedFilter struct {
 	Filter `json:"-"`
+
+	// Unread is the object as it was written if it is not a filter; Filter is empty then. It is written back as it
+	// was, and never keeps the Subscriptions beside it from being read.
+	Unread []byte `json:"-"`
 }
-
-// MarshalJSON writes the filter.
-func (n NestedFilter) MarshalJSON() ([]byte, error) { return json.Marshal(n.Filter) }
-
-// UnmarshalJSON reads the filter.
-func (n *NestedFilter) UnmarshalJSON(data []byte) error { return json.Unmarshal(data, &n.Filter) }

@@ -77,7 +77,7 @@ func TestSubscriptionIsDefaulted(t *testing.T) {
 		"a config without the key stays":    {`, config: {qos: AT_LEAST_ONCE}`, "standard", map[string]any{"qos": "AT_LEAST_ONCE"}},
 		"an empty config stays":             {`, config: {}`, "standard", map[string]any{}},
 		"a config with another value stays": {`, config: {maxInFlightMessages: "3"}`, "standard", map[string]any{"maxInFlightMessages": "3"}},
-		"unknown fields are pruned":         {`, protocol: NATS, filter: {a: b}`, "standard", inFlight10},
+		"unknown fields are pruned":         {`, protocol: NATS, filters: {a: b}`, "standard", inFlight10},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
