@@ -30,18 +30,14 @@ type Routes interface {
 type Store interface {
 	// Publish returns nil after the event is stored.
 	Publish(ctx context.Context, ev event.Event) error
-	// Source hands out the messages of a Subscription. Fetching fails while its consumer does not exist.
-	Source(route routing.Route) Source
+	// Source hands out the messages of a Subscription. Receiving fails while its consumer does not exist.
+	Source(route routing.Route) dispatch.Source
 	// DeadLetters keeps the Subscription's events that are not delivered any more.
 	DeadLetters(route routing.Route) dispatch.DeadLetters
+	// ForwardRetries brings events back that are due for their next attempt, until ctx ends.
+	ForwardRetries(ctx context.Context)
 	// Connected tells whether the store can be reached.
 	Connected() bool
-}
-
-// Source is a dispatch.Source that is given back after use.
-type Source interface {
-	dispatch.Source
-	Close()
 }
 
 // Deps are what a Bridge works with.

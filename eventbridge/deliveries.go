@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"math/rand/v2"
+	"reflect"
 	"sync"
 	"time"
 
@@ -28,19 +29,15 @@ type deliveries struct {
 
 // delivery is one running dispatcher.
 type delivery struct {
-	plan plan
+	plan routing.Route
 	stop context.CancelCauseFunc
 	done chan struct{}
 }
 
-// plan is the part of a route that a dispatcher depends on. Subjects are none of it: the controller changes
-// the consumer in place.
-type plan struct {
-	consumer    string
-	sink        string
-	service     types.NamespacedName
-	port        int32
-	maxInFlight int
+// planOf leaves out of a route what no dispatcher depends on: the controller changes subjects in place.
+func planOf(route routing.Route) routing.Route {
+	route.Subjects, route.Types = nil, nil
+	return route
 }
 
 var (
@@ -64,6 +61,7 @@ func newDeliveries(deps Deps, options Options) *deliveries {
 
 // run follows the routes until ctx ends, and returns when everything is drained.
 func (d *deliveries) run(ctx context.Context) {
+	d.all.Go(func() { d.deps.Store.ForwardRetries(ctx) })
 	d.persist(ctx, "watch Subscriptions", func(ctx context.Context) error {
 		return d.deps.Routes.Watch(ctx, func(routes []routing.Route) { d.apply(ctx, routes) })
 	})
@@ -75,9 +73,9 @@ func (d *deliveries) apply(ctx context.Context, routes []routing.Route) {
 	wanted := make(map[types.NamespacedName]bool, len(routes))
 	for _, route := range routes {
 		wanted[route.Subscription] = true
-		next := plan{route.Consumer, route.Sink, route.Service, route.Port, route.MaxInFlight}
+		next := planOf(route)
 		current := d.running[route.Subscription]
-		if current != nil && current.plan == next {
+		if current != nil && reflect.DeepEqual(current.plan, next) {
 			continue
 		}
 		var before chan struct{}
@@ -89,7 +87,7 @@ func (d *deliveries) apply(ctx context.Context, routes []routing.Route) {
 	}
 	for name, current := range d.running {
 		if !wanted[name] {
-			current.plan = plan{} // so that a Subscription of the same name starts anew
+			current.plan = routing.Route{} // so that a Subscription of the same name starts anew
 			current.stop(errRemoved)
 			select {
 			case <-current.done:
@@ -101,9 +99,9 @@ func (d *deliveries) apply(ctx context.Context, routes []routing.Route) {
 }
 
 // start runs a dispatcher after the one before it has drained.
-func (d *deliveries) start(ctx context.Context, route routing.Route, p plan, before <-chan struct{}) *delivery {
+func (d *deliveries) start(ctx context.Context, route, plan routing.Route, before <-chan struct{}) *delivery {
 	ctx, stop := context.WithCancelCause(ctx)
-	started := &delivery{plan: p, stop: stop, done: make(chan struct{})}
+	started := &delivery{plan: plan, stop: stop, done: make(chan struct{})}
 	d.all.Go(func() {
 		defer close(started.done)
 		if before != nil {
@@ -122,6 +120,11 @@ func (d *deliveries) start(ctx context.Context, route routing.Route, p plan, bef
 // deliver runs one Subscription's dispatcher until ctx ends and it has drained. Its sink outlives the drain.
 func (d *deliveries) deliver(ctx context.Context, route routing.Route) {
 	log := d.deps.Log.WithName("delivery").WithValues("subscription", route.Subscription.String())
+	if route.Paused {
+		log.Info("paused")
+		<-ctx.Done()
+		return
+	}
 	to, err := sink.New(
 		sink.Target{URL: route.Sink, Service: route.Service, Port: route.Port, MaxInFlight: route.MaxInFlight},
 		sink.Deps{
@@ -133,21 +136,20 @@ func (d *deliveries) deliver(ctx context.Context, route routing.Route) {
 		log.Error(err, "the sink cannot be served")
 		return
 	}
-	source := d.deps.Store.Source(route)
-	defer source.Close()
 	sinkCtx, stopSink := context.WithCancel(context.WithoutCancel(ctx))
 	var sinkRuns sync.WaitGroup
 	sinkRuns.Go(func() { d.persist(sinkCtx, "watch endpoints", to.Run) })
 	dispatch.New(dispatch.Deps{
 		Subscription: subscriptionOf(route),
 		MaxInFlight:  route.MaxInFlight,
-		Source:       source,
+		Source:       d.deps.Store.Source(route),
 		Gate:         to.Gate(),
 		Sink:         to,
 		DeadLetters:  d.deps.Store.DeadLetters(route),
+		Replies:      replies{d.deps.Store},
 		Metrics:      d.dispatch,
 		Log:          log,
-	}, d.options.Dispatch).Run(ctx)
+	}, dispatchOptions(d.options.Dispatch, route.Delivery)).Run(ctx)
 	stopSink()
 	sinkRuns.Wait()
 }

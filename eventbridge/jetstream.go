@@ -34,8 +34,8 @@ func (j *JetStream) Publish(ctx context.Context, ev event.Event) error {
 func (j *JetStream) Connected() bool { return j.conn.Connected() }
 
 // Source implements Store.
-func (j *JetStream) Source(route routing.Route) Source {
-	return source{broker.NewSource(j.conn, j.stream, route.Consumer)}
+func (j *JetStream) Source(route routing.Route) dispatch.Source {
+	return source{broker.NewSource(j.conn, j.stream, route.Consumer, route.Subscription, route.MaxInFlight)}
 }
 
 // DeadLetters implements Store.
@@ -43,16 +43,14 @@ func (j *JetStream) DeadLetters(route routing.Route) dispatch.DeadLetters {
 	return deadLetters{conn: j.conn, subscription: route.Subscription}
 }
 
+// ForwardRetries implements Store.
+func (j *JetStream) ForwardRetries(ctx context.Context) { j.conn.ForwardRetries(ctx, j.stream) }
+
 type source struct{ *broker.Source }
 
-// Fetch implements dispatch.Source.
-func (s source) Fetch(ctx context.Context, limit int) ([]dispatch.Message, error) {
-	fetched, err := s.Source.Fetch(ctx, limit)
-	messages := make([]dispatch.Message, len(fetched))
-	for i, msg := range fetched {
-		messages[i] = msg
-	}
-	return messages, err
+// Receive implements dispatch.Source.
+func (s source) Receive(ctx context.Context, stop <-chan struct{}, each func(dispatch.Message)) error {
+	return s.Source.Receive(ctx, stop, func(msg *broker.Message) { each(msg) })
 }
 
 type deadLetters struct {

@@ -30,8 +30,10 @@ func TestADispatcherKeepsItsPromisesOnJetStream(t *testing.T) {
 		t.Helper()
 		server := natstest.Start(t)
 		b := &backend{server: server, store: connect(t, server), route: orders("http://price.shop.svc.cluster.local")}
+		b.route.MaxInFlight = dispatchtest.MaxAckPending
 		ensureStream(t, b.store)
 		ensureConsumer(t, b.store, b.route, dispatchtest.AckWait)
+		b.forward(t)
 		return b
 	})
 }
@@ -41,7 +43,7 @@ func orders(sink string) routing.Route {
 	return routing.Route{
 		Subscription: types.NamespacedName{Namespace: "shop", Name: "orders"},
 		Consumer:     routing.ConsumerName("shop", "orders"),
-		Subjects:     []string{subject},
+		Subjects:     []string{subject, routing.RedeliverySubject(routing.ConsumerName("shop", "orders"))},
 		Sink:         sink,
 		Service:      types.NamespacedName{Namespace: "shop", Name: "price"},
 		Port:         80,
@@ -74,7 +76,7 @@ func ensureStream(t *testing.T, store *JetStream) {
 func ensureConsumer(t *testing.T, store *JetStream, route routing.Route, ackWait time.Duration) {
 	t.Helper()
 	require.NoError(t, store.conn.EnsureConsumer(t.Context(), store.stream, broker.Consumer{
-		Name: route.Consumer, Subjects: route.Subjects, AckWait: ackWait,
+		Name: route.Consumer, Subjects: route.Subjects, AckWait: ackWait, MaxAckPending: route.MaxInFlight,
 	}))
 }
 
@@ -102,9 +104,19 @@ func (b *backend) PublishGarbage(t *testing.T) {
 
 func (b *backend) Source(t *testing.T) dispatch.Source {
 	t.Helper()
-	source := connect(t, b.server).Source(b.route)
-	t.Cleanup(source.Close)
-	return source
+	return connect(t, b.server).Source(b.route)
+}
+
+// forward brings retries back until the test ends.
+func (b *backend) forward(t *testing.T) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
+	var running sync.WaitGroup
+	running.Go(func() { b.store.ForwardRetries(ctx) })
+	t.Cleanup(func() {
+		cancel()
+		running.Wait()
+	})
 }
 
 func (b *backend) DeadLetters() dispatch.DeadLetters { return b }
@@ -135,9 +147,13 @@ func (b *backend) Letters(t *testing.T) []dispatchtest.Letter {
 	return append([]dispatchtest.Letter(nil), b.letters...)
 }
 
-func (b *backend) Backlog(t *testing.T) (pending, ackPending int) {
+func (b *backend) Backlog(t *testing.T) dispatchtest.Backlog {
 	t.Helper()
 	backlog, err := b.store.conn.Backlog(t.Context(), b.store.stream, b.route.Consumer)
 	require.NoError(t, err)
-	return int(backlog.Pending), int(backlog.AckPending)
+	waiting, err := b.store.conn.WaitingRetries(t.Context())
+	require.NoError(t, err)
+	return dispatchtest.Backlog{
+		Pending: int(backlog.Pending), AckPending: int(backlog.AckPending), Waiting: int(waiting[b.route.Subscription]),
+	}
 }

@@ -4,18 +4,18 @@ import "context"
 
 // bury stores the dead letter of a message that is to be rejected. When that is not possible the message
 // is retried instead, so that no event ends without a trace.
-func (d *Dispatcher) bury(ctx context.Context, msg Message, a attempt, dec decision) decision {
-	err := d.DeadLetters.Add(ctx, msg, DeadLetter{
+func (d *Dispatcher) bury(ctx context.Context, j *job, a attempt, dec decision) decision {
+	err := d.DeadLetters.Add(ctx, j.Message, DeadLetter{
 		Reason:   dec.reason,
-		Attempts: msg.Attempt(),
+		Attempts: j.attempt,
 		Status:   a.answer.Status,
 		Excerpt:  a.answer.Excerpt,
 	})
 	if err != nil {
 		d.Log.Error(err, "cannot store a dead letter, the event is retried", "reason", dec.reason)
-		return decision{outcome: Retry, delay: d.policy.backoff.Delay(msg.Attempt(), 0, random())}
+		return decision{outcome: Retry, delay: d.policy.backoff.Delay(j.attempt, 0, random())}
 	}
 	d.metrics.deadLetters.WithLabelValues(dec.reason).Inc()
-	d.Log.Info("dead letter stored", "reason", dec.reason, "attempts", msg.Attempt(), "status", a.answer.Status)
+	d.Log.Info("dead letter stored", "reason", dec.reason, "attempts", j.attempt, "status", a.answer.Status)
 	return dec
 }

@@ -5,33 +5,59 @@ import (
 	"fmt"
 	"runtime/debug"
 	"time"
+
+	"github.com/cloudevents/sdk-go/v2/event"
+	"github.com/cloudevents/sdk-go/v2/types"
 )
 
 // attempt is what happened to one message.
 type attempt struct {
 	verdict verdict
-	id      string // of the event, empty when it cannot be decoded
+	event   *event.Event // nil when it cannot be decoded
 	answer  Answer
 	took    time.Duration
 }
 
 // deliver handles one message from start to settlement. ctx ends when the drain is over.
-func (d *Dispatcher) deliver(ctx context.Context, msg Message) {
-	d.metrics.inFlight.Inc()
-	d.held.add(msg)
+func (d *Dispatcher) deliver(ctx context.Context, j *job) {
+	a := attempt{verdict: interrupted}
+	kept := false
 	defer func() {
-		d.held.remove(msg)
-		d.metrics.inFlight.Dec()
 		if p := recover(); p != nil { // the message is redelivered after AckWait
 			d.Log.Error(fmt.Errorf("panic: %v", p), "settling a message panicked", "stack", string(debug.Stack()))
+			d.desk.done(j, a.verdict, false, 0)
+		}
+		if !kept {
+			d.release(j)
 		}
 	}()
-	a := d.try(ctx, msg)
-	d.settle(ctx, msg, a)
+	a = d.try(ctx, j)
+	dec := d.policy.decide(a.verdict, j.attempt, a.answer.RetryAfter, random())
+	if dec.outcome == Retry && j.key != "" && ctx.Err() == nil {
+		kept = d.again(j, a, dec) // in our hands, so that what comes after it in order waits
+		if kept {
+			return
+		}
+		dec.delay = 0
+	} else {
+		defer d.desk.done(j, a.verdict, false, 0)
+	}
+	d.settle(ctx, j, a, dec)
+}
+
+// again keeps an ordered message for its next attempt.
+func (d *Dispatcher) again(j *job, a attempt, dec decision) bool {
+	j.attempt++
+	if !d.desk.done(j, a.verdict, true, dec.delay) {
+		j.attempt--
+		return false
+	}
+	d.metrics.outcomes[Retry].Inc()
+	return true
 }
 
 // try sends the event and judges the answer. A panic of the sink or the decoder is a failed attempt.
-func (d *Dispatcher) try(ctx context.Context, msg Message) (a attempt) {
+func (d *Dispatcher) try(ctx context.Context, j *job) (a attempt) {
 	started := time.Now()
 	defer func() {
 		a.took = time.Since(started)
@@ -40,40 +66,65 @@ func (d *Dispatcher) try(ctx context.Context, msg Message) (a attempt) {
 			d.Log.Error(fmt.Errorf("panic: %v", p), "delivering a message panicked", "stack", string(debug.Stack()))
 		}
 	}()
-	ev, err := msg.Event()
+	ev, err := j.Event()
 	if err != nil {
 		a.verdict = undecodable
 		return a
 	}
-	a.id = ev.ID()
+	a.event = &ev
+	if !d.wants(a.event) {
+		a.verdict = unwanted
+		return a
+	}
 	a.answer, err = d.Sink.Send(ctx, ev)
 	if err != nil && ctx.Err() != nil {
 		a.verdict = interrupted
 		return a
 	}
-	if a.verdict = judge(a.answer, err); err != nil {
-		d.Log.V(1).Info("no answer from the sink", "id", a.id, "reason", err.Error())
+	took := time.Since(started)
+	d.metrics.duration.Observe(took.Seconds())
+	if d.Observe != nil {
+		d.Observe(j.Message, a.event, a.answer, took)
 	}
-	d.metrics.duration.Observe(time.Since(started).Seconds())
+	if a.verdict = judge(a.answer, err); err != nil {
+		d.Log.V(1).Info("no answer from the sink", "id", ev.ID(), "reason", err.Error())
+	}
+	if a.verdict == delivered {
+		a.verdict = d.pass(ctx, a.event, a.answer)
+	}
 	return a
 }
 
-// settle acts on the verdict. It has its own time bound, because ctx may be over.
-func (d *Dispatcher) settle(ctx context.Context, msg Message, a attempt) {
+// wants asks the filter. An event that it cannot judge is not delivered.
+func (d *Dispatcher) wants(ev *event.Event) bool {
+	if d.Filter == nil {
+		return true
+	}
+	wanted, err := d.Filter.Match(ev)
+	if err != nil {
+		d.metrics.filterErrors.Inc()
+		d.Log.V(1).Info("the filter cannot judge an event", "id", ev.ID(), "reason", err.Error())
+	}
+	return wanted && err == nil
+}
+
+// settle acts on the decision. It has its own time bound, because ctx may be over.
+func (d *Dispatcher) settle(ctx context.Context, j *job, a attempt, dec decision) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), settleTimeout)
 	defer cancel()
-	dec := d.policy.decide(a.verdict, msg.Attempt(), a.answer.RetryAfter, random())
 	if dec.outcome == Reject {
-		dec = d.bury(ctx, msg, a, dec)
+		dec = d.bury(ctx, j, a, dec)
 	}
 	var err error
 	switch dec.outcome {
-	case Ack:
-		err = msg.Ack(ctx)
+	case Ack, Skip:
+		err = j.Ack(ctx)
 	case Reject:
-		err = msg.Reject(ctx, dec.reason)
+		err = j.Reject(ctx, dec.reason)
+	case Return:
+		err = j.Return(ctx, dec.delay)
 	default:
-		err = msg.Retry(ctx, dec.delay)
+		err = j.Retry(ctx, dec.delay)
 	}
 	if err != nil {
 		d.metrics.settleErrors.Inc()
@@ -82,9 +133,29 @@ func (d *Dispatcher) settle(ctx context.Context, msg Message, a attempt) {
 	}
 	d.metrics.outcomes[dec.outcome].Inc()
 	if log := d.Log.V(1); log.Enabled() {
-		log.Info("delivery settled", "id", a.id, "attempt", msg.Attempt(), "outcome", dec.outcome,
+		log.Info("delivery settled", "id", idOf(a.event), "attempt", j.attempt, "outcome", dec.outcome,
 			"status", a.answer.Status, "started", formatTime(a.answer.Started), "took", a.took.String(), "delay", dec.delay.String())
 	}
+}
+
+// keyOf is the value that a message is ordered by. What has none is ordered among itself.
+func (d *Dispatcher) keyOf(msg Message) string {
+	const none = "\x00"
+	ev, err := msg.Event()
+	if err != nil {
+		return none
+	}
+	if key := attributeOf(&ev, d.options.OrderedBy); key != "" {
+		return key
+	}
+	return none
+}
+
+func idOf(ev *event.Event) string {
+	if ev == nil {
+		return ""
+	}
+	return ev.ID()
 }
 
 func formatTime(t time.Time) string {
@@ -92,4 +163,25 @@ func formatTime(t time.Time) string {
 		return ""
 	}
 	return t.UTC().Format(time.RFC3339Nano)
+}
+
+// attributeOf is any attribute of an event, extensions included, empty when it has none of that name.
+func attributeOf(ev *event.Event, name string) string {
+	switch name {
+	case "id":
+		return ev.ID()
+	case "source":
+		return ev.Source()
+	case "type":
+		return ev.Type()
+	case "subject":
+		return ev.Subject()
+	default:
+		return extensionOf(ev, name)
+	}
+}
+
+func extensionOf(ev *event.Event, name string) string {
+	text, _ := types.Format(ev.Extensions()[name])
+	return text
 }

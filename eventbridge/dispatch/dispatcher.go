@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/cloudevents/sdk-go/v2/event"
 	"github.com/go-logr/logr"
 )
 
@@ -23,7 +24,10 @@ type Deps struct {
 	Gate         Gate
 	Sink         Sink
 	DeadLetters  DeadLetters
+	Filter       Filter  // nil takes every event
+	Replies      Replies // nil ignores what sinks reply
 	Metrics      *Metrics
+	Observe      func(msg Message, ev *event.Event, a Answer, took time.Duration) // called after each attempt; may be nil
 	Log          logr.Logger
 }
 
@@ -33,81 +37,68 @@ type Dispatcher struct {
 	options Options
 	policy  policy
 	metrics bound
-	slots   slots
+	desk    *desk
 	held    *inFlight
 }
 
-// Waits between fetches that failed, and the time a settlement may take.
+// Waits between attempts to receive that failed, and the time a settlement may take.
 const (
-	fetchBackoffBase = 100 * time.Millisecond
-	fetchBackoffMax  = 2 * time.Second
-	settleTimeout    = 10 * time.Second
+	receiveBackoffBase = 100 * time.Millisecond
+	receiveBackoffMax  = 2 * time.Second
+	settleTimeout      = 10 * time.Second
 )
 
 // New makes a Dispatcher; Run starts it.
 func New(deps Deps, options Options) *Dispatcher {
 	deps.MaxInFlight = max(min(deps.MaxInFlight, options.MaxInFlight), 1)
-	return &Dispatcher{
+	d := &Dispatcher{
 		Deps:    deps,
 		options: options,
 		policy:  policy{maxAttempts: options.MaxAttempts, backoff: options.Backoff, shortDelay: options.ShortDelay},
 		metrics: deps.Metrics.bind(deps.Subscription),
-		slots:   newSlots(deps.MaxInFlight),
-		held:    newInFlight(),
+		desk:    newDesk(deps.MaxInFlight, options.EventsPerSecond),
 	}
+	d.held = newInFlight(options.AckWait/2, func(err error) {
+		d.Log.V(1).Info("cannot extend a message", "reason", err.Error())
+	})
+	return d
 }
 
 // Run delivers until ctx ends, drains, and returns when every message it held is settled.
 func (d *Dispatcher) Run(ctx context.Context) {
 	work, interrupt := context.WithCancel(context.WithoutCancel(ctx))
 	defer interrupt()
-	var workers, keeper sync.WaitGroup
-	keepAlive, stopKeeper := context.WithCancel(context.WithoutCancel(ctx))
-	keeper.Go(func() { d.held.keepAlive(keepAlive, d.options.AckWait/2, d.extendFailed) })
-
-	d.pull(ctx, func(msg Message) {
-		workers.Go(func() {
-			defer d.slots.release(1)
-			d.deliver(work, msg)
-		})
-	})
+	var workers sync.WaitGroup
+	d.desk.start = func(j *job) { workers.Go(func() { d.deliver(work, j) }) }
+	d.receive(ctx)
+	d.giveBack(work, d.desk.clear(true))
 	d.drain(&workers, interrupt)
-	stopKeeper()
-	keeper.Wait()
+	d.held.stop()
 }
 
-// pull hands messages to start until ctx ends.
-func (d *Dispatcher) pull(ctx context.Context, start func(Message)) {
-	backoff := Backoff{Base: fetchBackoffBase, Max: fetchBackoffMax, Jitter: 0.2}
+// receive takes messages while the gate is open, until ctx ends.
+func (d *Dispatcher) receive(ctx context.Context) {
+	backoff := Backoff{Base: receiveBackoffBase, Max: receiveBackoffMax, Jitter: 0.2}
 	failures := 0
 	for {
 		closed, err := d.Gate.Wait(ctx)
 		if err != nil {
 			return
 		}
-		free := d.slots.acquire(ctx)
-		if free == 0 {
+		err = d.Source.Receive(ctx, closed, d.take)
+		if ctx.Err() != nil {
 			return
 		}
-		if isClosed(closed) { // while all workers were busy
-			d.slots.release(free)
-			continue
-		}
-		messages, err := d.fetch(ctx, closed, free)
-		d.slots.release(free - len(messages))
-		for _, msg := range messages {
-			start(msg)
+		if isClosed(closed) {
+			d.giveBack(ctx, d.desk.clear(false))
 		}
 		if err == nil {
-			if failures > 0 {
-				d.Log.Info("fetching again", "failures", failures)
-			}
 			failures = 0
 			continue
 		}
-		d.metrics.fetchErrors.Inc()
+		d.metrics.receiveErrors.Inc()
 		if failures++; failures == 1 { // once per outage
-			d.Log.Info("cannot fetch, trying again", "reason", err.Error())
+			d.Log.Info("cannot receive, trying again", "reason", err.Error())
 		}
 		if !sleep(ctx, backoff.Delay(failures, 0, random())) {
 			return
@@ -115,22 +106,35 @@ func (d *Dispatcher) pull(ctx context.Context, start func(Message)) {
 	}
 }
 
-// fetch waits for messages for as long as the gate is open. Being called off is no error.
-func (d *Dispatcher) fetch(ctx context.Context, closed <-chan struct{}, limit int) ([]Message, error) {
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	go func() {
-		select {
-		case <-closed:
-			cancel()
-		case <-ctx.Done():
-		}
-	}()
-	messages, err := d.Source.Fetch(ctx, limit)
-	if ctx.Err() != nil {
-		err = nil
+// take accepts one message. Its key is read at once, because it decides who comes next.
+func (d *Dispatcher) take(msg Message) {
+	d.held.add(msg)
+	d.metrics.inFlight.Inc()
+	j := &job{Message: msg, attempt: msg.Attempt()}
+	if d.options.OrderedBy != "" {
+		j.key = d.keyOf(msg)
 	}
-	return messages, err
+	if !d.desk.add(j) {
+		d.giveBack(context.Background(), []*job{j})
+	}
+}
+
+// giveBack returns messages that were not started, for a prompt delivery by whoever can.
+func (d *Dispatcher) giveBack(ctx context.Context, jobs []*job) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), settleTimeout)
+	defer cancel()
+	for _, j := range jobs {
+		if err := j.Return(ctx, 0); err != nil {
+			d.Log.V(1).Info("cannot return a message", "reason", err.Error())
+		}
+		d.release(j)
+	}
+}
+
+// release ends the hold on a message.
+func (d *Dispatcher) release(j *job) {
+	d.held.remove(j.Message)
+	d.metrics.inFlight.Dec()
 }
 
 // drain waits for the workers and interrupts those that take too long.
@@ -145,14 +149,10 @@ func (d *Dispatcher) drain(workers *sync.WaitGroup, interrupt context.CancelFunc
 	select {
 	case <-done:
 	case <-timeout.C:
-		d.Log.Info("interrupting deliveries that outlast the drain", "count", len(d.held.snapshot()))
+		d.Log.Info("interrupting deliveries that outlast the drain", "count", d.held.count())
 		interrupt()
 		<-done
 	}
-}
-
-func (d *Dispatcher) extendFailed(err error) {
-	d.Log.V(1).Info("cannot extend a message", "reason", err.Error())
 }
 
 func isClosed(c <-chan struct{}) bool {

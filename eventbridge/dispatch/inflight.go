@@ -6,19 +6,30 @@ import (
 	"time"
 )
 
-// inFlight is the set of messages that workers hold. One ticker extends them all: a timer per message
-// would cost more than the delivery of a short one.
+// inFlight is the set of messages that are held. One timer extends them all, and only while there are some: a timer
+// for each message would cost more than the delivery of a short one.
 type inFlight struct {
+	interval time.Duration
+	failed   func(error)
+
 	mu       sync.Mutex
 	messages map[Message]struct{}
+	timer    *time.Timer // nil while nothing is held
+	extends  sync.WaitGroup
+	stopped  bool
 }
 
-func newInFlight() *inFlight { return &inFlight{messages: map[Message]struct{}{}} }
+func newInFlight(interval time.Duration, failed func(error)) *inFlight {
+	return &inFlight{interval: interval, failed: failed, messages: map[Message]struct{}{}}
+}
 
 func (f *inFlight) add(msg Message) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.messages[msg] = struct{}{}
+	if f.timer == nil && !f.stopped {
+		f.timer = time.AfterFunc(f.interval, f.extend)
+	}
 }
 
 func (f *inFlight) remove(msg Message) {
@@ -27,30 +38,55 @@ func (f *inFlight) remove(msg Message) {
 	delete(f.messages, msg)
 }
 
-func (f *inFlight) snapshot() []Message {
+func (f *inFlight) count() int {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	return len(f.messages)
+}
+
+// extend extends what is held, and goes on while something is.
+func (f *inFlight) extend() {
+	held, ok := f.begin()
+	if !ok {
+		return
+	}
+	defer f.extends.Done()
+	ctx, cancel := context.WithTimeout(context.Background(), f.interval)
+	defer cancel()
+	for _, msg := range held {
+		if err := msg.Extend(ctx); err != nil {
+			f.failed(err)
+		}
+	}
+}
+
+// begin reports false when nothing is held or all is over.
+func (f *inFlight) begin() ([]Message, bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.stopped {
+		return nil, false
+	}
+	if len(f.messages) == 0 {
+		f.timer = nil
+		return nil, false
+	}
 	held := make([]Message, 0, len(f.messages))
 	for msg := range f.messages {
 		held = append(held, msg)
 	}
-	return held
+	f.timer.Reset(f.interval)
+	f.extends.Add(1)
+	return held, true
 }
 
-// keepAlive extends what is held every interval until ctx ends.
-func (f *inFlight) keepAlive(ctx context.Context, interval time.Duration, failed func(error)) {
-	ticker := time.NewTicker(interval)
-	defer ticker.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-ticker.C:
-		}
-		for _, msg := range f.snapshot() {
-			if err := msg.Extend(ctx); err != nil {
-				failed(err)
-			}
-		}
+// stop waits until nothing is being extended.
+func (f *inFlight) stop() {
+	f.mu.Lock()
+	f.stopped = true
+	if f.timer != nil {
+		f.timer.Stop()
 	}
+	f.mu.Unlock()
+	f.extends.Wait()
 }

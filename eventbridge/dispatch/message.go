@@ -8,17 +8,19 @@ import (
 	"github.com/cloudevents/sdk-go/v2/event"
 )
 
-// Message is one delivery attempt of one stored event. Exactly one of Ack, Retry and Reject settles it.
+// Message is one delivery of one stored event. Exactly one of Ack, Retry, Return and Reject settles it.
 // Extend may run at the same time as any of them.
 type Message interface {
 	// Event decodes the event as its publisher wrote it.
 	Event() (event.Event, error)
-	// Attempt counts from 1.
+	// Attempt counts from 1. What was returned is no attempt.
 	Attempt() int
 	// Ack says that the event is delivered.
 	Ack(ctx context.Context) error
-	// Retry asks for another attempt after the delay.
+	// Retry asks for another attempt after the delay. Until then the event counts for no limit.
 	Retry(ctx context.Context, delay time.Duration) error
+	// Return asks for the same attempt after the delay, because this one has not begun or says nothing.
+	Return(ctx context.Context, delay time.Duration) error
 	// Reject ends the event's life for this Subscription.
 	Reject(ctx context.Context, reason string) error
 	// Extend starts the message's AckWait anew.
@@ -27,9 +29,15 @@ type Message interface {
 
 // Source hands out the Subscription's messages.
 type Source interface {
-	// Fetch returns as soon as it has messages, at most limit of them, and nothing when none came within
-	// its own bound. Messages that it returns together with an error are valid.
-	Fetch(ctx context.Context, limit int) ([]Message, error)
+	// Receive calls each with messages as they come, one call at a time, until ctx ends or stop is closed; then it
+	// returns nil, and what comes later is delivered to somebody else. After an error it may be called again.
+	Receive(ctx context.Context, stop <-chan struct{}, each func(Message)) error
+}
+
+// Filter picks from the events.
+type Filter interface {
+	// Match tells whether the event is to be delivered. An error means that this cannot be told.
+	Match(ev *event.Event) (bool, error)
 }
 
 // Gate says whether the sink can take deliveries.
@@ -58,6 +66,8 @@ type Answer struct {
 	RetryAfter time.Duration // what the sink asked for, 0 when it did not
 	Excerpt    string        // start of the body of an answer that is no success
 	Started    time.Time     // when the request's headers were written; zero when they never were
+	Reply      *event.Event  // the event that a successful answer is; nil for none
+	ReplyError error         // why an answer that ought to be an event is none
 }
 
 // DeadLetter says why an event is not delivered any more.

@@ -6,12 +6,14 @@ import (
 
 // Metrics are shared by all dispatchers of a process; each binds its Subscription's children once.
 type Metrics struct {
-	deliveries   *prometheus.CounterVec
-	duration     *prometheus.HistogramVec
-	inFlight     *prometheus.GaugeVec
-	deadLetters  *prometheus.CounterVec
-	settleErrors *prometheus.CounterVec
-	fetchErrors  *prometheus.CounterVec
+	deliveries    *prometheus.CounterVec
+	duration      *prometheus.HistogramVec
+	inFlight      *prometheus.GaugeVec
+	deadLetters   *prometheus.CounterVec
+	settleErrors  *prometheus.CounterVec
+	receiveErrors *prometheus.CounterVec
+	filterErrors  *prometheus.CounterVec
+	replies       *prometheus.CounterVec
 }
 
 // NewMetrics registers the delivery metrics.
@@ -20,7 +22,7 @@ func NewMetrics(registerer prometheus.Registerer) *Metrics {
 	m := &Metrics{
 		deliveries: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "rouse_eventbridge_deliveries_total",
-			Help: "Settled delivery attempts by outcome: ack, retry or reject.",
+			Help: "Settled deliveries by outcome: ack, skip (the filter), retry, return (not reached) or reject.",
 		}, append(subscription, "outcome")),
 		duration: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Name:    "rouse_eventbridge_delivery_duration_seconds",
@@ -39,45 +41,71 @@ func NewMetrics(registerer prometheus.Registerer) *Metrics {
 			Name: "rouse_eventbridge_settle_errors_total",
 			Help: "Messages that could not be settled; the broker delivers them again.",
 		}, subscription),
-		fetchErrors: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "rouse_eventbridge_fetch_errors_total",
-			Help: "Fetches that failed.",
+		receiveErrors: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "rouse_eventbridge_receive_errors_total",
+			Help: "Times that messages could not be received.",
 		}, subscription),
+		filterErrors: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "rouse_eventbridge_filter_errors_total",
+			Help: "Events that the filter could not judge, and which were not delivered.",
+		}, subscription),
+		replies: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "rouse_eventbridge_replies_total",
+			Help: "Events that sinks replied, by result: published or invalid.",
+		}, append(subscription, "result")),
 	}
-	registerer.MustRegister(m.deliveries, m.duration, m.inFlight, m.deadLetters, m.settleErrors, m.fetchErrors)
+	for _, c := range m.all() {
+		registerer.MustRegister(c)
+	}
 	return m
+}
+
+// vector is what all of them have in common.
+type vector interface {
+	prometheus.Collector
+	DeletePartialMatch(labels prometheus.Labels) int
+}
+
+func (m *Metrics) all() []vector {
+	return []vector{
+		m.deliveries, m.duration, m.inFlight, m.deadLetters, m.settleErrors, m.receiveErrors, m.filterErrors, m.replies,
+	}
 }
 
 // Forget drops the series of a Subscription that no longer exists.
 func (m *Metrics) Forget(s Subscription) {
 	labels := prometheus.Labels{"namespace": s.Namespace, "subscription": s.Name}
-	for _, vec := range []interface{ DeletePartialMatch(prometheus.Labels) int }{
-		m.deliveries, m.duration, m.inFlight, m.deadLetters, m.settleErrors, m.fetchErrors,
-	} {
+	for _, vec := range m.all() {
 		vec.DeletePartialMatch(labels)
 	}
 }
 
 // bound are the children of one Subscription: the hot path looks no label up.
 type bound struct {
-	outcomes     map[Outcome]prometheus.Counter
-	duration     prometheus.Observer
-	inFlight     prometheus.Gauge
-	deadLetters  *prometheus.CounterVec // curried; dead letters are rare
-	settleErrors prometheus.Counter
-	fetchErrors  prometheus.Counter
+	outcomes      map[Outcome]prometheus.Counter
+	duration      prometheus.Observer
+	inFlight      prometheus.Gauge
+	deadLetters   *prometheus.CounterVec // curried; dead letters are rare
+	settleErrors  prometheus.Counter
+	receiveErrors prometheus.Counter
+	filterErrors  prometheus.Counter
+	replies       prometheus.Counter
+	replyErrors   prometheus.Counter
 }
 
 func (m *Metrics) bind(s Subscription) bound {
 	b := bound{
-		outcomes:     map[Outcome]prometheus.Counter{},
-		duration:     m.duration.WithLabelValues(s.Namespace, s.Name),
-		inFlight:     m.inFlight.WithLabelValues(s.Namespace, s.Name),
-		deadLetters:  m.deadLetters.MustCurryWith(prometheus.Labels{"namespace": s.Namespace, "subscription": s.Name}),
-		settleErrors: m.settleErrors.WithLabelValues(s.Namespace, s.Name),
-		fetchErrors:  m.fetchErrors.WithLabelValues(s.Namespace, s.Name),
+		outcomes:      map[Outcome]prometheus.Counter{},
+		duration:      m.duration.WithLabelValues(s.Namespace, s.Name),
+		inFlight:      m.inFlight.WithLabelValues(s.Namespace, s.Name),
+		deadLetters:   m.deadLetters.MustCurryWith(prometheus.Labels{"namespace": s.Namespace, "subscription": s.Name}),
+		settleErrors:  m.settleErrors.WithLabelValues(s.Namespace, s.Name),
+		receiveErrors: m.receiveErrors.WithLabelValues(s.Namespace, s.Name),
+		filterErrors:  m.filterErrors.WithLabelValues(s.Namespace, s.Name),
+		replies:       m.replies.WithLabelValues(s.Namespace, s.Name, "published"),
+		replyErrors:   m.replies.WithLabelValues(s.Namespace, s.Name, "invalid"),
 	}
-	for _, outcome := range []Outcome{Ack, Retry, Reject} {
+	for _, outcome := range []Outcome{Ack, Skip, Retry, Return, Reject} {
 		b.outcomes[outcome] = m.deliveries.WithLabelValues(s.Namespace, s.Name, string(outcome))
 	}
 	return b

@@ -7,7 +7,7 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// Options are the limits of delivery. They are the same for every Subscription of a process.
+// Options are the limits of delivery. Those of a process hold for every Subscription that sets none of its own.
 type Options struct {
 	MaxInFlight  int           // bounds what Subscriptions ask for
 	MaxAttempts  int           // the attempt after which an event becomes a dead letter
@@ -15,6 +15,10 @@ type Options struct {
 	ShortDelay   time.Duration // wait after an attempt that did not reach the sink
 	AckWait      time.Duration // after this long without Extend the broker redelivers
 	DrainTimeout time.Duration // how long busy deliveries may finish after the context ended
+	MaxHops      int           // events in a chain of replies
+
+	EventsPerSecond int    // deliveries in a second, 0 for no limit
+	OrderedBy       string // attribute by which events are kept in order, empty for none
 }
 
 // DefaultOptions tries an event 16 times within about half an hour.
@@ -26,6 +30,7 @@ func DefaultOptions() Options {
 		ShortDelay:   250 * time.Millisecond,
 		AckWait:      30 * time.Second,
 		DrainTimeout: 30 * time.Second,
+		MaxHops:      32,
 	}
 }
 
@@ -43,6 +48,8 @@ func (o *Options) BindFlags(fs *pflag.FlagSet) {
 		"AckWait of the consumers; running deliveries are extended twice as often")
 	fs.DurationVar(&o.DrainTimeout, "delivery-drain-timeout", o.DrainTimeout,
 		"how long running deliveries may finish when the process stops")
+	fs.IntVar(&o.MaxHops, "delivery-max-hops", o.MaxHops,
+		"events in a chain of replies, after which the event that would bring forth another becomes a dead letter")
 }
 
 // Validate names every limit that cannot work.
@@ -59,6 +66,9 @@ func (o *Options) Validate() error {
 	}
 	if o.AckWait < time.Second {
 		errs = append(errs, errors.New("--delivery-ack-wait must be at least 1s"))
+	}
+	if o.MaxHops < 1 {
+		errs = append(errs, errors.New("--delivery-max-hops must be at least 1"))
 	}
 	if o.DrainTimeout < 0 {
 		errs = append(errs, errors.New("--delivery-drain-timeout must not be negative"))

@@ -9,10 +9,12 @@ import (
 // Outcome is how a message was settled.
 type Outcome string
 
-// The three ways to settle a message.
+// The ways to settle a message.
 const (
 	Ack    Outcome = "ack"    // delivered
+	Skip   Outcome = "skip"   // the filter leaves it out
 	Retry  Outcome = "retry"  // another attempt later
+	Return Outcome = "return" // the same attempt later: it has not reached the sink
 	Reject Outcome = "reject" // dead letter, no more attempts
 )
 
@@ -21,12 +23,15 @@ type verdict int
 
 const (
 	delivered   verdict = iota // the sink took it
-	failed                     // the sink failed, a later attempt may succeed
+	unwanted                   // the filter leaves it out
+	failed                     // the sink failed with this event, a later attempt may succeed
+	strained                   // the sink can take no event now, or gave no answer
 	gone                       // the sink was not reached, it is scaled down or restarts
 	interrupted                // this process is stopping
 	refused                    // the sink says that it will never take this event
 	undecodable                // the stored message is no event
 	unsendable                 // the event does not fit into a request
+	looping                    // the chain of replies is too long
 )
 
 // Reasons of dead letters. They are label values, so there are few of them.
@@ -35,6 +40,7 @@ const (
 	reasonUndecodable = "message is not a CloudEvent"
 	reasonUnsendable  = "event cannot be sent over HTTP"
 	reasonExhausted   = "all attempts failed"
+	reasonLooping     = "too many replies in a chain"
 )
 
 // judge reads a sink's answer.
@@ -44,20 +50,26 @@ func judge(answer Answer, err error) verdict {
 		return gone
 	case errors.Is(err, ErrUnsendable):
 		return unsendable
-	case err != nil:
-		return failed
+	case err != nil, struggling(answer.Status):
+		return strained
 	case answer.Status >= 200 && answer.Status < 300:
 		return delivered
-	case answer.Status >= 400 && answer.Status < 500 && !temporary(answer.Status):
+	case answer.Status >= 400 && answer.Status < 500 && answer.Status != http.StatusTooEarly:
 		return refused
 	default:
 		return failed // 5xx, and also 1xx and 3xx: a redirect is not followed, it would drop the body
 	}
 }
 
-// temporary names the answers of the 4xx range that speak of the moment and not of the event.
-func temporary(status int) bool {
-	return status == http.StatusRequestTimeout || status == http.StatusTooEarly || status == http.StatusTooManyRequests
+// struggling names the answers that speak of the sink and not of the event.
+func struggling(status int) bool {
+	switch status {
+	case http.StatusRequestTimeout, http.StatusTooManyRequests,
+		http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
+		return true
+	default:
+		return false
+	}
 }
 
 // policy holds the numbers behind a decision.
@@ -80,8 +92,12 @@ func (p policy) decide(v verdict, attempt int, asked time.Duration, random float
 	switch v {
 	case delivered:
 		return decision{outcome: Ack}
+	case unwanted:
+		return decision{outcome: Skip}
 	case gone, interrupted:
-		return decision{outcome: Retry, delay: p.shortDelay}
+		return decision{outcome: Return, delay: p.shortDelay}
+	case looping:
+		return decision{outcome: Reject, reason: reasonLooping}
 	case refused:
 		return decision{outcome: Reject, reason: reasonRefused}
 	case undecodable:

@@ -13,12 +13,12 @@ import (
 )
 
 const (
-	defaultAckWait = 30 * time.Second
-	// defaultMaxAckPending is far above what workers hold at a time, because
-	// events that wait for their retry count too and must not block others.
-	defaultMaxAckPending = 10_000
+	defaultAckWait       = 30 * time.Second
+	defaultMaxAckPending = 1000
 	// serverMetadata marks what the server itself adds to a consumer's metadata.
 	serverMetadata = "_nats."
+	// metadataStart holds where the consumer was made to start.
+	metadataStart = "rouse.run/start-from"
 )
 
 // Consumer is a durable pull consumer: who is served, with which subjects.
@@ -28,16 +28,18 @@ type Consumer struct {
 	// Subjects that the consumer takes events from; they must not overlap.
 	Subjects []string
 	Metadata map[string]string
+	// StartFrom is the first event that a new consumer gets.
+	StartFrom StartFrom
 	// AckWait after which an unsettled message is delivered again; 30 s when zero.
 	AckWait time.Duration
-	// MaxAckPending limits delivered and waiting-for-retry messages; 10,000 when zero.
+	// MaxAckPending limits the messages that all sources together hold; 1,000 when zero.
 	MaxAckPending int
 	// Backlog is what the consumer had left when it was listed.
 	Backlog Backlog
 }
 
-// EnsureConsumer creates the consumer, or changes an existing one in place,
-// which keeps its backlog. A new consumer gets events from now on.
+// EnsureConsumer creates the consumer, or changes an existing one, which keeps its
+// backlog.
 func (c *Conn) EnsureConsumer(ctx context.Context, stream string, consumer Consumer) error {
 	if err := c.ensureConsumer(ctx, stream, consumer); err != nil {
 		return fmt.Errorf("ensure consumer %q: %w", consumer.Name, err)
@@ -55,30 +57,35 @@ func (c *Conn) ensureConsumer(ctx context.Context, stream string, consumer Consu
 	existing, err := c.js.Consumer(ctx, stream, consumer.Name)
 	switch {
 	case errors.Is(err, jetstream.ErrConsumerNotFound):
-		config := consumer.apply(jetstream.ConsumerConfig{
-			Durable:       consumer.Name,
-			DeliverPolicy: jetstream.DeliverNewPolicy,
-			AckPolicy:     jetstream.AckExplicitPolicy,
-			MaxDeliver:    -1, // the dispatcher decides which attempt is the last
-		})
-		_, err = c.js.CreateConsumer(ctx, stream, config)
-		return subjectsError(consumer, mapError(err))
+		return subjectsError(consumer, c.createConsumer(ctx, stream, consumer))
 	case err != nil:
 		return mapError(err)
 	}
-	current := existing.CachedInfo().Config
-	if consumer.matches(current) {
+	current := existing.CachedInfo()
+	if current.Config.Metadata[metadataStart] != consumer.StartFrom.String() {
+		return subjectsError(consumer, c.restart(ctx, stream, consumer, current))
+	}
+	if consumer.matches(current.Config) {
 		return nil
 	}
-	_, err = c.js.UpdateConsumer(ctx, stream, consumer.apply(current))
+	_, err = c.js.UpdateConsumer(ctx, stream, consumer.apply(current.Config))
 	return subjectsError(consumer, mapError(err))
+}
+
+// config is that of a new consumer.
+func (c Consumer) config() jetstream.ConsumerConfig {
+	return c.StartFrom.apply(c.apply(jetstream.ConsumerConfig{
+		Durable:    c.Name,
+		AckPolicy:  jetstream.AckExplicitPolicy,
+		MaxDeliver: -1, // the dispatcher decides which attempt is the last
+	}))
 }
 
 func (c Consumer) apply(config jetstream.ConsumerConfig) jetstream.ConsumerConfig {
 	config.Description = c.Description
 	config.FilterSubject = ""
 	config.FilterSubjects = c.Subjects
-	config.Metadata = c.Metadata
+	config.Metadata = c.metadata()
 	config.AckWait = c.ackWait()
 	config.MaxAckPending = c.maxAckPending()
 	return config
@@ -87,9 +94,17 @@ func (c Consumer) apply(config jetstream.ConsumerConfig) jetstream.ConsumerConfi
 func (c Consumer) matches(config jetstream.ConsumerConfig) bool {
 	return config.Description == c.Description &&
 		slices.Equal(slices.Sorted(slices.Values(subjects(config))), slices.Sorted(slices.Values(c.Subjects))) &&
-		maps.Equal(ownMetadata(config.Metadata), ownMetadata(c.Metadata)) &&
+		maps.Equal(ownMetadata(config.Metadata), c.metadata()) &&
 		config.AckWait == c.ackWait() &&
 		config.MaxAckPending == c.maxAckPending()
+}
+
+func (c Consumer) metadata() map[string]string {
+	metadata := ownMetadata(c.Metadata)
+	if start := c.StartFrom.String(); start != "" {
+		metadata[metadataStart] = start
+	}
+	return metadata
 }
 
 func (c Consumer) ackWait() time.Duration {

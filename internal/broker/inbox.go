@@ -6,12 +6,10 @@ import (
 	"github.com/nats-io/nats.go"
 )
 
-// inboxSlack is room for heartbeats beside the messages of one pull.
-const inboxSlack = 64
+// inboxSlack is room for the server's words beside the messages.
+const inboxSlack = 32
 
-// inbox is the subscription that the answers to pull requests arrive on. Each
-// request has its own reply subject, so that late words about an earlier one are
-// told apart. There is one request at a time.
+// inbox is the subscription that the answers to pull requests arrive on.
 type inbox struct {
 	conn         *Conn
 	subscription *nats.Subscription
@@ -20,6 +18,7 @@ type inbox struct {
 	requests     uint64
 }
 
+// openInbox has room for so many messages: beyond that the client library drops them.
 func openInbox(conn *Conn, room int) (*inbox, error) {
 	prefix := conn.nc.NewInbox() + "."
 	arrived := make(chan *nats.Msg, room+inboxSlack)
@@ -30,25 +29,28 @@ func openInbox(conn *Conn, room int) (*inbox, error) {
 	return &inbox{conn: conn, subscription: subscription, prefix: prefix, arrived: arrived}, nil
 }
 
-// fits tells whether as many messages can arrive at once: beyond that the client
-// library drops them.
-func (in *inbox) fits(room int) bool { return cap(in.arrived) >= room+inboxSlack }
-
-// request sends a pull request and returns the reply subject of its answers.
-func (in *inbox) request(subject string, body []byte) (string, error) {
+// request sends a pull request. Each has a reply subject of its own, by which the
+// server tells them apart.
+func (in *inbox) request(subject string, body []byte) error {
 	in.requests++
-	reply := in.prefix + strconv.FormatUint(in.requests, 10)
-	return reply, mapError(in.conn.nc.PublishRequest(subject, reply, body))
+	return mapError(in.conn.nc.PublishRequest(subject, in.prefix+strconv.FormatUint(in.requests, 10), body))
 }
 
 // close ends the subscription when no request is open.
 func (in *inbox) close() { _ = in.subscription.Unsubscribe() }
 
-// drain ends the subscription while a request may be open, and passes on every
-// message that still comes. When it returns, the server has seen that nobody
-// listens, drops the request, and sends nothing more. (Servers of a cluster learn
-// it one after the other: a message on its way just then waits for its AckWait.)
-func (in *inbox) drain(each func(*Message)) {
+// abandon ends the subscription while requests may be open, and hands back, in the
+// background, every message that still comes. When that is over the server has seen
+// that nobody listens, has dropped the requests, and sends nothing more. (Servers of a
+// cluster learn it one after the other: a message on its way just then waits for its AckWait.)
+func (in *inbox) abandon() {
+	if !in.conn.inBackground(in.drain) {
+		in.close()
+		in.returnRest()
+	}
+}
+
+func (in *inbox) drain() {
 	gone := in.subscription.StatusChanged(nats.SubscriptionClosed)
 	if !in.conn.Connected() || in.subscription.Drain() != nil {
 		in.close()
@@ -56,40 +58,32 @@ func (in *inbox) drain(each func(*Message)) {
 	for {
 		select {
 		case raw := <-in.arrived:
-			in.pass(raw, each)
+			in.giveBack(raw)
 		case <-gone:
-			in.passRest(each)
+			in.returnRest()
 			return
 		case <-in.conn.closed: // it ends its subscriptions without a word
-			in.passRest(each)
+			in.returnRest()
 			return
 		}
 	}
 }
 
-func (in *inbox) passRest(each func(*Message)) {
+func (in *inbox) returnRest() {
 	for {
 		select {
 		case raw := <-in.arrived:
-			in.pass(raw, each)
+			in.giveBack(raw)
 		default:
 			return
 		}
 	}
 }
 
-func (in *inbox) pass(raw *nats.Msg, each func(*Message)) {
-	if raw.Reply == "" {
-		return
-	}
-	if message, err := newMessage(in.conn, raw); err == nil {
-		each(message)
-	}
-}
-
-// abandon drains in the background and hands back what still comes.
-func (in *inbox) abandon() {
-	if !in.conn.inBackground(func() { in.drain((*Message).handBack) }) {
-		in.close()
+// giveBack returns a message that nobody waits for any more, so that it need not wait
+// for AckWait. Without a connection AckWait has to do.
+func (in *inbox) giveBack(raw *nats.Msg) {
+	if raw.Reply != "" {
+		_ = in.conn.nc.Publish(raw.Reply, []byte(verbNak))
 	}
 }

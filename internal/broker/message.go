@@ -22,21 +22,14 @@ const (
 	maxReason = 200
 )
 
-// Message is one delivery of a stored event. It is settled once, by Ack, Retry
-// or Reject; an unsettled one is delivered again after the consumer's AckWait.
+// Message is one delivery of a stored event. It is settled once, by Ack, Retry,
+// Return or Reject; an unsettled one is delivered again after the consumer's AckWait.
 type Message struct {
 	conn     *Conn
+	source   *Source
 	raw      *nats.Msg
 	metadata *nats.MsgMetadata
 	settled  atomic.Bool
-}
-
-func newMessage(conn *Conn, raw *nats.Msg) (*Message, error) {
-	metadata, err := raw.Metadata()
-	if err != nil {
-		return nil, err
-	}
-	return &Message{conn: conn, raw: raw, metadata: metadata}, nil
 }
 
 // Event decodes the message, with the type that its publisher gave the event.
@@ -46,17 +39,31 @@ func (m *Message) Event() (event.Event, error) { return decode(m.raw.Header, m.r
 // Size of the stored event in bytes.
 func (m *Message) Size() int { return len(m.raw.Data) }
 
-// Attempt counts deliveries, from 1.
-func (m *Message) Attempt() int { return int(m.metadata.NumDelivered) }
+// Attempt is 1 for an event that was not given to Retry before. Deliveries that were
+// returned, or whose bridge died, do not count.
+func (m *Message) Attempt() int {
+	before, _ := strconv.Atoi(m.raw.Header.Get(HeaderAttempts))
+	return before + 1
+}
 
-// Sequence is the event's position in the stream.
+// Sequence is the message's position in the stream.
 func (m *Message) Sequence() uint64 { return m.metadata.Sequence.Stream }
 
-// Subject the event is stored under.
-func (m *Message) Subject() string { return m.raw.Subject }
+// Subject the event was published under.
+func (m *Message) Subject() string {
+	if subject := m.raw.Header.Get(HeaderSubject); subject != "" {
+		return subject
+	}
+	return m.raw.Subject
+}
 
-// Stored is when the stream took the event.
-func (m *Message) Stored() time.Time { return m.metadata.Timestamp }
+// Stored is when the stream took the event first.
+func (m *Message) Stored() time.Time {
+	if stored, err := time.Parse(time.RFC3339Nano, m.raw.Header.Get(HeaderStored)); err == nil {
+		return stored
+	}
+	return m.metadata.Timestamp
+}
 
 // Pending is how many more events the consumer had waiting at the delivery.
 func (m *Message) Pending() uint64 { return m.metadata.NumPending }
@@ -67,15 +74,33 @@ func (m *Message) Ack(ctx context.Context) error {
 	return m.settle(func() error { return m.conn.send(ctx, m.raw.Reply, []byte(verbAck)) })
 }
 
-// Retry asks for another delivery after the delay.
+// Retry asks for another attempt after the delay, which counts. The event waits in
+// the stream of retries, where it holds nobody up. When that takes nothing, the event
+// waits in its place.
 func (m *Message) Retry(ctx context.Context, delay time.Duration) error {
+	return m.settle(func() error {
+		if err := m.conn.addRetry(ctx, m, time.Now().Add(delay)); err != nil {
+			m.conn.log.Error(err, "a retry waits in its consumer", "consumer", m.metadata.Consumer)
+			return m.conn.send(ctx, m.raw.Reply, nak(delay))
+		}
+		return m.conn.send(ctx, m.raw.Reply, []byte(verbAck))
+	})
+}
+
+// Return asks for another delivery after the delay, because this one said nothing
+// about the event. It is no attempt.
+func (m *Message) Return(ctx context.Context, delay time.Duration) error {
+	return m.settle(func() error { return m.conn.send(ctx, m.raw.Reply, nak(delay)) })
+}
+
+func nak(delay time.Duration) []byte {
 	body := []byte(verbNak)
 	if delay > 0 {
 		body = append(body, ` {"delay":`...)
 		body = strconv.AppendInt(body, delay.Nanoseconds(), 10)
 		body = append(body, '}')
 	}
-	return m.settle(func() error { return m.conn.send(ctx, m.raw.Reply, body) })
+	return body
 }
 
 // Reject ends the deliveries for good and returns when the server has confirmed
@@ -92,10 +117,6 @@ func (m *Message) Extend(ctx context.Context) error {
 	}
 	return m.conn.send(ctx, m.raw.Reply, []byte(verbProgress))
 }
-
-// handBack returns a message that nobody waits for any more, so that it need not
-// wait for AckWait. Without a connection AckWait has to do.
-func (m *Message) handBack() { _ = m.conn.nc.Publish(m.raw.Reply, []byte(verbNak)) }
 
 func (m *Message) settle(tell func() error) error {
 	if !m.settled.CompareAndSwap(false, true) {

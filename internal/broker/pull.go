@@ -11,12 +11,10 @@ import (
 	"github.com/nats-io/nats.go"
 )
 
-// How waiting for a pull request's answer can end, besides well and besides the
-// errors of this package.
+// How working on an inbox can end, besides well and besides the errors of this
+// package.
 var (
-	errLinkChanged  = errors.New("the connection changed")
-	errLingered     = errors.New("the batch is not complete")
-	errOthersWait   = errors.New("other requests come first")
+	errRepeat       = errors.New("the requests are to be made anew")
 	errNoResponders = errors.New("nobody answers")
 )
 
@@ -24,6 +22,7 @@ var (
 const (
 	headerStatus      = "Status"
 	headerDescription = "Description"
+	headerUnused      = "Nats-Pending-Messages" // what a request that ended did not get
 
 	statusHeartbeat    = "100"
 	statusNoMessages   = "404"
@@ -31,109 +30,109 @@ const (
 	statusConflict     = "409"
 	statusNoResponders = "503"
 
-	textOthersWait       = "requests pending"
 	textConsumerDeleted  = "consumer deleted"
 	textLeadershipChange = "leadership change"
 	textServerShutdown   = "server shutdown"
 )
 
-// pull is a request for messages.
-type pull struct {
-	batch     int
-	expires   time.Duration
-	heartbeat time.Duration
-	// oneShot takes what is there, or else waits for the first message, and is
-	// over then.
-	oneShot bool
+// pulling keeps one or two pull requests standing on an inbox. The second is made
+// when half of the first is used, so that the server never waits for us.
+type pulling struct {
+	source      *Source
+	inbox       *inbox
+	each        func(*Message)
+	outstanding int // messages that were asked for and have not come
 }
 
-func (p pull) body() []byte {
+// run returns nil when it was told to stop.
+func (p *pulling) run(ctx context.Context, stop, link <-chan struct{}) error {
+	// The server promised heartbeats; two missing ones are a stall.
+	patience := 2*p.source.heartbeat + p.source.heartbeat/2
+	stall := time.NewTimer(patience)
+	defer stall.Stop()
+	for {
+		if 2*p.outstanding <= p.source.batch {
+			if err := p.ask(); err != nil {
+				return err
+			}
+		}
+		select {
+		case <-stop: // looked at first: what has arrived meanwhile is handed back
+			return nil
+		default:
+		}
+		select {
+		case raw := <-p.inbox.arrived:
+			if err := p.take(raw); err != nil {
+				return err
+			}
+			stall.Reset(patience)
+		case <-stop:
+			return nil
+		case <-ctx.Done():
+			return nil
+		case <-link:
+			return errRepeat
+		case <-stall.C:
+			return ErrStalled
+		}
+	}
+}
+
+func (p *pulling) ask() error {
+	err := p.inbox.request(p.source.subject, p.source.request())
+	if errors.Is(err, ErrNotConnected) {
+		return errRepeat
+	}
+	p.outstanding += p.source.batch
+	return err
+}
+
+func (s *Source) request() []byte {
 	body := make([]byte, 0, 96)
 	body = append(body, `{"batch":`...)
-	body = strconv.AppendInt(body, int64(p.batch), 10)
+	body = strconv.AppendInt(body, int64(s.batch), 10)
 	body = append(body, `,"expires":`...)
-	body = strconv.AppendInt(body, p.expires.Nanoseconds(), 10)
+	body = strconv.AppendInt(body, s.expires.Nanoseconds(), 10)
 	body = append(body, `,"idle_heartbeat":`...)
-	body = strconv.AppendInt(body, p.heartbeat.Nanoseconds(), 10)
-	if p.oneShot {
-		body = append(body, `,"no_wait":true`...)
-	}
+	body = strconv.AppendInt(body, s.heartbeat.Nanoseconds(), 10)
 	return append(body, '}')
 }
 
-// collector gathers the answer to one pull request.
-type collector struct {
-	source   *Source
-	reply    string
-	limit    int
-	messages []*Message
-}
-
-func (c *collector) add(message *Message) { c.messages = append(c.messages, message) }
-
-// collect returns nil when the server is done with the request, and otherwise
-// why it did not wait any longer; then the request may still be open.
-func (c *collector) collect(ctx context.Context, link <-chan struct{}) error {
-	// The server promised a heartbeat; two missing ones are a stall.
-	patience := 2*c.source.heartbeat + c.source.heartbeat/2
-	stall := time.NewTimer(patience)
-	defer stall.Stop()
-	linger := time.NewTimer(c.source.expires)
-	defer linger.Stop()
-	linger.Stop()
-	for len(c.messages) < c.limit {
-		select {
-		case raw := <-c.source.inbox.arrived:
-			stall.Reset(patience)
-			if done, err := c.take(raw); done {
-				return err
-			}
-			if len(c.messages) > 0 {
-				linger.Reset(c.source.linger)
-			}
-		case <-linger.C:
-			return errLingered
-		case <-stall.C:
-			return ErrStalled
-		case <-link:
-			return errLinkChanged
-		case <-ctx.Done():
-			return ctx.Err()
-		}
-	}
-	return nil
-}
-
-// take keeps a message, or tells whether the server's word ends the request.
-func (c *collector) take(raw *nats.Msg) (done bool, err error) {
+// take hands a message over, or understands the server's word about a request.
+func (p *pulling) take(raw *nats.Msg) error {
 	if raw.Reply != "" {
-		c.source.inbox.pass(raw, c.add)
-		return false, nil
+		p.outstanding--
+		if m := p.source.message(raw); m != nil {
+			p.each(m)
+		}
+		return nil
 	}
-	status := raw.Header.Get(headerStatus)
-	if raw.Subject != c.reply || status == statusHeartbeat {
-		return false, nil
+	switch raw.Header.Get(headerStatus) {
+	case statusHeartbeat:
+		return nil
+	case statusRequestEnded, statusNoMessages:
+		unused, err := strconv.Atoi(raw.Header.Get(headerUnused))
+		if err != nil {
+			unused = p.source.batch
+		}
+		p.outstanding = max(p.outstanding-unused, 0)
+		return nil
+	default:
+		return statusError(raw.Header.Get(headerStatus), strings.ToLower(raw.Header.Get(headerDescription)))
 	}
-	return true, statusError(status, strings.ToLower(raw.Header.Get(headerDescription)))
 }
 
+// statusError says what an answer means that ends all requests.
 func statusError(status, description string) error {
 	switch {
-	case status == statusNoMessages:
-		return nil
-	case status == statusRequestEnded && strings.Contains(description, textOthersWait):
-		return errOthersWait
-	case status == statusRequestEnded:
-		return nil
 	case status == statusNoResponders:
 		return errNoResponders
 	case status != statusConflict:
 	case strings.Contains(description, textConsumerDeleted):
 		return ErrConsumerNotFound
-	case strings.Contains(description, textLeadershipChange):
-		return nil
-	case strings.Contains(description, textServerShutdown):
-		return errLinkChanged
+	case strings.Contains(description, textLeadershipChange), strings.Contains(description, textServerShutdown):
+		return errRepeat
 	}
 	code, err := strconv.Atoi(status)
 	if err != nil {

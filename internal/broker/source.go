@@ -5,164 +5,145 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	"github.com/nats-io/nats.go"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/rouse-run/rouse/internal/routing"
 )
 
 const (
-	// pullExpires bounds an empty Fetch, and is the longest that the server
-	// remembers a request that nobody waits for any more.
-	pullExpires   = 5 * time.Second
-	pullHeartbeat = time.Second
-	// pullLinger is how long a batch waits for its next message when the server
-	// does not say that it is complete.
-	pullLinger = 25 * time.Millisecond
+	// pullExpires is how long the server remembers a request that nobody waits for
+	// any more, if it was not told so.
+	pullExpires = 30 * time.Second
+	// pullHeartbeat is how often the server says that a request still stands.
+	pullHeartbeat = 5 * time.Second
+	// repeatDelay is before requests are made anew that the server gave up.
+	repeatDelay = 20 * time.Millisecond
+	// Bounds of what one request asks for. The server sends no more than the
+	// consumer's MaxAckPending, so a request for more only saves requests.
+	minBatch = 8
+	maxBatch = 256
 )
 
-// Source fetches messages from one durable consumer. Any number of sources, in
-// any number of processes, may share the consumer: each message goes to one.
+// Source receives the messages of one durable consumer. Any number of sources, in
+// any number of processes, may share the consumer: each message goes to one, and
+// the consumer's MaxAckPending bounds what all of them hold.
 type Source struct {
-	conn      *Conn
-	stream    string
-	consumer  string
-	subject   string // of the consumer's pull requests
-	expires   time.Duration
-	heartbeat time.Duration
-	linger    time.Duration
-	turn      chan struct{} // held by the one who fetches
-	inbox     *inbox        // nil until needed
+	conn         *Conn
+	stream       string
+	consumer     string
+	subscription types.NamespacedName
+	redelivery   string // the consumer's own subject for events that come back
+	subject      string // of the consumer's pull requests
+	batch        int
+	expires      time.Duration
+	heartbeat    time.Duration
 }
 
-// NewSource returns a source for the consumer, which need not exist yet.
-func NewSource(c *Conn, stream, consumer string) *Source {
+// NewSource returns a source for the consumer, which need not exist yet, of a
+// Subscription. It asks for about maxInFlight messages at a time.
+func NewSource(c *Conn, stream, consumer string, subscription types.NamespacedName, maxInFlight int) *Source {
 	return &Source{
-		conn:      c,
-		stream:    stream,
-		consumer:  consumer,
-		subject:   "$JS.API.CONSUMER.MSG.NEXT." + stream + "." + consumer,
-		expires:   pullExpires,
-		heartbeat: pullHeartbeat,
-		linger:    pullLinger,
-		turn:      make(chan struct{}, 1),
+		conn:         c,
+		stream:       stream,
+		consumer:     consumer,
+		subscription: subscription,
+		redelivery:   routing.RedeliverySubject(consumer),
+		subject:      "$JS.API.CONSUMER.MSG.NEXT." + stream + "." + consumer,
+		batch:        min(max(2*maxInFlight, minBatch), maxBatch),
+		expires:      pullExpires,
+		heartbeat:    pullHeartbeat,
 	}
 }
 
-// Fetch returns up to limit messages: those that wait now, or else the first that
-// comes. After a few seconds without any it returns none and no error. With an
-// error it returns no message.
+// Receive hands each message over, one call at a time, as the server sends them,
+// until ctx ends or stop is closed. Then it returns nil, and what the server still
+// sends is handed back to it, for somebody else and at once.
 //
 // ErrConsumerNotFound means that the consumer is gone, ErrNotConnected that no
-// connection came up while Fetch waited for one, ErrStalled that the server does
-// not answer for the consumer. After any of them, and whatever happened to the
-// connection in between, Fetch may be called again; pause a little before.
-//
-// When ctx ends, what had arrived is handed back and delivered to somebody else
-// at once, which counts as an attempt.
-func (s *Source) Fetch(ctx context.Context, limit int) ([]*Message, error) {
-	if limit < 1 {
-		return nil, nil
-	}
-	select {
-	case s.turn <- struct{}{}:
-	case <-ctx.Done():
-		return nil, fmt.Errorf("fetch from %q: %w", s.consumer, ctx.Err())
-	}
-	defer func() { <-s.turn }()
-	messages, err := s.fetch(ctx, limit)
-	if err != nil {
-		return nil, fmt.Errorf("fetch from %q: %w", s.consumer, err)
-	}
-	return messages, nil
-}
-
-// Close gives the source's subscription back. It waits for a Fetch to return.
-func (s *Source) Close() {
-	s.turn <- struct{}{}
-	defer func() { <-s.turn }()
-	s.closeInbox()
-}
-
-func (s *Source) fetch(ctx context.Context, limit int) ([]*Message, error) {
-	waiting, cancel := context.WithTimeout(ctx, s.expires)
-	defer cancel()
-	plain := false
-	for {
-		if err := s.conn.waitConnected(waiting); err != nil {
-			return nil, preferEnd(ctx, err)
-		}
-		request := pull{batch: limit, expires: s.expires, heartbeat: s.heartbeat, oneShot: true}
-		if plain {
-			// A batch of one is over with the first message even without the
-			// server's word for it.
-			request.batch, request.oneShot = 1, false
-		}
-		messages, err := s.pull(ctx, request)
+// connection came up for a while, ErrStalled that the server does not answer for
+// the consumer. After any of them, and whatever happened to the connection in
+// between, Receive may be called again; pause a little before. each may block,
+// which only holds further messages up.
+func (s *Source) Receive(ctx context.Context, stop <-chan struct{}, each func(*Message)) error {
+	for ctx.Err() == nil {
+		err := s.receive(ctx, stop, each)
 		switch {
-		case errors.Is(err, errLinkChanged) && waiting.Err() == nil:
-		case errors.Is(err, errLinkChanged):
-			return nil, ErrNotConnected
-		case errors.Is(err, errOthersWait) && !plain:
-			plain = true
-		case errors.Is(err, errOthersWait):
-			return nil, nil
+		case err == nil:
+			return nil
+		case errors.Is(err, errRepeat):
+			pause(ctx, stop)
 		default:
-			return messages, err
+			return fmt.Errorf("receive from %q: %w", s.consumer, err)
 		}
 	}
+	return nil
 }
 
-// preferEnd returns the caller's own end of patience if that is the reason.
-func preferEnd(ctx context.Context, err error) error {
-	if ctx.Err() != nil {
-		return ctx.Err()
+// pause keeps a server that cannot answer for a while from being asked all the time.
+func pause(ctx context.Context, stop <-chan struct{}) {
+	timer := time.NewTimer(repeatDelay)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-stop:
+	case <-ctx.Done():
 	}
-	return err
 }
 
-// pull sends one request and waits for its answer.
-func (s *Source) pull(ctx context.Context, request pull) ([]*Message, error) {
-	link := s.conn.changes()
-	if err := s.openInbox(request.batch); err != nil {
-		return nil, err
+// receive works on one inbox. It returns nil when it was told to stop.
+func (s *Source) receive(ctx context.Context, stop <-chan struct{}, each func(*Message)) error {
+	link := s.conn.changes() // before the look at the connection, so that no change is missed
+	if !s.conn.Connected() {
+		return s.awaitLink(ctx, stop, link)
 	}
-	reply, err := s.inbox.request(s.subject, request.body())
+	in, err := openInbox(s.conn, 2*s.batch)
 	if err != nil {
-		s.closeInbox()
-		if errors.Is(err, ErrNotConnected) {
-			return nil, errLinkChanged
-		}
-		return nil, err
+		return err
 	}
-	batch := collector{source: s, reply: reply, limit: request.batch}
-	return s.finish(ctx, &batch, batch.collect(ctx, link))
+	err = (&pulling{source: s, inbox: in, each: each}).run(ctx, stop, link)
+	switch {
+	case errors.Is(err, errNoResponders):
+		in.close()
+		return s.absence(ctx)
+	case errors.Is(err, ErrConsumerNotFound):
+		in.close()
+		return err
+	default:
+		in.abandon()
+		return err
+	}
 }
 
-// finish decides what becomes of the messages and of a request that may still be
-// open on the server.
-func (s *Source) finish(ctx context.Context, batch *collector, end error) ([]*Message, error) {
-	switch {
-	case end == nil, isAny(end, errOthersWait, ErrConsumerNotFound):
-	case errors.Is(end, errLingered):
-		// The request is open for the rest of the batch. What comes until it is
-		// withdrawn still belongs to this Fetch.
-		in := s.inbox
-		s.inbox = nil
-		in.drain(batch.add)
-		return batch.messages, nil
-	case errors.Is(end, errNoResponders):
-		end = s.absence(ctx)
-	default:
-		s.inbox.abandon()
-		s.inbox = nil
+// awaitLink waits for the connection to come or go.
+func (s *Source) awaitLink(ctx context.Context, stop, link <-chan struct{}) error {
+	patience := time.NewTimer(s.heartbeat)
+	defer patience.Stop()
+	select {
+	case <-link:
+		return errRepeat
+	case <-patience.C:
+		return ErrNotConnected
+	case <-stop:
+		return nil
+	case <-ctx.Done():
+		return nil
 	}
-	if end != nil && ctx.Err() != nil {
-		for _, message := range batch.messages {
-			message.handBack()
-		}
-		return nil, ctx.Err()
+}
+
+// message takes what the server delivered, or nothing if it is not for this consumer:
+// a wildcard matches what comes back to others.
+func (s *Source) message(raw *nats.Msg) *Message {
+	if routing.IsRedelivery(raw.Subject) && raw.Subject != s.redelivery {
+		_ = s.conn.nc.Publish(raw.Reply, []byte(verbAck)) // lost, it comes again
+		return nil
 	}
-	if len(batch.messages) > 0 {
-		return batch.messages, nil
+	metadata, err := raw.Metadata()
+	if err != nil {
+		return nil
 	}
-	return nil, end
+	return &Message{conn: s.conn, source: s, raw: raw, metadata: metadata}
 }
 
 // absence finds out why nobody answers the pull requests.
@@ -175,22 +156,5 @@ func (s *Source) absence(ctx context.Context) error {
 		return fmt.Errorf("%w: %w", ErrConsumerNotFound, err)
 	default:
 		return err
-	}
-}
-
-func (s *Source) openInbox(room int) error {
-	if s.inbox != nil && s.inbox.fits(room) {
-		return nil
-	}
-	s.closeInbox()
-	in, err := openInbox(s.conn, room)
-	s.inbox = in
-	return err
-}
-
-func (s *Source) closeInbox() {
-	if s.inbox != nil {
-		s.inbox.close()
-		s.inbox = nil
 	}
 }

@@ -19,16 +19,22 @@ const (
 	deadLetterWindow = 10 * time.Minute
 )
 
-// EnsureStreams creates the two streams, or brings the settings of existing ones
-// up to date in place. It never deletes a stream, and it leaves settings alone
-// that it does not know.
+// EnsureStreams creates the streams, or brings the settings of existing ones up to
+// date in place. It never deletes a stream, and it leaves settings alone that it
+// does not know.
 func (c *Conn) EnsureStreams(ctx context.Context, o StreamOptions) error {
-	for _, wanted := range []jetstream.StreamConfig{eventStream(o), deadLetterStream(o)} {
+	for _, wanted := range []jetstream.StreamConfig{eventStream(o), deadLetterStream(o), retryStream(o)} {
 		if err := c.ensureStream(ctx, wanted); err != nil {
 			return fmt.Errorf("ensure stream %q: %w", wanted.Name, err)
 		}
 	}
-	return nil
+	return c.EnsureConsumer(ctx, RetryStream, Consumer{
+		Name:          retryConsumer,
+		Description:   "brings retries back when they are due",
+		Subjects:      []string{retryPrefix + ".>"},
+		StartFrom:     StartFrom{Policy: StartAll},
+		MaxAckPending: maxWaitingRetries,
+	})
 }
 
 func eventStream(o StreamOptions) jetstream.StreamConfig {
@@ -62,6 +68,24 @@ func deadLetterStream(o StreamOptions) jetstream.StreamConfig {
 		MaxAge:            o.DeadLetterMaxAge,
 		Duplicates:        deadLetterWindow,
 		Discard:           jetstream.DiscardOld,
+		// Letters are read without a consumer, from any replica.
+		AllowDirect: true,
+	}
+}
+
+func retryStream(o StreamOptions) jetstream.StreamConfig {
+	return jetstream.StreamConfig{
+		Name:              RetryStream,
+		Description:       "events that wait for another attempt",
+		Subjects:          []string{retryPrefix + ".>"},
+		Retention:         jetstream.WorkQueuePolicy,
+		Storage:           storageType(o.Storage),
+		Replicas:          o.Replicas,
+		MaxMsgs:           -1,
+		MaxMsgsPerSubject: -1,
+		MaxBytes:          o.RetryMaxBytes,
+		Duplicates:        retryWindow,
+		Discard:           jetstream.DiscardNew,
 	}
 }
 
@@ -123,6 +147,7 @@ func merge(current, wanted jetstream.StreamConfig) jetstream.StreamConfig {
 	merged.Duplicates = wanted.Duplicates
 	merged.Discard = wanted.Discard
 	merged.DiscardNewPerSubject = wanted.DiscardNewPerSubject
+	merged.AllowDirect = current.AllowDirect || wanted.AllowDirect
 	if wanted.Description != "" {
 		merged.Description = wanted.Description
 	}

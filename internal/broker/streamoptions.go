@@ -22,11 +22,11 @@ const (
 	maxStreamName = 32
 )
 
-// StreamOptions are the settings of the two streams.
+// StreamOptions are the settings of the streams.
 type StreamOptions struct {
 	// Name of the stream that holds the events.
 	Name string
-	// Replicas of both streams: 1, 3 or 5 servers.
+	// Replicas of all streams: 1, 3 or 5 servers.
 	Replicas int
 	// Storage is "file" or "memory". It cannot be changed later.
 	Storage string
@@ -40,6 +40,9 @@ type StreamOptions struct {
 	DeadLetterMaxAge time.Duration
 	// DeadLetterMaxBytes that dead letters may take; then the oldest give way.
 	DeadLetterMaxBytes int64
+	// RetryMaxBytes that events may take that wait for another attempt; more wait in
+	// their consumers, where they hold up others.
+	RetryMaxBytes int64
 }
 
 // DefaultStreamOptions are Kyma's settings for the events.
@@ -58,6 +61,7 @@ func DefaultStreamOptions() StreamOptions {
 		DuplicateWindow:    2 * time.Minute,
 		DeadLetterMaxAge:   week,
 		DeadLetterMaxBytes: 100 * mebibyte,
+		RetryMaxBytes:      100 * mebibyte,
 	}
 }
 
@@ -74,6 +78,7 @@ func (o *StreamOptions) BindFlags(fs *pflag.FlagSet) {
 	fs.DurationVar(&o.DeadLetterMaxAge, "stream-dead-letter-max-age", o.DeadLetterMaxAge,
 		"age at which dead letters are deleted")
 	fs.Var((*byteSize)(&o.DeadLetterMaxBytes), "stream-dead-letter-max-bytes", "bytes that dead letters may take")
+	fs.Var((*byteSize)(&o.RetryMaxBytes), "stream-retry-max-bytes", "bytes that events may take that wait for another attempt")
 }
 
 // Validate reports everything that is wrong with the options.
@@ -85,7 +90,7 @@ func (o *StreamOptions) Validate() error {
 		}
 	}
 	check(o.Name != "" && len(o.Name) <= maxStreamName, "--stream-name must have 1 to %d characters", maxStreamName)
-	check(o.Name != DeadLetterStream, "--stream-name must not be %q", DeadLetterStream)
+	check(o.Name != DeadLetterStream && o.Name != RetryStream, "--stream-name must not be %q", o.Name)
 	check(o.Replicas >= 1 && o.Replicas <= 5, "--stream-replicas must be from 1 to 5, not %d", o.Replicas)
 	check(o.Storage == storageFile || o.Storage == storageMemory,
 		"--stream-storage must be %s or %s, not %q", storageFile, storageMemory, o.Storage)
@@ -94,6 +99,7 @@ func (o *StreamOptions) Validate() error {
 	check(o.DuplicateWindow > 0, "--stream-duplicate-window must be positive")
 	check(o.DeadLetterMaxAge >= deadLetterWindow, "--stream-dead-letter-max-age must be at least %s", deadLetterWindow)
 	check(o.DeadLetterMaxBytes > 0, "--stream-dead-letter-max-bytes must be positive")
+	check(o.RetryMaxBytes > 0, "--stream-retry-max-bytes must be positive")
 	return errors.Join(errs...)
 }
 

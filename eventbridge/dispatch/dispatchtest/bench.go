@@ -22,6 +22,8 @@ type bench struct {
 	options     dispatch.Options
 	letters     dispatch.DeadLetters
 	source      func(dispatch.Source) dispatch.Source
+	filter      dispatch.Filter
+	replies     dispatch.Replies
 
 	registry  *prometheus.Registry
 	metrics   *dispatch.Metrics
@@ -52,6 +54,8 @@ func (b *bench) start(t *testing.T, sink dispatch.Sink) (stop func()) {
 		Gate:         b.gate,
 		Sink:         sink,
 		DeadLetters:  b.DeadLetters(),
+		Filter:       b.filter,
+		Replies:      b.replies,
 		Metrics:      b.metrics,
 		Log:          logr.Discard(),
 	}
@@ -73,12 +77,18 @@ func (b *bench) start(t *testing.T, sink dispatch.Sink) (stop func()) {
 }
 
 // backlogIs waits until the queue is as wanted: brokers count a moment later.
-func (b *bench) backlogIs(t *testing.T, wantPending, wantAckPending int) {
+func (b *bench) backlogIs(t *testing.T, want Backlog) {
+	t.Helper()
+	require.Eventually(t, func() bool { return b.Backlog(t) == want }, patience, tick, "the backlog is not %+v", want)
+}
+
+// left waits until so many messages are not settled. Brokers count those that were given back as delivered.
+func (b *bench) left(t *testing.T, want int) {
 	t.Helper()
 	require.Eventually(t, func() bool {
-		pending, ackPending := b.Backlog(t)
-		return pending == wantPending && ackPending == wantAckPending
-	}, patience, tick, "the backlog is not %d pending and %d in delivery", wantPending, wantAckPending)
+		backlog := b.Backlog(t)
+		return backlog.Pending+backlog.AckPending+backlog.Waiting == want
+	}, patience, tick, "%d messages are not what is left", want)
 }
 
 // settled waits until everything that was published is acked or rejected, and nothing is left in the queue.
@@ -86,7 +96,7 @@ func (b *bench) backlogIs(t *testing.T, wantPending, wantAckPending int) {
 func (b *bench) settled(t *testing.T) {
 	t.Helper()
 	require.Eventually(t, func() bool { return b.ended(t) >= b.published }, patience, tick, "messages are left")
-	b.backlogIs(t, 0, 0)
+	b.backlogIs(t, Backlog{})
 }
 
 // ended counts the messages that were acked or rejected.
@@ -101,13 +111,17 @@ func (b *bench) ended(t *testing.T) int {
 		}
 		for _, metric := range family.GetMetric() {
 			for _, label := range metric.GetLabel() {
-				if label.GetName() == "outcome" && label.GetValue() != string(dispatch.Retry) {
+				if label.GetName() == "outcome" && ends(dispatch.Outcome(label.GetValue())) {
 					ended += metric.GetCounter().GetValue()
 				}
 			}
 		}
 	}
 	return int(ended)
+}
+
+func ends(outcome dispatch.Outcome) bool {
+	return outcome == dispatch.Ack || outcome == dispatch.Skip || outcome == dispatch.Reject
 }
 
 // Events makes n events with the ids 0 to n-1.

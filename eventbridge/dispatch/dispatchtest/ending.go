@@ -39,7 +39,7 @@ func drains(t *testing.T, b *bench) {
 	close(release)
 	<-stopped
 	require.Len(t, sink.Attempts(), 4)
-	b.backlogIs(t, 6, 0)
+	b.backlogIs(t, Backlog{Pending: 6})
 }
 
 func drainGivesBack(t *testing.T, b *bench) {
@@ -80,11 +80,11 @@ func survivesSource(t *testing.T, b *bench) {
 	t.Helper()
 	failures := 3
 	b.source = func(s dispatch.Source) dispatch.Source {
-		return sourceFunc(func(ctx context.Context, limit int) ([]dispatch.Message, error) {
+		return sourceFunc(func(ctx context.Context, stop <-chan struct{}, each func(dispatch.Message)) error {
 			if failures--; failures >= 0 {
-				return nil, errors.New("no consumer")
+				return errors.New("no consumer")
 			}
-			return s.Fetch(ctx, limit)
+			return s.Receive(ctx, stop, each)
 		})
 	}
 	sink := NewSink(nil)
@@ -94,10 +94,10 @@ func survivesSource(t *testing.T, b *bench) {
 	require.Equal(t, each(3, 1), sink.Attempts())
 }
 
-type sourceFunc func(context.Context, int) ([]dispatch.Message, error)
+type sourceFunc func(context.Context, <-chan struct{}, func(dispatch.Message)) error
 
-func (f sourceFunc) Fetch(ctx context.Context, limit int) ([]dispatch.Message, error) {
-	return f(ctx, limit)
+func (f sourceFunc) Receive(ctx context.Context, stop <-chan struct{}, each func(dispatch.Message)) error {
+	return f(ctx, stop, each)
 }
 
 type lettersFunc func(context.Context, dispatch.Message, dispatch.DeadLetter) error

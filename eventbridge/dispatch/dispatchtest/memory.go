@@ -13,7 +13,8 @@ import (
 	"github.com/rouse-run/rouse/eventbridge/dispatch"
 )
 
-// Memory is a durable consumer without a broker. It redelivers what is not settled within AckWait.
+// Memory is a durable consumer without a broker. It redelivers what is not settled within AckWait, and gives out no
+// more than MaxAckPending at a time.
 type Memory struct {
 	mu      sync.Mutex
 	ackWait time.Duration
@@ -24,11 +25,20 @@ type Memory struct {
 
 type stored struct {
 	event    *event.Event // nil when the message is no event
-	attempts int
-	held     bool      // delivered and not settled, or waiting for its retry
-	due      time.Time // when a held message is delivered again
-	done     bool
+	attempts int          // that were made
+	delivery int          // counts deliveries: only the last one can be settled
+	state    state
+	due      time.Time // when a held or waiting message is delivered again
 }
+
+type state int
+
+const (
+	pending state = iota
+	held          // delivered and not settled
+	waiting       // for its next attempt
+	done
+)
 
 // NewMemory makes an empty one.
 func NewMemory(ackWait time.Duration) *Memory {
@@ -79,43 +89,43 @@ func (m *Memory) Letters(t *testing.T) []Letter {
 }
 
 // Backlog implements Backend.
-func (m *Memory) Backlog(t *testing.T) (pending, ackPending int) {
+func (m *Memory) Backlog(t *testing.T) Backlog {
 	t.Helper()
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	var b Backlog
 	for _, s := range m.stored {
-		switch {
-		case s.done:
-		case s.held:
-			ackPending++
-		default:
-			pending++
+		switch s.state {
+		case pending:
+			b.Pending++
+		case held:
+			b.AckPending++
+		case waiting:
+			b.Waiting++
+		case done:
 		}
 	}
-	return pending, ackPending
+	return b
 }
 
 type memorySource Memory
 
-const fetchBound = 200 * time.Millisecond
-
-// Fetch implements dispatch.Source.
-func (s *memorySource) Fetch(ctx context.Context, limit int) ([]dispatch.Message, error) {
-	bound := time.NewTimer(fetchBound)
-	defer bound.Stop()
+// Receive implements dispatch.Source.
+func (s *memorySource) Receive(ctx context.Context, stop <-chan struct{}, each func(dispatch.Message)) error {
 	for {
-		messages, next, changed := (*Memory)(s).take(limit)
-		if len(messages) > 0 {
-			return messages, nil
+		message, next, changed := (*Memory)(s).take()
+		if message != nil {
+			each(message)
+			continue
 		}
 		due := time.NewTimer(next)
 		select {
 		case <-ctx.Done():
 			due.Stop()
-			return nil, ctx.Err()
-		case <-bound.C:
+			return nil
+		case <-stop:
 			due.Stop()
-			return nil, nil
+			return nil
 		case <-changed:
 		case <-due.C:
 		}
@@ -124,33 +134,39 @@ func (s *memorySource) Fetch(ctx context.Context, limit int) ([]dispatch.Message
 }
 
 // take hands out what is available and says when something next becomes due.
-func (m *Memory) take(limit int) (messages []dispatch.Message, next time.Duration, changed chan struct{}) {
+func (m *Memory) take() (message dispatch.Message, next time.Duration, changed chan struct{}) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	now := time.Now()
 	next = time.Hour
+	inHand := 0
 	for _, s := range m.stored {
-		if s.done {
+		if s.state == held && s.due.After(now) {
+			inHand++
+		}
+	}
+	for _, s := range m.stored {
+		if s.state == done {
 			continue
 		}
-		if s.held && s.due.After(now) {
+		if s.state != pending && s.due.After(now) {
 			next = min(next, s.due.Sub(now))
 			continue
 		}
-		if len(messages) == limit {
+		if inHand >= MaxAckPending {
 			break
 		}
-		s.attempts++
-		s.held, s.due = true, now.Add(m.ackWait)
-		messages = append(messages, &memoryMessage{memory: m, stored: s, attempt: s.attempts})
+		s.delivery++
+		s.state, s.due = held, now.Add(m.ackWait)
+		return &memoryMessage{memory: m, stored: s, delivery: s.delivery, attempt: s.attempts + 1}, 0, m.changed
 	}
-	return messages, next, m.changed
+	return nil, next, m.changed
 }
 
 type memoryMessage struct {
-	memory  *Memory
-	stored  *stored
-	attempt int
+	memory            *Memory
+	stored            *stored
+	delivery, attempt int
 }
 
 var errSettled = errors.New("message is settled")
@@ -165,15 +181,27 @@ func (m *memoryMessage) Event() (event.Event, error) {
 func (m *memoryMessage) Attempt() int { return m.attempt }
 
 func (m *memoryMessage) Ack(context.Context) error {
-	return m.change(func() { m.stored.done = true })
+	return m.change(func() { m.stored.state = done })
 }
 
 func (m *memoryMessage) Reject(context.Context, string) error {
-	return m.change(func() { m.stored.done = true })
+	return m.change(func() { m.stored.state = done })
 }
 
 func (m *memoryMessage) Retry(_ context.Context, delay time.Duration) error {
-	return m.change(func() { m.stored.due = time.Now().Add(delay) })
+	return m.change(func() {
+		m.stored.attempts = m.attempt
+		m.stored.state, m.stored.due = waiting, time.Now().Add(delay)
+	})
+}
+
+func (m *memoryMessage) Return(_ context.Context, delay time.Duration) error {
+	return m.change(func() {
+		m.stored.due = time.Now().Add(delay)
+		if delay == 0 {
+			m.stored.state = pending
+		}
+	})
 }
 
 func (m *memoryMessage) Extend(context.Context) error {
@@ -183,7 +211,7 @@ func (m *memoryMessage) Extend(context.Context) error {
 func (m *memoryMessage) change(apply func()) error {
 	m.memory.mu.Lock()
 	defer m.memory.mu.Unlock()
-	if m.stored.done || m.stored.attempts != m.attempt {
+	if m.stored.state == done || m.stored.delivery != m.delivery {
 		return errSettled
 	}
 	apply()

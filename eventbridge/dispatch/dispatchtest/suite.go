@@ -25,12 +25,21 @@ type Backend interface {
 	Source(t *testing.T) dispatch.Source
 	DeadLetters() dispatch.DeadLetters
 	Letters(t *testing.T) []Letter
-	// Backlog counts messages that were not delivered, and messages that were and are not settled.
-	Backlog(t *testing.T) (pending, ackPending int)
+	Backlog(t *testing.T) Backlog
+}
+
+// Backlog is what a Backend has left.
+type Backlog struct {
+	Pending    int // not delivered, or given back
+	AckPending int // delivered and not settled
+	Waiting    int // for their next attempt
 }
 
 // AckWait is the AckWait that backends are made with: short, so that a missing Extend shows.
 const AckWait = time.Second
+
+// MaxAckPending is how many messages backends let be held at a time.
+const MaxAckPending = 4
 
 const (
 	patience = 20 * time.Second      // how long a test waits for what must happen
@@ -43,8 +52,8 @@ func Run(t *testing.T, newBackend func(t *testing.T) Backend) {
 	for name, test := range map[string]func(*testing.T, *bench){
 		"every event is delivered once and acked":                   deliversOnce,
 		"a closed gate leaves the backlog pending":                  closedGate,
-		"a gate that closes calls a waiting fetch off":              closingGate,
-		"no fetch through a gate that closed behind busy workers":   busyBehindClosedGate,
+		"a gate that closes lets nothing in any more":               closingGate,
+		"nothing starts behind a gate that closed":                  busyBehindClosedGate,
 		"a failing sink is retried with backoff":                    retries,
 		"Retry-After is honoured":                                   honoursRetryAfter,
 		"a refused event becomes a dead letter":                     refuses,
@@ -54,7 +63,16 @@ func Run(t *testing.T, newBackend func(t *testing.T) Backend) {
 		"a sink that is gone exhausts no attempts":                  outlivesGoneSink,
 		"a sink slower than AckWait gets each event once":           extends,
 		"no more than maxInFlight events are sent at a time":        boundsInFlight,
-		"retries that wait hold no worker":                          retriesHoldNoWorker,
+		"retries that wait hold up nobody":                          retriesHoldUpNobody,
+		"what a failing sink gets is reduced until it recovers":     sparesFailingSink,
+		"a rate limit holds":                                        limitsRate,
+		"events of one key are delivered in order":                  keepsOrder,
+		"a failing event holds up its key alone":                    holdsUpItsKey,
+		"what the filter leaves out is not delivered":               filters,
+		"a reply is published before its event is acked":            passesReplies,
+		"a reply that cannot be stored is tried again":              repeatsReplies,
+		"a reply that is no event is ignored":                       ignoresInvalidReplies,
+		"a chain of replies ends":                                   endsChains,
 		"two replicas share the messages":                           shares,
 		"a drain lets busy deliveries finish":                       drains,
 		"a drain gives back what takes too long":                    drainGivesBack,
@@ -65,13 +83,14 @@ func Run(t *testing.T, newBackend func(t *testing.T) Backend) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			registry := prometheus.NewRegistry()
-			b := &bench{Backend: newBackend(t), gate: NewGate(true), maxInFlight: 4, registry: registry, metrics: dispatch.NewMetrics(registry), options: dispatch.Options{
+			b := &bench{Backend: newBackend(t), gate: NewGate(true), maxInFlight: MaxAckPending, registry: registry, metrics: dispatch.NewMetrics(registry), options: dispatch.Options{
 				MaxInFlight:  1000,
 				MaxAttempts:  4,
 				Backoff:      dispatch.Backoff{Base: 40 * time.Millisecond, Max: time.Second},
 				ShortDelay:   10 * time.Millisecond,
 				AckWait:      AckWait,
 				DrainTimeout: patience,
+				MaxHops:      3,
 			}}
 			test(t, b)
 		})

@@ -1,0 +1,164 @@
+package dispatch
+
+import (
+	"slices"
+	"sync"
+	"time"
+)
+
+// job is a message in our hands. It waits for a place, or runs, or waits for its next attempt.
+type job struct {
+	Message
+	key     string // what keeps it in order, empty for nothing
+	attempt int    // from 1
+}
+
+// desk decides which message is delivered next, and when: as many at a time as the window lets, not more in a second
+// than the rate, and of each key only the first.
+type desk struct {
+	start func(*job) // runs a job on a goroutine of its own
+
+	mu      sync.Mutex
+	waiting []*job
+	busy    map[string]bool // keys with a job that runs or waits for its next attempt
+	delayed map[*job]*time.Timer
+	running int
+	window  window
+	rate    rate
+	resume  time.Time // when the sink may be called again
+	timer   *time.Timer
+	closed  bool
+}
+
+func newDesk(maxInFlight, perSecond int) *desk {
+	return &desk{
+		busy: map[string]bool{}, delayed: map[*job]*time.Timer{}, window: newWindow(maxInFlight), rate: newRate(perSecond),
+	}
+}
+
+// add takes a message that was received. It reports false when the desk is closed.
+func (d *desk) add(j *job) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.closed {
+		return false
+	}
+	d.waiting = append(d.waiting, j)
+	d.next(time.Now())
+	return true
+}
+
+// done frees the place of a job. With again, it is delivered once more after the delay, before others of its key. It
+// reports false when the desk is closed, so that nobody will.
+func (d *desk) done(j *job, v verdict, again bool, delay time.Duration) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.running--
+	now := time.Now()
+	switch v {
+	case delivered, refused, failed: // it answers
+		d.window.answered()
+	case strained:
+		if pause := d.window.strained(); pause > 0 {
+			d.resume = now.Add(pause)
+		}
+	default: // it says nothing about the sink
+	}
+	kept := again && !d.closed
+	if kept {
+		d.delayed[j] = time.AfterFunc(delay, func() { d.repeat(j) })
+	} else {
+		delete(d.busy, j.key)
+	}
+	d.next(now)
+	return kept
+}
+
+// repeat puts a job whose time has come in front of the others.
+func (d *desk) repeat(j *job) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if _, ok := d.delayed[j]; !ok {
+		return
+	}
+	delete(d.delayed, j)
+	delete(d.busy, j.key)
+	d.waiting = slices.Insert(d.waiting, 0, j)
+	d.next(time.Now())
+}
+
+// next starts what may be started. The lock is held.
+func (d *desk) next(now time.Time) {
+	for !d.closed && d.running < d.window.limit {
+		i := d.first()
+		if i < 0 {
+			return
+		}
+		if wait := d.wait(now); wait > 0 {
+			d.later(wait)
+			return
+		}
+		j := d.waiting[i]
+		if i == 0 {
+			d.waiting[0] = nil
+			d.waiting = d.waiting[1:]
+		} else {
+			d.waiting = slices.Delete(d.waiting, i, i+1)
+		}
+		if j.key != "" {
+			d.busy[j.key] = true
+		}
+		d.running++
+		d.start(j)
+	}
+}
+
+// first is the first job whose key is free, -1 without one.
+func (d *desk) first() int {
+	for i, j := range d.waiting {
+		if j.key == "" || !d.busy[j.key] {
+			return i
+		}
+	}
+	return -1
+}
+
+// wait is how long the next delivery has to wait, and takes its place in the rate if it has not.
+func (d *desk) wait(now time.Time) time.Duration {
+	if pause := d.resume.Sub(now); pause > 0 {
+		return pause
+	}
+	return d.rate.take(now)
+}
+
+func (d *desk) later(wait time.Duration) {
+	if d.timer != nil {
+		d.timer.Reset(wait)
+		return
+	}
+	d.timer = time.AfterFunc(wait, func() {
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		d.next(time.Now())
+	})
+}
+
+// clear returns what waits, in its order, so that it can be given back. Further jobs are taken if the desk stays open.
+func (d *desk) clear(closeIt bool) []*job {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	var left []*job
+	for j, timer := range d.delayed {
+		timer.Stop()
+		delete(d.busy, j.key)
+		left = append(left, j)
+	}
+	clear(d.delayed)
+	left = append(left, d.waiting...)
+	d.waiting = nil
+	d.closed = d.closed || closeIt
+	if d.closed && d.timer != nil {
+		d.timer.Stop()
+	}
+	return left
+}

@@ -1,0 +1,108 @@
+package dispatchtest
+
+import (
+	"context"
+	"net/http"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/cloudevents/sdk-go/v2/event"
+	"github.com/stretchr/testify/require"
+
+	"github.com/rouse-run/rouse/eventbridge/dispatch"
+)
+
+// of makes events with a customer each.
+func of(customers ...string) []event.Event {
+	events := Events(len(customers))
+	for i, customer := range customers {
+		events[i].SetExtension("customer", customer)
+	}
+	return events
+}
+
+func keepsOrder(t *testing.T, b *bench) {
+	t.Helper()
+	b.options.OrderedBy = "customer"
+	var mu sync.Mutex
+	ids := map[string][]string{}
+	sink := NewSink(func(ctx context.Context, ev event.Event, attempt int) (dispatch.Answer, error) {
+		if attempt == 1 && (ev.ID() == "0" || ev.ID() == "4") {
+			return Status(http.StatusServiceUnavailable), nil
+		}
+		pause(ctx, time.Millisecond)
+		mu.Lock()
+		defer mu.Unlock()
+		customer, _ := ev.Extensions()["customer"].(string)
+		ids[customer] = append(ids[customer], ev.ID())
+		return Status(http.StatusOK), nil
+	})
+	b.start(t, sink)
+	b.Publish(t, of("ann", "bob", "ann", "bob", "ann", "bob", "ann", "bob")...)
+	b.settled(t)
+	require.Equal(t, map[string][]string{"ann": {"0", "2", "4", "6"}, "bob": {"1", "3", "5", "7"}}, ids)
+}
+
+func holdsUpItsKey(t *testing.T, b *bench) {
+	t.Helper()
+	b.options.OrderedBy = "customer"
+	b.options.Backoff = dispatch.Backoff{Base: time.Hour, Max: time.Hour}
+	sink := NewSink(func(_ context.Context, ev event.Event, _ int) (dispatch.Answer, error) {
+		if ev.ID() == "0" {
+			return Status(http.StatusServiceUnavailable), nil
+		}
+		return Status(http.StatusOK), nil
+	})
+	b.start(t, sink)
+	b.Publish(t, of("ann", "bob", "ann", "bob", "bob", "bob")...)
+	require.Eventually(t, func() bool { return b.ended(t) == 4 }, patience, tick, "bob waits for ann")
+	require.Equal(t, []string{"0", "1", "3", "4", "5"}, slices.Sorted(slices.Values(keys(sink.Attempts()))))
+}
+
+func limitsRate(t *testing.T, b *bench) {
+	t.Helper()
+	const perSecond, events = 50, 30
+	b.options.EventsPerSecond = perSecond
+	sink := NewSink(nil)
+	started := time.Now()
+	b.start(t, sink)
+	b.Publish(t, Events(events)...)
+	b.settled(t)
+	burst := perSecond/10 + 1
+	require.GreaterOrEqual(t, time.Since(started), time.Duration(events-burst)*time.Second/perSecond)
+}
+
+func sparesFailingSink(t *testing.T, b *bench) {
+	t.Helper()
+	b.options.MaxAttempts = 1000
+	var mu sync.Mutex
+	broken, calls := true, 0
+	sink := NewSink(func(context.Context, event.Event, int) (dispatch.Answer, error) {
+		mu.Lock()
+		defer mu.Unlock()
+		calls++
+		if broken {
+			return Status(http.StatusServiceUnavailable), nil
+		}
+		return Status(http.StatusOK), nil
+	})
+	b.start(t, sink)
+	b.Publish(t, Events(100)...)
+	time.Sleep(time.Second) // of an outage: without the pauses each event were tried at least once
+	mu.Lock()
+	during := calls
+	broken = false
+	mu.Unlock()
+	require.Less(t, during, 50)
+	b.settled(t)
+}
+
+func keys(m map[string]int) []string {
+	names := make([]string, 0, len(m))
+	for name := range m {
+		names = append(names, name)
+	}
+	return names
+}

@@ -1,0 +1,128 @@
+package dispatchtest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"sync"
+	"testing"
+
+	"github.com/cloudevents/sdk-go/v2/event"
+	"github.com/stretchr/testify/require"
+
+	"github.com/rouse-run/rouse/eventbridge/dispatch"
+)
+
+// journal notes what is published.
+type journal struct {
+	mu        sync.Mutex
+	published []*event.Event
+	refuse    func(n int) error // for the n-th call, from 1; may be nil
+	calls     int
+}
+
+func (j *journal) Publish(_ context.Context, reply *event.Event) error {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.calls++
+	if j.refuse != nil {
+		if err := j.refuse(j.calls); err != nil {
+			return err
+		}
+	}
+	j.published = append(j.published, reply)
+	return nil
+}
+
+func replying(change func(reply *event.Event)) *Sink {
+	return NewSink(func(_ context.Context, ev event.Event, attempt int) (dispatch.Answer, error) {
+		reply := event.New()
+		reply.SetID(fmt.Sprintf("reply-%s-%d", ev.ID(), attempt))
+		reply.SetSource("pricing")
+		reply.SetType("order.priced.v1")
+		if change != nil {
+			change(&reply)
+		}
+		return dispatch.Answer{Status: http.StatusOK, Reply: &reply}, nil
+	})
+}
+
+func passesReplies(t *testing.T, b *bench) {
+	t.Helper()
+	written := &journal{}
+	b.replies = written
+	b.start(t, replying(nil))
+	b.Publish(t, Events(3)...)
+	b.settled(t)
+	require.Len(t, written.published, 3)
+	for _, reply := range written.published {
+		require.Equal(t, "1", fmt.Sprint(reply.Extensions()["rousehops"]))
+		require.Equal(t, "reply-"+fmt.Sprint(reply.Extensions()["rousecause"])+"-1", reply.ID())
+	}
+}
+
+func repeatsReplies(t *testing.T, b *bench) {
+	t.Helper()
+	written := &journal{refuse: func(n int) error {
+		if n == 1 {
+			return errors.New("no connection")
+		}
+		return nil
+	}}
+	b.replies = written
+	sink := replying(nil)
+	b.start(t, sink)
+	b.Publish(t, Events(1)...)
+	b.settled(t)
+	require.Len(t, written.published, 1)
+	require.Equal(t, each(1, 2), sink.Attempts())
+}
+
+func ignoresInvalidReplies(t *testing.T, b *bench) {
+	t.Helper()
+	b.replies = &journal{refuse: func(int) error { return fmt.Errorf("%w: no type", dispatch.ErrUnpublishable) }}
+	sink := replying(nil)
+	b.start(t, sink)
+	b.Publish(t, Events(2)...)
+	b.settled(t)
+	require.Equal(t, each(2, 1), sink.Attempts())
+	require.Empty(t, b.Letters(t))
+}
+
+func endsChains(t *testing.T, b *bench) {
+	t.Helper()
+	written := &journal{}
+	b.replies = written
+	events := Events(2)
+	events[0].SetExtension("rousehops", "2")
+	events[1].SetExtension("rousehops", "3")
+	b.start(t, replying(nil))
+	b.Publish(t, events...)
+	b.settled(t)
+	require.Len(t, written.published, 1)
+	require.Equal(t, "3", fmt.Sprint(written.published[0].Extensions()["rousehops"]))
+	letters := b.Letters(t)
+	require.Len(t, letters, 1)
+	require.Equal(t, "too many replies in a chain", letters[0].Reason)
+}
+
+type filterFunc func(*event.Event) (bool, error)
+
+func (f filterFunc) Match(ev *event.Event) (bool, error) { return f(ev) }
+
+func filters(t *testing.T, b *bench) {
+	t.Helper()
+	b.filter = filterFunc(func(ev *event.Event) (bool, error) {
+		if ev.ID() == "2" {
+			return true, errors.New("no such field")
+		}
+		return ev.ID() == "1", nil
+	})
+	sink := NewSink(nil)
+	b.start(t, sink)
+	b.Publish(t, Events(4)...)
+	b.settled(t)
+	require.Equal(t, map[string]int{"1": 1}, sink.Attempts())
+	require.Empty(t, b.Letters(t))
+}

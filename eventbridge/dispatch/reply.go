@@ -1,0 +1,62 @@
+package dispatch
+
+import (
+	"context"
+	"errors"
+	"strconv"
+
+	"github.com/cloudevents/sdk-go/v2/event"
+)
+
+// Extensions by which a chain of events can be followed.
+const (
+	// ExtensionHops counts the events between the first of a chain and this one.
+	ExtensionHops = "rousehops"
+	// ExtensionCause is the id of the event whose delivery brought this one forth.
+	ExtensionCause = "rousecause"
+)
+
+// ErrUnpublishable is returned by Replies for an event that will never be stored, as it is no valid one.
+var ErrUnpublishable = errors.New("reply cannot be published")
+
+// Replies publishes the events that sinks answer with.
+type Replies interface {
+	// Publish returns nil after the reply is stored, and ErrUnpublishable for one that never will be.
+	Publish(ctx context.Context, reply *event.Event) error
+}
+
+// pass publishes what the sink replied. The event counts as delivered when its reply is stored, or never can be.
+func (d *Dispatcher) pass(ctx context.Context, cause *event.Event, answer Answer) verdict {
+	switch {
+	case d.Replies == nil || (answer.Reply == nil && answer.ReplyError == nil):
+		return delivered
+	case answer.ReplyError != nil:
+		d.ignoreReply(cause, answer.ReplyError)
+		return delivered
+	}
+	hops, _ := strconv.Atoi(extensionOf(cause, ExtensionHops))
+	if hops++; hops > d.options.MaxHops {
+		return looping
+	}
+	answer.Reply.SetExtension(ExtensionHops, strconv.Itoa(hops))
+	answer.Reply.SetExtension(ExtensionCause, cause.ID())
+	err := d.Replies.Publish(ctx, answer.Reply)
+	switch {
+	case err == nil:
+		d.metrics.replies.Inc()
+		return delivered
+	case errors.Is(err, ErrUnpublishable):
+		d.ignoreReply(cause, err)
+		return delivered
+	case ctx.Err() != nil:
+		return interrupted
+	default:
+		d.Log.Error(err, "cannot publish a reply, the event is delivered again", "id", cause.ID())
+		return failed
+	}
+}
+
+func (d *Dispatcher) ignoreReply(cause *event.Event, err error) {
+	d.metrics.replyErrors.Inc()
+	d.Log.Info("a reply of the sink is no valid event and is ignored", "id", cause.ID(), "reason", err.Error())
+}

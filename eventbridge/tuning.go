@@ -1,0 +1,57 @@
+package eventbridge
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/cloudevents/sdk-go/v2/event"
+
+	eventingv1alpha2 "github.com/rouse-run/rouse/api/eventing/v1alpha2"
+	"github.com/rouse-run/rouse/eventbridge/dispatch"
+	"github.com/rouse-run/rouse/internal/broker"
+	"github.com/rouse-run/rouse/internal/routing"
+)
+
+// dispatchOptions are the process's options with what a Subscription says for itself.
+func dispatchOptions(o dispatch.Options, own routing.Delivery) dispatch.Options {
+	if own.MaxAttempts > 0 {
+		o.MaxAttempts = own.MaxAttempts
+	}
+	o.Backoff = backoffOf(o.Backoff, own.Backoff)
+	o.EventsPerSecond = own.EventsPerSecond
+	o.OrderedBy = own.OrderedBy
+	return o
+}
+
+func backoffOf(b dispatch.Backoff, own routing.Backoff) dispatch.Backoff {
+	switch own.Policy {
+	case eventingv1alpha2.BackoffLinear:
+		b.Growth = dispatch.Linear
+	case eventingv1alpha2.BackoffConstant:
+		b.Growth = dispatch.Constant
+	case eventingv1alpha2.BackoffExponential:
+		b.Growth = dispatch.Exponential
+	}
+	if own.Delay > 0 {
+		b.Base = own.Delay
+		b.Max = max(b.Max, own.Delay)
+	}
+	if own.MaxDelay > 0 {
+		b.Max = own.MaxDelay
+		b.Base = min(b.Base, own.MaxDelay)
+	}
+	return b
+}
+
+// replies publishes what sinks answer with.
+type replies struct{ store Store }
+
+// Publish implements dispatch.Replies.
+func (r replies) Publish(ctx context.Context, reply *event.Event) error {
+	err := r.store.Publish(ctx, *reply)
+	if _, invalid := errors.AsType[*broker.InvalidEventError](err); invalid || errors.Is(err, broker.ErrTooLarge) {
+		return fmt.Errorf("%w: %w", dispatch.ErrUnpublishable, err)
+	}
+	return err
+}
