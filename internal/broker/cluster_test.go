@@ -3,7 +3,6 @@ package broker
 import (
 	"context"
 	"strconv"
-	"sync"
 	"testing"
 	"time"
 
@@ -30,26 +29,7 @@ func TestAClusterLosesNothingWhenItsServersRestart(t *testing.T) {
 
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
-	var mu sync.Mutex
-	seen := map[string]bool{}
-	var worker sync.WaitGroup
-	s := NewSource(conn, testStream, "c1")
-	t.Cleanup(s.Close)
-	worker.Go(func() {
-		for ctx.Err() == nil {
-			messages, _ := s.Fetch(ctx, 5)
-			for _, message := range messages {
-				e, err := message.Event()
-				if err != nil {
-					t.Error(err)
-				}
-				mu.Lock()
-				seen[e.ID()] = true
-				mu.Unlock()
-				_ = message.Ack(ctx)
-			}
-		}
-	})
+	seen := collect(ctx, t, newSource(conn))
 	publisher := NewPublisher(conn, publisherOptions(func(o *PublisherOptions) { o.Timeout = time.Second }))
 	confirmed := 0
 	publishUntil := func(enough int) {
@@ -68,14 +48,10 @@ func TestAClusterLosesNothingWhenItsServersRestart(t *testing.T) {
 		publishUntil(i*200 + 300)
 	}
 	require.Eventually(t, func() bool {
-		mu.Lock()
-		defer mu.Unlock()
-		return len(seen) == confirmed
+		return len(seen()) == confirmed
 	}, 3*patience, 10*moment)
 	require.Eventually(t, func() bool {
 		backlog, err := conn.Backlog(t.Context(), testStream, "c1")
 		return err == nil && backlog.Total() == 0
 	}, 3*patience, 10*moment)
-	stop()
-	worker.Wait()
 }

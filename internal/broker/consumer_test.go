@@ -24,7 +24,7 @@ func TestEnsureConsumerCreatesADurablePullConsumer(t *testing.T) {
 	require.Equal(t, jetstream.AckExplicitPolicy, config.AckPolicy)
 	require.Equal(t, -1, config.MaxDeliver)
 	require.Equal(t, 30*time.Second, config.AckWait)
-	require.Equal(t, 10_000, config.MaxAckPending)
+	require.Equal(t, 1000, config.MaxAckPending)
 }
 
 func TestEnsureConsumerChangesInPlaceAndKeepsTheBacklog(t *testing.T) {

@@ -11,34 +11,21 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-func TestRetryDelays(t *testing.T) {
+func TestAReturnedMessageComesAgainAsTheSameAttempt(t *testing.T) {
 	t.Parallel()
 	const delay = 700 * time.Millisecond
 	f := newFeed(t, func(c *Consumer) { c.AckWait = time.Hour })
 	f.publish(t, 1)
 	s := f.source(t)
 	begin := time.Now()
-	require.NoError(t, fetchOne(t, s).Retry(t.Context(), delay))
+	require.NoError(t, fetchOne(t, s).Return(t.Context(), delay))
 	awaitBacklog(t, f.conn, "c1", Backlog{AckPending: 1})
 	second := fetchOne(t, s)
 	require.GreaterOrEqual(t, time.Since(begin), delay)
-	require.Equal(t, 2, second.Attempt())
-
-	require.NoError(t, second.Retry(t.Context(), 0))
-	third := fetchOne(t, s)
-	require.Equal(t, 3, third.Attempt())
-	require.NoError(t, third.Ack(t.Context()))
+	require.Equal(t, 1, second.Attempt())
+	require.NoError(t, second.Return(t.Context(), 0))
+	require.NoError(t, fetchOne(t, s).Ack(t.Context()))
 	awaitBacklog(t, f.conn, "c1", Backlog{})
-}
-
-func TestAWaitingRetryHoldsNobodyUp(t *testing.T) {
-	t.Parallel()
-	f := newFeed(t)
-	f.publish(t, 1)
-	s := f.source(t)
-	require.NoError(t, fetchOne(t, s).Retry(t.Context(), time.Hour))
-	f.publish(t, 1)
-	require.Equal(t, "1", id(t, fetchOne(t, s)))
 }
 
 func TestExtendPreventsRedelivery(t *testing.T) {
@@ -70,10 +57,8 @@ func TestExtendPreventsRedelivery(t *testing.T) {
 		}
 	}()
 	// The other message comes again twice; the extended one never.
-	for attempt := 2; attempt <= 3; attempt++ {
-		again := fetchOne(t, s)
-		require.Equal(t, left.Sequence(), again.Sequence())
-		require.Equal(t, attempt, again.Attempt())
+	for range 2 {
+		require.Equal(t, left.Sequence(), fetchOne(t, s).Sequence())
 	}
 	close(stop)
 	require.NoError(t, await(t, extended))
@@ -90,6 +75,7 @@ func TestAMessageIsSettledOnce(t *testing.T) {
 	require.NoError(t, message.Ack(t.Context()))
 	require.ErrorIs(t, message.Ack(t.Context()), ErrSettled)
 	require.ErrorIs(t, message.Retry(t.Context(), 0), ErrSettled)
+	require.ErrorIs(t, message.Return(t.Context(), 0), ErrSettled)
 	require.ErrorIs(t, message.Reject(t.Context(), "late"), ErrSettled)
 }
 
@@ -129,7 +115,7 @@ func TestDeadLettersAreStoredOnceBeforeTheirRejection(t *testing.T) {
 
 	require.NoError(t, f.conn.AddDeadLetter(t.Context(), letter, first))
 	awaitBacklog(t, f.conn, "c1", Backlog{AckPending: 1})
-	require.NoError(t, first.Retry(t.Context(), 0))
+	require.NoError(t, first.Return(t.Context(), 0))
 	again := fetchOne(t, s)
 	require.Equal(t, first.Sequence(), again.Sequence())
 	letter.Attempts = 2

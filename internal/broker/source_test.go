@@ -10,7 +10,9 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/rouse-run/rouse/internal/routing"
 	"github.com/rouse-run/rouse/internal/testing/natstest"
 )
 
@@ -27,7 +29,7 @@ type feed struct {
 func newFeed(t *testing.T, change ...func(*Consumer)) *feed {
 	t.Helper()
 	server, conn := start(t)
-	consumer := Consumer{Name: "c1", Subjects: []string{testSubject}}
+	consumer := Consumer{Name: "c1", Subjects: []string{testSubject, routing.RedeliverySubject("c1")}}
 	for _, c := range change {
 		c(&consumer)
 	}
@@ -43,36 +45,65 @@ func (f *feed) publish(t *testing.T, count int) {
 	}
 }
 
-// source has a short expiry, so that an empty Fetch returns soon.
-func (f *feed) source(t *testing.T) *Source {
-	t.Helper()
-	return quick(t, NewSource(f.conn, testStream, "c1"))
+// subscription is whose events the consumer c1 has.
+func subscription() types.NamespacedName {
+	return types.NamespacedName{Namespace: "shop", Name: "orders"}
 }
 
-func quick(t *testing.T, s *Source) *Source {
-	t.Helper()
+// newSource has a short expiry, so that requests end and are made anew during the test.
+func newSource(conn *Conn) *Source {
+	s := NewSource(conn, testStream, "c1", subscription(), 10)
 	s.expires, s.heartbeat = 500*time.Millisecond, 200*time.Millisecond
-	t.Cleanup(s.Close)
 	return s
 }
 
-func fetch(t *testing.T, s *Source, limit int) []*Message {
+// receiver is a source that receives in the background.
+type receiver struct {
+	arrived chan *Message
+	ended   chan error
+	cancel  context.CancelFunc
+}
+
+func receive(t *testing.T, s *Source) *receiver {
 	t.Helper()
-	messages, err := s.Fetch(t.Context(), limit)
-	require.NoError(t, err)
-	require.LessOrEqual(t, len(messages), limit)
+	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
+	r := &receiver{arrived: make(chan *Message, 10_000), ended: make(chan error, 1), cancel: cancel}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		r.ended <- s.Receive(ctx, nil, func(m *Message) { r.arrived <- m })
+	}()
+	t.Cleanup(func() {
+		cancel()
+		<-done
+	})
+	return r
+}
+
+func (f *feed) source(t *testing.T) *receiver {
+	t.Helper()
+	return receive(t, newSource(f.conn))
+}
+
+func fetch(t *testing.T, r *receiver, count int) []*Message {
+	t.Helper()
+	messages := make([]*Message, count)
+	for i := range messages {
+		messages[i] = fetchOne(t, r)
+	}
 	return messages
 }
 
-// fetchOne waits for one message, however many empty fetches that takes.
-func fetchOne(t *testing.T, s *Source) *Message {
+func fetchOne(t *testing.T, r *receiver) *Message {
 	t.Helper()
-	for deadline := time.Now().Add(patience); time.Now().Before(deadline); {
-		if messages := fetch(t, s, 1); len(messages) == 1 {
-			return messages[0]
-		}
+	select {
+	case m := <-r.arrived:
+		return m
+	case err := <-r.ended:
+		require.FailNow(t, "the source ended", "%v", err)
+	case <-time.After(patience):
+		require.FailNow(t, "no message came")
 	}
-	require.FailNow(t, "no message came")
 	return nil
 }
 
@@ -83,22 +114,14 @@ func id(t *testing.T, m *Message) string {
 	return e.ID()
 }
 
-func TestFetchReturnsWhatIsThere(t *testing.T) {
+func TestMessagesComeInOrderAndSayWhatTheyAre(t *testing.T) {
 	t.Parallel()
 	f := newFeed(t)
-	s := f.source(t)
 	f.publish(t, 5)
 	awaitBacklog(t, f.conn, "c1", Backlog{Pending: 5})
-
-	first := fetch(t, s, 3)
-	require.Len(t, first, 3)
-	awaitBacklog(t, f.conn, "c1", Backlog{Pending: 2, AckPending: 3})
-	begin := time.Now()
-	rest := fetch(t, s, 10)
-	require.Len(t, rest, 2)
-	require.Less(t, time.Since(begin), s.expires, "it waited for a full batch")
-
-	for i, message := range append(first, rest...) {
+	r := f.source(t)
+	for i := range 5 {
+		message := fetchOne(t, r)
 		require.Equal(t, strconv.Itoa(i), id(t, message))
 		require.Equal(t, 1, message.Attempt())
 		require.Equal(t, testSubject, message.Subject())
@@ -109,33 +132,41 @@ func TestFetchReturnsWhatIsThere(t *testing.T) {
 		require.NoError(t, message.Ack(t.Context()))
 	}
 	awaitBacklog(t, f.conn, "c1", Backlog{})
-	require.Empty(t, fetch(t, s, 10))
-	require.Empty(t, fetch(t, s, 0))
 }
 
-func TestFetchWaitsForTheFirstMessage(t *testing.T) {
+func TestRequestsStandForAsLongAsNobodyPublishes(t *testing.T) {
 	t.Parallel()
 	f := newFeed(t)
-	s := NewSource(f.conn, testStream, "c1")
-	t.Cleanup(s.Close)
-	type result struct {
-		messages []*Message
-		err      error
-		after    time.Duration
+	r := f.source(t)
+	for range 5 { // requests end after half a second and are made anew
+		require.Eventually(t, func() bool { return waiting(t, f.conn) > 0 }, patience, moment)
+		f.publish(t, 1)
+		require.NoError(t, fetchOne(t, r).Ack(t.Context()))
 	}
-	results := make(chan result, 1)
-	begin := time.Now()
-	go func() {
-		messages, err := s.Fetch(t.Context(), 10)
-		results <- result{messages, err, time.Since(begin)}
-	}()
-	awaitWaiting(t, f.conn, 1)
-	f.publish(t, 1)
-	got := await(t, results)
-	require.NoError(t, got.err)
-	require.Len(t, got.messages, 1)
-	require.Less(t, got.after, pullExpires)
-	awaitWaiting(t, f.conn, 0)
+	awaitBacklog(t, f.conn, "c1", Backlog{})
+}
+
+func TestTheConsumersLimitHoldsAndIsUsedAgain(t *testing.T) {
+	t.Parallel()
+	f := newFeed(t, func(c *Consumer) { c.MaxAckPending = 3 })
+	f.publish(t, 50)
+	one, two := f.source(t), f.source(t)
+	awaitBacklog(t, f.conn, "c1", Backlog{Pending: 47, AckPending: 3})
+	require.Never(t, func() bool { return len(one.arrived)+len(two.arrived) > 3 }, 10*moment, moment)
+	seen := map[string]bool{}
+	for len(seen) < 50 {
+		var message *Message
+		select {
+		case message = <-one.arrived:
+		case message = <-two.arrived:
+		case <-time.After(patience):
+			require.FailNow(t, "no message came")
+		}
+		require.Equal(t, 1, message.Attempt())
+		seen[id(t, message)] = true
+		require.NoError(t, message.Ack(t.Context()))
+	}
+	awaitBacklog(t, f.conn, "c1", Backlog{})
 }
 
 // awaitWaiting waits until the server remembers so many pull requests.
@@ -151,38 +182,22 @@ func waiting(t *testing.T, conn *Conn) int {
 	return handle.CachedInfo().NumWaiting
 }
 
-func TestFetchLeavesNoRequestBehind(t *testing.T) {
+func TestNoRequestIsLeftBehind(t *testing.T) {
 	t.Parallel()
 	f := newFeed(t, func(c *Consumer) { c.AckWait = time.Hour })
-	s := NewSource(f.conn, testStream, "c1")
-	t.Cleanup(s.Close)
-	for range 50 {
-		ctx, cancel := context.WithCancel(t.Context())
-		done := make(chan error, 1)
-		go func() {
-			_, err := s.Fetch(ctx, 10)
-			done <- err
-		}()
-		awaitWaiting(t, f.conn, 1)
-		begin := time.Now()
-		cancel()
-		require.ErrorIs(t, await(t, done), context.Canceled)
-		require.Less(t, time.Since(begin), time.Second)
+	s := NewSource(f.conn, testStream, "c1", subscription(), 10)
+	for range 20 {
+		r := receive(t, s)
+		require.Eventually(t, func() bool { return waiting(t, f.conn) > 0 }, patience, moment)
+		r.cancel()
+		require.NoError(t, await(t, r.ended))
 	}
-	f.publish(t, 20)
-	seen := map[string]bool{}
-	for len(seen) < 20 {
-		for _, message := range fetch(t, s, 10) {
-			seen[id(t, message)] = true
-			require.NoError(t, message.Ack(t.Context()))
-		}
-	}
-	awaitBacklog(t, f.conn, "c1", Backlog{})
+	awaitWaiting(t, f.conn, 0)
 }
 
-// The AckWait is an hour: a message that a cancelled Fetch swallowed would be
-// missing at the end.
-func TestFetchLosesNothingToCancellation(t *testing.T) {
+// The AckWait is an hour: a message that a source swallowed when it was stopped would
+// be missing at the end.
+func TestNothingIsLostWhenASourceIsStopped(t *testing.T) {
 	t.Parallel()
 	f := newFeed(t, func(c *Consumer) { c.AckWait = time.Hour })
 	const events = 300
@@ -196,20 +211,16 @@ func TestFetchLosesNothingToCancellation(t *testing.T) {
 		}
 		published <- nil
 	}()
-	s := f.source(t)
+	s := newSource(f.conn)
 	seen := map[string]bool{}
 	for i := 0; len(seen) < events && i < 100_000; i++ {
-		ctx, cancel := context.WithTimeout(t.Context(), time.Duration(i%20)*100*time.Microsecond)
-		messages, err := s.Fetch(ctx, 7)
-		cancel()
-		if err != nil {
-			require.ErrorIs(t, err, context.DeadlineExceeded)
-			require.Empty(t, messages)
-		}
-		for _, message := range messages {
-			seen[id(t, message)] = true
-			require.NoError(t, message.Ack(t.Context()))
-		}
+		stop := make(chan struct{})
+		timer := time.AfterFunc(time.Duration(i%20)*100*time.Microsecond, func() { close(stop) })
+		require.NoError(t, s.Receive(t.Context(), stop, func(m *Message) {
+			seen[id(t, m)] = true
+			require.NoError(t, m.Ack(t.Context()))
+		}))
+		timer.Stop()
 	}
 	require.NoError(t, await(t, published))
 	require.Len(t, seen, events)
@@ -228,25 +239,22 @@ func TestSourcesShareAConsumer(t *testing.T) {
 	for range 3 {
 		conn := connect(t, f.server.URL())
 		awaitConnected(t, conn)
-		s := quick(t, NewSource(conn, testStream, "c1"))
+		s := newSource(conn)
 		workers.Go(func() {
-			for ctx.Err() == nil {
-				messages, err := s.Fetch(ctx, 10)
-				if err != nil && ctx.Err() == nil {
+			err := s.Receive(ctx, nil, func(m *Message) {
+				e, err := m.Event()
+				if err != nil {
 					t.Error(err)
 				}
-				for _, message := range messages {
-					e, err := message.Event()
-					if err != nil {
-						t.Error(err)
-					}
-					mu.Lock()
-					seen[e.ID()]++
-					mu.Unlock()
-					if err := message.Ack(t.Context()); err != nil {
-						t.Error(err)
-					}
+				mu.Lock()
+				seen[e.ID()]++
+				mu.Unlock()
+				if err := m.Ack(t.Context()); err != nil {
+					t.Error(err)
 				}
+			})
+			if err != nil {
+				t.Error(err)
 			}
 		})
 	}
@@ -260,68 +268,46 @@ func TestSourcesShareAConsumer(t *testing.T) {
 	}
 }
 
-func TestFetchSaysThatTheConsumerIsGone(t *testing.T) {
+func TestAWildcardLeavesWhatComesBackToOthers(t *testing.T) {
 	t.Parallel()
-	f := newFeed(t)
-	s := NewSource(f.conn, testStream, "c1")
-	t.Cleanup(s.Close)
-	errs := make(chan error, 1)
-	go func() {
-		_, err := s.Fetch(t.Context(), 10)
-		errs <- err
-	}()
-	awaitWaiting(t, f.conn, 1)
-	require.NoError(t, f.conn.DeleteConsumer(t.Context(), testStream, "c1"))
-	require.ErrorIs(t, await(t, errs), ErrConsumerNotFound, "while it waits")
-
-	_, err := s.Fetch(t.Context(), 10)
-	require.ErrorIs(t, err, ErrConsumerNotFound, "before it waits")
-	nowhere := NewSource(f.conn, "nowhere", "c1")
-	t.Cleanup(nowhere.Close)
-	_, err = nowhere.Fetch(t.Context(), 10)
-	require.ErrorIs(t, err, ErrConsumerNotFound, "without the stream")
-
-	ensureConsumer(t, f.conn, Consumer{Name: "c1", Subjects: []string{testSubject}})
+	f := newFeed(t, func(c *Consumer) { c.Subjects = []string{"kyma.>"} })
+	r := f.source(t)
+	f.server.Publish(t, routing.RedeliverySubject("c2"), []byte("an event of somebody else"))
 	f.publish(t, 1)
-	require.NoError(t, fetchOne(t, s).Ack(t.Context()), "after it came back")
-}
-
-func TestFetchReturnsAPartWhenTheConsumerIsFull(t *testing.T) {
-	t.Parallel()
-	f := newFeed(t, func(c *Consumer) { c.MaxAckPending = 3 })
-	f.publish(t, 10)
-	s := f.source(t)
-	messages := fetch(t, s, 8)
-	require.Len(t, messages, 3)
-	require.Empty(t, fetch(t, s, 8))
-	for _, message := range messages {
-		require.NoError(t, message.Ack(t.Context()))
-	}
-	seen := 3
-	for seen < 10 {
-		for _, message := range fetch(t, s, 8) {
-			require.Equal(t, 1, message.Attempt())
-			require.NoError(t, message.Ack(t.Context()))
-			seen++
-		}
-	}
+	message := fetchOne(t, r)
+	require.Equal(t, "0", id(t, message))
+	require.NoError(t, message.Ack(t.Context()))
 	awaitBacklog(t, f.conn, "c1", Backlog{})
 }
 
-func TestFetchWithoutAConnection(t *testing.T) {
+func TestASourceSaysThatTheConsumerIsGone(t *testing.T) {
 	t.Parallel()
 	f := newFeed(t)
-	s := f.source(t)
-	f.server.Stop()
-	_, err := s.Fetch(t.Context(), 1)
-	require.ErrorIs(t, err, ErrNotConnected)
-	ctx, cancel := context.WithTimeout(t.Context(), moment)
-	defer cancel()
-	_, err = s.Fetch(ctx, 1)
-	require.ErrorIs(t, err, context.DeadlineExceeded)
+	r := f.source(t)
+	require.Eventually(t, func() bool { return waiting(t, f.conn) > 0 }, patience, moment)
+	require.NoError(t, f.conn.DeleteConsumer(t.Context(), testStream, "c1"))
+	require.ErrorIs(t, await(t, r.ended), ErrConsumerNotFound, "while it waits")
+	require.ErrorIs(t, await(t, f.source(t).ended), ErrConsumerNotFound, "before it waits")
+	nowhere := NewSource(f.conn, "nowhere", "c1", subscription(), 10)
+	require.ErrorIs(t, await(t, receive(t, nowhere).ended), ErrConsumerNotFound, "without the stream")
+
+	ensureConsumer(t, f.conn, Consumer{Name: "c1", Subjects: []string{testSubject}})
+	f.publish(t, 1)
+	require.NoError(t, fetchOne(t, f.source(t)).Ack(t.Context()), "after it came back")
 }
 
-// The server restarts twice while events are published and fetched. Each event
+func TestASourceWithoutAConnection(t *testing.T) {
+	t.Parallel()
+	f := newFeed(t)
+	f.server.Stop()
+	require.Eventually(t, func() bool { return !f.conn.Connected() }, patience, moment)
+	require.ErrorIs(t, await(t, f.source(t).ended), ErrNotConnected)
+	stop := make(chan struct{})
+	close(stop)
+	require.NoError(t, newSource(f.conn).Receive(t.Context(), stop, nil), "it was told to stop")
+}
+
+// The server restarts twice while events are published and received. Each event
 // that was confirmed arrives; acknowledgements that the restarts swallowed may
 // make some arrive twice.
 func TestRestartsOfTheServerLoseNothing(t *testing.T) {
@@ -329,27 +315,7 @@ func TestRestartsOfTheServerLoseNothing(t *testing.T) {
 	f := newFeed(t, func(c *Consumer) { c.AckWait = 2 * time.Second })
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
-
-	var mu sync.Mutex
-	seen := map[string]bool{}
-	var workers sync.WaitGroup
-	s := NewSource(f.conn, testStream, "c1")
-	t.Cleanup(s.Close)
-	workers.Go(func() {
-		for ctx.Err() == nil {
-			messages, _ := s.Fetch(ctx, 5)
-			for _, message := range messages {
-				e, err := message.Event()
-				if err != nil {
-					t.Error(err)
-				}
-				mu.Lock()
-				seen[e.ID()] = true
-				mu.Unlock()
-				_ = message.Ack(ctx)
-			}
-		}
-	})
+	seen := collect(ctx, t, newSource(f.conn))
 	confirmed := map[string]bool{}
 	publishUntil := func(enough int) {
 		for i := 0; len(confirmed) < enough; i++ {
@@ -368,53 +334,67 @@ func TestRestartsOfTheServerLoseNothing(t *testing.T) {
 		f.server.Restart()
 		publishUntil(round*200 + 200)
 	}
-	require.Eventually(t, func() bool {
-		mu.Lock()
-		defer mu.Unlock()
-		return len(seen) >= len(confirmed)
-	}, patience, moment)
+	require.Eventually(t, func() bool { return len(seen()) >= len(confirmed) }, patience, moment)
 	awaitBacklog(t, f.conn, "c1", Backlog{})
-	stop()
-	workers.Wait()
-	require.ElementsMatch(t, slices.Collect(maps.Keys(confirmed)), slices.Collect(maps.Keys(seen)))
+	require.ElementsMatch(t, slices.Collect(maps.Keys(confirmed)), slices.Collect(maps.Keys(seen())))
 }
 
-func TestFetchNoticesAStall(t *testing.T) {
+// collect receives and acks until ctx ends, whatever happens to the server. It returns
+// what came so far.
+func collect(ctx context.Context, t *testing.T, s *Source) (seen func() map[string]bool) {
+	t.Helper()
+	var mu sync.Mutex
+	ids := map[string]bool{}
+	ctx, cancel := context.WithCancel(ctx)
+	var worker sync.WaitGroup
+	t.Cleanup(func() {
+		cancel()
+		worker.Wait()
+	})
+	worker.Go(func() {
+		for ctx.Err() == nil {
+			_ = s.Receive(ctx, nil, func(m *Message) {
+				e, err := m.Event()
+				if err != nil {
+					t.Error(err)
+				}
+				mu.Lock()
+				ids[e.ID()] = true
+				mu.Unlock()
+				_ = m.Ack(ctx)
+			})
+		}
+	})
+	return func() map[string]bool {
+		mu.Lock()
+		defer mu.Unlock()
+		return maps.Clone(ids)
+	}
+}
+
+func TestASourceNoticesAStall(t *testing.T) {
 	t.Parallel()
 	conn := connect(t, natstest.Start(t).URL())
 	awaitConnected(t, conn)
-	s := quick(t, NewSource(conn, testStream, "c1"))
-	s.expires = patience
+	s := newSource(conn)
 	// Somebody takes the pull request and answers nothing, as a server does that
 	// has lost the consumer's leader.
 	silent, err := conn.nc.SubscribeSync(s.subject)
 	require.NoError(t, err)
 	require.NoError(t, conn.nc.Flush())
-	begin := time.Now()
-	_, err = s.Fetch(t.Context(), 1)
-	require.ErrorIs(t, err, ErrStalled)
-	require.Less(t, time.Since(begin), patience/2)
+	require.ErrorIs(t, await(t, receive(t, s).ended), ErrStalled)
 	require.NoError(t, silent.Unsubscribe())
 }
 
-func TestCloseEndsAFetchThatWaits(t *testing.T) {
+func TestASourceEndsWithItsConnection(t *testing.T) {
 	t.Parallel()
 	f := newFeed(t)
 	conn := connect(t, f.server.URL())
 	awaitConnected(t, conn)
-	s := NewSource(conn, testStream, "c1")
-	ctx, cancel := context.WithCancel(t.Context())
-	errs := make(chan error, 1)
-	go func() {
-		_, err := s.Fetch(ctx, 10)
-		errs <- err
-	}()
-	awaitWaiting(t, f.conn, 1)
-	cancel()
+	r := receive(t, newSource(conn))
+	require.Eventually(t, func() bool { return waiting(t, f.conn) > 0 }, patience, moment)
 	require.NoError(t, conn.Close(t.Context()))
-	require.Error(t, await(t, errs))
-	_, err := s.Fetch(t.Context(), 1)
-	require.ErrorIs(t, err, ErrNotConnected)
+	require.ErrorIs(t, await(t, r.ended), ErrNotConnected)
 }
 
 func TestADrainEndsWithItsConnection(t *testing.T) {
@@ -426,11 +406,7 @@ func TestADrainEndsWithItsConnection(t *testing.T) {
 	drained := make(chan struct{})
 	go func() {
 		defer close(drained)
-		in.drain((*Message).handBack)
+		in.drain()
 	}()
-	select {
-	case <-drained:
-	case <-time.After(patience):
-		require.Fail(t, "the drain waits for ever")
-	}
+	await(t, drained)
 }
