@@ -36,6 +36,7 @@ func TestValuesThatCannotWorkAreRefusedWithTheReason(t *testing.T) {
 		"a password in the URL of NATS": {values{"nats.enabled=false", "nats.external.url=nats://me:secret@nats"}, []string{"/nats/external/url"}},
 		"no NATS at all":                {values{"nats.enabled=false"}, []string{"set nats.external.url to the NATS to use"}},
 		"two NATS":                      {values{"nats.external.url=nats://nats"}, []string{"set nats.enabled=false to use an external NATS"}},
+		"more traces than all":          {values{"eventbridge.traceSampleRatio=2"}, []string{"/eventbridge/traceSampleRatio", "maximum: got 2, want 1"}},
 		"two logins at NATS": {
 			values{"nats.enabled=false", "nats.external.url=nats://nats", "nats.external.nkey.secret=a", "nats.external.token.secret=b"},
 			[]string{"nats.external.nkey and nats.external.token are set: NATS takes one of them"},

@@ -9,6 +9,7 @@ import (
 	"github.com/rouse-run/rouse/eventbridge/dispatch"
 	"github.com/rouse-run/rouse/eventbridge/ingress"
 	"github.com/rouse-run/rouse/eventbridge/sink"
+	"github.com/rouse-run/rouse/eventbridge/tracing"
 )
 
 // Options of a Bridge and its parts.
@@ -19,6 +20,7 @@ type Options struct {
 	Ingress        ingress.Options
 	Dispatch       dispatch.Options
 	Sink           sink.Options
+	Tracing        tracing.Options
 }
 
 // DefaultOptions are those of a replica in a cluster.
@@ -30,6 +32,7 @@ func DefaultOptions() Options {
 		Ingress:        ingress.DefaultOptions(),
 		Dispatch:       dispatch.DefaultOptions(),
 		Sink:           sink.DefaultOptions(),
+		Tracing:        tracing.DefaultOptions(),
 	}
 }
 
@@ -42,6 +45,7 @@ func (o *Options) BindFlags(fs *pflag.FlagSet) {
 	o.Ingress.BindFlags(fs)
 	o.Dispatch.BindFlags(fs)
 	o.Sink.BindFlags(fs)
+	o.Tracing.BindFlags(fs)
 }
 
 // Validate names every option that cannot work.
@@ -50,5 +54,5 @@ func (o *Options) Validate() error {
 	if o.ShutdownDelay < 0 {
 		delay = errors.New("--shutdown-delay must not be negative")
 	}
-	return errors.Join(delay, o.Ingress.Validate(), o.Dispatch.Validate(), o.Sink.Validate())
+	return errors.Join(delay, o.Ingress.Validate(), o.Dispatch.Validate(), o.Sink.Validate(), o.Tracing.Validate())
 }

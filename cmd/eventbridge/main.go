@@ -9,6 +9,7 @@ import (
 	"github.com/go-logr/logr"
 
 	"github.com/rouse-run/rouse/eventbridge"
+	"github.com/rouse-run/rouse/eventbridge/tracing"
 	"github.com/rouse-run/rouse/internal/broker"
 	"github.com/rouse-run/rouse/internal/daemon"
 	"github.com/rouse-run/rouse/internal/kube"
@@ -29,6 +30,10 @@ func run(ctx context.Context, o *options, log logr.Logger) error {
 	if err != nil {
 		return err
 	}
+	tracer, err := tracing.New(ctx, o.bridge.Tracing, log.WithName("tracing"))
+	if err != nil {
+		return err
+	}
 	bridge := eventbridge.New(eventbridge.Deps{
 		Routes:      watch.NewRoutes(objects),
 		Endpoints:   watch.NewEndpoints(objects),
@@ -37,5 +42,11 @@ func run(ctx context.Context, o *options, log logr.Logger) error {
 		Registry:    daemon.NewRegistry(),
 		Log:         log,
 	}, o.bridge)
-	return daemon.RunOn(ctx, bridge.Run, objects.Start, conn.Hold)
+	err = daemon.RunOn(ctx, bridge.Run, objects.Start, conn.Hold)
+	closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), tracing.CloseTimeout)
+	defer cancel()
+	if lost := tracer.Close(closing); lost != nil {
+		log.Info("the last spans are lost", "reason", lost.Error())
+	}
+	return err
 }

@@ -1,3 +1,11 @@
+{{/* The port of the collector of traces, empty without one. */}}
+{{- define "rouse.tracePort" -}}
+{{- with .Values.traceCollectorEndpoint -}}
+{{- $url := urlParse . -}}
+{{ regexFind ":[0-9]+$" $url.host | trimPrefix ":" | default (eq $url.scheme "https" | ternary 443 80) }}
+{{- end -}}
+{{- end -}}
+
 {{/* DNS and the API server. Neither can be named by labels everywhere, so their ports are open to any address. */}}
 {{- define "rouse.clusterEgress" -}}
 - ports:
