@@ -30,6 +30,7 @@ func TestValuesThatCannotWorkAreRefusedWithTheReason(t *testing.T) {
 		"an unknown runtime":            {values{"runtimes.ruby=x"}, []string{"/runtimes", "additional properties 'ruby' not allowed"}},
 		"a poll that is too rare":       {values{"scaling.pollingIntervalSeconds=3601"}, []string{"/scaling/pollingIntervalSeconds", "maximum: got 3,601, want 3,600"}},
 		"the stream of the dead":        {values{"stream.name=rouse-dead-letters"}, []string{"/stream/name"}},
+		"the stream of the waiting":     {values{"stream.name=rouse-retries"}, []string{"/stream/name"}},
 		"dead letters for a moment":     {values{"deadLetters.maxAge=9m"}, []string{"/deadLetters/maxAge", "does not match pattern"}},
 		"a size without a sense":        {values{"stream.maxBytes=700MB"}, []string{"/stream/maxBytes", "does not match pattern"}},
 		"an image with its tag twice":   {values{"image.repository=host:5000/rouse:1"}, []string{"/image/repository"}},
@@ -74,7 +75,7 @@ func TestValuesThatCannotWorkAreRefusedWithTheReason(t *testing.T) {
 		"a registry that no node reaches":   {values{"registry.internal.nodePort=0"}, []string{"set registry.internal.pullAddress"}},
 		"a port that nodes do not give":     {values{"registry.internal.nodePort=80"}, []string{"/registry/internal/nodePort"}},
 		"more copies than servers":          {values{"stream.replicas=3"}, []string{"the chart's own NATS has one replica"}},
-		"streams that do not fit the store": {values{"stream.maxBytes=2Gi"}, []string{"nats.maxFileStore (1Gi) is smaller than stream.maxBytes (2Gi) and deadLetters.maxBytes (100Mi)"}},
+		"streams that do not fit the store": {values{"stream.maxBytes=2Gi"}, []string{"nats.maxFileStore (1Gi) is smaller than stream.maxBytes (2Gi), retries.maxBytes (100Mi) and deadLetters.maxBytes (100Mi)"}},
 		"a store that fills its volume":     {values{"nats.persistence.size=1Gi"}, []string{"nats.persistence.size (1Gi) must be larger than nats.maxFileStore (1Gi)"}},
 		"events that NATS would refuse":     {values{"eventbridge.maxRequestSize=1Mi"}, []string{"nats.maxPayload (1Mi) does not fit an event of eventbridge.maxRequestSize (1Mi)"}},
 	} {

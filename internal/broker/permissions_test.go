@@ -1,0 +1,218 @@
+package broker
+
+import (
+	"context"
+	"os"
+	"regexp"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/cloudevents/sdk-go/v2/event"
+	"github.com/go-logr/logr/funcr"
+	"github.com/nats-io/nats.go"
+	"github.com/stretchr/testify/require"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/rouse-run/rouse/internal/routing"
+	"github.com/rouse-run/rouse/internal/testing/natstest"
+)
+
+// documented is the server's configuration that docs/nats.md tells operators to use.
+func documented(t *testing.T) natstest.Option {
+	t.Helper()
+	page, err := os.ReadFile("../../docs/nats.md")
+	require.NoError(t, err)
+	blocks := regexp.MustCompile("(?s)```conf\n(.*?)```").FindAllStringSubmatch(string(page), -1)
+	require.Len(t, blocks, 2, "permissions and users")
+	return natstest.WithAuthorization(t, blocks[0][1]+blocks[1][1])
+}
+
+// process connects as one of the documented users, and fails the test when the server refuses it anything.
+func process(t *testing.T, server *natstest.Server, user string) *Conn {
+	t.Helper()
+	var mu sync.Mutex
+	var problems []string
+	log := funcr.New(func(_, args string) {
+		mu.Lock()
+		defer mu.Unlock()
+		if strings.Contains(strings.ToLower(args), "permissions violation") {
+			problems = append(problems, args)
+		}
+	}, funcr.Options{})
+	options := Options{
+		URL: server.URL(), Name: "rouse-" + user, User: user, PasswordFile: secret(t, []byte("change-"+user)),
+	}
+	conn, err := Connect(t.Context(), options, log)
+	require.NoError(t, err)
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), patience)
+		defer cancel()
+		_ = conn.Close(ctx)
+		mu.Lock()
+		defer mu.Unlock()
+		require.Empty(t, problems, user)
+	})
+	awaitConnected(t, conn)
+	return conn
+}
+
+func TestEachProcessDoesItsWorkWithTheDocumentedPermissions(t *testing.T) {
+	t.Parallel()
+	server := natstest.Start(t, documented(t))
+	controller, bridge, scaler := process(t, server, "controller"), process(t, server, "eventbridge"), process(t, server, "scaler")
+	ctx := t.Context()
+	subscription := types.NamespacedName{Namespace: "shop", Name: "orders"}
+	name := routing.ConsumerName("shop", "orders")
+	consumer := Consumer{Name: name, Subjects: []string{"kyma.shop.order", routing.RedeliverySubject(name)}, AckWait: time.Minute}
+
+	// The controller makes, changes, lists.
+	streams := testStreams()
+	require.NoError(t, controller.EnsureStreams(ctx, streams))
+	streams.MaxBytes++
+	require.NoError(t, controller.EnsureStreams(ctx, streams), "changed in place")
+	require.NoError(t, controller.EnsureConsumer(ctx, testStream, consumer))
+	consumer.MaxAckPending = 7
+	require.NoError(t, controller.EnsureConsumer(ctx, testStream, consumer))
+	consumer.StartFrom = StartFrom{Policy: StartAll}
+	require.NoError(t, controller.EnsureConsumer(ctx, testStream, consumer), "migrated")
+	listed, err := controller.Consumers(ctx, testStream)
+	require.NoError(t, err)
+	require.Len(t, listed, 1)
+
+	// The scaler listens and counts.
+	heard := make(chan struct{})
+	stop, err := scaler.OnPublish([]string{"kyma.shop.order"}, func() { close(heard) })
+	require.NoError(t, err)
+	defer stop()
+	backlog, err := scaler.Backlog(ctx, testStream, name)
+	require.NoError(t, err)
+	require.Zero(t, backlog.Total())
+
+	// The bridge stores, fetches, settles.
+	publisher := NewPublisher(bridge, DefaultPublisherOptions())
+	for _, id := range []string{"acked", "retried", "returned", "rejected"} {
+		require.NoError(t, publisher.Publish(ctx, permitted(id)))
+	}
+	await(t, heard)
+	done := make(chan string, 10)
+	working, cancel := context.WithCancel(ctx)
+	var running sync.WaitGroup
+	running.Go(func() { bridge.ForwardRetries(working, testStream) })
+	running.Go(func() {
+		_ = NewSource(bridge, testStream, name, subscription, 7).Receive(working, nil, func(m *Message) {
+			done <- settleAsTold(ctx, t, bridge, m)
+		})
+	})
+	settled := map[string]int{}
+	for range 6 { // the one that is retried and the one that is returned come twice
+		settled[await(t, done)]++
+	}
+	require.Equal(t, map[string]int{"acked": 1, "retried": 2, "returned": 2, "rejected": 1}, settled)
+
+	// Its administrators list, redrive and purge.
+	counts, err := controller.DeadLetterCounts(ctx)
+	require.NoError(t, err)
+	require.Equal(t, map[types.NamespacedName]uint64{subscription: 1}, counts)
+	page, err := bridge.ListDeadLetters(ctx, LetterQuery{Limit: 10})
+	require.NoError(t, err)
+	require.Len(t, page.Letters, 1)
+	_, err = bridge.DeadLetter(ctx, page.Letters[0].Sequence)
+	require.NoError(t, err)
+	redriven, err := bridge.Redrive(ctx, testStream, LetterSelection{Sequence: page.Letters[0].Sequence})
+	require.NoError(t, err)
+	require.EqualValues(t, 1, redriven.Redriven)
+	require.Equal(t, "rejected", await(t, done), "it comes again, and is rejected again")
+	for _, reason := range []string{"another", ""} {
+		_, err = bridge.Purge(ctx, LetterSelection{Reason: reason})
+		require.NoError(t, err)
+	}
+	cancel()
+	running.Wait()
+
+	_, err = controller.WaitingRetries(ctx)
+	require.NoError(t, err)
+	require.NoError(t, controller.PurgeRetries(ctx, subscription))
+	require.NoError(t, controller.DeleteConsumer(ctx, testStream, name))
+}
+
+// settleAsTold settles a message by the name that its event has, and returns it.
+func settleAsTold(ctx context.Context, t *testing.T, bridge *Conn, m *Message) string {
+	t.Helper()
+	ev, err := m.Event()
+	require.NoError(t, err)
+	id := ev.ID()
+	again := m.Attempt() > 1 || m.metadata.NumDelivered > 1
+	switch {
+	case id == "retried" && !again:
+		err = m.Retry(ctx, 0)
+	case id == "returned" && !again:
+		err = m.Return(ctx, 0)
+	case id == "rejected":
+		letter := DeadLetter{Subscription: types.NamespacedName{Namespace: "shop", Name: "orders"}, Reason: "test"}
+		require.NoError(t, bridge.AddDeadLetter(ctx, letter, m))
+		err = m.Reject(ctx, "test")
+	default:
+		require.NoError(t, m.Extend(ctx))
+		err = m.Ack(ctx)
+	}
+	require.NoError(t, err)
+	return id
+}
+
+func permitted(id string) event.Event {
+	ev := event.New()
+	ev.SetID(id)
+	ev.SetSource("shop")
+	ev.SetType("order")
+	return ev
+}
+
+func TestTheDocumentedPermissionsAllowNothingElse(t *testing.T) {
+	t.Parallel()
+	server := natstest.Start(t, documented(t))
+	for user, tc := range map[string]struct{ publish, subscribe []string }{
+		"controller": {
+			publish: []string{
+				"kyma.shop.order", "rouse.deadletter.shop.orders", "rouse.retry.shop.orders", "$JS.API.STREAM.DELETE.sap",
+				"$JS.API.STREAM.PURGE.sap", "$JS.API.STREAM.MSG.GET.sap", "$JS.API.CONSUMER.MSG.NEXT.sap.x", "$JS.ACK.sap.x",
+				"$JS.API.STREAM.CREATE.other", "$JS.API.CONSUMER.LIST.other", "$JS.API.STREAM.PURGE.rouse-dead-letters", "$JS.API.STREAM.LIST", "$SYS.REQ.SERVER.PING", "other",
+			},
+			subscribe: []string{"kyma.>", ">", "_INBOX.>", "_INBOX_rouse_eventbridge.>", "_INBOX_rouse_scaler.x"},
+		},
+		"eventbridge": {
+			publish: []string{
+				"$JS.API.STREAM.CREATE.sap", "$JS.API.STREAM.UPDATE.sap", "$JS.API.STREAM.DELETE.sap", "$JS.API.STREAM.PURGE.sap",
+				"$JS.API.STREAM.MSG.DELETE.sap", "$JS.API.CONSUMER.CREATE.sap.x", "$JS.API.CONSUMER.DELETE.sap.x",
+				"$JS.API.CONSUMER.MSG.NEXT.other.x", "$JS.ACK.other.x", "other",
+			},
+			subscribe: []string{"kyma.>", "rouse.>", "_INBOX.>", "_INBOX_rouse_controller.>"},
+		},
+		"scaler": {
+			publish: []string{
+				"kyma.shop.order", "rouse.retry.shop.orders", "$JS.API.CONSUMER.MSG.NEXT.sap.x", "$JS.ACK.sap.x",
+				"$JS.API.CONSUMER.DELETE.sap.x", "$JS.API.STREAM.INFO.sap", "$JS.API.CONSUMER.INFO.other.x",
+			},
+			subscribe: []string{"rouse.>", "$JS.>", "_INBOX.>", "_INBOX_rouse_eventbridge.>"},
+		},
+	} {
+		t.Run(user, func(t *testing.T) {
+			t.Parallel()
+			refusals := make(chan error, 1)
+			client, err := nats.Connect(server.URL(), nats.UserInfo(user, "change-"+user),
+				nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) { refusals <- err }))
+			require.NoError(t, err)
+			t.Cleanup(client.Close)
+			for _, subject := range tc.publish {
+				require.NoError(t, client.Publish(subject, nil))
+				require.ErrorIs(t, await(t, refusals), nats.ErrPermissionViolation, subject)
+			}
+			for _, subject := range tc.subscribe {
+				_, err := client.SubscribeSync(subject)
+				require.NoError(t, err)
+				require.ErrorIs(t, await(t, refusals), nats.ErrPermissionViolation, subject)
+			}
+		})
+	}
+}
