@@ -167,13 +167,15 @@ func TestOneEventOnARealServerWakesAFunction(t *testing.T) {
 	c.publish(1)
 	c.awaitReplicas(object, 1)
 
-	source := broker.NewSource(c.conn, broker.DefaultStream, c.route.Consumer)
-	defer source.Close()
-	messages, err := source.Fetch(t.Context(), 10)
-	require.NoError(t, err)
-	require.Len(t, messages, 1)
+	var message *broker.Message
+	received := make(chan struct{})
+	require.NoError(t, broker.NewSource(c.conn, broker.DefaultStream, c.route.Consumer, c.route.Subscription, 10).
+		Receive(t.Context(), received, func(m *broker.Message) {
+			message = m
+			close(received)
+		}))
 	c.eventually(1) // it is ack pending now
-	require.NoError(t, messages[0].Ack(t.Context()))
+	require.NoError(t, message.Ack(t.Context()))
 	c.eventually(0)
 
 	c.publish(25)

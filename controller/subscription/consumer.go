@@ -8,6 +8,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
+	eventingv1alpha2 "github.com/rouse-run/rouse/api/eventing/v1alpha2"
 	"github.com/rouse-run/rouse/internal/broker"
 	"github.com/rouse-run/rouse/internal/kube"
 	"github.com/rouse-run/rouse/internal/routing"
@@ -16,10 +17,10 @@ import (
 const (
 	// ackWait is how long a delivery may go without a sign of life.
 	ackWait = 30 * time.Second
-	// minAckPending leaves room for many events that wait for their retry.
-	minAckPending = 1000
-	// ackPendingFactor is that room for each event that may be in flight.
-	ackPendingFactor = 10
+	// orderedFactor and orderedRoom are room for events that wait for others of their
+	// key, so that they do not hold up those of other keys.
+	orderedFactor = 10
+	orderedRoom   = 100
 	// brokerDelay is how soon NATS is tried again.
 	brokerDelay = 5 * time.Second
 	// badRequest is JetStream's code for what it will never accept.
@@ -38,6 +39,7 @@ type Consumers interface {
 	EnsureConsumer(ctx context.Context, stream string, consumer broker.Consumer) error
 	DeleteConsumer(ctx context.Context, stream, name string) error
 	Consumers(ctx context.Context, stream string) ([]broker.Consumer, error)
+	PurgeRetries(ctx context.Context, subscription types.NamespacedName) error
 }
 
 // consumerFor is the consumer that a route needs.
@@ -51,8 +53,30 @@ func consumerFor(route routing.Route) broker.Consumer {
 			metadataName:      route.Subscription.Name,
 			metadataSink:      route.Sink,
 		},
+		StartFrom:     startFrom(route.Delivery.StartFrom),
 		AckWait:       ackWait,
-		MaxAckPending: max(minAckPending, ackPendingFactor*route.MaxInFlight),
+		MaxAckPending: maxAckPending(route),
+	}
+}
+
+// maxAckPending lets the server bound what is in flight over all bridges.
+func maxAckPending(route routing.Route) int {
+	if route.Delivery.OrderedBy == "" {
+		return route.MaxInFlight
+	}
+	return max(orderedRoom, orderedFactor*route.MaxInFlight)
+}
+
+func startFrom(start routing.StartFrom) broker.StartFrom {
+	switch start.Position {
+	case eventingv1alpha2.StartAll:
+		return broker.StartFrom{Policy: broker.StartAll}
+	case eventingv1alpha2.StartTime:
+		return broker.StartFrom{Policy: broker.StartTime, Time: start.Time}
+	case eventingv1alpha2.StartSequence:
+		return broker.StartFrom{Policy: broker.StartSequence, Sequence: start.Sequence}
+	default:
+		return broker.StartFrom{}
 	}
 }
 

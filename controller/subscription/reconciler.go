@@ -89,8 +89,7 @@ func (r *Reconciler) finalize(ctx context.Context, sub *eventingv1alpha2.Subscri
 	if !controllerutil.ContainsFinalizer(sub, eventingv1alpha2.Finalizer) {
 		return nil
 	}
-	err := r.consumers.DeleteConsumer(ctx, r.stream, routing.ConsumerName(sub.Namespace, sub.Name))
-	if err != nil {
+	if err := r.forget(ctx, client.ObjectKeyFromObject(sub)); err != nil {
 		return classify(err)
 	}
 	return r.setFinalizer(ctx, sub, controllerutil.RemoveFinalizer)
@@ -99,11 +98,20 @@ func (r *Reconciler) finalize(ctx context.Context, sub *eventingv1alpha2.Subscri
 // sweep deletes what a Subscription left behind that is gone: it may have lost
 // its finalizer by force. Without NATS, the next sweep finds it.
 func (r *Reconciler) sweep(ctx context.Context, key types.NamespacedName) error {
-	err := r.consumers.DeleteConsumer(ctx, r.stream, routing.ConsumerName(key.Namespace, key.Name))
+	err := r.forget(ctx, key)
 	if errors.Is(err, broker.ErrNotConnected) {
 		return nil
 	}
 	return classify(err)
+}
+
+// forget deletes the consumer and what waits for an attempt. Dead letters stay until
+// they are old.
+func (r *Reconciler) forget(ctx context.Context, key types.NamespacedName) error {
+	if err := r.consumers.DeleteConsumer(ctx, r.stream, routing.ConsumerName(key.Namespace, key.Name)); err != nil {
+		return err
+	}
+	return r.consumers.PurgeRetries(ctx, key)
 }
 
 func (r *Reconciler) setFinalizer(

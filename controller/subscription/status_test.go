@@ -78,15 +78,21 @@ func TestSetStatus(t *testing.T) {
 
 func TestConsumerFor(t *testing.T) {
 	t.Parallel()
-	tests := map[string]struct{ maxInFlight, want int }{
-		"a small limit leaves room for retries": {maxInFlight: 1, want: 1000},
-		"a large limit leaves room for retries": {maxInFlight: 101, want: 1010},
+	tests := map[string]struct {
+		maxInFlight int
+		orderedBy   string
+		want        int
+	}{
+		"the server holds the limit":           {maxInFlight: 7, want: 7},
+		"order leaves room for those who wait": {maxInFlight: 1, orderedBy: "subject", want: 100},
+		"a large limit with order leaves more": {maxInFlight: 101, orderedBy: "subject", want: 1010},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			route := routing.Route{MaxInFlight: tc.maxInFlight, Consumer: routing.ConsumerName("ns", "name")}
 			route.Subscription.Namespace, route.Subscription.Name = "ns", "name"
+			route.Delivery.OrderedBy = tc.orderedBy
 			consumer := consumerFor(route)
 			require.Equal(t, tc.want, consumer.MaxAckPending)
 			key, ours := subscriptionOf(consumer)

@@ -175,13 +175,17 @@ func TestASubscriptionGetsAConsumerAndAStatus(t *testing.T) {
 	require.Equal(t, eventingv1alpha2.EventType{OriginalType: "order. changed.v1", CleanType: "order.changed.v1"}, sub.Status.Types[1])
 	require.Len(t, sub.Status.Backend.Types[0].ConsumerName, 32)
 	consumer, _ := w.consumer(sub)
-	require.Equal(t, []string{"kyma.shop.order.received.v1", "kyma.shop.order.changed.v1"}, consumer.Subjects)
-	require.Equal(t, 5000, consumer.MaxAckPending)
+	require.Equal(t, []string{"kyma.shop.order.received.v1", "kyma.shop.order.changed.v1", redeliveryOf(sub)}, consumer.Subjects)
+	require.Equal(t, 500, consumer.MaxAckPending)
 	require.Equal(t, w.namespace+"/orders", consumer.Description)
 
 	require.NoError(t, w.Delete(t.Context(), sink))
 	w.awaitStatus(sub, "it notices that the sink is gone", func(status eventingv1alpha2.SubscriptionStatus) bool { return !status.Ready })
 	w.awaitConsumer(sub, "its events are kept", exists)
+}
+
+func redeliveryOf(sub *eventingv1alpha2.Subscription) string {
+	return routing.RedeliverySubject(routing.ConsumerName(sub.Namespace, sub.Name))
 }
 
 func TestAConsumerFollowsItsSubscription(t *testing.T) {
@@ -194,7 +198,7 @@ func TestAConsumerFollowsItsSubscription(t *testing.T) {
 		spec.Config = map[string]string{eventingv1alpha2.ConfigMaxInFlight: "200"}
 	})
 	w.awaitConsumer(sub, "it is changed in place", func(consumer broker.Consumer, ok bool) bool {
-		return ok && slices.Equal(consumer.Subjects, []string{"kyma.shop.order.shipped.v1"}) && consumer.MaxAckPending == 2000
+		return ok && slices.Equal(consumer.Subjects, []string{"kyma.shop.order.shipped.v1", redeliveryOf(sub)}) && consumer.MaxAckPending == 200
 	})
 
 	w.update(sub, func(spec *eventingv1alpha2.SubscriptionSpec) { spec.Types = []string{"one"} })
@@ -228,7 +232,7 @@ func TestTypesThatCoverEachOtherBecomeOneFilter(t *testing.T) {
 	w.awaitReady(sub)
 	require.Len(t, sub.Status.Types, 2)
 	consumer, _ := w.consumer(sub)
-	require.Equal(t, []string{"kyma.order.>"}, consumer.Subjects)
+	require.Equal(t, []string{"kyma.order.>", redeliveryOf(sub)}, consumer.Subjects)
 }
 
 func TestConsumersAreMadeAgainWhenNATSComesBackWithoutThem(t *testing.T) {

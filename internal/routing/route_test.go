@@ -2,10 +2,12 @@ package routing
 
 import (
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
 
 	eventingv1alpha2 "github.com/rouse-run/rouse/api/eventing/v1alpha2"
 )
@@ -38,7 +40,11 @@ func TestFromSubscription(t *testing.T) {
 	require.Equal(t, Route{
 		Subscription: types.NamespacedName{Namespace: "shop", Name: "orders"},
 		Consumer:     "644f7b8cf5aca6aec34d5cd7d59560ba",
-		Subjects:     []string{"kyma.comexample.order.received.v1", "kyma.comexample.order.changed.v1"},
+		Subjects: []string{
+			"kyma.comexample.order.received.v1", "kyma.comexample.order.changed.v1",
+			"kyma.rouse-redelivery.644f7b8cf5aca6aec34d5cd7d59560ba",
+		},
+		Redelivery: "kyma.rouse-redelivery.644f7b8cf5aca6aec34d5cd7d59560ba",
 		Types: []TypeMapping{
 			{
 				Original: "order.received.v1", Clean: "order.received.v1",
@@ -70,7 +76,7 @@ func TestFromSubscriptionWithExactMatching(t *testing.T) {
 	}))
 
 	require.NoError(t, err)
-	require.Equal(t, []string{"kyma.shop.order/1.v1", "kyma.shop.order.*"}, route.Subjects)
+	require.Equal(t, []string{"kyma.shop.order/1.v1", "kyma.shop.order.*", route.Redelivery}, route.Subjects)
 	require.Equal(t, "shop.order/1.v1", route.Types[0].Clean)
 	require.Len(t, route.Types, 3)
 }
@@ -183,4 +189,53 @@ func TestConsumerName(t *testing.T) {
 	t.Parallel()
 	require.Equal(t, "644f7b8cf5aca6aec34d5cd7d59560ba", ConsumerName("shop", "orders"))
 	require.NotEqual(t, ConsumerName("a", "b"), ConsumerName("b", "a"))
+}
+
+func TestFromSubscriptionReadsDelivery(t *testing.T) {
+	t.Parallel()
+	at := metav1.NewTime(time.Unix(1_700_000_000, 0).UTC())
+
+	route, err := FromSubscription(subscription(func(spec *eventingv1alpha2.SubscriptionSpec) {
+		spec.Config = map[string]string{"maxInFlightMessages": "3"}
+		spec.Paused = true
+		spec.Filter = &eventingv1alpha2.Filter{CEL: "true"}
+		spec.Delivery = &eventingv1alpha2.Delivery{
+			MaxAttempts: ptr.To[int32](5),
+			Backoff: &eventingv1alpha2.Backoff{
+				Policy: eventingv1alpha2.BackoffLinear, Delay: &metav1.Duration{Duration: time.Second}, MaxDelay: &metav1.Duration{Duration: time.Minute},
+			},
+			Timeout:     &metav1.Duration{Duration: 7 * time.Second},
+			MaxInFlight: ptr.To[int32](42),
+			RateLimit:   &eventingv1alpha2.RateLimit{EventsPerSecond: 9},
+			OrderedBy:   "subject",
+			StartFrom:   &eventingv1alpha2.StartFrom{Position: eventingv1alpha2.StartTime, Time: &at},
+			DeadLetter:  &eventingv1alpha2.DeadLetter{Sink: "http://graveyard.shop.svc.cluster.local"},
+		}
+	}))
+
+	require.NoError(t, err)
+	require.Equal(t, 42, route.MaxInFlight, "it wins over the config")
+	require.True(t, route.Paused)
+	require.Equal(t, "true", route.Filter.CEL)
+	require.Equal(t, Delivery{
+		MaxAttempts:     5,
+		Backoff:         Backoff{Policy: eventingv1alpha2.BackoffLinear, Delay: time.Second, MaxDelay: time.Minute},
+		Timeout:         7 * time.Second,
+		EventsPerSecond: 9,
+		OrderedBy:       "subject",
+		StartFrom:       StartFrom{Position: eventingv1alpha2.StartTime, Time: at.Time},
+		DeadLetterSink:  "http://graveyard.shop.svc.cluster.local",
+	}, route.Delivery)
+}
+
+func TestAWildcardCoversWhatComesBack(t *testing.T) {
+	t.Parallel()
+	route, err := FromSubscription(subscription(func(spec *eventingv1alpha2.SubscriptionSpec) {
+		spec.TypeMatching = eventingv1alpha2.TypeMatchingExact
+		spec.Types = []string{"*.>"}
+	}))
+	require.NoError(t, err)
+	require.Equal(t, []string{"kyma.*.>"}, route.Subjects)
+	require.True(t, IsRedelivery(route.Redelivery))
+	require.False(t, IsRedelivery("kyma.shop.order.v1"))
 }
