@@ -16,6 +16,7 @@ import (
 	"github.com/rouse-run/rouse/eventbridge/dispatch"
 	"github.com/rouse-run/rouse/eventbridge/ingress"
 	"github.com/rouse-run/rouse/eventbridge/sink"
+	"github.com/rouse-run/rouse/eventbridge/tracing"
 	"github.com/rouse-run/rouse/internal/daemon"
 	"github.com/rouse-run/rouse/internal/routing"
 )
@@ -45,7 +46,9 @@ type Deps struct {
 	Routes      Routes
 	Endpoints   sink.Endpoints
 	Store       Store
-	Destination string // URLs of the Store; metrics show them without user and password
+	Stream      string          // that holds the events; metrics name it
+	Tracer      *tracing.Tracer // nil makes no spans
+	Destination string          // URLs of the Store; metrics show them without user and password
 	Registry    *prometheus.Registry
 	Log         logr.Logger
 
@@ -67,7 +70,7 @@ type Bridge struct {
 func New(deps Deps, options Options) *Bridge {
 	b := &Bridge{deps: deps, options: options, deliveries: newDeliveries(deps, options)}
 	handler := ingress.New(ingress.Deps{
-		Publisher:   deps.Store,
+		Publisher:   publisher(deps),
 		Destination: withoutSecrets(deps.Destination),
 		Connected:   deps.Store.Connected,
 		Registerer:  deps.Registry,
@@ -76,6 +79,27 @@ func New(deps Deps, options Options) *Bridge {
 	b.public = daemon.Server{Name: "ingress", Addr: options.Listen, Listener: deps.Listener, Handler: b.publicHandler(handler)}
 	b.metrics = daemon.Server{Name: "metrics", Addr: options.MetricsAddress, Listener: deps.MetricsListener, Handler: b.metricsHandler()}
 	return b
+}
+
+// publisher makes spans of what it stores, if anybody wants them.
+func publisher(deps Deps) ingress.Publisher {
+	if deps.Tracer == nil {
+		return deps.Store
+	}
+	return tracedPublisher{store: deps.Store, tracer: deps.Tracer}
+}
+
+type tracedPublisher struct {
+	store  Store
+	tracer *tracing.Tracer
+}
+
+// Publish implements ingress.Publisher.
+func (p tracedPublisher) Publish(ctx context.Context, ev event.Event) error {
+	end := p.tracer.Publish(ctx, &ev)
+	err := p.store.Publish(ctx, ev)
+	end(err)
+	return err
 }
 
 // Run works until ctx ends, and returns after the drain. It returns an error when it cannot listen or had

@@ -22,6 +22,7 @@ type deliveries struct {
 	options  Options
 	dispatch *dispatch.Metrics
 	gates    *prometheus.GaugeVec
+	kyma     *kymaCounts
 
 	running map[types.NamespacedName]*delivery // only apply touches it
 	all     sync.WaitGroup
@@ -53,6 +54,7 @@ func newDeliveries(deps Deps, options Options) *deliveries {
 		gates: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "rouse_eventbridge_gate_open", Help: "1 while the sink of a Subscription can take deliveries.",
 		}, []string{"namespace", "subscription"}),
+		kyma:    newKymaCounts(deps),
 		running: map[types.NamespacedName]*delivery{},
 	}
 	deps.Registry.MustRegister(d.gates)
@@ -70,6 +72,7 @@ func (d *deliveries) run(ctx context.Context) {
 
 // apply starts, replaces and stops dispatchers so that there is one for each route.
 func (d *deliveries) apply(ctx context.Context, routes []routing.Route) {
+	d.kyma.apply(routes)
 	wanted := make(map[types.NamespacedName]bool, len(routes))
 	for _, route := range routes {
 		wanted[route.Subscription] = true
@@ -147,11 +150,21 @@ func (d *deliveries) deliver(ctx context.Context, route routing.Route) {
 		Sink:         to,
 		DeadLetters:  d.deps.Store.DeadLetters(route),
 		Replies:      replies{d.deps.Store},
+		Tracer:       d.tracer(),
 		Metrics:      d.dispatch,
+		Observe:      d.kyma.observer(route.Subscription),
 		Log:          log,
 	}, dispatchOptions(d.options.Dispatch, route.Delivery)).Run(ctx)
 	stopSink()
 	sinkRuns.Wait()
+}
+
+// tracer is nil, and not an interface that holds nil, when there are no spans to make.
+func (d *deliveries) tracer() dispatch.Tracer {
+	if d.deps.Tracer == nil {
+		return nil
+	}
+	return d.deps.Tracer
 }
 
 func subscriptionOf(route routing.Route) dispatch.Subscription {

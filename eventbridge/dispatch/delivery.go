@@ -16,6 +16,7 @@ type attempt struct {
 	event   *event.Event // nil when it cannot be decoded
 	answer  Answer
 	took    time.Duration
+	traced  func(status int, outcome string) // ends the span; nil without one
 }
 
 // deliver handles one message from start to settlement. ctx ends when the drain is over.
@@ -33,6 +34,9 @@ func (d *Dispatcher) deliver(ctx context.Context, j *job) {
 	}()
 	a = d.try(ctx, j)
 	dec := d.policy.decide(a.verdict, j.attempt, a.answer.RetryAfter, random())
+	if a.traced != nil {
+		a.traced(a.answer.Status, string(dec.outcome))
+	}
 	if dec.outcome == Retry && j.key != "" && ctx.Err() == nil {
 		kept = d.again(j, a, dec) // in our hands, so that what comes after it in order waits
 		if kept {
@@ -75,6 +79,9 @@ func (d *Dispatcher) try(ctx context.Context, j *job) (a attempt) {
 	if !d.wants(a.event) {
 		a.verdict = unwanted
 		return a
+	}
+	if d.Tracer != nil {
+		a.traced = d.Tracer.Deliver(ctx, d.Subscription.String(), j.attempt, a.event)
 	}
 	a.answer, err = d.Sink.Send(ctx, ev)
 	if err != nil && ctx.Err() != nil {

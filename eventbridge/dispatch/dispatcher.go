@@ -26,6 +26,7 @@ type Deps struct {
 	DeadLetters  DeadLetters
 	Filter       Filter  // nil takes every event
 	Replies      Replies // nil ignores what sinks reply
+	Tracer       Tracer  // nil makes no spans
 	Metrics      *Metrics
 	Observe      func(msg Message, ev *event.Event, a Answer, took time.Duration) // called after each attempt; may be nil
 	Log          logr.Logger

@@ -54,6 +54,13 @@ type Sink interface {
 	Send(ctx context.Context, ev event.Event) (Answer, error)
 }
 
+// Tracer makes a span of each attempt.
+type Tracer interface {
+	// Deliver begins one, and has the event carry it on to the sink. The sink's status, 0 without an answer, and what
+	// becomes of the event end it.
+	Deliver(ctx context.Context, subscription string, attempt int, ev *event.Event) (end func(status int, outcome string))
+}
+
 // DeadLetters keeps events that are not delivered any more.
 type DeadLetters interface {
 	// Add returns after the letter is stored. Adding the same message again stores no second letter.

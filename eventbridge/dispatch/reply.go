@@ -14,6 +14,8 @@ const (
 	ExtensionHops = "rousehops"
 	// ExtensionCause is the id of the event whose delivery brought this one forth.
 	ExtensionCause = "rousecause"
+
+	extensionTrace = "traceparent"
 )
 
 // ErrUnpublishable is returned by Replies for an event that will never be stored, as it is no valid one.
@@ -40,6 +42,9 @@ func (d *Dispatcher) pass(ctx context.Context, cause *event.Event, answer Answer
 	}
 	answer.Reply.SetExtension(ExtensionHops, strconv.Itoa(hops))
 	answer.Reply.SetExtension(ExtensionCause, cause.ID())
+	if parent := extensionOf(cause, extensionTrace); parent != "" && extensionOf(answer.Reply, extensionTrace) == "" {
+		answer.Reply.SetExtension(extensionTrace, parent)
+	}
 	err := d.Replies.Publish(ctx, answer.Reply)
 	switch {
 	case err == nil:
