@@ -22,6 +22,7 @@ var rooms = map[string][]string{
 	"internal/routing":              {"api"},
 	"internal/broker":               {"internal/routing"},
 	"internal/daemon":               {},
+	"internal/filter":               {"api", "internal/cloudevent"},
 	"internal/kube":                 {"api", "internal/routing"},
 	"internal/build":                {},
 	"internal/git":                  {},
@@ -36,13 +37,13 @@ var rooms = map[string][]string{
 	"builder":                       {"internal"},
 	"cmd":                           {"controller", "eventbridge", "scaler", "builder", "internal", "api"},
 	"charts":                        {"controller", "eventbridge", "scaler", "internal", "api"},
-	"e2e":                           {"api", "internal"},
+	"e2e":                           {"api", "internal", "eventbridge"},
 	"samples":                       {},
 }
 
 // outside lists imports from other modules that only some rooms may have.
 var outside = map[string][]string{
-	"github.com/nats-io/":                     {"internal/broker", "internal/testing/natstest"},
+	"github.com/nats-io/":                     {"internal/broker", "internal/testing/natstest", "e2e"},
 	"sigs.k8s.io/":                            {"internal/kube", "internal/testing", "internal/daemon", "controller", "cmd", "e2e", "charts", "api"},
 	"k8s.io/client-go":                        {"internal/kube", "internal/testing", "controller", "cmd", "e2e", "charts"},
 	"github.com/google/go-containerregistry/": {"internal/registry", "builder", "internal/testing", "e2e"},

@@ -1,0 +1,154 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/go-logr/logr"
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/rouse-run/rouse/e2e/rig"
+	"github.com/rouse-run/rouse/internal/broker"
+)
+
+const (
+	ackWait = 30 * time.Second
+	patient = 5 * time.Minute
+	size    = 1024 // bytes of an event's data
+)
+
+// bench is the server, the sink and what is the same for all runs.
+type bench struct {
+	rig    *rig.Rig
+	world  rig.World
+	nats   string
+	sink   string
+	events int
+	conn   *broker.Conn
+	raw    *nats.Conn
+	js     jetstream.JetStream
+	runs   int
+}
+
+func newBench(ctx context.Context, r *rig.Rig, events int) (*bench, error) {
+	server, err := r.StartNATS(rig.NATS{Name: "nats"})
+	if err != nil {
+		return nil, err
+	}
+	sink, err := r.Start("sink")
+	if err != nil {
+		return nil, err
+	}
+	conn, err := broker.Connect(ctx, broker.Options{URL: server.Where, Name: "bench"}, logr.Discard())
+	if err != nil {
+		return nil, err
+	}
+	raw, err := nats.Connect(server.Where)
+	if err != nil {
+		return nil, fmt.Errorf("connect: %w", err)
+	}
+	js, err := jetstream.New(raw, jetstream.WithPublishAsyncMaxPending(4096))
+	if err != nil {
+		return nil, fmt.Errorf("connect: %w", err)
+	}
+	return &bench{rig: r, nats: server.Where, sink: sink.Where, events: events, conn: conn, raw: raw, js: js}, nil
+}
+
+func (b *bench) close(ctx context.Context) {
+	b.raw.Close()
+	_ = b.conn.Close(ctx)
+}
+
+// prepare stores the events for a new consumer.
+func (b *bench) prepare(ctx context.Context, limit int) error {
+	for _, old := range b.world.Routes {
+		if err := b.conn.DeleteConsumer(ctx, broker.DefaultStream, old.Consumer); err != nil {
+			return err
+		}
+	}
+	b.runs++
+	route := rig.Route("bench", "run"+strconv.Itoa(b.runs), "bench", "measured.v1", limit)
+	b.world = rig.World{NATS: b.nats, Endpoints: map[string][]string{
+		route.Service.String(): {strings.TrimPrefix(b.sink, "http://")},
+	}}
+	b.world.Routes = append(b.world.Routes, route)
+	streams := broker.DefaultStreamOptions()
+	for deadline := time.Now().Add(patient); !b.conn.Connected() && time.Now().Before(deadline); {
+		time.Sleep(time.Millisecond)
+	}
+	if err := b.world.Prepare(ctx, b.conn, streams, ackWait); err != nil {
+		return err
+	}
+	if err := b.store(ctx, route.Subjects[0]); err != nil {
+		return err
+	}
+	return b.ask(ctx, "/reset", nil)
+}
+
+// store publishes the events as the eventbridge would have.
+func (b *bench) store(ctx context.Context, subject string) error {
+	filler := strings.Repeat("x", size-len(`{"text":""}`))
+	for i := range b.events {
+		id := fmt.Sprintf("%d-%d", b.runs, i)
+		body := fmt.Sprintf(`{"specversion":"1.0","id":%q,"source":"bench","type":%q,"datacontenttype":"application/json",`+
+			`"time":"2026-01-01T00:00:00Z","originaltype":"measured.v1","data":{"text":%q}}`, id, subject, filler)
+		if _, err := b.js.PublishMsgAsync(&nats.Msg{Subject: subject, Data: []byte(body), Header: nats.Header{
+			"ce-specversion": {"1.0"}, "ce-id": {id}, "ce-source": {"bench"}, "ce-type": {subject}, "Content-Type": {"application/json"},
+		}}); err != nil {
+			return fmt.Errorf("store an event: %w", err)
+		}
+	}
+	select {
+	case <-b.js.PublishAsyncComplete():
+		return nil
+	case <-time.After(patient):
+		return fmt.Errorf("%d events are not stored after %s", b.js.PublishAsyncPending(), patient)
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+func (b *bench) startBridge(int) (*rig.Process, error) { return b.rig.StartBridge(b.world, 0) }
+
+func (b *bench) startBare(limit int) (*rig.Process, error) {
+	return b.rig.Start("bare", b.nats, b.world.Routes[0].Consumer, b.sink, strconv.Itoa(limit))
+}
+
+// await returns when the sink has had so many events.
+func (b *bench) await(ctx context.Context, count int) error {
+	for deadline := time.Now().Add(patient); time.Now().Before(deadline) && ctx.Err() == nil; {
+		var text bytes.Buffer
+		if err := b.ask(ctx, "/count", &text); err != nil {
+			return err
+		}
+		if had, err := strconv.Atoi(text.String()); err != nil || had >= count {
+			return err
+		}
+		time.Sleep(5 * time.Millisecond)
+	}
+	return fmt.Errorf("the sink has not had %d events after %s", count, patient)
+}
+
+func (b *bench) ask(ctx context.Context, path string, into io.Writer) error {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, b.sink+path, http.NoBody)
+	if err != nil {
+		return fmt.Errorf("ask the sink: %w", err)
+	}
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return fmt.Errorf("ask the sink: %w", err)
+	}
+	defer func() { _ = response.Body.Close() }()
+	if into == nil {
+		into = io.Discard
+	}
+	_, err = io.Copy(into, response.Body)
+	return err
+}

@@ -1,0 +1,149 @@
+package rig
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"strconv"
+	"time"
+
+	"github.com/go-logr/logr"
+	"github.com/spf13/pflag"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/rouse-run/rouse/eventbridge"
+	"github.com/rouse-run/rouse/internal/broker"
+	"github.com/rouse-run/rouse/internal/daemon"
+	"github.com/rouse-run/rouse/internal/routing"
+)
+
+// World is what the bridges of a run know instead of a Kubernetes.
+type World struct {
+	NATS      string
+	Routes    []routing.Route
+	Endpoints map[string][]string // addresses of each Service, by namespace/name
+}
+
+// Route is that of a Subscription to events of source and type, with a sink in its namespace.
+func Route(namespace, name, source, eventType string, maxInFlight int) routing.Route {
+	consumer := routing.ConsumerName(namespace, name)
+	redelivery := routing.RedeliverySubject(consumer)
+	return routing.Route{
+		Subscription: types.NamespacedName{Namespace: namespace, Name: name},
+		Consumer:     consumer,
+		Subjects:     []string{routing.Subject(source, eventType, false), redelivery},
+		Redelivery:   redelivery,
+		Sink:         fmt.Sprintf("http://%s.%s.svc.cluster.local/", name, namespace),
+		Service:      types.NamespacedName{Namespace: namespace, Name: name},
+		Port:         80,
+		MaxInFlight:  maxInFlight,
+	}
+}
+
+// Prepare makes the streams and the routes' consumers.
+func (w World) Prepare(ctx context.Context, conn *broker.Conn, streams broker.StreamOptions, ackWait time.Duration) error {
+	if err := conn.EnsureStreams(ctx, streams); err != nil {
+		return err
+	}
+	for _, route := range w.Routes {
+		err := conn.EnsureConsumer(ctx, streams.Name, broker.Consumer{
+			Name: route.Consumer, Subjects: route.Subjects, MaxAckPending: route.MaxInFlight, AckWait: ackWait,
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// StartBridge runs a bridge on a port, 0 for any. The arguments are flags of the eventbridge.
+func (r *Rig) StartBridge(w World, port int, flags ...string) (*Process, error) {
+	text, err := json.Marshal(w)
+	if err != nil {
+		return nil, fmt.Errorf("write down the world: %w", err)
+	}
+	path := filepath.Join(r.dir, fmt.Sprintf("world-%d.json", len(r.processes)))
+	if err := os.WriteFile(path, text, 0o600); err != nil {
+		return nil, fmt.Errorf("write down the world: %w", err)
+	}
+	return r.Start("bridge", append([]string{"--world", path, "--port", strconv.Itoa(port)}, flags...)...)
+}
+
+func bridgeRole(ctx context.Context, ready func(string), args []string) error {
+	flags := pflag.NewFlagSet("bridge", pflag.ContinueOnError)
+	path := flags.String("world", "", "")
+	port := flags.Int("port", 0, "")
+	options := eventbridge.DefaultOptions()
+	options.ShutdownDelay = 0
+	options.BindFlags(flags)
+	publisher := broker.DefaultPublisherOptions()
+	publisher.BindFlags(flags)
+	if err := flags.Parse(args); err != nil {
+		return err
+	}
+	w, err := readWorld(*path)
+	if err != nil {
+		return err
+	}
+	conn, err := broker.Connect(ctx, broker.Options{URL: w.NATS, Name: "bridge"}, logr.Discard())
+	if err != nil {
+		return err
+	}
+	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", net.JoinHostPort(loopback, strconv.Itoa(*port)))
+	if err != nil {
+		return fmt.Errorf("listen: %w", err)
+	}
+	metrics, err := new(net.ListenConfig).Listen(ctx, "tcp", net.JoinHostPort(loopback, "0"))
+	if err != nil {
+		return fmt.Errorf("listen: %w", err)
+	}
+	deps := eventbridge.Deps{
+		Routes: fixedRoutes(w.Routes), Endpoints: fixedEndpoints(w.Endpoints),
+		Store:       eventbridge.NewJetStream(conn, broker.NewPublisher(conn, publisher), publisher.Stream),
+		Destination: w.NATS, Registry: daemon.NewRegistry(), Log: logr.Discard(),
+		Listener: listener, MetricsListener: metrics,
+	}
+	ready(fmt.Sprintf("http://%s http://%s", listener.Addr(), metrics.Addr()))
+	return daemon.RunOn(ctx, eventbridge.New(deps, options).Run, conn.Hold)
+}
+
+func readWorld(path string) (World, error) {
+	var w World
+	text, err := os.ReadFile(path)
+	if err == nil {
+		err = json.Unmarshal(text, &w)
+	}
+	if err != nil {
+		return World{}, fmt.Errorf("read the world: %w", err)
+	}
+	return w, nil
+}
+
+// fixedRoutes never change.
+type fixedRoutes []routing.Route
+
+// Watch implements eventbridge.Routes.
+func (f fixedRoutes) Watch(ctx context.Context, apply func([]routing.Route)) error {
+	apply(f)
+	<-ctx.Done()
+	return nil
+}
+
+// fixedEndpoints never change. A Service that has none is asleep.
+type fixedEndpoints map[string][]string
+
+// Watch implements sink.Endpoints.
+func (f fixedEndpoints) Watch(
+	ctx context.Context, service types.NamespacedName, _ int32, apply func([]routing.Endpoint),
+) error {
+	var endpoints []routing.Endpoint
+	for _, address := range f[service.String()] {
+		endpoints = append(endpoints, routing.Endpoint{Address: address, Ready: true})
+	}
+	apply(endpoints)
+	<-ctx.Done()
+	return nil
+}

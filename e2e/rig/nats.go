@@ -1,0 +1,85 @@
+package rig
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"net"
+	"net/url"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"github.com/nats-io/nats-server/v2/server"
+)
+
+const loopback = "127.0.0.1"
+
+// NATS is how a nats-server is started.
+type NATS struct {
+	Name   string
+	Port   int
+	Route  int   // port for the other servers, 0 for a server of its own
+	Routes []int // of all servers
+}
+
+// StartNATS runs a nats-server. Its store stays when it ends, so that it can be started again.
+func (r *Rig) StartNATS(n NATS) (*Process, error) {
+	routes := make([]string, len(n.Routes))
+	for i, port := range n.Routes {
+		routes[i] = strconv.Itoa(port)
+	}
+	return r.Start("nats", "-name", n.Name, "-store", filepath.Join(r.dir, n.Name), "-port", strconv.Itoa(n.Port),
+		"-route", strconv.Itoa(n.Route), "-routes", strings.Join(routes, ","))
+}
+
+func natsRole(ctx context.Context, ready func(string), args []string) error {
+	flags := flag.NewFlagSet("nats", flag.ContinueOnError)
+	options := server.Options{Host: loopback, JetStream: true, NoLog: true, NoSigs: true, MaxPayload: 1 << 20}
+	flags.StringVar(&options.ServerName, "name", "nats", "")
+	flags.StringVar(&options.StoreDir, "store", "", "")
+	flags.IntVar(&options.Port, "port", 0, "")
+	route := flags.Int("route", 0, "")
+	routes := flags.String("routes", "", "")
+	if err := flags.Parse(args); err != nil {
+		return err
+	}
+	if *route > 0 {
+		options.Cluster = server.ClusterOpts{Name: "rig", Host: loopback, Port: *route}
+		for port := range strings.SplitSeq(*routes, ",") {
+			options.Routes = append(options.Routes, &url.URL{Scheme: "nats-route", Host: net.JoinHostPort(loopback, port)})
+		}
+	}
+	if options.Port == 0 {
+		options.Port = server.RANDOM_PORT
+	}
+	running, err := server.NewServer(&options)
+	if err != nil {
+		return fmt.Errorf("configure nats-server: %w", err)
+	}
+	running.Start()
+	if !running.ReadyForConnections(startBound) {
+		return errors.New("nats-server takes no connections")
+	}
+	ready(running.ClientURL())
+	<-ctx.Done()
+	running.Shutdown()
+	running.WaitForShutdown()
+	return nil
+}
+
+// Ports finds so many free ones. They are free until somebody takes them: a cluster's servers have to know each other's
+// before the first of them listens.
+func Ports(n int) ([]int, error) {
+	ports := make([]int, n)
+	for i := range ports {
+		listener, err := new(net.ListenConfig).Listen(context.Background(), "tcp", net.JoinHostPort(loopback, "0"))
+		if err != nil {
+			return nil, fmt.Errorf("find a port: %w", err)
+		}
+		defer func() { _ = listener.Close() }()
+		ports[i] = listener.Addr().(*net.TCPAddr).Port
+	}
+	return ports, nil
+}

@@ -1,0 +1,150 @@
+package rig
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"os/signal"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// Role is what one process does until ctx ends. It says that it is ready, once, with what others need to find it.
+type Role func(ctx context.Context, ready func(where string), args []string) error
+
+const (
+	roleFlag   = "rig-role"
+	readyWord  = "ready "
+	startBound = 30 * time.Second
+	stopBound  = 45 * time.Second
+)
+
+// Main runs the role that the arguments name, and else the tool. It exits with 1 when that fails.
+func Main(tool func(ctx context.Context, r *Rig) error, roles map[string]Role) {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	err := run(ctx, tool, roles)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "error:", err)
+		os.Exit(1) //nolint:gocritic // stop only matters to a process that goes on
+	}
+}
+
+func run(ctx context.Context, tool func(context.Context, *Rig) error, roles map[string]Role) error {
+	if len(os.Args) > 2 && os.Args[1] == roleFlag {
+		role, ok := roles[os.Args[2]]
+		if !ok {
+			role, ok = ownRoles()[os.Args[2]]
+		}
+		if !ok {
+			return fmt.Errorf("there is no role %q", os.Args[2])
+		}
+		return role(ctx, func(where string) { fmt.Println(readyWord + where) }, os.Args[3:])
+	}
+	r, err := newRig()
+	if err != nil {
+		return err
+	}
+	return errors.Join(tool(ctx, r), r.Close())
+}
+
+func ownRoles() map[string]Role { return map[string]Role{"nats": natsRole, "bridge": bridgeRole} }
+
+// Rig is what one run of a tool has started and written.
+type Rig struct {
+	dir       string
+	processes []*Process
+}
+
+func newRig() (*Rig, error) {
+	dir, err := os.MkdirTemp("", "rouse-rig-")
+	if err != nil {
+		return nil, fmt.Errorf("make a directory: %w", err)
+	}
+	return &Rig{dir: dir}, nil
+}
+
+// Dir is a directory that is removed with Close.
+func (r *Rig) Dir() string { return r.dir }
+
+// Close kills what still runs and removes what was written.
+func (r *Rig) Close() error {
+	for _, p := range r.processes {
+		p.Kill()
+	}
+	return os.RemoveAll(r.dir)
+}
+
+// Process is a role that runs.
+type Process struct {
+	Where string // what the role said when it was ready
+	role  string
+	cmd   *exec.Cmd
+	done  chan struct{}
+	err   error
+}
+
+// Start runs a role and returns when it is ready.
+func (r *Rig) Start(role string, args ...string) (*Process, error) {
+	cmd := exec.Command("/proc/self/exe", append([]string{roleFlag, role}, args...)...) //nolint:noctx // Stop and Kill end it
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	cmd.Stderr = os.Stderr
+	output, err := cmd.StdoutPipe()
+	if err != nil {
+		return nil, fmt.Errorf("start %s: %w", role, err)
+	}
+	if err := cmd.Start(); err != nil {
+		return nil, fmt.Errorf("start %s: %w", role, err)
+	}
+	p := &Process{role: role, cmd: cmd, done: make(chan struct{})}
+	r.processes = append(r.processes, p)
+	ready := make(chan string, 1)
+	go func() {
+		defer close(p.done)
+		lines := bufio.NewScanner(output)
+		for lines.Scan() {
+			if where, ok := strings.CutPrefix(lines.Text(), readyWord); ok {
+				ready <- where
+				continue
+			}
+			fmt.Println(lines.Text())
+		}
+		_, _ = io.Copy(io.Discard, output)
+		p.err = cmd.Wait()
+	}()
+	select {
+	case p.Where = <-ready:
+		return p, nil
+	case <-p.done:
+		return nil, fmt.Errorf("%s ended before it was ready: %w", role, p.err)
+	case <-time.After(startBound):
+		p.Kill()
+		return nil, fmt.Errorf("%s is not ready after %s", role, startBound)
+	}
+}
+
+// Stop asks the process to end and waits for it.
+func (p *Process) Stop() error {
+	_ = p.cmd.Process.Signal(syscall.SIGTERM)
+	select {
+	case <-p.done:
+		return p.err
+	case <-time.After(stopBound):
+		p.Kill()
+		return fmt.Errorf("%s did not end within %s", p.role, stopBound)
+	}
+}
+
+// Kill ends the process as a crash would, and waits for it.
+func (p *Process) Kill() {
+	_ = p.cmd.Process.Kill()
+	<-p.done
+}
+
+// Done is closed when the process has ended.
+func (p *Process) Done() <-chan struct{} { return p.done }
