@@ -1,0 +1,47 @@
+package dispatch
+
+import (
+	"context"
+	"testing"
+
+	"github.com/cloudevents/sdk-go/v2/event"
+	"github.com/go-logr/logr"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/stretchr/testify/require"
+)
+
+type repliesFunc func(reply *event.Event) error
+
+func (f repliesFunc) Publish(_ context.Context, reply *event.Event) error { return f(reply) }
+
+func TestAReplyCarriesTheTraceOn(t *testing.T) {
+	t.Parallel()
+	const ofCause, ofSink = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01", "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b8-01"
+	for name, tc := range map[string]struct{ cause, reply, want string }{
+		"that its event was delivered with": {cause: ofCause, want: ofCause},
+		"that the sink gave it":             {cause: ofCause, reply: ofSink, want: ofSink},
+		"that there is not":                 {},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var published *event.Event
+			d := &Dispatcher{
+				Deps: Deps{Log: logr.Discard(), Replies: repliesFunc(func(reply *event.Event) error {
+					published = reply
+					return nil
+				})},
+				options: DefaultOptions(),
+				metrics: NewMetrics(prometheus.NewRegistry()).bind(Subscription{}),
+			}
+			cause, reply := event.New(), event.New()
+			if tc.cause != "" {
+				cause.SetExtension(extensionTrace, tc.cause)
+			}
+			if tc.reply != "" {
+				reply.SetExtension(extensionTrace, tc.reply)
+			}
+			require.Equal(t, delivered, d.pass(t.Context(), &cause, Answer{Reply: &reply}))
+			require.Equal(t, tc.want, extensionOf(published, extensionTrace))
+		})
+	}
+}
