@@ -1,16 +1,71 @@
 #!/usr/bin/env bash
-# Tests both runtimes over real HTTP: Node.js with the machine's node and, as the image layer, with every version it is
-# made for; Python from its layer with the machine's python3.
+# Tests both runtimes over real HTTP, side by side: Node.js with the machine's node and, as the image layer, with every
+# version it is made for; Python from its layer with the machine's python3. What each of them prints comes in one piece
+# when it is done.
 set -euo pipefail
 cd "$(dirname "$0")"
 
+nodejs() {
+  cd nodejs
+  node --version
+  npm ci --include=dev --no-audit --no-fund --loglevel=error
+  npm test
+  npm run test:layer
+}
+
+python() {
+  cd python
+  python3 --version
+  ./venv.sh
+  .venv/bin/python -m pytest -q
+}
+
 # Whatever the tests write goes away with this, also when they are interrupted. Their texts are UTF-8 in every locale.
+# A registry of packages that does not answer is asked again.
 TMPDIR=$(mktemp -d)
-trap 'rm -rf "$TMPDIR"' EXIT
-export TMPDIR PYTHONUTF8=1
+export TMPDIR PYTHONUTF8=1 npm_config_fetch_retries=5 PIP_RETRIES=8
 
-echo "== Node.js $(node --version)"
-(cd nodejs && npm ci --include=dev --no-audit --no-fund --loglevel=error && npm test && npm run test:layer)
+# Each has a process group of its own, which ends as a whole.
+set -m
+declare -A running=()
+finish() {
+  trap '' INT TERM HUP
+  for ((tries = 0; tries < 100; tries++)); do
+    local left=
+    for group in "${!running[@]}"; do
+      if ((tries == 0)); then kill -TERM -- "-$group" 2>/dev/null || true; fi
+      if kill -0 -- "-$group" 2>/dev/null; then left+=" -$group"; fi
+    done
+    if [[ -z "$left" ]]; then break; fi
+    sleep 0.1
+  done
+  if [[ -n "$left" ]]; then kill -KILL -- $left 2>/dev/null || true; fi
+  rm -rf "$TMPDIR"
+}
+trap finish EXIT
+trap 'exit 130' INT
+trap 'exit 143' TERM HUP
 
-echo "== $(python3 --version)"
-(cd python && ./venv.sh && .venv/bin/python -m pytest -q)
+start() {
+  ("$1") >"$TMPDIR/$1.log" 2>&1 </dev/null &
+  running[$!]=$1
+}
+
+echo "runtimes: testing Node.js and Python side by side, which takes some minutes"
+start nodejs
+start python
+
+failed=()
+while ((${#running[@]})); do
+  result=passed
+  wait -n -p ended "${!running[@]}" || result=FAILED
+  name=${running[$ended]}
+  unset "running[$ended]"
+  cat "$TMPDIR/$name.log"
+  echo "== runtimes/$name $result after $SECONDS s"
+  if [[ "$result" == FAILED ]]; then failed+=("$name"); fi
+done
+if ((${#failed[@]})); then
+  echo "runtimes: tests failed: ${failed[*]}" >&2
+  exit 1
+fi

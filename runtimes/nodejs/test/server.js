@@ -19,7 +19,8 @@ const app = process.env.RUNTIME_APP || root;
 const image = JSON.parse(fs.readFileSync(path.join(root, 'image.json')));
 const flags = image.entrypoint.slice(1, -1);
 
-const START_TIMEOUT_MS = 30_000;
+const START_TIMEOUT_MS = 120_000;
+const END_TIMEOUT_MS = 60_000;
 
 const encode = (source) => zlib.gzipSync(source).toString('base64');
 
@@ -72,6 +73,13 @@ class Server {
       if (this.process.exitCode !== null) throw new Error(`server ended: ${this.output}`);
       await Promise.race([once(this.process, 'output', { signal: deadline }), this.exited]);
     }
+  }
+
+  // ended resolves with the exit code of a server that must not wait for anybody.
+  async ended() {
+    const deadline = AbortSignal.timeout(END_TIMEOUT_MS);
+    const late = once(deadline, 'abort').then(() => { throw new Error(`server does not end: ${this.output}`); });
+    return Promise.race([this.exited, late]);
   }
 
   request(request) {

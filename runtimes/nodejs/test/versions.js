@@ -43,7 +43,7 @@ function main() {
     for (const [i, node] of nodes.entries()) {
       console.log(`\nNode.js ${VERSIONS[i]}, image layer`);
       const env = { ...process.env, RUNTIME_NODE: node, RUNTIME_APP: path.join(layer, 'usr/src/app') };
-      const { status } = spawnSync(process.execPath, ['--test', '--test-reporter=dot', ...tests], { cwd: root, env, stdio: 'inherit' });
+      const { status } = spawnSync(process.execPath, ['--test', '--test-concurrency=3', '--test-reporter=dot', ...tests], { cwd: root, env, stdio: 'inherit' });
       if (status !== 0) failed += 1;
     }
   } finally {

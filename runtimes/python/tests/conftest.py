@@ -23,7 +23,7 @@ IMAGE = json.loads((ROOT / "image.json").read_text())
 CASES = json.loads((CONTRACT / "cases.json").read_text())
 for more in sorted((CONTRACT / "cases").glob("*.json")):
     CASES["requests"] += json.loads(more.read_text())["requests"]
-START_TIMEOUT = 30
+START_TIMEOUT, END_TIMEOUT = 120, 60  # bound what hangs, on a busy machine too
 
 # The interpreter itself and not the virtual environment's, so that the layer's packages are all there is; another one,
 # of another version, may be named.
@@ -99,7 +99,11 @@ class Server:
         connection = connection or self.connect()
         if bodyLength is not None:
             body = "x" * bodyLength
-        connection.request(method, path, body.encode() if body is not None else None, headers or {})
+        if connection.sock is None:
+            connection.connect()
+        # The server may have refused the request and closed the connection before it has got all; its answer is there.
+        with contextlib.suppress(BrokenPipeError, ConnectionResetError):
+            connection.request(method, path, body.encode() if body is not None else None, headers or {})
         response = connection.getresponse()
         return Answer(
             response.status, {key.lower(): value for key, value in response.getheaders()}, response.read().decode()
@@ -107,9 +111,18 @@ class Server:
 
     def exit_code(self):
         """Wait for the end of the process."""
-        output, _ = self.process.communicate(timeout=START_TIMEOUT)
+        output, _ = self.process.communicate(timeout=END_TIMEOUT)
         self.output += output.decode()
         return self.process.returncode
+
+
+def wait_for(condition, seconds=60):
+    """Wait until condition() gives something true, and give that."""
+    deadline = time.monotonic() + seconds
+    while not (found := condition()):
+        assert time.monotonic() < deadline, "not in time"
+        time.sleep(0.02)
+    return found
 
 
 class Answer:

