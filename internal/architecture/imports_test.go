@@ -44,6 +44,7 @@ var rooms = map[string][]string{
 // outside lists imports from other modules that only some rooms may have.
 var outside = map[string][]string{
 	"github.com/nats-io/":                     {"internal/broker", "internal/testing/natstest", "e2e"},
+	"go.opentelemetry.io/":                    {"eventbridge/tracing", "internal/testing/otlptest"},
 	"sigs.k8s.io/":                            {"internal/kube", "internal/testing", "internal/daemon", "controller", "cmd", "e2e", "charts", "api"},
 	"k8s.io/client-go":                        {"internal/kube", "internal/testing", "controller", "cmd", "e2e", "charts"},
 	"github.com/google/go-containerregistry/": {"internal/registry", "builder", "internal/testing", "e2e"},
