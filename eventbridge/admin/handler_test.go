@@ -1,0 +1,354 @@
+package admin
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/go-logr/logr"
+	"github.com/go-logr/logr/funcr"
+	"github.com/spf13/pflag"
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/rouse-run/rouse/internal/broker"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+const token = "correct-horse"
+
+// fakeStore notes what it is asked for and answers with err.
+type fakeStore struct {
+	query     broker.LetterQuery
+	selection *broker.LetterSelection
+	letter    broker.Letter
+	err       error
+	wait      bool // until the context ends
+}
+
+func (s *fakeStore) List(_ context.Context, query broker.LetterQuery) (broker.LetterPage, error) {
+	s.query = query
+	return broker.LetterPage{Letters: []broker.Letter{s.letter}, Next: 7}, s.err
+}
+
+func (s *fakeStore) Get(context.Context, uint64) (broker.Letter, error) { return s.letter, s.err }
+
+func (s *fakeStore) Redrive(ctx context.Context, selection broker.LetterSelection) (broker.Redriven, error) {
+	s.selection = &selection
+	if s.wait {
+		<-ctx.Done()
+		return broker.Redriven{Redriven: 1}, ctx.Err()
+	}
+	return broker.Redriven{Redriven: 3, Failed: 1, Remaining: 2, Problems: []string{"p"}}, s.err
+}
+
+func (s *fakeStore) Purge(_ context.Context, selection broker.LetterSelection) (uint64, error) {
+	s.selection = &selection
+	return 4, s.err
+}
+
+func (s *fakeStore) Subscriptions(context.Context) ([]Subscription, error) {
+	if s.err != nil {
+		return nil, s.err
+	}
+	return []Subscription{{Namespace: "shop", Name: "orders", Consumer: true, Backlog: 5, DeadLetters: 1}}, nil
+}
+
+func storedLetter() broker.Letter {
+	return broker.Letter{
+		Sequence: 5, Subscription: types.NamespacedName{Namespace: "shop", Name: "orders"}, Reason: "refused", Attempts: 2,
+		Status: 400, Excerpt: "<no>", Time: time.Unix(2, 0), Subject: "kyma.shop.order.v1", Stored: time.Unix(1, 0),
+		ID: "1", Source: "shop", Type: "order.v1", Body: []byte(`{"id": "1", "data": 1.50}`), Structured: true,
+	}
+}
+
+func newHandler(t *testing.T, store Store, log logr.Logger) *Handler {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "token")
+	require.NoError(t, os.WriteFile(file, []byte(token+"\n"), 0o600))
+	return New(store, Options{TokenFile: file}, log)
+}
+
+func ask(h http.Handler, method, path, body string, change ...func(*http.Request)) *httptest.ResponseRecorder {
+	request := httptest.NewRequest(method, "http://admin"+path, strings.NewReader(body))
+	request.Header.Set("Authorization", "Bearer "+token)
+	for _, c := range change {
+		c(request)
+	}
+	recorder := httptest.NewRecorder()
+	h.ServeHTTP(recorder, request)
+	return recorder
+}
+
+func TestEachRouteAnswers(t *testing.T) {
+	t.Parallel()
+	const summary = `"sequence":5,"namespace":"shop","subscription":"orders","reason":"refused","attempts":2,"status":400,` +
+		`"excerpt":"<no>","time":"1970-01-01T00:00:02Z","published":"1970-01-01T00:00:01Z","subject":"kyma.shop.order.v1",` +
+		`"id":"1","source":"shop","type":"order.v1"`
+	for name, tc := range map[string]struct{ method, path, body, want string }{
+		"a list": {"GET", "/v1/deadletters", "", `{"deadletters":[{` + summary + `}],"next":7}`},
+		"one":    {"GET", "/v1/deadletters/5", "", `{` + summary + `,"event":{"id":"1","data":1.50}}`},
+		"a redrive": {
+			"POST", "/v1/deadletters/redrive", `{"all":true}`, `{"redriven":3,"failed":1,"remaining":2,"problems":["p"]}`,
+		},
+		"a purge": {"POST", "/v1/deadletters/purge", `{"sequence":5}`, `{"purged":4}`},
+		"the Subscriptions": {
+			"GET", "/v1/subscriptions", "",
+			`{"subscriptions":[{"namespace":"shop","name":"orders","consumer":true,"backlog":5,"ackPending":0,"waitingRetries":0,"deadLetters":1}]}`,
+		},
+	} {
+		answered := ask(newHandler(t, &fakeStore{letter: storedLetter()}, logr.Discard()), tc.method, tc.path, tc.body)
+		require.Equal(t, http.StatusOK, answered.Code, name)
+		require.Equal(t, tc.want+"\n", answered.Body.String(), name)
+		require.Equal(t, "application/json", answered.Header().Get("Content-Type"), name)
+	}
+}
+
+func TestALetterThatIsNoEventIsShownAsBytes(t *testing.T) {
+	t.Parallel()
+	answered := ask(newHandler(t, &fakeStore{letter: broker.Letter{Body: []byte{0xff, 0}}}, logr.Discard()), "GET", "/v1/deadletters/5", "")
+	var got map[string]any
+	require.NoError(t, json.Unmarshal(answered.Body.Bytes(), &got))
+	require.Equal(t, "/wA=", got["body"])
+	require.NotContains(t, got, "event")
+}
+
+func TestAListIsAskedForByItsParameters(t *testing.T) {
+	t.Parallel()
+	store := &fakeStore{}
+	h := newHandler(t, store, logr.Discard())
+	require.Equal(t, 200, ask(h, "GET", "/v1/deadletters?namespace=shop&subscription=orders&reason=a%20b&after=6&limit=20", "").Code)
+	require.Equal(t, broker.LetterQuery{
+		LetterSelection: broker.LetterSelection{Namespace: "shop", Subscription: "orders", Reason: "a b"}, After: 6, Limit: 20,
+	}, store.query)
+	require.Equal(t, 200, ask(h, "GET", "/v1/deadletters?limit=99999", "").Code)
+	require.Equal(t, maxLimit, store.query.Limit)
+	require.Equal(t, 200, ask(h, "GET", "/v1/deadletters", "").Code)
+	require.Equal(t, defaultLimit, store.query.Limit)
+}
+
+func TestWhatIsSelectedIsWhatTheBodySays(t *testing.T) {
+	t.Parallel()
+	for body, want := range map[string]broker.LetterSelection{
+		`{"all":true}`:         {},
+		`{"namespace":"shop"}`: {Namespace: "shop"},
+		`{"namespace":"shop","subscription":"orders","all":true}`:     {Namespace: "shop", Subscription: "orders"},
+		`{"namespace":"shop","subscription":"orders","reason":"r x"}`: {Namespace: "shop", Subscription: "orders", Reason: "r x"},
+		`{"reason":"r","all":true}`:                                   {Reason: "r"},
+		`{"sequence":18446744073709551615}`:                           {Sequence: 1<<64 - 1},
+	} {
+		for _, path := range []string{"/v1/deadletters/redrive", "/v1/deadletters/purge"} {
+			store := &fakeStore{}
+			require.Equal(t, 200, ask(newHandler(t, store, logr.Discard()), "POST", path, body).Code, body)
+			require.Equal(t, &want, store.selection, body)
+		}
+	}
+}
+
+func TestBadRequestsAreRefusedAndDoNothing(t *testing.T) {
+	t.Parallel()
+	const redrive = "/v1/deadletters/redrive"
+	for name, tc := range map[string]struct {
+		method, path, body string
+		status             int
+		want               string
+	}{
+		"no selection":                   {"POST", redrive, `{}`, 400, `nothing is selected: add`},
+		"a reason alone":                 {"POST", redrive, `{"reason":"r"}`, 400, `nothing is selected: add`},
+		"all that is not":                {"POST", "/v1/deadletters/purge", `{"all":false}`, 400, `nothing is selected: add`},
+		"one and all":                    {"POST", redrive, `{"all":true,"sequence":1}`, 400, "contradict"},
+		"a Subscription of no namespace": {"POST", redrive, `{"all":true,"subscription":"a"}`, 400, "say its namespace"},
+		"a wildcard":                     {"POST", redrive, `{"namespace":"*"}`, 400, "namespace:"},
+		"no body":                        {"POST", redrive, ``, 400, "must be a JSON object"},
+		"no object":                      {"POST", redrive, `[]`, 400, "must be a JSON object"},
+		"a number that is none":          {"POST", redrive, `{"sequence":-1}`, 400, "must be a JSON object"},
+		"a misspelt name":                {"POST", redrive, `{"namespce":"shop"}`, 400, "namespce"},
+		"two objects":                    {"POST", redrive, `{"all":true}{}`, 400, "more than one object"},
+		"a body that is too large":       {"POST", redrive, `{"reason":"` + strings.Repeat("x", maxBody) + `"}`, 413, "must not be larger"},
+		"a limit of nothing":             {"GET", "/v1/deadletters?limit=0", "", 400, "limit:"},
+		"a limit that is no number":      {"GET", "/v1/deadletters?limit=x", "", 400, "limit:"},
+		"a place that is no number":      {"GET", "/v1/deadletters?after=-1", "", 400, "after:"},
+		"a misspelt parameter":           {"GET", "/v1/deadletters?reasn=x", "", 400, "reasn"},
+		"a wildcard in a list":           {"GET", "/v1/deadletters?namespace=%3E", "", 400, "namespace:"},
+		"a sequence that is no number":   {"GET", "/v1/deadletters/first", "", 400, "sequence:"},
+		"another method":                 {"GET", redrive, "", 405, "use POST"},
+		"another method for a list":      {"DELETE", "/v1/deadletters", "", 405, "use GET"},
+		"another path":                   {"GET", "/v1/letters", "", 404, "no such path"},
+	} {
+		store := &fakeStore{}
+		answered := ask(newHandler(t, store, logr.Discard()), tc.method, tc.path, tc.body)
+		require.Equal(t, tc.status, answered.Code, name)
+		var got failure
+		require.NoError(t, json.Unmarshal(answered.Body.Bytes(), &got), name)
+		require.Contains(t, got.Error, tc.want, name)
+		require.Nil(t, store.selection, name)
+	}
+}
+
+func TestErrorsOfTheStoreHaveTheirAnswers(t *testing.T) {
+	t.Parallel()
+	var logged strings.Builder
+	log := funcr.New(func(_, args string) { logged.WriteString(args) }, funcr.Options{})
+	for err, want := range map[error]int{
+		broker.ErrNoLetter:          404,
+		broker.ErrConsumerNotFound:  409,
+		broker.ErrNotConnected:      503,
+		broker.ErrNoStream:          503,
+		broker.ErrTimeout:           503,
+		broker.ErrStorageFull:       503,
+		context.Canceled:            503,
+		errors.New("secret detail"): 500,
+	} {
+		h := newHandler(t, &fakeStore{err: fmt.Errorf("redrive: %w", err)}, log)
+		for path, body := range map[string]string{
+			"/v1/deadletters": "", "/v1/deadletters/1": "", "/v1/subscriptions": "",
+			"/v1/deadletters/redrive": `{"all":true}`, "/v1/deadletters/purge": `{"all":true}`,
+		} {
+			method := http.MethodGet
+			if body != "" {
+				method = http.MethodPost
+			}
+			answered := ask(h, method, path, body)
+			require.Equal(t, want, answered.Code, "%s: %v", path, err)
+			var got map[string]any
+			require.NoError(t, json.Unmarshal(answered.Body.Bytes(), &got))
+			require.NotEmpty(t, got["error"])
+			require.NotContains(t, got["error"], "secret detail")
+			if strings.HasSuffix(path, "redrive") {
+				require.EqualValues(t, 3, got["redriven"], "what was done is not told")
+			}
+			if strings.HasSuffix(path, "purge") {
+				require.EqualValues(t, 4, got["purged"], "what was done is not told")
+			}
+		}
+	}
+	require.Contains(t, logged.String(), "secret detail")
+}
+
+func TestNothingIsToldWithoutTheToken(t *testing.T) {
+	t.Parallel()
+	var logged strings.Builder
+	log := funcr.New(func(_, args string) { logged.WriteString(args) }, funcr.Options{Verbosity: 10})
+	for name, tc := range map[string]struct {
+		header string
+		status int
+	}{
+		"no header":           {"", 401},
+		"another token":       {"Bearer wrong", 401},
+		"a prefix of it":      {"Bearer " + token[:5], 401},
+		"more than it":        {"Bearer " + token + "x", 401},
+		"an empty token":      {"Bearer ", 401},
+		"another scheme":      {"Basic " + token, 401},
+		"the token alone":     {token, 401},
+		"the token":           {"Bearer " + token, 200},
+		"a scheme in capital": {"BEARER " + token, 200},
+	} {
+		store := &fakeStore{}
+		h := newHandler(t, store, log)
+		for _, path := range []string{"/v1/deadletters/redrive", "/nowhere"} {
+			answered := ask(h, "POST", path, `{"all":true}`, func(r *http.Request) { r.Header.Set("Authorization", tc.header) })
+			if tc.status == 200 && path == "/nowhere" {
+				require.Equal(t, 404, answered.Code, name)
+				continue
+			}
+			require.Equal(t, tc.status, answered.Code, name)
+			require.Equal(t, tc.status == 401, answered.Header().Get("WWW-Authenticate") != "", name)
+			require.NotContains(t, answered.Body.String(), token)
+		}
+		require.Equal(t, tc.status == 200, store.selection != nil, name)
+	}
+	require.NotContains(t, logged.String(), token)
+}
+
+func TestTheTokenIsThatOfTheFileNow(t *testing.T) {
+	t.Parallel()
+	h := newHandler(t, &fakeStore{}, logr.Discard())
+	is := func(want int, given string) {
+		t.Helper()
+		answered := ask(h, "GET", "/v1/subscriptions", "", func(r *http.Request) { r.Header.Set("Authorization", "Bearer "+given) })
+		require.Equal(t, want, answered.Code)
+	}
+	is(200, token)
+	require.NoError(t, os.WriteFile(h.tokenFile, []byte("another"), 0o600))
+	is(401, token)
+	is(200, "another")
+	require.NoError(t, os.WriteFile(h.tokenFile, []byte(" \n"), 0o600))
+	is(503, "")
+	require.NoError(t, os.Remove(h.tokenFile))
+	is(503, "another")
+	h.tokenFile = ""
+	is(503, "")
+}
+
+func TestARedriveEndsWithItsProcessAndTellsHowFarItCame(t *testing.T) {
+	t.Parallel()
+	ctx, stop := context.WithCancel(t.Context())
+	h := newHandler(t, &fakeStore{wait: true}, logr.Discard()).Until(ctx)
+	answered := make(chan *httptest.ResponseRecorder, 1)
+	go func() { answered <- ask(h, "POST", "/v1/deadletters/redrive", `{"all":true}`) }()
+	stop()
+	got := <-answered
+	require.Equal(t, 503, got.Code)
+	require.Contains(t, got.Body.String(), `"redriven":1`)
+}
+
+func TestOptions(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		args []string
+		want string
+	}{
+		"none":               {nil, ""},
+		"both":               {[]string{"--admin-address=:9091", "--admin-token-file=/token"}, ""},
+		"no token":           {[]string{"--admin-address=:9091"}, "--admin-token-file must not be empty"},
+		"an address of none": {[]string{"--admin-address=9091", "--admin-token-file=/token"}, "--admin-address"},
+	} {
+		options := DefaultOptions()
+		fs := pflag.NewFlagSet(name, pflag.ContinueOnError)
+		options.BindFlags(fs)
+		require.NoError(t, fs.Parse(tc.args))
+		if err := options.Validate(); tc.want == "" {
+			require.NoError(t, err, name)
+		} else {
+			require.ErrorContains(t, err, tc.want, name)
+		}
+	}
+}
+
+func FuzzAnyRequestHasAJSONAnswer(f *testing.F) {
+	f.Add("POST", "/v1/deadletters/redrive", "", []byte(`{"all":true}`))
+	f.Add("POST", "/v1/deadletters/purge", "", []byte(`{"namespace":"a","sequence":1e3}`))
+	f.Add("GET", "/v1/deadletters", "limit=1&after=2&namespace=a", []byte(nil))
+	f.Add("GET", "/v1/deadletters/18446744073709551616", "", []byte(nil))
+	f.Add("GET", "/v1/../v1//deadletters", "%zz", []byte("{"))
+	file := filepath.Join(f.TempDir(), "token")
+	require.NoError(f, os.WriteFile(file, []byte(token), 0o600))
+	f.Fuzz(func(t *testing.T, method, path, query string, body []byte) {
+		request, err := http.NewRequestWithContext(t.Context(), method, "http://admin/", strings.NewReader(string(body)))
+		if err != nil {
+			t.Skip()
+		}
+		request.URL.Path, request.URL.RawQuery = "/"+strings.TrimPrefix(path, "/"), query
+		request.Header.Set("Authorization", "Bearer "+token)
+		store := &fakeStore{letter: storedLetter()}
+		recorder := httptest.NewRecorder()
+		New(store, Options{TokenFile: file}, logr.Discard()).ServeHTTP(recorder, request)
+		if recorder.Code == http.StatusMovedPermanently || recorder.Code == http.StatusTemporaryRedirect {
+			return // to a path without dots
+		}
+		require.True(t, json.Valid(recorder.Body.Bytes()), "%d %q", recorder.Code, recorder.Body)
+		if store.selection != nil {
+			require.NoError(t, store.selection.Validate())
+		}
+	})
+}
