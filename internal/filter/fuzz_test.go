@@ -38,7 +38,7 @@ func FuzzCompile(f *testing.F) {
 func FuzzFilter(f *testing.F) {
 	for _, seed := range []string{
 		`{}`, `{"exact":{"type":"a"},"prefix":{"Source":""}}`, `{"any":[{"cel":"data.a"},{"not":{"suffix":{"id":"1"}}}]}`,
-		`{"all":[{"all":[{"all":[{"cel":"true"}]}]}]}`, `{"nto":{}}`, `{"not":{"not":{"not":{"not":{"not":{"not":{"not":{"not":{}}}}}}}}}`,
+		`{"all":[{"all":[{"all":[{"cel":"true"}]}]}]}`, `{"nott":{}}`, `{"not":{"not":{"not":{"not":{"not":{"not":{"not":{"not":{}}}}}}}}}`,
 	} {
 		f.Add(seed)
 	}

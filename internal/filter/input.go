@@ -3,6 +3,7 @@ package filter
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"io"
 	"strconv"
 	"strings"
@@ -65,7 +66,7 @@ func parse(data []byte) ref.Val {
 	if err := decoder.Decode(&value); err != nil {
 		return types.WrapErr(ErrNotJSON)
 	}
-	if _, err := decoder.Token(); err != io.EOF { //nolint:errorlint // the decoder returns it as it is
+	if _, err := decoder.Token(); !errors.Is(err, io.EOF) {
 		return types.WrapErr(ErrNotJSON)
 	}
 	return valueOf(value)

@@ -36,7 +36,7 @@ func (prices) CallCost(function, overload string, args []ref.Val, result ref.Val
 		overloads.TypeConvertString, overloads.TypeConvertBytes:
 		price = texts(args[0])
 	case "format":
-		price = length(args[0])/perUnit + content(args[1], maxWork)/perUnit
+		price = texts(args[0]) + content(args[1], maxWork)/perUnit + texts(result)
 	case "strings.quote":
 		price = texts(args[0])
 	default:

@@ -92,7 +92,7 @@ func TestMisspeltFilterHidesNoOtherSubscription(t *testing.T) {
 // FuzzNestedFilter proves that whatever the API server can store is read, and written back unchanged.
 func FuzzNestedFilter(f *testing.F) {
 	for _, seed := range []string{
-		`{}`, `{"cel":"true"}`, `{"any":[{"exact":{"type":"a"}},null,5]}`, `{"not":{"nto":{}}}`, `{"exact":{"type":null}}`, `[]`, `"`,
+		`{}`, `{"cel":"true"}`, `{"any":[{"exact":{"type":"a"}},null,5]}`, `{"not":{"nott":{}}}`, `{"exact":{"type":null}}`, `[]`, `"`,
 	} {
 		f.Add(seed)
 	}
