@@ -13,6 +13,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/rouse-run/rouse/eventbridge/admin"
 	"github.com/rouse-run/rouse/eventbridge/dispatch"
 	"github.com/rouse-run/rouse/eventbridge/ingress"
 	"github.com/rouse-run/rouse/eventbridge/sink"
@@ -46,14 +47,15 @@ type Deps struct {
 	Routes      Routes
 	Endpoints   sink.Endpoints
 	Store       Store
+	Admin       admin.Store     // what the admin API asks; it is not asked while that API has no address
 	Stream      string          // that holds the events; metrics name it
 	Tracer      *tracing.Tracer // nil makes no spans
 	Destination string          // URLs of the Store; metrics show them without user and password
 	Registry    *prometheus.Registry
 	Log         logr.Logger
 
-	// Listener and MetricsListener replace the addresses of the options. They may be nil.
-	Listener, MetricsListener net.Listener
+	// These replace the addresses of the options. They may be nil.
+	Listener, MetricsListener, AdminListener net.Listener
 }
 
 // Bridge is one replica of the data plane.
@@ -105,9 +107,21 @@ func (p tracedPublisher) Publish(ctx context.Context, ev event.Event) error {
 // Run works until ctx ends, and returns after the drain. It returns an error when it cannot listen or had
 // to cut publishers off.
 func (b *Bridge) Run(ctx context.Context) error {
-	return daemon.RunOn(ctx, b.work, func(ctx context.Context) error {
+	return daemon.RunOn(ctx, b.work, b.administer, func(ctx context.Context) error {
 		return daemon.Serve(ctx, b.metrics, b.deps.Log)
 	})
+}
+
+// administer serves the admin API, if it has an address. A redrive ends when ctx does, and says how far it came.
+func (b *Bridge) administer(ctx context.Context) error {
+	if b.options.Admin.Address == "" && b.deps.AdminListener == nil {
+		<-ctx.Done()
+		return nil
+	}
+	handler := admin.New(b.deps.Admin, b.options.Admin, b.deps.Log.WithName("admin"))
+	return daemon.Serve(ctx, daemon.Server{
+		Name: "admin", Addr: b.options.Admin.Address, Listener: b.deps.AdminListener, Handler: handler.Until(ctx),
+	}, b.deps.Log)
 }
 
 // work runs ingress and deliveries, and stops one after the other.

@@ -6,6 +6,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"github.com/rouse-run/rouse/eventbridge/admin"
 	"github.com/rouse-run/rouse/eventbridge/dispatch"
 	"github.com/rouse-run/rouse/eventbridge/ingress"
 	"github.com/rouse-run/rouse/eventbridge/sink"
@@ -21,6 +22,7 @@ type Options struct {
 	Dispatch       dispatch.Options
 	Sink           sink.Options
 	Tracing        tracing.Options
+	Admin          admin.Options
 }
 
 // DefaultOptions are those of a replica in a cluster.
@@ -33,6 +35,7 @@ func DefaultOptions() Options {
 		Dispatch:       dispatch.DefaultOptions(),
 		Sink:           sink.DefaultOptions(),
 		Tracing:        tracing.DefaultOptions(),
+		Admin:          admin.DefaultOptions(),
 	}
 }
 
@@ -46,6 +49,7 @@ func (o *Options) BindFlags(fs *pflag.FlagSet) {
 	o.Dispatch.BindFlags(fs)
 	o.Sink.BindFlags(fs)
 	o.Tracing.BindFlags(fs)
+	o.Admin.BindFlags(fs)
 }
 
 // Validate names every option that cannot work.
@@ -54,5 +58,5 @@ func (o *Options) Validate() error {
 	if o.ShutdownDelay < 0 {
 		delay = errors.New("--shutdown-delay must not be negative")
 	}
-	return errors.Join(delay, o.Ingress.Validate(), o.Dispatch.Validate(), o.Sink.Validate(), o.Tracing.Validate())
+	return errors.Join(delay, o.Ingress.Validate(), o.Dispatch.Validate(), o.Sink.Validate(), o.Tracing.Validate(), o.Admin.Validate())
 }

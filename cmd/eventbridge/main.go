@@ -38,6 +38,7 @@ func run(ctx context.Context, o *options, log logr.Logger) error {
 		Routes:      watch.NewRoutes(objects),
 		Endpoints:   watch.NewEndpoints(objects),
 		Store:       eventbridge.NewJetStream(conn, broker.NewPublisher(conn, o.publisher), o.publisher.Stream),
+		Admin:       eventbridge.NewAdminStore(conn, o.publisher.Stream),
 		Stream:      o.publisher.Stream,
 		Tracer:      tracer,
 		Destination: o.broker.URL,

@@ -1,0 +1,92 @@
+package eventbridge
+
+import (
+	"cmp"
+	"context"
+	"maps"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/rouse-run/rouse/eventbridge/admin"
+	"github.com/rouse-run/rouse/internal/broker"
+	"github.com/rouse-run/rouse/internal/routing"
+)
+
+// AdminStore is what the admin API asks, on NATS JetStream.
+type AdminStore struct {
+	conn   *broker.Conn
+	stream string
+}
+
+// NewAdminStore makes an AdminStore of the stream that holds the events.
+func NewAdminStore(conn *broker.Conn, stream string) *AdminStore {
+	return &AdminStore{conn: conn, stream: stream}
+}
+
+// List implements admin.Store.
+func (a *AdminStore) List(ctx context.Context, query broker.LetterQuery) (broker.LetterPage, error) {
+	return a.conn.ListDeadLetters(ctx, query)
+}
+
+// Get implements admin.Store.
+func (a *AdminStore) Get(ctx context.Context, sequence uint64) (broker.Letter, error) {
+	return a.conn.DeadLetter(ctx, sequence)
+}
+
+// Redrive implements admin.Store.
+func (a *AdminStore) Redrive(ctx context.Context, selection broker.LetterSelection) (broker.Redriven, error) {
+	return a.conn.Redrive(ctx, a.stream, selection)
+}
+
+// Purge implements admin.Store.
+func (a *AdminStore) Purge(ctx context.Context, selection broker.LetterSelection) (uint64, error) {
+	return a.conn.Purge(ctx, selection)
+}
+
+// Subscriptions implements admin.Store. It takes a few requests, however many Subscriptions there are.
+func (a *AdminStore) Subscriptions(ctx context.Context) ([]admin.Subscription, error) {
+	consumers, err := a.conn.Consumers(ctx, a.stream)
+	if err != nil {
+		return nil, err
+	}
+	retries, err := a.conn.WaitingRetries(ctx)
+	if err != nil {
+		return nil, err
+	}
+	letters, err := a.conn.DeadLetterCounts(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return merge(consumers, retries, letters), nil
+}
+
+// merge sorts by namespace and name.
+func merge(consumers []broker.Consumer, retries, letters map[types.NamespacedName]uint64) []admin.Subscription {
+	all := map[types.NamespacedName]admin.Subscription{}
+	for _, consumer := range consumers {
+		namespace, name, _ := strings.Cut(consumer.Description, "/")
+		if consumer.Name != routing.ConsumerName(namespace, name) {
+			continue // somebody else's
+		}
+		all[types.NamespacedName{Namespace: namespace, Name: name}] = admin.Subscription{
+			Consumer: true, Backlog: consumer.Backlog.Pending, AckPending: consumer.Backlog.AckPending,
+		}
+	}
+	for _, names := range []map[types.NamespacedName]uint64{retries, letters} {
+		for name := range names {
+			if _, known := all[name]; !known {
+				all[name] = admin.Subscription{} // what a Subscription that is gone left behind
+			}
+		}
+	}
+	for name, subscription := range all {
+		subscription.Namespace, subscription.Name = name.Namespace, name.Name
+		subscription.WaitingRetries, subscription.DeadLetters = retries[name], letters[name]
+		all[name] = subscription
+	}
+	return slices.SortedFunc(maps.Values(all), func(a, b admin.Subscription) int {
+		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
+	})
+}

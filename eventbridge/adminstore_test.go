@@ -1,0 +1,97 @@
+package eventbridge
+
+import (
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/rouse-run/rouse/eventbridge/admin"
+	"github.com/rouse-run/rouse/internal/broker"
+	"github.com/rouse-run/rouse/internal/routing"
+	"github.com/rouse-run/rouse/internal/testing/sinktest"
+)
+
+func TestAnOperatorRedrivesWhatWasRefusedOverTheAdminAPI(t *testing.T) {
+	t.Parallel()
+	var repaired atomic.Bool
+	price := sinktest.Start(t, func(w http.ResponseWriter, _ *http.Request) {
+		if !repaired.Load() {
+			http.Error(w, "no such order", http.StatusBadRequest)
+		}
+	})
+	w := newWorld(t, sinktest.Ready(price.Address()))
+	require.NoError(t, w.store.conn.EnsureConsumer(t.Context(), w.store.stream, broker.Consumer{ // as the controller makes it
+		Name: orders(sinkURL).Consumer, Description: "shop/orders", Subjects: orders(sinkURL).Subjects,
+		AckWait: w.ackWait, MaxAckPending: orders(sinkURL).MaxInFlight,
+	}))
+	var listener net.Listener
+	r := w.start(t, func(deps *Deps, options *Options) {
+		listener = listen(t)
+		deps.AdminListener = listener
+		deps.Admin = NewAdminStore(w.store.conn, w.store.stream)
+		options.Admin.TokenFile = filepath.Join(t.TempDir(), "token")
+		require.NoError(t, os.WriteFile(options.Admin.TokenFile, []byte("secret"), 0o600))
+	})
+	ask := func(method, path, body string) (int, string) {
+		request, err := http.NewRequestWithContext(t.Context(), method, "http://"+listener.Addr().String()+path, strings.NewReader(body))
+		require.NoError(t, err)
+		request.Header.Set("Authorization", "Bearer secret")
+		response, err := http.DefaultClient.Do(request)
+		require.NoError(t, err)
+		defer func() { _ = response.Body.Close() }()
+		answered, err := io.ReadAll(response.Body)
+		require.NoError(t, err)
+		return response.StatusCode, string(answered)
+	}
+
+	r.publishMany(t, 0, 3)
+	price.Await(t, 3)
+	w.backlogIs(t, 0, 0)
+	require.Equal(t, 3, w.deadLetters(t))
+	status, text := ask("GET", "/v1/deadletters?namespace=shop&subscription=orders&limit=2", "")
+	require.Equal(t, 200, status)
+	require.Contains(t, text, `"status":400,"excerpt":"no such order"`)
+	require.Contains(t, text, `"next":2`)
+	status, text = ask("GET", "/v1/subscriptions", "")
+	require.Equal(t, 200, status)
+	require.JSONEq(t, `{"subscriptions":[{"namespace":"shop","name":"orders","consumer":true,"backlog":0,"ackPending":0,`+
+		`"waitingRetries":0,"deadLetters":3}]}`, text)
+
+	repaired.Store(true)
+	status, text = ask("POST", "/v1/deadletters/redrive", `{"namespace":"shop","subscription":"orders"}`)
+	require.Equal(t, 200, status, text)
+	require.JSONEq(t, `{"redriven":3,"failed":0,"remaining":0}`, text)
+	again := price.Await(t, 6)[3:]
+	w.backlogIs(t, 0, 0)
+	require.Zero(t, w.deadLetters(t))
+	for _, request := range again {
+		require.Contains(t, string(request.Body), `{"order":"`+request.Header.Get("Ce-Id")+`"}`)
+		require.Equal(t, "order.received.v1", request.Header.Get("Ce-Type"))
+		require.Empty(t, request.Header.Get("Ce-Rousereason"), "the event is not the original")
+	}
+	status, _ = ask("POST", "/v1/deadletters/redrive", `{"sequence":1}`)
+	require.Equal(t, 404, status)
+}
+
+func TestWhatASubscriptionThatIsGoneLeftBehindIsSeen(t *testing.T) {
+	t.Parallel()
+	name := func(name string) types.NamespacedName { return types.NamespacedName{Namespace: "shop", Name: name} }
+	consumers := []broker.Consumer{
+		{Name: routing.ConsumerName("shop", "b"), Description: "shop/b", Backlog: broker.Backlog{Pending: 1, AckPending: 2}},
+		{Name: "of-somebody-else", Description: "shop/x"},
+	}
+	require.Equal(t, []admin.Subscription{
+		{Namespace: "shop", Name: "a", DeadLetters: 3},
+		{Namespace: "shop", Name: "b", Consumer: true, Backlog: 1, AckPending: 2, WaitingRetries: 4},
+		{Namespace: "shop", Name: "c", WaitingRetries: 5},
+	}, merge(consumers, map[types.NamespacedName]uint64{name("b"): 4, name("c"): 5}, map[types.NamespacedName]uint64{name("a"): 3}))
+	require.Empty(t, merge(nil, nil, nil))
+}
