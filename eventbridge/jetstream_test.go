@@ -2,6 +2,7 @@ package eventbridge
 
 import (
 	"context"
+	"encoding/json"
 	"sync"
 	"testing"
 	"time"
@@ -14,6 +15,7 @@ import (
 	"github.com/rouse-run/rouse/eventbridge/dispatch"
 	"github.com/rouse-run/rouse/eventbridge/dispatch/dispatchtest"
 	"github.com/rouse-run/rouse/internal/broker"
+	"github.com/rouse-run/rouse/internal/cloudevent"
 	"github.com/rouse-run/rouse/internal/routing"
 	"github.com/rouse-run/rouse/internal/testing/natstest"
 )
@@ -90,10 +92,12 @@ type backend struct {
 	letters []dispatchtest.Letter
 }
 
-func (b *backend) Publish(t *testing.T, events ...event.Event) {
+func (b *backend) Publish(t *testing.T, events ...cloudevent.Event) {
 	t.Helper()
 	for _, ev := range events {
-		require.NoError(t, b.store.Publish(t.Context(), ev))
+		published := event.New()
+		require.NoError(t, json.Unmarshal(ev.AppendStructured(nil), &published))
+		require.NoError(t, b.store.Publish(t.Context(), published))
 	}
 }
 
@@ -129,7 +133,7 @@ func (b *backend) Add(ctx context.Context, msg dispatch.Message, letter dispatch
 	}
 	note := dispatchtest.Letter{DeadLetter: letter}
 	if ev, err := msg.Event(); err == nil {
-		note.ID = ev.ID()
+		note.ID = ev.ID
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -5,10 +5,10 @@ import (
 	"sync"
 	"time"
 
-	"github.com/cloudevents/sdk-go/v2/event"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/rouse-run/rouse/eventbridge/dispatch"
+	"github.com/rouse-run/rouse/internal/cloudevent"
 	"github.com/rouse-run/rouse/internal/routing"
 )
 
@@ -64,8 +64,8 @@ func (k *kymaCounts) bind(route routing.Route) *kymaRoute {
 }
 
 // observer counts the attempts of one Subscription.
-func (k *kymaCounts) observer(name types.NamespacedName) func(dispatch.Message, *event.Event, dispatch.Answer, time.Duration) {
-	return func(msg dispatch.Message, _ *event.Event, answer dispatch.Answer, took time.Duration) {
+func (k *kymaCounts) observer(name types.NamespacedName) func(dispatch.Message, *cloudevent.Event, dispatch.Answer, time.Duration) {
+	return func(msg dispatch.Message, _ *cloudevent.Event, answer dispatch.Answer, took time.Duration) {
 		k.mu.RLock()
 		route := k.bound[name]
 		k.mu.RUnlock()

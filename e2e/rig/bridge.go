@@ -7,6 +7,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"runtime/pprof"
 	"strconv"
 	"time"
 
@@ -106,6 +107,11 @@ func bridgeRole(ctx context.Context, ready func(string), args []string) error {
 		Destination: w.NATS, Registry: daemon.NewRegistry(), Log: logr.Discard(),
 		Listener: listener, MetricsListener: metrics,
 	}
+	stopProfile, err := profile()
+	if err != nil {
+		return err
+	}
+	defer stopProfile()
 	ready(fmt.Sprintf("http://%s http://%s", listener.Addr(), metrics.Addr()))
 	return daemon.RunOn(ctx, eventbridge.New(deps, options).Run, conn.Hold)
 }
@@ -146,4 +152,23 @@ func (f fixedEndpoints) Watch(
 	apply(endpoints)
 	<-ctx.Done()
 	return nil
+}
+
+// profile writes a CPU profile to the file that CPUPROFILE names.
+func profile() (stop func(), err error) {
+	path := os.Getenv("CPUPROFILE")
+	if path == "" {
+		return func() {}, nil
+	}
+	file, err := os.Create(path) //nolint:gosec // whoever runs the tool names it
+	if err != nil {
+		return nil, fmt.Errorf("profile: %w", err)
+	}
+	if err := pprof.StartCPUProfile(file); err != nil {
+		return nil, fmt.Errorf("profile: %w", err)
+	}
+	return func() {
+		pprof.StopCPUProfile()
+		_ = file.Close()
+	}, nil
 }

@@ -6,14 +6,13 @@ import (
 	"runtime/debug"
 	"time"
 
-	"github.com/cloudevents/sdk-go/v2/event"
-	"github.com/cloudevents/sdk-go/v2/types"
+	"github.com/rouse-run/rouse/internal/cloudevent"
 )
 
 // attempt is what happened to one message.
 type attempt struct {
 	verdict verdict
-	event   *event.Event // nil when it cannot be decoded
+	event   *cloudevent.Event // nil when it cannot be decoded
 	answer  Answer
 	took    time.Duration
 	traced  func(status int, outcome string) // ends the span; nil without one
@@ -83,7 +82,7 @@ func (d *Dispatcher) try(ctx context.Context, j *job) (a attempt) {
 	if d.Tracer != nil {
 		a.traced = d.Tracer.Deliver(ctx, d.Subscription.String(), j.attempt, a.event)
 	}
-	a.answer, err = d.Sink.Send(ctx, ev)
+	a.answer, err = d.Sink.Send(ctx, a.event)
 	if err != nil && ctx.Err() != nil {
 		a.verdict = interrupted
 		return a
@@ -94,7 +93,7 @@ func (d *Dispatcher) try(ctx context.Context, j *job) (a attempt) {
 		d.Observe(j.Message, a.event, a.answer, took)
 	}
 	if a.verdict = judge(a.answer, err); err != nil {
-		d.Log.V(1).Info("no answer from the sink", "id", ev.ID(), "reason", err.Error())
+		d.Log.V(1).Info("no answer from the sink", "id", ev.ID, "reason", err.Error())
 	}
 	if a.verdict == delivered {
 		a.verdict = d.pass(ctx, a.event, a.answer)
@@ -103,14 +102,14 @@ func (d *Dispatcher) try(ctx context.Context, j *job) (a attempt) {
 }
 
 // wants asks the filter. An event that it cannot judge is not delivered.
-func (d *Dispatcher) wants(ev *event.Event) bool {
+func (d *Dispatcher) wants(ev *cloudevent.Event) bool {
 	if d.Filter == nil {
 		return true
 	}
 	wanted, err := d.Filter.Match(ev)
 	if err != nil {
 		d.metrics.filterErrors.Inc()
-		d.Log.V(1).Info("the filter cannot judge an event", "id", ev.ID(), "reason", err.Error())
+		d.Log.V(1).Info("the filter cannot judge an event", "id", ev.ID, "reason", err.Error())
 	}
 	return wanted && err == nil
 }
@@ -152,17 +151,17 @@ func (d *Dispatcher) keyOf(msg Message) string {
 	if err != nil {
 		return none
 	}
-	if key := attributeOf(&ev, d.options.OrderedBy); key != "" {
+	if key, ok := ev.Attribute(d.options.OrderedBy); ok {
 		return key
 	}
 	return none
 }
 
-func idOf(ev *event.Event) string {
+func idOf(ev *cloudevent.Event) string {
 	if ev == nil {
 		return ""
 	}
-	return ev.ID()
+	return ev.ID
 }
 
 func formatTime(t time.Time) string {
@@ -170,25 +169,4 @@ func formatTime(t time.Time) string {
 		return ""
 	}
 	return t.UTC().Format(time.RFC3339Nano)
-}
-
-// attributeOf is any attribute of an event, extensions included, empty when it has none of that name.
-func attributeOf(ev *event.Event, name string) string {
-	switch name {
-	case "id":
-		return ev.ID()
-	case "source":
-		return ev.Source()
-	case "type":
-		return ev.Type()
-	case "subject":
-		return ev.Subject()
-	default:
-		return extensionOf(ev, name)
-	}
-}
-
-func extensionOf(ev *event.Event, name string) string {
-	text, _ := types.Format(ev.Extensions()[name])
-	return text
 }

@@ -6,8 +6,9 @@ import (
 	"sync"
 	"time"
 
-	"github.com/cloudevents/sdk-go/v2/event"
 	"github.com/go-logr/logr"
+
+	"github.com/rouse-run/rouse/internal/cloudevent"
 )
 
 // Subscription names whose messages are delivered.
@@ -28,7 +29,7 @@ type Deps struct {
 	Replies      Replies // nil ignores what sinks reply
 	Tracer       Tracer  // nil makes no spans
 	Metrics      *Metrics
-	Observe      func(msg Message, ev *event.Event, a Answer, took time.Duration) // called after each attempt; may be nil
+	Observe      func(msg Message, ev *cloudevent.Event, a Answer, took time.Duration) // called after each attempt; may be nil
 	Log          logr.Logger
 }
 

@@ -6,13 +6,15 @@ import (
 	"time"
 
 	"github.com/cloudevents/sdk-go/v2/event"
+
+	"github.com/rouse-run/rouse/internal/cloudevent"
 )
 
 // Message is one delivery of one stored event. Exactly one of Ack, Retry, Return and Reject settles it.
 // Extend may run at the same time as any of them.
 type Message interface {
 	// Event decodes the event as its publisher wrote it.
-	Event() (event.Event, error)
+	Event() (cloudevent.Event, error)
 	// Attempt counts from 1. What was returned is no attempt.
 	Attempt() int
 	// Ack says that the event is delivered.
@@ -37,7 +39,7 @@ type Source interface {
 // Filter picks from the events.
 type Filter interface {
 	// Match tells whether the event is to be delivered. An error means that this cannot be told.
-	Match(ev *event.Event) (bool, error)
+	Match(ev *cloudevent.Event) (bool, error)
 }
 
 // Gate says whether the sink can take deliveries.
@@ -51,14 +53,14 @@ type Gate interface {
 type Sink interface {
 	// Send returns an error when there was no answer: ErrSinkGone when the event cannot have reached the
 	// sink, ErrUnsendable when it never will.
-	Send(ctx context.Context, ev event.Event) (Answer, error)
+	Send(ctx context.Context, ev *cloudevent.Event) (Answer, error)
 }
 
 // Tracer makes a span of each attempt.
 type Tracer interface {
 	// Deliver begins one, and has the event carry it on to the sink. The sink's status, 0 without an answer, and what
 	// becomes of the event end it.
-	Deliver(ctx context.Context, subscription string, attempt int, ev *event.Event) (end func(status int, outcome string))
+	Deliver(ctx context.Context, subscription string, attempt int, ev *cloudevent.Event) (end func(status int, outcome string))
 }
 
 // DeadLetters keeps events that are not delivered any more.

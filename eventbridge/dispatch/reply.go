@@ -6,6 +6,8 @@ import (
 	"strconv"
 
 	"github.com/cloudevents/sdk-go/v2/event"
+
+	"github.com/rouse-run/rouse/internal/cloudevent"
 )
 
 // Extensions by which a chain of events can be followed.
@@ -28,7 +30,7 @@ type Replies interface {
 }
 
 // pass publishes what the sink replied. The event counts as delivered when its reply is stored, or never can be.
-func (d *Dispatcher) pass(ctx context.Context, cause *event.Event, answer Answer) verdict {
+func (d *Dispatcher) pass(ctx context.Context, cause *cloudevent.Event, answer Answer) verdict {
 	switch {
 	case d.Replies == nil || (answer.Reply == nil && answer.ReplyError == nil):
 		return delivered
@@ -36,13 +38,13 @@ func (d *Dispatcher) pass(ctx context.Context, cause *event.Event, answer Answer
 		d.ignoreReply(cause, answer.ReplyError)
 		return delivered
 	}
-	hops, _ := strconv.Atoi(extensionOf(cause, ExtensionHops))
+	hops, _ := strconv.Atoi(cause.Extension(ExtensionHops))
 	if hops++; hops > d.options.MaxHops {
 		return looping
 	}
 	answer.Reply.SetExtension(ExtensionHops, strconv.Itoa(hops))
-	answer.Reply.SetExtension(ExtensionCause, cause.ID())
-	if parent := extensionOf(cause, extensionTrace); parent != "" && extensionOf(answer.Reply, extensionTrace) == "" {
+	answer.Reply.SetExtension(ExtensionCause, cause.ID)
+	if parent := cause.Extension(extensionTrace); parent != "" && answer.Reply.Extensions()[extensionTrace] == nil {
 		answer.Reply.SetExtension(extensionTrace, parent)
 	}
 	err := d.Replies.Publish(ctx, answer.Reply)
@@ -56,12 +58,12 @@ func (d *Dispatcher) pass(ctx context.Context, cause *event.Event, answer Answer
 	case ctx.Err() != nil:
 		return interrupted
 	default:
-		d.Log.Error(err, "cannot publish a reply, the event is delivered again", "id", cause.ID())
+		d.Log.Error(err, "cannot publish a reply, the event is delivered again", "id", cause.ID)
 		return failed
 	}
 }
 
-func (d *Dispatcher) ignoreReply(cause *event.Event, err error) {
+func (d *Dispatcher) ignoreReply(cause *cloudevent.Event, err error) {
 	d.metrics.replyErrors.Inc()
-	d.Log.Info("a reply of the sink is no valid event and is ignored", "id", cause.ID(), "reason", err.Error())
+	d.Log.Info("a reply of the sink is no valid event and is ignored", "id", cause.ID, "reason", err.Error())
 }

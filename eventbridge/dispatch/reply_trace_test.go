@@ -8,6 +8,8 @@ import (
 	"github.com/go-logr/logr"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/require"
+
+	"github.com/rouse-run/rouse/internal/cloudevent"
 )
 
 type repliesFunc func(reply *event.Event) error
@@ -33,7 +35,7 @@ func TestAReplyCarriesTheTraceOn(t *testing.T) {
 				options: DefaultOptions(),
 				metrics: NewMetrics(prometheus.NewRegistry()).bind(Subscription{}),
 			}
-			cause, reply := event.New(), event.New()
+			cause, reply := cloudevent.Event{}, event.New()
 			if tc.cause != "" {
 				cause.SetExtension(extensionTrace, tc.cause)
 			}
@@ -41,7 +43,8 @@ func TestAReplyCarriesTheTraceOn(t *testing.T) {
 				reply.SetExtension(extensionTrace, tc.reply)
 			}
 			require.Equal(t, delivered, d.pass(t.Context(), &cause, Answer{Reply: &reply}))
-			require.Equal(t, tc.want, extensionOf(published, extensionTrace))
+			got, _ := published.Extensions()[extensionTrace].(string)
+			require.Equal(t, tc.want, got)
 		})
 	}
 }

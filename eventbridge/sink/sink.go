@@ -12,13 +12,13 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/cloudevents/sdk-go/v2/event"
 	"github.com/go-logr/logr"
 	"github.com/prometheus/client_golang/prometheus"
 	"golang.org/x/sync/errgroup"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/rouse-run/rouse/eventbridge/dispatch"
+	"github.com/rouse-run/rouse/internal/cloudevent"
 )
 
 // Target is the receiver of one Subscription's events.
@@ -101,7 +101,7 @@ func (s *Sink) Run(ctx context.Context) error {
 }
 
 // Send implements dispatch.Sink.
-func (s *Sink) Send(ctx context.Context, ev event.Event) (dispatch.Answer, error) {
+func (s *Sink) Send(ctx context.Context, ev *cloudevent.Event) (dispatch.Answer, error) {
 	ctx, cancel := context.WithTimeout(ctx, s.options.Timeout)
 	defer cancel()
 	for range maxReroutes {
@@ -109,7 +109,7 @@ func (s *Sink) Send(ctx context.Context, ev event.Event) (dispatch.Answer, error
 		if address == "" {
 			break
 		}
-		answer, err := s.post(ctx, address, &ev)
+		answer, err := s.post(ctx, address, ev)
 		if err == nil || !notConnected(err) || ctx.Err() != nil {
 			return answer, err
 		}
@@ -118,17 +118,13 @@ func (s *Sink) Send(ctx context.Context, ev event.Event) (dispatch.Answer, error
 	return dispatch.Answer{}, dispatch.ErrSinkGone
 }
 
-func (s *Sink) post(ctx context.Context, address string, ev *event.Event) (dispatch.Answer, error) {
+func (s *Sink) post(ctx context.Context, address string, ev *cloudevent.Event) (dispatch.Answer, error) {
 	var started atomic.Pointer[time.Time] // the callback may still run when Do has returned
 	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{WroteHeaders: func() {
 		now := time.Now()
 		started.Store(&now)
 	}})
-	req, err := newRequest(ctx, s.url, address, ev)
-	if err != nil {
-		return dispatch.Answer{}, err
-	}
-	resp, err := s.client.Do(req)
+	resp, err := s.client.Do(newRequest(ctx, s.url, address, ev))
 	var answer dispatch.Answer
 	if err == nil {
 		answer = readAnswer(resp, time.Now())

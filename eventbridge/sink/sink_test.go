@@ -10,7 +10,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/cloudevents/sdk-go/v2/event"
 	"github.com/go-logr/logr"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
@@ -19,6 +18,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/rouse-run/rouse/eventbridge/dispatch"
+	"github.com/rouse-run/rouse/internal/cloudevent"
 	"github.com/rouse-run/rouse/internal/routing"
 	"github.com/rouse-run/rouse/internal/testing/sinktest"
 )
@@ -54,16 +54,13 @@ func open(t *testing.T, s *Sink) <-chan struct{} {
 	return closed
 }
 
-func order(id string) event.Event {
-	ev := event.New()
-	ev.SetID(id)
-	ev.SetSource("shop")
-	ev.SetType("order.received.v1")
-	ev.SetSubject("order")
-	ev.SetTime(time.Date(2026, 1, 2, 3, 4, 5, 6, time.UTC))
+func order(id string) *cloudevent.Event {
+	ev := &cloudevent.Event{
+		ID: id, Source: "shop", Type: "order.received.v1", Subject: "order", Time: "2026-01-02T03:04:05.000000006Z",
+		DataContentType: "application/json", Data: []byte(`{"order": "<1>"}`),
+	}
 	ev.SetExtension("originaltype", "order.received.v1")
 	ev.SetExtension("traceparent", "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01")
-	_ = ev.SetData(event.ApplicationJSON, []byte(`{"order": "<1>"}`))
 	return ev
 }
 
@@ -82,7 +79,7 @@ func TestAnEventIsSentInBinaryModeToThePodInTheSinksName(t *testing.T) {
 	require.Equal(t, http.MethodPost, request.Method)
 	require.Equal(t, "price.shop.svc.cluster.local:8080", request.Host)
 	require.Equal(t, "/orders?region=eu", request.URI)
-	require.Equal(t, sent.Data(), request.Body, "byte for byte")
+	require.Equal(t, sent.Data, request.Body, "byte for byte")
 	for name, want := range map[string]string{
 		"Ce-Specversion": "1.0", "Ce-Id": "1", "Ce-Source": "shop", "Ce-Type": "order.received.v1", "Ce-Subject": "order",
 		"Ce-Time": "2026-01-02T03:04:05.000000006Z", "Ce-Originaltype": "order.received.v1", "Content-Type": "application/json",
@@ -97,11 +94,7 @@ func TestAnEventWithoutDataHasNoBody(t *testing.T) {
 	server := sinktest.Start(t, nil)
 	s := run(t, sinktest.NewEndpoints(sinktest.Ready(server.Address())), DefaultOptions())
 	open(t, s)
-	ev := event.New()
-	ev.SetID("1")
-	ev.SetSource("shop")
-	ev.SetType("order")
-	ev.SetSubject("two\nlines")
+	ev := &cloudevent.Event{ID: "1", Source: "shop", Type: "order", Subject: "two\nlines"}
 	_, err := s.Send(t.Context(), ev)
 	require.NoError(t, err)
 	require.Empty(t, server.Requests()[0].Body)

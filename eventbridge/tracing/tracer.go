@@ -6,8 +6,11 @@ import (
 	"github.com/cloudevents/sdk-go/v2/event"
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/codes"
+	"go.opentelemetry.io/otel/propagation"
 	semconv "go.opentelemetry.io/otel/semconv/v1.43.0"
 	"go.opentelemetry.io/otel/trace"
+
+	"github.com/rouse-run/rouse/internal/cloudevent"
 )
 
 const (
@@ -20,12 +23,13 @@ const (
 // Publish begins the span of an event that is being stored, and makes the event carry its context. The parent is what
 // the event carries already: Extract brought it there from the request. What came of it ends the span.
 func (t *Tracer) Publish(ctx context.Context, ev *event.Event) (end func(err error)) {
-	ctx, span := t.start(ctx, "publish "+ev.Type(), trace.SpanKindServer, ev)
+	ctx, span := t.start(ctx, "publish "+ev.Type(), trace.SpanKindServer, published{ev})
 	if span.IsRecording() {
-		span.SetAttributes(attributesOf(ev)...)
+		span.SetAttributes(attributesOf(ev.ID(), ev.Source(), ev.Type())...)
 		span.SetAttributes(semconv.MessagingOperationName("publish"), semconv.MessagingOperationTypeSend)
 	}
-	t.carry(ctx, ev)
+	ev.SetExtension(tracestate, nil) // nothing of the span before
+	t.w3c.Inject(ctx, published{ev})
 	return func(err error) {
 		if err != nil {
 			span.SetStatus(codes.Error, err.Error())
@@ -37,17 +41,18 @@ func (t *Tracer) Publish(ctx context.Context, ev *event.Event) (end func(err err
 // Deliver begins the span of one attempt to deliver the event to a Subscription's sink, whose parent is what the event
 // carries, and makes the event carry the span's own context. The sink's status, or 0, and what became of the event end
 // it.
-func (t *Tracer) Deliver(ctx context.Context, subscription string, attempt int, ev *event.Event) (end func(status int, outcome string)) {
-	ctx, span := t.start(ctx, "deliver "+subscription, trace.SpanKindClient, ev)
+func (t *Tracer) Deliver(ctx context.Context, subscription string, attempt int, ev *cloudevent.Event) (end func(status int, outcome string)) {
+	ctx, span := t.start(ctx, "deliver "+subscription, trace.SpanKindClient, stored{ev})
 	if span.IsRecording() {
-		span.SetAttributes(attributesOf(ev)...)
+		span.SetAttributes(attributesOf(ev.ID, ev.Source, ev.Type)...)
 		span.SetAttributes(
 			semconv.MessagingOperationName("deliver"), semconv.MessagingOperationTypeProcess,
 			semconv.MessagingDestinationSubscriptionName(subscription),
 			attribute.Int("rouse.delivery.attempt", attempt),
 		)
 	}
-	t.carry(ctx, ev)
+	ev.DeleteExtension(tracestate)
+	t.w3c.Inject(ctx, stored{ev})
 	return func(status int, outcome string) {
 		span.SetAttributes(attribute.String("rouse.delivery.outcome", outcome))
 		if status > 0 {
@@ -60,39 +65,47 @@ func (t *Tracer) Deliver(ctx context.Context, subscription string, attempt int, 
 	}
 }
 
-func (t *Tracer) start(ctx context.Context, name string, kind trace.SpanKind, ev *event.Event) (context.Context, trace.Span) {
-	return t.tracer.Start(t.w3c.Extract(ctx, extensions{ev}), name, trace.WithSpanKind(kind))
+func (t *Tracer) start(
+	ctx context.Context, name string, kind trace.SpanKind, carrier propagation.TextMapCarrier,
+) (context.Context, trace.Span) {
+	return t.tracer.Start(t.w3c.Extract(ctx, carrier), name, trace.WithSpanKind(kind))
 }
 
-// carry makes the event carry the context's span, and nothing of the one before.
-func (t *Tracer) carry(ctx context.Context, ev *event.Event) {
-	ev.SetExtension(tracestate, nil)
-	t.w3c.Inject(ctx, extensions{ev})
-}
-
-// attributesOf names the event, and none of its data.
-func attributesOf(ev *event.Event) []attribute.KeyValue {
+// attributesOf names an event, and none of its data.
+func attributesOf(id, source, eventType string) []attribute.KeyValue {
 	return []attribute.KeyValue{
 		semconv.MessagingSystemKey.String("nats"),
-		semconv.MessagingDestinationName(ev.Type()),
-		semconv.MessagingMessageID(ev.ID()),
-		semconv.CloudEventsEventID(ev.ID()),
-		semconv.CloudEventsEventSource(ev.Source()),
-		semconv.CloudEventsEventType(ev.Type()),
+		semconv.MessagingDestinationName(eventType),
+		semconv.MessagingMessageID(id),
+		semconv.CloudEventsEventID(id),
+		semconv.CloudEventsEventSource(source),
+		semconv.CloudEventsEventType(eventType),
 	}
 }
 
-// extensions let the context of a trace travel in an event.
-type extensions struct{ ev *event.Event }
+// published lets the context of a trace travel in an event that comes.
+type published struct{ ev *event.Event }
 
 // Get implements propagation.TextMapCarrier.
-func (e extensions) Get(key string) string {
-	text, _ := e.ev.Extensions()[key].(string)
+func (p published) Get(key string) string {
+	text, _ := p.ev.Extensions()[key].(string)
 	return text
 }
 
 // Set implements propagation.TextMapCarrier.
-func (e extensions) Set(key, value string) { e.ev.SetExtension(key, value) }
+func (p published) Set(key, value string) { p.ev.SetExtension(key, value) }
 
 // Keys implements propagation.TextMapCarrier.
-func (e extensions) Keys() []string { return []string{traceparent, tracestate} }
+func (p published) Keys() []string { return []string{traceparent, tracestate} }
+
+// stored lets the context of a trace travel in an event that goes.
+type stored struct{ ev *cloudevent.Event }
+
+// Get implements propagation.TextMapCarrier.
+func (s stored) Get(key string) string { return s.ev.Extension(key) }
+
+// Set implements propagation.TextMapCarrier.
+func (s stored) Set(key, value string) { s.ev.SetExtension(key, value) }
+
+// Keys implements propagation.TextMapCarrier.
+func (s stored) Keys() []string { return []string{traceparent, tracestate} }

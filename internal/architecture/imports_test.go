@@ -20,7 +20,8 @@ const module = "github.com/rouse-run/rouse/"
 var rooms = map[string][]string{
 	"api":                           {},
 	"internal/routing":              {"api"},
-	"internal/broker":               {"internal/routing"},
+	"internal/broker":               {"internal/routing", "internal/cloudevent"},
+	"internal/cloudevent":           {},
 	"internal/daemon":               {},
 	"internal/filter":               {"api", "internal/cloudevent"},
 	"internal/kube":                 {"api", "internal/routing"},
@@ -31,7 +32,7 @@ var rooms = map[string][]string{
 	"internal/architecture":         {},
 	"controller/function/resources": {"api", "internal/build"},
 	"controller":                    {"api", "internal"},
-	"eventbridge/dispatch":          {},
+	"eventbridge/dispatch":          {"internal/cloudevent"},
 	"eventbridge":                   {"internal", "api"},
 	"scaler":                        {"internal", "api"},
 	"builder":                       {"internal"},

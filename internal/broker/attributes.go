@@ -2,7 +2,6 @@ package broker
 
 import (
 	"encoding/base64"
-	"errors"
 	"fmt"
 	"unicode/utf8"
 
@@ -112,61 +111,4 @@ func plainExtensions(extensions map[string]any) (map[string]any, error) {
 		}
 	}
 	return plain.Extensions, nil
-}
-
-// Names of attributes that need more than copying.
-const (
-	attributeSpecVersion = "specversion"
-	attributeContentType = "datacontenttype"
-)
-
-// setAttribute sets an attribute or an extension from what a message holds. An
-// empty optional attribute counts as absent.
-func setAttribute(attributes *event.EventContextV1, name string, value any) error {
-	text, isText := value.(string)
-	switch name {
-	case attributeSpecVersion:
-		if text != event.CloudEventsVersionV1 && text != event.CloudEventsVersionV03 {
-			return fmt.Errorf("unknown specversion %v", value)
-		}
-		return nil
-	case "id", "source", "type", "subject", attributeContentType, "dataschema", "schemaurl", "time":
-		if !isText {
-			return fmt.Errorf("%s is not a string", name)
-		}
-		return setText(attributes, name, text)
-	default:
-		return attributes.SetExtension(name, value)
-	}
-}
-
-func setText(attributes *event.EventContextV1, name, text string) error {
-	if text == "" {
-		return nil
-	}
-	switch name {
-	case "id":
-		attributes.ID = text
-	case "type":
-		attributes.Type = text
-	case "subject":
-		attributes.Subject = &text
-	case attributeContentType:
-		attributes.DataContentType = &text
-	case "source":
-		source := types.ParseURIRef(text)
-		if source == nil {
-			return errors.New("source is not a URI-reference")
-		}
-		attributes.Source = *source
-	case "dataschema", "schemaurl":
-		attributes.DataSchema = types.ParseURI(text)
-	case "time":
-		moment, err := types.ParseTimestamp(text)
-		if err != nil {
-			return fmt.Errorf("time: %w", err)
-		}
-		attributes.Time = moment
-	}
-	return nil
 }

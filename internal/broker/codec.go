@@ -12,6 +12,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/rouse-run/rouse/internal/cloudevent"
 	"github.com/rouse-run/rouse/internal/routing"
 )
 
@@ -85,65 +86,30 @@ func messageID(source, id string) string {
 // decode turns a stored message back into its event, with the type that its
 // publisher gave it. Besides what encode writes it takes what Kyma writes, and
 // CloudEvents in binary mode. Its errors are ErrUndecodable.
-func decode(header nats.Header, body []byte) (event.Event, error) {
-	decoded, err := decodeStructured(body)
-	if errors.Is(err, errNotStructured) && hasAttributes(header) {
-		decoded, err = decodeBinary(header, body)
+func decode(header nats.Header, body []byte) (cloudevent.Event, error) {
+	decoded, err := cloudevent.FromStructured(body)
+	if errors.Is(err, cloudevent.ErrNotStructured) && cloudevent.IsBinary(header) {
+		decoded, err = cloudevent.FromBinary(header, body)
 	}
 	if err == nil {
+		restoreType(&decoded)
 		err = decoded.Validate()
 	}
 	if err != nil {
-		return event.Event{}, fmt.Errorf("%w: %w", ErrUndecodable, err)
+		return cloudevent.Event{}, fmt.Errorf("%w: %w", ErrUndecodable, err)
 	}
 	return decoded, nil
 }
 
 // restoreType gives the event the type that its publisher wrote. Where a stored event does not say it, what the
 // subject has in front of it is taken off.
-func restoreType(attributes *event.EventContextV1) {
-	if original, ok := attributes.Extensions[ExtensionOriginalType].(string); ok && strings.TrimSpace(original) != "" {
-		attributes.Type = original
+func restoreType(e *cloudevent.Event) {
+	if original := e.Extension(ExtensionOriginalType); strings.TrimSpace(original) != "" {
+		e.Type = original
 		return
 	}
-	prefix := routing.SubjectPrefix + "." + routing.CleanSource(attributes.Source.String()) + "."
-	if rest, ok := strings.CutPrefix(attributes.Type, prefix); ok && rest != "" {
-		attributes.Type = rest
+	prefix := routing.SubjectPrefix + "." + routing.CleanSource(e.Source) + "."
+	if rest, ok := strings.CutPrefix(e.Type, prefix); ok && rest != "" {
+		e.Type = rest
 	}
-}
-
-func hasAttributes(header nats.Header) bool {
-	for name := range header {
-		if strings.EqualFold(name, headerSpecVersion) {
-			return true
-		}
-	}
-	return false
-}
-
-// decodeBinary reads the attributes from headers and leaves the body as data.
-func decodeBinary(header nats.Header, body []byte) (event.Event, error) {
-	attributes := &event.EventContextV1{}
-	for name, values := range header {
-		if len(values) == 0 {
-			continue
-		}
-		lower := strings.ToLower(name)
-		attribute, ok := strings.CutPrefix(lower, headerAttribute)
-		if lower == strings.ToLower(headerContentType) {
-			attribute, ok = attributeContentType, true
-		}
-		if !ok {
-			continue
-		}
-		if err := setAttribute(attributes, attribute, values[0]); err != nil {
-			return event.Event{}, err
-		}
-	}
-	restoreType(attributes)
-	decoded := event.Event{Context: attributes}
-	if len(body) > 0 {
-		decoded.DataEncoded = body
-	}
-	return decoded, nil
 }

@@ -8,8 +8,9 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/cloudevents/sdk-go/v2/event"
 	"github.com/nats-io/nats.go"
+
+	"github.com/rouse-run/rouse/internal/cloudevent"
 )
 
 // What a client says about a delivered message.
@@ -34,7 +35,7 @@ type Message struct {
 
 // Event decodes the message, with the type that its publisher gave the event.
 // The error is ErrUndecodable. Each call decodes anew.
-func (m *Message) Event() (event.Event, error) { return decode(m.raw.Header, m.raw.Data) }
+func (m *Message) Event() (cloudevent.Event, error) { return decode(m.raw.Header, m.raw.Data) }
 
 // Size of the stored event in bytes.
 func (m *Message) Size() int { return len(m.raw.Data) }

@@ -154,8 +154,8 @@ func TestDeadLettersAreStoredOnceBeforeTheirRejection(t *testing.T) {
 	require.LessOrEqual(t, len(excerpt), maxExcerpt)
 	event, err := decode(stored.Header, stored.Data)
 	require.NoError(t, err)
-	require.Equal(t, "0", event.ID())
-	require.Equal(t, "order.received.v1", event.Type())
+	require.Equal(t, "0", event.ID)
+	require.Equal(t, "order.received.v1", event.Type)
 }
 
 func TestDeadLettersAreNotStoredWithoutAConnection(t *testing.T) {

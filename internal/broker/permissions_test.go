@@ -118,6 +118,8 @@ func TestEachProcessDoesItsWorkWithTheDocumentedPermissions(t *testing.T) {
 	page, err := bridge.ListDeadLetters(ctx, LetterQuery{Limit: 10})
 	require.NoError(t, err)
 	require.Len(t, page.Letters, 1)
+	_, err = bridge.Consumers(ctx, testStream)
+	require.NoError(t, err)
 	_, err = bridge.DeadLetter(ctx, page.Letters[0].Sequence)
 	require.NoError(t, err)
 	redriven, err := bridge.Redrive(ctx, testStream, LetterSelection{Sequence: page.Letters[0].Sequence})
@@ -142,7 +144,7 @@ func settleAsTold(ctx context.Context, t *testing.T, bridge *Conn, m *Message) s
 	t.Helper()
 	ev, err := m.Event()
 	require.NoError(t, err)
-	id := ev.ID()
+	id := ev.ID
 	again := m.Attempt() > 1 || m.metadata.NumDelivered > 1
 	switch {
 	case id == "retried" && !again:

@@ -111,7 +111,7 @@ func id(t *testing.T, m *Message) string {
 	t.Helper()
 	e, err := m.Event()
 	require.NoError(t, err)
-	return e.ID()
+	return e.ID
 }
 
 func TestMessagesComeInOrderAndSayWhatTheyAre(t *testing.T) {
@@ -247,7 +247,7 @@ func TestSourcesShareAConsumer(t *testing.T) {
 					t.Error(err)
 				}
 				mu.Lock()
-				seen[e.ID()]++
+				seen[e.ID]++
 				mu.Unlock()
 				if err := m.Ack(t.Context()); err != nil {
 					t.Error(err)
@@ -359,7 +359,7 @@ func collect(ctx context.Context, t *testing.T, s *Source) (seen func() map[stri
 					t.Error(err)
 				}
 				mu.Lock()
-				ids[e.ID()] = true
+				ids[e.ID] = true
 				mu.Unlock()
 				_ = m.Ack(ctx)
 			})

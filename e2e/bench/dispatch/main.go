@@ -68,7 +68,7 @@ func (b *bench) run(ctx context.Context, round, limit int, who string, start fun
 	if err != nil {
 		return err
 	}
-	defer p.Kill()
+	defer func() { _ = p.Stop() }()
 	if err := b.await(ctx, 1); err != nil {
 		return err
 	}

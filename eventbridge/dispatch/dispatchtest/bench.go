@@ -2,16 +2,17 @@ package dispatchtest
 
 import (
 	"context"
+	"fmt"
 	"strconv"
 	"sync"
 	"testing"
 
-	"github.com/cloudevents/sdk-go/v2/event"
 	"github.com/go-logr/logr"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/require"
 
 	"github.com/rouse-run/rouse/eventbridge/dispatch"
+	"github.com/rouse-run/rouse/internal/cloudevent"
 )
 
 // bench is one test's set-up; tests change it before they start a dispatcher.
@@ -31,7 +32,7 @@ type bench struct {
 }
 
 // Publish counts.
-func (b *bench) Publish(t *testing.T, events ...event.Event) {
+func (b *bench) Publish(t *testing.T, events ...cloudevent.Event) {
 	t.Helper()
 	b.Backend.Publish(t, events...)
 	b.published += len(events)
@@ -125,17 +126,13 @@ func ends(outcome dispatch.Outcome) bool {
 }
 
 // Events makes n events with the ids 0 to n-1.
-func Events(n int) []event.Event {
-	events := make([]event.Event, n)
+func Events(n int) []cloudevent.Event {
+	events := make([]cloudevent.Event, n)
 	for i := range events {
-		ev := event.New()
-		ev.SetID(strconv.Itoa(i))
-		ev.SetSource("shop")
-		ev.SetType("order.received.v1")
-		if err := ev.SetData(event.ApplicationJSON, map[string]int{"number": i}); err != nil {
-			panic(err)
+		events[i] = cloudevent.Event{
+			ID: strconv.Itoa(i), Source: "shop", Type: "order.received.v1",
+			DataContentType: "application/json", Data: fmt.Appendf(nil, `{"number":%d}`, i),
 		}
-		events[i] = ev
 	}
 	return events
 }

@@ -7,16 +7,16 @@ import (
 	"testing"
 	"time"
 
-	"github.com/cloudevents/sdk-go/v2/event"
 	"github.com/stretchr/testify/require"
 
 	"github.com/rouse-run/rouse/eventbridge/dispatch"
+	"github.com/rouse-run/rouse/internal/cloudevent"
 )
 
 func drains(t *testing.T, b *bench) {
 	t.Helper()
 	release := make(chan struct{})
-	sink := NewSink(func(context.Context, event.Event, int) (dispatch.Answer, error) {
+	sink := NewSink(func(context.Context, cloudevent.Event, int) (dispatch.Answer, error) {
 		<-release
 		return Status(http.StatusOK), nil
 	})
@@ -45,7 +45,7 @@ func drains(t *testing.T, b *bench) {
 func drainGivesBack(t *testing.T, b *bench) {
 	t.Helper()
 	b.options.DrainTimeout = 50 * time.Millisecond
-	stuck := NewSink(func(ctx context.Context, _ event.Event, _ int) (dispatch.Answer, error) {
+	stuck := NewSink(func(ctx context.Context, _ cloudevent.Event, _ int) (dispatch.Answer, error) {
 		<-ctx.Done()
 		return dispatch.Answer{}, ctx.Err()
 	})
@@ -64,7 +64,7 @@ func drainGivesBack(t *testing.T, b *bench) {
 
 func survivesPanic(t *testing.T, b *bench) {
 	t.Helper()
-	sink := NewSink(func(_ context.Context, _ event.Event, attempt int) (dispatch.Answer, error) {
+	sink := NewSink(func(_ context.Context, _ cloudevent.Event, attempt int) (dispatch.Answer, error) {
 		if attempt == 1 {
 			panic("a bug")
 		}

@@ -7,15 +7,15 @@ import (
 	"testing"
 	"time"
 
-	"github.com/cloudevents/sdk-go/v2/event"
 	"github.com/stretchr/testify/require"
 
 	"github.com/rouse-run/rouse/eventbridge/dispatch"
+	"github.com/rouse-run/rouse/internal/cloudevent"
 )
 
 func extends(t *testing.T, b *bench) {
 	t.Helper()
-	sink := NewSink(func(ctx context.Context, _ event.Event, _ int) (dispatch.Answer, error) {
+	sink := NewSink(func(ctx context.Context, _ cloudevent.Event, _ int) (dispatch.Answer, error) {
 		pause(ctx, AckWait*5/2)
 		return Status(http.StatusOK), nil
 	})
@@ -29,7 +29,7 @@ func extends(t *testing.T, b *bench) {
 func boundsInFlight(t *testing.T, b *bench) {
 	t.Helper()
 	release := make(chan struct{})
-	sink := NewSink(func(context.Context, event.Event, int) (dispatch.Answer, error) {
+	sink := NewSink(func(context.Context, cloudevent.Event, int) (dispatch.Answer, error) {
 		<-release
 		return Status(http.StatusOK), nil
 	})
@@ -46,8 +46,8 @@ func boundsInFlight(t *testing.T, b *bench) {
 func retriesHoldUpNobody(t *testing.T, b *bench) {
 	t.Helper()
 	b.options.Backoff = dispatch.Backoff{Base: time.Minute, Max: time.Minute}
-	sink := NewSink(func(_ context.Context, ev event.Event, _ int) (dispatch.Answer, error) {
-		if ev.ID() == "9" {
+	sink := NewSink(func(_ context.Context, ev cloudevent.Event, _ int) (dispatch.Answer, error) {
+		if ev.ID == "9" {
 			return Status(http.StatusOK), nil
 		}
 		return Status(http.StatusServiceUnavailable), nil
@@ -79,11 +79,11 @@ func conserves(t *testing.T, b *bench) {
 	const published = 200
 	answers := []int{200, 500, 200, 400, 204, 503, 429, 200}
 	acked := make(chan string, published)
-	sink := NewSink(func(_ context.Context, ev event.Event, attempt int) (dispatch.Answer, error) {
-		number, _ := strconv.Atoi(ev.ID())
+	sink := NewSink(func(_ context.Context, ev cloudevent.Event, attempt int) (dispatch.Answer, error) {
+		number, _ := strconv.Atoi(ev.ID)
 		status := answers[(3*number+attempt)%len(answers)]
 		if status < 300 {
-			acked <- ev.ID()
+			acked <- ev.ID
 		}
 		return Status(status), nil
 	})
@@ -101,7 +101,7 @@ func conserves(t *testing.T, b *bench) {
 	require.Equal(t, published, len(acked)+len(b.Letters(t)))
 }
 
-func slowly(ctx context.Context, _ event.Event, _ int) (dispatch.Answer, error) {
+func slowly(ctx context.Context, _ cloudevent.Event, _ int) (dispatch.Answer, error) {
 	pause(ctx, 5*time.Millisecond)
 	return Status(http.StatusOK), nil
 }

@@ -7,10 +7,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/cloudevents/sdk-go/v2/event"
 	"github.com/stretchr/testify/require"
 
 	"github.com/rouse-run/rouse/eventbridge/dispatch"
+	"github.com/rouse-run/rouse/internal/cloudevent"
 )
 
 func closedGate(t *testing.T, b *bench) {
@@ -68,7 +68,7 @@ func busyBehindClosedGate(t *testing.T, b *bench) {
 	t.Helper()
 	b.maxInFlight = 1 // of the four that the broker gives out
 	release := make(chan struct{})
-	sink := NewSink(func(context.Context, event.Event, int) (dispatch.Answer, error) {
+	sink := NewSink(func(context.Context, cloudevent.Event, int) (dispatch.Answer, error) {
 		<-release
 		return Status(http.StatusOK), nil
 	})
@@ -88,7 +88,7 @@ func busyBehindClosedGate(t *testing.T, b *bench) {
 
 func outlivesGoneSink(t *testing.T, b *bench) {
 	t.Helper()
-	sink := NewSink(func(_ context.Context, _ event.Event, attempt int) (dispatch.Answer, error) {
+	sink := NewSink(func(_ context.Context, _ cloudevent.Event, attempt int) (dispatch.Answer, error) {
 		if attempt <= b.options.MaxAttempts+2 {
 			return dispatch.Answer{}, dispatch.ErrSinkGone
 		}

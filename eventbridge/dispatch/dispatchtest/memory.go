@@ -8,9 +8,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/cloudevents/sdk-go/v2/event"
-
 	"github.com/rouse-run/rouse/eventbridge/dispatch"
+	"github.com/rouse-run/rouse/internal/cloudevent"
 )
 
 // Memory is a durable consumer without a broker. It redelivers what is not settled within AckWait, and gives out no
@@ -20,14 +19,16 @@ type Memory struct {
 	ackWait time.Duration
 	stored  []*stored
 	letters []Letter
+	sources int           // that receive
 	changed chan struct{} // closed and replaced whenever a message may have become available
 }
 
 type stored struct {
-	event    *event.Event // nil when the message is no event
-	attempts int          // that were made
-	delivery int          // counts deliveries: only the last one can be settled
+	event    *cloudevent.Event // nil when the message is no event
+	attempts int               // that were made
+	delivery int               // counts deliveries: only the last one can be settled
 	state    state
+	holder   *int      // the source that has a held one
 	due      time.Time // when a held or waiting message is delivered again
 }
 
@@ -46,7 +47,7 @@ func NewMemory(ackWait time.Duration) *Memory {
 }
 
 // Publish implements Backend.
-func (m *Memory) Publish(t *testing.T, events ...event.Event) {
+func (m *Memory) Publish(t *testing.T, events ...cloudevent.Event) {
 	t.Helper()
 	for _, ev := range events {
 		m.add(&stored{event: &ev})
@@ -112,8 +113,11 @@ type memorySource Memory
 
 // Receive implements dispatch.Source.
 func (s *memorySource) Receive(ctx context.Context, stop <-chan struct{}, each func(dispatch.Message)) error {
+	m := (*Memory)(s)
+	holder := m.join(1)
+	defer m.join(-1)
 	for {
-		message, next, changed := (*Memory)(s).take()
+		message, next, changed := m.take(holder)
 		if message != nil {
 			each(message)
 			continue
@@ -133,16 +137,28 @@ func (s *memorySource) Receive(ctx context.Context, stop <-chan struct{}, each f
 	}
 }
 
+// join counts the sources that receive: a broker gives none of them more than its share while others ask too.
+func (m *Memory) join(sources int) *int {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.sources += sources
+	m.wake()
+	return new(int)
+}
+
 // take hands out what is available and says when something next becomes due.
-func (m *Memory) take() (message dispatch.Message, next time.Duration, changed chan struct{}) {
+func (m *Memory) take(holder *int) (message dispatch.Message, next time.Duration, changed chan struct{}) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	now := time.Now()
 	next = time.Hour
-	inHand := 0
+	inHand, own := 0, 0
 	for _, s := range m.stored {
 		if s.state == held && s.due.After(now) {
 			inHand++
+			if s.holder == holder {
+				own++
+			}
 		}
 	}
 	for _, s := range m.stored {
@@ -153,11 +169,11 @@ func (m *Memory) take() (message dispatch.Message, next time.Duration, changed c
 			next = min(next, s.due.Sub(now))
 			continue
 		}
-		if inHand >= MaxAckPending {
+		if inHand >= MaxAckPending || own*m.sources >= MaxAckPending {
 			break
 		}
 		s.delivery++
-		s.state, s.due = held, now.Add(m.ackWait)
+		s.state, s.holder, s.due = held, holder, now.Add(m.ackWait)
 		return &memoryMessage{memory: m, stored: s, delivery: s.delivery, attempt: s.attempts + 1}, 0, m.changed
 	}
 	return nil, next, m.changed
@@ -171,11 +187,11 @@ type memoryMessage struct {
 
 var errSettled = errors.New("message is settled")
 
-func (m *memoryMessage) Event() (event.Event, error) {
+func (m *memoryMessage) Event() (cloudevent.Event, error) {
 	if m.stored.event == nil {
-		return event.Event{}, errors.New("no event")
+		return cloudevent.Event{}, errors.New("no event")
 	}
-	return m.stored.event.Clone(), nil
+	return *m.stored.event, nil
 }
 
 func (m *memoryMessage) Attempt() int { return m.attempt }
@@ -226,13 +242,6 @@ func (l *memoryLetters) Add(_ context.Context, msg dispatch.Message, letter disp
 	m := (*Memory)(l)
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.letters = append(m.letters, Letter{ID: idOf(ev), DeadLetter: letter})
+	m.letters = append(m.letters, Letter{ID: ev.ID, DeadLetter: letter})
 	return nil
-}
-
-func idOf(ev event.Event) string {
-	if ev.Context == nil {
-		return ""
-	}
-	return ev.ID()
 }

@@ -8,14 +8,14 @@ import (
 	"testing"
 	"time"
 
-	"github.com/cloudevents/sdk-go/v2/event"
 	"github.com/stretchr/testify/require"
 
 	"github.com/rouse-run/rouse/eventbridge/dispatch"
+	"github.com/rouse-run/rouse/internal/cloudevent"
 )
 
 // of makes events with a customer each.
-func of(customers ...string) []event.Event {
+func of(customers ...string) []cloudevent.Event {
 	events := Events(len(customers))
 	for i, customer := range customers {
 		events[i].SetExtension("customer", customer)
@@ -28,15 +28,15 @@ func keepsOrder(t *testing.T, b *bench) {
 	b.options.OrderedBy = "customer"
 	var mu sync.Mutex
 	ids := map[string][]string{}
-	sink := NewSink(func(ctx context.Context, ev event.Event, attempt int) (dispatch.Answer, error) {
-		if attempt == 1 && (ev.ID() == "0" || ev.ID() == "4") {
+	sink := NewSink(func(ctx context.Context, ev cloudevent.Event, attempt int) (dispatch.Answer, error) {
+		if attempt == 1 && (ev.ID == "0" || ev.ID == "4") {
 			return Status(http.StatusServiceUnavailable), nil
 		}
 		pause(ctx, time.Millisecond)
 		mu.Lock()
 		defer mu.Unlock()
-		customer, _ := ev.Extensions()["customer"].(string)
-		ids[customer] = append(ids[customer], ev.ID())
+		customer := ev.Extension("customer")
+		ids[customer] = append(ids[customer], ev.ID)
 		return Status(http.StatusOK), nil
 	})
 	b.start(t, sink)
@@ -49,8 +49,8 @@ func holdsUpItsKey(t *testing.T, b *bench) {
 	t.Helper()
 	b.options.OrderedBy = "customer"
 	b.options.Backoff = dispatch.Backoff{Base: time.Hour, Max: time.Hour}
-	sink := NewSink(func(_ context.Context, ev event.Event, _ int) (dispatch.Answer, error) {
-		if ev.ID() == "0" {
+	sink := NewSink(func(_ context.Context, ev cloudevent.Event, _ int) (dispatch.Answer, error) {
+		if ev.ID == "0" {
 			return Status(http.StatusServiceUnavailable), nil
 		}
 		return Status(http.StatusOK), nil
@@ -79,7 +79,7 @@ func sparesFailingSink(t *testing.T, b *bench) {
 	b.options.MaxAttempts = 1000
 	var mu sync.Mutex
 	broken, calls := true, 0
-	sink := NewSink(func(context.Context, event.Event, int) (dispatch.Answer, error) {
+	sink := NewSink(func(context.Context, cloudevent.Event, int) (dispatch.Answer, error) {
 		mu.Lock()
 		defer mu.Unlock()
 		calls++

@@ -8,10 +8,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/cloudevents/sdk-go/v2/event"
 	"github.com/stretchr/testify/require"
 
 	"github.com/rouse-run/rouse/eventbridge/dispatch"
+	"github.com/rouse-run/rouse/internal/cloudevent"
 )
 
 func deliversOnce(t *testing.T, b *bench) {
@@ -28,7 +28,7 @@ func retries(t *testing.T, b *bench) {
 	t.Helper()
 	var mu sync.Mutex
 	var times []time.Time
-	sink := NewSink(func(_ context.Context, _ event.Event, attempt int) (dispatch.Answer, error) {
+	sink := NewSink(func(_ context.Context, _ cloudevent.Event, attempt int) (dispatch.Answer, error) {
 		mu.Lock()
 		defer mu.Unlock()
 		times = append(times, time.Now())
@@ -50,7 +50,7 @@ func honoursRetryAfter(t *testing.T, b *bench) {
 	t.Helper()
 	var mu sync.Mutex
 	var times []time.Time
-	sink := NewSink(func(_ context.Context, _ event.Event, attempt int) (dispatch.Answer, error) {
+	sink := NewSink(func(_ context.Context, _ cloudevent.Event, attempt int) (dispatch.Answer, error) {
 		mu.Lock()
 		defer mu.Unlock()
 		times = append(times, time.Now())
@@ -68,8 +68,8 @@ func honoursRetryAfter(t *testing.T, b *bench) {
 
 func refuses(t *testing.T, b *bench) {
 	t.Helper()
-	sink := NewSink(func(_ context.Context, ev event.Event, _ int) (dispatch.Answer, error) {
-		if ev.ID() == "1" {
+	sink := NewSink(func(_ context.Context, ev cloudevent.Event, _ int) (dispatch.Answer, error) {
+		if ev.ID == "1" {
 			return dispatch.Answer{Status: http.StatusBadRequest, Excerpt: "no such order"}, nil
 		}
 		return Status(http.StatusOK), nil
@@ -87,7 +87,7 @@ func refuses(t *testing.T, b *bench) {
 
 func exhausts(t *testing.T, b *bench) {
 	t.Helper()
-	sink := NewSink(func(context.Context, event.Event, int) (dispatch.Answer, error) {
+	sink := NewSink(func(context.Context, cloudevent.Event, int) (dispatch.Answer, error) {
 		return dispatch.Answer{}, errors.New("connection reset")
 	})
 	b.start(t, sink)
@@ -121,7 +121,7 @@ func keepsUnburied(t *testing.T, b *bench) {
 		}
 		return b.DeadLetters().Add(ctx, msg, letter)
 	})
-	sink := NewSink(func(context.Context, event.Event, int) (dispatch.Answer, error) {
+	sink := NewSink(func(context.Context, cloudevent.Event, int) (dispatch.Answer, error) {
 		return Status(http.StatusGone), nil
 	})
 	b.start(t, sink)

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/rouse-run/rouse/eventbridge/dispatch"
+	"github.com/rouse-run/rouse/internal/cloudevent"
 )
 
 // journal notes what is published.
@@ -36,9 +37,9 @@ func (j *journal) Publish(_ context.Context, reply *event.Event) error {
 }
 
 func replying(change func(reply *event.Event)) *Sink {
-	return NewSink(func(_ context.Context, ev event.Event, attempt int) (dispatch.Answer, error) {
+	return NewSink(func(_ context.Context, ev cloudevent.Event, attempt int) (dispatch.Answer, error) {
 		reply := event.New()
-		reply.SetID(fmt.Sprintf("reply-%s-%d", ev.ID(), attempt))
+		reply.SetID(fmt.Sprintf("reply-%s-%d", ev.ID, attempt))
 		reply.SetSource("pricing")
 		reply.SetType("order.priced.v1")
 		if change != nil {
@@ -107,17 +108,17 @@ func endsChains(t *testing.T, b *bench) {
 	require.Equal(t, "too many replies in a chain", letters[0].Reason)
 }
 
-type filterFunc func(*event.Event) (bool, error)
+type filterFunc func(*cloudevent.Event) (bool, error)
 
-func (f filterFunc) Match(ev *event.Event) (bool, error) { return f(ev) }
+func (f filterFunc) Match(ev *cloudevent.Event) (bool, error) { return f(ev) }
 
 func filters(t *testing.T, b *bench) {
 	t.Helper()
-	b.filter = filterFunc(func(ev *event.Event) (bool, error) {
-		if ev.ID() == "2" {
+	b.filter = filterFunc(func(ev *cloudevent.Event) (bool, error) {
+		if ev.ID == "2" {
 			return true, errors.New("no such field")
 		}
-		return ev.ID() == "1", nil
+		return ev.ID == "1", nil
 	})
 	sink := NewSink(nil)
 	b.start(t, sink)

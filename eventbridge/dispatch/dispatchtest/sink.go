@@ -6,30 +6,29 @@ import (
 	"net/http"
 	"sync"
 
-	"github.com/cloudevents/sdk-go/v2/event"
-
 	"github.com/rouse-run/rouse/eventbridge/dispatch"
+	"github.com/rouse-run/rouse/internal/cloudevent"
 )
 
 // Sink records what it is sent and answers by a function.
 type Sink struct {
 	mu       sync.Mutex
-	answer   func(ctx context.Context, ev event.Event, attempt int) (dispatch.Answer, error)
+	answer   func(ctx context.Context, ev cloudevent.Event, attempt int) (dispatch.Answer, error)
 	attempts map[string]int
 	busy     int
 	peak     int
 }
 
 // NewSink answers by the given function, 204 when it is nil. attempt counts from 1 for each event id.
-func NewSink(answer func(ctx context.Context, ev event.Event, attempt int) (dispatch.Answer, error)) *Sink {
+func NewSink(answer func(ctx context.Context, ev cloudevent.Event, attempt int) (dispatch.Answer, error)) *Sink {
 	return &Sink{answer: answer, attempts: map[string]int{}}
 }
 
 // Send implements dispatch.Sink.
-func (s *Sink) Send(ctx context.Context, ev event.Event) (dispatch.Answer, error) {
+func (s *Sink) Send(ctx context.Context, ev *cloudevent.Event) (dispatch.Answer, error) {
 	s.mu.Lock()
-	s.attempts[ev.ID()]++
-	attempt := s.attempts[ev.ID()]
+	s.attempts[ev.ID]++
+	attempt := s.attempts[ev.ID]
 	s.busy++
 	s.peak = max(s.peak, s.busy)
 	s.mu.Unlock()
@@ -41,7 +40,7 @@ func (s *Sink) Send(ctx context.Context, ev event.Event) (dispatch.Answer, error
 	if s.answer == nil {
 		return Status(http.StatusNoContent), nil
 	}
-	return s.answer(ctx, ev, attempt)
+	return s.answer(ctx, *ev, attempt)
 }
 
 // Status is an answer without a body.

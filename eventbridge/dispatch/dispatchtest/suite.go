@@ -4,10 +4,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/cloudevents/sdk-go/v2/event"
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/rouse-run/rouse/eventbridge/dispatch"
+	"github.com/rouse-run/rouse/internal/cloudevent"
 )
 
 // Letter is a dead letter as a Backend stored it.
@@ -18,7 +18,7 @@ type Letter struct {
 
 // Backend is a broker with one Subscription.
 type Backend interface {
-	Publish(t *testing.T, events ...event.Event)
+	Publish(t *testing.T, events ...cloudevent.Event)
 	// PublishGarbage stores a message for the Subscription that is no event.
 	PublishGarbage(t *testing.T)
 	// Source makes another source of the same Subscription, as another replica would have.
