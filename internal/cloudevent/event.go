@@ -121,7 +121,8 @@ func (e *Event) place(name string) *string {
 }
 
 func isName(name string) bool {
-	if name == "" || name == "data" {
+	switch name {
+	case "", "data", "specversion", "datacontentencoding":
 		return false
 	}
 	for i := range len(name) {

@@ -81,8 +81,8 @@ func setText(place *string, name string, value []byte) error {
 }
 
 func (r *reader) extension(name string, value []byte) error {
-	if !isName(name) {
-		return fmt.Errorf("%q is no name for an extension: letters and digits only", name)
+	if !isName(name) || r.event.place(name) != nil {
+		return fmt.Errorf("%q is no name for an extension: letters and digits only, and no attribute's name", name)
 	}
 	x := Extension{Name: name}
 	switch value[0] {
