@@ -48,6 +48,9 @@ func BenchmarkTooExpensive(b *testing.B) {
 	text := `"` + strings.Repeat("a", 60_000) + `"`
 	list := "[" + strings.Repeat("1,", 20_000) + "1]"
 	tests := map[string]struct{ expression, data string }{
+		"long loops":  {"data.all(a, data.all(b, data.all(c, a == b)))", list},
+		"long maps":   {"data.map(a, a + 1).map(a, a + 1).map(a, {'a': [a, a]}).size() > 0", list},
+		"long has":    {"data.all(a, data.all(b, has(event.type) && (a > 0 ? event.type != '' : false)))", list},
 		"loops":       {loops("data == data"), "1"},
 		"comparisons": {loops("data == data"), list},
 		"searches":    {loops("!(2 in data)"), list},

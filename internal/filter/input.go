@@ -20,6 +20,7 @@ type input struct {
 	event      *cloudevent.Event
 	attributes map[string]string
 	data       ref.Val
+	spent      uint64 // what all expressions have cost so far
 }
 
 // ResolveName returns the value of a variable.

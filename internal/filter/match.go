@@ -88,9 +88,19 @@ func (n *node) matchExpression(in *input) (bool, error) {
 	if n.expression == nil {
 		return true, nil
 	}
-	result, _, err := n.expression.Eval(in)
+	if in.spent > maxCost {
+		return false, fmt.Errorf("evaluate %s.cel: %w", n.path, ErrTooExpensive)
+	}
+	result, details, err := n.expression.Eval(in)
+	if cost := details.ActualCost(); cost != nil {
+		in.spent += *cost
+	}
 	if err != nil {
-		return false, fmt.Errorf("evaluate %s.cel: %w", n.path, reason(err))
+		err = reason(err)
+		if errors.Is(err, ErrTooExpensive) {
+			in.spent = maxCost + 1
+		}
+		return false, fmt.Errorf("evaluate %s.cel: %w", n.path, err)
 	}
 	return result == types.True, nil
 }

@@ -189,7 +189,7 @@ func TestWhatCannotBeEvaluatedDoesNotMatch(t *testing.T) {
 		"no data":                      {`has(data.amount)`, ``, filter.ErrNotJSON},
 		"more behind the JSON":         {`data.amount > 1`, `{"amount":2} {}`, filter.ErrNotJSON},
 		"JSON without an end":          {`data == 1`, strings.Repeat("[", 60_000), filter.ErrNotJSON},
-		"loops over loops":             {`data.all(a, data.all(b, data.all(c, a == b)))`, list, filter.ErrTooExpensive},
+		"loops over loops":             {`range.all(a, range.all(b, range.all(c, a + b >= c - 1)))`, `1`, filter.ErrTooExpensive},
 		"a text that doubles":          {`[data].map(s, s + s)` + strings.Repeat(`.map(s, s + s)`, 40) + ` == []`, text, filter.ErrTooExpensive},
 		"a text that is replaced":      {`data.replace("a", data) == ""`, text, filter.ErrTooExpensive},
 		"a text that is joined":        {`data.split("").join(data) == ""`, text, filter.ErrTooExpensive},
@@ -248,6 +248,24 @@ func TestPartThatCannotBeEvaluatedMattersOnlyWhereTheOthersDoNotDecide(t *testin
 			require.Equal(t, tc.want, got)
 		})
 	}
+}
+
+func TestExpressionsOfOneFilterShareTheLimit(t *testing.T) {
+	t.Parallel()
+	numbers := "[" + strings.Repeat("1,", 14) + "1]"
+	costly := nested(v1alpha2.Filter{CEL: strings.ReplaceAll("range.all(a, range.all(b, range.all(c, a == b)))", "range", numbers)})
+	several := &v1alpha2.Filter{}
+	for range 9 {
+		several.All = append(several.All, costly)
+	}
+
+	got, err := compile(t, &costly.Filter).Match(order(`{}`))
+	require.NoError(t, err)
+	require.True(t, got)
+
+	got, err = compile(t, several).Match(order(`{}`))
+	require.ErrorIs(t, err, filter.ErrTooExpensive)
+	require.False(t, got)
 }
 
 func TestDataIsReadOnlyWhenItIsAskedFor(t *testing.T) {
