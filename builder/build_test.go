@@ -85,7 +85,7 @@ func TestPrepareFillsTheDirectoryThatTheRuntimeReads(t *testing.T) {
 			j.git = repository(t, tc.git)
 			for range 2 {
 				write(t, filepath.Join(j.o.Function, "left/over"), "x")
-				result := j.builder().Prepare(t.Context())
+				result := j.prepared(t)
 				require.Empty(t, result.Reason, "%s\n%s", result.Message, j.output)
 				for _, file := range tc.want {
 					_, err := os.Stat(filepath.Join(j.o.Function, file))
@@ -105,7 +105,7 @@ func TestALockFileDecidesOnTheVersion(t *testing.T) {
 	j := newJob(t, build.Plan{Runtime: "nodejs22", Git: &build.Git{}})
 	j.git = repository(t, map[string]string{"handler.js": commonJS, "package-lock.json": lockFile, "package.json": `{"name": "fn",
 		"dependencies": {"lodash": "^4.0.0"}, "devDependencies": {"left-pad": "1.3.0"}}`})
-	result := j.builder().Prepare(t.Context())
+	result := j.prepared(t)
 	require.Empty(t, result.Reason, "%s\n%s", result.Message, j.output)
 	text, err := os.ReadFile(filepath.Join(j.o.Function, "node_modules/lodash/package.json"))
 	require.NoError(t, err)
@@ -122,7 +122,7 @@ func TestDirectoriesMayBeRelative(t *testing.T) {
 		*dir, err = filepath.Rel(here, *dir)
 		require.NoError(t, err)
 	}
-	result := j.builder().Prepare(t.Context())
+	result := j.prepared(t)
 	require.Empty(t, result.Reason, result.Message)
 	for _, pattern := range []string{"__pycache__/handler.*.pyc", ".local/idna/__pycache__/core.*.pyc"} {
 		found, err := filepath.Glob(filepath.Join(absolute, pattern))
@@ -198,7 +198,7 @@ func TestAFailureNamesItsCause(t *testing.T) {
 				j = newJob(t, plan)
 			}
 			j.git = gitFunc(func(context.Context, build.Git, string) error { return tc.git })
-			result := j.builder().Build(t.Context())
+			result := tried(func() build.Result { return j.builder().Build(t.Context()) })
 			require.Equal(t, tc.want, result.Reason, result.Message)
 			require.Contains(t, result.Message, tc.says)
 			require.Contains(t, result.Log, tc.log)

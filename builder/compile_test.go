@@ -34,7 +34,7 @@ func TestFilesThatDoNotCompileAreLeftToThoseWhoUseThem(t *testing.T) {
 	t.Parallel()
 	j := newJob(t, build.Plan{Runtime: "python312", Git: &build.Git{}})
 	j.git = repository(t, map[string]string{"handler.py": python, "old.py": "print 'Python 2'\n", "token.py": "raise RuntimeError\n"})
-	result := j.builder().Prepare(t.Context())
+	result := j.prepared(t)
 	require.Empty(t, result.Reason, result.Message)
 	compiled, err := filepath.Glob(filepath.Join(j.o.Function, "__pycache__", "*.pyc"))
 	require.NoError(t, err)

@@ -86,9 +86,25 @@ func (j *job) builder() *Builder {
 
 func (j *job) build(t *testing.T) build.Result {
 	t.Helper()
-	result := j.builder().Build(t.Context())
+	result := tried(func() build.Result { return j.builder().Build(t.Context()) })
 	require.Empty(t, result.Reason, "%s\n%s\n%s", result.Message, j.output, j.log)
 	return result
+}
+
+// tried does again what failed because the packages' registry did not answer, as the controller would.
+func tried(attempt func() build.Result) (result build.Result) {
+	for range 3 {
+		if result = attempt(); result.Reason != build.PackagesUnreachable {
+			break
+		}
+	}
+	return result
+}
+
+// prepared is the result of an init container.
+func (j *job) prepared(t *testing.T) build.Result {
+	t.Helper()
+	return tried(func() build.Result { return j.builder().Prepare(t.Context()) })
 }
 
 func write(t *testing.T, file, content string) {
