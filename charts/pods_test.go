@@ -99,7 +99,7 @@ func TestEachWallHasOnlyTheGatesThatItsPodNeeds(t *testing.T) {
 	}
 	require.Empty(t, ingress("rouse-controller"))
 
-	require.Len(t, ingress("rouse-eventbridge"), 1)
+	require.Len(t, ingress("rouse-eventbridge"), 2, "publishing, and the admin API for the namespace")
 	require.Empty(t, ingress("rouse-eventbridge")[0].From, "everyone may publish")
 	require.Equal(t, "http", ingress("rouse-eventbridge")[0].Ports[0].Port.String())
 
@@ -189,9 +189,11 @@ func TestSecretsReachAPodAsFilesAlone(t *testing.T) {
 			require.True(t, mount.ReadOnly)
 			mounts[mount.Name] = mount.MountPath
 		}
-		require.Equal(t, map[string]string{
-			"nats-login": "/etc/rouse/nats-login", "nats-tls": "/etc/rouse/nats-tls",
-		}, mounts, deployment.Name)
+		want := map[string]string{"nats-login": "/etc/rouse/nats-login", "nats-tls": "/etc/rouse/nats-tls"}
+		if deployment.Name == "rouse-eventbridge" {
+			want["admin-token"] = "/etc/rouse/admin"
+		}
+		require.Equal(t, want, mounts, deployment.Name)
 	}
 }
 
