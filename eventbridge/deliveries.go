@@ -139,6 +139,11 @@ func (d *deliveries) deliver(ctx context.Context, route routing.Route) {
 		log.Error(err, "the sink cannot be served")
 		return
 	}
+	picked, err := filterOf(route)
+	if err != nil {
+		log.Error(err, "the filter cannot be used") // the Subscription's status tells the user
+		return
+	}
 	sinkCtx, stopSink := context.WithCancel(context.WithoutCancel(ctx))
 	var sinkRuns sync.WaitGroup
 	sinkRuns.Go(func() { d.persist(sinkCtx, "watch endpoints", to.Run) })
@@ -149,6 +154,7 @@ func (d *deliveries) deliver(ctx context.Context, route routing.Route) {
 		Gate:         to.Gate(),
 		Sink:         to,
 		DeadLetters:  d.deps.Store.DeadLetters(route),
+		Filter:       picked,
 		Replies:      replies{d.deps.Store},
 		Tracer:       d.tracer(),
 		Metrics:      d.dispatch,

@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	eventingv1alpha2 "github.com/rouse-run/rouse/api/eventing/v1alpha2"
+	"github.com/rouse-run/rouse/internal/filter"
 )
 
 const (
@@ -57,6 +58,7 @@ func Validate(sub *eventingv1alpha2.Subscription) field.ErrorList {
 		validateTypes(spec.Child("types"), sub.Spec.Types, exact),
 		validateConfig(spec.Child("config"), sub.Spec.Config),
 		validateSink(spec.Child("sink"), sub.Spec.Sink, sub.Namespace),
+		validateFilter(spec.Child("filter"), sub.Spec.Filter),
 	)
 }
 
@@ -189,6 +191,17 @@ func validateSink(path *field.Path, sink, namespace string) field.ErrorList {
 	}
 	if labels[1] != namespace {
 		return invalid(field.NewPath("metadata", "namespace"), namespace, detailNamespace+labels[1])
+	}
+	return nil
+}
+
+// validateFilter leaves the place within the filter to the detail.
+func validateFilter(path *field.Path, spec *eventingv1alpha2.Filter) field.ErrorList {
+	if spec == nil {
+		return nil
+	}
+	if _, err := filter.Compile(spec); err != nil {
+		return field.ErrorList{field.Invalid(path, field.OmitValueType{}, err.Error())}
 	}
 	return nil
 }

@@ -74,6 +74,10 @@ func TestValidateRefuses(t *testing.T) {
 			func(s *spec) { s.TypeMatching = "fuzzy" },
 			`spec.typeMatching: Invalid value: "fuzzy": must be a valid TypeMatching value exact or standard`,
 		},
+		"a filter that is none": {
+			func(s *spec) { s.Filter = &eventingv1alpha2.Filter{Prefix: map[string]string{"No Name": "x"}} },
+			`spec.filter: Invalid value: spec.filter.prefix.No Name: is not the name of an attribute; use lower-case letters and digits only`,
+		},
 		"no source": {
 			func(s *spec) { s.Source = "" },
 			`spec.source: Invalid value: "": must not be empty`,

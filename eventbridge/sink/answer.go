@@ -18,6 +18,10 @@ const (
 // readAnswer reads what matters of a response and drains it.
 func readAnswer(resp *http.Response, now time.Time) dispatch.Answer {
 	answer := dispatch.Answer{Status: resp.StatusCode}
+	if isEvent(resp) {
+		answer.Reply, answer.ReplyError = readReply(resp)
+		return answer
+	}
 	body := io.LimitReader(resp.Body, drainSize)
 	if resp.StatusCode >= http.StatusMultipleChoices {
 		answer.RetryAfter = retryAfter(resp.Header.Get("Retry-After"), now)

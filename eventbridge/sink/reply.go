@@ -1,0 +1,65 @@
+package sink
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+
+	"github.com/cloudevents/sdk-go/v2/event"
+
+	"github.com/rouse-run/rouse/internal/cloudevent"
+)
+
+// maxReply is the largest event that a sink may answer with. What a store takes is less.
+const maxReply = 1 << 20
+
+const structuredType = "application/cloudevents+json"
+
+// isEvent tells whether a successful answer is an event.
+func isEvent(resp *http.Response) bool {
+	if resp.StatusCode < http.StatusOK || resp.StatusCode >= http.StatusMultipleChoices || resp.StatusCode == http.StatusNoContent {
+		return false
+	}
+	return isStructured(resp) || resp.Header.Get("Ce-Specversion") != ""
+}
+
+func isStructured(resp *http.Response) bool {
+	mediaType, _, _ := strings.Cut(resp.Header.Get("Content-Type"), ";")
+	return strings.EqualFold(strings.TrimSpace(mediaType), structuredType)
+}
+
+// readReply reads the event that an answer is.
+func readReply(resp *http.Response) (*event.Event, error) {
+	body, err := io.ReadAll(io.LimitReader(resp.Body, maxReply+1))
+	if err != nil {
+		return nil, fmt.Errorf("read the reply: %w", err)
+	}
+	if len(body) > maxReply {
+		return nil, fmt.Errorf("the reply has more than %d bytes", maxReply)
+	}
+	read, err := parseReply(resp, body)
+	if err == nil {
+		err = read.Validate()
+	}
+	if err != nil {
+		return nil, err
+	}
+	reply := event.New()
+	if err := json.Unmarshal(read.AppendStructured(nil), &reply); err != nil {
+		return nil, fmt.Errorf("read the reply: %w", err)
+	}
+	return &reply, nil
+}
+
+func parseReply(resp *http.Response, body []byte) (cloudevent.Event, error) {
+	if !isStructured(resp) {
+		return cloudevent.FromBinary(resp.Header, body)
+	}
+	if !json.Valid(body) {
+		return cloudevent.Event{}, errors.New("the reply is not JSON")
+	}
+	return cloudevent.FromStructured(body)
+}
