@@ -40,6 +40,7 @@ type Consumers interface {
 	DeleteConsumer(ctx context.Context, stream, name string) error
 	Consumers(ctx context.Context, stream string) ([]broker.Consumer, error)
 	PurgeRetries(ctx context.Context, subscription types.NamespacedName) error
+	DeadLetterCounts(ctx context.Context) (map[types.NamespacedName]uint64, error)
 }
 
 // consumerFor is the consumer that a route needs.

@@ -57,6 +57,7 @@ func Setup(mgr ctrl.Manager, conn Broker, registerer prometheus.Registerer, opti
 	})
 	return mgr.Add(&sweeper{
 		reader:    mgr.GetClient(),
+		statuses:  mgr.GetClient(),
 		consumers: conn,
 		streams:   conn,
 		options:   options.Stream,

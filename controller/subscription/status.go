@@ -33,7 +33,8 @@ func setStatus(sub *eventingv1alpha2.Subscription, found outcome, now time.Time)
 	before := status.Conditions
 	if found.invalid != "" {
 		*status = eventingv1alpha2.SubscriptionStatus{
-			Types: []eventingv1alpha2.EventType{},
+			Types:       []eventingv1alpha2.EventType{},
+			DeadLetters: status.DeadLetters, // the sweeper's
 			Conditions: withTimes(before, now, condition(eventingv1alpha2.ConditionSpecValid, false,
 				eventingv1alpha2.ReasonSpecInvalid, found.invalid)),
 		}
@@ -46,6 +47,8 @@ func setStatus(sub *eventingv1alpha2.Subscription, found outcome, now time.Time)
 	*status = eventingv1alpha2.SubscriptionStatus{
 		Ready: found.inactive == "",
 		Types: []eventingv1alpha2.EventType{},
+
+		DeadLetters: status.DeadLetters,
 		Conditions: withTimes(before, now,
 			condition(eventingv1alpha2.ConditionSpecValid, true, eventingv1alpha2.ReasonSpecValid, cleaned(found.route.Types)),
 			active),

@@ -267,3 +267,23 @@ func TestConsumersAreMadeAgainWhenNATSComesBackWithoutThem(t *testing.T) {
 			slices.ContainsFunc(consumers, func(c broker.Consumer) bool { return c.Name == others.Name })
 	}, patience, tick, "a consumer without Subscription goes, and one of others stays")
 }
+
+func TestTheStatusCountsDeadLetters(t *testing.T) {
+	w := newWorld(t)
+	w.createSink()
+	sub := w.create("orders")
+	w.awaitReady(sub)
+	for range 3 {
+		w.nats.Publish(t, "rouse.deadletter."+w.namespace+".orders", []byte("an event that was given up"))
+	}
+	require.Eventually(t, func() bool {
+		counts, err := w.conn.DeadLetterCounts(t.Context())
+		return err == nil && counts[client.ObjectKeyFromObject(sub)] == 3
+	}, patience, tick)
+	w.nats.Restart() // the controller sweeps when it reaches NATS again
+	w.awaitStatus(sub, "the letters are counted", func(status eventingv1alpha2.SubscriptionStatus) bool { return status.DeadLetters == 3 })
+	w.update(sub, func(spec *eventingv1alpha2.SubscriptionSpec) { spec.Types = []string{"order.shipped.v1"} })
+	w.awaitStatus(sub, "the count stays", func(status eventingv1alpha2.SubscriptionStatus) bool {
+		return status.Ready && len(status.Types) == 1 && status.DeadLetters == 3
+	})
+}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -34,6 +35,7 @@ type Streams interface {
 // again: at the start, whenever NATS is reached, and every now and then.
 type sweeper struct {
 	reader    client.Reader
+	statuses  client.StatusClient
 	consumers Consumers
 	streams   Streams
 	options   broker.StreamOptions
@@ -102,7 +104,29 @@ func (s *sweeper) sweep(ctx context.Context, all bool) error {
 	for key := range stray {
 		s.request(ctx, key)
 	}
-	return errors.Join(streamErr, consumersErr)
+	return errors.Join(streamErr, consumersErr, s.countLetters(ctx, list))
+}
+
+// countLetters brings the counts of dead letters in the statuses up to date.
+func (s *sweeper) countLetters(ctx context.Context, list *eventingv1alpha2.SubscriptionList) error {
+	counts, err := s.consumers.DeadLetterCounts(ctx)
+	if err != nil {
+		return err
+	}
+	var errs []error
+	for i := range list.Items {
+		before := &list.Items[i]
+		count := int64(counts[client.ObjectKeyFromObject(before)]) //nolint:gosec // no stream holds so many
+		if before.Status.DeadLetters == count || len(before.Status.Conditions) == 0 {
+			continue // without conditions it has no status yet
+		}
+		after := before.DeepCopy()
+		after.Status.DeadLetters = count
+		if err := patchStatus(ctx, s.statuses, before, after); !apierrors.IsConflict(err) { // the next sweep sees it
+			errs = append(errs, err)
+		}
+	}
+	return errors.Join(errs...)
 }
 
 func (s *sweeper) request(ctx context.Context, key types.NamespacedName) {
