@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -12,15 +11,12 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Headers that a dead letter has besides those of its event.
+// Headers that a dead letter has besides those of its event and those of a retry.
 const (
 	HeaderDeadLetterSubscription = "Rouse-Subscription"
 	HeaderDeadLetterReason       = "Rouse-Reason"
-	HeaderDeadLetterAttempts     = "Rouse-Attempts"
 	HeaderDeadLetterStatus       = "Rouse-Status"
 	HeaderDeadLetterExcerpt      = "Rouse-Excerpt"
-	HeaderDeadLetterSubject      = "Rouse-Subject"  // that the event was published under
-	HeaderDeadLetterStored       = "Rouse-Stored"   // when it was published
 	HeaderDeadLetterSequence     = "Rouse-Sequence" // in the stream that it came from
 	HeaderDeadLetterTime         = "Rouse-Time"     // when it was given up
 	// HeaderDeadLetterSpliced is how many bytes of the body are extensions that
@@ -72,26 +68,15 @@ func (d DeadLetter) message(m *Message, now time.Time) *nats.Msg {
 }
 
 func (d DeadLetter) header(m *Message, now time.Time) nats.Header {
-	header := nats.Header{}
-	for name, values := range m.raw.Header {
-		if !strings.HasPrefix(name, natsHeaders) {
-			header[name] = values
-		}
-	}
-	sequence := strconv.FormatUint(m.Sequence(), 10)
+	header := m.carriedHeader()
 	header.Set(HeaderDeadLetterSubscription, d.Subscription.String())
 	header.Set(HeaderDeadLetterReason, d.Reason)
-	header.Set(HeaderDeadLetterAttempts, strconv.Itoa(d.Attempts))
+	header.Set(HeaderAttempts, strconv.Itoa(d.Attempts))
 	header.Set(HeaderDeadLetterStatus, strconv.Itoa(d.Status))
 	header.Set(HeaderDeadLetterExcerpt, d.BodyExcerpt)
-	header.Set(HeaderDeadLetterSequence, sequence)
+	header.Set(HeaderDeadLetterSequence, strconv.FormatUint(m.Sequence(), 10))
 	header.Set(HeaderDeadLetterTime, formatTime(now))
-	header.Set(HeaderDeadLetterSubject, m.Subject())
-	header.Set(HeaderDeadLetterStored, formatTime(m.Stored()))
-	// The time is part of the id because a stream that is made anew counts anew.
-	header.Set(jetstream.MsgIDHeader, strings.Join([]string{
-		m.metadata.Consumer, sequence, strconv.FormatInt(m.metadata.Timestamp.UnixNano(), 10),
-	}, "/"))
+	header.Set(jetstream.MsgIDHeader, m.identity())
 	return header
 }
 
@@ -115,34 +100,16 @@ func (c *Conn) DeadLetterCounts(ctx context.Context) (map[types.NamespacedName]u
 }
 
 func (c *Conn) countLetters(ctx context.Context, filter string) (map[types.NamespacedName]uint64, error) {
-	if !c.Connected() {
-		return nil, ErrNotConnected
-	}
-	stream, err := c.js.Stream(ctx, DeadLetterStream)
-	if err != nil {
-		return nil, mapError(err)
-	}
-	info, err := stream.Info(ctx, jetstream.WithSubjectFilter(filter))
-	if err != nil {
-		return nil, mapError(err)
-	}
-	counts := make(map[types.NamespacedName]uint64, len(info.State.Subjects))
-	for subject, count := range info.State.Subjects {
-		counts[letterSubscription(subject)] += count
-	}
-	return counts, nil
+	return c.countBySubscription(ctx, DeadLetterStream, deadLetterPrefix, filter)
 }
 
-// deadLetterSubject is unambiguous although names may have dots: namespaces have
-// none.
 func deadLetterSubject(subscription types.NamespacedName) string {
-	return strings.Join([]string{deadLetterPrefix, subscription.Namespace, subscription.Name}, ".")
+	return subjectOf(deadLetterPrefix, subscription)
 }
 
 // letterSubscription reads a subject that deadLetterSubject made.
 func letterSubscription(subject string) types.NamespacedName {
-	namespace, name, _ := strings.Cut(strings.TrimPrefix(subject, deadLetterPrefix+"."), ".")
-	return types.NamespacedName{Namespace: namespace, Name: name}
+	return subscriptionOf(deadLetterPrefix, subject)
 }
 
 func formatTime(t time.Time) string { return t.UTC().Format(time.RFC3339Nano) }

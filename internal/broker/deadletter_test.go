@@ -174,6 +174,20 @@ func TestALetterFitsTheServerWheneverItsEventDid(t *testing.T) {
 	require.Equal(t, strings.Repeat(`"`, maxExcerpt), stored.Excerpt)
 }
 
+func TestAnEventThatCameBackKeepsItsSubjectAndTime(t *testing.T) {
+	t.Parallel()
+	_, conn := start(t)
+	message := given(conn, 9, structuredEvent("e"))
+	message.raw.Subject = routing.RedeliverySubject("c")
+	message.raw.Header.Set(HeaderSubject, "kyma.shop.order.v1")
+	message.raw.Header.Set(HeaderStored, "2026-01-02T03:04:05Z")
+	require.NoError(t, conn.AddDeadLetter(t.Context(), DeadLetter{Subscription: orders}, message))
+	stored, err := conn.DeadLetter(t.Context(), 1)
+	require.NoError(t, err)
+	require.Equal(t, "kyma.shop.order.v1", stored.Subject)
+	require.Equal(t, time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC), stored.Stored)
+}
+
 func TestCountsTellSubscriptionsApart(t *testing.T) {
 	t.Parallel()
 	server, conn := start(t)
@@ -350,7 +364,7 @@ func FuzzAForeignLetterIsRead(f *testing.F) {
 	f.Add("rouse.deadletter.a.b", "3", "x", []byte(`{"specversion":"1.0","id":5}`))
 	f.Add("rouse.deadletter.a", "-1", "", []byte("{"))
 	f.Fuzz(func(_ *testing.T, subject, spliced, attempts string, body []byte) {
-		header := nats.Header{HeaderDeadLetterSpliced: {spliced}, HeaderDeadLetterAttempts: {attempts}}
+		header := nats.Header{HeaderDeadLetterSpliced: {spliced}, HeaderAttempts: {attempts}}
 		raw := &jetstream.RawStreamMsg{Subject: subject, Header: header, Data: body, Sequence: 1}
 		_ = letterOf(raw)
 		_ = redrivingOf(raw)

@@ -196,14 +196,14 @@ func letterOf(raw *jetstream.RawStreamMsg) Letter {
 		Sequence:     raw.Sequence,
 		Subscription: letterSubscription(raw.Subject),
 		Reason:       raw.Header.Get(HeaderDeadLetterReason),
-		Attempts:     integer(raw.Header, HeaderDeadLetterAttempts),
+		Attempts:     integer(raw.Header, HeaderAttempts),
 		Status:       integer(raw.Header, HeaderDeadLetterStatus),
 		Excerpt:      raw.Header.Get(HeaderDeadLetterExcerpt),
 		Time:         raw.Time,
-		Subject:      raw.Header.Get(HeaderDeadLetterSubject),
+		Subject:      raw.Header.Get(HeaderSubject),
 		Body:         raw.Data,
 	}
-	if stored, err := time.Parse(time.RFC3339Nano, raw.Header.Get(HeaderDeadLetterStored)); err == nil {
+	if stored, err := time.Parse(time.RFC3339Nano, raw.Header.Get(HeaderStored)); err == nil {
 		letter.Stored = stored
 	}
 	members, structured := structuredMembers(raw.Data)

@@ -160,7 +160,7 @@ func redrivingOf(raw *jetstream.RawStreamMsg) redriving {
 	} {
 		header.Del(name)
 	}
-	header.Set(HeaderDeadLetterAttempts, "0")
+	header.Set(HeaderAttempts, "0")
 	header.Set(jetstream.MsgIDHeader, strings.Join([]string{
 		DeadLetterStream, strconv.FormatUint(raw.Sequence, 10), strconv.FormatInt(raw.Time.UnixNano(), 10),
 	}, "/"))

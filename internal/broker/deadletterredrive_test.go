@@ -43,8 +43,8 @@ func TestARedrivenEventIsTheOriginalToTheByte(t *testing.T) {
 			}
 			require.Equal(t, nats.Header{
 				"ce-id": {"h"}, "Traceparent": {"00-1"},
-				HeaderDeadLetterAttempts: {"0"}, HeaderDeadLetterSubject: {"kyma.shop.order.v1"},
-				HeaderDeadLetterStored: {"2023-11-14T22:13:20.000000001Z"},
+				HeaderAttempts: {"0"}, HeaderSubject: {"kyma.shop.order.v1"},
+				HeaderStored: {"2023-11-14T22:13:20.000000001Z"},
 			}, header)
 		})
 	}

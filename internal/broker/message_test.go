@@ -139,9 +139,9 @@ func TestDeadLettersAreStoredOnceBeforeTheirRejection(t *testing.T) {
 	for name, want := range map[string]string{
 		HeaderDeadLetterSubscription: "shop/orders.v1",
 		HeaderDeadLetterReason:       "the sink answered 400",
-		HeaderDeadLetterAttempts:     "1",
+		HeaderAttempts:               "1",
 		HeaderDeadLetterStatus:       "400",
-		HeaderDeadLetterSubject:      testSubject,
+		HeaderSubject:                testSubject,
 		HeaderDeadLetterSequence:     "1",
 		"ce-id":                      "0",
 	} {

@@ -87,6 +87,12 @@ func subjectOf(prefix string, subscription types.NamespacedName) string {
 	return strings.Join([]string{prefix, subscription.Namespace, subscription.Name}, ".")
 }
 
+// subscriptionOf reads a subject that subjectOf made.
+func subscriptionOf(prefix, subject string) types.NamespacedName {
+	namespace, name, _ := strings.Cut(strings.TrimPrefix(subject, prefix+"."), ".")
+	return types.NamespacedName{Namespace: namespace, Name: name}
+}
+
 // ForwardRetries brings events back to their consumers when they are due, until ctx
 // ends. Any number of processes may do so at the same time.
 func (c *Conn) ForwardRetries(ctx context.Context, stream string) {
@@ -196,7 +202,7 @@ func (f *forwarder) settled(err error) {
 
 // WaitingRetries counts the events of each Subscription that wait for their next attempt.
 func (c *Conn) WaitingRetries(ctx context.Context) (map[types.NamespacedName]uint64, error) {
-	counts, err := c.countBySubscription(ctx, RetryStream, retryPrefix)
+	counts, err := c.countBySubscription(ctx, RetryStream, retryPrefix, retryPrefix+".>")
 	if err != nil {
 		return nil, fmt.Errorf("count waiting retries: %w", err)
 	}
@@ -218,8 +224,9 @@ func (c *Conn) PurgeRetries(ctx context.Context, subscription types.NamespacedNa
 	return nil
 }
 
-// countBySubscription counts what a stream holds under prefix.namespace.name.
-func (c *Conn) countBySubscription(ctx context.Context, stream, prefix string) (map[types.NamespacedName]uint64, error) {
+// countBySubscription counts what a stream holds under prefix.namespace.name, as far
+// as the filter matches.
+func (c *Conn) countBySubscription(ctx context.Context, stream, prefix, filter string) (map[types.NamespacedName]uint64, error) {
 	if !c.Connected() {
 		return nil, ErrNotConnected
 	}
@@ -227,16 +234,13 @@ func (c *Conn) countBySubscription(ctx context.Context, stream, prefix string) (
 	if err != nil {
 		return nil, mapError(err)
 	}
-	info, err := handle.Info(ctx, jetstream.WithSubjectFilter(prefix+".>"))
+	info, err := handle.Info(ctx, jetstream.WithSubjectFilter(filter))
 	if err != nil {
 		return nil, mapError(err)
 	}
 	counts := make(map[types.NamespacedName]uint64, len(info.State.Subjects))
 	for subject, count := range info.State.Subjects {
-		namespace, name, ok := strings.Cut(strings.TrimPrefix(subject, prefix+"."), ".")
-		if ok {
-			counts[types.NamespacedName{Namespace: namespace, Name: name}] = count
-		}
+		counts[subscriptionOf(prefix, subject)] += count
 	}
 	return counts, nil
 }
