@@ -134,7 +134,7 @@ func (d *deliveries) deliver(ctx context.Context, route routing.Route) {
 			Endpoints: d.deps.Endpoints,
 			Openness:  d.gates.WithLabelValues(route.Subscription.Namespace, route.Subscription.Name),
 			Log:       log,
-		}, d.options.Sink)
+		}, sinkOptions(d.options.Sink, route.Delivery))
 	if err != nil {
 		log.Error(err, "the sink cannot be served")
 		return

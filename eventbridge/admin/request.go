@@ -45,8 +45,10 @@ func bodyError(err error) error {
 	if _, tooLarge := errors.AsType[*http.MaxBytesError](err); tooLarge {
 		return httpError{http.StatusRequestEntityTooLarge, fmt.Sprintf("body: it must not be larger than %d bytes", maxBody)}
 	}
-	return httpError{http.StatusBadRequest,
-		"body: it must be a JSON object with some of namespace, subscription, reason, sequence and all: " + err.Error()}
+	return httpError{
+		http.StatusBadRequest,
+		"body: it must be a JSON object with some of namespace, subscription, reason, sequence and all: " + err.Error(),
+	}
 }
 
 func (s selection) check() (broker.LetterSelection, error) {

@@ -30,6 +30,9 @@ func addressOf(source, eventType string) (address, error) {
 		return oldAddress(rest, eventType)
 	}
 	subject := routing.Subject(source, eventType, false)
+	if routing.IsRedelivery(subject) {
+		return address{}, &InvalidEventError{Reason: "event source is reserved: " + source}
+	}
 	if routing.HasEmptySegment(subject) {
 		return address{}, &InvalidEventError{Reason: "event type cannot have empty segments after cleaning: " + subject}
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -55,7 +56,7 @@ func addLetters(t *testing.T, conn *Conn, subscription types.NamespacedName, rea
 	var confirmations []jetstream.PubAckFuture
 	for i := from; i < from+count; i++ {
 		letter := DeadLetter{Subscription: subscription, Reason: reason, Attempts: 3, Status: 500, BodyExcerpt: `no "db"`}
-		message := given(conn, uint64(i), structuredEvent(fmt.Sprint(i)))
+		message := given(conn, uint64(i), structuredEvent(strconv.Itoa(i)))
 		message.metadata.Consumer = subscription.String()
 		confirmation, err := conn.js.PublishMsgAsync(letter.message(message, time.Now()))
 		require.NoError(t, err)

@@ -41,18 +41,25 @@ func (c *Conn) purge(ctx context.Context, s LetterSelection) (uint64, error) {
 		if len(sequences) == 0 {
 			return count, nil
 		}
-		deleted := make([]bool, len(sequences))
-		errs := make([]error, len(sequences))
-		eachOf(len(sequences), func(i int) { deleted[i], errs[i] = deleteLetter(ctx, w.stream, sequences[i]) })
-		for _, gone := range deleted {
-			if gone {
-				count++
-			}
-		}
-		if err := errors.Join(errs...); err != nil {
+		deleted, err := deleteLetters(ctx, w.stream, sequences)
+		count += deleted
+		if err != nil {
 			return count, err
 		}
 	}
+}
+
+// deleteLetters counts those that were there.
+func deleteLetters(ctx context.Context, letters jetstream.Stream, sequences []uint64) (count uint64, err error) {
+	deleted := make([]bool, len(sequences))
+	errs := make([]error, len(sequences))
+	eachOf(len(sequences), func(i int) { deleted[i], errs[i] = deleteLetter(ctx, letters, sequences[i]) })
+	for _, gone := range deleted {
+		if gone {
+			count++
+		}
+	}
+	return count, errors.Join(errs...)
 }
 
 // nextSequences returns nothing at the end of the letters.

@@ -2,7 +2,6 @@ package broker
 
 import (
 	"context"
-	"fmt"
 	"strconv"
 	"sync"
 	"testing"
@@ -36,7 +35,7 @@ func TestARedrivenEventIsTheOriginalToTheByte(t *testing.T) {
 			events := takeAll(t, conn, orders)
 			require.Len(t, events, 1)
 			require.Equal(t, string(body), string(events[0].Data()))
-			header := nats.Header(events[0].Headers())
+			header := events[0].Headers()
 			require.NotEmpty(t, header.Get(jetstream.MsgIDHeader))
 			for _, name := range []string{jetstream.MsgIDHeader, jetstream.ExpectedStreamHeader} {
 				header.Del(name)
@@ -172,7 +171,7 @@ func TestManyAreRedrivenWhileOthersPublishAndRedriveAndFail(t *testing.T) {
 		ids[letterOf(&jetstream.RawStreamMsg{Data: message.Data()}).ID]++
 	}
 	for i := range letters {
-		require.Equal(t, 1, ids[fmt.Sprint(i+1)], "event %d", i+1)
+		require.Equal(t, 1, ids[strconv.Itoa(i+1)], "event %d", i+1)
 	}
 	require.Len(t, ids, letters+published)
 	require.Equal(t, map[types.NamespacedName]uint64{orders: late}, counts(t, conn))

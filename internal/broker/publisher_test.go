@@ -179,3 +179,17 @@ func TestPublishersShareTheWayUnderLoad(t *testing.T) {
 	publishers.Wait()
 	awaitBacklog(t, conn, "c1", Backlog{Pending: events})
 }
+
+func TestNobodyPublishesWhatComesBackToOthers(t *testing.T) {
+	t.Parallel()
+	for _, source := range []string{"rouse-redelivery", "rouse-.redelivery", "/rouse-redelivery"} {
+		e := newEvent(func(e *event.Event) {
+			e.SetSource(source)
+			e.SetType("644f7b8cf5aca6aec34d5cd7d59560ba")
+		})
+		_, err := encode(e)
+		var invalid *InvalidEventError
+		require.ErrorAs(t, err, &invalid)
+		require.Contains(t, invalid.Reason, "reserved")
+	}
+}
