@@ -57,8 +57,10 @@ func (s selection) check() (broker.LetterSelection, error) {
 	}
 	switch {
 	case s.Namespace == "" && s.Sequence == 0 && !s.All:
-		return selected, httpError{http.StatusBadRequest,
-			`nothing is selected: add "namespace" and "subscription", "sequence", or "all": true for every dead letter`}
+		return selected, httpError{
+			http.StatusBadRequest,
+			`nothing is selected: add "namespace" and "subscription", "sequence", or "all": true for every dead letter`,
+		}
 	case s.All && s.Sequence != 0:
 		return selected, httpError{http.StatusBadRequest, `"all" and "sequence" contradict each other: leave one out`}
 	}
