@@ -18,6 +18,8 @@
 //     does not exist" is a different error from "cannot know".
 //   - A dead letter is stored before its message may be rejected, and a repeat
 //     is stored once.
+//   - A dead letter that is redriven is deleted only after its event is stored
+//     for a consumer that exists, byte for byte as it was published.
 //
 // # Pull requests
 //
