@@ -160,7 +160,7 @@ func profile() (stop func(), err error) {
 	if path == "" {
 		return func() {}, nil
 	}
-	file, err := os.Create(path) //nolint:gosec // whoever runs the tool names it
+	file, err := os.Create(path)
 	if err != nil {
 		return nil, fmt.Errorf("profile: %w", err)
 	}

@@ -10,13 +10,18 @@ import (
 	"github.com/rouse-run/rouse/internal/cloudevent"
 )
 
-// Message is one delivery of one stored event. Exactly one of Ack, Retry, Return and Reject settles it.
-// Extend may run at the same time as any of them.
+// Message is one delivery of one stored event.
 type Message interface {
 	// Event decodes the event as its publisher wrote it.
 	Event() (cloudevent.Event, error)
 	// Attempt counts from 1. What was returned is no attempt.
 	Attempt() int
+	Settlement
+}
+
+// Settlement is what is said of a delivery. Exactly one of Ack, Retry, Return and Reject settles it. Extend may run at
+// the same time as any of them.
+type Settlement interface {
 	// Ack says that the event is delivered.
 	Ack(ctx context.Context) error
 	// Retry asks for another attempt after the delay. Until then the event counts for no limit.

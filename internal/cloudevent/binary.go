@@ -69,8 +69,13 @@ func (e *Event) setHeader(attribute, value string) error {
 func (e *Event) SetHeader(h http.Header) {
 	h["Ce-Specversion"] = []string{"1.0"}
 	for _, a := range [...]struct{ name, value string }{
-		{"Ce-Id", e.ID}, {"Ce-Source", e.Source}, {"Ce-Type", e.Type}, {"Ce-Subject", e.Subject}, {"Ce-Time", e.Time},
-		{"Ce-Dataschema", e.DataSchema}, {headerContentType, e.DataContentType},
+		{"Ce-Id", e.ID},
+		{"Ce-Source", e.Source},
+		{"Ce-Type", e.Type},
+		{"Ce-Subject", e.Subject},
+		{"Ce-Time", e.Time},
+		{"Ce-Dataschema", e.DataSchema},
+		{headerContentType, e.DataContentType},
 	} {
 		if a.value != "" {
 			h[a.name] = []string{headerValue(a.value)}

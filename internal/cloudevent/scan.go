@@ -1,56 +1,71 @@
 package cloudevent
 
-import "errors"
+import (
+	"bytes"
+	"fmt"
+)
 
-var errSyntax = errors.New("the JSON is not complete")
+var errSyntax = fmt.Errorf("%w: its JSON does not hold together", ErrNotStructured)
 
 // eachMember calls member with the raw name and the raw value of each member of a JSON object, in their order. It finds
 // where values end and does not look into them.
 func eachMember(body []byte, member func(name, value []byte) error) error {
 	i := skipSpace(body, 0)
-	if i == len(body) || body[i] != '{' {
+	if at(body, i) != '{' {
 		return ErrNotStructured
 	}
 	i = skipSpace(body, i+1)
-	if i < len(body) && body[i] == '}' {
+	if at(body, i) == '}' {
 		return atEnd(body, i+1)
 	}
 	for {
-		nameEnd := stringEnd(body, i)
-		if nameEnd < 0 {
-			return ErrNotStructured
-		}
-		name := body[i:nameEnd]
-		i = skipSpace(body, nameEnd)
-		if i == len(body) || body[i] != ':' {
-			return ErrNotStructured
-		}
-		i = skipSpace(body, i+1)
-		end := valueEnd(body, i)
+		name, value, end := oneMember(body, i)
 		if end < 0 {
-			return errors.Join(ErrNotStructured, errSyntax)
+			return errSyntax
 		}
-		if err := member(name, body[i:end]); err != nil {
+		if err := member(name, value); err != nil {
 			return err
 		}
 		i = skipSpace(body, end)
-		if i == len(body) {
-			return errors.Join(ErrNotStructured, errSyntax)
-		}
-		switch body[i] {
+		switch at(body, i) {
 		case ',':
 			i = skipSpace(body, i+1)
 		case '}':
 			return atEnd(body, i+1)
 		default:
-			return errors.Join(ErrNotStructured, errSyntax)
+			return errSyntax
 		}
 	}
 }
 
+// oneMember reads the member that begins at i. Its end is -1 when it has none.
+func oneMember(body []byte, i int) (name, value []byte, end int) {
+	nameEnd := stringEnd(body, i)
+	if nameEnd < 0 {
+		return nil, nil, -1
+	}
+	start := skipSpace(body, nameEnd)
+	if at(body, start) != ':' {
+		return nil, nil, -1
+	}
+	start = skipSpace(body, start+1)
+	if end = valueEnd(body, start); end < 0 {
+		return nil, nil, -1
+	}
+	return body[i:nameEnd], body[start:end], end
+}
+
+// at is 0 beyond the end.
+func at(body []byte, i int) byte {
+	if i >= len(body) {
+		return 0
+	}
+	return body[i]
+}
+
 func atEnd(body []byte, i int) error {
 	if skipSpace(body, i) != len(body) {
-		return errors.Join(ErrNotStructured, errSyntax)
+		return errSyntax
 	}
 	return nil
 }
@@ -101,18 +116,13 @@ func valueEnd(body []byte, i int) int {
 	return i
 }
 
+// isLiteral leaves the order of a number's characters to whoever reads it.
 func isLiteral(text []byte) bool {
 	switch string(text) {
 	case "true", "false", "null":
 		return true
 	}
-	for i, c := range text {
-		digit := c >= '0' && c <= '9'
-		if !digit && !(c == '-' && i == 0) && c != '.' && c != 'e' && c != 'E' && c != '+' && c != '-' {
-			return false
-		}
-	}
-	return len(text) > 0 && text[0] != '+' && text[0] != '.' && text[0] != 'e' && text[0] != 'E'
+	return len(text) > 0 && bytes.IndexByte([]byte("-0123456789"), text[0]) >= 0 && len(bytes.Trim(text, "-+.eE0123456789")) == 0
 }
 
 // nestedEnd counts brackets and skips strings.

@@ -11,8 +11,13 @@ import (
 func (e *Event) AppendStructured(dst []byte) []byte {
 	dst = append(dst, `{"specversion":"1.0"`...)
 	for _, a := range [...]struct{ name, value string }{
-		{"id", e.ID}, {"source", e.Source}, {"type", e.Type}, {"subject", e.Subject}, {"time", e.Time},
-		{"datacontenttype", e.DataContentType}, {"dataschema", e.DataSchema},
+		{"id", e.ID},
+		{"source", e.Source},
+		{"type", e.Type},
+		{"subject", e.Subject},
+		{"time", e.Time},
+		{"datacontenttype", e.DataContentType},
+		{"dataschema", e.DataSchema},
 	} {
 		if a.value != "" {
 			dst = append(dst, ',', '"')

@@ -72,7 +72,7 @@ func bareRole(ctx context.Context, ready func(string), args []string) error {
 	for {
 		message, err := messages.Next()
 		if err != nil {
-			return nil //nolint:nilerr // it was stopped
+			return nil // it was stopped
 		}
 		places <- struct{}{}
 		go func() {
