@@ -37,6 +37,8 @@ class Supervisor:
     def run(self):
         """Give the exit code."""
         signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
+        # A shell's background jobs ignore it, and what is ignored would be lost on a worker that has just been started.
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
         gc.freeze()  # what is there now stays, and its pages are shared as long as nobody writes to them
         # One at first: it has the CPU for itself, and if its handler does not load, that is told once.
         self._start(first=True)
