@@ -2,18 +2,20 @@
 // that imports nats.go: everything above it knows events, messages, consumers
 // and backlogs, never the client library.
 //
-// It owns the connection, the two streams (events and dead letters), durable
-// pull consumers, the wire format of a stored event, publishing, fetching and
+// It owns the connection, the streams (events, retries and dead letters), durable
+// pull consumers, the wire format of a stored event, publishing, receiving and
 // settling. It guarantees:
 //
 //   - Publish returns nil only after the server has confirmed that the event is
 //     stored, and while there is no connection it fails at once instead of
 //     buffering.
 //   - Whatever Publish stored can be decoded again, data bytes included.
-//   - Fetch never returns, and never holds, more messages than it was asked
-//     for. A message that reached this process but could not be returned is
-//     handed back to the server at once, not after the consumer's AckWait,
-//     unless the connection is gone.
+//   - All sources of a consumer together hold no more messages than it allows. A
+//     message that reached this process when nobody wanted it any more is handed
+//     back to the server at once, not after the consumer's AckWait, unless the
+//     connection is gone.
+//   - An event that waits for its next attempt is stored before it is acked, and
+//     comes back to its own consumer alone. While that does not exist it waits.
 //   - An answer about a backlog comes from the consumer's leader. "The consumer
 //     does not exist" is a different error from "cannot know".
 //   - A dead letter is stored before its message may be rejected, and a repeat
@@ -23,11 +25,10 @@
 //
 // # Pull requests
 //
-// [Source] writes its pull requests itself, because the client library offers
-// either "what is there now" or "wait until the batch is full or the time is
-// over", and delivery needs "what is there now, or else the first that comes".
-// The server has this one-shot pull; it takes one round trip per Fetch and
-// leaves nothing behind on the server once it is answered.
+// [Source] writes its pull requests itself: it keeps one standing, makes the next
+// when half of it is used, so that an ack brings the next message without a round
+// trip, and knows when the server has forgotten them, which the client library does
+// not tell reliably after a leader has changed.
 //
 // # Listening for the first publish
 //

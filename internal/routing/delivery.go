@@ -20,8 +20,6 @@ type Delivery struct {
 	OrderedBy string
 	// StartFrom is where a new consumer starts.
 	StartFrom StartFrom
-	// DeadLetterSink gets dead letters once more, empty for none.
-	DeadLetterSink string
 }
 
 // Backoff is the wait between attempts.
@@ -51,9 +49,6 @@ func deliveryOf(spec *eventingv1alpha2.Delivery) Delivery {
 	}
 	if spec.RateLimit != nil {
 		d.EventsPerSecond = int(spec.RateLimit.EventsPerSecond)
-	}
-	if spec.DeadLetter != nil {
-		d.DeadLetterSink = spec.DeadLetter.Sink
 	}
 	if spec.Backoff != nil {
 		d.Backoff = backoffOf(*spec.Backoff)

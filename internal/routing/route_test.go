@@ -209,7 +209,6 @@ func TestFromSubscriptionReadsDelivery(t *testing.T) {
 			RateLimit:   &eventingv1alpha2.RateLimit{EventsPerSecond: 9},
 			OrderedBy:   "subject",
 			StartFrom:   &eventingv1alpha2.StartFrom{Position: eventingv1alpha2.StartTime, Time: &at},
-			DeadLetter:  &eventingv1alpha2.DeadLetter{Sink: "http://graveyard.shop.svc.cluster.local"},
 		}
 	}))
 
@@ -224,7 +223,6 @@ func TestFromSubscriptionReadsDelivery(t *testing.T) {
 		EventsPerSecond: 9,
 		OrderedBy:       "subject",
 		StartFrom:       StartFrom{Position: eventingv1alpha2.StartTime, Time: at.Time},
-		DeadLetterSink:  "http://graveyard.shop.svc.cluster.local",
 	}, route.Delivery)
 }
 

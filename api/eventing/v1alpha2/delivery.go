@@ -40,10 +40,6 @@ type Delivery struct {
 	// StartFrom says which stored events a new Subscription gets.
 	// +optional
 	StartFrom *StartFrom `json:"startFrom,omitempty"`
-
-	// DeadLetter says what becomes of events that are given up, besides being kept.
-	// +optional
-	DeadLetter *DeadLetter `json:"deadLetter,omitempty"`
 }
 
 // Backoff is the wait between attempts.
@@ -113,10 +109,3 @@ const (
 	StartTime     StartPosition = "time"
 	StartSequence StartPosition = "sequence"
 )
-
-// DeadLetter says what becomes of dead letters.
-type DeadLetter struct {
-	// Sink is a URL that gets each dead letter once more, with the reason as extensions. The same rules hold as for
-	// spec.sink.
-	Sink string `json:"sink"`
-}
