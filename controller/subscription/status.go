@@ -17,6 +17,9 @@ import (
 	"github.com/rouse-run/rouse/internal/routing"
 )
 
+// pausedMessage explains why a Subscription that is active delivers nothing.
+const pausedMessage = "Paused: events are kept and not delivered until spec.paused is false"
+
 // outcome is what a pass found out about a Subscription.
 type outcome struct {
 	// invalid is what the user has to correct, empty if nothing.
@@ -41,6 +44,9 @@ func setStatus(sub *eventingv1alpha2.Subscription, found outcome, now time.Time)
 		return
 	}
 	active := condition(eventingv1alpha2.ConditionActive, true, eventingv1alpha2.ReasonActive, "")
+	if found.route.Paused {
+		active.Message = pausedMessage
+	}
 	if found.inactive != "" {
 		active = condition(eventingv1alpha2.ConditionActive, false, eventingv1alpha2.ReasonNotActive, found.inactive)
 	}

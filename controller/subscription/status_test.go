@@ -43,6 +43,26 @@ func TestSetStatus(t *testing.T) {
 				{Type: "Subscription spec valid", Status: "False", Reason: "Subscription spec has validation errors", Message: "no"},
 			},
 		},
+		"a paused one is active and says so, beside the types that are changed": {
+			found: outcome{route: routing.Route{Types: route.Types, Paused: true}}, wantReady: true, wantTypes: 2,
+			want: []eventingv1alpha2.Condition{
+				{
+					Type: "Subscription spec valid", Status: "True", Reason: "Subscription spec has no validation errors",
+					Message: `Event types without the characters that subjects cannot have: "c d.e" as "cd.e"`,
+				},
+				{
+					Type: "Subscription active", Status: "True", Reason: "NATS Subscription active",
+					Message: "Paused: events are kept and not delivered until spec.paused is false",
+				},
+			},
+		},
+		"a paused one without NATS says why it is not active": {
+			found: outcome{route: routing.Route{Types: route.Types[:1], Paused: true}, inactive: "away"}, wantTypes: 1,
+			want: []eventingv1alpha2.Condition{
+				{Type: "Subscription spec valid", Status: "True", Reason: "Subscription spec has no validation errors"},
+				{Type: "Subscription active", Status: "False", Reason: "NATS Subscription not active", Message: "away"},
+			},
+		},
 		"one without NATS keeps its types": {
 			found: outcome{route: routing.Route{Types: route.Types[:1]}, inactive: "away"}, wantTypes: 1,
 			want: []eventingv1alpha2.Condition{
@@ -101,6 +121,33 @@ func TestConsumerFor(t *testing.T) {
 			consumer.Name = "copied"
 			_, ours = subscriptionOf(consumer)
 			require.False(t, ours)
+		})
+	}
+}
+
+func TestConsumerStartsWhereTheSubscriptionSays(t *testing.T) {
+	t.Parallel()
+	at := time.Unix(1_700_000_000, 0)
+	tests := map[string]struct {
+		start routing.StartFrom
+		want  broker.StartFrom
+	}{
+		"from now on":     {},
+		"new is the same": {start: routing.StartFrom{Position: eventingv1alpha2.StartNew}},
+		"all":             {start: routing.StartFrom{Position: eventingv1alpha2.StartAll}, want: broker.StartFrom{Policy: broker.StartAll}},
+		"a time": {
+			start: routing.StartFrom{Position: eventingv1alpha2.StartTime, Time: at},
+			want:  broker.StartFrom{Policy: broker.StartTime, Time: at},
+		},
+		"a sequence": {
+			start: routing.StartFrom{Position: eventingv1alpha2.StartSequence, Sequence: 7},
+			want:  broker.StartFrom{Policy: broker.StartSequence, Sequence: 7},
+		},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			require.Equal(t, tc.want, consumerFor(routing.Route{Delivery: routing.Delivery{StartFrom: tc.start}}).StartFrom)
 		})
 	}
 }
