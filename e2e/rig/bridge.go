@@ -3,10 +3,10 @@ package rig
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net"
 	"os"
-	"path/filepath"
 	"runtime/pprof"
 	"strconv"
 	"time"
@@ -60,17 +60,45 @@ func (w World) Prepare(ctx context.Context, conn *broker.Conn, streams broker.St
 	return nil
 }
 
+// PrepareAlone is Prepare on a connection of its own.
+func (w World) PrepareAlone(ctx context.Context, streams broker.StreamOptions, ackWait time.Duration) error {
+	conn, err := Connect(ctx, w.NATS)
+	if err != nil {
+		return err
+	}
+	return errors.Join(w.Prepare(ctx, conn, streams, ackWait), conn.Close(ctx))
+}
+
+// Connect returns when the connection is up.
+func Connect(ctx context.Context, url string) (*broker.Conn, error) {
+	conn, err := broker.Connect(ctx, broker.Options{URL: url, Name: "rig"}, logr.Discard())
+	if err != nil {
+		return nil, err
+	}
+	for deadline := time.Now().Add(startBound); !conn.Connected(); {
+		if time.Now().After(deadline) || ctx.Err() != nil {
+			return nil, errors.Join(fmt.Errorf("no connection to %s after %s", url, startBound), conn.Close(ctx))
+		}
+		time.Sleep(time.Millisecond)
+	}
+	return conn, nil
+}
+
 // StartBridge runs a bridge on a port, 0 for any. The arguments are flags of the eventbridge.
 func (r *Rig) StartBridge(w World, port int, flags ...string) (*Process, error) {
 	text, err := json.Marshal(w)
 	if err != nil {
 		return nil, fmt.Errorf("write down the world: %w", err)
 	}
-	path := filepath.Join(r.dir, fmt.Sprintf("world-%d.json", len(r.processes)))
-	if err := os.WriteFile(path, text, 0o600); err != nil {
+	file, err := os.CreateTemp(r.dir, "world-*.json")
+	if err != nil {
 		return nil, fmt.Errorf("write down the world: %w", err)
 	}
-	return r.Start("bridge", append([]string{"--world", path, "--port", strconv.Itoa(port)}, flags...)...)
+	_, err = file.Write(text)
+	if err = errors.Join(err, file.Close()); err != nil {
+		return nil, fmt.Errorf("write down the world: %w", err)
+	}
+	return r.Start("bridge", append([]string{"--world", file.Name(), "--port", strconv.Itoa(port)}, flags...)...)
 }
 
 func bridgeRole(ctx context.Context, ready func(string), args []string) error {

@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"os/signal"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 )
@@ -57,7 +58,9 @@ func ownRoles() map[string]Role { return map[string]Role{"nats": natsRole, "brid
 
 // Rig is what one run of a tool has started and written.
 type Rig struct {
-	dir       string
+	dir string
+
+	mu        sync.Mutex
 	processes []*Process
 }
 
@@ -74,6 +77,8 @@ func (r *Rig) Dir() string { return r.dir }
 
 // Close kills what still runs and removes what was written.
 func (r *Rig) Close() error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	for _, p := range r.processes {
 		p.Kill()
 	}
@@ -89,7 +94,7 @@ type Process struct {
 	err   error
 }
 
-// Start runs a role and returns when it is ready.
+// Start runs a role and returns when it is ready. Many goroutines may start processes.
 func (r *Rig) Start(role string, args ...string) (*Process, error) {
 	cmd := exec.Command("/proc/self/exe", append([]string{roleFlag, role}, args...)...) //nolint:noctx // Stop and Kill end it
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
@@ -102,7 +107,9 @@ func (r *Rig) Start(role string, args ...string) (*Process, error) {
 		return nil, fmt.Errorf("start %s: %w", role, err)
 	}
 	p := &Process{role: role, cmd: cmd, done: make(chan struct{})}
+	r.mu.Lock()
 	r.processes = append(r.processes, p)
+	r.mu.Unlock()
 	ready := make(chan string, 1)
 	go func() {
 		defer close(p.done)

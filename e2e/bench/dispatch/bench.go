@@ -1,16 +1,12 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"fmt"
-	"io"
-	"net/http"
 	"strconv"
 	"strings"
 	"time"
 
-	"github.com/go-logr/logr"
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
@@ -46,7 +42,7 @@ func newBench(ctx context.Context, r *rig.Rig, events int) (*bench, error) {
 	if err != nil {
 		return nil, err
 	}
-	conn, err := broker.Connect(ctx, broker.Options{URL: server.Where, Name: "bench"}, logr.Discard())
+	conn, err := rig.Connect(ctx, server.Where)
 	if err != nil {
 		return nil, err
 	}
@@ -80,16 +76,13 @@ func (b *bench) prepare(ctx context.Context, limit int) error {
 	}}
 	b.world.Routes = append(b.world.Routes, route)
 	streams := broker.DefaultStreamOptions()
-	for deadline := time.Now().Add(patient); !b.conn.Connected() && time.Now().Before(deadline); {
-		time.Sleep(time.Millisecond)
-	}
 	if err := b.world.Prepare(ctx, b.conn, streams, ackWait); err != nil {
 		return err
 	}
 	if err := b.store(ctx, route.Subjects[0]); err != nil {
 		return err
 	}
-	return b.ask(ctx, "/reset", nil)
+	return rig.Ask(ctx, b.sink+"/reset", nil)
 }
 
 // store publishes the events as the eventbridge would have.
@@ -124,31 +117,11 @@ func (b *bench) startBare(limit int) (*rig.Process, error) {
 // await returns when the sink has had so many events.
 func (b *bench) await(ctx context.Context, count int) error {
 	for deadline := time.Now().Add(patient); time.Now().Before(deadline) && ctx.Err() == nil; {
-		var text bytes.Buffer
-		if err := b.ask(ctx, "/count", &text); err != nil {
-			return err
-		}
-		if had, err := strconv.Atoi(text.String()); err != nil || had >= count {
+		var had int
+		if err := rig.Ask(ctx, b.sink+"/count", &had); err != nil || had >= count {
 			return err
 		}
 		time.Sleep(5 * time.Millisecond)
 	}
 	return fmt.Errorf("the sink has not had %d events after %s", count, patient)
-}
-
-func (b *bench) ask(ctx context.Context, path string, into io.Writer) error {
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, b.sink+path, http.NoBody)
-	if err != nil {
-		return fmt.Errorf("ask the sink: %w", err)
-	}
-	response, err := http.DefaultClient.Do(request)
-	if err != nil {
-		return fmt.Errorf("ask the sink: %w", err)
-	}
-	defer func() { _ = response.Body.Close() }()
-	if into == nil {
-		into = io.Discard
-	}
-	_, err = io.Copy(into, response.Body)
-	return err
 }

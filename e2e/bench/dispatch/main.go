@@ -5,15 +5,14 @@ package main
 import (
 	"context"
 	"fmt"
-	"os"
-	"strconv"
 	"time"
 
+	"github.com/rouse-run/rouse/e2e/bench/bare"
 	"github.com/rouse-run/rouse/e2e/rig"
 )
 
 func main() {
-	rig.Main(measure, map[string]rig.Role{"sink": sinkRole, "bare": bareRole})
+	rig.Main(measure, map[string]rig.Role{"sink": sinkRole, "bare": bare.Deliver})
 }
 
 // figures are those of one kind of dispatcher with one limit.
@@ -24,7 +23,7 @@ type figures struct {
 }
 
 func measure(ctx context.Context, r *rig.Rig) error {
-	events, rounds := number("EVENTS", 100_000), number("ROUNDS", 3)
+	events, rounds := rig.Setting("EVENTS", 100_000), rig.Setting("ROUNDS", 3)
 	b, err := newBench(ctx, r, events)
 	if err != nil {
 		return err
@@ -99,12 +98,4 @@ func (b *bench) run(ctx context.Context, round, limit int, who string, start fun
 func (b *bench) mark(_ context.Context, p *rig.Process) (time.Time, time.Duration, error) {
 	cpu, err := p.CPU()
 	return time.Now(), cpu, err
-}
-
-// number reads a setting from the environment.
-func number(name string, otherwise int) int {
-	if n, err := strconv.Atoi(os.Getenv(name)); err == nil && n > 0 {
-		return n
-	}
-	return otherwise
 }
