@@ -89,6 +89,14 @@ bench-wake: cluster ## 20 wakes beside 20 bare scale-ups of the same pod, on the
 bench-build: cluster ## From apply to Running: inline, first build, same dependencies again, on the local cluster
 	@selected=$$($(CLUSTER) env); eval "$$selected"; $(GO) run ./e2e/bench/build
 
+.PHONY: bench-dispatch
+bench-dispatch: ## 100,000 stored events to a sink, beside the simplest loop that can do it (EVENTS, ROUNDS)
+	@$(GO) run ./e2e/bench/dispatch
+
+.PHONY: bench-ingress
+bench-ingress: ## Publishing over 32 and 128 connections, beside the simplest handler that can do it (ROUND_SECONDS, ROUNDS)
+	@$(GO) run ./e2e/bench/ingress
+
 .PHONY: bench-runtime
 bench-runtime: packages ## Hello world on one core beside the bare HTTP server of each language
 	@$(GO) run ./e2e/bench/runtime
