@@ -97,6 +97,10 @@ bench-dispatch: ## 100,000 stored events to a sink, beside the simplest loop tha
 bench-ingress: ## Publishing over 32 and 128 connections, beside the simplest handler that can do it (ROUND_SECONDS, ROUNDS)
 	@$(GO) run ./e2e/bench/ingress
 
+.PHONY: bench-latency
+bench-latency: ## 200 and 2,000 events/s from publisher to sink, beside the bare pair (ROUND_SECONDS, ROUNDS)
+	@$(GO) run ./e2e/bench/latency
+
 .PHONY: bench-runtime
 bench-runtime: packages ## Hello world on one core beside the bare HTTP server of each language
 	@$(GO) run ./e2e/bench/runtime

@@ -18,6 +18,7 @@ type bench struct {
 	bridge, bare, load string
 	conn               *nats.Conn
 	stream             jetstream.Stream
+	duration           time.Duration // of a measurement
 }
 
 func newBench(ctx context.Context, r *rig.Rig) (*bench, error) {
@@ -59,8 +60,6 @@ func newBench(ctx context.Context, r *rig.Rig) (*bench, error) {
 	where, _, _ := strings.Cut(bridge.Where, " ") // behind it is where the metrics are
 	return &bench{bridge: where, bare: bare.Where, load: load.Where, conn: conn, stream: stream}, nil
 }
-
-func (b *bench) close(context.Context) { b.conn.Close() }
 
 func (b *bench) empty(ctx context.Context) error {
 	if err := b.stream.Purge(ctx); err != nil {

@@ -15,7 +15,6 @@ import (
 
 const (
 	warmUp    = time.Second
-	duration  = 8 * time.Second
 	eventType = "measured.v1"
 )
 
@@ -31,13 +30,14 @@ func (f *figures) add(result load.Result) {
 }
 
 func measure(ctx context.Context, r *rig.Rig) error {
-	rounds := rig.Setting("ROUNDS", 3)
+	rounds, seconds := rig.Setting("ROUNDS", 3), rig.Setting("ROUND_SECONDS", 8)
 	b, err := newBench(ctx, r)
 	if err != nil {
 		return err
 	}
-	defer b.close(ctx)
-	fmt.Printf("binary events of 1 KiB, %s each, %d rounds\n", duration, rounds)
+	defer b.conn.Close()
+	b.duration = time.Duration(seconds) * time.Second
+	fmt.Printf("binary events of 1 KiB, %d s each, %d rounds\n", seconds, rounds)
 	fmt.Printf("%-6s %11s  %-7s %10s %9s %9s\n", "round", "connections", "who", "requests/s", "p50 ms", "p99 ms")
 	ours, theirs := map[int]*figures{32: {}, 128: {}}, map[int]*figures{32: {}, 128: {}}
 	for round := range rounds {
@@ -73,7 +73,7 @@ func (b *bench) run(ctx context.Context, round, connections int, who, target str
 	}
 	result, err := load.Order{
 		Target: strings.TrimPrefix(target, "http://"), Prefix: fmt.Sprintf("%s-%d-%d", who, connections, round), Type: eventType,
-		Connections: connections, WarmUp: warmUp, Duration: duration,
+		Connections: connections, WarmUp: warmUp, Duration: b.duration,
 	}.Run(ctx, b.load)
 	if err != nil {
 		return fmt.Errorf("publish to %s: %w", who, err)
