@@ -114,10 +114,15 @@ func (d *Dispatcher) wants(ev *cloudevent.Event) bool {
 	return wanted && err == nil
 }
 
-// settle acts on the decision. It has its own time bound, because ctx may be over.
+// settle acts on the decision. It has its own time bound, because ctx may be over. An ack asks nothing of the broker,
+// which bounds by itself what it waits for, and a timer for each event would cost more.
 func (d *Dispatcher) settle(ctx context.Context, j *job, a attempt, dec decision) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), settleTimeout)
-	defer cancel()
+	ctx = context.WithoutCancel(ctx)
+	if dec.outcome != Ack {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, settleTimeout)
+		defer cancel()
+	}
 	if dec.outcome == Reject {
 		dec = d.bury(ctx, j, a, dec)
 	}

@@ -79,7 +79,7 @@ type Answer struct {
 	Status     int           // HTTP status
 	RetryAfter time.Duration // what the sink asked for, 0 when it did not
 	Excerpt    string        // start of the body of an answer that is no success
-	Started    time.Time     // when the request's headers were written; zero when they never were
+	Started    time.Time     // when the request went out; exact only where deliveries are logged
 	Reply      *event.Event  // the event that a successful answer is; nil for none
 	ReplyError error         // why an answer that ought to be an event is none
 }

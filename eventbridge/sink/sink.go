@@ -45,6 +45,7 @@ type Sink struct {
 	pool      *pool
 	client    *http.Client
 	transport *http.Transport
+	precise   bool // somebody reads when a request was written; to know it costs more than a guess
 }
 
 const (
@@ -73,6 +74,7 @@ func New(target Target, deps Deps, options Options) (*Sink, error) {
 		options:   options,
 		pool:      newPool(deps.Openness, deps.Log.WithValues("sink", target.URL)),
 		transport: transport,
+		precise:   deps.Log.V(1).Enabled(),
 		client: &http.Client{
 			Transport:     transport,
 			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
@@ -119,19 +121,20 @@ func (s *Sink) Send(ctx context.Context, ev *cloudevent.Event) (dispatch.Answer,
 }
 
 func (s *Sink) post(ctx context.Context, address string, ev *cloudevent.Event) (dispatch.Answer, error) {
-	var started atomic.Pointer[time.Time] // the callback may still run when Do has returned
-	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{WroteHeaders: func() {
-		now := time.Now()
-		started.Store(&now)
-	}})
+	var started atomic.Int64 // the callback may still run when Do has returned
+	if s.precise {
+		ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{WroteHeaders: func() { started.Store(time.Now().UnixNano()) }})
+	} else {
+		started.Store(time.Now().UnixNano())
+	}
 	resp, err := s.client.Do(newRequest(ctx, s.url, address, ev))
 	var answer dispatch.Answer
 	if err == nil {
 		answer = readAnswer(resp, time.Now())
 		_ = resp.Body.Close()
 	}
-	if at := started.Load(); at != nil {
-		answer.Started = *at
+	if at := started.Load(); at > 0 {
+		answer.Started = time.Unix(0, at)
 	}
 	return answer, err
 }
