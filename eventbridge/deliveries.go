@@ -129,7 +129,7 @@ func (d *deliveries) deliver(ctx context.Context, route routing.Route) {
 		return
 	}
 	to, err := sink.New(
-		sink.Target{URL: route.Sink, Service: route.Service, Port: route.Port, MaxInFlight: route.MaxInFlight},
+		sink.Target{URL: route.Sink, Service: route.Service, Port: route.Port, External: route.External, MaxInFlight: route.MaxInFlight},
 		sink.Deps{
 			Endpoints: d.deps.Endpoints,
 			Openness:  d.gates.WithLabelValues(route.Subscription.Namespace, route.Subscription.Name),

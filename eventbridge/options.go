@@ -11,6 +11,7 @@ import (
 	"github.com/rouse-run/rouse/eventbridge/ingress"
 	"github.com/rouse-run/rouse/eventbridge/sink"
 	"github.com/rouse-run/rouse/eventbridge/tracing"
+	"github.com/rouse-run/rouse/internal/routing"
 )
 
 // Options of a Bridge and its parts.
@@ -21,6 +22,7 @@ type Options struct {
 	Ingress        ingress.Options
 	Dispatch       dispatch.Options
 	Sink           sink.Options
+	Sinks          routing.Policy // where events may go
 	Tracing        tracing.Options
 	Admin          admin.Options
 }
@@ -48,6 +50,7 @@ func (o *Options) BindFlags(fs *pflag.FlagSet) {
 	o.Ingress.BindFlags(fs)
 	o.Dispatch.BindFlags(fs)
 	o.Sink.BindFlags(fs)
+	o.Sinks.BindFlags(fs)
 	o.Tracing.BindFlags(fs)
 	o.Admin.BindFlags(fs)
 }
@@ -58,5 +61,5 @@ func (o *Options) Validate() error {
 	if o.ShutdownDelay < 0 {
 		delay = errors.New("--shutdown-delay must not be negative")
 	}
-	return errors.Join(delay, o.Ingress.Validate(), o.Dispatch.Validate(), o.Sink.Validate(), o.Tracing.Validate(), o.Admin.Validate())
+	return errors.Join(delay, o.Ingress.Validate(), o.Dispatch.Validate(), o.Sink.Validate(), o.Sinks.Validate(), o.Tracing.Validate(), o.Admin.Validate())
 }

@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/spf13/pflag"
+
+	"github.com/rouse-run/rouse/internal/routing"
 )
 
 // Options configures a Scaler.
@@ -14,6 +16,8 @@ type Options struct {
 	GRPCAddress string
 	// Stream is the JetStream stream that holds the events.
 	Stream string
+	// Sinks is where events may go besides a Subscription's own namespace.
+	Sinks routing.Policy
 	// Refresh paces the reading of backlogs.
 	Refresh RefreshOptions
 	// Push paces what is sent on KEDA's streams.
@@ -99,6 +103,7 @@ func (o *Options) BindFlags(fs *pflag.FlagSet) {
 	fs.DurationVar(&o.ForgetAfter, "forget-after", o.ForgetAfter, "how long a Function is followed after KEDA last asked for it")
 	fs.DurationVar(&o.DrainDelay, "drain-delay", o.DrainDelay, "how long to go on after the stop signal")
 	fs.DurationVar(&o.DrainTimeout, "drain-timeout", o.DrainTimeout, "how long streams, and then calls, may take to end")
+	o.Sinks.BindFlags(fs)
 	o.Refresh.bindFlags(fs)
 	o.Push.bindFlags(fs)
 	o.TLS.bindFlags(fs)
@@ -144,7 +149,7 @@ func (o *Options) Validate() error {
 			"--refresh-max-age (%s) must be at least %s, twice --refresh-idle-interval plus --refresh-timeout",
 			o.Refresh.MaxAge, longest))
 	}
-	return errors.Join(append(errs, o.TLS.validate())...)
+	return errors.Join(append(errs, o.Sinks.Validate(), o.TLS.validate())...)
 }
 
 // positive lists the durations that a timer needs, by flag.

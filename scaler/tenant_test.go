@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/rouse-run/rouse/internal/broker"
+	"github.com/rouse-run/rouse/internal/routing"
 	"github.com/rouse-run/rouse/internal/testing/kedatest"
 )
 
@@ -46,6 +47,23 @@ func TestATenantLearnsNothingOfAnother(t *testing.T) {
 		require.True(t, active)
 		require.InDelta(t, 51, value, 0)
 	}, theirs, crossing)
+}
+
+func TestSubscriptionsElsewhereWakeAFunctionIfTheOperatorAllowsThem(t *testing.T) {
+	t.Parallel()
+	crossing := routeTo("bank", "order", "crossing", "kyma.bank.crossing.v1")
+	crossing.Service = types.NamespacedName{Namespace: shop, Name: "order"}
+	foreign := routeTo("bank", "order", "foreign", "kyma.bank.foreign.v1")
+	foreign.Service, foreign.External = types.NamespacedName{}, true
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		r.options.Sinks.AllowedSinkHosts = []string{"*.svc.cluster.local"}
+		r.broker.create(crossing, foreign)
+		r.routes.post([]routing.Route{crossing, foreign})
+		r.start()
+		r.broker.set(crossing, broker.Backlog{Pending: 50})
+		requireAnswer(t, r, 50, true)
+	})
 }
 
 func TestAFunctionThatNobodyAsksAboutIsForgotten(t *testing.T) {

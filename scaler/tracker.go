@@ -109,17 +109,18 @@ func (t *tracker) function(key target) *function {
 	return f
 }
 
-// setRoutes hands each Function the Subscriptions of its own namespace that
-// deliver to it.
+// setRoutes hands each Function the Subscriptions that deliver to it, those of
+// other namespaces only where the operator allows such sinks.
 func (t *tracker) setRoutes(routes []routing.Route) {
 	byFunction := map[types.NamespacedName][]routing.Route{}
 	for _, route := range routes {
-		if route.Subscription.Namespace == route.Service.Namespace {
+		own := route.Subscription.Namespace == route.Service.Namespace
+		if own || t.options.Sinks.Opens() && !route.External {
 			byFunction[route.Service] = append(byFunction[route.Service], route)
 		}
 	}
-	for _, own := range byFunction {
-		slices.SortFunc(own, func(a, b routing.Route) int { return cmp.Compare(a.Consumer, b.Consumer) })
+	for _, found := range byFunction {
+		slices.SortFunc(found, func(a, b routing.Route) int { return cmp.Compare(a.Consumer, b.Consumer) })
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()

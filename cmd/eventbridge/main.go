@@ -35,7 +35,7 @@ func run(ctx context.Context, o *options, log logr.Logger) error {
 		return err
 	}
 	bridge := eventbridge.New(eventbridge.Deps{
-		Routes:      watch.NewRoutes(objects),
+		Routes:      watch.NewRoutes(objects, o.bridge.Sinks),
 		Endpoints:   watch.NewEndpoints(objects),
 		Store:       eventbridge.NewJetStream(conn, broker.NewPublisher(conn, o.publisher), o.publisher.Stream),
 		Admin:       eventbridge.NewAdminStore(conn, o.publisher.Stream),

@@ -31,7 +31,7 @@ func run(ctx context.Context, o *options, log logr.Logger) error {
 	}
 	registry := daemon.NewRegistry()
 	s := scaler.New(scaler.Deps{
-		Routes:     watch.NewRoutes(objects),
+		Routes:     watch.NewRoutes(objects, o.scaler.Sinks),
 		Endpoints:  watch.NewEndpoints(objects),
 		Backlogs:   conn,
 		Listener:   conn,

@@ -7,12 +7,15 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/rouse-run/rouse/internal/broker"
+	"github.com/rouse-run/rouse/internal/routing"
 )
 
 // Options are the settings of the Subscription controller.
 type Options struct {
 	// Stream is where the events are kept.
 	Stream broker.StreamOptions
+	// Sinks is where events may go besides the Subscription's own namespace.
+	Sinks routing.Policy
 	// MaxConcurrentReconciles bounds the Subscriptions that are worked on at a time.
 	MaxConcurrentReconciles int
 }
@@ -25,6 +28,7 @@ func DefaultOptions() Options {
 // BindFlags lets command-line flags change the settings.
 func (o *Options) BindFlags(fs *pflag.FlagSet) {
 	o.Stream.BindFlags(fs)
+	o.Sinks.BindFlags(fs)
 	fs.IntVar(&o.MaxConcurrentReconciles, "subscription-concurrent-reconciles", o.MaxConcurrentReconciles,
 		"how many Subscriptions are worked on at a time")
 }
@@ -35,5 +39,5 @@ func (o *Options) Validate() error {
 	if o.MaxConcurrentReconciles < 1 {
 		concurrency = fmt.Errorf("--subscription-concurrent-reconciles %d: must be at least 1", o.MaxConcurrentReconciles)
 	}
-	return errors.Join(o.Stream.Validate(), concurrency)
+	return errors.Join(o.Stream.Validate(), o.Sinks.Validate(), concurrency)
 }

@@ -27,6 +27,7 @@ type Reconciler struct {
 	client    client.Client
 	consumers Consumers
 	stream    string
+	policy    routing.Policy
 	recorder  events.EventRecorder
 	clock     clock.PassiveClock
 }
@@ -62,16 +63,16 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 
 // run does the work of a pass. The outcome is nil when nothing new is known.
 func (r *Reconciler) run(ctx context.Context, sub *eventingv1alpha2.Subscription) (*outcome, error) {
-	if errs := Validate(sub); len(errs) > 0 {
+	if errs := Validate(sub, r.policy); len(errs) > 0 {
 		return &outcome{invalid: invalidMessage(errs)}, kube.Stalled(errs.ToAggregate())
 	}
-	route, err := routing.FromSubscription(sub)
+	route, err := routing.FromSubscription(sub, r.policy)
 	if err != nil {
 		return &outcome{invalid: "Subscription validation failed: " + err.Error()}, kube.Stalled(err)
 	}
 	// The consumer comes first: events that arrive before their sink are kept.
 	ensured := classify(r.consumers.EnsureConsumer(ctx, r.stream, consumerFor(route)))
-	exists, err := r.sinkExists(ctx, route.Service)
+	exists, err := r.sinkExists(ctx, route)
 	switch {
 	case err != nil:
 		return nil, errors.Join(err, ensured)

@@ -31,6 +31,7 @@ func Setup(mgr ctrl.Manager, conn Broker, registerer prometheus.Registerer, opti
 		client:    mgr.GetClient(),
 		consumers: conn,
 		stream:    options.Stream.Name,
+		policy:    options.Sinks,
 		recorder:  mgr.GetEventRecorder("subscription-controller"),
 		clock:     clock.RealClock{},
 	}
@@ -39,7 +40,7 @@ func Setup(mgr ctrl.Manager, conn Broker, registerer prometheus.Registerer, opti
 		Named("subscription").
 		// Its own status too: what was computed from a stale cache is computed again.
 		For(&eventingv1alpha2.Subscription{}).
-		WatchesMetadata(&corev1.Service{}, handler.EnqueueRequestsFromMapFunc(subscriptionsOf(mgr.GetClient())),
+		WatchesMetadata(&corev1.Service{}, handler.EnqueueRequestsFromMapFunc(subscriptionsOf(mgr.GetClient(), options.Sinks)),
 			builder.WithPredicates(kube.Existence())).
 		WatchesRawSource(source.Channel(requests, &handler.EnqueueRequestForObject{})).
 		WithOptions(controller.Options{MaxConcurrentReconciles: options.MaxConcurrentReconciles}).
@@ -61,6 +62,7 @@ func Setup(mgr ctrl.Manager, conn Broker, registerer prometheus.Registerer, opti
 		consumers: conn,
 		streams:   conn,
 		options:   options.Stream,
+		policy:    options.Sinks,
 		connected: connected,
 		requests:  requests,
 		metrics:   newMetrics(registerer),

@@ -7,7 +7,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/log"
@@ -17,28 +16,36 @@ import (
 	"github.com/rouse-run/rouse/internal/routing"
 )
 
-// sinkExists looks for the Service of a sink. Only its metadata is cached.
-func (r *Reconciler) sinkExists(ctx context.Context, service types.NamespacedName) (bool, error) {
+// sinkExists looks for the Service of a sink. Only its metadata is cached. What
+// is outside the cluster is believed to be there.
+func (r *Reconciler) sinkExists(ctx context.Context, route routing.Route) (bool, error) {
+	if route.External {
+		return true, nil
+	}
 	object := &metav1.PartialObjectMetadata{}
 	object.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Service"))
-	err := r.client.Get(ctx, service, object)
+	err := r.client.Get(ctx, route.Service, object)
 	if err != nil && !apierrors.IsNotFound(err) {
-		return false, fmt.Errorf("get Service %q: %w", service, err)
+		return false, fmt.Errorf("get Service %q: %w", route.Service, err)
 	}
 	return err == nil, nil
 }
 
 // subscriptionsOf finds the Subscriptions whose sink a Service is.
-func subscriptionsOf(reader client.Reader) handler.MapFunc {
+func subscriptionsOf(reader client.Reader, policy routing.Policy) handler.MapFunc {
 	return func(ctx context.Context, service client.Object) []reconcile.Request {
 		list := &eventingv1alpha2.SubscriptionList{}
-		if err := reader.List(ctx, list, client.InNamespace(service.GetNamespace())); err != nil {
+		where := []client.ListOption{client.InNamespace(service.GetNamespace())}
+		if policy.Opens() {
+			where = nil // those of other namespaces too
+		}
+		if err := reader.List(ctx, list, where...); err != nil {
 			log.FromContext(ctx).Error(err, "list subscriptions")
 			return nil
 		}
 		var requests []reconcile.Request
 		for i := range list.Items {
-			route, err := routing.FromSubscription(&list.Items[i])
+			route, err := routing.FromSubscription(&list.Items[i], policy)
 			if err == nil && route.Service == client.ObjectKeyFromObject(service) {
 				requests = append(requests, reconcile.Request{NamespacedName: route.Subscription})
 			}

@@ -46,7 +46,7 @@ type world struct {
 	namespace string
 }
 
-func newWorld(t *testing.T) *world {
+func newWorld(t *testing.T, changes ...func(*Options)) *world {
 	t.Helper()
 	ctrllog.SetLogger(logr.Discard())
 	env := cluster.Environment(t)
@@ -64,7 +64,11 @@ func newWorld(t *testing.T) *world {
 		Controller: config.Controller{SkipNameValidation: new(true)}, // one controller after the other
 	})
 	require.NoError(t, err)
-	require.NoError(t, Setup(mgr, conn, prometheus.NewRegistry(), DefaultOptions()))
+	options := DefaultOptions()
+	for _, change := range changes {
+		change(&options)
+	}
+	require.NoError(t, Setup(mgr, conn, prometheus.NewRegistry(), options))
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
 	go func() { ended <- mgr.Start(ctx) }()
@@ -266,6 +270,25 @@ func TestConsumersAreMadeAgainWhenNATSComesBackWithoutThem(t *testing.T) {
 		return !slices.ContainsFunc(consumers, func(c broker.Consumer) bool { return c.Name == stray.Name }) &&
 			slices.ContainsFunc(consumers, func(c broker.Consumer) bool { return c.Name == others.Name })
 	}, patience, tick, "a consumer without Subscription goes, and one of others stays")
+}
+
+func TestSinksElsewhereAreServedIfTheOperatorAllowsThem(t *testing.T) {
+	w := newWorld(t, func(o *Options) { o.Sinks.AllowedSinkHosts = []string{"api.example.com", "*.svc.cluster.local"} })
+	there := cluster.Environment(t).Namespace(t)
+	foreign := w.create("foreign", func(spec *eventingv1alpha2.SubscriptionSpec) { spec.Sink = "https://api.example.com/in" })
+	w.awaitReady(foreign)
+	next := w.create("next", func(spec *eventingv1alpha2.SubscriptionSpec) {
+		spec.Sink = "http://price." + there + ".svc.cluster.local"
+	})
+	w.awaitStatus(next, "the missing sink is reported", func(status eventingv1alpha2.SubscriptionStatus) bool {
+		return len(status.Conditions) == 1 && !status.Ready
+	})
+	require.Equal(t, "Sink validation failed: service price."+there+" not found in the cluster", next.Status.Conditions[0].Message)
+	require.NoError(t, w.Create(t.Context(), &corev1.Service{
+		ObjectMeta: metav1.ObjectMeta{Namespace: there, Name: "price"},
+		Spec:       corev1.ServiceSpec{Ports: []corev1.ServicePort{{Port: 80}}},
+	}))
+	w.awaitReady(next)
 }
 
 func TestTheStatusCountsDeadLetters(t *testing.T) {

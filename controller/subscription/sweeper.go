@@ -39,6 +39,7 @@ type sweeper struct {
 	consumers Consumers
 	streams   Streams
 	options   broker.StreamOptions
+	policy    routing.Policy
 	connected <-chan struct{}
 	requests  chan<- event.GenericEvent
 	metrics   *metrics
@@ -97,7 +98,7 @@ func (s *sweeper) sweep(ctx context.Context, all bool) error {
 		key := client.ObjectKeyFromObject(&list.Items[i])
 		has := stray[key]
 		delete(stray, key)
-		if _, err := routing.FromSubscription(&list.Items[i]); err == nil && (all || !has) {
+		if _, err := routing.FromSubscription(&list.Items[i], s.policy); err == nil && (all || !has) {
 			s.request(ctx, key)
 		}
 	}

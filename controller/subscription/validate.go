@@ -1,6 +1,7 @@
 package subscription
 
 import (
+	"errors"
 	"net/url"
 	"slices"
 	"strconv"
@@ -11,6 +12,7 @@ import (
 
 	eventingv1alpha2 "github.com/rouse-run/rouse/api/eventing/v1alpha2"
 	"github.com/rouse-run/rouse/internal/filter"
+	"github.com/rouse-run/rouse/internal/routing"
 )
 
 const (
@@ -18,9 +20,6 @@ const (
 	// reservedTypePrefix begins the names that the first version of the API gave
 	// to events. Only exact matching can mean them.
 	reservedTypePrefix = "sap.kyma.custom"
-
-	sinkDomain     = "svc.cluster.local"
-	sinkSubDomains = 5
 
 	qosAtLeastOnce         = "AT_LEAST_ONCE"
 	qosAtMostOnce          = "AT_MOST_ONCE"
@@ -41,15 +40,11 @@ const (
 	detailQoS            = "must be a valid QoS value " + qosAtLeastOnce + " or " + qosAtMostOnce
 	detailAuthType       = "must be a valid Auth Type value " + authTypeOAuth2
 	detailGrantType      = "must be a valid Grant Type value " + grantClientCredentials
-	detailScheme         = "must have URL scheme 'http' or 'https'"
-	detailSinkSuffix     = "must have valid sink URL suffix " + sinkDomain
-	detailSubDomains     = "must have sink URL with 5 sub-domains: "
-	detailNamespace      = "must have the same namespace as the subscriber: "
 )
 
 // Validate says everything that is wrong with a Subscription, in the order of
 // its fields. Whether the Service of the sink exists is not its question.
-func Validate(sub *eventingv1alpha2.Subscription) field.ErrorList {
+func Validate(sub *eventingv1alpha2.Subscription, policy routing.Policy) field.ErrorList {
 	spec := field.NewPath("spec")
 	exact := sub.Spec.TypeMatching == eventingv1alpha2.TypeMatchingExact
 	return slices.Concat(
@@ -57,7 +52,7 @@ func Validate(sub *eventingv1alpha2.Subscription) field.ErrorList {
 		validateSource(spec.Child("source"), sub.Spec.Source, exact),
 		validateTypes(spec.Child("types"), sub.Spec.Types, exact),
 		validateConfig(spec.Child("config"), sub.Spec.Config),
-		validateSink(spec.Child("sink"), sub.Spec.Sink, sub.Namespace),
+		validateSink(spec.Child("sink"), sub, policy),
 		validateFilter(spec.Child("filter"), sub.Spec.Filter),
 	)
 }
@@ -170,29 +165,16 @@ func equals(want string) func(string) bool {
 	return func(value string) bool { return value == want }
 }
 
-func validateSink(path *field.Path, sink, namespace string) field.ErrorList {
-	if sink == "" {
-		return invalid(path, sink, detailEmpty)
+func validateSink(path *field.Path, sub *eventingv1alpha2.Subscription, policy routing.Policy) field.ErrorList {
+	var problem *routing.SinkError
+	switch err := routing.CheckSink(sub.Spec.Sink, sub.Namespace, policy); {
+	case !errors.As(err, &problem):
+		return nil
+	case problem.OtherNamespace:
+		return invalid(field.NewPath("metadata", "namespace"), sub.Namespace, problem.Detail)
+	default:
+		return invalid(path, sub.Spec.Sink, problem.Detail)
 	}
-	if !strings.HasPrefix(sink, "http://") && !strings.HasPrefix(sink, "https://") {
-		return invalid(path, sink, detailScheme)
-	}
-	parsed, err := url.ParseRequestURI(sink)
-	if err != nil {
-		return invalid(path, sink, detailNotURI)
-	}
-	host := parsed.Hostname()
-	if !strings.HasSuffix(host, "."+sinkDomain) {
-		return invalid(path, sink, detailSinkSuffix)
-	}
-	labels := strings.Split(host, ".")
-	if len(labels) != sinkSubDomains {
-		return invalid(path, sink, detailSubDomains+host)
-	}
-	if labels[1] != namespace {
-		return invalid(field.NewPath("metadata", "namespace"), namespace, detailNamespace+labels[1])
-	}
-	return nil
 }
 
 // validateFilter leaves the place within the filter to the detail.

@@ -1,6 +1,7 @@
 package subscription
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -52,9 +53,9 @@ func TestValidateAccepts(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			sub := subscriptionWith(change)
-			require.Empty(t, Validate(sub))
+			require.Empty(t, Validate(sub, routing.Policy{}))
 
-			_, err := routing.FromSubscription(sub)
+			_, err := routing.FromSubscription(sub, routing.Policy{})
 			require.NoError(t, err, "what is valid must have a route")
 		})
 	}
@@ -197,9 +198,31 @@ func TestValidateRefuses(t *testing.T) {
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			errs := Validate(subscriptionWith(tc.change))
+			errs := Validate(subscriptionWith(tc.change), routing.Policy{})
 			require.NotEmpty(t, errs)
 			require.Equal(t, "Subscription validation failed: "+tc.want, invalidMessage(errs))
+		})
+	}
+}
+
+func TestValidateTakesSinksThatAreAllowed(t *testing.T) {
+	t.Parallel()
+	policy := routing.Policy{AllowedSinkHosts: []string{"api.example.com", "*.bank.svc.cluster.local"}}
+	for sink, want := range map[string]string{
+		"http://price.shop.svc.cluster.local":  "",
+		"http://price.bank.svc.cluster.local":  "",
+		"https://api.example.com/in":           "",
+		"https://example.com":                  `spec.sink: Invalid value: "https://example.com": must have valid sink URL suffix svc.cluster.local`,
+		"http://price.other.svc.cluster.local": `metadata.namespace: Invalid value: "shop": must have the same namespace as the subscriber: other`,
+	} {
+		t.Run(strings.ReplaceAll(sink, "/", "_"), func(t *testing.T) {
+			t.Parallel()
+			errs := Validate(subscriptionWith(func(s *spec) { s.Sink = sink }), policy)
+			if want == "" {
+				require.Empty(t, errs)
+				return
+			}
+			require.EqualError(t, errs.ToAggregate(), want)
 		})
 	}
 }

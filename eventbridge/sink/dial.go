@@ -11,6 +11,7 @@ import (
 type dialler struct {
 	pool     *pool
 	interval time.Duration
+	dialer   *net.Dialer
 }
 
 // A connect that gets no answer is given up soon: the packet may have come before the pod's network was
@@ -39,7 +40,6 @@ func (d *dialler) run(ctx context.Context) {
 
 // dial repeats until the address accepts, is not worth dialling any more, or ctx ends.
 func (d *dialler) dial(ctx context.Context, m *member) {
-	dialer := net.Dialer{Timeout: probeTimeout}
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	for started := time.Now(); ; {
@@ -52,7 +52,7 @@ func (d *dialler) dial(ctx context.Context, m *member) {
 		if !d.pool.keepDialling(m) {
 			return
 		}
-		if conn, err := dialer.DialContext(ctx, "tcp", m.address); err == nil {
+		if conn, err := d.dialer.DialContext(ctx, "tcp", m.address); err == nil {
 			_ = conn.Close()
 			d.pool.dialAccepted(m)
 			return

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/http/httptrace"
 	"net/url"
+	"strconv"
 	"sync/atomic"
 	"time"
 
@@ -26,6 +27,7 @@ type Target struct {
 	URL         string               // as written in the Subscription
 	Service     types.NamespacedName // what the URL's host stands for
 	Port        int32                // of the Service
+	External    bool                 // outside the cluster, at the address of the URL's host
 	MaxInFlight int                  // how many connections are worth keeping
 }
 
@@ -60,17 +62,21 @@ func New(target Target, deps Deps, options Options) (*Sink, error) {
 		return nil, fmt.Errorf("parse sink: %w", err)
 	}
 	transport := &http.Transport{
-		DialContext:         (&net.Dialer{Timeout: options.DialTimeout}).DialContext,
+		DialContext:         dialer(target, options.DialTimeout).DialContext,
 		TLSClientConfig:     &tls.Config{ServerName: u.Hostname(), MinVersion: tls.VersionTLS12},
 		TLSHandshakeTimeout: options.DialTimeout,
 		MaxIdleConnsPerHost: max(target.MaxInFlight, 1),
 		IdleConnTimeout:     idleTimeout,
 		DisableCompression:  true,
 	}
+	endpoints := deps.Endpoints
+	if target.External {
+		endpoints = external(net.JoinHostPort(u.Hostname(), strconv.Itoa(int(target.Port))))
+	}
 	return &Sink{
 		target:    target,
 		url:       u,
-		endpoints: deps.Endpoints,
+		endpoints: endpoints,
 		options:   options,
 		pool:      newPool(deps.Openness, deps.Log.WithValues("sink", target.URL)),
 		transport: transport,
@@ -96,10 +102,18 @@ func (s *Sink) Run(ctx context.Context) error {
 		return nil
 	})
 	group.Go(func() error {
-		(&dialler{pool: s.pool, interval: s.options.ProbeInterval}).run(ctx)
+		(&dialler{pool: s.pool, interval: s.options.ProbeInterval, dialer: dialer(s.target, s.probeTimeout())}).run(ctx)
 		return nil
 	})
 	return group.Wait()
+}
+
+// probeTimeout leaves more time to a sink that is far away.
+func (s *Sink) probeTimeout() time.Duration {
+	if s.target.External {
+		return s.options.DialTimeout
+	}
+	return probeTimeout
 }
 
 // Send implements dispatch.Sink.

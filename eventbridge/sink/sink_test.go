@@ -35,6 +35,11 @@ func run(t *testing.T, endpoints Endpoints, options Options) *Sink {
 	t.Helper()
 	s, err := New(Target{URL: sinkURL, MaxInFlight: 10}, Deps{Endpoints: endpoints, Log: logr.Discard()}, options)
 	require.NoError(t, err)
+	return start(t, s)
+}
+
+func start(t *testing.T, s *Sink) *Sink {
+	t.Helper()
 	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
 	var running sync.WaitGroup
 	running.Go(func() { _ = s.Run(ctx) })

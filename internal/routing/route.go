@@ -27,10 +27,13 @@ type Route struct {
 	Types []TypeMapping
 	// Sink is the URL as written in the spec.
 	Sink string
-	// Service is the Service behind the sink.
+	// Service is the Service behind the sink, empty if it is External.
 	Service types.NamespacedName
 	// Port is the Service's port: that of the sink, else that of its scheme.
 	Port int32
+	// External is true when the sink is outside the cluster. Whoever connects to
+	// it asks NeverSink about the address.
+	External bool
 	// MaxInFlight bounds the deliveries at a time. It is at least 1.
 	MaxInFlight int
 	// Filter picks from the events of the types; nil takes all.
@@ -54,11 +57,11 @@ type TypeMapping struct {
 	ConsumerName string
 }
 
-// FromSubscription finds the Route of a Subscription. It refuses what would
-// lead to a place outside the Subscription's namespace or outside the cluster
-// with ErrInvalidSink, and types that make no subject with ErrInvalidSubject.
-func FromSubscription(sub *eventingv1alpha2.Subscription) (Route, error) {
-	service, port, err := parseSink(sub.Spec.Sink, sub.Namespace)
+// FromSubscription finds the Route of a Subscription. What would lead outside
+// its namespace and is not allowed by the policy is refused with ErrInvalidSink,
+// and types that make no subject with ErrInvalidSubject.
+func FromSubscription(sub *eventingv1alpha2.Subscription, policy Policy) (Route, error) {
+	to, err := parseSink(sub.Spec.Sink, sub.Namespace, policy)
 	if err != nil {
 		return Route{}, err
 	}
@@ -79,8 +82,9 @@ func FromSubscription(sub *eventingv1alpha2.Subscription) (Route, error) {
 		Redelivery:   redelivery,
 		Types:        mappings,
 		Sink:         sub.Spec.Sink,
-		Service:      service,
-		Port:         port,
+		Service:      to.service,
+		Port:         to.port,
+		External:     to.external,
 		MaxInFlight:  maxInFlight(&sub.Spec),
 		Filter:       sub.Spec.Filter,
 		Delivery:     deliveryOf(sub.Spec.Delivery),

@@ -34,7 +34,7 @@ func TestFromSubscription(t *testing.T) {
 		spec.Sink = "https://price.shop.svc.cluster.local:8443/in?x=1"
 		spec.Types = []string{"order.received.v1", "order.chan ged.v1", "order.received.v1", "order.changed.v1"}
 		spec.Config = map[string]string{"maxInFlightMessages": "3"}
-	}))
+	}), Policy{})
 
 	require.NoError(t, err)
 	require.Equal(t, Route{
@@ -73,7 +73,7 @@ func TestFromSubscriptionWithExactMatching(t *testing.T) {
 		spec.TypeMatching = eventingv1alpha2.TypeMatchingExact
 		spec.Source = ""
 		spec.Types = []string{"shop.order/1.v1", "shop.order.*", "shop.order.v1"}
-	}))
+	}), Policy{})
 
 	require.NoError(t, err)
 	require.Equal(t, []string{"kyma.shop.order/1.v1", "kyma.shop.order.*", route.Redelivery}, route.Subjects)
@@ -95,7 +95,7 @@ func TestFromSubscriptionFindsTheService(t *testing.T) {
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			route, err := FromSubscription(subscription(func(spec *eventingv1alpha2.SubscriptionSpec) { spec.Sink = tc.sink }))
+			route, err := FromSubscription(subscription(func(spec *eventingv1alpha2.SubscriptionSpec) { spec.Sink = tc.sink }), Policy{})
 			require.NoError(t, err)
 			require.Equal(t, types.NamespacedName{Namespace: "shop", Name: "price"}, route.Service)
 			require.Equal(t, tc.wantPort, route.Port)
@@ -127,7 +127,7 @@ func TestFromSubscriptionRefusesSinks(t *testing.T) {
 	for name, sink := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			_, err := FromSubscription(subscription(func(spec *eventingv1alpha2.SubscriptionSpec) { spec.Sink = sink }))
+			_, err := FromSubscription(subscription(func(spec *eventingv1alpha2.SubscriptionSpec) { spec.Sink = sink }), Policy{})
 			require.ErrorIs(t, err, ErrInvalidSink)
 		})
 	}
@@ -156,7 +156,7 @@ func TestFromSubscriptionRefusesSubjects(t *testing.T) {
 			t.Parallel()
 			_, err := FromSubscription(subscription(func(spec *eventingv1alpha2.SubscriptionSpec) {
 				spec.TypeMatching, spec.Source, spec.Types = tc.matching, tc.source, tc.types
-			}))
+			}), Policy{})
 			require.ErrorIs(t, err, ErrInvalidSubject)
 		})
 	}
@@ -178,7 +178,7 @@ func TestFromSubscriptionBoundsTheDeliveries(t *testing.T) {
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			route, err := FromSubscription(subscription(func(spec *eventingv1alpha2.SubscriptionSpec) { spec.Config = tc.config }))
+			route, err := FromSubscription(subscription(func(spec *eventingv1alpha2.SubscriptionSpec) { spec.Config = tc.config }), Policy{})
 			require.NoError(t, err)
 			require.Equal(t, tc.want, route.MaxInFlight)
 		})
@@ -210,7 +210,7 @@ func TestFromSubscriptionReadsDelivery(t *testing.T) {
 			OrderedBy:   "subject",
 			StartFrom:   &eventingv1alpha2.StartFrom{Position: eventingv1alpha2.StartTime, Time: &at},
 		}
-	}))
+	}), Policy{})
 
 	require.NoError(t, err)
 	require.Equal(t, 42, route.MaxInFlight, "it wins over the config")
@@ -231,7 +231,7 @@ func TestAWildcardCoversWhatComesBack(t *testing.T) {
 	route, err := FromSubscription(subscription(func(spec *eventingv1alpha2.SubscriptionSpec) {
 		spec.TypeMatching = eventingv1alpha2.TypeMatchingExact
 		spec.Types = []string{"*.>"}
-	}))
+	}), Policy{})
 	require.NoError(t, err)
 	require.Equal(t, []string{"kyma.*.>"}, route.Subjects)
 	require.True(t, IsRedelivery(route.Redelivery))

@@ -11,40 +11,106 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 )
 
-// ErrInvalidSink means that a sink is not the URL of a Service in the
-// Subscription's namespace.
+// ErrInvalidSink means that a sink is neither the URL of a Service in the
+// Subscription's namespace nor one that the policy allows.
 var ErrInvalidSink = errors.New("invalid sink")
 
-// serviceDomain is what follows the name and the namespace of a Service.
-const serviceDomain = "svc.cluster.local"
+// SinkError says what is wrong with a sink. It is an ErrInvalidSink.
+type SinkError struct {
+	// Detail is for people; they and tools look for its words.
+	Detail string
+	// OtherNamespace is true when the sink is right, and the namespace of the Subscription is not.
+	OtherNamespace bool
+}
 
-// parseSink finds the Service and the port that a sink stands for.
-func parseSink(sink, namespace string) (types.NamespacedName, int32, error) {
-	refuse := func(reason string) (types.NamespacedName, int32, error) {
-		return types.NamespacedName{}, 0, fmt.Errorf("%w %q: %s", ErrInvalidSink, sink, reason)
-	}
-	parsed, err := url.ParseRequestURI(sink)
+func (e *SinkError) Error() string { return ErrInvalidSink.Error() + ": " + e.Detail }
+
+// Unwrap makes it an ErrInvalidSink.
+func (*SinkError) Unwrap() error { return ErrInvalidSink }
+
+const (
+	// serviceDomain is what follows the name and the namespace of a Service.
+	serviceDomain = "svc.cluster.local"
+	clusterDomain = "cluster.local"
+	// serviceLabels are those of the host of a Service.
+	serviceLabels = 5
+)
+
+// target is what a sink stands for.
+type target struct {
+	service  types.NamespacedName // empty if external
+	port     int32
+	external bool
+}
+
+// CheckSink says what is wrong with a sink of a Subscription of the namespace, as a *SinkError.
+func CheckSink(sink, namespace string, policy Policy) error {
+	_, err := parseSink(sink, namespace, policy)
+	return err
+}
+
+// parseSink finds what a sink of a Subscription of the namespace stands for.
+func parseSink(sink, namespace string, policy Policy) (target, error) {
+	parsed, err := parseURL(sink)
 	if err != nil {
-		return refuse("it is not a URL")
-	}
-	if parsed.Scheme != "http" && parsed.Scheme != "https" {
-		return refuse("the scheme must be http or https")
-	}
-	labels := strings.SplitN(parsed.Hostname(), ".", 3)
-	if len(labels) != 3 || labels[2] != serviceDomain {
-		return refuse("the host must be <service>.<namespace>." + serviceDomain)
-	}
-	if len(validation.IsDNS1123Label(labels[0])) > 0 {
-		return refuse("the host must begin with the name of a Service")
-	}
-	if labels[1] != namespace {
-		return refuse("the Service must be in the Subscription's namespace")
+		return target{}, err
 	}
 	port, err := sinkPort(parsed)
 	if err != nil {
-		return refuse(err.Error())
+		return target{}, err
 	}
-	return types.NamespacedName{Namespace: namespace, Name: labels[0]}, port, nil
+	host := parsed.Hostname()
+	service, problem := serviceOf(host, namespace)
+	switch {
+	case problem == nil:
+		return target{service: service, port: port}, nil
+	case !policy.allows(strings.ToLower(host)):
+		return target{}, problem
+	case problem.OtherNamespace:
+		return target{service: service, port: port}, nil
+	case isClusterName(strings.ToLower(host)):
+		return target{}, problem // names in the cluster that are no Services
+	default:
+		return target{port: port, external: true}, nil
+	}
+}
+
+func parseURL(sink string) (*url.URL, error) {
+	if sink == "" {
+		return nil, &SinkError{Detail: "must not be empty"}
+	}
+	if !strings.HasPrefix(sink, "http://") && !strings.HasPrefix(sink, "https://") {
+		return nil, &SinkError{Detail: "must have URL scheme 'http' or 'https'"}
+	}
+	parsed, err := url.ParseRequestURI(sink)
+	if err != nil {
+		return nil, &SinkError{Detail: "must be valid as per RFC 3986"}
+	}
+	return parsed, nil
+}
+
+// serviceOf reads the host of a Service. The Service is also found when only its namespace is wrong.
+func serviceOf(host, namespace string) (types.NamespacedName, *SinkError) {
+	if !strings.HasSuffix(host, "."+serviceDomain) {
+		return types.NamespacedName{}, &SinkError{Detail: "must have valid sink URL suffix " + serviceDomain}
+	}
+	labels := strings.Split(host, ".")
+	if len(labels) != serviceLabels {
+		return types.NamespacedName{}, &SinkError{Detail: fmt.Sprintf("must have sink URL with %d sub-domains: %s", serviceLabels, host)}
+	}
+	service := types.NamespacedName{Namespace: labels[1], Name: labels[0]}
+	switch {
+	case len(validation.IsDNS1123Label(service.Name)) > 0:
+		return types.NamespacedName{}, &SinkError{Detail: "must begin with the name of a Service: " + host}
+	case service.Namespace != namespace:
+		return service, &SinkError{Detail: "must have the same namespace as the subscriber: " + service.Namespace, OtherNamespace: true}
+	default:
+		return service, nil
+	}
+}
+
+func isClusterName(host string) bool {
+	return host == clusterDomain || strings.HasSuffix(host, "."+clusterDomain)
 }
 
 func sinkPort(sink *url.URL) (int32, error) {
@@ -57,7 +123,7 @@ func sinkPort(sink *url.URL) (int32, error) {
 	}
 	port, err := strconv.ParseUint(written, 10, 16)
 	if err != nil || port == 0 {
-		return 0, errors.New("the port must be between 1 and 65535")
+		return 0, &SinkError{Detail: "must have a port between 1 and 65535"}
 	}
 	return int32(port), nil
 }

@@ -32,7 +32,7 @@ func TestWatchesWorkOnARealCache(t *testing.T) {
 		running.Wait()
 	})
 	// The watches begin before the cache does, as in a process that starts everything at once.
-	routes := collect(t, NewRoutes(objects).Watch)
+	routes := collect(t, NewRoutes(objects, routing.Policy{}).Watch)
 	name := types.NamespacedName{Namespace: namespace, Name: "price"}
 	endpoints := collect(t, func(ctx context.Context, apply func([]routing.Endpoint)) error {
 		return NewEndpoints(objects).Watch(ctx, name, 80, apply)

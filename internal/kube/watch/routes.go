@@ -14,10 +14,15 @@ import (
 )
 
 // Routes are what the Subscriptions of the cluster mean to the data plane.
-type Routes struct{ cache cache.Cache }
+type Routes struct {
+	cache  cache.Cache
+	policy routing.Policy
+}
 
 // NewRoutes reads Subscriptions from c.
-func NewRoutes(c cache.Cache) *Routes { return &Routes{cache: c} }
+func NewRoutes(c cache.Cache, policy routing.Policy) *Routes {
+	return &Routes{cache: c, policy: policy}
+}
 
 // Watch calls apply with all routes, sorted by Subscription, until ctx ends.
 func (r *Routes) Watch(ctx context.Context, apply func([]routing.Route)) error {
@@ -59,7 +64,7 @@ func (r *Routes) read(ctx context.Context) ([]routing.Route, error) {
 		if !sub.DeletionTimestamp.IsZero() {
 			continue
 		}
-		route, err := routing.FromSubscription(sub)
+		route, err := routing.FromSubscription(sub, r.policy)
 		if err != nil {
 			continue // the controller tells the user, in the Subscription's status
 		}

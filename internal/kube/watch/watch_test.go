@@ -100,7 +100,7 @@ func TestRoutesFollowTheSubscriptions(t *testing.T) {
 	c, informers := newFakeCache(t, &eventingv1alpha2.Subscription{})
 	subscriptions := informers[0]
 	const sink = "http://price.shop.svc.cluster.local"
-	applied := collect(t, NewRoutes(c).Watch)
+	applied := collect(t, NewRoutes(c, routing.Policy{}).Watch)
 	require.Empty(t, next(t, applied), "without Subscriptions the set is told too")
 
 	second := subscription("second", sink, 1)
