@@ -1,0 +1,66 @@
+package main
+
+import (
+	"context"
+	"time"
+
+	"github.com/rouse-run/rouse/internal/broker"
+)
+
+const (
+	settleBound = 5 * time.Minute
+	quietLooks  = 3 // so that an event on its way between two streams is not missed
+)
+
+// settle waits until nothing is pending, or for as long as is reasonable.
+func (s *stage) settle(ctx context.Context, say func(string, ...any)) error {
+	deadline := time.Now().Add(settleBound)
+	for quiet := 0; quiet < quietLooks && time.Now().Before(deadline); {
+		pause(ctx, time.Second)
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		b, err := s.backlog(ctx)
+		switch {
+		case err != nil:
+			quiet = 0
+			say("the backlog cannot be read: %v", err)
+			continue
+		case b.total() == 0:
+			quiet++
+		default:
+			quiet = 0
+		}
+		say("taken by sinks %6d   not delivered %6d   in delivery %4d   waiting for a retry %4d", s.taken(), b.pending, b.inDelivery, b.retries)
+	}
+	return nil
+}
+
+// backlog is what is left of all Subscriptions.
+type backlog struct{ pending, inDelivery, retries uint64 }
+
+func (b backlog) total() uint64 { return b.pending + b.inDelivery + b.retries }
+
+func (s *stage) backlog(ctx context.Context) (b backlog, err error) {
+	for i := range s.world.Routes {
+		own, err := s.backlogOf(ctx, i)
+		if err != nil {
+			return b, err
+		}
+		b.pending, b.inDelivery, b.retries = b.pending+own.pending, b.inDelivery+own.inDelivery, b.retries+own.retries
+	}
+	return b, nil
+}
+
+func (s *stage) backlogOf(ctx context.Context, i int) (backlog, error) {
+	route := s.world.Routes[i]
+	waiting, err := s.conn.WaitingRetries(ctx)
+	if err != nil {
+		return backlog{}, err
+	}
+	at, err := s.conn.Backlog(ctx, broker.DefaultStream, route.Consumer)
+	if err != nil {
+		return backlog{}, err
+	}
+	return backlog{pending: at.Pending, inDelivery: at.AckPending, retries: waiting[route.Subscription]}, nil
+}

@@ -1,0 +1,151 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/rouse-run/rouse/e2e/rig"
+	"github.com/rouse-run/rouse/internal/broker"
+)
+
+const (
+	servers    = 3
+	bridges    = 3
+	startTries = 20
+	startBound = time.Minute
+)
+
+// stage is everything that runs.
+type stage struct {
+	rig      *rig.Rig
+	world    rig.World
+	conn     *broker.Conn
+	nats     []*victim
+	bridges  []*victim
+	sinks    []*victim
+	journals []*journal
+	events   []event
+}
+
+// event is what became of publishing one. Its index is its id.
+type event struct{ published bool }
+
+func newStage(ctx context.Context, r *rig.Rig, events int) (*stage, error) {
+	s := &stage{rig: r, events: make([]event, events)}
+	ports, err := rig.Ports(2*servers + bridges + len(scenario()))
+	if err != nil {
+		return nil, err
+	}
+	clients, routes, ports := ports[:servers], ports[servers:2*servers], ports[2*servers:]
+	if err := s.startNATS(clients, routes); err != nil {
+		return nil, err
+	}
+	if err := s.startSinks(ports[bridges:]); err != nil {
+		return nil, err
+	}
+	if err := s.prepare(ctx); err != nil {
+		return nil, err
+	}
+	for i, port := range ports[:bridges] {
+		v := &victim{name: fmt.Sprintf("bridge %d", i+1), port: port, start: func() (*rig.Process, error) {
+			return r.StartBridge(s.world, port, bridgeFlags()...)
+		}}
+		if err := v.run(); err != nil {
+			return nil, err
+		}
+		s.bridges = append(s.bridges, v)
+	}
+	s.conn, err = rig.Connect(ctx, s.world.NATS)
+	return s, err
+}
+
+func (s *stage) startNATS(clients, routes []int) error {
+	var urls []string
+	var group errgroup.Group // a server is ready when enough others are
+	for i, port := range clients {
+		n := rig.NATS{Name: fmt.Sprintf("nats-%d", i+1), Port: port, Route: routes[i], Routes: routes}
+		v := &victim{name: n.Name, port: port, start: func() (*rig.Process, error) { return s.rig.StartNATS(n) }}
+		s.nats = append(s.nats, v)
+		urls = append(urls, "nats://127.0.0.1:"+strconv.Itoa(port))
+		group.Go(v.run)
+	}
+	s.world.NATS = strings.Join(urls, ",")
+	return group.Wait()
+}
+
+func (s *stage) startSinks(ports []int) error {
+	s.world.Endpoints = map[string][]string{}
+	for i, b := range scenario() {
+		j := newJournal(filepath.Join(s.rig.Dir(), b.name+".journal"))
+		v := &victim{name: b.name, port: ports[i], start: func() (*rig.Process, error) {
+			return s.rig.Start("sink", b.arguments(ports[i], j.path)...)
+		}}
+		if err := v.run(); err != nil {
+			return err
+		}
+		s.sinks, s.journals = append(s.sinks, v), append(s.journals, j)
+		route := b.route()
+		s.world.Routes = append(s.world.Routes, route)
+		s.world.Endpoints[route.Service.String()] = []string{"127.0.0.1:" + strconv.Itoa(ports[i])}
+	}
+	return nil
+}
+
+// prepare makes streams and consumers when the servers have elected a leader.
+func (s *stage) prepare(ctx context.Context) error {
+	streams := broker.DefaultStreamOptions()
+	streams.Replicas = servers
+	var err error
+	for deadline := time.Now().Add(startBound); time.Now().Before(deadline) && ctx.Err() == nil; {
+		if err = s.world.PrepareAlone(ctx, streams, ackWait); err == nil {
+			return nil
+		}
+		pause(ctx, 500*time.Millisecond)
+	}
+	return errors.Join(ctx.Err(), err)
+}
+
+func (s *stage) heal(ctx context.Context) error {
+	for _, v := range s.sinks {
+		if err := rig.Ask(ctx, "http://127.0.0.1:"+strconv.Itoa(v.port)+"/heal", nil); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (s *stage) close() { _ = s.conn.Close(context.Background()) }
+
+// victim is a process that is ended and started again, on the same port with the same store.
+type victim struct {
+	name    string
+	port    int
+	start   func() (*rig.Process, error)
+	process *rig.Process
+	ended   int
+}
+
+// run starts it. Where somebody took its port in between, it tries again.
+func (v *victim) run() (err error) {
+	for range startTries {
+		if v.process, err = v.start(); err == nil {
+			return nil
+		}
+		time.Sleep(250 * time.Millisecond)
+	}
+	return fmt.Errorf("start %s: %w", v.name, err)
+}
+
+func pause(ctx context.Context, d time.Duration) {
+	select {
+	case <-ctx.Done():
+	case <-time.After(d):
+	}
+}
