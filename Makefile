@@ -105,6 +105,10 @@ bench-latency: ## 200 and 2,000 events/s from publisher to sink, beside the bare
 bench-runtime: packages ## Hello world on one core beside the bare HTTP server of each language
 	@$(GO) run ./e2e/bench/runtime
 
+.PHONY: chaos
+chaos: ## Events while bridges are killed, a NATS node of three stops and sinks fail: nothing may be lost (EVENTS)
+	@$(GO) run ./e2e/chaos
+
 ##@ Work on it
 .PHONY: build
 build: ## Build the binaries into bin/
