@@ -101,6 +101,10 @@ bench-ingress: ## Publishing over 32 and 128 connections, beside the simplest ha
 bench-latency: ## 200 and 2,000 events/s from publisher to sink, beside the bare pair (ROUND_SECONDS, ROUNDS)
 	@$(GO) run ./e2e/bench/latency
 
+.PHONY: bench-subscriptions
+bench-subscriptions: ## 10,000 Subscriptions on one bridge, idle and with 1 % active (SUBSCRIPTIONS, ROUND_SECONDS)
+	@$(GO) run ./e2e/bench/subscriptions
+
 .PHONY: bench-runtime
 bench-runtime: packages ## Hello world on one core beside the bare HTTP server of each language
 	@$(GO) run ./e2e/bench/runtime
@@ -128,4 +132,4 @@ image: ## Build the image with all Go binaries (needs Docker)
 
 .PHONY: help
 help: ## List the targets
-	@awk 'BEGIN {FS = ":.*## "} /^##@/ {printf "\n%s\n", substr($$0, 5)} /^[a-z0-9-]+:.*## / {printf "  %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk 'BEGIN {FS = ":.*## "} /^##@/ {printf "\n%s\n", substr($$0, 5)} /^[a-z0-9-]+:.*## / {printf "  %-20s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
