@@ -212,6 +212,20 @@ func TestTheEventbridgeReachesTheCollectorOfTraces(t *testing.T) {
 	}
 }
 
+func TestAllowedSinksAreKnownToAllAndReachedByTheEventbridgeAlone(t *testing.T) {
+	t.Parallel()
+	all := render(t, values{`sinks.allowedHosts={api.example.com,*.svc.cluster.local}`})
+	outside := func(rule networkingv1.NetworkPolicyEgressRule) bool {
+		return len(rule.To) == 2 && rule.To[0].IPBlock != nil && slices.Equal(rule.To[0].IPBlock.Except, []string{"169.254.0.0/16"})
+	}
+	for name, wanted := range map[string]bool{"rouse-controller": false, "rouse-eventbridge": true, "rouse-scaler": false} {
+		require.Contains(t, named[*appsv1.Deployment](t, all, name).Spec.Template.Spec.Containers[0].Args,
+			"--allowed-sink-hosts=api.example.com,*.svc.cluster.local", name)
+		require.Equal(t, wanted, slices.ContainsFunc(named[*networkingv1.NetworkPolicy](t, all, name).Spec.Egress, outside), name)
+		require.False(t, slices.ContainsFunc(named[*networkingv1.NetworkPolicy](t, render(t, nil), name).Spec.Egress, outside), name)
+	}
+}
+
 func TestEachComponentGetsItsOwnLoginForNATSAndNoOther(t *testing.T) {
 	t.Parallel()
 	external := values{"nats.enabled=false", "nats.external.url=nats://nats"}

@@ -16,3 +16,10 @@
     - port: {{ . }}
     {{- end }}
 {{- end -}}
+
+{{/* The hosts of sinks besides the own namespace of a Subscription. */}}
+{{- define "rouse.sinkArgs" -}}
+{{- with .Values.sinks.allowedHosts -}}
+- --allowed-sink-hosts={{ join "," . }}
+{{- end -}}
+{{- end }}
