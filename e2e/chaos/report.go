@@ -15,6 +15,7 @@ import (
 
 const (
 	letterPage = 1000
+	maxNamed   = 10 // lost events of a Subscription that are named
 	maxLeft    = 200_000 // messages that are looked at, which is more than there are events
 )
 
@@ -78,7 +79,9 @@ func (s *stage) account(subscription int, letters map[types.NamespacedName]map[s
 		case left[id]:
 			a.pending++
 		default:
-			a.lost++
+			if a.lost++; a.lost <= maxNamed {
+				fmt.Printf("lost: event %s of %s\n", id, name)
+			}
 		}
 	}
 	return a

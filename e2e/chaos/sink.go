@@ -60,9 +60,9 @@ func (s *sink) take(w http.ResponseWriter, r *http.Request) {
 		case dice < s.fail+s.hang:
 			select {
 			case <-r.Context().Done():
-			case <-s.healing:
+				return
+			case <-s.healing: // it goes on: to return here would be an answer of 200
 			}
-			return
 		}
 		if s.refuses(id) {
 			http.Error(w, "not this one", http.StatusUnprocessableEntity)
