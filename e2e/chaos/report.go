@@ -15,7 +15,7 @@ import (
 
 const (
 	letterPage = 1000
-	maxNamed   = 10 // lost events of a Subscription that are named
+	maxNamed   = 10      // lost events of a Subscription that are named
 	maxLeft    = 200_000 // messages that are looked at, which is more than there are events
 )
 

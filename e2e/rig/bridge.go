@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"net"
 	"os"
-	"runtime/pprof"
 	"strconv"
 	"time"
 
@@ -135,7 +134,7 @@ func bridgeRole(ctx context.Context, ready func(string), args []string) error {
 		Destination: w.NATS, Registry: daemon.NewRegistry(), Log: logr.Discard(),
 		Listener: listener, MetricsListener: metrics,
 	}
-	stopProfile, err := profile()
+	stopProfile, err := profile(ctx)
 	if err != nil {
 		return err
 	}
@@ -180,23 +179,4 @@ func (f fixedEndpoints) Watch(
 	apply(endpoints)
 	<-ctx.Done()
 	return nil
-}
-
-// profile writes a CPU profile to the file that CPUPROFILE names.
-func profile() (stop func(), err error) {
-	path := os.Getenv("CPUPROFILE")
-	if path == "" {
-		return func() {}, nil
-	}
-	file, err := os.Create(path)
-	if err != nil {
-		return nil, fmt.Errorf("profile: %w", err)
-	}
-	if err := pprof.StartCPUProfile(file); err != nil {
-		return nil, fmt.Errorf("profile: %w", err)
-	}
-	return func() {
-		pprof.StopCPUProfile()
-		_ = file.Close()
-	}, nil
 }

@@ -21,7 +21,7 @@ type figures struct {
 }
 
 func measure(ctx context.Context, r *rig.Rig) error {
-	count, seconds := rig.Setting("SUBSCRIPTIONS", 10_000), rig.Setting("ROUND_SECONDS", 20)
+	count, seconds := rig.Setting("SUBSCRIPTIONS", 10_000), rig.Setting("ROUND_SECONDS", 30) // as long as a pull request stands
 	b, err := newBench(ctx, r, count)
 	if err != nil {
 		return err
