@@ -23,6 +23,7 @@ type deliveries struct {
 	dispatch *dispatch.Metrics
 	gates    *prometheus.GaugeVec
 	kyma     *kymaCounts
+	network  *sink.Network
 
 	running map[types.NamespacedName]*delivery // only apply touches it
 	all     sync.WaitGroup
@@ -55,6 +56,7 @@ func newDeliveries(deps Deps, options Options) *deliveries {
 			Name: "rouse_eventbridge_gate_open", Help: "1 while the sink of a Subscription can take deliveries.",
 		}, []string{"namespace", "subscription"}),
 		kyma:    newKymaCounts(deps),
+		network: sink.NewNetwork(options.Sink),
 		running: map[types.NamespacedName]*delivery{},
 	}
 	deps.Registry.MustRegister(d.gates)
@@ -68,6 +70,7 @@ func (d *deliveries) run(ctx context.Context) {
 		return d.deps.Routes.Watch(ctx, func(routes []routing.Route) { d.apply(ctx, routes) })
 	})
 	d.all.Wait()
+	d.network.Close()
 }
 
 // apply starts, replaces and stops dispatchers so that there is one for each route.
@@ -129,12 +132,13 @@ func (d *deliveries) deliver(ctx context.Context, route routing.Route) {
 		return
 	}
 	to, err := sink.New(
-		sink.Target{URL: route.Sink, Service: route.Service, Port: route.Port, External: route.External, MaxInFlight: route.MaxInFlight},
+		sink.Target{URL: route.Sink, Service: route.Service, Port: route.Port, External: route.External, Timeout: route.Delivery.Timeout},
 		sink.Deps{
+			Network:   d.network,
 			Endpoints: d.deps.Endpoints,
 			Openness:  d.gates.WithLabelValues(route.Subscription.Namespace, route.Subscription.Name),
 			Log:       log,
-		}, sinkOptions(d.options.Sink, route.Delivery))
+		})
 	if err != nil {
 		log.Error(err, "the sink cannot be served")
 		return

@@ -9,7 +9,6 @@ import (
 
 	eventingv1alpha2 "github.com/rouse-run/rouse/api/eventing/v1alpha2"
 	"github.com/rouse-run/rouse/eventbridge/dispatch"
-	"github.com/rouse-run/rouse/eventbridge/sink"
 	"github.com/rouse-run/rouse/internal/broker"
 	"github.com/rouse-run/rouse/internal/filter"
 	"github.com/rouse-run/rouse/internal/routing"
@@ -23,13 +22,6 @@ func dispatchOptions(o dispatch.Options, own routing.Delivery) dispatch.Options 
 	o.Backoff = backoffOf(o.Backoff, own.Backoff)
 	o.EventsPerSecond = own.EventsPerSecond
 	o.OrderedBy = own.OrderedBy
-	return o
-}
-
-func sinkOptions(o sink.Options, own routing.Delivery) sink.Options {
-	if own.Timeout > 0 {
-		o.Timeout = own.Timeout
-	}
 	return o
 }
 

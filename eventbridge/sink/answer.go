@@ -16,17 +16,20 @@ const (
 )
 
 // readAnswer reads what matters of a response and drains it.
-func readAnswer(resp *http.Response, now time.Time) dispatch.Answer {
+func readAnswer(resp *http.Response, maxReply int64) dispatch.Answer {
 	answer := dispatch.Answer{Status: resp.StatusCode}
 	if isEvent(resp) {
-		answer.Reply, answer.ReplyError = readReply(resp)
+		answer.Reply, answer.ReplyError = readReply(resp, maxReply)
 		return answer
 	}
 	body := io.LimitReader(resp.Body, drainSize)
 	if resp.StatusCode >= http.StatusMultipleChoices {
-		answer.RetryAfter = retryAfter(resp.Header.Get("Retry-After"), now)
+		answer.RetryAfter = retryAfter(resp.Header.Get("Retry-After"), time.Now())
 		start, _ := io.ReadAll(io.LimitReader(body, excerptSize)) // a body that breaks off is still an excerpt
 		answer.Excerpt = strings.ToValidUTF8(string(start), "\uFFFD")
+	}
+	if resp.Body == http.NoBody {
+		return answer
 	}
 	_, _ = io.Copy(io.Discard, body) // the status has been answered, whatever becomes of the body
 	return answer

@@ -7,11 +7,12 @@ import (
 	"time"
 )
 
-// dialler connects to addresses that are worth it until they accept.
+// dialler connects to addresses that are worth it until they accept. It costs nothing while there are none.
 type dialler struct {
 	pool     *pool
 	interval time.Duration
 	dialer   *net.Dialer
+	dials    sync.WaitGroup
 }
 
 // A connect that gets no answer is given up soon: the packet may have come before the pod's network was
@@ -22,24 +23,28 @@ const (
 	probeInterval = time.Second
 )
 
-// run dials until ctx ends.
-func (d *dialler) run(ctx context.Context) {
-	var dials sync.WaitGroup
-	defer dials.Wait()
-	for {
-		for _, m := range d.pool.startDials() {
-			dials.Go(func() { d.dial(ctx, m) })
-		}
-		select {
-		case <-ctx.Done():
-			return
-		case <-d.pool.dialNow:
-		}
+// start dials from now on, also what is worth it already, until stop is called. Both are called once; ctx has to end
+// before stop.
+func (d *dialler) start(ctx context.Context) {
+	d.pool.mu.Lock()
+	defer d.pool.mu.Unlock()
+	d.pool.dial = func(m *member) {
+		address := m.endpoint.Address // the lock is held
+		d.dials.Go(func() { d.run(ctx, address, m) })
 	}
+	d.pool.startDials()
 }
 
-// dial repeats until the address accepts, is not worth dialling any more, or ctx ends.
-func (d *dialler) dial(ctx context.Context, m *member) {
+// stop returns when nothing is dialled any more.
+func (d *dialler) stop() {
+	d.pool.mu.Lock()
+	d.pool.dial = nil
+	d.pool.mu.Unlock()
+	d.dials.Wait()
+}
+
+// run repeats until the address accepts, is not worth dialling any more, or ctx ends.
+func (d *dialler) run(ctx context.Context, address string, m *member) {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	for started := time.Now(); ; {
@@ -52,7 +57,7 @@ func (d *dialler) dial(ctx context.Context, m *member) {
 		if !d.pool.keepDialling(m) {
 			return
 		}
-		if conn, err := d.dialer.DialContext(ctx, "tcp", m.address); err == nil {
+		if conn, err := d.dialer.DialContext(ctx, "tcp", address); err == nil {
 			_ = conn.Close()
 			d.pool.dialAccepted(m)
 			return
@@ -65,25 +70,24 @@ func (d *dialler) dial(ctx context.Context, m *member) {
 	}
 }
 
-// startDials marks and returns the members that somebody should dial.
-func (p *pool) startDials() []*member {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	var start []*member
+// startDials has somebody dial each member that is worth it. The lock is held.
+func (p *pool) startDials() {
+	if p.dial == nil {
+		return
+	}
 	for _, m := range p.known {
 		if m.worthDialling() && !m.dialling {
 			m.dialling = true
-			start = append(start, m)
+			p.dial(m)
 		}
 	}
-	return start
 }
 
 // keepDialling ends the dialling of a member that is no longer worth it.
 func (p *pool) keepDialling(m *member) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	m.dialling = p.known[m.address] == m && m.worthDialling()
+	m.dialling = p.isKnown(m) && m.worthDialling()
 	return m.dialling
 }
 
@@ -98,7 +102,7 @@ func (p *pool) dialAccepted(m *member) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	m.dialling = false
-	if p.known[m.address] == m {
+	if p.isKnown(m) {
 		m.reach = accepted
 		p.refresh()
 	}

@@ -14,8 +14,16 @@
 //   - A Function's address is dialled from the moment it is known, so that a cold start does not wait for
 //     the next readiness probe.
 //   - An endpoint that terminates gets no new request.
-//   - An event goes out in CloudEvents binary mode with the sink's own host, path and query, straight to a
-//     pod, round robin. Redirects are not followed. Bodies of answers are drained, so connections are kept.
+//   - An event goes out in CloudEvents binary mode with the sink's own host, path and query, straight to the
+//     pod that has the fewest requests of this sink in flight. Redirects are not followed. Bodies of answers
+//     are drained, so connections are kept.
 //   - An address that refuses is left out at once and another is tried within the same Send; ErrSinkGone
 //     means that the event cannot have reached anyone.
+//   - With EndpointsService, for meshes, events go to the Service's own address. The gate then waits for
+//     readiness probes, because a Service leads nowhere before.
+//   - An external sink has no gate: it is resolved at each connect, and what it refuses is an attempt. No
+//     name leads to the process itself, its link or a cloud's metadata, whoever allowed it.
+//   - An answer that is an event is read up to Options.MaxReplySize.
+//   - Sinks share a Network, and nothing else: none waits for another. One that idles is a few hundred bytes
+//     and the goroutine of Run.
 package sink

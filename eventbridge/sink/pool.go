@@ -1,7 +1,9 @@
 package sink
 
 import (
+	"net/url"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -16,31 +18,31 @@ type pool struct {
 	gate     *Gate
 	openness prometheus.Gauge // 1 while the gate is open; may be nil
 	log      logr.Logger
-	dialNow  chan struct{} // asks for a look at what is worth dialling
+	sink     *url.URL
+	service  bool // events go to the Service, which leads only to pods that are ready
 
 	mu      sync.Mutex
-	known   map[string]*member
-	usable  []string // sorted, so that round robin is even
+	known   map[string]*member // by address
+	usable  []*member          // sorted by address, so that taking turns is even
 	turn    int
-	changed time.Time // when the gate last opened or closed
+	changed time.Time     // when the gate last opened or closed
+	dial    func(*member) // dials until accepted; nil while nobody does
 }
 
 // member is a candidate in a pool.
 type member struct {
 	candidate
-	address  string
+	url      *url.URL  // of the sink at this address
 	since    time.Time // when the address became known
 	dialling bool
+	inFlight int // requests that have no answer yet
 }
 
-func newPool(openness prometheus.Gauge, log logr.Logger) *pool {
+func newPool(sink *url.URL, service bool, openness prometheus.Gauge, log logr.Logger) *pool {
 	if openness != nil {
 		openness.Set(0)
 	}
-	return &pool{
-		gate: newGate(), openness: openness, log: log, dialNow: make(chan struct{}, 1),
-		known: map[string]*member{}, changed: time.Now(),
-	}
+	return &pool{gate: newGate(), openness: openness, log: log, sink: sink, service: service, changed: time.Now()}
 }
 
 // apply takes the full set of endpoints.
@@ -48,11 +50,19 @@ func (p *pool) apply(endpoints []routing.Endpoint) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	stale := p.known
-	p.known = make(map[string]*member, len(endpoints))
+	p.known = nil
+	if len(endpoints) > 0 {
+		p.known = make(map[string]*member, len(endpoints))
+	}
 	for _, endpoint := range endpoints {
+		if p.service {
+			endpoint.Function = false // before its probe passes, the Service does not lead there
+		}
 		m := stale[endpoint.Address]
 		if m == nil {
-			m = &member{address: endpoint.Address, since: time.Now()}
+			at := *p.sink
+			at.Host = endpoint.Address
+			m = &member{url: &at, since: time.Now()}
 			m.endpoint = endpoint
 		}
 		m.update(endpoint)
@@ -61,53 +71,60 @@ func (p *pool) apply(endpoints []routing.Endpoint) {
 	p.refresh()
 }
 
-// refuse notes that an address did not accept a connection.
-func (p *pool) refuse(address string) {
+// pick takes a place at the address that has the least to do; nil when there is no address. Done gives it back.
+func (p *pool) pick() *member {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if m := p.known[address]; m != nil {
+	i := leastLoaded(len(p.usable), p.turn, func(i int) int { return p.usable[i].inFlight })
+	if i < 0 {
+		return nil
+	}
+	p.turn = i + 1
+	p.usable[i].inFlight++
+	return p.usable[i]
+}
+
+// done gives a place back.
+func (p *pool) done(m *member) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	m.inFlight--
+}
+
+// refuse notes that an address did not accept a connection.
+func (p *pool) refuse(m *member) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.isKnown(m) {
 		m.reach = refused
 		p.refresh()
 	}
 }
 
-// pick is the next address to send to, "" when there is none.
-func (p *pool) pick() string {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if len(p.usable) == 0 {
-		return ""
-	}
-	p.turn++
-	return p.usable[p.turn%len(p.usable)]
-}
+func (p *pool) isKnown(m *member) bool { return p.known[m.endpoint.Address] == m }
 
 // refresh computes what follows from the known addresses.
 func (p *pool) refresh() {
 	before := p.usable
 	p.usable = nil
-	for address, m := range p.known {
+	for _, m := range p.known {
 		if m.usable() {
-			p.usable = append(p.usable, address)
-		} else if m.worthDialling() && !m.dialling {
-			select {
-			case p.dialNow <- struct{}{}:
-			default:
-			}
+			p.usable = append(p.usable, m)
 		}
 	}
-	slices.Sort(p.usable)
+	slices.SortFunc(p.usable, func(a, b *member) int { return strings.Compare(a.endpoint.Address, b.endpoint.Address) })
+	p.startDials()
 	if !p.gate.set(len(p.usable) > 0) {
 		return
 	}
 	openness, now := 0.0, time.Now()
 	if len(p.usable) > 0 {
 		openness = 1
-		first := p.known[p.usable[0]]
-		p.log.Info("gate opened", "address", first.address, "waited", now.Sub(first.since).String(),
+		first := p.usable[0]
+		p.log.Info("gate opened", "address", first.endpoint.Address, "waited", now.Sub(first.since).String(),
 			"closedFor", now.Sub(p.changed).String())
 	} else {
-		p.log.Info("gate closed", "address", before[0], "openFor", now.Sub(p.changed).String())
+		p.log.Info("gate closed", "address", before[0].endpoint.Address, "openFor", now.Sub(p.changed).String())
 	}
 	p.changed = now
 	if p.openness != nil {

@@ -13,9 +13,6 @@ import (
 	"github.com/rouse-run/rouse/internal/cloudevent"
 )
 
-// maxReply is the largest event that a sink may answer with. What a store takes is less.
-const maxReply = 1 << 20
-
 const structuredType = "application/cloudevents+json"
 
 // isEvent tells whether a successful answer is an event.
@@ -32,13 +29,13 @@ func isStructured(resp *http.Response) bool {
 }
 
 // readReply reads the event that an answer is.
-func readReply(resp *http.Response) (*event.Event, error) {
-	body, err := io.ReadAll(io.LimitReader(resp.Body, maxReply+1))
+func readReply(resp *http.Response, limit int64) (*event.Event, error) {
+	body, err := io.ReadAll(io.LimitReader(resp.Body, limit+1))
 	if err != nil {
 		return nil, fmt.Errorf("read the reply: %w", err)
 	}
-	if len(body) > maxReply {
-		return nil, fmt.Errorf("the reply has more than %d bytes", maxReply)
+	if int64(len(body)) > limit {
+		return nil, fmt.Errorf("the reply has more than %d bytes", limit)
 	}
 	read, err := parseReply(resp, body)
 	if err == nil {

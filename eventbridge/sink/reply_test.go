@@ -32,7 +32,7 @@ func TestAnAnswerThatIsAnEventIsAReply(t *testing.T) {
 		"a failure":                   {header: map[string]string{"Content-Type": "application/cloudevents+json"}, status: http.StatusConflict, body: structured},
 		"what is no JSON":             {header: map[string]string{"Content-Type": "application/cloudevents+json"}, body: "{", says: "not JSON"},
 		"an event without a type":     {header: map[string]string{"Ce-Specversion": "1.0", "Ce-Id": "2", "Ce-Source": "price"}, says: "type: MUST"},
-		"more than any store takes":   {header: map[string]string{"Ce-Specversion": "1.0"}, body: strings.Repeat("x", maxReply+1), says: "more than"},
+		"more than any store takes":   {header: map[string]string{"Ce-Specversion": "1.0"}, body: strings.Repeat("x", 1<<20+1), says: "more than"},
 		"a version that nobody knows": {header: map[string]string{"Ce-Specversion": "7"}, says: "unknown specversion"},
 	} {
 		t.Run(name, func(t *testing.T) {

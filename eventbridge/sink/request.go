@@ -3,6 +3,7 @@ package sink
 import (
 	"bytes"
 	"context"
+	"encoding/base64"
 	"io"
 	"net/http"
 	"net/url"
@@ -14,21 +15,31 @@ import (
 // headers of a usual event.
 const headers = 12
 
-// newRequest writes an event in binary mode for the sink, addressed to one of its endpoints.
-func newRequest(ctx context.Context, sink *url.URL, address string, ev *cloudevent.Event) *http.Request {
-	target := *sink
-	target.Host = address
+// newRequest writes an event in binary mode in the sink's name, addressed to where it goes.
+func (s *Sink) newRequest(ctx context.Context, to *url.URL, ev *cloudevent.Event) *http.Request {
 	req := (&http.Request{
-		Method: http.MethodPost, URL: &target, Host: sink.Host, Header: make(http.Header, headers),
+		Method: http.MethodPost, URL: to, Host: s.url.Host, Header: make(http.Header, headers),
 		Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
 	}).WithContext(ctx)
 	ev.SetHeader(req.Header)
 	tracing.Inject(req.Header)
+	if s.login != nil {
+		req.Header["Authorization"] = s.login
+	}
 	if len(ev.Data) == 0 {
 		return req
 	}
 	req.ContentLength = int64(len(ev.Data))
-	req.Body = io.NopCloser(bytes.NewReader(ev.Data))
+	req.Body = io.NopCloser(bytes.NewReader(ev.Data)) // net/http knows it, and writes it together with the header
 	req.GetBody = func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(ev.Data)), nil }
 	return req
+}
+
+// loginOf is the header for a user and password in the URL.
+func loginOf(sink *url.URL) []string {
+	if sink.User == nil {
+		return nil
+	}
+	password, _ := sink.User.Password()
+	return []string{"Basic " + base64.StdEncoding.EncodeToString([]byte(sink.User.Username()+":"+password))}
 }

@@ -2,20 +2,17 @@ package sink
 
 import (
 	"context"
-	"crypto/tls"
 	"errors"
 	"fmt"
 	"net"
 	"net/http"
 	"net/http/httptrace"
 	"net/url"
-	"strconv"
 	"sync/atomic"
 	"time"
 
 	"github.com/go-logr/logr"
 	"github.com/prometheus/client_golang/prometheus"
-	"golang.org/x/sync/errgroup"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/rouse-run/rouse/eventbridge/dispatch"
@@ -24,16 +21,17 @@ import (
 
 // Target is the receiver of one Subscription's events.
 type Target struct {
-	URL         string               // as written in the Subscription
-	Service     types.NamespacedName // what the URL's host stands for
-	Port        int32                // of the Service
-	External    bool                 // outside the cluster, at the address of the URL's host
-	MaxInFlight int                  // how many connections are worth keeping
+	URL      string               // as written in the Subscription
+	Service  types.NamespacedName // what the URL's host stands for
+	Port     int32                // of the Service
+	External bool                 // outside the cluster, at the address of the URL's host
+	Timeout  time.Duration        // of one delivery; 0 leaves it to the options
 }
 
 // Deps are what a Sink works with.
 type Deps struct {
-	Endpoints Endpoints
+	Network   *Network
+	Endpoints Endpoints        // not asked about an external sink
 	Openness  prometheus.Gauge // set to 1 while the gate is open; may be nil
 	Log       logr.Logger
 }
@@ -42,50 +40,56 @@ type Deps struct {
 type Sink struct {
 	target    Target
 	url       *url.URL
+	login     []string // for the Authorization header; nil for none
+	network   *Network
 	endpoints Endpoints
-	options   Options
 	pool      *pool
-	client    *http.Client
 	transport *http.Transport
+	log       logr.Logger
 	precise   bool // somebody reads when a request was written; to know it costs more than a guess
 }
 
-const (
-	idleTimeout = 4 * time.Second // less than the 5 s after which Node.js closes a connection under our hands
-	maxReroutes = 4               // addresses that one Send tries when connections are refused
-)
+// maxReroutes is how many addresses one Send tries when connections are refused.
+const maxReroutes = 4
 
-// New makes a Sink; its gate is closed until Run knows an address.
-func New(target Target, deps Deps, options Options) (*Sink, error) {
+// New makes a Sink; its gate is closed until Run knows an address. That of an external sink is open.
+func New(target Target, deps Deps) (*Sink, error) {
+	if deps.Network.problem != nil {
+		return nil, deps.Network.problem
+	}
 	u, err := url.Parse(target.URL)
 	if err != nil {
 		return nil, fmt.Errorf("parse sink: %w", err)
 	}
-	transport := &http.Transport{
-		DialContext:         dialer(target, options.DialTimeout).DialContext,
-		TLSClientConfig:     &tls.Config{ServerName: u.Hostname(), MinVersion: tls.VersionTLS12},
-		TLSHandshakeTimeout: options.DialTimeout,
-		MaxIdleConnsPerHost: max(target.MaxInFlight, 1),
-		IdleConnTimeout:     idleTimeout,
-		DisableCompression:  true,
+	if target.Timeout <= 0 {
+		target.Timeout = deps.Network.options.Timeout
 	}
-	endpoints := deps.Endpoints
+	log := deps.Log.WithValues("sink", u.Redacted())
+	s := &Sink{
+		target: target, url: u, login: loginOf(u), network: deps.Network, endpoints: deps.Endpoints, log: log, precise: log.V(1).Enabled(),
+		pool: newPool(u, deps.Network.options.Endpoints == EndpointsService, deps.Openness, log),
+	}
+	s.transport = s.way()
 	if target.External {
-		endpoints = external(net.JoinHostPort(u.Hostname(), strconv.Itoa(int(target.Port))))
+		s.pool.gate.set(true)
+		if deps.Openness != nil {
+			deps.Openness.Set(1)
+		}
 	}
-	return &Sink{
-		target:    target,
-		url:       u,
-		endpoints: endpoints,
-		options:   options,
-		pool:      newPool(deps.Openness, deps.Log.WithValues("sink", target.URL)),
-		transport: transport,
-		precise:   deps.Log.V(1).Enabled(),
-		client: &http.Client{
-			Transport:     transport,
-			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
-		},
-	}, nil
+	return s, nil
+}
+
+// way finds the transport. Connections with TLS to pods are the sink's own, because a pod's address does not say which
+// name its server has to prove.
+func (s *Sink) way() *http.Transport {
+	switch {
+	case s.target.External || s.pool.service:
+		return s.network.hosts
+	case s.url.Scheme == "https":
+		return s.network.transport(neverPod, s.url.Hostname())
+	default:
+		return s.network.pods
+	}
 }
 
 // Gate is open while the sink can be reached.
@@ -93,58 +97,70 @@ func (s *Sink) Gate() *Gate { return s.pool.gate }
 
 // Run keeps the gate until ctx ends or the endpoints cannot be watched.
 func (s *Sink) Run(ctx context.Context) error {
-	defer s.transport.CloseIdleConnections()
-	group, ctx := errgroup.WithContext(ctx)
-	group.Go(func() error {
-		if err := s.endpoints.Watch(ctx, s.target.Service, s.target.Port, s.pool.apply); err != nil && ctx.Err() == nil {
-			return fmt.Errorf("watch endpoints of %s: %w", s.target.Service, err)
-		}
-		return nil
-	})
-	group.Go(func() error {
-		(&dialler{pool: s.pool, interval: s.options.ProbeInterval, dialer: dialer(s.target, s.probeTimeout())}).run(ctx)
-		return nil
-	})
-	return group.Wait()
-}
-
-// probeTimeout leaves more time to a sink that is far away.
-func (s *Sink) probeTimeout() time.Duration {
 	if s.target.External {
-		return s.options.DialTimeout
+		<-ctx.Done()
+		return nil
 	}
-	return probeTimeout
+	ctx, stop := context.WithCancel(ctx)
+	d := &dialler{pool: s.pool, interval: s.network.options.ProbeInterval, dialer: dialer(neverPod, probeTimeout)}
+	d.start(ctx)
+	defer d.stop()
+	defer stop()
+	if s.transport != s.network.pods && s.transport != s.network.hosts {
+		defer s.transport.CloseIdleConnections()
+	}
+	if err := s.endpoints.Watch(ctx, s.target.Service, s.target.Port, s.pool.apply); err != nil && ctx.Err() == nil {
+		return fmt.Errorf("watch endpoints of %s: %w", s.target.Service, err)
+	}
+	return nil
 }
 
-// Send implements dispatch.Sink.
+// Send implements dispatch.Sink. Nobody tells when an external sink is back, so what it refuses is an attempt.
 func (s *Sink) Send(ctx context.Context, ev *cloudevent.Event) (dispatch.Answer, error) {
-	ctx, cancel := context.WithTimeout(ctx, s.options.Timeout)
+	ctx, cancel := context.WithTimeout(ctx, s.target.Timeout)
 	defer cancel()
+	if s.target.External {
+		answer, err := s.post(ctx, s.url, ev)
+		if errors.Is(err, errNeverSink) {
+			s.log.Info("the sink's host leads to an address that is never a sink", "reason", err.Error())
+		}
+		return answer, err
+	}
 	for range maxReroutes {
-		address := s.pool.pick()
-		if address == "" {
+		m := s.pool.pick()
+		if m == nil {
 			break
 		}
-		answer, err := s.post(ctx, address, ev)
+		answer, err := s.sendTo(ctx, m, ev)
 		if err == nil || !notConnected(err) || ctx.Err() != nil {
 			return answer, err
 		}
-		s.pool.refuse(address)
+		if !s.pool.service { // which says nothing about one of its pods
+			s.pool.refuse(m)
+		}
 	}
 	return dispatch.Answer{}, dispatch.ErrSinkGone
 }
 
-func (s *Sink) post(ctx context.Context, address string, ev *cloudevent.Event) (dispatch.Answer, error) {
-	var started atomic.Int64 // the callback may still run when Do has returned
+func (s *Sink) sendTo(ctx context.Context, m *member, ev *cloudevent.Event) (dispatch.Answer, error) {
+	defer s.pool.done(m)
+	if s.pool.service {
+		return s.post(ctx, s.url, ev)
+	}
+	return s.post(ctx, m.url, ev)
+}
+
+func (s *Sink) post(ctx context.Context, to *url.URL, ev *cloudevent.Event) (dispatch.Answer, error) {
+	var started atomic.Int64 // the callback may still run when the answer is there
 	if s.precise {
 		ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{WroteHeaders: func() { started.Store(time.Now().UnixNano()) }})
 	} else {
 		started.Store(time.Now().UnixNano())
 	}
-	resp, err := s.client.Do(newRequest(ctx, s.url, address, ev))
+	resp, err := s.transport.RoundTrip(s.newRequest(ctx, to, ev)) // which follows no redirect
 	var answer dispatch.Answer
 	if err == nil {
-		answer = readAnswer(resp, time.Now())
+		answer = readAnswer(resp, s.network.options.MaxReplySize)
 		_ = resp.Body.Close()
 	}
 	if at := started.Load(); at > 0 {

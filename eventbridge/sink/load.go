@@ -1,0 +1,14 @@
+package sink
+
+// leastLoaded picks one of n places: among those with the fewest requests in flight, the first from turn on. So equal
+// places take turns. It is -1 when there is none.
+func leastLoaded(n, turn int, inFlight func(i int) int) int {
+	best, least := -1, 0
+	for step := range n {
+		i := (turn + step) % n
+		if load := inFlight(i); best < 0 || load < least {
+			best, least = i, load
+		}
+	}
+	return best
+}

@@ -1,0 +1,99 @@
+package sink
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/netip"
+	"os"
+	"syscall"
+	"time"
+
+	"github.com/rouse-run/rouse/internal/routing"
+)
+
+const (
+	idleTimeout = 4 * time.Second // less than the 5 s after which Node.js closes a connection under our hands
+	maxIdle     = 4096            // connections kept to one address; the Subscriptions bound how many there are
+)
+
+// errNeverSink means that the name of a sink led to an address that nobody may be sent to.
+var errNeverSink = errors.New("the address is never a sink")
+
+// Network holds what all sinks of a process share: the connections that are kept, and the certificates that are trusted.
+// No request waits for another's.
+type Network struct {
+	options Options
+	roots   *x509.CertPool // nil for the system's
+	problem error          // why the options cannot be used
+	pods    *http.Transport
+	hosts   *http.Transport
+}
+
+// NewNetwork connects as the options say. Those that Validate refuses are said again by New.
+func NewNetwork(options Options) *Network {
+	n := &Network{options: options}
+	n.roots, n.problem = trusted(options.CAFile)
+	n.pods, n.hosts = n.transport(neverPod, ""), n.transport(neverHost, "")
+	return n
+}
+
+// Close closes the connections that are kept. Sinks must not be used afterwards.
+func (n *Network) Close() {
+	n.pods.CloseIdleConnections()
+	n.hosts.CloseIdleConnections()
+}
+
+// transport connects to the addresses that never does not refuse. The server is known by the host of the request, or by
+// its name if there is one.
+func (n *Network) transport(never func(netip.Addr) bool, name string) *http.Transport {
+	return &http.Transport{
+		DialContext:         dialer(never, n.options.DialTimeout).DialContext,
+		TLSClientConfig:     &tls.Config{ServerName: name, RootCAs: n.roots, MinVersion: tls.VersionTLS12},
+		TLSHandshakeTimeout: n.options.DialTimeout,
+		MaxIdleConnsPerHost: maxIdle,
+		IdleConnTimeout:     idleTimeout,
+		DisableCompression:  true,
+	}
+}
+
+// dialer refuses addresses when they are dialled: what a name resolves to may change with each answer of its server.
+func dialer(never func(netip.Addr) bool, timeout time.Duration) *net.Dialer {
+	return &net.Dialer{Timeout: timeout, Control: func(_, address string, _ syscall.RawConn) error {
+		parsed, err := netip.ParseAddrPort(address)
+		if err != nil || never(parsed.Addr()) {
+			return fmt.Errorf("connect to %s: %w", address, errNeverSink)
+		}
+		return nil
+	}}
+}
+
+// neverHost judges what a name leads to.
+func neverHost(address netip.Addr) bool { return routing.NeverSink(address) }
+
+// neverPod judges an address out of an EndpointSlice, where Kubernetes accepts no loopback address.
+func neverPod(address netip.Addr) bool {
+	return routing.NeverSink(address) && !address.Unmap().IsLoopback()
+}
+
+// trusted are the system's certificates and those of a file.
+func trusted(file string) (*x509.CertPool, error) {
+	if file == "" {
+		return nil, nil //nolint:nilnil // crypto/tls then takes the system's by itself
+	}
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return nil, fmt.Errorf("--sink-ca: %w", err)
+	}
+	roots, err := x509.SystemCertPool()
+	if err != nil {
+		roots = x509.NewCertPool()
+	}
+	if !roots.AppendCertsFromPEM(text) {
+		return nil, fmt.Errorf("--sink-ca: no certificate in %s", file)
+	}
+	return roots, nil
+}

@@ -1,0 +1,208 @@
+package sink
+
+import (
+	"context"
+	"encoding/pem"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/rouse-run/rouse/eventbridge/dispatch"
+	"github.com/rouse-run/rouse/internal/testing/loopback"
+	"github.com/rouse-run/rouse/internal/testing/sinktest"
+)
+
+const externalURL = "http://api.example.com/in"
+
+// resolve leads each name to one address. It returns what was dialled last.
+func resolve(s *Sink, address string) *atomic.Value {
+	var dialled atomic.Value
+	s.network.hosts.DialContext = func(ctx context.Context, network, name string) (net.Conn, error) {
+		dialled.Store(name)
+		return (&net.Dialer{}).DialContext(ctx, network, address)
+	}
+	return &dialled
+}
+
+func TestAnExternalSinkIsReachedAtItsOwnHost(t *testing.T) {
+	t.Parallel()
+	server := sinktest.Start(t, nil)
+	s := start(t, create(t, Target{URL: externalURL, Port: 80, External: true}, nil, DefaultOptions()))
+	dialled := resolve(s, server.Address())
+	require.True(t, s.Gate().IsOpen())
+
+	answer, err := s.Send(t.Context(), order("1"))
+	require.NoError(t, err)
+	require.Equal(t, http.StatusNoContent, answer.Status)
+	require.Equal(t, "api.example.com:80", dialled.Load())
+	require.Equal(t, "api.example.com", server.Requests()[0].Host)
+	require.Equal(t, "/in", server.Requests()[0].URI)
+}
+
+func TestAnExternalSinkThatRefusesFailsAnAttempt(t *testing.T) {
+	t.Parallel()
+	s := start(t, create(t, Target{URL: externalURL, Port: 80, External: true}, nil, DefaultOptions()))
+	resolve(s, loopback.Address(t))
+	_, err := s.Send(t.Context(), order("1"))
+	require.ErrorContains(t, err, "refused")
+	require.NotErrorIs(t, err, dispatch.ErrSinkGone, "nobody would tell when it is back")
+	require.True(t, s.Gate().IsOpen())
+}
+
+func TestAnExternalSinkNeverLeadsToTheMachineItself(t *testing.T) {
+	t.Parallel()
+	server := sinktest.Start(t, nil)
+	_, port, err := net.SplitHostPort(server.Address())
+	require.NoError(t, err)
+	for _, host := range []string{"localhost", "127.0.0.1", "[::1]", "0.0.0.0", "169.254.169.254", "[fd00:ec2::254]"} {
+		s := start(t, create(t, Target{URL: "http://" + host + ":" + port, External: true}, nil, DefaultOptions()))
+		_, err = s.Send(t.Context(), order("1"))
+		require.ErrorIs(t, err, errNeverSink, host)
+		require.NotErrorIs(t, err, dispatch.ErrSinkGone, host)
+	}
+	require.Empty(t, server.Requests())
+}
+
+func TestAddressesAreJudgedWhenTheyAreDialled(t *testing.T) {
+	t.Parallel()
+	for address, want := range map[string]struct{ host, pod bool }{
+		"8.8.8.8:80": {host: true, pod: true}, "10.1.2.3:443": {host: true, pod: true}, "[2001:db8::1]:80": {host: true, pod: true},
+		"127.0.0.1:80": {pod: true}, "[::1]:80": {pod: true},
+		"169.254.169.254:80": {}, "[fe80::1%eth0]:80": {}, "[::ffff:169.254.169.254]:80": {}, "[fd00:ec2::254]:80": {},
+		"224.0.0.1:80": {}, "0.0.0.0:80": {}, "odd": {},
+	} {
+		t.Run(strings.ReplaceAll(address, ":", "_"), func(t *testing.T) {
+			t.Parallel()
+			requireJudged(t, want.host, dialer(neverHost, 0).Control("tcp", address, nil))
+			requireJudged(t, want.pod, dialer(neverPod, 0).Control("tcp", address, nil))
+		})
+	}
+}
+
+func requireJudged(t *testing.T, ok bool, err error) {
+	t.Helper()
+	if ok {
+		require.NoError(t, err)
+	} else {
+		require.ErrorIs(t, err, errNeverSink)
+	}
+}
+
+func TestAServiceIsReachedAtItsOwnAddressWhenItsPodsAreReady(t *testing.T) {
+	t.Parallel()
+	service, pod := sinktest.Start(t, nil), sinktest.Start(t, nil)
+	options := DefaultOptions()
+	options.Endpoints = EndpointsService
+	endpoints := sinktest.NewEndpoints(sinktest.Starting(pod.Address()))
+	s := create(t, Target{URL: sinkURL}, endpoints, options)
+	dialled := resolve(s, service.Address())
+	start(t, s)
+	_, err := s.Send(t.Context(), order("0"))
+	require.ErrorIs(t, err, dispatch.ErrSinkGone)
+
+	endpoints.Set(sinktest.Ready(pod.Address()))
+	open(t, s)
+	_, err = s.Send(t.Context(), order("1"))
+	require.NoError(t, err)
+	require.Equal(t, "price.shop.svc.cluster.local:8080", dialled.Load())
+	require.Equal(t, "price.shop.svc.cluster.local:8080", service.Await(t, 1)[0].Host)
+	require.Empty(t, pod.Requests())
+
+	service.Stop()
+	s.network.Close() // a connection that was kept would break first
+	_, err = s.Send(t.Context(), order("2"))
+	require.ErrorIs(t, err, dispatch.ErrSinkGone)
+	require.True(t, s.Gate().IsOpen(), "a Service that refuses says nothing about its pods")
+}
+
+// tlsServer proves to be example.com, to whoever trusts the file.
+func tlsServer(t *testing.T) (server *httptest.Server, caFile string) {
+	t.Helper()
+	server = httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) }))
+	t.Cleanup(server.Close)
+	caFile = filepath.Join(t.TempDir(), "ca.pem")
+	text := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})
+	require.NoError(t, os.WriteFile(caFile, text, 0o600))
+	return server, caFile
+}
+
+func TestAServerWithTLSProvesTheHostOfTheSink(t *testing.T) {
+	t.Parallel()
+	server, caFile := tlsServer(t)
+	address := server.Listener.Addr().String()
+	for name, tc := range map[string]struct {
+		url      string
+		external bool
+		caFile   string
+		wantErr  string
+	}{
+		"a pod":                              {url: "https://example.com/in", caFile: caFile},
+		"an external host":                   {url: "https://example.com/in", caFile: caFile, external: true},
+		"a pod with another's name":          {url: "https://example.org/in", caFile: caFile, wantErr: "example.org"},
+		"an external host of another's name": {url: "https://example.org/in", caFile: caFile, external: true, wantErr: "example.org"},
+		"a pod that nobody trusts":           {url: "https://example.com/in", wantErr: "unknown authority"},
+		"a host that nobody trusts":          {url: "https://example.com/in", external: true, wantErr: "unknown authority"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			options := DefaultOptions()
+			options.CAFile = tc.caFile
+			s := create(t, Target{URL: tc.url, External: tc.external}, sinktest.NewEndpoints(sinktest.Ready(address)), options)
+			resolve(s, address)
+			start(t, s)
+			open(t, s)
+			answer, err := s.Send(t.Context(), order("1"))
+			if tc.wantErr != "" {
+				require.ErrorContains(t, err, tc.wantErr)
+				return
+			}
+			require.NoError(t, err)
+			require.Equal(t, http.StatusNoContent, answer.Status)
+		})
+	}
+}
+
+func TestCertificatesThatCannotBeReadAreRefused(t *testing.T) {
+	t.Parallel()
+	empty := filepath.Join(t.TempDir(), "empty.pem")
+	require.NoError(t, os.WriteFile(empty, nil, 0o600))
+	for _, file := range []string{empty, empty + ".none"} {
+		options := DefaultOptions()
+		options.CAFile = file
+		require.ErrorContains(t, options.Validate(), "--sink-ca")
+		_, err := New(Target{URL: sinkURL}, Deps{Network: NewNetwork(options)})
+		require.ErrorContains(t, err, "--sink-ca")
+	}
+}
+
+func TestOptionsThatCannotWorkAreNamed(t *testing.T) {
+	t.Parallel()
+	options := DefaultOptions()
+	require.NoError(t, options.Validate())
+	bad := Options{Endpoints: "nodes"}
+	for _, flag := range []string{
+		"--sink-timeout", "--sink-dial-timeout", "--sink-probe-interval", "--sink-endpoints", "--max-reply-size",
+	} {
+		require.ErrorContains(t, bad.Validate(), flag)
+	}
+}
+
+func TestALoginInTheURLIsSent(t *testing.T) {
+	t.Parallel()
+	server := sinktest.Start(t, nil)
+	target := Target{URL: "http://shop:open%20sesame@price.shop.svc.cluster.local/in"}
+	s := start(t, create(t, target, sinktest.NewEndpoints(sinktest.Ready(server.Address())), DefaultOptions()))
+	open(t, s)
+	_, err := s.Send(t.Context(), order("1"))
+	require.NoError(t, err)
+	user, password, ok := (&http.Request{Header: server.Requests()[0].Header}).BasicAuth()
+	require.True(t, ok)
+	require.Equal(t, []string{"shop", "open sesame"}, []string{user, password})
+}
