@@ -110,16 +110,30 @@ func (b *bench) world(asleep bool) rig.World {
 	return w
 }
 
-// publish stores one event for each active Subscription.
+// publish stores one event for each active Subscription. A server with so many consumers may take its time.
 func (b *bench) publish(ctx context.Context) error {
+	confirmations := make([]jetstream.PubAckFuture, 0, len(b.active))
 	for _, route := range b.active {
 		id := strconv.Itoa(b.events)
 		b.events++
-		if _, err := b.js.PublishMsg(ctx, &nats.Msg{
+		confirmation, err := b.js.PublishMsgAsync(&nats.Msg{
 			Subject: route.Subjects[0], Data: []byte(`{"specversion":"1.0","id":"` + id + `","source":"bench","type":"` + route.Subjects[0] + `"}`),
 			Header: nats.Header{"Content-Type": {"application/cloudevents+json"}},
-		}); err != nil {
+		})
+		if err != nil {
 			return fmt.Errorf("store an event: %w", err)
+		}
+		confirmations = append(confirmations, confirmation)
+	}
+	ctx, cancel := context.WithTimeout(ctx, patient)
+	defer cancel()
+	for _, confirmation := range confirmations {
+		select {
+		case <-confirmation.Ok():
+		case err := <-confirmation.Err():
+			return fmt.Errorf("store an event: %w", err)
+		case <-ctx.Done():
+			return fmt.Errorf("store an event: %w", ctx.Err())
 		}
 	}
 	return nil
