@@ -1,6 +1,7 @@
 package sink
 
 import (
+	"fmt"
 	"io"
 	"net/http"
 	"strconv"
@@ -15,24 +16,31 @@ const (
 	drainSize   = 64 << 10 // read so that the connection can be used again; beyond, it is closed
 )
 
-// readAnswer reads what matters of a response and drains it.
-func readAnswer(resp *http.Response, maxReply int64) dispatch.Answer {
-	answer := dispatch.Answer{Status: resp.StatusCode}
+// readAnswer reads what matters of a response and drains it, unless that is too much. It fails when a reply breaks off,
+// which would be lost otherwise.
+func readAnswer(resp *http.Response, maxReply int64) (answer dispatch.Answer, drained bool, err error) {
+	answer.Status = resp.StatusCode
 	if isEvent(resp) {
-		answer.Reply, answer.ReplyError = readReply(resp, maxReply)
-		return answer
+		body, err := io.ReadAll(io.LimitReader(resp.Body, maxReply+1))
+		if err != nil {
+			return dispatch.Answer{}, false, fmt.Errorf("read the reply: %w", err)
+		}
+		answer.Reply, answer.ReplyError = readReply(resp, body, maxReply)
+		return answer, int64(len(body)) <= maxReply, nil
 	}
-	body := io.LimitReader(resp.Body, drainSize)
 	if resp.StatusCode >= http.StatusMultipleChoices {
 		answer.RetryAfter = retryAfter(resp.Header.Get("Retry-After"), time.Now())
+	}
+	if resp.Body == http.NoBody {
+		return answer, true, nil
+	}
+	body := &io.LimitedReader{R: resp.Body, N: drainSize}
+	if resp.StatusCode >= http.StatusMultipleChoices {
 		start, _ := io.ReadAll(io.LimitReader(body, excerptSize)) // a body that breaks off is still an excerpt
 		answer.Excerpt = strings.ToValidUTF8(string(start), "\uFFFD")
 	}
-	if resp.Body == http.NoBody {
-		return answer
-	}
-	_, _ = io.Copy(io.Discard, body) // the status has been answered, whatever becomes of the body
-	return answer
+	_, broken := io.Copy(io.Discard, body) // the status has been answered, whatever becomes of the body
+	return answer, broken == nil && body.N > 0, nil
 }
 
 // retryAfter reads both forms of the header: seconds and a date. It is 0 for anything else.

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/netip"
 	"os"
+	"sync"
 	"syscall"
 	"time"
 
@@ -31,6 +32,8 @@ type Network struct {
 	problem error          // why the options cannot be used
 	pods    *http.Transport
 	hosts   *http.Transport
+
+	letters, readers sync.Pool // of *letter and *reader
 }
 
 // NewNetwork connects as the options say. Those that Validate refuses are said again by New.

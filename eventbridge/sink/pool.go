@@ -36,6 +36,7 @@ type member struct {
 	since    time.Time // when the address became known
 	dialling bool
 	inFlight int // requests that have no answer yet
+	wires    wires
 }
 
 func newPool(sink *url.URL, service bool, openness prometheus.Gauge, log logr.Logger) *pool {
@@ -98,6 +99,15 @@ func (p *pool) refuse(m *member) {
 	if p.isKnown(m) {
 		m.reach = refused
 		p.refresh()
+	}
+}
+
+// closeIdle closes the connections that are kept. Those of addresses that are gone expire.
+func (p *pool) closeIdle() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, m := range p.known {
+		m.wires.close()
 	}
 }
 

@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"strings"
 
@@ -29,11 +28,7 @@ func isStructured(resp *http.Response) bool {
 }
 
 // readReply reads the event that an answer is.
-func readReply(resp *http.Response, limit int64) (*event.Event, error) {
-	body, err := io.ReadAll(io.LimitReader(resp.Body, limit+1))
-	if err != nil {
-		return nil, fmt.Errorf("read the reply: %w", err)
-	}
+func readReply(resp *http.Response, body []byte, limit int64) (*event.Event, error) {
 	if int64(len(body)) > limit {
 		return nil, fmt.Errorf("the reply has more than %d bytes", limit)
 	}

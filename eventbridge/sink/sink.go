@@ -41,6 +41,7 @@ type Sink struct {
 	target    Target
 	url       *url.URL
 	login     []string // for the Authorization header; nil for none
+	opening   string   // of a request
 	network   *Network
 	endpoints Endpoints
 	pool      *pool
@@ -69,6 +70,7 @@ func New(target Target, deps Deps) (*Sink, error) {
 		target: target, url: u, login: loginOf(u), network: deps.Network, endpoints: deps.Endpoints, log: log, precise: log.V(1).Enabled(),
 		pool: newPool(u, deps.Network.options.Endpoints == EndpointsService, deps.Openness, log),
 	}
+	s.opening = openingOf(u.RequestURI(), u.Host)
 	s.transport = s.way()
 	if target.External {
 		s.pool.gate.set(true)
@@ -104,6 +106,7 @@ func (s *Sink) Run(ctx context.Context) error {
 	ctx, stop := context.WithCancel(ctx)
 	d := &dialler{pool: s.pool, interval: s.network.options.ProbeInterval, dialer: dialer(neverPod, probeTimeout)}
 	d.start(ctx)
+	defer s.pool.closeIdle()
 	defer d.stop()
 	defer stop()
 	if s.transport != s.network.pods && s.transport != s.network.hosts {
@@ -117,8 +120,6 @@ func (s *Sink) Run(ctx context.Context) error {
 
 // Send implements dispatch.Sink. Nobody tells when an external sink is back, so what it refuses is an attempt.
 func (s *Sink) Send(ctx context.Context, ev *cloudevent.Event) (dispatch.Answer, error) {
-	ctx, cancel := context.WithTimeout(ctx, s.target.Timeout)
-	defer cancel()
 	if s.target.External {
 		answer, err := s.post(ctx, s.url, ev)
 		if errors.Is(err, errNeverSink) {
@@ -144,13 +145,20 @@ func (s *Sink) Send(ctx context.Context, ev *cloudevent.Event) (dispatch.Answer,
 
 func (s *Sink) sendTo(ctx context.Context, m *member, ev *cloudevent.Event) (dispatch.Answer, error) {
 	defer s.pool.done(m)
-	if s.pool.service {
+	switch {
+	case s.pool.service:
 		return s.post(ctx, s.url, ev)
+	case s.url.Scheme == "http" && len(ev.Data) <= maxDirect:
+		return s.direct(ctx, m, ev)
+	default:
+		return s.post(ctx, m.url, ev)
 	}
-	return s.post(ctx, m.url, ev)
 }
 
+// post sends by net/http.
 func (s *Sink) post(ctx context.Context, to *url.URL, ev *cloudevent.Event) (dispatch.Answer, error) {
+	ctx, cancel := context.WithTimeout(ctx, s.target.Timeout)
+	defer cancel()
 	var started atomic.Int64 // the callback may still run when the answer is there
 	if s.precise {
 		ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{WroteHeaders: func() { started.Store(time.Now().UnixNano()) }})
@@ -160,7 +168,7 @@ func (s *Sink) post(ctx context.Context, to *url.URL, ev *cloudevent.Event) (dis
 	resp, err := s.transport.RoundTrip(s.newRequest(ctx, to, ev)) // which follows no redirect
 	var answer dispatch.Answer
 	if err == nil {
-		answer = readAnswer(resp, s.network.options.MaxReplySize)
+		answer, _, err = readAnswer(resp, s.network.options.MaxReplySize)
 		_ = resp.Body.Close()
 	}
 	if at := started.Load(); at > 0 {

@@ -1,0 +1,132 @@
+package sink
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/rouse-run/rouse/eventbridge/dispatch"
+	"github.com/rouse-run/rouse/eventbridge/tracing"
+	"github.com/rouse-run/rouse/internal/cloudevent"
+)
+
+// maxDirect is the largest body that is sent without net/http. It fits into the buffers of a connection, so that a
+// server that answers before it has read all does not block us.
+const maxDirect = 16 << 10
+
+// direct sends a small event over plain HTTP to a pod. It does what http.Transport does with less: no goroutines for a
+// connection, one write for a request, and nothing to allocate that can be used again.
+func (s *Sink) direct(ctx context.Context, m *member, ev *cloudevent.Event) (dispatch.Answer, error) {
+	l := s.network.borrowLetter()
+	defer s.network.returnLetter(l)
+	if err := l.write(s.opening, s.login, ev); err != nil {
+		return dispatch.Answer{}, err
+	}
+	deadline := time.Now().Add(s.target.Timeout)
+	if w := m.wires.take(deadline); w != nil {
+		if x := s.use(ctx, m, w, l); !x.unsent || ctx.Err() != nil {
+			return x.answer, x.err
+		}
+	}
+	w, err := s.connect(ctx, m, deadline)
+	if err != nil {
+		return dispatch.Answer{}, err
+	}
+	x := s.use(ctx, m, w, l)
+	return x.answer, x.err
+}
+
+// use has one exchange on a connection, and keeps it if that went well.
+func (s *Sink) use(ctx context.Context, m *member, w *wire, l *letter) exchange {
+	x := w.exchange(ctx, s.network, l.text)
+	if x.keep {
+		m.wires.keep(w)
+	} else {
+		_ = w.conn.Close()
+	}
+	return x
+}
+
+// connect makes a connection for use until the deadline. That there was no time left says nothing about the pod.
+func (s *Sink) connect(ctx context.Context, m *member, deadline time.Time) (*wire, error) {
+	ctx, cancel := context.WithDeadline(ctx, deadline)
+	defer cancel()
+	conn, err := dialer(neverPod, s.network.options.DialTimeout).DialContext(ctx, "tcp", m.url.Host)
+	if err != nil {
+		if ctx.Err() != nil {
+			return nil, fmt.Errorf("connect: %w", ctx.Err())
+		}
+		return nil, err
+	}
+	_ = conn.SetDeadline(deadline) // fails only for a connection that is closed, as writing will
+	return newWire(conn), nil
+}
+
+// letter is a request as it is written, and what is needed to write it.
+type letter struct {
+	header http.Header
+	text   []byte
+}
+
+func (n *Network) borrowLetter() *letter {
+	if l, ok := n.letters.Get().(*letter); ok {
+		return l
+	}
+	return &letter{header: make(http.Header, headers)}
+}
+
+func (n *Network) returnLetter(l *letter) {
+	clear(l.header)
+	n.letters.Put(l)
+}
+
+// write makes the request.
+func (l *letter) write(opening string, login []string, ev *cloudevent.Event) error {
+	ev.SetHeader(l.header)
+	tracing.Inject(l.header)
+	if login != nil {
+		l.header["Authorization"] = login
+	}
+	l.text = append(l.text[:0], opening...)
+	for name, values := range l.header {
+		if !isToken(name) || !isLine(values[0]) {
+			return fmt.Errorf("%w: header %q", dispatch.ErrUnsendable, name)
+		}
+		l.text = append(l.text, name...)
+		l.text = append(l.text, ": "...)
+		l.text = append(l.text, values[0]...)
+		l.text = append(l.text, "\r\n"...)
+	}
+	l.text = append(l.text, "Content-Length: "...)
+	l.text = strconv.AppendInt(l.text, int64(len(ev.Data)), 10)
+	l.text = append(l.text, "\r\n\r\n"...)
+	l.text = append(l.text, ev.Data...)
+	return nil
+}
+
+// openingOf is how all requests to a sink begin.
+func openingOf(uri, host string) string {
+	return "POST " + uri + " HTTP/1.1\r\nHost: " + host + "\r\nUser-Agent: Go-http-client/1.1\r\n"
+}
+
+// isToken tells whether a text can be the name of a header.
+func isToken(text string) bool {
+	for i := range len(text) {
+		if c := text[i]; (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') && (c < '0' || c > '9') && c != '-' {
+			return false
+		}
+	}
+	return text != ""
+}
+
+// isLine tells whether a text can be the value of a header.
+func isLine(text string) bool {
+	for i := range len(text) {
+		if c := text[i]; (c < ' ' && c != '\t') || c == 0x7f {
+			return false
+		}
+	}
+	return true
+}

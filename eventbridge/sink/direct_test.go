@@ -1,0 +1,241 @@
+package sink
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"io"
+	"net"
+	"net/http"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/rouse-run/rouse/eventbridge/dispatch"
+	"github.com/rouse-run/rouse/internal/cloudevent"
+	"github.com/rouse-run/rouse/internal/testing/sinktest"
+)
+
+// raw answers each request with text that need not be HTTP. A connection lasts as long as then lets it.
+func raw(t *testing.T, then func(conn net.Conn), text string) (address string, accepted *atomic.Int64) {
+	t.Helper()
+	listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	accepted = &atomic.Int64{}
+	var serving sync.WaitGroup
+	ended := make(chan struct{})
+	serve := func(conn net.Conn) {
+		defer func() { _ = conn.Close() }()
+		serving.Go(func() {
+			<-ended
+			_ = conn.Close()
+		})
+		for requests := bufio.NewReader(conn); ; {
+			request, err := http.ReadRequest(requests)
+			if err != nil {
+				return
+			}
+			_, _ = io.Copy(io.Discard, request.Body)
+			_, _ = io.WriteString(conn, text)
+			if then != nil {
+				then(conn)
+			}
+		}
+	}
+	serving.Go(func() {
+		for {
+			conn, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			accepted.Add(1)
+			serving.Go(func() { serve(conn) })
+		}
+	})
+	t.Cleanup(func() {
+		_ = listener.Close()
+		close(ended)
+		serving.Wait()
+	})
+	return listener.Addr().String(), accepted
+}
+
+func shut(conn net.Conn) { _ = conn.Close() }
+
+func TestAnswersAreReadAsTheProtocolAllows(t *testing.T) {
+	t.Parallel()
+	const noContent = "HTTP/1.1 204 No Content\r\n\r\n"
+	for name, tc := range map[string]struct {
+		text        string
+		then        func(net.Conn)
+		want        int
+		excerpt     string
+		says        string // of the error
+		connections int64  // for two events
+	}{
+		"an answer":                        {text: noContent, want: 204, connections: 1},
+		"an interim answer before":         {text: "HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n" + noContent, want: 204, connections: 1},
+		"nothing but interim answers":      {text: strings.Repeat("HTTP/1.1 100 Continue\r\n\r\n", maxInterim), says: "interim", connections: 2},
+		"a body in chunks, with a trailer": {text: "HTTP/1.1 500 Oh\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\nX-A: b\r\n\r\n", want: 500, excerpt: "abc", connections: 1},
+		"the end of the connection":        {text: "HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 0\r\n\r\n", want: 200, connections: 2},
+		"an old server":                    {text: "HTTP/1.0 200 OK\r\n\r\nhello", then: shut, want: 200, connections: 2},
+		"an old server that goes on":       {text: "HTTP/1.0 200 OK\r\nConnection: keep-alive\r\nContent-Length: 1\r\n\r\nx", want: 200, connections: 1},
+		"another protocol":                 {text: "HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\nConnection: Upgrade\r\n\r\n", want: 101, connections: 2},
+		"an answer that nobody asked for":  {text: noContent + noContent, want: 204, connections: 2},
+		"a body that breaks off":           {text: "HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nabc", then: shut, want: 200, connections: 2},
+		"a reply that breaks off": {
+			text: "HTTP/1.1 200 OK\r\nCe-Specversion: 1.0\r\nContent-Length: 9\r\n\r\nabc", then: shut, says: "read the reply", connections: 2,
+		},
+		"nothing":        {then: shut, says: "unexpected EOF", connections: 2},
+		"no HTTP":        {text: "220 mail.example.com ESMTP\r\n\r\n", says: "malformed", connections: 2},
+		"a long header":  {text: "HTTP/1.1 200 OK\r\nA: " + strings.Repeat("a", maxHeader), says: "too long", connections: 2},
+		"half an answer": {text: "HTTP/1.1 200 OK\r\nA:", then: shut, says: "unexpected EOF", connections: 2},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			address, accepted := raw(t, tc.then, tc.text)
+			s := run(t, sinktest.NewEndpoints(sinktest.Ready(address)), DefaultOptions())
+			open(t, s)
+			for range 2 {
+				answer, err := s.Send(t.Context(), order("1"))
+				if tc.says != "" {
+					require.ErrorContains(t, err, tc.says)
+					require.NotErrorIs(t, err, dispatch.ErrSinkGone)
+					continue
+				}
+				require.NoError(t, err)
+				require.Equal(t, tc.want, answer.Status)
+				require.Equal(t, tc.excerpt, answer.Excerpt)
+			}
+			require.Equal(t, tc.connections, accepted.Load())
+		})
+	}
+}
+
+func TestAConnectionThatWasClosedWhileItIdledCostsNoAttempt(t *testing.T) {
+	t.Parallel()
+	closed := make(chan struct{}, 1)
+	address, accepted := raw(t, func(conn net.Conn) {
+		shut(conn)
+		closed <- struct{}{}
+	}, "HTTP/1.1 204 No Content\r\n\r\n")
+	s := run(t, sinktest.NewEndpoints(sinktest.Ready(address)), DefaultOptions())
+	open(t, s)
+	for range 10 {
+		_, err := s.Send(t.Context(), order("1"))
+		require.NoError(t, err)
+		<-closed
+	}
+	require.Equal(t, int64(10), accepted.Load())
+}
+
+func TestConnectionsExpire(t *testing.T) {
+	t.Parallel()
+	near, far := net.Pipe()
+	defer func() { _ = far.Close() }()
+	var ws wires
+	w := newWire(near)
+	ws.keep(w)
+	ws.expire(w)
+	_, err := far.Read(make([]byte, 1))
+	require.ErrorIs(t, err, io.EOF, "it is closed")
+	require.Nil(t, ws.take(time.Now().Add(time.Hour)))
+	ws.expire(w) // a timer that comes late
+}
+
+func TestAnAnswerThatDoesNotEndIsCutOffAtTheTimeout(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		text string
+		want int // 0 for an error
+	}{
+		"no answer":             {},
+		"half a header":         {text: "HTTP/1.1 200 OK\r\nA:"},
+		"half a body":           {text: "HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nabc", want: 200},
+		"half a reply":          {text: "HTTP/1.1 200 OK\r\nCe-Specversion: 1.0\r\nContent-Length: 100\r\n\r\nabc"},
+		"half a body of errors": {text: "HTTP/1.1 500 Oh\r\nContent-Length: 100\r\n\r\nabc", want: 500},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			address, _ := raw(t, nil, tc.text)
+			target := Target{URL: sinkURL, Timeout: 50 * time.Millisecond}
+			if tc.want > 0 { // the header has to come in time
+				target.Timeout = 2 * time.Second
+			}
+			s := start(t, create(t, target, sinktest.NewEndpoints(sinktest.Ready(address)), DefaultOptions()))
+			open(t, s)
+			answer, err := s.Send(t.Context(), order("1"))
+			require.Equal(t, tc.want, answer.Status)
+			if tc.want == 0 {
+				require.ErrorIs(t, err, context.DeadlineExceeded)
+			}
+		})
+	}
+}
+
+func TestADeliveryIsInterrupted(t *testing.T) {
+	t.Parallel()
+	for name, size := range map[string]int{"by ourselves": 1, "by net/http": maxDirect + 1} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			came := make(chan struct{}, 1)
+			server := sinktest.Start(t, func(_ http.ResponseWriter, r *http.Request) {
+				came <- struct{}{}
+				<-r.Context().Done()
+			})
+			s := run(t, sinktest.NewEndpoints(sinktest.Ready(server.Address())), DefaultOptions())
+			open(t, s)
+			ctx, cancel := context.WithCancel(t.Context())
+			var sending sync.WaitGroup
+			sending.Go(func() {
+				ev := order("1")
+				ev.Data = bytes.Repeat([]byte("x"), size)
+				_, err := s.Send(ctx, ev)
+				assert.ErrorIs(t, err, context.Canceled)
+			})
+			<-came
+			cancel()
+			sending.Wait()
+		})
+	}
+}
+
+// What net/http sends and what we send differ in nothing but the order of headers.
+func TestSmallAndLargeEventsLookTheSame(t *testing.T) {
+	t.Parallel()
+	server := sinktest.Start(t, nil)
+	target := Target{URL: "http://shop:secret@price.shop.svc.cluster.local/a%20path?q=%2F"}
+	s := start(t, create(t, target, sinktest.NewEndpoints(sinktest.Ready(server.Address())), DefaultOptions()))
+	open(t, s)
+	for i, size := range []int{0, 1, maxDirect, maxDirect + 1, 1 << 20} {
+		ev := order("1")
+		ev.Data = bytes.Repeat([]byte("x"), size)
+		_, err := s.Send(t.Context(), ev)
+		require.NoError(t, err)
+		first, request := server.Requests()[0], server.Requests()[i]
+		require.Equal(t, ev.Data, append([]byte{}, request.Body...))
+		require.Equal(t, strconv.Itoa(size), request.Header.Get("Content-Length"))
+		first.Header.Del("Content-Length")
+		request.Header.Del("Content-Length")
+		require.Equal(t, first.Header, request.Header)
+		require.Equal(t, []string{first.Host, first.URI, first.Method}, []string{request.Host, request.URI, request.Method})
+	}
+}
+
+func TestAnEventThatMakesNoRequestIsUnsendable(t *testing.T) {
+	t.Parallel()
+	server := sinktest.Start(t, nil)
+	s := run(t, sinktest.NewEndpoints(sinktest.Ready(server.Address())), DefaultOptions())
+	open(t, s)
+	ev := order("1")
+	ev.Extensions = []cloudevent.Extension{{Name: "a: b\r\nc", Value: "d"}}
+	_, err := s.Send(t.Context(), ev)
+	require.ErrorIs(t, err, dispatch.ErrUnsendable)
+	require.Empty(t, server.Requests())
+}
