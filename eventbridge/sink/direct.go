@@ -53,11 +53,14 @@ func (s *Sink) use(ctx context.Context, m *member, w *wire, l *letter) exchange 
 func (s *Sink) connect(ctx context.Context, m *member, deadline time.Time) (*wire, error) {
 	ctx, cancel := context.WithDeadline(ctx, deadline)
 	defer cancel()
-	conn, err := dialer(neverPod, s.network.options.DialTimeout).DialContext(ctx, "tcp", m.url.Host)
-	if err != nil {
-		if ctx.Err() != nil {
-			return nil, fmt.Errorf("connect: %w", ctx.Err())
-		}
+	conn, err := s.network.dialer.DialContext(ctx, "tcp", m.url.Host)
+	switch {
+	case err == nil:
+	case !time.Now().Before(deadline): // which the dialer may notice before the context does
+		return nil, fmt.Errorf("connect: %w", context.DeadlineExceeded)
+	case ctx.Err() != nil:
+		return nil, fmt.Errorf("connect: %w", ctx.Err())
+	default:
 		return nil, err
 	}
 	_ = conn.SetDeadline(deadline) // fails only for a connection that is closed, as writing will

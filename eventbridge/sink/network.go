@@ -32,13 +32,15 @@ type Network struct {
 	problem error          // why the options cannot be used
 	pods    *http.Transport
 	hosts   *http.Transport
+	dialer  *net.Dialer // to pods
+	prober  *net.Dialer // to pods that may not be up yet
 
 	letters, readers sync.Pool // of *letter and *reader
 }
 
 // NewNetwork connects as the options say. Those that Validate refuses are said again by New.
 func NewNetwork(options Options) *Network {
-	n := &Network{options: options}
+	n := &Network{options: options, dialer: dialer(neverPod, options.DialTimeout), prober: dialer(neverPod, probeTimeout)}
 	n.roots, n.problem = trusted(options.CAFile)
 	n.pods, n.hosts = n.transport(neverPod, ""), n.transport(neverHost, "")
 	return n

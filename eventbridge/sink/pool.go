@@ -131,10 +131,10 @@ func (p *pool) refresh() {
 	if len(p.usable) > 0 {
 		openness = 1
 		first := p.usable[0]
-		p.log.Info("gate opened", "address", first.endpoint.Address, "waited", now.Sub(first.since).String(),
+		p.log.Info("gate opened", "sink", p.sink.Redacted(), "address", first.endpoint.Address, "waited", now.Sub(first.since).String(),
 			"closedFor", now.Sub(p.changed).String())
 	} else {
-		p.log.Info("gate closed", "address", before[0].endpoint.Address, "openFor", now.Sub(p.changed).String())
+		p.log.Info("gate closed", "sink", p.sink.Redacted(), "address", before[0].endpoint.Address, "openFor", now.Sub(p.changed).String())
 	}
 	p.changed = now
 	if p.openness != nil {

@@ -65,10 +65,10 @@ func New(target Target, deps Deps) (*Sink, error) {
 	if target.Timeout <= 0 {
 		target.Timeout = deps.Network.options.Timeout
 	}
-	log := deps.Log.WithValues("sink", u.Redacted())
 	s := &Sink{
-		target: target, url: u, login: loginOf(u), network: deps.Network, endpoints: deps.Endpoints, log: log, precise: log.V(1).Enabled(),
-		pool: newPool(u, deps.Network.options.Endpoints == EndpointsService, deps.Openness, log),
+		target: target, url: u, login: loginOf(u), network: deps.Network, endpoints: deps.Endpoints,
+		pool: newPool(u, deps.Network.options.Endpoints == EndpointsService, deps.Openness, deps.Log),
+		log:  deps.Log, precise: deps.Log.V(1).Enabled(),
 	}
 	s.opening = openingOf(u.RequestURI(), u.Host)
 	s.transport = s.way()
@@ -104,7 +104,7 @@ func (s *Sink) Run(ctx context.Context) error {
 		return nil
 	}
 	ctx, stop := context.WithCancel(ctx)
-	d := &dialler{pool: s.pool, interval: s.network.options.ProbeInterval, dialer: dialer(neverPod, probeTimeout)}
+	d := &dialler{pool: s.pool, interval: s.network.options.ProbeInterval, dialer: s.network.prober}
 	d.start(ctx)
 	defer s.pool.closeIdle()
 	defer d.stop()
@@ -123,7 +123,7 @@ func (s *Sink) Send(ctx context.Context, ev *cloudevent.Event) (dispatch.Answer,
 	if s.target.External {
 		answer, err := s.post(ctx, s.url, ev)
 		if errors.Is(err, errNeverSink) {
-			s.log.Info("the sink's host leads to an address that is never a sink", "reason", err.Error())
+			s.log.Info("the sink's host leads to an address that is never a sink", "sink", s.url.Redacted(), "reason", err.Error())
 		}
 		return answer, err
 	}
