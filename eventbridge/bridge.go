@@ -8,7 +8,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/cloudevents/sdk-go/v2/event"
 	"github.com/go-logr/logr"
 	"github.com/prometheus/client_golang/prometheus"
 	"golang.org/x/sync/errgroup"
@@ -18,6 +17,7 @@ import (
 	"github.com/rouse-run/rouse/eventbridge/ingress"
 	"github.com/rouse-run/rouse/eventbridge/sink"
 	"github.com/rouse-run/rouse/eventbridge/tracing"
+	"github.com/rouse-run/rouse/internal/cloudevent"
 	"github.com/rouse-run/rouse/internal/daemon"
 	"github.com/rouse-run/rouse/internal/routing"
 )
@@ -31,7 +31,7 @@ type Routes interface {
 // Store keeps events between their publisher and their sinks.
 type Store interface {
 	// Publish returns nil after the event is stored.
-	Publish(ctx context.Context, ev event.Event) error
+	Publish(ctx context.Context, ev *cloudevent.Event) error
 	// Source hands out the messages of a Subscription. Receiving fails while its consumer does not exist.
 	Source(route routing.Route) dispatch.Source
 	// DeadLetters keeps the Subscription's events that are not delivered any more.
@@ -97,8 +97,8 @@ type tracedPublisher struct {
 }
 
 // Publish implements ingress.Publisher.
-func (p tracedPublisher) Publish(ctx context.Context, ev event.Event) error {
-	end := p.tracer.Publish(ctx, &ev)
+func (p tracedPublisher) Publish(ctx context.Context, ev *cloudevent.Event) error {
+	end := p.tracer.Publish(ctx, ev)
 	err := p.store.Publish(ctx, ev)
 	end(err)
 	return err

@@ -4,11 +4,11 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/cloudevents/sdk-go/v2/event"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/rouse-run/rouse/eventbridge/dispatch"
 	"github.com/rouse-run/rouse/internal/broker"
+	"github.com/rouse-run/rouse/internal/cloudevent"
 	"github.com/rouse-run/rouse/internal/routing"
 )
 
@@ -26,7 +26,7 @@ func NewJetStream(conn *broker.Conn, publisher *broker.Publisher, stream string)
 }
 
 // Publish implements Store.
-func (j *JetStream) Publish(ctx context.Context, ev event.Event) error {
+func (j *JetStream) Publish(ctx context.Context, ev *cloudevent.Event) error {
 	return j.publisher.Publish(ctx, ev)
 }
 

@@ -5,11 +5,10 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/cloudevents/sdk-go/v2/event"
-
 	eventingv1alpha2 "github.com/rouse-run/rouse/api/eventing/v1alpha2"
 	"github.com/rouse-run/rouse/eventbridge/dispatch"
 	"github.com/rouse-run/rouse/internal/broker"
+	"github.com/rouse-run/rouse/internal/cloudevent"
 	"github.com/rouse-run/rouse/internal/filter"
 	"github.com/rouse-run/rouse/internal/routing"
 )
@@ -57,8 +56,8 @@ func filterOf(route routing.Route) (dispatch.Filter, error) {
 type replies struct{ store Store }
 
 // Publish implements dispatch.Replies.
-func (r replies) Publish(ctx context.Context, reply *event.Event) error {
-	err := r.store.Publish(ctx, *reply)
+func (r replies) Publish(ctx context.Context, reply *cloudevent.Event) error {
+	err := r.store.Publish(ctx, reply)
 	if _, invalid := errors.AsType[*broker.InvalidEventError](err); invalid || errors.Is(err, broker.ErrTooLarge) {
 		return fmt.Errorf("%w: %w", dispatch.ErrUnpublishable, err)
 	}

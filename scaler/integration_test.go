@@ -7,7 +7,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/cloudevents/sdk-go/v2/event"
 	"github.com/go-logr/logr"
 	pb "github.com/kedacore/keda/v2/pkg/scalers/externalscaler"
 	"github.com/prometheus/client_golang/prometheus"
@@ -18,6 +17,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/rouse-run/rouse/internal/broker"
+	"github.com/rouse-run/rouse/internal/cloudevent"
 	"github.com/rouse-run/rouse/internal/routing"
 	"github.com/rouse-run/rouse/internal/testing/kedatest"
 	"github.com/rouse-run/rouse/internal/testing/natstest"
@@ -94,11 +94,9 @@ func (c *cluster) publish(count int) {
 	c.t.Helper()
 	publisher := broker.NewPublisher(c.conn, broker.DefaultPublisherOptions())
 	for i := range count {
-		e := event.New()
-		e.SetID(fmt.Sprintf("%s-%d-%d", c.t.Name(), time.Now().UnixNano(), i))
-		e.SetSource("webshop")
-		e.SetType("order.placed.v1")
-		require.NoError(c.t, publisher.Publish(c.t.Context(), e))
+		id := fmt.Sprintf("%s-%d-%d", c.t.Name(), time.Now().UnixNano(), i)
+		e := cloudevent.Event{ID: id, Source: "webshop", Type: "order.placed.v1"}
+		require.NoError(c.t, publisher.Publish(c.t.Context(), &e))
 	}
 }
 

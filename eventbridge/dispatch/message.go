@@ -5,8 +5,6 @@ import (
 	"errors"
 	"time"
 
-	"github.com/cloudevents/sdk-go/v2/event"
-
 	"github.com/rouse-run/rouse/internal/cloudevent"
 )
 
@@ -76,12 +74,12 @@ type DeadLetters interface {
 
 // Answer is what a sink said.
 type Answer struct {
-	Status     int           // HTTP status
-	RetryAfter time.Duration // what the sink asked for, 0 when it did not
-	Excerpt    string        // start of the body of an answer that is no success
-	Started    time.Time     // when the request went out; exact only where deliveries are logged
-	Reply      *event.Event  // the event that a successful answer is; nil for none
-	ReplyError error         // why an answer that ought to be an event is none
+	Status     int               // HTTP status
+	RetryAfter time.Duration     // what the sink asked for, 0 when it did not
+	Excerpt    string            // start of the body of an answer that is no success
+	Started    time.Time         // when the request went out; exact only where deliveries are logged
+	Reply      *cloudevent.Event // the event that a successful answer is; nil for none
+	ReplyError error             // why an answer that ought to be an event is none
 }
 
 // DeadLetter says why an event is not delivered any more.

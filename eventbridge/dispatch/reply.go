@@ -5,8 +5,6 @@ import (
 	"errors"
 	"strconv"
 
-	"github.com/cloudevents/sdk-go/v2/event"
-
 	"github.com/rouse-run/rouse/internal/cloudevent"
 )
 
@@ -26,7 +24,7 @@ var ErrUnpublishable = errors.New("reply cannot be published")
 // Replies publishes the events that sinks answer with.
 type Replies interface {
 	// Publish returns nil after the reply is stored, and ErrUnpublishable for one that never will be.
-	Publish(ctx context.Context, reply *event.Event) error
+	Publish(ctx context.Context, reply *cloudevent.Event) error
 }
 
 // pass publishes what the sink replied. The event counts as delivered when its reply is stored, or never can be.
@@ -44,7 +42,7 @@ func (d *Dispatcher) pass(ctx context.Context, cause *cloudevent.Event, answer A
 	}
 	answer.Reply.SetExtension(ExtensionHops, strconv.Itoa(hops))
 	answer.Reply.SetExtension(ExtensionCause, cause.ID)
-	if parent := cause.Extension(extensionTrace); parent != "" && answer.Reply.Extensions()[extensionTrace] == nil {
+	if parent := cause.Extension(extensionTrace); parent != "" && answer.Reply.Extension(extensionTrace) == "" {
 		answer.Reply.SetExtension(extensionTrace, parent)
 	}
 	err := d.Replies.Publish(ctx, answer.Reply)

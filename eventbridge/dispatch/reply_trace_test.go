@@ -4,7 +4,6 @@ import (
 	"context"
 	"testing"
 
-	"github.com/cloudevents/sdk-go/v2/event"
 	"github.com/go-logr/logr"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/require"
@@ -12,9 +11,9 @@ import (
 	"github.com/rouse-run/rouse/internal/cloudevent"
 )
 
-type repliesFunc func(reply *event.Event) error
+type repliesFunc func(reply *cloudevent.Event) error
 
-func (f repliesFunc) Publish(_ context.Context, reply *event.Event) error { return f(reply) }
+func (f repliesFunc) Publish(_ context.Context, reply *cloudevent.Event) error { return f(reply) }
 
 func TestAReplyCarriesTheTraceOn(t *testing.T) {
 	t.Parallel()
@@ -26,16 +25,16 @@ func TestAReplyCarriesTheTraceOn(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			var published *event.Event
+			var published *cloudevent.Event
 			d := &Dispatcher{
-				Deps: Deps{Log: logr.Discard(), Replies: repliesFunc(func(reply *event.Event) error {
+				Deps: Deps{Log: logr.Discard(), Replies: repliesFunc(func(reply *cloudevent.Event) error {
 					published = reply
 					return nil
 				})},
 				options: DefaultOptions(),
 				metrics: NewMetrics(prometheus.NewRegistry()).bind(Subscription{}),
 			}
-			cause, reply := cloudevent.Event{}, event.New()
+			var cause, reply cloudevent.Event
 			if tc.cause != "" {
 				cause.SetExtension(extensionTrace, tc.cause)
 			}
@@ -43,8 +42,7 @@ func TestAReplyCarriesTheTraceOn(t *testing.T) {
 				reply.SetExtension(extensionTrace, tc.reply)
 			}
 			require.Equal(t, delivered, d.pass(t.Context(), &cause, Answer{Reply: &reply}))
-			got, _ := published.Extensions()[extensionTrace].(string)
-			require.Equal(t, tc.want, got)
+			require.Equal(t, tc.want, published.Extension(extensionTrace))
 		})
 	}
 }

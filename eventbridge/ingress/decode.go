@@ -1,97 +1,74 @@
 package ingress
 
 import (
-	"encoding/json"
 	"errors"
-	"maps"
-	"mime"
 	"net/http"
-	"os"
-	"slices"
 	"strings"
 	"time"
 
-	"github.com/cloudevents/sdk-go/v2/binding"
-	"github.com/cloudevents/sdk-go/v2/event"
-	cehttp "github.com/cloudevents/sdk-go/v2/protocol/http"
-
 	"github.com/rouse-run/rouse/eventbridge/tracing"
+	"github.com/rouse-run/rouse/internal/cloudevent"
+)
+
+const (
+	typeJSON       = "application/json"
+	typeStructured = "application/cloudevents+json"
+	typeBatch      = "application/cloudevents-batch+json"
 )
 
 var (
-	errBatch     = errors.New("not supported for batch events")
-	errNotJSON   = errors.New("data: MUST be JSON, because datacontenttype says so")
-	errMalformed = errors.New("the body is not a CloudEvent")
-	errTooSlow   = errors.New("the request did not arrive in time")
+	errTooSlow = errors.New("the request did not arrive in time")
+	errUnknown = errors.New("unknown Message encoding")
+	errNotJSON = errors.New("data: MUST be JSON, because datacontenttype says so")
 )
 
-// decode reads the event of a request and adds what the transport knows of it: the trace and, when the
-// publisher named none, the time. The time is set here once, so that each attempt delivers the same.
-func decode(r *http.Request, now time.Time) (event.Event, error) {
-	message := cehttp.NewMessageFromHttpRequest(r)
-	if message.ReadEncoding() == binding.EncodingBatch {
-		return event.Event{}, errBatch
-	}
-	ev, err := read(r, message)
-	if err != nil {
-		return event.Event{}, err
-	}
-	if err := ev.Validate(); err != nil {
-		return event.Event{}, errors.New(validationText(err))
-	}
-	if isJSON(ev.DataContentType()) && len(ev.Data()) > 0 && !json.Valid(ev.Data()) {
-		return event.Event{}, errNotJSON
-	}
-	tracing.Extract(r.Header, ev)
-	if ev.Time().IsZero() {
-		ev.SetTime(now.UTC())
-	}
-	return *ev, nil
+// mediaType is the content type without its parameters. It copies only what is not written as usual.
+func mediaType(contentType string) string {
+	name, _, _ := strings.Cut(contentType, ";")
+	return strings.ToLower(strings.TrimSpace(name))
 }
 
-// read leaves the reading to the SDK, which panics on some bodies, such as one whose data_base64 is a number.
-func read(r *http.Request, message binding.Message) (ev *event.Event, err error) {
-	defer func() {
-		if recover() != nil {
-			ev, err = nil, errMalformed
-		}
-	}()
-	ev, err = binding.ToEvent(r.Context(), message)
+// decode reads the event of a request in binary or structured mode.
+func decode(header http.Header, body []byte, now time.Time) (cloudevent.Event, error) {
+	var ev cloudevent.Event
+	var err error
 	switch {
-	case err == nil:
-		return ev, nil
-	case errors.Is(err, os.ErrDeadlineExceeded):
-		return nil, errTooSlow
+	case mediaType(header.Get("Content-Type")) == typeStructured:
+		ev, err = cloudevent.FromStructured(body)
+	case knownVersion(header.Get("Ce-Specversion")):
+		ev, err = cloudevent.FromBinary(header, body)
 	default:
-		return nil, errors.New(reason(err))
+		err = errUnknown
 	}
+	if err != nil {
+		return cloudevent.Event{}, err
+	}
+	return ev, complete(&ev, header, now)
 }
 
-// reason is the bare text about a body that is too large, and the whole text of anything else.
-func reason(err error) string {
-	if tooLarge, ok := errors.AsType[*http.MaxBytesError](err); ok {
-		return tooLarge.Error()
+func knownVersion(version string) bool { return version == "1.0" || version == "0.3" }
+
+// complete checks an event and adds what the transport knows of it: the trace and, when the publisher named none, the
+// time. The time is set here once, so that each attempt delivers the same.
+func complete(ev *cloudevent.Event, header http.Header, now time.Time) error {
+	if err := ev.Validate(); err != nil {
+		return err
 	}
-	return err.Error()
+	if len(ev.Data) > 0 && isJSON(ev.DataContentType) && !cloudevent.ValidJSON(ev.Data) {
+		return errNotJSON
+	}
+	tracing.Extract(header, ev)
+	if ev.Time == "" {
+		ev.Time = now.UTC().Format(time.RFC3339Nano)
+	}
+	return nil
 }
 
-// validationText has one line per attribute in a stable order.
-func validationText(err error) string {
-	fields, ok := errors.AsType[event.ValidationError](err)
-	if !ok {
-		return err.Error()
-	}
-	lines := make([]string, 0, len(fields))
-	for _, name := range slices.Sorted(maps.Keys(fields)) {
-		lines = append(lines, name+": "+fields[name].Error())
-	}
-	return strings.Join(lines, "\n")
-}
-
+// isJSON tells whether a content type promises JSON.
 func isJSON(contentType string) bool {
-	if contentType == event.ApplicationJSON {
+	if contentType == typeJSON {
 		return true
 	}
-	mediaType, _, err := mime.ParseMediaType(contentType)
-	return err == nil && (mediaType == event.ApplicationJSON || mediaType == event.TextJSON || strings.HasSuffix(mediaType, "+json"))
+	name := mediaType(contentType)
+	return name == typeJSON || name == "text/json" || strings.HasSuffix(name, "+json")
 }

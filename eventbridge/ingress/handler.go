@@ -2,18 +2,22 @@ package ingress
 
 import (
 	"context"
+	"errors"
+	"io"
 	"net/http"
+	"os"
 	"time"
 
-	"github.com/cloudevents/sdk-go/v2/event"
 	"github.com/go-logr/logr"
 	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/rouse-run/rouse/internal/cloudevent"
 )
 
 // Publisher stores events.
 type Publisher interface {
 	// Publish returns nil after the event is stored.
-	Publish(ctx context.Context, ev event.Event) error
+	Publish(ctx context.Context, ev *cloudevent.Event) error
 }
 
 // Deps are what the handler works with.
@@ -46,21 +50,30 @@ type handler struct {
 }
 
 func (h *handler) publish(w http.ResponseWriter, r *http.Request) {
-	r.Body = http.MaxBytesReader(w, r.Body, h.maxSize)
-	ev, err := decode(r, time.Now())
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, h.maxSize))
+	if errors.Is(err, os.ErrDeadlineExceeded) {
+		err = errTooSlow
+	}
+	var ev cloudevent.Event
+	if err == nil && mediaType(r.Header.Get("Content-Type")) == typeBatch {
+		err = errors.New("not supported for batch events")
+	}
+	if err == nil {
+		ev, err = decode(r.Header, body, time.Now())
+	}
 	if err != nil {
 		respond(w, refusal(err))
 		return
 	}
 	started := time.Now()
-	err = h.publisher.Publish(r.Context(), ev)
+	err = h.publisher.Publish(r.Context(), &ev)
 	resp := responseFor(err)
 	h.metrics.stored(resp.status, time.Since(started))
 	switch {
 	case err == nil:
-		h.log.V(1).Info("event stored", "id", ev.ID())
+		h.log.V(1).Info("event stored", "id", ev.ID)
 	case resp.status >= http.StatusInternalServerError:
-		h.log.V(1).Info("event not stored", "id", ev.ID(), "status", resp.status, "reason", err.Error())
+		h.log.V(1).Info("event not stored", "id", ev.ID, "status", resp.status, "reason", err.Error())
 	}
 	respond(w, resp)
 }

@@ -1,13 +1,9 @@
 package sink
 
 import (
-	"encoding/json"
-	"errors"
 	"fmt"
 	"net/http"
 	"strings"
-
-	"github.com/cloudevents/sdk-go/v2/event"
 
 	"github.com/rouse-run/rouse/internal/cloudevent"
 )
@@ -28,20 +24,16 @@ func isStructured(resp *http.Response) bool {
 }
 
 // readReply reads the event that an answer is.
-func readReply(resp *http.Response, body []byte, limit int64) (*event.Event, error) {
+func readReply(resp *http.Response, body []byte, limit int64) (*cloudevent.Event, error) {
 	if int64(len(body)) > limit {
 		return nil, fmt.Errorf("the reply has more than %d bytes", limit)
 	}
-	read, err := parseReply(resp, body)
+	reply, err := parseReply(resp, body)
 	if err == nil {
-		err = read.Validate()
+		err = reply.Validate()
 	}
 	if err != nil {
 		return nil, err
-	}
-	reply := event.New()
-	if err := json.Unmarshal(read.AppendStructured(nil), &reply); err != nil {
-		return nil, fmt.Errorf("read the reply: %w", err)
 	}
 	return &reply, nil
 }
@@ -49,9 +41,6 @@ func readReply(resp *http.Response, body []byte, limit int64) (*event.Event, err
 func parseReply(resp *http.Response, body []byte) (cloudevent.Event, error) {
 	if !isStructured(resp) {
 		return cloudevent.FromBinary(resp.Header, body)
-	}
-	if !json.Valid(body) {
-		return cloudevent.Event{}, errors.New("the reply is not JSON")
 	}
 	return cloudevent.FromStructured(body)
 }

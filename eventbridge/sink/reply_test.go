@@ -30,7 +30,7 @@ func TestAnAnswerThatIsAnEventIsAReply(t *testing.T) {
 		},
 		"no event":                    {header: map[string]string{"Content-Type": "application/json"}, body: structured},
 		"a failure":                   {header: map[string]string{"Content-Type": "application/cloudevents+json"}, status: http.StatusConflict, body: structured},
-		"what is no JSON":             {header: map[string]string{"Content-Type": "application/cloudevents+json"}, body: "{", says: "not JSON"},
+		"what is no JSON":             {header: map[string]string{"Content-Type": "application/cloudevents+json"}, body: "{", says: "not a structured CloudEvent"},
 		"an event without a type":     {header: map[string]string{"Ce-Specversion": "1.0", "Ce-Id": "2", "Ce-Source": "price"}, says: "type: MUST"},
 		"more than any store takes":   {header: map[string]string{"Ce-Specversion": "1.0"}, body: strings.Repeat("x", 1<<20+1), says: "more than"},
 		"a version that nobody knows": {header: map[string]string{"Ce-Specversion": "7"}, says: "unknown specversion"},
@@ -51,8 +51,8 @@ func TestAnAnswerThatIsAnEventIsAReply(t *testing.T) {
 			switch {
 			case tc.want != "":
 				require.NoError(t, answer.ReplyError)
-				require.Equal(t, tc.want, answer.Reply.Type())
-				require.JSONEq(t, `{"eur":7}`, string(answer.Reply.Data()))
+				require.Equal(t, tc.want, answer.Reply.Type)
+				require.JSONEq(t, `{"eur":7}`, string(answer.Reply.Data))
 			case tc.says != "":
 				require.ErrorContains(t, answer.ReplyError, tc.says)
 				require.Nil(t, answer.Reply)

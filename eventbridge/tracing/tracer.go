@@ -3,7 +3,6 @@ package tracing
 import (
 	"context"
 
-	"github.com/cloudevents/sdk-go/v2/event"
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/codes"
 	"go.opentelemetry.io/otel/propagation"
@@ -22,14 +21,14 @@ const (
 
 // Publish begins the span of an event that is being stored, and makes the event carry its context. The parent is what
 // the event carries already: Extract brought it there from the request. What came of it ends the span.
-func (t *Tracer) Publish(ctx context.Context, ev *event.Event) (end func(err error)) {
-	ctx, span := t.start(ctx, "publish "+ev.Type(), trace.SpanKindServer, published{ev})
+func (t *Tracer) Publish(ctx context.Context, ev *cloudevent.Event) (end func(err error)) {
+	ctx, span := t.start(ctx, "publish "+ev.Type, trace.SpanKindServer, carrier{ev})
 	if span.IsRecording() {
-		span.SetAttributes(attributesOf(ev.ID(), ev.Source(), ev.Type())...)
+		span.SetAttributes(attributesOf(ev)...)
 		span.SetAttributes(semconv.MessagingOperationName("publish"), semconv.MessagingOperationTypeSend)
 	}
-	ev.SetExtension(tracestate, nil) // nothing of the span before
-	t.w3c.Inject(ctx, published{ev})
+	ev.DeleteExtension(tracestate) // nothing of the span before
+	t.w3c.Inject(ctx, carrier{ev})
 	return func(err error) {
 		if err != nil {
 			span.SetStatus(codes.Error, err.Error())
@@ -42,9 +41,9 @@ func (t *Tracer) Publish(ctx context.Context, ev *event.Event) (end func(err err
 // carries, and makes the event carry the span's own context. The sink's status, or 0, and what became of the event end
 // it.
 func (t *Tracer) Deliver(ctx context.Context, subscription string, attempt int, ev *cloudevent.Event) (end func(status int, outcome string)) {
-	ctx, span := t.start(ctx, "deliver "+subscription, trace.SpanKindClient, stored{ev})
+	ctx, span := t.start(ctx, "deliver "+subscription, trace.SpanKindClient, carrier{ev})
 	if span.IsRecording() {
-		span.SetAttributes(attributesOf(ev.ID, ev.Source, ev.Type)...)
+		span.SetAttributes(attributesOf(ev)...)
 		span.SetAttributes(
 			semconv.MessagingOperationName("deliver"), semconv.MessagingOperationTypeProcess,
 			semconv.MessagingDestinationSubscriptionName(subscription),
@@ -52,7 +51,7 @@ func (t *Tracer) Deliver(ctx context.Context, subscription string, attempt int, 
 		)
 	}
 	ev.DeleteExtension(tracestate)
-	t.w3c.Inject(ctx, stored{ev})
+	t.w3c.Inject(ctx, carrier{ev})
 	return func(status int, outcome string) {
 		span.SetAttributes(attribute.String("rouse.delivery.outcome", outcome))
 		if status > 0 {
@@ -66,46 +65,31 @@ func (t *Tracer) Deliver(ctx context.Context, subscription string, attempt int, 
 }
 
 func (t *Tracer) start(
-	ctx context.Context, name string, kind trace.SpanKind, carrier propagation.TextMapCarrier,
+	ctx context.Context, name string, kind trace.SpanKind, from propagation.TextMapCarrier,
 ) (context.Context, trace.Span) {
-	return t.tracer.Start(t.w3c.Extract(ctx, carrier), name, trace.WithSpanKind(kind))
+	return t.tracer.Start(t.w3c.Extract(ctx, from), name, trace.WithSpanKind(kind))
 }
 
 // attributesOf names an event, and none of its data.
-func attributesOf(id, source, eventType string) []attribute.KeyValue {
+func attributesOf(ev *cloudevent.Event) []attribute.KeyValue {
 	return []attribute.KeyValue{
 		semconv.MessagingSystemKey.String("nats"),
-		semconv.MessagingDestinationName(eventType),
-		semconv.MessagingMessageID(id),
-		semconv.CloudEventsEventID(id),
-		semconv.CloudEventsEventSource(source),
-		semconv.CloudEventsEventType(eventType),
+		semconv.MessagingDestinationName(ev.Type),
+		semconv.MessagingMessageID(ev.ID),
+		semconv.CloudEventsEventID(ev.ID),
+		semconv.CloudEventsEventSource(ev.Source),
+		semconv.CloudEventsEventType(ev.Type),
 	}
 }
 
-// published lets the context of a trace travel in an event that comes.
-type published struct{ ev *event.Event }
+// carrier lets the context of a trace travel in an event.
+type carrier struct{ ev *cloudevent.Event }
 
 // Get implements propagation.TextMapCarrier.
-func (p published) Get(key string) string {
-	text, _ := p.ev.Extensions()[key].(string)
-	return text
-}
+func (c carrier) Get(key string) string { return c.ev.Extension(key) }
 
 // Set implements propagation.TextMapCarrier.
-func (p published) Set(key, value string) { p.ev.SetExtension(key, value) }
+func (c carrier) Set(key, value string) { c.ev.SetExtension(key, value) }
 
 // Keys implements propagation.TextMapCarrier.
-func (p published) Keys() []string { return []string{traceparent, tracestate} }
-
-// stored lets the context of a trace travel in an event that goes.
-type stored struct{ ev *cloudevent.Event }
-
-// Get implements propagation.TextMapCarrier.
-func (s stored) Get(key string) string { return s.ev.Extension(key) }
-
-// Set implements propagation.TextMapCarrier.
-func (s stored) Set(key, value string) { s.ev.SetExtension(key, value) }
-
-// Keys implements propagation.TextMapCarrier.
-func (s stored) Keys() []string { return []string{traceparent, tracestate} }
+func (c carrier) Keys() []string { return []string{traceparent, tracestate} }

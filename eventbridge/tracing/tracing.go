@@ -2,17 +2,19 @@ package tracing
 
 import (
 	"net/http"
+	"strings"
 
-	"github.com/cloudevents/sdk-go/v2/event"
+	"github.com/rouse-run/rouse/internal/cloudevent"
 )
 
 // pair is one header and the extension that carries its value.
 type pair struct{ header, extension, extensionHeader string }
 
-// pairs are W3C's traceparent and the five headers of B3.
-func pairs() [6]pair {
+// pairs are W3C's two headers and the five of B3.
+func pairs() [7]pair {
 	return [...]pair{
-		{"Traceparent", "traceparent", "Ce-Traceparent"},
+		{"Traceparent", traceparent, "Ce-Traceparent"},
+		{"Tracestate", tracestate, "Ce-Tracestate"},
 		{"X-B3-Traceid", "b3traceid", "Ce-B3traceid"},
 		{"X-B3-Parentspanid", "b3parentspanid", "Ce-B3parentspanid"},
 		{"X-B3-Spanid", "b3spanid", "Ce-B3spanid"},
@@ -22,11 +24,17 @@ func pairs() [6]pair {
 }
 
 // Extract copies the trace headers of a published event into its extensions. A header wins over an
-// extension that the publisher set.
-func Extract(header http.Header, ev *event.Event) {
+// extension that the publisher set. The state of a trace counts only beside its parent.
+func Extract(header http.Header, ev *cloudevent.Event) {
 	for _, p := range pairs() {
-		if value := header.Get(p.header); value != "" {
-			ev.SetExtension(p.extension, value)
+		values := header[p.header]
+		if len(values) == 0 || values[0] == "" {
+			continue
+		}
+		if p.extension != tracestate {
+			ev.SetExtension(p.extension, values[0])
+		} else if header["Traceparent"] != nil {
+			ev.SetExtension(tracestate, strings.Join(values, ","))
 		}
 	}
 }

@@ -1,14 +1,12 @@
 package broker
 
 import (
-	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
 	"fmt"
 	"strings"
 
-	"github.com/cloudevents/sdk-go/v2/event"
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
@@ -30,47 +28,45 @@ const (
 	headerSource      = headerAttribute + "source"
 	headerID          = headerAttribute + "id"
 
+	specVersion = "1.0"
+
 	// attributesSize is room for the attributes of a usual event.
 	attributesSize = 512
+	// extensionsSize is how many extensions a usual event has at most.
+	extensionsSize = 8
 )
 
-// encode turns an event into the message that is stored for it. Its errors are
-// an *InvalidEventError; whatever it encodes can be decoded.
-func encode(e event.Event) (*nats.Msg, error) {
-	attributes, payload, err := normalise(e)
-	if err != nil {
-		return nil, err
-	}
-	address, err := addressOf(attributes.Source.String(), attributes.Type)
-	if err != nil {
-		return nil, err
-	}
-	delete(attributes.Extensions, ExtensionOriginalType)
-	if address.keepOriginal {
-		attributes.Extensions[ExtensionOriginalType] = attributes.Type
-	}
-	attributes.Type = address.wireType
-
-	var body bytes.Buffer
-	body.Grow(len(payload.bytes) + attributesSize)
-	stored := event.Event{Context: attributes, DataEncoded: payload.bytes, DataBase64: payload.base64}
-	if err := event.WriteJson(&stored, &body); err != nil {
+// encode turns an event into the message that is stored for it, and leaves the
+// event as it is. Its errors are an *InvalidEventError; whatever it encodes can be
+// decoded.
+func encode(e *cloudevent.Event) (*nats.Msg, error) {
+	if err := errors.Join(e.Validate(), e.CheckText()); err != nil {
 		return nil, &InvalidEventError{Reason: err.Error()}
 	}
-	return &nats.Msg{Subject: address.subject, Header: headers(attributes), Data: body.Bytes()}, nil
+	address, err := addressOf(e.Source, e.Type)
+	if err != nil {
+		return nil, err
+	}
+	stored := *e
+	stored.Type = address.wireType
+	var room [extensionsSize]cloudevent.Extension
+	stored.Extensions = append(room[:0], e.Extensions...)
+	if address.keepOriginal {
+		stored.SetExtension(ExtensionOriginalType, e.Type)
+	} else {
+		stored.DeleteExtension(ExtensionOriginalType)
+	}
+	body := stored.AppendStructured(make([]byte, 0, len(stored.Data)+attributesSize))
+	return &nats.Msg{Subject: address.subject, Header: headers(&stored), Data: body}, nil
 }
 
-func headers(attributes *event.EventContextV1) nats.Header {
-	source := attributes.Source.String()
-	header := nats.Header{
-		headerSpecVersion:     {event.CloudEventsVersionV1},
-		headerType:            {attributes.Type},
-		headerSource:          {source},
-		headerID:              {attributes.ID},
-		jetstream.MsgIDHeader: {messageID(source, attributes.ID)},
-	}
-	if attributes.DataContentType != nil {
-		header[headerContentType] = []string{*attributes.DataContentType}
+func headers(e *cloudevent.Event) nats.Header {
+	values := [...]string{specVersion, e.Type, e.Source, e.ID, messageID(e.Source, e.ID), e.DataContentType}
+	header := make(nats.Header, len(values))
+	for i, name := range [...]string{headerSpecVersion, headerType, headerSource, headerID, jetstream.MsgIDHeader, headerContentType} {
+		if values[i] != "" {
+			header[name] = values[i : i+1 : i+1]
+		}
 	}
 	return header
 }
@@ -79,7 +75,10 @@ func headers(attributes *event.EventContextV1) nats.Header {
 // its source, so both are part of it.
 func messageID(source, id string) string {
 	const size = 16
-	sum := sha256.Sum256([]byte(source + "\x00" + id))
+	var room [256]byte
+	text := append(room[:0], source...)
+	text = append(text, 0)
+	sum := sha256.Sum256(append(text, id...))
 	return hex.EncodeToString(sum[:size])
 }
 

@@ -9,12 +9,12 @@ import (
 	"testing"
 	"time"
 
-	"github.com/cloudevents/sdk-go/v2/event"
 	"github.com/go-logr/logr/funcr"
 	"github.com/nats-io/nats.go"
 	"github.com/stretchr/testify/require"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/rouse-run/rouse/internal/cloudevent"
 	"github.com/rouse-run/rouse/internal/routing"
 	"github.com/rouse-run/rouse/internal/testing/natstest"
 )
@@ -163,12 +163,8 @@ func settleAsTold(ctx context.Context, t *testing.T, bridge *Conn, m *Message) s
 	return id
 }
 
-func permitted(id string) event.Event {
-	ev := event.New()
-	ev.SetID(id)
-	ev.SetSource("shop")
-	ev.SetType("order")
-	return ev
+func permitted(id string) *cloudevent.Event {
+	return &cloudevent.Event{ID: id, Source: "shop", Type: "order"}
 }
 
 func TestTheDocumentedPermissionsAllowNothingElse(t *testing.T) {

@@ -7,9 +7,10 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/cloudevents/sdk-go/v2/event"
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/spf13/pflag"
+
+	"github.com/rouse-run/rouse/internal/cloudevent"
 )
 
 // deadLetterReserve is what a dead letter adds to its event at most. Events that
@@ -77,29 +78,61 @@ func NewPublisher(c *Conn, o PublisherOptions) *Publisher {
 // Publish returns nil after the stream has confirmed that the event is stored,
 // or that it was stored before under the same source and id. After ErrTimeout,
 // ErrNotConnected or the context's end the event may be stored or not, and may
-// be published again.
-func (p *Publisher) Publish(ctx context.Context, e event.Event) error {
-	if p.refused != nil {
-		return p.refused
-	}
-	message, err := encode(e)
+// be published again. It neither changes nor keeps the event.
+func (p *Publisher) Publish(ctx context.Context, e *cloudevent.Event) error {
+	confirmation, err := p.send(e)
 	if err != nil {
 		return err
 	}
+	return p.await(ctx, confirmation)
+}
+
+// PublishAll is Publish for several events, in their order and all at a time. It
+// returns an error or nil for each.
+func (p *Publisher) PublishAll(ctx context.Context, events []*cloudevent.Event) []error {
+	errs := make([]error, len(events))
+	confirmations := make([]jetstream.PubAckFuture, len(events))
+	for i, e := range events {
+		confirmations[i], errs[i] = p.send(e)
+	}
+	for i, confirmation := range confirmations {
+		if errs[i] == nil {
+			errs[i] = p.await(ctx, confirmation)
+		}
+	}
+	return errs
+}
+
+// send gives the event to the server. What it returned no error for has to be
+// awaited.
+func (p *Publisher) send(e *cloudevent.Event) (jetstream.PubAckFuture, error) {
+	if p.refused != nil {
+		return nil, p.refused
+	}
+	message, err := encode(e)
+	if err != nil {
+		return nil, err
+	}
 	if !p.conn.Connected() {
-		return ErrNotConnected
+		return nil, ErrNotConnected
 	}
 	if int64(message.Size()) > p.conn.nc.MaxPayload()-deadLetterReserve {
-		return ErrTooLarge
+		return nil, ErrTooLarge
 	}
-	defer p.pending.Add(-1)
 	if p.pending.Add(1) > int64(p.options.MaxPending) {
-		return ErrBusy
+		p.pending.Add(-1)
+		return nil, ErrBusy
 	}
 	confirmation, err := p.js.PublishMsgAsync(message)
 	if err != nil {
-		return mapError(err)
+		p.pending.Add(-1)
+		return nil, mapError(err)
 	}
+	return confirmation, nil
+}
+
+func (p *Publisher) await(ctx context.Context, confirmation jetstream.PubAckFuture) error {
+	defer p.pending.Add(-1)
 	select {
 	case ack := <-confirmation.Ok():
 		if p.options.Stream != "" && ack.Stream != p.options.Stream {

@@ -8,10 +8,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/cloudevents/sdk-go/v2/event"
 	"github.com/nats-io/nats.go"
 	"github.com/stretchr/testify/require"
 
+	"github.com/rouse-run/rouse/internal/cloudevent"
 	"github.com/rouse-run/rouse/internal/testing/natstest"
 )
 
@@ -23,8 +23,8 @@ func publisherOptions(change ...func(*PublisherOptions)) PublisherOptions {
 	return options
 }
 
-func eventWithID(id string) event.Event {
-	return newEvent(func(e *event.Event) { e.SetID(id) })
+func eventWithID(id string) *cloudevent.Event {
+	return newEvent(func(e *cloudevent.Event) { e.ID = id })
 }
 
 func TestPublishStoresAnEventOnce(t *testing.T) {
@@ -37,9 +37,47 @@ func TestPublishStoresAnEventOnce(t *testing.T) {
 	require.NoError(t, publisher.Publish(t.Context(), eventWithID("A")), "a repeat is a success")
 	require.NoError(t, publisher.Publish(t.Context(), eventWithID("B")))
 	other := eventWithID("A")
-	other.SetSource("sho.p")
+	other.Source = "sho.p"
 	require.NoError(t, publisher.Publish(t.Context(), other), "the same id of another source is another event")
 	awaitBacklog(t, conn, "c1", Backlog{Pending: 3})
+}
+
+func TestABatchIsStoredInItsOrder(t *testing.T) {
+	t.Parallel()
+	_, conn := start(t)
+	ensureConsumer(t, conn, Consumer{Name: "c1", Subjects: []string{"kyma.shop.order.received.v1"}})
+	publisher := NewPublisher(conn, publisherOptions(func(o *PublisherOptions) { o.MaxPending = 4 }))
+	batch := []*cloudevent.Event{eventWithID("1"), {}, eventWithID("2"), eventWithID("3"), eventWithID("1"), eventWithID("5")}
+	errs := publisher.PublishAll(t.Context(), batch)
+	require.Len(t, errs, len(batch))
+	for i, err := range errs {
+		switch i {
+		case 1:
+			var invalid *InvalidEventError
+			require.ErrorAs(t, err, &invalid)
+		case 5:
+			require.ErrorIs(t, err, ErrBusy, "the events of a batch wait at the same time")
+		default:
+			require.NoError(t, err)
+		}
+	}
+	require.Zero(t, publisher.pending.Load())
+	awaitBacklog(t, conn, "c1", Backlog{Pending: 3})
+	for sequence, id := range []string{"1", "2", "3"} {
+		stored, err := conn.stored(t, uint64(sequence+1))
+		require.NoError(t, err)
+		require.Equal(t, id, stored.ID)
+	}
+}
+
+// stored is the event at a place of the stream.
+func (c *Conn) stored(t *testing.T, sequence uint64) (cloudevent.Event, error) {
+	t.Helper()
+	stream, err := c.js.Stream(t.Context(), DefaultStream)
+	require.NoError(t, err)
+	message, err := stream.GetMsg(t.Context(), sequence)
+	require.NoError(t, err)
+	return decode(message.Header, message.Data)
 }
 
 func TestPublishWithoutAConsumerSucceeds(t *testing.T) {
@@ -55,7 +93,7 @@ func TestPublishRefuses(t *testing.T) {
 	t.Run("an invalid event", func(t *testing.T) {
 		t.Parallel()
 		var invalid *InvalidEventError
-		require.ErrorAs(t, NewPublisher(conn, publisherOptions()).Publish(t.Context(), event.New()), &invalid)
+		require.ErrorAs(t, NewPublisher(conn, publisherOptions()).Publish(t.Context(), &cloudevent.Event{}), &invalid)
 	})
 	t.Run("an event that the server does not take, or would not take as a dead letter", func(t *testing.T) {
 		t.Parallel()
@@ -183,9 +221,8 @@ func TestPublishersShareTheWayUnderLoad(t *testing.T) {
 func TestNobodyPublishesWhatComesBackToOthers(t *testing.T) {
 	t.Parallel()
 	for _, source := range []string{"rouse-redelivery", "rouse-.redelivery", "/rouse-redelivery"} {
-		e := newEvent(func(e *event.Event) {
-			e.SetSource(source)
-			e.SetType("644f7b8cf5aca6aec34d5cd7d59560ba")
+		e := newEvent(func(e *cloudevent.Event) {
+			e.Source, e.Type = source, "644f7b8cf5aca6aec34d5cd7d59560ba"
 		})
 		_, err := encode(e)
 		var invalid *InvalidEventError

@@ -22,74 +22,142 @@ func IsBinary(header map[string][]string) bool {
 }
 
 // FromBinary reads an event in binary mode. Names of headers may have any case. Like FromStructured, it does not check
-// that the attributes make sense.
+// that the attributes make sense. The event's data are body.
 func FromBinary(header map[string][]string, body []byte) (Event, error) {
-	var e Event
+	r := headerReader{}
 	for name, values := range header {
 		if len(values) == 0 {
 			continue
 		}
 		if strings.EqualFold(name, headerContentType) {
-			e.DataContentType = values[0]
+			r.event.DataContentType = values[0]
 			continue
 		}
 		if len(name) <= len(headerPrefix) || !strings.EqualFold(name[:len(headerPrefix)], headerPrefix) {
 			continue
 		}
-		if err := e.setHeader(strings.ToLower(name[len(headerPrefix):]), values[0]); err != nil {
+		if err := r.attribute(name[len(headerPrefix):], values[0]); err != nil {
 			return Event{}, err
 		}
 	}
-	if len(body) > 0 {
-		e.Data = body
-	}
-	return e, nil
+	return r.finish(body)
 }
 
-func (e *Event) setHeader(attribute, value string) error {
-	if attribute == "specversion" {
-		if value != "1.0" && value != "0.3" {
-			return fmt.Errorf("unknown specversion %s", value)
+// headerReader gathers the headers of an event. What the last two mean depends on the version.
+type headerReader struct {
+	event               Event
+	version             string
+	encoding, schemaURL *string
+}
+
+func (r *headerReader) attribute(name, value string) error {
+	switch name = lower(name); name {
+	case "specversion":
+		r.version = value
+	case "datacontenttype": // it is said by Content-Type
+	case "datacontentencoding":
+		r.encoding = &value
+	case "schemaurl":
+		r.schemaURL = &value
+	default:
+		if place := r.event.place(name); place != nil {
+			*place = value
+			return nil
 		}
-		return nil
+		if !isName(name) {
+			return fmt.Errorf("%.40q: is not a name for an extension: letters and digits only", name)
+		}
+		r.event.Extensions = append(r.event.Extensions, Extension{Name: name, Value: value})
 	}
-	if place := e.place(attribute); place != nil {
-		*place = value
-		return nil
-	}
-	if !isName(attribute) {
-		return fmt.Errorf("%q is no name for an extension: letters and digits only", attribute)
-	}
-	e.SetExtension(attribute, value)
 	return nil
+}
+
+func (r *headerReader) finish(body []byte) (Event, error) {
+	switch r.version {
+	case version1:
+		r.extension("schemaurl", r.schemaURL)
+		r.extension("datacontentencoding", r.encoding)
+	case version0_3:
+		if r.schemaURL != nil {
+			r.event.DataSchema = *r.schemaURL
+		}
+		if r.encoding == nil || *r.encoding == "" {
+			break
+		}
+		if err := checkEncoding(*r.encoding); err != nil {
+			return Event{}, err
+		}
+		if err := r.event.setBase64(body); err != nil {
+			return Event{}, err
+		}
+		body = nil
+	default:
+		return Event{}, fmt.Errorf("unknown specversion %.20s", r.version)
+	}
+	if len(body) > 0 {
+		r.event.Data = body
+	}
+	r.event.sortExtensions()
+	return r.event, nil
+}
+
+func (r *headerReader) extension(name string, value *string) {
+	if value != nil {
+		r.event.Extensions = append(r.event.Extensions, Extension{Name: name, Value: *value})
+	}
+}
+
+// lower spares a copy of the names that all events have.
+func lower(name string) string {
+	switch name {
+	case "Id":
+		return "id"
+	case "Type":
+		return "type"
+	case "Source":
+		return "source"
+	case "Specversion":
+		return "specversion"
+	case "Time":
+		return "time"
+	case "Subject":
+		return "subject"
+	default:
+		return strings.ToLower(name)
+	}
 }
 
 // SetHeader writes the attributes as headers of binary mode. Values are percent-encoded where a header cannot carry
 // them: control characters only, because few receivers decode what the specification would have encoded.
 func (e *Event) SetHeader(h http.Header) {
-	h["Ce-Specversion"] = []string{"1.0"}
-	for _, a := range [...]struct{ name, value string }{
-		{"Ce-Id", e.ID},
-		{"Ce-Source", e.Source},
-		{"Ce-Type", e.Type},
-		{"Ce-Subject", e.Subject},
-		{"Ce-Time", e.Time},
-		{"Ce-Dataschema", e.DataSchema},
-		{headerContentType, e.DataContentType},
-	} {
-		if a.value != "" {
-			h[a.name] = []string{headerValue(a.value)}
+	const attributes = 8
+	values := make([]string, 0, attributes+len(e.Extensions)) // one array for what each header has one of
+	set := func(name, value string) {
+		if value != "" {
+			values = append(values, headerValue(value))
+			h[name] = values[len(values)-1 : len(values) : len(values)]
 		}
 	}
-	for _, x := range e.Extensions {
-		h[headerName(x.Name)] = []string{headerValue(x.Value)}
+	set("Ce-Specversion", version1)
+	set("Ce-Id", e.ID)
+	set("Ce-Source", e.Source)
+	set("Ce-Type", e.Type)
+	set("Ce-Subject", e.Subject)
+	set("Ce-Time", e.Time)
+	set("Ce-Dataschema", e.DataSchema)
+	set(headerContentType, e.DataContentType)
+	for i := range e.Extensions {
+		set(headerName(e.Extensions[i].Name), e.Extensions[i].Value)
 	}
 }
 
 // headerName is Ce- and the name with a capital.
 func headerName(extension string) string {
-	if extension == "originaltype" { // every event has it
+	switch extension { // without a copy for what most events have
+	case "originaltype":
 		return "Ce-Originaltype"
+	case "traceparent":
+		return "Ce-Traceparent"
 	}
 	name := []byte(headerPrefix + extension)
 	if c := name[len(headerPrefix)]; c >= 'a' && c <= 'z' {
@@ -98,23 +166,27 @@ func headerName(extension string) string {
 	return string(name)
 }
 
-const hexDigits = "0123456789ABCDEF"
+const upperHexDigits = "0123456789ABCDEF"
 
 func headerValue(value string) string {
-	if strings.IndexFunc(value, isControl) < 0 {
-		return value
-	}
-	var b strings.Builder
+	controls := 0
 	for i := range len(value) {
-		if c := value[i]; isControl(rune(c)) {
-			b.WriteByte('%')
-			b.WriteByte(hexDigits[c>>4])
-			b.WriteByte(hexDigits[c&15])
-		} else {
-			b.WriteByte(c)
+		if isControl(value[i]) {
+			controls++
 		}
 	}
-	return b.String()
+	if controls == 0 {
+		return value
+	}
+	encoded := make([]byte, 0, len(value)+2*controls)
+	for i := range len(value) {
+		if c := value[i]; isControl(c) {
+			encoded = append(encoded, '%', upperHexDigits[c>>4], upperHexDigits[c&15])
+		} else {
+			encoded = append(encoded, c)
+		}
+	}
+	return string(encoded)
 }
 
-func isControl(r rune) bool { return (r < ' ' && r != '\t') || r == 0x7f }
+func isControl(c byte) bool { return (c < ' ' && c != '\t') || c == 0x7f }

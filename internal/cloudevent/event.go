@@ -65,6 +65,23 @@ func (e *Event) set(extension Extension) {
 	e.Extensions = slices.Insert(e.Extensions, i, extension)
 }
 
+// sortExtensions brings what was appended into order. Of several with one name the last counts.
+func (e *Event) sortExtensions() {
+	if len(e.Extensions) < 2 {
+		return
+	}
+	slices.SortStableFunc(e.Extensions, func(a, b Extension) int { return strings.Compare(a.Name, b.Name) })
+	kept := e.Extensions[:1]
+	for _, x := range e.Extensions[1:] {
+		if last := len(kept) - 1; kept[last].Name == x.Name {
+			kept[last] = x
+		} else {
+			kept = append(kept, x)
+		}
+	}
+	e.Extensions = kept
+}
+
 func (e *Event) find(name string) (int, bool) {
 	return slices.BinarySearchFunc(e.Extensions, name, func(x Extension, name string) int { return strings.Compare(x.Name, name) })
 }
@@ -113,7 +130,7 @@ func (e *Event) place(name string) *string {
 		return &e.Time
 	case "datacontenttype":
 		return &e.DataContentType
-	case "dataschema", "schemaurl": // as version 0.3 calls it
+	case "dataschema":
 		return &e.DataSchema
 	default:
 		return nil
@@ -122,7 +139,7 @@ func (e *Event) place(name string) *string {
 
 func isName(name string) bool {
 	switch name {
-	case "", "data", "specversion", "datacontentencoding":
+	case "", "data", "specversion":
 		return false
 	}
 	for i := range len(name) {

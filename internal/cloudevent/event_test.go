@@ -1,13 +1,10 @@
 package cloudevent
 
 import (
-	"encoding/json"
 	"net/http"
 	"strings"
 	"testing"
-	"unicode/utf8"
 
-	"github.com/cloudevents/sdk-go/v2/event"
 	"github.com/stretchr/testify/require"
 )
 
@@ -46,6 +43,21 @@ func TestStructuredEventsAreRead(t *testing.T) {
 			body: `{"specversion":"0.3","id":"1","source":"s","type":"t","schemaurl":"https://x","datacontentencoding":"base64","data":"AAH/"}`,
 			want: Event{ID: "1", Source: "s", Type: "t", DataSchema: "https://x", Data: []byte{0, 1, 255}, Base64: true},
 		},
+		"names of version 0.3 in 1.0": {
+			body: `{"specversion":"1.0","id":"1","source":"s","type":"t","schemaurl":"x","datacontentencoding":"base64","data":"AAH/"}`,
+			want: Event{
+				ID: "1", Source: "s", Type: "t", Data: []byte(`"AAH/"`),
+				Extensions: []Extension{{"datacontentencoding", "base64", String}, {"schemaurl", "x", String}},
+			},
+		},
+		"names that come again": {
+			body: `{"specversion":"1.0","id":"0","x":"1","id":"1","A":"2","source":"s","type":"t","x":"3","a":"4"}`,
+			want: Event{ID: "1", Source: "s", Type: "t", Extensions: []Extension{{"a", "4", String}, {"x", "3", String}}},
+		},
+		"escapes": {
+			body: `{"\u0069d":"\"\\\/\b\f\n\r\t\u00e4\ud83d\ude00\ud83dx\udead","specversion":"1.0","source":"s","type":"t"}`,
+			want: Event{ID: "\"\\/\b\f\n\r\tä😀\ufffdx\ufffd", Source: "s", Type: "t"},
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -72,6 +84,11 @@ func TestWhatIsNoEventIsRefused(t *testing.T) {
 		"a name that is none":    `{"specversion":"1.0","x y":"1"}`,
 		"base64 that is none":    `{"specversion":"1.0","data_base64":"?"}`,
 		"an open string":         `{"specversion":"1.0","x":"\`,
+		"an escape that is none": `{"specversion":"1.0","x":"\q"}`,
+		"a number that is none":  `{"specversion":"1.0","x":01}`,
+		"a name in capitals":     `{"specversion":"1.0","ID":"1"}`,
+		"an unknown encoding":    `{"specversion":"0.3","datacontentencoding":"gzip","data":""}`,
+		"data that are no JSON":  `{"specversion":"1.0","data":{"a":}}`,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -125,46 +142,51 @@ func TestExtensionsAreKeptInOrder(t *testing.T) {
 	require.Equal(t, "c!", e.Extension("c"))
 }
 
-// FuzzFromStructured: no bytes make it panic, what it reads it writes as the same event, and what encoding/json and the
-// SDK take for an event is read alike.
-func FuzzFromStructured(f *testing.F) {
-	f.Add([]byte(`{"specversion":"1.0","id":"1","source":"s","type":"t","x":1,"y":false,"data":{"a":[1,"}"]}}`))
-	f.Add([]byte(`{"specversion":"1.0","id":"\u00e4","source":"s","type":"t","datacontenttype":"text/plain","data":"\u2028"}`))
-	f.Add([]byte(`{"specversion":"0.3","id":"1","source":"s","type":"t","datacontentencoding":"base64","data":"AAH/"}`))
-	f.Add([]byte(`{"specversion":"1.0","id":"1","source":"s","type":"t","data_base64":"AAH/","datacontenttype":"image/png"}`))
-	f.Fuzz(func(t *testing.T, body []byte) {
-		e, err := FromStructured(body)
-		if err != nil || !json.Valid(body) || e.Validate() != nil {
-			return
-		}
-		written := e.AppendStructured(nil)
-		require.True(t, json.Valid(written), "%q", written)
-		again, err := FromStructured(written)
-		require.NoError(t, err)
-		require.Equal(t, string(e.Data), string(again.Data))
-		e.Data, again.Data, e.Base64, again.Base64 = nil, nil, false, false
-		require.Equal(t, e, again)
-
-		header := http.Header{}
-		e.SetHeader(header)
-		for _, values := range header {
-			require.False(t, strings.ContainsFunc(values[0], isControl), "%q cannot be sent", values[0])
-		}
-		compareWithSDK(t, body, e)
-	})
+func TestTextThatJSONCannotCarryIsNamed(t *testing.T) {
+	t.Parallel()
+	require.EqualError(t, (&Event{ID: "\xff"}).CheckText(), "id: MUST be valid UTF-8")
+	require.EqualError(t, (&Event{Extensions: []Extension{{Name: "x", Value: "\xff"}}}).CheckText(), "x: MUST be valid UTF-8")
+	require.NoError(t, (&Event{ID: "ü", Data: []byte("\xff")}).CheckText())
 }
 
-// compareWithSDK skips what makes the SDK panic or give up: it reads fewer numbers, for example.
-func compareWithSDK(t *testing.T, body []byte, e Event) {
-	t.Helper()
-	var judge event.Event
-	ok := func() (ok bool) {
-		defer func() { ok = recover() == nil && ok }()
-		return json.Unmarshal(body, &judge) == nil && judge.Context != nil && judge.Validate() == nil
-	}()
-	if !ok || !utf8.Valid(body) || strings.Count(string(body), `"id"`) != 1 || strings.Contains(string(body), `\u`) {
-		return
+func TestHeadersThatNoSinkCouldReadAreEncoded(t *testing.T) {
+	t.Parallel()
+	header := http.Header{}
+	e := Event{ID: "a\r\nb\x7f\tü%", Extensions: []Extension{{Name: "1x", Value: ""}, {Name: "traceparent", Value: "00"}}}
+	e.SetHeader(header)
+	require.Equal(t, http.Header{"Ce-Specversion": {"1.0"}, "Ce-Id": {"a%0D%0Ab%7F\tü%"}, "Ce-Traceparent": {"00"}}, header)
+}
+
+func TestBinaryEventsOfVersion03AreLifted(t *testing.T) {
+	t.Parallel()
+	header := http.Header{"Ce-Specversion": {"0.3"}, "Ce-Schemaurl": {"https://x"}, "Ce-Datacontentencoding": {"base64"}}
+	e, err := FromBinary(header, []byte("AAH/"))
+	require.NoError(t, err)
+	require.Equal(t, Event{DataSchema: "https://x", Data: []byte{0, 1, 255}, Base64: true}, e)
+	_, err = FromBinary(header, []byte("?"))
+	require.Error(t, err)
+	header["Ce-Specversion"] = []string{"1.0"}
+	e, err = FromBinary(header, []byte("AAH/"))
+	require.NoError(t, err)
+	require.Equal(t, Event{Data: []byte("AAH/"), Extensions: []Extension{{"datacontentencoding", "base64", String}, {"schemaurl", "https://x", String}}}, e)
+	for _, name := range []string{"Ce-Data", "Ce-A_b", "Ce-"} {
+		_, err = FromBinary(http.Header{"Ce-Specversion": {"1.0"}, name: {"x"}}, nil)
+		require.Equal(t, name != "Ce-", err != nil, name)
 	}
-	require.Equal(t, judge.ID(), e.ID)
-	require.Equal(t, judge.Type(), e.Type)
+}
+
+func TestBatchesAreSplit(t *testing.T) {
+	t.Parallel()
+	events, err := SplitBatch([]byte(" [ {\"a\":[1]} , 2,\"]\" ]\n"), 3)
+	require.NoError(t, err)
+	require.Equal(t, [][]byte{[]byte(`{"a":[1]}`), []byte("2"), []byte(`"]"`)}, events)
+	events, err = SplitBatch([]byte("[]"), 3)
+	require.NoError(t, err)
+	require.Empty(t, events)
+	_, err = SplitBatch([]byte("[1,2,3,4]"), 3)
+	require.ErrorIs(t, err, ErrLargeBatch)
+	for _, body := range []string{"", "{}", "[", "[1", "[1,", "[1,]", "[,1]", "[1 2]", "[1]]", "[] x", "[1] x"} {
+		_, err := SplitBatch([]byte(body), 3)
+		require.Error(t, err, body)
+	}
 }

@@ -3,68 +3,125 @@ package cloudevent
 import (
 	"bytes"
 	"encoding/base64"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"strconv"
 	"strings"
-	"unicode/utf8"
 )
 
 // ErrNotStructured means that bytes are no JSON event at all, so that they may be the data of one in binary mode.
 var ErrNotStructured = errors.New("the body is not a structured CloudEvent")
 
-// FromStructured reads a JSON event. It does not check that the attributes make sense, and it reads data as they are:
-// whoever takes bytes from strangers checks with json.Valid first, and with Validate after.
+// FromStructured reads a JSON event. It does not check that the attributes make sense: Validate does. The event's data
+// may be a part of body.
 func FromStructured(body []byte) (Event, error) {
 	var e Event
 	r := reader{event: &e}
 	if err := eachMember(body, r.member); err != nil {
 		return Event{}, err
 	}
-	if !r.version {
+	if r.version == "" {
 		return Event{}, ErrNotStructured
 	}
-	return e, r.finish()
+	if err := r.finish(); err != nil {
+		return Event{}, err
+	}
+	return e, nil
 }
+
+// SplitBatch finds the events of a JSON batch. It does not look into them, but they are valid JSON. With more than limit
+// it returns ErrLargeBatch.
+func SplitBatch(body []byte, limit int) ([][]byte, error) {
+	i := skipSpace(body, 0)
+	if at(body, i) != '[' {
+		return nil, errNotBatch
+	}
+	i = skipSpace(body, i+1)
+	if at(body, i) == ']' && atEnd(body, i+1) == nil {
+		return nil, nil
+	}
+	var events [][]byte
+	for {
+		end, _ := valueEnd(body, i)
+		if end < 0 {
+			return nil, errNotBatch
+		}
+		if len(events) == limit {
+			return nil, ErrLargeBatch
+		}
+		events = append(events, body[i:end])
+		i = skipSpace(body, end)
+		switch at(body, i) {
+		case ',':
+			i = skipSpace(body, i+1)
+		case ']':
+			if atEnd(body, i+1) != nil {
+				return nil, errNotBatch
+			}
+			return events, nil
+		default:
+			return nil, errNotBatch
+		}
+	}
+}
+
+var (
+	errNotBatch = errors.New("the body is not a batch of CloudEvents: a JSON array")
+	// ErrLargeBatch means that a batch has more events than it may have.
+	ErrLargeBatch = errors.New("the batch has too many events")
+)
+
+// The versions of the specification.
+const (
+	version1   = "1.0"
+	version0_3 = "0.3"
+)
 
 // reader gathers the members of a JSON event.
 type reader struct {
-	event         *Event
-	version       bool
-	data          []byte // as written
-	base64        []byte // as written
-	encodedAsData bool   // version 0.3 says so with an attribute of its own
+	event   *Event
+	version string
+
+	// As written. What the last two mean depends on the version.
+	data, base64, encoding, schemaURL []byte
 }
 
 func (r *reader) member(rawName, value []byte) error {
-	name, ok := unquote(rawName)
-	if !ok {
-		return errors.New("a name is no string")
+	name := rawName[1 : len(rawName)-1]
+	if bytes.IndexByte(name, '\\') >= 0 {
+		name = unescape(name)
 	}
-	switch name {
+	switch string(name) {
 	case "data":
 		r.data = value
-		return nil
 	case "data_base64":
 		r.base64 = value
-		return nil
 	case "datacontentencoding":
-		text, _ := unquote(value)
-		r.encodedAsData = strings.EqualFold(text, "base64")
-		return nil
+		r.encoding = value
+	case "schemaurl":
+		r.schemaURL = value
 	case "specversion":
-		text, _ := unquote(value)
-		if text != "1.0" && text != "0.3" {
-			return fmt.Errorf("unknown specversion %s", value)
+		return r.setVersion(value)
+	default:
+		if place := r.event.place(string(name)); place != nil {
+			return setText(place, string(name), value)
 		}
-		r.version = true
-		return nil
+		return r.extension(strings.ToLower(string(name)), value)
 	}
-	if place := r.event.place(name); place != nil {
-		return setText(place, name, value)
+	return nil
+}
+
+func (r *reader) setVersion(value []byte) error {
+	text, _ := unquote(value)
+	switch string(text) {
+	case version1:
+		r.version = version1
+	case version0_3:
+		r.version = version0_3
+	default:
+		return fmt.Errorf("unknown specversion %.20s", value)
 	}
-	return r.extension(strings.ToLower(name), value)
+	return nil
 }
 
 // setText leaves out what is null.
@@ -74,48 +131,48 @@ func setText(place *string, name string, value []byte) error {
 	}
 	text, ok := unquote(value)
 	if !ok {
-		return fmt.Errorf("%s is not a string", name)
+		return fmt.Errorf("%s: MUST be a string", name)
 	}
-	*place = text
+	*place = string(text)
 	return nil
 }
 
 func (r *reader) extension(name string, value []byte) error {
-	if !isName(name) || r.event.place(name) != nil {
-		return fmt.Errorf("%q is no name for an extension: letters and digits only, and no attribute's name", name)
+	if !isName(name) {
+		return fmt.Errorf("%.40q: is not a name for an extension: letters and digits only", name)
+	}
+	if r.event.place(name) != nil {
+		return fmt.Errorf("%s: is an attribute's name, in lower case only", name)
 	}
 	x := Extension{Name: name}
 	switch value[0] {
 	case 'n':
 		return nil
 	case '"':
-		text, ok := unquote(value)
-		if !ok {
-			return fmt.Errorf("%s is not a string", name)
-		}
-		x.Value = text
+		text, _ := unquote(value)
+		x.Value = string(text)
 	case 't', 'f':
 		x.Value, x.Kind = string(value), Bool
 	case '{', '[':
-		return fmt.Errorf("%s is neither text nor a number nor a truth value", name)
+		return fmt.Errorf("%s: MUST be a string, a number or a truth value", name)
 	default:
 		x.Value = string(value)
 		if _, err := strconv.ParseInt(x.Value, 10, 32); err == nil {
 			x.Kind = Integer
 		}
 	}
-	r.event.set(x)
+	r.event.Extensions = append(r.event.Extensions, x)
 	return nil
 }
 
-// finish reads the data, when all attributes are known.
+// finish reads what it takes to know all members for.
 func (r *reader) finish() error {
-	encoded := r.base64
-	if encoded == nil && r.encodedAsData {
-		encoded = r.data
+	if err := r.finishVersion(); err != nil {
+		return err
 	}
-	if encoded != nil {
-		return r.decode(encoded)
+	r.event.sortExtensions()
+	if r.base64 != nil {
+		return r.decode(r.base64)
 	}
 	if r.data == nil {
 		return nil
@@ -124,42 +181,71 @@ func (r *reader) finish() error {
 	if isJSON(r.event.DataContentType) {
 		return nil
 	}
-	if r.data[0] == '"' {
-		text, ok := unquote(r.data)
-		if !ok {
-			return errors.New("data are not a string")
-		}
-		r.event.Data = []byte(text)
-	} else if bytes.Equal(r.data, []byte("null")) {
+	if text, ok := unquote(r.data); ok {
+		r.event.Data = text
+	} else if r.data[0] == 'n' {
 		r.event.Data = nil
 	}
 	return nil
 }
 
-func (r *reader) decode(encoded []byte) error {
-	text, ok := unquote(encoded)
-	if !ok {
-		return errors.New("data in base64 are not a string")
+// finishVersion gives two names the meaning that they have in version 0.3. In 1.0 they are names as any other.
+func (r *reader) finishVersion() error {
+	if r.version == version1 {
+		return errors.Join(r.extensionOf("schemaurl", r.schemaURL), r.extensionOf("datacontentencoding", r.encoding))
 	}
-	data, err := base64.StdEncoding.DecodeString(text)
-	if err != nil {
-		return fmt.Errorf("data in base64: %w", err)
+	if r.schemaURL != nil {
+		if err := setText(&r.event.DataSchema, "schemaurl", r.schemaURL); err != nil {
+			return err
+		}
 	}
-	r.event.Data, r.event.Base64 = data, true
+	if r.encoding == nil || r.encoding[0] == 'n' {
+		return nil
+	}
+	text, _ := unquote(r.encoding)
+	if err := checkEncoding(string(text)); err != nil || len(text) == 0 {
+		return err
+	}
+	if r.base64 == nil {
+		r.base64 = r.data
+	}
 	return nil
 }
 
-// unquote reads a JSON string.
-func unquote(raw []byte) (string, bool) {
-	if len(raw) < 2 || raw[0] != '"' {
-		return "", false
+func (r *reader) extensionOf(name string, value []byte) error {
+	if value == nil {
+		return nil
 	}
-	if inner := raw[1 : len(raw)-1]; bytes.IndexByte(inner, '\\') < 0 && utf8.Valid(inner) {
-		return string(inner), true
+	return r.extension(name, value)
+}
+
+// checkEncoding judges the datacontentencoding of version 0.3.
+func checkEncoding(text string) error {
+	if text != "" && !strings.EqualFold(text, "base64") {
+		return errors.New("datacontentencoding: MUST be base64")
 	}
-	var text string
-	err := json.Unmarshal(raw, &text)
-	return text, err == nil
+	return nil
+}
+
+func (r *reader) decode(encoded []byte) error {
+	if encoded[0] == 'n' {
+		return nil
+	}
+	text, ok := unquote(encoded)
+	if !ok {
+		return errors.New("data_base64: MUST be a string")
+	}
+	return r.event.setBase64(text)
+}
+
+func (e *Event) setBase64(text []byte) error {
+	data := make([]byte, base64.StdEncoding.DecodedLen(len(text)))
+	n, err := base64.StdEncoding.Decode(data, text)
+	if err != nil {
+		return fmt.Errorf("data: MUST be base64: %w", err)
+	}
+	e.Data, e.Base64 = data[:n], true
+	return nil
 }
 
 // isJSON tells whether data of a content type stand in a JSON event as they are. Without one they are JSON.

@@ -2,17 +2,16 @@ package cloudevent
 
 import (
 	"errors"
+	"fmt"
 	"mime"
 	"net/url"
 	"strings"
 	"time"
+	"unicode/utf8"
 )
 
 // Validate says everything that is wrong with the attributes, a line for each.
 func (e *Event) Validate() error {
-	if e.sound() {
-		return nil
-	}
 	var lines []string
 	report := func(ok bool, line string) {
 		if !ok {
@@ -21,22 +20,43 @@ func (e *Event) Validate() error {
 	}
 	report(e.DataContentType == "" || isMediaType(e.DataContentType), "datacontenttype: MUST be a media type")
 	report(e.DataSchema == "" || isURI(e.DataSchema), "dataschema: MUST be a URI")
-	report(strings.TrimSpace(e.ID) != "", "id: MUST be a non-empty string")
-	report(strings.TrimSpace(e.Source) != "" && isURIReference(e.Source), "source: MUST be a URI-reference")
-	report(e.Subject == "" || strings.TrimSpace(e.Subject) != "", "subject: MUST be a non-empty string")
+	report(isText(e.ID), "id: MUST be a non-empty string")
+	report(isText(e.Source), "source: REQUIRED")
+	report(!isText(e.Source) || isURIReference(e.Source), "source: MUST be a URI-reference")
+	report(e.Subject == "" || isText(e.Subject), "subject: MUST be a non-empty string")
 	report(e.Time == "" || isTime(e.Time), "time: MUST be a RFC 3339 timestamp")
-	report(strings.TrimSpace(e.Type) != "", "type: MUST be a non-empty string")
+	report(isText(e.Type), "type: MUST be a non-empty string")
 	if len(lines) == 0 {
 		return nil
 	}
 	return errors.New(strings.Join(lines, "\n"))
 }
 
-// sound knows most of the events that nothing is wrong with at a glance.
-func (e *Event) sound() bool {
-	return isPlain(e.ID) && isPlain(e.Source) && isPlain(e.Type) && e.Subject == "" && e.DataSchema == "" &&
-		(e.DataContentType == "" || e.DataContentType == "application/json") && (e.Time == "" || isTime(e.Time))
+// CheckText says which attribute JSON cannot carry. Validate lets it pass, because bytes of headers may be anything, and
+// what others stored is delivered as it is.
+func (e *Event) CheckText() error {
+	for _, a := range [...]struct{ name, value string }{
+		{"id", e.ID},
+		{"source", e.Source},
+		{"type", e.Type},
+		{"subject", e.Subject},
+		{"time", e.Time},
+		{"datacontenttype", e.DataContentType},
+		{"dataschema", e.DataSchema},
+	} {
+		if !utf8.ValidString(a.value) {
+			return fmt.Errorf("%s: MUST be valid UTF-8", a.name)
+		}
+	}
+	for i := range e.Extensions {
+		if !utf8.ValidString(e.Extensions[i].Value) {
+			return fmt.Errorf("%s: MUST be valid UTF-8", e.Extensions[i].Name)
+		}
+	}
+	return nil
 }
+
+func isText(text string) bool { return strings.TrimSpace(text) != "" }
 
 // isPlain is true for a text of letters, digits, dots and the like, which is also a URI-reference.
 func isPlain(text string) bool {
@@ -50,8 +70,11 @@ func isPlain(text string) bool {
 }
 
 func isURIReference(text string) bool {
-	_, err := url.Parse(text)
-	return err == nil
+	if isPlain(text) {
+		return true
+	}
+	parsed, err := url.Parse(text)
+	return err == nil && parsed.String() != "" // as that of "#" is
 }
 
 func isURI(text string) bool {
@@ -60,6 +83,10 @@ func isURI(text string) bool {
 }
 
 func isMediaType(text string) bool {
+	switch text {
+	case "application/json", "application/json; charset=utf-8", "text/plain", "application/octet-stream":
+		return true
+	}
 	_, _, err := mime.ParseMediaType(text)
 	return err == nil
 }
