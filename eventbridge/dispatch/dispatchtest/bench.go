@@ -83,6 +83,21 @@ func (b *bench) backlogIs(t *testing.T, want Backlog) {
 	require.Eventually(t, func() bool { return b.Backlog(t) == want }, patience, tick, "the backlog is not %+v", want)
 }
 
+// holds waits until the dispatcher has so many messages in its hands.
+func (b *bench) holds(t *testing.T, want int) {
+	t.Helper()
+	require.Eventually(t, func() bool {
+		families, err := b.registry.Gather()
+		require.NoError(t, err)
+		for _, family := range families {
+			if family.GetName() == "rouse_eventbridge_deliveries_in_flight" {
+				return int(family.GetMetric()[0].GetGauge().GetValue()) == want
+			}
+		}
+		return false
+	}, patience, tick, "the dispatcher does not hold %d messages", want)
+}
+
 // left waits until so many messages are not settled. Brokers count those that were given back as delivered.
 func (b *bench) left(t *testing.T, want int) {
 	t.Helper()
