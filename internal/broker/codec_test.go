@@ -84,7 +84,8 @@ func TestEventsComeBackAsTheyWere(t *testing.T) {
 			e.DataSchema = "https://example.com/schema?a=b#c"
 			e.Source = "https://example.com/shop?x=1"
 			e.Extensions = []cloudevent.Extension{
-				{Name: "number", Value: "42", Kind: cloudevent.Integer}, {Name: "text", Value: "line\nbreak"},
+				{Name: "number", Value: "42", Kind: cloudevent.Integer},
+				{Name: "text", Value: "line\nbreak"},
 				{Name: "traceparent", Value: "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"},
 				{Name: "truth", Value: "true", Kind: cloudevent.Bool},
 			}

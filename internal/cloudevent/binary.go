@@ -14,7 +14,7 @@ const (
 // IsBinary tells whether headers are those of an event in binary mode.
 func IsBinary(header map[string][]string) bool {
 	for name := range header {
-		if strings.EqualFold(name, headerPrefix+"specversion") {
+		if strings.EqualFold(name, headerPrefix+specVersion) {
 			return true
 		}
 	}
@@ -52,7 +52,7 @@ type headerReader struct {
 
 func (r *headerReader) attribute(name, value string) error {
 	switch name = lower(name); name {
-	case "specversion":
+	case specVersion:
 		r.version = value
 	case "datacontenttype": // it is said by Content-Type
 	case "datacontentencoding":
@@ -117,7 +117,7 @@ func lower(name string) string {
 	case "Source":
 		return "source"
 	case "Specversion":
-		return "specversion"
+		return specVersion
 	case "Time":
 		return "time"
 	case "Subject":

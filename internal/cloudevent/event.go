@@ -89,8 +89,8 @@ func (e *Event) find(name string) (int, bool) {
 // Attribute is any attribute by its name, extensions included.
 func (e *Event) Attribute(name string) (value string, ok bool) {
 	switch name {
-	case "specversion":
-		return "1.0", true
+	case specVersion:
+		return version1, true
 	case "id":
 		value = e.ID
 	case "source":
@@ -139,7 +139,7 @@ func (e *Event) place(name string) *string {
 
 func isName(name string) bool {
 	switch name {
-	case "", "data", "specversion":
+	case "", "data", specVersion:
 		return false
 	}
 	for i := range len(name) {

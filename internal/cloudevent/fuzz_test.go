@@ -65,7 +65,7 @@ func plainMembers(body []byte) bool {
 		return nil
 	})
 	return err == nil && utf8.Valid(body) && !bytes.Contains(body, []byte(`\`)) && !seen[`""`] &&
-		!(seen[`"data"`] && seen[`"data_base64"`]) && !bytes.Contains(body, []byte(`"0.3"`))
+		(!seen[`"data"`] || !seen[`"data_base64"`]) && !bytes.Contains(body, []byte(`"0.3"`))
 }
 
 // FuzzFromBinary: no headers make it panic, and what the SDK takes for an event is read alike.

@@ -71,8 +71,10 @@ var (
 	ErrLargeBatch = errors.New("the batch has too many events")
 )
 
-// The versions of the specification.
+// The versions of the specification, and the attribute that names one.
 const (
+	specVersion = "specversion"
+
 	version1   = "1.0"
 	version0_3 = "0.3"
 )
@@ -100,7 +102,7 @@ func (r *reader) member(rawName, value []byte) error {
 		r.encoding = value
 	case "schemaurl":
 		r.schemaURL = value
-	case "specversion":
+	case specVersion:
 		return r.setVersion(value)
 	default:
 		if place := r.event.place(string(name)); place != nil {
