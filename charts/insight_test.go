@@ -65,9 +65,9 @@ func registeredMetrics(t *testing.T) map[string]bool {
 	t.Cleanup(func() { _ = conn.Close(t.Context()) }) // there is no server to say goodbye to
 
 	registry := prometheus.NewRegistry()
+	store := eventbridge.NewJetStream(conn, broker.NewPublisher(conn, broker.DefaultPublisherOptions()), broker.DefaultStream)
 	eventbridge.New(eventbridge.Deps{
-		Endpoints: sinktest.NewEndpoints(), Registry: registry, Log: logr.Discard(),
-		Store: eventbridge.NewJetStream(conn, broker.NewPublisher(conn, broker.DefaultPublisherOptions()), broker.DefaultStream),
+		Endpoints: sinktest.NewEndpoints(), Registry: registry, Log: logr.Discard(), Store: store, Storage: store,
 	}, eventbridge.DefaultOptions())
 	scaler.New(scaler.Deps{
 		Endpoints: sinktest.NewEndpoints(), Backlogs: conn, Listener: conn, Connection: conn, Registry: registry, Log: logr.Discard(),

@@ -16,6 +16,7 @@ import (
 	"github.com/rouse-run/rouse/eventbridge/dispatch"
 	"github.com/rouse-run/rouse/eventbridge/ingress"
 	"github.com/rouse-run/rouse/eventbridge/sink"
+	"github.com/rouse-run/rouse/eventbridge/storage"
 	"github.com/rouse-run/rouse/eventbridge/tracing"
 	"github.com/rouse-run/rouse/internal/cloudevent"
 	"github.com/rouse-run/rouse/internal/daemon"
@@ -47,6 +48,7 @@ type Deps struct {
 	Routes      Routes
 	Endpoints   sink.Endpoints
 	Store       Store
+	Storage     storage.Streams // how full the store is; nil when that does not matter
 	Admin       admin.Store     // what the admin API asks; it is not asked while that API has no address
 	Stream      string          // that holds the events; metrics name it
 	Tracer      *tracing.Tracer // nil makes no spans
@@ -65,14 +67,20 @@ type Bridge struct {
 	public     daemon.Server
 	metrics    daemon.Server
 	deliveries *deliveries
+	storage    *storage.Monitor // nil without Deps.Storage
 	stopping   atomic.Bool
 }
 
 // New makes a Bridge; Run starts it.
 func New(deps Deps, options Options) *Bridge {
 	b := &Bridge{deps: deps, options: options, deliveries: newDeliveries(deps, options)}
+	if deps.Storage != nil {
+		b.storage = storage.New(storage.Deps{
+			Streams: deps.Storage, Registerer: deps.Registry, Log: deps.Log.WithName("storage"),
+		}, options.Storage)
+	}
 	handler := ingress.New(ingress.Deps{
-		Publisher:   publisher(deps),
+		Publisher:   bounded(publisher(deps), b.storage),
 		Destination: withoutSecrets(deps.Destination),
 		Connected:   deps.Store.Connected,
 		Registerer:  deps.Registry,
@@ -104,12 +112,43 @@ func (p tracedPublisher) Publish(ctx context.Context, ev *cloudevent.Event) erro
 	return err
 }
 
+// bounded refuses what would take the room of events that are stored already.
+func bounded(publisher ingress.Publisher, storage *storage.Monitor) ingress.Publisher {
+	if storage == nil {
+		return publisher
+	}
+	return boundedPublisher{Publisher: publisher, storage: storage}
+}
+
+type boundedPublisher struct {
+	ingress.Publisher
+	storage *storage.Monitor
+}
+
+// Publish implements ingress.Publisher.
+func (p boundedPublisher) Publish(ctx context.Context, ev *cloudevent.Event) error {
+	if p.storage.Full() {
+		return ingress.ErrNearlyFull
+	}
+	return p.Publisher.Publish(ctx, ev)
+}
+
 // Run works until ctx ends, and returns after the drain. It returns an error when it cannot listen or had
 // to cut publishers off.
 func (b *Bridge) Run(ctx context.Context) error {
-	return daemon.RunOn(ctx, b.work, b.administer, func(ctx context.Context) error {
+	return daemon.RunOn(ctx, b.work, b.administer, b.watchStorage, func(ctx context.Context) error {
 		return daemon.Serve(ctx, b.metrics, b.deps.Log)
 	})
+}
+
+// watchStorage keeps an eye on the room that is left.
+func (b *Bridge) watchStorage(ctx context.Context) error {
+	if b.storage == nil {
+		<-ctx.Done()
+		return nil
+	}
+	b.storage.Run(ctx)
+	return nil
 }
 
 // administer serves the admin API, if it has an address. A redrive ends when ctx does, and says how far it came.

@@ -98,6 +98,22 @@ func TestASubscriptionSaysHowItsEventsAreDelivered(t *testing.T) {
 	require.Equal(t, map[string]int{"0": 2, "2": 2}, attempts)
 }
 
+func TestAFilterWithoutAConditionDeliversNothing(t *testing.T) {
+	t.Parallel()
+	sink := sinktest.Start(t, nil)
+	w := newWorld(t, sinktest.Ready(sink.Address()))
+	route := orders(sinkURL)
+	route.Filter = &eventingv1alpha2.Filter{}
+	w.routes.set(route)
+	w.start(t).publishMany(t, 0, 3)
+	w.backlogIs(t, 3, 0)
+	require.Empty(t, sink.Requests())
+	route.Filter = &eventingv1alpha2.Filter{Exact: map[string]string{"id": "1"}}
+	w.routes.set(route)
+	w.backlogIs(t, 0, 0)
+	require.Len(t, sink.Requests(), 1, "what waited is judged by the filter as it was corrected")
+}
+
 func TestAPausedSubscriptionKeepsItsEvents(t *testing.T) {
 	t.Parallel()
 	sink := sinktest.Start(t, nil)

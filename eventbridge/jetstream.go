@@ -46,6 +46,16 @@ func (j *JetStream) DeadLetters(route routing.Route) dispatch.DeadLetters {
 // ForwardRetries implements Store.
 func (j *JetStream) ForwardRetries(ctx context.Context) { j.conn.ForwardRetries(ctx, j.stream) }
 
+// Streams implements storage.Streams.
+func (j *JetStream) Streams() []string {
+	return []string{j.stream, broker.RetryStream, broker.DeadLetterStream}
+}
+
+// Fill implements storage.Streams.
+func (j *JetStream) Fill(ctx context.Context, stream string) (float64, error) {
+	return j.conn.Fill(ctx, stream)
+}
+
 type source struct{ *broker.Source }
 
 // Receive implements dispatch.Source.

@@ -59,7 +59,7 @@ func (k *kymaCounts) bind(route routing.Route) *kymaRoute {
 	for _, t := range route.Types {
 		named = append(named, dispatch.KymaType{Original: t.Original, Clean: t.Clean, Consumer: t.ConsumerName})
 	}
-	bound.counts = k.metrics.Bind(subscriptionOf(route), route.Sink, named)
+	bound.counts = k.metrics.Bind(subscriptionOf(route), routing.ShownSink(route.Sink), named)
 	return bound
 }
 

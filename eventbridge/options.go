@@ -10,6 +10,7 @@ import (
 	"github.com/rouse-run/rouse/eventbridge/dispatch"
 	"github.com/rouse-run/rouse/eventbridge/ingress"
 	"github.com/rouse-run/rouse/eventbridge/sink"
+	"github.com/rouse-run/rouse/eventbridge/storage"
 	"github.com/rouse-run/rouse/eventbridge/tracing"
 	"github.com/rouse-run/rouse/internal/routing"
 )
@@ -20,6 +21,7 @@ type Options struct {
 	MetricsAddress string        // address of the metrics
 	ShutdownDelay  time.Duration // between failing readiness and refusing events
 	Ingress        ingress.Options
+	Storage        storage.Options
 	Dispatch       dispatch.Options
 	Sink           sink.Options
 	Sinks          routing.Policy // where events may go
@@ -34,6 +36,7 @@ func DefaultOptions() Options {
 		MetricsAddress: ":9090",
 		ShutdownDelay:  5 * time.Second,
 		Ingress:        ingress.DefaultOptions(),
+		Storage:        storage.DefaultOptions(),
 		Dispatch:       dispatch.DefaultOptions(),
 		Sink:           sink.DefaultOptions(),
 		Tracing:        tracing.DefaultOptions(),
@@ -48,6 +51,7 @@ func (o *Options) BindFlags(fs *pflag.FlagSet) {
 	fs.DurationVar(&o.ShutdownDelay, "shutdown-delay", o.ShutdownDelay,
 		"how long events are still taken after the process was told to stop")
 	o.Ingress.BindFlags(fs)
+	o.Storage.BindFlags(fs)
 	o.Dispatch.BindFlags(fs)
 	o.Sink.BindFlags(fs)
 	o.Sinks.BindFlags(fs)
@@ -61,5 +65,5 @@ func (o *Options) Validate() error {
 	if o.ShutdownDelay < 0 {
 		delay = errors.New("--shutdown-delay must not be negative")
 	}
-	return errors.Join(delay, o.Ingress.Validate(), o.Dispatch.Validate(), o.Sink.Validate(), o.Sinks.Validate(), o.Tracing.Validate(), o.Admin.Validate())
+	return errors.Join(delay, o.Ingress.Validate(), o.Storage.Validate(), o.Dispatch.Validate(), o.Sink.Validate(), o.Sinks.Validate(), o.Tracing.Validate(), o.Admin.Validate())
 }

@@ -34,10 +34,12 @@ func run(ctx context.Context, o *options, log logr.Logger) error {
 	if err != nil {
 		return err
 	}
+	store := eventbridge.NewJetStream(conn, broker.NewPublisher(conn, o.publisher), o.publisher.Stream)
 	bridge := eventbridge.New(eventbridge.Deps{
 		Routes:      watch.NewRoutes(objects, o.bridge.Sinks),
 		Endpoints:   watch.NewEndpoints(objects),
-		Store:       eventbridge.NewJetStream(conn, broker.NewPublisher(conn, o.publisher), o.publisher.Stream),
+		Store:       store,
+		Storage:     store,
 		Admin:       eventbridge.NewAdminStore(conn, o.publisher.Stream),
 		Stream:      o.publisher.Stream,
 		Tracer:      tracer,

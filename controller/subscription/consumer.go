@@ -23,6 +23,8 @@ const (
 	orderedRoom   = 100
 	// brokerDelay is how soon NATS is tried again.
 	brokerDelay = 5 * time.Second
+	// limitDelay is how soon it is tried whether a limit was raised.
+	limitDelay = 30 * time.Second
 	// badRequest is JetStream's code for what it will never accept.
 	badRequest = 400
 )
@@ -33,6 +35,10 @@ const (
 	metadataName      = "rouse.run/name"
 	metadataSink      = "rouse.run/sink"
 )
+
+// consumersRemedy is what to do when NATS takes no further consumer.
+const consumersRemedy = "every Subscription needs a consumer: delete Subscriptions that nobody needs, or raise max_consumers " +
+	"of the stream or of its account in NATS"
 
 // Consumers is where the durable consumers live.
 type Consumers interface {
@@ -52,7 +58,7 @@ func consumerFor(route routing.Route) broker.Consumer {
 		Metadata: map[string]string{
 			metadataNamespace: route.Subscription.Namespace,
 			metadataName:      route.Subscription.Name,
-			metadataSink:      route.Sink,
+			metadataSink:      routing.ShownSink(route.Sink),
 		},
 		StartFrom:     startFrom(route.Delivery.StartFrom),
 		AckWait:       ackWait,
@@ -99,6 +105,8 @@ func classify(err error) error {
 		return kube.Stalled(err)
 	case errors.Is(err, broker.ErrNotConnected), errors.Is(err, broker.ErrTimeout), errors.Is(err, broker.ErrNoRoom):
 		return kube.Waiting(err, brokerDelay)
+	case errors.Is(err, broker.ErrTooManyConsumers):
+		return kube.Waiting(fmt.Errorf("%w; %s", err, consumersRemedy), limitDelay)
 	case errors.Is(err, broker.ErrNoStream):
 		return kube.Waiting(fmt.Errorf("%w; it is made when NATS has room for it", err), brokerDelay)
 	case errors.As(err, &api) && api.Code == badRequest:

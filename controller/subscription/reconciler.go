@@ -134,7 +134,7 @@ func (r *Reconciler) announce(before, after *eventingv1alpha2.Subscription) {
 		return
 	}
 	if after.Status.Ready {
-		r.recorder.Eventf(after, nil, corev1.EventTypeNormal, "Ready", "Reconcile", "Events are delivered to %s", after.Spec.Sink)
+		r.recorder.Eventf(after, nil, corev1.EventTypeNormal, "Ready", "Reconcile", "Events are delivered to %s", routing.ShownSink(after.Spec.Sink))
 		return
 	}
 	r.recorder.Eventf(after, nil, corev1.EventTypeWarning, "NotReady", "Reconcile", "%s",

@@ -3,6 +3,7 @@ package subscription
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"testing"
 	"time"
 
@@ -161,6 +162,7 @@ func TestClassify(t *testing.T) {
 	require.ErrorAs(t, classify(broker.ErrOverlappingSubjects), &stalled)
 	require.ErrorAs(t, classify(broker.ErrNotConnected), &waiting)
 	require.ErrorAs(t, classify(broker.ErrNoStream), &waiting)
+	require.ErrorAs(t, classify(fmt.Errorf("%w: %w", broker.ErrTooManyConsumers, &broker.APIError{Code: 400})), &waiting, "a limit may be raised")
 	require.Equal(t, broker.ErrStorageFull, classify(broker.ErrStorageFull))
 }
 

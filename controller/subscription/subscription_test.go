@@ -4,6 +4,7 @@ import (
 	"context"
 	"os"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -13,6 +14,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/config"
@@ -48,11 +50,16 @@ type world struct {
 
 func newWorld(t *testing.T, changes ...func(*Options)) *world {
 	t.Helper()
+	server := natstest.Start(t)
+	return newWorldAt(t, server, server.URL(), changes...)
+}
+
+func newWorldAt(t *testing.T, server *natstest.Server, url string, changes ...func(*Options)) *world {
+	t.Helper()
 	ctrllog.SetLogger(logr.Discard())
 	env := cluster.Environment(t)
-	server := natstest.Start(t)
 	connection := broker.DefaultOptions()
-	connection.URL = server.URL()
+	connection.URL = url
 	conn, err := broker.Connect(t.Context(), connection, logr.Discard())
 	require.NoError(t, err)
 
@@ -224,6 +231,54 @@ func TestAnInvalidSubscriptionGetsAStatusFromTheStart(t *testing.T) {
 	w.awaitStatus(sub, "the error is reported", func(status eventingv1alpha2.SubscriptionStatus) bool { return len(status.Conditions) == 1 })
 	require.Contains(t, sub.Status.Conditions[0].Message, "must have URL scheme 'http' or 'https'")
 	require.NoError(t, w.Delete(t.Context(), sub))
+}
+
+func TestAMisspeltFilterIsNotTakenForNoFilter(t *testing.T) {
+	w := newWorld(t)
+	w.createSink()
+	written := &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": "eventing.kyma-project.io/v1alpha2", "kind": "Subscription",
+		"metadata": map[string]any{"namespace": w.namespace, "name": "orders"},
+		"spec": map[string]any{
+			"sink": "http://price." + w.namespace + ".svc.cluster.local", "source": "shop", "types": []any{"order.received.v1"},
+			"filter": map[string]any{"exat": map[string]any{"tenant": "blue"}},
+		},
+	}}
+	require.NoError(t, w.Create(t.Context(), written), "the API server drops what it does not know")
+	sub := &eventingv1alpha2.Subscription{ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: "orders"}}
+	w.awaitStatus(sub, "the error is reported", func(status eventingv1alpha2.SubscriptionStatus) bool { return len(status.Conditions) == 1 })
+	require.False(t, sub.Status.Ready)
+	require.Contains(t, sub.Status.Conditions[0].Message, "spec.filter: has no condition; set cel, exact, prefix")
+
+	w.update(sub, func(spec *eventingv1alpha2.SubscriptionSpec) {
+		spec.Filter = &eventingv1alpha2.Filter{Exact: map[string]string{"tenant": "blue"}}
+	})
+	w.awaitReady(sub)
+}
+
+func TestASubscriptionThatNATSHasNoConsumerForSaysWhatToDo(t *testing.T) {
+	account := func(limit string) natstest.Option {
+		return natstest.WithAuthorization(t, `accounts: {A: {jetstream: {`+limit+`}, users: [{user: me, password: pass}]}}`)
+	}
+	server := natstest.Start(t, account("max_consumers: 1"))
+	w := newWorldAt(t, server, strings.Replace(server.URL(), "://", "://me:pass@", 1))
+	w.createSink()
+	both := []*eventingv1alpha2.Subscription{w.create("first"), w.create("second")}
+	require.Eventually(t, func() bool {
+		return slices.ContainsFunc(both, func(sub *eventingv1alpha2.Subscription) bool {
+			require.NoError(t, w.Get(t.Context(), client.ObjectKeyFromObject(sub), sub))
+			if len(sub.Status.Conditions) != 2 || sub.Status.Ready {
+				return false
+			}
+			active := sub.Status.Conditions[1]
+			return active.Reason == eventingv1alpha2.ReasonNotActive && strings.Contains(active.Message, "NATS takes no more consumers") &&
+				strings.Contains(active.Message, "raise max_consumers of the stream or of its account")
+		})
+	}, patience, tick, "there is a consumer for one of them")
+
+	server.Change(account("max_consumers: -1"))
+	w.awaitReady(both[0])
+	w.awaitReady(both[1])
 }
 
 func TestTypesThatCoverEachOtherBecomeOneFilter(t *testing.T) {

@@ -173,8 +173,16 @@ func validateSink(path *field.Path, sub *eventingv1alpha2.Subscription, policy r
 	case problem.OtherNamespace:
 		return invalid(field.NewPath("metadata", "namespace"), sub.Namespace, problem.Detail)
 	default:
-		return invalid(path, sub.Spec.Sink, problem.Detail)
+		return invalid(path, withoutPassword(sub.Spec.Sink), problem.Detail)
 	}
+}
+
+func withoutPassword(sink string) string {
+	parsed, err := url.Parse(sink)
+	if err != nil || parsed.User == nil {
+		return sink
+	}
+	return parsed.Redacted()
 }
 
 // validateFilter leaves the place within the filter to the detail.

@@ -79,6 +79,14 @@ func TestValidateRefuses(t *testing.T) {
 			func(s *spec) { s.Filter = &eventingv1alpha2.Filter{Prefix: map[string]string{"No Name": "x"}} },
 			`spec.filter: Invalid value: spec.filter.prefix.No Name: is not the name of an attribute; use lower-case letters and digits only`,
 		},
+		"a filter that says nothing": {
+			func(s *spec) { s.Filter = &eventingv1alpha2.Filter{} },
+			`spec.filter: Invalid value: spec.filter: has no condition; set cel, exact, prefix, suffix, all, any or not, and check their spelling, or remove it to take every event`,
+		},
+		"a sink elsewhere with a password": {
+			func(s *spec) { s.Sink = "https://me:secret@api.example.com/in" },
+			`spec.sink: Invalid value: "https://me:xxxxx@api.example.com/in": must have valid sink URL suffix svc.cluster.local`,
+		},
 		"no source": {
 			func(s *spec) { s.Source = "" },
 			`spec.source: Invalid value: "": must not be empty`,

@@ -37,7 +37,6 @@ func (r *Rig) StartNATS(n NATS) (*Process, error) {
 func natsRole(ctx context.Context, ready func(string), args []string) error {
 	flags := flag.NewFlagSet("nats", flag.ContinueOnError)
 	options := server.Options{Host: loopback, JetStream: true, NoLog: true, NoSigs: true, MaxPayload: 1 << 20}
-	options.JetStreamLimits.DefaultMaxConsumers = -1 // else a stream serves 1,000 Subscriptions
 	flags.StringVar(&options.ServerName, "name", "nats", "")
 	flags.StringVar(&options.StoreDir, "store", "", "")
 	flags.IntVar(&options.Port, "port", 0, "")

@@ -22,6 +22,9 @@ const (
 	retryLater = 10
 )
 
+// ErrNearlyFull is a Publisher's answer while there is only room for events that are stored already and come back.
+var ErrNearlyFull = errors.New("the stream is nearly full and takes no new events until stored ones are delivered")
+
 // refusal says why a request holds no event. One that was too slow may be sent again.
 func refusal(err error) response {
 	if errors.Is(err, errTooSlow) {
@@ -46,6 +49,7 @@ func responseFor(err error) response {
 		{broker.ErrBusy, response{http.StatusTooManyRequests, "too many events wait to be stored", retrySoon}},
 		{broker.ErrNotConnected, response{http.StatusBadGateway, "no connection to NATS JetStream server", retrySoon}},
 		{broker.ErrStorageFull, response{http.StatusInsufficientStorage, "insufficient resources on target stream", retryLater}},
+		{ErrNearlyFull, response{http.StatusInsufficientStorage, ErrNearlyFull.Error(), retryLater}},
 		{broker.ErrNoStream, response{http.StatusGatewayTimeout, "cannot send to stream", retrySoon}},
 		{broker.ErrTimeout, response{http.StatusServiceUnavailable, "no answer from the stream in time", retrySoon}},
 	} {

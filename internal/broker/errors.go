@@ -21,6 +21,9 @@ var (
 	ErrStorageFull = errors.New("stream storage is full")
 	// ErrNoRoom means that the server has less room than a stream asks for.
 	ErrNoRoom = errors.New("the NATS server lacks room for the stream")
+	// ErrTooManyConsumers means that the stream or its account has as many consumers
+	// as it may have.
+	ErrTooManyConsumers = errors.New("NATS takes no more consumers")
 	// ErrTooLarge means that a message is larger than the server takes.
 	ErrTooLarge = errors.New("message is too large")
 	// ErrTimeout means that the server did not answer in time. Whether it did
@@ -62,6 +65,7 @@ func (e *APIError) Error() string {
 const (
 	codeAccountLimits   jetstream.ErrorCode = 10002
 	codeNoSuitablePeers jetstream.ErrorCode = 10005
+	codeMaxConsumers    jetstream.ErrorCode = 10026
 	codeMemoryExceeded  jetstream.ErrorCode = 10028
 	codeStorageExceeded jetstream.ErrorCode = 10047
 	codeStoreFailed     jetstream.ErrorCode = 10077
@@ -116,6 +120,8 @@ func sentinelOf(api *jetstream.APIError) error {
 		return ErrNoStream
 	case code == jetstream.JSErrCodeOverlappingFilterSubjects, code == jetstream.JSErrCodeDuplicateFilterSubjects:
 		return ErrOverlappingSubjects
+	case code == codeMaxConsumers:
+		return ErrTooManyConsumers
 	case code == codeNoSuitablePeers, code == codeAccountLimits, code == codeMemoryExceeded, code == codeStorageExceeded:
 		return ErrNoRoom
 	default:

@@ -17,6 +17,9 @@ const (
 	// deadLetterWindow is how long a repeated dead letter is recognised: longer
 	// than any redelivery after a lost rejection takes.
 	deadLetterWindow = 10 * time.Minute
+	// maxConsumers of the events' stream is more than there ever are. Without a limit of
+	// its own a stream has the server's default, which is 1,000.
+	maxConsumers = 1_000_000
 )
 
 // EnsureStreams creates the streams, or brings the settings of existing ones up to
@@ -45,6 +48,7 @@ func eventStream(o StreamOptions) jetstream.StreamConfig {
 		Storage:           storageType(o.Storage),
 		Replicas:          o.Replicas,
 		MaxMsgs:           -1,
+		MaxConsumers:      maxConsumers,
 		MaxBytes:          o.MaxBytes,
 		MaxMsgsPerSubject: o.MaxMsgsPerSubject,
 		Duplicates:        o.DuplicateWindow,
@@ -111,7 +115,12 @@ func (c *Conn) ensureStream(ctx context.Context, wanted jetstream.StreamConfig) 
 }
 
 func (c *Conn) createStream(ctx context.Context, wanted jetstream.StreamConfig) error {
-	if _, err := c.js.CreateStream(ctx, wanted); err != nil {
+	_, err := c.js.CreateStream(ctx, wanted)
+	if err != nil && wanted.MaxConsumers > 0 && errors.Is(mapError(err), ErrTooManyConsumers) {
+		wanted.MaxConsumers = -1 // the account's limit holds
+		_, err = c.js.CreateStream(ctx, wanted)
+	}
+	if err != nil {
 		return roomError(wanted, mapError(err))
 	}
 	c.log.Info("created stream", "stream", wanted.Name)
@@ -124,14 +133,28 @@ func (c *Conn) updateStream(ctx context.Context, current, wanted jetstream.Strea
 			current.Storage, wanted.Storage)
 	}
 	merged := merge(current, wanted)
-	if reflect.DeepEqual(current, merged) {
+	if !reflect.DeepEqual(current, merged) {
+		if _, err := c.js.UpdateStream(ctx, merged); err != nil {
+			return roomError(wanted, mapError(err))
+		}
+		c.log.Info("updated stream", "stream", wanted.Name)
+	}
+	return c.liftConsumers(ctx, merged, wanted)
+}
+
+// liftConsumers gives a stream room for consumers that says nothing of it. A server that
+// refuses that has a limit for the account, or is too old to change it and to have a default.
+func (c *Conn) liftConsumers(ctx context.Context, current, wanted jetstream.StreamConfig) error {
+	if wanted.MaxConsumers <= 0 || current.MaxConsumers > 0 {
 		return nil
 	}
-	if _, err := c.js.UpdateStream(ctx, merged); err != nil {
-		return roomError(wanted, mapError(err))
+	current.MaxConsumers = wanted.MaxConsumers
+	_, err := c.js.UpdateStream(ctx, current)
+	err = mapError(err)
+	if api, ok := errors.AsType[*APIError](err); ok && api.Code < 500 {
+		return nil
 	}
-	c.log.Info("updated stream", "stream", wanted.Name)
-	return nil
+	return err
 }
 
 // merge puts our settings over those of the server.

@@ -1,6 +1,7 @@
 package broker
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -50,6 +51,77 @@ func TestEnsureStreamsUpdatesInPlaceAndKeepsTheRest(t *testing.T) {
 	require.Equal(t, changed.MaxMsgsPerSubject, after.Config.MaxMsgsPerSubject)
 	require.Equal(t, changed.DuplicateWindow, after.Config.Duplicates)
 	require.Equal(t, int32(4711), after.Config.MaxMsgSize)
+}
+
+func TestTheStreamTakesMoreConsumersThanTheServersDefault(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		options []natstest.Option
+		before  func(*testing.T, *Conn)
+	}{
+		"a new stream": {},
+		"a stream from before": {before: func(t *testing.T, conn *Conn) {
+			t.Helper()
+			config := eventStream(testStreams())
+			config.MaxConsumers = -1
+			_, err := conn.js.CreateStream(t.Context(), config)
+			require.NoError(t, err)
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			conn := connect(t, natstest.Start(t, natstest.WithMaxConsumers(2)).URL())
+			awaitConnected(t, conn)
+			if tc.before != nil {
+				tc.before(t, conn)
+			}
+			require.NoError(t, conn.EnsureStreams(t.Context(), testStreams()))
+			for _, name := range []string{"one", "two", "three"} {
+				ensureConsumer(t, conn, Consumer{Name: name, Subjects: []string{"kyma." + name}})
+			}
+		})
+	}
+}
+
+func TestALimitOfConsumersThatWasSetIsKeptAndToldOf(t *testing.T) {
+	t.Parallel()
+	const account = `accounts: {A: {jetstream: {max_consumers: 2}, users: [{user: me, password: pass}]}}`
+	for name, before := range map[string]func(*testing.T, *Conn){
+		"of the account": func(*testing.T, *Conn) {},
+		"of the account, and the stream was there": func(t *testing.T, conn *Conn) {
+			t.Helper()
+			config := eventStream(testStreams())
+			config.MaxConsumers = -1
+			_, err := conn.js.CreateStream(t.Context(), config)
+			require.NoError(t, err)
+		},
+		"of the stream": func(t *testing.T, conn *Conn) {
+			t.Helper()
+			config := eventStream(testStreams())
+			config.MaxConsumers = 2
+			_, err := conn.js.CreateStream(t.Context(), config)
+			require.NoError(t, err)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var options []natstest.Option
+			if name != "of the stream" {
+				options = append(options, natstest.WithAuthorization(t, account))
+			}
+			server := natstest.Start(t, options...)
+			conn := connect(t, strings.Replace(server.URL(), "://", "://me:pass@", 1))
+			awaitConnected(t, conn)
+			before(t, conn)
+			require.NoError(t, conn.EnsureStreams(t.Context(), testStreams()))
+			require.NoError(t, conn.EnsureStreams(t.Context(), testStreams()))
+			ensureConsumer(t, conn, Consumer{Name: "one", Subjects: []string{"kyma.one"}})
+			ensureConsumer(t, conn, Consumer{Name: "two", Subjects: []string{"kyma.two"}})
+			err := conn.EnsureConsumer(t.Context(), testStream, Consumer{Name: "three", Subjects: []string{"kyma.three"}})
+			require.ErrorIs(t, err, ErrTooManyConsumers)
+			ensureConsumer(t, conn, Consumer{Name: "two", Subjects: []string{"kyma.others"}})
+		})
+	}
 }
 
 func TestEnsureStreamsSaysWhatIsWrong(t *testing.T) {

@@ -40,7 +40,8 @@ type node struct {
 }
 
 // Compile checks a filter and prepares it for matching. The error names everything that is wrong with it, one line
-// each, by its path. A filter that is nil or empty matches every event.
+// each, by its path. Only nil matches every event: a filter without a condition is an error, because the API server
+// drops a misspelt one.
 func Compile(f *v1alpha2.Filter) (*Filter, error) {
 	if f == nil {
 		return &Filter{root: &node{path: root}}, nil
@@ -78,6 +79,10 @@ func (c *compiler) filter(path string, f *v1alpha2.Filter, depth int) *node {
 	case depth > maxDepth:
 		c.report("%s: is nested deeper than %d filters; write it flatter, for example as one cel expression", path, maxDepth)
 		return nil
+	case isEmpty(f):
+		c.report("%s: has no condition; set cel, exact, prefix, suffix, all, any or not, and check their spelling, "+
+			"or remove it to take every event", path)
+		return nil
 	}
 	return &node{
 		path:       path,
@@ -87,6 +92,12 @@ func (c *compiler) filter(path string, f *v1alpha2.Filter, depth int) *node {
 		not:        c.nested(path+".not", f.Not, depth),
 		expression: c.expression(path+".cel", f.CEL),
 	}
+}
+
+// isEmpty tells whether a filter says nothing about any event.
+func isEmpty(f *v1alpha2.Filter) bool {
+	return f.CEL == "" && len(f.Exact) == 0 && len(f.Prefix) == 0 && len(f.Suffix) == 0 &&
+		len(f.All) == 0 && len(f.Any) == 0 && f.Not == nil
 }
 
 func (c *compiler) list(path string, filters []v1alpha2.NestedFilter, depth int) []*node {
@@ -111,6 +122,9 @@ func (c *compiler) nested(path string, f *v1alpha2.NestedFilter, depth int) *nod
 			place += "." + clip(member)
 		}
 		c.report("%s: %s", place, problem)
+	}
+	if f.Unread != nil {
+		return nil
 	}
 	return c.filter(path, &f.Filter, depth+1)
 }

@@ -2,6 +2,7 @@ package filter_test
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -13,6 +14,9 @@ import (
 
 const remedy = `; write a condition on "event" (its attributes) and "data" (its JSON), ` +
 	`for example event.type == "order.received" && data.amount > 100`
+
+const noCondition = ": has no condition; set cel, exact, prefix, suffix, all, any or not, and check their spelling, " +
+	"or remove it to take every event"
 
 func nested(f v1alpha2.Filter) v1alpha2.NestedFilter { return v1alpha2.NestedFilter{Filter: f} }
 
@@ -27,9 +31,13 @@ func deep(levels int) *v1alpha2.Filter {
 func wide(lists, each int) *v1alpha2.Filter {
 	f := &v1alpha2.Filter{}
 	for range lists {
-		f.All = append(f.All, nested(v1alpha2.Filter{Any: make([]v1alpha2.NestedFilter, each)}))
+		f.All = append(f.All, nested(v1alpha2.Filter{Any: several(each)}))
 	}
 	return f
+}
+
+func several(n int) []v1alpha2.NestedFilter {
+	return slices.Repeat([]v1alpha2.NestedFilter{nested(v1alpha2.Filter{Exact: map[string]string{"type": "a"}})}, n)
 }
 
 func attributes(n int) map[string]string {
@@ -47,6 +55,17 @@ func TestFilterThatIsWrongSaysWhereAndWhatToDo(t *testing.T) {
 		filter *v1alpha2.Filter
 		want   []string
 	}{
+		"an empty filter": {&v1alpha2.Filter{}, []string{"spec.filter" + noCondition}},
+		"empty lists and objects": {
+			&v1alpha2.Filter{All: []v1alpha2.NestedFilter{}, Any: []v1alpha2.NestedFilter{}, Exact: map[string]string{}},
+			[]string{"spec.filter" + noCondition},
+		},
+		"empty filters in a filter": {
+			&v1alpha2.Filter{
+				CEL: "true", All: several(1), Any: append(several(1), v1alpha2.NestedFilter{}), Not: &v1alpha2.NestedFilter{},
+			},
+			[]string{"spec.filter.any[1]" + noCondition, "spec.filter.not" + noCondition},
+		},
 		"a name in capitals": {
 			&v1alpha2.Filter{Exact: map[string]string{"Type": "a"}},
 			[]string{"spec.filter.exact.Type: is not the name of an attribute; use lower-case letters and digits only"},
@@ -96,7 +115,7 @@ func TestFilterThatIsWrongSaysWhereAndWhatToDo(t *testing.T) {
 			[]string{"spec.filter: has more than 100 filters in it; write it shorter, for example as one cel expression"},
 		},
 		"a long list": {
-			&v1alpha2.Filter{Any: make([]v1alpha2.NestedFilter, 33)},
+			&v1alpha2.Filter{Any: several(33)},
 			[]string{"spec.filter.any: has 33 filters; at most 32 are allowed"},
 		},
 		"many attributes": {
@@ -154,8 +173,6 @@ func TestFilterAtItsBoundsIsTaken(t *testing.T) {
 	t.Parallel()
 	tests := map[string]*v1alpha2.Filter{
 		"nothing":             nil,
-		"an empty filter":     {},
-		"empty lists":         {All: []v1alpha2.NestedFilter{}, Any: []v1alpha2.NestedFilter{}},
 		"eight levels":        deep(8),
 		"a hundred filters":   wide(9, 10),
 		"32 attributes":       {Exact: attributes(32)},

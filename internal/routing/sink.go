@@ -127,3 +127,16 @@ func sinkPort(sink *url.URL) (int32, error) {
 	}
 	return int32(port), nil
 }
+
+// ShownSink is a sink as logs, metrics and events of the cluster may show it: without user, password, query and
+// fragment, which may be secrets.
+func ShownSink(sink string) string {
+	parsed, err := url.Parse(sink)
+	if err != nil {
+		return "" // the part that cannot be read may be the secret
+	}
+	parsed.User = nil
+	parsed.RawQuery, parsed.ForceQuery = "", false
+	parsed.Fragment, parsed.RawFragment = "", ""
+	return parsed.String()
+}

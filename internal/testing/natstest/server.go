@@ -27,6 +27,11 @@ func WithMaxPayload(bytes int32) Option {
 	return func(o *server.Options) { o.MaxPayload = bytes }
 }
 
+// WithMaxConsumers is how many consumers a stream may have for which no other limit is set.
+func WithMaxConsumers(n int) Option {
+	return func(o *server.Options) { o.JetStreamLimits.DefaultMaxConsumers = n }
+}
+
 // WithoutJetStream starts a server that has no streams at all.
 func WithoutJetStream() Option {
 	return func(o *server.Options) { o.JetStream = false }

@@ -1,0 +1,37 @@
+package storage
+
+import (
+	"errors"
+
+	"github.com/spf13/pflag"
+)
+
+// Options say when events are refused.
+type Options struct {
+	Watermark float64 // share of the stream that publishers may fill; 0 and 1 leave refusing to the server
+}
+
+// DefaultOptions keeps a twentieth of the stream for retries and redrives.
+func DefaultOptions() Options { return Options{Watermark: 0.95} }
+
+// BindFlags adds --storage-watermark.
+func (o *Options) BindFlags(fs *pflag.FlagSet) {
+	fs.Float64Var(&o.Watermark, "storage-watermark", o.Watermark,
+		"share of the stream of events above which new ones are refused, so that retries find room; 0 or 1: none")
+}
+
+// Validate checks the share.
+func (o *Options) Validate() error {
+	if !(o.Watermark >= 0 && o.Watermark <= 1) { // NaN is neither
+		return errors.New("--storage-watermark must be from 0 to 1")
+	}
+	return nil
+}
+
+// refuses tells whether a stream is too full for new events.
+func (o *Options) refuses(fill float64) bool { return o.enabled() && fill >= o.Watermark }
+
+// near tells whether a stream may soon be too full.
+func (o *Options) near(fill float64) bool { return o.enabled() && fill >= o.Watermark-approach }
+
+func (o *Options) enabled() bool { return o.Watermark > 0 && o.Watermark < 1 }
