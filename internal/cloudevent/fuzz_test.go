@@ -161,6 +161,11 @@ func FuzzValidJSON(f *testing.F) {
 	}
 	f.Add([]byte(strings.Repeat("[", 600) + strings.Repeat("]", 600)))
 	f.Add([]byte(strings.Repeat(`{"a":`, 600) + "1" + strings.Repeat("}", 599) + "]"))
+	for before := range 17 { // strings are looked at eight bytes at a time
+		for _, special := range []string{`\n`, `\`, "\x1f", "\x00", "\x7f", "\xff", "\"", " "} {
+			f.Add([]byte(`"` + strings.Repeat("a", before) + special + `bcdefghijk"`))
+		}
+	}
 	f.Fuzz(func(t *testing.T, data []byte) {
 		require.Equal(t, json.Valid(data), ValidJSON(data), "%q", data)
 	})

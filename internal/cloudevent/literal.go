@@ -2,6 +2,7 @@ package cloudevent
 
 import (
 	"bytes"
+	"encoding/binary"
 	"encoding/json"
 )
 
@@ -11,7 +12,7 @@ func stringEnd(body []byte, i int) int {
 	if at(body, i) != '"' {
 		return -1
 	}
-	for i++; i < len(body); i++ {
+	for i = plainEnd(body, i+1); i < len(body); i++ {
 		switch c := body[i]; {
 		case c == '"':
 			return i + 1
@@ -19,12 +20,30 @@ func stringEnd(body []byte, i int) int {
 			if i = escapeEnd(body, i+1); i < 0 {
 				return -1
 			}
+			i = plainEnd(body, i+1) - 1
 		case c < ' ':
 			return -1
 		}
 	}
 	return -1
 }
+
+// plainEnd is where the run of bytes that mean themselves ends, or up to seven bytes before that. It looks at eight at a
+// time, because strings are most of what events carry.
+func plainEnd(body []byte, i int) int {
+	for ; i+8 <= len(body); i += 8 {
+		eight := binary.LittleEndian.Uint64(body[i:])
+		if (below(eight, ' ') | below(eight^'"'*ones, 1) | below(eight^'\\'*ones, 1)) != 0 {
+			break
+		}
+	}
+	return i
+}
+
+const ones = 0x0101010101010101
+
+// below is not 0 if one of eight bytes is less than limit, which is 128 at most.
+func below(eight, limit uint64) uint64 { return (eight - limit*ones) &^ eight & (128 * ones) }
 
 // escapeEnd is the last place of what follows a backslash, -1 when that is no escape.
 func escapeEnd(body []byte, i int) int {

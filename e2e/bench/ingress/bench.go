@@ -15,6 +15,7 @@ import (
 
 // bench is a server, both kinds of ingress and their publisher.
 type bench struct {
+	process            *rig.Process // of the bridge
 	bridge, bare, load string
 	conn               *nats.Conn
 	stream             jetstream.Stream
@@ -58,7 +59,7 @@ func newBench(ctx context.Context, r *rig.Rig) (*bench, error) {
 		return nil, err
 	}
 	where, _, _ := strings.Cut(bridge.Where, " ") // behind it is where the metrics are
-	return &bench{bridge: where, bare: bare.Where, load: load.Where, conn: conn, stream: stream}, nil
+	return &bench{process: bridge, bridge: where, bare: bare.Where, load: load.Where, conn: conn, stream: stream}, nil
 }
 
 func (b *bench) empty(ctx context.Context) error {

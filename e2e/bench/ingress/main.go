@@ -56,6 +56,9 @@ func measure(ctx context.Context, r *rig.Rig) error {
 			}
 		}
 	}
+	if err := b.process.Stop(); err != nil { // rather than kill it: it may have a profile to write
+		return err
+	}
 	fmt.Printf("ingress ratio_32=%.2f ratio_128=%.2f requests_per_s=%.0f p99_ms=%.1f\n",
 		ratio(ours[32], theirs[32]), ratio(ours[128], theirs[128]),
 		rig.Median(ours[128].perSecond), rig.Median(ours[128].p99))
