@@ -69,6 +69,10 @@ var installations = map[string]values{
 		"registry.internal.nodePort=0", "registry.internal.clusterIP=10.0.0.7", "registry.internal.pullAddress=registry.example.com",
 		"registry.internal.persistence.enabled=false",
 	},
+	"sinks behind a mesh, with a CA of one's own": {
+		"sinks.endpoints=service", "sinks.ca.configMap=mesh-roots", "sinks.ca.key=roots.pem", "eventbridge.maxReplySize=64Ki",
+		"eventbridge.publishes.maxPending=1000000", "eventbridge.delivery.maxBackoff=1h", "stream.watermark=0.5", "stream.duplicateWindow=10m",
+	},
 	"TLS with KEDA":                       {"scaler.tls.enabled=true"},
 	"TLS with KEDA by other certificates": {"scaler.tls.enabled=true", "scaler.tls.secret=scaler", "scaler.tls.kedaSecret=keda"},
 	"its own NATS with users":             {"nats.users.enabled=true", "stream.name=events"},

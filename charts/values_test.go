@@ -38,6 +38,11 @@ func TestValuesThatCannotWorkAreRefusedWithTheReason(t *testing.T) {
 		"no NATS at all":                {values{"nats.enabled=false"}, []string{"set nats.external.url to the NATS to use"}},
 		"two NATS":                      {values{"nats.external.url=nats://nats"}, []string{"set nats.enabled=false to use an external NATS"}},
 		"more traces than all":          {values{"eventbridge.traceSampleRatio=2"}, []string{"/eventbridge/traceSampleRatio", "maximum: got 2, want 1"}},
+		"a watermark in per cent":       {values{"stream.watermark=95"}, []string{"/stream/watermark", "maximum: got 95, want 1"}},
+		"sinks that are called at last": {values{"sinks.endpoints=nodes"}, []string{"/sinks/endpoints", "'pods', 'service'"}},
+		"a CA of sinks from two places": {values{"sinks.ca.secret=a", "sinks.ca.configMap=b"}, []string{"sinks.ca.configMap and sinks.ca.secret are set"}},
+		"answers that NATS never takes": {values{"eventbridge.maxReplySize=65Mi"}, []string{"eventbridge.maxReplySize (65Mi) is more than NATS ever takes"}},
+		"a pause without a unit":        {values{"eventbridge.delivery.backoff=500"}, []string{"/eventbridge/delivery/backoff"}},
 		"two logins at NATS": {
 			values{"nats.enabled=false", "nats.external.url=nats://nats", "nats.external.nkey.secret=a", "nats.external.token.secret=b"},
 			[]string{"nats.external.nkey and nats.external.token are set: NATS takes one of them"},

@@ -50,7 +50,6 @@ type Deps struct {
 	Store       Store
 	Storage     storage.Streams // how full the store is; nil when that does not matter
 	Admin       admin.Store     // what the admin API asks; it is not asked while that API has no address
-	Stream      string          // that holds the events; metrics name it
 	Tracer      *tracing.Tracer // nil makes no spans
 	Destination string          // URLs of the Store; metrics show them without user and password
 	Registry    *prometheus.Registry

@@ -29,7 +29,7 @@ type kymaRoute struct {
 
 func newKymaCounts(deps Deps) *kymaCounts {
 	return &kymaCounts{
-		metrics: dispatch.NewKymaMetrics(deps.Registry, deps.Stream, deps.Store.Connected),
+		metrics: dispatch.NewKymaMetrics(deps.Registry, deps.Store.Connected),
 		bound:   map[types.NamespacedName]*kymaRoute{},
 	}
 }

@@ -77,7 +77,7 @@ func TestDeliveriesAreCountedAsKymaCounts(t *testing.T) {
 		Original: "order.received.v1", Clean: "order.received.v1", Subject: subject, ConsumerName: "c1",
 	}}
 	w.routes.set(route)
-	r := w.start(t, func(deps *Deps, _ *Options) { deps.Stream = "sap" })
+	r := w.start(t)
 	_, before := get(t, r.metricsURL)
 	require.Contains(t, before, "eventing_ec_health 1")
 	require.NotContains(t, before, "eventing_ec_nats_delivery_per_subscription_total{")

@@ -41,7 +41,6 @@ func run(ctx context.Context, o *options, log logr.Logger) error {
 		Store:       store,
 		Storage:     store,
 		Admin:       eventbridge.NewAdminStore(conn, o.publisher.Stream),
-		Stream:      o.publisher.Stream,
 		Tracer:      tracer,
 		Destination: o.broker.URL,
 		Registry:    daemon.NewRegistry(),

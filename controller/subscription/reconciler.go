@@ -28,6 +28,7 @@ type Reconciler struct {
 	consumers Consumers
 	stream    string
 	policy    routing.Policy
+	readiness *readiness
 	recorder  events.EventRecorder
 	clock     clock.PassiveClock
 }
@@ -40,6 +41,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 		return ctrl.Result{}, fmt.Errorf("get Subscription: %w", err)
 	}
 	if err != nil {
+		r.readiness.forget(request.NamespacedName)
 		return kube.Result(r.sweep(ctx, request.NamespacedName))
 	}
 	if !sub.DeletionTimestamp.IsZero() {
@@ -53,6 +55,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	found, err := r.run(ctx, sub)
 	if found != nil {
 		setStatus(sub, *found, r.clock.Now())
+		r.readiness.show(request.NamespacedName, consumerNames(found.route), sub.Status.Ready)
 		if err := patchStatus(ctx, r.client, before, sub); err != nil {
 			return kube.Result(err)
 		}
@@ -77,7 +80,7 @@ func (r *Reconciler) run(ctx context.Context, sub *eventingv1alpha2.Subscription
 	case err != nil:
 		return nil, errors.Join(err, ensured)
 	case !exists:
-		return &outcome{invalid: missingSinkMessage(route.Service)}, ensured // its Service is watched
+		return &outcome{route: route, invalid: missingSinkMessage(route.Service)}, ensured // its Service is watched
 	case ensured != nil:
 		return &outcome{route: route, inactive: ensured.Error()}, ensured
 	default:

@@ -32,6 +32,7 @@ func Setup(mgr ctrl.Manager, conn Broker, registerer prometheus.Registerer, opti
 		consumers: conn,
 		stream:    options.Stream.Name,
 		policy:    options.Sinks,
+		readiness: newReadiness(registerer, options.Stream.Name),
 		recorder:  mgr.GetEventRecorder("subscription-controller"),
 		clock:     clock.RealClock{},
 	}

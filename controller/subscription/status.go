@@ -26,7 +26,7 @@ type outcome struct {
 	invalid string
 	// inactive is why no consumer carries the Subscription, empty if one does.
 	inactive string
-	// route is what the Subscription means, unless it is invalid.
+	// route is what the Subscription means, empty if that cannot be said.
 	route routing.Route
 }
 

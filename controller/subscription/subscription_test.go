@@ -45,6 +45,7 @@ type world struct {
 	t         *testing.T
 	nats      *natstest.Server
 	conn      *broker.Conn
+	registry  *prometheus.Registry
 	namespace string
 }
 
@@ -75,7 +76,8 @@ func newWorldAt(t *testing.T, server *natstest.Server, url string, changes ...fu
 	for _, change := range changes {
 		change(&options)
 	}
-	require.NoError(t, Setup(mgr, conn, prometheus.NewRegistry(), options))
+	registry := prometheus.NewRegistry()
+	require.NoError(t, Setup(mgr, conn, registry, options))
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
 	go func() { ended <- mgr.Start(ctx) }()
@@ -84,7 +86,7 @@ func newWorldAt(t *testing.T, server *natstest.Server, url string, changes ...fu
 		require.NoError(t, <-ended)
 		require.NoError(t, conn.Close(context.Background()))
 	})
-	return &world{Client: env.Client, t: t, nats: server, conn: conn, namespace: env.Namespace(t)}
+	return &world{Client: env.Client, t: t, nats: server, conn: conn, registry: registry, namespace: env.Namespace(t)}
 }
 
 func (w *world) create(name string, changes ...func(*eventingv1alpha2.SubscriptionSpec)) *eventingv1alpha2.Subscription {
@@ -138,6 +140,35 @@ func (w *world) awaitReady(sub *eventingv1alpha2.Subscription) {
 	w.awaitStatus(sub, "it never became ready", func(status eventingv1alpha2.SubscriptionStatus) bool { return status.Ready })
 }
 
+// awaitShown waits until the readiness of a Subscription is shown by series of this value, or by none if it is negative.
+func (w *world) awaitShown(sub *eventingv1alpha2.Subscription, value float64) {
+	w.t.Helper()
+	require.Eventually(w.t, func() bool {
+		families, err := w.registry.Gather()
+		require.NoError(w.t, err)
+		found := 0
+		for _, family := range families {
+			if family.GetName() != "eventing_ec_subscription_status" {
+				continue
+			}
+			for _, metric := range family.GetMetric() {
+				labels := map[string]string{}
+				for _, label := range metric.GetLabel() {
+					labels[label.GetName()] = label.GetValue()
+				}
+				if labels["subscription_namespace"] != sub.Namespace || labels["subscription_name"] != sub.Name {
+					continue
+				}
+				if metric.GetGauge().GetValue() != value {
+					return false
+				}
+				found++
+			}
+		}
+		return found > 0 == (value >= 0)
+	}, patience, tick, "its readiness is not shown as %v", value)
+}
+
 // consumer is the consumer of a Subscription, and whether it exists.
 func (w *world) consumer(sub *eventingv1alpha2.Subscription) (broker.Consumer, bool) {
 	w.t.Helper()
@@ -174,11 +205,13 @@ func TestASubscriptionGetsAConsumerAndAStatus(t *testing.T) {
 	})
 	require.Equal(t, "Sink validation failed: service price."+w.namespace+" not found in the cluster", sub.Status.Conditions[0].Message)
 	require.False(t, sub.Status.Ready)
+	w.awaitShown(sub, 0)
 	require.Empty(t, sub.Status.Types)
 	w.awaitConsumer(sub, "events are kept for the sink to come", exists)
 
 	sink := w.createSink()
 	w.awaitReady(sub)
+	w.awaitShown(sub, 1)
 	require.Equal(t, []string{eventingv1alpha2.Finalizer}, sub.Finalizers)
 	require.Equal(t, eventingv1alpha2.ConditionSpecValid, sub.Status.Conditions[0].Type)
 	require.Equal(t, eventingv1alpha2.ConditionActive, sub.Status.Conditions[1].Type)
@@ -193,6 +226,9 @@ func TestASubscriptionGetsAConsumerAndAStatus(t *testing.T) {
 	require.NoError(t, w.Delete(t.Context(), sink))
 	w.awaitStatus(sub, "it notices that the sink is gone", func(status eventingv1alpha2.SubscriptionStatus) bool { return !status.Ready })
 	w.awaitConsumer(sub, "its events are kept", exists)
+	w.awaitShown(sub, 0)
+	require.NoError(t, w.Delete(t.Context(), sub))
+	w.awaitShown(sub, -1)
 }
 
 func redeliveryOf(sub *eventingv1alpha2.Subscription) string {

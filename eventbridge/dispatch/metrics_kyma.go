@@ -9,13 +9,12 @@ import (
 )
 
 // KymaMetrics are the delivery metrics under the names that Kyma's dashboards ask for. Each replica exports them for
-// what it does itself: totals are the sum over the replicas, and states their maximum.
+// what it does itself: totals are the sum over the replicas, and states their maximum. Which Subscriptions are ready says the
+// controller (eventing_ec_subscription_status).
 type KymaMetrics struct {
 	deliveries *prometheus.CounterVec
 	duration   *prometheus.HistogramVec
 	types      *prometheus.CounterVec
-	status     *prometheus.GaugeVec
-	stream     string
 }
 
 // KymaType is one type of a Subscription.
@@ -47,7 +46,6 @@ type kymaBound struct {
 }
 
 const (
-	kymaBackend = "NATS_Jetstream"
 	// kymaNoAnswer is what Kyma counts when a sink gave no answer.
 	kymaNoAnswer = 500
 
@@ -58,7 +56,7 @@ const (
 )
 
 // NewKymaMetrics registers the metrics.
-func NewKymaMetrics(registerer prometheus.Registerer, stream string, connected func() bool) *KymaMetrics {
+func NewKymaMetrics(registerer prometheus.Registerer, connected func() bool) *KymaMetrics {
 	attempt := []string{kymaName, kymaNamespace, kymaEventType, "sink", "response_code", kymaConsumer}
 	m := &KymaMetrics{
 		deliveries: prometheus.NewCounterVec(prometheus.CounterOpts{
@@ -72,10 +70,6 @@ func NewKymaMetrics(registerer prometheus.Registerer, stream string, connected f
 		types: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "eventing_ec_event_type_subscribed_total", Help: "1 for each type that a Subscription takes.",
 		}, []string{kymaName, kymaNamespace, kymaEventType, kymaConsumer}),
-		status: prometheus.NewGaugeVec(prometheus.GaugeOpts{
-			Name: "eventing_ec_subscription_status", Help: "1 while a Subscription's events can be delivered.",
-		}, []string{kymaName, kymaNamespace, kymaConsumer, "eventing_backend", "stream_name"}),
-		stream: stream,
 	}
 	health := prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "eventing_ec_health", Help: "1 while the process is connected to NATS.",
@@ -85,7 +79,7 @@ func NewKymaMetrics(registerer prometheus.Registerer, stream string, connected f
 		}
 		return 0
 	})
-	registerer.MustRegister(m.deliveries, m.duration, m.types, m.status, health)
+	registerer.MustRegister(m.deliveries, m.duration, m.types, health)
 	return m
 }
 
@@ -99,7 +93,6 @@ func (m *KymaMetrics) Bind(s Subscription, sink string, types []KymaType) *KymaS
 		bound.consumers[t.Original] = t.Consumer
 		m.types.WithLabelValues(s.Name, s.Namespace, t.Clean, t.Consumer).Inc()
 	}
-	bound.Active(true)
 	return bound
 }
 
@@ -109,18 +102,6 @@ func (m *KymaMetrics) Forget(s Subscription) {
 	m.deliveries.DeletePartialMatch(labels)
 	m.duration.DeletePartialMatch(labels)
 	m.types.DeletePartialMatch(labels)
-	m.status.DeletePartialMatch(labels)
-}
-
-// Active says whether the Subscription's messages can be fetched.
-func (k *KymaSubscription) Active(active bool) {
-	value := 0.0
-	if active {
-		value = 1
-	}
-	for _, consumer := range k.consumers {
-		k.metrics.status.WithLabelValues(k.subscription.Name, k.subscription.Namespace, consumer, kymaBackend, k.metrics.stream).Set(value)
-	}
 }
 
 // Attempted counts one attempt. eventType is one of the Subscription's types, as it has it; status is 0 when the sink

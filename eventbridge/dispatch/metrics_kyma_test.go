@@ -19,7 +19,7 @@ func TestDeliveriesAreCountedUnderKymasNames(t *testing.T) {
 	t.Parallel()
 	registry := prometheus.NewPedanticRegistry()
 	connected := true
-	metrics := dispatch.NewKymaMetrics(registry, "sap", func() bool { return connected })
+	metrics := dispatch.NewKymaMetrics(registry, func() bool { return connected })
 	orders := dispatch.Subscription{Namespace: "shop", Name: "orders"}
 	bound := metrics.Bind(orders, kymaSink, []dispatch.KymaType{{Original: "order>.v1", Clean: "order.v1", Consumer: "c1"}})
 	require.NoError(t, testutil.GatherAndCompare(registry, strings.NewReader(`
@@ -29,9 +29,6 @@ eventing_ec_event_type_subscribed_total{consumer_name="c1",event_type="order.v1"
 # HELP eventing_ec_health 1 while the process is connected to NATS.
 # TYPE eventing_ec_health gauge
 eventing_ec_health 1
-# HELP eventing_ec_subscription_status 1 while a Subscription's events can be delivered.
-# TYPE eventing_ec_subscription_status gauge
-eventing_ec_subscription_status{consumer_name="c1",eventing_backend="NATS_Jetstream",stream_name="sap",subscription_name="orders",subscription_namespace="shop"} 1
 `)), "what is not counted has no series")
 
 	var attempts sync.WaitGroup
@@ -40,7 +37,6 @@ eventing_ec_subscription_status{consumer_name="c1",eventing_backend="NATS_Jetstr
 	}
 	attempts.Wait()
 	bound.Attempted("order>.v1", 0, time.Second)
-	bound.Active(false)
 	connected = false
 	require.NoError(t, testutil.GatherAndCompare(registry, strings.NewReader(`
 # HELP eventing_ec_health 1 while the process is connected to NATS.
@@ -50,10 +46,7 @@ eventing_ec_health 0
 # TYPE eventing_ec_nats_delivery_per_subscription_total counter
 eventing_ec_nats_delivery_per_subscription_total{consumer_name="c1",event_type="order>.v1",response_code="204",sink="`+kymaSink+`",subscription_name="orders",subscription_namespace="shop"} 8
 eventing_ec_nats_delivery_per_subscription_total{consumer_name="c1",event_type="order>.v1",response_code="500",sink="`+kymaSink+`",subscription_name="orders",subscription_namespace="shop"} 1
-# HELP eventing_ec_subscription_status 1 while a Subscription's events can be delivered.
-# TYPE eventing_ec_subscription_status gauge
-eventing_ec_subscription_status{consumer_name="c1",eventing_backend="NATS_Jetstream",stream_name="sap",subscription_name="orders",subscription_namespace="shop"} 0
-`), "eventing_ec_health", "eventing_ec_nats_delivery_per_subscription_total", "eventing_ec_subscription_status"))
+`), "eventing_ec_health", "eventing_ec_nats_delivery_per_subscription_total"))
 	require.Equal(t, 2, testutil.CollectAndCount(registry, "eventing_ec_nats_subscriber_dispatch_duration_seconds"))
 
 	metrics.Bind(orders, kymaSink, []dispatch.KymaType{{Original: "order.v2", Clean: "order.v2", Consumer: "c2"}})
@@ -63,7 +56,7 @@ eventing_ec_subscription_status{consumer_name="c1",eventing_backend="NATS_Jetstr
 }
 
 func TestCountingAnAttemptAllocatesNothing(t *testing.T) {
-	metrics := dispatch.NewKymaMetrics(prometheus.NewRegistry(), "sap", func() bool { return true })
+	metrics := dispatch.NewKymaMetrics(prometheus.NewRegistry(), func() bool { return true })
 	bound := metrics.Bind(dispatch.Subscription{Namespace: "shop", Name: "orders"}, kymaSink, []dispatch.KymaType{{Original: "order.v1"}})
 	bound.Attempted("order.v1", 204, time.Millisecond)
 	require.Zero(t, testing.AllocsPerRun(100, func() { bound.Attempted("order.v1", 204, time.Millisecond) }))

@@ -23,3 +23,32 @@
 - --allowed-sink-hosts={{ join "," . }}
 {{- end -}}
 {{- end }}
+
+{{/* The certificates of sinks. A whole folder, as for NATS. */}}
+{{- define "rouse.sinkCAMounts" -}}
+{{- with .Values.sinks.ca -}}
+{{- if or .configMap .secret -}}
+- name: sink-ca
+  mountPath: /etc/rouse/sink-ca
+  readOnly: true
+{{- end -}}
+{{- end -}}
+{{- end -}}
+
+{{- define "rouse.sinkCAVolumes" -}}
+{{- with .Values.sinks.ca -}}
+{{- if or .configMap .secret -}}
+- name: sink-ca
+  {{- if .configMap }}
+  configMap:
+    name: {{ .configMap }}
+  {{- else }}
+  secret:
+    secretName: {{ .secret }}
+  {{- end }}
+    defaultMode: 0440
+    items:
+      - {key: {{ .key }}, path: {{ .key }}}
+{{- end -}}
+{{- end -}}
+{{- end -}}

@@ -33,6 +33,12 @@
 {{- fail "scaler.tls.secret is set: set scaler.tls.enabled too" -}}
 {{- end -}}
 {{- end -}}
+{{- if and .Values.sinks.ca.configMap .Values.sinks.ca.secret -}}
+{{- fail "sinks.ca.configMap and sinks.ca.secret are set: set only one of them" -}}
+{{- end -}}
+{{- if gt (include "rouse.bytes" .Values.eventbridge.maxReplySize | int64) (include "rouse.bytes" "64Mi" | int64) -}}
+{{- fail (printf "eventbridge.maxReplySize (%s) is more than NATS ever takes: at most 64Mi" .Values.eventbridge.maxReplySize) -}}
+{{- end -}}
 {{- if and .Values.caBundle (not (contains "-----BEGIN CERTIFICATE-----" .Values.caBundle)) -}}
 {{- fail "caBundle has no certificate in PEM: pass the content of a file, with --set-file caBundle=/path/to/ca.crt" -}}
 {{- end -}}

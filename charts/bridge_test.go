@@ -1,0 +1,101 @@
+package charts
+
+import (
+	"slices"
+	"strconv"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+)
+
+func TestTheBridgeIsToldWhatTheOperatorSays(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		set  values
+		want []string
+	}{
+		"as it comes": {nil, []string{
+			"--storage-watermark=0.95", "--sink-endpoints=pods", "--max-request-size=65536", "--max-reply-size=1048576",
+			"--publish-max-pending=1024", "--publish-timeout=5s", "--delivery-max-attempts=16", "--delivery-backoff=500ms",
+			"--delivery-backoff-max=5m", "--delivery-max-in-flight=1000",
+		}},
+		"otherwise": {
+			values{
+				"stream.watermark=1", "sinks.endpoints=service", "eventbridge.maxReplySize=2Mi", "eventbridge.publishes.maxPending=2000000",
+				"eventbridge.publishes.timeoutSeconds=9", "eventbridge.delivery.maxAttempts=3", "eventbridge.delivery.backoff=1s",
+				"eventbridge.delivery.maxBackoff=1h", "eventbridge.delivery.maxInFlight=50",
+			},
+			[]string{
+				"--storage-watermark=1", "--sink-endpoints=service", "--max-reply-size=2097152", "--publish-max-pending=2000000",
+				"--publish-timeout=9s", "--delivery-max-attempts=3", "--delivery-backoff=1s", "--delivery-backoff-max=1h", "--delivery-max-in-flight=50",
+			},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			container := named[*appsv1.Deployment](t, render(t, tc.set), "rouse-eventbridge").Spec.Template.Spec.Containers[0]
+			require.Subset(t, container.Args, tc.want)
+		})
+	}
+}
+
+func TestTheCertificatesOfSinksAreAFile(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		set  values
+		want corev1.VolumeSource
+	}{
+		"of a ConfigMap": {
+			values{"sinks.ca.configMap=roots", "sinks.ca.key=roots.pem", "nats.users.enabled=true"},
+			corev1.VolumeSource{ConfigMap: &corev1.ConfigMapVolumeSource{
+				LocalObjectReference: corev1.LocalObjectReference{Name: "roots"},
+				Items:                []corev1.KeyToPath{{Key: "roots.pem", Path: "roots.pem"}},
+				DefaultMode:          new(int32(0o440)),
+			}},
+		},
+		"of a Secret, and no other file": {
+			values{"sinks.ca.secret=roots", "sinks.ca.key=roots.pem", "eventbridge.admin.enabled=false"},
+			corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{
+				SecretName:  "roots",
+				Items:       []corev1.KeyToPath{{Key: "roots.pem", Path: "roots.pem"}},
+				DefaultMode: new(int32(0o440)),
+			}},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			pod := named[*appsv1.Deployment](t, render(t, tc.set), "rouse-eventbridge").Spec.Template.Spec
+			require.Contains(t, pod.Containers[0].Args, "--sink-ca=/etc/rouse/sink-ca/roots.pem")
+			mounts := pod.Containers[0].VolumeMounts
+			mount := mounts[slices.IndexFunc(mounts, func(m corev1.VolumeMount) bool { return m.MountPath == "/etc/rouse/sink-ca" })]
+			require.True(t, mount.ReadOnly)
+			volume := pod.Volumes[slices.IndexFunc(pod.Volumes, func(v corev1.Volume) bool { return v.Name == mount.Name })]
+			require.Equal(t, tc.want, volume.VolumeSource)
+		})
+	}
+}
+
+func TestAStreamThatFillsIsToldOfTwice(t *testing.T) {
+	t.Parallel()
+	all := render(t, values{"metrics.alerts.enabled=true", "metrics.alerts.storageRatio=0.7"})
+	found := map[string]string{}
+	for _, object := range of[*unstructured.Unstructured](all) {
+		groups, _, err := unstructured.NestedSlice(object.Object, "spec", "groups")
+		require.NoError(t, err)
+		for _, group := range groups {
+			for _, rule := range group.(map[string]any)["rules"].([]any) {
+				severity, _, err := unstructured.NestedString(rule.(map[string]any), "labels", "severity")
+				require.NoError(t, err)
+				found[rule.(map[string]any)["alert"].(string)] = severity + ": " + rule.(map[string]any)["expr"].(string)
+			}
+		}
+	}
+	expression := func(severity string, ratio float64) string {
+		return severity + ": max by (stream) (max_over_time(rouse_eventbridge_stream_fill_ratio[5m])) >= " + strconv.FormatFloat(ratio, 'g', -1, 64)
+	}
+	require.Equal(t, expression("warning", 0.7), found["RouseStreamFills"])
+	require.Equal(t, expression("critical", 0.95), found["RouseStreamNearlyFull"])
+}
