@@ -31,8 +31,7 @@ type Routes interface {
 
 // Store keeps events between their publisher and their sinks.
 type Store interface {
-	// Publish returns nil after the event is stored.
-	Publish(ctx context.Context, ev *cloudevent.Event) error
+	ingress.Publisher
 	// Source hands out the messages of a Subscription. Receiving fails while its consumer does not exist.
 	Source(route routing.Route) dispatch.Source
 	// DeadLetters keeps the Subscription's events that are not delivered any more.
@@ -45,15 +44,16 @@ type Store interface {
 
 // Deps are what a Bridge works with.
 type Deps struct {
-	Routes      Routes
-	Endpoints   sink.Endpoints
-	Store       Store
-	Storage     storage.Streams // how full the store is; nil when that does not matter
-	Admin       admin.Store     // what the admin API asks; it is not asked while that API has no address
-	Tracer      *tracing.Tracer // nil makes no spans
-	Destination string          // URLs of the Store; metrics show them without user and password
-	Registry    *prometheus.Registry
-	Log         logr.Logger
+	Routes        Routes
+	Subscriptions ingress.Subscriptions // what applications may ask for; nil when nobody knows
+	Endpoints     sink.Endpoints
+	Store         Store
+	Storage       storage.Streams // how full the store is; nil when that does not matter
+	Admin         admin.Store     // what the admin API asks; it is not asked while that API has no address
+	Tracer        *tracing.Tracer // nil makes no spans
+	Destination   string          // URLs of the Store; metrics show them without user and password
+	Registry      *prometheus.Registry
+	Log           logr.Logger
 
 	// These replace the addresses of the options. They may be nil.
 	Listener, MetricsListener, AdminListener net.Listener
@@ -79,11 +79,12 @@ func New(deps Deps, options Options) *Bridge {
 		}, options.Storage)
 	}
 	handler := ingress.New(ingress.Deps{
-		Publisher:   bounded(publisher(deps), b.storage),
-		Destination: withoutSecrets(deps.Destination),
-		Connected:   deps.Store.Connected,
-		Registerer:  deps.Registry,
-		Log:         deps.Log.WithName("ingress"),
+		Publisher:     bounded(publisher(deps), b.storage),
+		Subscriptions: deps.Subscriptions,
+		Destination:   withoutSecrets(deps.Destination),
+		Connected:     deps.Store.Connected,
+		Registerer:    deps.Registry,
+		Log:           deps.Log.WithName("ingress"),
 	}, options.Ingress)
 	b.public = daemon.Server{Name: "ingress", Addr: options.Listen, Listener: deps.Listener, Handler: b.publicHandler(handler)}
 	b.metrics = daemon.Server{Name: "metrics", Addr: options.MetricsAddress, Listener: deps.MetricsListener, Handler: b.metricsHandler()}
@@ -111,6 +112,14 @@ func (p tracedPublisher) Publish(ctx context.Context, ev *cloudevent.Event) erro
 	return err
 }
 
+// PublishLegacy implements ingress.Publisher. Both copies of an event are one span's.
+func (p tracedPublisher) PublishLegacy(ctx context.Context, ev *cloudevent.Event, oldType string) error {
+	end := p.tracer.Publish(ctx, ev)
+	err := p.store.PublishLegacy(ctx, ev, oldType)
+	end(err)
+	return err
+}
+
 // bounded refuses what would take the room of events that are stored already.
 func bounded(publisher ingress.Publisher, storage *storage.Monitor) ingress.Publisher {
 	if storage == nil {
@@ -130,6 +139,14 @@ func (p boundedPublisher) Publish(ctx context.Context, ev *cloudevent.Event) err
 		return ingress.ErrNearlyFull
 	}
 	return p.Publisher.Publish(ctx, ev)
+}
+
+// PublishLegacy implements ingress.Publisher.
+func (p boundedPublisher) PublishLegacy(ctx context.Context, ev *cloudevent.Event, oldType string) error {
+	if p.storage.Full() {
+		return ingress.ErrNearlyFull
+	}
+	return p.Publisher.PublishLegacy(ctx, ev, oldType)
 }
 
 // Run works until ctx ends, and returns after the drain. It returns an error when it cannot listen or had

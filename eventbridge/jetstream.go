@@ -30,6 +30,11 @@ func (j *JetStream) Publish(ctx context.Context, ev *cloudevent.Event) error {
 	return j.publisher.Publish(ctx, ev)
 }
 
+// PublishLegacy implements Store.
+func (j *JetStream) PublishLegacy(ctx context.Context, ev *cloudevent.Event, oldType string) error {
+	return j.publisher.PublishLegacy(ctx, ev, oldType)
+}
+
 // Connected implements Store.
 func (j *JetStream) Connected() bool { return j.conn.Connected() }
 

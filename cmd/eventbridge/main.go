@@ -36,15 +36,16 @@ func run(ctx context.Context, o *options, log logr.Logger) error {
 	}
 	store := eventbridge.NewJetStream(conn, broker.NewPublisher(conn, o.publisher), o.publisher.Stream)
 	bridge := eventbridge.New(eventbridge.Deps{
-		Routes:      watch.NewRoutes(objects, o.bridge.Sinks),
-		Endpoints:   watch.NewEndpoints(objects),
-		Store:       store,
-		Storage:     store,
-		Admin:       eventbridge.NewAdminStore(conn, o.publisher.Stream),
-		Tracer:      tracer,
-		Destination: o.broker.URL,
-		Registry:    daemon.NewRegistry(),
-		Log:         log,
+		Routes:        watch.NewRoutes(objects, o.bridge.Sinks),
+		Subscriptions: watch.NewSubscriptions(objects),
+		Endpoints:     watch.NewEndpoints(objects),
+		Store:         store,
+		Storage:       store,
+		Admin:         eventbridge.NewAdminStore(conn, o.publisher.Stream),
+		Tracer:        tracer,
+		Destination:   o.broker.URL,
+		Registry:      daemon.NewRegistry(),
+		Log:           log,
 	}, o.bridge)
 	err = daemon.RunOn(ctx, bridge.Run, objects.Start, conn.Hold)
 	closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), tracing.CloseTimeout)

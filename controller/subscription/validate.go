@@ -17,9 +17,6 @@ import (
 
 const (
 	minTypeSegments = 2
-	// reservedTypePrefix begins the names that the first version of the API gave
-	// to events. Only exact matching can mean them.
-	reservedTypePrefix = "sap.kyma.custom"
 
 	qosAtLeastOnce         = "AT_LEAST_ONCE"
 	qosAtMostOnce          = "AT_MOST_ONCE"
@@ -35,7 +32,7 @@ const (
 	detailDuplicateTypes = "must not have duplicate types"
 	detailEmptyType      = "must not be of length zero"
 	detailSegments       = "must have minimum 2 segments"
-	detailTypePrefix     = "must not have " + reservedTypePrefix + " as type prefix"
+	detailTypePrefix     = "must not have " + routing.OldPrefix + " as type prefix"
 	detailMaxInFlight    = eventingv1alpha2.ConfigMaxInFlight + " must be a stringified int value"
 	detailQoS            = "must be a valid QoS value " + qosAtLeastOnce + " or " + qosAtMostOnce
 	detailAuthType       = "must be a valid Auth Type value " + authTypeOAuth2
@@ -112,7 +109,7 @@ func typeDetail(eventType string, exact bool) string {
 		return detailEmptyType
 	case strings.Count(eventType, ".")+1 < minTypeSegments:
 		return detailSegments
-	case !exact && strings.HasPrefix(eventType, reservedTypePrefix):
+	case !exact && strings.HasPrefix(eventType, routing.OldPrefix):
 		return detailTypePrefix
 	default:
 		return ""

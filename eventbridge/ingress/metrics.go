@@ -9,7 +9,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// metrics of the publish endpoint.
+// metrics of the publish endpoints.
 type metrics struct {
 	requests    *prometheus.CounterVec
 	duration    *prometheus.HistogramVec
@@ -26,8 +26,9 @@ type children struct {
 }
 
 const (
-	publishPath = "/publish"
-	other       = "other" // stands for paths and methods that a client made up
+	publishPath    = "/publish"
+	publishPattern = http.MethodPost + " " + publishPath
+	other          = "other" // stands for paths and methods that a client made up
 )
 
 func newMetrics(registerer prometheus.Registerer, destination string, connected func() bool) *metrics {
@@ -101,7 +102,7 @@ func (m *metrics) instrument(mux *http.ServeMux) http.Handler {
 		recorder := &statusRecorder{ResponseWriter: w, status: http.StatusOK}
 		mux.ServeHTTP(recorder, r)
 		seconds := time.Since(started).Seconds()
-		if bound, ok := m.publish[recorder.status]; ok && r.Pattern != "" {
+		if bound, ok := m.publish[recorder.status]; ok && r.Pattern == publishPattern {
 			bound.requests.Inc()
 			bound.duration.Observe(seconds)
 			return

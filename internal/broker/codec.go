@@ -47,6 +47,11 @@ func encode(e *cloudevent.Event) (*nats.Msg, error) {
 	if err != nil {
 		return nil, err
 	}
+	return encodeAt(e, address), nil
+}
+
+// encodeAt is encode for a valid event whose address is known.
+func encodeAt(e *cloudevent.Event, address address) *nats.Msg {
 	stored := *e
 	stored.Type = address.wireType
 	var room [extensionsSize]cloudevent.Extension
@@ -57,7 +62,7 @@ func encode(e *cloudevent.Event) (*nats.Msg, error) {
 		stored.DeleteExtension(ExtensionOriginalType)
 	}
 	body := stored.AppendStructured(make([]byte, 0, len(stored.Data)+attributesSize))
-	return &nats.Msg{Subject: address.subject, Header: headers(&stored), Data: body}, nil
+	return &nats.Msg{Subject: address.subject, Header: headers(&stored), Data: body}
 }
 
 func headers(e *cloudevent.Event) nats.Header {

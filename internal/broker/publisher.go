@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/spf13/pflag"
 
@@ -106,17 +107,21 @@ func (p *Publisher) PublishAll(ctx context.Context, events []*cloudevent.Event) 
 // send gives the event to the server. What it returned no error for has to be
 // awaited.
 func (p *Publisher) send(e *cloudevent.Event) (jetstream.PubAckFuture, error) {
-	if p.refused != nil {
-		return nil, p.refused
-	}
 	message, err := encode(e)
 	if err != nil {
 		return nil, err
 	}
+	return p.sendMessage(message)
+}
+
+func (p *Publisher) sendMessage(message *nats.Msg) (jetstream.PubAckFuture, error) {
+	if p.refused != nil {
+		return nil, p.refused
+	}
 	if !p.conn.Connected() {
 		return nil, ErrNotConnected
 	}
-	if int64(message.Size()) > p.conn.nc.MaxPayload()-deadLetterReserve {
+	if p.tooLarge(message) {
 		return nil, ErrTooLarge
 	}
 	if p.pending.Add(1) > int64(p.options.MaxPending) {
@@ -129,6 +134,10 @@ func (p *Publisher) send(e *cloudevent.Event) (jetstream.PubAckFuture, error) {
 		return nil, mapError(err)
 	}
 	return confirmation, nil
+}
+
+func (p *Publisher) tooLarge(message *nats.Msg) bool {
+	return int64(message.Size()) > p.conn.nc.MaxPayload()-deadLetterReserve
 }
 
 func (p *Publisher) await(ctx context.Context, confirmation jetstream.PubAckFuture) error {

@@ -200,3 +200,27 @@ func TestAWatchThatEndsIsForgotten(t *testing.T) {
 	require.NoError(t, err)
 	require.Empty(t, endpoints.watchers)
 }
+
+func TestSpecsAreThoseOfAllSubscriptions(t *testing.T) {
+	t.Parallel()
+	c, _ := newFakeCache(t, &eventingv1alpha2.Subscription{})
+	informer := controllertest.NewFakeInformer()
+	c.InformersByGVK[eventingv1alpha2.GroupVersion.WithKind("Subscription")] = informer
+	invalid := subscription("invalid", "nowhere", 1)
+	other := subscription("other", "", 1)
+	other.Namespace, other.Spec.Source = "billing", "other"
+	deleted := subscription("deleted", "", 1)
+	deleted.Finalizers = []string{"eventing.kyma-project.io"}
+	for _, sub := range []*eventingv1alpha2.Subscription{invalid, other, deleted} {
+		require.NoError(t, c.Create(t.Context(), sub))
+	}
+	require.NoError(t, c.Delete(t.Context(), deleted))
+
+	_, err := NewSubscriptions(c).Specs(t.Context())
+	require.ErrorIs(t, err, errNotSynced, "half a list must not pass for all")
+
+	informer.Synced()
+	specs, err := NewSubscriptions(c).Specs(t.Context())
+	require.NoError(t, err)
+	require.ElementsMatch(t, []eventingv1alpha2.SubscriptionSpec{invalid.Spec, other.Spec}, specs)
+}

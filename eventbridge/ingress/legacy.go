@@ -1,0 +1,32 @@
+package ingress
+
+import (
+	"net/http"
+	"time"
+)
+
+// legacyPath is where applications publish that do not know CloudEvents yet.
+const legacyPath = "/{application}/v1/events"
+
+func (h *handler) publishLegacy(w http.ResponseWriter, r *http.Request) {
+	body, err := h.read(w, r)
+	var event legacyEvent
+	if err == nil {
+		event, err = decodeLegacy(r.PathValue("application"), body)
+	}
+	if err == nil {
+		err = complete(&event.Event, r.Header, time.Now())
+	}
+	if err != nil {
+		respondLegacy(w, legacyRefusal(err))
+		return
+	}
+	started := time.Now()
+	err = h.publisher.PublishLegacy(r.Context(), &event.Event, event.oldType)
+	resp := h.settle(event.ID, err, time.Since(started))
+	if err != nil {
+		respondLegacy(w, legacyFailure(err, resp))
+		return
+	}
+	respondJSON(w, http.StatusOK, 0, legacySuccess{ID: event.ID})
+}

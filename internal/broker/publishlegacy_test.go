@@ -1,0 +1,111 @@
+package broker
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/rouse-run/rouse/internal/testing/natstest"
+)
+
+const (
+	oldType    = "sap.kyma.custom.shop.order.received.v1"
+	oldSubject = "kyma." + oldType
+)
+
+// messages is how many messages the stream of events holds.
+func messages(t *testing.T, conn *Conn) uint64 {
+	t.Helper()
+	stream, err := conn.js.Stream(t.Context(), DefaultStream)
+	require.NoError(t, err)
+	return stream.CachedInfo().State.Msgs
+}
+
+func TestALegacyEventIsStoredOnceUnlessSomebodyWantsItsOldName(t *testing.T) {
+	t.Parallel()
+	_, conn := start(t)
+	ensureConsumer(t, conn, Consumer{Name: "modern", Subjects: []string{"kyma.shop.order.received.v1"}})
+	publisher := NewPublisher(conn, publisherOptions())
+
+	require.NoError(t, publisher.PublishLegacy(t.Context(), eventWithID("A"), oldType))
+	require.Equal(t, uint64(1), messages(t, conn), "the copy is kept for nobody")
+
+	ensureConsumer(t, conn, Consumer{Name: "old", Subjects: []string{oldSubject}})
+	for range 2 {
+		require.NoError(t, publisher.PublishLegacy(t.Context(), eventWithID("B"), oldType), "a repeat is a success")
+	}
+	require.NoError(t, publisher.PublishLegacy(t.Context(), eventWithID("C"), ""))
+	require.Zero(t, publisher.pending.Load())
+	awaitBacklog(t, conn, "modern", Backlog{Pending: 3})
+	awaitBacklog(t, conn, "old", Backlog{Pending: 1})
+
+	stream, err := conn.js.Stream(t.Context(), DefaultStream)
+	require.NoError(t, err)
+	message, err := stream.GetLastMsgForSubject(t.Context(), oldSubject)
+	require.NoError(t, err)
+	copied, err := decode(message.Header, message.Data)
+	require.NoError(t, err)
+	require.Equal(t, oldSource, copied.Source)
+	require.Equal(t, "B", copied.ID)
+	require.Equal(t, oldType, copied.Type)
+	require.Empty(t, copied.Extension(ExtensionOriginalType))
+}
+
+func TestEqualIDsOfTwoApplicationsAreTwoEventsUnderTheirOldNamesToo(t *testing.T) {
+	t.Parallel()
+	_, conn := start(t)
+	ensureConsumer(t, conn, Consumer{Name: "old", Subjects: []string{"kyma.sap.kyma.custom.>"}})
+	publisher := NewPublisher(conn, publisherOptions())
+	for _, application := range []string{"shop", "shop-2"} {
+		e := eventWithID("A")
+		e.Source = application
+		require.NoError(t, publisher.PublishLegacy(t.Context(), e, "sap.kyma.custom."+strings.ReplaceAll(application, "-", "")+".order.received.v1"))
+	}
+	awaitBacklog(t, conn, "old", Backlog{Pending: 2})
+}
+
+func TestNothingIsStoredOfALegacyEventThatIsRefused(t *testing.T) {
+	t.Parallel()
+	_, conn := start(t, natstest.WithMaxPayload(16<<10))
+	ensureConsumer(t, conn, Consumer{Name: "all", Subjects: []string{"kyma.>"}})
+	long := strings.Repeat("x", maxSubject)
+	for name, tc := range map[string]struct {
+		source, eventType, oldType string
+		size                       int
+		wantErr                    string
+	}{
+		"a type that has no subject":      {eventType: "order..v1", oldType: oldType, wantErr: "empty segments"},
+		"a reserved source":               {source: "rouse-redelivery", oldType: oldType, wantErr: "reserved"},
+		"data that are too large":         {size: 14 << 10, oldType: oldType, wantErr: ErrTooLarge.Error()},
+		"a copy alone that is too large":  {size: 11300, oldType: oldType + "." + long[:900], wantErr: ErrTooLarge.Error()},
+		"a type that no line can address": {eventType: "order." + long, oldType: oldType, wantErr: "too long"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			before := messages(t, conn)
+			e := newEvent(withData("text/plain", []byte(strings.Repeat("x", tc.size))))
+			if tc.eventType != "" {
+				e.Type = tc.eventType
+			}
+			if tc.source != "" {
+				e.Source = tc.source
+			}
+			publisher := NewPublisher(conn, publisherOptions())
+			require.ErrorContains(t, publisher.PublishLegacy(t.Context(), e, tc.oldType), tc.wantErr)
+			require.Equal(t, before, messages(t, conn))
+			require.Zero(t, publisher.pending.Load())
+		})
+	}
+	require.NoError(t, NewPublisher(conn, publisherOptions()).PublishLegacy(t.Context(), eventWithID("A"), oldType+"."+long))
+	require.Equal(t, uint64(1), messages(t, conn), "an old name that nobody can ask for is left out")
+}
+
+func TestALegacyEventWhoseCopyFindsNoPlaceIsNotConfirmed(t *testing.T) {
+	t.Parallel()
+	_, conn := start(t)
+	publisher := NewPublisher(conn, publisherOptions(func(o *PublisherOptions) { o.MaxPending = 1 }))
+	require.ErrorIs(t, publisher.PublishLegacy(t.Context(), eventWithID("A"), oldType), ErrBusy)
+	require.Zero(t, publisher.pending.Load())
+	unconnected := connect(t, "nats://127.0.0.1:1")
+	require.ErrorIs(t, NewPublisher(unconnected, publisherOptions()).PublishLegacy(t.Context(), eventWithID("A"), oldType), ErrNotConnected)
+}
