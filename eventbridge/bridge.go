@@ -125,12 +125,12 @@ func bounded(publisher ingress.Publisher, storage *storage.Monitor) ingress.Publ
 	if storage == nil {
 		return publisher
 	}
-	return boundedPublisher{Publisher: publisher, storage: storage}
+	return boundedPublisher{publisher: publisher, storage: storage}
 }
 
 type boundedPublisher struct {
-	ingress.Publisher
-	storage *storage.Monitor
+	publisher ingress.Publisher
+	storage   *storage.Monitor
 }
 
 // Publish implements ingress.Publisher.
@@ -138,7 +138,7 @@ func (p boundedPublisher) Publish(ctx context.Context, ev *cloudevent.Event) err
 	if p.storage.Full() {
 		return ingress.ErrNearlyFull
 	}
-	return p.Publisher.Publish(ctx, ev)
+	return p.publisher.Publish(ctx, ev)
 }
 
 // PublishLegacy implements ingress.Publisher.
@@ -146,7 +146,7 @@ func (p boundedPublisher) PublishLegacy(ctx context.Context, ev *cloudevent.Even
 	if p.storage.Full() {
 		return ingress.ErrNearlyFull
 	}
-	return p.Publisher.PublishLegacy(ctx, ev, oldType)
+	return p.publisher.PublishLegacy(ctx, ev, oldType)
 }
 
 // Run works until ctx ends, and returns after the drain. It returns an error when it cannot listen or had

@@ -68,6 +68,8 @@ const (
 	codeMaxConsumers    jetstream.ErrorCode = 10026
 	codeMemoryExceeded  jetstream.ErrorCode = 10028
 	codeStorageExceeded jetstream.ErrorCode = 10047
+	codeStreamConfig    jetstream.ErrorCode = 10052
+	codeStreamUpdate    jetstream.ErrorCode = 10069
 	codeStoreFailed     jetstream.ErrorCode = 10077
 )
 

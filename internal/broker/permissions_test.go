@@ -96,6 +96,10 @@ func TestEachProcessDoesItsWorkWithTheDocumentedPermissions(t *testing.T) {
 		require.NoError(t, publisher.Publish(ctx, permitted(id)))
 	}
 	await(t, heard)
+	for _, stream := range []string{testStream, RetryStream, DeadLetterStream} {
+		_, err := bridge.Fill(ctx, stream)
+		require.NoError(t, err)
+	}
 	done := make(chan string, 10)
 	working, cancel := context.WithCancel(ctx)
 	var running sync.WaitGroup

@@ -150,11 +150,17 @@ func (c *Conn) liftConsumers(ctx context.Context, current, wanted jetstream.Stre
 	}
 	current.MaxConsumers = wanted.MaxConsumers
 	_, err := c.js.UpdateStream(ctx, current)
-	err = mapError(err)
-	if api, ok := errors.AsType[*APIError](err); ok && api.Code < 500 {
+	if err = mapError(err); refusesChange(err) {
 		return nil
 	}
 	return err
+}
+
+// refusesChange tells a server that will not change a stream as it was asked to from one that cannot now.
+func refusesChange(err error) bool {
+	api, ok := errors.AsType[*APIError](err)
+	return ok && (api.Code < 500 ||
+		api.ErrorCode == int(codeStreamConfig) || api.ErrorCode == int(codeStreamUpdate))
 }
 
 // merge puts our settings over those of the server.

@@ -124,6 +124,26 @@ func TestALimitOfConsumersThatWasSetIsKeptAndToldOf(t *testing.T) {
 	}
 }
 
+func TestAServerThatWillNotChangeAStreamIsToldFromOneThatCannotNow(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		err  error
+		want bool
+	}{
+		"no error":                         {nil, false},
+		"the account's limit":              {&APIError{Code: 400, ErrorCode: int(codeMaxConsumers)}, true},
+		"an older server":                  {&APIError{Code: 500, ErrorCode: 10052, Description: "stream configuration update can not change MaxConsumers"}, true},
+		"a refusal while it was changed":   {&APIError{Code: 500, ErrorCode: 10069}, true},
+		"no leader":                        {&APIError{Code: 503, ErrorCode: 10008}, false},
+		"no answer, or not to this server": {ErrTimeout, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			require.Equal(t, tc.want, refusesChange(tc.err))
+		})
+	}
+}
+
 func TestEnsureStreamsSaysWhatIsWrong(t *testing.T) {
 	t.Parallel()
 
