@@ -18,7 +18,6 @@ import (
 	"github.com/rouse-run/rouse/eventbridge/sink"
 	"github.com/rouse-run/rouse/eventbridge/storage"
 	"github.com/rouse-run/rouse/eventbridge/tracing"
-	"github.com/rouse-run/rouse/internal/cloudevent"
 	"github.com/rouse-run/rouse/internal/daemon"
 	"github.com/rouse-run/rouse/internal/routing"
 )
@@ -89,64 +88,6 @@ func New(deps Deps, options Options) *Bridge {
 	b.public = daemon.Server{Name: "ingress", Addr: options.Listen, Listener: deps.Listener, Handler: b.publicHandler(handler)}
 	b.metrics = daemon.Server{Name: "metrics", Addr: options.MetricsAddress, Listener: deps.MetricsListener, Handler: b.metricsHandler()}
 	return b
-}
-
-// publisher makes spans of what it stores, if anybody wants them.
-func publisher(deps Deps) ingress.Publisher {
-	if deps.Tracer == nil {
-		return deps.Store
-	}
-	return tracedPublisher{store: deps.Store, tracer: deps.Tracer}
-}
-
-type tracedPublisher struct {
-	store  Store
-	tracer *tracing.Tracer
-}
-
-// Publish implements ingress.Publisher.
-func (p tracedPublisher) Publish(ctx context.Context, ev *cloudevent.Event) error {
-	end := p.tracer.Publish(ctx, ev)
-	err := p.store.Publish(ctx, ev)
-	end(err)
-	return err
-}
-
-// PublishLegacy implements ingress.Publisher. Both copies of an event are one span's.
-func (p tracedPublisher) PublishLegacy(ctx context.Context, ev *cloudevent.Event, oldType string) error {
-	end := p.tracer.Publish(ctx, ev)
-	err := p.store.PublishLegacy(ctx, ev, oldType)
-	end(err)
-	return err
-}
-
-// bounded refuses what would take the room of events that are stored already.
-func bounded(publisher ingress.Publisher, storage *storage.Monitor) ingress.Publisher {
-	if storage == nil {
-		return publisher
-	}
-	return boundedPublisher{publisher: publisher, storage: storage}
-}
-
-type boundedPublisher struct {
-	publisher ingress.Publisher
-	storage   *storage.Monitor
-}
-
-// Publish implements ingress.Publisher.
-func (p boundedPublisher) Publish(ctx context.Context, ev *cloudevent.Event) error {
-	if p.storage.Full() {
-		return ingress.ErrNearlyFull
-	}
-	return p.publisher.Publish(ctx, ev)
-}
-
-// PublishLegacy implements ingress.Publisher.
-func (p boundedPublisher) PublishLegacy(ctx context.Context, ev *cloudevent.Event, oldType string) error {
-	if p.storage.Full() {
-		return ingress.ErrNearlyFull
-	}
-	return p.publisher.PublishLegacy(ctx, ev, oldType)
 }
 
 // Run works until ctx ends, and returns after the drain. It returns an error when it cannot listen or had

@@ -111,6 +111,21 @@ func (r *replica) publish(t *testing.T, id string) (status int, retryAfter strin
 	return resp.StatusCode, resp.Header.Get("Retry-After")
 }
 
+// publishBatch posts orders as one batch and returns the answer.
+func (r *replica) publishBatch(t *testing.T, events ...string) (status int, body string) {
+	t.Helper()
+	batch := strings.NewReader("[" + strings.Join(events, ",") + "]")
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, r.url+"/publish", batch)
+	require.NoError(t, err)
+	req.Header.Set("Content-Type", "application/cloudevents-batch+json")
+	resp, err := http.DefaultClient.Do(req)
+	require.NoError(t, err)
+	defer func() { _ = resp.Body.Close() }()
+	text, err := io.ReadAll(resp.Body)
+	require.NoError(t, err)
+	return resp.StatusCode, string(text)
+}
+
 // publishMany posts n orders, from..from+n-1, and expects all to be stored.
 func (r *replica) publishMany(t *testing.T, from, n int) {
 	t.Helper()

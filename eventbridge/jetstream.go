@@ -35,6 +35,11 @@ func (j *JetStream) PublishLegacy(ctx context.Context, ev *cloudevent.Event, old
 	return j.publisher.PublishLegacy(ctx, ev, oldType)
 }
 
+// PublishAll implements Store.
+func (j *JetStream) PublishAll(ctx context.Context, events []*cloudevent.Event) []error {
+	return j.publisher.PublishAll(ctx, events)
+}
+
 // Connected implements Store.
 func (j *JetStream) Connected() bool { return j.conn.Connected() }
 

@@ -34,7 +34,11 @@ func run(ctx context.Context, o *options, log logr.Logger) error {
 	if err != nil {
 		return err
 	}
-	store := eventbridge.NewJetStream(conn, broker.NewPublisher(conn, o.publisher), o.publisher.Stream)
+	// The events of a batch wait together, so one that is larger would never find room.
+	o.bridge.Ingress.MaxBatchEvents = min(o.bridge.Ingress.MaxBatchEvents, o.publisher.MaxPending)
+	publisher := broker.NewPublisher(conn, o.publisher)
+	publisher.ExpectEvents(o.bridge.Ingress.MaxRequestSize)
+	store := eventbridge.NewJetStream(conn, publisher, o.publisher.Stream)
 	bridge := eventbridge.New(eventbridge.Deps{
 		Routes:        watch.NewRoutes(objects, o.bridge.Sinks),
 		Subscriptions: watch.NewSubscriptions(objects),

@@ -17,7 +17,6 @@ const (
 )
 
 var (
-	errTooSlow = errors.New("the request did not arrive in time")
 	errUnknown = errors.New("unknown Message encoding")
 	errNotJSON = errors.New("data: MUST be JSON, because datacontenttype says so")
 )

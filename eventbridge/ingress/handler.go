@@ -2,10 +2,7 @@ package ingress
 
 import (
 	"context"
-	"errors"
-	"io"
 	"net/http"
-	"os"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -20,6 +17,8 @@ type Publisher interface {
 	Publish(ctx context.Context, ev *cloudevent.Event) error
 	// PublishLegacy is Publish for an event that Subscriptions may also know by an old type. "" is none.
 	PublishLegacy(ctx context.Context, ev *cloudevent.Event, oldType string) error
+	// PublishAll stores several in their order, and returns an error or nil for each.
+	PublishAll(ctx context.Context, events []*cloudevent.Event) []error
 }
 
 // Deps are what the handler works with.
@@ -34,13 +33,7 @@ type Deps struct {
 
 // New makes the handler of all publish paths. Unknown paths get 404, wrong methods 405.
 func New(deps Deps, options Options) http.Handler {
-	h := &handler{
-		publisher:     deps.Publisher,
-		subscriptions: deps.Subscriptions,
-		maxSize:       options.MaxRequestSize,
-		metrics:       newMetrics(deps.Registerer, deps.Destination, deps.Connected),
-		log:           deps.Log,
-	}
+	h := newHandler(deps, options)
 	mux := http.NewServeMux()
 	mux.HandleFunc(publishPattern, h.publish)
 	mux.HandleFunc("POST "+legacyPath, h.publishLegacy)
@@ -48,50 +41,78 @@ func New(deps Deps, options Options) http.Handler {
 	return h.metrics.instrument(mux)
 }
 
+func newHandler(deps Deps, options Options) *handler {
+	memory := &budget{limit: options.MaxBytesInFlight}
+	return &handler{
+		publisher:     deps.Publisher,
+		subscriptions: deps.Subscriptions,
+		options:       options,
+		memory:        memory,
+		metrics:       newMetrics(deps, options, memory),
+		log:           deps.Log,
+	}
+}
+
 type handler struct {
 	publisher     Publisher
 	subscriptions Subscriptions
-	maxSize       int64
+	options       Options
+	memory        *budget
 	metrics       *metrics
 	log           logr.Logger
 }
 
 func (h *handler) publish(w http.ResponseWriter, r *http.Request) {
-	body, err := h.read(w, r)
-	var ev cloudevent.Event
-	if err == nil && mediaType(r.Header.Get("Content-Type")) == typeBatch {
-		err = errors.New("not supported for batch events")
+	batch := mediaType(r.Header.Get("Content-Type")) == typeBatch
+	limit := h.options.MaxRequestSize
+	if batch {
+		limit = h.options.largestBody()
 	}
-	if err == nil {
-		ev, err = decode(r.Header, body, time.Now())
-	}
-	if err != nil {
+	body, held, err := h.memory.read(w, r, limit)
+	defer h.memory.give(held)
+	switch {
+	case err != nil:
 		respond(w, refusal(err))
-		return
+	case batch:
+		h.publishBatch(w, r, body)
+	default:
+		respond(w, h.publishOne(r, body))
 	}
-	started := time.Now()
-	err = h.publisher.Publish(r.Context(), &ev)
-	respond(w, h.settle(ev.ID, err, time.Since(started)))
 }
 
-// read is the whole body of a request.
-func (h *handler) read(w http.ResponseWriter, r *http.Request) ([]byte, error) {
-	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, h.maxSize))
-	if errors.Is(err, os.ErrDeadlineExceeded) {
-		return nil, errTooSlow
+func (h *handler) publishOne(r *http.Request, body []byte) response {
+	ev, err := decode(r.Header, body, time.Now())
+	if err != nil {
+		return refusal(err)
 	}
-	return body, err
+	return h.store(r.Context(), &ev)
 }
+
+// store gives an event to the publisher, and says what whoever sent it is told.
+func (h *handler) store(ctx context.Context, ev *cloudevent.Event) response {
+	started := time.Now()
+	err := h.publisher.Publish(untilStored(ctx), ev)
+	return h.settle(ev, err, time.Since(started))
+}
+
+// untilStored is a request's context for its publish, which goes on when whoever sent the event is gone: until then the
+// event takes memory that counts.
+func untilStored(ctx context.Context) context.Context { return context.WithoutCancel(ctx) }
 
 // settle counts and logs what became of an event, and says what its publisher is told.
-func (h *handler) settle(id string, err error, took time.Duration) response {
+func (h *handler) settle(ev *cloudevent.Event, err error, took time.Duration) response {
 	resp := responseFor(err)
 	h.metrics.stored(resp.status, took)
+	if err == nil {
+		h.metrics.published.count(ev)
+	}
+	log := h.log.V(1)
 	switch {
+	case !log.Enabled():
 	case err == nil:
-		h.log.V(1).Info("event stored", "id", id)
+		log.Info("event stored", "id", ev.ID)
 	case resp.status >= http.StatusInternalServerError:
-		h.log.V(1).Info("event not stored", "id", id, "status", resp.status, "reason", err.Error())
+		log.Info("event not stored", "id", ev.ID, "status", resp.status, "reason", err.Error())
 	}
 	return resp
 }

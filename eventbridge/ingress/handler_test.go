@@ -35,6 +35,14 @@ func (f *fakePublisher) Publish(_ context.Context, ev *cloudevent.Event) error {
 	return f.err
 }
 
+func (f *fakePublisher) PublishAll(ctx context.Context, events []*cloudevent.Event) []error {
+	errs := make([]error, len(events))
+	for i, ev := range events {
+		errs[i] = f.Publish(ctx, ev)
+	}
+	return errs
+}
+
 func (f *fakePublisher) last(t *testing.T) cloudevent.Event {
 	t.Helper()
 	f.mu.Lock()
@@ -43,13 +51,17 @@ func (f *fakePublisher) last(t *testing.T) cloudevent.Event {
 	return f.events[0]
 }
 
-func serve(t *testing.T, publisher Publisher) (url string, registry *prometheus.Registry) {
+func serve(t *testing.T, publisher Publisher, change ...func(*Options)) (url string, registry *prometheus.Registry) {
 	t.Helper()
 	registry = prometheus.NewRegistry()
+	options := DefaultOptions()
+	for _, c := range change {
+		c(&options)
+	}
 	server := httptest.NewServer(New(Deps{
 		Publisher: publisher, Destination: "nats://here", Connected: func() bool { return true },
 		Registerer: registry, Log: logr.Discard(),
-	}, DefaultOptions()))
+	}, options))
 	t.Cleanup(server.Close)
 	return server.URL, registry
 }
@@ -178,10 +190,6 @@ func TestWhatIsNoEventIsRefusedWithAPlainReason(t *testing.T) {
 	}{
 		"no CloudEvent at all": {
 			request: request{header: map[string]string{"Content-Type": "application/json"}, body: "{}"}, wantText: "unknown Message encoding\n",
-		},
-		"a batch": {
-			request:  request{header: map[string]string{"Content-Type": "application/cloudevents-batch+json"}, body: "[]"},
-			wantText: "not supported for batch events\n",
 		},
 		"an unknown version": {request: request{header: binary(map[string]string{"Ce-Specversion": "7"})}, wantText: "unknown Message encoding\n"},
 		"no type":            {request: request{header: binary(map[string]string{"Ce-Type": ""})}, wantText: "type: MUST be a non-empty string\n"},

@@ -9,7 +9,8 @@ import (
 const legacyPath = "/{application}/v1/events"
 
 func (h *handler) publishLegacy(w http.ResponseWriter, r *http.Request) {
-	body, err := h.read(w, r)
+	body, held, err := h.memory.read(w, r, h.options.MaxRequestSize)
+	defer h.memory.give(held)
 	var event legacyEvent
 	if err == nil {
 		event, err = decodeLegacy(r.PathValue("application"), body)
@@ -22,8 +23,8 @@ func (h *handler) publishLegacy(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	started := time.Now()
-	err = h.publisher.PublishLegacy(r.Context(), &event.Event, event.oldType)
-	resp := h.settle(event.ID, err, time.Since(started))
+	err = h.publisher.PublishLegacy(untilStored(r.Context()), &event.Event, event.oldType)
+	resp := h.settle(&event.Event, err, time.Since(started))
 	if err != nil {
 		respondLegacy(w, legacyFailure(err, resp))
 		return

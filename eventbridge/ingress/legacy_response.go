@@ -36,10 +36,10 @@ type legacyDetail struct {
 
 // legacyRefusal says why a request holds no event.
 func legacyRefusal(err error) legacyProblem {
-	if _, ok := errors.AsType[*http.MaxBytesError](err); ok {
+	if errors.Is(err, errTooLarge) {
 		return tooLarge(err.Error())
 	}
-	if errors.Is(err, errTooSlow) {
+	if errors.Is(err, errTooSlow) || errors.Is(err, errNoMemory) {
 		return fromResponse(refusal(err))
 	}
 	field, ok := errors.AsType[fieldError](err)

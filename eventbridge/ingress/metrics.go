@@ -15,6 +15,7 @@ type metrics struct {
 	duration    *prometheus.HistogramVec
 	backend     *prometheus.HistogramVec
 	inFlight    prometheus.Gauge
+	published   *published
 	destination string
 	publish     map[int]children // of POST /publish, bound once
 }
@@ -31,7 +32,7 @@ const (
 	other          = "other" // stands for paths and methods that a client made up
 )
 
-func newMetrics(registerer prometheus.Registerer, destination string, connected func() bool) *metrics {
+func newMetrics(deps Deps, options Options, memory *budget) *metrics {
 	labels := []string{"code", "method", "path"}
 	m := &metrics{
 		requests: prometheus.NewCounterVec(prometheus.CounterOpts{
@@ -50,18 +51,22 @@ func newMetrics(registerer prometheus.Registerer, destination string, connected 
 		inFlight: prometheus.NewGauge(prometheus.GaugeOpts{
 			Name: "rouse_eventbridge_publishes_in_flight", Help: "Publish requests that are being answered.",
 		}),
-		destination: destination,
+		published:   newPublished(options.MaxEventTypeSeries),
+		destination: deps.Destination,
 		publish:     map[int]children{},
 	}
 	health := prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "eventing_epp_health", Help: "1 while events can be stored.",
 	}, func() float64 {
-		if connected() {
+		if deps.Connected() {
 			return 1
 		}
 		return 0
 	})
-	registerer.MustRegister(m.requests, m.duration, m.backend, m.inFlight, health)
+	bytes := prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "rouse_eventbridge_publish_bytes_in_flight", Help: "Bytes of publish requests that are in memory or announced.",
+	}, func() float64 { return float64(memory.taken.Load()) })
+	deps.Registerer.MustRegister(m.requests, m.duration, m.backend, m.published.events, m.inFlight, bytes, health)
 	for _, code := range []int{204, 400, 408, 429, 500, 502, 503, 504, 507} {
 		m.publish[code] = m.bind(code)
 	}

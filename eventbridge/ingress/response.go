@@ -25,12 +25,16 @@ const (
 // ErrNearlyFull is a Publisher's answer while there is only room for events that are stored already and come back.
 var ErrNearlyFull = errors.New("the stream is nearly full and takes no new events until stored ones are delivered")
 
-// refusal says why a request holds no event. One that was too slow may be sent again.
+// refusal says why a request holds no event. One that was too slow, or came while there was no room, may be sent again.
 func refusal(err error) response {
-	if errors.Is(err, errTooSlow) {
+	switch {
+	case errors.Is(err, errTooSlow):
 		return response{status: http.StatusRequestTimeout, reason: err.Error(), retryAfter: retrySoon}
+	case errors.Is(err, errNoMemory):
+		return response{status: http.StatusTooManyRequests, reason: err.Error(), retryAfter: retrySoon}
+	default:
+		return response{status: http.StatusBadRequest, reason: err.Error()}
 	}
-	return response{status: http.StatusBadRequest, reason: err.Error()}
 }
 
 // responseFor maps what became of a publish.

@@ -14,11 +14,6 @@ import (
 	"github.com/rouse-run/rouse/internal/cloudevent"
 )
 
-// deadLetterReserve is what a dead letter adds to its event at most. Events that
-// would not fit the server with it are refused, so that none is stored that
-// could not become a dead letter.
-const deadLetterReserve = 4 << 10
-
 // PublisherOptions bound what waits for its confirmation.
 type PublisherOptions struct {
 	// Stream that has to confirm; any when empty.
@@ -31,8 +26,6 @@ type PublisherOptions struct {
 
 // DefaultPublisherOptions are for one process that publishes.
 func DefaultPublisherOptions() PublisherOptions {
-	// Each holds its event twice, as it came and as it is sent: with the largest that a bridge takes by default,
-	// and some that callers gave up, that is about 300 MiB.
 	const maxPending = 1024
 	return PublisherOptions{Stream: DefaultStream, MaxPending: maxPending, Timeout: 5 * time.Second}
 }
@@ -81,67 +74,99 @@ func NewPublisher(c *Conn, o PublisherOptions) *Publisher {
 // ErrNotConnected or the context's end the event may be stored or not, and may
 // be published again. It neither changes nor keeps the event.
 func (p *Publisher) Publish(ctx context.Context, e *cloudevent.Event) error {
-	confirmation, err := p.send(e)
+	message, err := encode(e)
 	if err != nil {
 		return err
+	}
+	if err := p.check(message); err != nil {
+		return err
+	}
+	if !p.reserve(1) {
+		return ErrBusy
+	}
+	defer p.release(1)
+	confirmation, err := p.js.PublishMsgAsync(message)
+	if err != nil {
+		return mapError(err)
 	}
 	return p.await(ctx, confirmation)
 }
 
 // PublishAll is Publish for several events, in their order and all at a time. It
-// returns an error or nil for each.
+// returns an error or nil for each. They wait for their confirmations together or
+// all get ErrBusy, and behind one that could not be sent no other is: what is
+// published again does not come behind its successors. What can never be stored
+// holds up nobody.
 func (p *Publisher) PublishAll(ctx context.Context, events []*cloudevent.Event) []error {
 	errs := make([]error, len(events))
-	confirmations := make([]jetstream.PubAckFuture, len(events))
+	messages := make([]*nats.Msg, len(events))
 	for i, e := range events {
-		confirmations[i], errs[i] = p.send(e)
+		if messages[i], errs[i] = encode(e); errs[i] == nil {
+			errs[i] = p.check(messages[i])
+		}
+	}
+	p.publishMessages(ctx, messages, errs)
+	return errs
+}
+
+// publishMessages publishes those that have no error yet.
+func (p *Publisher) publishMessages(ctx context.Context, messages []*nats.Msg, errs []error) {
+	var failed error
+	places := int64(0)
+	for _, err := range errs {
+		if err == nil {
+			places++
+		}
+	}
+	if p.reserve(places) {
+		defer p.release(places)
+	} else {
+		failed = ErrBusy
+	}
+	confirmations := make([]jetstream.PubAckFuture, len(messages))
+	for i, message := range messages {
+		if errs[i] != nil {
+			continue
+		}
+		if failed == nil {
+			confirmations[i], failed = p.js.PublishMsgAsync(message)
+			failed = mapError(failed)
+		}
+		errs[i] = failed
 	}
 	for i, confirmation := range confirmations {
 		if errs[i] == nil {
 			errs[i] = p.await(ctx, confirmation)
 		}
 	}
-	return errs
 }
 
-// send gives the event to the server. What it returned no error for has to be
-// awaited.
-func (p *Publisher) send(e *cloudevent.Event) (jetstream.PubAckFuture, error) {
-	message, err := encode(e)
-	if err != nil {
-		return nil, err
+// check tells whether a message can be sent now.
+func (p *Publisher) check(message *nats.Msg) error {
+	switch {
+	case p.refused != nil:
+		return p.refused
+	case !p.conn.Connected():
+		return ErrNotConnected
+	case int64(message.Size()) > p.largest():
+		return ErrTooLarge
+	default:
+		return nil
 	}
-	return p.sendMessage(message)
 }
 
-func (p *Publisher) sendMessage(message *nats.Msg) (jetstream.PubAckFuture, error) {
-	if p.refused != nil {
-		return nil, p.refused
+// reserve takes places among the events that may wait for their confirmation.
+func (p *Publisher) reserve(places int64) bool {
+	if p.pending.Add(places) > int64(p.options.MaxPending) {
+		p.pending.Add(-places)
+		return false
 	}
-	if !p.conn.Connected() {
-		return nil, ErrNotConnected
-	}
-	if p.tooLarge(message) {
-		return nil, ErrTooLarge
-	}
-	if p.pending.Add(1) > int64(p.options.MaxPending) {
-		p.pending.Add(-1)
-		return nil, ErrBusy
-	}
-	confirmation, err := p.js.PublishMsgAsync(message)
-	if err != nil {
-		p.pending.Add(-1)
-		return nil, mapError(err)
-	}
-	return confirmation, nil
+	return true
 }
 
-func (p *Publisher) tooLarge(message *nats.Msg) bool {
-	return int64(message.Size()) > p.conn.nc.MaxPayload()-deadLetterReserve
-}
+func (p *Publisher) release(places int64) { p.pending.Add(-places) }
 
 func (p *Publisher) await(ctx context.Context, confirmation jetstream.PubAckFuture) error {
-	defer p.pending.Add(-1)
 	select {
 	case ack := <-confirmation.Ok():
 		if p.options.Stream != "" && ack.Stream != p.options.Stream {

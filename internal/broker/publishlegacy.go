@@ -3,7 +3,6 @@ package broker
 import (
 	"cmp"
 	"context"
-	"slices"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
@@ -34,22 +33,14 @@ func (p *Publisher) PublishLegacy(ctx context.Context, e *cloudevent.Event, oldT
 	if oldType != "" {
 		messages = append(messages, oldCopy(e, message, oldType)...)
 	}
-	if p.conn.Connected() && slices.ContainsFunc(messages, p.tooLarge) {
-		return ErrTooLarge
-	}
-	var confirmations []jetstream.PubAckFuture
 	for _, m := range messages {
-		confirmation, failed := p.sendMessage(m)
-		if failed != nil {
-			err = failed
-			break
+		if err := p.check(m); err != nil {
+			return err
 		}
-		confirmations = append(confirmations, confirmation)
 	}
-	for _, confirmation := range confirmations {
-		err = cmp.Or(err, p.await(ctx, confirmation))
-	}
-	return err
+	errs := make([]error, len(messages))
+	p.publishMessages(ctx, messages, errs)
+	return cmp.Or(errs...)
 }
 
 // oldCopy is the message for consumers of the old type: none where the server

@@ -1,0 +1,113 @@
+package ingress
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"time"
+
+	"github.com/rouse-run/rouse/internal/cloudevent"
+)
+
+var errEmptyBatch = errors.New("the batch has no events")
+
+// result is what became of one event of a batch.
+type result struct {
+	ID     string `json:"id,omitempty"` // as far as it could be read
+	Source string `json:"source,omitempty"`
+	Status int    `json:"status"`
+	Reason string `json:"reason,omitempty"`
+
+	retryAfter int
+}
+
+// publishBatch stores the events of a batch and answers for each of them, in their order.
+func (h *handler) publishBatch(w http.ResponseWriter, r *http.Request, body []byte) {
+	members, err := cloudevent.SplitBatch(body, h.options.MaxBatchEvents)
+	switch {
+	case errors.Is(err, cloudevent.ErrLargeBatch):
+		err = fmt.Errorf("%w: at most %d", err, h.options.MaxBatchEvents)
+	case err == nil && len(members) == 0:
+		err = errEmptyBatch
+	}
+	if err != nil {
+		respond(w, refusal(err))
+		return
+	}
+	respondAll(w, h.storeAll(r.Context(), r.Header, members))
+}
+
+// storeAll gives what is valid to the publisher, all at a time.
+func (h *handler) storeAll(ctx context.Context, header http.Header, members [][]byte) []result {
+	results := make([]result, len(members))
+	events := make([]*cloudevent.Event, 0, len(members))
+	places := make([]int, 0, len(members)) // of the events among the members
+	now := time.Now()
+	for i, member := range members {
+		ev, err := h.decodeMember(header, member, now)
+		if err != nil {
+			results[i] = resultOf(&ev, refusal(err))
+			continue
+		}
+		events, places = append(events, &ev), append(places, i)
+	}
+	if len(events) == 0 {
+		return results
+	}
+	started := time.Now()
+	errs := h.publisher.PublishAll(untilStored(ctx), events)
+	took := time.Since(started)
+	for i, ev := range events {
+		results[places[i]] = resultOf(ev, h.settle(ev, errs[i], took))
+	}
+	return results
+}
+
+// decodeMember reads one event. The trace of the request counts for events that have none of their own.
+func (h *handler) decodeMember(header http.Header, member []byte, now time.Time) (cloudevent.Event, error) {
+	if int64(len(member)) > h.options.MaxRequestSize {
+		return cloudevent.Event{}, fmt.Errorf("the event is larger than %d bytes", h.options.MaxRequestSize)
+	}
+	ev, err := cloudevent.FromStructured(member)
+	if err != nil {
+		return cloudevent.Event{}, err
+	}
+	if ev.Extension("traceparent") != "" || ev.Extension("b3traceid") != "" {
+		header = nil
+	}
+	return ev, complete(&ev, header, now)
+}
+
+func resultOf(ev *cloudevent.Event, resp response) result {
+	return result{ID: ev.ID, Source: ev.Source, Status: resp.status, Reason: resp.reason, retryAfter: resp.retryAfter}
+}
+
+// statusOf is the status of the whole answer: 204 when all events are stored. Else it is that of the first event for which
+// trying again helps, so that whoever looks at nothing else sends the batch again, or of the first that failed.
+func statusOf(results []result) (status, retryAfter int) {
+	status = http.StatusNoContent
+	for _, r := range results {
+		retryAfter = max(retryAfter, r.retryAfter)
+		switch {
+		case r.Status == http.StatusNoContent:
+		case status == http.StatusNoContent, mayPass(r.Status) && !mayPass(status):
+			status = r.Status
+		}
+	}
+	return status, retryAfter
+}
+
+// mayPass tells whether the same event may be stored when it is sent again.
+func mayPass(status int) bool {
+	return status >= http.StatusInternalServerError || status == http.StatusTooManyRequests
+}
+
+func respondAll(w http.ResponseWriter, results []result) {
+	status, retryAfter := statusOf(results)
+	if status == http.StatusNoContent {
+		w.WriteHeader(status)
+		return
+	}
+	respondJSON(w, status, retryAfter, results)
+}
