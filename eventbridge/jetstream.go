@@ -45,7 +45,11 @@ func (j *JetStream) Connected() bool { return j.conn.Connected() }
 
 // Source implements Store.
 func (j *JetStream) Source(route routing.Route) dispatch.Source {
-	return source{broker.NewSource(j.conn, j.stream, route.Consumer, route.Subscription, route.MaxInFlight)}
+	newSource := broker.NewSource
+	if route.Delivery.OrderedBy != "" {
+		newSource = broker.NewOrderedSource
+	}
+	return source{newSource(j.conn, j.stream, route.Consumer, route.Subscription, route.MaxInFlight)}
 }
 
 // DeadLetters implements Store.

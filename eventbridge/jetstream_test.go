@@ -54,8 +54,13 @@ func orders(sink string) routing.Route {
 // connect opens a connection of its own, as each replica has one.
 func connect(t *testing.T, server *natstest.Server) *JetStream {
 	t.Helper()
+	return connectTo(t, server.URL())
+}
+
+func connectTo(t *testing.T, url string) *JetStream {
+	t.Helper()
 	options := broker.DefaultOptions()
-	options.URL = server.URL()
+	options.URL = url
 	conn, err := broker.Connect(t.Context(), options, logr.Discard())
 	require.NoError(t, err)
 	t.Cleanup(func() {
@@ -77,6 +82,7 @@ func ensureConsumer(t *testing.T, store *JetStream, route routing.Route, ackWait
 	t.Helper()
 	require.NoError(t, store.conn.EnsureConsumer(t.Context(), store.stream, broker.Consumer{
 		Name: route.Consumer, Subjects: route.Subjects, AckWait: ackWait, MaxAckPending: route.MaxInFlight,
+		Ordered: route.Delivery.OrderedBy != "",
 	}))
 }
 

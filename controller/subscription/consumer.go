@@ -63,6 +63,7 @@ func consumerFor(route routing.Route) broker.Consumer {
 		StartFrom:     startFrom(route.Delivery.StartFrom),
 		AckWait:       ackWait,
 		MaxAckPending: maxAckPending(route),
+		Ordered:       route.Delivery.OrderedBy != "",
 	}
 }
 

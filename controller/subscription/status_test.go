@@ -116,6 +116,7 @@ func TestConsumerFor(t *testing.T) {
 			route.Delivery.OrderedBy = tc.orderedBy
 			consumer := consumerFor(route)
 			require.Equal(t, tc.want, consumer.MaxAckPending)
+			require.Equal(t, tc.orderedBy != "", consumer.Ordered)
 			key, ours := subscriptionOf(consumer)
 			require.True(t, ours)
 			require.Equal(t, route.Subscription, key)

@@ -51,6 +51,7 @@ func (w World) Prepare(ctx context.Context, conn *broker.Conn, streams broker.St
 	for _, route := range w.Routes {
 		err := conn.EnsureConsumer(ctx, streams.Name, broker.Consumer{
 			Name: route.Consumer, Subjects: route.Subjects, MaxAckPending: route.MaxInFlight, AckWait: ackWait,
+			Ordered: route.Delivery.OrderedBy != "",
 		})
 		if err != nil {
 			return err

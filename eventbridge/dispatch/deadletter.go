@@ -5,6 +5,8 @@ import "context"
 // bury stores the dead letter of a message that is to be rejected. When that is not possible the message
 // is retried instead, so that no event ends without a trace.
 func (d *Dispatcher) bury(ctx context.Context, j *job, a attempt, dec decision) decision {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), settleTimeout)
+	defer cancel()
 	err := d.DeadLetters.Add(ctx, j.Message, DeadLetter{
 		Reason:   dec.reason,
 		Attempts: j.attempt,

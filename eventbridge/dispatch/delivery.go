@@ -31,31 +31,56 @@ func (d *Dispatcher) deliver(ctx context.Context, j *job) {
 			d.release(j)
 		}
 	}()
+	if d.lapsed(j) {
+		d.desk.done(j, a.verdict, false, 0)
+		return
+	}
 	a = d.try(ctx, j)
 	dec := d.policy.decide(a.verdict, j.attempt, a.answer.RetryAfter, random())
 	if a.traced != nil {
 		a.traced(a.answer.Status, string(dec.outcome))
 	}
-	if dec.outcome == Retry && j.key != "" && ctx.Err() == nil {
-		kept = d.again(j, a, dec) // in our hands, so that what comes after it in order waits
+	if d.lapsed(j) {
+		d.desk.done(j, a.verdict, false, 0)
+		return
+	}
+	if dec.outcome == Reject {
+		dec = d.bury(ctx, j, a, dec)
+	}
+	if j.key != "" && (dec.outcome == Retry || dec.outcome == Return) {
+		kept = d.again(ctx, j, a, dec)
 		if kept {
 			return
 		}
-		dec.delay = 0
+		// Whoever delivers it next has it before what comes after it: a retry would come back behind that.
+		dec = decision{outcome: Return}
 	} else {
 		defer d.desk.done(j, a.verdict, false, 0)
 	}
 	d.settle(ctx, j, a, dec)
 }
 
-// again keeps an ordered message for its next attempt.
-func (d *Dispatcher) again(j *job, a attempt, dec decision) bool {
-	j.attempt++
-	if !d.desk.done(j, a.verdict, true, dec.delay) {
-		j.attempt--
+// lapsed tells whether an ordered message is no longer ours. To settle it would make whoever has it now believe that we
+// hold nothing any more.
+func (d *Dispatcher) lapsed(j *job) bool {
+	if j.key == "" || !d.held.lapsed(j.Message) {
 		return false
 	}
-	d.metrics.outcomes[Retry].Inc()
+	d.Log.Info("a message could not be extended in time, it is left to its next delivery")
+	return true
+}
+
+// again keeps an ordered message in our hands for its next attempt, so that what comes after it in order waits.
+func (d *Dispatcher) again(ctx context.Context, j *job, a attempt, dec decision) bool {
+	before := j.attempt
+	if dec.outcome == Retry {
+		j.attempt++
+	}
+	if !d.desk.done(j, a.verdict, ctx.Err() == nil, dec.delay) {
+		j.attempt = before
+		return false
+	}
+	d.metrics.outcomes[dec.outcome].Inc()
 	return true
 }
 
@@ -122,9 +147,6 @@ func (d *Dispatcher) settle(ctx context.Context, j *job, a attempt, dec decision
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, settleTimeout)
 		defer cancel()
-	}
-	if dec.outcome == Reject {
-		dec = d.bury(ctx, j, a, dec)
 	}
 	var err error
 	switch dec.outcome {

@@ -11,6 +11,7 @@ type job struct {
 	Message
 	key     string // what keeps it in order, empty for nothing
 	attempt int    // from 1
+	turn    int    // of the desk, when the message came
 }
 
 // desk decides which message is delivered next, and when: as many at a time as the window lets, not more in a second
@@ -27,6 +28,7 @@ type desk struct {
 	rate    rate
 	resume  time.Time // when the sink may be called again
 	timer   *time.Timer
+	turn    int // counts how often the desk was cleared
 	closed  bool
 }
 
@@ -43,13 +45,14 @@ func (d *desk) add(j *job) bool {
 	if d.closed {
 		return false
 	}
+	j.turn = d.turn
 	d.waiting = append(d.waiting, j)
 	d.next(time.Now())
 	return true
 }
 
 // done frees the place of a job. With again, it is delivered once more after the delay, before others of its key. It
-// reports false when the desk is closed, so that nobody will.
+// reports false when the desk is closed, or was cleared since the message came, so that nobody will.
 func (d *desk) done(j *job, v verdict, again bool, delay time.Duration) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -64,7 +67,7 @@ func (d *desk) done(j *job, v verdict, again bool, delay time.Duration) bool {
 		}
 	default: // it says nothing about the sink
 	}
-	kept := again && !d.closed
+	kept := again && !d.closed && j.turn == d.turn
 	if kept {
 		d.delayed[j] = time.AfterFunc(delay, func() { d.repeat(j) })
 	} else {
@@ -154,6 +157,7 @@ func (d *desk) clear(closeIt bool) []*job {
 		left = append(left, j)
 	}
 	clear(d.delayed)
+	d.turn++
 	left = append(left, d.waiting...)
 	d.waiting = nil
 	d.closed = d.closed || closeIt

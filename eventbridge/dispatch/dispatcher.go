@@ -78,7 +78,8 @@ func (d *Dispatcher) Run(ctx context.Context) {
 	d.held.stop()
 }
 
-// receive takes messages while the gate is open, until ctx ends.
+// receive takes messages while the gate is open, until ctx ends. What is kept in order goes back whenever receiving
+// ends: somebody else may go on with it, who waits for what is in our hands.
 func (d *Dispatcher) receive(ctx context.Context) {
 	backoff := Backoff{Base: receiveBackoffBase, Max: receiveBackoffMax, Jitter: 0.2}
 	failures := 0
@@ -91,7 +92,7 @@ func (d *Dispatcher) receive(ctx context.Context) {
 		if ctx.Err() != nil {
 			return
 		}
-		if isClosed(closed) {
+		if isClosed(closed) || d.options.OrderedBy != "" {
 			d.giveBack(ctx, d.desk.clear(false))
 		}
 		if err == nil {

@@ -13,6 +13,9 @@
 //   - Nothing is fetched while the gate is closed, and a fetch that waits is called off when it closes, so
 //     a backlog stays pending and costs no delivery attempt.
 //   - At most MaxInFlight messages are held at a time; a retry that waits for its time holds no worker.
+//   - An ordered message that fails, or does not reach the sink, stays in our hands, and no later one of its key is
+//     sent. When receiving ends, what is not running is given back, and what then fails is given back too: never
+//     to the retries, which come back behind what was published meanwhile.
 //   - A message is rejected only after its dead letter is stored. When that fails it is retried.
 //   - A slow sink costs no second delivery: the message is extended for as long as the call runs.
 //   - When the context ends no more messages are fetched, busy workers get DrainTimeout to finish, and what

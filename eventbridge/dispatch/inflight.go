@@ -13,20 +13,20 @@ type inFlight struct {
 	failed   func(error)
 
 	mu       sync.Mutex
-	messages map[Message]struct{}
-	timer    *time.Timer // nil while nothing is held
+	messages map[Message]time.Time // when the broker last heard of each
+	timer    *time.Timer           // nil while nothing is held
 	extends  sync.WaitGroup
 	stopped  bool
 }
 
 func newInFlight(interval time.Duration, failed func(error)) *inFlight {
-	return &inFlight{interval: interval, failed: failed, messages: map[Message]struct{}{}}
+	return &inFlight{interval: interval, failed: failed, messages: map[Message]time.Time{}}
 }
 
 func (f *inFlight) add(msg Message) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.messages[msg] = struct{}{}
+	f.messages[msg] = time.Now()
 	if f.timer == nil && !f.stopped {
 		f.timer = time.AfterFunc(f.interval, f.extend)
 	}
@@ -36,6 +36,23 @@ func (f *inFlight) remove(msg Message) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	delete(f.messages, msg)
+}
+
+// lapsed tells whether the broker has not heard of a held message for so long that it may have given it to somebody else.
+func (f *inFlight) lapsed(msg Message) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	heard, held := f.messages[msg]
+	return held && time.Since(heard) >= 2*f.interval
+}
+
+// extended notes that the broker has heard of a message.
+func (f *inFlight) extended(msg Message, at time.Time) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if _, held := f.messages[msg]; held {
+		f.messages[msg] = at
+	}
 }
 
 func (f *inFlight) count() int {
@@ -54,9 +71,12 @@ func (f *inFlight) extend() {
 	ctx, cancel := context.WithTimeout(context.Background(), f.interval)
 	defer cancel()
 	for _, msg := range held {
+		begun := time.Now()
 		if err := msg.Extend(ctx); err != nil {
 			f.failed(err)
+			continue
 		}
+		f.extended(msg, begun)
 	}
 }
 

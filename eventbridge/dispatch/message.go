@@ -35,7 +35,8 @@ type Settlement interface {
 // Source hands out the Subscription's messages.
 type Source interface {
 	// Receive calls each with messages as they come, one call at a time, until ctx ends or stop is closed; then it
-	// returns nil, and what comes later is delivered to somebody else. After an error it may be called again.
+	// returns nil, and what comes later is delivered to somebody else. After an error it may be called again. A source
+	// that keeps messages in order also returns nil when it is somebody else's turn to have them.
 	Receive(ctx context.Context, stop <-chan struct{}, each func(Message)) error
 }
 

@@ -34,6 +34,8 @@ type Consumer struct {
 	AckWait time.Duration
 	// MaxAckPending limits the messages that all sources together hold; 1,000 when zero.
 	MaxAckPending int
+	// Ordered lets one source receive at a time, see NewOrderedSource.
+	Ordered bool
 	// Backlog is what the consumer had left when it was listed.
 	Backlog Backlog
 }
@@ -88,6 +90,11 @@ func (c Consumer) apply(config jetstream.ConsumerConfig) jetstream.ConsumerConfi
 	config.Metadata = c.metadata()
 	config.AckWait = c.ackWait()
 	config.MaxAckPending = c.maxAckPending()
+	config.PriorityPolicy, config.PriorityGroups, config.PinnedTTL = jetstream.PriorityPolicyNone, nil, 0
+	if c.Ordered {
+		config.PriorityPolicy, config.PriorityGroups = jetstream.PriorityPolicyPinned, []string{orderedGroup}
+		config.PinnedTTL = c.ackWait() // what a source that died holds comes back after as long
+	}
 	return config
 }
 
@@ -96,7 +103,12 @@ func (c Consumer) matches(config jetstream.ConsumerConfig) bool {
 		slices.Equal(slices.Sorted(slices.Values(subjects(config))), slices.Sorted(slices.Values(c.Subjects))) &&
 		maps.Equal(ownMetadata(config.Metadata), c.metadata()) &&
 		config.AckWait == c.ackWait() &&
-		config.MaxAckPending == c.maxAckPending()
+		config.MaxAckPending == c.maxAckPending() &&
+		ordered(config) == c.Ordered && (!c.Ordered || config.PinnedTTL == c.ackWait())
+}
+
+func ordered(config jetstream.ConsumerConfig) bool {
+	return config.PriorityPolicy == jetstream.PriorityPolicyPinned && slices.Contains(config.PriorityGroups, orderedGroup)
 }
 
 func (c Consumer) metadata() map[string]string {
@@ -156,6 +168,7 @@ func (c *Conn) Consumers(ctx context.Context, stream string) ([]Consumer, error)
 			Metadata:      ownMetadata(info.Config.Metadata),
 			AckWait:       info.Config.AckWait,
 			MaxAckPending: info.Config.MaxAckPending,
+			Ordered:       ordered(info.Config),
 			Backlog:       Backlog{Pending: info.NumPending, AckPending: uint64(info.NumAckPending)},
 		})
 	}

@@ -39,7 +39,9 @@ func TestEnsureConsumerChangesInPlaceAndKeepsTheBacklog(t *testing.T) {
 		"other metadata":    func(c *Consumer) { c.Metadata = map[string]string{"key": "value"} },
 		"other description": func(c *Consumer) { c.Description = "ns/orders" },
 		"other limits":      func(c *Consumer) { c.AckWait, c.MaxAckPending = time.Minute, 17 },
+		"order":             func(c *Consumer) { c.Ordered = true },
 		"nothing":           func(*Consumer) {},
+		"no order":          func(c *Consumer) { c.Ordered = false },
 	} {
 		change(&consumer)
 		ensureConsumer(t, conn, consumer)
@@ -51,6 +53,7 @@ func TestEnsureConsumerChangesInPlaceAndKeepsTheBacklog(t *testing.T) {
 		require.Equal(t, consumer.Description, consumers[0].Description, name)
 		require.Equal(t, consumer.ackWait(), consumers[0].AckWait, name)
 		require.Equal(t, consumer.maxAckPending(), consumers[0].MaxAckPending, name)
+		require.Equal(t, consumer.Ordered, consumers[0].Ordered, name)
 		awaitBacklog(t, conn, "c1", Backlog{Pending: 3})
 	}
 }

@@ -14,6 +14,8 @@
 //     message that reached this process when nobody wanted it any more is handed
 //     back to the server at once, not after the consumer's AckWait, unless the
 //     connection is gone.
+//   - Of the sources of an ordered consumer one receives at a time, in the order of the
+//     stream, and only when no other holds a message of it.
 //   - An event that waits for its next attempt is stored before it is acked, and
 //     comes back to its own consumer alone. While that does not exist it waits.
 //   - An answer about a backlog comes from the consumer's leader. "The consumer

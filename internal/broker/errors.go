@@ -33,6 +33,8 @@ var (
 	ErrBusy = errors.New("too many events wait to be stored")
 	// ErrStalled means that a consumer exists but does not answer.
 	ErrStalled = errors.New("consumer does not answer")
+	// ErrNotOrdered means that a consumer that is to be ordered is not, or not yet.
+	ErrNotOrdered = errors.New("consumer keeps no order, the controller or nats-server 2.11 has to come first")
 	// ErrOverlappingSubjects means that two filter subjects of one consumer match
 	// the same event, which JetStream refuses.
 	ErrOverlappingSubjects = errors.New("filter subjects overlap")

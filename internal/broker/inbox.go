@@ -16,6 +16,7 @@ type inbox struct {
 	prefix       string
 	arrived      chan *nats.Msg
 	requests     uint64
+	pin          string // with which the last message came that was handed back
 }
 
 // openInbox has room for so many messages: beyond that the client library drops them.
@@ -43,8 +44,14 @@ func (in *inbox) close() { _ = in.subscription.Unsubscribe() }
 // background, every message that still comes. When that is over the server has seen
 // that nobody listens, has dropped the requests, and sends nothing more. (Servers of a
 // cluster learn it one after the other: a message on its way just then waits for its AckWait.)
-func (in *inbox) abandon() {
-	if !in.conn.inBackground(in.drain) {
+//
+// Then over is told the pin of the last message, empty without one.
+func (in *inbox) abandon(over func(pin string)) {
+	drained := in.conn.inBackground(func() {
+		in.drain()
+		over(in.pin)
+	})
+	if !drained {
 		in.close()
 		in.returnRest()
 	}
@@ -84,6 +91,9 @@ func (in *inbox) returnRest() {
 // for AckWait. Without a connection AckWait has to do.
 func (in *inbox) giveBack(raw *nats.Msg) {
 	if raw.Reply != "" {
+		if pin := raw.Header.Get(headerPin); pin != "" {
+			in.pin = pin
+		}
 		_ = in.conn.nc.Publish(raw.Reply, []byte(verbNak))
 	}
 }

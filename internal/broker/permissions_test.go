@@ -136,6 +136,9 @@ func TestEachProcessDoesItsWorkWithTheDocumentedPermissions(t *testing.T) {
 	}
 	cancel()
 	running.Wait()
+	consumer.Ordered = true
+	require.NoError(t, controller.EnsureConsumer(ctx, testStream, consumer))
+	takesTurns(t, bridge, name)
 
 	_, err = controller.WaitingRetries(ctx)
 	require.NoError(t, err)
@@ -216,5 +219,18 @@ func TestTheDocumentedPermissionsAllowNothingElse(t *testing.T) {
 				require.ErrorIs(t, await(t, refusals), nats.ErrPermissionViolation, subject)
 			}
 		})
+	}
+}
+
+// takesTurns has two sources of an ordered consumer follow each other long before a pin expires.
+func takesTurns(t *testing.T, bridge *Conn, consumer string) {
+	t.Helper()
+	publisher := NewPublisher(bridge, DefaultPublisherOptions())
+	for _, id := range []string{"first", "second"} {
+		turn := receive(t, NewOrderedSource(bridge, testStream, consumer, subscription(), 7))
+		require.NoError(t, publisher.Publish(t.Context(), permitted(id)))
+		require.NoError(t, fetchOne(t, turn).Ack(t.Context()))
+		turn.cancel()
+		require.NoError(t, await(t, turn.ended))
 	}
 }

@@ -41,7 +41,8 @@ type pulling struct {
 	source      *Source
 	inbox       *inbox
 	each        func(*Message)
-	outstanding int // messages that were asked for and have not come
+	outstanding int   // messages that were asked for and have not come
+	turn        *turn // nil unless the consumer is ordered
 }
 
 // run returns nil when it was told to stop.
@@ -51,10 +52,8 @@ func (p *pulling) run(ctx context.Context, stop, link <-chan struct{}) error {
 	stall := time.NewTimer(patience)
 	defer stall.Stop()
 	for {
-		if 2*p.outstanding <= p.source.batch {
-			if err := p.ask(); err != nil {
-				return err
-			}
+		if err := p.ask(); err != nil {
+			return err
 		}
 		select {
 		case <-stop: // looked at first: what has arrived meanwhile is handed back
@@ -66,6 +65,9 @@ func (p *pulling) run(ctx context.Context, stop, link <-chan struct{}) error {
 			if err := p.take(raw); err != nil {
 				return err
 			}
+			stall.Reset(patience)
+		case <-p.turn.due():
+			p.turn.check(ctx, p.each)
 			stall.Reset(patience)
 		case <-stop:
 			return nil
@@ -79,8 +81,12 @@ func (p *pulling) run(ctx context.Context, stop, link <-chan struct{}) error {
 	}
 }
 
+// ask makes a request when half of what was asked for has come.
 func (p *pulling) ask() error {
-	err := p.inbox.request(p.source.subject, p.source.request())
+	if 2*p.outstanding > p.source.batch {
+		return nil
+	}
+	err := p.inbox.request(p.source.subject, p.request())
 	if errors.Is(err, ErrNotConnected) {
 		return errRepeat
 	}
@@ -88,14 +94,18 @@ func (p *pulling) ask() error {
 	return err
 }
 
-func (s *Source) request() []byte {
-	body := make([]byte, 0, 96)
+func (p *pulling) request() []byte {
+	s := p.source
+	body := make([]byte, 0, 160)
 	body = append(body, `{"batch":`...)
 	body = strconv.AppendInt(body, int64(s.batch), 10)
 	body = append(body, `,"expires":`...)
 	body = strconv.AppendInt(body, s.expires.Nanoseconds(), 10)
 	body = append(body, `,"idle_heartbeat":`...)
 	body = strconv.AppendInt(body, s.heartbeat.Nanoseconds(), 10)
+	if p.turn != nil {
+		body = p.turn.request(body)
+	}
 	return append(body, '}')
 }
 
@@ -103,7 +113,12 @@ func (s *Source) request() []byte {
 func (p *pulling) take(raw *nats.Msg) error {
 	if raw.Reply != "" {
 		p.outstanding--
-		if m := p.source.message(raw); m != nil {
+		m := p.source.message(raw)
+		switch {
+		case m == nil:
+		case p.turn != nil:
+			return p.turn.take(m, p.each)
+		default:
 			p.each(m)
 		}
 		return nil
@@ -118,6 +133,9 @@ func (p *pulling) take(raw *nats.Msg) error {
 		}
 		p.outstanding = max(p.outstanding-unused, 0)
 		return nil
+	case statusWrongPin:
+		p.source.pin = ""
+		return errTurnOver
 	default:
 		return statusError(raw.Header.Get(headerStatus), strings.ToLower(raw.Header.Get(headerDescription)))
 	}

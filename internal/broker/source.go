@@ -39,6 +39,8 @@ type Source struct {
 	batch        int
 	expires      time.Duration
 	heartbeat    time.Duration
+	ordered      bool
+	pin          string // by which the server of an ordered consumer knows this source; kept over outages
 }
 
 // NewSource returns a source for the consumer, which need not exist yet, of a
@@ -57,6 +59,20 @@ func NewSource(c *Conn, stream, consumer string, subscription types.NamespacedNa
 	}
 }
 
+// NewOrderedSource returns a source for an ordered consumer. Of all sources of such a
+// consumer one receives at a time, what it hands over is in the order of the stream, and
+// it begins only when no other source holds a message of the consumer.
+//
+// Receive then also returns nil when its turn is over because another source has taken the
+// consumer. Whenever it returns, give back what is not being worked on, and change nothing
+// in the order of what is: the next source waits for it. ErrNotOrdered means that the
+// consumer was not made for this, or not yet.
+func NewOrderedSource(c *Conn, stream, consumer string, subscription types.NamespacedName, maxInFlight int) *Source {
+	s := NewSource(c, stream, consumer, subscription, maxInFlight)
+	s.ordered = true
+	return s
+}
+
 // Receive hands each message over, one call at a time, as the server sends them,
 // until ctx ends or stop is closed. Then it returns nil, and what the server still
 // sends is handed back to it, for somebody else and at once.
@@ -67,16 +83,27 @@ func NewSource(c *Conn, stream, consumer string, subscription types.NamespacedNa
 // between, Receive may be called again; pause a little before. each may block,
 // which only holds further messages up.
 func (s *Source) Receive(ctx context.Context, stop <-chan struct{}, each func(*Message)) error {
-	for ctx.Err() == nil {
-		err := s.receive(ctx, stop, each)
-		switch {
-		case err == nil:
-			return nil
-		case errors.Is(err, errRepeat):
-			pause(ctx, stop)
-		default:
-			return fmt.Errorf("receive from %q: %w", s.consumer, err)
+	receive := s.receiveInTurn
+	if !s.ordered {
+		receive = func(ctx context.Context, stop <-chan struct{}, each func(*Message)) error {
+			return s.repeat(ctx, stop, each, nil)
 		}
+	}
+	if err := receive(ctx, stop, each); err != nil {
+		return fmt.Errorf("receive from %q: %w", s.consumer, err)
+	}
+	return nil
+}
+
+// repeat receives until it is told to stop, or until something is wrong that new requests
+// do not put right.
+func (s *Source) repeat(ctx context.Context, stop <-chan struct{}, each func(*Message), t *turn) error {
+	for ctx.Err() == nil {
+		err := s.receive(ctx, stop, each, t)
+		if !errors.Is(err, errRepeat) {
+			return err
+		}
+		pause(ctx, stop)
 	}
 	return nil
 }
@@ -93,7 +120,7 @@ func pause(ctx context.Context, stop <-chan struct{}) {
 }
 
 // receive works on one inbox. It returns nil when it was told to stop.
-func (s *Source) receive(ctx context.Context, stop <-chan struct{}, each func(*Message)) error {
+func (s *Source) receive(ctx context.Context, stop <-chan struct{}, each func(*Message), t *turn) error {
 	link := s.conn.changes() // before the look at the connection, so that no change is missed
 	if !s.conn.Connected() {
 		return s.awaitLink(ctx, stop, link)
@@ -102,7 +129,7 @@ func (s *Source) receive(ctx context.Context, stop <-chan struct{}, each func(*M
 	if err != nil {
 		return err
 	}
-	err = (&pulling{source: s, inbox: in, each: each}).run(ctx, stop, link)
+	err = (&pulling{source: s, inbox: in, each: each, turn: t}).run(ctx, stop, link)
 	switch {
 	case errors.Is(err, errNoResponders):
 		in.close()
@@ -111,7 +138,7 @@ func (s *Source) receive(ctx context.Context, stop <-chan struct{}, each func(*M
 		in.close()
 		return err
 	default:
-		in.abandon()
+		in.abandon(s.leave(err == nil))
 		return err
 	}
 }

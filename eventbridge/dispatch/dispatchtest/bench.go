@@ -3,6 +3,7 @@ package dispatchtest
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strconv"
 	"sync"
 	"testing"
@@ -118,26 +119,28 @@ func (b *bench) settled(t *testing.T) {
 // ended counts the messages that were acked or rejected.
 func (b *bench) ended(t *testing.T) int {
 	t.Helper()
+	return b.count(t, dispatch.Ack, dispatch.Skip, dispatch.Reject)
+}
+
+// count is how often messages were settled in one of these ways.
+func (b *bench) count(t *testing.T, outcomes ...dispatch.Outcome) int {
+	t.Helper()
 	families, err := b.registry.Gather()
 	require.NoError(t, err)
-	ended := 0.0
+	count := 0.0
 	for _, family := range families {
 		if family.GetName() != "rouse_eventbridge_deliveries_total" {
 			continue
 		}
 		for _, metric := range family.GetMetric() {
 			for _, label := range metric.GetLabel() {
-				if label.GetName() == "outcome" && ends(dispatch.Outcome(label.GetValue())) {
-					ended += metric.GetCounter().GetValue()
+				if label.GetName() == "outcome" && slices.Contains(outcomes, dispatch.Outcome(label.GetValue())) {
+					count += metric.GetCounter().GetValue()
 				}
 			}
 		}
 	}
-	return int(ended)
-}
-
-func ends(outcome dispatch.Outcome) bool {
-	return outcome == dispatch.Ack || outcome == dispatch.Skip || outcome == dispatch.Reject
+	return int(count)
 }
 
 // Events makes n events with the ids 0 to n-1.

@@ -2,6 +2,7 @@ package dispatchtest
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"slices"
 	"sync"
@@ -59,6 +60,76 @@ func holdsUpItsKey(t *testing.T, b *bench) {
 	b.Publish(t, of("ann", "bob", "ann", "bob", "bob", "bob")...)
 	require.Eventually(t, func() bool { return b.ended(t) == 4 }, patience, tick, "bob waits for ann")
 	require.Equal(t, []string{"0", "1", "3", "4", "5"}, slices.Sorted(slices.Values(keys(sink.Attempts()))))
+}
+
+// inOrder starts a dispatcher for three events of one key, the first of which is answered as told, and returns what was
+// sent, in its order.
+func (b *bench) inOrder(t *testing.T, first func(attempt int) (dispatch.Answer, error)) []string {
+	t.Helper()
+	b.options.OrderedBy = "customer"
+	var mu sync.Mutex
+	var sent []string
+	b.start(t, NewSink(func(_ context.Context, ev cloudevent.Event, attempt int) (dispatch.Answer, error) {
+		mu.Lock()
+		sent = append(sent, ev.ID)
+		mu.Unlock()
+		if ev.ID == "0" {
+			return first(attempt)
+		}
+		return Status(http.StatusOK), nil
+	}))
+	b.Publish(t, of("ann", "ann", "ann")...)
+	b.settled(t)
+	return sent
+}
+
+func holdsUpForGoneSink(t *testing.T, b *bench) {
+	t.Helper()
+	require.Equal(t, []string{"0", "0", "1", "2"}, b.inOrder(t, func(attempt int) (dispatch.Answer, error) {
+		if attempt == 1 {
+			return dispatch.Answer{}, dispatch.ErrSinkGone
+		}
+		return Status(http.StatusOK), nil
+	}))
+}
+
+func holdsUpForLetter(t *testing.T, b *bench) {
+	t.Helper()
+	refuse := true
+	b.letters = lettersFunc(func(ctx context.Context, msg dispatch.Message, letter dispatch.DeadLetter) error {
+		if refuse {
+			refuse = false
+			return errors.New("no space left")
+		}
+		return b.DeadLetters().Add(ctx, msg, letter)
+	})
+	require.Equal(t, []string{"0", "0", "1", "2"}, b.inOrder(t, func(int) (dispatch.Answer, error) {
+		return Status(http.StatusGone), nil
+	}))
+}
+
+func keepsItsPlace(t *testing.T, b *bench) {
+	t.Helper()
+	b.options.OrderedBy = "customer"
+	release := make(chan struct{})
+	sink := NewSink(func(context.Context, cloudevent.Event, int) (dispatch.Answer, error) {
+		<-release
+		return Status(http.StatusInternalServerError), nil
+	})
+	stop := b.start(t, sink)
+	b.Publish(t, of("ann", "ann", "ann")...)
+	b.holds(t, 3)
+	stopped := make(chan struct{})
+	go func() {
+		defer close(stopped)
+		stop()
+	}()
+	b.holds(t, 1) // the others were given back
+	close(release)
+	<-stopped
+	require.Equal(t, map[string]int{"0": 1}, sink.Attempts())
+	require.Zero(t, b.count(t, dispatch.Retry), "a retry comes back behind those that come after it")
+	b.left(t, 3)
 }
 
 func limitsRate(t *testing.T, b *bench) {

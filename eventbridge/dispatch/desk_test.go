@@ -1,0 +1,25 @@
+package dispatch
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// Whoever has the next turn waits for what the desk of the last one still holds.
+func TestAClearedDeskKeepsNothingForAnotherAttempt(t *testing.T) {
+	t.Parallel()
+	d := newDesk(1, 0)
+	var started []*job
+	d.start = func(j *job) { started = append(started, j) }
+	before, after := &job{key: "ann", attempt: 1}, &job{key: "ann", attempt: 1}
+	require.True(t, d.add(before))
+	require.Empty(t, d.clear(false), "it runs")
+	require.True(t, d.add(after))
+	require.False(t, d.done(before, failed, true, time.Hour))
+	require.Equal(t, []*job{before, after}, started)
+	require.True(t, d.done(after, failed, true, time.Hour))
+	require.Equal(t, []*job{after}, d.clear(true))
+	require.False(t, d.add(before))
+}
