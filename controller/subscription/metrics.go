@@ -10,8 +10,9 @@ import (
 // metrics are those of the sweeper, which sees all consumers anyway. Only the
 // controller that leads has them.
 type metrics struct {
-	backlog *prometheus.GaugeVec
-	shown   map[types.NamespacedName]bool
+	backlog    *prometheus.GaugeVec
+	recoveries *prometheus.CounterVec
+	shown      map[types.NamespacedName]bool
 }
 
 func newMetrics(registerer prometheus.Registerer) *metrics {
@@ -20,9 +21,13 @@ func newMetrics(registerer prometheus.Registerer) *metrics {
 			Name: "rouse_controller_backlog_events",
 			Help: "Events that wait for a Subscription's sink or are being delivered, as of the last sweep.",
 		}, []string{"namespace", "subscription"}),
+		recoveries: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "rouse_controller_consumer_recoveries_total",
+			Help: "Times that a consumer had events, did not deliver them, and was helped.",
+		}, []string{"namespace", "subscription", "remedy"}),
 		shown: map[types.NamespacedName]bool{},
 	}
-	registerer.MustRegister(m.backlog)
+	registerer.MustRegister(m.backlog, m.recoveries)
 	return m
 }
 
@@ -42,5 +47,6 @@ func (m *metrics) show(consumers []broker.Consumer) {
 	}
 	for key := range gone {
 		m.backlog.DeleteLabelValues(key.Namespace, key.Name)
+		m.recoveries.DeletePartialMatch(prometheus.Labels{"namespace": key.Namespace, "subscription": key.Name})
 	}
 }

@@ -21,6 +21,7 @@ import (
 type Broker interface {
 	Consumers
 	Streams
+	Remedies
 	// OnConnect calls f at each connect, and at once when there is a connection.
 	OnConnect(f func())
 }
@@ -57,6 +58,8 @@ func Setup(mgr ctrl.Manager, conn Broker, registerer prometheus.Registerer, opti
 		default: // one is waiting already
 		}
 	})
+	log := mgr.GetLogger().WithName("subscription")
+	shown := newMetrics(registerer)
 	return mgr.Add(&sweeper{
 		reader:    mgr.GetClient(),
 		statuses:  mgr.GetClient(),
@@ -66,7 +69,15 @@ func Setup(mgr ctrl.Manager, conn Broker, registerer prometheus.Registerer, opti
 		policy:    options.Sinks,
 		connected: connected,
 		requests:  requests,
-		metrics:   newMetrics(registerer),
-		log:       mgr.GetLogger().WithName("subscription"),
+		metrics:   shown,
+		watchdog: &watchdog{
+			remedies: conn,
+			stream:   options.Stream.Name,
+			recorder: reconciler.recorder,
+			metrics:  shown,
+			clock:    reconciler.clock,
+			log:      log,
+		},
+		log: log,
 	})
 }

@@ -43,6 +43,7 @@ type sweeper struct {
 	connected <-chan struct{}
 	requests  chan<- event.GenericEvent
 	metrics   *metrics
+	watchdog  *watchdog
 	log       logr.Logger
 }
 
@@ -77,7 +78,8 @@ func pause(err error) time.Duration {
 }
 
 // sweep asks for a pass for each Subscription, or only for those whose
-// consumer is missing, and for each consumer whose Subscription is missing.
+// consumer is missing or not as it ought to be, and for each consumer whose
+// Subscription is missing. The watchdog looks at the others.
 func (s *sweeper) sweep(ctx context.Context, all bool) error {
 	streamErr := s.streams.EnsureStreams(ctx, s.options)
 	consumers, consumersErr := s.consumers.Consumers(ctx, s.options.Name)
@@ -88,19 +90,30 @@ func (s *sweeper) sweep(ctx context.Context, all bool) error {
 	if err := s.reader.List(ctx, list); err != nil {
 		return fmt.Errorf("list subscriptions: %w", err)
 	}
-	stray := make(map[types.NamespacedName]bool, len(consumers))
+	stray := make(map[types.NamespacedName]broker.Consumer, len(consumers))
 	for _, consumer := range consumers {
 		if key, ours := subscriptionOf(consumer); ours {
-			stray[key] = true
+			stray[key] = consumer
 		}
 	}
+	var patients []patient
 	for i := range list.Items {
 		key := client.ObjectKeyFromObject(&list.Items[i])
-		has := stray[key]
+		seen, has := stray[key]
 		delete(stray, key)
-		if _, err := routing.FromSubscription(&list.Items[i], s.policy); err == nil && (all || !has) {
-			s.request(ctx, key)
+		route, err := routing.FromSubscription(&list.Items[i], s.policy)
+		if err != nil {
+			continue
 		}
+		wanted := consumerFor(route)
+		if all || !has || !wanted.Matches(seen) {
+			s.request(ctx, key)
+			continue
+		}
+		patients = append(patients, patient{subscription: &list.Items[i], wanted: wanted, seen: seen, held: heldPatience(route)})
+	}
+	if consumersErr == nil {
+		s.watchdog.look(ctx, patients)
 	}
 	for key := range stray {
 		s.request(ctx, key)

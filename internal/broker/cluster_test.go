@@ -18,14 +18,7 @@ func TestAClusterLosesNothingWhenItsServersRestart(t *testing.T) {
 	if testing.Short() {
 		t.Skip("a cluster takes its time")
 	}
-	cluster := natstest.StartCluster(t, 3)
-	conn := connect(t, cluster.URL())
-	awaitConnected(t, conn)
-	options := testStreams()
-	options.Replicas = 3
-	require.Eventually(t, func() bool { return conn.EnsureStreams(t.Context(), options) == nil }, patience, 100*moment)
-	consumer := Consumer{Name: "c1", Subjects: []string{testSubject}, AckWait: 2 * time.Second}
-	require.Eventually(t, func() bool { return conn.EnsureConsumer(t.Context(), testStream, consumer) == nil }, patience, 100*moment)
+	cluster, conn := startCluster(t)
 
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
@@ -54,4 +47,18 @@ func TestAClusterLosesNothingWhenItsServersRestart(t *testing.T) {
 		backlog, err := conn.Backlog(t.Context(), testStream, "c1")
 		return err == nil && backlog.Total() == 0
 	}, 3*patience, 10*moment)
+}
+
+// startCluster is a cluster of three with its streams and the consumer c1, and a connection to it.
+func startCluster(t *testing.T) (*natstest.Cluster, *Conn) {
+	t.Helper()
+	cluster := natstest.StartCluster(t, 3)
+	conn := connect(t, cluster.URL())
+	awaitConnected(t, conn)
+	options := testStreams()
+	options.Replicas = 3
+	require.Eventually(t, func() bool { return conn.EnsureStreams(t.Context(), options) == nil }, patience, 100*moment)
+	consumer := Consumer{Name: "c1", Subjects: []string{testSubject}, AckWait: 2 * time.Second}
+	require.Eventually(t, func() bool { return conn.EnsureConsumer(t.Context(), testStream, consumer) == nil }, patience, 100*moment)
+	return cluster, conn
 }

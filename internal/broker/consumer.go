@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"reflect"
 	"slices"
 	"strings"
 	"time"
@@ -38,6 +39,10 @@ type Consumer struct {
 	Ordered bool
 	// Backlog is what the consumer had left when it was listed.
 	Backlog Backlog
+	// Progress is how far it was then.
+	Progress Progress
+
+	listed jetstream.ConsumerConfig // all that the server had of it
 }
 
 // EnsureConsumer creates the consumer, or changes an existing one, which keeps its
@@ -64,7 +69,7 @@ func (c *Conn) ensureConsumer(ctx context.Context, stream string, consumer Consu
 		return mapError(err)
 	}
 	current := existing.CachedInfo()
-	if current.Config.Metadata[metadataStart] != consumer.StartFrom.String() {
+	if current.Config.Metadata[metadataStart] != consumer.StartFrom.String() || unsuitable(current.Config) {
 		return subjectsError(consumer, c.restart(ctx, stream, consumer, current))
 	}
 	if consumer.matches(current.Config) {
@@ -76,11 +81,7 @@ func (c *Conn) ensureConsumer(ctx context.Context, stream string, consumer Consu
 
 // config is that of a new consumer.
 func (c Consumer) config() jetstream.ConsumerConfig {
-	return c.StartFrom.apply(c.apply(jetstream.ConsumerConfig{
-		Durable:    c.Name,
-		AckPolicy:  jetstream.AckExplicitPolicy,
-		MaxDeliver: -1, // the dispatcher decides which attempt is the last
-	}))
+	return c.StartFrom.apply(c.apply(jetstream.ConsumerConfig{Durable: c.Name, AckPolicy: jetstream.AckExplicitPolicy}))
 }
 
 func (c Consumer) apply(config jetstream.ConsumerConfig) jetstream.ConsumerConfig {
@@ -95,7 +96,7 @@ func (c Consumer) apply(config jetstream.ConsumerConfig) jetstream.ConsumerConfi
 		config.PriorityPolicy, config.PriorityGroups = jetstream.PriorityPolicyPinned, []string{orderedGroup}
 		config.PinnedTTL = c.ackWait() // what a source that died holds comes back after as long
 	}
-	return config
+	return unhindered(config)
 }
 
 func (c Consumer) matches(config jetstream.ConsumerConfig) bool {
@@ -104,7 +105,12 @@ func (c Consumer) matches(config jetstream.ConsumerConfig) bool {
 		maps.Equal(ownMetadata(config.Metadata), c.metadata()) &&
 		config.AckWait == c.ackWait() &&
 		config.MaxAckPending == c.maxAckPending() &&
-		ordered(config) == c.Ordered && (!c.Ordered || config.PinnedTTL == c.ackWait())
+		samePriority(config, c.apply(config)) &&
+		reflect.DeepEqual(config, unhindered(config))
+}
+
+func samePriority(a, b jetstream.ConsumerConfig) bool {
+	return a.PriorityPolicy == b.PriorityPolicy && slices.Equal(a.PriorityGroups, b.PriorityGroups) && a.PinnedTTL == b.PinnedTTL
 }
 
 func ordered(config jetstream.ConsumerConfig) bool {
@@ -144,38 +150,6 @@ func (c *Conn) DeleteConsumer(ctx context.Context, stream, name string) error {
 		return nil
 	}
 	return fmt.Errorf("delete consumer %q: %w", name, err)
-}
-
-// Consumers lists the stream's durable pull consumers.
-func (c *Conn) Consumers(ctx context.Context, stream string) ([]Consumer, error) {
-	if !c.Connected() {
-		return nil, fmt.Errorf("list consumers: %w", ErrNotConnected)
-	}
-	handle, err := c.js.Stream(ctx, stream)
-	if err != nil {
-		return nil, fmt.Errorf("list consumers: %w", mapError(err))
-	}
-	var consumers []Consumer
-	lister := handle.ListConsumers(ctx)
-	for info := range lister.Info() {
-		if info.Config.Durable == "" || info.Config.DeliverSubject != "" {
-			continue
-		}
-		consumers = append(consumers, Consumer{
-			Name:          info.Name,
-			Description:   info.Config.Description,
-			Subjects:      subjects(info.Config),
-			Metadata:      ownMetadata(info.Config.Metadata),
-			AckWait:       info.Config.AckWait,
-			MaxAckPending: info.Config.MaxAckPending,
-			Ordered:       ordered(info.Config),
-			Backlog:       Backlog{Pending: info.NumPending, AckPending: uint64(info.NumAckPending)},
-		})
-	}
-	if err := lister.Err(); err != nil {
-		return nil, fmt.Errorf("list consumers: %w", mapError(err))
-	}
-	return consumers, nil
 }
 
 func subjects(config jetstream.ConsumerConfig) []string {

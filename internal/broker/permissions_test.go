@@ -77,6 +77,8 @@ func TestEachProcessDoesItsWorkWithTheDocumentedPermissions(t *testing.T) {
 	require.NoError(t, controller.EnsureConsumer(ctx, testStream, consumer))
 	consumer.StartFrom = StartFrom{Policy: StartAll}
 	require.NoError(t, controller.EnsureConsumer(ctx, testStream, consumer), "migrated")
+	require.NoError(t, controller.RenewConsumer(ctx, testStream, consumer))
+	_ = controller.MoveLeader(ctx, testStream, name) // without a cluster there is none; process sees what is not permitted
 	listed, err := controller.Consumers(ctx, testStream)
 	require.NoError(t, err)
 	require.Len(t, listed, 1)

@@ -3,6 +3,7 @@ package broker
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
@@ -12,10 +13,28 @@ const (
 	standInSuffix = "-stand-in"
 	// standInLife is how long a stand-in keeps events when its restart is not gone on with.
 	standInLife = 24 * time.Hour
+	// metadataStarted holds where the consumer of a stand-in had been made to start.
+	metadataStarted = "rouse.run/started-from"
 )
 
-// restart makes a consumer anew that has to start elsewhere, which JetStream cannot
-// change in place. What the old one had not settled is delivered by the new one in any
+// RenewConsumer makes a consumer anew that does not deliver any more, from the oldest
+// event that it has not settled. Events behind that one may be delivered a second time.
+func (c *Conn) RenewConsumer(ctx context.Context, stream string, consumer Consumer) error {
+	if !c.Connected() {
+		return fmt.Errorf("renew consumer %q: %w", consumer.Name, ErrNotConnected)
+	}
+	existing, err := c.js.Consumer(ctx, stream, consumer.Name)
+	if err == nil {
+		err = c.restart(ctx, stream, consumer, existing.CachedInfo())
+	}
+	if err != nil {
+		return fmt.Errorf("renew consumer %q: %w", consumer.Name, mapError(err))
+	}
+	return nil
+}
+
+// restart makes a consumer anew, because it has to start elsewhere or to be what JetStream
+// cannot change in place. What the old one had not settled is delivered by the new one in any
 // case. The stream drops what no consumer waits for, so a stand-in keeps the events in
 // between; createConsumer goes on with a restart that was cut short.
 func (c *Conn) restart(ctx context.Context, stream string, consumer Consumer, old *jetstream.ConsumerInfo) error {
@@ -23,6 +42,7 @@ func (c *Conn) restart(ctx context.Context, stream string, consumer Consumer, ol
 		Name:        consumer.Name + standInSuffix,
 		Description: "keeps the events of " + consumer.Name + " while it is made anew",
 		Subjects:    subjects(old.Config),
+		Metadata:    map[string]string{metadataStarted: old.Config.Metadata[metadataStart]},
 		StartFrom:   StartFrom{Policy: StartSequence, Sequence: old.AckFloor.Stream + 1},
 	}.config()
 	standIn.InactiveThreshold = standInLife
@@ -38,24 +58,36 @@ func (c *Conn) restart(ctx context.Context, stream string, consumer Consumer, ol
 // createConsumer makes a consumer, and takes over from a stand-in if there is one.
 func (c *Conn) createConsumer(ctx context.Context, stream string, consumer Consumer) error {
 	standIn, err := c.js.Consumer(ctx, stream, consumer.Name+standInSuffix)
-	if err != nil && !errors.Is(err, jetstream.ErrConsumerNotFound) {
+	if errors.Is(err, jetstream.ErrConsumerNotFound) {
+		_, err = c.js.CreateConsumer(ctx, stream, consumer.config())
 		return mapError(err)
 	}
-	created, err := c.js.CreateConsumer(ctx, stream, consumer.config())
-	if err != nil || standIn == nil {
+	if err != nil {
 		return mapError(err)
 	}
-	unsettled := standIn.CachedInfo().Config.OptStartSeq
-	if created.CachedInfo().Delivered.Stream >= unsettled { // it would leave out what was not settled
-		config := consumer.config()
-		config.DeliverPolicy, config.OptStartTime, config.OptStartSeq = jetstream.DeliverByStartSequencePolicy, nil, unsettled
+	if err := c.takeOver(ctx, stream, consumer, standIn.CachedInfo().Config); err != nil {
+		return mapError(err)
+	}
+	return c.DeleteConsumer(ctx, stream, consumer.Name+standInSuffix)
+}
+
+// takeOver makes a consumer that leaves out nothing of what its stand-in keeps.
+func (c *Conn) takeOver(ctx context.Context, stream string, consumer Consumer, standIn jetstream.ConsumerConfig) error {
+	config := consumer.config()
+	if standIn.Metadata[metadataStarted] != consumer.StartFrom.String() {
+		created, err := c.js.CreateConsumer(ctx, stream, config)
+		if err != nil {
+			return err
+		}
+		c.log.Info("consumer starts elsewhere", "consumer", consumer.Name, "from", consumer.StartFrom.String())
+		if created.CachedInfo().Delivered.Stream < standIn.OptStartSeq {
+			return nil
+		}
 		if err := c.DeleteConsumer(ctx, stream, consumer.Name); err != nil {
 			return err
 		}
-		if _, err := c.js.CreateConsumer(ctx, stream, config); err != nil {
-			return mapError(err)
-		}
 	}
-	c.log.Info("consumer starts elsewhere", "consumer", consumer.Name, "from", consumer.StartFrom.String())
-	return c.DeleteConsumer(ctx, stream, consumer.Name+standInSuffix)
+	config.DeliverPolicy, config.OptStartTime, config.OptStartSeq = jetstream.DeliverByStartSequencePolicy, nil, standIn.OptStartSeq
+	_, err := c.js.CreateConsumer(ctx, stream, config)
+	return err
 }

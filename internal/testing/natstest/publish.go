@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
 	"github.com/stretchr/testify/require"
 )
 
@@ -15,4 +16,15 @@ func (s *Server) Publish(t testing.TB, subject string, data []byte) {
 	defer client.Close()
 	require.NoError(t, client.Publish(subject, data))
 	require.NoError(t, client.Flush())
+}
+
+// DeleteStream deletes a stream with its consumers, as an administrator would by mistake.
+func (s *Server) DeleteStream(t testing.TB, name string) {
+	t.Helper()
+	client, err := nats.Connect(s.URL())
+	require.NoError(t, err)
+	defer client.Close()
+	js, err := jetstream.New(client)
+	require.NoError(t, err)
+	require.NoError(t, js.DeleteStream(t.Context(), name))
 }

@@ -1,0 +1,63 @@
+package subscription
+
+import (
+	"testing"
+
+	"github.com/go-logr/logr"
+	"github.com/stretchr/testify/require"
+	"k8s.io/client-go/tools/events"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+
+	"github.com/rouse-run/rouse/internal/broker"
+	"github.com/rouse-run/rouse/internal/routing"
+)
+
+// A sweep of its own, because the controller's comes every half a minute.
+func TestASweepFindsWhatSomebodyElseChanged(t *testing.T) {
+	w := newWorld(t)
+	w.createSink()
+	sub := w.create("orders")
+	w.awaitReady(sub)
+	requests := make(chan event.GenericEvent, 100)
+	dog, _ := newWatchdog(w.conn, events.NewFakeRecorder(10))
+	s := &sweeper{
+		reader: w, statuses: w, consumers: w.conn, streams: w.conn, options: DefaultOptions().Stream, requests: requests,
+		metrics: dog.metrics, watchdog: dog, log: logr.Discard(),
+	}
+	key := client.ObjectKeyFromObject(sub)
+	// sweep tells whether it asked for a pass. Other tests have left Subscriptions of their own.
+	sweep := func() (asked bool) {
+		require.NoError(t, s.sweep(t.Context(), false))
+		for len(requests) > 0 {
+			asked = client.ObjectKeyFromObject((<-requests).Object) == key || asked
+		}
+		return asked
+	}
+	require.False(t, sweep(), "all is as it ought to be")
+	require.Contains(t, dog.watches, key)
+
+	consumer, _ := w.consumer(sub)
+	consumer.MaxAckPending = 1
+	notices := func(trouble func()) bool {
+		for range 5 { // the running controller may have been faster
+			if trouble(); sweep() {
+				return true
+			}
+		}
+		return false
+	}
+	require.True(t, notices(func() {
+		require.NoError(t, w.conn.EnsureConsumer(t.Context(), broker.DefaultStream, consumer))
+	}))
+	require.NotContains(t, dog.watches, key, "it is put right first")
+	require.True(t, notices(func() {
+		for _, stream := range []string{broker.DefaultStream, broker.RetryStream, broker.DeadLetterStream} {
+			w.nats.DeleteStream(t, stream)
+		}
+	}), "the stream is made again, and its consumers are")
+	_, err := w.conn.WaitingRetries(t.Context())
+	require.NoError(t, err)
+	_, err = w.conn.DeadLetters(t.Context(), routing.Route{}.Subscription)
+	require.NoError(t, err)
+}

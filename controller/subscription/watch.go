@@ -1,0 +1,96 @@
+package subscription
+
+import (
+	"time"
+
+	"github.com/rouse-run/rouse/internal/broker"
+	"github.com/rouse-run/rouse/internal/routing"
+)
+
+const (
+	// idlePatience is how long a consumer may have events, room and a request for them and
+	// deliver nothing. NATS needs milliseconds for it.
+	idlePatience = time.Minute
+	// leastHeldPatience is how long a consumer may wait for what it delivered and hear
+	// nothing. A sink may take its time, and an event waits in its place when there is no
+	// room for retries.
+	leastHeldPatience = 30 * time.Minute
+	heldFactor        = 4 // of what the Subscription itself allows
+	// longestGap between two looks that are compared. Behind a longer one NATS was away.
+	longestGap = 3 * sweepInterval
+	// maxRounds bounds how much patience grows with each renewal that did not help.
+	maxRounds = 5
+)
+
+// remedy is what is done about a consumer that does not deliver.
+type remedy string
+
+const (
+	leaveAlone remedy = ""
+	moveLeader remedy = "leader moved"
+	renew      remedy = "renewed"
+)
+
+// watch is what is remembered of a consumer from one look to the next.
+type watch struct {
+	looked   time.Time
+	progress broker.Progress // but for Waiting, which changes all the time
+	held     uint64          // messages that were delivered and not settled
+	since    time.Time       // when it was first seen like this
+	moved    bool            // its leader was moved since then
+	rounds   int             // renewals without a delivery after them
+}
+
+// next judges a look at a consumer. held is how long messages may be held before it counts
+// as stuck, 0 for ever. That nobody asks for messages is no fault: the Subscription is
+// paused, its sink sleeps, or no bridge runs.
+func (w watch) next(seen broker.Consumer, held time.Duration, now time.Time) (watch, remedy) {
+	after := watch{looked: now, progress: seen.Progress, held: seen.Backlog.AckPending, since: now, rounds: w.rounds}
+	after.progress.Waiting = 0
+	still := after.progress == w.progress && after.held == w.held && now.Sub(w.looked) <= longestGap
+	if after.progress.Created.Equal(w.progress.Created) && after.progress.Delivered > w.progress.Delivered {
+		after.rounds = 0
+	}
+	patience := patienceWith(seen, held)
+	if !still || patience == 0 {
+		return after, leaveAlone
+	}
+	after.since, after.moved = w.since, w.moved
+	if w.moved {
+		patience = idlePatience
+	}
+	if now.Sub(w.since) < patience<<w.rounds {
+		return after, leaveAlone
+	}
+	after.since = now
+	if seen.Progress.Replicas > 1 && !w.moved {
+		after.moved = true
+		return after, moveLeader
+	}
+	after.rounds = min(w.rounds+1, maxRounds)
+	return after, renew
+}
+
+// patienceWith is how long a consumer may stand still as it does now, 0 for ever.
+func patienceWith(seen broker.Consumer, held time.Duration) time.Duration {
+	switch {
+	case seen.Progress.Waiting == 0, seen.Progress.Paused:
+		return 0
+	case seen.Backlog.Pending > 0 && seen.Backlog.AckPending < uint64(max(seen.MaxAckPending, 0)):
+		return idlePatience
+	case seen.Backlog.AckPending > 0:
+		return held
+	default:
+		return 0
+	}
+}
+
+// heldPatience is how long the messages of a route may be held. What is kept in order waits in
+// a bridge for all attempts of those before it.
+func heldPatience(route routing.Route) time.Duration {
+	if route.Delivery.OrderedBy != "" {
+		return 0
+	}
+	own := max(route.Delivery.Timeout, route.Delivery.Backoff.Delay, route.Delivery.Backoff.MaxDelay)
+	return max(leastHeldPatience, heldFactor*own)
+}

@@ -1,0 +1,77 @@
+package subscription
+
+import (
+	"context"
+	"time"
+
+	"github.com/go-logr/logr"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/events"
+	"k8s.io/utils/clock"
+
+	eventingv1alpha2 "github.com/rouse-run/rouse/api/eventing/v1alpha2"
+	"github.com/rouse-run/rouse/internal/broker"
+)
+
+// Remedies help a consumer that does not deliver.
+type Remedies interface {
+	// MoveLeader costs nothing.
+	MoveLeader(ctx context.Context, stream, consumer string) error
+	// RenewConsumer may cost second deliveries, of what the old consumer had delivered and not settled.
+	RenewConsumer(ctx context.Context, stream string, consumer broker.Consumer) error
+}
+
+// patient is a consumer that is as it ought to be, with its Subscription.
+type patient struct {
+	subscription *eventingv1alpha2.Subscription
+	wanted, seen broker.Consumer
+	held         time.Duration // as of heldPatience
+}
+
+// watchdog helps consumers that have events and do not deliver them.
+type watchdog struct {
+	remedies Remedies
+	stream   string
+	recorder events.EventRecorder
+	metrics  *metrics
+	clock    clock.PassiveClock
+	log      logr.Logger
+
+	watches map[types.NamespacedName]watch
+}
+
+// look judges all consumers at once and forgets those that are not among them.
+func (d *watchdog) look(ctx context.Context, patients []patient) {
+	before := d.watches
+	d.watches = make(map[types.NamespacedName]watch, len(patients))
+	for _, p := range patients {
+		key := types.NamespacedName{Namespace: p.subscription.Namespace, Name: p.subscription.Name}
+		after, what := before[key].next(p.seen, p.held, d.clock.Now())
+		d.watches[key] = after
+		if what != leaveAlone {
+			d.help(ctx, key, p, what, d.clock.Since(before[key].since))
+		}
+	}
+}
+
+// help applies a remedy. What fails is tried again, or the next one is, by a later look.
+func (d *watchdog) help(ctx context.Context, key types.NamespacedName, p patient, what remedy, after time.Duration) {
+	log := d.log.WithValues("subscription", key.String(), "consumer", p.wanted.Name, "remedy", string(what),
+		"pending", p.seen.Backlog.Pending, "held", p.seen.Backlog.AckPending, "after", after.String())
+	var err error
+	if what == moveLeader {
+		err = d.remedies.MoveLeader(ctx, d.stream, p.wanted.Name)
+	} else {
+		err = d.remedies.RenewConsumer(ctx, d.stream, p.wanted)
+	}
+	if err != nil {
+		log.Error(err, "cannot help a consumer that does not deliver")
+		return
+	}
+	log.Info("helped a consumer that did not deliver")
+	d.metrics.recoveries.WithLabelValues(key.Namespace, key.Name, string(what)).Inc()
+	d.recorder.Eventf(p.subscription, nil, corev1.EventTypeWarning, "ConsumerStuck", "Recover",
+		"The consumer did not deliver for %s, with %d events waiting and %d in delivery: %s",
+		after.Round(time.Second), p.seen.Backlog.Pending, p.seen.Backlog.AckPending, what)
+}

@@ -1,0 +1,156 @@
+package subscription
+
+import (
+	"context"
+	"errors"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/go-logr/logr"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
+	"github.com/stretchr/testify/require"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/events"
+	clocktesting "k8s.io/utils/clock/testing"
+
+	eventingv1alpha2 "github.com/rouse-run/rouse/api/eventing/v1alpha2"
+	"github.com/rouse-run/rouse/internal/broker"
+	"github.com/rouse-run/rouse/internal/cloudevent"
+	"github.com/rouse-run/rouse/internal/testing/natstest"
+)
+
+func newWatchdog(to Remedies, recorder events.EventRecorder) (*watchdog, *clocktesting.FakePassiveClock) {
+	clock := clocktesting.NewFakePassiveClock(time.Now())
+	return &watchdog{
+		remedies: to, stream: broker.DefaultStream, recorder: recorder,
+		metrics: newMetrics(prometheus.NewRegistry()), clock: clock, log: logr.Discard(),
+	}, clock
+}
+
+func connectTo(t *testing.T, server *natstest.Server) *broker.Conn {
+	t.Helper()
+	options := broker.DefaultOptions()
+	options.URL = server.URL()
+	conn, err := broker.Connect(t.Context(), options, logr.Discard())
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = conn.Close(context.WithoutCancel(t.Context())) })
+	require.Eventually(t, conn.Connected, patience, tick)
+	return conn
+}
+
+// A process takes all that the consumer gives out and is never heard of again. The consumer
+// waits for a day, so that without help nobody would get these events, nor those behind them.
+func TestAConsumerWhoseMessagesNobodyHoldsDeliversAgain(t *testing.T) {
+	t.Parallel()
+	const limit, all = 10, 25
+	server := natstest.Start(t)
+	conn := connectTo(t, server)
+	require.NoError(t, conn.EnsureStreams(t.Context(), broker.DefaultStreamOptions()))
+	consumer := broker.Consumer{
+		Name: "c1", Subjects: []string{"kyma.shop.order.v1"}, MaxAckPending: limit, AckWait: 24 * time.Hour,
+	}
+	require.NoError(t, conn.EnsureConsumer(t.Context(), broker.DefaultStream, consumer))
+	publisher := broker.NewPublisher(conn, broker.DefaultPublisherOptions())
+	for i := range all {
+		event := cloudevent.Event{ID: strconv.Itoa(i), Source: "shop", Type: "order.v1"}
+		require.NoError(t, publisher.Publish(t.Context(), &event))
+	}
+	ours := types.NamespacedName{Namespace: "shop", Name: "orders"}
+	stop, taken := make(chan struct{}), 0
+	foreign := broker.NewSource(connectTo(t, server), broker.DefaultStream, "c1", ours, limit)
+	require.NoError(t, foreign.Receive(t.Context(), stop, func(*broker.Message) {
+		if taken++; taken == limit {
+			close(stop)
+		}
+	}))
+
+	got := make(chan *broker.Message, all)
+	working, cancel := context.WithCancel(t.Context())
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		for working.Err() == nil {
+			_ = broker.NewSource(conn, broker.DefaultStream, "c1", ours, limit).Receive(working, nil, func(m *broker.Message) { got <- m })
+		}
+	}()
+	t.Cleanup(func() {
+		cancel()
+		<-ended
+	})
+	recorder := events.NewFakeRecorder(10)
+	dog, clock := newWatchdog(conn, recorder)
+	sub := &eventingv1alpha2.Subscription{}
+	sub.Namespace, sub.Name = ours.Namespace, ours.Name
+	look := func() {
+		dog.look(t.Context(), []patient{{subscription: sub, wanted: consumer, seen: asking(t, conn), held: leastHeldPatience}})
+	}
+	look()
+	for passed := time.Duration(0); passed < leastHeldPatience; passed += sweepInterval {
+		require.Empty(t, recorder.Events, "after %s", passed)
+		require.Empty(t, got)
+		clock.SetTime(clock.Now().Add(sweepInterval))
+		look()
+	}
+	require.Equal(t, "Warning ConsumerStuck The consumer did not deliver for 30m0s, with 15 events waiting and 10 in delivery: renewed",
+		<-recorder.Events)
+	require.InDelta(t, 1, testutil.ToFloat64(dog.metrics.recoveries.WithLabelValues("shop", "orders", string(renew))), 0)
+	for i := range all {
+		select {
+		case m := <-got:
+			event, err := m.Event()
+			require.NoError(t, err)
+			require.Equal(t, strconv.Itoa(i), event.ID)
+			require.NoError(t, m.Ack(t.Context()))
+		case <-time.After(patience):
+			require.FailNow(t, "no event came", i)
+		}
+	}
+}
+
+// asking is the consumer when somebody asks it for messages.
+func asking(t *testing.T, conn *broker.Conn) (found broker.Consumer) {
+	t.Helper()
+	require.Eventually(t, func() bool {
+		consumers, err := conn.Consumers(t.Context(), broker.DefaultStream)
+		require.NoError(t, err)
+		require.Len(t, consumers, 1)
+		found = consumers[0]
+		return found.Progress.Waiting > 0
+	}, patience, tick)
+	return found
+}
+
+func TestARemedyThatIsRefusedIsFollowedByTheNext(t *testing.T) {
+	t.Parallel()
+	to := &fakeRemedies{refused: errors.New("not permitted")}
+	recorder := events.NewFakeRecorder(10)
+	dog, clock := newWatchdog(to, recorder)
+	sub := &eventingv1alpha2.Subscription{}
+	sub.Namespace, sub.Name = "shop", "orders"
+	for range 5 {
+		dog.look(t.Context(), []patient{{subscription: sub, wanted: broker.Consumer{Name: "c1"}, seen: clustered(stuck())}})
+		clock.SetTime(clock.Now().Add(sweepInterval))
+	}
+	require.Equal(t, []remedy{moveLeader, renew}, to.tried)
+	require.Empty(t, recorder.Events)
+	require.Zero(t, testutil.CollectAndCount(dog.metrics.recoveries))
+	dog.look(t.Context(), nil)
+	require.Empty(t, dog.watches, "what is gone is forgotten")
+}
+
+type fakeRemedies struct {
+	tried   []remedy
+	refused error
+}
+
+func (f *fakeRemedies) MoveLeader(context.Context, string, string) error {
+	f.tried = append(f.tried, moveLeader)
+	return f.refused
+}
+
+func (f *fakeRemedies) RenewConsumer(context.Context, string, broker.Consumer) error {
+	f.tried = append(f.tried, renew)
+	return f.refused
+}
