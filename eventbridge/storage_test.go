@@ -39,6 +39,8 @@ func TestPublishersAreTurnedAwayBeforeTheStreamIsFull(t *testing.T) {
 	status, retryAfter := r.publish(t, "late")
 	require.Equal(t, http.StatusInsufficientStorage, status)
 	require.Equal(t, "10", retryAfter)
+	require.Equal(t, http.StatusInsufficientStorage, r.post(t, "/shop/v1/events",
+		`{"event-type":"a.b","event-type-version":"v1","event-time":"2026-01-02T03:04:05Z","data":1}`, nil))
 	require.Equal(t, "the stream is nearly full and takes no new events until stored ones are delivered\n", r.refusal(t))
 	require.Less(t, fillOf(t, w), 0.9, "there is room left")
 

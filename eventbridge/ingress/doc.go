@@ -1,11 +1,12 @@
 // Package ingress is where publishers hand events in: POST /publish for CloudEvents in binary and structured mode and in
-// batches, and what applications know that do not speak CloudEvents yet.
+// batches, and POST /{application}/v1/events for Kyma's applications, which do not speak CloudEvents yet and also ask here
+// what is subscribed.
 //
 //	budget of bytes --> body --> decode --> validate --> trace headers --> Publisher (PubAck) --> 204
 //
 // Guarantees:
-//   - 204 is answered only after the event is stored. Any other status means that it is not known to be,
-//     and the body says why, in plain text.
+//   - 204, or 200 to applications, is answered only after the event is stored. Any other status means that it is not known
+//     to be, and the body says why: in plain text, to applications in JSON.
 //   - A batch is answered with 204 only after all of its events are stored. Any other answer says of each event what
 //     became of it, and sending the same batch again stores none twice.
 //   - Nothing is stored of an event that is malformed, too large or cannot be routed.

@@ -39,8 +39,8 @@ func legacyRefusal(err error) legacyProblem {
 	if errors.Is(err, errTooLarge) {
 		return tooLarge(err.Error())
 	}
-	if errors.Is(err, errTooSlow) || errors.Is(err, errNoMemory) {
-		return fromResponse(refusal(err))
+	if resp := refusal(err); resp.status != http.StatusBadRequest {
+		return fromResponse(resp)
 	}
 	field, ok := errors.AsType[fieldError](err)
 	if !ok {

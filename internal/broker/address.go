@@ -7,10 +7,6 @@ import (
 	"github.com/rouse-run/rouse/internal/routing"
 )
 
-// maxSubject keeps subjects within what a server reads as one protocol line.
-// A longer one would cost everybody the connection.
-const maxSubject = 1024
-
 // address is where an event is stored and how its type is written there.
 type address struct {
 	subject      string
@@ -39,7 +35,7 @@ func addressOf(source, eventType string) (address, error) {
 
 // checkSubject refuses what the server would not store under its subject.
 func checkSubject(subject string) error {
-	if len(subject) > maxSubject {
+	if len(subject) > routing.MaxSubject {
 		return &InvalidEventError{Reason: "event source and type are too long"}
 	}
 	if strings.ContainsFunc(subject, unicode.IsControl) {

@@ -6,7 +6,9 @@ import (
 
 	"github.com/nats-io/nats-server/v2/server"
 	"github.com/stretchr/testify/require"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	eventingv1alpha2 "github.com/rouse-run/rouse/api/eventing/v1alpha2"
 	"github.com/rouse-run/rouse/internal/routing"
 )
 
@@ -25,7 +27,7 @@ func FuzzAddress(f *testing.F) {
 			require.ErrorAs(t, err, &invalid)
 			return
 		}
-		require.True(t, server.IsValidLiteralSubject(found.subject), "%q", found.subject)
+		require.True(t, server.IsValidPublishSubject(found.subject), "%q", found.subject)
 		require.NoError(t, checkSubject(found.subject))
 		require.True(t, strings.HasPrefix(found.subject, routing.SubjectPrefix+"."))
 		require.False(t, routing.IsRedelivery(found.subject))
@@ -40,5 +42,43 @@ func FuzzAddress(f *testing.F) {
 		again, err := addressOf(source, found.wireType)
 		require.NoError(t, err)
 		require.Equal(t, found, again, "cleaning twice must change nothing")
+	})
+}
+
+// FuzzFilters: a Subscription is either refused, or the server takes all its subjects as filters, and events that are
+// published with its own source and types are among them.
+func FuzzFilters(f *testing.F) {
+	f.Add("shop", "order.received.v1", "order.*.v1", false)
+	f.Add("", "sap.kyma.custom.shop.order.created.v1", "sap.kyma.>", true)
+	f.Add("a", "b.\x00", "*.*.>", true)
+	f.Add("rouse-redelivery", "x.>.y", "..", true)
+	f.Fuzz(func(t *testing.T, source, one, other string, exact bool) {
+		sub := &eventingv1alpha2.Subscription{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "price"}}
+		sub.Spec = eventingv1alpha2.SubscriptionSpec{
+			Sink: "http://price.shop.svc.cluster.local", Source: source, Types: []string{one, other},
+			TypeMatching: eventingv1alpha2.TypeMatchingStandard,
+		}
+		if exact {
+			sub.Spec.TypeMatching = eventingv1alpha2.TypeMatchingExact
+		}
+		route, err := routing.FromSubscription(sub, routing.Policy{})
+		if err != nil {
+			require.ErrorIs(t, err, routing.ErrInvalidSubject)
+			return
+		}
+		for i, subject := range route.Subjects {
+			require.True(t, server.IsValidSubject(subject), "%q", subject)
+			require.True(t, exact || server.IsValidPublishSubject(subject), "%q", subject)
+			for j, second := range route.Subjects {
+				require.False(t, i != j && server.SubjectMatchesFilter(subject, second), "%q is in %q", subject, second)
+			}
+		}
+		for _, mapping := range route.Types {
+			published, err := addressOf(source, mapping.Original)
+			if exact || err != nil || !published.keepOriginal {
+				continue
+			}
+			require.Equal(t, mapping.Subject, published.subject)
+		}
 	})
 }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/rouse-run/rouse/internal/routing"
 	"github.com/rouse-run/rouse/internal/testing/natstest"
 )
 
@@ -69,7 +70,7 @@ func TestNothingIsStoredOfALegacyEventThatIsRefused(t *testing.T) {
 	t.Parallel()
 	_, conn := start(t, natstest.WithMaxPayload(16<<10))
 	ensureConsumer(t, conn, Consumer{Name: "all", Subjects: []string{"kyma.>"}})
-	long := strings.Repeat("x", maxSubject)
+	long := strings.Repeat("x", routing.MaxSubject)
 	for name, tc := range map[string]struct {
 		source, eventType, oldType string
 		size                       int

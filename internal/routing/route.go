@@ -112,7 +112,7 @@ func mapTypes(sub *eventingv1alpha2.Subscription) ([]TypeMapping, error) {
 
 		subject := Subject(sub.Spec.Source, eventType, exact)
 		if err := checkFilter(subject); err != nil {
-			return nil, fmt.Errorf("event type %q: %w", eventType, err)
+			return nil, fmt.Errorf("event type %.100q: %w", eventType, err)
 		}
 		clean := eventType
 		if !exact {

@@ -1,6 +1,7 @@
 package routing
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -150,6 +151,7 @@ func TestFromSubscriptionRefusesSubjects(t *testing.T) {
 		"a tail wildcard in the middle":      {matching: exact, types: []string{"order.>.v1"}},
 		"a tail wildcard inside a token":     {matching: exact, types: []string{"order.a>b"}},
 		"an empty exact type":                {matching: exact, types: []string{""}},
+		"a type that no protocol line holds": {matching: exact, types: []string{"order." + strings.Repeat("x", MaxSubject)}},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {

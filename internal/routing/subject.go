@@ -9,6 +9,10 @@ import (
 // SubjectPrefix is the first token of every subject that carries events.
 const SubjectPrefix = "kyma"
 
+// MaxSubject keeps subjects within what a NATS server reads as one protocol
+// line. A longer one would cost everybody the connection.
+const MaxSubject = 1024
+
 // redeliverySource stands where other subjects have their source. No event of a
 // publisher may have it.
 const redeliverySource = "rouse-redelivery"
@@ -75,6 +79,8 @@ func remove(s, characters string) string {
 // checkFilter tells whether JetStream takes the subject as a filter.
 func checkFilter(subject string) error {
 	switch {
+	case len(subject) > MaxSubject:
+		return fmt.Errorf("%w: source and type are longer than NATS reads", ErrInvalidSubject)
 	case HasEmptySegment(subject):
 		return fmt.Errorf("%w %q: it has an empty segment", ErrInvalidSubject, subject)
 	case strings.ContainsAny(subject, "\t\n\f\r \x00"):
