@@ -96,20 +96,41 @@ func takeAll(t *testing.T, conn *Conn, subscription types.NamespacedName) []jets
 	t.Helper()
 	consumer, err := conn.js.Consumer(t.Context(), testStream, routing.ConsumerName(subscription.Namespace, subscription.Name))
 	require.NoError(t, err)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
 	var all []jetstream.Msg
 	for {
 		batch, err := consumer.FetchNoWait(1000)
 		require.NoError(t, err)
-		before := len(all)
 		for message := range batch.Messages() {
-			require.NoError(t, message.DoubleAck(t.Context()))
+			require.NoError(t, message.DoubleAck(ctx))
 			all = append(all, message)
 		}
 		require.NoError(t, batch.Error())
-		if len(all) == before {
+		if !holdsFor(ctx, t, conn, consumer) {
 			return all
 		}
+		time.Sleep(moment) // a message is stored a moment before its consumer hears of it
 	}
+}
+
+// holdsFor tells whether the stream has messages that the consumer asks for.
+func holdsFor(ctx context.Context, t *testing.T, conn *Conn, consumer jetstream.Consumer) bool {
+	t.Helper()
+	stream, err := conn.js.Stream(ctx, testStream)
+	require.NoError(t, err)
+	filters := consumer.CachedInfo().Config
+	for _, subject := range append(filters.FilterSubjects, filters.FilterSubject) {
+		if subject == "" {
+			continue
+		}
+		info, err := stream.Info(ctx, jetstream.WithSubjectFilter(subject))
+		require.NoError(t, err)
+		if len(info.State.Subjects) > 0 {
+			return true
+		}
+	}
+	return false
 }
 
 func counts(t *testing.T, conn *Conn) map[types.NamespacedName]uint64 {
