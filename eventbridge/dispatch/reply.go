@@ -37,10 +37,10 @@ func (d *Dispatcher) pass(ctx context.Context, cause *cloudevent.Event, answer A
 		return delivered
 	}
 	hops, _ := strconv.Atoi(cause.Extension(ExtensionHops))
-	if hops++; hops > d.options.MaxHops {
+	if hops >= d.options.MaxHops {
 		return looping
 	}
-	answer.Reply.SetExtension(ExtensionHops, strconv.Itoa(hops))
+	answer.Reply.SetExtension(ExtensionHops, strconv.Itoa(max(hops, 0)+1)) // publishers may write anything
 	answer.Reply.SetExtension(ExtensionCause, cause.ID)
 	if parent := cause.Extension(extensionTrace); parent != "" && answer.Reply.Extension(extensionTrace) == "" {
 		answer.Reply.SetExtension(extensionTrace, parent)

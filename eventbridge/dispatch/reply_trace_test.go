@@ -46,3 +46,25 @@ func TestAReplyCarriesTheTraceOn(t *testing.T) {
 		})
 	}
 }
+
+func TestNoPublisherMakesAChainLonger(t *testing.T) {
+	t.Parallel()
+	for hops, want := range map[string]string{
+		"": "1", "odd": "1", "31": "32", "32": "", "-7": "1", "-9223372036854775808": "1", "9223372036854775807": "",
+		"99999999999999999999": "",
+	} {
+		t.Run(hops, func(t *testing.T) {
+			t.Parallel()
+			d := &Dispatcher{
+				Deps:    Deps{Log: logr.Discard(), Replies: repliesFunc(func(*cloudevent.Event) error { return nil })},
+				options: DefaultOptions(),
+				metrics: NewMetrics(prometheus.NewRegistry()).bind(Subscription{}),
+			}
+			var cause, reply cloudevent.Event
+			cause.SetExtension(ExtensionHops, hops)
+			verdict := d.pass(t.Context(), &cause, Answer{Reply: &reply})
+			require.Equal(t, want == "", verdict == looping)
+			require.Equal(t, want, reply.Extension(ExtensionHops))
+		})
+	}
+}

@@ -31,8 +31,11 @@ func readAnswer(resp *http.Response, maxReply int64) (answer dispatch.Answer, dr
 	if resp.StatusCode >= http.StatusMultipleChoices {
 		answer.RetryAfter = retryAfter(resp.Header.Get("Retry-After"), time.Now())
 	}
+	if resp.StatusCode < http.StatusOK { // what follows another protocol's start is no body, and need not end
+		return answer, false, nil
+	}
 	if resp.Body == http.NoBody {
-		return answer, true, nil
+		return answer, !promisesBody(resp), nil
 	}
 	body := &io.LimitedReader{R: resp.Body, N: drainSize}
 	if resp.StatusCode >= http.StatusMultipleChoices {
@@ -41,6 +44,13 @@ func readAnswer(resp *http.Response, maxReply int64) (answer dispatch.Answer, dr
 	}
 	_, broken := io.Copy(io.Discard, body) // the status has been answered, whatever becomes of the body
 	return answer, broken == nil && body.N > 0, nil
+}
+
+// promisesBody tells whether an answer that has no body, as its status says, speaks of one. Bytes that come after it would
+// be taken for the answer to the next event.
+func promisesBody(resp *http.Response) bool {
+	length := resp.Header.Get("Content-Length")
+	return len(resp.TransferEncoding) > 0 || (length != "" && length != "0")
 }
 
 // retryAfter reads both forms of the header: seconds and a date. It is 0 for anything else.

@@ -12,9 +12,12 @@ import (
 	"github.com/rouse-run/rouse/internal/cloudevent"
 )
 
-// maxDirect is the largest body that is sent without net/http. It fits into the buffers of a connection, so that a
-// server that answers before it has read all does not block us.
-const maxDirect = 16 << 10
+// maxDirect is the largest body that is sent without net/http, and maxLetter the largest request. They fit into the
+// buffers of a connection, so that a server that answers before it has read all does not block us.
+const (
+	maxDirect = 16 << 10
+	maxLetter = 2 * maxDirect
+)
 
 // direct sends a small event over plain HTTP to a pod. It does what http.Transport does with less: no goroutines for a
 // connection, one write for a request, and nothing to allocate that can be used again.
@@ -23,6 +26,9 @@ func (s *Sink) direct(ctx context.Context, m *member, ev *cloudevent.Event) (dis
 	defer s.network.returnLetter(l)
 	if err := l.write(s.opening, s.login, ev); err != nil {
 		return dispatch.Answer{}, err
+	}
+	if len(l.text) > maxLetter {
+		return s.post(ctx, m.url, ev)
 	}
 	deadline := time.Now().Add(s.target.Timeout)
 	if w := m.wires.take(deadline); w != nil {

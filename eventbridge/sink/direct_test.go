@@ -87,6 +87,9 @@ func TestAnswersAreReadAsTheProtocolAllows(t *testing.T) {
 		"an old server":                    {text: "HTTP/1.0 200 OK\r\n\r\nhello", then: shut, want: 200, connections: 2},
 		"an old server that goes on":       {text: "HTTP/1.0 200 OK\r\nConnection: keep-alive\r\nContent-Length: 1\r\n\r\nx", want: 200, connections: 1},
 		"another protocol":                 {text: "HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\nConnection: Upgrade\r\n\r\n", want: 101, connections: 2},
+		"a length where no body can be":    {text: "HTTP/1.1 204 No Content\r\nContent-Length: 38\r\n\r\n", want: 204, connections: 2},
+		"no length where no body can be":   {text: "HTTP/1.1 204 No Content\r\nContent-Length: 0\r\n\r\n", want: 204, connections: 1},
+		"chunks where no body can be":      {text: "HTTP/1.1 204 No Content\r\nTransfer-Encoding: chunked\r\n\r\n", want: 204, connections: 2},
 		"an answer that nobody asked for":  {text: noContent + noContent, want: 204, connections: 2},
 		"a body that breaks off":           {text: "HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nabc", then: shut, want: 200, connections: 2},
 		"a reply that breaks off": {
@@ -177,6 +180,64 @@ func TestAnAnswerThatDoesNotEndIsCutOffAtTheTimeout(t *testing.T) {
 			}
 		})
 	}
+}
+
+// What follows is no body, and the connection stays open for it.
+func TestAnotherProtocolHoldsNoDeliveryUp(t *testing.T) {
+	t.Parallel()
+	address, _ := raw(t, nil, "HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\nConnection: Upgrade\r\n\r\n")
+	s := run(t, sinktest.NewEndpoints(sinktest.Ready(address)), DefaultOptions())
+	open(t, s)
+	for _, size := range []int{1, maxDirect + 1} {
+		ev := order("1")
+		ev.Data = bytes.Repeat([]byte("x"), size)
+		answer, err := s.Send(t.Context(), ev)
+		require.NoError(t, err)
+		require.Equal(t, http.StatusSwitchingProtocols, answer.Status)
+	}
+}
+
+// A pod that answers before it has read all must not block what is still being written.
+func TestAnAnswerMayComeBeforeTheRequestIsRead(t *testing.T) {
+	t.Parallel()
+	address := deaf(t, "HTTP/1.1 431 Request Header Fields Too Large\r\nConnection: close\r\nContent-Length: 0\r\n\r\n")
+	s := run(t, sinktest.NewEndpoints(sinktest.Ready(address)), DefaultOptions())
+	open(t, s)
+	const much = 8 << 20 // more than buffers take
+	for name, ev := range map[string]*cloudevent.Event{
+		"a small event":     order("1"),
+		"long attributes":   {ID: "1", Source: "shop", Type: "order", Subject: strings.Repeat("x", much)},
+		"much data":         {ID: "1", Source: "shop", Type: "order", Data: bytes.Repeat([]byte("x"), much)},
+		"as much as we may": {ID: "1", Source: "shop", Type: "order", Data: bytes.Repeat([]byte("x"), maxDirect)},
+	} {
+		answer, err := s.Send(t.Context(), ev)
+		require.NoError(t, err, name)
+		require.Equal(t, http.StatusRequestHeaderFieldsTooLarge, answer.Status, name)
+	}
+}
+
+// deaf answers each connection once, as soon as something comes, and reads no more.
+func deaf(t *testing.T, text string) (address string) {
+	t.Helper()
+	listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	var serving sync.WaitGroup
+	serving.Go(func() {
+		for {
+			conn, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			defer func() { _ = conn.Close() }() // at the end of the test
+			_, _ = conn.Read(make([]byte, 1))
+			_, _ = io.WriteString(conn, text)
+		}
+	})
+	t.Cleanup(func() {
+		_ = listener.Close()
+		serving.Wait()
+	})
+	return listener.Addr().String()
 }
 
 func TestADeliveryIsInterrupted(t *testing.T) {

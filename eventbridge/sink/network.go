@@ -62,6 +62,8 @@ func (n *Network) transport(never func(netip.Addr) bool, name string) *http.Tran
 		MaxIdleConnsPerHost: maxIdle,
 		IdleConnTimeout:     idleTimeout,
 		DisableCompression:  true,
+
+		MaxResponseHeaderBytes: maxHeader,
 	}
 }
 

@@ -81,7 +81,7 @@ func (w *wire) exchange(ctx context.Context, n *Network, request []byte) (x exch
 	started, drained := x.answer.Started, false
 	x.answer, drained, x.err = readAnswer(resp, n.options.MaxReplySize)
 	x.answer.Started = started
-	x.keep = drained && !resp.Close && resp.StatusCode >= http.StatusOK && r.buffer.Buffered() == 0
+	x.keep = drained && !resp.Close && r.buffer.Buffered() == 0
 	return x
 }
 
