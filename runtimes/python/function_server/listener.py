@@ -7,6 +7,7 @@ see when everything is sent before the process ends.
 """
 
 import logging
+import socket
 import time
 from threading import current_thread
 
@@ -22,6 +23,7 @@ from .threads import Pool
 
 TICK_SECONDS = 1
 KEEP_ALIVE_SECONDS = 120  # longer than clients keep an idle connection, so that it is they who close it
+LINGER_SECONDS = 30  # how long a client may go on with a request that is refused
 TIMEOUT_TEXT = b"Timeout while processing the function"
 TIMEOUT_ANSWER = (
     b"HTTP/1.1 408 Request Timeout\r\nConnection: close\r\nContent-Type: text/plain; charset=utf-8\r\n"
@@ -58,10 +60,13 @@ class Channel(HTTPChannel):
     task_class = Task
     call = None
     answered = False
+    refused = False
+    lingers_until = None
 
     def service(self):
         """Call the handler; runs in a thread of a pool."""
         self.answered = False
+        self.refused = self.requests[0].error is not None
         self.call = call = current.Call()
         current.begin(call)
         calls = self.server.calls
@@ -77,6 +82,27 @@ class Channel(HTTPChannel):
         """Take bytes of the handler's answer."""
         self.answered = True
         return super().write_soon(data)
+
+    def handle_close(self):
+        """Close; but let a client that goes on sending what was refused read why: closing now would reset it."""
+        if self.refused and self.lingers_until is None:
+            self.lingers_until = time.monotonic() + LINGER_SECONDS
+            try:
+                self.socket.shutdown(socket.SHUT_WR)
+            except OSError:
+                pass  # it is gone
+            else:
+                self.request = None
+                self.close_when_flushed = self.will_close = False
+                return
+        super().handle_close()
+
+    def handle_read(self):
+        """Take what the client sends; of a refused request nothing is kept."""
+        if self.lingers_until is None:
+            super().handle_read()
+        elif self.recv(self.adj.recv_bytes) and time.monotonic() > self.lingers_until:
+            self.handle_close()
 
     def expire(self):
         """Answer for the handler, whose thread goes on."""

@@ -101,9 +101,7 @@ class Server:
             body = "x" * bodyLength
         if connection.sock is None:
             connection.connect()
-        # The server may have refused the request and closed the connection before it has got all; its answer is there.
-        with contextlib.suppress(BrokenPipeError, ConnectionResetError):
-            connection.request(method, path, body.encode() if body is not None else None, headers or {})
+        connection.request(method, path, body.encode() if body is not None else None, headers or {})
         response = connection.getresponse()
         return Answer(
             response.status, {key.lower(): value for key, value in response.getheaders()}, response.read().decode()

@@ -237,6 +237,23 @@ def test_many_requests_at_once_are_all_answered(serve):
     assert answers == {number: f"/{number}" for number in range(100)}
 
 
+@pytest.mark.parametrize("chunked", [False, True], ids=["its length announced", "in chunks"])
+def test_a_body_over_the_limit_may_be_sent_to_its_end(serve, chunked):
+    server = serve("def main(event, context):\n    return ''", FUNC_RUNTIME=MODERN, FUNC_BODY_MB_LIMIT="1").listening()
+    size, piece = 32 << 20, b"x" * (1 << 20)  # more than buffers take
+    connection = server.connect()
+    connection.putrequest("POST", "/")
+    connection.putheader(*(("Transfer-Encoding", "chunked") if chunked else ("Content-Length", str(size))))
+    connection.endheaders()
+    for _ in range(size // len(piece)):
+        connection.send(b"%x\r\n%s\r\n" % (len(piece), piece) if chunked else piece)
+    response = connection.getresponse()
+    assert response.status == 413
+    assert b"Too Large" in response.read()
+    server.process.send_signal(signal.SIGTERM)  # which the connection does not hold up
+    assert server.exit_code() == 0
+
+
 def test_a_signal_while_the_handler_loads_ends_the_process(serve):
     server = serve("print('loading', flush=True)\nimport time\nwhile True:\n    time.sleep(0.05)\n")
     server.printed("loading")
