@@ -42,6 +42,7 @@ func TestValuesThatCannotWorkAreRefusedWithTheReason(t *testing.T) {
 		"sinks that are called at last": {values{"sinks.endpoints=nodes"}, []string{"/sinks/endpoints", "'pods', 'service'"}},
 		"a CA of sinks from two places": {values{"sinks.ca.secret=a", "sinks.ca.configMap=b"}, []string{"sinks.ca.configMap and sinks.ca.secret are set"}},
 		"answers that NATS never takes": {values{"eventbridge.maxReplySize=65Mi"}, []string{"eventbridge.maxReplySize (65Mi) is more than NATS ever takes"}},
+		"a batch that never has room":   {values{"eventbridge.maxBatchSize=65Mi"}, []string{"eventbridge.publishes.maxBytes (64Mi) is smaller than eventbridge.maxBatchSize (65Mi)"}},
 		"a pause without a unit":        {values{"eventbridge.delivery.backoff=500"}, []string{"/eventbridge/delivery/backoff"}},
 		"two logins at NATS": {
 			values{"nats.enabled=false", "nats.external.url=nats://nats", "nats.external.nkey.secret=a", "nats.external.token.secret=b"},

@@ -39,6 +39,11 @@
 {{- if gt (include "rouse.bytes" .Values.eventbridge.maxReplySize | int64) (include "rouse.bytes" "64Mi" | int64) -}}
 {{- fail (printf "eventbridge.maxReplySize (%s) is more than NATS ever takes: at most 64Mi" .Values.eventbridge.maxReplySize) -}}
 {{- end -}}
+{{- range $size := list "maxRequestSize" "maxBatchSize" -}}
+{{- if gt (include "rouse.bytes" (get $.Values.eventbridge $size) | int64) (include "rouse.bytes" $.Values.eventbridge.publishes.maxBytes | int64) -}}
+{{- fail (printf "eventbridge.publishes.maxBytes (%s) is smaller than eventbridge.%s (%s)" $.Values.eventbridge.publishes.maxBytes $size (get $.Values.eventbridge $size)) -}}
+{{- end -}}
+{{- end -}}
 {{- if and .Values.caBundle (not (contains "-----BEGIN CERTIFICATE-----" .Values.caBundle)) -}}
 {{- fail "caBundle has no certificate in PEM: pass the content of a file, with --set-file caBundle=/path/to/ca.crt" -}}
 {{- end -}}
