@@ -14,9 +14,12 @@ type journal struct {
 	offset int64
 	times  map[int]int // how often each event was taken
 	total  int
+	order  order
 }
 
-func newJournal(path string) *journal { return &journal{path: path, times: map[int]int{}} }
+func newJournal(path string) *journal {
+	return &journal{path: path, times: map[int]int{}, order: order{taken: map[int]int{}}}
+}
 
 // read takes what was added since the last time.
 func (j *journal) read() error {
@@ -42,6 +45,7 @@ func (j *journal) read() error {
 			return fmt.Errorf("read a journal: %w", err)
 		}
 		j.times[id]++
+		j.order.note(id)
 		j.total++
 		j.offset += int64(len(line)) + 1
 		text = rest

@@ -41,16 +41,35 @@ func (s *stage) publish(ctx context.Context, spread time.Duration, progress chan
 	for range publishers {
 		group.Go(func() error {
 			for i := range next {
-				if err := s.publishOne(ctx, client, i); err != nil {
+				if err := s.publishInOrder(ctx, client, i); err != nil {
 					return err
 				}
-				s.events[i].published = true
 				progress <- i
 			}
 			return nil
 		})
 	}
 	return group.Wait()
+}
+
+// publishInOrder waits until the event before it is stored, if the event has a place in an order.
+func (s *stage) publishInOrder(ctx context.Context, client *http.Client, id int) error {
+	at, ordered := placeOf(id)
+	if ordered && at.before >= 0 {
+		select {
+		case <-s.events[at.before].stored:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	if err := s.publishOne(ctx, client, id); err != nil {
+		return err
+	}
+	s.events[id].published = true
+	if ordered {
+		close(s.events[id].stored)
+	}
+	return nil
 }
 
 func (s *stage) publishOne(ctx context.Context, client *http.Client, id int) error {
@@ -76,6 +95,9 @@ func (s *stage) attempt(ctx context.Context, client *http.Client, id, port int) 
 		"Ce-Specversion": "1.0", "Ce-Id": strconv.Itoa(id), "Ce-Source": source, "Ce-Type": b.eventType(), "Content-Type": "application/json",
 	} {
 		request.Header.Set(name, value)
+	}
+	if at, ordered := placeOf(id); ordered {
+		request.Header.Set("Ce-"+keyAttribute, strconv.Itoa(at.key))
 	}
 	response, err := client.Do(request)
 	if err != nil {

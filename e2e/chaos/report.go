@@ -39,6 +39,7 @@ func (s *stage) report(ctx context.Context) error {
 	}
 	fmt.Printf("\n%-12s %9s %9s %12s %9s %9s %10s\n", "Subscription", "published", "acked", "deadlettered", "pending", "lost", "duplicates")
 	var all account
+	overtaken := 0
 	for i, b := range scenario() {
 		if err := s.journals[i].read(); err != nil {
 			return err
@@ -51,11 +52,16 @@ func (s *stage) report(ctx context.Context) error {
 		own.pending = max(own.pending, int(waiting.total()))
 		fmt.Printf("%-12s %9d %9d %12d %9d %9d %10d\n", b.name, own.published, own.acked, own.deadLettered, own.pending, own.lost, own.duplicates)
 		all.add(own)
+		overtaken += s.journals[i].order.overtaken
 	}
+	fmt.Printf("order: %d events were taken before the one before them\n", overtaken)
 	fmt.Printf("chaos published=%d acked=%d deadlettered=%d pending=%d lost=%d duplicates=%d\n",
 		all.published, all.acked, all.deadLettered, all.pending, all.lost, all.duplicates)
 	if all.lost > 0 || all.pending > 0 {
 		return errors.New("events are lost or still pending")
+	}
+	if overtaken > 0 {
+		return errors.New("events overtook others of their key")
 	}
 	return nil
 }

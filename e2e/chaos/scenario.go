@@ -13,15 +13,19 @@ const (
 	namespace   = "chaos"
 	source      = "chaos"
 	maxInFlight = 20
+	// keyAttribute keeps the events of an ordered Subscription in order.
+	keyAttribute = "key"
 )
 
 // behaviour is what a sink does until it is healed.
 type behaviour struct {
 	name        string
-	fail        int // percent of the deliveries that get 500
-	hang        int // percent of the deliveries that get no answer
-	refuseEvery int // one in so many events gets 422, always
+	fail        int           // percent of the deliveries that get 500
+	hang        int           // percent of the deliveries that get no answer
+	refuseEvery int           // one in so many events gets 422, always
+	slow        time.Duration // what an answer takes at most
 	restarts    bool
+	keys        int              // values of the attribute that keeps events in order, 0 for no order
 	delivery    routing.Delivery // of the Subscription
 }
 
@@ -34,6 +38,7 @@ func scenario() []behaviour {
 		{name: "restarting", restarts: true},
 		{name: "refusing", refuseEvery: 50},
 		{name: "impatient", fail: 20, delivery: routing.Delivery{MaxAttempts: 2, Backoff: routing.Backoff{Delay: 100 * time.Millisecond}}},
+		{name: "ordered", fail: 10, slow: 50 * time.Millisecond, keys: 16, delivery: routing.Delivery{OrderedBy: keyAttribute, MaxAttempts: 1000}},
 	}
 }
 
@@ -48,7 +53,7 @@ func (b behaviour) route() routing.Route {
 func (b behaviour) arguments(port int, journal string) []string {
 	return []string{
 		"-port", strconv.Itoa(port), "-journal", journal, "-fail", strconv.Itoa(b.fail),
-		"-hang", strconv.Itoa(b.hang), "-refuse-every", strconv.Itoa(b.refuseEvery),
+		"-hang", strconv.Itoa(b.hang), "-refuse-every", strconv.Itoa(b.refuseEvery), "-slow", b.slow.String(),
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 	"os"
 	"strconv"
 	"sync/atomic"
+	"time"
 
 	"github.com/rouse-run/rouse/e2e/rig"
 )
@@ -19,6 +20,7 @@ type sink struct {
 	journal     *os.File
 	fail, hang  int
 	refuseEvery int
+	slow        time.Duration
 	healed      atomic.Bool
 	healing     chan struct{} // closed with healed
 }
@@ -31,6 +33,7 @@ func sinkRole(ctx context.Context, ready func(string), args []string) error {
 	flags.IntVar(&s.fail, "fail", 0, "")
 	flags.IntVar(&s.hang, "hang", 0, "")
 	flags.IntVar(&s.refuseEvery, "refuse-every", 0, "")
+	flags.DurationVar(&s.slow, "slow", 0, "")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
@@ -52,6 +55,7 @@ func sinkRole(ctx context.Context, ready func(string), args []string) error {
 func (s *sink) take(w http.ResponseWriter, r *http.Request) {
 	_, _ = io.Copy(io.Discard, r.Body)
 	id := r.Header.Get("Ce-Id")
+	time.Sleep(time.Duration(rand.Float64() * float64(s.slow)))
 	if !s.healed.Load() {
 		switch dice := rand.IntN(100); {
 		case dice < s.fail:

@@ -35,10 +35,18 @@ type stage struct {
 }
 
 // event is what became of publishing one. Its index is its id.
-type event struct{ published bool }
+type event struct {
+	published bool
+	stored    chan struct{} // closed with published; only for events that are kept in order
+}
 
 func newStage(ctx context.Context, r *rig.Rig, events int) (*stage, error) {
 	s := &stage{rig: r, events: make([]event, events)}
+	for id := range s.events {
+		if _, ordered := placeOf(id); ordered {
+			s.events[id].stored = make(chan struct{})
+		}
+	}
 	ports, err := rig.Ports(2*servers + bridges + len(scenario()))
 	if err != nil {
 		return nil, err

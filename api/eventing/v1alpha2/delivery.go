@@ -32,7 +32,7 @@ type Delivery struct {
 
 	// OrderedBy is an attribute. Events with the same value of it are delivered one after the other, in the order
 	// in which they were published; one that fails holds up those after it until it succeeds or is a dead letter.
-	// It holds within a replica of the eventbridge: run one where order matters.
+	// It holds over all replicas of the eventbridge.
 	// +kubebuilder:validation:Pattern=`^[a-z0-9]{1,64}$`
 	// +optional
 	OrderedBy string `json:"orderedBy,omitempty"`
