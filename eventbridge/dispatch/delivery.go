@@ -21,10 +21,12 @@ type attempt struct {
 // deliver handles one message from start to settlement. ctx ends when the drain is over.
 func (d *Dispatcher) deliver(ctx context.Context, j *job) {
 	a := attempt{verdict: interrupted}
-	kept := false
+	placed, kept := true, false
 	defer func() {
 		if p := recover(); p != nil { // the message is redelivered after AckWait
 			d.Log.Error(fmt.Errorf("panic: %v", p), "settling a message panicked", "stack", string(debug.Stack()))
+		}
+		if placed {
 			d.desk.done(j, a.verdict, false, 0)
 		}
 		if !kept {
@@ -32,7 +34,6 @@ func (d *Dispatcher) deliver(ctx context.Context, j *job) {
 		}
 	}()
 	if d.lapsed(j) {
-		d.desk.done(j, a.verdict, false, 0)
 		return
 	}
 	a = d.try(ctx, j)
@@ -41,21 +42,18 @@ func (d *Dispatcher) deliver(ctx context.Context, j *job) {
 		a.traced(a.answer.Status, string(dec.outcome))
 	}
 	if d.lapsed(j) {
-		d.desk.done(j, a.verdict, false, 0)
 		return
 	}
 	if dec.outcome == Reject {
 		dec = d.bury(ctx, j, a, dec)
 	}
 	if j.key != "" && (dec.outcome == Retry || dec.outcome == Return) {
-		kept = d.again(ctx, j, a, dec)
-		if kept {
+		placed = false
+		if kept = d.again(ctx, j, a, dec); kept {
 			return
 		}
 		// Whoever delivers it next has it before what comes after it: a retry would come back behind that.
 		dec = decision{outcome: Return}
-	} else {
-		defer d.desk.done(j, a.verdict, false, 0)
 	}
 	d.settle(ctx, j, a, dec)
 }

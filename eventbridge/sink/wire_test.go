@@ -1,0 +1,145 @@
+package sink
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/rouse-run/rouse/internal/testing/sinktest"
+)
+
+// oddAnswers are ways to answer an event with its own id, whole or in part. They report whether the server goes on with
+// the connection.
+func oddAnswers() []func(conn net.Conn, id string, giveUp func()) bool {
+	say := func(conn net.Conn, text string) { _, _ = io.WriteString(conn, text) }
+	plain := func(id, header string) string {
+		return fmt.Sprintf("HTTP/1.1 500 Oh\r\nContent-Length: %d\r\n%s\r\n%s", len(id), header, id)
+	}
+	answer := func(text func(id string) string, on bool) func(net.Conn, string, func()) bool {
+		return func(conn net.Conn, id string, _ func()) bool {
+			say(conn, text(id))
+			return on
+		}
+	}
+	return []func(net.Conn, string, func()) bool{
+		answer(func(id string) string { return plain(id, "") }, true),
+		answer(func(id string) string { return plain(id, "") }, false), // it closes under our hands
+		answer(func(id string) string { return plain(id, "Connection: close\r\n") }, true),
+		answer(func(id string) string {
+			return "HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early\r\n\r\n" + plain(id, "")
+		}, true),
+		answer(func(id string) string {
+			return fmt.Sprintf("HTTP/1.1 500 Oh\r\nTransfer-Encoding: chunked\r\n\r\n%x\r\n%s\r\n0\r\nX-A: b\r\n\r\n", len(id), id)
+		}, true),
+		answer(func(id string) string { return plain(id, "") + plain("another's", "") }, true),
+		answer(func(id string) string { return plain(id+"-half", "")[:len(plain(id+"-half", ""))-5] }, false),
+		answer(func(string) string { return "HTTP/1.1 204 No Content\r\nContent-Length: 9\r\n\r\n" }, true),
+		answer(func(string) string { return "HTTP/1.1 20" }, false),
+		func(conn net.Conn, id string, _ func()) bool { // byte by byte
+			for _, c := range []byte(plain(id, "")) {
+				say(conn, string(c))
+			}
+			return true
+		},
+		func(conn net.Conn, _ string, _ func()) bool {
+			_ = conn.(*net.TCPConn).SetLinger(0) // a reset
+			return false
+		},
+		func(conn net.Conn, id string, giveUp func()) bool { // too late
+			giveUp()
+			say(conn, plain(id, ""))
+			return true
+		},
+	}
+}
+
+// oddServer answers each event in the way that its id begins with.
+func oddServer(t *testing.T, giveUp func(id string)) (address string) {
+	t.Helper()
+	ways := oddAnswers()
+	serve := func(conn net.Conn) {
+		defer func() { _ = conn.Close() }()
+		for requests := bufio.NewReader(conn); ; {
+			request, err := http.ReadRequest(requests)
+			if err != nil {
+				return
+			}
+			_, _ = io.Copy(io.Discard, request.Body)
+			id := request.Header.Get("Ce-Id")
+			way, _, _ := strings.Cut(id, "-")
+			number, _ := strconv.Atoi(way)
+			if !ways[number](conn, id, func() { giveUp(id) }) {
+				return
+			}
+		}
+	}
+	listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	var serving sync.WaitGroup
+	serving.Go(func() {
+		for {
+			conn, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			serving.Go(func() { serve(conn) })
+		}
+	})
+	t.Cleanup(func() {
+		_ = listener.Close()
+		serving.Wait()
+	})
+	return listener.Addr().String()
+}
+
+// However a pod misbehaves, what it says of one event is never taken for the answer to another.
+func TestNoEventGetsAnothersAnswer(t *testing.T) {
+	t.Parallel()
+	const senders, rounds = 8, 5
+	var cancels sync.Map
+	address := oddServer(t, func(id string) {
+		if cancel, ok := cancels.Load(id); ok {
+			cancel.(context.CancelFunc)()
+		}
+	})
+	s := run(t, sinktest.NewEndpoints(sinktest.Ready(address)), DefaultOptions())
+	open(t, s)
+	send := func(id string) {
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		cancels.Store(id, cancel)
+		answer, err := s.Send(ctx, order(id))
+		if err != nil {
+			assert.Zero(t, answer.Status)
+			return
+		}
+		switch answer.Status {
+		case http.StatusNoContent:
+			assert.True(t, strings.HasPrefix(id, "7-"), id)
+		default:
+			assert.Equal(t, http.StatusInternalServerError, answer.Status, id)
+			assert.Equal(t, id, answer.Excerpt)
+		}
+	}
+	var sending sync.WaitGroup
+	for sender := range senders {
+		sending.Go(func() {
+			for round := range rounds {
+				for way := range oddAnswers() {
+					send(fmt.Sprintf("%d-%d-%d", way, sender, round))
+				}
+			}
+		})
+	}
+	sending.Wait()
+}
