@@ -67,6 +67,7 @@ type Bridge struct {
 	deliveries *deliveries
 	storage    *storage.Monitor // nil without Deps.Storage
 	stopping   atomic.Bool
+	reached    atomic.Bool // NATS, once
 }
 
 // New makes a Bridge; Run starts it.

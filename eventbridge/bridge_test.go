@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -196,7 +197,7 @@ func TestReadinessFailsBeforeEventsAreRefused(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	r := w.start(t, func(_ *Deps, options *Options) { options.ShutdownDelay = 700 * time.Millisecond })
-	for path, want := range map[string]int{"/healthz": 200, "/readyz": 200, "/nowhere": 404} {
+	for path, want := range map[string]int{"/healthz": 200, "/readyz": 200, "/started": 200, "/nowhere": 404} {
 		status, _ := get(t, r.url+path)
 		require.Equal(t, want, status, path)
 	}
@@ -206,11 +207,52 @@ func TestReadinessFailsBeforeEventsAreRefused(t *testing.T) {
 		status, _ := get(t, r.metricsURL+"/readyz")
 		return status == http.StatusInternalServerError
 	}, patience, tick)
-	status, _ := r.publish(t, "1")
+	status, _ := get(t, r.url+"/started")
+	require.Equal(t, http.StatusInternalServerError, status)
+	status, _ = r.publish(t, "1")
 	require.Equal(t, http.StatusNoContent, status)
 	require.NoError(t, <-stopped)
 	w.backlogIs(t, 1, 0)
 }
+
+func TestAReplicaThatLeavesEndsItsConnections(t *testing.T) {
+	t.Parallel()
+	bridge := &Bridge{}
+	handler := bridge.leaving(http.NotFoundHandler())
+	answer := func() http.Header {
+		recorder := httptest.NewRecorder()
+		handler.ServeHTTP(recorder, httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/publish", http.NoBody))
+		return recorder.Header()
+	}
+	require.Empty(t, answer().Get("Connection"))
+	bridge.stopping.Store(true)
+	require.Equal(t, "close", answer().Get("Connection"), "the publisher's next request goes to another replica")
+}
+
+func TestAReplicaHasStartedWhenItHasReachedNATSOnce(t *testing.T) {
+	t.Parallel()
+	store := &switchedStore{}
+	bridge := &Bridge{deps: Deps{Store: store}}
+	started := func() int {
+		recorder := httptest.NewRecorder()
+		bridge.started(recorder, nil)
+		return recorder.Code
+	}
+	require.Equal(t, http.StatusInternalServerError, started())
+	store.connected = true
+	require.Equal(t, http.StatusOK, started())
+	store.connected = false
+	require.Equal(t, http.StatusOK, started(), "without NATS publishers hear so from a replica that stays")
+	bridge.stopping.Store(true)
+	require.Equal(t, http.StatusInternalServerError, started())
+}
+
+type switchedStore struct {
+	Store
+	connected bool
+}
+
+func (s *switchedStore) Connected() bool { return s.connected }
 
 func TestAnOutageOfNATSNeedsNoRestart(t *testing.T) {
 	t.Parallel()

@@ -35,6 +35,10 @@ const (
 	retryConsumer = "rouse-retries"
 	// retryWindow is how long a repeated retry is recognised.
 	retryWindow = 10 * time.Minute
+	// retryAckWait is how long a retry is missed whose bridge was killed while it brought it
+	// back, which takes milliseconds. Where it takes longer a second bridge does the same,
+	// and the stream of events, which knows the retry by its id, stores it once.
+	retryAckWait = 5 * time.Second
 	// maxWaitingRetries is how many the server keeps the times of. Those beyond wait
 	// until some of them are through.
 	maxWaitingRetries = 20_000

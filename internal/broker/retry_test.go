@@ -198,3 +198,19 @@ func TestARestartThatWasCutShortIsGoneOnWith(t *testing.T) {
 	}
 	awaitBacklog(t, f.conn, "c1", Backlog{})
 }
+
+// The patience of a test is shorter than the time in which other consumers deliver again.
+func TestARetryComesBackSoonWhenTheBridgeThatHeldItIsKilled(t *testing.T) {
+	t.Parallel()
+	f := newFeed(t)
+	f.publish(t, 1)
+	s := f.source(t)
+	require.NoError(t, fetchOne(t, s).Retry(t.Context(), 0))
+	killed := connect(t, f.server.URL())
+	awaitConnected(t, killed)
+	held := receive(t, NewSource(killed, RetryStream, retryConsumer, types.NamespacedName{}, maxForwards))
+	fetchOne(t, held)
+	killed.nc.Close()
+	forward(t, f.conn)
+	require.Equal(t, 2, fetchOne(t, s).Attempt())
+}

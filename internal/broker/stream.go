@@ -36,6 +36,7 @@ func (c *Conn) EnsureStreams(ctx context.Context, o StreamOptions) error {
 		Description:   "brings retries back when they are due",
 		Subjects:      []string{retryPrefix + ".>"},
 		StartFrom:     StartFrom{Policy: StartAll},
+		AckWait:       retryAckWait,
 		MaxAckPending: maxWaitingRetries,
 	})
 }

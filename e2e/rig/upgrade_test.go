@@ -1,0 +1,253 @@
+package rig
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/rouse-run/rouse/internal/broker"
+	"github.com/rouse-run/rouse/internal/routing"
+	"github.com/rouse-run/rouse/internal/testing/natstest"
+	"github.com/rouse-run/rouse/internal/testing/sinktest"
+)
+
+// TestMain is also that of the processes which the tests start.
+func TestMain(m *testing.M) {
+	if len(os.Args) > 1 && os.Args[1] == roleFlag {
+		Main(nil, nil)
+		return
+	}
+	os.Exit(m.Run())
+}
+
+const (
+	upgradeBridges  = 3
+	upgradeInFlight = 10
+	upgradeStep     = 100 // events between two steps of the upgrade
+	upgradeLag      = 20  // events until everybody knows that a bridge goes
+	patience        = time.Minute
+)
+
+// All bridges are replaced one after the other, each by SIGTERM after its successor is ready, as Kubernetes does it, while
+// publishers publish and a sink takes events, some of them at the second attempt.
+func TestARollingUpgradeOfTheBridgesUnderLoadLosesNothing(t *testing.T) {
+	t.Parallel()
+	r, err := newRig()
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, r.Close()) })
+	taken := &ledger{calls: map[string]int{}, acked: map[string]int{}}
+	w := World{
+		NATS:      natstest.Start(t).URL(),
+		Routes:    []routing.Route{Route("shop", "orders", "shop", "order.v1", upgradeInFlight)},
+		Endpoints: map[string][]string{"shop/orders": {sinktest.Start(t, taken.take).Address()}},
+	}
+	require.NoError(t, w.PrepareAlone(t.Context(), broker.DefaultStreamOptions(), 30*time.Second))
+	run := func() *Process {
+		bridge, err := r.StartBridge(w, 0, "--shutdown-delay=500ms", "--delivery-backoff=20ms")
+		require.NoError(t, err)
+		return bridge
+	}
+	service := &service{}
+	var bridges []*Process
+	for range upgradeBridges {
+		bridges = append(bridges, run())
+		service.add(bridges[len(bridges)-1])
+	}
+
+	load := startLoad(t, service)
+	for _, old := range bridges {
+		load.await(t, upgradeStep)
+		service.add(run())
+		load.await(t, upgradeStep)
+		ended := make(chan error, 1)
+		go func() { ended <- old.Stop() }()
+		load.await(t, upgradeLag)
+		service.remove(old)
+		require.NoError(t, <-ended, "it drains and says that it ended well")
+	}
+	load.await(t, upgradeStep)
+	published := load.stop(t)
+
+	require.Eventually(t, func() bool { return taken.count() >= published }, patience, 10*time.Millisecond,
+		"lost: published %d, taken %d", published, taken.count())
+	require.LessOrEqual(t, taken.duplicates(), upgradeBridges*upgradeInFlight, "more than what was in flight")
+	conn, err := Connect(t.Context(), w.NATS)
+	require.NoError(t, err)
+	defer func() { _ = conn.Close(context.WithoutCancel(t.Context())) }()
+	require.Eventually(t, func() bool {
+		left, err := conn.Backlog(t.Context(), broker.DefaultStream, w.Routes[0].Consumer)
+		waiting, otherErr := conn.WaitingRetries(t.Context())
+		return err == nil && otherErr == nil && left.Total() == 0 && len(waiting) == 0
+	}, patience, 10*time.Millisecond, "something is still pending")
+	require.Equal(t, published, taken.count())
+	t.Logf("published=%d duplicates=%d connections refused or broken=%d", published, taken.duplicates(), load.broken)
+}
+
+// ledger is a sink that writes down what it takes. Every seventh event it takes at the second attempt.
+type ledger struct {
+	mu           sync.Mutex
+	calls, acked map[string]int
+}
+
+func (l *ledger) take(w http.ResponseWriter, r *http.Request) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	id := r.Header.Get("Ce-Id")
+	number, _ := strconv.Atoi(id)
+	if l.calls[id]++; number%7 == 0 && l.calls[id] == 1 {
+		w.WriteHeader(http.StatusServiceUnavailable)
+		return
+	}
+	l.acked[id]++
+}
+
+func (l *ledger) count() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return len(l.acked)
+}
+
+func (l *ledger) duplicates() (more int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, times := range l.acked {
+		more += times - 1
+	}
+	return more
+}
+
+// service knows the bridges that publishers are to ask, as a Service of Kubernetes does.
+type service struct {
+	mu      sync.Mutex
+	bridges []*Process
+	turn    int
+}
+
+func (s *service) add(bridge *Process) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.bridges = append(s.bridges, bridge)
+}
+
+func (s *service) remove(bridge *Process) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.bridges = slices.DeleteFunc(slices.Clone(s.bridges), func(b *Process) bool { return b == bridge })
+}
+
+func (s *service) url() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.turn++
+	public, _, _ := strings.Cut(s.bridges[s.turn%len(s.bridges)].Where, " ")
+	return public + "/publish"
+}
+
+// load is publishers that publish one event after the other, each until a bridge has answered.
+type load struct {
+	service   *service
+	client    *http.Client
+	cancel    context.CancelFunc
+	running   sync.WaitGroup
+	published chan struct{} // one for each event
+
+	mu           sync.Mutex
+	next, broken int
+	failure      error
+}
+
+func startLoad(t *testing.T, service *service) *load {
+	t.Helper()
+	const publishers = 4
+	ctx, cancel := context.WithCancel(t.Context())
+	l := &load{
+		service: service, cancel: cancel, published: make(chan struct{}, 1_000_000),
+		client: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: publishers}},
+	}
+	for range publishers {
+		l.running.Go(func() {
+			for ctx.Err() == nil {
+				if err := l.publish(context.WithoutCancel(ctx), l.id()); err != nil {
+					l.fail(err)
+					return
+				}
+				l.published <- struct{}{}
+			}
+		})
+	}
+	return l
+}
+
+func (l *load) id() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.next++
+	return strconv.Itoa(l.next)
+}
+
+func (l *load) fail(err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.failure = err
+	l.cancel()
+}
+
+// publish takes a broken connection for what it is, and every answer but 204 for a failure.
+func (l *load) publish(ctx context.Context, id string) error {
+	for {
+		request, err := http.NewRequestWithContext(ctx, http.MethodPost, l.service.url(), strings.NewReader(`{"order":`+id+`}`))
+		if err != nil {
+			return err
+		}
+		for name, value := range map[string]string{
+			"Ce-Specversion": "1.0", "Ce-Id": id, "Ce-Source": "shop", "Ce-Type": "order.v1", "Content-Type": "application/json",
+		} {
+			request.Header.Set(name, value)
+		}
+		response, err := l.client.Do(request)
+		if err != nil {
+			l.mu.Lock()
+			l.broken++
+			l.mu.Unlock()
+			continue
+		}
+		_ = response.Body.Close()
+		if response.StatusCode != http.StatusNoContent {
+			return fmt.Errorf("publish event %s: %s", id, response.Status)
+		}
+		return nil
+	}
+}
+
+// await waits for so many more events from now on.
+func (l *load) await(t *testing.T, events int) {
+	t.Helper()
+	for range events + len(l.published) {
+		select {
+		case <-l.published:
+		case <-time.After(patience):
+			l.mu.Lock()
+			defer l.mu.Unlock()
+			require.FailNow(t, "nothing is published any more", "%v", l.failure)
+		}
+	}
+}
+
+// stop returns how many events were published.
+func (l *load) stop(t *testing.T) int {
+	t.Helper()
+	l.cancel()
+	l.running.Wait()
+	l.client.CloseIdleConnections()
+	require.NoError(t, l.failure)
+	return l.next
+}
