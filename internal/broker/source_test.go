@@ -259,6 +259,11 @@ func TestSourcesShareAConsumer(t *testing.T) {
 		})
 	}
 	f.publish(t, events)
+	require.Eventually(t, func() bool { // a consumer counts an event a moment after it is stored
+		mu.Lock()
+		defer mu.Unlock()
+		return len(seen) == events
+	}, patience, moment)
 	awaitBacklog(t, f.conn, "c1", Backlog{})
 	stop()
 	workers.Wait()
