@@ -33,6 +33,9 @@ type Store interface {
 	ingress.Publisher
 	// Source hands out the messages of a Subscription. Receiving fails while its consumer does not exist.
 	Source(route routing.Route) dispatch.Source
+	// Letters hands out the dead letters of a Subscription, for the sink that it names for them. Those that are
+	// delivered stay dead letters.
+	Letters(route routing.Route) dispatch.Source
 	// DeadLetters keeps the Subscription's events that are not delivered any more.
 	DeadLetters(route routing.Route) dispatch.DeadLetters
 	// ForwardRetries brings events back that are due for their next attempt, until ctx ends.

@@ -16,17 +16,29 @@ import (
 	"github.com/rouse-run/rouse/internal/routing"
 )
 
-// deliveries is the set of running dispatchers, one per Subscription.
+// deliveries is the set of running dispatchers: one per Subscription, and one more for the dead letters of each that
+// names a sink for them.
 type deliveries struct {
 	deps     Deps
 	options  Options
 	dispatch *dispatch.Metrics
+	letters  *dispatch.Metrics
 	gates    *prometheus.GaugeVec
 	kyma     *kymaCounts
 	network  *sink.Network
 
-	running map[types.NamespacedName]*delivery // only apply touches it
+	running map[deliveryKey]*delivery // only apply touches it
 	all     sync.WaitGroup
+}
+
+// deliveryKey names a dispatcher.
+type deliveryKey struct {
+	subscription types.NamespacedName
+	letters      bool
+}
+
+func keyOf(route routing.Route) deliveryKey {
+	return deliveryKey{subscription: route.Subscription, letters: route.OfDeadLetters}
 }
 
 // delivery is one running dispatcher.
@@ -39,6 +51,7 @@ type delivery struct {
 // planOf leaves out of a route what no dispatcher depends on: the controller changes subjects in place.
 func planOf(route routing.Route) routing.Route {
 	route.Subjects, route.Types = nil, nil
+	route.DeadLetters = nil // they have a dispatcher of their own
 	return route
 }
 
@@ -52,12 +65,13 @@ func newDeliveries(deps Deps, options Options) *deliveries {
 		deps:     deps,
 		options:  options,
 		dispatch: dispatch.NewMetrics(deps.Registry),
+		letters:  dispatch.NewDeadLetterMetrics(deps.Registry),
 		gates: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "rouse_eventbridge_gate_open", Help: "1 while the sink of a Subscription can take deliveries.",
 		}, []string{"namespace", "subscription"}),
 		kyma:    newKymaCounts(deps),
 		network: sink.NewNetwork(options.Sink),
-		running: map[types.NamespacedName]*delivery{},
+		running: map[deliveryKey]*delivery{},
 	}
 	deps.Registry.MustRegister(d.gates)
 	return d
@@ -76,11 +90,12 @@ func (d *deliveries) run(ctx context.Context) {
 // apply starts, replaces and stops dispatchers so that there is one for each route.
 func (d *deliveries) apply(ctx context.Context, routes []routing.Route) {
 	d.kyma.apply(routes)
-	wanted := make(map[types.NamespacedName]bool, len(routes))
-	for _, route := range routes {
-		wanted[route.Subscription] = true
+	wanted := make(map[deliveryKey]bool, len(routes))
+	for route := range routing.WithDeadLetters(routes) {
+		key := keyOf(route)
+		wanted[key] = true
 		next := planOf(route)
-		current := d.running[route.Subscription]
+		current := d.running[key]
 		if current != nil && reflect.DeepEqual(current.plan, next) {
 			continue
 		}
@@ -89,15 +104,15 @@ func (d *deliveries) apply(ctx context.Context, routes []routing.Route) {
 			current.stop(errChanged)
 			before = current.done
 		}
-		d.running[route.Subscription] = d.start(ctx, route, next, before)
+		d.running[key] = d.start(ctx, route, next, before)
 	}
-	for name, current := range d.running {
-		if !wanted[name] {
+	for key, current := range d.running {
+		if !wanted[key] {
 			current.plan = routing.Route{} // so that a Subscription of the same name starts anew
 			current.stop(errRemoved)
 			select {
 			case <-current.done:
-				delete(d.running, name)
+				delete(d.running, key)
 			default: // it drains; one of the same name has to wait for it
 			}
 		}
@@ -116,69 +131,20 @@ func (d *deliveries) start(ctx context.Context, route, plan routing.Route, befor
 		d.deliver(ctx, route)
 		stop(nil)
 		if errors.Is(context.Cause(ctx), errRemoved) {
-			d.dispatch.Forget(subscriptionOf(route))
-			d.gates.DeleteLabelValues(route.Subscription.Namespace, route.Subscription.Name)
+			d.forget(route)
 		}
 	})
 	return started
 }
 
-// deliver runs one Subscription's dispatcher until ctx ends and it has drained. Its sink outlives the drain.
-func (d *deliveries) deliver(ctx context.Context, route routing.Route) {
-	log := d.deps.Log.WithName("delivery").WithValues("subscription", route.Subscription.String())
-	if route.Paused {
-		log.Info("paused")
-		<-ctx.Done()
+// forget drops the metrics of a route that is gone.
+func (d *deliveries) forget(route routing.Route) {
+	if route.OfDeadLetters {
+		d.letters.Forget(subscriptionOf(route))
 		return
 	}
-	to, err := sink.New(
-		sink.Target{URL: route.Sink, Service: route.Service, Port: route.Port, External: route.External, Timeout: route.Delivery.Timeout},
-		sink.Deps{
-			Network:   d.network,
-			Endpoints: d.deps.Endpoints,
-			Openness:  d.gates.WithLabelValues(route.Subscription.Namespace, route.Subscription.Name),
-			Log:       log,
-		})
-	if err != nil {
-		log.Error(err, "the sink cannot be served")
-		return
-	}
-	picked, err := filterOf(route)
-	if err != nil {
-		log.Error(err, "the filter cannot be used") // the Subscription's status tells the user
-		return
-	}
-	sinkCtx, stopSink := context.WithCancel(context.WithoutCancel(ctx))
-	var sinkRuns sync.WaitGroup
-	sinkRuns.Go(func() { d.persist(sinkCtx, "watch endpoints", to.Run) })
-	dispatch.New(dispatch.Deps{
-		Subscription: subscriptionOf(route),
-		MaxInFlight:  route.MaxInFlight,
-		Source:       d.deps.Store.Source(route),
-		Gate:         to.Gate(),
-		Sink:         to,
-		DeadLetters:  d.deps.Store.DeadLetters(route),
-		Filter:       picked,
-		Replies:      replies{d.deps.Store},
-		Tracer:       d.tracer(),
-		Metrics:      d.dispatch,
-		Observe:      d.kyma.observer(route.Subscription),
-		Log:          log,
-	}, dispatchOptions(d.options.Dispatch, route.Delivery)).Run(ctx)
-	stopSink()
-	sinkRuns.Wait()
-}
-
-// tracer is nil, and not an interface that holds nil, when there are no spans to make.
-func (d *deliveries) tracer() dispatch.Tracer {
-	if d.deps.Tracer == nil {
-		return nil
-	}
-	return d.deps.Tracer
-}
-
-func subscriptionOf(route routing.Route) dispatch.Subscription {
-	return dispatch.Subscription{Namespace: route.Subscription.Namespace, Name: route.Subscription.Name}
+	d.dispatch.Forget(subscriptionOf(route))
+	d.gates.DeleteLabelValues(route.Subscription.Namespace, route.Subscription.Name)
 }
 
 // persist runs work again whenever it fails, until ctx ends.

@@ -52,6 +52,11 @@ func (j *JetStream) Source(route routing.Route) dispatch.Source {
 	return source{newSource(j.conn, j.stream, route.Consumer, route.Subscription, route.MaxInFlight)}
 }
 
+// Letters implements Store.
+func (j *JetStream) Letters(route routing.Route) dispatch.Source {
+	return letters{broker.NewLetterSource(j.conn, route.Subscription, route.MaxInFlight)}
+}
+
 // DeadLetters implements Store.
 func (j *JetStream) DeadLetters(route routing.Route) dispatch.DeadLetters {
 	return deadLetters{conn: j.conn, subscription: route.Subscription}
@@ -75,6 +80,13 @@ type source struct{ *broker.Source }
 // Receive implements dispatch.Source.
 func (s source) Receive(ctx context.Context, stop <-chan struct{}, each func(dispatch.Message)) error {
 	return s.Source.Receive(ctx, stop, func(msg *broker.Message) { each(msg) })
+}
+
+type letters struct{ *broker.LetterSource }
+
+// Receive implements dispatch.Source.
+func (l letters) Receive(ctx context.Context, stop <-chan struct{}, each func(dispatch.Message)) error {
+	return l.LetterSource.Receive(ctx, stop, func(msg *broker.LetterMessage) { each(msg) })
 }
 
 type deadLetters struct {

@@ -60,19 +60,32 @@ func consumerFor(route routing.Route) broker.Consumer {
 			metadataName:      route.Subscription.Name,
 			metadataSink:      routing.ShownSink(route.Sink),
 		},
-		StartFrom:     startFrom(route.Delivery.StartFrom),
+		StartFrom:     startOf(route),
 		AckWait:       ackWait,
 		MaxAckPending: maxAckPending(route),
 		Ordered:       route.Delivery.OrderedBy != "",
 	}
 }
 
+// startOf is the oldest letter that is kept for a sink of dead letters, so that it
+// misses none however late it is named.
+func startOf(route routing.Route) broker.StartFrom {
+	if route.OfDeadLetters {
+		return broker.StartFrom{Policy: broker.StartAll}
+	}
+	return startFrom(route.Delivery.StartFrom)
+}
+
 // maxAckPending lets the server bound what is in flight over all bridges.
 func maxAckPending(route routing.Route) int {
-	if route.Delivery.OrderedBy == "" {
+	switch {
+	case route.OfDeadLetters:
+		return broker.MaxLettersPending
+	case route.Delivery.OrderedBy == "":
 		return route.MaxInFlight
+	default:
+		return max(orderedRoom, orderedFactor*route.MaxInFlight)
 	}
-	return max(orderedRoom, orderedFactor*route.MaxInFlight)
 }
 
 func startFrom(start routing.StartFrom) broker.StartFrom {

@@ -75,6 +75,7 @@ func (r *Reconciler) run(ctx context.Context, sub *eventingv1alpha2.Subscription
 	}
 	// The consumer comes first: events that arrive before their sink are kept.
 	ensured := classify(r.consumers.EnsureConsumer(ctx, r.stream, consumerFor(route)))
+	lettersWait, lettersErr := r.serveDeadLetters(ctx, sub, route)
 	exists, err := r.sinkExists(ctx, route)
 	switch {
 	case err != nil:
@@ -82,9 +83,9 @@ func (r *Reconciler) run(ctx context.Context, sub *eventingv1alpha2.Subscription
 	case !exists:
 		return &outcome{route: route, invalid: missingSinkMessage(route.Service)}, ensured // its Service is watched
 	case ensured != nil:
-		return &outcome{route: route, inactive: ensured.Error()}, ensured
+		return &outcome{route: route, inactive: ensured.Error(), lettersWait: lettersWait}, ensured
 	default:
-		return &outcome{route: route}, nil
+		return &outcome{route: route, lettersWait: lettersWait}, lettersErr
 	}
 }
 
@@ -109,11 +110,13 @@ func (r *Reconciler) sweep(ctx context.Context, key types.NamespacedName) error 
 	return classify(err)
 }
 
-// forget deletes the consumer and what waits for an attempt. Dead letters stay until
+// forget deletes the consumers and what waits for an attempt. Dead letters stay until
 // they are old.
 func (r *Reconciler) forget(ctx context.Context, key types.NamespacedName) error {
-	if err := r.consumers.DeleteConsumer(ctx, r.stream, routing.ConsumerName(key.Namespace, key.Name)); err != nil {
-		return err
+	for _, stream := range []string{r.stream, broker.DeadLetterStream} {
+		if err := r.consumers.DeleteConsumer(ctx, stream, routing.ConsumerName(key.Namespace, key.Name)); err != nil {
+			return err
+		}
 	}
 	return r.consumers.PurgeRetries(ctx, key)
 }
@@ -132,7 +135,6 @@ func (r *Reconciler) setFinalizer(
 
 // announce sends an event when a Subscription becomes ready or ceases to be.
 func (r *Reconciler) announce(before, after *eventingv1alpha2.Subscription) {
-	last := len(after.Status.Conditions) - 1
 	if before.Status.Ready == after.Status.Ready && len(before.Status.Conditions) > 0 {
 		return
 	}
@@ -141,5 +143,15 @@ func (r *Reconciler) announce(before, after *eventingv1alpha2.Subscription) {
 		return
 	}
 	r.recorder.Eventf(after, nil, corev1.EventTypeWarning, "NotReady", "Reconcile", "%s",
-		kube.Truncate(after.Status.Conditions[last].Message, maxEventNote))
+		kube.Truncate(obstacle(after.Status.Conditions), maxEventNote))
+}
+
+// obstacle is what the first condition that is not met says.
+func obstacle(conditions []eventingv1alpha2.Condition) string {
+	for _, condition := range conditions {
+		if condition.Status == corev1.ConditionFalse {
+			return condition.Message
+		}
+	}
+	return ""
 }

@@ -46,10 +46,15 @@ func subscriptionsOf(reader client.Reader, policy routing.Policy) handler.MapFun
 		var requests []reconcile.Request
 		for i := range list.Items {
 			route, err := routing.FromSubscription(&list.Items[i], policy)
-			if err == nil && route.Service == client.ObjectKeyFromObject(service) {
+			if err == nil && leadsTo(route, client.ObjectKeyFromObject(service)) {
 				requests = append(requests, reconcile.Request{NamespacedName: route.Subscription})
 			}
 		}
 		return requests
 	}
+}
+
+// leadsTo tells whether events or dead letters go to the Service.
+func leadsTo(route routing.Route, service client.ObjectKey) bool {
+	return route.Service == service || route.DeadLetters != nil && route.DeadLetters.Service == service
 }

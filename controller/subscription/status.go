@@ -26,6 +26,8 @@ type outcome struct {
 	invalid string
 	// inactive is why no consumer carries the Subscription, empty if one does.
 	inactive string
+	// lettersWait is why dead letters cannot go to their sink, empty if they can or have none.
+	lettersWait string
 	// route is what the Subscription means, empty if that cannot be said.
 	route routing.Route
 }
@@ -55,9 +57,10 @@ func setStatus(sub *eventingv1alpha2.Subscription, found outcome, now time.Time)
 		Types: []eventingv1alpha2.EventType{},
 
 		DeadLetters: status.DeadLetters,
-		Conditions: withTimes(before, now,
+		Conditions: withTimes(before, now, append([]eventingv1alpha2.Condition{
 			condition(eventingv1alpha2.ConditionSpecValid, true, eventingv1alpha2.ReasonSpecValid, cleaned(found.route.Types)),
-			active),
+			active,
+		}, ofDeadLetters(found)...)...),
 	}
 	for _, mapping := range found.route.Types {
 		status.Types = append(status.Types, eventingv1alpha2.EventType{
@@ -66,6 +69,20 @@ func setStatus(sub *eventingv1alpha2.Subscription, found outcome, now time.Time)
 		status.Backend.Types = append(status.Backend.Types, eventingv1alpha2.JetStreamType{
 			OriginalType: mapping.Original, ConsumerName: mapping.ConsumerName,
 		})
+	}
+}
+
+// ofDeadLetters is the condition of their sink, and none if there is none. Events do not depend on it.
+func ofDeadLetters(found outcome) []eventingv1alpha2.Condition {
+	switch {
+	case found.route.DeadLetters == nil:
+		return nil
+	case found.lettersWait != "":
+		return []eventingv1alpha2.Condition{condition(eventingv1alpha2.ConditionDeadLetterSink, false,
+			eventingv1alpha2.ReasonNoDeadLetterSink, found.lettersWait)}
+	default:
+		return []eventingv1alpha2.Condition{condition(eventingv1alpha2.ConditionDeadLetterSink, true,
+			eventingv1alpha2.ReasonDeadLetterSink, "")}
 	}
 }
 

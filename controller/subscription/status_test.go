@@ -64,6 +64,22 @@ func TestSetStatus(t *testing.T) {
 				{Type: "Subscription active", Status: "False", Reason: "NATS Subscription not active", Message: "away"},
 			},
 		},
+		"one with a sink of dead letters has a condition more": {
+			found: outcome{route: routing.Route{Types: route.Types[:1], DeadLetters: &routing.Route{}}}, wantTypes: 1, wantReady: true,
+			want: []eventingv1alpha2.Condition{
+				{Type: "Subscription spec valid", Status: "True", Reason: "Subscription spec has no validation errors"},
+				{Type: "Subscription active", Status: "True", Reason: "NATS Subscription active"},
+				{Type: "Dead letter sink active", Status: "True", Reason: "Dead letters are delivered"},
+			},
+		},
+		"one whose sink of dead letters is missing is ready": {
+			found: outcome{route: routing.Route{Types: route.Types[:1], DeadLetters: &routing.Route{}}, lettersWait: "gone"}, wantTypes: 1, wantReady: true,
+			want: []eventingv1alpha2.Condition{
+				{Type: "Subscription spec valid", Status: "True", Reason: "Subscription spec has no validation errors"},
+				{Type: "Subscription active", Status: "True", Reason: "NATS Subscription active"},
+				{Type: "Dead letter sink active", Status: "False", Reason: "Dead letters wait", Message: "gone"},
+			},
+		},
 		"one without NATS keeps its types": {
 			found: outcome{route: routing.Route{Types: route.Types[:1]}, inactive: "away"}, wantTypes: 1,
 			want: []eventingv1alpha2.Condition{

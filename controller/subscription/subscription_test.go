@@ -108,8 +108,13 @@ func (w *world) create(name string, changes ...func(*eventingv1alpha2.Subscripti
 
 func (w *world) createSink() *corev1.Service {
 	w.t.Helper()
+	return w.createService("price")
+}
+
+func (w *world) createService(name string) *corev1.Service {
+	w.t.Helper()
 	service := &corev1.Service{
-		ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: "price"},
+		ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: name},
 		Spec:       corev1.ServiceSpec{Ports: []corev1.ServicePort{{Port: 80}}},
 	}
 	require.NoError(w.t, w.Create(w.t.Context(), service))
@@ -172,7 +177,12 @@ func (w *world) awaitShown(sub *eventingv1alpha2.Subscription, value float64) {
 // consumer is the consumer of a Subscription, and whether it exists.
 func (w *world) consumer(sub *eventingv1alpha2.Subscription) (broker.Consumer, bool) {
 	w.t.Helper()
-	consumers, err := w.conn.Consumers(w.t.Context(), broker.DefaultStream)
+	return w.consumerOf(broker.DefaultStream, sub)
+}
+
+func (w *world) consumerOf(stream string, sub *eventingv1alpha2.Subscription) (broker.Consumer, bool) {
+	w.t.Helper()
+	consumers, err := w.conn.Consumers(w.t.Context(), stream)
 	require.NoError(w.t, err)
 	i := slices.IndexFunc(consumers, func(c broker.Consumer) bool { return c.Name == routing.ConsumerName(sub.Namespace, sub.Name) })
 	if i < 0 {

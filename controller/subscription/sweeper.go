@@ -90,27 +90,31 @@ func (s *sweeper) sweep(ctx context.Context, all bool) error {
 	if err := s.reader.List(ctx, list); err != nil {
 		return fmt.Errorf("list subscriptions: %w", err)
 	}
-	stray := make(map[types.NamespacedName]broker.Consumer, len(consumers))
-	for _, consumer := range consumers {
-		if key, ours := subscriptionOf(consumer); ours {
-			stray[key] = consumer
-		}
-	}
+	letters, lettersErr := s.consumers.Consumers(ctx, broker.DeadLetterStream)
+	stray, strayLetters := bySubscription(consumers), bySubscription(letters)
 	var patients []patient
 	for i := range list.Items {
-		key := client.ObjectKeyFromObject(&list.Items[i])
+		sub := &list.Items[i]
+		key := client.ObjectKeyFromObject(sub)
 		seen, has := stray[key]
+		ofLetters, hasLetters := strayLetters[key]
 		delete(stray, key)
-		route, err := routing.FromSubscription(&list.Items[i], s.policy)
+		if _, wanted := routing.DeadLetterSink(sub); wanted {
+			delete(strayLetters, key) // it stays also while the Subscription is invalid
+		}
+		route, err := routing.FromSubscription(sub, s.policy)
 		if err != nil {
 			continue
 		}
-		wanted := consumerFor(route)
-		if all || !has || !wanted.Matches(seen) {
+		fits := has && consumerFor(route).Matches(seen)
+		if route.DeadLetters != nil {
+			fits = fits && hasLetters && consumerFor(*route.DeadLetters).Matches(ofLetters)
+		}
+		if all || !fits {
 			s.request(ctx, key)
 			continue
 		}
-		patients = append(patients, patient{subscription: &list.Items[i], wanted: wanted, seen: seen, held: heldPatience(route)})
+		patients = append(patients, patient{subscription: sub, wanted: consumerFor(route), seen: seen, held: heldPatience(route)})
 	}
 	if consumersErr == nil {
 		s.watchdog.look(ctx, patients)
@@ -118,7 +122,28 @@ func (s *sweeper) sweep(ctx context.Context, all bool) error {
 	for key := range stray {
 		s.request(ctx, key)
 	}
-	return errors.Join(streamErr, consumersErr, s.countLetters(ctx, list))
+	return errors.Join(streamErr, consumersErr, lettersErr, s.dismiss(ctx, strayLetters), s.countLetters(ctx, list))
+}
+
+// bySubscription leaves out consumers that are not ours.
+func bySubscription(consumers []broker.Consumer) map[types.NamespacedName]broker.Consumer {
+	ours := make(map[types.NamespacedName]broker.Consumer, len(consumers))
+	for _, consumer := range consumers {
+		if key, ok := subscriptionOf(consumer); ok {
+			ours[key] = consumer
+		}
+	}
+	return ours
+}
+
+// dismiss deletes the consumers of dead letters that have no sink any more. The letters
+// are kept.
+func (s *sweeper) dismiss(ctx context.Context, consumers map[types.NamespacedName]broker.Consumer) error {
+	var errs []error
+	for _, consumer := range consumers {
+		errs = append(errs, s.consumers.DeleteConsumer(ctx, broker.DeadLetterStream, consumer.Name))
+	}
+	return errors.Join(errs...)
 }
 
 // countLetters brings the counts of dead letters in the statuses up to date.

@@ -51,6 +51,7 @@ func Validate(sub *eventingv1alpha2.Subscription, policy routing.Policy) field.E
 		validateConfig(spec.Child("config"), sub.Spec.Config),
 		validateSink(spec.Child("sink"), sub, policy),
 		validateFilter(spec.Child("filter"), sub.Spec.Filter),
+		validateDeadLetter(spec.Child("delivery", "deadLetter", "sink"), sub, policy),
 	)
 }
 
@@ -172,6 +173,20 @@ func validateSink(path *field.Path, sub *eventingv1alpha2.Subscription, policy r
 	default:
 		return invalid(path, withoutPassword(sub.Spec.Sink), problem.Detail)
 	}
+}
+
+// validateDeadLetter has the rules of spec.sink. It names the field also when the namespace is another, because that
+// would be said of spec.sink otherwise.
+func validateDeadLetter(path *field.Path, sub *eventingv1alpha2.Subscription, policy routing.Policy) field.ErrorList {
+	sink, ok := routing.DeadLetterSink(sub)
+	if !ok {
+		return nil
+	}
+	problem, ok := errors.AsType[*routing.SinkError](routing.CheckSink(sink, sub.Namespace, policy))
+	if !ok {
+		return nil
+	}
+	return invalid(path, withoutPassword(sink), problem.Detail)
 }
 
 func withoutPassword(sink string) string {

@@ -24,10 +24,10 @@ type Deps struct {
 	Source       Source
 	Gate         Gate
 	Sink         Sink
-	DeadLetters  DeadLetters
-	Filter       Filter  // nil takes every event
-	Replies      Replies // nil ignores what sinks reply
-	Tracer       Tracer  // nil makes no spans
+	DeadLetters  DeadLetters // nil if the options say Endless
+	Filter       Filter      // nil takes every event
+	Replies      Replies     // nil ignores what sinks reply
+	Tracer       Tracer      // nil makes no spans
 	Metrics      *Metrics
 	Observe      func(msg Message, ev *cloudevent.Event, a Answer, took time.Duration) // called after each attempt; may be nil
 	Log          logr.Logger
@@ -56,7 +56,7 @@ func New(deps Deps, options Options) *Dispatcher {
 	d := &Dispatcher{
 		Deps:    deps,
 		options: options,
-		policy:  policy{maxAttempts: options.MaxAttempts, backoff: options.Backoff, shortDelay: options.ShortDelay},
+		policy:  policy{maxAttempts: options.MaxAttempts, endless: options.Endless, backoff: options.Backoff, shortDelay: options.ShortDelay},
 		metrics: deps.Metrics.bind(deps.Subscription),
 		desk:    newDesk(deps.MaxInFlight, options.EventsPerSecond),
 	}

@@ -16,41 +16,54 @@ type Metrics struct {
 	replies       *prometheus.CounterVec
 }
 
+// The beginnings of the names of metrics.
+const (
+	prefix        = "rouse_eventbridge_"
+	prefixLetters = "rouse_eventbridge_dead_letter_sink_"
+)
+
 // NewMetrics registers the delivery metrics.
-func NewMetrics(registerer prometheus.Registerer) *Metrics {
+func NewMetrics(registerer prometheus.Registerer) *Metrics { return newMetrics(registerer, prefix) }
+
+// NewDeadLetterMetrics registers those for the dispatchers that deliver dead letters to sinks of their own.
+func NewDeadLetterMetrics(registerer prometheus.Registerer) *Metrics {
+	return newMetrics(registerer, prefixLetters)
+}
+
+func newMetrics(registerer prometheus.Registerer, prefix string) *Metrics {
 	subscription := []string{"namespace", "subscription"}
 	m := &Metrics{
 		deliveries: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "rouse_eventbridge_deliveries_total",
+			Name: prefix + "deliveries_total",
 			Help: "Settled deliveries by outcome: ack, skip (the filter), retry, return (not reached) or reject.",
 		}, append(subscription, "outcome")),
 		duration: prometheus.NewHistogramVec(prometheus.HistogramOpts{
-			Name:    "rouse_eventbridge_delivery_duration_seconds",
+			Name:    prefix + "delivery_duration_seconds",
 			Help:    "Time from handing an event to the sink until its answer.",
 			Buckets: prometheus.ExponentialBuckets(0.001, 2, 18), // 1 ms to 131 s
 		}, subscription),
 		inFlight: prometheus.NewGaugeVec(prometheus.GaugeOpts{
-			Name: "rouse_eventbridge_deliveries_in_flight",
+			Name: prefix + "deliveries_in_flight",
 			Help: "Messages that are being delivered.",
 		}, subscription),
 		deadLetters: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "rouse_eventbridge_dead_letters_total",
+			Name: prefix + "dead_letters_total",
 			Help: "Events stored as dead letters by reason.",
 		}, append(subscription, "reason")),
 		settleErrors: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "rouse_eventbridge_settle_errors_total",
+			Name: prefix + "settle_errors_total",
 			Help: "Messages that could not be settled; the broker delivers them again.",
 		}, subscription),
 		receiveErrors: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "rouse_eventbridge_receive_errors_total",
+			Name: prefix + "receive_errors_total",
 			Help: "Times that messages could not be received.",
 		}, subscription),
 		filterErrors: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "rouse_eventbridge_filter_errors_total",
+			Name: prefix + "filter_errors_total",
 			Help: "Events that the filter could not judge, and which were not delivered.",
 		}, subscription),
 		replies: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "rouse_eventbridge_replies_total",
+			Name: prefix + "replies_total",
 			Help: "Events that sinks replied, by result: published or invalid.",
 		}, append(subscription, "result")),
 	}

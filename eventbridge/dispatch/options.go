@@ -16,6 +16,7 @@ type Options struct {
 	AckWait      time.Duration // after this long without Extend the broker redelivers
 	DrainTimeout time.Duration // how long busy deliveries may finish after the context ended
 	MaxHops      int           // events in a chain of replies
+	Endless      bool          // nothing becomes a dead letter: what cannot be delivered is tried again, for ever
 
 	EventsPerSecond int    // deliveries in a second, 0 for no limit
 	OrderedBy       string // attribute by which events are kept in order, empty for none

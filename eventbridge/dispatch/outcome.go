@@ -75,6 +75,7 @@ func struggling(status int) bool {
 // policy holds the numbers behind a decision.
 type policy struct {
 	maxAttempts int
+	endless     bool // nothing is rejected
 	backoff     Backoff
 	shortDelay  time.Duration // for attempts that never reached the sink
 }
@@ -96,18 +97,29 @@ func (p policy) decide(v verdict, attempt int, asked time.Duration, random float
 		return decision{outcome: Skip}
 	case gone, interrupted:
 		return decision{outcome: Return, delay: p.shortDelay}
-	case looping:
-		return decision{outcome: Reject, reason: reasonLooping}
-	case refused:
-		return decision{outcome: Reject, reason: reasonRefused}
-	case undecodable:
-		return decision{outcome: Reject, reason: reasonUndecodable}
-	case unsendable:
-		return decision{outcome: Reject, reason: reasonUnsendable}
 	default:
-		if attempt >= p.maxAttempts {
-			return decision{outcome: Reject, reason: reasonExhausted}
+		if reason := p.end(v, attempt); reason != "" && !p.endless {
+			return decision{outcome: Reject, reason: reason}
 		}
 		return decision{outcome: Retry, delay: p.backoff.Delay(attempt, asked, random)}
+	}
+}
+
+// end is why an attempt is the last one, empty if it is not.
+func (p policy) end(v verdict, attempt int) string {
+	switch v {
+	case looping:
+		return reasonLooping
+	case refused:
+		return reasonRefused
+	case undecodable:
+		return reasonUndecodable
+	case unsendable:
+		return reasonUnsendable
+	default:
+		if attempt >= p.maxAttempts {
+			return reasonExhausted
+		}
+		return ""
 	}
 }

@@ -70,5 +70,14 @@ func TestVerdictsAreTurnedIntoSettlements(t *testing.T) {
 			t.Parallel()
 			require.Equal(t, tc.want, p.decide(tc.verdict, tc.attempt, tc.asked, 0.5))
 		})
+		t.Run(name+", and there is no end", func(t *testing.T) {
+			t.Parallel()
+			endless, want := p, tc.want
+			endless.endless = true
+			if want.outcome == Reject {
+				want = decision{outcome: Retry, delay: p.backoff.Delay(tc.attempt, tc.asked, 0.5)}
+			}
+			require.Equal(t, want, endless.decide(tc.verdict, tc.attempt, tc.asked, 0.5))
+		})
 	}
 }

@@ -9,6 +9,8 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/rouse-run/rouse/internal/routing"
 )
 
 // Headers that a dead letter has besides those of its event and those of a retry.
@@ -59,7 +61,7 @@ func (c *Conn) AddDeadLetter(ctx context.Context, d DeadLetter, m *Message) erro
 func (d DeadLetter) message(m *Message, now time.Time) *nats.Msg {
 	d.Reason = singleLine(d.Reason, maxReason)
 	d.BodyExcerpt = singleLine(d.BodyExcerpt, maxExcerpt)
-	letter := &nats.Msg{Subject: deadLetterSubject(d.Subscription), Header: d.header(m, now), Data: m.raw.Data}
+	letter := &nats.Msg{Subject: routing.DeadLetterSubject(d.Subscription), Header: d.header(m, now), Data: m.raw.Data}
 	if spliced := spliceExtensions(m.raw.Data, d.extensions(now)); spliced != nil {
 		letter.Data = spliced
 		letter.Header.Set(HeaderDeadLetterSpliced, strconv.Itoa(len(spliced)-len(m.raw.Data)))
@@ -82,7 +84,7 @@ func (d DeadLetter) header(m *Message, now time.Time) nats.Header {
 
 // DeadLetters counts what is kept for a Subscription.
 func (c *Conn) DeadLetters(ctx context.Context, subscription types.NamespacedName) (uint64, error) {
-	counts, err := c.countLetters(ctx, deadLetterSubject(subscription))
+	counts, err := c.countLetters(ctx, routing.DeadLetterSubject(subscription))
 	if err != nil {
 		return 0, fmt.Errorf("count dead letters: %w", err)
 	}
@@ -100,16 +102,12 @@ func (c *Conn) DeadLetterCounts(ctx context.Context) (map[types.NamespacedName]u
 }
 
 func (c *Conn) countLetters(ctx context.Context, filter string) (map[types.NamespacedName]uint64, error) {
-	return c.countBySubscription(ctx, DeadLetterStream, deadLetterPrefix, filter)
+	return c.countBySubscription(ctx, DeadLetterStream, routing.DeadLetterPrefix, filter)
 }
 
-func deadLetterSubject(subscription types.NamespacedName) string {
-	return subjectOf(deadLetterPrefix, subscription)
-}
-
-// letterSubscription reads a subject that deadLetterSubject made.
+// letterSubscription reads a subject that routing.DeadLetterSubject made.
 func letterSubscription(subject string) types.NamespacedName {
-	return subscriptionOf(deadLetterPrefix, subject)
+	return subscriptionOf(routing.DeadLetterPrefix, subject)
 }
 
 func formatTime(t time.Time) string { return t.UTC().Format(time.RFC3339Nano) }

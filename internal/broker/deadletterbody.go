@@ -83,14 +83,19 @@ func structuredMembers(body []byte) (map[string]json.RawMessage, bool) {
 	return members, true
 }
 
-// quote writes a string of JSON. Extensions have no control characters.
-func quote(text string) []byte {
-	text = strings.Map(func(r rune) rune {
+// printable is a text without what no extension may have.
+func printable(text string) string {
+	return strings.Map(func(r rune) rune {
 		if unicode.IsControl(r) {
 			return -1
 		}
 		return r
 	}, text)
+}
+
+// quote writes a string of JSON.
+func quote(text string) []byte {
+	text = printable(text)
 	var quoted bytes.Buffer
 	encoder := json.NewEncoder(&quoted)
 	encoder.SetEscapeHTML(false)

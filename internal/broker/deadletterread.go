@@ -13,6 +13,8 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation"
+
+	"github.com/rouse-run/rouse/internal/routing"
 )
 
 // maxLettersLooked bounds one page of a list that passes most letters over.
@@ -70,11 +72,11 @@ func (s LetterSelection) Validate() error {
 func (s LetterSelection) filter() string {
 	switch {
 	case s.Namespace == "":
-		return deadLetterPrefix + ".>"
+		return routing.DeadLetterPrefix + ".>"
 	case s.Subscription == "":
-		return deadLetterPrefix + "." + s.Namespace + ".>"
+		return routing.DeadLetterPrefix + "." + s.Namespace + ".>"
 	default:
-		return deadLetterSubject(types.NamespacedName{Namespace: s.Namespace, Name: s.Subscription})
+		return routing.DeadLetterSubject(types.NamespacedName{Namespace: s.Namespace, Name: s.Subscription})
 	}
 }
 

@@ -136,8 +136,36 @@ func TestEachProcessDoesItsWorkWithTheDocumentedPermissions(t *testing.T) {
 		_, err = bridge.Purge(ctx, LetterSelection{Reason: reason})
 		require.NoError(t, err)
 	}
+
+	// Dead letters have a sink of their own, while their Subscription wants it.
+	letters := Consumer{Name: name, Subjects: []string{routing.DeadLetterSubject(subscription)}, StartFrom: StartFrom{Policy: StartAll}}
+	require.NoError(t, controller.EnsureConsumer(ctx, DeadLetterStream, letters))
+	letters.MaxAckPending = MaxLettersPending
+	require.NoError(t, controller.EnsureConsumer(ctx, DeadLetterStream, letters))
+	listed, err = controller.Consumers(ctx, DeadLetterStream)
+	require.NoError(t, err)
+	require.Len(t, listed, 1)
+	told := make(chan struct{})
+	hush, err := scaler.OnPublish(letters.Subjects, func() { close(told) })
+	require.NoError(t, err)
+	defer hush()
+	_, err = scaler.Backlog(ctx, DeadLetterStream, name)
+	require.NoError(t, err)
+	running.Go(func() {
+		_ = NewLetterSource(bridge, subscription, 7).Receive(working, nil, func(m *LetterMessage) { done <- settleLetter(ctx, t, m) })
+	})
+	require.NoError(t, publisher.Publish(ctx, permitted("rejected-too")))
+	await(t, told)
+	settled = map[string]int{}
+	for range 3 { // once as an event, and as a letter until it is taken
+		settled[await(t, done)]++
+	}
+	require.Equal(t, map[string]int{"rejected-too": 1, "letter rejected-too": 2}, settled)
+	_, err = bridge.Backlog(ctx, DeadLetterStream, name)
+	require.NoError(t, err)
 	cancel()
 	running.Wait()
+	require.NoError(t, controller.DeleteConsumer(ctx, DeadLetterStream, name))
 	consumer.Ordered = true
 	require.NoError(t, controller.EnsureConsumer(ctx, testStream, consumer))
 	takesTurns(t, bridge, name)
@@ -160,7 +188,7 @@ func settleAsTold(ctx context.Context, t *testing.T, bridge *Conn, m *Message) s
 		err = m.Retry(ctx, 0)
 	case id == "returned" && !again:
 		err = m.Return(ctx, 0)
-	case id == "rejected":
+	case strings.HasPrefix(id, "rejected"):
 		letter := DeadLetter{Subscription: types.NamespacedName{Namespace: "shop", Name: "orders"}, Reason: "test"}
 		require.NoError(t, bridge.AddDeadLetter(ctx, letter, m))
 		err = m.Reject(ctx, "test")
@@ -170,6 +198,20 @@ func settleAsTold(ctx context.Context, t *testing.T, bridge *Conn, m *Message) s
 	}
 	require.NoError(t, err)
 	return id
+}
+
+// settleLetter extends a letter and takes it when it comes again.
+func settleLetter(ctx context.Context, t *testing.T, m *LetterMessage) string {
+	t.Helper()
+	ev, err := m.Event()
+	require.NoError(t, err)
+	require.NoError(t, m.Extend(ctx))
+	if m.Attempt() == 1 {
+		require.NoError(t, m.Retry(ctx, 0))
+	} else {
+		require.NoError(t, m.Ack(ctx))
+	}
+	return "letter " + ev.ID
 }
 
 func permitted(id string) *cloudevent.Event {
@@ -184,7 +226,8 @@ func TestTheDocumentedPermissionsAllowNothingElse(t *testing.T) {
 			publish: []string{
 				"kyma.shop.order", "rouse.deadletter.shop.orders", "rouse.retry.shop.orders", "$JS.API.STREAM.DELETE.sap",
 				"$JS.API.STREAM.PURGE.sap", "$JS.API.STREAM.MSG.GET.sap", "$JS.API.CONSUMER.MSG.NEXT.sap.x", "$JS.ACK.sap.x",
-				"$JS.API.STREAM.CREATE.other", "$JS.API.CONSUMER.LIST.other", "$JS.API.STREAM.PURGE.rouse-dead-letters", "$JS.API.STREAM.LIST", "$SYS.REQ.SERVER.PING", "other",
+				"$JS.API.STREAM.CREATE.other", "$JS.API.CONSUMER.LIST.other", "$JS.API.STREAM.PURGE.rouse-dead-letters",
+				"$JS.API.CONSUMER.MSG.NEXT.rouse-dead-letters.x", "$JS.ACK.rouse-dead-letters.x", "$JS.API.STREAM.LIST", "$SYS.REQ.SERVER.PING", "other",
 			},
 			subscribe: []string{"kyma.>", ">", "_INBOX.>", "_INBOX_rouse_eventbridge.>", "_INBOX_rouse_scaler.x"},
 		},
@@ -192,6 +235,7 @@ func TestTheDocumentedPermissionsAllowNothingElse(t *testing.T) {
 			publish: []string{
 				"$JS.API.STREAM.CREATE.sap", "$JS.API.STREAM.UPDATE.sap", "$JS.API.STREAM.DELETE.sap", "$JS.API.STREAM.PURGE.sap",
 				"$JS.API.STREAM.MSG.DELETE.sap", "$JS.API.CONSUMER.CREATE.sap.x", "$JS.API.CONSUMER.DELETE.sap.x",
+				"$JS.API.CONSUMER.CREATE.rouse-dead-letters.x", "$JS.API.CONSUMER.DELETE.rouse-dead-letters.x",
 				"$JS.API.CONSUMER.MSG.NEXT.other.x", "$JS.ACK.other.x", "other",
 			},
 			subscribe: []string{"kyma.>", "rouse.>", "_INBOX.>", "_INBOX_rouse_controller.>"},
@@ -200,8 +244,9 @@ func TestTheDocumentedPermissionsAllowNothingElse(t *testing.T) {
 			publish: []string{
 				"kyma.shop.order", "rouse.retry.shop.orders", "$JS.API.CONSUMER.MSG.NEXT.sap.x", "$JS.ACK.sap.x",
 				"$JS.API.CONSUMER.DELETE.sap.x", "$JS.API.STREAM.INFO.sap", "$JS.API.CONSUMER.INFO.other.x",
+				"rouse.deadletter.shop.orders", "$JS.API.CONSUMER.MSG.NEXT.rouse-dead-letters.x", "$JS.ACK.rouse-dead-letters.x",
 			},
-			subscribe: []string{"rouse.>", "$JS.>", "_INBOX.>", "_INBOX_rouse_eventbridge.>"},
+			subscribe: []string{"rouse.>", "rouse.retry.>", "$JS.>", "_INBOX.>", "_INBOX_rouse_eventbridge.>"},
 		},
 	} {
 		t.Run(user, func(t *testing.T) {

@@ -13,7 +13,6 @@ import (
 )
 
 const (
-	deadLetterPrefix = "rouse.deadletter"
 	// deadLetterWindow is how long a repeated dead letter is recognised: longer
 	// than any redelivery after a lost rejection takes.
 	deadLetterWindow = 10 * time.Minute
@@ -63,7 +62,7 @@ func deadLetterStream(o StreamOptions) jetstream.StreamConfig {
 	return jetstream.StreamConfig{
 		Name:              DeadLetterStream,
 		Description:       "events that Rouse could not deliver",
-		Subjects:          []string{deadLetterPrefix + ".>"},
+		Subjects:          []string{routing.DeadLetterPrefix + ".>"},
 		Retention:         jetstream.LimitsPolicy,
 		Storage:           storageType(o.Storage),
 		Replicas:          o.Replicas,

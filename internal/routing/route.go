@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
+	"iter"
 	"strconv"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -42,6 +43,12 @@ type Route struct {
 	Delivery Delivery
 	// Paused is true while nothing is to be delivered.
 	Paused bool
+	// DeadLetters is how the Subscription's dead letters come to a sink of their
+	// own; nil if they only are kept.
+	DeadLetters *Route
+	// OfDeadLetters is true for a DeadLetters: its consumer, which has the name of
+	// the Subscription's, is one of the stream of dead letters.
+	OfDeadLetters bool
 }
 
 // TypeMapping is what became of one event type of a Subscription.
@@ -69,6 +76,10 @@ func FromSubscription(sub *eventingv1alpha2.Subscription, policy Policy) (Route,
 	if err != nil {
 		return Route{}, err
 	}
+	letters, err := deadLettersOf(sub, policy)
+	if err != nil {
+		return Route{}, err
+	}
 	consumer := ConsumerName(sub.Namespace, sub.Name)
 	redelivery := RedeliverySubject(consumer)
 	subjects := make([]string, 0, len(mappings)+1)
@@ -89,7 +100,53 @@ func FromSubscription(sub *eventingv1alpha2.Subscription, policy Policy) (Route,
 		Filter:       sub.Spec.Filter,
 		Delivery:     deliveryOf(sub.Spec.Delivery),
 		Paused:       sub.Spec.Paused,
+		DeadLetters:  letters,
 	}, nil
+}
+
+// deadLettersOf reads spec.delivery.deadLetter. What a Subscription says about its
+// deliveries is for spec.sink, so letters have the limits of the installation.
+func deadLettersOf(sub *eventingv1alpha2.Subscription, policy Policy) (*Route, error) {
+	sink, ok := DeadLetterSink(sub)
+	if !ok {
+		return nil, nil //nolint:nilnil // letters that are only kept have no route
+	}
+	to, err := parseSink(sink, sub.Namespace, policy)
+	if err != nil {
+		return nil, fmt.Errorf("sink of dead letters: %w", err)
+	}
+	name := types.NamespacedName{Namespace: sub.Namespace, Name: sub.Name}
+	return &Route{
+		Subscription:  name,
+		Consumer:      ConsumerName(sub.Namespace, sub.Name),
+		Subjects:      []string{DeadLetterSubject(name)},
+		Sink:          sink,
+		Service:       to.service,
+		Port:          to.port,
+		External:      to.external,
+		MaxInFlight:   eventingv1alpha2.DefaultMaxInFlight,
+		Paused:        sub.Spec.Paused,
+		OfDeadLetters: true,
+	}, nil
+}
+
+// DeadLetterSink is the sink that a Subscription names for its dead letters, if it does.
+func DeadLetterSink(sub *eventingv1alpha2.Subscription) (string, bool) {
+	if sub.Spec.Delivery == nil || sub.Spec.Delivery.DeadLetter == nil {
+		return "", false
+	}
+	return sub.Spec.Delivery.DeadLetter.Sink, true
+}
+
+// WithDeadLetters yields each route, and after it that of its dead letters.
+func WithDeadLetters(routes []Route) iter.Seq[Route] {
+	return func(yield func(Route) bool) {
+		for _, route := range routes {
+			if !yield(route) || route.DeadLetters != nil && !yield(*route.DeadLetters) {
+				return
+			}
+		}
+	}
 }
 
 // ConsumerName is the name of the durable consumer of a Subscription.

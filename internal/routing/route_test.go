@@ -1,6 +1,7 @@
 package routing
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -211,6 +212,7 @@ func TestFromSubscriptionReadsDelivery(t *testing.T) {
 			RateLimit:   &eventingv1alpha2.RateLimit{EventsPerSecond: 9},
 			OrderedBy:   "subject",
 			StartFrom:   &eventingv1alpha2.StartFrom{Position: eventingv1alpha2.StartTime, Time: &at},
+			DeadLetter:  &eventingv1alpha2.DeadLetter{Sink: "http://graveyard.shop.svc.cluster.local:81/in"},
 		}
 	}), Policy{})
 
@@ -226,6 +228,61 @@ func TestFromSubscriptionReadsDelivery(t *testing.T) {
 		OrderedBy:       "subject",
 		StartFrom:       StartFrom{Position: eventingv1alpha2.StartTime, Time: at.Time},
 	}, route.Delivery)
+	require.Equal(t, &Route{
+		Subscription:  route.Subscription,
+		Consumer:      route.Consumer,
+		Subjects:      []string{"rouse.deadletter.shop.orders"},
+		Sink:          "http://graveyard.shop.svc.cluster.local:81/in",
+		Service:       types.NamespacedName{Namespace: "shop", Name: "graveyard"},
+		Port:          81,
+		MaxInFlight:   10,
+		Paused:        true,
+		OfDeadLetters: true,
+	}, route.DeadLetters, "what is said of the deliveries is for the other sink")
+}
+
+func TestASinkOfDeadLettersHasTheRulesOfASink(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		sink, problem string
+		policy        Policy
+		want          Route
+	}{
+		"none":                            {sink: "", problem: "must not be empty"},
+		"no URL":                          {sink: "graveyard", problem: "must have URL scheme 'http' or 'https'"},
+		"another namespace":               {sink: "http://graveyard.bank.svc.cluster.local", problem: "must have the same namespace as the subscriber: bank"},
+		"another cluster":                 {sink: "https://api.example.com", problem: "must have valid sink URL suffix svc.cluster.local"},
+		"another namespace, as allowed":   {sink: "http://graveyard.bank.svc.cluster.local", policy: Policy{AllowedSinkHosts: []string{"*.bank.svc.cluster.local"}}, want: Route{Service: types.NamespacedName{Namespace: "bank", Name: "graveyard"}, Port: 80}},
+		"outside the cluster, as allowed": {sink: "https://api.example.com/in", policy: Policy{AllowedSinkHosts: []string{"api.example.com"}}, want: Route{Port: 443, External: true}},
+		"never":                           {sink: "http://169.254.169.254", policy: Policy{AllowedSinkHosts: []string{"169.254.169.254"}}, problem: "must have valid sink URL suffix svc.cluster.local"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			route, err := FromSubscription(subscription(func(spec *eventingv1alpha2.SubscriptionSpec) {
+				spec.Delivery = &eventingv1alpha2.Delivery{DeadLetter: &eventingv1alpha2.DeadLetter{Sink: tc.sink}}
+			}), tc.policy)
+			if tc.problem != "" {
+				require.ErrorIs(t, err, ErrInvalidSink)
+				require.ErrorContains(t, err, tc.problem)
+				return
+			}
+			require.NoError(t, err)
+			require.Equal(t, tc.want, Route{Service: route.DeadLetters.Service, Port: route.DeadLetters.Port, External: route.DeadLetters.External})
+		})
+	}
+}
+
+func TestRoutesAreFollowedByThoseOfTheirDeadLetters(t *testing.T) {
+	t.Parallel()
+	routes := []Route{{Consumer: "a", DeadLetters: &Route{Consumer: "a", OfDeadLetters: true}}, {Consumer: "b"}}
+	var got []string
+	for route := range WithDeadLetters(routes) {
+		got = append(got, fmt.Sprint(route.Consumer, route.OfDeadLetters))
+	}
+	require.Equal(t, []string{"afalse", "atrue", "bfalse"}, got)
+	for range WithDeadLetters(routes) {
+		break
+	}
 }
 
 func TestAWildcardCoversWhatComesBack(t *testing.T) {

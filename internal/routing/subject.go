@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+
+	"k8s.io/apimachinery/pkg/types"
 )
 
 // SubjectPrefix is the first token of every subject that carries events.
@@ -25,6 +27,14 @@ func RedeliverySubject(consumer string) string {
 // IsRedelivery tells whether a subject is one of RedeliverySubject's.
 func IsRedelivery(subject string) bool {
 	return strings.HasPrefix(subject, SubjectPrefix+"."+redeliverySource+".")
+}
+
+// DeadLetterPrefix is where the subjects of dead letters begin.
+const DeadLetterPrefix = "rouse.deadletter"
+
+// DeadLetterSubject is where the dead letters of a Subscription are stored.
+func DeadLetterSubject(subscription types.NamespacedName) string {
+	return DeadLetterPrefix + "." + subscription.Namespace + "." + subscription.Name
 }
 
 // ErrInvalidSubject means that a source and an event type do not make a

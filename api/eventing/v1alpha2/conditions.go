@@ -3,12 +3,14 @@ package v1alpha2
 // ConditionType is an aspect of the state of a Subscription.
 type ConditionType string
 
-// A healthy Subscription has exactly these conditions, in this order.
+// A healthy Subscription has exactly the first two, in this order, and the third if its dead letters have a sink.
 const (
 	// ConditionSpecValid says whether the spec makes sense.
 	ConditionSpecValid ConditionType = "Subscription spec valid"
 	// ConditionActive says whether the backend carries the Subscription.
 	ConditionActive ConditionType = "Subscription active"
+	// ConditionDeadLetterSink says whether dead letters can go to their sink. Nothing else depends on it.
+	ConditionDeadLetterSink ConditionType = "Dead letter sink active"
 )
 
 // ConditionReason is why a condition has its status.
@@ -24,4 +26,8 @@ const (
 	ReasonActive ConditionReason = "NATS Subscription active"
 	// ReasonNotActive goes with ConditionActive=False.
 	ReasonNotActive ConditionReason = "NATS Subscription not active"
+	// ReasonDeadLetterSink goes with ConditionDeadLetterSink=True.
+	ReasonDeadLetterSink ConditionReason = "Dead letters are delivered"
+	// ReasonNoDeadLetterSink goes with ConditionDeadLetterSink=False.
+	ReasonNoDeadLetterSink ConditionReason = "Dead letters wait"
 )

@@ -40,6 +40,17 @@ type Delivery struct {
 	// StartFrom says which stored events a new Subscription gets.
 	// +optional
 	StartFrom *StartFrom `json:"startFrom,omitempty"`
+
+	// DeadLetter says what becomes of events that are given up, besides being kept.
+	// +optional
+	DeadLetter *DeadLetter `json:"deadLetter,omitempty"`
+}
+
+// DeadLetter says what becomes of dead letters.
+type DeadLetter struct {
+	// Sink is a URL that gets each dead letter, with the reason as extensions. It is tried until it takes the letter,
+	// and the letter is kept then too. The same rules hold as for spec.sink.
+	Sink string `json:"sink"`
 }
 
 // Backoff is the wait between attempts.

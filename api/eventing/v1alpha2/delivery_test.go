@@ -22,6 +22,7 @@ func TestDeliveryIsAccepted(t *testing.T) {
 		"from now on":             `delivery: {startFrom: {position: new}}`,
 		"from the beginning":      `delivery: {startFrom: {position: all}}`,
 		"from a time":             `delivery: {startFrom: {position: time, time: "2026-01-02T03:04:05Z"}}`,
+		"dead letters to a sink":  `delivery: {deadLetter: {sink: anything}}`,
 		"from a sequence":         `delivery: {startFrom: {position: sequence, sequence: 1}}`,
 	}
 	for name, fields := range tests {
@@ -37,6 +38,7 @@ func TestDeliveryIsRefused(t *testing.T) {
 	t.Parallel()
 	namespace := cluster.Environment(t).Namespace(t)
 	tests := map[string]struct{ fields, want string }{
+		"dead letters to no sink":           {`delivery: {deadLetter: {}}`, `spec.delivery.deadLetter.sink: Required value`},
 		"no attempt":                        {`delivery: {maxAttempts: 0}`, `spec.delivery.maxAttempts: Invalid value: 0: `},
 		"too many attempts":                 {`delivery: {maxAttempts: 1001}`, `spec.delivery.maxAttempts: Invalid value: 1001: `},
 		"nothing in flight":                 {`delivery: {maxInFlight: 0}`, `spec.delivery.maxInFlight: Invalid value: 0: `},

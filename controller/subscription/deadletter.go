@@ -1,0 +1,44 @@
+package subscription
+
+import (
+	"context"
+	"slices"
+
+	eventingv1alpha2 "github.com/rouse-run/rouse/api/eventing/v1alpha2"
+	"github.com/rouse-run/rouse/internal/broker"
+	"github.com/rouse-run/rouse/internal/routing"
+)
+
+// serveDeadLetters makes the consumer that brings dead letters to their sink, or deletes
+// it if they have none any more, and says why they wait. A deletion that fails is made
+// up for by the sweeper.
+func (r *Reconciler) serveDeadLetters(
+	ctx context.Context, sub *eventingv1alpha2.Subscription, route routing.Route,
+) (wait string, err error) {
+	letters := route.DeadLetters
+	if letters == nil {
+		if !hadDeadLetterSink(sub) {
+			return "", nil
+		}
+		return "", classify(r.consumers.DeleteConsumer(ctx, broker.DeadLetterStream, route.Consumer))
+	}
+	if err := classify(r.consumers.EnsureConsumer(ctx, broker.DeadLetterStream, consumerFor(*letters))); err != nil {
+		return err.Error(), err
+	}
+	exists, err := r.sinkExists(ctx, *letters)
+	switch {
+	case err != nil:
+		return err.Error(), err
+	case !exists:
+		return missingSinkMessage(letters.Service), nil // its Service is watched too
+	default:
+		return "", nil
+	}
+}
+
+// hadDeadLetterSink looks at the status of the last pass.
+func hadDeadLetterSink(sub *eventingv1alpha2.Subscription) bool {
+	return slices.ContainsFunc(sub.Status.Conditions, func(c eventingv1alpha2.Condition) bool {
+		return c.Type == eventingv1alpha2.ConditionDeadLetterSink
+	})
+}

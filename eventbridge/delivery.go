@@ -1,0 +1,86 @@
+package eventbridge
+
+import (
+	"context"
+	"sync"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/rouse-run/rouse/eventbridge/dispatch"
+	"github.com/rouse-run/rouse/eventbridge/sink"
+	"github.com/rouse-run/rouse/internal/routing"
+)
+
+// deliver runs one dispatcher until ctx ends and it has drained. Its sink outlives the drain.
+func (d *deliveries) deliver(ctx context.Context, route routing.Route) {
+	log := d.deps.Log.WithName("delivery").WithValues("subscription", route.Subscription.String())
+	if route.OfDeadLetters {
+		log = log.WithValues("deadLetters", true)
+	}
+	if route.Paused {
+		log.Info("paused")
+		<-ctx.Done()
+		return
+	}
+	to, err := sink.New(
+		sink.Target{URL: route.Sink, Service: route.Service, Port: route.Port, External: route.External, Timeout: route.Delivery.Timeout},
+		sink.Deps{Network: d.network, Endpoints: d.deps.Endpoints, Openness: d.openness(route), Log: log})
+	if err != nil {
+		log.Error(err, "the sink cannot be served")
+		return
+	}
+	deps, options, err := d.dispatcher(route)
+	if err != nil {
+		log.Error(err, "the filter cannot be used") // the Subscription's status tells the user
+		return
+	}
+	deps.Gate, deps.Sink, deps.Log = to.Gate(), to, log
+	sinkCtx, stopSink := context.WithCancel(context.WithoutCancel(ctx))
+	var sinkRuns sync.WaitGroup
+	sinkRuns.Go(func() { d.persist(sinkCtx, "watch endpoints", to.Run) })
+	dispatch.New(deps, options).Run(ctx)
+	stopSink()
+	sinkRuns.Wait()
+}
+
+// openness shows whether the sink of the events can take them. That of dead letters holds up nobody.
+func (d *deliveries) openness(route routing.Route) prometheus.Gauge {
+	if route.OfDeadLetters {
+		return nil
+	}
+	return d.gates.WithLabelValues(route.Subscription.Namespace, route.Subscription.Name)
+}
+
+// dispatcher says what is delivered and how. A dead letter never becomes another, whatever its sink says: it is tried
+// again with the waits of the installation, because those of the Subscription are meant for another sink.
+func (d *deliveries) dispatcher(route routing.Route) (dispatch.Deps, dispatch.Options, error) {
+	deps := dispatch.Deps{Subscription: subscriptionOf(route), MaxInFlight: route.MaxInFlight, Tracer: d.tracer()}
+	if route.OfDeadLetters {
+		options := d.options.Dispatch
+		options.Endless = true
+		deps.Source, deps.Metrics = d.deps.Store.Letters(route), d.letters
+		return deps, options, nil
+	}
+	picked, err := filterOf(route)
+	if err != nil {
+		return deps, dispatch.Options{}, err
+	}
+	deps.Source, deps.Metrics = d.deps.Store.Source(route), d.dispatch
+	deps.DeadLetters = d.deps.Store.DeadLetters(route)
+	deps.Filter = picked
+	deps.Replies = replies{d.deps.Store}
+	deps.Observe = d.kyma.observer(route.Subscription)
+	return deps, dispatchOptions(d.options.Dispatch, route.Delivery), nil
+}
+
+// tracer is nil, and not an interface that holds nil, when there are no spans to make.
+func (d *deliveries) tracer() dispatch.Tracer {
+	if d.deps.Tracer == nil {
+		return nil
+	}
+	return d.deps.Tracer
+}
+
+func subscriptionOf(route routing.Route) dispatch.Subscription {
+	return dispatch.Subscription{Namespace: route.Subscription.Namespace, Name: route.Subscription.Name}
+}

@@ -1,0 +1,59 @@
+package broker
+
+import (
+	"strconv"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/rouse-run/rouse/internal/cloudevent"
+)
+
+// TypeUndecodable is the type of the event that stands for a letter whose message was
+// no CloudEvent. Its data are the bytes of that message.
+const TypeUndecodable = "run.rouse.deadletter.undecodable.v1"
+
+// Event is the event as its publisher wrote it, with the extensions that say why it is
+// a dead letter. They win over its own of the same names, which may be those of a
+// letter that came before. Every letter has an event.
+func (m *LetterMessage) Event() (cloudevent.Event, error) {
+	ev, err := m.Message.Event()
+	if err != nil {
+		ev = m.undecodable()
+	}
+	explain(&ev, m.raw.Header)
+	return ev, nil
+}
+
+func (m *LetterMessage) undecodable() cloudevent.Event {
+	subscription := letterSubscription(m.raw.Subject)
+	return cloudevent.Event{
+		ID:              DeadLetterStream + "/" + strconv.FormatUint(m.Sequence(), 10),
+		Source:          "/namespaces/" + subscription.Namespace + "/subscriptions/" + subscription.Name,
+		Type:            TypeUndecodable,
+		DataContentType: "application/octet-stream",
+		Data:            m.raw.Data,
+	}
+}
+
+// explain takes the extensions from the headers, which also a letter has whose body
+// could take none.
+func explain(ev *cloudevent.Event, header nats.Header) {
+	for extension, name := range map[string]string{
+		ExtensionDeadLetterReason:       HeaderDeadLetterReason,
+		ExtensionDeadLetterAttempts:     HeaderAttempts,
+		ExtensionDeadLetterStatus:       HeaderDeadLetterStatus,
+		ExtensionDeadLetterExcerpt:      HeaderDeadLetterExcerpt,
+		ExtensionDeadLetterSubscription: HeaderDeadLetterSubscription,
+		ExtensionDeadLetterTime:         HeaderDeadLetterTime,
+	} {
+		if _, ok := header[name]; !ok {
+			continue // somebody else's letter
+		}
+		value := printable(header.Get(name))
+		if value == "" || extension == ExtensionDeadLetterStatus && value == "0" { // there was no answer
+			ev.DeleteExtension(extension)
+			continue
+		}
+		ev.SetExtension(extension, value)
+	}
+}
