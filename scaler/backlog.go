@@ -48,7 +48,7 @@ func (f *function) read(ctx context.Context, routes []routing.Route) (uint64, er
 	var sum atomic.Uint64
 	for _, route := range routes {
 		group.Go(func() error {
-			backlog, err := f.deps.Backlogs.Backlog(ctx, f.options.Stream, route.Consumer)
+			backlog, err := f.deps.Backlogs.Backlog(ctx, f.stream(route), route.Consumer)
 			if errors.Is(err, broker.ErrConsumerNotFound) {
 				return nil
 			}
@@ -63,6 +63,14 @@ func (f *function) read(ctx context.Context, routes []routing.Route) (uint64, er
 		return 0, err
 	}
 	return sum.Load(), nil
+}
+
+// stream holds what the route delivers.
+func (f *function) stream(route routing.Route) string {
+	if route.OfDeadLetters {
+		return broker.DeadLetterStream
+	}
+	return f.options.Stream
 }
 
 // commit makes a reading the state that everybody sees.

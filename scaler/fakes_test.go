@@ -49,21 +49,21 @@ func (b *fakeBroker) create(routes ...routing.Route) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for _, route := range routes {
-		b.backlogs[route.Consumer] = broker.Backlog{}
-		b.subjects[route.Consumer] = route.Subjects
+		b.backlogs[keyOf(route)] = broker.Backlog{}
+		b.subjects[keyOf(route)] = route.Subjects
 	}
 }
 
 func (b *fakeBroker) remove(route routing.Route) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	delete(b.backlogs, route.Consumer)
+	delete(b.backlogs, keyOf(route))
 }
 
 func (b *fakeBroker) set(route routing.Route, backlog broker.Backlog) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.backlogs[route.Consumer] = backlog
+	b.backlogs[keyOf(route)] = backlog
 }
 
 // change runs under the broker's lock.
@@ -116,7 +116,18 @@ func (b *fakeBroker) publish(subject string) {
 	}
 }
 
-func (b *fakeBroker) Backlog(ctx context.Context, _, consumer string) (broker.Backlog, error) {
+// keyOf tells a consumer of dead letters from one of events, which has the same name.
+func keyOf(route routing.Route) string {
+	if route.OfDeadLetters {
+		return broker.DeadLetterStream + "/" + route.Consumer
+	}
+	return route.Consumer
+}
+
+func (b *fakeBroker) Backlog(ctx context.Context, stream, consumer string) (broker.Backlog, error) {
+	if stream == broker.DeadLetterStream {
+		consumer = stream + "/" + consumer
+	}
 	b.mu.Lock()
 	b.reads++
 	hang, err := b.hang[consumer], b.err

@@ -109,18 +109,18 @@ func (t *tracker) function(key target) *function {
 	return f
 }
 
-// setRoutes hands each Function the Subscriptions that deliver to it, those of
-// other namespaces only where the operator allows such sinks.
+// setRoutes hands each Function the Subscriptions that deliver to it, events or dead
+// letters, those of other namespaces only where the operator allows such sinks.
 func (t *tracker) setRoutes(routes []routing.Route) {
 	byFunction := map[types.NamespacedName][]routing.Route{}
-	for _, route := range routes {
+	for route := range routing.WithDeadLetters(routes) {
 		own := route.Subscription.Namespace == route.Service.Namespace
 		if own || t.options.Sinks.Opens() && !route.External {
 			byFunction[route.Service] = append(byFunction[route.Service], route)
 		}
 	}
 	for _, found := range byFunction {
-		slices.SortFunc(found, func(a, b routing.Route) int { return cmp.Compare(a.Consumer, b.Consumer) })
+		slices.SortStableFunc(found, func(a, b routing.Route) int { return cmp.Compare(a.Consumer, b.Consumer) })
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -1,0 +1,55 @@
+package scaler
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/rouse-run/rouse/internal/broker"
+	"github.com/rouse-run/rouse/internal/routing"
+)
+
+func TestDeadLettersWakeTheFunctionThatTakesThem(t *testing.T) {
+	t.Parallel()
+	order := routeTo(shop, "order", "orders", orderPlaced)
+	letters := routeTo(shop, "graveyard", "orders", routing.DeadLetterSubject(types.NamespacedName{Namespace: shop, Name: "orders"}))
+	letters.OfDeadLetters = true
+	order.DeadLetters = &letters
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		r.broker.create(order, letters)
+		r.routes.post([]routing.Route{order})
+		r.start()
+		ask := func(function string) float64 {
+			value, _, err := r.ask(r.ref(function))
+			require.NoError(t, err)
+			return value
+		}
+		require.Zero(t, ask("order"))
+		require.Zero(t, ask("graveyard"))
+		synctest.Wait()
+
+		r.broker.publish(orderPlaced)
+		pass(time.Second)
+		require.InDelta(t, 1, ask("order"), 0)
+		require.Zero(t, ask("graveyard"), "an event is no dead letter")
+
+		r.broker.set(order, broker.Backlog{})
+		r.broker.publish(letters.Subjects[0])
+		synctest.Wait()
+		require.InDelta(t, 1, ask("graveyard"), 0, "it is heard")
+		pass(time.Minute)
+		require.InDelta(t, 1, ask("graveyard"), 0, "and counted")
+		require.Zero(t, ask("order"), "what it could not take is not its work any more")
+
+		r.broker.set(letters, broker.Backlog{AckPending: 1})
+		pass(time.Minute)
+		require.InDelta(t, 1, ask("graveyard"), 0, "a letter that waits for another attempt keeps it awake")
+		r.broker.set(letters, broker.Backlog{})
+		pass(time.Minute)
+		require.Zero(t, ask("graveyard"))
+	})
+}
