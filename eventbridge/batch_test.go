@@ -6,8 +6,11 @@ import (
 	"strconv"
 	"testing"
 
+	"github.com/go-logr/logr"
 	"github.com/stretchr/testify/require"
 
+	"github.com/rouse-run/rouse/eventbridge/tracing"
+	"github.com/rouse-run/rouse/internal/testing/otlptest"
 	"github.com/rouse-run/rouse/internal/testing/sinktest"
 )
 
@@ -41,6 +44,25 @@ func TestABatchThatIsSentAgainIsStoredOnce(t *testing.T) {
 	w.endpoints.Set(sinktest.Ready(sink.Address()))
 	w.backlogIs(t, 0, 0)
 	require.Len(t, sink.Deliveries(), events)
+}
+
+func TestEachEventOfABatchHasItsSpan(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	collector := otlptest.Start(t)
+	tracer, err := tracing.New(t.Context(), tracing.Options{Endpoint: collector.URL, SampleRatio: 1}, logr.Discard())
+	require.NoError(t, err)
+	r := w.start(t, func(deps *Deps, _ *Options) { deps.Tracer = tracer })
+	status, _ := r.publishBatch(t, order("1"), `{}`, order("2"))
+	require.Equal(t, http.StatusBadRequest, status)
+	w.backlogIs(t, 2, 0)
+	require.NoError(t, r.stop())
+	require.NoError(t, tracer.Close(context.WithoutCancel(t.Context())))
+	var names []string
+	for _, span := range collector.Spans() {
+		names = append(names, span.GetName())
+	}
+	require.Equal(t, []string{"publish order.received.v1", "publish order.received.v1"}, names)
 }
 
 // filled is a store that has no room.
