@@ -248,7 +248,7 @@ func (r *redrive) consumers(ctx context.Context, batch []redriving) (map[types.N
 		if _, known := created[name]; known || r.blocked[name] != nil {
 			continue
 		}
-		since, err := r.conn.redeliveryConsumer(ctx, r.events, name)
+		since, err := r.conn.redeliveryConsumer(ctx, r.events, routing.ConsumerName(name.Namespace, name.Name))
 		switch {
 		case errors.Is(err, ErrConsumerNotFound):
 			r.blocked[name] = err
@@ -261,9 +261,9 @@ func (r *redrive) consumers(ctx context.Context, batch []redriving) (map[types.N
 	return created, nil
 }
 
-// redeliveryConsumer tells since when the Subscription's consumer exists.
-func (c *Conn) redeliveryConsumer(ctx context.Context, stream string, subscription types.NamespacedName) (time.Time, error) {
-	name := routing.ConsumerName(subscription.Namespace, subscription.Name)
+// redeliveryConsumer tells since when a Subscription's consumer exists. ErrConsumerNotFound
+// also means that it takes nothing that comes back.
+func (c *Conn) redeliveryConsumer(ctx context.Context, stream, name string) (time.Time, error) {
 	consumer, err := c.js.Consumer(ctx, stream, name)
 	if err != nil {
 		return time.Time{}, fmt.Errorf("the Subscription has no consumer to deliver to: %w", mapError(err))

@@ -123,10 +123,10 @@ type forwarder struct {
 	running sync.WaitGroup
 
 	mu   sync.Mutex
-	seen map[string]time.Time // when a consumer was last known to exist
+	seen map[string]time.Time // when a consumer was last known to take what comes back
 }
 
-// consumerSeenFor is how long a consumer is believed to exist. Without one the stream
+// consumerSeenFor is how long a consumer is believed to be as it was. Without one the stream
 // would drop what is published for it.
 const (
 	consumerSeenFor = 2 * time.Second
@@ -164,7 +164,7 @@ func (f *forwarder) forward(ctx context.Context, m *Message) {
 
 func (f *forwarder) publish(ctx context.Context, m *Message) error {
 	subject := m.raw.Header.Get(headerRedelivery)
-	if err := f.exists(ctx, subject[strings.LastIndexByte(subject, '.')+1:]); err != nil {
+	if err := f.takes(ctx, subject[strings.LastIndexByte(subject, '.')+1:]); err != nil {
 		return err
 	}
 	header := m.carriedHeader()
@@ -175,15 +175,15 @@ func (f *forwarder) publish(ctx context.Context, m *Message) error {
 	return mapError(err)
 }
 
-// exists fails when the consumer does not.
-func (f *forwarder) exists(ctx context.Context, consumer string) error {
+// takes fails when the consumer does not exist, or does not take what comes back to it.
+func (f *forwarder) takes(ctx context.Context, consumer string) error {
 	f.mu.Lock()
 	known := time.Since(f.seen[consumer]) < consumerSeenFor
 	f.mu.Unlock()
 	if known {
 		return nil
 	}
-	_, err := f.conn.Backlog(ctx, f.stream, consumer)
+	_, err := f.conn.redeliveryConsumer(ctx, f.stream, consumer)
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for name, at := range f.seen {

@@ -72,18 +72,32 @@ func TestAWaitingRetryHoldsNobodyUp(t *testing.T) {
 	require.Equal(t, uint64(19), waitingRetries(t, f.conn))
 }
 
-func TestARetryWaitsWhileItsConsumerIsMissing(t *testing.T) {
+func TestARetryWaitsWhileItsConsumerCannotTakeIt(t *testing.T) {
 	t.Parallel()
-	f := newFeed(t)
-	f.publish(t, 1)
-	s := f.source(t)
-	require.NoError(t, fetchOne(t, s).Retry(t.Context(), 0))
-	require.NoError(t, f.conn.DeleteConsumer(t.Context(), testStream, "c1"))
-	forward(t, f.conn)
-	require.Never(t, func() bool { return waitingRetries(t, f.conn) != 1 }, 30*moment, moment, "the stream has dropped it")
+	for name, spoil := range map[string]func(t *testing.T, conn *Conn){
+		"because it is missing": func(t *testing.T, conn *Conn) {
+			t.Helper()
+			require.NoError(t, conn.DeleteConsumer(t.Context(), testStream, "c1"))
+		},
+		"because its filter leaves it out": func(t *testing.T, conn *Conn) {
+			t.Helper()
+			ensureConsumer(t, conn, Consumer{Name: "c1", Subjects: []string{testSubject}})
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f := newFeed(t)
+			f.publish(t, 1)
+			s := f.source(t)
+			require.NoError(t, fetchOne(t, s).Retry(t.Context(), 0))
+			spoil(t, f.conn)
+			forward(t, f.conn)
+			require.Never(t, func() bool { return waitingRetries(t, f.conn) != 1 }, 30*moment, moment, "the stream has dropped it")
 
-	ensureConsumer(t, f.conn, Consumer{Name: "c1", Subjects: []string{testSubject, newSource(f.conn).redelivery}})
-	require.Equal(t, 2, fetchOne(t, f.source(t)).Attempt())
+			ensureConsumer(t, f.conn, Consumer{Name: "c1", Subjects: []string{testSubject, newSource(f.conn).redelivery}})
+			require.Equal(t, 2, fetchOne(t, f.source(t)).Attempt())
+		})
+	}
 }
 
 func TestARetryThatCannotBeStoredWaitsInItsConsumer(t *testing.T) {
