@@ -86,35 +86,28 @@ func (s *sweeper) sweep(ctx context.Context, all bool) error {
 	if consumersErr == nil {
 		s.metrics.show(consumers)
 	}
+	// Before the Subscriptions: a consumer that is seen was made for one that is listed.
+	letters, lettersErr := s.consumers.Consumers(ctx, broker.DeadLetterStream)
 	list := &eventingv1alpha2.SubscriptionList{}
 	if err := s.reader.List(ctx, list); err != nil {
 		return fmt.Errorf("list subscriptions: %w", err)
 	}
-	letters, lettersErr := s.consumers.Consumers(ctx, broker.DeadLetterStream)
-	stray, strayLetters := bySubscription(consumers), bySubscription(letters)
+	stray, ofLetters := bySubscription(consumers), bySubscription(letters)
 	var patients []patient
 	for i := range list.Items {
 		sub := &list.Items[i]
 		key := client.ObjectKeyFromObject(sub)
-		seen, has := stray[key]
-		ofLetters, hasLetters := strayLetters[key]
-		delete(stray, key)
-		if _, wanted := routing.DeadLetterSink(sub); wanted {
-			delete(strayLetters, key) // it stays also while the Subscription is invalid
-		}
+		seen := stray[key]
 		route, err := routing.FromSubscription(sub, s.policy)
-		if err != nil {
-			continue
-		}
-		fits := has && consumerFor(route).Matches(seen)
-		if route.DeadLetters != nil {
-			fits = fits && hasLetters && consumerFor(*route.DeadLetters).Matches(ofLetters)
-		}
-		if all || !fits {
+		fit := err == nil && fits(route, stray) && lettersFit(route, ofLetters)
+		delete(stray, key)
+		switch {
+		case err != nil: // the Subscription is invalid, and keeps what it has
+		case all || !fit:
 			s.request(ctx, key)
-			continue
+		default:
+			patients = append(patients, patient{subscription: sub, wanted: consumerFor(route), seen: seen, held: heldPatience(route)})
 		}
-		patients = append(patients, patient{subscription: sub, wanted: consumerFor(route), seen: seen, held: heldPatience(route)})
 	}
 	if consumersErr == nil {
 		s.watchdog.look(ctx, patients)
@@ -122,7 +115,7 @@ func (s *sweeper) sweep(ctx context.Context, all bool) error {
 	for key := range stray {
 		s.request(ctx, key)
 	}
-	return errors.Join(streamErr, consumersErr, lettersErr, s.dismiss(ctx, strayLetters), s.countLetters(ctx, list))
+	return errors.Join(streamErr, consumersErr, lettersErr, s.dismiss(ctx, ofLetters, list), s.countLetters(ctx, list))
 }
 
 // bySubscription leaves out consumers that are not ours.
@@ -136,9 +129,27 @@ func bySubscription(consumers []broker.Consumer) map[types.NamespacedName]broker
 	return ours
 }
 
+// fits tells whether the consumer of a route is there and as it ought to be.
+func fits(route routing.Route, consumers map[types.NamespacedName]broker.Consumer) bool {
+	seen, ok := consumers[route.Subscription]
+	return ok && consumerFor(route).Matches(seen)
+}
+
+// lettersFit is the same for its dead letters.
+func lettersFit(route routing.Route, consumers map[types.NamespacedName]broker.Consumer) bool {
+	return route.DeadLetters == nil || fits(*route.DeadLetters, consumers)
+}
+
 // dismiss deletes the consumers of dead letters that have no sink any more. The letters
 // are kept.
-func (s *sweeper) dismiss(ctx context.Context, consumers map[types.NamespacedName]broker.Consumer) error {
+func (s *sweeper) dismiss(
+	ctx context.Context, consumers map[types.NamespacedName]broker.Consumer, list *eventingv1alpha2.SubscriptionList,
+) error {
+	for i := range list.Items {
+		if _, wanted := routing.DeadLetterSink(&list.Items[i]); wanted {
+			delete(consumers, client.ObjectKeyFromObject(&list.Items[i])) // also while the Subscription is invalid
+		}
+	}
 	var errs []error
 	for _, consumer := range consumers {
 		errs = append(errs, s.consumers.DeleteConsumer(ctx, broker.DeadLetterStream, consumer.Name))
