@@ -4,6 +4,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/nats-io/nats-server/v2/server"
+	"github.com/nats-io/nats.go"
 	"github.com/stretchr/testify/require"
 
 	"github.com/rouse-run/rouse/internal/routing"
@@ -109,4 +111,35 @@ func TestALegacyEventWhoseCopyFindsNoPlaceIsNotConfirmed(t *testing.T) {
 	require.Zero(t, publisher.pending.Load())
 	unconnected := connect(t, "nats://127.0.0.1:1")
 	require.ErrorIs(t, NewPublisher(unconnected, publisherOptions()).PublishLegacy(t.Context(), eventWithID("A"), oldType), ErrNotConnected)
+}
+
+// FuzzLegacyEvents: whatever an application calls its events, both copies of one that is stored can be read again, under
+// subjects that the server takes.
+func FuzzLegacyEvents(f *testing.F) {
+	f.Add("my-shop", "Account.Root.Created", "v1", []byte(`{"a":1}`))
+	f.Add("a b", "x", "1.0 >*", []byte("\"\xff\""))
+	f.Add("\u2028", "..", "\x7f", []byte("0"))
+	f.Fuzz(func(t *testing.T, application, name, version string, data []byte) {
+		e := newEvent(withData("application/json", data))
+		e.Source, e.Type = application, name+"."+version
+		e.SetExtension("eventtypeversion", version)
+		message, err := encode(e)
+		if err != nil {
+			var invalid *InvalidEventError
+			require.ErrorAs(t, err, &invalid)
+			return
+		}
+		stored := []*nats.Msg{message}
+		if oldName, ok := routing.OldType(application, name, version); ok {
+			stored = append(stored, oldCopy(e, message, oldName)...)
+		}
+		for i, m := range stored {
+			require.True(t, server.IsValidPublishSubject(m.Subject), "%q", m.Subject)
+			back, err := decode(m.Header, m.Data)
+			require.NoError(t, err)
+			require.Equal(t, e.ID, back.ID)
+			require.Equal(t, string(data), string(back.Data))
+			require.Equal(t, i == 1, routing.IsOldType(back.Type) && back.Source == oldSource && m.Subject == "kyma."+back.Type)
+		}
+	})
 }

@@ -151,6 +151,8 @@ func TestFromSubscriptionRefusesSubjects(t *testing.T) {
 		"white space in an exact type":       {matching: exact, types: []string{"order. .v1"}},
 		"a tail wildcard in the middle":      {matching: exact, types: []string{"order.>.v1"}},
 		"a tail wildcard inside a token":     {matching: exact, types: []string{"order.a>b"}},
+		"a wildcard inside a token":          {matching: exact, types: []string{"order.*b"}},
+		"a wildcard behind a token":          {matching: exact, types: []string{"order.b*.v1"}},
 		"an empty exact type":                {matching: exact, types: []string{""}},
 		"a type that no protocol line holds": {matching: exact, types: []string{"order." + strings.Repeat("x", MaxSubject)}},
 	}

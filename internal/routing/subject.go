@@ -97,9 +97,22 @@ func checkFilter(subject string) error {
 		return fmt.Errorf("%w %q: it has white space", ErrInvalidSubject, subject)
 	case strings.Contains(strings.TrimSuffix(subject, ">"), ">"):
 		return fmt.Errorf("%w %q: the wildcard > must come last", ErrInvalidSubject, subject)
+	case hasPartialWildcard(subject):
+		return fmt.Errorf("%w %q: the wildcard * must be a whole segment", ErrInvalidSubject, subject)
 	default:
 		return nil
 	}
+}
+
+// hasPartialWildcard tells whether a segment has a * and more. No event has such
+// a subject, but the server takes some for a wildcard where it compares filters.
+func hasPartialWildcard(subject string) bool {
+	for segment := range strings.SplitSeq(subject, ".") {
+		if segment != "*" && strings.Contains(segment, "*") {
+			return true
+		}
+	}
+	return false
 }
 
 // filters de-duplicates subjects and keeps their order. A subject that a
