@@ -90,6 +90,8 @@ func TestARetryWaitsWhileItsConsumerCannotTakeIt(t *testing.T) {
 			f.publish(t, 1)
 			s := f.source(t)
 			require.NoError(t, fetchOne(t, s).Retry(t.Context(), 0))
+			s.cancel() // it would take what comes back
+			require.NoError(t, await(t, s.ended))
 			spoil(t, f.conn)
 			forward(t, f.conn)
 			require.Never(t, func() bool { return waitingRetries(t, f.conn) != 1 }, 30*moment, moment, "the stream has dropped it")
