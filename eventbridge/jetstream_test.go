@@ -108,8 +108,12 @@ func (b *backend) PublishGarbage(t *testing.T) {
 	b.server.Publish(t, subject, []byte("no event"))
 }
 
-func (b *backend) Source(t *testing.T) dispatch.Source {
+func (b *backend) Source(t *testing.T, ordered bool) dispatch.Source {
 	t.Helper()
+	if ordered {
+		b.route.Delivery.OrderedBy = "customer"
+		ensureConsumer(t, b.store, b.route, dispatchtest.AckWait)
+	}
 	return connect(t, b.server).Source(b.route)
 }
 

@@ -18,6 +18,7 @@ type link struct {
 
 	mu    sync.Mutex
 	cut   bool
+	mute  bool // what the server says is lost
 	open  map[net.Conn]bool
 	pumps sync.WaitGroup
 }
@@ -72,10 +73,35 @@ func (l *link) join(client, server net.Conn) {
 		return
 	}
 	l.open[client], l.open[server] = true, true
-	for _, ends := range [][2]net.Conn{{client, server}, {server, client}} {
+	for _, ends := range [][2]io.ReadWriteCloser{{server, client}, {heard{client, l}, server}} {
 		l.pumps.Go(func() {
 			_, _ = io.Copy(ends[0], ends[1])
 			_, _ = ends[0].Close(), ends[1].Close()
 		})
 	}
+}
+
+// silence loses what the server says from now on, so that it believes to have sent what never arrives.
+func (l *link) silence(mute bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.mute = mute
+}
+
+// heard is what a client hears of the server.
+type heard struct {
+	net.Conn
+
+	link *link
+}
+
+// Write implements io.Writer.
+func (h heard) Write(p []byte) (int, error) {
+	h.link.mu.Lock()
+	mute := h.link.mute
+	h.link.mu.Unlock()
+	if mute {
+		return len(p), nil
+	}
+	return h.Conn.Write(p)
 }

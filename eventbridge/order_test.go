@@ -190,6 +190,29 @@ func TestOrderHoldsOverAllBridges(t *testing.T) {
 	require.Empty(t, f.books.overtook)
 }
 
+func TestWhatIsLostOnItsWayIsNotOvertaken(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t, customers*perCustomer, 8*time.Second) // which is longer than to connect again
+	f.books.fails = func(string, int) bool { return false }
+	_, way := f.bridge(t, "a")
+	f.place(t, 0, 1)
+	f.books.awaitTotal(t, customers)
+
+	way.silence(true)
+	f.place(t, 1, 2)
+	require.Eventually(t, func() bool {
+		backlog, err := f.store.conn.Backlog(t.Context(), f.store.stream, placed().Consumer)
+		return err == nil && backlog.AckPending == customers
+	}, patience, tick, "they are on their way")
+	way.set(true)
+	way.silence(false)
+	way.set(false)
+	f.place(t, 2, 3)
+	f.books.awaitTotal(t, 3*customers)
+	f.settled(t)
+	require.Empty(t, f.books.overtook)
+}
+
 func (f fleet) settled(t *testing.T) {
 	t.Helper()
 	require.Eventually(t, func() bool {

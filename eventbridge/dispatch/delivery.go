@@ -59,11 +59,12 @@ func (d *Dispatcher) deliver(ctx context.Context, j *job) {
 }
 
 // lapsed tells whether an ordered message is no longer ours. To settle it would make whoever has it now believe that we
-// hold nothing any more.
+// hold nothing any more, and what comes after it waits for its next delivery.
 func (d *Dispatcher) lapsed(j *job) bool {
 	if j.key == "" || !d.held.lapsed(j.Message) {
 		return false
 	}
+	d.desk.lose()
 	d.Log.Info("a message could not be extended in time, it is left to its next delivery")
 	return true
 }

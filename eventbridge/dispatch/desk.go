@@ -28,13 +28,15 @@ type desk struct {
 	rate    rate
 	resume  time.Time // when the sink may be called again
 	timer   *time.Timer
-	turn    int // counts how often the desk was cleared
+	turn    int           // counts how often the desk was cleared
+	lost    chan struct{} // closed while nothing starts before the desk is cleared
 	closed  bool
 }
 
 func newDesk(maxInFlight, perSecond int) *desk {
 	return &desk{
 		busy: map[string]bool{}, delayed: map[*job]*time.Timer{}, window: newWindow(maxInFlight), rate: newRate(perSecond),
+		lost: make(chan struct{}),
 	}
 }
 
@@ -92,7 +94,7 @@ func (d *desk) repeat(j *job) {
 
 // next starts what may be started. The lock is held.
 func (d *desk) next(now time.Time) {
-	for !d.closed && d.running < d.window.limit {
+	for !d.closed && !isClosed(d.lost) && d.running < d.window.limit {
 		i := d.first()
 		if i < 0 {
 			return
@@ -146,6 +148,22 @@ func (d *desk) later(wait time.Duration) {
 	})
 }
 
+// lose is told that a message in order is in somebody else's hands: none may be started before it.
+func (d *desk) lose() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if !isClosed(d.lost) {
+		close(d.lost)
+	}
+}
+
+// losing is closed by lose, until the desk is cleared.
+func (d *desk) losing() <-chan struct{} {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.lost
+}
+
 // clear returns what waits, in its order, so that it can be given back. Further jobs are taken if the desk stays open.
 func (d *desk) clear(closeIt bool) []*job {
 	d.mu.Lock()
@@ -158,6 +176,9 @@ func (d *desk) clear(closeIt bool) []*job {
 	}
 	clear(d.delayed)
 	d.turn++
+	if isClosed(d.lost) {
+		d.lost = make(chan struct{})
+	}
 	left = append(left, d.waiting...)
 	d.waiting = nil
 	d.closed = d.closed || closeIt

@@ -23,3 +23,22 @@ func TestAClearedDeskKeepsNothingForAnotherAttempt(t *testing.T) {
 	require.Equal(t, []*job{after}, d.clear(true))
 	require.False(t, d.add(before))
 }
+
+func TestNothingStartsAfterAMessageWasLostUntilTheDeskIsCleared(t *testing.T) {
+	t.Parallel()
+	d := newDesk(1, 0)
+	var started []*job
+	d.start = func(j *job) { started = append(started, j) }
+	lost, later, next := &job{key: "ann"}, &job{key: "ann"}, &job{key: "ann"}
+	require.True(t, d.add(lost))
+	require.True(t, d.add(later))
+	require.False(t, isClosed(d.losing()))
+	d.lose()
+	d.done(lost, interrupted, false, 0)
+	require.True(t, isClosed(d.losing()), "the turn is to end")
+	require.Equal(t, []*job{lost}, started)
+	require.Equal(t, []*job{later}, d.clear(false))
+	require.False(t, isClosed(d.losing()))
+	require.True(t, d.add(next))
+	require.Equal(t, []*job{lost, next}, started)
+}

@@ -88,7 +88,7 @@ func (d *Dispatcher) receive(ctx context.Context) {
 		if err != nil {
 			return
 		}
-		err = d.Source.Receive(ctx, closed, d.take)
+		err = d.receiveUntil(ctx, closed)
 		if ctx.Err() != nil {
 			return
 		}
@@ -107,6 +107,26 @@ func (d *Dispatcher) receive(ctx context.Context) {
 			return
 		}
 	}
+}
+
+// receiveUntil receives until the gate closes or, in order, until a message is lost to somebody else.
+func (d *Dispatcher) receiveUntil(ctx context.Context, closed <-chan struct{}) error {
+	if d.options.OrderedBy == "" {
+		return d.Source.Receive(ctx, closed, d.take)
+	}
+	received, stop := make(chan struct{}), make(chan struct{})
+	var waits sync.WaitGroup
+	waits.Go(func() {
+		defer close(stop)
+		select {
+		case <-closed:
+		case <-d.desk.losing():
+		case <-received:
+		}
+	})
+	defer waits.Wait()
+	defer close(received)
+	return d.Source.Receive(ctx, stop, d.take)
 }
 
 // take accepts one message. Its key is read at once, because it decides who comes next.

@@ -162,22 +162,37 @@ func (t *turn) request(body []byte) []byte {
 
 // receiveInTurn is Receive for an ordered consumer.
 func (s *Source) receiveInTurn(ctx context.Context, stop <-chan struct{}, each func(*Message)) error {
-	t, err := s.newTurn(ctx)
-	if err != nil {
-		if ctx.Err() != nil {
+	for ctx.Err() == nil {
+		err := s.oneTurn(ctx, stop, each)
+		switch {
+		case errors.Is(err, errRepeat):
+			pause(ctx, stop)
+			continue
+		case errors.Is(err, errTurnOver):
 			return nil
+		case err == nil:
+			s.pin = "" // leave gives it up
 		}
 		return err
 	}
-	defer t.end()
-	err = s.repeat(ctx, stop, each, t)
+	return nil
+}
+
+// oneTurn ends with its inbox at the latest: what the server sent there last comes again, and newer messages on the next
+// inbox would overtake it.
+func (s *Source) oneTurn(ctx context.Context, stop <-chan struct{}, each func(*Message)) error {
+	link := s.conn.changes()
+	t, err := s.newTurn(ctx)
 	switch {
-	case errors.Is(err, errTurnOver):
+	case errors.Is(err, ErrNotConnected):
+		return s.awaitLink(ctx, stop, link)
+	case err != nil && ctx.Err() != nil:
 		return nil
-	case err == nil:
-		s.pin = "" // leave gives it up
+	case err != nil:
+		return err
 	}
-	return err
+	defer t.end()
+	return s.receive(ctx, stop, each, t)
 }
 
 // leave returns what is to be told, after an inbox was abandoned, which pin its last

@@ -52,7 +52,7 @@ func (b *bench) start(t *testing.T, sink dispatch.Sink) (stop func()) {
 	deps := dispatch.Deps{
 		Subscription: dispatch.Subscription{Namespace: "shop", Name: "orders"},
 		MaxInFlight:  b.maxInFlight,
-		Source:       b.Source(t),
+		Source:       b.Source(t, b.options.OrderedBy != ""),
 		Gate:         b.gate,
 		Sink:         sink,
 		DeadLetters:  b.DeadLetters(),

@@ -72,8 +72,8 @@ func (m *Memory) wake() {
 	m.changed = make(chan struct{})
 }
 
-// Source implements Backend.
-func (m *Memory) Source(t *testing.T) dispatch.Source {
+// Source implements Backend. It is always in order.
+func (m *Memory) Source(t *testing.T, _ bool) dispatch.Source {
 	t.Helper()
 	return (*memorySource)(m)
 }

@@ -21,8 +21,8 @@ type Backend interface {
 	Publish(t *testing.T, events ...cloudevent.Event)
 	// PublishGarbage stores a message for the Subscription that is no event.
 	PublishGarbage(t *testing.T)
-	// Source makes another source of the same Subscription, as another replica would have.
-	Source(t *testing.T) dispatch.Source
+	// Source makes another source of the same Subscription, as another replica would have, in order if need be.
+	Source(t *testing.T, ordered bool) dispatch.Source
 	DeadLetters() dispatch.DeadLetters
 	Letters(t *testing.T) []Letter
 	Backlog(t *testing.T) Backlog
