@@ -1,10 +1,8 @@
 package ingress
 
 import (
-	"encoding/json"
 	"errors"
 	"net/http"
-	"strconv"
 
 	"github.com/rouse-run/rouse/internal/broker"
 )
@@ -82,14 +80,4 @@ func fromResponse(resp response) legacyProblem {
 
 func respondLegacy(w http.ResponseWriter, problem legacyProblem) {
 	respondJSON(w, problem.Status, problem.retryAfter, problem)
-}
-
-func respondJSON(w http.ResponseWriter, status, retryAfter int, body any) {
-	if retryAfter > 0 {
-		w.Header().Set("Retry-After", strconv.Itoa(retryAfter))
-	}
-	w.Header().Set("Content-Type", typeJSON)
-	w.Header().Set("X-Content-Type-Options", "nosniff")
-	w.WriteHeader(status)
-	_ = json.NewEncoder(w).Encode(body) // a publisher that is gone needs no answer
 }

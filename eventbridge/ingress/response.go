@@ -1,6 +1,7 @@
 package ingress
 
 import (
+	"encoding/json"
 	"errors"
 	"io"
 	"net/http"
@@ -72,15 +73,25 @@ func responseFor(err error) response {
 }
 
 func respond(w http.ResponseWriter, resp response) {
-	if resp.retryAfter > 0 {
-		w.Header().Set("Retry-After", strconv.Itoa(resp.retryAfter))
-	}
 	if resp.status == http.StatusNoContent {
 		w.WriteHeader(resp.status)
 		return
 	}
-	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
-	w.Header().Set("X-Content-Type-Options", "nosniff") // the reason may quote what was sent
-	w.WriteHeader(resp.status)
+	start(w, resp.status, resp.retryAfter, "text/plain; charset=utf-8")
 	_, _ = io.WriteString(w, resp.reason+"\n") // a publisher that is gone needs no reason
+}
+
+func respondJSON(w http.ResponseWriter, status, retryAfter int, body any) {
+	start(w, status, retryAfter, typeJSON)
+	_ = json.NewEncoder(w).Encode(body) // a publisher that is gone needs no answer
+}
+
+// start writes what stands before an answer's body.
+func start(w http.ResponseWriter, status, retryAfter int, contentType string) {
+	if retryAfter > 0 {
+		w.Header().Set("Retry-After", strconv.Itoa(retryAfter))
+	}
+	w.Header().Set("Content-Type", contentType)
+	w.Header().Set("X-Content-Type-Options", "nosniff") // the body may quote what was sent
+	w.WriteHeader(status)
 }

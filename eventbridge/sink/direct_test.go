@@ -25,17 +25,10 @@ import (
 // raw answers each request with text that need not be HTTP. A connection lasts as long as then lets it.
 func raw(t *testing.T, then func(conn net.Conn), text string) (address string, accepted *atomic.Int64) {
 	t.Helper()
-	listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	require.NoError(t, err)
 	accepted = &atomic.Int64{}
-	var serving sync.WaitGroup
-	ended := make(chan struct{})
-	serve := func(conn net.Conn) {
+	return listen(t, func(conn net.Conn) {
 		defer func() { _ = conn.Close() }()
-		serving.Go(func() {
-			<-ended
-			_ = conn.Close()
-		})
+		accepted.Add(1)
 		for requests := bufio.NewReader(conn); ; {
 			request, err := http.ReadRequest(requests)
 			if err != nil {
@@ -47,15 +40,27 @@ func raw(t *testing.T, then func(conn net.Conn), text string) (address string, a
 				then(conn)
 			}
 		}
-	}
+	}), accepted
+}
+
+// listen serves connections, each until the end of the test at most.
+func listen(t *testing.T, serve func(conn net.Conn)) (address string) {
+	t.Helper()
+	listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	var serving sync.WaitGroup
+	ended := make(chan struct{})
 	serving.Go(func() {
 		for {
 			conn, err := listener.Accept()
 			if err != nil {
 				return
 			}
-			accepted.Add(1)
 			serving.Go(func() { serve(conn) })
+			serving.Go(func() {
+				<-ended
+				_ = conn.Close()
+			})
 		}
 	})
 	t.Cleanup(func() {
@@ -63,7 +68,7 @@ func raw(t *testing.T, then func(conn net.Conn), text string) (address string, a
 		close(ended)
 		serving.Wait()
 	})
-	return listener.Addr().String(), accepted
+	return listener.Addr().String()
 }
 
 func shut(conn net.Conn) { _ = conn.Close() }
@@ -219,25 +224,10 @@ func TestAnAnswerMayComeBeforeTheRequestIsRead(t *testing.T) {
 // deaf answers each connection once, as soon as something comes, and reads no more.
 func deaf(t *testing.T, text string) (address string) {
 	t.Helper()
-	listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	var serving sync.WaitGroup
-	serving.Go(func() {
-		for {
-			conn, err := listener.Accept()
-			if err != nil {
-				return
-			}
-			defer func() { _ = conn.Close() }() // at the end of the test
-			_, _ = conn.Read(make([]byte, 1))
-			_, _ = io.WriteString(conn, text)
-		}
+	return listen(t, func(conn net.Conn) {
+		_, _ = conn.Read(make([]byte, 1))
+		_, _ = io.WriteString(conn, text)
 	})
-	t.Cleanup(func() {
-		_ = listener.Close()
-		serving.Wait()
-	})
-	return listener.Addr().String()
 }
 
 func TestADeliveryIsInterrupted(t *testing.T) {

@@ -13,7 +13,6 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/assert"
-	"github.com/stretchr/testify/require"
 
 	"github.com/rouse-run/rouse/internal/testing/sinktest"
 )
@@ -67,7 +66,7 @@ func oddAnswers() []func(conn net.Conn, id string, giveUp func()) bool {
 func oddServer(t *testing.T, giveUp func(id string)) (address string) {
 	t.Helper()
 	ways := oddAnswers()
-	serve := func(conn net.Conn) {
+	return listen(t, func(conn net.Conn) {
 		defer func() { _ = conn.Close() }()
 		for requests := bufio.NewReader(conn); ; {
 			request, err := http.ReadRequest(requests)
@@ -82,24 +81,7 @@ func oddServer(t *testing.T, giveUp func(id string)) (address string) {
 				return
 			}
 		}
-	}
-	listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	var serving sync.WaitGroup
-	serving.Go(func() {
-		for {
-			conn, err := listener.Accept()
-			if err != nil {
-				return
-			}
-			serving.Go(func() { serve(conn) })
-		}
 	})
-	t.Cleanup(func() {
-		_ = listener.Close()
-		serving.Wait()
-	})
-	return listener.Addr().String()
 }
 
 // However a pod misbehaves, what it says of one event is never taken for the answer to another.

@@ -80,8 +80,6 @@ func nextSequences(ctx context.Context, w *letterWalk, s LetterSelection) ([]uin
 // purgeSubject deletes everything up to a sequence in one request. The client
 // library does not tell how much that was.
 func (c *Conn) purgeSubject(ctx context.Context, filter string, last uint64) (uint64, error) {
-	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
-	defer cancel()
 	body, err := json.Marshal(struct {
 		Filter string `json:"filter"`
 		Before uint64 `json:"seq"`
@@ -89,21 +87,11 @@ func (c *Conn) purgeSubject(ctx context.Context, filter string, last uint64) (ui
 	if err != nil {
 		return 0, err
 	}
-	answer, err := c.nc.RequestWithContext(ctx, "$JS.API.STREAM.PURGE."+DeadLetterStream, body)
-	if err != nil {
-		return 0, err
-	}
 	var result struct {
-		Purged uint64              `json:"purged"`
-		Error  *jetstream.APIError `json:"error"`
+		Purged uint64 `json:"purged"`
 	}
-	if err := json.Unmarshal(answer.Data, &result); err != nil {
-		return 0, err
-	}
-	if result.Error != nil {
-		return 0, mapAPIError(result.Error)
-	}
-	return result.Purged, nil
+	err = c.ask(ctx, "$JS.API.STREAM.PURGE."+DeadLetterStream, body, &result)
+	return result.Purged, err
 }
 
 // deleteLetter tells whether it was this call that deleted the letter.
