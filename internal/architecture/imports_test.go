@@ -36,6 +36,8 @@ var rooms = map[string][]string{
 	"eventbridge":                   {"internal", "api"},
 	"scaler":                        {"internal", "api"},
 	"builder":                       {"internal"},
+	"runtimes":                      {},
+	"dev/toolchain":                 {"runtimes", "dev/manifest", "internal", "api"},
 	"cmd":                           {"controller", "eventbridge", "scaler", "builder", "internal", "api"},
 	"charts":                        {"controller", "eventbridge", "scaler", "internal", "api"},
 	"e2e":                           {"api", "internal", "eventbridge"},

@@ -1,0 +1,10 @@
+// Package toolchain stands in local mode for the runtimes' images and for the build of a Function: it finds Node.js
+// and Python on this machine, prepares the runtimes' servers, source and dependencies, and says how a Function is
+// started as a process.
+//
+// It owns the cache folder and, below a Function's state folder, the files that the Function reads. It guarantees that
+//   - what is in the cache is whole: it is made beside its place and moved there, by one process at a time;
+//   - everything is made once for what it is made of, and shared by all Functions;
+//   - every failure is a *Failure, whose message says what to do;
+//   - no credentials reach an argument, a log or a message.
+package toolchain

@@ -1,0 +1,20 @@
+package toolchain
+
+import (
+	"io"
+
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// Options say where the toolchain finds what it works with.
+type Options struct {
+	// Cache is the folder of everything that can be made again.
+	Cache string
+	// Node and Python are the interpreters; empty: those of the PATH.
+	Node, Python string
+	// Output takes what package managers print; nil: nobody.
+	Output io.Writer
+	// Progress hears what is being done for a Function, and what its user should know; nil: nobody. It may be called
+	// by several at a time.
+	Progress func(fn types.NamespacedName, text string)
+}
