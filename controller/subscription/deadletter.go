@@ -22,7 +22,7 @@ func (r *Reconciler) serveDeadLetters(
 		}
 		return "", classify(r.consumers.DeleteConsumer(ctx, broker.DeadLetterStream, route.Consumer))
 	}
-	if err := classify(r.consumers.EnsureConsumer(ctx, broker.DeadLetterStream, consumerFor(*letters))); err != nil {
+	if err := classify(r.consumers.EnsureConsumer(ctx, broker.DeadLetterStream, broker.ConsumerOf(*letters))); err != nil {
 		return err.Error(), err
 	}
 	exists, err := r.sinkExists(ctx, *letters)

@@ -43,7 +43,7 @@ func TestASinkOfDeadLettersHasAConsumerAndACondition(t *testing.T) {
 	require.True(t, ok, "letters wait for it")
 	require.Equal(t, []string{"rouse.deadletter." + w.namespace + ".orders"}, consumer.Subjects)
 	require.Equal(t, broker.MaxLettersPending, consumer.MaxAckPending)
-	require.Equal(t, graveyard+"/", consumer.Metadata[metadataSink])
+	require.Equal(t, graveyard+"/", consumer.Metadata[broker.MetadataSink])
 
 	service := w.createService("graveyard")
 	w.awaitDeadLetterSink(sub, eventingv1alpha2.ReasonDeadLetterSink)
@@ -82,7 +82,7 @@ func TestConsumersOfDeadLettersAreBroughtInLine(t *testing.T) {
 	require.NoError(t, w.conn.DeleteConsumer(t.Context(), broker.DeadLetterStream, routing.ConsumerName(sub.Namespace, sub.Name)))
 	for _, name := range []string{"gone", "plain"} { // one without a Subscription, one whose Subscription has no such sink
 		key := client.ObjectKey{Namespace: w.namespace, Name: name}
-		require.NoError(t, w.conn.EnsureConsumer(t.Context(), broker.DeadLetterStream, consumerFor(routing.Route{
+		require.NoError(t, w.conn.EnsureConsumer(t.Context(), broker.DeadLetterStream, broker.ConsumerOf(routing.Route{
 			Subscription: key, Consumer: routing.ConsumerName(key.Namespace, key.Name),
 			Subjects: []string{routing.DeadLetterSubject(key)}, OfDeadLetters: true,
 		})))

@@ -37,7 +37,7 @@ func (m *metrics) show(consumers []broker.Consumer) {
 	gone := m.shown
 	m.shown = make(map[types.NamespacedName]bool, len(consumers))
 	for _, consumer := range consumers {
-		key, ours := subscriptionOf(consumer)
+		key, ours := broker.SubscriptionOf(consumer)
 		if !ours {
 			continue
 		}

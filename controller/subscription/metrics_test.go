@@ -22,7 +22,7 @@ func TestEachSweepShowsTheBacklogsOfOurConsumers(t *testing.T) {
 	consumer := func(name string, pending, ackPending uint64) broker.Consumer {
 		return broker.Consumer{
 			Name:     routing.ConsumerName("shop", name),
-			Metadata: map[string]string{metadataNamespace: "shop", metadataName: name},
+			Metadata: map[string]string{broker.MetadataNamespace: "shop", broker.MetadataName: name},
 			Backlog:  broker.Backlog{Pending: pending, AckPending: ackPending},
 		}
 	}

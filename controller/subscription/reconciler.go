@@ -74,7 +74,7 @@ func (r *Reconciler) run(ctx context.Context, sub *eventingv1alpha2.Subscription
 		return &outcome{invalid: "Subscription validation failed: " + err.Error()}, kube.Stalled(err)
 	}
 	// The consumer comes first: events that arrive before their sink are kept.
-	ensured := classify(r.consumers.EnsureConsumer(ctx, r.stream, consumerFor(route)))
+	ensured := classify(r.consumers.EnsureConsumer(ctx, r.stream, broker.ConsumerOf(route)))
 	lettersWait, lettersErr := r.serveDeadLetters(ctx, sub, route)
 	exists, err := r.sinkExists(ctx, route)
 	switch {

@@ -113,63 +113,6 @@ func TestSetStatus(t *testing.T) {
 	}
 }
 
-func TestConsumerFor(t *testing.T) {
-	t.Parallel()
-	tests := map[string]struct {
-		maxInFlight int
-		orderedBy   string
-		want        int
-	}{
-		"the server holds the limit":           {maxInFlight: 7, want: 7},
-		"order leaves room for those who wait": {maxInFlight: 1, orderedBy: "subject", want: 100},
-		"a large limit with order leaves more": {maxInFlight: 101, orderedBy: "subject", want: 1010},
-	}
-	for name, tc := range tests {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			route := routing.Route{MaxInFlight: tc.maxInFlight, Consumer: routing.ConsumerName("ns", "name")}
-			route.Subscription.Namespace, route.Subscription.Name = "ns", "name"
-			route.Delivery.OrderedBy = tc.orderedBy
-			consumer := consumerFor(route)
-			require.Equal(t, tc.want, consumer.MaxAckPending)
-			require.Equal(t, tc.orderedBy != "", consumer.Ordered)
-			key, ours := subscriptionOf(consumer)
-			require.True(t, ours)
-			require.Equal(t, route.Subscription, key)
-			consumer.Name = "copied"
-			_, ours = subscriptionOf(consumer)
-			require.False(t, ours)
-		})
-	}
-}
-
-func TestConsumerStartsWhereTheSubscriptionSays(t *testing.T) {
-	t.Parallel()
-	at := time.Unix(1_700_000_000, 0)
-	tests := map[string]struct {
-		start routing.StartFrom
-		want  broker.StartFrom
-	}{
-		"from now on":     {},
-		"new is the same": {start: routing.StartFrom{Position: eventingv1alpha2.StartNew}},
-		"all":             {start: routing.StartFrom{Position: eventingv1alpha2.StartAll}, want: broker.StartFrom{Policy: broker.StartAll}},
-		"a time": {
-			start: routing.StartFrom{Position: eventingv1alpha2.StartTime, Time: at},
-			want:  broker.StartFrom{Policy: broker.StartTime, Time: at},
-		},
-		"a sequence": {
-			start: routing.StartFrom{Position: eventingv1alpha2.StartSequence, Sequence: 7},
-			want:  broker.StartFrom{Policy: broker.StartSequence, Sequence: 7},
-		},
-	}
-	for name, tc := range tests {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			require.Equal(t, tc.want, consumerFor(routing.Route{Delivery: routing.Delivery{StartFrom: tc.start}}).StartFrom)
-		})
-	}
-}
-
 func TestClassify(t *testing.T) {
 	t.Parallel()
 	var stalled *kube.StalledError

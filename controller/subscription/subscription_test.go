@@ -347,7 +347,7 @@ func TestConsumersAreMadeAgainWhenNATSComesBackWithoutThem(t *testing.T) {
 	w.awaitReady(sub)
 
 	require.NoError(t, w.conn.DeleteConsumer(t.Context(), broker.DefaultStream, routing.ConsumerName(sub.Namespace, sub.Name)))
-	stray := consumerFor(routing.Route{
+	stray := broker.ConsumerOf(routing.Route{
 		Subscription: client.ObjectKey{Namespace: w.namespace, Name: "gone"},
 		Consumer:     routing.ConsumerName(w.namespace, "gone"),
 		Subjects:     []string{"kyma.shop.gone"},

@@ -106,7 +106,7 @@ func (s *sweeper) sweep(ctx context.Context, all bool) error {
 		case all || !fit:
 			s.request(ctx, key)
 		default:
-			patients = append(patients, patient{subscription: sub, wanted: consumerFor(route), seen: seen, held: heldPatience(route)})
+			patients = append(patients, patient{subscription: sub, wanted: broker.ConsumerOf(route), seen: seen, held: heldPatience(route)})
 		}
 	}
 	if consumersErr == nil {
@@ -122,7 +122,7 @@ func (s *sweeper) sweep(ctx context.Context, all bool) error {
 func bySubscription(consumers []broker.Consumer) map[types.NamespacedName]broker.Consumer {
 	ours := make(map[types.NamespacedName]broker.Consumer, len(consumers))
 	for _, consumer := range consumers {
-		if key, ok := subscriptionOf(consumer); ok {
+		if key, ok := broker.SubscriptionOf(consumer); ok {
 			ours[key] = consumer
 		}
 	}
@@ -132,7 +132,7 @@ func bySubscription(consumers []broker.Consumer) map[types.NamespacedName]broker
 // fits tells whether the consumer of a route is there and as it ought to be.
 func fits(route routing.Route, consumers map[types.NamespacedName]broker.Consumer) bool {
 	seen, ok := consumers[route.Subscription]
-	return ok && consumerFor(route).Matches(seen)
+	return ok && broker.ConsumerOf(route).Matches(seen)
 }
 
 // lettersFit is the same for its dead letters.

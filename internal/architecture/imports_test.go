@@ -20,7 +20,7 @@ const module = "github.com/rouse-run/rouse/"
 var rooms = map[string][]string{
 	"api":                           {},
 	"internal/routing":              {"api"},
-	"internal/broker":               {"internal/routing", "internal/cloudevent"},
+	"internal/broker":               {"api", "internal/routing", "internal/cloudevent"},
 	"internal/cloudevent":           {},
 	"internal/daemon":               {},
 	"internal/filter":               {"api", "internal/cloudevent"},
@@ -40,6 +40,7 @@ var rooms = map[string][]string{
 	"dev/toolchain":                 {"runtimes", "dev/manifest", "internal", "api"},
 	"cmd":                           {"controller", "eventbridge", "scaler", "builder", "internal", "api"},
 	"charts":                        {"controller", "eventbridge", "scaler", "internal", "api"},
+	"dev":                           {"eventbridge", "scaler", "runtimes", "charts", "internal", "api"},
 	"e2e":                           {"api", "internal", "eventbridge"},
 	"samples":                       {},
 }
@@ -48,7 +49,7 @@ var rooms = map[string][]string{
 var outside = map[string][]string{
 	"github.com/nats-io/":                     {"internal/broker", "internal/testing/natstest", "e2e"},
 	"go.opentelemetry.io/":                    {"eventbridge/tracing", "internal/testing/otlptest"},
-	"sigs.k8s.io/":                            {"internal/kube", "internal/testing", "internal/daemon", "controller", "cmd", "e2e", "charts", "api"},
+	"sigs.k8s.io/":                            {"internal/kube", "internal/testing", "internal/daemon", "controller", "cmd", "dev", "e2e", "charts", "api"},
 	"k8s.io/client-go":                        {"internal/kube", "internal/testing", "controller", "cmd", "e2e", "charts"},
 	"github.com/google/go-containerregistry/": {"internal/registry", "builder", "internal/testing", "e2e"},
 	"github.com/go-git/":                      {"internal/git", "internal/testing"},
