@@ -38,6 +38,7 @@ var rooms = map[string][]string{
 	"builder":                       {"internal"},
 	"runtimes":                      {},
 	"dev/toolchain":                 {"runtimes", "dev/manifest", "internal", "api"},
+	"dev/view":                      {"dev/function", "dev/feed", "dev/manifest", "eventbridge/journal"},
 	"cmd":                           {"controller", "eventbridge", "scaler", "builder", "internal", "api"},
 	"charts":                        {"controller", "eventbridge", "scaler", "internal", "api"},
 	"dev":                           {"eventbridge", "scaler", "runtimes", "charts", "internal", "api"},
@@ -54,6 +55,7 @@ var outside = map[string][]string{
 	"github.com/google/go-containerregistry/": {"internal/registry", "builder", "internal/testing", "e2e"},
 	"github.com/go-git/":                      {"internal/git", "internal/testing"},
 	"github.com/kedacore/keda/":               {"scaler", "controller", "internal/testing", "e2e"},
+	"github.com/charmbracelet/":               {"dev/view", "cli"},
 }
 
 type listedPackage struct {
