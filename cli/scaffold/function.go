@@ -1,0 +1,118 @@
+package scaffold
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/util/validation"
+
+	"github.com/rouse-run/rouse/api/serverless/v1alpha2"
+)
+
+// Trigger is what wakes a Function.
+type Trigger string
+
+// The triggers.
+const (
+	// TriggerHTTP is a request to the Function's URL.
+	TriggerHTTP Trigger = "http"
+	// TriggerEvent is an event that its Subscription wants.
+	TriggerEvent Trigger = "event"
+)
+
+// Function says what is to be written.
+type Function struct {
+	Name, Namespace string
+	Runtime         v1alpha2.Runtime
+	Trigger         Trigger
+	// Type and Source are of the events that wake it.
+	Type, Source string
+	// Dependencies adds a package.json or a requirements.txt.
+	Dependencies bool
+}
+
+// runtimes are what --runtime takes: languages, each with the runtime that is meant, and exact names.
+func runtimes() map[string]v1alpha2.Runtime {
+	known := map[string]v1alpha2.Runtime{"nodejs": v1alpha2.RuntimeNodeJS22, "python": v1alpha2.RuntimePython312}
+	for _, runtime := range []v1alpha2.Runtime{
+		v1alpha2.RuntimeNodeJS20, v1alpha2.RuntimeNodeJS22, v1alpha2.RuntimeNodeJS24, v1alpha2.RuntimeNodeJS26,
+		v1alpha2.RuntimePython312, v1alpha2.RuntimePython314,
+	} {
+		known[string(runtime)] = runtime
+	}
+	return known
+}
+
+// Validate collects what is wrong, each problem with its rule.
+func (f Function) Validate() error {
+	return errors.Join(f.validateNames(), f.validateRuntime(), f.validateTrigger())
+}
+
+func (f Function) validateNames() error {
+	var problems []error
+	if len(validation.IsDNS1035Label(f.Name)) > 0 {
+		problems = append(problems, fmt.Errorf("%q cannot be the name of a Function: take at most 63 lower-case letters, digits "+
+			"and '-', beginning with a letter and ending with a letter or digit", f.Name))
+	}
+	if len(validation.IsDNS1123Label(f.Namespace)) > 0 {
+		problems = append(problems, fmt.Errorf("%q cannot be the name of a namespace: take at most 63 lower-case letters, digits "+
+			"and '-', beginning and ending with a letter or digit", f.Namespace))
+	}
+	return errors.Join(problems...)
+}
+
+func (f Function) validateRuntime() error {
+	for _, known := range runtimes() {
+		if f.Runtime == known {
+			return nil
+		}
+	}
+	return fmt.Errorf("there is no runtime %q: take %s", f.Runtime, strings.Join(runtimeNames(), ", "))
+}
+
+func runtimeNames() []string {
+	var names []string
+	for name := range runtimes() {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	return names
+}
+
+func (f Function) validateTrigger() error {
+	switch f.Trigger {
+	case TriggerHTTP:
+		if f.Type != "" || f.Source != "" {
+			return errors.New("a Function that is called over HTTP has no --type and no --source: leave them out, or take --trigger event")
+		}
+		return nil
+	case TriggerEvent:
+		return f.validateSubscription()
+	default:
+		return fmt.Errorf("there is no trigger %q: take %s or %s", f.Trigger, TriggerHTTP, TriggerEvent)
+	}
+}
+
+func (f Function) validateSubscription() error {
+	if f.Type == "" || f.Source == "" {
+		return errors.New("a Function that is woken by events needs --type and --source of the events, " +
+			"for example --type order.received --source shop")
+	}
+	return nil
+}
+
+// node tells whether it runs on Node.js.
+func (f Function) node() bool { return strings.HasPrefix(string(f.Runtime), "nodejs") }
+
+// modern tells whether the handler has the style of the newest runtimes, which is that of the language's web library.
+func (f Function) modern() bool {
+	return f.Runtime == v1alpha2.RuntimeNodeJS26 || f.Runtime == v1alpha2.RuntimePython314
+}
+
+// sink is the URL of the Function's Service.
+func (f Function) sink() string {
+	return fmt.Sprintf("http://%s.%s.svc.cluster.local", f.Name, f.Namespace)
+}
+
