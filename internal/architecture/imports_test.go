@@ -39,6 +39,7 @@ var rooms = map[string][]string{
 	"runtimes":                      {},
 	"dev/toolchain":                 {"runtimes", "dev/manifest", "internal", "api"},
 	"dev/view":                      {"dev/function", "dev/feed", "dev/manifest", "eventbridge/journal"},
+	"cli/scaffold":                  {"internal", "api"},
 	"cmd":                           {"controller", "eventbridge", "scaler", "builder", "internal", "api"},
 	"charts":                        {"controller", "eventbridge", "scaler", "internal", "api"},
 	"dev":                           {"eventbridge", "scaler", "runtimes", "charts", "internal", "api"},
