@@ -1,0 +1,28 @@
+package exit
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestTheCodeOfAnErrorSurvivesWrapping(t *testing.T) {
+	t.Parallel()
+	plain := errors.New("no")
+	for name, tc := range map[string]struct {
+		err  error
+		want Code
+	}{
+		"no error":             {nil, OK},
+		"an error without one": {plain, Failed},
+		"an error with one":    {With(NotFound, plain), NotFound},
+		"a wrapped one":        {fmt.Errorf("look: %w", Errorf(Refused, "the answer: %w", plain)), Refused},
+		"the outermost counts": {With(Unreachable, With(Usage, plain)), Unreachable},
+		"no error with a code": {With(Usage, nil), OK},
+	} {
+		require.Equal(t, tc.want, CodeOf(tc.err), name)
+	}
+	require.ErrorIs(t, With(Usage, plain), plain)
+}

@@ -1,0 +1,53 @@
+package cli
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+type ran struct {
+	code     int
+	out, err string
+}
+
+func run(t *testing.T, stdin string, args ...string) ran {
+	t.Helper()
+	var out, errs bytes.Buffer
+	code := Main(t.Context(), args, Streams{In: strings.NewReader(stdin), Out: &out, Err: &errs})
+	return ran{code, out.String(), errs.String()}
+}
+
+func TestWhatIsNoCommandIsAUsageErrorThatSuggestsOne(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		args []string
+		want string
+	}{
+		"a misspelt command": {[]string{"versoin"}, `there is no command "versoin"; did you mean version?`},
+		"an unknown flag":    {[]string{"version", "--nope"}, "unknown flag: --nope; see rouse version --help"},
+	} {
+		got := run(t, "", tc.args...)
+		require.Equal(t, 2, got.code, name)
+		require.Contains(t, got.err, tc.want, name)
+		require.Empty(t, got.out, name)
+	}
+}
+
+func TestHelpExplainsExitCodes(t *testing.T) {
+	t.Parallel()
+	got := run(t, "", "help", "exit-codes")
+	require.Equal(t, 0, got.code, got.err)
+	require.Contains(t, got.out, "5  refused")
+}
+
+func TestCompletionIsWrittenForEachShell(t *testing.T) {
+	t.Parallel()
+	for _, shell := range []string{"bash", "zsh", "fish", "powershell"} {
+		got := run(t, "", "completion", shell)
+		require.Equal(t, 0, got.code, got.err)
+		require.Contains(t, got.out, "rouse", shell)
+	}
+}

@@ -1,0 +1,9 @@
+// Package target is where commands find what they talk to: the local mode that runs on this machine, or a cluster.
+//
+// It owns how bridges, Functions and their logs are reached in either. It guarantees:
+//
+//   - A cluster is only touched when a context or a kubeconfig was named.
+//   - What it opens is closed by Close, and it listens on loopback only.
+//   - Errors say what is missing and what to do, and carry an exit code.
+//   - Tokens never appear in errors.
+package target

@@ -1,0 +1,58 @@
+package target
+
+import (
+	"context"
+	"time"
+)
+
+// Target is one Rouse.
+type Target interface {
+	// Publish is the URL that takes events.
+	Publish(ctx context.Context) (url string, err error)
+	// Admins are the admin APIs, one per bridge, at least one.
+	Admins(ctx context.Context) ([]Admin, error)
+	// Functions lists those of a namespace, or of all for "".
+	Functions(ctx context.Context, namespace string) ([]Function, error)
+	// Function is the URL of one that is awake, or woken by the call.
+	Function(ctx context.Context, namespace, name string) (url string, err error)
+	// Log calls take with each line, one at a time, in the order of their time as far as that can be known.
+	Log(ctx context.Context, namespace, name string, o LogOptions, take func(Line)) error
+	// Close lets go of what was opened.
+	Close() error
+}
+
+// Admin is the admin API of one bridge.
+type Admin struct {
+	URL   string
+	Token string
+}
+
+// Function is one of them as a list shows it.
+type Function struct {
+	Namespace string `json:"namespace"`
+	Name      string `json:"name"`
+	Runtime   string `json:"runtime"`
+	Phase     string `json:"phase"`
+	Ready     int    `json:"ready"`
+	Desired   int    `json:"desired"`
+	Backlog   *int64 `json:"backlog,omitempty"` // nil when it is not known
+	URL       string `json:"url,omitempty"`
+	LastError string `json:"lastError,omitempty"`
+}
+
+// LogOptions say which lines are wanted.
+type LogOptions struct {
+	Tail   int           // lines of the past per replica; negative: all there are
+	Since  time.Duration // how far back; 0: as far as it goes
+	Follow bool          // until ctx ends
+}
+
+// Line is one line of a Function's log.
+type Line struct {
+	Time      time.Time `json:"time"`
+	Namespace string    `json:"namespace"`
+	Function  string    `json:"function"`
+	Replica   string    `json:"replica"`
+	Stream    string    `json:"stream"` // stdout, stderr, or rouse for what Rouse says about it
+	Text      string    `json:"text"`
+}
