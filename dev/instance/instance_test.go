@@ -1,0 +1,108 @@
+package instance
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+func take(t *testing.T, root, directory string) *Claim {
+	t.Helper()
+	c, err := Take(t.Context(), root, directory)
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = c.Release() })
+	return c
+}
+
+func TestARunningInstanceIsFoundFromItsFolderAndBelow(t *testing.T) {
+	t.Parallel()
+	root, directory := t.TempDir(), t.TempDir()
+	below := filepath.Join(directory, "a", "b")
+	require.NoError(t, os.MkdirAll(below, 0o750))
+	c := take(t, root, directory)
+	_, err := Find(root, directory)
+	require.ErrorIs(t, err, ErrNone, "it says nothing before it is up")
+	require.NoError(t, c.Announce(Instance{Started: time.Now(), Publish: "http://127.0.0.1:8080/publish", Token: "t"}))
+
+	info, err := os.Stat(filepath.Join(c.Folder(), file))
+	require.NoError(t, err)
+	require.Equal(t, os.FileMode(0o600), info.Mode().Perm(), "the token is nobody else's")
+
+	for _, from := range []string{directory, below, t.TempDir()} {
+		found, err := Find(root, from)
+		require.NoError(t, err)
+		require.Equal(t, "http://127.0.0.1:8080/publish", found.Publish)
+		require.Equal(t, c.Directory(), found.Directory)
+		require.Equal(t, os.Getpid(), found.PID)
+	}
+	require.NoError(t, c.Release())
+	_, err = Find(root, directory)
+	require.ErrorIs(t, err, ErrNone)
+}
+
+func TestTheNearestOfSeveralIsFound(t *testing.T) {
+	t.Parallel()
+	root, outer, other := t.TempDir(), t.TempDir(), t.TempDir()
+	inner := filepath.Join(outer, "inner")
+	require.NoError(t, os.MkdirAll(filepath.Join(inner, "deep"), 0o750))
+	for _, directory := range []string{outer, inner, other} {
+		require.NoError(t, take(t, root, directory).Announce(Instance{}))
+	}
+	found, err := Find(root, filepath.Join(inner, "deep"))
+	require.NoError(t, err)
+	require.Equal(t, "inner", filepath.Base(found.Directory))
+
+	_, err = Find(root, t.TempDir())
+	require.ErrorIs(t, err, ErrAmbiguous)
+	require.ErrorContains(t, err, other)
+}
+
+func TestASecondOneForAFolderIsRefusedWithThePID(t *testing.T) {
+	t.Parallel()
+	root, directory := t.TempDir(), t.TempDir()
+	link := filepath.Join(t.TempDir(), "link")
+	require.NoError(t, os.Symlink(directory, link))
+	first := take(t, root, directory)
+
+	_, err := Take(t.Context(), root, link)
+	var running *RunningError
+	require.ErrorAs(t, err, &running)
+	require.Equal(t, os.Getpid(), running.PID)
+	require.ErrorContains(t, err, "kill")
+
+	require.NoError(t, first.Release())
+	take(t, root, directory)
+}
+
+func TestWhatAKilledProcessLeftBehindIsNotBelieved(t *testing.T) {
+	t.Parallel()
+	root, directory := t.TempDir(), t.TempDir()
+	c := take(t, root, directory)
+	require.NoError(t, c.Announce(Instance{}))
+	require.NoError(t, c.lock.Close()) // as the kernel does it
+	_, err := Find(root, directory)
+	require.ErrorIs(t, err, ErrNone)
+
+	take(t, root, directory)
+	_, err = Find(root, directory)
+	require.ErrorIs(t, err, ErrNone, "the next one has not come up yet")
+}
+
+func TestEmptyLeavesOnlyTheLock(t *testing.T) {
+	t.Parallel()
+	c := take(t, t.TempDir(), t.TempDir())
+	require.NoError(t, os.MkdirAll(filepath.Join(c.Folder(), "nats", "x"), 0o750))
+	require.NoError(t, c.Empty())
+	entries, err := os.ReadDir(c.Folder())
+	require.NoError(t, err)
+	require.Len(t, entries, 1)
+}
+
+func TestAFolderThatIsNotThereIsNamed(t *testing.T) {
+	t.Parallel()
+	_, err := Take(t.Context(), t.TempDir(), "no/such/folder")
+	require.EqualError(t, err, "there is no folder no/such/folder")
+}

@@ -1,0 +1,65 @@
+package dev
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"time"
+)
+
+const (
+	// defaultPort of the publish endpoint.
+	defaultPort = 8080
+	lastPort    = 65535
+	// defaultCooldown is short, so that one sees a Function go back to sleep.
+	defaultCooldown = 5 * time.Second
+)
+
+// Options of a local mode.
+type Options struct {
+	// Directory is the folder with the manifests.
+	Directory string
+	// State is the folder that holds the state of all folders; instance.Root when empty.
+	State string
+	// Cache is the folder of what can be made again; instance.CacheRoot when empty.
+	Cache string
+	// Port of the publish endpoint. 0 is 8080, or another one when that is taken.
+	Port int
+	// Fresh forgets what an earlier run of the folder left.
+	Fresh bool
+	// Plain prints lines instead of showing a view.
+	Plain bool
+	// Debug names the Functions that a debugger can be attached to.
+	Debug []string
+	// Cooldown is how long a Function stays awake without work.
+	Cooldown time.Duration
+	// Publish names files with events that are published when everything is up.
+	Publish []string
+	// Once ends the run when the events of Publish are settled and all Functions asleep.
+	Once bool
+	// Node and Python are the programs to use instead of those of the PATH.
+	Node, Python string
+	// In and Out are the terminal.
+	In  io.Reader
+	Out io.Writer
+}
+
+// DefaultOptions are those without flags.
+func DefaultOptions() Options {
+	return Options{Directory: ".", Cooldown: defaultCooldown, Out: io.Discard}
+}
+
+// Validate names every option that cannot work.
+func (o *Options) Validate() error {
+	var errs []error
+	if o.Port < 0 || o.Port > lastPort {
+		errs = append(errs, fmt.Errorf("--port %d: use one from 1 to %d", o.Port, lastPort))
+	}
+	if o.Cooldown <= 0 {
+		errs = append(errs, fmt.Errorf("--cooldown %s: use a time above 0, such as 5s", o.Cooldown))
+	}
+	if o.Once && len(o.Publish) == 0 {
+		errs = append(errs, errors.New("--once has nothing to wait for: say with --publish which events to publish"))
+	}
+	return errors.Join(errs...)
+}
