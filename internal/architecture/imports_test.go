@@ -37,27 +37,27 @@ var rooms = map[string][]string{
 	"scaler":                        {"internal", "api"},
 	"builder":                       {"internal"},
 	"runtimes":                      {},
+	"dev":                           {"eventbridge", "scaler", "runtimes", "charts", "internal", "api"},
 	"dev/toolchain":                 {"runtimes", "dev/manifest", "internal", "api"},
 	"dev/view":                      {"dev/function", "dev/feed", "dev/manifest", "eventbridge/journal"},
+	"cli":                           {"dev", "eventbridge", "internal", "api"},
 	"cli/scaffold":                  {"internal", "api"},
-	"cli":                           {"dev", "internal", "api"},
 	"cmd/rouse":                     {"cli"},
 	"cmd":                           {"controller", "eventbridge", "scaler", "builder", "internal", "api"},
 	"charts":                        {"controller", "eventbridge", "scaler", "internal", "api"},
-	"dev":                           {"eventbridge", "scaler", "runtimes", "charts", "internal", "api"},
 	"e2e":                           {"api", "internal", "eventbridge"},
 	"samples":                       {},
 }
 
 // outside lists imports from other modules that only some rooms may have.
 var outside = map[string][]string{
-	"github.com/nats-io/":                     {"internal/broker", "internal/testing/natstest", "e2e"},
+	"github.com/nats-io/":                     {"internal/broker", "internal/testing/natstest", "dev/nats", "e2e"},
 	"go.opentelemetry.io/":                    {"eventbridge/tracing", "internal/testing/otlptest"},
 	"sigs.k8s.io/":                            {"internal/kube", "internal/testing", "internal/daemon", "controller", "cmd", "cli", "dev", "e2e", "charts", "api"},
 	"k8s.io/client-go":                        {"internal/kube", "internal/testing", "controller", "cmd", "cli", "e2e", "charts"},
 	"github.com/google/go-containerregistry/": {"internal/registry", "builder", "internal/testing", "e2e"},
 	"github.com/go-git/":                      {"internal/git", "internal/testing"},
-	"github.com/kedacore/keda/":               {"scaler", "controller", "internal/testing", "e2e"},
+	"github.com/kedacore/keda/":               {"scaler", "controller", "dev/autoscale", "internal/testing", "e2e"},
 	"github.com/charmbracelet/":               {"dev/view", "cli"},
 }
 
