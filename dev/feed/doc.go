@@ -1,0 +1,8 @@
+// Package feed keeps what Functions print: what a cluster's container logs are to kubectl logs.
+//
+// It owns the lines of every Function, in bounded memory, and guarantees that
+//   - a Function that prints much drives out none of another's lines;
+//   - whoever prints never waits for whoever reads;
+//   - a follower sees lines in the order in which they were added, each at most once, and is told where lines were
+//     driven out before it came to them.
+package feed

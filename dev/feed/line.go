@@ -1,0 +1,22 @@
+package feed
+
+import "time"
+
+// Streams that a Line may come from.
+const (
+	Stdout = "stdout"
+	Stderr = "stderr"
+	Rouse  = "rouse" // what local mode itself says about a Function
+)
+
+// Line is one line that a Function printed, or that local mode says about it.
+type Line struct {
+	Time      time.Time `json:"time"`
+	Namespace string    `json:"namespace"`
+	Function  string    `json:"function"`
+	// Replica names the process, such as "pricing-2"; empty when the line is about none.
+	Replica string `json:"replica"`
+	// Stream is Stdout, Stderr or Rouse.
+	Stream string `json:"stream"`
+	Text   string `json:"text"`
+}

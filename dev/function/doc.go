@@ -1,0 +1,12 @@
+// Package function runs Functions as local processes: what Deployment, Service, EndpointSlice and kubelet are to a
+// cluster.
+//
+// It owns the processes of every Function, their front ports and their endpoints, and guarantees that
+//   - a changed Function starts beside the old one and takes over when it is ready; the old one leaves the endpoints
+//     before it is told to end, and finishes what it has begun;
+//   - a version that does not start leaves the one before serving, and Status says why, with the line in the file;
+//   - a Function that crashes is started again, later each time;
+//   - nothing runs any more when Run returns.
+//
+// What to start and what to stop is decided by a pure function over a snapshot; one loop acts on it.
+package function
