@@ -1,16 +1,16 @@
 #!/bin/sh
 # Fills OUTDIR with the root file tree of this runtime's image layer.
 #
-#   layer.sh OUTDIR [PYTHON]
+#   layer.sh OUTDIR [PYTHON [ROOT]]
 #
 # PYTHON is the interpreter that will run the server, or one of the same minor
 # version, and it must be able to run here (default: python3). Packages are
 # taken for its version, and the bytecode is its own. Where it has no pip, the
-# python3 on PATH must have one. Files may be owned by anyone, they only need
-# to be readable.
+# python3 on PATH must have one. ROOT is where the tree will lie (default: /).
+# Files may be owned by anyone, they only need to be readable.
 set -eu
 
-[ $# -ge 1 ] && [ $# -le 2 ] || { echo "usage: $0 OUTDIR [PYTHON]" >&2; exit 2; }
+[ $# -ge 1 ] && [ $# -le 3 ] || { echo "usage: $0 OUTDIR [PYTHON [ROOT]]" >&2; exit 2; }
 here=$(cd "$(dirname "$0")" && pwd)
 mkdir -p "$1/kubeless" "$1/usr/src/app"
 root=$(cd "$1" && pwd)
@@ -30,6 +30,6 @@ cp "$here/main.py" "$here/sdk.py" "$app/"
 done
 
 # unchecked-hash: at start no source file is looked at. -s and -p give the
-# bytecode the paths that the files have in the image.
-"$python" -m compileall -q -f --invalidation-mode unchecked-hash -s "$root" -p / "$app"
+# bytecode the paths that the files will have.
+"$python" -m compileall -q -f --invalidation-mode unchecked-hash -s "$root" -p "${3:-/}" "$app"
 chmod -R a+rX "$root"

@@ -19,23 +19,39 @@ function portNumber(text) {
   return /^\d+$/.test(text ?? '') && Number(text) < 65536 ? Number(text) : DEFAULT_PORT;
 }
 
+// The descriptor that is told the port, undefined where nobody asks for it. FUNC_PORT is a
+// reserved name, so no Function can bring this about.
+function descriptor(env) {
+  return env.FUNC_PORT === '0' && /^\d+$/.test(env.FUNC_READY_FD ?? '') ? Number(env.FUNC_READY_FD) : undefined;
+}
+
+function address(env, modern, ready) {
+  if (ready !== undefined) return { host: '127.0.0.1', port: 0 };
+  // SERVER_* belong to the new runtimes only.
+  return {
+    host: (modern && env.SERVER_HOST) || '0.0.0.0',
+    port: portNumber((modern && env.SERVER_PORT) || env.FUNC_PORT),
+  };
+}
+
 function fromEnv(env) {
   const runtime = env.FUNC_RUNTIME || `nodejs${process.versions.node.split('.')[0]}`;
   const modern = Number(runtime.replace(/\D/g, '')) >= FIRST_MODERN;
+  const ready = descriptor(env);
 
   return Object.freeze({
     functionName: env.FUNC_NAME ?? '',
     namespace: env.SERVICE_NAMESPACE ?? '',
     runtime,
     modern,
-    // FUNC_PORT is a reserved name, so no Function can set it; SERVER_* belong to the new runtimes only.
-    host: (modern && env.SERVER_HOST) || '0.0.0.0',
-    port: portNumber((modern && env.SERVER_PORT) || env.FUNC_PORT),
+    ready,
+    ...address(env, modern, ready),
     timeoutSeconds: positive(env.FUNC_TIMEOUT, DEFAULT_TIMEOUT_SECONDS),
     bodyLimitMb: positive(modern ? env.FUNC_BODY_MB_LIMIT : env.REQ_MB_LIMIT, DEFAULT_BODY_LIMIT_MB),
     publisherAddress: env.PUBLISHER_PROXY_ADDRESS ?? '',
     handlerSource: env.FUNC_HANDLER_SOURCE ?? '',
     handlerPath: env.HANDLER_PATH ?? '',
+    functionPath: env.FUNCTION_PATH ?? '',
     requestLog: isSet(modern ? env.SERVER_INTERNAL_LOGGER : env.KYMA_INTERNAL_LOGGER_ENABLED),
     traceEndpoint: env.TRACE_COLLECTOR_ENDPOINT ?? '',
     terminationLog: env.TERMINATION_LOG_PATH || '/dev/termination-log',

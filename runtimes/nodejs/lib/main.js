@@ -1,6 +1,7 @@
 // Starts a Function: load the handler, and only then listen, so that a server which accepts can serve.
 'use strict';
 
+const fs = require('node:fs');
 const http = require('node:http');
 const path = require('node:path');
 const { fromEnv } = require('./config.js');
@@ -60,6 +61,16 @@ class Server {
     process.exit(1);
   }
 
+  // Whoever started the server hears its port; a start that nobody hears of is none.
+  #tell(descriptor, port) {
+    try {
+      fs.writeSync(descriptor, `${port}\n`);
+      fs.closeSync(descriptor);
+    } catch (error) {
+      this.#fail(`cannot write to FUNC_READY_FD=${descriptor}: ${error.message}`);
+    }
+  }
+
   async #loadHandler(appDir, importModule, drain) {
     const stopWatching = watchForSilentEnd(drain, this.#config.terminationLog);
     let file;
@@ -87,13 +98,14 @@ class Server {
   }
 
   #listen(main, drain) {
-    const { host, port } = this.#config;
+    const { host, port, ready } = this.#config;
     const dispatcher = this.#createDispatcher(main);
     const server = http.createServer({ keepAliveTimeout: KEEP_ALIVE_MS, ...dispatcher.messages }, dispatcher.listener);
     drain.attach(server, dispatcher, () => this.#tracing.flush());
     server.on('error', (error) => this.#fail(`cannot listen on ${host}:${port}: ${error.message}`));
     server.listen(port, host, () => {
       console.log(`listening on ${host}:${server.address().port}`);
+      if (ready !== undefined) this.#tell(ready, server.address().port);
     });
     return server;
   }

@@ -73,9 +73,9 @@ function write(source, directory, functionDir) {
 
 // locate returns the handler's file.
 function locate(config, appDir) {
-  const functionDir = path.join(appDir, 'function');
+  const functionDir = config.functionPath || path.join(appDir, 'function');
   if (!config.handlerSource) {
-    return config.handlerPath ? existing(path.resolve(appDir, config.handlerPath)) : find(functionDir);
+    return config.handlerPath ? existing(path.resolve(functionDir, '..', config.handlerPath)) : find(functionDir);
   }
   const source = decode(config.handlerSource);
   const directory = makeDirectory();

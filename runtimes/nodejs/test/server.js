@@ -47,10 +47,14 @@ class Server {
     this.output = '';
     this.process = spawn(node, [...flags, path.join(directoryOfApp, 'server.js')], {
       cwd: this.directory,
+      // A descriptor more for a server that is asked for its port.
+      stdio: Array(environment.FUNC_READY_FD ? 4 : 3).fill('pipe'),
       env: { PATH: process.env.PATH, TMPDIR: this.directory, TERMINATION_LOG_PATH: this.terminationLog, FUNC_PORT: '0', ...environment },
     });
     // 'close' and not 'exit': by then everything it printed is here.
     this.exited = once(this.process, 'close').then(([code]) => code);
+    // What it writes there until it closes it.
+    this.told = this.process.stdio[3]?.setEncoding('latin1').toArray().then((parts) => parts.join(''));
     for (const stream of [this.process.stdout, this.process.stderr]) {
       stream.setEncoding('utf8').on('data', (text) => {
         this.output += text;

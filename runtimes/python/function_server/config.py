@@ -26,8 +26,9 @@ class Config:
         # The new runtimes have names of their own for what follows. FUNC_PORT
         # is reserved, so no Function can set it by accident.
         new = env.get if self.modern else _nothing
-        self.host = new("SERVER_HOST") or "0.0.0.0"
-        self.port = _port(new("SERVER_PORT") or env.get("FUNC_PORT"))
+        self.ready = _descriptor(env)
+        self.host = "127.0.0.1" if self.ready is not None else new("SERVER_HOST") or "0.0.0.0"
+        self.port = 0 if self.ready is not None else _port(new("SERVER_PORT") or env.get("FUNC_PORT"))
         self.threads = int(_positive(env.get("SERVER_NUMTHREADS" if self.modern else "CHERRYPY_NUMTHREADS"), 50))
         self.processes = int(_positive(env.get("SERVER_PROCESSES"), 0)) or cores.processes()
         self.request_log = _on(env.get("SERVER_INTERNAL_LOGGER" if self.modern else "KYMA_INTERNAL_LOGGER_ENABLED"))
@@ -58,6 +59,12 @@ def _positive(text, default):
 
 def _on(text):
     return bool(text) and text.lower() not in ("0", "false")
+
+
+def _descriptor(env):
+    """Give the descriptor that is told the port, or None where nobody asks for it."""
+    text = env.get("FUNC_READY_FD")
+    return int(text) if env.get("FUNC_PORT") == "0" and text and text.isdecimal() else None
 
 
 def _port(text):

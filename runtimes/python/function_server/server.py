@@ -53,9 +53,22 @@ def _work(config, bound, shared, slot, first):
     traces.join_library()
     server = listener.create(application, config, bound, slot)
     stop.attach(server.pull_trigger)
-    slot.tell(board.SERVING)
     if first:
         print(f"listening on {config.host}:{server.effective_port}", flush=True)
+        if config.ready is not None and not _tell(config, server.effective_port):
+            return 1
+    slot.tell(board.SERVING)
     server.serve(lambda: stop.begun)
     traces.flush()
     return 0
+
+
+def _tell(config, port):
+    """Tell the port to whoever started the server; a start that nobody hears of is none."""
+    try:
+        os.write(config.ready, f"{port}\n".encode())
+        os.close(config.ready)
+    except OSError as error:
+        failure.report(f"cannot write to FUNC_READY_FD={config.ready}: {error}", config.termination_log)
+        return False
+    return True

@@ -42,6 +42,9 @@ class Supervisor:
         gc.freeze()  # what is there now stays, and its pages are shared as long as nobody writes to them
         # One at first: it has the CPU for itself, and if its handler does not load, that is told once.
         self._start(first=True)
+        if self._config.ready is not None:
+            with contextlib.suppress(OSError):
+                os.close(self._config.ready)  # the first worker has it, and tells the port
         code = None
         while self._workers and code is None:
             received = signal.sigtimedwait(SIGNALS, TICK_SECONDS)

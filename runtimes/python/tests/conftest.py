@@ -69,6 +69,7 @@ class Server:
                 **IMAGE["env"],
                 **environment,
             },
+            close_fds=False,  # what a test made inheritable is for the server
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
         )

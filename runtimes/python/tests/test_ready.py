@@ -1,0 +1,58 @@
+"""How whoever starts a server on a machine that it shares learns the port."""
+
+import os
+import socket
+
+import pytest
+
+SOURCES = {
+    "python312": "def main(event, context):\n    return 'here'\n",
+    "python314": "def main():\n    return 'here'\n",
+}
+
+
+def told(serve, source, **environment):
+    """Start a server that is asked for its port; gives it and what it wrote until it closed the descriptor."""
+    read, write = os.pipe()
+    os.set_inheritable(write, True)
+    try:
+        server = serve(source, FUNC_READY_FD=str(write), **environment)
+    finally:
+        os.close(write)
+    with open(read) as pipe:
+        return server, pipe.read()
+
+
+@pytest.mark.parametrize("processes", ["1", "3"])
+@pytest.mark.parametrize("runtime", SOURCES)
+def test_tells_its_port_once_it_serves_this_machine_only(serve, runtime, processes):
+    server, text = told(
+        serve,
+        SOURCES[runtime],
+        FUNC_RUNTIME=runtime,
+        SERVER_PROCESSES=processes,
+        SERVER_HOST="0.0.0.0",  # noqa: S104 (it has to be ignored)
+        SERVER_PORT="9",
+    )
+    assert text.endswith("\n")
+    server.port = int(text)
+    assert server.request().text == "here"
+    with pytest.raises(ConnectionRefusedError), socket.create_connection(("127.0.0.2", server.port)):
+        pass
+
+
+def test_tells_nothing_when_the_handler_does_not_load(serve):
+    server, text = told(serve, "raise ValueError('no')\n")
+    assert text == ""
+    assert server.exit_code() == 1
+    assert "no" in server.termination_log.read_text()
+
+
+def test_does_not_run_when_nobody_can_hear_it(serve):
+    server = serve(SOURCES["python312"], FUNC_READY_FD="999")
+    assert server.exit_code() == 1
+    assert "FUNC_READY_FD=999" in server.termination_log.read_text()
+
+
+def test_means_nothing_without_a_free_port(serve):
+    serve(SOURCES["python312"], FUNC_READY_FD="3", FUNC_PORT="00").printed(r"listening on 0\.0\.0\.0:")
