@@ -15,6 +15,7 @@ import (
 	"github.com/rouse-run/rouse/eventbridge/admin"
 	"github.com/rouse-run/rouse/eventbridge/dispatch"
 	"github.com/rouse-run/rouse/eventbridge/ingress"
+	"github.com/rouse-run/rouse/eventbridge/journal"
 	"github.com/rouse-run/rouse/eventbridge/sink"
 	"github.com/rouse-run/rouse/eventbridge/storage"
 	"github.com/rouse-run/rouse/eventbridge/tracing"
@@ -50,10 +51,11 @@ type Deps struct {
 	Subscriptions ingress.Subscriptions // what applications may ask for; nil when nobody knows
 	Endpoints     sink.Endpoints
 	Store         Store
-	Storage       storage.Streams // how full the store is; nil when that does not matter
-	Admin         admin.Store     // what the admin API asks; it is not asked while that API has no address
-	Tracer        *tracing.Tracer // nil makes no spans
-	Destination   string          // URLs of the Store; metrics show them without user and password
+	Storage       storage.Streams  // how full the store is; nil when that does not matter
+	Admin         admin.Store      // what the admin API asks; it is not asked while that API has no address
+	Journal       *journal.Journal // remembers what happened to events; nil does not
+	Tracer        *tracing.Tracer  // nil makes no spans
+	Destination   string           // URLs of the Store; metrics show them without user and password
 	Registry      *prometheus.Registry
 	Log           logr.Logger
 
