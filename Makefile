@@ -19,6 +19,16 @@ VERSION   ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo de
 LDFLAGS   := -s -w -X github.com/rouse-run/rouse/internal/daemon.version=$(VERSION)
 
 ##@ See it work
+.PHONY: run
+run: bin/rouse ## Play the order chain on this machine without a cluster; ARGS=--once ends by itself (first time: a minute and a half)
+	@bin/rouse dev samples/orders --publish samples/orders/events/order-received.json $(ARGS)
+
+# Its own target, because the other commands need three times as long to compile.
+.PHONY: bin/rouse
+bin/rouse:
+	@[ -x $@ ] || echo "compiling rouse, the first time takes a minute and a half ..."
+	@CGO_ENABLED=0 $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o $@ ./cmd/rouse
+
 .PHONY: demo
 demo: cluster ## Play the order chain from zero on the local cluster and print its timeline
 	@selected=$$($(CLUSTER) env); eval "$$selected"; $(GO) run ./e2e/demo
@@ -33,7 +43,7 @@ cluster-down: ## Take the local cluster away and leave nothing behind
 
 ##@ Test it
 .PHONY: test
-test: preflight lint verify test-unit test-runtimes test-samples test-e2e ## Run everything: lint, unit, integration, runtimes, chart and e2e
+test: preflight lint verify test-unit test-runtimes test-samples test-run test-e2e ## Run everything: lint, unit, integration, runtimes, chart, local mode and e2e
 
 # What would end the run after half an hour is said at its start.
 .PHONY: preflight
@@ -75,6 +85,10 @@ test-runtimes: packages ## Tests of the Node.js and Python runtimes over real HT
 .PHONY: test-samples
 test-samples: ## Tests of the sample Functions
 	@samples/test.sh
+
+.PHONY: test-run
+test-run: ## The README's first command, once
+	@$(MAKE) run ARGS=--once
 
 .PHONY: test-e2e
 test-e2e: ## End-to-end tests on the local cluster, which is taken down again
