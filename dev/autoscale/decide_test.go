@@ -1,0 +1,98 @@
+package autoscale
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestReplicasFollowWhatWasSeen(t *testing.T) {
+	t.Parallel()
+	const second = time.Second
+	open := bounds{low: 0, high: 5, cooldown: 5 * second, settle: 3 * second}
+	type step struct {
+		at     time.Duration
+		do     func(*state, time.Time, bounds)
+		want   int
+		reason string
+	}
+	see := func(o observation) func(*state, time.Time, bounds) {
+		return func(s *state, now time.Time, b bounds) { s.observe(o, now, b) }
+	}
+	backlog := func(value float64) func(*state, time.Time, bounds) {
+		return see(observation{active: value > 0, value: value, target: 10})
+	}
+	failed := see(observation{failed: true})
+	wake := func(s *state, now time.Time, b bounds) { s.wake(now, b) }
+	hold := func(s *state, now time.Time, b bounds) { s.hold(now, b) }
+	release := func(s *state, now time.Time, _ bounds) { s.release(now) }
+
+	for name, tc := range map[string]struct {
+		bounds bounds
+		steps  []step
+	}{
+		"nothing to do leaves it asleep": {open, []step{{0, backlog(0), 0, ""}, {second, backlog(0), 0, ""}}},
+		"a push wakes one":               {open, []step{{0, wake, 1, ""}}},
+		"a poll finds what no push told": {open, []step{{0, backlog(1), 1, ""}}},
+		"a wake goes to the minimum":     {bounds{low: 2, high: 5, cooldown: second}, []step{{0, wake, 2, ""}}},
+		"a backlog has its replicas at once": {open, []step{
+			{0, backlog(35), 4, "the ceiling of 35 by 10"}, {second, backlog(51), 5, "no more than the maximum"},
+		}},
+		"a backlog near what is carried changes nothing": {open, []step{
+			{0, backlog(20), 2, ""}, {second, backlog(21.9), 2, "within a tenth"}, {2 * second, backlog(22.1), 3, "beyond it"},
+		}},
+		"fewer only after it stayed small": {open, []step{
+			{0, backlog(40), 4, ""}, {2 * second, backlog(5), 4, "40 was asked for of late"},
+			{4 * second, backlog(5), 1, "it was not any more"},
+		}},
+		"a peak between keeps them": {open, []step{
+			{0, backlog(40), 4, ""}, {2 * second, backlog(5), 4, ""}, {2500 * time.Millisecond, backlog(30), 4, ""},
+			{5 * second, backlog(5), 3, "the peak since"}, {6 * second, backlog(5), 1, ""},
+		}},
+		"asleep only after the cooldown": {open, []step{
+			{0, backlog(1), 1, ""}, {5 * second, backlog(0), 1, "not longer than the cooldown"},
+			{5*second + 1, backlog(0), 0, ""},
+		}},
+		"many go to sleep together": {open, []step{{0, backlog(50), 5, ""}, {6 * second, backlog(0), 0, ""}}},
+		"errors hold the replicas, asleep and awake": {open, []step{
+			{0, failed, 0, ""}, {second, backlog(25), 3, ""}, {time.Minute, failed, 3, ""}, {2 * time.Minute, failed, 3, ""},
+			{3 * time.Minute, backlog(0), 0, "errors are no sign of work"},
+		}},
+		"a push during errors wakes": {open, []step{{0, failed, 0, ""}, {0, wake, 1, ""}, {time.Minute, failed, 1, ""}}},
+		"a request holds it awake until its end and the cooldown after it": {open, []step{
+			{0, hold, 1, ""}, {time.Minute, backlog(0), 1, ""}, {time.Minute, release, 1, ""},
+			{time.Minute + 5*second, backlog(0), 1, ""}, {time.Minute + 6*second, backlog(0), 0, ""},
+		}},
+		"a request wakes while nothing is known": {open, []step{{0, hold, 1, ""}, {second, failed, 1, ""}}},
+		"the last of several requests counts": {open, []step{
+			{0, hold, 1, ""}, {0, hold, 1, ""}, {second, release, 1, ""}, {time.Minute, backlog(0), 1, ""},
+			{time.Minute, release, 1, ""}, {time.Minute + 6*second, backlog(0), 0, ""},
+		}},
+		"a minimum is never left": {bounds{low: 2, high: 5, cooldown: second, settle: second}, []step{
+			{0, backlog(0), 2, ""}, {time.Minute, backlog(0), 2, ""}, {2 * time.Minute, backlog(45), 5, ""},
+			{3 * time.Minute, backlog(0), 2, ""},
+		}},
+		"without a target one is enough": {open, []step{{0, see(observation{active: true, value: 99}), 1, ""}}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			start := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+			s := &state{}
+			s.bound(tc.bounds)
+			for i, step := range tc.steps {
+				step.do(s, start.Add(step.at), tc.bounds)
+				require.Equal(t, step.want, s.replicas, "step %d: %s", i, step.reason)
+			}
+		})
+	}
+}
+
+func TestNewBoundsCountAtOnce(t *testing.T) {
+	t.Parallel()
+	s := &state{replicas: 4}
+	s.bound(bounds{low: 0, high: 2})
+	require.Equal(t, 2, s.replicas)
+	s.bound(bounds{low: 3, high: 5})
+	require.Equal(t, 3, s.replicas)
+}

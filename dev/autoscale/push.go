@@ -1,0 +1,46 @@
+package autoscale
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+)
+
+const (
+	firstBackoff = 100 * time.Millisecond // KEDA begins with 2 s, to a scaler that is far
+	lastBackoff  = 5 * time.Second
+)
+
+// push holds the stream open on which the scaler wakes. Its end without an error is a scaler's way to say come again.
+func (o *object) push(ctx context.Context) {
+	for backoff := firstBackoff; ; backoff = min(backoff*2, lastBackoff) {
+		if err := o.follow(ctx); errors.Is(err, io.EOF) {
+			backoff = firstBackoff
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(backoff):
+		}
+	}
+}
+
+// follow reads one stream until it ends. Only true means something: the way down is the poll's.
+func (o *object) follow(ctx context.Context) error {
+	stream, err := o.autoscaler.client.StreamIsActive(ctx, o.ref())
+	if err != nil {
+		return fmt.Errorf("open the stream: %w", err)
+	}
+	for {
+		response, err := stream.Recv()
+		if err != nil {
+			return err
+		}
+		if response.GetResult() {
+			o.decide(func(s *state, now time.Time, b bounds) { s.wake(now, b) })
+			note(o.nudged) // so that a burst has more than one soon
+		}
+	}
+}
