@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/rouse-run/rouse/internal/build"
+	"github.com/rouse-run/rouse/internal/dependencies"
 )
 
 // compileScript compiles a file as CommonJS. `node --check` accepts everything that might be an ES module.
@@ -111,11 +112,11 @@ func (b *Builder) checkNode(ctx context.Context, dir, handler string) string {
 		module = "commonjs"
 	}
 	if module != "module" {
-		checked := run(ctx, command{dir: dir, env: b.env, args: []string{"node", "-e", compileScript, "--", handler}}, io.Discard)
-		if checked.err == nil {
+		checked := dependencies.Run(ctx, dependencies.Command{Dir: dir, Env: b.env, Args: []string{"node", "-e", compileScript, "--", handler}}, io.Discard)
+		if checked.Err == nil {
 			return ""
 		}
-		message := syntaxError(checked.output, handler)
+		message := syntaxError(checked.Output, handler)
 		if module == "commonjs" || !moduleWords.MatchString(lastLine(message)) {
 			return message
 		}
@@ -124,21 +125,21 @@ func (b *Builder) checkNode(ctx context.Context, dir, handler string) string {
 	if err != nil {
 		return err.Error()
 	}
-	checked := run(ctx, command{
-		dir: dir, env: b.env, args: []string{"node", "--input-type=module", "--check"}, input: string(source),
+	checked := dependencies.Run(ctx, dependencies.Command{
+		Dir: dir, Env: b.env, Args: []string{"node", "--input-type=module", "--check"}, Input: string(source),
 	}, io.Discard)
-	if checked.err == nil {
+	if checked.Err == nil {
 		return ""
 	}
-	return syntaxError(checked.output, handler)
+	return syntaxError(checked.Output, handler)
 }
 
 func (b *Builder) checkPython(ctx context.Context, dir, handler string) string {
-	checked := run(ctx, command{dir: dir, env: b.env, args: []string{"python3", "-I", "-c", compilePython, handler}}, io.Discard)
-	if checked.err == nil {
+	checked := dependencies.Run(ctx, dependencies.Command{Dir: dir, Env: b.env, Args: []string{"python3", "-I", "-c", compilePython, handler}}, io.Discard)
+	if checked.Err == nil {
 		return ""
 	}
-	return syntaxError(checked.output, handler)
+	return syntaxError(checked.Output, handler)
 }
 
 // syntaxError cuts a compiler's output down to the place and the error.

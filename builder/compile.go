@@ -13,6 +13,7 @@ import (
 	"sync"
 
 	"github.com/rouse-run/rouse/internal/build"
+	"github.com/rouse-run/rouse/internal/dependencies"
 )
 
 const (
@@ -43,7 +44,7 @@ func (b *Builder) compile(ctx context.Context, dir string) error {
 		running.Go(func() {
 			slots <- struct{}{}
 			defer func() { <-slots }()
-			_ = run(ctx, command{dir: empty, env: b.env, args: line}, b.deps.Output)
+			_ = dependencies.Run(ctx, dependencies.Command{Dir: empty, Env: b.env, Args: line}, b.deps.Output)
 		})
 	}
 	running.Wait()

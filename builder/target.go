@@ -25,6 +25,8 @@ const (
 	transfers = 8
 )
 
+const caRemedy = "add the certificate of its authority to the installation's caBundle"
+
 // target is where the image goes.
 type target struct {
 	tag    name.Tag
@@ -124,7 +126,7 @@ func (t *target) failure(err error) error {
 	case errors.Is(err, registry.ErrFull):
 		return fail(build.RegistryFull, "registry %s: %s; delete images, or give it a larger volume or quota", host, err)
 	case errors.Is(err, registry.ErrUntrusted):
-		return fail(build.RegistryUnavailable, "registry %s: %s; %s", host, err, trustRemedy)
+		return fail(build.RegistryUnavailable, "registry %s: %s; %s", host, err, caRemedy)
 	case errors.Is(err, registry.ErrUnavailable):
 		return fail(build.RegistryUnavailable, "registry %s: %s; it is tried again", host, err)
 	}

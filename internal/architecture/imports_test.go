@@ -27,6 +27,7 @@ var rooms = map[string][]string{
 	"internal/kube":                 {"api", "internal/routing"},
 	"internal/build":                {},
 	"internal/git":                  {},
+	"internal/dependencies":         {"internal/build"},
 	"internal/registry":             {},
 	"internal/testing":              {"api", "internal"},
 	"internal/architecture":         {},

@@ -1,4 +1,4 @@
-package builder
+package dependencies
 
 import (
 	"fmt"
@@ -32,37 +32,37 @@ func npmErrors(output string) string {
 	return errs.String()
 }
 
-// classifyNPM finds out from npm's output why it failed. manifest is where the user wrote the dependencies.
-func classifyNPM(output, manifest string) (build.Reason, string) {
+// classifyNPM finds out from npm's output why it failed.
+func (r Request) classifyNPM(output string) (build.Reason, string) {
 	errs := npmErrors(output)
 	code := match(npmCode, errs)
 	switch code {
 	case "EJSONPARSE":
-		return build.InvalidDependencies, fmt.Sprintf("%s is not JSON: %s", manifest, match(npmJSON, errs))
+		return build.InvalidDependencies, fmt.Sprintf("%s is not JSON: %s", r.Manifest, match(npmJSON, errs))
 	case "EINVALIDPACKAGENAME", "EINVALIDTAGNAME", "EUNSUPPORTEDPROTOCOL", "EOVERRIDE", "EINVALIDTYPE":
-		return build.InvalidDependencies, fmt.Sprintf("%s cannot be used: %s", manifest, afterCode(errs))
+		return build.InvalidDependencies, fmt.Sprintf("%s cannot be used: %s", r.Manifest, afterCode(errs))
 	case "ERESOLVE":
 		return build.InvalidDependencies, fmt.Sprintf("the dependencies in %s contradict each other: %s; change a version so that they agree",
-			manifest, match(npmPeer, errs))
+			r.Manifest, match(npmPeer, errs))
 	case "EUSAGE":
 		return build.InvalidDependencies, fmt.Sprintf("%s and its lock file do not agree: %s; run npm install and commit the lock file",
-			manifest, match(npmUnmet, errs))
+			r.Manifest, match(npmUnmet, errs))
 	case "E404":
 		return build.PackageNotFound, fmt.Sprintf("there is no package %s; correct %s or, if it is private, %s",
-			match(npmMissing, errs), manifest, credentialsRemedy)
+			match(npmMissing, errs), r.Manifest, r.Place.credentials)
 	case "ETARGET", "ENOVERSIONS":
-		return build.PackageNotFound, fmt.Sprintf("no version of a package fits %s; correct %s", match(npmVersion, errs), manifest)
+		return build.PackageNotFound, fmt.Sprintf("no version of a package fits %s; correct %s", match(npmVersion, errs), r.Manifest)
 	case "E401", "E403", "ENEEDAUTH", "EOTP":
-		return build.PackageForbidden, fmt.Sprintf("the package registry refuses access%s; %s", to(match(npmURL, errs)), credentialsRemedy)
+		return build.PackageForbidden, fmt.Sprintf("the package registry refuses access%s; %s", to(match(npmURL, errs)), r.Place.credentials)
 	case "EBADPLATFORM", "EBADENGINE":
-		return build.InstallFailed, fmt.Sprintf("%s; choose another package or version in %s", afterCode(errs), manifest)
+		return build.InstallFailed, fmt.Sprintf("%s; choose another package or version in %s", afterCode(errs), r.Manifest)
 	case "EINTEGRITY":
 		return build.InstallFailed, "a package is not what the lock file says; make the lock file anew, and find out who changed the package"
 	}
 	if isUnreachable(code) {
-		return unreachableNPM(code, errs)
+		return r.unreachableNPM(code, errs)
 	}
-	return failedScript(code, errs, output)
+	return r.failedScript(code, errs, output)
 }
 
 func isUnreachable(code string) bool {
@@ -78,26 +78,26 @@ func isDistrusted(code string) bool {
 	return strings.Contains(code, "CERT") || strings.HasPrefix(code, "UNABLE_TO_") || strings.HasPrefix(code, "ERR_TLS")
 }
 
-func unreachableNPM(code, errs string) (build.Reason, string) {
+func (r Request) unreachableNPM(code, errs string) (build.Reason, string) {
 	where := to(match(npmURL, errs))
 	if isDistrusted(code) {
-		return build.PackagesUnreachable, fmt.Sprintf("the package registry's certificate is not trusted%s (%s); %s", where, code, trustRemedy)
+		return build.PackagesUnreachable, fmt.Sprintf("the package registry's certificate is not trusted%s (%s); %s", where, code, r.Place.trust)
 	}
-	return build.PackagesUnreachable, fmt.Sprintf("the package registry does not answer%s (%s); it is tried again", where, code)
+	return build.PackagesUnreachable, fmt.Sprintf("the package registry does not answer%s (%s); %s", where, code, r.Place.later)
 }
 
 // failedScript is for what a package's own script, or Git, did.
-func failedScript(code, errs, output string) (build.Reason, string) {
+func (r Request) failedScript(code, errs, output string) (build.Reason, string) {
 	if code == "ENOENT" && strings.Contains(errs, "spawn git") {
-		return build.InstallFailed, "a dependency comes from a Git repository, and the runtime's image has no git; depend on an archive's URL instead"
+		return build.InstallFailed, "a dependency comes from a Git repository, and " + r.Place.name + " has no git; depend on an archive's URL instead"
 	}
-	if reason, message, ok := gitFailure(errs); ok {
+	if reason, message, ok := r.gitFailure(errs); ok {
 		return reason, message
 	}
 	name := match(npmPath, errs)
 	switch {
 	case compilerMissing.MatchString(output):
-		return build.CompilerMissing, fmt.Sprintf("%s has to be compiled, and the runtime's image has no compiler; %s", orPackage(name), compilerRemedy)
+		return build.CompilerMissing, fmt.Sprintf("%s has to be compiled, and %s has no compiler; %s", orPackage(name), r.Place.name, r.Place.compiler)
 	case name != "":
 		return build.InstallFailed, fmt.Sprintf("the install script of %s failed: %s", name, match(npmCommand, errs))
 	case match(npmCommand, errs) != "":

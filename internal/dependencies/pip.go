@@ -1,4 +1,4 @@
-package builder
+package dependencies
 
 import (
 	"cmp"
@@ -27,73 +27,73 @@ var (
 )
 
 // classifyPip finds out why pip failed: from what it printed, and from its log, because only that says what
-// kept pip from reading an index. manifest is where the user wrote the dependencies.
-func classifyPip(output, log, manifest string) (build.Reason, string) {
+// kept pip from reading an index.
+func (r Request) classifyPip(output, log string) (build.Reason, string) {
 	if line := match(pipInvalid, output); line != "" {
-		return build.InvalidDependencies, fmt.Sprintf("%s cannot be used: %s", manifest, line)
+		return build.InvalidDependencies, fmt.Sprintf("%s cannot be used: %s", r.Manifest, line)
 	}
 	if strings.Contains(output, "ResolutionImpossible") || pipConflict.MatchString(output) {
 		return build.InvalidDependencies, fmt.Sprintf("the dependencies in %s contradict each other: %s; change a version so that they agree",
-			manifest, strings.Join(strings.Fields(match(pipConflict, output)), " "))
+			r.Manifest, strings.Join(strings.Fields(match(pipConflict, output)), " "))
 	}
 	if wanted := match(pipNoMatch, output); wanted != "" {
-		return noDistribution(wanted, output, log, manifest)
+		return r.noDistribution(wanted, output, log)
 	}
 	if answer := match(pipHTTP, output); pipForbidden.MatchString(answer) {
-		return build.PackageForbidden, fmt.Sprintf("the package index refuses access: %s; %s", answer, credentialsRemedy)
+		return build.PackageForbidden, fmt.Sprintf("the package index refuses access: %s; %s", answer, r.Place.credentials)
 	}
-	return failedPip(output)
+	return r.failedPip(output)
 }
 
 // noDistribution tells a package that is not there from an index that could not be read.
-func noDistribution(wanted, output, log, manifest string) (build.Reason, string) {
+func (r Request) noDistribution(wanted, output, log string) (build.Reason, string) {
 	for _, fetch := range pipFetch.FindAllStringSubmatch(log, -1) {
 		url, cause := fetch[1], fetch[2]
 		switch {
 		case pipForbidden.MatchString(cause):
-			return build.PackageForbidden, fmt.Sprintf("the package index refuses access to %s; %s", url, credentialsRemedy)
+			return build.PackageForbidden, fmt.Sprintf("the package index refuses access to %s; %s", url, r.Place.credentials)
 		case distrusted.MatchString(cause):
-			return build.PackagesUnreachable, fmt.Sprintf("the certificate of the package index is not trusted (%s); %s", url, trustRemedy)
+			return build.PackagesUnreachable, fmt.Sprintf("the certificate of the package index is not trusted (%s); %s", url, r.Place.trust)
 		case pipNetwork.MatchString(cause):
-			return build.PackagesUnreachable, fmt.Sprintf("the package index does not answer (%s); it is tried again", url)
+			return build.PackagesUnreachable, fmt.Sprintf("the package index does not answer (%s); %s", url, r.Place.later)
 		}
 	}
 	versions := match(pipVersions, output)
 	switch {
 	case pipPython.MatchString(output):
 		return build.PackageNotFound, fmt.Sprintf("no version of a package fits %s for this version of Python; correct %s or change the runtime",
-			wanted, manifest)
+			wanted, r.Manifest)
 	case versions == "none" || versions == "":
 		return build.PackageNotFound, fmt.Sprintf("there is no package %s for this version of Python; correct %s or, if it is private, %s",
-			wanted, manifest, credentialsRemedy)
+			wanted, r.Manifest, r.Place.credentials)
 	}
 	return build.PackageNotFound, fmt.Sprintf("no version of a package fits %s (the newest is %s); correct %s",
-		wanted, versions[strings.LastIndexByte(versions, ' ')+1:], manifest)
+		wanted, versions[strings.LastIndexByte(versions, ' ')+1:], r.Manifest)
 }
 
 // failedPip is for what went wrong after all packages were found.
-func failedPip(output string) (build.Reason, string) {
+func (r Request) failedPip(output string) (build.Reason, string) {
 	name := match(pipWheel, output)
 	if all := pipCollected.FindAllStringSubmatch(output, -1); name == "" && len(all) > 0 {
 		name = all[len(all)-1][1]
 	}
 	if strings.Contains(output, "Cannot find command 'git'") {
-		return build.InstallFailed, "a dependency comes from a Git repository, and the runtime's image has no git; depend on an archive's URL instead"
+		return build.InstallFailed, "a dependency comes from a Git repository, and " + r.Place.name + " has no git; depend on an archive's URL instead"
 	}
-	if reason, message, ok := gitFailure(output); ok {
+	if reason, message, ok := r.gitFailure(output); ok {
 		return reason, message
 	}
 	switch {
 	case compilerMissing.MatchString(output):
-		return build.CompilerMissing, fmt.Sprintf("%s has to be compiled, and the runtime's image has no compiler; %s", orPackage(name), compilerRemedy)
+		return build.CompilerMissing, fmt.Sprintf("%s has to be compiled, and %s has no compiler; %s", orPackage(name), r.Place.name, r.Place.compiler)
 	case strings.Contains(output, "DO NOT MATCH THE HASHES"):
 		return build.InstallFailed, "a package is not what its hash says; correct the hash, and find out who changed the package"
 	case distrusted.MatchString(output):
-		return build.PackagesUnreachable, "the certificate of the package index is not trusted; " + trustRemedy
+		return build.PackagesUnreachable, "the certificate of the package index is not trusted; " + r.Place.trust
 	case pipNetwork.MatchString(output):
-		return build.PackagesUnreachable, "the package index does not answer; it is tried again"
+		return build.PackagesUnreachable, "the package index does not answer; " + r.Place.later
 	case strings.Contains(output, "No module named pip"):
-		return build.InstallFailed, "the runtime's image has no pip; use a runtimeImageOverride that has it"
+		return build.InstallFailed, r.Place.name + " has no pip; " + r.Place.manager
 	case pipWheel.MatchString(output):
 		return build.InstallFailed, fmt.Sprintf("%s cannot be built: %s", name, cmp.Or(match(pipLast, output), match(pipError, output)))
 	}

@@ -1,4 +1,4 @@
-package builder
+package dependencies
 
 import (
 	"errors"
@@ -13,6 +13,8 @@ import (
 )
 
 const manifest = "spec.source.inline.dependencies"
+
+var inImage = Request{Manifest: manifest, Place: Image()}
 
 // The files are what npm 11 and pip 23 and 24 really printed.
 func TestANPMFailureHasAReasonAndARemedy(t *testing.T) {
@@ -50,8 +52,8 @@ func TestANPMFailureHasAReasonAndARemedy(t *testing.T) {
 			t.Parallel()
 			text, err := os.ReadFile(filepath.Join("testdata", "npm", file+".txt"))
 			require.NoError(t, err)
-			requireFailure(t, ended{output: string(text), err: errors.New("exit status 1")}, tc.reason, tc.says, func() (build.Reason, string) {
-				return classifyNPM(string(text), manifest)
+			requireFailure(t, Ended{Output: string(text), Err: errors.New("exit status 1")}, tc.reason, tc.says, func() (build.Reason, string) {
+				return inImage.classifyNPM(string(text))
 			})
 		})
 	}
@@ -90,29 +92,29 @@ func TestAPipFailureHasAReasonAndARemedy(t *testing.T) {
 			text, err := os.ReadFile(filepath.Join("testdata", "pip", file+".txt"))
 			require.NoError(t, err)
 			output, log, _ := strings.Cut(string(text), "--- log\n")
-			requireFailure(t, ended{output: output, err: errors.New("exit status 1")}, tc.reason, tc.says, func() (build.Reason, string) {
-				return classifyPip(output, log, manifest)
+			requireFailure(t, Ended{Output: output, Err: errors.New("exit status 1")}, tc.reason, tc.says, func() (build.Reason, string) {
+				return inImage.classifyPip(output, log)
 			})
 		})
 	}
 }
 
-func requireFailure(t *testing.T, how ended, reason build.Reason, says []string, classify func() (build.Reason, string)) {
+func requireFailure(t *testing.T, how Ended, reason build.Reason, says []string, classify func() (build.Reason, string)) {
 	t.Helper()
-	var failed *reasonError
-	require.ErrorAs(t, failedInstall(how, classify), &failed)
-	require.Equal(t, reason, failed.reason, failed.message)
+	var failed *Failure
+	require.ErrorAs(t, inImage.failed(how, classify), &failed)
+	require.Equal(t, reason, failed.Reason, failed.Message)
 	for _, part := range says {
-		require.Contains(t, failed.message, part)
+		require.Contains(t, failed.Message, part)
 	}
-	require.NotContains(t, failed.message, "  ", "a part of the message is missing")
-	require.NotContains(t, failed.message, ": ;")
-	require.NotEmpty(t, failed.log)
+	require.NotContains(t, failed.Message, "  ", "a part of the message is missing")
+	require.NotContains(t, failed.Message, ": ;")
+	require.NotEmpty(t, failed.Log)
 }
 
 func TestAPackageManagerThatTheKernelKilledNeededMemory(t *testing.T) {
 	t.Parallel()
-	requireFailure(t, ended{output: "Collecting pandas", killed: true}, build.OutOfMemory, []string{"build profile"}, nil)
+	requireFailure(t, Ended{Output: "Collecting pandas", Killed: true}, build.OutOfMemory, []string{"build profile"}, nil)
 }
 
 func TestTheLogIsTheEndOfTheOutput(t *testing.T) {

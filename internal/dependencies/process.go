@@ -1,4 +1,4 @@
-package builder
+package dependencies
 
 import (
 	"bytes"
@@ -18,28 +18,28 @@ const (
 	grace = 5 * time.Second
 )
 
-// command is a program that the builder starts.
-type command struct {
-	dir   string
-	env   []string
-	args  []string
-	input string
+// Command is a program to start.
+type Command struct {
+	Dir   string
+	Env   []string
+	Args  []string
+	Input string
 }
 
-// ended is how a command ended.
-type ended struct {
-	output string // the last of it
-	err    error  // nil when it succeeded
-	killed bool   // by the kernel, which takes memory back in this way
+// Ended is how a command ended.
+type Ended struct {
+	Output string // the last of it
+	Err    error  // nil when it succeeded
+	Killed bool   // by the kernel, which takes memory back in this way
 }
 
-// run starts a command in a process group of its own, so that what it starts ends with it, and copies its
+// Run starts a command in a process group of its own, so that what it starts ends with it, and copies its
 // output to out.
-func run(ctx context.Context, c command, out io.Writer) ended {
+func Run(ctx context.Context, c Command, out io.Writer) Ended {
 	kept := &tail{}
-	child := exec.CommandContext(ctx, c.args[0], c.args[1:]...) //nolint:gosec // the builder's own programs
-	child.Dir, child.Env = c.dir, c.env
-	child.Stdin = strings.NewReader(c.input)
+	child := exec.CommandContext(ctx, c.Args[0], c.Args[1:]...) //nolint:gosec // the caller's own programs
+	child.Dir, child.Env = c.Dir, c.Env
+	child.Stdin = strings.NewReader(c.Input)
 	output := io.MultiWriter(kept, out)
 	child.Stdout, child.Stderr = output, output
 	child.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
@@ -49,10 +49,10 @@ func run(ctx context.Context, c command, out io.Writer) ended {
 	if child.Process != nil {
 		_ = syscall.Kill(-child.Process.Pid, syscall.SIGKILL) // what is left of the group
 	}
-	result := ended{output: kept.String(), err: err}
+	result := Ended{Output: kept.String(), Err: err}
 	if failed := (&exec.ExitError{}); errors.As(err, &failed) && ctx.Err() == nil {
 		if status, ok := failed.Sys().(syscall.WaitStatus); ok {
-			result.killed = status.Signaled() && status.Signal() == syscall.SIGKILL
+			result.Killed = status.Signaled() && status.Signal() == syscall.SIGKILL
 		}
 	}
 	return result

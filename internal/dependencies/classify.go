@@ -1,4 +1,4 @@
-package builder
+package dependencies
 
 import (
 	"errors"
@@ -14,27 +14,23 @@ const (
 	logLines = 40
 
 	compilers = `(?:[\w-]*(?:gcc|g\+\+|clang|clang\+\+)|cc|c\+\+|make|cmake|ninja|cargo|rustc)`
-
-	credentialsRemedy = "put credentials into the Secret serverless-package-registry-config of the Function's namespace"
-	compilerRemedy    = "use a package or version that brings a binary for this platform, or a runtimeImageOverride that has compilers"
-	trustRemedy       = "add the certificate of its authority to the installation's caBundle"
 )
 
-// failedInstall is what every package manager has in common; the rest is for classify.
-func failedInstall(installed ended, classify func() (build.Reason, string)) error {
-	failed := &reasonError{log: lastLines(installed.output, logLines)}
+// failed is what every package manager has in common; the rest is for classify.
+func (r Request) failed(installed Ended, classify func() (build.Reason, string)) error {
+	failed := &Failure{Log: lastLines(installed.Output, logLines)}
 	switch {
-	case errors.Is(installed.err, exec.ErrNotFound):
-		failed.reason = build.InstallFailed
-		failed.message = "the runtime's image has no package manager (" + installed.err.Error() + "); use a runtimeImageOverride that has it"
-	case installed.killed || outOfMemory.MatchString(installed.output):
-		failed.reason = build.OutOfMemory
-		failed.message = "installing the dependencies needs more memory; choose a larger build profile in spec.resourceConfiguration.build"
-	case outOfSpace.MatchString(installed.output):
-		failed.reason = build.ImageTooLarge
-		failed.message = "the dependencies do not fit into the build's volume; depend on less, or ask the operator for a larger one"
+	case errors.Is(installed.Err, exec.ErrNotFound):
+		failed.Reason = build.InstallFailed
+		failed.Message = r.Place.name + " has no package manager (" + installed.Err.Error() + "); " + r.Place.manager
+	case installed.Killed || outOfMemory.MatchString(installed.Output):
+		failed.Reason = build.OutOfMemory
+		failed.Message = "installing the dependencies needs more memory; " + r.Place.memory
+	case outOfSpace.MatchString(installed.Output):
+		failed.Reason = build.ImageTooLarge
+		failed.Message = r.Place.space
 	default:
-		failed.reason, failed.message = classify()
+		failed.Reason, failed.Message = classify()
 	}
 	return failed
 }
@@ -71,7 +67,7 @@ func orPackage(name string) string {
 }
 
 // gitFailure classifies a dependency that could not be fetched from a Git repository.
-func gitFailure(output string) (build.Reason, string, bool) {
+func (r Request) gitFailure(output string) (build.Reason, string, bool) {
 	line := match(regexp.MustCompile(`(?m)(fatal: .*)$`), output)
 	switch {
 	case line == "":
@@ -79,10 +75,15 @@ func gitFailure(output string) (build.Reason, string, bool) {
 	case hostUnreachable.MatchString(output), distrusted.MatchString(output):
 		return build.PackagesUnreachable, "the repository of a dependency cannot be reached: " + line, true
 	case gitForbidden.MatchString(output):
-		return build.PackageForbidden, fmt.Sprintf("the repository of a dependency refuses access: %s; %s", line, credentialsRemedy), true
+		return build.PackageForbidden, fmt.Sprintf("the repository of a dependency refuses access: %s; %s", line, r.Place.credentials), true
 	default:
 		return build.InstallFailed, "a dependency cannot be fetched from its repository: " + line, true
 	}
+}
+
+func lastLine(text string) string {
+	text = strings.TrimSpace(text)
+	return text[strings.LastIndexByte(text, '\n')+1:]
 }
 
 func lastLines(text string, count int) string {
