@@ -1,0 +1,23 @@
+package control
+
+import (
+	"github.com/rouse-run/rouse/dev/function"
+)
+
+// Function is how one of them is, and how much waits for it.
+type Function struct {
+	function.Status
+
+	// Backlog is nil when it is not known.
+	Backlog *int `json:"backlog,omitempty"`
+}
+
+// List is the answer to /v1/functions.
+type List struct {
+	Functions []Function `json:"functions"`
+}
+
+// failure is every answer that is an error.
+type failure struct {
+	Error string `json:"error"`
+}

@@ -1,0 +1,169 @@
+package control
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strconv"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/rouse-run/rouse/dev/feed"
+	"github.com/rouse-run/rouse/dev/function"
+)
+
+const (
+	defaultTail = 100
+	maxTail     = 100_000
+)
+
+// Functions tell how they are.
+type Functions interface {
+	Status() []function.Status
+}
+
+// Backlogs tell how much waits for a Function, if that is known.
+type Backlogs interface {
+	Backlog(fn types.NamespacedName) (backlog int, known bool)
+}
+
+// Lines are what Functions print.
+type Lines interface {
+	// Recent lists the last n lines, oldest first.
+	Recent(fn types.NamespacedName, n int) []feed.Line
+	// Follow calls take with the last tail lines and then with each new one until ctx ends.
+	Follow(ctx context.Context, fn types.NamespacedName, tail int, take func(feed.Line))
+}
+
+// Deps are what the API tells of.
+type Deps struct {
+	Functions Functions
+	Backlogs  Backlogs
+	Lines     Lines
+	// Token is what requests have to bring.
+	Token string
+}
+
+// Handler answers the API's requests.
+type Handler struct {
+	deps Deps
+	mux  *http.ServeMux
+}
+
+// New makes a handler.
+func New(deps Deps) *Handler {
+	h := &Handler{deps: deps, mux: http.NewServeMux()}
+	h.mux.HandleFunc("GET /v1/functions", h.functions)
+	h.mux.HandleFunc("GET /v1/functions/{namespace}/{name}/log", h.log)
+	h.mux.HandleFunc("/", func(w http.ResponseWriter, _ *http.Request) {
+		fail(w, http.StatusNotFound, "there is no such path, or not with this method")
+	})
+	return h
+}
+
+// ServeHTTP implements http.Handler.
+func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	switch {
+	case !loopback(r):
+		fail(w, http.StatusMisdirectedRequest, errHost.Error())
+	case !authorized(r, h.deps.Token):
+		fail(w, http.StatusUnauthorized, errToken.Error())
+	default:
+		h.mux.ServeHTTP(w, r)
+	}
+}
+
+// Until is the handler with requests that end when ctx does.
+func (h *Handler) Until(ctx context.Context) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		requestCtx, cancel := context.WithCancel(r.Context())
+		defer cancel()
+		defer context.AfterFunc(ctx, cancel)()
+		h.ServeHTTP(w, r.WithContext(requestCtx))
+	})
+}
+
+func (h *Handler) functions(w http.ResponseWriter, _ *http.Request) {
+	list := List{Functions: []Function{}}
+	for _, status := range h.deps.Functions.Status() {
+		fn := Function{Status: status}
+		if backlog, known := h.deps.Backlogs.Backlog(types.NamespacedName{Namespace: status.Namespace, Name: status.Name}); known {
+			fn.Backlog = &backlog
+		}
+		list.Functions = append(list.Functions, fn)
+	}
+	answer(w, http.StatusOK, list)
+}
+
+// log writes lines until the last one, or until the request ends.
+func (h *Handler) log(w http.ResponseWriter, r *http.Request) {
+	fn := types.NamespacedName{Namespace: r.PathValue("namespace"), Name: r.PathValue("name")}
+	tail, follow, err := logQuery(r)
+	switch {
+	case err != nil:
+		fail(w, http.StatusBadRequest, err.Error())
+		return
+	case !h.exists(fn):
+		fail(w, http.StatusNotFound, fmt.Sprintf("there is no Function %s", fn))
+		return
+	}
+	w.Header().Set("Content-Type", "application/x-ndjson")
+	w.WriteHeader(http.StatusOK)
+	lines := json.NewEncoder(w)
+	if !follow {
+		for _, line := range h.deps.Lines.Recent(fn, tail) {
+			if lines.Encode(line) != nil {
+				return // the reader is gone
+			}
+		}
+		return
+	}
+	controller := http.NewResponseController(w)
+	_ = controller.SetReadDeadline(time.Time{}) // the bound of the request's arrival would end it
+	_ = controller.Flush()                      // the reader shall know that it is heard
+	ctx, cancel := context.WithCancel(r.Context())
+	defer cancel()
+	h.deps.Lines.Follow(ctx, fn, tail, func(line feed.Line) {
+		if lines.Encode(line) != nil || controller.Flush() != nil {
+			cancel()
+		}
+	})
+}
+
+func logQuery(r *http.Request) (tail int, follow bool, err error) {
+	query := r.URL.Query()
+	tail = defaultTail
+	if text := query.Get("tail"); text != "" {
+		if tail, err = strconv.Atoi(text); err != nil {
+			return 0, false, fmt.Errorf("tail %.20q is no number", text)
+		}
+		if tail < 0 || tail > maxTail {
+			tail = maxTail // all that there are
+		}
+	}
+	if text := query.Get("follow"); text != "" {
+		if follow, err = strconv.ParseBool(text); err != nil {
+			return 0, false, fmt.Errorf("follow %.20q is neither true nor false", text)
+		}
+	}
+	return tail, follow, nil
+}
+
+func (h *Handler) exists(fn types.NamespacedName) bool {
+	for _, status := range h.deps.Functions.Status() {
+		if status.Namespace == fn.Namespace && status.Name == fn.Name {
+			return true
+		}
+	}
+	return false
+}
+
+func fail(w http.ResponseWriter, status int, text string) { answer(w, status, failure{text}) }
+
+func answer(w http.ResponseWriter, status int, body any) {
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	_ = json.NewEncoder(w).Encode(body) // a reader that is gone does not matter
+}

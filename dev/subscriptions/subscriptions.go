@@ -1,0 +1,240 @@
+package subscriptions
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/go-logr/logr"
+	"k8s.io/apimachinery/pkg/types"
+
+	eventingv1alpha2 "github.com/rouse-run/rouse/api/eventing/v1alpha2"
+	"github.com/rouse-run/rouse/dev/manifest"
+	"github.com/rouse-run/rouse/internal/broker"
+	"github.com/rouse-run/rouse/internal/routing"
+)
+
+const (
+	// checkInterval is how often the consumers are looked at without a reason.
+	checkInterval = 30 * time.Second
+	retryInterval = time.Second
+)
+
+// errUnknown is the answer before the folder was read.
+var errUnknown = errors.New("the Subscriptions are not known yet")
+
+// Consumers is where streams and consumers are; *broker.Conn is it.
+type Consumers interface {
+	EnsureStreams(ctx context.Context, options broker.StreamOptions) error
+	EnsureConsumer(ctx context.Context, stream string, consumer broker.Consumer) error
+	DeleteConsumer(ctx context.Context, stream, name string) error
+	Consumers(ctx context.Context, stream string) ([]broker.Consumer, error)
+	PurgeRetries(ctx context.Context, subscription types.NamespacedName) error
+}
+
+// Subscriptions serves the Subscriptions that it is told of.
+type Subscriptions struct {
+	consumers Consumers
+	streams   broker.StreamOptions
+	report    func(subscription types.NamespacedName, err error)
+	log       logr.Logger
+	renewed   chan struct{} // a note that there is something to do
+
+	mu      sync.Mutex
+	wanted  wanted
+	known   bool            // the folder was read
+	routes  []routing.Route // those that have their consumers
+	routed  chan struct{}   // closed and replaced when they change
+	settled chan struct{}   // closed and replaced while what is wanted is not there yet
+	told    map[types.NamespacedName]string
+}
+
+// New makes Subscriptions that do nothing until Run. What keeps one from being served is reported, nil when it is
+// over; the empty name stands for the streams.
+func New(
+	consumers Consumers, streams broker.StreamOptions, report func(subscription types.NamespacedName, err error), log logr.Logger,
+) *Subscriptions {
+	return &Subscriptions{
+		consumers: consumers, streams: streams, report: report, log: log,
+		renewed: make(chan struct{}, 1), routed: make(chan struct{}), settled: make(chan struct{}),
+		told: map[types.NamespacedName]string{},
+	}
+}
+
+// Apply takes what the folder asks for now.
+func (s *Subscriptions) Apply(set manifest.Set, problems []manifest.Problem) {
+	s.mu.Lock()
+	s.wanted, s.known = want(set, problems, s.wanted.entries), true
+	select {
+	case <-s.settled:
+		s.settled = make(chan struct{})
+	default:
+	}
+	s.mu.Unlock()
+	s.Check()
+}
+
+// Check looks at the consumers now.
+func (s *Subscriptions) Check() {
+	select {
+	case s.renewed <- struct{}{}:
+	default:
+	}
+}
+
+// Settled is closed once everything that was applied has its consumers.
+func (s *Subscriptions) Settled() <-chan struct{} {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.settled
+}
+
+// Run makes and deletes consumers until ctx ends.
+func (s *Subscriptions) Run(ctx context.Context) error {
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-s.renewed:
+		case <-timer.C:
+		}
+		pause := checkInterval
+		if err := s.sync(ctx); err != nil && ctx.Err() == nil {
+			s.log.Info("streams and consumers are not as they should be", "reason", err.Error())
+			pause = retryInterval
+		}
+		timer.Reset(pause)
+	}
+}
+
+// sync brings consumers and Subscriptions together.
+func (s *Subscriptions) sync(ctx context.Context) error {
+	s.mu.Lock()
+	w, known := s.wanted, s.known
+	s.mu.Unlock()
+	if !known {
+		return nil
+	}
+	err := s.consumers.EnsureStreams(ctx, s.streams)
+	s.tell(ctx, types.NamespacedName{}, err)
+	if err != nil {
+		return fmt.Errorf("make the streams: %w", err)
+	}
+	var errs []error
+	routes := make([]routing.Route, 0, len(w.entries))
+	for _, e := range w.sorted() {
+		err := s.ensure(ctx, e.route)
+		s.tell(ctx, e.route.Subscription, err)
+		if err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		routes = append(routes, e.route)
+	}
+	s.publish(routes)
+	errs = append(errs, s.sweep(ctx, w))
+	if err := errors.Join(errs...); err != nil {
+		return err
+	}
+	s.settle()
+	return nil
+}
+
+func (s *Subscriptions) ensure(ctx context.Context, route routing.Route) error {
+	err := s.consumers.EnsureConsumer(ctx, s.streams.Name, broker.ConsumerOf(route))
+	if route.DeadLetters != nil {
+		err = errors.Join(err, s.consumers.EnsureConsumer(ctx, broker.DeadLetterStream, broker.ConsumerOf(*route.DeadLetters)))
+	}
+	return err
+}
+
+// sweep deletes what Subscriptions that are gone have left. Nobody was told of their routes any more.
+func (s *Subscriptions) sweep(ctx context.Context, w wanted) error {
+	var errs []error
+	for _, stream := range []string{s.streams.Name, broker.DeadLetterStream} {
+		consumers, err := s.consumers.Consumers(ctx, stream)
+		errs = append(errs, err)
+		for _, stray := range w.strays(consumers, stream == broker.DeadLetterStream) {
+			errs = append(errs, s.consumers.DeleteConsumer(ctx, stream, stray.Name))
+			if key, _ := broker.SubscriptionOf(stray); stream == s.streams.Name {
+				errs = append(errs, s.consumers.PurgeRetries(ctx, key))
+			}
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// tell reports what changed.
+func (s *Subscriptions) tell(ctx context.Context, subscription types.NamespacedName, err error) {
+	if ctx.Err() != nil {
+		return // that is all that it says
+	}
+	text := ""
+	if err != nil {
+		text = err.Error()
+	}
+	s.mu.Lock()
+	before := s.told[subscription]
+	s.told[subscription] = text
+	s.mu.Unlock()
+	if before != text {
+		s.report(subscription, err)
+	}
+}
+
+func (s *Subscriptions) publish(routes []routing.Route) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.routes = routes
+	close(s.routed)
+	s.routed = make(chan struct{})
+}
+
+func (s *Subscriptions) settle() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.renewed) > 0 {
+		return // there is more to do
+	}
+	select {
+	case <-s.settled:
+	default:
+		close(s.settled)
+	}
+}
+
+// Watch calls apply with all routes that have their consumers, as soon as the folder was read and after each change,
+// until ctx ends. It is what the eventbridge and the scaler watch.
+func (s *Subscriptions) Watch(ctx context.Context, apply func([]routing.Route)) error {
+	for told := false; ; told = true {
+		s.mu.Lock()
+		routes, routed := s.routes, s.routed
+		s.mu.Unlock()
+		if told || routes != nil {
+			apply(routes)
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-routed:
+		}
+	}
+}
+
+// Specs are those of all Subscriptions.
+func (s *Subscriptions) Specs(context.Context) ([]eventingv1alpha2.SubscriptionSpec, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.known {
+		return nil, errUnknown
+	}
+	specs := make([]eventingv1alpha2.SubscriptionSpec, 0, len(s.wanted.entries))
+	for _, e := range s.wanted.sorted() {
+		specs = append(specs, e.spec)
+	}
+	return specs, nil
+}

@@ -1,0 +1,261 @@
+package subscriptions
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/go-logr/logr"
+	"github.com/stretchr/testify/require"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	eventingv1alpha2 "github.com/rouse-run/rouse/api/eventing/v1alpha2"
+	"github.com/rouse-run/rouse/dev/manifest"
+	"github.com/rouse-run/rouse/internal/broker"
+	"github.com/rouse-run/rouse/internal/routing"
+	"github.com/rouse-run/rouse/internal/testing/natstest"
+)
+
+const patience = 30 * time.Second
+
+func subscription(t *testing.T, name string, change ...func(*eventingv1alpha2.Subscription)) manifest.Subscription {
+	t.Helper()
+	sub := &eventingv1alpha2.Subscription{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "orders", Name: name},
+		Spec: eventingv1alpha2.SubscriptionSpec{
+			Source: "shop", Types: []string{"order." + name}, Sink: "http://" + name + ".orders.svc.cluster.local",
+		},
+	}
+	for _, c := range change {
+		c(sub)
+	}
+	route, err := routing.FromSubscription(sub, routing.Policy{})
+	require.NoError(t, err)
+	return manifest.Subscription{Subscription: sub, Route: route}
+}
+
+func withLetters(sub *eventingv1alpha2.Subscription) {
+	sub.Spec.Delivery = &eventingv1alpha2.Delivery{DeadLetter: &eventingv1alpha2.DeadLetter{Sink: "http://letters.orders.svc.cluster.local"}}
+}
+
+func of(subs ...manifest.Subscription) manifest.Set { return manifest.Set{Subscriptions: subs} }
+
+// world is Subscriptions on a real nats-server.
+type world struct {
+	*Subscriptions
+
+	conn *broker.Conn
+	seen *observed
+}
+
+// observed are the routes that a watcher was told last.
+type observed struct {
+	mu     sync.Mutex
+	routes []string
+	told   bool
+}
+
+func (o *observed) take(routes []routing.Route) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.told, o.routes = true, []string{}
+	for _, r := range routes {
+		o.routes = append(o.routes, r.Subscription.Name)
+	}
+}
+
+func (o *observed) are(names ...string) bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if !o.told || len(o.routes) != len(names) {
+		return false
+	}
+	for i := range names {
+		if o.routes[i] != names[i] {
+			return false
+		}
+	}
+	return true
+}
+
+func start(t *testing.T) world {
+	t.Helper()
+	conn, err := broker.Connect(t.Context(), broker.Options{URL: natstest.Start(t).URL(), Name: "dev"}, logr.Discard())
+	require.NoError(t, err)
+	require.Eventually(t, conn.Connected, patience, time.Millisecond)
+	streams := broker.DefaultStreamOptions()
+	streams.Storage = "memory"
+	w := world{conn: conn, seen: &observed{}}
+	w.Subscriptions = New(conn, streams, func(types.NamespacedName, error) {}, logr.Discard())
+	ctx, cancel := context.WithCancel(t.Context())
+	var running sync.WaitGroup
+	running.Go(func() { _ = w.Run(ctx) })
+	running.Go(func() { _ = w.Watch(ctx, w.seen.take) })
+	t.Cleanup(func() {
+		cancel()
+		running.Wait()
+		_ = conn.Close(context.WithoutCancel(t.Context()))
+	})
+	return w
+}
+
+func (w world) settle(t *testing.T) {
+	t.Helper()
+	select {
+	case <-w.Settled():
+	case <-time.After(patience):
+		require.FailNow(t, "it does not settle")
+	}
+}
+
+func (w world) names(t *testing.T, stream string) []string {
+	t.Helper()
+	consumers, err := w.conn.Consumers(t.Context(), stream)
+	require.NoError(t, err)
+	var names []string
+	for _, c := range consumers {
+		if key, ours := broker.SubscriptionOf(c); ours {
+			names = append(names, key.Name)
+		}
+	}
+	return names
+}
+
+func TestSubscriptionsHaveConsumersAndThenRoutes(t *testing.T) {
+	t.Parallel()
+	w := start(t)
+	_, err := w.Specs(t.Context())
+	require.ErrorIs(t, err, errUnknown)
+	require.False(t, w.seen.are(), "nobody is told of routes before the folder is read")
+
+	w.Apply(of(subscription(t, "pricing", withLetters), subscription(t, "invoicing")), nil)
+	w.settle(t)
+	require.ElementsMatch(t, []string{"pricing", "invoicing"}, w.names(t, broker.DefaultStream))
+	require.Equal(t, []string{"pricing"}, w.names(t, broker.DeadLetterStream))
+	require.Eventually(t, func() bool { return w.seen.are("invoicing", "pricing") }, patience, time.Millisecond)
+	specs, err := w.Specs(t.Context())
+	require.NoError(t, err)
+	require.Len(t, specs, 2)
+
+	w.Apply(of(subscription(t, "pricing")), nil)
+	w.settle(t)
+	require.Equal(t, []string{"pricing"}, w.names(t, broker.DefaultStream))
+	require.Empty(t, w.names(t, broker.DeadLetterStream), "there is no sink for them any more")
+	require.Eventually(t, func() bool { return w.seen.are("pricing") }, patience, time.Millisecond)
+
+	w.Apply(of(), nil)
+	w.settle(t)
+	require.Empty(t, w.names(t, broker.DefaultStream))
+	require.Eventually(t, func() bool { return w.seen.are() }, patience, time.Millisecond)
+}
+
+func TestASubscriptionThatIsWrongJustNowLosesNothing(t *testing.T) {
+	t.Parallel()
+	wrong := func(object string) []manifest.Problem {
+		return []manifest.Problem{{Object: object, Message: "is wrong"}}
+	}
+	for name, tc := range map[string]struct {
+		problems []manifest.Problem
+		kept     bool
+	}{
+		"it has a problem":                  {wrong("Subscription orders/pricing"), true},
+		"a file cannot be read":             {wrong(""), true},
+		"another one has a problem":         {wrong("Subscription orders/other"), false},
+		"a Function of the name has one":    {wrong("Function orders/pricing"), false},
+		"there is but a warning":            {[]manifest.Problem{{Object: "Subscription orders/pricing", Warning: true}}, false},
+		"it is gone and nothing else wrong": {nil, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := start(t)
+			w.Apply(of(subscription(t, "pricing")), nil)
+			w.settle(t)
+			w.Apply(of(), tc.problems)
+			w.settle(t)
+			require.Equal(t, tc.kept, len(w.names(t, broker.DefaultStream)) == 1)
+			if tc.kept {
+				require.Eventually(t, func() bool { return w.seen.are("pricing") }, patience, time.Millisecond)
+			}
+		})
+	}
+}
+
+func TestAWrongSubscriptionKeepsWhatAnEarlierRunGaveIt(t *testing.T) {
+	t.Parallel()
+	w := start(t)
+	streams := broker.DefaultStreamOptions()
+	streams.Storage = "memory"
+	require.NoError(t, w.conn.EnsureStreams(t.Context(), streams))
+	require.NoError(t, w.conn.EnsureConsumer(t.Context(), streams.Name, broker.ConsumerOf(subscription(t, "pricing").Route)))
+	require.NoError(t, w.conn.EnsureConsumer(t.Context(), streams.Name, broker.Consumer{Name: "foreign", Subjects: []string{"kyma.x"}}))
+	w.Apply(of(), []manifest.Problem{{Object: "Subscription orders/pricing"}})
+	w.settle(t)
+	require.Equal(t, []string{"pricing"}, w.names(t, broker.DefaultStream))
+	w.Apply(of(), nil)
+	w.settle(t)
+	require.Empty(t, w.names(t, broker.DefaultStream))
+	all, err := w.conn.Consumers(t.Context(), streams.Name)
+	require.NoError(t, err)
+	require.Len(t, all, 1, "what is not ours stays")
+}
+
+func TestAConsumerThatVanishesIsMadeAgain(t *testing.T) {
+	t.Parallel()
+	w := start(t)
+	sub := subscription(t, "pricing")
+	w.Apply(of(sub), nil)
+	w.settle(t)
+	require.NoError(t, w.conn.DeleteConsumer(t.Context(), broker.DefaultStream, sub.Route.Consumer))
+	w.Check()
+	require.Eventually(t, func() bool { return len(w.names(t, broker.DefaultStream)) == 1 }, patience, 5*time.Millisecond)
+}
+
+// store has another name than its method.
+type store interface{ Consumers }
+
+// broken refuses the consumer of one Subscription.
+type broken struct {
+	store
+
+	name string
+	mu   sync.Mutex
+	err  error
+}
+
+func (b *broken) EnsureConsumer(ctx context.Context, stream string, c broker.Consumer) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if c.Name == routing.ConsumerName("orders", b.name) && b.err != nil {
+		return b.err
+	}
+	return b.store.EnsureConsumer(ctx, stream, c)
+}
+
+func TestOneThatFailsIsReportedOnceAndStopsNoOther(t *testing.T) {
+	t.Parallel()
+	w := start(t)
+	b := &broken{store: w.conn, name: "pricing", err: errors.New("subjects overlap")}
+	reports := make(chan error, 10)
+	streams := broker.DefaultStreamOptions()
+	streams.Storage = "memory"
+	s := New(b, streams, func(name types.NamespacedName, err error) {
+		if name.Name == "pricing" {
+			reports <- err
+		}
+	}, logr.Discard())
+	s.Apply(of(subscription(t, "pricing"), subscription(t, "invoicing")), nil)
+	require.Error(t, s.sync(t.Context()))
+	require.Error(t, s.sync(t.Context()))
+	require.EqualError(t, <-reports, "subjects overlap")
+	require.Empty(t, reports, "it was said before")
+	require.Len(t, s.routes, 1)
+	b.mu.Lock()
+	b.err = nil
+	b.mu.Unlock()
+	require.NoError(t, s.sync(t.Context()))
+	require.NoError(t, <-reports, "it is over")
+	require.Len(t, s.routes, 2)
+}
