@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"maps"
 	"slices"
-	"strings"
 
 	"k8s.io/apimachinery/pkg/types"
 
@@ -14,6 +13,9 @@ import (
 	"github.com/rouse-run/rouse/internal/routing"
 )
 
+// kind of the objects, as Problems name it.
+const kind = "Subscription"
+
 // entry is a Subscription that is served.
 type entry struct {
 	route routing.Route
@@ -22,31 +24,15 @@ type entry struct {
 
 // wanted is what the folder asks for.
 type wanted struct {
-	entries map[types.NamespacedName]entry
-	// doubtful are Subscriptions that may be in the folder and cannot be read; all of them when everyone is.
-	doubtful map[types.NamespacedName]bool
-	everyone bool
+	entries  map[types.NamespacedName]entry
+	problems []manifest.Problem
 }
-
-// objectKind begins the Object of a Problem that is about a Subscription.
-const objectKind = "Subscription "
 
 // want reads a set and its problems. What was served before and cannot be read now goes on as it was.
 func want(set manifest.Set, problems []manifest.Problem, before map[types.NamespacedName]entry) wanted {
-	w := wanted{entries: map[types.NamespacedName]entry{}, doubtful: map[types.NamespacedName]bool{}}
-	for _, problem := range problems {
-		name, about := strings.CutPrefix(problem.Object, objectKind)
-		switch {
-		case problem.Warning:
-		case about:
-			namespace, name, _ := strings.Cut(name, "/")
-			w.doubtful[types.NamespacedName{Namespace: namespace, Name: name}] = true
-		case problem.Object == "": // of a file, whose objects nobody knows
-			w.everyone = true
-		}
-	}
+	w := wanted{entries: map[types.NamespacedName]entry{}, problems: problems}
 	for key, known := range before {
-		if w.everyone || w.doubtful[key] {
+		if w.doubtful(key) {
 			w.entries[key] = known
 		}
 	}
@@ -56,16 +42,19 @@ func want(set manifest.Set, problems []manifest.Problem, before map[types.Namesp
 	return w
 }
 
+// doubtful tells whether a Subscription that was not read may be in the folder nevertheless.
+func (w wanted) doubtful(key types.NamespacedName) bool {
+	return slices.ContainsFunc(w.problems, func(p manifest.Problem) bool { return p.Concerns(kind, key.Namespace, key.Name) })
+}
+
 // strays are the consumers that nobody needs any more.
 func (w wanted) strays(consumers []broker.Consumer, letters bool) []broker.Consumer {
 	var found []broker.Consumer
 	for _, consumer := range consumers {
 		key, ours := broker.SubscriptionOf(consumer)
 		known, served := w.entries[key]
-		switch {
-		case !ours, w.everyone && !served, w.doubtful[key] && !served:
-		case served && (!letters || known.route.DeadLetters != nil):
-		default:
+		needed := served && (!letters || known.route.DeadLetters != nil) || !served && w.doubtful(key)
+		if ours && !needed {
 			found = append(found, consumer)
 		}
 	}
