@@ -2,40 +2,118 @@ package process
 
 import (
 	"errors"
-	"time"
+	"fmt"
+	"os/exec"
+	"runtime"
+	"sync"
 )
 
+// ErrClosed is what Start says after Close.
+var ErrClosed = errors.New("the supervisor is closed")
+
 // Supervisor starts processes and owns them.
-type Supervisor struct{}
+type Supervisor struct {
+	keeper *keeper
+	starts chan start // to the one thread that starts processes
+	thread sync.WaitGroup
 
-// Keep makes this process the keeper and does not return, when it was started as that. Otherwise it does nothing.
-func Keep() {}
-
-// New starts a Supervisor with its keeper. Close ends it.
-func New() (*Supervisor, error) { return &Supervisor{}, nil }
-
-// Start runs a command. Each line that it prints goes to line, with stream stdout or stderr, one at a time.
-func (s *Supervisor) Start(Command, func(stream, text string)) (*Process, error) {
-	return nil, errors.New("not yet")
+	mu        sync.Mutex
+	closed    bool
+	processes map[*Process]struct{}
 }
 
-// Close kills what still runs, and ends the keeper.
-func (s *Supervisor) Close() error { return nil }
+// start is an order to start a program, and where the outcome goes.
+type start struct {
+	command *exec.Cmd
+	failed  chan error
+}
 
-// Process is a program that was started, with its children.
-type Process struct{}
+// New starts a Supervisor with its keeper. Close ends both. It fails in a binary that does not call Keep.
+func New() (*Supervisor, error) {
+	kept, err := startKeeper()
+	if err != nil {
+		return nil, fmt.Errorf("start the process that ends Functions if this one is killed: %w", err)
+	}
+	s := &Supervisor{keeper: kept, starts: make(chan start), processes: map[*Process]struct{}{}}
+	s.thread.Go(s.startAll)
+	return s, nil
+}
 
-// Ready is closed when the program listens.
-func (p *Process) Ready() <-chan struct{} { return nil }
+// startAll starts every program from one thread that lives as long as the Supervisor: the kernel sends the parent's
+// death signal when the thread ends, not the process (https://go.dev/issue/27505).
+func (s *Supervisor) startAll() {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread() // so that the thread goes back and does not end
+	for order := range s.starts {
+		order.failed <- order.command.Start()
+	}
+}
 
-// Address is where it listens, host:port, once it is ready.
-func (p *Process) Address() string { return "" }
+// Start runs a command. Each line that it prints goes to line, with stream stdout or stderr, one at a time.
+func (s *Supervisor) Start(command Command, line func(stream, text string)) (*Process, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return nil, ErrClosed
+	}
+	pipes, err := openPipes()
+	if err != nil {
+		return nil, fmt.Errorf("start %s: %w", command.Path, err)
+	}
+	p := &Process{
+		command: pipes.attach(command), line: line,
+		ready: make(chan struct{}), done: make(chan struct{}),
+	}
+	order := start{command: p.command, failed: make(chan error)}
+	s.starts <- order
+	err = <-order.failed
+	pipes.closeTheirs()
+	if err != nil {
+		pipes.closeOurs()
+		return nil, fmt.Errorf("start %s: %w", command.Path, err)
+	}
+	guarded := s.keeper.guard(p.group())
+	s.processes[p] = struct{}{}
+	go func() { // ends with the process; Close waits for it through done
+		p.attend(pipes)
+		s.forget(p)
+		close(p.done)
+	}()
+	if guarded != nil {
+		p.kill()
+		return nil, fmt.Errorf("start %s: its keeper is gone, start again: %w", command.Path, guarded)
+	}
+	return p, nil
+}
 
-// Done is closed when the program and its whole group have ended and all lines were handed on.
-func (p *Process) Done() <-chan struct{} { return nil }
+// forget lets go of a process that has ended.
+func (s *Supervisor) forget(p *Process) {
+	s.keeper.release(p.group())
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.processes, p)
+}
 
-// Err says how the program ended, once it is done; nil when it ended by itself with status 0.
-func (p *Process) Err() error { return nil }
-
-// Stop asks the group to end, kills it after the grace, and returns when all of it is gone.
-func (p *Process) Stop(grace time.Duration) {}
+// Close kills what still runs and ends the keeper. Nothing can be started any more.
+func (s *Supervisor) Close() error {
+	s.mu.Lock()
+	if s.closed {
+		s.mu.Unlock()
+		return nil
+	}
+	s.closed = true
+	left := make([]*Process, 0, len(s.processes))
+	for p := range s.processes {
+		left = append(left, p)
+	}
+	s.mu.Unlock()
+	for _, p := range left {
+		p.kill()
+	}
+	for _, p := range left {
+		<-p.done
+	}
+	close(s.starts)
+	s.thread.Wait()
+	return s.keeper.end()
+}
