@@ -53,7 +53,7 @@ type Deps struct {
 	Store         Store
 	Storage       storage.Streams  // how full the store is; nil when that does not matter
 	Admin         admin.Store      // what the admin API asks; it is not asked while that API has no address
-	Journal       *journal.Journal // remembers what happened to events; nil does not
+	Journal       *journal.Journal // remembers what happened to events for the admin API; nil does not
 	Tracer        *tracing.Tracer  // nil makes no spans
 	Destination   string           // URLs of the Store; metrics show them without user and password
 	Registry      *prometheus.Registry
@@ -84,7 +84,7 @@ func New(deps Deps, options Options) *Bridge {
 		}, options.Storage)
 	}
 	handler := ingress.New(ingress.Deps{
-		Publisher:     bounded(publisher(deps), b.storage),
+		Publisher:     bounded(observed{deps.Store, deps.Tracer, deps.Journal}, b.storage),
 		Subscriptions: deps.Subscriptions,
 		Destination:   withoutSecrets(deps.Destination),
 		Connected:     deps.Store.Connected,
@@ -120,10 +120,18 @@ func (b *Bridge) administer(ctx context.Context) error {
 		<-ctx.Done()
 		return nil
 	}
-	handler := admin.New(b.deps.Admin, b.options.Admin, b.deps.Log.WithName("admin"))
+	handler := admin.New(b.deps.Admin, b.remembered(), b.options.Admin, b.deps.Log.WithName("admin"))
 	return daemon.Serve(ctx, daemon.Server{
 		Name: "admin", Addr: b.options.Admin.Address, Listener: b.deps.AdminListener, Handler: handler.Until(ctx),
 	}, b.deps.Log)
+}
+
+// remembered is nil, and not an interface that holds nil, without a journal.
+func (b *Bridge) remembered() admin.Journal {
+	if b.deps.Journal == nil {
+		return nil
+	}
+	return b.deps.Journal
 }
 
 // work runs ingress and deliveries, and stops one after the other.

@@ -54,7 +54,7 @@ func (d *deliveries) openness(route routing.Route) prometheus.Gauge {
 // dispatcher says what is delivered and how. A dead letter never becomes another, whatever its sink says: it is tried
 // again with the waits of the installation, because those of the Subscription are meant for another sink.
 func (d *deliveries) dispatcher(route routing.Route) (dispatch.Deps, dispatch.Options, error) {
-	deps := dispatch.Deps{Subscription: subscriptionOf(route), MaxInFlight: route.MaxInFlight, Tracer: d.tracer()}
+	deps := dispatch.Deps{Subscription: subscriptionOf(route), MaxInFlight: route.MaxInFlight, Tracer: d.tracer(), Settled: d.recorder(route)}
 	if route.OfDeadLetters {
 		options := d.options.Dispatch
 		options.Endless = true
@@ -68,7 +68,7 @@ func (d *deliveries) dispatcher(route routing.Route) (dispatch.Deps, dispatch.Op
 	deps.Source, deps.Metrics = d.deps.Store.Source(route), d.dispatch
 	deps.DeadLetters = d.deps.Store.DeadLetters(route)
 	deps.Filter = picked
-	deps.Replies = replies{d.deps.Store}
+	deps.Replies = replies{observed{store: d.deps.Store, journal: d.deps.Journal}}
 	deps.Observe = d.kyma.observer(route.Subscription)
 	return deps, dispatchOptions(d.options.Dispatch, route.Delivery), nil
 }

@@ -27,7 +27,11 @@ type Options struct {
 	Sinks          routing.Policy // where events may go
 	Tracing        tracing.Options
 	Admin          admin.Options
+	JournalEvents  int // records that whoever makes the Journal gives it, 0 for no Journal
 }
+
+// defaultJournalEvents take about 8 MiB, and 50 MiB when all texts are as long as they may be.
+const defaultJournalEvents = 20_000
 
 // DefaultOptions are those of a replica in a cluster.
 func DefaultOptions() Options {
@@ -41,6 +45,7 @@ func DefaultOptions() Options {
 		Sink:           sink.DefaultOptions(),
 		Tracing:        tracing.DefaultOptions(),
 		Admin:          admin.DefaultOptions(),
+		JournalEvents:  defaultJournalEvents,
 	}
 }
 
@@ -50,6 +55,8 @@ func (o *Options) BindFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&o.MetricsAddress, "metrics-address", o.MetricsAddress, "address of /metrics")
 	fs.DurationVar(&o.ShutdownDelay, "shutdown-delay", o.ShutdownDelay,
 		"how long events are still taken after the process was told to stop")
+	fs.IntVar(&o.JournalEvents, "journal-events", o.JournalEvents,
+		"how many of the last things that happened to events are remembered for the admin API; 0: none")
 	o.Ingress.BindFlags(fs)
 	o.Storage.BindFlags(fs)
 	o.Dispatch.BindFlags(fs)
@@ -61,9 +68,12 @@ func (o *Options) BindFlags(fs *pflag.FlagSet) {
 
 // Validate names every option that cannot work.
 func (o *Options) Validate() error {
-	var delay error
+	var own error
 	if o.ShutdownDelay < 0 {
-		delay = errors.New("--shutdown-delay must not be negative")
+		own = errors.New("--shutdown-delay must not be negative")
 	}
-	return errors.Join(delay, o.Ingress.Validate(), o.Storage.Validate(), o.Dispatch.Validate(), o.Sink.Validate(), o.Sinks.Validate(), o.Tracing.Validate(), o.Admin.Validate())
+	if o.JournalEvents < 0 {
+		own = errors.Join(own, errors.New("--journal-events must not be negative"))
+	}
+	return errors.Join(own, o.Ingress.Validate(), o.Storage.Validate(), o.Dispatch.Validate(), o.Sink.Validate(), o.Sinks.Validate(), o.Tracing.Validate(), o.Admin.Validate())
 }

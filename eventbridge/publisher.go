@@ -2,53 +2,79 @@ package eventbridge
 
 import (
 	"context"
+	"time"
 
 	"github.com/rouse-run/rouse/eventbridge/ingress"
+	"github.com/rouse-run/rouse/eventbridge/journal"
 	"github.com/rouse-run/rouse/eventbridge/storage"
 	"github.com/rouse-run/rouse/eventbridge/tracing"
 	"github.com/rouse-run/rouse/internal/cloudevent"
 )
 
-// publisher makes spans of what it stores, if anybody wants them.
-func publisher(deps Deps) ingress.Publisher {
-	if deps.Tracer == nil {
-		return deps.Store
-	}
-	return tracedPublisher{store: deps.Store, tracer: deps.Tracer}
-}
-
-type tracedPublisher struct {
-	store  Store
-	tracer *tracing.Tracer
+// observed gives every event a trace, makes spans of what is stored if a tracer is there, and has the journal remember it.
+type observed struct {
+	store   ingress.Publisher
+	tracer  *tracing.Tracer
+	journal *journal.Journal
 }
 
 // Publish implements ingress.Publisher.
-func (p tracedPublisher) Publish(ctx context.Context, ev *cloudevent.Event) error {
-	end := p.tracer.Publish(ctx, ev)
-	err := p.store.Publish(ctx, ev)
-	end(err)
+func (o observed) Publish(ctx context.Context, ev *cloudevent.Event) error {
+	publishing := o.begin(ctx, ev)
+	err := o.store.Publish(ctx, ev)
+	publishing.end(err)
 	return err
 }
 
 // PublishLegacy implements ingress.Publisher. Both copies of an event are one span's.
-func (p tracedPublisher) PublishLegacy(ctx context.Context, ev *cloudevent.Event, oldType string) error {
-	end := p.tracer.Publish(ctx, ev)
-	err := p.store.PublishLegacy(ctx, ev, oldType)
-	end(err)
+func (o observed) PublishLegacy(ctx context.Context, ev *cloudevent.Event, oldType string) error {
+	publishing := o.begin(ctx, ev)
+	err := o.store.PublishLegacy(ctx, ev, oldType)
+	publishing.end(err)
 	return err
 }
 
 // PublishAll implements ingress.Publisher.
-func (p tracedPublisher) PublishAll(ctx context.Context, events []*cloudevent.Event) []error {
-	ends := make([]func(error), len(events))
+func (o observed) PublishAll(ctx context.Context, events []*cloudevent.Event) []error {
+	all := make([]publishing, len(events))
 	for i, ev := range events {
-		ends[i] = p.tracer.Publish(ctx, ev)
+		all[i] = o.begin(ctx, ev)
 	}
-	errs := p.store.PublishAll(ctx, events)
-	for i, end := range ends {
-		end(errs[i])
+	errs := o.store.PublishAll(ctx, events)
+	for i := range all {
+		all[i].end(errs[i])
 	}
 	return errs
+}
+
+// publishing is an event on its way into the stream.
+type publishing struct {
+	event   *cloudevent.Event
+	journal *journal.Journal
+	began   time.Time
+	span    func(error) // nil without one
+}
+
+func (o observed) begin(ctx context.Context, ev *cloudevent.Event) publishing {
+	p := publishing{event: ev, journal: o.journal}
+	if o.journal != nil {
+		p.began = time.Now()
+	}
+	if o.tracer != nil {
+		p.span = o.tracer.Publish(ctx, ev)
+	} else {
+		tracing.Ensure(ev)
+	}
+	return p
+}
+
+func (p publishing) end(err error) {
+	if p.span != nil {
+		p.span(err)
+	}
+	if err == nil && p.journal != nil {
+		p.journal.Add(storedRecord(p.event, p.began))
+	}
 }
 
 // bounded refuses what would take the room of events that are stored already.

@@ -53,11 +53,11 @@ func filterOf(route routing.Route) (dispatch.Filter, error) {
 }
 
 // replies publishes what sinks answer with.
-type replies struct{ store Store }
+type replies struct{ to observed }
 
 // Publish implements dispatch.Replies.
 func (r replies) Publish(ctx context.Context, reply *cloudevent.Event) error {
-	err := r.store.Publish(ctx, reply)
+	err := r.to.Publish(ctx, reply)
 	if _, invalid := errors.AsType[*broker.InvalidEventError](err); invalid || errors.Is(err, broker.ErrTooLarge) {
 		return fmt.Errorf("%w: %w", dispatch.ErrUnpublishable, err)
 	}

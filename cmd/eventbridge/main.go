@@ -9,6 +9,7 @@ import (
 	"github.com/go-logr/logr"
 
 	"github.com/rouse-run/rouse/eventbridge"
+	"github.com/rouse-run/rouse/eventbridge/journal"
 	"github.com/rouse-run/rouse/eventbridge/tracing"
 	"github.com/rouse-run/rouse/internal/broker"
 	"github.com/rouse-run/rouse/internal/daemon"
@@ -46,6 +47,7 @@ func run(ctx context.Context, o *options, log logr.Logger) error {
 		Store:         store,
 		Storage:       store,
 		Admin:         eventbridge.NewAdminStore(conn, o.publisher.Stream),
+		Journal:       journal.New(o.bridge.JournalEvents),
 		Tracer:        tracer,
 		Destination:   o.broker.URL,
 		Registry:      daemon.NewRegistry(),

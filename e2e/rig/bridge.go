@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/rouse-run/rouse/eventbridge"
+	"github.com/rouse-run/rouse/eventbridge/journal"
 	"github.com/rouse-run/rouse/internal/broker"
 	"github.com/rouse-run/rouse/internal/daemon"
 	"github.com/rouse-run/rouse/internal/routing"
@@ -132,6 +133,7 @@ func bridgeRole(ctx context.Context, ready func(string), args []string) error {
 	deps := eventbridge.Deps{
 		Routes: fixedRoutes(w.Routes), Endpoints: fixedEndpoints(w.Endpoints),
 		Store:       eventbridge.NewJetStream(conn, broker.NewPublisher(conn, publisher), publisher.Stream),
+		Journal:     journal.New(options.JournalEvents),
 		Destination: w.NATS, Registry: daemon.NewRegistry(), Log: logr.Discard(),
 		Listener: listener, MetricsListener: metrics,
 	}

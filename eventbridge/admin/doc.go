@@ -1,5 +1,6 @@
 // Package admin is the HTTP API for operators: it lists, shows, redrives and
-// purges dead letters, and tells what each Subscription has to do.
+// purges dead letters, and tells what each Subscription has to do and what
+// happened to events lately.
 //
 // It owns routes, authentication and the JSON of requests and answers. It
 // guarantees:
@@ -8,7 +9,8 @@
 //     is read anew for each request. Without a token in it every request is
 //     refused.
 //   - Redrive and purge do nothing unless the request says what to select.
-//   - Every answer is JSON, errors included, and neither answers of an error nor
+//   - Every answer is JSON, errors included, or a line of JSON for each record of
+//     an event, and neither answers of an error nor
 //     logs hold data of events or the token.
 //   - A redrive or purge that is cut short says how far it came.
 package admin

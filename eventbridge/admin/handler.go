@@ -43,18 +43,20 @@ type Subscription struct {
 // Handler answers the API's requests.
 type Handler struct {
 	store     Store
+	journal   Journal
 	tokenFile string
 	log       logr.Logger
 	mux       *http.ServeMux
 }
 
-// New makes a handler.
-func New(store Store, o Options, log logr.Logger) *Handler {
-	h := &Handler{store: store, tokenFile: o.TokenFile, log: log, mux: http.NewServeMux()}
+// New makes a handler. Without a journal nothing is told of events.
+func New(store Store, events Journal, o Options, log logr.Logger) *Handler {
+	h := &Handler{store: store, journal: events, tokenFile: o.TokenFile, log: log, mux: http.NewServeMux()}
 	for path, e := range map[string]struct {
 		method string
 		handle func(http.ResponseWriter, *http.Request) error
 	}{
+		"/v1/events":                 {http.MethodGet, h.events},
 		"/v1/subscriptions":          {http.MethodGet, h.subscriptions},
 		"/v1/deadletters":            {http.MethodGet, h.list},
 		"/v1/deadletters/{sequence}": {http.MethodGet, h.get},

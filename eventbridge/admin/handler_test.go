@@ -76,7 +76,7 @@ func newHandler(t *testing.T, store Store, log logr.Logger) *Handler {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "token")
 	require.NoError(t, os.WriteFile(file, []byte(token+"\n"), 0o600))
-	return New(store, Options{TokenFile: file}, log)
+	return New(store, nil, Options{TokenFile: file}, log)
 }
 
 func ask(h http.Handler, method, path, body string, change ...func(*http.Request)) *httptest.ResponseRecorder {
@@ -342,7 +342,7 @@ func FuzzAnyRequestHasAJSONAnswer(f *testing.F) {
 		request.Header.Set("Authorization", "Bearer "+token)
 		store := &fakeStore{letter: storedLetter()}
 		recorder := httptest.NewRecorder()
-		New(store, Options{TokenFile: file}, logr.Discard()).ServeHTTP(recorder, request)
+		New(store, nil, Options{TokenFile: file}, logr.Discard()).ServeHTTP(recorder, request)
 		if recorder.Code == http.StatusMovedPermanently || recorder.Code == http.StatusTemporaryRedirect {
 			return // to a path without dots
 		}

@@ -19,7 +19,7 @@ func DefaultOptions() Options { return Options{} }
 
 // BindFlags adds the flags; what o holds is their default.
 func (o *Options) BindFlags(fs *pflag.FlagSet) {
-	fs.StringVar(&o.Address, "admin-address", o.Address, "address of the API for dead letters, for example :9091; empty: none")
+	fs.StringVar(&o.Address, "admin-address", o.Address, "address of the API for dead letters and events, for example :9091; empty: none")
 	fs.StringVar(&o.TokenFile, "admin-token-file", o.TokenFile, "file with the bearer token that the API asks for")
 }
 

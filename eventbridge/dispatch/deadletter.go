@@ -15,7 +15,7 @@ func (d *Dispatcher) bury(ctx context.Context, j *job, a attempt, dec decision) 
 	})
 	if err != nil {
 		d.Log.Error(err, "cannot store a dead letter, the event is retried", "reason", dec.reason)
-		return decision{outcome: Retry, delay: d.policy.backoff.Delay(j.attempt, 0, random())}
+		return decision{outcome: Retry, delay: d.policy.backoff.Delay(j.attempt, 0, random()), reason: reasonUnburied}
 	}
 	d.metrics.deadLetters.WithLabelValues(dec.reason).Inc()
 	d.Log.Info("dead letter stored", "reason", dec.reason, "attempts", j.attempt, "status", a.answer.Status)

@@ -14,6 +14,8 @@ type attempt struct {
 	verdict verdict
 	event   *cloudevent.Event // nil when it cannot be decoded
 	answer  Answer
+	reason  string // why it is to be tried again
+	began   time.Time
 	took    time.Duration
 	traced  func(status int, outcome string) // ends the span; nil without one
 }
@@ -80,16 +82,17 @@ func (d *Dispatcher) again(ctx context.Context, j *job, a attempt, dec decision)
 		return false
 	}
 	d.metrics.outcomes[dec.outcome].Inc()
+	d.tell(j, before, a, dec)
 	return true
 }
 
 // try sends the event and judges the answer. A panic of the sink or the decoder is a failed attempt.
 func (d *Dispatcher) try(ctx context.Context, j *job) (a attempt) {
-	started := time.Now()
+	a.began = time.Now()
 	defer func() {
-		a.took = time.Since(started)
+		a.took = time.Since(a.began)
 		if p := recover(); p != nil {
-			a.verdict = failed
+			a.verdict, a.reason = failed, reasonPanicked
 			d.Log.Error(fmt.Errorf("panic: %v", p), "delivering a message panicked", "stack", string(debug.Stack()))
 		}
 	}()
@@ -111,16 +114,17 @@ func (d *Dispatcher) try(ctx context.Context, j *job) (a attempt) {
 		a.verdict = interrupted
 		return a
 	}
-	took := time.Since(started)
+	took := time.Since(a.began)
 	d.metrics.duration.Observe(took.Seconds())
 	if d.Observe != nil {
 		d.Observe(j.Message, a.event, a.answer, took)
 	}
+	a.reason = reasonOf(a.answer, err)
 	if a.verdict = judge(a.answer, err); err != nil {
 		d.Log.V(1).Info("no answer from the sink", "id", ev.ID, "reason", err.Error())
 	}
 	if a.verdict == delivered {
-		a.verdict = d.pass(ctx, a.event, a.answer)
+		a.verdict, a.reason = d.pass(ctx, a.event, a.answer), reasonReply
 	}
 	return a
 }
@@ -164,6 +168,7 @@ func (d *Dispatcher) settle(ctx context.Context, j *job, a attempt, dec decision
 		return
 	}
 	d.metrics.outcomes[dec.outcome].Inc()
+	d.tell(j, j.attempt, a, dec)
 	if log := d.Log.V(1); log.Enabled() {
 		log.Info("delivery settled", "id", idOf(a.event), "attempt", j.attempt, "outcome", dec.outcome,
 			"status", a.answer.Status, "started", formatTime(a.answer.Started), "took", a.took.String(), "delay", dec.delay.String())

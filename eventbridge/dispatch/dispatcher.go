@@ -30,6 +30,7 @@ type Deps struct {
 	Tracer       Tracer      // nil makes no spans
 	Metrics      *Metrics
 	Observe      func(msg Message, ev *cloudevent.Event, a Answer, took time.Duration) // called after each attempt; may be nil
+	Settled      func(msg Message, s Settled)                                          // called after each settlement; may be nil
 	Log          logr.Logger
 }
 

@@ -1,8 +1,10 @@
 package dispatch
 
 import (
+	"context"
 	"errors"
 	"net/http"
+	"os"
 	"time"
 )
 
@@ -42,6 +44,31 @@ const (
 	reasonExhausted   = "all attempts failed"
 	reasonLooping     = "too many replies in a chain"
 )
+
+// Reasons of retries.
+const (
+	reasonFailed   = "sink failed with the event"
+	reasonStrained = "sink can take no event now"
+	reasonSilent   = "no answer from the sink"
+	reasonLate     = "no answer from the sink in time"
+	reasonPanicked = "delivery panicked"
+	reasonReply    = "the sink's reply could not be stored"
+	reasonUnburied = "dead letter could not be stored"
+)
+
+// reasonOf says why an attempt, if it has to be repeated, has to be.
+func reasonOf(answer Answer, err error) string {
+	switch {
+	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, os.ErrDeadlineExceeded):
+		return reasonLate
+	case err != nil:
+		return reasonSilent
+	case struggling(answer.Status):
+		return reasonStrained
+	default:
+		return reasonFailed
+	}
+}
 
 // judge reads a sink's answer.
 func judge(answer Answer, err error) verdict {
@@ -84,7 +111,7 @@ type policy struct {
 type decision struct {
 	outcome Outcome
 	delay   time.Duration // of a Retry
-	reason  string        // of a Reject
+	reason  string        // of a Reject, or of a Retry that was to be one
 }
 
 // decide turns a verdict into a settlement. An attempt that did not reach the sink is never the one that

@@ -1,0 +1,164 @@
+package admin
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/rouse-run/rouse/eventbridge/journal"
+)
+
+// slowest is how long a client may take to read a record.
+const slowest = 10 * time.Second
+
+// Journal remembers what happened to events.
+type Journal interface {
+	// Recent are the records that are remembered.
+	Recent(query journal.Query) []journal.Record
+	// Follow calls take with those and with the ones that come, until ctx ends.
+	Follow(ctx context.Context, query journal.Query, take func(journal.Record))
+}
+
+// events answers with a line of JSON for each record.
+func (h *Handler) events(w http.ResponseWriter, r *http.Request) error {
+	query, follow, err := eventsOf(r.URL.Query(), time.Now())
+	switch {
+	case err != nil:
+		return err
+	case h.journal == nil:
+		return httpError{http.StatusNotFound, "this eventbridge remembers no events: --journal-events is 0"}
+	}
+	w.Header().Set("Content-Type", "application/x-ndjson")
+	w.Header().Set("Cache-Control", "no-store")
+	w.Header().Set("X-Content-Type-Options", "nosniff")
+	lines := newLines(w)
+	if !follow {
+		for _, record := range h.journal.Recent(query) {
+			if lines.write(record) != nil {
+				break // a client that is gone, or too slow, does not matter
+			}
+		}
+		return nil
+	}
+	ctx, stop := context.WithCancel(r.Context())
+	defer stop()
+	lines.flush()
+	h.journal.Follow(ctx, query, func(record journal.Record) {
+		if lines.write(record) != nil {
+			stop()
+			return
+		}
+		lines.flush()
+	})
+	return nil
+}
+
+// lines writes records, each within its time.
+type lines struct {
+	control *http.ResponseController
+	encoder *json.Encoder
+}
+
+// newLines takes away the time bound of the request's arrival, which would end it while it is answered.
+func newLines(w http.ResponseWriter) lines {
+	l := lines{control: http.NewResponseController(w), encoder: json.NewEncoder(w)}
+	_ = l.control.SetReadDeadline(time.Time{}) // tests' recorders have none
+	return l
+}
+
+func (l lines) write(record journal.Record) error {
+	_ = l.control.SetWriteDeadline(time.Now().Add(slowest))
+	if err := l.encoder.Encode(record); err != nil {
+		return fmt.Errorf("write record: %w", err)
+	}
+	return nil
+}
+
+// flush leaves it to the next write to find out that the client is gone.
+func (l lines) flush() { _ = l.control.Flush() }
+
+// eventsOf reads what records are asked for.
+func eventsOf(values url.Values, now time.Time) (query journal.Query, follow bool, err error) {
+	texts := map[string]*string{
+		"id": &query.ID, "trace": &query.Trace, "cause": &query.Cause, "source": &query.Source, "type": &query.Type,
+		"namespace": &query.Namespace, "subscription": &query.Subscription,
+	}
+	for name := range values {
+		value := values.Get(name)
+		text := texts[name]
+		switch {
+		case value == "":
+			err = problem(name, "it must not be empty")
+		case text != nil:
+			*text = value
+		case name == "kind":
+			query.Kinds, err = kindsOf(values[name])
+		case name == "since":
+			query.Since, err = sinceOf(value, now)
+		case name == "limit":
+			query.Limit, err = limitOf(value)
+		case name == "follow":
+			if follow, err = strconv.ParseBool(value); err != nil {
+				err = problem(name, "it must be true or false")
+			}
+		default:
+			err = httpError{http.StatusBadRequest, fmt.Sprintf("there is no parameter %q: "+
+				"use follow, since, limit, kind, id, trace, cause, type, source, namespace or subscription", name)}
+		}
+		if err != nil {
+			return query, follow, err
+		}
+	}
+	return query, follow, checkEvents(&query)
+}
+
+func checkEvents(query *journal.Query) error {
+	query.Trace = strings.ToLower(query.Trace)
+	const digits = 32
+	if query.Trace != "" && (len(query.Trace) != digits || strings.Trim(query.Trace, "0123456789abcdef") != "") {
+		return problem("trace", "it must be the 32 hexadecimal digits of a trace id")
+	}
+	if strings.Contains(strings.TrimSuffix(query.Type, "*"), "*") {
+		return problem("type", "a * may stand at its end only, as in order.*")
+	}
+	return nil
+}
+
+func kindsOf(values []string) (kinds []journal.Kind, err error) {
+	for _, value := range values {
+		for name := range strings.SplitSeq(value, ",") {
+			kind := journal.Kind(name)
+			if !slices.Contains(journal.Kinds(), kind) {
+				return nil, problem("kind", fmt.Sprintf("there is no %q: use some of %v", name, journal.Kinds()))
+			}
+			kinds = append(kinds, kind)
+		}
+	}
+	return kinds, nil
+}
+
+func sinceOf(value string, now time.Time) (time.Time, error) {
+	ago, err := time.ParseDuration(value)
+	if err != nil || ago < 0 {
+		return time.Time{}, problem("since", "it must be a duration such as 30s or 5m")
+	}
+	return now.Add(-ago), nil
+}
+
+func limitOf(value string) (int, error) {
+	limit, err := strconv.ParseUint(value, 10, 31)
+	if err != nil || limit == 0 {
+		return 0, problem("limit", "it must be a number of at least 1")
+	}
+	return int(limit), nil
+}
+
+func problem(parameter, text string) error {
+	return httpError{http.StatusBadRequest, parameter + ": " + text}
+}

@@ -1,0 +1,158 @@
+package admin
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/go-logr/logr"
+	"github.com/stretchr/testify/require"
+
+	"github.com/rouse-run/rouse/eventbridge/journal"
+)
+
+// remembering is a handler with a journal that holds some records.
+func remembering(t *testing.T, records ...journal.Record) (*Handler, *journal.Journal) {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "token")
+	require.NoError(t, os.WriteFile(file, []byte(token), 0o600))
+	j := journal.New(100)
+	for _, r := range records {
+		j.Add(r)
+	}
+	return New(&fakeStore{}, j, Options{TokenFile: file}, logr.Discard()), j
+}
+
+func idsIn(t *testing.T, body string) []string {
+	t.Helper()
+	ids := []string{}
+	for line := range strings.Lines(body) {
+		var r journal.Record
+		require.NoError(t, json.Unmarshal([]byte(line), &r))
+		ids = append(ids, r.ID)
+	}
+	return ids
+}
+
+func TestEventsAreAskedForByTheirParameters(t *testing.T) {
+	t.Parallel()
+	const trace = "4bf92f3577b34da6a3ce929d0e0e4736"
+	now := time.Now()
+	h, _ := remembering(t,
+		journal.Record{Time: now.Add(-time.Hour), ID: "1", Kind: journal.Stored, Source: "shop", Type: "order.received"},
+		journal.Record{Time: now, ID: "2", Kind: journal.Stored, Source: "shop", Type: "order.priced", Cause: "1", Trace: trace},
+		journal.Record{Time: now, ID: "3", Kind: journal.Retry, Source: "mill", Type: "flour", Namespace: "orders", Subscription: "pricing"},
+		journal.Record{Time: now, ID: "4", Kind: journal.Delivered, Source: "mill", Type: "bran", Namespace: "orders", Subscription: "baking"},
+	)
+	for query, want := range map[string][]string{
+		"":                                 {"1", "2", "3", "4"},
+		"id=2":                             {"2"},
+		"trace=" + trace:                   {"2"},
+		"trace=" + strings.ToUpper(trace):  {"2"},
+		"cause=1":                          {"2"},
+		"source=mill":                      {"3", "4"},
+		"type=order.*":                     {"1", "2"},
+		"type=flour":                       {"3"},
+		"namespace=orders":                 {"3", "4"},
+		"subscription=pricing&source=mill": {"3"},
+		"kind=retry&kind=delivered":        {"3", "4"},
+		"kind=stored,retry":                {"1", "2", "3"},
+		"since=5m":                         {"2", "3", "4"},
+		"limit=1":                          {"4"},
+		"limit=1&kind=stored&follow=false": {"2"},
+		"id=none":                          {},
+	} {
+		answered := ask(h, "GET", "/v1/events?"+query, "")
+		require.Equal(t, http.StatusOK, answered.Code, query)
+		require.Equal(t, "application/x-ndjson", answered.Header().Get("Content-Type"), query)
+		require.Equal(t, want, idsIn(t, answered.Body.String()), query)
+	}
+}
+
+func TestQuestionsAboutEventsThatMakeNoSenseAreRefused(t *testing.T) {
+	t.Parallel()
+	h, _ := remembering(t)
+	for query, want := range map[string]string{
+		"kind=lost":       `kind: there is no "lost": use some of [stored delivered`,
+		"since=yesterday": "since: it must be a duration",
+		"since=-5m":       "since: it must be a duration",
+		"limit=0":         "limit: it must be a number of at least 1",
+		"limit=x":         "limit: it must be a number of at least 1",
+		"follow=maybe":    "follow: it must be true or false",
+		"trace=7":         "trace: it must be the 32 hexadecimal digits",
+		"type=*.received": "type: a * may stand at its end only",
+		"id=":             "id: it must not be empty",
+		"tpye=order":      `there is no parameter "tpye": use follow, since`,
+	} {
+		answered := ask(h, "GET", "/v1/events?"+query, "")
+		require.Equal(t, http.StatusBadRequest, answered.Code, query)
+		var got failure
+		require.NoError(t, json.Unmarshal(answered.Body.Bytes(), &got), query)
+		require.Contains(t, got.Error, want, query)
+	}
+	require.Equal(t, http.StatusMethodNotAllowed, ask(h, "POST", "/v1/events", "").Code)
+	require.Equal(t, http.StatusUnauthorized, ask(h, "GET", "/v1/events", "", func(r *http.Request) { r.Header.Del("Authorization") }).Code)
+	without := ask(newHandler(t, &fakeStore{}, logr.Discard()), "GET", "/v1/events", "")
+	require.Equal(t, http.StatusNotFound, without.Code)
+	require.Contains(t, without.Body.String(), "--journal-events is 0")
+}
+
+// follow opens a stream of records, which ends with ctx.
+func follow(ctx context.Context, t *testing.T, url string) *bufio.Scanner {
+	t.Helper()
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	require.NoError(t, err)
+	request.Header.Set("Authorization", "Bearer "+token)
+	response, err := http.DefaultClient.Do(request)
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = response.Body.Close() })
+	require.Equal(t, http.StatusOK, response.StatusCode)
+	return bufio.NewScanner(response.Body)
+}
+
+func TestEventsAreFollowedUntilTheClientIsGone(t *testing.T) {
+	t.Parallel()
+	h, j := remembering(t, journal.Record{ID: "1", Type: "order.received"})
+	ended := make(chan struct{})
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		defer close(ended)
+		h.ServeHTTP(w, r)
+	}))
+	defer server.Close()
+	ctx, leave := context.WithCancel(t.Context())
+	defer leave()
+	lines := follow(ctx, t, server.URL+"/v1/events?follow=true&type=order.*")
+	next := func() string {
+		require.True(t, lines.Scan(), "%v", lines.Err())
+		return idsIn(t, lines.Text())[0]
+	}
+	require.Equal(t, "1", next())
+	j.Add(journal.Record{ID: "2", Type: "flour"})
+	j.Add(journal.Record{ID: "3", Type: "order.priced"})
+	require.Equal(t, "3", next())
+	leave()
+	<-ended
+}
+
+func TestFollowingEndsWhenTheBridgeStops(t *testing.T) {
+	t.Parallel()
+	h, j := remembering(t, journal.Record{ID: "1"})
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	server := httptest.NewServer(h.Until(ctx))
+	defer server.Close()
+	lines := follow(t.Context(), t, server.URL+"/v1/events?follow=true&since=0s")
+	j.Add(journal.Record{ID: "2"})
+	require.True(t, lines.Scan())
+	require.Equal(t, []string{"2"}, idsIn(t, lines.Text()), "those before are not asked for")
+	stop()
+	require.False(t, lines.Scan())
+	require.NoError(t, lines.Err(), "it ends as an answer ends")
+}
