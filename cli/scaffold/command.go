@@ -1,15 +1,97 @@
 package scaffold
 
 import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
 	"github.com/spf13/cobra"
+
+	"github.com/rouse-run/rouse/api/serverless/v1alpha2"
+	"github.com/rouse-run/rouse/cli/exit"
 )
+
+// options are the flags of `rouse init`.
+type options struct {
+	runtime, trigger     string
+	eventType, source    string
+	namespace, directory string
+	dependencies         bool
+}
 
 // NewCommand is `rouse init`.
 func NewCommand() *cobra.Command {
-	return &cobra.Command{
+	var o options
+	cmd := &cobra.Command{
 		Use:   "init NAME",
 		Short: "Write the files of a new Function",
-		Args:  cobra.ExactArgs(1),
-		RunE:  func(*cobra.Command, []string) error { return nil },
+		Long: `init writes a new Function into the folder NAME: its handler with a test, its manifests, and a configuration for
+the debugger of VS Code. "rouse dev NAME" and "kubectl apply -k NAME" take the folder as it is.`,
+		Example: `  rouse init hello
+  rouse init thanks --runtime python --type order.invoiced --source invoicing --namespace orders`,
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) != 1 {
+				return exit.Errorf(exit.Usage, "init takes the name of the Function, and nothing else; see rouse init --help")
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, args []string) error { return run(cmd, args[0], o) },
 	}
+	flags := cmd.Flags()
+	flags.StringVar(&o.runtime, "runtime", "nodejs", "`runtime`: "+strings.Join(runtimeNames(), ", "))
+	flags.StringVar(&o.trigger, "trigger", "", "what wakes it, http or event (default http, with --type event)")
+	flags.StringVar(&o.eventType, "type", "", "`type` of the events")
+	flags.StringVar(&o.source, "source", "", "`source` of the events")
+	flags.StringVarP(&o.namespace, "namespace", "n", "default", "`namespace` of the Function")
+	flags.StringVar(&o.directory, "directory", ".", "`folder` in which the folder NAME is made")
+	flags.BoolVar(&o.dependencies, "dependencies", false, "also write a package.json or requirements.txt, for packages")
+	return cmd
+}
+
+// function is what the flags mean.
+func (o options) function(name string) Function {
+	f := Function{
+		Name: name, Namespace: o.namespace, Runtime: v1alpha2.Runtime(o.runtime), Trigger: Trigger(o.trigger),
+		Type: o.eventType, Source: o.source, Dependencies: o.dependencies,
+	}
+	if known, ok := runtimes()[o.runtime]; ok {
+		f.Runtime = known
+	}
+	if f.Trigger == "" {
+		f.Trigger = TriggerHTTP
+		if o.eventType != "" || o.source != "" {
+			f.Trigger = TriggerEvent
+		}
+	}
+	return f
+}
+
+func run(cmd *cobra.Command, name string, o options) error {
+	f := o.function(name)
+	if err := f.Validate(); err != nil {
+		return exit.Errorf(exit.Usage, "%w", err)
+	}
+	files, err := Files(f)
+	if err != nil {
+		return err
+	}
+	folder := filepath.Join(o.directory, name)
+	if err := Write(folder, files); errors.Is(err, ErrExists) {
+		return fmt.Errorf("%w: take another name or --directory", err)
+	} else if err != nil {
+		return err
+	}
+	_, err = fmt.Fprint(cmd.OutOrStdout(), report(f, folder, files, collection(o.directory)))
+	return err
+}
+
+// collection is the kustomization.yaml of the folder around the Function's, empty when there is none.
+func collection(directory string) string {
+	path := filepath.Join(directory, kustomizationFile)
+	if _, err := os.Stat(path); err != nil {
+		return ""
+	}
+	return path
 }
