@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"unicode"
 
 	"k8s.io/apimachinery/pkg/util/validation"
 
@@ -100,6 +101,11 @@ func (f Function) validateSubscription() error {
 		return errors.New("a Function that is woken by events needs --type and --source of the events, " +
 			"for example --type order.received --source shop")
 	}
+	for flag, value := range map[string]string{"--type": f.Type, "--source": f.Source} {
+		if strings.IndexFunc(value, func(r rune) bool { return !unicode.IsPrint(r) }) >= 0 {
+			return fmt.Errorf("%s has a character that cannot be printed: %q", flag, value)
+		}
+	}
 	return nil
 }
 
@@ -115,4 +121,3 @@ func (f Function) modern() bool {
 func (f Function) sink() string {
 	return fmt.Sprintf("http://%s.%s.svc.cluster.local", f.Name, f.Namespace)
 }
-

@@ -1,0 +1,119 @@
+package scaffold
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/rouse-run/rouse/cli/exit"
+)
+
+// execute runs `rouse init` with the arguments.
+func execute(t *testing.T, args ...string) (string, error) {
+	t.Helper()
+	var out bytes.Buffer
+	cmd := NewCommand()
+	cmd.SetArgs(args)
+	cmd.SetOut(&out)
+	cmd.SilenceUsage, cmd.SilenceErrors = true, true
+	err := cmd.ExecuteContext(t.Context())
+	return out.String(), err
+}
+
+func TestInitSaysWhatItWroteAndWhatComesNext(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	out, err := execute(t, "thanks", "--runtime", "python", "--type", "order.invoiced", "--source", "invoicing", "-n", "orders",
+		"--directory", dir)
+	require.NoError(t, err)
+	folder := filepath.Join(dir, "thanks")
+	require.Equal(t, folder+`
+  .vscode/launch.json   for the debugger of VS Code
+  README.md             how to go on
+  function.yaml         the Function
+  handler.py            the handler
+  kustomization.yaml    puts the handler into the Function
+  subscription.yaml     which events it gets
+  test_handler.py       its test: python3 -m unittest
+
+Next:
+  (cd `+folder+` && python3 -m unittest)
+  rouse dev `+folder+`
+  rouse publish --type order.invoiced --source invoicing --data '{"id": "1"}'
+  kubectl apply -k `+folder+"\n", out)
+	text, err := os.ReadFile(filepath.Join(folder, "function.yaml"))
+	require.NoError(t, err)
+	require.Contains(t, string(text), "runtime: python312")
+}
+
+func TestInitWritesAFunctionOverHTTPWhenNothingElseIsSaid(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	out, err := execute(t, "hello", "--directory", dir)
+	require.NoError(t, err)
+	require.Contains(t, out, `rouse invoke hello --namespace default --data '{"name": "Ada"}'`)
+	text, err := os.ReadFile(filepath.Join(dir, "hello", "function.yaml"))
+	require.NoError(t, err)
+	require.Contains(t, string(text), "runtime: nodejs22")
+	require.NoFileExists(t, filepath.Join(dir, "hello", "subscription.yaml"))
+}
+
+func TestInitTellsToListTheFunctionBesideOthers(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	list := filepath.Join(dir, "kustomization.yaml")
+	require.NoError(t, os.WriteFile(list, []byte("resources: []\n"), 0o600))
+	out, err := execute(t, "hello", "--directory", dir)
+	require.NoError(t, err)
+	require.Contains(t, out, `add "- hello" to the resources of `+list)
+	require.Contains(t, out, "rouse dev "+dir+"\n")
+}
+
+func TestInitOverwritesNothing(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	_, err := execute(t, "hello", "--directory", dir)
+	require.NoError(t, err)
+	handler := filepath.Join(dir, "hello", "handler.js")
+	require.NoError(t, os.WriteFile(handler, []byte("mine"), 0o600))
+
+	out, err := execute(t, "hello", "--runtime", "python", "--directory", dir)
+	require.ErrorIs(t, err, ErrExists)
+	require.ErrorContains(t, err, "take another name or --directory")
+	require.Equal(t, exit.Failed, exit.CodeOf(err))
+	require.Empty(t, out)
+	text, err := os.ReadFile(handler)
+	require.NoError(t, err)
+	require.Equal(t, "mine", string(text))
+	require.NoFileExists(t, filepath.Join(dir, "hello", "handler.py"))
+}
+
+func TestAWrongCommandLineIsAUsageErrorAndWritesNothing(t *testing.T) {
+	t.Parallel()
+	for name, args := range map[string][]string{
+		"no name":          {},
+		"two names":        {"a", "b"},
+		"a bad name":       {"Bad_Name"},
+		"a bad runtime":    {"hello", "--runtime", "ruby"},
+		"a type alone":     {"hello", "--type", "order.paid"},
+		"an event of none": {"hello", "--trigger", "event"},
+	} {
+		dir := t.TempDir()
+		_, err := execute(t, append(args, "--directory", dir)...)
+		require.Equal(t, exit.Usage, exit.CodeOf(err), name)
+		entries, err := os.ReadDir(dir)
+		require.NoError(t, err)
+		require.Empty(t, entries, name)
+	}
+}
+
+func TestWhatCannotBeFinishedIsTakenAwayAgain(t *testing.T) {
+	t.Parallel()
+	folder := filepath.Join(t.TempDir(), "hello")
+	err := Write(folder, []File{{Name: "a"}, {Name: "a/b"}})
+	require.Error(t, err)
+	require.NoDirExists(t, folder)
+}

@@ -1,0 +1,171 @@
+package scaffold
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"sigs.k8s.io/kustomize/api/krusty"
+	"sigs.k8s.io/kustomize/kyaml/filesys"
+	"sigs.k8s.io/yaml"
+
+	eventingv1alpha2 "github.com/rouse-run/rouse/api/eventing/v1alpha2"
+	"github.com/rouse-run/rouse/api/serverless/v1alpha2"
+)
+
+// every is a Function of each runtime and trigger, by the name of the test.
+func every() map[string]Function {
+	all := map[string]Function{}
+	for _, runtime := range runtimes() {
+		f := Function{Name: "thanks", Namespace: "orders", Runtime: runtime, Trigger: TriggerHTTP}
+		all[string(runtime)+" over HTTP"] = f
+		f.Dependencies = true
+		all[string(runtime)+" with packages"] = f
+		f.Trigger, f.Type, f.Source = TriggerEvent, "order.invoiced", "invoicing"
+		all[string(runtime)+" by events with packages"] = f
+		f.Dependencies = false
+		all[string(runtime)+" by events"] = f
+		f.Type, f.Source = `order's.v1: "paid" \o/`, "#1 shop"
+		all[string(runtime)+" by events with odd names"] = f
+	}
+	return all
+}
+
+// write puts the files into a folder of their own.
+func write(t *testing.T, f Function) string {
+	t.Helper()
+	files, err := Files(f)
+	require.NoError(t, err)
+	folder := filepath.Join(t.TempDir(), f.Name)
+	require.NoError(t, Write(folder, files))
+	return folder
+}
+
+func TestTheTestOfANewFunctionPasses(t *testing.T) {
+	t.Parallel()
+	for name, f := range every() {
+		if f.Dependencies {
+			continue // the handlers and tests are the same
+		}
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			folder := write(t, f)
+			out, err := runTests(t, f, folder)
+			require.NoError(t, err, out)
+
+			broken := filepath.Join(folder, newPage(f).HandlerFile)
+			handler, err := os.ReadFile(broken)
+			require.NoError(t, err)
+			require.NoError(t, os.WriteFile(broken, append(handler, "\nmain = None; module = None\n"...), 0o600))
+			out, err = runTests(t, f, folder)
+			require.Error(t, err, "the test has to fail with a handler that is broken: %s", out)
+		})
+	}
+}
+
+// runTests runs the command that init prints.
+func runTests(t *testing.T, f Function, folder string) (string, error) {
+	t.Helper()
+	command := exec.CommandContext(t.Context(), "sh", "-c", newPage(f).TestCommand)
+	command.Dir = folder
+	// Python takes a cache of the handler for new when that was changed within the same second.
+	command.Env = append(os.Environ(), "PYTHONDONTWRITEBYTECODE=1")
+	out, err := command.CombinedOutput()
+	return string(out), err
+}
+
+func TestKustomizePutsTheFilesIntoTheFunction(t *testing.T) {
+	t.Parallel()
+	for name, f := range every() {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			folder := write(t, f)
+			objects, err := krusty.MakeKustomizer(krusty.MakeDefaultOptions()).Run(filesys.MakeFsOnDisk(), folder)
+			require.NoError(t, err)
+
+			for _, object := range objects.Resources() {
+				text, err := object.AsYAML()
+				require.NoError(t, err)
+				switch object.GetKind() {
+				case "Function":
+					requireFunction(t, f, folder, text)
+				case "Subscription":
+					requireSubscription(t, f, text)
+				default:
+					require.Fail(t, "this does not belong into a cluster", string(text))
+				}
+			}
+			want := 1
+			if f.Trigger == TriggerEvent {
+				want = 2
+			}
+			require.Equal(t, want, objects.Size())
+		})
+	}
+}
+
+func requireFunction(t *testing.T, f Function, folder string, text []byte) {
+	t.Helper()
+	var fn v1alpha2.Function
+	require.NoError(t, yaml.UnmarshalStrict(text, &fn))
+	require.Equal(t, f.Name, fn.Name)
+	require.Equal(t, f.Namespace, fn.Namespace)
+	require.Equal(t, f.Runtime, fn.Spec.Runtime)
+	require.Equal(t, f.Trigger == TriggerEvent, fn.Spec.ScaleConfig != nil, "only events wake")
+	handler, err := os.ReadFile(filepath.Join(folder, newPage(f).HandlerFile))
+	require.NoError(t, err)
+	require.Equal(t, string(handler), fn.Spec.Source.Inline.Source)
+	if !f.Dependencies {
+		require.Empty(t, fn.Spec.Source.Inline.Dependencies)
+		return
+	}
+	dependencies, err := os.ReadFile(filepath.Join(folder, newPage(f).DependenciesFile))
+	require.NoError(t, err)
+	require.Equal(t, string(dependencies), fn.Spec.Source.Inline.Dependencies)
+}
+
+func requireSubscription(t *testing.T, f Function, text []byte) {
+	t.Helper()
+	var sub eventingv1alpha2.Subscription
+	require.NoError(t, yaml.UnmarshalStrict(text, &sub))
+	require.Equal(t, f.Name, sub.Name)
+	require.Equal(t, f.Namespace, sub.Namespace)
+	require.Equal(t, f.Source, sub.Spec.Source)
+	require.Equal(t, []string{f.Type}, sub.Spec.Types)
+	require.Equal(t, "http://thanks.orders.svc.cluster.local", sub.Spec.Sink)
+}
+
+// Several Functions stand in one folder, whose kustomization.yaml lists theirs.
+func TestFunctionsAreBuiltTogether(t *testing.T) {
+	t.Parallel()
+	root := t.TempDir()
+	for _, name := range []string{"thanks", "bonus"} {
+		files, err := Files(Function{
+			Name: name, Namespace: "orders", Runtime: v1alpha2.RuntimePython312, Trigger: TriggerEvent, Type: "a.b", Source: "c",
+		})
+		require.NoError(t, err)
+		require.NoError(t, Write(filepath.Join(root, name), files))
+	}
+	require.NoError(t, os.WriteFile(filepath.Join(root, kustomizationFile), []byte("resources: [thanks, bonus]\n"), 0o600))
+
+	objects, err := krusty.MakeKustomizer(krusty.MakeDefaultOptions()).Run(filesys.MakeFsOnDisk(), root)
+	require.NoError(t, err)
+	require.Equal(t, 4, objects.Size())
+}
+
+// What kubectl brings is an older kustomize.
+func TestKubectlBuildsItToo(t *testing.T) {
+	t.Parallel()
+	kubectl, err := exec.LookPath("kubectl")
+	if err != nil {
+		t.Skip("there is no kubectl on this machine")
+	}
+	folder := write(t, every()["python312 by events with packages"])
+	out, err := exec.CommandContext(t.Context(), kubectl, "kustomize", folder).CombinedOutput()
+	require.NoError(t, err, string(out))
+	require.Contains(t, string(out), "def main(event, context):")
+	require.Contains(t, string(out), "dependencies: |")
+	require.NotContains(t, string(out), "ConfigMap")
+}
