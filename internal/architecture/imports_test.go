@@ -45,7 +45,7 @@ var rooms = map[string][]string{
 	"dev/function":                  {"dev/feed", "dev/process", "dev/manifest", "dev/toolchain", "internal", "api"},
 	"dev/view":                      {"dev/function", "dev/feed", "dev/manifest", "eventbridge/journal"},
 	"cli":                           {"dev", "eventbridge", "internal", "api"},
-	"cli/scaffold":                  {"internal", "api"},
+	"cli/scaffold":                  {"cli/exit", "internal", "api"},
 	"cmd/rouse":                     {"cli"},
 	"cmd":                           {"controller", "eventbridge", "scaler", "builder", "internal", "api"},
 	"charts":                        {"controller", "eventbridge", "scaler", "internal", "api"},
