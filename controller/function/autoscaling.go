@@ -7,7 +7,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/rouse-run/rouse/api/serverless/v1alpha2"
-	"github.com/rouse-run/rouse/controller/function/resources"
+	"github.com/rouse-run/rouse/internal/workload"
 )
 
 // scalingVerdict says whether the number of pods follows the events.
@@ -15,7 +15,7 @@ func scalingVerdict(s *scope) verdict {
 	if failed := failureOf(s.err); failed != nil && failed.condition == v1alpha2.ConditionScaling {
 		return verdict{status: metav1.ConditionFalse, reason: failed.reason, message: failed.message}
 	}
-	low, high := resources.ReplicaBounds(s.fn)
+	low, high := workload.ReplicaBounds(s.fn)
 	switch {
 	case !s.applied:
 		return verdict{}

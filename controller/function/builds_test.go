@@ -22,6 +22,7 @@ import (
 	"github.com/rouse-run/rouse/controller/function/resources"
 	"github.com/rouse-run/rouse/internal/build"
 	"github.com/rouse-run/rouse/internal/testing/registrytest"
+	"github.com/rouse-run/rouse/internal/workload"
 )
 
 const leftPad = `{"dependencies":{"left-pad":"1.3.0"}}`
@@ -121,7 +122,7 @@ func (w *world) collect(fn *v1alpha2.Function) error {
 
 func sourceOf(deployment *appsv1.Deployment) string {
 	for _, variable := range deployment.Spec.Template.Spec.Containers[0].Env {
-		if variable.Name == resources.EnvHandlerSource {
+		if variable.Name == workload.EnvHandlerSource {
 			return variable.Value
 		}
 	}

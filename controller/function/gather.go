@@ -16,7 +16,9 @@ import (
 
 	"github.com/rouse-run/rouse/api/serverless/v1alpha2"
 	"github.com/rouse-run/rouse/controller/function/resources"
+	"github.com/rouse-run/rouse/internal/admission"
 	"github.com/rouse-run/rouse/internal/kube"
+	"github.com/rouse-run/rouse/internal/workload"
 )
 
 const (
@@ -36,10 +38,10 @@ func (r *Reconciler) decide(_ context.Context, s *scope) error {
 			condition: v1alpha2.ConditionConfigurationReady, reason: reason, message: err.Error(), err: err,
 		})
 	}
-	if err := validate(s.fn, s.settings); err != nil {
+	base := resources.Image(s.fn, s.settings)
+	if err := admission.Function(s.fn, base != "").Err(); err != nil {
 		return refuse(v1alpha2.ReasonInvalidSpec, err)
 	}
-	base := resources.Image(s.fn, s.settings)
 	found, err := supplyOf(s.fn, base, r.ca)
 	if err != nil {
 		return refuse(v1alpha2.ReasonInvalidSpec, err)
@@ -53,7 +55,7 @@ func (r *Reconciler) decide(_ context.Context, s *scope) error {
 	if !s.scaled() {
 		return nil
 	}
-	s.tuning, err = resources.TuningOf(s.fn.Annotations, s.settings.Scaling.Defaults)
+	s.tuning, err = workload.TuningOf(s.fn.Annotations, s.settings.Scaling.Defaults)
 	return err
 }
 

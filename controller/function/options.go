@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/rouse-run/rouse/controller/function/resources"
+	"github.com/rouse-run/rouse/internal/workload"
 )
 
 // Options are the settings of the Function controller.
@@ -144,7 +145,7 @@ func (o *Options) settings() *resources.Settings {
 			ScalerAuthentication:   o.ScalerAuthentication,
 			InitialCooldownSeconds: seconds(o.InitialCooldownPeriod),
 			ScaleDownSeconds:       seconds(o.ScaleDownStabilization),
-			Defaults: resources.Tuning{
+			Defaults: workload.Tuning{
 				PollingSeconds:  seconds(o.PollingInterval),
 				CooldownSeconds: seconds(o.CooldownPeriod),
 			},

@@ -14,6 +14,7 @@ import (
 
 	"github.com/rouse-run/rouse/api/serverless/v1alpha2"
 	"github.com/rouse-run/rouse/controller/function/resources"
+	"github.com/rouse-run/rouse/internal/workload"
 )
 
 // replicaSet is what the Deployment controller makes of code.
@@ -34,7 +35,7 @@ func replicaSet(fn *v1alpha2.Function, revision int, code resources.Code) *appsv
 					Name: resources.ContainerName, Image: code.Image,
 					Env: []corev1.EnvVar{
 						{Name: "FUNC_RUNTIME", Value: string(code.Runtime)},
-						{Name: resources.EnvHandlerSource, Value: code.Source},
+						{Name: workload.EnvHandlerSource, Value: code.Source},
 					},
 				}}},
 			},

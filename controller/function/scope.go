@@ -12,6 +12,7 @@ import (
 	"github.com/rouse-run/rouse/controller/function/resources"
 	"github.com/rouse-run/rouse/controller/registry"
 	"github.com/rouse-run/rouse/internal/build"
+	"github.com/rouse-run/rouse/internal/workload"
 )
 
 // scope is everything that one pass learns about a Function. Phases fill it,
@@ -54,7 +55,7 @@ type scope struct {
 	// recalled is true when code is an earlier version and own the spec's.
 	recalled bool
 	own      resources.Code
-	tuning   resources.Tuning
+	tuning   workload.Tuning
 	// configuration is a hash of the ConfigMaps and Secrets that the pods follow.
 	configuration string
 	// template is the hash of the pod template that the pods should have.

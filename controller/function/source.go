@@ -4,8 +4,8 @@ import (
 	"fmt"
 
 	"github.com/rouse-run/rouse/api/serverless/v1alpha2"
-	"github.com/rouse-run/rouse/controller/function/resources"
 	"github.com/rouse-run/rouse/internal/build"
+	"github.com/rouse-run/rouse/internal/workload"
 )
 
 // maxInput is what fits a Secret beside its names.
@@ -34,14 +34,14 @@ func supplyOf(fn *v1alpha2.Function, base string, ca []byte) (supply, error) {
 		return supply{plan: plan}, nil
 	}
 	inline := fn.Spec.Source.Inline
-	if hasDependencies(fn.Spec.Runtime, inline.Dependencies) {
+	if workload.HasDependencies(fn.Spec.Runtime, inline.Dependencies) {
 		plan.Dependencies = inline.Dependencies
 	}
-	encoded, err := resources.EncodeSource(inline.Source)
+	encoded, err := workload.EncodeSource(inline.Source)
 	if err != nil {
 		return supply{}, err
 	}
-	if len(encoded) > resources.MaxSource {
+	if len(encoded) > workload.MaxSource {
 		plan.Source, encoded = inline.Source, ""
 	}
 	if plan.Source == "" && plan.Dependencies == "" {

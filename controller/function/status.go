@@ -3,7 +3,6 @@ package function
 import (
 	"errors"
 	"maps"
-	"strings"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -11,6 +10,7 @@ import (
 
 	"github.com/rouse-run/rouse/api/serverless/v1alpha2"
 	"github.com/rouse-run/rouse/controller/function/resources"
+	"github.com/rouse-run/rouse/internal/admission"
 	"github.com/rouse-run/rouse/internal/kube"
 )
 
@@ -111,8 +111,8 @@ func configurationVerdict(s *scope) verdict {
 		return updated
 	}
 	message := "Function configured"
-	if found := warnings(s.fn); len(found) > 0 {
-		message = "Warning: function configured, " + strings.Join(found, ". ")
+	if found := admission.FunctionWarnings(s.fn); len(found) > 0 {
+		message = "Warning: function configured, " + found.String()
 	}
 	return verdict{status: metav1.ConditionTrue, reason: v1alpha2.ReasonSpecValidated, message: message}
 }

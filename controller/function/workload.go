@@ -16,6 +16,7 @@ import (
 	"github.com/rouse-run/rouse/api/serverless/v1alpha2"
 	"github.com/rouse-run/rouse/controller/function/resources"
 	"github.com/rouse-run/rouse/internal/kube"
+	"github.com/rouse-run/rouse/internal/workload"
 )
 
 // replicasOwner owns spec.replicas between the controller, which no longer
@@ -71,11 +72,11 @@ func (r *Reconciler) applyReplicas(ctx context.Context, s *scope, replicas int32
 }
 
 func (r *Reconciler) applyDeployment(ctx context.Context, s *scope) error {
-	workload := resources.Workload{Code: s.code, Configuration: s.configuration, PullSecret: pullSecret(s)}
+	wanted := resources.Workload{Code: s.code, Configuration: s.configuration, PullSecret: pullSecret(s)}
 	if !s.scaled() {
-		workload.Replicas = new(ptr.Deref(s.fn.Spec.Replicas, 1))
+		wanted.Replicas = new(ptr.Deref(s.fn.Spec.Replicas, 1))
 	}
-	config, err := resources.Deployment(s.fn, s.settings, workload)
+	config, err := resources.Deployment(s.fn, s.settings, wanted)
 	if err != nil {
 		return fmt.Errorf("build Deployment: %w", err)
 	}
@@ -119,7 +120,7 @@ func (r *Reconciler) handOverReplicas(ctx context.Context, s *scope) error {
 	replicas := ptr.Deref(s.deployment.Spec.Replicas, 1)
 	asleep := !s.keda && replicas == 0
 	if asleep {
-		low, _ := resources.ReplicaBounds(s.fn)
+		low, _ := workload.ReplicaBounds(s.fn)
 		replicas = max(low, 1)
 	}
 	if !asleep && !ownsReplicas(s.deployment) {

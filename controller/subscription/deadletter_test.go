@@ -106,3 +106,7 @@ func TestConsumersOfDeadLettersAreBroughtInLine(t *testing.T) {
 		return slices.Equal(names, want)
 	}, patience, tick)
 }
+
+func deadLettersTo(sink string) *eventingv1alpha2.Delivery {
+	return &eventingv1alpha2.Delivery{DeadLetter: &eventingv1alpha2.DeadLetter{Sink: sink}}
+}

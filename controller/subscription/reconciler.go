@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	eventingv1alpha2 "github.com/rouse-run/rouse/api/eventing/v1alpha2"
+	"github.com/rouse-run/rouse/internal/admission"
 	"github.com/rouse-run/rouse/internal/broker"
 	"github.com/rouse-run/rouse/internal/kube"
 	"github.com/rouse-run/rouse/internal/routing"
@@ -66,7 +67,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 
 // run does the work of a pass. The outcome is nil when nothing new is known.
 func (r *Reconciler) run(ctx context.Context, sub *eventingv1alpha2.Subscription) (*outcome, error) {
-	if errs := Validate(sub, r.policy); len(errs) > 0 {
+	if errs := admission.Subscription(sub, r.policy); len(errs) > 0 {
 		return &outcome{invalid: invalidMessage(errs)}, kube.Stalled(errs.ToAggregate())
 	}
 	route, err := routing.FromSubscription(sub, r.policy)

@@ -6,6 +6,7 @@ import (
 
 	"github.com/rouse-run/rouse/api/serverless/v1alpha2"
 	"github.com/rouse-run/rouse/internal/build"
+	"github.com/rouse-run/rouse/internal/workload"
 )
 
 // BuildContainerName is the name of the container that builds.
@@ -108,7 +109,7 @@ func prepare(
 	if err != nil {
 		return err
 	}
-	directory := build.FunctionDir(IsPython(code.Runtime))
+	directory := build.FunctionDir(workload.IsPython(code.Runtime))
 	pod.mount(corev1ac.Volume().WithName(functionVolume).WithEmptyDir(corev1ac.EmptyDirVolumeSource()), directory, false)
 	container.WithVolumeMounts(corev1ac.VolumeMount().WithName(functionVolume).WithMountPath(directory))
 	spec.WithInitContainers(pod.bring, pod.work).WithVolumes(pod.volumes...)

@@ -8,6 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/rouse-run/rouse/api/serverless/v1alpha2"
+	"github.com/rouse-run/rouse/internal/workload"
 )
 
 // Code is what makes a version of a Function. Everything else, from the
@@ -67,9 +68,9 @@ func CodeOf(template *corev1.PodTemplateSpec) (Code, bool) {
 		code.Image = container.Image
 		for _, variable := range container.Env {
 			switch variable.Name {
-			case EnvHandlerSource:
+			case workload.EnvHandlerSource:
 				code.Source = variable.Value
-			case envRuntime:
+			case workload.EnvRuntime:
 				code.Runtime = v1alpha2.Runtime(variable.Value)
 			}
 		}

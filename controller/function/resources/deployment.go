@@ -12,6 +12,7 @@ import (
 	metav1ac "k8s.io/client-go/applyconfigurations/meta/v1"
 
 	"github.com/rouse-run/rouse/api/serverless/v1alpha2"
+	"github.com/rouse-run/rouse/internal/workload"
 )
 
 // ContainerName is the name of the container that runs the handler.
@@ -37,8 +38,8 @@ type Workload struct {
 }
 
 // Deployment runs the Function.
-func Deployment(fn *v1alpha2.Function, settings *Settings, workload Workload) (*appsv1ac.DeploymentApplyConfiguration, error) {
-	template, err := podTemplate(fn, settings, workload)
+func Deployment(fn *v1alpha2.Function, settings *Settings, wanted Workload) (*appsv1ac.DeploymentApplyConfiguration, error) {
+	template, err := podTemplate(fn, settings, wanted)
 	if err != nil {
 		return nil, fmt.Errorf("build pod template: %w", err)
 	}
@@ -46,8 +47,8 @@ func Deployment(fn *v1alpha2.Function, settings *Settings, workload Workload) (*
 		WithSelector(metav1ac.LabelSelector().WithMatchLabels(SelectorLabels(fn))).
 		WithRevisionHistoryLimit(revisionHistory).
 		WithTemplate(template)
-	if workload.Replicas != nil {
-		spec.WithReplicas(*workload.Replicas)
+	if wanted.Replicas != nil {
+		spec.WithReplicas(*wanted.Replicas)
 	}
 	return appsv1ac.Deployment(fn.Name, fn.Namespace).
 		WithLabels(objectLabels(fn)).
@@ -55,8 +56,8 @@ func Deployment(fn *v1alpha2.Function, settings *Settings, workload Workload) (*
 		WithSpec(spec), nil
 }
 
-func podTemplate(fn *v1alpha2.Function, settings *Settings, workload Workload) (*corev1ac.PodTemplateSpecApplyConfiguration, error) {
-	container, err := container(fn, settings, workload.Code)
+func podTemplate(fn *v1alpha2.Function, settings *Settings, wanted Workload) (*corev1ac.PodTemplateSpecApplyConfiguration, error) {
+	container, err := container(fn, settings, wanted.Code)
 	if err != nil {
 		return nil, err
 	}
@@ -64,7 +65,7 @@ func podTemplate(fn *v1alpha2.Function, settings *Settings, workload Workload) (
 	if err != nil {
 		return nil, err
 	}
-	annotations, err := podAnnotations(fn, workload)
+	annotations, err := podAnnotations(fn, wanted)
 	if err != nil {
 		return nil, err
 	}
@@ -77,11 +78,11 @@ func podTemplate(fn *v1alpha2.Function, settings *Settings, workload Workload) (
 		// Service of the namespace slow the start.
 		WithAutomountServiceAccountToken(false).
 		WithEnableServiceLinks(false)
-	if workload.PullSecret != "" {
-		spec.WithImagePullSecrets(corev1ac.LocalObjectReference().WithName(workload.PullSecret))
+	if wanted.PullSecret != "" {
+		spec.WithImagePullSecrets(corev1ac.LocalObjectReference().WithName(wanted.PullSecret))
 	}
-	if workload.Prepared.Input != "" {
-		if err := prepare(fn, settings, workload.Code, spec, container); err != nil {
+	if wanted.Prepared.Input != "" {
+		if err := prepare(fn, settings, wanted.Code, spec, container); err != nil {
 			return nil, err
 		}
 	}
@@ -120,7 +121,7 @@ func container(fn *v1alpha2.Function, settings *Settings, code Code) (*corev1ac.
 		// The runtime writes there why a handler does not load. The log is no
 		// replacement: it may hold events, and the text goes into the status.
 		WithTerminationMessagePolicy(corev1.TerminationMessageReadFile)
-	for _, variable := range environment(fn, settings, code) {
+	for _, variable := range workload.Environment(fn, code.Runtime, code.Source, settings.addresses()) {
 		converted, err := convert[corev1ac.EnvVarApplyConfiguration](variable)
 		if err != nil {
 			return nil, err

@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/rouse-run/rouse/api/serverless/v1alpha2"
+	"github.com/rouse-run/rouse/internal/workload"
 )
 
 // requireGolden compares object with testdata/<name>.yaml. With UPDATE_GOLDEN=1
@@ -43,7 +44,7 @@ func settings() *Settings {
 			ScalerAddress:          "rouse-scaler.rouse-system.svc.cluster.local:9000",
 			InitialCooldownSeconds: 60,
 			ScaleDownSeconds:       30,
-			Defaults:               Tuning{PollingSeconds: 10, CooldownSeconds: 60},
+			Defaults:               workload.Tuning{PollingSeconds: 10, CooldownSeconds: 60},
 		},
 		Build: BuildSettings{Builder: "registry.example.com/rouse:1", Profile: "normal", DeadlineSeconds: 900},
 	}
@@ -154,7 +155,7 @@ func TestOtherObjectsAreAsInTheGoldenFiles(t *testing.T) {
 		"hpa":                    HPA(function(scaled(0, 5))),
 		"scaledobject":           ScaledObject(function(scaled(0, 5)), scaling, scaling.Defaults),
 		"scaledobject-tls":       ScaledObject(function(scaled(0, 5)), secured, scaling.Defaults),
-		"scaledobject-long-name": ScaledObject(function(long, scaled(1, 2)), scaling, Tuning{PollingSeconds: 300, CooldownSeconds: 5, LagThreshold: 1}),
+		"scaledobject-long-name": ScaledObject(function(long, scaled(1, 2)), scaling, workload.Tuning{PollingSeconds: 300, CooldownSeconds: 5, LagThreshold: 1}),
 	}
 	for name, object := range tests {
 		t.Run(name, func(t *testing.T) {

@@ -4,9 +4,9 @@ import (
 	autoscalingv2 "k8s.io/api/autoscaling/v2"
 	corev1 "k8s.io/api/core/v1"
 	autoscalingv2ac "k8s.io/client-go/applyconfigurations/autoscaling/v2"
-	"k8s.io/utils/ptr"
 
 	"github.com/rouse-run/rouse/api/serverless/v1alpha2"
+	"github.com/rouse-run/rouse/internal/workload"
 )
 
 // cpuUtilization is the share of the requested CPU, in percent, that the HPA
@@ -16,7 +16,7 @@ const cpuUtilization = 50
 // HPA scales a Function with a scaleConfig where there is no KEDA. It knows
 // nothing of the backlog and cannot wake a Function, so it keeps one replica.
 func HPA(fn *v1alpha2.Function) *autoscalingv2ac.HorizontalPodAutoscalerApplyConfiguration {
-	low, high := ReplicaBounds(fn)
+	low, high := workload.ReplicaBounds(fn)
 	return autoscalingv2ac.HorizontalPodAutoscaler(fn.Name, fn.Namespace).
 		WithLabels(internalLabels(fn)).
 		WithOwnerReferences(ownerReference(fn)).
@@ -32,12 +32,4 @@ func HPA(fn *v1alpha2.Function) *autoscalingv2ac.HorizontalPodAutoscalerApplyCon
 					WithTarget(autoscalingv2ac.MetricTarget().
 						WithType(autoscalingv2.UtilizationMetricType).
 						WithAverageUtilization(cpuUtilization)))))
-}
-
-// ReplicaBounds are the least and the greatest number of replicas of a Function
-// with a scaleConfig.
-func ReplicaBounds(fn *v1alpha2.Function) (low, high int32) {
-	low = ptr.Deref(fn.Spec.ScaleConfig.MinReplicas, 1)
-	high = ptr.Deref(fn.Spec.ScaleConfig.MaxReplicas, max(low, 1))
-	return low, high
 }

@@ -1,20 +1,8 @@
 package resources
 
 import (
-	"strings"
-
 	"github.com/rouse-run/rouse/api/serverless/v1alpha2"
 )
-
-// IsNodeJS tells whether the runtime runs Node.js.
-func IsNodeJS(runtime v1alpha2.Runtime) bool {
-	return strings.HasPrefix(string(runtime), "nodejs")
-}
-
-// IsPython tells whether the runtime runs Python.
-func IsPython(runtime v1alpha2.Runtime) bool {
-	return strings.HasPrefix(string(runtime), "python")
-}
 
 // Image is the image that runs a Function, empty when its runtime has none.
 func Image(fn *v1alpha2.Function, settings *Settings) string {

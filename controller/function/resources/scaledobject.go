@@ -8,6 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/rouse-run/rouse/api/serverless/v1alpha2"
+	"github.com/rouse-run/rouse/internal/workload"
 )
 
 // ScaledObjectKind is KEDA's resource. Its Go types are not used, so that a
@@ -19,8 +20,8 @@ func ScaledObjectKind() schema.GroupVersionKind {
 // ScaledObject lets KEDA scale the Function's Deployment by its backlog. It has
 // no fallback: a backlog that cannot be read must hold the replicas, and a
 // fallback would wake every sleeping Function.
-func ScaledObject(fn *v1alpha2.Function, scaling Scaling, tuning Tuning) *unstructured.Unstructured {
-	low, high := ReplicaBounds(fn)
+func ScaledObject(fn *v1alpha2.Function, scaling Scaling, tuning workload.Tuning) *unstructured.Unstructured {
+	low, high := workload.ReplicaBounds(fn)
 	object := &unstructured.Unstructured{Object: map[string]any{
 		"spec": map[string]any{
 			"scaleTargetRef":        map[string]any{"apiVersion": "apps/v1", "kind": "Deployment", "name": fn.Name},
@@ -41,7 +42,7 @@ func ScaledObject(fn *v1alpha2.Function, scaling Scaling, tuning Tuning) *unstru
 	return object
 }
 
-func trigger(function string, scaling Scaling, tuning Tuning) map[string]any {
+func trigger(function string, scaling Scaling, tuning workload.Tuning) map[string]any {
 	made := map[string]any{
 		"type":     "external-push",
 		"metadata": triggerMetadata(function, scaling, tuning),
@@ -53,7 +54,7 @@ func trigger(function string, scaling Scaling, tuning Tuning) map[string]any {
 }
 
 // triggerMetadata is what KEDA hands to the scaler with every call.
-func triggerMetadata(function string, scaling Scaling, tuning Tuning) map[string]any {
+func triggerMetadata(function string, scaling Scaling, tuning workload.Tuning) map[string]any {
 	metadata := map[string]any{
 		"scalerAddress":          scaling.ScalerAddress,
 		"function":               function,

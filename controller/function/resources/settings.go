@@ -1,5 +1,7 @@
 package resources
 
+import "github.com/rouse-run/rouse/internal/workload"
+
 // Settings are the installation's choices that shape every Function.
 type Settings struct {
 	// Images has the image of each runtime.
@@ -14,6 +16,10 @@ type Settings struct {
 	Scaling Scaling
 	// Build is how images are built.
 	Build BuildSettings
+}
+
+func (s *Settings) addresses() workload.Addresses {
+	return workload.Addresses{Publisher: s.PublisherAddress, TraceCollector: s.TraceCollectorEndpoint}
 }
 
 // BuildSettings are the installation's choices for builds.
@@ -42,5 +48,5 @@ type Scaling struct {
 	// are taken away, down to one.
 	ScaleDownSeconds int64
 	// Defaults are for Functions without tuning annotations.
-	Defaults Tuning
+	Defaults workload.Tuning
 }

@@ -1,4 +1,4 @@
-package subscription
+package admission
 
 import (
 	"errors"
@@ -7,7 +7,6 @@ import (
 	"strconv"
 	"strings"
 
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	eventingv1alpha2 "github.com/rouse-run/rouse/api/eventing/v1alpha2"
@@ -39,9 +38,9 @@ const (
 	detailGrantType      = "must be a valid Grant Type value " + grantClientCredentials
 )
 
-// Validate says everything that is wrong with a Subscription, in the order of
+// Subscription says everything that is wrong with a Subscription, in the order of
 // its fields. Whether the Service of the sink exists is not its question.
-func Validate(sub *eventingv1alpha2.Subscription, policy routing.Policy) field.ErrorList {
+func Subscription(sub *eventingv1alpha2.Subscription, policy routing.Policy) field.ErrorList {
 	spec := field.NewPath("spec")
 	exact := sub.Spec.TypeMatching == eventingv1alpha2.TypeMatchingExact
 	return slices.Concat(
@@ -53,16 +52,6 @@ func Validate(sub *eventingv1alpha2.Subscription, policy routing.Policy) field.E
 		validateFilter(spec.Child("filter"), sub.Spec.Filter),
 		validateDeadLetter(spec.Child("delivery", "deadLetter", "sink"), sub, policy),
 	)
-}
-
-// invalidMessage is the message of the condition for the errors of Validate.
-func invalidMessage(errs field.ErrorList) string {
-	return "Subscription validation failed: " + errs.ToAggregate().Error()
-}
-
-// missingSinkMessage is the message of the condition for a sink without Service.
-func missingSinkMessage(service types.NamespacedName) string {
-	return "Sink validation failed: service " + service.Name + "." + service.Namespace + " not found in the cluster"
 }
 
 func validateTypeMatching(path *field.Path, matching eventingv1alpha2.TypeMatching) field.ErrorList {

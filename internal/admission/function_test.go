@@ -1,4 +1,4 @@
-package function
+package admission
 
 import (
 	"strings"
@@ -11,7 +11,7 @@ import (
 	"github.com/rouse-run/rouse/api/serverless/v1alpha2"
 )
 
-func TestValidate(t *testing.T) {
+func TestFunction(t *testing.T) {
 	t.Parallel()
 	own := func(requests, limits corev1.ResourceList) func(*v1alpha2.Function) {
 		return func(fn *v1alpha2.Function) {
@@ -155,8 +155,8 @@ func TestValidate(t *testing.T) {
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			options := testOptions()
-			err := validate(newFunction(tc.change), options.settings())
+			fn := newFunction(tc.change)
+			err := Function(fn, runs(fn)).Err()
 			if tc.want == "" {
 				require.NoError(t, err)
 				return
@@ -168,7 +168,7 @@ func TestValidate(t *testing.T) {
 
 func TestWarnings(t *testing.T) {
 	t.Parallel()
-	require.Empty(t, warnings(newFunction()))
+	require.Empty(t, FunctionWarnings(newFunction()))
 	fn := newFunction(func(fn *v1alpha2.Function) {
 		fn.Spec.Runtime = v1alpha2.RuntimeNodeJS20
 		fn.Spec.ResourceConfiguration = &v1alpha2.ResourceConfiguration{Build: &v1alpha2.ResourceRequirements{
@@ -178,28 +178,15 @@ func TestWarnings(t *testing.T) {
 			},
 		}}
 	})
-	require.Equal(t, []string{
-		"runtime nodejs20 is deprecated and will be removed in the future",
-		"Build limits cpu(100m) should be higher than minimal value (200m)",
-		"Build request memory(100Mi) should be higher than minimal value (200Mi)",
-	}, warnings(fn))
-	s := newScope(func(s *scope) { s.fn = fn })
-	setStatus(s)
-	require.Equal(t, "Warning: function configured, "+strings.Join(warnings(fn), ". "), s.fn.Status.Conditions[0].Message)
-}
-
-func TestOptions(t *testing.T) {
-	t.Parallel()
-	options := testOptions()
-	require.NoError(t, options.Validate())
-
-	options = Options{RuntimeImages: map[string]string{"nodejs22": " "}, DefaultProfile: "XXL"}
-	err := options.Validate()
-	for _, want := range []string{
-		"--runtime-image", "--publisher-address", "--default-profile", "--scaler-address", "--scaling-polling-interval",
-		"--function-concurrent-reconciles", "--builder-image", "--default-build-profile", "--max-simultaneous-builds", "--build-deadline",
-		"--max-image-size",
-	} {
-		require.ErrorContains(t, err, want)
-	}
+	require.Equal(t, Problems{
+		{Field: "spec.runtime", Text: "runtime nodejs20 is deprecated and will be removed in the future"},
+		{
+			Field: "spec.resourceConfiguration.build.resources.limits[cpu]",
+			Text:  "Build limits cpu(100m) should be higher than minimal value (200m)",
+		},
+		{
+			Field: "spec.resourceConfiguration.build.resources.requests[memory]",
+			Text:  "Build request memory(100Mi) should be higher than minimal value (200Mi)",
+		},
+	}, FunctionWarnings(fn))
 }

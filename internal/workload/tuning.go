@@ -1,4 +1,4 @@
-package resources
+package workload
 
 import (
 	"errors"
@@ -19,11 +19,35 @@ type Tuning struct {
 	LagThreshold int64
 }
 
+// AnnotationError is what is wrong with the value of an annotation.
+type AnnotationError struct {
+	// Key of the annotation.
+	Key string
+	// Text says all of it, the key included.
+	Text string
+}
+
+func (e AnnotationError) Error() string { return e.Text }
+
 // TuningOf reads a Function's tuning annotations on top of the defaults. The
 // error names every annotation that is wrong.
 func TuningOf(annotations map[string]string, defaults Tuning) (Tuning, error) {
-	tuning := defaults
-	var problems []error
+	tuning, wrong := readTuning(annotations, defaults)
+	problems := make([]error, len(wrong))
+	for i := range wrong {
+		problems[i] = wrong[i]
+	}
+	return tuning, errors.Join(problems...)
+}
+
+// TuningErrors are the tuning annotations that are wrong.
+func TuningErrors(annotations map[string]string) []AnnotationError {
+	_, wrong := readTuning(annotations, Tuning{})
+	return wrong
+}
+
+func readTuning(annotations map[string]string, defaults Tuning) (tuning Tuning, wrong []AnnotationError) {
+	tuning = defaults
 	for _, entry := range []struct {
 		key      string
 		low, top int64
@@ -39,11 +63,11 @@ func TuningOf(annotations map[string]string, defaults Tuning) (Tuning, error) {
 		}
 		value, err := strconv.ParseInt(text, 10, 64)
 		if err != nil || value < entry.low || value > entry.top {
-			problems = append(problems, fmt.Errorf("annotation %s: invalid value %q: must be a whole number from %d to %d",
-				entry.key, text, entry.low, entry.top))
+			wrong = append(wrong, AnnotationError{Key: entry.key, Text: fmt.Sprintf(
+				"annotation %s: invalid value %q: must be a whole number from %d to %d", entry.key, text, entry.low, entry.top)})
 			continue
 		}
 		*entry.target = value
 	}
-	return tuning, errors.Join(problems...)
+	return tuning, wrong
 }

@@ -1,4 +1,4 @@
-package subscription
+package admission
 
 import (
 	"strings"
@@ -6,7 +6,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 
 	eventingv1alpha2 "github.com/rouse-run/rouse/api/eventing/v1alpha2"
 	"github.com/rouse-run/rouse/internal/routing"
@@ -33,7 +32,7 @@ func deadLettersTo(sink string) *eventingv1alpha2.Delivery {
 	return &eventingv1alpha2.Delivery{DeadLetter: &eventingv1alpha2.DeadLetter{Sink: sink}}
 }
 
-func TestValidateAccepts(t *testing.T) {
+func TestASubscriptionIsAccepted(t *testing.T) {
 	t.Parallel()
 	tests := map[string]func(*spec){
 		"a plain Subscription":                    func(*spec) {},
@@ -58,7 +57,7 @@ func TestValidateAccepts(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			sub := subscriptionWith(change)
-			require.Empty(t, Validate(sub, routing.Policy{}))
+			require.Empty(t, Subscription(sub, routing.Policy{}))
 
 			_, err := routing.FromSubscription(sub, routing.Policy{})
 			require.NoError(t, err, "what is valid must have a route")
@@ -66,7 +65,7 @@ func TestValidateAccepts(t *testing.T) {
 	}
 }
 
-func TestValidateRefuses(t *testing.T) {
+func TestASubscriptionIsRefused(t *testing.T) {
 	t.Parallel()
 	tests := map[string]struct {
 		change func(*spec)
@@ -227,14 +226,14 @@ func TestValidateRefuses(t *testing.T) {
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			errs := Validate(subscriptionWith(tc.change), routing.Policy{})
+			errs := Subscription(subscriptionWith(tc.change), routing.Policy{})
 			require.NotEmpty(t, errs)
-			require.Equal(t, "Subscription validation failed: "+tc.want, invalidMessage(errs))
+			require.EqualError(t, errs.ToAggregate(), tc.want)
 		})
 	}
 }
 
-func TestValidateTakesSinksThatAreAllowed(t *testing.T) {
+func TestASubscriptionTakesSinksThatAreAllowed(t *testing.T) {
 	t.Parallel()
 	policy := routing.Policy{AllowedSinkHosts: []string{"api.example.com", "*.bank.svc.cluster.local"}}
 	for sink, want := range map[string]string{
@@ -246,7 +245,7 @@ func TestValidateTakesSinksThatAreAllowed(t *testing.T) {
 	} {
 		t.Run(strings.ReplaceAll(sink, "/", "_"), func(t *testing.T) {
 			t.Parallel()
-			errs := Validate(subscriptionWith(func(s *spec) { s.Sink = sink }), policy)
+			errs := Subscription(subscriptionWith(func(s *spec) { s.Sink = sink }), policy)
 			if want == "" {
 				require.Empty(t, errs)
 				return
@@ -254,10 +253,4 @@ func TestValidateTakesSinksThatAreAllowed(t *testing.T) {
 			require.EqualError(t, errs.ToAggregate(), want)
 		})
 	}
-}
-
-func TestMissingSinkMessage(t *testing.T) {
-	t.Parallel()
-	require.Equal(t, "Sink validation failed: service price.shop not found in the cluster",
-		missingSinkMessage(types.NamespacedName{Namespace: "shop", Name: "price"}))
 }

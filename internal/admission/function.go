@@ -1,0 +1,162 @@
+package admission
+
+import (
+	"fmt"
+	"net/url"
+	"regexp"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/rouse-run/rouse/api/serverless/v1alpha2"
+	"github.com/rouse-run/rouse/internal/workload"
+)
+
+// Function collects what is wrong with a Function beyond the rules of its CRD.
+// Whether there is something that runs it is for the installation to say.
+func Function(fn *v1alpha2.Function, runs bool) Problems {
+	var problems Problems
+	spec := field.NewPath("spec")
+	for _, check := range []func() Problems{
+		func() Problems { return checkName(fn) },
+		func() Problems { return checkEnv(spec.Child("env"), fn.Spec.Env) },
+		func() Problems { return checkDependencies(spec.Child("source", "inline", "dependencies"), fn) },
+		func() Problems { return checkRuntime(spec.Child("runtime"), fn, runs) },
+		func() Problems { return checkSecretMounts(spec.Child("secretMounts"), fn.Spec.SecretMounts) },
+		func() Problems { return checkMetadata(fn) },
+		func() Problems {
+			return checkRepository(spec.Child("source", "gitRepository"), fn.Spec.Source.GitRepository)
+		},
+		func() Problems { return checkResources(fn) },
+		func() Problems { return checkBuildResources(fn) },
+		func() Problems { return checkScaling(fn) },
+		func() Problems { return checkSwitches(fn) },
+	} {
+		problems = append(problems, check()...)
+	}
+	return problems
+}
+
+// FunctionWarnings are what is accepted and should be changed nevertheless.
+func FunctionWarnings(fn *v1alpha2.Function) Problems {
+	var found Problems
+	if fn.Spec.Runtime == v1alpha2.RuntimeNodeJS20 {
+		found = Problems{problemAt(field.NewPath("spec", "runtime"), "runtime nodejs20 is deprecated and will be removed in the future")}
+	}
+	if own := buildResources(fn); own != nil {
+		found = append(found, buildOwner().tooLow(own, corev1.ResourceCPU, minBuildCPU)...)
+		found = append(found, buildOwner().tooLow(own, corev1.ResourceMemory, minBuildMemory)...)
+	}
+	return found
+}
+
+// checkName: the Service has the Function's name, and so has a label.
+func checkName(fn *v1alpha2.Function) Problems {
+	if len(validation.IsDNS1035Label(fn.Name)) == 0 {
+		return nil
+	}
+	return Problems{problemAt(field.NewPath("metadata", "name"), fmt.Sprintf(
+		"metadata.name: %q cannot be the name of a Service. Create the Function under a name of "+
+			"at most 63 lower-case letters, digits and '-' that begins with a letter and ends with a letter or digit", fn.Name))}
+}
+
+func checkEnv(path *field.Path, env []corev1.EnvVar) Problems {
+	for i, variable := range env {
+		if wrong := validation.IsEnvVarName(variable.Name); len(wrong) > 0 {
+			return Problems{problemAt(path.Index(i).Child("name"),
+				fmt.Sprintf("spec.env: %s. Err: %s", variable.Name, strings.Join(wrong, ". ")))}
+		}
+	}
+	return nil
+}
+
+func checkRuntime(path *field.Path, fn *v1alpha2.Function, runs bool) Problems {
+	if runs {
+		return nil
+	}
+	return Problems{problemAt(path, fmt.Sprintf("invalid runtime value: cannot find runtime: %s", fn.Spec.Runtime))}
+}
+
+// checkSecretMounts says all of it in one text, at the first mount that is wrong.
+func checkSecretMounts(path *field.Path, mounts []v1alpha2.SecretMount) Problems {
+	var wrong []string
+	at := path
+	note := func(i int, name string, texts ...string) {
+		if len(texts) > 0 && at == path {
+			at = path.Index(i).Child(name)
+		}
+		wrong = append(wrong, texts...)
+	}
+	for i, mount := range mounts {
+		note(i, "secretName", validation.IsDNS1123Subdomain(mount.SecretName)...)
+	}
+	if i := repeated(mounts, func(m v1alpha2.SecretMount) string { return m.SecretName }); i > 0 {
+		note(i, "secretName", "secretNames should be unique")
+	}
+	// Server-side apply would refuse a path that comes twice without a reason that users see.
+	if i := repeated(mounts, func(m v1alpha2.SecretMount) string { return m.MountPath }); i > 0 {
+		note(i, "mountPath", "mountPaths should be unique")
+	}
+	if len(wrong) == 0 {
+		return nil
+	}
+	return Problems{problemAt(at, fmt.Sprintf("invalid spec.secretMounts: %v", wrong))}
+}
+
+// repeated is the index of the first mount with a value that one before it has, 0 if there is none.
+func repeated(mounts []v1alpha2.SecretMount, value func(v1alpha2.SecretMount) string) int {
+	seen := make(map[string]bool, len(mounts))
+	return max(0, slices.IndexFunc(mounts, func(m v1alpha2.SecretMount) bool {
+		before := seen[value(m)]
+		seen[value(m)] = true
+		return before
+	}))
+}
+
+func checkRepository(path *field.Path, repository *v1alpha2.GitRepositorySource) Problems {
+	if repository == nil {
+		return nil
+	}
+	if slices.Contains(strings.Split(repository.BaseDir, "/"), "..") {
+		return Problems{problemAt(path.Child("baseDir"), fmt.Sprintf(
+			"source.gitRepository.baseDir: %q must be a path within the repository, without '..'", repository.BaseDir))}
+	}
+	if regexp.MustCompile(`(git|ssh|git@[\w.-]+):[\w.@:/~-]+`).MatchString(repository.URL) {
+		return nil
+	}
+	if _, err := url.ParseRequestURI(repository.URL); err != nil {
+		return Problems{problemAt(path.Child("url"), fmt.Sprintf("source.gitRepository.URL: %v", err))}
+	}
+	return nil
+}
+
+// checkSwitches: a switch that is neither on nor off would be off in silence.
+func checkSwitches(fn *v1alpha2.Function) Problems {
+	const key = v1alpha2.AnnotationRestartOnChange
+	switch value, ok := fn.Annotations[key]; {
+	case !ok, value == "true", value == "false":
+		return nil
+	default:
+		return Problems{problemAt(annotation(key), fmt.Sprintf("annotation %s: invalid value %q: must be true or false", key, value))}
+	}
+}
+
+func checkScaling(fn *v1alpha2.Function) Problems {
+	if fn.Spec.ScaleConfig == nil {
+		return nil
+	}
+	var problems Problems
+	if low, high := workload.ReplicaBounds(fn); low > high {
+		problems = Problems{problemAt(field.NewPath("spec", "scaleConfig", "minReplicas"),
+			"minReplicas should be less than or equal maxReplicas")}
+	}
+	for _, wrong := range workload.TuningErrors(fn.Annotations) {
+		problems = append(problems, problemAt(annotation(wrong.Key), wrong.Text))
+	}
+	return problems
+}
+
+func annotation(key string) *field.Path { return field.NewPath("metadata", "annotations").Key(key) }

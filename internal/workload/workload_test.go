@@ -1,0 +1,81 @@
+package workload
+
+import (
+	"bytes"
+	"compress/gzip"
+	"encoding/base64"
+	"io"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/rouse-run/rouse/api/serverless/v1alpha2"
+)
+
+func TestSourceComesBackAsItWasWritten(t *testing.T) {
+	t.Parallel()
+	source := "exports.main = () => `$(FUNC_NAME) $$ \\n ${1}`\n" + strings.Repeat("// ümläut 日本\n", 5000)
+	encoded, err := EncodeSource(source)
+	require.NoError(t, err)
+	require.Less(t, len(encoded), 2000, "a repetitive source should shrink")
+	require.NotContains(t, encoded, "$", "Kubernetes would expand it")
+
+	again, err := EncodeSource(source)
+	require.NoError(t, err)
+	require.Equal(t, encoded, again, "another result would restart the pods")
+
+	packed, err := base64.StdEncoding.DecodeString(encoded)
+	require.NoError(t, err)
+	reader, err := gzip.NewReader(bytes.NewReader(packed))
+	require.NoError(t, err)
+	decoded, err := io.ReadAll(reader)
+	require.NoError(t, err)
+	require.Equal(t, source, string(decoded))
+}
+
+func TestTuning(t *testing.T) {
+	t.Parallel()
+	defaults := Tuning{PollingSeconds: 10, CooldownSeconds: 60}
+	tests := map[string]struct {
+		annotations map[string]string
+		want        Tuning
+		wantErrors  []string
+	}{
+		"without annotations the defaults stay": {want: defaults},
+		"each annotation replaces its default": {
+			annotations: map[string]string{
+				v1alpha2.AnnotationPollingInterval: "300",
+				v1alpha2.AnnotationCooldownPeriod:  "0",
+				v1alpha2.AnnotationLagThreshold:    "1",
+			},
+			want: Tuning{PollingSeconds: 300, CooldownSeconds: 0, LagThreshold: 1},
+		},
+		"every wrong annotation is named": {
+			annotations: map[string]string{
+				v1alpha2.AnnotationPollingInterval: "10s",
+				v1alpha2.AnnotationCooldownPeriod:  "-1",
+				v1alpha2.AnnotationLagThreshold:    "0",
+			},
+			want: defaults,
+			wantErrors: []string{
+				`annotation rouse.run/polling-interval: invalid value "10s"`,
+				`annotation rouse.run/cooldown-period: invalid value "-1"`,
+				`annotation rouse.run/lag-threshold: invalid value "0"`,
+			},
+		},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			got, err := TuningOf(tc.annotations, defaults)
+			require.Equal(t, tc.want, got)
+			if len(tc.wantErrors) == 0 {
+				require.NoError(t, err)
+			}
+			for _, want := range tc.wantErrors {
+				require.ErrorContains(t, err, want)
+			}
+		})
+	}
+}
