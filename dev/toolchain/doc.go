@@ -3,7 +3,8 @@
 // started as a process.
 //
 // It owns the cache folder and, below a Function's state folder, the files that the Function reads. It guarantees that
-//   - what is in the cache is whole: it is made beside its place and moved there, by one process at a time;
+//   - what is in the cache is whole: it is made beside its place and moved there, by one process at a time, and made
+//     again when files of it are gone;
 //   - everything is made once for what it is made of, and shared by all Functions;
 //   - every failure is a *Failure, whose message says what to do;
 //   - no credentials reach an argument, a log or a message.

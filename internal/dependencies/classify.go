@@ -17,7 +17,7 @@ const (
 )
 
 // failed is what every package manager has in common; the rest is for classify.
-func (r Request) failed(installed Ended, classify func() (build.Reason, string)) error {
+func (r Request) failed(installed Ended, classify func() (build.Reason, string)) *Failure {
 	failed := &Failure{Log: lastLines(installed.Output, logLines)}
 	switch {
 	case errors.Is(installed.Err, exec.ErrNotFound):

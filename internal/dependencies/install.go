@@ -131,6 +131,16 @@ func (r Request) pip(ctx context.Context, out io.Writer) error {
 	return r.failed(installed, func() (build.Reason, string) { return r.classifyPip(installed.Output, string(debug)) })
 }
 
+// Explain says why a program failed that only runs the package manager, with whatever else it does.
+func (r Request) Explain(how Ended) *Failure {
+	return r.failed(how, func() (build.Reason, string) {
+		if r.Python {
+			return r.classifyPip(how.Output, "")
+		}
+		return r.classifyNPM(how.Output)
+	})
+}
+
 // setup points the package manager at its settings, if there are any.
 func (r Request) setup(variable string) []string {
 	if _, err := os.Stat(r.Setup); err != nil {

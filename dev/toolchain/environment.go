@@ -1,0 +1,103 @@
+package toolchain
+
+import (
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/rouse-run/rouse/internal/workload"
+)
+
+// inherited are the variables of this machine that a Function needs to run here at all, or to reach the network. The
+// rest stays away, as it does in a cluster.
+var inherited = [...]string{
+	"PATH", "HOME", "USER", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "TMPDIR",
+	"HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "http_proxy", "https_proxy", "no_proxy",
+	"SSL_CERT_FILE", "SSL_CERT_DIR", "NODE_EXTRA_CA_CERTS", "REQUESTS_CA_BUNDLE",
+}
+
+// environment is what this machine gives, then what the runtime's image has, then what a pod has.
+func (l *launching) environment(function, mounts string) ([]string, error) {
+	values := map[string]string{}
+	for _, name := range inherited {
+		if value, found := os.LookupEnv(name); found {
+			values[name] = value
+		}
+	}
+	for name, value := range l.ofImage(function) {
+		values[name] = value
+	}
+	if mounts != "" {
+		values[EnvMounts] = mounts
+	}
+	variables := workload.Environment(l.fn.Function, l.fn.Spec.Runtime, "", workload.Addresses{Publisher: l.in.PublisherAddress})
+	own := map[string]string{} // what one may refer to: those that came before
+	for _, variable := range variables {
+		value := expand(variable.Value, own)
+		if variable.ValueFrom != nil {
+			found, there, err := l.valueOf(variable)
+			if err != nil {
+				return nil, err
+			}
+			if !there {
+				continue
+			}
+			value = found
+		}
+		own[variable.Name], values[variable.Name] = value, value
+	}
+	if l.in.Debug {
+		values["FUNC_TIMEOUT"] = debugTimeout
+	}
+	env := make([]string, 0, len(values))
+	for name, value := range values {
+		if strings.ContainsRune(value, 0) {
+			return nil, fail(ReferenceMissing, "%s: the value of the variable %s has a zero byte; correct spec.env", l.fn.At, name)
+		}
+		env = append(env, name+"="+value)
+	}
+	slices.Sort(env)
+	return env, nil
+}
+
+func (l *launching) ofImage(function string) map[string]string {
+	env := map[string]string{"FUNCTION_PATH": function, "TERMINATION_LOG_PATH": os.DevNull}
+	if l.interpreter.python {
+		env["PYTHONUNBUFFERED"] = "TRUE"
+		env["PYTHONDONTWRITEBYTECODE"] = "1"
+		// A laptop shares its cores among all Functions; a second process would only make the first start later.
+		env["SERVER_PROCESSES"] = "1"
+		return env
+	}
+	env["NODE_ENV"] = "production"
+	return env
+}
+
+// expand replaces $(NAME) as Kubernetes does: $$ is a dollar sign, and a name that is not known stays as it is.
+func expand(text string, known map[string]string) string {
+	var expanded strings.Builder
+	for {
+		at := strings.IndexByte(text, '$')
+		if at < 0 || at+1 == len(text) {
+			return expanded.String() + text
+		}
+		expanded.WriteString(text[:at])
+		text = text[at:]
+		end := strings.IndexByte(text, ')')
+		switch {
+		case text[1] == '$':
+			expanded.WriteByte('$')
+			text = text[2:]
+		case text[1] == '(' && end > 0:
+			value, found := known[text[2:end]]
+			if !found {
+				value = text[:end+1]
+			}
+			expanded.WriteString(value)
+			text = text[end+1:]
+		default:
+			expanded.WriteByte('$')
+			text = text[1:]
+		}
+	}
+}

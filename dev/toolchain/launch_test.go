@@ -1,0 +1,145 @@
+package toolchain
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+
+	"github.com/rouse-run/rouse/api/serverless/v1alpha2"
+)
+
+func TestAFunctionOfEachRuntimeAnswers(t *testing.T) {
+	t.Parallel()
+	for runtime, source := range map[string]string{
+		"nodejs22":  `const sdk = require('sdk'); module.exports.main = (event, context) => sdk.getFunctionName() + ' ' + context['function-name']`,
+		"nodejs24":  "import sdk from 'sdk'\nexport const main = () => sdk.getFunctionName() + ' price'",
+		"nodejs26":  `const sdk = require('sdk'); exports.main = (req, res) => res.send(sdk.getFunctionName() + ' price')`,
+		"python312": "import bottle\ndef main(event, context):\n    return bottle.HTTPResponse(body=context['function-name'] + ' price')\n",
+		"python314": "import flask, sdk\ndef main():\n    return sdk.get_function_name() + ' price'\n",
+	} {
+		t.Run(runtime, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			require.Equal(t, "price price", start(t, w.launch(t, inline(runtime, source))).get(t))
+		})
+	}
+}
+
+func TestDependenciesAreInstalledOnceForAllWhoNameThem(t *testing.T) {
+	t.Parallel()
+	for runtime, tc := range map[string]struct{ source, dependencies, want string }{
+		"nodejs22": {
+			"exports.main = () => require('left-pad')('7', 3, '0')", `{"dependencies": {"left-pad": "1.3.0"}}`, "007",
+		},
+		"python312": {"import six\n\ndef main(event, context):\n    return six.__version__\n", "six==1.16.0\n", "1.16.0"},
+	} {
+		t.Run(runtime, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			first := w.launch(t, inline(runtime, tc.source, depends(tc.dependencies)))
+			require.Contains(t, w.progress(), "shop/price: installing the dependencies in spec.source.inline.dependencies")
+			require.Equal(t, tc.want, start(t, first).get(t))
+
+			again := newWorld(t)
+			again.launch(t, inline(runtime, tc.source+"\n", depends(tc.dependencies), func(fn *v1alpha2.Function) { fn.Name = "other" }))
+			require.NotContains(t, again.progress(), "installing")
+		})
+	}
+}
+
+func TestALaunchChangesItsIdentityWithWhatRuns(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	launch := func(change ...func(*v1alpha2.Function)) string {
+		return w.launch(t, inline("nodejs22", "exports.main = () => 1", change...)).Identity
+	}
+	first := launch()
+	require.Equal(t, first, launch())
+	require.Equal(t, first, launch(func(fn *v1alpha2.Function) { fn.Spec.ScaleConfig = &v1alpha2.ScaleConfig{MaxReplicas: ptr.To[int32](7)} }))
+	for name, change := range map[string]func(*v1alpha2.Function){
+		"source":  func(fn *v1alpha2.Function) { fn.Spec.Source.Inline.Source += "0" },
+		"runtime": func(fn *v1alpha2.Function) { fn.Spec.Runtime = "nodejs24" },
+		"package": depends(`{"type": "commonjs"}`),
+		"env":     func(fn *v1alpha2.Function) { fn.Spec.Env = []corev1.EnvVar{{Name: "A", Value: "b"}} },
+	} {
+		require.NotEqual(t, first, launch(change), name)
+	}
+}
+
+func TestTheEnvironmentIsThatOfAPod(t *testing.T) {
+	t.Setenv("AWS_SECRET_ACCESS_KEY", "of this machine")
+	w := newWorld(t)
+	w.in.ConfigMaps = []*corev1.ConfigMap{{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "prices"}, Data: map[string]string{"tax": "19"}}}
+	w.in.Secrets = []*corev1.Secret{
+		{ObjectMeta: metav1.ObjectMeta{Namespace: "other", Name: "keys"}, Data: map[string][]byte{"key": []byte("wrong")}},
+		{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "keys"}, Data: map[string][]byte{"key": []byte("secret $(TAX)")}},
+	}
+	selector := func(name string) corev1.LocalObjectReference { return corev1.LocalObjectReference{Name: name} }
+	launch := w.launch(t, inline("nodejs22", "exports.main = () => JSON.stringify(process.env)", func(fn *v1alpha2.Function) {
+		fn.Spec.Env = []corev1.EnvVar{
+			{Name: "TAX", ValueFrom: &corev1.EnvVarSource{ConfigMapKeyRef: &corev1.ConfigMapKeySelector{LocalObjectReference: selector("prices"), Key: "tax"}}},
+			{Name: "KEY", ValueFrom: &corev1.EnvVarSource{SecretKeyRef: &corev1.SecretKeySelector{LocalObjectReference: selector("keys"), Key: "key"}}},
+			{Name: "NOT_THERE", ValueFrom: &corev1.EnvVarSource{SecretKeyRef: &corev1.SecretKeySelector{
+				LocalObjectReference: selector("gone"), Key: "key", Optional: ptr.To(true),
+			}}},
+			{Name: "PLAIN", Value: "$(TAX)% $$(TAX) $(UNKNOWN) $"},
+			{Name: "NODE_ENV", Value: "development"},
+		}
+	}))
+	require.NotContains(t, strings.Join(launch.Args, " "), "secret")
+	var env map[string]string
+	require.NoError(t, json.Unmarshal([]byte(start(t, launch).get(t)), &env))
+	for name, want := range map[string]string{
+		"FUNC_NAME": "price", "SERVICE_NAMESPACE": "shop", "FUNC_RUNTIME": "nodejs22", "PUBLISHER_PROXY_ADDRESS": w.in.PublisherAddress,
+		"TAX": "19", "KEY": "secret $(TAX)", "PLAIN": "19% $(TAX) $(UNKNOWN) $", "NODE_ENV": "development",
+		"PATH": os.Getenv("PATH"), "HOME": os.Getenv("HOME"),
+	} {
+		require.Equal(t, want, env[name], name)
+	}
+	require.NotContains(t, env, "NOT_THERE")
+	require.NotContains(t, env, "AWS_SECRET_ACCESS_KEY")
+}
+
+func TestMountedSecretsLieBelowAFolderThatTheEnvironmentNames(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.in.Secrets = []*corev1.Secret{{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "keys"}, StringData: map[string]string{"key": "abc", "../../up": "no"},
+	}}
+	fn := inline("nodejs22", "exports.main = () => require('fs').readFileSync(process.env.ROUSE_MOUNTS + '/etc/keys/key', 'utf8')",
+		func(fn *v1alpha2.Function) { fn.Spec.SecretMounts = []v1alpha2.SecretMount{{SecretName: "keys", MountPath: "/etc/keys"}} })
+	first := w.launch(t, fn)
+	require.Equal(t, "abc", start(t, first).get(t))
+	require.Equal(t, first, w.launch(t, fn))
+	require.Equal(t, 1, strings.Count(w.progress(), "read them from $ROUSE_MOUNTS/etc/keys"))
+	files, err := filepath.Glob(filepath.Join(w.in.State, "functions/shop/price/mounts/*/up"))
+	require.NoError(t, err)
+	require.Len(t, files, 1, "what a key names stays below the folder")
+
+	w.in.Secrets[0].StringData["key"] = "def"
+	changed := w.launch(t, fn)
+	require.NotEqual(t, first.Identity, changed.Identity)
+	require.Equal(t, "def", start(t, changed).get(t))
+}
+
+func TestARuntimeOfAnotherVersionIsToldOnce(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	for range 2 {
+		w.launch(t, inline("nodejs26", "exports.main = () => 1"))
+	}
+	known, err := w.interpreter(t.Context(), inline("nodejs26", ""))
+	require.NoError(t, err)
+	want := 1
+	if known.major() == "26" {
+		want = 0
+	}
+	require.Equal(t, want, strings.Count(w.progress(), "runtime nodejs26 runs with Node.js "+known.version))
+}

@@ -1,0 +1,170 @@
+package toolchain
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+
+	"github.com/rouse-run/rouse/internal/dependencies"
+)
+
+// lockFiles are what npm reads beside package.json.
+var lockFiles = [...]string{"package-lock.json", "npm-shrinkwrap.json", ".npmrc"}
+
+// outward are the manifests whose packages depend on other files of the source, in package.json and requirements.txt.
+var (
+	outwardNode   = regexp.MustCompile(`"(?:file|link):|"workspaces"|"scripts"`)
+	outwardPython = regexp.MustCompile(`(?m)^\s*(?:-[rce]\b|--(?:requirement|constraint|editable)\b|\.{0,2}/|[^#\n]*\bfile:)|(?m)^\s*\.\s*$`)
+)
+
+// wanted is what a Function depends on.
+type wanted struct {
+	interpreter
+
+	source   string // the folder that has the manifest
+	manifest string // what the user calls it
+	setup    []byte // the settings for private packages
+}
+
+// packages is the folder with the installed dependencies, empty when there are none.
+func (t *Toolchain) packages(ctx context.Context, w wanted, begun func(string)) (string, error) {
+	name := dependencies.ManifestFile(w.python)
+	manifest, err := os.ReadFile(filepath.Join(w.source, name))
+	if errors.Is(err, fs.ErrNotExist) || err == nil && !dependencies.Needed(w.python, manifest) {
+		return "", nil
+	}
+	if err != nil {
+		return "", fmt.Errorf("read %s: %w", name, err)
+	}
+	files, err := w.files(name, manifest)
+	if err != nil {
+		return "", err
+	}
+	key := []string{w.made, string(w.setup)}
+	for _, file := range files {
+		content, err := os.ReadFile(filepath.Join(w.source, file)) //nolint:gosec // below the Function's source
+		if err != nil {
+			return "", fmt.Errorf("read %s: %w", file, err)
+		}
+		key = append(key, file, string(content))
+	}
+	start := func() { begun("installing the dependencies in " + w.manifest) }
+	return t.store.entry(ctx, "packages", w.program+"-"+keyOf(key...), start, func(dir, final string) error {
+		for _, file := range files {
+			if err := copyFile(filepath.Join(w.source, file), filepath.Join(dir, file)); err != nil {
+				return err
+			}
+		}
+		return t.install(ctx, w, dir, final)
+	})
+}
+
+// files are those of the source that decide what is installed.
+func (w wanted) files(name string, manifest []byte) ([]string, error) {
+	outward := outwardNode
+	if w.python {
+		outward = outwardPython
+	}
+	if outward.Match(manifest) {
+		return filesBelow(w.source)
+	}
+	files := []string{name}
+	if w.python {
+		return files, nil
+	}
+	for _, file := range lockFiles {
+		if _, err := os.Stat(filepath.Join(w.source, file)); err == nil {
+			files = append(files, file)
+		}
+	}
+	return files, nil
+}
+
+func filesBelow(dir string) ([]string, error) {
+	var files []string
+	err := filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
+		if err != nil || !entry.Type().IsRegular() {
+			return err
+		}
+		name, err := filepath.Rel(dir, path)
+		files = append(files, name)
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("list the source: %w", err)
+	}
+	return files, nil
+}
+
+func (t *Toolchain) install(ctx context.Context, w wanted, dir, final string) error {
+	manager, err := w.manager()
+	if err != nil {
+		return err
+	}
+	work, err := os.MkdirTemp("", "rouse-install-")
+	if err != nil {
+		return fmt.Errorf("make a folder to install with: %w", err)
+	}
+	defer func() { _ = os.RemoveAll(work) }() // a log and settings
+	setup := filepath.Join(work, w.language.setup)
+	if len(w.setup) > 0 {
+		if err := os.WriteFile(setup, w.setup, 0o600); err != nil {
+			return fmt.Errorf("write the settings for private packages: %w", err)
+		}
+	}
+	err = dependencies.Install(ctx, dependencies.Request{
+		Python: w.python, Program: manager, Dir: dir, Manifest: w.manifest, Setup: setup, Work: work,
+		Env: w.env, Place: dependencies.Machine(),
+	}, t.o.Output)
+	if err != nil || !w.python {
+		return err
+	}
+	return t.compile(ctx, w.interpreter, dir, final)
+}
+
+// compile writes bytecode, which no start looks into the sources for. Packages may have files for other versions of
+// Python: what does not compile is left as it is.
+func (t *Toolchain) compile(ctx context.Context, i interpreter, dir, final string) error {
+	_ = dependencies.Run(ctx, dependencies.Command{Dir: dir, Env: i.env, Args: []string{
+		i.path, "-I", "-m", "compileall", "-q", "-q", "-j", "0", "--invalidation-mode", "unchecked-hash", "-s", dir, "-p", final, i.packages,
+	}}, t.o.Output)
+	return ctx.Err()
+}
+
+// registrySecret has .npmrc and pip.conf for private packages, as in a cluster.
+const registrySecret = "serverless-package-registry-config" //nolint:gosec // the name of a Secret
+
+func (l *launching) packageSetup() []byte {
+	secret := l.secret(registrySecret)
+	if secret == nil {
+		return nil
+	}
+	return secret[l.interpreter.setup]
+}
+
+func copyFile(from, to string) error {
+	content, err := os.ReadFile(from) //nolint:gosec // of the Function's source
+	if err != nil {
+		return fmt.Errorf("copy the source: %w", err)
+	}
+	if err := os.MkdirAll(filepath.Dir(to), 0o700); err != nil {
+		return fmt.Errorf("copy the source: %w", err)
+	}
+	if err := os.WriteFile(to, content, 0o600); err != nil {
+		return fmt.Errorf("copy the source: %w", err)
+	}
+	return nil
+}
+
+// whereIn names a file as the user knows it.
+func whereIn(file string, dir string) string {
+	if dir = strings.Trim(dir, "/ "); dir == "" || dir == "." {
+		return file + " in the root of the repository"
+	}
+	return file + " in the directory " + dir + " of the repository"
+}

@@ -1,0 +1,171 @@
+package toolchain
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/rouse-run/rouse/internal/build"
+	"github.com/rouse-run/rouse/internal/dependencies"
+)
+
+// keptSources is how many earlier sources of a Function stay for processes that still run them.
+const keptSources = 8
+
+// source puts the Function's own files into a folder of its own and links its packages to it. Node.js finds modules
+// above a file too, so the server's folder of modules lies above the source.
+func (l *launching) source(ctx context.Context) (string, error) {
+	from, manifest, err := l.fetched(ctx)
+	if err != nil {
+		return "", err
+	}
+	if err := l.check(from); err != nil {
+		return "", err
+	}
+	packages, err := l.t.packages(ctx, wanted{
+		interpreter: l.interpreter, source: from, manifest: manifest, setup: l.packageSetup(),
+	}, l.say)
+	if err != nil {
+		return "", err
+	}
+	// The server is what stands beside it, so its place is a part of the name.
+	server, err := l.server(ctx)
+	if err != nil {
+		return "", err
+	}
+	sources := filepath.Join(l.folder, "source")
+	dir := filepath.Join(sources, keyOf(from, packages, server, fmt.Sprint(l.in.Debug), l.fn.Source.String()))
+	function := filepath.Join(dir, "function")
+	if _, err := os.Lstat(filepath.Join(dir, ".whole")); err == nil {
+		now := time.Now()
+		return function, os.Chtimes(dir, now, now)
+	}
+	if err := l.place(from, packages, server, dir); err != nil {
+		return "", err
+	}
+	return function, forget(sources, keptSources)
+}
+
+// place makes a source's folder. One that was left half made is made again.
+func (l *launching) place(from, packages, server, dir string) error {
+	function := filepath.Join(dir, "function")
+	if err := errors.Join(os.RemoveAll(dir), os.MkdirAll(dir, 0o700), os.CopyFS(function, os.DirFS(from))); err != nil {
+		return fmt.Errorf("write the Function's source: %w", err)
+	}
+	if l.in.Debug && !l.interpreter.python && l.fn.Spec.Source.Inline != nil {
+		if err := mapSource(filepath.Join(function, l.interpreter.handler), l.fn.Source); err != nil {
+			return err
+		}
+	}
+	links := map[string]string{}
+	if !l.interpreter.python {
+		links[filepath.Join(dir, "node_modules")] = filepath.Join(server, "node_modules")
+	}
+	if packages != "" {
+		links[filepath.Join(function, l.interpreter.packages)] = filepath.Join(packages, l.interpreter.packages)
+	}
+	for link, target := range links {
+		if err := errors.Join(os.RemoveAll(link), os.Symlink(target, link)); err != nil {
+			return fmt.Errorf("link the Function's packages: %w", err)
+		}
+	}
+	if err := os.WriteFile(filepath.Join(dir, ".whole"), nil, 0o600); err != nil {
+		return fmt.Errorf("write the Function's source: %w", err)
+	}
+	return nil
+}
+
+// fetched is a folder in the cache with the source as it was written, and what its user calls the file of dependencies.
+func (l *launching) fetched(ctx context.Context) (dir, manifest string, err error) {
+	name := dependencies.ManifestFile(l.interpreter.python)
+	if repository := l.fn.Spec.Source.GitRepository; repository != nil {
+		dir, err = l.clone(ctx, repository)
+		return dir, whereIn(name, repository.BaseDir), err
+	}
+	inline := l.fn.Spec.Source.Inline
+	if inline == nil {
+		return "", "", fail(Reason(build.SourceInvalid), "%s: the Function has no source; set spec.source.inline or spec.source.gitRepository", l.fn.At)
+	}
+	files := map[string]string{l.interpreter.handler: inline.Source, name: inline.Dependencies}
+	key := keyOf(l.interpreter.program, inline.Source, inline.Dependencies)
+	dir, err = l.t.store.entry(ctx, "sources", key, func() {}, func(dir, _ string) error {
+		for name, content := range files {
+			if strings.TrimSpace(content) == "" {
+				continue
+			}
+			if err := os.WriteFile(filepath.Join(dir, name), []byte(content), 0o600); err != nil {
+				return fmt.Errorf("write the Function's source: %w", err)
+			}
+		}
+		return nil
+	})
+	return dir, "spec.source.inline.dependencies", err
+}
+
+// check finds the handler in the places where the runtime looks for it.
+func (l *launching) check(dir string) error {
+	names := []string{l.interpreter.handler}
+	if !l.interpreter.python {
+		names = append(names, "handler.mjs", "handler.cjs")
+		if main := mainOf(filepath.Join(dir, "package.json")); main != "" {
+			names = append(names, main)
+		}
+	}
+	if slices.ContainsFunc(names, func(name string) bool {
+		_, err := os.Stat(filepath.Join(dir, filepath.Clean(string(filepath.Separator)+name)))
+		return err == nil
+	}) {
+		return nil
+	}
+	if named := l.variable("MOD_NAME", "HANDLER_PATH", "HANDLER_MOD_NAME"); named {
+		return nil // the server says what it does not find
+	}
+	if repository := l.fn.Spec.Source.GitRepository; repository != nil {
+		return fail(Reason(build.SourceInvalid), "%s: there is no %s; add it, or correct spec.source.gitRepository.baseDir",
+			l.fn.At, whereIn(l.interpreter.handler, repository.BaseDir))
+	}
+	return fail(Reason(build.SourceInvalid), "%s: the Function's source is empty", l.fn.At)
+}
+
+func (l *launching) variable(names ...string) bool {
+	for i := range l.fn.Spec.Env {
+		if slices.Contains(names, l.fn.Spec.Env[i].Name) {
+			return true
+		}
+	}
+	return false
+}
+
+func mainOf(file string) string {
+	var parsed struct {
+		Main string `json:"main"`
+	}
+	if text, err := os.ReadFile(file); err == nil { //nolint:gosec // of the Function's source
+		_ = json.Unmarshal(text, &parsed) // what cannot be read is the server's to report
+	}
+	return parsed.Main
+}
+
+// forget removes all but the latest folders.
+func forget(dir string, keep int) error {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return fmt.Errorf("look at earlier sources: %w", err)
+	}
+	slices.SortFunc(entries, func(a, b os.DirEntry) int { return changed(b).Compare(changed(a)) })
+	for i, entry := range entries {
+		if i < keep {
+			continue
+		}
+		if err := os.RemoveAll(filepath.Join(dir, entry.Name())); err != nil {
+			return fmt.Errorf("remove an earlier source: %w", err)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,161 @@
+package toolchain
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"sync"
+	"syscall"
+	"time"
+)
+
+const (
+	// listing is the file beside an entry that says what belongs to it.
+	listing = ".files"
+	// lockWait is how long to wait before somebody else's lock is tried again.
+	lockWait = 25 * time.Millisecond
+)
+
+// store is a folder of entries that are made once. Several processes may use it.
+type store struct {
+	dir string
+
+	mu    sync.Mutex
+	whole map[string]bool // what this process has looked at
+}
+
+// filler makes an entry in dir. At the end the entry is moved to final.
+type filler func(dir, final string) error
+
+// entry gives the folder of an entry, which make fills if it is not there or not whole. begun is called before that.
+func (s *store) entry(ctx context.Context, kind, key string, begun func(), fill filler) (string, error) {
+	final := filepath.Join(s.dir, kind, key)
+	if s.isWhole(final) {
+		return final, nil
+	}
+	making, locks := filepath.Join(s.dir, "making"), filepath.Join(s.dir, "locks")
+	for _, dir := range []string{filepath.Dir(final), making, locks} {
+		if err := os.MkdirAll(dir, 0o700); err != nil {
+			return "", fmt.Errorf("make the cache folder: %w", err)
+		}
+	}
+	unlock, err := lock(ctx, filepath.Join(locks, kind+"-"+key))
+	if err != nil {
+		return "", err
+	}
+	defer unlock()
+	if s.isWhole(final) {
+		return final, nil // somebody else has made it meanwhile
+	}
+	begun()
+	temporary := filepath.Join(making, kind+"-"+key)
+	if err := s.make(temporary, final, fill); err != nil {
+		_ = os.RemoveAll(temporary) // the failure before counts
+		return "", err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.whole[final] = true
+	return final, nil
+}
+
+func (s *store) make(temporary, final string, fill filler) error {
+	// What a process that was killed left there.
+	if err := errors.Join(os.RemoveAll(temporary), os.RemoveAll(final), os.RemoveAll(final+listing)); err != nil {
+		return fmt.Errorf("clear the cache: %w", err)
+	}
+	if err := os.Mkdir(temporary, 0o700); err != nil {
+		return fmt.Errorf("make a folder in the cache: %w", err)
+	}
+	if err := fill(temporary, final); err != nil {
+		return err
+	}
+	sum, err := list(temporary)
+	if err != nil {
+		return fmt.Errorf("list what was made: %w", err)
+	}
+	if err := os.Rename(temporary, final); err != nil {
+		return fmt.Errorf("put it into the cache: %w", err)
+	}
+	// An entry counts from here on.
+	if err := os.WriteFile(final+listing, []byte(sum), 0o600); err != nil {
+		return fmt.Errorf("put it into the cache: %w", err)
+	}
+	return nil
+}
+
+// isWhole looks once in the life of this process at all of an entry, and later whether it is there.
+func (s *store) isWhole(final string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.whole[final] {
+		_, err := os.Stat(final)
+		return err == nil
+	}
+	want, err := os.ReadFile(final + listing) //nolint:gosec // in our own cache
+	if err != nil {
+		return false
+	}
+	sum, err := list(final)
+	s.whole[final] = err == nil && sum == string(want)
+	return s.whole[final]
+}
+
+// list is a hash of the names and sizes of all files of a tree.
+func list(dir string) (string, error) {
+	hash := sha256.New()
+	err := filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() {
+			return err
+		}
+		info, err := entry.Info()
+		if err != nil {
+			return err
+		}
+		name, err := filepath.Rel(dir, path)
+		if err != nil {
+			return err
+		}
+		_, err = fmt.Fprintf(hash, "%s\x00%d\x00%o\n", name, info.Size(), info.Mode().Type())
+		return err
+	})
+	return hex.EncodeToString(hash.Sum(nil)), err
+}
+
+// lock waits until nobody else has the lock; it ends with the process that holds it.
+func lock(ctx context.Context, file string) (unlock func(), err error) {
+	opened, err := os.OpenFile(file, os.O_CREATE|os.O_RDWR, 0o600) //nolint:gosec // in our own cache
+	if err != nil {
+		return nil, fmt.Errorf("open a lock of the cache: %w", err)
+	}
+	for {
+		err = syscall.Flock(int(opened.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
+		if err == nil {
+			return func() { _ = opened.Close() }, nil
+		}
+		if !errors.Is(err, syscall.EWOULDBLOCK) && !errors.Is(err, syscall.EINTR) {
+			_ = opened.Close() // the failure before counts
+			return nil, fmt.Errorf("lock %s: %w", file, err)
+		}
+		select {
+		case <-ctx.Done():
+			_ = opened.Close() // nothing was written
+			return nil, ctx.Err()
+		case <-time.After(lockWait):
+		}
+	}
+}
+
+// keyOf names what is made of these parts.
+func keyOf(parts ...string) string {
+	hash := sha256.New()
+	for _, part := range parts {
+		_, _ = fmt.Fprintf(hash, "%d:%s", len(part), part)
+	}
+	return hex.EncodeToString(hash.Sum(nil))[:20]
+}
