@@ -7,9 +7,13 @@ import (
 	"strings"
 	"unicode"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
 
+	eventingv1alpha2 "github.com/rouse-run/rouse/api/eventing/v1alpha2"
 	"github.com/rouse-run/rouse/api/serverless/v1alpha2"
+	"github.com/rouse-run/rouse/internal/admission"
+	"github.com/rouse-run/rouse/internal/routing"
 )
 
 // Trigger is what wakes a Function.
@@ -106,7 +110,24 @@ func (f Function) validateSubscription() error {
 			return fmt.Errorf("%s has a character that cannot be printed: %q", flag, value)
 		}
 	}
-	return nil
+	return f.validateFilter()
+}
+
+// validateFilter asks what judges Subscriptions in a cluster.
+func (f Function) validateFilter() error {
+	sub := &eventingv1alpha2.Subscription{
+		ObjectMeta: metav1.ObjectMeta{Name: f.Name, Namespace: f.Namespace},
+		Spec: eventingv1alpha2.SubscriptionSpec{
+			TypeMatching: eventingv1alpha2.TypeMatchingStandard, Source: f.Source, Types: []string{f.Type}, Sink: f.sink(),
+		},
+	}
+	var problems []error
+	for _, problem := range admission.Subscription(sub, routing.Policy{}) {
+		if problem.Field != "spec.sink" { // it follows from the names, which were judged
+			problems = append(problems, problem)
+		}
+	}
+	return errors.Join(problems...)
 }
 
 // node tells whether it runs on Node.js.

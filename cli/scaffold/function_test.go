@@ -15,19 +15,21 @@ func TestWhatCannotBeAFunctionIsRefusedWithTheRule(t *testing.T) {
 		change func(*Function)
 		want   string
 	}{
-		"a name with capitals":      {func(f *Function) { f.Name = "Thanks" }, `"Thanks" cannot be the name of a Function: take at most 63 lower-case letters`},
-		"a name with a digit first": {func(f *Function) { f.Name = "1st" }, "beginning with a letter"},
-		"a path":                    {func(f *Function) { f.Name = "../thanks" }, "cannot be the name of a Function"},
-		"no name":                   {func(f *Function) { f.Name = "" }, `"" cannot be the name of a Function`},
-		"a long name":               {func(f *Function) { f.Name = strings.Repeat("a", 64) }, "at most 63"},
-		"a namespace with dots":     {func(f *Function) { f.Namespace = "a.b" }, `"a.b" cannot be the name of a namespace`},
-		"an unknown runtime":        {func(f *Function) { f.Runtime = "ruby" }, `there is no runtime "ruby": take nodejs, nodejs20, nodejs22`},
-		"an unknown trigger":        {func(f *Function) { f.Trigger = "cron" }, `there is no trigger "cron": take http or event`},
-		"events without a type":     {func(f *Function) { f.Type = "" }, "needs --type and --source"},
-		"events without a source":   {func(f *Function) { f.Source = "" }, "needs --type and --source"},
-		"HTTP with a type":          {func(f *Function) { f.Trigger = TriggerHTTP }, "has no --type and no --source"},
-		"a type of two lines":       {func(f *Function) { f.Type = "order.\npaid" }, "--type has a character that cannot be printed"},
-		"a source with a bell":      {func(f *Function) { f.Source = "shop\a" }, "--source has a character that cannot be printed"},
+		"a name with capitals":        {func(f *Function) { f.Name = "Thanks" }, `"Thanks" cannot be the name of a Function: take at most 63 lower-case letters`},
+		"a name with a digit first":   {func(f *Function) { f.Name = "1st" }, "beginning with a letter"},
+		"a path":                      {func(f *Function) { f.Name = "../thanks" }, "cannot be the name of a Function"},
+		"no name":                     {func(f *Function) { f.Name = "" }, `"" cannot be the name of a Function`},
+		"a long name":                 {func(f *Function) { f.Name = strings.Repeat("a", 64) }, "at most 63"},
+		"a namespace with dots":       {func(f *Function) { f.Namespace = "a.b" }, `"a.b" cannot be the name of a namespace`},
+		"an unknown runtime":          {func(f *Function) { f.Runtime = "ruby" }, `there is no runtime "ruby": take nodejs, nodejs20, nodejs22`},
+		"an unknown trigger":          {func(f *Function) { f.Trigger = "cron" }, `there is no trigger "cron": take http or event`},
+		"events without a type":       {func(f *Function) { f.Type = "" }, "needs --type and --source"},
+		"events without a source":     {func(f *Function) { f.Source = "" }, "needs --type and --source"},
+		"HTTP with a type":            {func(f *Function) { f.Trigger = TriggerHTTP }, "has no --type and no --source"},
+		"a type of one segment":       {func(f *Function) { f.Type = "paid" }, "must have minimum 2 segments"},
+		"a type of Kyma's own prefix": {func(f *Function) { f.Type = "sap.kyma.custom.a.b.c.v1" }, "must not have sap.kyma.custom as type prefix"},
+		"a type of two lines":         {func(f *Function) { f.Type = "order.\npaid" }, "--type has a character that cannot be printed"},
+		"a source with a bell":        {func(f *Function) { f.Source = "shop\a" }, "--source has a character that cannot be printed"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
