@@ -53,6 +53,7 @@ var rooms = map[string][]string{
 	"cmd":                           {"controller", "eventbridge", "scaler", "builder", "internal", "api"},
 	"charts":                        {"controller", "eventbridge", "scaler", "internal", "api"},
 	"e2e":                           {"api", "internal", "eventbridge"},
+	"docs":                          {"internal"},
 	"samples":                       {},
 }
 
