@@ -1,0 +1,173 @@
+package scaffold
+
+import (
+	"bytes"
+	"encoding/json"
+	"io"
+	"net/http"
+	"os"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"sigs.k8s.io/kustomize/api/krusty"
+	"sigs.k8s.io/kustomize/kyaml/filesys"
+	"sigs.k8s.io/yaml"
+
+	"github.com/rouse-run/rouse/api/serverless/v1alpha2"
+	"github.com/rouse-run/rouse/dev/manifest"
+	"github.com/rouse-run/rouse/dev/process"
+	"github.com/rouse-run/rouse/dev/toolchain"
+)
+
+func TestMain(m *testing.M) {
+	process.Keep()
+	os.Exit(m.Run())
+}
+
+// patience is more than anything here takes on the slowest machine.
+const patience = 5 * time.Minute
+
+// What init writes, in the runtimes' real servers: its own test only plays the runtime.
+func TestNewFunctionsDoInTheirRuntimesWhatTheirTestsSay(t *testing.T) {
+	t.Parallel()
+	supervisor, err := process.New()
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, supervisor.Close()) })
+	tools := toolchain.New(toolchain.Options{Cache: t.TempDir()})
+	for _, runtime := range []string{"nodejs22", "nodejs26", "python312", "python314"} {
+		for _, trigger := range []string{" over HTTP", " by events"} {
+			f := every()[runtime+trigger]
+			t.Run(runtime+trigger, func(t *testing.T) {
+				running := start(t, f, tools, supervisor)
+				if f.Trigger == TriggerHTTP {
+					running.greets(t)
+				} else {
+					running.takesEvents(t, f)
+				}
+			})
+		}
+	}
+}
+
+// running is a Function that listens.
+type running struct {
+	url string
+
+	mu    sync.Mutex
+	lines []string
+}
+
+func start(t *testing.T, f Function, tools *toolchain.Toolchain, supervisor *process.Supervisor) *running {
+	t.Helper()
+	launch, err := tools.Launch(t.Context(), built(t, f), toolchain.Inputs{PublisherAddress: "http://127.0.0.1:1/publish", State: t.TempDir()})
+	require.NoError(t, err)
+	r := &running{}
+	server, err := supervisor.Start(process.Command{Path: launch.Path, Args: launch.Args, Env: launch.Env, Dir: launch.Dir}, r.add)
+	require.NoError(t, err)
+	t.Cleanup(func() { server.Stop(0) })
+	select {
+	case <-server.Ready():
+	case <-server.Done():
+	case <-time.After(patience):
+	}
+	require.NotEmpty(t, server.Address(), "it does not start: %s", r.printed())
+	r.url = "http://" + server.Address()
+	return r
+}
+
+// built is the Function as kustomize gives it.
+func built(t *testing.T, f Function) manifest.Function {
+	t.Helper()
+	objects, err := krusty.MakeKustomizer(krusty.MakeDefaultOptions()).Run(filesys.MakeFsOnDisk(), write(t, f))
+	require.NoError(t, err)
+	for _, object := range objects.Resources() {
+		if object.GetKind() != "Function" {
+			continue
+		}
+		text, err := object.AsYAML()
+		require.NoError(t, err)
+		var fn v1alpha2.Function
+		require.NoError(t, yaml.Unmarshal(text, &fn))
+		return manifest.Function{Function: &fn}
+	}
+	require.FailNow(t, "there is no Function")
+	return manifest.Function{}
+}
+
+func (r *running) add(_, text string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.lines = append(r.lines, text)
+}
+
+func (r *running) printed() string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return strings.Join(r.lines, "\n")
+}
+
+func (r *running) post(t *testing.T, header http.Header, body string) (int, string) {
+	t.Helper()
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, r.url, bytes.NewBufferString(body))
+	require.NoError(t, err)
+	request.Header = header
+	response, err := http.DefaultClient.Do(request)
+	require.NoError(t, err)
+	defer func() { require.NoError(t, response.Body.Close()) }()
+	text, err := io.ReadAll(response.Body)
+	require.NoError(t, err)
+	return response.StatusCode, string(text)
+}
+
+func (r *running) greets(t *testing.T) {
+	t.Helper()
+	header := http.Header{"Content-Type": {"application/json"}}
+	status, text := r.post(t, header, `{"name": "Ada"}`)
+	require.Equal(t, http.StatusOK, status, text)
+	require.JSONEq(t, `{"hello": "Ada"}`, text)
+	status, text = r.post(t, header, `{}`)
+	require.Equal(t, http.StatusOK, status, text)
+	require.JSONEq(t, `{"hello": "World"}`, text)
+	status, text = r.post(t, http.Header{}, "")
+	require.Equal(t, http.StatusOK, status, text)
+	require.JSONEq(t, `{"hello": "World"}`, text)
+}
+
+func (r *running) takesEvents(t *testing.T, f Function) {
+	t.Helper()
+	header := http.Header{
+		"Content-Type": {"application/json"}, "Ce-Specversion": {"1.0"}, "Ce-Id": {"7"}, "Ce-Type": {f.Type}, "Ce-Source": {f.Source},
+	}
+	status, text := r.post(t, header, `{"id": "1"}`)
+	require.Equal(t, http.StatusOK, status/100*100, text)
+	line, err := json.Marshal(map[string]any{"event": f.Type, "id": "7", "data": map[string]string{"id": "1"}})
+	require.NoError(t, err)
+	require.Eventually(t, func() bool { return r.logged(string(line)) }, patience, 10*time.Millisecond, "it does not log the event")
+
+	status, text = r.post(t, header, `"text"`)
+	require.Equal(t, http.StatusBadRequest, status)
+	require.Equal(t, "the data is no JSON object", text)
+}
+
+// logged tells whether a line is the same JSON.
+func (r *running) logged(want string) bool {
+	var wanted, found any
+	if json.Unmarshal([]byte(want), &wanted) != nil {
+		return false
+	}
+	for line := range strings.SplitSeq(r.printed(), "\n") {
+		if json.Unmarshal([]byte(line), &found) == nil && equalJSON(found, wanted) {
+			return true
+		}
+	}
+	return false
+}
+
+func equalJSON(a, b any) bool {
+	left, errLeft := json.Marshal(a)
+	right, errRight := json.Marshal(b)
+	return errLeft == nil && errRight == nil && bytes.Equal(left, right)
+}
