@@ -50,7 +50,10 @@ and handles dead letters.`,
 		return exit.Errorf(exit.Usage, "%w; see %s --help", err, cmd.CommandPath())
 	})
 	root.AddGroup(&cobra.Group{ID: groupWork, Title: "Work on Functions:"}, &cobra.Group{ID: groupAsk, Title: "Ask a running Rouse:"})
-	root.AddCommand(newVersion(streams), helpTopicExitCodes())
+	root.AddCommand(
+		newPublish(streams), newInvoke(streams), newLogs(streams), newFunctions(streams), newEvents(streams), newDeadLetters(streams),
+		newVersion(streams), helpTopicExitCodes(),
+	)
 	return root
 }
 

@@ -1,24 +1,10 @@
 package cli
 
 import (
-	"bytes"
-	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 )
-
-type ran struct {
-	code     int
-	out, err string
-}
-
-func run(t *testing.T, stdin string, args ...string) ran {
-	t.Helper()
-	var out, errs bytes.Buffer
-	code := Main(t.Context(), args, Streams{In: strings.NewReader(stdin), Out: &out, Err: &errs})
-	return ran{code, out.String(), errs.String()}
-}
 
 func TestWhatIsNoCommandIsAUsageErrorThatSuggestsOne(t *testing.T) {
 	t.Parallel()

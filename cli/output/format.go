@@ -1,6 +1,7 @@
 package output
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -53,18 +54,14 @@ func (c *Choices) Names() string {
 
 // Write writes a value as JSON or YAML. The value's json tags count for both.
 func Write(w io.Writer, format Format, value any) error {
-	text, err := json.MarshalIndent(value, "", "  ")
+	text, err := encode(value, "  ")
+	if err == nil && format == YAML {
+		text, err = yaml.JSONToYAML(text)
+	}
 	if err != nil {
 		return fmt.Errorf("write as %s: %w", format, err)
 	}
-	if format == YAML {
-		if text, err = yaml.JSONToYAML(text); err != nil {
-			return fmt.Errorf("write as %s: %w", format, err)
-		}
-		_, err = w.Write(text)
-		return err
-	}
-	_, err = w.Write(append(text, '\n'))
+	_, err = w.Write(text)
 	return err
 }
 
@@ -76,10 +73,20 @@ func WriteOne(w io.Writer, format Format, value any) error {
 		}
 		return Write(w, YAML, value)
 	}
-	text, err := json.Marshal(value)
+	text, err := encode(value, "")
 	if err != nil {
 		return fmt.Errorf("write as %s: %w", format, err)
 	}
-	_, err = w.Write(append(text, '\n'))
+	_, err = w.Write(text)
 	return err
+}
+
+// encode leaves < and > as they are: nobody reads this in a browser.
+func encode(value any, indent string) ([]byte, error) {
+	var text bytes.Buffer
+	encoder := json.NewEncoder(&text)
+	encoder.SetEscapeHTML(false)
+	encoder.SetIndent("", indent)
+	err := encoder.Encode(value)
+	return text.Bytes(), err
 }

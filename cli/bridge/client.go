@@ -1,0 +1,100 @@
+package bridge
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
+
+	"github.com/rouse-run/rouse/cli/exit"
+	"github.com/rouse-run/rouse/cli/target"
+)
+
+const maxFailure = 64 << 10
+
+// Client asks one bridge.
+type Client struct {
+	admin target.Admin
+	http  *http.Client
+}
+
+// New makes a client.
+func New(admin target.Admin) *Client {
+	return &Client{admin: admin, http: &http.Client{Transport: &http.Transport{Proxy: nil, DisableKeepAlives: true}}}
+}
+
+// ask sends a request and returns the answer, whatever its status. The caller closes the body.
+func (c *Client) ask(ctx context.Context, method, path string, query url.Values, body any) (*http.Response, error) {
+	var content bytes.Buffer
+	if body != nil {
+		if err := json.NewEncoder(&content).Encode(body); err != nil {
+			return nil, fmt.Errorf("ask the bridge: %w", err)
+		}
+	}
+	address := c.admin.URL + path
+	if len(query) > 0 {
+		address += "?" + query.Encode()
+	}
+	request, err := http.NewRequestWithContext(ctx, method, address, &content)
+	if err != nil {
+		return nil, fmt.Errorf("ask the bridge: %w", err)
+	}
+	request.Header.Set("Authorization", "Bearer "+c.admin.Token)
+	response, err := c.http.Do(request)
+	if err != nil {
+		if ctx.Err() != nil {
+			return nil, ctx.Err()
+		}
+		if wrapped, ok := errors.AsType[*url.Error](err); ok {
+			err = wrapped.Err
+		}
+		return nil, exit.Errorf(exit.Unreachable, "the admin API of the bridge does not answer: %w", err)
+	}
+	return response, nil
+}
+
+// read asks for one JSON object.
+func (c *Client) read(ctx context.Context, path string, query url.Values, into any) error {
+	response, err := c.ask(ctx, http.MethodGet, path, query, nil)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = response.Body.Close() }()
+	if response.StatusCode != http.StatusOK {
+		return failureOf(response)
+	}
+	if err := json.NewDecoder(response.Body).Decode(into); err != nil {
+		return fmt.Errorf("read the bridge's answer: %w", err)
+	}
+	return nil
+}
+
+// failureOf makes an error of an answer.
+func failureOf(response *http.Response) error {
+	text, _ := io.ReadAll(io.LimitReader(response.Body, maxFailure)) // the status says enough without it
+	return judge(response.StatusCode, text)
+}
+
+func judge(status int, text []byte) error {
+	var failure struct {
+		Error string `json:"error"`
+	}
+	said := strings.TrimSpace(string(text))
+	if json.Unmarshal(text, &failure) == nil && failure.Error != "" {
+		said = failure.Error
+	}
+	switch status {
+	case http.StatusUnauthorized:
+		return exit.Errorf(exit.Unreachable, "the bridge does not accept the token: %s", said)
+	case http.StatusNotFound:
+		return exit.Errorf(exit.NotFound, "%s", said)
+	case http.StatusServiceUnavailable:
+		return exit.Errorf(exit.Failed, "the bridge cannot do that now: %s", said)
+	}
+	return exit.Errorf(exit.Refused, "the bridge refuses: %s", said)
+}

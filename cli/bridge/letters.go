@@ -1,0 +1,120 @@
+package bridge
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strconv"
+	"time"
+
+	"github.com/rouse-run/rouse/cli/exit"
+)
+
+// Letter is a dead letter. A list leaves out Event and Body.
+type Letter struct {
+	Sequence     uint64          `json:"sequence"`
+	Namespace    string          `json:"namespace"`
+	Subscription string          `json:"subscription"`
+	Reason       string          `json:"reason"`
+	Attempts     int             `json:"attempts"`
+	Status       int             `json:"status,omitempty"`
+	Excerpt      string          `json:"excerpt,omitempty"`
+	Time         time.Time       `json:"time"`
+	Published    *time.Time      `json:"published,omitempty"`
+	Subject      string          `json:"subject,omitempty"`
+	ID           string          `json:"id,omitempty"`
+	Source       string          `json:"source,omitempty"`
+	Type         string          `json:"type,omitempty"`
+	Event        json.RawMessage `json:"event,omitempty"`
+	Body         []byte          `json:"body,omitempty"` // of a message that is no event
+}
+
+// Selection says which letters are meant. What is empty selects all.
+type Selection struct {
+	Namespace    string `json:"namespace,omitempty"`
+	Subscription string `json:"subscription,omitempty"`
+	Reason       string `json:"reason,omitempty"`
+	Sequence     uint64 `json:"sequence,omitempty"`
+	All          bool   `json:"all,omitempty"`
+}
+
+// Outcome is what a redrive or purge did.
+type Outcome struct {
+	Redriven  uint64   `json:"redriven"`
+	Purged    uint64   `json:"purged"`
+	Failed    uint64   `json:"failed"`
+	Remaining uint64   `json:"remaining"`
+	Problems  []string `json:"problems,omitempty"`
+}
+
+// Letters lists those of a selection, at most limit.
+func (c *Client) Letters(ctx context.Context, s Selection, limit int) (letters []Letter, more bool, err error) {
+	query := url.Values{}
+	for name, value := range map[string]string{"namespace": s.Namespace, "subscription": s.Subscription, "reason": s.Reason} {
+		if value != "" {
+			query.Set(name, value)
+		}
+	}
+	for len(letters) <= limit { // one more tells that there are more
+		query.Set("limit", strconv.Itoa(min(limit+1-len(letters), pageSize)))
+		var page struct {
+			DeadLetters []Letter `json:"deadletters"`
+			Next        uint64   `json:"next"`
+		}
+		if err := c.read(ctx, "/v1/deadletters", query, &page); err != nil {
+			return nil, false, err
+		}
+		letters = append(letters, page.DeadLetters...)
+		if page.Next == 0 {
+			return letters[:min(limit, len(letters))], len(letters) > limit, nil
+		}
+		query.Set("after", strconv.FormatUint(page.Next, 10))
+	}
+	return letters[:limit], true, nil
+}
+
+const pageSize = 1000
+
+// Letter returns one with its event.
+func (c *Client) Letter(ctx context.Context, sequence uint64) (Letter, error) {
+	var letter Letter
+	err := c.read(ctx, "/v1/deadletters/"+strconv.FormatUint(sequence, 10), nil, &letter)
+	if exit.CodeOf(err) == exit.NotFound {
+		err = exit.Errorf(exit.NotFound, "there is no dead letter %d", sequence)
+	}
+	return letter, err
+}
+
+// Redrive delivers letters again. The outcome counts also when there is an error.
+func (c *Client) Redrive(ctx context.Context, s Selection) (Outcome, error) {
+	return c.change(ctx, "/v1/deadletters/redrive", s)
+}
+
+// Purge deletes letters. The outcome counts also when there is an error.
+func (c *Client) Purge(ctx context.Context, s Selection) (Outcome, error) {
+	return c.change(ctx, "/v1/deadletters/purge", s)
+}
+
+func (c *Client) change(ctx context.Context, path string, s Selection) (Outcome, error) {
+	response, err := c.ask(ctx, http.MethodPost, path, nil, s)
+	if err != nil {
+		return Outcome{}, err
+	}
+	defer func() { _ = response.Body.Close() }()
+	text, err := io.ReadAll(response.Body)
+	if err != nil {
+		return Outcome{}, exit.Errorf(exit.Unreachable, "the bridge broke off its answer, what it did is not known: %w", err)
+	}
+	var outcome Outcome
+	unread := json.Unmarshal(text, &outcome)
+	if response.StatusCode != http.StatusOK {
+		return outcome, judge(response.StatusCode, text)
+	}
+	if unread != nil {
+		return outcome, fmt.Errorf("read the bridge's answer: %w", unread)
+	}
+	return outcome, nil
+}

@@ -1,0 +1,217 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/rouse-run/rouse/cli/bridge"
+	"github.com/rouse-run/rouse/cli/exit"
+	"github.com/rouse-run/rouse/cli/output"
+	"github.com/rouse-run/rouse/cli/target"
+)
+
+func newDeadLetters(streams Streams) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:     "dlq",
+		Aliases: []string{"deadletters"},
+		GroupID: groupAsk,
+		Short:   "List, show, redrive and purge dead letters",
+		Long: `Dead letters are events that a Subscription could not deliver: the sink refused them, or their attempts are used up.
+They stay until they are delivered again (redrive) or deleted (purge).`,
+		Args: noCommand,
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	cmd.SuggestionsMinimumDistance = 2
+	cmd.AddCommand(newLetterList(streams), newLetterShow(streams), newRedrive(streams), newPurge(streams))
+	return cmd
+}
+
+// scope says which letters a command is about.
+type scope struct {
+	subscription string
+	reason       string
+	everywhere   bool
+}
+
+func (s *scope) bind(cmd *cobra.Command) {
+	fs := cmd.Flags()
+	fs.SortFlags = false
+	fs.StringVar(&s.subscription, "subscription", "", "only those of this Subscription, as NAME or NAMESPACE/NAME")
+	fs.StringVar(&s.reason, "reason", "", "only those with exactly this reason")
+	fs.BoolVarP(&s.everywhere, "all-namespaces", "A", false, "of all namespaces")
+}
+
+// selection is what the admin API is asked for.
+func (s *scope) selection(ss *session, place *target.Place) (bridge.Selection, error) {
+	selected := bridge.Selection{Namespace: place.Namespace, Subscription: s.subscription, Reason: s.reason}
+	if s.everywhere {
+		if ss.options.Namespace != "" {
+			return selected, exit.Errorf(exit.Usage, "--all-namespaces and --namespace contradict each other: leave one out")
+		}
+		selected.Namespace = ""
+	}
+	if s.subscription == "" {
+		return selected, nil
+	}
+	namespace, name, err := ss.function(place, s.subscription) // both are names in a namespace
+	if err != nil {
+		return selected, exit.Errorf(exit.Usage, "--subscription %q: use NAME or NAMESPACE/NAME", s.subscription)
+	}
+	if namespace == "" {
+		return selected, exit.Errorf(exit.Usage, "--subscription %s: name its namespace too, with -n or as NAMESPACE/%s", name, name)
+	}
+	selected.Namespace, selected.Subscription = namespace, name
+	return selected, nil
+}
+
+// bridgeOf is any bridge: dead letters are in the stream that all share.
+func bridgeOf(ctx context.Context, place *target.Place) (*bridge.Client, error) {
+	admins, err := place.Admins(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return bridge.New(admins[0]), nil
+}
+
+func newLetterList(streams Streams) *cobra.Command {
+	var in scope
+	var limit int
+	cmd := &cobra.Command{
+		Use:   "list",
+		Short: "List dead letters, oldest first",
+		Example: `  rouse dlq list
+  rouse dlq list --subscription orders/pricing --reason 'attempts exhausted'
+  rouse dlq list --context production -A -o json`,
+		Args: exactly(0, ""),
+	}
+	s := ask(streams, cmd, output.JSON, output.YAML, output.Name)
+	cmd.GroupID = ""
+	in.bind(cmd)
+	cmd.Flags().IntVar(&limit, "limit", 100, "at most so many")
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		if limit < 1 {
+			return exit.Errorf(exit.Usage, "--limit %d: use at least 1", limit)
+		}
+		return s.with(func(place *target.Place) error {
+			selected, err := in.selection(s, place)
+			if err != nil {
+				return err
+			}
+			s.say("asking " + place.Name + " for dead letters")
+			client, err := bridgeOf(cmd.Context(), place)
+			if err != nil {
+				return err
+			}
+			letters, more, err := client.Letters(cmd.Context(), selected, limit)
+			if err != nil {
+				return err
+			}
+			s.endProgress()
+			if more {
+				defer s.note("there are more: raise --limit, or choose with --subscription and --reason")
+			}
+			return s.letterList(letters)
+		})
+	}
+	return cmd
+}
+
+func (s *session) letterList(letters []bridge.Letter) error {
+	switch s.format.Chosen {
+	case output.JSON, output.YAML:
+		return output.Write(s.Out, s.format.Chosen, orEmpty(letters))
+	case output.Name:
+		for _, l := range letters {
+			if _, err := fmt.Fprintln(s.Out, l.Sequence); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	if len(letters) == 0 {
+		s.note("there are no dead letters")
+		return nil
+	}
+	table := output.NewTable("SEQUENCE", "AGE", "SUBSCRIPTION", "TYPE", "ID", "ATTEMPTS", "STATUS", "REASON")
+	for _, l := range letters {
+		status := "-"
+		if l.Status != 0 {
+			status = fmt.Sprint(l.Status)
+		}
+		table.Row(l.Sequence, ago(l.Time, time.Now()), s.style.Name(l.Namespace+"/"+l.Subscription), cmp.Or(l.Type, "-"), cmp.Or(l.ID, "-"),
+			l.Attempts, status, s.style.Bad(l.Reason))
+	}
+	return table.Flush(s.Out)
+}
+
+func newLetterShow(streams Streams) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "show SEQUENCE",
+		Short: "Show a dead letter with its event",
+		Example: `  rouse dlq show 17
+  rouse dlq show 17 -o json | jq .event.data`,
+		Args: exactly(1, "the sequence, as rouse dlq list shows it,"),
+	}
+	s := ask(streams, cmd, output.JSON, output.YAML)
+	cmd.GroupID = ""
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		sequences, err := sequencesOf(args)
+		if err != nil {
+			return err
+		}
+		return s.with(func(place *target.Place) error {
+			s.say("asking " + place.Name + " for a dead letter")
+			client, err := bridgeOf(cmd.Context(), place)
+			if err != nil {
+				return err
+			}
+			letter, err := client.Letter(cmd.Context(), sequences[0])
+			if err != nil {
+				return err
+			}
+			s.endProgress()
+			if !s.forPeople() {
+				return output.Write(s.Out, s.format.Chosen, letter)
+			}
+			return s.showLetter(letter)
+		})
+	}
+	return cmd
+}
+
+func (s *session) showLetter(l bridge.Letter) error {
+	table := output.NewTable("", "")
+	row := func(name string, value any) { table.Row(s.style.Dim(name), value) }
+	row("sequence", l.Sequence)
+	row("subscription", l.Namespace+"/"+l.Subscription)
+	row("reason", s.style.Bad(l.Reason))
+	row("attempts", l.Attempts)
+	if l.Status != 0 {
+		row("status", l.Status)
+	}
+	if l.Excerpt != "" {
+		row("answer", l.Excerpt)
+	}
+	row("time", l.Time.Local().Format(time.DateTime))
+	if l.Published != nil {
+		row("published", l.Published.Local().Format(time.DateTime))
+	}
+	if l.ID != "" {
+		row("event", l.Type+" "+l.ID+" of "+l.Source)
+	}
+	if err := table.FlushRows(s.Out); err != nil {
+		return err
+	}
+	if l.Event == nil {
+		_, err := fmt.Fprintf(s.Out, "\nThis is no event but %d bytes; -o json has them as base64.\n", len(l.Body))
+		return err
+	}
+	if _, err := fmt.Fprintln(s.Out); err != nil {
+		return err
+	}
+	return output.Write(s.Out, output.JSON, l.Event)
+}

@@ -1,0 +1,101 @@
+package cli
+
+import (
+	"net/http"
+	"regexp"
+	"sync/atomic"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// refusing is a world in which n events, "0" and so on, are dead letters.
+func refusing(t *testing.T, n int) (w *world, repaired *atomic.Bool) {
+	t.Helper()
+	repaired = &atomic.Bool{}
+	w = newWorld(t, func(w http.ResponseWriter, _ *http.Request) {
+		if !repaired.Load() {
+			http.Error(w, "no such order", http.StatusBadRequest)
+		}
+	})
+	for i := range n {
+		got := w.run(t, "publish", "--type", "order.received", "--source", "shop", "--id", string(rune('0'+i)), "-d", `{"n": 1.50}`)
+		require.Equal(t, 0, got.code, got.err)
+		w.lettersAre(t, i+1)
+	}
+	return w, repaired
+}
+
+func (w *world) lettersAre(t *testing.T, n int) {
+	t.Helper()
+	require.Eventually(t, func() bool {
+		count, err := w.conn.DeadLetters(t.Context(), types.NamespacedName{Namespace: "orders", Name: "pricing"})
+		return err == nil && int(count) == n
+	}, patience, tick)
+}
+
+func TestDeadLettersAreListedAndShown(t *testing.T) {
+	t.Parallel()
+	w, _ := refusing(t, 2)
+	got := w.run(t, "dlq", "list")
+	require.Equal(t, 0, got.code, got.err)
+	require.Regexp(t, `^SEQUENCE +AGE +SUBSCRIPTION +TYPE +ID +ATTEMPTS +STATUS +REASON\n`+
+		`1 +\d+s +orders/pricing +order.received +0 +1 +400 +sink refused the event\n`+
+		`2 +\d+s +orders/pricing +order.received +1 +1 +400 +sink refused the event\n$`, got.out)
+
+	require.Equal(t, "1\n2\n", w.run(t, "dlq", "list", "-o", "name").out)
+	limited := w.run(t, "dlq", "list", "-o", "name", "--limit", "1")
+	require.Equal(t, "1\n", limited.out)
+	require.Contains(t, limited.err, "there are more")
+	require.Empty(t, w.run(t, "dlq", "list", "-o", "name", "--limit", "2").err)
+	require.Equal(t, "[]\n", w.run(t, "dlq", "list", "--subscription", "orders/invoicing", "-o", "json").out)
+	require.Contains(t, w.run(t, "dlq", "list", "-n", "shop").err, "there are no dead letters")
+
+	shown := w.run(t, "dlq", "show", "2")
+	require.Equal(t, 0, shown.code, shown.err)
+	require.Regexp(t, regexp.MustCompile(`(?m)^answer +no such order$`), shown.out)
+	require.Regexp(t, regexp.MustCompile(`(?m)^event +order.received 1 of shop$`), shown.out)
+	require.Contains(t, shown.out, `"n": 1.50`)
+	require.Contains(t, w.run(t, "dlq", "show", "2", "-o", "yaml").out, "sequence: 2\n")
+
+	missing := w.run(t, "dlq", "show", "99")
+	require.Equal(t, ran{3, "", "rouse: there is no dead letter 99\n"}, missing)
+}
+
+func TestDeadLettersAreRedrivenAndPurged(t *testing.T) {
+	t.Parallel()
+	w, repaired := refusing(t, 4)
+	repaired.Store(true)
+	require.Equal(t, ran{0, "redriven 1, failed 0, remaining 3\n", ""}, w.run(t, "dlq", "redrive", "2"))
+	w.lettersAre(t, 3)
+	require.Equal(t, ran{0, "purged 1\n", ""}, w.run(t, "dlq", "purge", "1"))
+	require.Equal(t, ran{3, "redriven 0, failed 0, remaining 2\n", "rouse: there is no dead letter 1\n"}, w.run(t, "dlq", "redrive", "1", "3"))
+	require.Equal(t, ran{0, "redriven 0, failed 0, remaining 2\n", ""}, w.run(t, "dlq", "redrive", "--subscription", "pricing", "-n", "orders", "--reason", "another"))
+	require.Equal(t, ran{0, "redriven 2, failed 0, remaining 0\n", ""}, w.run(t, "dlq", "redrive", "--all", "--yes"))
+	w.lettersAre(t, 0)
+	require.Equal(t, 2, w.pricing.Deliveries()["1"], "the redriven event did not come back once")
+	require.Equal(t, ran{0, "failed: 0\npurged: 0\nredriven: 0\nremaining: 0\n", ""}, w.run(t, "dlq", "purge", "--all", "-y", "-o", "yaml"))
+}
+
+func TestNothingIsChangedThatWasNotSelected(t *testing.T) {
+	t.Parallel()
+	w, _ := refusing(t, 1)
+	for name, tc := range map[string]struct {
+		args []string
+		want string
+	}{
+		"nothing":                {nil, "nothing is selected: name sequences, --subscription, or --all"},
+		"all without a yes":      {[]string{"--all"}, "--all would purge all dead letters of the local mode of"},
+		"a sequence that is not": {[]string{"first"}, `"first" is no sequence`},
+		"a sequence and all":     {[]string{"1", "--all"}, "sequences go with neither --all"},
+		"a reason alone":         {[]string{"--reason", "x"}, "nothing is selected"},
+		"a Subscription alone":   {[]string{"--subscription", "pricing"}, "name its namespace too, with -n or as NAMESPACE/pricing"},
+		"two places":             {[]string{"--all", "-A", "-n", "orders"}, "--all-namespaces and --namespace contradict"},
+	} {
+		got := w.run(t, append([]string{"dlq", "purge"}, tc.args...)...)
+		require.Equal(t, 2, got.code, "%s: %s", name, got.err)
+		require.Contains(t, got.err, tc.want, name)
+	}
+	w.lettersAre(t, 1)
+}

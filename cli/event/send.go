@@ -1,0 +1,147 @@
+package event
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/rouse-run/rouse/cli/exit"
+)
+
+const (
+	maxAnswer   = 8 << 20
+	firstPause  = 200 * time.Millisecond
+	maxPause    = 10 * time.Second
+	structured  = "application/cloudevents+json; charset=utf-8"
+	batched     = "application/cloudevents-batch+json; charset=utf-8"
+	unknownNote = "the bridge said nothing about it"
+)
+
+// Result is what became of one event.
+type Result struct {
+	ID     string `json:"id"`
+	Source string `json:"source"`
+	Type   string `json:"type"`
+	Status int    `json:"status"` // 204 when it is stored
+	Reason string `json:"reason,omitempty"`
+}
+
+// Stored tells whether it is.
+func (r Result) Stored() bool { return r.Status == http.StatusNoContent }
+
+// mayPass tells whether sending it again can help.
+func (r Result) mayPass() bool {
+	return r.Status >= http.StatusInternalServerError || r.Status == http.StatusTooManyRequests || r.Status == http.StatusRequestTimeout
+}
+
+// Sender sends events to a publish endpoint.
+type Sender struct {
+	URL    string
+	Client *http.Client
+	// Patience bounds how long events are sent again that may pass later.
+	Patience time.Duration
+	// Note hears why it takes longer. It may be nil.
+	Note func(text string)
+}
+
+// Send returns what became of each event, in their order. It fails when the endpoint cannot be reached.
+func (s Sender) Send(ctx context.Context, b Batch) ([]Result, error) {
+	results := make([]Result, len(b.Events))
+	pending := make([]int, len(b.Events))
+	for i, ev := range b.Events {
+		pending[i] = i
+		results[i] = Result{ID: ev.ID, Source: ev.Source, Type: ev.Type}
+	}
+	deadline := time.Now().Add(s.Patience)
+	for pause := firstPause; ; pause = min(2*pause, maxPause) {
+		wanted, err := s.try(ctx, b, pending, results)
+		if err != nil {
+			return results, err
+		}
+		again := pending[:0]
+		for _, i := range pending {
+			if results[i].mayPass() {
+				again = append(again, i)
+			}
+		}
+		pending = again
+		wait := max(pause, wanted)
+		if len(pending) == 0 || time.Now().Add(wait).After(deadline) {
+			return results, nil
+		}
+		if s.Note != nil {
+			s.Note("trying again: " + results[pending[0]].Reason)
+		}
+		select {
+		case <-ctx.Done():
+			return results, ctx.Err()
+		case <-time.After(wait):
+		}
+	}
+}
+
+// try sends the pending events once. It returns how long the bridge asks to wait.
+func (s Sender) try(ctx context.Context, b Batch, pending []int, results []Result) (retryAfter time.Duration, err error) {
+	body, contentType := encode(b, pending)
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, s.URL, bytes.NewReader(body))
+	if err != nil {
+		return 0, fmt.Errorf("publish: %w", err)
+	}
+	request.Header.Set("Content-Type", contentType)
+	response, err := s.Client.Do(request)
+	if err != nil {
+		if ctx.Err() != nil {
+			return 0, ctx.Err()
+		}
+		return 0, exit.Errorf(exit.Unreachable, "publish: the bridge does not answer: %w", err)
+	}
+	defer func() { _ = response.Body.Close() }()
+	answer, err := io.ReadAll(io.LimitReader(response.Body, maxAnswer))
+	if err != nil {
+		return 0, exit.Errorf(exit.Unreachable, "publish: the bridge broke off its answer: %w", err)
+	}
+	judge(response.StatusCode, answer, pending, results)
+	seconds, _ := strconv.Atoi(response.Header.Get("Retry-After")) // without one there is none
+	return time.Duration(seconds) * time.Second, nil
+}
+
+func encode(b Batch, pending []int) (body []byte, contentType string) {
+	if b.Single {
+		return b.Events[0].AppendStructured(nil), structured
+	}
+	body = []byte{'['}
+	for n, i := range pending {
+		if n > 0 {
+			body = append(body, ',')
+		}
+		body = b.Events[i].AppendStructured(body)
+	}
+	return append(body, ']'), batched
+}
+
+// judge writes down what the answer says about each event that was sent.
+func judge(status int, answer []byte, pending []int, results []Result) {
+	var each []Result
+	if json.Unmarshal(answer, &each) != nil || len(each) != len(pending) {
+		each = nil // the answer is about all
+	}
+	for n, i := range pending {
+		r := &results[i]
+		r.Status, r.Reason = status, strings.TrimSpace(string(answer))
+		if each != nil {
+			r.Status, r.Reason = each[n].Status, each[n].Reason
+		}
+		if status/100 == 2 && each == nil {
+			r.Status, r.Reason = http.StatusNoContent, ""
+		}
+		if !r.Stored() && r.Reason == "" {
+			r.Reason = unknownNote
+		}
+	}
+}

@@ -1,0 +1,71 @@
+package cli
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+func (w *world) publish(t *testing.T, eventType string, ids ...string) {
+	t.Helper()
+	for _, id := range ids {
+		got := w.run(t, "publish", "--type", eventType, "--source", "shop", "--id", id)
+		require.Equal(t, 0, got.code, got.err)
+	}
+}
+
+// settled waits until the bridge remembers that the event was delivered or given up.
+func (w *world) settled(t *testing.T, ids ...string) {
+	t.Helper()
+	for _, id := range ids {
+		got := w.run(t, "events", "tail", "--since", "1h", "--id", id, "--kind", "delivered,deadlettered", "--limit", "1")
+		require.Equal(t, 0, got.code, got.err)
+	}
+}
+
+func TestEventsAreFollowedAsTheyHappen(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, accept)
+	l := w.live(t, "events", "tail", "--since", "1h")
+	w.publish(t, "order.received", "1001")
+	l.next(t, "TIME")
+	require.Regexp(t, `^\d\d:\d\d:\d\d\.\d{3} +stored +order\.received +1001 +- +from shop`, l.next(t, "stored"))
+	require.Regexp(t, `delivered +order\.received +1001 +orders/pricing +200, in `, l.next(t, "delivered"))
+	require.Equal(t, ran{}, l.stop())
+}
+
+func TestEventsThatWereAreShownByWhatTheyAre(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, func(w http.ResponseWriter, r *http.Request) {
+		if r.Header.Get("Ce-Id") == "bad" {
+			http.Error(w, "no", http.StatusBadRequest)
+		}
+	})
+	w.publish(t, "order.received", "good", "bad")
+	w.publish(t, "other", "nobodys")
+	w.settled(t, "good", "bad")
+	for name, tc := range map[string]struct {
+		args []string
+		want string
+	}{
+		"of a type":           {[]string{"--type", "order.*", "--kind", "stored"}, "good bad"},
+		"of a Subscription":   {[]string{"--subscription", "pricing", "--kind", "delivered"}, "good"},
+		"to a Function":       {[]string{"--function", "pricing", "--kind", "delivered,deadlettered"}, "good bad"},
+		"to another Function": {[]string{"--function", "shop/pricing"}, ""},
+		"by its id":           {[]string{"--id", "nobodys"}, "nobodys"},
+		"of a namespace":      {[]string{"-n", "elsewhere"}, "good bad nobodys"}, // stored, which has no namespace
+		"the last":            {[]string{"--kind", "stored", "--limit", "1"}, "nobodys"},
+		"from another source": {[]string{"--source", "elsewhere"}, ""},
+		"what was given up":   {[]string{"--kind", "deadlettered", "--since", "1h"}, "bad"},
+	} {
+		got := w.run(t, append([]string{"events", "tail", "--follow=false", "-o", "name"}, tc.args...)...)
+		require.Equal(t, 0, got.code, "%s: %s", name, got.err)
+		require.Equal(t, strings.Fields(tc.want), strings.Fields(got.out), name)
+	}
+	got := w.run(t, "events", "tail", "--follow=false", "--kind", "deadlettered", "-o", "json")
+	require.Contains(t, got.out, `"kind":"deadlettered","id":"bad"`)
+	require.Contains(t, w.run(t, "events", "tail", "--kind", "lost").err, "--kind lost: use some of stored, delivered, retry")
+	require.Equal(t, 2, w.run(t, "events", "tail", "--limit", "-1").code)
+}

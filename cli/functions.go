@@ -1,0 +1,95 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/rouse-run/rouse/cli/output"
+	"github.com/rouse-run/rouse/cli/target"
+)
+
+func newFunctions(streams Streams) *cobra.Command {
+	var all bool
+	cmd := &cobra.Command{
+		Use:     "functions",
+		Aliases: []string{"function", "fn"},
+		Short:   "List Functions and how they are",
+		Example: `  rouse functions
+  rouse functions -n orders -o name
+  rouse functions --context production -A`,
+		Args: exactly(0, ""),
+	}
+	s := ask(streams, cmd, output.JSON, output.YAML, output.Name)
+	cmd.Flags().BoolVarP(&all, "all-namespaces", "A", false, "of all namespaces")
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		return s.with(func(place *target.Place) error { return s.listFunctions(cmd.Context(), place, all) })
+	}
+	return cmd
+}
+
+func (s *session) listFunctions(ctx context.Context, place *target.Place, all bool) error {
+	namespace := place.Namespace
+	if all {
+		namespace = ""
+	}
+	s.say("looking for Functions in " + place.Name)
+	functions, err := place.Functions(ctx, namespace)
+	if err != nil {
+		return err
+	}
+	s.endProgress()
+	switch s.format.Chosen {
+	case output.JSON, output.YAML:
+		return output.Write(s.Out, s.format.Chosen, orEmpty(functions))
+	case output.Name:
+		for _, f := range functions {
+			if _, err := fmt.Fprintf(s.Out, "%s/%s\n", f.Namespace, f.Name); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	if len(functions) == 0 {
+		s.note("there are no Functions in %s", cmp.Or(namespace, place.Name))
+		return nil
+	}
+	return s.functionTable(functions)
+}
+
+func (s *session) functionTable(functions []target.Function) error {
+	table := output.NewTable("NAMESPACE", "NAME", "STATE", "READY", "BACKLOG", "RUNTIME", "URL", "LAST ERROR")
+	for _, f := range functions {
+		backlog := "-"
+		if f.Backlog != nil {
+			backlog = fmt.Sprint(*f.Backlog)
+		}
+		lastError, _, _ := strings.Cut(f.LastError, "\n")
+		table.Row(f.Namespace, s.style.Name(f.Name), s.phase(f.Phase), fmt.Sprintf("%d/%d", f.Ready, f.Desired), backlog,
+			f.Runtime, f.URL, lastError)
+	}
+	return table.Flush(s.Out)
+}
+
+func (s *session) phase(phase string) output.Styled {
+	switch phase {
+	case "ready":
+		return s.style.Good(phase)
+	case "failing":
+		return s.style.Bad(phase)
+	case "asleep":
+		return s.style.Dim(phase)
+	}
+	return s.style.Busy(phase)
+}
+
+// orEmpty is never nil, so that JSON has a list.
+func orEmpty[T any](list []T) []T {
+	if list == nil {
+		return []T{}
+	}
+	return list
+}

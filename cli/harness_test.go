@@ -1,0 +1,264 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/go-logr/logr"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/stretchr/testify/require"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/rouse-run/rouse/dev/control"
+	"github.com/rouse-run/rouse/dev/feed"
+	"github.com/rouse-run/rouse/dev/function"
+	"github.com/rouse-run/rouse/dev/instance"
+	"github.com/rouse-run/rouse/eventbridge"
+	"github.com/rouse-run/rouse/eventbridge/dispatch"
+	"github.com/rouse-run/rouse/eventbridge/journal"
+	"github.com/rouse-run/rouse/internal/broker"
+	"github.com/rouse-run/rouse/internal/routing"
+	"github.com/rouse-run/rouse/internal/testing/natstest"
+	"github.com/rouse-run/rouse/internal/testing/sinktest"
+)
+
+const (
+	token    = "correct-horse"
+	patience = time.Minute
+	tick     = 10 * time.Millisecond
+)
+
+// TestMain gives the tests a state folder of their own. Each finds its local mode there by its folder.
+func TestMain(m *testing.M) {
+	state, err := os.MkdirTemp("", "rouse-cli-")
+	if err == nil {
+		err = os.Setenv("XDG_STATE_HOME", state)
+	}
+	if err != nil {
+		panic(err)
+	}
+	code := m.Run()
+	_ = os.RemoveAll(state)
+	os.Exit(code)
+}
+
+type ran struct {
+	code     int
+	out, err string
+}
+
+func run(t *testing.T, stdin string, args ...string) ran {
+	t.Helper()
+	var out, errs bytes.Buffer
+	code := Main(t.Context(), args, Streams{In: strings.NewReader(stdin), Out: &out, Err: &errs})
+	return ran{code, out.String(), errs.String()}
+}
+
+// world is a local mode whose bridge, dead letters and control API are real. The Function orders/pricing answers by a
+// handler of the test.
+type world struct {
+	directory string
+	pricing   *sinktest.Server
+	functions *fakeFunctions
+	feed      *feed.Feed
+	conn      *broker.Conn
+	instance  instance.Instance
+}
+
+func pricingRoute() routing.Route {
+	consumer := routing.ConsumerName("orders", "pricing")
+	redelivery := routing.RedeliverySubject(consumer)
+	return routing.Route{
+		Subscription: types.NamespacedName{Namespace: "orders", Name: "pricing"}, Consumer: consumer,
+		Subjects:   []string{routing.Subject("shop", "order.received", false), redelivery},
+		Redelivery: redelivery, Sink: "http://pricing.orders.svc.cluster.local/",
+		Service: types.NamespacedName{Namespace: "orders", Name: "pricing"}, Port: 80, MaxInFlight: 10,
+	}
+}
+
+func newWorld(t *testing.T, handler http.HandlerFunc) *world {
+	t.Helper()
+	w := &world{directory: t.TempDir(), pricing: sinktest.Start(t, handler), feed: feed.New(1000)}
+	w.functions = &fakeFunctions{all: []function.Status{
+		{Namespace: "orders", Name: "pricing", Runtime: "nodejs22", URL: "http://" + w.pricing.Address(), Phase: function.Ready, Desired: 1, Ready: 1},
+		{Namespace: "orders", Name: "broken", Runtime: "python312", Phase: function.Failing, LastError: "handler.py:3: no\nTraceback"},
+	}}
+	admin := w.startBridge(t)
+	w.instance.Admin = "http://" + admin.Addr().String()
+	w.instance.Control = serve(t, control.New(control.Deps{Functions: w.functions, Backlogs: w.functions, Lines: w.feed, Token: token}))
+	w.instance.Token, w.instance.Namespace = token, "default"
+	w.announce(t)
+	return w
+}
+
+// announce lets commands find it.
+func (w *world) announce(t *testing.T) {
+	t.Helper()
+	root, err := instance.Root()
+	require.NoError(t, err)
+	claim, err := instance.Take(t.Context(), root, w.directory)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, claim.Release()) })
+	require.NoError(t, claim.Announce(w.instance))
+}
+
+// startBridge fills in where events are published, and returns where the admin API is.
+func (w *world) startBridge(t *testing.T) net.Listener {
+	t.Helper()
+	server := natstest.Start(t)
+	options := broker.DefaultOptions()
+	options.URL = server.URL()
+	conn, err := broker.Connect(t.Context(), options, logr.Discard())
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = conn.Close(context.Background()) })
+	require.Eventually(t, conn.Connected, patience, tick)
+	require.NoError(t, conn.EnsureStreams(t.Context(), broker.DefaultStreamOptions()))
+	route := pricingRoute()
+	require.NoError(t, conn.EnsureConsumer(t.Context(), broker.DefaultStream, broker.Consumer{
+		Name: route.Consumer, Description: "orders/pricing", Subjects: route.Subjects, AckWait: 30 * time.Second, MaxAckPending: route.MaxInFlight,
+	}))
+	w.conn = conn
+
+	bridge := eventbridge.DefaultOptions()
+	bridge.ShutdownDelay = 0
+	bridge.Dispatch.Backoff = dispatch.Backoff{Base: tick, Max: tick, Jitter: 0.2}
+	bridge.Dispatch.MaxAttempts = 2
+	bridge.Admin.TokenFile = filepath.Join(t.TempDir(), "token")
+	require.NoError(t, os.WriteFile(bridge.Admin.TokenFile, []byte(token), 0o600))
+	public, metrics, admin := listen(t), listen(t), listen(t)
+	deps := eventbridge.Deps{
+		Routes: fixedRoutes{route}, Endpoints: sinktest.NewEndpoints(sinktest.Ready(w.pricing.Address())),
+		Store: eventbridge.NewJetStream(conn, broker.NewPublisher(conn, broker.DefaultPublisherOptions()), broker.DefaultStream),
+		Admin: eventbridge.NewAdminStore(conn, broker.DefaultStream), Destination: "nats",
+		Journal: journal.New(1000), Registry: prometheus.NewRegistry(), Log: logr.Discard(),
+		Listener: public, MetricsListener: metrics, AdminListener: admin,
+	}
+	w.instance.Publish = "http://" + public.Addr().String() + "/publish"
+	ctx, stop := context.WithCancel(context.WithoutCancel(t.Context()))
+	ended := make(chan error, 1)
+	go func() { ended <- eventbridge.New(deps, bridge).Run(ctx) }()
+	t.Cleanup(func() {
+		stop()
+		require.NoError(t, <-ended)
+	})
+	return admin
+}
+
+// run is a command line that acts on this local mode.
+func (w *world) run(t *testing.T, args ...string) ran {
+	t.Helper()
+	return w.runWith(t, "", args...)
+}
+
+func (w *world) runWith(t *testing.T, stdin string, args ...string) ran {
+	t.Helper()
+	return run(t, stdin, append(args, "--dir", w.directory)...)
+}
+
+// live is a command that goes on until the test has seen enough.
+type live struct {
+	lines chan string
+	stop  func() ran
+}
+
+func (w *world) live(t *testing.T, args ...string) *live {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	reader, writer := io.Pipe()
+	var errs bytes.Buffer
+	ended := make(chan int, 1)
+	go func() {
+		ended <- Main(ctx, append(args, "--dir", w.directory), Streams{In: strings.NewReader(""), Out: writer, Err: &errs})
+		_ = writer.Close()
+	}()
+	l := &live{lines: make(chan string, 1000)}
+	go func() {
+		defer close(l.lines)
+		content, buffer := "", make([]byte, 4096)
+		for {
+			n, err := reader.Read(buffer)
+			content += string(buffer[:n])
+			for {
+				line, rest, found := strings.Cut(content, "\n")
+				if !found {
+					break
+				}
+				l.lines <- line
+				content = rest
+			}
+			if errors.Is(err, io.EOF) {
+				return
+			}
+		}
+	}()
+	var once sync.Once
+	var last ran
+	l.stop = func() ran {
+		once.Do(func() {
+			cancel()
+			last = ran{code: <-ended, err: errs.String()}
+		})
+		return last
+	}
+	t.Cleanup(func() { l.stop() })
+	return l
+}
+
+// next waits for a line with the text.
+func (l *live) next(t *testing.T, text string) string {
+	t.Helper()
+	timeout := time.After(patience)
+	for {
+		select {
+		case line, open := <-l.lines:
+			if !open {
+				require.Fail(t, "the command ended", "%+v", l.stop())
+			}
+			if strings.Contains(line, text) {
+				return line
+			}
+		case <-timeout:
+			require.Fail(t, "no such line", text)
+		}
+	}
+}
+
+func listen(t *testing.T) net.Listener {
+	t.Helper()
+	listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	return listener
+}
+
+func serve(t *testing.T, handler http.Handler) string {
+	t.Helper()
+	server := httptest.NewServer(handler)
+	t.Cleanup(server.CloseClientConnections)
+	t.Cleanup(server.Close)
+	return server.URL
+}
+
+type fixedRoutes []routing.Route
+
+func (f fixedRoutes) Watch(ctx context.Context, apply func([]routing.Route)) error {
+	apply(f)
+	<-ctx.Done()
+	return nil
+}
+
+type fakeFunctions struct{ all []function.Status }
+
+func (f *fakeFunctions) Status() []function.Status { return f.all }
+
+func (f *fakeFunctions) Backlog(fn types.NamespacedName) (int, bool) { return 3, fn.Name == "pricing" }

@@ -1,0 +1,192 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/rouse-run/rouse/cli/exit"
+	"github.com/rouse-run/rouse/cli/output"
+	"github.com/rouse-run/rouse/cli/target"
+	"github.com/rouse-run/rouse/internal/cloudevent"
+)
+
+type invoke struct {
+	*session
+
+	method  string
+	path    string
+	data    string
+	headers []string
+	timeout time.Duration
+	event   cloudevent.Event
+}
+
+func newInvoke(streams Streams) *cobra.Command {
+	i := &invoke{}
+	cmd := &cobra.Command{
+		Use:   "invoke FUNCTION",
+		Short: "Call a Function and wait for its answer",
+		Long: `Call a Function over HTTP. One that sleeps is woken first. The body of its answer goes to the output, the status to
+standard error; the exit code is 5 when the status is 400 or more.
+
+With --event the Function gets a CloudEvent, without a Subscription and without retries.`,
+		Example: `  rouse invoke pricing
+  rouse invoke orders/pricing -d '{"id": "1001"}' -H 'x-request-id: 7'
+  rouse invoke pricing --event order.received --source shop -d @order.json
+  rouse invoke pricing --context production --path /health -X GET`,
+		Args: exactly(1, "the Function"),
+		RunE: func(cmd *cobra.Command, args []string) error { return i.run(cmd, args[0]) },
+	}
+	i.session = ask(streams, cmd)
+	fs := cmd.Flags()
+	fs.SortFlags = false
+	fs.StringVarP(&i.method, "request", "X", "", "method (default: GET, or POST with data or an event)")
+	fs.StringVarP(&i.data, "data", "d", "", "body; @FILE reads it from a file, @- from the input")
+	fs.StringArrayVarP(&i.headers, "header", "H", nil, "header, as 'name: value'; may be repeated")
+	fs.StringVar(&i.path, "path", "/", "path and query")
+	fs.StringVar(&i.event.Type, "event", "", "send a CloudEvent of this type")
+	fs.StringVar(&i.event.Source, "source", "rouse-invoke", "source of the event")
+	fs.StringVar(&i.event.ID, "id", "", "id of the event (default: a random one)")
+	fs.DurationVar(&i.timeout, "timeout", 5*time.Minute, "how long to wait, waking included")
+	return cmd
+}
+
+func (i *invoke) run(cmd *cobra.Command, fn string) error {
+	body, err := i.body(cmd.Flags().Changed("data"))
+	if err != nil {
+		return err
+	}
+	header, err := i.header(body)
+	if err != nil {
+		return err
+	}
+	return i.with(func(place *target.Place) error {
+		ctx, cancel := context.WithTimeout(cmd.Context(), i.timeout)
+		defer cancel()
+		err := i.call(ctx, place, fn, header, body)
+		if errors.Is(err, context.DeadlineExceeded) && cmd.Context().Err() == nil {
+			return exit.Errorf(exit.Failed, "Function %s has not answered within %s; --timeout makes that longer", fn, i.timeout)
+		}
+		return err
+	})
+}
+
+func (i *invoke) body(given bool) ([]byte, error) {
+	file, isFile := strings.CutPrefix(i.data, "@")
+	if isFile {
+		return i.readContent("data", file)
+	}
+	if !given {
+		return nil, nil
+	}
+	return []byte(i.data), nil
+}
+
+func (i *invoke) header(body []byte) (http.Header, error) {
+	header := http.Header{}
+	if i.method == "" {
+		i.method = http.MethodGet
+		if body != nil || i.event.Type != "" {
+			i.method = http.MethodPost
+		}
+	}
+	if body != nil {
+		header.Set("Content-Type", "application/json")
+	}
+	if i.event.Type != "" {
+		if i.event.ID == "" {
+			i.event.ID = rand.Text()
+		}
+		i.event.Data = body
+		if body != nil {
+			i.event.DataContentType = "application/json"
+		}
+		if err := i.event.Validate(); err != nil {
+			return nil, exit.Errorf(exit.Usage, "--event: %w", err)
+		}
+		i.event.SetHeader(header)
+	}
+	for _, line := range i.headers {
+		name, value, found := strings.Cut(line, ":")
+		if name = strings.TrimSpace(name); !found || name == "" {
+			return nil, exit.Errorf(exit.Usage, "--header %q: write it as 'name: value'", line)
+		}
+		header.Set(name, strings.TrimSpace(value))
+	}
+	return header, nil
+}
+
+func (i *invoke) call(ctx context.Context, place *target.Place, fn string, header http.Header, body []byte) error {
+	namespace, name, err := i.function(place, fn)
+	if err != nil {
+		return err
+	}
+	i.say("waiting for Function " + name)
+	base, err := place.Function(ctx, namespace, name)
+	if err != nil {
+		return err
+	}
+	address, err := join(base, i.path)
+	if err != nil {
+		return err
+	}
+	request, err := http.NewRequestWithContext(ctx, strings.ToUpper(i.method), address, bytes.NewReader(body))
+	if err != nil {
+		return exit.Errorf(exit.Usage, "--request %q: it is no method", i.method)
+	}
+	request.Header = header
+	if host := header.Get("Host"); host != "" {
+		request.Host = host
+	}
+	i.say("waiting for the answer of Function " + name)
+	client := &http.Client{
+		Transport:     &http.Transport{Proxy: nil, DisableKeepAlives: true},
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}
+	response, err := client.Do(request)
+	if err != nil {
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		return exit.Errorf(exit.Unreachable, "Function %s does not answer: %w", name, err)
+	}
+	defer func() { _ = response.Body.Close() }()
+	return i.tell(name, response)
+}
+
+func (i *invoke) tell(name string, response *http.Response) error {
+	i.note("%s", output.Clean(response.Status))
+	if _, err := io.Copy(i.Out, response.Body); err != nil {
+		return fmt.Errorf("read the answer of Function %s: %w", name, err)
+	}
+	if response.StatusCode >= http.StatusBadRequest {
+		return exit.Errorf(exit.Refused, "Function %s answered %d", name, response.StatusCode)
+	}
+	return nil
+}
+
+// join puts a path with a query behind a URL.
+func join(base, path string) (string, error) {
+	place, err := url.Parse(base)
+	if err != nil {
+		return "", fmt.Errorf("the Function's URL: %w", err)
+	}
+	if !strings.HasPrefix(path, "/") {
+		path = "/" + path
+	}
+	relative, err := url.Parse(path)
+	if err != nil || relative.Host != "" {
+		return "", exit.Errorf(exit.Usage, "--path %q: it is no path", path)
+	}
+	return place.ResolveReference(relative).String(), nil
+}

@@ -1,0 +1,71 @@
+package cli
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestInvokeWritesTheAnswerAndItsStatus(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, func(w http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		w.WriteHeader(http.StatusAccepted)
+		_, _ = fmt.Fprintf(w, "%s %s %s x=%s type=%s %s", r.Method, r.URL, r.Header.Get("Content-Type"), r.Header.Get("X-A"), r.Header.Get("Ce-Type"), body)
+	})
+	for name, tc := range map[string]struct {
+		args []string
+		want string
+	}{
+		"a call":             {nil, "GET /  x= type= "},
+		"by namespace":       {[]string{"-n", "orders"}, "GET /  x= type= "},
+		"with data":          {[]string{"-d", `{"a":1}`, "--path", "/in?b=2"}, `POST /in?b=2 application/json x= type= {"a":1}`},
+		"with headers":       {[]string{"-X", "put", "-d", "z", "-H", "content-type: text/plain", "-H", "x-a: 1"}, "PUT / text/plain x=1 type= z"},
+		"data of the input":  {[]string{"-d", "@-"}, "POST / application/json x= type= typed"},
+		"an event":           {[]string{"--event", "order.received", "-d", "{}"}, "POST / application/json x= type=order.received {}"},
+		"an event, no data":  {[]string{"--event", "order.received"}, "POST /  x= type=order.received "},
+		"with its namespace": {nil, "GET /  x= type= "},
+	} {
+		fn := "pricing"
+		if name == "with its namespace" {
+			fn = "orders/pricing"
+		}
+		got := w.runWith(t, "typed", append([]string{"invoke", fn}, tc.args...)...)
+		require.Equal(t, ran{0, tc.want, "202 Accepted\n"}, got, name)
+	}
+}
+
+func TestAnErrorOfAFunctionIsARefusal(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "no such order", http.StatusNotFound) })
+	got := w.run(t, "invoke", "pricing")
+	require.Equal(t, ran{5, "no such order\n", "404 Not Found\nrouse: Function pricing answered 404\n"}, got)
+}
+
+func TestInvokeSaysWhatIsWrong(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, accept)
+	for name, tc := range map[string]struct {
+		args []string
+		code int
+		want string
+	}{
+		"no Function":             {nil, 2, "the Function is missing: rouse invoke FUNCTION"},
+		"an unknown one":          {[]string{"princing"}, 3, "there is no Function princing; there are orders/broken, orders/pricing"},
+		"in another namespace":    {[]string{"pricing", "-n", "shop"}, 3, "there is no Function pricing in namespace shop"},
+		"two namespaces":          {[]string{"orders/pricing", "-n", "shop"}, 2, "--namespace shop and orders/pricing contradict"},
+		"no name":                 {[]string{"orders/"}, 2, `"orders/" names no Function`},
+		"one that does not start": {[]string{"broken"}, 1, "Function orders/broken does not run: handler.py:3: no"},
+		"a header without colon":  {[]string{"pricing", "-H", "a"}, 2, `--header "a": write it as 'name: value'`},
+		"a method that is none":   {[]string{"pricing", "-X", "a b"}, 2, `--request "a b"`},
+		"a missing file":          {[]string{"pricing", "-d", "@/does/not/exist"}, 2, "--data: open /does/not/exist"},
+	} {
+		got := w.run(t, append([]string{"invoke"}, tc.args...)...)
+		require.Equal(t, tc.code, got.code, "%s: %s", name, got.err)
+		require.Contains(t, got.err, tc.want, name)
+		require.Empty(t, got.out, name)
+	}
+}

@@ -1,0 +1,144 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/rouse-run/rouse/cli/event"
+	"github.com/rouse-run/rouse/cli/exit"
+	"github.com/rouse-run/rouse/cli/output"
+	"github.com/rouse-run/rouse/cli/target"
+)
+
+// maxContent bounds what is read of a file or the input.
+const maxContent = 256 << 20
+
+type publish struct {
+	*session
+
+	in       event.Input
+	data     string
+	file     string
+	patience time.Duration
+}
+
+func newPublish(streams Streams) *cobra.Command {
+	p := &publish{}
+	cmd := &cobra.Command{
+		Use:   "publish",
+		Short: "Publish events",
+		Long: `Publish one event made of flags, or whole events from a file: a structured CloudEvent, or a JSON array of them,
+which goes as one batch. Prints the id of each event that is stored.
+
+What the bridge cannot take at the moment is sent again with the same id, so that it is stored once. Events that it
+refuses are named with its reason, and the exit code is 5.`,
+		Example: `  rouse publish --type order.received --source shop --data '{"id": "1001", "lines": []}'
+  rouse publish --type order.received --source shop -f order.json
+  rouse publish -f events.json                      # whole events
+  jq -c . order.json | rouse publish --type order.received --source shop -f -
+  rouse publish --context production --type ping --source me`,
+		Args: exactly(0, ""),
+		RunE: func(cmd *cobra.Command, _ []string) error { return p.run(cmd) },
+	}
+	p.session = ask(streams, cmd, output.JSON, output.YAML, output.Name)
+	fs := cmd.Flags()
+	fs.SortFlags = false
+	fs.StringVar(&p.in.Type, "type", "", "type of the event; without it the file holds whole events")
+	fs.StringVar(&p.in.Source, "source", "", "source of the event, and of whole events that have none")
+	fs.StringVar(&p.in.ID, "id", "", "id of the event (default: a random one)")
+	fs.StringVar(&p.in.Subject, "subject", "", "subject of the event")
+	fs.StringVarP(&p.data, "data", "d", "", "data of the event, or whole events")
+	fs.StringVarP(&p.file, "data-file", "f", "", "file with the same; - is the input")
+	fs.StringVar(&p.in.ContentType, "content-type", "", "type of the data (default: told from the data)")
+	fs.StringToStringVar(&p.in.Extensions, "extension", nil, "extension attributes, as name=value")
+	fs.DurationVar(&p.patience, "retry-for", 30*time.Second, "how long to send an event again that cannot be stored yet")
+	return cmd
+}
+
+func (p *publish) run(cmd *cobra.Command) error {
+	if err := p.read(cmd); err != nil {
+		return err
+	}
+	batch, err := event.Build(p.in)
+	if err != nil {
+		return err
+	}
+	var results []event.Result
+	err = p.with(func(place *target.Place) error {
+		results, err = p.send(cmd.Context(), place, batch)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	return p.tell(results)
+}
+
+func (p *publish) read(cmd *cobra.Command) (err error) {
+	if cmd.Flags().Changed("data") && p.file != "" {
+		return exit.Errorf(exit.Usage, "--data and --data-file both say what the data is: leave one out")
+	}
+	p.in.HasContent = cmd.Flags().Changed("data") || p.file != ""
+	p.in.Content = []byte(p.data)
+	if p.file != "" {
+		p.in.Content, err = p.readContent("data-file", p.file)
+	}
+	return err
+}
+
+func (p *publish) send(ctx context.Context, place *target.Place, batch event.Batch) ([]event.Result, error) {
+	p.say("publishing to " + place.Name)
+	url, err := place.Publish(ctx)
+	if err != nil {
+		return nil, err
+	}
+	client := &http.Client{Transport: &http.Transport{Proxy: nil, DisableKeepAlives: true}}
+	return event.Sender{URL: url, Client: client, Patience: p.patience, Note: p.say}.Send(ctx, batch)
+}
+
+// tell writes what became of the events. It fails with what was refused.
+func (p *publish) tell(results []event.Result) error {
+	var refused []event.Result
+	for i, r := range results {
+		if r.Stored() {
+			if p.format.Chosen == output.Text || p.format.Chosen == output.Name {
+				if _, err := fmt.Fprintln(p.Out, r.ID); err != nil {
+					return err
+				}
+			}
+			continue
+		}
+		refused = append(refused, r)
+		if len(results) > 1 {
+			p.note("event %d (id %s): %s", i+1, output.Clean(r.ID), output.Clean(r.Reason))
+		}
+	}
+	if p.format.Chosen == output.JSON || p.format.Chosen == output.YAML {
+		if err := output.Write(p.Out, p.format.Chosen, results); err != nil {
+			return err
+		}
+	}
+	switch {
+	case len(refused) == 0:
+		return nil
+	case len(results) == 1:
+		return exit.Errorf(exit.Refused, "the event was not stored: %s", output.Clean(refused[0].Reason))
+	}
+	return exit.Errorf(exit.Refused, "%d of %d events were not stored", len(refused), len(results))
+}
+
+func readAll(in io.Reader, flag string) ([]byte, error) {
+	content, err := io.ReadAll(io.LimitReader(in, maxContent+1))
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("read the input for --%s: %w", flag, err)
+	case len(content) > maxContent:
+		return nil, exit.Errorf(exit.Usage, "--%s: the input is larger than %d bytes", flag, maxContent)
+	}
+	return content, nil
+}

@@ -1,0 +1,124 @@
+package cli
+
+import (
+	"encoding/json"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+func accept(http.ResponseWriter, *http.Request) {}
+
+func TestAnEventOfFlagsIsPublishedAndDelivered(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, accept)
+	got := w.run(t, "publish", "--type", "order.received", "--source", "shop", "--id", "1001", "--data", `{"lines": [ ]}`,
+		"--extension", "tenant=a,region=b")
+	require.Equal(t, ran{0, "1001\n", ""}, got)
+	delivered := w.pricing.Await(t, 1)[0]
+	require.Equal(t, "1001", delivered.ID())
+	require.JSONEq(t, `{"lines": []}`, string(delivered.Body))
+	require.Equal(t, "application/json", delivered.Header.Get("Content-Type"))
+	require.Equal(t, "a", delivered.Header.Get("Ce-Tenant"))
+	require.Equal(t, "b", delivered.Header.Get("Ce-Region"))
+}
+
+func TestDataComeFromAFileOrTheInputAsTheyAre(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, accept)
+	file := filepath.Join(t.TempDir(), "data.bin")
+	require.NoError(t, os.WriteFile(file, []byte{0xff, 0x00, 0x01}, 0o600))
+	base := []string{"publish", "--type", "order.received", "--source", "shop"}
+	require.Equal(t, 0, w.run(t, append(base, "--id", "file", "-f", file)...).code)
+	require.Equal(t, 0, w.runWith(t, "some text", append(base, "--id", "input", "-f", "-")...).code)
+	require.Equal(t, 0, w.run(t, append(base, "--id", "none")...).code)
+	bodies, types := map[string]string{}, map[string]string{}
+	for _, request := range w.pricing.Await(t, 3) {
+		bodies[request.ID()] = string(request.Body)
+		types[request.ID()] = request.Header.Get("Content-Type")
+	}
+	require.Equal(t, map[string]string{"file": "\xff\x00\x01", "input": "some text", "none": ""}, bodies)
+	require.Equal(t, "application/octet-stream", types["file"])
+	require.Equal(t, "text/plain; charset=utf-8", types["input"])
+}
+
+func TestWholeEventsGoAsABatchWithAnAnswerForEach(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, accept)
+	batch := `[
+	  {"id": "a", "source": "shop", "type": "order.received", "data": {"n": 1}},
+	  {"id": "b", "source": "shop", "type": "order..received"},
+	  {"id": "c", "type": "order.received", "data": 2}
+	]`
+	got := w.runWith(t, batch, "publish", "-f", "-", "--source", "shop")
+	require.Equal(t, 5, got.code)
+	require.Equal(t, "a\nc\n", got.out)
+	require.Contains(t, got.err, "event 2 (id b): ")
+	require.Contains(t, got.err, "empty segments")
+	require.Contains(t, got.err, "rouse: 1 of 3 events were not stored")
+	w.pricing.Await(t, 2)
+
+	one := `{"id": "d", "source": "shop", "type": "order.received"}`
+	got = w.runWith(t, one, "publish", "-f", "-", "-o", "json")
+	require.Equal(t, 0, got.code, got.err)
+	var results []map[string]any
+	require.NoError(t, json.Unmarshal([]byte(got.out), &results))
+	require.Equal(t, []map[string]any{{"id": "d", "source": "shop", "type": "order.received", "status": 204.0}}, results)
+}
+
+func TestARefusedEventSaysWhyAndIsNoSuccess(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, accept)
+	got := w.run(t, "publish", "--type", "order..received", "--source", "shop")
+	require.Equal(t, 5, got.code)
+	require.Empty(t, got.out)
+	require.Contains(t, got.err, "rouse: the event was not stored: ")
+	require.Contains(t, got.err, "empty segments")
+}
+
+func TestWhatMakesNoEventNamesTheFlag(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		stdin string
+		args  []string
+		want  string
+	}{
+		"no type":                   {"", []string{"--source", "shop"}, "--type is missing"},
+		"no source":                 {"", []string{"--type", "a"}, "--source is missing"},
+		"data twice":                {"", []string{"--type", "a", "--data", "1", "-f", "x"}, "--data and --data-file both say"},
+		"a missing file":            {"", []string{"--type", "a", "-f", "/does/not/exist"}, "--data-file: open /does/not/exist"},
+		"JSON that is none":         {"", []string{"--type", "a", "--source", "s", "-d", "{", "--content-type", "application/json"}, "--content-type"},
+		"an extension with a dash":  {"", []string{"--type", "a", "--source", "s", "--extension", "my-tenant=a"}, "--extension my-tenant: a name has"},
+		"a batch of one id":         {`[{"type":"a"},{"type":"b"}]`, []string{"-f", "-", "--source", "s", "--id", "1"}, "--id names one event"},
+		"an event without a type":   {`[{"source":"s","type":"a"},{"source":"s"}]`, []string{"-f", "-"}, "event 2: it has no type"},
+		"an event without a source": {`{"type":"a"}`, []string{"-f", "-"}, "event 1: it has no source: add one, or --source"},
+		"no JSON":                   {`hello`, []string{"-f", "-"}, "event 1: it is no JSON object"},
+		"an empty array":            {`[]`, []string{"-f", "-"}, "holds no events"},
+		"an unknown format":         {"", []string{"-o", "xml"}, `invalid argument "xml" for "-o, --output" flag: use one of json, yaml, name`},
+		"an argument":               {"", []string{"order"}, `there is an argument too many, "order"`},
+	} {
+		got := run(t, tc.stdin, append([]string{"publish"}, tc.args...)...)
+		require.Equal(t, 2, got.code, "%s: %s", name, got.err)
+		require.Contains(t, got.err, tc.want, name)
+	}
+}
+
+func TestWithoutALocalModeTheErrorSaysWhatToDo(t *testing.T) {
+	t.Parallel()
+	for _, args := range [][]string{
+		{"publish", "--type", "a", "--source", "s"},
+		{"invoke", "pricing"},
+		{"logs", "pricing"},
+		{"functions"},
+		{"events", "tail"},
+		{"dlq", "list"},
+	} {
+		got := run(t, "", append(args, "--dir", "/does/not/exist")...)
+		require.Equal(t, 4, got.code, args)
+		require.Contains(t, got.err, "there is no folder /does/not/exist", strings.Join(args, " "))
+	}
+}

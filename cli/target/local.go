@@ -1,0 +1,207 @@
+package target
+
+import (
+	"bufio"
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/rouse-run/rouse/cli/exit"
+	"github.com/rouse-run/rouse/dev/instance"
+)
+
+// maxLine bounds one line of a log on its way.
+const maxLine = 4 << 20
+
+// allLines is more than a local mode keeps.
+const allLines = 100_000
+
+// local is a local mode.
+type local struct {
+	instance instance.Instance
+	client   *http.Client
+}
+
+func newLocal(i instance.Instance) *local {
+	return &local{instance: i, client: &http.Client{Transport: &http.Transport{Proxy: nil}}}
+}
+
+// Publish implements Target.
+func (l *local) Publish(context.Context) (string, error) { return l.instance.Publish, nil }
+
+// Admins implements Target.
+func (l *local) Admins(context.Context) ([]Admin, error) {
+	return []Admin{{URL: strings.TrimSuffix(l.instance.Admin, "/"), Token: l.instance.Token}}, nil
+}
+
+// Functions implements Target.
+func (l *local) Functions(ctx context.Context, namespace string) ([]Function, error) {
+	body, err := l.get(ctx, "/v1/functions", nil)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = body.Close() }()
+	var answer struct {
+		Functions []Function `json:"functions"`
+	}
+	if err := json.NewDecoder(body).Decode(&answer); err != nil {
+		return nil, fmt.Errorf("read the Functions of the local mode: %w", err)
+	}
+	functions := slices.DeleteFunc(answer.Functions, func(f Function) bool { return namespace != "" && f.Namespace != namespace })
+	slices.SortFunc(functions, byName)
+	return functions, nil
+}
+
+func byName(a, b Function) int {
+	return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
+}
+
+// Function implements Target. The Function's own port wakes it.
+func (l *local) Function(ctx context.Context, namespace, name string) (string, error) {
+	found, err := l.find(ctx, namespace, name)
+	if err != nil {
+		return "", err
+	}
+	if found.URL == "" {
+		return "", exit.Errorf(exit.Failed, "Function %s/%s does not run: %s", found.Namespace, found.Name, cmp.Or(found.LastError, found.Phase))
+	}
+	return found.URL, nil
+}
+
+// Log implements Target.
+func (l *local) Log(ctx context.Context, namespace, name string, o LogOptions, take func(Line)) error {
+	found, err := l.find(ctx, namespace, name)
+	if err != nil {
+		return err
+	}
+	tail := o.Tail
+	if tail < 0 {
+		tail = allLines
+	}
+	query := url.Values{"follow": {strconv.FormatBool(o.Follow)}, "tail": {strconv.Itoa(tail)}}
+	body, err := l.get(ctx, "/v1/functions/"+url.PathEscape(found.Namespace)+"/"+url.PathEscape(found.Name)+"/log", query)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = body.Close() }()
+	var oldest time.Time
+	if o.Since > 0 {
+		oldest = time.Now().Add(-o.Since)
+	}
+	lines := bufio.NewScanner(body)
+	lines.Buffer(nil, maxLine)
+	for lines.Scan() {
+		if len(lines.Bytes()) == 0 {
+			continue // that it is alive
+		}
+		var line Line
+		if err := json.Unmarshal(lines.Bytes(), &line); err != nil {
+			return fmt.Errorf("read the log of %s/%s: %w", found.Namespace, found.Name, err)
+		}
+		if !line.Time.Before(oldest) {
+			take(line)
+		}
+	}
+	if err := lines.Err(); err != nil && ctx.Err() == nil {
+		return exit.Errorf(exit.Unreachable, "the local mode of %s is gone: %w", l.instance.Directory, err)
+	}
+	return ctx.Err()
+}
+
+// Close implements Target.
+func (l *local) Close() error {
+	l.client.CloseIdleConnections()
+	return nil
+}
+
+// find looks in all namespaces when none is named.
+func (l *local) find(ctx context.Context, namespace, name string) (Function, error) {
+	all, err := l.Functions(ctx, "")
+	if err != nil {
+		return Function{}, err
+	}
+	return choose(all, namespace, name, l.instance.Namespace)
+}
+
+// choose finds the one that is meant. Of several with the name in different namespaces it is that of the usual one.
+func choose(all []Function, namespace, name, usual string) (Function, error) {
+	var fits []Function
+	var names, places []string
+	for _, f := range all {
+		names = append(names, f.Namespace+"/"+f.Name)
+		if f.Name == name && (namespace == "" || f.Namespace == namespace) {
+			fits, places = append(fits, f), append(places, f.Namespace)
+		}
+	}
+	if len(fits) > 1 {
+		if i := slices.Index(places, usual); i >= 0 {
+			return fits[i], nil
+		}
+		return Function{}, exit.Errorf(exit.Usage, "there is a Function %s in the namespaces %s: choose one with -n", name, strings.Join(places, ", "))
+	}
+	if len(fits) == 1 {
+		return fits[0], nil
+	}
+	text := "there is no Function " + name
+	if namespace != "" {
+		text += " in namespace " + namespace
+	}
+	if len(names) == 0 {
+		return Function{}, exit.Errorf(exit.NotFound, "%s, nor any other", text)
+	}
+	return Function{}, exit.Errorf(exit.NotFound, "%s; there are %s", text, strings.Join(names, ", "))
+}
+
+// get asks the control API.
+func (l *local) get(ctx context.Context, path string, query url.Values) (io.ReadCloser, error) {
+	target := strings.TrimSuffix(l.instance.Control, "/") + path
+	if len(query) > 0 {
+		target += "?" + query.Encode()
+	}
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, target, http.NoBody)
+	if err != nil {
+		return nil, fmt.Errorf("ask the local mode: %w", err)
+	}
+	request.Header.Set("Authorization", "Bearer "+l.instance.Token)
+	response, err := l.client.Do(request)
+	if err != nil {
+		if ctx.Err() != nil {
+			return nil, ctx.Err()
+		}
+		return nil, exit.Errorf(exit.Unreachable, "the local mode of %s does not answer: %w; look at its terminal", l.instance.Directory, withoutURL(err))
+	}
+	if response.StatusCode == http.StatusOK {
+		return response.Body, nil
+	}
+	defer func() { _ = response.Body.Close() }()
+	text, _ := io.ReadAll(io.LimitReader(response.Body, 1<<10)) // the status says enough without it
+	code := exit.Failed
+	if response.StatusCode == http.StatusNotFound {
+		code = exit.NotFound
+	}
+	said := strings.TrimSpace(string(text))
+	var failure struct {
+		Error string `json:"error"`
+	}
+	if json.Unmarshal(text, &failure) == nil && failure.Error != "" {
+		said = failure.Error
+	}
+	return nil, exit.Errorf(code, "the local mode answers %d: %s", response.StatusCode, said)
+}
+
+// withoutURL takes away what people did not write.
+func withoutURL(err error) error {
+	if wrapped, ok := errors.AsType[*url.Error](err); ok {
+		return wrapped.Err
+	}
+	return err
+}
