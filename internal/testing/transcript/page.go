@@ -1,6 +1,7 @@
 package transcript
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -133,7 +134,7 @@ func output(steps []Step, line int, words, body []string) ([]Step, error) {
 	case len(words) > 0:
 		return nil, fmt.Errorf("%q is no word for output", words[0])
 	case len(steps) == 0 || steps[len(steps)-1].Script == "" || steps[len(steps)-1].Want != nil:
-		return nil, fmt.Errorf("no commands stand before this output")
+		return nil, errors.New("no commands stand before this output")
 	}
 	steps[len(steps)-1].Want = want
 	return steps, nil

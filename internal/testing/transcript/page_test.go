@@ -63,7 +63,7 @@ false
 func TestAPageThatMakesNoSenseIsRefusedWithItsLine(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct{ page, want string }{
-		"a misspelt word":           {"\n'''sh backgruond\nx\n'''\n", `line 2: "backgruond" is no word`},
+		"an unknown word":           {"\n'''sh foreground\nx\n'''\n", `line 2: "foreground" is no word`},
 		"a block without end":       {"'''sh\nx\n", "line 1: the block does not end"},
 		"output of nothing":         {"'''output\nx\n'''\n", "line 1: no commands stand before this output"},
 		"output twice":              {"'''sh\nx\n'''\n'''output\na\n'''\n'''output\nb\n'''\n", "line 7: no commands"},

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"time"
 )
 
@@ -59,11 +60,11 @@ func Play(ctx context.Context, steps []Step, o Options) (err error) {
 
 // close ends what still runs: the newest first, as a reader would.
 func (p *player) close(ctx context.Context) {
-	for i := len(p.running) - 1; i >= 0; i-- {
+	for _, newest := range slices.Backward(p.running) {
 		ctx, cancel := context.WithTimeout(ctx, p.Patience)
-		_ = p.running[i].interrupt(ctx) // killed in any case
+		_ = newest.interrupt(ctx) // killed in any case
 		cancel()
-		p.running[i].kill()
+		newest.kill()
 	}
 	p.session.close()
 }
@@ -86,27 +87,14 @@ func (p *player) play(ctx context.Context, step Step) error {
 }
 
 func (p *player) run(ctx context.Context, step Step) error {
-	once := p.session.run
-	if step.Await || step.Fails {
-		once = p.session.try
-	}
 	var before error // of the attempt before: the last one is cut short by the end of patience
 	for {
-		output, err := once(step.Script)
-		switch {
-		case step.Fails && err == nil:
-			err = errors.New("it was to fail, and did not")
-		case step.Fails:
-			err = nil
-		}
-		if line, _ := missing(output, step.Want); err == nil && line != "" {
-			err = fmt.Errorf("it did not print %q", line)
-		}
+		output, err := p.attempt(step)
 		if err == nil {
 			return nil
 		}
 		if ctx.Err() == nil || before == nil {
-			before = failure(step.Script, err, output)
+			before = fmt.Errorf("%w\n--- commands\n%s--- printed\n%s", err, step.Script, output)
 		}
 		if !step.Await || !wait(ctx) {
 			return before
@@ -114,8 +102,23 @@ func (p *player) run(ctx context.Context, step Step) error {
 	}
 }
 
-func failure(script string, err error, output string) error {
-	return fmt.Errorf("%w\n--- commands\n%s--- printed\n%s", err, script, output)
+// attempt runs the commands once, and judges how they end and what they print.
+func (p *player) attempt(step Step) (output string, err error) {
+	once := p.session.run
+	if step.Await || step.Fails {
+		once = p.session.try
+	}
+	output, err = once(step.Script)
+	switch {
+	case step.Fails && err == nil:
+		return output, errors.New("it was to fail, and did not")
+	case !step.Fails && err != nil:
+		return output, err
+	}
+	if line, _ := missing(output, step.Want); line != "" {
+		return output, fmt.Errorf("it did not print %q", line)
+	}
+	return output, nil
 }
 
 // wait waits a moment, and tells whether there is time left.
