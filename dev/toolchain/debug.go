@@ -18,9 +18,7 @@ import (
 const (
 	// debugTimeout is a day in seconds: nobody's call ends while they look at it.
 	debugTimeout = "86400"
-	// Where the editors look first.
-	nodePort, pythonPort = 9229, 5678
-	portsToTry           = 100
+	portsToTry   = 100
 )
 
 //go:embed debug.py
@@ -28,11 +26,7 @@ var debugScript []byte
 
 // debugged has a Launch wait for a debugger on an address of its own.
 func (l *launching) debugged(ctx context.Context, launch Launch, line []string) (Launch, error) {
-	first := nodePort
-	if l.interpreter.python {
-		first = pythonPort
-	}
-	address, err := l.t.debugAddress(l.key().String(), launch.Identity, first)
+	address, err := l.t.debugAddress(l.key().String(), launch.Identity, l.t.firstPort(l.interpreter.python))
 	if err != nil {
 		return Launch{}, err
 	}
@@ -74,6 +68,14 @@ func (t *Toolchain) debugAddress(fn, identity string, first int) (string, error)
 		return address, nil
 	}
 	return "", fail(RuntimeUnavailable, "no port from %d to %d is free for the debugger; end other debuggers", first, first+portsToTry-1)
+}
+
+// firstPort is where the editors look first.
+func firstPort(python bool) int {
+	if python {
+		return 5678
+	}
+	return 9229
 }
 
 // taken tells whether another Function was promised the address.
@@ -125,7 +127,7 @@ func mapSource(file string, at manifest.Position) error {
 		return fmt.Errorf("map the source of a Function: %w", err)
 	}
 	mapped := fmt.Sprintf("%s\n//# sourceMappingURL=data:application/json;base64,%s\n", source, base64.StdEncoding.EncodeToString(text))
-	if err := os.WriteFile(file, []byte(mapped), 0o600); err != nil {
+	if err := os.WriteFile(file, []byte(mapped), 0o600); err != nil { //nolint:gosec // our own copy of the source
 		return fmt.Errorf("map the source of a Function: %w", err)
 	}
 	return nil

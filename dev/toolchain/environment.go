@@ -1,6 +1,7 @@
 package toolchain
 
 import (
+	"maps"
 	"os"
 	"slices"
 	"strings"
@@ -24,9 +25,7 @@ func (l *launching) environment(function, mounts string) ([]string, error) {
 			values[name] = value
 		}
 	}
-	for name, value := range l.ofImage(function) {
-		values[name] = value
-	}
+	maps.Copy(values, l.ofImage(function))
 	if mounts != "" {
 		values[EnvMounts] = mounts
 	}

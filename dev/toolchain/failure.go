@@ -23,7 +23,7 @@ const (
 )
 
 // Failure says why a Function cannot be started and what to do about it.
-type Failure struct {
+type Failure struct { //nolint:errname // a failed start, which is said as it is
 	Reason  Reason
 	Message string
 	// Log has the last lines of the package manager, when it failed.

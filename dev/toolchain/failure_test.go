@@ -30,7 +30,9 @@ func TestWhatKeepsAFunctionFromStartingIsSaidWithTheRemedy(t *testing.T) {
 			ReferenceMissing, "there is no spec.nodeName without a pod",
 		},
 		"a Secret to mount": {
-			func(fn *v1alpha2.Function) { fn.Spec.SecretMounts = []v1alpha2.SecretMount{{SecretName: "s", MountPath: "/a"}} },
+			func(fn *v1alpha2.Function) {
+				fn.Spec.SecretMounts = []v1alpha2.SecretMount{{SecretName: "s", MountPath: "/a"}}
+			},
 			ReferenceMissing, "there is no Secret shop/s among the files",
 		},
 		"a package.json that is none": {depends("{"), "InvalidDependencies", "spec.source.inline.dependencies is not JSON"},
@@ -52,7 +54,7 @@ func TestAnInterpreterThatCannotBeUsedIsNamedWithWhatToInstall(t *testing.T) {
 	t.Parallel()
 	program := func(text string) string {
 		file := filepath.Join(t.TempDir(), "interpreter")
-		require.NoError(t, os.WriteFile(file, []byte("#!/bin/sh\n"+text+"\n"), 0o700)) //nolint:gosec // has to run
+		require.NoError(t, os.WriteFile(file, []byte("#!/bin/sh\n"+text+"\n"), 0o700))
 		return file
 	}
 	old, broken, gone := program(`echo '["/usr/bin/python3.9", "3.9.2", "x"]'`), program("echo no display >&2; exit 3"), "/no/such/node"

@@ -10,7 +10,6 @@ import (
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/utils/ptr"
 
 	"github.com/rouse-run/rouse/api/serverless/v1alpha2"
 )
@@ -62,7 +61,9 @@ func TestALaunchChangesItsIdentityWithWhatRuns(t *testing.T) {
 	}
 	first := launch()
 	require.Equal(t, first, launch())
-	require.Equal(t, first, launch(func(fn *v1alpha2.Function) { fn.Spec.ScaleConfig = &v1alpha2.ScaleConfig{MaxReplicas: ptr.To[int32](7)} }))
+	require.Equal(t, first, launch(func(fn *v1alpha2.Function) {
+		fn.Spec.ScaleConfig = &v1alpha2.ScaleConfig{MaxReplicas: new(int32)}
+	}))
 	for name, change := range map[string]func(*v1alpha2.Function){
 		"source":  func(fn *v1alpha2.Function) { fn.Spec.Source.Inline.Source += "0" },
 		"runtime": func(fn *v1alpha2.Function) { fn.Spec.Runtime = "nodejs24" },
@@ -87,7 +88,7 @@ func TestTheEnvironmentIsThatOfAPod(t *testing.T) {
 			{Name: "TAX", ValueFrom: &corev1.EnvVarSource{ConfigMapKeyRef: &corev1.ConfigMapKeySelector{LocalObjectReference: selector("prices"), Key: "tax"}}},
 			{Name: "KEY", ValueFrom: &corev1.EnvVarSource{SecretKeyRef: &corev1.SecretKeySelector{LocalObjectReference: selector("keys"), Key: "key"}}},
 			{Name: "NOT_THERE", ValueFrom: &corev1.EnvVarSource{SecretKeyRef: &corev1.SecretKeySelector{
-				LocalObjectReference: selector("gone"), Key: "key", Optional: ptr.To(true),
+				LocalObjectReference: selector("gone"), Key: "key", Optional: new(true),
 			}}},
 			{Name: "PLAIN", Value: "$(TAX)% $$(TAX) $(UNKNOWN) $"},
 			{Name: "NODE_ENV", Value: "development"},
@@ -114,7 +115,9 @@ func TestMountedSecretsLieBelowAFolderThatTheEnvironmentNames(t *testing.T) {
 		ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "keys"}, StringData: map[string]string{"key": "abc", "../../up": "no"},
 	}}
 	fn := inline("nodejs22", "exports.main = () => require('fs').readFileSync(process.env.ROUSE_MOUNTS + '/etc/keys/key', 'utf8')",
-		func(fn *v1alpha2.Function) { fn.Spec.SecretMounts = []v1alpha2.SecretMount{{SecretName: "keys", MountPath: "/etc/keys"}} })
+		func(fn *v1alpha2.Function) {
+			fn.Spec.SecretMounts = []v1alpha2.SecretMount{{SecretName: "keys", MountPath: "/etc/keys"}}
+		})
 	first := w.launch(t, fn)
 	require.Equal(t, "abc", start(t, first).get(t))
 	require.Equal(t, first, w.launch(t, fn))

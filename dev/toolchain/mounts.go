@@ -41,7 +41,7 @@ func (l *launching) mounts() (string, error) {
 	root := filepath.Join(all, keyOf(parts...))
 	for _, name := range names {
 		file := below(root, name)
-		if there, err := os.ReadFile(file); err == nil && bytes.Equal(there, files[name]) {
+		if there, err := os.ReadFile(file); err == nil && bytes.Equal(there, files[name]) { //nolint:gosec // below the state folder
 			continue // a process may be reading it
 		}
 		if err := errors.Join(os.MkdirAll(filepath.Dir(file), 0o700), os.WriteFile(file, files[name], 0o600)); err != nil {

@@ -34,7 +34,7 @@ type wanted struct {
 // packages is the folder with the installed dependencies, empty when there are none.
 func (t *Toolchain) packages(ctx context.Context, w wanted, begun func(string)) (string, error) {
 	name := dependencies.ManifestFile(w.python)
-	manifest, err := os.ReadFile(filepath.Join(w.source, name))
+	manifest, err := os.ReadFile(filepath.Join(w.source, name)) //nolint:gosec // below the Function's source
 	if errors.Is(err, fs.ErrNotExist) || err == nil && !dependencies.Needed(w.python, manifest) {
 		return "", nil
 	}
@@ -137,7 +137,7 @@ func (t *Toolchain) compile(ctx context.Context, i interpreter, dir, final strin
 }
 
 // registrySecret has .npmrc and pip.conf for private packages, as in a cluster.
-const registrySecret = "serverless-package-registry-config" //nolint:gosec // the name of a Secret
+const registrySecret = "serverless-package-registry-config"
 
 func (l *launching) packageSetup() []byte {
 	secret := l.secret(registrySecret)
@@ -155,7 +155,7 @@ func copyFile(from, to string) error {
 	if err := os.MkdirAll(filepath.Dir(to), 0o700); err != nil {
 		return fmt.Errorf("copy the source: %w", err)
 	}
-	if err := os.WriteFile(to, content, 0o600); err != nil {
+	if err := os.WriteFile(to, content, 0o600); err != nil { //nolint:gosec // below the cache
 		return fmt.Errorf("copy the source: %w", err)
 	}
 	return nil

@@ -2,6 +2,7 @@ package toolchain
 
 import (
 	"fmt"
+	"maps"
 	"path/filepath"
 	"strings"
 
@@ -16,9 +17,7 @@ func (l *launching) secret(name string) map[string][]byte {
 			continue
 		}
 		data := make(map[string][]byte, len(secret.Data)+len(secret.StringData))
-		for key, value := range secret.Data {
-			data[key] = value
-		}
+		maps.Copy(data, secret.Data)
 		for key, value := range secret.StringData {
 			data[key] = []byte(value)
 		}
@@ -34,9 +33,7 @@ func (l *launching) configMap(name string) map[string][]byte {
 			continue
 		}
 		data := make(map[string][]byte, len(configMap.Data)+len(configMap.BinaryData))
-		for key, value := range configMap.BinaryData {
-			data[key] = value
-		}
+		maps.Copy(data, configMap.BinaryData)
 		for key, value := range configMap.Data {
 			data[key] = []byte(value)
 		}

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -40,7 +41,7 @@ func (l *launching) source(ctx context.Context) (string, error) {
 		return "", err
 	}
 	sources := filepath.Join(l.folder, "source")
-	dir := filepath.Join(sources, keyOf(from, packages, server, fmt.Sprint(l.in.Debug), l.fn.Source.String()))
+	dir := filepath.Join(sources, keyOf(from, packages, server, strconv.FormatBool(l.in.Debug), l.fn.Source.String()))
 	function := filepath.Join(dir, "function")
 	if _, err := os.Lstat(filepath.Join(dir, ".whole")); err == nil {
 		now := time.Now()

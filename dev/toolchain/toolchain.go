@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"sync"
 	"time"
 
@@ -21,6 +22,8 @@ import (
 type Toolchain struct {
 	o     Options
 	store store
+	// firstPort is the first that debuggers try.
+	firstPort func(python bool) int
 
 	mu      sync.Mutex
 	found   map[string]interpreter // by program
@@ -38,7 +41,7 @@ func New(o Options) *Toolchain {
 		o.Progress = func(types.NamespacedName, string) {}
 	}
 	return &Toolchain{
-		o: o, store: store{dir: o.Cache, whole: map[string]bool{}},
+		o: o, store: store{dir: o.Cache, whole: map[string]bool{}}, firstPort: firstPort,
 		found: map[string]interpreter{}, commits: map[string]string{}, said: map[string]bool{}, debug: map[string]string{},
 	}
 }
@@ -129,7 +132,7 @@ func (l *launching) assemble(ctx context.Context, function string, env []string)
 	if l.interpreter.python {
 		line = commandPython(server)
 	}
-	launch.Identity = keyOf(slices.Concat([]string{launch.Path, l.interpreter.version, fmt.Sprint(l.in.Debug)}, line, env)...)
+	launch.Identity = keyOf(slices.Concat([]string{launch.Path, l.interpreter.version, strconv.FormatBool(l.in.Debug)}, line, env)...)
 	launch.Args = line
 	if l.in.Debug {
 		return l.debugged(ctx, launch, line)

@@ -7,7 +7,7 @@ import (
 )
 
 // Failure says why dependencies cannot be installed, and what to do about it.
-type Failure struct {
+type Failure struct { //nolint:errname // a failed installation, which is said as it is
 	Reason  build.Reason
 	Message string
 	// Log has the last lines that the package manager printed.
