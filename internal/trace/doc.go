@@ -1,0 +1,11 @@
+// Package trace makes one tree of what bridges remember of a chain of events: each event, its deliveries, and the events
+// that came of them.
+//
+// It owns how records become a tree and how that is shown; it asks nobody and has no clock.
+//
+// Guarantees:
+//   - The tree begins at the first event of the chain, whichever event was asked for.
+//   - Records that several bridges have of the same thing count once, in whatever order they come.
+//   - It ends whatever the records say, also when events name each other as their cause. Each event is in it once.
+//   - An event that is only named as a cause is in it too.
+package trace
