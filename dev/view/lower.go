@@ -1,0 +1,155 @@
+package view
+
+import (
+	"strconv"
+	"strings"
+
+	"github.com/charmbracelet/lipgloss"
+	"github.com/charmbracelet/x/ansi"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/rouse-run/rouse/dev/feed"
+)
+
+const widestLogName = 16
+
+// lowerPane draws the logs or the problems.
+func (m *model) lowerPane(l layout) []string {
+	if l.lower == 0 {
+		return nil
+	}
+	logs := l.beneath == paneLogs
+	title := m.tab(paneLogs, logs, m.logsTitle()) + m.tab(paneProblems, !logs, m.problemsTitle())
+	if l.events == 0 {
+		title = m.tab(paneEvents, false, "Events") + title
+	}
+	lines := []string{m.rule(title+m.behind(l.beneath), "")}
+	if logs {
+		return filled(append(lines, m.logLines(l.rows(paneLogs))...), l.lower)
+	}
+	return filled(append(lines, m.problemLines(l.rows(paneProblems))...), l.lower)
+}
+
+func (m *model) logsTitle() string {
+	if m.only == (types.NamespacedName{}) {
+		return "Logs"
+	}
+	return "Logs of " + m.naming.of(m.only.Namespace, m.only.Name)
+}
+
+func (m *model) problemsTitle() string {
+	if n := m.troubles(); n > 0 {
+		return "Problems " + strconv.Itoa(n)
+	}
+	return "Problems"
+}
+
+func (m *model) logLines(rows int) []string {
+	width := 5
+	for _, f := range m.state.Functions {
+		width = max(width, min(widestLogName, ansi.StringWidth(m.naming.of(f.Namespace, f.Name))))
+	}
+	var newest []feed.Line
+	for i := len(m.lines) - 1; i >= 0 && len(newest) < rows+m.scroll[paneLogs]; i-- {
+		if m.shows(m.lines[i]) {
+			newest = append(newest, m.lines[i])
+		}
+	}
+	if len(newest) == 0 {
+		return []string{m.style.dim.Render("  nothing yet")}
+	}
+	var lines []string
+	for _, line := range window(newest, rows, m.scroll[paneLogs]) {
+		lines = append(lines, m.logLine(line, width))
+	}
+	return lines
+}
+
+func (m *model) logLine(line feed.Line, width int) string {
+	bar, look := "│", m.style.plain
+	switch line.Stream {
+	case feed.Stderr:
+		bar, look = "┃", m.style.warn
+	case feed.Rouse:
+		look = m.style.said
+	}
+	clock := len(shortClock)
+	if m.width >= wide {
+		clock = len(preciseClock)
+	}
+	own := m.naming.of(line.Namespace, line.Function)
+	text := ansi.TruncateLeft(line.Text, m.shift, "")
+	room := m.width - clock - width - 4
+	return m.style.dim.Render(m.clock(line.Time, clock)) + " " + cell(m.style.name(own), own, width) + " " +
+		look.Render(bar) + " " + look.Render(ansi.Truncate(text, max(0, room), "…"))
+}
+
+// problemLine is one line of what is wrong.
+type problemLine struct {
+	text string
+	look lipgloss.Style
+}
+
+// troubles is how many things are wrong, warnings aside.
+func (m *model) troubles() int {
+	n := 0
+	for _, p := range m.state.Problems {
+		if !p.Warning {
+			n++
+		}
+	}
+	for _, f := range m.state.Functions {
+		if f.LastError != "" {
+			n++
+		}
+	}
+	return n
+}
+
+// problems gives all lines about what is wrong: in the files, with Functions, and with events lately.
+func (m *model) problems() []problemLine {
+	var lines []problemLine
+	add := func(look lipgloss.Style, title, text string) {
+		lines = append(lines, problemLine{text: title, look: look})
+		if text == "" {
+			return
+		}
+		for part := range strings.SplitSeq(ansi.Wrap(text, max(10, m.width-4), ""), "\n") {
+			lines = append(lines, problemLine{text: "  " + part, look: m.style.plain})
+		}
+	}
+	for _, p := range m.state.Problems {
+		look := m.style.bad
+		if p.Warning {
+			look = m.style.warn
+		}
+		add(look, sentence(p.Position.String(), p.Object), p.Message)
+		if p.Remedy != "" {
+			lines = append(lines, problemLine{text: "  " + p.Remedy, look: m.style.said})
+		}
+	}
+	for _, f := range m.state.Functions {
+		if f.LastError != "" {
+			add(m.style.bad, sentence(f.At.String(), "Function "+m.naming.of(f.Namespace, f.Name)), f.LastError)
+		}
+	}
+	for i := len(m.dead) - 1; i >= 0; i-- {
+		r := m.dead[i]
+		title := m.clock(r.Time, len(shortClock)) + " " + r.Type + " " + r.ID + ": " + m.naming.route(r)
+		add(m.style.bad, title, trouble(r, m.location))
+	}
+	return lines
+}
+
+func (m *model) problemLines(rows int) []string {
+	all := m.problems()
+	if len(all) == 0 {
+		return []string{m.style.good.Render("  none")}
+	}
+	from := max(0, min(m.scroll[paneProblems], len(all)-rows))
+	var lines []string
+	for _, line := range all[from:min(len(all), from+rows)] {
+		lines = append(lines, cell(line.look, " "+line.text, m.width))
+	}
+	return lines
+}

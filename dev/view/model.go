@@ -1,0 +1,135 @@
+package view
+
+import (
+	"slices"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/rouse-run/rouse/dev/feed"
+	"github.com/rouse-run/rouse/eventbridge/journal"
+)
+
+// mostLines is how many lines of logs are kept.
+const mostLines = 5000
+
+// pane is a part of the screen that can be scrolled.
+type pane int
+
+const (
+	paneFunctions pane = iota
+	paneEvents
+	paneLogs
+	paneProblems
+	panes
+)
+
+// model is what the view knows. It is changed by batches and by keys, and has neither clock nor screen.
+type model struct {
+	location      *time.Location
+	style         style
+	width, height int
+
+	state   State
+	naming  naming
+	flow    *flow
+	lines   []feed.Line
+	skipped int
+	dead    []journal.Record // the last dead letters, for the problems
+
+	focus    pane
+	beneath  pane                 // what a tall screen shows beneath the events
+	only     types.NamespacedName // the logs of this Function; the zero name: of all
+	selected int
+	scroll   [panes]int // lines away from the newest, or from the top for functions and problems
+	shift    int        // cells that long lines of logs are moved to the left
+	help     bool
+	note     string // what the last key led to
+}
+
+func newModel(s style, location *time.Location) *model {
+	return &model{location: location, style: s, flow: newFlow(), focus: paneEvents, beneath: paneLogs}
+}
+
+// take adds what came in.
+func (m *model) take(b batch) {
+	if b.state != nil {
+		m.state = cleanState(*b.state)
+		m.naming = namingOf(m.state.Functions)
+		m.selected = max(0, min(m.selected, len(m.state.Functions)-1))
+	}
+	before := m.flow.hops
+	for _, r := range b.events {
+		if r.Kind == journal.Skipped {
+			m.skipped += r.Count
+			continue
+		}
+		r = cleanRecord(r)
+		m.flow.add(r)
+		if r.Kind == journal.DeadLettered {
+			m.dead = lastOf(append(m.dead, r), 100)
+		}
+	}
+	m.stay(paneEvents, m.flow.hops-before)
+	shown := 0
+	for _, l := range b.lines {
+		l = cleanLine(l)
+		m.lines = append(m.lines, l)
+		if m.shows(l) {
+			shown++
+		}
+	}
+	m.lines = lastOf(m.lines, mostLines)
+	m.stay(paneLogs, shown)
+	m.skipped += b.skipped
+}
+
+// stay keeps in place what someone reads who has scrolled up.
+func (m *model) stay(p pane, added int) {
+	if m.scroll[p] > 0 {
+		m.scroll[p] = max(1, m.scroll[p]+added)
+	}
+}
+
+// shows tells whether a line is among those that the logs show.
+func (m *model) shows(l feed.Line) bool {
+	return m.only == types.NamespacedName{} || m.only == types.NamespacedName{Namespace: l.Namespace, Name: l.Function}
+}
+
+func lastOf[T any](all []T, most int) []T {
+	if len(all) <= most {
+		return all
+	}
+	return slices.Delete(all, 0, len(all)-most)
+}
+
+func cleanState(s State) State {
+	s.Directory, s.Publish, s.Admin = clean(s.Directory), clean(s.Publish), clean(s.Admin)
+	s.Functions = slices.Clone(s.Functions)
+	for i := range s.Functions {
+		f := &s.Functions[i]
+		f.Namespace, f.Name, f.Runtime, f.URL = clean(f.Namespace), clean(f.Name), clean(f.Runtime), clean(f.URL)
+		f.Phase, f.LastError, f.Debug = clean(f.Phase), cleanLines(f.LastError), clean(f.Debug)
+		f.At.File = clean(f.At.File)
+	}
+	s.Problems = slices.Clone(s.Problems)
+	for i := range s.Problems {
+		p := &s.Problems[i]
+		p.File, p.Object, p.Message = clean(p.File), clean(p.Object), cleanLines(p.Message)
+		p.Remedy = clean(p.Remedy)
+	}
+	return s
+}
+
+func cleanRecord(r journal.Record) journal.Record {
+	r.ID, r.Source, r.Type, r.Cause, r.Trace = clean(r.ID), clean(r.Source), clean(r.Type), clean(r.Cause), clean(r.Trace)
+	r.Namespace, r.Subscription, r.Sink = clean(r.Namespace), clean(r.Subscription), clean(r.Sink)
+	r.Reason = clean(r.Reason)
+	return r
+}
+
+func cleanLine(l feed.Line) feed.Line {
+	l.Namespace, l.Function, l.Replica = clean(l.Namespace), clean(l.Function), clean(l.Replica)
+	l.Stream, l.Text = clean(l.Stream), clean(l.Text)
+	return l
+}

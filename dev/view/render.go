@@ -1,0 +1,144 @@
+package view
+
+import (
+	"strings"
+
+	"github.com/charmbracelet/lipgloss"
+	"github.com/charmbracelet/x/ansi"
+)
+
+// view draws the whole screen: m.height lines, none wider than m.width.
+func (m *model) view() string {
+	if m.width <= 0 || m.height <= 0 {
+		return ""
+	}
+	l := m.layout()
+	screen := m.header(l)
+	if m.help {
+		screen = append(screen, m.helpLines()...)
+	} else {
+		screen = append(screen, m.table(l.table)...)
+		screen = append(screen, m.eventsPane(l)...)
+		screen = append(screen, m.lowerPane(l)...)
+	}
+	for len(screen) < m.height-l.footer {
+		screen = append(screen, "")
+	}
+	screen = append(screen[:max(0, m.height-l.footer)], m.footer())
+	for i := range screen {
+		screen[i] = ansi.Truncate(screen[i], m.width, "")
+	}
+	return strings.Join(screen, "\n")
+}
+
+func (m *model) header(l layout) []string {
+	first := m.style.focused.Render(" rouse dev") + "  " + m.style.bold.Render(m.state.Directory)
+	lines := []string{m.beside(first, m.counts()+" ")}
+	if l.header == 1 {
+		return lines
+	}
+	second := m.style.dim.Render(" starting ...")
+	if m.state.Publish != "" {
+		second = m.style.dim.Render(" publish to ") + m.state.Publish
+	}
+	if m.state.Admin != "" {
+		second += m.style.dim.Render("   admin ") + m.state.Admin
+	}
+	return append(lines, second, "")
+}
+
+// counts says what happened so far, most of all what went wrong.
+func (m *model) counts() string {
+	parts := []string{m.style.good.Render(count(m.flow.delivered) + " delivered")}
+	if n := m.flow.retries; n > 0 {
+		parts = append(parts, m.style.warn.Render(counted(n, "retry", "retries")))
+	}
+	if n := m.flow.dead; n > 0 {
+		parts = append(parts, m.style.bad.Render(counted(n, "dead letter", "dead letters")))
+	}
+	if n := m.troubles(); n > 0 {
+		parts = append(parts, m.style.bad.Render(counted(n, "problem", "problems")))
+	}
+	return strings.Join(parts, "  ")
+}
+
+// beside puts one text at the left and one at the right, which gives way where there is no room for both.
+func (m *model) beside(left, right string) string {
+	gap := m.width - ansi.StringWidth(left) - ansi.StringWidth(right)
+	if gap < 1 {
+		return left
+	}
+	return left + strings.Repeat(" ", gap) + right
+}
+
+func (m *model) footer() string {
+	if m.note != "" {
+		return m.style.busy.Render(fit(" "+m.note, m.width))
+	}
+	var hints strings.Builder
+	for _, key := range keyHelp()[:6] {
+		hints.WriteString(" " + m.style.bold.Render(key[0]) + " " + m.style.dim.Render(key[1]) + " ")
+	}
+	right := ""
+	if m.skipped > 0 {
+		right = m.style.warn.Render(count(m.skipped) + " not shown ")
+	}
+	return m.beside(hints.String(), right)
+}
+
+func (m *model) helpLines() []string {
+	lines := []string{m.rule(m.style.focused.Render(" Keys "), "")}
+	for _, key := range keyHelp() {
+		lines = append(lines, "  "+m.style.bold.Render(fit(key[0], 12))+key[1])
+	}
+	return append(lines, "", m.style.dim.Render("  Any key goes back."))
+}
+
+// rule draws the title of a pane. Headings are placed at its right end.
+func (m *model) rule(title, headings string) string {
+	line := m.style.dim
+	gap := m.width - 1 - ansi.StringWidth(title) - ansi.StringWidth(headings)
+	if gap < 0 {
+		return line.Render("─") + title
+	}
+	return line.Render("─") + title + line.Render(strings.Repeat("─", gap)+headings)
+}
+
+// tab draws the name of a pane in a rule.
+func (m *model) tab(p pane, shown bool, text string) string {
+	look := m.style.dim
+	switch {
+	case p == m.focus:
+		look = m.style.focused.Underline(true)
+	case shown:
+		look = m.style.title
+	}
+	return " " + look.Render(text) + " "
+}
+
+// window gives the part of lines that a pane shows: rows of them, scroll away from the end.
+func window[T any](newestFirst []T, rows, scroll int) []T {
+	scroll = max(0, min(scroll, len(newestFirst)-rows))
+	part := newestFirst[scroll:min(len(newestFirst), scroll+rows)]
+	oldestFirst := make([]T, len(part))
+	for i, line := range part {
+		oldestFirst[len(part)-1-i] = line
+	}
+	return oldestFirst
+}
+
+// filled gives lines as many as rows.
+func filled(lines []string, rows int) []string {
+	for len(lines) < rows {
+		lines = append(lines, "")
+	}
+	return lines[:max(0, rows)]
+}
+
+// cell is a text of a fixed width in a colour.
+func cell(look lipgloss.Style, text string, width int) string {
+	if width <= 0 {
+		return ""
+	}
+	return look.Render(fit(text, width))
+}

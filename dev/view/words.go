@@ -1,0 +1,116 @@
+package view
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/charmbracelet/x/ansi"
+
+	"github.com/rouse-run/rouse/eventbridge/journal"
+)
+
+// widestSource is how much of an event's source is said.
+const widestSource = 24
+
+// duration says d within seven cells.
+func duration(d time.Duration) string {
+	switch {
+	case d < time.Millisecond:
+		return "<1 ms"
+	case d < time.Second:
+		return fmt.Sprintf("%d ms", d.Milliseconds())
+	case d < 100*time.Second:
+		return fmt.Sprintf("%.1f s", d.Seconds())
+	case d < 100*time.Minute:
+		return fmt.Sprintf("%.0f min", d.Minutes())
+	default:
+		return fmt.Sprintf("%.0f h", d.Hours())
+	}
+}
+
+func count(n int) string {
+	text := strconv.Itoa(n)
+	for i := len(text) - 3; i > 0; i -= 3 {
+		text = text[:i] + "," + text[i:]
+	}
+	return text
+}
+
+// counted says how many of a thing there are.
+func counted(n int, one, many string) string {
+	if n == 1 {
+		return "1 " + one
+	}
+	return count(n) + " " + many
+}
+
+// sentence joins what is there of parts.
+func sentence(parts ...string) string {
+	there := parts[:0]
+	for _, part := range parts {
+		if part != "" {
+			there = append(there, part)
+		}
+	}
+	return strings.Join(there, ", ")
+}
+
+// naming says Functions by their names alone while all of them are in one namespace.
+type naming struct{ namespace string }
+
+func namingOf(functions []Function) naming {
+	if len(functions) == 0 {
+		return naming{}
+	}
+	namespace := functions[0].Namespace
+	for _, function := range functions {
+		if function.Namespace != namespace {
+			return naming{}
+		}
+	}
+	return naming{namespace: namespace}
+}
+
+func (n naming) of(namespace, name string) string {
+	if name == "" {
+		return "rouse"
+	}
+	if namespace == "" || namespace == n.namespace {
+		return name
+	}
+	return namespace + "/" + name
+}
+
+// sink says where an event goes, which a record calls namespace/name, or a host.
+func (n naming) sink(sink string) string {
+	namespace, name, found := strings.Cut(sink, "/")
+	if !found {
+		return sink
+	}
+	return n.of(namespace, name)
+}
+
+// route says where an event comes from and where it goes.
+func (n naming) route(r journal.Record) string {
+	source := tail(r.Source, widestSource)
+	switch {
+	case r.Kind == journal.Filtered:
+		return source + " → filtered by " + r.Subscription
+	case r.Sink == "":
+		return source + " → ..."
+	case r.DeadLetter:
+		return source + " → " + n.sink(r.Sink) + " (dead letter)"
+	default:
+		return source + " → " + n.sink(r.Sink)
+	}
+}
+
+// tail keeps the end of a text that is too long, where ids and sources differ.
+func tail(text string, width int) string {
+	if over := ansi.StringWidth(text) - width; over > 0 && width > 0 {
+		return ansi.TruncateLeft(text, over+1, "…")
+	}
+	return text
+}
