@@ -11,17 +11,21 @@ const (
 	actionPublish
 )
 
-// keyHelp says what keys do, for the help and, as far as there is room, for the last line of the screen.
+// hinted is how many keys the last line of the screen tells of.
+const hinted = 6
+
+// keyHelp says what keys do, the first of them for the last line of the screen, all for the help.
 func keyHelp() [][2]string {
 	return [][2]string{
 		{"p", "publish again"},
-		{"1-9", "logs of a Function, 0 of all"},
+		{"1-9", "logs of one"},
 		{"tab", "next pane"},
-		{"↑↓", "move, scroll"},
+		{"↑↓", "scroll"},
 		{"?", "help"},
 		{"q", "quit"},
+		{"0", "logs of all"},
 		{"enter, l", "logs of the chosen Function"},
-		{"esc", "logs of all, back to the newest"},
+		{"esc", "logs of all, and back to the newest"},
 		{"pgup pgdn", "scroll by a page; home and end to the edges"},
 		{"← →", "move long lines of logs"},
 		{"c", "clear what the pane shows"},

@@ -7,7 +7,7 @@ type layout struct {
 }
 
 // tall is how many lines there must be for two panes, one above the other.
-const tall = 17
+const tall = 20
 
 // layout divides the height: the header and the footer first, then the table with up to a third, and the
 // rest for the events and what is beneath them, or for the one of them that has the focus.

@@ -62,13 +62,11 @@ func (m *model) counts() string {
 	return strings.Join(parts, "  ")
 }
 
-// beside puts one text at the left and one at the right, which gives way where there is no room for both.
+// beside puts one text at the left and one at the right. Where there is no room for both the left one gives way.
 func (m *model) beside(left, right string) string {
+	left = ansi.Truncate(left, max(0, m.width-ansi.StringWidth(right)-1), "…")
 	gap := m.width - ansi.StringWidth(left) - ansi.StringWidth(right)
-	if gap < 1 {
-		return left
-	}
-	return left + strings.Repeat(" ", gap) + right
+	return left + strings.Repeat(" ", max(0, gap)) + right
 }
 
 func (m *model) footer() string {
@@ -76,7 +74,7 @@ func (m *model) footer() string {
 		return m.style.busy.Render(fit(" "+m.note, m.width))
 	}
 	var hints strings.Builder
-	for _, key := range keyHelp()[:6] {
+	for _, key := range keyHelp()[:hinted] {
 		hints.WriteString(" " + m.style.bold.Render(key[0]) + " " + m.style.dim.Render(key[1]) + " ")
 	}
 	right := ""

@@ -1,0 +1,176 @@
+package screen
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"strings"
+	"sync"
+	"unicode/utf8"
+
+	"github.com/creack/pty"
+	"github.com/hinshun/vt10x"
+)
+
+// Screen is a terminal.
+type Screen struct {
+	// Terminal is where a program inside this process draws and reads keys.
+	Terminal *os.File
+
+	master  *os.File
+	emulate vt10x.Terminal
+	done    chan struct{} // closed when nothing can be drawn any more
+
+	mutex   sync.Mutex
+	changed chan struct{} // closed with the next change
+	raw     []byte
+	watch   func(*Screen)
+}
+
+// rawKept is how much of what was written is remembered as it was.
+const rawKept = 1 << 20
+
+// Open makes a terminal of the given size. It must be closed.
+func Open(columns, rows int) (*Screen, error) {
+	master, terminal, err := pty.Open()
+	if err != nil {
+		return nil, fmt.Errorf("open a pseudo-terminal: %w", err)
+	}
+	s := &Screen{Terminal: terminal, master: master, done: make(chan struct{}), changed: make(chan struct{})}
+	s.emulate = vt10x.New(vt10x.WithSize(columns, rows), vt10x.WithWriter(master))
+	if err := s.setSize(columns, rows); err != nil {
+		_ = master.Close()
+		_ = terminal.Close()
+		return nil, err
+	}
+	return s, nil
+}
+
+// Watch calls take after each piece of output. It must be called before Read.
+func (s *Screen) Watch(take func(*Screen)) { s.watch = take }
+
+// Read begins to read what is drawn.
+func (s *Screen) Read() { go s.read() }
+
+// Start runs command in the terminal, which it gets for itself, and reads what it draws.
+func (s *Screen) Start(command *exec.Cmd) error {
+	command.Stdin, command.Stdout, command.Stderr = s.Terminal, s.Terminal, s.Terminal
+	command.SysProcAttr = newSession()
+	if err := command.Start(); err != nil {
+		return fmt.Errorf("start %s: %w", command.Path, err)
+	}
+	s.Read()
+	return nil
+}
+
+func (s *Screen) read() {
+	defer close(s.done)
+	var buffer [32 << 10]byte
+	var rest []byte // of a character that is not whole yet
+	for {
+		n, err := s.master.Read(buffer[:])
+		data := append(rest, buffer[:n]...)
+		whole := wholeRunes(data)
+		_, _ = s.emulate.Write(data[:whole])
+		rest = append([]byte(nil), data[whole:]...)
+		s.note(buffer[:n])
+		if err != nil {
+			return
+		}
+	}
+}
+
+// wholeRunes is how many bytes of data are whole characters.
+func wholeRunes(data []byte) int {
+	for back := 1; back <= min(len(data), utf8.UTFMax-1); back++ {
+		if at := len(data) - back; utf8.RuneStart(data[at]) {
+			if !utf8.FullRune(data[at:]) {
+				return at
+			}
+			break
+		}
+	}
+	return len(data)
+}
+
+func (s *Screen) note(data []byte) {
+	s.mutex.Lock()
+	s.raw = append(s.raw, data...)
+	if over := len(s.raw) - rawKept; over > 0 {
+		s.raw = append(s.raw[:0], s.raw[over:]...)
+	}
+	close(s.changed)
+	s.changed = make(chan struct{})
+	s.mutex.Unlock()
+	if s.watch != nil {
+		s.watch(s)
+	}
+}
+
+// Type sends keys.
+func (s *Screen) Type(keys string) error {
+	if _, err := io.WriteString(s.master, keys); err != nil {
+		return fmt.Errorf("type: %w", err)
+	}
+	return nil
+}
+
+// Resize changes the size, of which the program is told.
+func (s *Screen) Resize(columns, rows int) error {
+	s.emulate.Resize(columns, rows)
+	return s.setSize(columns, rows)
+}
+
+func (s *Screen) setSize(columns, rows int) error {
+	if err := pty.Setsize(s.master, &pty.Winsize{Rows: uint16(rows), Cols: uint16(columns)}); err != nil {
+		return fmt.Errorf("set the size of the terminal: %w", err)
+	}
+	return nil
+}
+
+// Await waits until what is on the screen fits.
+func (s *Screen) Await(ctx context.Context, fits func(text string) bool) error {
+	for {
+		s.mutex.Lock()
+		changed := s.changed
+		s.mutex.Unlock()
+		text := s.Text()
+		if fits(text) {
+			return nil
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return fmt.Errorf("%w; the screen shows:\n%s", ctx.Err(), text)
+		}
+	}
+}
+
+// Text is what is on the screen, without spaces at the ends of lines.
+func (s *Screen) Text() string {
+	var text strings.Builder
+	for _, row := range s.Cells() {
+		var line strings.Builder
+		for _, cell := range row {
+			line.WriteRune(cell.Rune)
+		}
+		text.WriteString(strings.TrimRight(line.String(), " ") + "\n")
+	}
+	return text.String()
+}
+
+// Raw is what was written, control sequences and all; only the last of it if it was much.
+func (s *Screen) Raw() string {
+	s.mutex.Lock()
+	defer s.mutex.Unlock()
+	return string(s.raw)
+}
+
+// Close ends reading and gives the terminal back.
+func (s *Screen) Close() {
+	_ = s.Terminal.Close()
+	_ = s.master.Close()
+	<-s.done
+}
