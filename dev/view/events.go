@@ -37,8 +37,8 @@ func columnsOf(width int) columns {
 		c.clock, c.status = len(preciseClock), statusWidth
 		rest -= len(preciseClock) - len(shortClock) + statusWidth + 1
 	}
-	c.kind = min(40, rest*35/100)
-	c.id = min(40, rest*24/100)
+	c.kind = min(40, rest*38/100)
+	c.id = min(40, rest*22/100)
 	c.route = min(60, rest-c.kind-c.id)
 	return c
 }

@@ -152,7 +152,7 @@ func TestNothingThatIsShownControlsTheTerminal(t *testing.T) {
 		}
 	}
 	var out strings.Builder
-	p := &printer{plain: plain{out: &out, location: time.UTC, now: func() time.Time { return at }}}
+	p := newPrinter(plain{out: &out, location: time.UTC, now: func() time.Time { return at }}, nil)
 	p.state(*b.state)
 	p.event(b.events[2])
 	p.line(b.lines[0])

@@ -37,9 +37,9 @@ type plain struct {
 
 func (p plain) run(ctx context.Context, source Source) error {
 	group, ctx := errgroup.WithContext(ctx)
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	printer := &printer{plain: p, failed: cancel, functions: map[types.NamespacedName]Function{}, problems: map[string]bool{}}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	printer := newPrinter(p, cancel)
 	group.Go(func() error {
 		source.FollowState(ctx, printer.state)
 		return nil
@@ -63,7 +63,7 @@ func (p plain) run(ctx context.Context, source Source) error {
 type printer struct {
 	plain
 
-	failed func(error) // ends the run
+	failed func() // ends the run
 
 	mutex     sync.Mutex
 	err       error
@@ -74,6 +74,10 @@ type printer struct {
 	problems  map[string]bool
 }
 
+func newPrinter(p plain, failed func()) *printer {
+	return &printer{plain: p, failed: failed, functions: map[types.NamespacedName]Function{}, problems: map[string]bool{}}
+}
+
 // print writes one line. The mutex is held.
 func (p *printer) print(at time.Time, kind, text string) {
 	if p.err != nil {
@@ -82,7 +86,7 @@ func (p *printer) print(at time.Time, kind, text string) {
 	line := at.In(p.location).Format(preciseClock) + " " + fit(kind, 8) + " " + strings.TrimRight(text, " ") + "\n"
 	if _, err := io.WriteString(p.out, line); err != nil {
 		p.err = fmt.Errorf("print what happens: %w", err)
-		p.failed(p.err)
+		p.failed()
 	}
 }
 

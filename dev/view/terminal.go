@@ -22,7 +22,7 @@ const (
 // Terminal shows the source live until the context ends or the user quits, which are both no error. Signals
 // are the caller's. Where out is no terminal that can show it, it is Plain.
 func Terminal(ctx context.Context, source Source, in io.Reader, out io.Writer) error {
-	return screen{environment: environment(os.Environ()), location: time.Local}.run(ctx, source, in, out)
+	return live{environment: environment(os.Environ()), location: time.Local}.run(ctx, source, in, out)
 }
 
 // Capable tells whether out is a terminal that can show the live view.
@@ -36,13 +36,13 @@ func capable(out io.Writer, env environment) bool {
 	return ok && name != "" && name != "dumb" && term.IsTerminal(file.Fd())
 }
 
-// screen is what a live view depends on besides its source.
-type screen struct {
+// live is what a live view depends on besides its source.
+type live struct {
 	environment environment
 	location    *time.Location
 }
 
-func (s screen) run(ctx context.Context, source Source, in io.Reader, out io.Writer) error {
+func (s live) run(ctx context.Context, source Source, in io.Reader, out io.Writer) error {
 	if !capable(out, s.environment) {
 		return plain{out: out, location: s.location, now: time.Now}.run(ctx, source)
 	}
@@ -137,13 +137,29 @@ func (p *program) Update(message tea.Msg) (tea.Model, tea.Cmd) {
 	case note:
 		p.note = string(message)
 	case tea.KeyMsg:
-		return p, p.do(p.press(message.String()))
+		return p, p.typed(message)
 	}
 	return p, nil
 }
 
 // View implements tea.Model.
 func (p *program) View() string { return p.view() }
+
+// typed presses the keys of a message, which has several when they came quickly.
+func (p *program) typed(message tea.KeyMsg) tea.Cmd {
+	if message.Type != tea.KeyRunes {
+		return p.do(p.press(message.String()))
+	}
+	if message.Paste {
+		return nil
+	}
+	for _, key := range message.Runes {
+		if command := p.do(p.press(string(key))); command != nil {
+			return command
+		}
+	}
+	return nil
+}
 
 func (p *program) do(a action) tea.Cmd {
 	switch a {
