@@ -1,0 +1,123 @@
+package manifest
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	apivalidation "k8s.io/apimachinery/pkg/api/validation"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+)
+
+// ignored tells whether the object is none that local mode has, and says so if somebody could miss it.
+func (d *decoder) ignored(o *object) bool {
+	kind := o.GroupVersionKind()
+	if d.known[kind] != nil || kind.Version == "v1" && kind.Group == "" && (kind.Kind == kindConfigMap || kind.Kind == kindSecret) {
+		return false
+	}
+	for known := range d.known {
+		if known.Group == kind.Group && known.Kind == kind.Kind {
+			d.note(o.problem("apiVersion", fmt.Sprintf("no matches for kind %q in version %q", kind.Kind, o.GetAPIVersion()),
+				"use "+known.GroupVersion().String()))
+			return true
+		}
+	}
+	if kind.Kind == kindFunction || kind.Kind == kindSubscription {
+		d.note(o.problem("apiVersion", fmt.Sprintf("no matches for kind %q in version %q", kind.Kind, o.GetAPIVersion()), d.versionOf(kind.Kind)))
+		return true
+	}
+	if d.told[kind.Kind] || isMissedByNobody(kind.Kind) {
+		return true
+	}
+	d.told[kind.Kind] = true
+	problem := o.problem("kind", fmt.Sprintf("local mode has no %s: it is left out", kind.Kind), "")
+	problem.Warning = true
+	d.note(problem)
+	return true
+}
+
+func (d *decoder) versionOf(kind string) string {
+	for known := range d.known {
+		if known.Kind == kind {
+			return "use " + known.GroupVersion().String()
+		}
+	}
+	return ""
+}
+
+// isMissedByNobody are kinds without which a Function does the same on one's own machine.
+func isMissedByNobody(kind string) bool {
+	return slices.Contains([]string{
+		"Namespace", "Kustomization", "NetworkPolicy", "PodDisruptionBudget", "ResourceQuota", "LimitRange",
+		"ServiceAccount", "Role", "RoleBinding", "ClusterRole", "ClusterRoleBinding",
+	}, kind)
+}
+
+// addCore adds a ConfigMap or a Secret.
+func (d *decoder) addCore(o *object) {
+	before := len(d.problems)
+	if o.GetKind() == kindConfigMap {
+		config := &corev1.ConfigMap{}
+		if d.strictly(o, config, config) {
+			d.checkKeys(o, "data", slices.Sorted(maps.Keys(config.Data)))
+			d.checkKeys(o, "binaryData", slices.Sorted(maps.Keys(config.BinaryData)))
+		}
+		if !d.broken(before) {
+			d.set.ConfigMaps = append(d.set.ConfigMaps, config)
+		}
+		return
+	}
+	secret := &corev1.Secret{}
+	if d.strictly(o, secret, secret) {
+		d.checkKeys(o, "data", slices.Sorted(maps.Keys(secret.Data)))
+		d.checkKeys(o, "stringData", slices.Sorted(maps.Keys(secret.StringData)))
+	}
+	if d.broken(before) {
+		return
+	}
+	// As an API server stores it: stringData wins.
+	for key, value := range secret.StringData {
+		if secret.Data == nil {
+			secret.Data = map[string][]byte{}
+		}
+		secret.Data[key] = []byte(value)
+	}
+	secret.StringData = nil
+	d.set.Secrets = append(d.set.Secrets, secret)
+}
+
+// strictly decodes the object, and says which of its fields have no place in the type.
+func (d *decoder) strictly(o *object, typed any, meta metav1.Object) bool {
+	if !d.into(o, typed) {
+		return false
+	}
+	err := runtime.DefaultUnstructuredConverter.FromUnstructuredWithValidation(o.Object, typed, true)
+	if strict, ok := runtime.AsStrictDecodingError(err); ok {
+		for _, wrong := range strict.Errors() {
+			d.note(o.problem(unknownField(wrong), wrong.Error(), "check its spelling and its indentation, or remove it"))
+		}
+	}
+	d.noteFields(o, apivalidation.ValidateObjectMetaAccessor(meta, true, apivalidation.NameIsDNSSubdomain, field.NewPath("metadata")))
+	return true
+}
+
+// unknownField is the path that a strict decoder names.
+func unknownField(err error) string {
+	var path string
+	if _, scanErr := fmt.Sscanf(err.Error(), "unknown field %q", &path); scanErr != nil {
+		return ""
+	}
+	return path
+}
+
+func (d *decoder) checkKeys(o *object, path string, keys []string) {
+	for _, key := range keys {
+		for _, text := range validation.IsConfigMapKey(key) {
+			d.noteFields(o, field.ErrorList{field.Invalid(field.NewPath(path).Key(key), key, text)})
+		}
+	}
+}

@@ -1,0 +1,336 @@
+package manifest
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// write makes a folder of files.
+func write(t *testing.T, files map[string]string) string {
+	t.Helper()
+	dir := t.TempDir()
+	for name, content := range files {
+		path := filepath.Join(dir, name)
+		require.NoError(t, os.MkdirAll(filepath.Dir(path), 0o700))
+		require.NoError(t, os.WriteFile(path, []byte(content), 0o600))
+	}
+	return dir
+}
+
+// read reads a folder; its problems name the files below it.
+func read(t *testing.T, dir string) (set Set, problems []string) {
+	t.Helper()
+	set, found, err := Read(dir)
+	require.NoError(t, err)
+	for _, problem := range found {
+		text := strings.ReplaceAll(problem.Error(), dir+string(filepath.Separator), "")
+		if problem.Warning {
+			text = "warning: " + text
+		}
+		problems = append(problems, text)
+	}
+	return set, problems
+}
+
+const price = `apiVersion: serverless.kyma-project.io/v1alpha2
+kind: Function
+metadata:
+  name: price
+spec:
+  runtime: nodejs22
+  source:
+    inline:
+      source: |
+        module.exports = {
+          main: () => "ok",
+        }
+`
+
+const orders = `apiVersion: eventing.kyma-project.io/v1alpha2
+kind: Subscription
+metadata:
+  name: orders
+spec:
+  source: shop
+  types: [order.received]
+  sink: http://price.default.svc.cluster.local
+`
+
+func TestTheSampleIsReadAsItStands(t *testing.T) {
+	t.Parallel()
+	set, problems := read(t, "../../samples/orders")
+	require.Empty(t, problems)
+	require.Len(t, set.Functions, 3)
+	require.NotEmpty(t, set.Subscriptions)
+	for _, fn := range set.Functions {
+		require.Equal(t, "orders", fn.Namespace)
+		require.NotZero(t, fn.At.Line)
+		line := strings.Split(string(must(os.ReadFile(fn.Source.File))), "\n")[fn.Source.Line-1]
+		first, _, _ := strings.Cut(fn.Spec.Source.Inline.Source, "\n")
+		require.Equal(t, first, strings.TrimSpace(line), "the source begins where it is said to")
+	}
+}
+
+func must(content []byte, err error) []byte {
+	if err != nil {
+		panic(err)
+	}
+	return content
+}
+
+func TestObjectsGetWhatAClusterGivesThem(t *testing.T) {
+	t.Parallel()
+	dir := write(t, map[string]string{
+		"deep/er/fn.yml": price + "---\n" + orders,
+		"config.yaml": "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: rates, namespace: shop}\ndata: {eur: \"1\"}\n---\n" +
+			"apiVersion: v1\nkind: Secret\nmetadata: {name: key}\ndata: {a: b2xk, b: Yg==}\nstringData: {a: new}\n",
+		".hidden/fn.yaml":          price,
+		"node_modules/x/fn.yaml":   price,
+		"notes.txt":                "no manifest",
+		"empty.yaml":               "",
+		"comment.yaml":             "# nothing\n---\n---\n",
+		"namespace.yaml":           "apiVersion: v1\nkind: Namespace\nmetadata: {name: shop}\n",
+		"list.yaml":                "apiVersion: v1\nkind: List\nitems:\n- apiVersion: v1\n  kind: ConfigMap\n  metadata: {name: listed}\n",
+		"windows.yaml":             "\xef\xbb\xbfapiVersion: v1\r\nkind: ConfigMap\r\nmetadata:\r\n  name: windows\r\n---\r\napiVersion: v1\r\nkind: ConfigMap\r\nmetadata:\r\n  name: second\r\n",
+		"anchors.yaml":             "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: anchors, labels: &l {a: b}, annotations: *l}\n",
+		"deployment.yaml":          "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: a}\n---\napiVersion: apps/v1\nkind: Deployment\nmetadata: {name: b}\n",
+		"tools/docker-compose.yml": "services: {}\n",
+	})
+	set, problems := read(t, dir)
+	require.Equal(t, []string{
+		"warning: deployment.yaml:2: Deployment default/a: local mode has no Deployment: it is left out",
+		"warning: tools/docker-compose.yml:1: is no Kubernetes object: apiVersion and kind are missing",
+	}, problems)
+	require.Len(t, set.Functions, 1)
+	require.EqualValues(t, 1, *set.Functions[0].Spec.Replicas, "the default of the CRD")
+	require.Equal(t, "default", set.Functions[0].Namespace)
+	require.Equal(t, 10, set.Functions[0].Source.Line)
+	require.Equal(t, "price", set.Subscriptions[0].Route.Service.Name)
+	require.Equal(t, 14, set.Subscriptions[0].At.Line)
+	require.Len(t, set.ConfigMaps, 5)
+	require.Equal(t, map[string][]byte{"a": []byte("new"), "b": []byte("b")}, set.Secrets[0].Data)
+	require.Contains(t, set.Files, filepath.Join(dir, "empty.yaml"))
+	require.NotContains(t, set.Files, filepath.Join(dir, "notes.txt"))
+}
+
+func TestProblemsNameTheLineOfTheField(t *testing.T) {
+	t.Parallel()
+	edit := func(base, old, by string) map[string]string {
+		require.Contains(t, base, old)
+		return map[string]string{"x.yaml": "# first line\n" + strings.Replace(base, old, by, 1)}
+	}
+	tests := map[string]struct {
+		files map[string]string
+		want  []string
+	}{
+		"a runtime that there is not": {
+			edit(price, "nodejs22", "cobol"),
+			[]string{`x.yaml:7: Function default/price: spec.runtime: Unsupported value: "cobol": supported values: `},
+		},
+		"a field that is missing": {
+			edit(price, "  runtime: nodejs22\n", ""),
+			[]string{"x.yaml:6: Function default/price: spec.runtime: Required value (add the field)"},
+		},
+		"a field that is not known, and what it was meant to be": {
+			edit(price, "runtime", "runtme"),
+			[]string{
+				"x.yaml:6: Function default/price: spec.runtime: Required value",
+				`x.yaml:7: Function default/price: unknown field "spec.runtme"`,
+			},
+		},
+		"metadata that is not known": {
+			edit(price, "name: price", "name: price\n  lables: {}"),
+			[]string{`x.yaml:6: Function default/price: unknown field "metadata.lables"`},
+		},
+		"a field that comes twice": {
+			edit(price, "  runtime: nodejs22\n", "  runtime: nodejs22\n  runtime: nodejs22\n"),
+			[]string{`x.yaml:8: Function default/price: duplicate field "spec.runtime"`},
+		},
+		"a rule of the CRD": {
+			edit(price, "  source:\n", "  env:\n  - name: FUNC_PORT\n    value: x\n  source:\n"),
+			[]string{"x.yaml:8: Function default/price: spec.env: Invalid value: "},
+		},
+		"a name of a variable": {
+			edit(price, "  source:\n", "  env:\n  - name: a\n  - name: b=c\n  source:\n"),
+			[]string{"x.yaml:10: Function default/price: spec.env: b=c. Err: "},
+		},
+		"an annotation with dots and a slash": {
+			edit(price, "name: price", "name: price\n  annotations:\n    rouse.run/restart-on-change: perhaps"),
+			[]string{"x.yaml:7: Function default/price: annotation rouse.run/restart-on-change: invalid value"},
+		},
+		"resources": {
+			edit(price, "  source:\n", "  resourceConfiguration:\n    function:\n      resources:\n        limits:\n          cpu: 1m\n  source:\n"),
+			[]string{"x.yaml:12: Function default/price: Function limits cpu(1m) should be higher than minimal value (10m)"},
+		},
+		"a number where a text belongs": {
+			edit(price, "name: price", "name: 1"),
+			[]string{"x.yaml:4: "},
+		},
+		"a name that no Service can have": {
+			edit(price, "name: price", "name: a.b"),
+			[]string{`x.yaml:5: Function default/a.b: metadata.name: "a.b" cannot be the name of a Service`},
+		},
+		"no name": {
+			edit(price, "  name: price", "  labels: {}"),
+			[]string{"x.yaml:4: Function: metadata.name: Required value: name or generateName is required"},
+		},
+		"one of several types": {
+			edit(orders, "[order.received]", "\n  - order.received\n  - order"),
+			[]string{`x.yaml:10: Subscription default/orders: spec.types: Invalid value: "order": must have minimum 2 segments`},
+		},
+		"one of several settings": {
+			edit(orders, "  source: shop", "  config:\n    qos: AT_LEAST_ONCE\n    maxInFlightMessages: many\n  source: shop"),
+			[]string{`x.yaml:9: Subscription default/orders: spec.config: Invalid value: "many": maxInFlightMessages must be a stringified int value`},
+		},
+		"a sink elsewhere": {
+			edit(orders, "price.default.svc.cluster.local", "example.com"),
+			[]string{`x.yaml:9: Subscription default/orders: spec.sink: Invalid value: "http://example.com": must have valid sink URL suffix`},
+		},
+		"a sink that nobody serves": {
+			edit(orders, "price.default", "other.default"),
+			[]string{"warning: x.yaml:9: Subscription default/orders: service other.default not found in the folder"},
+		},
+		"a version that there is not": {
+			edit(price, "v1alpha2", "v1"),
+			[]string{`x.yaml:2: Function default/price: no matches for kind "Function" in version "serverless.kyma-project.io/v1" (use serverless.kyma-project.io/v1alpha2)`},
+		},
+		"no kind": {
+			edit(price, "kind: Function\n", ""), []string{"x.yaml:2: "},
+		},
+		"a tab": {
+			map[string]string{"x.yaml": price + "---\na:\n\tb: 1\n"},
+			[]string{"x.yaml:15: is no YAML: found character that cannot start any token (indent with spaces"},
+		},
+		"a list": {
+			map[string]string{"x.yaml": price + "---\n- a\n"}, []string{"x.yaml:14: is no object: it has no fields"},
+		},
+		"the same object twice": {
+			map[string]string{"x.yaml": price, "y.yaml": price},
+			[]string{"y.yaml:4: Function default/price: is already in x.yaml:1"},
+		},
+		"a deprecated runtime": {
+			edit(price, "nodejs22", "nodejs20"),
+			[]string{"warning: x.yaml:7: Function default/price: runtime nodejs20 is deprecated"},
+		},
+		"a ConfigMap with a number": {
+			map[string]string{"x.yaml": "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\ndata:\n  n: 1\n"},
+			[]string{"x.yaml:4: ConfigMap default/a: json: cannot unmarshal number into Go struct field ConfigMap.data of type string"},
+		},
+		"a ConfigMap with an unknown field": {
+			map[string]string{"x.yaml": "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\ndate:\n  n: \"1\"\n"},
+			[]string{`x.yaml:4: ConfigMap default/a: unknown field "date"`},
+		},
+		"a Secret that is not base64": {
+			map[string]string{"x.yaml": "apiVersion: v1\nkind: Secret\nmetadata: {name: a}\ndata:\n  n: \"%\"\n"},
+			[]string{"x.yaml:"},
+		},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			_, problems := read(t, write(t, tc.files))
+			require.Len(t, problems, len(tc.want), problems)
+			for i, want := range tc.want {
+				require.Contains(t, problems[i], want)
+				require.Equal(t, want[:strings.Index(want, ":")], problems[i][:strings.Index(problems[i], ":")])
+			}
+		})
+	}
+}
+
+func TestAnObjectWithAProblemDoesNotHideOthers(t *testing.T) {
+	t.Parallel()
+	set, problems := read(t, write(t, map[string]string{
+		"a.yaml": "{", "b.yaml": strings.ReplaceAll(price, "nodejs22", "cobol") + "---\n" + orders,
+		"c.yaml": strings.ReplaceAll(price, "name: price", "name: tax"),
+	}))
+	require.Len(t, problems, 2, "the sink is declared, although its Function has a problem")
+	require.Len(t, set.Functions, 1)
+	require.Len(t, set.Subscriptions, 1)
+}
+
+func TestFilesThatCannotBeRead(t *testing.T) {
+	t.Parallel()
+	dir := write(t, map[string]string{"a.yaml": price, "large.yaml": "# " + strings.Repeat("x", maxFile)})
+	require.NoError(t, os.Symlink("loop.yaml", filepath.Join(dir, "loop.yaml")))
+	require.NoError(t, os.Symlink(".", filepath.Join(dir, "self")))
+	require.NoError(t, os.Symlink("nowhere", filepath.Join(dir, "dangling.yaml")))
+	set, problems := read(t, dir)
+	require.Len(t, set.Functions, 1)
+	require.Equal(t, []string{
+		"dangling.yaml: cannot be read: no such file or directory",
+		"large.yaml: cannot be read: it is larger than 3 MiB, the most that an API server takes",
+		"loop.yaml: cannot be read: too many levels of symbolic links",
+	}, problems)
+
+	_, _, err := Read(filepath.Join(dir, "missing"))
+	require.ErrorContains(t, err, "missing")
+	_, _, err = Read(filepath.Join(dir, "a.yaml"))
+	require.ErrorContains(t, err, "a.yaml")
+}
+
+func TestAKustomizationIsBuilt(t *testing.T) {
+	t.Parallel()
+	const handler = "module.exports = { main: () => 1 }\n"
+	const folder = `apiVersion: kustomize.config.k8s.io/v1beta1
+kind: Kustomization
+namespace: shop
+resources: [fn.yaml, config.yaml]
+configMapGenerator:
+- name: code
+  files: [handler.js]
+generatorOptions: {disableNameSuffixHash: true}
+replacements:
+- source: {kind: ConfigMap, name: code, fieldPath: "data.[handler.js]"}
+  targets:
+  - select: {kind: Function}
+    fieldPaths: [spec.source.inline.source]
+`
+	dir := write(t, map[string]string{
+		"kustomization.yaml": folder, "fn.yaml": strings.Split(price, "source: |")[0] + "source: \"\"\n", "handler.js": handler,
+		"config.yaml": "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\ndate: {}\n", "not-named.yaml": price,
+	})
+	set, problems := read(t, dir)
+	require.Equal(t, []string{
+		`config.yaml:4: ConfigMap shop/a: unknown field "date" (check its spelling and its indentation, or remove it)`,
+	}, problems)
+	require.Len(t, set.Functions, 1)
+	fn := set.Functions[0]
+	require.Equal(t, "shop", fn.Namespace)
+	require.Equal(t, handler, fn.Spec.Source.Inline.Source)
+	require.Equal(t, Position{File: filepath.Join(dir, "handler.js"), Line: 1}, fn.Source)
+	require.Equal(t, filepath.Join(dir, "fn.yaml"), fn.At.File)
+	require.Empty(t, fn.Annotations)
+	require.Contains(t, set.Files, filepath.Join(dir, "handler.js"))
+	require.NotContains(t, set.Files, filepath.Join(dir, "not-named.yaml"))
+}
+
+func TestABaseIsReadThroughItsOverlay(t *testing.T) {
+	t.Parallel()
+	dir := write(t, map[string]string{
+		"base/kustomization.yaml":    "resources: [fn.yaml]\n",
+		"base/fn.yaml":               price,
+		"overlay/kustomization.yaml": "namePrefix: my-\nresources: [../base]\n",
+	})
+	set, problems := read(t, dir)
+	require.Empty(t, problems)
+	require.Len(t, set.Functions, 1)
+	require.Equal(t, "my-price", set.Functions[0].Name)
+	require.Equal(t, Position{File: filepath.Join(dir, "base/fn.yaml"), Line: 10}, set.Functions[0].Source)
+}
+
+func TestABrokenKustomizationSaysWhere(t *testing.T) {
+	t.Parallel()
+	set, problems := read(t, write(t, map[string]string{
+		"a/kustomization.yaml": "resources:\n- fn.yaml\n- missing.yaml\n", "a/fn.yaml": price,
+		"b/fn.yaml": strings.ReplaceAll(price, "name: price", "name: tax"),
+	}))
+	require.Len(t, problems, 1)
+	require.Contains(t, problems[0], "a/kustomization.yaml:3: kustomize: ")
+	require.Contains(t, problems[0], "missing.yaml")
+	require.Len(t, set.Functions, 1)
+}
