@@ -1,0 +1,92 @@
+package orders
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"slices"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// Rouse is the command rouse, with what leads it to the Rouse that is meant.
+type Rouse struct {
+	Program string   // built
+	Where   []string // flags of every verb: none for the local mode, --context and the like for a cluster
+	Env     []string // besides that of this process
+}
+
+// Build compiles the command from the repository at root.
+func Build(t *testing.T, root string) string {
+	t.Helper()
+	program := t.TempDir() + "/rouse"
+	build := exec.CommandContext(t.Context(), "go", "build", "-o", program, "./cmd/rouse")
+	build.Dir = root
+	out, err := build.CombinedOutput()
+	require.NoError(t, err, "%s", out)
+	return program
+}
+
+// Command is one verb, that is told to stop when ctx ends.
+func (r Rouse) Command(ctx context.Context, args ...string) *exec.Cmd {
+	cmd := exec.CommandContext(ctx, r.Program, slices.Concat(args, r.Where)...)
+	cmd.Env = append(os.Environ(), r.Env...)
+	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
+	cmd.WaitDelay = 10 * time.Second
+	return cmd
+}
+
+// run returns what a verb printed.
+func (r Rouse) run(ctx context.Context, args ...string) ([]byte, error) {
+	cmd := r.Command(ctx, args...)
+	var out, problem bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &problem
+	if err := cmd.Run(); err != nil {
+		return nil, fmt.Errorf("rouse %v: %w: %s", args, err, problem.Bytes())
+	}
+	return out.Bytes(), nil
+}
+
+// read has a verb answer in JSON.
+func (r Rouse) read(ctx context.Context, into any, args ...string) error {
+	out, err := r.run(ctx, append(args, "-o", "json")...)
+	if err != nil {
+		return err
+	}
+	if err := json.Unmarshal(out, into); err != nil {
+		return fmt.Errorf("rouse %v: %w in %s", args, err, out)
+	}
+	return nil
+}
+
+// follow hands the lines of a verb that goes on to take, until take has enough or ctx ends.
+func (r Rouse) follow(ctx context.Context, take func(line []byte) (enough bool), args ...string) error {
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	cmd := r.Command(ctx, args...)
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		return fmt.Errorf("rouse %v: %w", args, err)
+	}
+	var problem bytes.Buffer
+	cmd.Stderr = &problem
+	if err := cmd.Start(); err != nil {
+		return fmt.Errorf("rouse %v: %w", args, err)
+	}
+	found := false
+	for lines := bufio.NewScanner(out); !found && lines.Scan(); {
+		found = take(lines.Bytes())
+	}
+	stop()
+	if err := cmd.Wait(); !found {
+		return fmt.Errorf("rouse %v ended before its time: %w: %s", args, err, problem.Bytes())
+	}
+	return nil
+}
