@@ -1,0 +1,105 @@
+package function
+
+import (
+	"regexp"
+	"strconv"
+	"strings"
+
+	"github.com/rouse-run/rouse/dev/manifest"
+)
+
+const (
+	// keptLines of a replica are looked at when it ends, and shownLines are told.
+	keptLines  = 40
+	shownLines = 12
+	// notLoaded is how a runtime begins to say why a handler does not load.
+	notLoaded = "handler did not load:"
+)
+
+// crash is how a replica ended by itself.
+type crash struct {
+	fn    manifest.Function
+	how   string // such as "exit status 1"
+	lines []string
+}
+
+// describe says why in one line, with the place in the user's file, and below it what the replica printed last.
+func (c crash) describe() string {
+	lines := c.lines
+	for i := len(lines) - 1; i >= 0; i-- {
+		if strings.HasPrefix(lines[i], notLoaded) {
+			lines = lines[i:]
+			break
+		}
+	}
+	text := c.place(lines).String() + ": "
+	if message := telling(lines); message != "" {
+		text += message + " (" + c.how + ")"
+	} else {
+		text += "the process ended by itself with " + c.how
+	}
+	if shown := lines[max(len(lines)-shownLines, 0):]; len(shown) > 0 {
+		text += "\n" + strings.Join(shown, "\n")
+	}
+	return text
+}
+
+// place finds the line in the manifest: stack traces count the lines of the handler alone.
+func (c crash) place(lines []string) manifest.Position {
+	line := handlerLine(lines)
+	if c.fn.Source.Line == 0 {
+		return c.fn.At
+	}
+	if line == 0 {
+		return c.fn.At
+	}
+	return manifest.Position{File: c.fn.Source.File, Line: c.fn.Source.Line + line - 1}
+}
+
+// handlerLine is the line of the handler that a stack trace names: its first frame in Node.js, its last in Python.
+func handlerLine(lines []string) int {
+	script := regexp.MustCompile(`\bhandler\.[cm]?js:(\d+)`)
+	module := regexp.MustCompile(`\bhandler\.py", line (\d+)`)
+	found := ""
+	for _, line := range lines {
+		if match := module.FindStringSubmatch(line); match != nil {
+			found = match[1]
+		} else if match := script.FindStringSubmatch(line); match != nil && found == "" {
+			found = match[1]
+		}
+	}
+	n, err := strconv.Atoi(found)
+	if err != nil {
+		return 0
+	}
+	return n
+}
+
+// telling is the line that says what was wrong: that of the error, or else what follows the runtime's words, or else
+// the last one.
+func telling(lines []string) string {
+	named := regexp.MustCompile(`^(?:[A-Za-z_]\w*\.)*\w*(?:Error|Exception|Exit|Interrupt|Warning)\b`)
+	last := ""
+	for _, line := range lines {
+		said, begins := strings.CutPrefix(line, notLoaded)
+		said = strings.TrimSpace(said)
+		if named.MatchString(said) {
+			return said
+		}
+		if said != "" && (begins || !strings.HasPrefix(last, notLoaded)) {
+			last = said
+			if begins {
+				last = notLoaded + " " + said
+			}
+		}
+	}
+	return last
+}
+
+// placed puts the place before a text that does not name the file yet.
+func placed(at manifest.Position, text string) string {
+	if at.File == "" || strings.Contains(text, at.File) {
+		return text
+	}
+	return at.String() + ": " + text
+}

@@ -1,0 +1,136 @@
+package function
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/utils/ptr"
+
+	serverlessv1alpha2 "github.com/rouse-run/rouse/api/serverless/v1alpha2"
+	"github.com/rouse-run/rouse/dev/manifest"
+)
+
+func TestACrashIsDescribedWithItsPlace(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct{ output, want string }{
+		"an error of Node.js while loading": {
+			output: "noise\nhandler did not load: TypeError: x is not a function\n    at top (handler.js:2:3)\n    at Object.<anonymous> (handler.js:7:1)",
+			want:   "f.yaml:11: TypeError: x is not a function (exit status 1)",
+		},
+		"a syntax error of Node.js": {
+			output: "handler did not load: handler.js:4\nconst = 1;\n      ^\n\nSyntaxError: Unexpected token '='",
+			want:   "f.yaml:13: SyntaxError: Unexpected token '=' (exit status 1)",
+		},
+		"a missing module of Node.js": {
+			output: "handler did not load: Error: Cannot find module 'lodash'\n    at Object.<anonymous> (handler.mjs:1:7)",
+			want:   "f.yaml:10: Error: Cannot find module 'lodash' (exit status 1)",
+		},
+		"an error of Python": {
+			output: "handler did not load:\n  File \"/cache/handler.py\", line 9, in <module>\n    top()\n" +
+				"  File \"/cache/handler.py\", line 5, in top\n    nothing\nNameError: name 'nothing' is not defined",
+			want: "f.yaml:14: NameError: name 'nothing' is not defined (exit status 1)",
+		},
+		"a missing module of Python": {
+			output: "handler did not load:\n  File \"handler.py\", line 1, in <module>\n    import pandsa\nModuleNotFoundError: No module named 'pandsa'",
+			want:   "f.yaml:10: ModuleNotFoundError: No module named 'pandsa' (exit status 1)",
+		},
+		"an end without an error": {
+			output: "handler did not load: the process ended with code 0 before the module was ready",
+			want:   "f.yaml:1: handler did not load: the process ended with code 0 before the module was ready (exit status 1)",
+		},
+		"other words": {output: "listening\nout of luck", want: "f.yaml:1: out of luck (exit status 1)"},
+		"no words":    {want: "f.yaml:1: the process ended by itself with exit status 1"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			c := crash{
+				fn:  manifest.Function{At: manifest.Position{File: "f.yaml", Line: 1}, Source: manifest.Position{File: "f.yaml", Line: 10}},
+				how: "exit status 1",
+			}
+			if tc.output != "" {
+				c.lines = strings.Split(tc.output, "\n")
+			}
+			short, _, _ := strings.Cut(c.describe(), "\n")
+			require.Equal(t, tc.want, short)
+			c.fn.Source = manifest.Position{}
+			require.True(t, strings.HasPrefix(c.describe(), "f.yaml:1: "), "a source that is in no file has no line")
+		})
+	}
+}
+
+func TestOnlyNamesOfThisMachineAreLoopback(t *testing.T) {
+	t.Parallel()
+	for host, want := range map[string]bool{
+		"localhost": true, "LOCALHOST:8081": true, "localhost.": true, "shop.localhost:80": true,
+		"127.0.0.1": true, "127.0.0.1:8081": true, "127.1.2.3": true, "[::1]:8081": true, "[::1]": true, "[::ffff:127.0.0.1]:1": true,
+		"": false, "evil.example": false, "localhost.evil.example:8081": false, "127.0.0.1.evil.example": false,
+		"10.0.0.1:8081": false, "0.0.0.0": false, "notlocalhost": false, "[::2]:80": false,
+	} {
+		require.Equal(t, want, isLoopback(host), host)
+	}
+}
+
+func TestDesiredReplicas(t *testing.T) {
+	t.Parallel()
+	fixed := func(n *int32) func(*serverlessv1alpha2.Function) {
+		return func(fn *serverlessv1alpha2.Function) { fn.Spec.Replicas = n }
+	}
+	for name, tc := range map[string]struct {
+		fn        manifest.Function
+		scaled    int
+		exclusive bool
+		want      int
+	}{
+		"one when nothing is said":         {fn: function("x"), scaled: -1, want: 1},
+		"what is said":                     {fn: function("x", fixed(ptr.To[int32](3))), scaled: 1, want: 3},
+		"none when that is said":           {fn: function("x", fixed(ptr.To[int32](0))), scaled: 1, want: 0},
+		"the least before it is scaled":    {fn: function("x", sleeps(2, 4)), scaled: -1, want: 2},
+		"as scaled":                        {fn: function("x", sleeps(0, 4)), scaled: 3, want: 3},
+		"not more than the most":           {fn: function("x", sleeps(0, 4)), scaled: 9, want: 4},
+		"not less than the least":          {fn: function("x", sleeps(1, 4)), scaled: 0, want: 1},
+		"one with a debugger":              {fn: function("x", sleeps(2, 4)), scaled: 3, exclusive: true, want: 1},
+		"none with a debugger that sleeps": {fn: function("x", sleeps(0, 4)), scaled: 0, exclusive: true, want: 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			require.Equal(t, tc.want, desiredReplicas(tc.fn, tc.scaled, tc.exclusive))
+		})
+	}
+}
+
+func TestAnEndTakesAsLongAsACallMay(t *testing.T) {
+	t.Parallel()
+	for value, want := range map[string]time.Duration{
+		"": finish, "5": finish, "x": finish, "NaN": finish, "45.5": 46 * time.Second, "1e300": maxFinish, "601": maxFinish,
+	} {
+		fn := function("x", func(fn *serverlessv1alpha2.Function) {
+			fn.Spec.Env = []corev1.EnvVar{{Name: "OTHER", Value: "500"}, {Name: envTimeout, Value: value}}
+		})
+		require.Equal(t, want, finishTime(fn, false), value)
+		require.Equal(t, debuggedFinish, finishTime(fn, true))
+	}
+}
+
+func TestTheProblemOfAFileIsFound(t *testing.T) {
+	t.Parallel()
+	at := manifest.Position{File: "a.yaml", Line: 1}
+	for name, tc := range map[string]struct {
+		problems []manifest.Problem
+		want     string
+	}{
+		"none":                   {},
+		"its own":                {problems: []manifest.Problem{{Position: at, Message: "x"}, {Position: at, Object: "Function orders/pricing", Message: "y"}}, want: "a.yaml:1: Function orders/pricing: y"},
+		"that of the whole file": {problems: []manifest.Problem{{Position: at, Message: "x"}}, want: "a.yaml:1: x"},
+		"not a warning":          {problems: []manifest.Problem{{Position: at, Message: "x", Warning: true}}},
+		"not another object's":   {problems: []manifest.Problem{{Position: at, Object: "Function orders/other", Message: "x"}}},
+		"not another file's":     {problems: []manifest.Problem{{Position: manifest.Position{File: "b.yaml"}, Message: "x"}}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			require.Equal(t, tc.want, problemOf(pricing, at, tc.problems))
+		})
+	}
+}

@@ -1,0 +1,241 @@
+package function
+
+import (
+	"io"
+	"net/http"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
+
+	serverlessv1alpha2 "github.com/rouse-run/rouse/api/serverless/v1alpha2"
+	"github.com/rouse-run/rouse/dev/manifest"
+	"github.com/rouse-run/rouse/internal/routing"
+)
+
+func TestAFunctionWithoutScalingRunsItsReplicas(t *testing.T) {
+	t.Parallel()
+	w := run(t, Options{})
+	w.Apply(set(function("serve v1", func(fn *serverlessv1alpha2.Function) { fn.Spec.Replicas = ptr.To[int32](2) })), nil)
+	status := w.awaitReplicas(2)
+	require.Equal(t, Status{
+		Namespace: "orders", Name: "pricing", Runtime: "nodejs22", URL: status.URL, Phase: Ready, Desired: 2, Ready: 2,
+		At: manifest.Position{File: "orders/pricing.yaml", Line: 1},
+	}, status)
+	w.Scale(pricing, 5)
+	require.Equal(t, 2, w.Status()[0].Desired, "nobody scales it")
+	code, text := w.request("/a?b=c", "localhost", nil)
+	require.Equal(t, http.StatusOK, code)
+	require.Equal(t, "v1 localhost /a?b=c", text)
+}
+
+func TestAFunctionFollowsItsScaleWithinItsBounds(t *testing.T) {
+	t.Parallel()
+	w := run(t, Options{})
+	w.Apply(set(function("serve v1", sleeps(0, 2))), nil)
+	w.awaitPhase(Asleep)
+	w.Scale(pricing, 9)
+	status := w.awaitReplicas(2)
+	require.Equal(t, 1, status.Wakes)
+	require.Positive(t, status.LastWake)
+	w.Scale(pricing, 1)
+	w.awaitReplicas(1)
+	w.Scale(pricing, 0)
+	w.awaitReplicas(0)
+	w.Scale(pricing, 1)
+	require.Equal(t, 2, w.awaitReplicas(1).Wakes)
+	require.Zero(t, w.Status()[0].Restarts, "an end that was asked for is none of its own")
+}
+
+func TestAChangedFunctionTakesOverAndTheOldOneFinishesWhatItHasBegun(t *testing.T) {
+	t.Parallel()
+	w := run(t, Options{})
+	endpoints := w.endpoints(80)
+	require.Empty(t, w.nextEndpoints(endpoints))
+	w.Apply(set(function("serve v1")), nil)
+	first := w.nextEndpoints(endpoints)
+	require.Equal(t, []routing.Endpoint{{Address: first[0].Address, Ready: true, Function: true}}, first)
+
+	body, write := io.Pipe()
+	answers := make(chan string, 1)
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, w.Status()[0].URL+"/slow", body)
+	require.NoError(t, err)
+	go func() {
+		defer close(answers)
+		answer, err := http.DefaultClient.Do(r)
+		if err != nil {
+			return
+		}
+		defer answer.Body.Close()
+		text, _ := io.ReadAll(answer.Body)
+		answers <- string(text)
+	}()
+	w.awaitLine("got /slow")
+
+	w.Apply(set(function("serve v2")), nil)
+	second := w.nextEndpoints(endpoints)
+	for len(second) == 2 { // both, for the moment in which one is ready and the other is not yet told to end
+		second = w.nextEndpoints(endpoints)
+	}
+	require.Len(t, second, 1)
+	require.NotEqual(t, first[0].Address, second[0].Address)
+	_, text := w.request("/", "localhost", nil)
+	require.Equal(t, "v2 localhost /", text)
+
+	require.NoError(t, write.Close())
+	require.Contains(t, <-answers, "v1 ")
+	w.awaitReplicas(1)
+}
+
+func TestAVersionThatDoesNotStartLeavesTheOldOneServing(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct{ role, want string }{
+		"because it crashes": {role: "crash", want: "orders/pricing.yaml:12: TypeError: no price (exit status 1)\n" +
+			"handler did not load: TypeError: no price\n    at handler.js:3:7"},
+		"because it cannot be prepared": {role: "unbuildable",
+			want: "orders/pricing.yaml:1: InstallFailed: there is no package pandsa\nnpm said so"},
+		"because it never gets ready": {role: "hang",
+			want: "orders/pricing.yaml:10: it was not ready within 3s: its code loops or waits where it should only define the handler"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := run(t, Options{StartWithin: patience})
+			w.Apply(set(function("serve v1")), nil)
+			w.awaitPhase(Ready)
+			if tc.role == "hang" {
+				w.mu.Lock()
+				w.options.StartWithin = 3 * time.Second
+				w.mu.Unlock()
+			}
+			w.Apply(set(function(tc.role)), nil)
+			status := w.await("failed", func(s Status) bool { return s.LastError != "" })
+			require.Equal(t, tc.want, status.LastError)
+			require.Equal(t, Failing, status.Phase)
+			require.Equal(t, 1, status.Ready)
+			code, text := w.request("/", "localhost", nil)
+			require.Equal(t, http.StatusOK, code)
+			require.Equal(t, "v1 localhost /", text)
+			w.Apply(set(function("serve v3")), nil)
+			w.await("mended", func(s Status) bool { return s.Phase == Ready && s.LastError == "" })
+			_, text = w.request("/", "localhost", nil)
+			require.Equal(t, "v3 localhost /", text)
+		})
+	}
+}
+
+func TestACrashIsToldAtOnceAndMended(t *testing.T) {
+	t.Parallel()
+	w := run(t, Options{Backoff: time.Hour, MaxBackoff: time.Hour})
+	w.Apply(set(function("crash", sleeps(0, 1))), nil)
+	w.awaitPhase(Asleep)
+	for range 2 { // while it starts, and while it waits for its next try
+		code, text := w.request("/", "localhost", nil)
+		require.Equal(t, http.StatusBadGateway, code)
+		require.Contains(t, text, "Function orders/pricing does not run: orders/pricing.yaml:12: TypeError: no price (exit status 1)")
+	}
+	require.Contains(t, w.said(), "stderr: handler did not load: TypeError: no price")
+	require.Contains(t, w.said(), "rouse: orders/pricing.yaml:12: TypeError: no price (exit status 1); it is started again in 1h0m0s")
+	w.Apply(set(function("serve v2", sleeps(0, 1))), nil)
+	w.await("mended", func(s Status) bool { return s.LastError == "" })
+	code, _ := w.request("/", "localhost", nil)
+	require.Equal(t, http.StatusOK, code)
+}
+
+func TestAFunctionThatCrashesIsStartedAgain(t *testing.T) {
+	t.Parallel()
+	w := run(t, Options{Backoff: time.Millisecond, MaxBackoff: time.Millisecond, Steady: time.Millisecond})
+	w.Apply(set(function("serve v1")), nil)
+	w.awaitPhase(Ready)
+	code, _ := w.request("/crash", "localhost", nil)
+	require.Equal(t, http.StatusBadGateway, code)
+	status := w.await("started again", func(s Status) bool { return s.Restarts == 1 && s.Ready == 1 && s.LastError == "" })
+	require.Zero(t, status.Wakes)
+	require.Contains(t, w.said(), "RangeError: told to crash (exit status 7)")
+}
+
+func TestARequestIsRefusedWithAReason(t *testing.T) {
+	t.Parallel()
+	w := run(t, Options{StartWithin: 50 * time.Millisecond, Backoff: time.Hour, MaxBackoff: time.Hour})
+	w.Apply(set(function("hang", sleeps(0, 1))), nil)
+	w.awaitPhase(Asleep)
+	code, text := w.request("/", "evil.example:8080", nil)
+	require.Equal(t, http.StatusForbidden, code)
+	require.Equal(t, `this port is for this machine alone and does not answer as "evil.example:8080"; use localhost`, text)
+	require.Zero(t, w.Status()[0].Wakes)
+	code, text = w.request("/", "localhost", nil)
+	require.Contains(t, []int{http.StatusGatewayTimeout, http.StatusBadGateway}, code, text)
+	require.Contains(t, text, "not ready within 50ms")
+	w.Apply(set(function("unbuildable", sleeps(0, 1))), nil)
+	w.await("known to fail", func(s Status) bool { return s.Phase == Failing })
+}
+
+func TestAFunctionThatWasNeverPreparedAnswersWhy(t *testing.T) {
+	t.Parallel()
+	w := run(t, Options{})
+	w.Apply(set(function("unbuildable", sleeps(0, 1))), nil)
+	w.awaitPhase(Failing)
+	code, text := w.request("/", "127.0.0.1", nil)
+	require.Equal(t, http.StatusBadGateway, code)
+	require.Contains(t, text, "Function orders/pricing does not run: orders/pricing.yaml:1: InstallFailed: there is no package pandsa")
+}
+
+func TestAFunctionThatIsGoneEndsAndOneWithABrokenFileGoesOn(t *testing.T) {
+	t.Parallel()
+	w := run(t, Options{})
+	w.Apply(set(function("serve v1")), nil)
+	url := w.awaitReplicas(1).URL
+	broken := manifest.Problem{Position: manifest.Position{File: "orders/pricing.yaml", Line: 4}, Message: "did not find expected key"}
+	w.Apply(set(), []manifest.Problem{broken})
+	status := w.await("blocked", func(s Status) bool { return s.LastError != "" })
+	require.Equal(t, "orders/pricing.yaml:4: did not find expected key", status.LastError)
+	require.Equal(t, 1, status.Ready)
+	w.Apply(set(function("serve v1")), nil)
+	require.Empty(t, w.Status()[0].LastError)
+	w.Apply(set(), nil)
+	require.Empty(t, w.Status())
+	for w.alive() > 0 {
+		<-w.Changed()
+	}
+	w.Apply(set(function("serve v1")), nil)
+	require.Equal(t, url, w.awaitReplicas(1).URL, "its port is still its own")
+}
+
+func TestADebuggedFunctionEndsBeforeTheNextOneStarts(t *testing.T) {
+	t.Parallel()
+	w := run(t, Options{Debug: func(name types.NamespacedName) bool { return name == pricing }})
+	replicas := func(fn *serverlessv1alpha2.Function) { fn.Spec.Replicas = ptr.To[int32](3) }
+	w.Apply(set(function("serve v1", replicas)), nil)
+	require.Equal(t, "127.0.0.1:9229", w.awaitReplicas(1).Debug)
+	endpoints := w.endpoints(80)
+	require.Len(t, w.nextEndpoints(endpoints), 1)
+	w.Apply(set(function("serve v2", replicas)), nil)
+	require.Empty(t, w.nextEndpoints(endpoints))
+	require.Len(t, w.nextEndpoints(endpoints), 1)
+}
+
+func TestRunLeavesNothing(t *testing.T) {
+	t.Parallel()
+	w := run(t, Options{EndWithin: patience})
+	w.Apply(set(function("serve v1")), nil)
+	url := w.awaitReplicas(1).URL
+	endpoints := w.endpoints(80)
+	require.Len(t, w.nextEndpoints(endpoints), 1)
+	w.stop()
+	require.Empty(t, w.nextEndpoints(endpoints))
+	require.Zero(t, w.alive())
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil)
+	require.NoError(t, err)
+	_, err = http.DefaultClient.Do(r) //nolint:bodyclose // there is none
+	require.ErrorContains(t, err, "refused")
+}
+
+func TestOnlyThePortOfTheServiceHasEndpoints(t *testing.T) {
+	t.Parallel()
+	w := run(t, Options{})
+	w.Apply(set(function("serve v1")), nil)
+	w.awaitReplicas(1)
+	require.Empty(t, w.nextEndpoints(w.endpoints(8080)))
+	require.Len(t, w.nextEndpoints(w.endpoints(80)), 1)
+}

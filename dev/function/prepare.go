@@ -1,0 +1,83 @@
+package function
+
+import (
+	"context"
+	"errors"
+	"reflect"
+	"strings"
+	"time"
+
+	"github.com/rouse-run/rouse/dev/feed"
+	"github.com/rouse-run/rouse/dev/manifest"
+	"github.com/rouse-run/rouse/dev/toolchain"
+)
+
+// preparations is how many Functions are prepared at once.
+const preparations = 4
+
+// preparation is the way from a Function to a Launch.
+type preparation struct {
+	due    bool
+	cancel context.CancelFunc // of the one that runs; nil when none does
+}
+
+// ask has a Function prepared, again if need be. What is being prepared for what it no longer is, is given up.
+func (u *unit) ask(spec manifest.Function) {
+	if u.preparation.cancel != nil && !reflect.DeepEqual(u.spec, spec) {
+		u.preparation.cancel()
+	}
+	u.spec = spec
+	u.preparation.due = true
+}
+
+// prepare starts the preparation that is due, unless one runs.
+func (f *Functions) prepare(ctx context.Context, u *unit) {
+	if !u.preparation.due || u.preparation.cancel != nil || u.removed {
+		return
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	u.preparation = preparation{cancel: cancel}
+	spec, inputs := u.spec, f.inputs
+	inputs.Debug = f.options.Debug(u.name)
+	f.running.Go(func() {
+		launch, err := f.launch(ctx, spec, inputs)
+		stale := ctx.Err() != nil
+		cancel()
+		f.update(func() {
+			u.preparation.cancel = nil
+			if !stale {
+				f.prepared(u, spec, launch, err)
+			}
+		})
+	})
+}
+
+func (f *Functions) launch(ctx context.Context, spec manifest.Function, in toolchain.Inputs) (toolchain.Launch, error) {
+	select {
+	case f.places <- struct{}{}:
+		defer func() { <-f.places }()
+		return f.deps.Launcher.Launch(ctx, spec, in)
+	case <-ctx.Done():
+		return toolchain.Launch{}, ctx.Err()
+	}
+}
+
+// prepared takes the outcome. A version that cannot be prepared leaves the one before as it is.
+func (f *Functions) prepared(u *unit, spec manifest.Function, launch toolchain.Launch, err error) {
+	if err != nil {
+		u.unprepared = placed(u.spec.At, err.Error())
+		var failure *toolchain.Failure
+		if errors.As(err, &failure) && failure.Log != "" {
+			u.unprepared += "\n" + strings.TrimSpace(failure.Log)
+		}
+		short, _, _ := strings.Cut(u.unprepared, "\n")
+		f.say(u, "", feed.Rouse, short)
+		return
+	}
+	if u.launch != nil && u.launch.Identity != launch.Identity {
+		f.say(u, "", feed.Rouse, "changed")
+	}
+	u.launch, u.launched, u.unprepared = &launch, spec, ""
+	u.forgive() // what crashed may have been mended
+	u.setDesired(u.exclusive(), time.Now())
+}

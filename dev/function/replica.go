@@ -1,0 +1,109 @@
+package function
+
+import (
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/rouse-run/rouse/dev/feed"
+	"github.com/rouse-run/rouse/dev/process"
+	"github.com/rouse-run/rouse/dev/toolchain"
+)
+
+// replica is one process of a Function.
+type replica struct {
+	id       int
+	name     string
+	launch   toolchain.Launch
+	process  *process.Process
+	stage    stage
+	started  time.Time
+	readyAt  time.Time
+	overdue  bool // it was killed because it took too long to start
+	requests int  // of the front port
+	lines    tail
+}
+
+// tail has the last lines of a replica.
+type tail struct {
+	mu    sync.Mutex
+	lines []string
+}
+
+func (t *tail) add(text string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if len(t.lines) == keptLines {
+		t.lines = append(t.lines[:0:0], t.lines[1:]...)
+	}
+	t.lines = append(t.lines, text)
+}
+
+func (t *tail) all() []string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.lines[:len(t.lines):len(t.lines)]
+}
+
+// start adds a replica to a Function, and watches it.
+func (f *Functions) start(u *unit, now time.Time) error {
+	u.counter++
+	r := &replica{id: u.counter, name: fmt.Sprintf("%s-%d", u.name.Name, u.counter), launch: *u.launch, started: now}
+	started, err := f.deps.Supervisor.Start(
+		process.Command{Path: r.launch.Path, Args: r.launch.Args, Env: r.launch.Env, Dir: r.launch.Dir},
+		func(stream, text string) {
+			r.lines.add(text)
+			f.say(u, r.name, stream, text)
+		})
+	if err != nil {
+		return err
+	}
+	r.process = started
+	u.replicas = append(u.replicas, r)
+	f.running.Go(func() { f.attend(u, r) })
+	return nil
+}
+
+// attend takes note of what becomes of a replica.
+func (f *Functions) attend(u *unit, r *replica) {
+	select {
+	case <-r.process.Ready():
+		f.update(func() { f.becomeReady(u, r) })
+	case <-r.process.Done():
+	}
+	<-r.process.Done()
+	f.update(func() { f.bury(u, r) })
+}
+
+func (f *Functions) becomeReady(u *unit, r *replica) {
+	if r.stage != starting {
+		return
+	}
+	r.stage, r.readyAt = ready, time.Now()
+	if !u.wokenAt.IsZero() {
+		u.lastWake, u.wokenAt = r.readyAt.Sub(u.wokenAt), time.Time{}
+	}
+	f.say(u, r.name, feed.Rouse, "ready after "+r.readyAt.Sub(r.started).Round(time.Millisecond).String())
+}
+
+// drain takes a replica out of the endpoints, and tells it to end once everybody knows.
+func (f *Functions) drain(u *unit, r *replica) {
+	r.stage = draining
+	f.version++
+	version, allowed := f.version, finishTime(u.launched, u.exclusive())
+	f.running.Go(func() {
+		f.awaitWatchers(u.name, version)
+		r.process.Stop(allowed)
+	})
+}
+
+// abandon kills a replica that takes too long to start.
+func (f *Functions) abandon(r *replica) {
+	r.overdue = true
+	f.running.Go(func() { r.process.Stop(0) })
+}
+
+// say puts a line into the feed.
+func (f *Functions) say(u *unit, replica, stream, text string) {
+	f.deps.Feed.Add(feed.Line{Namespace: u.name.Namespace, Function: u.name.Name, Replica: replica, Stream: stream, Text: text})
+}

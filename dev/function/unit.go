@@ -1,0 +1,188 @@
+package function
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/rouse-run/rouse/dev/feed"
+	"github.com/rouse-run/rouse/dev/manifest"
+	"github.com/rouse-run/rouse/dev/toolchain"
+)
+
+// unit is one Function and all that belongs to it. Functions.mu guards it.
+type unit struct {
+	name    types.NamespacedName
+	spec    manifest.Function
+	removed bool
+	problem string // why its file is not what runs
+	scaled  int    // -1 before it was scaled
+
+	preparation preparation
+	launch      *toolchain.Launch // of the wanted version
+	launched    manifest.Function // what it was made of
+	unprepared  string            // why there is no newer one
+
+	failures int // crashes of the wanted version, one after the other
+	crashed  string
+	retryAt  time.Time
+
+	replicas []*replica
+	counter  int
+	desired  int
+
+	wakes, restarts int
+	wokenAt         time.Time // zero when it is not waking
+	lastWake        time.Duration
+
+	front     *front
+	frontless string // why there is no front port
+}
+
+// setDesired follows what is wanted, and notes a wake.
+func (u *unit) setDesired(exclusive bool, now time.Time) {
+	before := u.desired
+	u.desired = 0
+	if !u.removed {
+		u.desired = desiredReplicas(u.spec, u.scaled, exclusive)
+	}
+	switch {
+	case before == 0 && u.desired > 0 && u.scaled >= 0:
+		u.wakes++
+		u.wokenAt = now
+	case u.desired == 0:
+		u.wokenAt = time.Time{}
+	}
+}
+
+func (u *unit) current(r *replica) bool {
+	return u.launch != nil && r.launch.Identity == u.launch.Identity
+}
+
+func (u *unit) replica(id int) *replica {
+	return u.replicas[slices.IndexFunc(u.replicas, func(r *replica) bool { return r.id == id })]
+}
+
+func (u *unit) exclusive() bool { return u.launch != nil && u.launch.DebugAddress != "" }
+
+// settle forgets crashes once a replica of the wanted version has run for a while.
+func (f *Functions) settle(u *unit, now time.Time) (again time.Time) {
+	if u.failures == 0 {
+		return time.Time{}
+	}
+	for _, r := range u.replicas {
+		if r.stage != ready || !u.current(r) {
+			continue
+		}
+		end := r.readyAt.Add(f.options.Steady)
+		if !now.Before(end) {
+			u.forgive()
+			f.announce()
+			return time.Time{}
+		}
+		if again.IsZero() || end.Before(again) {
+			again = end
+		}
+	}
+	return again
+}
+
+func (u *unit) forgive() { u.failures, u.crashed, u.retryAt = 0, "", time.Time{} }
+
+func (u *unit) view(now time.Time, startWithin time.Duration) view {
+	v := view{
+		now: now, desired: u.desired, prepared: u.launch != nil, exclusive: u.exclusive(),
+		failures: u.failures, retryAt: u.retryAt, startWithin: startWithin,
+	}
+	for _, r := range u.replicas {
+		seen := replicaView{id: r.id, current: u.current(r), stage: r.stage, started: r.started}
+		if r.overdue { // it has a place until it is gone and the failure is counted
+			seen.stage, seen.started = starting, now
+		}
+		v.replicas = append(v.replicas, seen)
+	}
+	return v
+}
+
+// fail notes that the wanted version did not start, or ended by itself.
+func (f *Functions) fail(u *unit, text string) {
+	u.failures++
+	wait := backoff(u.failures, f.options.Backoff, f.options.MaxBackoff)
+	u.crashed, u.retryAt = text, time.Now().Add(wait)
+	short, _, _ := strings.Cut(text, "\n")
+	f.say(u, "", feed.Rouse, fmt.Sprintf("%s; it is started again in %s", short, wait))
+}
+
+// bury removes a replica that has ended, and asks why.
+func (f *Functions) bury(u *unit, r *replica) {
+	u.replicas = slices.DeleteFunc(u.replicas, func(other *replica) bool { return other == r })
+	f.version++
+	switch {
+	case r.stage == draining:
+		return
+	case !u.current(r):
+		u.restarts++
+		f.say(u, r.name, feed.Rouse, "the version before ended by itself")
+	case r.overdue:
+		u.restarts++
+		f.fail(u, fmt.Sprintf("%s: it was not ready within %s: its code loops or waits where it should only define the handler",
+			u.place(), f.options.StartWithin))
+	default:
+		u.restarts++
+		how := "exit status 0"
+		if err := r.process.Err(); err != nil {
+			how = err.Error()
+		}
+		f.fail(u, crash{fn: u.launched, how: how, lines: r.lines.all()}.describe())
+	}
+}
+
+// place is where a user looks first.
+func (u *unit) place() manifest.Position {
+	if u.spec.Source.Line > 0 {
+		return u.spec.Source
+	}
+	return u.spec.At
+}
+
+// lastError is why the newest version does not run; empty when it does.
+func (u *unit) lastError() string {
+	for _, text := range []string{u.problem, u.unprepared, u.crashed, u.frontless} {
+		if text != "" {
+			return text
+		}
+	}
+	return ""
+}
+
+func (u *unit) status() Status {
+	s := Status{
+		Namespace: u.name.Namespace, Name: u.name.Name, Runtime: string(u.spec.Spec.Runtime),
+		LastError: u.lastError(), Desired: u.desired,
+		Wakes: u.wakes, Restarts: u.restarts, LastWake: u.lastWake, At: u.spec.At,
+	}
+	if u.front != nil {
+		s.URL = u.front.url()
+	}
+	if u.launch != nil {
+		s.Debug = u.launch.DebugAddress
+	}
+	look := outlook{
+		desired: u.desired, prepared: u.launch != nil, failures: u.failures,
+		blocked: u.problem != "" || u.unprepared != "",
+	}
+	for _, r := range u.replicas {
+		switch {
+		case r.stage != ready || r.overdue:
+		case u.current(r):
+			look.current++
+		default:
+			look.old++
+		}
+	}
+	s.Ready, s.Phase = look.current+look.old, phaseOf(look)
+	return s
+}

@@ -1,0 +1,54 @@
+package function
+
+import (
+	"math"
+	"strconv"
+	"time"
+
+	"k8s.io/utils/ptr"
+
+	"github.com/rouse-run/rouse/dev/manifest"
+	"github.com/rouse-run/rouse/internal/workload"
+)
+
+const (
+	envTimeout = "FUNC_TIMEOUT"
+	// finish is how long busy requests of a replica may take that has to end, and maxFinish the same for a Function
+	// with a longer FUNC_TIMEOUT, as in a cluster.
+	finish    = 30 * time.Second
+	maxFinish = 10 * time.Minute
+	// debuggedFinish is short: a program may wait for its debugger to let it end.
+	debuggedFinish = 2 * time.Second
+)
+
+// desiredReplicas says how many replicas a Function shall have when scaled is what it was last scaled to, or -1.
+func desiredReplicas(fn manifest.Function, scaled int, exclusive bool) int {
+	n := int(ptr.Deref(fn.Spec.Replicas, 1))
+	if fn.Spec.ScaleConfig != nil {
+		low, high := workload.ReplicaBounds(fn.Function)
+		n = min(max(scaled, int(low)), int(max(low, high)))
+	}
+	if exclusive {
+		n = min(n, 1)
+	}
+	return max(n, 0)
+}
+
+// finishTime is how long a replica may go on with what it does when it has to end. One with a debugger is in the way of
+// the next.
+func finishTime(fn manifest.Function, exclusive bool) time.Duration {
+	if exclusive {
+		return debuggedFinish
+	}
+	allowed := finish
+	for _, variable := range fn.Spec.Env {
+		if variable.Name != envTimeout {
+			continue
+		}
+		allowed = finish // the last of a name wins
+		if seconds, err := strconv.ParseFloat(variable.Value, 64); err == nil && seconds > finish.Seconds() {
+			allowed = min(time.Duration(math.Ceil(min(seconds, maxFinish.Seconds())))*time.Second, maxFinish)
+		}
+	}
+	return allowed
+}
