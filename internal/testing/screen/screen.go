@@ -26,7 +26,6 @@ type Screen struct {
 	mutex   sync.Mutex
 	changed chan struct{} // closed with the next change
 	raw     []byte
-	watch   func(*Screen)
 }
 
 // rawKept is how much of what was written is remembered as it was.
@@ -47,9 +46,6 @@ func Open(columns, rows int) (*Screen, error) {
 	}
 	return s, nil
 }
-
-// Watch calls take after each piece of output. It must be called before Read.
-func (s *Screen) Watch(take func(*Screen)) { s.watch = take }
 
 // Read begins to read what is drawn.
 func (s *Screen) Read() { go s.read() }
@@ -97,16 +93,13 @@ func wholeRunes(data []byte) int {
 
 func (s *Screen) note(data []byte) {
 	s.mutex.Lock()
+	defer s.mutex.Unlock()
 	s.raw = append(s.raw, data...)
 	if over := len(s.raw) - rawKept; over > 0 {
 		s.raw = append(s.raw[:0], s.raw[over:]...)
 	}
 	close(s.changed)
 	s.changed = make(chan struct{})
-	s.mutex.Unlock()
-	if s.watch != nil {
-		s.watch(s)
-	}
 }
 
 // Type sends keys.
