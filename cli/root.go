@@ -51,7 +51,7 @@ and handles dead letters.`,
 	})
 	root.AddGroup(&cobra.Group{ID: groupWork, Title: "Work on Functions:"}, &cobra.Group{ID: groupAsk, Title: "Ask a running Rouse:"})
 	root.AddCommand(
-		newInit(),
+		newInit(), newDev(streams),
 		newPublish(streams), newInvoke(streams), newLogs(streams), newFunctions(streams), newEvents(streams), newDeadLetters(streams),
 		newVersion(streams), helpTopicExitCodes(),
 	)

@@ -50,7 +50,7 @@ var rooms = map[string][]string{
 	"dev/view":                      {"dev/function", "dev/feed", "dev/manifest", "eventbridge/journal"},
 	"cli":                           {"dev", "eventbridge", "internal", "api"},
 	"cli/scaffold":                  {"cli/exit", "internal", "api"},
-	"cmd/rouse":                     {"cli"},
+	"cmd/rouse":                     {"cli", "dev/process"},
 	"cmd":                           {"controller", "eventbridge", "scaler", "builder", "internal", "api"},
 	"charts":                        {"controller", "eventbridge", "scaler", "internal", "api"},
 	"e2e":                           {"api", "internal", "eventbridge"},

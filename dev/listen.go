@@ -1,0 +1,49 @@
+package dev
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"strconv"
+	"syscall"
+)
+
+const host = "127.0.0.1"
+
+// listen takes a port of this machine, 0 for any.
+func listen(ctx context.Context, port int) (net.Listener, error) {
+	return new(net.ListenConfig).Listen(ctx, "tcp", net.JoinHostPort(host, strconv.Itoa(port)))
+}
+
+// listenForEvents takes the port of the publish endpoint. Without a wish it is the usual one, or any when that is
+// taken, which moved tells.
+func listenForEvents(ctx context.Context, wish int) (listener net.Listener, moved bool, err error) {
+	port := wish
+	if wish == 0 {
+		port = defaultPort
+	}
+	listener, err = listen(ctx, port)
+	if err == nil {
+		return listener, false, nil
+	}
+	if wish != 0 {
+		if errors.Is(err, syscall.EADDRINUSE) {
+			return nil, false, fmt.Errorf("port %d is taken: choose another with --port, or leave the flag out for any", wish)
+		}
+		return nil, false, fmt.Errorf("take the port of --port: %w", err)
+	}
+	if listener, err = listen(ctx, 0); err != nil {
+		return nil, false, fmt.Errorf("take a port for events: %w", err)
+	}
+	return listener, true, nil
+}
+
+func portOf(listener net.Listener) int {
+	if address, ok := listener.Addr().(*net.TCPAddr); ok {
+		return address.Port
+	}
+	return 0
+}
+
+func urlOf(listener net.Listener) string { return "http://" + listener.Addr().String() }

@@ -1,0 +1,258 @@
+package dev
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/go-logr/logr"
+	"golang.org/x/sync/errgroup"
+	"google.golang.org/grpc/test/bufconn"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/rouse-run/rouse/dev/autoscale"
+	"github.com/rouse-run/rouse/dev/control"
+	"github.com/rouse-run/rouse/dev/feed"
+	"github.com/rouse-run/rouse/dev/function"
+	"github.com/rouse-run/rouse/dev/instance"
+	"github.com/rouse-run/rouse/dev/process"
+	"github.com/rouse-run/rouse/dev/subscriptions"
+	"github.com/rouse-run/rouse/dev/toolchain"
+	"github.com/rouse-run/rouse/eventbridge"
+	"github.com/rouse-run/rouse/eventbridge/journal"
+	"github.com/rouse-run/rouse/internal/broker"
+	"github.com/rouse-run/rouse/internal/daemon"
+	"github.com/rouse-run/rouse/scaler"
+)
+
+const (
+	// feedLines of each Function are kept, journalRecords of all events.
+	feedLines      = 5000
+	journalRecords = 20_000
+	publishPath    = "/publish"
+)
+
+// mode is one local mode and its parts.
+type mode struct {
+	options Options
+	claim   *instance.Claim
+	state   string // folder
+	token   string
+	nats    string // URL
+	streams broker.StreamOptions
+	events  []event
+	log     logr.Logger
+	started time.Time
+
+	feed       *feed.Feed
+	journal    *journal.Journal
+	conn       *broker.Conn
+	supervisor *process.Supervisor
+	functions  *function.Functions
+	scaling    *autoscale.Autoscaler
+	subs       *subscriptions.Subscriptions
+	bridge     *eventbridge.Bridge
+	store      *eventbridge.AdminStore
+	scaler     *scaler.Scaler
+	source     *source
+	folder     *folder
+
+	public, admin, control net.Listener
+	hidden                 *bufconn.Listener // of the scaler
+	metrics                *bufconn.Listener // nobody asks for them
+}
+
+func newFeed() *feed.Feed { return feed.New(feedLines) }
+
+// say adds a line of local mode's own.
+func (m *mode) say(text string) { m.feed.Add(feed.Line{Stream: feed.Rouse, Text: text}) }
+
+func (m *mode) sayOf(fn types.NamespacedName, text string) {
+	m.feed.Add(feed.Line{Namespace: fn.Namespace, Function: fn.Name, Stream: feed.Rouse, Text: text})
+}
+
+// run makes the parts and runs them, the lower ones longer.
+func (m *mode) run(ctx context.Context) error {
+	m.started = time.Now()
+	if err := m.open(ctx); err != nil {
+		return err
+	}
+	defer m.close()
+	if err := m.build(ctx); err != nil {
+		return err
+	}
+	return daemon.RunOn(ctx, m.work, m.functions.Run, m.holdConnection)
+}
+
+// open takes the ports, the connection and the supervisor.
+func (m *mode) open(ctx context.Context) (err error) {
+	defer func() {
+		if err != nil {
+			m.close()
+		}
+	}()
+	moved := false
+	if m.public, moved, err = listenForEvents(ctx, m.options.Port); err != nil {
+		return err
+	}
+	if moved {
+		m.say(fmt.Sprintf("port %d is taken, so events are published to port %d; choose one with --port", defaultPort, portOf(m.public)))
+	}
+	if m.admin, err = listen(ctx, 0); err != nil {
+		return fmt.Errorf("take a port for the admin API: %w", err)
+	}
+	if m.control, err = listen(ctx, 0); err != nil {
+		return fmt.Errorf("take a port for the control API: %w", err)
+	}
+	m.hidden, m.metrics = bufconn.Listen(hiddenBuffer), bufconn.Listen(hiddenBuffer)
+	m.conn, err = broker.Connect(ctx, broker.Options{
+		URL: m.nats, Name: natsName, TokenFile: filepath.Join(m.state, tokenFile),
+	}, m.log.WithName("broker"))
+	if err != nil {
+		return err
+	}
+	if m.supervisor, err = process.New(); err != nil {
+		return fmt.Errorf("prepare to start Functions: %w", err)
+	}
+	return nil
+}
+
+// close frees what open took. What was served is closed already.
+func (m *mode) close() {
+	for _, listener := range []net.Listener{m.public, m.admin, m.control} {
+		if listener != nil {
+			_ = listener.Close() // its server did
+		}
+	}
+	if m.supervisor != nil {
+		if err := m.supervisor.Close(); err != nil {
+			m.log.Info("cannot end all processes", "reason", err.Error())
+		}
+	}
+}
+
+// holdConnection keeps the connection to NATS until the end, for a moment longer.
+func (m *mode) holdConnection(ctx context.Context) error {
+	<-ctx.Done()
+	return stop(ctx, m.log, m.conn.Close)
+}
+
+func (m *mode) build(ctx context.Context) error {
+	m.journal = journal.New(journalRecords)
+	m.subs = subscriptions.New(m.conn, m.streams, m.reportSubscription, m.log.WithName("subscriptions"))
+	m.conn.OnConnect(m.subs.Check)
+	debug := newDebugged(m.options.Debug)
+	m.functions = function.New(function.Deps{
+		Launcher: toolchain.New(toolchain.Options{
+			Cache: m.options.Cache, Node: m.options.Node, Python: m.options.Python, Progress: m.sayOf,
+		}),
+		Supervisor: m.supervisor, Feed: m.feed, Waker: m, Log: m.log.WithName("functions"),
+	}, function.Options{
+		FirstPort:        portOf(m.public) + 1,
+		PublisherAddress: urlOf(m.public) + publishPath,
+		State:            m.state,
+		Debug:            debug.has,
+	})
+	if err := m.buildScaling(); err != nil {
+		return err
+	}
+	m.buildBridge()
+	m.source = &source{
+		directory: m.options.Directory, publish: urlOf(m.public) + publishPath, admin: urlOf(m.admin),
+		functions: m.functions, scaling: m.scaling, journal: m.journal, feed: m.feed,
+		publisher: newPublisher(urlOf(m.public) + publishPath), events: m.events, changed: make(chan struct{}),
+	}
+	m.folder = &folder{
+		directory: m.claim.Directory(), shown: m.options.Directory, functions: m.functions, subs: m.subs,
+		scaling: m.scaling, debug: debug, source: m.source, changed: make(chan struct{}, 1),
+	}
+	// The first reading comes before anything runs, so that a folder that cannot be read ends the start.
+	return m.folder.read(ctx)
+}
+
+// Hold implements function.Waker.
+func (m *mode) Hold(fn types.NamespacedName) func() { return m.scaling.Hold(fn) }
+
+func (m *mode) reportSubscription(name types.NamespacedName, err error) {
+	switch {
+	case name == types.NamespacedName{} && err != nil:
+		m.say("events cannot be stored: " + err.Error())
+	case err != nil:
+		m.say(fmt.Sprintf("Subscription %s is not served: %s", name, err))
+	}
+}
+
+// work runs everything that stands on NATS and the Functions. When one part ends, all do.
+func (m *mode) work(ctx context.Context) error {
+	return together(ctx,
+		m.bridge.Run,
+		func(ctx context.Context) error { return m.scaler.Serve(ctx, m.hidden) },
+		m.scaling.Run,
+		m.subs.Run,
+		m.folder.watch,
+		m.serveControl,
+		m.announce,
+		m.show,
+	)
+}
+
+// together runs parts until one of them ends, and then until all have.
+func together(ctx context.Context, parts ...func(context.Context) error) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	var group errgroup.Group
+	for _, part := range parts {
+		group.Go(func() error {
+			defer cancel()
+			err := part(ctx)
+			if errors.Is(err, context.Canceled) && ctx.Err() != nil {
+				return nil // that is how it is told to end
+			}
+			return err
+		})
+	}
+	return group.Wait()
+}
+
+func (m *mode) serveControl(ctx context.Context) error {
+	handler := control.New(control.Deps{Functions: m.functions, Backlogs: m.scaling, Lines: m.feed, Token: m.token})
+	return daemon.Serve(ctx, daemon.Server{
+		Name: "control", Listener: m.control, Handler: handler.Until(ctx), DrainTimeout: stopTimeout,
+	}, m.log)
+}
+
+// announce says where the local mode is, until it ends.
+func (m *mode) announce(ctx context.Context) error {
+	for {
+		changed := m.folder.renewed()
+		err := m.claim.Announce(instance.Instance{
+			Started: m.started, Publish: urlOf(m.public) + publishPath, Admin: urlOf(m.admin), Control: urlOf(m.control),
+			Token: m.token, Namespace: m.folder.namespace(),
+		})
+		if err != nil {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-changed:
+		}
+	}
+}
+
+// debugged are the Functions that a debugger can be attached to, as the user names them: with or without namespace.
+type debugged map[string]bool
+
+func newDebugged(names []string) debugged {
+	d := debugged{}
+	for _, name := range names {
+		d[strings.TrimSpace(name)] = true
+	}
+	return d
+}
+
+func (d debugged) has(fn types.NamespacedName) bool { return d[fn.Name] || d[fn.String()] }

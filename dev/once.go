@@ -1,0 +1,193 @@
+package dev
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/rouse-run/rouse/dev/manifest"
+	"github.com/rouse-run/rouse/dev/view"
+	"github.com/rouse-run/rouse/eventbridge/journal"
+	"github.com/rouse-run/rouse/internal/routing"
+)
+
+const (
+	// onceTimeout bounds a run that plays its events once.
+	onceTimeout = 90 * time.Second
+	settlePoll  = 50 * time.Millisecond
+)
+
+// ErrIncomplete is the end of a run with Once that did not see all of its events settled. What was missing was printed.
+var ErrIncomplete = errors.New("not every event was settled, or not every Function went back to sleep")
+
+// once publishes the events, waits until all that comes of them is settled, and prints how it went.
+func (m *mode) once(ctx context.Context) error {
+	var missing string
+	err := together(ctx,
+		func(ctx context.Context) error { return view.Plain(ctx, m.source, m.options.Out) },
+		func(ctx context.Context) error {
+			missing = m.play(ctx)
+			return nil
+		},
+	)
+	if err != nil || ctx.Err() != nil {
+		return err
+	}
+	records := m.journal.Recent(journal.Query{})
+	report := reportOf(records, m.feed.Recent(types.NamespacedName{}, feedLines), m.routesNow(ctx), m.sleepers())
+	if missing == "" && report.lost > 0 {
+		missing = fmt.Sprintf("%d deliveries are unaccounted for", report.lost)
+	}
+	if err := report.print(m.options.Out); err != nil {
+		return err
+	}
+	if missing != "" {
+		_, err := fmt.Fprintf(m.options.Out, "run failed: %s\n", missing)
+		return errors.Join(ErrIncomplete, err)
+	}
+	return report.conclude(m.options.Out)
+}
+
+// play publishes and waits. It says what is missing in the end, or nothing.
+func (m *mode) play(ctx context.Context) (missing string) {
+	ctx, cancel := context.WithTimeout(ctx, onceTimeout)
+	defer cancel()
+	if wrong := m.source.wrong(); wrong != "" {
+		return wrong
+	}
+	if !m.awaitUp(ctx) {
+		return "not every Function was prepared in time: " + m.unready()
+	}
+	if err := m.source.publisher.publish(ctx, m.events); err != nil {
+		return err.Error()
+	}
+	for {
+		missing = m.missing(ctx)
+		if missing == "" {
+			return ""
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Sprintf("after %s %s", onceTimeout, missing)
+		case <-time.After(settlePoll):
+		}
+	}
+}
+
+// missing is what keeps the run from being over.
+func (m *mode) missing(ctx context.Context) string {
+	report := reportOf(m.journal.Recent(journal.Query{}), nil, m.routesNow(ctx), nil)
+	if report.events < len(m.events) {
+		return fmt.Sprintf("%d of %d events are stored", report.events, len(m.events))
+	}
+	if report.lost > 0 {
+		return fmt.Sprintf("%d deliveries are not settled%s", report.lost, m.failures())
+	}
+	all, err := m.store.Subscriptions(ctx)
+	if err != nil {
+		return "the backlog is not known: " + err.Error()
+	}
+	for _, sub := range all {
+		if waiting := sub.Backlog + sub.AckPending + sub.WaitingRetries; waiting > 0 {
+			return fmt.Sprintf("%d events wait for Subscription %s/%s%s", waiting, sub.Namespace, sub.Name, m.failures())
+		}
+	}
+	if awake := m.awake(); len(awake) > 0 {
+		return "not asleep yet: " + strings.Join(awake, ", ")
+	}
+	return ""
+}
+
+// awake are the Functions with more replicas than they have without work.
+func (m *mode) awake() []string {
+	targets := m.folder.lows()
+	var found []string
+	for _, status := range m.functions.Status() {
+		low := targets[types.NamespacedName{Namespace: status.Namespace, Name: status.Name}]
+		if status.Desired > low || status.Ready > low {
+			found = append(found, status.Namespace+"/"+status.Name)
+		}
+	}
+	return found
+}
+
+func (m *mode) unready() string {
+	var found []string
+	for _, status := range m.functions.Status() {
+		found = append(found, fmt.Sprintf("%s/%s is %s", status.Namespace, status.Name, status.Phase))
+	}
+	return strings.Join(found, ", ")
+}
+
+// failures are what Functions say about why they do not run.
+func (m *mode) failures() string {
+	var text strings.Builder
+	for _, status := range m.functions.Status() {
+		if first, _, _ := strings.Cut(status.LastError, "\n"); first != "" {
+			fmt.Fprintf(&text, "; %s/%s: %s", status.Namespace, status.Name, first)
+		}
+	}
+	return text.String()
+}
+
+// sleepers are the Functions that an event has to wake.
+func (m *mode) sleepers() map[string]bool {
+	found := map[string]bool{}
+	for name, low := range m.folder.lows() {
+		found[name.String()] = low == 0
+	}
+	return found
+}
+
+func (m *mode) routesNow(ctx context.Context) []routing.Route {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	var found []routing.Route
+	_ = m.subs.Watch(ctx, func(routes []routing.Route) { // ends with the first call
+		found = routes
+		cancel()
+	})
+	return found
+}
+
+// lows are the fewest replicas of each Function.
+func (f *folder) lows() map[types.NamespacedName]int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	lows := make(map[types.NamespacedName]int, len(f.targets))
+	for name, target := range f.targets {
+		lows[name] = target.Min
+	}
+	return lows
+}
+
+// wrong is what of the folder does not run.
+func (s *source) wrong() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	problems := slices.DeleteFunc(slices.Clone(s.problems), func(p manifest.Problem) bool { return p.Warning })
+	if len(problems) == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%d problems in %s, the first: %s", len(problems), s.directory, problems[0].Error())
+}
+
+// print writes a row for each delivery.
+func (r report) print(out io.Writer) error {
+	if _, err := io.WriteString(out, "\n"+r.table()); err != nil {
+		return fmt.Errorf("print the run: %w", err)
+	}
+	return nil
+}
+
+// conclude writes the line that programs read.
+func (r report) conclude(out io.Writer) error {
+	_, err := fmt.Fprintf(out, "run ok: events=%d lost=%d wake_to_first_byte_p50_ms=%d\n", r.events, r.lost, r.wake.Milliseconds())
+	return err
+}

@@ -1,0 +1,142 @@
+package dev
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/rouse-run/rouse/dev/feed"
+	"github.com/rouse-run/rouse/eventbridge/journal"
+	"github.com/rouse-run/rouse/internal/routing"
+)
+
+// hop is one event at one sink.
+type hop struct {
+	event, sink  string // the event's type, namespace/name of the Function
+	stored       time.Time
+	first        time.Duration // from there to the handler's first line, or to the start of the delivery
+	settled      time.Duration
+	deadLettered bool
+	woke         bool // the first event after a sleep
+}
+
+// report is how events went.
+type report struct {
+	events int // stored
+	lost   int // deliveries that nothing is known of
+	hops   []hop
+	wake   time.Duration // median of those that woke
+}
+
+// eventKey is what makes an event one.
+type eventKey struct{ source, id string }
+
+// deliveryKey is an event at a Subscription.
+type deliveryKey struct {
+	eventKey
+
+	subscription string
+}
+
+// reportOf reads what happened: each event that was stored has to come to an end at each Subscription that takes it.
+func reportOf(records []journal.Record, lines []feed.Line, routes []routing.Route, sleepers map[string]bool) report {
+	stored := map[eventKey]journal.Record{}
+	ends := map[deliveryKey]journal.Record{}
+	for _, record := range records {
+		event := eventKey{source: record.Source, id: record.ID}
+		switch record.Kind {
+		case journal.Stored:
+			if _, again := stored[event]; !again {
+				stored[event] = record
+			}
+		case journal.Delivered, journal.DeadLettered, journal.Filtered:
+			if !record.DeadLetter {
+				ends[deliveryKey{event, record.Namespace + "/" + record.Subscription}] = record
+			}
+		default:
+		}
+	}
+	r := report{events: len(stored)}
+	for event, record := range stored {
+		subject := routing.Subject(record.Source, record.Type, false)
+		for _, route := range routes {
+			if !takes(route, subject) {
+				continue
+			}
+			end, ended := ends[deliveryKey{event, route.Subscription.String()}]
+			switch {
+			case !ended:
+				r.lost++
+			case end.Kind != journal.Filtered:
+				r.hops = append(r.hops, hopOf(record, end, lines))
+			}
+		}
+	}
+	slices.SortFunc(r.hops, func(a, b hop) int {
+		return cmp.Or(a.stored.Compare(b.stored), cmp.Compare(a.sink, b.sink), cmp.Compare(a.first, b.first))
+	})
+	r.findWakes(sleepers)
+	return r
+}
+
+func takes(route routing.Route, subject string) bool {
+	return slices.ContainsFunc(route.Types, func(t routing.TypeMapping) bool { return t.Matches(subject) })
+}
+
+func hopOf(stored, end journal.Record, lines []feed.Line) hop {
+	h := hop{event: end.Type, sink: end.Sink, stored: end.Stored, deadLettered: end.Kind == journal.DeadLettered}
+	if h.stored.IsZero() {
+		h.stored = stored.Time
+	}
+	first := end.Began
+	for _, line := range lines {
+		spoke := line.Stream == feed.Stdout || line.Stream == feed.Stderr
+		if spoke && line.Namespace+"/"+line.Function == end.Sink && !line.Time.Before(end.Began) && !line.Time.After(end.Time) {
+			first = line.Time
+			break
+		}
+	}
+	h.first, h.settled = first.Sub(h.stored), end.Time.Sub(h.stored)
+	return h
+}
+
+// findWakes marks the first event of each Function that slept.
+func (r *report) findWakes(sleepers map[string]bool) {
+	seen := map[string]bool{}
+	var wakes []time.Duration
+	for i := range r.hops {
+		h := &r.hops[i]
+		h.woke = sleepers[h.sink] && !seen[h.sink]
+		seen[h.sink] = true
+		if h.woke {
+			wakes = append(wakes, h.first)
+		}
+	}
+	if len(wakes) > 0 {
+		slices.Sort(wakes)
+		r.wake = wakes[(len(wakes)-1)/2]
+	}
+}
+
+// table has a row for each hop.
+func (r report) table() string {
+	var text strings.Builder
+	w := tabwriter.NewWriter(&text, 0, 0, 2, ' ', 0)
+	_, _ = fmt.Fprintln(w, "EVENT\tFUNCTION\tSTORED\tFIRST BYTE\tSETTLED\t") // into memory
+	for _, h := range r.hops {
+		var notes []string
+		if h.woke {
+			notes = append(notes, "woke it")
+		}
+		if h.deadLettered {
+			notes = append(notes, "dead letter")
+		}
+		_, _ = fmt.Fprintf(w, "%s\t%s\t%s\t%d ms\t%d ms\t%s\n", h.event, h.sink, h.stored.Local().Format("15:04:05.000"),
+			h.first.Milliseconds(), h.settled.Milliseconds(), strings.Join(notes, ", "))
+	}
+	_ = w.Flush() // into memory
+	return text.String()
+}

@@ -1,0 +1,105 @@
+package dev
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	eventingv1alpha2 "github.com/rouse-run/rouse/api/eventing/v1alpha2"
+	"github.com/rouse-run/rouse/dev/feed"
+	"github.com/rouse-run/rouse/eventbridge/journal"
+	"github.com/rouse-run/rouse/internal/routing"
+)
+
+var noon = time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
+
+func at(ms int) time.Time { return noon.Add(time.Duration(ms) * time.Millisecond) }
+
+func routeOf(t *testing.T, name string) routing.Route {
+	t.Helper()
+	route, err := routing.FromSubscription(&eventingv1alpha2.Subscription{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "orders", Name: name},
+		Spec: eventingv1alpha2.SubscriptionSpec{
+			Source: "shop", Types: []string{"order.received"}, Sink: "http://" + name + ".orders.svc.cluster.local",
+		},
+	}, routing.Policy{})
+	require.NoError(t, err)
+	return route
+}
+
+func storedAt(id string, ms int) journal.Record {
+	return journal.Record{Kind: journal.Stored, Source: "shop", Type: "order.received", ID: id, Time: at(ms)}
+}
+
+func endedAt(kind journal.Kind, id, name string, stored, began, ended int) journal.Record {
+	return journal.Record{
+		Kind: kind, Source: "shop", Type: "order.received", ID: id, Namespace: "orders", Subscription: name,
+		Sink: "orders/" + name, Stored: at(stored), Began: at(began), Time: at(ended),
+	}
+}
+
+func spokeAt(name, stream string, ms int) feed.Line {
+	return feed.Line{Namespace: "orders", Function: name, Stream: stream, Time: at(ms), Text: "x"}
+}
+
+func TestEveryStoredEventHasToEndAtEachSubscription(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		records      []journal.Record
+		events, lost int
+		hops         int
+	}{
+		"nothing happened": {nil, 0, 0, 0},
+		"all delivered": {[]journal.Record{
+			storedAt("1", 0), endedAt(journal.Delivered, "1", "a", 0, 1, 2), endedAt(journal.Delivered, "1", "b", 0, 1, 2),
+		}, 1, 0, 2},
+		"one is missing":          {[]journal.Record{storedAt("1", 0), endedAt(journal.Delivered, "1", "a", 0, 1, 2)}, 1, 1, 1},
+		"a retry is no end":       {[]journal.Record{storedAt("1", 0), endedAt(journal.Retry, "1", "a", 0, 1, 2)}, 1, 2, 0},
+		"a dead letter is one":    {[]journal.Record{storedAt("1", 0), endedAt(journal.DeadLettered, "1", "a", 0, 1, 2), endedAt(journal.Delivered, "1", "b", 0, 1, 2)}, 1, 0, 2},
+		"a filtered one too":      {[]journal.Record{storedAt("1", 0), endedAt(journal.Filtered, "1", "a", 0, 1, 2), endedAt(journal.Delivered, "1", "b", 0, 1, 2)}, 1, 0, 1},
+		"stored twice is one":     {[]journal.Record{storedAt("1", 0), storedAt("1", 5)}, 1, 2, 0},
+		"nobody wants it":         {[]journal.Record{{Kind: journal.Stored, Source: "shop", Type: "order.other", ID: "1"}}, 1, 0, 0},
+		"of an event from before": {[]journal.Record{endedAt(journal.Delivered, "0", "a", 0, 1, 2)}, 0, 0, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := reportOf(tc.records, nil, []routing.Route{routeOf(t, "a"), routeOf(t, "b")}, nil)
+			require.Equal(t, tc.events, r.events)
+			require.Equal(t, tc.lost, r.lost)
+			require.Len(t, r.hops, tc.hops)
+		})
+	}
+}
+
+func TestTheFirstByteIsTheHandlersFirstLine(t *testing.T) {
+	t.Parallel()
+	lines := []feed.Line{
+		spokeAt("a", feed.Stdout, 90),  // while it started
+		spokeAt("a", feed.Rouse, 101),  // not its own
+		spokeAt("b", feed.Stdout, 102), // another's
+		spokeAt("a", feed.Stderr, 104),
+		spokeAt("a", feed.Stdout, 105),
+	}
+	r := reportOf([]journal.Record{
+		storedAt("1", 0), endedAt(journal.Delivered, "1", "a", 2, 100, 110),
+		storedAt("2", 200), endedAt(journal.DeadLettered, "2", "a", 200, 203, 210),
+	}, lines, []routing.Route{routeOf(t, "a")}, map[string]bool{"orders/a": true})
+	require.Len(t, r.hops, 2)
+	require.Equal(t, 102*time.Millisecond, r.hops[0].first)
+	require.Equal(t, 108*time.Millisecond, r.hops[0].settled)
+	require.True(t, r.hops[0].woke)
+	require.Equal(t, 3*time.Millisecond, r.hops[1].first, "it printed nothing: the start of the delivery")
+	require.False(t, r.hops[1].woke)
+	require.Equal(t, 102*time.Millisecond, r.wake)
+
+	var out strings.Builder
+	require.NoError(t, r.print(&out))
+	require.NoError(t, r.conclude(&out))
+	text := out.String()
+	require.Contains(t, text, "102 ms")
+	require.Contains(t, text, "dead letter")
+	require.True(t, strings.HasSuffix(text, "run ok: events=2 lost=0 wake_to_first_byte_p50_ms=102\n"), text)
+}

@@ -1,0 +1,228 @@
+package dev
+
+import (
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/rouse-run/rouse/dev/function"
+	"github.com/rouse-run/rouse/dev/instance"
+)
+
+func TestAChainWakesAndGoesBackToSleep(t *testing.T) {
+	t.Parallel()
+	w := run(t, orders, func(o *Options) { o.Publish = []string{received} })
+	await(t, "the invoice is recorded", func() bool { return strings.Contains(w.printed(t, "recorder"), "INV-order-1001") })
+	await(t, "all are asleep", func() bool { return w.asleep(t, "pricing", "invoicing", "recorder") })
+	for name, fn := range w.functions(t) {
+		require.GreaterOrEqual(t, fn.Wakes, 1, name)
+		require.Zero(t, *fn.Backlog, name)
+	}
+	require.Equal(t, "orders", w.Namespace)
+	require.NoError(t, w.stop())
+	_, err := instance.Find(w.state, orders)
+	require.ErrorIs(t, err, instance.ErrNone)
+}
+
+func TestARunOfOnceAccountsForEverything(t *testing.T) {
+	t.Parallel()
+	out := &output{}
+	o := DefaultOptions()
+	o.Directory, o.State, o.Out, o.Once, o.Publish = orders, t.TempDir(), out, true, []string{received}
+	for range 2 { // the second one finds nothing of the first
+		err := Run(t.Context(), o)
+		lines := strings.Split(strings.TrimSpace(out.String()), "\n")
+		require.NoError(t, err, out)
+		require.Regexp(t, `^run ok: events=3 lost=0 wake_to_first_byte_p50_ms=[1-9][0-9]*$`, lines[len(lines)-1])
+		entries, err := filepath.Glob(filepath.Join(stateOf(t, o), "once-*"))
+		require.NoError(t, err)
+		require.Empty(t, entries)
+	}
+}
+
+func TestARequestWakesAFunction(t *testing.T) {
+	t.Parallel()
+	directory := t.TempDir()
+	write(t, directory, "fn.yaml", greeter("module.exports.main = () => 'hello'"))
+	w := run(t, directory)
+	await(t, "it has a port", func() bool { return w.functions(t)["greeter"].URL != "" })
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, w.functions(t)["greeter"].URL, http.NoBody)
+	require.NoError(t, err)
+	response, err := http.DefaultClient.Do(request)
+	require.NoError(t, err)
+	require.NoError(t, response.Body.Close())
+	require.Equal(t, http.StatusOK, response.StatusCode)
+	await(t, "it sleeps", func() bool { return w.asleep(t, "greeter") })
+}
+
+func TestAChangedFileCountsAtOnce(t *testing.T) {
+	t.Parallel()
+	directory := t.TempDir()
+	write(t, directory, "fn.yaml", greeter(prints("first version")))
+	w := run(t, directory)
+	w.emit(t, "1", `{"id":"1"}`)
+	await(t, "the first version has it", func() bool { return strings.Contains(w.printed(t, "greeter"), "first version 1") })
+
+	write(t, directory, "fn.yaml", greeter(prints("second version")))
+	n := 1
+	await(t, "the second version has one", func() bool {
+		n++
+		w.emit(t, strconv.Itoa(n), `{"id":"again"}`)
+		return strings.Contains(w.printed(t, "greeter"), "second version again")
+	})
+
+	write(t, directory, "fn.yaml", greeter(prints("third version"))+"  nonsense: true\n")
+	write(t, directory, "other.yaml", strings.ReplaceAll(greeter(prints("the other")), "greeter", "other"))
+	await(t, "the rest goes on", func() bool { _, there := w.functions(t)["other"]; return there })
+	w.emit(t, "last", `{"id":"last"}`)
+	await(t, "both have it", func() bool {
+		return strings.Contains(w.printed(t, "other"), "the other last") && strings.Contains(w.printed(t, "greeter"), "version last")
+	})
+	require.Contains(t, w.out.String(), "fn.yaml:")
+	require.Contains(t, w.out.String(), "nonsense")
+}
+
+func TestWhatWasNotDeliveredArrivesAfterARestart(t *testing.T) {
+	t.Parallel()
+	directory, state := t.TempDir(), t.TempDir()
+	keep := func(o *Options) { o.State = state }
+	write(t, directory, "fn.yaml", greeter("throw new Error('cannot start')"))
+	w := run(t, directory, keep)
+	await(t, "its consumer is there", func() bool { return w.consumers(t) == 1 })
+	w.emit(t, "1", `{"id":"kept"}`)
+	await(t, "it fails", func() bool { return w.functions(t)["greeter"].Phase == function.Failing })
+	require.Contains(t, w.functions(t)["greeter"].LastError, "cannot start")
+	require.NoError(t, w.stop())
+
+	write(t, directory, "fn.yaml", greeter(prints("it came:")))
+	w = run(t, directory, keep)
+	await(t, "it arrives", func() bool { return strings.Contains(w.printed(t, "greeter"), "it came: kept") })
+	w.emit(t, "2", `{"id":"other"}`)
+	require.NoError(t, w.stop())
+
+	w = run(t, directory, keep, func(o *Options) { o.Fresh = true })
+	w.emit(t, "3", `{"id":"new"}`)
+	await(t, "a new one arrives", func() bool { return strings.Contains(w.printed(t, "greeter"), "it came: new") })
+	require.NotContains(t, w.printed(t, "greeter"), "kept")
+}
+
+// consumers counts those that the admin API knows of.
+func (w *world) consumers(t *testing.T) int {
+	t.Helper()
+	var all struct {
+		Subscriptions []struct{ Consumer bool }
+	}
+	w.get(t, w.Admin+"/v1/subscriptions", &all)
+	return len(all.Subscriptions)
+}
+
+func TestASecondLocalModeForAFolderIsRefused(t *testing.T) {
+	t.Parallel()
+	directory := t.TempDir()
+	w := run(t, directory)
+	o := DefaultOptions()
+	o.Directory, o.State = directory, w.state
+	err := Run(t.Context(), o)
+	require.ErrorContains(t, err, "PID "+strconv.Itoa(os.Getpid()))
+}
+
+func TestAFolderWithNothingToRunSaysSo(t *testing.T) {
+	t.Parallel()
+	w := run(t, t.TempDir())
+	await(t, "it says so", func() bool { return strings.Contains(w.out.String(), "there is no Function in") })
+}
+
+func TestATakenPortIsNamedWithItsFlag(t *testing.T) {
+	t.Parallel()
+	taken, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	defer func() { _ = taken.Close() }()
+	o := DefaultOptions()
+	o.Directory, o.State, o.Port = t.TempDir(), t.TempDir(), portOf(taken)
+	require.ErrorContains(t, Run(t.Context(), o), "--port")
+}
+
+func TestWrongOptionsAndEventsAreNamed(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "event.json")
+	require.NoError(t, os.WriteFile(file, []byte(`{"id":"1"}`), 0o600))
+	for name, tc := range map[string]struct {
+		change func(*Options)
+		want   string
+	}{
+		"a port that is none":     {func(o *Options) { o.Port = 70000 }, "--port"},
+		"no cooldown":             {func(o *Options) { o.Cooldown = 0 }, "--cooldown"},
+		"once without events":     {func(o *Options) { o.Once = true }, "--publish"},
+		"a folder that is not":    {func(o *Options) { o.Directory = "no/such" }, "there is no folder no/such"},
+		"a file that is not":      {func(o *Options) { o.Publish = []string{"no/such.json"} }, "no/such.json"},
+		"an event that is no one": {func(o *Options) { o.Publish = []string{file} }, file},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			o := DefaultOptions()
+			o.Directory, o.State = t.TempDir(), t.TempDir()
+			tc.change(&o)
+			require.ErrorContains(t, Run(t.Context(), o), tc.want)
+		})
+	}
+}
+
+func TestNoProcessIsLeft(t *testing.T) {
+	t.Parallel()
+	for name, how := range map[string]syscall.Signal{"after Ctrl-C": syscall.SIGINT, "after it was killed hard": syscall.SIGKILL} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			directory, state := t.TempDir(), t.TempDir()
+			source := "require('child_process').spawn('sleep', ['86400'], {cwd: '" + directory + "'})\n" + prints("up")
+			write(t, directory, "fn.yaml", greeter(source))
+			command := exec.CommandContext(t.Context(), os.Args[0]) //nolint:gosec // this binary
+			command.Env = append(os.Environ(), roleDirectory+"="+directory, roleState+"="+state)
+			out := &output{}
+			command.Stdout, command.Stderr = out, out
+			require.NoError(t, command.Start())
+			t.Cleanup(func() { _ = command.Process.Kill() })
+			w := &world{state: state, out: out}
+			await(t, "it is found", func() bool {
+				var err error
+				w.Instance, err = instance.Find(state, directory)
+				return err == nil
+			})
+			await(t, "its consumer is there", func() bool { return w.consumers(t) == 1 })
+			w.emit(t, "1", `{"id":"1"}`)
+			await(t, "the Function runs", func() bool { return strings.Contains(w.printed(t, "greeter"), "up 1") })
+			require.NotEmpty(t, left(t, directory), "the test finds its processes")
+
+			require.NoError(t, command.Process.Signal(how))
+			err := command.Wait()
+			if how == syscall.SIGINT {
+				require.NoError(t, err, out)
+				require.Empty(t, left(t, directory), "all are gone when it ends")
+			}
+			await(t, "all are gone", func() bool { return len(left(t, directory)) == 0 })
+		})
+	}
+}
+
+// left are processes that have to do with a folder: by their working directory or their arguments.
+func left(t *testing.T, folder string) []string {
+	t.Helper()
+	var found []string
+	processes, err := filepath.Glob("/proc/[0-9]*")
+	require.NoError(t, err)
+	for _, process := range processes {
+		directory, _ := os.Readlink(filepath.Join(process, "cwd"))
+		arguments, _ := os.ReadFile(filepath.Join(process, "cmdline"))
+		if strings.HasPrefix(directory, folder) || strings.Contains(string(arguments), folder) {
+			found = append(found, filepath.Base(process)+" "+strings.ReplaceAll(string(arguments), "\x00", " "))
+		}
+	}
+	return found
+}

@@ -1,0 +1,112 @@
+package dev
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/rouse-run/rouse/dev/autoscale"
+	"github.com/rouse-run/rouse/dev/feed"
+	"github.com/rouse-run/rouse/dev/function"
+	"github.com/rouse-run/rouse/dev/manifest"
+	"github.com/rouse-run/rouse/dev/view"
+	"github.com/rouse-run/rouse/eventbridge/journal"
+)
+
+const (
+	// shownLines are those of the past that a view begins with.
+	shownLines = 1000
+	// suffixTime makes ids that people can read.
+	suffixTime = "-150405.000"
+)
+
+// source is what a view shows.
+type source struct {
+	directory, publish, admin string
+
+	functions *function.Functions
+	scaling   *autoscale.Autoscaler
+	journal   *journal.Journal
+	feed      *feed.Feed
+	publisher *publisher
+	events    []event // of --publish
+
+	mu       sync.Mutex
+	problems []manifest.Problem
+	changed  chan struct{}
+}
+
+// setProblems tells the view what is wrong in the folder.
+func (s *source) setProblems(problems []manifest.Problem) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.problems = problems
+	close(s.changed)
+	s.changed = make(chan struct{})
+}
+
+// say adds a line of local mode's own, about no Function.
+func (s *source) say(text string) { s.feed.Add(feed.Line{Stream: feed.Rouse, Text: text}) }
+
+// FollowState implements view.Source.
+func (s *source) FollowState(ctx context.Context, take func(view.State)) {
+	for ctx.Err() == nil {
+		s.mu.Lock()
+		problems, changed := s.problems, s.changed
+		s.mu.Unlock()
+		functions, backlogs := s.functions.Changed(), s.scaling.Changed() // before the look, so that nothing is missed
+		take(s.state(problems))
+		select {
+		case <-ctx.Done():
+		case <-changed:
+		case <-functions:
+		case <-backlogs:
+		}
+	}
+}
+
+func (s *source) state(problems []manifest.Problem) view.State {
+	state := view.State{Directory: s.directory, Publish: s.publish, Admin: s.admin, Problems: problems}
+	for _, status := range s.functions.Status() {
+		backlog, _ := s.scaling.Backlog(types.NamespacedName{Namespace: status.Namespace, Name: status.Name})
+		state.Functions = append(state.Functions, view.Function{Status: status, Backlog: backlog})
+	}
+	return state
+}
+
+// FollowEvents implements view.Source.
+func (s *source) FollowEvents(ctx context.Context, take func(journal.Record)) {
+	s.journal.Follow(ctx, journal.Query{}, take)
+}
+
+// FollowLines implements view.Source.
+func (s *source) FollowLines(ctx context.Context, take func(feed.Line)) {
+	s.feed.Follow(ctx, types.NamespacedName{}, shownLines, take)
+}
+
+// PublishAgain implements view.Source.
+func (s *source) PublishAgain(ctx context.Context) (string, error) {
+	if len(s.events) == 0 {
+		return "", errors.New("there is nothing to publish: name a file with events with --publish")
+	}
+	suffix := time.Now().Format(suffixTime)
+	fresh := make([]event, 0, len(s.events))
+	for _, e := range s.events {
+		again, err := e.anew(suffix)
+		if err != nil {
+			return "", err
+		}
+		fresh = append(fresh, again)
+	}
+	if err := s.publisher.publish(ctx, fresh); err != nil {
+		return "", err
+	}
+	if len(fresh) == 1 {
+		return fmt.Sprintf("published %s", fresh[0][idMember]), nil
+	}
+	return fmt.Sprintf("published %d events", len(fresh)), nil
+}
