@@ -4,6 +4,8 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -13,6 +15,7 @@ import (
 
 	eventingv1alpha2 "github.com/rouse-run/rouse/api/eventing/v1alpha2"
 	"github.com/rouse-run/rouse/api/serverless/v1alpha2"
+	"github.com/rouse-run/rouse/dev/manifest"
 )
 
 // every is a Function of each runtime and trigger, by the name of the test.
@@ -168,4 +171,25 @@ func TestKubectlBuildsItToo(t *testing.T) {
 	require.Contains(t, string(out), "def main(event, context):")
 	require.Contains(t, string(out), "dependencies: |")
 	require.NotContains(t, string(out), "ConfigMap")
+}
+
+// What local mode says of a folder is what a cluster would say of its objects.
+func TestLocalModeTakesTheFolderWithoutAWord(t *testing.T) {
+	t.Parallel()
+	for name, f := range every() {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			folder := write(t, f)
+			set, problems, err := manifest.Read(folder)
+			require.NoError(t, err)
+			if f.Runtime == v1alpha2.RuntimeNodeJS20 {
+				problems = slices.DeleteFunc(problems, func(p manifest.Problem) bool { return p.Warning }) // it is deprecated
+			}
+			require.Empty(t, problems)
+			require.Len(t, set.Functions, 1)
+			require.Equal(t, f.Trigger == TriggerEvent, len(set.Subscriptions) == 1)
+			require.Empty(t, set.ConfigMaps)
+			require.Contains(t, strings.Join(set.Files, "\n"), newPage(f).HandlerFile, "it has to be watched")
+		})
+	}
 }
