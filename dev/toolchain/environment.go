@@ -21,7 +21,7 @@ var inherited = [...]string{
 func (l *launching) environment(function, mounts string) ([]string, error) {
 	values := map[string]string{}
 	for _, name := range inherited {
-		if value, found := os.LookupEnv(name); found {
+		if value, found := os.LookupEnv(name); found && !l.slows(name) {
 			values[name] = value
 		}
 	}
@@ -57,6 +57,19 @@ func (l *launching) environment(function, mounts string) ([]string, error) {
 	}
 	slices.Sort(env)
 	return env, nil
+}
+
+// firstLazy is the first Node.js that reads extra certificates when somebody needs them, and not at every start, of
+// which they are half on a machine that names all of its own.
+const firstLazy = 22
+
+func (l *launching) slows(name string) bool {
+	if name != "NODE_EXTRA_CA_CERTS" || l.interpreter.python || atLeast(l.interpreter.version, [2]int{firstLazy, 0}) {
+		return false
+	}
+	l.sayOnce(name + " of this machine is not handed on, because Node.js " + l.interpreter.version +
+		" reads it at every start; use Node.js 22 or newer, or set it in spec.env if the Function needs it")
+	return true
 }
 
 func (l *launching) ofImage(function string) map[string]string {

@@ -35,13 +35,15 @@ func TestDependenciesAreInstalledOnceForAllWhoNameThem(t *testing.T) {
 	t.Parallel()
 	for runtime, tc := range map[string]struct{ source, dependencies, want string }{
 		"nodejs22": {
-			"exports.main = () => require('left-pad')('7', 3, '0')", `{"dependencies": {"left-pad": "1.3.0"}}`, "007",
+			"exports.main = () => require('left-pad')('7', 3, '0')", `{"description": "UNIQUE", "dependencies": {"left-pad": "1.3.0"}}`, "007",
 		},
-		"python312": {"import six\n\ndef main(event, context):\n    return six.__version__\n", "six==1.16.0\n", "1.16.0"},
+		"python312": {"import six\n\ndef main(event, context):\n    return six.__version__\n", "six==1.16.0 # UNIQUE\n", "1.16.0"},
 	} {
 		t.Run(runtime, func(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t)
+			// Nobody, and no other run of this test, has installed them.
+			tc.dependencies = strings.ReplaceAll(tc.dependencies, "UNIQUE", t.TempDir())
 			first := w.launch(t, inline(runtime, tc.source, depends(tc.dependencies)))
 			require.Contains(t, w.progress(), "shop/price: installing the dependencies in spec.source.inline.dependencies")
 			require.Equal(t, tc.want, start(t, first).get(t))

@@ -76,6 +76,12 @@ func (w *world) progress() string {
 func (w *world) launch(t *testing.T, fn manifest.Function) Launch {
 	t.Helper()
 	launch, err := w.Launch(t.Context(), fn, w.in)
+	for range 2 {
+		if err == nil || !strings.Contains(err.Error(), "does not answer; ") && !strings.Contains(err.Error(), "does not answer (") {
+			break
+		}
+		launch, err = w.Launch(t.Context(), fn, w.in) // packages come over a network
+	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	require.NoError(t, err, w.out.String())
