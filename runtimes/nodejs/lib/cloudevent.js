@@ -85,8 +85,11 @@ function toCloudEvent(req) {
   }
 }
 
+// The extension by which a chain of events can be followed.
+const CAUSE = 'rousecause';
+
 // build makes the event that a handler emits, with the defaults of the attributes it did not give.
-function build(type, source, data, attributes = {}) {
+function build(type, source, data, attributes = {}, cause = undefined) {
   for (const [name, value] of [['type', type], ['source', source]]) {
     if (typeof value !== 'string' || value === '') {
       throw new TypeError(`cannot emit a CloudEvent: ${name} must be a non-empty string`);
@@ -101,6 +104,7 @@ function build(type, source, data, attributes = {}) {
     id: randomUUID(),
     time: new Date().toISOString(),
     ...payload(data),
+    ...(cause && { [CAUSE]: cause }),
     ...attributes,
     type,
     source,
@@ -116,4 +120,4 @@ function payload(data) {
   return { datacontenttype: typeof data === 'string' ? 'text/plain' : 'application/json', data };
 }
 
-module.exports = { STRUCTURED, build, parse, toCloudEvent };
+module.exports = { STRUCTURED, build, decodeHeader, parse, toCloudEvent };

@@ -97,8 +97,7 @@ class Dispatcher {
   }
 
   #run(call) {
-    if (call.trace === undefined) this.#handle(call);
-    else call.trace.run(() => this.#handle(call));
+    this.#tracing.run(call, () => this.#handle(call));
   }
 
   #handle(call) {

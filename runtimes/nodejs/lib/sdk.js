@@ -2,12 +2,13 @@
 'use strict';
 
 const { toCloudEvent } = require('./cloudevent.js');
+const { cause } = require('./current.js');
 
 function createSdk(config, publisher, tracing) {
   return {
     getTracer: () => tracing.tracer(),
     getCloudEvent: (req) => toCloudEvent(req),
-    emitCloudEvent: (type, source, data, attributes) => publisher.emit(type, source, data, attributes),
+    emitCloudEvent: (type, source, data, attributes) => publisher.emit(type, source, data, attributes, cause()),
     getFunctionName: () => config.functionName,
     getNamespace: () => config.namespace,
     getRuntime: () => config.runtime,

@@ -1,7 +1,9 @@
-// Decides whether a request is traced. OpenTelemetry itself is a part of its
-// own, loaded at once where spans are collected, and else by the first request
-// or handler that has to do with traces.
+// Decides how a request's trace goes on. Where spans are collected, or a handler has asked for a tracer, that is the matter
+// of OpenTelemetry, a part of its own that is loaded late; else what came is carried on as it is.
 'use strict';
+
+const { install } = require('./carry.js');
+const current = require('./current.js');
 
 const HEADERS = ['traceparent', 'b3', 'x-b3-traceid', 'x-b3-sampled', 'x-b3-flags'];
 
@@ -11,6 +13,7 @@ class Tracing {
   #config;
   #loadPart;
   #part;
+  #carries = false;
 
   constructor(config, loadPart) {
     this.#config = config;
@@ -23,14 +26,31 @@ class Tracing {
     return this.#part;
   }
 
+  // tracer loads OpenTelemetry, which then also takes over the request that is being answered.
   tracer() {
-    return this.#load().tracer;
+    if (this.#part === undefined) {
+      const req = current.request();
+      this.#load();
+      if (req !== undefined) this.#part.enter(req);
+    }
+    return this.#part.tracer;
   }
 
-  // begin returns the trace of a request, or undefined when there is nothing to carry on and nobody to report to.
+  // begin returns the trace of a request, or undefined when there is nothing for OpenTelemetry to do.
   begin(req) {
-    if (!this.#config.traceEndpoint && !isTraced(req.headers)) return undefined;
-    return this.#load().begin(req);
+    if (this.#part !== undefined && (this.#config.traceEndpoint || isTraced(req.headers))) return this.#part.begin(req);
+    if (!this.#carries && isTraced(req.headers)) {
+      install();
+      this.#carries = true;
+    }
+    return undefined;
+  }
+
+  // run calls handle so that what it sends carries the request's trace and, for an event, its id.
+  run({ req, trace }, handle) {
+    const within = trace === undefined ? handle : () => trace.run(handle);
+    if (isTraced(req.headers) || current.isEvent(req)) current.run(req, within);
+    else within();
   }
 
   // flush sends the spans that wait. It never rejects.

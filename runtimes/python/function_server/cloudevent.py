@@ -9,6 +9,7 @@ from . import request
 
 STRUCTURED = "application/cloudevents+json"
 REQUIRED = ("id", "source", "type")
+CAUSE = "rousecause"
 
 
 def parse(environ):
@@ -36,8 +37,27 @@ def to_cloud_event(environ):
     return CloudEvent(event, data)
 
 
-def build(type, source, data, attributes=None):  # noqa: A002 (the attribute's name)
-    """Make the structured form of an event to emit, with defaults for the attributes that are not given."""
+def identity(environ):
+    """Give the id of the event that a request carries, or None when it carries none."""
+    if environ is None:
+        return None
+    if environ.get("HTTP_CE_TYPE") and environ.get("HTTP_CE_SOURCE"):
+        return _decode_header(environ.get("HTTP_CE_ID", ""))
+    if request.media_type(environ) != STRUCTURED:
+        return None
+    try:
+        body = request.json_body(environ)
+    except request.BadRequest:
+        return None
+    found = body.get("id") if isinstance(body, dict) else None
+    return found if isinstance(found, str) else None
+
+
+def build(type, source, data, attributes=None, cause=None):  # noqa: A002 (the attribute's name)
+    """Make the structured form of an event to emit, with defaults for the attributes that are not given.
+
+    cause is the id of the event that is being handled.
+    """
     for name, value in (("type", type), ("source", source)):
         if not isinstance(value, str) or not value:
             raise ValueError(f"cannot emit a CloudEvent: {name} must be a non-empty string")
@@ -49,6 +69,8 @@ def build(type, source, data, attributes=None):  # noqa: A002 (the attribute's n
             )
     event = {"specversion": "1.0", "id": _new_id(), "time": _now()}
     event.update(_payload(data))
+    if cause:
+        event[CAUSE] = cause
     event.update(attributes)
     event.update(type=type, source=source)
     return event

@@ -3,7 +3,7 @@
 import collections
 import json
 
-from . import cloudevent
+from . import cloudevent, current
 
 TIMEOUT_SECONDS = 30
 MAX_ANSWER = 64 * 1024
@@ -28,7 +28,7 @@ class Publisher:
         """Publish one event; raises PublishError unless the answer is 2xx."""
         if not self._address:
             raise PublishError("cannot emit a CloudEvent: PUBLISHER_PROXY_ADDRESS is not set")
-        event = cloudevent.build(type, source, data, attributes)
+        event = cloudevent.build(type, source, data, attributes, cloudevent.identity(current.environ()))
         body = json.dumps(event, default=_encode).encode()
         try:
             status, answer = self._post(body)

@@ -62,8 +62,8 @@ function describe({ method, url, headers }) {
 }
 
 // register makes the API's functions work for the handler, also through a copy of the API that it brings itself.
-function register(provider) {
-  api.context.setGlobalContextManager(new AsyncLocalStorageContextManager().enable());
+function register(provider, contexts) {
+  api.context.setGlobalContextManager(contexts);
   api.propagation.setGlobalPropagator(propagator);
   api.trace.setGlobalTracerProvider(provider);
 }
@@ -75,7 +75,8 @@ function start(config) {
     resource: resourceFromAttributes({ 'service.name': config.functionName }),
     spanProcessors: processor ? [processor] : [],
   });
-  register(provider);
+  const contexts = new AsyncLocalStorageContextManager().enable();
+  register(provider, contexts);
   const tracer = provider.getTracer(TRACER);
   const exporting = processor !== undefined;
   traceOutgoing(tracer, exporting);
@@ -87,6 +88,11 @@ function start(config) {
       if (!exporting) return new RequestTrace(parent);
       const span = tracer.startSpan(req.method, { kind: api.SpanKind.SERVER, attributes: describe(req) }, parent);
       return new RequestTrace(api.trace.setSpan(parent, span), span);
+    },
+    // enter makes the rest of a call that has begun without OpenTelemetry a part of its request's trace.
+    enter(req) {
+      const parent = propagator.extract(api.ROOT_CONTEXT, req.headers, api.defaultTextMapGetter);
+      contexts._asyncLocalStorage.enterWith(parent); // the API has no name for it
     },
     flush: async () => processor?.finish(),
   };
