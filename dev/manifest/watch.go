@@ -24,16 +24,24 @@ const (
 // Watch calls changed after files below the folder have changed and then stayed as they are for a moment. It follows
 // new folders, and a folder that vanishes until it is there again. It returns when the context ends.
 func Watch(ctx context.Context, dir string, changed func()) error {
-	watcher, err := fsnotify.NewWatcher()
+	w, err := newWatch(dir, changed)
 	if err != nil {
 		return fmt.Errorf("watch %s: %w", dir, err)
 	}
-	defer func() { _ = watcher.Close() }()
+	return w.run(ctx)
+}
+
+// newWatch follows the folder; what changes from here on is told of once run is called.
+func newWatch(dir string, changed func()) (*watch, error) {
+	watcher, err := fsnotify.NewWatcher()
+	if err != nil {
+		return nil, err
+	}
 	w := &watch{watcher: watcher, dir: filepath.Clean(dir), changed: changed}
 	if err := w.follow(w.dir); err != nil {
-		return fmt.Errorf("watch %s: %w", dir, err)
+		return nil, errors.Join(err, watcher.Close())
 	}
-	return w.run(ctx)
+	return w, nil
 }
 
 type watch struct {
@@ -46,6 +54,7 @@ type watch struct {
 }
 
 func (w *watch) run(ctx context.Context) error {
+	defer func() { _ = w.watcher.Close() }()
 	timer := time.NewTimer(time.Hour)
 	timer.Stop()
 	defer timer.Stop()

@@ -1,0 +1,126 @@
+package manifest
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/rouse-run/rouse/internal/testing/envtest"
+)
+
+// What local mode says must be what a cluster says, and only a real kube-apiserver can tell.
+var cluster = envtest.New()
+
+func TestMain(m *testing.M) { os.Exit(cluster.Main(m)) }
+
+func TestLocalModeSaysWhatAKubeAPIServerSays(t *testing.T) {
+	t.Parallel()
+	environment := cluster.Environment(t)
+	namespace := environment.Namespace(t)
+	inNamespace := func(base string) string {
+		return strings.Replace(base, "metadata:\n", "metadata:\n  namespace: "+namespace+"\n", 1)
+	}
+	for name, text := range brokenObjects() {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			text := inNamespace(text)
+			err := environment.Client.Create(t.Context(), envtest.Object(t, text), client.DryRunAll,
+				client.FieldValidation(metav1.FieldValidationStrict))
+			require.Error(t, err, "a case that an API server accepts shows nothing")
+
+			_, problems, readErr := Read(write(t, map[string]string{"x.yaml": text}))
+			require.NoError(t, readErr)
+			var got []string
+			for _, problem := range problems {
+				if !problem.Warning {
+					got = append(got, problem.Message)
+				}
+			}
+			if strings.Contains(err.Error(), "strict decoding error") {
+				for _, message := range got {
+					if strings.HasPrefix(message, "unknown field") {
+						require.Contains(t, err.Error(), message)
+					}
+				}
+				require.Equal(t, strings.Count(err.Error(), "unknown field"), strings.Count(strings.Join(got, "\n"), "unknown field"))
+				return
+			}
+			require.ElementsMatch(t, causes(t, err), got)
+		})
+	}
+}
+
+// causes are those that a user learns from: an API server says of replicas below zero once more that the scale
+// subresource cannot have them.
+func causes(t *testing.T, err error) []string {
+	t.Helper()
+	return slices.DeleteFunc(envtest.Causes(t, err), func(cause string) bool { return strings.HasPrefix(cause, ".") })
+}
+
+// brokenObjects are Functions and Subscriptions that their CRDs refuse, each for another reason.
+func brokenObjects() map[string]string {
+	function := func(old, by string) string { return strings.Replace(price, old, by, 1) }
+	subscription := func(old, by string) string { return strings.Replace(orders, old, by, 1) }
+	return map[string]string{
+		"an unknown runtime":          function("nodejs22", "cobol"),
+		"no runtime":                  function("  runtime: nodejs22\n", ""),
+		"a runtime that is a number":  function("nodejs22", "22"),
+		"no source":                   strings.Split(price, "  source:")[0],
+		"no spec":                     strings.Split(price, "spec:")[0],
+		"an empty source":             strings.Split(price, "|")[0] + "\"\"\n",
+		"both sources":                price + "    gitRepository: {url: \"https://example.com/a\", reference: main}\n",
+		"an unknown field":            function("  runtime", "  runtme: nodejs22\n  runtime"),
+		"unknown fields, one of meta": function("  runtime", "  a: {b: 1}\n  runtime") + "    x: y\n",
+		"a reserved variable":         function("  source:", "  env: [{name: FUNC_PORT, value: a}]\n  source:"),
+		"a reserved label":            function("  source:", "  labels: {serverless.kyma-project.io/a: b}\n  source:"),
+		"a long label":                function("  source:", "  labels: {"+strings.Repeat("x", 64)+": a}\n  source:"),
+		"replicas below zero":         function("  source:", "  replicas: -1\n  source:"),
+		"bounds the wrong way around": function("  source:", "  scaleConfig: {minReplicas: 3, maxReplicas: 2}\n  source:"),
+		"no most replicas":            function("  source:", "  scaleConfig: {maxReplicas: 0}\n  source:"),
+		"an unknown profile":          function("  source:", "  resourceConfiguration: {function: {profile: XXL}}\n  source:"),
+		"a profile and resources":     function("  source:", "  resourceConfiguration: {function: {profile: S, resources: {limits: {cpu: 1}}}}\n  source:"),
+		"a mount without a path":      function("  source:", "  secretMounts: [{secretName: a}]\n  source:"),
+		"an empty secret name":        function("  source:", "  secretMounts: [{secretName: \"\", mountPath: /a}]\n  source:"),
+		"a name with capitals":        function("name: price", "name: Price"),
+		"a label that is none":        function("name: price", "name: price\n  labels: {\"a b\": \"c d\"}"),
+		"types that are no list":      subscription("[order.received]", "order.received"),
+		"a type that is a number":     subscription("[order.received]", "[1]"),
+		"no sink":                     strings.Split(orders, "  sink:")[0],
+		"settings that are numbers":   subscription("  source:", "  config: {maxInFlightMessages: 1}\n  source:"),
+		"an unknown setting":          subscription("  source:", "  filters: {}\n  source:"),
+		"too many attempts":           subscription("  source:", "  delivery: {maxAttempts: 100000}\n  source:"),
+		"an unknown backoff":          subscription("  source:", "  delivery: {backoff: {policy: never}}\n  source:"),
+		"a start without its time":    subscription("  source:", "  delivery: {startFrom: {position: time}}\n  source:"),
+	}
+}
+
+// TestDefaultsAreThoseOfAKubeAPIServer compares what is made of an object that is accepted.
+func TestDefaultsAreThoseOfAKubeAPIServer(t *testing.T) {
+	t.Parallel()
+	environment := cluster.Environment(t)
+	namespace := environment.Namespace(t)
+	text := strings.ReplaceAll(price+"---\n"+orders, "metadata:\n", "metadata:\n  namespace: "+namespace+"\n")
+	text = strings.ReplaceAll(text, ".default.", "."+namespace+".")
+	dir := write(t, map[string]string{"x.yaml": text})
+	set, problems := read(t, dir)
+	require.Empty(t, problems)
+	for _, document := range strings.Split(text, "---\n") {
+		object := envtest.Object(t, document)
+		require.NoError(t, environment.Client.Create(t.Context(), object))
+	}
+	fn, sub := set.Functions[0].DeepCopy(), set.Subscriptions[0].DeepCopy()
+	stored := *fn.DeepCopy()
+	require.NoError(t, environment.Client.Get(t.Context(), types.NamespacedName{Namespace: namespace, Name: fn.Name}, &stored))
+	require.Equal(t, stored.Spec, fn.Spec)
+	kept := *sub.DeepCopy()
+	require.NoError(t, environment.Client.Get(t.Context(), types.NamespacedName{Namespace: namespace, Name: sub.Name}, &kept))
+	require.Equal(t, kept.Spec, sub.Spec)
+	require.Equal(t, filepath.Join(dir, "x.yaml"), set.Functions[0].At.File)
+}
