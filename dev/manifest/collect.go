@@ -83,8 +83,7 @@ func isYAML(path string) bool {
 }
 
 func (c *collection) unreadable(path string, err error) {
-	var whole *fs.PathError
-	if errors.As(err, &whole) {
+	if whole, ok := errors.AsType[*fs.PathError](err); ok {
 		err = whole.Err
 	}
 	c.problems = append(c.problems, Problem{Position: Position{File: path}, Message: "cannot be read: " + err.Error()})
@@ -113,7 +112,7 @@ func readFile(path string) ([]byte, error) {
 	if !info.Mode().IsRegular() {
 		return nil, errors.New("it is no regular file")
 	}
-	file, err := os.Open(path)
+	file, err := os.Open(path) //nolint:gosec // the user's own folder
 	if err != nil {
 		return nil, err
 	}

@@ -16,17 +16,11 @@ import (
 // ignored tells whether the object is none that local mode has, and says so if somebody could miss it.
 func (d *decoder) ignored(o *object) bool {
 	kind := o.GroupVersionKind()
-	if d.known[kind] != nil || kind.Version == "v1" && kind.Group == "" && (kind.Kind == kindConfigMap || kind.Kind == kindSecret) {
+	core := kind.Kind == kindConfigMap || kind.Kind == kindSecret
+	if d.known[kind] != nil || core && o.GetAPIVersion() == "v1" {
 		return false
 	}
-	for known := range d.known {
-		if known.Group == kind.Group && known.Kind == kind.Kind {
-			d.note(o.problem("apiVersion", fmt.Sprintf("no matches for kind %q in version %q", kind.Kind, o.GetAPIVersion()),
-				"use "+known.GroupVersion().String()))
-			return true
-		}
-	}
-	if kind.Kind == kindFunction || kind.Kind == kindSubscription {
+	if core || kind.Kind == kindFunction || kind.Kind == kindSubscription {
 		d.note(o.problem("apiVersion", fmt.Sprintf("no matches for kind %q in version %q", kind.Kind, o.GetAPIVersion()), d.versionOf(kind.Kind)))
 		return true
 	}
@@ -46,7 +40,7 @@ func (d *decoder) versionOf(kind string) string {
 			return "use " + known.GroupVersion().String()
 		}
 	}
-	return ""
+	return "use v1"
 }
 
 // isMissedByNobody are kinds without which a Function does the same on one's own machine.

@@ -82,19 +82,21 @@ func stepInto(node *yaml.Node, path, inBrackets, afterBrackets string) (key, chi
 			}
 			continue
 		}
-		if inBrackets != "" {
-			if name.Value == inBrackets {
-				return name, node.Content[i+1], afterBrackets
-			}
-			continue
+		if inBrackets == name.Value && inBrackets != "" {
+			return name, node.Content[i+1], afterBrackets
 		}
-		after, ok := strings.CutPrefix(path, name.Value)
 		longer := key == nil || len(name.Value) > len(key.Value)
-		if ok && longer && (after == "" || after[0] == '.' || after[0] == '[') {
+		if after, ok := cutField(path, name.Value); ok && longer {
 			key, child, rest = name, node.Content[i+1], after
 		}
 	}
 	return key, child, rest
+}
+
+// cutField cuts the name of a field off a path that begins with it.
+func cutField(path, name string) (rest string, ok bool) {
+	rest, ok = strings.CutPrefix(path, name)
+	return rest, ok && (rest == "" || rest[0] == '.' || rest[0] == '[')
 }
 
 // lines is the first line of a text, if the lines of the text are lines of the file.

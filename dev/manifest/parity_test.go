@@ -111,7 +111,7 @@ func TestDefaultsAreThoseOfAKubeAPIServer(t *testing.T) {
 	dir := write(t, map[string]string{"x.yaml": text})
 	set, problems := read(t, dir)
 	require.Empty(t, problems)
-	for _, document := range strings.Split(text, "---\n") {
+	for document := range strings.SplitSeq(text, "---\n") {
 		object := envtest.Object(t, document)
 		require.NoError(t, environment.Client.Create(t.Context(), object))
 	}

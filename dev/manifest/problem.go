@@ -22,7 +22,7 @@ func (p Position) String() string {
 }
 
 // Problem is what is wrong at a place.
-type Problem struct {
+type Problem struct { //nolint:errname // what is said of a file, a warning too
 	Position
 	// Object that it is about, such as "Function orders/pricing"; empty when a file cannot be read.
 	Object string
@@ -37,7 +37,7 @@ type Problem struct {
 // Error is all of it on one line.
 func (p Problem) Error() string {
 	var text strings.Builder
-	text.WriteString(p.Position.String())
+	text.WriteString(p.String())
 	text.WriteString(": ")
 	if p.Object != "" {
 		text.WriteString(p.Object + ": ")
