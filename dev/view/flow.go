@@ -77,6 +77,7 @@ func (f *flow) count(kind journal.Kind) {
 		f.retries++
 	case journal.DeadLettered:
 		f.dead++
+	default:
 	}
 }
 

@@ -2,6 +2,7 @@ package view
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -92,20 +93,20 @@ func TestTheOldestChainsAreForgotten(t *testing.T) {
 	t.Parallel()
 	f := newFlow()
 	for i := range mostHops {
-		f.add(journal.Record{Kind: journal.Stored, ID: fmt.Sprint(i)})
-		f.add(journal.Record{Kind: journal.Stored, ID: fmt.Sprint(i, ".child"), Cause: fmt.Sprint(i)})
+		f.add(journal.Record{Kind: journal.Stored, ID: strconv.Itoa(i)})
+		f.add(journal.Record{Kind: journal.Stored, ID: strconv.Itoa(i) + ".child", Cause: strconv.Itoa(i)})
 	}
 	require.LessOrEqual(t, f.hops, mostHops)
 	require.Len(t, f.events, f.hops)
 	require.NotContains(t, f.events, eventKey{id: "0"})
-	require.Contains(t, f.events, eventKey{id: fmt.Sprint(mostHops-1, ".child")})
+	require.Contains(t, f.events, eventKey{id: strconv.Itoa(mostHops-1) + ".child"})
 }
 
 func TestOneEndlessChainIsBoundedToo(t *testing.T) {
 	t.Parallel()
 	f := newFlow()
 	for i := range 2 * mostHops {
-		f.add(journal.Record{Kind: journal.Stored, ID: fmt.Sprint(i), Cause: fmt.Sprint(i - 1)})
+		f.add(journal.Record{Kind: journal.Stored, ID: strconv.Itoa(i), Cause: strconv.Itoa(i - 1)})
 	}
 	require.LessOrEqual(t, f.hops, mostHops)
 	require.Len(t, f.chains, 1)

@@ -48,6 +48,15 @@ func (m *model) press(key string) action {
 		return actionPublish
 	case "?", "h":
 		m.help = true
+	default:
+		m.change(key)
+	}
+	return actionNone
+}
+
+// change handles the keys that decide what is shown.
+func (m *model) change(key string) {
+	switch key {
 	case "tab":
 		m.look((m.focus + 1) % panes)
 	case "shift+tab":
@@ -64,7 +73,6 @@ func (m *model) press(key string) action {
 	default:
 		m.move(key)
 	}
-	return actionNone
 }
 
 func (m *model) look(p pane) {

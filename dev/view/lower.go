@@ -1,6 +1,7 @@
 package view
 
 import (
+	"slices"
 	"strconv"
 	"strings"
 
@@ -123,7 +124,7 @@ func (m *model) problems() []problemLine {
 		if p.Warning {
 			look = m.style.warn
 		}
-		add(look, sentence(p.Position.String(), p.Object), p.Message)
+		add(look, sentence(p.String(), p.Object), p.Message)
 		if p.Remedy != "" {
 			lines = append(lines, problemLine{text: "  " + p.Remedy, look: m.style.said})
 		}
@@ -133,8 +134,7 @@ func (m *model) problems() []problemLine {
 			add(m.style.bad, sentence(f.At.String(), "Function "+m.naming.of(f.Namespace, f.Name)), f.LastError)
 		}
 	}
-	for i := len(m.dead) - 1; i >= 0; i-- {
-		r := m.dead[i]
+	for _, r := range slices.Backward(m.dead) {
 		title := m.clock(r.Time, len(shortClock)) + " " + r.Type + " " + r.ID + ": " + m.naming.route(r)
 		add(m.style.bad, title, trouble(r, m.location))
 	}

@@ -3,6 +3,7 @@ package view
 import (
 	"fmt"
 	"io"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -31,11 +32,15 @@ func TestKeysMoveThroughTheView(t *testing.T) {
 	}{
 		"tab goes round all panes": {
 			keys: []string{"tab", "tab", "tab", "tab"},
-			want: func(t *testing.T, m *model) { require.Equal(t, paneEvents, m.focus) },
+			want: func(t *testing.T, m *model) {
+				t.Helper()
+				require.Equal(t, paneEvents, m.focus)
+			},
 		},
 		"a number shows the logs of that Function": {
 			keys: []string{"2"},
 			want: func(t *testing.T, m *model) {
+				t.Helper()
 				require.Contains(t, m.view(), "Logs of invoicing")
 				require.Contains(t, m.view(), "19 percent")
 				require.NotContains(t, m.view(), "priced 1001")
@@ -43,15 +48,22 @@ func TestKeysMoveThroughTheView(t *testing.T) {
 		},
 		"a number without a Function does nothing": {
 			keys: []string{"9"},
-			want: func(t *testing.T, m *model) { require.Equal(t, paneEvents, m.focus) },
+			want: func(t *testing.T, m *model) {
+				t.Helper()
+				require.Equal(t, paneEvents, m.focus)
+			},
 		},
 		"down and enter show the logs of the next Function": {
 			keys: []string{"shift+tab", "down", "enter"},
-			want: func(t *testing.T, m *model) { require.Equal(t, "invoicing", m.only.Name) },
+			want: func(t *testing.T, m *model) {
+				t.Helper()
+				require.Equal(t, "invoicing", m.only.Name)
+			},
 		},
 		"escape shows the logs of all again": {
 			keys: []string{"l", "esc"},
 			want: func(t *testing.T, m *model) {
+				t.Helper()
 				require.Empty(t, m.only.Name)
 				require.Contains(t, m.view(), "19 percent")
 			},
@@ -59,6 +71,7 @@ func TestKeysMoveThroughTheView(t *testing.T) {
 		"clearing the events keeps what was counted": {
 			keys: []string{"c"},
 			want: func(t *testing.T, m *model) {
+				t.Helper()
 				require.Contains(t, m.view(), "no events yet")
 				require.Contains(t, m.view(), "3 delivered")
 			},
@@ -66,21 +79,29 @@ func TestKeysMoveThroughTheView(t *testing.T) {
 		"clearing the logs leaves the events": {
 			keys: []string{"tab", "c"},
 			want: func(t *testing.T, m *model) {
+				t.Helper()
 				require.Empty(t, m.lines)
 				require.NotZero(t, m.flow.hops)
 			},
 		},
 		"help comes with a question mark and goes with any key": {
 			keys: []string{"?", "x"},
-			want: func(t *testing.T, m *model) { require.False(t, m.help) },
+			want: func(t *testing.T, m *model) {
+				t.Helper()
+				require.False(t, m.help)
+			},
 		},
 		"the third pane after the events are the problems": {
 			keys: []string{"tab", "tab"},
-			want: func(t *testing.T, m *model) { require.Contains(t, m.view(), "reports.yaml:7, Function orders/reports") },
+			want: func(t *testing.T, m *model) {
+				t.Helper()
+				require.Contains(t, m.view(), "reports.yaml:7, Function orders/reports")
+			},
 		},
 		"scrolling stops at the oldest": {
 			keys: []string{"home", "up", "pgup"},
 			want: func(t *testing.T, m *model) {
+				t.Helper()
 				require.Equal(t, max(0, m.length(paneEvents)-m.layout().rows(paneEvents)), m.scroll[paneEvents])
 			},
 		},
@@ -166,7 +187,7 @@ func TestWhatIsKeptIsBounded(t *testing.T) {
 	m := modelOf(t, 80, 24, batch{})
 	in := newInbox()
 	for i := range 3 * mostWaiting {
-		in.event(journal.Record{Kind: journal.Stored, ID: fmt.Sprint(i), Cause: fmt.Sprint(i - i%7), Source: "s"})
+		in.event(journal.Record{Kind: journal.Stored, ID: strconv.Itoa(i), Cause: strconv.Itoa(i - i%7), Source: "s"})
 		in.line(feed.Line{Function: "f", Text: "x"})
 	}
 	b := in.take()

@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"os/signal"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -197,7 +198,7 @@ func TestKeysWorkInATerminal(t *testing.T) {
 
 func TestTheViewFollowsTheSizeOfTheTerminal(t *testing.T) {
 	t.Parallel()
-	// The size that is told by a signal of the kernel is the child's in another test; a program is told in its own group.
+	// The kernel tells the process whose terminal it is.
 	s, err := screen.Open(80, 24)
 	require.NoError(t, err)
 	t.Cleanup(s.Close)
@@ -215,15 +216,11 @@ func TestTheViewFollowsTheSizeOfTheTerminal(t *testing.T) {
 
 func TestTheTerminalIsAsBeforeAfterwards(t *testing.T) {
 	t.Parallel()
-	tests := map[string]func(t *testing.T, s *screen.Screen, child *exec.Cmd){
-		"the key to quit": func(t *testing.T, s *screen.Screen, _ *exec.Cmd) { require.NoError(t, s.Type("q")) },
-		"Ctrl-C":          func(t *testing.T, s *screen.Screen, _ *exec.Cmd) { require.NoError(t, s.Type("\x03")) },
-		"SIGTERM": func(t *testing.T, _ *screen.Screen, child *exec.Cmd) {
-			require.NoError(t, child.Process.Signal(syscall.SIGTERM))
-		},
-		"SIGINT from outside": func(t *testing.T, _ *screen.Screen, child *exec.Cmd) {
-			require.NoError(t, child.Process.Signal(syscall.SIGINT))
-		},
+	tests := map[string]func(s *screen.Screen, child *exec.Cmd) error{
+		"the key to quit":     func(s *screen.Screen, _ *exec.Cmd) error { return s.Type("q") },
+		"Ctrl-C":              func(s *screen.Screen, _ *exec.Cmd) error { return s.Type("\x03") },
+		"SIGTERM":             func(_ *screen.Screen, child *exec.Cmd) error { return child.Process.Signal(syscall.SIGTERM) },
+		"SIGINT from outside": func(_ *screen.Screen, child *exec.Cmd) error { return child.Process.Signal(syscall.SIGINT) },
 	}
 	for name, stop := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -236,12 +233,12 @@ func TestTheTerminalIsAsBeforeAfterwards(t *testing.T) {
 			view.awaitText(t, "order.invoiced")
 			require.True(t, s.Alternate())
 			require.False(t, s.Cursor())
-			stop(t, s, child)
+			require.NoError(t, stop(s, child))
 			require.NoError(t, child.Wait(), s.Raw())
 			view.await(t, func(string) bool { return !s.Alternate() && s.Cursor() })
 			view.awaitText(t, "before\n", "afterwards\n")
 			require.NotContains(t, s.Text(), "order.invoiced")
-			require.True(t, strings.LastIndex(s.Raw(), "\x1b[?2004l") > strings.LastIndex(s.Raw(), "\x1b[?2004h"), "pastes are as before")
+			require.Greater(t, strings.LastIndex(s.Raw(), "\x1b[?2004l"), strings.LastIndex(s.Raw(), "\x1b[?2004h"), "pastes are as before")
 		})
 	}
 }
@@ -335,7 +332,7 @@ type flood struct{ *script }
 
 func (f *flood) FollowEvents(ctx context.Context, take func(journal.Record)) {
 	for i := 0; ctx.Err() == nil; i++ {
-		take(journal.Record{Time: begin(0), Kind: journal.Stored, ID: fmt.Sprint(i), Source: "flood", Type: "flood"})
+		take(journal.Record{Time: begin(0), Kind: journal.Stored, ID: strconv.Itoa(i), Source: "flood", Type: "flood"})
 	}
 }
 

@@ -20,14 +20,14 @@ const (
 	patience = 3 * time.Minute
 )
 
-// orders plays the sample: all asleep, published, through the chain, and asleep again.
-const orders = "see:pricing; see:invoicing; see:recorder; see:○ asleep; gone:preparing; pause:1500ms; type:p; see:3 delivered; " +
-	"pause:1s; gone:● ready; gone:◐ waking; pause:2s"
+// orders plays the sample: an order goes through the chain, all fall asleep, and another one wakes them again.
+const orders = "see:recorder; see:3 delivered; gone:● ready; pause:1500ms; type:p; see:6 delivered; gone:● ready; pause:2s"
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
-	if err := run(ctx); err != nil {
+	err := run(ctx)
+	stop()
+	if err != nil {
 		_, _ = fmt.Fprintln(os.Stderr, "recording:", err)
 		os.Exit(1)
 	}
@@ -39,7 +39,7 @@ func run(ctx context.Context) error {
 	flag.Parse()
 	arguments := flag.Args()
 	if len(arguments) == 0 {
-		arguments = []string{"bin/rouse", "dev", "samples/orders", "--fresh"}
+		arguments = []string{"bin/rouse", "dev", "samples/orders", "--fresh", "--publish", "samples/orders/events/order-received.json"}
 	}
 	play, err := parse(*steps)
 	if err != nil {

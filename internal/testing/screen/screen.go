@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 	"sync"
 	"unicode/utf8"
@@ -67,10 +68,10 @@ func (s *Screen) read() {
 	var rest []byte // of a character that is not whole yet
 	for {
 		n, err := s.master.Read(buffer[:])
-		data := append(rest, buffer[:n]...)
-		whole := wholeRunes(data)
-		_, _ = s.emulate.Write(data[:whole])
-		rest = append([]byte(nil), data[whole:]...)
+		rest = append(rest, buffer[:n]...)
+		whole := wholeRunes(rest)
+		_, _ = s.emulate.Write(rest[:whole])
+		rest = slices.Clone(rest[whole:])
 		s.note(buffer[:n])
 		if err != nil {
 			return
