@@ -1,0 +1,234 @@
+package target
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
+
+	"github.com/rouse-run/rouse/cli/exit"
+)
+
+// join is how often a followed Function is looked at for new pods.
+const join = time.Second
+
+// errNotStarted means that a container has printed nothing yet.
+var errNotStarted = errors.New("the container has not started")
+
+// Log implements Target.
+func (c *cluster) Log(ctx context.Context, namespace, name string, o LogOptions, take func(Line)) error {
+	if err := c.mustExist(ctx, namespace, name); err != nil {
+		return err
+	}
+	f := &follower{cluster: c, namespace: namespace, function: name, options: o, take: take, read: map[string]time.Time{}, busy: map[string]bool{}}
+	if !o.Follow {
+		return f.once(ctx)
+	}
+	return f.follow(ctx)
+}
+
+// follower reads the logs of all pods of a Function.
+type follower struct {
+	cluster             *cluster
+	namespace, function string
+	options             LogOptions
+
+	mu   sync.Mutex
+	take func(Line)
+	read map[string]time.Time // by pod: the time of the last line
+	busy map[string]bool      // pods that are being read
+}
+
+// once collects what there is and brings it into order.
+func (f *follower) once(ctx context.Context) error {
+	pods, err := f.cluster.pods(ctx, f.namespace, functionPods(f.function))
+	if err != nil {
+		return err
+	}
+	if len(pods) == 0 {
+		return exit.Errorf(exit.NotFound, "Function %s sleeps: it has no pods, and so no log; -f waits for the next one", f.function)
+	}
+	var all []Line
+	for i := range pods {
+		err := f.stream(ctx, pods[i].Name, func(line Line) { all = append(all, line) })
+		if err != nil && !errors.Is(err, errNotStarted) {
+			return err
+		}
+	}
+	slices.SortStableFunc(all, func(a, b Line) int { return a.Time.Compare(b.Time) })
+	for _, line := range all {
+		f.take(line)
+	}
+	return nil
+}
+
+// follow reads each pod as soon as it is there.
+func (f *follower) follow(ctx context.Context) error {
+	ctx, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
+	var readers sync.WaitGroup
+	defer readers.Wait()
+	ticker := time.NewTicker(join)
+	defer ticker.Stop()
+	for {
+		pods, err := f.cluster.pods(ctx, f.namespace, functionPods(f.function))
+		if err != nil {
+			stop(err)
+			return err
+		}
+		if len(pods) == 0 {
+			f.cluster.options.Note("Function " + f.function + " sleeps: waiting for its next pod")
+		}
+		for i := range pods {
+			if !f.begin(&pods[i]) {
+				continue
+			}
+			readers.Go(func() {
+				if err := f.reader(ctx, pods[i].Name); err != nil {
+					stop(err)
+				}
+			})
+		}
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-ticker.C:
+		}
+	}
+}
+
+// begin tells whether a pod has something to read that nobody reads. A container that has ended is read once.
+func (f *follower) begin(pod *corev1.Pod) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	running := slices.ContainsFunc(pod.Status.ContainerStatuses, func(s corev1.ContainerStatus) bool {
+		return s.Name == functionContainer && s.State.Running != nil
+	})
+	_, before := f.read[pod.Name]
+	if f.busy[pod.Name] || before && !running {
+		return false
+	}
+	f.busy[pod.Name] = true
+	return true
+}
+
+// reader reads a pod until its container ends.
+func (f *follower) reader(ctx context.Context, pod string) error {
+	err := f.stream(ctx, pod, func(line Line) {
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		if line.Time.After(f.read[pod]) {
+			f.read[pod] = line.Time
+			f.take(line)
+		}
+	})
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	delete(f.busy, pod)
+	if errors.Is(err, errNotStarted) || exit.CodeOf(err) == exit.NotFound || ctx.Err() != nil {
+		return nil
+	}
+	return err
+}
+
+// stream reads the log of one container.
+func (f *follower) stream(ctx context.Context, pod string, take func(Line)) error {
+	response, err := f.open(ctx, pod)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = response.Body.Close() }()
+	lines := bufio.NewReader(response.Body)
+	for {
+		text, err := lines.ReadString('\n')
+		if text != "" {
+			take(f.line(pod, strings.TrimSuffix(text, "\n")))
+		}
+		if errors.Is(err, io.EOF) || err != nil && ctx.Err() != nil {
+			return nil
+		}
+		if err != nil {
+			return exit.Errorf(exit.Unreachable, "read the log of pod %s: %w", pod, err)
+		}
+	}
+}
+
+// line takes the time off that the API server puts before each.
+func (f *follower) line(pod, text string) Line {
+	line := Line{Namespace: f.namespace, Function: f.function, Replica: pod, Stream: "stdout", Text: text}
+	stamp, rest, found := strings.Cut(text, " ")
+	if at, err := time.Parse(time.RFC3339Nano, stamp); err == nil {
+		line.Time, line.Text = at, ""
+		if found {
+			line.Text = rest
+		}
+	}
+	return line
+}
+
+func (f *follower) open(ctx context.Context, pod string) (*http.Response, error) {
+	base, _, err := rest.DefaultServerUrlFor(f.cluster.config)
+	if err != nil {
+		return nil, fmt.Errorf("use the kubeconfig: %w", err)
+	}
+	address := base.JoinPath("api/v1/namespaces", f.namespace, "pods", pod, "log")
+	address.RawQuery = f.query(pod).Encode()
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, address.String(), http.NoBody)
+	if err != nil {
+		return nil, fmt.Errorf("read the log of pod %s: %w", pod, err)
+	}
+	response, err := f.cluster.http.Do(request)
+	if err != nil {
+		if ctx.Err() != nil {
+			return nil, ctx.Err()
+		}
+		return nil, exit.Errorf(exit.Unreachable, "%s does not answer: %w", f.cluster.name, withoutURL(err))
+	}
+	if response.StatusCode == http.StatusOK {
+		return response, nil
+	}
+	defer func() { _ = response.Body.Close() }()
+	var status metav1.Status
+	_ = json.NewDecoder(response.Body).Decode(&status) // the code says enough without it
+	switch response.StatusCode {
+	case http.StatusBadRequest:
+		return nil, errNotStarted
+	case http.StatusForbidden:
+		return nil, exit.Errorf(exit.Unreachable, "you may not get pods/log in namespace %s: ask for a role with that verb in %s", f.namespace, f.cluster.name)
+	case http.StatusNotFound:
+		return nil, exit.Errorf(exit.NotFound, "pod %s is gone", pod)
+	}
+	return nil, exit.Errorf(exit.Failed, "read the log of pod %s: %d %s", pod, response.StatusCode, status.Message)
+}
+
+// query goes on where the pod's log was left.
+func (f *follower) query(pod string) url.Values {
+	query := url.Values{"container": {functionContainer}, "timestamps": {"true"}, "follow": {strconv.FormatBool(f.options.Follow)}}
+	f.mu.Lock()
+	last, before := f.read[pod]
+	f.mu.Unlock()
+	switch {
+	case before:
+		query.Set("sinceTime", last.UTC().Format(time.RFC3339))
+		return query
+	case f.options.Tail >= 0:
+		query.Set("tailLines", strconv.Itoa(f.options.Tail))
+	}
+	if f.options.Since > 0 {
+		query.Set("sinceSeconds", strconv.Itoa(int(max(1, f.options.Since.Seconds()))))
+	}
+	return query
+}
