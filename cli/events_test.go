@@ -62,7 +62,7 @@ func TestEventsThatWereAreShownByWhatTheyAre(t *testing.T) {
 	} {
 		got := w.run(t, append([]string{"events", "tail", "--follow=false", "-o", "name"}, tc.args...)...)
 		require.Equal(t, 0, got.code, "%s: %s", name, got.err)
-		require.Equal(t, strings.Fields(tc.want), strings.Fields(got.out), name)
+		require.ElementsMatch(t, strings.Fields(tc.want), strings.Fields(got.out), name) // deliveries overtake each other
 	}
 	got := w.run(t, "events", "tail", "--follow=false", "--kind", "deadlettered", "-o", "json")
 	require.Contains(t, got.out, `"kind":"deadlettered","id":"bad"`)

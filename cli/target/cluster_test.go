@@ -1,0 +1,250 @@
+package target
+
+import (
+	"encoding/base64"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/rouse-run/rouse/cli/exit"
+	"github.com/rouse-run/rouse/internal/testing/envtest"
+)
+
+const patience = time.Minute
+
+// kubeconfig has the contexts admin, who may everything, and nobody, who may nothing.
+func kubeconfig(t *testing.T, config *rest.Config, namespace string) string {
+	t.Helper()
+	written := clientcmdapi.NewConfig()
+	written.Clusters["test"] = &clientcmdapi.Cluster{Server: config.Host, CertificateAuthorityData: config.CAData}
+	admin := &clientcmdapi.AuthInfo{ClientCertificateData: config.CertData, ClientKeyData: config.KeyData, Token: config.BearerToken}
+	nobody := admin.DeepCopy()
+	nobody.Impersonate = "nobody"
+	stranger := &clientcmdapi.AuthInfo{Token: "wrong"}
+	for name, user := range map[string]*clientcmdapi.AuthInfo{"admin": admin, "nobody": nobody, "stranger": stranger} {
+		written.AuthInfos[name] = user
+		written.Contexts[name] = &clientcmdapi.Context{Cluster: "test", AuthInfo: name, Namespace: namespace}
+	}
+	written.CurrentContext = "admin"
+	path := filepath.Join(t.TempDir(), "kubeconfig")
+	require.NoError(t, clientcmd.WriteToFile(*written, path))
+	return path
+}
+
+type testCluster struct {
+	*envtest.Environment
+	namespace, kubeconfig string
+}
+
+func newTestCluster(t *testing.T) testCluster {
+	t.Helper()
+	environment := controlPlane.Environment(t)
+	namespace := environment.Namespace(t)
+	return testCluster{environment, namespace, kubeconfig(t, environment.Config, namespace)}
+}
+
+func (c testCluster) open(t *testing.T, context string, notes ...func(string)) *Place {
+	t.Helper()
+	o := Options{Context: context, Kubeconfig: c.kubeconfig, RouseNamespace: c.namespace, AdminSecret: DefaultAdminSecret}
+	for _, note := range notes {
+		o.Note = note
+	}
+	place, err := Open(o)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, place.Close()) })
+	return place
+}
+
+func (c testCluster) apply(t *testing.T, manifest string) *unstructured.Unstructured {
+	t.Helper()
+	object := envtest.Object(t, manifest)
+	object.SetNamespace(c.namespace)
+	require.NoError(t, c.Client.Create(t.Context(), object))
+	return object
+}
+
+const functionManifest = `
+apiVersion: serverless.kyma-project.io/v1alpha2
+kind: Function
+metadata: {name: pricing}
+spec:
+  runtime: nodejs22
+  source: {inline: {source: "module.exports = {main: () => 1}"}}
+`
+
+const deploymentManifest = `
+apiVersion: apps/v1
+kind: Deployment
+metadata:
+  name: pricing
+  labels: {serverless.kyma-project.io/managed-by: function-controller}
+spec:
+  replicas: 0
+  selector: {matchLabels: {a: b}}
+  template:
+    metadata: {labels: {a: b}}
+    spec: {containers: [{name: function, image: x}]}
+`
+
+const podManifest = `
+apiVersion: v1
+kind: Pod
+metadata:
+  name: bridge
+spec:
+  containers: [{name: eventbridge, image: x, ports: [{name: http, containerPort: 8080}, {name: admin, containerPort: 9091}]}]
+`
+
+func TestAContextThatIsMissingNamesThoseThatThereAre(t *testing.T) {
+	t.Parallel()
+	path := kubeconfig(t, &rest.Config{Host: "https://127.0.0.1:1"}, "default")
+	_, err := Open(Options{Context: "production", Kubeconfig: path})
+	require.EqualError(t, err, "there is no context production; there are admin, nobody, stranger")
+	require.Equal(t, exit.Unreachable, exit.CodeOf(err))
+	_, err = Open(Options{Kubeconfig: "/does/not/exist"})
+	require.ErrorContains(t, err, "/does/not/exist")
+	require.Equal(t, exit.Unreachable, exit.CodeOf(err))
+	require.NoError(t, os.WriteFile(path, []byte("{"), 0o600))
+	_, err = Open(Options{Kubeconfig: path})
+	require.ErrorContains(t, err, "read the kubeconfig")
+}
+
+func TestAClusterThatDoesNotAnswerIsUnreachable(t *testing.T) {
+	t.Parallel()
+	place, err := Open(Options{Kubeconfig: kubeconfig(t, &rest.Config{Host: "https://127.0.0.1:1"}, "default")})
+	require.NoError(t, err)
+	_, err = place.Functions(t.Context(), "default")
+	require.Equal(t, exit.Unreachable, exit.CodeOf(err))
+	require.ErrorContains(t, err, "does not answer")
+	require.NoError(t, place.Close())
+}
+
+func TestFunctionsOfAClusterAreListedAndMissed(t *testing.T) {
+	t.Parallel()
+	c := newTestCluster(t)
+	place := c.open(t, "admin")
+	require.Equal(t, c.namespace, place.Namespace, "the context's namespace does not count")
+	c.apply(t, functionManifest)
+	c.apply(t, deploymentManifest)
+	functions, err := place.Functions(t.Context(), c.namespace)
+	require.NoError(t, err)
+	require.Equal(t, []Function{{
+		Namespace: c.namespace, Name: "pricing", Runtime: "nodejs22", Phase: "preparing",
+		URL: "http://pricing." + c.namespace + ".svc.cluster.local",
+	}}, functions)
+
+	_, err = place.Function(t.Context(), c.namespace, "princing")
+	require.Equal(t, exit.NotFound, exit.CodeOf(err))
+	require.ErrorContains(t, err, "there is no Function princing in namespace "+c.namespace+"; there are "+c.namespace+"/pricing")
+	err = place.Log(t.Context(), c.namespace, "pricing", LogOptions{}, func(Line) {})
+	require.Equal(t, exit.NotFound, exit.CodeOf(err))
+	require.ErrorContains(t, err, "Function pricing sleeps")
+}
+
+func TestASleepingFunctionIsWokenByItsScale(t *testing.T) {
+	t.Parallel()
+	c := newTestCluster(t)
+	c.apply(t, functionManifest)
+	deployment := c.apply(t, deploymentManifest)
+	notes := make(chan string, 1000)
+	place := c.open(t, "admin", func(text string) { notes <- text })
+	ended := make(chan error, 1)
+	go func() {
+		_, err := place.Function(t.Context(), c.namespace, "pricing")
+		ended <- err
+	}()
+	require.Eventually(t, func() bool {
+		key := client.ObjectKeyFromObject(deployment)
+		err := c.Client.Get(t.Context(), key, deployment)
+		count, _, _ := unstructured.NestedInt64(deployment.Object, "spec", "replicas")
+		return err == nil && count == 1
+	}, patience, 10*time.Millisecond)
+	require.Equal(t, "Function pricing sleeps: waking it", <-notes)
+
+	pod := c.apply(t, podManifest)
+	require.Equal(t, "bridge", pod.GetName())
+	pod.SetLabels(map[string]string{
+		"serverless.kyma-project.io/function-name": "pricing", "serverless.kyma-project.io/resource": "deployment",
+	})
+	require.NoError(t, c.Client.Update(t.Context(), pod))
+	status := map[string]any{"containerStatuses": []any{map[string]any{
+		"name": "eventbridge", "image": "x", "imageID": "", "ready": false, "restartCount": int64(3),
+		"state": map[string]any{"waiting": map[string]any{"reason": "CrashLoopBackOff", "message": "back-off"}},
+	}}}
+	require.NoError(t, unstructured.SetNestedMap(pod.Object, status, "status"))
+	require.NoError(t, c.Client.Status().Update(t.Context(), pod))
+	err := <-ended
+	require.EqualError(t, err, "pod bridge does not start: CrashLoopBackOff: back-off; rouse logs shows what it printed")
+}
+
+func TestBridgesAreFoundOrMissedByTheirPods(t *testing.T) {
+	t.Parallel()
+	c := newTestCluster(t)
+	place := c.open(t, "admin")
+	_, err := place.Publish(t.Context())
+	require.Equal(t, exit.Unreachable, exit.CodeOf(err))
+	require.ErrorContains(t, err, "there is no eventbridge in namespace "+c.namespace)
+	require.ErrorContains(t, err, "--rouse-namespace")
+
+	pod := c.apply(t, podManifest)
+	pod.SetLabels(map[string]string{"app.kubernetes.io/part-of": "rouse", "app.kubernetes.io/component": "eventbridge"})
+	require.NoError(t, c.Client.Update(t.Context(), pod))
+	_, err = place.Admins(t.Context())
+	require.ErrorContains(t, err, "no eventbridge is ready in namespace "+c.namespace)
+
+	require.NoError(t, unstructured.SetNestedMap(pod.Object, map[string]any{
+		"phase": "Running", "conditions": []any{map[string]any{"type": "Ready", "status": "True"}},
+	}, "status"))
+	require.NoError(t, c.Client.Status().Update(t.Context(), pod))
+	_, err = place.Admins(t.Context())
+	require.ErrorContains(t, err, "there is no Secret rouse-eventbridge-admin in namespace "+c.namespace)
+	require.ErrorContains(t, err, "--admin-secret")
+
+	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: c.namespace, Name: DefaultAdminSecret}}
+	require.NoError(t, c.Client.Create(t.Context(), secret))
+	_, err = place.Admins(t.Context())
+	require.ErrorContains(t, err, "has no key token")
+	secret.Data = map[string][]byte{"token": []byte("s3cret")}
+	require.NoError(t, c.Client.Update(t.Context(), secret))
+	_, err = place.Admins(t.Context()) // no kubelet can open the port
+	require.Equal(t, exit.Unreachable, exit.CodeOf(err))
+	require.ErrorContains(t, err, "forward a port of pod "+c.namespace+"/bridge")
+	require.NotContains(t, err.Error(), "s3cret")
+	require.NotContains(t, err.Error(), base64.StdEncoding.EncodeToString([]byte("s3cret")))
+}
+
+func TestWhatIsNotAllowedIsNamed(t *testing.T) {
+	t.Parallel()
+	c := newTestCluster(t)
+	place := c.open(t, "nobody")
+	for want, ask := range map[string]func() error{
+		"list functions": func() error {
+			_, err := place.Functions(t.Context(), c.namespace)
+			return err
+		},
+		"get functions": func() error {
+			_, err := place.Function(t.Context(), c.namespace, "pricing")
+			return err
+		},
+		"list pods": func() error {
+			_, err := place.Publish(t.Context())
+			return err
+		},
+	} {
+		err := ask()
+		require.Equal(t, exit.Unreachable, exit.CodeOf(err), want)
+		require.ErrorContains(t, err, "you may not "+want+" in namespace "+c.namespace+": ask for a role with that verb")
+	}
+	_, err := c.open(t, "stranger").Functions(t.Context(), "")
+	require.ErrorContains(t, err, "does not accept your credentials: log in anew")
+}

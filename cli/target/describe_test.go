@@ -1,0 +1,93 @@
+package target
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/rouse-run/rouse/api/serverless/v1alpha2"
+	"github.com/rouse-run/rouse/cli/exit"
+)
+
+func TestThePhaseOfAFunctionInACluster(t *testing.T) {
+	t.Parallel()
+	condition := func(kind string, status metav1.ConditionStatus, reason string) metav1.Condition {
+		return metav1.Condition{Type: kind, Status: status, Reason: reason, Message: reason}
+	}
+	running := condition(v1alpha2.ConditionRunning, metav1.ConditionTrue, v1alpha2.ReasonDeploymentReady)
+	for name, tc := range map[string]struct {
+		conditions []metav1.Condition
+		count      replicas
+		want       string
+		wantError  string
+	}{
+		"a new one":            {nil, replicas{}, "preparing", ""},
+		"one that is built":    {[]metav1.Condition{condition(v1alpha2.ConditionBuildReady, metav1.ConditionUnknown, v1alpha2.ReasonJobRunning)}, replicas{}, "preparing", ""},
+		"one that sleeps":      {[]metav1.Condition{running}, replicas{}, "asleep", ""},
+		"one that wakes":       {[]metav1.Condition{running}, replicas{1, 0}, "waking", ""},
+		"one that serves":      {[]metav1.Condition{running}, replicas{2, 1}, "ready", ""},
+		"one without KEDA":     {[]metav1.Condition{running, condition(v1alpha2.ConditionScaling, metav1.ConditionFalse, v1alpha2.ReasonKedaNotInstalled)}, replicas{1, 1}, "ready", ""},
+		"one that is replaced": {[]metav1.Condition{condition(v1alpha2.ConditionRunning, metav1.ConditionUnknown, v1alpha2.ReasonDeploymentWaiting)}, replicas{1, 1}, "reloading", ""},
+		"one that is wrong":    {[]metav1.Condition{condition(v1alpha2.ConditionConfigurationReady, metav1.ConditionFalse, v1alpha2.ReasonInvalidSpec), running}, replicas{1, 1}, "failing", v1alpha2.ReasonInvalidSpec},
+	} {
+		fn := &v1alpha2.Function{Status: v1alpha2.FunctionStatus{ObservedGeneration: 1, Conditions: tc.conditions}}
+		got := describe(fn, tc.count)
+		require.Equal(t, tc.want, got.Phase, name)
+		require.Equal(t, tc.wantError, got.LastError, name)
+	}
+}
+
+func TestTheFunctionThatIsMeant(t *testing.T) {
+	t.Parallel()
+	all := []Function{{Namespace: "a", Name: "x"}, {Namespace: "b", Name: "x"}, {Namespace: "b", Name: "y"}}
+	for name, tc := range map[string]struct {
+		namespace, name, usual string
+		want                   string
+		code                   exit.Code
+	}{
+		"the only one of its name":     {"", "y", "a", "b", exit.OK},
+		"that of the namespace":        {"b", "x", "a", "b", exit.OK},
+		"that of the usual namespace":  {"", "x", "a", "a", exit.OK},
+		"one of two, which is unclear": {"", "x", "z", "", exit.Usage},
+		"none":                         {"", "z", "a", "", exit.NotFound},
+		"one of another namespace":     {"a", "y", "a", "", exit.NotFound},
+	} {
+		got, err := choose(all, tc.namespace, tc.name, tc.usual)
+		require.Equal(t, tc.code, exit.CodeOf(err), name)
+		require.Equal(t, tc.want, got.Namespace, name)
+	}
+	_, err := choose(nil, "", "x", "")
+	require.EqualError(t, err, "there is no Function x, nor any other")
+}
+
+func TestAPodThatIsWaitedForSaysWhy(t *testing.T) {
+	t.Parallel()
+	waiting := func(reason string) corev1.Pod {
+		return corev1.Pod{Status: corev1.PodStatus{ContainerStatuses: []corev1.ContainerStatus{{
+			State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: reason}},
+		}}}}
+	}
+	going := waiting("Pulling")
+	going.DeletionTimestamp = &metav1.Time{Time: time.Unix(1, 0)}
+	ready := corev1.Pod{Status: corev1.PodStatus{Phase: corev1.PodRunning, Conditions: []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}}}
+	for name, tc := range map[string]struct {
+		pods  []corev1.Pod
+		ready bool
+		text  string
+		code  exit.Code
+	}{
+		"no pod":                  {nil, false, "", exit.OK},
+		"one that goes":           {[]corev1.Pod{going}, false, "", exit.OK},
+		"one that is made":        {[]corev1.Pod{waiting("ContainerCreating")}, false, "pod  is ContainerCreating", exit.OK},
+		"one that crashes":        {[]corev1.Pod{waiting("CrashLoopBackOff")}, false, "pod  is CrashLoopBackOff", exit.Failed},
+		"one beside a broken one": {[]corev1.Pod{waiting("ImagePullBackOff"), ready}, true, "", exit.OK},
+	} {
+		pod, text, err := pick(tc.pods)
+		require.Equal(t, tc.ready, pod != nil, name)
+		require.Equal(t, tc.code, exit.CodeOf(err), name)
+		require.Equal(t, tc.text, text, name)
+	}
+}
