@@ -1,14 +1,10 @@
 package cli
 
 import (
-	"context"
-	"errors"
-
 	"github.com/spf13/cobra"
 
 	"github.com/rouse-run/rouse/cli/exit"
 	"github.com/rouse-run/rouse/dev"
-	"github.com/rouse-run/rouse/dev/instance"
 )
 
 // newDev is the command that runs a folder on this machine.
@@ -35,7 +31,7 @@ Events that were not delivered are kept until the next start. Ctrl-C ends everyt
 			if err := o.Validate(); err != nil {
 				return exit.With(exit.Usage, err)
 			}
-			return runDev(cmd.Context(), o)
+			return dev.Run(cmd.Context(), o)
 		},
 	}
 	flags := cmd.Flags()
@@ -52,13 +48,4 @@ Events that were not delivered are kept until the next start. Ctrl-C ends everyt
 	flags.StringVar(&o.State, "state", o.State, "folder for what survives a restart; $XDG_STATE_HOME/rouse when empty")
 	flags.StringVar(&o.Cache, "cache", o.Cache, "folder for what can be made again; $XDG_CACHE_HOME/rouse when empty")
 	return cmd
-}
-
-// runDev tells one that cannot start because of another from one that fails.
-func runDev(ctx context.Context, o dev.Options) error {
-	err := dev.Run(ctx, o)
-	if _, running := errors.AsType[*instance.RunningError](err); running {
-		return exit.With(exit.Refused, err)
-	}
-	return err
 }

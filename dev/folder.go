@@ -97,6 +97,9 @@ func targetsOf(
 		}
 	}
 	for _, fn := range set.Functions {
+		if fn.Spec.ScaleConfig == nil {
+			continue // its replicas are fixed
+		}
 		name := types.NamespacedName{Namespace: fn.Namespace, Name: fn.Name}
 		low, high := workload.ReplicaBounds(fn.Function)
 		tuning, _ := workload.TuningOf(fn.Annotations, workload.Tuning{}) // what is wrong was said with its line
