@@ -76,8 +76,10 @@ func (f *Feed) Follow(ctx context.Context, fn types.NamespacedName, tail int, ta
 			found, missed, backlog = found[max(len(found)-max(tail, 0), 0):], false, false
 		}
 		if missed {
-			take(Line{Time: time.Now(), Namespace: fn.Namespace, Function: fn.Name, Stream: Rouse,
-				Text: "lines are missing here: they came faster than they were read"})
+			take(Line{
+				Time: time.Now(), Namespace: fn.Namespace, Function: fn.Name, Stream: Rouse,
+				Text: "lines are missing here: they came faster than they were read",
+			})
 		}
 		for _, e := range found {
 			if ctx.Err() != nil {

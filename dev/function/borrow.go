@@ -40,25 +40,33 @@ func (f *Functions) choose(u *unit, name types.NamespacedName, failures *int) (*
 	if u == nil || u.removed {
 		return nil, &refusal{http.StatusNotFound, fmt.Sprintf("there is no Function %s any more", name)}
 	}
-	var chosen *replica
-	for _, r := range u.replicas {
-		if r.serves() && (chosen == nil || r.requests < chosen.requests) {
-			chosen = r
-		}
-	}
-	if chosen != nil {
+	if chosen := u.idlest(); chosen != nil {
 		chosen.requests++
 		return chosen, nil
 	}
 	if *failures < 0 {
 		*failures = u.failures
 	}
-	hopeless := u.launch == nil && u.unprepared != "" && u.preparation.cancel == nil && !u.preparation.due
-	crashed := u.failures > *failures || (u.failures > 0 && time.Now().Before(u.retryAt))
-	if hopeless || crashed {
+	if u.hopeless() || u.failures > *failures || (u.failures > 0 && time.Now().Before(u.retryAt)) {
 		return nil, &refusal{http.StatusBadGateway, fmt.Sprintf("Function %s does not run: %s", name, u.lastError())}
 	}
 	return nil, nil
+}
+
+// idlest is the ready replica with the fewest requests; nil when none is ready.
+func (u *unit) idlest() *replica {
+	var chosen *replica
+	for _, r := range u.replicas {
+		if r.serves() && (chosen == nil || r.requests < chosen.requests) {
+			chosen = r
+		}
+	}
+	return chosen
+}
+
+// hopeless tells whether there is nothing to start, and nothing is being done about it.
+func (u *unit) hopeless() bool {
+	return u.launch == nil && u.unprepared != "" && u.preparation.cancel == nil && !u.preparation.due
 }
 
 // late says why a request was not answered in time.

@@ -2,6 +2,7 @@ package function
 
 import (
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -26,8 +27,8 @@ type crash struct {
 // describe says why in one line, with the place in the user's file, and below it what the replica printed last.
 func (c crash) describe() string {
 	lines := c.lines
-	for i := len(lines) - 1; i >= 0; i-- {
-		if strings.HasPrefix(lines[i], notLoaded) {
+	for i, line := range slices.Backward(lines) {
+		if strings.HasPrefix(line, notLoaded) {
 			lines = lines[i:]
 			break
 		}

@@ -68,7 +68,7 @@ func TestAChangedFunctionTakesOverAndTheOldOneFinishesWhatItHasBegun(t *testing.
 		if err != nil {
 			return
 		}
-		defer answer.Body.Close()
+		defer func() { _ = answer.Body.Close() }()
 		text, _ := io.ReadAll(answer.Body)
 		answers <- string(text)
 	}()
@@ -92,12 +92,18 @@ func TestAChangedFunctionTakesOverAndTheOldOneFinishesWhatItHasBegun(t *testing.
 func TestAVersionThatDoesNotStartLeavesTheOldOneServing(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct{ role, want string }{
-		"because it crashes": {role: "crash", want: "orders/pricing.yaml:12: TypeError: no price (exit status 1)\n" +
-			"handler did not load: TypeError: no price\n    at handler.js:3:7"},
-		"because it cannot be prepared": {role: "unbuildable",
-			want: "orders/pricing.yaml:1: InstallFailed: there is no package pandsa\nnpm said so"},
-		"because it never gets ready": {role: "hang",
-			want: "orders/pricing.yaml:10: it was not ready within 3s: its code loops or waits where it should only define the handler"},
+		"because it crashes": {
+			role: "crash", want: "orders/pricing.yaml:12: TypeError: no price (exit status 1)\n" +
+				"handler did not load: TypeError: no price\n    at handler.js:3:7",
+		},
+		"because it cannot be prepared": {
+			role: "unbuildable",
+			want: "orders/pricing.yaml:1: InstallFailed: there is no package pandsa\nnpm said so",
+		},
+		"because it never gets ready": {
+			role: "hang",
+			want: "orders/pricing.yaml:10: it was not ready within 3s: its code loops or waits where it should only define the handler",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

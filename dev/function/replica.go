@@ -2,6 +2,7 @@ package function
 
 import (
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -42,7 +43,7 @@ func (t *tail) add(text string) {
 func (t *tail) all() []string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return t.lines[:len(t.lines):len(t.lines)]
+	return slices.Clip(t.lines)
 }
 
 // start adds a replica to a Function, and watches it.

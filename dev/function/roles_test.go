@@ -56,7 +56,7 @@ func serveVersion(version string) int {
 			_, _ = fmt.Fprintln(os.Stderr, "RangeError: told to crash")
 			os.Exit(7)
 		}
-		_, _ = fmt.Println("got " + r.URL.Path)
+		_, _ = fmt.Fprintln(os.Stdout, "got "+r.URL.Path)
 		_, _ = io.Copy(io.Discard, r.Body)
 		_, _ = fmt.Fprintf(w, "%s %s %s", version, r.Host, r.URL.RequestURI())
 	})}
@@ -66,7 +66,7 @@ func serveVersion(version string) int {
 	drained := make(chan struct{})
 	go func() {
 		<-asked
-		_, _ = fmt.Println("draining")
+		_, _ = fmt.Fprintln(os.Stdout, "draining")
 		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 		defer cancel()
 		_ = server.Shutdown(ctx)

@@ -14,7 +14,6 @@ import (
 	"github.com/stretchr/testify/require"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/utils/ptr"
 
 	serverlessv1alpha2 "github.com/rouse-run/rouse/api/serverless/v1alpha2"
 	"github.com/rouse-run/rouse/dev/feed"
@@ -25,19 +24,14 @@ import (
 )
 
 // patience is how long a test waits for what will happen; only a test that fails waits so long.
-const patience = time.Minute
+const patience = 2 * time.Minute
 
 var pricing = types.NamespacedName{Namespace: "orders", Name: "pricing"}
 
 // launcher starts the test binary in the role that the source names. It stands in for the toolchain.
-type launcher struct {
-	mu    sync.Mutex
-	debug string
-}
+type launcher struct{}
 
-func (l *launcher) Launch(_ context.Context, fn manifest.Function, in toolchain.Inputs) (toolchain.Launch, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
+func (launcher) Launch(_ context.Context, fn manifest.Function, in toolchain.Inputs) (toolchain.Launch, error) {
 	role := fn.Spec.Source.Inline.Source
 	if role == "unbuildable" {
 		return toolchain.Launch{}, &toolchain.Failure{Reason: "InstallFailed", Message: "there is no package pandsa", Log: "npm said so"}
@@ -67,11 +61,16 @@ func (h holds) Hold(fn types.NamespacedName) func() {
 
 func run(t *testing.T, options Options) *world {
 	t.Helper()
+	return runWith(t, launcher{}, options)
+}
+
+func runWith(t *testing.T, from Launcher, options Options) *world {
+	t.Helper()
 	supervisor, err := process.New()
 	require.NoError(t, err)
 	w := &world{t: t, feed: feed.New(100)}
 	w.Functions = New(Deps{
-		Launcher: &launcher{}, Supervisor: supervisor, Feed: w.feed, Log: logr.Discard(),
+		Launcher: from, Supervisor: supervisor, Feed: w.feed, Log: logr.Discard(),
 		Waker: holds{func() *Functions { return w.Functions }},
 	}, options)
 	ctx, cancel := context.WithCancel(t.Context())
@@ -110,7 +109,7 @@ func function(role string, change ...func(*serverlessv1alpha2.Function)) manifes
 
 func sleeps(low, high int32) func(*serverlessv1alpha2.Function) {
 	return func(fn *serverlessv1alpha2.Function) {
-		fn.Spec.ScaleConfig = &serverlessv1alpha2.ScaleConfig{MinReplicas: ptr.To(low), MaxReplicas: ptr.To(high)}
+		fn.Spec.ScaleConfig = &serverlessv1alpha2.ScaleConfig{MinReplicas: new(low), MaxReplicas: new(high)}
 	}
 }
 
@@ -183,7 +182,7 @@ func (w *world) request(path, host string, body io.Reader) (int, string) {
 	r.Host, r.Close = host, true
 	answer, err := http.DefaultClient.Do(r)
 	require.NoError(w.t, err)
-	defer answer.Body.Close()
+	defer func() { _ = answer.Body.Close() }()
 	text, err := io.ReadAll(answer.Body)
 	require.NoError(w.t, err)
 	return answer.StatusCode, strings.TrimSpace(string(text))

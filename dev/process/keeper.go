@@ -70,8 +70,10 @@ func startKeeper() (*keeper, error) {
 	}
 	defer func() { _ = read.Close() }()
 	// A group of its own keeps Ctrl-C from it, and a folder that nobody wants to remove.
-	command := &exec.Cmd{Path: own, Args: []string{own, keeperArgument}, Dir: "/", Stdout: write,
-		SysProcAttr: &syscall.SysProcAttr{Setpgid: true}}
+	command := &exec.Cmd{
+		Path: own, Args: []string{own, keeperArgument}, Dir: "/", Stdout: write,
+		SysProcAttr: &syscall.SysProcAttr{Setpgid: true},
+	}
 	orders, err := command.StdinPipe()
 	if err != nil {
 		_ = write.Close()

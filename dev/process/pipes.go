@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"slices"
 	"strconv"
 )
 
@@ -56,7 +57,7 @@ func (p *pipes) attach(command Command) *exec.Cmd {
 	return &exec.Cmd{
 		Path:        command.Path,
 		Args:        append([]string{command.Path}, command.Args...),
-		Env:         append(command.Env[:len(command.Env):len(command.Env)], envPort+"=0", envReady+"="+strconv.Itoa(readyDescriptor)),
+		Env:         append(slices.Clip(command.Env), envPort+"=0", envReady+"="+strconv.Itoa(readyDescriptor)),
 		Dir:         command.Dir,
 		Stdout:      p.stdout.theirs,
 		Stderr:      p.stderr.theirs,

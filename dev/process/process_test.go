@@ -268,7 +268,7 @@ func listen(t *testing.T) *life {
 }
 
 func (l *life) hear(conn net.Conn) {
-	defer conn.Close()
+	defer func() { _ = conn.Close() }()
 	reader := bufio.NewReader(conn)
 	name, err := reader.ReadString('\n')
 	if err != nil {

@@ -45,9 +45,9 @@ func play(role string) int {
 		asked := make(chan os.Signal, 2)
 		signal.Notify(asked, syscall.SIGTERM)
 		tell(rest)
-		_, _ = fmt.Println("told")
+		_, _ = fmt.Fprintln(os.Stdout, "told")
 		<-asked
-		_, _ = fmt.Println("asked to end")
+		_, _ = fmt.Fprintln(os.Stdout, "asked to end")
 		return 0
 	case "deaf":
 		signal.Ignore(syscall.SIGTERM)
