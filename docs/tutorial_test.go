@@ -1,0 +1,41 @@
+package docs
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/rouse-run/rouse/internal/testing/transcript"
+)
+
+// cluster marks the commands that need one; the end-to-end tests run those.
+const cluster = "cluster"
+
+// Every command of the tutorial that needs no cluster, in a copy of this repository.
+func TestTheTutorialDoesWhatItSays(t *testing.T) {
+	t.Parallel()
+	for _, program := range []string{"bash", "make", "node", "npm", "python3"} {
+		if _, err := exec.LookPath(program); err != nil {
+			t.Skipf("the tutorial needs %s", program)
+		}
+	}
+	page, err := os.ReadFile("tutorial.md")
+	require.NoError(t, err)
+	steps, err := transcript.Parse(string(page), cluster)
+	require.NoError(t, err)
+	require.True(t, slices.ContainsFunc(steps, func(s transcript.Step) bool { return s.Tagged(cluster) }))
+	steps = slices.DeleteFunc(steps, func(s transcript.Step) bool { return s.Tagged(cluster) })
+	require.Greater(t, len(steps), 20, "most of the tutorial needs no cluster")
+
+	root := filepath.Join(t.TempDir(), "rouse")
+	require.NoError(t, transcript.Checkout("..", root))
+	require.NoError(t, transcript.Play(t.Context(), steps, transcript.Options{
+		Name: "docs/tutorial.md", Dir: root, Env: transcript.Environment(t.TempDir()), Patience: 8 * time.Minute,
+		Progress: func(s transcript.Step) { t.Logf("docs/tutorial.md:%d", s.Line) },
+	}))
+}
