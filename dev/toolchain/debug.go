@@ -105,7 +105,7 @@ func (l *launching) debugpy(ctx context.Context) (string, error) {
 }
 
 // mapSource has debuggers and stack traces show the file in which the user wrote the inline source, line by line.
-func mapSource(file string, at manifest.Position) error {
+func mapSource(file string, at manifest.Position, mapped func(source, origin string, line int) (string, error)) error {
 	if at.File == "" || at.Line == 0 {
 		return nil
 	}
@@ -117,20 +117,34 @@ func mapSource(file string, at manifest.Position) error {
 	if err != nil {
 		return fmt.Errorf("read the source of a Function: %w", err)
 	}
-	lines := strings.Count(string(source), "\n") + 1
-	text, err := json.Marshal(map[string]any{
-		"version": 3, "sources": []string{"file://" + origin}, "names": []string{},
-		// The first line by its number, and each other one after the line before.
-		"mappings": "AA" + variableLength(at.Line-1) + "A" + strings.Repeat(";AACA", lines-1),
-	})
+	text, err := mapped(string(source), origin, at.Line)
 	if err != nil {
 		return fmt.Errorf("map the source of a Function: %w", err)
 	}
-	mapped := fmt.Sprintf("%s\n//# sourceMappingURL=data:application/json;base64,%s\n", source, base64.StdEncoding.EncodeToString(text))
-	if err := os.WriteFile(file, []byte(mapped), 0o600); err != nil { //nolint:gosec // our own copy of the source
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		return fmt.Errorf("map the source of a Function: %w", err)
 	}
 	return nil
+}
+
+// mapNode adds a source map.
+func mapNode(source, origin string, line int) (string, error) {
+	text, err := json.Marshal(map[string]any{
+		"version": 3, "sources": []string{"file://" + origin}, "names": []string{},
+		// The first line by its number, and each other one after the line before.
+		"mappings": "AA" + variableLength(line-1) + "A" + strings.Repeat(";AACA", strings.Count(source, "\n")),
+	})
+	return fmt.Sprintf("%s\n//# sourceMappingURL=data:application/json;base64,%s\n", source, base64.StdEncoding.EncodeToString(text)), err
+}
+
+// mapPython compiles the source under the name of its file, and on its lines. A string of JSON is one of Python too.
+func mapPython(source, origin string, line int) (string, error) {
+	text, err := json.Marshal(strings.Repeat("\n", line-1) + source)
+	if err != nil {
+		return "", err
+	}
+	name, err := json.Marshal(origin)
+	return fmt.Sprintf("exec(compile(%s, %s, \"exec\"))\n", text, name), err
 }
 
 // variableLength is how source maps write a number that is not negative.

@@ -50,8 +50,11 @@ func TestADebuggerOfNodeJSShowsTheUsersFile(t *testing.T) {
 func TestADebuggerOfPythonAnswersWhileTheFunctionServes(t *testing.T) {
 	t.Parallel()
 	w := newDebugged(t)
-	launch := w.launch(t, inline("python312", "def main(event, context):\n    return 'served'\n"))
-	require.Equal(t, "served", start(t, launch).get(t))
+	fn := inline("python312", "from __future__ import annotations\nimport bottle\ndef main(event, context):\n"+
+		"    code = main.__code__\n    return f'\U0001f600 {code.co_filename}:{code.co_firstlineno}'\n")
+	fn.Source = manifest.Position{File: filepath.Join(t.TempDir(), "price.yaml"), Line: 41}
+	launch := w.launch(t, fn)
+	require.Equal(t, "\U0001f600 "+fn.Source.File+":43", start(t, launch).get(t))
 
 	connection, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", launch.DebugAddress)
 	require.NoError(t, err)

@@ -59,8 +59,12 @@ func (l *launching) place(from, packages, server, dir string) error {
 	if err := errors.Join(os.RemoveAll(dir), os.MkdirAll(dir, 0o700), os.CopyFS(function, os.DirFS(from))); err != nil {
 		return fmt.Errorf("write the Function's source: %w", err)
 	}
-	if l.in.Debug && !l.interpreter.python && l.fn.Spec.Source.Inline != nil {
-		if err := mapSource(filepath.Join(function, l.interpreter.handler), l.fn.Source); err != nil {
+	if l.in.Debug && l.fn.Spec.Source.Inline != nil {
+		mapped := mapNode
+		if l.interpreter.python {
+			mapped = mapPython
+		}
+		if err := mapSource(filepath.Join(function, l.interpreter.handler), l.fn.Source, mapped); err != nil {
 			return err
 		}
 	}

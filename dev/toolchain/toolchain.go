@@ -87,13 +87,11 @@ func (t *Toolchain) launch(ctx context.Context, fn manifest.Function, in Inputs)
 			fn.Spec.Runtime, l.interpreter.name, l.interpreter.version, l.interpreter.path))
 	}
 	// The first of all starts waits for packages from the network: the server's and the Function's come side by side.
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
 	go func() {
 		defer close(l.serverReady)
 		l.serverDir, l.serverErr = t.server(ctx, l.interpreter, l.say)
 	}()
-	defer func() { cancel(); <-l.serverReady }()
+	defer func() { <-l.serverReady }() // also after a failure: others need the server as well
 	if err := os.MkdirAll(l.folder, 0o700); err != nil {
 		return Launch{}, fmt.Errorf("make the Function's state folder: %w", err)
 	}
