@@ -65,6 +65,7 @@ func (m *mode) buildScaling() error {
 	if err != nil {
 		return fmt.Errorf("reach the scaler: %w", err)
 	}
+	m.scalerConn = conn
 	options := autoscale.DefaultOptions()
 	options.Cooldown = m.options.Cooldown
 	m.scaling = autoscale.New(conn, m.functions.Scale, options, m.log.WithName("autoscale"))

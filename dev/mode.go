@@ -11,6 +11,7 @@ import (
 
 	"github.com/go-logr/logr"
 	"golang.org/x/sync/errgroup"
+	"google.golang.org/grpc"
 	"google.golang.org/grpc/test/bufconn"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -34,6 +35,8 @@ const (
 	feedLines      = 5000
 	journalRecords = 20_000
 	publishPath    = "/publish"
+	// settlePatience is how long others cannot find a local mode whose consumers are not there yet.
+	settlePatience = 3 * time.Second
 )
 
 // mode is one local mode and its parts.
@@ -58,6 +61,7 @@ type mode struct {
 	bridge     *eventbridge.Bridge
 	store      *eventbridge.AdminStore
 	scaler     *scaler.Scaler
+	scalerConn *grpc.ClientConn
 	source     *source
 	folder     *folder
 
@@ -127,6 +131,9 @@ func (m *mode) close() {
 		if listener != nil {
 			_ = listener.Close() // its server did
 		}
+	}
+	if m.scalerConn != nil {
+		_ = m.scalerConn.Close() // nobody asks any more
 	}
 	if m.supervisor != nil {
 		if err := m.supervisor.Close(); err != nil {
@@ -225,8 +232,15 @@ func (m *mode) serveControl(ctx context.Context) error {
 	}, m.log)
 }
 
-// announce says where the local mode is, until it ends.
+// announce says where the local mode is, until it ends. It waits for the consumers, because an event that is published
+// before them is nobody's, but not for ever: one that cannot be made must not hide the rest.
 func (m *mode) announce(ctx context.Context) error {
+	select {
+	case <-ctx.Done():
+		return nil
+	case <-m.subs.Settled():
+	case <-time.After(settlePatience):
+	}
 	for {
 		changed := m.folder.renewed()
 		err := m.claim.Announce(instance.Instance{

@@ -81,7 +81,7 @@ func TestAChangedFileCountsAtOnce(t *testing.T) {
 
 	write(t, directory, "fn.yaml", greeter(prints("third version"))+"  nonsense: true\n")
 	write(t, directory, "other.yaml", strings.ReplaceAll(greeter(prints("the other")), "greeter", "other"))
-	await(t, "the rest goes on", func() bool { _, there := w.functions(t)["other"]; return there })
+	await(t, "the rest goes on", func() bool { return w.consumers(t) == 2 })
 	w.emit(t, "last", `{"id":"last"}`)
 	await(t, "both have it", func() bool {
 		return strings.Contains(w.printed(t, "other"), "the other last") && strings.Contains(w.printed(t, "greeter"), "version last")

@@ -158,7 +158,7 @@ func (w *world) printed(t *testing.T, name string) string {
 // emit publishes an event of the shop.
 func (w *world) emit(t *testing.T, id, data string) {
 	t.Helper()
-	body := fmt.Sprintf(`{"specversion":"1.0","id":%q,"source":"shop","type":"order.received","data":%s}`, id, data)
+	body := fmt.Sprintf(`{"specversion":"1.0","id":%q,"source":"shop","type":"order.received","datacontenttype":"application/json","data":%s}`, id, data)
 	events, err := parseEvents([]byte(body))
 	require.NoError(t, err)
 	require.NoError(t, newPublisher(w.Publish).publish(t.Context(), events))
