@@ -6,18 +6,22 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/rouse-run/rouse/eventbridge/admin"
+	"github.com/rouse-run/rouse/eventbridge/journal"
 	"github.com/rouse-run/rouse/internal/broker"
+	"github.com/rouse-run/rouse/internal/cloudevent"
 	"github.com/rouse-run/rouse/internal/routing"
 )
 
 // AdminStore is what the admin API asks, on NATS JetStream.
 type AdminStore struct {
-	conn   *broker.Conn
-	stream string
+	conn    *broker.Conn
+	stream  string
+	journal *journal.Journal // of the Bridge that it belongs to
 }
 
 // NewAdminStore makes an AdminStore of the stream that holds the events.
@@ -37,7 +41,11 @@ func (a *AdminStore) Get(ctx context.Context, sequence uint64) (broker.Letter, e
 
 // Redrive implements admin.Store.
 func (a *AdminStore) Redrive(ctx context.Context, selection broker.LetterSelection) (broker.Redriven, error) {
-	return a.conn.Redrive(ctx, a.stream, selection)
+	return a.conn.RedriveTelling(ctx, a.stream, selection, func(at time.Time, name types.NamespacedName, ev *cloudevent.Event) {
+		r := journal.Record{Time: at, Kind: journal.Redriven, Namespace: name.Namespace, Subscription: name.Name}
+		identify(&r, ev)
+		a.journal.Add(r)
+	})
 }
 
 // Purge implements admin.Store.

@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/rouse-run/rouse/eventbridge/admin"
+	"github.com/rouse-run/rouse/eventbridge/journal"
 	"github.com/rouse-run/rouse/internal/broker"
 	"github.com/rouse-run/rouse/internal/routing"
 	"github.com/rouse-run/rouse/internal/testing/sinktest"
@@ -33,9 +34,11 @@ func TestAnOperatorRedrivesWhatWasRefusedOverTheAdminAPI(t *testing.T) {
 		AckWait: w.ackWait, MaxAckPending: orders(sinkURL).MaxInFlight,
 	}))
 	var listener net.Listener
+	events := journal.New(100)
 	r := w.start(t, func(deps *Deps, options *Options) {
 		listener = listen(t)
 		deps.AdminListener = listener
+		deps.Journal = events
 		deps.Admin = NewAdminStore(w.store.conn, w.store.stream)
 		options.Admin.TokenFile = filepath.Join(t.TempDir(), "token")
 		require.NoError(t, os.WriteFile(options.Admin.TokenFile, []byte("secret"), 0o600))
@@ -77,6 +80,10 @@ func TestAnOperatorRedrivesWhatWasRefusedOverTheAdminAPI(t *testing.T) {
 		require.Equal(t, "order.received.v1", request.Header.Get("Ce-Type"))
 		require.Empty(t, request.Header.Get("Ce-Rousereason"), "the event is not the original")
 	}
+	redriven := events.Recent(journal.Query{Kinds: []journal.Kind{journal.Redriven}, Namespace: "shop", Subscription: "orders"})
+	require.Len(t, redriven, 3)
+	require.NotEmpty(t, redriven[0].ID)
+	require.NotEmpty(t, redriven[0].Trace)
 	status, _ = ask("POST", "/v1/deadletters/redrive", `{"sequence":1}`)
 	require.Equal(t, 404, status)
 }

@@ -78,6 +78,9 @@ type Bridge struct {
 // New makes a Bridge; Run starts it.
 func New(deps Deps, options Options) *Bridge {
 	b := &Bridge{deps: deps, options: options, deliveries: newDeliveries(deps, options)}
+	if store, ok := deps.Admin.(*AdminStore); ok {
+		store.journal = deps.Journal
+	}
 	if deps.Storage != nil {
 		b.storage = storage.New(storage.Deps{
 			Streams: deps.Storage, Registerer: deps.Registry, Log: deps.Log.WithName("storage"),

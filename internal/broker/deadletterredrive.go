@@ -14,6 +14,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/rouse-run/rouse/internal/cloudevent"
 	"github.com/rouse-run/rouse/internal/routing"
 )
 
@@ -56,7 +57,16 @@ type Redriven struct {
 // also when there is an error. ErrNoLetter and ErrConsumerNotFound mean that
 // nothing could be done for a single letter or Subscription.
 func (c *Conn) Redrive(ctx context.Context, stream string, s LetterSelection) (Redriven, error) {
-	r := redrive{conn: c, events: stream, blocked: map[types.NamespacedName]error{}, problems: map[string]bool{}}
+	return c.RedriveTelling(ctx, stream, s, nil)
+}
+
+// RedriveTelling is Redrive, and calls tell for each event that went back to its
+// Subscription, with the time at which it began to; unless nobody can read it or
+// tell is nil.
+func (c *Conn) RedriveTelling(
+	ctx context.Context, stream string, s LetterSelection, tell func(time.Time, types.NamespacedName, *cloudevent.Event),
+) (Redriven, error) {
+	r := redrive{conn: c, tell: tell, events: stream, blocked: map[types.NamespacedName]error{}, problems: map[string]bool{}}
 	err := r.run(ctx, s)
 	r.done.Problems = slices.Sorted(maps.Keys(r.problems))
 	// The count is worth a request also when ctx is over.
@@ -77,6 +87,7 @@ func (c *Conn) Redrive(ctx context.Context, stream string, s LetterSelection) (R
 
 type redrive struct {
 	conn     *Conn
+	tell     func(time.Time, types.NamespacedName, *cloudevent.Event)
 	letters  jetstream.Stream
 	events   string
 	done     Redriven
@@ -87,6 +98,7 @@ type redrive struct {
 // redriving is one letter on its way.
 type redriving struct {
 	sequence     uint64
+	began        time.Time
 	subscription types.NamespacedName
 	event        *nats.Msg
 	deleted      bool
@@ -195,6 +207,7 @@ func (r *redrive) finish(ctx context.Context, batch []redriving) error {
 		return err != nil
 	})
 	eachOf(len(batch), func(i int) {
+		batch[i].began = time.Now()
 		_, batch[i].err = r.conn.js.PublishMsg(ctx, batch[i].event, jetstream.WithExpectStream(r.events))
 	})
 	after, err := r.consumers(ctx, batch)
@@ -221,6 +234,7 @@ func (r *redrive) count(batch []redriving) error {
 		switch err := mapError(letter.err); {
 		case letter.deleted:
 			r.done.Redriven++
+			r.told(letter)
 		case err == nil: // somebody else redrove it
 		default:
 			r.fail(letter.subscription, err)
@@ -232,6 +246,15 @@ func (r *redrive) count(batch []redriving) error {
 		}
 	}
 	return hindrance
+}
+
+func (r *redrive) told(letter redriving) {
+	if r.tell == nil {
+		return
+	}
+	if ev, err := decode(letter.event.Header, letter.event.Data); err == nil {
+		r.tell(letter.began, letter.subscription, &ev)
+	}
 }
 
 func (r *redrive) fail(subscription types.NamespacedName, err error) {
