@@ -21,7 +21,7 @@ const (
 )
 
 // orders plays the sample: an order goes through the chain, all fall asleep, and another one wakes them again.
-const orders = "see:recorder; see:3 delivered; gone:● ready; pause:1500ms; type:p; see:6 delivered; gone:● ready; pause:2s"
+const orders = "see:recorder; gone:preparing; see:3 delivered; gone:● ready; pause:1500ms; type:p; see:6 delivered; gone:● ready; pause:2s"
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
