@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"os"
 	"strings"
@@ -74,10 +75,7 @@ func parseEvents(content []byte) ([]event, error) {
 // anew is the event with an id of its own, because one that was seen is stored once. Handlers often make the ids of
 // what they emit from the id of the data, so that gets the same suffix.
 func (e event) anew(suffix string) (event, error) {
-	again := event{}
-	for name, value := range e {
-		again[name] = value
-	}
+	again := maps.Clone(e)
 	var id string
 	if err := json.Unmarshal(e[idMember], &id); err != nil {
 		return nil, fmt.Errorf("read the id of the event: %w", err)
@@ -86,10 +84,7 @@ func (e event) anew(suffix string) (event, error) {
 	var data event
 	var dataID string
 	if json.Unmarshal(e[dataMember], &data) == nil && json.Unmarshal(data[idMember], &dataID) == nil && dataID != "" {
-		changed := event{}
-		for name, value := range data {
-			changed[name] = value
-		}
+		changed := maps.Clone(data)
 		changed[idMember] = quoted(dataID + suffix)
 		body, err := json.Marshal(changed)
 		if err != nil {

@@ -21,7 +21,7 @@ func free(folder string) (int64, error) {
 	if err := syscall.Statfs(folder, &stat); err != nil {
 		return 0, fmt.Errorf("ask for the room on the disk of %s: %w", folder, err)
 	}
-	return int64(stat.Bavail) * int64(stat.Bsize), nil
+	return int64(stat.Bavail) * int64(stat.Bsize), nil //nolint:unconvert // it has another type on other systems
 }
 
 // streamsFor fit the streams into what is free: a cluster's sizes, or less where there is less.

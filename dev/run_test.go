@@ -183,7 +183,7 @@ func TestNoProcessIsLeft(t *testing.T) {
 			directory, state := t.TempDir(), t.TempDir()
 			source := "require('child_process').spawn('sleep', ['86400'], {cwd: '" + directory + "'})\n" + prints("up")
 			write(t, directory, "fn.yaml", greeter(source))
-			command := exec.CommandContext(t.Context(), os.Args[0]) //nolint:gosec // this binary
+			command := exec.CommandContext(t.Context(), os.Args[0])
 			command.Env = append(os.Environ(), roleDirectory+"="+directory, roleState+"="+state)
 			out := &output{}
 			command.Stdout, command.Stderr = out, out

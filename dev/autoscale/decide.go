@@ -97,7 +97,8 @@ func (s *state) stabilised(desired int, now time.Time, b bounds) int {
 			kept = append(kept, p)
 		}
 	}
-	s.peaks = append(kept, peak{at: now, replicas: min(desired, b.high)})
+	kept = append(kept, peak{at: now, replicas: min(desired, b.high)})
+	s.peaks = kept
 	highest := 0
 	for _, p := range s.peaks {
 		highest = max(highest, p.replicas)

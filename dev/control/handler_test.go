@@ -61,7 +61,7 @@ func get(t *testing.T, server *httptest.Server, path string, change ...func(*htt
 func TestItTellsHowFunctionsAre(t *testing.T) {
 	t.Parallel()
 	server, _, _ := serve(t)
-	response := get(t, server, "/v1/functions")
+	response := get(t, server, "/v1/functions") //nolint:bodyclose // get does
 	require.Equal(t, http.StatusOK, response.StatusCode)
 	var list List
 	require.NoError(t, json.NewDecoder(response.Body).Decode(&list))
@@ -90,7 +90,7 @@ func TestOnlyThisMachineWithTheTokenIsAnswered(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			require.Equal(t, tc.want, get(t, server, "/v1/functions", tc.change).StatusCode)
+			require.Equal(t, tc.want, get(t, server, "/v1/functions", tc.change).StatusCode) //nolint:bodyclose // get does
 		})
 	}
 }
@@ -114,7 +114,7 @@ func TestWrongRequestsAreToldSo(t *testing.T) {
 		"/v2":           http.StatusNotFound,
 		"/v1/functions": http.StatusOK,
 	} {
-		response := get(t, server, path)
+		response := get(t, server, path) //nolint:bodyclose // get does
 		require.Equal(t, want, response.StatusCode, path)
 		require.Equal(t, "application/json", response.Header.Get("Content-Type"), path)
 	}
@@ -133,7 +133,7 @@ func TestTheLogHasTheTail(t *testing.T) {
 		"/v1/functions/orders/pricing/log?tail=0":  0,
 		"/v1/functions/orders/new/log":             0,
 	} {
-		body, err := io.ReadAll(get(t, server, path).Body)
+		body, err := io.ReadAll(get(t, server, path).Body) //nolint:bodyclose // get does
 		require.NoError(t, err)
 		require.Len(t, splitLines(body), want, path)
 	}
@@ -158,7 +158,7 @@ func TestTheLogIsFollowedUntilTheEnd(t *testing.T) {
 		lines.Add(feed.Line{Namespace: "orders", Function: "pricing", Stream: feed.Stdout, Text: text})
 	}
 	say("before")
-	body := bufio.NewScanner(get(t, server, "/v1/functions/orders/pricing/log?follow=true&tail=1").Body)
+	body := bufio.NewScanner(get(t, server, "/v1/functions/orders/pricing/log?follow=true&tail=1").Body) //nolint:bodyclose // get does
 	next := func() string {
 		require.True(t, body.Scan())
 		var line feed.Line
