@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"strconv"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -131,6 +132,7 @@ func (s *session) letterList(letters []bridge.Letter) error {
 			}
 		}
 		return nil
+	case output.Text:
 	}
 	if len(letters) == 0 {
 		s.note("there are no dead letters")
@@ -140,7 +142,7 @@ func (s *session) letterList(letters []bridge.Letter) error {
 	for _, l := range letters {
 		status := "-"
 		if l.Status != 0 {
-			status = fmt.Sprint(l.Status)
+			status = strconv.Itoa(l.Status)
 		}
 		table.Row(l.Sequence, ago(l.Time, time.Now()), s.style.Name(l.Namespace+"/"+l.Subscription), cmp.Or(l.Type, "-"), cmp.Or(l.ID, "-"),
 			l.Attempts, status, s.style.Bad(l.Reason))

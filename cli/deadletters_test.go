@@ -2,7 +2,6 @@ package cli
 
 import (
 	"net/http"
-	"regexp"
 	"sync/atomic"
 	"testing"
 
@@ -54,8 +53,8 @@ func TestDeadLettersAreListedAndShown(t *testing.T) {
 
 	shown := w.run(t, "dlq", "show", "2")
 	require.Equal(t, 0, shown.code, shown.err)
-	require.Regexp(t, regexp.MustCompile(`(?m)^answer +no such order$`), shown.out)
-	require.Regexp(t, regexp.MustCompile(`(?m)^event +order.received 1 of shop$`), shown.out)
+	require.Regexp(t, `(?m)^answer +no such order$`, shown.out)
+	require.Regexp(t, `(?m)^event +order.received 1 of shop$`, shown.out)
 	require.Contains(t, shown.out, `"n": 1.50`)
 	require.Contains(t, w.run(t, "dlq", "show", "2", "-o", "yaml").out, "sequence: 2\n")
 

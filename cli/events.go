@@ -184,6 +184,7 @@ func (t *tail) write(r journal.Record) error {
 	case output.Name:
 		_, err := fmt.Fprintln(t.Out, r.ID)
 		return err
+	case output.Text:
 	}
 	if t.shown == 1 {
 		if err := t.table.Header(t.Out); err != nil {

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -52,6 +53,7 @@ func (s *session) listFunctions(ctx context.Context, place *target.Place, all bo
 			}
 		}
 		return nil
+	case output.Text:
 	}
 	if len(functions) == 0 {
 		s.note("there are no Functions in %s", cmp.Or(namespace, place.Name))
@@ -65,7 +67,7 @@ func (s *session) functionTable(functions []target.Function) error {
 	for _, f := range functions {
 		backlog := "-"
 		if f.Backlog != nil {
-			backlog = fmt.Sprint(*f.Backlog)
+			backlog = strconv.FormatInt(*f.Backlog, 10)
 		}
 		lastError, _, _ := strings.Cut(f.LastError, "\n")
 		table.Row(f.Namespace, s.style.Name(f.Name), s.phase(f.Phase), fmt.Sprintf("%d/%d", f.Ready, f.Desired), backlog,

@@ -46,7 +46,7 @@ up later, until Ctrl-C.`,
 			case written != nil:
 				return written
 			case cmd.Context().Err() != nil:
-				return nil // Ctrl-C is how following ends
+				return nil //nolint:nilerr // Ctrl-C is how following ends
 			}
 			return err
 		})

@@ -12,7 +12,7 @@ func TestWhatIsNoCommandIsAUsageErrorThatSuggestsOne(t *testing.T) {
 		args []string
 		want string
 	}{
-		"a misspelt command": {[]string{"versoin"}, `there is no command "versoin"; did you mean version?`},
+		"a misspelt command": {[]string{"versio"}, `there is no command "versio"; did you mean version?`},
 		"an unknown flag":    {[]string{"version", "--nope"}, "unknown flag: --nope; see rouse version --help"},
 	} {
 		got := run(t, "", tc.args...)

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"crypto/rand"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strings"
 	"unicode/utf8"
@@ -103,7 +104,7 @@ func wholeEvent(member []byte, in Input) (cloudevent.Event, error) {
 		return cloudevent.Event{}, fmt.Errorf("it is no JSON object: %w", err)
 	}
 	if _, has := fields["type"]; !has {
-		return cloudevent.Event{}, fmt.Errorf("it has no type; if this is data and no event, name its type with --type")
+		return cloudevent.Event{}, errors.New("it has no type; if this is data and no event, name its type with --type")
 	}
 	for name, value := range map[string]string{specVersion: "1.0", "id": firstOf(in.ID, rand.Text()), "source": in.Source} {
 		if _, has := fields[name]; has || value == "" {
@@ -116,7 +117,7 @@ func wholeEvent(member []byte, in Input) (cloudevent.Event, error) {
 		fields[name] = text
 	}
 	if _, has := fields["source"]; !has {
-		return cloudevent.Event{}, fmt.Errorf("it has no source: add one, or --source for all that have none")
+		return cloudevent.Event{}, errors.New("it has no source: add one, or --source for all that have none")
 	}
 	full, err := json.Marshal(fields)
 	if err != nil {

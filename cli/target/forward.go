@@ -8,7 +8,7 @@ import (
 	"strconv"
 	"strings"
 
-	"k8s.io/apimachinery/pkg/util/httpstream"
+	"k8s.io/apimachinery/pkg/util/httpstream" //nolint:staticcheck // what client-go's SPDY dialer still returns
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/portforward"
 	"k8s.io/client-go/transport/spdy"
@@ -27,7 +27,7 @@ type forward struct {
 
 func (f *forward) close() {
 	close(f.stop)
-	<-f.ended
+	_ = <-f.ended // why it ended does not matter any more
 }
 
 // forwardTo opens a port of a pod, once.
