@@ -128,6 +128,10 @@ chaos: ## Events while bridges are killed, a NATS node of three stops and sinks 
 	@$(GO) run ./e2e/chaos
 
 ##@ Work on it
+.PHONY: recording
+recording: bin/rouse ## Make the README's moving picture again (docs/images/dev.svg)
+	@env -u NODE_EXTRA_CA_CERTS $(GO) run ./docs/recording
+
 .PHONY: build
 build: ## Build the binaries into bin/
 	@CGO_ENABLED=0 $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o bin/ ./cmd/...

@@ -156,6 +156,7 @@ func (m *mode) build(ctx context.Context) error {
 	m.functions = function.New(function.Deps{
 		Launcher: toolchain.New(toolchain.Options{
 			Cache: m.options.Cache, Node: m.options.Node, Python: m.options.Python, Progress: m.sayOf,
+			Guard: m.supervisor.Guard,
 		}),
 		Supervisor: m.supervisor, Feed: m.feed, Waker: m, Log: m.log.WithName("functions"),
 	}, function.Options{

@@ -185,7 +185,7 @@ func TestATreeDiesWithAParentThatIsKilled(t *testing.T) {
 	parent := startParent(t, life)
 	callers := life.family(t)
 	require.NoError(t, parent.Process.Kill())
-	for _, name := range []string{"supervisor", "tree 3", "tree 2", "tree 1"} {
+	for _, name := range []string{"supervisor", "tree 3", "tree 2", "tree 1", "guarded"} {
 		callers[name].requireGone(t)
 	}
 }
@@ -219,11 +219,11 @@ func (c *caller) requireGone(t *testing.T) {
 	requireClosed(t, c.gone, "the end of "+c.name)
 }
 
-// family are a supervisor and its tree.
+// family are a supervisor, its tree and what it guards.
 func (l *life) family(t *testing.T) map[string]*caller {
 	t.Helper()
 	callers := map[string]*caller{}
-	for range 4 {
+	for range 5 {
 		c := l.next(t)
 		if strings.HasPrefix(c.name, "keeper") {
 			callers["supervisor"] = c
@@ -231,7 +231,7 @@ func (l *life) family(t *testing.T) map[string]*caller {
 			callers[c.name] = c
 		}
 	}
-	require.Len(t, callers, 4)
+	require.Len(t, callers, 5)
 	return callers
 }
 

@@ -53,6 +53,9 @@ func play(role string) int {
 		signal.Ignore(syscall.SIGTERM)
 		tell(`4711\n`)
 		select {}
+	case "guarded": // belongs to a group that somebody else started
+		call(role)
+		select {}
 	case "tree": // lives with a child and a grandchild
 		generations, _ := strconv.Atoi(rest)
 		call(role)
@@ -74,6 +77,13 @@ func supervise() {
 	supervisor, err := New()
 	if err == nil {
 		_, err = supervisor.Start(roleCommand("tree 3", os.Getenv(envCall)), func(string, string) {})
+	}
+	if err == nil {
+		foreign := roleCommand("guarded", os.Getenv(envCall))
+		cmd := &exec.Cmd{Path: foreign.Path, Env: foreign.Env, SysProcAttr: &syscall.SysProcAttr{Setpgid: true}}
+		if err = cmd.Start(); err == nil {
+			supervisor.Guard(cmd.Process.Pid)
+		}
 	}
 	if err != nil {
 		_, _ = fmt.Fprintln(os.Stderr, err)

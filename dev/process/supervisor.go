@@ -86,6 +86,12 @@ func (s *Supervisor) Start(command Command, line func(stream, text string)) (*Pr
 	return p, nil
 }
 
+// Guard has the keeper end a process group that somebody else started. A keeper that is gone is noticed at the next Start.
+func (s *Supervisor) Guard(group int) (release func()) {
+	_ = s.keeper.guard(group)
+	return func() { s.keeper.release(group) }
+}
+
 // forget lets go of a process that has ended.
 func (s *Supervisor) forget(p *Process) {
 	s.keeper.release(p.group())

@@ -4,6 +4,8 @@ import (
 	"io"
 
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/rouse-run/rouse/internal/dependencies"
 )
 
 // Options say where the toolchain finds what it works with.
@@ -17,4 +19,6 @@ type Options struct {
 	// Progress hears what is being done for a Function, and what its user should know; nil: nobody. It may be called
 	// by several at a time.
 	Progress func(fn types.NamespacedName, text string)
+	// Guard ends package managers with this process, should that be killed; nil: nobody does.
+	Guard dependencies.Guard
 }

@@ -119,7 +119,7 @@ func (t *Toolchain) install(ctx context.Context, w wanted, dir, final string) er
 	}
 	err = dependencies.Install(ctx, dependencies.Request{
 		Python: w.python, Program: manager, Dir: dir, Manifest: w.manifest, Setup: setup, Work: work,
-		Env: w.env, Place: dependencies.Machine(),
+		Env: w.env, Place: dependencies.Machine(), Guard: t.o.Guard,
 	}, t.o.Output)
 	if err != nil || !w.python {
 		return err
@@ -130,7 +130,7 @@ func (t *Toolchain) install(ctx context.Context, w wanted, dir, final string) er
 // compile writes bytecode, which no start looks into the sources for. Packages may have files for other versions of
 // Python: what does not compile is left as it is.
 func (t *Toolchain) compile(ctx context.Context, i interpreter, dir, final string) error {
-	_ = dependencies.Run(ctx, dependencies.Command{Dir: dir, Env: i.env, Args: []string{
+	_ = dependencies.Run(ctx, dependencies.Command{Dir: dir, Env: i.env, Guard: t.o.Guard, Args: []string{
 		i.path, "-I", "-m", "compileall", "-q", "-q", "-j", "0", "--invalidation-mode", "unchecked-hash", "-s", dir, "-p", final, i.packages,
 	}}, t.o.Output)
 	return ctx.Err()

@@ -48,7 +48,7 @@ func (t *Toolchain) server(ctx context.Context, i interpreter, begun func(string
 
 func (t *Toolchain) layer(ctx context.Context, i interpreter, manager string, line []string) error {
 	made := dependencies.Run(ctx, dependencies.Command{
-		Dir: filepath.Dir(line[1]), Env: i.env, Args: line,
+		Dir: filepath.Dir(line[1]), Env: i.env, Args: line, Guard: t.o.Guard,
 	}, t.o.Output)
 	if made.Err == nil {
 		return nil

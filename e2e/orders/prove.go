@@ -83,7 +83,7 @@ type hop struct {
 func requireChain(t *testing.T, r Rouse, order string) {
 	t.Helper()
 	var at hop
-	require.NoError(t, r.read(t.Context(), &at, "trace", order+".received", "--wait"))
+	require.NoError(t, r.read(t.Context(), &at, "trace", order+".received", "--wait", "2m"))
 	for i, want := range []struct{ ending, kind, subscription string }{
 		{".received", "order.received", "pricing"}, {".priced", "order.priced", "invoicing"}, {".invoiced", "order.invoiced", "recorder"},
 	} {

@@ -34,6 +34,7 @@ type Request struct {
 	Discard bool
 	Env     []string
 	Place   Place
+	Guard   Guard // nil: nobody's
 }
 
 // ManifestFile is the name of the file that names dependencies.
@@ -101,7 +102,7 @@ func (r Request) npm(ctx context.Context, out io.Writer) error {
 	case r.Cache != "":
 		env = append(env, "npm_config_cache="+filepath.Join(r.Cache, "npm"))
 	}
-	installed := Run(ctx, Command{Dir: r.Dir, Env: env, Args: line}, out)
+	installed := Run(ctx, Command{Dir: r.Dir, Env: env, Args: line, Guard: r.Guard}, out)
 	if installed.Err == nil {
 		return nil
 	}
@@ -123,7 +124,7 @@ func (r Request) pip(ctx context.Context, out io.Writer) error {
 		line = append(line, "--cache-dir", filepath.Join(r.Cache, "pip"))
 	}
 	env := slices.Concat(r.Env, r.setup("PIP_CONFIG_FILE"))
-	installed := Run(ctx, Command{Dir: r.Dir, Env: env, Args: append(line, "-r", ManifestFile(true))}, out)
+	installed := Run(ctx, Command{Dir: r.Dir, Env: env, Args: append(line, "-r", ManifestFile(true)), Guard: r.Guard}, out)
 	if installed.Err == nil {
 		return nil
 	}

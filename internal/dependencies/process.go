@@ -24,7 +24,12 @@ type Command struct {
 	Env   []string
 	Args  []string
 	Input string
+	Guard Guard // nil: nobody's
 }
+
+// Guard hears of a process group when it begins, and ends it should this process be killed. What it returns is called when
+// the group has ended.
+type Guard func(group int) (release func())
 
 // Ended is how a command ended.
 type Ended struct {
@@ -45,9 +50,15 @@ func Run(ctx context.Context, c Command, out io.Writer) Ended {
 	child.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	child.Cancel = func() error { return syscall.Kill(-child.Process.Pid, syscall.SIGTERM) }
 	child.WaitDelay = grace
-	err := child.Run()
-	if child.Process != nil {
+	err := child.Start()
+	if err == nil {
+		release := func() {}
+		if c.Guard != nil {
+			release = c.Guard(child.Process.Pid)
+		}
+		err = child.Wait()
 		_ = syscall.Kill(-child.Process.Pid, syscall.SIGKILL) // what is left of the group
+		release()
 	}
 	result := Ended{Output: kept.String(), Err: err}
 	if failed := (&exec.ExitError{}); errors.As(err, &failed) && ctx.Err() == nil {
