@@ -27,7 +27,7 @@ type forward struct {
 
 func (f *forward) close() {
 	close(f.stop)
-	_ = <-f.ended // why it ended does not matter any more
+	<-f.ended //nolint:errcheck // why it ended does not matter any more
 }
 
 // forwardTo opens a port of a pod, once.
