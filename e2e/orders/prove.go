@@ -3,9 +3,10 @@ package orders
 import (
 	"context"
 	"encoding/json"
-	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -92,7 +93,7 @@ func requireChain(t *testing.T, r Rouse, order string) {
 		require.Len(t, at.Deliveries, 1, "%+v", at)
 		require.Equal(t, want.subscription, at.Deliveries[0].Subscription)
 		require.Equal(t, "delivered", at.Deliveries[0].State)
-		next := append(at.Children, at.Deliveries[0].Children...)
+		next := slices.Concat(at.Children, at.Deliveries[0].Children)
 		if i == 2 {
 			require.Empty(t, next, "the record is the end of the chain")
 			return
@@ -121,7 +122,7 @@ func requireDeadLetter(t *testing.T, r Rouse, order string) {
 	require.Equal(t, 400, letters[0].Status)
 	require.Equal(t, 1, letters[0].Attempts, "what no retry can mend is tried once")
 	require.Contains(t, letters[0].Excerpt, `unknown product`)
-	_, err := r.run(t.Context(), "dlq", "purge", fmt.Sprint(letters[0].Sequence), "--yes")
+	_, err := r.run(t.Context(), "dlq", "purge", strconv.FormatUint(letters[0].Sequence, 10), "--yes")
 	require.NoError(t, err)
 }
 
