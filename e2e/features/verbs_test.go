@@ -3,11 +3,13 @@
 package features
 
 import (
+	"context"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -18,26 +20,43 @@ func TestTheVerbsOfRouseActOnACluster(t *testing.T) {
 	cluster, namespace := connect(t)
 	sleeper(t, cluster, namespace, "verbs.sent.v1", framework.Function{
 		Name: "verbs", Max: 1,
-		Source: "module.exports = {main: (event) => { console.log('the handler ran'); return 'answered' }}",
+		Source: `
+module.exports.main = (event) => {
+  console.log('the handler ran')
+  if (event.data?.bad) event.setResponseStatus(400)
+  return 'answered'
+}`,
 	})
 	binary := filepath.Join(t.TempDir(), "rouse")
 	built, err := exec.CommandContext(t.Context(), "go", "build", "-o", binary, "../../cmd/rouse").CombinedOutput()
 	require.NoError(t, err, string(built))
 	rouse := func(args ...string) string {
 		t.Helper()
+		ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
+		defer cancel()
 		var problems strings.Builder
-		command := exec.CommandContext(t.Context(), binary, append(args, "--kubeconfig", os.Getenv("KUBECONFIG"), "-n", namespace)...)
+		command := exec.CommandContext(ctx, binary, append(args, "--kubeconfig", os.Getenv("KUBECONFIG"), "-n", namespace)...)
 		command.Stderr = &problems
 		out, err := command.Output()
 		require.NoError(t, err, "rouse %v: %s", args, problems.String())
 		return string(out)
 	}
 	id := namespace + "-1"
-	require.Equal(t, id+"\n", rouse("publish", "--type", "verbs.sent.v1", "--source", "e2e", "--id", id, "--data", "{}"))
+	require.Equal(t, id+"\n", rouse("publish", "--type", "verbs.sent.v1", "--source", framework.Source, "--id", id, "--data", "{}"))
 	require.Contains(t, rouse("events", "tail", "--id", id, "--kind", "delivered", "--since", "5m", "--limit", "1"), "delivered")
 	require.Contains(t, rouse("trace", id), namespace+"/verbs")
 	require.Equal(t, "answered", strings.TrimSpace(rouse("invoke", "verbs")))
 	require.Contains(t, rouse("logs", "verbs"), "the handler ran")
 	require.Contains(t, rouse("functions"), "verbs")
+	require.Empty(t, rouse("dlq", "list"))
+
+	bad := namespace + "-2"
+	rouse("publish", "--type", "verbs.sent.v1", "--source", framework.Source, "--id", bad, "--data", `{"bad": true}`)
+	rouse("events", "tail", "--id", bad, "--kind", "deadlettered", "--limit", "1", "--since", "5m")
+	sequence := strings.TrimSpace(rouse("dlq", "list", "-o", "name"))
+	require.Contains(t, rouse("dlq", "show", sequence), bad)
+	require.Contains(t, rouse("dlq", "redrive", sequence), "redriven 1")
+	require.Contains(t, rouse("trace", bad, "--wait", "1m"), "dead letter", "it is one again")
+	require.Contains(t, rouse("dlq", "purge", "--all", "--yes"), "purged 1")
 	require.Empty(t, rouse("dlq", "list"))
 }
