@@ -1,5 +1,5 @@
 # syntax=docker/dockerfile:1
-# The one image that holds every Go binary of Rouse. Which one runs is the command of the pod.
+# The one image that holds every Go binary of Rouse that runs in a cluster. Which one runs is the command of the pod.
 #
 #   docker build --build-arg VERSION=v1.2.3 -t rouse:v1.2.3 .
 
@@ -22,7 +22,8 @@ ARG TARGETOS TARGETARCH VERSION=devel
 ENV CGO_ENABLED=0 GOOS=$TARGETOS GOARCH=$TARGETARCH
 RUN --mount=type=cache,target=/go/pkg/mod --mount=type=cache,target=/root/.cache/go-build \
     mkdir /out && \
-    go build -trimpath -ldflags "-s -w -X github.com/rouse-run/rouse/internal/daemon.version=${VERSION}" -o /out/ ./cmd/...
+    go build -trimpath -ldflags "-s -w -X github.com/rouse-run/rouse/internal/daemon.version=${VERSION}" -o /out/ \
+    ./cmd/builder ./cmd/controller ./cmd/eventbridge ./cmd/htpasswd ./cmd/scaler
 
 # No shell, no package, no file but ours. The public CA roots are compiled into the binaries.
 FROM scratch

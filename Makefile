@@ -99,6 +99,10 @@ test-e2e: ## End-to-end tests on the local cluster, which is taken down again
 bench-wake: cluster ## 20 wakes beside 20 bare scale-ups of the same pod, on the local cluster
 	@selected=$$($(CLUSTER) env); eval "$$selected"; $(GO) run ./e2e/bench/wake
 
+.PHONY: bench-local
+bench-local: bin/rouse ## 20 wakes of a Function of each language in local mode, beside bare servers
+	@$(GO) run ./e2e/bench/local
+
 .PHONY: bench-build
 bench-build: cluster ## From apply to Running: inline, first build, same dependencies again, on the local cluster
 	@selected=$$($(CLUSTER) env); eval "$$selected"; $(GO) run ./e2e/bench/build

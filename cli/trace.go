@@ -13,8 +13,8 @@ import (
 	"github.com/rouse-run/rouse/cli/exit"
 	"github.com/rouse-run/rouse/cli/output"
 	"github.com/rouse-run/rouse/cli/target"
+	"github.com/rouse-run/rouse/cli/trace"
 	"github.com/rouse-run/rouse/eventbridge/journal"
-	"github.com/rouse-run/rouse/internal/trace"
 )
 
 // lookAgain is how often a chain that moves is looked at.

@@ -24,7 +24,7 @@ const hiddenBuffer = 64 << 10
 // comes again after the next start.
 func (m *mode) buildBridge() {
 	o := eventbridge.DefaultOptions()
-	o.ShutdownDelay = 0
+	o.ShutdownDelay, o.DrainTimeout = 0, stopTimeout
 	o.Dispatch.DrainTimeout = stopTimeout
 	o.Admin.TokenFile = filepath.Join(m.state, tokenFile)
 	publisherOptions := broker.DefaultPublisherOptions()

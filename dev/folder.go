@@ -8,6 +8,7 @@ import (
 	"sync"
 
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
 
 	"github.com/rouse-run/rouse/dev/autoscale"
 	"github.com/rouse-run/rouse/dev/function"
@@ -25,6 +26,7 @@ const (
 type folder struct {
 	directory string // absolute
 	shown     string // as the user named it
+	reader    *manifest.Reader
 	functions *function.Functions
 	subs      *subscriptions.Subscriptions
 	scaling   *autoscale.Autoscaler
@@ -34,9 +36,8 @@ type folder struct {
 
 	mu      sync.Mutex
 	targets map[types.NamespacedName]autoscale.Target
-	read1   bool // whether it was read before
-	again   chan struct{}
-	empty   bool
+	empty   bool          // it was said that there is no Function
+	again   chan struct{} // closed at the next reading
 }
 
 // watch reads the folder again whenever a file changes.
@@ -67,7 +68,7 @@ func (f *folder) watch(ctx context.Context) error {
 
 // read hands out what the folder says now.
 func (f *folder) read(context.Context) error {
-	set, problems, err := manifest.Read(f.shown)
+	set, problems, err := f.reader.Read(f.shown)
 	if err != nil {
 		return err
 	}
@@ -97,11 +98,8 @@ func targetsOf(
 		}
 	}
 	for _, fn := range set.Functions {
-		if fn.Spec.ScaleConfig == nil {
-			continue // its replicas are fixed
-		}
 		name := types.NamespacedName{Namespace: fn.Namespace, Name: fn.Name}
-		low, high := workload.ReplicaBounds(fn.Function)
+		low, high := bounds(fn)
 		tuning, _ := workload.TuningOf(fn.Annotations, workload.Tuning{}) // what is wrong was said with its line
 		if debug.has(name) {
 			low, high = 1, 1 // a debugger is attached to one process, and that shall stay
@@ -109,6 +107,15 @@ func targetsOf(
 		targets[name] = autoscale.Target{Function: name, Min: int(low), Max: int(high), LagThreshold: tuning.LagThreshold}
 	}
 	return targets
+}
+
+// bounds are the same without a scaleConfig: such a Function is followed for its backlog alone.
+func bounds(fn manifest.Function) (low, high int32) {
+	if fn.Spec.ScaleConfig == nil {
+		fixed := ptr.Deref(fn.Spec.Replicas, 1)
+		return fixed, fixed
+	}
+	return workload.ReplicaBounds(fn.Function)
 }
 
 // missing are warnings about what is named and not there.
@@ -140,8 +147,8 @@ func namesOf(set manifest.Set) string {
 // renew tells that the folder was read, and when there is nothing in it.
 func (f *folder) renew(empty bool) {
 	f.mu.Lock()
-	say := empty && (!f.empty || !f.read1)
-	f.empty, f.read1 = empty, true
+	say := empty && !f.empty
+	f.empty = empty
 	if f.again != nil {
 		close(f.again)
 	}

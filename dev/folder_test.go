@@ -29,7 +29,9 @@ func TestTargetsOf(t *testing.T) {
 			debug: debugged{"pricing": true},
 			want:  map[types.NamespacedName]autoscale.Target{pricing: {Function: pricing, Min: 1, Max: 1}},
 		},
-		"one without a scaleConfig is left to its replicas": {want: map[types.NamespacedName]autoscale.Target{}},
+		"one without a scaleConfig keeps its replicas": {
+			want: map[types.NamespacedName]autoscale.Target{pricing: {Function: pricing, Min: 1, Max: 1}},
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -20,6 +20,7 @@ import (
 	"github.com/rouse-run/rouse/dev/feed"
 	"github.com/rouse-run/rouse/dev/function"
 	"github.com/rouse-run/rouse/dev/instance"
+	"github.com/rouse-run/rouse/dev/manifest"
 	"github.com/rouse-run/rouse/dev/process"
 	"github.com/rouse-run/rouse/dev/subscriptions"
 	"github.com/rouse-run/rouse/dev/toolchain"
@@ -175,7 +176,7 @@ func (m *mode) build(ctx context.Context) error {
 		publisher: newPublisher(urlOf(m.public) + publishPath), events: m.events, changed: make(chan struct{}),
 	}
 	m.folder = &folder{
-		directory: m.claim.Directory(), shown: m.options.Directory, functions: m.functions, subs: m.subs,
+		directory: m.claim.Directory(), shown: m.options.Directory, reader: manifest.NewReader(), functions: m.functions, subs: m.subs,
 		scaling: m.scaling, debug: debug, source: m.source, changed: make(chan struct{}, 1),
 	}
 	// The first reading comes before anything runs, so that a folder that cannot be read ends the start.

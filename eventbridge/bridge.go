@@ -94,8 +94,12 @@ func New(deps Deps, options Options) *Bridge {
 		Registerer:    deps.Registry,
 		Log:           deps.Log.WithName("ingress"),
 	}, options.Ingress)
-	b.public = daemon.Server{Name: "ingress", Addr: options.Listen, Listener: deps.Listener, Handler: b.publicHandler(handler)}
-	b.metrics = daemon.Server{Name: "metrics", Addr: options.MetricsAddress, Listener: deps.MetricsListener, Handler: b.metricsHandler()}
+	b.public = daemon.Server{
+		Name: "ingress", Addr: options.Listen, Listener: deps.Listener, Handler: b.publicHandler(handler), DrainTimeout: options.DrainTimeout,
+	}
+	b.metrics = daemon.Server{
+		Name: "metrics", Addr: options.MetricsAddress, Listener: deps.MetricsListener, Handler: b.metricsHandler(), DrainTimeout: options.DrainTimeout,
+	}
 	return b
 }
 
@@ -125,7 +129,7 @@ func (b *Bridge) administer(ctx context.Context) error {
 	}
 	handler := admin.New(b.deps.Admin, b.remembered(), b.options.Admin, b.deps.Log.WithName("admin"))
 	return daemon.Serve(ctx, daemon.Server{
-		Name: "admin", Addr: b.options.Admin.Address, Listener: b.deps.AdminListener, Handler: handler.Until(ctx),
+		Name: "admin", Addr: b.options.Admin.Address, Listener: b.deps.AdminListener, Handler: handler.Until(ctx), DrainTimeout: b.options.DrainTimeout,
 	}, b.deps.Log)
 }
 

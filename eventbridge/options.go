@@ -2,6 +2,7 @@ package eventbridge
 
 import (
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/spf13/pflag"
@@ -20,6 +21,7 @@ type Options struct {
 	Listen         string        // address of the publish endpoint and of health
 	MetricsAddress string        // address of the metrics
 	ShutdownDelay  time.Duration // between failing readiness and refusing events
+	DrainTimeout   time.Duration // how long requests that are being answered then may take
 	Ingress        ingress.Options
 	Storage        storage.Options
 	Dispatch       dispatch.Options
@@ -39,6 +41,7 @@ func DefaultOptions() Options {
 		Listen:         ":8080",
 		MetricsAddress: ":9090",
 		ShutdownDelay:  5 * time.Second,
+		DrainTimeout:   10 * time.Second,
 		Ingress:        ingress.DefaultOptions(),
 		Storage:        storage.DefaultOptions(),
 		Dispatch:       dispatch.DefaultOptions(),
@@ -55,6 +58,7 @@ func (o *Options) BindFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&o.MetricsAddress, "metrics-address", o.MetricsAddress, "address of /metrics")
 	fs.DurationVar(&o.ShutdownDelay, "shutdown-delay", o.ShutdownDelay,
 		"how long events are still taken after the process was told to stop")
+	fs.DurationVar(&o.DrainTimeout, "request-drain-timeout", o.DrainTimeout, "how long requests that are being answered then may take")
 	fs.IntVar(&o.JournalEvents, "journal-events", o.JournalEvents,
 		"how many of the last things that happened to events are remembered for the admin API; 0: none")
 	o.Ingress.BindFlags(fs)
@@ -71,6 +75,9 @@ func (o *Options) Validate() error {
 	var own error
 	if o.ShutdownDelay < 0 {
 		own = errors.New("--shutdown-delay must not be negative")
+	}
+	if o.DrainTimeout <= 0 {
+		own = errors.Join(own, fmt.Errorf("--request-drain-timeout must be more than 0, is %s", o.DrainTimeout))
 	}
 	if o.JournalEvents < 0 {
 		own = errors.Join(own, errors.New("--journal-events must not be negative"))

@@ -13,6 +13,7 @@ import (
 
 	"github.com/rouse-run/rouse/e2e/framework"
 	"github.com/rouse-run/rouse/e2e/orders"
+	"github.com/rouse-run/rouse/e2e/verbs"
 )
 
 // The order chain, exactly as samples/orders has it, and by the same proof as in local mode.
@@ -31,7 +32,9 @@ func TestTheOrderChainRunsFromZeroAndGoesBackToZero(t *testing.T) {
 		require.NoError(t, cluster.DeleteNamespace(ctx, chain.Namespace))
 	})
 	require.NoError(t, chain.Start(t.Context(), cluster))
-	rouse := orders.Rouse{Program: orders.Build(t, root), Where: []string{"--kubeconfig", os.Getenv("KUBECONFIG")}}
+	program, err := verbs.Build(t.Context(), root, t.TempDir())
+	require.NoError(t, err)
+	rouse := verbs.Rouse{Program: program, Where: []string{"--kubeconfig", os.Getenv("KUBECONFIG")}}
 	orders.Prove(t, rouse, chain.Folder, "e2e")
 	for _, function := range chain.Functions {
 		require.NoError(t, cluster.AwaitReplicas(t.Context(), chain.Namespace, function, 0, asleep))

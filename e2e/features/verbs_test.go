@@ -5,7 +5,6 @@ package features
 import (
 	"context"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -14,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/rouse-run/rouse/e2e/framework"
+	"github.com/rouse-run/rouse/e2e/verbs"
 )
 
 func TestTheVerbsOfRouseActOnACluster(t *testing.T) {
@@ -27,18 +27,15 @@ module.exports.main = (event) => {
   return 'answered'
 }`,
 	})
-	binary := filepath.Join(t.TempDir(), "rouse")
-	built, err := exec.CommandContext(t.Context(), "go", "build", "-o", binary, "../../cmd/rouse").CombinedOutput()
-	require.NoError(t, err, string(built))
+	program, err := verbs.Build(t.Context(), filepath.Join("..", ".."), t.TempDir())
+	require.NoError(t, err)
+	command := verbs.Rouse{Program: program, Where: []string{"--kubeconfig", os.Getenv("KUBECONFIG"), "-n", namespace}}
 	rouse := func(args ...string) string {
 		t.Helper()
 		ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
 		defer cancel()
-		var problems strings.Builder
-		command := exec.CommandContext(ctx, binary, append(args, "--kubeconfig", os.Getenv("KUBECONFIG"), "-n", namespace)...)
-		command.Stderr = &problems
-		out, err := command.Output()
-		require.NoError(t, err, "rouse %v: %s", args, problems.String())
+		out, err := command.Run(ctx, args...)
+		require.NoError(t, err)
 		return string(out)
 	}
 	id := namespace + "-1"

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/rouse-run/rouse/e2e/orders"
+	"github.com/rouse-run/rouse/e2e/verbs"
 )
 
 func TestTheOrderChainRunsInLocalMode(t *testing.T) {
@@ -19,15 +20,17 @@ func TestTheOrderChainRunsInLocalMode(t *testing.T) {
 	root, err := filepath.Abs(filepath.Join("..", ".."))
 	require.NoError(t, err)
 	folder := filepath.Join(root, "samples", "orders")
-	rouse := orders.Rouse{
-		Program: orders.Build(t, root), Where: []string{"--dir", folder}, Env: []string{"XDG_STATE_HOME=" + t.TempDir()},
+	program, err := verbs.Build(t.Context(), root, t.TempDir())
+	require.NoError(t, err)
+	rouse := verbs.Rouse{
+		Program: program, Where: []string{"--dir", folder}, Env: []string{"XDG_STATE_HOME=" + t.TempDir()},
 	}
 	startLocalMode(t, rouse, folder)
 	orders.Prove(t, rouse, folder, "local")
 }
 
 // startLocalMode runs the folder until the test ends. The verbs wait until it can be found.
-func startLocalMode(t *testing.T, rouse orders.Rouse, folder string) {
+func startLocalMode(t *testing.T, rouse verbs.Rouse, folder string) {
 	t.Helper()
 	alone := rouse
 	alone.Where = nil

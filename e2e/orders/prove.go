@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/rouse-run/rouse/e2e/verbs"
 )
 
 const (
@@ -20,41 +22,41 @@ const (
 )
 
 // Prove plays the chain with orders whose ids begin with prefix. The folder is that of the sample.
-func Prove(t *testing.T, r Rouse, folder, prefix string) {
+func Prove(t *testing.T, r verbs.Rouse, folder, prefix string) {
 	t.Helper()
-	r.awaitAsleep(t)
+	awaitAsleep(t, r)
 	recorded := make(chan error, 1)
 	good := prefix + "-good"
 	ctx, cancel := context.WithTimeout(t.Context(), bound)
 	defer cancel()
-	go func() { recorded <- r.awaitInvoice(ctx, good) }()
+	go func() { recorded <- awaitInvoice(ctx, r, good) }()
 
 	publish(t, r, filepath.Join(folder, "events", "order-received.json"), "order-1001", good)
 	require.NoError(t, <-recorded)
 	requireChain(t, r, good)
-	r.awaitAsleep(t)
+	awaitAsleep(t, r)
 
 	bad := prefix + "-bad"
 	publish(t, r, filepath.Join(folder, "events", "order-unknown-product.json"), "order-1002", bad)
 	requireDeadLetter(t, r, bad)
-	r.awaitAsleep(t)
+	awaitAsleep(t, r)
 }
 
 // publish publishes a file of the sample for an order of its own.
-func publish(t *testing.T, r Rouse, file, order, as string) {
+func publish(t *testing.T, r verbs.Rouse, file, order, as string) {
 	t.Helper()
 	event, err := os.ReadFile(file)
 	require.NoError(t, err)
 	require.Contains(t, string(event), order)
 	own := filepath.Join(t.TempDir(), "event.json")
 	require.NoError(t, os.WriteFile(own, []byte(strings.ReplaceAll(string(event), order, as)), 0o600))
-	_, err = r.run(t.Context(), "publish", "--data-file", own)
+	_, err = r.Run(t.Context(), "publish", "--data-file", own)
 	require.NoError(t, err)
 }
 
 // awaitInvoice waits until the recorder has written the invoice of an order down, with the right amounts.
-func (r Rouse) awaitInvoice(ctx context.Context, order string) error {
-	return r.follow(ctx, func(line []byte) bool {
+func awaitInvoice(ctx context.Context, r verbs.Rouse, order string) error {
+	return r.Follow(ctx, func(line []byte) bool {
 		var logged struct{ Text string }
 		var record struct {
 			Order, Invoice  string
@@ -81,10 +83,10 @@ type hop struct {
 }
 
 // requireChain looks at the trace from the order to its record.
-func requireChain(t *testing.T, r Rouse, order string) {
+func requireChain(t *testing.T, r verbs.Rouse, order string) {
 	t.Helper()
 	var at hop
-	require.NoError(t, r.read(t.Context(), &at, "trace", order+".received", "--wait", "2m"))
+	require.NoError(t, r.Read(t.Context(), &at, "trace", order+".received", "--wait", "2m"))
 	for i, want := range []struct{ ending, kind, subscription string }{
 		{".received", "order.received", "pricing"}, {".priced", "order.priced", "invoicing"}, {".invoiced", "order.invoiced", "recorder"},
 	} {
@@ -105,7 +107,7 @@ func requireChain(t *testing.T, r Rouse, order string) {
 
 // requireDeadLetter finds the event of an order that nobody can price among the dead letters, with the reason that the
 // handler gave, and takes it away.
-func requireDeadLetter(t *testing.T, r Rouse, order string) {
+func requireDeadLetter(t *testing.T, r verbs.Rouse, order string) {
 	t.Helper()
 	var letters []struct {
 		Sequence                  uint64
@@ -113,7 +115,7 @@ func requireDeadLetter(t *testing.T, r Rouse, order string) {
 		Status, Attempts          int
 	}
 	await(t, "a dead letter of "+order, func() (bool, error) {
-		err := r.read(t.Context(), &letters, "dlq", "list", "--subscription", "pricing", "--namespace", namespace)
+		err := r.Read(t.Context(), &letters, "dlq", "list", "--subscription", "pricing", "--namespace", namespace)
 		for len(letters) > 0 && letters[0].ID != order+".received" {
 			letters = letters[1:]
 		}
@@ -122,12 +124,12 @@ func requireDeadLetter(t *testing.T, r Rouse, order string) {
 	require.Equal(t, 400, letters[0].Status)
 	require.Equal(t, 1, letters[0].Attempts, "what no retry can mend is tried once")
 	require.Contains(t, letters[0].Excerpt, `unknown product`)
-	_, err := r.run(t.Context(), "dlq", "purge", strconv.FormatUint(letters[0].Sequence, 10), "--yes")
+	_, err := r.Run(t.Context(), "dlq", "purge", strconv.FormatUint(letters[0].Sequence, 10), "--yes")
 	require.NoError(t, err)
 }
 
 // awaitAsleep waits until no Function of the chain has a replica or work.
-func (r Rouse) awaitAsleep(t *testing.T) {
+func awaitAsleep(t *testing.T, r verbs.Rouse) {
 	t.Helper()
 	await(t, "all three Functions to sleep", func() (bool, error) {
 		var functions []struct {
@@ -135,7 +137,7 @@ func (r Rouse) awaitAsleep(t *testing.T) {
 			Desired, Ready int
 			Backlog        *int64
 		}
-		err := r.read(t.Context(), &functions, "functions", "--namespace", namespace)
+		err := r.Read(t.Context(), &functions, "functions", "--namespace", namespace)
 		asleep := 0
 		for _, f := range functions {
 			if f.Desired == 0 && f.Ready == 0 && (f.Backlog == nil || *f.Backlog == 0) {

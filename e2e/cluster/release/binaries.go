@@ -21,7 +21,12 @@ type Source struct {
 // kept is how many layers of earlier states of the checkout stay in the cache.
 const kept = 3
 
-// Binaries makes the image with all Go binaries, as the Dockerfile does.
+// commands are the binaries that run in a cluster. The command line of people is none of them.
+func commands() []string {
+	return []string{"./cmd/builder", "./cmd/controller", "./cmd/eventbridge", "./cmd/htpasswd", "./cmd/scaler"}
+}
+
+// Binaries makes the image with all Go binaries of a cluster, as the Dockerfile does.
 func (s Source) Binaries(ctx context.Context) (image.Image, error) {
 	out, remove, err := s.Store.Cache.Temporary("binaries")
 	if err != nil {
@@ -31,9 +36,9 @@ func (s Source) Binaries(ctx context.Context) (image.Image, error) {
 	compile := command.Command{
 		Name: "go", Dir: s.Repository, Log: filepath.Join(s.Logs, "build-rouse.log"), Env: []string{"CGO_ENABLED=0", "GOFLAGS=-buildvcs=false"},
 		// The version says what it is and not which commit: else every commit would replace all pods.
-		Args: []string{
-			"build", "-trimpath", "-ldflags", "-s -w -X github.com/rouse-run/rouse/internal/daemon.version=local", "-o", out + "/", "./cmd/...",
-		},
+		Args: append([]string{
+			"build", "-trimpath", "-ldflags", "-s -w -X github.com/rouse-run/rouse/internal/daemon.version=local", "-o", out + "/",
+		}, commands()...),
 	}
 	if _, err := compile.Run(ctx); err != nil {
 		return image.Image{}, err

@@ -1,4 +1,4 @@
-package orders
+package verbs
 
 import (
 	"bufio"
@@ -8,12 +8,10 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"slices"
 	"syscall"
-	"testing"
 	"time"
-
-	"github.com/stretchr/testify/require"
 )
 
 // Rouse is the command rouse, with what leads it to the Rouse that is meant.
@@ -23,15 +21,15 @@ type Rouse struct {
 	Env     []string // besides that of this process
 }
 
-// Build compiles the command from the repository at root.
-func Build(t *testing.T, root string) string {
-	t.Helper()
-	program := t.TempDir() + "/rouse"
-	build := exec.CommandContext(t.Context(), "go", "build", "-o", program, "./cmd/rouse")
+// Build compiles the command from the repository at root into a folder, and returns where it is.
+func Build(ctx context.Context, root, folder string) (string, error) {
+	program := filepath.Join(folder, "rouse")
+	build := exec.CommandContext(ctx, "go", "build", "-o", program, "./cmd/rouse")
 	build.Dir = root
-	out, err := build.CombinedOutput()
-	require.NoError(t, err, "%s", out)
-	return program
+	if out, err := build.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("build rouse: %w: %s", err, out)
+	}
+	return program, nil
 }
 
 // Command is one verb, that is told to stop when ctx ends.
@@ -43,8 +41,8 @@ func (r Rouse) Command(ctx context.Context, args ...string) *exec.Cmd {
 	return cmd
 }
 
-// run returns what a verb printed.
-func (r Rouse) run(ctx context.Context, args ...string) ([]byte, error) {
+// Run returns what a verb printed.
+func (r Rouse) Run(ctx context.Context, args ...string) ([]byte, error) {
 	cmd := r.Command(ctx, args...)
 	var out, problem bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &problem
@@ -54,9 +52,9 @@ func (r Rouse) run(ctx context.Context, args ...string) ([]byte, error) {
 	return out.Bytes(), nil
 }
 
-// read has a verb answer in JSON.
-func (r Rouse) read(ctx context.Context, into any, args ...string) error {
-	out, err := r.run(ctx, append(args, "-o", "json")...)
+// Read has a verb answer in JSON.
+func (r Rouse) Read(ctx context.Context, into any, args ...string) error {
+	out, err := r.Run(ctx, append(args, "-o", "json")...)
 	if err != nil {
 		return err
 	}
@@ -66,8 +64,8 @@ func (r Rouse) read(ctx context.Context, into any, args ...string) error {
 	return nil
 }
 
-// follow hands the lines of a verb that goes on to take, until take has enough or ctx ends.
-func (r Rouse) follow(ctx context.Context, take func(line []byte) (enough bool), args ...string) error {
+// Follow hands the lines of a verb that goes on to take, until take has enough or ctx ends.
+func (r Rouse) Follow(ctx context.Context, take func(line []byte) (enough bool), args ...string) error {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	cmd := r.Command(ctx, args...)
