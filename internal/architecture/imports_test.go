@@ -32,7 +32,7 @@ var rooms = map[string][]string{
 	"internal/dependencies":         {"internal/build"},
 	"internal/registry":             {},
 	"internal/testing":              {"api", "internal"},
-	"cli/trace":                {"eventbridge/journal"},
+	"cli/trace":                     {"eventbridge/journal"},
 	"internal/architecture":         {},
 	"controller/function/resources": {"api", "internal/build", "internal/workload"},
 	"controller":                    {"api", "internal"},
