@@ -63,8 +63,9 @@ func newManager(o *options) (ctrl.Manager, error) {
 	}
 	health := &healthz.Handler{Checks: map[string]healthz.Checker{"ping": healthz.Ping}}
 	manager, err := ctrl.NewManager(rest, ctrl.Options{
-		Scheme: scheme,
-		Cache:  cache.Options{ByObject: function.CacheObjects()},
+		Scheme:     scheme,
+		Cache:      cache.Options{ByObject: function.CacheObjects()},
+		Controller: kube.Controllers(),
 		Metrics: metricsserver.Options{
 			BindAddress: o.metricsAddress,
 			ExtraHandlers: map[string]http.Handler{

@@ -16,7 +16,6 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/config"
 	ctrllog "sigs.k8s.io/controller-runtime/pkg/log"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
@@ -61,11 +60,13 @@ func runManager(t *testing.T, simultaneous int) *fakeRepositories {
 	ctrllog.SetLogger(logr.Discard())
 	scheme, err := kube.NewScheme()
 	require.NoError(t, err)
+	controllers := kube.Controllers()
+	controllers.SkipNameValidation = new(true) // so that -count works
 	mgr, err := ctrl.NewManager(cluster.Environment(t).Config, ctrl.Options{
 		Scheme:     scheme,
 		Metrics:    metricsserver.Options{BindAddress: "0"},
 		Cache:      cache.Options{ByObject: CacheObjects()},
-		Controller: config.Controller{SkipNameValidation: new(true)}, // so that -count works
+		Controller: controllers,
 	})
 	require.NoError(t, err)
 	options := testOptions()

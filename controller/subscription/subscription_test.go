@@ -17,7 +17,6 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/config"
 	ctrllog "sigs.k8s.io/controller-runtime/pkg/log"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
@@ -66,10 +65,12 @@ func newWorldAt(t *testing.T, server *natstest.Server, url string, changes ...fu
 
 	scheme, err := kube.NewScheme()
 	require.NoError(t, err)
+	controllers := kube.Controllers()
+	controllers.SkipNameValidation = new(true) // one controller after the other
 	mgr, err := ctrl.NewManager(env.Config, ctrl.Options{
 		Scheme:     scheme,
 		Metrics:    metricsserver.Options{BindAddress: "0"},
-		Controller: config.Controller{SkipNameValidation: new(true)}, // one controller after the other
+		Controller: controllers,
 	})
 	require.NoError(t, err)
 	options := DefaultOptions()
