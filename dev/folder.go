@@ -32,6 +32,7 @@ type folder struct {
 	scaling   *autoscale.Autoscaler
 	debug     debugged
 	source    *source
+	say       func(text string)
 	changed   chan struct{} // a note that files have changed
 
 	mu      sync.Mutex
@@ -59,7 +60,7 @@ func (f *folder) watch(ctx context.Context) error {
 				case <-f.changed:
 				}
 				if err := f.read(ctx); err != nil {
-					f.source.say(fmt.Sprintf("the folder cannot be read, and what runs goes on: %s", err))
+					f.say(fmt.Sprintf("the folder cannot be read, and what runs goes on: %s", err))
 				}
 			}
 		},
@@ -147,15 +148,15 @@ func namesOf(set manifest.Set) string {
 // renew tells that the folder was read, and when there is nothing in it.
 func (f *folder) renew(empty bool) {
 	f.mu.Lock()
-	say := empty && !f.empty
+	news := empty && !f.empty
 	f.empty = empty
 	if f.again != nil {
 		close(f.again)
 	}
 	f.again = make(chan struct{})
 	f.mu.Unlock()
-	if say {
-		f.source.say(fmt.Sprintf("there is no Function in %s: write one with rouse init, or name another folder; files that come are read at once", f.shown))
+	if news {
+		f.say(fmt.Sprintf("there is no Function in %s: write one with rouse init, or name another folder; files that come are read at once", f.shown))
 	}
 }
 

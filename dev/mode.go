@@ -177,7 +177,7 @@ func (m *mode) build(ctx context.Context) error {
 	}
 	m.folder = &folder{
 		directory: m.claim.Directory(), shown: m.options.Directory, reader: manifest.NewReader(), functions: m.functions, subs: m.subs,
-		scaling: m.scaling, debug: debug, source: m.source, changed: make(chan struct{}, 1),
+		scaling: m.scaling, debug: debug, source: m.source, say: m.say, changed: make(chan struct{}, 1),
 	}
 	// The first reading comes before anything runs, so that a folder that cannot be read ends the start.
 	return m.folder.read(ctx)

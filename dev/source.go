@@ -49,9 +49,6 @@ func (s *source) setProblems(problems []manifest.Problem) {
 	s.changed = make(chan struct{})
 }
 
-// say adds a line of local mode's own, about no Function.
-func (s *source) say(text string) { s.feed.Add(feed.Line{Stream: feed.Rouse, Text: text}) }
-
 // FollowState implements view.Source.
 func (s *source) FollowState(ctx context.Context, take func(view.State)) {
 	for ctx.Err() == nil {

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -36,23 +35,11 @@ func (c *Client) ask(ctx context.Context, method, path string, query url.Values,
 			return nil, fmt.Errorf("ask the bridge: %w", err)
 		}
 	}
-	address := c.admin.URL + path
-	if len(query) > 0 {
-		address += "?" + query.Encode()
-	}
-	request, err := http.NewRequestWithContext(ctx, method, address, &content)
-	if err != nil {
-		return nil, fmt.Errorf("ask the bridge: %w", err)
-	}
-	request.Header.Set("Authorization", "Bearer "+c.admin.Token)
-	response, err := c.http.Do(request)
-	if err != nil {
-		if ctx.Err() != nil {
-			return nil, ctx.Err()
-		}
-		if wrapped, ok := errors.AsType[*url.Error](err); ok {
-			err = wrapped.Err
-		}
+	response, err := c.admin.Ask(ctx, c.http, method, path, query, &content)
+	switch {
+	case ctx.Err() != nil && err != nil:
+		return nil, ctx.Err()
+	case err != nil:
 		return nil, exit.Errorf(exit.Unreachable, "the admin API of the bridge does not answer: %w", err)
 	}
 	return response, nil

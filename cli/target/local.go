@@ -5,7 +5,6 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -163,21 +162,13 @@ func choose(all []Function, namespace, name, usual string) (Function, error) {
 
 // get asks the control API.
 func (l *local) get(ctx context.Context, path string, query url.Values) (io.ReadCloser, error) {
-	target := strings.TrimSuffix(l.instance.Control, "/") + path
-	if len(query) > 0 {
-		target += "?" + query.Encode()
-	}
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, target, http.NoBody)
-	if err != nil {
-		return nil, fmt.Errorf("ask the local mode: %w", err)
-	}
-	request.Header.Set("Authorization", "Bearer "+l.instance.Token)
-	response, err := l.client.Do(request)
-	if err != nil {
-		if ctx.Err() != nil {
-			return nil, ctx.Err()
-		}
-		return nil, exit.Errorf(exit.Unreachable, "the local mode of %s does not answer: %w; look at its terminal", l.instance.Directory, withoutURL(err))
+	control := Admin{URL: l.instance.Control, Token: l.instance.Token}
+	response, err := control.Ask(ctx, l.client, http.MethodGet, path, query, http.NoBody)
+	switch {
+	case ctx.Err() != nil && err != nil:
+		return nil, ctx.Err()
+	case err != nil:
+		return nil, exit.Errorf(exit.Unreachable, "the local mode of %s does not answer: %w; look at its terminal", l.instance.Directory, err)
 	}
 	if response.StatusCode == http.StatusOK {
 		return response.Body, nil
@@ -196,12 +187,4 @@ func (l *local) get(ctx context.Context, path string, query url.Values) (io.Read
 		said = failure.Error
 	}
 	return nil, exit.Errorf(code, "the local mode answers %d: %s", response.StatusCode, said)
-}
-
-// withoutURL takes away what people did not write.
-func withoutURL(err error) error {
-	if wrapped, ok := errors.AsType[*url.Error](err); ok {
-		return wrapped.Err
-	}
-	return err
 }

@@ -21,7 +21,7 @@ type Target interface {
 	Close() error
 }
 
-// Admin is the admin API of one bridge.
+// Admin is an API that asks for a token: that of one bridge, or of local mode.
 type Admin struct {
 	URL   string
 	Token string

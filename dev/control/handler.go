@@ -12,6 +12,7 @@ import (
 
 	"github.com/rouse-run/rouse/dev/feed"
 	"github.com/rouse-run/rouse/dev/function"
+	"github.com/rouse-run/rouse/internal/daemon"
 )
 
 const (
@@ -68,7 +69,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	switch {
 	case !loopback(r):
 		fail(w, http.StatusMisdirectedRequest, errHost.Error())
-	case !authorized(r, h.deps.Token):
+	case !daemon.HasBearer(r, h.deps.Token):
 		fail(w, http.StatusUnauthorized, errToken.Error())
 	default:
 		h.mux.ServeHTTP(w, r)

@@ -1,19 +1,16 @@
 package admin
 
 import (
-	"crypto/sha256"
-	"crypto/subtle"
 	"errors"
 	"io"
 	"net/http"
 	"os"
 	"strings"
+
+	"github.com/rouse-run/rouse/internal/daemon"
 )
 
-const (
-	maxToken = 4 << 10
-	scheme   = "Bearer "
-)
+const maxToken = 4 << 10
 
 var (
 	errNoToken      = errors.New("the API has no token: put one into the file of --admin-token-file")
@@ -27,13 +24,7 @@ func authorize(r *http.Request, file string) error {
 	if err != nil || token == "" {
 		return errNoToken // the file's name is the operator's, the reason may be anybody's
 	}
-	given := r.Header.Get("Authorization")
-	if len(given) < len(scheme) || !strings.EqualFold(given[:len(scheme)], scheme) {
-		return errUnauthorized
-	}
-	// Hashes, because the comparison tells lengths apart.
-	want, got := sha256.Sum256([]byte(token)), sha256.Sum256([]byte(strings.TrimSpace(given[len(scheme):])))
-	if subtle.ConstantTimeCompare(want[:], got[:]) != 1 {
+	if !daemon.HasBearer(r, token) {
 		return errUnauthorized
 	}
 	return nil
