@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"path"
-	"runtime"
 	"strings"
 	"time"
 
@@ -16,61 +15,73 @@ import (
 	"github.com/rouse-run/rouse/internal/registry"
 )
 
-// resolveTimeout bounds how long the base's own registry may take to say what a tag means, because a copy may serve as
-// well.
+// resolveTimeout bounds how long the base's own registry may take to say what the base is.
 const resolveTimeout = 10 * time.Second
 
 // openBase is the base as an image of the target's registry, from which layers can be mounted.
-func (t *target) openBase(ctx context.Context, reference string, log logr.Logger) (v1.Image, error) {
-	source, err := name.ParseReference(reference)
+//
+// Everybody who builds there may write to that registry, so nothing in it is believed by its tag: a copy is asked for by
+// the digest of the base, from the plan or from the base's own registry, and is refused when it is not what the digest
+// says.
+func (t *target) openBase(ctx context.Context, plan build.Plan, log logr.Logger) (v1.Image, error) {
+	source, err := name.ParseReference(plan.Base)
 	if err != nil {
-		return nil, fail(build.BaseUnavailable, "the runtime's image %q: %s; correct its name", reference, err)
+		return nil, fail(build.BaseUnavailable, "the runtime's image %q: %s; correct its name", plan.Base, err)
 	}
 	if source.Context().RegistryStr() == t.tag.RegistryStr() {
 		image, err := t.image(ctx, source)
-		return image, unavailable(reference, err)
+		return image, unavailable(plan.Base, err)
 	}
 	copies, err := copiesOf(source, t.tag.Context())
 	if err != nil {
-		return nil, fail(build.BaseUnavailable, "the runtime's image %q: %s; correct its name", reference, err)
+		return nil, fail(build.BaseUnavailable, "the runtime's image %q: %s; correct its name", plan.Base, err)
 	}
-	digest, resolveErr := t.resolve(ctx, source)
-	if resolveErr != nil {
-		image, err := t.image(ctx, copies.Tag(tagOf(source.Identifier())))
-		if err != nil {
-			return nil, unavailable(reference, resolveErr)
+	if exact, ok := source.(name.Digest); ok && !plan.OwnBase {
+		if image, err := t.image(ctx, copies.Digest(exact.DigestStr())); err == nil {
+			return image, nil
 		}
-		log.Info("the registry of the runtime's image does not answer, its copy is used", "image", reference, "reason", resolveErr.Error())
-		return image, nil
 	}
-	exact := copies.Tag(tagOf(digest))
-	if image, err := t.image(ctx, exact); err == nil {
-		return image, nil
-	}
-	original, err := t.image(ctx, source.Context().Digest(digest))
+	original, digest, err := t.original(ctx, source)
 	if err != nil {
-		return nil, unavailable(reference, err)
+		return nil, unavailable(plan.Base, err)
 	}
-	return t.copyBase(ctx, original, exact, copies.Tag(tagOf(source.Identifier())), log)
+	if plan.OwnBase {
+		return original, nil // it may be confidential, and copies can be read by all
+	}
+	if image, err := t.image(ctx, copies.Digest(digest)); err == nil {
+		return image, nil
+	}
+	return t.copyBase(ctx, original, copies.Tag(build.CopyTag(source.Identifier(), digest)), digest, log)
 }
 
-// copyBase uploads the base under its digest, and under its own tag for the days when its registry is away.
-func (t *target) copyBase(ctx context.Context, original v1.Image, exact, readable name.Tag, log logr.Logger) (v1.Image, error) {
-	start := time.Now()
-	err := t.pusher.Push(ctx, exact, original)
-	if err == nil && readable != exact {
-		err = t.pusher.Push(ctx, readable, original)
+// original is the base in its own registry, for the platform of this builder, which is that of the base.
+func (t *target) original(ctx context.Context, source name.Reference) (v1.Image, string, error) {
+	limited, cancel := context.WithTimeout(ctx, resolveTimeout)
+	defer cancel()
+	if _, err := t.puller.Head(limited, source); err != nil {
+		return nil, "", err
 	}
-	if err != nil && !t.refusesCopies(err) {
-		return nil, t.failure(err)
-	}
+	image, err := t.image(ctx, source)
 	if err != nil {
+		return nil, "", err
+	}
+	digest, err := image.Digest()
+	return image, digest.String(), err
+}
+
+// copyBase uploads the base once for all who build on it.
+func (t *target) copyBase(ctx context.Context, original v1.Image, to name.Tag, digest string, log logr.Logger) (v1.Image, error) {
+	start := time.Now()
+	if err := t.pusher.Push(ctx, to, original); err != nil {
+		if !t.refusesCopies(err) {
+			return nil, t.failure(err)
+		}
 		// Registries where repositories have to be made by hand. The layers go to the image's own then.
-		log.Info("the registry takes no copy of the runtime's image", "repository", exact.RepositoryStr(), "reason", err.Error())
+		log.Info("the registry takes no copy of the runtime's image", "repository", to.RepositoryStr(), "reason", err.Error())
 		return original, nil
 	}
-	log.Info("copied the runtime's image", "repository", exact.RepositoryStr(), "seconds", seconds(start))
-	image, err := t.image(ctx, exact)
+	log.Info("copied the runtime's image", "repository", to.RepositoryStr(), "seconds", seconds(start))
+	image, err := t.image(ctx, to.Context().Digest(digest))
 	if err != nil {
 		return nil, t.failure(err)
 	}
@@ -85,20 +96,6 @@ func (t *target) refusesCopies(err error) bool {
 		}
 	}
 	return true
-}
-
-// resolve is the digest that the reference means now.
-func (t *target) resolve(ctx context.Context, source name.Reference) (string, error) {
-	if digest, ok := source.(name.Digest); ok {
-		return digest.DigestStr(), nil
-	}
-	ctx, cancel := context.WithTimeout(ctx, resolveTimeout)
-	defer cancel()
-	descriptor, err := t.puller.Head(ctx, source)
-	if err != nil {
-		return "", err
-	}
-	return descriptor.Digest.String(), nil
 }
 
 func (t *target) image(ctx context.Context, reference name.Reference) (v1.Image, error) {
@@ -131,6 +128,3 @@ func copiesOf(source name.Reference, beside name.Repository) (name.Repository, e
 	full := path.Join(path.Dir(beside.RepositoryStr()), build.BaseRepositories, host, source.Context().RepositoryStr())
 	return name.NewRepository(beside.RegistryStr() + "/" + full)
 }
-
-// tagOf is the tag of a copy for the platform of this builder, which is that of the base.
-func tagOf(identifier string) string { return build.CopyTag(identifier, runtime.GOARCH) }

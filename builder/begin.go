@@ -26,7 +26,7 @@ func (b *Builder) begin() (build.Plan, error) {
 		return build.Plan{}, fmt.Errorf("read the CA bundle: %w", err)
 	}
 	// Children start in other directories.
-	for _, dir := range []*string{&b.o.Work, &b.o.Cache, &b.o.Packages, &b.o.Function} {
+	for _, dir := range []*string{&b.o.Work, &b.o.Source, &b.o.Cache, &b.o.Packages, &b.o.Function} {
 		if *dir != "" {
 			if *dir, err = filepath.Abs(*dir); err != nil {
 				return build.Plan{}, fmt.Errorf("find the working directory: %w", err)

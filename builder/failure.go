@@ -24,6 +24,9 @@ func fail(reason build.Reason, format string, args ...any) *reasonError {
 // resultOf tells a failure to the controller. A build that was stopped failed for no other reason, whatever
 // its parts reported while they ended.
 func resultOf(ctx context.Context, err error) build.Result {
+	if err == nil {
+		return build.Result{}
+	}
 	if ctx.Err() != nil {
 		return build.Result{
 			Reason:  build.Interrupted,

@@ -18,28 +18,20 @@ type Git interface {
 	Fetch(ctx context.Context, source build.Git, ca []byte, into string) error
 }
 
-// language is what differs between Node.js and Python.
-type language struct {
-	python       bool
-	handler      string // the file of inline source
-	manifest     string // the file of dependencies
-	packages     string // the directory of installed dependencies
-	packageSetup string // the file of the package manager in the Secret of private packages
-}
-
-func languageOf(plan build.Plan) language {
-	if strings.HasPrefix(plan.Runtime, "python") {
-		return language{
-			python: true, handler: "handler.py", manifest: "requirements.txt", packages: build.PythonPackages, packageSetup: "pip.conf",
-		}
+// Fetch fills the source's directory, where the source comes from a repository.
+func (b *Builder) Fetch(ctx context.Context) build.Result {
+	plan, err := b.begin()
+	if err != nil {
+		return resultOf(ctx, err)
 	}
-	return language{handler: "handler.js", manifest: "package.json", packages: "node_modules", packageSetup: ".npmrc"}
-}
-
-// fetch puts the source and the manifest of the dependencies into dir.
-func (b *Builder) fetch(ctx context.Context, plan build.Plan, dir string) error {
-	if plan.Git != nil {
-		err := b.deps.Git.Fetch(ctx, *plan.Git, b.ca, dir)
+	if plan.Git == nil {
+		return build.Result{}
+	}
+	return resultOf(ctx, b.phase("fetch", func() error {
+		if err := emptyOut(b.o.Source); err != nil {
+			return err
+		}
+		err := b.deps.Git.Fetch(ctx, *plan.Git, b.ca, b.o.Source)
 		switch {
 		case err == nil:
 			return nil
@@ -47,6 +39,13 @@ func (b *Builder) fetch(ctx context.Context, plan build.Plan, dir string) error 
 			return fail(build.SourceUnreachable, "%s", err.Error())
 		}
 		return fail(build.SourceUnavailable, "%s", err.Error())
+	}))
+}
+
+// place puts the source and the manifest of the dependencies into dir.
+func (b *Builder) place(plan build.Plan, dir string) error {
+	if plan.Git != nil {
+		return copySource(b.o.Source, dir)
 	}
 	language := languageOf(plan)
 	files := map[string]string{language.handler: plan.Source, language.manifest: plan.Dependencies}
@@ -57,6 +56,19 @@ func (b *Builder) fetch(ctx context.Context, plan build.Plan, dir string) error 
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(content), 0o644); err != nil { //nolint:gosec // the runtime's user reads it
 			return fmt.Errorf("write %s: %w", name, err)
 		}
+	}
+	return nil
+}
+
+// copySource leaves the source as it is for another try.
+func copySource(from, to string) error {
+	root, err := os.OpenRoot(from)
+	if err != nil {
+		return fmt.Errorf("open the source: %w", err)
+	}
+	defer func() { _ = root.Close() }()
+	if err := os.CopyFS(to, root.FS()); err != nil {
+		return fmt.Errorf("copy the source: %w", err)
 	}
 	return nil
 }

@@ -53,7 +53,6 @@ print(requests.__version__, code[4], marshal.loads(code[16:]).co_filename)`},
 				}
 				result := newJob(t, plan).build(t)
 				digests = append(digests, result.Digest)
-				require.False(t, result.Reused)
 
 				root := unpack(t, get(t, server, server.Host+"/shop-price@"+result.Digest))
 				dir := filepath.Join(root, build.FunctionDir(languageOf(plan).python))
@@ -84,18 +83,12 @@ func TestOnlyTheNewLayerIsUploaded(t *testing.T) {
 			}
 			job("one", "1").build(t)
 			first := registrytest.Count(server.Requests())
-			require.Equal(t, registrytest.Traffic{Uploaded: 5, Mounted: 2, Manifests: 3, Pulled: first.Pulled}, first,
-				"the base's two layers and its configuration once, for two tags, and then layer, configuration and manifest of the image")
+			require.Equal(t, registrytest.Traffic{Uploaded: 5, Mounted: 2, Manifests: 2, Pulled: first.Pulled}, first,
+				"the base's two layers and its configuration once, and then layer, configuration and manifest of the image")
 
 			job("two", "2").build(t)
 			second := registrytest.Count(server.Requests())
 			require.Equal(t, registrytest.Traffic{Uploaded: 2, Mounted: 2, Manifests: 1, Pulled: second.Pulled}, second)
-
-			upstream.Requests()
-			reused := job("two", "2").build(t)
-			require.True(t, reused.Reused)
-			require.Empty(t, upstream.Requests())
-			require.Zero(t, registrytest.Count(server.Requests()))
 		})
 	}
 }

@@ -10,18 +10,20 @@ import (
 )
 
 // install puts the dependencies that dir's manifest names into dir.
-func (b *Builder) install(ctx context.Context, plan build.Plan, dir string) error {
+func (b *Builder) install(ctx context.Context, plan build.Plan, dir string, secrets secrets) error {
 	language := languageOf(plan)
 	program := "npm"
 	if language.python {
 		program = "python3"
 	}
+	output := secrets.writer(b.deps.Output)
+	defer output.flush()
 	err := dependencies.Install(ctx, dependencies.Request{
 		Python: language.python, Program: program, Dir: dir, Manifest: manifestOf(plan),
 		Setup: filepath.Join(b.o.Packages, language.packageSetup),
 		Work:  b.o.Work, Cache: b.o.Cache, Discard: b.o.Cache == "",
 		Env: b.env, Place: dependencies.Image(),
-	}, b.deps.Output)
+	}, output)
 	if failed := (&dependencies.Failure{}); errors.As(err, &failed) {
 		return &reasonError{reason: failed.Reason, message: failed.Message, log: failed.Log}
 	}

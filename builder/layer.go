@@ -18,6 +18,8 @@ import (
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"github.com/google/go-containerregistry/pkg/v1/types"
 	"github.com/klauspost/compress/gzip"
+
+	"github.com/rouse-run/rouse/internal/build"
 )
 
 // layer is a file with the compressed layer.
@@ -51,18 +53,12 @@ func (l layer) Uncompressed() (io.ReadCloser, error) {
 	return nil, errors.New("the layer is only kept compressed")
 }
 
-// writeLayer packs dir, which is at place in the image, into file.
-//
-// The content depends on nothing but names, bytes and the right to execute: no times, and root owns everything,
-// so that a handler cannot change its own code even where the file system may be written to.
-func writeLayer(dir, place, file string, maxSize int64) (layer, error) {
-	entries, err := list(dir)
-	if err != nil {
-		return layer{}, err
-	}
-	if err := checkSize(entries, maxSize); err != nil {
-		return layer{}, err
-	}
+// maxEntries is more files than any Function has.
+const maxEntries = 1 << 20
+
+// readLayer packs what Install sends, files that are at place in the image, into file. It writes each entry's header
+// itself, so that the layer holds nothing but directories, files and links below place, whoever was the sender.
+func readLayer(in io.Reader, place, file string, maxSize int64) (layer, error) {
 	out, err := os.Create(file) //nolint:gosec // in the build's own directory
 	if err != nil {
 		return layer{}, fmt.Errorf("create the layer: %w", err)
@@ -75,7 +71,7 @@ func writeLayer(dir, place, file string, maxSize int64) (layer, error) {
 		return layer{}, fmt.Errorf("compress the layer: %w", err)
 	}
 	buffered := bufio.NewWriterSize(io.MultiWriter(content, compressed), 256<<10)
-	if err := writeTar(buffered, strings.TrimPrefix(place, "/"), entries); err != nil {
+	if err := copyTar(buffered, in, root(place), maxSize); err != nil {
 		return layer{}, err
 	}
 	if err := errors.Join(buffered.Flush(), compressed.Close(), out.Close()); err != nil {
@@ -84,10 +80,91 @@ func writeLayer(dir, place, file string, maxSize int64) (layer, error) {
 	return layer{file: file, digest: sum(packed.hash), diffID: sum(content), size: packed.size}, nil
 }
 
-func writeTar(out io.Writer, root string, entries []entry) error {
+// root is how names in a layer begin.
+func root(place string) string { return strings.TrimPrefix(place, "/") }
+
+// copyTar writes an archive again, entry by entry.
+func copyTar(out io.Writer, in io.Reader, root string, maxSize int64) error {
+	from, to := tar.NewReader(in), tar.NewWriter(out)
+	var total int64
+	for entries := 0; ; entries++ {
+		header, err := from.Next()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			return broken(err)
+		}
+		total += header.Size
+		if maxSize > 0 && total > maxSize || entries >= maxEntries {
+			return fail(build.ImageTooLarge, "source and dependencies take more than the %s or the %d files that are allowed; depend on less",
+				megabytes(maxSize), maxEntries)
+		}
+		if err := copyEntry(to, from, header, root); err != nil {
+			return err
+		}
+	}
+	rest, err := io.ReadAll(io.LimitReader(in, int64(len(handoverEnd))+1))
+	if err != nil || string(rest) != handoverEnd {
+		return errNotHandedOver
+	}
+	if err := to.Close(); err != nil {
+		return fmt.Errorf("end the layer: %w", err)
+	}
+	return nil
+}
+
+func copyEntry(to *tar.Writer, from io.Reader, header *tar.Header, root string) error {
+	clean, err := cleanHeader(header, root)
+	if err != nil {
+		return err
+	}
+	if err := to.WriteHeader(clean); err != nil {
+		return fmt.Errorf("pack the layer: %w", err)
+	}
+	if _, err := io.CopyN(to, from, clean.Size); err != nil {
+		return broken(err)
+	}
+	return nil
+}
+
+// broken tells a sender that has ended from one that sends something else.
+func broken(err error) error {
+	if errors.Is(err, tar.ErrHeader) {
+		return fail(build.InstallFailed, "what the container that installs sent is no layer; a package of the Function may have disturbed it")
+	}
+	return errNotHandedOver
+}
+
+// cleanHeader keeps the name, the kind, the size and the right to execute. There are no times, and root owns everything,
+// so that the layer depends on nothing else and a handler cannot change its own code even where the file system may be
+// written to.
+func cleanHeader(header *tar.Header, root string) (*tar.Header, error) {
+	name := path.Clean(header.Name)
+	if name != root && !strings.HasPrefix(name, root+"/") {
+		return nil, fail(build.InstallFailed, "the layer has a file outside of the Function's directory /%s", root)
+	}
+	clean := &tar.Header{Typeflag: header.Typeflag, Name: name, Mode: 0o644, ModTime: time.Unix(0, 0)}
+	if header.Mode&0o111 != 0 {
+		clean.Mode = 0o755
+	}
+	switch header.Typeflag {
+	case tar.TypeDir:
+		clean.Name += "/"
+	case tar.TypeReg:
+		clean.Size = header.Size
+	case tar.TypeSymlink:
+		clean.Linkname, clean.Mode = header.Linkname, 0o777
+	default:
+		return nil, fail(build.InstallFailed, "the layer has something that is neither a file nor a directory nor a link")
+	}
+	return clean, nil
+}
+
+func writeTar(out io.Writer, place string, entries []entry) error {
 	archive := tar.NewWriter(out)
 	for _, e := range entries {
-		if err := add(archive, path.Join(root, e.name), e); err != nil {
+		if err := add(archive, path.Join(root(place), e.name), e); err != nil {
 			return fmt.Errorf("pack %s: %w", e.name, err)
 		}
 	}

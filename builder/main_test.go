@@ -64,12 +64,13 @@ func newJob(t *testing.T, plan build.Plan) *job {
 	root := t.TempDir()
 	j := &job{
 		o: Options{
-			Input: filepath.Join(root, "input"), Registry: filepath.Join(root, "registry"), Packages: filepath.Join(root, "packages"),
-			Work: filepath.Join(root, "work"), Cache: packages, Function: filepath.Join(root, "function"),
+			Input: filepath.Join(root, "input"), Source: filepath.Join(root, "source"), Registry: filepath.Join(root, "registry"),
+			Packages: filepath.Join(root, "packages"), Handover: shortDir(t), Work: filepath.Join(root, "work"), Cache: packages,
+			Function: filepath.Join(root, "function"),
 		},
 		output: &synchronized{}, log: &synchronized{},
 	}
-	for _, dir := range []string{j.o.Input, j.o.Registry, j.o.Packages, j.o.Work, j.o.Function} {
+	for _, dir := range []string{j.o.Input, j.o.Source, j.o.Registry, j.o.Packages, j.o.Work, j.o.Function} {
 		require.NoError(t, os.Mkdir(dir, 0o755))
 	}
 	text, err := build.EncodePlan(plan)
@@ -86,9 +87,39 @@ func (j *job) builder() *Builder {
 
 func (j *job) build(t *testing.T) build.Result {
 	t.Helper()
-	result := tried(func() build.Result { return j.builder().Build(t.Context()) })
+	result := tried(func() build.Result { return j.run(t.Context()) })
 	require.Empty(t, result.Reason, "%s\n%s\n%s", result.Message, j.output, j.log)
 	return result
+}
+
+// run does what the containers of a build Job do, each with a volume of its own, and takes the result as the controller does.
+func (j *job) run(ctx context.Context) build.Result {
+	if fetched := j.builder().Fetch(ctx); fetched.Reason != "" {
+		return fetched
+	}
+	step := func(name string) *Builder {
+		b := j.builder()
+		b.o.Work = filepath.Join(j.o.Work, name)
+		return b
+	}
+	var installed build.Result
+	var both sync.WaitGroup
+	both.Go(func() { installed = step("install").Install(ctx) })
+	pushed := step("push").Push(ctx)
+	both.Wait()
+	if installed.Reason != "" {
+		return installed
+	}
+	return pushed
+}
+
+// shortDir has a name that leaves room for that of a socket.
+func shortDir(t *testing.T) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "h") //nolint:usetesting // the name of a test may be long
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, os.RemoveAll(dir)) })
+	return dir
 }
 
 // tried does again what failed because the packages' registry did not answer, as the controller would.
@@ -104,7 +135,12 @@ func tried(attempt func() build.Result) (result build.Result) {
 // prepared is the result of an init container.
 func (j *job) prepared(t *testing.T) build.Result {
 	t.Helper()
-	return tried(func() build.Result { return j.builder().Prepare(t.Context()) })
+	return tried(func() build.Result {
+		if fetched := j.builder().Fetch(t.Context()); fetched.Reason != "" {
+			return fetched
+		}
+		return j.builder().Prepare(t.Context())
+	})
 }
 
 func write(t *testing.T, file, content string) {

@@ -14,8 +14,10 @@ import (
 // Options say where the builder finds what it works with.
 type Options struct {
 	Input    string // directory of the plan
-	Registry string // directory of the registries' credentials
+	Source   string // directory of a repository's source, which Fetch fills
 	Packages string // directory of .npmrc and pip.conf
+	Registry string // directory of the registries' credentials
+	Handover string // directory through which Install gives the layer to Push
 	Work     string // directory for everything that is made
 	Cache    string // directory of packages that outlives the build; empty: nothing is kept
 	Function string // directory that prepare fills; empty: the runtime's own
@@ -23,12 +25,17 @@ type Options struct {
 
 // DefaultOptions are the directories that a build Job mounts.
 func DefaultOptions() Options {
-	return Options{Input: build.InputDir, Registry: build.RegistryDir, Packages: build.PackagesDir, Work: build.WorkDir}
+	return Options{
+		Input: build.InputDir, Source: build.SourceDir, Packages: build.PackagesDir, Registry: build.RegistryDir,
+		Handover: build.HandoverDir, Work: build.WorkDir,
+	}
 }
 
 // BindFlags adds a flag for each directory.
 func (o *Options) BindFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&o.Input, "input-dir", o.Input, "directory with "+build.PlanFile+" and, where there is one, "+build.CAFile)
+	fs.StringVar(&o.Source, "source-dir", o.Source, "directory of the source that was fetched from a repository")
+	fs.StringVar(&o.Handover, "handover-dir", o.Handover, "directory through which the layer goes from install to push")
 	fs.StringVar(&o.Registry, "registry-dir", o.Registry, "directory with config.json, the credentials of the registries")
 	fs.StringVar(&o.Packages, "packages-dir", o.Packages, "directory with .npmrc, pip.conf or both")
 	fs.StringVar(&o.Work, "work-dir", o.Work, "directory for everything that is made")
@@ -39,7 +46,8 @@ func (o *Options) BindFlags(fs *pflag.FlagSet) {
 // Validate names the flags that are needed.
 func (o *Options) Validate() error {
 	var errs []error
-	for flag, value := range map[string]string{"input-dir": o.Input, "work-dir": o.Work} {
+	needed := map[string]string{"input-dir": o.Input, "source-dir": o.Source, "handover-dir": o.Handover, "work-dir": o.Work}
+	for flag, value := range needed {
 		if value == "" {
 			errs = append(errs, fmt.Errorf("--%s: must not be empty", flag))
 		}

@@ -65,24 +65,13 @@ func newTarget(plan build.Plan, known credentials, ca []byte) (*target, error) {
 	return t, nil
 }
 
-// find is the digest of the image when it is there already.
-func (t *target) find(ctx context.Context) (string, error) {
-	descriptor, err := t.puller.Head(ctx, t.tag)
-	switch {
-	case isNotFound(err):
-		return "", nil
-	case errors.Is(registry.Explain(err), registry.ErrForbidden) && t.maySend():
-		return "", nil
-	case err != nil:
-		return "", t.failure(err)
+// check begins an upload and gives it up: what is wrong with the registry or its credentials is said before anything is
+// installed in vain, and is not taken for the base's.
+func (t *target) check() error {
+	if err := remote.CheckPushPermission(t.tag, t.known, t.reach); err != nil {
+		return t.failure(err)
 	}
-	return descriptor.Digest.String(), nil
-}
-
-// maySend asks for the right to write. Some registries refuse to be asked for what is in a repository that does
-// not exist yet.
-func (t *target) maySend() bool {
-	return remote.CheckPushPermission(t.tag, t.known, t.reach) == nil
+	return nil
 }
 
 // mount brings the base's layers into the image's repository while there is time.
@@ -135,9 +124,4 @@ func (t *target) failure(err error) error {
 	}
 	return fail(build.RegistryForbidden, "registry %s does not take the image: %s; does the repository %s exist there, and may it be written to?",
 		host, err, t.tag.RepositoryStr())
-}
-
-func isNotFound(err error) bool {
-	answer := &transport.Error{}
-	return errors.As(err, &answer) && answer.StatusCode == http.StatusNotFound
 }

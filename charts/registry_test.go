@@ -17,7 +17,7 @@ func TestTheRegistrysSecretSaysWhereImagesAreKept(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
 		set  values
-		want map[string]string // but for the password
+		want map[string]string // but for what is made up
 	}{
 		"the chart's own": {nil, map[string]string{
 			"username": "rouse", "isInternal": "true",
@@ -47,7 +47,9 @@ func TestTheRegistrysSecretSaysWhereImagesAreKept(t *testing.T) {
 			secret := named[*corev1.Secret](t, render(t, tc.set), "rouse-registry")
 			require.Equal(t, v1alpha2.RemoteRegistryConfig, secret.Labels[v1alpha2.LabelRemoteRegistry])
 			require.Contains(t, secret.StringData, "password")
+			require.Equal(t, secret.StringData["isInternal"] == "true", len(secret.StringData["accountKey"]) == 40)
 			delete(secret.StringData, "password")
+			delete(secret.StringData, "accountKey")
 			require.Equal(t, tc.want, secret.StringData)
 		})
 	}
@@ -108,20 +110,46 @@ func TestTheRegistrysVolumeFollowsItsValues(t *testing.T) {
 	require.NotNil(t, volumes[len(volumes)-1].EmptyDir)
 }
 
-func TestTheRegistryLetsImagesBeDeletedAndAsksForCredentials(t *testing.T) {
+func TestTheRegistryLetsImagesBeDeleted(t *testing.T) {
 	t.Parallel()
-	var config struct {
-		Storage struct {
-			Delete struct{ Enabled bool }
-			Cache  any
-		}
-		Auth struct{ HTPasswd struct{ Path string } }
-	}
-	text := named[*corev1.ConfigMap](t, render(t, nil), "rouse-registry").Data["config.yml"]
-	require.NoError(t, yaml.Unmarshal([]byte(text), &config))
+	config := registryConfig(t)
 	require.True(t, config.Storage.Delete.Enabled)
 	require.Nil(t, config.Storage.Cache, "the garbage collector is another process")
-	require.Equal(t, "/etc/registry-users/htpasswd", config.Auth.HTPasswd.Path)
+}
+
+// The registry itself asks for no credentials.
+func TestNothingButItsProxyReachesTheRegistry(t *testing.T) {
+	t.Parallel()
+	require.Equal(t, "127.0.0.1:5001", registryConfig(t).HTTP.Addr)
+	pod := named[*appsv1.Deployment](t, render(t, nil), "rouse-registry").Spec.Template.Spec
+	require.Empty(t, pod.InitContainers)
+	require.False(t, pod.HostNetwork)
+	for _, container := range pod.Containers {
+		for _, mount := range container.VolumeMounts {
+			require.Equal(t, mount.Name == "login", container.Name == "proxy", "%s sees %s", container.Name, mount.Name)
+		}
+		if container.Name != "proxy" {
+			require.Empty(t, container.Ports, container.Name)
+			continue
+		}
+		require.Equal(t, []string{"/registryproxy"}, container.Command)
+		require.Contains(t, container.Args, "--upstream=http://127.0.0.1:5001")
+	}
+}
+
+type registryFile struct {
+	Storage struct {
+		Delete struct{ Enabled bool }
+		Cache  any
+	}
+	HTTP struct{ Addr string }
+}
+
+func registryConfig(t *testing.T) (config registryFile) {
+	t.Helper()
+	text := named[*corev1.ConfigMap](t, render(t, nil), "rouse-registry").Data["config.yml"]
+	require.NoError(t, yaml.Unmarshal([]byte(text), &config))
+	return config
 }
 
 func TestOnlyTheRegistryOfTheChartIsClearedOfImagesThatNobodyUses(t *testing.T) {

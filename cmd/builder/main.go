@@ -1,6 +1,6 @@
-// Command builder makes the image of a Function, inside the runtime's image. "builder copy" puts itself into a volume
-// for the container that runs "builder build", which pushes an image, or "builder prepare", which only fills the
-// Function's directory.
+// Command builder makes the image of a Function. "builder fetch" puts itself into a volume, and the source of a
+// repository into another; "builder install", in the runtime's image, makes a layer of source and dependencies and hands
+// it to "builder push", which runs beside it and pushes the image. "builder prepare" only fills the Function's directory.
 package main
 
 import (
@@ -25,24 +25,21 @@ func start(args []string, stdout, stderr io.Writer) int {
 	if len(args) > 0 {
 		name, args = args[0], args[1:]
 	}
-	switch name {
-	case "copy":
-		o := &copyOptions{to: build.BinaryDir}
-		return daemon.Main("builder copy", args, o, func(context.Context, logr.Logger) error { return o.copy() })
-	case "build":
-		o := defaultOptions()
-		return daemon.Main("builder build", args, o, func(ctx context.Context, log logr.Logger) error {
-			return o.end(newBuilder(o, stdout, log).Build(ctx))
-		})
-	case "prepare":
-		o := defaultOptions()
-		return daemon.Main("builder prepare", args, o, func(ctx context.Context, log logr.Logger) error {
-			return o.end(newBuilder(o, stdout, log).Prepare(ctx))
-		})
-	default:
-		_, _ = fmt.Fprintln(stderr, "builder: the first argument has to be copy, build or prepare")
+	steps := map[string]func(*options, *builder.Builder, context.Context) build.Result{
+		"fetch":   func(o *options, b *builder.Builder, ctx context.Context) build.Result { return o.fetch(ctx, b) },
+		"install": func(_ *options, b *builder.Builder, ctx context.Context) build.Result { return b.Install(ctx) },
+		"push":    func(_ *options, b *builder.Builder, ctx context.Context) build.Result { return b.Push(ctx) },
+		"prepare": func(_ *options, b *builder.Builder, ctx context.Context) build.Result { return b.Prepare(ctx) },
+	}
+	step, known := steps[name]
+	if !known {
+		_, _ = fmt.Fprintln(stderr, "builder: the first argument has to be fetch, install, push or prepare")
 		return 2
 	}
+	o := defaultOptions()
+	return daemon.Main("builder "+name, args, o, func(ctx context.Context, log logr.Logger) error {
+		return o.end(step(o, newBuilder(o, stdout, log), ctx))
+	})
 }
 
 func newBuilder(o *options, stdout io.Writer, log logr.Logger) *builder.Builder {

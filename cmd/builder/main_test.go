@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -19,9 +20,9 @@ func TestTheFirstArgumentSaysWhatToDo(t *testing.T) {
 	for _, args := range [][]string{{}, {"serve"}, {"--help"}} {
 		var stderr bytes.Buffer
 		require.Equal(t, 2, start(args, io.Discard, &stderr))
-		require.Contains(t, stderr.String(), "copy, build or prepare")
+		require.Contains(t, stderr.String(), "fetch, install, push or prepare")
 	}
-	for _, args := range [][]string{{"copy", "--to="}, {"build", "--work-dir="}, {"prepare", "--port=1"}} {
+	for _, args := range [][]string{{"push", "--work-dir="}, {"prepare", "--port=1"}} {
 		require.Equal(t, 2, start(args, io.Discard, io.Discard), args)
 	}
 }
@@ -30,12 +31,12 @@ func TestACopyIsTheSameProgram(t *testing.T) {
 	t.Parallel()
 	to := t.TempDir()
 	for range 2 { // a pod whose container is started again
-		require.Equal(t, 0, start([]string{"copy", "--to", to}, io.Discard, io.Discard))
+		require.NoError(t, copyProgram(to))
 	}
 	output, err := exec.CommandContext(t.Context(), filepath.Join(to, "builder"), "-test.list", "ACopy").CombinedOutput()
 	require.NoError(t, err, string(output))
 	require.Contains(t, string(output), "TestACopyIsTheSameProgram")
-	require.Equal(t, 1, start([]string{"copy", "--to", filepath.Join(to, "nowhere")}, io.Discard, io.Discard))
+	require.ErrorContains(t, copyProgram(filepath.Join(to, "nowhere")), "write the copy")
 }
 
 func TestTheResultIsTheTerminationMessageAndTheExitCode(t *testing.T) {
@@ -49,8 +50,8 @@ func TestTheResultIsTheTerminationMessageAndTheExitCode(t *testing.T) {
 	}{
 		"prepared":                 {"prepare", build.Plan{Runtime: "nodejs22", Source: "exports.main = () => 1"}, 0, ""},
 		"does not compile":         {"prepare", build.Plan{Runtime: "nodejs22", Source: "exports.main = ("}, 1, build.SourceInvalid},
-		"no registry answers":      {"build", build.Plan{Runtime: "nodejs22", Base: "base:1", Target: address + "/a:1"}, 1, build.RegistryUnavailable},
-		"a repository that is not": {"prepare", build.Plan{Runtime: "nodejs22", Git: &build.Git{URL: "file:///etc"}}, 1, build.SourceUnavailable},
+		"no registry answers":      {"push", build.Plan{Runtime: "nodejs22", Base: "base:1", Target: address + "/a:1"}, 1, build.RegistryUnavailable},
+		"a repository that is not": {"fetch", build.Plan{Runtime: "nodejs22", Git: &build.Git{URL: "file:///etc"}}, 1, build.SourceUnavailable},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -59,11 +60,25 @@ func TestTheResultIsTheTerminationMessageAndTheExitCode(t *testing.T) {
 			require.NoError(t, err)
 			require.NoError(t, os.WriteFile(filepath.Join(root, build.PlanFile), text, 0o600))
 			require.NoError(t, os.Mkdir(filepath.Join(root, "function"), 0o700))
+			source := filepath.Join(root, "source")
+			require.NoError(t, os.Mkdir(source, 0o700))
+			handover, err := os.MkdirTemp("", "h") //nolint:usetesting // a name that leaves room for that of a socket
+			require.NoError(t, err)
+			t.Cleanup(func() { require.NoError(t, os.RemoveAll(handover)) })
 			message := filepath.Join(root, "termination-log")
-			require.Equal(t, tc.code, start([]string{
-				tc.command, "--input-dir", root, "--registry-dir", root, "--git-dir", root, "--packages-dir", root,
-				"--work-dir", filepath.Join(root, "work"), "--function-dir", filepath.Join(root, "function"), "--termination-log", message,
-			}, io.Discard, io.Discard))
+			run := func(command, work, message string) int {
+				return start([]string{
+					command, "--input-dir", root, "--registry-dir", root, "--git-dir", root, "--packages-dir", root,
+					"--source-dir", source, "--binary-dir", root, "--handover-dir", handover,
+					"--work-dir", filepath.Join(root, work), "--function-dir", filepath.Join(root, "function"), "--termination-log", message,
+				}, io.Discard, io.Discard)
+			}
+			var beside sync.WaitGroup
+			if tc.command == "push" {
+				beside.Go(func() { run("install", "beside", filepath.Join(root, "other-log")) })
+			}
+			require.Equal(t, tc.code, run(tc.command, "work", message))
+			beside.Wait()
 			text, err = os.ReadFile(message)
 			require.NoError(t, err)
 			result, err := build.DecodeResult(string(text))

@@ -13,17 +13,21 @@ import (
 
 type options struct {
 	builder        builder.Options
+	binaryDir      string
 	gitDir         string
 	terminationLog string
 }
 
 func defaultOptions() *options {
-	return &options{builder: builder.DefaultOptions(), gitDir: build.GitDir, terminationLog: "/dev/termination-log"}
+	return &options{
+		builder: builder.DefaultOptions(), binaryDir: build.BinaryDir, gitDir: build.GitDir, terminationLog: "/dev/termination-log",
+	}
 }
 
 // BindFlags adds all flags of the command.
 func (o *options) BindFlags(fs *pflag.FlagSet) {
 	o.builder.BindFlags(fs)
+	fs.StringVar(&o.binaryDir, "binary-dir", o.binaryDir, "directory that fetch copies this program to")
 	fs.StringVar(&o.gitDir, "git-dir", o.gitDir, "directory with the credentials of the Git repository")
 	fs.StringVar(&o.terminationLog, "termination-log", o.terminationLog, "file that the result is written to")
 }

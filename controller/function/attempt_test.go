@@ -99,7 +99,7 @@ func TestWhatBecameOfABuild(t *testing.T) {
 		pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses = pod.Status.ContainerStatuses, nil
 		return pod
 	}
-	const target = resources.BuildContainerName
+	const target = resources.PushContainerName
 	for name, tc := range map[string]struct {
 		job    batchv1.JobCondition
 		pods   []corev1.Pod

@@ -27,7 +27,9 @@ type slots interface {
 }
 
 // buildImage finds the image that the plan describes, or has it built. As long
-// as there is none, the scope's code has no image.
+// as there is none, the scope's code has no image. An image is one whose digest a
+// build of this Function has reported: what a tag in the registry names is nobody's
+// word for it.
 func (r *Reconciler) buildImage(ctx context.Context, s *scope) error {
 	key := client.ObjectKeyFromObject(s.fn)
 	if s.plan == nil || awaitsCommit(s) {
@@ -52,6 +54,9 @@ func (r *Reconciler) buildImage(ctx context.Context, s *scope) error {
 		s.planned = true
 		return r.prepareInPods(ctx, s)
 	}
+	if s.tenant, err = r.tenantOf(ctx, s.fn.Namespace); err != nil {
+		return err
+	}
 	s.registry, s.planned = found, true
 	if foreign, err := r.applyRegistrySecret(ctx, s); foreign != nil || err != nil {
 		s.build = verdictOf(foreign)
@@ -64,13 +69,19 @@ func (r *Reconciler) buildImage(ctx context.Context, s *scope) error {
 	return err
 }
 
-// findOrBuild tells whether the Function holds a slot or waits for one.
+// findOrBuild reports whether the Function holds a slot or waits for one.
 func (r *Reconciler) findOrBuild(ctx context.Context, s *scope) (bool, error) {
-	repository := registry.Repository(client.ObjectKeyFromObject(s.fn))
+	repository := s.tenant.Repository(s.fn.Name)
 	tag := imageTag(s.fn, *s.plan)
 	s.plan.Target, s.plan.Insecure = s.registry.Target(repository, tag), s.registry.Insecure
 
-	if s.image = knownImage(s, repository, tag); s.image != nil {
+	known, err := r.knownImage(ctx, s, repository, tag)
+	if err != nil {
+		s.build = unreachableVerdict(s.registry, err)
+		return false, nil
+	}
+	if known != nil {
+		s.image = known
 		return false, r.useImage(ctx, s, "")
 	}
 	wanted, err := r.attempt(ctx, s)
@@ -91,14 +102,9 @@ func (r *Reconciler) findOrBuild(ctx context.Context, s *scope) (bool, error) {
 			return begun, err
 		}
 	}
-	digest, exists, err := r.look(ctx, s, repository, tag)
-	switch {
-	case err != nil:
-		s.build = lookVerdict(s.registry, err)
+	if err := r.reach(ctx, s, repository, tag); err != nil {
+		s.build = unreachableVerdict(s.registry, err)
 		return false, nil
-	case exists:
-		s.image = &v1alpha2.BuildStatus{Tag: tag, Image: s.registry.Image(repository, digest)}
-		return false, r.useImage(ctx, s, "")
 	}
 	return r.begin(ctx, s, wanted, past)
 }
@@ -117,12 +123,10 @@ func (r *Reconciler) followJob(ctx context.Context, s *scope, past history, want
 	}
 	result = resultOf(job, pods)
 	if result.Digest != "" {
-		repository := registry.Repository(client.ObjectKeyFromObject(s.fn))
-		s.image = &v1alpha2.BuildStatus{Tag: imageTag(s.fn, *s.plan), Image: s.registry.Image(repository, result.Digest)}
+		s.image = &v1alpha2.BuildStatus{
+			Tag: imageTag(s.fn, *s.plan), Image: s.registry.Image(s.tenant.Repository(s.fn.Name), result.Digest),
+		}
 		return true, false, r.useImage(ctx, s, fmt.Sprintf("Job %s finished", job.Name))
-	}
-	if controllerbuild.Succeeded(job) {
-		return false, false, nil // the registry knows more than a pod that is gone
 	}
 	next, due := wanted.after(job, result)
 	if s.now.Before(due) {

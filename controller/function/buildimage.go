@@ -24,29 +24,43 @@ const (
 
 // knownImage is what the status says of the wanted image, nil when that is of
 // another one, kept elsewhere, or gone.
-func knownImage(s *scope, repository, tag string) *v1alpha2.BuildStatus {
+func (r *Reconciler) knownImage(ctx context.Context, s *scope, repository, tag string) (*v1alpha2.BuildStatus, error) {
 	known := s.fn.Status.Build
-	if known == nil || known.Tag != tag || !strings.HasPrefix(known.Image, s.registry.Image(repository, "")) || pullFails(s) {
-		return nil
+	if known == nil || known.Tag != tag || !strings.HasPrefix(known.Image, s.registry.Image(repository, "")) {
+		return nil, nil //nolint:nilnil // there is none
 	}
-	return known
-}
-
-// look asks the registry whether it has an image. Some refuse to say so of a
-// repository that does not exist yet: whether the credentials are right, the
-// build finds out.
-func (r *Reconciler) look(ctx context.Context, s *scope, repository, tag string) (string, bool, error) {
+	if !pullFails(s) {
+		return known, nil
+	}
 	ctx, cancel := context.WithTimeout(ctx, lookTimeout)
 	defer cancel()
-	digest, found, err := s.registry.Digest(ctx, repository, tag)
+	_, digest, _ := strings.Cut(known.Image, "@")
+	found, err := s.registry.Holds(ctx, repository, digest)
 	if errors.Is(err, images.ErrForbidden) {
-		return "", false, nil
+		return known, nil // whether the credentials are right, the pods say
 	}
-	return digest, found, err
+	if err != nil || !found {
+		return nil, err
+	}
+	return known, nil
 }
 
-// lookVerdict tells what the user has to repair from what passes.
-func lookVerdict(at *registry.Registry, err error) verdict {
+// reach asks the registry for anything, so that no build begins for one that does
+// not answer. What it answers does not matter: some refuse to say what is in a
+// repository that does not exist yet, and whether the credentials are right, the
+// build finds out.
+func (r *Reconciler) reach(ctx context.Context, s *scope, repository, tag string) error {
+	ctx, cancel := context.WithTimeout(ctx, lookTimeout)
+	defer cancel()
+	_, err := s.registry.Holds(ctx, repository, tag)
+	if errors.Is(err, images.ErrForbidden) {
+		return nil
+	}
+	return err
+}
+
+// unreachableVerdict tells what the user has to repair from what passes.
+func unreachableVerdict(at *registry.Registry, err error) verdict {
 	if !errors.Is(err, images.ErrUntrusted) {
 		return unavailableRegistryVerdict(err)
 	}

@@ -19,9 +19,13 @@ func (r *Reconciler) attempt(ctx context.Context, s *scope) (attempt, error) {
 	if err != nil {
 		return attempt{}, fmt.Errorf("encode the resources of the build: %w", err)
 	}
+	login, err := s.registry.DockerConfig(s.tenant)
+	if err != nil {
+		return attempt{}, err
+	}
 	parts := []string{
 		string(needs), s.settings.Build.Builder, strconv.FormatInt(s.settings.Build.DeadlineSeconds, 10),
-		strconv.FormatInt(s.plan.MaxSize, 10), string(s.registry.DockerConfig()), string(r.ca),
+		strconv.FormatInt(s.plan.MaxSize, 10), string(login), string(r.ca),
 	}
 	for _, name := range buildSecrets(s.fn) {
 		state, err := r.stateOfSecret(ctx, client.ObjectKey{Namespace: s.fn.Namespace, Name: name})

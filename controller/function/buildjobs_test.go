@@ -15,6 +15,7 @@ import (
 	"github.com/rouse-run/rouse/api/serverless/v1alpha2"
 	"github.com/rouse-run/rouse/controller/function/resources"
 	"github.com/rouse-run/rouse/internal/build"
+	images "github.com/rouse-run/rouse/internal/registry"
 )
 
 // registrySecret names a registry that no test asks.
@@ -28,12 +29,15 @@ func registrySecret() *corev1.Secret {
 	}
 }
 
+// shop is the tenant of every Function here.
+func shop() images.Tenant { return images.Tenant{Namespace: "shop", UID: "uid-of-shop"} }
+
 // buildOf is the Job of a Function that was made some time before noon.
 func buildOf(t *testing.T, fn *v1alpha2.Function, age time.Duration) *batchv1.Job {
 	t.Helper()
 	found, err := supplyOf(fn, "runtime-nodejs22:1", nil)
 	require.NoError(t, err)
-	job := jobFor(attempt{target: "registry.example.com/shop-price:" + build.Tag(*found.plan), inputs: "i"})
+	job := jobFor(attempt{target: "registry.example.com/" + shop().Repository("price") + ":" + build.Tag(*found.plan), inputs: "i"})
 	job.UID, job.Labels, job.CreationTimestamp = "uid-of-job", resources.JobLabels(fn), metav1.NewTime(noon().Add(-age))
 	job.Spec.ActiveDeadlineSeconds = new(int64(900))
 	return job

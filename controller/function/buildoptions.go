@@ -24,10 +24,13 @@ type BuildOptions struct {
 	Deadline time.Duration
 	// MaxImageSize bounds what is added to the runtime's image before compression.
 	MaxImageSize string
+	// VolumeSize bounds each volume in which a build works: the source, the
+	// dependencies with what their package manager leaves, and the packed layer.
+	VolumeSize string
 }
 
 func defaultBuildOptions() BuildOptions {
-	return BuildOptions{Profile: "normal", MaxSimultaneous: 5, Deadline: 15 * time.Minute, MaxImageSize: "1Gi"}
+	return BuildOptions{Profile: "normal", MaxSimultaneous: 5, Deadline: 15 * time.Minute, MaxImageSize: "1Gi", VolumeSize: "4Gi"}
 }
 
 func (o *BuildOptions) bindFlags(fs *pflag.FlagSet) {
@@ -38,6 +41,7 @@ func (o *BuildOptions) bindFlags(fs *pflag.FlagSet) {
 	fs.DurationVar(&o.Deadline, "build-deadline", o.Deadline, "how long one build may take")
 	fs.StringVar(&o.MaxImageSize, "max-image-size", o.MaxImageSize,
 		"how large dependencies and source may be together, before compression; 0: without a bound")
+	fs.StringVar(&o.VolumeSize, "build-volume-size", o.VolumeSize, "how much a build may have on the node's disk, in each of its volumes")
 }
 
 func (o *BuildOptions) validate() error {
@@ -58,6 +62,9 @@ func (o *BuildOptions) validate() error {
 	if size, err := resource.ParseQuantity(o.MaxImageSize); err != nil || size.Sign() < 0 {
 		refuse("--max-image-size %q: must be a size such as 500Mi, or 0", o.MaxImageSize)
 	}
+	if size, err := resource.ParseQuantity(o.VolumeSize); err != nil || size.Sign() <= 0 {
+		refuse("--build-volume-size %q: must be a size such as 4Gi", o.VolumeSize)
+	}
 	return errors.Join(problems...)
 }
 
@@ -67,5 +74,6 @@ func (o *BuildOptions) settings() resources.BuildSettings {
 	size := resource.MustParse(o.MaxImageSize)
 	return resources.BuildSettings{
 		Builder: o.Builder, Profile: o.Profile, DeadlineSeconds: seconds(o.Deadline), MaxImageSize: size.Value(),
+		VolumeSize: resource.MustParse(o.VolumeSize),
 	}
 }

@@ -31,6 +31,9 @@ func resultOf(job *batchv1.Job, pods []corev1.Pod) build.Result {
 	case failed.Reason == batchv1.JobReasonDeadlineExceeded:
 		return build.Result{Reason: build.Interrupted, Message: "The build took longer than builds may. " +
 			"Give it more with spec.resourceConfiguration.build, use fewer packages, or let builds take longer with --build-deadline"}
+	case len(pods) > 0 && strings.Contains(pods[0].Status.Message, "EmptyDir volume"):
+		return build.Result{Reason: build.ImageTooLarge, Message: "The build wrote more than one of its volumes may hold. " +
+			"Depend on less, or ask the operator for a larger --build-volume-size"}
 	case len(pods) > 0 && pods[0].Status.Reason != "": // evicted, or its node is gone
 		return build.Result{Reason: build.Interrupted, Message: "The pod of the build was ended: " +
 			strings.TrimSuffix(pods[0].Status.Reason+": "+pods[0].Status.Message, ": ")}
@@ -55,7 +58,7 @@ func resultOfPods(pods []corev1.Pod) (build.Result, bool) {
 // resultOfContainer reads the message that the builder left.
 func resultOfContainer(status *corev1.ContainerStatus) (build.Result, bool) {
 	ended := status.State.Terminated
-	if ended == nil || ended.ExitCode == 0 && status.Name != resources.BuildContainerName {
+	if ended == nil || ended.ExitCode == 0 && status.Name != resources.PushContainerName {
 		return build.Result{}, false
 	}
 	result, err := build.DecodeResult(ended.Message)

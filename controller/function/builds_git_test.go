@@ -42,7 +42,7 @@ func followsCommits(w *world, repositories *fakeRepositories) {
 		job := w.awaitJob(fn, before...)
 		digest := push(t, target(job))
 		w.end(job, build.Result{Digest: digest}, time.Now())
-		deployment := w.awaitImage(fn, server.Host+"/"+w.namespace+"-price@"+digest)
+		deployment := w.awaitImage(fn, server.Host+"/"+w.repository()+"@"+digest)
 		w.roll(deployment)
 		return deployment
 	}
@@ -74,7 +74,7 @@ func survivesRepository(w *world, repositories *fakeRepositories) {
 	job := w.awaitJob(fn)
 	digest := push(t, target(job))
 	w.end(job, build.Result{Digest: digest}, time.Now())
-	deployment := w.awaitImage(fn, server.Host+"/"+w.namespace+"-price@"+digest)
+	deployment := w.awaitImage(fn, server.Host+"/"+w.repository()+"@"+digest)
 	w.roll(deployment)
 	await(w, fn, "the commit runs", func(fn *v1alpha2.Function) bool { return fn.Status.GitRepository != nil })
 

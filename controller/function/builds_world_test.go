@@ -18,6 +18,7 @@ import (
 	"github.com/rouse-run/rouse/api/serverless/v1alpha2"
 	"github.com/rouse-run/rouse/controller/function/resources"
 	"github.com/rouse-run/rouse/internal/build"
+	images "github.com/rouse-run/rouse/internal/registry"
 	"github.com/rouse-run/rouse/internal/testing/registrytest"
 )
 
@@ -36,6 +37,14 @@ func (w *world) useRegistry(server *registrytest.Registry) *corev1.Secret {
 	}
 	require.NoError(w.t, w.Create(w.t.Context(), secret))
 	return secret
+}
+
+// repository is that of the Function price.
+func (w *world) repository() string {
+	w.t.Helper()
+	namespace := &corev1.Namespace{}
+	require.NoError(w.t, w.Get(w.t.Context(), client.ObjectKey{Name: w.namespace}, namespace))
+	return images.Tenant{Namespace: w.namespace, UID: string(namespace.UID)}.Repository("price")
 }
 
 // jobs lists the builds of a Function.
@@ -79,13 +88,13 @@ func (w *world) end(job *batchv1.Job, result build.Result, when time.Time) {
 	maps.Copy(labels, job.Spec.Template.Labels)
 	pod := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, GenerateName: "build-", Labels: labels},
-		Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: resources.BuildContainerName, Image: "i"}}},
+		Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: resources.PushContainerName, Image: "i"}}},
 	}
 	require.NoError(w.t, w.Create(w.t.Context(), pod))
 	updateStatus(w, pod, func(pod *corev1.Pod) {
 		pod.Status.Phase = phase
 		pod.Status.ContainerStatuses = []corev1.ContainerStatus{{
-			Name:  resources.BuildContainerName,
+			Name:  resources.PushContainerName,
 			State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: code, Message: string(message)}},
 		}}
 	})

@@ -77,6 +77,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 func (r *Reconciler) forget(err error, key types.NamespacedName) {
 	if client.IgnoreNotFound(err) == nil {
 		r.applier.Forget(key)
+		r.applier.Forget(registrySecretOf(key))
 		r.slots.Leave(key)
 		r.repositories.Forget(key)
 		r.progress.forget(key)

@@ -13,6 +13,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/tools/events"
@@ -44,6 +45,7 @@ func newBench(t *testing.T, keda bool, objects ...client.Object) *bench {
 	scheme, err := kube.NewScheme()
 	require.NoError(t, err)
 	b := &bench{t: t, failing: map[string]error{}, recorder: events.NewFakeRecorder(100)}
+	objects = append(objects, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "shop", UID: "uid-of-shop"}})
 	c := fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).WithStatusSubresource(&v1alpha2.Function{}).
 		WithIndex(&corev1.Event{}, "involvedObject.uid", func(object client.Object) []string {
 			event, _ := object.(*corev1.Event)

@@ -20,6 +20,7 @@ import (
 const (
 	kindConfigMap = "ConfigMap"
 	kindSecret    = "Secret"
+	kindNamespace = "Namespace"
 )
 
 // referenceIndex finds the Functions whose pods follow a ConfigMap or Secret.
@@ -100,10 +101,13 @@ func followers(reader client.Reader, kind string) handler.EventHandler {
 }
 
 // withoutContent drops what a cache of metadata has no use for. An annotation of
-// kubectl holds the values of a Secret.
+// kubectl holds the values of a Secret. Who owns the fields of our own Secrets
+// tells whether somebody has changed them.
 func withoutContent(object any) (any, error) {
 	if typed, ok := object.(client.Object); ok {
-		typed.SetManagedFields(nil)
+		if typed.GetLabels()[v1alpha2.LabelManagedBy] != v1alpha2.ManagedBy {
+			typed.SetManagedFields(nil)
+		}
 		typed.SetAnnotations(nil)
 	}
 	return object, nil

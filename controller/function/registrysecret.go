@@ -6,24 +6,35 @@ import (
 	"fmt"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/rouse-run/rouse/api/serverless/v1alpha2"
 	"github.com/rouse-run/rouse/controller/function/resources"
 	"github.com/rouse-run/rouse/controller/registry"
 	"github.com/rouse-run/rouse/internal/kube"
+	images "github.com/rouse-run/rouse/internal/registry"
 )
 
 // applyRegistrySecret gives the namespace the credentials of the Function's
-// registry. A Secret of somebody else under that name is a failure.
+// registry, and repairs what somebody has changed in them. A Secret of another
+// owner under that name is a failure.
 func (r *Reconciler) applyRegistrySecret(ctx context.Context, s *scope) (*failure, error) {
-	config := s.registry.DockerConfig()
-	live := metadataOf(kindSecret)
-	key := client.ObjectKey{Namespace: s.fn.Namespace, Name: resources.RegistrySecretName(s.fn)}
-	options := []client.ApplyOption{kube.FieldOwner}
-	err := r.client.Get(ctx, key, live)
+	config, err := s.registry.DockerConfig(s.tenant)
+	if err != nil {
+		return nil, err
+	}
+	desired, err := kube.ToUnstructured(resources.RegistrySecret(s.fn, config))
+	if err != nil {
+		return nil, err
+	}
+	key := registrySecretOf(client.ObjectKeyFromObject(s.fn))
+	var live metav1.Object
+	found := metadataOf(kindSecret)
+	err = r.client.Get(ctx, key, found)
 	switch {
 	case err == nil:
+		live = found
 		err := kube.CheckOwner(live, kindSecret, s.fn, v1alpha2.GroupVersion.WithKind(resources.FunctionKind).GroupKind())
 		if foreign := (&kube.ForeignError{}); errors.As(err, &foreign) {
 			return &failure{reason: v1alpha2.ReasonRegistryInvalid, message: err.Error(), err: err}, nil
@@ -31,17 +42,24 @@ func (r *Reconciler) applyRegistrySecret(ctx context.Context, s *scope) (*failur
 		if err != nil {
 			return nil, kube.Waiting(err, predecessorDelay)
 		}
-		if live.Labels[resources.LabelContent] == resources.ContentOf(config) {
-			return nil, nil
-		}
-		options = append(options, client.ForceOwnership)
 	case !apierrors.IsNotFound(err):
 		return nil, fmt.Errorf("look for Secret %q: %w", key, err)
 	}
-	if err := r.client.Apply(ctx, resources.RegistrySecret(s.fn, config), options...); err != nil {
-		return nil, fmt.Errorf("apply Secret %q: %w", key, err)
+	_, err = r.applier.Apply(ctx, desired, live, kube.Exclusive{"data"})
+	return nil, err
+}
+
+func registrySecretOf(fn client.ObjectKey) client.ObjectKey {
+	return client.ObjectKey{Namespace: fn.Namespace, Name: resources.RegistrySecretName(fn.Name)}
+}
+
+// tenantOf is the owner of a namespace's images.
+func (r *Reconciler) tenantOf(ctx context.Context, namespace string) (images.Tenant, error) {
+	found := metadataOf(kindNamespace)
+	if err := r.client.Get(ctx, client.ObjectKey{Name: namespace}, found); err != nil {
+		return images.Tenant{}, fmt.Errorf("look for Namespace %q: %w", namespace, err)
 	}
-	return nil, nil
+	return images.Tenant{Namespace: namespace, UID: string(found.UID)}, nil
 }
 
 // authorizePull finds the credentials for an earlier version's image, where the
@@ -60,6 +78,9 @@ func (r *Reconciler) authorizePull(ctx context.Context, s *scope) error {
 	if !found.Has(s.code.Image) {
 		return nil
 	}
+	if s.tenant, err = r.tenantOf(ctx, s.fn.Namespace); err != nil {
+		return err
+	}
 	s.registry = found
 	_, err = r.applyRegistrySecret(ctx, s)
 	return err
@@ -70,5 +91,5 @@ func pullSecret(s *scope) string {
 	if s.registry == nil || !s.registry.Has(s.code.Image) {
 		return ""
 	}
-	return resources.RegistrySecretName(s.fn)
+	return resources.RegistrySecretName(s.fn.Name)
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/rouse-run/rouse/controller/function/resources"
 	"github.com/rouse-run/rouse/controller/registry"
 	"github.com/rouse-run/rouse/internal/build"
+	images "github.com/rouse-run/rouse/internal/registry"
 	"github.com/rouse-run/rouse/internal/workload"
 )
 
@@ -40,8 +41,10 @@ type scope struct {
 	// plan is of the image that the code needs, nil when it needs none. It is not
 	// complete before the registry and the commit are known.
 	plan *build.Plan
-	// registry is where the images are kept, nil when there is none.
+	// registry is where the images are kept, nil when there is none, and tenant
+	// whose they are.
 	registry *registry.Registry
+	tenant   images.Tenant
 	// source says why it is not known what the source is now.
 	source verdict
 	// planned is true when it was found out how the code gets to the pods, with

@@ -44,6 +44,7 @@ func CacheObjects() map[client.Object]cache.ByObject {
 		crd():                                    {Field: fields.OneTermEqualSelector("metadata.name", scaledObjectCRD)},
 		metadataOf(kindConfigMap):                {Transform: withoutContent},
 		metadataOf(kindSecret):                   {Transform: withoutContent},
+		metadataOf(kindNamespace):                {Transform: withoutContent},
 	}
 }
 

@@ -25,7 +25,10 @@ type supply struct {
 // an image: with dependencies that stay the same, changing it needs no build.
 // The CA certificates travel beside the plan. The error is for the user.
 func supplyOf(fn *v1alpha2.Function, base string, ca []byte) (supply, error) {
-	plan := &build.Plan{Function: fn.Namespace + "/" + fn.Name, Runtime: string(fn.Spec.Runtime), Base: base}
+	plan := &build.Plan{
+		Function: fn.Namespace + "/" + fn.Name, Owner: string(fn.UID), Runtime: string(fn.Spec.Runtime), Base: base,
+		OwnBase: fn.Spec.RuntimeImageOverride != "",
+	}
 	if repository := fn.Spec.Source.GitRepository; repository != nil {
 		plan.Git = &build.Git{URL: repository.URL, Reference: repository.Reference, BaseDir: repository.BaseDir}
 		if repository.Auth != nil {

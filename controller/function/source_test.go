@@ -84,7 +84,7 @@ func TestHowTheCodeReachesThePods(t *testing.T) {
 			require.NoError(t, err)
 			require.Equal(t, tc.inEnv, got.source != "")
 			if tc.wantPlan != nil {
-				tc.wantPlan.Function, tc.wantPlan.Base = "shop/price", "runtime:1"
+				tc.wantPlan.Function, tc.wantPlan.Owner, tc.wantPlan.Base = "shop/price", "uid-of-price", "runtime:1"
 			}
 			require.Equal(t, tc.wantPlan, got.plan)
 		})

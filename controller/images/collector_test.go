@@ -24,6 +24,7 @@ import (
 	"github.com/rouse-run/rouse/controller/registry"
 	"github.com/rouse-run/rouse/internal/build"
 	"github.com/rouse-run/rouse/internal/kube"
+	images "github.com/rouse-run/rouse/internal/registry"
 	"github.com/rouse-run/rouse/internal/testing/registrytest"
 )
 
@@ -152,6 +153,11 @@ func pods(digest string) corev1.PodTemplateSpec {
 	return corev1.PodTemplateSpec{Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "function", Image: "localhost:32137/x@" + digest}}}}
 }
 
+var (
+	price = images.Tenant{Namespace: "shop", UID: "1"}.Repository("price")
+	gone  = images.Tenant{Namespace: "shop", UID: "1"}.Repository("gone")
+)
+
 var ours = metav1.ObjectMeta{Namespace: "shop", Name: "price", Labels: map[string]string{v1alpha2.LabelManagedBy: v1alpha2.ManagedBy}}
 
 // create makes the Function price, whose status names an image.
@@ -165,28 +171,28 @@ func (w *world) create(t *testing.T, digest string) *v1alpha2.Function {
 
 func (w *world) name(t *testing.T, fn *v1alpha2.Function, digest string) {
 	t.Helper()
-	fn.Status.Build = &v1alpha2.BuildStatus{Tag: tag("1"), Image: "localhost:32137/shop-price@" + digest}
+	fn.Status.Build = &v1alpha2.BuildStatus{Tag: tag("1"), Image: "localhost:32137/" + price + "@" + digest}
 	require.NoError(t, w.kube.Status().Update(t.Context(), fn))
 }
 
 func TestOnlyImagesThatNobodyUsesAreDeletedAndTheirSpaceIsFreedWhileBuildsAreHeld(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, 0)
-	built, runs, ran, old, gone := "shop-price:"+tag("built"), "shop-price:"+tag("runs"), "shop-price:"+tag("ran"), "shop-price:"+tag("old"), "shop-gone:"+tag("last")
-	present, past := "rouse-base/example.org/runtime:"+build.CopyTag("v2", "amd64"), "rouse-base/example.org/runtime:"+build.CopyTag("v1", "amd64")
+	built, runs, ran, old, last := price+":"+tag("built"), price+":"+tag("runs"), price+":"+tag("ran"), price+":"+tag("old"), gone+":"+tag("last")
+	present, past := "rouse-base/example.org/runtime:"+build.CopyTag("v2", "sha256:"+hex), "rouse-base/example.org/runtime:"+build.CopyTag("v1", "sha256:"+hex)
 	w.create(t, w.push(t, built))
 	require.NoError(t, w.kube.Create(t.Context(), &appsv1.Deployment{ObjectMeta: ours, Spec: appsv1.DeploymentSpec{Template: pods(w.push(t, runs))}}))
 	require.NoError(t, w.kube.Create(t.Context(), &appsv1.ReplicaSet{ObjectMeta: ours, Spec: appsv1.ReplicaSetSpec{Template: pods(w.push(t, ran))}}))
 	w.push(t, "somebody/tool:latest")
 	w.push(t, past)
 	w.push(t, present)
-	w.push(t, gone)
+	w.push(t, last)
 	lost := w.push(t, old)
 	layer := w.layer(t, old)
 
 	require.NoError(t, w.collector.collect(t.Context()))
 	for reference, stays := range map[string]bool{
-		built: true, runs: true, ran: true, present: true, "somebody/tool:latest": true, old: false, gone: false, past: false,
+		built: true, runs: true, ran: true, present: true, "somebody/tool:latest": true, old: false, last: false, past: false,
 	} {
 		require.Equal(t, stays, w.has(t, reference), reference)
 	}
@@ -204,7 +210,7 @@ func TestWhatWasSweptCanBePushedAgain(t *testing.T) {
 	w := newWorld(t, 0)
 	picture, err := random.Image(1000, 3)
 	require.NoError(t, err)
-	reference := "shop-price:" + tag("old")
+	reference := price + ":" + tag("old")
 	w.write(t, reference, picture)
 	require.NoError(t, w.collector.collect(t.Context()))
 	require.False(t, w.has(t, reference))
@@ -215,7 +221,7 @@ func TestWhatWasSweptCanBePushedAgain(t *testing.T) {
 func TestAnImageThatIsUsedAgainByTheBuildThatWasWaitedForStays(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, 0)
-	reference := "shop-price:" + tag("old")
+	reference := price + ":" + tag("old")
 	digest := w.push(t, reference)
 	w.ended = func() { w.create(t, digest) }
 	require.NoError(t, w.collector.collect(t.Context()))
@@ -225,8 +231,8 @@ func TestAnImageThatIsUsedAgainByTheBuildThatWasWaitedForStays(t *testing.T) {
 func TestAnImageOfAFunctionWhoseBuildIsNotNotedYetStays(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, 0)
-	reference := "shop-price:" + tag("new")
-	fn := w.create(t, w.push(t, "shop-price:"+tag("old")))
+	reference := price + ":" + tag("new")
+	fn := w.create(t, w.push(t, price+":"+tag("old")))
 	w.push(t, reference)
 	meta.SetStatusCondition(&fn.Status.Conditions, metav1.Condition{
 		Type: v1alpha2.ConditionBuildReady, Status: metav1.ConditionUnknown, Reason: v1alpha2.ReasonJobRunning,
@@ -236,24 +242,12 @@ func TestAnImageOfAFunctionWhoseBuildIsNotNotedYetStays(t *testing.T) {
 	require.True(t, w.has(t, reference))
 }
 
-func TestTheCopyOfABaseThatAFunctionChoseStays(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t, 0)
-	fn := &v1alpha2.Function{ObjectMeta: ours}
-	fn.Spec.RuntimeImageOverride = "example.org/own:v7"
-	require.NoError(t, w.kube.Create(t.Context(), fn))
-	reference := "rouse-base/example.org/own:" + build.CopyTag("v7", "arm64")
-	w.push(t, reference)
-	require.NoError(t, w.collector.collect(t.Context()))
-	require.True(t, w.has(t, reference))
-}
-
 func TestARegistryOfSomebodyElseIsLeftAlone(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, 0, func(secret *corev1.Secret) {
 		secret.Data = map[string][]byte{"registryAddress": secret.Data["pushRegAddr"], "insecure": []byte("true")}
 	})
-	reference := "shop-price:" + tag("old")
+	reference := price + ":" + tag("old")
 	w.push(t, reference)
 	require.NoError(t, w.collector.collect(t.Context()))
 	require.True(t, w.has(t, reference))
@@ -263,7 +257,7 @@ func TestARegistryOfSomebodyElseIsLeftAlone(t *testing.T) {
 func TestAnUnusedImageStaysForItsGrace(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, time.Hour)
-	reference := "shop-price:" + tag("old")
+	reference := price + ":" + tag("old")
 	w.push(t, reference)
 	require.NoError(t, w.collector.collect(t.Context()))
 	require.NoError(t, w.collector.collect(t.Context()))
@@ -281,7 +275,7 @@ func TestARegistryToWhichNothingWasEverPushedIsNotSwept(t *testing.T) {
 func TestBuildsAreHeldForASweepThatAnEarlierProcessBegan(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, time.Hour)
-	w.push(t, "shop-price:"+tag("old"))
+	w.push(t, price+":"+tag("old"))
 	require.NoError(t, w.collector.resume(t.Context()))
 	require.Zero(t, w.holds)
 	w.sweeping = true

@@ -5,7 +5,10 @@ import (
 	"strings"
 	"time"
 
+	"k8s.io/apimachinery/pkg/types"
+
 	"github.com/rouse-run/rouse/internal/build"
+	"github.com/rouse-run/rouse/internal/registry"
 )
 
 // image is a manifest in the registry.
@@ -42,20 +45,25 @@ type needs struct {
 	digests map[string]bool
 	// bases are the tags and digests of images on which Functions are built.
 	bases map[string]bool
-	// building are the repositories of Functions that may just have got an image that nobody names yet.
-	building map[string]bool
+	// building are the Functions that may just have got an image that nobody names yet.
+	building map[types.NamespacedName]bool
 }
 
-// include also what is not ours: images that somebody else has put there.
+// include reports whether an image has to stay. In the repositories of Functions that is what somebody names, whatever
+// its tags: the others are of builds, or of tenants who pushed by hand. Outside of them is also what somebody else has put
+// there.
 func (n needs) include(candidate image, tags []string) bool {
+	namespace, function, ours := registry.FunctionOf(candidate.repository)
 	switch {
 	case n.digests[candidate.digest]:
 		return true
+	case ours:
+		return n.building[types.NamespacedName{Namespace: namespace, Name: function}]
 	case strings.HasPrefix(candidate.repository, build.BaseRepositories+"/"):
 		return slices.ContainsFunc(tags, n.isBase)
-	case strings.Contains(candidate.repository, "/"), n.building[candidate.repository]:
+	case strings.Contains(candidate.repository, "/"):
 		return true
-	default:
+	default: // repositories that Functions had before their names told tenants apart
 		return slices.ContainsFunc(tags, func(tag string) bool { return !build.IsTag(tag) })
 	}
 }

@@ -6,39 +6,47 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/rouse-run/rouse/internal/build"
+	"github.com/rouse-run/rouse/internal/registry"
 )
+
+var hex = strings.Repeat("0f", 32)
 
 // tag is one that a build gives.
 func tag(of string) string { return build.Tag(build.Plan{Source: of}) }
 
 func TestAnImageIsGarbageWhenItIsOursAndNobodyNeedsIt(t *testing.T) {
 	t.Parallel()
+	price, fresh := registry.Tenant{Namespace: "shop", UID: "1"}.Repository("price"), registry.Tenant{Namespace: "shop", UID: "1"}.Repository("new")
 	held := inventory{
-		{"shop-price", "sha256:used"}:                   {tag("1")},
-		{"shop-price", "sha256:old"}:                    {tag("0")},
-		{"shop-price", "sha256:again"}:                  {tag("0") + "-0123abcd"},
+		{price, "sha256:used"}:                          {tag("1")},
+		{price, "sha256:old"}:                           {tag("0")},
+		{price, "sha256:again"}:                         {tag("0") + "-0123abcd"},
+		{price, "sha256:hand"}:                          {tag("2"), "keep"},
+		{price, "sha256:junk"}:                          {"latest"},
+		{fresh, "sha256:just"}:                          {tag("1")},
 		{"gone-function", "sha256:lost"}:                {tag("1")},
-		{"shop-new", "sha256:just"}:                     {tag("1")},
-		{"shop-price", "sha256:hand"}:                   {tag("2"), "keep"},
 		{"team/tool", "sha256:foreign"}:                 {tag("1")},
 		{"mytool", "sha256:foreign"}:                    {"latest"},
-		{"rouse-base/ghcr.io/nodejs22", "sha256:now"}:   {"sha256-0000-amd64", "v2-amd64"},
-		{"rouse-base/ghcr.io/nodejs22", "sha256:arm"}:   {"v2-arm64"},
-		{"rouse-base/ghcr.io/nodejs22", "sha256:old"}:   {"sha256-1111-amd64", "v1-amd64"},
-		{"rouse-base/ghcr.io/nodejs22", "sha256:moved"}: {"sha256-2222-amd64"},
-		{"rouse-base/own.io/pinned", "sha256:pin"}:      {"sha256-abcd-amd64"},
-		{"rouse-base/own.io/runs", "sha256:run"}:        {"v1-amd64"},
+		{"rouse-base/ghcr.io/nodejs22", "sha256:now"}:   {"sha256-0000-" + hex, "v2-" + hex},
+		{"rouse-base/ghcr.io/nodejs22", "sha256:arm"}:   {"v2-" + hex},
+		{"rouse-base/ghcr.io/nodejs22", "sha256:old"}:   {"sha256-1111-" + hex, "v1-" + hex},
+		{"rouse-base/ghcr.io/nodejs22", "sha256:moved"}: {"sha256-2222-" + hex},
+		{"rouse-base/own.io/pinned", "sha256:pin"}:      {"sha256-abcd-" + hex},
+		{"rouse-base/own.io/runs", "sha256:run"}:        {"v1-" + hex},
 	}
 	found := held.unused(needs{
 		digests:  map[string]bool{"sha256:used": true, "sha256:run": true},
 		bases:    map[string]bool{"v2": true, "sha256:abcd": true},
-		building: map[string]bool{"shop-new": true},
+		building: map[types.NamespacedName]bool{{Namespace: "shop", Name: "new"}: true},
 	})
 	require.ElementsMatch(t, []image{
-		{"shop-price", "sha256:old"},
-		{"shop-price", "sha256:again"},
+		{price, "sha256:old"},
+		{price, "sha256:again"},
+		{price, "sha256:hand"},
+		{price, "sha256:junk"},
 		{"gone-function", "sha256:lost"},
 		{"rouse-base/ghcr.io/nodejs22", "sha256:old"},
 		{"rouse-base/ghcr.io/nodejs22", "sha256:moved"},

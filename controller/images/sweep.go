@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -22,16 +23,20 @@ const (
 	sweepTimeout = 15 * time.Minute
 	sweepPoll    = time.Second
 	dataVolume   = "data" // of the registry, with its images
-	sweepKept    = 3600   // seconds that an ended Job stays for its log
+	// registryContainer is the registry itself in its pod.
+	registryContainer = "registry"
+	sweepKept         = 3600 // seconds that an ended Job stays for its log
 )
 
 // sweepJob runs the garbage collector of the registry beside it: the same image, volume and configuration, on the
 // same node, as a volume may be attached to one only.
 func sweepJob(registry *appsv1.Deployment) (*batchv1.Job, error) {
 	pod := *registry.Spec.Template.Spec.DeepCopy()
-	if len(pod.Containers) != 1 {
-		return nil, fmt.Errorf("the Deployment %s has %d containers instead of the registry's one", registry.Name, len(pod.Containers))
+	at := slices.IndexFunc(pod.Containers, func(c corev1.Container) bool { return c.Name == registryContainer })
+	if at < 0 {
+		return nil, fmt.Errorf("the Deployment %s has no container %s", registry.Name, registryContainer)
 	}
+	pod.Containers = pod.Containers[at : at+1] // without the proxy
 	container := &pod.Containers[0]
 	if len(container.Args) == 0 {
 		return nil, fmt.Errorf("the Deployment %s does not say which configuration the registry has", registry.Name)

@@ -23,7 +23,7 @@ func deployed() *appsv1.Deployment {
 					SecurityContext: &corev1.PodSecurityContext{
 						RunAsNonRoot: new(true), RunAsUser: new(int64(65532)), SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault},
 					},
-					Containers: []corev1.Container{{
+					Containers: []corev1.Container{{Name: "proxy", Image: "rouse:1"}, {
 						Name: "registry", Image: "registry:3", Args: []string{"serve", "/etc/registry/config.yml"},
 						SecurityContext: &corev1.SecurityContext{
 							AllowPrivilegeEscalation: new(false), Capabilities: &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}},
@@ -48,26 +48,27 @@ func TestASweepRunsTheRegistrysOwnCollectorOnItsVolumeAndNode(t *testing.T) {
 	job, err := sweepJob(registry)
 	require.NoError(t, err)
 	pod, serving := job.Spec.Template.Spec, registry.Spec.Template.Spec
+	require.Len(t, pod.Containers, 1, "the proxy serves on")
 	require.Equal(t, []string{"garbage-collect", "--delete-untagged", "/etc/registry/config.yml"}, pod.Containers[0].Args)
-	require.Equal(t, serving.Containers[0].Image, pod.Containers[0].Image)
-	require.Equal(t, serving.Containers[0].VolumeMounts, pod.Containers[0].VolumeMounts)
+	require.Equal(t, serving.Containers[1].Image, pod.Containers[0].Image)
+	require.Equal(t, serving.Containers[1].VolumeMounts, pod.Containers[0].VolumeMounts)
 	require.Equal(t, serving.Volumes, pod.Volumes)
 	require.Equal(t, serving.SecurityContext, pod.SecurityContext)
 	require.Equal(t, registry.Spec.Selector, pod.Affinity.PodAffinity.RequiredDuringSchedulingIgnoredDuringExecution[0].LabelSelector)
 	require.Nil(t, pod.Containers[0].ReadinessProbe)
 	require.Equal(t, corev1.RestartPolicyNever, pod.RestartPolicy)
 	require.NotContains(t, job.Spec.Template.Labels, "app.kubernetes.io/component", "the Service must not send requests to it")
-	require.Equal(t, "serve", registry.Spec.Template.Spec.Containers[0].Args[0], "the Deployment itself is left alone")
+	require.Equal(t, "serve", registry.Spec.Template.Spec.Containers[1].Args[0], "the Deployment itself is left alone")
 }
 
 func TestADeploymentThatIsNotTheChartsIsNotSwept(t *testing.T) {
 	t.Parallel()
 	registry := deployed()
-	registry.Spec.Template.Spec.Containers = append(registry.Spec.Template.Spec.Containers, corev1.Container{Name: "sidecar"})
+	registry.Spec.Template.Spec.Containers[1].Name = "other"
 	_, err := sweepJob(registry)
-	require.ErrorContains(t, err, "has 2 containers")
+	require.ErrorContains(t, err, "has no container registry")
 	registry = deployed()
-	registry.Spec.Template.Spec.Containers[0].Args = nil
+	registry.Spec.Template.Spec.Containers[1].Args = nil
 	_, err = sweepJob(registry)
 	require.ErrorContains(t, err, "does not say which configuration")
 }

@@ -9,10 +9,10 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/rouse-run/rouse/api/serverless/v1alpha2"
-	"github.com/rouse-run/rouse/controller/registry"
 )
 
 // page is how many objects are read at a time.
@@ -41,17 +41,14 @@ func (n needs) noteFunction(fn *v1alpha2.Function) {
 		n.note(fn.Status.Build.Image)
 	}
 	if meta.IsStatusConditionPresentAndEqual(fn.Status.Conditions, v1alpha2.ConditionBuildReady, metav1.ConditionUnknown) {
-		n.building[registry.Repository(client.ObjectKeyFromObject(fn))] = true
-	}
-	if fn.Spec.RuntimeImageOverride != "" {
-		n.bases[identifierOf(fn.Spec.RuntimeImageOverride)] = true
+		n.building[client.ObjectKeyFromObject(fn)] = true
 	}
 }
 
 // usage collects what runtimes, Functions, Deployments and ReplicaSets name. All are read from the API server, since
 // caches leave out what pods are made of and may be late.
 func usage(ctx context.Context, live client.Reader, runtimes []string) (needs, error) {
-	found := needs{digests: map[string]bool{}, bases: map[string]bool{}, building: map[string]bool{}}
+	found := needs{digests: map[string]bool{}, bases: map[string]bool{}, building: map[types.NamespacedName]bool{}}
 	for _, image := range runtimes {
 		found.bases[identifierOf(image)] = true
 	}

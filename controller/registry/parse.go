@@ -26,6 +26,8 @@ const (
 	keyPush     = "pushRegAddr"
 	keyPull     = "pullRegAddr"
 	keyInternal = "isInternal"
+	// keyAccounts is what the passwords of tenants' accounts follow from, in the chart's registry.
+	keyAccounts = "accountKey"
 )
 
 // InvalidError says what is wrong with a registry's Secret, and what to do.
@@ -80,6 +82,9 @@ func parse(secret *corev1.Secret, ca []byte) (*Registry, error) {
 		return nil, invalid("%v", err)
 	}
 	found.images = asked
+	if internal {
+		found.accountKey = []byte(value(keyAccounts))
+	}
 	found.config, err = dockerConfig(username, password, cmp.Or(value(keyServer), found.Push), found.Push, found.Pull)
 	if err != nil {
 		return nil, invalid("%v", err)

@@ -28,6 +28,8 @@ type Registry struct {
 
 	images *registry.Client
 	config []byte
+	// accountKey is what the accounts of tenants follow from; empty: all use the one in config.
+	accountKey []byte
 
 	mu sync.Mutex
 	// away is the last error of a registry that did not answer, until when it is
@@ -39,9 +41,6 @@ type Registry struct {
 // awayFor is how long nobody asks a registry that did not answer: each question may take as long as a timeout, and
 // many Functions have one.
 const awayFor = 3 * time.Second
-
-// Repository is the name of a Function's repository in every registry.
-func Repository(fn types.NamespacedName) string { return fn.Namespace + "-" + fn.Name }
 
 // Target is what a build pushes.
 func (r *Registry) Target(repository, tag string) string {
@@ -56,17 +55,17 @@ func (r *Registry) Image(repository, digest string) string {
 // Has tells whether an image is one of this registry.
 func (r *Registry) Has(image string) bool { return strings.HasPrefix(image, r.Pull+"/") }
 
-// Digest asks for the digest of a tag. A tag that does not exist is no error.
-func (r *Registry) Digest(ctx context.Context, repository, tag string) (digest string, found bool, err error) {
+// Holds asks whether there is an image of a digest, or of a tag, which proves nothing about it.
+func (r *Registry) Holds(ctx context.Context, repository, identifier string) (bool, error) {
 	if err := r.awayNow(); err != nil {
-		return "", false, err
+		return false, err
 	}
-	digest, found, err = r.images.Digest(ctx, repository, tag)
+	_, found, err := r.images.Digest(ctx, repository, identifier)
 	r.note(err)
 	if err != nil {
-		return "", false, fmt.Errorf("ask the registry of Secret %s: %w", r.Secret, err)
+		return false, fmt.Errorf("ask the registry of Secret %s: %w", r.Secret, err)
 	}
-	return digest, found, nil
+	return found, nil
 }
 
 func (r *Registry) awayNow() error {
@@ -90,8 +89,15 @@ func (r *Registry) note(err error) {
 // Images lists and deletes what the registry holds.
 func (r *Registry) Images() *registry.Client { return r.images }
 
-// DockerConfig is the file config.json of Docker with the registry's credentials.
-func (r *Registry) DockerConfig() []byte { return r.config }
+// DockerConfig is the file config.json of Docker with the credentials by which builds and pods of a tenant reach the
+// registry. The chart's own has an account for each tenant, which sees nobody else's images.
+func (r *Registry) DockerConfig(tenant registry.Tenant) ([]byte, error) {
+	if len(r.accountKey) == 0 {
+		return r.config, nil
+	}
+	account := tenant.Account()
+	return dockerConfig(account, registry.Password(r.accountKey, account), r.Push, r.Pull)
+}
 
 // String has no credentials.
 func (r *Registry) String() string { return r.Push }

@@ -88,7 +88,9 @@ func TestASecretDescribesARegistry(t *testing.T) {
 			require.True(t, found.Has(found.Image("shop-price", "sha256:1")))
 			require.False(t, found.Has("elsewhere.example.com/shop-price@sha256:1"))
 			var config struct{ Auths map[string]any }
-			require.NoError(t, json.Unmarshal(found.DockerConfig(), &config))
+			login, err := found.DockerConfig(registry.Tenant{Namespace: "shop", UID: "1"})
+			require.NoError(t, err)
+			require.NoError(t, json.Unmarshal(login, &config))
 			var auths []string
 			for host := range config.Auths {
 				auths = append(auths, host)
@@ -96,6 +98,33 @@ func TestASecretDescribesARegistry(t *testing.T) {
 			require.ElementsMatch(t, tc.auths, auths)
 			require.NotContains(t, fmt.Sprint(found), secretWord)
 		})
+	}
+}
+
+// The controller's own account may do everything in the chart's registry, so no tenant gets it.
+func TestEachTenantGetsAnAccountOfItsOwnInTheChartsRegistry(t *testing.T) {
+	t.Parallel()
+	found, err := parse(secret("rouse-system", "rouse-registry", map[string]string{
+		"username": "rouse", "password": secretWord, "accountKey": "only for tests", "isInternal": "true",
+		"pushRegAddr": "rouse-registry:5000", "pullRegAddr": "localhost:32137",
+	}), nil)
+	require.NoError(t, err)
+	seen := map[string]bool{}
+	for _, tenant := range []registry.Tenant{{Namespace: "shop", UID: "1"}, {Namespace: "shop", UID: "2"}, {Namespace: "shop-2", UID: "1"}} {
+		login, err := found.DockerConfig(tenant)
+		require.NoError(t, err)
+		require.NotContains(t, string(login), secretWord)
+		require.NotContains(t, string(login), "only for tests")
+		var config struct {
+			Auths map[string]struct{ Username, Password string }
+		}
+		require.NoError(t, json.Unmarshal(login, &config))
+		for _, address := range []string{"rouse-registry:5000", "localhost:32137"} {
+			require.Equal(t, tenant.Account(), config.Auths[address].Username)
+			require.Equal(t, registry.Password([]byte("only for tests"), tenant.Account()), config.Auths[address].Password)
+		}
+		require.False(t, seen[string(login)])
+		seen[string(login)] = true
 	}
 }
 
@@ -247,18 +276,18 @@ func TestARegistryThatIsAwayIsNotAskedByEverybody(t *testing.T) {
 	})
 	at, err := parse(secret("shop", "x", map[string]string{"registryAddress": server.Host, "insecure": "true"}), nil)
 	require.NoError(t, err)
-	_, _, first := at.Digest(t.Context(), "shop-price", "1")
+	_, first := at.Holds(t.Context(), "shop-price", "1")
 	require.ErrorIs(t, first, registry.ErrUnavailable)
 	server.Requests()
 	require.False(t, at.until.IsZero())
 	at.until = time.Now().Add(time.Hour)
-	_, _, err = at.Digest(t.Context(), "shop-other", "1")
+	_, err = at.Holds(t.Context(), "shop-other", "1")
 	require.ErrorIs(t, err, registry.ErrUnavailable)
 	require.Empty(t, server.Requests())
 
 	server.Intercept(nil)
 	at.until = time.Now().Add(-time.Second)
-	_, found, err := at.Digest(t.Context(), "shop-price", "1")
+	found, err := at.Holds(t.Context(), "shop-price", "1")
 	require.NoError(t, err)
 	require.False(t, found)
 }

@@ -11,7 +11,7 @@ func TestATagDependsOnWhatTheImageIsMadeOfAndOnNothingElse(t *testing.T) {
 	t.Parallel()
 	base := func() Plan {
 		return Plan{
-			Function: "shop/price", Runtime: "nodejs22", Base: "runtime:1", Dependencies: "{}", Target: "registry/shop-price:1",
+			Function: "shop/price", Owner: "1f0c", Runtime: "nodejs22", Base: "runtime:1", Dependencies: "{}", Target: "registry/shop-price:1",
 			Git: &Git{URL: "https://example.org/shop.git", Reference: "main", Commit: "abc", BaseDir: "price"},
 		}
 	}
@@ -26,6 +26,7 @@ func TestATagDependsOnWhatTheImageIsMadeOfAndOnNothingElse(t *testing.T) {
 		"how the branch is named": {func(p *Plan) { p.Git.Reference = "release" }, true},
 		"slashes of the baseDir":  {func(p *Plan) { p.Git.BaseDir = "/price/ " }, true},
 		"blanks at the end":       {func(p *Plan) { p.Dependencies = "{}\n" }, true},
+		"whose it is":             {func(p *Plan) { p.Owner = "2a1b" }, false},
 		"the commit":              {func(p *Plan) { p.Git.Commit = "abd" }, false},
 		"the baseDir":             {func(p *Plan) { p.Git.BaseDir = "prices" }, false},
 		"the dependencies":        {func(p *Plan) { p.Dependencies = `{"dependencies":{}}` }, false},

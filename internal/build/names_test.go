@@ -17,17 +17,22 @@ func TestTagsOfOursAreKnown(t *testing.T) {
 	}
 }
 
-func TestACopyIsKnownByTheOriginalsTagOrDigestOnAnyPlatform(t *testing.T) {
+func TestACopyIsKnownByTheOriginalsTagOrDigestAndSaysItsOwnDigest(t *testing.T) {
 	t.Parallel()
-	long := strings.Repeat("v", 128)
+	long, digest := strings.Repeat("v", 128), "sha256:"+strings.Repeat("0f", 32)
 	for _, identifier := range []string{"v2", "2.0-rc1", "sha256:" + strings.Repeat("a", 64), long, "latest"} {
-		for _, architecture := range []string{"amd64", "arm64"} {
-			tag := CopyTag(identifier, architecture)
-			require.LessOrEqual(t, len(tag), 128, "the longest tag of a registry")
-			require.True(t, IsCopyOf(tag, identifier), tag)
-			require.False(t, IsCopyOf(tag, "v"), tag)
-		}
+		tag := CopyTag(identifier, digest)
+		require.LessOrEqual(t, len(tag), 128, "the longest tag of a registry")
+		require.True(t, IsCopyOf(tag, identifier), tag)
+		require.False(t, IsCopyOf(tag, "v"), tag)
+		promised, ok := CopyDigest(tag)
+		require.True(t, ok)
+		require.Equal(t, digest, promised)
 	}
 	require.False(t, IsCopyOf("v2-rc1-amd64", "v2"))
 	require.False(t, IsCopyOf("v2", "v2"))
+	for _, tag := range []string{"v2", "v2-amd64", strings.Repeat("a", 64), "v2-" + strings.Repeat("A", 64), ""} {
+		_, ok := CopyDigest(tag)
+		require.False(t, ok, tag)
+	}
 }

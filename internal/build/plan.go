@@ -12,16 +12,21 @@ import (
 )
 
 // format is part of every tag. It changes when the builder makes other images of the same plan.
-const format = "1"
+const format = "2"
 
 // Plan says what to build. It carries no secrets: those are files beside it.
 type Plan struct {
 	// Function is namespace/name, for messages.
 	Function string `json:"function"`
+	// Owner is the UID of the Function: no image is another's, not even that of a Function of the same name later.
+	Owner string `json:"owner,omitempty"`
 	// Runtime is the name of the runtime, such as nodejs22.
 	Runtime string `json:"runtime"`
-	// Base is the reference of the image that runs Functions of the runtime.
+	// Base is the reference of the image that runs Functions of the runtime. With a digest it is verified by that.
 	Base string `json:"base"`
+	// OwnBase means that the Function chose Base, not the installation, so that its layers go nowhere but into the
+	// Function's own repository.
+	OwnBase bool `json:"ownBase,omitempty"`
 	// Source is the handler when it has to be in the image. It is empty when the source comes from Git or
 	// travels in the pod's environment.
 	Source string `json:"source,omitempty"`
@@ -51,9 +56,9 @@ type Git struct {
 	Auth string `json:"auth,omitempty"`
 }
 
-// Tag names the image of a plan by everything that it is made of: a SHA-256 in hexadecimal digits.
+// Tag names the image of a plan by whose it is and by everything that it is made of: a SHA-256 in hexadecimal digits.
 func Tag(plan Plan) string {
-	parts := []string{format, plan.Runtime, plan.Base, plan.Source, strings.TrimSpace(plan.Dependencies)}
+	parts := []string{format, plan.Owner, plan.Runtime, plan.Base, plan.Source, strings.TrimSpace(plan.Dependencies)}
 	if plan.Git != nil {
 		parts = append(parts, plan.Git.URL, plan.Git.Commit, CleanDir(plan.Git.BaseDir))
 	}

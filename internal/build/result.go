@@ -47,8 +47,6 @@ type Result struct {
 	Digest string `json:"digest,omitempty"`
 	// Size of the layer in the registry in bytes.
 	Size int64 `json:"size,omitempty"`
-	// Reused is true when the image was there already.
-	Reused bool `json:"reused,omitempty"`
 	// Reason is empty when the build succeeded.
 	Reason Reason `json:"reason,omitempty"`
 	// Message says what is wrong and what to do about it.

@@ -52,20 +52,25 @@ func New(at Registry) (*Client, error) {
 	return c, nil
 }
 
-// Digest is the digest that a tag names now. A tag or repository that does not exist is no error.
-func (c *Client) Digest(ctx context.Context, repository, tag string) (digest string, found bool, err error) {
+// Digest is the digest that a tag names now, or the digest itself where there is an image of it. One that does not exist
+// is no error.
+func (c *Client) Digest(ctx context.Context, repository, identifier string) (digest string, found bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	at, err := c.at.Repository(repository)
 	if err != nil {
 		return "", false, fmt.Errorf("name the repository: %w", err)
 	}
-	descriptor, err := c.puller.Head(ctx, at.Tag(tag))
+	var reference name.Reference = at.Tag(identifier)
+	if strings.Contains(identifier, ":") {
+		reference = at.Digest(identifier)
+	}
+	descriptor, err := c.puller.Head(ctx, reference)
 	switch {
 	case isNotFound(err):
 		return "", false, nil
 	case err != nil:
-		return "", false, fmt.Errorf("look for %s:%s in registry %s: %w", repository, tag, c.at, Explain(err))
+		return "", false, fmt.Errorf("look for %s in %s of registry %s: %w", identifier, repository, c.at, Explain(err))
 	}
 	return descriptor.Digest.String(), true, nil
 }

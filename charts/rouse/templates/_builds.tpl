@@ -9,6 +9,7 @@
 - --max-simultaneous-builds={{ .maxSimultaneous }}
 - --default-build-profile={{ .defaultProfile }}
 - --max-image-size={{ .maxImageSize }}
+- --build-volume-size={{ .volumeSize }}
 - --build-deadline={{ .deadlineSeconds }}s
 {{- end }}
 {{- with .Values.registry.internal.garbageCollection }}

@@ -24,13 +24,15 @@ none
 {{ .Values.registry.internal.pullAddress | default (printf "localhost:%v" .Values.registry.internal.nodePort) }}
 {{- end -}}
 
-{{/* The password of the chart's own registry: what an earlier release made up stays, so that images can be pulled during an
-upgrade. It is kept beside the values, as each call would make up another one. */}}
-{{- define "rouse.registryPassword" -}}
-{{- if not (hasKey .Values.registry "password") -}}
-{{- $known := (lookup "v1" "Secret" .Release.Namespace (printf "%s-registry" (include "rouse.fullname" .))).data | default dict -}}
-{{- $kept := and (eq ($known.isInternal | default "" | b64dec) "true") (hasKey $known "password") -}}
-{{- $_ := set .Values.registry "password" ($kept | ternary ($known.password | default "" | b64dec) (randAlphaNum 40)) -}}
+{{/* What the chart's own registry knows its accounts by: the controller's password, and the key from which those of namespaces
+follow. What an earlier release made up stays, so that images can be pulled during an upgrade. It is kept beside the values, as
+each call would make up another one. */}}
+{{- define "rouse.registrySecretValue" -}}
+{{- $root := .root -}}
+{{- if not (hasKey $root.Values.registry .key) -}}
+{{- $known := (lookup "v1" "Secret" $root.Release.Namespace (printf "%s-registry" (include "rouse.fullname" $root))).data | default dict -}}
+{{- $kept := and (eq ($known.isInternal | default "" | b64dec) "true") (hasKey $known .key) -}}
+{{- $_ := set $root.Values.registry .key ($kept | ternary (get $known .key | default "" | b64dec) (randAlphaNum 40)) -}}
 {{- end -}}
-{{ .Values.registry.password }}
+{{ get $root.Values.registry .key }}
 {{- end -}}

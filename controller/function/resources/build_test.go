@@ -1,6 +1,7 @@
 package resources
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -36,6 +37,46 @@ func TestBuildsAreAsInTheGoldenFiles(t *testing.T) {
 			requireGolden(t, name, object)
 		})
 	}
+}
+
+// A package's script can read whatever is in the container that it runs in.
+func TestEachContainerOfABuildSeesTheCredentialsThatItNeeds(t *testing.T) {
+	t.Parallel()
+	fn := function(named("price"))
+	job, err := Job(fn, settings(), Build{Name: "price-build-0123456789", Base: "runtime:1", GitSecret: "git"})
+	require.NoError(t, err)
+	pod := job.Spec.Template.Spec
+	secrets := map[string]string{}
+	for _, volume := range pod.Volumes {
+		switch {
+		case volume.Secret != nil:
+			secrets[*volume.Name] = *volume.Secret.SecretName
+		default:
+			require.Positive(t, volume.EmptyDir.SizeLimit.Sign(), "the size of %s", *volume.Name)
+		}
+	}
+	seen, written := map[string][]string{}, map[string][]string{}
+	for _, container := range slices.Concat(pod.InitContainers, pod.Containers) {
+		for _, mount := range container.VolumeMounts {
+			if secret := secrets[*mount.Name]; secret != "" {
+				seen[*container.Name] = append(seen[*container.Name], secret)
+			} else if mount.ReadOnly == nil {
+				written[*mount.Name] = append(written[*mount.Name], *container.Name)
+			}
+		}
+	}
+	require.Equal(t, map[string][]string{
+		"fetch":   {"price-build-0123456789", "git"},
+		"install": {"price-build-0123456789", v1alpha2.PackageRegistrySecret},
+		"push":    {"price-build-0123456789", "rouse-registry-price"},
+	}, seen)
+	require.Equal(t, map[string][]string{
+		"builder-bin": {"fetch"}, "builder-source": {"fetch"}, "builder-fetch": {"fetch"}, "builder-install": {"install"},
+		"builder-push": {"push"}, "builder-handover": {"install", "push"},
+	}, written, "what one leaves on disk reaches no other but through the socket")
+	require.Equal(t, []string{"/rouse/bin/builder", "install"}, pod.Containers[0].Command)
+	require.Equal(t, "runtime:1", *pod.Containers[0].Image)
+	require.NotEqual(t, "runtime:1", *pod.Containers[1].Image, "what pushes is ours")
 }
 
 func TestBuildRequirements(t *testing.T) {
@@ -89,7 +130,7 @@ func TestNamesOfBuildsAreValid(t *testing.T) {
 		built := JobName(function(named(name)), "0123456789")
 		require.Empty(t, validation.IsDNS1123Label(built))
 		names[built] = true
-		require.Empty(t, validation.IsDNS1123Subdomain(RegistrySecretName(function(named(name)))))
+		require.Empty(t, validation.IsDNS1123Subdomain(RegistrySecretName(name)))
 		require.Empty(t, validation.IsDNS1123Subdomain(PreparationName(function(named(name)), "0123456789")))
 	}
 	require.Len(t, names, 2)

@@ -2,6 +2,7 @@ package resources
 
 import (
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
 
 	"github.com/rouse-run/rouse/api/serverless/v1alpha2"
@@ -9,18 +10,27 @@ import (
 	"github.com/rouse-run/rouse/internal/workload"
 )
 
-// BuildContainerName is the name of the container that builds.
-const BuildContainerName = "build"
-
+// Containers of a build, in the order in which the kubelet starts them.
 const (
-	copyContainerName    = "builder"
+	fetchContainerName   = "fetch"
+	installContainerName = "install"
+	// PushContainerName is the name of the container that pushes the image, and the
+	// only one whose word for its digest is taken.
+	PushContainerName = "push"
+	// prepareContainerName is in place of the last two where pods install for
+	// themselves.
 	prepareContainerName = "prepare"
 )
 
 // Volumes of a pod in which the builder works.
 const (
 	binVolume      = "builder-bin"
-	workVolume     = "builder-work"
+	sourceVolume   = "builder-source"
+	handoverVolume = "builder-handover"
+	// Where each container works, alone.
+	fetchVolume    = "builder-fetch"
+	installVolume  = "builder-install"
+	pushVolume     = "builder-push"
 	inputVolume    = "builder-input"
 	registryVolume = "builder-registry"
 	gitVolume      = "builder-git"
@@ -28,12 +38,20 @@ const (
 	functionVolume = "function"
 )
 
-// builderPod are the parts of a pod that the builder needs: a container that
-// brings its program, one of the runtime's image in which the program works,
-// and their volumes.
+// Sizes of volumes that hold nothing of the Function.
+var (
+	binSize      = resource.MustParse("256Mi")
+	handoverSize = resource.MustParse("1Mi")
+)
+
+// builderPod are the parts of a pod in which the builder works: a container that
+// brings its program and the source, one of the runtime's image in which packages
+// and their scripts are, and the volumes. Each container sees the credentials that
+// it needs, and scripts of packages see none but the package registry's.
 type builderPod struct {
-	bring, work *corev1ac.ContainerApplyConfiguration
-	volumes     []*corev1ac.VolumeApplyConfiguration
+	fetch, install *corev1ac.ContainerApplyConfiguration
+	volumes        []*corev1ac.VolumeApplyConfiguration
+	volumeSize     resource.Quantity
 }
 
 // newBuilderPod runs a command of the builder on what is in the input Secret.
@@ -45,31 +63,65 @@ func newBuilderPod(
 		return nil, err
 	}
 	pod := &builderPod{
-		bring: builderContainer(copyContainerName, settings.Build.Builder, "/builder", "copy"),
-		work:  builderContainer(name, image, build.BinaryDir+"/builder", command),
+		fetch:      builderContainer(fetchContainerName, settings.Build.Builder, "/builder", "fetch").WithResources(needs),
+		install:    builderContainer(name, image, build.BinaryDir+"/builder", command).WithResources(needs),
+		volumeSize: settings.Build.VolumeSize,
 	}
-	pod.bring.WithResources(needs)
-	pod.work.WithResources(needs)
-	bin := corev1ac.Volume().WithName(binVolume).WithEmptyDir(corev1ac.EmptyDirVolumeSource())
-	pod.bring.WithVolumeMounts(corev1ac.VolumeMount().WithName(binVolume).WithMountPath(build.BinaryDir))
-	pod.mount(bin, build.BinaryDir, true)
-	pod.mount(corev1ac.Volume().WithName(workVolume).WithEmptyDir(corev1ac.EmptyDirVolumeSource()), build.WorkDir, false)
-	pod.mount(secretVolume(inputVolume, prepared.Input, false), build.InputDir, true)
-	pod.mount(secretVolume(packagesVolume, v1alpha2.PackageRegistrySecret, true), build.PackagesDir, true)
+	pod.add(emptyVolume(binVolume, binSize), mount{pod.fetch, build.BinaryDir, false}, mount{pod.install, build.BinaryDir, true})
+	pod.add(emptyVolume(sourceVolume, pod.volumeSize), mount{pod.fetch, build.SourceDir, false}, mount{pod.install, build.SourceDir, true})
+	pod.add(emptyVolume(fetchVolume, pod.volumeSize), mount{pod.fetch, build.WorkDir, false})
+	pod.add(emptyVolume(installVolume, pod.volumeSize), mount{pod.install, build.WorkDir, false})
+	pod.add(secretVolume(inputVolume, prepared.Input, false), mount{pod.fetch, build.InputDir, true}, mount{pod.install, build.InputDir, true})
+	pod.add(secretVolume(packagesVolume, v1alpha2.PackageRegistrySecret, true), mount{pod.install, build.PackagesDir, true})
 	if prepared.GitSecret != "" {
-		pod.mount(secretVolume(gitVolume, prepared.GitSecret, false), build.GitDir, true)
+		pod.add(secretVolume(gitVolume, prepared.GitSecret, false), mount{pod.fetch, build.GitDir, true})
 	}
 	return pod, nil
 }
 
-// mount shows a volume to the program at work.
-func (p *builderPod) mount(volume *corev1ac.VolumeApplyConfiguration, path string, readOnly bool) {
+// mount is where a container sees a volume.
+type mount struct {
+	container *corev1ac.ContainerApplyConfiguration
+	path      string
+	readOnly  bool
+}
+
+// add shows a volume to containers.
+func (p *builderPod) add(volume *corev1ac.VolumeApplyConfiguration, mounts ...mount) {
 	p.volumes = append(p.volumes, volume)
-	mount := corev1ac.VolumeMount().WithName(*volume.Name).WithMountPath(path)
-	if readOnly {
-		mount.WithReadOnly(true)
+	for _, m := range mounts {
+		at := corev1ac.VolumeMount().WithName(*volume.Name).WithMountPath(m.path)
+		if m.readOnly {
+			at.WithReadOnly(true)
+		}
+		m.container.WithVolumeMounts(at)
 	}
-	p.work.WithVolumeMounts(mount)
+}
+
+// push is the container that has the credentials of the registry. It runs nothing
+// of the Function, and shares with the one that installs no more than a socket.
+func (p *builderPod) push(fn *v1alpha2.Function, settings *Settings) *corev1ac.ContainerApplyConfiguration {
+	container := builderContainer(PushContainerName, settings.Build.Builder, "/builder", "push").
+		WithResources(corev1ac.ResourceRequirements().
+			WithRequests(pushRequests()).
+			WithLimits(pushLimits()))
+	p.add(emptyVolume(handoverVolume, handoverSize), mount{p.install, build.HandoverDir, false}, mount{container, build.HandoverDir, false})
+	p.add(emptyVolume(pushVolume, p.volumeSize), mount{container, build.WorkDir, false})
+	container.WithVolumeMounts(corev1ac.VolumeMount().WithName(inputVolume).WithMountPath(build.InputDir).WithReadOnly(true))
+	p.add(corev1ac.Volume().WithName(registryVolume).WithSecret(corev1ac.SecretVolumeSource().
+		WithSecretName(RegistrySecretName(fn.Name)).
+		WithItems(corev1ac.KeyToPath().WithKey(corev1.DockerConfigJsonKey).WithPath("config.json"))),
+		mount{container, build.RegistryDir, true})
+	return container
+}
+
+// pushRequests and pushLimits are small: layers stream through.
+func pushRequests() corev1.ResourceList {
+	return corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("50m"), corev1.ResourceMemory: resource.MustParse("64Mi")}
+}
+
+func pushLimits() corev1.ResourceList {
+	return corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("1"), corev1.ResourceMemory: resource.MustParse("256Mi")}
 }
 
 // builderContainer fits the restricted Pod Security level.
@@ -92,6 +144,10 @@ func builderContainer(name, image string, command ...string) *corev1ac.Container
 		WithTerminationMessagePolicy(corev1.TerminationMessageReadFile)
 }
 
+func emptyVolume(name string, size resource.Quantity) *corev1ac.VolumeApplyConfiguration {
+	return corev1ac.Volume().WithName(name).WithEmptyDir(corev1ac.EmptyDirVolumeSource().WithSizeLimit(size))
+}
+
 func secretVolume(name, secret string, optional bool) *corev1ac.VolumeApplyConfiguration {
 	source := corev1ac.SecretVolumeSource().WithSecretName(secret)
 	if optional {
@@ -110,8 +166,7 @@ func prepare(
 		return err
 	}
 	directory := build.FunctionDir(workload.IsPython(code.Runtime))
-	pod.mount(corev1ac.Volume().WithName(functionVolume).WithEmptyDir(corev1ac.EmptyDirVolumeSource()), directory, false)
-	container.WithVolumeMounts(corev1ac.VolumeMount().WithName(functionVolume).WithMountPath(directory))
-	spec.WithInitContainers(pod.bring, pod.work).WithVolumes(pod.volumes...)
+	pod.add(emptyVolume(functionVolume, pod.volumeSize), mount{pod.install, directory, false}, mount{container, directory, false})
+	spec.WithInitContainers(pod.fetch, pod.install).WithVolumes(pod.volumes...)
 	return nil
 }

@@ -1,9 +1,6 @@
 package resources
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
-
 	corev1 "k8s.io/api/core/v1"
 	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
 
@@ -28,15 +25,9 @@ func InputSecret(fn *v1alpha2.Function, name, resource string, plan, ca []byte) 
 // RegistrySecret holds the credentials with which a Function's images are pushed
 // and pulled.
 func RegistrySecret(fn *v1alpha2.Function, dockerConfig []byte) *corev1ac.SecretApplyConfiguration {
-	return corev1ac.Secret(RegistrySecretName(fn), fn.Namespace).
-		WithLabels(overlay(internalLabels(fn), map[string]string{LabelContent: ContentOf(dockerConfig)})).
+	return corev1ac.Secret(RegistrySecretName(fn.Name), fn.Namespace).
+		WithLabels(internalLabels(fn)).
 		WithOwnerReferences(ownerReference(fn)).
 		WithType(corev1.SecretTypeDockerConfigJson).
 		WithData(map[string][]byte{corev1.DockerConfigJsonKey: dockerConfig})
-}
-
-// ContentOf is the value of LabelContent for what a Secret holds.
-func ContentOf(data []byte) string {
-	sum := sha256.Sum256(data)
-	return hex.EncodeToString(sum[:16])
 }

@@ -46,7 +46,7 @@ func settings() *Settings {
 			ScaleDownSeconds:       30,
 			Defaults:               workload.Tuning{PollingSeconds: 10, CooldownSeconds: 60},
 		},
-		Build: BuildSettings{Builder: "registry.example.com/rouse:1", Profile: "normal", DeadlineSeconds: 900},
+		Build: BuildSettings{Builder: "registry.example.com/rouse:1", Profile: "normal", DeadlineSeconds: 900, VolumeSize: resource.MustParse("4Gi")},
 	}
 }
 

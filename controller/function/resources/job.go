@@ -6,7 +6,6 @@ import (
 	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
 
 	"github.com/rouse-run/rouse/api/serverless/v1alpha2"
-	"github.com/rouse-run/rouse/internal/build"
 )
 
 // keepSeconds is how long a Job that nobody replaces or removes stays, for its
@@ -28,15 +27,12 @@ type Build struct {
 
 // Job builds an image.
 func Job(fn *v1alpha2.Function, settings *Settings, plan Build) (*batchv1ac.JobApplyConfiguration, error) {
-	pod, err := newBuilderPod(settings, BuildContainerName, "build", plan.Base,
+	pod, err := newBuilderPod(settings, installContainerName, "install", plan.Base,
 		Prepared{Input: plan.Name, GitSecret: plan.GitSecret}, BuildRequirements(fn, settings.Build.Profile))
 	if err != nil {
 		return nil, err
 	}
-	registry := RegistrySecretName(fn)
-	pod.mount(corev1ac.Volume().WithName(registryVolume).WithSecret(corev1ac.SecretVolumeSource().
-		WithSecretName(registry).
-		WithItems(corev1ac.KeyToPath().WithKey(corev1.DockerConfigJsonKey).WithPath("config.json"))), build.RegistryDir, true)
+	push := pod.push(fn, settings)
 	return batchv1ac.Job(plan.Name, fn.Namespace).
 		WithLabels(jobLabels(fn)).
 		WithAnnotations(plan.Annotations).
@@ -52,10 +48,10 @@ func Job(fn *v1alpha2.Function, settings *Settings, plan Build) (*batchv1ac.JobA
 				WithAnnotations(map[string]string{"sidecar.istio.io/inject": "false"}).
 				WithSpec(corev1ac.PodSpec().
 					WithRestartPolicy(corev1.RestartPolicyNever).
-					WithInitContainers(pod.bring).
-					WithContainers(pod.work).
+					WithInitContainers(pod.fetch).
+					WithContainers(pod.install, push).
 					WithVolumes(pod.volumes...).
-					WithImagePullSecrets(corev1ac.LocalObjectReference().WithName(registry)).
+					WithImagePullSecrets(corev1ac.LocalObjectReference().WithName(RegistrySecretName(fn.Name))).
 					WithSecurityContext(corev1ac.PodSecurityContext().
 						WithRunAsNonRoot(true).
 						WithRunAsUser(functionUser).

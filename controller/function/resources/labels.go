@@ -26,10 +26,6 @@ const (
 	AnnotationConfiguration = "rouse.run/configuration"
 )
 
-// LabelContent has, on a Secret that is derived from another, a hash of what is
-// in it.
-const LabelContent = "rouse.run/content"
-
 // ResourcePreparation is the value of LabelResource on the Secrets of pods that
 // install for themselves.
 const ResourcePreparation = "preparation"

@@ -35,7 +35,8 @@ func volumeName(secret string) string {
 
 func isReservedVolume(name string) bool {
 	switch name {
-	case tmpVolume, functionVolume, binVolume, workVolume, inputVolume, registryVolume, gitVolume, packagesVolume:
+	case tmpVolume, functionVolume, binVolume, sourceVolume, fetchVolume, installVolume, pushVolume, handoverVolume, inputVolume,
+		registryVolume, gitVolume, packagesVolume:
 		return true
 	default:
 		return false
@@ -50,7 +51,7 @@ func shortened(prefix, name string) string {
 }
 
 // RegistrySecretName is the Secret with the credentials for a Function's images.
-func RegistrySecretName(fn *v1alpha2.Function) string { return "rouse-registry-" + fn.Name }
+func RegistrySecretName(function string) string { return "rouse-registry-" + function }
 
 // JobName is the Job, and its Secret, of the build with this identity.
 func JobName(fn *v1alpha2.Function, id string) string {

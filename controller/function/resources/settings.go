@@ -1,6 +1,10 @@
 package resources
 
-import "github.com/rouse-run/rouse/internal/workload"
+import (
+	"k8s.io/apimachinery/pkg/api/resource"
+
+	"github.com/rouse-run/rouse/internal/workload"
+)
 
 // Settings are the installation's choices that shape every Function.
 type Settings struct {
@@ -33,6 +37,8 @@ type BuildSettings struct {
 	// MaxImageSize bounds what is added to the runtime's image, in bytes; 0: no
 	// bound.
 	MaxImageSize int64
+	// VolumeSize bounds each volume in which a build works.
+	VolumeSize resource.Quantity
 }
 
 // Scaling are the installation's choices for Functions with a scaleConfig.

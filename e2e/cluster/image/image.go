@@ -48,6 +48,16 @@ func (i Image) Tag() string {
 // Reference is the full name.
 func (i Image) Reference() string { return i.Repository() + ":" + i.Tag() }
 
+// Pinned is the full name by which nobody gets any other image.
+func (i Image) Pinned() (string, error) {
+	_, built, err := i.build()
+	if err != nil {
+		return "", err
+	}
+	digest, err := built.Digest()
+	return i.Repository() + "@" + digest.String(), err
+}
+
 func (i Image) build() (name.Reference, v1.Image, error) {
 	reference, err := name.NewTag(i.Reference())
 	if err != nil {

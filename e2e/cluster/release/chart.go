@@ -44,9 +44,15 @@ func (i Images) Values() (string, error) {
 	runtimes := map[string]any{}
 	for _, runtime := range Catalogue() {
 		runtimes[runtime.Name] = nil
-		if built, ok := i.Runtimes[runtime.Name]; ok {
-			runtimes[runtime.Name] = built.Reference()
+		built, ok := i.Runtimes[runtime.Name]
+		if !ok {
+			continue
 		}
+		pinned, err := built.Pinned()
+		if err != nil {
+			return "", err
+		}
+		runtimes[runtime.Name] = pinned
 	}
 	nats := map[string]any{
 		"enabled": true,

@@ -34,8 +34,10 @@ func TestValuesNameTheImagesAndTakeAwayOtherRuntimes(t *testing.T) {
 	runtimes, ok := got["runtimes"].(map[string]any)
 	require.True(t, ok)
 	require.Len(t, runtimes, len(Catalogue()))
-	require.Equal(t, images.Runtimes["nodejs22"].Reference(), runtimes["nodejs22"])
-	require.Contains(t, runtimes["nodejs22"], "registry.kube-system.svc.cluster.local:5000/rouse-runtime-nodejs22:")
+	pinned, err := images.Runtimes["nodejs22"].Pinned()
+	require.NoError(t, err)
+	require.Equal(t, pinned, runtimes["nodejs22"])
+	require.Contains(t, pinned, "registry.kube-system.svc.cluster.local:5000/rouse-runtime-nodejs22@sha256:")
 	require.Nil(t, runtimes["python312"])
 	require.Equal(t, images.CABundle, got["caBundle"])
 	require.Equal(t, map[string]any{"internal": map[string]any{

@@ -1,0 +1,108 @@
+package builder
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"path/filepath"
+	"sync"
+	"time"
+
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+
+	"github.com/rouse-run/rouse/internal/build"
+)
+
+// Push adds the layer that Install hands over to the runtime's image, and pushes the result. It runs nothing of the
+// Function or its packages. When Install ends without a layer, so does Push, and leaves it to Install to say why.
+func (b *Builder) Push(ctx context.Context) build.Result {
+	start := time.Now()
+	result, err := b.push(ctx)
+	if errors.Is(err, errNotHandedOver) && ctx.Err() == nil {
+		return build.Result{}
+	}
+	if err != nil {
+		return resultOf(ctx, err)
+	}
+	b.deps.Log.Info("pushed the image", "digest", result.Digest, "seconds", seconds(start))
+	return result
+}
+
+func (b *Builder) push(ctx context.Context) (build.Result, error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	plan, err := b.begin()
+	if err != nil {
+		return build.Result{}, err
+	}
+	at, err := listenHandover(b.o.Handover)
+	if err != nil {
+		return build.Result{}, err
+	}
+	defer at.close()
+	// Install hears by its end of the connection that this has failed, so that is there before anything can.
+	from, err := at.accept(ctx)
+	if err != nil {
+		return build.Result{}, err
+	}
+	defer func() { _ = from.Close() }()
+	known, err := readCredentials(b.o.Registry)
+	if err != nil {
+		return build.Result{}, err
+	}
+	target, err := newTarget(plan, known, b.ca)
+	if err != nil {
+		return build.Result{}, err
+	}
+	base, added, err := b.baseAndLayer(ctx, plan, target, from)
+	if err != nil {
+		return build.Result{}, err
+	}
+	var digest string
+	err = b.phase("push", func() error {
+		image, err := withLayer(base, added)
+		if err != nil {
+			return err
+		}
+		digest, err = target.push(ctx, image)
+		return err
+	})
+	return build.Result{Digest: digest, Size: added.size}, err
+}
+
+// baseAndLayer gets the base ready while the layer is made: one waits for registries, the other for packages.
+// The first that fails ends the other. The base reads from its registry under ctx also after the return.
+func (b *Builder) baseAndLayer(
+	ctx context.Context, plan build.Plan, target *target, from net.Conn,
+) (base v1.Image, added layer, err error) {
+	ctx, end := context.WithCancelCause(ctx)
+	var parts sync.WaitGroup
+	parts.Go(func() {
+		err := b.phase("base", func() (err error) {
+			if err := target.check(); err != nil {
+				return err
+			}
+			if base, err = target.openBase(ctx, plan, b.deps.Log); err != nil {
+				return err
+			}
+			return target.mount(ctx, base)
+		})
+		if err != nil {
+			end(err)
+		}
+	})
+	parts.Go(func() {
+		err := b.phase("receive", func() (err error) {
+			added, err = receive(ctx, from, func(in io.Reader) (layer, error) {
+				return readLayer(in, functionDir(plan), filepath.Join(b.o.Work, "layer.tar.gz"), plan.MaxSize)
+			})
+			return err
+		})
+		if err != nil {
+			end(err)
+		}
+	})
+	parts.Wait()
+	return base, added, context.Cause(ctx)
+}

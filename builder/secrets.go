@@ -1,0 +1,117 @@
+package builder
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/base64"
+	"io"
+	"net/url"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/rouse-run/rouse/internal/build"
+)
+
+const hidden = "[hidden]"
+
+// shortestSecret is one that can be told from ordinary words.
+const shortestSecret = 4
+
+var (
+	// secretSetting is a line of .npmrc or pip.conf whose value nobody else may see.
+	secretSetting = regexp.MustCompile(`(?im)^\s*\S*(?:_auth|_authtoken|_password|password|token|secret|certfile|keyfile|\bkey|\bcert)\s*=\s*(.+?)\s*$`)
+	// secretURL is what stands before the host.
+	secretURL = regexp.MustCompile(`://([^/\s@:]*):([^/\s@]+)@`)
+)
+
+// secrets are what is confidential in the settings of the package managers. Package managers and compilers quote files
+// when they fail, and a source can have them read any: a manifest may include another file, whatever that is.
+type secrets struct{ values []string }
+
+// secrets reads those of the package registry, the only ones that are where packages are installed.
+func (b *Builder) secrets() secrets {
+	var found secrets
+	for _, name := range []string{".npmrc", "pip.conf"} {
+		text, err := os.ReadFile(filepath.Join(b.o.Packages, name)) //nolint:gosec // the directory of the Secret
+		if err != nil {
+			continue // not every Secret has both
+		}
+		for _, setting := range secretSetting.FindAllStringSubmatch(string(text), -1) {
+			found.add(strings.Trim(setting[1], `"'`))
+		}
+		for _, parts := range secretURL.FindAllStringSubmatch(string(text), -1) {
+			found.add(parts[2])
+		}
+	}
+	// A secret that holds another goes first.
+	slices.SortFunc(found.values, func(a, b string) int { return cmp.Compare(len(b), len(a)) })
+	return found
+}
+
+// add takes a secret and the forms in which it is written elsewhere.
+func (s *secrets) add(value string) {
+	forms := []string{value, url.QueryEscape(value), url.PathEscape(value)}
+	if plain, err := url.PathUnescape(value); err == nil {
+		forms = append(forms, plain)
+	}
+	if decoded, err := base64.StdEncoding.DecodeString(value); err == nil {
+		forms = append(forms, string(decoded))
+		if _, password, found := strings.Cut(string(decoded), ":"); found {
+			forms = append(forms, password)
+		}
+	}
+	for _, form := range forms {
+		if len(form) >= shortestSecret && !slices.Contains(s.values, form) {
+			s.values = append(s.values, form)
+		}
+	}
+}
+
+// mask leaves the secrets out of a text.
+func (s secrets) mask(text string) string {
+	for _, value := range s.values {
+		text = strings.ReplaceAll(text, value, hidden)
+	}
+	return text
+}
+
+// hide leaves the secrets out of a result.
+func (s secrets) hide(result build.Result) build.Result {
+	result.Message, result.Log = s.mask(result.Message), s.mask(result.Log)
+	return result
+}
+
+// writer leaves the secrets out of what is written through it.
+func (s secrets) writer(to io.Writer) *maskedWriter { return &maskedWriter{secrets: s, to: to} }
+
+// maskedWriter writes whole lines, since a secret may come in two parts.
+type maskedWriter struct {
+	secrets secrets
+	to      io.Writer
+	line    bytes.Buffer
+}
+
+// longestLine is how much waits for the end of its line.
+const longestLine = 64 << 10
+
+func (w *maskedWriter) Write(text []byte) (int, error) {
+	w.line.Write(text)
+	if end := bytes.LastIndexByte(w.line.Bytes(), '\n'); end >= 0 {
+		return len(text), w.write(w.line.Next(end + 1))
+	}
+	if w.line.Len() > longestLine {
+		return len(text), w.write(w.line.Next(w.line.Len()))
+	}
+	return len(text), nil
+}
+
+func (w *maskedWriter) write(text []byte) error {
+	_, err := io.WriteString(w.to, w.secrets.mask(string(text)))
+	return err
+}
+
+// flush writes the last line, which may have no end.
+func (w *maskedWriter) flush() { _ = w.write(w.line.Next(w.line.Len())) }

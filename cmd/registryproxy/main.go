@@ -1,0 +1,67 @@
+// Command registryproxy stands before the chart's registry, in the same pod, and lets each namespace read and write the
+// repositories of its own Functions only.
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/go-logr/logr"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"github.com/rouse-run/rouse/internal/daemon"
+	"github.com/rouse-run/rouse/registryproxy"
+)
+
+// transferTimeout is how long one layer may take.
+const transferTimeout = 15 * time.Minute
+
+func main() {
+	o := defaultOptions()
+	os.Exit(daemon.Main("registryproxy", os.Args[1:], o, func(ctx context.Context, log logr.Logger) error { return run(ctx, o, log) }))
+}
+
+func run(ctx context.Context, o *options, log logr.Logger) error {
+	metrics := daemon.NewRegistry()
+	deps := registryproxy.Deps{Registry: metrics, Log: log}
+	for file, value := range map[string]*string{"username": &deps.Username, "password": &deps.Password} {
+		text, err := o.read(file)
+		if err != nil {
+			return err
+		}
+		*value = text
+	}
+	key, err := o.read("accountKey")
+	if err != nil {
+		return err
+	}
+	deps.Key = []byte(key)
+	proxy, err := registryproxy.New(deps, o.proxy)
+	if err != nil {
+		return fmt.Errorf("set up the proxy: %w", err)
+	}
+	serve := func(ctx context.Context) error {
+		return daemon.Serve(ctx, daemon.Server{Name: "registry", Addr: o.address, Handler: proxy, ReadTimeout: transferTimeout}, log)
+	}
+	return daemon.RunOn(ctx, serve, func(ctx context.Context) error {
+		return daemon.Serve(ctx, daemon.Server{
+			Name: "metrics", Addr: o.metricsAddress, Handler: promhttp.HandlerFor(metrics, promhttp.HandlerOpts{}),
+		}, log)
+	})
+}
+
+// read is a value of the Secret, which must not be empty.
+func (o *options) read(name string) (string, error) {
+	text, err := os.ReadFile(filepath.Join(o.login, name)) //nolint:gosec // the chart's own directory
+	if err != nil {
+		return "", fmt.Errorf("read the registry's login: %w", err)
+	}
+	if value := strings.TrimSpace(string(text)); value != "" {
+		return value, nil
+	}
+	return "", fmt.Errorf("read the registry's login: %s is empty", filepath.Join(o.login, name))
+}
