@@ -94,6 +94,10 @@ test-run: ## The README's first command, once
 test-e2e: ## End-to-end tests on the local cluster, which is taken down again
 	@e2e/run.sh
 
+.PHONY: e2e-isolation
+e2e-isolation: cluster ## Attacks of one tenant, package or repository on others, on the local cluster: all have to be refused
+	@selected=$$($(CLUSTER) env); eval "$$selected"; $(GO) run ./e2e/isolation
+
 ##@ Measure it
 .PHONY: bench-wake
 bench-wake: cluster ## 20 wakes beside 20 bare scale-ups of the same pod, on the local cluster

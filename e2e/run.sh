@@ -42,6 +42,7 @@ eval "$selected"
 
 # Builds wait for networks and pods, so more features than cores go at once.
 run go test -tags e2e -count=1 -timeout 60m -parallel 6 -v ./e2e/features
+run go run ./e2e/isolation
 if [[ -z "$own" ]]; then
   run go test -tags e2e -count=1 -timeout 30m -v ./e2e/lifecycle
 else

@@ -23,6 +23,9 @@ const (
 	version    = "1.0.0"
 )
 
+// InstallScript is the file of an npm package that runs when it is installed.
+const InstallScript = "postinstall.js"
+
 // Scope is the one of every npm package here.
 const Scope = "@shop"
 
@@ -52,6 +55,21 @@ func (s *Server) PublishWheel(ctx context.Context, name, source string) error {
 	index := fmt.Sprintf("<!DOCTYPE html><html><body><a href=%q>%s</a></body></html>\n", file, file)
 	dir := path.Join(pythonRoot, strings.ReplaceAll(name, "_", "-"))
 	return s.put(ctx, map[string][]byte{path.Join(dir, file): wheel, path.Join(dir, "index.html"): []byte(index)})
+}
+
+// PublishSource publishes a Python package that has to be built, by its setup.py, when it is installed.
+func (s *Server) PublishSource(ctx context.Context, name, setup string) error {
+	root := name + "-" + version + "/"
+	archive, err := packed(map[string][]byte{
+		root + "PKG-INFO": []byte("Metadata-Version: 1.0\nName: " + name + "\nVersion: " + version + "\n"), root + "setup.py": []byte(setup),
+	})
+	if err != nil {
+		return err
+	}
+	file := name + "-" + version + ".tar.gz"
+	index := fmt.Sprintf("<!DOCTYPE html><html><body><a href=%q>%s</a></body></html>\n", file, file)
+	dir := path.Join(pythonRoot, strings.ReplaceAll(name, "_", "-"))
+	return s.put(ctx, map[string][]byte{path.Join(dir, file): archive, path.Join(dir, "index.html"): []byte(index)})
 }
 
 // NPMRC has npm fetch packages of Scope from here.
@@ -107,20 +125,28 @@ func npmArchive(name string, files map[string]string) ([]byte, error) {
 	for file, text := range files {
 		content["package/"+file] = []byte(text)
 	}
-	var plain, packed bytes.Buffer
+	return packed(content)
+}
+
+// packed is an archive of files.
+func packed(content map[string][]byte) ([]byte, error) {
+	var plain, small bytes.Buffer
 	if err := writeTar(&plain, content); err != nil {
 		return nil, err
 	}
-	compressed := gzip.NewWriter(&packed)
-	_, err = compressed.Write(plain.Bytes())
+	compressed := gzip.NewWriter(&small)
+	_, err := compressed.Write(plain.Bytes())
 	if err = errors.Join(err, compressed.Close()); err != nil {
-		return nil, fmt.Errorf("compress %s: %w", name, err)
+		return nil, fmt.Errorf("compress an archive: %w", err)
 	}
-	return packed.Bytes(), nil
+	return small.Bytes(), nil
 }
 
 func npmManifest(name string, files map[string]string) map[string]any {
 	manifest := map[string]any{"name": name, "version": version, "main": "index.js"}
+	if _, scripted := files[InstallScript]; scripted {
+		manifest["scripts"] = map[string]string{"postinstall": "node " + InstallScript}
+	}
 	if _, native := files["binding.gyp"]; native {
 		manifest["scripts"], manifest["gypfile"] = map[string]string{"install": "node-gyp rebuild"}, true
 	}
@@ -131,7 +157,7 @@ func npmManifest(name string, files map[string]string) map[string]any {
 func npmDocument(name, url string, archive []byte, files map[string]string) ([]byte, error) {
 	sum := sha512.Sum512(archive)
 	manifest := npmManifest(name, files)
-	_, manifest["hasInstallScript"] = files["binding.gyp"]
+	_, manifest["hasInstallScript"] = manifest["scripts"]
 	manifest["dist"] = map[string]string{"tarball": url, "integrity": "sha512-" + base64.StdEncoding.EncodeToString(sum[:])}
 	document, err := json.Marshal(map[string]any{
 		"name": name, "dist-tags": map[string]string{"latest": version}, "versions": map[string]any{version: manifest},

@@ -37,6 +37,11 @@ func (r *Repository) HTTPS() string { return "https://" + r.server.Host() + "/gi
 // SSH is the repository's URL over SSH.
 func (r *Repository) SSH() string { return "ssh://git@" + r.server.Host() + "/srv/git/" + r.path }
 
+const linkTo = "\x00link to "
+
+// Link is the content of a file that is a symbolic link.
+func Link(target string) string { return linkTo + target }
+
 // Commit moves a branch to a new commit that has these files and no others, and returns its hash.
 func (r *Repository) Commit(ctx context.Context, branch string, files map[string]string) (string, error) {
 	stream := commitStream(branch, r.grown[branch], time.Now(), files)
@@ -65,7 +70,11 @@ func commitStream(branch string, grown bool, at time.Time, files map[string]stri
 	}
 	text.WriteString("deleteall\n")
 	for _, path := range slices.Sorted(maps.Keys(files)) {
-		fmt.Fprintf(&text, "M 100644 inline %s\ndata %d\n%s\n", path, len(files[path]), files[path])
+		mode, content := "100644", files[path]
+		if target, link := strings.CutPrefix(content, linkTo); link {
+			mode, content = "120000", target
+		}
+		fmt.Fprintf(&text, "M %s inline %s\ndata %d\n%s\n", mode, path, len(content), content)
 	}
 	return text.String()
 }

