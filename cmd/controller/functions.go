@@ -28,11 +28,17 @@ func setUpFunctions(ctx context.Context, manager ctrl.Manager, o *options) error
 	if err != nil {
 		return err
 	}
-	repositories, err := git.New(git.Options{CA: ca})
+	guard, err := o.guard()
+	if err != nil {
+		return err
+	}
+	repositories, err := git.New(git.Options{CA: ca, Guard: guard})
 	if err != nil {
 		return fmt.Errorf("set up the client of Git repositories: %w", err)
 	}
-	registries := registry.NewResolver(manager.GetClient(), manager.GetAPIReader(), o.registry, ca)
+	namespaces := o.registry
+	namespaces.Guard = guard
+	registries := registry.NewResolver(manager.GetClient(), manager.GetAPIReader(), namespaces, ca)
 	builds := build.NewQueue(o.function.Build.MaxSimultaneous, build.JobReader{Reader: manager.GetClient()}, clock.RealClock{})
 	err = function.Setup(ctx, manager, function.Parts{
 		Registerer:   metrics.Registry,

@@ -2,6 +2,7 @@ package main
 
 import (
 	"errors"
+	"fmt"
 
 	"github.com/spf13/pflag"
 
@@ -11,6 +12,7 @@ import (
 	"github.com/rouse-run/rouse/controller/registry"
 	"github.com/rouse-run/rouse/controller/subscription"
 	"github.com/rouse-run/rouse/internal/broker"
+	"github.com/rouse-run/rouse/internal/dialguard"
 )
 
 type options struct {
@@ -19,6 +21,7 @@ type options struct {
 	git                  git.Options
 	images               images.Options
 	caBundle             string
+	deniedCIDRs          []string
 	subscription         subscription.Options
 	broker               broker.Options
 	metricsAddress       string
@@ -48,6 +51,9 @@ func (o *options) BindFlags(fs *pflag.FlagSet) {
 		"namespace of the lease; that of the pod when empty")
 	fs.StringVar(&o.caBundle, "ca-bundle", o.caBundle,
 		"PEM file with certificates that are trusted besides those of the images, here and in builds; empty: none")
+	fs.StringSliceVar(&o.deniedCIDRs, "denied-cidrs", o.deniedCIDRs,
+		"networks to which no connection is made for a Function's Git repository or for a registry that a namespace names, besides "+
+			"loopback, link-local, multicast and metadata addresses: 10.0.0.0/8,fd00::/8")
 	o.function.BindFlags(fs)
 	o.registry.BindFlags(fs)
 	o.git.BindFlags(fs)
@@ -58,6 +64,16 @@ func (o *options) BindFlags(fs *pflag.FlagSet) {
 
 // Validate reports everything that is wrong.
 func (o *options) Validate() error {
-	return errors.Join(o.function.Validate(), o.registry.Validate(), o.git.Validate(), o.images.Validate(),
+	_, denied := o.guard()
+	return errors.Join(denied, o.function.Validate(), o.registry.Validate(), o.git.Validate(), o.images.Validate(),
 		o.subscription.Validate(), o.broker.Validate())
+}
+
+// guard bounds what is dialled for tenants.
+func (o *options) guard() (dialguard.Guard, error) {
+	denied, err := dialguard.ParseDenied(o.deniedCIDRs)
+	if err != nil {
+		return dialguard.Guard{}, fmt.Errorf("--denied-cidrs: %w", err)
+	}
+	return dialguard.Guard{Denied: denied}, nil
 }

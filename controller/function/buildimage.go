@@ -61,11 +61,15 @@ func (r *Reconciler) reach(ctx context.Context, s *scope, repository, tag string
 
 // unreachableVerdict tells what the user has to repair from what passes.
 func unreachableVerdict(at *registry.Registry, err error) verdict {
-	if !errors.Is(err, images.ErrUntrusted) {
+	remedy := "Correct"
+	switch {
+	case errors.Is(err, images.ErrDenied):
+	case errors.Is(err, images.ErrUntrusted):
+		remedy = "Add the registry's authority to the caBundle of the installation, or correct"
+	default:
 		return unavailableRegistryVerdict(err)
 	}
-	v := invalidRegistryVerdict(fmt.Sprintf("%v. Add the registry's authority to the caBundle of the installation, or correct the "+
-		"address in Secret %s", err, at.Secret))
+	v := invalidRegistryVerdict(fmt.Sprintf("%v. %s the address in Secret %s", err, remedy, at.Secret))
 	v.lookAgain = untrustedDelay
 	return v
 }

@@ -17,10 +17,17 @@ import (
 
 	"github.com/rouse-run/rouse/api/serverless/v1alpha2"
 	"github.com/rouse-run/rouse/controller/function/resources"
+	"github.com/rouse-run/rouse/controller/registry"
 	"github.com/rouse-run/rouse/internal/build"
+	"github.com/rouse-run/rouse/internal/dialguard"
 	images "github.com/rouse-run/rouse/internal/registry"
 	"github.com/rouse-run/rouse/internal/testing/registrytest"
 )
+
+// registryOptions let namespaces name registries on this machine.
+func registryOptions() registry.Options {
+	return registry.Options{ReleaseNamespace: releaseNamespace, Guard: dialguard.Guard{AllowLoopback: true}}
+}
 
 // useRegistry lets the Functions of the namespace be kept in a registry.
 func (w *world) useRegistry(server *registrytest.Registry) *corev1.Secret {

@@ -73,7 +73,7 @@ func runManager(t *testing.T, simultaneous int) *fakeRepositories {
 	options.Build.MaxSimultaneous = simultaneous
 	require.NoError(t, Setup(t.Context(), mgr, Parts{
 		Registerer:   prometheus.NewRegistry(),
-		Registries:   registry.NewResolver(mgr.GetClient(), mgr.GetAPIReader(), registry.Options{ReleaseNamespace: releaseNamespace}, nil),
+		Registries:   registry.NewResolver(mgr.GetClient(), mgr.GetAPIReader(), registryOptions(), nil),
 		Repositories: repositories,
 		Builds:       controllerbuild.NewQueue(simultaneous, controllerbuild.JobReader{Reader: mgr.GetClient()}, clock.RealClock{}),
 	}, options))

@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/rouse-run/rouse/internal/dialguard"
 	"github.com/rouse-run/rouse/internal/git"
 	"github.com/rouse-run/rouse/internal/testing/gittest"
 )
@@ -26,7 +27,7 @@ func function(name string) types.NamespacedName {
 // running starts a tracker of real repositories.
 func running(t *testing.T, interval time.Duration) *Tracker {
 	t.Helper()
-	lister, err := git.New(git.Options{AllowLoopback: true})
+	lister, err := git.New(git.Options{Guard: dialguard.Guard{AllowLoopback: true}})
 	require.NoError(t, err)
 	tracker := NewTracker(lister, prometheus.NewRegistry(), Options{CheckInterval: interval})
 	ctx, cancel := context.WithCancel(t.Context())

@@ -7,6 +7,8 @@ import (
 
 	"github.com/spf13/pflag"
 	"k8s.io/apimachinery/pkg/util/validation"
+
+	"github.com/rouse-run/rouse/internal/dialguard"
 )
 
 // Options say where the installation's own registry is described.
@@ -15,6 +17,8 @@ type Options struct {
 	ReleaseNamespace string
 	// Secret is the name of the default one; empty when there is none.
 	Secret string
+	// Guard bounds where a registry may be that a namespace names for itself.
+	Guard dialguard.Guard
 }
 
 // DefaultOptions are those of an installation without a registry.

@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/rouse-run/rouse/internal/dialguard"
 	"github.com/rouse-run/rouse/internal/registry"
 )
 
@@ -43,8 +44,9 @@ func (e *InvalidError) Error() string {
 	return fmt.Sprintf("Secret %s, which says where images are kept, cannot be used: %s", e.Secret, e.Problem)
 }
 
-// parse reads a Secret. The error is an *InvalidError.
-func parse(secret *corev1.Secret, ca []byte) (*Registry, error) {
+// parse reads a Secret. The registry is reached within the guard, nil for one that the operator names. The error is an
+// *InvalidError.
+func parse(secret *corev1.Secret, ca []byte, guard *dialguard.Guard) (*Registry, error) {
 	at := client.ObjectKeyFromObject(secret)
 	invalid := func(format string, args ...any) error {
 		return &InvalidError{Secret: at, Problem: fmt.Sprintf(format, args...)}
@@ -76,7 +78,7 @@ func parse(secret *corev1.Secret, ca []byte) (*Registry, error) {
 		}
 	}
 	asked, err := registry.New(registry.Registry{
-		Host: found.Push, Username: username, Password: password, Insecure: found.Insecure, CA: ca,
+		Host: found.Push, Username: username, Password: password, Insecure: found.Insecure, CA: ca, Guard: guard,
 	})
 	if err != nil {
 		return nil, invalid("%v", err)

@@ -5,7 +5,11 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net"
 	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -16,6 +20,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/rouse-run/rouse/api/serverless/v1alpha2"
+	"github.com/rouse-run/rouse/internal/dialguard"
 	"github.com/rouse-run/rouse/internal/kube"
 	"github.com/rouse-run/rouse/internal/registry"
 	"github.com/rouse-run/rouse/internal/testing/registrytest"
@@ -77,7 +82,7 @@ func TestASecretDescribesARegistry(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			found, err := parse(secret("shop", "x", tc.values), nil)
+			found, err := parse(secret("shop", "x", tc.values), nil, nil)
 			require.NoError(t, err)
 			require.Equal(t, tc.push, found.Push)
 			require.Equal(t, tc.pull, found.Pull)
@@ -148,7 +153,7 @@ func TestASecretThatIsWrongSaysHowToRepairIt(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			_, err := parse(secret("shop", "serverless-registry-config", tc.values), nil)
+			_, err := parse(secret("shop", "serverless-registry-config", tc.values), nil, nil)
 			_, ok := errors.AsType[*InvalidError](err)
 			require.True(t, ok, "%v", err)
 			require.ErrorContains(t, err, "Secret shop/serverless-registry-config")
@@ -274,7 +279,7 @@ func TestARegistryThatIsAwayIsNotAskedByEverybody(t *testing.T) {
 		w.WriteHeader(http.StatusBadGateway)
 		return true
 	})
-	at, err := parse(secret("shop", "x", map[string]string{"registryAddress": server.Host, "insecure": "true"}), nil)
+	at, err := parse(secret("shop", "x", map[string]string{"registryAddress": server.Host, "insecure": "true"}), nil, nil)
 	require.NoError(t, err)
 	_, first := at.Holds(t.Context(), "shop-price", "1")
 	require.ErrorIs(t, first, registry.ErrUnavailable)
@@ -300,4 +305,40 @@ func TestOptions(t *testing.T) {
 	err := wrong.Validate()
 	require.ErrorContains(t, err, "--release-namespace")
 	require.ErrorContains(t, err, "--registry-secret")
+}
+
+func TestTenantsRegistryIsGuardedAndTheOperatorsIsNot(t *testing.T) {
+	t.Parallel()
+	var connections atomic.Int64
+	server := httptest.NewUnstartedServer(http.NotFoundHandler())
+	server.Config.ConnState = func(_ net.Conn, state http.ConnState) {
+		if state == http.StateNew {
+			connections.Add(1)
+		}
+	}
+	server.Start()
+	t.Cleanup(server.Close)
+	here := strings.Replace(server.Listener.Addr().String(), "127.0.0.1", "localhost", 1)
+	at := map[string]string{"registryAddress": here, "insecure": "true"}
+	ask := func(b *bench) error {
+		found, err := b.For(t.Context(), "shop")
+		require.NoError(t, err)
+		_, _, err = found.Digest(t.Context(), "shop-price", "1")
+		return err
+	}
+	require.ErrorIs(t, ask(newBench(t, "", secret("shop", v1alpha2.RegistrySecret, at))), registry.ErrDenied)
+	require.Zero(t, connections.Load())
+	require.NoError(t, ask(newBench(t, "", secret("rouse-system", v1alpha2.RegistrySecret, at))))
+	require.NoError(t, ask(newBench(t, "standard", secret("rouse-system", "standard", at))))
+	require.NotZero(t, connections.Load())
+}
+
+func TestTenantsRegistryAtADeniedAddressIsInvalidBeforeItIsAsked(t *testing.T) {
+	t.Parallel()
+	for _, address := range []string{"127.0.0.1:5000", "169.254.169.254", "169.254.169.254:80/latest"} {
+		_, err := newBench(t, "", secret("shop", v1alpha2.RegistrySecret, external(address))).For(t.Context(), "shop")
+		_, invalid := errors.AsType[*InvalidError](err)
+		require.True(t, invalid, "%v", err)
+		require.ErrorContains(t, err, dialguard.ErrDenied.Error())
+	}
 }

@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/rouse-run/rouse/api/serverless/v1alpha2"
+	"github.com/rouse-run/rouse/internal/dialguard"
 )
 
 // Resolver finds the registry of a namespace. It is safe for concurrent use.
@@ -108,11 +109,19 @@ func (r *Resolver) open(ctx context.Context, key types.NamespacedName, state *me
 	if err := r.live.Get(ctx, key, secret); err != nil {
 		return nil, fmt.Errorf("read Secret %s: %w", key, err)
 	}
-	found, err := parse(secret, r.ca)
+	found, err := parse(secret, r.ca, r.guardFor(key))
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.read[key] = reading{uid: secret.UID, version: secret.ResourceVersion, registry: found, err: err}
 	return found, err
+}
+
+// guardFor bounds where the registry of a Secret may be. Those of the installation are trusted by their operator.
+func (r *Resolver) guardFor(secret types.NamespacedName) *dialguard.Guard {
+	if secret.Namespace == r.options.ReleaseNamespace {
+		return nil
+	}
+	return &r.options.Guard
 }
 
 func (r *Resolver) forget(key types.NamespacedName) {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/rouse-run/rouse/api/serverless/v1alpha2"
 	"github.com/rouse-run/rouse/internal/build"
+	"github.com/rouse-run/rouse/internal/dialguard"
 	"github.com/rouse-run/rouse/internal/git"
 )
 
@@ -22,7 +23,7 @@ func (l *launching) clone(ctx context.Context, source *v1alpha2.GitRepositorySou
 		return "", err
 	}
 	// The repositories are the choice of whoever sits at this machine, and may well be on it.
-	client, err := git.New(git.Options{AllowLoopback: true})
+	client, err := git.New(git.Options{Guard: dialguard.Guard{AllowLoopback: true}})
 	if err != nil {
 		return "", err
 	}

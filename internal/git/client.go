@@ -12,14 +12,18 @@ import (
 	"github.com/go-git/go-git/v5/plumbing/protocol/packp"
 	"github.com/go-git/go-git/v5/plumbing/transport"
 	githttp "github.com/go-git/go-git/v5/plumbing/transport/http"
+
+	"github.com/rouse-run/rouse/internal/dialguard"
 )
+
+const dialTimeout = 10 * time.Second
 
 // Options of a Client.
 type Options struct {
 	// CA has PEM certificates that are trusted besides those of the system.
 	CA []byte
-	// AllowLoopback lets tests reach servers on this machine.
-	AllowLoopback bool
+	// Guard decides which addresses repositories may have. Its zero value refuses those of this machine.
+	Guard dialguard.Guard
 }
 
 // Client reads remote repositories. It may be used by many at a time.
@@ -42,13 +46,16 @@ func newClient(options Options, proxy func(*http.Request) (*url.URL, error)) (*C
 		return nil, errors.New("read the CA bundle: it has no certificate in PEM form")
 	}
 	c := &Client{options: options, large: make(chan struct{}, 1)}
-	c.http = githttp.NewClient(&http.Client{Transport: c.route(&http.Transport{
-		TLSClientConfig:       &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12},
-		TLSHandshakeTimeout:   dialTimeout,
-		ResponseHeaderTimeout: time.Minute,
-		IdleConnTimeout:       time.Second, // repositories are asked seldom
-		ForceAttemptHTTP2:     true,
-	}, proxy)})
+	guarded := options.Guard.Transport(&http.Transport{
+		Proxy:                  proxy,
+		TLSClientConfig:        &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12},
+		TLSHandshakeTimeout:    dialTimeout,
+		ResponseHeaderTimeout:  time.Minute,
+		MaxResponseHeaderBytes: maxHeader,
+		IdleConnTimeout:        time.Second, // repositories are asked seldom
+		ForceAttemptHTTP2:      true,
+	}, dialTimeout)
+	c.http = githttp.NewClient(&http.Client{Transport: &bounded{client: c, inner: guarded}})
 	return c, nil
 }
 
@@ -68,7 +75,7 @@ type session struct {
 
 // open connects and reads the references. The session ends with ctx.
 func (c *Client) open(ctx context.Context, repository Repository) (*session, error) {
-	endpoint, err := repository.endpoint(c.options.AllowLoopback)
+	endpoint, err := repository.endpoint(c.options.Guard)
 	if err != nil {
 		return nil, err
 	}

@@ -5,15 +5,23 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
+	"fmt"
+	"io"
+	"io/fs"
 	"net"
 	"net/http"
 	"os"
 	"strings"
+	"syscall"
 
+	"github.com/go-git/go-git/v5/plumbing"
 	"github.com/go-git/go-git/v5/plumbing/format/pktline"
 	"github.com/go-git/go-git/v5/plumbing/transport"
+	githttp "github.com/go-git/go-git/v5/plumbing/transport/http"
 	"golang.org/x/crypto/ssh"
 	"golang.org/x/crypto/ssh/knownhosts"
+
+	"github.com/rouse-run/rouse/internal/dialguard"
 )
 
 // Kind is what has to be repaired.
@@ -75,11 +83,14 @@ func classify(err error, repository Repository) (kind Kind, message string) {
 	var dns *net.DNSError
 	var operation *net.OpError
 	switch {
+	case errors.Is(err, dialguard.ErrDenied):
+		return Forbidden, "no connection is made to the host " + host + ": " + dialguard.ErrDenied.Error() + ". Correct spec.source.gitRepository.url"
 	case errors.As(err, &unknownKey):
 		return HostKey, "the SSH host key of " + host + " is not the one in known_hosts. Correct known_hosts in the Secret of " +
 			"spec.source.gitRepository.auth, or find out who answers there"
 	case errors.As(err, &certificate), isCertificate(err):
-		return Certificate, "the certificate of " + host + " cannot be verified: " + err.Error() + ". Add its CA to the installation's CA bundle"
+		return Certificate, "the certificate of " + host + " cannot be verified: it is expired, of another name, or by an authority that is not " +
+			"trusted. Add its CA to the installation's CA bundle"
 	case errors.As(err, &record), errors.Is(err, http.ErrSchemeMismatch):
 		return Certificate, host + " does not speak TLS on that port. Use http:// in spec.source.gitRepository.url, or the right port"
 	case errors.Is(err, transport.ErrAuthenticationRequired), errors.Is(err, transport.ErrAuthorizationFailed), isSSHAuthentication(err):
@@ -92,11 +103,51 @@ func classify(err error, repository Repository) (kind Kind, message string) {
 	case errors.Is(err, pktline.ErrInvalidPktLen): // as with a web page
 		return RepositoryNotFound, "what answers at " + repository.redacted() + " is no Git repository. Correct spec.source.gitRepository.url"
 	case errors.As(err, &dns):
-		return Unreachable, "the host " + host + " is not known (" + err.Error() + "). Correct spec.source.gitRepository.url, or the DNS"
+		return Unreachable, "the host " + host + ", or one that it redirects to, is not known. Correct spec.source.gitRepository.url, or the DNS"
 	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, os.ErrDeadlineExceeded), errors.As(err, &operation), isTimeout(err):
-		return Unreachable, host + " does not answer: " + err.Error()
+		return Unreachable, host + " does not answer: " + silence(err)
 	default:
-		return Unreadable, "the repository " + repository.redacted() + " cannot be read: " + err.Error()
+		return Unreadable, "the repository " + repository.redacted() + " cannot be read: " + reason(err)
+	}
+}
+
+// silence says how a host does not answer.
+func silence(err error) string {
+	var number syscall.Errno
+	switch {
+	case errors.As(err, &number):
+		return number.Error()
+	case isTimeout(err), errors.Is(err, os.ErrDeadlineExceeded):
+		return "the time is up"
+	default:
+		return "the connection broke"
+	}
+}
+
+// reason says why a repository cannot be read, in no words of its server.
+func reason(err error) string {
+	var local *fs.PathError
+	var unexpected *plumbing.UnexpectedError
+	if errors.As(err, &unexpected) {
+		err = unexpected.Err // which it does not unwrap
+	}
+	var answer *githttp.Err
+	var refusal *pktline.ErrorLine
+	switch {
+	case errors.As(err, &refusal):
+		return "its server refuses the request"
+	case errors.As(err, &answer):
+		return strings.TrimSpace(fmt.Sprintf("it answers with status %d %s", answer.StatusCode(), http.StatusText(answer.StatusCode())))
+	case errors.As(err, &local):
+		return local.Error()
+	case errors.Is(err, errCommand):
+		return errCommand.Error()
+	case errors.Is(err, context.Canceled):
+		return context.Canceled.Error()
+	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
+		return "its answer ends too early"
+	default:
+		return "its answer is not understood"
 	}
 }
 

@@ -108,8 +108,8 @@ func (f *fetch) commit(ctx context.Context, commit Commit) error {
 
 func missing(commit Commit, repository Repository, err error) error {
 	return &Error{Kind: ReferenceNotFound, err: err, Message: fmt.Sprintf(
-		"commit %s of %s cannot be fetched: %v. Name a branch or tag that contains it in spec.source.gitRepository.reference",
-		commit.Hash, repository.redacted(), err)}
+		"commit %s of %s cannot be fetched: %s. Name a branch or tag that contains it in spec.source.gitRepository.reference",
+		commit.Hash, repository.redacted(), reason(err))}
 }
 
 func givesSingleObjects(s *session) bool {

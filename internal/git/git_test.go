@@ -18,13 +18,14 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/rouse-run/rouse/internal/dialguard"
 	"github.com/rouse-run/rouse/internal/testing/gittest"
 	"github.com/rouse-run/rouse/internal/testing/loopback"
 )
 
 func client(t *testing.T, ca []byte) *Client {
 	t.Helper()
-	c, err := New(Options{CA: ca, AllowLoopback: true})
+	c, err := New(Options{CA: ca, Guard: dialguard.Guard{AllowLoopback: true}})
 	require.NoError(t, err)
 	return c
 }
@@ -212,7 +213,7 @@ func TestAnErrorSaysWhatToRepair(t *testing.T) {
 			t.Parallel()
 			ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 			defer cancel()
-			c, err := newClient(Options{AllowLoopback: true}, http.ProxyURL(nil)) // who knows no name may be a proxy, too
+			c, err := newClient(Options{Guard: dialguard.Guard{AllowLoopback: true}}, http.ProxyURL(nil)) // who knows no name may be a proxy, too
 			require.NoError(t, err)
 			if tc.commit.Hash == "" {
 				_, err = c.List(ctx, tc.repository)

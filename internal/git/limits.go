@@ -15,8 +15,10 @@ const (
 	maxAdvertised = 32 << 20
 	// smallAdvertised is the size of answers that may be read side by side; larger ones come one after the other.
 	smallAdvertised = 1 << 20
-	// complaintSize is how much of a server's words is kept.
+	// complaintSize is how much of a server's words is read, to learn what they mean.
 	complaintSize = 2 << 10
+	// maxHeader is how large the headers of an answer may be.
+	maxHeader = 64 << 10
 	// maxMessage fits the words of an Error into a condition.
 	maxMessage = 1 << 10
 )

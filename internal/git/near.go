@@ -2,9 +2,13 @@ package git
 
 import (
 	"cmp"
+	"regexp"
 	"slices"
 	"strings"
 )
+
+// plain is a name that may be shown. Others are a server's words.
+var plain = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._/+@#-]{0,99}$`)
 
 const (
 	shown = 5
@@ -27,7 +31,11 @@ func (r References) hint(reference string) string {
 			if name, isTag = strings.CutPrefix(full, tags); !isTag {
 				continue
 			}
-		} else {
+		}
+		if !plain.MatchString(name) {
+			continue
+		}
+		if isBranch {
 			all = append(all, name)
 		}
 		if d := distance(reference, name); d <= min(misspelt, len(reference)/2) {

@@ -1,10 +1,11 @@
 package git
 
 import (
-	"net/netip"
 	"strings"
 
 	"github.com/go-git/go-git/v5/plumbing/transport"
+
+	"github.com/rouse-run/rouse/internal/dialguard"
 )
 
 // Repository is a remote one and the way in.
@@ -16,11 +17,11 @@ type Repository struct {
 
 // CheckURL tells whether a repository's URL can be read at all.
 func CheckURL(url string) error {
-	_, err := Repository{URL: url}.endpoint(false)
+	_, err := Repository{URL: url}.endpoint(dialguard.Guard{})
 	return err
 }
 
-func (r Repository) endpoint(allowLoopback bool) (*transport.Endpoint, error) {
+func (r Repository) endpoint(guard dialguard.Guard) (*transport.Endpoint, error) {
 	refuse := func(why string) error {
 		return &Error{Kind: InvalidURL, Message: "the URL " + r.redacted() + " " + why +
 			". Use https://, http://, ssh:// or git@host:path in spec.source.gitRepository.url"}
@@ -37,8 +38,8 @@ func (r Repository) endpoint(allowLoopback bool) (*transport.Endpoint, error) {
 	if endpoint.Host == "" {
 		return nil, refuse("names no host")
 	}
-	if address, err := netip.ParseAddr(strings.Trim(endpoint.Host, "[]")); err == nil && !allowLoopback && !allowed(address) {
-		return nil, forbidden(endpoint.Host)
+	if err := guard.CheckLiteral(strings.Trim(endpoint.Host, "[]")); err != nil {
+		return nil, explain(err, r)
 	}
 	return endpoint, nil
 }

@@ -21,6 +21,9 @@ import (
 // handshakeTimeout bounds what a server may take to let us in.
 const handshakeTimeout = 20 * time.Second
 
+// errCommand means that git-upload-pack has failed on the other side.
+var errCommand = errors.New("its command git-upload-pack has failed")
+
 // sshSession talks to one git-upload-pack. go-git's own has no way to end while a server is silent, and takes no
 // dialer that could refuse addresses.
 type sshSession struct {
@@ -40,7 +43,7 @@ func (c *Client) openSSH(ctx context.Context, endpoint *transport.Endpoint, cred
 	if err != nil {
 		return nil, err
 	}
-	connection, err := c.dialer().DialContext(ctx, "tcp", address)
+	connection, err := c.options.Guard.Dialer(dialTimeout).DialContext(ctx, "tcp", address)
 	if err != nil {
 		return nil, err
 	}
@@ -125,19 +128,20 @@ func (s *sshSession) UploadPack(_ context.Context, request *packp.UploadPackRequ
 	return response, nil
 }
 
-// because adds what the server's command complained of, which is complete once it has ended.
+// because adds what the complaint of the server's command means, which is complete once it has ended. Its words are
+// not passed on: the server may be one that the user of the URL must not hear.
 func (s *sshSession) because(err error) error {
 	_ = s.stdin.Close()
 	_, _ = io.Copy(io.Discard, io.LimitReader(s.stdout, complaintSize))
-	waited := s.command.Wait()
-	said := s.complaint.String()
-	if said == "" {
-		said = err.Error()
+	exited, ok := errors.AsType[*ssh.ExitError](s.command.Wait())
+	switch {
+	case ok && isNotFound(s.complaint.String()):
+		return errors.Join(transport.ErrRepositoryNotFound, exited)
+	case ok:
+		return errors.Join(errCommand, exited)
+	default:
+		return err
 	}
-	if exited, ok := errors.AsType[*ssh.ExitError](waited); ok && isNotFound(said) {
-		return fmt.Errorf("%w: %s: %w", transport.ErrRepositoryNotFound, said, exited)
-	}
-	return fmt.Errorf("the server says: %s: %w", said, err)
 }
 
 // Close ends the connection.

@@ -3,6 +3,7 @@ package registry
 import (
 	"context"
 	"fmt"
+	"net/url"
 	"strings"
 	"time"
 
@@ -13,6 +14,8 @@ import (
 const (
 	callTimeout     = 20 * time.Second
 	responseTimeout = 10 * time.Second
+	// maxAnswer is how much of an answer is read: the longest is a page of names.
+	maxAnswer = 4 << 20
 )
 
 // Client talks to one registry. It may be used by several goroutines and needs no end.
@@ -31,7 +34,12 @@ func New(at Registry) (*Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	options := TransportOptions{CA: at.CA, ResponseTimeout: responseTimeout}
+	if at.Guard != nil {
+		if err := at.Guard.CheckLiteral((&url.URL{Host: host.Name()}).Hostname()); err != nil {
+			return nil, fmt.Errorf("the registry's address %q: %w", at.Host, Explain(err))
+		}
+	}
+	options := TransportOptions{CA: at.CA, ResponseTimeout: responseTimeout, Guard: at.Guard, MaxAnswer: maxAnswer}
 	if at.Insecure {
 		options.Insecure = []string{host.Name()}
 	}

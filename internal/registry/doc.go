@@ -1,6 +1,11 @@
 // Package registry asks a container registry what it holds and deletes from it.
 //
-// It guarantees that every call ends within a bounded time, that an error says which of a few causes it has
-// (ErrForbidden, ErrUnavailable, ErrUntrusted, ErrFull), that no error or log line has a password, and that
-// credentials travel over plain HTTP only where the registry is marked as insecure.
+// Guarantees:
+//   - Every call ends within a bounded time, and reads a bounded part of what is answered.
+//   - An error has one of a few meanings (ErrForbidden, ErrUnavailable, ErrUntrusted, ErrDenied, ErrFull), and is in
+//     words of our own with the status that was answered: no text, header or redirect of a registry is in it, and no
+//     password.
+//   - A registry with a Guard is dialled within its bounds, and so is every host that it leads to by redirects or as
+//     the realm of its tokens.
+//   - Credentials travel over plain HTTP only where the registry is marked as insecure.
 package registry

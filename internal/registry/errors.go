@@ -5,14 +5,14 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
-	"fmt"
 	"io"
 	"net"
 	"net/http"
-	"net/url"
 	"strings"
 
 	"github.com/google/go-containerregistry/pkg/v1/remote/transport"
+
+	"github.com/rouse-run/rouse/internal/dialguard"
 )
 
 // What a registry's error means. Every error of this package wraps at most one of them.
@@ -23,39 +23,58 @@ var (
 	ErrUnavailable = errors.New("the registry does not answer")
 	// ErrUntrusted means that the registry's certificate is signed by nobody who is trusted, or is not its own.
 	ErrUntrusted = errors.New("the registry's certificate is not trusted")
+	// ErrDenied means that the registry, or what it leads to, is at an address to which no connection is made for a tenant.
+	ErrDenied = errors.New("no connection is made to the registry")
 	// ErrFull means that the registry has no space, or that a quota is used up.
 	ErrFull = errors.New("the registry is full")
 )
 
-// Explain wraps err, which came from a registry, with the sentinel that fits.
-func Explain(err error) error {
-	if err == nil || errors.Is(err, context.Canceled) {
-		return err
-	}
-	for _, known := range []error{ErrForbidden, ErrUnavailable, ErrUntrusted, ErrFull} {
-		if errors.Is(err, known) {
-			return err
-		}
-	}
-	cause := causeOf(err)
-	if cause == nil {
-		return err
-	}
-	return fmt.Errorf("%w: %w", cause, briefly(err))
+// explained is an error in words of our own: what a registry says, and where it leads to, may come from a host that a
+// tenant must not hear. The cause is there to be asked for, and is not printed.
+type explained struct {
+	meaning error // one of the above, or nil
+	detail  string
+	cause   error
 }
 
-func causeOf(err error) error {
-	if answer := (&transport.Error{}); errors.As(err, &answer) {
-		return causeOfAnswer(answer)
+// Error has no word of the registry's.
+func (e *explained) Error() string {
+	if e.meaning == nil {
+		return e.detail
 	}
-	var (
-		verification *tls.CertificateVerificationError
-		authority    x509.UnknownAuthorityError
-		hostname     x509.HostnameError
-		network      net.Error
-	)
+	return e.meaning.Error() + ": " + e.detail
+}
+
+// Unwrap finds the meaning and the cause.
+func (e *explained) Unwrap() []error {
+	if e.meaning == nil {
+		return []error{e.cause}
+	}
+	return []error{e.meaning, e.cause}
+}
+
+// Explain gives an error that came from a registry its meaning, and puts it in words of our own.
+func Explain(err error) error {
+	if err == nil {
+		return nil
+	}
+	if _, ok := errors.AsType[*explained](err); ok {
+		return err
+	}
+	return &explained{meaning: meaningOf(err), detail: detailOf(err), cause: err}
+}
+
+func meaningOf(err error) error {
+	if answer := (&transport.Error{}); errors.As(err, &answer) {
+		return meaningOfAnswer(answer)
+	}
+	var network net.Error
 	switch {
-	case errors.As(err, &verification), errors.As(err, &authority), errors.As(err, &hostname):
+	case errors.Is(err, context.Canceled):
+		return nil
+	case errors.Is(err, dialguard.ErrDenied):
+		return ErrDenied
+	case isUntrusted(err):
 		return ErrUntrusted
 	case errors.As(err, &network), errors.Is(err, context.DeadlineExceeded), errors.Is(err, errPlainHTTP),
 		errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, io.EOF):
@@ -65,7 +84,16 @@ func causeOf(err error) error {
 	}
 }
 
-func causeOfAnswer(answer *transport.Error) error {
+func isUntrusted(err error) bool {
+	var (
+		verification *tls.CertificateVerificationError
+		authority    x509.UnknownAuthorityError
+		hostname     x509.HostnameError
+	)
+	return errors.As(err, &verification) || errors.As(err, &authority) || errors.As(err, &hostname)
+}
+
+func meaningOfAnswer(answer *transport.Error) error {
 	switch {
 	case isFull(answer):
 		return ErrFull
@@ -92,17 +120,6 @@ func isFull(answer *transport.Error) bool {
 	text := strings.ToLower(answer.Error())
 	return strings.Contains(text, "no space left") || strings.Contains(text, "quota") ||
 		strings.Contains(text, "exceed the configured upper limit")
-}
-
-// briefly leaves out the URL of a request that got no answer. Only the first of several tries counts.
-func briefly(err error) error {
-	if answer := (&transport.Error{}); errors.As(err, &answer) {
-		return answer
-	}
-	if failed := (&url.Error{}); errors.As(err, &failed) {
-		return failed.Err
-	}
-	return err
 }
 
 // isNotFound tells an answer that there is no such thing from all others.

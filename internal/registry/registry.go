@@ -6,6 +6,8 @@ import (
 
 	"github.com/google/go-containerregistry/pkg/authn"
 	"github.com/google/go-containerregistry/pkg/name"
+
+	"github.com/rouse-run/rouse/internal/dialguard"
 )
 
 // Registry is where images are kept and how to get in.
@@ -20,6 +22,8 @@ type Registry struct {
 	Insecure bool
 	// CA has PEM certificates that are trusted besides those of the system.
 	CA []byte
+	// Guard bounds where a registry may be that a tenant has named. One that the operator names has none.
+	Guard *dialguard.Guard
 }
 
 // String has no credentials.

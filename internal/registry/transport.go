@@ -7,12 +7,16 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"net/url"
 	"time"
+
+	"github.com/rouse-run/rouse/internal/dialguard"
 )
 
 const (
 	dialTimeout = 5 * time.Second
 	idleTimeout = 30 * time.Second
+	maxHeader   = 64 << 10
 )
 
 // TransportOptions say how registries are reached.
@@ -23,6 +27,12 @@ type TransportOptions struct {
 	CA []byte
 	// ResponseTimeout bounds the wait for the first byte of an answer.
 	ResponseTimeout time.Duration
+	// Guard bounds which addresses are dialled, nil where the process may reach all that its user may.
+	Guard *dialguard.Guard
+	// MaxAnswer bounds how much of an answer is read; 0: all of it.
+	MaxAnswer int64
+
+	proxy func(*http.Request) (*url.URL, error) // nil for that of the environment
 }
 
 var errPlainHTTP = errors.New("the registry is not marked as insecure, so plain HTTP is not used")
@@ -38,17 +48,26 @@ func NewTransport(o TransportOptions) (http.RoundTripper, error) {
 	for _, host := range o.Insecure {
 		insecure[host] = true
 	}
-	return &schemes{insecure: insecure, inner: &http.Transport{
-		Proxy:                 http.ProxyFromEnvironment,
-		DialContext:           (&net.Dialer{Timeout: dialTimeout}).DialContext,
-		TLSClientConfig:       &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12},
-		TLSHandshakeTimeout:   dialTimeout,
-		ResponseHeaderTimeout: o.ResponseTimeout,
-		ExpectContinueTimeout: time.Second,
-		ForceAttemptHTTP2:     true,
-		MaxIdleConnsPerHost:   8,
-		IdleConnTimeout:       idleTimeout,
-	}}, nil
+	settings := &http.Transport{
+		Proxy:                  o.proxy,
+		DialContext:            (&net.Dialer{Timeout: dialTimeout}).DialContext,
+		TLSClientConfig:        &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12},
+		TLSHandshakeTimeout:    dialTimeout,
+		ResponseHeaderTimeout:  o.ResponseTimeout,
+		MaxResponseHeaderBytes: maxHeader,
+		ExpectContinueTimeout:  time.Second,
+		ForceAttemptHTTP2:      true,
+		MaxIdleConnsPerHost:    8,
+		IdleConnTimeout:        idleTimeout,
+	}
+	if o.proxy == nil {
+		settings.Proxy = http.ProxyFromEnvironment
+	}
+	s := &schemes{insecure: insecure, maxAnswer: o.MaxAnswer, inner: settings}
+	if o.Guard != nil {
+		s.inner = o.Guard.Transport(settings, dialTimeout)
+	}
+	return s, nil
 }
 
 // trust is nil, the system's certificates, where there are no others.
@@ -67,8 +86,12 @@ func trust(ca []byte) (*x509.CertPool, error) {
 }
 
 type schemes struct {
-	insecure map[string]bool
-	inner    *http.Transport
+	insecure  map[string]bool
+	maxAnswer int64
+	inner     interface {
+		http.RoundTripper
+		CloseIdleConnections()
+	}
 }
 
 // RoundTrip decides on the scheme: the library above guesses it from the host's name.
@@ -81,7 +104,11 @@ func (s *schemes) RoundTrip(request *http.Request) (*http.Response, error) {
 	case !plain && request.URL.Scheme != "https":
 		return nil, errPlainHTTP
 	}
-	return s.inner.RoundTrip(request)
+	response, err := s.inner.RoundTrip(request)
+	if err == nil && s.maxAnswer > 0 {
+		response.Body = &answer{ReadCloser: response.Body, left: s.maxAnswer}
+	}
+	return response, err
 }
 
 // CloseIdleConnections ends the connections that nobody uses.

@@ -19,6 +19,9 @@
 - --image-gc-grace={{ .grace }}
 {{- end }}
 {{- end }}
+{{- with .Values.controller.deniedCIDRs }}
+- --denied-cidrs={{ join "," . }}
+{{- end }}
 - --git-check-interval={{ .Values.git.checkInterval }}
 {{- if .Values.caBundle }}
 - --ca-bundle=/etc/rouse/ca/ca.crt

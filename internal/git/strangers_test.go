@@ -1,0 +1,188 @@
+package git
+
+import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"fmt"
+	"io"
+	"log"
+	"math/big"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/crypto/ssh"
+
+	"github.com/rouse-run/rouse/internal/testing/gittest"
+)
+
+// stolen is what a server says that a tenant has named and must not read.
+const stolen = "stolen-words"
+
+func packet(text string) string { return fmt.Sprintf("%04x%s", len("0000")+len(text), text) }
+
+func TestNothingThatAStrangerSaysIsInAnError(t *testing.T) {
+	t.Parallel()
+	advertisement := func(lines ...string) http.HandlerFunc {
+		return func(w http.ResponseWriter, request *http.Request) {
+			w.Header().Set("Content-Type", "application/x-git-upload-pack-advertisement")
+			if request.Method == http.MethodPost {
+				w.Header().Set("Content-Type", "application/x-git-upload-pack-result")
+				_, _ = io.WriteString(w, packet("NAK\n")+packet("\x03"+stolen))
+				return
+			}
+			_, _ = io.WriteString(w, packet("# service=git-upload-pack\n")+"0000"+strings.Join(lines, "")+"0000")
+		}
+	}
+	main := packet(strings.Repeat("a", 40) + " refs/heads/main\x00side-band-64k shallow allow-reachable-sha1-in-want\n")
+	for name, answer := range map[string]http.HandlerFunc{
+		"the text of a failure":        status(http.StatusInternalServerError),
+		"the text of a refusal":        status(http.StatusForbidden),
+		"the text of what is missing":  status(http.StatusNotFound),
+		"the text of another status":   status(http.StatusTeapot),
+		"the place of a redirect":      redirect("http://" + stolen + ".invalid/info/refs"),
+		"the path of a redirect":       redirect("/" + stolen),
+		"the scheme of a redirect":     redirect(stolen + "://x/info/refs"),
+		"an error in place of a list":  advertisement(packet("ERR " + stolen + "\n")),
+		"a list that is none":          advertisement(packet(stolen + "\n")),
+		"a capability":                 advertisement(strings.Replace(main, "shallow", "object-format="+stolen, 1)),
+		"a page":                       func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, stolen) },
+		"an error in place of objects": advertisement(main),
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			server := httptest.NewServer(answer)
+			t.Cleanup(server.Close)
+			err := client(t, nil).Fetch(t.Context(), Repository{URL: server.URL + "/shop.git"},
+				Commit{Hash: strings.Repeat("a", 40), Reference: "main"}, t.TempDir())
+			require.Error(t, err)
+			require.NotContains(t, err.Error(), stolen)
+		})
+	}
+}
+
+func status(code int) http.HandlerFunc {
+	return func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Www-Authenticate", "Basic realm="+stolen)
+		w.WriteHeader(code)
+		_, _ = io.WriteString(w, stolen)
+	}
+}
+
+func redirect(to string) http.HandlerFunc {
+	return func(w http.ResponseWriter, request *http.Request) {
+		if strings.Contains(request.URL.Path, stolen) {
+			w.WriteHeader(http.StatusInternalServerError)
+			return
+		}
+		w.Header().Set("Location", to)
+		w.WriteHeader(http.StatusFound)
+	}
+}
+
+func TestTheNamesInACertificateAreInNoError(t *testing.T) {
+	t.Parallel()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	require.NoError(t, err)
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: stolen}, Issuer: pkix.Name{CommonName: stolen},
+		DNSNames: []string{stolen + ".example.org"}, NotAfter: time.Now().Add(time.Hour),
+	}
+	certificate, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
+	require.NoError(t, err)
+	server := httptest.NewUnstartedServer(http.NotFoundHandler())
+	server.TLS = &tls.Config{Certificates: []tls.Certificate{{Certificate: [][]byte{certificate}, PrivateKey: key}}, MinVersion: tls.VersionTLS12}
+	server.Config.ErrorLog = log.New(io.Discard, "", 0)
+	server.StartTLS()
+	t.Cleanup(server.Close)
+	_, err = client(t, nil).List(t.Context(), Repository{URL: strings.Replace(server.URL, "127.0.0.1", "localhost", 1) + "/shop.git"})
+	requireKind(t, Certificate, err)
+	require.NotContains(t, err.Error(), stolen)
+}
+
+// serveSSH lets everybody in, and answers the command with words on stderr and a failure.
+func serveSSH(t *testing.T, complaint string) string {
+	t.Helper()
+	private, _ := gittest.Key(t)
+	signer, err := ssh.ParsePrivateKey(private)
+	require.NoError(t, err)
+	config := &ssh.ServerConfig{NoClientAuth: true}
+	config.AddHostKey(signer)
+	listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	ended := make(chan struct{})
+	t.Cleanup(func() {
+		require.NoError(t, listener.Close())
+		<-ended
+	})
+	go func() {
+		defer close(ended)
+		for {
+			accepted, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			_, channels, requests, err := ssh.NewServerConn(accepted, config)
+			if err != nil {
+				continue
+			}
+			go ssh.DiscardRequests(requests)
+			for offered := range channels {
+				complain(offered, complaint)
+			}
+		}
+	}()
+	return "ssh://git@" + listener.Addr().String() + "/shop.git"
+}
+
+func complain(offered ssh.NewChannel, complaint string) {
+	channel, requests, err := offered.Accept()
+	if err != nil {
+		return
+	}
+	for request := range requests {
+		_ = request.Reply(true, nil)
+		if request.Type == "exec" {
+			_, _ = io.WriteString(channel.Stderr(), complaint)
+			_, _ = channel.SendRequest("exit-status", false, ssh.Marshal(struct{ Status uint32 }{1}))
+			_ = channel.Close()
+		}
+	}
+}
+
+func TestWhatACommandOverSSHComplainsOfIsInNoErrorButItsMeaning(t *testing.T) {
+	t.Parallel()
+	private, _ := gittest.Key(t)
+	key, err := ParseSecret(AuthKey, "", map[string][]byte{"key": private})
+	require.NoError(t, err)
+	for complaint, kind := range map[string]Kind{
+		"fatal: '" + stolen + "' does not appear to be a git repository": RepositoryNotFound,
+		"remote: " + stolen: Unreadable,
+	} {
+		_, err := client(t, nil).List(t.Context(), Repository{URL: serveSSH(t, complaint), Credentials: key})
+		requireKind(t, kind, err)
+		require.NotContains(t, err.Error(), stolen)
+	}
+}
+
+func TestAHintNamesNoReferenceThatIsNoPlainShortName(t *testing.T) {
+	t.Parallel()
+	commit := strings.Repeat("a", 40)
+	found := References{commits: map[string]string{
+		branches + "main": commit, branches + "<b>" + stolen: commit, branches + "a\nb": commit, tags + "mai\x1b": commit,
+		branches + strings.Repeat(stolen, 100): commit,
+	}}
+	for _, reference := range []string{"mian", "nothing-like-it"} {
+		_, err := found.Resolve(reference)
+		require.ErrorContains(t, err, "but main. Correct")
+		require.NotContains(t, err.Error(), stolen)
+	}
+}
