@@ -183,9 +183,10 @@ func TestTheCABundleReachesTheController(t *testing.T) {
 	require.Contains(t, pod.Annotations, "checksum/ca", "it is read at the start")
 }
 
-func TestControllerIsToldTheDeniedNetworks(t *testing.T) {
+func TestControllerIsToldWhatBoundsTenants(t *testing.T) {
 	t.Parallel()
 	all := renderedInstallations(t)["an external registry and a CA of one's own"]
 	args := named[*appsv1.Deployment](t, all, "rouse-controller").Spec.Template.Spec.Containers[0].Args
 	require.Contains(t, args, "--denied-cidrs=10.0.0.0/8,fd00::/8")
+	require.Contains(t, args, "--builds-per-namespace=4")
 }

@@ -61,7 +61,7 @@ var installations = map[string]values{
 	},
 	"an external registry and a CA of one's own": {
 		"registry.external.registryAddress=registry.example.com/functions", "registry.external.username=me",
-		"registry.external.password=secret", "controller.deniedCIDRs={10.0.0.0/8,fd00::/8}", "caBundle=" + certificate, "builds.maxImageSize=0", "git.checkInterval=24h",
+		"registry.external.password=secret", "controller.deniedCIDRs={10.0.0.0/8,fd00::/8}", "builds.perNamespace=4", "caBundle=" + certificate, "builds.maxImageSize=0", "git.checkInterval=24h",
 	},
 	"a registry that a Secret describes": {"registry.external.existingSecret=mine", "controller.defaultProfile=XL"},
 	"no registry":                        {"registry.internal.enabled=false"},

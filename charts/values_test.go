@@ -69,6 +69,7 @@ func TestValuesThatCannotWorkAreRefusedWithTheReason(t *testing.T) {
 		},
 		"a Git check without a pause":          {values{"git.checkInterval=1s"}, []string{"/git/checkInterval", "does not match pattern"}},
 		"a network without its size":           {values{"controller.deniedCIDRs={10.0.0.1}"}, []string{"/controller/deniedCIDRs/0", "does not match pattern"}},
+		"more builds than all":                 {values{"builds.perNamespace=6"}, []string{"builds.perNamespace (6) is more than builds.maxSimultaneous (5)"}},
 		"no build at all":                      {values{"builds.maxSimultaneous=0"}, []string{"/builds/maxSimultaneous", "minimum: got 0, want 1"}},
 		"an image size without a sense":        {values{"builds.maxImageSize=1GB"}, []string{"/builds/maxImageSize", "does not match pattern"}},
 		"a build profile that there is not":    {values{"builds.defaultProfile=huge"}, []string{"/builds/defaultProfile", "'local-dev', 'slow', 'normal', 'fast'"}},

@@ -39,7 +39,7 @@ func setUpFunctions(ctx context.Context, manager ctrl.Manager, o *options) error
 	namespaces := o.registry
 	namespaces.Guard = guard
 	registries := registry.NewResolver(manager.GetClient(), manager.GetAPIReader(), namespaces, ca)
-	builds := build.NewQueue(o.function.Build.MaxSimultaneous, build.JobReader{Reader: manager.GetClient()}, clock.RealClock{})
+	builds := build.NewQueue(o.function.Build.Limits(), build.JobReader{Reader: manager.GetClient()}, clock.RealClock{})
 	err = function.Setup(ctx, manager, function.Parts{
 		Registerer:   metrics.Registry,
 		Registries:   registries,

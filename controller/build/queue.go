@@ -14,7 +14,7 @@ import (
 	"github.com/rouse-run/rouse/api/serverless/v1alpha2"
 )
 
-// recheck is how soon the queue looks again although nobody told it that anything changed.
+// recheck is how soon the queue looks at the Jobs again although no change was reported.
 const recheck = 10 * time.Second
 
 // Jobs knows which builds run.
@@ -30,15 +30,15 @@ type Queue struct {
 	calls chan event.TypedGenericEvent[client.Object]
 
 	mu      sync.Mutex
-	line    *line
+	slots   *slots
 	holds   int
 	changed chan struct{} // closed at the next change
 }
 
-// NewQueue lets at most limit builds run at a time.
-func NewQueue(limit int, jobs Jobs, clock clock.Clock) *Queue {
+// NewQueue lets builds run within the limits.
+func NewQueue(limits Limits, jobs Jobs, clock clock.Clock) *Queue {
 	return &Queue{
-		jobs: jobs, clock: clock, line: newLine(limit), changed: make(chan struct{}),
+		jobs: jobs, clock: clock, slots: newSlots(limits), changed: make(chan struct{}),
 		calls: make(chan event.TypedGenericEvent[client.Object]),
 	}
 }
@@ -52,19 +52,19 @@ func (q *Queue) Enter(ctx context.Context, fn types.NamespacedName) (Place, erro
 	}
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	return q.line.enter(fn, running, q.clock.Now()), nil
+	return q.slots.enter(fn, running, q.clock.Now()), nil
 }
 
 // Leave gives up the place, or the slot that no Job has come of.
 func (q *Queue) Leave(fn types.NamespacedName) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	_, waits := q.line.waiting[fn]
-	_, starts := q.line.starting[fn]
-	if !waits && !starts {
+	_, waits := q.slots.waiting[fn]
+	_, holds := q.slots.taken[fn]
+	if !waits && !holds {
 		return
 	}
-	q.line.leave(fn)
+	q.slots.leave(fn)
 	q.announce()
 }
 
@@ -116,11 +116,11 @@ func (q *Queue) next(ctx context.Context) (<-chan struct{}, []types.NamespacedNa
 	}
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	return changed, q.line.next(running, q.clock.Now())
+	return changed, q.slots.next(running, q.clock.Now())
 }
 
-// Hold lets no build begin and waits for those that run. Builds go on after release, or when Hold fails because
-// ctx has ended first.
+// Hold lets no build begin and waits for those that hold a slot, which none does for longer than a build may take.
+// Builds go on after release, or when Hold fails because ctx has ended first.
 func (q *Queue) Hold(ctx context.Context) (release func(), err error) {
 	q.hold(1)
 	release = sync.OnceFunc(func() { q.hold(-1) })
@@ -147,7 +147,7 @@ func (q *Queue) hold(count int) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.holds += count
-	q.line.held = q.holds > 0
+	q.slots.paused = q.holds > 0
 	q.announce()
 }
 
@@ -161,6 +161,6 @@ func (q *Queue) busy(ctx context.Context) (<-chan struct{}, bool, error) {
 	}
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	q.line.forget(running, q.clock.Now())
-	return changed, len(q.line.active(running)) > 0, nil
+	q.slots.update(running, q.clock.Now())
+	return changed, len(q.slots.taken) > 0, nil
 }

@@ -11,12 +11,15 @@ import (
 	"github.com/stretchr/testify/require"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/clock"
+	clocktesting "k8s.io/utils/clock/testing"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	"github.com/rouse-run/rouse/api/serverless/v1alpha2"
+	"github.com/rouse-run/rouse/controller/function/resources"
 	"github.com/rouse-run/rouse/internal/kube"
 )
 
@@ -61,7 +64,7 @@ func TestTheLimitHoldsUnderLoadAndEverybodyBuilds(t *testing.T) {
 	t.Parallel()
 	const limit, functions = 3, 40
 	jobs := &builds{running: map[types.NamespacedName]bool{}}
-	q := NewQueue(limit, jobs, clock.RealClock{})
+	q := NewQueue(Limits{Total: limit, PerNamespace: limit, Longest: time.Hour}, jobs, clock.RealClock{})
 	start(t, q)
 	var wait sync.WaitGroup
 	done := make(chan types.NamespacedName, functions)
@@ -102,7 +105,7 @@ func TestTheLimitHoldsUnderLoadAndEverybodyBuilds(t *testing.T) {
 func TestHold(t *testing.T) {
 	t.Parallel()
 	jobs := &builds{running: map[types.NamespacedName]bool{named("a/1"): true}}
-	q := NewQueue(2, jobs, clock.RealClock{})
+	q := NewQueue(Limits{Total: 2, PerNamespace: 2, Longest: time.Hour}, jobs, clock.RealClock{})
 	held := make(chan func(), 1)
 	go func() {
 		release, err := q.Hold(t.Context())
@@ -132,7 +135,7 @@ func TestHold(t *testing.T) {
 func TestAHoldThatCannotBeGrantedLetsBuildsGoOn(t *testing.T) {
 	t.Parallel()
 	jobs := &builds{running: map[types.NamespacedName]bool{named("a/1"): true}}
-	q := NewQueue(2, jobs, clock.RealClock{})
+	q := NewQueue(Limits{Total: 2, PerNamespace: 2, Longest: time.Hour}, jobs, clock.RealClock{})
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	_, err := q.Hold(ctx)
@@ -148,26 +151,96 @@ func TestAHoldThatCannotBeGrantedLetsBuildsGoOn(t *testing.T) {
 	require.True(t, place.Granted)
 }
 
-func TestBuildsAreCountedByTheirJobs(t *testing.T) {
+func TestHoldWaitsNoLongerThanTheLongestBuildWhateverJobsSay(t *testing.T) {
 	t.Parallel()
-	job := func(name, resource string, conditions ...batchv1.JobCondition) *batchv1.Job {
-		built := &batchv1.Job{Status: batchv1.JobStatus{Conditions: conditions}}
-		built.Namespace, built.Name = "shop", name
-		built.Labels = map[string]string{
-			v1alpha2.LabelManagedBy: v1alpha2.ManagedBy, v1alpha2.LabelResource: resource, v1alpha2.LabelFunctionName: "of-" + name,
-		}
-		return built
+	jobs := &builds{running: map[types.NamespacedName]bool{named("evil/1"): true}}
+	now := clocktesting.NewFakeClock(noon())
+	limits := few()
+	q := NewQueue(limits, jobs, now)
+	held := make(chan error, 1)
+	go func() {
+		_, err := q.Hold(t.Context())
+		held <- err
+	}()
+	for elapsed := time.Duration(0); elapsed <= limits.holdable(); elapsed += recheck {
+		require.Eventually(t, now.HasWaiters, time.Minute, time.Millisecond)
+		require.Empty(t, held)
+		now.Step(recheck)
 	}
+	require.NoError(t, <-held)
+}
+
+// world are a Function, and Jobs that say they are its builds.
+func world(t *testing.T, jobs ...*batchv1.Job) client.Reader {
+	t.Helper()
 	scheme, err := kube.NewScheme()
 	require.NoError(t, err)
-	reader := fake.NewClientBuilder().WithScheme(scheme).WithObjects(
-		job("runs", v1alpha2.ResourceJob),
-		job("ends", v1alpha2.ResourceJob, batchv1.JobCondition{Type: batchv1.JobFailureTarget, Status: corev1.ConditionTrue}),
-		job("done", v1alpha2.ResourceJob, batchv1.JobCondition{Type: batchv1.JobComplete, Status: corev1.ConditionTrue}),
-		job("failed", v1alpha2.ResourceJob, batchv1.JobCondition{Type: batchv1.JobFailed, Status: corev1.ConditionTrue}),
-		job("other", "sweep"),
-	).Build()
-	running, err := JobReader{reader}.Running(t.Context())
+	builder := fake.NewClientBuilder().WithScheme(scheme)
+	for _, name := range []string{"runs", "ends", "done", "failed"} {
+		builder.WithObjects(&v1alpha2.Function{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: name, UID: types.UID("uid-" + name)}})
+	}
+	for _, job := range jobs {
+		builder.WithObjects(job)
+	}
+	return builder.Build()
+}
+
+func jobOf(fn string, change func(*batchv1.Job)) *batchv1.Job {
+	owner := &v1alpha2.Function{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: fn, UID: types.UID("uid-" + fn)}}
+	built := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{
+		Namespace: "shop", Name: resources.JobName(owner, "0123456789"), Labels: resources.JobLabels(owner),
+		OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(owner, v1alpha2.GroupVersion.WithKind(resources.FunctionKind))},
+	}}
+	if change != nil {
+		change(built)
+	}
+	return built
+}
+
+func TestBuildsAreReadFromTheirJobs(t *testing.T) {
+	t.Parallel()
+	with := func(kind batchv1.JobConditionType) func(*batchv1.Job) {
+		return func(job *batchv1.Job) {
+			job.Status.Conditions = []batchv1.JobCondition{{Type: kind, Status: corev1.ConditionTrue}}
+		}
+	}
+	running, err := JobReader{world(t, jobOf("runs", nil), jobOf("ends", with(batchv1.JobFailureTarget)),
+		jobOf("done", with(batchv1.JobComplete)), jobOf("failed", with(batchv1.JobFailed)))}.Running(t.Context())
 	require.NoError(t, err)
-	require.ElementsMatch(t, several("shop/of-runs", "shop/of-ends"), running)
+	require.ElementsMatch(t, several("shop/runs", "shop/ends"), running)
+}
+
+func TestJobsThatAreNoBuildsOfAFunctionAreNotCounted(t *testing.T) {
+	t.Parallel()
+	for name, change := range map[string]func(*batchv1.Job){
+		"no owner":                    func(job *batchv1.Job) { job.OwnerReferences = nil },
+		"an owner that is not there":  func(job *batchv1.Job) { job.OwnerReferences[0].UID = "uid-of-another" },
+		"an owner without a UID":      func(job *batchv1.Job) { job.OwnerReferences[0].UID = "" },
+		"an owner of another kind":    func(job *batchv1.Job) { job.OwnerReferences[0].Kind = "Deployment" },
+		"an owner of another group":   func(job *batchv1.Job) { job.OwnerReferences[0].APIVersion = "apps/v1" },
+		"an owner that owns not all":  func(job *batchv1.Job) { job.OwnerReferences[0].Controller = nil },
+		"another name":                func(job *batchv1.Job) { job.Name = "evil" },
+		"the name of another's build": func(job *batchv1.Job) { job.Name = "other-build-0123456789" },
+		"the label of another":        func(job *batchv1.Job) { job.Labels[v1alpha2.LabelFunctionName] = "other" },
+		"another namespace":           func(job *batchv1.Job) { job.Namespace = "evil" },
+		"something else than a build": func(job *batchv1.Job) { job.Labels[v1alpha2.LabelResource] = "sweep" },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			running, err := JobReader{world(t, jobOf("runs", change))}.Running(t.Context())
+			require.NoError(t, err)
+			require.Empty(t, running)
+		})
+	}
+}
+
+func TestFunctionRunsOneBuildHoweverManyJobsSayThatTheyAreIts(t *testing.T) {
+	t.Parallel()
+	jobs := []*batchv1.Job{jobOf("runs", nil)}
+	for i := range 20 {
+		jobs = append(jobs, jobOf("runs", func(job *batchv1.Job) { job.Name = fmt.Sprintf("runs-build-%010d", i) }))
+	}
+	running, err := JobReader{world(t, jobs...)}.Running(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, several("shop/runs"), running)
 }

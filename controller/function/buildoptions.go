@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/pflag"
 	"k8s.io/apimachinery/pkg/api/resource"
 
+	controllerbuild "github.com/rouse-run/rouse/controller/build"
 	"github.com/rouse-run/rouse/controller/function/resources"
 )
 
@@ -20,6 +21,8 @@ type BuildOptions struct {
 	Profile string
 	// MaxSimultaneous is how many builds may run at a time.
 	MaxSimultaneous int
+	// PerNamespace is how many of them one namespace may have; 0: half, rounded up.
+	PerNamespace int
 	// Deadline is how long one build may take.
 	Deadline time.Duration
 	// MaxImageSize bounds what is added to the runtime's image before compression.
@@ -38,6 +41,8 @@ func (o *BuildOptions) bindFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&o.Profile, "default-build-profile", o.Profile,
 		"build profile of Functions that name none: local-dev, slow, normal or fast")
 	fs.IntVar(&o.MaxSimultaneous, "max-simultaneous-builds", o.MaxSimultaneous, "how many builds may run at a time")
+	fs.IntVar(&o.PerNamespace, "builds-per-namespace", o.PerNamespace,
+		"how many of them one namespace may have at a time; 0: half of them, rounded up")
 	fs.DurationVar(&o.Deadline, "build-deadline", o.Deadline, "how long one build may take")
 	fs.StringVar(&o.MaxImageSize, "max-image-size", o.MaxImageSize,
 		"how large dependencies and source may be together, before compression; 0: without a bound")
@@ -56,6 +61,9 @@ func (o *BuildOptions) validate() error {
 	if o.MaxSimultaneous < 1 {
 		refuse("--max-simultaneous-builds %d: must be at least 1", o.MaxSimultaneous)
 	}
+	if o.PerNamespace < 0 || o.PerNamespace > max(o.MaxSimultaneous, 0) {
+		refuse("--builds-per-namespace %d: must be between 0 and --max-simultaneous-builds", o.PerNamespace)
+	}
 	if o.Deadline < time.Minute || o.Deadline > 6*time.Hour {
 		refuse("--build-deadline %s: must be between 1m and 6h", o.Deadline)
 	}
@@ -66,6 +74,11 @@ func (o *BuildOptions) validate() error {
 		refuse("--build-volume-size %q: must be a size such as 4Gi", o.VolumeSize)
 	}
 	return errors.Join(problems...)
+}
+
+// Limits are the options in the form that the queue of builds takes.
+func (o *BuildOptions) Limits() controllerbuild.Limits {
+	return controllerbuild.Limits{Total: o.MaxSimultaneous, PerNamespace: o.PerNamespace, Longest: o.Deadline}
 }
 
 // settings are the options in the form that the builders of objects take; they

@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/rouse-run/rouse/api/serverless/v1alpha2"
+	controllerbuild "github.com/rouse-run/rouse/controller/build"
 	"github.com/rouse-run/rouse/controller/function/resources"
 	"github.com/rouse-run/rouse/controller/registry"
 	"github.com/rouse-run/rouse/internal/build"
@@ -27,6 +28,11 @@ import (
 // registryOptions let namespaces name registries on this machine.
 func registryOptions() registry.Options {
 	return registry.Options{ReleaseNamespace: releaseNamespace, Guard: dialguard.Guard{AllowLoopback: true}}
+}
+
+// buildLimits leave the slots to one namespace.
+func buildLimits(total int) controllerbuild.Limits {
+	return controllerbuild.Limits{Total: total, PerNamespace: total, Longest: time.Hour}
 }
 
 // useRegistry lets the Functions of the namespace be kept in a registry.

@@ -26,6 +26,9 @@ const (
 func queuedVerdict(place controllerbuild.Place) verdict {
 	v := unknown(v1alpha2.ReasonBuildQueued, "Waiting for a build slot: position %d of %d, %d builds run",
 		place.Position, place.Waiting, place.Running)
+	if place.Share > 0 {
+		v.message += fmt.Sprintf(". The namespace has %d of them, which is all that it may have at a time", place.Share)
+	}
 	v.lookAgain = min(soonestPlace+time.Duration(place.Position)*time.Second, latestPlace)
 	return v
 }

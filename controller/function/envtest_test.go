@@ -75,7 +75,7 @@ func runManager(t *testing.T, simultaneous int) *fakeRepositories {
 		Registerer:   prometheus.NewRegistry(),
 		Registries:   registry.NewResolver(mgr.GetClient(), mgr.GetAPIReader(), registryOptions(), nil),
 		Repositories: repositories,
-		Builds:       controllerbuild.NewQueue(simultaneous, controllerbuild.JobReader{Reader: mgr.GetClient()}, clock.RealClock{}),
+		Builds:       controllerbuild.NewQueue(buildLimits(simultaneous), controllerbuild.JobReader{Reader: mgr.GetClient()}, clock.RealClock{}),
 	}, options))
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)

@@ -21,12 +21,12 @@ func TestOptions(t *testing.T) {
 	options := testOptions()
 	require.NoError(t, options.Validate())
 
-	options = Options{RuntimeImages: map[string]string{"nodejs22": " "}, DefaultProfile: "XXL"}
+	options = Options{RuntimeImages: map[string]string{"nodejs22": " "}, DefaultProfile: "XXL", Build: BuildOptions{PerNamespace: 1}}
 	err := options.Validate()
 	for _, want := range []string{
 		"--runtime-image", "--publisher-address", "--default-profile", "--scaler-address", "--scaling-polling-interval",
 		"--function-concurrent-reconciles", "--builder-image", "--default-build-profile", "--max-simultaneous-builds", "--build-deadline",
-		"--max-image-size",
+		"--max-image-size", "--builds-per-namespace",
 	} {
 		require.ErrorContains(t, err, want)
 	}

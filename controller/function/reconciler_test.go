@@ -68,7 +68,7 @@ func newBench(t *testing.T, keda bool, objects ...client.Object) *bench {
 		client: c, live: c, applier: kube.NewApplier(c), recorder: b.recorder,
 		clock: clocktesting.NewFakePassiveClock(noon()), settings: options.settings(),
 		registries: registry.NewResolver(c, c, registryOptions(), nil),
-		slots:      controllerbuild.NewQueue(simultaneous, controllerbuild.JobReader{Reader: c}, clocktesting.NewFakeClock(noon())),
+		slots:      controllerbuild.NewQueue(buildLimits(simultaneous), controllerbuild.JobReader{Reader: c}, clocktesting.NewFakeClock(noon())),
 
 		repositories: newFakeRepositories(),
 	}

@@ -17,8 +17,9 @@ type Registry interface {
 	Default(ctx context.Context) (*registry.Registry, error)
 }
 
-// Builds lets nobody build for a while.
+// Builds lets no Function build for a while.
 type Builds interface {
+	// Hold waits for running builds, no longer than the longest of them may take.
 	Hold(ctx context.Context) (release func(), err error)
 }
 
@@ -36,9 +37,6 @@ type sweeper interface {
 	Sweep(ctx context.Context) error
 	Running(ctx context.Context) (bool, error)
 }
-
-// holdTimeout is how long a sweep waits for running builds before it lets new ones begin and tries again later.
-const holdTimeout = 20 * time.Minute
 
 // Deps are what a Collector works with.
 type Deps struct {
@@ -133,9 +131,7 @@ func (c *Collector) collect(ctx context.Context) error {
 
 // whileHeld does what must not happen beside a build.
 func (c *Collector) whileHeld(ctx context.Context, do func(context.Context) error) error {
-	limited, cancel := context.WithTimeout(ctx, holdTimeout)
-	release, err := c.deps.Builds.Hold(limited)
-	cancel()
+	release, err := c.deps.Builds.Hold(ctx)
 	if err != nil {
 		return fmt.Errorf("hold builds for clearing the registry: %w", err)
 	}

@@ -7,6 +7,7 @@
 {{- end }}
 {{- with .Values.builds }}
 - --max-simultaneous-builds={{ .maxSimultaneous }}
+- --builds-per-namespace={{ .perNamespace | default 0 }}
 - --default-build-profile={{ .defaultProfile }}
 - --max-image-size={{ .maxImageSize }}
 - --build-volume-size={{ .volumeSize }}

@@ -25,6 +25,11 @@
 {{- end -}}
 {{- end -}}
 {{- include "rouse.validateRegistry" . -}}
+{{- with .Values.builds -}}
+{{- if gt (int (.perNamespace | default 0)) (int .maxSimultaneous) -}}
+{{- fail (printf "builds.perNamespace (%d) is more than builds.maxSimultaneous (%d)" (int .perNamespace) (int .maxSimultaneous)) -}}
+{{- end -}}
+{{- end -}}
 {{- with .Values.scaler.tls -}}
 {{- if ne (empty .secret) (empty .kedaSecret) -}}
 {{- fail "scaler.tls: secret and kedaSecret belong together, set both or, for certificates that the chart makes, none" -}}

@@ -1,0 +1,37 @@
+package build
+
+import (
+	"cmp"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// order lets the namespace go first whose last turn is the longest ago, and each namespace once before any goes twice.
+func (s *slots) order() []types.NamespacedName {
+	byNamespace := map[string][]types.NamespacedName{}
+	for fn := range s.waiting {
+		byNamespace[fn.Namespace] = append(byNamespace[fn.Namespace], fn)
+	}
+	type turn struct {
+		fn                   types.NamespacedName
+		round, served, first int
+	}
+	turns := make([]turn, 0, len(s.waiting))
+	for namespace, waiting := range byNamespace {
+		slices.SortFunc(waiting, func(a, b types.NamespacedName) int {
+			return cmp.Compare(s.waiting[a].number, s.waiting[b].number)
+		})
+		for round, fn := range waiting {
+			turns = append(turns, turn{fn, round, s.served[namespace], s.waiting[waiting[0]].number})
+		}
+	}
+	slices.SortFunc(turns, func(a, b turn) int {
+		return cmp.Or(cmp.Compare(a.round, b.round), cmp.Compare(a.served, b.served), cmp.Compare(a.first, b.first))
+	})
+	order := make([]types.NamespacedName, len(turns))
+	for i, turn := range turns {
+		order[i] = turn.fn
+	}
+	return order
+}
