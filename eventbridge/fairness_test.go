@@ -114,23 +114,6 @@ func TestAFilterWithoutAConditionDeliversNothing(t *testing.T) {
 	require.Len(t, sink.Requests(), 1, "what waited is judged by the filter as it was corrected")
 }
 
-func TestAPausedSubscriptionKeepsItsEvents(t *testing.T) {
-	t.Parallel()
-	sink := sinktest.Start(t, nil)
-	w := newWorld(t, sinktest.Ready(sink.Address()))
-	route := orders(sinkURL)
-	route.Paused = true
-	w.routes.set(route)
-	bridge := w.start(t)
-	bridge.publishMany(t, 0, 5)
-	w.backlogIs(t, 5, 0)
-	require.Empty(t, sink.Requests())
-	route.Paused = false
-	w.routes.set(route)
-	w.backlogIs(t, 0, 0)
-	require.Len(t, sink.Requests(), 5)
-}
-
 func TestAReplyWakesTheNextInTheChain(t *testing.T) {
 	t.Parallel()
 	sink := sinktest.Start(t, func(w http.ResponseWriter, r *http.Request) {

@@ -112,7 +112,7 @@ func (f *function) interval() time.Duration {
 		settled := time.Until(f.activity.woken.Add(f.options.Refresh.WakeGrace))
 		return min(f.options.Refresh.ActiveInterval, max(settled, shortestPause))
 	}
-	deaf := f.listener == nil && len(f.routes) > 0
+	deaf := f.listener == nil && len(f.counted) > 0
 	// A message that was on its way while the listener was being placed may
 	// show in the next reading only.
 	fresh := f.listener != nil && time.Since(f.listener.at) < f.options.Refresh.WakeGrace

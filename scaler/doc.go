@@ -3,9 +3,10 @@
 //
 // It serves KEDA's external-scaler contract over gRPC. The value of a Function
 // is its backlog: pending plus ack pending, summed over the durable consumers
-// of its Subscriptions. KEDA hears of it in two ways: it polls, which is the
-// safety net, and it holds a stream, on which the scaler pushes true as soon as
-// something is published for a sleeping Function.
+// of its Subscriptions. Paused ones count nothing, because no pod would get their
+// events. KEDA hears of it in two ways: it polls, which is the safety net, and it
+// holds a stream, on which the scaler pushes true as soon as something is
+// published for a sleeping Function.
 //
 //	first publish --> listener --+
 //	                             v

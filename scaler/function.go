@@ -3,6 +3,7 @@ package scaler
 import (
 	"context"
 	"reflect"
+	"slices"
 	"sync"
 	"time"
 
@@ -27,7 +28,8 @@ type function struct {
 	mu       sync.Mutex
 	activity activity
 	routes   []routing.Route
-	routed   bool // routes have been told, if only that there are none
+	counted  []routing.Route // those of routes whose backlog counts: a paused one's does not
+	routed   bool            // routes have been told, if only that there are none
 	listener *listener
 	changed  chan struct{} // closed and replaced when a stream may have to act
 	ready    bool
@@ -62,9 +64,9 @@ func (f *function) run(ctx context.Context) {
 	defer follower.stop()
 	defer f.stopListening()
 	for ctx.Err() == nil {
-		if routes, ok := f.currentRoutes(); ok {
+		if routes, counted, ok := f.currentRoutes(); ok {
 			follower.follow(ctx, routes)
-			f.refresh(ctx, routes)
+			f.refresh(ctx, counted)
 		}
 		f.pause(ctx)
 	}
@@ -94,16 +96,16 @@ func (f *function) nudge() {
 	}
 }
 
-func (f *function) currentRoutes() ([]routing.Route, bool) {
+func (f *function) currentRoutes() (routes, counted []routing.Route, known bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return f.routes, f.routed
+	return f.routes, f.counted, f.routed
 }
 
 func (f *function) setRoutes(routes []routing.Route) {
 	f.mu.Lock()
 	same := f.routed && reflect.DeepEqual(f.routes, routes)
-	f.routes, f.routed = routes, true
+	f.routes, f.counted, f.routed = routes, unpaused(routes), true
 	if !same {
 		f.broadcast()
 	}
@@ -111,6 +113,11 @@ func (f *function) setRoutes(routes []routing.Route) {
 	if !same {
 		f.nudge()
 	}
+}
+
+// unpaused leaves out the Subscriptions that nothing is delivered to. Pods would have nothing to do for them.
+func unpaused(routes []routing.Route) []routing.Route {
+	return slices.DeleteFunc(slices.Clone(routes), func(route routing.Route) bool { return route.Paused })
 }
 
 // setEndpoints takes notice of where the Function can be reached.
@@ -189,7 +196,8 @@ func (f *function) view() (view, <-chan struct{}) {
 
 // lagThreshold is the backlog that one replica is meant to carry, when the
 // trigger leaves it open: as many deliveries as the Function's widest
-// Subscription may have in flight.
+// Subscription may have in flight, also while that one is paused: a pause changes
+// nothing about how the Function scales on the others.
 func (f *function) lagThreshold() (float64, <-chan struct{}) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

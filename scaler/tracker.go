@@ -96,7 +96,7 @@ func (t *tracker) function(key target) *function {
 	f, ok := t.functions[key]
 	if !ok {
 		f = newFunction(key, t.deps, t.options, t.metrics)
-		f.routes, f.routed = t.routes[key.function], t.routed
+		f.routes, f.counted, f.routed = t.routes[key.function], unpaused(t.routes[key.function]), t.routed
 		t.functions[key] = f
 		t.metrics.tracked.Set(float64(len(t.functions)))
 		t.waiting = append(t.waiting, f)

@@ -45,7 +45,7 @@ func (f *function) listen(routes []routing.Route) bool {
 func (f *function) listening() bool {
 	f.mu.Lock()
 	present := f.listener
-	fits := present != nil && slices.Equal(present.subjects, subjectsOf(f.routes))
+	fits := present != nil && slices.Equal(present.subjects, subjectsOf(f.counted))
 	f.mu.Unlock()
 	if present != nil && !fits {
 		f.stopListening()
@@ -72,7 +72,10 @@ func (f *function) published(heard *listener) {
 		return
 	}
 	f.listener = nil
-	if f.activity.published(time.Now()) {
+	// One that was placed before a Subscription was paused or removed may have
+	// heard an event of that one. The next reading finds what it may be.
+	current := slices.Equal(heard.subjects, subjectsOf(f.counted))
+	if current && f.activity.published(time.Now()) {
 		f.turned()
 		f.answered()
 	}
