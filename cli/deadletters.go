@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -13,6 +14,7 @@ import (
 	"github.com/rouse-run/rouse/cli/exit"
 	"github.com/rouse-run/rouse/cli/output"
 	"github.com/rouse-run/rouse/cli/target"
+	"github.com/rouse-run/rouse/internal/failure"
 )
 
 func newDeadLetters(streams Streams) *cobra.Command {
@@ -42,8 +44,49 @@ func (s *scope) bind(cmd *cobra.Command) {
 	fs := cmd.Flags()
 	fs.SortFlags = false
 	fs.StringVar(&s.subscription, "subscription", "", "only those of this Subscription, as NAME or NAMESPACE/NAME")
-	fs.StringVar(&s.reason, "reason", "", "only those with exactly this reason")
+	fs.StringVar(&s.reason, "reason", "", "only those with this reason: "+strings.Join(reasons(), ", "))
 	fs.BoolVarP(&s.everywhere, "all-namespaces", "A", false, "of all namespaces")
+}
+
+func reasons() []string {
+	var codes []string
+	for _, reason := range failure.DeadLetters() {
+		codes = append(codes, string(reason))
+	}
+	return codes
+}
+
+// check finds what is wrong before anything is asked.
+func (s *scope) check() error {
+	if s.reason == "" {
+		return nil
+	}
+	if _, err := failure.ParseDeadLetter(s.reason); err != nil {
+		return exit.Errorf(exit.Usage, "--reason: %w", err)
+	}
+	return nil
+}
+
+// noteReasons tells which reasons there are when none was as asked for.
+func (s *scope) noteReasons(ctx context.Context, ss *session, client *bridge.Client, selected bridge.Selection) error {
+	counts, more, err := client.Reasons(ctx, selected)
+	if err != nil {
+		return err
+	}
+	if len(counts) == 0 {
+		ss.note("there are no dead letters")
+		return nil
+	}
+	shown := make([]string, len(counts))
+	for i, c := range counts {
+		shown[i] = fmt.Sprintf("%s (%d)", output.Clean(c.Reason), c.Count)
+	}
+	among := "there are"
+	if more {
+		among = "among the oldest there are"
+	}
+	ss.note("no dead letter has the reason %s; %s %s", s.reason, among, strings.Join(shown, ", "))
+	return nil
 }
 
 // selection is what the admin API is asked for.
@@ -85,7 +128,7 @@ func newLetterList(streams Streams) *cobra.Command {
 		Use:   "list",
 		Short: "List dead letters, oldest first",
 		Example: `  rouse dlq list
-  rouse dlq list --subscription orders/pricing --reason 'attempts exhausted'
+  rouse dlq list --subscription orders/pricing --reason AttemptsExhausted
   rouse dlq list --context production -A -o json`,
 		Args: exactly(0, ""),
 	}
@@ -96,6 +139,9 @@ func newLetterList(streams Streams) *cobra.Command {
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		if limit < 1 {
 			return exit.Errorf(exit.Usage, "--limit %d: use at least 1", limit)
+		}
+		if err := in.check(); err != nil {
+			return err
 		}
 		return s.with(func(place *target.Place) error {
 			selected, err := in.selection(s, place)
@@ -115,7 +161,16 @@ func newLetterList(streams Streams) *cobra.Command {
 			if more {
 				defer s.note("there are more: raise --limit, or choose with --subscription and --reason")
 			}
-			return s.letterList(letters)
+			if err := s.letterList(letters); err != nil || len(letters) > 0 {
+				return err
+			}
+			if in.reason != "" {
+				return in.noteReasons(cmd.Context(), s, client, selected)
+			}
+			if s.forPeople() {
+				s.note("there are no dead letters")
+			}
+			return nil
 		})
 	}
 	return cmd
@@ -135,7 +190,6 @@ func (s *session) letterList(letters []bridge.Letter) error {
 	case output.Text:
 	}
 	if len(letters) == 0 {
-		s.note("there are no dead letters")
 		return nil
 	}
 	table := output.NewTable("SEQUENCE", "AGE", "SUBSCRIPTION", "TYPE", "ID", "ATTEMPTS", "STATUS", "REASON")
@@ -191,6 +245,9 @@ func (s *session) showLetter(l bridge.Letter) error {
 	row("sequence", l.Sequence)
 	row("subscription", l.Namespace+"/"+l.Subscription)
 	row("reason", s.style.Bad(l.Reason))
+	if l.Message != "" {
+		row("", l.Message)
+	}
 	row("attempts", l.Attempts)
 	if l.Status != 0 {
 		row("status", l.Status)

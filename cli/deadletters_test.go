@@ -2,11 +2,17 @@ package cli
 
 import (
 	"net/http"
+	"os"
+	"path/filepath"
+	"regexp"
 	"sync/atomic"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/rouse-run/rouse/internal/broker"
+	"github.com/rouse-run/rouse/internal/failure"
 )
 
 // refusing is a world in which n events, "0" and so on, are dead letters.
@@ -40,8 +46,8 @@ func TestDeadLettersAreListedAndShown(t *testing.T) {
 	got := w.run(t, "dlq", "list")
 	require.Equal(t, 0, got.code, got.err)
 	require.Regexp(t, `^SEQUENCE +AGE +SUBSCRIPTION +TYPE +ID +ATTEMPTS +STATUS +REASON\n`+
-		`1 +\d+s +orders/pricing +order.received +0 +1 +400 +sink refused the event\n`+
-		`2 +\d+s +orders/pricing +order.received +1 +1 +400 +sink refused the event\n$`, got.out)
+		`1 +\d+s +orders/pricing +order.received +0 +1 +400 +SinkRejected\n`+
+		`2 +\d+s +orders/pricing +order.received +1 +1 +400 +SinkRejected\n$`, got.out)
 
 	require.Equal(t, "1\n2\n", w.run(t, "dlq", "list", "-o", "name").out)
 	limited := w.run(t, "dlq", "list", "-o", "name", "--limit", "1")
@@ -53,6 +59,7 @@ func TestDeadLettersAreListedAndShown(t *testing.T) {
 
 	shown := w.run(t, "dlq", "show", "2")
 	require.Equal(t, 0, shown.code, shown.err)
+	require.Regexp(t, `(?m)^reason +SinkRejected\n +sink refused the event$`, shown.out)
 	require.Regexp(t, `(?m)^answer +no such order$`, shown.out)
 	require.Regexp(t, `(?m)^event +order.received 1 of shop$`, shown.out)
 	require.Contains(t, shown.out, `"n": 1.50`)
@@ -70,7 +77,8 @@ func TestDeadLettersAreRedrivenAndPurged(t *testing.T) {
 	w.lettersAre(t, 3)
 	require.Equal(t, ran{0, "purged 1\n", ""}, w.run(t, "dlq", "purge", "1"))
 	require.Equal(t, ran{3, "redriven 0, failed 0, remaining 2\n", "rouse: there is no dead letter 1\n"}, w.run(t, "dlq", "redrive", "1", "3"))
-	require.Equal(t, ran{0, "redriven 0, failed 0, remaining 2\n", ""}, w.run(t, "dlq", "redrive", "--subscription", "pricing", "-n", "orders", "--reason", "another"))
+	none := w.run(t, "dlq", "redrive", "--subscription", "pricing", "-n", "orders", "--reason", "AttemptsExhausted")
+	require.Equal(t, ran{0, "redriven 0, failed 0, remaining 2\n", "no dead letter has the reason AttemptsExhausted; there are SinkRejected (2)\n"}, none)
 	require.Equal(t, ran{0, "redriven 2, failed 0, remaining 0\n", ""}, w.run(t, "dlq", "redrive", "--all", "--yes"))
 	w.lettersAre(t, 0)
 	require.Equal(t, 2, w.pricing.Deliveries()["1"], "the redriven event did not come back once")
@@ -88,7 +96,8 @@ func TestNothingIsChangedThatWasNotSelected(t *testing.T) {
 		"all without a yes":      {[]string{"--all"}, "--all would purge all dead letters of the local mode of"},
 		"a sequence that is not": {[]string{"first"}, `"first" is no sequence`},
 		"a sequence and all":     {[]string{"1", "--all"}, "sequences go with neither --all"},
-		"a reason alone":         {[]string{"--reason", "x"}, "nothing is selected"},
+		"a reason alone":         {[]string{"--reason", "SinkRejected"}, "nothing is selected"},
+		"a reason unknown":       {[]string{"--all", "--reason", "sink refused the event"}, "use one of SinkRejected, AttemptsExhausted, "},
 		"a Subscription alone":   {[]string{"--subscription", "pricing"}, "name its namespace too, with -n or as NAMESPACE/pricing"},
 		"two places":             {[]string{"--all", "-A", "-n", "orders"}, "--all-namespaces and --namespace contradict"},
 	} {
@@ -97,4 +106,62 @@ func TestNothingIsChangedThatWasNotSelected(t *testing.T) {
 		require.Contains(t, got.err, tc.want, name)
 	}
 	w.lettersAre(t, 1)
+}
+
+func TestAReasonThatNoDeadLetterHasIsAnsweredWithThoseThatThereAre(t *testing.T) {
+	t.Parallel()
+	w, _ := refusing(t, 2)
+	require.Equal(t, ran{0, "", "no dead letter has the reason NotSendable; there are SinkRejected (2)\n"},
+		w.run(t, "dlq", "list", "--reason", "NotSendable"))
+	require.Equal(t, ran{0, "[]\n", "no dead letter has the reason NotSendable; there are SinkRejected (2)\n"},
+		w.run(t, "dlq", "list", "--reason", "NotSendable", "-o", "json"))
+	require.Equal(t, ran{0, "", "there are no dead letters\n"},
+		w.run(t, "dlq", "list", "--subscription", "orders/invoicing", "--reason", "NotSendable"))
+	require.Equal(t, ran{0, "purged 0\n", "no dead letter has the reason NotSendable; there are SinkRejected (2)\n"},
+		w.run(t, "dlq", "purge", "--all", "--yes", "--reason", "NotSendable"))
+	unknown := w.run(t, "dlq", "list", "--reason", "attempts exhausted")
+	require.Equal(t, 2, unknown.code)
+	require.Contains(t, unknown.err, "use one of SinkRejected, AttemptsExhausted, NotACloudEvent, NotSendable, TooManyReplies, Unknown")
+}
+
+func TestARedriveToASubscriptionThatIsNotThereEndsWithNotFound(t *testing.T) {
+	t.Parallel()
+	w, _ := refusing(t, 1)
+	unknown := w.run(t, "dlq", "redrive", "--subscription", "orders/unknown")
+	require.Equal(t, 3, unknown.code, unknown.err)
+	require.Contains(t, unknown.err, "Subscription orders/unknown: ")
+	require.NoError(t, w.conn.DeleteConsumer(t.Context(), broker.DefaultStream, pricingRoute().Consumer))
+	for _, args := range [][]string{{"--subscription", "orders/pricing"}, {"1"}} {
+		gone := w.run(t, append([]string{"dlq", "redrive"}, args...)...)
+		require.Equal(t, 3, gone.code, gone.err)
+		require.Contains(t, gone.err, "create the Subscription or wait until it is active; its dead letters are kept")
+		require.Equal(t, "redriven 0, failed 1, remaining 1\n", gone.out)
+	}
+	w.lettersAre(t, 1)
+}
+
+// What help and docs tell people to filter by has to be there.
+func TestEveryReasonInHelpAndDocsIsOne(t *testing.T) {
+	t.Parallel()
+	help, err := filepath.Glob("../docs/*.md")
+	require.NoError(t, err)
+	texts := map[string]string{}
+	for _, page := range append(help, "../README.md") {
+		content, err := os.ReadFile(page)
+		require.NoError(t, err)
+		texts[page] = string(content)
+	}
+	for _, verb := range []string{"list", "show", "redrive", "purge"} {
+		texts["help of "+verb] = run(t, "", "dlq", verb, "--help").out
+	}
+	example := regexp.MustCompile(`dlq [^\n]*--reason[ =]('[^']*'|\S+)`)
+	found := 0
+	for where, text := range texts {
+		for _, match := range example.FindAllStringSubmatch(text, -1) {
+			_, err := failure.ParseDeadLetter(match[1])
+			require.NoError(t, err, where)
+			found++
+		}
+	}
+	require.GreaterOrEqual(t, found, 4, "list, redrive and purge have an example each, and the docs one")
 }

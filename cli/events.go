@@ -241,8 +241,8 @@ func eventNote(r journal.Record) string {
 	if r.Attempt > 1 {
 		add("attempt %d", r.Attempt)
 	}
-	if r.Reason != "" {
-		add("%s", r.Reason)
+	if why := cmp.Or(r.Message, r.Reason); why != "" {
+		add("%s", why)
 	}
 	if r.Due != nil {
 		add("again in %s", briefly(r.Due.Sub(r.Time)))

@@ -46,7 +46,7 @@ func newChange(streams Streams, c *change, short, long string) *cobra.Command {
 Name them by their sequences, by their Subscription, or say --all for all of the namespace. --all asks first on a
 terminal and needs --yes elsewhere.`,
 		Example: strings.ReplaceAll(`  rouse dlq VERB 17 18
-  rouse dlq VERB --subscription orders/pricing --reason 'the sink answered 500'
+  rouse dlq VERB --subscription orders/pricing --reason AttemptsExhausted
   rouse dlq VERB --all --yes`, "VERB", c.verb),
 		RunE: func(cmd *cobra.Command, args []string) error { return c.run(cmd.Context(), args) },
 	}
@@ -63,6 +63,8 @@ func (c *change) run(ctx context.Context, args []string) error {
 	switch {
 	case err != nil:
 		return err
+	case c.check() != nil:
+		return c.check()
 	case len(sequences) > 0 && (c.all || c.subscription != "" || c.reason != ""):
 		return exit.Errorf(exit.Usage, "sequences go with neither --all nor --subscription nor --reason: leave one out")
 	case len(sequences) == 0 && !c.all && c.subscription == "":
@@ -81,7 +83,11 @@ func (c *change) run(ctx context.Context, args []string) error {
 		if err != nil {
 			return err
 		}
-		return c.applyAll(ctx, client, selections)
+		total, err := c.applyAll(ctx, client, selections)
+		if err != nil || c.reason == "" || total.Redriven+total.Purged+total.Failed > 0 {
+			return err
+		}
+		return c.noteReasons(ctx, c.session, client, selections[0])
 	})
 }
 
@@ -119,7 +125,7 @@ func (c *change) confirm(place *target.Place, selected bridge.Selection) error {
 }
 
 // applyAll tells how far it came, also when it ends early.
-func (c *change) applyAll(ctx context.Context, client *bridge.Client, selections []bridge.Selection) error {
+func (c *change) applyAll(ctx context.Context, client *bridge.Client, selections []bridge.Selection) (bridge.Outcome, error) {
 	var total bridge.Outcome
 	var failed error
 	for _, selected := range selections {
@@ -129,29 +135,28 @@ func (c *change) applyAll(ctx context.Context, client *bridge.Client, selections
 		total.Failed += done.Failed
 		total.Remaining = done.Remaining // each tells what is there after it
 		total.Problems = append(total.Problems, done.Problems...)
-		if selected.Sequence != 0 {
-			err = aboutOne(done, selected.Sequence, err)
-		}
-		if err != nil {
-			failed = err
+		if failed = missing(done, selected, err); failed != nil {
 			break
 		}
 	}
 	c.endProgress()
 	if err := c.tell(total); err != nil {
-		return err
+		return total, err
 	}
 	if failed == nil && total.Failed > 0 {
 		failed = exit.Errorf(exit.Failed, "%d were not delivered again, they stay dead letters", total.Failed)
 	}
-	return failed
+	return total, failed
 }
 
-// aboutOne says which dead letter is missing.
-func aboutOne(done bridge.Outcome, sequence uint64, err error) error {
-	missing := err == nil && done.Redriven+done.Purged+done.Failed == 0
-	if missing || exit.CodeOf(err) == exit.NotFound {
-		return exit.Errorf(exit.NotFound, "there is no dead letter %d", sequence)
+// missing says what of a selection is not there: the dead letter, or the Subscription that is to get it.
+func missing(done bridge.Outcome, selected bridge.Selection, err error) error {
+	notFound := exit.CodeOf(err) == exit.NotFound
+	switch nothing := done.Redriven+done.Purged+done.Failed == 0; {
+	case selected.Sequence != 0 && nothing && (err == nil || notFound):
+		return exit.Errorf(exit.NotFound, "there is no dead letter %d", selected.Sequence)
+	case selected.Subscription != "" && notFound:
+		return exit.Errorf(exit.NotFound, "Subscription %s/%s: %w", selected.Namespace, selected.Subscription, err)
 	}
 	return err
 }

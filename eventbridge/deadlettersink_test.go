@@ -88,7 +88,7 @@ func TestDeadLettersReachTheirSinkWithTheReason(t *testing.T) {
 		require.JSONEq(t, `{"order":"`+letter.ID()+`"}`, string(letter.Body))
 		for name, want := range map[string]string{
 			"Ce-Type": "order.received.v1", "Ce-Source": "shop", "Content-Type": "application/json",
-			"Ce-Rousereason": "sink refused the event", "Ce-Rouseattempts": "1", "Ce-Rousestatus": "422",
+			"Ce-Rousereason": "SinkRejected", "Ce-Rousemessage": "sink refused the event", "Ce-Rouseattempts": "1", "Ce-Rousestatus": "422",
 			"Ce-Rouseexcerpt": "no such order", "Ce-Rousesubscription": "shop/orders",
 		} {
 			require.Equal(t, want, letter.Header.Get(name), name)
@@ -248,6 +248,7 @@ func TestWhatIsNoEventReachesTheSinkOfDeadLettersAsOne(t *testing.T) {
 	letter := graveyard.Await(t, 1)[0]
 	require.Equal(t, "no event", string(letter.Body))
 	require.Equal(t, broker.TypeUndecodable, letter.Header.Get("Ce-Type"))
-	require.Equal(t, "message is not a CloudEvent", letter.Header.Get("Ce-Rousereason"))
+	require.Equal(t, "NotACloudEvent", letter.Header.Get("Ce-Rousereason"))
+	require.Equal(t, "message is not a CloudEvent", letter.Header.Get("Ce-Rousemessage"))
 	y.lettersWait(t, 0)
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/rouse-run/rouse/eventbridge/dispatch"
 	"github.com/rouse-run/rouse/eventbridge/journal"
 	"github.com/rouse-run/rouse/internal/cloudevent"
+	"github.com/rouse-run/rouse/internal/failure"
 	"github.com/rouse-run/rouse/internal/routing"
 	"github.com/rouse-run/rouse/internal/testing/sinktest"
 )
@@ -57,13 +58,15 @@ func TestTheJournalTellsWhatBecameOfAnEvent(t *testing.T) {
 	require.Equal(t, "shop/price", retry.Sink)
 	require.Equal(t, 1, retry.Attempt)
 	require.Equal(t, http.StatusInternalServerError, retry.Status)
-	require.Equal(t, "sink failed with the event", retry.Reason)
+	require.Equal(t, "SinkFailed", retry.Reason)
+	require.Equal(t, "sink failed with the event", retry.Message)
 	require.True(t, retry.Due.After(retry.Began))
 	require.False(t, retry.Stored.IsZero())
 
 	require.Equal(t, 2, letter.Attempt)
 	require.Equal(t, http.StatusBadRequest, letter.Status)
-	require.Equal(t, "sink refused the event", letter.Reason)
+	require.Equal(t, "SinkRejected", letter.Reason)
+	require.Equal(t, "sink refused the event", letter.Message)
 	require.Equal(t, retry.Stored.UTC(), letter.Stored.UTC(), "a retry knows when its event came first")
 
 	_, _ = r.publish(t, "2")
@@ -118,12 +121,12 @@ func TestSettledRecord(t *testing.T) {
 	ev.SetExtension("rousecause", "0")
 	settled := func(outcome dispatch.Outcome) dispatch.Settled {
 		return dispatch.Settled{
-			Event: ev, Outcome: outcome, Attempt: 2, Status: 503, Reason: "why", Delay: 2 * time.Second, Began: began, Took: time.Second,
+			Event: ev, Outcome: outcome, Attempt: 2, Status: 503, Reason: failure.NoAnswer, Delay: 2 * time.Second, Began: began, Took: time.Second,
 		}
 	}
 	same := journal.Record{
 		Time: began.Add(time.Second), ID: "1", Source: "shop", Type: "order", Cause: "0", Namespace: "shop",
-		Attempt: 2, Status: 503, Reason: "why", Began: began, Took: time.Second,
+		Attempt: 2, Status: 503, Reason: "NoAnswer", Message: "no answer from the sink", Began: began, Took: time.Second,
 	}
 	for outcome, change := range map[dispatch.Outcome]func(*journal.Record){
 		dispatch.Ack:    func(r *journal.Record) { r.Kind = journal.Delivered },

@@ -38,7 +38,8 @@ func (d *deliveries) recorder(route routing.Route) func(dispatch.Message, dispat
 // settledRecord completes the record of a delivery. What was returned has not happened.
 func settledRecord(r journal.Record, msg dispatch.Message, s dispatch.Settled) (journal.Record, bool) {
 	r.Time, r.Began, r.Took = s.Began.Add(s.Took), s.Began, s.Took
-	r.Attempt, r.Status, r.Reason = s.Attempt, s.Status, s.Reason
+	r.Attempt, r.Status = s.Attempt, s.Status
+	r.Reason, r.Message = string(s.Reason), s.Reason.Message()
 	switch s.Outcome {
 	case dispatch.Ack:
 		r.Kind = journal.Delivered

@@ -78,7 +78,7 @@ func judge(status int, text []byte) error {
 	switch status {
 	case http.StatusUnauthorized:
 		return exit.Errorf(exit.Unreachable, "the bridge does not accept the token: %s", said)
-	case http.StatusNotFound:
+	case http.StatusNotFound, http.StatusConflict: // a Subscription that is not there to take its events back
 		return exit.Errorf(exit.NotFound, "%s", said)
 	case http.StatusServiceUnavailable:
 		return exit.Errorf(exit.Failed, "the bridge cannot do that now: %s", said)

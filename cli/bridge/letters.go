@@ -1,12 +1,14 @@
 package bridge
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"time"
 
@@ -19,6 +21,7 @@ type Letter struct {
 	Namespace    string          `json:"namespace"`
 	Subscription string          `json:"subscription"`
 	Reason       string          `json:"reason"`
+	Message      string          `json:"message,omitempty"`
 	Attempts     int             `json:"attempts"`
 	Status       int             `json:"status,omitempty"`
 	Excerpt      string          `json:"excerpt,omitempty"`
@@ -76,7 +79,37 @@ func (c *Client) Letters(ctx context.Context, s Selection, limit int) (letters [
 	return letters[:limit], true, nil
 }
 
-const pageSize = 1000
+// Pages and letters that are looked at to count reasons.
+const (
+	pageSize       = 1000
+	maxReasonPages = 10
+)
+
+// ReasonCount is how many letters have a reason.
+type ReasonCount struct {
+	Reason string
+	Count  int
+}
+
+// Reasons counts the letters of a selection by their reasons, whatever its own is; more is true if it did not look at all.
+func (c *Client) Reasons(ctx context.Context, s Selection) (counts []ReasonCount, more bool, err error) {
+	s.Reason = ""
+	letters, more, err := c.Letters(ctx, s, maxReasonPages*pageSize)
+	if err != nil {
+		return nil, false, err
+	}
+	byReason := map[string]int{}
+	for _, letter := range letters {
+		byReason[letter.Reason]++
+	}
+	for reason, count := range byReason {
+		counts = append(counts, ReasonCount{reason, count})
+	}
+	slices.SortFunc(counts, func(a, b ReasonCount) int {
+		return cmp.Or(cmp.Compare(b.Count, a.Count), cmp.Compare(a.Reason, b.Reason))
+	})
+	return counts, more, nil
+}
 
 // Letter returns one with its event.
 func (c *Client) Letter(ctx context.Context, sequence uint64) (Letter, error) {

@@ -43,9 +43,10 @@ type Delivery struct {
 	DeadLetter   bool   `json:"deadLetter,omitempty"` // the event's dead letter, to the sink for those
 
 	State    State     `json:"state"`
-	Reason   string    `json:"reason,omitempty"`
-	Due      time.Time `json:"due,omitzero"`     // of the next attempt
-	Waited   Duration  `json:"waited,omitempty"` // from stored to the first attempt
+	Reason   string    `json:"reason,omitempty"`  // a code
+	Message  string    `json:"message,omitempty"` // the reason as a sentence
+	Due      time.Time `json:"due,omitzero"`      // of the next attempt
+	Waited   Duration  `json:"waited,omitempty"`  // from stored to the first attempt
 	Attempts []Attempt `json:"attempts,omitempty"`
 	Children []Node    `json:"children,omitempty"`
 }
@@ -56,8 +57,9 @@ type Attempt struct {
 	Began    time.Time `json:"began,omitzero"`
 	Took     Duration  `json:"took,omitempty"`
 	Status   int       `json:"status,omitempty"`
-	Reason   string    `json:"reason,omitempty"` // why it failed
-	Due      time.Time `json:"due,omitzero"`     // when the next one was to come
+	Reason   string    `json:"reason,omitempty"`  // why it failed: a code
+	Message  string    `json:"message,omitempty"` // the reason as a sentence
+	Due      time.Time `json:"due,omitzero"`      // when the next one was to come
 	Redriven bool      `json:"redriven,omitempty"`
 }
 

@@ -1,6 +1,7 @@
 package trace
 
 import (
+	"cmp"
 	"fmt"
 	"strconv"
 	"strings"
@@ -159,7 +160,7 @@ func (p *printer) stateOf(d Delivery) string {
 	case Filtered:
 		return "left out by the filter"
 	case DeadLettered:
-		parts = append(parts, "dead letter, "+d.Reason)
+		parts = append(parts, "dead letter, "+cmp.Or(d.Message, d.Reason))
 	case Redriven:
 		parts = append(parts, "redriven, not delivered yet")
 	case Retrying:
@@ -203,8 +204,8 @@ func (p *printer) outcome(a Attempt, why bool) []string {
 	if a.Status != 0 {
 		parts = append(parts, strconv.Itoa(a.Status))
 	}
-	if why && a.Reason != "" {
-		parts = append(parts, a.Reason)
+	if reason := cmp.Or(a.Message, a.Reason); why && reason != "" {
+		parts = append(parts, reason)
 	}
 	parts = append(parts, "took "+shown(time.Duration(a.Took)))
 	if !a.Due.IsZero() {

@@ -106,8 +106,10 @@ func (d *Delivery) add(r journal.Record) {
 	if r.Sink != "" {
 		d.Sink = r.Sink
 	}
-	d.Reason, d.Due = r.Reason, time.Time{}
-	a := Attempt{Number: r.Attempt, Began: r.Began, Took: Duration(r.Took), Status: r.Status, Reason: r.Reason}
+	d.Reason, d.Message, d.Due = r.Reason, r.Message, time.Time{}
+	a := Attempt{
+		Number: r.Attempt, Began: r.Began, Took: Duration(r.Took), Status: r.Status, Reason: r.Reason, Message: r.Message,
+	}
 	switch r.Kind {
 	case journal.Delivered:
 		d.State = Delivered

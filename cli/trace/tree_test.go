@@ -46,9 +46,9 @@ func attempt(of journal.Record, subscription string, kind journal.Kind, began, e
 	return r
 }
 
-func failed(number, status int, reason string, due int) func(*journal.Record) {
+func failed(number, status int, reason, message string, due int) func(*journal.Record) {
 	return func(r *journal.Record) {
-		r.Attempt, r.Status, r.Reason = number, status, reason
+		r.Attempt, r.Status, r.Reason, r.Message = number, status, reason, message
 		if due > 0 {
 			next := at(due)
 			r.Due = &next
@@ -65,12 +65,12 @@ func orderChain() []journal.Record {
 		attempt(received, "pricing", journal.Delivered, 520, 545),
 		attempt(received, "audit", journal.Filtered, 521, 521, func(r *journal.Record) { r.Attempt, r.Status = 0, 0 }),
 		priced,
-		attempt(priced, "invoicing", journal.Retry, 900, 905, failed(1, 500, "sink failed with the event", 1200)),
+		attempt(priced, "invoicing", journal.Retry, 900, 905, failed(1, 500, "SinkFailed", "sink failed with the event", 1200)),
 		attempt(priced, "invoicing", journal.Delivered, 1201, 1310, func(r *journal.Record) { r.Attempt = 2 }),
 		invoiced,
-		attempt(invoiced, "recorder", journal.DeadLettered, 1400, 1402, failed(1, 400, "sink refused the event", 0)),
+		attempt(invoiced, "recorder", journal.DeadLettered, 1400, 1402, failed(1, 400, "SinkRejected", "sink refused the event", 0)),
 		attempt(invoiced, "recorder", journal.Delivered, 1500, 1501, func(r *journal.Record) { r.DeadLetter, r.Sink = true, "hooks.example.com" }),
-		attempt(invoiced, "mailer", journal.Retry, 1400, 11400, failed(1, 0, "no answer from the sink in time", 12000)),
+		attempt(invoiced, "mailer", journal.Retry, 1400, 11400, failed(1, 0, "AnswerTimeout", "no answer from the sink in time", 12000)),
 	}
 }
 
@@ -107,13 +107,13 @@ func TestTree(t *testing.T) {
 		}, "p-1"},
 		"redriven": {[]journal.Record{
 			received,
-			attempt(received, "pricing", journal.DeadLettered, 10, 12, failed(1, 400, "sink refused the event", 0)),
-			attempt(received, "pricing", journal.Redriven, 60000, 60000, failed(0, 0, "", 0)),
+			attempt(received, "pricing", journal.DeadLettered, 10, 12, failed(1, 400, "SinkRejected", "sink refused the event", 0)),
+			attempt(received, "pricing", journal.Redriven, 60000, 60000, failed(0, 0, "", "", 0)),
 		}, "1001"},
 		"redriven-and-delivered": {[]journal.Record{
 			received,
-			attempt(received, "pricing", journal.DeadLettered, 10, 12, failed(1, 400, "sink refused the event", 0)),
-			attempt(received, "pricing", journal.Redriven, 60000, 60000, failed(0, 0, "", 0)),
+			attempt(received, "pricing", journal.DeadLettered, 10, 12, failed(1, 400, "SinkRejected", "sink refused the event", 0)),
+			attempt(received, "pricing", journal.Redriven, 60000, 60000, failed(0, 0, "", "", 0)),
 			attempt(received, "pricing", journal.Delivered, 60005, 60010),
 		}, "1001"},
 		"clocks-that-differ": {[]journal.Record{

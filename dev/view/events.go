@@ -1,6 +1,7 @@
 package view
 
 import (
+	"cmp"
 	"fmt"
 	"strconv"
 	"strings"
@@ -168,7 +169,7 @@ func status(r journal.Record) string {
 
 // trouble says what went wrong with a delivery, and what comes next.
 func trouble(r journal.Record, location *time.Location) string {
-	reason := r.Reason
+	reason := cmp.Or(r.Message, r.Reason)
 	if reason == "" && r.Status > 0 {
 		reason = "the sink answered " + strconv.Itoa(r.Status)
 	}

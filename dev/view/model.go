@@ -124,7 +124,7 @@ func cleanState(s State) State {
 func cleanRecord(r journal.Record) journal.Record {
 	r.ID, r.Source, r.Type, r.Cause, r.Trace = clean(r.ID), clean(r.Source), clean(r.Type), clean(r.Cause), clean(r.Trace)
 	r.Namespace, r.Subscription, r.Sink = clean(r.Namespace), clean(r.Subscription), clean(r.Sink)
-	r.Reason = clean(r.Reason)
+	r.Reason, r.Message = clean(r.Reason), clean(r.Message)
 	return r
 }
 

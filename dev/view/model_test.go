@@ -160,8 +160,8 @@ func TestNothingThatIsShownControlsTheTerminal(t *testing.T) {
 		},
 		events: []journal.Record{
 			{Time: at, Kind: journal.Stored, ID: evil, Source: evil, Type: evil, Cause: evil},
-			{Time: at, Kind: journal.Retry, ID: evil, Source: evil, Type: evil, Namespace: evil, Subscription: evil, Sink: evil, Reason: evil},
-			{Time: at, Kind: journal.DeadLettered, ID: evil + "2", Source: evil, Type: evil, Sink: evil, Reason: evil},
+			{Time: at, Kind: journal.Retry, ID: evil, Source: evil, Type: evil, Namespace: evil, Subscription: evil, Sink: evil, Reason: evil, Message: evil},
+			{Time: at, Kind: journal.DeadLettered, ID: evil + "2", Source: evil, Type: evil, Sink: evil, Reason: evil, Message: evil},
 		},
 		lines: []feed.Line{{Time: at, Namespace: evil, Function: evil, Replica: evil, Stream: evil, Text: evil}},
 	}

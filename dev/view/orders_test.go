@@ -66,9 +66,9 @@ func orderEvents() []journal.Record {
 		return r
 	}
 	retry := of(delivery(journal.Retry, "order.received", "1002", "shop", "pricing", 300*time.Millisecond, 3*time.Millisecond), 280*time.Millisecond)
-	retry.Status, retry.Reason, retry.Due = 503, "the sink answered 503", &due
+	retry.Status, retry.Reason, retry.Message, retry.Due = 503, "SinkOverloaded", "the sink answered 503", &due
 	dead := of(delivery(journal.DeadLettered, "order.received", "1003", "shop", "pricing", 310*time.Millisecond, 4*time.Millisecond), 280*time.Millisecond)
-	dead.Status, dead.Attempt, dead.Reason = 400, 1, `the sink refused it with 400: order 1003: unknown product "beer"`
+	dead.Status, dead.Attempt, dead.Reason, dead.Message = 400, 1, "SinkRejected", `the sink refused it with 400: order 1003: unknown product "beer"`
 	return []journal.Record{
 		stored("order.received", "1001", "shop", "", 0),
 		stored("order.received", "1002", "shop", "", 280*time.Millisecond),

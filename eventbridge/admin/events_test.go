@@ -93,7 +93,7 @@ func TestQuestionsAboutEventsThatMakeNoSenseAreRefused(t *testing.T) {
 	} {
 		answered := ask(h, "GET", "/v1/events?"+query, "")
 		require.Equal(t, http.StatusBadRequest, answered.Code, query)
-		var got failure
+		var got errorBody
 		require.NoError(t, json.Unmarshal(answered.Body.Bytes(), &got), query)
 		require.Contains(t, got.Error, want, query)
 	}

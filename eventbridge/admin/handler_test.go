@@ -21,6 +21,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/rouse-run/rouse/internal/broker"
+	"github.com/rouse-run/rouse/internal/failure"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -66,7 +67,7 @@ func (s *fakeStore) Subscriptions(context.Context) ([]Subscription, error) {
 
 func storedLetter() broker.Letter {
 	return broker.Letter{
-		Sequence: 5, Subscription: types.NamespacedName{Namespace: "shop", Name: "orders"}, Reason: "refused", Attempts: 2,
+		Sequence: 5, Subscription: types.NamespacedName{Namespace: "shop", Name: "orders"}, Reason: failure.SinkRejected, Message: "sink refused the event", Attempts: 2,
 		Status: 400, Excerpt: "<no>", Time: time.Unix(2, 0), Subject: "kyma.shop.order.v1", Stored: time.Unix(1, 0),
 		ID: "1", Source: "shop", Type: "order.v1", Body: []byte(`{"id": "1", "data": 1.50}`), Structured: true,
 	}
@@ -92,7 +93,7 @@ func ask(h http.Handler, method, path, body string, change ...func(*http.Request
 
 func TestEachRouteAnswers(t *testing.T) {
 	t.Parallel()
-	const summary = `"sequence":5,"namespace":"shop","subscription":"orders","reason":"refused","attempts":2,"status":400,` +
+	const summary = `"sequence":5,"namespace":"shop","subscription":"orders","reason":"SinkRejected","message":"sink refused the event","attempts":2,"status":400,` +
 		`"excerpt":"<no>","time":"1970-01-01T00:00:02Z","published":"1970-01-01T00:00:01Z","subject":"kyma.shop.order.v1",` +
 		`"id":"1","source":"shop","type":"order.v1"`
 	for name, tc := range map[string]struct{ method, path, body, want string }{
@@ -127,9 +128,9 @@ func TestAListIsAskedForByItsParameters(t *testing.T) {
 	t.Parallel()
 	store := &fakeStore{}
 	h := newHandler(t, store, logr.Discard())
-	require.Equal(t, 200, ask(h, "GET", "/v1/deadletters?namespace=shop&subscription=orders&reason=a%20b&after=6&limit=20", "").Code)
+	require.Equal(t, 200, ask(h, "GET", "/v1/deadletters?namespace=shop&subscription=orders&reason=AttemptsExhausted&after=6&limit=20", "").Code)
 	require.Equal(t, broker.LetterQuery{
-		LetterSelection: broker.LetterSelection{Namespace: "shop", Subscription: "orders", Reason: "a b"}, After: 6, Limit: 20,
+		LetterSelection: broker.LetterSelection{Namespace: "shop", Subscription: "orders", Reason: failure.AttemptsExhausted}, After: 6, Limit: 20,
 	}, store.query)
 	require.Equal(t, 200, ask(h, "GET", "/v1/deadletters?limit=99999", "").Code)
 	require.Equal(t, maxLimit, store.query.Limit)
@@ -142,10 +143,10 @@ func TestWhatIsSelectedIsWhatTheBodySays(t *testing.T) {
 	for body, want := range map[string]broker.LetterSelection{
 		`{"all":true}`:         {},
 		`{"namespace":"shop"}`: {Namespace: "shop"},
-		`{"namespace":"shop","subscription":"orders","all":true}`:     {Namespace: "shop", Subscription: "orders"},
-		`{"namespace":"shop","subscription":"orders","reason":"r x"}`: {Namespace: "shop", Subscription: "orders", Reason: "r x"},
-		`{"reason":"r","all":true}`:                                   {Reason: "r"},
-		`{"sequence":18446744073709551615}`:                           {Sequence: 1<<64 - 1},
+		`{"namespace":"shop","subscription":"orders","all":true}`:             {Namespace: "shop", Subscription: "orders"},
+		`{"namespace":"shop","subscription":"orders","reason":"NotSendable"}`: {Namespace: "shop", Subscription: "orders", Reason: failure.NotSendable},
+		`{"reason":"Unknown","all":true}`:                                     {Reason: failure.Unknown},
+		`{"sequence":18446744073709551615}`:                                   {Sequence: 1<<64 - 1},
 	} {
 		for _, path := range []string{"/v1/deadletters/redrive", "/v1/deadletters/purge"} {
 			store := &fakeStore{}
@@ -168,6 +169,8 @@ func TestBadRequestsAreRefusedAndDoNothing(t *testing.T) {
 		"all that is not":                {"POST", "/v1/deadletters/purge", `{"all":false}`, 400, `nothing is selected: add`},
 		"one and all":                    {"POST", redrive, `{"all":true,"sequence":1}`, 400, "contradict"},
 		"a Subscription of no namespace": {"POST", redrive, `{"all":true,"subscription":"a"}`, 400, "say its namespace"},
+		"a reason that there is not":     {"POST", redrive, `{"all":true,"reason":"sink refused the event"}`, 400, "use one of SinkRejected, "},
+		"such a reason in a list":        {"GET", "/v1/deadletters?reason=x", "", 400, "reason: "},
 		"a wildcard":                     {"POST", redrive, `{"namespace":"*"}`, 400, "namespace:"},
 		"no body":                        {"POST", redrive, ``, 400, "must be a JSON object"},
 		"no object":                      {"POST", redrive, `[]`, 400, "must be a JSON object"},
@@ -188,7 +191,7 @@ func TestBadRequestsAreRefusedAndDoNothing(t *testing.T) {
 		store := &fakeStore{}
 		answered := ask(newHandler(t, store, logr.Discard()), tc.method, tc.path, tc.body)
 		require.Equal(t, tc.status, answered.Code, name)
-		var got failure
+		var got errorBody
 		require.NoError(t, json.Unmarshal(answered.Body.Bytes(), &got), name)
 		require.Contains(t, got.Error, tc.want, name)
 		require.Nil(t, store.selection, name)

@@ -10,6 +10,7 @@ import (
 	"strconv"
 
 	"github.com/rouse-run/rouse/internal/broker"
+	"github.com/rouse-run/rouse/internal/failure"
 )
 
 const (
@@ -53,7 +54,7 @@ func bodyError(err error) error {
 
 func (s selection) check() (broker.LetterSelection, error) {
 	selected := broker.LetterSelection{
-		Namespace: s.Namespace, Subscription: s.Subscription, Reason: s.Reason, Sequence: s.Sequence,
+		Namespace: s.Namespace, Subscription: s.Subscription, Reason: failure.Reason(s.Reason), Sequence: s.Sequence,
 	}
 	switch {
 	case s.Namespace == "" && s.Sequence == 0 && !s.All:
@@ -79,7 +80,7 @@ func queryOf(values url.Values) (broker.LetterQuery, error) {
 		case "subscription":
 			query.Subscription = value
 		case "reason":
-			query.Reason = value
+			query.Reason = failure.Reason(value)
 		case "after":
 			query.After, err = number(name, value)
 		case "limit":

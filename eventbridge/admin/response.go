@@ -20,7 +20,7 @@ type httpError struct {
 // Error is what the client reads.
 func (e httpError) Error() string { return e.text }
 
-type failure struct {
+type errorBody struct {
 	Error string `json:"error"`
 }
 
@@ -42,7 +42,8 @@ type letter struct {
 	Sequence     uint64     `json:"sequence"`
 	Namespace    string     `json:"namespace"`
 	Subscription string     `json:"subscription"`
-	Reason       string     `json:"reason"`
+	Reason       string     `json:"reason"`  // a code
+	Message      string     `json:"message"` // the same as a sentence
 	Attempts     int        `json:"attempts"`
 	Status       int        `json:"status,omitempty"`
 	Excerpt      string     `json:"excerpt,omitempty"`
@@ -65,7 +66,7 @@ type wholeLetter struct {
 func letterOf(l broker.Letter) letter {
 	shown := letter{
 		Sequence: l.Sequence, Namespace: l.Subscription.Namespace, Subscription: l.Subscription.Name,
-		Reason: l.Reason, Attempts: l.Attempts, Status: l.Status, Excerpt: l.Excerpt, Time: l.Time.UTC(),
+		Reason: string(l.Reason), Message: l.Message, Attempts: l.Attempts, Status: l.Status, Excerpt: l.Excerpt, Time: l.Time.UTC(),
 		Subject: l.Subject, ID: l.ID, Source: l.Source, Type: l.Type,
 	}
 	if !l.Stored.IsZero() {
@@ -90,7 +91,7 @@ func (h *Handler) fail(w http.ResponseWriter, err error) {
 	if status == http.StatusUnauthorized {
 		w.Header().Set("WWW-Authenticate", `Bearer realm="rouse"`)
 	}
-	answer(w, status, failure{text})
+	answer(w, status, errorBody{text})
 }
 
 // judge logs what nobody else would learn of.

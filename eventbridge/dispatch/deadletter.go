@@ -1,6 +1,10 @@
 package dispatch
 
-import "context"
+import (
+	"context"
+
+	"github.com/rouse-run/rouse/internal/failure"
+)
 
 // bury stores the dead letter of a message that is to be rejected. When that is not possible the message
 // is retried instead, so that no event ends without a trace.
@@ -15,9 +19,9 @@ func (d *Dispatcher) bury(ctx context.Context, j *job, a attempt, dec decision) 
 	})
 	if err != nil {
 		d.Log.Error(err, "cannot store a dead letter, the event is retried", "reason", dec.reason)
-		return decision{outcome: Retry, delay: d.policy.backoff.Delay(j.attempt, 0, random()), reason: reasonUnburied}
+		return decision{outcome: Retry, delay: d.policy.backoff.Delay(j.attempt, 0, random()), reason: failure.DeadLetterNotStored}
 	}
-	d.metrics.deadLetters.WithLabelValues(dec.reason).Inc()
+	d.metrics.deadLetters.WithLabelValues(string(dec.reason)).Inc()
 	d.Log.Info("dead letter stored", "reason", dec.reason, "attempts", j.attempt, "status", a.answer.Status)
 	return dec
 }

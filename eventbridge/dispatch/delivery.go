@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/rouse-run/rouse/internal/cloudevent"
+	"github.com/rouse-run/rouse/internal/failure"
 )
 
 // attempt is what happened to one message.
@@ -14,7 +15,7 @@ type attempt struct {
 	verdict verdict
 	event   *cloudevent.Event // nil when it cannot be decoded
 	answer  Answer
-	reason  string // why it is to be tried again
+	reason  failure.Reason // why it is to be tried again
 	began   time.Time
 	took    time.Duration
 	traced  func(status int, outcome string) // ends the span; nil without one
@@ -92,7 +93,7 @@ func (d *Dispatcher) try(ctx context.Context, j *job) (a attempt) {
 	defer func() {
 		a.took = time.Since(a.began)
 		if p := recover(); p != nil {
-			a.verdict, a.reason = failed, reasonPanicked
+			a.verdict, a.reason = failed, failure.DeliveryPanicked
 			d.Log.Error(fmt.Errorf("panic: %v", p), "delivering a message panicked", "stack", string(debug.Stack()))
 		}
 	}()
@@ -124,7 +125,7 @@ func (d *Dispatcher) try(ctx context.Context, j *job) (a attempt) {
 		d.Log.V(1).Info("no answer from the sink", "id", ev.ID, "reason", err.Error())
 	}
 	if a.verdict == delivered {
-		a.verdict, a.reason = d.pass(ctx, a.event, a.answer), reasonReply
+		a.verdict, a.reason = d.pass(ctx, a.event, a.answer), failure.ReplyNotStored
 	}
 	return a
 }
@@ -156,7 +157,7 @@ func (d *Dispatcher) settle(ctx context.Context, j *job, a attempt, dec decision
 	case Ack, Skip:
 		err = j.Ack(ctx)
 	case Reject:
-		err = j.Reject(ctx, dec.reason)
+		err = j.Reject(ctx, string(dec.reason))
 	case Return:
 		err = j.Return(ctx, dec.delay)
 	default:

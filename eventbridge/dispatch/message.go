@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/rouse-run/rouse/internal/cloudevent"
+	"github.com/rouse-run/rouse/internal/failure"
 )
 
 // Message is one delivery of one stored event.
@@ -85,7 +86,7 @@ type Answer struct {
 
 // DeadLetter says why an event is not delivered any more.
 type DeadLetter struct {
-	Reason   string // one of a few constant sentences
+	Reason   failure.Reason
 	Attempts int    // how often delivery was tried
 	Status   int    // the last answer's status, 0 when there was none
 	Excerpt  string // start of the last answer's body

@@ -48,7 +48,7 @@ func newMetrics(registerer prometheus.Registerer, prefix string) *Metrics {
 		}, subscription),
 		deadLetters: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: prefix + "dead_letters_total",
-			Help: "Events stored as dead letters by reason.",
+			Help: "Events stored as dead letters by reason, a code such as AttemptsExhausted.",
 		}, append(subscription, "reason")),
 		settleErrors: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: prefix + "settle_errors_total",

@@ -6,6 +6,8 @@ import (
 	"net/http"
 	"os"
 	"time"
+
+	"github.com/rouse-run/rouse/internal/failure"
 )
 
 // Outcome is how a message was settled.
@@ -36,37 +38,17 @@ const (
 	looping                    // the chain of replies is too long
 )
 
-// Reasons of dead letters. They are label values, so there are few of them.
-const (
-	reasonRefused     = "sink refused the event"
-	reasonUndecodable = "message is not a CloudEvent"
-	reasonUnsendable  = "event cannot be sent over HTTP"
-	reasonExhausted   = "all attempts failed"
-	reasonLooping     = "too many replies in a chain"
-)
-
-// Reasons of retries.
-const (
-	reasonFailed   = "sink failed with the event"
-	reasonStrained = "sink can take no event now"
-	reasonSilent   = "no answer from the sink"
-	reasonLate     = "no answer from the sink in time"
-	reasonPanicked = "delivery panicked"
-	reasonReply    = "the sink's reply could not be stored"
-	reasonUnburied = "dead letter could not be stored"
-)
-
 // reasonOf says why an attempt, if it has to be repeated, has to be.
-func reasonOf(answer Answer, err error) string {
+func reasonOf(answer Answer, err error) failure.Reason {
 	switch {
 	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, os.ErrDeadlineExceeded):
-		return reasonLate
+		return failure.AnswerTimeout
 	case err != nil:
-		return reasonSilent
+		return failure.NoAnswer
 	case struggling(answer.Status):
-		return reasonStrained
+		return failure.SinkOverloaded
 	default:
-		return reasonFailed
+		return failure.SinkFailed
 	}
 }
 
@@ -110,8 +92,8 @@ type policy struct {
 // decision is how a message is to be settled.
 type decision struct {
 	outcome Outcome
-	delay   time.Duration // of a Retry
-	reason  string        // of a Reject, or of a Retry that was to be one
+	delay   time.Duration  // of a Retry
+	reason  failure.Reason // of a Reject, or of a Retry that was to be one
 }
 
 // decide turns a verdict into a settlement. An attempt that did not reach the sink is never the one that
@@ -133,19 +115,19 @@ func (p policy) decide(v verdict, attempt int, asked time.Duration, random float
 }
 
 // end is why an attempt is the last one, empty if it is not.
-func (p policy) end(v verdict, attempt int) string {
+func (p policy) end(v verdict, attempt int) failure.Reason {
 	switch v {
 	case looping:
-		return reasonLooping
+		return failure.TooManyReplies
 	case refused:
-		return reasonRefused
+		return failure.SinkRejected
 	case undecodable:
-		return reasonUndecodable
+		return failure.NotACloudEvent
 	case unsendable:
-		return reasonUnsendable
+		return failure.NotSendable
 	default:
 		if attempt >= p.maxAttempts {
-			return reasonExhausted
+			return failure.AttemptsExhausted
 		}
 		return ""
 	}

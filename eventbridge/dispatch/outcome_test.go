@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/rouse-run/rouse/internal/failure"
 )
 
 func TestAnswersAreJudged(t *testing.T) {
@@ -55,16 +57,16 @@ func TestVerdictsAreTurnedIntoSettlements(t *testing.T) {
 		"delivered at the last attempt":                {verdict: delivered, attempt: 3, want: decision{outcome: Ack}},
 		"failed":                                       {verdict: failed, attempt: 2, want: decision{outcome: Retry, delay: 2 * time.Second}},
 		"failed, and the sink asks for time":           {verdict: failed, attempt: 1, asked: 9 * time.Second, want: decision{outcome: Retry, delay: 9 * time.Second}},
-		"failed at the last attempt":                   {verdict: failed, attempt: 3, want: decision{outcome: Reject, reason: reasonExhausted}},
-		"failed beyond the last attempt":               {verdict: failed, attempt: 9, want: decision{outcome: Reject, reason: reasonExhausted}},
+		"failed at the last attempt":                   {verdict: failed, attempt: 3, want: decision{outcome: Reject, reason: failure.AttemptsExhausted}},
+		"failed beyond the last attempt":               {verdict: failed, attempt: 9, want: decision{outcome: Reject, reason: failure.AttemptsExhausted}},
 		"a sink that is gone":                          {verdict: gone, attempt: 1, want: decision{outcome: Return, delay: time.Millisecond}},
 		"a sink that is gone ends no event":            {verdict: gone, attempt: 9, want: decision{outcome: Return, delay: time.Millisecond}},
 		"an interruption ends no event":                {verdict: interrupted, attempt: 9, want: decision{outcome: Return, delay: time.Millisecond}},
 		"unwanted":                                     {verdict: unwanted, attempt: 1, want: decision{outcome: Skip}},
-		"a chain of replies that does not end":         {verdict: looping, attempt: 1, want: decision{outcome: Reject, reason: reasonLooping}},
-		"refused":                                      {verdict: refused, attempt: 1, want: decision{outcome: Reject, reason: reasonRefused}},
-		"no event":                                     {verdict: undecodable, attempt: 1, want: decision{outcome: Reject, reason: reasonUndecodable}},
-		"an event that cannot be written as a request": {verdict: unsendable, attempt: 1, want: decision{outcome: Reject, reason: reasonUnsendable}},
+		"a chain of replies that does not end":         {verdict: looping, attempt: 1, want: decision{outcome: Reject, reason: failure.TooManyReplies}},
+		"refused":                                      {verdict: refused, attempt: 1, want: decision{outcome: Reject, reason: failure.SinkRejected}},
+		"no event":                                     {verdict: undecodable, attempt: 1, want: decision{outcome: Reject, reason: failure.NotACloudEvent}},
+		"an event that cannot be written as a request": {verdict: unsendable, attempt: 1, want: decision{outcome: Reject, reason: failure.NotSendable}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

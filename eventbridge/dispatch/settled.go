@@ -5,16 +5,17 @@ import (
 	"time"
 
 	"github.com/rouse-run/rouse/internal/cloudevent"
+	"github.com/rouse-run/rouse/internal/failure"
 )
 
 // Settled is what became of one attempt. The event is not to be kept: it keeps its data alive.
 type Settled struct {
 	Event   *cloudevent.Event // nil for a message that is none
 	Outcome Outcome
-	Attempt int           // from 1
-	Status  int           // of the sink's answer, 0 without one
-	Reason  string        // of a Retry or a Reject: one of a few constant sentences
-	Delay   time.Duration // of a Retry
+	Attempt int            // from 1
+	Status  int            // of the sink's answer, 0 without one
+	Reason  failure.Reason // of a Retry or a Reject
+	Delay   time.Duration  // of a Retry
 	Began   time.Time
 	Took    time.Duration
 }

@@ -43,9 +43,10 @@ type Record struct {
 	DeadLetter   bool       `json:"deadLetter,omitempty"` // what is delivered is a dead letter, to the sink for those
 	Stored       time.Time  `json:"stored,omitzero"`      // when the stream took the event first
 	Attempt      int        `json:"attempt,omitempty"`
-	Status       int        `json:"status,omitempty"` // of the sink's answer; 0 without one
-	Reason       string     `json:"reason,omitempty"` // of a retry or a dead letter
-	Due          *time.Time `json:"due,omitempty"`    // of a retry
+	Status       int        `json:"status,omitempty"`  // of the sink's answer; 0 without one
+	Reason       string     `json:"reason,omitempty"`  // of a retry or a dead letter: a code of package failure
+	Message      string     `json:"message,omitempty"` // the reason as a sentence
+	Due          *time.Time `json:"due,omitempty"`     // of a retry
 
 	Began time.Time     `json:"began,omitzero"` // the publish or the attempt
 	Took  time.Duration `json:"-"`              // the same; seconds in JSON

@@ -10,17 +10,21 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/rouse-run/rouse/internal/failure"
 	"github.com/rouse-run/rouse/internal/routing"
 )
 
 // Headers that a dead letter has besides those of its event and those of a retry.
 const (
 	HeaderDeadLetterSubscription = "Rouse-Subscription"
-	HeaderDeadLetterReason       = "Rouse-Reason"
-	HeaderDeadLetterStatus       = "Rouse-Status"
-	HeaderDeadLetterExcerpt      = "Rouse-Excerpt"
-	HeaderDeadLetterSequence     = "Rouse-Sequence" // in the stream that it came from
-	HeaderDeadLetterTime         = "Rouse-Time"     // when it was given up
+	HeaderDeadLetterReason       = "Rouse-Reason" // a code of package failure
+	// HeaderDeadLetterMessage is the reason as a sentence. A letter without it was
+	// stored when the sentence was the reason.
+	HeaderDeadLetterMessage  = "Rouse-Message"
+	HeaderDeadLetterStatus   = "Rouse-Status"
+	HeaderDeadLetterExcerpt  = "Rouse-Excerpt"
+	HeaderDeadLetterSequence = "Rouse-Sequence" // in the stream that it came from
+	HeaderDeadLetterTime     = "Rouse-Time"     // when it was given up
 	// HeaderDeadLetterSpliced is how many bytes of the body are extensions that
 	// the event did not have.
 	HeaderDeadLetterSpliced = "Rouse-Spliced"
@@ -33,7 +37,7 @@ const (
 // DeadLetter says why an event is given up.
 type DeadLetter struct {
 	Subscription types.NamespacedName
-	Reason       string
+	Reason       failure.Reason
 	Attempts     int
 	Status       int    // the sink's last HTTP status, 0 without an answer
 	BodyExcerpt  string // the beginning of the sink's last answer
@@ -59,7 +63,7 @@ func (c *Conn) AddDeadLetter(ctx context.Context, d DeadLetter, m *Message) erro
 }
 
 func (d DeadLetter) message(m *Message, now time.Time) *nats.Msg {
-	d.Reason = singleLine(d.Reason, maxReason)
+	d.Reason = failure.Reason(singleLine(string(d.Reason), maxReason))
 	d.BodyExcerpt = singleLine(d.BodyExcerpt, maxExcerpt)
 	letter := &nats.Msg{Subject: routing.DeadLetterSubject(d.Subscription), Header: d.header(m, now), Data: m.raw.Data}
 	if spliced := spliceExtensions(m.raw.Data, d.extensions(now)); spliced != nil {
@@ -72,7 +76,8 @@ func (d DeadLetter) message(m *Message, now time.Time) *nats.Msg {
 func (d DeadLetter) header(m *Message, now time.Time) nats.Header {
 	header := m.carriedHeader()
 	header.Set(HeaderDeadLetterSubscription, d.Subscription.String())
-	header.Set(HeaderDeadLetterReason, d.Reason)
+	header.Set(HeaderDeadLetterReason, string(d.Reason))
+	header.Set(HeaderDeadLetterMessage, d.Reason.Message())
 	header.Set(HeaderAttempts, strconv.Itoa(d.Attempts))
 	header.Set(HeaderDeadLetterStatus, strconv.Itoa(d.Status))
 	header.Set(HeaderDeadLetterExcerpt, d.BodyExcerpt)

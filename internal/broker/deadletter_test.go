@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/rouse-run/rouse/internal/failure"
 	"github.com/rouse-run/rouse/internal/routing"
 	"github.com/rouse-run/rouse/internal/testing/natstest"
 )
@@ -26,8 +27,8 @@ var (
 )
 
 const (
-	reasonRefused   = "the sink refused the event"
-	reasonExhausted = "all attempts failed"
+	reasonRefused   = failure.SinkRejected
+	reasonExhausted = failure.AttemptsExhausted
 )
 
 // structuredEvent is written in a way that no encoder here would choose, to see that its bytes survive.
@@ -51,7 +52,7 @@ func given(conn *Conn, n uint64, body []byte) *Message {
 }
 
 // addLetters stores dead letters and returns after all are there. Their events are called from..from+count-1.
-func addLetters(t *testing.T, conn *Conn, subscription types.NamespacedName, reason string, from, count int) {
+func addLetters(t *testing.T, conn *Conn, subscription types.NamespacedName, reason failure.Reason, from, count int) {
 	t.Helper()
 	var confirmations []jetstream.PubAckFuture
 	for i := from; i < from+count; i++ {
@@ -156,7 +157,7 @@ func TestADeadLetterIsACloudEventThatSaysWhy(t *testing.T) {
 	body := stored.Body
 	stored.Body, stored.Time, stored.Stored = nil, time.Time{}, time.Time{}
 	require.Equal(t, Letter{
-		Sequence: 1, Subscription: parcels, Reason: reasonRefused, Attempts: 4, Status: 422,
+		Sequence: 1, Subscription: parcels, Reason: reasonRefused, Message: "sink refused the event", Attempts: 4, Status: 422,
 		Excerpt: "no <such> \x1b \"parcel\" \\ é", Subject: "kyma.shop.order.v1",
 		ID: "e", Source: "shop", Type: "order.v1", Structured: true,
 	}, stored)
@@ -168,7 +169,7 @@ func TestADeadLetterIsACloudEventThatSaysWhy(t *testing.T) {
 	require.NotEmpty(t, extensions[ExtensionDeadLetterTime])
 	delete(extensions, ExtensionDeadLetterTime)
 	require.Equal(t, map[string]any{
-		ExtensionDeadLetterReason: reasonRefused, ExtensionDeadLetterAttempts: int32(4), ExtensionDeadLetterStatus: int32(422),
+		ExtensionDeadLetterReason: "SinkRejected", ExtensionDeadLetterMessage: "sink refused the event", ExtensionDeadLetterAttempts: int32(4), ExtensionDeadLetterStatus: int32(422),
 		ExtensionDeadLetterExcerpt: "no <such>  \"parcel\" \\ é", ExtensionDeadLetterSubscription: "shop/parcels.v1",
 		ExtensionOriginalType: "order.v1",
 	}, extensions)
@@ -186,7 +187,7 @@ func TestALetterFitsTheServerWheneverItsEventDid(t *testing.T) {
 	message.raw.Data = []byte(strings.Replace(frame, `""`, `"`+strings.Repeat("x", room)+`"`, 1))
 	letter := DeadLetter{
 		Subscription: types.NamespacedName{Namespace: strings.Repeat("n", 63), Name: strings.Repeat("s", 253)},
-		Reason:       strings.Repeat(`"`, 500), Attempts: 1 << 30, Status: 500, BodyExcerpt: strings.Repeat(`"`, 5000),
+		Reason:       failure.Reason(strings.Repeat(`"`, 500)), Attempts: 1 << 30, Status: 500, BodyExcerpt: strings.Repeat(`"`, 5000),
 	}
 
 	require.NoError(t, conn.AddDeadLetter(t.Context(), letter, message))
@@ -357,7 +358,7 @@ func TestReadingEndsWithItsContext(t *testing.T) {
 	require.ErrorIs(t, err, context.Canceled)
 }
 
-func selectionOf(subscription types.NamespacedName, reason string) LetterSelection {
+func selectionOf(subscription types.NamespacedName, reason failure.Reason) LetterSelection {
 	return LetterSelection{Namespace: subscription.Namespace, Subscription: subscription.Name, Reason: reason}
 }
 
@@ -370,7 +371,7 @@ func FuzzALetterGivesItsEventBack(f *testing.F) {
 	}
 	f.Add([]byte(`{"specversion":"1.0"}`), "\x00\"\\\u2028\xff", "<>&\r\n{}", -1, 0)
 	f.Fuzz(func(t *testing.T, body []byte, reason, excerpt string, attempts, status int) {
-		letter := DeadLetter{Subscription: orders, Reason: reason, BodyExcerpt: excerpt, Attempts: attempts, Status: status}
+		letter := DeadLetter{Subscription: orders, Reason: failure.Reason(reason), BodyExcerpt: excerpt, Attempts: attempts, Status: status}
 		before := string(body)
 		message := letter.message(given(nil, 1, body), time.Unix(0, 0))
 		require.Equal(t, before, string(body), "the event that was given is changed")

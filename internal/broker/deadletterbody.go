@@ -14,6 +14,7 @@ import (
 // Extensions that a dead letter has besides those of its event.
 const (
 	ExtensionDeadLetterReason       = "rousereason"
+	ExtensionDeadLetterMessage      = "rousemessage"
 	ExtensionDeadLetterAttempts     = "rouseattempts"
 	ExtensionDeadLetterStatus       = "rousestatus"
 	ExtensionDeadLetterExcerpt      = "rouseexcerpt"
@@ -29,7 +30,8 @@ type extension struct {
 
 func (d DeadLetter) extensions(now time.Time) []extension {
 	extensions := []extension{
-		{ExtensionDeadLetterReason, quote(d.Reason)},
+		{ExtensionDeadLetterReason, quote(string(d.Reason))},
+		{ExtensionDeadLetterMessage, quote(d.Reason.Message())},
 		{ExtensionDeadLetterAttempts, strconv.AppendInt(nil, int64(d.Attempts), 10)},
 		{ExtensionDeadLetterSubscription, quote(d.Subscription.String())},
 		{ExtensionDeadLetterTime, quote(formatTime(now))},

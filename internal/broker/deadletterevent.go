@@ -1,11 +1,13 @@
 package broker
 
 import (
+	"cmp"
 	"strconv"
 
 	"github.com/nats-io/nats.go"
 
 	"github.com/rouse-run/rouse/internal/cloudevent"
+	"github.com/rouse-run/rouse/internal/failure"
 )
 
 // TypeUndecodable is the type of the event that stands for a letter whose message was
@@ -38,8 +40,11 @@ func (m *LetterMessage) undecodable() cloudevent.Event {
 // explain takes the extensions from the headers, which also a letter has whose body
 // could take none.
 func explain(ev *cloudevent.Event, header nats.Header) {
+	if reason, message, ok := reasonOf(header); ok {
+		ev.SetExtension(ExtensionDeadLetterReason, string(reason))
+		ev.SetExtension(ExtensionDeadLetterMessage, message)
+	}
 	for extension, name := range map[string]string{
-		ExtensionDeadLetterReason:       HeaderDeadLetterReason,
 		ExtensionDeadLetterAttempts:     HeaderAttempts,
 		ExtensionDeadLetterStatus:       HeaderDeadLetterStatus,
 		ExtensionDeadLetterExcerpt:      HeaderDeadLetterExcerpt,
@@ -56,4 +61,19 @@ func explain(ev *cloudevent.Event, header nats.Header) {
 		}
 		ev.SetExtension(extension, value)
 	}
+}
+
+// reasonOf reads why a letter is one, and the sentence for it. A letter of before has
+// a sentence in place of the code; one that another client stored may have neither.
+func reasonOf(header nats.Header) (reason failure.Reason, message string, ok bool) {
+	text := printable(header.Get(HeaderDeadLetterReason))
+	if _, ok := header[HeaderDeadLetterReason]; !ok {
+		reason, message = failure.OfSentence("")
+		return reason, message, false
+	}
+	if _, coded := header[HeaderDeadLetterMessage]; coded && text != "" {
+		return failure.Reason(text), cmp.Or(printable(header.Get(HeaderDeadLetterMessage)), failure.Unknown.Message()), true
+	}
+	reason, message = failure.OfSentence(text)
+	return reason, message, true
 }

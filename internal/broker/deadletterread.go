@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation"
 
+	"github.com/rouse-run/rouse/internal/failure"
 	"github.com/rouse-run/rouse/internal/routing"
 )
 
@@ -27,7 +28,8 @@ var ErrNoLetter = errors.New("there is no such dead letter")
 type Letter struct {
 	Sequence     uint64 // by which it is named
 	Subscription types.NamespacedName
-	Reason       string
+	Reason       failure.Reason
+	Message      string // the reason as a sentence
 	Attempts     int
 	Status       int // 0 without an answer
 	Excerpt      string
@@ -49,11 +51,11 @@ type Letter struct {
 type LetterSelection struct {
 	Namespace    string
 	Subscription string // within the namespace
-	Reason       string
+	Reason       failure.Reason
 	Sequence     uint64
 }
 
-// Validate refuses names that no Subscription can have.
+// Validate refuses names that no Subscription can have, and reasons that no letter has.
 func (s LetterSelection) Validate() error {
 	var errs []error
 	if s.Namespace != "" && len(validation.IsDNS1123Label(s.Namespace)) > 0 {
@@ -64,6 +66,11 @@ func (s LetterSelection) Validate() error {
 	}
 	if s.Subscription != "" && s.Namespace == "" {
 		errs = append(errs, errors.New("subscription: say its namespace too"))
+	}
+	if s.Reason != "" {
+		if _, err := failure.ParseDeadLetter(string(s.Reason)); err != nil {
+			errs = append(errs, fmt.Errorf("reason: %w", err))
+		}
 	}
 	return errors.Join(errs...)
 }
@@ -81,8 +88,8 @@ func (s LetterSelection) filter() string {
 }
 
 func (s LetterSelection) picks(raw *jetstream.RawStreamMsg) bool {
-	return (s.Reason == "" || s.Reason == raw.Header.Get(HeaderDeadLetterReason)) &&
-		(s.Sequence == 0 || s.Sequence == raw.Sequence)
+	reason, _, _ := reasonOf(raw.Header)
+	return (s.Reason == "" || s.Reason == reason) && (s.Sequence == 0 || s.Sequence == raw.Sequence)
 }
 
 // LetterQuery asks for a page of a list.
@@ -194,10 +201,12 @@ func (w *letterWalk) next(ctx context.Context) (*jetstream.RawStreamMsg, error) 
 }
 
 func letterOf(raw *jetstream.RawStreamMsg) Letter {
+	reason, message, _ := reasonOf(raw.Header)
 	letter := Letter{
 		Sequence:     raw.Sequence,
 		Subscription: letterSubscription(raw.Subject),
-		Reason:       raw.Header.Get(HeaderDeadLetterReason),
+		Reason:       reason,
+		Message:      message,
 		Attempts:     integer(raw.Header, HeaderAttempts),
 		Status:       integer(raw.Header, HeaderDeadLetterStatus),
 		Excerpt:      raw.Header.Get(HeaderDeadLetterExcerpt),

@@ -55,7 +55,8 @@ type Redriven struct {
 //
 // When ctx ends it finishes the batch at hand. The result counts what was done
 // also when there is an error. ErrNoLetter and ErrConsumerNotFound mean that
-// nothing could be done for a single letter or Subscription.
+// nothing could be done for a single letter or Subscription, also if that
+// Subscription has no dead letters.
 func (c *Conn) Redrive(ctx context.Context, stream string, s LetterSelection) (Redriven, error) {
 	return c.RedriveTelling(ctx, stream, s, nil)
 }
@@ -133,6 +134,11 @@ func (r *redrive) run(ctx context.Context, s LetterSelection) error {
 			return err // there is one Subscription
 		}
 	}
+	if s.Subscription != "" && !found {
+		// It has nothing to redrive, or it does not exist.
+		_, err := r.conn.redeliveryConsumer(ctx, r.events, routing.ConsumerName(s.Namespace, s.Subscription))
+		return err
+	}
 	return nil
 }
 
@@ -167,8 +173,8 @@ func redrivingOf(raw *jetstream.RawStreamMsg) redriving {
 		}
 	}
 	for _, name := range []string{
-		HeaderDeadLetterSubscription, HeaderDeadLetterReason, HeaderDeadLetterStatus, HeaderDeadLetterExcerpt,
-		HeaderDeadLetterSequence, HeaderDeadLetterTime, HeaderDeadLetterSpliced,
+		HeaderDeadLetterSubscription, HeaderDeadLetterReason, HeaderDeadLetterMessage, HeaderDeadLetterStatus,
+		HeaderDeadLetterExcerpt, HeaderDeadLetterSequence, HeaderDeadLetterTime, HeaderDeadLetterSpliced,
 	} {
 		header.Del(name)
 	}

@@ -93,6 +93,9 @@ func TestWithoutAConsumerNothingIsRedrivenAndNothingLost(t *testing.T) {
 	require.ErrorIs(t, err, ErrConsumerNotFound)
 	require.ErrorContains(t, err, "takes no redeliveries yet")
 
+	_, err = conn.Redrive(t.Context(), testStream, selectionOf(types.NamespacedName{Namespace: "shop", Name: "unknown"}, ""))
+	require.ErrorIs(t, err, ErrConsumerNotFound, "there is nothing to redrive, and nobody to redrive it to")
+
 	done, err = conn.Redrive(t.Context(), testStream, LetterSelection{})
 	require.NoError(t, err, "the others go on")
 	require.Equal(t, uint64(2), done.Redriven)

@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/rouse-run/rouse/internal/cloudevent"
+	"github.com/rouse-run/rouse/internal/failure"
 	"github.com/rouse-run/rouse/internal/routing"
 )
 
@@ -35,8 +36,9 @@ func TestLettersOfASubscriptionReachTheirSinkAndAreKept(t *testing.T) {
 	addLetters(t, conn, orders, reasonExhausted, 3, 1)
 
 	type delivery struct {
-		id, reason string
-		attempt    int
+		id      string
+		reason  failure.Reason
+		attempt int
 	}
 	delivered := make(chan delivery, 10)
 	ctx, cancel := context.WithCancel(t.Context())
@@ -48,7 +50,7 @@ func TestLettersOfASubscriptionReachTheirSinkAndAreKept(t *testing.T) {
 				t.Error(err)
 				return
 			}
-			d := delivery{ev.ID, ev.Extension(ExtensionDeadLetterReason), m.Attempt()}
+			d := delivery{ev.ID, failure.Reason(ev.Extension(ExtensionDeadLetterReason)), m.Attempt()}
 			if ev.ID == "2" && d.attempt == 1 {
 				err = m.Retry(ctx, 0)
 			} else {
@@ -140,7 +142,7 @@ func TestAFullSourceOfLettersStopsWhenItIsTold(t *testing.T) {
 func TestEveryLetterIsAnEventThatSaysWhy(t *testing.T) {
 	t.Parallel()
 	why := map[string]string{
-		ExtensionDeadLetterReason: reasonRefused, ExtensionDeadLetterAttempts: "3", ExtensionDeadLetterStatus: "422",
+		ExtensionDeadLetterReason: "SinkRejected", ExtensionDeadLetterMessage: "sink refused the event", ExtensionDeadLetterAttempts: "3", ExtensionDeadLetterStatus: "422",
 		ExtensionDeadLetterExcerpt: `no "db"`, ExtensionDeadLetterSubscription: "shop/orders",
 		ExtensionDeadLetterTime: "2023-11-14T22:13:20Z",
 	}

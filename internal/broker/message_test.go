@@ -9,6 +9,8 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/stretchr/testify/require"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/rouse-run/rouse/internal/failure"
 )
 
 func TestAReturnedMessageComesAgainAsTheSameAttempt(t *testing.T) {
@@ -109,7 +111,7 @@ func TestDeadLettersAreStoredOnceBeforeTheirRejection(t *testing.T) {
 	first := fetchOne(t, s)
 	orders := types.NamespacedName{Namespace: "shop", Name: "orders.v1"}
 	letter := DeadLetter{
-		Subscription: orders, Reason: "the sink answered 400", Attempts: 1, Status: 400,
+		Subscription: orders, Reason: failure.SinkRejected, Attempts: 1, Status: 400,
 		BodyExcerpt: "no\r\nNats-Msg-Id: forged " + strings.Repeat("ü", 2000),
 	}
 
@@ -120,7 +122,7 @@ func TestDeadLettersAreStoredOnceBeforeTheirRejection(t *testing.T) {
 	require.Equal(t, first.Sequence(), again.Sequence())
 	letter.Attempts = 2
 	require.NoError(t, f.conn.AddDeadLetter(t.Context(), letter, again), "the repeat after a crash")
-	require.NoError(t, again.Reject(t.Context(), letter.Reason+"\r\n"))
+	require.NoError(t, again.Reject(t.Context(), string(letter.Reason)+"\r\n"))
 	require.Equal(t, uint64(1), deadLetters(t, f.conn, orders))
 
 	f.publish(t, 1)
@@ -138,7 +140,8 @@ func TestDeadLettersAreStoredOnceBeforeTheirRejection(t *testing.T) {
 	require.Equal(t, "rouse.deadletter.shop.orders.v1", stored.Subject)
 	for name, want := range map[string]string{
 		HeaderDeadLetterSubscription: "shop/orders.v1",
-		HeaderDeadLetterReason:       "the sink answered 400",
+		HeaderDeadLetterReason:       "SinkRejected",
+		HeaderDeadLetterMessage:      "sink refused the event",
 		HeaderAttempts:               "1",
 		HeaderDeadLetterStatus:       "400",
 		HeaderSubject:                testSubject,

@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/rouse-run/rouse/internal/cloudevent"
+	"github.com/rouse-run/rouse/internal/failure"
 	"github.com/rouse-run/rouse/internal/routing"
 	"github.com/rouse-run/rouse/internal/testing/natstest"
 )
@@ -132,7 +133,7 @@ func TestEachProcessDoesItsWorkWithTheDocumentedPermissions(t *testing.T) {
 	require.NoError(t, err)
 	require.EqualValues(t, 1, redriven.Redriven)
 	require.Equal(t, "rejected", await(t, done), "it comes again, and is rejected again")
-	for _, reason := range []string{"another", ""} {
+	for _, reason := range []failure.Reason{failure.NotSendable, ""} {
 		_, err = bridge.Purge(ctx, LetterSelection{Reason: reason})
 		require.NoError(t, err)
 	}

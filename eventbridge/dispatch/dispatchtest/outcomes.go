@@ -12,6 +12,7 @@ import (
 
 	"github.com/rouse-run/rouse/eventbridge/dispatch"
 	"github.com/rouse-run/rouse/internal/cloudevent"
+	"github.com/rouse-run/rouse/internal/failure"
 )
 
 func deliversOnce(t *testing.T, b *bench) {
@@ -81,7 +82,7 @@ func refuses(t *testing.T, b *bench) {
 	letters := b.Letters(t)
 	require.Len(t, letters, 1)
 	require.Equal(t, Letter{ID: "1", DeadLetter: dispatch.DeadLetter{
-		Reason: "sink refused the event", Attempts: 1, Status: http.StatusBadRequest, Excerpt: "no such order",
+		Reason: failure.SinkRejected, Attempts: 1, Status: http.StatusBadRequest, Excerpt: "no such order",
 	}}, letters[0])
 }
 
@@ -96,7 +97,7 @@ func exhausts(t *testing.T, b *bench) {
 	require.Equal(t, each(2, 4), sink.Attempts())
 	letters := b.Letters(t)
 	require.Len(t, letters, 2)
-	require.Equal(t, dispatch.DeadLetter{Reason: "all attempts failed", Attempts: 4}, letters[0].DeadLetter)
+	require.Equal(t, dispatch.DeadLetter{Reason: failure.AttemptsExhausted, Attempts: 4}, letters[0].DeadLetter)
 }
 
 func buriesGarbage(t *testing.T, b *bench) {
@@ -109,7 +110,7 @@ func buriesGarbage(t *testing.T, b *bench) {
 	require.Equal(t, each(1, 1), sink.Attempts())
 	letters := b.Letters(t)
 	require.Len(t, letters, 1)
-	require.Equal(t, "message is not a CloudEvent", letters[0].Reason)
+	require.Equal(t, failure.NotACloudEvent, letters[0].Reason)
 }
 
 func keepsUnburied(t *testing.T, b *bench) {

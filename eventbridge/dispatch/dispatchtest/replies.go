@@ -12,6 +12,7 @@ import (
 
 	"github.com/rouse-run/rouse/eventbridge/dispatch"
 	"github.com/rouse-run/rouse/internal/cloudevent"
+	"github.com/rouse-run/rouse/internal/failure"
 )
 
 // journal notes what is published.
@@ -99,7 +100,7 @@ func endsChains(t *testing.T, b *bench) {
 	require.Equal(t, "3", written.published[0].Extension("rousehops"))
 	letters := b.Letters(t)
 	require.Len(t, letters, 1)
-	require.Equal(t, "too many replies in a chain", letters[0].Reason)
+	require.Equal(t, failure.TooManyReplies, letters[0].Reason)
 }
 
 type filterFunc func(*cloudevent.Event) (bool, error)

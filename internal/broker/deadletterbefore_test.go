@@ -1,0 +1,78 @@
+package broker
+
+import (
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/stretchr/testify/require"
+
+	"github.com/rouse-run/rouse/internal/failure"
+	"github.com/rouse-run/rouse/internal/routing"
+)
+
+// ofBefore is a dead letter of orders as it was stored when its reason was a sentence.
+func ofBefore(id, sentence string) *nats.Msg {
+	letter := DeadLetter{Subscription: orders, Attempts: 3}.message(given(nil, 1, nil), time.Unix(0, 0))
+	letter.Header.Del(HeaderDeadLetterMessage)
+	letter.Header.Set(HeaderDeadLetterReason, sentence)
+	letter.Header.Set(nats.MsgIdHdr, id)
+	letter.Data = []byte(`{"rousereason":"` + sentence + `","specversion":"1.0","id":"` + id + `","source":"shop","type":"order.v1"}`)
+	return letter
+}
+
+func TestALetterOfBeforeMeansTheSameAsOneOfNow(t *testing.T) {
+	t.Parallel()
+	_, conn := startWithConsumers(t, orders)
+	add := func(letter *nats.Msg) {
+		_, err := conn.js.PublishMsg(t.Context(), letter)
+		require.NoError(t, err)
+	}
+	add(ofBefore("1", "all attempts failed"))
+	add(ofBefore("2", "sink refused the event"))
+	add(ofBefore("3", "the moon was full"))
+	add(&nats.Msg{Subject: routing.DeadLetterSubject(orders), Data: []byte("somebody else's")})
+	addLetters(t, conn, orders, failure.AttemptsExhausted, 5, 1)
+
+	page, err := conn.ListDeadLetters(t.Context(), LetterQuery{Limit: 9})
+	require.NoError(t, err)
+	type why struct {
+		reason  failure.Reason
+		message string
+	}
+	var got []why
+	for _, letter := range page.Letters {
+		got = append(got, why{letter.Reason, letter.Message})
+	}
+	require.Equal(t, []why{
+		{failure.AttemptsExhausted, "all attempts failed"}, {failure.SinkRejected, "sink refused the event"},
+		{failure.Unknown, "the moon was full"}, {failure.Unknown, "the reason is not known"},
+		{failure.AttemptsExhausted, "all attempts failed"},
+	}, got)
+
+	redriven, err := conn.Redrive(t.Context(), testStream, selectionOf(orders, failure.AttemptsExhausted))
+	require.NoError(t, err)
+	require.Equal(t, Redriven{Redriven: 2, Remaining: 3}, redriven)
+	purged, err := conn.Purge(t.Context(), LetterSelection{Reason: failure.Unknown})
+	require.NoError(t, err)
+	require.EqualValues(t, 2, purged)
+}
+
+func TestASinkOfDeadLettersIsToldTheCodeOfOneOfBefore(t *testing.T) {
+	t.Parallel()
+	m := LetterMessage{Message: &Message{raw: ofBefore("1", "all attempts failed"), metadata: &nats.MsgMetadata{}}}
+	ev, err := m.Event()
+	require.NoError(t, err)
+	require.Equal(t, "AttemptsExhausted", ev.Extension(ExtensionDeadLetterReason))
+	require.Equal(t, "all attempts failed", ev.Extension(ExtensionDeadLetterMessage))
+}
+
+func TestAReasonThatANewerVersionStoredIsKept(t *testing.T) {
+	t.Parallel()
+	letter := DeadLetter{Subscription: orders, Reason: "MoonWasFull"}.message(given(nil, 1, nil), time.Unix(0, 0))
+	letter.Header.Set(HeaderDeadLetterMessage, "the moon was full")
+	reason, message, ok := reasonOf(letter.Header)
+	require.True(t, ok)
+	require.Equal(t, failure.Reason("MoonWasFull"), reason)
+	require.Equal(t, "the moon was full", message)
+}

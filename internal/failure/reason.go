@@ -1,0 +1,73 @@
+package failure
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// Reason is why something failed, in the form of conditions' reasons.
+type Reason string
+
+// Why an event becomes a dead letter.
+const (
+	SinkRejected      Reason = "SinkRejected"      // a 4xx that no other attempt can change
+	AttemptsExhausted Reason = "AttemptsExhausted" // the last attempt failed too
+	NotACloudEvent    Reason = "NotACloudEvent"    // the stored message cannot be read
+	NotSendable       Reason = "NotSendable"       // the event does not fit into a request
+	TooManyReplies    Reason = "TooManyReplies"    // the chain of replies is too long
+	// Unknown stands for what another client gave a dead letter as its reason.
+	Unknown Reason = "Unknown"
+)
+
+// Why an attempt is repeated.
+const (
+	SinkFailed          Reason = "SinkFailed"
+	SinkOverloaded      Reason = "SinkOverloaded"
+	NoAnswer            Reason = "NoAnswer"
+	AnswerTimeout       Reason = "AnswerTimeout"
+	DeliveryPanicked    Reason = "DeliveryPanicked"
+	ReplyNotStored      Reason = "ReplyNotStored"
+	DeadLetterNotStored Reason = "DeadLetterNotStored"
+)
+
+var messages = map[Reason]string{
+	SinkRejected:      "sink refused the event",
+	AttemptsExhausted: "all attempts failed",
+	NotACloudEvent:    "message is not a CloudEvent",
+	NotSendable:       "event cannot be sent over HTTP",
+	TooManyReplies:    "too many replies in a chain",
+	Unknown:           "the reason is not known",
+
+	SinkFailed:          "sink failed with the event",
+	SinkOverloaded:      "sink can take no event now",
+	NoAnswer:            "no answer from the sink",
+	AnswerTimeout:       "no answer from the sink in time",
+	DeliveryPanicked:    "delivery panicked",
+	ReplyNotStored:      "the sink's reply could not be stored",
+	DeadLetterNotStored: "dead letter could not be stored",
+}
+
+// Message is the sentence for people, empty for a code that this version does not know.
+func (r Reason) Message() string { return messages[r] }
+
+// DeadLetters are all reasons that a dead letter may have.
+func DeadLetters() []Reason {
+	return []Reason{SinkRejected, AttemptsExhausted, NotACloudEvent, NotSendable, TooManyReplies, Unknown}
+}
+
+// ParseDeadLetter reads what a person or a program asks for. The error lists the reasons that there are.
+func ParseDeadLetter(code string) (Reason, error) {
+	if known := DeadLetters(); !slices.Contains(known, Reason(code)) {
+		return "", fmt.Errorf("%.100q is no reason of dead letters: use one of %s", code, join(known))
+	}
+	return Reason(code), nil
+}
+
+func join(reasons []Reason) string {
+	names := make([]string, len(reasons))
+	for i, r := range reasons {
+		names[i] = string(r)
+	}
+	return strings.Join(names, ", ")
+}
