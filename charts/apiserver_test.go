@@ -33,8 +33,9 @@ func TestMain(m *testing.M) { os.Exit(cluster.Main(m)) }
 func TestARealAPIServerTakesEveryObjectAndEveryPodUnderRestricted(t *testing.T) {
 	env := cluster.Environment(t)
 	restrictedNamespace(t, env)
-	keda := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "keda"}}
-	require.NoError(t, client.IgnoreAlreadyExists(env.Client.Create(t.Context(), keda)))
+	for _, name := range []string{"keda", kymaSystem} {
+		createNamespace(t, env, name)
+	}
 	for name, all := range renderedInstallations(t) {
 		t.Run(name, func(t *testing.T) {
 			for _, object := range all {
@@ -124,6 +125,18 @@ func registryLogin(t *testing.T, env *envtest.Environment) map[string][]byte {
 // helmOn runs Helm on a cluster, with a home of its own.
 func helmOn(t *testing.T, config *rest.Config) func(args ...string) string {
 	t.Helper()
+	try := tryHelmOn(t, config)
+	return func(args ...string) string {
+		t.Helper()
+		out, err := try(args...)
+		require.NoError(t, err, out)
+		return out
+	}
+}
+
+// tryHelmOn is the same for what may fail.
+func tryHelmOn(t *testing.T, config *rest.Config) func(args ...string) (string, error) {
+	t.Helper()
 	home := t.TempDir()
 	kubeconfig := filepath.Join(home, "kubeconfig")
 	require.NoError(t, clientcmd.WriteToFile(api.Config{
@@ -134,14 +147,19 @@ func helmOn(t *testing.T, config *rest.Config) func(args ...string) string {
 	}, kubeconfig))
 	path, err := helm()
 	require.NoError(t, err)
-	return func(args ...string) string {
+	return func(args ...string) (string, error) {
 		t.Helper()
 		cmd := exec.CommandContext(t.Context(), path, append(args, "--namespace", namespace)...)
 		cmd.Env = append(os.Environ(), "HOME="+home, "KUBECONFIG="+kubeconfig)
 		out, err := cmd.CombinedOutput()
-		require.NoError(t, err, string(out))
-		return string(out)
+		return string(out), err
 	}
+}
+
+func createNamespace(t *testing.T, env *envtest.Environment, name string) {
+	t.Helper()
+	object := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}
+	require.NoError(t, client.IgnoreAlreadyExists(env.Client.Create(t.Context(), object)))
 }
 
 func restrictedNamespace(t *testing.T, env *envtest.Environment) {

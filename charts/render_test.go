@@ -76,6 +76,10 @@ var installations = map[string]values{
 	"TLS with KEDA":                       {"scaler.tls.enabled=true"},
 	"TLS with KEDA by other certificates": {"scaler.tls.enabled=true", "scaler.tls.secret=scaler", "scaler.tls.kedaSecret=keda"},
 	"its own NATS with users":             {"nats.users.enabled=true", "stream.name=events"},
+	"in place of Kyma's eventing": {
+		"kyma.publisherAlias=true", "kyma.allowEventingManager=true",
+		"publisherAddress=http://eventing-publisher-proxy.kyma-system.svc.cluster.local/publish",
+	},
 	"removed with all data, behind walls": {"crds.keep=false", "nats.persistence.keep=false", "nats.persistence.storageClass=fast", "registry.internal.persistence.keep=true"},
 }
 

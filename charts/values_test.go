@@ -37,6 +37,7 @@ func TestValuesThatCannotWorkAreRefusedWithTheReason(t *testing.T) {
 		"a password in the URL of NATS": {values{"nats.enabled=false", "nats.external.url=nats://me:secret@nats"}, []string{"/nats/external/url"}},
 		"no NATS at all":                {values{"nats.enabled=false"}, []string{"set nats.external.url to the NATS to use"}},
 		"two NATS":                      {values{"nats.external.url=nats://nats"}, []string{"set nats.enabled=false to use an external NATS"}},
+		"a publisher that is no URL":    {values{"publisherAddress=eventbridge"}, []string{"/publisherAddress", "does not match pattern"}},
 		"more traces than all":          {values{"eventbridge.traceSampleRatio=2"}, []string{"/eventbridge/traceSampleRatio", "maximum: got 2, want 1"}},
 		"a watermark in per cent":       {values{"stream.watermark=95"}, []string{"/stream/watermark", "maximum: got 95, want 1"}},
 		"less than no memory":           {values{"eventbridge.journalEvents=-1"}, []string{"/eventbridge/journalEvents", "minimum: got -1, want 0"}},

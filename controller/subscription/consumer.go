@@ -44,6 +44,8 @@ func classify(err error) error {
 		return kube.Stalled(err)
 	case errors.Is(err, broker.ErrNotConnected), errors.Is(err, broker.ErrTimeout), errors.Is(err, broker.ErrNoRoom):
 		return kube.Waiting(err, brokerDelay)
+	case errors.Is(err, errEventingManager):
+		return kube.Waiting(err, sweepInterval)
 	case errors.Is(err, broker.ErrTooManyConsumers):
 		return kube.Waiting(fmt.Errorf("%w; %s", err, consumersRemedy), limitDelay)
 	case errors.Is(err, broker.ErrNoStream):

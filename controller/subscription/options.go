@@ -16,6 +16,8 @@ type Options struct {
 	Stream broker.StreamOptions
 	// Sinks is where events may go besides the Subscription's own namespace.
 	Sinks routing.Policy
+	// AllowEventingManager uses the stream although Kyma's eventing-manager does too.
+	AllowEventingManager bool
 	// MaxConcurrentReconciles bounds the Subscriptions that are worked on at a time.
 	MaxConcurrentReconciles int
 }
@@ -29,6 +31,8 @@ func DefaultOptions() Options {
 func (o *Options) BindFlags(fs *pflag.FlagSet) {
 	o.Stream.BindFlags(fs)
 	o.Sinks.BindFlags(fs)
+	fs.BoolVar(&o.AllowEventingManager, "allow-eventing-manager", o.AllowEventingManager,
+		"use a stream in which Kyma's eventing-manager has consumers, although it deletes ours whenever it starts")
 	fs.IntVar(&o.MaxConcurrentReconciles, "subscription-concurrent-reconciles", o.MaxConcurrentReconciles,
 		"how many Subscriptions are worked on at a time")
 }

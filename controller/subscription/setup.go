@@ -22,12 +22,16 @@ type Broker interface {
 	Consumers
 	Streams
 	Remedies
+	Neighbours
 	// OnConnect calls f at each connect, and at once when there is a connection.
 	OnConnect(f func())
 }
 
 // Setup adds the Subscription controller to a manager.
 func Setup(mgr ctrl.Manager, conn Broker, registerer prometheus.Registerer, options Options) error {
+	if !options.AllowEventingManager {
+		conn = &guard{Broker: conn, stream: options.Stream.Name}
+	}
 	reconciler := &Reconciler{
 		client:    mgr.GetClient(),
 		consumers: conn,

@@ -71,7 +71,7 @@ func (s *sweeper) Start(ctx context.Context) error {
 // pause is short while NATS is reached and does not do what it should, for
 // example because it has just started. Nobody can publish without a stream.
 func pause(err error) time.Duration {
-	if err == nil || errors.Is(err, broker.ErrNotConnected) {
+	if err == nil || errors.Is(err, broker.ErrNotConnected) || errors.Is(err, errEventingManager) {
 		return sweepInterval
 	}
 	return retryInterval

@@ -73,6 +73,8 @@ func TestEachProcessDoesItsWorkWithTheDocumentedPermissions(t *testing.T) {
 	require.NoError(t, controller.EnsureStreams(ctx, streams))
 	streams.MaxBytes++
 	require.NoError(t, controller.EnsureStreams(ctx, streams), "changed in place")
+	_, err := controller.KymaConsumers(ctx, testStream)
+	require.NoError(t, err)
 	require.NoError(t, controller.EnsureConsumer(ctx, testStream, consumer))
 	consumer.MaxAckPending = 7
 	require.NoError(t, controller.EnsureConsumer(ctx, testStream, consumer))

@@ -154,6 +154,10 @@ func ConsumerName(namespace, name string) string {
 	return shortHash(namespace + "/" + name)
 }
 
+// TypeConsumerName is how Kyma names the consumer of one type, which its description
+// tells as namespace/name/subject.
+func TypeConsumerName(description string) string { return shortHash(description) }
+
 func mapTypes(sub *eventingv1alpha2.Subscription) ([]TypeMapping, error) {
 	if len(sub.Spec.Types) == 0 {
 		return nil, fmt.Errorf("%w: the Subscription has no types", ErrInvalidSubject)
@@ -179,7 +183,7 @@ func mapTypes(sub *eventingv1alpha2.Subscription) ([]TypeMapping, error) {
 			Original:     eventType,
 			Clean:        clean,
 			Subject:      subject,
-			ConsumerName: shortHash(sub.Namespace + "/" + sub.Name + "/" + subject),
+			ConsumerName: TypeConsumerName(sub.Namespace + "/" + sub.Name + "/" + subject),
 		})
 	}
 	return mappings, nil

@@ -30,6 +30,7 @@
 {{- fail (printf "builds.perNamespace (%d) is more than builds.maxSimultaneous (%d)" (int .perNamespace) (int .maxSimultaneous)) -}}
 {{- end -}}
 {{- end -}}
+{{- include "rouse.validateKyma" . -}}
 {{- with .Values.scaler.tls -}}
 {{- if ne (empty .secret) (empty .kedaSecret) -}}
 {{- fail "scaler.tls: secret and kedaSecret belong together, set both or, for certificates that the chart makes, none" -}}

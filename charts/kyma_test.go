@@ -1,0 +1,136 @@
+package charts
+
+import (
+	"context"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/rouse-run/rouse/internal/testing/envtest"
+)
+
+const (
+	kymaSystem     = "kyma-system"
+	publisherProxy = "eventing-publisher-proxy"
+)
+
+func TestTheAliasOfKymasPublisherLeadsToTheEventbridge(t *testing.T) {
+	t.Parallel()
+	all := render(t, values{"kyma.publisherAlias=true"})
+	alias := named[*corev1.Service](t, all, publisherProxy)
+	require.Equal(t, kymaSystem, alias.Namespace)
+	require.Equal(t, corev1.ServiceTypeExternalName, alias.Spec.Type)
+	bridge := named[*corev1.Service](t, all, "rouse-eventbridge")
+	require.Equal(t, bridge.Name+"."+namespace+".svc.cluster.local", alias.Spec.ExternalName)
+	require.Equal(t, bridge.Spec.Ports[0].Port, alias.Spec.Ports[0].Port, "an alias in the DNS changes no port")
+	for _, service := range of[*corev1.Service](render(t, nil)) {
+		require.NotEqual(t, publisherProxy, service.Name)
+	}
+}
+
+func TestFunctionsPublishWhereTheChartSays(t *testing.T) {
+	t.Parallel()
+	const address = "http://eventing-publisher-proxy.kyma-system.svc.cluster.local/publish"
+	all := render(t, values{"publisherAddress=" + address})
+	require.Contains(t, named[*appsv1.Deployment](t, all, "rouse-controller").Spec.Template.Spec.Containers[0].Args, "--publisher-address="+address)
+}
+
+func TestTheControllerLooksForEventingManagerUnlessItIsAllowed(t *testing.T) {
+	t.Parallel()
+	const flag = "--allow-eventing-manager"
+	args := func(set values) []string {
+		return named[*appsv1.Deployment](t, render(t, set), "rouse-controller").Spec.Template.Spec.Containers[0].Args
+	}
+	require.NotContains(t, args(nil), flag)
+	require.Contains(t, args(values{"kyma.allowEventingManager=true"}), flag)
+}
+
+func TestAReleaseBesideEventingManagerHasToBeAllowed(t *testing.T) {
+	env := cluster.Environment(t)
+	restrictedNamespace(t, env)
+	createNamespace(t, env, kymaSystem)
+	try := tryHelmOn(t, env.Config)
+	install := []string{"install", "rouse", chart, "--take-ownership", "--dry-run=server"}
+	selector := map[string]string{"app": "eventing-manager"}
+	manager := &appsv1.Deployment{
+		ObjectMeta: metav1.ObjectMeta{Namespace: kymaSystem, Name: "eventing-manager"},
+		Spec: appsv1.DeploymentSpec{
+			Selector: &metav1.LabelSelector{MatchLabels: selector},
+			Template: corev1.PodTemplateSpec{
+				ObjectMeta: metav1.ObjectMeta{Labels: selector},
+				Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "manager", Image: "manager"}}},
+			},
+		},
+	}
+	require.NoError(t, env.Client.Create(t.Context(), manager))
+	t.Cleanup(func() {
+		require.NoError(t, client.IgnoreNotFound(env.Client.Delete(context.WithoutCancel(t.Context()), manager)))
+	})
+
+	out, err := try(install...)
+	require.Error(t, err, out)
+	require.Contains(t, out, "Deployment kyma-system/eventing-manager")
+	require.Contains(t, out, "set kyma.allowEventingManager=true")
+	out, err = try(append(install, "--set", "kyma.allowEventingManager=true")...)
+	require.NoError(t, err, out)
+
+	stopped := manager.DeepCopy()
+	stopped.Spec.Replicas = new(int32(0))
+	require.NoError(t, env.Client.Patch(t.Context(), stopped, client.MergeFrom(manager)))
+	out, err = try(install...)
+	require.NoError(t, err, "one that is stopped deletes nothing: "+out)
+}
+
+func TestTheAliasTakesNothingAwayFromKyma(t *testing.T) {
+	env := cluster.Environment(t)
+	restrictedNamespace(t, env)
+	createNamespace(t, env, kymaSystem)
+	run, try := helmOn(t, env.Config), tryHelmOn(t, env.Config)
+	kymas := &corev1.Service{
+		ObjectMeta: metav1.ObjectMeta{Namespace: kymaSystem, Name: publisherProxy},
+		Spec:       corev1.ServiceSpec{Ports: []corev1.ServicePort{{Port: 80}}},
+	}
+	require.NoError(t, env.Client.Create(t.Context(), kymas))
+	out, err := try("install", "rouse", chart, "--take-ownership", "--set", "kyma.publisherAlias=true")
+	require.Error(t, err, out)
+	require.Contains(t, out, "it is Kyma's own")
+	require.Contains(t, out, "set kyma.publisherAlias=false")
+
+	require.NoError(t, env.Client.Delete(t.Context(), kymas))
+	out = run("install", "rouse", chart, "--take-ownership", "--set", "kyma.publisherAlias=true")
+	require.Contains(t, out, "http://eventing-publisher-proxy.kyma-system.svc.cluster.local/publish")
+	run("upgrade", "rouse", chart, "--reuse-values", "--set", "logLevel=debug")
+	alias := &corev1.Service{}
+	require.NoError(t, env.Client.Get(t.Context(), client.ObjectKeyFromObject(kymas), alias))
+	require.Equal(t, "rouse-eventbridge.rouse-system.svc.cluster.local", alias.Spec.ExternalName)
+	run("uninstall", "rouse")
+	require.True(t, apierrors.IsNotFound(env.Client.Get(t.Context(), client.ObjectKeyFromObject(kymas), alias)), "it goes with the release")
+}
+
+func TestTheAliasNeedsItsNamespace(t *testing.T) {
+	env := cluster.Environment(t)
+	restrictedNamespace(t, env)
+	removeNamespace(t, env, kymaSystem)
+	out, err := tryHelmOn(t, env.Config)("install", "rouse", chart, "--take-ownership", "--dry-run=server", "--set", "kyma.publisherAlias=true")
+	require.Error(t, err, out)
+	require.Contains(t, out, "there is no namespace kyma-system: create it with kubectl create namespace kyma-system")
+}
+
+// removeNamespace does what the namespace controller would, which does not run here.
+func removeNamespace(t *testing.T, env *envtest.Environment, name string) {
+	t.Helper()
+	object := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}
+	err := env.Client.Delete(t.Context(), object)
+	if apierrors.IsNotFound(err) {
+		return
+	}
+	require.NoError(t, err)
+	require.NoError(t, env.Client.Get(t.Context(), client.ObjectKeyFromObject(object), object))
+	object.Spec.Finalizers = nil
+	require.NoError(t, env.Client.SubResource("finalize").Update(t.Context(), object))
+}

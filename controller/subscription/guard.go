@@ -1,0 +1,73 @@
+package subscription
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+
+	"github.com/rouse-run/rouse/internal/broker"
+)
+
+// Neighbours tells who else uses a stream.
+type Neighbours interface {
+	KymaConsumers(ctx context.Context, stream string) (broker.KymaConsumers, error)
+}
+
+// errEventingManager is why a stream is left alone.
+var errEventingManager = errors.New("the stream is shared with Kyma's eventing-manager")
+
+// guard keeps off a stream in which Kyma's eventing-manager has consumers: whenever that starts it deletes the consumers of
+// others, with the events that wait in them. It looks until it has once seen none.
+type guard struct {
+	Broker
+
+	stream string
+	mu     sync.Mutex
+	passed bool
+}
+
+// EnsureStreams makes no stream, and changes none, before the guard has passed.
+func (g *guard) EnsureStreams(ctx context.Context, options broker.StreamOptions) error {
+	if err := g.pass(ctx); err != nil {
+		return err
+	}
+	return g.Broker.EnsureStreams(ctx, options)
+}
+
+// EnsureConsumer makes no consumer before the guard has passed.
+func (g *guard) EnsureConsumer(ctx context.Context, stream string, consumer broker.Consumer) error {
+	if err := g.pass(ctx); err != nil {
+		return err
+	}
+	return g.Broker.EnsureConsumer(ctx, stream, consumer)
+}
+
+func (g *guard) pass(ctx context.Context) error {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.passed {
+		return nil
+	}
+	found, err := g.KymaConsumers(ctx, g.stream)
+	switch {
+	case errors.Is(err, broker.ErrNoStream): // nobody can have a consumer in it
+	case err != nil:
+		return err
+	case found.Any():
+		return fmt.Errorf("%w: %s", errEventingManager, remedyOf(found, g.stream))
+	}
+	g.passed = true
+	return nil
+}
+
+// remedyOf says what to do about eventing-manager.
+func remedyOf(found broker.KymaConsumers, stream string) string {
+	const otherwise = "use a NATS of Rouse's own, or set kyma.allowEventingManager=true in the chart (--allow-eventing-manager)"
+	if found.Bound > 0 {
+		return fmt.Sprintf("it receives on %d consumers of stream %s, and would delete those of Rouse, with the events that wait in them, "+
+			"whenever it starts: stop it for good, %s", found.Bound, stream, otherwise)
+	}
+	return fmt.Sprintf("it has left %d consumers in stream %s, which keep every event until the stream is full, and would delete those of "+
+		"Rouse if it came back: make sure that it does not and delete its consumers, %s", found.Left, stream, otherwise)
+}
