@@ -55,14 +55,14 @@ func (g *guard) pass(ctx context.Context) error {
 	case err != nil:
 		return err
 	case found.Any():
-		return fmt.Errorf("%w: %s", errEventingManager, remedyOf(found, g.stream))
+		return fmt.Errorf("%w: %s", errEventingManager, explain(found, g.stream))
 	}
 	g.passed = true
 	return nil
 }
 
-// remedyOf says what to do about eventing-manager.
-func remedyOf(found broker.KymaConsumers, stream string) string {
+// explain says what eventing-manager does there, and what to do.
+func explain(found broker.KymaConsumers, stream string) string {
 	const otherwise = "use a NATS of Rouse's own, or set kyma.allowEventingManager=true in the chart (--allow-eventing-manager)"
 	if found.Bound > 0 {
 		return fmt.Sprintf("it receives on %d consumers of stream %s, and would delete those of Rouse, with the events that wait in them, "+

@@ -18,7 +18,7 @@ import (
 const (
 	HeaderDeadLetterSubscription = "Rouse-Subscription"
 	HeaderDeadLetterReason       = "Rouse-Reason" // a code of package failure
-	// HeaderDeadLetterMessage is the reason as a sentence. A letter without it was
+	// HeaderDeadLetterMessage is the reason as a sentence. A dead letter without it was
 	// stored when the sentence was the reason.
 	HeaderDeadLetterMessage  = "Rouse-Message"
 	HeaderDeadLetterStatus   = "Rouse-Status"

@@ -63,17 +63,14 @@ func explain(ev *cloudevent.Event, header nats.Header) {
 	}
 }
 
-// reasonOf reads why a letter is one, and the sentence for it. A letter of before has
-// a sentence in place of the code; one that another client stored may have neither.
+// reasonOf reads why an event is a dead letter, and the sentence for it. Earlier versions stored
+// the sentence in place of the code; another client may have stored neither.
 func reasonOf(header nats.Header) (reason failure.Reason, message string, ok bool) {
+	_, ok = header[HeaderDeadLetterReason]
 	text := printable(header.Get(HeaderDeadLetterReason))
-	if _, ok := header[HeaderDeadLetterReason]; !ok {
-		reason, message = failure.OfSentence("")
-		return reason, message, false
-	}
 	if _, coded := header[HeaderDeadLetterMessage]; coded && text != "" {
-		return failure.Reason(text), cmp.Or(printable(header.Get(HeaderDeadLetterMessage)), failure.Unknown.Message()), true
+		return failure.Reason(text), cmp.Or(printable(header.Get(HeaderDeadLetterMessage)), failure.Unknown.Message()), ok
 	}
 	reason, message = failure.OfSentence(text)
-	return reason, message, true
+	return reason, message, ok
 }

@@ -33,7 +33,7 @@ func TestAReasonOfDeadLettersIsFoundByItsExactCode(t *testing.T) {
 	}
 }
 
-func TestASentenceOfBeforeMeansItsCode(t *testing.T) {
+func TestASentenceOfAnEarlierVersionMeansItsCode(t *testing.T) {
 	t.Parallel()
 	for sentence, want := range map[string]Reason{
 		"sink refused the event":         SinkRejected,

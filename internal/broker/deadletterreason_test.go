@@ -11,8 +11,8 @@ import (
 	"github.com/rouse-run/rouse/internal/routing"
 )
 
-// ofBefore is a dead letter of orders as it was stored when its reason was a sentence.
-func ofBefore(id, sentence string) *nats.Msg {
+// withSentence is a dead letter of orders as it was stored when its reason was a sentence.
+func withSentence(id, sentence string) *nats.Msg {
 	letter := DeadLetter{Subscription: orders, Attempts: 3}.message(given(nil, 1, nil), time.Unix(0, 0))
 	letter.Header.Del(HeaderDeadLetterMessage)
 	letter.Header.Set(HeaderDeadLetterReason, sentence)
@@ -21,16 +21,16 @@ func ofBefore(id, sentence string) *nats.Msg {
 	return letter
 }
 
-func TestALetterOfBeforeMeansTheSameAsOneOfNow(t *testing.T) {
+func TestADeadLetterWithASentenceForAReasonMeansItsCode(t *testing.T) {
 	t.Parallel()
 	_, conn := startWithConsumers(t, orders)
 	add := func(letter *nats.Msg) {
 		_, err := conn.js.PublishMsg(t.Context(), letter)
 		require.NoError(t, err)
 	}
-	add(ofBefore("1", "all attempts failed"))
-	add(ofBefore("2", "sink refused the event"))
-	add(ofBefore("3", "the moon was full"))
+	add(withSentence("1", "all attempts failed"))
+	add(withSentence("2", "sink refused the event"))
+	add(withSentence("3", "the moon was full"))
 	add(&nats.Msg{Subject: routing.DeadLetterSubject(orders), Data: []byte("somebody else's")})
 	addLetters(t, conn, orders, failure.AttemptsExhausted, 5, 1)
 
@@ -58,9 +58,9 @@ func TestALetterOfBeforeMeansTheSameAsOneOfNow(t *testing.T) {
 	require.EqualValues(t, 2, purged)
 }
 
-func TestASinkOfDeadLettersIsToldTheCodeOfOneOfBefore(t *testing.T) {
+func TestASinkOfDeadLettersGetsTheCodeForASentence(t *testing.T) {
 	t.Parallel()
-	m := LetterMessage{Message: &Message{raw: ofBefore("1", "all attempts failed"), metadata: &nats.MsgMetadata{}}}
+	m := LetterMessage{Message: &Message{raw: withSentence("1", "all attempts failed"), metadata: &nats.MsgMetadata{}}}
 	ev, err := m.Event()
 	require.NoError(t, err)
 	require.Equal(t, "AttemptsExhausted", ev.Extension(ExtensionDeadLetterReason))
