@@ -112,7 +112,7 @@ func TestEachTenantGetsAnAccountOfItsOwnInTheChartsRegistry(t *testing.T) {
 	found, err := parse(secret("rouse-system", "rouse-registry", map[string]string{
 		"username": "rouse", "password": secretWord, "accountKey": "only for tests", "isInternal": "true",
 		"pushRegAddr": "rouse-registry:5000", "pullRegAddr": "localhost:32137",
-	}), nil)
+	}), nil, nil)
 	require.NoError(t, err)
 	seen := map[string]bool{}
 	for _, tenant := range []registry.Tenant{{Namespace: "shop", UID: "1"}, {Namespace: "shop", UID: "2"}, {Namespace: "shop-2", UID: "1"}} {
@@ -323,7 +323,7 @@ func TestTenantsRegistryIsGuardedAndTheOperatorsIsNot(t *testing.T) {
 	ask := func(b *bench) error {
 		found, err := b.For(t.Context(), "shop")
 		require.NoError(t, err)
-		_, _, err = found.Digest(t.Context(), "shop-price", "1")
+		_, err = found.Holds(t.Context(), "shop-price", "1")
 		return err
 	}
 	require.ErrorIs(t, ask(newBench(t, "", secret("shop", v1alpha2.RegistrySecret, at))), registry.ErrDenied)

@@ -41,7 +41,7 @@ func registryAt(address string) func(context.Context, *stage) (string, error) {
 			named := strings.Contains(message, "registry") && strings.Contains(message, strings.Split(address, ":")[0])
 			return condition.Status != "True" && named, err
 		})
-		for _, word := range []string{"<html", "lighttpd", "promhttp", "go_goroutines", "404", "Not Found"} {
+		for _, word := range []string{"<html", "lighttpd", "promhttp", "go_goroutines", "<h1"} {
 			if strings.Contains(message, word) {
 				return "", succeeded("the condition says %q", message)
 			}
