@@ -1,17 +1,20 @@
 """Reads bodies and headers from a WSGI environ without a framework, and leaves the body readable for one."""
 
-import io
-
 
 class BadRequest(Exception):
     """The request cannot be understood; answered with 400."""
 
 
 def body(environ):
-    """Read the whole body, and put it back for whoever reads next."""
+    """Read the whole body, whatever a framework has read of it, which goes on where it was.
+
+    The listener keeps bodies in memory, and Bottle puts such a stream in the place of the one that it has read.
+    """
     stream = environ["wsgi.input"]
+    position = stream.tell()
+    stream.seek(0)
     data = stream.read(int(environ.get("CONTENT_LENGTH") or 0))
-    environ["wsgi.input"] = io.BytesIO(data)
+    stream.seek(position)
     return data
 
 

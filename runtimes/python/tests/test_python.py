@@ -98,6 +98,43 @@ def test_the_request_keeps_its_body_after_the_event_was_read(serve):
     assert ask(serve, source, request=request).text == "b{'a': 'b'}"
 
 
+FIRST = {
+    "request.get_data()": "flask.request.get_data()",
+    "request.get_json()": "flask.request.get_json(force=True)",
+    "a part of the stream": "flask.request.stream.read(3)",
+}
+EVENT_HEADERS = {"ce-id": "1", "ce-type": "t", "ce-source": "s", "ce-specversion": "1.0", "Content-Type": "application/json"}
+EVENTS = {
+    "binary": {"headers": EVENT_HEADERS, "body": '{"a": 1}'},
+    "structured": {
+        "headers": {"Content-Type": "application/cloudevents+json"},
+        "body": '{"specversion": "1.0", "id": "1", "type": "t", "source": "s", "data": {"a": 1}}',
+    },
+}
+
+
+@pytest.mark.parametrize("mode", EVENTS)
+@pytest.mark.parametrize("first", FIRST)
+def test_an_event_is_whole_after_flask_has_read_the_body(serve, first, mode):
+    source = f"""
+import flask, sdk
+
+def main():
+    {FIRST[first]}
+    event = sdk.get_cloud_event()
+    return [event["id"], event.data, len(flask.request.stream.read()) if "stream" in {first!r} else 0]
+"""
+    answer = ask(serve, source, MODERN, {"method": "POST", **EVENTS[mode]})
+    rest = len(EVENTS[mode]["body"]) - 3 if "stream" in first else 0
+    assert (answer.status, json.loads(answer.text)) == (200, ["1", {"a": 1}, rest])
+
+
+@pytest.mark.parametrize("mode", EVENTS)
+def test_flask_has_the_whole_body_after_the_event_was_read(serve, mode):
+    source = "import flask, sdk\ndef main():\n    sdk.get_cloud_event()\n    return flask.request.get_data()\n"
+    assert ask(serve, source, MODERN, {"method": "POST", **EVENTS[mode]}).text == EVENTS[mode]["body"]
+
+
 def test_events_keys_can_be_set(serve):
     source = "def main(event, context):\n    event['mine'] = 'x'\n    return event['mine'] + str('data' in event)\n"
     assert ask(serve, source).text == "xFalse"
