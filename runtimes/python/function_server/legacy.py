@@ -35,9 +35,7 @@ class Event:
 
     def __getitem__(self, key):
         if key == "extensions" and key not in self.ceHeaders:
-            import bottle
-
-            self.ceHeaders[key] = {"request": bottle.Request(self._environ)}
+            self.ceHeaders[key] = {"request": _bottle().Request(self._environ)}
         return self.ceHeaders[key]
 
     def __setitem__(self, key, value):
@@ -70,6 +68,14 @@ class Event:
             "data": data,
             "datacontenttype": "application/json",
         }
+
+
+def _bottle():
+    """Import Bottle, which from then on takes bodies up to the Function's limit, and not up to its own of 100 KiB."""
+    import bottle
+
+    bottle.BaseRequest.MEMFILE_MAX = current.runtime().config.body_limit
+    return bottle
 
 
 def _keys(environ):
@@ -123,9 +129,7 @@ class Application:
 
     def _wrap(self):
         """Make the Bottle application: any path, any method, Bottle's rules for what a return value means."""
-        import bottle
-
-        bottle.BaseRequest.MEMFILE_MAX = self._context["body-size-limit"]
+        bottle = _bottle()
         app = bottle.Bottle()
         page = app.default_error_handler
 

@@ -135,6 +135,21 @@ def test_flask_has_the_whole_body_after_the_event_was_read(serve, mode):
     assert ask(serve, source, MODERN, {"method": "POST", **EVENTS[mode]}).text == EVENTS[mode]["body"]
 
 
+LARGE = {
+    "JSON": (".json['a']", "application/json", '{"a": "%s"}'),
+    "a form": (".forms.a", "application/x-www-form-urlencoded", "a=%s"),
+}
+
+
+@pytest.mark.parametrize("name", LARGE)
+@pytest.mark.parametrize("header", ["", "import bottle\n"], ids=["without Bottle", "with Bottle"])
+def test_a_body_above_bottles_own_limit_is_read(serve, name, header):
+    value, content_type, body = LARGE[name]
+    source = f"{header}def main(event, context):\n    return str(len(event['extensions']['request']{value}))\n"
+    request = {"method": "POST", "headers": {"Content-Type": content_type}, "body": body % ("x" * 200_000)}
+    assert ask(serve, source, request=request).text == "200000"
+
+
 def test_events_keys_can_be_set(serve):
     source = "def main(event, context):\n    event['mine'] = 'x'\n    return event['mine'] + str('data' in event)\n"
     assert ask(serve, source).text == "xFalse"
