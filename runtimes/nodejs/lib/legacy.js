@@ -72,14 +72,23 @@ function answer(res, value) {
   }
 }
 
+function answerWith(res, body, status, headers) {
+  if (headers) res.set(headers);
+  if (status) res.status(status);
+  if (!body && status) {
+    res.sendStatus(status);
+  } else {
+    answer(res, body);
+  }
+}
+
+// What goes wrong in the callback fails the call: who calls it may be a timer, where an error reaches nobody.
 function createCallback(res) {
-  return (body, status, headers) => {
-    if (headers) res.set(headers);
-    if (status) res.status(status);
-    if (!body && status) {
-      res.sendStatus(status);
-    } else {
-      answer(res, body);
+  return (...args) => {
+    try {
+      answerWith(res, ...args);
+    } catch (error) {
+      res.req.next(error);
     }
   };
 }

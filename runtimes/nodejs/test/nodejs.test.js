@@ -104,6 +104,29 @@ describe('the legacy API', { concurrency: 4 }, () => {
   }
 });
 
+describe('an answer that cannot be made', { concurrency: 4 }, () => {
+  const circular = 'const a = {}; a.a = a;';
+  const cases = {
+    'of the handler': ['nodejs24', `exports.main = () => { ${circular} return a; };`],
+    'of a promise': ['nodejs24', `exports.main = async () => { ${circular} return a; };`],
+    'with a number that is no JSON': ['nodejs24', 'exports.main = () => ({ a: 1n });'],
+    'of the callback': ['nodejs24', `exports.main = (e, c, callback) => { ${circular} callback(a); };`],
+    'of a callback while the handler waits': ['nodejs24', `exports.main = (e, c, callback) => new Promise(() => setImmediate(() => { ${circular} callback(a, 201); }));`],
+    'of a callback with headers that are none': ['nodejs24', "exports.main = (e, c, callback) => new Promise(() => setImmediate(() => callback('a', 201, { 'x y': 'b' })));"],
+    'with the response object': ['nodejs26', `exports.main = (req, res) => { ${circular} res.json(a); };`],
+    'with the response object, later': ['nodejs26', `exports.main = async (req, res) => { ${circular} await null; res.json(a); };`],
+  };
+  for (const [name, [runtime, source]] of Object.entries(cases)) {
+    it(`${name} is a failure`, () =>
+      withServer({ source, environment: { FUNC_RUNTIME: runtime } }, async (server) => {
+        await server.listening();
+        const { status, text } = await server.request(get);
+        assert.deepEqual([status, text], [500, 'Internal server error']);
+        assert.match((await server.request({ ...get, path: '/metrics' })).text, /^function_failures_total 1$/m);
+      }));
+  }
+});
+
 describe('the server', { concurrency: 4 }, () => {
   it('allows every origin', async () => {
     const { headers } = await ask("exports.main = () => 'x';");

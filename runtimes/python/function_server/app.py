@@ -47,8 +47,14 @@ class Application:
         call = current.call()
         call.environ = environ
         token = self._tracing.begin(call)
+
+        def start(status, headers, exc_info=None):
+            if exc_info is not None:  # a framework's way to say that it answers for something that broke
+                call.fail(exc_info[1])
+            return start_response(status, headers, exc_info)
+
         try:
-            return self._function(environ, start_response)
+            return self._function(environ, start)
         finally:
             self._count(call)
             if token is not None:
@@ -58,6 +64,14 @@ class Application:
         """Note that the answer is written."""
         if call.environ is not None:
             self._note(call, int(status[:3]), size)
+
+    def broke(self, call, error):
+        """Note that the answer could not be written whole, which a stream may show after the handler has returned."""
+        if call.environ is None or call.failed:
+            return
+        call.fail(error)
+        with self._lock:
+            self._slot.fail(METHODS[call.environ["REQUEST_METHOD"]])
 
     def expired(self, call):
         """Note that the call took too long, and was answered for."""

@@ -113,6 +113,10 @@ class Slot:
             bucket += 1
         numbers[bucket] += 1
 
+    def fail(self, index):
+        """Add a failure to a call that is counted already; not safe for threads."""
+        self.numbers[_METHODS + index * _PER_METHOD + _FAILURES] += 1
+
     def beat(self):
         """Show that the main loop turns, and what the garbage collector did so far."""
         self.numbers[_HEARTBEAT] += 1

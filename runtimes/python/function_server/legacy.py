@@ -110,6 +110,7 @@ class Application:
             return self._bottle(environ, start_response)
         try:
             value = self._call(environ)
+            answer = _plain_answer(value)
         except request.BadRequest as error:
             return plain.text(environ, start_response, 400, str(error))
         except current.Expired:
@@ -117,7 +118,6 @@ class Application:
         except BaseException as error:  # also SystemExit: the server stays
             plain.note_failure(error)
             return plain.text(environ, start_response, 500, "Internal server error")
-        answer = _plain_answer(value)
         if answer is not None:
             return plain.respond(environ, start_response, 200, *answer)
         self._bottle = self._wrap()

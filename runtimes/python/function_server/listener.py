@@ -13,7 +13,7 @@ from threading import current_thread
 
 from waitress import wasyncore
 from waitress.adjustments import Adjustments
-from waitress.channel import HTTPChannel
+from waitress.channel import ClientDisconnected, HTTPChannel
 from waitress.server import TcpWSGIServer
 from waitress.task import WSGITask
 
@@ -38,10 +38,18 @@ class Task(WSGITask):
 
     def execute(self):
         """Call the application, and tell it when everything is written."""
+        application = self.channel.server.application
         try:
             super().execute()
+        except ClientDisconnected:
+            raise
+        except Exception as error:
+            application.broke(self.channel.call, error)
+            if not self.wrote_header:
+                self.status = "500 Internal Server Error"  # which the channel will answer
+            raise
         finally:
-            self.channel.server.application.finished(self.channel.call, self.status, self.content_bytes_written)
+            application.finished(self.channel.call, self.status, self.content_bytes_written)
 
     def write(self, data):
         """Send a part of the body."""

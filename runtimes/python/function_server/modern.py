@@ -20,6 +20,7 @@ class Application:
             return self._flask(environ, start_response)
         try:
             value = self._main()
+            answer = _plain_answer(value)
         except request.BadRequest as error:
             return plain.text(environ, start_response, 400, str(error))
         except current.Expired:
@@ -27,7 +28,6 @@ class Application:
         except BaseException as error:  # also SystemExit: the server stays
             plain.note_failure(error)
             return plain.text(environ, start_response, 500, "Internal Server Error")
-        answer = _plain_answer(value)
         if answer is not None:
             return plain.respond(environ, start_response, 200, *answer)
         return self._wrap(lambda: value)(environ, start_response)

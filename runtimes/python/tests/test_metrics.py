@@ -1,5 +1,6 @@
 """The numbers of /metrics, the request log, and several workers behind one address."""
 
+import http.client
 import re
 import threading
 import time
@@ -89,6 +90,22 @@ FAILURES = {
     "an exception, new API": ("python314", "def main():\n    raise ValueError\n", {}),
     "an exception, with Flask": ("python314", "import flask\ndef main():\n    raise ValueError\n", {}),
     "nothing, new API": ("python314", "def main():\n    pass\n", {}),
+    "a dict that is no JSON": ("python312", "def main(event, context):\n    return {'a': {1}}\n", {}),
+    "a dict that is no JSON, with Bottle": (
+        "python312",
+        "import bottle\ndef main(event, context):\n    return {'a': {1}}\n",
+        {},
+    ),
+    "a text that is no UTF-8": ("python312", "def main(event, context):\n    return '\\ud800'\n", {}),
+    "a text that is no UTF-8, with Bottle": (
+        "python312",
+        "import bottle\ndef main(event, context):\n    return '\\ud800'\n",
+        {},
+    ),
+    "a dict that holds itself, new API": ("python314", "def main():\n    d = {}\n    d['d'] = d\n    return d\n", {}),
+    "a dict that is no JSON, new API": ("python314", "def main():\n    return {'a': {1}}\n", {}),
+    "a text that is no UTF-8, new API": ("python314", "def main():\n    return '\\ud800'\n", {}),
+    "a stream without a beginning": ("python314", "def main():\n    return (1 / 0 for _ in 'a')\n", {}),
     "a timeout": ("python312", ENDLESS, {"FUNC_TIMEOUT": "1"}),
 }
 
@@ -100,6 +117,22 @@ def test_a_failure_is_counted_once(serve, name):
     assert server.request().status in (408, 500)
     if source == ENDLESS:
         server.printed("ended")  # the call that was answered for, which must not count again
+    found = metrics(server)
+    assert found['function_calls_total{method="GET"}'] == 1
+    assert found['function_failures_total{method="GET"}'] == 1
+
+
+BROKEN_STREAMS = {
+    "python312": "def main(event, context):\n    yield 'a'\n    raise ValueError\n",
+    "python314": "def main():\n    return stream()\ndef stream():\n    yield 'a'\n    raise ValueError\n",
+}
+
+
+@pytest.mark.parametrize("runtime", BROKEN_STREAMS)
+def test_a_stream_that_breaks_is_a_failure(serve, runtime):
+    server = serve(BROKEN_STREAMS[runtime], FUNC_RUNTIME=runtime).listening()
+    with pytest.raises(http.client.IncompleteRead):
+        server.request()
     found = metrics(server)
     assert found['function_calls_total{method="GET"}'] == 1
     assert found['function_failures_total{method="GET"}'] == 1

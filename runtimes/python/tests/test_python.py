@@ -103,9 +103,11 @@ FIRST = {
     "request.get_json()": "flask.request.get_json(force=True)",
     "a part of the stream": "flask.request.stream.read(3)",
 }
-EVENT_HEADERS = {"ce-id": "1", "ce-type": "t", "ce-source": "s", "ce-specversion": "1.0", "Content-Type": "application/json"}
 EVENTS = {
-    "binary": {"headers": EVENT_HEADERS, "body": '{"a": 1}'},
+    "binary": {
+        "headers": {"ce-id": "1", "ce-type": "t", "ce-source": "s", "Content-Type": "application/json"},
+        "body": '{"a": 1}',
+    },
     "structured": {
         "headers": {"Content-Type": "application/cloudevents+json"},
         "body": '{"specversion": "1.0", "id": "1", "type": "t", "source": "s", "data": {"a": 1}}',

@@ -80,6 +80,13 @@ def test_a_failure_is_an_error_of_the_span(serve, recorder):
     assert (attributes(span)["error"], attributes(span)["error.type"]) == ("x", "ValueError")
 
 
+def test_an_answer_that_is_no_json_is_an_error_of_the_span(serve, recorder):
+    [answer], [span] = traced(serve, recorder(), "def main(event, context):\n    return {'a': {1}}\n")
+    assert (answer.status, answer.text) == (500, "Internal server error")
+    assert span["status"]["code"] == 2
+    assert (attributes(span)["http.response.status_code"], attributes(span)["error.type"]) == (500, "TypeError")
+
+
 @pytest.mark.parametrize("client", CLIENTS)
 @pytest.mark.parametrize("early", [True, False], ids=["imported at load", "imported in the call"])
 def test_whom_a_handler_calls_is_in_the_trace(serve, recorder, client, early):
