@@ -8,9 +8,15 @@ import os
 import sys
 
 APP = os.path.dirname(os.path.abspath(__file__))
+path = sys.path[:]
 sys.path[0:0] = [APP, os.path.join(APP, "site-packages")]  # for now; see function_server/path.py
 
-from function_server.server import main  # noqa: E402 (needs the path above)
-
 if __name__ == "__main__":
+    from function_server.server import main
+
     main()
+elif __name__ == "__mp_main__":  # as multiprocessing calls it
+    from function_server.process import join
+
+    join()
+    sys.path[:] = path

@@ -1,11 +1,8 @@
-"""Loads the user's module, from the environment or from its file, and picks the handler.
+"""Loads the user's module, from the environment or from its file, and picks the handler."""
 
-The variable holds base64 of gzip, because Kubernetes expands `$(X)` and `$$`
-in plain text. The module is made in memory: it needs no writable directory.
-"""
-
-import os
 import sys
+
+from . import inline
 
 
 class Handler:
@@ -22,52 +19,22 @@ class Handler:
 
 def load(config):
     """Load the module and return its Handler; raises whatever keeps it from loading."""
-    if config.handler_source:
-        source = decode(config.handler_source)
-        module = _module_from(source, config)
-    else:
-        import importlib
+    import importlib
 
-        module = importlib.import_module(config.module)
-        source = _read(getattr(module, "__file__", None))
+    if config.handler_source:
+        inline.provide(config)
+    module = importlib.import_module(config.module)
     function = getattr(module, config.function, None)
     if not callable(function):
         raise AttributeError(f"module '{config.module}' has no function '{config.function}'")
-    return Handler(function, source)
+    return Handler(function, _source(module))
 
 
-def decode(encoded):
-    """Decode the text of FUNC_HANDLER_SOURCE."""
-    import binascii
-    import zlib
-
-    try:
-        return zlib.decompress(binascii.a2b_base64(encoded), wbits=31)
-    except (ValueError, zlib.error) as error:
-        raise ValueError(f"FUNC_HANDLER_SOURCE is not base64 of gzip: {error}") from error
-
-
-def _module_from(source, config):
-    filename = os.path.join(config.directory, config.module + ".py")
-    module = type(sys)(config.module)
-    module.__file__ = filename
-    module.__loader__ = _Loader(source)
-    sys.modules[config.module] = module
-    exec(compile(source, filename, "exec"), module.__dict__)  # noqa: S102 (this is what the server is for)
-    return module
-
-
-class _Loader:
-    """Lets tracebacks and inspect show lines of a module that has no file."""
-
-    def __init__(self, source):
-        self._source = source
-
-    def get_source(self, _name):
-        return self._source.decode("utf-8", "replace")
-
-
-def _read(filename):
+def _source(module):
+    loader = module.__loader__
+    if isinstance(loader, inline.Loader):
+        return loader.source
+    filename = getattr(module, "__file__", None)
     if not filename:
         return b""
     with open(filename, "rb") as file:

@@ -4,9 +4,8 @@ import os
 import socket
 import sys
 
-from . import app, board, current, failure, handler, listener, outgoing, path, tracing
+from . import app, board, failure, handler, listener, path, process
 from .config import Config
-from .publisher import Publisher
 from .stop import Stop
 from .supervisor import Supervisor
 
@@ -38,12 +37,7 @@ def _bind(config):
 def _work(config, bound, shared, slot, first):
     """Load the handler, and only then listen, so that a server which accepts can serve."""
     stop = Stop()
-    traces = tracing.Tracing(config)
-    publisher = Publisher(config.publisher_address)
-    current.start(current.Runtime(config, publisher, traces))
-    outgoing.install(traces)
-    if config.modern:
-        import sdk  # noqa: F401 (before a package of that name can be found)
+    traces = process.begin(config)
     path.arrange(config, DIRECTORY)
     try:
         application = app.create(handler.load(config), config, shared, slot)

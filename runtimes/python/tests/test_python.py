@@ -338,7 +338,7 @@ def test_the_helpers_encode_as_gzip_does():
     code = """
 import sys
 sys.path.insert(0, sys.argv[1])
-from function_server.handler import decode
+from function_server.inline import decode
 print(decode(sys.argv[2]).decode())
 """
     output = subprocess.run(
