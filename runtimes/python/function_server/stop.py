@@ -2,6 +2,9 @@
 
 import os
 import signal
+import threading
+
+SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
 
 class Stop:
@@ -9,20 +12,31 @@ class Stop:
 
     def __init__(self):
         self.begun = False
-        self._process = os.getpid()
         self._wake = None
-        for number in (signal.SIGTERM, signal.SIGINT):
+        self._forking = threading.local()
+        for number in SIGNALS:
             signal.signal(number, self._receive)
+        os.register_at_fork(before=self._hold, after_in_parent=self._release, after_in_child=self._resign)
 
     def attach(self, wake):
         """Call wake at the first signal; before this, a signal ends the process at once."""
         self._wake = wake
 
-    def _receive(self, number, _frame):
-        if os.getpid() != self._process:  # a process that the handler has forked, which ends as any other
-            signal.signal(number, signal.SIG_DFL)
-            os.kill(os.getpid(), number)
-            return
+    def _hold(self):
+        """Keep signals back while a handler forks: one that came in between would be lost on the new process."""
+        self._forking.mask = signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
+
+    def _release(self):
+        signal.pthread_sigmask(signal.SIG_SETMASK, self._forking.mask)
+
+    def _resign(self):
+        """Have a process that a handler has forked end at a signal, as any other does."""
+        for number in SIGNALS:
+            if signal.getsignal(number) == self._receive:
+                signal.signal(number, signal.SIG_DFL)
+        self._release()
+
+    def _receive(self, _number, _frame):
         if self.begun or self._wake is None:
             os._exit(1 if self.begun else 0)
         self.begun = True
