@@ -1,8 +1,8 @@
 // The calls that are under way: each has a time limit, and a drain waits for them.
 //
-// All have the same limit, so the oldest runs out first, and one timer is
-// enough for all of them. They are a list and not a Set: the tables that a Set
-// leaves behind keep what was in them alive, and the collector of garbage busy.
+// The limit is for silence: a call that still sends or receives goes on. Node.js keeps such a timer for each socket, and
+// starts it again with all that moves there. The calls are a list and not a Set: the tables that a Set leaves behind
+// keep what was in them alive, and the collector of garbage busy.
 'use strict';
 
 // The longest time that a timer takes.
@@ -10,10 +10,9 @@ const MAX_TIMER_MS = 2 ** 31 - 1;
 
 // Call is one request on its way through the server.
 class Call {
-  constructor(req, res, now) {
+  constructor(req, res) {
     this.req = req;
     this.res = res;
-    this.begun = now;
     // Set when the handler is called.
     this.invoked = 0;
     this.error = undefined;
@@ -60,28 +59,30 @@ const CALL = Symbol('call');
 class Calls {
   #underWay = new List();
   #limitMs;
-  #expire;
   #ended;
-  #timer;
 
-  // expire(call) is called once for a call that takes too long, ended(call, now) for every call when its response is closed.
+  // expire(call) is called for a call that is silent for too long, ended(call, now) for every call when its response is closed.
   constructor(limitSeconds, { expire, ended }) {
-    this.#limitMs = Math.min(limitSeconds * 1000, MAX_TIMER_MS);
-    this.#expire = expire;
+    this.#limitMs = Math.min(Math.max(Math.ceil(limitSeconds * 1000), 1), MAX_TIMER_MS);
     this.#ended = ended;
     const calls = this;
-    // One function for all responses, which is `this` in it.
+    // One function each for all responses, which are `this` in them.
     this.onClose = function onClose() {
       calls.#end(this[CALL]);
+    };
+    this.onTimeout = function onTimeout() {
+      expire(this[CALL]);
     };
   }
 
   begin(req, res) {
-    const call = new Call(req, res, performance.now());
+    const call = new Call(req, res);
     res[CALL] = call;
     this.#underWay.add(call);
     res.on('close', this.onClose);
-    if (this.#timer === undefined) this.#arm(this.#limitMs);
+    // The socket's timer tells the response that it is writing. It ends with that: the next request has none at first.
+    res.on('timeout', this.onTimeout);
+    req.socket.setTimeout(this.#limitMs);
     return call;
   }
 
@@ -96,24 +97,6 @@ class Calls {
   #end(call) {
     this.#underWay.delete(call);
     this.#ended(call, performance.now());
-  }
-
-  #arm(ms) {
-    this.#timer = setTimeout(() => this.#sweep(), Math.max(Math.ceil(ms), 1));
-    this.#timer.unref();
-  }
-
-  #sweep() {
-    this.#timer = undefined;
-    const overdue = performance.now() - this.#limitMs;
-    for (const call of this.#underWay) {
-      if (call.begun > overdue) {
-        this.#arm(call.begun - overdue);
-        return;
-      }
-      this.#underWay.delete(call);
-      this.#expire(call);
-    }
   }
 }
 

@@ -33,6 +33,12 @@ function createReserved(metrics) {
   };
 }
 
+// silent says who has been, for how long comes after it.
+function silent({ invoked, res }) {
+  if (invoked === 0) return 'nothing of the request has come for';
+  return res.headersSent ? 'the handler has sent nothing for' : 'the handler has not answered within';
+}
+
 // Dispatcher is the listener of the HTTP server; invoke(req, res) calls the handler and returns its promise, if it is one.
 class Dispatcher {
   #invoke;
@@ -118,9 +124,14 @@ class Dispatcher {
   }
 
   #expire(call, seconds) {
-    call.error = new Error(`the handler has not answered within ${seconds} s`);
-    console.error(`${call.req.method} ${pathOf(call.req.url)}: ${call.error.message}`);
-    sendTimeout(call.res);
+    const { req, res } = call;
+    if (res.writableEnded || req.socket.writableLength > 0) { // who has asked does not read the answer
+      req.socket.destroy();
+      return;
+    }
+    call.error = new Error(`${silent(call)} ${seconds} s`);
+    console.error(`${req.method} ${pathOf(req.url)}: ${call.error.message}`);
+    sendTimeout(res);
   }
 
   #ended(call, now) {

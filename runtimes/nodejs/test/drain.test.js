@@ -1,4 +1,4 @@
-// How the server ends, and what it says of requests: SIGTERM, request log, late answers.
+// How the server ends, and what it says of requests: SIGTERM, request log, late answers, streams.
 'use strict';
 
 const assert = require('node:assert/strict');
@@ -136,5 +136,73 @@ describe('a late answer', { concurrency: 4 }, () => {
       request.destroy();
       await new Promise((resolve) => setTimeout(resolve, 300));
       assert.match((await server.request({ ...get, path: '/metrics' })).text, /^function_failures_total 0$/m);
+    }));
+});
+
+describe('the time limit is for silence', { concurrency: 4 }, () => {
+  // Longer than the limit in all, with pauses of a fraction of it.
+  const parts = (send, end) => `let n = 0; const timer = setInterval(() => { ${send}; if (++n === 12) { clearInterval(timer); ${end}; } }, 250);`;
+  const limit = { FUNC_RUNTIME: 'nodejs26', FUNC_TIMEOUT: '2' };
+
+  for (const [name, [runtime, source]] of Object.entries({
+    nodejs24: ['nodejs24', `exports.main = ({ extensions: { response: res } }) => new Promise((done) => { ${parts("res.write('x')", 'res.end(); done()')} });`],
+    nodejs26: ['nodejs26', `exports.main = (req, res) => { ${parts("res.write('x')", 'res.end()')} };`],
+  })) {
+    it(`a stream of ${name} that still sends is not cut`, () =>
+      run(source, { ...limit, FUNC_RUNTIME: runtime }, async (server) => {
+        const { status, text } = await server.request(get);
+        assert.deepEqual([status, text], [200, 'x'.repeat(12)]);
+        assert.match((await server.request({ ...get, path: '/metrics' })).text, /^function_failures_total 0$/m);
+      }));
+  }
+
+  it('a body that still comes is waited for', () =>
+    run('exports.main = (req, res) => res.send(String(req.body.length));', limit, async (server) => {
+      const request = http.request({ host: '127.0.0.1', port: server.port, method: 'POST', headers: { 'content-type': 'text/plain' } });
+      request.write('x');
+      for (let i = 0; i < 11; i += 1) {
+        await new Promise((resolve) => setTimeout(resolve, 250));
+        request.write('x');
+      }
+      request.end();
+      const [response] = await once(request, 'response');
+      assert.equal((await response.setEncoding('utf8').toArray()).join(''), '12');
+    }));
+
+  it('a body that stops coming is answered 408', () =>
+    run('exports.main = (req, res) => res.send(req.body);', limit, async (server) => {
+      const request = http.request({ host: '127.0.0.1', port: server.port, method: 'POST', headers: { 'content-type': 'text/plain' } });
+      request.on('error', () => {}).write('x');
+      const [response] = await once(request, 'response');
+      assert.equal(response.resume().statusCode, 408);
+      await server.printed(/POST \/: nothing of the request has come for 2 s/);
+    }));
+
+  it('a stream that stops is cut, logged and counted as a failure', () =>
+    run("exports.main = (req, res) => { res.write('x'); };", limit, async (server) => {
+      await assert.rejects(server.request({ ...get, path: '/orders?secret=1' }), { code: 'ECONNRESET' });
+      await server.printed(/GET \/orders: the handler has sent nothing for 2 s/);
+      assert.match((await server.request({ ...get, path: '/metrics' })).text, /^function_failures_total 1$/m);
+    }));
+
+  it('a client that does not read its answer is let go, which is no failure', () =>
+    run("exports.main = (req, res) => { res.on('close', () => console.log('let go')); res.send('x'.repeat(64 << 20)); };", limit, async (server) => {
+      const request = http.get({ host: '127.0.0.1', port: server.port }).on('error', () => {});
+      const [response] = await once(request, 'response');
+      response.on('error', () => {}).pause();
+      await server.printed(/let go/);
+      assert.match((await server.request({ ...get, path: '/metrics' })).text, /^function_failures_total 0$/m);
+      response.destroy();
+    }));
+
+  it('a connection is kept for longer than the limit', () =>
+    run("exports.main = (req, res) => res.send('x');", { ...limit, FUNC_TIMEOUT: '0.2' }, async (server) => {
+      const agent = new http.Agent({ keepAlive: true, maxSockets: 1 });
+      await server.request({ ...get, agent });
+      const [kept] = Object.values(agent.freeSockets).flat();
+      await new Promise((resolve) => setTimeout(resolve, 600));
+      assert.equal((await server.request({ ...get, agent })).text, 'x');
+      assert.equal(Object.values(agent.freeSockets).flat()[0], kept);
+      agent.destroy();
     }));
 });
