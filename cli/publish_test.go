@@ -60,7 +60,12 @@ func TestWholeEventsGoAsABatchWithAnAnswerForEach(t *testing.T) {
 	require.Contains(t, got.err, "event 2 (id b): ")
 	require.Contains(t, got.err, "empty segments")
 	require.Contains(t, got.err, "rouse: 1 of 3 events were not stored")
-	w.pricing.Await(t, 2)
+	data := map[string]string{}
+	for _, request := range w.pricing.Await(t, 2) {
+		require.Equal(t, "application/json", request.Header.Get("Content-Type"), "as whole events without datacontenttype have it")
+		data[request.ID()] = string(request.Body)
+	}
+	require.Equal(t, map[string]string{"a": `{"n":1}`, "c": "2"}, data)
 
 	one := `{"id": "d", "source": "shop", "type": "order.received"}`
 	got = w.runWith(t, one, "publish", "-f", "-", "-o", "json")

@@ -279,6 +279,21 @@ func TestSmallAndLargeEventsLookTheSame(t *testing.T) {
 	}
 }
 
+func TestDataWithoutATypeAreSentAsTheJSONThatTheyAre(t *testing.T) {
+	t.Parallel()
+	server := sinktest.Start(t, nil)
+	s := run(t, sinktest.NewEndpoints(sinktest.Ready(server.Address())), DefaultOptions())
+	open(t, s)
+	for i, size := range []int{1, maxDirect} {
+		body := `{"specversion":"1.0","id":"1","source":"shop","type":"order","data":"` + strings.Repeat("x", size) + `"}`
+		ev, err := cloudevent.FromStructured([]byte(body))
+		require.NoError(t, err)
+		_, err = s.Send(t.Context(), &ev)
+		require.NoError(t, err)
+		require.Equal(t, "application/json", server.Requests()[i].Header.Get("Content-Type"))
+	}
+}
+
 func TestAnEventThatMakesNoRequestIsUnsendable(t *testing.T) {
 	t.Parallel()
 	server := sinktest.Start(t, nil)

@@ -127,6 +127,16 @@ func lower(name string) string {
 	}
 }
 
+// contentType is what binary mode says of the data. A JSON event without datacontenttype is one of application/json, and
+// the specification asks for saying so when it is translated, because without it a body may be anything. What was written
+// as base64 stays bytes.
+func (e *Event) contentType() string {
+	if e.DataContentType == "" && len(e.Data) > 0 && !e.Base64 && ValidJSON(e.Data) {
+		return "application/json"
+	}
+	return e.DataContentType
+}
+
 // SetHeader writes the attributes as headers of binary mode. Values are percent-encoded where a header cannot carry
 // them: control characters only, because few receivers decode what the specification would have encoded.
 func (e *Event) SetHeader(h http.Header) {
@@ -145,7 +155,7 @@ func (e *Event) SetHeader(h http.Header) {
 	set("Ce-Subject", e.Subject)
 	set("Ce-Time", e.Time)
 	set("Ce-Dataschema", e.DataSchema)
-	set(headerContentType, e.DataContentType)
+	set(headerContentType, e.contentType())
 	for i := range e.Extensions {
 		set(headerName(e.Extensions[i].Name), e.Extensions[i].Value)
 	}
