@@ -1,5 +1,5 @@
-// Gives the requests that a handler makes the trace of the one that it answers, as it came, where no spans are collected.
-// Every event has a trace, and loading OpenTelemetry for it would double a cold start.
+// Gives the requests that a handler makes the trace of the one that it answers, where no spans are collected: as it came,
+// or a new one. Every event has a trace, and loading OpenTelemetry for it would double a cold start.
 'use strict';
 
 const http = require('node:http');
@@ -30,11 +30,22 @@ function fromB3(headers) {
   };
 }
 
-// toSend returns the headers that carry the trace of a request on, in both forms; none when it has no trace.
-function toSend(headers) {
-  const trace = fromW3C(headers) ?? fromB3(headers);
-  if (trace === undefined) return [];
-  const { traceId, spanId, sampled, state } = trace;
+// begin makes a trace, sampled as OpenTelemetry samples where nobody has decided.
+function begin() {
+  const random = require('node:crypto').randomBytes(24).toString('hex');
+  return { traceId: random.slice(0, 32), spanId: random.slice(32), sampled: true };
+}
+
+const TRACE = Symbol('trace');
+
+// traceOf returns the trace of a request: the one that its headers name, or else one that begins with it.
+function traceOf(req) {
+  req[TRACE] ??= fromW3C(req.headers) ?? fromB3(req.headers) ?? begin();
+  return req[TRACE];
+}
+
+// toSend returns the headers that carry a trace on, in both forms.
+function toSend({ traceId, spanId, sampled, state }) {
   const flag = sampled ? '1' : '0';
   const made = [
     ['traceparent', `00-${traceId}-${spanId}-0${flag}`],
@@ -46,12 +57,19 @@ function toSend(headers) {
   return made;
 }
 
+// carried is for a request that is about to be sent; outside of a call each has a trace of its own.
 function carried() {
   const req = current.request();
-  return req === undefined ? [] : toSend(req.headers);
+  return toSend(req === undefined ? begin() : traceOf(req));
 }
 
-// install is called once, before there is a request to carry on.
+// hasTrace reads the headers of undici, one text in older versions, and names and values by turns in newer ones.
+function hasTrace(headers) {
+  if (!Array.isArray(headers)) return /^traceparent:/im.test(headers);
+  return headers.some((text, i) => i % 2 === 0 && String(text).toLowerCase() === 'traceparent');
+}
+
+// install is called once, before the handler can send anything.
 function install() {
   const { prototype } = http.ClientRequest;
   const writeHeaders = prototype._implicitHeader;
@@ -62,9 +80,9 @@ function install() {
     return writeHeaders.call(this);
   };
   subscribe('undici:request:create', ({ request }) => {
-    if (/^traceparent:/im.test(String(request.headers))) return;
+    if (hasTrace(request.headers)) return;
     for (const [name, value] of carried()) request.addHeader(name, value);
   });
 }
 
-module.exports = { install, toSend };
+module.exports = { install, traceOf };

@@ -1,4 +1,4 @@
-// The request that the code which runs belongs to, where that is one that something has to be carried on from.
+// The request that the code which runs belongs to.
 'use strict';
 
 const { AsyncLocalStorage } = require('node:async_hooks');
@@ -24,4 +24,4 @@ function cause() {
   return isStructured(req) ? req.body?.id : decodeHeader(req.headers['ce-id'] ?? '');
 }
 
-module.exports = { cause, isEvent, request, run };
+module.exports = { cause, request, run };

@@ -10,6 +10,7 @@ const { checkSpans, withCollector } = require('./collector.js');
 const { withPublisher, withServer } = require('./server.js');
 
 const TRACE = '4bf92f3577b34da6a3ce929d0e0e4736';
+const get = { method: 'GET', path: '/' };
 const traced = { method: 'GET', path: '/', headers: { traceparent: `00-${TRACE}-00f067aa0ba902b7-01` } };
 
 const setup = (source, environment) => ({ source, environment: { FUNC_RUNTIME: 'nodejs22', FUNC_NAME: 'f', ...environment } });
@@ -26,6 +27,15 @@ const WAYS = {
 
 const sending = (way) => `exports.main = (event) => new Promise((done) => { ${way} });`;
 
+// assertBegins checks the headers of a trace that begins in the server.
+function assertBegins(headers) {
+  const [, traceId, spanId] = /^00-(?!0{32}-)([0-9a-f]{32})-(?!0{16}-)([0-9a-f]{16})-01$/.exec(headers.traceparent) ?? [];
+  assert.ok(traceId, headers.traceparent);
+  assert.ok(traceId !== TRACE);
+  const b3 = ['x-b3-traceid', 'x-b3-spanid', 'x-b3-sampled'].map((name) => headers[name]);
+  assert.deepEqual(b3, [traceId, spanId, '1']);
+}
+
 describe('outgoing requests', { concurrency: 4 }, () => {
   for (const [name, way] of Object.entries(WAYS)) {
     it(`${name} carries the context`, () =>
@@ -40,8 +50,8 @@ describe('outgoing requests', { concurrency: 4 }, () => {
         });
         const parents = received.map(({ headers }) => headers.traceparent?.split('-')[1]);
         assert.deepEqual(parents.slice(0, 2).sort(), [TRACE, TRACE.replaceAll('4', '5')].sort());
-        assert.equal(parents[2], undefined);
         assert.equal(received[0].headers['x-b3-traceid'], parents[0]);
+        assertBegins(received[2].headers);
       }));
 
     it(`${name} is a span`, () =>
@@ -64,6 +74,74 @@ describe('outgoing requests', { concurrency: 4 }, () => {
           assert.equal(received[0].headers.traceparent, `00-${TRACE}-${client.spanId}-01`);
         })));
   }
+
+  const twice = "const target = process.env.TARGET; const send = () => fetch(target).then((r) => r.text());";
+
+  for (const [name, headers] of Object.entries({ 'no trace': {}, 'a decision alone': { 'x-b3-sampled': '1' }, 'no valid trace': { traceparent: '00-x', 'x-b3-traceid': '0' } })) {
+    it(`of one call that came with ${name} are in one trace`, () =>
+      withPublisher(204, async (address, received) => {
+        const source = `${twice} exports.main = async () => { await send(); await send(); };`;
+        await withServer(setup(source, { TARGET: address }), async (server) => {
+          await server.listening();
+          for (let i = 0; i < 2; i += 1) assert.equal((await server.request({ ...get, headers })).status, 200);
+        });
+        for (const { headers: sent } of received) assertBegins(sent);
+        const [first, same, other] = received.map(({ headers: sent }) => sent.traceparent.split('-')[1]);
+        assert.equal(first, same);
+        assert.notEqual(first, other);
+      }));
+  }
+
+  it('of a call that has asked for a tracer are in one trace', () =>
+    withPublisher(204, async (address, received) => {
+      const source = `${twice} exports.main = async (event) => {
+        await send();
+        const within = await event.tracer.startActiveSpan('a', async (span) => { await send(); span.end(); return span.spanContext().traceId; });
+        await send();
+        return within;
+      };`;
+      await withServer(setup(source, { TARGET: address }), async (server) => {
+        await server.listening();
+        for (let i = 0; i < 2; i += 1) {
+          const { text } = await server.request(get);
+          const traces = received.slice(3 * i).map(({ headers }) => headers.traceparent.split('-')[1]);
+          assert.deepEqual(traces, [text, text, text]);
+        }
+      });
+    }));
+
+  it('of a handler that loads have a trace each', () =>
+    withPublisher(204, async (address, received) => {
+      const source = `${twice} await send(); await send(); export const main = () => 'x';`;
+      await withServer(setup(source, { TARGET: address }), (server) => server.listening());
+      for (const { headers } of received) assertBegins(headers);
+      assert.notEqual(received[0].headers.traceparent, received[1].headers.traceparent);
+    }));
+
+  for (const [name, send] of Object.entries({
+    fetch: 'fetch(process.env.TARGET, { headers }).then((r) => r.text())',
+    'http.get': "new Promise((done) => require('http').get(process.env.TARGET, { headers }, (r) => r.resume().on('end', done)))",
+  })) {
+    it(`a trace that the handler gives ${name} itself stays`, () =>
+      withPublisher(204, async (address, received) => {
+        const own = `00-${TRACE.replaceAll('4', '6')}-00f067aa0ba902b7-00`;
+        const source = `const headers = { traceparent: '${own}' }; exports.main = () => ${send};`;
+        await withServer(setup(source, { TARGET: address }), async (server) => {
+          await server.listening();
+          await server.request(traced);
+        });
+        assert.equal(received[0].headers.traceparent, own);
+      }));
+  }
+
+  it('load nothing of OpenTelemetry', () =>
+    withPublisher(204, async (address) => {
+      const source = `${twice} exports.main = async () => { await send(); return Object.keys(require.cache).some((file) => /opentelemetry/.test(file)); };`;
+      await withServer(setup(source, { TARGET: address }), async (server) => {
+        await server.listening();
+        assert.equal((await server.request(get)).text, '');
+      });
+    }));
 
   it('a request that finds nobody is a failed span', () =>
     withCollector(async (endpoint, spans) => {

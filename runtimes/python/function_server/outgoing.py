@@ -54,9 +54,10 @@ def _change(module, tracing):
 
     def send_headers(self, *args, **kwargs):
         method, url = getattr(self, "_function_request", ("", ""))
-        if method and not any(line.lower().startswith(b"traceparent:") for line in self._buffer):
+        traced = method and not getattr(self, "_function_untraced", False)
+        if traced and not any(line.lower().startswith(b"traceparent:") for line in self._buffer):
             span = self._function_span = tracing.client(method, _full(self, url))
-            for name, value in span.headers() if span is not None else ():
+            for name, value in span.headers():
                 putheader(self, name, value)
         try:
             return endheaders(self, *args, **kwargs)

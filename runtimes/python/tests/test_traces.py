@@ -117,12 +117,73 @@ def test_without_a_collector_the_callers_trace_is_passed_on(serve, recorder, hea
     assert passed["X-B3-TraceId"] == TRACE
 
 
+BEGUN = re.compile("00-(?!0{32})([0-9a-f]{32})-(?!0{16})([0-9a-f]{16})-01")
+TWICE = """
+import os, threading, urllib.request
+
+def send():
+    urllib.request.urlopen(os.environ["TARGET"])
+{more}
+def main(event, context):
+{main}
+    return "ok"
+"""
+SENDING = {
+    "in the call": ("", "    send()\n    send()", 2, 1),
+    "in threads of the call": (
+        "",
+        "    threads = [threading.Thread(target=send) for _ in range(2)]\n"
+        "    for thread in threads:\n        thread.start()\n    for thread in threads:\n        thread.join()",
+        2,
+        2,
+    ),
+    "while the handler loads": ("send()\nsend()", "    pass", 2, 2),
+}
+
+
+@pytest.mark.parametrize("collected", [True, False], ids=["with a collector", "without a collector"])
+@pytest.mark.parametrize("name", SENDING)
+def test_requests_without_a_trace_begin_one(serve, recorder, name, collected):
+    more, main, requests, traces = SENDING[name]
+    target, collector = recorder(), recorder()
+    endpoint = {"TRACE_COLLECTOR_ENDPOINT": collector.address + "/v1/traces"} if collected else {}
+    server = serve(TWICE.format(more=more, main=main), **LEGACY, TARGET=target.address, **endpoint).listening()
+    assert server.request(headers={"X-B3-Sampled": "1"}).text == "ok"
+    server.process.terminate()
+    assert server.exit_code() == 0
+    sent = [BEGUN.fullmatch(headers["traceparent"]) for _, headers, _ in target.requests]
+    assert len(sent) == requests
+    assert len({trace[1] for trace in sent}) == traces
+    assert [headers["X-B3-TraceId"] for _, headers, _ in target.requests] == [trace[1] for trace in sent]
+    spans = {span["spanId"] for span in collector.spans() if span["kind"] == 3}
+    assert spans == ({trace[2] for trace in sent} if collected else set())
+    assert not [headers for _, headers, _ in collector.requests if "traceparent" in headers]
+
+
 def test_an_emitted_event_is_in_the_trace(serve, recorder):
     target = recorder()
     source = "def main(event, context):\n    event.emitCloudEvent('t', 's', {})\n    return 'ok'\n"
     server = serve(source, **LEGACY, PUBLISHER_PROXY_ADDRESS=target.address).listening()
     assert server.request(headers=W3C).text == "ok"
     assert target.requests[0][1]["traceparent"] == W3C["traceparent"]
+
+
+@pytest.mark.parametrize("collected", [True, False], ids=["with a collector", "without a collector"])
+def test_a_handler_may_instrument_requests_itself_as_kymas_server_does(serve, recorder, collected):
+    target, collector = recorder(), recorder()
+    source = (
+        "from opentelemetry.instrumentation.requests import RequestsInstrumentor\nRequestsInstrumentor().instrument()\n"
+        + CLIENT.format(statement=CLIENTS["requests"])
+    )
+    endpoint = {"TRACE_COLLECTOR_ENDPOINT": collector.address + "/v1/traces"} if collected else {}
+    server = serve(source, **LEGACY, TARGET=target.address, **endpoint).listening()
+    assert server.request(headers=W3C).text == "ok"
+    server.process.terminate()
+    assert server.exit_code() == 0
+    [(_, headers, _)] = target.requests
+    assert headers["traceparent"].startswith(f"00-{TRACE}-")
+    clients = [span for span in collector.spans() if span["kind"] == 3]
+    assert [span["spanId"] for span in clients] == ([headers["traceparent"].split("-")[2]] if collected else [])
 
 
 SPAN = """

@@ -7,6 +7,7 @@ const core = require('@opentelemetry/core');
 const { B3InjectEncoding, B3Propagator } = require('@opentelemetry/propagator-b3');
 const { BasicTracerProvider } = require('@opentelemetry/sdk-trace-base');
 const { resourceFromAttributes } = require('@opentelemetry/resources');
+const { traceOf } = require('../carry.js');
 const { createProcessor } = require('./export.js');
 const { traceOutgoing } = require('./outgoing.js');
 
@@ -61,6 +62,18 @@ function describe({ method, url, headers }) {
   return attributes;
 }
 
+// carriedOn is the context of a request without a span: the trace that goes on without OpenTelemetry too.
+function carriedOn(req) {
+  const { traceId, spanId, sampled, state } = traceOf(req);
+  return api.trace.setSpanContext(api.ROOT_CONTEXT, {
+    traceId,
+    spanId,
+    traceFlags: sampled ? api.TraceFlags.SAMPLED : api.TraceFlags.NONE,
+    traceState: state ? new core.TraceState(state) : undefined,
+    isRemote: true,
+  });
+}
+
 // register makes the API's functions work for the handler, also through a copy of the API that it brings itself.
 function register(provider, contexts) {
   api.context.setGlobalContextManager(contexts);
@@ -83,16 +96,16 @@ function start(config) {
 
   return {
     tracer,
+    exporting,
     begin(req) {
+      if (!exporting) return new RequestTrace(carriedOn(req));
       const parent = propagator.extract(api.ROOT_CONTEXT, req.headers, api.defaultTextMapGetter);
-      if (!exporting) return new RequestTrace(parent);
       const span = tracer.startSpan(req.method, { kind: api.SpanKind.SERVER, attributes: describe(req) }, parent);
       return new RequestTrace(api.trace.setSpan(parent, span), span);
     },
     // enter makes the rest of a call that has begun without OpenTelemetry a part of its request's trace.
     enter(req) {
-      const parent = propagator.extract(api.ROOT_CONTEXT, req.headers, api.defaultTextMapGetter);
-      contexts._asyncLocalStorage.enterWith(parent); // the API has no name for it
+      contexts._asyncLocalStorage.enterWith(carriedOn(req)); // the API has no name for it
     },
     flush: async () => processor?.finish(),
   };

@@ -1,7 +1,7 @@
 """Traces: which trace a call belongs to, the spans of its server and its clients, and their way to the collector.
 
-Without a collector nothing is recorded, and what a call is given goes on to
-whom it calls. OpenTelemetry's own library is imported when a handler uses it,
+Without a collector nothing is recorded, and what a call is given, or a new
+trace, goes on to whom it calls. OpenTelemetry's own library is imported when a handler uses it,
 and not before: it would double a cold start.
 """
 
@@ -55,11 +55,11 @@ class Tracing:
             self._exporter.add(span.of_call(call, status))
 
     def client(self, method, url):
-        """Start the span of a request that the call in progress makes; None outside of one."""
+        """Start the span of a request that the handler makes; outside of a call it begins a trace of its own."""
+        parent = self._library.current() if self._library is not None else None
         call = current.call()
-        if call is None or call.environ is None:
-            return None
-        parent = (self._library.current() if self._library is not None else None) or self.current(call)
+        if parent is None and call is not None and call.environ is not None:
+            parent = self.current(call)
         return span.Client(parent, method, url, self._exporter)
 
     def tracer(self):

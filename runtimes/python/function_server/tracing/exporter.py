@@ -101,6 +101,7 @@ class Exporter:
         if self._connection is None:
             kind = HTTPSConnection if url.scheme == "https" else HTTPConnection
             self._connection = kind(url.hostname, url.port, timeout=TIMEOUT_SECONDS)
+            self._connection._function_untraced = True  # see ../outgoing.py
         connection = self._connection
         target = (url.path or "/") + ("?" + url.query if url.query else "")
         connection.request("POST", target, body, {"Content-Type": "application/json"})

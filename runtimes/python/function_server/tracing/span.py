@@ -52,13 +52,14 @@ def of_call(call, status):
 
 
 class Client:
-    """A request that a call makes; without an exporter it only passes the trace on."""
+    """A request that a handler makes; without an exporter it only passes a trace on, without a parent it begins one."""
 
     def __init__(self, parent, method, url, exporter):
-        self._exporter = exporter if parent.sampled else None
+        place = parent if parent is not None else context.new()
+        self._exporter = exporter if place.sampled else None
         self._method = method
         self._url = url
-        self._place = parent.child() if self._exporter is not None else parent
+        self._place = parent.child() if parent is not None and self._exporter is not None else place
         self._start = time.time_ns()
 
     def headers(self):
