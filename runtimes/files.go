@@ -10,7 +10,7 @@ import (
 	"path/filepath"
 )
 
-//go:embed nodejs/layer.sh nodejs/build.js nodejs/bundling.js nodejs/warm.js nodejs/server.js
+//go:embed nodejs/layer.sh nodejs/build.js nodejs/bundling.js nodejs/packages.js nodejs/warm.js nodejs/server.js
 //go:embed nodejs/package.json nodejs/package-lock.json
 //go:embed nodejs/lib/*.js nodejs/lib/parts/*.js nodejs/sdk/*.js nodejs/sdk/package.json
 var nodejs embed.FS

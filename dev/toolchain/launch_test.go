@@ -31,6 +31,21 @@ func TestAFunctionOfEachRuntimeAnswers(t *testing.T) {
 	}
 }
 
+func TestPackagesOfTheRuntimesAreThereWithoutBeingNamed(t *testing.T) {
+	t.Parallel()
+	for runtime, source := range map[string]string{
+		"nodejs22":  "const axios = require('axios'); require('@opentelemetry/api'); exports.main = () => typeof axios.get",
+		"nodejs26":  "import axios from 'axios'\nexport const main = (req, res) => res.send(typeof axios.get)",
+		"python312": "import requests\nimport opentelemetry.instrumentation.requests\ndef main(event, context):\n    return type(requests.get).__name__\n",
+		"python314": "import requests\nimport opentelemetry.instrumentation.requests\ndef main():\n    return type(requests.get).__name__\n",
+	} {
+		t.Run(runtime, func(t *testing.T) {
+			t.Parallel()
+			require.Equal(t, "function", start(t, newWorld(t).launch(t, inline(runtime, source))).get(t))
+		})
+	}
+}
+
 func TestDependenciesAreInstalledOnceForAllWhoNameThem(t *testing.T) {
 	t.Parallel()
 	for runtime, tc := range map[string]struct{ source, dependencies, want string }{

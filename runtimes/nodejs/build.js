@@ -9,6 +9,7 @@ const fs = require('node:fs');
 const path = require('node:path');
 const esbuild = require('esbuild');
 const { plugins } = require('./bundling.js');
+const { copyPackages } = require('./packages.js');
 
 // What server.js can load later.
 const PARTS = ['opentelemetry', 'requestlog', 'scrape'].map((name) => `parts/${name}.js`);
@@ -38,6 +39,7 @@ async function build(outDir) {
   for (const file of ['server.js', 'package.json', 'sdk/index.js', 'sdk/package.json']) {
     fs.cpSync(path.join(__dirname, file), path.join(outDir, file));
   }
+  copyPackages(__dirname, outDir);
   fs.rmSync(path.join(outDir, 'node_modules/sdk'), { force: true });
   fs.symlinkSync('../sdk', path.join(outDir, 'node_modules/sdk'));
 }

@@ -51,6 +51,7 @@ class Server {
   async start(appDir, importModule) {
     const drain = new Drain(['SIGTERM', 'SIGINT']);
     const main = await this.#loadHandler(appDir, importModule, drain);
+    this.#tracing.join();
     // A stray error in a handler's callback must not end the requests of others.
     process.on('uncaughtException', (error) => console.error('Caught exception:', error));
     return this.#listen(main, drain);

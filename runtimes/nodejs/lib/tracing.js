@@ -5,6 +5,8 @@
 const { install } = require('./carry.js');
 const current = require('./current.js');
 
+const API = /[/\\]@opentelemetry[/\\]api[/\\]/;
+
 class Tracing {
   #config;
   #loadPart;
@@ -30,6 +32,11 @@ class Tracing {
       if (req !== undefined) this.#part.enter(req);
     }
     return this.#part.tracer;
+  }
+
+  // join makes the API of OpenTelemetry do something when the handler has loaded it, whichever copy of it.
+  join() {
+    if (Object.keys(require.cache).some((file) => API.test(file))) this.#load();
   }
 
   // begin returns the trace of a request, or undefined when there is nothing for OpenTelemetry to do.

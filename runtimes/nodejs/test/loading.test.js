@@ -19,7 +19,45 @@ const aPackage = {
 
 const withPackage = (files) => ({ ...aPackage, 'package.json': '{"dependencies": {"left": "1"}}', ...files });
 
+// What Kyma's images bring.
+const PROVIDED = [
+  '@opentelemetry/api', '@opentelemetry/exporter-prometheus', '@opentelemetry/exporter-trace-otlp-http', '@opentelemetry/instrumentation',
+  '@opentelemetry/instrumentation-express', '@opentelemetry/instrumentation-http', '@opentelemetry/propagator-b3', '@opentelemetry/sdk-metrics',
+  '@opentelemetry/sdk-trace-base', '@opentelemetry/sdk-trace-node', 'axios', 'body-parser', 'cloudevents', 'co', 'express', 'morgan', 'mz',
+];
+
+// Every request of a handler carries a trace, and so do spans that it makes with a package of the image.
+const withApi = (load) => `${load}
+  export const main = () => api.trace.getTracer('mine').startActiveSpan('a', (span) => {
+    const sent = {};
+    api.propagation.inject(api.context.active(), sent);
+    return sent.traceparent.includes(span.spanContext().traceId) + ' ' + api.isSpanContextValid(span.spanContext());
+  });`;
+
 const CASES = {
+  'packages that Kyma\'s images bring, required': {
+    source: `const loaded = ${JSON.stringify(PROVIDED)}.map((name) => require(name)); exports.main = () => 'all ' + loaded.length;`,
+    want: `all ${PROVIDED.length}`,
+  },
+  'packages that Kyma\'s images bring, imported': {
+    source: PROVIDED.map((name, i) => `import * as p${i} from '${name}';`).join('\n') + "\nexport const main = () => 'all';",
+    want: 'all',
+  },
+  'axios, which sends requests': {
+    source: `import axios from 'axios'; import http from 'node:http';
+      const server = http.createServer((req, res) => res.end(typeof req.headers.traceparent)).listen(0, '127.0.0.1').unref();
+      export const main = async () => (await axios.get('http://127.0.0.1:' + server.address().port)).data;`,
+    want: 'string',
+  },
+  'nothing of them that is not asked for': {
+    source: "exports.main = () => String(Object.keys(require.cache).filter((file) => file.includes('node_modules')));",
+    want: '',
+  },
+  'the API of OpenTelemetry, which then works': { source: withApi("import api from '@opentelemetry/api';"), want: 'true true' },
+  'handler.js with packages that Kyma\'s images bring': {
+    files: { 'handler.js': "exports.main = () => typeof require('axios').get;" },
+    want: 'function',
+  },
   'a source that requires a package': {
     source: "exports.main = () => require('left').side;",
     files: withPackage(),
@@ -93,10 +131,20 @@ describe('the directory of the Function', { concurrency: 4 }, () => {
 
   after(() => fs.rmSync(template, { recursive: true, force: true }));
 
-  async function withDirectory({ source, files }, use) {
+  // All but the packages is a copy; those of the server are many, and only read.
+  function copyTo(app) {
+    const packages = path.join(template, 'node_modules');
+    fs.cpSync(template, app, { recursive: true, verbatimSymlinks: true, filter: (file) => !file.startsWith(packages + path.sep) });
+    for (const name of fs.readdirSync(packages)) {
+      const own = name === 'sdk'; // which lies beside its server
+      fs.symlinkSync(own ? '../sdk' : path.join(packages, name), path.join(app, 'node_modules', name));
+    }
+  }
+
+  async function withDirectory({ source, files = {} }, use) {
     const app = fs.mkdtempSync(path.join(os.tmpdir(), 'app-'));
     try {
-      fs.cpSync(template, app, { recursive: true, verbatimSymlinks: true });
+      copyTo(app);
       for (const [name, content] of Object.entries(files)) {
         const file = path.join(app, 'function', name);
         fs.mkdirSync(path.dirname(file), { recursive: true });

@@ -84,11 +84,33 @@ def test_pth_files_of_dependencies_count(serve, tmp_path):
     assert serve(source, **LEGACY).listening().request().text == "deep"
 
 
-def test_packages_of_the_runtime_are_there_without_being_asked_for(serve):
-    source = (
-        "import bottle, flask, requests, prometheus_client, opentelemetry, cloudevents\ndef main():\n    return 'x'\n"
-    )
-    assert serve(source, **MODERN).listening().request().text == "x"
+# What Kyma's images bring, but for the parts of their servers that have no wheel or are not for handlers.
+PROVIDED = [
+    "bottle",
+    "cheroot.wsgi",
+    "cloudevents.http",
+    "flask",
+    "opentelemetry.exporter.otlp.proto.http.trace_exporter",
+    "opentelemetry.instrumentation.requests",
+    "opentelemetry.propagators.b3",
+    "opentelemetry.sdk.trace",
+    "prometheus_client",
+    "requests",
+    "setuptools",
+]
+
+
+@pytest.mark.parametrize("runtime", [LEGACY, MODERN], ids=["legacy", "modern"])
+def test_packages_of_the_runtime_are_there_without_being_asked_for(serve, runtime):
+    source = f"import {', '.join(PROVIDED)}\ndef main(*arguments):\n    return 'x'\n"
+    assert serve(source, **runtime).listening().request().text == "x"
+
+
+def test_packages_of_the_runtime_cost_nothing_until_they_are_asked_for(serve):
+    names = {name.partition(".")[0] for name in PROVIDED}
+    source = f"import sys\nfound = sorted({names!r} & sys.modules.keys())\ndef main():\n    return found\n"
+    # The names stand in the source, so a framework may load after the handler has.
+    assert serve(source, **MODERN).listening().request().text == "[]\n"
 
 
 GIB = 1024**3

@@ -1,0 +1,26 @@
+// Copies the packages of the server to where handlers find them too, as Functions that were written for Kyma expect it.
+//
+// The server itself is in the bundles and loads none of them. What Node.js never reads stays away.
+'use strict';
+
+const fs = require('node:fs');
+const path = require('node:path');
+
+const UNREAD = /\.(d\.[cm]?ts|ts|map|md|markdown|flow)$|[/\\]@opentelemetry[/\\][^/\\]+[/\\]build[/\\]es[^/\\]+$|[/\\]axios[/\\]dist[/\\](browser|esm|axios[^/\\]*)$/i;
+
+// installed lists the packages that are no tools of the development, by their places in node_modules.
+function installed(root) {
+  const { packages } = JSON.parse(fs.readFileSync(path.join(root, 'package-lock.json'), 'utf8'));
+  return Object.keys(packages).filter((place) => place.startsWith('node_modules/') && !packages[place].dev && !packages[place].link);
+}
+
+function copyPackages(root, outDir) {
+  for (const place of installed(root)) {
+    const from = path.join(root, place);
+    // Those of a package's own are listed as well.
+    const filter = (file) => !UNREAD.test(file) && file !== path.join(from, 'node_modules');
+    fs.cpSync(from, path.join(outDir, place), { recursive: true, filter });
+  }
+}
+
+module.exports = { copyPackages };
