@@ -127,8 +127,7 @@ func silence(err error) string {
 // reason says why a repository cannot be read, in no words of its server.
 func reason(err error) string {
 	var local *fs.PathError
-	var unexpected *plumbing.UnexpectedError
-	if errors.As(err, &unexpected) {
+	if unexpected, ok := errors.AsType[*plumbing.UnexpectedError](err); ok {
 		err = unexpected.Err // which it does not unwrap
 	}
 	var answer *githttp.Err
