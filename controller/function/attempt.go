@@ -23,6 +23,10 @@ const (
 	annotationInputs = "rouse.run/build-inputs"
 	// annotationFailures counts the builds that failed before this one.
 	annotationFailures = "rouse.run/build-failures"
+	// annotationCommit and annotationReference say, of a build from Git, which
+	// commit it builds and what the commit was found by.
+	annotationCommit    = "rouse.run/build-commit"
+	annotationReference = "rouse.run/build-reference"
 	// annotationProblem is a build.Result of the controller's: why it ended the
 	// build.
 	annotationProblem = "rouse.run/build-problem"
@@ -39,7 +43,9 @@ const (
 // attempt is one try to build an image.
 type attempt struct {
 	target, inputs string
-	failures       int
+	// commit and reference are empty when the source is not from Git.
+	commit, reference string
+	failures          int
 }
 
 // attemptOf reads back what a Job was made for.
@@ -48,13 +54,20 @@ func attemptOf(job *batchv1.Job) attempt {
 	if err != nil {
 		failures = 0 // somebody has changed it
 	}
-	return attempt{target: job.Annotations[annotationTarget], inputs: job.Annotations[annotationInputs], failures: failures}
+	return attempt{
+		target: job.Annotations[annotationTarget], inputs: job.Annotations[annotationInputs],
+		commit: job.Annotations[annotationCommit], reference: job.Annotations[annotationReference], failures: failures,
+	}
 }
 
 func (a attempt) annotations() map[string]string {
-	return map[string]string{
+	annotations := map[string]string{
 		annotationTarget: a.target, annotationInputs: a.inputs, annotationFailures: strconv.Itoa(a.failures),
 	}
+	if a.commit != "" {
+		annotations[annotationCommit], annotations[annotationReference] = a.commit, a.reference
+	}
+	return annotations
 }
 
 // id is part of the name of the Job, so that no attempt is made twice.

@@ -67,7 +67,7 @@ func TestTheHistoryOfBuilds(t *testing.T) {
 		job.CreationTimestamp = metav1.NewTime(noon().Add(-time.Hour))
 		return job
 	}
-	first, second, stale, gone := older(failed(wanted)), failed(attempt{"wanted", "i", 1}), jobFor(other), jobFor(wanted)
+	first, second, stale, gone := older(failed(wanted)), failed(attempt{target: "wanted", inputs: "i", failures: 1}), jobFor(other), jobFor(wanted)
 	gone.DeletionTimestamp = &metav1.Time{Time: noon()}
 	found := historyOf([]batchv1.Job{*first, *stale, *second, *gone}, wanted)
 	require.Equal(t, second.Name, found.present.Name)
@@ -80,8 +80,8 @@ func TestTheHistoryOfBuilds(t *testing.T) {
 	require.NotNil(t, found.failed, "the log of another image's build is kept, too")
 	require.Empty(t, found.superseded)
 
-	now := attempt{"wanted", "other inputs", 0}
-	found = historyOf([]batchv1.Job{*failed(attempt{"wanted", "i", 5}), *jobFor(now)}, now)
+	now := attempt{target: "wanted", inputs: "other inputs"}
+	found = historyOf([]batchv1.Job{*failed(attempt{target: "wanted", inputs: "i", failures: 5}), *jobFor(now)}, now)
 	require.Equal(t, jobFor(now).Name, found.present.Name, "of two of one second")
 }
 

@@ -34,7 +34,11 @@ func (r *Reconciler) attempt(ctx context.Context, s *scope) (attempt, error) {
 		}
 		parts = append(parts, state)
 	}
-	return attempt{target: s.plan.Target, inputs: fingerprint(parts...)}, nil
+	first := attempt{target: s.plan.Target, inputs: fingerprint(parts...)}
+	if s.plan.Git != nil {
+		first.commit, first.reference = s.plan.Git.Commit, s.plan.Git.Reference
+	}
+	return first, nil
 }
 
 // gitSecret is the Secret with the credentials of the repository, empty when

@@ -5,7 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
+	"slices"
+	"strings"
 
+	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -45,8 +48,7 @@ func (r *Reconciler) findCommit(ctx context.Context, s *scope) error {
 	if refused != "" {
 		r.repositories.Forget(key)
 		s.source = sourceProblem(refused)
-		stay(s)
-		return nil
+		return r.stay(ctx, s)
 	}
 	found, known := r.repositories.Commit(key, controllergit.Want{
 		URL: s.plan.Git.URL, Reference: s.plan.Git.Reference, Credentials: credentials,
@@ -54,28 +56,61 @@ func (r *Reconciler) findCommit(ctx context.Context, s *scope) error {
 	})
 	switch {
 	case !known:
-		stay(s)
+		return r.stay(ctx, s)
 	case found.Err != nil:
 		s.source = sourceProblem(explainRepository(s.fn, found.Err))
-		stay(s)
+		return r.stay(ctx, s)
 	default:
 		s.plan.Git.Commit = found.Commit
+		return nil
 	}
+}
+
+// stay keeps to the newest commit that was found while the repository does not
+// say which one is the newest now. A failed look, or a restart of the controller,
+// changes nothing of what runs and of what is built.
+func (r *Reconciler) stay(ctx context.Context, s *scope) error {
+	jobs, err := r.jobsOf(ctx, s.fn)
+	if err != nil {
+		return err
+	}
+	s.plan.Git.Commit = lastCommit(s, jobs)
 	return nil
 }
 
-// stay keeps to the commit that runs while nobody knows whether there is a newer
-// one, if that is what was built last.
-func stay(s *scope) {
+// lastCommit is the commit of the newest build, whatever has become of that, or
+// else the one that runs: builds of earlier commits are deleted. It is empty when
+// the spec is not the one for which a commit was found.
+func lastCommit(s *scope, jobs []batchv1.Job) string {
+	tagOf := func(commit string) string {
+		plan, source := *s.plan, *s.plan.Git
+		source.Commit, plan.Git = commit, &source
+		return imageTag(s.fn, plan)
+	}
+	reference := s.plan.Git.Reference
+	for _, job := range newestFirst(jobs) {
+		built := attemptOf(job)
+		if built.commit != "" && built.reference == reference && strings.HasSuffix(built.target, ":"+tagOf(built.commit)) {
+			return built.commit
+		}
+	}
 	runs, built := s.fn.Status.GitRepository, s.fn.Status.Build
-	repository := s.fn.Spec.Source.GitRepository
-	if runs == nil || built == nil || runs.URL != repository.URL || runs.Reference != repository.Reference {
-		return
+	if runs == nil || built == nil || runs.URL != s.plan.Git.URL || runs.Reference != reference || built.Tag != tagOf(runs.Commit) {
+		return ""
 	}
-	s.plan.Git.Commit = runs.Commit
-	if imageTag(s.fn, *s.plan) != built.Tag {
-		s.plan.Git.Commit = ""
+	return runs.Commit
+}
+
+// newestFirst are the Jobs that are not being deleted.
+func newestFirst(jobs []batchv1.Job) []*batchv1.Job {
+	var kept []*batchv1.Job
+	for i := range jobs {
+		if jobs[i].DeletionTimestamp.IsZero() {
+			kept = append(kept, &jobs[i])
+		}
 	}
+	slices.SortFunc(kept, func(a, b *batchv1.Job) int { return b.CreationTimestamp.Compare(a.CreationTimestamp.Time) })
+	return kept
 }
 
 // credentials reads the Secret for the repository. Refused tells the user what

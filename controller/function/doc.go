@@ -4,8 +4,9 @@
 // Code that does not fit the environment of a pod, or needs packages, gets there
 // in an image: a Job builds it once and keeps it in a registry under a tag that
 // names all that it is made of. Until the image is there, and whenever a build or
-// a look at a Git repository fails, the Deployment stays as it is. When a build is
-// tried again is computed from the Job that failed, so a restart hurries nothing.
+// a look at a Git repository fails, the Deployment stays as it is. What a build is
+// of and when a failed one is tried again is read from its Job, so a restart ends
+// nothing and hurries nothing.
 //
 // A pass reads into a scope, runs its phases, and then computes the whole
 // status from the scope in one pure function, also when a phase failed. Phases
