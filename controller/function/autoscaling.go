@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/rouse-run/rouse/api/serverless/v1alpha2"
@@ -43,13 +44,17 @@ func scalingVerdict(s *scope) verdict {
 	case s.scaledObject == nil:
 		return verdict{}
 	}
-	switch keda := readiness(s.scaledObject); keda.status {
-	case string(metav1.ConditionTrue):
+	keda := readiness(s.scaledObject)
+	if keda.isConflict() && meta.FindStatusCondition(s.fn.Status.Conditions, v1alpha2.ConditionScaling) != nil {
+		return verdict{}
+	}
+	switch {
+	case keda.status == string(metav1.ConditionTrue):
 		return verdict{
 			status: metav1.ConditionTrue, reason: v1alpha2.ReasonScaledObjectReady,
 			message: fmt.Sprintf("ScaledObject %s keeps %d to %d replicas", s.fn.Name, low, high),
 		}
-	case string(metav1.ConditionFalse):
+	case keda.status == string(metav1.ConditionFalse) && !keda.isConflict():
 		return verdict{
 			status: metav1.ConditionFalse, reason: v1alpha2.ReasonScaledObjectFailed,
 			message: fmt.Sprintf("KEDA cannot scale by ScaledObject %s: %s", s.fn.Name, keda.message),

@@ -91,7 +91,7 @@ func buildTrouble(pods []corev1.Pod) string {
 		for _, statuses := range [][]corev1.ContainerStatus{pods[i].Status.InitContainerStatuses, pods[i].Status.ContainerStatuses} {
 			for j := range statuses {
 				if waiting := statuses[j].State.Waiting; waiting != nil && isPullOrConfigError(waiting.Reason) {
-					return strings.TrimSuffix(waiting.Reason+": "+waiting.Message, ": ")
+					return waitingDetail(waiting)
 				}
 			}
 		}

@@ -15,8 +15,8 @@ import (
 // concerns tells for which Functions a Secret may choose the registry.
 type concerns func(secret client.ObjectKey) (all, namespace bool)
 
-// builders finds the Functions whose builds use a Secret, or that a Secret was
-// made for.
+// builders finds the Functions whose builds or pods use a Secret, or that a
+// Secret was made for.
 func builders(reader client.Reader, concerns concerns) handler.EventHandler {
 	return handler.EnqueueRequestsFromMapFunc(func(ctx context.Context, secret client.Object) []reconcile.Request {
 		if own := functionOfPod(ctx, secret); own != nil {
@@ -35,12 +35,17 @@ func builders(reader client.Reader, concerns concerns) handler.EventHandler {
 		var requests []reconcile.Request
 		for i := range functions.Items {
 			fn := &functions.Items[i]
-			if everywhere || here || slices.Contains(buildSecrets(fn), secret.GetName()) {
+			if everywhere || here || slices.Contains(buildSecrets(fn), secret.GetName()) || mounts(fn, secret.GetName()) {
 				requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(fn)})
 			}
 		}
 		return requests
 	})
+}
+
+// mounts reports whether pods of the Function need a Secret to start.
+func mounts(fn *v1alpha2.Function, secret string) bool {
+	return slices.ContainsFunc(fn.Spec.SecretMounts, func(mount v1alpha2.SecretMount) bool { return mount.SecretName == secret })
 }
 
 // jobs finds the Function of a build, and tells the queue that something has

@@ -102,7 +102,26 @@ func (r *Reconciler) gather(ctx context.Context, s *scope) error {
 		}
 		s.pods = append(s.pods, pods.Items[i])
 	}
+	if err := r.findMissingSecrets(ctx, s); err != nil {
+		return err
+	}
 	return r.gatherScaledObject(ctx, s)
+}
+
+// findMissingSecrets looks for what pods cannot start without.
+func (r *Reconciler) findMissingSecrets(ctx context.Context, s *scope) error {
+	for _, mount := range s.fn.Spec.SecretMounts {
+		key := client.ObjectKey{Namespace: s.fn.Namespace, Name: mount.SecretName}
+		err := r.client.Get(ctx, key, metadataOf(kindSecret))
+		if apierrors.IsNotFound(err) {
+			s.missingSecrets = append(s.missingSecrets, mount.SecretName)
+			continue
+		}
+		if err != nil {
+			return fmt.Errorf("look for Secret %q: %w", key, err)
+		}
+	}
+	return nil
 }
 
 // find looks into the cache and then past it, because the cache has no object

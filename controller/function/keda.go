@@ -3,6 +3,7 @@ package function
 import (
 	"context"
 	"fmt"
+	"strings"
 	"sync"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -22,6 +23,9 @@ import (
 
 // scaledObjectCRD is the name of the definition of ScaledObjects.
 const scaledObjectCRD = "scaledobjects.keda.sh"
+
+// conflictText is how the API server words that an object was changed meanwhile.
+const conflictText = "the object has been modified"
 
 // keda is what a pass asks about KEDA.
 type keda struct {
@@ -101,6 +105,12 @@ func readinessDiffers(before, after client.Object) bool {
 
 // ready is KEDA's Ready condition.
 type ready struct{ status, message string }
+
+// isConflict reports whether KEDA's write met another one, such as our apply.
+// KEDA repeats it at once, and its condition says so as if it could not scale.
+func (r ready) isConflict() bool {
+	return r.status == string(metav1.ConditionFalse) && strings.Contains(r.message, conflictText)
+}
 
 func readiness(object *unstructured.Unstructured) ready {
 	conditions, _, _ := unstructured.NestedSlice(object.Object, "status", "conditions")

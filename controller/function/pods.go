@@ -16,6 +16,9 @@ import (
 const (
 	reasonErrImagePull     = "ErrImagePull"
 	reasonImagePullBackOff = "ImagePullBackOff"
+	// backOffPrefix begins the message of the second; the image follows, and then
+	// the failure.
+	backOffPrefix = `Back-off pulling image "`
 )
 
 // wakeGrace is how long a pod may take to become ready before a Function that
@@ -108,7 +111,7 @@ func containerTrouble(status *corev1.ContainerStatus) trouble {
 	waiting := status.State.Waiting
 	switch {
 	case waiting != nil && isPullOrConfigError(waiting.Reason):
-		return trouble{detail: strings.TrimSuffix(fmt.Sprintf("%s: %s", waiting.Reason, waiting.Message), ": ")}
+		return trouble{detail: waitingDetail(waiting)}
 	case ended == nil:
 		return trouble{}
 	case ended.ExitCode != 0 && status.Name == resources.ContainerName && strings.TrimSpace(ended.Message) != "":
@@ -119,6 +122,18 @@ func containerTrouble(status *corev1.ContainerStatus) trouble {
 		return trouble{detail: fmt.Sprintf("container %s ended with exit code %d (%s), restarted %d times; its log says why",
 			status.Name, ended.ExitCode, ended.Reason, status.RestartCount)}
 	}
+}
+
+// waitingDetail quotes why a container waits. Kubernetes alternates between a
+// pull that has failed and the wait for the next one, which quotes the failure:
+// both give the same text.
+func waitingDetail(waiting *corev1.ContainerStateWaiting) string {
+	if waiting.Reason == reasonImagePullBackOff {
+		if _, failure, quoted := strings.Cut(waiting.Message, `": `); quoted && strings.HasPrefix(waiting.Message, backOffPrefix) {
+			return failure
+		}
+	}
+	return strings.TrimSuffix(waiting.Reason+": "+waiting.Message, ": ")
 }
 
 // explainedByBuilder is why a container that prepares the code has failed, empty

@@ -2,8 +2,11 @@ package function
 
 import (
 	"context"
+	"fmt"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/clock"
@@ -43,12 +46,25 @@ type phase func(context.Context, *scope) error
 // Reconcile makes the cluster match one Function, and its status the cluster.
 func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {
 	fn := &v1alpha2.Function{}
-	if err := r.client.Get(ctx, request.NamespacedName, fn); err != nil {
-		r.forget(err, request.NamespacedName)
-		return ctrl.Result{}, client.IgnoreNotFound(err)
+	err := r.client.Get(ctx, request.NamespacedName, fn)
+	if apierrors.IsNotFound(err) {
+		r.forget(request.NamespacedName)
+		return ctrl.Result{}, nil
+	}
+	if err != nil {
+		return ctrl.Result{}, err
 	}
 	if !fn.DeletionTimestamp.IsZero() {
 		return ctrl.Result{}, nil // owned objects are garbage collected
+	}
+
+	terminating, err := r.isTerminating(ctx, fn.Namespace)
+	if err != nil {
+		return ctrl.Result{}, err
+	}
+	if terminating {
+		r.forget(request.NamespacedName)
+		return ctrl.Result{}, nil
 	}
 
 	began := r.clock.Now()
@@ -65,6 +81,10 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 			break
 		}
 	}
+	if apierrors.HasStatusCause(s.err, corev1.NamespaceTerminatingCause) { // the cache has not seen it yet
+		r.forget(request.NamespacedName)
+		return ctrl.Result{}, nil
+	}
 	lookAgain := setStatus(s)
 	if err := kube.PatchStatus(ctx, r.client, before, fn); err != nil {
 		return kube.Result(err) // comes first, so that it is tried again even when the rest is stalled
@@ -74,14 +94,24 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	return result(s.err, lookAgain)
 }
 
-func (r *Reconciler) forget(err error, key types.NamespacedName) {
-	if client.IgnoreNotFound(err) == nil {
-		r.applier.Forget(key)
-		r.applier.Forget(registrySecretOf(key))
-		r.slots.Leave(key)
-		r.repositories.Forget(key)
-		r.progress.forget(key)
+// isTerminating reports whether a namespace is being deleted, and all in it: what
+// is made there is refused, and a Function there is about to go.
+func (r *Reconciler) isTerminating(ctx context.Context, name string) (bool, error) {
+	namespace := metadataOf(kindNamespace)
+	err := r.client.Get(ctx, client.ObjectKey{Name: name}, namespace)
+	if client.IgnoreNotFound(err) != nil {
+		return false, fmt.Errorf("look for namespace %q: %w", name, err)
 	}
+	return err == nil && !namespace.DeletionTimestamp.IsZero(), nil
+}
+
+// forget drops what is remembered of a Function that is gone or about to go.
+func (r *Reconciler) forget(key types.NamespacedName) {
+	r.applier.Forget(key)
+	r.applier.Forget(registrySecretOf(key))
+	r.slots.Leave(key)
+	r.repositories.Forget(key)
+	r.progress.forget(key)
 }
 
 // result comes back after lookAgain when nothing else does.

@@ -232,6 +232,54 @@ func TestAFunctionThatIsGoingIsLeftAlone(t *testing.T) {
 	require.Zero(t, b.applies)
 }
 
+func TestNothingIsDoneInANamespaceThatEnds(t *testing.T) {
+	t.Parallel()
+	terminating := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{
+		Name: "shop", DeletionTimestamp: &metav1.Time{Time: noon()}, Finalizers: []string{"kubernetes"},
+	}}
+	t.Run("as soon as that is known", func(t *testing.T) {
+		t.Parallel()
+		b := newBench(t, true, newFunction(scaled(0, 3)), terminating.DeepCopy())
+		result, err := b.pass()
+		require.NoError(t, err)
+		require.Zero(t, result)
+		require.Zero(t, b.applies)
+		require.Empty(t, b.recorder.Events)
+		require.Empty(t, b.function().Status.Conditions)
+	})
+	refused := apierrors.NewForbidden(schema.GroupResource{}, "price", errors.New("namespace is being terminated"))
+	refused.ErrStatus.Details.Causes = []metav1.StatusCause{{Type: corev1.NamespaceTerminatingCause}}
+	for _, kind := range []string{"Deployment", "Service", "ScaledObject"} {
+		t.Run("when the API server is the first to say so of the "+kind, func(t *testing.T) {
+			t.Parallel()
+			b := newBench(t, true, newFunction(scaled(0, 3)))
+			b.failing[kind] = refused
+			result, err := b.pass()
+			require.NoError(t, err)
+			require.Zero(t, result)
+			require.Empty(t, b.recorder.Events)
+			require.Empty(t, b.function().Status.Conditions)
+		})
+	}
+	t.Run("when the API server is the first to say so of a build", func(t *testing.T) {
+		t.Parallel()
+		err := explain(refused, v1alpha2.ConditionBuildReady, v1alpha2.ReasonJobFailed, "no Job")
+		require.Nil(t, failureOf(err), "it is no failure of the build")
+		require.ErrorIs(t, err, refused)
+	})
+}
+
+func TestMountedSecretsThatAreMissingAreNamed(t *testing.T) {
+	t.Parallel()
+	fn := newFunction(func(fn *v1alpha2.Function) {
+		fn.Spec.SecretMounts = []v1alpha2.SecretMount{{SecretName: "there", MountPath: "/a"}, {SecretName: "missing", MountPath: "/b"}}
+	})
+	b := newBench(t, false, fn, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "there"}})
+	s := &scope{fn: fn, settings: b.settings}
+	require.NoError(t, b.gather(t.Context(), s))
+	require.Equal(t, []string{"missing"}, s.missingSecrets)
+}
+
 func TestObjectsOfThePredecessorAreWaitedFor(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, false, newFunction())

@@ -23,6 +23,9 @@ const (
 	kindNamespace = "Namespace"
 )
 
+// kindNamespace is the kind of what a Function lives in.
+const kindNamespace = "Namespace"
+
 // referenceIndex finds the Functions whose pods follow a ConfigMap or Secret.
 const referenceIndex = "followed"
 

@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/rouse-run/rouse/api/serverless/v1alpha2"
+	"github.com/rouse-run/rouse/controller/function/resources"
 )
 
 // Reasons that the Deployment controller gives.
@@ -39,22 +40,44 @@ func runningVerdict(s *scope) verdict {
 		return unknown(v1alpha2.ReasonDeploymentUpdated, "Deployment %s updated", s.fn.Name)
 	default:
 	}
-	if s.deployment.Status.ObservedGeneration < s.deployment.Generation {
-		if runningBefore(s) != nil {
+	before := runningBefore(s)
+	if s.held() && before == nil {
+		return awaitsCodeVerdict(s)
+	}
+	if isStale(s) || s.deployment.Status.ObservedGeneration < s.deployment.Generation {
+		if before != nil {
 			return verdict{} // news will come
 		}
 		return unknown(v1alpha2.ReasonDeploymentWaiting, "Deployment %s is not ready yet", s.fn.Name)
 	}
-	return deploymentVerdict(s, inspect(s.pods, s.template, s.now))
+	current := deploymentVerdict(s, inspect(s.pods, s.template, s.now))
+	if s.held() {
+		current.generation = before.ObservedGeneration // what serves is that of an earlier spec
+	}
+	return current
+}
+
+// isStale reports whether the Deployment was read before the cache saw the last
+// write to it. What it says is about an earlier template then.
+func isStale(s *scope) bool {
+	if s.held() {
+		return false // s.template is the live one's
+	}
+	return s.deployment.Spec.Template.Annotations[resources.AnnotationTemplate] != s.template ||
+		!s.scaled() && ptr.Deref(s.deployment.Spec.Replicas, 1) != ptr.Deref(s.fn.Spec.Replicas, 1)
 }
 
 // absentVerdict is for a pass that did not come to a Deployment. A new Function
 // waits for its first image; anything else keeps its verdict.
 func absentVerdict(s *scope) verdict {
 	if s.err == nil && s.held() && s.deployment == nil {
-		return unknown(v1alpha2.ReasonDeploymentWaiting, "Deployment %s waits for the code that it is to run", s.fn.Name)
+		return awaitsCodeVerdict(s)
 	}
 	return verdict{}
+}
+
+func awaitsCodeVerdict(s *scope) verdict {
+	return unknown(v1alpha2.ReasonDeploymentWaiting, "Deployment %s waits for the code that it is to run", s.fn.Name)
 }
 
 // deploymentVerdict reads an up-to-date Deployment and its pods.
@@ -68,7 +91,8 @@ func deploymentVerdict(s *scope, found workers) verdict {
 		return failedDeployment(s, found)
 	}
 	available := conditionOf(s.deployment, appsv1.DeploymentAvailable)
-	rolledOut := progressing.Reason == reasonRolloutDone
+	// The reason may be that of the rollout before: the Deployment controller leaves it when it scales first.
+	rolledOut := progressing.Reason == reasonRolloutDone && s.deployment.Status.UpdatedReplicas == s.deployment.Status.Replicas
 	switch {
 	case available.Status == corev1.ConditionFalse && available.Reason == reasonReplicasNotAvailable:
 		return unavailableVerdict(s, found, rolledOut)
@@ -120,15 +144,11 @@ func unavailableVerdict(s *scope, found workers, rolledOut bool) verdict {
 }
 
 func explainUnavailable(s *scope, found workers) string {
-	if found.detail != "" || len(s.fn.Spec.SecretMounts) == 0 {
+	if found.detail != "" || len(s.missingSecrets) == 0 {
 		return found.detail
 	}
-	// The kubelet tells only in events that a volume is missing.
-	names := make([]string, 0, len(s.fn.Spec.SecretMounts))
-	for _, mount := range s.fn.Spec.SecretMounts {
-		names = append(names, mount.SecretName)
-	}
-	return "a pod starts once all its Secrets exist: " + strings.Join(names, ", ")
+	// The kubelet reports only in events that a volume is missing.
+	return "a pod starts once the Secrets of spec.secretMounts exist. Missing: " + strings.Join(s.missingSecrets, ", ")
 }
 
 // failedDeployment quotes the conditions of the Deployment, and says what the

@@ -31,6 +31,8 @@ type scope struct {
 	pods         []corev1.Pod
 	// buildPods are those of the Function's builds.
 	buildPods []corev1.Pod
+	// missingSecrets are those of spec.secretMounts that do not exist.
+	missingSecrets []string
 	// rivals are autoscalers of users beside the Function's own.
 	rivals []string
 	// keda tells whether the cluster knows ScaledObjects.

@@ -1,6 +1,7 @@
 package function
 
 import (
+	"cmp"
 	"errors"
 	"maps"
 	"time"
@@ -19,6 +20,8 @@ import (
 type verdict struct {
 	status          metav1.ConditionStatus
 	reason, message string
+	// generation is the one that the verdict is about; 0: the present one.
+	generation int64
 	// lookAgain is when the verdict will be out of date by itself.
 	lookAgain time.Duration
 }
@@ -39,7 +42,7 @@ func setStatus(s *scope) time.Duration {
 	} else {
 		meta.RemoveStatusCondition(&s.fn.Status.Conditions, v1alpha2.ConditionScaling)
 	}
-	describeWorkload(s)
+	describeWorkload(s, running)
 	return sooner(running.lookAgain, s.build.lookAgain)
 }
 
@@ -91,7 +94,7 @@ func setCondition(s *scope, condition string, v verdict) {
 		Status:             v.status,
 		Reason:             v.reason,
 		Message:            v.message,
-		ObservedGeneration: s.fn.Generation,
+		ObservedGeneration: cmp.Or(v.generation, s.fn.Generation),
 	}, s.now)
 }
 
@@ -119,7 +122,7 @@ func configurationVerdict(s *scope) verdict {
 
 // describeWorkload fills what is not a condition. The number of pods and their
 // selector are always those of the moment, because autoscalers read them.
-func describeWorkload(s *scope) {
+func describeWorkload(s *scope, running verdict) {
 	if s.deployment == nil || !metav1.IsControlledBy(s.deployment, s.fn) {
 		return
 	}
@@ -130,8 +133,8 @@ func describeWorkload(s *scope) {
 		return
 	}
 	status.FunctionAnnotations = maps.Clone(s.fn.Spec.Annotations)
-	if !meta.IsStatusConditionTrue(status.Conditions, v1alpha2.ConditionRunning) {
-		return
+	if running.status != metav1.ConditionTrue {
+		return // a condition that stayed True may be about the code before
 	}
 	describeSource(s)
 	status.Runtime = s.code.Runtime

@@ -33,8 +33,13 @@ func newScope(changes ...func(*scope)) *scope {
 				Name: "price", Generation: 2,
 				OwnerReferences: []metav1.OwnerReference{{Kind: "Function", Name: "price", UID: "uid-of-price", Controller: new(true)}},
 			},
-			Spec:   appsv1.DeploymentSpec{Replicas: ptr.To[int32](1)},
-			Status: appsv1.DeploymentStatus{ObservedGeneration: 2, Replicas: 1},
+			Spec: appsv1.DeploymentSpec{
+				Replicas: ptr.To[int32](1),
+				Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{
+					Annotations: map[string]string{resources.AnnotationTemplate: template},
+				}},
+			},
+			Status: appsv1.DeploymentStatus{ObservedGeneration: 2, Replicas: 1, UpdatedReplicas: 1},
 		},
 	}
 	available(true)(s)
@@ -72,7 +77,10 @@ func setDeploymentCondition(s *scope, condition appsv1.DeploymentCondition) {
 }
 
 func desired(count int32) func(*scope) {
-	return func(s *scope) { s.deployment.Spec.Replicas, s.deployment.Status.Replicas = new(count), count }
+	return func(s *scope) {
+		s.fn.Spec.Replicas, s.deployment.Spec.Replicas = new(count), new(count)
+		s.deployment.Status.Replicas, s.deployment.Status.UpdatedReplicas = count, count
+	}
 }
 
 // was gives the Function a Running condition from earlier.
@@ -171,6 +179,16 @@ func TestRunning(t *testing.T) {
 			scope:      newScope(was("True", "DeploymentReady"), func(s *scope) { s.deployment.Generation++ }),
 			wantStatus: "True", wantReason: "DeploymentReady", wantMessage: "before",
 		},
+		"a Deployment that was read before it was changed keeps its verdict": {
+			scope: newScope(was("Unknown", "DeploymentUpdated"), func(s *scope) {
+				s.deployment.Spec.Template.Annotations[resources.AnnotationTemplate] = "older"
+			}),
+			wantStatus: "Unknown", wantReason: "DeploymentUpdated", wantMessage: "before",
+		},
+		"a Deployment that was read before it was scaled keeps its verdict": {
+			scope:      newScope(was("Unknown", "DeploymentUpdated"), func(s *scope) { s.fn.Spec.Replicas = ptr.To[int32](3) }),
+			wantStatus: "Unknown", wantReason: "DeploymentUpdated", wantMessage: "before",
+		},
 		"such a Deployment without a verdict waits": {
 			scope:      newScope(func(s *scope) { s.deployment.Generation++ }),
 			wantStatus: "Unknown", wantReason: "DeploymentWaiting", wantMessage: "Deployment price is not ready yet",
@@ -247,17 +265,18 @@ func TestRunning(t *testing.T) {
 		},
 		"a rollout that has just begun is looked at again": {
 			scope: newScope(progressing("True", "ReplicaSetUpdated"), pods(older("0123456789"), pod(time.Second)), func(s *scope) {
-				s.fn.Spec.SecretMounts = []v1alpha2.SecretMount{{SecretName: "a"}}
+				s.missingSecrets = []string{"a"}
 			}),
 			wantStatus: "Unknown", wantReason: "DeploymentWaiting", wantMessage: "Deployment price is not ready yet",
 			wantLookAgain: 29 * time.Second,
 		},
 		"a rollout that waits for a Secret says so after a while": {
 			scope: newScope(progressing("True", "ReplicaSetUpdated"), pods(older("0123456789"), pod(time.Minute)), func(s *scope) {
-				s.fn.Spec.SecretMounts = []v1alpha2.SecretMount{{SecretName: "a"}}
+				s.missingSecrets = []string{"a"}
 			}),
 			wantStatus: "Unknown", wantReason: "DeploymentWaiting",
-			wantMessage: "the new version does not start: a pod starts once all its Secrets exist: a; version 0123456789 keeps serving",
+			wantMessage: "the new version does not start: a pod starts once the Secrets of spec.secretMounts exist. Missing: a; " +
+				"version 0123456789 keeps serving",
 		},
 		"a rollout that has failed says who serves": {
 			scope:      newScope(progressing("False", "ProgressDeadlineExceeded"), pods(older("0123456789"), pod(time.Hour))),
@@ -294,11 +313,16 @@ func TestRunning(t *testing.T) {
 				pods(pod(time.Second, waitingFor("CreateContainerConfigError", `secret "token" not found`)))),
 			wantStatus: "Unknown", wantReason: "MinReplicasNotAvailable", wantMessage: `CreateContainerConfigError: secret "token" not found`,
 		},
-		"a mounted Secret that may be missing is named": {
+		"mounted Secrets that are missing are named": {
 			scope: newScope(available(false), pods(pod(time.Minute, waitingFor("ContainerCreating", ""))), func(s *scope) {
-				s.fn.Spec.SecretMounts = []v1alpha2.SecretMount{{SecretName: "a"}, {SecretName: "b"}}
+				s.missingSecrets = []string{"a", "b"}
 			}),
-			wantStatus: "Unknown", wantReason: "MinReplicasNotAvailable", wantMessage: "a pod starts once all its Secrets exist: a, b",
+			wantStatus: "Unknown", wantReason: "MinReplicasNotAvailable",
+			wantMessage: "a pod starts once the Secrets of spec.secretMounts exist. Missing: a, b",
+		},
+		"the replicas of a rollout that has not begun are not those of the present template": {
+			scope:      newScope(func(s *scope) { s.deployment.Status.UpdatedReplicas = 0 }),
+			wantStatus: "Unknown", wantReason: "DeploymentWaiting", wantMessage: "Deployment price is not ready yet",
 		},
 		"a preparation that fails says why": {
 			scope: newScope(available(false), pods(pod(time.Minute, initContainer(0, ""), initContainer(1, `{"message":"no such package"}`),
@@ -379,6 +403,16 @@ func TestScalingCondition(t *testing.T) {
 			wantStatus: "False", wantReason: "KedaNotInstalled",
 			wantMessage: "KEDA is not installed, and HorizontalPodAutoscaler mine scales the Function",
 		},
+		"KEDA repeats a write that met another one": {
+			scope: newScope(scales, keda("False", "failed to ensure HPA: "+conflictText+"; please apply"), func(s *scope) {
+				s.fn.Status.Conditions = []metav1.Condition{{Type: "Scaling", Status: "True", Reason: "ScaledObjectReady", Message: "before"}}
+			}),
+			wantStatus: "True", wantReason: "ScaledObjectReady", wantMessage: "before",
+		},
+		"KEDA repeats its first write": {
+			scope:      newScope(scales, keda("False", "failed to ensure HPA: "+conflictText+"; please apply")),
+			wantStatus: "Unknown", wantReason: "ScaledObjectWaiting",
+		},
 		"KEDA is not there": {
 			scope:      newScope(scales, func(s *scope) { s.keda = false }),
 			wantStatus: "False", wantReason: "KedaNotInstalled", wantMessage: "keeps 1 to 5 replicas",
@@ -399,6 +433,47 @@ func TestScalingCondition(t *testing.T) {
 			require.Equal(t, tc.wantStatus, condition.Status)
 			require.Equal(t, tc.wantReason, condition.Reason)
 			require.Contains(t, condition.Message, tc.wantMessage)
+		})
+	}
+}
+
+// updatedAfter makes the present generation the second one, of which Running does not know yet.
+func updatedAfter(status metav1.ConditionStatus, reason string) func(*scope) {
+	return func(s *scope) {
+		was(status, reason)(s)
+		s.fn.Status.Conditions[0].ObservedGeneration = 1
+		s.fn.Generation = 2
+	}
+}
+
+// kubectl wait reads the generation of the condition, and waits while that is an older one.
+func TestRunningIsAboutTheGenerationWhoseCodeServes(t *testing.T) {
+	t.Parallel()
+	unbuilt := func(s *scope) { s.code = resources.Code{} }
+	for name, tc := range map[string]struct {
+		scope          *scope
+		wantStatus     metav1.ConditionStatus
+		wantGeneration int64
+		wantVersion    bool
+	}{
+		"code that is rolled out":                         {newScope(updatedAfter("Unknown", "DeploymentUpdated")), "True", 2, true},
+		"code that is still built":                        {newScope(updatedAfter("True", "DeploymentReady"), unbuilt), "True", 1, false},
+		"code that is still built while what serves dies": {newScope(updatedAfter("True", "DeploymentReady"), unbuilt, available(false)), "Unknown", 1, false},
+		"a Deployment that was read before it was changed": {newScope(updatedAfter("True", "DeploymentReady"), func(s *scope) {
+			s.deployment.Spec.Template.Annotations[resources.AnnotationTemplate] = "older"
+		}), "True", 1, false},
+		"a Deployment that its controller has not seen": {newScope(updatedAfter("True", "DeploymentReady"), func(s *scope) {
+			s.deployment.Generation++
+		}), "True", 1, false},
+		"a Function of which nothing is known while it is built": {newScope(unbuilt), "Unknown", 1, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			setStatus(tc.scope)
+			condition := meta.FindStatusCondition(tc.scope.fn.Status.Conditions, v1alpha2.ConditionRunning)
+			require.Equal(t, tc.wantStatus, condition.Status)
+			require.Equal(t, tc.wantGeneration, condition.ObservedGeneration)
+			require.Equal(t, tc.wantVersion, tc.scope.fn.Status.Version != "", "what runs is told of the present code only")
 		})
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -145,6 +146,8 @@ func ownsReplicas(deployment *appsv1.Deployment) bool {
 func explain(err error, condition, reason, message string) error {
 	explained := &failure{condition: condition, reason: reason, message: message, err: err}
 	switch {
+	case apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause):
+		return err // nothing of it will be there for long
 	case apierrors.IsInvalid(err), apierrors.IsBadRequest(err):
 		return kube.Stalled(explained)
 	case apierrors.IsForbidden(err), apierrors.IsInternalError(err):
