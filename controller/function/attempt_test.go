@@ -99,6 +99,10 @@ func TestWhatBecameOfABuild(t *testing.T) {
 		pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses = pod.Status.ContainerStatuses, nil
 		return pod
 	}
+	late := func(pod corev1.Pod) corev1.Pod {
+		pod.Status.Phase, pod.Status.Reason = corev1.PodFailed, "DeadlineExceeded"
+		return pod
+	}
 	const target = resources.PushContainerName
 	for name, tc := range map[string]struct {
 		job    batchv1.JobCondition
@@ -130,6 +134,14 @@ func TestWhatBecameOfABuild(t *testing.T) {
 		},
 		"too long": {
 			job: jobEnded(batchv1.JobFailed, batchv1.JobReasonDeadlineExceeded), reason: build.Interrupted, says: "took longer",
+		},
+		"too long since it has a node": {
+			job: jobEnded(batchv1.JobFailed, batchv1.JobReasonBackoffLimitExceeded), pods: []corev1.Pod{late(terminated(target, 137, "Error", ""))},
+			reason: build.Interrupted, says: "took longer",
+		},
+		"an image just in time": {
+			job:  jobEnded(batchv1.JobFailed, batchv1.JobReasonBackoffLimitExceeded),
+			pods: []corev1.Pod{late(terminated(target, 0, "Completed", `{"digest":"sha256:1"}`))}, digest: "sha256:1",
 		},
 		"evicted": {
 			job:    jobEnded(batchv1.JobFailed, ""),

@@ -22,7 +22,8 @@ const (
 	// why it has none.
 	podGrace = 10 * time.Second
 	// stuckGrace is how long a pod may be unable to start before the slot goes to
-	// another build.
+	// another build. One that waits for room on a node may wait for
+	// resources.RoomTime.
 	stuckGrace = 2 * time.Minute
 )
 
@@ -71,12 +72,16 @@ func (r *Reconciler) watchJob(ctx context.Context, s *scope, job *batchv1.Job) e
 	if err != nil {
 		return err
 	}
-	age := s.now.Sub(job.CreationTimestamp.Time)
-	trouble, wait := buildTrouble(pods), stuckGrace
+	if problem := endingProblem(job, pods); problem != "" {
+		s.build = runningBuildVerdict(job, problem)
+		return nil
+	}
+	since, grace := startPatience(job, pods)
+	age, trouble, wait := s.now.Sub(since), buildTrouble(pods), grace
 	if len(pods) == 0 {
 		wait = podGrace
 		if age >= podGrace {
-			wait = stuckGrace
+			wait = grace
 			if trouble, err = r.whyNoPod(ctx, job); err != nil {
 				return err
 			}
@@ -86,7 +91,7 @@ func (r *Reconciler) watchJob(ctx context.Context, s *scope, job *batchv1.Job) e
 	if trouble == "" && len(pods) > 0 {
 		return nil
 	}
-	if trouble == "" || age < stuckGrace {
+	if trouble == "" || age < grace {
 		s.build.lookAgain = max(wait-age, time.Second)
 		return nil
 	}
@@ -101,6 +106,21 @@ func (r *Reconciler) watchJob(ctx context.Context, s *scope, job *batchv1.Job) e
 		return fmt.Errorf("end Job %q: %w", job.Name, err)
 	}
 	return nil
+}
+
+// startPatience is how long the pod of a build may take to start, and since when.
+func startPatience(job *batchv1.Job, pods []corev1.Pod) (since time.Time, grace time.Duration) {
+	since, grace = job.CreationTimestamp.Time, stuckGrace
+	for i := range pods {
+		switch scheduled := podCondition(&pods[i], corev1.PodScheduled); scheduled.Status {
+		case corev1.ConditionTrue:
+			since = scheduled.LastTransitionTime.Time
+		case corev1.ConditionFalse:
+			grace = resources.RoomTime
+		default:
+		}
+	}
+	return since, grace
 }
 
 // whyNoPod finds what the Job controller says: a quota, or Pod Security.

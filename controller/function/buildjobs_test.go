@@ -69,14 +69,23 @@ func TestABuildThatRuns(t *testing.T) {
 		lookAgain time.Duration
 		ends      bool
 	}{
-		"with a pod nothing is to be done":       {age: time.Hour, pod: []func(*corev1.Pod){}, says: "is still in progress"},
-		"a pod may take a moment to come":        {age: time.Second, says: "is still in progress", lookAgain: 9 * time.Second},
-		"then somebody is asked":                 {age: 10 * time.Second, event: true, says: ": it has no pod yet: pods is forbidden", lookAgain: 110 * time.Second},
-		"who may have nothing to say":            {age: time.Hour, says: "is still in progress", lookAgain: time.Second},
-		"no pod for long ends the build":         {age: stuckGrace, event: true, says: "exceeded quota", ends: true},
-		"an image that is not there is told":     {age: time.Second, pod: []func(*corev1.Pod){noImage}, says: "ImagePullBackOff: Back-off", lookAgain: 119 * time.Second},
-		"and ends the build when it stays away":  {age: stuckGrace, pod: []func(*corev1.Pod){noImage}, says: "ImagePullBackOff", ends: true},
-		"a full cluster ends the build, as well": {age: stuckGrace, pod: []func(*corev1.Pod){unschedulable}, says: "no node takes the pod", ends: true},
+		"with a pod nothing is to be done":      {age: time.Hour, pod: []func(*corev1.Pod){}, says: "is still in progress"},
+		"a pod may take a moment to come":       {age: time.Second, says: "is still in progress", lookAgain: 9 * time.Second},
+		"then somebody is asked":                {age: 10 * time.Second, event: true, says: ": it has no pod yet: pods is forbidden", lookAgain: 110 * time.Second},
+		"who may have nothing to say":           {age: time.Hour, says: "is still in progress", lookAgain: time.Second},
+		"no pod for long ends the build":        {age: stuckGrace, event: true, says: "exceeded quota", ends: true},
+		"an image that is not there is told":    {age: time.Second, pod: []func(*corev1.Pod){noImage}, says: "ImagePullBackOff: Back-off", lookAgain: 119 * time.Second},
+		"and ends the build when it stays away": {age: stuckGrace, pod: []func(*corev1.Pod){noImage}, says: "ImagePullBackOff", ends: true},
+		"a full cluster may grow for a while": {
+			age: stuckGrace, pod: []func(*corev1.Pod){unschedulable},
+			says: "no node takes the pod: 0/1 nodes are available: Insufficient cpu", lookAgain: 8 * time.Minute,
+		},
+		"one that does not grow ends the build": {
+			age: resources.RoomTime, pod: []func(*corev1.Pod){unschedulable}, says: "Insufficient cpu", ends: true,
+		},
+		"patience begins again when there was room": {
+			age: time.Hour, pod: []func(*corev1.Pod){scheduled(time.Second), noImage}, says: "ImagePullBackOff", lookAgain: 119 * time.Second,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -109,7 +118,55 @@ func TestABuildThatRuns(t *testing.T) {
 }
 
 func unschedulable(pod *corev1.Pod) {
-	pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Message: "0/1 nodes"}}
+	pod.Status.Conditions = []corev1.PodCondition{{
+		Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Message: "0/1 nodes are available: Insufficient cpu",
+	}}
+}
+
+// scheduled gives the pod a node some time before noon.
+func scheduled(ago time.Duration) func(*corev1.Pod) {
+	return func(pod *corev1.Pod) {
+		pod.Status.Conditions = []corev1.PodCondition{{
+			Type: corev1.PodScheduled, Status: corev1.ConditionTrue, LastTransitionTime: metav1.NewTime(noon().Add(-ago)),
+		}}
+	}
+}
+
+// Kubernetes deletes the pod before it calls the Job failed, and has an event about the deadline by which the
+// controller has ended it.
+func TestABuildThatIsBeingEndedKeepsItsReason(t *testing.T) {
+	t.Parallel()
+	fn := newFunction(withDependencies("nodejs22", leftPad))
+	deadline := &corev1.Event{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "e"}, InvolvedObject: corev1.ObjectReference{UID: "uid-of-job"},
+		Type: corev1.EventTypeWarning, Message: "Job was active longer than specified deadline",
+	}
+	for name, tc := range map[string]struct {
+		end  func(*batchv1.Job)
+		says string
+	}{
+		"by the controller": {func(job *batchv1.Job) {
+			text, err := problemOf("no node takes the pod: Insufficient cpu")
+			require.NoError(t, err)
+			job.Annotations[annotationProblem] = text
+		}, "Insufficient cpu"},
+		"by Kubernetes": {func(job *batchv1.Job) {
+			job.Status.Conditions = []batchv1.JobCondition{jobEnded(batchv1.JobFailureTarget, batchv1.JobReasonDeadlineExceeded)}
+		}, "The build took longer than builds may"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			job := buildOf(t, fn, time.Hour)
+			tc.end(job)
+			b := newBench(t, false, fn.DeepCopy(), registrySecret(), job, deadline.DeepCopy())
+			_, err := b.pass()
+			require.NoError(t, err)
+			condition := meta.FindStatusCondition(b.function().Status.Conditions, v1alpha2.ConditionBuildReady)
+			require.Equal(t, v1alpha2.ReasonJobRunning, condition.Reason)
+			require.Contains(t, condition.Message, tc.says)
+			require.NotContains(t, condition.Message, "it has no pod yet")
+		})
+	}
 }
 
 func TestWhatBuildsLeaveIsCleared(t *testing.T) {

@@ -23,12 +23,13 @@ func resultOf(job *batchv1.Job, pods []corev1.Pod) build.Result {
 			return result
 		}
 	}
-	if result, ok := resultOfPods(pods); ok {
+	result, ok := resultOfPods(pods)
+	late := deadlineExceeded(job, pods)
+	if ok && (result.Digest != "" || !late) {
 		return result
 	}
-	failed := jobCondition(job, batchv1.JobFailed)
 	switch {
-	case failed.Reason == batchv1.JobReasonDeadlineExceeded:
+	case late:
 		return build.Result{Reason: build.Interrupted, Message: "The build took longer than builds may. " +
 			"Give it more with spec.resourceConfiguration.build, use fewer packages, or let builds take longer with --build-deadline"}
 	case len(pods) > 0 && strings.Contains(pods[0].Status.Message, "EmptyDir volume"):
@@ -40,6 +41,26 @@ func resultOf(job *batchv1.Job, pods []corev1.Pod) build.Result {
 	default:
 		return build.Result{Reason: build.Interrupted, Message: "The pod of the build is gone before it told what it did"}
 	}
+}
+
+// deadlineExceeded reports whether a deadline ended the build: that of its pod,
+// or that of its Job.
+func deadlineExceeded(job *batchv1.Job, pods []corev1.Pod) bool {
+	for _, kind := range []batchv1.JobConditionType{batchv1.JobFailureTarget, batchv1.JobFailed} {
+		if jobCondition(job, kind).Reason == batchv1.JobReasonDeadlineExceeded {
+			return true
+		}
+	}
+	return slices.ContainsFunc(pods, func(pod corev1.Pod) bool { return pod.Status.Reason == batchv1.JobReasonDeadlineExceeded })
+}
+
+// endingProblem is why a Job is about to fail whose pods Kubernetes is deleting,
+// empty for any other Job.
+func endingProblem(job *batchv1.Job, pods []corev1.Pod) string {
+	if job.Annotations[annotationProblem] == "" && jobCondition(job, batchv1.JobFailureTarget).Type == "" {
+		return ""
+	}
+	return resultOf(job, pods).Message
 }
 
 // resultOfPods is what the containers of a build have told.

@@ -95,12 +95,19 @@ func troubleOf(pod *corev1.Pod) trouble {
 
 // unscheduled says why no node takes the pod, if that is so.
 func unscheduled(pod *corev1.Pod) string {
-	for _, condition := range pod.Status.Conditions {
-		if condition.Type == corev1.PodScheduled && condition.Status == corev1.ConditionFalse {
-			return "no node takes the pod: " + condition.Message
-		}
+	if scheduled := podCondition(pod, corev1.PodScheduled); scheduled.Status == corev1.ConditionFalse {
+		return "no node takes the pod: " + scheduled.Message
 	}
 	return ""
+}
+
+func podCondition(pod *corev1.Pod, kind corev1.PodConditionType) corev1.PodCondition {
+	for _, condition := range pod.Status.Conditions {
+		if condition.Type == kind {
+			return condition
+		}
+	}
+	return corev1.PodCondition{}
 }
 
 func containerTrouble(status *corev1.ContainerStatus) trouble {
@@ -157,12 +164,7 @@ func isPullOrConfigError(reason string) bool {
 }
 
 func isReady(pod *corev1.Pod) bool {
-	for _, condition := range pod.Status.Conditions {
-		if condition.Type == corev1.PodReady {
-			return condition.Status == corev1.ConditionTrue
-		}
-	}
-	return false
+	return podCondition(pod, corev1.PodReady).Status == corev1.ConditionTrue
 }
 
 // troubleDiffers tells whether a pod's news matter. That it has become ready is

@@ -60,7 +60,7 @@ type tracked struct {
 	due        time.Time
 	busy       bool
 	again      bool // somebody asked for a check while one was under way
-	failures   int
+	last       attempts
 }
 
 // interest is that of one Function.
@@ -219,8 +219,9 @@ func (t *Tracker) check(ctx context.Context, repository *tracked) {
 	if ctx.Err() != nil {
 		return
 	}
-	t.metrics.observe(err, time.Since(started))
-	for _, function := range t.settle(repository, references, err) {
+	took := time.Since(started)
+	t.metrics.observe(err, took)
+	for _, function := range t.settle(repository, references, err, took) {
 		select {
 		case t.events <- event.GenericEvent{Object: named(function)}:
 		case <-ctx.Done():
@@ -230,15 +231,18 @@ func (t *Tracker) check(ctx context.Context, repository *tracked) {
 }
 
 // settle notes what a check found and returns the Functions for which it is news.
-func (t *Tracker) settle(repository *tracked, references git.References, err error) (news []types.NamespacedName) {
+func (t *Tracker) settle(
+	repository *tracked, references git.References, err error, took time.Duration,
+) (news []types.NamespacedName) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	defer t.rouse() // to plan the next one
-	repository.failures++
 	if err == nil {
-		repository.failures = 0
+		repository.last = attempts{}
+	} else {
+		repository.last = attempts{failures: repository.last.failures + 1, transient: git.IsTransient(err), took: took}
 	}
-	repository.due = time.Now().Add(nextCheck(t.interval, repository.failures, rand.Float64())) //nolint:gosec // spreads load
+	repository.due = time.Now().Add(nextCheck(t.interval, repository.last, rand.Float64())) //nolint:gosec // spreads load
 	if repository.again {
 		repository.due = time.Time{}
 	}

@@ -2,7 +2,6 @@ package git
 
 import (
 	"context"
-	"errors"
 	"strconv"
 	"strings"
 	"sync"
@@ -78,7 +77,7 @@ func TestAMovedBranchWakesItsFunctionsAndAskingIsSharedByAll(t *testing.T) {
 		woken[awaitNews(t, tracker)] = true
 	}
 	require.Len(t, woken, len(want))
-	intervals := int64(time.Since(started) / nextCheck(interval, 0, 1))
+	intervals := int64(time.Since(started) / nextCheck(interval, attempts{}, 1))
 	require.LessOrEqual(t, server.Requests(), 2+intervals, "twenty Functions are one request, and perhaps one for those that came during it")
 
 	second := repository.Commit(t, "main", map[string]string{"a": "2"})
@@ -220,11 +219,27 @@ func TestARepositoryIsAskedOnceInAnInterval(t *testing.T) {
 func TestARepositoryThatFailsIsAskedLessAndLess(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		lister := &counter{err: errors.New("down")}
+		lister := &counter{err: &git.Error{Kind: git.Authentication, Message: "no"}}
 		tracker := alone(t, lister)
 		tracker.Commit(function("a"), Want{URL: "u", Reference: "main"})
 		time.Sleep(2 * time.Hour)
 		require.InDelta(t, 17, lister.asked(), 3)
+	})
+}
+
+func TestARepositoryThatIsAFewSecondsLateIsAskedAgainAtOnce(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		lister := &counter{err: &git.Error{Kind: git.Unreachable, Message: "connection refused"}}
+		tracker := alone(t, lister)
+		tracker.Commit(function("a"), Want{URL: "u", Reference: "main"})
+		time.Sleep(8 * time.Second)
+		lister.mu.Lock()
+		defer lister.mu.Unlock()
+		require.GreaterOrEqual(t, len(lister.times), 4)
+		for i, want := range []float64{1, 2, 4} {
+			require.InDelta(t, want, lister.times[i+1].Sub(lister.times[i]).Seconds(), want*jitter)
+		}
 	})
 }
 
@@ -330,20 +345,24 @@ func TestFunctionsWithOtherCredentialsAskForThemselves(t *testing.T) {
 func TestTheNextCheckIsJitteredAndBacksOff(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
-		failures int
-		random   float64
-		want     time.Duration
+		last   attempts
+		random float64
+		want   time.Duration
 	}{
-		"usually":                {0, 0.5, 27 * time.Second},
-		"at the earliest":        {0, 1, 24 * time.Second},
-		"at the latest":          {0, 0, 30 * time.Second},
-		"after a failure":        {1, 0, time.Minute},
-		"after several failures": {3, 0, 4 * time.Minute},
-		"after many failures":    {1000, 0, 10 * time.Minute},
+		"usually":                        {attempts{}, 0.5, 27 * time.Second},
+		"at the earliest":                {attempts{}, 1, 24 * time.Second},
+		"at the latest":                  {attempts{}, 0, 30 * time.Second},
+		"after a refusal":                {attempts{failures: 1}, 0, time.Minute},
+		"after several refusals":         {attempts{failures: 3}, 0, 4 * time.Minute},
+		"after many refusals":            {attempts{failures: 1000}, 0, 10 * time.Minute},
+		"without an answer":              {attempts{failures: 1, transient: true}, 0, time.Second},
+		"without an answer again":        {attempts{failures: 4, transient: true}, 0, 8 * time.Second},
+		"without an answer for long":     {attempts{failures: 1000, transient: true}, 0, 10 * time.Minute},
+		"of one that takes all its time": {attempts{failures: 1, transient: true, took: 30 * time.Second}, 0, 30 * time.Second},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			require.Equal(t, tc.want, nextCheck(30*time.Second, tc.failures, tc.random))
+			require.Equal(t, tc.want, nextCheck(30*time.Second, tc.last, tc.random))
 		})
 	}
 }

@@ -1,6 +1,8 @@
 package resources
 
 import (
+	"time"
+
 	corev1 "k8s.io/api/core/v1"
 	batchv1ac "k8s.io/client-go/applyconfigurations/batch/v1"
 	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
@@ -12,6 +14,11 @@ import (
 // log. It is longer than any wait for another try, which is computed from the
 // Job.
 const keepSeconds = 24 * 60 * 60
+
+// RoomTime is how long a build may wait for a node with room for its pod. An
+// autoscaler that brings a node may take minutes. It is no part of the build's
+// own time, which begins when the pod has a node.
+const RoomTime = 10 * time.Minute
 
 // Build is an image that is to be built.
 type Build struct {
@@ -41,13 +48,15 @@ func Job(fn *v1alpha2.Function, settings *Settings, plan Build) (*batchv1ac.JobA
 			WithParallelism(1).
 			WithCompletions(1).
 			WithBackoffLimit(0).
-			WithActiveDeadlineSeconds(settings.Build.DeadlineSeconds).
+			// The last resort, when neither the pod's deadline nor the controller has ended it.
+			WithActiveDeadlineSeconds(settings.Build.DeadlineSeconds + int64(RoomTime/time.Second)).
 			WithTTLSecondsAfterFinished(keepSeconds).
 			WithTemplate(corev1ac.PodTemplateSpec().
 				WithLabels(jobLabels(fn)).
 				WithAnnotations(map[string]string{"sidecar.istio.io/inject": "false"}).
 				WithSpec(corev1ac.PodSpec().
 					WithRestartPolicy(corev1.RestartPolicyNever).
+					WithActiveDeadlineSeconds(settings.Build.DeadlineSeconds). // from when it has a node
 					WithInitContainers(pod.fetch).
 					WithContainers(pod.install, push).
 					WithVolumes(pod.volumes...).
