@@ -16,15 +16,12 @@ import (
 	"github.com/rouse-run/rouse/api/serverless/v1alpha2"
 )
 
-// The kinds of objects that a Function takes values from.
+// The kinds of objects that a Function takes values from, and lives in.
 const (
 	kindConfigMap = "ConfigMap"
 	kindSecret    = "Secret"
 	kindNamespace = "Namespace"
 )
-
-// kindNamespace is the kind of what a Function lives in.
-const kindNamespace = "Namespace"
 
 // referenceIndex finds the Functions whose pods follow a ConfigMap or Secret.
 const referenceIndex = "followed"
