@@ -1,6 +1,8 @@
 package cli
 
 import (
+	"errors"
+
 	"github.com/spf13/cobra"
 
 	"github.com/rouse-run/rouse/cli/exit"
@@ -31,7 +33,11 @@ Events that were not delivered are kept until the next start. Ctrl-C ends everyt
 			if err := o.Validate(); err != nil {
 				return exit.With(exit.Usage, err)
 			}
-			return dev.Run(cmd.Context(), o)
+			err := dev.Run(cmd.Context(), o)
+			if errors.Is(err, dev.ErrFailed) {
+				return exit.Told(err) // by the last line of the run
+			}
+			return err
 		},
 	}
 	flags := cmd.Flags()

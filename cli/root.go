@@ -23,7 +23,7 @@ func Main(ctx context.Context, args []string, streams Streams) int {
 	root := newRoot(streams)
 	root.SetArgs(args)
 	err := root.ExecuteContext(ctx)
-	if err != nil {
+	if err != nil && !exit.IsTold(err) {
 		_, _ = fmt.Fprintln(streams.Err, "rouse:", err) // when that cannot be written there is nobody to tell
 	}
 	return int(exit.CodeOf(err))

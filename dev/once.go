@@ -2,7 +2,6 @@ package dev
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -21,18 +20,20 @@ const (
 	// onceTimeout bounds a run that plays its events once.
 	onceTimeout = 90 * time.Second
 	settlePoll  = 50 * time.Millisecond
+	// notLoaded is why a run is over early. The verdict says more.
+	notLoaded = "a Function does not load"
 )
 
-// ErrIncomplete is the end of a run with Once that did not see all of its events settled. What was missing was printed.
-var ErrIncomplete = errors.New("not every event was settled, or not every Function went back to sleep")
-
-// once publishes the events, waits until all that comes of them is settled, and prints how it went.
+// once publishes the events, waits until all that comes of them is settled, and prints how it went. Its error is
+// ErrFailed when an event became a dead letter or was wanted by nobody, a Function did not load, or something is missing.
 func (m *mode) once(ctx context.Context) error {
 	var missing string
+	var broken []string
 	err := together(ctx,
 		func(ctx context.Context) error { return view.Plain(ctx, m.source, m.options.Out) },
 		func(ctx context.Context) error {
 			missing = m.play(ctx)
+			broken = unloaded(m.functions.Status(), missing != "")
 			return nil
 		},
 	)
@@ -47,11 +48,7 @@ func (m *mode) once(ctx context.Context) error {
 	if err := report.print(m.options.Out); err != nil {
 		return err
 	}
-	if missing != "" {
-		_, err := fmt.Fprintf(m.options.Out, "run failed: %s\n", missing)
-		return errors.Join(ErrIncomplete, err)
-	}
-	return report.conclude(m.options.Out)
+	return report.conclude(m.options.Out, report.faults(broken, missing))
 }
 
 // play publishes and waits. It says what is missing in the end, or nothing.
@@ -64,6 +61,9 @@ func (m *mode) play(ctx context.Context) (missing string) {
 	if !m.awaitUp(ctx) {
 		return "not every Function was prepared in time: " + m.unready()
 	}
+	if m.brokenAlready() {
+		return notLoaded
+	}
 	if err := m.source.publisher.publish(ctx, m.events); err != nil {
 		return err.Error()
 	}
@@ -72,6 +72,9 @@ func (m *mode) play(ctx context.Context) (missing string) {
 		if missing == "" {
 			return ""
 		}
+		if m.brokenAlready() {
+			return notLoaded
+		}
 		select {
 		case <-ctx.Done():
 			return fmt.Sprintf("after %s %s", onceTimeout, missing)
@@ -79,6 +82,9 @@ func (m *mode) play(ctx context.Context) (missing string) {
 		}
 	}
 }
+
+// brokenAlready tells whether there is no use in waiting, because a Function does not load.
+func (m *mode) brokenAlready() bool { return len(unloaded(m.functions.Status(), false)) > 0 }
 
 // missing is what keeps the run from being over.
 func (m *mode) missing(ctx context.Context) string {
@@ -98,19 +104,19 @@ func (m *mode) missing(ctx context.Context) string {
 			return fmt.Sprintf("%d events wait for Subscription %s/%s%s", waiting, sub.Namespace, sub.Name, m.failures())
 		}
 	}
-	if awake := m.awake(); len(awake) > 0 {
-		return "not asleep yet: " + strings.Join(awake, ", ")
+	if restless := m.restless(); len(restless) > 0 {
+		return "not back to their replicas without work: " + strings.Join(restless, ", ") + m.failures()
 	}
 	return ""
 }
 
-// awake are the Functions with more replicas than they have without work.
-func (m *mode) awake() []string {
+// restless are the Functions that do not have the replicas yet that they have without work.
+func (m *mode) restless() []string {
 	targets := m.folder.lows()
 	var found []string
 	for _, status := range m.functions.Status() {
 		low := targets[types.NamespacedName{Namespace: status.Namespace, Name: status.Name}]
-		if status.Desired > low || status.Ready > low {
+		if status.Desired > low || status.Ready != low {
 			found = append(found, status.Namespace+"/"+status.Name)
 		}
 	}
@@ -184,10 +190,4 @@ func (r report) print(out io.Writer) error {
 		return fmt.Errorf("print the run: %w", err)
 	}
 	return nil
-}
-
-// conclude writes the line that programs read.
-func (r report) conclude(out io.Writer) error {
-	_, err := fmt.Fprintf(out, "run ok: events=%d lost=%d wake_to_first_byte_p50_ms=%d\n", r.events, r.lost, r.wake.Milliseconds())
-	return err
 }

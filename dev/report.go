@@ -29,6 +29,9 @@ type report struct {
 	lost   int // deliveries that nothing is known of
 	hops   []hop
 	wake   time.Duration // median of those that woke
+
+	dead     []journal.Record // the deliveries that ended so
+	unwanted []journal.Record // stored, for no Subscription
 }
 
 // eventKey is what makes an event one.
@@ -60,26 +63,45 @@ func reportOf(records []journal.Record, lines []feed.Line, routes []routing.Rout
 		}
 	}
 	r := report{events: len(stored)}
-	for event, record := range stored {
-		subject := routing.Subject(record.Source, record.Type, false)
-		for _, route := range routes {
-			if !takes(route, subject) {
-				continue
-			}
-			end, ended := ends[deliveryKey{event, route.Subscription.String()}]
-			switch {
-			case !ended:
-				r.lost++
-			case end.Kind != journal.Filtered:
-				r.hops = append(r.hops, hopOf(record, end, lines))
-			}
-		}
+	for _, record := range stored {
+		r.follow(record, ends, lines, routes)
+	}
+	for _, records := range [][]journal.Record{r.dead, r.unwanted} {
+		slices.SortFunc(records, func(a, b journal.Record) int {
+			return cmp.Or(a.Time.Compare(b.Time), cmp.Compare(a.ID, b.ID), cmp.Compare(a.Subscription, b.Subscription))
+		})
 	}
 	slices.SortFunc(r.hops, func(a, b hop) int {
 		return cmp.Or(a.stored.Compare(b.stored), cmp.Compare(a.sink, b.sink), cmp.Compare(a.first, b.first))
 	})
 	r.findWakes(sleepers)
 	return r
+}
+
+// follow adds one event that was stored.
+func (r *report) follow(stored journal.Record, ends map[deliveryKey]journal.Record, lines []feed.Line, routes []routing.Route) {
+	subject := routing.Subject(stored.Source, stored.Type, false)
+	wanted := false
+	for _, route := range routes {
+		if !takes(route, subject) {
+			continue
+		}
+		end, ended := ends[deliveryKey{eventKey{source: stored.Source, id: stored.ID}, route.Subscription.String()}]
+		wanted = wanted || !ended || end.Kind != journal.Filtered
+		switch {
+		case !ended:
+			r.lost++
+		case end.Kind == journal.Filtered:
+		default:
+			r.hops = append(r.hops, hopOf(stored, end, lines))
+			if end.Kind == journal.DeadLettered {
+				r.dead = append(r.dead, end)
+			}
+		}
+	}
+	if !wanted {
+		r.unwanted = append(r.unwanted, stored)
+	}
 }
 
 func takes(route routing.Route, subject string) bool {

@@ -51,18 +51,27 @@ func TestEveryStoredEventHasToEndAtEachSubscription(t *testing.T) {
 		records      []journal.Record
 		events, lost int
 		hops         int
+		dead         int
+		unwanted     int
 	}{
-		"nothing happened": {nil, 0, 0, 0},
-		"all delivered": {[]journal.Record{
+		"nothing happened": {},
+		"all delivered": {records: []journal.Record{
 			storedAt("1", 0), endedAt(journal.Delivered, "1", "a", 0, 1, 2), endedAt(journal.Delivered, "1", "b", 0, 1, 2),
-		}, 1, 0, 2},
-		"one is missing":          {[]journal.Record{storedAt("1", 0), endedAt(journal.Delivered, "1", "a", 0, 1, 2)}, 1, 1, 1},
-		"a retry is no end":       {[]journal.Record{storedAt("1", 0), endedAt(journal.Retry, "1", "a", 0, 1, 2)}, 1, 2, 0},
-		"a dead letter is one":    {[]journal.Record{storedAt("1", 0), endedAt(journal.DeadLettered, "1", "a", 0, 1, 2), endedAt(journal.Delivered, "1", "b", 0, 1, 2)}, 1, 0, 2},
-		"a filtered one too":      {[]journal.Record{storedAt("1", 0), endedAt(journal.Filtered, "1", "a", 0, 1, 2), endedAt(journal.Delivered, "1", "b", 0, 1, 2)}, 1, 0, 1},
-		"stored twice is one":     {[]journal.Record{storedAt("1", 0), storedAt("1", 5)}, 1, 2, 0},
-		"nobody wants it":         {[]journal.Record{{Kind: journal.Stored, Source: "shop", Type: "order.other", ID: "1"}}, 1, 0, 0},
-		"of an event from before": {[]journal.Record{endedAt(journal.Delivered, "0", "a", 0, 1, 2)}, 0, 0, 0},
+		}, events: 1, hops: 2},
+		"one is missing":    {records: []journal.Record{storedAt("1", 0), endedAt(journal.Delivered, "1", "a", 0, 1, 2)}, events: 1, lost: 1, hops: 1},
+		"a retry is no end": {records: []journal.Record{storedAt("1", 0), endedAt(journal.Retry, "1", "a", 0, 1, 2)}, events: 1, lost: 2},
+		"a dead letter is one": {records: []journal.Record{
+			storedAt("1", 0), endedAt(journal.DeadLettered, "1", "a", 0, 1, 2), endedAt(journal.Delivered, "1", "b", 0, 1, 2),
+		}, events: 1, hops: 2, dead: 1},
+		"a filtered one too": {records: []journal.Record{
+			storedAt("1", 0), endedAt(journal.Filtered, "1", "a", 0, 1, 2), endedAt(journal.Delivered, "1", "b", 0, 1, 2),
+		}, events: 1, hops: 1},
+		"filtered by all is wanted by nobody": {records: []journal.Record{
+			storedAt("1", 0), endedAt(journal.Filtered, "1", "a", 0, 1, 2), endedAt(journal.Filtered, "1", "b", 0, 1, 2),
+		}, events: 1, unwanted: 1},
+		"stored twice is one":     {records: []journal.Record{storedAt("1", 0), storedAt("1", 5)}, events: 1, lost: 2},
+		"nobody wants it":         {records: []journal.Record{{Kind: journal.Stored, Source: "shop", Type: "order.other", ID: "1"}}, events: 1, unwanted: 1},
+		"of an event from before": {records: []journal.Record{endedAt(journal.Delivered, "0", "a", 0, 1, 2)}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -70,6 +79,8 @@ func TestEveryStoredEventHasToEndAtEachSubscription(t *testing.T) {
 			require.Equal(t, tc.events, r.events)
 			require.Equal(t, tc.lost, r.lost)
 			require.Len(t, r.hops, tc.hops)
+			require.Len(t, r.dead, tc.dead)
+			require.Len(t, r.unwanted, tc.unwanted)
 		})
 	}
 }
@@ -97,7 +108,7 @@ func TestTheFirstByteIsTheHandlersFirstLine(t *testing.T) {
 
 	var out strings.Builder
 	require.NoError(t, r.print(&out))
-	require.NoError(t, r.conclude(&out))
+	require.NoError(t, r.conclude(&out, nil))
 	text := out.String()
 	require.Contains(t, text, "102 ms")
 	require.Contains(t, text, "dead letter")

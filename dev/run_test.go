@@ -10,6 +10,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -45,6 +46,54 @@ func TestARunOfOnceAccountsForEverything(t *testing.T) {
 		entries, err := filepath.Glob(filepath.Join(stateOf(t, o), "once-*"))
 		require.NoError(t, err)
 		require.Empty(t, entries)
+	}
+}
+
+func TestARunOfOnceFailsAndSaysWhichOfItsEventsOrFunctionsDid(t *testing.T) {
+	t.Parallel()
+	const needs = "inline:\n      dependencies: '{\"dependencies\": {\"nothing\": \"file:nowhere.tgz\"}}'\n"
+	for name, tc := range map[string]struct{ manifest, kind, want string }{
+		"a dead letter": {
+			greeter("module.exports.main = event => { event.setResponseStatus(400); return 'no' }"), "order.received",
+			`^run failed: 1 event became a dead letter: order\.received 1 from shop at orders/greeter: .*, status 400$`,
+		},
+		"an event that nobody wants": {
+			greeter(prints("up")), "order.other",
+			`^run failed: 1 event was wanted by no Subscription: order\.other 1 from shop$`,
+		},
+		"an event that a Function emits and nobody wants": {
+			greeter("module.exports.main = event => event.emitCloudEvent('order.greeted', 'greeter', {}, {id: '2'})"), "order.received",
+			`^run failed: 1 event was wanted by no Subscription: order\.greeted 2 from greeter$`,
+		},
+		"a handler that throws while it loads": {
+			greeter("throw new Error('cannot start')"), "order.received",
+			`^run failed: 1 Function did not load: orders/greeter: .*fn\.yaml:10: Error: cannot start \(exit status 1\)$`,
+		},
+		"a handler that is no JavaScript": {
+			greeter("module.exports.main = event => {"), "order.received",
+			`^run failed: 1 Function did not load: orders/greeter: .*fn\.yaml:1\d: SyntaxError: .*$`,
+		},
+		"one that always runs and throws": {
+			strings.Replace(greeter("throw new Error('cannot start')"), "scaleConfig: {minReplicas: 0, maxReplicas: 1}", "replicas: 1", 1), "order.received",
+			`^run failed: 1 Function did not load: orders/greeter: .*cannot start.*$`,
+		},
+		"a dependency that does not install": {
+			strings.Replace(greeter(prints("up")), "inline:\n", needs, 1), "order.received",
+			`^run failed: 1 Function did not load: orders/greeter: .*fn\.yaml:1: \w+: .*$`,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			directory, out := t.TempDir(), &output{}
+			write(t, directory, "fn.yaml", tc.manifest)
+			write(t, directory, "event.json", `{"specversion":"1.0","id":"1","source":"shop","type":"`+tc.kind+`","data":{"id":"1"}}`)
+			o := DefaultOptions()
+			o.Directory, o.State, o.Out, o.Once, o.Cooldown = directory, t.TempDir(), out, true, time.Second
+			o.Publish = []string{filepath.Join(directory, "event.json")}
+			require.ErrorIs(t, Run(t.Context(), o), ErrFailed)
+			lines := strings.Split(strings.TrimSpace(out.String()), "\n")
+			require.Regexp(t, tc.want, lines[len(lines)-1])
+		})
 	}
 }
 

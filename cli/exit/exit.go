@@ -43,6 +43,26 @@ func With(code Code, err error) error {
 	return &Error{Code: code, Err: err}
 }
 
+// told is an error that the command has told already.
+type told struct{ error }
+
+// Unwrap implements errors' chain.
+func (t told) Unwrap() error { return t.error }
+
+// Told marks an error that the command has told in its own words; nil stays nil.
+func Told(err error) error {
+	if err == nil {
+		return nil
+	}
+	return told{err}
+}
+
+// IsTold tells whether there is nothing left to say about an error.
+func IsTold(err error) bool {
+	_, ok := errors.AsType[told](err)
+	return ok
+}
+
 // CodeOf is the outermost code of err.
 func CodeOf(err error) Code {
 	if err == nil {

@@ -26,3 +26,12 @@ func TestTheCodeOfAnErrorSurvivesWrapping(t *testing.T) {
 	}
 	require.ErrorIs(t, With(Usage, plain), plain)
 }
+
+func TestAnErrorThatWasToldKeepsItsCode(t *testing.T) {
+	t.Parallel()
+	require.True(t, IsTold(fmt.Errorf("run: %w", Told(errors.New("no")))))
+	require.Equal(t, Refused, CodeOf(Told(Errorf(Refused, "no"))))
+	require.Equal(t, Failed, CodeOf(Told(errors.New("no"))))
+	require.False(t, IsTold(errors.New("no")))
+	require.NoError(t, Told(nil))
+}

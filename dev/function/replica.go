@@ -81,6 +81,9 @@ func (f *Functions) becomeReady(u *unit, r *replica) {
 		return
 	}
 	r.stage, r.readyAt = ready, time.Now()
+	if u.current(r) {
+		u.unready = 0
+	}
 	if !u.wokenAt.IsZero() {
 		u.lastWake, u.wokenAt = r.readyAt.Sub(u.wokenAt), time.Time{}
 	}

@@ -27,6 +27,10 @@ type Status struct {
 	// LastError is why the newest version does not run, its first line being the whole of it in short; empty when
 	// it runs.
 	LastError string `json:"lastError,omitempty"`
+	// Unprepared tells that there is nothing to start: its source, a reference or a dependency is missing.
+	Unprepared bool `json:"-"`
+	// FailedStarts is how often in a row the newest version ended before it was ready.
+	FailedStarts int `json:"-"`
 	// Debug is where a debugger connects, host:port; empty without one.
 	Debug   string `json:"debug,omitempty"`
 	Desired int    `json:"desired"`

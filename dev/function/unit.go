@@ -27,6 +27,7 @@ type unit struct {
 	unprepared  string            // why there is no newer one
 
 	failures int // crashes of the wanted version, one after the other
+	unready  int // those of them before it was ready, none having been since
 	crashed  string
 	retryAt  time.Time
 
@@ -90,7 +91,7 @@ func (f *Functions) settle(u *unit, now time.Time) (again time.Time) {
 	return again
 }
 
-func (u *unit) forgive() { u.failures, u.crashed, u.retryAt = 0, "", time.Time{} }
+func (u *unit) forgive() { u.failures, u.unready, u.crashed, u.retryAt = 0, 0, "", time.Time{} }
 
 func (u *unit) view(now time.Time, startWithin time.Duration) view {
 	v := view{
@@ -128,10 +129,14 @@ func (f *Functions) bury(u *unit, r *replica) {
 		f.say(u, r.name, feed.Rouse, "the version before ended by itself")
 	case r.overdue:
 		u.restarts++
+		u.unready++
 		f.fail(u, fmt.Sprintf("%s: it was not ready within %s: its code loops or waits where it should only define the handler",
 			u.place(), f.options.StartWithin))
 	default:
 		u.restarts++
+		if r.stage == starting {
+			u.unready++
+		}
 		how := "exit status 0"
 		if err := r.process.Err(); err != nil {
 			how = err.Error()
@@ -161,7 +166,7 @@ func (u *unit) lastError() string {
 func (u *unit) status() Status {
 	s := Status{
 		Namespace: u.name.Namespace, Name: u.name.Name, Runtime: string(u.spec.Spec.Runtime),
-		LastError: u.lastError(), Desired: u.desired,
+		LastError: u.lastError(), Unprepared: u.hopeless(), FailedStarts: u.unready, Desired: u.desired,
 		Wakes: u.wakes, Restarts: u.restarts, LastWake: u.lastWake, At: u.spec.At,
 	}
 	if u.front != nil {
