@@ -75,6 +75,24 @@ func TestWholeEventsGoAsABatchWithAnAnswerForEach(t *testing.T) {
 	require.Equal(t, []map[string]any{{"id": "d", "source": "shop", "type": "order.received", "status": 204.0}}, results)
 }
 
+func TestDataArePublishedByteForByte(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, accept)
+	const data = `{ "html": "<b>&amp;</b>",  "n": 1.0, "big": 12345678901234567890, "b": 1, "a": "\u00e4" }`
+	flags := []string{"publish", "--type", "order.received", "--source", "shop"}
+	require.Equal(t, 0, w.run(t, append(flags, "--id", "flag", "-d", data)...).code)
+	require.Equal(t, 0, w.runWith(t, data+"\n", append(flags, "--id", "file", "-f", "-")...).code)
+	whole := `{"type": "order.received", "data": ` + data + `}`
+	require.Equal(t, 0, w.runWith(t, " "+whole+"\n", "publish", "--source", "shop", "--id", "whole", "-f", "-").code)
+	full := `{"specversion": "1.0", "id": "batch", "source": "shop", "type": "order.received", "data": ` + data + `}`
+	require.Equal(t, 0, w.runWith(t, "[ "+full+" ]", "publish", "-f", "-").code)
+	bodies := map[string]string{}
+	for _, request := range w.pricing.Await(t, 4) {
+		bodies[request.ID()] = string(request.Body)
+	}
+	require.Equal(t, map[string]string{"flag": data, "file": data + "\n", "whole": data, "batch": data}, bodies)
+}
+
 func TestARefusedEventSaysWhyAndIsNoSuccess(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, accept)

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"maps"
 	"net/http"
 	"os"
 	"strings"
@@ -20,16 +19,12 @@ const (
 	structured     = "application/cloudevents+json"
 	publishTimeout = 10 * time.Second
 	maxAnswer      = 4 << 10
-	idMember       = "id"
-	dataMember     = "data"
+	maxEvents      = 10_000 // of one file
 )
 
-// event is a CloudEvent in structured JSON.
-type event map[string]json.RawMessage
-
 // readEvents reads files with one event or an array of them.
-func readEvents(files []string) ([]event, error) {
-	var all []event
+func readEvents(files []string) ([]cloudevent.Event, error) {
+	var all []cloudevent.Event
 	for _, file := range files {
 		content, err := os.ReadFile(file) //nolint:gosec // the user names it
 		if err != nil {
@@ -44,27 +39,24 @@ func readEvents(files []string) ([]event, error) {
 	return all, nil
 }
 
-func parseEvents(content []byte) ([]event, error) {
-	bodies := []json.RawMessage{content}
+func parseEvents(content []byte) ([]cloudevent.Event, error) {
+	bodies := [][]byte{content}
 	if bytes.HasPrefix(bytes.TrimSpace(content), []byte("[")) {
-		if err := json.Unmarshal(content, &bodies); err != nil {
-			return nil, fmt.Errorf("no JSON: %w", err)
+		var err error
+		if bodies, err = cloudevent.SplitBatch(content, maxEvents); err != nil {
+			return nil, err
 		}
 	}
-	events := make([]event, 0, len(bodies))
+	events := make([]cloudevent.Event, 0, len(bodies))
 	for i, body := range bodies {
-		var e event
-		if err := json.Unmarshal(body, &e); err != nil {
-			return nil, fmt.Errorf("event %d is no JSON object: %w", i+1, err)
-		}
-		read, err := cloudevent.FromStructured(body)
+		ev, err := cloudevent.FromStructured(body)
 		if err == nil {
-			err = read.Validate()
+			err = ev.Validate()
 		}
 		if err != nil {
-			return nil, fmt.Errorf("event %d is no CloudEvent: %w", i+1, err)
+			return nil, fmt.Errorf("event %d is no CloudEvent in JSON: %w", i+1, err)
 		}
-		events = append(events, e)
+		events = append(events, ev)
 	}
 	if len(events) == 0 {
 		return nil, errors.New("there are no events in it")
@@ -72,36 +64,18 @@ func parseEvents(content []byte) ([]event, error) {
 	return events, nil
 }
 
-// anew is the event with an id of its own, because one that was seen is stored once. Handlers often make the ids of
-// what they emit from the id of the data, so that gets the same suffix.
-func (e event) anew(suffix string) (event, error) {
-	again := maps.Clone(e)
-	var id string
-	if err := json.Unmarshal(e[idMember], &id); err != nil {
-		return nil, fmt.Errorf("read the id of the event: %w", err)
-	}
-	fresh := id + suffix
-	var data event
-	var dataID string
-	if json.Unmarshal(e[dataMember], &data) == nil && json.Unmarshal(data[idMember], &dataID) == nil && dataID != "" {
-		changed := maps.Clone(data)
-		changed[idMember] = quoted(dataID + suffix)
-		body, err := json.Marshal(changed)
-		if err != nil {
-			return nil, fmt.Errorf("write the data of the event: %w", err)
-		}
-		again[dataMember] = body
-		if rest, found := strings.CutPrefix(id, dataID); found {
-			fresh = dataID + suffix + rest
+// anew is the event with an id of its own, because one that was seen is stored once. Its data stay as they are. Where the
+// id begins with that of the data, so does the new one.
+func anew(ev cloudevent.Event, suffix string) cloudevent.Event {
+	var data struct{ ID string }
+	if json.Unmarshal(ev.Data, &data) == nil && data.ID != "" {
+		if rest, found := strings.CutPrefix(ev.ID, data.ID); found {
+			ev.ID = data.ID + suffix + rest
+			return ev
 		}
 	}
-	again[idMember] = quoted(fresh)
-	return again, nil
-}
-
-func quoted(text string) json.RawMessage {
-	body, _ := json.Marshal(text) //nolint:errchkjson // a string always has a JSON
-	return body
+	ev.ID += suffix
+	return ev
 }
 
 // publisher publishes to the endpoint that everybody publishes to.
@@ -114,21 +88,17 @@ func newPublisher(url string) *publisher {
 	return &publisher{url: url, client: &http.Client{Timeout: publishTimeout, Transport: &http.Transport{DisableKeepAlives: true}}}
 }
 
-func (p *publisher) publish(ctx context.Context, events []event) error {
-	for _, e := range events {
-		if err := p.one(ctx, e); err != nil {
-			return fmt.Errorf("publish event %s: %w", e[idMember], err)
+func (p *publisher) publish(ctx context.Context, events []cloudevent.Event) error {
+	for i := range events {
+		if err := p.one(ctx, &events[i]); err != nil {
+			return fmt.Errorf("publish event %q: %w", events[i].ID, err)
 		}
 	}
 	return nil
 }
 
-func (p *publisher) one(ctx context.Context, e event) error {
-	body, err := json.Marshal(e)
-	if err != nil {
-		return fmt.Errorf("write it: %w", err)
-	}
-	request, err := http.NewRequestWithContext(ctx, http.MethodPost, p.url, bytes.NewReader(body))
+func (p *publisher) one(ctx context.Context, ev *cloudevent.Event) error {
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, p.url, bytes.NewReader(ev.AppendStructured(nil)))
 	if err != nil {
 		return err
 	}

@@ -1,10 +1,14 @@
 package dev
 
 import (
-	"encoding/json"
+	"io"
+	"net/http"
+	"net/http/httptest"
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/rouse-run/rouse/internal/cloudevent"
 )
 
 func TestEventsAreReadAloneAndInArrays(t *testing.T) {
@@ -18,9 +22,9 @@ func TestEventsAreReadAloneAndInArrays(t *testing.T) {
 		"one":                     {one, 1, ""},
 		"several":                 {" [" + one + ", " + one + "]", 2, ""},
 		"none":                    {"[]", 0, "no events"},
-		"no JSON":                 {"id: 1", 0, "event 1 is no JSON object"},
-		"an array that ends":      {"[" + one, 0, "no JSON"},
-		"one that lacks its type": {`[` + one + `, {"specversion":"1.0","id":"1","source":"shop"}]`, 0, "event 2 is no CloudEvent"},
+		"no JSON":                 {"id: 1", 0, "event 1 is no CloudEvent in JSON"},
+		"an array that ends":      {"[" + one, 0, "JSON array"},
+		"one that lacks its type": {`[` + one + `, {"specversion":"1.0","id":"1","source":"shop"}]`, 0, "event 2 is no CloudEvent in JSON"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -35,28 +39,43 @@ func TestEventsAreReadAloneAndInArrays(t *testing.T) {
 	}
 }
 
-func TestAnEventAnewHasIDsOfItsOwn(t *testing.T) {
+func TestAnEventAnewHasAnIDOfItsOwnAndTheSameData(t *testing.T) {
 	t.Parallel()
-	for name, tc := range map[string]struct{ before, want string }{
-		"its id alone":             {`{"id":"1"}`, `{"id":"1-x"}`},
-		"the id of its data too":   {`{"id":"1","data":{"id":"7","n":1}}`, `{"id":"1-x","data":{"id":"7-x","n":1}}`},
-		"ids that belong together": {`{"id":"7.received","data":{"id":"7"}}`, `{"id":"7-x.received","data":{"id":"7-x"}}`},
-		"data without an id":       {`{"id":"1","data":{"n":1}}`, `{"id":"1-x","data":{"n":1}}`},
-		"data with another id":     {`{"id":"1","data":{"id":5}}`, `{"id":"1-x","data":{"id":5}}`},
-		"data that is no object":   {`{"id":"1","data":[1]}`, `{"id":"1-x","data":[1]}`},
+	for name, tc := range map[string]struct{ id, data, want string }{
+		"its id alone":             {"1", ``, "1-x"},
+		"data with another id":     {"1", `{"id":"7"}`, "1-x"},
+		"ids that belong together": {"7.received", `{"id":"7"}`, "7-x.received"},
+		"an id that is a number":   {"7.received", `{"id":7}`, "7.received-x"},
+		"data that is no object":   {"1", `[1]`, "1-x"},
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			var before event
-			require.NoError(t, json.Unmarshal([]byte(tc.before), &before))
-			after, err := before.anew("-x")
-			require.NoError(t, err)
-			text, err := json.Marshal(after)
-			require.NoError(t, err)
-			require.JSONEq(t, tc.want, string(text))
-			text, err = json.Marshal(before)
-			require.NoError(t, err)
-			require.JSONEq(t, tc.before, string(text), "the first one stays as it is")
-		})
+		before := cloudevent.Event{ID: tc.id, Data: []byte(tc.data)}
+		after := anew(before, "-x")
+		require.Equal(t, tc.want, after.ID, name)
+		require.Equal(t, tc.data, string(after.Data), name)
+		require.Equal(t, tc.id, before.ID, name)
+	}
+}
+
+func TestDataArePublishedByteForByte(t *testing.T) {
+	t.Parallel()
+	for name, data := range map[string]string{
+		"markup, numbers and white space": `{ "id":"1",  "html": "<b>&amp;</b>", "n": 1.0,` + "\n\t" + `"big": 12345678901234567890, "b": 1, "a": "\u00e4" }`,
+		"the same name twice":             `{"a":1,"a":2}`,
+		"a number":                        `1.50`,
+		"text":                            `" <text> "`,
+	} {
+		events, err := parseEvents([]byte(`[ {"specversion":"1.0","id":"1.a","source":"shop","type":"order.received","data": ` + data + ` } ]`))
+		require.NoError(t, err, name)
+		got := make(chan string, 2)
+		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			body, _ := io.ReadAll(r.Body)
+			ev, _ := cloudevent.FromStructured(body)
+			got <- string(ev.Data)
+			w.WriteHeader(http.StatusNoContent)
+		}))
+		require.NoError(t, newPublisher(server.URL).publish(t.Context(), append(events, anew(events[0], "-x"))))
+		server.Close()
+		require.Equal(t, data, <-got, name)
+		require.Equal(t, data, <-got, name)
 	}
 }

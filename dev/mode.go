@@ -27,6 +27,7 @@ import (
 	"github.com/rouse-run/rouse/eventbridge"
 	"github.com/rouse-run/rouse/eventbridge/journal"
 	"github.com/rouse-run/rouse/internal/broker"
+	"github.com/rouse-run/rouse/internal/cloudevent"
 	"github.com/rouse-run/rouse/internal/daemon"
 	"github.com/rouse-run/rouse/scaler"
 )
@@ -48,7 +49,7 @@ type mode struct {
 	token   string
 	nats    string // URL
 	streams broker.StreamOptions
-	events  []event
+	events  []cloudevent.Event
 	log     logr.Logger
 	started time.Time
 

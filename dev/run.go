@@ -13,6 +13,7 @@ import (
 
 	"github.com/rouse-run/rouse/dev/instance"
 	"github.com/rouse-run/rouse/dev/nats"
+	"github.com/rouse-run/rouse/internal/cloudevent"
 )
 
 const (
@@ -92,7 +93,7 @@ func stateFolder(claim *instance.Claim, once bool) (string, error) {
 }
 
 // serve starts what everything stands on, runs the local mode on it, and ends both.
-func serve(ctx context.Context, o Options, claim *instance.Claim, state string, events []event) (err error) {
+func serve(ctx context.Context, o Options, claim *instance.Claim, state string, events []cloudevent.Event) (err error) {
 	token := rand.Text()
 	if err := os.WriteFile(filepath.Join(state, tokenFile), []byte(token), ownerOnly); err != nil {
 		return fmt.Errorf("write the token: %w", err)

@@ -15,6 +15,7 @@ import (
 	"github.com/rouse-run/rouse/dev/manifest"
 	"github.com/rouse-run/rouse/dev/view"
 	"github.com/rouse-run/rouse/eventbridge/journal"
+	"github.com/rouse-run/rouse/internal/cloudevent"
 )
 
 const (
@@ -33,7 +34,7 @@ type source struct {
 	journal   *journal.Journal
 	feed      *feed.Feed
 	publisher *publisher
-	events    []event // of --publish
+	events    []cloudevent.Event // of --publish
 
 	mu       sync.Mutex
 	problems []manifest.Problem
@@ -91,19 +92,15 @@ func (s *source) PublishAgain(ctx context.Context) (string, error) {
 		return "", errors.New("there is nothing to publish: name a file with events with --publish")
 	}
 	suffix := time.Now().Format(suffixTime)
-	fresh := make([]event, 0, len(s.events))
-	for _, e := range s.events {
-		again, err := e.anew(suffix)
-		if err != nil {
-			return "", err
-		}
-		fresh = append(fresh, again)
+	fresh := make([]cloudevent.Event, 0, len(s.events))
+	for _, ev := range s.events {
+		fresh = append(fresh, anew(ev, suffix))
 	}
 	if err := s.publisher.publish(ctx, fresh); err != nil {
 		return "", err
 	}
 	if len(fresh) == 1 {
-		return fmt.Sprintf("published %s", fresh[0][idMember]), nil
+		return fmt.Sprintf("published %q", fresh[0].ID), nil
 	}
 	return fmt.Sprintf("published %d events", len(fresh)), nil
 }

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -106,24 +107,14 @@ func wholeEvent(member []byte, in Input) (cloudevent.Event, error) {
 	if _, has := fields["type"]; !has {
 		return cloudevent.Event{}, errors.New("it has no type; if this is data and no event, name its type with --type")
 	}
-	for name, value := range map[string]string{specVersion: "1.0", "id": firstOf(in.ID, rand.Text()), "source": in.Source} {
-		if _, has := fields[name]; has || value == "" {
-			continue
-		}
-		text, err := json.Marshal(value)
-		if err != nil {
-			return cloudevent.Event{}, err
-		}
-		fields[name] = text
-	}
-	if _, has := fields["source"]; !has {
+	if _, has := fields["source"]; !has && in.Source == "" {
 		return cloudevent.Event{}, errors.New("it has no source: add one, or --source for all that have none")
 	}
-	full, err := json.Marshal(fields)
+	missing, err := missingMembers(fields, in)
 	if err != nil {
 		return cloudevent.Event{}, err
 	}
-	ev, err := cloudevent.FromStructured(full)
+	ev, err := cloudevent.FromStructured(slices.Concat([]byte("{"), missing, bytes.TrimPrefix(bytes.TrimSpace(member), []byte("{"))))
 	if err != nil {
 		return cloudevent.Event{}, err
 	}
@@ -133,6 +124,22 @@ func wholeEvent(member []byte, in Input) (cloudevent.Event, error) {
 		}
 	}
 	return ev, ev.Validate()
+}
+
+// missingMembers are what goes before the others. What is there stays as it was written: its data above all.
+func missingMembers(fields map[string]json.RawMessage, in Input) ([]byte, error) {
+	var text []byte
+	for name, value := range map[string]string{specVersion: "1.0", "id": firstOf(in.ID, rand.Text()), "source": in.Source} {
+		if _, has := fields[name]; has {
+			continue
+		}
+		quoted, err := json.Marshal(value)
+		if err != nil {
+			return nil, err
+		}
+		text = fmt.Appendf(text, "%q:%s,", name, quoted)
+	}
+	return text, nil
 }
 
 func complete(ev *cloudevent.Event, in Input) {

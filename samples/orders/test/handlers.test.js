@@ -25,6 +25,7 @@ async function call(t, handler, type, data, emit = async () => {}) {
   result.body = await handler({
     data,
     'ce-type': type,
+    'ce-id': 'order-1001.received',
     setResponseStatus: (status) => { result.status = status },
     emitCloudEvent: (...event) => { result.emitted.push(event); return emit() },
   }, {})

@@ -22,7 +22,7 @@ class Event(dict):
     """What a handler needs of the runtime's event."""
 
     def __init__(self, data):
-        super().__init__({"ce-type": "order.priced", "data": data})
+        super().__init__({"ce-type": "order.priced", "ce-id": "order-1001.priced", "data": data})
         self.emitted = []
 
     def emitCloudEvent(self, *event):
