@@ -68,6 +68,7 @@ type mode struct {
 	folder     *folder
 
 	public, admin, control net.Listener
+	firstPort              int               // of Functions
 	hidden                 *bufconn.Listener // of the scaler
 	metrics                *bufconn.Listener // nobody asks for them
 }
@@ -105,7 +106,9 @@ func (m *mode) open(ctx context.Context) (err error) {
 	if m.public, moved, err = listenForEvents(ctx, m.options.Port); err != nil {
 		return err
 	}
+	m.firstPort = portOf(m.public) + 1
 	if moved {
+		m.firstPort = defaultPort + 1 // any one would be another with each start
 		m.say(fmt.Sprintf("port %d is taken, so events are published to port %d; choose one with --port", defaultPort, portOf(m.public)))
 	}
 	if m.admin, err = listen(ctx, 0); err != nil {
@@ -162,7 +165,8 @@ func (m *mode) build(ctx context.Context) error {
 		}),
 		Supervisor: m.supervisor, Feed: m.feed, Waker: m, Log: m.log.WithName("functions"),
 	}, function.Options{
-		FirstPort:        portOf(m.public) + 1,
+		FirstPort:        m.firstPort,
+		Ports:            filepath.Join(m.state, portsFile),
 		PublisherAddress: urlOf(m.public) + publishPath,
 		State:            m.state,
 		Debug:            debug.has,

@@ -19,6 +19,8 @@ import (
 const (
 	tokenFile = "token"
 	natsName  = "rouse-dev"
+	// portsFile remembers which Function has which port. It says nothing of events, so --fresh keeps it.
+	portsFile = "ports.json"
 	// stopTimeout bounds the end of what stands below everything else.
 	stopTimeout = 500 * time.Millisecond
 )
@@ -42,7 +44,7 @@ func Run(ctx context.Context, o Options) error {
 	}
 	defer func() { _ = claim.Release() }() // the kernel does, if we cannot
 	if o.Fresh {
-		if err := claim.Empty(); err != nil {
+		if err := claim.Empty(portsFile); err != nil {
 			return err
 		}
 	}

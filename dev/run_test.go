@@ -163,6 +163,21 @@ func TestWhatWasNotDeliveredArrivesAfterARestart(t *testing.T) {
 	require.NotContains(t, w.printed(t, "greeter"), "kept")
 }
 
+func TestAFunctionKeepsItsPortWhenOthersComeAndEventsAreForgotten(t *testing.T) {
+	t.Parallel()
+	directory, state := t.TempDir(), t.TempDir()
+	write(t, directory, "fn.yaml", greeter(prints("up")))
+	w := run(t, directory, func(o *Options) { o.State = state })
+	url := ""
+	await(t, "it has a port", func() bool { url = w.functions(t)["greeter"].URL; return url != "" })
+	require.NoError(t, w.stop())
+
+	write(t, directory, "added.yaml", strings.ReplaceAll(greeter(prints("up")), "greeter", "added"))
+	w = run(t, directory, func(o *Options) { o.State, o.Fresh = state, true })
+	await(t, "both have one", func() bool { all := w.functions(t); return all["greeter"].URL != "" && all["added"].URL != "" })
+	require.Equal(t, url, w.functions(t)["greeter"].URL)
+}
+
 // consumers counts those that the admin API knows of.
 func (w *world) consumers(t *testing.T) int {
 	t.Helper()

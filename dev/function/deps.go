@@ -38,6 +38,8 @@ type Deps struct {
 type Options struct {
 	// FirstPort is where front ports begin. Those that are taken are skipped. Any free ports, when it is 0.
 	FirstPort int
+	// Ports is the file that remembers which Function has which port; empty: none does.
+	Ports string
 	// PublisherAddress and State are handed to the Launcher.
 	PublisherAddress, State string
 	// Debug tells which Functions are started for a debugger; nil: none.

@@ -12,7 +12,7 @@ import (
 	"syscall"
 	"time"
 
-	"k8s.io/apimachinery/pkg/types"
+	"github.com/rouse-run/rouse/dev/feed"
 )
 
 const (
@@ -51,7 +51,7 @@ func (f *Functions) serve(u *unit) {
 	case u.removed || u.front != nil:
 		return
 	}
-	listener, err := f.listen(u.name)
+	listener, err := f.listen(u)
 	if err != nil {
 		u.frontless = fmt.Sprintf("it has no port for HTTP requests: %s", err)
 		return
@@ -72,42 +72,46 @@ func (f *Functions) serve(u *unit) {
 	f.announce()
 }
 
-// listen gives a Function the port that it had before, or else the next free one.
-func (f *Functions) listen(name types.NamespacedName) (net.Listener, error) {
-	if port, ok := f.ports[name]; ok {
-		if listener, err := listenOn(port); err == nil {
+// listen gives a Function the port that it had before, or else the next one that is free and nobody else's, which is its
+// own from then on.
+func (f *Functions) listen(u *unit) (net.Listener, error) {
+	before, had := f.ports.of(u.name)
+	if had {
+		if listener, err := listenOn(before); err == nil {
 			return listener, nil
 		}
 	}
-	if f.options.FirstPort == 0 {
-		return f.remember(name, 0)
+	listener, err := f.listenAnew()
+	if err != nil {
+		return nil, err
 	}
-	taken := make(map[int]bool, len(f.ports))
-	for _, port := range f.ports {
-		taken[port] = true
+	if address, ok := listener.Addr().(*net.TCPAddr); ok {
+		if had {
+			f.say(u, "", feed.Rouse, fmt.Sprintf("port %d is taken by another program, so its own is %d from now on", before, address.Port))
+		}
+		err = f.ports.give(u.name, address.Port, f.units)
+	}
+	if err != nil {
+		f.deps.Log.Error(err, "front ports may change with the next start")
+	}
+	return listener, nil
+}
+
+func (f *Functions) listenAnew() (net.Listener, error) {
+	if f.options.FirstPort == 0 {
+		return listenOn(0)
 	}
 	for port := f.options.FirstPort; port <= lastPort; port++ {
-		if taken[port] {
+		if f.ports.taken(port) {
 			continue
 		}
-		listener, err := f.remember(name, port)
+		listener, err := listenOn(port)
 		if errors.Is(err, syscall.EADDRINUSE) || errors.Is(err, syscall.EACCES) {
 			continue
 		}
 		return listener, err
 	}
 	return nil, fmt.Errorf("no port from %d to %d is free", f.options.FirstPort, lastPort)
-}
-
-func (f *Functions) remember(name types.NamespacedName, port int) (net.Listener, error) {
-	listener, err := listenOn(port)
-	if err != nil {
-		return nil, err
-	}
-	if address, ok := listener.Addr().(*net.TCPAddr); ok {
-		f.ports[name] = address.Port
-	}
-	return listener, nil
 }
 
 func listenOn(port int) (net.Listener, error) {

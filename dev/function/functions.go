@@ -23,7 +23,7 @@ type Functions struct {
 	mu       sync.Mutex
 	units    map[types.NamespacedName]*unit
 	scales   map[types.NamespacedName]int // also of Functions that come later
-	ports    map[types.NamespacedName]int // also of Functions that are gone, which may come back
+	ports    *ports
 	inputs   toolchain.Inputs
 	over     chan struct{} // closed when Run ends
 	change   chan struct{} // closed and replaced with every change
@@ -34,10 +34,14 @@ type Functions struct {
 
 // New makes Functions that do nothing until Run.
 func New(deps Deps, options Options) *Functions {
+	given, err := readPorts(options.Ports)
+	if err != nil {
+		deps.Log.Info("front ports are given anew", "reason", err.Error())
+	}
 	return &Functions{
 		deps: deps, options: options.withDefaults(),
 		places: make(chan struct{}, preparations), wake: make(chan struct{}, 1),
-		units: map[types.NamespacedName]*unit{}, scales: map[types.NamespacedName]int{}, ports: map[types.NamespacedName]int{},
+		units: map[types.NamespacedName]*unit{}, scales: map[types.NamespacedName]int{}, ports: given,
 		over: make(chan struct{}), change: make(chan struct{}),
 		watchers: map[*watcher]struct{}{}, applied: make(chan struct{}),
 	}

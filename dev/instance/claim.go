@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -115,14 +116,14 @@ func (c *Claim) Directory() string { return c.directory }
 // Folder is where its state is kept.
 func (c *Claim) Folder() string { return c.folder }
 
-// Empty deletes the state.
-func (c *Claim) Empty() error {
+// Empty deletes the state but for the files that are named.
+func (c *Claim) Empty(keep ...string) error {
 	entries, err := os.ReadDir(c.folder)
 	if err != nil {
 		return fmt.Errorf("empty the state folder: %w", err)
 	}
 	for _, entry := range entries {
-		if entry.Name() == lockFile {
+		if entry.Name() == lockFile || slices.Contains(keep, entry.Name()) {
 			continue
 		}
 		if err := os.RemoveAll(filepath.Join(c.folder, entry.Name())); err != nil {
