@@ -56,6 +56,7 @@ and handles dead letters.`,
 		newEvents(streams), newTrace(streams), newDeadLetters(streams),
 		newVersion(streams), helpTopicExitCodes(),
 	)
+	judgeArguments(root)
 	return root
 }
 

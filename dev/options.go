@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"io"
 	"time"
+
+	"github.com/rouse-run/rouse/dev/instance"
 )
 
 const (
@@ -49,7 +51,7 @@ func DefaultOptions() Options {
 	return Options{Directory: ".", Cooldown: defaultCooldown, Out: io.Discard}
 }
 
-// Validate names every option that cannot work.
+// Validate names every option that cannot work, also a folder or a file that is not there.
 func (o *Options) Validate() error {
 	var errs []error
 	if o.Port < 0 || o.Port > lastPort {
@@ -61,5 +63,8 @@ func (o *Options) Validate() error {
 	if o.Once && len(o.Publish) == 0 {
 		errs = append(errs, errors.New("--once has nothing to wait for: say with --publish which events to publish"))
 	}
-	return errors.Join(errs...)
+	_, err := instance.Folder(o.State, o.Directory)
+	errs = append(errs, err)
+	_, err = readEvents(o.Publish)
+	return errors.Join(append(errs, err)...)
 }

@@ -1,0 +1,161 @@
+package cli
+
+import (
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/rouse-run/rouse/cli/exit"
+)
+
+const (
+	sample = `{"specversion":"1.0","id":"1","source":"shop","type":"order.received"}`
+	dirOf  = "DIR"  // stands for a folder of the test
+	fileOf = "FILE" // stands for a file with an event
+)
+
+func TestEveryVerbEndsWithTheCodeThatIsDocumented(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/no" {
+			w.WriteHeader(http.StatusTeapot)
+		}
+	})
+	directory := t.TempDir()
+	file := filepath.Join(directory, "event.json")
+	require.NoError(t, os.WriteFile(file, []byte(sample), 0o600))
+	require.NoError(t, os.WriteFile(filepath.Join(directory, "none.json"), []byte(`{}`), 0o600))
+	require.NoError(t, os.WriteFile(filepath.Join(directory, "fn.yaml"), []byte("a: ["), 0o600))
+	require.NoError(t, os.Mkdir(filepath.Join(directory, "there"), 0o700))
+	for line, want := range map[string]exit.Code{
+		"":                           exit.OK,
+		"nonsense":                   exit.Usage,
+		"help":                       exit.OK,
+		"help publish":               exit.OK,
+		"help dlq list":              exit.OK,
+		"help exit-codes":            exit.OK,
+		"help nonsense":              exit.Usage,
+		"version":                    exit.OK,
+		"version twice":              exit.Usage,
+		"version --nonsense":         exit.Usage,
+		"completion bash":            exit.OK,
+		"completion":                 exit.OK,
+		"completion bash twice":      exit.Usage,
+		"completion nonsense":        exit.Usage,
+		"init":                       exit.Usage,
+		"init Not/A_Name":            exit.Usage,
+		"init x --runtime nonsense":  exit.Usage,
+		"init there --directory DIR": exit.Failed,
+		"init fresh --directory DIR": exit.OK,
+
+		"dev DIR twice":                                   exit.Usage,
+		"dev DIR --once":                                  exit.Usage,
+		"dev DIR --port 70000":                            exit.Usage,
+		"dev DIR --nonsense":                              exit.Usage,
+		"dev no/such":                                     exit.Usage,
+		"dev DIR --publish no/such":                       exit.Usage,
+		"dev DIR --publish DIR/none.json":                 exit.Usage,
+		"dev DIR --once --publish FILE --state DIR/state": exit.Failed,
+
+		"publish --type order.received --source shop":        exit.OK,
+		"publish --type order..received --source shop":       exit.Refused,
+		"publish --type order.received":                      exit.Usage,
+		"publish -f no/such":                                 exit.Usage,
+		"publish --type a.b --source s --dir no/such":        exit.Unreachable,
+		"publish --type a.b --source s --context no-such":    exit.Unreachable,
+		"publish --type a.b --source s --kubeconfig no/such": exit.Unreachable,
+
+		"invoke pricing":               exit.OK,
+		"invoke pricing --path /no":    exit.Refused,
+		"invoke broken":                exit.Failed,
+		"invoke nope":                  exit.NotFound,
+		"invoke":                       exit.Usage,
+		"invoke pricing --header no":   exit.Usage,
+		"invoke pricing --dir no/such": exit.Unreachable,
+
+		"logs pricing":               exit.OK,
+		"logs nope":                  exit.NotFound,
+		"logs":                       exit.Usage,
+		"logs pricing --dir no/such": exit.Unreachable,
+
+		"functions":               exit.OK,
+		"functions pricing":       exit.Usage,
+		"functions -o nonsense":   exit.Usage,
+		"functions --dir no/such": exit.Unreachable,
+
+		"events":                                     exit.OK,
+		"events nonsense":                            exit.Usage,
+		"events tail --follow=false":                 exit.OK,
+		"events tail --kind nonsense":                exit.Usage,
+		"events tail --limit -1":                     exit.Usage,
+		"events tail --function nope --follow=false": exit.OK,
+		"events tail --dir no/such":                  exit.Unreachable,
+
+		"trace nope":               exit.NotFound,
+		"trace":                    exit.Usage,
+		"trace nope --dir no/such": exit.Unreachable,
+
+		"dlq":                         exit.OK,
+		"dlq nonsense":                exit.Usage,
+		"dlq list":                    exit.OK,
+		"dlq list --limit 0":          exit.Usage,
+		"dlq list --dir no/such":      exit.Unreachable,
+		"dlq show 7":                  exit.NotFound,
+		"dlq show x":                  exit.Usage,
+		"dlq show":                    exit.Usage,
+		"dlq redrive 7":               exit.NotFound,
+		"dlq redrive":                 exit.Usage,
+		"dlq redrive --all":           exit.Usage,
+		"dlq redrive --all --yes":     exit.OK,
+		"dlq redrive 7 --dir no/such": exit.Unreachable,
+		"dlq purge 7":                 exit.NotFound,
+		"dlq purge --all 7":           exit.Usage,
+		"dlq purge --all --yes":       exit.OK,
+		"dlq purge 7 --dir no/such":   exit.Unreachable,
+	} {
+		t.Run(line, func(t *testing.T) { //nolint:paralleltest // they ask one world
+			args := strings.Fields(strings.NewReplacer(dirOf, directory, fileOf, file).Replace(line))
+			elsewhere := strings.Contains(line, "--dir ") || strings.Contains(line, "--context") || strings.Contains(line, "--kubeconfig")
+			if asks(line) && !elsewhere {
+				args = append(args, "--dir", w.directory)
+			}
+			got := run(t, "", args...)
+			require.Equal(t, want, exit.Code(got.code), "%s%s", got.out, got.err)
+			if want != exit.OK && !strings.Contains(line, "--once --publish") {
+				require.Regexp(t, `(?m)^rouse: `, got.err)
+			}
+		})
+	}
+}
+
+// asks tells whether a command line talks to a running Rouse.
+func asks(line string) bool {
+	verb, rest, _ := strings.Cut(line, " ")
+	switch verb {
+	case "publish", "invoke", "logs", "functions", "trace":
+		return true
+	case "events", "dlq":
+		return rest != ""
+	}
+	return false
+}
+
+func TestTheDocumentedCodesAreTheseAndNoOthers(t *testing.T) {
+	t.Parallel()
+	page, err := os.ReadFile("../docs/cli.md")
+	require.NoError(t, err)
+	_, codes, found := strings.Cut(string(page), "## Exit codes")
+	require.True(t, found)
+	codes, _, _ = strings.Cut(codes, "\n## ")
+	help := run(t, "", "help", "exit-codes").out
+	for code := exit.OK; code <= exit.Refused; code++ {
+		require.Contains(t, codes, "\n| "+string(rune('0'+code))+" | ")
+		require.Contains(t, help, "\n  "+string(rune('0'+code))+"  ")
+	}
+	require.NotContains(t, codes, "\n| 6 | ")
+	require.NotContains(t, help, "\n  6  ")
+}
