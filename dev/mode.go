@@ -64,6 +64,7 @@ type mode struct {
 	store      *eventbridge.AdminStore
 	scaler     *scaler.Scaler
 	scalerConn *grpc.ClientConn
+	letters    *letters
 	source     *source
 	folder     *folder
 
@@ -175,9 +176,10 @@ func (m *mode) build(ctx context.Context) error {
 		return err
 	}
 	m.buildBridge()
+	m.letters = newLetters(m.conn.DeadLetterCounts)
 	m.source = &source{
 		directory: m.options.Directory, publish: urlOf(m.public) + publishPath, admin: urlOf(m.admin),
-		functions: m.functions, scaling: m.scaling, journal: m.journal, feed: m.feed,
+		functions: m.functions, scaling: m.scaling, letters: m.letters, journal: m.journal, feed: m.feed,
 		publisher: newPublisher(urlOf(m.public) + publishPath), events: m.events, changed: make(chan struct{}),
 	}
 	m.folder = &folder{
@@ -209,6 +211,7 @@ func (m *mode) work(ctx context.Context) error {
 		m.subs.Run,
 		m.folder.watch,
 		m.serveControl,
+		m.letters.run,
 		m.announce,
 		m.show,
 	)

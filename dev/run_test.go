@@ -1,6 +1,7 @@
 package dev
 
 import (
+	"context"
 	"net"
 	"net/http"
 	"os"
@@ -13,6 +14,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/rouse-run/rouse/dev/function"
 	"github.com/rouse-run/rouse/dev/instance"
@@ -176,6 +178,32 @@ func TestAFunctionKeepsItsPortWhenOthersComeAndEventsAreForgotten(t *testing.T) 
 	w = run(t, directory, func(o *Options) { o.State, o.Fresh = state, true })
 	await(t, "both have one", func() bool { all := w.functions(t); return all["greeter"].URL != "" && all["added"].URL != "" })
 	require.Equal(t, url, w.functions(t)["greeter"].URL)
+}
+
+func TestTheViewForgetsDeadLettersThatArePurged(t *testing.T) {
+	t.Parallel()
+	counts := make(chan map[types.NamespacedName]uint64, 1)
+	greeter := types.NamespacedName{Namespace: "orders", Name: "greeter"}
+	l := newLetters(func(ctx context.Context) (map[types.NamespacedName]uint64, error) {
+		select {
+		case next := <-counts:
+			return next, nil
+		default:
+			return nil, context.Canceled // as while NATS does not answer
+		}
+	})
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- l.run(ctx) }()
+	for _, next := range []map[types.NamespacedName]uint64{{greeter: 1}, {}} {
+		_, changed := l.now()
+		counts <- next
+		<-changed
+		now, _ := l.now()
+		require.Equal(t, next, now)
+	}
+	cancel()
+	require.NoError(t, <-ended)
 }
 
 // consumers counts those that the admin API knows of.

@@ -31,6 +31,7 @@ type source struct {
 
 	functions *function.Functions
 	scaling   *autoscale.Autoscaler
+	letters   *letters
 	journal   *journal.Journal
 	feed      *feed.Feed
 	publisher *publisher
@@ -57,12 +58,16 @@ func (s *source) FollowState(ctx context.Context, take func(view.State)) {
 		problems, changed := s.problems, s.changed
 		s.mu.Unlock()
 		functions, backlogs := s.functions.Changed(), s.scaling.Changed() // before the look, so that nothing is missed
-		take(s.state(problems))
+		dead, letters := s.letters.now()
+		state := s.state(problems)
+		state.DeadLetters = dead
+		take(state)
 		select {
 		case <-ctx.Done():
 		case <-changed:
 		case <-functions:
 		case <-backlogs:
+		case <-letters:
 		}
 	}
 }

@@ -17,7 +17,7 @@ type flow struct {
 	byID   map[string]*event // causes are known by id alone
 	hops   int
 
-	stored, delivered, retries, dead int
+	stored, delivered, retries int
 }
 
 type eventKey struct{ source, id string }
@@ -75,8 +75,6 @@ func (f *flow) count(kind journal.Kind) {
 		f.delivered++
 	case journal.Retry:
 		f.retries++
-	case journal.DeadLettered:
-		f.dead++
 	default:
 	}
 }

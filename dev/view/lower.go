@@ -134,7 +134,7 @@ func (m *model) problems() []problemLine {
 			add(m.style.bad, sentence(f.At.String(), "Function "+m.naming.of(f.Namespace, f.Name)), f.LastError)
 		}
 	}
-	for _, r := range slices.Backward(m.dead) {
+	for _, r := range slices.Backward(m.kept()) {
 		title := m.clock(r.Time, len(shortClock)) + " " + r.Type + " " + r.ID + ": " + m.naming.route(r)
 		add(m.style.bad, title, trouble(r, m.location))
 	}

@@ -1,6 +1,7 @@
 package view
 
 import (
+	"maps"
 	"slices"
 	"time"
 
@@ -66,9 +67,7 @@ func (m *model) take(b batch) {
 		}
 		r = cleanRecord(r)
 		m.flow.add(r)
-		if r.Kind == journal.DeadLettered {
-			m.dead = lastOf(append(m.dead, r), 100)
-		}
+		m.bury(r)
 	}
 	m.stay(paneEvents, m.flow.hops-before)
 	shown := 0
@@ -101,6 +100,42 @@ func lastOf[T any](all []T, most int) []T {
 		return all
 	}
 	return slices.Delete(all, 0, len(all)-most)
+}
+
+// bury remembers a dead letter until it is given back. The record of that names all of it but the sink.
+func (m *model) bury(r journal.Record) {
+	switch r.Kind {
+	case journal.DeadLettered:
+		m.dead = lastOf(append(m.dead, r), 100)
+	case journal.Redriven:
+		m.dead = slices.DeleteFunc(m.dead, func(d journal.Record) bool {
+			return d.Source == r.Source && d.ID == r.ID && d.Namespace == r.Namespace && d.Subscription == r.Subscription
+		})
+	default:
+	}
+}
+
+// kept are the dead letters that nobody has purged: the last ones of each Subscription, as many as it has.
+func (m *model) kept() []journal.Record {
+	left := maps.Clone(m.state.DeadLetters)
+	var kept []journal.Record
+	for _, r := range slices.Backward(m.dead) {
+		if of := (types.NamespacedName{Namespace: r.Namespace, Name: r.Subscription}); left[of] > 0 {
+			left[of]--
+			kept = append(kept, r)
+		}
+	}
+	slices.Reverse(kept)
+	return kept
+}
+
+// deadLetters is how many there are, also of earlier runs.
+func (m *model) deadLetters() int {
+	n := 0
+	for _, of := range m.state.DeadLetters {
+		n += int(of) //nolint:gosec // a stream holds fewer
+	}
+	return n
 }
 
 func cleanState(s State) State {

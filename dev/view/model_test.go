@@ -10,6 +10,7 @@ import (
 
 	"github.com/charmbracelet/x/ansi"
 	"github.com/stretchr/testify/require"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/rouse-run/rouse/dev/feed"
 	"github.com/rouse-run/rouse/dev/manifest"
@@ -148,6 +149,33 @@ func TestTheScreenIsExactlyAsLargeAsTheTerminal(t *testing.T) {
 	}
 }
 
+func TestDeadLettersGoWhenTheyAreRedrivenOrPurged(t *testing.T) {
+	t.Parallel()
+	of := types.NamespacedName{Namespace: "orders", Name: "pricing"}
+	record := func(kind journal.Kind, id string) journal.Record {
+		return journal.Record{Kind: kind, ID: id, Source: "shop", Type: "order.received", Namespace: of.Namespace, Subscription: of.Name}
+	}
+	kept := func(n uint64) *State { return &State{DeadLetters: map[types.NamespacedName]uint64{of: n}} }
+	m := modelOf(t, 120, 40, batch{
+		state: kept(3), events: []journal.Record{record(journal.DeadLettered, "1"), record(journal.DeadLettered, "2"), record(journal.DeadLettered, "3")},
+	})
+	shown := func() string {
+		var ids []string
+		for _, r := range m.kept() {
+			ids = append(ids, r.ID)
+		}
+		return strings.Join(ids, " ")
+	}
+	require.Contains(t, m.counts(), "3 dead letters")
+	require.Equal(t, "1 2 3", shown())
+	m.take(batch{state: kept(2), events: []journal.Record{record(journal.Redriven, "2")}})
+	require.Contains(t, m.counts(), "2 dead letters")
+	require.Equal(t, "1 3", shown())
+	m.take(batch{state: kept(0)})
+	require.NotContains(t, m.counts(), "dead letter")
+	require.Empty(t, shown())
+}
+
 func TestNothingThatIsShownControlsTheTerminal(t *testing.T) {
 	t.Parallel()
 	evil := "\x1b[2J\x1b]0;owned\x07\x1bP+q\x1b\\\x9b31m\u009b2J\rx\bx\x00\u202egnp\u2066\ufe0f\xff\x7f"
@@ -157,6 +185,8 @@ func TestNothingThatIsShownControlsTheTerminal(t *testing.T) {
 			Directory: evil, Publish: evil, Admin: evil,
 			Functions: []Function{functionOf(evil, evil, evil, evil)},
 			Problems:  []manifest.Problem{{Position: manifest.Position{File: evil}, Object: evil, Message: evil, Remedy: evil}},
+
+			DeadLetters: map[types.NamespacedName]uint64{{}: 1},
 		},
 		events: []journal.Record{
 			{Time: at, Kind: journal.Stored, ID: evil, Source: evil, Type: evil, Cause: evil},

@@ -3,6 +3,8 @@ package view
 import (
 	"time"
 
+	"k8s.io/apimachinery/pkg/types"
+
 	"github.com/rouse-run/rouse/dev/feed"
 	"github.com/rouse-run/rouse/dev/function"
 	"github.com/rouse-run/rouse/dev/manifest"
@@ -35,7 +37,8 @@ func orders() batch {
 	return batch{
 		state: &State{
 			Directory: "samples/orders", Publish: "http://127.0.0.1:8080/publish", Admin: "http://127.0.0.1:40231",
-			Functions: []Function{pricing, invoicing, recorder, reports},
+			Functions:   []Function{pricing, invoicing, recorder, reports},
+			DeadLetters: map[types.NamespacedName]uint64{{Namespace: "orders", Name: "pricing"}: 1},
 			Problems: []manifest.Problem{{
 				Position: manifest.Position{File: "reports.yaml", Line: 7}, Object: "Function orders/reports",
 				Message: `spec.runtime: Unsupported value: "nodejs18"`, Remedy: "use nodejs22", Warning: true,

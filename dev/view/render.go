@@ -53,7 +53,7 @@ func (m *model) counts() string {
 	if n := m.flow.retries; n > 0 {
 		parts = append(parts, m.style.warn.Render(counted(n, "retry", "retries")))
 	}
-	if n := m.flow.dead; n > 0 {
+	if n := m.deadLetters(); n > 0 {
 		parts = append(parts, m.style.bad.Render(counted(n, "dead letter", "dead letters")))
 	}
 	if n := m.troubles(); n > 0 {

@@ -34,6 +34,8 @@ type State struct {
 	Admin     string // the URL of the eventbridge's admin API
 	Functions []Function
 	Problems  []manifest.Problem
+	// DeadLetters is how many are kept of each Subscription.
+	DeadLetters map[types.NamespacedName]uint64
 }
 
 // Function is one Function, and how many events wait for it.

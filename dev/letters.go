@@ -1,0 +1,60 @@
+package dev
+
+import (
+	"context"
+	"maps"
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// lettersPoll is how often the dead letters are counted. Others may redrive and purge them.
+const lettersPoll = 500 * time.Millisecond
+
+// letters knows how many dead letters there are of each Subscription.
+type letters struct {
+	count func(ctx context.Context) (map[types.NamespacedName]uint64, error)
+
+	mu      sync.Mutex
+	counts  map[types.NamespacedName]uint64
+	changed chan struct{} // closed and replaced when they change
+}
+
+func newLetters(count func(ctx context.Context) (map[types.NamespacedName]uint64, error)) *letters {
+	return &letters{count: count, changed: make(chan struct{})}
+}
+
+// run counts until ctx ends. While that fails, what was counted last stands.
+func (l *letters) run(ctx context.Context) error {
+	ticker := time.NewTicker(lettersPoll)
+	defer ticker.Stop()
+	for {
+		if counts, err := l.count(ctx); err == nil {
+			l.set(counts)
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-ticker.C:
+		}
+	}
+}
+
+func (l *letters) set(counts map[types.NamespacedName]uint64) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if maps.Equal(l.counts, counts) {
+		return
+	}
+	l.counts = counts
+	close(l.changed)
+	l.changed = make(chan struct{})
+}
+
+// now are the counts, which nobody changes, and what is closed when there are others.
+func (l *letters) now() (counts map[types.NamespacedName]uint64, changed <-chan struct{}) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.counts, l.changed
+}
