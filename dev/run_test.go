@@ -180,6 +180,27 @@ func TestAFunctionKeepsItsPortWhenOthersComeAndEventsAreForgotten(t *testing.T) 
 	require.Equal(t, url, w.functions(t)["greeter"].URL)
 }
 
+func TestStackTracesNameTheManifest(t *testing.T) {
+	t.Parallel()
+	directory, cache := t.TempDir(), t.TempDir()
+	write(t, directory, "fn.yaml", greeter("const inner = event => event.data.a.b\nmodule.exports.main = event => inner(event)"))
+	python := strings.NewReplacer("greeter", "other", "nodejs22", "python312")
+	write(t, directory, "other.yaml", python.Replace(greeter("def main(event, context):\n    return event['data']['a']['b']")))
+	w := run(t, directory, func(o *Options) { o.Cache = cache })
+	await(t, "their consumers are there", func() bool { return w.consumers(t) == 2 })
+	w.emit(t, "1", `{"id":"1"}`)
+	await(t, "both have failed", func() bool {
+		return strings.Contains(w.printed(t, "greeter"), "TypeError") && strings.Contains(w.printed(t, "other"), "KeyError")
+	})
+	require.Contains(t, w.printed(t, "greeter"), "    at inner ("+directory+"/fn.yaml:10)\n    at module.exports.main ("+directory+"/fn.yaml:11)\n")
+	require.Contains(t, w.printed(t, "other"), "  File \""+directory+"/other.yaml\", line 11, in main\n    return event['data']['a']['b']\n")
+	for _, name := range []string{"greeter", "other"} {
+		require.NotContains(t, w.printed(t, name), cache)
+		require.NotContains(t, w.printed(t, name), w.state)
+		require.NotContains(t, w.printed(t, name), "handler.")
+	}
+}
+
 func TestTheViewForgetsDeadLettersThatArePurged(t *testing.T) {
 	t.Parallel()
 	counts := make(chan map[types.NamespacedName]uint64, 1)

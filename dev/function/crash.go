@@ -20,8 +20,8 @@ const (
 // crash is how a replica ended by itself.
 type crash struct {
 	fn    manifest.Function
-	how   string // such as "exit status 1"
-	lines []string
+	how   string   // such as "exit status 1"
+	lines []string // as they are shown
 }
 
 // describe says why in one line, with the place in the user's file, and below it what the replica printed last.
@@ -45,35 +45,27 @@ func (c crash) describe() string {
 	return text
 }
 
-// place finds the line in the manifest: stack traces count the lines of the handler alone.
+// place is the last line of the source that a stack trace names: its first frame in Node.js, its last in Python.
 func (c crash) place(lines []string) manifest.Position {
-	line := handlerLine(lines)
-	if c.fn.Source.Line == 0 {
+	source := c.fn.Source
+	if source.Line == 0 {
 		return c.fn.At
 	}
-	if line == 0 {
-		return c.fn.At
-	}
-	return manifest.Position{File: c.fn.Source.File, Line: c.fn.Source.Line + line - 1}
-}
-
-// handlerLine is the line of the handler that a stack trace names: its first frame in Node.js, its last in Python.
-func handlerLine(lines []string) int {
-	script := regexp.MustCompile(`\bhandler\.[cm]?js:(\d+)`)
-	module := regexp.MustCompile(`\bhandler\.py", line (\d+)`)
+	file := regexp.QuoteMeta(source.File)
+	frame, call := regexp.MustCompile(`(?:^|[\s(])`+file+`:(\d+)`), regexp.MustCompile(`File "`+file+`", line (\d+)`)
 	found := ""
 	for _, line := range lines {
-		if match := module.FindStringSubmatch(line); match != nil {
+		if match := call.FindStringSubmatch(line); match != nil {
 			found = match[1]
-		} else if match := script.FindStringSubmatch(line); match != nil && found == "" {
+		} else if match := frame.FindStringSubmatch(line); match != nil && found == "" {
 			found = match[1]
 		}
 	}
 	n, err := strconv.Atoi(found)
 	if err != nil {
-		return 0
+		return c.fn.At
 	}
-	return n
+	return manifest.Position{File: source.File, Line: n}
 }
 
 // telling is the line that says what was wrong: that of the error, or else what follows the runtime's words, or else

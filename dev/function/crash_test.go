@@ -11,6 +11,7 @@ import (
 
 	serverlessv1alpha2 "github.com/rouse-run/rouse/api/serverless/v1alpha2"
 	"github.com/rouse-run/rouse/dev/manifest"
+	"github.com/rouse-run/rouse/dev/toolchain"
 )
 
 func TestACrashIsDescribedWithItsPlace(t *testing.T) {
@@ -29,8 +30,8 @@ func TestACrashIsDescribedWithItsPlace(t *testing.T) {
 			want:   "f.yaml:10: Error: Cannot find module 'lodash' (exit status 1)",
 		},
 		"an error of Python": {
-			output: "handler did not load:\n  File \"/cache/handler.py\", line 9, in <module>\n    top()\n" +
-				"  File \"/cache/handler.py\", line 5, in top\n    nothing\nNameError: name 'nothing' is not defined",
+			output: "handler did not load:\n  File \"/copy/handler.py\", line 9, in <module>\n    top()\n" +
+				"  File \"/copy/handler.py\", line 5, in top\n    nothing\nNameError: name 'nothing' is not defined",
 			want: "f.yaml:14: NameError: name 'nothing' is not defined (exit status 1)",
 		},
 		"a missing module of Python": {
@@ -47,11 +48,14 @@ func TestACrashIsDescribedWithItsPlace(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			c := crash{
-				fn:  manifest.Function{At: manifest.Position{File: "f.yaml", Line: 1}, Source: manifest.Position{File: "f.yaml", Line: 10}},
+				fn: manifest.Function{
+					Function: function("x").Function,
+					At:       manifest.Position{File: "f.yaml", Line: 1}, Source: manifest.Position{File: "f.yaml", Line: 10},
+				},
 				how: "exit status 1",
 			}
 			if tc.output != "" {
-				c.lines = strings.Split(tc.output, "\n")
+				c.lines = strings.Split(showAll(newStack(c.fn, toolchain.Launch{Dir: "/copy"}), tc.output), "\n")
 			}
 			short, _, _ := strings.Cut(c.describe(), "\n")
 			require.Equal(t, tc.want, short)

@@ -6,6 +6,8 @@
 //     before it is told to end, and finishes what it has begun;
 //   - a version that does not start leaves the one before serving, and Status says why, with the line in the file;
 //   - a Function that crashes is started again, later each time;
+//   - what Functions print names the user's files, and no copies of them;
+//   - a Function keeps its front port;
 //   - nothing runs any more when Run returns.
 //
 // What to start and what to stop is decided by a pure function over a snapshot; one loop acts on it.

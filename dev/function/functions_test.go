@@ -94,7 +94,7 @@ func TestAVersionThatDoesNotStartLeavesTheOldOneServing(t *testing.T) {
 	for name, tc := range map[string]struct{ role, want string }{
 		"because it crashes": {
 			role: "crash", want: "orders/pricing.yaml:12: TypeError: no price (exit status 1)\n" +
-				"handler did not load: TypeError: no price\n    at handler.js:3:7",
+				"handler did not load: TypeError: no price\n    at orders/pricing.yaml:12",
 		},
 		"because it cannot be prepared": {
 			role: "unbuildable",
@@ -159,6 +159,16 @@ func TestAFunctionThatCrashesIsStartedAgain(t *testing.T) {
 	status := w.await("started again", func(s Status) bool { return s.Restarts == 1 && s.Ready == 1 && s.LastError == "" })
 	require.Zero(t, status.Wakes)
 	require.Contains(t, w.said(), "RangeError: told to crash (exit status 7)")
+}
+
+func TestAnErrorIsForgottenAsSoonAsTheFunctionRunsAgain(t *testing.T) {
+	t.Parallel()
+	w := run(t, Options{Backoff: time.Millisecond, MaxBackoff: time.Millisecond, Steady: time.Hour})
+	w.Apply(set(function("serve v1")), nil)
+	w.awaitPhase(Ready)
+	code, _ := w.request("/crash", "localhost", nil)
+	require.Equal(t, http.StatusBadGateway, code)
+	w.await("well again", func(s Status) bool { return s.Restarts == 1 && s.Ready == 1 && s.LastError == "" })
 }
 
 func TestARequestIsRefusedWithAReason(t *testing.T) {

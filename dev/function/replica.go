@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/rouse-run/rouse/dev/feed"
+	"github.com/rouse-run/rouse/dev/manifest"
 	"github.com/rouse-run/rouse/dev/process"
 	"github.com/rouse-run/rouse/dev/toolchain"
 )
@@ -20,8 +21,9 @@ type replica struct {
 	stage    stage
 	started  time.Time
 	readyAt  time.Time
-	overdue  bool // it was killed because it took too long to start
-	requests int  // of the front port
+	fn       manifest.Function // what it runs
+	overdue  bool              // it was killed because it took too long to start
+	requests int               // of the front port
 	lines    tail
 }
 
@@ -49,12 +51,16 @@ func (t *tail) all() []string {
 // start adds a replica to a Function, and watches it.
 func (f *Functions) start(u *unit, now time.Time) error {
 	u.counter++
-	r := &replica{id: u.counter, name: fmt.Sprintf("%s-%d", u.name.Name, u.counter), launch: *u.launch, started: now}
+	r := &replica{id: u.counter, name: fmt.Sprintf("%s-%d", u.name.Name, u.counter), launch: *u.launch, fn: u.launched, started: now}
+	s := newStack(r.fn, r.launch)
+	traces := map[string]*trace{feed.Stdout: s.trace(), feed.Stderr: s.trace()} // each read by one goroutine
 	started, err := f.deps.Supervisor.Start(
 		process.Command{Path: r.launch.Path, Args: r.launch.Args, Env: r.launch.Env, Dir: r.launch.Dir},
 		func(stream, text string) {
-			r.lines.add(text)
-			f.say(u, r.name, stream, text)
+			if shown, keep := traces[stream].show(text); keep {
+				r.lines.add(shown)
+				f.say(u, r.name, stream, shown)
+			}
 		})
 	if err != nil {
 		return err
@@ -82,7 +88,7 @@ func (f *Functions) becomeReady(u *unit, r *replica) {
 	}
 	r.stage, r.readyAt = ready, time.Now()
 	if u.current(r) {
-		u.unready = 0
+		u.unready, u.crashed = 0, "" // it runs again; how often it crashed counts until it has done so for a while
 	}
 	if !u.wokenAt.IsZero() {
 		u.lastWake, u.wokenAt = r.readyAt.Sub(u.wokenAt), time.Time{}

@@ -15,6 +15,8 @@ type Launch struct {
 	Env []string
 	// Dir is where the process starts.
 	Dir string
+	// Cache is the folder that servers and packages come from, absolute.
+	Cache string
 	// Identity changes with anything that the process is made of.
 	Identity string
 	// DebugAddress is where a debugger connects, host:port; empty without Inputs.Debug.

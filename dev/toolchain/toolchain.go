@@ -125,7 +125,11 @@ func (l *launching) assemble(ctx context.Context, function string, env []string)
 	if err != nil {
 		return Launch{}, err
 	}
-	launch := Launch{Path: l.interpreter.path, Env: env, Dir: function}
+	cache, err := filepath.Abs(l.t.store.dir)
+	if err != nil {
+		return Launch{}, fmt.Errorf("find the cache folder: %w", err)
+	}
+	launch := Launch{Path: l.interpreter.path, Env: env, Dir: function, Cache: cache}
 	line := commandNode(server)
 	if l.interpreter.python {
 		line = commandPython(server)

@@ -14,11 +14,14 @@ LAST_FRAMES = 4
 
 def describe(error):
     """Give the last lines of the traceback that belong to the user's code, and the error."""
+    import importlib
+
     own = os.path.dirname(os.path.abspath(__file__))
+    importing = os.path.dirname(importlib.__file__)
     frames = [
         frame
         for frame in traceback.extract_tb(error.__traceback__)
-        if not frame.filename.startswith((own, "<frozen importlib"))
+        if not frame.filename.startswith((own, importing, "<frozen importlib"))
     ]
     lines = traceback.format_list(frames[-LAST_FRAMES:])
     lines += traceback.format_exception_only(error)
