@@ -180,6 +180,24 @@ func TestAFunctionKeepsItsPortWhenOthersComeAndEventsAreForgotten(t *testing.T) 
 	require.Equal(t, url, w.functions(t)["greeter"].URL)
 }
 
+func TestAHandlerThatLoopsIsEndedAndItsEventComesAgain(t *testing.T) {
+	t.Parallel()
+	directory := t.TempDir()
+	loops := strings.Replace(greeter("module.exports.main = () => { for (;;); }"), "  runtime: nodejs22\n",
+		"  runtime: nodejs22\n  env: [{name: FUNC_TIMEOUT, value: '0.1'}]\n", 1)
+	write(t, directory, "fn.yaml", loops)
+	w := run(t, directory)
+	await(t, "its consumer is there", func() bool { return w.consumers(t) == 1 })
+	w.emit(t, "1", `{"id":"1"}`)
+	await(t, "it is said", func() bool { return strings.Contains(w.printed(t, "greeter"), "handler greeter seems to loop") })
+	await(t, "its time is over", func() bool { return strings.Contains(w.out.String(), "attempt 1: no answer from the sink in time") })
+	await(t, "it is ended", func() bool { return w.functions(t)["greeter"].Restarts == 1 })
+	await(t, "it is replaced", func() bool { return w.functions(t)["greeter"].Ready == 1 })
+
+	write(t, directory, "fn.yaml", greeter(prints("mended")))
+	await(t, "the event arrives", func() bool { return strings.Contains(w.printed(t, "greeter"), "mended 1") })
+}
+
 func TestStackTracesNameTheManifest(t *testing.T) {
 	t.Parallel()
 	directory, cache := t.TempDir(), t.TempDir()

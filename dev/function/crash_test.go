@@ -111,7 +111,7 @@ func TestAnEndTakesAsLongAsACallMay(t *testing.T) {
 		"": finish, "5": finish, "x": finish, "NaN": finish, "45.5": 46 * time.Second, "1e300": maxFinish, "601": maxFinish,
 	} {
 		fn := function("x", func(fn *serverlessv1alpha2.Function) {
-			fn.Spec.Env = []corev1.EnvVar{{Name: "OTHER", Value: "500"}, {Name: envTimeout, Value: value}}
+			fn.Spec.Env = []corev1.EnvVar{{Name: "OTHER", Value: "500"}, {Name: "FUNC_TIMEOUT", Value: value}}
 		})
 		require.Equal(t, want, finishTime(fn, false), value)
 		require.Equal(t, debuggedFinish, finishTime(fn, true))

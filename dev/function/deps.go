@@ -46,6 +46,8 @@ type Options struct {
 	Debug func(fn types.NamespacedName) bool
 	// StartWithin is how long a Function may take until it is ready, and a request waits for that.
 	StartWithin time.Duration
+	// SilentAfter is how long a replica gives no answer until that is said.
+	SilentAfter time.Duration
 	// Steady is how long a Function has to run until its crashes are forgotten.
 	Steady time.Duration
 	// Backoff is how long it waits after its first crash. It doubles with each up to MaxBackoff.
@@ -60,6 +62,7 @@ func (o Options) withDefaults() Options {
 		standard time.Duration
 	}{
 		{&o.StartWithin, time.Minute},
+		{&o.SilentAfter, 5 * time.Second},
 		{&o.Steady, 10 * time.Second},
 		{&o.Backoff, time.Second},
 		{&o.MaxBackoff, 30 * time.Second},

@@ -5,7 +5,8 @@
 //   - a changed Function starts beside the old one and takes over when it is ready; the old one leaves the endpoints
 //     before it is told to end, and finishes what it has begun;
 //   - a version that does not start leaves the one before serving, and Status says why, with the line in the file;
-//   - a Function that crashes is started again, later each time;
+//   - a Function that crashes is started again, later each time; one that gives no answer for longer than a call may
+//     take is ended and replaced;
 //   - what Functions print names the user's files, and no copies of them;
 //   - a Function keeps its front port;
 //   - nothing runs any more when Run returns.

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 
@@ -169,6 +170,28 @@ func TestAnErrorIsForgottenAsSoonAsTheFunctionRunsAgain(t *testing.T) {
 	code, _ := w.request("/crash", "localhost", nil)
 	require.Equal(t, http.StatusBadGateway, code)
 	w.await("well again", func(s Status) bool { return s.Restarts == 1 && s.Ready == 1 && s.LastError == "" })
+}
+
+func TestAHandlerThatLoopsIsSaidAndEndedAndReplaced(t *testing.T) {
+	t.Parallel()
+	w := run(t, Options{SilentAfter: 50 * time.Millisecond, Backoff: time.Millisecond, MaxBackoff: time.Millisecond, Steady: time.Millisecond})
+	w.Apply(set(function("serve v1", func(fn *serverlessv1alpha2.Function) {
+		fn.Spec.Env = []corev1.EnvVar{{Name: "FUNC_TIMEOUT", Value: "0.1"}}
+	})), nil)
+	w.awaitPhase(Ready)
+	answers := make(chan int, 1)
+	go func() {
+		code, _ := w.request("/loop", "localhost", nil)
+		answers <- code
+	}()
+	const silent = "orders/pricing.yaml:10: pricing-1 does not answer since 50ms: handler pricing seems to loop; it is ended and replaced after 11.1s"
+	require.Equal(t, silent, w.await("silent", func(s Status) bool { return s.LastError != "" }).LastError)
+	require.Equal(t, http.StatusBadGateway, <-answers)
+	w.await("replaced", func(s Status) bool { return s.Restarts == 1 && s.Ready == 1 && s.LastError == "" })
+	require.Contains(t, w.said(), "rouse: "+silent)
+	require.Contains(t, w.said(), "orders/pricing.yaml:10: handler pricing did not answer within 11.1s and was ended: it seems to loop; it is started again")
+	code, _ := w.request("/", "localhost", nil)
+	require.Equal(t, http.StatusOK, code)
 }
 
 func TestARequestIsRefusedWithAReason(t *testing.T) {

@@ -23,6 +23,8 @@ type replica struct {
 	readyAt  time.Time
 	fn       manifest.Function // what it runs
 	overdue  bool              // it was killed because it took too long to start
+	ended    string            // why it was killed later; empty when it was not
+	silent   string            // that it does not answer; empty while it does
 	requests int               // of the front port
 	lines    tail
 }
@@ -76,6 +78,7 @@ func (f *Functions) attend(u *unit, r *replica) {
 	select {
 	case <-r.process.Ready():
 		f.update(func() { f.becomeReady(u, r) })
+		f.watch(u, r)
 	case <-r.process.Done():
 	}
 	<-r.process.Done()

@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/signal"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -51,7 +52,16 @@ func serveVersion(version string) int {
 	if err != nil {
 		return 3
 	}
+	var busy sync.Mutex
 	server := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		busy.Lock() // one thread for all, as in Node.js
+		if r.URL.Path == "/loop" {
+			select {}
+		}
+		busy.Unlock()
+		if r.URL.Path == healthPath {
+			return
+		}
 		if r.URL.Path == "/crash" {
 			_, _ = fmt.Fprintln(os.Stderr, "RangeError: told to crash")
 			os.Exit(7)

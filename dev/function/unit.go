@@ -100,7 +100,7 @@ func (u *unit) view(now time.Time, startWithin time.Duration) view {
 	}
 	for _, r := range u.replicas {
 		seen := replicaView{id: r.id, current: u.current(r), stage: r.stage, started: r.started}
-		if r.overdue { // it has a place until it is gone and the failure is counted
+		if r.givenUp() { // it has a place until it is gone and the failure is counted
 			seen.stage, seen.started = starting, now
 		}
 		v.replicas = append(v.replicas, seen)
@@ -132,6 +132,9 @@ func (f *Functions) bury(u *unit, r *replica) {
 		u.unready++
 		f.fail(u, fmt.Sprintf("%s: it was not ready within %s: its code loops or waits where it should only define the handler",
 			u.place(), f.options.StartWithin))
+	case r.ended != "":
+		u.restarts++
+		f.fail(u, r.ended)
 	default:
 		u.restarts++
 		if r.stage == starting {
@@ -160,6 +163,11 @@ func (u *unit) lastError() string {
 			return text
 		}
 	}
+	for _, r := range u.replicas {
+		if r.silent != "" {
+			return r.silent
+		}
+	}
 	return ""
 }
 
@@ -181,7 +189,7 @@ func (u *unit) status() Status {
 	}
 	for _, r := range u.replicas {
 		switch {
-		case r.stage != ready || r.overdue:
+		case r.stage != ready || r.givenUp():
 		case u.current(r):
 			look.current++
 		default:

@@ -2,7 +2,6 @@ package function
 
 import (
 	"math"
-	"strconv"
 	"time"
 
 	"k8s.io/utils/ptr"
@@ -12,7 +11,6 @@ import (
 )
 
 const (
-	envTimeout = "FUNC_TIMEOUT"
 	// finish is how long busy requests of a replica may take that has to end, and maxFinish the same for a Function
 	// with a longer FUNC_TIMEOUT, as in a cluster.
 	finish    = 30 * time.Second
@@ -41,14 +39,8 @@ func finishTime(fn manifest.Function, exclusive bool) time.Duration {
 		return debuggedFinish
 	}
 	allowed := finish
-	for _, variable := range fn.Spec.Env {
-		if variable.Name != envTimeout {
-			continue
-		}
-		allowed = finish // the last of a name wins
-		if seconds, err := strconv.ParseFloat(variable.Value, 64); err == nil && seconds > finish.Seconds() {
-			allowed = min(time.Duration(math.Ceil(min(seconds, maxFinish.Seconds())))*time.Second, maxFinish)
-		}
+	if timeout := fn.Timeout(); timeout > finish {
+		allowed = min(time.Duration(math.Ceil(timeout.Seconds()))*time.Second, maxFinish)
 	}
 	return allowed
 }

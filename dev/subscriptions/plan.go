@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"maps"
 	"slices"
+	"time"
 
 	"k8s.io/apimachinery/pkg/types"
 
@@ -15,6 +16,9 @@ import (
 
 // kind of the objects, as Problems name it.
 const kind = "Subscription"
+
+// bridgePatience is the bridge's own.
+const bridgePatience = 190 * time.Second
 
 // entry is a Subscription that is served.
 type entry struct {
@@ -36,10 +40,28 @@ func want(set manifest.Set, problems []manifest.Problem, before map[types.Namesp
 			w.entries[key] = known
 		}
 	}
+	silences := map[types.NamespacedName]time.Duration{}
+	for _, fn := range set.Functions {
+		if fn.Timeout() > 0 {
+			silences[types.NamespacedName{Namespace: fn.Namespace, Name: fn.Name}] = fn.Silence()
+		}
+	}
 	for _, sub := range set.Subscriptions {
-		w.entries[sub.Route.Subscription] = entry{route: sub.Route, spec: sub.Spec}
+		route := sub.Route
+		route.Delivery.Timeout = answerWithin(route, silences[route.Service])
+		w.entries[sub.Route.Subscription] = entry{route: route, spec: sub.Spec}
 	}
 	return w
+}
+
+// answerWithin is how long a delivery waits for an answer. A Function with a time limit of its own that has given none by then
+// is about to be ended, and the delivery shall know that its time was over. 0 leaves it to the bridge, which waits a little
+// longer than any Function without a limit may take.
+func answerWithin(route routing.Route, silence time.Duration) time.Duration {
+	if silence == 0 || silence >= bridgePatience || (route.Delivery.Timeout > 0 && route.Delivery.Timeout < silence) {
+		return route.Delivery.Timeout
+	}
+	return silence
 }
 
 // doubtful tells whether a Subscription that was not read may be in the folder nevertheless.

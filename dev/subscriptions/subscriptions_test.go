@@ -259,3 +259,16 @@ func TestOneThatFailsIsReportedOnceAndStopsNoOther(t *testing.T) {
 	require.NoError(t, <-reports, "it is over")
 	require.Len(t, s.routes, 2)
 }
+
+func TestADeliveryWaitsNoLongerThanItsFunctionMayBeSilent(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct{ own, silence, want time.Duration }{
+		"a Function without a limit":      {0, 0, 0},
+		"one with a limit":                {0, 11 * time.Second, 11 * time.Second},
+		"a Subscription that waits less":  {5 * time.Second, 11 * time.Second, 5 * time.Second},
+		"a Subscription that waits more":  {20 * time.Second, 11 * time.Second, 11 * time.Second},
+		"a limit beyond that of a bridge": {0, time.Hour, 0},
+	} {
+		require.Equal(t, tc.want, answerWithin(routing.Route{Delivery: routing.Delivery{Timeout: tc.own}}, tc.silence), name)
+	}
+}

@@ -1,0 +1,114 @@
+package function
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"time"
+
+	"github.com/rouse-run/rouse/dev/feed"
+	"github.com/rouse-run/rouse/internal/workload"
+)
+
+const (
+	// lookEvery is how often a replica is asked whether it answers.
+	lookEvery = time.Second
+	// healthPath is answered by the server itself, on the event loop that handlers share.
+	healthPath = "/healthz"
+	// afterwards is how long a delivery has to find out by itself that its time is over.
+	afterwards = time.Second
+)
+
+// watch ends a replica in Node.js that gives no answer for longer than a call may take: a handler that loops holds up all
+// others, and the server's own clock too. Python's server watches its workers itself, and a debugger may stop whatever it
+// likes.
+func (f *Functions) watch(u *unit, r *replica) {
+	if !workload.IsNodeJS(r.fn.Spec.Runtime) || r.launch.DebugAddress != "" {
+		return
+	}
+	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+	for {
+		select {
+		case <-r.process.Done():
+			return
+		case <-time.After(lookEvery):
+			if !f.awaitAnswer(client, u, r) {
+				return
+			}
+		}
+	}
+}
+
+// awaitAnswer asks once, however long the answer takes. It is false when there is nothing left to watch.
+func (f *Functions) awaitAnswer(client *http.Client, u *unit, r *replica) bool {
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	answered := make(chan struct{})
+	f.running.Go(func() {
+		defer close(answered)
+		ask(ctx, client, "http://"+r.process.Address()+healthPath)
+	})
+	defer func() { <-answered }()
+	defer cancel()
+	limit := r.fn.Silence() + afterwards
+	notice, end := time.NewTimer(f.options.SilentAfter), time.NewTimer(limit)
+	defer notice.Stop()
+	defer end.Stop()
+	for noticed := false; ; {
+		select {
+		case <-answered:
+			if noticed {
+				f.update(func() { f.hear(u, r) })
+			}
+			return true
+		case <-r.process.Done():
+			return false
+		case <-notice.C:
+			noticed = true
+			f.update(func() { f.miss(u, r, f.options.SilentAfter, limit) })
+		case <-end.C:
+			f.update(func() { f.giveUp(u, r, limit) })
+			return false
+		}
+	}
+}
+
+// ask returns when there is an answer, whatever it is, or no connection.
+func ask(ctx context.Context, client *http.Client, url string) {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, http.NoBody)
+	if err != nil {
+		return
+	}
+	if answer, err := client.Do(request); err == nil {
+		_ = answer.Body.Close() // that it came is all
+	}
+}
+
+// miss says that a replica is silent.
+func (f *Functions) miss(u *unit, r *replica, since, limit time.Duration) {
+	if r.stage != ready {
+		return
+	}
+	r.silent = fmt.Sprintf("%s: %s does not answer since %s: handler %s seems to loop; it is ended and replaced after %s",
+		u.place(), r.name, since, u.name.Name, limit)
+	f.say(u, r.name, feed.Rouse, r.silent)
+}
+
+// hear says that it was only slow.
+func (f *Functions) hear(u *unit, r *replica) {
+	if r.silent == "" {
+		return
+	}
+	r.silent = ""
+	f.say(u, r.name, feed.Rouse, "answers again")
+}
+
+// giveUp kills a replica that is silent for too long. One that has to end has its own bound.
+func (f *Functions) giveUp(u *unit, r *replica, limit time.Duration) {
+	if r.stage != ready {
+		return
+	}
+	r.silent = ""
+	r.ended = fmt.Sprintf("%s: handler %s did not answer within %s and was ended: it seems to loop", u.place(), u.name.Name, limit)
+	f.running.Go(func() { r.process.Stop(0) })
+}
