@@ -2,7 +2,7 @@
 // of OpenTelemetry, a part of its own that is loaded late; else it is carried on without.
 'use strict';
 
-const { install } = require('./carry.js');
+const { install, traceOf } = require('./carry.js');
 const current = require('./current.js');
 
 const API = /[/\\]@opentelemetry[/\\]api[/\\]/;
@@ -20,7 +20,7 @@ class Tracing {
   }
 
   #load() {
-    this.#part ??= this.#loadPart('opentelemetry').start(this.#config);
+    this.#part ??= this.#loadPart('opentelemetry').start(this.#config, traceOf);
     return this.#part;
   }
 

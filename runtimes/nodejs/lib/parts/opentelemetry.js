@@ -7,7 +7,6 @@ const core = require('@opentelemetry/core');
 const { B3InjectEncoding, B3Propagator } = require('@opentelemetry/propagator-b3');
 const { BasicTracerProvider } = require('@opentelemetry/sdk-trace-base');
 const { resourceFromAttributes } = require('@opentelemetry/resources');
-const { traceOf } = require('../carry.js');
 const { createProcessor } = require('./export.js');
 const { traceOutgoing } = require('./outgoing.js');
 
@@ -62,9 +61,8 @@ function describe({ method, url, headers }) {
   return attributes;
 }
 
-// carriedOn is the context of a request without a span: the trace that goes on without OpenTelemetry too.
-function carriedOn(req) {
-  const { traceId, spanId, sampled, state } = traceOf(req);
+// contextOf is the context of a trace that goes on without a span.
+function contextOf({ traceId, spanId, sampled, state }) {
   return api.trace.setSpanContext(api.ROOT_CONTEXT, {
     traceId,
     spanId,
@@ -81,8 +79,8 @@ function register(provider, contexts) {
   api.trace.setGlobalTracerProvider(provider);
 }
 
-// start is called once.
-function start(config) {
+// start is called once. traceOf(req) gives the trace that goes on where no spans are collected.
+function start(config, traceOf) {
   const processor = createProcessor(config.traceEndpoint);
   const provider = new BasicTracerProvider({
     resource: resourceFromAttributes({ 'service.name': config.functionName }),
@@ -98,14 +96,14 @@ function start(config) {
     tracer,
     exporting,
     begin(req) {
-      if (!exporting) return new RequestTrace(carriedOn(req));
+      if (!exporting) return new RequestTrace(contextOf(traceOf(req)));
       const parent = propagator.extract(api.ROOT_CONTEXT, req.headers, api.defaultTextMapGetter);
       const span = tracer.startSpan(req.method, { kind: api.SpanKind.SERVER, attributes: describe(req) }, parent);
       return new RequestTrace(api.trace.setSpan(parent, span), span);
     },
     // enter makes the rest of a call that has begun without OpenTelemetry a part of its request's trace.
     enter(req) {
-      contexts._asyncLocalStorage.enterWith(carriedOn(req)); // the API has no name for it
+      contexts._asyncLocalStorage.enterWith(contextOf(traceOf(req))); // the API has no name for it
     },
     flush: async () => processor?.finish(),
   };
