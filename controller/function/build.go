@@ -40,6 +40,11 @@ func (r *Reconciler) buildImage(ctx context.Context, s *scope) error {
 		s.planned = true
 		return r.clearBuilds(ctx, s, nil)
 	}
+	if s.code.Kyma { // its pods install for themselves
+		r.slots.Leave(key)
+		s.planned = true
+		return errors.Join(r.clearBuilds(ctx, s, nil), r.prepareInPods(ctx, s))
+	}
 	found, err := r.registries.For(ctx, s.fn.Namespace)
 	if invalid, ok := errors.AsType[*registry.InvalidError](err); ok {
 		r.slots.Leave(key)
@@ -51,7 +56,7 @@ func (r *Reconciler) buildImage(ctx context.Context, s *scope) error {
 	}
 	if found == nil {
 		r.slots.Leave(key)
-		s.planned = true
+		s.planned, s.build = true, noRegistryVerdict(s.plan)
 		return r.prepareInPods(ctx, s)
 	}
 	if s.tenant, err = r.tenantOf(ctx, s.fn.Namespace); err != nil {

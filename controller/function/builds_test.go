@@ -49,6 +49,7 @@ func TestBuildsOnARealAPIServer(t *testing.T) {
 		"a repository that cannot be read leaves what runs":     survivesRepository,
 		"without a registry pods install for themselves":        installsInPods,
 		"a Function that needs no image any more has no builds": forgetsBuilds,
+		"an image of Kyma's contract installs in its pods":      runsKymasImage,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

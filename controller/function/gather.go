@@ -42,11 +42,15 @@ func (r *Reconciler) decide(_ context.Context, s *scope) error {
 	if err := admission.Function(s.fn, base != "").Err(); err != nil {
 		return refuse(v1alpha2.ReasonInvalidSpec, err)
 	}
-	found, err := supplyOf(s.fn, base, r.ca)
+	kyma, supply := resources.FollowsKyma(s.fn, s.settings), supplyOf
+	if kyma {
+		supply = supplyByKyma
+	}
+	found, err := supply(s.fn, base, r.ca)
 	if err != nil {
 		return refuse(v1alpha2.ReasonInvalidSpec, err)
 	}
-	s.code = resources.Code{Source: found.source, Runtime: s.fn.Spec.Runtime}
+	s.code = resources.Code{Source: found.source, Runtime: s.fn.Spec.Runtime, Kyma: kyma, Inline: found.inline}
 	if s.plan = found.plan; s.plan == nil {
 		s.code.Image = base
 	} else {

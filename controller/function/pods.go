@@ -2,6 +2,7 @@ package function
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -31,11 +32,16 @@ type trouble struct {
 	handler string
 	// detail is anything else.
 	detail string
+	// ended is true when detail is no more than that the Function's container
+	// ended: nobody has said why.
+	ended bool
 }
 
 // workers is what the pods of the present template tell.
 type workers struct {
 	trouble
+	// silent is true when a container runs that should be ready by now.
+	silent bool
 	// graceLeft is how long pods may still start; not positive if none does.
 	graceLeft time.Duration
 	// others are pods of an earlier template that serve.
@@ -61,10 +67,12 @@ func inspect(pods []corev1.Pod, template string, now time.Time) workers {
 			found.handler = problem.handler
 		}
 		if found.detail == "" {
-			found.detail = problem.detail
+			found.detail, found.ended = problem.detail, problem.ended
 		}
 		if problem == (trouble{}) && !isReady(pod) {
-			found.graceLeft = max(found.graceLeft, wakeGrace-now.Sub(pod.CreationTimestamp.Time))
+			left := wakeGrace - now.Sub(pod.CreationTimestamp.Time)
+			found.graceLeft = max(found.graceLeft, left)
+			found.silent = found.silent || left <= 0 && runsFunction(pod)
 		}
 	}
 	return found
@@ -127,7 +135,7 @@ func containerTrouble(status *corev1.ContainerStatus) trouble {
 		return trouble{detail: explainedByBuilder(ended)}
 	default:
 		return trouble{detail: fmt.Sprintf("container %s ended with exit code %d (%s), restarted %d times; its log says why",
-			status.Name, ended.ExitCode, ended.Reason, status.RestartCount)}
+			status.Name, ended.ExitCode, ended.Reason, status.RestartCount), ended: status.Name == resources.ContainerName}
 	}
 }
 
@@ -165,6 +173,13 @@ func isPullOrConfigError(reason string) bool {
 
 func isReady(pod *corev1.Pod) bool {
 	return podCondition(pod, corev1.PodReady).Status == corev1.ConditionTrue
+}
+
+// runsFunction reports whether the container with the handler has started.
+func runsFunction(pod *corev1.Pod) bool {
+	return slices.ContainsFunc(pod.Status.ContainerStatuses, func(status corev1.ContainerStatus) bool {
+		return status.Name == resources.ContainerName && status.State.Running != nil
+	})
 }
 
 // troubleDiffers tells whether a pod's news matter. That it has become ready is

@@ -12,9 +12,8 @@ import (
 )
 
 // prepareInPods lets every pod install for itself, because there is no registry
-// to keep an image in.
+// to keep an image in, or because the pod's image follows Kyma's contract.
 func (r *Reconciler) prepareInPods(ctx context.Context, s *scope) error {
-	s.build = noRegistryVerdict(s.plan)
 	id := fingerprint(imageTag(s.fn, *s.plan), string(r.ca))[:10]
 	name := resources.PreparationName(s.fn, id)
 	s.code.Image = s.plan.Base

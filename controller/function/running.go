@@ -144,7 +144,12 @@ func unavailableVerdict(s *scope, found workers, rolledOut bool) verdict {
 }
 
 func explainUnavailable(s *scope, found workers) string {
-	if found.detail != "" || len(s.missingSecrets) == 0 {
+	switch {
+	case found.detail != "" && found.ended && s.overridden():
+		return found.detail + ". " + overrideHint(s)
+	case found.detail == "" && found.silent && s.overridden():
+		return fmt.Sprintf("the pod runs and does not answer GET %s on port %d. %s", resources.HealthPath, resources.Port, overrideHint(s))
+	case found.detail != "" || len(s.missingSecrets) == 0:
 		return found.detail
 	}
 	// The kubelet reports only in events that a volume is missing.

@@ -2,6 +2,7 @@ package function
 
 import (
 	"fmt"
+	"strings"
 
 	"github.com/rouse-run/rouse/api/serverless/v1alpha2"
 	"github.com/rouse-run/rouse/internal/build"
@@ -16,6 +17,8 @@ type supply struct {
 	// source travels in the environment of the pods. It is empty when it is in
 	// the image.
 	source string
+	// inline does so in the form of Kyma's contract, for images of that.
+	inline *workload.Inline
 	// plan is of an image that has to be built, nil when the runtime's is enough.
 	// The commit of a Git repository is not known yet, nor where the image goes.
 	plan *build.Plan
@@ -25,10 +28,7 @@ type supply struct {
 // an image: with dependencies that stay the same, changing it needs no build.
 // The CA certificates travel beside the plan. The error is for the user.
 func supplyOf(fn *v1alpha2.Function, base string, ca []byte) (supply, error) {
-	plan := &build.Plan{
-		Function: fn.Namespace + "/" + fn.Name, Owner: string(fn.UID), Runtime: string(fn.Spec.Runtime), Base: base,
-		OwnBase: fn.Spec.RuntimeImageOverride != "",
-	}
+	plan := planOn(base, fn)
 	if repository := fn.Spec.Source.GitRepository; repository != nil {
 		plan.Git = &build.Git{URL: repository.URL, Reference: repository.Reference, BaseDir: repository.BaseDir}
 		if repository.Auth != nil {
@@ -50,14 +50,42 @@ func supplyOf(fn *v1alpha2.Function, base string, ca []byte) (supply, error) {
 	if plan.Source == "" && plan.Dependencies == "" {
 		return supply{source: encoded}, nil
 	}
+	return supply{source: encoded, plan: plan}, checkInput(plan, ca)
+}
+
+// supplyByKyma is supplyOf for an image of Kyma's contract. What does not fit the
+// environment of a pod is prepared in it, as without a registry: nothing is built.
+func supplyByKyma(fn *v1alpha2.Function, base string, ca []byte) (supply, error) {
+	inline := fn.Spec.Source.Inline
+	if inline == nil {
+		return supplyOf(fn, base, ca)
+	}
+	code := &workload.Inline{Source: inline.Source, Dependencies: strings.TrimSpace(inline.Dependencies)}
+	if code.FitsEnvironment() {
+		return supply{inline: code}, nil
+	}
+	plan := planOn(base, fn)
+	plan.Source, plan.Dependencies = code.Source, code.Dependencies
+	return supply{plan: plan}, checkInput(plan, ca)
+}
+
+func planOn(base string, fn *v1alpha2.Function) *build.Plan {
+	return &build.Plan{
+		Function: fn.Namespace + "/" + fn.Name, Owner: string(fn.UID), Runtime: string(fn.Spec.Runtime), Base: base,
+		OwnBase: fn.Spec.RuntimeImageOverride != "",
+	}
+}
+
+// checkInput makes sure that the input of the builder fits its Secret.
+func checkInput(plan *build.Plan, ca []byte) error {
 	content, err := build.EncodePlan(*plan)
 	if err != nil {
-		return supply{}, err
+		return err
 	}
 	if size := len(content) + len(ca); size > maxInput {
-		return supply{}, fmt.Errorf("spec.source.inline is too large: with what it is built by it has %d bytes when compressed, "+
+		return fmt.Errorf("spec.source.inline is too large: with what it is built by it has %d bytes when compressed, "+
 			"and %d fit. Move data out of the code, or keep the code in a Git repository and name that in spec.source.gitRepository",
 			size, maxInput)
 	}
-	return supply{source: encoded, plan: plan}, nil
+	return nil
 }

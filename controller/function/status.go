@@ -67,7 +67,7 @@ func describeBuild(s *scope) {
 	switch {
 	case s.image != nil:
 		s.fn.Status.Build = s.image
-	case s.plan == nil || s.build.reason == v1alpha2.ReasonNoRegistry:
+	case s.plan == nil || s.code.Kyma || s.build.reason == v1alpha2.ReasonNoRegistry:
 		s.fn.Status.Build = nil
 	}
 }
@@ -141,7 +141,7 @@ func describeWorkload(s *scope, running verdict) {
 	status.RuntimeImage = s.code.Image
 	status.Version = s.code.Version()
 	status.FunctionResourceProfile, _ = resources.Requirements(s.fn, s.settings.DefaultProfile)
-	status.ContainerSecurityContext = resources.ContainerSecurityContext(s.fn)
+	status.ContainerSecurityContext = resources.ContainerSecurityContext(s.fn, s.code.Kyma)
 	status.PodSecurityContext = resources.PodSecurityContext(s.fn)
 }
 

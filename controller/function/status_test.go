@@ -145,6 +145,14 @@ func initContainer(code int32, message string) func(*corev1.Pod) {
 	}
 }
 
+func override(s *scope) { s.fn.Spec.RuntimeImageOverride = "own:1" }
+
+func running(pod *corev1.Pod) {
+	container(corev1.ContainerStatus{
+		Name: resources.ContainerName, State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}},
+	})(pod)
+}
+
 func readyPod(pod *corev1.Pod) {
 	pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}
 }
@@ -323,6 +331,32 @@ func TestRunning(t *testing.T) {
 		"the replicas of a rollout that has not begun are not those of the present template": {
 			scope:      newScope(func(s *scope) { s.deployment.Status.UpdatedReplicas = 0 }),
 			wantStatus: "Unknown", wantReason: "DeploymentWaiting", wantMessage: "Deployment price is not ready yet",
+		},
+		"an image of the user's that ends is explained": {
+			scope:      newScope(override, available(false), pods(pod(time.Minute, ended(1, "Error", "")))),
+			wantStatus: "Unknown", wantReason: "MinReplicasNotAvailable",
+			wantMessage: "container function ended with exit code 1 (Error), restarted 3 times; its log says why. " +
+				"spec.runtimeImageOverride names own:1, which has to bring the server of a runtime of Rouse and its entry point: " +
+				"make it FROM runtime-nodejs22:1, or set the annotation rouse.run/runtime-contract to kyma",
+		},
+		"an image of the user's that does not answer is explained": {
+			scope:      newScope(override, available(false), pods(pod(time.Minute, running))),
+			wantStatus: "Unknown", wantReason: "MinReplicasNotAvailable",
+			wantMessage: "the pod runs and does not answer GET /healthz on port 8080. spec.runtimeImageOverride names own:1",
+		},
+		"one of Kyma's contract has to bring something else": {
+			scope:      newScope(override, available(false), pods(pod(time.Minute, running)), func(s *scope) { s.code.Kyma = true }),
+			wantStatus: "Unknown", wantReason: "MinReplicasNotAvailable",
+			wantMessage: "which has to bring by Kyma's contract a server that npm start runs in /usr/src/app and listens on port 8080. " +
+				"Or make it FROM runtime-nodejs22:1 and set the annotation rouse.run/runtime-contract to rouse",
+		},
+		"one that has just started may still answer": {
+			scope:      newScope(override, progressing("True", "ReplicaSetUpdated"), pods(pod(time.Second, running))),
+			wantStatus: "Unknown", wantReason: "DeploymentWaiting", wantMessage: "Deployment price is not ready yet", wantLookAgain: 29 * time.Second,
+		},
+		"one whose handler does not load has our server": {
+			scope:      newScope(override, available(false), pods(pod(time.Minute, broken))),
+			wantStatus: "False", wantReason: "HandlerFailed", wantMessage: "handler did not load: boom",
 		},
 		"a preparation that fails says why": {
 			scope: newScope(available(false), pods(pod(time.Minute, initContainer(0, ""), initContainer(1, `{"message":"no such package"}`),

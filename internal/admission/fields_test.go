@@ -56,6 +56,11 @@ func TestEveryProblemNamesItsField(t *testing.T) {
 				fn.Annotations = map[string]string{v1alpha2.AnnotationRestartOnChange: "yes"}
 			}, "metadata.annotations[rouse.run/restart-on-change]",
 		},
+		"a contract": {
+			func(fn *v1alpha2.Function) {
+				fn.Annotations = map[string]string{v1alpha2.AnnotationRuntimeContract: "knative"}
+			}, "metadata.annotations[rouse.run/runtime-contract]",
+		},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {

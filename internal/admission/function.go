@@ -34,6 +34,7 @@ func Function(fn *v1alpha2.Function, runs bool) Problems {
 		func() Problems { return checkBuildResources(fn) },
 		func() Problems { return checkScaling(fn) },
 		func() Problems { return checkSwitches(fn) },
+		func() Problems { return checkContract(fn) },
 	} {
 		problems = append(problems, check()...)
 	}
@@ -141,6 +142,18 @@ func checkSwitches(fn *v1alpha2.Function) Problems {
 		return nil
 	default:
 		return Problems{problemAt(annotation(key), fmt.Sprintf("annotation %s: invalid value %q: must be true or false", key, value))}
+	}
+}
+
+// checkContract: a contract that is none would be taken for one of the two.
+func checkContract(fn *v1alpha2.Function) Problems {
+	const key = v1alpha2.AnnotationRuntimeContract
+	switch value, ok := fn.Annotations[key]; {
+	case !ok, value == v1alpha2.RuntimeContractRouse, value == v1alpha2.RuntimeContractKyma:
+		return nil
+	default:
+		return Problems{problemAt(annotation(key), fmt.Sprintf("annotation %s: invalid value %q: must be %s or %s, for the image of "+
+			"spec.runtimeImageOverride", key, value, v1alpha2.RuntimeContractRouse, v1alpha2.RuntimeContractKyma))}
 	}
 }
 

@@ -25,6 +25,14 @@ type Addresses struct {
 // must not be changed comes last. The runtime and the encoded source, which is
 // empty when the Function has it elsewhere, need not be those of the spec.
 func Environment(fn *v1alpha2.Function, runtime v1alpha2.Runtime, source string, addresses Addresses) []corev1.EnvVar {
+	env := common(fn, runtime, addresses)
+	if source != "" {
+		env = append(env, corev1.EnvVar{Name: EnvHandlerSource, Value: source})
+	}
+	return lastOfEach(env)
+}
+
+func common(fn *v1alpha2.Function, runtime v1alpha2.Runtime, addresses Addresses) []corev1.EnvVar {
 	env := []corev1.EnvVar{
 		{Name: "FUNC_NAME", Value: fn.Name},
 		{Name: EnvRuntime, Value: string(runtime)},
@@ -39,11 +47,7 @@ func Environment(fn *v1alpha2.Function, runtime v1alpha2.Runtime, source string,
 			corev1.EnvVar{Name: "FUNC_HANDLER", Value: "main"},
 		)
 	}
-	env = append(env, fn.Spec.Env...)
-	if source != "" {
-		env = append(env, corev1.EnvVar{Name: EnvHandlerSource, Value: source})
-	}
-	return lastOfEach(env)
+	return append(env, fn.Spec.Env...)
 }
 
 // lastOfEach keeps the last variable of each name: Kubernetes lets it win, and

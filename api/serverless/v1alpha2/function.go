@@ -61,7 +61,11 @@ type FunctionSpec struct {
 	// +kubebuilder:validation:Enum=nodejs20;nodejs22;nodejs24;nodejs26;python312;python314
 	Runtime Runtime `json:"runtime"`
 
-	// RuntimeImageOverride runs the source on another image than the runtime's.
+	// RuntimeImageOverride runs the source on another image than the runtime's. The image has to bring a server for the
+	// handler, which listens on port 8080 and answers /healthz: either that of a runtime of Rouse, from whose image it is
+	// made, or one that follows Kyma's contract for such images. Which one it is says the annotation
+	// rouse.run/runtime-contract (rouse or kyma); without it, it is Kyma's, unless the image comes from the repository of
+	// one of the installation's runtimes.
 	// +optional
 	RuntimeImageOverride string `json:"runtimeImageOverride,omitempty"`
 

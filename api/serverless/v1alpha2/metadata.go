@@ -35,6 +35,16 @@ const (
 	AnnotationCheckGit = "rouse.run/check-git"
 	// AnnotationRebuild builds again at once whenever its value changes.
 	AnnotationRebuild = "rouse.run/rebuild"
+	// AnnotationRuntimeContract says what the image of spec.runtimeImageOverride
+	// is: RuntimeContractRouse or RuntimeContractKyma. Without it an image from a
+	// repository of the installation's runtimes is the first, any other the second.
+	AnnotationRuntimeContract = "rouse.run/runtime-contract"
+	// RuntimeContractRouse is an image that is made from one of Rouse's runtimes
+	// and keeps its entry point. It is the base of builds, too.
+	RuntimeContractRouse = "rouse"
+	// RuntimeContractKyma is an image whose server is started by the pod's command,
+	// after that has written the source and installed the dependencies.
+	RuntimeContractKyma = "kyma"
 )
 
 // Names and labels of the Secrets that users make, as Kyma has them.

@@ -20,6 +20,10 @@ type Code struct {
 	Source string
 	// Runtime that the source is written for.
 	Runtime v1alpha2.Runtime
+	// Kyma is true for an image of Kyma's contract. Its code is in Inline instead
+	// of Source, or Prepared.
+	Kyma   bool
+	Inline *workload.Inline
 	// Prepared is what pods install for themselves, where no image has it.
 	Prepared Prepared
 
@@ -50,6 +54,12 @@ func (c Code) Version() string {
 	if c.Prepared.Input != "" {
 		parts = append(parts, c.Prepared.Input)
 	}
+	if c.Kyma {
+		parts = append(parts, v1alpha2.RuntimeContractKyma)
+	}
+	if c.Inline != nil {
+		parts = append(parts, c.Inline.Source, c.Inline.Dependencies)
+	}
 	for _, part := range parts {
 		hash.Write(fmt.Appendf(nil, "%d:%s", len(part), part))
 	}
@@ -66,10 +76,15 @@ func CodeOf(template *corev1.PodTemplateSpec) (Code, bool) {
 			continue
 		}
 		code.Image = container.Image
+		if code.Kyma = len(container.Command) > 0; code.Kyma {
+			code.Inline = workload.InlineOf(container.Env)
+		}
 		for _, variable := range container.Env {
 			switch variable.Name {
 			case workload.EnvHandlerSource:
-				code.Source = variable.Value
+				if !code.Kyma {
+					code.Source = variable.Value
+				}
 			case workload.EnvRuntime:
 				code.Runtime = v1alpha2.Runtime(variable.Value)
 			}

@@ -9,6 +9,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/rouse-run/rouse/api/serverless/v1alpha2"
+	"github.com/rouse-run/rouse/internal/workload"
 )
 
 func TestAVersionNamesImageSourceAndRuntime(t *testing.T) {
@@ -20,6 +21,7 @@ func TestAVersionNamesImageSourceAndRuntime(t *testing.T) {
 		"another image":       {Image: "j", Source: "s", Runtime: "nodejs22"},
 		"another source":      {Image: "i", Source: "t", Runtime: "nodejs22"},
 		"another runtime":     {Image: "i", Source: "s", Runtime: "nodejs24"},
+		"Kyma's contract":     {Image: "i", Source: "s", Runtime: "nodejs22", Kyma: true},
 		"other preparations":  {Image: "i", Source: "s", Runtime: "nodejs22", Prepared: Prepared{Input: "x"}},
 		"where one part ends": {Image: "is", Source: "", Runtime: "nodejs22"},
 	} {
@@ -32,7 +34,11 @@ func TestCodeComesBackFromTheTemplateThatRunsIt(t *testing.T) {
 	for name, want := range map[string]Code{
 		"source in the environment": {Image: "runtime:1", Source: "c291cmNl", Runtime: "nodejs22"},
 		"what the pods install":     {Image: "runtime:1", Runtime: "nodejs22", Prepared: Prepared{Input: "price-prepare-1", GitSecret: "git"}},
-		"source in the image":       {Image: "registry/shop-price@sha256:1", Runtime: "python314"},
+		"a file that the pod writes": {
+			Image: "kyma:1", Runtime: "python312", Kyma: true, Inline: &workload.Inline{Source: "print('$$ $(A)')", Dependencies: "a==1"},
+		},
+		"what such a pod installs": {Image: "kyma:1", Runtime: "python312", Kyma: true, Prepared: Prepared{Input: "price-prepare-1"}},
+		"source in the image":      {Image: "registry/shop-price@sha256:1", Runtime: "python314"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

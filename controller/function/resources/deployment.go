@@ -69,7 +69,7 @@ func podTemplate(fn *v1alpha2.Function, settings *Settings, wanted Workload) (*c
 	if err != nil {
 		return nil, err
 	}
-	vols, _ := volumes(fn)
+	vols, _ := volumes(fn, wanted.Code)
 	spec := corev1ac.PodSpec().
 		WithSecurityContext(security).
 		WithVolumes(vols...).
@@ -97,15 +97,15 @@ func podTemplate(fn *v1alpha2.Function, settings *Settings, wanted Workload) (*c
 	return template.WithAnnotations(map[string]string{AnnotationTemplate: hash}), nil
 }
 
-// container has no command and no working directory: the image's entry point is
-// the runtime's server, and it is process 1.
+// container has no command and no working directory, but for an image of Kyma's
+// contract: the image's entry point is the runtime's server, and it is process 1.
 func container(fn *v1alpha2.Function, settings *Settings, code Code) (*corev1ac.ContainerApplyConfiguration, error) {
 	_, requirements := Requirements(fn, settings.DefaultProfile)
 	resources, err := convert[corev1ac.ResourceRequirementsApplyConfiguration](requirements)
 	if err != nil {
 		return nil, err
 	}
-	security, err := convert[corev1ac.SecurityContextApplyConfiguration](ContainerSecurityContext(fn))
+	security, err := convert[corev1ac.SecurityContextApplyConfiguration](ContainerSecurityContext(fn, code.Kyma))
 	if err != nil {
 		return nil, err
 	}
@@ -121,14 +121,19 @@ func container(fn *v1alpha2.Function, settings *Settings, code Code) (*corev1ac.
 		// The runtime writes there why a handler does not load. The log is no
 		// replacement: it may hold events, and the text goes into the status.
 		WithTerminationMessagePolicy(corev1.TerminationMessageReadFile)
-	for _, variable := range workload.Environment(fn, code.Runtime, code.Source, settings.addresses()) {
+	env := workload.Environment(fn, code.Runtime, code.Source, settings.addresses())
+	if code.Kyma {
+		env = workload.KymaEnvironment(fn, code.Runtime, code.Inline, settings.addresses())
+		built.WithCommand(kymaCommand(code)...).WithWorkingDir(functionDir(code))
+	}
+	for _, variable := range env {
 		converted, err := convert[corev1ac.EnvVarApplyConfiguration](variable)
 		if err != nil {
 			return nil, err
 		}
 		built.WithEnv(converted)
 	}
-	_, mounts := volumes(fn)
+	_, mounts := volumes(fn, code)
 	return built.WithVolumeMounts(mounts...), nil
 }
 

@@ -50,6 +50,9 @@ func settings() *Settings {
 	}
 }
 
+// kyma runs the Function on an image of Kyma's contract.
+func kyma(fn *v1alpha2.Function) { fn.Spec.RuntimeImageOverride = "registry.example.com/kyma-like:2" }
+
 // code is what a Function without a build runs.
 func code(fn *v1alpha2.Function, source string) Code {
 	return Code{Image: Image(fn, settings()), Source: source, Runtime: fn.Spec.Runtime}
@@ -84,6 +87,7 @@ func scaled(low, high int32) option {
 func everything(fn *v1alpha2.Function) {
 	fn.Labels = map[string]string{"team": "sales", v1alpha2.LabelManagedBy: "somebody-else"}
 	fn.Spec.RuntimeImageOverride = "registry.example.com/own:2"
+	fn.Annotations = map[string]string{v1alpha2.AnnotationRuntimeContract: v1alpha2.RuntimeContractRouse}
 	fn.Spec.Labels = map[string]string{"tier": "backend", v1alpha2.LabelAppName: "ignored"}
 	fn.Spec.Annotations = map[string]string{"note": "hello", "sidecar.istio.io/nativeSidecar": "false"}
 	fn.Spec.Env = []corev1.EnvVar{
@@ -120,12 +124,25 @@ func TestDeploymentsAreAsInTheGoldenFiles(t *testing.T) {
 		configuration string
 		pullSecret    string
 		prepared      Prepared
+		inline        *workload.Inline
 	}{
 		"deployment-nodejs":     {fn: function(), replicas: ptr.To[int32](1)},
 		"deployment-python":     {fn: function(python), replicas: ptr.To[int32](3)},
 		"deployment-scaled":     {fn: function(scaled(0, 5))},
 		"deployment-everything": {fn: function(everything), replicas: ptr.To[int32](0), configuration: "0123456789abcdef"},
 		"deployment-built":      {fn: function(), replicas: ptr.To[int32](1), pullSecret: "rouse-registry-price"},
+		"deployment-kyma-nodejs": {
+			fn: function(kyma), replicas: ptr.To[int32](1), inline: &workload.Inline{
+				Source: "module.exports = { main: () => `$$ $(FUNC_NAME) \\n` }", Dependencies: `{"dependencies":{"left-pad":"1.3.0"}}`,
+			},
+		},
+		"deployment-kyma-python": {
+			fn: function(kyma, python), replicas: ptr.To[int32](1),
+			inline: &workload.Inline{Source: "def main(event, context): return 'ok'"},
+		},
+		"deployment-kyma-git": {
+			fn: function(kyma), replicas: ptr.To[int32](1), prepared: Prepared{Input: "price-prepare-0123456789", GitSecret: "git"},
+		},
 		"deployment-prepared": {
 			fn: function(python), replicas: ptr.To[int32](1), prepared: Prepared{Input: "price-prepare-0123456789", GitSecret: "git"},
 		},
@@ -133,11 +150,14 @@ func TestDeploymentsAreAsInTheGoldenFiles(t *testing.T) {
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			workload := Workload{
+			wanted := Workload{
 				Code: code(tc.fn, "c291cmNl"), Replicas: tc.replicas, Configuration: tc.configuration, PullSecret: tc.pullSecret,
 			}
-			workload.Prepared = tc.prepared
-			deployment, err := Deployment(tc.fn, settings(), workload)
+			if wanted.Kyma = FollowsKyma(tc.fn, settings()); wanted.Kyma {
+				wanted.Source, wanted.Inline = "", tc.inline
+			}
+			wanted.Prepared = tc.prepared
+			deployment, err := Deployment(tc.fn, settings(), wanted)
 			require.NoError(t, err)
 			requireGolden(t, name, deployment)
 		})

@@ -8,8 +8,8 @@ import (
 const (
 	// Port is where the runtimes listen.
 	Port = 8080
-	// healthPath answers 200 once the handler is loaded.
-	healthPath = "/healthz"
+	// HealthPath answers 200 once the handler is loaded.
+	HealthPath = "/healthz"
 )
 
 // readinessProbe finds a new pod ready within a second. There is no startup
@@ -37,5 +37,5 @@ func livenessProbe() *corev1ac.ProbeApplyConfiguration {
 
 func probe() *corev1ac.ProbeApplyConfiguration {
 	return corev1ac.Probe().WithHTTPGet(corev1ac.HTTPGetAction().
-		WithPath(healthPath).WithPort(intstr.FromInt32(Port)))
+		WithPath(HealthPath).WithPort(intstr.FromInt32(Port)))
 }

@@ -12,8 +12,9 @@ const functionUser = 1000
 
 // ContainerSecurityContext is the user's, with the gaps filled so that it fits
 // the restricted Pod Security level. The root file system stays writable unless
-// the user says otherwise: a volume for /tmp would slow every start.
-func ContainerSecurityContext(fn *v1alpha2.Function) *corev1.SecurityContext {
+// the user says otherwise: a volume for /tmp would slow every start. With Kyma's
+// contract, whose pods have volumes anyway, it is read-only.
+func ContainerSecurityContext(fn *v1alpha2.Function, kyma bool) *corev1.SecurityContext {
 	security := fn.Spec.ContainerSecurityContext.DeepCopy()
 	if security == nil {
 		security = &corev1.SecurityContext{}
@@ -29,6 +30,9 @@ func ContainerSecurityContext(fn *v1alpha2.Function) *corev1.SecurityContext {
 	}
 	if security.RunAsNonRoot == nil {
 		security.RunAsNonRoot = new(true)
+	}
+	if security.ReadOnlyRootFilesystem == nil && kyma {
+		security.ReadOnlyRootFilesystem = new(true)
 	}
 	return security
 }
