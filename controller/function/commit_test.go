@@ -22,7 +22,8 @@ func gitBuild(t *testing.T, fn *v1alpha2.Function, sha string, age time.Duration
 	found, err := supplyOf(fn, "runtime-nodejs22:1", nil)
 	require.NoError(t, err)
 	found.plan.Git.Commit = sha
-	made := attempt{target: "registry.example.com/shop-price:" + imageTag(fn, *found.plan), inputs: "i", commit: sha, reference: "main"}
+	target := "registry.example.com/" + shop().Repository("price") + ":" + imageTag(fn, *found.plan)
+	made := attempt{target: target, inputs: "i", commit: sha, reference: "main"}
 	job := jobFor(made, conditions...)
 	job.Labels, job.CreationTimestamp = buildOf(t, fn, age).Labels, metav1.NewTime(noon().Add(-age))
 	return job
@@ -35,7 +36,7 @@ func runsCommit(t *testing.T, sha string) func(*v1alpha2.Function) {
 		require.NoError(t, err)
 		found.plan.Git.Commit = sha
 		fn.Status.GitRepository = &v1alpha2.GitRepositoryStatus{URL: repositoryURL, Reference: "main", Commit: sha, BaseDir: "/price"}
-		fn.Status.Build = &v1alpha2.BuildStatus{Tag: imageTag(fn, *found.plan), Image: "registry.example.com/shop-price@sha256:1"}
+		fn.Status.Build = &v1alpha2.BuildStatus{Tag: imageTag(fn, *found.plan), Image: "registry.example.com/" + shop().Repository("price") + "@sha256:1"}
 	}
 }
 

@@ -234,12 +234,14 @@ func TestAFunctionThatIsGoingIsLeftAlone(t *testing.T) {
 
 func TestNothingIsDoneInANamespaceThatEnds(t *testing.T) {
 	t.Parallel()
-	terminating := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{
-		Name: "shop", DeletionTimestamp: &metav1.Time{Time: noon()}, Finalizers: []string{"kubernetes"},
-	}}
 	t.Run("as soon as that is known", func(t *testing.T) {
 		t.Parallel()
-		b := newBench(t, true, newFunction(scaled(0, 3)), terminating.DeepCopy())
+		b := newBench(t, true, newFunction(scaled(0, 3)))
+		namespace := &corev1.Namespace{}
+		require.NoError(t, b.client.Get(t.Context(), client.ObjectKey{Name: "shop"}, namespace))
+		namespace.Finalizers = []string{"example.com/kubernetes"}
+		require.NoError(t, b.client.Update(t.Context(), namespace))
+		require.NoError(t, b.client.Delete(t.Context(), namespace))
 		result, err := b.pass()
 		require.NoError(t, err)
 		require.Zero(t, result)
