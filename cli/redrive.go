@@ -60,15 +60,11 @@ terminal and needs --yes elsewhere.`,
 
 func (c *change) run(ctx context.Context, args []string) error {
 	sequences, err := sequencesOf(args)
-	switch {
-	case err != nil:
+	if err == nil {
+		err = c.check(sequences)
+	}
+	if err != nil {
 		return err
-	case c.check() != nil:
-		return c.check()
-	case len(sequences) > 0 && (c.all || c.subscription != "" || c.reason != ""):
-		return exit.Errorf(exit.Usage, "sequences go with neither --all nor --subscription nor --reason: leave one out")
-	case len(sequences) == 0 && !c.all && c.subscription == "":
-		return exit.Errorf(exit.Usage, "nothing is selected: name sequences, --subscription, or --all; rouse dlq list shows what there is")
 	}
 	return c.with(func(place *target.Place) error {
 		selections, err := c.selections(place, sequences)
@@ -89,6 +85,17 @@ func (c *change) run(ctx context.Context, args []string) error {
 		}
 		return c.noteReasons(ctx, c.session, client, selections[0])
 	})
+}
+
+// check finds what is wrong with the selection before anything is asked.
+func (c *change) check(sequences []uint64) error {
+	switch {
+	case len(sequences) > 0 && (c.all || c.subscription != "" || c.reason != ""):
+		return exit.Errorf(exit.Usage, "sequences go with neither --all nor --subscription nor --reason: leave one out")
+	case len(sequences) == 0 && !c.all && c.subscription == "":
+		return exit.Errorf(exit.Usage, "nothing is selected: name sequences, --subscription, or --all; rouse dlq list shows what there is")
+	}
+	return c.scope.check()
 }
 
 func (c *change) selections(place *target.Place, sequences []uint64) ([]bridge.Selection, error) {

@@ -7,8 +7,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/nats-io/nats.go"
-	"github.com/nats-io/nats.go/jetstream"
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 
@@ -19,68 +17,49 @@ import (
 	"github.com/rouse-run/rouse/internal/testing/natstest"
 )
 
-// kymaConsumer is what eventing-manager makes of a type of a Subscription, and its stream if there is none.
-func kymaConsumer(t *testing.T, server *natstest.Server) (js jetstream.JetStream, name, inbox string) {
+// kymaConsumer is what eventing-manager makes of a type of a Subscription, with its stream if there is none.
+func kymaConsumer(t *testing.T, server *natstest.Server) *natstest.PushConsumer {
 	t.Helper()
-	nc, err := nats.Connect(server.URL())
-	require.NoError(t, err)
-	t.Cleanup(nc.Close)
-	js, err = jetstream.New(nc)
-	require.NoError(t, err)
-	_, err = js.CreateOrUpdateStream(t.Context(), jetstream.StreamConfig{
-		Name: broker.DefaultStream, Subjects: []string{"kyma.>"}, Retention: jetstream.InterestPolicy, MaxMsgs: 17,
-	})
-	require.NoError(t, err)
-	const description = "shop/orders/kyma.shop.order.received.v1"
-	name, inbox = routing.TypeConsumerName(description), nats.NewInbox()
-	_, err = js.CreatePushConsumer(t.Context(), broker.DefaultStream, jetstream.ConsumerConfig{
-		Durable: name, Description: description, FilterSubject: "kyma.shop.order.received.v1", DeliverSubject: inbox,
-		AckPolicy: jetstream.AckExplicitPolicy,
-	})
-	require.NoError(t, err)
-	return js, name, inbox
+	const description = "shop/orders/kyma.a.b"
+	return server.AddPushConsumer(t, broker.DefaultStream, routing.TypeConsumerName(description), description)
 }
 
 func TestAStreamThatEventingManagerUsesIsLeftAlone(t *testing.T) {
 	t.Parallel()
 	server := natstest.Start(t)
-	js, name, inbox := kymaConsumer(t, server)
+	consumer := kymaConsumer(t, server)
+	before := consumer.StreamLimit(t)
 	conn := connectTo(t, server)
 	g := &guard{Broker: conn, stream: broker.DefaultStream}
-	refused := func(want string) {
-		t.Helper()
-		ensure := map[string]error{
-			"streams":  g.EnsureStreams(t.Context(), broker.DefaultStreamOptions()),
-			"consumer": g.EnsureConsumer(t.Context(), broker.DefaultStream, broker.Consumer{Name: "c", Subjects: []string{"kyma.a.b"}}),
-		}
-		for what, err := range ensure {
-			require.ErrorIs(t, err, errEventingManager, what)
-			require.ErrorContains(t, err, want, what)
-			require.ErrorContains(t, err, "kyma.allowEventingManager=true", what)
-			_, waits := errors.AsType[*kube.WaitingError](classify(err))
-			require.True(t, waits, "%s: it is tried again", what)
-		}
-	}
-	refused("it has left 1 consumers in stream sap")
+	requireRefused(t, g, "it has left 1 consumers in stream sap")
 
-	nc := js.Conn()
-	bound, err := nc.SubscribeSync(inbox)
-	require.NoError(t, err)
-	require.NoError(t, nc.Flush())
+	consumer.Bind(t)
 	require.Eventually(t, func() bool {
 		found, err := conn.KymaConsumers(t.Context(), broker.DefaultStream)
 		return err == nil && found.Bound == 1
 	}, patience, tick)
-	refused("it receives on 1 consumers of stream sap")
-	stream, err := js.Stream(t.Context(), broker.DefaultStream)
-	require.NoError(t, err)
-	require.EqualValues(t, 17, stream.CachedInfo().Config.MaxMsgs, "its settings are as they were")
+	requireRefused(t, g, "it receives on 1 consumers of stream sap")
+	require.Equal(t, before, consumer.StreamLimit(t), "its settings are as they were")
 
-	require.NoError(t, bound.Unsubscribe())
-	require.NoError(t, js.DeleteConsumer(t.Context(), broker.DefaultStream, name))
+	consumer.Delete(t)
 	require.NoError(t, g.EnsureStreams(t.Context(), broker.DefaultStreamOptions()))
+	require.NotEqual(t, before, consumer.StreamLimit(t))
 	kymaConsumer(t, server)
 	require.NoError(t, g.EnsureStreams(t.Context(), broker.DefaultStreamOptions()), "a process that has begun goes on")
+}
+
+func requireRefused(t *testing.T, g *guard, want string) {
+	t.Helper()
+	for what, err := range map[string]error{
+		"streams":  g.EnsureStreams(t.Context(), broker.DefaultStreamOptions()),
+		"consumer": g.EnsureConsumer(t.Context(), broker.DefaultStream, broker.Consumer{Name: "c", Subjects: []string{"kyma.a.b"}}),
+	} {
+		require.ErrorIs(t, err, errEventingManager, what)
+		require.ErrorContains(t, err, want, what)
+		require.ErrorContains(t, err, "kyma.allowEventingManager=true", what)
+		_, waits := errors.AsType[*kube.WaitingError](classify(err))
+		require.True(t, waits, "%s: it is tried again", what)
+	}
 }
 
 func TestOnlyConsumersOfEventingManagerAreItsOwn(t *testing.T) {
@@ -92,16 +71,8 @@ func TestOnlyConsumersOfEventingManagerAreItsOwn(t *testing.T) {
 	g := &guard{Broker: conn, stream: broker.DefaultStream}
 	require.NoError(t, g.EnsureStreams(t.Context(), broker.DefaultStreamOptions()), "a new NATS")
 
-	nc, err := nats.Connect(server.URL())
-	require.NoError(t, err)
-	t.Cleanup(nc.Close)
-	js, err := jetstream.New(nc)
-	require.NoError(t, err)
-	for _, durable := range []string{"mine", routing.TypeConsumerName("another")} {
-		_, err = js.CreatePushConsumer(t.Context(), broker.DefaultStream, jetstream.ConsumerConfig{
-			Durable: durable, Description: "shop/orders/kyma.a.b", FilterSubject: "kyma.a.b", DeliverSubject: nats.NewInbox(),
-		})
-		require.NoError(t, err)
+	for _, name := range []string{"mine", routing.TypeConsumerName("another")} {
+		server.AddPushConsumer(t, broker.DefaultStream, name, "shop/orders/kyma.a.b")
 	}
 	require.NoError(t, conn.EnsureConsumer(t.Context(), broker.DefaultStream, broker.Consumer{
 		Name: routing.ConsumerName("shop", "orders"), Description: "shop/orders", Subjects: []string{"kyma.a.c"}, AckWait: time.Second,

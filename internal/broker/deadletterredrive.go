@@ -126,20 +126,26 @@ func (r *redrive) run(ctx context.Context, s LetterSelection) error {
 			return err
 		}
 	}
-	if s.Sequence > 0 && !found {
+	return r.missing(ctx, s, found)
+}
+
+// missing says what a selection of one dead letter or one Subscription names that is not there.
+func (r *redrive) missing(ctx context.Context, s LetterSelection, found bool) error {
+	if s.Sequence == 0 && s.Subscription == "" {
+		return nil
+	}
+	for _, err := range r.blocked {
+		return err // there is one Subscription
+	}
+	switch {
+	case found:
+		return nil
+	case s.Sequence > 0:
 		return fmt.Errorf("dead letter %d: %w", s.Sequence, ErrNoLetter)
-	}
-	if s.Sequence > 0 || s.Subscription != "" {
-		for _, err := range r.blocked {
-			return err // there is one Subscription
-		}
-	}
-	if s.Subscription != "" && !found {
-		// It has nothing to redrive, or it does not exist.
+	default: // the Subscription has no dead letters, or does not exist
 		_, err := r.conn.redeliveryConsumer(ctx, r.events, routing.ConsumerName(s.Namespace, s.Subscription))
 		return err
 	}
-	return nil
 }
 
 // readBatch returns nothing at the end of the letters.
