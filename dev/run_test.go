@@ -57,7 +57,7 @@ func TestARunOfOnceFailsAndSaysWhichOfItsEventsOrFunctionsDid(t *testing.T) {
 	for name, tc := range map[string]struct{ manifest, kind, want string }{
 		"a dead letter": {
 			greeter("module.exports.main = event => { event.setResponseStatus(400); return 'no' }"), "order.received",
-			`^run failed: 1 event became a dead letter: order\.received 1 from shop at orders/greeter: .*, status 400$`,
+			`^run failed: 1 event became a dead letter: order\.received 1 from shop at orders/greeter: sink refused the event, status 400$`,
 		},
 		"an event that nobody wants": {
 			greeter(prints("up")), "order.other",

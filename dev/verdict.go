@@ -1,6 +1,7 @@
 package dev
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -66,7 +67,7 @@ func each(records []journal.Record, say func(journal.Record) string) []string {
 func published(r journal.Record) string { return fmt.Sprintf("%s %s from %s", r.Type, r.ID, r.Source) }
 
 func deadLetter(r journal.Record) string {
-	text := fmt.Sprintf("%s at %s: %s", published(r), r.Sink, r.Reason)
+	text := fmt.Sprintf("%s at %s: %s", published(r), r.Sink, cmp.Or(r.Message, r.Reason))
 	if r.Status > 0 {
 		text += fmt.Sprintf(", status %d", r.Status)
 	}

@@ -12,7 +12,7 @@ import (
 
 func TestTheVerdictNamesEachKindOfFaultOnce(t *testing.T) {
 	t.Parallel()
-	dead := journal.Record{Type: "order.received", ID: "1", Source: "shop", Sink: "orders/pricing", Reason: "no"}
+	dead := journal.Record{Type: "order.received", ID: "1", Source: "shop", Sink: "orders/pricing", Reason: "SinkRejected", Message: "no"}
 	unwanted := journal.Record{Type: "order.other", ID: "2\x1b[31m", Source: "shop"}
 	for name, tc := range map[string]struct {
 		report   report
