@@ -24,6 +24,7 @@ import (
 	"github.com/rouse-run/rouse/dev/feed"
 	"github.com/rouse-run/rouse/dev/function"
 	"github.com/rouse-run/rouse/dev/instance"
+	"github.com/rouse-run/rouse/dev/subscriptions"
 	"github.com/rouse-run/rouse/eventbridge"
 	"github.com/rouse-run/rouse/eventbridge/dispatch"
 	"github.com/rouse-run/rouse/eventbridge/journal"
@@ -94,9 +95,18 @@ func newWorld(t *testing.T, handler http.HandlerFunc) *world {
 		{Namespace: "orders", Name: "pricing", Runtime: "nodejs22", URL: "http://" + w.pricing.Address(), Phase: function.Ready, Desired: 1, Ready: 1},
 		{Namespace: "orders", Name: "broken", Runtime: "python312", Phase: function.Failing, LastError: "handler.py:3: no\nTraceback"},
 	}}
+	subs := fakeSubscriptions{
+		{Namespace: "mail", Name: "thanks", Source: "invoicing", Types: []string{"order.invoiced"}, Sink: "http://thanks", State: "failing", Message: "no\nconsumer"},
+		{
+			Namespace: "orders", Name: "pricing", Source: "shop", Types: []string{"order.received"},
+			Sink: "http://pricing.orders.svc.cluster.local", State: "ready",
+		},
+	}
 	admin := w.startBridge(t)
 	w.instance.Admin = "http://" + admin.Addr().String()
-	w.instance.Control = serve(t, control.New(control.Deps{Functions: w.functions, Backlogs: w.functions, Lines: w.feed, Token: token}))
+	w.instance.Control = serve(t, control.New(control.Deps{
+		Functions: w.functions, Subscriptions: subs, Backlogs: w.functions, Lines: w.feed, Token: token,
+	}))
 	w.instance.Token, w.instance.Namespace = token, "default"
 	w.announce(t)
 	return w
@@ -258,6 +268,10 @@ func (f fixedRoutes) Watch(ctx context.Context, apply func([]routing.Route)) err
 }
 
 type fakeFunctions struct{ all []function.Status }
+
+type fakeSubscriptions []subscriptions.Status
+
+func (f fakeSubscriptions) Status() []subscriptions.Status { return f }
 
 func (f *fakeFunctions) Status() []function.Status { return f.all }
 

@@ -137,6 +137,7 @@ func TestWithoutALocalModeTheErrorSaysWhatToDo(t *testing.T) {
 		{"invoke", "pricing"},
 		{"logs", "pricing"},
 		{"functions"},
+		{"subscriptions"},
 		{"events", "tail"},
 		{"dlq", "list"},
 	} {

@@ -52,7 +52,7 @@ and handles dead letters.`,
 	root.AddGroup(&cobra.Group{ID: groupWork, Title: "Work on Functions:"}, &cobra.Group{ID: groupAsk, Title: "Ask a running Rouse:"})
 	root.AddCommand(
 		newInit(), newDev(streams),
-		newPublish(streams), newInvoke(streams), newLogs(streams), newFunctions(streams),
+		newPublish(streams), newInvoke(streams), newLogs(streams), newFunctions(streams), newSubscriptions(streams),
 		newEvents(streams), newTrace(streams), newDeadLetters(streams),
 		newVersion(streams), helpTopicExitCodes(),
 	)

@@ -236,7 +236,7 @@ func together(ctx context.Context, parts ...func(context.Context) error) error {
 }
 
 func (m *mode) serveControl(ctx context.Context) error {
-	handler := control.New(control.Deps{Functions: m.functions, Backlogs: m.scaling, Lines: m.feed, Token: m.token})
+	handler := control.New(control.Deps{Functions: m.functions, Subscriptions: m.subs, Backlogs: m.scaling, Lines: m.feed, Token: m.token})
 	return daemon.Serve(ctx, daemon.Server{
 		Name: "control", Listener: m.control, Handler: handler.Until(ctx), DrainTimeout: stopTimeout,
 	}, m.log)

@@ -24,6 +24,10 @@ func functionsResource() schema.GroupVersionResource {
 	return schema.GroupVersionResource{Group: "serverless.kyma-project.io", Version: "v1alpha2", Resource: "functions"}
 }
 
+func subscriptionsResource() schema.GroupVersionResource {
+	return schema.GroupVersionResource{Group: "eventing.kyma-project.io", Version: "v1alpha2", Resource: "subscriptions"}
+}
+
 func podsResource() schema.GroupVersionResource {
 	return schema.GroupVersionResource{Version: "v1", Resource: "pods"}
 }

@@ -82,6 +82,16 @@ spec:
   source: {inline: {source: "module.exports = {main: () => 1}"}}
 `
 
+const subscriptionManifest = `
+apiVersion: eventing.kyma-project.io/v1alpha2
+kind: Subscription
+metadata: {name: pricing}
+spec:
+  source: shop
+  types: [order.received]
+  sink: http://me:secret@pricing.svc.cluster.local
+`
+
 const deploymentManifest = `
 apiVersion: apps/v1
 kind: Deployment
@@ -149,6 +159,20 @@ func TestFunctionsOfAClusterAreListedAndMissed(t *testing.T) {
 	err = place.Log(t.Context(), c.namespace, "pricing", LogOptions{}, func(Line) {})
 	require.Equal(t, exit.NotFound, exit.CodeOf(err))
 	require.ErrorContains(t, err, "Function pricing sleeps")
+}
+
+func TestSubscriptionsOfAClusterAreListed(t *testing.T) {
+	t.Parallel()
+	c := newTestCluster(t)
+	c.apply(t, subscriptionManifest)
+	for _, namespace := range []string{c.namespace, ""} {
+		subscriptions, err := c.open(t, "admin").Subscriptions(t.Context(), namespace)
+		require.NoError(t, err)
+		require.Contains(t, subscriptions, Subscription{
+			Namespace: c.namespace, Name: "pricing", Source: "shop", Types: []string{"order.received"}, TypeMatching: "standard",
+			Sink: "http://pricing.svc.cluster.local", State: "preparing",
+		})
+	}
 }
 
 func TestASleepingFunctionIsWokenByItsScale(t *testing.T) {
@@ -234,6 +258,10 @@ func TestWhatIsNotAllowedIsNamed(t *testing.T) {
 		},
 		"get functions": func() error {
 			_, err := place.Function(t.Context(), c.namespace, "pricing")
+			return err
+		},
+		"list subscriptions": func() error {
+			_, err := place.Subscriptions(t.Context(), c.namespace)
 			return err
 		},
 		"list pods": func() error {

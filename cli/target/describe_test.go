@@ -8,6 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	eventingv1alpha2 "github.com/rouse-run/rouse/api/eventing/v1alpha2"
 	"github.com/rouse-run/rouse/api/serverless/v1alpha2"
 	"github.com/rouse-run/rouse/cli/exit"
 )
@@ -37,6 +38,29 @@ func TestThePhaseOfAFunctionInACluster(t *testing.T) {
 		got := describe(fn, tc.count)
 		require.Equal(t, tc.want, got.Phase, name)
 		require.Equal(t, tc.wantError, got.LastError, name)
+	}
+}
+
+func TestTheStateOfASubscriptionInACluster(t *testing.T) {
+	t.Parallel()
+	wrong := eventingv1alpha2.Condition{Type: eventingv1alpha2.ConditionSpecValid, Status: corev1.ConditionFalse, Message: "the sink is no URL"}
+	letters := eventingv1alpha2.Condition{Type: eventingv1alpha2.ConditionDeadLetterSink, Status: corev1.ConditionFalse, Message: "no such Service"}
+	for name, tc := range map[string]struct {
+		ready, paused bool
+		conditions    []eventingv1alpha2.Condition
+		want, message string
+	}{
+		"a new one":                          {false, false, nil, "preparing", ""},
+		"one that is served":                 {true, false, nil, "ready", ""},
+		"one that is paused":                 {true, true, nil, "paused", ""},
+		"one that is wrong, paused or not":   {false, true, []eventingv1alpha2.Condition{wrong}, "failing", "the sink is no URL"},
+		"one whose dead letters have no way": {true, false, []eventingv1alpha2.Condition{letters}, "ready", "no such Service"},
+	} {
+		got := describeSubscription(&eventingv1alpha2.Subscription{
+			Spec:   eventingv1alpha2.SubscriptionSpec{Sink: "https://me:secret@api.example.com/in?token=secret", Paused: tc.paused},
+			Status: eventingv1alpha2.SubscriptionStatus{Ready: tc.ready, Conditions: tc.conditions},
+		})
+		require.Equal(t, Subscription{Sink: "https://api.example.com/in", State: tc.want, Message: tc.message}, got, name)
 	}
 }
 

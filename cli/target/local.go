@@ -44,20 +44,39 @@ func (l *local) Admins(context.Context) ([]Admin, error) {
 
 // Functions implements Target.
 func (l *local) Functions(ctx context.Context, namespace string) ([]Function, error) {
-	body, err := l.get(ctx, "/v1/functions", nil)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { _ = body.Close() }()
 	var answer struct {
 		Functions []Function `json:"functions"`
 	}
-	if err := json.NewDecoder(body).Decode(&answer); err != nil {
-		return nil, fmt.Errorf("read the Functions of the local mode: %w", err)
+	if err := l.read(ctx, "/v1/functions", &answer); err != nil {
+		return nil, err
 	}
 	functions := slices.DeleteFunc(answer.Functions, func(f Function) bool { return namespace != "" && f.Namespace != namespace })
 	slices.SortFunc(functions, byName)
 	return functions, nil
+}
+
+// Subscriptions implements Target.
+func (l *local) Subscriptions(ctx context.Context, namespace string) ([]Subscription, error) {
+	var answer struct {
+		Subscriptions []Subscription `json:"subscriptions"`
+	}
+	if err := l.read(ctx, "/v1/subscriptions", &answer); err != nil {
+		return nil, err
+	}
+	return slices.DeleteFunc(answer.Subscriptions, func(s Subscription) bool { return namespace != "" && s.Namespace != namespace }), nil
+}
+
+// read asks the control API for one JSON object.
+func (l *local) read(ctx context.Context, path string, into any) error {
+	body, err := l.get(ctx, path, nil)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = body.Close() }()
+	if err := json.NewDecoder(body).Decode(into); err != nil {
+		return fmt.Errorf("read what the local mode answers: %w", err)
+	}
+	return nil
 }
 
 func byName(a, b Function) int {

@@ -13,6 +13,8 @@ type Target interface {
 	Admins(ctx context.Context) ([]Admin, error)
 	// Functions lists those of a namespace, or of all for "".
 	Functions(ctx context.Context, namespace string) ([]Function, error)
+	// Subscriptions lists those of a namespace, or of all for "".
+	Subscriptions(ctx context.Context, namespace string) ([]Subscription, error)
 	// Function is the URL of one that is awake, or woken by the call.
 	Function(ctx context.Context, namespace, name string) (url string, err error)
 	// Log calls take with each line, one at a time, in the order of their time as far as that can be known.
@@ -38,6 +40,18 @@ type Function struct {
 	Backlog   *int64 `json:"backlog,omitempty"` // nil when it is not known
 	URL       string `json:"url,omitempty"`
 	LastError string `json:"lastError,omitempty"`
+}
+
+// Subscription is one of them as a list shows it.
+type Subscription struct {
+	Namespace    string   `json:"namespace"`
+	Name         string   `json:"name"`
+	Source       string   `json:"source"`
+	Types        []string `json:"types"`
+	TypeMatching string   `json:"typeMatching,omitempty"` // exact, or standard when empty
+	Sink         string   `json:"sink"`                   // without a login
+	State        string   `json:"state"`                  // preparing, ready, paused or failing
+	Message      string   `json:"message,omitempty"`      // what is wrong
 }
 
 // LogOptions say which lines are wanted.

@@ -1,6 +1,8 @@
-// Package control is the HTTP API of a running local mode: it tells how its Functions are and what they print.
+// Package control is the HTTP API of a running local mode: it tells how its Functions and
+// Subscriptions are, and what the Functions print.
 //
 //	GET /v1/functions                                       {"functions": [...]}
+//	GET /v1/subscriptions                                   {"subscriptions": [...]}
 //	GET /v1/functions/{namespace}/{name}/log?tail=&follow=  a line of JSON for each line
 //
 // It owns routes, authentication and the JSON of answers. It guarantees:

@@ -2,6 +2,7 @@ package control
 
 import (
 	"github.com/rouse-run/rouse/dev/function"
+	"github.com/rouse-run/rouse/dev/subscriptions"
 )
 
 // Function is how one of them is, and how much waits for it.
@@ -15,6 +16,11 @@ type Function struct {
 // List is the answer to /v1/functions.
 type List struct {
 	Functions []Function `json:"functions"`
+}
+
+// Subscriptions is the answer to /v1/subscriptions.
+type Subscriptions struct {
+	Subscriptions []subscriptions.Status `json:"subscriptions"`
 }
 
 // failure is every answer that is an error.

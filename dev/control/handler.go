@@ -12,6 +12,7 @@ import (
 
 	"github.com/rouse-run/rouse/dev/feed"
 	"github.com/rouse-run/rouse/dev/function"
+	"github.com/rouse-run/rouse/dev/subscriptions"
 	"github.com/rouse-run/rouse/internal/daemon"
 )
 
@@ -23,6 +24,11 @@ const (
 // Functions tell how they are.
 type Functions interface {
 	Status() []function.Status
+}
+
+// SubscriptionList tells how they are; never nil, so that JSON has a list.
+type SubscriptionList interface {
+	Status() []subscriptions.Status
 }
 
 // Backlogs tell how much waits for a Function, if that is known.
@@ -40,9 +46,10 @@ type Lines interface {
 
 // Deps are what the API tells of.
 type Deps struct {
-	Functions Functions
-	Backlogs  Backlogs
-	Lines     Lines
+	Functions     Functions
+	Subscriptions SubscriptionList
+	Backlogs      Backlogs
+	Lines         Lines
 	// Token is what requests have to bring.
 	Token string
 }
@@ -57,6 +64,7 @@ type Handler struct {
 func New(deps Deps) *Handler {
 	h := &Handler{deps: deps, mux: http.NewServeMux()}
 	h.mux.HandleFunc("GET /v1/functions", h.functions)
+	h.mux.HandleFunc("GET /v1/subscriptions", h.subscriptions)
 	h.mux.HandleFunc("GET /v1/functions/{namespace}/{name}/log", h.log)
 	h.mux.HandleFunc("/", func(w http.ResponseWriter, _ *http.Request) {
 		fail(w, http.StatusNotFound, "there is no such path, or not with this method")
@@ -96,6 +104,10 @@ func (h *Handler) functions(w http.ResponseWriter, _ *http.Request) {
 		list.Functions = append(list.Functions, fn)
 	}
 	answer(w, http.StatusOK, list)
+}
+
+func (h *Handler) subscriptions(w http.ResponseWriter, _ *http.Request) {
+	answer(w, http.StatusOK, Subscriptions{h.deps.Subscriptions.Status()})
 }
 
 // log writes lines until the last one, or until the request ends.

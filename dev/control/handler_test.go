@@ -14,11 +14,16 @@ import (
 
 	"github.com/rouse-run/rouse/dev/feed"
 	"github.com/rouse-run/rouse/dev/function"
+	"github.com/rouse-run/rouse/dev/subscriptions"
 )
 
 type functions []function.Status
 
 func (f functions) Status() []function.Status { return f }
+
+type subscribed []subscriptions.Status
+
+func (s subscribed) Status() []subscriptions.Status { return s }
 
 type backlogs map[string]int
 
@@ -36,7 +41,8 @@ func serve(t *testing.T) (*httptest.Server, *feed.Feed, context.CancelFunc) {
 		Functions: functions{
 			{Namespace: "orders", Name: "pricing", Phase: function.Asleep}, {Namespace: "orders", Name: "new", Phase: function.Preparing},
 		},
-		Backlogs: backlogs{"pricing": 3}, Lines: lines, Token: token,
+		Subscriptions: subscribed{{Namespace: "orders", Name: "pricing", State: subscriptions.Paused}},
+		Backlogs:      backlogs{"pricing": 3}, Lines: lines, Token: token,
 	})
 	ctx, cancel := context.WithCancel(t.Context())
 	server := httptest.NewServer(handler.Until(ctx))
@@ -69,6 +75,16 @@ func TestItTellsHowFunctionsAre(t *testing.T) {
 	require.Equal(t, "pricing", list.Functions[0].Name)
 	require.Equal(t, 3, *list.Functions[0].Backlog)
 	require.Nil(t, list.Functions[1].Backlog, "it is not known")
+}
+
+func TestItTellsHowSubscriptionsAre(t *testing.T) {
+	t.Parallel()
+	server, _, _ := serve(t)
+	response := get(t, server, "/v1/subscriptions") //nolint:bodyclose // get does
+	require.Equal(t, http.StatusOK, response.StatusCode)
+	var list Subscriptions
+	require.NoError(t, json.NewDecoder(response.Body).Decode(&list))
+	require.Equal(t, Subscriptions{[]subscriptions.Status{{Namespace: "orders", Name: "pricing", State: "paused"}}}, list)
 }
 
 func TestOnlyThisMachineWithTheTokenIsAnswered(t *testing.T) {

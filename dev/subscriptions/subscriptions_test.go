@@ -3,6 +3,7 @@ package subscriptions
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -100,6 +101,35 @@ func start(t *testing.T) world {
 		_ = conn.Close(context.WithoutCancel(t.Context()))
 	})
 	return w
+}
+
+func TestTheStateOfEachSubscriptionIsTold(t *testing.T) {
+	t.Parallel()
+	paused := func(sub *eventingv1alpha2.Subscription) { sub.Spec.Paused = true }
+	wrong := subscription(t, "wrong")
+	wrong.Route.Subjects = []string{"kyma.shop.*", "kyma.shop.order"}
+	w := start(t)
+	set := of(subscription(t, "created"), subscription(t, "paid", paused), wrong)
+	w.wanted = want(set, nil, nil)
+	require.Equal(t, []string{"created preparing", "paid preparing", "wrong preparing"}, states(w.Status()))
+	w.Apply(set, nil)
+	require.Eventually(t, func() bool {
+		return slices.Equal([]string{"created ready", "paid paused", "wrong failing"}, states(w.Status()))
+	}, patience, time.Millisecond)
+	all := w.Status()
+	require.Equal(t, Status{
+		Namespace: "orders", Name: "created", Source: "shop", Types: []string{"order.created"},
+		Sink: "http://created.orders.svc.cluster.local", State: Ready,
+	}, all[0])
+	require.Contains(t, all[2].Message, "overlap")
+}
+
+func states(all []Status) []string {
+	var found []string
+	for _, s := range all {
+		found = append(found, s.Name+" "+s.State)
+	}
+	return found
 }
 
 func (w world) settle(t *testing.T) {
