@@ -36,7 +36,8 @@ func newPublish(streams Streams) *cobra.Command {
 which goes as one batch. Prints the id of each event that is stored.
 
 What the bridge cannot take at the moment is sent again with the same id, so that it is stored once. Events that it
-refuses are named with its reason, and the exit code is 5.`,
+refuses are named with its reason, and the exit code is 5. An event that no Subscription takes is stored all the same and
+the exit code is 0; a note says so, with what may have been meant.`,
 		Example: `  rouse publish --type order.received --source shop --data '{"id": "1001", "lines": []}'
   rouse publish --type order.received --source shop -f order.json
   rouse publish -f events.json                      # whole events
@@ -70,7 +71,9 @@ func (p *publish) run(cmd *cobra.Command) error {
 	}
 	var results []event.Result
 	err = p.with(func(place *target.Place) error {
-		results, err = p.send(cmd.Context(), place, batch)
+		if results, err = p.send(cmd.Context(), place, batch); err == nil {
+			noteUnwanted(cmd.Context(), place, results)
+		}
 		return err
 	})
 	if err != nil {
@@ -123,6 +126,7 @@ func (p *publish) tell(results []event.Result) error {
 			return err
 		}
 	}
+	p.tellUnwanted(results)
 	switch {
 	case len(refused) == 0:
 		return nil

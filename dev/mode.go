@@ -179,7 +179,7 @@ func (m *mode) build(ctx context.Context) error {
 	m.letters = newLetters(m.conn.DeadLetterCounts)
 	m.source = &source{
 		directory: m.options.Directory, publish: urlOf(m.public) + publishPath, admin: urlOf(m.admin),
-		functions: m.functions, scaling: m.scaling, letters: m.letters, journal: m.journal, feed: m.feed,
+		functions: m.functions, scaling: m.scaling, subs: m.subs, letters: m.letters, journal: m.journal, feed: m.feed,
 		publisher: newPublisher(urlOf(m.public) + publishPath), events: m.events, changed: make(chan struct{}),
 	}
 	m.folder = &folder{

@@ -18,6 +18,7 @@ import (
 
 	"github.com/rouse-run/rouse/dev/function"
 	"github.com/rouse-run/rouse/dev/instance"
+	"github.com/rouse-run/rouse/internal/cloudevent"
 )
 
 func TestAChainWakesAndGoesBackToSleep(t *testing.T) {
@@ -97,6 +98,20 @@ func TestARunOfOnceFailsAndSaysWhichOfItsEventsOrFunctionsDid(t *testing.T) {
 			require.Regexp(t, tc.want, lines[len(lines)-1])
 		})
 	}
+}
+
+func TestAnEventThatNobodyTakesSaysWhatMayBeMeant(t *testing.T) {
+	t.Parallel()
+	directory := t.TempDir()
+	write(t, directory, "fn.yaml", greeter(prints("hello")))
+	w := run(t, directory)
+	mistyped := cloudevent.Event{ID: "1", Source: "shop", Type: "order.receivd"}
+	require.NoError(t, newPublisher(w.Publish).publish(t.Context(), []cloudevent.Event{mistyped}))
+	w.emit(t, "2", `{"id":"2"}`)
+	await(t, "both are told", func() bool {
+		return strings.Contains(w.out.String(), "order.receivd 1 shop → nobody: stored; no Subscription takes it; did you mean order.received from shop?") &&
+			strings.Contains(w.out.String(), "order.received 2 shop → ...: stored")
+	})
 }
 
 func TestARequestWakesAFunction(t *testing.T) {

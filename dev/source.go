@@ -13,9 +13,11 @@ import (
 	"github.com/rouse-run/rouse/dev/feed"
 	"github.com/rouse-run/rouse/dev/function"
 	"github.com/rouse-run/rouse/dev/manifest"
+	"github.com/rouse-run/rouse/dev/subscriptions"
 	"github.com/rouse-run/rouse/dev/view"
 	"github.com/rouse-run/rouse/eventbridge/journal"
 	"github.com/rouse-run/rouse/internal/cloudevent"
+	"github.com/rouse-run/rouse/internal/interest"
 )
 
 const (
@@ -32,6 +34,7 @@ type source struct {
 	functions *function.Functions
 	scaling   *autoscale.Autoscaler
 	letters   *letters
+	subs      *subscriptions.Subscriptions
 	journal   *journal.Journal
 	feed      *feed.Feed
 	publisher *publisher
@@ -83,7 +86,12 @@ func (s *source) state(problems []manifest.Problem) view.State {
 
 // FollowEvents implements view.Source.
 func (s *source) FollowEvents(ctx context.Context, take func(journal.Record)) {
-	s.journal.Follow(ctx, journal.Query{}, take)
+	s.journal.Follow(ctx, journal.Query{}, func(r journal.Record) {
+		if r.Kind == journal.Stored {
+			r.Message = s.subs.Interest().Explain(interest.Kind{Type: r.Type, Source: r.Source})
+		}
+		take(r)
+	})
 }
 
 // FollowLines implements view.Source.

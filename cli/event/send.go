@@ -30,6 +30,7 @@ type Result struct {
 	Type   string `json:"type"`
 	Status int    `json:"status"` // 204 when it is stored
 	Reason string `json:"reason,omitempty"`
+	Note   string `json:"note,omitempty"` // that nobody takes it, although it is stored
 }
 
 // Stored tells whether it is.

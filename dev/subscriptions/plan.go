@@ -11,6 +11,7 @@ import (
 	eventingv1alpha2 "github.com/rouse-run/rouse/api/eventing/v1alpha2"
 	"github.com/rouse-run/rouse/dev/manifest"
 	"github.com/rouse-run/rouse/internal/broker"
+	"github.com/rouse-run/rouse/internal/interest"
 	"github.com/rouse-run/rouse/internal/routing"
 )
 
@@ -30,6 +31,7 @@ type entry struct {
 type wanted struct {
 	entries  map[types.NamespacedName]entry
 	problems []manifest.Problem
+	interest interest.Set
 }
 
 // want reads a set and its problems. What was served before and cannot be read now goes on as it was.
@@ -51,6 +53,7 @@ func want(set manifest.Set, problems []manifest.Problem, before map[types.Namesp
 		route.Delivery.Timeout = answerWithin(route, silences[route.Service])
 		w.entries[sub.Route.Subscription] = entry{route: route, spec: sub.Spec}
 	}
+	w.interest = interest.New(w.specs())
 	return w
 }
 
@@ -81,6 +84,15 @@ func (w wanted) strays(consumers []broker.Consumer, letters bool) []broker.Consu
 		}
 	}
 	return found
+}
+
+// specs are those of all, by name.
+func (w wanted) specs() []eventingv1alpha2.SubscriptionSpec {
+	specs := make([]eventingv1alpha2.SubscriptionSpec, 0, len(w.entries))
+	for _, e := range w.sorted() {
+		specs = append(specs, e.spec)
+	}
+	return specs
 }
 
 // sorted are the entries by name.

@@ -13,6 +13,7 @@ import (
 	eventingv1alpha2 "github.com/rouse-run/rouse/api/eventing/v1alpha2"
 	"github.com/rouse-run/rouse/dev/manifest"
 	"github.com/rouse-run/rouse/internal/broker"
+	"github.com/rouse-run/rouse/internal/interest"
 	"github.com/rouse-run/rouse/internal/routing"
 )
 
@@ -232,9 +233,12 @@ func (s *Subscriptions) Specs(context.Context) ([]eventingv1alpha2.SubscriptionS
 	if !s.known {
 		return nil, errUnknown
 	}
-	specs := make([]eventingv1alpha2.SubscriptionSpec, 0, len(s.wanted.entries))
-	for _, e := range s.wanted.sorted() {
-		specs = append(specs, e.spec)
-	}
-	return specs, nil
+	return s.wanted.specs(), nil
+}
+
+// Interest is what all of them together take.
+func (s *Subscriptions) Interest() interest.Set {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.wanted.interest
 }

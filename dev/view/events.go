@@ -167,8 +167,11 @@ func status(r journal.Record) string {
 	}
 }
 
-// trouble says what went wrong with a delivery, and what comes next.
+// trouble says what went wrong with an event, and what comes next.
 func trouble(r journal.Record, location *time.Location) string {
+	if unwanted(r) {
+		return r.Message
+	}
 	reason := cmp.Or(r.Message, r.Reason)
 	if reason == "" && r.Status > 0 {
 		reason = "the sink answered " + strconv.Itoa(r.Status)

@@ -41,13 +41,14 @@ type hop struct {
 
 // lines is how many lines show it: what goes wrong has one more.
 func (h *hop) lines() int {
-	switch h.last.Kind {
-	case journal.Retry, journal.DeadLettered:
+	if h.last.Kind == journal.Retry || h.last.Kind == journal.DeadLettered || unwanted(h.last) {
 		return 2
-	default:
-		return 1
 	}
+	return 1
 }
+
+// unwanted tells whether an event is stored and no Subscription takes it.
+func unwanted(r journal.Record) bool { return r.Kind == journal.Stored && r.Message != "" }
 
 func newFlow() *flow {
 	return &flow{events: map[eventKey]*event{}, byID: map[string]*event{}}

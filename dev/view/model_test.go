@@ -176,6 +176,12 @@ func TestDeadLettersGoWhenTheyAreRedrivenOrPurged(t *testing.T) {
 	require.Empty(t, shown())
 }
 
+func TestTheEventsSayThatNobodyTakesOne(t *testing.T) {
+	t.Parallel()
+	screen := modelOf(t, 120, 40, batch{events: []journal.Record{nobodys()}}).view()
+	require.Regexp(t, `order\.receivd +1 +shop → nobody *\n *no Subscription takes it; did you mean order\.received from shop\?`, screen)
+}
+
 func TestNothingThatIsShownControlsTheTerminal(t *testing.T) {
 	t.Parallel()
 	evil := "\x1b[2J\x1b]0;owned\x07\x1bP+q\x1b\\\x9b31m\u009b2J\rx\bx\x00\u202egnp\u2066\ufe0f\xff\x7f"

@@ -229,6 +229,9 @@ func (p *printer) event(r journal.Record) {
 	if r.Kind == journal.Stored && r.Cause != "" {
 		text += ", caused by " + r.Cause
 	}
+	if unwanted(r) {
+		text += "; " + trouble(r, p.location)
+	}
 	p.print(r.Time, kind, r.Type+" "+r.ID+" "+p.naming.route(r)+": "+text)
 }
 

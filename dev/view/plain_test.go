@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/rouse-run/rouse/dev/function"
+	"github.com/rouse-run/rouse/eventbridge/journal"
 )
 
 func TestPlainPrintsALineForEachThingThatHappens(t *testing.T) {
@@ -59,6 +60,22 @@ func TestPlainPrintsALineForEachThingThatHappens(t *testing.T) {
 14:03:24.592 function invoicing  ready, 2 of 2 replicas, woke in 301 ms
 14:03:24.592 function reports    gone
 `, "\n"), out.String())
+}
+
+// nobodys is an event that no Subscription takes.
+func nobodys() journal.Record {
+	return journal.Record{
+		Time: begin(0), Kind: journal.Stored, ID: "1", Source: "shop", Type: "order.receivd",
+		Message: "no Subscription takes it; did you mean order.received from shop?",
+	}
+}
+
+func TestPlainSaysThatNobodyTakesAnEvent(t *testing.T) {
+	t.Parallel()
+	var out strings.Builder
+	newPrinter(plain{out: &out, location: time.UTC}, nil).event(nobodys())
+	require.Equal(t, "14:03:24.592 event    order.receivd 1 shop → nobody: "+
+		"stored; no Subscription takes it; did you mean order.received from shop?\n", out.String())
 }
 
 func TestPlainEndsWithAnOutputThatTakesNoMore(t *testing.T) {

@@ -16,7 +16,8 @@ import (
 type Source interface {
 	// FollowState gives the state as it is, then again whenever something in it has changed.
 	FollowState(ctx context.Context, take func(State))
-	// FollowEvents gives what happens to events, the oldest first.
+	// FollowEvents gives what happens to events, the oldest first. One that is stored and that no Subscription takes has a
+	// Message that says so.
 	FollowEvents(ctx context.Context, take func(journal.Record))
 	// FollowLines gives what Functions write, and what local mode says itself: a line of the stream "rouse",
 	// without a Function where it is about none.

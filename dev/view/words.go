@@ -98,6 +98,8 @@ func (n naming) route(r journal.Record) string {
 	switch {
 	case r.Kind == journal.Filtered:
 		return source + " → filtered by " + r.Subscription
+	case unwanted(r):
+		return source + " → nobody"
 	case r.Sink == "":
 		return source + " → ..."
 	case r.DeadLetter:

@@ -25,6 +25,7 @@ var rooms = map[string][]string{
 	"internal/failure":              {},
 	"internal/daemon":               {},
 	"internal/filter":               {"api", "internal/cloudevent"},
+	"internal/interest":             {"api", "internal/routing"},
 	"internal/kube":                 {"api", "internal/routing"},
 	"internal/build":                {},
 	"internal/workload":             {"api"},

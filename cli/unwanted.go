@@ -1,0 +1,77 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	eventingv1alpha2 "github.com/rouse-run/rouse/api/eventing/v1alpha2"
+	"github.com/rouse-run/rouse/cli/event"
+	"github.com/rouse-run/rouse/cli/output"
+	"github.com/rouse-run/rouse/cli/target"
+	"github.com/rouse-run/rouse/internal/interest"
+)
+
+const (
+	// interestTimeout bounds the look at the Subscriptions: the events are stored, and somebody waits.
+	interestTimeout = 3 * time.Second
+	// notedKinds is how many kinds of events that nobody takes are named.
+	notedKinds = 10
+)
+
+// noteUnwanted writes into the results which stored events no Subscription takes. Whoever may not list the Subscriptions
+// of all namespaces is not told, which is no failure of a publish.
+func noteUnwanted(ctx context.Context, place *target.Place, results []event.Result) {
+	ctx, cancel := context.WithTimeout(ctx, interestTimeout)
+	defer cancel()
+	all, err := place.Subscriptions(ctx, "")
+	if err != nil {
+		return
+	}
+	specs := make([]eventingv1alpha2.SubscriptionSpec, 0, len(all))
+	for _, sub := range all {
+		specs = append(specs, eventingv1alpha2.SubscriptionSpec{
+			Source: sub.Source, Types: sub.Types, TypeMatching: eventingv1alpha2.TypeMatching(sub.TypeMatching),
+		})
+	}
+	wanted, known := interest.New(specs), map[interest.Kind]string{}
+	for i := range results {
+		r := &results[i]
+		if !r.Stored() {
+			continue
+		}
+		kind := interest.Kind{Type: r.Type, Source: r.Source}
+		text, done := known[kind]
+		if !done {
+			text = wanted.Explain(kind)
+			known[kind] = text
+		}
+		r.Note = text
+	}
+}
+
+// tellUnwanted writes a line for each kind of events that nobody takes.
+func (s *session) tellUnwanted(results []event.Result) {
+	var order []interest.Kind
+	count, texts := map[interest.Kind]int{}, map[interest.Kind]string{}
+	for _, r := range results {
+		if r.Note == "" {
+			continue
+		}
+		kind := interest.Kind{Type: r.Type, Source: r.Source}
+		if count[kind]++; count[kind] == 1 {
+			order, texts[kind] = append(order, kind), r.Note
+		}
+	}
+	for i, kind := range order {
+		if i == notedKinds {
+			s.note("and %d other kinds of events that no Subscription takes", len(order)-notedKinds)
+			return
+		}
+		times := ""
+		if count[kind] > 1 {
+			times = fmt.Sprintf(" (%d events)", count[kind])
+		}
+		s.note("%s%s: stored, but %s", output.Clean(kind.String()), times, output.Clean(texts[kind]))
+	}
+}
