@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/rouse-run/rouse/cli/exit"
+	"github.com/rouse-run/rouse/internal/daemon"
 )
 
 // Streams are what a command reads and writes.
@@ -36,6 +37,7 @@ func newRoot(streams Streams) *cobra.Command {
 		Short: "Functions that sleep at zero and wake on the first event",
 		Long: `rouse runs Functions on this machine, and asks a running Rouse: publishes events, follows them, reads logs
 and handles dead letters.`,
+		Version:       daemon.Version(),
 		SilenceErrors: true,
 		SilenceUsage:  true,
 		Args:          noCommand,
@@ -43,6 +45,7 @@ and handles dead letters.`,
 		SuggestionsMinimumDistance: 2,
 		RunE:                       func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
+	root.SetVersionTemplate("{{.Name}} {{.Version}}\n")
 	root.SetIn(streams.In)
 	root.SetOut(streams.Out)
 	root.SetErr(streams.Err)

@@ -22,6 +22,13 @@ func TestWhatIsNoCommandIsAUsageErrorThatSuggestsOne(t *testing.T) {
 	}
 }
 
+func TestTheVersionIsAFlagAsWellAsACommand(t *testing.T) {
+	t.Parallel()
+	command := run(t, "", "version")
+	require.Regexp(t, `^rouse \S+\n$`, command.out)
+	require.Equal(t, command, run(t, "", "--version"))
+}
+
 func TestHelpExplainsExitCodes(t *testing.T) {
 	t.Parallel()
 	got := run(t, "", "help", "exit-codes")
