@@ -135,6 +135,7 @@ func newLetterList(streams Streams) *cobra.Command {
 	s := ask(streams, cmd, output.JSON, output.YAML, output.Name)
 	cmd.GroupID = ""
 	in.bind(cmd)
+	s.completeFlag(cmd, "subscription", fullSubscriptionNames)
 	cmd.Flags().IntVar(&limit, "limit", 100, "at most so many")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		if limit < 1 {

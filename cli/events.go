@@ -69,6 +69,10 @@ last events, so that --since shows also what has just been.`,
 	fs.DurationVar(&t.wanted.Since, "since", 0, "also what was, so far back, for example 5m")
 	fs.IntVar(&t.limit, "limit", 0, "end after so many (0: never)")
 	fs.BoolVar(&t.follow, "follow", true, "wait for more; with --follow=false it shows what was and ends")
+	t.completeFlag(cmd, "type", eventTypes(&t.wanted.Source))
+	t.completeFlag(cmd, "source", eventSources(&t.wanted.Type))
+	t.completeFlag(cmd, "subscription", subscriptionNames)
+	t.completeFlag(cmd, "function", functionNames)
 	fs.BoolVarP(&t.everywhere, "all-namespaces", "A", false, "deliveries in all namespaces")
 	return cmd
 }

@@ -48,6 +48,7 @@ With --event the Function gets a CloudEvent, without a Subscription and without 
 		RunE: func(cmd *cobra.Command, args []string) error { return i.run(cmd, args[0]) },
 	}
 	i.session = ask(streams, cmd)
+	cmd.ValidArgsFunction = once(i.complete(functionNames))
 	fs := cmd.Flags()
 	fs.SortFlags = false
 	fs.StringVarP(&i.method, "request", "X", "", "method (default: GET, or POST with data or an event)")
@@ -58,6 +59,7 @@ With --event the Function gets a CloudEvent, without a Subscription and without 
 	fs.StringVar(&i.event.Source, "source", "rouse-invoke", "source of the event")
 	fs.StringVar(&i.event.ID, "id", "", "id of the event (default: a random one)")
 	fs.DurationVar(&i.timeout, "timeout", 5*time.Minute, "how long to wait, waking included")
+	i.completeFlag(cmd, "event", eventTypes(new(string)))
 	return cmd
 }
 

@@ -24,6 +24,7 @@ up later, until Ctrl-C.`,
 		Args: exactly(1, "the Function"),
 	}
 	s := ask(streams, cmd, output.JSON)
+	cmd.ValidArgsFunction = once(s.complete(functionNames))
 	fs := cmd.Flags()
 	fs.SortFlags = false
 	fs.BoolVarP(&options.Follow, "follow", "f", false, "go on until Ctrl-C")

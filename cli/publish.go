@@ -58,6 +58,8 @@ the exit code is 0; a note says so, with what may have been meant.`,
 	fs.StringVar(&p.in.ContentType, "content-type", "", "type of the data (default: told from the data)")
 	fs.StringToStringVar(&p.in.Extensions, "extension", nil, "extension attributes, as name=value")
 	fs.DurationVar(&p.patience, "retry-for", 30*time.Second, "how long to send an event again that cannot be stored yet")
+	p.completeFlag(cmd, "type", eventTypes(&p.in.Source))
+	p.completeFlag(cmd, "source", eventSources(&p.in.Type))
 	return cmd
 }
 

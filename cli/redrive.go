@@ -53,6 +53,7 @@ terminal and needs --yes elsewhere.`,
 	c.session = ask(streams, cmd, output.JSON, output.YAML)
 	cmd.GroupID = ""
 	c.bind(cmd)
+	c.completeFlag(cmd, "subscription", fullSubscriptionNames)
 	cmd.Flags().BoolVar(&c.all, "all", false, "all dead letters of the namespace")
 	cmd.Flags().BoolVarP(&c.yes, "yes", "y", false, "do not ask")
 	return cmd

@@ -40,6 +40,7 @@ func ask(streams Streams, cmd *cobra.Command, formats ...output.Format) *session
 	if len(formats) > 0 {
 		fs.VarP(&s.format, "output", "o", "write for programs: "+s.format.Names())
 	}
+	s.completeFlag(cmd, "namespace", namespaceNames)
 	s.options.Note = s.say
 	return s
 }

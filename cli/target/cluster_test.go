@@ -173,6 +173,9 @@ func TestSubscriptionsOfAClusterAreListed(t *testing.T) {
 			Sink: "http://pricing.svc.cluster.local", State: "preparing",
 		})
 	}
+	namespaces, err := c.open(t, "admin").Namespaces(t.Context())
+	require.NoError(t, err)
+	require.Contains(t, namespaces, c.namespace)
 }
 
 func TestASleepingFunctionIsWokenByItsScale(t *testing.T) {

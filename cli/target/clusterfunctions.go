@@ -25,7 +25,7 @@ const (
 // replicas are those of a Deployment.
 type replicas struct{ desired, ready int }
 
-// Functions implements Target.
+// Functions implements Inventory.
 func (c *cluster) Functions(ctx context.Context, namespace string) ([]Function, error) {
 	list, err := c.objects.Resource(functionsResource()).Namespace(namespace).List(ctx, metav1.ListOptions{})
 	if apierrors.IsNotFound(err) {

@@ -17,7 +17,7 @@ import (
 // statePaused stands beside the phases that Subscriptions share with Functions.
 const statePaused = "paused"
 
-// Subscriptions implements Target.
+// Subscriptions implements Inventory.
 func (c *cluster) Subscriptions(ctx context.Context, namespace string) ([]Subscription, error) {
 	list, err := c.objects.Resource(subscriptionsResource()).Namespace(namespace).List(ctx, metav1.ListOptions{})
 	if apierrors.IsNotFound(err) {
@@ -38,6 +38,19 @@ func (c *cluster) Subscriptions(ctx context.Context, namespace string) ([]Subscr
 		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
 	})
 	return subscriptions, nil
+}
+
+// Namespaces implements Inventory.
+func (c *cluster) Namespaces(ctx context.Context) ([]string, error) {
+	list, err := c.objects.Resource(namespacesResource()).List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return nil, c.explain(err, "list", "namespaces", "")
+	}
+	names := make([]string, 0, len(list.Items))
+	for _, item := range list.Items {
+		names = append(names, item.GetName())
+	}
+	return names, nil
 }
 
 // describeSubscription says how a Subscription is. One that is served may have a message too: about its dead letters.

@@ -42,7 +42,7 @@ func (l *local) Admins(context.Context) ([]Admin, error) {
 	return []Admin{{URL: strings.TrimSuffix(l.instance.Admin, "/"), Token: l.instance.Token}}, nil
 }
 
-// Functions implements Target.
+// Functions implements Inventory.
 func (l *local) Functions(ctx context.Context, namespace string) ([]Function, error) {
 	var answer struct {
 		Functions []Function `json:"functions"`
@@ -55,7 +55,7 @@ func (l *local) Functions(ctx context.Context, namespace string) ([]Function, er
 	return functions, nil
 }
 
-// Subscriptions implements Target.
+// Subscriptions implements Inventory.
 func (l *local) Subscriptions(ctx context.Context, namespace string) ([]Subscription, error) {
 	var answer struct {
 		Subscriptions []Subscription `json:"subscriptions"`
@@ -64,6 +64,27 @@ func (l *local) Subscriptions(ctx context.Context, namespace string) ([]Subscrip
 		return nil, err
 	}
 	return slices.DeleteFunc(answer.Subscriptions, func(s Subscription) bool { return namespace != "" && s.Namespace != namespace }), nil
+}
+
+// Namespaces implements Inventory.
+func (l *local) Namespaces(ctx context.Context) ([]string, error) {
+	functions, err := l.Functions(ctx, "")
+	if err != nil {
+		return nil, err
+	}
+	subscriptions, err := l.Subscriptions(ctx, "")
+	if err != nil {
+		return nil, err
+	}
+	var names []string
+	for _, f := range functions {
+		names = append(names, f.Namespace)
+	}
+	for _, s := range subscriptions {
+		names = append(names, s.Namespace)
+	}
+	slices.Sort(names)
+	return slices.Compact(names), nil
 }
 
 // read asks the control API for one JSON object.

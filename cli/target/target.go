@@ -5,16 +5,24 @@ import (
 	"time"
 )
 
-// Target is one Rouse.
-type Target interface {
-	// Publish is the URL that takes events.
-	Publish(ctx context.Context) (url string, err error)
-	// Admins are the admin APIs, one per bridge, at least one.
-	Admins(ctx context.Context) ([]Admin, error)
+// Inventory tells what there is.
+type Inventory interface {
 	// Functions lists those of a namespace, or of all for "".
 	Functions(ctx context.Context, namespace string) ([]Function, error)
 	// Subscriptions lists those of a namespace, or of all for "".
 	Subscriptions(ctx context.Context, namespace string) ([]Subscription, error)
+	// Namespaces lists those that names may be in.
+	Namespaces(ctx context.Context) ([]string, error)
+}
+
+// Target is one Rouse.
+type Target interface {
+	Inventory
+
+	// Publish is the URL that takes events.
+	Publish(ctx context.Context) (url string, err error)
+	// Admins are the admin APIs, one per bridge, at least one.
+	Admins(ctx context.Context) ([]Admin, error)
 	// Function is the URL of one that is awake, or woken by the call.
 	Function(ctx context.Context, namespace, name string) (url string, err error)
 	// Log calls take with each line, one at a time, in the order of their time as far as that can be known.
