@@ -162,6 +162,7 @@ func (m *mode) build(ctx context.Context) error {
 	m.functions = function.New(function.Deps{
 		Launcher: toolchain.New(toolchain.Options{
 			Cache: m.options.Cache, Node: m.options.Node, Python: m.options.Python, Progress: m.sayOf,
+			Doing: func(fn types.NamespacedName, text string) { m.functions.Doing(fn, text) },
 			Guard: m.supervisor.Guard,
 		}),
 		Supervisor: m.supervisor, Feed: m.feed, Waker: m, Log: m.log.WithName("functions"),

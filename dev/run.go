@@ -116,8 +116,12 @@ func serve(ctx context.Context, o Options, claim *instance.Claim, state string, 
 	}
 	defer func() { _ = file.Close() }() // what it could not write is a log
 	m.log = log
-	server, err := nats.Start(nats.Options{
-		Folder: filepath.Join(state, "nats"), Token: token, MaxBytes: storeBytes, Log: log.WithName("nats"),
+	var server *nats.Server
+	err = tellIfSlow(o.Out, slowStart, "starting NATS, which reads the events that are kept in "+state+" ...", func() (err error) {
+		server, err = nats.Start(nats.Options{
+			Folder: filepath.Join(state, "nats"), Token: token, MaxBytes: storeBytes, Log: log.WithName("nats"),
+		})
+		return err
 	})
 	if err != nil {
 		return fmt.Errorf("%w (%s)", err, filepath.Join(state, logFile))

@@ -280,6 +280,17 @@ func TestASecondLocalModeForAFolderIsRefused(t *testing.T) {
 	require.ErrorContains(t, err, "PID "+strconv.Itoa(os.Getpid()))
 }
 
+func TestAStartSaysWhatItDoesAndWhenItIsDone(t *testing.T) {
+	t.Parallel()
+	directory := t.TempDir()
+	write(t, directory, "fn.yaml", greeter("module.exports.main = () => 'hello'"))
+	w := run(t, directory, func(o *Options) { o.Cache = t.TempDir() })
+	await(t, "it is prepared", func() bool { return strings.Contains(w.out.String(), "rouse    up after ") })
+	require.Regexp(t, `(?s)greeter  rouse: preparing the Node\.js runtime, once for this machine\n.*`+
+		`greeter  rouse: done in \d+\.\d s: preparing the Node\.js runtime.*rouse    up after \d`, w.out.String())
+	require.Empty(t, w.functions(t)["greeter"].Doing)
+}
+
 func TestAFolderWithNothingToRunSaysSo(t *testing.T) {
 	t.Parallel()
 	w := run(t, t.TempDir())

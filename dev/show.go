@@ -2,6 +2,7 @@ package dev
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	"github.com/rouse-run/rouse/dev/function"
@@ -24,7 +25,10 @@ func (m *mode) show(ctx context.Context) error {
 			return view.Terminal(ctx, m.source, m.options.In, m.options.Out)
 		},
 		func(ctx context.Context) error {
-			m.publishFirst(ctx)
+			if m.awaitUp(ctx) {
+				m.say(fmt.Sprintf("up after %.1f s", time.Since(m.started).Seconds()))
+				m.publishFirst(ctx)
+			}
 			<-ctx.Done()
 			return nil
 		},
@@ -34,7 +38,7 @@ func (m *mode) show(ctx context.Context) error {
 // publishFirst publishes the events of --publish. Each run does so with ids of its own: what the one before published is
 // still known, and would be stored once.
 func (m *mode) publishFirst(ctx context.Context) {
-	if len(m.events) == 0 || !m.awaitUp(ctx) {
+	if len(m.events) == 0 {
 		return
 	}
 	text, err := m.source.PublishAgain(ctx)

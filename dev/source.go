@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -65,8 +66,13 @@ func (s *source) FollowState(ctx context.Context, take func(view.State)) {
 		state := s.state(problems)
 		state.DeadLetters = dead
 		take(state)
+		var later <-chan time.Time
+		if slices.ContainsFunc(state.Functions, func(f view.Function) bool { return f.Doing != "" }) {
+			later = time.After(time.Second) // for the time that it takes
+		}
 		select {
 		case <-ctx.Done():
+		case <-later:
 		case <-changed:
 		case <-functions:
 		case <-backlogs:
@@ -79,7 +85,11 @@ func (s *source) state(problems []manifest.Problem) view.State {
 	state := view.State{Directory: s.directory, Publish: s.publish, Admin: s.admin, Problems: problems}
 	for _, status := range s.functions.Status() {
 		backlog, _ := s.scaling.Backlog(types.NamespacedName{Namespace: status.Namespace, Name: status.Name})
-		state.Functions = append(state.Functions, view.Function{Status: status, Backlog: backlog})
+		fn := view.Function{Status: status, Backlog: backlog}
+		if status.Doing != "" {
+			fn.DoingFor = time.Since(status.Since)
+		}
+		state.Functions = append(state.Functions, fn)
 	}
 	return state
 }

@@ -19,4 +19,6 @@ type Line struct {
 	// Stream is Stdout, Stderr or Rouse.
 	Stream string `json:"stream"`
 	Text   string `json:"text"`
+	// Problem marks what local mode says about why a Function does not run.
+	Problem bool `json:"-"`
 }

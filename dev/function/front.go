@@ -53,7 +53,10 @@ func (f *Functions) serve(u *unit) {
 	}
 	listener, err := f.listen(u)
 	if err != nil {
-		u.frontless = fmt.Sprintf("it has no port for HTTP requests: %s", err)
+		before := u.frontless
+		if u.frontless = fmt.Sprintf("it has no port for HTTP requests: %s", err); u.frontless != before {
+			f.sayProblem(u, u.frontless)
+		}
 		return
 	}
 	u.frontless = ""

@@ -1,8 +1,10 @@
 package function
 
 import (
+	"context"
 	"io"
 	"net/http"
+	"strings"
 	"testing"
 	"time"
 
@@ -13,6 +15,7 @@ import (
 
 	serverlessv1alpha2 "github.com/rouse-run/rouse/api/serverless/v1alpha2"
 	"github.com/rouse-run/rouse/dev/manifest"
+	"github.com/rouse-run/rouse/dev/toolchain"
 	"github.com/rouse-run/rouse/internal/routing"
 )
 
@@ -208,6 +211,31 @@ func TestARequestIsRefusedWithAReason(t *testing.T) {
 	require.Contains(t, text, "not ready within 50ms")
 	w.Apply(set(function("unbuildable", sleeps(0, 1))), nil)
 	w.await("known to fail", func(s Status) bool { return s.Phase == Failing })
+}
+
+// announced is a launcher that tells when it is asked.
+type announced struct {
+	launcher
+
+	asked chan struct{}
+}
+
+func (a announced) Launch(ctx context.Context, fn manifest.Function, in toolchain.Inputs) (toolchain.Launch, error) {
+	a.asked <- struct{}{}
+	return a.launcher.Launch(ctx, fn, in)
+}
+
+func TestWhyAFunctionIsNotPreparedIsSaidOnce(t *testing.T) {
+	t.Parallel()
+	a := announced{asked: make(chan struct{}, 3)}
+	w := runWith(t, a, Options{})
+	for range 3 { // as another file changes; each is done when the next one is asked for
+		w.Apply(set(function("unbuildable")), nil)
+		<-a.asked
+		w.awaitPhase(Failing)
+	}
+	require.Equal(t, 1, strings.Count(w.said(), "there is no package pandsa"), w.said())
+	require.Equal(t, 1, strings.Count(w.said(), "npm said so"), w.said())
 }
 
 func TestAFunctionThatWasNeverPreparedAnswersWhy(t *testing.T) {

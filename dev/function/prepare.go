@@ -7,6 +7,8 @@ import (
 	"strings"
 	"time"
 
+	"k8s.io/apimachinery/pkg/types"
+
 	"github.com/rouse-run/rouse/dev/feed"
 	"github.com/rouse-run/rouse/dev/manifest"
 	"github.com/rouse-run/rouse/dev/toolchain"
@@ -19,6 +21,8 @@ const preparations = 4
 type preparation struct {
 	due    bool
 	cancel context.CancelFunc // of the one that runs; nil when none does
+	doing  string             // what it waits for
+	since  time.Time
 }
 
 // ask has a Function prepared, again if need be. What is being prepared for what it no longer is, is given up.
@@ -62,16 +66,33 @@ func (f *Functions) launch(ctx context.Context, spec manifest.Function, in toolc
 	}
 }
 
+// Doing notes what the preparation of a Function waits for, empty for nothing.
+func (f *Functions) Doing(fn types.NamespacedName, text string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	u := f.units[fn]
+	if u == nil || u.preparation.doing == text {
+		return
+	}
+	u.preparation.doing, u.preparation.since = text, time.Now()
+	f.announce()
+}
+
 // prepared takes the outcome. A version that cannot be prepared leaves the one before as it is.
 func (f *Functions) prepared(u *unit, spec manifest.Function, launch toolchain.Launch, err error) {
 	if err != nil {
-		u.unprepared = placed(u.spec.At, err.Error())
+		text := placed(u.spec.At, err.Error())
 		var failure *toolchain.Failure
 		if errors.As(err, &failure) && failure.Log != "" {
-			u.unprepared += "\n" + strings.TrimSpace(failure.Log)
+			text += "\n" + strings.TrimSpace(failure.Log)
 		}
-		short, _, _ := strings.Cut(u.unprepared, "\n")
-		f.say(u, "", feed.Rouse, short)
+		if u.unprepared == text && reflect.DeepEqual(u.refused, spec) {
+			return // each reading of the folder tries again, and nothing is new
+		}
+		u.unprepared, u.refused = text, spec
+		for line := range strings.SplitSeq(text, "\n") {
+			f.sayProblem(u, line)
+		}
 		return
 	}
 	if u.launch != nil && u.launch.Identity != launch.Identity {

@@ -96,7 +96,6 @@ func (f *Functions) becomeReady(u *unit, r *replica) {
 	if !u.wokenAt.IsZero() {
 		u.lastWake, u.wokenAt = r.readyAt.Sub(u.wokenAt), time.Time{}
 	}
-	f.say(u, r.name, feed.Rouse, "ready after "+r.readyAt.Sub(r.started).Round(time.Millisecond).String())
 }
 
 // drain takes a replica out of the endpoints, and tells it to end once everybody knows.
@@ -114,6 +113,11 @@ func (f *Functions) drain(u *unit, r *replica) {
 func (f *Functions) abandon(r *replica) {
 	r.overdue = true
 	f.running.Go(func() { r.process.Stop(0) })
+}
+
+// sayProblem says why a Function does not run.
+func (f *Functions) sayProblem(u *unit, text string) {
+	f.deps.Feed.Add(feed.Line{Namespace: u.name.Namespace, Function: u.name.Name, Stream: feed.Rouse, Text: text, Problem: true})
 }
 
 // say puts a line into the feed.

@@ -31,6 +31,9 @@ type Status struct {
 	Unprepared bool `json:"-"`
 	// FailedStarts is how often in a row the newest version ended before it was ready.
 	FailedStarts int `json:"-"`
+	// Doing is what its preparation waits for now, Since when; empty for nothing.
+	Doing string    `json:"doing,omitempty"`
+	Since time.Time `json:"since,omitzero"`
 	// Debug is where a debugger connects, host:port; empty without one.
 	Debug   string `json:"debug,omitempty"`
 	Desired int    `json:"desired"`

@@ -25,6 +25,7 @@ type unit struct {
 	launch      *toolchain.Launch // of the wanted version
 	launched    manifest.Function // what it was made of
 	unprepared  string            // why there is no newer one
+	refused     manifest.Function // which could not be prepared
 
 	failures int // crashes of the wanted version, one after the other
 	unready  int // those of them before it was ready, none having been since
@@ -114,7 +115,7 @@ func (f *Functions) fail(u *unit, text string) {
 	wait := backoff(u.failures, f.options.Backoff, f.options.MaxBackoff)
 	u.crashed, u.retryAt = text, time.Now().Add(wait)
 	short, _, _ := strings.Cut(text, "\n")
-	f.say(u, "", feed.Rouse, fmt.Sprintf("%s; it is started again in %s", short, wait))
+	f.sayProblem(u, fmt.Sprintf("%s; it is started again in %s", short, wait))
 }
 
 // bury removes a replica that has ended, and asks why.
@@ -176,6 +177,9 @@ func (u *unit) status() Status {
 		Namespace: u.name.Namespace, Name: u.name.Name, Runtime: string(u.spec.Spec.Runtime),
 		LastError: u.lastError(), Unprepared: u.hopeless(), FailedStarts: u.unready, Desired: u.desired,
 		Wakes: u.wakes, Restarts: u.restarts, LastWake: u.lastWake, At: u.spec.At,
+	}
+	if u.preparation.doing != "" {
+		s.Doing, s.Since = u.preparation.doing, u.preparation.since
 	}
 	if u.front != nil {
 		s.URL = u.front.url()

@@ -92,7 +92,8 @@ func (t *Toolchain) taken(fn, address string) bool {
 func (l *launching) debugpy(ctx context.Context) (string, error) {
 	i := l.interpreter
 	key := i.version + "-" + keyOf(i.made, string(debugScript))
-	return l.t.store.entry(ctx, "debugpy", key, func() { l.say("installing debugpy, once for this machine") }, func(dir, final string) error {
+	installing := l.step("waiting for debugpy")
+	dir, err := l.t.store.entry(ctx, "debugpy", key, func() { installing.begin("installing debugpy, once for this machine") }, func(dir, final string) error {
 		if err := os.WriteFile(filepath.Join(dir, "requirements.txt"), []byte("debugpy>=1.8,<2\n"), 0o600); err != nil {
 			return fmt.Errorf("name the debugger: %w", err)
 		}
@@ -102,6 +103,8 @@ func (l *launching) debugpy(ctx context.Context) (string, error) {
 		err := l.t.install(ctx, wanted{interpreter: i, source: dir, manifest: "what local mode debugs with"}, dir, final)
 		return err
 	})
+	installing.end(err)
+	return dir, err
 }
 
 // mapSource has debuggers and stack traces show the file in which the user wrote the inline source, line by line.

@@ -33,11 +33,14 @@ func (l *launching) clone(ctx context.Context, source *v1alpha2.GitRepositorySou
 		return "", l.explain(err)
 	}
 	base := build.CleanDir(source.BaseDir)
-	return l.t.store.entry(ctx, "git", keyOf(source.URL, commit, base), func() {
-		l.say(fmt.Sprintf("fetching commit %.10s of the repository", commit))
+	fetching := l.step("waiting for the source of the repository")
+	dir, err := l.t.store.entry(ctx, "git", keyOf(source.URL, commit, base), func() {
+		fetching.begin(fmt.Sprintf("fetching commit %.10s of the repository", commit))
 	}, func(dir, _ string) error {
 		return l.explain(client.Fetch(ctx, repository, git.Commit{Hash: commit, Reference: source.Reference, BaseDir: base}, dir))
 	})
+	fetching.end(err)
+	return dir, err
 }
 
 func (l *launching) commit(ctx context.Context, client *git.Client, repository git.Repository, reference string) (string, error) {
@@ -49,7 +52,9 @@ func (l *launching) commit(ctx context.Context, client *git.Client, repository g
 		return commit, nil
 	}
 	file := filepath.Join(l.t.store.dir, "commits", keyOf(repository.URL, reference))
+	asking := l.step("asking the repository what " + reference + " stands for")
 	found, err := client.List(ctx, repository)
+	asking.end(err)
 	if err != nil {
 		last, readErr := os.ReadFile(file) //nolint:gosec // in our own cache
 		if git.IsTransient(err) && ctx.Err() == nil && readErr == nil && git.IsCommit(string(last)) {

@@ -60,7 +60,10 @@ func TestDependenciesAreInstalledOnceForAllWhoNameThem(t *testing.T) {
 			// Nobody, and no other run of this test, has installed them.
 			tc.dependencies = strings.ReplaceAll(tc.dependencies, "UNIQUE", t.TempDir())
 			first := w.launch(t, inline(runtime, tc.source, depends(tc.dependencies)))
-			require.Contains(t, w.progress(), "shop/price: installing the dependencies in spec.source.inline.dependencies")
+			require.Regexp(t, `shop/price: installing the dependencies in spec.source.inline.dependencies\n(?:.*\n)*`+
+				`shop/price: done in \d+\.\d s: installing the dependencies in spec.source.inline.dependencies`, w.progress())
+			require.Contains(t, w.did(), "installing the dependencies in spec.source.inline.dependencies")
+			require.True(t, strings.HasSuffix(w.did(), "\nshop/price: "), "nothing is being done any more: %s", w.did())
 			require.Equal(t, tc.want, start(t, first).get(t))
 
 			again := newWorld(t)

@@ -43,6 +43,7 @@ type world struct {
 
 	mu   sync.Mutex
 	told []string
+	done []string // and what it said that it does
 	out  bytes.Buffer
 }
 
@@ -53,6 +54,10 @@ func newWorld(t *testing.T, options ...func(*Options)) *world {
 		w.mu.Lock()
 		defer w.mu.Unlock()
 		w.told = append(w.told, fn.String()+": "+text)
+	}, Doing: func(fn types.NamespacedName, text string) {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		w.done = append(w.done, fn.String()+": "+text)
 	}}
 	for _, option := range options {
 		option(&o)
@@ -71,6 +76,12 @@ func (w *world) progress() string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return strings.Join(w.told, "\n")
+}
+
+func (w *world) did() string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return strings.Join(w.done, "\n")
 }
 
 func (w *world) launch(t *testing.T, fn manifest.Function) Launch {

@@ -16,9 +16,11 @@ type Options struct {
 	Node, Python string
 	// Output takes what package managers print; nil: nobody.
 	Output io.Writer
-	// Progress hears what is being done for a Function, and what its user should know; nil: nobody. It may be called
-	// by several at a time.
+	// Progress hears what is being done for a Function, and what its user should know; nil: nobody. What is so for
+	// all of them comes once, with the zero name. It may be called by several at a time.
 	Progress func(fn types.NamespacedName, text string)
+	// Doing hears what a Function waits for now, empty for nothing; nil: nobody. It may be called by several at a time.
+	Doing func(fn types.NamespacedName, text string)
 	// Guard ends package managers with this process, should that be killed; nil: nobody does.
 	Guard dependencies.Guard
 }

@@ -29,10 +29,11 @@ func (l *launching) source(ctx context.Context) (string, error) {
 	if err := l.check(from); err != nil {
 		return "", err
 	}
+	installing := l.step("waiting for the dependencies in " + manifest)
 	packages, err := l.t.packages(ctx, wanted{
 		interpreter: l.interpreter, source: from, manifest: manifest, setup: l.packageSetup(),
-	}, l.say)
-	if err != nil {
+	}, installing.begin)
+	if installing.end(err); err != nil {
 		return "", err
 	}
 	// The server is what stands beside it, so its place is a part of the name.

@@ -40,6 +40,9 @@ func New(o Options) *Toolchain {
 	if o.Progress == nil {
 		o.Progress = func(types.NamespacedName, string) {}
 	}
+	if o.Doing == nil {
+		o.Doing = func(types.NamespacedName, string) {}
+	}
 	return &Toolchain{
 		o: o, store: store{dir: o.Cache, whole: map[string]bool{}}, firstPort: firstPort,
 		found: map[string]interpreter{}, commits: map[string]string{}, said: map[string]bool{}, debug: map[string]string{},
@@ -64,6 +67,9 @@ type launching struct {
 	serverReady chan struct{}
 	serverDir   string
 	serverErr   error
+
+	mu    sync.Mutex
+	steps []*step // that run now
 }
 
 func (t *Toolchain) launch(ctx context.Context, fn manifest.Function, in Inputs) (launch Launch, err error) {
@@ -79,17 +85,21 @@ func (t *Toolchain) launch(ctx context.Context, fn manifest.Function, in Inputs)
 	l := &launching{
 		t: t, fn: fn, in: in, folder: filepath.Join(state, "functions", fn.Namespace, fn.Name), serverReady: make(chan struct{}),
 	}
-	if l.interpreter, err = t.interpreter(ctx, fn); err != nil {
+	looking := l.step("looking for what runs " + string(fn.Spec.Runtime))
+	l.interpreter, err = t.interpreter(ctx, fn)
+	if looking.end(err); err != nil {
 		return Launch{}, err
 	}
 	if have, want := l.interpreter.major(), digits(string(fn.Spec.Runtime)); have != want {
-		l.sayOnce(fmt.Sprintf("runtime %s runs with %s %s of this machine, %s",
+		l.sayOfMachine(fmt.Sprintf("runtime %s runs with %s %s of this machine, %s",
 			fn.Spec.Runtime, l.interpreter.name, l.interpreter.version, l.interpreter.path))
 	}
 	// The first of all starts waits for packages from the network: the server's and the Function's come side by side.
 	go func() {
 		defer close(l.serverReady)
-		l.serverDir, l.serverErr = t.server(ctx, l.interpreter, l.say)
+		preparing := l.step("waiting for the " + l.interpreter.name + " runtime")
+		l.serverDir, l.serverErr = t.server(ctx, l.interpreter, preparing.begin)
+		preparing.end(l.serverErr)
 	}()
 	defer func() { <-l.serverReady }() // also after a failure: others need the server as well
 	if err := os.MkdirAll(l.folder, 0o700); err != nil {
@@ -198,14 +208,20 @@ func (l *launching) key() types.NamespacedName {
 
 func (l *launching) say(text string) { l.t.o.Progress(l.key(), text) }
 
-func (l *launching) sayOnce(text string) {
-	l.t.mu.Lock()
-	known := l.key().String() + text
-	first := !l.t.said[known]
-	l.t.said[known] = true
-	l.t.mu.Unlock()
+// sayOnce says something of the Function at its first launch alone.
+func (l *launching) sayOnce(text string) { l.t.sayOnce(l.key(), text) }
+
+// sayOfMachine says what is so for all Functions, once.
+func (l *launching) sayOfMachine(text string) { l.t.sayOnce(types.NamespacedName{}, text) }
+
+func (t *Toolchain) sayOnce(fn types.NamespacedName, text string) {
+	t.mu.Lock()
+	known := fn.String() + text
+	first := !t.said[known]
+	t.said[known] = true
+	t.mu.Unlock()
 	if first {
-		l.say(text)
+		t.o.Progress(fn, text)
 	}
 }
 

@@ -54,7 +54,7 @@ func (m *model) tableRows() int {
 }
 
 func linesOf(f Function) int {
-	if f.LastError != "" || f.Debug != "" {
+	if f.LastError != "" || f.Debug != "" || f.Doing != "" {
 		return 2
 	}
 	return 1

@@ -145,6 +145,7 @@ func cleanState(s State) State {
 		f := &s.Functions[i]
 		f.Namespace, f.Name, f.Runtime, f.URL = clean(f.Namespace), clean(f.Name), clean(f.Runtime), clean(f.URL)
 		f.Phase, f.LastError, f.Debug = clean(f.Phase), cleanLines(f.LastError), clean(f.Debug)
+		f.Doing = clean(f.Doing)
 		f.At.File = clean(f.At.File)
 	}
 	s.Problems = slices.Clone(s.Problems)

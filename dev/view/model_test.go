@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/rouse-run/rouse/dev/feed"
+	"github.com/rouse-run/rouse/dev/function"
 	"github.com/rouse-run/rouse/dev/manifest"
 	"github.com/rouse-run/rouse/eventbridge/journal"
 )
@@ -180,6 +181,14 @@ func TestTheEventsSayThatNobodyTakesOne(t *testing.T) {
 	t.Parallel()
 	screen := modelOf(t, 120, 40, batch{events: []journal.Record{nobodys()}}).view()
 	require.Regexp(t, `order\.receivd +1 +shop → nobody *\n *no Subscription takes it; did you mean order\.received from shop\?`, screen)
+}
+
+func TestTheTableSaysWhatAFunctionWaitsFor(t *testing.T) {
+	t.Parallel()
+	fn := functionOf("orders", "pricing", function.Preparing, "")
+	fn.Doing, fn.DoingFor = "installing the dependencies", 12*time.Second
+	screen := modelOf(t, 120, 40, batch{state: &State{Functions: []Function{fn}}}).view()
+	require.Regexp(t, `pricing +◌ preparing .*\n +installing the dependencies \(12 s\)`, screen)
 }
 
 func TestNothingThatIsShownControlsTheTerminal(t *testing.T) {

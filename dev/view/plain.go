@@ -28,11 +28,24 @@ func Plain(ctx context.Context, source Source, out io.Writer) error {
 	return plain{out: out, location: time.Local, now: time.Now}.run(ctx, source)
 }
 
+// Say writes one line as Plain does, about local mode itself.
+func Say(out io.Writer, text string) error {
+	return plain{out: out, location: time.Local}.write(time.Now(), "rouse", clean(text))
+}
+
 // plain writes the lines of one run.
 type plain struct {
 	out      io.Writer
 	location *time.Location
 	now      func() time.Time // when the state changed; records and lines have times of their own
+}
+
+func (p plain) write(at time.Time, kind, text string) error {
+	line := at.In(p.location).Format(preciseClock) + " " + fit(kind, 8) + " " + strings.TrimRight(text, " ") + "\n"
+	if _, err := io.WriteString(p.out, line); err != nil {
+		return fmt.Errorf("print what happens: %w", err)
+	}
+	return nil
 }
 
 func (p plain) run(ctx context.Context, source Source) error {
@@ -83,9 +96,7 @@ func (p *printer) print(at time.Time, kind, text string) {
 	if p.err != nil {
 		return
 	}
-	line := at.In(p.location).Format(preciseClock) + " " + fit(kind, 8) + " " + strings.TrimRight(text, " ") + "\n"
-	if _, err := io.WriteString(p.out, line); err != nil {
-		p.err = fmt.Errorf("print what happens: %w", err)
+	if p.err = p.write(at, kind, text); p.err != nil {
 		p.failed()
 	}
 }
@@ -151,7 +162,7 @@ func (p *printer) wrong(at time.Time, problems []manifest.Problem) {
 	p.problems = there
 }
 
-// changed prints what is new about a Function. How many events wait, alone, is nothing new.
+// changed prints what is new about a Function. How many events wait, alone, is nothing new; why one fails comes as a line.
 func (p *printer) changed(at time.Time, f Function) {
 	before, known := p.functions[f.key()]
 	name := p.naming.of(f.Namespace, f.Name)
@@ -163,12 +174,6 @@ func (p *printer) changed(at time.Time, f Function) {
 	}
 	if f.Debug != "" && f.Debug != before.Debug {
 		p.print(at, "function", p.named(name, "debugger at "+f.Debug))
-	}
-	if f.LastError == before.LastError || f.LastError == "" {
-		return
-	}
-	for text := range strings.SplitSeq(f.LastError, "\n") {
-		p.print(at, "problem", p.named(name, text))
 	}
 }
 
@@ -202,6 +207,10 @@ func (p *printer) line(l feed.Line) {
 		return
 	}
 	text := l.Text
+	if l.Problem {
+		p.print(l.Time, "problem", p.named(p.naming.of(l.Namespace, l.Function), text))
+		return
+	}
 	if l.Stream != feed.Stdout {
 		text = l.Stream + ": " + text
 	}

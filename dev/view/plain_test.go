@@ -3,12 +3,14 @@ package view
 import (
 	"errors"
 	"io"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/rouse-run/rouse/dev/feed"
 	"github.com/rouse-run/rouse/dev/function"
 	"github.com/rouse-run/rouse/eventbridge/journal"
 )
@@ -20,6 +22,10 @@ func TestPlainPrintsALineForEachThingThatHappens(t *testing.T) {
 	b := orders()
 	p.state(*b.state)
 	p.state(*b.state) // nothing new
+	b.lines = slices.Insert(b.lines, 2, feed.Line{
+		Time: begin(200 * time.Millisecond), Namespace: "orders", Function: "reports", Stream: feed.Rouse, Problem: true,
+		Text: "SyntaxError: Unexpected token ')' at reports.yaml:12; it is started again in 1s",
+	})
 	for _, l := range b.lines {
 		p.line(l)
 	}
@@ -40,10 +46,9 @@ func TestPlainPrintsALineForEachThingThatHappens(t *testing.T) {
 14:03:24.592 function invoicing  waking, 2 events wait, nodejs22, http://127.0.0.1:8082, from invoicing.yaml:2
 14:03:24.592 function recorder   asleep, nodejs22, http://127.0.0.1:8083, from recorder.yaml:2
 14:03:24.592 function reports    failing, nodejs22, http://127.0.0.1:8084, from reports.yaml:2
-14:03:24.592 problem  reports    SyntaxError: Unexpected token ')' at reports.yaml:12
-14:03:24.592 problem  reports      12 | main())
 14:03:24.592 rouse    publish to http://127.0.0.1:8080/publish
 14:03:24.792 log      pricing    priced 1001
+14:03:24.792 problem  reports    SyntaxError: Unexpected token ')' at reports.yaml:12; it is started again in 1s
 14:03:25.192 log      invoicing  stderr: 19 percent of 1130 is 214.7
 14:03:24.592 event    order.received 1001 shop → ...: stored
 14:03:24.872 event    order.received 1002 shop → ...: stored

@@ -2,6 +2,7 @@ package view
 
 import (
 	"context"
+	"time"
 
 	"k8s.io/apimachinery/pkg/types"
 
@@ -39,11 +40,12 @@ type State struct {
 	DeadLetters map[types.NamespacedName]uint64
 }
 
-// Function is one Function, and how many events wait for it.
+// Function is one Function, how many events wait for it, and for how long it does what it does.
 type Function struct {
 	function.Status
 
-	Backlog int
+	Backlog  int
+	DoingFor time.Duration
 }
 
 func (f Function) key() types.NamespacedName {

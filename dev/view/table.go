@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/charmbracelet/x/ansi"
 )
@@ -80,11 +81,22 @@ func (m *model) functionLines(index, name, url int) []string {
 	if linesOf(f) == 1 {
 		return []string{line}
 	}
+	if f.Doing != "" {
+		return []string{line, cell(m.style.busy, "     "+f.Doing+elapsed(f.DoingFor), m.width)}
+	}
 	if f.LastError == "" {
 		return []string{line, cell(m.style.busy, "     debugger at "+f.Debug, m.width)}
 	}
 	first, _, _ := strings.Cut(f.LastError, "\n")
 	return []string{line, cell(m.style.bad, "     "+first, m.width)}
+}
+
+// elapsed says how long something has taken, once that is worth a word.
+func elapsed(d time.Duration) string {
+	if d < time.Second {
+		return ""
+	}
+	return fmt.Sprintf(" (%d s)", int(d.Seconds()))
 }
 
 func (m *model) backlog(n int) string {

@@ -1,0 +1,32 @@
+package dev
+
+import (
+	"io"
+	"time"
+
+	"github.com/rouse-run/rouse/dev/view"
+)
+
+// slowStart is how long something may take in silence before there is a view.
+const slowStart = time.Second
+
+// tellIfSlow says what is being done once that takes long. It returns when do has, and writes nothing after.
+func tellIfSlow(out io.Writer, after time.Duration, text string, do func() error) error {
+	done, told := make(chan struct{}), make(chan error, 1)
+	go func() {
+		timer := time.NewTimer(after)
+		defer timer.Stop()
+		select {
+		case <-done:
+			told <- nil
+		case <-timer.C:
+			told <- view.Say(out, text)
+		}
+	}()
+	err := do()
+	close(done)
+	if written := <-told; err == nil {
+		err = written
+	}
+	return err
+}

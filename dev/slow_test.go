@@ -1,0 +1,24 @@
+package dev
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestWhatTakesLongBeforeThereIsAViewIsSaid(t *testing.T) {
+	t.Parallel()
+	out := &output{}
+	failed := errors.New("no room")
+	require.ErrorIs(t, tellIfSlow(out, time.Millisecond, "starting NATS", func() error {
+		await(t, "it is said", func() bool { return out.String() != "" })
+		return failed
+	}), failed)
+	require.Regexp(t, `^\S+ rouse    starting NATS\n$`, out.String())
+
+	quick := &output{}
+	require.NoError(t, tellIfSlow(quick, time.Hour, "starting NATS", func() error { return nil }))
+	require.Empty(t, quick.String())
+}
