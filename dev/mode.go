@@ -52,6 +52,7 @@ type mode struct {
 	events  []cloudevent.Event
 	log     logr.Logger
 	started time.Time
+	kept    string // what is said at the end
 
 	feed       *feed.Feed
 	journal    *journal.Journal
@@ -93,7 +94,8 @@ func (m *mode) run(ctx context.Context) error {
 	if err := m.build(ctx); err != nil {
 		return err
 	}
-	return daemon.RunOn(ctx, m.work, m.functions.Run, m.holdConnection)
+	err := daemon.RunOn(ctx, m.work, m.functions.Run, m.holdConnection)
+	return errors.Join(err, m.sayKept(ctx))
 }
 
 // open takes the ports, the connection and the supervisor.
@@ -151,6 +153,7 @@ func (m *mode) close() {
 // holdConnection keeps the connection to NATS until the end, for a moment longer.
 func (m *mode) holdConnection(ctx context.Context) error {
 	<-ctx.Done()
+	m.countKept(ctx)
 	return stop(ctx, m.log, m.conn.Close)
 }
 

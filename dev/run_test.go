@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strconv"
 	"strings"
 	"syscall"
@@ -32,6 +33,7 @@ func TestAChainWakesAndGoesBackToSleep(t *testing.T) {
 	}
 	require.Equal(t, "orders", w.Namespace)
 	require.NoError(t, w.stop())
+	require.Regexp(t, `rouse    stopped; nothing is pending\n$`, w.out.String())
 	_, err := instance.Find(w.state, orders)
 	require.ErrorIs(t, err, instance.ErrNone)
 }
@@ -167,6 +169,7 @@ func TestWhatWasNotDeliveredArrivesAfterARestart(t *testing.T) {
 	await(t, "it fails", func() bool { return w.functions(t)["greeter"].Phase == function.Failing })
 	require.Contains(t, w.functions(t)["greeter"].LastError, "cannot start")
 	require.NoError(t, w.stop())
+	require.Regexp(t, `rouse    stopped; kept in `+regexp.QuoteMeta(w.state)+`/\S+: 1 event is pending \(1 for orders/greeter\); the next rouse dev`, w.out.String())
 
 	write(t, directory, "fn.yaml", greeter(prints("it came:")))
 	w = run(t, directory, keep)
