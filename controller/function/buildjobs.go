@@ -23,7 +23,7 @@ const (
 	podGrace = 10 * time.Second
 	// stuckGrace is how long a pod may be unable to start before the slot goes to
 	// another build. One that waits for room on a node may wait for
-	// resources.RoomTime.
+	// resources.RoomSeconds.
 	stuckGrace = 2 * time.Minute
 )
 
@@ -116,7 +116,7 @@ func startPatience(job *batchv1.Job, pods []corev1.Pod) (since time.Time, grace 
 		case corev1.ConditionTrue:
 			since = scheduled.LastTransitionTime.Time
 		case corev1.ConditionFalse:
-			grace = resources.RoomTime
+			grace = resources.RoomSeconds * time.Second
 		default:
 		}
 	}

@@ -1,8 +1,6 @@
 package resources
 
 import (
-	"time"
-
 	corev1 "k8s.io/api/core/v1"
 	batchv1ac "k8s.io/client-go/applyconfigurations/batch/v1"
 	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
@@ -15,10 +13,10 @@ import (
 // Job.
 const keepSeconds = 24 * 60 * 60
 
-// RoomTime is how long a build may wait for a node with room for its pod. An
+// RoomSeconds is how long a build may wait for a node with room for its pod. An
 // autoscaler that brings a node may take minutes. It is no part of the build's
 // own time, which begins when the pod has a node.
-const RoomTime = 10 * time.Minute
+const RoomSeconds = 10 * 60
 
 // Build is an image that is to be built.
 type Build struct {
@@ -49,7 +47,7 @@ func Job(fn *v1alpha2.Function, settings *Settings, plan Build) (*batchv1ac.JobA
 			WithCompletions(1).
 			WithBackoffLimit(0).
 			// The last resort, when neither the pod's deadline nor the controller has ended it.
-			WithActiveDeadlineSeconds(settings.Build.DeadlineSeconds + int64(RoomTime/time.Second)).
+			WithActiveDeadlineSeconds(settings.Build.DeadlineSeconds + RoomSeconds).
 			WithTTLSecondsAfterFinished(keepSeconds).
 			WithTemplate(corev1ac.PodTemplateSpec().
 				WithLabels(jobLabels(fn)).
