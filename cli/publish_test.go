@@ -65,7 +65,7 @@ func TestWholeEventsGoAsABatchWithAnAnswerForEach(t *testing.T) {
 		require.Equal(t, "application/json", request.Header.Get("Content-Type"), "as whole events without datacontenttype have it")
 		data[request.ID()] = string(request.Body)
 	}
-	require.Equal(t, map[string]string{"a": `{"n":1}`, "c": "2"}, data)
+	require.Equal(t, map[string]string{"a": `{"n": 1}`, "c": "2"}, data)
 
 	one := `{"id": "d", "source": "shop", "type": "order.received"}`
 	got = w.runWith(t, one, "publish", "-f", "-", "-o", "json")

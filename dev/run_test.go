@@ -241,7 +241,7 @@ func TestTheViewForgetsDeadLettersThatArePurged(t *testing.T) {
 	t.Parallel()
 	counts := make(chan map[types.NamespacedName]uint64, 1)
 	greeter := types.NamespacedName{Namespace: "orders", Name: "greeter"}
-	l := newLetters(func(ctx context.Context) (map[types.NamespacedName]uint64, error) {
+	l := newLetters(func(context.Context) (map[types.NamespacedName]uint64, error) {
 		select {
 		case next := <-counts:
 			return next, nil

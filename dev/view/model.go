@@ -133,7 +133,7 @@ func (m *model) kept() []journal.Record {
 func (m *model) deadLetters() int {
 	n := 0
 	for _, of := range m.state.DeadLetters {
-		n += int(of) //nolint:gosec // a stream holds fewer
+		n += int(of)
 	}
 	return n
 }
