@@ -44,6 +44,11 @@ func scalingVerdict(s *scope) verdict {
 	case s.scaledObject == nil:
 		return verdict{}
 	}
+	return kedaVerdict(s, low, high)
+}
+
+// kedaVerdict repeats what KEDA says of the ScaledObject.
+func kedaVerdict(s *scope, low, high int32) verdict {
 	keda := readiness(s.scaledObject)
 	if keda.isConflict() && meta.FindStatusCondition(s.fn.Status.Conditions, v1alpha2.ConditionScaling) != nil {
 		return verdict{}

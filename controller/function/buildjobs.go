@@ -22,9 +22,9 @@ const (
 	// why it has none.
 	podGrace = 10 * time.Second
 	// stuckGrace is how long a pod may be unable to start before the slot goes to
-	// another build. One that waits for room on a node may wait for
-	// resources.RoomSeconds.
+	// another build, and roomGrace the same for one that waits for room on a node.
 	stuckGrace = 2 * time.Minute
+	roomGrace  = resources.RoomSeconds * time.Second
 )
 
 // jobsOf lists the builds of a Function.
@@ -116,7 +116,7 @@ func startPatience(job *batchv1.Job, pods []corev1.Pod) (since time.Time, grace 
 		case corev1.ConditionTrue:
 			since = scheduled.LastTransitionTime.Time
 		case corev1.ConditionFalse:
-			grace = resources.RoomSeconds * time.Second
+			grace = roomGrace
 		default:
 		}
 	}

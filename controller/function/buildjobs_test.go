@@ -81,7 +81,7 @@ func TestABuildThatRuns(t *testing.T) {
 			says: "no node takes the pod: 0/1 nodes are available: Insufficient cpu", lookAgain: 8 * time.Minute,
 		},
 		"one that does not grow ends the build": {
-			age: resources.RoomSeconds * time.Second, pod: []func(*corev1.Pod){unschedulable}, says: "Insufficient cpu", ends: true,
+			age: roomGrace, pod: []func(*corev1.Pod){unschedulable}, says: "Insufficient cpu", ends: true,
 		},
 		"patience begins again when there was room": {
 			age: time.Hour, pod: []func(*corev1.Pod){scheduled(time.Second), noImage}, says: "ImagePullBackOff", lookAgain: 119 * time.Second,

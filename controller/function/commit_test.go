@@ -31,6 +31,7 @@ func gitBuild(t *testing.T, fn *v1alpha2.Function, sha string, age time.Duration
 
 // runsCommit is the status of a Function of which a commit was built and runs.
 func runsCommit(t *testing.T, sha string) func(*v1alpha2.Function) {
+	t.Helper()
 	return func(fn *v1alpha2.Function) {
 		found, err := supplyOf(fn, "runtime-nodejs22:1", nil)
 		require.NoError(t, err)

@@ -23,7 +23,7 @@ func runsKymasImage(w *world, _ *fakeRepositories) {
 	require.Empty(t, w.jobs(fn), "nothing is built: the pod installs")
 	code, ok := resources.CodeOf(&deployment.Spec.Template)
 	require.True(t, ok)
-	require.Equal(t, leftPad, code.Inline.Dependencies)
+	require.JSONEq(t, leftPad, code.Inline.Dependencies)
 	require.Equal(t, fn.Spec.Source.Inline.Source, code.Inline.Source)
 	w.roll(deployment)
 	w.awaitCondition(fn, v1alpha2.ConditionRunning, metav1.ConditionTrue, v1alpha2.ReasonDeploymentReady)

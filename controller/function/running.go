@@ -33,18 +33,16 @@ func runningVerdict(s *scope) verdict {
 	if !s.applied {
 		return absentVerdict(s)
 	}
-	switch s.change {
-	case created:
-		return unknown(v1alpha2.ReasonDeploymentCreated, "Deployment %s created", s.fn.Name)
-	case updated:
-		return unknown(v1alpha2.ReasonDeploymentUpdated, "Deployment %s updated", s.fn.Name)
-	default:
-	}
 	before := runningBefore(s)
-	if s.held() && before == nil {
+	switch {
+	case s.change == created:
+		return unknown(v1alpha2.ReasonDeploymentCreated, "Deployment %s created", s.fn.Name)
+	case s.change == updated:
+		return unknown(v1alpha2.ReasonDeploymentUpdated, "Deployment %s updated", s.fn.Name)
+	case s.held() && before == nil:
 		return awaitsCodeVerdict(s)
 	}
-	if isStale(s) || s.deployment.Status.ObservedGeneration < s.deployment.Generation {
+	if isStale(s) {
 		if before != nil {
 			return verdict{} // news will come
 		}
@@ -57,9 +55,12 @@ func runningVerdict(s *scope) verdict {
 	return current
 }
 
-// isStale reports whether the Deployment was read before the cache saw the last
-// write to it. What it says is about an earlier template then.
+// isStale reports whether what the Deployment says is about an earlier template:
+// its controller has not seen the last write to it, or our cache has not.
 func isStale(s *scope) bool {
+	if s.deployment.Status.ObservedGeneration < s.deployment.Generation {
+		return true
+	}
 	if s.held() {
 		return false // s.template is the live one's
 	}

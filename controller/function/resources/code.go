@@ -71,23 +71,8 @@ func (c Code) Version() string {
 func CodeOf(template *corev1.PodTemplateSpec) (Code, bool) {
 	code := Code{version: template.Annotations[AnnotationVersion]}
 	for i := range template.Spec.Containers {
-		container := &template.Spec.Containers[i]
-		if container.Name != ContainerName {
-			continue
-		}
-		code.Image = container.Image
-		if code.Kyma = len(container.Command) > 0; code.Kyma {
-			code.Inline = workload.InlineOf(container.Env)
-		}
-		for _, variable := range container.Env {
-			switch variable.Name {
-			case workload.EnvHandlerSource:
-				if !code.Kyma {
-					code.Source = variable.Value
-				}
-			case workload.EnvRuntime:
-				code.Runtime = v1alpha2.Runtime(variable.Value)
-			}
+		if container := &template.Spec.Containers[i]; container.Name == ContainerName {
+			code.read(container)
 		}
 	}
 	for i := range template.Spec.Volumes {
@@ -101,4 +86,20 @@ func CodeOf(template *corev1.PodTemplateSpec) (Code, bool) {
 		}
 	}
 	return code, code.version != "" && code.Image != "" && code.Runtime != ""
+}
+
+// read takes what a container runs. Only pods of Kyma's contract have a command.
+func (c *Code) read(container *corev1.Container) {
+	c.Image, c.Kyma = container.Image, len(container.Command) > 0
+	for _, variable := range container.Env {
+		switch variable.Name {
+		case workload.EnvHandlerSource:
+			c.Source = variable.Value
+		case workload.EnvRuntime:
+			c.Runtime = v1alpha2.Runtime(variable.Value)
+		}
+	}
+	if c.Kyma {
+		c.Source, c.Inline = "", workload.InlineOf(container.Env)
+	}
 }

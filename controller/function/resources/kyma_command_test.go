@@ -28,7 +28,7 @@ func kymaPod(t *testing.T, root string, fn *v1alpha2.Function, inline *workload.
 	t.Helper()
 	code := Code{Runtime: fn.Spec.Runtime, Kyma: true, Inline: inline}
 	line := kymaCommand(code)
-	cmd := exec.CommandContext(t.Context(), line[0], line[1:]...) //nolint:gosec // what the pod runs
+	cmd := exec.CommandContext(t.Context(), line[0], line[1:]...)
 	cmd.Dir = filepath.Join(root, functionDir(code))
 	require.NoError(t, os.MkdirAll(cmd.Dir, 0o750))
 	cmd.Env = append(os.Environ(), "HOME="+t.TempDir())
@@ -122,7 +122,6 @@ func TestThePodOfKymasContractWritesTheCodeAndStartsTheImagesServer(t *testing.T
 			require.NotEmpty(t, port, "the server did not start")
 			require.Equal(t, "OK", get(t, port, "/healthz"))
 			require.Equal(t, trickyText+" hello", get(t, port, "/"), "the source arrives as it was written")
-
 		})
 	}
 }
