@@ -76,9 +76,10 @@ func (o *BuildOptions) validate() error {
 	return errors.Join(problems...)
 }
 
-// Limits are the options in the form that the queue of builds takes.
+// Limits are the options in the form that the queue of builds takes. A build holds
+// its slot also while it waits for room.
 func (o *BuildOptions) Limits() controllerbuild.Limits {
-	return controllerbuild.Limits{Total: o.MaxSimultaneous, PerNamespace: o.PerNamespace, Longest: o.Deadline}
+	return controllerbuild.Limits{Total: o.MaxSimultaneous, PerNamespace: o.PerNamespace, Longest: o.Deadline + roomGrace}
 }
 
 // settings are the options in the form that the builders of objects take; they

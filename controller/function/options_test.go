@@ -2,6 +2,7 @@ package function
 
 import (
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -30,4 +31,10 @@ func TestOptions(t *testing.T) {
 	} {
 		require.ErrorContains(t, err, want)
 	}
+}
+
+func TestASlotLastsForTheWaitAndTheBuild(t *testing.T) {
+	t.Parallel()
+	options := DefaultOptions().Build
+	require.Equal(t, options.Deadline+10*time.Minute, options.Limits().Longest)
 }
