@@ -50,7 +50,7 @@ func (s *session) found(ctx context.Context, find lookup, word string) []string 
 	return slices.Compact(words)
 }
 
-// harmless tells whether a shell takes a word as it is. Types and sources may have any characters, and a tenant writes
+// harmless reports whether a shell takes a word as it is. Types and sources may have any characters, and a tenant writes
 // them.
 func harmless(word string) bool {
 	const letters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-/"

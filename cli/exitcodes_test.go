@@ -132,7 +132,7 @@ func TestEveryVerbEndsWithTheCodeThatIsDocumented(t *testing.T) {
 	}
 }
 
-// asks tells whether a command line talks to a running Rouse.
+// asks reports whether a command line talks to a running Rouse.
 func asks(line string) bool {
 	verb, rest, _ := strings.Cut(line, " ")
 	switch verb {

@@ -64,9 +64,9 @@ func parseEvents(content []byte) ([]cloudevent.Event, error) {
 	return events, nil
 }
 
-// anew is the event with an id of its own, because one that was seen is stored once. Its data stay as they are. Where the
+// withID is the event with an id of its own, because one that was seen is stored once. Its data stay as they are. Where the
 // id begins with that of the data, so does the new one.
-func anew(ev cloudevent.Event, suffix string) cloudevent.Event {
+func withID(ev cloudevent.Event, suffix string) cloudevent.Event {
 	var data struct{ ID string }
 	if json.Unmarshal(ev.Data, &data) == nil && data.ID != "" {
 		if rest, found := strings.CutPrefix(ev.ID, data.ID); found {

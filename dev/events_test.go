@@ -49,7 +49,7 @@ func TestAnEventAnewHasAnIDOfItsOwnAndTheSameData(t *testing.T) {
 		"data that is no object":   {"1", `[1]`, "1-x"},
 	} {
 		before := cloudevent.Event{ID: tc.id, Data: []byte(tc.data)}
-		after := anew(before, "-x")
+		after := withID(before, "-x")
 		require.Equal(t, tc.want, after.ID, name)
 		require.Equal(t, tc.data, string(after.Data), name)
 		require.Equal(t, tc.id, before.ID, name)
@@ -73,7 +73,7 @@ func TestDataArePublishedByteForByte(t *testing.T) {
 			got <- string(ev.Data)
 			w.WriteHeader(http.StatusNoContent)
 		}))
-		require.NoError(t, newPublisher(server.URL).publish(t.Context(), append(events, anew(events[0], "-x"))))
+		require.NoError(t, newPublisher(server.URL).publish(t.Context(), append(events, withID(events[0], "-x"))))
 		server.Close()
 		require.Equal(t, data, <-got, name)
 		require.Equal(t, data, <-got, name)

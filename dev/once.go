@@ -83,7 +83,7 @@ func (m *mode) play(ctx context.Context) (missing string) {
 	}
 }
 
-// brokenAlready tells whether there is no use in waiting, because a Function does not load.
+// brokenAlready reports whether there is no use in waiting, because a Function does not load.
 func (m *mode) brokenAlready() bool { return len(unloaded(m.functions.Status(), false)) > 0 }
 
 // missing is what keeps the run from being over.

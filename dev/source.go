@@ -117,7 +117,7 @@ func (s *source) PublishAgain(ctx context.Context) (string, error) {
 	suffix := time.Now().Format(suffixTime)
 	fresh := make([]cloudevent.Event, 0, len(s.events))
 	for _, ev := range s.events {
-		fresh = append(fresh, anew(ev, suffix))
+		fresh = append(fresh, withID(ev, suffix))
 	}
 	if err := s.publisher.publish(ctx, fresh); err != nil {
 		return "", err

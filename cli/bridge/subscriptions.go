@@ -23,7 +23,7 @@ func (c *Client) Work(ctx context.Context) ([]Work, error) {
 	return answer.Subscriptions, err
 }
 
-// Idle tells whether no Subscription has anything to deliver.
+// Idle reports whether no Subscription has anything to deliver.
 func (c *Client) Idle(ctx context.Context) (bool, error) {
 	all, err := c.Work(ctx)
 	if err != nil {

@@ -57,7 +57,7 @@ func Told(err error) error {
 	return told{err}
 }
 
-// IsTold tells whether there is nothing left to say about an error.
+// IsTold reports whether there is nothing left to say about an error.
 func IsTold(err error) bool {
 	_, ok := errors.AsType[told](err)
 	return ok

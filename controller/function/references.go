@@ -63,7 +63,7 @@ func referencesOf(fn *v1alpha2.Function) []reference {
 	return found
 }
 
-// followsConfiguration tells whether the user wants a changed ConfigMap or
+// followsConfiguration reports whether the user wants a changed ConfigMap or
 // Secret to replace the pods.
 func followsConfiguration(fn *v1alpha2.Function) bool {
 	return fn.Annotations[v1alpha2.AnnotationRestartOnChange] == "true"

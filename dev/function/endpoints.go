@@ -66,7 +66,7 @@ func (f *Functions) endpoints(service types.NamespacedName, port int32) []routin
 
 func (r *replica) serves() bool { return r.stage == ready && !r.givenUp() }
 
-// givenUp tells whether it was killed and is not gone yet.
+// givenUp reports whether it was killed and is not gone yet.
 func (r *replica) givenUp() bool { return r.overdue || r.ended != "" }
 
 // note tells that a watcher has applied a version.

@@ -36,7 +36,7 @@ type Functions struct {
 func New(deps Deps, options Options) *Functions {
 	given, err := readPorts(options.Ports)
 	if err != nil {
-		deps.Log.Info("front ports are given anew", "reason", err.Error())
+		deps.Log.Info("front ports are assigned again", "reason", err.Error())
 	}
 	return &Functions{
 		deps: deps, options: options.withDefaults(),

@@ -24,7 +24,7 @@ type ports struct {
 	given map[string]int // by namespace/name
 }
 
-// readPorts reads what was kept. What cannot be read is given anew.
+// readPorts reads what was kept. What cannot be read is assigned again.
 func readPorts(file string) (*ports, error) {
 	p := &ports{file: file, given: map[string]int{}}
 	if file == "" {
@@ -87,7 +87,7 @@ func (p *ports) of(fn types.NamespacedName) (port int, had bool) {
 	return port, had
 }
 
-// taken tells whether a port is given to a Function.
+// taken reports whether a port is given to a Function.
 func (p *ports) taken(port int) bool {
 	for _, other := range p.given {
 		if other == port {

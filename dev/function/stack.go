@@ -89,7 +89,7 @@ func (t *trace) show(line string) (string, bool) {
 	return shown, true
 }
 
-// hides tells whether a line is a frame of the server's or of Node.js' own files.
+// hides reports whether a line is a frame of the server's or of Node.js' own files.
 func (t *trace) hides(line string) bool {
 	if scriptFrame.MatchString(line) {
 		return strings.Contains(line, "(node:") || strings.Contains(line, " at node:") || t.ofServer(line)

@@ -47,7 +47,7 @@ func (h *hop) lines() int {
 	return 1
 }
 
-// unwanted tells whether an event is stored and no Subscription takes it.
+// unwanted reports whether an event is stored and no Subscription takes it.
 func unwanted(r journal.Record) bool { return r.Kind == journal.Stored && r.Message != "" }
 
 func newFlow() *flow {

@@ -54,7 +54,7 @@ func TestFunctionsAnswerWithTheirPackages(t *testing.T) {
 	}
 }
 
-func TestNothingIsBuiltTwice(t *testing.T) {
+func TestAFunctionIsBuiltOnceForTheSameDependencies(t *testing.T) {
 	t.Parallel()
 	cluster, namespace := connect(t)
 	jobs, err := cluster.RecordJobs(t.Context())
@@ -79,8 +79,8 @@ func TestNothingIsBuiltTwice(t *testing.T) {
 	require.NoError(t, cluster.Delete(t.Context(), function))
 	require.NoError(t, cluster.AwaitNoPods(t.Context(), namespace, "again", time.Minute))
 	show(3)
-	require.Equal(t, first, imageOf(t, cluster, namespace, "again"))
-	require.Equal(t, 1, jobs.Of(namespace, "again"), "an image that the registry has was built again")
+	require.Equal(t, 2, jobs.Of(namespace, "again"), "what an earlier Function of the same name left was believed")
+	require.Equal(t, first, imageOf(t, cluster, namespace, "again"), "the same image is built again")
 }
 
 func TestBuildsWaitTheirTurn(t *testing.T) {

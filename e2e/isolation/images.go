@@ -76,7 +76,7 @@ func pushTag(ctx context.Context, s *stage) (string, error) {
 	return "the recorded digest: " + digest[:19], s.requireImage(ctx, digest)
 }
 
-// deletePods has the kubelet start them anew.
+// deletePods has the kubelet start them again.
 func (s *stage) deletePods(ctx context.Context, namespace, function string) error {
 	return s.cluster.DeleteAllOf(ctx, &corev1.Pod{}, client.InNamespace(namespace), client.MatchingLabels{framework.FunctionLabel: function})
 }

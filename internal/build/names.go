@@ -14,7 +14,7 @@ var (
 	hexForm = regexp.MustCompile(`^[0-9a-f]{64}$`)
 )
 
-// IsTag tells whether a tag is one of ours: what Tag returns, perhaps with the fingerprint of a wish to build again.
+// IsTag reports whether a tag is one of ours: what Tag returns, perhaps with the fingerprint of a wish to build again.
 func IsTag(tag string) bool { return tagForm.MatchString(tag) }
 
 // CopyTag is the tag of a copy of a runtime's image: the tag or the digest of the original, which tells whether the copy
