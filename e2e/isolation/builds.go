@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"fmt"
 	"strings"
 
 	"github.com/rouse-run/rouse/e2e/framework"
@@ -52,13 +51,13 @@ func buildAttacks() []attack {
 	return []attack{
 		{"read credentials in the postinstall of an npm package", evilNPM},
 		{"read credentials in the setup.py of a Python package", evilPython},
-		{"have main of package.json quoted from outside of the source", quoted("main", "nodejs22", map[string]string{
+		{"have main of package.json quoted from outside of the source", quoted("main", nodeJS, map[string]string{
 			"package.json": `{"main": "../../packages/.npmrc"}`,
 		})},
-		{"have a linked handler quoted from outside of the source", quoted("link", "nodejs22", map[string]string{
+		{"have a linked handler quoted from outside of the source", quoted("link", nodeJS, map[string]string{
 			"handler.js": sources.Link("../../packages/.npmrc"),
 		})},
-		{"have an absolute link quoted", quoted("absolute", "nodejs22", map[string]string{"handler.js": sources.Link("/rouse/packages/.npmrc")})},
+		{"have an absolute link quoted", quoted("absolute", nodeJS, map[string]string{"handler.js": sources.Link("/rouse/packages/.npmrc")})},
 		{"have requirements quote the settings of pip", quoted("requirements", "python312", map[string]string{
 			"handler.py": "def main(event, context):\n    return 1\n", "requirements.txt": "-r /rouse/packages/pip.conf\n",
 		})},
@@ -72,7 +71,7 @@ func evilNPM(ctx context.Context, s *stage) (string, error) {
 		return "", err
 	}
 	return s.findNothing(ctx, framework.Function{
-		Name: "evil-npm", Runtime: "nodejs22", Dependencies: `{"dependencies":{"@shop/evil":"1.0.0"}}`, Source: evilHandler,
+		Name: "evil-npm", Runtime: nodeJS, Dependencies: `{"dependencies":{"@shop/evil":"1.0.0"}}`, Source: evilHandler,
 	})
 }
 
@@ -128,7 +127,7 @@ func quoted(name, runtime string, files map[string]string) func(context.Context,
 			}
 		}
 		_, reason, _ := strings.Cut(refusal, "failed: ")
-		return fmt.Sprintf("the builder: %s", strings.ReplaceAll(reason, "\n", " ")), nil
+		return "the builder: " + strings.ReplaceAll(reason, "\n", " "), nil
 	}
 }
 

@@ -28,7 +28,7 @@ func registryAt(address string) func(context.Context, *stage) (string, error) {
 		secret := framework.Secret("serverless-registry-config", map[string]string{"serverless.kyma-project.io/remote-registry": "config"},
 			map[string]string{"registryAddress": address, "insecure": "true", "username": "me", "password": "mine"})
 		function := framework.Function{
-			Name: "strange", Runtime: "nodejs22", Dependencies: `{"dependencies":{"is-number":"6.0.0"}}`, Source: "module.exports.main = () => 1",
+			Name: "strange", Runtime: nodeJS, Dependencies: `{"dependencies":{"is-number":"6.0.0"}}`, Source: "module.exports.main = () => 1",
 		}
 		if err := s.cluster.ApplyYAML(ctx, s.attacker, secret+"---\n"+function.YAML()); err != nil {
 			return "", err
@@ -91,7 +91,7 @@ spec:
 		return "", err
 	}
 	waits := framework.Function{
-		Name: "waits", Runtime: "nodejs22", Dependencies: `{"dependencies":{"is-number":"5.0.0"}}`, Source: "module.exports.main = () => 'built'",
+		Name: "waits", Runtime: nodeJS, Dependencies: `{"dependencies":{"is-number":"5.0.0"}}`, Source: "module.exports.main = () => 'built'",
 	}
 	began := time.Now()
 	if err := s.cluster.ApplyYAML(ctx, s.victim, waits.YAML()); err != nil {

@@ -28,7 +28,7 @@ func imageAttacks() []attack {
 
 // sameName asks for what the victim built, without the password.
 func sameName(ctx context.Context, s *stage) (string, error) {
-	function := framework.Function{Name: "price", Runtime: "nodejs22", Dependencies: privateDependencies, Source: privateSource}
+	function := framework.Function{Name: "price", Runtime: nodeJS, Dependencies: privateDependencies, Source: privateSource}
 	npmrc := framework.Secret("serverless-package-registry-config", nil, map[string]string{".npmrc": s.sources.NPMRCWithoutPassword()})
 	if err := s.cluster.ApplyYAML(ctx, s.attacker, npmrc+"---\n"+function.YAML()); err != nil {
 		return "", err

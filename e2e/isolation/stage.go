@@ -19,6 +19,8 @@ import (
 // built is how long a build and the start of its pod may take.
 const built = 2 * time.Minute
 
+const nodeJS = "nodejs22"
+
 // privateSource is what the victim's Function is made of: a package that needs a password.
 const (
 	privateSource       = "module.exports.main = () => require('@shop/greeting')"
@@ -52,7 +54,7 @@ func newStage(ctx context.Context, cluster *framework.Cluster) (s *stage, err er
 	if err := s.sources.PublishNPM(ctx, "greeting", map[string]string{"index.js": "module.exports = 'confidential'"}); err != nil {
 		return s, err
 	}
-	victim := framework.Function{Name: "prod-price", Runtime: "nodejs22", Dependencies: privateDependencies, Source: privateSource}
+	victim := framework.Function{Name: "prod-price", Runtime: nodeJS, Dependencies: privateDependencies, Source: privateSource}
 	if err := cluster.ApplyYAML(ctx, s.victim, s.packageSecret()+"---\n"+victim.YAML()); err != nil {
 		return s, err
 	}
@@ -64,7 +66,7 @@ func newStage(ctx context.Context, cluster *framework.Cluster) (s *stage, err er
 	}
 	// An account of the attacker's own, as every tenant with a Function has one.
 	own := framework.Function{
-		Name: "own", Runtime: "nodejs22", Dependencies: `{"dependencies":{"is-number":"7.0.0"}}`, Source: "module.exports.main = () => 'mine'",
+		Name: "own", Runtime: nodeJS, Dependencies: `{"dependencies":{"is-number":"7.0.0"}}`, Source: "module.exports.main = () => 'mine'",
 	}
 	if err := cluster.ApplyYAML(ctx, s.attacker, own.YAML()); err != nil {
 		return s, err
