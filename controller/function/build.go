@@ -167,9 +167,14 @@ func (r *Reconciler) begin(ctx context.Context, s *scope, wanted attempt, past h
 	return true, r.clearBuilds(ctx, s, &past)
 }
 
-// useImage runs what was built, and clears away what it was built with.
+// useImage runs what was built, and clears away what it was built with. Until the
+// status names the image the Job is what tells of it: a pass that reads an older
+// status would build again.
 func (r *Reconciler) useImage(ctx context.Context, s *scope, message string) error {
 	s.code.Image = s.image.Image
 	s.build = builtVerdict(s, message)
+	if recorded := s.fn.Status.Build; recorded == nil || *recorded != *s.image {
+		return nil
+	}
 	return r.clearBuilds(ctx, s, nil)
 }
