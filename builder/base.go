@@ -56,13 +56,14 @@ func (t *target) openBase(ctx context.Context, plan build.Plan, log logr.Logger)
 
 // original is the base in its own registry, for the platform of this builder, which is that of the base.
 func (t *target) original(ctx context.Context, source name.Reference) (v1.Image, string, error) {
-	limited, cancel := context.WithTimeout(ctx, resolveTimeout)
-	defer cancel()
-	if _, err := t.puller.Head(limited, source); err != nil {
-		return nil, "", err
-	}
+	ctx, cancel := context.WithCancel(ctx) // the image's layers are read with it later, so it has no deadline
+	expire := time.AfterFunc(resolveTimeout, cancel)
 	image, err := t.image(ctx, source)
+	if !expire.Stop() {
+		err = context.DeadlineExceeded
+	}
 	if err != nil {
+		cancel()
 		return nil, "", err
 	}
 	digest, err := image.Digest()

@@ -20,6 +20,7 @@ import (
 	"github.com/rouse-run/rouse/dev/function"
 	"github.com/rouse-run/rouse/dev/instance"
 	"github.com/rouse-run/rouse/internal/cloudevent"
+	"github.com/rouse-run/rouse/internal/testing/loopback"
 )
 
 func TestAChainWakesAndGoesBackToSleep(t *testing.T) {
@@ -187,13 +188,14 @@ func TestAFunctionKeepsItsPortWhenOthersComeAndEventsAreForgotten(t *testing.T) 
 	t.Parallel()
 	directory, state := t.TempDir(), t.TempDir()
 	write(t, directory, "fn.yaml", greeter(prints("up")))
-	w := run(t, directory, func(o *Options) { o.State = state })
+	port := loopback.ReserveRow(t, 3) // of events and of both Functions: others look for theirs at the same time
+	w := run(t, directory, func(o *Options) { o.State, o.Port = state, port })
 	url := ""
 	await(t, "it has a port", func() bool { url = w.functions(t)["greeter"].URL; return url != "" })
 	require.NoError(t, w.stop())
 
 	write(t, directory, "added.yaml", strings.ReplaceAll(greeter(prints("up")), "greeter", "added"))
-	w = run(t, directory, func(o *Options) { o.State, o.Fresh = state, true })
+	w = run(t, directory, func(o *Options) { o.State, o.Port, o.Fresh = state, port, true })
 	await(t, "both have one", func() bool { all := w.functions(t); return all["greeter"].URL != "" && all["added"].URL != "" })
 	require.Equal(t, url, w.functions(t)["greeter"].URL)
 }

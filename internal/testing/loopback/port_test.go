@@ -3,6 +3,7 @@ package loopback
 import (
 	"context"
 	"net"
+	"strconv"
 	"syscall"
 	"testing"
 
@@ -31,6 +32,18 @@ func TestNobodyElseIsGivenAReservedPort(t *testing.T) {
 		listener, err := new(net.ListenConfig).Listen(context.WithoutCancel(t.Context()), "tcp", Host+":0")
 		require.NoError(t, err)
 		require.NotEqual(t, reserved, listener.Addr().String())
+		require.NoError(t, listener.Close())
+	}
+}
+
+func TestARowOfPortsIsReservedAsAWhole(t *testing.T) {
+	t.Parallel()
+	first := ReserveRow(t, 3)
+	for port := first; port < first+3; port++ {
+		address := net.JoinHostPort(Host, strconv.Itoa(port))
+		requireRefused(t, address)
+		listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp", address)
+		require.NoError(t, err)
 		require.NoError(t, listener.Close())
 	}
 }
