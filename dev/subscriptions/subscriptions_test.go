@@ -110,7 +110,9 @@ func TestTheStateOfEachSubscriptionIsTold(t *testing.T) {
 	wrong.Route.Subjects = []string{"kyma.shop.*", "kyma.shop.order"}
 	w := start(t)
 	set := of(subscription(t, "created"), subscription(t, "paid", paused), wrong)
-	w.wanted = want(set, nil, nil)
+	w.mu.Lock()
+	w.wanted = want(set, nil, nil) // as Apply does, which is not seen before the consumers are
+	w.mu.Unlock()
 	require.Equal(t, []string{"created preparing", "paid preparing", "wrong preparing"}, states(w.Status()))
 	w.Apply(set, nil)
 	require.Eventually(t, func() bool {
