@@ -131,6 +131,10 @@ bench-subscriptions: ## 10,000 Subscriptions on one bridge, idle and with 1 % ac
 bench-runtime: packages ## Hello world on one core beside the bare HTTP server of each language
 	@$(GO) run ./e2e/bench/runtime
 
+.PHONY: powercut
+powercut: ## The power is taken from the disk of a nats-server: what was confirmed has to be there (CUTS; root)
+	@$(GO) run ./e2e/powercut
+
 .PHONY: chaos
 chaos: ## Events while bridges are killed, a NATS node of three stops and sinks fail: nothing may be lost (EVENTS)
 	@$(GO) run ./e2e/chaos

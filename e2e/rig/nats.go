@@ -1,27 +1,36 @@
 package rig
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"flag"
 	"fmt"
 	"net"
 	"net/url"
+	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/nats-io/nats-server/v2/server"
 )
 
-const loopback = "127.0.0.1"
+const (
+	loopback   = "127.0.0.1"
+	syncAlways = "always"
+	syncUsual  = "2m" // nats-server's own
+)
 
 // NATS is how a nats-server is started.
 type NATS struct {
 	Name   string
 	Port   int
-	Route  int   // port for the other servers, 0 for a server of its own
-	Routes []int // of all servers
+	Route  int    // port for the other servers, 0 for a server of its own
+	Routes []int  // of all servers
+	Store  string // a directory; one of the rig's own when empty
+	Sync   string // nats-server's sync_interval; empty: the chart's for a server of its own, nats-server's in a cluster
 }
 
 // StartNATS runs a nats-server. Its store stays when it ends, so that it can be started again.
@@ -30,8 +39,17 @@ func (r *Rig) StartNATS(n NATS) (*Process, error) {
 	for i, port := range n.Routes {
 		routes[i] = strconv.Itoa(port)
 	}
-	return r.Start("nats", "-name", n.Name, "-store", filepath.Join(r.dir, n.Name), "-port", strconv.Itoa(n.Port),
-		"-route", strconv.Itoa(n.Route), "-routes", strings.Join(routes, ","))
+	return r.Start("nats", "-name", n.Name, "-store", cmp.Or(n.Store, filepath.Join(r.dir, n.Name)), "-port", strconv.Itoa(n.Port),
+		"-sync", n.sync(), "-route", strconv.Itoa(n.Route), "-routes", strings.Join(routes, ","))
+}
+
+// sync can be chosen from outside by NATS_SYNC, to see what it costs.
+func (n NATS) sync() string {
+	usual := syncAlways
+	if n.Route > 0 {
+		usual = syncUsual
+	}
+	return cmp.Or(n.Sync, os.Getenv("NATS_SYNC"), usual)
 }
 
 func natsRole(ctx context.Context, ready func(string), args []string) error {
@@ -40,6 +58,12 @@ func natsRole(ctx context.Context, ready func(string), args []string) error {
 	flags.StringVar(&options.ServerName, "name", "nats", "")
 	flags.StringVar(&options.StoreDir, "store", "", "")
 	flags.IntVar(&options.Port, "port", 0, "")
+	flags.Func("sync", "", func(text string) (err error) {
+		if options.SyncAlways = text == syncAlways; !options.SyncAlways {
+			options.SyncInterval, err = time.ParseDuration(text)
+		}
+		return err
+	})
 	route := flags.Int("route", 0, "")
 	routes := flags.String("routes", "", "")
 	if err := flags.Parse(args); err != nil {

@@ -153,5 +153,8 @@ func (p *Process) Kill() {
 	<-p.done
 }
 
+// Freeze stops the process where it is, for Kill: it writes and answers nothing more.
+func (p *Process) Freeze() error { return p.cmd.Process.Signal(syscall.SIGSTOP) }
+
 // Done is closed when the process has ended.
 func (p *Process) Done() <-chan struct{} { return p.done }

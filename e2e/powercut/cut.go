@@ -1,0 +1,138 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/rouse-run/rouse/e2e/rig"
+	"github.com/rouse-run/rouse/internal/broker"
+)
+
+const (
+	eventSource = "powercut"
+	ackWait     = 30 * time.Second
+	lookBound   = time.Minute
+	page        = 5000
+)
+
+// cut is one cut of the power.
+type cut struct {
+	rig   *rig.Rig
+	sync  string
+	name  string
+	lasts time.Duration // until the power is cut
+}
+
+func (c *cut) run(ctx context.Context) (one tally, err error) {
+	d, err := newDisk(ctx, c.rig.Dir(), c.name)
+	if err != nil {
+		return tally{}, err
+	}
+	confirmed, left, err := c.publishUntilTheCut(ctx, d)
+	if err = errors.Join(err, d.remove()); err != nil {
+		return tally{}, err
+	}
+	defer func() { err = errors.Join(err, left.remove()) }()
+	found, err := c.lookAt(ctx, left)
+	if err != nil {
+		return tally{}, err
+	}
+	one.confirmed = len(confirmed)
+	for _, id := range confirmed {
+		if !found[id] {
+			one.lost++
+		}
+	}
+	return one, nil
+}
+
+// publishUntilTheCut returns the events that were confirmed until then, and what is left of the disk.
+func (c *cut) publishUntilTheCut(ctx context.Context, d *disk) ([]string, *disk, error) {
+	server, err := c.rig.StartNATS(rig.NATS{Name: c.name, Store: d.mounted, Sync: c.sync})
+	if err != nil {
+		return nil, nil, err
+	}
+	defer server.Kill()
+	world := rig.World{NATS: server.Where} // its sink sleeps, so that the stream keeps all
+	world.Routes = append(world.Routes, rig.Route("bench", "asleep", eventSource, eventType, 1))
+	if err := world.PrepareAlone(ctx, broker.DefaultStreamOptions(), ackWait); err != nil {
+		return nil, nil, err
+	}
+	if c.sync != always { // else not even the stream is there afterwards
+		if err := command(ctx, "sync", "-f", d.mounted); err != nil {
+			return nil, nil, err
+		}
+	}
+	bridge, err := c.rig.StartBridge(world, 0)
+	if err != nil {
+		return nil, nil, err
+	}
+	defer bridge.Kill()
+	where, _, _ := strings.Cut(bridge.Where, " ")
+	crowd := newCrowd(ctx, where+"/publish")
+	defer crowd.end()
+	select {
+	case <-time.After(c.lasts):
+	case <-ctx.Done():
+		return nil, nil, ctx.Err()
+	}
+	if err := server.Freeze(); err != nil {
+		return nil, nil, fmt.Errorf("freeze nats-server: %w", err)
+	}
+	confirmed := crowd.confirmed()
+	left, err := d.afterPowerCut(ctx)
+	return confirmed, left, err
+}
+
+// lookAt returns the ids of the events on a disk.
+func (c *cut) lookAt(ctx context.Context, left *disk) (map[string]bool, error) {
+	server, err := c.rig.StartNATS(rig.NATS{Name: c.name, Store: left.mounted})
+	if err != nil {
+		return nil, err
+	}
+	defer server.Kill()
+	conn, err := nats.Connect(server.Where)
+	if err != nil {
+		return nil, fmt.Errorf("connect: %w", err)
+	}
+	defer conn.Close()
+	js, err := jetstream.New(conn)
+	if err != nil {
+		return nil, fmt.Errorf("connect: %w", err)
+	}
+	ctx, cancel := context.WithTimeout(ctx, lookBound)
+	defer cancel()
+	reader, err := js.Consumer(ctx, broker.DefaultStream, rig.Route("bench", "asleep", eventSource, eventType, 1).Consumer)
+	if err != nil {
+		return nil, fmt.Errorf("find the consumer: %w", err)
+	}
+	return ids(ctx, reader)
+}
+
+// ids settles what the consumer has and returns the events' ids.
+func ids(ctx context.Context, reader jetstream.Consumer) (map[string]bool, error) {
+	found := map[string]bool{}
+	for {
+		batch, err := reader.FetchNoWait(page)
+		if err != nil {
+			return nil, fmt.Errorf("read the stream: %w", err)
+		}
+		count := 0
+		for message := range batch.Messages() {
+			found[message.Headers().Get("ce-id")] = true
+			count++
+			if err := message.DoubleAck(ctx); err != nil {
+				return nil, fmt.Errorf("read the stream: %w", err)
+			}
+		}
+		if count == 0 {
+			return found, batch.Error()
+		}
+	}
+}

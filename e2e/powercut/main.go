@@ -1,0 +1,66 @@
+// Command powercut publishes events and takes the power from the disk of their nats-server, again and again. Then it
+// starts a server on what the disk has, and looks for each event that its publisher had heard 204 for.
+//
+// The disk is a filesystem in a file. What programs have written and nobody has synced is in the kernel's memory and
+// not in that file: a copy of the file is what a disk holds after its power was cut. It takes root, for mounts.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/rouse-run/rouse/e2e/rig"
+)
+
+const (
+	eventType   = "powercut.v1"
+	publishers  = 16
+	beforeCut   = 2 * time.Second // and more with each cut
+	stepPerCut  = 300 * time.Millisecond
+	always      = "always" // what the chart has
+	lazySync    = "2m"     // what nats-server does by itself
+	controlCuts = 1
+)
+
+func main() { rig.Main(run, nil) }
+
+func run(ctx context.Context, r *rig.Rig) error {
+	cuts := rig.Setting("CUTS", 5)
+	fmt.Printf("%d cuts of the power with sync_interval always, and %d with %s beside them\n", cuts, controlCuts, lazySync)
+	fmt.Printf("%-14s %5s %10s %8s %8s\n", "sync_interval", "cut", "events/s", "204", "lost")
+	synced, err := series(ctx, r, always, cuts)
+	if err != nil {
+		return err
+	}
+	lazy, err := series(ctx, r, lazySync, controlCuts)
+	if err != nil {
+		return err
+	}
+	fmt.Printf("powercut cuts=%d confirmed=%d lost=%d lost_without_sync=%d\n", cuts, synced.confirmed, synced.lost, lazy.lost)
+	switch {
+	case synced.lost > 0:
+		return errors.New("events are lost that were confirmed")
+	case lazy.lost == 0:
+		return errors.New("nothing is lost without syncing either, so this machine shows nothing")
+	}
+	return nil
+}
+
+// tally of some cuts.
+type tally struct{ confirmed, lost int }
+
+func series(ctx context.Context, r *rig.Rig, sync string, cuts int) (tally, error) {
+	var all tally
+	for number := range cuts {
+		c := &cut{rig: r, sync: sync, name: fmt.Sprintf("disk-%s-%d", sync, number), lasts: beforeCut + time.Duration(number)*stepPerCut}
+		one, err := c.run(ctx)
+		if err != nil {
+			return tally{}, fmt.Errorf("cut %d: %w", number+1, err)
+		}
+		fmt.Printf("%-14s %5d %10.0f %8d %8d\n", sync, number+1, float64(one.confirmed)/c.lasts.Seconds(), one.confirmed, one.lost)
+		all.confirmed, all.lost = all.confirmed+one.confirmed, all.lost+one.lost
+	}
+	return all, nil
+}
