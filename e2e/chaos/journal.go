@@ -5,20 +5,21 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"strconv"
+	"time"
 )
 
 // journal is what a sink has written down.
 type journal struct {
 	path   string
 	offset int64
-	times  map[int]int // how often each event was taken
+	times  map[int]int       // how often each event was taken
+	first  map[int]time.Time // when each was taken first
 	total  int
 	order  order
 }
 
 func newJournal(path string) *journal {
-	return &journal{path: path, times: map[int]int{}, order: order{taken: map[int]int{}}}
+	return &journal{path: path, times: map[int]int{}, first: map[int]time.Time{}, order: order{taken: map[int]int{}}}
 }
 
 // read takes what was added since the last time.
@@ -40,11 +41,14 @@ func (j *journal) read() error {
 		if !whole {
 			return nil
 		}
-		id, err := strconv.Atoi(string(line))
-		if err != nil {
+		var id int
+		var taken int64
+		if _, err := fmt.Sscan(string(line), &id, &taken); err != nil {
 			return fmt.Errorf("read a journal: %w", err)
 		}
-		j.times[id]++
+		if j.times[id]++; j.times[id] == 1 {
+			j.first[id] = time.Unix(0, taken)
+		}
 		j.order.note(id)
 		j.total++
 		j.offset += int64(len(line)) + 1

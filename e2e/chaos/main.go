@@ -1,10 +1,12 @@
 // Command chaos publishes events while what carries them is killed, stopped and started, and sinks fail, hang and
 // restart. Then it lets everything come to rest and accounts for each event by its id: delivered, dead-lettered, or
-// lost. It runs three nats-servers, three bridges and their sinks as processes on loopback.
+// lost. It runs three nats-servers, three bridges and their sinks as processes on loopback, once alone and once beside a
+// hostile tenant that does what one namespace can do to others.
 package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -17,31 +19,72 @@ const (
 )
 
 func main() {
-	rig.Main(run, map[string]rig.Role{"sink": sinkRole})
+	rig.Main(run, map[string]rig.Role{"sink": sinkRole, "hostile": hostileRole, "hostile-sink": hostileSinkRole})
+}
+
+// outcome is what one performance came to.
+type outcome struct {
+	account
+	latency
 }
 
 func run(ctx context.Context, r *rig.Rig) error {
-	events := rig.Setting("EVENTS", 100_000)
-	spread := max(time.Duration(events)*time.Second/perSecond, shortest)
-	begun := time.Now()
-	say := func(format string, args ...any) {
-		fmt.Printf("%7.1fs  %s\n", time.Since(begun).Seconds(), fmt.Sprintf(format, args...))
-	}
-	s, err := newStage(ctx, r, events)
+	events := rig.Setting("EVENTS", 100_000) / 2 // each time
+	alone, err := act(ctx, r, "alone", events, false)
 	if err != nil {
 		return err
 	}
+	beside, err := act(ctx, r, "beside", events, true)
+	if err != nil {
+		return err
+	}
+	fmt.Printf("\n%-24s %12s %12s\n", "publish to sink", "p50 ms", "p99 ms")
+	fmt.Printf("%-24s %12.1f %12.1f\n", "without hostile tenant", alone.p50, alone.p99)
+	fmt.Printf("%-24s %12.1f %12.1f\n", "with it", beside.p50, beside.p99)
+	all := alone.account
+	all.add(beside.account)
+	fmt.Printf("chaos published=%d acked=%d deadlettered=%d pending=%d lost=%d duplicates=%d other_tenant_p99_ms=%.0f without_hostile_p99_ms=%.0f\n",
+		all.published, all.acked, all.deadLettered, all.pending, all.lost, all.duplicates, beside.p99, alone.p99)
+	if all.lost > 0 || all.pending > 0 {
+		return errors.New("events are lost or still pending")
+	}
+	return nil
+}
+
+// act publishes all events amid the troubles and waits until everything is at rest.
+func act(ctx context.Context, r *rig.Rig, name string, events int, hostile bool) (o outcome, err error) {
+	spread := max(time.Duration(events)*time.Second/perSecond, shortest)
+	begun := time.Now()
+	say := func(format string, args ...any) {
+		fmt.Printf("%-6s %7.1fs  %s\n", name, time.Since(begun).Seconds(), fmt.Sprintf(format, args...))
+	}
+	s, err := newStage(ctx, r, name, events, hostile)
+	if err != nil {
+		return outcome{}, err
+	}
 	defer s.close()
 	say("3 nats-servers, 3 bridges, %d Subscriptions; %d events within about %s", len(scenario()), events, spread.Round(time.Second))
+	if hostile {
+		attacker, err := s.attack()
+		if err != nil {
+			return outcome{}, err
+		}
+		defer attacker.Kill()
+		say("and a hostile tenant with %d Subscriptions", len(attacks()))
+	}
 	if err := s.perform(ctx, spread, say); err != nil {
-		return err
+		return outcome{}, err
 	}
 	say("all events are published; everything runs again and the sinks are healed")
 	if err := s.heal(ctx); err != nil {
-		return err
+		return outcome{}, err
 	}
 	if err := s.settle(ctx, say); err != nil {
-		return err
+		return outcome{}, err
 	}
-	return s.report(ctx)
+	if o.account, err = s.report(ctx); err != nil {
+		return outcome{}, err
+	}
+	o.latency = s.latency()
+	return o, nil
 }

@@ -62,6 +62,7 @@ func (s *stage) publishInOrder(ctx context.Context, client *http.Client, id int)
 			return ctx.Err()
 		}
 	}
+	s.events[id].begun = time.Now()
 	if err := s.publishOne(ctx, client, id); err != nil {
 		return err
 	}

@@ -74,7 +74,7 @@ func (s *sink) take(w http.ResponseWriter, r *http.Request) {
 		}
 	}
 	// One write of a short line to a file that is appended to is never mixed with another.
-	if _, err := s.journal.WriteString(id + "\n"); err != nil {
+	if _, err := fmt.Fprintln(s.journal, id, time.Now().UnixNano()); err != nil {
 		http.Error(w, err.Error(), http.StatusInternalServerError)
 		return
 	}

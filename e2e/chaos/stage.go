@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -25,23 +26,27 @@ const (
 // stage is everything that runs.
 type stage struct {
 	rig      *rig.Rig
+	name     string // of its files
 	world    rig.World
 	conn     *broker.Conn
 	nats     []*victim
 	bridges  []*victim
 	sinks    []*victim
+	hostile  *rig.Process // the sink of the hostile tenant, nil without one
 	journals []*journal
 	events   []event
 }
 
 // event is what became of publishing one. Its index is its id.
 type event struct {
+	begun     time.Time // of its first attempt
 	published bool
 	stored    chan struct{} // closed with published; only for events that are kept in order
 }
 
-func newStage(ctx context.Context, r *rig.Rig, events int) (*stage, error) {
-	s := &stage{rig: r, events: make([]event, events)}
+// newStage starts all but the hostile tenant, whose Subscriptions are there if it is to come.
+func newStage(ctx context.Context, r *rig.Rig, name string, events int, hostile bool) (*stage, error) {
+	s := &stage{rig: r, name: name, events: make([]event, events)}
 	for id := range s.events {
 		if _, ordered := placeOf(id); ordered {
 			s.events[id].stored = make(chan struct{})
@@ -57,6 +62,11 @@ func newStage(ctx context.Context, r *rig.Rig, events int) (*stage, error) {
 	}
 	if err := s.startSinks(ports[bridges:]); err != nil {
 		return nil, err
+	}
+	if hostile {
+		if err := s.startHostile(); err != nil {
+			return nil, err
+		}
 	}
 	if err := s.prepare(ctx); err != nil {
 		return nil, err
@@ -78,7 +88,7 @@ func (s *stage) startNATS(clients, routes []int) error {
 	var urls []string
 	var group errgroup.Group // a server is ready when enough others are
 	for i, port := range clients {
-		n := rig.NATS{Name: fmt.Sprintf("nats-%d", i+1), Port: port, Route: routes[i], Routes: routes}
+		n := rig.NATS{Name: fmt.Sprintf("%s-nats-%d", s.name, i+1), Port: port, Route: routes[i], Routes: routes}
 		v := &victim{name: n.Name, port: port, start: func() (*rig.Process, error) { return s.rig.StartNATS(n) }}
 		s.nats = append(s.nats, v)
 		urls = append(urls, "nats://127.0.0.1:"+strconv.Itoa(port))
@@ -91,7 +101,7 @@ func (s *stage) startNATS(clients, routes []int) error {
 func (s *stage) startSinks(ports []int) error {
 	s.world.Endpoints = map[string][]string{}
 	for i, b := range scenario() {
-		j := newJournal(filepath.Join(s.rig.Dir(), b.name+".journal"))
+		j := newJournal(filepath.Join(s.rig.Dir(), s.name+"-"+b.name+".journal"))
 		v := &victim{name: b.name, port: ports[i], start: func() (*rig.Process, error) {
 			return s.rig.Start("sink", b.arguments(ports[i], j.path)...)
 		}}
@@ -129,7 +139,16 @@ func (s *stage) heal(ctx context.Context) error {
 	return nil
 }
 
-func (s *stage) close() { _ = s.conn.Close(context.Background()) }
+// close ends everything.
+func (s *stage) close() {
+	_ = s.conn.Close(context.Background())
+	for _, v := range slices.Concat(s.bridges, s.sinks, s.nats) {
+		v.process.Kill()
+	}
+	if s.hostile != nil {
+		s.hostile.Kill()
+	}
+}
 
 // victim is a process that is ended and started again, on the same port with the same store.
 type victim struct {

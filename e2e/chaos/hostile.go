@@ -1,0 +1,128 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	eventingv1alpha2 "github.com/rouse-run/rouse/api/eventing/v1alpha2"
+	"github.com/rouse-run/rouse/e2e/rig"
+	"github.com/rouse-run/rouse/internal/routing"
+)
+
+const (
+	hostileNamespace = "hostile"
+	hostileSource    = "hostile"
+	// deadSink is a Subscription whose Service has no endpoint.
+	deadSink = "dead"
+)
+
+// attack is one Subscription of the hostile tenant and the events that it publishes to it.
+type attack struct {
+	name      string
+	perSecond int
+	data      string
+	filter    string
+	delivery  routing.Delivery
+}
+
+// attacks are what one namespace can do with its own Subscriptions and events.
+func attacks() []attack {
+	long, list := strings.Repeat("x", 40_000), strings.TrimSuffix(strings.Repeat("1,", 17_000), ",")
+	return []attack{
+		{name: "later", perSecond: 200, data: `{}`, delivery: routing.Delivery{
+			MaxAttempts: 1000, Backoff: routing.Backoff{Delay: time.Hour, MaxDelay: time.Hour},
+		}},
+		{name: deadSink, perSecond: 40, data: `{"text":"` + long + `"}`},
+		{name: "costly", perSecond: 20, data: `{"list":[` + list + `]}`, filter: "data.list.all(a, data.list.all(b, data.list.all(c, a == b)))"},
+		{name: "headers", perSecond: 20, data: `{}`},
+	}
+}
+
+func (a attack) route() routing.Route {
+	route := rig.Route(hostileNamespace, a.name, hostileSource, a.name+".v1", 1_000_000)
+	route.Delivery = a.delivery
+	if a.filter != "" {
+		route.Filter = &eventingv1alpha2.Filter{CEL: a.filter}
+	}
+	return route
+}
+
+// startHostile adds the hostile tenant's Subscriptions and its sink to the world.
+func (s *stage) startHostile() error {
+	sink, err := s.rig.Start("hostile-sink")
+	if err != nil {
+		return err
+	}
+	s.hostile = sink
+	for _, a := range attacks() {
+		route := a.route()
+		s.world.Routes = append(s.world.Routes, route)
+		if a.name != deadSink {
+			s.world.Endpoints[route.Service.String()] = []string{strings.TrimPrefix(sink.Where, "http://")}
+		}
+	}
+	return nil
+}
+
+// attack begins when the bridges run.
+func (s *stage) attack() (*rig.Process, error) {
+	ports := make([]string, len(s.bridges))
+	for i, b := range s.bridges {
+		ports[i] = strconv.Itoa(b.port)
+	}
+	return s.rig.Start("hostile", ports...)
+}
+
+// hostileSinkRole never takes an event, and answers with as many headers as a client may read.
+func hostileSinkRole(ctx context.Context, ready func(string), _ []string) error {
+	long := strings.Repeat("x", 8<<10)
+	return rig.Serve(ctx, 0, ready, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if !strings.Contains(r.Header.Get("Ce-Type"), "headers") {
+			http.Error(w, "later", http.StatusServiceUnavailable)
+			return
+		}
+		for i := range 120 {
+			w.Header().Set("X-Long-"+strconv.Itoa(i), long)
+		}
+		w.WriteHeader(http.StatusNoContent)
+	}))
+}
+
+// hostileRole attacks the bridges at the ports until ctx ends.
+func hostileRole(ctx context.Context, ready func(string), ports []string) error {
+	if len(ports) == 0 {
+		return errors.New("there is no bridge to attack")
+	}
+	ready("")
+	h := &hostile{ports: ports}
+	for _, a := range attacks() {
+		h.running.Go(func() { h.publish(ctx, a) })
+	}
+	for i := range 64 {
+		address := "127.0.0.1:" + ports[i%len(ports)]
+		h.running.Go(func() { h.hold(ctx, address, silent) })
+		h.running.Go(func() { h.hold(ctx, address, deaf) })
+	}
+	for i := range 4 {
+		address := "127.0.0.1:" + ports[i%len(ports)]
+		h.running.Go(func() { h.hold(ctx, address, verbose) })
+	}
+	h.running.Wait()
+	return nil
+}
+
+// What connections of the hostile tenant send.
+const (
+	// silent announces an event and never sends it.
+	silent = "POST /publish HTTP/1.1\r\nHost: bridge\r\nContent-Type: application/cloudevents+json\r\nContent-Length: 60000\r\n\r\n{"
+	// deaf is sent again and again by a client that reads no answer.
+	deaf = "POST /publish HTTP/1.1\r\nHost: bridge\r\nContent-Type: application/json\r\nContent-Length: 2\r\n\r\n{}"
+)
+
+// verbose are very many headers.
+var verbose = fmt.Sprintf("POST /publish HTTP/1.1\r\nHost: bridge\r\n%s", strings.Repeat("a:\r\n", 200_000))
