@@ -19,7 +19,8 @@ var (
 	ErrConsumerNotFound = errors.New("consumer not found")
 	// ErrStorageFull means that the stream cannot store more.
 	ErrStorageFull = errors.New("stream storage is full")
-	// ErrNoRoom means that the server has less room than a stream asks for.
+	// ErrNoRoom means that the server, or the account at it, has less room than a
+	// stream or an event asks for.
 	ErrNoRoom = errors.New("the NATS server lacks room for the stream")
 	// ErrTooManyConsumers means that the stream or its account has as many consumers
 	// as it may have.
@@ -31,6 +32,9 @@ var (
 	ErrTimeout = errors.New("no answer from NATS in time")
 	// ErrBusy means that too many events wait for their confirmation already.
 	ErrBusy = errors.New("too many events wait to be stored")
+	// ErrInProcess means that the same event was published before and is not stored
+	// yet, so that nobody knows whether it will be.
+	ErrInProcess = errors.New("an earlier publish of the same event is still being stored")
 	// ErrStalled means that a consumer exists but does not answer.
 	ErrStalled = errors.New("consumer does not answer")
 	// ErrNotOrdered means that a consumer that is to be ordered is not, or not yet.
@@ -73,6 +77,7 @@ const (
 	codeStreamConfig    jetstream.ErrorCode = 10052
 	codeStreamUpdate    jetstream.ErrorCode = 10069
 	codeStoreFailed     jetstream.ErrorCode = 10077
+	codeInProcess       jetstream.ErrorCode = 10158
 )
 
 // textNoSpaceLeft is in the server's words when its disk is full.
@@ -124,6 +129,8 @@ func sentinelOf(api *jetstream.APIError) error {
 		return ErrNoStream
 	case code == jetstream.JSErrCodeOverlappingFilterSubjects, code == jetstream.JSErrCodeDuplicateFilterSubjects:
 		return ErrOverlappingSubjects
+	case code == codeInProcess:
+		return ErrInProcess
 	case code == codeMaxConsumers:
 		return ErrTooManyConsumers
 	case code == codeNoSuitablePeers, code == codeAccountLimits, code == codeMemoryExceeded, code == codeStorageExceeded:

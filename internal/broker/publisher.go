@@ -89,7 +89,12 @@ func (p *Publisher) Publish(ctx context.Context, e *cloudevent.Event) error {
 	if err != nil {
 		return mapError(err)
 	}
-	return p.await(ctx, confirmation)
+	if err = p.await(ctx, confirmation); errors.Is(err, ErrInProcess) {
+		errs := []error{err}
+		p.awaitEarlier(ctx, []*nats.Msg{message}, errs)
+		err = errs[0]
+	}
+	return err
 }
 
 // PublishAll is Publish for several events, in their order and all at a time. It
@@ -139,6 +144,7 @@ func (p *Publisher) publishMessages(ctx context.Context, messages []*nats.Msg, e
 			errs[i] = p.await(ctx, confirmation)
 		}
 	}
+	p.awaitEarlier(ctx, messages, errs)
 }
 
 // check tells whether a message can be sent now.
