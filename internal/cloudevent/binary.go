@@ -23,8 +23,11 @@ func IsBinary(header map[string][]string) bool {
 
 // FromBinary reads an event in binary mode. Names of headers may have any case. Like FromStructured, it does not check
 // that the attributes make sense. The event's data are body.
-func FromBinary(header map[string][]string, body []byte) (Event, error) {
-	r := headerReader{}
+func FromBinary(header map[string][]string, body []byte) (Event, error) { return Bounds{}.FromBinary(header, body) }
+
+// FromBinary is FromBinary for an event within the bounds.
+func (b Bounds) FromBinary(header map[string][]string, body []byte) (Event, error) {
+	r := headerReader{bounds: b}
 	for name, values := range header {
 		if len(values) == 0 {
 			continue
@@ -40,12 +43,20 @@ func FromBinary(header map[string][]string, body []byte) (Event, error) {
 			return Event{}, err
 		}
 	}
-	return r.finish(body)
+	ev, err := r.finish(body)
+	if err == nil {
+		err = b.Check(&ev)
+	}
+	if err != nil {
+		return Event{}, err
+	}
+	return ev, nil
 }
 
 // headerReader gathers the headers of an event. What the last two mean depends on the version.
 type headerReader struct {
 	event               Event
+	bounds              Bounds
 	version             string
 	encoding, schemaURL *string
 }
@@ -69,7 +80,7 @@ func (r *headerReader) attribute(name, value string) error {
 		}
 		r.event.Extensions = append(r.event.Extensions, Extension{Name: name, Value: value})
 	}
-	return nil
+	return r.bounds.extensions(&r.event)
 }
 
 func (r *headerReader) finish(body []byte) (Event, error) {

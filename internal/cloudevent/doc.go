@@ -7,4 +7,5 @@
 //   - Data survive byte for byte, whatever they are. Data that JSON cannot carry as they are become base64.
 //   - What AppendStructured wrote, FromStructured reads as the same event.
 //   - No bytes make it panic. What is no event is an error.
+//   - Within Bounds an event takes little more memory than the bytes that it was read from.
 package cloudevent

@@ -14,9 +14,12 @@ var ErrNotStructured = errors.New("the body is not a structured CloudEvent")
 
 // FromStructured reads a JSON event. It does not check that the attributes make sense: Validate does. The event's data
 // may be a part of body.
-func FromStructured(body []byte) (Event, error) {
+func FromStructured(body []byte) (Event, error) { return Bounds{}.FromStructured(body) }
+
+// FromStructured is FromStructured for an event within the bounds.
+func (b Bounds) FromStructured(body []byte) (Event, error) {
 	var e Event
-	r := reader{event: &e}
+	r := reader{event: &e, bounds: b}
 	if err := eachMember(body, r.member); err != nil {
 		return Event{}, err
 	}
@@ -24,6 +27,9 @@ func FromStructured(body []byte) (Event, error) {
 		return Event{}, ErrNotStructured
 	}
 	if err := r.finish(); err != nil {
+		return Event{}, err
+	}
+	if err := b.Check(&e); err != nil {
 		return Event{}, err
 	}
 	return e, nil
@@ -82,6 +88,7 @@ const (
 // reader gathers the members of a JSON event.
 type reader struct {
 	event   *Event
+	bounds  Bounds
 	version string
 
 	// As written. What the last two mean depends on the version.
@@ -164,7 +171,7 @@ func (r *reader) extension(name string, value []byte) error {
 		}
 	}
 	r.event.Extensions = append(r.event.Extensions, x)
-	return nil
+	return r.bounds.extensions(r.event)
 }
 
 // finish reads what it takes to know all members for.
