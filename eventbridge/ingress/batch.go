@@ -22,9 +22,14 @@ type result struct {
 	retryAfter int
 }
 
-// publishBatch stores the events of a batch and answers for each of them, in their order.
-func (h *handler) publishBatch(w http.ResponseWriter, r *http.Request, body []byte) {
-	members, err := cloudevent.SplitBatch(body, h.options.MaxBatchEvents)
+// publishBatch stores the events of a batch and says what became of each of them, in their order, or of all.
+func (h *handler) publishBatch(w http.ResponseWriter, r *http.Request) ([]result, response) {
+	body, held, err := h.memory.read(w, r, h.options.largestBody())
+	defer h.memory.give(held)
+	var members [][]byte
+	if err == nil {
+		members, err = cloudevent.SplitBatch(body, h.options.MaxBatchEvents)
+	}
 	switch {
 	case errors.Is(err, cloudevent.ErrLargeBatch):
 		err = fmt.Errorf("%w: at most %d", err, h.options.MaxBatchEvents)
@@ -32,10 +37,9 @@ func (h *handler) publishBatch(w http.ResponseWriter, r *http.Request, body []by
 		err = errEmptyBatch
 	}
 	if err != nil {
-		respond(w, refusal(err))
-		return
+		return nil, refusal(err)
 	}
-	respondAll(w, h.storeAll(r.Context(), r.Header, members))
+	return h.storeAll(r.Context(), r.Header, members), response{}
 }
 
 // storeAll gives what is valid to the publisher, all at a time.
@@ -69,7 +73,7 @@ func (h *handler) decodeMember(header http.Header, member []byte, now time.Time)
 	if int64(len(member)) > h.options.MaxRequestSize {
 		return cloudevent.Event{}, fmt.Errorf("the event is larger than %d bytes", h.options.MaxRequestSize)
 	}
-	ev, err := cloudevent.FromStructured(member)
+	ev, err := bounds.FromStructured(member)
 	if err != nil {
 		return cloudevent.Event{}, err
 	}
@@ -80,7 +84,7 @@ func (h *handler) decodeMember(header http.Header, member []byte, now time.Time)
 }
 
 func resultOf(ev *cloudevent.Event, resp response) result {
-	return result{ID: ev.ID, Source: ev.Source, Status: resp.status, Reason: resp.reason, retryAfter: resp.retryAfter}
+	return result{ID: brief(ev.ID), Source: brief(ev.Source), Status: resp.status, Reason: resp.reason, retryAfter: resp.retryAfter}
 }
 
 // statusOf is the status of the whole answer: 204 when all events are stored. Else it is that of the first event for which
@@ -103,11 +107,28 @@ func mayPass(status int) bool {
 	return status >= http.StatusInternalServerError || status == http.StatusTooManyRequests
 }
 
-func respondAll(w http.ResponseWriter, results []result) {
+// answerShare is which part of the memory for requests answers to batches may take besides.
+const answerShare = 16
+
+// respondAll answers for each event, or for all when there are no results. While too many batches are answered whose
+// publishers do not read, the status has to do.
+func (h *handler) respondAll(w http.ResponseWriter, results []result, resp response) {
+	if results == nil {
+		respond(w, resp)
+		return
+	}
 	status, retryAfter := statusOf(results)
 	if status == http.StatusNoContent {
 		w.WriteHeader(status)
 		return
 	}
-	respondJSON(w, status, retryAfter, results)
+	answer := encode(results)
+	size := int64(len(answer))
+	if !h.answers.take(size) {
+		respond(w, response{status, "too many batches are being answered to say what became of each event", retryAfter})
+		return
+	}
+	defer h.answers.give(size)
+	start(w, status, retryAfter, typeJSON)
+	_, _ = w.Write(answer)
 }

@@ -1,24 +1,31 @@
 package ingress
 
 import (
+	"container/list"
 	"errors"
-	"io"
-	"net/http"
-	"os"
+	"sync"
 	"sync/atomic"
+	"time"
 )
 
-var (
-	errTooSlow  = errors.New("the request did not arrive in time")
-	errTooLarge = errors.New("http: request body too large") // Kyma's words
-	errNoMemory = errors.New("too many bytes of other requests are being stored")
-	errCutShort = errors.New("the request ended before its body did")
+var errNoMemory = errors.New("too many bytes of other requests are being stored")
+
+const (
+	// roomWait bounds how long a request waits for the bytes of slower ones, which are on their way back by then.
+	roomWait = time.Second
+	// roomLook is how often it looks.
+	roomLook = time.Millisecond
 )
 
-// budget bounds the bytes of all bodies that are in memory at a time.
+// budget bounds the bytes of all requests that are in memory at a time. Where it has no room left, requests that are still
+// arriving lose, those first that have been at it longest: however many slow ones there are, they hold up nobody who
+// sends a request at once.
 type budget struct {
 	limit int64
 	taken atomic.Int64
+
+	mu       sync.Mutex
+	arriving list.List // of *arrival, the oldest first
 }
 
 func (b *budget) take(n int64) bool {
@@ -31,42 +38,39 @@ func (b *budget) take(n int64) bool {
 
 func (b *budget) give(n int64) { b.taken.Add(-n) }
 
-// read takes the body of a request into memory. What it holds of the budget has to be given back when the body is of no
-// use any more, also after an error. It takes what the request announces before it reads, or else all that a body may
-// have.
-func (b *budget) read(w http.ResponseWriter, r *http.Request, limit int64) (body []byte, held int64, err error) {
-	size := r.ContentLength
-	if size > limit {
-		return nil, 0, errTooLarge
+// takeFrom takes bytes, if need be those of requests that have been arriving for longer than by. nil is one that has
+// just come.
+func (b *budget) takeFrom(n int64, by *arrival) error {
+	if b.take(n) {
+		return nil
 	}
-	if size < 0 {
-		size = limit
+	late := time.Now().Add(roomWait)
+	for b.hurry(n, by) > 0 && time.Now().Before(late) {
+		time.Sleep(roomLook)
+		if b.take(n) {
+			return nil
+		}
 	}
-	if !b.take(size) {
-		return nil, 0, errNoMemory
+	if b.take(n) { // what came back since the last look
+		return nil
 	}
-	if r.ContentLength >= 0 {
-		body = make([]byte, size)
-		_, err = io.ReadFull(r.Body, body)
-	} else {
-		body, err = io.ReadAll(http.MaxBytesReader(w, r.Body, limit))
-		b.give(size - int64(len(body)))
-		size = int64(len(body))
-	}
-	return body, size, readError(err)
+	return errNoMemory
 }
 
-// readError is what a publisher is told.
-func readError(err error) error {
-	if _, ok := errors.AsType[*http.MaxBytesError](err); ok {
-		return errTooLarge
+// hurry ends the oldest arrivals until n bytes come back, and returns how many do.
+func (b *budget) hurry(n int64, by *arrival) (coming int64) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if by != nil && by.hurried {
+		return 0
 	}
-	switch {
-	case errors.Is(err, os.ErrDeadlineExceeded):
-		return errTooSlow
-	case errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, io.EOF):
-		return errCutShort
-	default:
-		return err
+	for e := b.arriving.Front(); e != nil && coming < n; e = e.Next() {
+		a := e.Value.(*arrival)
+		if a == by {
+			break
+		}
+		coming += a.held
+		a.hurry()
 	}
+	return coming
 }

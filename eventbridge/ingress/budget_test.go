@@ -7,6 +7,7 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"testing/iotest"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -130,12 +131,15 @@ func TestABodyTakesWhatItNeedsAndGivesItBack(t *testing.T) {
 	}{
 		"announced":                            {length: 4, body: strings.NewReader("abcd"), wantHeld: 4, wantBody: "abcd"},
 		"empty":                                {length: 0, body: strings.NewReader("")},
+		"announced as nothing":                 {length: 0, body: strings.NewReader("abcd")},
 		"announced and too large":              {length: 11, body: strings.NewReader("abcdefghijk"), wantErr: errTooLarge},
 		"announced and cut short":              {length: 4, body: strings.NewReader("abc"), wantErr: errCutShort, wantHeld: 4},
 		"announced and not there at all":       {length: 4, body: strings.NewReader(""), wantErr: errCutShort, wantHeld: 4},
-		"not announced":                        {length: -1, body: strings.NewReader("abcd"), wantHeld: 4, wantBody: "abcd"},
-		"not announced and as large as can be": {length: -1, body: strings.NewReader("abcdefghij"), wantHeld: 10, wantBody: "abcdefghij"},
-		"not announced and too large":          {length: -1, body: strings.NewReader("abcdefghijk"), wantErr: errTooLarge, wantHeld: 10},
+		"announced and in pieces":              {length: 4, body: iotest.OneByteReader(strings.NewReader("abcd")), wantHeld: 4, wantBody: "abcd"},
+		"not announced":                        {length: -1, body: strings.NewReader("abcd"), wantHeld: 11, wantBody: "abcd"},
+		"not announced and in pieces":          {length: -1, body: iotest.OneByteReader(strings.NewReader("abcd")), wantHeld: 11, wantBody: "abcd"},
+		"not announced and as large as can be": {length: -1, body: strings.NewReader("abcdefghij"), wantHeld: 11, wantBody: "abcdefghij"},
+		"not announced and too large":          {length: -1, body: strings.NewReader("abcdefghijk"), wantErr: errTooLarge, wantHeld: 11},
 		"announced, when there is no room":     {length: 4, body: strings.NewReader("abcd"), taken: 17, wantErr: errNoMemory},
 		"not announced, when there is no room for the largest": {
 			length: -1, body: strings.NewReader("abcd"), taken: 11, wantErr: errNoMemory,
@@ -150,6 +154,7 @@ func TestABodyTakesWhatItNeedsAndGivesItBack(t *testing.T) {
 			body, held, err := b.read(httptest.NewRecorder(), r, 10)
 			require.Equal(t, tc.wantHeld, held)
 			require.Equal(t, tc.taken+held, b.taken.Load())
+			require.Zero(t, b.arriving.Len())
 			if tc.wantErr != nil {
 				require.ErrorIs(t, err, tc.wantErr)
 				return

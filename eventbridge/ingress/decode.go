@@ -21,6 +21,10 @@ var (
 	errNotJSON = errors.New("data: MUST be JSON, because datacontenttype says so")
 )
 
+// bounds are what an event may have beside its data. A sink gets all attributes as headers, of which common servers take
+// 16 KiB.
+var bounds = cloudevent.Bounds{Extensions: 64, Attributes: 16 << 10}
+
 // mediaType is the content type without its parameters. It copies only what is not written as usual.
 func mediaType(contentType string) string {
 	name, _, _ := strings.Cut(contentType, ";")
@@ -33,9 +37,9 @@ func decode(header http.Header, body []byte, now time.Time) (cloudevent.Event, e
 	var err error
 	switch {
 	case mediaType(header.Get("Content-Type")) == typeStructured:
-		ev, err = cloudevent.FromStructured(body)
+		ev, err = bounds.FromStructured(body)
 	case knownVersion(header.Get("Ce-Specversion")):
-		ev, err = cloudevent.FromBinary(header, body)
+		ev, err = bounds.FromBinary(header, body)
 	default:
 		err = errUnknown
 	}

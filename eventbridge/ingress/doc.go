@@ -12,8 +12,9 @@
 //   - Nothing is stored of an event that is malformed, too large or cannot be routed.
 //   - Whoever may try again later is told when: 408, 429, 502, 503, 504 and 507 carry
 //     Retry-After.
-//   - The bodies of all requests take no more memory than the options allow. What is being stored counts until its
-//     outcome is known.
+//   - The bodies of all requests take no more memory than the options allow. A body counts as it arrives, and until it is
+//     known what became of its events: not while its publisher reads the answer. Where there is no room, bodies
+//     that have been arriving longest are given up, so who is slow holds up nobody.
 //   - What publishers send makes a bounded number of series in the metrics.
 //
 // The statuses and the metrics eventing_epp_* are those of Kyma's publisher proxy. Four differences: batches are

@@ -48,6 +48,7 @@ func newHandler(deps Deps, options Options) *handler {
 		subscriptions: deps.Subscriptions,
 		options:       options,
 		memory:        memory,
+		answers:       &budget{limit: options.MaxBytesInFlight / answerShare},
 		metrics:       newMetrics(deps, options, memory),
 		log:           deps.Log,
 	}
@@ -57,30 +58,28 @@ type handler struct {
 	publisher     Publisher
 	subscriptions Subscriptions
 	options       Options
-	memory        *budget
+	memory        *budget // of what has arrived
+	answers       *budget // of what is said of batches
 	metrics       *metrics
 	log           logr.Logger
 }
 
 func (h *handler) publish(w http.ResponseWriter, r *http.Request) {
-	batch := mediaType(r.Header.Get("Content-Type")) == typeBatch
-	limit := h.options.MaxRequestSize
-	if batch {
-		limit = h.options.largestBody()
+	if mediaType(r.Header.Get("Content-Type")) == typeBatch {
+		results, resp := h.publishBatch(w, r)
+		h.respondAll(w, results, resp)
+		return
 	}
-	body, held, err := h.memory.read(w, r, limit)
-	defer h.memory.give(held)
-	switch {
-	case err != nil:
-		respond(w, refusal(err))
-	case batch:
-		h.publishBatch(w, r, body)
-	default:
-		respond(w, h.publishOne(r, body))
-	}
+	respond(w, h.publishOne(w, r))
 }
 
-func (h *handler) publishOne(r *http.Request, body []byte) response {
+// publishOne gives the memory of the event back before it is answered: who does not read its answer holds none.
+func (h *handler) publishOne(w http.ResponseWriter, r *http.Request) response {
+	body, held, err := h.memory.read(w, r, h.options.MaxRequestSize)
+	defer h.memory.give(held)
+	if err != nil {
+		return refusal(err)
+	}
 	ev, err := decode(r.Header, body, time.Now())
 	if err != nil {
 		return refusal(err)

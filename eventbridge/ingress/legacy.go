@@ -9,6 +9,16 @@ import (
 const legacyPath = "/{application}/v1/events"
 
 func (h *handler) publishLegacy(w http.ResponseWriter, r *http.Request) {
+	id, problem := h.publishOneLegacy(w, r)
+	if problem != nil {
+		respondLegacy(w, *problem)
+		return
+	}
+	respondJSON(w, http.StatusOK, 0, legacySuccess{ID: id})
+}
+
+// publishOneLegacy gives the memory of the event back before it is answered.
+func (h *handler) publishOneLegacy(w http.ResponseWriter, r *http.Request) (id string, problem *legacyProblem) {
 	body, held, err := h.memory.read(w, r, h.options.MaxRequestSize)
 	defer h.memory.give(held)
 	var event legacyEvent
@@ -16,18 +26,19 @@ func (h *handler) publishLegacy(w http.ResponseWriter, r *http.Request) {
 		event, err = decodeLegacy(r.PathValue("application"), body)
 	}
 	if err == nil {
+		err = bounds.Check(&event.Event)
+	}
+	if err == nil {
 		err = complete(&event.Event, r.Header, time.Now())
 	}
 	if err != nil {
-		respondLegacy(w, legacyRefusal(err))
-		return
+		return "", new(legacyRefusal(err))
 	}
 	started := time.Now()
 	err = h.publisher.PublishLegacy(untilStored(r.Context()), &event.Event, event.oldType)
 	resp := h.settle(&event.Event, err, time.Since(started))
 	if err != nil {
-		respondLegacy(w, legacyFailure(err, resp))
-		return
+		return "", new(legacyFailure(err, resp))
 	}
-	respondJSON(w, http.StatusOK, 0, legacySuccess{ID: event.ID})
+	return event.ID, nil
 }

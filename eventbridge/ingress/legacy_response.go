@@ -65,7 +65,7 @@ func legacyFailure(err error, resp response) legacyProblem {
 }
 
 func badSyntax(reason string) legacyProblem {
-	return legacyProblem{Status: http.StatusBadRequest, Type: "bad_payload_syntax", Message: "Bad payload syntax", MoreInfo: reason}
+	return legacyProblem{Status: http.StatusBadRequest, Type: "bad_payload_syntax", Message: "Bad payload syntax", MoreInfo: brief(reason)}
 }
 
 func tooLarge(reason string) legacyProblem {

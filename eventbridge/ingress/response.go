@@ -1,11 +1,13 @@
 package ingress
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"io"
 	"net/http"
 	"strconv"
+	"strings"
 
 	"github.com/rouse-run/rouse/internal/broker"
 )
@@ -34,7 +36,7 @@ func refusal(err error) response {
 	case errors.Is(err, errNoMemory):
 		return response{status: http.StatusTooManyRequests, reason: err.Error(), retryAfter: retrySoon}
 	default:
-		return response{status: http.StatusBadRequest, reason: err.Error()}
+		return response{status: http.StatusBadRequest, reason: brief(err.Error())}
 	}
 }
 
@@ -44,7 +46,7 @@ func responseFor(err error) response {
 		return response{status: http.StatusNoContent}
 	}
 	if invalid, ok := errors.AsType[*broker.InvalidEventError](err); ok {
-		return response{status: http.StatusBadRequest, reason: invalid.Reason}
+		return response{status: http.StatusBadRequest, reason: brief(invalid.Reason)}
 	}
 	for _, known := range []struct {
 		err error
@@ -85,7 +87,25 @@ func respond(w http.ResponseWriter, resp response) {
 
 func respondJSON(w http.ResponseWriter, status, retryAfter int, body any) {
 	start(w, status, retryAfter, typeJSON)
-	_ = json.NewEncoder(w).Encode(body) // a publisher that is gone needs no answer
+	_, _ = w.Write(encode(body)) // a publisher that is gone needs no answer
+}
+
+// encode makes JSON of an answer, which is of nothing but texts, numbers and lists of them.
+func encode(body any) []byte {
+	var answer bytes.Buffer
+	_ = json.NewEncoder(&answer).Encode(body)
+	return answer.Bytes()
+}
+
+// longestQuote bounds the bytes of a text in an answer that may be what was sent.
+const longestQuote = 512
+
+// brief cuts a text off that is too long to be quoted. The copy keeps nothing else of the request in memory.
+func brief(text string) string {
+	if len(text) <= longestQuote {
+		return text
+	}
+	return strings.ToValidUTF8(text[:longestQuote], "") + "..."
 }
 
 // start writes what stands before an answer's body.

@@ -1,0 +1,164 @@
+package ingress
+
+import (
+	"container/list"
+	"errors"
+	"io"
+	"net/http"
+	"os"
+	"time"
+)
+
+var (
+	errTooSlow  = errors.New("the request did not arrive in time")
+	errTooLarge = errors.New("http: request body too large") // Kyma's words
+	errCutShort = errors.New("the request ended before its body did")
+)
+
+const (
+	// atOnce is how much of a body is read before it counts. Each connection may hold so much.
+	atOnce = 4 << 10
+	// growth of the buffer of a body that goes on: what is taken of the budget is never more than so many times what has
+	// arrived.
+	growth = 4
+	// arrivalGrace and slowestRate say how long a body may arrive that does not come at once.
+	arrivalGrace = 10 * time.Second
+	slowestRate  = 32 << 10 // bytes in a second
+)
+
+// read takes the body of a request into memory. What it holds of the budget has to be given back when the body is of no
+// use any more, also after an error. It takes as the body arrives, whatever the request announces.
+func (b *budget) read(w http.ResponseWriter, r *http.Request, limit int64) (body []byte, held int64, err error) {
+	size, announced := r.ContentLength, true
+	switch {
+	case size == 0:
+		return nil, 0, nil
+	case size > limit:
+		return nil, 0, errTooLarge
+	case size < 0:
+		size, announced = limit+1, false // the byte more shows that it is too large
+	}
+	body = make([]byte, min(size, atOnce))
+	n, err := r.Body.Read(body)
+	body = body[:n]
+	if full := b.takeFrom(int64(cap(body)), nil); full != nil {
+		return nil, 0, full
+	}
+	held = int64(cap(body))
+	if int64(n) < size && err == nil {
+		a := b.begin(w, held)
+		body, err = a.readRest(r.Body, body, size)
+		held = a.end(outcome(int64(len(body)), size, announced, err) == nil)
+	}
+	r.Trailer = nil // which nobody reads, and which takes memory for as long as the event is being stored
+	return body, held, outcome(int64(len(body)), size, announced, err)
+}
+
+// outcome is nil for a whole body.
+func outcome(arrived, size int64, announced bool, err error) error {
+	switch {
+	case arrived == size && announced:
+		return nil
+	case arrived == size:
+		return errTooLarge
+	case errors.Is(err, io.EOF) && !announced:
+		return nil
+	default:
+		return readError(err)
+	}
+}
+
+// arrival is a request whose body did not come at once.
+type arrival struct {
+	budget *budget
+	conn   *http.ResponseController
+	began  time.Time
+	place  *list.Element
+
+	// Under the budget's lock.
+	held    int64
+	hurried bool
+}
+
+func (b *budget) begin(w http.ResponseWriter, held int64) *arrival {
+	a := &arrival{budget: b, conn: http.NewResponseController(w), began: time.Now(), held: held}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	a.place = b.arriving.PushBack(a)
+	return a
+}
+
+// end is called when the body is whole, or never will be.
+func (a *arrival) end(whole bool) (held int64) {
+	a.budget.mu.Lock()
+	defer a.budget.mu.Unlock()
+	a.budget.arriving.Remove(a.place)
+	if whole {
+		_ = a.conn.SetReadDeadline(time.Time{}) // net/http goes on reading, to notice when the publisher hangs up
+	}
+	return a.held
+}
+
+// hurry ends an arrival, once. The budget is locked.
+func (a *arrival) hurry() {
+	if !a.hurried {
+		a.hurried = true
+		_ = a.conn.SetReadDeadline(time.Unix(1, 0))
+	}
+}
+
+// readRest reads until the body has its size, or ends.
+func (a *arrival) readRest(from io.Reader, body []byte, size int64) ([]byte, error) {
+	for int64(len(body)) < size {
+		if len(body) == cap(body) {
+			var err error
+			if body, err = a.grow(body, size); err != nil {
+				return body, err
+			}
+		}
+		if err := a.extend(len(body)); err != nil {
+			return body, err
+		}
+		n, err := from.Read(body[len(body):cap(body)])
+		body = body[:len(body)+n]
+		if err != nil {
+			return body, err
+		}
+	}
+	return body, nil
+}
+
+func (a *arrival) grow(body []byte, size int64) ([]byte, error) {
+	larger := min(size, growth*int64(cap(body)))
+	more := larger - int64(cap(body))
+	if err := a.budget.takeFrom(more, a); err != nil {
+		return body, err
+	}
+	a.budget.mu.Lock()
+	a.held += more
+	a.budget.mu.Unlock()
+	return append(make([]byte, 0, larger), body...), nil
+}
+
+// extend gives a body that comes fast enough the time for more.
+func (a *arrival) extend(arrived int) error {
+	a.budget.mu.Lock()
+	defer a.budget.mu.Unlock()
+	if a.hurried {
+		return errTooSlow
+	}
+	_ = a.conn.SetReadDeadline(a.began.Add(arrivalGrace + time.Duration(arrived)*time.Second/slowestRate))
+	return nil
+}
+
+// readError is what a publisher is told.
+func readError(err error) error {
+	switch {
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		return errTooSlow
+	case errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, io.EOF):
+		return errCutShort
+	default:
+		return err
+	}
+}

@@ -1,0 +1,188 @@
+package ingress
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/go-logr/logr"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/stretchr/testify/require"
+)
+
+// attackers is how many connections an attack has. Half of them would take all memory for requests.
+const attackers, attackedMemory = 16, 8 << 20
+
+const (
+	attackedBinary = "POST /publish HTTP/1.1\r\nHost: h\r\nContent-Type: application/json\r\n" +
+		"Ce-Specversion: 1.0\r\nCe-Id: 1\r\nCe-Source: shop\r\nCe-Type: order.received.v1\r\n"
+	attackedBatch = "POST /publish HTTP/1.1\r\nHost: h\r\nContent-Type: " + typeBatch + "\r\n"
+)
+
+func TestPublishersAreHeardBesideThoseWhoHoldTheirConnections(t *testing.T) {
+	t.Parallel()
+	almost := strings.Repeat(" ", 1<<20-1)
+	failing := "[" + strings.Repeat(`{"specversion":"1.0","id":"`+strings.Repeat("<", 300)+`","source":"s"},`, 255) + "1]"
+	for name, request := range map[string]string{
+		"announce and send nothing":      attackedBatch + "Content-Length: 1048576\r\n\r\n",
+		"send all but the last byte":     attackedBatch + "Content-Length: 1048576\r\n\r\n" + almost,
+		"send chunks without an end":     attackedBatch + "Transfer-Encoding: chunked\r\n\r\nfffff\r\n" + almost,
+		"do not read an answer":          attackedBinary + "Content-Length: 2\r\n\r\n{}",
+		"do not read what became of all": strings.Repeat(attackedBatch+fmt.Sprintf("Content-Length: %d\r\n\r\n%s", len(failing), failing), 4),
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			options := DefaultOptions()
+			options.MaxBytesInFlight = attackedMemory
+			handler := newHandler(Deps{
+				Publisher: &fakePublisher{}, Connected: func() bool { return true }, Registerer: prometheus.NewRegistry(), Log: logr.Discard(),
+			}, options)
+			server := httptest.NewServer(http.HandlerFunc(handler.publish))
+			t.Cleanup(server.Close)
+			for range attackers {
+				attack(t, server.Listener.Addr().String(), request)
+			}
+			if strings.HasPrefix(name, "send") {
+				require.Eventually(t, func() bool { return handler.memory.taken.Load() > attackedMemory*9/10 }, patience, moment)
+			}
+			for i := range 50 {
+				status, _, body := publishOf(t, server.URL, 60<<10)
+				require.Equal(t, http.StatusNoContent, status, "event %d: %s", i, body)
+			}
+			require.LessOrEqual(t, handler.memory.taken.Load(), handler.memory.limit)
+		})
+	}
+}
+
+func publishOf(t *testing.T, url string, size int) (status int, header http.Header, body string) {
+	t.Helper()
+	return request{header: binary(nil), body: `"` + strings.Repeat("x", size-2) + `"`}.send(t, url)
+}
+
+// attack sends as much of a request as the server reads, and keeps the connection.
+func attack(t *testing.T, address, request string) {
+	t.Helper()
+	conn, err := new(net.Dialer).DialContext(context.WithoutCancel(t.Context()), "tcp", address)
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = conn.Close() })
+	sent := make(chan struct{})
+	go func() {
+		defer close(sent)
+		_, _ = io.WriteString(conn, request)
+	}()
+	t.Cleanup(func() {
+		_ = conn.Close()
+		<-sent
+	})
+}
+
+func TestMemoryIsGivenBackBeforeTheAnswerIsRead(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		path, contentType, body string
+	}{
+		"of an event":           {publishPath, structured, member("1")},
+		"of what is no event":   {publishPath, structured, "{}"},
+		"of a batch":            {publishPath, typeBatch, "[" + member("1") + "]"},
+		"of a batch that fails": {publishPath, typeBatch, "[{}]"},
+		"of a legacy event":     {legacyURI, typeJSON, "{}"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			h := newHandler(Deps{
+				Publisher: &fakePublisher{}, Connected: func() bool { return true }, Registerer: prometheus.NewRegistry(), Log: logr.Discard(),
+			}, DefaultOptions())
+			r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, tc.path, strings.NewReader(tc.body))
+			r.Header.Set("Content-Type", tc.contentType)
+			r.SetPathValue("application", "shop")
+			serve := h.publish
+			if tc.path == legacyURI {
+				serve = h.publishLegacy
+			}
+			answered := 0
+			serve(answering{httptest.NewRecorder(), func() {
+				answered++
+				require.Zero(t, h.memory.taken.Load())
+			}}, r)
+			require.Positive(t, answered)
+			require.Zero(t, h.answers.taken.Load())
+		})
+	}
+}
+
+// answering calls answered whenever the answer is written.
+type answering struct {
+	http.ResponseWriter
+	answered func()
+}
+
+func (a answering) WriteHeader(status int) {
+	a.answered()
+	a.ResponseWriter.WriteHeader(status)
+}
+
+func (a answering) Write(p []byte) (int, error) {
+	a.answered()
+	return a.ResponseWriter.Write(p)
+}
+
+func TestOfBatchesThatNobodyReadsOnlyTheStatusIsTold(t *testing.T) {
+	t.Parallel()
+	h := newHandler(Deps{
+		Publisher: &fakePublisher{}, Connected: func() bool { return true }, Registerer: prometheus.NewRegistry(), Log: logr.Discard(),
+	}, DefaultOptions())
+	require.True(t, h.answers.take(h.answers.limit))
+	r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, publishPath, strings.NewReader("[{}]"))
+	r.Header.Set("Content-Type", typeBatch)
+	recorder := httptest.NewRecorder()
+	h.publish(recorder, r)
+	require.Equal(t, http.StatusBadRequest, recorder.Code)
+	require.Equal(t, "too many batches are being answered to say what became of each event\n", recorder.Body.String())
+}
+
+func TestAnAnswerQuotesLittleOfWhatWasSent(t *testing.T) {
+	t.Parallel()
+	long := strings.Repeat("<", 5000)
+	url, _ := serve(t, &fakePublisher{})
+	status, _, body := batchOf(`{"specversion":"1.0","id":"`+long+`","source":"`+long+`"}`).send(t, url)
+	require.Equal(t, http.StatusBadRequest, status)
+	require.Less(t, len(body), 2*6*(longestQuote+3)+200)
+	require.Equal(t, longestQuote, strings.Count(brief(strings.Repeat("é", 5000))[:longestQuote], "é")*2)
+}
+
+func TestAnEventHasNoMoreExtensionsThanASinkTakes(t *testing.T) {
+	t.Parallel()
+	publisher := &fakePublisher{}
+	url, _ := serve(t, publisher)
+	for name, tc := range map[string]struct {
+		extensions, bytes int
+		want              string
+	}{
+		"as many as may be": {64, 1, ""},
+		"one more":          {65, 1, "the event has more than 64 extensions\n"},
+		"large ones":        {2, 8 << 10, "the event has more than 16384 bytes of attributes\n"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			header, members := map[string]string{}, ""
+			for i := range tc.extensions {
+				value := strings.Repeat("x", tc.bytes)
+				header[fmt.Sprintf("Ce-X%d", i)] = value
+				members += fmt.Sprintf(`,"x%d":%q`, i, value)
+			}
+			for mode, r := range map[string]request{
+				"binary":     {header: binary(header), body: "{}"},
+				"structured": {header: map[string]string{"Content-Type": structured}, body: member("1", members)},
+			} {
+				status, _, body := r.send(t, url)
+				require.Equal(t, tc.want, body, mode)
+				require.Equal(t, tc.want == "", status == http.StatusNoContent, mode)
+			}
+		})
+	}
+}
