@@ -37,6 +37,7 @@ func run(ctx context.Context, o *options, log logr.Logger) error {
 	}
 	// The events of a batch wait together, so one that is larger would never find room.
 	o.bridge.Ingress.MaxBatchEvents = min(o.bridge.Ingress.MaxBatchEvents, o.publisher.MaxPending)
+	o.publisher.MaxPendingBytes = o.bridge.Ingress.MaxBytesInFlight
 	publisher := broker.NewPublisher(conn, o.publisher)
 	publisher.ExpectEvents(o.bridge.Ingress.MaxRequestSize)
 	store := eventbridge.NewJetStream(conn, publisher, o.publisher.Stream)

@@ -20,14 +20,17 @@ type PublisherOptions struct {
 	Stream string
 	// MaxPending events may wait for their confirmation; more get ErrBusy.
 	MaxPending int
+	// MaxPendingBytes is how large they may be together, as they are stored; a single
+	// one may be of any size. It has no flag of its own.
+	MaxPendingBytes int64
 	// Timeout after which a missing confirmation is an error.
 	Timeout time.Duration
 }
 
 // DefaultPublisherOptions are for one process that publishes.
 func DefaultPublisherOptions() PublisherOptions {
-	const maxPending = 1024
-	return PublisherOptions{Stream: DefaultStream, MaxPending: maxPending, Timeout: 5 * time.Second}
+	const maxPending, maxPendingBytes = 1024, 64 << 20
+	return PublisherOptions{Stream: DefaultStream, MaxPending: maxPending, MaxPendingBytes: maxPendingBytes, Timeout: 5 * time.Second}
 }
 
 // BindFlags adds the flags; what o holds is their default.
@@ -42,6 +45,9 @@ func (o *PublisherOptions) Validate() error {
 	if o.MaxPending < 1 {
 		errs = append(errs, errors.New("--publish-max-pending must be at least 1"))
 	}
+	if o.MaxPendingBytes < 1 {
+		errs = append(errs, errors.New("--publish-max-bytes must be at least 1"))
+	}
 	if o.Timeout <= 0 {
 		errs = append(errs, errors.New("--publish-timeout must be positive"))
 	}
@@ -50,11 +56,12 @@ func (o *PublisherOptions) Validate() error {
 
 // Publisher stores events. Many goroutines may share one.
 type Publisher struct {
-	conn    *Conn
-	js      jetstream.JetStream
-	refused error // why the library did not take the options
-	options PublisherOptions
-	pending atomic.Int64
+	conn         *Conn
+	js           jetstream.JetStream
+	refused      error // why the library did not take the options
+	options      PublisherOptions
+	pending      atomic.Int64
+	pendingBytes atomic.Int64
 }
 
 // NewPublisher returns a publisher on the connection. Options that Validate
@@ -81,10 +88,11 @@ func (p *Publisher) Publish(ctx context.Context, e *cloudevent.Event) error {
 	if err := p.check(message); err != nil {
 		return err
 	}
-	if !p.reserve(1) {
+	size := int64(message.Size())
+	if !p.reserve(1, size) {
 		return ErrBusy
 	}
-	defer p.release(1)
+	defer p.release(1, size)
 	confirmation, err := p.js.PublishMsgAsync(message)
 	if err != nil {
 		return mapError(err)
@@ -117,14 +125,15 @@ func (p *Publisher) PublishAll(ctx context.Context, events []*cloudevent.Event) 
 // publishMessages publishes those that have no error yet.
 func (p *Publisher) publishMessages(ctx context.Context, messages []*nats.Msg, errs []error) {
 	var failed error
-	places := int64(0)
-	for _, err := range errs {
+	var places, bytes int64
+	for i, err := range errs {
 		if err == nil {
 			places++
+			bytes += int64(messages[i].Size())
 		}
 	}
-	if p.reserve(places) {
-		defer p.release(places)
+	if p.reserve(places, bytes) {
+		defer p.release(places, bytes)
 	} else {
 		failed = ErrBusy
 	}
@@ -161,16 +170,22 @@ func (p *Publisher) check(message *nats.Msg) error {
 	}
 }
 
-// reserve takes places among the events that may wait for their confirmation.
-func (p *Publisher) reserve(places int64) bool {
-	if p.pending.Add(places) > int64(p.options.MaxPending) {
-		p.pending.Add(-places)
+// reserve takes places among the events that may wait for their confirmation, and
+// memory for what is sent of them, which may be several times what their publisher
+// sent.
+func (p *Publisher) reserve(places, bytes int64) bool {
+	count, size := p.pending.Add(places), p.pendingBytes.Add(bytes)
+	if count > int64(p.options.MaxPending) || size > p.options.MaxPendingBytes && size > bytes {
+		p.release(places, bytes)
 		return false
 	}
 	return true
 }
 
-func (p *Publisher) release(places int64) { p.pending.Add(-places) }
+func (p *Publisher) release(places, bytes int64) {
+	p.pending.Add(-places)
+	p.pendingBytes.Add(-bytes)
+}
 
 func (p *Publisher) await(ctx context.Context, confirmation jetstream.PubAckFuture) error {
 	select {

@@ -216,6 +216,23 @@ func TestPublishIsBusyAboveItsLimit(t *testing.T) {
 	require.Zero(t, publisher.pending.Load())
 }
 
+func TestPublishIsBusyAboveTheMemoryThatWhatIsSentMayTake(t *testing.T) {
+	t.Parallel()
+	large := newEvent(func(e *cloudevent.Event) {
+		e.DataContentType, e.Data = "text/plain", []byte(strings.Repeat("\x01", 10<<10)) // six bytes each in JSON
+	})
+	publisher := NewPublisher(silence(t), publisherOptions(func(o *PublisherOptions) { o.MaxPendingBytes = 50 << 10 }))
+	ctx, cancel := context.WithCancel(t.Context())
+	var waiting sync.WaitGroup
+	waiting.Go(func() { _ = publisher.Publish(ctx, large) })
+	require.Eventually(t, func() bool { return publisher.pendingBytes.Load() > 60<<10 }, patience, moment, "alone it may be of any size")
+	require.ErrorIs(t, publisher.Publish(t.Context(), newEvent()), ErrBusy)
+	require.ErrorIs(t, publisher.PublishAll(t.Context(), []*cloudevent.Event{newEvent()})[0], ErrBusy)
+	cancel()
+	waiting.Wait()
+	require.Zero(t, publisher.pendingBytes.Load())
+}
+
 func TestPublishersShareTheWayUnderLoad(t *testing.T) {
 	t.Parallel()
 	const events = 2000
