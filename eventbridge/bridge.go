@@ -75,6 +75,9 @@ type Bridge struct {
 	reached    atomic.Bool // NATS, once
 }
 
+// operatorsConnections are enough for those who collect metrics, and for those who look at events.
+const operatorsConnections = 128
+
 // New makes a Bridge; Run starts it.
 func New(deps Deps, options Options) *Bridge {
 	b := &Bridge{deps: deps, options: options, deliveries: newDeliveries(deps, options)}
@@ -96,9 +99,11 @@ func New(deps Deps, options Options) *Bridge {
 	}, options.Ingress)
 	b.public = daemon.Server{
 		Name: "ingress", Addr: options.Listen, Listener: deps.Listener, Handler: b.publicHandler(handler), DrainTimeout: options.DrainTimeout,
+		MaxConnections: options.Ingress.MaxConnections,
 	}
 	b.metrics = daemon.Server{
 		Name: "metrics", Addr: options.MetricsAddress, Listener: deps.MetricsListener, Handler: b.metricsHandler(), DrainTimeout: options.DrainTimeout,
+		MaxConnections: operatorsConnections,
 	}
 	return b
 }
@@ -130,6 +135,7 @@ func (b *Bridge) administer(ctx context.Context) error {
 	handler := admin.New(b.deps.Admin, b.remembered(), b.options.Admin, b.deps.Log.WithName("admin"))
 	return daemon.Serve(ctx, daemon.Server{
 		Name: "admin", Addr: b.options.Admin.Address, Listener: b.deps.AdminListener, Handler: handler.Until(ctx), DrainTimeout: b.options.DrainTimeout,
+		MaxConnections: operatorsConnections,
 	}, b.deps.Log)
 }
 

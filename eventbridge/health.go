@@ -44,12 +44,17 @@ func (b *Bridge) started(w http.ResponseWriter, _ *http.Request) {
 	}
 }
 
+// metricsAtATime bounds how often all metrics are in memory.
+const metricsAtATime = 4
+
 // metricsHandler serves metrics on every path, as Kyma's publisher proxy does, but for health.
 func (b *Bridge) metricsHandler() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("/healthz", func(w http.ResponseWriter, _ *http.Request) { answer(w, http.StatusOK, "ok") })
 	mux.HandleFunc("/readyz", b.ready)
-	mux.Handle("/", promhttp.HandlerFor(b.deps.Registry, promhttp.HandlerOpts{Registry: b.deps.Registry}))
+	mux.Handle("/", promhttp.HandlerFor(b.deps.Registry, promhttp.HandlerOpts{
+		Registry: b.deps.Registry, MaxRequestsInFlight: metricsAtATime,
+	}))
 	return mux
 }
 

@@ -12,6 +12,7 @@ type Options struct {
 	MaxBatchSize       int64 // bytes of a batch, which may also be as large as one event
 	MaxBatchEvents     int   // events of a batch
 	MaxBytesInFlight   int64 // bytes of all requests that are being stored
+	MaxConnections     int   // publishers' connections, for whoever serves the handler
 	MaxEventTypeSeries int   // types and sources that have series of their own
 }
 
@@ -22,6 +23,7 @@ func DefaultOptions() Options {
 		MaxBatchSize:       1 << 20,
 		MaxBatchEvents:     256,
 		MaxBytesInFlight:   64 << 20,
+		MaxConnections:     2048,
 		MaxEventTypeSeries: 500,
 	}
 }
@@ -34,6 +36,8 @@ func (o *Options) BindFlags(fs *pflag.FlagSet) {
 	fs.IntVar(&o.MaxBatchEvents, "max-batch-events", o.MaxBatchEvents, "most events of a batch, and not more than --publish-max-pending")
 	fs.Int64Var(&o.MaxBytesInFlight, "publish-max-bytes", o.MaxBytesInFlight,
 		"bytes of events that may wait to be stored at a time; further requests get 429")
+	fs.IntVar(&o.MaxConnections, "publish-max-connections", o.MaxConnections,
+		"connections of publishers at a time; for a further one those are closed that have waited longest for their publisher")
 	fs.IntVar(&o.MaxEventTypeSeries, "event-type-series", o.MaxEventTypeSeries,
 		"how many pairs of type and source are counted by name in the metrics; the others are one")
 }
@@ -52,6 +56,9 @@ func (o *Options) Validate() error {
 	}
 	if o.MaxBytesInFlight < o.largestBody() {
 		errs = append(errs, errors.New("--publish-max-bytes must be at least --max-request-size and --max-batch-size"))
+	}
+	if o.MaxConnections < 1 {
+		errs = append(errs, errors.New("--publish-max-connections must be at least 1"))
 	}
 	if o.MaxEventTypeSeries < 0 {
 		errs = append(errs, errors.New("--event-type-series must not be negative"))

@@ -18,6 +18,7 @@ func TestOptionsThatCannotWorkAreNamed(t *testing.T) {
 		"no bytes":                       {[]string{"--max-request-size=0"}, "--max-request-size must be at least 1"},
 		"batches without bytes":          {[]string{"--max-batch-size=0"}, "--max-batch-size must be at least 1"},
 		"batches without events":         {[]string{"--max-batch-events=0"}, "--max-batch-events must be at least 1"},
+		"no connections":                 {[]string{"--publish-max-connections=0"}, "--publish-max-connections must be at least 1"},
 		"less memory than for one event": {[]string{"--publish-max-bytes=65535", "--max-batch-size=1"}, "--publish-max-bytes must be at least"},
 		"less memory than for one batch": {[]string{"--publish-max-bytes=1000000"}, "--publish-max-bytes must be at least"},
 		"less than no series":            {[]string{"--event-type-series=-1"}, "--event-type-series must not be negative"},

@@ -21,13 +21,15 @@ type Server struct {
 	Handler      http.Handler  // answers the requests
 	ReadTimeout  time.Duration // how long a request may take to arrive, body and all; 30 s when zero
 	DrainTimeout time.Duration // how long busy requests may take after the context ends; 10 s when zero
+
+	MaxConnections int // clients at a time, the slowest of which make room for further ones; 1024 when zero
 }
 
 const (
 	readHeaderTimeout   = 10 * time.Second
 	defaultReadTimeout  = 30 * time.Second
 	idleTimeout         = 2 * time.Minute
-	maxHeaderBytes      = 64 << 10 // what events carry as headers counts too
+	maxHeaderBytes      = 16 << 10 // what events carry as headers counts too; net/http adds 4 KiB
 	defaultDrainTimeout = 10 * time.Second
 )
 
@@ -41,18 +43,20 @@ func Serve(ctx context.Context, s Server, log logr.Logger) error {
 			return fmt.Errorf("%s: listen on %s: %w", s.Name, s.Addr, err)
 		}
 	}
+	clients := newConnections(listener, s.MaxConnections)
 	server := &http.Server{
 		Handler:           s.Handler,
 		ReadHeaderTimeout: readHeaderTimeout,
 		ReadTimeout:       cmp.Or(s.ReadTimeout, defaultReadTimeout),
 		IdleTimeout:       idleTimeout,
 		MaxHeaderBytes:    maxHeaderBytes,
+		ConnState:         clients.follow,
 	}
 	log.Info("listening", "server", s.Name, "address", listener.Addr().String())
 
 	group, groupCtx := errgroup.WithContext(ctx)
 	group.Go(func() error {
-		if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
+		if err := server.Serve(clients); !errors.Is(err, http.ErrServerClosed) {
 			return fmt.Errorf("%s: serve: %w", s.Name, err)
 		}
 		return nil

@@ -72,7 +72,14 @@ func TestServeBoundsWhatAClientMaySend(t *testing.T) {
 		read          error // by the handler; io.EOF where it is not called
 	}{
 		"a header that is too large": {
-			"GET / HTTP/1.1\r\nHost: h\r\nNote: " + strings.Repeat("x", 70<<10) + "\r\n\r\n", "HTTP/1.1 431 ", io.EOF,
+			"GET / HTTP/1.1\r\nHost: h\r\nNote: " + strings.Repeat("x", 21<<10) + "\r\n\r\n", "HTTP/1.1 431 ", io.EOF,
+		},
+		"a header of too many lines": {
+			"GET / HTTP/1.1\r\nHost: h\r\n" + strings.Repeat("a:\r\n", 127) + "\r\n", "HTTP/1.1 431 ", io.EOF,
+		},
+		"a header of many lines": {"GET / HTTP/1.1\r\nHost: h\r\n" + strings.Repeat("a:\r\n", 126) + "\r\n", "HTTP/1.1 200 ", nil},
+		"a body of many lines": {
+			"POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 1000\r\n\r\n" + strings.Repeat("\n", 1000), "HTTP/1.1 200 ", nil,
 		},
 		"a body that does not arrive": {"POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 10\r\n\r\n{", "HTTP/1.1 200 ", os.ErrDeadlineExceeded},
 	} {

@@ -1,0 +1,180 @@
+package daemon
+
+import (
+	"context"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/go-logr/logr/testr"
+	"github.com/stretchr/testify/require"
+)
+
+// startServer serves pipes until the bubble's test ends.
+func startServer(t *testing.T, s Server) *pipes {
+	t.Helper()
+	listener := &pipes{opened: make(chan net.Conn), closed: make(chan struct{})}
+	s.Name, s.Listener = "test", listener
+	ctx, cancel := context.WithCancel(t.Context())
+	served := make(chan error, 1)
+	go func() { served <- Serve(ctx, s, testr.New(t)) }()
+	t.Cleanup(func() {
+		cancel()
+		<-served
+	})
+	return listener
+}
+
+const shortRequest = "GET / HTTP/1.1\r\nHost: h\r\n\r\n"
+
+func TestAFurtherClientGetsThePlaceOfTheOneThatIsWaitedForLongest(t *testing.T) {
+	t.Parallel()
+	for name, sent := range map[string]string{
+		"for a request":         "",
+		"for another request":   shortRequest,
+		"for half a header":     "GET / HTTP/1.1\r\nHost",
+		"for a body":            "POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 10\r\n\r\n{",
+		"to read its answer":    "GET /large HTTP/1.1\r\nHost: h\r\n\r\n",
+		"for a body, in chunks": "POST / HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n1\r\n{",
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				listener := startServer(t, Server{MaxConnections: 3, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+					_, _ = io.Copy(io.Discard, r.Body)
+					answer := "done"
+					if r.URL.Path == "/large" {
+						answer = strings.Repeat("x", 1<<20)
+					}
+					_, _ = io.WriteString(w, answer)
+				})})
+				slow := make([]net.Conn, 3)
+				for i := range slow {
+					slow[i] = listener.open()
+					_, err := io.WriteString(slow[i], sent)
+					require.NoError(t, err)
+					if sent == shortRequest {
+						requireAnswer(t, slow[i])
+					}
+					time.Sleep(time.Millisecond)
+				}
+				for i := range slow {
+					synctest.Wait()
+					quick := listener.open()
+					_, err := io.WriteString(quick, shortRequest)
+					require.NoError(t, err)
+					requireAnswer(t, quick)
+					_, err = io.Copy(io.Discard, slow[i])
+					require.NoError(t, err, "it is closed")
+					time.Sleep(time.Millisecond)
+				}
+			})
+		})
+	}
+}
+
+func TestAClientThatIsBeingAnsweredKeepsItsPlace(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		release := make(chan struct{})
+		listener := startServer(t, Server{MaxConnections: 2, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			<-release
+			_, _ = io.WriteString(w, "done")
+		})})
+		busy := []net.Conn{listener.open(), listener.open()}
+		for _, conn := range busy {
+			_, err := io.WriteString(conn, shortRequest)
+			require.NoError(t, err)
+		}
+		synctest.Wait()
+		further := listener.open()
+		_, err := io.Copy(io.Discard, further)
+		require.NoError(t, err, "there is no place for it")
+		close(release)
+		for _, conn := range busy {
+			requireAnswer(t, conn)
+		}
+	})
+}
+
+func requireAnswer(t *testing.T, conn net.Conn) {
+	t.Helper()
+	answer := make([]byte, 1024)
+	n, err := conn.Read(answer)
+	require.NoError(t, err)
+	require.Contains(t, string(answer[:n]), "200 OK")
+	require.Contains(t, string(answer[:n]), "done")
+}
+
+// An address is asked for no more than to be told from others.
+type from struct {
+	net.Conn
+	address string
+}
+
+func (f from) RemoteAddr() net.Addr { return &net.UnixAddr{Name: f.address} }
+
+func TestAnAddressWithManyConnectionsMakesRoomForOthers(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		all := newConnections(nil, 10)
+		add := func(address string) net.Conn {
+			time.Sleep(time.Millisecond)
+			ours, _ := net.Pipe()
+			conn := all.add(from{ours, address})
+			require.NotNil(t, conn)
+			return conn
+		}
+		alone := add("10.0.0.1")
+		for range 100 {
+			add("10.0.0.2")
+		}
+		require.Len(t, all.open, 10)
+		require.Contains(t, all.open, alone)
+	})
+}
+
+func TestAClientThatDoesNotReadIsCutOff(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		failed := make(chan error, 1)
+		listener := startServer(t, Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			var err error
+			for err == nil {
+				_, err = io.WriteString(w, strings.Repeat("x", 1<<10))
+			}
+			failed <- err
+		})})
+		conn := listener.open()
+		began := time.Now()
+		_, err := io.WriteString(conn, shortRequest)
+		require.NoError(t, err)
+		require.Error(t, <-failed)
+		require.LessOrEqual(t, time.Since(began), writeTimeout)
+	})
+}
+
+func TestAHandlersOwnWriteDeadlineCounts(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		const own = time.Minute
+		failed := make(chan error, 1)
+		listener := startServer(t, Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			err := http.NewResponseController(w).SetWriteDeadline(time.Now().Add(own))
+			for err == nil {
+				_, err = io.WriteString(w, strings.Repeat("x", 1<<10))
+			}
+			failed <- err
+		})})
+		conn := listener.open()
+		began := time.Now()
+		_, err := io.WriteString(conn, shortRequest)
+		require.NoError(t, err)
+		require.Error(t, <-failed)
+		require.Equal(t, own, time.Since(began))
+	})
+}
