@@ -127,6 +127,10 @@ bench-latency: ## 200 and 2,000 events/s from publisher to sink, beside the bare
 bench-subscriptions: ## 10,000 Subscriptions on one bridge, idle and with 1 % active (SUBSCRIPTIONS, ROUND_SECONDS)
 	@$(GO) run ./e2e/bench/subscriptions
 
+.PHONY: bench-memory
+bench-memory: ## What could make a bridge take memory without bound, beside the chart's limit (SHAPE_SECONDS, SCALE_PERCENT)
+	@$(GO) run ./e2e/bench/memory
+
 .PHONY: bench-runtime
 bench-runtime: packages ## Hello world on one core beside the bare HTTP server of each language
 	@$(GO) run ./e2e/bench/runtime
