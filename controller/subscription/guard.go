@@ -43,6 +43,14 @@ func (g *guard) EnsureConsumer(ctx context.Context, stream string, consumer brok
 	return g.Broker.EnsureConsumer(ctx, stream, consumer)
 }
 
+// DropUnwanted removes nothing before the guard has passed.
+func (g *guard) DropUnwanted(ctx context.Context, stream string) (uint64, error) {
+	if err := g.pass(ctx); err != nil {
+		return 0, err
+	}
+	return g.Broker.DropUnwanted(ctx, stream)
+}
+
 func (g *guard) pass(ctx context.Context) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()

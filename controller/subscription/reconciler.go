@@ -32,6 +32,7 @@ type Reconciler struct {
 	readiness *readiness
 	recorder  events.EventRecorder
 	clock     clock.PassiveClock
+	released  func() // is called when a consumer was deleted
 }
 
 // Reconcile makes the consumer match one Subscription, and its status both.
@@ -119,6 +120,7 @@ func (r *Reconciler) forget(ctx context.Context, key types.NamespacedName) error
 			return err
 		}
 	}
+	r.released()
 	return r.consumers.PurgeRetries(ctx, key)
 }
 

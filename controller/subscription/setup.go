@@ -23,6 +23,7 @@ type Broker interface {
 	Streams
 	Remedies
 	Neighbours
+	Unwanted
 	// OnConnect calls f at each connect, and at once when there is a connection.
 	OnConnect(f func())
 }
@@ -32,6 +33,7 @@ func Setup(mgr ctrl.Manager, conn Broker, registerer prometheus.Registerer, opti
 	if !options.AllowEventingManager {
 		conn = &guard{Broker: conn, stream: options.Stream.Name}
 	}
+	released := make(chan struct{}, 1)
 	reconciler := &Reconciler{
 		client:    mgr.GetClient(),
 		consumers: conn,
@@ -40,6 +42,7 @@ func Setup(mgr ctrl.Manager, conn Broker, registerer prometheus.Registerer, opti
 		readiness: newReadiness(registerer, options.Stream.Name),
 		recorder:  mgr.GetEventRecorder("subscription-controller"),
 		clock:     clock.RealClock{},
+		released:  func() { note(released) },
 	}
 	requests := make(chan event.GenericEvent)
 	err := ctrl.NewControllerManagedBy(mgr).
@@ -56,14 +59,13 @@ func Setup(mgr ctrl.Manager, conn Broker, registerer prometheus.Registerer, opti
 	}
 
 	connected := make(chan struct{}, 1)
-	conn.OnConnect(func() {
-		select {
-		case connected <- struct{}{}:
-		default: // one is waiting already
-		}
-	})
+	conn.OnConnect(func() { note(connected) })
 	log := mgr.GetLogger().WithName("subscription")
 	shown := newMetrics(registerer)
+	drops := &dropper{unwanted: conn, stream: options.Stream.Name, soon: released, dropped: newDropped(registerer), log: log}
+	if err := mgr.Add(drops); err != nil {
+		return fmt.Errorf("set up the Subscription controller: %w", err)
+	}
 	return mgr.Add(&sweeper{
 		reader:    mgr.GetClient(),
 		statuses:  mgr.GetClient(),
@@ -84,4 +86,12 @@ func Setup(mgr ctrl.Manager, conn Broker, registerer prometheus.Registerer, opti
 		},
 		log: log,
 	})
+}
+
+// note leaves a note for whoever reads the channel, unless there is one already.
+func note(channel chan<- struct{}) {
+	select {
+	case channel <- struct{}{}:
+	default:
+	}
 }

@@ -33,6 +33,7 @@ type Consumers interface {
 	DeleteConsumer(ctx context.Context, stream, name string) error
 	Consumers(ctx context.Context, stream string) ([]broker.Consumer, error)
 	PurgeRetries(ctx context.Context, subscription types.NamespacedName) error
+	DropUnwanted(ctx context.Context, stream string) (uint64, error)
 }
 
 // Subscriptions serves the Subscriptions that it is told of.
@@ -138,6 +139,9 @@ func (s *Subscriptions) sync(ctx context.Context) error {
 	}
 	s.publish(routes)
 	errs = append(errs, s.sweep(ctx, w))
+	if _, err := s.consumers.DropUnwanted(ctx, s.streams.Name); err != nil && ctx.Err() == nil {
+		s.log.Info("cannot look for events that no consumer wants", "reason", err.Error())
+	}
 	if err := errors.Join(errs...); err != nil {
 		return err
 	}

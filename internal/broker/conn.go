@@ -40,6 +40,8 @@ type Conn struct {
 	closed    chan struct{} // closed when nats.go has given the connection up
 	closing   bool
 	handBacks sync.WaitGroup // messages on their way back to the server
+
+	consumers consumerLocks
 }
 
 // Connect starts the connection. It does not wait until the server answers: a

@@ -48,6 +48,7 @@ type Consumer struct {
 // EnsureConsumer creates the consumer, or changes an existing one, which keeps its
 // backlog.
 func (c *Conn) EnsureConsumer(ctx context.Context, stream string, consumer Consumer) error {
+	defer c.consumers.one(consumer.Name)()
 	if err := c.ensureConsumer(ctx, stream, consumer); err != nil {
 		return fmt.Errorf("ensure consumer %q: %w", consumer.Name, err)
 	}
@@ -142,6 +143,11 @@ func (c Consumer) maxAckPending() int {
 // DeleteConsumer deletes the consumer and its backlog. One that does not exist
 // is no error.
 func (c *Conn) DeleteConsumer(ctx context.Context, stream, name string) error {
+	defer c.consumers.one(name)()
+	return c.deleteConsumer(ctx, stream, name)
+}
+
+func (c *Conn) deleteConsumer(ctx context.Context, stream, name string) error {
 	if !c.Connected() {
 		return fmt.Errorf("delete consumer %q: %w", name, ErrNotConnected)
 	}

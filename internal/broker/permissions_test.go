@@ -177,6 +177,11 @@ func TestEachProcessDoesItsWorkWithTheDocumentedPermissions(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, controller.PurgeRetries(ctx, subscription))
 	require.NoError(t, controller.DeleteConsumer(ctx, testStream, name))
+	_, err = controller.DropUnwanted(ctx, testStream)
+	require.NoError(t, err)
+	unwanted, err := controller.dropBatch(ctx, testStream, holding{last: 1, subjects: map[string]uint64{"kyma.gone": 1}}, 0, false, new(uint64))
+	require.NoError(t, err)
+	require.Equal(t, []purge{{subject: "kyma.gone", through: 1}}, unwanted)
 }
 
 // settleAsTold settles a message by the name that its event has, and returns it.
@@ -228,11 +233,14 @@ func TestTheDocumentedPermissionsAllowNothingElse(t *testing.T) {
 		"controller": {
 			publish: []string{
 				"kyma.shop.order", "rouse.deadletter.shop.orders", "rouse.retry.shop.orders", "$JS.API.STREAM.DELETE.sap",
-				"$JS.API.STREAM.PURGE.sap", "$JS.API.STREAM.MSG.GET.sap", "$JS.API.CONSUMER.MSG.NEXT.sap.x", "$JS.ACK.sap.x",
+				"$JS.API.STREAM.MSG.DELETE.sap", "$JS.API.STREAM.MSG.GET.sap", "$JS.API.CONSUMER.MSG.NEXT.sap.x", "$JS.ACK.sap.x",
 				"$JS.API.STREAM.CREATE.other", "$JS.API.CONSUMER.LIST.other", "$JS.API.STREAM.PURGE.rouse-dead-letters",
 				"$JS.API.CONSUMER.MSG.NEXT.rouse-dead-letters.x", "$JS.ACK.rouse-dead-letters.x", "$JS.API.STREAM.LIST", "$SYS.REQ.SERVER.PING", "other",
 			},
-			subscribe: []string{"kyma.>", ">", "_INBOX.>", "_INBOX_rouse_eventbridge.>", "_INBOX_rouse_scaler.x"},
+			subscribe: []string{
+				"kyma.>", ">", "_INBOX.>", "_INBOX_rouse_eventbridge.>", "_INBOX_rouse_scaler.x",
+				"$JS.EVENT.>", "$JS.EVENT.ADVISORY.CONSUMER.DELETED.other.x", "$JS.EVENT.ADVISORY.API",
+			},
 		},
 		"eventbridge": {
 			publish: []string{

@@ -20,6 +20,7 @@ const (
 // RenewConsumer makes a consumer anew that does not deliver any more, from the oldest
 // event that it has not settled. Events behind that one may be delivered a second time.
 func (c *Conn) RenewConsumer(ctx context.Context, stream string, consumer Consumer) error {
+	defer c.consumers.one(consumer.Name)()
 	if !c.Connected() {
 		return fmt.Errorf("renew consumer %q: %w", consumer.Name, ErrNotConnected)
 	}
@@ -49,7 +50,7 @@ func (c *Conn) restart(ctx context.Context, stream string, consumer Consumer, ol
 	if _, err := c.js.CreateConsumer(ctx, stream, standIn); err != nil && !errors.Is(err, jetstream.ErrConsumerExists) {
 		return mapError(err)
 	}
-	if err := c.DeleteConsumer(ctx, stream, consumer.Name); err != nil {
+	if err := c.deleteConsumer(ctx, stream, consumer.Name); err != nil {
 		return err
 	}
 	return c.createConsumer(ctx, stream, consumer)
@@ -68,7 +69,7 @@ func (c *Conn) createConsumer(ctx context.Context, stream string, consumer Consu
 	if err := c.takeOver(ctx, stream, consumer, standIn.CachedInfo().Config); err != nil {
 		return mapError(err)
 	}
-	return c.DeleteConsumer(ctx, stream, consumer.Name+standInSuffix)
+	return c.deleteConsumer(ctx, stream, consumer.Name+standInSuffix)
 }
 
 // takeOver makes a consumer that leaves out nothing of what its stand-in keeps.
@@ -83,7 +84,7 @@ func (c *Conn) takeOver(ctx context.Context, stream string, consumer Consumer, s
 		if created.CachedInfo().Delivered.Stream < standIn.OptStartSeq {
 			return nil
 		}
-		if err := c.DeleteConsumer(ctx, stream, consumer.Name); err != nil {
+		if err := c.deleteConsumer(ctx, stream, consumer.Name); err != nil {
 			return err
 		}
 	}

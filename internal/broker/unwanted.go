@@ -1,0 +1,204 @@
+package broker
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/nats-io/nats.go/jetstream"
+)
+
+const (
+	// maxSubjectPages bounds one DropUnwanted; the server lists 100,000 subjects on each.
+	maxSubjectPages = 20
+	// purgeBatch is how many subjects are purged before the consumers are listed again. None is made or changed meanwhile.
+	purgeBatch = 256
+)
+
+// errListChanged means that a list of consumers may leave one out that there is.
+var errListChanged = errors.New("not all consumers could be listed, or they changed meanwhile")
+
+// DropUnwanted removes from a stream with interest retention what no consumer of it wants any more, and returns how many
+// messages that were. The server does so itself whenever a consumer goes or loses subjects, unless more than 100,000
+// messages are behind the first that the consumer had not settled: those stay for ever while an older message is wanted by
+// somebody. Nothing goes that a consumer wants, whoever has made it, nor what is stored after the call began. Consumers
+// that another process makes meanwhile lose nothing but what had nobody's interest before.
+func (c *Conn) DropUnwanted(ctx context.Context, stream string) (uint64, error) {
+	if !c.Connected() {
+		return 0, fmt.Errorf("drop what nobody wants: %w", ErrNotConnected)
+	}
+	var dropped uint64
+	for offset, pages := 0, 0; pages < maxSubjectPages; pages++ {
+		page, err := c.subjectPage(ctx, stream, offset)
+		if err == nil && len(page.State.Subjects) == 0 {
+			return dropped, nil
+		}
+		listed, gone := len(page.State.Subjects), 0
+		if err == nil {
+			gone, err = c.dropOf(ctx, stream, page, &dropped)
+		}
+		if err != nil {
+			return dropped, fmt.Errorf("drop what nobody wants: %w", mapError(err))
+		}
+		if offset += listed - gone; offset >= page.Total-gone {
+			return dropped, nil
+		}
+	}
+	return dropped, nil
+}
+
+// subjectPage is a part of what a stream holds.
+type subjectPage struct {
+	Config jetstream.StreamConfig `json:"config"`
+	State  jetstream.StreamState  `json:"state"`
+	Total  int                    `json:"total"`
+}
+
+func (c *Conn) subjectPage(ctx context.Context, stream string, offset int) (subjectPage, error) {
+	var page subjectPage
+	body := `{"subjects_filter":">","offset":` + strconv.Itoa(offset) + `}`
+	if err := c.ask(ctx, "$JS.API.STREAM.INFO."+stream, []byte(body), &page); err != nil {
+		return page, err
+	}
+	if page.Config.Retention != jetstream.InterestPolicy {
+		return subjectPage{}, nil // it keeps what nobody wants
+	}
+	return page, nil
+}
+
+// dropOf removes what is unwanted of a page and returns how many subjects are gone by that. Consumers are listed after the
+// page was read, and nothing is purged that came later: one that is made after the list has nothing of it to lose.
+func (c *Conn) dropOf(ctx context.Context, stream string, page subjectPage, dropped *uint64) (gone int, err error) {
+	has := holding{first: page.State.FirstSeq, last: page.State.LastSeq, subjects: maps.Clone(page.State.Subjects)}
+	partly := purgesPartly(page.Config)
+	for {
+		batch, err := c.dropBatch(ctx, stream, has, page.State.Consumers, partly, dropped)
+		if err != nil || len(batch) == 0 {
+			return gone, err
+		}
+		for _, p := range batch {
+			delete(has.subjects, p.subject)
+			if p.through == has.last {
+				gone++
+			}
+		}
+	}
+}
+
+func (c *Conn) dropBatch(
+	ctx context.Context, stream string, has holding, counted int, partly bool, dropped *uint64,
+) ([]purge, error) {
+	c.consumers.all.Lock()
+	defer c.consumers.all.Unlock()
+	consumers, err := c.interests(ctx, stream)
+	if err == nil && counted > len(consumers) {
+		err = errListChanged // there is one that is not listed, such as that of a mirror
+	}
+	if err != nil {
+		return nil, err
+	}
+	batch := unwanted(has, consumers, partly)
+	batch = batch[:min(len(batch), purgeBatch)]
+	for _, p := range batch {
+		body, err := json.Marshal(map[string]any{"filter": p.subject, "seq": p.through + 1})
+		if err != nil {
+			return nil, err
+		}
+		var answer struct {
+			Purged uint64 `json:"purged"`
+		}
+		if err := c.ask(ctx, "$JS.API.STREAM.PURGE."+stream, body, &answer); err != nil {
+			return nil, err
+		}
+		*dropped += answer.Purged
+	}
+	return batch, nil
+}
+
+// purgesPartly tells whether the server purges a subject that a consumer has among others without skipping messages of the
+// others. Older ones than this do not.
+func purgesPartly(config jetstream.StreamConfig) bool {
+	return atLeast(config.Metadata[serverMetadata+"ver"], [3]int{2, 15, 2})
+}
+
+func atLeast(version string, wanted [3]int) bool {
+	version, _, _ = strings.Cut(version, "-")
+	parts := strings.Split(version, ".")
+	if len(parts) != len(wanted) {
+		return false
+	}
+	var numbers [3]int
+	for i, part := range parts {
+		number, err := strconv.Atoi(part)
+		if err != nil {
+			return false
+		}
+		numbers[i] = number
+	}
+	return slices.Compare(numbers[:], wanted[:]) >= 0
+}
+
+// interests are those of all consumers of a stream, or there is an error: one that is left out would lose its messages.
+func (c *Conn) interests(ctx context.Context, stream string) ([]interest, error) {
+	first, pages, err := c.allConsumers(ctx, stream)
+	if err != nil {
+		return nil, err
+	}
+	if pages > 1 { // one that goes while pages are read moves another from one page to that before
+		second, _, err := c.allConsumers(ctx, stream)
+		if err != nil {
+			return nil, err
+		}
+		if !maps.EqualFunc(first, second, func(a, b *jetstream.ConsumerInfo) bool { return a.Created.Equal(b.Created) }) {
+			return nil, errListChanged
+		}
+	}
+	found := make([]interest, 0, len(first))
+	for _, info := range first {
+		found = append(found, interestOf(info))
+	}
+	return found, nil
+}
+
+func interestOf(info *jetstream.ConsumerInfo) interest {
+	wants := interest{
+		filters: subjects(info.Config), settled: info.AckFloor.Stream, held: info.NumPending + uint64(info.NumAckPending),
+	}
+	if info.Config.MaxDeliver > 0 {
+		wants.settled = 0 // what it gave up is kept for whoever looks at it
+	}
+	return wants
+}
+
+// allConsumers lists consumers of each kind, whose leaders all have answered.
+func (c *Conn) allConsumers(ctx context.Context, stream string) (map[string]*jetstream.ConsumerInfo, int, error) {
+	found := map[string]*jetstream.ConsumerInfo{}
+	for pages := 0; ; pages++ {
+		var page struct {
+			Total     int                       `json:"total"`
+			Consumers []*jetstream.ConsumerInfo `json:"consumers"`
+			Missing   []string                  `json:"missing"`
+		}
+		body := `{"offset":` + strconv.Itoa(len(found)) + `}`
+		if err := c.ask(ctx, "$JS.API.CONSUMER.LIST."+stream, []byte(body), &page); err != nil {
+			return nil, 0, err
+		}
+		before := len(found)
+		for _, info := range page.Consumers {
+			found[info.Name] = info
+		}
+		switch {
+		case len(page.Missing) > 0:
+			return nil, 0, fmt.Errorf("%w: %d do not answer", errListChanged, len(page.Missing))
+		case len(found) == page.Total || before == 0 && page.Total == 0 && len(page.Consumers) == 0:
+			return found, pages + 1, nil
+		case len(found) == before || len(found) > page.Total:
+			return nil, 0, errListChanged
+		}
+	}
+}

@@ -1,0 +1,148 @@
+package broker
+
+import (
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+	"github.com/stretchr/testify/require"
+
+	"github.com/rouse-run/rouse/internal/testing/natstest"
+)
+
+// beyond is how many events nats-server looks at when a consumer goes, and some.
+const beyond = 100_050
+
+func TestAStreamIsNotFullOfWhatNobodyWants(t *testing.T) {
+	t.Parallel()
+	want := Consumer{Name: "old", Subjects: []string{"kyma.old"}}
+	for name, lose := range map[string]func(t *testing.T, conn *Conn){
+		"a Subscription was deleted": func(t *testing.T, conn *Conn) {
+			require.NoError(t, conn.DeleteConsumer(t.Context(), testStream, "big"))
+		},
+		"a Subscription lost a type": func(t *testing.T, conn *Conn) {
+			ensureConsumer(t, conn, Consumer{Name: "big", Subjects: []string{"kyma.other"}})
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			conn := connect(t, natstest.Start(t).URL())
+			awaitConnected(t, conn)
+			streams := testStreams()
+			streams.Storage = storageMemory
+			require.NoError(t, conn.EnsureStreams(t.Context(), streams))
+			ensureConsumer(t, conn, want)
+			ensureConsumer(t, conn, Consumer{Name: "big", Subjects: []string{"kyma.big.*"}})
+			publishRaw(t, conn, "kyma.old", 1)
+			flood(t, conn, purgeBatch+1)
+
+			lose(t, conn)
+			_, err := conn.DropUnwanted(t.Context(), testStream)
+			require.NoError(t, err)
+			require.EqualValues(t, 1, streamInfo(t, conn, testStream).State.Msgs)
+			awaitBacklog(t, conn, "old", Backlog{Pending: 1})
+			dropped, err := conn.DropUnwanted(t.Context(), testStream)
+			require.NoError(t, err)
+			require.Zero(t, dropped, "nothing is left to drop")
+		})
+	}
+}
+
+func TestWhatAnybodyWantsIsNotDropped(t *testing.T) {
+	t.Parallel()
+	_, conn := start(t)
+	ctx := t.Context()
+	ours := Consumer{Name: "ours", Subjects: []string{"kyma.a.x", "kyma.a.y"}}
+	ensureConsumer(t, conn, ours)
+	for name, config := range map[string]jetstream.ConsumerConfig{
+		"push":      {FilterSubject: "kyma.b.>", DeliverSubject: "somewhere"},
+		"unnamed":   {FilterSubject: "kyma.c", InactiveThreshold: time.Hour},
+		"wide":      {FilterSubject: "kyma.*.z"},
+		"gives-up":  {FilterSubject: "kyma.d", MaxDeliver: 1},
+		"no-answer": {FilterSubject: "kyma.e", AckPolicy: jetstream.AckNonePolicy},
+	} {
+		config.Name = name
+		if config.AckPolicy == 0 {
+			config.AckPolicy = jetstream.AckExplicitPolicy
+		}
+		if config.InactiveThreshold == 0 {
+			config.Durable = name
+		}
+		var err error
+		if config.DeliverSubject == "" {
+			_, err = conn.js.CreateConsumer(ctx, testStream, config)
+		} else {
+			_, err = conn.js.CreatePushConsumer(ctx, testStream, config)
+		}
+		require.NoError(t, err, name)
+	}
+	subjects := []string{"kyma.a.x", "kyma.a.y", "kyma.a.z", "kyma.b.one", "kyma.b.two.three", "kyma.c", "kyma.d", "kyma.e"}
+	for range 3 {
+		for _, subject := range subjects {
+			publishRaw(t, conn, subject, 1)
+		}
+	}
+	dropped, err := conn.DropUnwanted(ctx, testStream)
+	require.NoError(t, err)
+	require.Zero(t, dropped)
+	require.EqualValues(t, 3*len(subjects), streamInfo(t, conn, testStream).State.Msgs)
+}
+
+// The server removes what all have settled when the last of them settles it, but for what it has left behind once.
+func TestAPartOfASubjectGoesAndTheRestOfItAndOfOtherSubjectsStays(t *testing.T) {
+	t.Parallel()
+	conn := connect(t, natstest.Start(t).URL())
+	awaitConnected(t, conn)
+	streams := testStreams()
+	streams.Storage = storageMemory
+	require.NoError(t, conn.EnsureStreams(t.Context(), streams))
+	ensureConsumer(t, conn, Consumer{Name: "old", Subjects: []string{"kyma.old"}})
+	ensureConsumer(t, conn, Consumer{Name: "slow", Subjects: []string{"kyma.big.0"}})
+	publishRaw(t, conn, "kyma.old", 1)
+	flood(t, conn, 1)
+	ensureConsumer(t, conn, Consumer{Name: "late", Subjects: []string{"kyma.big.0", "kyma.other"}}) // wants only what comes now
+	for range 3 {
+		publishRaw(t, conn, "kyma.other", 1)
+		publishRaw(t, conn, "kyma.big.0", 1)
+	}
+	require.NoError(t, conn.DeleteConsumer(t.Context(), testStream, "slow"))
+	_, err := conn.DropUnwanted(t.Context(), testStream)
+	require.NoError(t, err)
+	require.EqualValues(t, 7, streamInfo(t, conn, testStream).State.Msgs)
+	awaitBacklog(t, conn, "old", Backlog{Pending: 1})
+	awaitBacklog(t, conn, "late", Backlog{Pending: 6})
+	late, err := conn.js.Consumer(t.Context(), testStream, "late")
+	require.NoError(t, err)
+	batch, err := late.Fetch(6, jetstream.FetchMaxWait(patience))
+	require.NoError(t, err)
+	var got []string
+	for message := range batch.Messages() {
+		got = append(got, message.Subject())
+		require.NoError(t, message.DoubleAck(t.Context()))
+	}
+	require.Equal(t, []string{"kyma.other", "kyma.big.0", "kyma.other", "kyma.big.0", "kyma.other", "kyma.big.0"}, got)
+	require.EqualValues(t, 1, streamInfo(t, conn, testStream).State.Msgs)
+}
+
+func TestVersionsOfServersAreCompared(t *testing.T) {
+	t.Parallel()
+	for version, want := range map[string]bool{
+		"2.15.2": true, "2.15.10": true, "2.16.0": true, "3.0.0": true, "2.15.3-RC.1": true,
+		"2.15.1": false, "2.9.99": false, "1.99.99": false, "": false, "2.15": false, "dev": false, "2.x.2": false,
+	} {
+		require.Equal(t, want, atLeast(version, [3]int{2, 15, 2}), version)
+	}
+}
+
+// flood publishes more small events than the server looks at, under so many subjects.
+func flood(t *testing.T, conn *Conn, subjects int) {
+	t.Helper()
+	before := streamInfo(t, conn, testStream).State.Msgs
+	for i := range beyond {
+		_, err := conn.js.PublishAsync("kyma.big."+strconv.Itoa(i%subjects), nil)
+		require.NoError(t, err)
+	}
+	await(t, conn.js.PublishAsyncComplete())
+	require.Equal(t, before+beyond, streamInfo(t, conn, testStream).State.Msgs, "all are kept")
+}
