@@ -27,12 +27,14 @@ type guard struct {
 	passed bool
 }
 
-// EnsureStreams makes no stream, and changes none, before the guard has passed.
-func (g *guard) EnsureStreams(ctx context.Context, options broker.StreamOptions) error {
+// EnsureStreamsFor makes no stream, and changes none, before the guard has passed.
+func (g *guard) EnsureStreamsFor(
+	ctx context.Context, options broker.StreamOptions, interested func(ctx context.Context) ([]broker.Consumer, error),
+) error {
 	if err := g.pass(ctx); err != nil {
 		return err
 	}
-	return g.Broker.EnsureStreams(ctx, options)
+	return g.Broker.EnsureStreamsFor(ctx, options, interested)
 }
 
 // EnsureConsumer makes no consumer before the guard has passed.

@@ -1,6 +1,7 @@
 package subscription
 
 import (
+	"context"
 	"errors"
 	"slices"
 	"strings"
@@ -42,16 +43,19 @@ func TestAStreamThatEventingManagerUsesIsLeftAlone(t *testing.T) {
 	require.Equal(t, before, consumer.StreamLimit(t), "its settings are as they were")
 
 	consumer.Delete(t)
-	require.NoError(t, g.EnsureStreams(t.Context(), broker.DefaultStreamOptions()))
+	require.NoError(t, g.EnsureStreamsFor(t.Context(), broker.DefaultStreamOptions(), nobody))
 	require.NotEqual(t, before, consumer.StreamLimit(t))
 	kymaConsumer(t, server)
-	require.NoError(t, g.EnsureStreams(t.Context(), broker.DefaultStreamOptions()), "a process that has begun goes on")
+	require.NoError(t, g.EnsureStreamsFor(t.Context(), broker.DefaultStreamOptions(), nobody), "a process that has begun goes on")
 }
+
+// nobody is interested.
+func nobody(context.Context) ([]broker.Consumer, error) { return nil, nil }
 
 func requireRefused(t *testing.T, g *guard, want string) {
 	t.Helper()
 	for what, err := range map[string]error{
-		"streams":  g.EnsureStreams(t.Context(), broker.DefaultStreamOptions()),
+		"streams":  g.EnsureStreamsFor(t.Context(), broker.DefaultStreamOptions(), nobody),
 		"consumer": g.EnsureConsumer(t.Context(), broker.DefaultStream, broker.Consumer{Name: "c", Subjects: []string{"kyma.a.b"}}),
 	} {
 		require.ErrorIs(t, err, errEventingManager, what)
@@ -69,7 +73,7 @@ func TestOnlyConsumersOfEventingManagerAreItsOwn(t *testing.T) {
 	_, err := conn.KymaConsumers(t.Context(), broker.DefaultStream)
 	require.ErrorIs(t, err, broker.ErrNoStream)
 	g := &guard{Broker: conn, stream: broker.DefaultStream}
-	require.NoError(t, g.EnsureStreams(t.Context(), broker.DefaultStreamOptions()), "a new NATS")
+	require.NoError(t, g.EnsureStreamsFor(t.Context(), broker.DefaultStreamOptions(), nobody), "a new NATS")
 
 	for _, name := range []string{"mine", routing.TypeConsumerName("another")} {
 		server.AddPushConsumer(t, broker.DefaultStream, name, "shop/orders/kyma.a.b")

@@ -11,9 +11,11 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	eventingv1alpha2 "github.com/rouse-run/rouse/api/eventing/v1alpha2"
+	"github.com/rouse-run/rouse/internal/broker"
 	"github.com/rouse-run/rouse/internal/kube"
 )
 
@@ -24,6 +26,7 @@ type Broker interface {
 	Remedies
 	Neighbours
 	Unwanted
+	Deletions
 	// OnConnect calls f at each connect, and at once when there is a connection.
 	OnConnect(f func())
 }
@@ -63,10 +66,7 @@ func Setup(mgr ctrl.Manager, conn Broker, registerer prometheus.Registerer, opti
 	log := mgr.GetLogger().WithName("subscription")
 	shown := newMetrics(registerer)
 	drops := &dropper{unwanted: conn, stream: options.Stream.Name, soon: released, dropped: newDropped(registerer), log: log}
-	if err := mgr.Add(drops); err != nil {
-		return fmt.Errorf("set up the Subscription controller: %w", err)
-	}
-	return mgr.Add(&sweeper{
+	again := &sweeper{
 		reader:    mgr.GetClient(),
 		statuses:  mgr.GetClient(),
 		consumers: conn,
@@ -85,7 +85,24 @@ func Setup(mgr ctrl.Manager, conn Broker, registerer prometheus.Registerer, opti
 			log:      log,
 		},
 		log: log,
-	})
+	}
+	lost := &losses{
+		deletions: conn,
+		streams:   []string{options.Stream.Name, broker.RetryStream, broker.DeadLetterStream},
+		reader:    mgr.GetClient(),
+		request:   again.request,
+		sweep:     func() { note(connected) },
+		released:  reconciler.released,
+		log:       log,
+		heard:     make(chan struct{}, 1),
+		lost:      map[string]bool{},
+	}
+	for _, part := range []manager.Runnable{drops, again, lost} {
+		if err := mgr.Add(part); err != nil {
+			return fmt.Errorf("set up the Subscription controller: %w", err)
+		}
+	}
+	return nil
 }
 
 // note leaves a note for whoever reads the channel, unless there is one already.

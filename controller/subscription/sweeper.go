@@ -19,8 +19,8 @@ import (
 )
 
 const (
-	// sweepInterval is how often consumers and Subscriptions are compared. NATS
-	// tells nobody that a consumer is gone.
+	// sweepInterval is how often consumers and Subscriptions are compared. What is
+	// deleted is told at once, what is changed is not.
 	sweepInterval = 30 * time.Second
 	// retryInterval is the same when the last time failed.
 	retryInterval = 2 * time.Second
@@ -28,7 +28,9 @@ const (
 
 // Streams makes the streams that consumers need.
 type Streams interface {
-	EnsureStreams(ctx context.Context, options broker.StreamOptions) error
+	EnsureStreamsFor(
+		ctx context.Context, options broker.StreamOptions, interested func(ctx context.Context) ([]broker.Consumer, error),
+	) error
 }
 
 // sweeper makes the streams, and brings consumers and Subscriptions together
@@ -81,7 +83,7 @@ func pause(err error) time.Duration {
 // consumer is missing or not as it ought to be, and for each consumer whose
 // Subscription is missing. The watchdog looks at the others.
 func (s *sweeper) sweep(ctx context.Context, all bool) error {
-	streamErr := s.streams.EnsureStreams(ctx, s.options)
+	streamErr := s.streams.EnsureStreamsFor(ctx, s.options, s.interested)
 	consumers, consumersErr := s.consumers.Consumers(ctx, s.options.Name)
 	if consumersErr == nil {
 		s.metrics.show(consumers)
@@ -116,6 +118,22 @@ func (s *sweeper) sweep(ctx context.Context, all bool) error {
 		s.request(ctx, key)
 	}
 	return errors.Join(streamErr, consumersErr, lettersErr, s.dismiss(ctx, ofLetters, list), s.countLetters(ctx, list))
+}
+
+// interested are the consumers that a new stream needs before its first event.
+func (s *sweeper) interested(ctx context.Context) ([]broker.Consumer, error) {
+	list := &eventingv1alpha2.SubscriptionList{}
+	if err := s.reader.List(ctx, list); err != nil {
+		return nil, fmt.Errorf("list subscriptions: %w", err)
+	}
+	var consumers []broker.Consumer
+	for i := range list.Items {
+		route, err := routing.FromSubscription(&list.Items[i], s.policy)
+		if err == nil && list.Items[i].DeletionTimestamp.IsZero() {
+			consumers = append(consumers, broker.ConsumerOf(route))
+		}
+	}
+	return consumers, nil
 }
 
 // bySubscription leaves out consumers that are not ours.

@@ -8,5 +8,6 @@
 //   - a Subscription that is gone from the folder takes its consumer and its waiting retries with it, after nobody
 //     delivers it any more. Dead letters stay;
 //   - one that is only wrong just now, or whose file cannot be read, keeps its consumer, its events and its route;
-//   - what fails is said once and tried again.
+//   - what fails is said once and tried again;
+//   - a stream or a consumer that somebody deletes is made again at once.
 package subscriptions

@@ -2,6 +2,7 @@ package subscriptions
 
 import (
 	"cmp"
+	"context"
 	"maps"
 	"slices"
 	"time"
@@ -84,6 +85,15 @@ func (w wanted) strays(consumers []broker.Consumer, letters bool) []broker.Consu
 		}
 	}
 	return found
+}
+
+// consumers are those that a new stream needs before its first event.
+func (w wanted) consumers(context.Context) ([]broker.Consumer, error) {
+	consumers := make([]broker.Consumer, 0, len(w.entries))
+	for _, e := range w.entries {
+		consumers = append(consumers, broker.ConsumerOf(e.route))
+	}
+	return consumers, nil
 }
 
 // specs are those of all, by name.

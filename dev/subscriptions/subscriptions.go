@@ -28,12 +28,15 @@ var errUnknown = errors.New("the Subscriptions are not known yet")
 
 // Consumers is where streams and consumers are; *broker.Conn is it.
 type Consumers interface {
-	EnsureStreams(ctx context.Context, options broker.StreamOptions) error
+	EnsureStreamsFor(
+		ctx context.Context, options broker.StreamOptions, interested func(ctx context.Context) ([]broker.Consumer, error),
+	) error
 	EnsureConsumer(ctx context.Context, stream string, consumer broker.Consumer) error
 	DeleteConsumer(ctx context.Context, stream, name string) error
 	Consumers(ctx context.Context, stream string) ([]broker.Consumer, error)
 	PurgeRetries(ctx context.Context, subscription types.NamespacedName) error
 	DropUnwanted(ctx context.Context, stream string) (uint64, error)
+	OnDeleted(streams []string, deleted func(stream, consumer string)) (stop func(), err error)
 }
 
 // Subscriptions serves the Subscriptions that it is told of.
@@ -95,6 +98,12 @@ func (s *Subscriptions) Settled() <-chan struct{} {
 
 // Run makes and deletes consumers until ctx ends.
 func (s *Subscriptions) Run(ctx context.Context) error {
+	streams := []string{s.streams.Name, broker.RetryStream, broker.DeadLetterStream}
+	stop, err := s.consumers.OnDeleted(streams, func(string, string) { s.Check() })
+	if err != nil {
+		return fmt.Errorf("listen for deleted consumers: %w", err)
+	}
+	defer stop()
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	for {
@@ -121,7 +130,7 @@ func (s *Subscriptions) sync(ctx context.Context) error {
 	if !known {
 		return nil
 	}
-	err := s.consumers.EnsureStreams(ctx, s.streams)
+	err := s.consumers.EnsureStreamsFor(ctx, s.streams, w.consumers)
 	s.tell(ctx, types.NamespacedName{}, err)
 	if err != nil {
 		return fmt.Errorf("make the streams: %w", err)

@@ -170,7 +170,7 @@ func readBatch(ctx context.Context, w *letterWalk, s LetterSelection) ([]redrivi
 }
 
 // redrivingOf makes the event that is published for a letter. Its id is the
-// letter's, so that the event is stored once however often that is repeated.
+// letter's, so that the event is stored once for a consumer however often that is repeated.
 func redrivingOf(raw *jetstream.RawStreamMsg) redriving {
 	header := nats.Header{}
 	for name, values := range raw.Header {
@@ -220,7 +220,9 @@ func (r *redrive) finish(ctx context.Context, batch []redriving) error {
 	})
 	eachOf(len(batch), func(i int) {
 		batch[i].began = time.Now()
-		_, batch[i].err = r.conn.js.PublishMsg(ctx, batch[i].event, jetstream.WithExpectStream(r.events))
+		event := batch[i].event
+		nameFor(event, before[batch[i].subscription])
+		_, batch[i].err = r.conn.js.PublishMsg(ctx, event, jetstream.WithExpectStream(r.events))
 	})
 	after, err := r.consumers(ctx, batch)
 	if err != nil {

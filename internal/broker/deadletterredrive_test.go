@@ -117,12 +117,16 @@ func TestARedriveThatDiedAfterPublishingRepeatsNothing(t *testing.T) {
 	t.Parallel()
 	_, conn := startWithConsumers(t, orders)
 	addLetters(t, conn, orders, reasonRefused, 1, 5)
+	since, err := conn.redeliveryConsumer(t.Context(), testStream, routing.ConsumerName(orders.Namespace, orders.Name))
+	require.NoError(t, err)
 	stream, err := conn.js.Stream(t.Context(), DeadLetterStream)
 	require.NoError(t, err)
 	for sequence := uint64(1); sequence <= 3; sequence++ { // published, and killed before the letters were deleted
 		raw, err := stream.GetMsg(t.Context(), sequence)
 		require.NoError(t, err)
-		_, err = conn.js.PublishMsg(t.Context(), redrivingOf(raw).event)
+		event := redrivingOf(raw).event
+		nameFor(event, since)
+		_, err = conn.js.PublishMsg(t.Context(), event)
 		require.NoError(t, err)
 	}
 	require.Len(t, takeAll(t, conn, orders), 3)

@@ -17,7 +17,11 @@
 //   - Of the sources of an ordered consumer one receives at a time, in the order of the
 //     stream, and only when no other holds a message of it.
 //   - An event that waits for its next attempt is stored before it is acked, and
-//     comes back to its own consumer alone. While that does not exist it waits.
+//     comes back to its own consumer alone. While that does not exist it waits, also if that
+//     was so for a moment while it went there.
+//   - A new stream takes no event before it has the consumers that it is made with, see
+//     [Conn.EnsureStreamsFor].
+//   - [Conn.DropUnwanted] removes what no consumer wants, whoever made it, and nothing else.
 //   - An answer about a backlog comes from the consumer's leader. "The consumer
 //     does not exist" is a different error from "cannot know".
 //   - A dead letter is stored before its message may be rejected, and a repeat

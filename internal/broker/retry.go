@@ -100,7 +100,7 @@ func subscriptionOf(prefix, subject string) types.NamespacedName {
 // ForwardRetries brings events back to their consumers when they are due, until ctx
 // ends. Any number of processes may do so at the same time.
 func (c *Conn) ForwardRetries(ctx context.Context, stream string) {
-	f := &forwarder{conn: c, stream: stream, places: make(chan struct{}, maxForwards), seen: map[string]time.Time{}}
+	f := newForwarder(c, stream)
 	source := NewSource(c, RetryStream, retryConsumer, types.NamespacedName{}, maxForwards)
 	for ctx.Err() == nil {
 		err := source.Receive(ctx, nil, func(m *Message) { f.take(ctx, m) })
@@ -117,21 +117,21 @@ func (c *Conn) ForwardRetries(ctx context.Context, stream string) {
 
 // forwarder moves due retries.
 type forwarder struct {
-	conn    *Conn
-	stream  string
-	places  chan struct{}
-	running sync.WaitGroup
-
-	mu   sync.Mutex
-	seen map[string]time.Time // when a consumer was last known to take what comes back
+	conn      *Conn
+	consumers *presence
+	places    chan struct{}
+	running   sync.WaitGroup
 }
 
-// consumerSeenFor is how long a consumer is believed to be as it was. Without one the stream
-// would drop what is published for it.
-const (
-	consumerSeenFor = 2 * time.Second
-	consumerDelay   = 5 * time.Second
-)
+// consumerDelay is how long a retry waits whose consumer is gone, or was made again while the retry went there.
+const consumerDelay = 5 * time.Second
+
+func newForwarder(c *Conn, stream string) *forwarder {
+	find := func(ctx context.Context, consumer string) (time.Time, error) {
+		return c.redeliveryConsumer(ctx, stream, consumer)
+	}
+	return &forwarder{conn: c, consumers: newPresence(find), places: make(chan struct{}, maxForwards)}
+}
 
 // take forwards what is due and lets the server keep the time of the rest.
 func (f *forwarder) take(ctx context.Context, m *Message) {
@@ -164,37 +164,12 @@ func (f *forwarder) forward(ctx context.Context, m *Message) {
 
 func (f *forwarder) publish(ctx context.Context, m *Message) error {
 	subject := m.raw.Header.Get(headerRedelivery)
-	if err := f.takes(ctx, subject[strings.LastIndexByte(subject, '.')+1:]); err != nil {
-		return err
-	}
 	header := m.carriedHeader()
 	header.Del(headerDue)
 	header.Del(headerRedelivery)
 	header.Set(jetstream.MsgIDHeader, m.identity())
-	_, err := f.conn.js.PublishMsg(ctx, &nats.Msg{Subject: subject, Header: header, Data: m.raw.Data})
-	return mapError(err)
-}
-
-// takes fails when the consumer does not exist, or does not take what comes back to it.
-func (f *forwarder) takes(ctx context.Context, consumer string) error {
-	f.mu.Lock()
-	known := time.Since(f.seen[consumer]) < consumerSeenFor
-	f.mu.Unlock()
-	if known {
-		return nil
-	}
-	_, err := f.conn.redeliveryConsumer(ctx, f.stream, consumer)
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	for name, at := range f.seen {
-		if time.Since(at) > consumerSeenFor {
-			delete(f.seen, name)
-		}
-	}
-	if err == nil {
-		f.seen[consumer] = time.Now()
-	}
-	return err
+	message := &nats.Msg{Subject: subject, Header: header, Data: m.raw.Data}
+	return f.consumers.publish(ctx, f.conn.js, subject[strings.LastIndexByte(subject, '.')+1:], message)
 }
 
 // settled needs no error: what is not settled comes again.

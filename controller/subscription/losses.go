@@ -1,0 +1,94 @@
+package subscription
+
+import (
+	"context"
+	"fmt"
+	"sync"
+
+	"github.com/go-logr/logr"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	eventingv1alpha2 "github.com/rouse-run/rouse/api/eventing/v1alpha2"
+	"github.com/rouse-run/rouse/internal/broker"
+	"github.com/rouse-run/rouse/internal/routing"
+)
+
+// maxLost bounds the consumers that are remembered. With more of them all Subscriptions are looked at.
+const maxLost = 10_000
+
+// Deletions tells what somebody deletes.
+type Deletions interface {
+	OnDeleted(streams []string, deleted func(stream, consumer string)) (stop func(), err error)
+}
+
+// losses has streams and consumers made again as soon as somebody has deleted them: what is published meanwhile nobody gets.
+type losses struct {
+	deletions Deletions
+	streams   []string
+	reader    client.Reader
+	request   func(ctx context.Context, subscription types.NamespacedName)
+	sweep     func() // has streams made again, and looks at all Subscriptions
+	released  func() // says that the stream may hold what nobody wants
+	log       logr.Logger
+
+	heard chan struct{}
+	mu    sync.Mutex
+	lost  map[string]bool // names of consumers
+}
+
+// Start listens until ctx ends.
+func (l *losses) Start(ctx context.Context) error {
+	stop, err := l.deletions.OnDeleted(l.streams, l.hear)
+	if err != nil {
+		return fmt.Errorf("listen for deleted consumers: %w", err)
+	}
+	defer stop()
+	l.sweep() // for what was deleted before
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-l.heard:
+		}
+		if err := l.restore(ctx, l.take()); err != nil && ctx.Err() == nil {
+			l.log.Info("cannot tell whose consumers were deleted, looking at all", "reason", err.Error())
+			l.sweep()
+		}
+	}
+}
+
+func (l *losses) hear(_, consumer string) {
+	l.released()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if consumer == "" || broker.OfStreams(consumer) || len(l.lost) >= maxLost {
+		l.sweep()
+		return
+	}
+	l.lost[consumer] = true
+	note(l.heard)
+}
+
+func (l *losses) take() map[string]bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	lost := l.lost
+	l.lost = map[string]bool{}
+	return lost
+}
+
+// restore asks for a pass for each Subscription that has lost a consumer and is not being deleted itself.
+func (l *losses) restore(ctx context.Context, lost map[string]bool) error {
+	list := &eventingv1alpha2.SubscriptionList{}
+	if err := l.reader.List(ctx, list); err != nil {
+		return fmt.Errorf("list subscriptions: %w", err)
+	}
+	for i := range list.Items {
+		sub := &list.Items[i]
+		if sub.DeletionTimestamp.IsZero() && lost[routing.ConsumerName(sub.Namespace, sub.Name)] {
+			l.request(ctx, client.ObjectKeyFromObject(sub))
+		}
+	}
+	return nil
+}

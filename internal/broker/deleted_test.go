@@ -1,0 +1,65 @@
+package broker
+
+import (
+	"context"
+	"errors"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestItIsToldOfStreamsAndConsumersThatAreDeleted(t *testing.T) {
+	t.Parallel()
+	server, conn := start(t)
+	heard := make(chan [2]string, 100)
+	stop, err := conn.OnDeleted([]string{testStream, RetryStream}, func(stream, consumer string) { heard <- [2]string{stream, consumer} })
+	require.NoError(t, err)
+	defer stop()
+	somebody := connect(t, server.URL())
+	awaitConnected(t, somebody)
+	for _, name := range []string{"c1", "c2"} {
+		ensureConsumer(t, conn, Consumer{Name: name, Subjects: []string{"kyma." + name}})
+	}
+	require.NoError(t, somebody.DeleteConsumer(t.Context(), testStream, "c1"))
+	require.Equal(t, [2]string{testStream, "c1"}, await(t, heard))
+	require.NoError(t, somebody.DeleteConsumer(t.Context(), RetryStream, retryConsumer))
+	require.Equal(t, [2]string{RetryStream, retryConsumer}, await(t, heard))
+	require.NoError(t, somebody.js.DeleteStream(t.Context(), DeadLetterStream))
+	require.NoError(t, somebody.js.DeleteStream(t.Context(), testStream))
+	for told := false; !told; {
+		what := await(t, heard)
+		require.Equal(t, testStream, what[0])
+		told = what[1] == ""
+	}
+	stop()
+	require.NoError(t, somebody.js.DeleteStream(t.Context(), RetryStream))
+}
+
+func TestANewStreamTakesNoEventBeforeItsConsumersAreThere(t *testing.T) {
+	t.Parallel()
+	_, conn := start(t)
+	require.NoError(t, conn.js.DeleteStream(t.Context(), testStream))
+	publisher := NewPublisher(conn, publisherOptions())
+	consumers := []Consumer{
+		{Name: "c1", Subjects: []string{testSubject}}, {Name: "refused", Subjects: []string{"kyma.shop.*", "kyma.shop.order"}},
+	}
+	gone := errors.New("the Subscriptions are not known")
+	interested := func(context.Context) ([]Consumer, error) {
+		require.ErrorIs(t, publisher.Publish(t.Context(), eventWithID("early")), ErrNoStream)
+		return nil, gone
+	}
+	for range 2 {
+		require.ErrorIs(t, conn.EnsureStreamsFor(t.Context(), testStreams(), interested), gone)
+		require.ErrorIs(t, publisher.Publish(t.Context(), eventWithID("early")), ErrNoStream)
+	}
+	known := func(context.Context) ([]Consumer, error) { return consumers, nil }
+	require.NoError(t, conn.EnsureStreamsFor(t.Context(), testStreams(), known))
+	require.NoError(t, publisher.Publish(t.Context(), eventWithID("early")))
+	awaitBacklog(t, conn, "c1", Backlog{Pending: 1})
+
+	require.NoError(t, conn.EnsureStreamsFor(t.Context(), testStreams(), func(context.Context) ([]Consumer, error) {
+		require.Fail(t, "a stream that takes events is not closed")
+		return nil, nil
+	}))
+	require.Equal(t, eventStream(testStreams()).Subjects, streamInfo(t, conn, testStream).Config.Subjects)
+}
