@@ -51,6 +51,10 @@ func (d *dropper) Start(ctx context.Context) error {
 			return nil
 		case <-d.soon:
 		case <-timer.C:
+			select {
+			case <-d.soon: // this look is for both
+			default:
+			}
 		}
 		began := time.Now()
 		d.drop(ctx)

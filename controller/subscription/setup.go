@@ -76,6 +76,7 @@ func Setup(mgr ctrl.Manager, conn Broker, registerer prometheus.Registerer, opti
 		connected: connected,
 		requests:  requests,
 		metrics:   shown,
+		strangers: newStrangers(registerer, log),
 		watchdog: &watchdog{
 			remedies: conn,
 			stream:   options.Stream.Name,

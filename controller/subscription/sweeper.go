@@ -45,6 +45,7 @@ type sweeper struct {
 	connected <-chan struct{}
 	requests  chan<- event.GenericEvent
 	metrics   *metrics
+	strangers *strangers
 	watchdog  *watchdog
 	log       logr.Logger
 }
@@ -87,6 +88,7 @@ func (s *sweeper) sweep(ctx context.Context, all bool) error {
 	consumers, consumersErr := s.consumers.Consumers(ctx, s.options.Name)
 	if consumersErr == nil {
 		s.metrics.show(consumers)
+		s.strangers.show(consumers)
 	}
 	// Before the Subscriptions: a consumer that is seen was made for one that is listed.
 	letters, lettersErr := s.consumers.Consumers(ctx, broker.DeadLetterStream)

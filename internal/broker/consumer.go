@@ -22,7 +22,7 @@ const (
 	metadataStart = "rouse.run/start-from"
 )
 
-// Consumer is a durable pull consumer: who is served, with which subjects.
+// Consumer is a durable pull consumer, unless somebody else made it: who is served, with which subjects.
 type Consumer struct {
 	Name        string
 	Description string
@@ -41,6 +41,8 @@ type Consumer struct {
 	Backlog Backlog
 	// Progress is how far it was then.
 	Progress Progress
+	// Received tells whether anybody received on it, or asked for messages, then.
+	Received bool
 
 	listed jetstream.ConsumerConfig // all that the server had of it
 }
@@ -62,14 +64,13 @@ func (c *Conn) ensureConsumer(ctx context.Context, stream string, consumer Consu
 	if len(consumer.Subjects) == 0 {
 		return errors.New("it has no subject")
 	}
-	existing, err := c.js.Consumer(ctx, stream, consumer.Name)
+	current, err := c.consumerInfo(ctx, stream, consumer.Name)
 	switch {
 	case errors.Is(err, jetstream.ErrConsumerNotFound):
 		return subjectsError(consumer, c.createConsumer(ctx, stream, consumer))
 	case err != nil:
 		return mapError(err)
 	}
-	current := existing.CachedInfo()
 	if current.Config.Metadata[metadataStart] != consumer.StartFrom.String() || unsuitable(current.Config) {
 		return subjectsError(consumer, c.restart(ctx, stream, consumer, current))
 	}
@@ -78,6 +79,22 @@ func (c *Conn) ensureConsumer(ctx context.Context, stream string, consumer Consu
 	}
 	_, err = c.js.UpdateConsumer(ctx, stream, consumer.apply(current.Config))
 	return subjectsError(consumer, mapError(err))
+}
+
+// consumerInfo is of a consumer of any kind.
+func (c *Conn) consumerInfo(ctx context.Context, stream, name string) (*jetstream.ConsumerInfo, error) {
+	consumer, err := c.js.Consumer(ctx, stream, name)
+	if err == nil {
+		return consumer.CachedInfo(), nil
+	}
+	if !errors.Is(err, jetstream.ErrNotPullConsumer) {
+		return nil, err
+	}
+	pushes, err := c.js.PushConsumer(ctx, stream, name)
+	if err != nil {
+		return nil, err
+	}
+	return pushes.CachedInfo(), nil
 }
 
 // config is that of a new consumer.

@@ -19,7 +19,7 @@ type Progress struct {
 	Replicas  int       // servers that keep it
 }
 
-// Consumers lists the stream's durable pull consumers.
+// Consumers lists the stream's consumers, those of others too.
 func (c *Conn) Consumers(ctx context.Context, stream string) ([]Consumer, error) {
 	if !c.Connected() {
 		return nil, fmt.Errorf("list consumers: %w", ErrNotConnected)
@@ -31,9 +31,7 @@ func (c *Conn) Consumers(ctx context.Context, stream string) ([]Consumer, error)
 	var consumers []Consumer
 	lister := handle.ListConsumers(ctx)
 	for info := range lister.Info() {
-		if info.Config.Durable != "" && info.Config.DeliverSubject == "" {
-			consumers = append(consumers, listed(info))
-		}
+		consumers = append(consumers, listed(info))
 	}
 	if err := lister.Err(); err != nil {
 		return nil, fmt.Errorf("list consumers: %w", mapError(err))
@@ -59,7 +57,8 @@ func listed(info *jetstream.ConsumerInfo) Consumer {
 			Paused:    info.Paused,
 			Replicas:  replicas(info.Cluster),
 		},
-		listed: info.Config,
+		Received: info.PushBound || info.NumWaiting > 0,
+		listed:   info.Config,
 	}
 }
 

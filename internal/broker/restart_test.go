@@ -84,6 +84,7 @@ func TestAConsumerThatSomebodyElseChangedIsPutRight(t *testing.T) {
 		"it waits for no ack":         func(c *jetstream.ConsumerConfig) { c.AckPolicy = jetstream.AckNonePolicy },
 		"it replays as it was":        func(c *jetstream.ConsumerConfig) { c.ReplayPolicy = jetstream.ReplayOriginalPolicy },
 		"it lives in memory":          func(c *jetstream.ConsumerConfig) { c.MemoryStorage = true },
+		"it pushes":                   func(c *jetstream.ConsumerConfig) { c.DeliverSubject = "nobody.listens" },
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -92,8 +93,7 @@ func TestAConsumerThatSomebodyElseChangedIsPutRight(t *testing.T) {
 			ours := Consumer{Name: "c1", Subjects: []string{testSubject}}
 			spoilt := ours.config()
 			spoil(&spoilt)
-			_, err := conn.js.CreateConsumer(t.Context(), testStream, spoilt)
-			require.NoError(t, err)
+			create(t, conn, spoilt)
 			require.False(t, ours.Matches(only(t, conn)))
 			require.False(t, ours.Matches(only(t, conn)), "looking changes nothing")
 

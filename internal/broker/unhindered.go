@@ -16,5 +16,5 @@ func unhindered(config jetstream.ConsumerConfig) jetstream.ConsumerConfig {
 // unsuitable tells whether a consumer hinders in ways that JetStream cannot change in place.
 func unsuitable(config jetstream.ConsumerConfig) bool {
 	return config.AckPolicy != jetstream.AckExplicitPolicy || config.ReplayPolicy != jetstream.ReplayInstantPolicy ||
-		config.MemoryStorage
+		config.MemoryStorage || config.DeliverSubject != "" || config.Durable == ""
 }

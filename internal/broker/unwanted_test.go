@@ -69,13 +69,7 @@ func TestWhatAnybodyWantsIsNotDropped(t *testing.T) {
 		if config.InactiveThreshold == 0 {
 			config.Durable = name
 		}
-		var err error
-		if config.DeliverSubject == "" {
-			_, err = conn.js.CreateConsumer(ctx, testStream, config)
-		} else {
-			_, err = conn.js.CreatePushConsumer(ctx, testStream, config)
-		}
-		require.NoError(t, err, name)
+		create(t, conn, config)
 	}
 	subjects := []string{"kyma.a.x", "kyma.a.y", "kyma.a.z", "kyma.b.one", "kyma.b.two.three", "kyma.c", "kyma.d", "kyma.e"}
 	for range 3 {
@@ -140,9 +134,22 @@ func flood(t *testing.T, conn *Conn, subjects int) {
 	t.Helper()
 	before := streamInfo(t, conn, testStream).State.Msgs
 	for i := range beyond {
-		_, err := conn.js.PublishAsync("kyma.big."+strconv.Itoa(i%subjects), nil)
+		_, err := conn.js.PublishAsync("kyma.big."+strconv.Itoa(i%subjects), nil, jetstream.WithStallWait(patience))
 		require.NoError(t, err)
 	}
 	await(t, conn.js.PublishAsyncComplete())
 	require.Equal(t, before+beyond, streamInfo(t, conn, testStream).State.Msgs, "all are kept")
+}
+
+// create makes a consumer of any kind.
+func create(t *testing.T, conn *Conn, config jetstream.ConsumerConfig) {
+	t.Helper()
+	var err error
+	if config.DeliverSubject == "" {
+		_, err = conn.js.CreateConsumer(t.Context(), testStream, config)
+	} else {
+		config.MaxWaiting = 0
+		_, err = conn.js.CreatePushConsumer(t.Context(), testStream, config)
+	}
+	require.NoError(t, err, config.Name)
 }

@@ -1,0 +1,63 @@
+package subscription
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/go-logr/logr"
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/rouse-run/rouse/internal/broker"
+)
+
+const (
+	// maxStrangers are shown by name, those that keep most; what the others keep is one sum.
+	maxStrangers = 20
+	// otherStrangers cannot be the name of a consumer.
+	otherStrangers = "(others)"
+)
+
+// strangers watches consumers that are no Subscription's: one that somebody left behind keeps events until the stream is full.
+type strangers struct {
+	kept   *prometheus.GaugeVec
+	warned map[string]bool // names of those that keep events for nobody
+	log    logr.Logger
+}
+
+func newStrangers(registerer prometheus.Registerer, log logr.Logger) *strangers {
+	s := &strangers{
+		kept: prometheus.NewGaugeVec(prometheus.GaugeOpts{
+			Name: "rouse_controller_foreign_consumer_pending_events",
+			Help: "Events that a consumer keeps in the stream that is no Subscription's, as of the last sweep.",
+		}, []string{"consumer"}),
+		log: log,
+	}
+	registerer.MustRegister(s.kept)
+	return s
+}
+
+// show takes over what they keep, and warns once of each that keeps events while nobody receives on it.
+func (s *strangers) show(consumers []broker.Consumer) {
+	found := slices.DeleteFunc(broker.Strangers(consumers), func(c broker.Consumer) bool { return c.Backlog.Total() == 0 })
+	slices.SortFunc(found, func(a, b broker.Consumer) int {
+		return cmp.Or(cmp.Compare(b.Backlog.Total(), a.Backlog.Total()), cmp.Compare(a.Name, b.Name))
+	})
+	s.kept.Reset()
+	left := map[string]bool{}
+	for i, consumer := range found {
+		name := consumer.Name
+		if i >= maxStrangers {
+			name = otherStrangers
+		}
+		s.kept.WithLabelValues(name).Add(float64(consumer.Backlog.Total()))
+		if consumer.Received || i >= maxStrangers {
+			continue
+		}
+		left[consumer.Name] = true
+		if !s.warned[consumer.Name] {
+			s.log.Info("a consumer that is no Subscription's keeps events that nobody receives, delete it in NATS if nobody needs it",
+				"consumer", consumer.Name, "description", consumer.Description, "events", consumer.Backlog.Total())
+		}
+	}
+	s.warned = left
+}
