@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/event"
 
 	eventingv1alpha2 "github.com/rouse-run/rouse/api/eventing/v1alpha2"
+	"github.com/rouse-run/rouse/internal/admission"
 	"github.com/rouse-run/rouse/internal/broker"
 	"github.com/rouse-run/rouse/internal/routing"
 )
@@ -130,8 +131,11 @@ func (s *sweeper) interested(ctx context.Context) ([]broker.Consumer, error) {
 	}
 	var consumers []broker.Consumer
 	for i := range list.Items {
-		route, err := routing.FromSubscription(&list.Items[i], s.policy)
-		if err == nil && list.Items[i].DeletionTimestamp.IsZero() {
+		sub := &list.Items[i]
+		if !sub.DeletionTimestamp.IsZero() || len(admission.Subscription(sub, s.policy)) > 0 {
+			continue
+		}
+		if route, err := routing.FromSubscription(sub, s.policy); err == nil {
 			consumers = append(consumers, broker.ConsumerOf(route))
 		}
 	}

@@ -41,7 +41,7 @@ type Consumer struct {
 	Backlog Backlog
 	// Progress is how far it was then.
 	Progress Progress
-	// Received tells whether anybody received on it, or asked for messages, then.
+	// Received is true if anybody received on it, or asked for messages, then.
 	Received bool
 
 	listed jetstream.ConsumerConfig // all that the server had of it

@@ -120,7 +120,7 @@ func (c *Conn) dropBatch(
 	return batch, nil
 }
 
-// purgesPartly tells whether the server purges a subject that a consumer has among others without skipping messages of the
+// purgesPartly reports whether the server purges a subject that a consumer has among others without skipping messages of the
 // others. Older ones than this do not.
 func purgesPartly(config jetstream.StreamConfig) bool {
 	return atLeast(config.Metadata[serverMetadata+"ver"], [3]int{2, 15, 2})
