@@ -49,7 +49,7 @@ func (j *JetStream) Source(route routing.Route) dispatch.Source {
 	if route.Delivery.OrderedBy != "" {
 		newSource = broker.NewOrderedSource
 	}
-	return source{newSource(j.conn, j.stream, route.Consumer, route.Subscription, route.MaxInFlight)}
+	return source{newSource(j.conn, j.stream, route.Consumer, route.Subscription, route.MaxInFlight).Of(route.UID)}
 }
 
 // Letters implements Store.

@@ -31,6 +31,8 @@ type Conn struct {
 	nc  *nats.Conn
 	js  jetstream.JetStream
 	log logr.Logger
+	// retries is what each namespace may have waiting.
+	retries *retryShares
 	// client is nc for callbacks, which may run before Connect has returned.
 	client atomic.Pointer[nats.Conn]
 
@@ -65,7 +67,7 @@ func Connect(ctx context.Context, o Options, log logr.Logger) (*Conn, error) {
 		nc.Close()
 		return nil, fmt.Errorf("connect to NATS: %w", err)
 	}
-	c.nc, c.js = nc, js
+	c.nc, c.js, c.retries = nc, js, newRetryShares(c)
 	return c, nil
 }
 

@@ -23,19 +23,25 @@ const (
 	MetadataNamespace = "rouse.run/namespace"
 	MetadataName      = "rouse.run/name"
 	MetadataSink      = "rouse.run/sink"
+	// MetadataUID tells it from one that had the same name before.
+	MetadataUID = "rouse.run/uid"
 )
 
 // ConsumerOf is the consumer that a route needs.
 func ConsumerOf(route routing.Route) Consumer {
+	metadata := map[string]string{
+		MetadataNamespace: route.Subscription.Namespace,
+		MetadataName:      route.Subscription.Name,
+		MetadataSink:      routing.ShownSink(route.Sink),
+	}
+	if route.UID != "" {
+		metadata[MetadataUID] = string(route.UID)
+	}
 	return Consumer{
-		Name:        route.Consumer,
-		Description: route.Subscription.String(),
-		Subjects:    route.Subjects,
-		Metadata: map[string]string{
-			MetadataNamespace: route.Subscription.Namespace,
-			MetadataName:      route.Subscription.Name,
-			MetadataSink:      routing.ShownSink(route.Sink),
-		},
+		Name:          route.Consumer,
+		Description:   route.Subscription.String(),
+		Subjects:      route.Subjects,
+		Metadata:      metadata,
 		StartFrom:     startOf(route),
 		AckWait:       routeAckWait,
 		MaxAckPending: maxAckPendingOf(route),

@@ -301,17 +301,25 @@ func (r *redrive) consumers(ctx context.Context, batch []redriving) (map[types.N
 // redeliveryConsumer tells since when a Subscription's consumer exists. ErrConsumerNotFound
 // also means that it takes nothing that comes back.
 func (c *Conn) redeliveryConsumer(ctx context.Context, stream, name string) (time.Time, error) {
+	info, err := c.redeliveryInfo(ctx, stream, name)
+	if err != nil {
+		return time.Time{}, err
+	}
+	return info.Created, nil
+}
+
+func (c *Conn) redeliveryInfo(ctx context.Context, stream, name string) (*jetstream.ConsumerInfo, error) {
 	consumer, err := c.js.Consumer(ctx, stream, name)
 	if err != nil {
-		return time.Time{}, fmt.Errorf("the Subscription has no consumer to deliver to: %w", mapError(err))
+		return nil, fmt.Errorf("the Subscription has no consumer to deliver to: %w", mapError(err))
 	}
 	info := consumer.CachedInfo()
 	if !slices.ContainsFunc(subjects(info.Config), func(filter string) bool {
 		return subjectMatches(filter, routing.RedeliverySubject(name))
 	}) {
-		return time.Time{}, fmt.Errorf("the Subscription's consumer takes no redeliveries yet: %w", ErrConsumerNotFound)
+		return nil, fmt.Errorf("the Subscription's consumer takes no redeliveries yet: %w", ErrConsumerNotFound)
 	}
-	return info.Created, nil
+	return info, nil
 }
 
 // subjectMatches tells whether a subject without wildcards matches the filter.

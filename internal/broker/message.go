@@ -76,12 +76,15 @@ func (m *Message) Ack(ctx context.Context) error {
 }
 
 // Retry asks for another attempt after the delay, which counts. The event waits in
-// the stream of retries, where it holds nobody up. When that takes nothing, the event
+// the stream of retries, where it holds nobody up, by the server's clock and for
+// MaxRetryDelay at most. When that takes nothing, or no more of its namespace, the event
 // waits in its place.
 func (m *Message) Retry(ctx context.Context, delay time.Duration) error {
 	return m.settle(func() error {
-		if err := m.conn.addRetry(ctx, m, time.Now().Add(delay)); err != nil {
-			m.conn.log.Error(err, "a retry waits in its consumer", "consumer", m.metadata.Consumer)
+		if err := m.conn.addRetry(ctx, m, delay); err != nil {
+			if !errors.Is(err, ErrRetryShare) { // told of for the namespace
+				m.conn.log.Error(err, "a retry waits in its consumer", "consumer", m.metadata.Consumer)
+			}
 			return m.conn.send(ctx, m.raw.Reply, nak(delay))
 		}
 		return m.conn.send(ctx, m.raw.Reply, []byte(verbAck))

@@ -18,39 +18,53 @@ const consumerSeenFor = 2 * time.Second
 // presence knows since when the consumers exist that events come back to. What is published for one that is gone is
 // confirmed and dropped by the stream.
 type presence struct {
-	find func(ctx context.Context, consumer string) (since time.Time, err error)
+	find func(ctx context.Context, consumer string) (taker, error)
 
 	mu    sync.Mutex
 	seen  map[string]seen
 	looks map[string]*look // that run
 }
 
-type seen struct{ since, at time.Time }
+// taker is a consumer that takes what comes back.
+type taker struct {
+	since time.Time
+	uid   string // of its Subscription, empty if it does not say
+}
+
+type seen struct {
+	taker
+
+	at time.Time
+}
 
 // look is one for all who wait for it.
 type look struct {
 	done  chan struct{}
-	since time.Time
+	found taker
 	err   error
 	next  *look // for those who came after it had begun
 }
 
-func newPresence(find func(ctx context.Context, consumer string) (time.Time, error)) *presence {
+func newPresence(find func(ctx context.Context, consumer string) (taker, error)) *presence {
 	return &presence{find: find, seen: map[string]seen{}, looks: map[string]*look{}}
 }
 
-// publish stores what comes back to a consumer, and returns nil only if the consumer was there all the time.
-func (p *presence) publish(ctx context.Context, js jetstream.JetStream, consumer string, message *nats.Msg) error {
+// publish stores what comes back to a consumer, and returns nil only if the consumer was there all the time. It is not
+// stored when the consumer is that of another Subscription than the one with the UID. Either may not say which one it is.
+func (p *presence) publish(ctx context.Context, js jetstream.JetStream, consumer, uid string, message *nats.Msg) error {
 	before, err := p.known(ctx, consumer)
 	if err != nil {
 		return err
 	}
-	nameFor(message, before)
+	if uid != "" && before.uid != "" && uid != before.uid {
+		return errOrphan
+	}
+	nameFor(message, before.since)
 	if _, err := js.PublishMsg(ctx, message); err != nil {
 		return mapError(err)
 	}
 	after, err := p.fresh(ctx, consumer)
-	if err == nil && !after.Equal(before) {
+	if err == nil && !after.since.Equal(before.since) {
 		err = fmt.Errorf("the consumer was made again meanwhile: %w", ErrConsumerNotFound)
 	}
 	return err
@@ -64,18 +78,18 @@ func nameFor(message *nats.Msg, since time.Time) {
 }
 
 // known is what was seen of a consumer lately.
-func (p *presence) known(ctx context.Context, consumer string) (time.Time, error) {
+func (p *presence) known(ctx context.Context, consumer string) (taker, error) {
 	p.mu.Lock()
 	last, ok := p.seen[consumer]
 	p.mu.Unlock()
 	if ok && time.Since(last.at) < consumerSeenFor {
-		return last.since, nil
+		return last.taker, nil
 	}
 	return p.fresh(ctx, consumer)
 }
 
 // fresh is what a look finds that begins after the call. Calls that come while one runs share the next.
-func (p *presence) fresh(ctx context.Context, consumer string) (time.Time, error) {
+func (p *presence) fresh(ctx context.Context, consumer string) (taker, error) {
 	p.mu.Lock()
 	mine := &look{done: make(chan struct{})}
 	switch running := p.looks[consumer]; {
@@ -90,9 +104,9 @@ func (p *presence) fresh(ctx context.Context, consumer string) (time.Time, error
 	p.mu.Unlock()
 	select {
 	case <-mine.done:
-		return mine.since, mine.err
+		return mine.found, mine.err
 	case <-ctx.Done():
-		return time.Time{}, mapError(ctx.Err())
+		return taker{}, mapError(ctx.Err())
 	}
 }
 
@@ -101,10 +115,10 @@ func (p *presence) run(ctx context.Context, consumer string, current *look) {
 	for current != nil {
 		began := time.Now()
 		looking, cancel := context.WithTimeout(ctx, lookTimeout)
-		current.since, current.err = p.find(looking, consumer)
+		current.found, current.err = p.find(looking, consumer)
 		cancel()
 		p.mu.Lock()
-		p.remember(consumer, seen{since: current.since, at: began}, current.err)
+		p.remember(consumer, seen{taker: current.found, at: began}, current.err)
 		following := current.next
 		if following == nil {
 			delete(p.looks, consumer)

@@ -23,19 +23,19 @@ func TestARetryIsNotForwardedIntoNothing(t *testing.T) {
 	for _, m := range fetch(t, s, 2) {
 		require.NoError(t, m.Retry(t.Context(), 0))
 	}
-	retries := receive(t, NewSource(f.conn, RetryStream, retryConsumer, types.NamespacedName{}, 2))
+	retries := receive(t, NewSource(f.conn, RetryStream, levelOf(0).consumer(), types.NamespacedName{}, 2))
 	first, second := fetchOne(t, retries), fetchOne(t, retries)
 	to := newForwarder(f.conn, testStream)
-	require.NoError(t, to.publish(t.Context(), first))
+	require.NoError(t, to.bringBack(t.Context(), first))
 	require.Equal(t, 2, fetchOne(t, s).Attempt())
 	s.cancel()
 	require.NoError(t, await(t, s.ended))
 
 	require.NoError(t, f.conn.DeleteConsumer(t.Context(), testStream, "c1"))
-	require.ErrorIs(t, to.publish(t.Context(), second), ErrConsumerNotFound, "it was there a moment ago")
+	require.ErrorIs(t, to.bringBack(t.Context(), second), ErrConsumerNotFound, "it was there a moment ago")
 	ensureConsumer(t, f.conn, Consumer{Name: "c1", Subjects: []string{testSubject, routing.RedeliverySubject("c1")}})
-	require.NoError(t, to.publish(t.Context(), second))
-	require.NoError(t, to.publish(t.Context(), second), "a repeat is stored once")
+	require.NoError(t, to.bringBack(t.Context(), second))
+	require.NoError(t, to.bringBack(t.Context(), second), "a repeat is stored once")
 	awaitBacklog(t, f.conn, "c1", Backlog{Pending: 1})
 }
 
@@ -67,17 +67,17 @@ func TestALookAtAConsumerIsSharedByThoseWhoCameBeforeIt(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var looks atomic.Int64
-		p := newPresence(func(context.Context, string) (time.Time, error) {
+		p := newPresence(func(context.Context, string) (taker, error) {
 			n := looks.Add(1)
 			time.Sleep(100 * time.Millisecond)
-			return time.Unix(n, 0), nil
+			return taker{since: time.Unix(n, 0)}, nil
 		})
 		found := make(chan int64, 10)
-		ask := func(how func(context.Context, string) (time.Time, error)) {
+		ask := func(how func(context.Context, string) (taker, error)) {
 			go func() {
-				since, err := how(t.Context(), "c1")
+				at, err := how(t.Context(), "c1")
 				if err == nil {
-					found <- since.Unix()
+					found <- at.since.Unix()
 				}
 			}()
 			synctest.Wait()

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -26,40 +25,64 @@ const (
 	// HeaderStored is when the stream took the event first.
 	HeaderStored = "Rouse-Stored"
 
-	headerDue        = "Rouse-Due"        // nanoseconds since 1970
-	headerRedelivery = "Rouse-Redelivery" // where the event goes then
+	headerDelay      = "Rouse-Delay"            // nanoseconds after the retry was stored
+	headerDue        = "Rouse-Due"              // nanoseconds since 1970 by the server's clock, once that is known
+	headerRedelivery = "Rouse-Redelivery"       // where the event goes then
+	headerUID        = "Rouse-Subscription-UID" // whose retry it is, beyond the name
 )
 
 const (
-	retryPrefix   = "rouse.retry"
+	delayPrefix   = "rouse.delay"
 	retryConsumer = "rouse-retries"
-	// retryWindow is how long a repeated retry is recognised.
-	retryWindow = 10 * time.Minute
+	// retryWindow is how long a repeated retry is recognised. The server keeps the id of each one in memory as long.
+	retryWindow = 2 * time.Minute
 	// retryAckWait is how long a retry is missed whose bridge was killed while it brought it
 	// back, which takes milliseconds. Where it takes longer a second bridge does the same,
 	// and the stream of events, which knows the retry by its id, stores it once.
 	retryAckWait = 5 * time.Second
-	// maxWaitingRetries is how many the server keeps the times of. Those beyond wait
-	// until some of them are through.
-	maxWaitingRetries = 20_000
-	// forwards at a time.
-	maxForwards = 128
+	// maxRetriesAhead is how many retries of a level all bridges have in view: the next ones that go on. Up to here the
+	// server looks at each of them whenever one is acked, without putting off the others.
+	maxRetriesAhead = 1024
 )
 
+// ensureRetryConsumers makes one consumer for each level.
+func (c *Conn) ensureRetryConsumers(ctx context.Context) error {
+	for level := range lastRetryLevel + 1 {
+		err := c.EnsureConsumer(ctx, RetryStream, Consumer{
+			Name:          level.consumer(),
+			Description:   "brings retries on that have waited for " + level.String(),
+			Subjects:      []string{level.filter()},
+			StartFrom:     StartFrom{Policy: StartAll},
+			AckWait:       retryAckWait,
+			MaxAckPending: maxRetriesAhead,
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return c.ensureOldRetryConsumer(ctx)
+}
+
 // addRetry stores the event for another attempt and returns after the stream has
-// confirmed it. A repeat for the same delivery is stored once.
-func (c *Conn) addRetry(ctx context.Context, m *Message, due time.Time) error {
-	retry := &nats.Msg{
-		Subject: subjectOf(retryPrefix, m.source.subscription),
-		Header:  m.carriedHeader(),
-		Data:    m.raw.Data,
+// confirmed it. A repeat for the same delivery is stored once. ErrRetryShare means that too
+// many retries of its namespace or Subscription wait already.
+func (c *Conn) addRetry(ctx context.Context, m *Message, delay time.Duration) error {
+	header := m.carriedHeader()
+	size := sizeClass(storedSize(header, m.raw.Data))
+	delay, err := c.retries.admit(ctx, m.source.subscription, size, min(max(delay, 0), MaxRetryDelay))
+	if err != nil {
+		return fmt.Errorf("add retry: %w", err)
 	}
 	attempt := strconv.Itoa(m.Attempt())
-	retry.Header.Set(HeaderAttempts, attempt)
-	retry.Header.Set(headerDue, strconv.FormatInt(due.UnixNano(), 10))
-	retry.Header.Set(headerRedelivery, m.source.redelivery)
-	retry.Header.Set(jetstream.MsgIDHeader, m.identity()+"/"+attempt)
-	if _, err := c.js.PublishMsg(ctx, retry); err != nil {
+	header.Set(HeaderAttempts, attempt)
+	header.Set(headerDelay, strconv.FormatInt(delay.Nanoseconds(), 10))
+	header.Set(headerRedelivery, m.source.redelivery)
+	if m.source.uid != "" {
+		header.Set(headerUID, string(m.source.uid))
+	}
+	header.Set(jetstream.MsgIDHeader, m.identity()+"/"+attempt)
+	subject := retrySubject(levelOf(delay), size, m.source.subscription)
+	if _, err := c.js.PublishMsg(ctx, &nats.Msg{Subject: subject, Header: header, Data: m.raw.Data}); err != nil {
 		return fmt.Errorf("add retry: %w", mapError(err))
 	}
 	return nil
@@ -73,6 +96,7 @@ func (m *Message) carriedHeader() nats.Header {
 			header[name] = values
 		}
 	}
+	header.Del(headerUID)
 	header.Set(HeaderSubject, m.Subject())
 	header.Set(HeaderStored, m.Stored().UTC().Format(time.RFC3339Nano))
 	return header
@@ -97,93 +121,16 @@ func subscriptionOf(prefix, subject string) types.NamespacedName {
 	return types.NamespacedName{Namespace: namespace, Name: name}
 }
 
-// ForwardRetries brings events back to their consumers when they are due, until ctx
-// ends. Any number of processes may do so at the same time.
-func (c *Conn) ForwardRetries(ctx context.Context, stream string) {
-	f := newForwarder(c, stream)
-	source := NewSource(c, RetryStream, retryConsumer, types.NamespacedName{}, maxForwards)
-	for ctx.Err() == nil {
-		err := source.Receive(ctx, nil, func(m *Message) { f.take(ctx, m) })
-		if err != nil && !isAny(err, ErrNotConnected, ErrConsumerNotFound) {
-			c.log.Info("cannot forward retries, trying again", "reason", err.Error())
-		}
-		select {
-		case <-ctx.Done():
-		case <-time.After(time.Second):
-		}
-	}
-	f.running.Wait()
-}
-
-// forwarder moves due retries.
-type forwarder struct {
-	conn      *Conn
-	consumers *presence
-	places    chan struct{}
-	running   sync.WaitGroup
-}
-
-// consumerDelay is how long a retry waits whose consumer is gone, or was made again while the retry went there.
-const consumerDelay = 5 * time.Second
-
-func newForwarder(c *Conn, stream string) *forwarder {
-	find := func(ctx context.Context, consumer string) (time.Time, error) {
-		return c.redeliveryConsumer(ctx, stream, consumer)
-	}
-	return &forwarder{conn: c, consumers: newPresence(find), places: make(chan struct{}, maxForwards)}
-}
-
-// take forwards what is due and lets the server keep the time of the rest.
-func (f *forwarder) take(ctx context.Context, m *Message) {
-	due, err := strconv.ParseInt(m.raw.Header.Get(headerDue), 10, 64)
-	if wait := time.Until(time.Unix(0, due)); err == nil && wait > 0 {
-		f.settled(m.Return(ctx, wait))
-		return
-	}
-	f.places <- struct{}{}
-	f.running.Go(func() {
-		defer func() { <-f.places }()
-		f.forward(context.WithoutCancel(ctx), m)
-	})
-}
-
-func (f *forwarder) forward(ctx context.Context, m *Message) {
-	ctx, cancel := context.WithTimeout(ctx, settleTimeout)
-	defer cancel()
-	err := f.publish(ctx, m)
-	switch {
-	case err == nil:
-		f.settled(m.Ack(ctx))
-	case errors.Is(err, ErrConsumerNotFound):
-		f.settled(m.Return(ctx, consumerDelay))
-	default:
-		f.conn.log.V(1).Info("cannot forward a retry yet", "reason", err.Error())
-		f.settled(m.Return(ctx, time.Second))
-	}
-}
-
-func (f *forwarder) publish(ctx context.Context, m *Message) error {
-	subject := m.raw.Header.Get(headerRedelivery)
-	header := m.carriedHeader()
-	header.Del(headerDue)
-	header.Del(headerRedelivery)
-	header.Set(jetstream.MsgIDHeader, m.identity())
-	message := &nats.Msg{Subject: subject, Header: header, Data: m.raw.Data}
-	return f.consumers.publish(ctx, f.conn.js, subject[strings.LastIndexByte(subject, '.')+1:], message)
-}
-
-// settled needs no error: what is not settled comes again.
-func (f *forwarder) settled(err error) {
-	if err != nil {
-		f.conn.log.V(1).Info("cannot settle a retry", "reason", err.Error())
-	}
-}
-
 // WaitingRetries counts the events of each Subscription that wait for their next attempt.
 func (c *Conn) WaitingRetries(ctx context.Context) (map[types.NamespacedName]uint64, error) {
-	counts, err := c.countBySubscription(ctx, RetryStream, retryPrefix, retryPrefix+".>")
+	info, err := c.subjects(ctx, RetryStream, "rouse.>")
 	if err != nil {
 		return nil, fmt.Errorf("count waiting retries: %w", err)
+	}
+	counts := make(map[types.NamespacedName]uint64, len(info.State.Subjects))
+	for subject, count := range info.State.Subjects {
+		_, subscription := waitingOf(subject)
+		counts[subscription] += count
 	}
 	return counts, nil
 }
@@ -194,8 +141,10 @@ func (c *Conn) PurgeRetries(ctx context.Context, subscription types.NamespacedNa
 		return fmt.Errorf("purge retries: %w", ErrNotConnected)
 	}
 	stream, err := c.js.Stream(ctx, RetryStream)
-	if err == nil {
-		err = stream.Purge(ctx, jetstream.WithPurgeSubject(subjectOf(retryPrefix, subscription)))
+	for _, prefix := range []string{delayPrefix + ".*.*", oldRetryPrefix} {
+		if err == nil {
+			err = stream.Purge(ctx, jetstream.WithPurgeSubject(subjectOf(prefix, subscription)))
+		}
 	}
 	if err = mapError(err); err != nil && !errors.Is(err, ErrNoStream) {
 		return fmt.Errorf("purge retries: %w", err)
@@ -206,6 +155,19 @@ func (c *Conn) PurgeRetries(ctx context.Context, subscription types.NamespacedNa
 // countBySubscription counts what a stream holds under prefix.namespace.name, as far
 // as the filter matches.
 func (c *Conn) countBySubscription(ctx context.Context, stream, prefix, filter string) (map[types.NamespacedName]uint64, error) {
+	info, err := c.subjects(ctx, stream, filter)
+	if err != nil {
+		return nil, err
+	}
+	counts := make(map[types.NamespacedName]uint64, len(info.State.Subjects))
+	for subject, count := range info.State.Subjects {
+		counts[subscriptionOf(prefix, subject)] += count
+	}
+	return counts, nil
+}
+
+// subjects asks what a stream holds under the subjects that the filter matches.
+func (c *Conn) subjects(ctx context.Context, stream, filter string) (*jetstream.StreamInfo, error) {
 	if !c.Connected() {
 		return nil, ErrNotConnected
 	}
@@ -214,12 +176,5 @@ func (c *Conn) countBySubscription(ctx context.Context, stream, prefix, filter s
 		return nil, mapError(err)
 	}
 	info, err := handle.Info(ctx, jetstream.WithSubjectFilter(filter))
-	if err != nil {
-		return nil, mapError(err)
-	}
-	counts := make(map[types.NamespacedName]uint64, len(info.State.Subjects))
-	for subject, count := range info.State.Subjects {
-		counts[subscriptionOf(prefix, subject)] += count
-	}
-	return counts, nil
+	return info, mapError(err)
 }

@@ -224,7 +224,7 @@ func TestARetryComesBackSoonWhenTheBridgeThatHeldItIsKilled(t *testing.T) {
 	require.NoError(t, fetchOne(t, s).Retry(t.Context(), 0))
 	killed := connect(t, f.server.URL())
 	awaitConnected(t, killed)
-	held := receive(t, NewSource(killed, RetryStream, retryConsumer, types.NamespacedName{}, maxForwards))
+	held := receive(t, NewSource(killed, RetryStream, retryLevel(0).consumer(), types.NamespacedName{}, maxForwards))
 	fetchOne(t, held)
 	killed.nc.Close()
 	forward(t, f.conn)

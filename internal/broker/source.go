@@ -34,8 +34,9 @@ type Source struct {
 	stream       string
 	consumer     string
 	subscription types.NamespacedName
-	redelivery   string // the consumer's own subject for events that come back
-	subject      string // of the consumer's pull requests
+	uid          types.UID // of the Subscription, empty if not known
+	redelivery   string    // the consumer's own subject for events that come back
+	subject      string    // of the consumer's pull requests
 	batch        int
 	expires      time.Duration
 	heartbeat    time.Duration
@@ -57,6 +58,13 @@ func NewSource(c *Conn, stream, consumer string, subscription types.NamespacedNa
 		expires:      pullExpires,
 		heartbeat:    pullHeartbeat,
 	}
+}
+
+// Of says which Subscription of the name the source is for. What comes back from the retries of another one
+// is left out then.
+func (s *Source) Of(uid types.UID) *Source {
+	s.uid = uid
+	return s
 }
 
 // NewOrderedSource returns a source for an ordered consumer. Of all sources of such a
@@ -160,9 +168,9 @@ func (s *Source) awaitLink(ctx context.Context, stop, link <-chan struct{}) erro
 }
 
 // message takes what the server delivered, or nothing if it is not for this consumer:
-// a wildcard matches what comes back to others.
+// a wildcard matches what comes back to others, and a Subscription may have had the same name.
 func (s *Source) message(raw *nats.Msg) *Message {
-	if routing.IsRedelivery(raw.Subject) && raw.Subject != s.redelivery {
+	if routing.IsRedelivery(raw.Subject) && (raw.Subject != s.redelivery || s.ofAnother(raw)) {
 		_ = s.conn.nc.Publish(raw.Reply, []byte(verbAck)) // lost, it comes again
 		return nil
 	}
@@ -171,6 +179,11 @@ func (s *Source) message(raw *nats.Msg) *Message {
 		return nil
 	}
 	return &Message{conn: s.conn, source: s, raw: raw, metadata: metadata}
+}
+
+func (s *Source) ofAnother(raw *nats.Msg) bool {
+	uid := raw.Header.Get(headerUID)
+	return uid != "" && s.uid != "" && uid != string(s.uid)
 }
 
 // absence finds out why nobody answers the pull requests.

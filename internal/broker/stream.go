@@ -16,7 +16,7 @@ const (
 	// deadLetterWindow is how long a repeated dead letter is recognised: longer
 	// than any redelivery after a lost rejection takes.
 	deadLetterWindow = 10 * time.Minute
-	// maxConsumers of the events' stream is more than there ever are. Without a limit of
+	// maxConsumers of the streams of events and retries is more than there ever are. Without a limit of
 	// its own a stream has the server's default, which is 1,000.
 	maxConsumers = 1_000_000
 )
@@ -30,14 +30,7 @@ func (c *Conn) EnsureStreams(ctx context.Context, o StreamOptions) error {
 			return fmt.Errorf("ensure stream %q: %w", wanted.Name, err)
 		}
 	}
-	return c.EnsureConsumer(ctx, RetryStream, Consumer{
-		Name:          retryConsumer,
-		Description:   "brings retries back when they are due",
-		Subjects:      []string{retryPrefix + ".>"},
-		StartFrom:     StartFrom{Policy: StartAll},
-		AckWait:       retryAckWait,
-		MaxAckPending: maxWaitingRetries,
-	})
+	return c.ensureRetryConsumers(ctx)
 }
 
 func eventStream(o StreamOptions) jetstream.StreamConfig {
@@ -81,11 +74,12 @@ func retryStream(o StreamOptions) jetstream.StreamConfig {
 	return jetstream.StreamConfig{
 		Name:              RetryStream,
 		Description:       "events that wait for another attempt",
-		Subjects:          []string{retryPrefix + ".>"},
+		Subjects:          []string{delayPrefix + ".>", oldRetryPrefix + ".>"},
 		Retention:         jetstream.WorkQueuePolicy,
 		Storage:           storageType(o.Storage),
 		Replicas:          o.Replicas,
 		MaxMsgs:           -1,
+		MaxConsumers:      maxConsumers,
 		MaxMsgsPerSubject: -1,
 		MaxBytes:          o.RetryMaxBytes,
 		Duplicates:        retryWindow,

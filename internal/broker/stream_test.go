@@ -1,6 +1,8 @@
 package broker
 
 import (
+	"fmt"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -85,7 +87,8 @@ func TestTheStreamTakesMoreConsumersThanTheServersDefault(t *testing.T) {
 
 func TestALimitOfConsumersThatWasSetIsKeptAndToldOf(t *testing.T) {
 	t.Parallel()
-	const account = `accounts: {A: {jetstream: {max_consumers: 2}, users: [{user: me, password: pass}]}}`
+	limit := int(lastRetryLevel) + 2 // as many as those of retries
+	account := fmt.Sprintf(`accounts: {A: {jetstream: {max_consumers: %d}, users: [{user: me, password: pass}]}}`, limit)
 	for name, before := range map[string]func(*testing.T, *Conn){
 		"of the account": func(*testing.T, *Conn) {},
 		"of the account, and the stream was there": func(t *testing.T, conn *Conn) {
@@ -98,7 +101,7 @@ func TestALimitOfConsumersThatWasSetIsKeptAndToldOf(t *testing.T) {
 		"of the stream": func(t *testing.T, conn *Conn) {
 			t.Helper()
 			config := eventStream(testStreams())
-			config.MaxConsumers = 2
+			config.MaxConsumers = limit
 			_, err := conn.js.CreateStream(t.Context(), config)
 			require.NoError(t, err)
 		},
@@ -115,11 +118,12 @@ func TestALimitOfConsumersThatWasSetIsKeptAndToldOf(t *testing.T) {
 			before(t, conn)
 			require.NoError(t, conn.EnsureStreams(t.Context(), testStreams()))
 			require.NoError(t, conn.EnsureStreams(t.Context(), testStreams()))
-			ensureConsumer(t, conn, Consumer{Name: "one", Subjects: []string{"kyma.one"}})
-			ensureConsumer(t, conn, Consumer{Name: "two", Subjects: []string{"kyma.two"}})
-			err := conn.EnsureConsumer(t.Context(), testStream, Consumer{Name: "three", Subjects: []string{"kyma.three"}})
+			for i := range limit {
+				ensureConsumer(t, conn, Consumer{Name: strconv.Itoa(i), Subjects: []string{"kyma.one"}})
+			}
+			err := conn.EnsureConsumer(t.Context(), testStream, Consumer{Name: "more", Subjects: []string{"kyma.more"}})
 			require.ErrorIs(t, err, ErrTooManyConsumers)
-			ensureConsumer(t, conn, Consumer{Name: "two", Subjects: []string{"kyma.others"}})
+			ensureConsumer(t, conn, Consumer{Name: "1", Subjects: []string{"kyma.others"}})
 		})
 	}
 }

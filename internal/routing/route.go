@@ -16,6 +16,8 @@ import (
 type Route struct {
 	// Subscription is where the Route comes from.
 	Subscription types.NamespacedName
+	// UID of the Subscription, which no other one of its name has; empty in local mode.
+	UID types.UID
 	// Consumer is the name of the durable consumer.
 	Consumer string
 	// Subjects are what the consumer filters on, in the order of the spec. The
@@ -88,6 +90,7 @@ func FromSubscription(sub *eventingv1alpha2.Subscription, policy Policy) (Route,
 	}
 	return Route{
 		Subscription: types.NamespacedName{Namespace: sub.Namespace, Name: sub.Name},
+		UID:          sub.UID,
 		Consumer:     consumer,
 		Subjects:     filters(append(subjects, redelivery)),
 		Redelivery:   redelivery,
