@@ -30,6 +30,7 @@ type Consumers interface {
 	EnsureConsumer(ctx context.Context, stream string, consumer broker.Consumer) error
 	DeleteConsumer(ctx context.Context, stream, name string) error
 	Consumers(ctx context.Context, stream string) ([]broker.Consumer, error)
+	WaitingRetries(ctx context.Context) (map[types.NamespacedName]uint64, error)
 	PurgeRetries(ctx context.Context, subscription types.NamespacedName) error
 	DeadLetterCounts(ctx context.Context) (map[types.NamespacedName]uint64, error)
 }

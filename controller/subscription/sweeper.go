@@ -93,11 +93,13 @@ func (s *sweeper) sweep(ctx context.Context, all bool) error {
 	}
 	// Before the Subscriptions: a consumer that is seen was made for one that is listed.
 	letters, lettersErr := s.consumers.Consumers(ctx, broker.DeadLetterStream)
+	retries, retriesErr := s.consumers.WaitingRetries(ctx)
 	list := &eventingv1alpha2.SubscriptionList{}
 	if err := s.reader.List(ctx, list); err != nil {
 		return fmt.Errorf("list subscriptions: %w", err)
 	}
 	stray, ofLetters := bySubscription(consumers), bySubscription(letters)
+	strayRetries(stray, retries)
 	var patients []patient
 	for i := range list.Items {
 		sub := &list.Items[i]
@@ -120,7 +122,16 @@ func (s *sweeper) sweep(ctx context.Context, all bool) error {
 	for key := range stray {
 		s.request(ctx, key)
 	}
-	return errors.Join(streamErr, consumersErr, lettersErr, s.dismiss(ctx, ofLetters, list), s.countLetters(ctx, list))
+	return errors.Join(streamErr, consumersErr, lettersErr, retriesErr, s.dismiss(ctx, ofLetters, list), s.countLetters(ctx, list))
+}
+
+// strayRetries adds those of whom only retries are left: a bridge stored them after the others were purged.
+func strayRetries(stray map[types.NamespacedName]broker.Consumer, retries map[types.NamespacedName]uint64) {
+	for key := range retries {
+		if _, ok := stray[key]; !ok {
+			stray[key] = broker.Consumer{}
+		}
+	}
 }
 
 // interested are the consumers that a new stream needs before its first event.

@@ -1,16 +1,20 @@
 package subscription
 
 import (
+	"context"
 	"testing"
+	"time"
 
 	"github.com/go-logr/logr"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/require"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 
 	"github.com/rouse-run/rouse/internal/broker"
+	"github.com/rouse-run/rouse/internal/cloudevent"
 	"github.com/rouse-run/rouse/internal/routing"
 )
 
@@ -62,4 +66,32 @@ func TestASweepFindsWhatSomebodyElseChanged(t *testing.T) {
 	require.NoError(t, err)
 	_, err = w.conn.DeadLetters(t.Context(), routing.Route{}.Subscription)
 	require.NoError(t, err)
+}
+
+// A bridge that delivers for a moment longer stores a retry after the others were purged.
+func TestRetriesOfADeletedSubscriptionAreDroppedHoweverLateTheyWereStored(t *testing.T) {
+	w := newWorld(t)
+	w.createSink()
+	w.awaitReady(w.create("orders"))
+	gone := types.NamespacedName{Namespace: w.namespace, Name: "gone"}
+	name := routing.ConsumerName(gone.Namespace, gone.Name)
+	require.NoError(t, w.conn.EnsureConsumer(t.Context(), broker.DefaultStream, broker.Consumer{Name: name, Subjects: []string{"kyma.shop.gone"}}))
+	publisher := broker.NewPublisher(w.conn, broker.DefaultPublisherOptions())
+	require.NoError(t, publisher.Publish(t.Context(), &cloudevent.Event{ID: "1", Source: "shop", Type: "gone"}))
+	ctx, stop := context.WithCancel(t.Context())
+	source := broker.NewSource(w.conn, broker.DefaultStream, name, gone, 1)
+	require.NoError(t, source.Receive(ctx, nil, func(m *broker.Message) {
+		require.NoError(t, m.Retry(ctx, time.Hour))
+		stop()
+	}))
+	require.NoError(t, w.conn.DeleteConsumer(t.Context(), broker.DefaultStream, name))
+	waiting, err := w.conn.WaitingRetries(t.Context())
+	require.NoError(t, err)
+	require.EqualValues(t, 1, waiting[gone])
+
+	w.nats.Restart() // the controller sweeps when it is connected again
+	require.Eventually(t, func() bool {
+		waiting, err := w.conn.WaitingRetries(t.Context())
+		return err == nil && waiting[gone] == 0
+	}, patience, tick)
 }
