@@ -62,7 +62,7 @@ type Backoff struct {
 	Policy BackoffPolicy `json:"policy,omitempty"`
 
 	// Delay after the first attempt.
-	// +kubebuilder:validation:XValidation:rule="duration(self) > duration('0s')",message="must be more than 0s"
+	// +kubebuilder:validation:XValidation:rule="duration(self) > duration('0s') && duration(self) <= duration('24h')",message="must be more than 0s and at most 24h"
 	// +optional
 	Delay *metav1.Duration `json:"delay,omitempty"`
 
