@@ -131,6 +131,10 @@ bench-subscriptions: ## 10,000 Subscriptions on one bridge, idle and with 1 % ac
 bench-memory: ## What could make a bridge take memory without bound, beside the chart's limit (SHAPE_SECONDS, SCALE_PERCENT)
 	@$(GO) run ./e2e/bench/memory
 
+.PHONY: bench-retries
+bench-retries: ## Retries of one Subscription while 1,000,000 of others wait (RETRIES, ROUND_SECONDS)
+	@$(GO) run ./e2e/bench/retries
+
 .PHONY: bench-runtime
 bench-runtime: packages ## Hello world on one core beside the bare HTTP server of each language
 	@$(GO) run ./e2e/bench/runtime

@@ -75,6 +75,7 @@ func (d DeadLetter) message(m *Message, now time.Time) *nats.Msg {
 
 func (d DeadLetter) header(m *Message, now time.Time) nats.Header {
 	header := m.carriedHeader()
+	header.Del(headerUID) // a redrive goes to whoever has the name then
 	header.Set(HeaderDeadLetterSubscription, d.Subscription.String())
 	header.Set(HeaderDeadLetterReason, string(d.Reason))
 	header.Set(HeaderDeadLetterMessage, d.Reason.Message())

@@ -96,7 +96,6 @@ func (m *Message) carriedHeader() nats.Header {
 			header[name] = values
 		}
 	}
-	header.Del(headerUID)
 	header.Set(HeaderSubject, m.Subject())
 	header.Set(HeaderStored, m.Stored().UTC().Format(time.RFC3339Nano))
 	return header

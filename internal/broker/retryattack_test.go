@@ -101,6 +101,20 @@ func TestADelayIsTheSumOfSeveralLevels(t *testing.T) {
 	require.GreaterOrEqual(t, time.Since(begin), delay-10*time.Millisecond, "the server's clock is known within half a round trip")
 }
 
+func TestARetryIsInTimeAfterTheServerWasRestarted(t *testing.T) {
+	t.Parallel()
+	f := newFeed(t)
+	forward(t, f.conn)
+	f.publish(t, 2)
+	s := f.source(t)
+	s.retryFirst(t, 2*time.Second)
+	s.retryFirst(t, time.Hour)
+	f.server.Restart()
+	require.Equal(t, 2, fetchOne(t, s).Attempt())
+	require.EqualValues(t, 1, waitingRetries(t, f.conn))
+	require.Empty(t, s.arrived)
+}
+
 // A header is what a bridge with a wrong clock, or a hostile one, could have written.
 func TestNoTimeInARetryBringsItBackLongAfterItsLevel(t *testing.T) {
 	t.Parallel()
@@ -173,6 +187,7 @@ func TestWhatCameBackForADeletedSubscriptionIsLeftOutByOneOfTheSameName(t *testi
 	s := receive(t, newSource(f.conn).Of("new"))
 	m := fetchOne(t, s)
 	require.Equal(t, "new", m.raw.Header.Get(headerUID))
+	require.Empty(t, DeadLetter{}.message(m, time.Now()).Header.Get(headerUID), "whoever has the name then may redrive it")
 	require.NoError(t, m.Ack(t.Context()))
 	awaitBacklog(t, f.conn, "c1", Backlog{})
 }

@@ -161,7 +161,6 @@ func (f *forwarder) goOn(ctx context.Context, m *Message, due time.Time) {
 // move has a retry wait on. When that cannot be stored the server keeps it for a moment.
 func (f *forwarder) move(ctx context.Context, m *Message, wait time.Duration, due time.Time) {
 	header := m.carriedHeader()
-	header.Set(headerUID, m.raw.Header.Get(headerUID))
 	header.Del(headerDelay)
 	header.Set(headerDue, strconv.FormatInt(due.UnixNano(), 10))
 	header.Set(jetstream.MsgIDHeader, m.identity())
@@ -187,9 +186,6 @@ func (f *forwarder) bringBack(ctx context.Context, m *Message) error {
 	header.Del(headerDelay)
 	header.Del(headerDue)
 	header.Del(headerRedelivery)
-	if uid != "" {
-		header.Set(headerUID, uid)
-	}
 	header.Set(jetstream.MsgIDHeader, m.identity())
 	message := &nats.Msg{Subject: subject, Header: header, Data: m.raw.Data}
 	return f.consumers.publish(ctx, f.conn.js, subject[strings.LastIndexByte(subject, '.')+1:], uid, message)

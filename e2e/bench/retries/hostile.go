@@ -1,0 +1,123 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/rouse-run/rouse/e2e/rig"
+	"github.com/rouse-run/rouse/internal/broker"
+	"github.com/rouse-run/rouse/internal/cloudevent"
+	"github.com/rouse-run/rouse/internal/routing"
+)
+
+const (
+	namespaces    = 10
+	subscriptions = 10 // of each namespace
+	longest       = time.Hour
+	// inFlight of each of the others, and how many events may wait for their first attempt.
+	inFlight = 64
+	ahead    = 5000
+	batch    = 500
+)
+
+func hostile() []routing.Route {
+	var routes []routing.Route
+	for i := range namespaces * subscriptions {
+		routes = append(routes, rig.Route(
+			"other-"+strconv.Itoa(i/subscriptions), "other-"+strconv.Itoa(i), "bench", "other-"+strconv.Itoa(i)+".v1", inFlight))
+	}
+	return routes
+}
+
+// holding keeps the retries of others waiting.
+type holding struct {
+	conn    *broker.Conn
+	cancel  context.CancelFunc
+	running sync.WaitGroup
+	stored  atomic.Int64
+}
+
+// holdUp returns when so many retries of others wait. Until stop, each event of theirs that comes, whether for the first
+// time or again, has to wait for up to an hour.
+func (b *bench) holdUp(ctx context.Context, count int) (*holding, error) {
+	h := &holding{conn: b.conn}
+	ctx, h.cancel = context.WithCancel(ctx)
+	for _, route := range b.others {
+		source := broker.NewSource(b.conn, broker.DefaultStream, route.Consumer, route.Subscription, inFlight)
+		h.running.Go(func() {
+			for ctx.Err() == nil {
+				_ = source.Receive(ctx, nil, func(m *broker.Message) { h.running.Go(func() { h.fail(ctx, m) }) })
+			}
+		})
+	}
+	for missing := count; missing > 0; {
+		if err := h.publish(ctx, b, missing); err != nil {
+			return nil, h.stopWith(err)
+		}
+		waiting, err := h.waiting(ctx)
+		if err != nil {
+			return nil, h.stopWith(err)
+		}
+		missing = count - int(waiting)
+	}
+	return h, nil
+}
+
+func (h *holding) fail(ctx context.Context, m *broker.Message) {
+	if err := m.Retry(ctx, rand.N(longest)); err == nil { //nolint:gosec // no secret
+		h.stored.Add(1)
+	}
+}
+
+// publish returns when as many events have failed.
+func (h *holding) publish(ctx context.Context, b *bench, count int) error {
+	publisher := broker.NewPublisher(h.conn, broker.DefaultPublisherOptions())
+	until := h.stored.Load() + int64(count)
+	for sent := 0; h.stored.Load() < until; {
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		if sent >= count || h.stored.Load()+ahead < until-int64(count-sent) {
+			time.Sleep(5 * time.Millisecond)
+			continue
+		}
+		events := make([]*cloudevent.Event, min(batch, count-sent))
+		for i := range events {
+			b.next++
+			eventType := "other-" + strconv.Itoa(b.next%len(b.others)) + ".v1"
+			events[i] = &cloudevent.Event{ID: strconv.Itoa(b.next), Source: "bench", Type: eventType}
+		}
+		if err := errors.Join(publisher.PublishAll(ctx, events)...); err != nil {
+			return fmt.Errorf("publish for others: %w", err)
+		}
+		sent += len(events)
+	}
+	return nil
+}
+
+func (h *holding) waiting(ctx context.Context) (uint64, error) {
+	counts, err := h.conn.WaitingRetries(ctx)
+	var all uint64
+	for subscription, count := range counts {
+		if subscription.Namespace != "bench" {
+			all += count
+		}
+	}
+	return all, err
+}
+
+func (h *holding) stop() {
+	h.cancel()
+	h.running.Wait()
+}
+
+func (h *holding) stopWith(err error) error {
+	h.stop()
+	return err
+}
