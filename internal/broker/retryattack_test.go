@@ -106,7 +106,7 @@ func TestARetryIsInTimeAfterTheServerWasRestarted(t *testing.T) {
 	f := newFeed(t)
 	forward(t, f.conn)
 	f.publish(t, 2)
-	s := f.source(t)
+	s := receive(t, NewSource(f.conn, testStream, "c1", subscription(), 10))
 	s.retryFirst(t, 2*time.Second)
 	s.retryFirst(t, time.Hour)
 	f.server.Restart()
