@@ -75,7 +75,8 @@ func TestRetriesOfADeletedSubscriptionAreDroppedHoweverLateTheyWereStored(t *tes
 	w.awaitReady(w.create("orders"))
 	gone := types.NamespacedName{Namespace: w.namespace, Name: "gone"}
 	name := routing.ConsumerName(gone.Namespace, gone.Name)
-	require.NoError(t, w.conn.EnsureConsumer(t.Context(), broker.DefaultStream, broker.Consumer{Name: name, Subjects: []string{"kyma.shop.gone"}}))
+	consumer := broker.Consumer{Name: name, Subjects: []string{"kyma.shop.gone"}}
+	require.NoError(t, w.conn.EnsureConsumer(t.Context(), broker.DefaultStream, consumer))
 	publisher := broker.NewPublisher(w.conn, broker.DefaultPublisherOptions())
 	require.NoError(t, publisher.Publish(t.Context(), &cloudevent.Event{ID: "1", Source: "shop", Type: "gone"}))
 	ctx, stop := context.WithCancel(t.Context())

@@ -18,7 +18,11 @@
 //     stream, and only when no other holds a message of it.
 //   - An event that waits for its next attempt is stored before it is acked, and
 //     comes back to its own consumer alone. While that does not exist it waits, also if that
-//     was so for a moment while it went there.
+//     was so for a moment while it went there. One of a Subscription that is gone never
+//     comes to another of its name.
+//   - When it comes back depends on the server's clock alone, and not on how many others
+//     wait, whose they are, or whether they can come back.
+//   - No namespace takes more of the retries' stream than it leaves free.
 //   - A new stream takes no event before it has the consumers that it is made with, see
 //     [Conn.EnsureStreamsFor].
 //   - [Conn.DropUnwanted] removes what no consumer wants, whoever made it, and nothing else.
@@ -35,6 +39,16 @@
 // when half of it is used, so that an ack brings the next message without a round
 // trip, and knows when the server has forgotten them, which the client library does
 // not tell reliably after a leader has changed.
+//
+// # Retries
+//
+// Retries wait in levels ([retryLevel]), all those of a level for the same time, so that each
+// level is a queue whose head is the next to go on:
+//
+//	Retry --admit--> rouse.delay.2s.> --2 s later--> rouse.delay.500ms.> --> ... --due--> kyma.rouse-redelivery.<consumer>
+//
+// A forwarder of each bridge takes what a level's consumer shows, keeps in hand what goes on soon,
+// and gives the rest back to the server until shortly before.
 //
 // # Listening for the first publish
 //

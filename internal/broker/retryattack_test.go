@@ -18,6 +18,10 @@ var hostile = types.NamespacedName{Namespace: "evil", Name: "orders"}
 // storeRetries has so many retries of the hostile Subscription wait.
 func storeRetries(t *testing.T, conn *Conn, count int, delay time.Duration, header nats.Header) {
 	t.Helper()
+	const atATime = 1000
+	for ; count > atATime; count -= atATime {
+		storeRetries(t, conn, atATime, delay, header)
+	}
 	confirmations := make([]jetstream.PubAckFuture, count)
 	for i := range confirmations {
 		retry := &nats.Msg{Subject: retrySubject(levelOf(delay), "1", hostile), Data: []byte("{}"), Header: nats.Header{
@@ -40,6 +44,12 @@ func storeRetries(t *testing.T, conn *Conn, count int, delay time.Duration, head
 	}
 }
 
+// steady is a source that stays while a server is busy or restarts.
+func (f *feed) steady(t *testing.T) *receiver {
+	t.Helper()
+	return receive(t, NewSource(f.conn, testStream, "c1", subscription(), 10))
+}
+
 // With one consumer for all, 20,000 retries were as many as it had in view.
 func TestRetriesOfOneTenantThatWaitHoldUpNobodyElses(t *testing.T) {
 	t.Parallel()
@@ -47,7 +57,7 @@ func TestRetriesOfOneTenantThatWaitHoldUpNobodyElses(t *testing.T) {
 	storeRetries(t, f.conn, 21_000, time.Hour, nil)
 	forward(t, f.conn)
 	f.publish(t, 1)
-	s := f.source(t)
+	s := f.steady(t)
 	s.retryFirst(t, time.Second)
 	require.Equal(t, 2, fetchOne(t, s).Attempt())
 }
@@ -58,7 +68,7 @@ func TestRetriesThatCannotComeBackDoNotBlockTheirLevel(t *testing.T) {
 	t.Parallel()
 	f := newFeed(t)
 	f.publish(t, 1)
-	s := f.source(t)
+	s := f.steady(t)
 	storeRetries(t, f.conn, 2*maxRetriesAhead, time.Second, nil)
 	s.retryFirst(t, time.Second)
 	storeRetries(t, f.conn, 2*maxRetriesAhead, time.Second, nil)
@@ -69,6 +79,26 @@ func TestRetriesThatCannotComeBackDoNotBlockTheirLevel(t *testing.T) {
 	require.GreaterOrEqual(t, counts[hostile], uint64(4*maxRetriesAhead), "none is dropped")
 }
 
+// A delayed negative acknowledgement for each of them would keep the server's timer from ever running out, until so many
+// wait that it shows no more.
+func TestAnEndlessTrickleOfRetriesKeepsNoneFromComingBack(t *testing.T) {
+	t.Parallel()
+	f := newFeed(t)
+	forward(t, f.conn)
+	f.publish(t, 1)
+	s := f.steady(t)
+	const wait = 8 * retryUnit
+	s.retryFirst(t, wait)
+	pause := time.NewTicker(5 * time.Millisecond)
+	defer pause.Stop()
+	for stored := 0; len(s.arrived) == 0; stored++ {
+		require.Less(t, stored, maxRetriesAhead*9/10)
+		storeRetries(t, f.conn, 1, wait, nil)
+		<-pause.C
+	}
+	require.Equal(t, 2, fetchOne(t, s).Attempt())
+}
+
 // All of them are due at the moment at which the victim's is.
 func TestAVictimsRetryComesBackAmongThousandsThatAreDueWithIt(t *testing.T) {
 	t.Parallel()
@@ -77,7 +107,7 @@ func TestAVictimsRetryComesBackAmongThousandsThatAreDueWithIt(t *testing.T) {
 	ensureConsumer(t, f.conn, Consumer{Name: name, Subjects: []string{"kyma.evil", routing.RedeliverySubject(name)}})
 	forward(t, f.conn)
 	f.publish(t, 1)
-	s := f.source(t)
+	s := f.steady(t)
 	const most = 3000
 	moment := time.Now().Add(3 * time.Second)
 	storeRetries(t, f.conn, most, time.Until(moment), nil)
@@ -92,7 +122,7 @@ func TestADelayIsTheSumOfSeveralLevels(t *testing.T) {
 	f := newFeed(t)
 	forward(t, f.conn)
 	f.publish(t, 1)
-	s := f.source(t)
+	s := f.steady(t)
 	const delay = 1*time.Second + 7*retryUnit + 40*time.Millisecond
 	m := fetchOne(t, s)
 	begin := time.Now()
@@ -106,7 +136,7 @@ func TestARetryIsInTimeAfterTheServerWasRestarted(t *testing.T) {
 	f := newFeed(t)
 	forward(t, f.conn)
 	f.publish(t, 2)
-	s := receive(t, NewSource(f.conn, testStream, "c1", subscription(), 10))
+	s := f.steady(t)
 	s.retryFirst(t, 2*time.Second)
 	s.retryFirst(t, time.Hour)
 	f.server.Restart()

@@ -27,7 +27,7 @@ func (c *Conn) ensureOldRetryConsumer(ctx context.Context) error {
 
 // takeOld gives a retry of an earlier version its place in a level, so none of them waits for others.
 func (f *forwarder) takeOld(ctx context.Context, l *lane, m *Message) {
-	l.do(ctx, func(ctx context.Context) {
+	f.work(ctx, l, m, func(ctx context.Context) {
 		var wait time.Duration
 		if due, err := strconv.ParseInt(m.raw.Header.Get(headerDue), 10, 64); err == nil {
 			wait = min(max(time.Unix(0, due).Sub(f.clock.now()), 0), MaxRetryDelay)

@@ -44,7 +44,7 @@ func TestOneNamespacesRetriesLeaveRoomForThoseOfAnother(t *testing.T) {
 	options.RetryMaxBytes = 64 * kibibyte
 	require.NoError(t, f.conn.EnsureStreams(t.Context(), options))
 	f.publish(t, 200)
-	s := f.source(t)
+	s := f.steady(t)
 	for range 200 {
 		require.NoError(t, fetchOne(t, s).Retry(t.Context(), time.Hour))
 	}

@@ -16,7 +16,7 @@ import (
 )
 
 const (
-	// delay of the one Subscription is the sum of three levels, and a rest that a bridge waits for.
+	// delay of the one Subscription is the sum of four levels, and a rest that a bridge waits for.
 	delay     = 2900 * time.Millisecond
 	perSecond = 100
 	patient   = time.Minute

@@ -24,6 +24,9 @@ const (
 	inFlight = 64
 	ahead    = 5000
 	batch    = 500
+	// crowd of one namespace asks to come back at one moment, so long after the first of it has failed.
+	crowd      = 20_000
+	crowdDelay = 20 * time.Second
 )
 
 func hostile() []routing.Route {
@@ -41,6 +44,7 @@ type holding struct {
 	cancel  context.CancelFunc
 	running sync.WaitGroup
 	stored  atomic.Int64
+	moment  atomic.Pointer[time.Time] // of the crowd
 }
 
 // holdUp returns when so many retries of others wait. Until stop, each event of theirs that comes, whether for the first
@@ -57,7 +61,7 @@ func (b *bench) holdUp(ctx context.Context, count int) (*holding, error) {
 		})
 	}
 	for missing := count; missing > 0; {
-		if err := h.publish(ctx, b, missing); err != nil {
+		if err := h.publish(ctx, b, missing, len(b.others)); err != nil {
 			return nil, h.stopWith(err)
 		}
 		waiting, err := h.waiting(ctx)
@@ -70,13 +74,26 @@ func (b *bench) holdUp(ctx context.Context, count int) (*holding, error) {
 }
 
 func (h *holding) fail(ctx context.Context, m *broker.Message) {
-	if err := m.Retry(ctx, rand.N(longest)); err == nil { //nolint:gosec // no secret
+	wait := rand.N(longest) //nolint:gosec // no secret
+	if moment := h.moment.Load(); moment != nil && m.Attempt() == 1 {
+		wait = max(time.Until(*moment), 0)
+	}
+	if err := m.Retry(ctx, wait); err == nil {
 		h.stored.Add(1)
 	}
 }
 
-// publish returns when as many events have failed.
-func (h *holding) publish(ctx context.Context, b *bench, count int) error {
+// gather has the crowd wait.
+func (h *holding) gather(ctx context.Context, b *bench) error {
+	moment := time.Now().Add(crowdDelay)
+	h.moment.Store(&moment)
+	err := h.publish(ctx, b, crowd, subscriptions)
+	fmt.Printf("%d retries of one namespace ask to come back %s from now\n", crowd, time.Until(moment).Round(time.Second))
+	return err
+}
+
+// publish returns when as many events of the first of the others have failed.
+func (h *holding) publish(ctx context.Context, b *bench, count, first int) error {
 	publisher := broker.NewPublisher(h.conn, broker.DefaultPublisherOptions())
 	until := h.stored.Load() + int64(count)
 	for sent := 0; h.stored.Load() < until; {
@@ -90,7 +107,7 @@ func (h *holding) publish(ctx context.Context, b *bench, count int) error {
 		events := make([]*cloudevent.Event, min(batch, count-sent))
 		for i := range events {
 			b.next++
-			eventType := "other-" + strconv.Itoa(b.next%len(b.others)) + ".v1"
+			eventType := "other-" + strconv.Itoa(b.next%first) + ".v1"
 			events[i] = &cloudevent.Event{ID: strconv.Itoa(b.next), Source: "bench", Type: eventType}
 		}
 		if err := errors.Join(publisher.PublishAll(ctx, events)...); err != nil {

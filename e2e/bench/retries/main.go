@@ -1,5 +1,6 @@
-// Command retries measures how late the retries of one Subscription come back while those of many others wait: a million
-// of them by default, in their ten namespaces, with delays of up to an hour. Those that come due meanwhile fail again.
+// Command retries measures how late the retries of one Subscription come back: alone, while those of many others wait, a
+// million by default, in ten namespaces, for up to an hour, and while a crowd of one of these namespaces asks to come
+// back at one moment. Those of others that come back fail again.
 package main
 
 import (
@@ -26,7 +27,8 @@ func measure(ctx context.Context, r *rig.Rig) error {
 		return err
 	}
 	fmt.Printf("events of one Subscription fail once and wait for %s, %d in a second for %d s\n", delay, perSecond, seconds)
-	fmt.Printf("%9s %8s %12s %12s %12s %10s %9s\n", "waiting", "events", "p50 ms late", "p99 ms late", "most ms late", "bridge MiB", "NATS MiB")
+	fmt.Printf("%9s %8s %12s %12s %12s %10s %9s\n",
+		"waiting", "events", "p50 ms late", "p99 ms late", "most ms late", "bridge MiB", "NATS MiB")
 	if err := b.show(0, alone); err != nil {
 		return err
 	}
@@ -45,6 +47,16 @@ func measure(ctx context.Context, r *rig.Rig) error {
 		return err
 	}
 	if err := b.show(waiting, among); err != nil {
+		return err
+	}
+	if err := h.gather(ctx, b); err != nil {
+		return err
+	}
+	crowded, err := b.run(ctx, seconds)
+	if err != nil {
+		return err
+	}
+	if err := b.show(waiting+crowd, crowded); err != nil {
 		return err
 	}
 	rss, err := b.bridge.PeakRSS()
