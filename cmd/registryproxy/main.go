@@ -45,7 +45,9 @@ func run(ctx context.Context, o *options, log logr.Logger) error {
 		return fmt.Errorf("set up the proxy: %w", err)
 	}
 	serve := func(ctx context.Context) error {
-		return daemon.Serve(ctx, daemon.Server{Name: "registry", Addr: o.address, Handler: proxy, ReadTimeout: transferTimeout}, log)
+		return daemon.Serve(ctx, daemon.Server{
+			Name: "registry", Addr: o.address, Handler: proxy, ReadTimeout: transferTimeout, WriteTimeout: transferTimeout,
+		}, log)
 	}
 	return daemon.RunOn(ctx, serve, func(ctx context.Context) error {
 		return daemon.Serve(ctx, daemon.Server{

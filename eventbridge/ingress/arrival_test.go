@@ -149,3 +149,17 @@ func TestNobodyWhoArrivesTakesTheRoomOfWhoCameLater(t *testing.T) {
 		require.NoError(t, (<-secondArrived).err)
 	})
 }
+
+func TestNobodyIsGivenUpForWhatFindsNoRoomAllTheSame(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		b := &budget{limit: 20 << 10}
+		require.True(t, b.take(12<<10), "of what is being stored")
+		first, firstArrived := arrive(t, b, 8<<10, 1<<20)
+		send(t, first, atOnce+1)
+		synctest.Wait()
+		require.ErrorIs(t, b.takeFrom(12<<10, nil), errNoMemory)
+		send(t, first, 4<<10-1)
+		require.NoError(t, (<-firstArrived).err)
+	})
+}

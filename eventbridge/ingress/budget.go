@@ -45,7 +45,7 @@ func (b *budget) takeFrom(n int64, by *arrival) error {
 		return nil
 	}
 	late := time.Now().Add(roomWait)
-	for b.hurry(n, by) > 0 && time.Now().Before(late) {
+	for b.hurry(n, by) && time.Now().Before(late) {
 		time.Sleep(roomLook)
 		if b.take(n) {
 			return nil
@@ -57,20 +57,23 @@ func (b *budget) takeFrom(n int64, by *arrival) error {
 	return errNoMemory
 }
 
-// hurry ends the oldest arrivals until n bytes come back, and returns how many do.
-func (b *budget) hurry(n int64, by *arrival) (coming int64) {
+// hurry ends the oldest arrivals that have to go for n bytes to have room, and none when that would not do.
+func (b *budget) hurry(n int64, by *arrival) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if by != nil && by.hurried {
-		return 0
+		return false
 	}
-	for e := b.arriving.Front(); e != nil && coming < n; e = e.Next() {
-		a := e.Value.(*arrival)
-		if a == by {
-			break
-		}
-		coming += a.held
-		a.hurry()
+	missing := b.taken.Load() + n - b.limit
+	last := b.arriving.Front()
+	for ; missing > 0 && last != nil && last.Value.(*arrival) != by; last = last.Next() {
+		missing -= last.Value.(*arrival).held
 	}
-	return coming
+	if missing > 0 {
+		return false
+	}
+	for e := b.arriving.Front(); e != last; e = e.Next() {
+		e.Value.(*arrival).hurry()
+	}
+	return true
 }

@@ -8,9 +8,6 @@ import (
 	"time"
 )
 
-// writeTimeout bounds how long a client may take to read what is written at a time, where the handler sets no deadline.
-const writeTimeout = 15 * time.Second
-
 // connection is that of one client, of which a request's header and each write are bounded.
 type connection struct {
 	net.Conn
@@ -68,8 +65,8 @@ func (c *connection) refuse() {
 
 // Write implements net.Conn.
 func (c *connection) Write(p []byte) (int, error) {
-	if now := time.Now(); !c.own && c.deadline.Sub(now) < writeTimeout*3/4 { // rather than at each write
-		c.deadline = now.Add(writeTimeout)
+	if now := time.Now(); !c.own && c.deadline.Sub(now) < c.all.writeTimeout*3/4 { // rather than at each write
+		c.deadline = now.Add(c.all.writeTimeout)
 		if err := c.Conn.SetWriteDeadline(c.deadline); err != nil {
 			return 0, err
 		}

@@ -22,14 +22,18 @@ const (
 // any number of others.
 type connections struct {
 	net.Listener
-	limit int
+	limit        int
+	writeTimeout time.Duration
 
 	mu   sync.Mutex
 	open map[*connection]struct{}
 }
 
-func newConnections(listener net.Listener, limit int) *connections {
-	return &connections{Listener: listener, limit: cmp.Or(limit, defaultMaxConnections), open: map[*connection]struct{}{}}
+func newConnections(listener net.Listener, limit int, writeTimeout time.Duration) *connections {
+	return &connections{
+		Listener: listener, limit: cmp.Or(limit, defaultMaxConnections), writeTimeout: cmp.Or(writeTimeout, defaultWriteTimeout),
+		open: map[*connection]struct{}{},
+	}
 }
 
 // Accept implements net.Listener.

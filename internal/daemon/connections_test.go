@@ -121,7 +121,7 @@ func (f from) RemoteAddr() net.Addr { return &net.UnixAddr{Name: f.address} }
 func TestAnAddressWithManyConnectionsMakesRoomForOthers(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		all := newConnections(nil, 10)
+		all := newConnections(nil, 10, 0)
 		add := func(address string) net.Conn {
 			time.Sleep(time.Millisecond)
 			ours, _ := net.Pipe()
@@ -154,7 +154,7 @@ func TestAClientThatDoesNotReadIsCutOff(t *testing.T) {
 		_, err := io.WriteString(conn, shortRequest)
 		require.NoError(t, err)
 		require.Error(t, <-failed)
-		require.LessOrEqual(t, time.Since(began), writeTimeout)
+		require.LessOrEqual(t, time.Since(began), defaultWriteTimeout)
 	})
 }
 

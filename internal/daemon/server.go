@@ -20,6 +20,7 @@ type Server struct {
 	Listener     net.Listener  // for callers that must know the port before they serve
 	Handler      http.Handler  // answers the requests
 	ReadTimeout  time.Duration // how long a request may take to arrive, body and all; 30 s when zero
+	WriteTimeout time.Duration // how long what is written at a time may take to be read; 15 s when zero
 	DrainTimeout time.Duration // how long busy requests may take after the context ends; 10 s when zero
 
 	MaxConnections int // clients at a time, the slowest of which make room for further ones; 1024 when zero
@@ -30,6 +31,7 @@ const (
 	defaultReadTimeout  = 30 * time.Second
 	idleTimeout         = 2 * time.Minute
 	maxHeaderBytes      = 16 << 10 // what events carry as headers counts too; net/http adds 4 KiB
+	defaultWriteTimeout = 15 * time.Second
 	defaultDrainTimeout = 10 * time.Second
 )
 
@@ -43,7 +45,7 @@ func Serve(ctx context.Context, s Server, log logr.Logger) error {
 			return fmt.Errorf("%s: listen on %s: %w", s.Name, s.Addr, err)
 		}
 	}
-	clients := newConnections(listener, s.MaxConnections)
+	clients := newConnections(listener, s.MaxConnections, s.WriteTimeout)
 	server := &http.Server{
 		Handler:           s.Handler,
 		ReadHeaderTimeout: readHeaderTimeout,
