@@ -20,7 +20,7 @@ const (
 	atOnce = 4 << 10
 	// growth of the buffer of a body that goes on: what is taken of the budget is never more than so many times what has
 	// arrived.
-	growth = 4
+	growth = 16
 	// arrivalGrace and slowestRate say how long a body may arrive that does not come at once.
 	arrivalGrace = 10 * time.Second
 	slowestRate  = 32 << 10 // bytes in a second

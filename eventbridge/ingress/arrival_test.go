@@ -115,8 +115,8 @@ func TestWhoHasBeenArrivingLongestGivesRoom(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		b := &budget{limit: 30 << 10}
-		first, firstArrived := arrive(t, b, 60<<10, 1<<20)
-		send(t, first, atOnce+1) // for which it takes 16 KiB
+		first, firstArrived := arrive(t, b, 16<<10, 1<<20)
+		send(t, first, atOnce+1) // from where on it takes all of it
 		time.Sleep(time.Second)
 		second, secondArrived := arrive(t, b, 8<<10, 1<<20)
 		send(t, second, atOnce+1)

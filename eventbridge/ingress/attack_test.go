@@ -169,15 +169,15 @@ func TestAnEventHasNoMoreExtensionsThanASinkTakes(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			header, members := map[string]string{}, ""
+			header, members := map[string]string{}, strings.Builder{}
 			for i := range tc.extensions {
 				value := strings.Repeat("x", tc.bytes)
 				header[fmt.Sprintf("Ce-X%d", i)] = value
-				members += fmt.Sprintf(`,"x%d":%q`, i, value)
+				fmt.Fprintf(&members, `,"x%d":%q`, i, value)
 			}
 			for mode, r := range map[string]request{
 				"binary":     {header: binary(header), body: "{}"},
-				"structured": {header: map[string]string{"Content-Type": structured}, body: member("1", members)},
+				"structured": {header: map[string]string{"Content-Type": structured}, body: member("1", members.String())},
 			} {
 				status, _, body := r.send(t, url)
 				require.Equal(t, tc.want, body, mode)

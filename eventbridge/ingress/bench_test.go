@@ -49,6 +49,7 @@ func BenchmarkPublish(b *testing.B) {
 				require.NoError(b, err)
 				answer, err := http.ReadResponse(answers, nil)
 				require.NoError(b, err)
+				require.NoError(b, answer.Body.Close())
 				require.Equal(b, http.StatusNoContent, answer.StatusCode)
 			}
 			require.NoError(b, conn.Close())

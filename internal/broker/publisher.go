@@ -148,9 +148,9 @@ func (p *Publisher) publishMessages(ctx context.Context, messages []*nats.Msg, e
 		}
 		errs[i] = failed
 	}
-	for i, confirmation := range confirmations {
+	for i := range errs {
 		if errs[i] == nil {
-			errs[i] = p.await(ctx, confirmation)
+			errs[i] = p.await(ctx, confirmations[i])
 		}
 	}
 	p.awaitEarlier(ctx, messages, errs)

@@ -23,7 +23,9 @@ func IsBinary(header map[string][]string) bool {
 
 // FromBinary reads an event in binary mode. Names of headers may have any case. Like FromStructured, it does not check
 // that the attributes make sense. The event's data are body.
-func FromBinary(header map[string][]string, body []byte) (Event, error) { return Bounds{}.FromBinary(header, body) }
+func FromBinary(header map[string][]string, body []byte) (Event, error) {
+	return Bounds{}.FromBinary(header, body)
+}
 
 // FromBinary is FromBinary for an event within the bounds.
 func (b Bounds) FromBinary(header map[string][]string, body []byte) (Event, error) {

@@ -25,14 +25,16 @@ func TestAnEventWithinTheBoundsIsRead(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			header := map[string][]string{"Ce-Specversion": {"1.0"}}
-			structured := `{"specversion":"1.0"`
+			var structured strings.Builder
+			structured.WriteString(`{"specversion":"1.0"`)
 			for name, value := range tc.attributes {
 				header["ce-"+name] = []string{value}
-				structured += fmt.Sprintf(",%q:%q", name, value)
+				fmt.Fprintf(&structured, ",%q:%q", name, value)
 			}
+			structured.WriteString("}")
 			for mode, read := range map[string]func() (Event, error){
 				"binary":     func() (Event, error) { return bounds.FromBinary(header, nil) },
-				"structured": func() (Event, error) { return bounds.FromStructured([]byte(structured + "}")) },
+				"structured": func() (Event, error) { return bounds.FromStructured([]byte(structured.String())) },
 			} {
 				_, err := read()
 				if tc.want == "" {
@@ -41,7 +43,7 @@ func TestAnEventWithinTheBoundsIsRead(t *testing.T) {
 					require.EqualError(t, err, tc.want, mode)
 				}
 			}
-			_, err := FromStructured([]byte(structured + "}"))
+			_, err := FromStructured([]byte(structured.String()))
 			require.NoError(t, err, "what is stored is read")
 			_, err = FromBinary(header, nil)
 			require.NoError(t, err, "what is stored is read")

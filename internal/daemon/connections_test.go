@@ -24,7 +24,9 @@ func startServer(t *testing.T, s Server) *pipes {
 	go func() { served <- Serve(ctx, s, testr.New(t)) }()
 	t.Cleanup(func() {
 		cancel()
-		<-served
+		if err := <-served; err != nil {
+			t.Log(err) // a client that was waited for
+		}
 	})
 	return listener
 }
@@ -81,7 +83,7 @@ func TestAClientThatIsBeingAnsweredKeepsItsPlace(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		release := make(chan struct{})
-		listener := startServer(t, Server{MaxConnections: 2, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		listener := startServer(t, Server{MaxConnections: 2, Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 			<-release
 			_, _ = io.WriteString(w, "done")
 		})})

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"os"
 
@@ -26,7 +27,7 @@ func chartLimit() (int64, error) {
 	}
 	limit := values.Eventbridge.Resources.Limits.Memory.Value()
 	if limit <= 0 {
-		return 0, fmt.Errorf("the chart's values have no eventbridge.resources.limits.memory")
+		return 0, errors.New("the chart's values have no eventbridge.resources.limits.memory")
 	}
 	return limit, nil
 }
