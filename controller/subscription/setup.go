@@ -26,6 +26,11 @@ type Broker interface {
 	Remedies
 	Neighbours
 	Unwanted
+	Notices
+}
+
+// Notices tell what happens to the connection and on the server.
+type Notices interface {
 	Deletions
 	// OnConnect calls f at each connect, and at once when there is a connection.
 	OnConnect(f func())
@@ -61,6 +66,14 @@ func Setup(mgr ctrl.Manager, conn Broker, registerer prometheus.Registerer, opti
 		return fmt.Errorf("set up the Subscription controller: %w", err)
 	}
 
+	return addParts(mgr, conn, registerer, options, reconciler, requests, released)
+}
+
+// addParts adds what runs beside the reconciler.
+func addParts(
+	mgr ctrl.Manager, conn Broker, registerer prometheus.Registerer, options Options,
+	reconciler *Reconciler, requests chan<- event.GenericEvent, released <-chan struct{},
+) error {
 	connected := make(chan struct{}, 1)
 	conn.OnConnect(func() { note(connected) })
 	log := mgr.GetLogger().WithName("subscription")

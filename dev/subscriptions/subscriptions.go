@@ -26,16 +26,21 @@ const (
 // errUnknown is the answer before the folder was read.
 var errUnknown = errors.New("the Subscriptions are not known yet")
 
-// Consumers is where streams and consumers are; *broker.Conn is it.
-type Consumers interface {
+// Streams is where streams are.
+type Streams interface {
 	EnsureStreamsFor(
 		ctx context.Context, options broker.StreamOptions, interested func(ctx context.Context) ([]broker.Consumer, error),
 	) error
+	DropUnwanted(ctx context.Context, stream string) (uint64, error)
+}
+
+// Consumers is where streams and consumers are; *broker.Conn is it.
+type Consumers interface {
+	Streams
 	EnsureConsumer(ctx context.Context, stream string, consumer broker.Consumer) error
 	DeleteConsumer(ctx context.Context, stream, name string) error
 	Consumers(ctx context.Context, stream string) ([]broker.Consumer, error)
 	PurgeRetries(ctx context.Context, subscription types.NamespacedName) error
-	DropUnwanted(ctx context.Context, stream string) (uint64, error)
 	OnDeleted(streams []string, deleted func(stream, consumer string)) (stop func(), err error)
 }
 

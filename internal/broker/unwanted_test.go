@@ -19,9 +19,11 @@ func TestAStreamIsNotFullOfWhatNobodyWants(t *testing.T) {
 	want := Consumer{Name: "old", Subjects: []string{"kyma.old"}}
 	for name, lose := range map[string]func(t *testing.T, conn *Conn){
 		"a Subscription was deleted": func(t *testing.T, conn *Conn) {
+			t.Helper()
 			require.NoError(t, conn.DeleteConsumer(t.Context(), testStream, "big"))
 		},
 		"a Subscription lost a type": func(t *testing.T, conn *Conn) {
+			t.Helper()
 			ensureConsumer(t, conn, Consumer{Name: "big", Subjects: []string{"kyma.other"}})
 		},
 	} {
