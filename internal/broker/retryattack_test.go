@@ -1,6 +1,7 @@
 package broker
 
 import (
+	"maps"
 	"strconv"
 	"testing"
 	"time"
@@ -28,9 +29,7 @@ func storeRetries(t *testing.T, conn *Conn, count int, delay time.Duration, head
 			headerDelay:      {strconv.FormatInt(delay.Nanoseconds(), 10)},
 			headerRedelivery: {routing.RedeliverySubject(routing.ConsumerName(hostile.Namespace, hostile.Name))},
 		}}
-		for name, values := range header {
-			retry.Header[name] = values
-		}
+		maps.Copy(retry.Header, header)
 		var err error
 		confirmations[i], err = conn.js.PublishMsgAsync(retry)
 		require.NoError(t, err)

@@ -74,7 +74,7 @@ func (b *bench) holdUp(ctx context.Context, count int) (*holding, error) {
 }
 
 func (h *holding) fail(ctx context.Context, m *broker.Message) {
-	wait := rand.N(longest) //nolint:gosec // no secret
+	wait := rand.N(longest)
 	if moment := h.moment.Load(); moment != nil && m.Attempt() == 1 {
 		wait = max(time.Until(*moment), 0)
 	}
