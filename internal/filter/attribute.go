@@ -44,6 +44,7 @@ func (c *compiler) conditions(path string, f *v1alpha2.Filter) []condition {
 			}
 		}
 	}
+	c.size.conditions += len(conditions)
 	return conditions
 }
 

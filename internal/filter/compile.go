@@ -27,6 +27,7 @@ const root = "spec.filter"
 // Filter is a compiled filter.
 type Filter struct {
 	root *node
+	size size
 }
 
 // node is one level of a filter; everything that is set has to hold.
@@ -54,10 +55,13 @@ func Compile(f *v1alpha2.Filter) (*Filter, error) {
 	if c.characters > maxExpressions {
 		c.report("%s: has more than %d characters of cel in it; write less", root, maxExpressions)
 	}
+	if c.size.loops > maxLoops {
+		c.report("%s: has more than %d loops in it (all, exists, map, filter, ...); write fewer", root, maxLoops)
+	}
 	if err := errors.Join(c.problems...); err != nil {
 		return nil, err
 	}
-	return &Filter{root: compiled}, nil
+	return &Filter{root: compiled, size: c.size}, nil
 }
 
 // compiler collects what it finds on its way through a filter.
@@ -65,6 +69,7 @@ type compiler struct {
 	problems   []error
 	nodes      int
 	characters int
+	size       size
 }
 
 func (c *compiler) report(format string, args ...any) {
@@ -142,11 +147,14 @@ func (c *compiler) expression(path, text string) cel.Program {
 	case c.characters > maxExpressions:
 		return nil
 	}
-	program, problems := compileExpression(text)
+	compiled, problems := compileExpression(text, maxLoops-c.size.loops)
+	c.size.expressions++
+	c.size.loops += compiled.loops
+	c.size.readsData = c.size.readsData || compiled.readsData
 	for _, problem := range problems {
 		c.report("%s: %s", path, problem)
 	}
-	return program
+	return compiled.program
 }
 
 // oneLine keeps a message of a library one line of ours.

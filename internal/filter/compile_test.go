@@ -133,6 +133,13 @@ func TestFilterThatIsWrongSaysWhereAndWhatToDo(t *testing.T) {
 			}},
 			[]string{"spec.filter: has more than 16384 characters of cel in it; write less"},
 		},
+		"loops one after the other": {
+			&v1alpha2.Filter{
+				CEL: strings.Repeat("data.all(a, a == 1) && ", 31) + "true",
+				Any: []v1alpha2.NestedFilter{nested(v1alpha2.Filter{CEL: "data.all(a, a == 1) && data.all(a, a == 1)"})},
+			},
+			[]string{"spec.filter: has more than 32 loops in it (all, exists, map, filter, ...); write fewer"},
+		},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -140,6 +147,30 @@ func TestFilterThatIsWrongSaysWhereAndWhatToDo(t *testing.T) {
 			compiled, err := filter.Compile(tc.filter)
 			require.EqualError(t, err, strings.Join(tc.want, "\n"))
 			require.Nil(t, compiled)
+		})
+	}
+}
+
+// The library takes seconds, with some of these minutes, to check the types of a few thousand characters.
+func TestAnExpressionThatTakesLongToCompileIsRefusedBeforeItIs(t *testing.T) {
+	t.Parallel()
+	around := func(before, inner, after string, n int) string {
+		return strings.Repeat(before, n) + inner + strings.Repeat(after, n)
+	}
+	const nested = "spec.filter.cel: has more than 10 lists, maps and loops in one another; write it flatter"
+	tests := map[string]string{
+		"lists in lists":                     strings.Repeat(around("[", "1", "]", 200)+" != [] || ", 9) + "true",
+		"maps in maps":                       strings.Repeat(around("{'a': ", "{}", "}", 100)+" != {} || ", 5) + "true",
+		"loops in loops":                     around("[1].map(a, ", "1", ")", 100) + " != []",
+		"loops over loops":                   "[1]" + strings.Repeat(".map(a, [a])", 100) + " != []",
+		"optional values of optional values": around("optional.of(", "1", ")", 200) + ".hasValue()",
+		"types of types":                     around("type(", "1", ")", 200) + " == int",
+	}
+	for name, expression := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			_, err := filter.Compile(&v1alpha2.Filter{CEL: expression})
+			require.EqualError(t, err, nested)
 		})
 	}
 }
@@ -178,6 +209,8 @@ func TestFilterAtItsBoundsIsTaken(t *testing.T) {
 		"32 attributes":       {Exact: attributes(32)},
 		"4096 characters":     {CEL: "event.type == '" + strings.Repeat("ü", 4096-16) + "'"},
 		"macros and strings":  {CEL: `data.items.exists(i, i.sku.lowerAscii().startsWith("a")) && data.?a.orValue(1) > 0`},
+		"ten in one another":  {CEL: "[[[[[[[[[[1]]]]]]]]]] != []"},
+		"32 loops":            {CEL: strings.Repeat("data.all(a, a == 1) && ", 32) + "true"},
 		"a long alternatives": {CEL: `event.subject.matches("` + strings.Repeat("abcde|", 150) + `x")`},
 	}
 	for name, f := range tests {

@@ -12,4 +12,9 @@
 // refused before it is called, all else is added up after each step.
 // What cannot be evaluated does not match, and says so by an error that holds
 // nothing of the event.
+//
+// To compile is bounded as well, by the length of the expressions, how deep their
+// values lie in one another, and how many loops they have. Work says what an
+// evaluation has cost in a unit that depends on no clock, so that whoever runs
+// many can tell the light ones from the others.
 package filter

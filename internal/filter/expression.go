@@ -63,25 +63,53 @@ func newEnvironment() (*sharedEnvironment, error) {
 	}}, nil
 }
 
-// compileExpression returns a program that says true or false, or what is wrong with the text.
-func compileExpression(text string) (cel.Program, []string) {
+// expression is what is known of one after it was compiled.
+type expression struct {
+	program   cel.Program // says true or false; nil if something is wrong
+	loops     int
+	readsData bool
+}
+
+// compileExpression returns what is wrong with the text, if something is. More loops than are left are for the caller
+// to report.
+func compileExpression(text string, loopsLeft int) (expression, []string) {
 	env, err := environment()
 	if err != nil {
-		return nil, []string{err.Error()}
+		return expression{}, []string{err.Error()}
 	}
-	tree, issues := env.cel.Compile(text)
+	parsed, issues := env.cel.Parse(text)
 	if issues.Err() != nil {
-		return nil, explain(issues)
+		return expression{}, explain(issues)
+	}
+	shape := shapeOf(parsed.NativeRep().Expr())
+	switch {
+	case shape.nesting > maxNesting:
+		return expression{}, []string{fmt.Sprintf("has more than %d lists, maps and loops in one another; write it flatter", maxNesting)}
+	case shape.loops > loopsLeft:
+		return expression{loops: shape.loops}, nil
+	}
+	tree, issues := env.cel.Check(parsed)
+	if issues.Err() != nil {
+		return expression{}, explain(issues)
 	}
 	if !tree.OutputType().IsExactType(cel.BoolType) {
-		return nil, []string{fmt.Sprintf("is of type %s, not bool; compare it with something, for example data.amount > 100 "+
+		return expression{}, []string{fmt.Sprintf("is of type %s, not bool; compare it with something, for example data.amount > 100 "+
 			"or data.express == true", tree.OutputType())}
 	}
 	program, err := env.cel.Program(tree, env.options...)
 	if err != nil {
-		return nil, []string{err.Error()}
+		return expression{}, []string{err.Error()}
 	}
-	return program, nil
+	return expression{program: program, loops: shape.loops, readsData: refersTo(tree, dataVariable)}, nil
+}
+
+func refersTo(tree *cel.Ast, variable string) bool {
+	for _, reference := range tree.NativeRep().ReferenceMap() {
+		if reference.Name == variable {
+			return true
+		}
+	}
+	return false
 }
 
 // explain says where each problem is, by line and column.

@@ -187,7 +187,7 @@ func TestWhatCannotBeEvaluatedDoesNotMatch(t *testing.T) {
 		"more behind the JSON":         {`data.amount > 1`, `{"amount":2} {}`, filter.ErrNotJSON},
 		"JSON without an end":          {`data == 1`, strings.Repeat("[", 60_000), filter.ErrNotJSON},
 		"loops over loops":             {`range.all(a, range.all(b, range.all(c, a + b >= c - 1)))`, `1`, filter.ErrTooExpensive},
-		"a text that doubles":          {`[data].map(s, s + s)` + strings.Repeat(`.map(s, s + s)`, 40) + ` == []`, text, filter.ErrTooExpensive},
+		"a text that doubles":          {`[data].map(s, s + s)` + strings.Repeat(`.map(s, s + s)`, 8) + ` == []`, text, filter.ErrTooExpensive},
 		"a text that is replaced":      {`data.replace("a", data) == ""`, text, filter.ErrTooExpensive},
 		"a text that is joined":        {`data.split("").join(data) == ""`, text, filter.ErrTooExpensive},
 		"a text that is searched":      {`data.indexOf(data.substring(30000) + "b") == 1`, text, filter.ErrTooExpensive},
@@ -263,6 +263,34 @@ func TestExpressionsOfOneFilterShareTheLimit(t *testing.T) {
 	got, err = compile(t, several).Match(order(`{}`))
 	require.ErrorIs(t, err, filter.ErrTooExpensive)
 	require.False(t, got)
+}
+
+func TestWorkIsCountedBeforeAndAfter(t *testing.T) {
+	t.Parallel()
+	large := "[" + strings.Repeat("1,", 17_000) + "1]"
+	tests := map[string]struct {
+		filter              v1alpha2.Filter
+		data                string
+		alwaysLight         bool
+		lightAhead, lightly bool
+	}{
+		"attributes":                    {v1alpha2.Filter{Exact: map[string]string{"type": "a"}}, large, true, true, true},
+		"an expression over attributes": {v1alpha2.Filter{CEL: `event.type == "a"`}, large, false, true, true},
+		"an expression over few data":   {v1alpha2.Filter{CEL: `data.amount > 100`}, purchase, false, true, true},
+		"an expression over many data":  {v1alpha2.Filter{CEL: `data[0] == 1`}, large, false, false, false},
+		"a long loop over few data":     {v1alpha2.Filter{CEL: `[1,2,3,4,5,6,7,8].all(a, [1,2,3,4,5,6,7,8].all(b, [1,2,3,4,5,6,7,8].all(c, data != 1)))`}, `2`, false, true, false},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			compiled, e := compile(t, &tc.filter), order(tc.data)
+			_, work, err := compiled.Measure(e)
+			require.NoError(t, err)
+			require.Equal(t, tc.alwaysLight, compiled.AlwaysLight())
+			require.Equal(t, tc.lightAhead, compiled.WorkAhead(e) <= filter.Light)
+			require.Equal(t, tc.lightly, work <= filter.Light)
+		})
+	}
 }
 
 func TestDataIsReadOnlyWhenItIsAskedFor(t *testing.T) {
