@@ -19,13 +19,14 @@ import (
 // deliveries is the set of running dispatchers: one per Subscription, and one more for the dead letters of each that
 // names a sink for them.
 type deliveries struct {
-	deps     Deps
-	options  Options
-	dispatch *dispatch.Metrics
-	letters  *dispatch.Metrics
-	gates    *prometheus.GaugeVec
-	kyma     *kymaCounts
-	network  *sink.Network
+	deps      Deps
+	options   Options
+	dispatch  *dispatch.Metrics
+	letters   *dispatch.Metrics
+	gates     *prometheus.GaugeVec
+	kyma      *kymaCounts
+	filtering *filtering
+	network   *sink.Network
 
 	running map[deliveryKey]*delivery // only apply touches it
 	all     sync.WaitGroup
@@ -69,9 +70,10 @@ func newDeliveries(deps Deps, options Options) *deliveries {
 		gates: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "rouse_eventbridge_gate_open", Help: "1 while the sink of a Subscription can take deliveries.",
 		}, []string{"namespace", "subscription"}),
-		kyma:    newKymaCounts(deps),
-		network: sink.NewNetwork(options.Sink),
-		running: map[deliveryKey]*delivery{},
+		kyma:      newKymaCounts(deps),
+		filtering: newFiltering(deps.Registry),
+		network:   sink.NewNetwork(options.Sink),
+		running:   map[deliveryKey]*delivery{},
 	}
 	deps.Registry.MustRegister(d.gates)
 	return d
@@ -144,6 +146,7 @@ func (d *deliveries) forget(route routing.Route) {
 		return
 	}
 	d.dispatch.Forget(subscriptionOf(route))
+	d.filtering.forget(subscriptionOf(route))
 	d.gates.DeleteLabelValues(route.Subscription.Namespace, route.Subscription.Name)
 }
 

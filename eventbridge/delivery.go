@@ -2,11 +2,13 @@ package eventbridge
 
 import (
 	"context"
+	"errors"
 	"sync"
 
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/rouse-run/rouse/eventbridge/dispatch"
+	"github.com/rouse-run/rouse/eventbridge/fairshare"
 	"github.com/rouse-run/rouse/eventbridge/sink"
 	"github.com/rouse-run/rouse/internal/routing"
 )
@@ -29,7 +31,12 @@ func (d *deliveries) deliver(ctx context.Context, route routing.Route) {
 		log.Error(err, "the sink cannot be served")
 		return
 	}
-	deps, options, err := d.dispatcher(route)
+	lane := d.filtering.pool.Lane(route.Subscription.Namespace)
+	defer lane.Close()
+	deps, options, err := d.dispatcher(route, lane, ctx.Done())
+	if errors.Is(err, fairshare.ErrStopped) {
+		return
+	}
 	if err != nil {
 		log.Error(err, "the filter cannot be used") // the Subscription's status tells the user
 		return
@@ -53,7 +60,7 @@ func (d *deliveries) openness(route routing.Route) prometheus.Gauge {
 
 // dispatcher says what is delivered and how. A dead letter never becomes another, whatever its sink says: it is tried
 // again with the waits of the installation, because those of the Subscription are meant for another sink.
-func (d *deliveries) dispatcher(route routing.Route) (dispatch.Deps, dispatch.Options, error) {
+func (d *deliveries) dispatcher(route routing.Route, lane *fairshare.Lane, stop <-chan struct{}) (dispatch.Deps, dispatch.Options, error) {
 	deps := dispatch.Deps{Subscription: subscriptionOf(route), MaxInFlight: route.MaxInFlight, Tracer: d.tracer(), Settled: d.recorder(route)}
 	if route.OfDeadLetters {
 		options := d.options.Dispatch
@@ -61,7 +68,7 @@ func (d *deliveries) dispatcher(route routing.Route) (dispatch.Deps, dispatch.Op
 		deps.Source, deps.Metrics = d.deps.Store.Letters(route), d.letters
 		return deps, options, nil
 	}
-	picked, err := filterOf(route)
+	picked, err := d.filtering.compile(route, lane, stop)
 	if err != nil {
 		return deps, dispatch.Options{}, err
 	}

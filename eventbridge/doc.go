@@ -16,5 +16,6 @@
 //     its running deliveries; one that is removed stops after its running deliveries.
 //   - When the context ends /readyz fails first, then the ingress stops taking events, then deliveries
 //     drain. Metrics and health answer until the end.
+//   - A costly filter holds up its own Subscription and nobody else, not even who publishes: see fairshare.
 //   - An outage of the broker or of the Kubernetes API needs no restart.
 package eventbridge

@@ -9,7 +9,6 @@ import (
 	"github.com/rouse-run/rouse/eventbridge/dispatch"
 	"github.com/rouse-run/rouse/internal/broker"
 	"github.com/rouse-run/rouse/internal/cloudevent"
-	"github.com/rouse-run/rouse/internal/filter"
 	"github.com/rouse-run/rouse/internal/routing"
 )
 
@@ -42,14 +41,6 @@ func backoffOf(b dispatch.Backoff, own routing.Backoff) dispatch.Backoff {
 		b.Base = min(b.Base, own.MaxDelay)
 	}
 	return b
-}
-
-// filterOf is nil, and not an interface that holds nil, when there is no filter.
-func filterOf(route routing.Route) (dispatch.Filter, error) {
-	if route.Filter == nil {
-		return nil, nil //nolint:nilnil // no filter is no error
-	}
-	return filter.Compile(route.Filter)
 }
 
 // replies publishes what sinks answer with.

@@ -2,6 +2,7 @@ package dispatch
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"runtime/debug"
 	"time"
@@ -103,8 +104,7 @@ func (d *Dispatcher) try(ctx context.Context, j *job) (a attempt) {
 		return a
 	}
 	a.event = &ev
-	if !d.wants(a.event) {
-		a.verdict = unwanted
+	if a.verdict = d.pick(a.event); a.verdict != wanted {
 		return a
 	}
 	if d.Tracer != nil {
@@ -130,17 +130,24 @@ func (d *Dispatcher) try(ctx context.Context, j *job) (a attempt) {
 	return a
 }
 
-// wants asks the filter. An event that it cannot judge is not delivered.
-func (d *Dispatcher) wants(ev *cloudevent.Event) bool {
+// pick asks the filter. An event that it cannot judge is not delivered.
+func (d *Dispatcher) pick(ev *cloudevent.Event) verdict {
 	if d.Filter == nil {
-		return true
+		return wanted
 	}
-	wanted, err := d.Filter.Match(ev)
-	if err != nil {
+	matches, err := d.Filter.Match(ev)
+	switch {
+	case errors.Is(err, ErrNotFiltered):
+		return interrupted
+	case err != nil:
 		d.metrics.filterErrors.Inc()
 		d.Log.V(1).Info("the filter cannot judge an event", "id", ev.ID, "reason", err.Error())
+		return unwanted
+	case !matches:
+		return unwanted
+	default:
+		return wanted
 	}
-	return wanted && err == nil
 }
 
 // settle acts on the decision. It has its own time bound, because ctx may be over. An ack asks nothing of the broker,

@@ -43,7 +43,8 @@ type Source interface {
 
 // Filter picks from the events.
 type Filter interface {
-	// Match tells whether the event is to be delivered. An error means that this cannot be told.
+	// Match tells whether the event is to be delivered. An error means that this cannot be told: ErrNotFiltered that
+	// it was not tried, because deliveries end, any other that it never can be.
 	Match(ev *cloudevent.Event) (bool, error)
 }
 
@@ -97,4 +98,6 @@ var (
 	ErrSinkGone = errors.New("sink has no reachable endpoint")
 	// ErrUnsendable is returned by Sink.Send when the event does not fit into a request.
 	ErrUnsendable = errors.New("event cannot be written as a request")
+	// ErrNotFiltered is returned by Filter.Match when deliveries end before it is the event's turn.
+	ErrNotFiltered = errors.New("the filter was not asked")
 )

@@ -36,6 +36,7 @@ const (
 	undecodable                // the stored message is no event
 	unsendable                 // the event does not fit into a request
 	looping                    // the chain of replies is too long
+	wanted                     // the filter lets it through; the sink is yet to be asked
 )
 
 // reasonOf says why an attempt, if it has to be repeated, has to be.

@@ -1,0 +1,107 @@
+package eventbridge
+
+import (
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/rouse-run/rouse/eventbridge/dispatch"
+	"github.com/rouse-run/rouse/eventbridge/fairshare"
+	"github.com/rouse-run/rouse/internal/cloudevent"
+	"github.com/rouse-run/rouse/internal/filter"
+	"github.com/rouse-run/rouse/internal/routing"
+)
+
+// filtering runs the filters of all Subscriptions, within bounds of processor time.
+type filtering struct {
+	pool  *fairshare.Pool
+	used  *prometheus.CounterVec
+	waits *prometheus.CounterVec
+}
+
+func newFiltering(registerer prometheus.Registerer) *filtering {
+	subscription := []string{"namespace", "subscription"}
+	f := &filtering{
+		pool: fairshare.New(),
+		used: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "rouse_eventbridge_filter_seconds_total",
+			Help: "Time that costly evaluations of a filter took. A Subscription gets a quarter of a processor at most.",
+		}, subscription),
+		waits: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "rouse_eventbridge_filter_wait_seconds_total",
+			Help: "Time that events waited for the turn of their Subscription's costly filter.",
+		}, subscription),
+	}
+	registerer.MustRegister(f.used, f.waits)
+	return f
+}
+
+// forget drops the series of a Subscription that is gone.
+func (f *filtering) forget(s dispatch.Subscription) {
+	f.used.DeleteLabelValues(s.Namespace, s.Name)
+	f.waits.DeleteLabelValues(s.Namespace, s.Name)
+}
+
+// boundFilter is a filter with the lane that costly evaluations of it go through.
+type boundFilter struct {
+	filter      *filter.Filter
+	lane        *fairshare.Lane
+	stop        <-chan struct{} // closed when the Subscription is not delivered any more
+	used, waits prometheus.Counter
+}
+
+// compile makes the filter of a route in the route's own share of time. The filter is nil without one, and not an
+// interface that holds nil.
+func (f *filtering) compile(route routing.Route, lane *fairshare.Lane, stop <-chan struct{}) (dispatch.Filter, error) {
+	if route.Filter == nil {
+		return nil, nil //nolint:nilnil // no filter is no error
+	}
+	var compiled *filter.Filter
+	var err error
+	if stopped := lane.Run(stop, func() bool {
+		compiled, err = filter.Compile(route.Filter)
+		return false
+	}); stopped != nil {
+		return nil, stopped
+	}
+	switch {
+	case err != nil:
+		return nil, err
+	case compiled.AlwaysLight():
+		return compiled, nil
+	}
+	of := subscriptionOf(route)
+	return &boundFilter{
+		filter: compiled, lane: lane, stop: stop,
+		used: f.used.WithLabelValues(of.Namespace, of.Name), waits: f.waits.WithLabelValues(of.Namespace, of.Name),
+	}, nil
+}
+
+// Match implements dispatch.Filter. Light work is done at once.
+func (b *boundFilter) Match(ev *cloudevent.Event) (matches bool, err error) {
+	if b.filter.WorkAhead(ev) > filter.Light || !b.lane.Enter() {
+		return b.matchInTurn(ev)
+	}
+	heavy := true
+	defer func() { b.lane.Leave(heavy) }() // also when it panics
+	matches, work, err := b.filter.Measure(ev)
+	heavy = work > filter.Light
+	return matches, err
+}
+
+// matchInTurn waits for the turn of the Subscription.
+func (b *boundFilter) matchInTurn(ev *cloudevent.Event) (matches bool, err error) {
+	asked := time.Now()
+	stopped := b.lane.Run(b.stop, func() bool {
+		began := time.Now()
+		b.waits.Add(began.Sub(asked).Seconds())
+		defer func() { b.used.Add(time.Since(began).Seconds()) }()
+		var work filter.Work
+		matches, work, err = b.filter.Measure(ev)
+		return work > filter.Light
+	})
+	if stopped != nil {
+		return false, dispatch.ErrNotFiltered
+	}
+	return matches, err
+}

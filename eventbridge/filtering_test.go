@@ -1,0 +1,75 @@
+package eventbridge
+
+import (
+	"net/http"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"k8s.io/apimachinery/pkg/types"
+
+	eventingv1alpha2 "github.com/rouse-run/rouse/api/eventing/v1alpha2"
+	"github.com/rouse-run/rouse/internal/routing"
+	"github.com/rouse-run/rouse/internal/testing/sinktest"
+)
+
+// hostileFilter costs almost as much for a large order as an evaluation may, and then lets it through.
+func hostileFilter() *eventingv1alpha2.Filter {
+	return &eventingv1alpha2.Filter{CEL: "data.all(a, a == 1)"}
+}
+
+func largeOrder(id string) string {
+	return `{"specversion":"1.0","id":"` + id + `","source":"shop","type":"order.received.v1","data":[` + strings.Repeat("1,", 3_000) + `1]}`
+}
+
+// One tenant has a Subscription with a costly filter for large events, in as many deliveries at a time as there may be.
+// What others publish and get does not wait for it.
+func TestACostlyFilterDelaysNobodyElse(t *testing.T) {
+	t.Parallel()
+	const hostileEvents, honestEvents = 600, 20
+	var hostileDone, honestDone atomic.Int32
+	sink := sinktest.Start(t, func(_ http.ResponseWriter, r *http.Request) {
+		if strings.HasPrefix(r.Header.Get("Ce-Id"), "hostile") {
+			hostileDone.Add(1)
+			return
+		}
+		honestDone.Add(1)
+	})
+	w := newWorld(t, sinktest.Ready(sink.Address()))
+	hostile, honest := orders(sinkURL), orders(sinkURL)
+	hostile.Filter, hostile.MaxInFlight = hostileFilter(), hostileEvents
+	honest.Subscription = types.NamespacedName{Namespace: "bank", Name: "orders"}
+	honest.Consumer = routing.ConsumerName("bank", "orders")
+	honest.Subjects = []string{"kyma.bank.order.received.v1", routing.RedeliverySubject(honest.Consumer)}
+	honest.Filter = &eventingv1alpha2.Filter{CEL: `data.order != "x"`}
+	ensureConsumer(t, w.store, hostile, w.ackWait)
+	ensureConsumer(t, w.store, honest, w.ackWait)
+	w.routes.set(hostile, honest)
+	bridge := w.start(t, func(_ *Deps, options *Options) { options.Dispatch.DrainTimeout = time.Minute })
+	for from := 0; from < hostileEvents; from += 25 {
+		batch := make([]string, 0, 25)
+		for i := range 25 {
+			batch = append(batch, largeOrder("hostile-"+strconv.Itoa(from+i)))
+		}
+		status, body := bridge.publishBatch(t, batch...)
+		require.Equal(t, http.StatusNoContent, status, body)
+	}
+	for i := range honestEvents {
+		status, body := bridge.publishBatch(t,
+			`{"specversion":"1.0","id":"honest-`+strconv.Itoa(i)+`","source":"bank","type":"order.received.v1","data":{"order":"1"}}`)
+		require.Equal(t, http.StatusNoContent, status, body)
+	}
+	require.Eventually(t, func() bool { return honestDone.Load() == honestEvents }, patience, tick)
+	require.Less(t, hostileDone.Load(), int32(hostileEvents/2), "the costly filter still has most of its work before it")
+
+	began := time.Now()
+	require.NoError(t, bridge.stop())
+	require.Less(t, time.Since(began), 30*time.Second, "what waits for its turn does not hold up the end")
+	require.Eventually(t, func() bool {
+		backlog, err := w.store.conn.Backlog(t.Context(), w.store.stream, hostile.Consumer)
+		return err == nil && backlog.Pending+backlog.AckPending == uint64(hostileEvents-hostileDone.Load()) //nolint:gosec // not negative
+	}, patience, tick, "what was not delivered is kept")
+}
