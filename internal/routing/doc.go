@@ -9,5 +9,6 @@
 // It guarantees that every subject of a Route is one that JetStream takes, that
 // consumer names do not depend on anything but namespace and name, and that a
 // Route never leads out of the Subscription's namespace unless a Policy allows
-// its host, and nowhere that NeverSink names.
+// its host, and nowhere that NeverSink names. With rules in Access, a Route has no
+// subject that a rule does not cover wholly.
 package routing

@@ -17,17 +17,20 @@ const (
 	leastDomain = 2
 )
 
-// Policy says what sinks the operator of the cluster allows besides Services of the Subscription's own namespace. The
-// zero value allows no others.
+// Policy is what the operator of the cluster allows. The zero value allows no sinks besides Services of the Subscription's
+// own namespace, and all events to everybody.
 type Policy struct {
 	// AllowedSinkHosts are hosts ("api.example.com"), all below a domain ("*.example.com") and IP addresses.
 	AllowedSinkHosts []string
+	// Access says who may subscribe to and publish what.
+	Access Access
 }
 
-// BindFlags adds the flag of the policy, the same in every binary.
+// BindFlags adds the flags of the policy, the same in every binary.
 func (p *Policy) BindFlags(fs *pflag.FlagSet) {
 	fs.StringSliceVar(&p.AllowedSinkHosts, allowedSinkHosts, p.AllowedSinkHosts,
 		"hosts of sinks outside a Subscription's namespace: api.example.com, *.example.com, *.svc.cluster.local or an IP address")
+	p.Access.BindFlags(fs)
 }
 
 // Validate names every pattern that cannot be meant.

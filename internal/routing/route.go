@@ -68,7 +68,8 @@ type TypeMapping struct {
 
 // FromSubscription finds the Route of a Subscription. What would lead outside
 // its namespace and is not allowed by the policy is refused with ErrInvalidSink,
-// and types that make no subject with ErrInvalidSubject.
+// types that make no subject with ErrInvalidSubject, and types that its namespace
+// may not have with ErrNotAllowed.
 func FromSubscription(sub *eventingv1alpha2.Subscription, policy Policy) (Route, error) {
 	to, err := parseSink(sub.Spec.Sink, sub.Namespace, policy)
 	if err != nil {
@@ -77,6 +78,11 @@ func FromSubscription(sub *eventingv1alpha2.Subscription, policy Policy) (Route,
 	mappings, err := mapTypes(sub)
 	if err != nil {
 		return Route{}, err
+	}
+	for _, mapping := range mappings {
+		if err := policy.Access.MaySubscribe(sub.Namespace, mapping.Subject); err != nil {
+			return Route{}, fmt.Errorf("event type %.100q: %w", mapping.Original, err)
+		}
 	}
 	letters, err := deadLettersOf(sub, policy)
 	if err != nil {

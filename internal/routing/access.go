@@ -1,0 +1,250 @@
+package routing
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/pflag"
+	"k8s.io/apimachinery/pkg/util/validation"
+)
+
+// ErrNotAllowed means that the operator of the cluster does not allow to subscribe or publish.
+var ErrNotAllowed = errors.New("not allowed")
+
+// DefaultAudience is the audience of the tokens that publishers show.
+const DefaultAudience = "rouse-eventbridge"
+
+// Access says who may subscribe to which events, and publish which. The zero value leaves both to everybody, as Kyma
+// does. Either part, once it is there, allows what one of its rules allows and nothing else.
+type Access struct {
+	Subscribe *SubscribeAccess `json:"subscribe,omitempty"`
+	Publish   *PublishAccess   `json:"publish,omitempty"`
+}
+
+// SubscribeAccess is for Subscriptions.
+type SubscribeAccess struct {
+	Rules []SubscribeRule `json:"rules"`
+}
+
+// SubscribeRule lets Subscriptions of namespaces have events. "*" is every namespace.
+type SubscribeRule struct {
+	Namespaces []string `json:"namespaces"`
+	EventRule
+}
+
+// PublishAccess is for whoever publishes.
+type PublishAccess struct {
+	Audience string        `json:"audience,omitempty"`
+	Rules    []PublishRule `json:"rules"`
+}
+
+// PublishRule lets ServiceAccounts publish events: "namespace/name", or "namespace/*" for all of a namespace and the
+// replies of its sinks.
+type PublishRule struct {
+	ServiceAccounts []string `json:"serviceAccounts"`
+	EventRule
+}
+
+// EventRule picks events by source and type. Both are compared in the form that they have in subjects, so that no
+// spelling leads around a rule. A source "*" is every source; in a type, a segment "*" is any one segment and ">" at
+// the end one or more. Empty lists are everything.
+type EventRule struct {
+	Sources []string `json:"sources,omitempty"`
+	Types   []string `json:"types,omitempty"`
+}
+
+// covers reports whether the rule allows everything that a subject, which may have wildcards, matches.
+func (r EventRule) covers(subject string) bool {
+	for _, source := range orAll(r.Sources, "*") {
+		for _, eventType := range orAll(r.Types, ">") {
+			if covers(SubjectPrefix+"."+cleanSourcePattern(source)+"."+cleanTypePattern(eventType), subject) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+func orAll(list []string, all string) []string {
+	if len(list) == 0 {
+		return []string{all}
+	}
+	return list
+}
+
+func cleanSourcePattern(pattern string) string {
+	if pattern == "*" {
+		return pattern
+	}
+	return CleanSource(pattern)
+}
+
+func cleanTypePattern(pattern string) string {
+	segments := strings.Split(pattern, ".")
+	for i, segment := range segments {
+		if segment != "*" && segment != ">" {
+			segments[i] = CleanType(segment)
+		}
+	}
+	return strings.Join(segments, ".")
+}
+
+// MaySubscribe says by an ErrNotAllowed that a namespace may not have all events of a subject.
+func (a *Access) MaySubscribe(namespace, subject string) error {
+	if a.Subscribe == nil {
+		return nil
+	}
+	for _, rule := range a.Subscribe.Rules {
+		for _, allowed := range rule.Namespaces {
+			if (allowed == "*" || allowed == namespace) && rule.covers(subject) {
+				return nil
+			}
+		}
+	}
+	return fmt.Errorf("%w: no rule of access.subscribe lets namespace %q have all events of the subject %q; "+
+		"ask for fewer, or the operator of the cluster for a rule", ErrNotAllowed, namespace, subject)
+}
+
+// MayPublish says by an ErrNotAllowed that an account may not publish an event. A name "" is a sink of the namespace that
+// replies. An event in Kyma's first format has a subject that its source is no part of; then both have to be allowed,
+// and so has to be oldType, under which it is stored as well if that is not empty.
+func (a *Access) MayPublish(namespace, name, source, eventType, oldType string) error {
+	if a.Publish == nil {
+		return nil
+	}
+	subjects := []string{Subject(source, eventType, false)}
+	if IsOldType(eventType) {
+		clean, err := CleanOldType(eventType)
+		if err != nil {
+			return fmt.Errorf("%w: %w", ErrNotAllowed, err)
+		}
+		subjects = append(subjects, SubjectPrefix+"."+clean)
+	}
+	if oldType != "" {
+		subjects = append(subjects, SubjectPrefix+"."+oldType)
+	}
+	for _, subject := range subjects {
+		if !a.Publish.allows(namespace, name, subject) {
+			return fmt.Errorf("%w: no rule of access.publish lets the ServiceAccount %s publish events of source %q and type %q, "+
+				"subject %q; ask the operator of the cluster for a rule", ErrNotAllowed, shownAccount(namespace, name),
+				clip(source), clip(eventType), clip(subject))
+		}
+	}
+	return nil
+}
+
+func (p *PublishAccess) allows(namespace, name, subject string) bool {
+	for _, rule := range p.Rules {
+		for _, account := range rule.ServiceAccounts {
+			if isAccount(account, namespace, name) && rule.covers(subject) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+func isAccount(pattern, namespace, name string) bool {
+	allowedNamespace, allowedName, _ := strings.Cut(pattern, "/")
+	return allowedNamespace == namespace && (allowedName == "*" || allowedName == name && name != "")
+}
+
+func shownAccount(namespace, name string) string {
+	if name == "" {
+		return namespace + "/*, as which sinks reply,"
+	}
+	return namespace + "/" + name
+}
+
+func clip(text string) string {
+	const most = 200
+	if len(text) > most {
+		return text[:most] + "..."
+	}
+	return text
+}
+
+// BindFlags adds the flag of the rules, the same in every binary.
+func (a *Access) BindFlags(fs *pflag.FlagSet) {
+	fs.Var(a, "access", `who may subscribe to and publish what, as JSON: {"subscribe":{"rules":[{"namespaces":["a"],"sources":["s"],`+
+		`"types":["t.>"]}]},"publish":{"audience":"","rules":[{"serviceAccounts":["a/b"],"sources":["s"],"types":["t.*"]}]}}; `+
+		`everybody, where a part is missing`)
+}
+
+// String implements pflag.Value.
+func (a *Access) String() string {
+	if a == nil || *a == (Access{}) {
+		return ""
+	}
+	text, _ := json.Marshal(a) // it has nothing that JSON cannot say
+	return string(text)
+}
+
+// Type implements pflag.Value.
+func (a *Access) Type() string { return "json" }
+
+// Set implements pflag.Value. A misspelt member is an error, because a rule without it would allow more.
+func (a *Access) Set(text string) error {
+	decoder := json.NewDecoder(bytes.NewReader([]byte(text)))
+	decoder.DisallowUnknownFields()
+	var read Access
+	if err := decoder.Decode(&read); err != nil {
+		return err
+	}
+	if read.Publish != nil && read.Publish.Audience == "" {
+		read.Publish.Audience = DefaultAudience
+	}
+	if err := read.check(); err != nil {
+		return err
+	}
+	*a = read
+	return nil
+}
+
+// check names every rule that cannot be meant.
+func (a *Access) check() error {
+	var errs []error
+	if a.Subscribe != nil {
+		for i, rule := range a.Subscribe.Rules {
+			place := fmt.Sprintf("subscribe.rules[%d]", i)
+			if len(rule.Namespaces) == 0 {
+				errs = append(errs, fmt.Errorf(`%s.namespaces: name one, or "*"`, place))
+			}
+			errs = append(errs, rule.check(place))
+		}
+	}
+	if a.Publish != nil {
+		for i, rule := range a.Publish.Rules {
+			place := fmt.Sprintf("publish.rules[%d]", i)
+			if len(rule.ServiceAccounts) == 0 {
+				errs = append(errs, fmt.Errorf("%s.serviceAccounts: name one, as namespace/name or namespace/*", place))
+			}
+			for _, account := range rule.ServiceAccounts {
+				namespace, name, _ := strings.Cut(account, "/")
+				if len(validation.IsDNS1123Label(namespace)) > 0 || name != "*" && len(validation.IsDNS1123Subdomain(name)) > 0 {
+					errs = append(errs, fmt.Errorf("%s.serviceAccounts: %q must be namespace/name or namespace/*", place, account))
+				}
+			}
+			errs = append(errs, rule.check(place))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func (r EventRule) check(place string) error {
+	var errs []error
+	for _, source := range r.Sources {
+		if cleanSourcePattern(source) == "" {
+			errs = append(errs, fmt.Errorf(`%s.sources: %q has nothing that a subject can have; write "*" for every source`, place, source))
+		}
+	}
+	for _, eventType := range r.Types {
+		if err := checkFilter(cleanTypePattern(eventType)); err != nil {
+			errs = append(errs, fmt.Errorf("%s.types: %w", place, err))
+		}
+	}
+	return errors.Join(errs...)
+}
