@@ -3,12 +3,16 @@ package charts
 import (
 	"slices"
 	"strconv"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/rouse-run/rouse/internal/routing"
 )
 
 func TestTheBridgeIsToldWhatTheOperatorSays(t *testing.T) {
@@ -46,6 +50,31 @@ func TestTheBridgeIsToldWhatTheOperatorSays(t *testing.T) {
 			require.Subset(t, container.Args, tc.want)
 		})
 	}
+}
+
+func TestWhoMaySubscribeAndPublishIsSaidToAllWhoAsk(t *testing.T) {
+	t.Parallel()
+	set := values{
+		"access.subscribe.enabled=true", "access.subscribe.rules[0].namespaces={orders}", "access.subscribe.rules[0].types={order.>}",
+		"access.publish.enabled=true", "access.publish.rules[0].serviceAccounts={shop/*}",
+	}
+	all := render(t, set)
+	for _, name := range []string{"rouse-controller", "rouse-eventbridge", "rouse-scaler"} {
+		var access routing.Access
+		args := named[*appsv1.Deployment](t, all, name).Spec.Template.Spec.Containers[0].Args
+		i := slices.IndexFunc(args, func(arg string) bool { return strings.HasPrefix(arg, "--access=") })
+		require.GreaterOrEqual(t, i, 0, name)
+		require.NoError(t, access.Set(strings.TrimPrefix(args[i], "--access=")))
+		require.Equal(t, []string{"order.>"}, access.Subscribe.Rules[0].Types)
+		require.Equal(t, routing.DefaultAudience, access.Publish.Audience)
+	}
+	reviews := func(all objects) bool {
+		return slices.ContainsFunc(of[*rbacv1.ClusterRole](all), func(role *rbacv1.ClusterRole) bool {
+			return role.Name == "rouse-tokenreviews"
+		})
+	}
+	require.True(t, reviews(all))
+	require.False(t, reviews(render(t, nil)), "nobody is asked for a token, so nobody may ask for a review")
 }
 
 func TestTheCertificatesOfSinksAreAFile(t *testing.T) {

@@ -52,6 +52,8 @@ var installations = map[string]values{
 		"metrics.dashboards.enabled=true", "metrics.alerts.enabled=true", "metrics.alerts.labels.team=a",
 		"networkPolicies.metricsFrom[0].namespaceSelector.matchLabels.name=monitoring",
 		"networkPolicies.publishers[0].podSelector.matchLabels.publishes=events",
+		"access.subscribe.enabled=true", "access.subscribe.rules[0].namespaces={orders}", "access.subscribe.rules[0].types={order.>}",
+		"access.publish.enabled=true", "access.publish.rules[0].serviceAccounts={shop/*}", "access.publish.rules[0].sources={shop}",
 		"priorityClassName=system-cluster-critical", "nodeSelector.pool=system", "tolerations[0].operator=Exists",
 		"podAnnotations.example\\.com/a=b", "image.pullSecrets[0]=registry",
 	},

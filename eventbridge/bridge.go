@@ -14,6 +14,7 @@ import (
 
 	"github.com/rouse-run/rouse/eventbridge/admin"
 	"github.com/rouse-run/rouse/eventbridge/dispatch"
+	"github.com/rouse-run/rouse/eventbridge/identity"
 	"github.com/rouse-run/rouse/eventbridge/ingress"
 	"github.com/rouse-run/rouse/eventbridge/journal"
 	"github.com/rouse-run/rouse/eventbridge/sink"
@@ -49,6 +50,7 @@ type Store interface {
 type Deps struct {
 	Routes        Routes
 	Subscriptions ingress.Subscriptions // what applications may ask for; nil when nobody knows
+	Tokens        identity.Reviewer     // whose tokens are, where options say who may publish; nil lets nobody publish then
 	Endpoints     sink.Endpoints
 	Store         Store
 	Storage       storage.Streams  // how full the store is; nil when that does not matter
@@ -80,7 +82,8 @@ const operatorsConnections = 128
 
 // New makes a Bridge; Run starts it.
 func New(deps Deps, options Options) *Bridge {
-	b := &Bridge{deps: deps, options: options, deliveries: newDeliveries(deps, options)}
+	access := newPublishAccess(options.Sinks.Access, deps.Tokens, deps.Registry)
+	b := &Bridge{deps: deps, options: options, deliveries: newDeliveries(deps, options, access)}
 	if store, ok := deps.Admin.(*AdminStore); ok {
 		store.journal = deps.Journal
 	}
@@ -92,6 +95,7 @@ func New(deps Deps, options Options) *Bridge {
 	handler := ingress.New(ingress.Deps{
 		Publisher:     bounded(observed{deps.Store, deps.Tracer, deps.Journal}, b.storage),
 		Subscriptions: deps.Subscriptions,
+		Authorize:     access.authorizer(),
 		Destination:   withoutSecrets(deps.Destination),
 		Connected:     deps.Store.Connected,
 		Registerer:    deps.Registry,

@@ -26,6 +26,7 @@ type deliveries struct {
 	gates     *prometheus.GaugeVec
 	kyma      *kymaCounts
 	filtering *filtering
+	access    *publishAccess // nil without rules
 	network   *sink.Network
 
 	running map[deliveryKey]*delivery // only apply touches it
@@ -61,7 +62,7 @@ var (
 	errChanged = errors.New("subscription changed")
 )
 
-func newDeliveries(deps Deps, options Options) *deliveries {
+func newDeliveries(deps Deps, options Options, access *publishAccess) *deliveries {
 	d := &deliveries{
 		deps:     deps,
 		options:  options,
@@ -72,6 +73,7 @@ func newDeliveries(deps Deps, options Options) *deliveries {
 		}, []string{"namespace", "subscription"}),
 		kyma:      newKymaCounts(deps),
 		filtering: newFiltering(deps.Registry),
+		access:    access,
 		network:   sink.NewNetwork(options.Sink),
 		running:   map[deliveryKey]*delivery{},
 	}

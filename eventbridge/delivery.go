@@ -75,7 +75,9 @@ func (d *deliveries) dispatcher(route routing.Route, lane *fairshare.Lane, stop 
 	deps.Source, deps.Metrics = d.deps.Store.Source(route), d.dispatch
 	deps.DeadLetters = d.deps.Store.DeadLetters(route)
 	deps.Filter = picked
-	deps.Replies = replies{observed{store: d.deps.Store, journal: d.deps.Journal}}
+	deps.Replies = replies{
+		to: observed{store: d.deps.Store, journal: d.deps.Journal}, access: d.access, namespace: route.Subscription.Namespace,
+	}
 	deps.Observe = d.kyma.observer(route.Subscription)
 	return deps, dispatchOptions(d.options.Dispatch, route.Delivery), nil
 }

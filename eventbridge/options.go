@@ -26,7 +26,7 @@ type Options struct {
 	Storage        storage.Options
 	Dispatch       dispatch.Options
 	Sink           sink.Options
-	Sinks          routing.Policy // where events may go
+	Sinks          routing.Policy // where events may go, and who may subscribe and publish
 	Tracing        tracing.Options
 	Admin          admin.Options
 	JournalEvents  int // records that whoever makes the Journal gives it, 0 for no Journal

@@ -44,10 +44,17 @@ func backoffOf(b dispatch.Backoff, own routing.Backoff) dispatch.Backoff {
 }
 
 // replies publishes what sinks answer with.
-type replies struct{ to observed }
+type replies struct {
+	to        observed
+	access    *publishAccess
+	namespace string // whose sink it is
+}
 
 // Publish implements dispatch.Replies.
 func (r replies) Publish(ctx context.Context, reply *cloudevent.Event) error {
+	if err := r.access.reply(r.namespace, reply); err != nil {
+		return err
+	}
 	err := r.to.Publish(ctx, reply)
 	if _, invalid := errors.AsType[*broker.InvalidEventError](err); invalid || errors.Is(err, broker.ErrTooLarge) {
 		return fmt.Errorf("%w: %w", dispatch.ErrUnpublishable, err)

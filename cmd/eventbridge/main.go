@@ -41,9 +41,14 @@ func run(ctx context.Context, o *options, log logr.Logger) error {
 	publisher := broker.NewPublisher(conn, o.publisher)
 	publisher.ExpectEvents(o.bridge.Ingress.MaxRequestSize)
 	store := eventbridge.NewJetStream(conn, publisher, o.publisher.Stream)
+	reviewer, err := reviewerFor(o.bridge.Sinks.Access)
+	if err != nil {
+		return err
+	}
 	bridge := eventbridge.New(eventbridge.Deps{
 		Routes:        watch.NewRoutes(objects, o.bridge.Sinks),
 		Subscriptions: watch.NewSubscriptions(objects),
+		Tokens:        reviewer,
 		Endpoints:     watch.NewEndpoints(objects),
 		Store:         store,
 		Storage:       store,

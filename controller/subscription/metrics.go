@@ -50,3 +50,13 @@ func (m *metrics) show(consumers []broker.Consumer) {
 		m.recoveries.DeletePartialMatch(prometheus.Labels{"namespace": key.Namespace, "subscription": key.Name})
 	}
 }
+
+// newDenials counts the times that a Subscription was looked at and asked for what its namespace may not have.
+func newDenials(registerer prometheus.Registerer) *prometheus.CounterVec {
+	denials := prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "rouse_controller_subscription_denials_total",
+		Help: "Times that a Subscription was found to ask for events that the operator does not allow its namespace.",
+	}, []string{"namespace"})
+	registerer.MustRegister(denials)
+	return denials
+}

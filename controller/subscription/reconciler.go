@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/prometheus/client_golang/prometheus"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
@@ -30,6 +31,7 @@ type Reconciler struct {
 	stream    string
 	policy    routing.Policy
 	readiness *readiness
+	denials   *prometheus.CounterVec
 	recorder  events.EventRecorder
 	clock     clock.PassiveClock
 	released  func() // is called when a consumer was deleted
@@ -73,6 +75,9 @@ func (r *Reconciler) run(ctx context.Context, sub *eventingv1alpha2.Subscription
 	}
 	route, err := routing.FromSubscription(sub, r.policy)
 	if err != nil {
+		if errors.Is(err, routing.ErrNotAllowed) {
+			r.denials.WithLabelValues(sub.Namespace).Inc()
+		}
 		return &outcome{invalid: "Subscription validation failed: " + err.Error()}, kube.Stalled(err)
 	}
 	// The consumer comes first: events that arrive before their sink are kept.

@@ -48,6 +48,7 @@ func Setup(mgr ctrl.Manager, conn Broker, registerer prometheus.Registerer, opti
 		stream:    options.Stream.Name,
 		policy:    options.Sinks,
 		readiness: newReadiness(registerer, options.Stream.Name),
+		denials:   newDenials(registerer),
 		recorder:  mgr.GetEventRecorder("subscription-controller"),
 		clock:     clock.RealClock{},
 		released:  func() { note(released) },

@@ -10,6 +10,7 @@ import (
 
 	"github.com/go-logr/logr"
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -391,6 +392,29 @@ func TestSinksElsewhereAreServedIfTheOperatorAllowsThem(t *testing.T) {
 		Spec:       corev1.ServiceSpec{Ports: []corev1.ServicePort{{Port: 80}}},
 	}))
 	w.awaitReady(next)
+}
+
+func TestASubscriptionGetsNoEventsThatTheOperatorDoesNotAllowItsNamespace(t *testing.T) {
+	w := newWorld(t, func(o *Options) {
+		o.Sinks.Access.Subscribe = &routing.SubscribeAccess{Rules: []routing.SubscribeRule{
+			{Namespaces: []string{"*"}, EventRule: routing.EventRule{Sources: []string{"shop"}}},
+		}}
+	})
+	w.createSink()
+	allowed := w.create("allowed")
+	w.awaitReady(allowed)
+	denied := w.create("denied", func(spec *eventingv1alpha2.SubscriptionSpec) {
+		spec.TypeMatching, spec.Types = eventingv1alpha2.TypeMatchingExact, []string{"*.>"}
+	})
+	w.awaitStatus(denied, "it says why", func(status eventingv1alpha2.SubscriptionStatus) bool {
+		return len(status.Conditions) > 0 && !status.Ready && strings.Contains(status.Conditions[0].Message, "no rule of access.subscribe")
+	})
+	consumers, err := w.conn.Consumers(t.Context(), broker.DefaultStream)
+	require.NoError(t, err)
+	require.Len(t, consumers, 1, "no event is kept for it")
+	count, err := testutil.GatherAndCount(w.registry, "rouse_controller_subscription_denials_total")
+	require.NoError(t, err)
+	require.Equal(t, 1, count)
 }
 
 func TestTheStatusCountsDeadLetters(t *testing.T) {

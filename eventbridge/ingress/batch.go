@@ -23,7 +23,7 @@ type result struct {
 }
 
 // publishBatch stores the events of a batch and says what became of each of them, in their order, or of all.
-func (h *handler) publishBatch(w http.ResponseWriter, r *http.Request) ([]result, response) {
+func (h *handler) publishBatch(w http.ResponseWriter, r *http.Request, may Permission) ([]result, response) {
 	body, held, err := h.memory.read(w, r, h.options.largestBody())
 	defer h.memory.give(held)
 	var members [][]byte
@@ -39,17 +39,20 @@ func (h *handler) publishBatch(w http.ResponseWriter, r *http.Request) ([]result
 	if err != nil {
 		return nil, refusal(err)
 	}
-	return h.storeAll(r.Context(), r.Header, members), response{}
+	return h.storeAll(r.Context(), r.Header, members, may), response{}
 }
 
 // storeAll gives what is valid to the publisher, all at a time.
-func (h *handler) storeAll(ctx context.Context, header http.Header, members [][]byte) []result {
+func (h *handler) storeAll(ctx context.Context, header http.Header, members [][]byte, may Permission) []result {
 	results := make([]result, len(members))
 	events := make([]*cloudevent.Event, 0, len(members))
 	places := make([]int, 0, len(members)) // of the events among the members
 	now := time.Now()
 	for i, member := range members {
 		ev, err := h.decodeMember(header, member, now)
+		if err == nil {
+			err = may(&ev, "")
+		}
 		if err != nil {
 			results[i] = resultOf(&ev, refusal(err))
 			continue

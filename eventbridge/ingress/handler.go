@@ -25,6 +25,7 @@ type Publisher interface {
 type Deps struct {
 	Publisher     Publisher
 	Subscriptions Subscriptions // nil where nobody knows them
+	Authorize     Authorize     // nil lets everybody publish everything
 	Destination   string        // what backend metrics call the place that events are stored at
 	Connected     func() bool
 	Registerer    prometheus.Registerer
@@ -46,6 +47,7 @@ func newHandler(deps Deps, options Options) *handler {
 	return &handler{
 		publisher:     deps.Publisher,
 		subscriptions: deps.Subscriptions,
+		authorize:     deps.Authorize,
 		options:       options,
 		memory:        memory,
 		answers:       &budget{limit: options.MaxBytesInFlight / answerShare},
@@ -57,6 +59,7 @@ func newHandler(deps Deps, options Options) *handler {
 type handler struct {
 	publisher     Publisher
 	subscriptions Subscriptions
+	authorize     Authorize
 	options       Options
 	memory        *budget // of what has arrived
 	answers       *budget // of what is said of batches
@@ -65,22 +68,30 @@ type handler struct {
 }
 
 func (h *handler) publish(w http.ResponseWriter, r *http.Request) {
+	may, err := h.permission(r)
+	if err != nil {
+		respond(w, refusal(err))
+		return
+	}
 	if mediaType(r.Header.Get("Content-Type")) == typeBatch {
-		results, resp := h.publishBatch(w, r)
+		results, resp := h.publishBatch(w, r, may)
 		h.respondAll(w, results, resp)
 		return
 	}
-	respond(w, h.publishOne(w, r))
+	respond(w, h.publishOne(w, r, may))
 }
 
 // publishOne gives the memory of the event back before it is answered: who does not read its answer holds none.
-func (h *handler) publishOne(w http.ResponseWriter, r *http.Request) response {
+func (h *handler) publishOne(w http.ResponseWriter, r *http.Request, may Permission) response {
 	body, held, err := h.memory.read(w, r, h.options.MaxRequestSize)
 	defer h.memory.give(held)
 	if err != nil {
 		return refusal(err)
 	}
 	ev, err := decode(r.Header, body, time.Now())
+	if err == nil {
+		err = may(&ev, "")
+	}
 	if err != nil {
 		return refusal(err)
 	}

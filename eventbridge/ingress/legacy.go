@@ -19,6 +19,10 @@ func (h *handler) publishLegacy(w http.ResponseWriter, r *http.Request) {
 
 // publishOneLegacy gives the memory of the event back before it is answered.
 func (h *handler) publishOneLegacy(w http.ResponseWriter, r *http.Request) (id string, problem *legacyProblem) {
+	may, err := h.permission(r)
+	if err != nil {
+		return "", new(legacyRefusal(err))
+	}
 	body, held, err := h.memory.read(w, r, h.options.MaxRequestSize)
 	defer h.memory.give(held)
 	var event legacyEvent
@@ -30,6 +34,9 @@ func (h *handler) publishOneLegacy(w http.ResponseWriter, r *http.Request) (id s
 	}
 	if err == nil {
 		err = complete(&event.Event, r.Header, time.Now())
+	}
+	if err == nil {
+		err = may(&event.Event, event.oldType)
 	}
 	if err != nil {
 		return "", new(legacyRefusal(err))

@@ -35,6 +35,12 @@ func refusal(err error) response {
 		return response{status: http.StatusRequestTimeout, reason: err.Error(), retryAfter: retrySoon}
 	case errors.Is(err, errNoMemory):
 		return response{status: http.StatusTooManyRequests, reason: err.Error(), retryAfter: retrySoon}
+	case errors.Is(err, ErrUnauthenticated):
+		return response{status: http.StatusUnauthorized, reason: err.Error()}
+	case errors.Is(err, ErrForbidden):
+		return response{status: http.StatusForbidden, reason: err.Error()}
+	case errors.Is(err, ErrUndecided):
+		return response{status: http.StatusServiceUnavailable, reason: ErrUndecided.Error(), retryAfter: retrySoon}
 	default:
 		return response{status: http.StatusBadRequest, reason: brief(err.Error())}
 	}
@@ -112,6 +118,9 @@ func brief(text string) string {
 func start(w http.ResponseWriter, status, retryAfter int, contentType string) {
 	if retryAfter > 0 {
 		w.Header().Set("Retry-After", strconv.Itoa(retryAfter))
+	}
+	if status == http.StatusUnauthorized {
+		w.Header().Set("WWW-Authenticate", "Bearer")
 	}
 	w.Header().Set("Content-Type", contentType)
 	w.Header().Set("X-Content-Type-Options", "nosniff") // the body may quote what was sent

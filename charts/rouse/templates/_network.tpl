@@ -22,6 +22,17 @@
 {{- with .Values.sinks.allowedHosts -}}
 - --allowed-sink-hosts={{ join "," . }}
 {{- end -}}
+{{- with include "rouse.access" . }}
+- {{ printf "--access=%s" . | quote }}
+{{- end -}}
+{{- end }}
+
+{{/* Who may subscribe and publish, as JSON; empty: everybody. A change of it restarts the pods. */}}
+{{- define "rouse.access" -}}
+{{- $access := dict -}}
+{{- with .Values.access.subscribe }}{{ if .enabled }}{{ $_ := set $access "subscribe" (dict "rules" .rules) }}{{ end }}{{ end -}}
+{{- with .Values.access.publish }}{{ if .enabled }}{{ $_ := set $access "publish" (dict "audience" .audience "rules" .rules) }}{{ end }}{{ end -}}
+{{- if $access }}{{ toJson $access }}{{ end -}}
 {{- end }}
 
 {{/* The certificates of sinks. A whole folder, as for NATS. */}}

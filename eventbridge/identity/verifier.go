@@ -1,0 +1,114 @@
+package identity
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"time"
+
+	"golang.org/x/sync/singleflight"
+)
+
+var (
+	// ErrUnknown means that a token is missing, wrong, over, or for somebody else.
+	ErrUnknown = errors.New("the token is not valid")
+	// ErrUndecided means that nobody could say now.
+	ErrUndecided = errors.New("the token cannot be checked now")
+)
+
+// Account is a ServiceAccount.
+type Account struct{ Namespace, Name string }
+
+// Reviewer asks the API server.
+type Reviewer interface {
+	// Review returns the account that a token is of, ErrUnknown if it is none of that audience, and any other error when
+	// there is no answer.
+	Review(ctx context.Context, token, audience string) (Account, error)
+}
+
+// The bounds of a Verifier.
+const (
+	maxToken      = 8 << 10 // bytes
+	reviewTimeout = 5 * time.Second
+	reviewsOfNew  = 8 // at a time
+	reviewsOfOld  = 4 // at a time, of tokens that were good before
+)
+
+// Verifier remembers answers. It is safe for concurrent use.
+type Verifier struct {
+	reviewer Reviewer
+	audience string
+	answers  *answers
+	asking   singleflight.Group
+	newcomer chan struct{}
+	known    chan struct{}
+}
+
+// New makes a Verifier for tokens of an audience.
+func New(reviewer Reviewer, audience string) *Verifier {
+	return &Verifier{
+		reviewer: reviewer, audience: audience, answers: newAnswers(),
+		newcomer: make(chan struct{}, reviewsOfNew), known: make(chan struct{}, reviewsOfOld),
+	}
+}
+
+// Verify says which account a token is of, or fails with ErrUnknown or ErrUndecided.
+func (v *Verifier) Verify(ctx context.Context, token string) (Account, error) {
+	if token == "" || len(token) > maxToken {
+		return Account{}, ErrUnknown
+	}
+	hash := sha256.Sum256([]byte(token))
+	account, state := v.answers.find(hash, time.Now())
+	switch state {
+	case good:
+		return account, nil
+	case bad:
+		return Account{}, ErrUnknown
+	}
+	fresh, err := v.ask(ctx, hash, token, state)
+	if errors.Is(err, ErrUndecided) && state == stale {
+		return account, nil
+	}
+	return fresh, err
+}
+
+// ask has the token reviewed, once for all who wait for the same.
+func (v *Verifier) ask(ctx context.Context, hash [sha256.Size]byte, token string, state state) (Account, error) {
+	asked := v.asking.DoChan(string(hash[:]), func() (any, error) {
+		return v.review(context.WithoutCancel(ctx), hash, token, state)
+	})
+	select {
+	case result := <-asked:
+		account, _ := result.Val.(Account)
+		return account, result.Err
+	case <-ctx.Done():
+		return Account{}, fmt.Errorf("%w: %w", ErrUndecided, ctx.Err())
+	}
+}
+
+func (v *Verifier) review(ctx context.Context, hash [sha256.Size]byte, token string, state state) (Account, error) {
+	ctx, cancel := context.WithTimeout(ctx, reviewTimeout)
+	defer cancel()
+	places := v.newcomer
+	if state == stale {
+		places = v.known
+	}
+	select {
+	case places <- struct{}{}:
+		defer func() { <-places }()
+	case <-ctx.Done():
+		return Account{}, fmt.Errorf("%w: too many others are being checked", ErrUndecided)
+	}
+	account, err := v.reviewer.Review(ctx, token, v.audience)
+	switch {
+	case err == nil:
+		v.answers.keep(hash, account, time.Now())
+		return account, nil
+	case errors.Is(err, ErrUnknown):
+		v.answers.refuse(hash, time.Now())
+		return Account{}, ErrUnknown
+	default:
+		return Account{}, fmt.Errorf("%w: %w", ErrUndecided, err)
+	}
+}
