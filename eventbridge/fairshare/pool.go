@@ -45,7 +45,7 @@ func New() *Pool { return newPool(runtime.GOMAXPROCS(0)) }
 func newPool(processors int) *Pool {
 	return &Pool{
 		rests:   processors == 1,
-		inPlace: int32(min(2*processors, 1024)), //nolint:gosec // small
+		inPlace: int32(min(2*processors, 1024)),
 		free:    max(processors/2, 1),
 		tenants: map[string]*tenant{},
 	}

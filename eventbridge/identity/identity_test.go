@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -144,7 +145,7 @@ func TestAnswersThatAreTooOldMakeRoom(t *testing.T) {
 	t.Parallel()
 	a, now := newAnswers(), time.Now()
 	for i := range maxGood {
-		a.keep(key{byte(i), byte(i >> 8)}, Account{Namespace: fmt.Sprint(i / maxOfNamespace)}, now)
+		a.keep(key{byte(i), byte(i >> 8)}, Account{Namespace: strconv.Itoa(i / maxOfNamespace)}, now)
 	}
 	require.Len(t, a.accounts, maxGood)
 	a.keep(key{0, 0, 1}, Account{Namespace: "new"}, now)

@@ -65,6 +65,7 @@ func (v *Verifier) Verify(ctx context.Context, token string) (Account, error) {
 		return account, nil
 	case bad:
 		return Account{}, ErrUnknown
+	case unknown, stale:
 	}
 	fresh, err := v.ask(ctx, hash, token, state)
 	if errors.Is(err, ErrUndecided) && state == stale {

@@ -36,12 +36,11 @@ func nests(e ast.Expr) bool {
 	case ast.ListKind, ast.MapKind, ast.ComprehensionKind:
 		return true
 	case ast.CallKind:
-		switch e.AsCall().FunctionName() {
-		case "type", "of", "ofNonZeroValue": // the latter two of "optional"
-			return true
-		}
+		name := e.AsCall().FunctionName()
+		return name == "type" || name == "of" || name == "ofNonZeroValue" // the latter two of "optional"
+	default:
+		return false
 	}
-	return false
 }
 
 func partsOf(e ast.Expr) []ast.Expr {

@@ -45,5 +45,5 @@ func (f *Filter) WorkAhead(e *cloudevent.Event) Work {
 func (f *Filter) Measure(e *cloudevent.Event) (matches bool, work Work, err error) {
 	in := &input{event: e}
 	matches, err = f.root.match(in)
-	return matches, f.WorkAhead(e) + Work(min(in.spent, maxCost)), err //nolint:gosec // maxCost fits
+	return matches, f.WorkAhead(e) + Work(min(in.spent, maxCost)), err
 }

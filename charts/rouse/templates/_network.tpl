@@ -30,8 +30,8 @@
 {{/* Who may subscribe and publish, as JSON; empty: everybody. A change of it restarts the pods. */}}
 {{- define "rouse.access" -}}
 {{- $access := dict -}}
-{{- with .Values.access.subscribe }}{{ if .enabled }}{{ $_ := set $access "subscribe" (dict "rules" .rules) }}{{ end }}{{ end -}}
-{{- with .Values.access.publish }}{{ if .enabled }}{{ $_ := set $access "publish" (dict "audience" .audience "rules" .rules) }}{{ end }}{{ end -}}
+{{- with (.Values.access | default dict).subscribe }}{{ if .enabled }}{{ $_ := set $access "subscribe" (dict "rules" .rules) }}{{ end }}{{ end -}}
+{{- with (.Values.access | default dict).publish }}{{ if .enabled }}{{ $_ := set $access "publish" (dict "audience" .audience "rules" .rules) }}{{ end }}{{ end -}}
 {{- if $access }}{{ toJson $access }}{{ end -}}
 {{- end }}
 
