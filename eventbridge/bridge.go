@@ -40,6 +40,8 @@ type Store interface {
 	Letters(route routing.Route) dispatch.Source
 	// DeadLetters keeps the Subscription's events that are not delivered any more.
 	DeadLetters(route routing.Route) dispatch.DeadLetters
+	// OnLettersDropped calls f whenever the oldest dead letters of a namespace were dropped because there was no room.
+	OnLettersDropped(f func(namespace string, letters uint64))
 	// ForwardRetries brings events back that are due for their next attempt, until ctx ends.
 	ForwardRetries(ctx context.Context)
 	// Connected tells whether the store can be reached.

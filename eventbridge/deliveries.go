@@ -77,7 +77,12 @@ func newDeliveries(deps Deps, options Options, access *publishAccess) *deliverie
 		network:   sink.NewNetwork(options.Sink),
 		running:   map[deliveryKey]*delivery{},
 	}
-	deps.Registry.MustRegister(d.gates)
+	dropped := prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "rouse_eventbridge_dead_letters_dropped_total",
+		Help: "Dead letters that were dropped because their stream was full and their namespace held most of it.",
+	}, []string{"namespace"})
+	deps.Registry.MustRegister(d.gates, dropped)
+	deps.Store.OnLettersDropped(func(namespace string, letters uint64) { dropped.WithLabelValues(namespace).Add(float64(letters)) })
 	return d
 }
 

@@ -62,6 +62,9 @@ func (j *JetStream) DeadLetters(route routing.Route) dispatch.DeadLetters {
 	return deadLetters{conn: j.conn, subscription: route.Subscription}
 }
 
+// OnLettersDropped implements Store.
+func (j *JetStream) OnLettersDropped(f func(namespace string, letters uint64)) { j.conn.OnLettersDropped(f) }
+
 // ForwardRetries implements Store.
 func (j *JetStream) ForwardRetries(ctx context.Context) { j.conn.ForwardRetries(ctx, j.stream) }
 

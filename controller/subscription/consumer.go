@@ -33,6 +33,7 @@ type Consumers interface {
 	WaitingRetries(ctx context.Context) (map[types.NamespacedName]uint64, error)
 	PurgeRetries(ctx context.Context, subscription types.NamespacedName) error
 	DeadLetterCounts(ctx context.Context) (map[types.NamespacedName]uint64, error)
+	DroppedLetters(ctx context.Context) (map[types.NamespacedName]bool, error)
 }
 
 // classify tells what will never work from what may work later.

@@ -36,6 +36,18 @@ func (r *Reconciler) serveDeadLetters(
 	}
 }
 
+// droppedMessage says what happened to dead letters, and what to do.
+const droppedMessage = "The stream of dead letters was full, and this namespace held most of it: its oldest were dropped. " +
+	"Redrive or purge dead letters, or have deadLetters.maxBytes raised"
+
+// ofDroppedLetters is the condition of a Subscription that has lost dead letters.
+func ofDroppedLetters() eventingv1alpha2.Condition {
+	return condition(eventingv1alpha2.ConditionDeadLettersKept, false, eventingv1alpha2.ReasonDeadLettersDropped, droppedMessage)
+}
+
+// saysDropped is true for the condition that the sweeper sets and takes away.
+func saysDropped(c eventingv1alpha2.Condition) bool { return c.Type == eventingv1alpha2.ConditionDeadLettersKept }
+
 // hadDeadLetterSink looks at the status of the last pass.
 func hadDeadLetterSink(sub *eventingv1alpha2.Subscription) bool {
 	return slices.ContainsFunc(sub.Status.Conditions, func(c eventingv1alpha2.Condition) bool {

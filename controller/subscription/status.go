@@ -40,8 +40,9 @@ func setStatus(sub *eventingv1alpha2.Subscription, found outcome, now time.Time)
 		*status = eventingv1alpha2.SubscriptionStatus{
 			Types:       []eventingv1alpha2.EventType{},
 			DeadLetters: status.DeadLetters, // the sweeper's
-			Conditions: withTimes(before, now, condition(eventingv1alpha2.ConditionSpecValid, false,
-				eventingv1alpha2.ReasonSpecInvalid, found.invalid)),
+			Conditions: withTimes(before, now, append([]eventingv1alpha2.Condition{
+				condition(eventingv1alpha2.ConditionSpecValid, false, eventingv1alpha2.ReasonSpecInvalid, found.invalid),
+			}, ofSweeper(before)...)...),
 		}
 		return
 	}
@@ -60,7 +61,7 @@ func setStatus(sub *eventingv1alpha2.Subscription, found outcome, now time.Time)
 		Conditions: withTimes(before, now, append([]eventingv1alpha2.Condition{
 			condition(eventingv1alpha2.ConditionSpecValid, true, eventingv1alpha2.ReasonSpecValid, cleaned(found.route.Types)),
 			active,
-		}, ofDeadLetters(found)...)...),
+		}, append(ofDeadLetters(found), ofSweeper(before)...)...)...),
 	}
 	for _, mapping := range found.route.Types {
 		status.Types = append(status.Types, eventingv1alpha2.EventType{
@@ -84,6 +85,14 @@ func ofDeadLetters(found outcome) []eventingv1alpha2.Condition {
 		return []eventingv1alpha2.Condition{condition(eventingv1alpha2.ConditionDeadLetterSink, true,
 			eventingv1alpha2.ReasonDeadLetterSink, "")}
 	}
+}
+
+// ofSweeper are the conditions that a pass leaves as they are.
+func ofSweeper(before []eventingv1alpha2.Condition) []eventingv1alpha2.Condition {
+	if slices.ContainsFunc(before, saysDropped) {
+		return []eventingv1alpha2.Condition{ofDroppedLetters()}
+	}
+	return nil
 }
 
 // cleaned tells which event types are not subscribed as they are written.

@@ -417,7 +417,7 @@ func TestASubscriptionGetsNoEventsThatTheOperatorDoesNotAllowItsNamespace(t *tes
 	require.Equal(t, 1, count)
 }
 
-func TestTheStatusCountsDeadLetters(t *testing.T) {
+func TestTheStatusTellsOfDeadLettersThatAreKeptAndDropped(t *testing.T) {
 	w := newWorld(t)
 	w.createSink()
 	sub := w.create("orders")
@@ -429,10 +429,27 @@ func TestTheStatusCountsDeadLetters(t *testing.T) {
 		counts, err := w.conn.DeadLetterCounts(t.Context())
 		return err == nil && counts[client.ObjectKeyFromObject(sub)] == 3
 	}, patience, tick)
+	w.nats.Publish(t, "rouse.dropped."+w.namespace+".orders", nil)
+	require.Eventually(t, func() bool {
+		dropped, err := w.conn.DroppedLetters(t.Context())
+		return err == nil && dropped[client.ObjectKeyFromObject(sub)]
+	}, patience, tick)
+	lost := func(status eventingv1alpha2.SubscriptionStatus) bool {
+		last := status.Conditions[len(status.Conditions)-1]
+		return last.Type == "Dead letters kept" && last.Status == corev1.ConditionFalse
+	}
 	w.nats.Restart() // the controller sweeps when it reaches NATS again
-	w.awaitStatus(sub, "the letters are counted", func(status eventingv1alpha2.SubscriptionStatus) bool { return status.DeadLetters == 3 })
+	w.awaitStatus(sub, "the letters are counted", func(status eventingv1alpha2.SubscriptionStatus) bool {
+		return status.DeadLetters == 3 && lost(status)
+	})
 	w.update(sub, func(spec *eventingv1alpha2.SubscriptionSpec) { spec.Types = []string{"order.shipped.v1"} })
-	w.awaitStatus(sub, "the count stays", func(status eventingv1alpha2.SubscriptionStatus) bool {
-		return status.Ready && len(status.Types) == 1 && status.DeadLetters == 3
+	w.awaitStatus(sub, "both stay", func(status eventingv1alpha2.SubscriptionStatus) bool {
+		return status.Ready && len(status.Types) == 1 && status.DeadLetters == 3 && lost(status)
+	})
+	require.Contains(t, sub.Status.Conditions[2].Message, "deadLetters.maxBytes")
+	w.nats.DeleteStream(t, broker.DeadLetterStream)
+	w.nats.Restart()
+	w.awaitStatus(sub, "it is forgotten with the letters", func(status eventingv1alpha2.SubscriptionStatus) bool {
+		return status.DeadLetters == 0 && !lost(status)
 	})
 }

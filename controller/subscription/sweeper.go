@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -192,21 +193,34 @@ func (s *sweeper) dismiss(
 	return errors.Join(errs...)
 }
 
-// countLetters brings the counts of dead letters in the statuses up to date.
+// countLetters brings what the statuses say of dead letters up to date.
 func (s *sweeper) countLetters(ctx context.Context, list *eventingv1alpha2.SubscriptionList) error {
 	counts, err := s.consumers.DeadLetterCounts(ctx)
+	if err != nil {
+		return err
+	}
+	dropped, err := s.consumers.DroppedLetters(ctx)
 	if err != nil {
 		return err
 	}
 	var errs []error
 	for i := range list.Items {
 		before := &list.Items[i]
-		count := int64(counts[client.ObjectKeyFromObject(before)])
-		if before.Status.DeadLetters == count || len(before.Status.Conditions) == 0 {
-			continue // without conditions it has no status yet
+		key := client.ObjectKeyFromObject(before)
+		count, lost := int64(counts[key]), dropped[key]
+		if len(before.Status.Conditions) == 0 { // it has no status yet
+			continue
+		}
+		if before.Status.DeadLetters == count && slices.ContainsFunc(before.Status.Conditions, saysDropped) == lost {
+			continue
 		}
 		after := before.DeepCopy()
 		after.Status.DeadLetters = count
+		conditions := slices.DeleteFunc(slices.Clone(before.Status.Conditions), saysDropped)
+		if lost {
+			conditions = append(conditions, ofDroppedLetters())
+		}
+		after.Status.Conditions = withTimes(before.Status.Conditions, time.Now(), conditions...)
 		if err := patchStatus(ctx, s.statuses, before, after); !apierrors.IsConflict(err) { // the next sweep sees it
 			errs = append(errs, err)
 		}

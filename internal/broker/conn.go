@@ -36,6 +36,8 @@ type Conn struct {
 	// client is nc for callbacks, which may run before Connect has returned.
 	client atomic.Pointer[nats.Conn]
 
+	room letterRoom
+
 	mu        sync.Mutex
 	onConnect []func()
 	changed   chan struct{} // closed and replaced whenever the connection comes or goes

@@ -45,7 +45,8 @@ type DeadLetter struct {
 
 // AddDeadLetter keeps the message as a dead letter and returns after the stream
 // has confirmed it. A repeat for the same message is stored once. The message
-// itself still has to be rejected.
+// itself still has to be rejected. When the stream is full, the oldest letters give
+// way of the namespace that holds most of it.
 func (c *Conn) AddDeadLetter(ctx context.Context, d DeadLetter, m *Message) error {
 	if !c.Connected() {
 		return fmt.Errorf("add dead letter: %w", ErrNotConnected)
@@ -56,8 +57,8 @@ func (c *Conn) AddDeadLetter(ctx context.Context, d DeadLetter, m *Message) erro
 		letter.Data = m.raw.Data
 		letter.Header.Del(HeaderDeadLetterSpliced)
 	}
-	if _, err := c.js.PublishMsg(ctx, letter); err != nil {
-		return fmt.Errorf("add dead letter: %w", mapError(err))
+	if err := c.storeLetter(ctx, letter); err != nil {
+		return fmt.Errorf("add dead letter: %w", err)
 	}
 	return nil
 }

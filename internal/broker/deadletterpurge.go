@@ -77,13 +77,21 @@ func nextSequences(ctx context.Context, w *letterWalk, s LetterSelection) ([]uin
 	return sequences, nil
 }
 
-// purgeSubject deletes everything up to a sequence in one request. The client
-// library does not tell how much that was.
+// purgeRequest says what is deleted: before a sequence, or all but the newest.
+type purgeRequest struct {
+	Filter string `json:"filter"`
+	Before uint64 `json:"seq,omitempty"`
+	Keep   uint64 `json:"keep,omitempty"`
+}
+
+// purgeSubject deletes everything up to a sequence in one request.
 func (c *Conn) purgeSubject(ctx context.Context, filter string, last uint64) (uint64, error) {
-	body, err := json.Marshal(struct {
-		Filter string `json:"filter"`
-		Before uint64 `json:"seq"`
-	}{filter, last + 1})
+	return c.purgeLetters(ctx, purgeRequest{Filter: filter, Before: last + 1})
+}
+
+// purgeLetters tells how much was deleted, which the client library does not.
+func (c *Conn) purgeLetters(ctx context.Context, request purgeRequest) (uint64, error) {
+	body, err := json.Marshal(request)
 	if err != nil {
 		return 0, err
 	}

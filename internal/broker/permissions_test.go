@@ -144,6 +144,14 @@ func TestEachProcessDoesItsWorkWithTheDocumentedPermissions(t *testing.T) {
 		require.NoError(t, err)
 	}
 
+	// Where there is no room, a bridge reads what letters take, drops some, and the controller learns whose.
+	require.NoError(t, bridge.readStored(ctx, DeadLetterStream, LetterSelection{}.filter(), 0, func(storedMessage) bool { return true }))
+	require.NoError(t, bridge.dropOldest(ctx, "shop", 1))
+	bridge.noteDropped(ctx, subscription)
+	dropped, err := controller.DroppedLetters(ctx)
+	require.NoError(t, err)
+	require.Equal(t, map[types.NamespacedName]bool{subscription: true}, dropped)
+
 	// Dead letters have a sink of their own, while their Subscription wants it.
 	letters := Consumer{Name: name, Subjects: []string{routing.DeadLetterSubject(subscription)}, StartFrom: StartFrom{Policy: StartAll}}
 	require.NoError(t, controller.EnsureConsumer(ctx, DeadLetterStream, letters))
@@ -254,7 +262,7 @@ func TestTheDocumentedPermissionsAllowNothingElse(t *testing.T) {
 				"$JS.API.STREAM.CREATE.sap", "$JS.API.STREAM.UPDATE.sap", "$JS.API.STREAM.DELETE.sap", "$JS.API.STREAM.PURGE.sap",
 				"$JS.API.STREAM.MSG.DELETE.sap", "$JS.API.CONSUMER.CREATE.sap.x", "$JS.API.CONSUMER.DELETE.sap.x",
 				"$JS.API.CONSUMER.CREATE.rouse-dead-letters.x", "$JS.API.CONSUMER.DELETE.rouse-dead-letters.x",
-				"$JS.API.CONSUMER.MSG.NEXT.other.x", "$JS.ACK.other.x", "other",
+				"$JS.API.CONSUMER.MSG.NEXT.other.x", "$JS.ACK.other.x", "other", "$JS.API.DIRECT.GET.sap",
 			},
 			subscribe: []string{"kyma.>", "rouse.>", "_INBOX.>", "_INBOX_rouse_controller.>"},
 		},

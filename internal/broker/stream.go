@@ -19,6 +19,8 @@ const (
 	// maxConsumers of the streams of events and retries is more than there ever are. Without a limit of
 	// its own a stream has the server's default, which is 1,000.
 	maxConsumers = 1_000_000
+	// letterOverhead is what a dead letter takes in its stream beside its payload: its subject, and what the server adds.
+	letterOverhead = 1 << 10
 )
 
 // EnsureStreams creates the streams, or brings the settings of existing ones up to
@@ -26,7 +28,7 @@ const (
 // does not know.
 func (c *Conn) EnsureStreams(ctx context.Context, o StreamOptions) error {
 	for _, wanted := range []jetstream.StreamConfig{eventStream(o), deadLetterStream(o), retryStream(o)} {
-		if err := c.ensureStream(ctx, wanted); err != nil {
+		if err := errors.Join(c.checkLetterRoom(wanted), c.ensureStream(ctx, wanted)); err != nil {
 			return fmt.Errorf("ensure stream %q: %w", wanted.Name, err)
 		}
 	}
@@ -55,7 +57,7 @@ func deadLetterStream(o StreamOptions) jetstream.StreamConfig {
 	return jetstream.StreamConfig{
 		Name:              DeadLetterStream,
 		Description:       "events that Rouse could not deliver",
-		Subjects:          []string{routing.DeadLetterPrefix + ".>"},
+		Subjects:          letterSubjects(),
 		Retention:         jetstream.LimitsPolicy,
 		Storage:           storageType(o.Storage),
 		Replicas:          o.Replicas,
@@ -64,10 +66,21 @@ func deadLetterStream(o StreamOptions) jetstream.StreamConfig {
 		MaxBytes:          o.DeadLetterMaxBytes,
 		MaxAge:            o.DeadLetterMaxAge,
 		Duplicates:        deadLetterWindow,
-		Discard:           jetstream.DiscardOld,
+		// Whose letters give way is not left to the server, which drops the oldest, whoever's they are.
+		Discard: jetstream.DiscardNew,
 		// Letters are read without a consumer, from any replica.
 		AllowDirect: true,
 	}
+}
+
+// checkLetterRoom tells of a stream that could not hold one letter: its event would be tried again for ever.
+func (c *Conn) checkLetterRoom(wanted jetstream.StreamConfig) error {
+	largest := c.nc.MaxPayload() + letterOverhead
+	if wanted.Name != DeadLetterStream || !c.Connected() || wanted.MaxBytes >= largest {
+		return nil
+	}
+	return fmt.Errorf("--stream-dead-letter-max-bytes (%d) is less than one dead letter may need, which is %d by the server's max_payload: "+
+		"raise the one or lower the other", wanted.MaxBytes, largest)
 }
 
 func retryStream(o StreamOptions) jetstream.StreamConfig {

@@ -25,7 +25,7 @@ func TestEnsureStreamsCreatesBothAndIsIdempotent(t *testing.T) {
 	require.Equal(t, 2*time.Minute, before.Config.Duplicates)
 	require.Equal(t, int64(1_000_000), before.Config.MaxMsgsPerSubject)
 	dead := streamInfo(t, conn, DeadLetterStream)
-	require.Equal(t, []string{"rouse.deadletter.>"}, dead.Config.Subjects)
+	require.Equal(t, []string{"rouse.deadletter.>", "rouse.dropped.>"}, dead.Config.Subjects)
 	require.Equal(t, jetstream.LimitsPolicy, dead.Config.Retention)
 
 	require.NoError(t, conn.EnsureStreams(t.Context(), testStreams()))

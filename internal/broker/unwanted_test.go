@@ -37,7 +37,7 @@ func TestAStreamIsNotFullOfWhatNobodyWants(t *testing.T) {
 			ensureConsumer(t, conn, want)
 			ensureConsumer(t, conn, Consumer{Name: "big", Subjects: []string{"kyma.big.*"}})
 			publishRaw(t, conn, "kyma.old", 1)
-			flood(t, conn, purgeBatch+1)
+			floodSubjects(t, conn, purgeBatch+1)
 
 			lose(t, conn)
 			_, err := conn.DropUnwanted(t.Context(), testStream)
@@ -96,7 +96,7 @@ func TestAPartOfASubjectGoesAndTheRestOfItAndOfOtherSubjectsStays(t *testing.T) 
 	ensureConsumer(t, conn, Consumer{Name: "old", Subjects: []string{"kyma.old"}})
 	ensureConsumer(t, conn, Consumer{Name: "slow", Subjects: []string{"kyma.big.0"}})
 	publishRaw(t, conn, "kyma.old", 1)
-	flood(t, conn, 1)
+	floodSubjects(t, conn, 1)
 	ensureConsumer(t, conn, Consumer{Name: "late", Subjects: []string{"kyma.big.0", "kyma.other"}}) // wants only what comes now
 	for range 3 {
 		publishRaw(t, conn, "kyma.other", 1)
@@ -132,7 +132,7 @@ func TestVersionsOfServersAreCompared(t *testing.T) {
 }
 
 // flood publishes more small events than the server looks at, under so many subjects.
-func flood(t *testing.T, conn *Conn, subjects int) {
+func floodSubjects(t *testing.T, conn *Conn, subjects int) {
 	t.Helper()
 	before := streamInfo(t, conn, testStream).State.Msgs
 	for i := range beyond {

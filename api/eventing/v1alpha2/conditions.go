@@ -3,7 +3,8 @@ package v1alpha2
 // ConditionType is an aspect of the state of a Subscription.
 type ConditionType string
 
-// A healthy Subscription has exactly the first two, in this order, and the third if its dead letters have a sink.
+// A healthy Subscription has exactly the first two, in this order, and the third if its dead letters have a sink. The last
+// is only there when it is False.
 const (
 	// ConditionSpecValid says whether the spec makes sense.
 	ConditionSpecValid ConditionType = "Subscription spec valid"
@@ -11,6 +12,8 @@ const (
 	ConditionActive ConditionType = "Subscription active"
 	// ConditionDeadLetterSink says whether dead letters can go to their sink. Nothing else depends on it.
 	ConditionDeadLetterSink ConditionType = "Dead letter sink active"
+	// ConditionDeadLettersKept says whether dead letters were deleted before they were too old. Nothing else depends on it.
+	ConditionDeadLettersKept ConditionType = "Dead letters kept"
 )
 
 // ConditionReason is why a condition has its status.
@@ -30,4 +33,6 @@ const (
 	ReasonDeadLetterSink ConditionReason = "Dead letters are delivered"
 	// ReasonNoDeadLetterSink goes with ConditionDeadLetterSink=False.
 	ReasonNoDeadLetterSink ConditionReason = "Dead letters wait"
+	// ReasonDeadLettersDropped goes with ConditionDeadLettersKept=False.
+	ReasonDeadLettersDropped ConditionReason = "Oldest dead letters dropped"
 )

@@ -1,0 +1,202 @@
+package broker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+	"golang.org/x/sync/singleflight"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/rouse-run/rouse/internal/routing"
+)
+
+const (
+	// droppedPrefix is where the subjects begin of the notes about letters that were dropped.
+	droppedPrefix = "rouse.dropped"
+	// letterSlack is the part of the stream that is made free at a time.
+	letterSlack = 16
+	// letterTries are how often room is made for one letter, while other bridges take it away.
+	letterTries = 10
+	// roomTimeout bounds making room, which reads at most what the stream holds.
+	roomTimeout = time.Minute
+)
+
+// letterRoom makes room for dead letters, once at a time.
+type letterRoom struct {
+	making  singleflight.Group
+	wanted  atomic.Int64 // bytes of the letters that wait for room
+	dropped func(namespace string, letters uint64)
+	largest string // who held most of late; only the one who makes room touches it
+}
+
+// OnLettersDropped calls f whenever this process has dropped the oldest dead letters of a namespace, because the stream
+// was full and nobody held more of it. Set it before the first letter is added.
+func (c *Conn) OnLettersDropped(f func(namespace string, letters uint64)) { c.room.dropped = f }
+
+// storeLetter stores a letter. While the stream is full it drops the oldest letters of those who hold most of it.
+func (c *Conn) storeLetter(ctx context.Context, letter *nats.Msg) error {
+	_, err := c.js.PublishMsg(ctx, letter)
+	if err = mapError(err); !errors.Is(err, ErrStorageFull) {
+		return err
+	}
+	size := int64(letter.Size()) + recordBytes
+	c.room.wanted.Add(size)
+	defer c.room.wanted.Add(-size)
+	for tries := 0; errors.Is(err, ErrStorageFull) && tries < letterTries; tries++ {
+		if roomErr := c.makeRoom(ctx, size); roomErr != nil {
+			return fmt.Errorf("%w; no room could be made: %w", err, roomErr)
+		}
+		_, err = c.js.PublishMsg(ctx, letter)
+		err = mapError(err)
+	}
+	return err
+}
+
+// makeRoom waits for whoever makes room already, and for no longer than ctx: the room will be there for the next try.
+func (c *Conn) makeRoom(ctx context.Context, needed int64) error {
+	made := c.room.making.DoChan("", func() (any, error) {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), roomTimeout)
+		defer cancel()
+		return nil, c.dropLetters(ctx, needed)
+	})
+	select {
+	case result := <-made:
+		return mapError(result.Err)
+	case <-ctx.Done():
+		return mapError(ctx.Err())
+	}
+}
+
+func (c *Conn) dropLetters(ctx context.Context, needed int64) error {
+	stream, err := c.js.Stream(ctx, DeadLetterStream)
+	if err != nil {
+		return err
+	}
+	info, err := stream.Info(ctx, jetstream.WithSubjectFilter(LetterSelection{}.filter()))
+	if err != nil {
+		return err
+	}
+	limit, used := info.Config.MaxBytes, int64(info.State.Bytes)
+	if limit <= 0 || used+needed <= limit {
+		return nil // somebody has made room, or it is not the stream that is full
+	}
+	held, err := c.heldLetters(ctx, info.State.Subjects, used)
+	if err != nil {
+		return err
+	}
+	room := max(needed, min(c.room.wanted.Load(), limit/2), limit/letterSlack)
+	for namespace, bytes := range cutsOf(held, used-limit+room) {
+		if err := c.dropOldest(ctx, namespace, bytes); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// heldLetters is how many bytes each namespace's letters take. They are read, but for those of the one that held most
+// the last time or has most letters: it holds the rest.
+func (c *Conn) heldLetters(ctx context.Context, subjects map[string]uint64, used int64) (map[string]int64, error) {
+	counts := map[string]uint64{}
+	for subject, count := range subjects {
+		counts[letterSubscription(subject).Namespace] += count
+	}
+	rest := c.room.largest
+	if counts[rest] == 0 {
+		for _, namespace := range slices.Sorted(maps.Keys(counts)) {
+			if counts[namespace] > counts[rest] {
+				rest = namespace
+			}
+		}
+	}
+	held := make(map[string]int64, len(counts))
+	for namespace := range counts {
+		if namespace == rest {
+			continue
+		}
+		bytes := int64(0)
+		err := c.readStored(ctx, DeadLetterStream, LetterSelection{Namespace: namespace}.filter(), 0, func(m storedMessage) bool {
+			bytes += m.size
+			return true
+		})
+		if err != nil {
+			return nil, err
+		}
+		held[namespace] = bytes
+		used -= bytes
+	}
+	if rest != "" {
+		held[rest] = max(used, 0)
+	}
+	c.room.largest = rest
+	for namespace, bytes := range held {
+		if bytes > held[c.room.largest] {
+			c.room.largest = namespace
+		}
+	}
+	return held, nil
+}
+
+// dropOldest deletes a namespace's oldest letters that take so many bytes, and leaves a note for each Subscription.
+func (c *Conn) dropOldest(ctx context.Context, namespace string, bytes int64) error {
+	filter := LetterSelection{Namespace: namespace}.filter()
+	last := uint64(0)
+	of := map[string]bool{}
+	err := c.readStored(ctx, DeadLetterStream, filter, 0, func(m storedMessage) bool {
+		bytes -= m.size
+		last = m.sequence
+		of[m.subject] = true
+		return bytes > 0
+	})
+	if err != nil || last == 0 {
+		return err
+	}
+	dropped, err := c.purgeSubject(ctx, filter, last)
+	if dropped > 0 {
+		c.log.Info("dropped the oldest dead letters of a namespace that holds most of their stream", "namespace", namespace, "letters", dropped)
+		if c.room.dropped != nil {
+			c.room.dropped(namespace, dropped)
+		}
+		for subject := range of {
+			c.noteDropped(ctx, letterSubscription(subject))
+		}
+	}
+	return err
+}
+
+// noteDropped lets the controller know. A note is as old as the letters may become; there is one of each Subscription.
+func (c *Conn) noteDropped(ctx context.Context, subscription types.NamespacedName) {
+	subject := subjectOf(droppedPrefix, subscription)
+	_, err := c.js.PublishMsg(ctx, &nats.Msg{Subject: subject})
+	if err == nil {
+		_, err = c.purgeLetters(ctx, purgeRequest{Filter: subject, Keep: 1})
+	}
+	if err != nil {
+		c.log.Info("cannot note that dead letters were dropped", "subscription", subscription.String(), "reason", mapError(err).Error())
+	}
+}
+
+// DroppedLetters are the Subscriptions whose oldest dead letters were dropped, because the stream was full, within the age
+// that letters may have.
+func (c *Conn) DroppedLetters(ctx context.Context) (map[types.NamespacedName]bool, error) {
+	counts, err := c.countBySubscription(ctx, DeadLetterStream, droppedPrefix, droppedPrefix+".>")
+	if err != nil {
+		return nil, fmt.Errorf("ask for dropped dead letters: %w", err)
+	}
+	dropped := make(map[types.NamespacedName]bool, len(counts))
+	for subscription := range counts {
+		dropped[subscription] = true
+	}
+	return dropped, nil
+}
+
+// letterSubjects are what the stream of dead letters takes.
+func letterSubjects() []string {
+	return []string{routing.DeadLetterPrefix + ".>", droppedPrefix + ".>"}
+}
