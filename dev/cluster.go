@@ -39,6 +39,7 @@ func (m *mode) buildBridge() {
 		Endpoints:     m.functions,
 		Store:         store,
 		Storage:       store,
+		Quota:         store,
 		Admin:         m.store,
 		Journal:       m.journal,
 		Destination:   m.nats,

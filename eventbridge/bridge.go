@@ -17,6 +17,7 @@ import (
 	"github.com/rouse-run/rouse/eventbridge/identity"
 	"github.com/rouse-run/rouse/eventbridge/ingress"
 	"github.com/rouse-run/rouse/eventbridge/journal"
+	"github.com/rouse-run/rouse/eventbridge/quota"
 	"github.com/rouse-run/rouse/eventbridge/sink"
 	"github.com/rouse-run/rouse/eventbridge/storage"
 	"github.com/rouse-run/rouse/eventbridge/tracing"
@@ -31,7 +32,7 @@ type Routes interface {
 }
 
 // Store keeps events between their publisher and their sinks.
-type Store interface {
+type Store interface { //nolint:interfacebloat // what a bridge needs, and one store has
 	ingress.Publisher
 	// Source hands out the messages of a Subscription. Receiving fails while its consumer does not exist.
 	Source(route routing.Route) dispatch.Source
@@ -56,6 +57,7 @@ type Deps struct {
 	Endpoints     sink.Endpoints
 	Store         Store
 	Storage       storage.Streams  // how full the store is; nil when that does not matter
+	Quota         quota.Stream     // what Subscriptions keep in the store; nil when that does not matter
 	Admin         admin.Store      // what the admin API asks; it is not asked while that API has no address
 	Journal       *journal.Journal // remembers what happened to events for the admin API; nil does not
 	Tracer        *tracing.Tracer  // nil makes no spans
@@ -117,7 +119,7 @@ func New(deps Deps, options Options) *Bridge {
 // Run works until ctx ends, and returns after the drain. It returns an error when it cannot listen or had
 // to cut publishers off.
 func (b *Bridge) Run(ctx context.Context) error {
-	return daemon.RunOn(ctx, b.work, b.administer, b.watchStorage, func(ctx context.Context) error {
+	return daemon.RunOn(ctx, b.work, b.administer, b.watchStorage, b.watchQuotas, func(ctx context.Context) error {
 		return daemon.Serve(ctx, b.metrics, b.deps.Log)
 	})
 }
@@ -129,6 +131,16 @@ func (b *Bridge) watchStorage(ctx context.Context) error {
 		return nil
 	}
 	b.storage.Run(ctx)
+	return nil
+}
+
+// watchQuotas keeps an eye on who takes it.
+func (b *Bridge) watchQuotas(ctx context.Context) error {
+	if b.deliveries.quotas == nil {
+		<-ctx.Done()
+		return nil
+	}
+	b.deliveries.quotas.Run(ctx)
 	return nil
 }
 

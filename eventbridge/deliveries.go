@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/rouse-run/rouse/eventbridge/dispatch"
+	"github.com/rouse-run/rouse/eventbridge/quota"
 	"github.com/rouse-run/rouse/eventbridge/sink"
 	"github.com/rouse-run/rouse/internal/routing"
 )
@@ -28,6 +29,7 @@ type deliveries struct {
 	filtering *filtering
 	access    *publishAccess // nil without rules
 	network   *sink.Network
+	quotas    *quota.Monitor // nil without Deps.Quota
 
 	running map[deliveryKey]*delivery // only apply touches it
 	all     sync.WaitGroup
@@ -76,6 +78,9 @@ func newDeliveries(deps Deps, options Options, access *publishAccess) *deliverie
 		access:    access,
 		network:   sink.NewNetwork(options.Sink),
 		running:   map[deliveryKey]*delivery{},
+	}
+	if deps.Quota != nil {
+		d.quotas = quota.New(deps.Quota, options.Quota, deps.Registry, deps.Log.WithName("quota"))
 	}
 	dropped := prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "rouse_eventbridge_dead_letters_dropped_total",
@@ -154,6 +159,9 @@ func (d *deliveries) forget(route routing.Route) {
 	}
 	d.dispatch.Forget(subscriptionOf(route))
 	d.filtering.forget(subscriptionOf(route))
+	if d.quotas != nil {
+		d.quotas.Forget(route.Subscription)
+	}
 	d.gates.DeleteLabelValues(route.Subscription.Namespace, route.Subscription.Name)
 }
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"sync"
 
+	"github.com/go-logr/logr"
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/rouse-run/rouse/eventbridge/dispatch"
@@ -19,9 +20,11 @@ func (d *deliveries) deliver(ctx context.Context, route routing.Route) {
 	if route.OfDeadLetters {
 		log = log.WithValues("deadLetters", true)
 	}
+	lane := d.filtering.pool.Lane(route.Subscription.Namespace)
+	defer lane.Close()
 	if route.Paused {
 		log.Info("paused")
-		<-ctx.Done()
+		d.hold(ctx, lane, route, log)
 		return
 	}
 	to, err := sink.New(
@@ -29,16 +32,16 @@ func (d *deliveries) deliver(ctx context.Context, route routing.Route) {
 		sink.Deps{Network: d.network, Endpoints: d.deps.Endpoints, Openness: d.openness(route), Log: log})
 	if err != nil {
 		log.Error(err, "the sink cannot be served")
+		d.hold(ctx, lane, route, log)
 		return
 	}
-	lane := d.filtering.pool.Lane(route.Subscription.Namespace)
-	defer lane.Close()
 	deps, options, err := d.dispatcher(route, lane, ctx.Done())
 	if errors.Is(err, fairshare.ErrStopped) {
 		return
 	}
 	if err != nil {
 		log.Error(err, "the filter cannot be used") // the Subscription's status tells the user
+		d.hold(ctx, lane, route, log)
 		return
 	}
 	deps.Gate, deps.Sink, deps.Log = to.Gate(), to, log
@@ -48,6 +51,31 @@ func (d *deliveries) deliver(ctx context.Context, route routing.Route) {
 	dispatch.New(deps, options).Run(ctx)
 	stopSink()
 	sinkRuns.Wait()
+}
+
+// hold delivers nothing until ctx ends. Limits hold nevertheless: what is over them becomes a dead letter, also where the
+// filter cannot tell whether it would have been delivered.
+func (d *deliveries) hold(ctx context.Context, lane *fairshare.Lane, route routing.Route, log logr.Logger) {
+	deps, options, err := d.dispatcher(route, lane, ctx.Done())
+	if err != nil {
+		route.Filter = nil
+		deps, options, err = d.dispatcher(route, lane, ctx.Done())
+	}
+	if err != nil || route.OfDeadLetters || options.TTL == 0 && deps.Quota == nil {
+		<-ctx.Done()
+		return
+	}
+	deps.Gate, deps.Log = closedGate{}, log
+	dispatch.New(deps, options).Run(ctx)
+}
+
+// closedGate is one that never opens.
+type closedGate struct{}
+
+// Wait implements dispatch.Gate.
+func (closedGate) Wait(ctx context.Context) (<-chan struct{}, error) {
+	<-ctx.Done()
+	return nil, ctx.Err()
 }
 
 // openness shows whether the sink of the events can take them. That of dead letters holds up nobody.
@@ -75,6 +103,9 @@ func (d *deliveries) dispatcher(route routing.Route, lane *fairshare.Lane, stop 
 	deps.Source, deps.Metrics = d.deps.Store.Source(route), d.dispatch
 	deps.DeadLetters = d.deps.Store.DeadLetters(route)
 	deps.Filter = picked
+	if d.quotas != nil {
+		deps.Quota = overQuota{d.quotas.Limit(route.Subscription)}
+	}
 	deps.Replies = replies{
 		to: observed{store: d.deps.Store, journal: d.deps.Journal}, access: d.access, namespace: route.Subscription.Namespace,
 	}

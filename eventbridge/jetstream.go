@@ -63,7 +63,9 @@ func (j *JetStream) DeadLetters(route routing.Route) dispatch.DeadLetters {
 }
 
 // OnLettersDropped implements Store.
-func (j *JetStream) OnLettersDropped(f func(namespace string, letters uint64)) { j.conn.OnLettersDropped(f) }
+func (j *JetStream) OnLettersDropped(f func(namespace string, letters uint64)) {
+	j.conn.OnLettersDropped(f)
+}
 
 // ForwardRetries implements Store.
 func (j *JetStream) ForwardRetries(ctx context.Context) { j.conn.ForwardRetries(ctx, j.stream) }

@@ -82,7 +82,7 @@ func ensureConsumer(t *testing.T, store *JetStream, route routing.Route, ackWait
 	t.Helper()
 	require.NoError(t, store.conn.EnsureConsumer(t.Context(), store.stream, broker.Consumer{
 		Name: route.Consumer, Subjects: route.Subjects, AckWait: ackWait, MaxAckPending: route.MaxInFlight,
-		Ordered: route.Delivery.OrderedBy != "",
+		Ordered: route.Delivery.OrderedBy != "", Metadata: broker.ConsumerOf(route).Metadata,
 	}))
 }
 

@@ -10,6 +10,7 @@ import (
 	"github.com/rouse-run/rouse/eventbridge/admin"
 	"github.com/rouse-run/rouse/eventbridge/dispatch"
 	"github.com/rouse-run/rouse/eventbridge/ingress"
+	"github.com/rouse-run/rouse/eventbridge/quota"
 	"github.com/rouse-run/rouse/eventbridge/sink"
 	"github.com/rouse-run/rouse/eventbridge/storage"
 	"github.com/rouse-run/rouse/eventbridge/tracing"
@@ -24,6 +25,7 @@ type Options struct {
 	DrainTimeout   time.Duration // how long requests that are being answered then may take
 	Ingress        ingress.Options
 	Storage        storage.Options
+	Quota          quota.Options
 	Dispatch       dispatch.Options
 	Sink           sink.Options
 	Sinks          routing.Policy // where events may go, and who may subscribe and publish
@@ -44,6 +46,7 @@ func DefaultOptions() Options {
 		DrainTimeout:   10 * time.Second,
 		Ingress:        ingress.DefaultOptions(),
 		Storage:        storage.DefaultOptions(),
+		Quota:          quota.DefaultOptions(),
 		Dispatch:       dispatch.DefaultOptions(),
 		Sink:           sink.DefaultOptions(),
 		Tracing:        tracing.DefaultOptions(),
@@ -63,6 +66,7 @@ func (o *Options) BindFlags(fs *pflag.FlagSet) {
 		"how many of the last things that happened to events are remembered for the admin API; 0: none")
 	o.Ingress.BindFlags(fs)
 	o.Storage.BindFlags(fs)
+	o.Quota.BindFlags(fs)
 	o.Dispatch.BindFlags(fs)
 	o.Sink.BindFlags(fs)
 	o.Sinks.BindFlags(fs)
@@ -82,5 +86,5 @@ func (o *Options) Validate() error {
 	if o.JournalEvents < 0 {
 		own = errors.Join(own, errors.New("--journal-events must not be negative"))
 	}
-	return errors.Join(own, o.Ingress.Validate(), o.Storage.Validate(), o.Dispatch.Validate(), o.Sink.Validate(), o.Sinks.Validate(), o.Tracing.Validate(), o.Admin.Validate())
+	return errors.Join(own, o.Ingress.Validate(), o.Storage.Validate(), o.Quota.Validate(), o.Dispatch.Validate(), o.Sink.Validate(), o.Sinks.Validate(), o.Tracing.Validate(), o.Admin.Validate())
 }

@@ -20,6 +20,7 @@ func dispatchOptions(o dispatch.Options, own routing.Delivery) dispatch.Options 
 	o.Backoff = backoffOf(o.Backoff, own.Backoff)
 	o.EventsPerSecond = own.EventsPerSecond
 	o.OrderedBy = own.OrderedBy
+	o.TTL = own.TTL
 	return o
 }
 

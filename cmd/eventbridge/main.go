@@ -52,6 +52,7 @@ func run(ctx context.Context, o *options, log logr.Logger) error {
 		Endpoints:     watch.NewEndpoints(objects),
 		Store:         store,
 		Storage:       store,
+		Quota:         store,
 		Admin:         eventbridge.NewAdminStore(conn, o.publisher.Stream),
 		Journal:       journal.New(o.bridge.JournalEvents),
 		Tracer:        tracer,

@@ -46,7 +46,9 @@ func ofDroppedLetters() eventingv1alpha2.Condition {
 }
 
 // saysDropped is true for the condition that the sweeper sets and takes away.
-func saysDropped(c eventingv1alpha2.Condition) bool { return c.Type == eventingv1alpha2.ConditionDeadLettersKept }
+func saysDropped(c eventingv1alpha2.Condition) bool {
+	return c.Type == eventingv1alpha2.ConditionDeadLettersKept
+}
 
 // hadDeadLetterSink looks at the status of the last pass.
 func hadDeadLetterSink(sub *eventingv1alpha2.Subscription) bool {

@@ -11,9 +11,13 @@ import (
 func (d *Dispatcher) bury(ctx context.Context, j *job, a attempt, dec decision) decision {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), settleTimeout)
 	defer cancel()
+	attempts := j.attempt
+	if a.verdict == overLimit {
+		attempts-- // this one was none
+	}
 	err := d.DeadLetters.Add(ctx, j.Message, DeadLetter{
 		Reason:   dec.reason,
-		Attempts: j.attempt,
+		Attempts: attempts,
 		Status:   a.answer.Status,
 		Excerpt:  a.answer.Excerpt,
 	})
@@ -22,6 +26,6 @@ func (d *Dispatcher) bury(ctx context.Context, j *job, a attempt, dec decision) 
 		return decision{outcome: Retry, delay: d.policy.backoff.Delay(j.attempt, 0, random()), reason: failure.DeadLetterNotStored}
 	}
 	d.metrics.deadLetters.WithLabelValues(string(dec.reason)).Inc()
-	d.Log.Info("dead letter stored", "reason", dec.reason, "attempts", j.attempt, "status", a.answer.Status)
+	d.Log.Info("dead letter stored", "reason", dec.reason, "attempts", attempts, "status", a.answer.Status)
 	return dec
 }

@@ -25,7 +25,7 @@ type attempt struct {
 // deliver handles one message from start to settlement. ctx ends when the drain is over.
 func (d *Dispatcher) deliver(ctx context.Context, j *job) {
 	a := attempt{verdict: interrupted}
-	placed, kept := true, false
+	placed, kept := j.over == "", false
 	defer func() {
 		if p := recover(); p != nil { // the message is redelivered after AckWait
 			d.Log.Error(fmt.Errorf("panic: %v", p), "settling a message panicked", "stack", string(debug.Stack()))
@@ -41,7 +41,7 @@ func (d *Dispatcher) deliver(ctx context.Context, j *job) {
 		return
 	}
 	a = d.try(ctx, j)
-	dec := d.policy.decide(a.verdict, j.attempt, a.answer.RetryAfter, random())
+	dec := d.decide(j, a)
 	if a.traced != nil {
 		a.traced(a.answer.Status, string(dec.outcome))
 	}
@@ -51,15 +51,29 @@ func (d *Dispatcher) deliver(ctx context.Context, j *job) {
 	if dec.outcome == Reject {
 		dec = d.bury(ctx, j, a, dec)
 	}
-	if j.key != "" && (dec.outcome == Retry || dec.outcome == Return) {
-		placed = false
-		if kept = d.again(ctx, j, a, dec); kept {
-			return
+	if j.holdsUp(dec) {
+		if placed {
+			placed = false
+			if kept = d.again(ctx, j, a, dec); kept {
+				return
+			}
 		}
 		// Whoever delivers it next has it before what comes after it: a retry would come back behind that.
 		dec = decision{outcome: Return}
 	}
 	d.settle(ctx, j, a, dec)
+}
+
+func (d *Dispatcher) decide(j *job, a attempt) decision {
+	if a.verdict == overLimit {
+		return decision{outcome: Reject, reason: a.reason}
+	}
+	return d.policy.decide(a.verdict, j.attempt, a.answer.RetryAfter, random())
+}
+
+// holdsUp tells whether what comes after an ordered message has to wait for it.
+func (j *job) holdsUp(dec decision) bool {
+	return j.key != "" && (dec.outcome == Retry || dec.outcome == Return)
 }
 
 // lapsed tells whether an ordered message is no longer ours. To settle it would make whoever has it now believe that we
@@ -105,6 +119,10 @@ func (d *Dispatcher) try(ctx context.Context, j *job) (a attempt) {
 	}
 	a.event = &ev
 	if a.verdict = d.pick(a.event); a.verdict != wanted {
+		return a
+	}
+	if a.reason = d.overBy(j); a.reason != "" {
+		a.verdict = overLimit
 		return a
 	}
 	if d.Tracer != nil {

@@ -4,14 +4,17 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/rouse-run/rouse/internal/failure"
 )
 
 // job is a message in our hands. It waits for a place, or runs, or waits for its next attempt.
 type job struct {
 	Message
-	key     string // what keeps it in order, empty for nothing
-	attempt int    // from 1
-	turn    int    // of the desk, when the message came
+	key     string         // what keeps it in order, empty for nothing
+	attempt int            // from 1
+	turn    int            // of the desk, when the message came
+	over    failure.Reason // of what never was on the desk, because it is over a limit
 }
 
 // desk decides which message is delivered next, and when: as many at a time as the window lets, not more in a second

@@ -27,6 +27,7 @@ type Deps struct {
 	DeadLetters  DeadLetters // nil if the options say Endless
 	Filter       Filter      // nil takes every event
 	Replies      Replies     // nil ignores what sinks reply
+	Quota        Quota       // nil lets any number of events wait
 	Tracer       Tracer      // nil makes no spans
 	Metrics      *Metrics
 	Observe      func(msg Message, ev *cloudevent.Event, a Answer, took time.Duration) // called after each attempt; may be nil
@@ -42,6 +43,9 @@ type Dispatcher struct {
 	metrics bound
 	desk    *desk
 	held    *inFlight
+	limits  limits
+	work    context.Context //nolint:containedctx // of all deliveries, from Run to the end of the drain
+	start   func(*job)      // delivers on a goroutine of its own
 }
 
 // Waits between attempts to receive that failed, and the time a settlement may take.
@@ -60,6 +64,7 @@ func New(deps Deps, options Options) *Dispatcher {
 		policy:  policy{maxAttempts: options.MaxAttempts, endless: options.Endless, backoff: options.Backoff, shortDelay: options.ShortDelay},
 		metrics: deps.Metrics.bind(deps.Subscription),
 		desk:    newDesk(deps.MaxInFlight, options.EventsPerSecond),
+		limits:  limits{aside: make(chan struct{}, maxAside)},
 	}
 	d.held = newInFlight(options.AckWait/2, func(err error) {
 		d.Log.V(1).Info("cannot extend a message", "reason", err.Error())
@@ -72,24 +77,34 @@ func (d *Dispatcher) Run(ctx context.Context) {
 	work, interrupt := context.WithCancel(context.WithoutCancel(ctx))
 	defer interrupt()
 	var workers sync.WaitGroup
-	d.desk.start = func(j *job) { workers.Go(func() { d.deliver(work, j) }) }
+	d.work = work
+	d.limits.calls.Store(newCalls(work))
+	d.start = func(j *job) { workers.Go(func() { d.deliver(d.limits.calls.Load().ctx, j) }) }
+	d.desk.start = d.start
+	if d.Quota != nil {
+		workers.Go(func() { d.watchQuota(ctx) })
+	}
 	d.receive(ctx)
 	d.giveBack(work, d.desk.clear(true))
 	d.drain(&workers, interrupt)
 	d.held.stop()
 }
 
-// receive takes messages while the gate is open, until ctx ends. What is kept in order goes back whenever receiving
+// receive takes messages while the gate is open, and those that are over a limit also while it is closed, until ctx ends. What is kept in order goes back whenever receiving
 // ends: somebody else may go on with it, who waits for what is in our hands.
 func (d *Dispatcher) receive(ctx context.Context) {
 	backoff := Backoff{Base: receiveBackoffBase, Max: receiveBackoffMax, Jitter: 0.2}
 	failures := 0
 	for {
-		closed, err := d.Gate.Wait(ctx)
+		closed, open, err := d.awaitWork(ctx)
 		if err != nil {
 			return
 		}
-		err = d.receiveUntil(ctx, closed)
+		if open {
+			err = d.receiveUntil(ctx, closed)
+		} else {
+			err = d.shed(ctx, closed)
+		}
 		if ctx.Err() != nil {
 			return
 		}
@@ -132,6 +147,13 @@ func (d *Dispatcher) receiveUntil(ctx context.Context, closed <-chan struct{}) e
 
 // take accepts one message. Its key is read at once, because it decides who comes next.
 func (d *Dispatcher) take(msg Message) {
+	if d.limited() {
+		d.limits.taken.Add(1)
+		if over := d.over(msg); over != "" {
+			d.takeAside(msg, over)
+			return
+		}
+	}
 	d.held.add(msg)
 	d.metrics.inFlight.Inc()
 	j := &job{Message: msg, attempt: msg.Attempt()}
@@ -159,6 +181,9 @@ func (d *Dispatcher) giveBack(ctx context.Context, jobs []*job) {
 func (d *Dispatcher) release(j *job) {
 	d.held.remove(j.Message)
 	d.metrics.inFlight.Dec()
+	if j.over != "" {
+		<-d.limits.aside
+	}
 }
 
 // drain waits for the workers and interrupts those that take too long.

@@ -11,7 +11,10 @@
 //
 // Guarantees:
 //   - Nothing is fetched while the gate is closed, and a fetch that waits is called off when it closes, so
-//     a backlog stays pending and costs no delivery attempt.
+//     a backlog stays pending and costs no delivery attempt. What is too old (TTL) or one of too many (Quota) is an
+//     exception: it is fetched, the oldest first, and becomes a dead letter. The first that is neither goes back.
+//   - A message that is too old or one of too many waits neither for the sink nor for the rate. Calls of
+//     a Subscription that has too many are interrupted when they keep further messages from coming.
 //   - At most MaxInFlight messages are held at a time; a retry that waits for its time holds no worker.
 //   - An ordered message that fails, or does not reach the sink, stays in our hands, and no later one of its key is
 //     sent. When receiving ends, what is not running is given back, and what then fails is given back too: never

@@ -55,6 +55,15 @@ type Gate interface {
 	Wait(ctx context.Context) (closed <-chan struct{}, err error)
 }
 
+// Quota bounds how many events may wait.
+type Quota interface {
+	// Wait blocks until there are too many. The channel it returns is closed when there are no longer. The only error is
+	// that of ctx.
+	Wait(ctx context.Context) (within <-chan struct{}, err error)
+	// Over tells whether a message is one of those that are too many.
+	Over(msg Message) bool
+}
+
 // Sink sends an event to its receiver.
 type Sink interface {
 	// Send returns an error when there was no answer: ErrSinkGone when the event cannot have reached the

@@ -18,8 +18,9 @@ type Options struct {
 	MaxHops      int           // events in a chain of replies
 	Endless      bool          // nothing becomes a dead letter: what cannot be delivered is tried again, for ever
 
-	EventsPerSecond int    // deliveries in a second, 0 for no limit
-	OrderedBy       string // attribute by which events are kept in order, empty for none
+	EventsPerSecond int           // deliveries in a second, 0 for no limit
+	TTL             time.Duration // age at which an event becomes a dead letter without another attempt, 0 for none
+	OrderedBy       string        // attribute by which events are kept in order, empty for none
 }
 
 // DefaultOptions tries an event 16 times within about half an hour.

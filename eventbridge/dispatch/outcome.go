@@ -37,6 +37,7 @@ const (
 	unsendable                 // the event does not fit into a request
 	looping                    // the chain of replies is too long
 	wanted                     // the filter lets it through; the sink is yet to be asked
+	overLimit                  // it is too old, or one of too many, and was not sent
 )
 
 // reasonOf says why an attempt, if it has to be repeated, has to be.

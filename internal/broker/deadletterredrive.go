@@ -185,6 +185,7 @@ func redrivingOf(raw *jetstream.RawStreamMsg) redriving {
 		header.Del(name)
 	}
 	header.Set(HeaderAttempts, "0")
+	header.Set(HeaderRedriven, formatTime(time.Now()))
 	header.Set(jetstream.MsgIDHeader, strings.Join([]string{
 		DeadLetterStream, strconv.FormatUint(raw.Sequence, 10), strconv.FormatInt(raw.Time.UnixNano(), 10),
 	}, "/"))

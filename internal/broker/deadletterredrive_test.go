@@ -37,7 +37,8 @@ func TestARedrivenEventIsTheOriginalToTheByte(t *testing.T) {
 			require.Equal(t, string(body), string(events[0].Data()))
 			header := events[0].Headers()
 			require.NotEmpty(t, header.Get(jetstream.MsgIDHeader))
-			for _, name := range []string{jetstream.MsgIDHeader, jetstream.ExpectedStreamHeader} {
+			require.NotEmpty(t, header.Get(HeaderRedriven))
+			for _, name := range []string{jetstream.MsgIDHeader, HeaderRedriven, jetstream.ExpectedStreamHeader} {
 				header.Del(name)
 			}
 			require.Equal(t, nats.Header{

@@ -66,6 +66,14 @@ func (m *Message) Stored() time.Time {
 	return m.metadata.Timestamp
 }
 
+// Waiting is since when the event waits for its Subscription: since it was stored first, or redriven last.
+func (m *Message) Waiting() time.Time {
+	if redriven, err := time.Parse(time.RFC3339Nano, m.raw.Header.Get(HeaderRedriven)); err == nil {
+		return redriven
+	}
+	return m.Stored()
+}
+
 // Pending is how many more events the consumer had waiting at the delivery.
 func (m *Message) Pending() uint64 { return m.metadata.NumPending }
 

@@ -25,6 +25,9 @@ const (
 	// HeaderStored is when the stream took the event first.
 	HeaderStored = "Rouse-Stored"
 
+	// HeaderRedriven is when the event was redriven last; an event that never was has none.
+	HeaderRedriven = "Rouse-Redriven"
+
 	headerDelay      = "Rouse-Delay"            // nanoseconds after the retry was stored
 	headerDue        = "Rouse-Due"              // nanoseconds since 1970 by the server's clock, once that is known
 	headerRedelivery = "Rouse-Redelivery"       // where the event goes then

@@ -50,6 +50,8 @@ func eventStream(o StreamOptions) jetstream.StreamConfig {
 		Discard:           jetstream.DiscardNew,
 		// Without it the server drops the oldest event of a type that is full.
 		DiscardNewPerSubject: true,
+		// What waits is measured without a consumer.
+		AllowDirect: true,
 	}
 }
 

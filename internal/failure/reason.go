@@ -16,6 +16,8 @@ const (
 	NotACloudEvent    Reason = "NotACloudEvent"    // the stored message cannot be read
 	NotSendable       Reason = "NotSendable"       // the event does not fit into a request
 	TooManyReplies    Reason = "TooManyReplies"    // the chain of replies is too long
+	Expired           Reason = "Expired"           // it is older than its Subscription lets events become
+	QuotaExceeded     Reason = "QuotaExceeded"     // its namespace has more events stored than is its share
 	// Unknown stands for what another client gave a dead letter as its reason.
 	Unknown Reason = "Unknown"
 )
@@ -37,6 +39,8 @@ var messages = map[Reason]string{
 	NotACloudEvent:    "message is not a CloudEvent",
 	NotSendable:       "event cannot be sent over HTTP",
 	TooManyReplies:    "too many replies in a chain",
+	Expired:           "event is older than delivery.ttl",
+	QuotaExceeded:     "namespace has more events stored than its share",
 	Unknown:           "the reason is not known",
 
 	SinkFailed:          "sink failed with the event",
@@ -53,7 +57,7 @@ func (r Reason) Message() string { return messages[r] }
 
 // DeadLetters are all reasons that a dead letter may have.
 func DeadLetters() []Reason {
-	return []Reason{SinkRejected, AttemptsExhausted, NotACloudEvent, NotSendable, TooManyReplies, Unknown}
+	return []Reason{SinkRejected, AttemptsExhausted, NotACloudEvent, NotSendable, TooManyReplies, Expired, QuotaExceeded, Unknown}
 }
 
 // ParseDeadLetter reads what a person or a program asks for. The error lists the reasons that there are.

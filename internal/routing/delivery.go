@@ -14,6 +14,8 @@ type Delivery struct {
 	Backoff Backoff
 	// Timeout of one attempt.
 	Timeout time.Duration
+	// TTL is how old an event may become, 0 for any age.
+	TTL time.Duration
 	// EventsPerSecond is the rate limit, 0 for none.
 	EventsPerSecond int
 	// OrderedBy is the attribute by which events are kept in order, empty for none.
@@ -46,6 +48,9 @@ func deliveryOf(spec *eventingv1alpha2.Delivery) Delivery {
 	}
 	if spec.Timeout != nil {
 		d.Timeout = spec.Timeout.Duration
+	}
+	if spec.TTL != nil {
+		d.TTL = spec.TTL.Duration
 	}
 	if spec.RateLimit != nil {
 		d.EventsPerSecond = int(spec.RateLimit.EventsPerSecond)

@@ -19,6 +19,12 @@ type Delivery struct {
 	// +optional
 	Timeout *metav1.Duration `json:"timeout,omitempty"`
 
+	// TTL is how old an event may become. One that is older is not delivered any more and is a dead letter, also while
+	// nothing is delivered. Without it events do not expire.
+	// +kubebuilder:validation:XValidation:rule="duration(self) >= duration('1s')",message="must be at least 1s"
+	// +optional
+	TTL *metav1.Duration `json:"ttl,omitempty"`
+
 	// MaxInFlight bounds the deliveries at a time, over all replicas of the eventbridge. It wins over
 	// config.maxInFlightMessages.
 	// +kubebuilder:validation:Minimum=1

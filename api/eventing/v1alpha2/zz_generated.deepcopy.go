@@ -113,6 +113,11 @@ func (in *Delivery) DeepCopyInto(out *Delivery) {
 		*out = new(v1.Duration)
 		**out = **in
 	}
+	if in.TTL != nil {
+		in, out := &in.TTL, &out.TTL
+		*out = new(v1.Duration)
+		**out = **in
+	}
 	if in.MaxInFlight != nil {
 		in, out := &in.MaxInFlight, &out.MaxInFlight
 		*out = new(int32)

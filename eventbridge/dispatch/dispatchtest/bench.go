@@ -26,6 +26,7 @@ type bench struct {
 	source      func(dispatch.Source) dispatch.Source
 	filter      dispatch.Filter
 	replies     dispatch.Replies
+	quota       dispatch.Quota
 
 	registry  *prometheus.Registry
 	metrics   *dispatch.Metrics
@@ -58,6 +59,7 @@ func (b *bench) start(t *testing.T, sink dispatch.Sink) (stop func()) {
 		DeadLetters:  b.DeadLetters(),
 		Filter:       b.filter,
 		Replies:      b.replies,
+		Quota:        b.quota,
 		Metrics:      b.metrics,
 		Log:          logr.Discard(),
 	}

@@ -25,8 +25,9 @@ type Memory struct {
 
 type stored struct {
 	event    *cloudevent.Event // nil when the message is no event
-	attempts int               // that were made
-	delivery int               // counts deliveries: only the last one can be settled
+	since    time.Time
+	attempts int // that were made
+	delivery int // counts deliveries: only the last one can be settled
 	state    state
 	holder   *int      // the source that has a held one
 	due      time.Time // when a held or waiting message is delivered again
@@ -63,6 +64,7 @@ func (m *Memory) PublishGarbage(t *testing.T) {
 func (m *Memory) add(s *stored) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	s.since = time.Now()
 	m.stored = append(m.stored, s)
 	m.wake()
 }
@@ -117,6 +119,11 @@ func (s *memorySource) Receive(ctx context.Context, stop <-chan struct{}, each f
 	holder := m.join(1)
 	defer m.join(-1)
 	for {
+		select {
+		case <-stop: // looked at first, as a broker does: what is given back does not come again
+			return nil
+		default:
+		}
 		message, next, changed := m.take(holder)
 		if message != nil {
 			each(message)
@@ -195,6 +202,9 @@ func (m *memoryMessage) Event() (cloudevent.Event, error) {
 }
 
 func (m *memoryMessage) Attempt() int { return m.attempt }
+
+// Waiting is since when the message is there.
+func (m *memoryMessage) Waiting() time.Time { return m.stored.since }
 
 func (m *memoryMessage) Ack(context.Context) error {
 	return m.change(func() { m.stored.state = done })

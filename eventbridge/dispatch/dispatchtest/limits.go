@@ -1,0 +1,162 @@
+package dispatchtest
+
+import (
+	"context"
+	"net/http"
+	"strconv"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/rouse-run/rouse/eventbridge/dispatch"
+	"github.com/rouse-run/rouse/internal/cloudevent"
+	"github.com/rouse-run/rouse/internal/failure"
+)
+
+// quota is over for the events below a number.
+type quota struct {
+	mu      sync.Mutex
+	below   int
+	changed chan struct{}
+}
+
+func newQuota() *quota { return &quota{changed: make(chan struct{})} }
+
+func (q *quota) set(below int) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.below = below
+	close(q.changed)
+	q.changed = make(chan struct{})
+}
+
+// Wait implements dispatch.Quota.
+func (q *quota) Wait(ctx context.Context) (<-chan struct{}, error) {
+	for {
+		q.mu.Lock()
+		below, changed := q.below, q.changed
+		q.mu.Unlock()
+		if below > 0 {
+			return changed, nil
+		}
+		select {
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		case <-changed:
+		}
+	}
+}
+
+// Over implements dispatch.Quota.
+func (q *quota) Over(msg dispatch.Message) bool {
+	ev, err := msg.Event()
+	if err != nil {
+		return false
+	}
+	number, err := strconv.Atoi(ev.ID)
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return err == nil && number < q.below
+}
+
+// buried are the dead letters with their reasons.
+func (b *bench) buried(t *testing.T) map[string]failure.Reason {
+	t.Helper()
+	reasons := map[string]failure.Reason{}
+	for _, letter := range b.Letters(t) {
+		require.Zero(t, letter.Attempts, letter.ID)
+		require.NotContains(t, reasons, letter.ID)
+		reasons[letter.ID] = letter.Reason
+	}
+	return reasons
+}
+
+func expires(t *testing.T, b *bench) {
+	t.Helper()
+	b.gate = NewGate(false)
+	b.options.TTL = 300 * time.Millisecond
+	sink := NewSink(nil)
+	b.start(t, sink)
+	began := time.Now()
+	b.Publish(t, Events(3)...)
+	b.settled(t)
+	require.GreaterOrEqual(t, time.Since(began), b.options.TTL)
+	require.Equal(t, map[string]failure.Reason{"0": failure.Expired, "1": failure.Expired, "2": failure.Expired}, b.buried(t))
+	require.Empty(t, sink.Attempts())
+
+	b.gate.Open()
+	b.Publish(t, cloudevent.Event{ID: "fresh", Source: "shop", Type: "order.received.v1"})
+	b.settled(t)
+	require.Equal(t, map[string]int{"fresh": 1}, sink.Attempts())
+}
+
+func expiresBetweenAttempts(t *testing.T, b *bench) {
+	t.Helper()
+	b.options.TTL = 500 * time.Millisecond
+	b.options.MaxAttempts = 1000
+	b.options.Backoff = dispatch.Backoff{Base: 200 * time.Millisecond, Max: 200 * time.Millisecond}
+	sink := NewSink(func(context.Context, cloudevent.Event, int) (dispatch.Answer, error) {
+		return Status(http.StatusInternalServerError), nil
+	})
+	b.start(t, sink)
+	b.Publish(t, Events(1)...)
+	b.settled(t)
+	letters := b.Letters(t)
+	require.Len(t, letters, 1)
+	require.Equal(t, failure.Expired, letters[0].Reason)
+	require.Equal(t, sink.Attempts()["0"], letters[0].Attempts)
+}
+
+func sheds(t *testing.T, b *bench) {
+	t.Helper()
+	b.gate = NewGate(false)
+	limit := newQuota()
+	b.quota = limit
+	sink := NewSink(nil)
+	b.start(t, sink)
+	b.Publish(t, Events(20)...)
+	b.left(t, 20)
+	limit.set(15)
+	b.left(t, 5)
+	want := map[string]failure.Reason{}
+	for i := range 15 {
+		want[strconv.Itoa(i)] = failure.QuotaExceeded
+	}
+	require.Equal(t, want, b.buried(t))
+	limit.set(0)
+	b.gate.Open()
+	b.settled(t)
+	require.Equal(t, map[string]int{"15": 1, "16": 1, "17": 1, "18": 1, "19": 1}, sink.Attempts())
+}
+
+func shedsWhatIsWanted(t *testing.T, b *bench) {
+	t.Helper()
+	b.gate = NewGate(false)
+	b.filter = filterFunc(func(ev *cloudevent.Event) (bool, error) { return ev.ID == "1", nil })
+	limit := newQuota()
+	b.quota = limit
+	b.start(t, NewSink(nil))
+	b.Publish(t, Events(3)...)
+	limit.set(3)
+	b.settled(t)
+	require.Equal(t, map[string]failure.Reason{"1": failure.QuotaExceeded}, b.buried(t))
+}
+
+func interruptsWhatIsTooMuch(t *testing.T, b *bench) {
+	t.Helper()
+	b.options.EventsPerSecond = 2
+	limit := newQuota()
+	b.quota = limit
+	sink := NewSink(func(ctx context.Context, _ cloudevent.Event, _ int) (dispatch.Answer, error) {
+		<-ctx.Done()
+		return dispatch.Answer{}, ctx.Err()
+	})
+	b.start(t, sink)
+	b.Publish(t, Events(12)...)
+	require.Eventually(t, func() bool { return sink.Busy() > 0 }, patience, tick)
+	limit.set(12)
+	b.settled(t)
+	require.Len(t, b.buried(t), 12)
+}

@@ -1,0 +1,200 @@
+package dispatch
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/rouse-run/rouse/internal/failure"
+)
+
+const (
+	// maxAside is how many messages become dead letters at a time without having been tried.
+	maxAside = 16
+	// glance is before a closed gate is believed to be closed, and before messages are received behind one again.
+	glance = 10 * time.Millisecond
+	// lookAgain is before messages are received again behind a closed gate when the last was not over a limit, and how
+	// often calls are looked at that run while there are too many messages.
+	lookAgain = time.Second
+)
+
+// limits are those by which messages become dead letters although nothing was tried.
+type limits struct {
+	aside chan struct{} // places for messages that are over
+	// look is when messages are to be received although the gate is closed, because the first of them may have expired or
+	// may be over the quota. Only receive touches it.
+	look  time.Time
+	calls atomic.Pointer[calls]
+	taken atomic.Int64 // messages, so that it shows when none come any more
+}
+
+// calls can be interrupted together.
+type calls struct {
+	ctx  context.Context //nolint:containedctx // of all that begin until it ends
+	stop context.CancelFunc
+}
+
+func (d *Dispatcher) limited() bool { return d.Quota != nil || d.options.TTL > 0 }
+
+// over is why a message is not to be delivered any more, empty if it is.
+func (d *Dispatcher) over(msg Message) failure.Reason {
+	switch {
+	case d.Quota != nil && d.Quota.Over(msg):
+		return failure.QuotaExceeded
+	case d.options.TTL > 0 && time.Since(waiting(msg)) >= d.options.TTL:
+		return failure.Expired
+	default:
+		return ""
+	}
+}
+
+// overBy is the same of a job. What was over once is not sent: its sink may not be there.
+func (d *Dispatcher) overBy(j *job) failure.Reason {
+	if j.over != "" || !d.limited() {
+		return j.over
+	}
+	return d.over(j.Message)
+}
+
+// waiting is since when a message waits. What does not say it never expires.
+func waiting(msg Message) time.Time {
+	if known, ok := msg.(interface{ Waiting() time.Time }); ok {
+		return known.Waiting()
+	}
+	return time.Now()
+}
+
+// awaitWork waits for the gate, or until messages are to be received behind it.
+func (d *Dispatcher) awaitWork(ctx context.Context) (ended <-chan struct{}, open bool, err error) {
+	if !d.limited() {
+		ended, err = d.Gate.Wait(ctx)
+		return ended, true, err
+	}
+	either, found := context.WithCancel(ctx)
+	defer found()
+	var gate, within <-chan struct{}
+	var gateErr error
+	var waits sync.WaitGroup
+	waits.Go(func() {
+		defer found()
+		gate, gateErr = d.Gate.Wait(either)
+	})
+	waits.Go(func() {
+		within = d.awaitLook(either)
+		sleep(either, glance) // an open gate comes first
+		found()
+	})
+	waits.Wait()
+	switch {
+	case ctx.Err() != nil:
+		return nil, false, ctx.Err()
+	case gateErr == nil:
+		return gate, true, nil
+	default:
+		return within, false, nil
+	}
+}
+
+// awaitLook waits for the time of the next look. The channel that it returns is nil when that is one for expired messages.
+func (d *Dispatcher) awaitLook(ctx context.Context) <-chan struct{} {
+	expire := d.options.TTL > 0
+	if d.Quota == nil {
+		sleep(ctx, time.Until(d.limits.look))
+		return nil
+	}
+	until := ctx
+	if expire {
+		var cancel context.CancelFunc
+		until, cancel = context.WithDeadline(ctx, d.limits.look)
+		defer cancel()
+	}
+	within, err := d.Quota.Wait(until)
+	if err != nil {
+		return nil
+	}
+	sleep(ctx, min(time.Until(d.limits.look), lookAgain))
+	return within
+}
+
+// shed receives behind a closed gate, until it opens, nothing is too much any more, or a message is not over.
+func (d *Dispatcher) shed(ctx context.Context, within <-chan struct{}) error {
+	stop := make(chan struct{})
+	end := sync.OnceFunc(func() { close(stop) })
+	receiving, cancel := context.WithCancel(ctx)
+	var waits sync.WaitGroup
+	defer waits.Wait()
+	defer cancel()
+	waits.Go(func() {
+		if _, err := d.Gate.Wait(receiving); err == nil {
+			end()
+		}
+	})
+	waits.Go(func() {
+		select {
+		case <-within:
+			end()
+		case <-receiving.Done():
+		}
+	})
+	return d.Source.Receive(ctx, stop, func(msg Message) {
+		if over := d.over(msg); over != "" {
+			d.takeAside(msg, over)
+			return
+		}
+		if !isClosed(stop) {
+			d.limits.look = time.Now().Add(lookAgain)
+			if expires := waiting(msg).Add(d.options.TTL); expires.After(d.limits.look) {
+				d.limits.look = expires
+			}
+		}
+		end()
+		d.metrics.inFlight.Inc()
+		d.giveBack(ctx, []*job{{Message: msg}})
+	})
+}
+
+// takeAside makes a dead letter of a message that is over, past those that wait for the sink.
+func (d *Dispatcher) takeAside(msg Message, over failure.Reason) {
+	d.limits.aside <- struct{}{}
+	d.metrics.inFlight.Inc()
+	j := &job{Message: msg, attempt: msg.Attempt(), over: over}
+	if d.options.OrderedBy != "" {
+		j.key = d.keyOf(msg)
+	}
+	d.start(j)
+}
+
+// watchQuota interrupts calls while there are too many messages and no further ones come, until ctx ends: the broker gives
+// us no others before those that are held are settled, and a sink may take its time.
+func (d *Dispatcher) watchQuota(ctx context.Context) {
+	for {
+		within, err := d.Quota.Wait(ctx)
+		if err != nil {
+			return
+		}
+		for !isClosed(within) {
+			before := d.limits.taken.Load()
+			if !sleep(ctx, lookAgain) {
+				return
+			}
+			if d.limits.taken.Load() == before && d.held.count() > 0 {
+				d.interruptCalls()
+				d.giveBack(ctx, d.desk.clear(false))
+			}
+		}
+	}
+}
+
+// newCalls begins another set of calls, all of which end with ctx.
+func newCalls(ctx context.Context) *calls {
+	c := &calls{}
+	c.ctx, c.stop = context.WithCancel(ctx)
+	return c
+}
+
+func (d *Dispatcher) interruptCalls() {
+	before := d.limits.calls.Load()
+	d.limits.calls.Store(newCalls(d.work))
+	before.stop()
+}

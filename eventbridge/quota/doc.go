@@ -1,0 +1,13 @@
+// Package quota bounds how much of the stream of events the Subscriptions of one namespace keep there.
+//
+// A Monitor looks how full the stream is. While that is less than one namespace's share it asks nothing else. Then it asks
+// what waits for each consumer, and reads how many bytes that is where it may be too much. The Subscriptions of a namespace
+// that is over its share get a number of events that may wait; those beyond, the oldest first, are theirs to give up.
+//
+// Guarantees:
+//   - Whoever keeps no more than its share, in events and in bytes, gives up nothing.
+//   - Bytes are read and not sampled, so that no mixture of sizes passes for less than it is. One reading takes no more than
+//     what two shares hold, of each consumer, and there are seconds between two.
+//   - A namespace that has the stream to itself has no quota: nobody is there who would have to be protected.
+//   - While the stream cannot be asked nothing is given up.
+package quota

@@ -1,0 +1,167 @@
+package quota
+
+import (
+	"context"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"github.com/go-logr/logr"
+	"github.com/prometheus/client_golang/prometheus"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+const (
+	// interval is between two looks, and rest between two that have read bytes.
+	interval = time.Second
+	rest     = 5 * time.Second
+	// lookTimeout bounds one look.
+	lookTimeout = 30 * time.Second
+)
+
+// Use is what a stream holds, and what it may.
+type Use struct {
+	Amount
+	Max Amount // Events is the most of one type; 0 is no bound
+}
+
+// Stream is the stream of events.
+type Stream interface {
+	// Use is one request.
+	Use(ctx context.Context) (Use, error)
+	// Waiting is how many events wait for each Subscription, without their bytes.
+	Waiting(ctx context.Context) ([]Held, error)
+	// Bytes reads what the events take that wait for a Subscription, until that is more than enough.
+	Bytes(ctx context.Context, subscription types.NamespacedName, enough int64) (int64, error)
+}
+
+// Monitor knows which Subscriptions keep too much.
+type Monitor struct {
+	stream  Stream
+	options Options
+	log     logr.Logger
+	over    *prometheus.GaugeVec
+
+	mu     sync.Mutex
+	limits map[types.NamespacedName]*Limit
+
+	limited map[types.NamespacedName]uint64 // only Run touches it
+}
+
+// New registers rouse_eventbridge_quota_exceeded; Run keeps it up to date.
+func New(stream Stream, options Options, registerer prometheus.Registerer, log logr.Logger) *Monitor {
+	m := &Monitor{
+		stream: stream, options: options, log: log, limits: map[types.NamespacedName]*Limit{},
+		over: prometheus.NewGaugeVec(prometheus.GaugeOpts{
+			Name: "rouse_eventbridge_quota_exceeded",
+			Help: "1 while the events of a namespace take more of the stream than its share; absent otherwise.",
+		}, []string{"namespace"}),
+	}
+	registerer.MustRegister(m.over)
+	return m
+}
+
+// Limit is that of a Subscription, for as long as the process lives or until it is forgotten.
+func (m *Monitor) Limit(subscription types.NamespacedName) *Limit {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	limit := m.limits[subscription]
+	if limit == nil {
+		limit = newLimit()
+		m.limits[subscription] = limit
+	}
+	return limit
+}
+
+// Forget drops the limit of a Subscription that is gone.
+func (m *Monitor) Forget(subscription types.NamespacedName) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	delete(m.limits, subscription)
+}
+
+// Run looks until ctx ends.
+func (m *Monitor) Run(ctx context.Context) {
+	if !m.options.enabled() {
+		<-ctx.Done()
+		return
+	}
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-timer.C:
+			pause := interval
+			if m.look(ctx) {
+				pause = rest
+			}
+			timer.Reset(pause + rand.N(pause/4)) //nolint:gosec // jitter needs no secrecy
+		}
+	}
+}
+
+// look tells whether it had to read.
+func (m *Monitor) look(ctx context.Context) (read bool) {
+	ctx, cancel := context.WithTimeout(ctx, lookTimeout)
+	defer cancel()
+	allowed, read, err := m.measure(ctx)
+	if err != nil {
+		m.log.V(1).Info("it is not known what namespaces keep", "reason", err.Error())
+		allowed = nil
+	}
+	m.apply(allowed)
+	return read
+}
+
+// measure asks no more than it takes to know that nobody is over its share.
+func (m *Monitor) measure(ctx context.Context) (allowed map[types.NamespacedName]uint64, read bool, err error) {
+	use, err := m.stream.Use(ctx)
+	if err != nil {
+		return nil, false, err
+	}
+	share := Amount{Events: uint64(m.options.Share * float64(use.Max.Events)), Bytes: int64(m.options.Share * float64(use.Max.Bytes))}
+	if use.Max.Events == 0 {
+		share.Events = use.Events
+	}
+	if use.Max.Bytes == 0 {
+		share.Bytes = use.Bytes
+	}
+	if use.Events <= share.Events && use.Bytes <= share.Bytes {
+		return nil, false, nil
+	}
+	held, err := m.stream.Waiting(ctx)
+	if err != nil {
+		return nil, false, err
+	}
+	for i := range held {
+		if use.Bytes <= share.Bytes || held[i].Events == 0 {
+			continue
+		}
+		read = true
+		if held[i].Bytes, err = m.stream.Bytes(ctx, held[i].Subscription, 2*share.Bytes); err != nil {
+			return nil, read, err
+		}
+	}
+	return allowances(held, share), read, nil
+}
+
+func (m *Monitor) apply(allowed map[types.NamespacedName]uint64) {
+	for subscription := range m.limited {
+		if _, still := allowed[subscription]; !still {
+			m.Limit(subscription).set(0, false)
+			m.over.DeleteLabelValues(subscription.Namespace)
+			m.log.Info("the events of a Subscription are within its namespace's share again", "subscription", subscription.String())
+		}
+	}
+	for subscription, events := range allowed {
+		if _, already := m.limited[subscription]; !already {
+			m.log.Info("a namespace keeps more of the stream than its share, so the oldest events become dead letters",
+				"subscription", subscription.String(), "allowedEvents", events)
+		}
+		m.Limit(subscription).set(events, true)
+		m.over.WithLabelValues(subscription.Namespace).Set(1)
+	}
+	m.limited = allowed
+}

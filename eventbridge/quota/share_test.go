@@ -1,0 +1,43 @@
+package quota
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+func TestWhatANamespaceMayKeep(t *testing.T) {
+	t.Parallel()
+	name := func(namespace, name string) types.NamespacedName {
+		return types.NamespacedName{Namespace: namespace, Name: name}
+	}
+	share := Amount{Events: 1000, Bytes: 1_000_000}
+	for title, tc := range map[string]struct {
+		held []Held
+		want map[types.NamespacedName]uint64
+	}{
+		"nobody keeps anything": {nil, map[types.NamespacedName]uint64{}},
+		"all keep their share": {
+			[]Held{{name("a", "x"), share}, {name("b", "x"), share}}, map[types.NamespacedName]uint64{},
+		},
+		"one alone may keep all": {
+			[]Held{{name("a", "x"), Amount{9000, 9_000_000}}}, map[types.NamespacedName]uint64{},
+		},
+		"too many events": {
+			[]Held{{name("a", "x"), Amount{2000, 10}}, {name("b", "x"), Amount{1, 1}}}, map[types.NamespacedName]uint64{name("a", "x"): 900},
+		},
+		"few events of many bytes": {
+			[]Held{{name("a", "x"), Amount{10, 2_000_000}}, {name("b", "x"), Amount{900, 1}}}, map[types.NamespacedName]uint64{name("a", "x"): 4},
+		},
+		"many Subscriptions of one namespace": {
+			[]Held{{name("a", "x"), Amount{1500, 1}}, {name("a", "y"), Amount{500, 1}}, {name("b", "x"), Amount{}}},
+			map[types.NamespacedName]uint64{name("a", "x"): 675, name("a", "y"): 225},
+		},
+	} {
+		t.Run(title, func(t *testing.T) {
+			t.Parallel()
+			require.Equal(t, tc.want, allowances(tc.held, share))
+		})
+	}
+}

@@ -1,0 +1,99 @@
+package eventbridge
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/rouse-run/rouse/internal/broker"
+	"github.com/rouse-run/rouse/internal/failure"
+	"github.com/rouse-run/rouse/internal/routing"
+	"github.com/rouse-run/rouse/internal/testing/sinktest"
+)
+
+func TestANamespaceThatKeepsTooMuchGivesUpItsOwnAndNobodyElseIsRefused(t *testing.T) {
+	t.Parallel()
+	sink := sinktest.Start(t, nil)
+	w := newWorld(t, sinktest.Ready(sink.Address()))
+	small := broker.DefaultStreamOptions()
+	small.MaxBytes = 6 << 20
+	require.NoError(t, w.store.conn.EnsureStreams(t.Context(), small))
+	dead := orders(sinkURL)
+	dead.Subscription = types.NamespacedName{Namespace: "hostile", Name: "dead"}
+	dead.Consumer = routing.ConsumerName("hostile", "dead")
+	dead.Subjects = []string{"kyma.hostile.spam", routing.RedeliverySubject(dead.Consumer)}
+	dead.Paused = true
+	ensureConsumer(t, w.store, dead, w.ackWait)
+	w.routes.set(orders(sinkURL), dead)
+	r := w.start(t, func(d *Deps, _ *Options) { d.Storage, d.Quota = w.store, w.store })
+
+	const size = 20_000
+	spam := strings.Repeat("x", size)
+	pace := time.NewTicker(20 * time.Millisecond) // of a flood that fills the stream in some seconds
+	defer pace.Stop()
+	published := 0
+	for ; published*size < 8<<20; published++ {
+		status := r.post(t, "/publish", fmt.Sprintf(`{"specversion":"1.0","id":"%d","source":"hostile","type":"spam","data":%q}`, published, spam),
+			structured)
+		require.Equal(t, http.StatusNoContent, status, "its oldest events give way before the stream is full")
+		if published%10 == 0 {
+			r.publishMany(t, published/10, 1)
+		}
+		<-pace.C
+	}
+	w.backlogIs(t, 0, 0)
+	require.Equal(t, once((published+9)/10), countRequests(sink), "who keeps nothing gives up nothing")
+	require.Zero(t, w.deadLetters(t))
+
+	letters, err := w.store.conn.DeadLetters(t.Context(), dead.Subscription)
+	require.NoError(t, err)
+	require.Positive(t, letters)
+	require.Eventually(t, func() bool {
+		letters, err := w.store.conn.DeadLetters(t.Context(), dead.Subscription)
+		require.NoError(t, err)
+		backlog, err := w.store.conn.Backlog(t.Context(), w.store.stream, dead.Consumer)
+		require.NoError(t, err)
+		return letters+backlog.Total() == uint64(published)
+	}, patience, tick, "published = acked + dead-lettered + pending")
+	page, err := w.store.conn.ListDeadLetters(t.Context(), broker.LetterQuery{Limit: 1})
+	require.NoError(t, err)
+	require.Equal(t, failure.QuotaExceeded, page.Letters[0].Reason)
+	require.Equal(t, "0", page.Letters[0].ID, "the oldest went first")
+}
+
+func TestWhatAConsumerHoldsIsMeasuredWhateverTheSizes(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	r := w.start(t)
+	r.publishMany(t, 0, 300)
+	for i, data := range []int{60_000, 1, 30_000} {
+		status := r.post(t, "/publish", fmt.Sprintf(`{"specversion":"1.0","id":"l%d","source":"shop","type":"order.received.v1","data":%q}`, i,
+			strings.Repeat("x", data)), structured)
+		require.Equal(t, http.StatusNoContent, status)
+	}
+	use, err := w.store.Use(t.Context())
+	require.NoError(t, err)
+	held, err := w.store.Bytes(t.Context(), orders(sinkURL).Subscription, use.Bytes+1)
+	require.NoError(t, err)
+	require.Equal(t, use.Bytes, held)
+	waiting, err := w.store.Waiting(t.Context())
+	require.NoError(t, err)
+	require.Len(t, waiting, 1)
+	require.EqualValues(t, 303, waiting[0].Events)
+}
+
+var structured = map[string]string{"Content-Type": "application/cloudevents+json"}
+
+// countRequests is how often each event came.
+func countRequests(sink *sinktest.Server) map[string]int {
+	counts := map[string]int{}
+	for _, request := range sink.Requests() {
+		counts[request.ID()]++
+	}
+	return counts
+}
