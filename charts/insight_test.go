@@ -67,7 +67,7 @@ func registeredMetrics(t *testing.T) map[string]bool {
 	registry := prometheus.NewRegistry()
 	store := eventbridge.NewJetStream(conn, broker.NewPublisher(conn, broker.DefaultPublisherOptions()), broker.DefaultStream)
 	eventbridge.New(eventbridge.Deps{
-		Endpoints: sinktest.NewEndpoints(), Registry: registry, Log: logr.Discard(), Store: store, Storage: store,
+		Endpoints: sinktest.NewEndpoints(), Registry: registry, Log: logr.Discard(), Store: store, Storage: store, Quota: store,
 	}, eventbridge.DefaultOptions())
 	scaler.New(scaler.Deps{
 		Endpoints: sinktest.NewEndpoints(), Backlogs: conn, Listener: conn, Connection: conn, Registry: registry, Log: logr.Discard(),
