@@ -21,6 +21,7 @@ import (
 	"github.com/rouse-run/rouse/eventbridge/sink"
 	"github.com/rouse-run/rouse/eventbridge/storage"
 	"github.com/rouse-run/rouse/eventbridge/tracing"
+	"github.com/rouse-run/rouse/internal/budget"
 	"github.com/rouse-run/rouse/internal/daemon"
 	"github.com/rouse-run/rouse/internal/routing"
 )
@@ -34,17 +35,18 @@ type Routes interface {
 // Store keeps events between their publisher and their sinks.
 type Store interface { //nolint:interfacebloat // what a bridge needs, and one store has
 	ingress.Publisher
-	// Source hands out the messages of a Subscription. Receiving fails while its consumer does not exist.
-	Source(route routing.Route) dispatch.Source
+	// Source hands out the messages of a Subscription, as many as there is room for. Receiving fails while its consumer
+	// does not exist.
+	Source(route routing.Route, room *budget.Share) dispatch.Source
 	// Letters hands out the dead letters of a Subscription, for the sink that it names for them. Those that are
 	// delivered stay dead letters.
-	Letters(route routing.Route) dispatch.Source
+	Letters(route routing.Route, room *budget.Share) dispatch.Source
 	// DeadLetters keeps the Subscription's events that are not delivered any more.
 	DeadLetters(route routing.Route) dispatch.DeadLetters
 	// OnLettersDropped calls f whenever the oldest dead letters of a namespace were dropped because there was no room.
 	OnLettersDropped(f func(namespace string, letters uint64))
 	// ForwardRetries brings events back that are due for their next attempt, until ctx ends.
-	ForwardRetries(ctx context.Context)
+	ForwardRetries(ctx context.Context, room *budget.Budget)
 	// Connected tells whether the store can be reached.
 	Connected() bool
 }

@@ -30,6 +30,7 @@ type deliveries struct {
 	access    *publishAccess // nil without rules
 	network   *sink.Network
 	quotas    *quota.Monitor // nil without Deps.Quota
+	rooms     *rooms
 
 	running map[deliveryKey]*delivery // only apply touches it
 	all     sync.WaitGroup
@@ -77,6 +78,7 @@ func newDeliveries(deps Deps, options Options, access *publishAccess) *deliverie
 		filtering: newFiltering(deps.Registry),
 		access:    access,
 		network:   sink.NewNetwork(options.Sink),
+		rooms:     newRooms(options.DeliveryBytes, deps.Registry),
 		running:   map[deliveryKey]*delivery{},
 	}
 	if deps.Quota != nil {
@@ -93,7 +95,7 @@ func newDeliveries(deps Deps, options Options, access *publishAccess) *deliverie
 
 // run follows the routes until ctx ends, and returns when everything is drained.
 func (d *deliveries) run(ctx context.Context) {
-	d.all.Go(func() { d.deps.Store.ForwardRetries(ctx) })
+	d.all.Go(func() { d.deps.Store.ForwardRetries(ctx, d.rooms.retries) })
 	d.persist(ctx, "watch Subscriptions", func(ctx context.Context) error {
 		return d.deps.Routes.Watch(ctx, func(routes []routing.Route) { d.apply(ctx, routes) })
 	})

@@ -11,6 +11,7 @@ import (
 	"github.com/rouse-run/rouse/eventbridge/dispatch"
 	"github.com/rouse-run/rouse/eventbridge/fairshare"
 	"github.com/rouse-run/rouse/eventbridge/sink"
+	"github.com/rouse-run/rouse/internal/budget"
 	"github.com/rouse-run/rouse/internal/routing"
 )
 
@@ -22,26 +23,27 @@ func (d *deliveries) deliver(ctx context.Context, route routing.Route) {
 	}
 	lane := d.filtering.pool.Lane(route.Subscription.Namespace)
 	defer lane.Close()
+	events, replies := d.rooms.of(route)
 	if route.Paused {
 		log.Info("paused")
-		d.hold(ctx, lane, route, log)
+		d.hold(ctx, lane, events, route, log)
 		return
 	}
 	to, err := sink.New(
 		sink.Target{URL: route.Sink, Service: route.Service, Port: route.Port, External: route.External, Timeout: route.Delivery.Timeout},
-		sink.Deps{Network: d.network, Endpoints: d.deps.Endpoints, Openness: d.openness(route), Log: log})
+		sink.Deps{Network: d.network, Endpoints: d.deps.Endpoints, Openness: d.openness(route), Room: replies, Log: log})
 	if err != nil {
 		log.Error(err, "the sink cannot be served")
-		d.hold(ctx, lane, route, log)
+		d.hold(ctx, lane, events, route, log)
 		return
 	}
-	deps, options, err := d.dispatcher(route, lane, ctx.Done())
+	deps, options, err := d.dispatcher(route, lane, ctx.Done(), events)
 	if errors.Is(err, fairshare.ErrStopped) {
 		return
 	}
 	if err != nil {
 		log.Error(err, "the filter cannot be used") // the Subscription's status tells the user
-		d.hold(ctx, lane, route, log)
+		d.hold(ctx, lane, events, route, log)
 		return
 	}
 	deps.Gate, deps.Sink, deps.Log = to.Gate(), to, log
@@ -55,11 +57,11 @@ func (d *deliveries) deliver(ctx context.Context, route routing.Route) {
 
 // hold delivers nothing until ctx ends. Limits hold nevertheless: what is over them becomes a dead letter, also where the
 // filter cannot tell whether it would have been delivered.
-func (d *deliveries) hold(ctx context.Context, lane *fairshare.Lane, route routing.Route, log logr.Logger) {
-	deps, options, err := d.dispatcher(route, lane, ctx.Done())
+func (d *deliveries) hold(ctx context.Context, lane *fairshare.Lane, room *budget.Share, route routing.Route, log logr.Logger) {
+	deps, options, err := d.dispatcher(route, lane, ctx.Done(), room)
 	if err != nil {
 		route.Filter = nil
-		deps, options, err = d.dispatcher(route, lane, ctx.Done())
+		deps, options, err = d.dispatcher(route, lane, ctx.Done(), room)
 	}
 	if err != nil || route.OfDeadLetters || options.TTL == 0 && deps.Quota == nil {
 		<-ctx.Done()
@@ -88,19 +90,24 @@ func (d *deliveries) openness(route routing.Route) prometheus.Gauge {
 
 // dispatcher says what is delivered and how. A dead letter never becomes another, whatever its sink says: it is tried
 // again with the waits of the installation, because those of the Subscription are meant for another sink.
-func (d *deliveries) dispatcher(route routing.Route, lane *fairshare.Lane, stop <-chan struct{}) (dispatch.Deps, dispatch.Options, error) {
-	deps := dispatch.Deps{Subscription: subscriptionOf(route), MaxInFlight: route.MaxInFlight, Tracer: d.tracer(), Settled: d.recorder(route)}
+func (d *deliveries) dispatcher(
+	route routing.Route, lane *fairshare.Lane, stop <-chan struct{}, room *budget.Share,
+) (dispatch.Deps, dispatch.Options, error) {
+	deps := dispatch.Deps{
+		Subscription: subscriptionOf(route), MaxInFlight: route.MaxInFlight,
+		Tracer: d.tracer(), Settled: d.recorder(route), Released: released,
+	}
 	if route.OfDeadLetters {
 		options := d.options.Dispatch
 		options.Endless = true
-		deps.Source, deps.Metrics = d.deps.Store.Letters(route), d.letters
+		deps.Source, deps.Metrics = d.deps.Store.Letters(route, room), d.letters
 		return deps, options, nil
 	}
 	picked, err := d.filtering.compile(route, lane, stop)
 	if err != nil {
 		return deps, dispatch.Options{}, err
 	}
-	deps.Source, deps.Metrics = d.deps.Store.Source(route), d.dispatch
+	deps.Source, deps.Metrics = d.deps.Store.Source(route, room), d.dispatch
 	deps.DeadLetters = d.deps.Store.DeadLetters(route)
 	deps.Filter = picked
 	if d.quotas != nil {

@@ -17,5 +17,6 @@
 //   - When the context ends /readyz fails first, then the ingress stops taking events, then deliveries
 //     drain. Metrics and health answer until the end.
 //   - A costly filter holds up its own Subscription and nobody else, not even who publishes: see fairshare.
+//   - What all deliveries of a Bridge hold is bounded by bytes, and no namespace takes more of them than it leaves.
 //   - An outage of the broker or of the Kubernetes API needs no restart.
 package eventbridge

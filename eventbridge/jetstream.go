@@ -8,6 +8,7 @@ import (
 
 	"github.com/rouse-run/rouse/eventbridge/dispatch"
 	"github.com/rouse-run/rouse/internal/broker"
+	"github.com/rouse-run/rouse/internal/budget"
 	"github.com/rouse-run/rouse/internal/cloudevent"
 	"github.com/rouse-run/rouse/internal/routing"
 )
@@ -44,17 +45,17 @@ func (j *JetStream) PublishAll(ctx context.Context, events []*cloudevent.Event) 
 func (j *JetStream) Connected() bool { return j.conn.Connected() }
 
 // Source implements Store.
-func (j *JetStream) Source(route routing.Route) dispatch.Source {
+func (j *JetStream) Source(route routing.Route, room *budget.Share) dispatch.Source {
 	newSource := broker.NewSource
 	if route.Delivery.OrderedBy != "" {
 		newSource = broker.NewOrderedSource
 	}
-	return source{newSource(j.conn, j.stream, route.Consumer, route.Subscription, route.MaxInFlight).Of(route.UID)}
+	return source{newSource(j.conn, j.stream, route.Consumer, route.Subscription, route.MaxInFlight).Of(route.UID).Within(room)}
 }
 
 // Letters implements Store.
-func (j *JetStream) Letters(route routing.Route) dispatch.Source {
-	return letters{broker.NewLetterSource(j.conn, route.Subscription, route.MaxInFlight)}
+func (j *JetStream) Letters(route routing.Route, room *budget.Share) dispatch.Source {
+	return letters{broker.NewLetterSource(j.conn, route.Subscription, route.MaxInFlight).Within(room)}
 }
 
 // DeadLetters implements Store.
@@ -68,7 +69,9 @@ func (j *JetStream) OnLettersDropped(f func(namespace string, letters uint64)) {
 }
 
 // ForwardRetries implements Store.
-func (j *JetStream) ForwardRetries(ctx context.Context) { j.conn.ForwardRetries(ctx, j.stream) }
+func (j *JetStream) ForwardRetries(ctx context.Context, room *budget.Budget) {
+	j.conn.ForwardRetries(ctx, j.stream, func(level string) broker.Room { return room.Share(level) })
+}
 
 // Streams implements storage.Streams.
 func (j *JetStream) Streams() []string {

@@ -13,6 +13,7 @@ import (
 	"github.com/rouse-run/rouse/eventbridge/dispatch"
 	"github.com/rouse-run/rouse/eventbridge/dispatch/dispatchtest"
 	"github.com/rouse-run/rouse/internal/broker"
+	"github.com/rouse-run/rouse/internal/budget"
 	"github.com/rouse-run/rouse/internal/cloudevent"
 	"github.com/rouse-run/rouse/internal/routing"
 	"github.com/rouse-run/rouse/internal/testing/natstest"
@@ -114,7 +115,7 @@ func (b *backend) Source(t *testing.T, ordered bool) dispatch.Source {
 		b.route.Delivery.OrderedBy = "customer"
 		ensureConsumer(t, b.store, b.route, dispatchtest.AckWait)
 	}
-	return connect(t, b.server).Source(b.route)
+	return connect(t, b.server).Source(b.route, plenty())
 }
 
 // forward brings retries back until the test ends.
@@ -122,7 +123,7 @@ func (b *backend) forward(t *testing.T) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
 	var running sync.WaitGroup
-	running.Go(func() { b.store.ForwardRetries(ctx) })
+	running.Go(func() { b.store.ForwardRetries(ctx, budget.New(1<<30, 0)) })
 	t.Cleanup(func() {
 		cancel()
 		running.Wait()
@@ -167,3 +168,6 @@ func (b *backend) Backlog(t *testing.T) dispatchtest.Backlog {
 		Pending: int(backlog.Pending), AckPending: int(backlog.AckPending), Waiting: int(waiting[b.route.Subscription]),
 	}
 }
+
+// plenty is room that no test fills.
+func plenty() *budget.Share { return budget.New(1<<40, 0).Share("") }

@@ -31,7 +31,8 @@ type Options struct {
 	Sinks          routing.Policy // where events may go, and who may subscribe and publish
 	Tracing        tracing.Options
 	Admin          admin.Options
-	JournalEvents  int // records that whoever makes the Journal gives it, 0 for no Journal
+	DeliveryBytes  int64 // memory for events that are being delivered
+	JournalEvents  int   // records that whoever makes the Journal gives it, 0 for no Journal
 }
 
 // defaultJournalEvents take about 8 MiB, and 50 MiB when all texts are as long as they may be.
@@ -51,6 +52,7 @@ func DefaultOptions() Options {
 		Sink:           sink.DefaultOptions(),
 		Tracing:        tracing.DefaultOptions(),
 		Admin:          admin.DefaultOptions(),
+		DeliveryBytes:  defaultDeliveryBytes,
 		JournalEvents:  defaultJournalEvents,
 	}
 }
@@ -64,6 +66,7 @@ func (o *Options) BindFlags(fs *pflag.FlagSet) {
 	fs.DurationVar(&o.DrainTimeout, "request-drain-timeout", o.DrainTimeout, "how long requests that are being answered then may take")
 	fs.IntVar(&o.JournalEvents, "journal-events", o.JournalEvents,
 		"how many of the last things that happened to events are remembered for the admin API; 0: none")
+	bindDeliveryBytes(fs, &o.DeliveryBytes)
 	o.Ingress.BindFlags(fs)
 	o.Storage.BindFlags(fs)
 	o.Quota.BindFlags(fs)
@@ -86,5 +89,5 @@ func (o *Options) Validate() error {
 	if o.JournalEvents < 0 {
 		own = errors.Join(own, errors.New("--journal-events must not be negative"))
 	}
-	return errors.Join(own, o.Ingress.Validate(), o.Storage.Validate(), o.Quota.Validate(), o.Dispatch.Validate(), o.Sink.Validate(), o.Sinks.Validate(), o.Tracing.Validate(), o.Admin.Validate())
+	return errors.Join(own, validateDeliveryBytes(o.DeliveryBytes), o.Ingress.Validate(), o.Storage.Validate(), o.Quota.Validate(), o.Dispatch.Validate(), o.Sink.Validate(), o.Sinks.Validate(), o.Tracing.Validate(), o.Admin.Validate())
 }

@@ -59,7 +59,7 @@ func setStatus(sub *eventingv1alpha2.Subscription, found outcome, now time.Time)
 
 		DeadLetters: status.DeadLetters,
 		Conditions: withTimes(before, now, append([]eventingv1alpha2.Condition{
-			condition(eventingv1alpha2.ConditionSpecValid, true, eventingv1alpha2.ReasonSpecValid, cleaned(found.route.Types)),
+			condition(eventingv1alpha2.ConditionSpecValid, true, eventingv1alpha2.ReasonSpecValid, remarks(sub, found.route)),
 			active,
 		}, append(ofDeadLetters(found), ofSweeper(before)...)...)...),
 	}
@@ -93,6 +93,18 @@ func ofSweeper(before []eventingv1alpha2.Condition) []eventingv1alpha2.Condition
 		return []eventingv1alpha2.Condition{ofDroppedLetters()}
 	}
 	return nil
+}
+
+// remarks tell what of a valid spec does not mean what it says.
+func remarks(sub *eventingv1alpha2.Subscription, route routing.Route) string {
+	var all []string
+	if text := cleaned(route.Types); text != "" {
+		all = append(all, text)
+	}
+	if routing.AsksForTooMany(&sub.Spec) {
+		all = append(all, fmt.Sprintf("%s counts as %d, which is the most", eventingv1alpha2.ConfigMaxInFlight, route.MaxInFlight))
+	}
+	return strings.Join(all, ". ")
 }
 
 // cleaned tells which event types are not subscribed as they are written.

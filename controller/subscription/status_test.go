@@ -142,3 +142,12 @@ func TestPause(t *testing.T) {
 	require.Equal(t, sweepInterval, pause(errors.Join(broker.ErrNotConnected, broker.ErrNotConnected)), "the connect is heard")
 	require.Equal(t, retryInterval, pause(broker.ErrNoRoom))
 }
+
+func TestALimitThatIsTooLargeIsCutAndTheStatusSaysSo(t *testing.T) {
+	t.Parallel()
+	sub := &eventingv1alpha2.Subscription{}
+	sub.Spec.Config = map[string]string{"maxInFlightMessages": "1000000"}
+	setStatus(sub, outcome{route: routing.Route{MaxInFlight: eventingv1alpha2.LargestMaxInFlight}}, time.Now())
+	require.True(t, sub.Status.Ready)
+	require.Equal(t, "maxInFlightMessages counts as 10000, which is the most", sub.Status.Conditions[0].Message)
+}

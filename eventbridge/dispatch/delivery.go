@@ -129,6 +129,7 @@ func (d *Dispatcher) try(ctx context.Context, j *job) (a attempt) {
 		a.traced = d.Tracer.Deliver(ctx, d.Subscription.String(), j.attempt, a.event)
 	}
 	a.answer, err = d.Sink.Send(ctx, a.event)
+	defer a.answer.release()
 	if err != nil && ctx.Err() != nil {
 		a.verdict = interrupted
 		return a

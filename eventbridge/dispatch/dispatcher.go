@@ -32,6 +32,7 @@ type Deps struct {
 	Metrics      *Metrics
 	Observe      func(msg Message, ev *cloudevent.Event, a Answer, took time.Duration) // called after each attempt; may be nil
 	Settled      func(msg Message, s Settled)                                          // called after each settlement; may be nil
+	Released     func(msg Message)                                                     // called when a message is no longer held; may be nil
 	Log          logr.Logger
 }
 
@@ -183,6 +184,9 @@ func (d *Dispatcher) release(j *job) {
 	d.metrics.inFlight.Dec()
 	if j.over != "" {
 		<-d.limits.aside
+	}
+	if d.Released != nil {
+		d.Released(j.Message)
 	}
 }
 

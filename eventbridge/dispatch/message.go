@@ -92,6 +92,16 @@ type Answer struct {
 	Started    time.Time         // when the request went out; exact only where deliveries are logged
 	Reply      *cloudevent.Event // the event that a successful answer is; nil for none
 	ReplyError error             // why an answer that ought to be an event is none
+	Release    func()            // to be called when the reply is no longer held; nil for nothing to do
+}
+
+// release lets go of the reply.
+func (a *Answer) release() {
+	a.Reply = nil
+	if a.Release != nil {
+		a.Release()
+		a.Release = nil
+	}
 }
 
 // DeadLetter says why an event is not delivered any more.

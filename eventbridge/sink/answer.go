@@ -1,6 +1,7 @@
 package sink
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"net/http"
@@ -14,19 +15,31 @@ import (
 const (
 	excerptSize = 1 << 10  // of the body of an answer that is no success
 	drainSize   = 64 << 10 // read so that the connection can be used again; beyond, it is closed
+
+	maxHeader = 16 << 10 // bytes of an answer before its body
+	maxLines  = 64       // of its header
+)
+
+var (
+	errLongHeader = fmt.Errorf("the header of the answer has more than %d bytes", maxHeader)
+	errManyLines  = fmt.Errorf("the header of the answer has more than %d lines", maxLines)
 )
 
 // readAnswer reads what matters of a response and drains it, unless that is too much. It fails when a reply breaks off,
 // which would be lost otherwise.
-func readAnswer(resp *http.Response, maxReply int64) (answer dispatch.Answer, drained bool, err error) {
+func readAnswer(ctx context.Context, resp *http.Response, replies replyReader) (answer dispatch.Answer, drained bool, err error) {
+	if lines(resp.Header) > maxLines {
+		return dispatch.Answer{}, false, errManyLines
+	}
 	answer.Status = resp.StatusCode
 	if isEvent(resp) {
-		body, err := io.ReadAll(io.LimitReader(resp.Body, maxReply+1))
+		body, release, err := replies.read(ctx, resp)
 		if err != nil {
 			return dispatch.Answer{}, false, fmt.Errorf("read the reply: %w", err)
 		}
-		answer.Reply, answer.ReplyError = readReply(resp, body, maxReply)
-		return answer, int64(len(body)) <= maxReply, nil
+		answer.Reply, answer.ReplyError = readReply(resp, body, replies.most)
+		answer.Release = release
+		return answer, int64(len(body)) <= replies.most, nil
 	}
 	if resp.StatusCode >= http.StatusMultipleChoices {
 		answer.RetryAfter = retryAfter(resp.Header.Get("Retry-After"), time.Now())
@@ -44,6 +57,14 @@ func readAnswer(resp *http.Response, maxReply int64) (answer dispatch.Answer, dr
 	}
 	_, broken := io.Copy(io.Discard, body) // the status has been answered, whatever becomes of the body
 	return answer, broken == nil && body.N > 0, nil
+}
+
+// lines counts those of a header.
+func lines(header http.Header) (count int) {
+	for _, values := range header {
+		count += len(values)
+	}
+	return count
 }
 
 // promisesBody tells whether an answer that has no body, as its status says, speaks of one. Bytes that come after it would

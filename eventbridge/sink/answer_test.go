@@ -35,13 +35,13 @@ func TestRetryAfterIsReadInBothForms(t *testing.T) {
 func TestAnExcerptIsShortAndValidText(t *testing.T) {
 	t.Parallel()
 	body := strings.NewReader("\xff" + strings.Repeat("x", drainSize*2))
-	answer, drained, err := readAnswer(&http.Response{StatusCode: http.StatusBadRequest, Body: io.NopCloser(body)}, 1)
+	answer, drained, err := readAnswer(t.Context(), &http.Response{StatusCode: http.StatusBadRequest, Body: io.NopCloser(body)}, replyReader{most: 1})
 	require.Equal(t, "\uFFFD"+strings.Repeat("x", excerptSize-1), answer.Excerpt)
 	require.NoError(t, err)
 	require.False(t, drained)
 	require.Equal(t, drainSize+1, body.Len(), "no more is read than pays off")
 
-	success, drained, err := readAnswer(&http.Response{StatusCode: http.StatusOK, Body: io.NopCloser(strings.NewReader("hello"))}, 1)
+	success, drained, err := readAnswer(t.Context(), &http.Response{StatusCode: http.StatusOK, Body: io.NopCloser(strings.NewReader("hello"))}, replyReader{most: 1})
 	require.NoError(t, err)
 	require.True(t, drained)
 	require.Empty(t, success.Excerpt)

@@ -32,7 +32,7 @@ func (s *Sink) direct(ctx context.Context, m *member, ev *cloudevent.Event) (dis
 	}
 	deadline := time.Now().Add(s.target.Timeout)
 	if w := m.wires.take(deadline); w != nil {
-		if x := s.use(ctx, m, w, l); !x.unsent || ctx.Err() != nil {
+		if x := s.use(ctx, m, w, l, deadline); !x.unsent || ctx.Err() != nil {
 			return x.answer, x.err
 		}
 	}
@@ -40,13 +40,13 @@ func (s *Sink) direct(ctx context.Context, m *member, ev *cloudevent.Event) (dis
 	if err != nil {
 		return dispatch.Answer{}, err
 	}
-	x := s.use(ctx, m, w, l)
+	x := s.use(ctx, m, w, l, deadline)
 	return x.answer, x.err
 }
 
 // use has one exchange on a connection, and keeps it if that went well.
-func (s *Sink) use(ctx context.Context, m *member, w *wire, l *letter) exchange {
-	x := w.exchange(ctx, s.network, l.text)
+func (s *Sink) use(ctx context.Context, m *member, w *wire, l *letter, deadline time.Time) exchange {
+	x := w.exchange(ctx, s.network, s.replies(deadline), l.text)
 	if x.keep {
 		m.wires.keep(w)
 	} else {

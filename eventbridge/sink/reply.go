@@ -1,6 +1,7 @@
 package sink
 
 import (
+	"errors"
 	"fmt"
 	"net/http"
 	"strings"
@@ -8,7 +9,12 @@ import (
 	"github.com/rouse-run/rouse/internal/cloudevent"
 )
 
-const structuredType = "application/cloudevents+json"
+const (
+	structuredType = "application/cloudevents+json"
+
+	maxExtensions = 64       // of a reply
+	maxAttributes = 16 << 10 // bytes of them, and of its other attributes
+)
 
 // isEvent tells whether a successful answer is an event.
 func isEvent(resp *http.Response) bool {
@@ -30,12 +36,27 @@ func readReply(resp *http.Response, body []byte, limit int64) (*cloudevent.Event
 	}
 	reply, err := parseReply(resp, body)
 	if err == nil {
-		err = reply.Validate()
+		err = errors.Join(reply.Validate(), attributesFit(&reply))
 	}
 	if err != nil {
 		return nil, err
 	}
 	return &reply, nil
+}
+
+// attributesFit bounds what a request has to carry in its header to whoever gets the event.
+func attributesFit(reply *cloudevent.Event) error {
+	if len(reply.Extensions) > maxExtensions {
+		return fmt.Errorf("the reply has more than %d extensions", maxExtensions)
+	}
+	size := len(reply.ID) + len(reply.Source) + len(reply.Type) + len(reply.Subject) + len(reply.DataSchema) + len(reply.DataContentType)
+	for _, extension := range reply.Extensions {
+		size += len(extension.Name) + len(extension.Value)
+	}
+	if size > maxAttributes {
+		return fmt.Errorf("the attributes of the reply have more than %d bytes", maxAttributes)
+	}
+	return nil
 }
 
 func parseReply(resp *http.Response, body []byte) (cloudevent.Event, error) {

@@ -1,12 +1,26 @@
 package sink
 
 import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"maps"
 	"net/http"
+	"slices"
+	"strconv"
 	"strings"
+	"sync"
 	"testing"
+	"time"
 
+	"github.com/go-logr/logr"
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/rouse-run/rouse/eventbridge/dispatch"
+	"github.com/rouse-run/rouse/internal/budget"
+	"github.com/rouse-run/rouse/internal/cloudevent"
 	"github.com/rouse-run/rouse/internal/testing/sinktest"
 )
 
@@ -28,11 +42,19 @@ func TestAnAnswerThatIsAnEventIsAReply(t *testing.T) {
 				"Ce-Specversion": "1.0", "Ce-Id": "2", "Ce-Source": "price", "Ce-Type": "order.priced.v1", "Content-Type": "application/json",
 			}, body: `{"eur":7}`, status: http.StatusAccepted, want: "order.priced.v1",
 		},
-		"no event":                    {header: map[string]string{"Content-Type": "application/json"}, body: structured},
-		"a failure":                   {header: map[string]string{"Content-Type": "application/cloudevents+json"}, status: http.StatusConflict, body: structured},
-		"what is no JSON":             {header: map[string]string{"Content-Type": "application/cloudevents+json"}, body: "{", says: "not a structured CloudEvent"},
-		"an event without a type":     {header: map[string]string{"Ce-Specversion": "1.0", "Ce-Id": "2", "Ce-Source": "price"}, says: "type: MUST"},
-		"more than any store takes":   {header: map[string]string{"Ce-Specversion": "1.0"}, body: strings.Repeat("x", 1<<20+1), says: "more than"},
+		"no event":                  {header: map[string]string{"Content-Type": "application/json"}, body: structured},
+		"a failure":                 {header: map[string]string{"Content-Type": "application/cloudevents+json"}, status: http.StatusConflict, body: structured},
+		"what is no JSON":           {header: map[string]string{"Content-Type": "application/cloudevents+json"}, body: "{", says: "not a structured CloudEvent"},
+		"an event without a type":   {header: map[string]string{"Ce-Specversion": "1.0", "Ce-Id": "2", "Ce-Source": "price"}, says: "type: MUST"},
+		"more than any store takes": {header: map[string]string{"Ce-Specversion": "1.0"}, body: strings.Repeat("x", 1<<20+1), says: "more than"},
+		"many extensions": {
+			header: map[string]string{"Content-Type": "application/cloudevents+json"},
+			body:   strings.Replace(structured, `"id"`, extensions(maxExtensions+1)+`"id"`, 1), says: "more than 64 extensions",
+		},
+		"long extensions": {
+			header: map[string]string{"Content-Type": "application/cloudevents+json"},
+			body:   strings.Replace(structured, `"id"`, `"a":"`+strings.Repeat("x", maxAttributes)+`","id"`, 1), says: "more than 16384 bytes",
+		},
 		"a version that nobody knows": {header: map[string]string{"Ce-Specversion": "7"}, says: "unknown specversion"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -62,4 +84,87 @@ func TestAnAnswerThatIsAnEventIsAReply(t *testing.T) {
 			}
 		})
 	}
+}
+
+func extensions(count int) string {
+	var members strings.Builder
+	for i := range count {
+		fmt.Fprintf(&members, `"e%d":"1",`, i)
+	}
+	return members.String()
+}
+
+// The same holds for what is sent by net/http.
+func TestALongHeaderOfAnAnswerIsNotRead(t *testing.T) {
+	t.Parallel()
+	for name, header := range map[string]http.Header{
+		"bytes": {"A": {strings.Repeat("a", maxHeader)}},
+		"lines": {"A": slices.Repeat([]string{"b"}, maxLines+1)},
+	} {
+		for size, ev := range map[string]*cloudevent.Event{"small": order("1"), "large": large()} {
+			t.Run(name+" "+size, func(t *testing.T) {
+				t.Parallel()
+				server := sinktest.Start(t, func(w http.ResponseWriter, _ *http.Request) { maps.Copy(w.Header(), header) })
+				s := run(t, sinktest.NewEndpoints(sinktest.Ready(server.Address())), DefaultOptions())
+				open(t, s)
+				_, err := s.Send(t.Context(), ev)
+				require.Error(t, err)
+				require.NotErrorIs(t, err, dispatch.ErrSinkGone)
+			})
+		}
+	}
+}
+
+func large() *cloudevent.Event {
+	ev := order("1")
+	ev.Data = bytes.Repeat([]byte("x"), maxDirect+1)
+	return ev
+}
+
+// Many sinks answer with as much as they may. What there is no room for yet is left in the network.
+func TestRepliesWaitForRoom(t *testing.T) {
+	t.Parallel()
+	const calls, size = 20, 256 << 10
+	server := sinktest.Start(t, func(w http.ResponseWriter, r *http.Request) {
+		for name, value := range map[string]string{"Specversion": "1.0", "Id": "2", "Source": "price", "Type": "order.priced.v1"} {
+			w.Header().Set("Ce-"+name, value)
+		}
+		body := make([]byte, size)
+		if r.Header.Get("Ce-Id") == "told" {
+			w.Header().Set("Content-Length", strconv.Itoa(size))
+		}
+		_, _ = w.Write(body)
+	})
+	options := DefaultOptions()
+	options.MaxReplySize = size
+	network := NewNetwork(options)
+	t.Cleanup(network.Close)
+	room := budget.New(4*replyFactor*size, 0)
+	endpoints := sinktest.NewEndpoints(sinktest.Ready(server.Address()))
+	s, err := New(Target{URL: sinkURL}, Deps{Network: network, Endpoints: endpoints, Room: room.Share("shop"), Log: logr.Discard()})
+	require.NoError(t, err)
+	open(t, start(t, s))
+	var sending sync.WaitGroup
+	for i := range calls {
+		sending.Go(func() {
+			answer, err := s.Send(t.Context(), order([]string{"told", "untold"}[i%2]))
+			if assert.NoError(t, err) && assert.NotNil(t, answer.Reply, "%v", answer.ReplyError) {
+				assert.Len(t, answer.Reply.Data, size)
+				assert.LessOrEqual(t, room.Used(), int64(4*replyFactor*size))
+				answer.Release()
+			}
+		})
+	}
+	sending.Wait()
+	require.Zero(t, room.Used())
+}
+
+func TestAReplyThatFindsNoRoomInTimeIsNoAnswer(t *testing.T) {
+	t.Parallel()
+	room := budget.New(100, 0).Share("shop")
+	room.Force(100)
+	replies := replyReader{most: 1 << 20, room: room, until: time.Now().Add(10 * time.Millisecond)}
+	body := io.NopCloser(strings.NewReader(strings.Repeat("x", 2*smallReply)))
+	_, _, err := replies.read(t.Context(), &http.Response{ContentLength: -1, Body: body})
+	require.ErrorIs(t, err, context.DeadlineExceeded)
 }

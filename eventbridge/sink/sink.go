@@ -33,6 +33,7 @@ type Deps struct {
 	Network   *Network
 	Endpoints Endpoints        // not asked about an external sink
 	Openness  prometheus.Gauge // set to 1 while the gate is open; may be nil
+	Room      Room             // for large replies; nil for as much as they take
 	Log       logr.Logger
 }
 
@@ -45,6 +46,7 @@ type Sink struct {
 	network   *Network
 	endpoints Endpoints
 	pool      *pool
+	room      Room
 	transport *http.Transport
 	log       logr.Logger
 	precise   bool // somebody reads when a request was written; to know it costs more than a guess
@@ -68,7 +70,7 @@ func New(target Target, deps Deps) (*Sink, error) {
 	s := &Sink{
 		target: target, url: u, login: loginOf(u), network: deps.Network, endpoints: deps.Endpoints,
 		pool: newPool(u, deps.Network.options.Endpoints == EndpointsService, deps.Openness, deps.Log),
-		log:  deps.Log, precise: deps.Log.V(1).Enabled(),
+		room: deps.Room, log: deps.Log, precise: deps.Log.V(1).Enabled(),
 	}
 	s.opening = openingOf(u.RequestURI(), u.Host)
 	s.transport = s.way()
@@ -157,7 +159,8 @@ func (s *Sink) sendTo(ctx context.Context, m *member, ev *cloudevent.Event) (dis
 
 // post sends by net/http.
 func (s *Sink) post(ctx context.Context, to *url.URL, ev *cloudevent.Event) (dispatch.Answer, error) {
-	ctx, cancel := context.WithTimeout(ctx, s.target.Timeout)
+	deadline := time.Now().Add(s.target.Timeout)
+	ctx, cancel := context.WithDeadline(ctx, deadline)
 	defer cancel()
 	var started atomic.Int64 // the callback may still run when the answer is there
 	if s.precise {
@@ -168,13 +171,18 @@ func (s *Sink) post(ctx context.Context, to *url.URL, ev *cloudevent.Event) (dis
 	resp, err := s.transport.RoundTrip(s.newRequest(ctx, to, ev)) // which follows no redirect
 	var answer dispatch.Answer
 	if err == nil {
-		answer, _, err = readAnswer(resp, s.network.options.MaxReplySize)
+		answer, _, err = readAnswer(ctx, resp, s.replies(deadline))
 		_ = resp.Body.Close()
 	}
 	if at := started.Load(); at > 0 {
 		answer.Started = time.Unix(0, at)
 	}
 	return answer, err
+}
+
+// replies are read until the deadline of their call.
+func (s *Sink) replies(deadline time.Time) replyReader {
+	return replyReader{most: s.network.options.MaxReplySize, room: s.room, until: deadline}
 }
 
 // notConnected tells errors of connecting from those after the event may have been read.

@@ -17,12 +17,8 @@ import (
 	"github.com/rouse-run/rouse/eventbridge/dispatch"
 )
 
-const (
-	maxHeader  = 1 << 20 // bytes of an answer before its body
-	maxInterim = 5       // answers 1xx before the one that counts
-)
-
-var errLongHeader = errors.New("the header of the answer is too long")
+// maxInterim is how many answers 1xx may come before the one that counts.
+const maxInterim = 5
 
 // wire is a connection to a pod, for one request at a time. Nobody reads from it while it idles, so it costs no goroutine.
 type wire struct {
@@ -54,7 +50,7 @@ func (w *wire) alive() bool {
 
 // exchange sends a request and reads its answer. The connection may be kept if it says so. What was not sent at all can
 // be sent again.
-func (w *wire) exchange(ctx context.Context, n *Network, request []byte) (x exchange) {
+func (w *wire) exchange(ctx context.Context, n *Network, replies replyReader, request []byte) (x exchange) {
 	interrupt := context.AfterFunc(ctx, func() { _ = w.conn.SetDeadline(time.Unix(1, 0)) })
 	defer func() {
 		if !interrupt() {
@@ -79,7 +75,7 @@ func (w *wire) exchange(ctx context.Context, n *Network, request []byte) (x exch
 		return x
 	}
 	started, drained := x.answer.Started, false
-	x.answer, drained, x.err = readAnswer(resp, n.options.MaxReplySize)
+	x.answer, drained, x.err = readAnswer(ctx, resp, replies)
 	x.answer.Started = started
 	x.keep = drained && !resp.Close && r.buffer.Buffered() == 0
 	return x

@@ -23,6 +23,8 @@ var rooms = map[string][]string{
 	"internal/broker":               {"api", "internal/routing", "internal/cloudevent", "internal/failure"},
 	"internal/cloudevent":           {},
 	"internal/failure":              {},
+	"internal/budget":               {},
+	"internal/budget":               {},
 	"internal/daemon":               {},
 	"internal/filter":               {"api", "internal/cloudevent"},
 	"internal/interest":             {"api", "internal/routing"},

@@ -14,8 +14,9 @@ const (
 	routeAckWait = 30 * time.Second
 	// orderedFactor and orderedRoom are room for events that wait for others of their
 	// key, so that they do not hold up those of other keys.
-	orderedFactor = 10
-	orderedRoom   = 100
+	orderedFactor  = 10
+	orderedRoom    = 100
+	orderedLargest = 1000
 )
 
 // Metadata of a consumer, by which its Subscription is found again.
@@ -83,6 +84,6 @@ func maxAckPendingOf(route routing.Route) int {
 	case route.Delivery.OrderedBy == "":
 		return route.MaxInFlight
 	default:
-		return max(orderedRoom, orderedFactor*route.MaxInFlight)
+		return max(orderedRoom, min(orderedFactor*route.MaxInFlight, orderedLargest))
 	}
 }

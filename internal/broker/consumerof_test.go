@@ -17,9 +17,10 @@ func TestConsumerOfARoute(t *testing.T) {
 		orderedBy   string
 		want        int
 	}{
-		"the server holds the limit":           {maxInFlight: 7, want: 7},
-		"order leaves room for those who wait": {maxInFlight: 1, orderedBy: "subject", want: 100},
-		"a large limit with order leaves more": {maxInFlight: 101, orderedBy: "subject", want: 1010},
+		"the server holds the limit":            {maxInFlight: 7, want: 7},
+		"order leaves room for those who wait":  {maxInFlight: 1, orderedBy: "subject", want: 100},
+		"a larger limit with order leaves more": {maxInFlight: 50, orderedBy: "subject", want: 500},
+		"no limit leaves without end":           {maxInFlight: 10_000, orderedBy: "subject", want: 1000},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {

@@ -39,6 +39,12 @@ func NewLetterSource(c *Conn, subscription types.NamespacedName, maxInFlight int
 	}
 }
 
+// Within is Source.Within for letters.
+func (s *LetterSource) Within(room Room) *LetterSource {
+	s.source.Within(room)
+	return s
+}
+
 // Receive is Source.Receive for letters. While too many are held it receives none.
 func (s *LetterSource) Receive(ctx context.Context, stop <-chan struct{}, each func(*LetterMessage)) error {
 	for {

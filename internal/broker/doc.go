@@ -14,6 +14,7 @@
 //     message that reached this process when nobody wanted it any more is handed
 //     back to the server at once, not after the consumer's AckWait, unless the
 //     connection is gone.
+//   - What a source was sent and asks for fits into its [Room].
 //   - Of the sources of an ordered consumer one receives at a time, in the order of the
 //     stream, and only when no other holds a message of it.
 //   - An event that waits for its next attempt is stored before it is acked, and
@@ -35,10 +36,11 @@
 //
 // # Pull requests
 //
-// [Source] writes its pull requests itself: it keeps one standing, makes the next
-// when half of it is used, so that an ack brings the next message without a round
-// trip, and knows when the server has forgotten them, which the client library does
-// not tell reliably after a leader has changed.
+// [Source] writes its pull requests itself: it keeps one standing, so that an ack brings
+// the next message without a round trip, and knows when the server has forgotten it, which
+// the client library does not tell reliably after a leader has changed. A request asks for
+// no more messages and bytes than the [Room] of the source has place for. That place is
+// taken before they are asked for, and given back when they are released.
 //
 // # Retries
 //

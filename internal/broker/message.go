@@ -31,7 +31,12 @@ type Message struct {
 	raw      *nats.Msg
 	metadata *nats.MsgMetadata
 	settled  atomic.Bool
+	room     int64 // that it takes
 }
+
+// Release gives back the room that the message takes, whatever became of it. Whoever
+// was handed it calls this once, and does not use it any more.
+func (m *Message) Release() { m.source.room.Give(m.room) }
 
 // Event decodes the message, with the type that its publisher gave the event.
 // The error is ErrUndecodable. Each call decodes anew.

@@ -112,7 +112,7 @@ func TestEachProcessDoesItsWorkWithTheDocumentedPermissions(t *testing.T) {
 	done := make(chan string, 10)
 	working, cancel := context.WithCancel(ctx)
 	var running sync.WaitGroup
-	running.Go(func() { bridge.ForwardRetries(working, testStream) })
+	running.Go(func() { bridge.ForwardRetries(working, testStream, unboundedRooms) })
 	running.Go(func() {
 		_ = NewSource(bridge, testStream, name, subscription, 7).Receive(working, nil, func(m *Message) {
 			done <- settleAsTold(ctx, t, bridge, m)

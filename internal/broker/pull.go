@@ -22,7 +22,6 @@ var (
 const (
 	headerStatus      = "Status"
 	headerDescription = "Description"
-	headerUnused      = "Nats-Pending-Messages" // what a request that ended did not get
 
 	statusHeartbeat    = "100"
 	statusNoMessages   = "404"
@@ -30,30 +29,54 @@ const (
 	statusConflict     = "409"
 	statusNoResponders = "503"
 
+	textTooLarge         = "message size exceeds maxbytes"
+	textUsedUp           = "batch completed" // and bytes are left
 	textConsumerDeleted  = "consumer deleted"
 	textLeadershipChange = "leadership change"
 	textServerShutdown   = "server shutdown"
 )
 
-// pulling keeps one or two pull requests standing on an inbox. The second is made
-// when half of the first is used, so that the server never waits for us.
+// pulling keeps a pull request standing on an inbox. There is one at a time, so that it
+// is known what may still come and how much room that takes.
 type pulling struct {
-	source      *Source
-	inbox       *inbox
-	each        func(*Message)
-	outstanding int   // messages that were asked for and have not come
-	turn        *turn // nil unless the consumer is ordered
+	source   *Source
+	inbox    *inbox
+	each     func(*Message)
+	turn     *turn // nil unless the consumer is ordered
+	appetite appetite
+
+	asked    int   // messages of the request that have not come; 0 without one
+	came     int   // messages that have
+	reserved int64 // room that was taken for those that have not
+	since    time.Time
+	large    bool // the next message may be as large as the server allows
+	starved  bool // there was no room for a request
 }
+
+// starvedDelay is how soon it is looked for room again that others may have given.
+const starvedDelay = 20 * time.Millisecond
+
+// quickly is in what time a request has to be used up so that the next one is larger.
+const quickly = time.Second
 
 // run returns nil when it was told to stop.
 func (p *pulling) run(ctx context.Context, stop, link <-chan struct{}) error {
+	defer p.settleRoom()
 	// The server promised heartbeats; two missing ones are a stall.
 	patience := 2*p.source.heartbeat + p.source.heartbeat/2
 	stall := time.NewTimer(patience)
 	defer stall.Stop()
+	again := time.NewTimer(starvedDelay)
+	defer again.Stop()
 	for {
 		if err := p.ask(); err != nil {
 			return err
+		}
+		var freed <-chan struct{}
+		if p.starved {
+			freed = p.source.room.Freed()
+			again.Reset(starvedDelay)
+			stall.Reset(patience) // nothing is asked for
 		}
 		select {
 		case <-stop: // looked at first: what has arrived meanwhile is handed back
@@ -66,6 +89,8 @@ func (p *pulling) run(ctx context.Context, stop, link <-chan struct{}) error {
 				return err
 			}
 			stall.Reset(patience)
+		case <-freed:
+		case <-again.C:
 		case <-p.turn.due():
 			p.turn.check(ctx, p.each)
 			stall.Reset(patience)
@@ -81,24 +106,63 @@ func (p *pulling) run(ctx context.Context, stop, link <-chan struct{}) error {
 	}
 }
 
-// ask makes a request when half of what was asked for has come.
+// ask makes a request when there is none and room for one.
 func (p *pulling) ask() error {
-	if 2*p.outstanding > p.source.batch {
+	if p.asked > 0 {
 		return nil
 	}
-	err := p.inbox.request(p.source.subject, p.request())
+	p.settleRoom()
+	messages, bytes := p.reserve()
+	if p.starved = messages == 0; p.starved {
+		return nil
+	}
+	err := p.inbox.request(p.source.subject, p.request(messages, bytes))
 	if errors.Is(err, ErrNotConnected) {
 		return errRepeat
 	}
-	p.outstanding += p.source.batch
+	p.asked, p.came, p.since = messages, 0, time.Now()
 	return err
 }
 
-func (p *pulling) request() []byte {
+// reserve takes room, and returns what may be asked for in it. No bytes are no limit.
+func (p *pulling) reserve() (messages, bytes int) {
+	room := p.source.room
+	least, most := p.appetite.bounds()
+	if p.large {
+		least = RoomOf(int(p.source.conn.nc.MaxPayload()) + sizeSlack)
+		most = least
+	}
+	p.reserved = room.Take(least, most)
+	if p.reserved == 0 && p.turn != nil && !p.turn.ready { // what others held may come, without which the turn never begins
+		room.Force(least)
+		p.reserved, p.large = least, true
+	}
+	switch {
+	case p.reserved == 0:
+		return 0, 0
+	case p.large:
+		p.large = false
+		return 1, 0
+	default:
+		return p.appetite.request(p.reserved)
+	}
+}
+
+// settleRoom gives back what was reserved and not used.
+func (p *pulling) settleRoom() {
+	p.source.room.Give(p.reserved)
+	p.reserved = 0
+}
+
+func (p *pulling) request(messages, bytes int) []byte {
 	s := p.source
-	body := make([]byte, 0, 160)
+	body := make([]byte, 0, 192)
 	body = append(body, `{"batch":`...)
-	body = strconv.AppendInt(body, int64(s.batch), 10)
+	body = strconv.AppendInt(body, int64(messages), 10)
+	if bytes > 0 {
+		body = append(body, `,"max_bytes":`...)
+		body = strconv.AppendInt(body, int64(bytes), 10)
+	}
 	body = append(body, `,"expires":`...)
 	body = strconv.AppendInt(body, s.expires.Nanoseconds(), 10)
 	body = append(body, `,"idle_heartbeat":`...)
@@ -112,32 +176,52 @@ func (p *pulling) request() []byte {
 // take hands a message over, or understands the server's word about a request.
 func (p *pulling) take(raw *nats.Msg) error {
 	if raw.Reply != "" {
-		p.outstanding--
-		m := p.source.message(raw)
-		switch {
-		case m == nil:
-		case p.turn != nil:
-			return p.turn.take(m, p.each)
-		default:
-			p.each(m)
-		}
-		return nil
+		return p.message(raw)
 	}
-	switch raw.Header.Get(headerStatus) {
-	case statusHeartbeat:
+	status, description := raw.Header.Get(headerStatus), strings.ToLower(raw.Header.Get(headerDescription))
+	switch {
+	case status == statusHeartbeat, status == statusConflict && strings.Contains(description, textUsedUp):
 		return nil
-	case statusRequestEnded, statusNoMessages:
-		unused, err := strconv.Atoi(raw.Header.Get(headerUnused))
-		if err != nil {
-			unused = p.source.batch
+	case status == statusRequestEnded, status == statusNoMessages:
+		p.asked = 0
+		if p.came == 0 {
+			p.appetite.rested()
 		}
-		p.outstanding = max(p.outstanding-unused, 0)
 		return nil
-	case statusWrongPin:
+	case status == statusConflict && strings.Contains(description, textTooLarge):
+		p.asked = 0
+		p.large = p.came == 0
+		return nil
+	case status == statusWrongPin:
 		p.source.pin = ""
 		return errTurnOver
 	default:
-		return statusError(raw.Header.Get(headerStatus), strings.ToLower(raw.Header.Get(headerDescription)))
+		return statusError(status, description)
+	}
+}
+
+// message hands a message over, together with the room that it takes.
+func (p *pulling) message(raw *nats.Msg) error {
+	size := raw.Size()
+	p.appetite.saw(size)
+	p.came++
+	if p.asked--; p.asked == 0 {
+		p.appetite.usedUp(time.Since(p.since) < quickly)
+	}
+	p.asked = max(p.asked, 0)
+	m := p.source.message(raw)
+	switch {
+	case m == nil:
+		return nil
+	case p.turn != nil:
+		m.room = RoomOf(size)
+		p.reserved -= m.room
+		return p.turn.take(m, p.each)
+	default:
+		m.room = RoomOf(size)
+		p.reserved -= m.room
+		p.each(m)
+		return nil
 	}
 }
 

@@ -12,11 +12,14 @@ import (
 )
 
 // forward brings retries back until the returned function is called, or the test ends.
+// unboundedRooms bound nothing.
+func unboundedRooms(string) Room { return unbounded{} }
+
 func forward(t *testing.T, conn *Conn) (stop func()) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
 	var running sync.WaitGroup
-	running.Go(func() { conn.ForwardRetries(ctx, testStream) })
+	running.Go(func() { conn.ForwardRetries(ctx, testStream, unboundedRooms) })
 	stop = func() {
 		cancel()
 		running.Wait()

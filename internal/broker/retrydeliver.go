@@ -32,15 +32,15 @@ func (f *forwarder) deliver(ctx context.Context, m *Message) {
 	late := f.clock.now().Sub(first)
 	switch {
 	case err == nil:
-		f.settled(m.Ack(ctx))
+		f.settled(m, m.Ack(ctx))
 	case errors.Is(err, errOrphan) && late > orphanAge:
-		f.settled(m.Ack(ctx))
+		f.settled(m, m.Ack(ctx))
 		f.tellOfOrphan()
 	case isAny(err, errOrphan, ErrConsumerNotFound, ErrStorageFull):
 		f.move(ctx, m, min(max(late, firstPostponement), lastPostponement), first)
 	default:
 		f.conn.log.V(1).Info("cannot forward a retry yet", "reason", err.Error())
-		f.settled(m.Return(ctx, time.Second))
+		f.settled(m, m.Return(ctx, time.Second))
 	}
 }
 
@@ -58,10 +58,10 @@ func (f *forwarder) move(ctx context.Context, m *Message, wait time.Duration, du
 	_, err := f.conn.js.PublishMsg(ctx, &nats.Msg{Subject: subject, Header: header, Data: m.raw.Data})
 	if err != nil {
 		f.conn.log.V(1).Info("cannot move a retry yet", "reason", err.Error())
-		f.settled(m.Return(ctx, time.Second))
+		f.settled(m, m.Return(ctx, time.Second))
 		return
 	}
-	f.settled(m.Ack(ctx))
+	f.settled(m, m.Ack(ctx))
 }
 
 // bringBack stores the event for its consumer.
@@ -77,8 +77,9 @@ func (f *forwarder) bringBack(ctx context.Context, m *Message) error {
 	return f.consumers.publish(ctx, f.conn.js, subject[strings.LastIndexByte(subject, '.')+1:], uid, message)
 }
 
-// settled needs no error: what is not settled comes again.
-func (f *forwarder) settled(err error) {
+// settled ends the work on a message. It needs no error: what is not settled comes again.
+func (f *forwarder) settled(m *Message, err error) {
+	m.Release()
 	if err != nil {
 		f.conn.log.V(1).Info("cannot settle a retry", "reason", err.Error())
 	}

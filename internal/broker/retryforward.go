@@ -22,9 +22,11 @@ const (
 )
 
 // ForwardRetries brings events back to their consumers when they are due, until ctx
-// ends. Any number of processes may do so at the same time.
-func (c *Conn) ForwardRetries(ctx context.Context, stream string) {
+// ends. Any number of processes may do so at the same time. Each level of delay has room of
+// its own for the events that are in hand.
+func (c *Conn) ForwardRetries(ctx context.Context, stream string, room func(level string) Room) {
 	f := newForwarder(c, stream)
+	f.room = room
 	var running sync.WaitGroup
 	running.Go(func() { f.clock.keep(ctx, c) })
 	for level := range lastRetryLevel + 1 {
@@ -39,6 +41,7 @@ type forwarder struct {
 	conn      *Conn
 	consumers *presence
 	clock     *serverClock
+	room      func(level string) Room
 
 	mu      sync.Mutex
 	orphans int       // dropped since the log told of them
@@ -64,7 +67,7 @@ func (f *forwarder) run(ctx context.Context, consumer string, take func(context.
 	case <-f.clock.ready:
 	case <-ctx.Done():
 	}
-	source := NewSource(f.conn, RetryStream, consumer, types.NamespacedName{}, fetchSize/2)
+	source := NewSource(f.conn, RetryStream, consumer, types.NamespacedName{}, fetchSize/2).Within(f.room(consumer))
 	for ctx.Err() == nil {
 		err := source.Receive(ctx, nil, func(m *Message) { take(ctx, l, m) })
 		if err != nil && !isAny(err, ErrNotConnected, ErrConsumerNotFound) {
@@ -90,7 +93,7 @@ func (f *forwarder) takeAt(level retryLevel) func(context.Context, *lane, *Messa
 		default:
 			now := f.clock.now()
 			f.after(ctx, l, m, now.Truncate(returnRound).Add(returnRound).Sub(now), func() {
-				f.settled(m.Return(ctx, look.Sub(f.clock.now())-retryUnit))
+				f.settled(m, m.Return(ctx, look.Sub(f.clock.now())-retryUnit))
 			})
 		}
 	}
@@ -118,7 +121,7 @@ func (f *forwarder) after(ctx context.Context, l *lane, m *Message, wait time.Du
 		case <-timer.C:
 			do()
 		case <-ctx.Done():
-			f.settled(m.Return(context.WithoutCancel(ctx), 0))
+			f.settled(m, m.Return(context.WithoutCancel(ctx), 0))
 		}
 	})
 }

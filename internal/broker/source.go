@@ -22,7 +22,7 @@ const (
 	repeatDelay = 20 * time.Millisecond
 	// Bounds of what one request asks for. The server sends no more than the
 	// consumer's MaxAckPending, so a request for more only saves requests.
-	minBatch = 8
+	minBatch = 64
 	maxBatch = 256
 )
 
@@ -38,6 +38,7 @@ type Source struct {
 	redelivery   string    // the consumer's own subject for events that come back
 	subject      string    // of the consumer's pull requests
 	batch        int
+	room         Room
 	expires      time.Duration
 	heartbeat    time.Duration
 	ordered      bool
@@ -45,7 +46,7 @@ type Source struct {
 }
 
 // NewSource returns a source for the consumer, which need not exist yet, of a
-// Subscription. It asks for about maxInFlight messages at a time.
+// Subscription. It asks for about maxInFlight messages at a time, at most.
 func NewSource(c *Conn, stream, consumer string, subscription types.NamespacedName, maxInFlight int) *Source {
 	return &Source{
 		conn:         c,
@@ -55,6 +56,7 @@ func NewSource(c *Conn, stream, consumer string, subscription types.NamespacedNa
 		redelivery:   routing.RedeliverySubject(consumer),
 		subject:      "$JS.API.CONSUMER.MSG.NEXT." + stream + "." + consumer,
 		batch:        min(max(2*maxInFlight, minBatch), maxBatch),
+		room:         unbounded{},
 		expires:      pullExpires,
 		heartbeat:    pullHeartbeat,
 	}
@@ -64,6 +66,13 @@ func NewSource(c *Conn, stream, consumer string, subscription types.NamespacedNa
 // is left out then.
 func (s *Source) Of(uid types.UID) *Source {
 	s.uid = uid
+	return s
+}
+
+// Within bounds the memory that messages of the source take, from when they are asked
+// for until they are released. It returns the source.
+func (s *Source) Within(room Room) *Source {
+	s.room = room
 	return s
 }
 
@@ -133,11 +142,11 @@ func (s *Source) receive(ctx context.Context, stop <-chan struct{}, each func(*M
 	if !s.conn.Connected() {
 		return s.awaitLink(ctx, stop, link)
 	}
-	in, err := openInbox(s.conn, 2*s.batch)
+	in, err := openInbox(s.conn, s.batch)
 	if err != nil {
 		return err
 	}
-	err = (&pulling{source: s, inbox: in, each: each, turn: t}).run(ctx, stop, link)
+	err = (&pulling{source: s, inbox: in, each: each, turn: t, appetite: newAppetite(s.batch)}).run(ctx, stop, link)
 	switch {
 	case errors.Is(err, errNoResponders):
 		in.close()

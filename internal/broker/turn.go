@@ -97,6 +97,9 @@ func (t *turn) take(m *Message, each func(*Message)) error {
 		t.touched = time.Now()
 		t.looks.Reset(t.pause)
 	}
+	if before := t.kept[m.Sequence()]; before != nil {
+		before.Release()
+	}
 	t.kept[m.Sequence()] = m // a second delivery takes the place of the first
 	return nil
 }
@@ -148,7 +151,10 @@ func (t *turn) end() {
 }
 
 // giveBack does not wait for a connection: without one AckWait has to do.
-func (t *turn) giveBack(m *Message) { _ = t.source.conn.nc.Publish(m.raw.Reply, []byte(verbNak)) }
+func (t *turn) giveBack(m *Message) {
+	_ = t.source.conn.nc.Publish(m.raw.Reply, []byte(verbNak))
+	m.Release()
+}
 
 // request is what a pull request for an ordered consumer says more.
 func (t *turn) request(body []byte) []byte {

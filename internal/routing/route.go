@@ -3,6 +3,7 @@ package routing
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"iter"
 	"strconv"
@@ -37,7 +38,8 @@ type Route struct {
 	// External is true when the sink is outside the cluster. Whoever connects to
 	// it asks NeverSink about the address.
 	External bool
-	// MaxInFlight bounds the deliveries at a time. It is at least 1.
+	// MaxInFlight bounds the deliveries at a time. It is at least 1, and at most
+	// LargestMaxInFlight whatever the Subscription asks for.
 	MaxInFlight int
 	// Filter picks from the events of the types; nil takes all.
 	Filter *eventingv1alpha2.Filter
@@ -200,13 +202,22 @@ func mapTypes(sub *eventingv1alpha2.Subscription) ([]TypeMapping, error) {
 
 func maxInFlight(spec *eventingv1alpha2.SubscriptionSpec) int {
 	if spec.Delivery != nil && spec.Delivery.MaxInFlight != nil {
-		return int(max(*spec.Delivery.MaxInFlight, 1))
+		return min(max(int(*spec.Delivery.MaxInFlight), 1), eventingv1alpha2.LargestMaxInFlight)
 	}
 	value, err := strconv.Atoi(spec.Config[eventingv1alpha2.ConfigMaxInFlight])
-	if err != nil {
+	if err != nil && !errors.Is(err, strconv.ErrRange) {
 		return eventingv1alpha2.DefaultMaxInFlight
 	}
-	return max(value, 1)
+	return min(max(value, 1), eventingv1alpha2.LargestMaxInFlight)
+}
+
+// AsksForTooMany tells whether a Subscription names a limit of deliveries that counts as LargestMaxInFlight.
+func AsksForTooMany(spec *eventingv1alpha2.SubscriptionSpec) bool {
+	if spec.Delivery != nil && spec.Delivery.MaxInFlight != nil {
+		return *spec.Delivery.MaxInFlight > eventingv1alpha2.LargestMaxInFlight
+	}
+	value, _ := strconv.Atoi(spec.Config[eventingv1alpha2.ConfigMaxInFlight]) // one that is out of range is the largest int
+	return value > eventingv1alpha2.LargestMaxInFlight
 }
 
 // shortHash is short enough for a consumer name, and 128 bits long.

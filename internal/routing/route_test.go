@@ -179,6 +179,8 @@ func TestFromSubscriptionBoundsTheDeliveries(t *testing.T) {
 		"default for what is no int": {map[string]string{"maxInFlightMessages": "many"}, 10},
 		"at least one for zero":      {map[string]string{"maxInFlightMessages": "0"}, 1},
 		"at least one for negative":  {map[string]string{"maxInFlightMessages": "-3"}, 1},
+		"the largest for a million":  {map[string]string{"maxInFlightMessages": "1000000"}, 10_000},
+		"the largest for any number": {map[string]string{"maxInFlightMessages": "99999999999999999999999"}, 10_000},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -186,6 +188,7 @@ func TestFromSubscriptionBoundsTheDeliveries(t *testing.T) {
 			route, err := FromSubscription(subscription(func(spec *eventingv1alpha2.SubscriptionSpec) { spec.Config = tc.config }), Policy{})
 			require.NoError(t, err)
 			require.Equal(t, tc.want, route.MaxInFlight)
+			require.Equal(t, tc.want == 10_000, AsksForTooMany(&eventingv1alpha2.SubscriptionSpec{Config: tc.config}))
 		})
 	}
 }

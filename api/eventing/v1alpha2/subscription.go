@@ -94,5 +94,9 @@ const (
 	ConfigGrantType = "grantType"
 )
 
-// DefaultMaxInFlight is the value of ConfigMaxInFlight when it is not given.
-const DefaultMaxInFlight = 10
+const (
+	// DefaultMaxInFlight is the value of ConfigMaxInFlight when it is not given.
+	DefaultMaxInFlight = 10
+	// LargestMaxInFlight is what a larger one counts as.
+	LargestMaxInFlight = 10_000
+)

@@ -45,6 +45,9 @@
 {{- if gt (include "rouse.bytes" .Values.eventbridge.maxReplySize | int64) (include "rouse.bytes" "64Mi" | int64) -}}
 {{- fail (printf "eventbridge.maxReplySize (%s) is more than NATS ever takes: at most 64Mi" .Values.eventbridge.maxReplySize) -}}
 {{- end -}}
+{{- if lt (include "rouse.bytes" .Values.eventbridge.delivery.maxBytes | int64) (include "rouse.bytes" "16Mi" | int64) -}}
+{{- fail (printf "eventbridge.delivery.maxBytes (%s) is too small: at least 16Mi" .Values.eventbridge.delivery.maxBytes) -}}
+{{- end -}}
 {{- range $size := list "maxRequestSize" "maxBatchSize" -}}
 {{- if gt (include "rouse.bytes" (get $.Values.eventbridge $size) | int64) (include "rouse.bytes" $.Values.eventbridge.publishes.maxBytes | int64) -}}
 {{- fail (printf "eventbridge.publishes.maxBytes (%s) is smaller than eventbridge.%s (%s)" $.Values.eventbridge.publishes.maxBytes $size (get $.Values.eventbridge $size)) -}}

@@ -1,0 +1,80 @@
+package sink
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"time"
+)
+
+// Room is the memory that replies may take. It may be shared with other sinks.
+type Room interface {
+	// Take takes bytes if there are as many as the least, and returns how many it took.
+	Take(least, most int64) int64
+	// Give returns them.
+	Give(bytes int64)
+	// Freed has a note when bytes were given after some were refused.
+	Freed() <-chan struct{}
+}
+
+const (
+	// smallReply is read without asking for room: it fits into what each delivery takes anyway.
+	smallReply = 4 << 10
+	// replyFactor is how often a reply is in memory while it is read, decoded and stored.
+	replyFactor = 4
+	// roomDelay is how soon it is looked for room again that others may have given.
+	roomDelay = 20 * time.Millisecond
+)
+
+// replyReader reads the bodies of replies.
+type replyReader struct {
+	most  int64     // bytes of a reply
+	room  Room      // nil for as much as it takes
+	until time.Time // when it is no longer waited for room
+}
+
+// read reads a body up to one byte more than it may have. Where it is large it waits for room first, which release gives
+// back. It fails when the body breaks off.
+func (r replyReader) read(ctx context.Context, resp *http.Response) (body []byte, release func(), err error) {
+	limited := &io.LimitedReader{R: resp.Body, N: r.most + 1}
+	small := min(smallReply, limited.N)
+	start, err := io.ReadAll(io.LimitReader(limited, small))
+	if err != nil || int64(len(start)) < small || limited.N == 0 {
+		return start, nil, err
+	}
+	size := r.most + 1
+	if resp.ContentLength >= 0 {
+		size = min(resp.ContentLength, size)
+	}
+	if release, err = r.reserve(ctx, replyFactor*size); err != nil {
+		return nil, nil, err
+	}
+	whole := bytes.NewBuffer(start)
+	if _, err = whole.ReadFrom(limited); err != nil {
+		release()
+		return nil, nil, err
+	}
+	return whole.Bytes(), release, nil
+}
+
+// reserve waits for room.
+func (r replyReader) reserve(ctx context.Context, size int64) (release func(), err error) {
+	if r.room == nil {
+		return func() {}, nil
+	}
+	ctx, cancel := context.WithDeadline(ctx, r.until)
+	defer cancel()
+	for {
+		if taken := r.room.Take(size, size); taken > 0 {
+			return func() { r.room.Give(taken) }, nil
+		}
+		select {
+		case <-ctx.Done():
+			return nil, fmt.Errorf("wait for room for a reply: %w", ctx.Err())
+		case <-r.room.Freed():
+		case <-time.After(roomDelay):
+		}
+	}
+}

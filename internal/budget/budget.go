@@ -1,0 +1,112 @@
+package budget
+
+import "sync"
+
+// largest is the part of a budget, one of so many, that nobody has to wait for more than: what is larger counts as that.
+const largest = 4
+
+// Budget is a number of bytes for all of its shares.
+type Budget struct {
+	size, own int64
+
+	mu     sync.Mutex
+	taken  int64            // of size
+	groups map[string]int64 // what each has of it; none has nothing
+	used   int64            // by the shares, their own bytes among it
+}
+
+// New makes a budget of size bytes, and own more for each share.
+func New(size, own int64) *Budget {
+	return &Budget{size: size, own: own, groups: map[string]int64{}}
+}
+
+// Used is how many bytes are taken.
+func (b *Budget) Used() int64 {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.used
+}
+
+// Share is for one holder out of a group.
+func (b *Budget) Share(group string) *Share {
+	return &Share{budget: b, group: group, freed: make(chan struct{}, 1)}
+}
+
+// Share is what one holder takes from.
+type Share struct {
+	budget  *Budget
+	group   string
+	used    int64
+	waiting bool // somebody was told no
+	freed   chan struct{}
+}
+
+// Take takes as much as there is, at most so many bytes. It returns how many, and takes none if there are fewer than the
+// least.
+func (s *Share) Take(least, most int64) int64 {
+	b := s.budget
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	least = min(least, b.size/largest)
+	bytes := min(most, s.available(least))
+	if bytes < least {
+		s.waiting = true
+		return 0
+	}
+	s.add(bytes)
+	return bytes
+}
+
+// Force takes bytes that may not be there.
+func (s *Share) Force(bytes int64) {
+	s.budget.mu.Lock()
+	defer s.budget.mu.Unlock()
+	s.add(bytes)
+}
+
+// Give returns bytes.
+func (s *Share) Give(bytes int64) {
+	b := s.budget
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	s.add(-bytes)
+	if s.waiting {
+		s.waiting = false
+		select {
+		case s.freed <- struct{}{}:
+		default:
+		}
+	}
+}
+
+// Freed has a note when the share itself has given bytes after it was refused some. That others have is not noted.
+func (s *Share) Freed() <-chan struct{} { return s.freed }
+
+// available is what may be taken. The lock is held.
+func (s *Share) available(least int64) int64 {
+	b := s.budget
+	own := max(b.own-s.used, 0)
+	free, taken := b.size-b.taken, b.groups[s.group]
+	if taken == 0 && own+free >= least {
+		return max(own+free/2, least)
+	}
+	return own + max(free-taken, 0)/2
+}
+
+// add changes what the share has. The lock is held.
+func (s *Share) add(bytes int64) {
+	b := s.budget
+	before := max(s.used-b.own, 0)
+	s.used += bytes
+	b.used += bytes
+	change := max(s.used-b.own, 0) - before
+	if change == 0 {
+		return
+	}
+	b.taken += change
+	if left := b.groups[s.group] + change; left != 0 {
+		b.groups[s.group] = left
+	} else {
+		delete(b.groups, s.group)
+	}
+}

@@ -1,0 +1,79 @@
+package budget
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestWhoTakesAllItCanLeavesHalfToTheOthers(t *testing.T) {
+	t.Parallel()
+	b := New(1000, 0)
+	hostile := []*Share{b.Share("hostile"), b.Share("hostile"), b.Share("hostile")}
+	for range 100 {
+		for _, s := range hostile {
+			s.Take(1, 1000)
+		}
+	}
+	require.LessOrEqual(t, b.Used(), int64(500), "a namespace with many Subscriptions is one")
+	require.GreaterOrEqual(t, b.Used(), int64(490))
+	require.Equal(t, int64(250), b.Share("shop").Take(1, 1000))
+}
+
+func TestWhoHasNothingFindsSomethingHoweverManyTakeAllTheyCan(t *testing.T) {
+	t.Parallel()
+	b := New(1<<20, 0)
+	for _, group := range []string{"a", "b", "c", "d", "e", "f", "g", "h"} {
+		s := b.Share(group)
+		for s.Take(1, 1<<20) > 0 { //nolint:revive // it takes all it can
+		}
+	}
+	require.Equal(t, int64(1000), b.Share("shop").Take(1000, 1000))
+	require.LessOrEqual(t, b.Used(), int64(1<<20))
+}
+
+func TestTheOwnBytesOfAShareAreAlwaysThere(t *testing.T) {
+	t.Parallel()
+	b := New(1000, 10)
+	hostile := b.Share("shop")
+	for hostile.Take(1, 1000) > 0 { //nolint:revive // it takes all it can
+	}
+	other := b.Share("shop")
+	require.Equal(t, int64(10), other.Take(10, 10), "also in the same namespace")
+	require.Zero(t, other.Take(10, 10))
+	other.Give(10)
+	require.Equal(t, int64(10), other.Take(5, 1000))
+}
+
+func TestWhatIsGivenIsThereAgain(t *testing.T) {
+	t.Parallel()
+	b := New(1000, 100)
+	s := b.Share("shop")
+	for range 1000 {
+		taken := s.Take(300, 400)
+		require.Equal(t, int64(400), taken)
+		s.Force(700)
+		s.Give(taken)
+		s.Give(700)
+	}
+	require.Zero(t, b.Used())
+	require.Empty(t, b.groups, "no group is kept that has nothing")
+}
+
+func TestWhoWasRefusedIsToldThatItsOwnBytesCameBack(t *testing.T) {
+	t.Parallel()
+	b := New(100, 0)
+	s := b.Share("shop")
+	require.Equal(t, int64(50), s.Take(1, 100))
+	require.Zero(t, s.Take(50, 50))
+	s.Give(50)
+	<-s.Freed()
+	require.Positive(t, s.Take(25, 50))
+}
+
+// Nothing may wait for ever for what will never be there.
+func TestWhatIsLargerThanTheBudgetCountsAsAPartOfIt(t *testing.T) {
+	t.Parallel()
+	require.Equal(t, int64(25), New(100, 0).Share("shop").Take(1000, 25))
+	require.Equal(t, int64(50), New(100, 0).Share("shop").Take(1000, 1000))
+}

@@ -1,0 +1,15 @@
+// Package budget shares a number of bytes out among those who hold something in memory.
+//
+//	Budget: size
+//	  group "shop"    at most as much as is left free
+//	    Share: its own bytes first, then those of the Budget
+//	    Share
+//	  group "hostile" the same
+//
+// Guarantees:
+//   - All shares together never take more than the size, and beside it the own bytes of each.
+//   - The own bytes of a share are always there, whatever others do.
+//   - A group takes no more than it leaves free. So one that takes all it can leaves half to the others, two leave a
+//     third, and a group that has taken nothing always finds something.
+//   - It says no instead of waiting, and allocates nothing after the first byte of a group.
+package budget
