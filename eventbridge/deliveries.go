@@ -49,13 +49,23 @@ func keyOf(route routing.Route) deliveryKey {
 // delivery is one running dispatcher.
 type delivery struct {
 	plan routing.Route
+	life *life
 	stop context.CancelCauseFunc
 	done chan struct{}
 }
 
-// planOf leaves out of a route what no dispatcher depends on: the controller changes subjects in place.
+// life is that of a Subscription, in which dispatchers follow each other. Their running calls may take their time until
+// it ends.
+type life struct {
+	ctx         context.Context
+	end         context.CancelFunc
+	dispatchers sync.WaitGroup
+}
+
+// planOf leaves out of a route what no dispatcher depends on: the controller changes consumers in place.
 func planOf(route routing.Route) routing.Route {
 	route.Subjects, route.Types = nil, nil
+	route.Delivery.StartFrom = routing.StartFrom{}
 	route.DeadLetters = nil // they have a dispatcher of their own
 	return route
 }
@@ -103,7 +113,8 @@ func (d *deliveries) run(ctx context.Context) {
 	d.network.Close()
 }
 
-// apply starts, replaces and stops dispatchers so that there is one for each route.
+// apply starts, replaces and stops dispatchers so that there is one for each route. One that is replaced receives nothing
+// more, and its running calls hold up nobody. Only what is kept in order goes on after the last of them.
 func (d *deliveries) apply(ctx context.Context, routes []routing.Route) {
 	d.kyma.apply(routes)
 	wanted := make(map[deliveryKey]bool, len(routes))
@@ -115,17 +126,13 @@ func (d *deliveries) apply(ctx context.Context, routes []routing.Route) {
 		if current != nil && reflect.DeepEqual(current.plan, next) {
 			continue
 		}
-		var before chan struct{}
-		if current != nil {
-			current.stop(errChanged)
-			before = current.done
-		}
-		d.running[key] = d.start(ctx, route, next, before)
+		d.running[key] = d.follow(ctx, current, route, next)
 	}
 	for key, current := range d.running {
 		if !wanted[key] {
-			current.plan = routing.Route{} // so that a Subscription of the same name starts anew
+			current.plan = routing.Route{} // so that a Subscription of the same name has a life of its own
 			current.stop(errRemoved)
+			current.life.end()
 			select {
 			case <-current.done:
 				delete(d.running, key)
@@ -135,18 +142,42 @@ func (d *deliveries) apply(ctx context.Context, routes []routing.Route) {
 	}
 }
 
-// start runs a dispatcher after the one before it has drained.
-func (d *deliveries) start(ctx context.Context, route, plan routing.Route, before <-chan struct{}) *delivery {
+// follow starts a dispatcher in place of the current one, if there is one.
+func (d *deliveries) follow(ctx context.Context, current *delivery, route, plan routing.Route) *delivery {
+	if current == nil {
+		return d.start(ctx, newLife(ctx), route, plan, nil)
+	}
+	current.stop(errChanged)
+	switch {
+	case current.life.ctx.Err() != nil: // one of the same name was removed, and drains
+		return d.start(ctx, newLife(ctx), route, plan, current.done)
+	case plan.Delivery.OrderedBy != "" || current.plan.Delivery.OrderedBy != "":
+		return d.start(ctx, current.life, route, plan, current.done)
+	default:
+		return d.start(ctx, current.life, route, plan, nil)
+	}
+}
+
+func newLife(ctx context.Context) *life {
+	ctx, end := context.WithCancel(ctx)
+	return &life{ctx: ctx, end: end}
+}
+
+// start runs a dispatcher, after the one before it has drained if there is one to wait for.
+func (d *deliveries) start(ctx context.Context, life *life, route, plan routing.Route, before <-chan struct{}) *delivery {
 	ctx, stop := context.WithCancelCause(ctx)
-	started := &delivery{plan: plan, stop: stop, done: make(chan struct{})}
+	started := &delivery{plan: plan, life: life, stop: stop, done: make(chan struct{})}
+	life.dispatchers.Add(1)
 	d.all.Go(func() {
 		defer close(started.done)
 		if before != nil {
 			<-before
 		}
-		d.deliver(ctx, route)
+		d.deliver(ctx, life.ctx.Done(), route)
 		stop(nil)
+		life.dispatchers.Done()
 		if errors.Is(context.Cause(ctx), errRemoved) {
+			life.dispatchers.Wait()
 			d.forget(route)
 		}
 	})

@@ -6,7 +6,6 @@ import (
 	"sync"
 
 	"github.com/go-logr/logr"
-	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/rouse-run/rouse/eventbridge/dispatch"
 	"github.com/rouse-run/rouse/eventbridge/fairshare"
@@ -15,8 +14,9 @@ import (
 	"github.com/rouse-run/rouse/internal/routing"
 )
 
-// deliver runs one dispatcher until ctx ends and it has drained. Its sink outlives the drain.
-func (d *deliveries) deliver(ctx context.Context, route routing.Route) {
+// deliver runs one dispatcher until ctx ends and it has drained. Its sink outlives the drain, which is bounded from when
+// the Subscription's life ends. Whoever waits to go on in order waits for a drain that is bounded from its beginning.
+func (d *deliveries) deliver(ctx context.Context, ended <-chan struct{}, route routing.Route) {
 	log := d.deps.Log.WithName("delivery").WithValues("subscription", route.Subscription.String())
 	if route.OfDeadLetters {
 		log = log.WithValues("deadLetters", true)
@@ -31,7 +31,7 @@ func (d *deliveries) deliver(ctx context.Context, route routing.Route) {
 	}
 	to, err := sink.New(
 		sink.Target{URL: route.Sink, Service: route.Service, Port: route.Port, External: route.External, Timeout: route.Delivery.Timeout},
-		sink.Deps{Network: d.network, Endpoints: d.deps.Endpoints, Openness: d.openness(route), Room: replies, Log: log})
+		sink.Deps{Network: d.network, Endpoints: d.deps.Endpoints, Openness: d.openness(ctx, route), Room: replies, Log: log})
 	if err != nil {
 		log.Error(err, "the sink cannot be served")
 		d.hold(ctx, lane, events, route, log)
@@ -47,6 +47,9 @@ func (d *deliveries) deliver(ctx context.Context, route routing.Route) {
 		return
 	}
 	deps.Gate, deps.Sink, deps.Log = to.Gate(), to, log
+	if route.Delivery.OrderedBy == "" {
+		deps.Hurry = ended
+	}
 	sinkCtx, stopSink := context.WithCancel(context.WithoutCancel(ctx))
 	var sinkRuns sync.WaitGroup
 	sinkRuns.Go(func() { d.persist(sinkCtx, "watch endpoints", to.Run) })
@@ -80,13 +83,24 @@ func (closedGate) Wait(ctx context.Context) (<-chan struct{}, error) {
 	return nil, ctx.Err()
 }
 
-// openness shows whether the sink of the events can take them. That of dead letters holds up nobody.
-func (d *deliveries) openness(route routing.Route) prometheus.Gauge {
+// openness shows whether the sink of the events can take them, until ctx ends: then another may be the sink. That of
+// dead letters holds up nobody.
+func (d *deliveries) openness(ctx context.Context, route routing.Route) sink.Openness {
 	if route.OfDeadLetters {
 		return nil
 	}
-	return d.gates.WithLabelValues(route.Subscription.Namespace, route.Subscription.Name)
+	gauge := d.gates.WithLabelValues(route.Subscription.Namespace, route.Subscription.Name)
+	return openness(func(value float64) {
+		if ctx.Err() == nil {
+			gauge.Set(value)
+		}
+	})
 }
+
+type openness func(value float64)
+
+// Set implements sink.Openness.
+func (o openness) Set(value float64) { o(value) }
 
 // dispatcher says what is delivered and how. A dead letter never becomes another, whatever its sink says: it is tried
 // again with the waits of the installation, because those of the Subscription are meant for another sink.

@@ -12,8 +12,9 @@
 // they share each Subscription's messages and need no leader.
 //
 // Guarantees:
-//   - A Subscription that is new is served at once; one whose sink or limit changed continues there after
-//     its running deliveries; one that is removed stops after its running deliveries.
+//   - A Subscription that is new is served at once, and one whose sink or limit changed continues there at once: its
+//     running deliveries end in their own time. One that keeps an order continues after them. One that is removed stops
+//     after its running deliveries.
 //   - When the context ends /readyz fails first, then the ingress stops taking events, then deliveries
 //     drain. Metrics and health answer until the end.
 //   - A costly filter holds up its own Subscription and nobody else, not even who publishes: see fairshare.

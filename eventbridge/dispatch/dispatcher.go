@@ -33,6 +33,7 @@ type Deps struct {
 	Observe      func(msg Message, ev *cloudevent.Event, a Answer, took time.Duration) // called after each attempt; may be nil
 	Settled      func(msg Message, s Settled)                                          // called after each settlement; may be nil
 	Released     func(msg Message)                                                     // called when a message is no longer held; may be nil
+	Hurry        <-chan struct{}                                                       // only when it is closed is the drain bounded; nil bounds it at once
 	Log          logr.Logger
 }
 
@@ -190,13 +191,19 @@ func (d *Dispatcher) release(j *job) {
 	}
 }
 
-// drain waits for the workers and interrupts those that take too long.
+// drain waits for the workers and, when somebody is in a hurry, interrupts those that take too long.
 func (d *Dispatcher) drain(workers *sync.WaitGroup, interrupt context.CancelFunc) {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
 		workers.Wait()
 	}()
+	if d.Hurry != nil {
+		select {
+		case <-done:
+		case <-d.Hurry:
+		}
+	}
 	timeout := time.NewTimer(d.options.DrainTimeout)
 	defer timeout.Stop()
 	select {

@@ -5,6 +5,12 @@ import (
 	"sync"
 )
 
+// Openness shows whether a gate is open.
+type Openness interface {
+	// Set is called with 1 when the gate opens and with 0 when it closes.
+	Set(value float64)
+}
+
 // Gate is open while the sink can take deliveries.
 type Gate struct {
 	mu     sync.Mutex

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
-	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/rouse-run/rouse/internal/routing"
 )
@@ -16,7 +15,7 @@ import (
 // pool is the set of addresses of one sink. It keeps the gate.
 type pool struct {
 	gate     *Gate
-	openness prometheus.Gauge // 1 while the gate is open; may be nil
+	openness Openness // may be nil
 	log      logr.Logger
 	sink     *url.URL
 	service  bool // events go to the Service, which leads only to pods that are ready
@@ -39,7 +38,7 @@ type member struct {
 	wires    wires
 }
 
-func newPool(sink *url.URL, service bool, openness prometheus.Gauge, log logr.Logger) *pool {
+func newPool(sink *url.URL, service bool, openness Openness, log logr.Logger) *pool {
 	if openness != nil {
 		openness.Set(0)
 	}
@@ -131,10 +130,10 @@ func (p *pool) refresh() {
 	if len(p.usable) > 0 {
 		openness = 1
 		first := p.usable[0]
-		p.log.Info("gate opened", "sink", p.sink.Redacted(), "address", first.endpoint.Address, "waited", now.Sub(first.since).String(),
+		p.log.Info("gate opened", "sink", routing.ShownSink(p.sink.String()), "address", first.endpoint.Address, "waited", now.Sub(first.since).String(),
 			"closedFor", now.Sub(p.changed).String())
 	} else {
-		p.log.Info("gate closed", "sink", p.sink.Redacted(), "address", before[0].endpoint.Address, "openFor", now.Sub(p.changed).String())
+		p.log.Info("gate closed", "sink", routing.ShownSink(p.sink.String()), "address", before[0].endpoint.Address, "openFor", now.Sub(p.changed).String())
 	}
 	p.changed = now
 	if p.openness != nil {

@@ -12,11 +12,11 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
-	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/rouse-run/rouse/eventbridge/dispatch"
 	"github.com/rouse-run/rouse/internal/cloudevent"
+	"github.com/rouse-run/rouse/internal/routing"
 )
 
 // Target is the receiver of one Subscription's events.
@@ -31,9 +31,9 @@ type Target struct {
 // Deps are what a Sink works with.
 type Deps struct {
 	Network   *Network
-	Endpoints Endpoints        // not asked about an external sink
-	Openness  prometheus.Gauge // set to 1 while the gate is open; may be nil
-	Room      Room             // for large replies; nil for as much as they take
+	Endpoints Endpoints // not asked about an external sink
+	Openness  Openness  // of the gate; may be nil
+	Room      Room      // for large replies; nil for as much as they take
 	Log       logr.Logger
 }
 
@@ -125,7 +125,7 @@ func (s *Sink) Send(ctx context.Context, ev *cloudevent.Event) (dispatch.Answer,
 	if s.target.External {
 		answer, err := s.post(ctx, s.url, ev)
 		if errors.Is(err, errNeverSink) {
-			s.log.Info("the sink's host leads to an address that is never a sink", "sink", s.url.Redacted(), "reason", err.Error())
+			s.log.Info("the sink's host leads to an address that is never a sink", "sink", routing.ShownSink(s.target.URL), "reason", err.Error())
 		}
 		return answer, err
 	}

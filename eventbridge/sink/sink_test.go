@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
+	"github.com/go-logr/logr/funcr"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
 	"github.com/stretchr/testify/assert"
@@ -311,6 +312,20 @@ func TestTheGateWaitsNoLongerThanItsContext(t *testing.T) {
 	g.set(true)
 	_, err = g.Wait(ctx)
 	require.ErrorIs(t, err, context.Canceled, "a caller that is stopping is not let through")
+}
+
+func TestLogsShowNoSecretsOfTheSink(t *testing.T) {
+	t.Parallel()
+	var lines strings.Builder
+	log := funcr.New(func(_, line string) { lines.WriteString(line) }, funcr.Options{})
+	u, err := url.Parse("http://user:hidden@price.shop.svc.cluster.local/in?token=hidden#hidden")
+	require.NoError(t, err)
+	p := newPool(u, false, nil, log)
+	p.apply([]routing.Endpoint{{Address: "10.0.0.1:80", Ready: true}})
+	p.apply(nil)
+	require.Contains(t, lines.String(), `"gate opened" "sink"="http://price.shop.svc.cluster.local/in"`)
+	require.Contains(t, lines.String(), `"gate closed" "sink"="http://price.shop.svc.cluster.local/in"`)
+	require.NotContains(t, lines.String(), "hidden")
 }
 
 func TestOpennessIsMeasured(t *testing.T) {

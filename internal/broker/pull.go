@@ -81,6 +81,8 @@ func (p *pulling) run(ctx context.Context, stop, link <-chan struct{}) error {
 		select {
 		case <-stop: // looked at first: what has arrived meanwhile is handed back
 			return nil
+		case <-ctx.Done():
+			return nil
 		default:
 		}
 		select {
