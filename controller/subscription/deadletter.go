@@ -25,15 +25,11 @@ func (r *Reconciler) serveDeadLetters(
 	if err := classify(r.consumers.EnsureConsumer(ctx, broker.DeadLetterStream, broker.ConsumerOf(*letters))); err != nil {
 		return err.Error(), err
 	}
-	exists, err := r.sinkExists(ctx, *letters)
-	switch {
-	case err != nil:
+	problem, err := r.sinkProblem(ctx, *letters)
+	if err != nil {
 		return err.Error(), err
-	case !exists:
-		return missingSinkMessage(letters.Service), nil // its Service is watched too
-	default:
-		return "", nil
 	}
+	return problem, nil // its Service is watched too
 }
 
 // droppedMessage says what happened to dead letters, and what to do.

@@ -83,12 +83,12 @@ func (r *Reconciler) run(ctx context.Context, sub *eventingv1alpha2.Subscription
 	// The consumer comes first: events that arrive before their sink are kept.
 	ensured := classify(r.consumers.EnsureConsumer(ctx, r.stream, broker.ConsumerOf(route)))
 	lettersWait, lettersErr := r.serveDeadLetters(ctx, sub, route)
-	exists, err := r.sinkExists(ctx, route)
+	problem, err := r.sinkProblem(ctx, route)
 	switch {
 	case err != nil:
 		return nil, errors.Join(err, ensured)
-	case !exists:
-		return &outcome{route: route, invalid: missingSinkMessage(route.Service)}, ensured // its Service is watched
+	case problem != "":
+		return &outcome{route: route, invalid: problem}, ensured // its Service is watched
 	case ensured != nil:
 		return &outcome{route: route, inactive: ensured.Error(), lettersWait: lettersWait}, ensured
 	default:

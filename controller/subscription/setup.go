@@ -16,7 +16,6 @@ import (
 
 	eventingv1alpha2 "github.com/rouse-run/rouse/api/eventing/v1alpha2"
 	"github.com/rouse-run/rouse/internal/broker"
-	"github.com/rouse-run/rouse/internal/kube"
 )
 
 // Broker is the connection to NATS as this controller needs it.
@@ -58,8 +57,8 @@ func Setup(mgr ctrl.Manager, conn Broker, registerer prometheus.Registerer, opti
 		Named("subscription").
 		// Its own status too: what was computed from a stale cache is computed again.
 		For(&eventingv1alpha2.Subscription{}).
-		WatchesMetadata(&corev1.Service{}, handler.EnqueueRequestsFromMapFunc(subscriptionsOf(mgr.GetClient(), options.Sinks)),
-			builder.WithPredicates(kube.Existence())).
+		Watches(&corev1.Service{}, handler.EnqueueRequestsFromMapFunc(subscriptionsOf(mgr.GetClient(), options.Sinks)),
+			builder.WithPredicates(servedOtherwise())).
 		WatchesRawSource(source.Channel(requests, &handler.EnqueueRequestForObject{})).
 		WithOptions(controller.Options{MaxConcurrentReconciles: options.MaxConcurrentReconciles}).
 		Complete(reconciler)

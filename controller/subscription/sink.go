@@ -3,32 +3,60 @@ package subscription
 import (
 	"context"
 	"fmt"
+	"reflect"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/log"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	eventingv1alpha2 "github.com/rouse-run/rouse/api/eventing/v1alpha2"
 	"github.com/rouse-run/rouse/internal/routing"
 )
 
-// sinkExists looks for the Service of a sink. Only its metadata is cached. What
-// is outside the cluster is believed to be there.
-func (r *Reconciler) sinkExists(ctx context.Context, route routing.Route) (bool, error) {
+// sinkProblem looks for the Service of a sink and says why it can take no events, empty if it can. What is outside the
+// cluster is believed to be there.
+func (r *Reconciler) sinkProblem(ctx context.Context, route routing.Route) (string, error) {
 	if route.External {
-		return true, nil
+		return "", nil
 	}
-	object := &metav1.PartialObjectMetadata{}
-	object.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Service"))
-	err := r.client.Get(ctx, route.Service, object)
-	if err != nil && !apierrors.IsNotFound(err) {
-		return false, fmt.Errorf("get Service %q: %w", route.Service, err)
+	service := &corev1.Service{}
+	err := r.client.Get(ctx, route.Service, service)
+	switch {
+	case apierrors.IsNotFound(err):
+		return missingSinkMessage(route.Service), nil
+	case err != nil:
+		return "", fmt.Errorf("get Service %q: %w", route.Service, err)
+	default:
+		return serviceProblem(service, route.Port), nil
 	}
-	return err == nil, nil
+}
+
+// serviceProblem says why a port of a Service can take no events.
+func serviceProblem(service *corev1.Service, port int32) string {
+	key := client.ObjectKeyFromObject(service)
+	if service.Spec.Type == corev1.ServiceTypeExternalName {
+		return externalNameMessage(key)
+	}
+	for _, p := range service.Spec.Ports {
+		if p.Port == port && (p.Protocol == "" || p.Protocol == corev1.ProtocolTCP) {
+			return ""
+		}
+	}
+	return missingPortMessage(key, port)
+}
+
+// servedOtherwise passes creations, deletions and what changes a serviceProblem.
+func servedOtherwise() predicate.Predicate {
+	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
+		before, ok := e.ObjectOld.(*corev1.Service)
+		after, too := e.ObjectNew.(*corev1.Service)
+		return ok && too && (before.Spec.Type != after.Spec.Type || !reflect.DeepEqual(before.Spec.Ports, after.Spec.Ports))
+	}}
 }
 
 // subscriptionsOf finds the Subscriptions whose sink a Service is.

@@ -417,6 +417,42 @@ func TestASubscriptionGetsNoEventsThatTheOperatorDoesNotAllowItsNamespace(t *tes
 	require.Equal(t, 1, count)
 }
 
+func TestASinkThatCanTakeNoEventsIsReportedUntilItIsMended(t *testing.T) {
+	w := newWorld(t)
+	service := w.createSink()
+	sub := w.create("orders", func(spec *eventingv1alpha2.SubscriptionSpec) { spec.Sink += ":8080/in" })
+	name := "service price." + w.namespace
+	reports := func(text string) {
+		t.Helper()
+		w.awaitStatus(sub, text, func(status eventingv1alpha2.SubscriptionStatus) bool {
+			return !status.Ready && len(status.Conditions) == 1 && status.Conditions[0].Message == "Sink validation failed: "+name+text
+		})
+	}
+	change := func(spec corev1.ServiceSpec) {
+		t.Helper()
+		require.Eventually(t, func() bool {
+			if err := w.Get(t.Context(), client.ObjectKeyFromObject(service), service); err != nil {
+				return false
+			}
+			spec.ClusterIP, spec.ClusterIPs = service.Spec.ClusterIP, service.Spec.ClusterIPs
+			if spec.Type == corev1.ServiceTypeExternalName {
+				spec.ClusterIP, spec.ClusterIPs = "", nil
+			}
+			service.Spec = spec
+			return w.Update(t.Context(), service) == nil
+		}, patience, tick)
+	}
+	ports := []corev1.ServicePort{{Name: "web", Port: 80}, {Name: "in", Port: 8080}}
+	reports(" has no TCP port 8080: write one of its ports into the sink")
+	change(corev1.ServiceSpec{Ports: ports})
+	w.awaitReady(sub)
+	change(corev1.ServiceSpec{Type: corev1.ServiceTypeExternalName, ExternalName: "db.internal", Ports: ports})
+	reports(" is of type ExternalName: name the host itself as the sink, which the operator of the cluster has to allow")
+	change(corev1.ServiceSpec{Ports: ports})
+	w.awaitReady(sub)
+	w.awaitConsumer(sub, "events are kept all the time", exists)
+}
+
 func TestTheStatusTellsOfDeadLettersThatAreKeptAndDropped(t *testing.T) {
 	w := newWorld(t)
 	w.createSink()

@@ -154,6 +154,4 @@ func TestChangedOrDiffers(t *testing.T) {
 			require.True(t, filter.Delete(event.DeleteEvent{Object: after}))
 		})
 	}
-	require.False(t, Existence().Update(event.UpdateEvent{ObjectOld: &corev1.Pod{}, ObjectNew: &corev1.Pod{}}))
-	require.True(t, Existence().Create(event.CreateEvent{Object: &corev1.Pod{}}))
 }

@@ -30,8 +30,3 @@ func metadataChanged(before, after client.Object) bool {
 		!reflect.DeepEqual(before.GetOwnerReferences(), after.GetOwnerReferences()) ||
 		before.GetDeletionTimestamp().IsZero() != after.GetDeletionTimestamp().IsZero()
 }
-
-// Existence passes creations and deletions only.
-func Existence() predicate.Predicate {
-	return predicate.Funcs{UpdateFunc: func(event.UpdateEvent) bool { return false }}
-}

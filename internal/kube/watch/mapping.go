@@ -17,10 +17,11 @@ import (
 )
 
 // endpointsOf finds where a port of a Service is served. Slices name ports as the Service does; the number
-// in them is the pods' own. A Service of two IP families is reached by its first.
+// in them is the pods' own. A Service of two IP families is reached by its first. One that is another name for
+// a host, which anybody may write, is served nowhere.
 func endpointsOf(service *corev1.Service, items []discoveryv1.EndpointSlice, port int32) []routing.Endpoint {
 	portName, found := portName(service, port)
-	if !found {
+	if !found || service.Spec.Type == corev1.ServiceTypeExternalName {
 		return nil
 	}
 	function := ownedByFunction(service)

@@ -75,6 +75,10 @@ func TestEndpointsAreMappedFromSlices(t *testing.T) {
 			service: service(func(s *corev1.Service) { s.Spec.Ports[0].Name = "grpc" }),
 			slices:  []discoveryv1.EndpointSlice{slice(pod("10.0.0.1", yes, no))}, want: []routing.Endpoint{},
 		},
+		"another name for a host": {
+			service: service(func(s *corev1.Service) { s.Spec.Type = corev1.ServiceTypeExternalName }),
+			slices:  []discoveryv1.EndpointSlice{slice(pod("10.0.0.1", yes, no))},
+		},
 		"no pods": {slices: []discoveryv1.EndpointSlice{slice()}, want: []routing.Endpoint{}},
 		"the Service of somebody else": {
 			service: service(func(s *corev1.Service) { s.OwnerReferences = nil }),
