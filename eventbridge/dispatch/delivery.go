@@ -125,6 +125,10 @@ func (d *Dispatcher) try(ctx context.Context, j *job) (a attempt) {
 		a.verdict = overLimit
 		return a
 	}
+	if !d.options.Endless && hopsOf(a.event) > d.options.MaxHops {
+		a.verdict = looping
+		return a
+	}
 	if d.Tracer != nil {
 		a.traced = d.Tracer.Deliver(ctx, d.Subscription.String(), j.attempt, a.event)
 	}

@@ -21,7 +21,8 @@
 //     to the retries, which come back behind what was published meanwhile.
 //   - A message is rejected only after its dead letter is stored. When that fails it is retried.
 //   - A slow sink costs no second delivery: the message is extended for as long as the call runs.
-//   - When the context ends no more messages are fetched, busy workers get DrainTimeout to finish, and what
-//     is then still unanswered is given back for a prompt redelivery. Run returns when all is settled.
+//   - When the context ends no more messages are fetched, busy workers get DrainTimeout to finish, from when somebody is
+//     in a hurry, and what is then still unanswered is given back for a prompt redelivery. Run returns when all is settled.
+//   - An event that has come further than MaxHops in its chain is not sent: it becomes a dead letter.
 //   - A panic while one message is handled is a failed attempt of that message and of nothing else.
 package dispatch

@@ -15,7 +15,7 @@ type Options struct {
 	ShortDelay   time.Duration // wait after an attempt that did not reach the sink
 	AckWait      time.Duration // after this long without Extend the broker redelivers
 	DrainTimeout time.Duration // how long busy deliveries may finish after the context ended
-	MaxHops      int           // events in a chain of replies
+	MaxHops      int           // events in a chain of those that bring each other forth
 	Endless      bool          // nothing becomes a dead letter: what cannot be delivered is tried again, for ever
 
 	EventsPerSecond int           // deliveries in a second, 0 for no limit
@@ -51,7 +51,7 @@ func (o *Options) BindFlags(fs *pflag.FlagSet) {
 	fs.DurationVar(&o.DrainTimeout, "delivery-drain-timeout", o.DrainTimeout,
 		"how long running deliveries may finish when the process stops")
 	fs.IntVar(&o.MaxHops, "delivery-max-hops", o.MaxHops,
-		"events in a chain of replies, after which the event that would bring forth another becomes a dead letter")
+		"events that one event may bring forth one after the other, by replies or emitted; what goes beyond becomes a dead letter")
 }
 
 // Validate names every limit that cannot work.

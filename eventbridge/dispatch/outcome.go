@@ -35,7 +35,7 @@ const (
 	refused                    // the sink says that it will never take this event
 	undecodable                // the stored message is no event
 	unsendable                 // the event does not fit into a request
-	looping                    // the chain of replies is too long
+	looping                    // the chain of events is too long
 	wanted                     // the filter lets it through; the sink is yet to be asked
 	overLimit                  // it is too old, or one of too many, and was not sent
 )

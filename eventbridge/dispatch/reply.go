@@ -36,11 +36,11 @@ func (d *Dispatcher) pass(ctx context.Context, cause *cloudevent.Event, answer A
 		d.ignoreReply(cause, answer.ReplyError)
 		return delivered
 	}
-	hops, _ := strconv.Atoi(cause.Extension(ExtensionHops))
+	hops := hopsOf(cause)
 	if hops >= d.options.MaxHops {
 		return looping
 	}
-	answer.Reply.SetExtension(ExtensionHops, strconv.Itoa(max(hops, 0)+1)) // publishers may write anything
+	answer.Reply.SetExtension(ExtensionHops, strconv.Itoa(hops+1))
 	answer.Reply.SetExtension(ExtensionCause, cause.ID)
 	if parent := cause.Extension(extensionTrace); parent != "" && answer.Reply.Extension(extensionTrace) == "" {
 		answer.Reply.SetExtension(extensionTrace, parent)
@@ -59,6 +59,12 @@ func (d *Dispatcher) pass(ctx context.Context, cause *cloudevent.Event, answer A
 		d.Log.Error(err, "cannot publish a reply, the event is delivered again", "id", cause.ID)
 		return failed
 	}
+}
+
+// hopsOf is how many events come before one in its chain. Publishers may write anything.
+func hopsOf(ev *cloudevent.Event) int {
+	hops, _ := strconv.Atoi(ev.Extension(ExtensionHops))
+	return max(hops, 0)
 }
 
 func (d *Dispatcher) ignoreReply(cause *cloudevent.Event, err error) {

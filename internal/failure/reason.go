@@ -15,7 +15,7 @@ const (
 	AttemptsExhausted Reason = "AttemptsExhausted" // the last attempt failed too
 	NotACloudEvent    Reason = "NotACloudEvent"    // the stored message cannot be read
 	NotSendable       Reason = "NotSendable"       // the event does not fit into a request
-	TooManyReplies    Reason = "TooManyReplies"    // the chain of replies is too long
+	TooManyReplies    Reason = "TooManyReplies"    // the chain of events that brought each other forth is too long
 	Expired           Reason = "Expired"           // it is older than its Subscription lets events become
 	QuotaExceeded     Reason = "QuotaExceeded"     // its namespace has more events stored than is its share
 	// Unknown stands for what another client gave a dead letter as its reason.

@@ -103,6 +103,22 @@ func endsChains(t *testing.T, b *bench) {
 	require.Equal(t, failure.TooManyReplies, letters[0].Reason)
 }
 
+func endsChainsOfEmittedEvents(t *testing.T, b *bench) {
+	t.Helper()
+	events := Events(3)
+	events[0].SetExtension("rousehops", "3")
+	events[1].SetExtension("rousehops", "4")
+	events[2].SetExtension("rousehops", "99999999999999999999")
+	sink := NewSink(nil)
+	b.start(t, sink)
+	b.Publish(t, events...)
+	b.settled(t)
+	require.Equal(t, map[string]int{events[0].ID: 1}, sink.Attempts(), "what has gone too far is not delivered")
+	letters := b.Letters(t)
+	require.Len(t, letters, 2)
+	require.Equal(t, failure.TooManyReplies, letters[0].Reason)
+}
+
 type filterFunc func(*cloudevent.Event) (bool, error)
 
 func (f filterFunc) Match(ev *cloudevent.Event) (bool, error) { return f(ev) }

@@ -76,6 +76,7 @@ func Run(t *testing.T, newBackend func(t *testing.T) Backend) {
 		"a reply that cannot be stored is tried again":               repeatsReplies,
 		"a reply that is no event is ignored":                        ignoresInvalidReplies,
 		"a chain of replies ends":                                    endsChains,
+		"a chain of emitted events ends":                             endsChainsOfEmittedEvents,
 		"an old event becomes a dead letter behind a closed gate":    expires,
 		"an old event is not tried again":                            expiresBetweenAttempts,
 		"events that are too many become dead letters":               sheds,

@@ -85,11 +85,20 @@ function toCloudEvent(req) {
   }
 }
 
-// The extension by which a chain of events can be followed.
+// The extensions by which a chain of events can be followed, and ends.
 const CAUSE = 'rousecause';
+const HOPS = 'rousehops';
+const MOST_HOPS = 1_000_000;
 
-// build makes the event that a handler emits, with the defaults of the attributes it did not give.
-function build(type, source, data, attributes = {}, cause = undefined) {
+// chained returns the extensions of what is emitted while an event is handled: its id, and how many events come before.
+function chained(id, hops) {
+  const before = Math.min(Math.max(Number.parseInt(hops, 10) || 0, 0), MOST_HOPS);
+  return { ...(id && { [CAUSE]: id }), [HOPS]: String(before + 1) };
+}
+
+// build makes the event that a handler emits, with the defaults of the attributes it did not give. chain is what chained
+// returned, if an event is being handled; the handler cannot make it shorter.
+function build(type, source, data, attributes = {}, chain = undefined) {
   for (const [name, value] of [['type', type], ['source', source]]) {
     if (typeof value !== 'string' || value === '') {
       throw new TypeError(`cannot emit a CloudEvent: ${name} must be a non-empty string`);
@@ -104,8 +113,9 @@ function build(type, source, data, attributes = {}, cause = undefined) {
     id: randomUUID(),
     time: new Date().toISOString(),
     ...payload(data),
-    ...(cause && { [CAUSE]: cause }),
+    ...chain,
     ...attributes,
+    ...(chain && { [HOPS]: chain[HOPS] }),
     type,
     source,
   };
@@ -120,4 +130,4 @@ function payload(data) {
   return { datacontenttype: typeof data === 'string' ? 'text/plain' : 'application/json', data };
 }
 
-module.exports = { STRUCTURED, build, decodeHeader, parse, toCloudEvent };
+module.exports = { STRUCTURED, build, chained, decodeHeader, parse, toCloudEvent };

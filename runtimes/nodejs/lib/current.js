@@ -3,7 +3,7 @@
 
 const { AsyncLocalStorage } = require('node:async_hooks');
 const { STRUCTURED, mediaType } = require('./body.js');
-const { decodeHeader } = require('./cloudevent.js');
+const { chained, decodeHeader } = require('./cloudevent.js');
 
 const storage = new AsyncLocalStorage();
 
@@ -17,11 +17,12 @@ const run = (req, handle) => storage.run(req, handle);
 // request returns the one that is being answered, or undefined.
 const request = () => storage.getStore();
 
-// cause returns the id of the event that is being handled, or undefined.
-function cause() {
+// chain returns the extensions of what is emitted while an event is handled, or undefined.
+function chain() {
   const req = storage.getStore();
   if (req === undefined || !isEvent(req)) return undefined;
-  return isStructured(req) ? req.body?.id : decodeHeader(req.headers['ce-id'] ?? '');
+  if (isStructured(req)) return chained(req.body?.id, req.body?.rousehops);
+  return chained(decodeHeader(req.headers['ce-id'] ?? ''), req.headers['ce-rousehops']);
 }
 
-module.exports = { cause, request, run };
+module.exports = { chain, request, run };

@@ -19,7 +19,7 @@ function createContext(config) {
 // FunctionEvent is what the handler gets first. Its functions work without it too, as in `({ emitCloudEvent }) => ...`.
 class FunctionEvent {
   #tracing;
-  #cause;
+  #chain;
 
   constructor(req, res, { publisher, tracing }) {
     this.#tracing = tracing;
@@ -27,9 +27,9 @@ class FunctionEvent {
     this.setResponseHeader = (name, value) => res.set(name, value);
     this.setResponseContentType = (type) => res.type(type);
     this.setResponseStatus = (status) => res.status(status);
-    this.emitCloudEvent = (type, source, data, attributes) => publisher.emit(type, source, data, attributes, this.#cause);
+    this.emitCloudEvent = (type, source, data, attributes) => publisher.emit(type, source, data, attributes, this.#chain);
     this.publishCloudEvent = ({ type, source, data, specversion, ...attributes }) =>
-      publisher.emit(type, source, data, attributes, this.#cause);
+      publisher.emit(type, source, data, attributes, this.#chain);
     this.buildResponseCloudEvent = (id, type, data) => ({
       type,
       source: this['ce-source'] ?? '',
@@ -44,7 +44,7 @@ class FunctionEvent {
   #read(req) {
     const received = cloudevent.parse(req);
     if (received) {
-      this.#cause = received.id;
+      this.#chain = cloudevent.chained(received.id, received.rousehops);
       for (const key of EVENT_KEYS) this[`ce-${key}`] = received[key];
       this.data = received.data;
     } else if (req.body && !mediaType(req).startsWith('multipart/')) {

@@ -28,12 +28,12 @@ class Publisher {
     this.#address = address;
   }
 
-  // emit resolves with the publisher's answer, and rejects when that is not 2xx. cause is the id of the event that is being handled.
-  async emit(type, source, data, attributes, cause) {
+  // emit resolves with the publisher's answer, and rejects when that is not 2xx. chain says what event is being handled.
+  async emit(type, source, data, attributes, chain) {
     if (!this.#address) {
       throw new PublishError('cannot emit a CloudEvent: PUBLISHER_PROXY_ADDRESS is not set');
     }
-    const body = Buffer.from(JSON.stringify(build(type, source, data, attributes, cause)));
+    const body = Buffer.from(JSON.stringify(build(type, source, data, attributes, chain)));
     const response = await this.#post(body);
     if (response.status < 200 || response.status > 299) {
       throw new PublishError(`publisher answered ${response.status}: ${response.data.trim()}`, response);

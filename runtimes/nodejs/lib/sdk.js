@@ -2,13 +2,13 @@
 'use strict';
 
 const { toCloudEvent } = require('./cloudevent.js');
-const { cause } = require('./current.js');
+const { chain } = require('./current.js');
 
 function createSdk(config, publisher, tracing) {
   return {
     getTracer: () => tracing.tracer(),
     getCloudEvent: (req) => toCloudEvent(req),
-    emitCloudEvent: (type, source, data, attributes) => publisher.emit(type, source, data, attributes, cause()),
+    emitCloudEvent: (type, source, data, attributes) => publisher.emit(type, source, data, attributes, chain()),
     getFunctionName: () => config.functionName,
     getNamespace: () => config.namespace,
     getRuntime: () => config.runtime,

@@ -198,7 +198,7 @@ describe('the server', { concurrency: 4 }, () => {
       await ask(source, { method: 'POST', path: '/', headers }, { PUBLISHER_PROXY_ADDRESS: address });
       const { time, ...event } = JSON.parse(events[0].body);
       assert.deepEqual(event, {
-        specversion: '1.0', id: '7', type: 'order.priced', source: 'shop', eventtypeversion: 'v1', rousecause: '1', datacontenttype: 'application/json', data: { a: 1 },
+        specversion: '1.0', id: '7', type: 'order.priced', source: 'shop', eventtypeversion: 'v1', rousecause: '1', rousehops: '1', datacontenttype: 'application/json', data: { a: 1 },
       });
     }));
 

@@ -10,6 +10,8 @@ from . import request
 STRUCTURED = "application/cloudevents+json"
 REQUIRED = ("id", "source", "type")
 CAUSE = "rousecause"
+HOPS = "rousehops"
+MOST_HOPS = 1_000_000
 
 
 def parse(environ):
@@ -37,26 +39,36 @@ def to_cloud_event(environ):
     return CloudEvent(event, data)
 
 
-def identity(environ):
-    """Give the id of the event that a request carries, or None when it carries none."""
+def chain(environ):
+    """Give the extensions of what is emitted while the event of a request is handled, none when it carries none."""
     if environ is None:
-        return None
+        return {}
     if environ.get("HTTP_CE_TYPE") and environ.get("HTTP_CE_SOURCE"):
-        return _decode_header(environ.get("HTTP_CE_ID", ""))
+        return _chained(_decode_header(environ.get("HTTP_CE_ID", "")), environ.get("HTTP_CE_ROUSEHOPS"))
     if request.media_type(environ) != STRUCTURED:
-        return None
+        return {}
     try:
         body = request.json_body(environ)
     except request.BadRequest:
-        return None
-    found = body.get("id") if isinstance(body, dict) else None
-    return found if isinstance(found, str) else None
+        return {}
+    return _chained(body.get("id"), body.get(HOPS)) if isinstance(body, dict) else {}
 
 
-def build(type, source, data, attributes=None, cause=None):  # noqa: A002 (the attribute's name)
+def _chained(found, hops):
+    try:
+        before = min(max(int(hops), 0), MOST_HOPS)
+    except (TypeError, ValueError):
+        before = 0
+    extensions = {HOPS: str(before + 1)}
+    if isinstance(found, str) and found:
+        extensions[CAUSE] = found
+    return extensions
+
+
+def build(type, source, data, attributes=None, chain=None):  # noqa: A002 (the attribute's name)
     """Make the structured form of an event to emit, with defaults for the attributes that are not given.
 
-    cause is the id of the event that is being handled.
+    chain are the extensions that lead to it from the event that is being handled. A handler cannot make it shorter.
     """
     for name, value in (("type", type), ("source", source)):
         if not isinstance(value, str) or not value:
@@ -69,9 +81,10 @@ def build(type, source, data, attributes=None, cause=None):  # noqa: A002 (the a
             )
     event = {"specversion": "1.0", "id": _new_id(), "time": _now()}
     event.update(_payload(data))
-    if cause:
-        event[CAUSE] = cause
+    event.update(chain or {})
     event.update(attributes)
+    if chain:
+        event[HOPS] = chain[HOPS]
     event.update(type=type, source=source)
     return event
 

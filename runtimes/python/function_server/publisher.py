@@ -28,7 +28,7 @@ class Publisher:
         """Publish one event; raises PublishError unless the answer is 2xx."""
         if not self._address:
             raise PublishError("cannot emit a CloudEvent: PUBLISHER_PROXY_ADDRESS is not set")
-        event = cloudevent.build(type, source, data, attributes, cloudevent.identity(current.environ()))
+        event = cloudevent.build(type, source, data, attributes, cloudevent.chain(current.environ()))
         body = json.dumps(event, default=_encode).encode()
         try:
             status, answer = self._post(body)
