@@ -57,7 +57,7 @@ type delivery struct {
 // life is that of a Subscription, in which dispatchers follow each other. Their running calls may take their time until
 // it ends.
 type life struct {
-	ctx         context.Context
+	ended       <-chan struct{}
 	end         context.CancelFunc
 	dispatchers sync.WaitGroup
 }
@@ -149,7 +149,7 @@ func (d *deliveries) follow(ctx context.Context, current *delivery, route, plan 
 	}
 	current.stop(errChanged)
 	switch {
-	case current.life.ctx.Err() != nil: // one of the same name was removed, and drains
+	case current.plan.Consumer == "": // one of the same name was removed, and drains
 		return d.start(ctx, newLife(ctx), route, plan, current.done)
 	case plan.Delivery.OrderedBy != "" || current.plan.Delivery.OrderedBy != "":
 		return d.start(ctx, current.life, route, plan, current.done)
@@ -160,7 +160,7 @@ func (d *deliveries) follow(ctx context.Context, current *delivery, route, plan 
 
 func newLife(ctx context.Context) *life {
 	ctx, end := context.WithCancel(ctx)
-	return &life{ctx: ctx, end: end}
+	return &life{ended: ctx.Done(), end: end}
 }
 
 // start runs a dispatcher, after the one before it has drained if there is one to wait for.
@@ -173,7 +173,7 @@ func (d *deliveries) start(ctx context.Context, life *life, route, plan routing.
 		if before != nil {
 			<-before
 		}
-		d.deliver(ctx, life.ctx.Done(), route)
+		d.deliver(ctx, life.ended, route)
 		stop(nil)
 		life.dispatchers.Done()
 		if errors.Is(context.Cause(ctx), errRemoved) {

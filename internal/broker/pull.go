@@ -68,43 +68,57 @@ func (p *pulling) run(ctx context.Context, stop, link <-chan struct{}) error {
 	defer stall.Stop()
 	again := time.NewTimer(starvedDelay)
 	defer again.Stop()
-	for {
+	for !isOver(ctx, stop) { // what has arrived meanwhile is handed back
 		if err := p.ask(); err != nil {
 			return err
 		}
-		var freed <-chan struct{}
-		if p.starved {
-			freed = p.source.room.Freed()
-			again.Reset(starvedDelay)
-			stall.Reset(patience) // nothing is asked for
-		}
+		p.starve(again, stall, patience)
 		select {
-		case <-stop: // looked at first: what has arrived meanwhile is handed back
-			return nil
-		case <-ctx.Done():
-			return nil
-		default:
-		}
-		select {
+		case <-stall.C:
+			return ErrStalled
+		case <-link:
+			return errRepeat
 		case raw := <-p.inbox.arrived:
 			if err := p.take(raw); err != nil {
 				return err
 			}
 			stall.Reset(patience)
-		case <-freed:
-		case <-again.C:
 		case <-p.turn.due():
 			p.turn.check(ctx, p.each)
 			stall.Reset(patience)
+		case <-p.freed():
+		case <-again.C:
 		case <-stop:
-			return nil
 		case <-ctx.Done():
-			return nil
-		case <-link:
-			return errRepeat
-		case <-stall.C:
-			return ErrStalled
 		}
+	}
+	return nil
+}
+
+// starve looks for room again soon, while there was none for a request: nothing is asked for, so nobody stalls.
+func (p *pulling) starve(again, stall *time.Timer, patience time.Duration) {
+	if p.starved {
+		again.Reset(starvedDelay)
+		stall.Reset(patience)
+	}
+}
+
+// freed tells that there may be room again, while there was none for a request.
+func (p *pulling) freed() <-chan struct{} {
+	if !p.starved {
+		return nil
+	}
+	return p.source.room.Freed()
+}
+
+func isOver(ctx context.Context, stop <-chan struct{}) bool {
+	select {
+	case <-stop:
+		return true
+	case <-ctx.Done():
+		return true
+	default:
+		return false
 	}
 }
 

@@ -25,7 +25,7 @@ func TestWhoHasNothingFindsSomethingHoweverManyTakeAllTheyCan(t *testing.T) {
 	b := New(1<<20, 0)
 	for _, group := range []string{"a", "b", "c", "d", "e", "f", "g", "h"} {
 		s := b.Share(group)
-		for s.Take(1, 1<<20) > 0 { //nolint:revive // it takes all it can
+		for s.Take(1, 1<<20) > 0 {
 		}
 	}
 	require.Equal(t, int64(1000), b.Share("shop").Take(1000, 1000))
@@ -36,7 +36,7 @@ func TestTheOwnBytesOfAShareAreAlwaysThere(t *testing.T) {
 	t.Parallel()
 	b := New(1000, 10)
 	hostile := b.Share("shop")
-	for hostile.Take(1, 1000) > 0 { //nolint:revive // it takes all it can
+	for hostile.Take(1, 1000) > 0 {
 	}
 	other := b.Share("shop")
 	require.Equal(t, int64(10), other.Take(10, 10), "also in the same namespace")
