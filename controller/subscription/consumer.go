@@ -25,15 +25,21 @@ const (
 const consumersRemedy = "every Subscription needs a consumer: delete Subscriptions that nobody needs, or raise max_consumers " +
 	"of the stream or of its account in NATS"
 
+// Letters is where the dead letters live.
+type Letters interface {
+	DeadLetterCounts(ctx context.Context) (map[types.NamespacedName]uint64, error)
+	DroppedLetters(ctx context.Context) (map[types.NamespacedName]bool, error)
+}
+
 // Consumers is where the durable consumers live.
 type Consumers interface {
+	Letters
+
 	EnsureConsumer(ctx context.Context, stream string, consumer broker.Consumer) error
 	DeleteConsumer(ctx context.Context, stream, name string) error
 	Consumers(ctx context.Context, stream string) ([]broker.Consumer, error)
 	WaitingRetries(ctx context.Context) (map[types.NamespacedName]uint64, error)
 	PurgeRetries(ctx context.Context, subscription types.NamespacedName) error
-	DeadLetterCounts(ctx context.Context) (map[types.NamespacedName]uint64, error)
-	DroppedLetters(ctx context.Context) (map[types.NamespacedName]bool, error)
 }
 
 // classify tells what will never work from what may work later.

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 	"net/http"
 	"strconv"
 	"strings"
@@ -125,4 +124,4 @@ const (
 )
 
 // verbose are very many headers.
-var verbose = fmt.Sprintf("POST /publish HTTP/1.1\r\nHost: bridge\r\n%s", strings.Repeat("a:\r\n", 200_000))
+var verbose = "POST /publish HTTP/1.1\r\nHost: bridge\r\n" + strings.Repeat("a:\r\n", 200_000)

@@ -118,15 +118,7 @@ func (d *Dispatcher) try(ctx context.Context, j *job) (a attempt) {
 		return a
 	}
 	a.event = &ev
-	if a.verdict = d.pick(a.event); a.verdict != wanted {
-		return a
-	}
-	if a.reason = d.overBy(j); a.reason != "" {
-		a.verdict = overLimit
-		return a
-	}
-	if !d.options.Endless && hopsOf(a.event) > d.options.MaxHops {
-		a.verdict = looping
+	if a.verdict, a.reason = d.ahead(j, a.event); a.verdict != wanted {
 		return a
 	}
 	if d.Tracer != nil {
@@ -151,6 +143,20 @@ func (d *Dispatcher) try(ctx context.Context, j *job) (a attempt) {
 		a.verdict, a.reason = d.pass(ctx, a.event, a.answer), failure.ReplyNotStored
 	}
 	return a
+}
+
+// ahead is what can be said of an event before its sink is asked.
+func (d *Dispatcher) ahead(j *job, ev *cloudevent.Event) (verdict, failure.Reason) {
+	if picked := d.pick(ev); picked != wanted {
+		return picked, ""
+	}
+	if reason := d.overBy(j); reason != "" {
+		return overLimit, reason
+	}
+	if !d.options.Endless && hopsOf(ev) > d.options.MaxHops {
+		return looping, ""
+	}
+	return wanted, ""
 }
 
 // pick asks the filter. An event that it cannot judge is not delivered.

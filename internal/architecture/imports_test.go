@@ -24,7 +24,6 @@ var rooms = map[string][]string{
 	"internal/cloudevent":           {},
 	"internal/failure":              {},
 	"internal/budget":               {},
-	"internal/budget":               {},
 	"internal/daemon":               {},
 	"internal/filter":               {"api", "internal/cloudevent"},
 	"internal/interest":             {"api", "internal/routing"},
