@@ -121,7 +121,7 @@ func TestAReasonThatNoDeadLetterHasIsAnsweredWithThoseThatThereAre(t *testing.T)
 		w.run(t, "dlq", "purge", "--all", "--yes", "--reason", "NotSendable"))
 	unknown := w.run(t, "dlq", "list", "--reason", "attempts exhausted")
 	require.Equal(t, 2, unknown.code)
-	require.Contains(t, unknown.err, "use one of SinkRejected, AttemptsExhausted, NotACloudEvent, NotSendable, TooManyReplies, Unknown")
+	require.Contains(t, unknown.err, "use one of SinkRejected, AttemptsExhausted, NotACloudEvent, NotSendable, TooManyReplies, Expired, QuotaExceeded, Unknown")
 }
 
 func TestARedriveToASubscriptionThatIsNotThereEndsWithNotFound(t *testing.T) {
