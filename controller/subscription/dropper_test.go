@@ -3,6 +3,7 @@ package subscription
 import (
 	"context"
 	"errors"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -14,15 +15,31 @@ import (
 )
 
 type fakeUnwanted struct {
+	mu    sync.Mutex
 	calls int
 	takes time.Duration
 	err   error
 }
 
 func (f *fakeUnwanted) DropUnwanted(context.Context, string) (uint64, error) {
+	f.mu.Lock()
 	f.calls++
-	time.Sleep(f.takes)
-	return 7, f.err
+	takes, err := f.takes, f.err
+	f.mu.Unlock()
+	time.Sleep(takes)
+	return 7, err
+}
+
+func (f *fakeUnwanted) answer(takes time.Duration, err error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.takes, f.err = takes, err
+}
+
+func (f *fakeUnwanted) called() int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.calls
 }
 
 func TestWhatNobodyWantsIsLookedForNowAndThen(t *testing.T) {
@@ -37,16 +54,16 @@ func TestWhatNobodyWantsIsLookedForNowAndThen(t *testing.T) {
 			t.Helper()
 			time.Sleep(wait)
 			synctest.Wait()
-			require.Equal(t, calls, fake.calls)
+			require.Equal(t, calls, fake.called())
 		}
 		after(time.Second, 1)
 		after(dropInterval, 2)
-		fake.takes, fake.err = 10*time.Second, errors.New("no answer")
+		fake.answer(10*time.Second, errors.New("no answer"))
 		after(dropInterval, 3)
 		soon <- struct{}{}
 		after(4*time.Minute, 3) // what takes long is rare
 		after(2*time.Minute, 4)
-		fake.takes, fake.err = 0, nil
+		fake.answer(0, nil)
 		after(10*time.Minute, 16)
 		soon <- struct{}{}
 		after(time.Second, 17)
