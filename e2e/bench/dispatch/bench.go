@@ -94,7 +94,7 @@ func (b *bench) store(ctx context.Context, subject string) error {
 			`"time":"2026-01-01T00:00:00Z","originaltype":"measured.v1","data":{"text":%q}}`, id, subject, filler)
 		if _, err := b.js.PublishMsgAsync(&nats.Msg{Subject: subject, Data: []byte(body), Header: nats.Header{
 			"ce-specversion": {"1.0"}, "ce-id": {id}, "ce-source": {"bench"}, "ce-type": {subject}, "Content-Type": {"application/json"},
-		}}); err != nil {
+		}}, jetstream.WithStallWait(patient)); err != nil { // the disk is slower than we are
 			return fmt.Errorf("store an event: %w", err)
 		}
 	}
