@@ -3,9 +3,12 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
+	"os"
 	"strconv"
 	"strings"
+	"syscall"
 	"time"
 
 	eventingv1alpha2 "github.com/rouse-run/rouse/api/eventing/v1alpha2"
@@ -18,6 +21,8 @@ const (
 	hostileSource    = "hostile"
 	// deadSink is a Subscription whose Service has no endpoint.
 	deadSink = "dead"
+	// lowestPriority of a process.
+	lowestPriority = 19
 )
 
 // attack is one Subscription of the hostile tenant and the events that it publishes to it.
@@ -97,6 +102,9 @@ func hostileRole(ctx context.Context, ready func(string), ports []string) error 
 	if len(ports) == 0 {
 		return errors.New("there is no bridge to attack")
 	}
+	if err := giveWay(); err != nil {
+		return err
+	}
 	ready("")
 	h := &hostile{ports: ports}
 	for _, a := range attacks() {
@@ -115,11 +123,30 @@ func hostileRole(ctx context.Context, ready func(string), ports []string) error 
 	return nil
 }
 
+// giveWay makes this process a burden by what it sends, and not by the processor that it takes from bridges on the same
+// machine. Threads have their priorities from those that start them.
+func giveWay() error {
+	threads, err := os.ReadDir("/proc/self/task")
+	if err != nil {
+		return fmt.Errorf("give way to the bridges: %w", err)
+	}
+	for _, thread := range threads {
+		id, err := strconv.Atoi(thread.Name())
+		if err == nil {
+			err = syscall.Setpriority(syscall.PRIO_PROCESS, id, lowestPriority)
+		}
+		if err != nil {
+			return fmt.Errorf("give way to the bridges: %w", err)
+		}
+	}
+	return nil
+}
+
 // What connections of the hostile tenant send.
 const (
-	// silent announces an event and never sends it.
+	// silent announces an event and hardly sends it.
 	silent = "POST /publish HTTP/1.1\r\nHost: bridge\r\nContent-Type: application/cloudevents+json\r\nContent-Length: 60000\r\n\r\n{"
-	// deaf is sent again and again by a client that reads no answer.
+	// deaf are requests of a client that reads no answer.
 	deaf = "POST /publish HTTP/1.1\r\nHost: bridge\r\nContent-Type: application/json\r\nContent-Length: 2\r\n\r\n{}"
 )
 

@@ -14,6 +14,7 @@ import (
 const (
 	hostileTimeout = 5 * time.Second
 	hostileAtATime = 16
+	mostHeld       = 64 << 10 // on one connection
 )
 
 // hostile is the process of a tenant that wants to harm others.
@@ -68,8 +69,8 @@ func (h *hostile) send(ctx context.Context, client *http.Client, port, name stri
 	_ = response.Body.Close()
 }
 
-// hold keeps a connection that sends the text, and reads nothing. It sends on for as long as that is taken, except a
-// text that announces more than it has.
+// hold sends a text on a connection, again and again up to mostHeld bytes, reads nothing, and begins again when the
+// bridge has had enough of it.
 func (h *hostile) hold(ctx context.Context, address, text string) {
 	for ctx.Err() == nil {
 		conn, err := new(net.Dialer).DialContext(ctx, "tcp", address)
@@ -78,11 +79,11 @@ func (h *hostile) hold(ctx context.Context, address, text string) {
 			continue
 		}
 		stop := context.AfterFunc(ctx, func() { _ = conn.Close() })
-		for err == nil && ctx.Err() == nil {
-			if _, err = io.WriteString(conn, text); text == silent {
-				awaitClose(conn)
-				break
-			}
+		for sent := 0; err == nil && (sent == 0 || sent+len(text) <= mostHeld); sent += len(text) {
+			_, err = io.WriteString(conn, text)
+		}
+		if err == nil {
+			awaitClose(ctx, conn)
 		}
 		stop()
 		_ = conn.Close()
@@ -90,5 +91,10 @@ func (h *hostile) hold(ctx context.Context, address, text string) {
 	}
 }
 
-// awaitClose returns when the bridge has had enough.
-func awaitClose(conn net.Conn) { _, _ = io.Copy(io.Discard, conn) }
+// awaitClose looks now and then whether the bridge has closed the connection, which a write tells without a read.
+func awaitClose(ctx context.Context, conn net.Conn) {
+	for err := error(nil); err == nil && ctx.Err() == nil; {
+		pause(ctx, time.Second)
+		_, err = io.WriteString(conn, " ")
+	}
+}
