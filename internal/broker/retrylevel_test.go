@@ -3,6 +3,7 @@ package broker
 import (
 	"strconv"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -85,18 +86,20 @@ func TestASubjectOfARetrySaysWhoseItIsAndHowLarge(t *testing.T) {
 
 func TestTheTimeOfTheServerIsKnownWithinHalfARoundTrip(t *testing.T) {
 	t.Parallel()
-	const behind = -7 * time.Hour // is the clock of this machine
-	here := time.Now()
-	k := newServerClock()
-	off := func() time.Duration { return k.now().Sub(time.Now().Add(-behind)).Abs() }
+	synctest.Test(t, func(t *testing.T) {
+		const behind = -7 * time.Hour // is the clock of this machine
+		here := time.Now()
+		k := newServerClock()
+		off := func() time.Duration { return k.now().Sub(time.Now().Add(-behind)).Abs() }
 
-	k.learn(here.Add(-behind+150*time.Millisecond), here, here.Add(200*time.Millisecond))
-	<-k.ready
-	require.LessOrEqual(t, off(), 100*time.Millisecond)
-	k.learn(here.Add(-behind+2*time.Millisecond), here, here.Add(2*time.Millisecond))
-	require.LessOrEqual(t, off(), 10*time.Millisecond, "a quicker answer is better")
-	k.learn(here.Add(-behind+150*time.Millisecond), here, here.Add(200*time.Millisecond))
-	require.LessOrEqual(t, off(), 10*time.Millisecond, "a slower one that may be right changes nothing")
-	k.learn(here.Add(-behind+time.Minute), here, here.Add(2*time.Millisecond))
-	require.Greater(t, off(), 50*time.Second, "the server's clock was set")
+		k.learn(here.Add(-behind+150*time.Millisecond), here, here.Add(200*time.Millisecond))
+		<-k.ready
+		require.LessOrEqual(t, off(), 100*time.Millisecond)
+		k.learn(here.Add(-behind+2*time.Millisecond), here, here.Add(2*time.Millisecond))
+		require.LessOrEqual(t, off(), 10*time.Millisecond, "a quicker answer is better")
+		k.learn(here.Add(-behind+150*time.Millisecond), here, here.Add(200*time.Millisecond))
+		require.LessOrEqual(t, off(), 10*time.Millisecond, "a slower one that may be right changes nothing")
+		k.learn(here.Add(-behind+time.Minute), here, here.Add(2*time.Millisecond))
+		require.Greater(t, off(), 50*time.Second, "the server's clock was set")
+	})
 }
