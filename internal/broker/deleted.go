@@ -44,4 +44,4 @@ func (c *Conn) OnDeleted(streams []string, deleted func(stream, consumer string)
 }
 
 // OfStreams reports whether a consumer is not a Subscription's but one that EnsureStreams makes.
-func OfStreams(consumer string) bool { return consumer == retryConsumer }
+func OfStreams(consumer string) bool { return strings.HasPrefix(consumer, retryConsumer) }

@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/rouse-run/rouse/internal/routing"
 )
 
 func TestItIsToldOfStreamsAndConsumersThatAreDeleted(t *testing.T) {
@@ -62,4 +64,16 @@ func TestANewStreamTakesNoEventBeforeItsConsumersAreThere(t *testing.T) {
 		return nil, nil
 	}))
 	require.Equal(t, eventStream(testStreams()).Subjects, streamInfo(t, conn, testStream).Config.Subjects)
+}
+
+func TestAllConsumersOfTheRetriesAreOfTheirStream(t *testing.T) {
+	t.Parallel()
+	_, conn := start(t)
+	consumers, err := conn.Consumers(t.Context(), RetryStream)
+	require.NoError(t, err)
+	require.Len(t, consumers, int(lastRetryLevel)+2)
+	for _, consumer := range consumers {
+		require.True(t, OfStreams(consumer.Name), consumer.Name)
+	}
+	require.False(t, OfStreams(routing.ConsumerName("shop", retryConsumer)))
 }
