@@ -92,8 +92,8 @@ func (d *Dispatcher) Run(ctx context.Context) {
 	d.held.stop()
 }
 
-// receive takes messages while the gate is open, and those that are over a limit also while it is closed, until ctx ends. What is kept in order goes back whenever receiving
-// ends: somebody else may go on with it, who waits for what is in our hands.
+// receive takes messages while the gate is open, and those that are over a limit also while it is closed, until ctx ends.
+// What is kept in order goes back whenever receiving ends: somebody else may go on with it, who waits for what is in our hands.
 func (d *Dispatcher) receive(ctx context.Context) {
 	backoff := Backoff{Base: receiveBackoffBase, Max: receiveBackoffMax, Jitter: 0.2}
 	failures := 0
