@@ -15,6 +15,8 @@ import (
 const (
 	// brokerDelay is how soon NATS is tried again.
 	brokerDelay = 5 * time.Second
+	// deletionDelay is how soon it is tried again to make what somebody has deleted.
+	deletionDelay = 250 * time.Millisecond
 	// limitDelay is how soon it is tried whether a limit was raised.
 	limitDelay = 30 * time.Second
 	// badRequest is JetStream's code for what it will never accept.
@@ -50,6 +52,8 @@ func classify(err error) error {
 		return nil
 	case errors.Is(err, broker.ErrOverlappingSubjects):
 		return kube.Stalled(err)
+	case errors.Is(err, broker.ErrBeingDeleted):
+		return kube.Waiting(err, deletionDelay)
 	case errors.Is(err, broker.ErrNotConnected), errors.Is(err, broker.ErrTimeout), errors.Is(err, broker.ErrNoRoom):
 		return kube.Waiting(err, brokerDelay)
 	case errors.Is(err, errEventingManager):

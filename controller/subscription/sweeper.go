@@ -76,6 +76,9 @@ func (s *sweeper) Start(ctx context.Context) error {
 // pause is short while NATS is reached and does not do what it should, for
 // example because it has just started. Nobody can publish without a stream.
 func pause(err error) time.Duration {
+	if errors.Is(err, broker.ErrBeingDeleted) {
+		return deletionDelay
+	}
 	if err == nil || errors.Is(err, broker.ErrNotConnected) || errors.Is(err, errEventingManager) {
 		return sweepInterval
 	}

@@ -44,21 +44,21 @@ func Route(namespace, name, source, eventType string, maxInFlight int) routing.R
 	}
 }
 
-// Prepare makes the streams and the routes' consumers.
+// Prepare makes the streams and the routes' consumers, as the controller does: also those that somebody has deleted.
 func (w World) Prepare(ctx context.Context, conn *broker.Conn, streams broker.StreamOptions, ackWait time.Duration) error {
-	if err := conn.EnsureStreams(ctx, streams); err != nil {
-		return err
-	}
-	for _, route := range w.Routes {
-		err := conn.EnsureConsumer(ctx, streams.Name, broker.Consumer{
+	consumers := make([]broker.Consumer, len(w.Routes))
+	for i, route := range w.Routes {
+		consumers[i] = broker.Consumer{
 			Name: route.Consumer, Subjects: route.Subjects, MaxAckPending: route.MaxInFlight, AckWait: ackWait,
 			Ordered: route.Delivery.OrderedBy != "",
-		})
-		if err != nil {
-			return err
 		}
 	}
-	return nil
+	interested := func(context.Context) ([]broker.Consumer, error) { return consumers, nil }
+	errs := []error{conn.EnsureStreamsFor(ctx, streams, interested)}
+	for _, consumer := range consumers {
+		errs = append(errs, conn.EnsureConsumer(ctx, streams.Name, consumer))
+	}
+	return errors.Join(errs...)
 }
 
 // PrepareAlone is Prepare on a connection of its own.

@@ -46,6 +46,7 @@ type Conn struct {
 	handBacks sync.WaitGroup // messages on their way back to the server
 
 	consumers consumerLocks
+	deletions *deletions
 }
 
 // Connect starts the connection. It does not wait until the server answers: a
@@ -54,7 +55,7 @@ func Connect(ctx context.Context, o Options, log logr.Logger) (*Conn, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, fmt.Errorf("connect to NATS: %w", err)
 	}
-	c := &Conn{log: log, changed: make(chan struct{}), closed: make(chan struct{})}
+	c := &Conn{log: log, changed: make(chan struct{}), closed: make(chan struct{}), deletions: newDeletions()}
 	security, err := c.securityOptions(o)
 	if err != nil {
 		return nil, fmt.Errorf("connect to NATS: %w", err)

@@ -64,15 +64,25 @@ func (c *Conn) ensureConsumer(ctx context.Context, stream string, consumer Consu
 	if len(consumer.Subjects) == 0 {
 		return errors.New("it has no subject")
 	}
+	if c.deletions.unfinished(stream, consumer.Name) {
+		return c.awaitDeletion(ctx, stream, consumer)
+	}
 	current, err := c.consumerInfo(ctx, stream, consumer.Name)
 	switch {
 	case errors.Is(err, jetstream.ErrConsumerNotFound):
-		return subjectsError(consumer, c.createConsumer(ctx, stream, consumer))
+		return subjectsError(consumer, c.createConsumer(ctx, stream, c.madeAgain(stream, consumer)))
 	case err != nil:
 		return mapError(err)
 	}
 	if current.Config.Metadata[metadataStart] != consumer.StartFrom.String() || unsuitable(current.Config) {
 		return subjectsError(consumer, c.restart(ctx, stream, consumer, current))
+	}
+	marked, due := unconfirmed(current)
+	if due {
+		return c.confirm(ctx, stream, consumer, current)
+	}
+	if marked {
+		consumer = c.madeAgain(stream, consumer)
 	}
 	if consumer.matches(current.Config) {
 		return nil
@@ -168,6 +178,7 @@ func (c *Conn) deleteConsumer(ctx context.Context, stream, name string) error {
 	if !c.Connected() {
 		return fmt.Errorf("delete consumer %q: %w", name, ErrNotConnected)
 	}
+	c.deletions.ask(deleted{stream, name})
 	err := mapError(c.js.DeleteConsumer(ctx, stream, name))
 	if err == nil || isAny(err, ErrConsumerNotFound, ErrNoStream) {
 		return nil

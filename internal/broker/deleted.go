@@ -12,10 +12,10 @@ const (
 	consumerDeleted = "$JS.EVENT.ADVISORY.CONSUMER.DELETED."
 )
 
-// OnDeleted calls deleted whenever one of the streams was deleted, then with an empty consumer, or a consumer of them, by
+// OnDeleted calls told whenever one of the streams was deleted, then with an empty consumer, or a consumer of them, by
 // whomever, until stop. Calls may run at the same time. It goes on after a reconnect, but cannot tell of what was deleted
 // in between. Without the permission for advisories it hears nothing; the log says so.
-func (c *Conn) OnDeleted(streams []string, deleted func(stream, consumer string)) (stop func(), err error) {
+func (c *Conn) OnDeleted(streams []string, told func(stream, consumer string)) (stop func(), err error) {
 	var subscriptions []*nats.Subscription
 	stop = func() {
 		for _, subscription := range subscriptions {
@@ -31,7 +31,8 @@ func (c *Conn) OnDeleted(streams []string, deleted func(stream, consumer string)
 				if prefix != "" {
 					consumer = strings.TrimPrefix(m.Subject, prefix)
 				}
-				deleted(stream, consumer)
+				c.deletions.hear(deleted{stream, consumer})
+				told(stream, consumer)
 			})
 			if err != nil {
 				stop()

@@ -17,6 +17,9 @@ var (
 	ErrNoStream = errors.New("no stream answers")
 	// ErrConsumerNotFound means that the server knows no consumer of that name.
 	ErrConsumerNotFound = errors.New("consumer not found")
+	// ErrBeingDeleted means that somebody has deleted a stream or a consumer a moment ago. It can be made again when the
+	// server has removed all of it.
+	ErrBeingDeleted = errors.New("somebody has deleted it in NATS, it is made again in a moment")
 	// ErrStorageFull means that the stream cannot store more.
 	ErrStorageFull = errors.New("stream storage is full")
 	// ErrNoRoom means that the server, or the account at it, has less room than a

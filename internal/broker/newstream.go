@@ -9,8 +9,8 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// closedSubject is what a stream of events takes that is not ready: nobody publishes there.
-const closedSubject = "rouse.not-ready"
+// closedSubject is what a stream takes that is not ready: nobody publishes there.
+func closedSubject(stream string) string { return "rouse.not-ready." + stream }
 
 // EnsureStreamsFor is EnsureStreams, and has a stream of events that is new take no event before the consumers are in it:
 // it would confirm and drop what they want. Those that NATS refuses are left to whoever ensures them.
@@ -28,13 +28,11 @@ func (c *Conn) prepareStream(
 	if !c.Connected() {
 		return ErrNotConnected
 	}
-	closed := []string{closedSubject}
 	stream, err := c.js.Stream(ctx, wanted.Name)
 	switch {
 	case errors.Is(err, jetstream.ErrStreamNotFound):
-		wanted.Subjects = closed
-		err = c.createStream(ctx, wanted)
-	case err == nil && !slices.Equal(stream.CachedInfo().Config.Subjects, closed):
+		_, err = c.createStream(ctx, wanted)
+	case err == nil && !slices.Equal(stream.CachedInfo().Config.Subjects, []string{closedSubject(wanted.Name)}):
 		return nil
 	}
 	if err != nil {
@@ -52,4 +50,26 @@ func (c *Conn) prepareStream(
 		}
 	}
 	return nil
+}
+
+// createStream makes a stream that takes nothing yet.
+func (c *Conn) createStream(ctx context.Context, wanted jetstream.StreamConfig) (jetstream.Stream, error) {
+	if c.deletions.unfinishedOf(wanted.Name) {
+		return nil, ErrBeingDeleted
+	}
+	wanted.Subjects = []string{closedSubject(wanted.Name)}
+	stream, err := c.js.CreateStream(ctx, wanted)
+	if err != nil && wanted.MaxConsumers > 0 && errors.Is(mapError(err), ErrTooManyConsumers) {
+		wanted.MaxConsumers = -1 // the account's limit holds
+		stream, err = c.js.CreateStream(ctx, wanted)
+	}
+	if err != nil {
+		return nil, roomError(wanted, mapError(err))
+	}
+	if stream.CachedInfo().State.LastSeq > 0 { // nobody can have published to it: the files are those of the deleted one
+		return nil, errors.Join(ErrBeingDeleted, mapError(c.js.DeleteStream(ctx, wanted.Name)))
+	}
+	c.deletions.forget(wanted.Name)
+	c.log.Info("created stream", "stream", wanted.Name)
+	return stream, nil
 }

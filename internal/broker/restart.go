@@ -39,14 +39,7 @@ func (c *Conn) RenewConsumer(ctx context.Context, stream string, consumer Consum
 // case. The stream drops what no consumer waits for, so a stand-in keeps the events in
 // between; createConsumer goes on with a restart that was cut short.
 func (c *Conn) restart(ctx context.Context, stream string, consumer Consumer, old *jetstream.ConsumerInfo) error {
-	standIn := Consumer{
-		Name:        consumer.Name + standInSuffix,
-		Description: "keeps the events of " + consumer.Name + " while it is made anew",
-		Subjects:    subjects(old.Config),
-		Metadata:    map[string]string{metadataStarted: old.Config.Metadata[metadataStart]},
-		StartFrom:   StartFrom{Policy: StartSequence, Sequence: old.AckFloor.Stream + 1},
-	}.config()
-	standIn.InactiveThreshold = standInLife
+	standIn := consumer.standIn(subjects(old.Config), old.Config.Metadata[metadataStart], old.AckFloor.Stream+1)
 	if _, err := c.js.CreateConsumer(ctx, stream, standIn); err != nil && !errors.Is(err, jetstream.ErrConsumerExists) {
 		return mapError(err)
 	}
@@ -56,9 +49,25 @@ func (c *Conn) restart(ctx context.Context, stream string, consumer Consumer, ol
 	return c.createConsumer(ctx, stream, consumer)
 }
 
+// StandIn is the name of what takes the events of a consumer while that is made anew.
+func StandIn(consumer string) string { return consumer + standInSuffix }
+
+// standIn is what keeps the events of a consumer that had been made to start somewhere, from a sequence on.
+func (c Consumer) standIn(subjects []string, started string, sequence uint64) jetstream.ConsumerConfig {
+	config := Consumer{
+		Name:        StandIn(c.Name),
+		Description: "keeps the events of " + c.Name + " while it is made anew",
+		Subjects:    subjects,
+		Metadata:    map[string]string{metadataStarted: started},
+		StartFrom:   StartFrom{Policy: StartSequence, Sequence: sequence},
+	}.config()
+	config.InactiveThreshold = standInLife
+	return config
+}
+
 // createConsumer makes a consumer, and takes over from a stand-in if there is one.
 func (c *Conn) createConsumer(ctx context.Context, stream string, consumer Consumer) error {
-	standIn, err := c.js.Consumer(ctx, stream, consumer.Name+standInSuffix)
+	standIn, err := c.js.Consumer(ctx, stream, StandIn(consumer.Name))
 	if errors.Is(err, jetstream.ErrConsumerNotFound) {
 		_, err = c.js.CreateConsumer(ctx, stream, consumer.config())
 		return mapError(err)
@@ -69,7 +78,7 @@ func (c *Conn) createConsumer(ctx context.Context, stream string, consumer Consu
 	if err := c.takeOver(ctx, stream, consumer, standIn.CachedInfo().Config); err != nil {
 		return mapError(err)
 	}
-	return c.deleteConsumer(ctx, stream, consumer.Name+standInSuffix)
+	return c.deleteConsumer(ctx, stream, StandIn(consumer.Name))
 }
 
 // takeOver makes a consumer that leaves out nothing of what its stand-in keeps.

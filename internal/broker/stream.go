@@ -115,25 +115,12 @@ func (c *Conn) ensureStream(ctx context.Context, wanted jetstream.StreamConfig) 
 	}
 	stream, err := c.js.Stream(ctx, wanted.Name)
 	if errors.Is(err, jetstream.ErrStreamNotFound) {
-		return c.createStream(ctx, wanted)
+		stream, err = c.createStream(ctx, wanted)
 	}
 	if err != nil {
 		return mapError(err)
 	}
 	return c.updateStream(ctx, stream.CachedInfo().Config, wanted)
-}
-
-func (c *Conn) createStream(ctx context.Context, wanted jetstream.StreamConfig) error {
-	_, err := c.js.CreateStream(ctx, wanted)
-	if err != nil && wanted.MaxConsumers > 0 && errors.Is(mapError(err), ErrTooManyConsumers) {
-		wanted.MaxConsumers = -1 // the account's limit holds
-		_, err = c.js.CreateStream(ctx, wanted)
-	}
-	if err != nil {
-		return roomError(wanted, mapError(err))
-	}
-	c.log.Info("created stream", "stream", wanted.Name)
-	return nil
 }
 
 func (c *Conn) updateStream(ctx context.Context, current, wanted jetstream.StreamConfig) error {

@@ -1,6 +1,8 @@
 package natstest
 
 import (
+	"os"
+	"path/filepath"
 	"testing"
 
 	"github.com/nats-io/nats.go"
@@ -27,4 +29,13 @@ func (s *Server) DeleteStream(t testing.TB, name string) {
 	js, err := jetstream.New(client)
 	require.NoError(t, err)
 	require.NoError(t, js.DeleteStream(t.Context(), name))
+}
+
+// RemoveConsumerFiles takes from a consumer what it has on the disk. It works on until the server is restarted.
+func (s *Server) RemoveConsumerFiles(t testing.TB, stream, consumer string) {
+	t.Helper()
+	found, err := filepath.Glob(filepath.Join(s.options.StoreDir, "jetstream", "*", "streams", stream, "obs", consumer))
+	require.NoError(t, err)
+	require.Len(t, found, 1)
+	require.NoError(t, os.RemoveAll(found[0]))
 }

@@ -1,0 +1,152 @@
+package broker
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+	"github.com/stretchr/testify/require"
+)
+
+// restore makes a consumer again whenever one is deleted, until the test ends, and tells when it is there.
+func restore(t *testing.T, conn *Conn, consumer Consumer) <-chan struct{} {
+	t.Helper()
+	told, restored := make(chan struct{}, 100), make(chan struct{}, 100)
+	stop, err := conn.OnDeleted([]string{testStream}, func(_, name string) {
+		if name == consumer.Name {
+			told <- struct{}{}
+		}
+	})
+	require.NoError(t, err)
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case <-told:
+			}
+			for ctx.Err() == nil && conn.EnsureConsumer(ctx, testStream, consumer) != nil {
+				time.Sleep(moment)
+			}
+			restored <- struct{}{}
+		}
+	}()
+	t.Cleanup(func() { cancel(); <-ended; stop() })
+	return restored
+}
+
+func TestAConsumerThatIsMadeAgainOutlivesTheServer(t *testing.T) {
+	t.Parallel()
+	server, conn := start(t)
+	somebody := connect(t, server.URL())
+	awaitConnected(t, somebody)
+	consumer := Consumer{Name: "c1", Subjects: []string{testSubject}}
+	ensureConsumer(t, conn, consumer)
+	restored := restore(t, conn, consumer)
+	for round := range 5 {
+		for range 2000 { // they take the server a while
+			_, err := conn.js.PublishAsync(testSubject, []byte("x"))
+			require.NoError(t, err)
+		}
+		<-conn.js.PublishAsyncComplete()
+		require.NoError(t, somebody.DeleteConsumer(t.Context(), testStream, "c1"))
+		standIn := StandIn(consumer.Name)
+		require.Eventually(t, func() bool {
+			_, err := conn.Backlog(t.Context(), testStream, standIn)
+			return err == nil
+		}, patience, time.Millisecond, "something takes its events")
+		require.NoError(t, NewPublisher(conn, publisherOptions()).Publish(t.Context(), eventWithID(fmt.Sprint(round))))
+		await(t, restored)
+		awaitBacklog(t, conn, "c1", Backlog{Pending: 1})
+		_, err := conn.Backlog(t.Context(), testStream, standIn)
+		require.ErrorIs(t, err, ErrConsumerNotFound)
+		server.Restart()
+		awaitConnected(t, conn)
+		awaitConnected(t, somebody)
+		awaitBacklog(t, conn, "c1", Backlog{Pending: 1})
+	}
+}
+
+func TestAConsumerWhoseFilesAreGoneIsMadeAnewAndLosesNothing(t *testing.T) {
+	t.Parallel()
+	server, conn := start(t)
+	consumer := Consumer{Name: "c1", Subjects: []string{testSubject}}
+	marked := consumer
+	marked.Metadata = map[string]string{metadataMadeAgain: "true"}
+	ensureConsumer(t, conn, marked)
+	publisher := NewPublisher(conn, publisherOptions())
+	for id := range 3 {
+		require.NoError(t, publisher.Publish(t.Context(), eventWithID(fmt.Sprint(id))))
+	}
+	server.RemoveConsumerFiles(t, testStream, "c1")
+	info, err := conn.consumerInfo(t.Context(), testStream, "c1")
+	require.NoError(t, err)
+	require.NoError(t, conn.confirm(t.Context(), testStream, consumer, info))
+	awaitBacklog(t, conn, "c1", Backlog{Pending: 3})
+	server.Restart()
+	awaitConnected(t, conn)
+	awaitBacklog(t, conn, "c1", Backlog{Pending: 3})
+	info, err = conn.consumerInfo(t.Context(), testStream, "c1")
+	require.NoError(t, err)
+	require.True(t, consumer.matches(info.Config))
+}
+
+func TestAConsumerThatWasMadeAgainIsConfirmedOnceItIsOldEnough(t *testing.T) {
+	created := time.Now()
+	for name, c := range map[string]struct {
+		metadata    map[string]string
+		age         time.Duration
+		marked, due bool
+	}{
+		"it was never deleted":     {nil, time.Hour, false, false},
+		"it may lose its files":    {map[string]string{metadataMadeAgain: "true"}, time.Second, true, false},
+		"it has what it will have": {map[string]string{metadataMadeAgain: "true"}, time.Minute, true, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			marked, due := unconfirmed(&jetstream.ConsumerInfo{
+				Config: jetstream.ConsumerConfig{Metadata: c.metadata}, Created: created, TimeStamp: created.Add(c.age),
+			})
+			require.Equal(t, []bool{c.marked, c.due}, []bool{marked, due})
+		})
+	}
+}
+
+func TestAStreamIsMadeAgainWhenTheServerHasFinishedItsDeletion(t *testing.T) {
+	t.Parallel()
+	server, conn := start(t)
+	told := make(chan struct{}, 100)
+	stop, err := conn.OnDeleted([]string{testStream, RetryStream, DeadLetterStream}, func(string, string) { told <- struct{}{} })
+	require.NoError(t, err)
+	defer stop()
+	publisher := NewPublisher(conn, publisherOptions())
+	for round := range 5 {
+		for id := range 100 {
+			require.NoError(t, publisher.Publish(t.Context(), eventWithID(fmt.Sprint(round, "/", id))))
+		}
+		go server.DeleteStream(t, testStream)
+		await(t, told)
+		require.Eventually(t, func() bool { return conn.EnsureStreams(t.Context(), testStreams()) == nil }, patience, time.Millisecond)
+		require.Eventually(t, func() bool { // it was there before the deletion began
+			return streamInfo(t, conn, testStream).State.LastSeq == 0
+		}, patience, moment)
+	}
+}
+
+func TestOurOwnDeletionsAreFinishedWhenTheyAreAnswered(t *testing.T) {
+	t.Parallel()
+	d := newDeletions()
+	d.ask(deleted{testStream, "ours"})
+	d.hear(deleted{testStream, "ours"})
+	d.hear(deleted{testStream, "theirs"})
+	require.False(t, d.unfinished(testStream, "ours"))
+	require.True(t, d.unfinished(testStream, "theirs"))
+	require.True(t, d.unfinishedOf(testStream))
+	require.False(t, d.unfinishedOf(RetryStream))
+	d.forget(testStream)
+	require.False(t, d.lately(testStream, "theirs"))
+}
