@@ -19,7 +19,7 @@ type journal struct {
 }
 
 func newJournal(path string) *journal {
-	return &journal{path: path, times: map[int]int{}, first: map[int]time.Time{}, order: order{taken: map[int]int{}}}
+	return &journal{path: path, times: map[int]int{}, first: map[int]time.Time{}, order: order{last: map[int]int{}}}
 }
 
 // read takes what was added since the last time.
@@ -48,8 +48,8 @@ func (j *journal) read() error {
 		}
 		if j.times[id]++; j.times[id] == 1 {
 			j.first[id] = time.Unix(0, taken)
+			j.order.note(id)
 		}
-		j.order.note(id)
 		j.total++
 		j.offset += int64(len(line)) + 1
 		text = rest

@@ -1,6 +1,6 @@
-// Command chaos publishes events while what carries them is killed, stopped and started, and sinks fail, hang and
-// restart. Then it lets everything come to rest and accounts for each event by its id: delivered, dead-lettered, or
-// lost. It runs three nats-servers, three bridges and their sinks as processes on loopback, once alone and once beside a
+// Command chaos publishes events while what carries them is killed, stopped and started, streams and consumers are deleted
+// by hand, and sinks fail, hang and restart. Then it lets everything come to rest and accounts for each event by its id:
+// delivered, dead-lettered, deleted with what held it, or lost. It runs three nats-servers, three bridges and their sinks as processes on loopback, once alone and once beside a
 // hostile tenant that does what one namespace can do to others.
 package main
 
@@ -43,8 +43,8 @@ func run(ctx context.Context, r *rig.Rig) error {
 	fmt.Printf("%-24s %12.1f %12.1f\n", "with it", beside.p50, beside.p99)
 	all := alone.account
 	all.add(beside.account)
-	fmt.Printf("chaos published=%d acked=%d deadlettered=%d pending=%d lost=%d duplicates=%d other_tenant_p99_ms=%.0f without_hostile_p99_ms=%.0f\n",
-		all.published, all.acked, all.deadLettered, all.pending, all.lost, all.duplicates, beside.p99, alone.p99)
+	fmt.Printf("chaos published=%d acked=%d deadlettered=%d pending=%d lost=%d deleted=%d duplicates=%d other_tenant_p99_ms=%.0f without_hostile_p99_ms=%.0f\n",
+		all.published, all.acked, all.deadLettered, all.pending, all.lost, all.deleted, all.duplicates, beside.p99, alone.p99)
 	if all.lost > 0 || all.pending > 0 {
 		return errors.New("events are lost or still pending")
 	}
@@ -72,6 +72,13 @@ func act(ctx context.Context, r *rig.Rig, name string, events int, hostile bool)
 		defer attacker.Kill()
 		say("and a hostile tenant with %d Subscriptions", len(attacks()))
 	}
+	ctx, stop := context.WithCancel(ctx)
+	kept := make(chan error, 1)
+	go func() { kept <- s.keep(ctx) }()
+	defer func() {
+		stop()
+		err = errors.Join(err, <-kept)
+	}()
 	if err := s.perform(ctx, spread, say); err != nil {
 		return outcome{}, err
 	}

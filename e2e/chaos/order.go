@@ -16,18 +16,19 @@ func placeOf(id int) (place, bool) {
 
 // order is what a sink's journal says about the order of its events.
 type order struct {
-	taken     map[int]int // events of each key that were taken, repeats not counted
-	overtaken int         // how often an event was taken before the one before it
+	last      map[int]int // position of the latest event of each key that was taken
+	overtaken int         // how many events were taken after a later one
 }
 
-// note takes the ids as they were written down.
+// note takes the ids as they were written down, repeats left out.
 func (o *order) note(id int) {
 	at, ordered := placeOf(id)
-	switch {
-	case !ordered:
-	case at.position > o.taken[at.key]:
-		o.overtaken++
-	case at.position == o.taken[at.key]:
-		o.taken[at.key]++
+	if !ordered {
+		return
 	}
+	if last, some := o.last[at.key]; some && at.position < last {
+		o.overtaken++
+		return
+	}
+	o.last[at.key] = at.position
 }

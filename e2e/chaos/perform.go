@@ -48,11 +48,12 @@ func (s *stage) perform(ctx context.Context, spread time.Duration, say func(stri
 	for _, t := range s.troubles() {
 		group.Go(func() error { return t.make(troubled) })
 	}
+	group.Go(func() error { return s.deleteByHand(troubled, say) })
 	group.Go(func() error {
 		for troubled.Err() == nil {
 			pause(troubled, 5*time.Second)
 			say("published %6d   taken by sinks %6d   killed bridges %3d   stopped nats-servers %2d",
-				len(progress), s.taken(), ended(s.bridges), ended(s.nats))
+				len(progress), s.delivered(), ended(s.bridges), ended(s.nats))
 		}
 		return nil
 	})
@@ -84,8 +85,8 @@ func ended(victims []*victim) (count int) {
 	return count
 }
 
-// taken is what the sinks have written down, repeats included.
-func (s *stage) taken() (count int) {
+// delivered is what the sinks have written down, repeats included.
+func (s *stage) delivered() (count int) {
 	for _, j := range s.journals {
 		if j.read() == nil { // else it is read the next time
 			count += j.total

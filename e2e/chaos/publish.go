@@ -62,6 +62,8 @@ func (s *stage) publishInOrder(ctx context.Context, client *http.Client, id int)
 			return ctx.Err()
 		}
 	}
+	s.publishing.RLock()
+	defer s.publishing.RUnlock()
 	s.events[id].begun = time.Now()
 	if err := s.publishOne(ctx, client, id); err != nil {
 		return err

@@ -31,7 +31,7 @@ func (s *stage) settle(ctx context.Context, say func(string, ...any)) error {
 		default:
 			quiet = 0
 		}
-		say("taken by sinks %6d   not delivered %6d   in delivery %4d   waiting for a retry %4d", s.taken(), b.pending, b.inDelivery, b.retries)
+		say("taken by sinks %6d   not delivered %6d   in delivery %4d   waiting for a retry %4d", s.delivered(), b.pending, b.inDelivery, b.retries)
 	}
 	return nil
 }

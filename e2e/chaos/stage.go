@@ -8,8 +8,11 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/rouse-run/rouse/e2e/rig"
@@ -29,12 +32,17 @@ type stage struct {
 	name     string // of its files
 	world    rig.World
 	conn     *broker.Conn
+	js       jetstream.JetStream
 	nats     []*victim
 	bridges  []*victim
 	sinks    []*victim
 	hostile  *rig.Process // the sink of the hostile tenant, nil without one
 	journals []*journal
 	events   []event
+
+	publishing    sync.RWMutex    // locked while something is deleted that publishers have to wait for
+	deletionsMade int             // by hand
+	taken         map[string]bool // ids of events that may have gone with a deletion
 }
 
 // event is what became of publishing one. Its index is its id.
@@ -46,7 +54,7 @@ type event struct {
 
 // newStage starts all but the hostile tenant, whose Subscriptions are there if it is to come.
 func newStage(ctx context.Context, r *rig.Rig, name string, events int, hostile bool) (*stage, error) {
-	s := &stage{rig: r, name: name, events: make([]event, events)}
+	s := &stage{rig: r, name: name, events: make([]event, events), taken: map[string]bool{}}
 	for id := range s.events {
 		if _, ordered := placeOf(id); ordered {
 			s.events[id].stored = make(chan struct{})
@@ -80,7 +88,14 @@ func newStage(ctx context.Context, r *rig.Rig, name string, events int, hostile 
 		}
 		s.bridges = append(s.bridges, v)
 	}
-	s.conn, err = rig.Connect(ctx, s.world.NATS)
+	if s.conn, err = rig.Connect(ctx, s.world.NATS); err != nil {
+		return nil, err
+	}
+	plain, err := nats.Connect(s.world.NATS, nats.MaxReconnects(-1))
+	if err != nil {
+		return nil, fmt.Errorf("connect: %w", err)
+	}
+	s.js, err = jetstream.New(plain)
 	return s, err
 }
 
@@ -118,11 +133,9 @@ func (s *stage) startSinks(ports []int) error {
 
 // prepare makes streams and consumers when the servers have elected a leader.
 func (s *stage) prepare(ctx context.Context) error {
-	streams := broker.DefaultStreamOptions()
-	streams.Replicas = servers
 	var err error
 	for deadline := time.Now().Add(startBound); time.Now().Before(deadline) && ctx.Err() == nil; {
-		if err = s.world.PrepareAlone(ctx, streams, ackWait); err == nil {
+		if err = s.world.PrepareAlone(ctx, s.streams(), ackWait); err == nil {
 			return nil
 		}
 		pause(ctx, 500*time.Millisecond)
@@ -141,6 +154,7 @@ func (s *stage) heal(ctx context.Context) error {
 
 // close ends everything.
 func (s *stage) close() {
+	s.js.Conn().Close()
 	_ = s.conn.Close(context.Background())
 	for _, v := range slices.Concat(s.bridges, s.sinks, s.nats) {
 		v.process.Kill()

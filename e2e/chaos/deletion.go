@@ -1,0 +1,143 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/rouse-run/rouse/internal/broker"
+)
+
+const (
+	firstDeletion = 12 * time.Second
+	everyDeletion = 10 * time.Second
+	deletionBound = 30 * time.Second
+	deletionRetry = 100 * time.Millisecond
+	backLook      = 5 * time.Millisecond
+)
+
+// deletion is something of NATS that is deleted by hand.
+type deletion struct {
+	stream, consumer string         // no consumer is the stream itself
+	takes            func(int) bool // which events of the stream go with it
+}
+
+func (d deletion) String() string {
+	if d.consumer == "" {
+		return "stream " + d.stream
+	}
+	return "consumer " + d.consumer + " of " + d.stream
+}
+
+// deletions come one after the other.
+func (s *stage) deletions() []deletion {
+	ofSubscription := func(i int) deletion {
+		return deletion{broker.DefaultStream, s.world.Routes[i].Consumer, func(id int) bool { return id%len(scenario()) == i }}
+	}
+	all, none := func(int) bool { return true }, func(int) bool { return false }
+	list := []deletion{
+		ofSubscription(calm), {broker.DefaultStream, "", all}, {broker.RetryStream, "", all},
+		{broker.RetryStream, broker.RetryStream + "-250ms", none}, {broker.DeadLetterStream, "", all},
+	}
+	for i := range scenario() {
+		if i != calm {
+			list = append(list, ofSubscription(i))
+		}
+	}
+	return list
+}
+
+// deleteByHand goes on until ctx ends.
+func (s *stage) deleteByHand(ctx context.Context, say func(string, ...any)) error {
+	pause(ctx, firstDeletion)
+	list := s.deletions()
+	for ctx.Err() == nil {
+		if err := s.delete(context.WithoutCancel(ctx), list[s.deletionsMade%len(list)], say); err != nil {
+			return err
+		}
+		s.deletionsMade++
+		pause(ctx, everyDeletion)
+	}
+	return nil
+}
+
+// delete notes which events a deletion may take. Nobody publishes while it looks, and while nothing takes the events of a
+// Subscription: what is confirmed then is lost, as the documentation says. Publishers go on before a stream is back.
+func (s *stage) delete(ctx context.Context, d deletion, say func(string, ...any)) error {
+	ctx, cancel := context.WithTimeout(ctx, deletionBound)
+	defer cancel()
+	s.publishing.Lock()
+	defer s.publishing.Unlock()
+	before, err := persist(ctx, s.held)
+	if err != nil {
+		return err
+	}
+	began := time.Now()
+	if _, err := persist(ctx, func(ctx context.Context) (any, error) { return nil, s.remove(ctx, d) }); err != nil {
+		return fmt.Errorf("delete %s: %w", d, err)
+	}
+	after, err := persist(ctx, s.held)
+	if err != nil {
+		return err
+	}
+	s.note(d, before, after)
+	if d.consumer == "" {
+		say("somebody has deleted the %s", d)
+		return nil
+	}
+	if err := s.awaitConsumer(ctx, d); err != nil {
+		return err
+	}
+	say("somebody has deleted the %s; after %d ms its messages are taken again", d, time.Since(began).Milliseconds())
+	return nil
+}
+
+func (s *stage) remove(ctx context.Context, d deletion) error {
+	if d.consumer != "" {
+		return s.conn.DeleteConsumer(ctx, d.stream, d.consumer)
+	}
+	if err := s.js.DeleteStream(ctx, d.stream); err != nil && !errors.Is(err, jetstream.ErrStreamNotFound) {
+		return fmt.Errorf("delete stream %s: %w", d.stream, err)
+	}
+	return nil
+}
+
+// note keeps what went with a deletion: what was in its place before, and what may have come there from another one
+// since that was looked at.
+func (s *stage) note(d deletion, before, after held) {
+	for stream, ids := range before {
+		for id := range ids {
+			number, err := strconv.Atoi(id)
+			if err == nil && d.takes(number) && (stream == d.stream || !after[stream][id]) {
+				s.taken[id] = true
+			}
+		}
+	}
+}
+
+func (s *stage) awaitConsumer(ctx context.Context, d deletion) error {
+	for ctx.Err() == nil {
+		for _, name := range []string{d.consumer, broker.StandIn(d.consumer)} {
+			if _, err := s.conn.Backlog(ctx, d.stream, name); err == nil {
+				return nil
+			}
+		}
+		pause(ctx, backLook)
+	}
+	return fmt.Errorf("the %s is not back after %s", d, deletionBound)
+}
+
+// persist tries again while servers are away.
+func persist[T any](ctx context.Context, try func(context.Context) (T, error)) (result T, err error) {
+	for ctx.Err() == nil {
+		if result, err = try(ctx); err == nil {
+			break
+		}
+		pause(ctx, deletionRetry)
+	}
+	return result, err
+}

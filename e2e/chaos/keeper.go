@@ -1,0 +1,53 @@
+package main
+
+import (
+	"context"
+	"time"
+
+	"github.com/rouse-run/rouse/e2e/rig"
+	"github.com/rouse-run/rouse/internal/broker"
+)
+
+const (
+	keeperRetry = 250 * time.Millisecond
+	keeperLook  = 5 * time.Second // for what was deleted while its server was away
+)
+
+// keep makes streams and consumers again that are deleted, as the controller does: at once when a server tells of it, and
+// when it looks.
+func (s *stage) keep(ctx context.Context) error {
+	conn, err := rig.Connect(ctx, s.world.NATS)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = conn.Close(context.WithoutCancel(ctx)) }()
+	told := make(chan struct{}, 1)
+	stop, err := conn.OnDeleted([]string{broker.DefaultStream, broker.RetryStream, broker.DeadLetterStream}, func(string, string) {
+		select {
+		case told <- struct{}{}:
+		default:
+		}
+	})
+	if err != nil {
+		return err
+	}
+	defer stop()
+	for ctx.Err() == nil {
+		wait := keeperLook
+		if s.world.Prepare(ctx, conn, s.streams(), ackWait) != nil { // a server is away
+			wait = keeperRetry
+		}
+		select {
+		case <-told:
+		case <-time.After(wait):
+		case <-ctx.Done():
+		}
+	}
+	return nil
+}
+
+func (s *stage) streams() broker.StreamOptions {
+	streams := broker.DefaultStreamOptions()
+	streams.Replicas = servers
+	return streams
+}
