@@ -31,13 +31,20 @@ type deletions struct {
 	mu    sync.Mutex
 	heard map[deleted]time.Time
 	own   map[deleted]time.Time
+	made  map[string]making
+}
+
+// making is that of a stream of ours.
+type making struct {
+	began   time.Time
+	created time.Time // by the server
 }
 
 // deleted is a consumer of a stream, or the stream if the consumer is empty.
 type deleted struct{ stream, consumer string }
 
 func newDeletions() *deletions {
-	return &deletions{heard: map[deleted]time.Time{}, own: map[deleted]time.Time{}}
+	return &deletions{heard: map[deleted]time.Time{}, own: map[deleted]time.Time{}, made: map[string]making{}}
 }
 
 // hear is told by the server that a deletion has begun.
@@ -87,11 +94,20 @@ func (d *deletions) lately(stream, consumer string) bool {
 	return heard
 }
 
-// forget is called when a stream was made again: its consumers have other files then.
-func (d *deletions) forget(stream string) {
+// remake is called when a stream was made. What was heard of the one before is over.
+func (d *deletions) remake(stream string, m making) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	maps.DeleteFunc(d.heard, func(what deleted, _ time.Time) bool { return what.stream == stream })
+	d.made[stream] = m
+	maps.DeleteFunc(d.heard, func(what deleted, at time.Time) bool { return what.stream == stream && at.Before(m.began) })
+}
+
+// overtook reports whether a stream that exists was made by us before we heard that the one before is being deleted.
+func (d *deletions) overtook(stream string, created time.Time) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	m, ours := d.made[stream]
+	return ours && m.created.Equal(created) && d.heard[deleted{stream: stream}].After(m.began)
 }
 
 func forgetOld(times map[deleted]time.Time) {

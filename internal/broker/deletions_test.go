@@ -97,6 +97,7 @@ func TestAConsumerWhoseFilesAreGoneIsMadeAnewAndLosesNothing(t *testing.T) {
 }
 
 func TestAConsumerThatWasMadeAgainIsConfirmedOnceItIsOldEnough(t *testing.T) {
+	t.Parallel()
 	created := time.Now()
 	for name, c := range map[string]struct {
 		metadata    map[string]string
@@ -108,6 +109,7 @@ func TestAConsumerThatWasMadeAgainIsConfirmedOnceItIsOldEnough(t *testing.T) {
 		"it has what it will have": {map[string]string{metadataMadeAgain: "true"}, time.Minute, true, true},
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			marked, due := unconfirmed(&jetstream.ConsumerInfo{
 				Config: jetstream.ConsumerConfig{Metadata: c.metadata}, Created: created, TimeStamp: created.Add(c.age),
 			})
@@ -147,6 +149,27 @@ func TestOurOwnDeletionsAreFinishedWhenTheyAreAnswered(t *testing.T) {
 	require.True(t, d.unfinished(testStream, "theirs"))
 	require.True(t, d.unfinishedOf(testStream))
 	require.False(t, d.unfinishedOf(RetryStream))
-	d.forget(testStream)
+	d.remake(testStream, making{began: time.Now()})
 	require.False(t, d.lately(testStream, "theirs"))
+}
+
+func TestAStreamThatWasMadeBeforeItsDeletionWasHeardOfIsMadeOnceMore(t *testing.T) {
+	t.Parallel()
+	server, conn := start(t)
+	ensure := func() error { return conn.EnsureStreams(t.Context(), testStreams()) }
+	first := streamInfo(t, conn, testStream).Created
+	conn.deletions.hear(deleted{stream: testStream})
+	require.ErrorIs(t, ensure(), ErrBeingDeleted)
+	require.Eventually(t, func() bool { return ensure() == nil }, patience, moment)
+	second := streamInfo(t, conn, testStream).Created
+	require.True(t, second.After(first))
+
+	server.DeleteStream(t, testStream)
+	somebody := connect(t, server.URL())
+	awaitConnected(t, somebody)
+	require.NoError(t, somebody.EnsureStreams(t.Context(), testStreams()))
+	third := streamInfo(t, conn, testStream).Created
+	conn.deletions.hear(deleted{stream: testStream})
+	require.NoError(t, ensure(), "it was made by somebody else")
+	require.Equal(t, third, streamInfo(t, conn, testStream).Created)
 }

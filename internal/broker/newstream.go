@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
 )
@@ -28,7 +29,7 @@ func (c *Conn) prepareStream(
 	if !c.Connected() {
 		return ErrNotConnected
 	}
-	stream, err := c.js.Stream(ctx, wanted.Name)
+	stream, err := c.existing(ctx, wanted.Name)
 	switch {
 	case errors.Is(err, jetstream.ErrStreamNotFound):
 		_, err = c.createStream(ctx, wanted)
@@ -54,6 +55,7 @@ func (c *Conn) prepareStream(
 
 // createStream makes a stream that takes nothing yet.
 func (c *Conn) createStream(ctx context.Context, wanted jetstream.StreamConfig) (jetstream.Stream, error) {
+	began := time.Now()
 	if c.deletions.unfinishedOf(wanted.Name) {
 		return nil, ErrBeingDeleted
 	}
@@ -67,9 +69,24 @@ func (c *Conn) createStream(ctx context.Context, wanted jetstream.StreamConfig) 
 		return nil, roomError(wanted, mapError(err))
 	}
 	if stream.CachedInfo().State.LastSeq > 0 { // nobody can have published to it: the files are those of the deleted one
-		return nil, errors.Join(ErrBeingDeleted, mapError(c.js.DeleteStream(ctx, wanted.Name)))
+		return nil, c.withdraw(ctx, wanted.Name)
 	}
-	c.deletions.forget(wanted.Name)
+	c.deletions.remake(wanted.Name, making{began: began, created: stream.CachedInfo().Created})
 	c.log.Info("created stream", "stream", wanted.Name)
 	return stream, nil
+}
+
+// existing is the stream of a name, unless its files are about to go.
+func (c *Conn) existing(ctx context.Context, name string) (jetstream.Stream, error) {
+	stream, err := c.js.Stream(ctx, name)
+	if err == nil && c.deletions.overtook(name, stream.CachedInfo().Created) {
+		err = c.withdraw(ctx, name)
+	}
+	return stream, err
+}
+
+// withdraw deletes a stream of ours that was made too early.
+func (c *Conn) withdraw(ctx context.Context, name string) error {
+	c.log.Info("made a stream while the server was still deleting one of its name, it is made once more", "stream", name)
+	return errors.Join(ErrBeingDeleted, mapError(c.js.DeleteStream(ctx, name)))
 }

@@ -203,6 +203,14 @@ func TestEachProcessDoesItsWorkWithTheDocumentedPermissions(t *testing.T) {
 	unwanted, err := controller.dropBatch(ctx, testStream, holding{last: 1, subjects: map[string]uint64{"kyma.gone": 1}}, 0, false, new(uint64))
 	require.NoError(t, err)
 	require.Equal(t, []purge{{subject: "kyma.gone", through: 1}}, unwanted)
+
+	// What the controller has made too early it makes once more.
+	retries, err := controller.consumerInfo(ctx, RetryStream, levelOf(0).consumer())
+	require.NoError(t, err)
+	require.NoError(t, controller.deleteConsumer(ctx, RetryStream, retries.Name))
+	for _, stream := range []string{testStream, RetryStream, DeadLetterStream} {
+		require.EqualError(t, controller.withdraw(ctx, stream), ErrBeingDeleted.Error())
+	}
 }
 
 // settleAsTold settles a message by the name that its event has, and returns it.
@@ -253,7 +261,7 @@ func TestTheDocumentedPermissionsAllowNothingElse(t *testing.T) {
 	for user, tc := range map[string]struct{ publish, subscribe []string }{
 		"controller": {
 			publish: []string{
-				"kyma.shop.order", "rouse.deadletter.shop.orders", "rouse.retry.shop.orders", "$JS.API.STREAM.DELETE.sap",
+				"kyma.shop.order", "rouse.deadletter.shop.orders", "rouse.retry.shop.orders", "$JS.API.STREAM.DELETE.other",
 				"$JS.API.STREAM.MSG.DELETE.sap", "$JS.API.STREAM.MSG.GET.sap", "$JS.API.CONSUMER.MSG.NEXT.sap.x", "$JS.ACK.sap.x",
 				"$JS.API.STREAM.CREATE.other", "$JS.API.CONSUMER.LIST.other", "$JS.API.STREAM.PURGE.rouse-dead-letters",
 				"$JS.API.CONSUMER.MSG.NEXT.rouse-dead-letters.x", "$JS.ACK.rouse-dead-letters.x", "$JS.API.STREAM.LIST", "$SYS.REQ.SERVER.PING", "other",

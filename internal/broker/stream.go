@@ -113,7 +113,7 @@ func (c *Conn) ensureStream(ctx context.Context, wanted jetstream.StreamConfig) 
 	if !c.Connected() {
 		return ErrNotConnected
 	}
-	stream, err := c.js.Stream(ctx, wanted.Name)
+	stream, err := c.existing(ctx, wanted.Name)
 	if errors.Is(err, jetstream.ErrStreamNotFound) {
 		stream, err = c.createStream(ctx, wanted)
 	}
