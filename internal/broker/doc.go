@@ -23,6 +23,8 @@
 //     comes to another of its name.
 //   - When it comes back depends on the server's clock alone, and not on how many others
 //     wait, whose they are, or whether they can come back.
+//   - The event of a detached call is stored before its message is acked, and the copy is deleted only after the
+//     event is settled otherwise. A bridge that dies meanwhile costs it no attempt.
 //   - No namespace takes more of the retries' stream than it leaves free.
 //   - A new stream takes no event before it has the consumers that it is made with, see
 //     [Conn.EnsureStreamsFor].
@@ -51,6 +53,14 @@
 //
 // A forwarder of each bridge takes what a level's consumer shows, keeps in hand what goes on soon,
 // and gives the rest back to the server until shortly before.
+//
+// # Detached calls
+//
+// [Message.Detach] frees the place of a message in its consumer while its call goes on. The copy that it stores in the retries'
+// stream waits in one level, which is longer than the call may take, so that its sequence stays what it is:
+//
+//	Detach --admit--> rouse.call.4m16s.> --> ack of the message --> the call ends --> retry or dead letter, if need be --> copy deleted
+//	                                                                     the bridge dies --4m16s later--> kyma.rouse-redelivery.<consumer>
 //
 // # Listening for the first publish
 //

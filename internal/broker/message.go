@@ -31,7 +31,8 @@ type Message struct {
 	raw      *nats.Msg
 	metadata *nats.MsgMetadata
 	settled  atomic.Bool
-	room     int64 // that it takes
+	call     atomic.Pointer[callCopy] // once it is detached
+	room     int64                    // that it takes
 }
 
 // Release gives back the room that the message takes, whatever became of it. Whoever
@@ -85,7 +86,7 @@ func (m *Message) Pending() uint64 { return m.metadata.NumPending }
 // Ack says that the event was processed. It does not wait for the server: if the
 // word is lost the event comes again.
 func (m *Message) Ack(ctx context.Context) error {
-	return m.settle(func() error { return m.conn.send(ctx, m.raw.Reply, []byte(verbAck)) })
+	return m.settle(func() error { return m.end(ctx) })
 }
 
 // Retry asks for another attempt after the delay, which counts. The event waits in
@@ -93,21 +94,42 @@ func (m *Message) Ack(ctx context.Context) error {
 // MaxRetryDelay at most. When that takes nothing, or no more of its namespace, the event
 // waits in its place.
 func (m *Message) Retry(ctx context.Context, delay time.Duration) error {
-	return m.settle(func() error {
-		if err := m.conn.addRetry(ctx, m, delay); err != nil {
-			if !errors.Is(err, ErrRetryShare) { // told of for the namespace
-				m.conn.log.Error(err, "a retry waits in its consumer", "consumer", m.metadata.Consumer)
-			}
-			return m.conn.send(ctx, m.raw.Reply, nak(delay))
-		}
-		return m.conn.send(ctx, m.raw.Reply, []byte(verbAck))
-	})
+	return m.settle(func() error { return m.repeat(ctx, delay, m.Attempt()) })
 }
 
 // Return asks for another delivery after the delay, because this one said nothing
 // about the event. It is no attempt.
 func (m *Message) Return(ctx context.Context, delay time.Duration) error {
-	return m.settle(func() error { return m.conn.send(ctx, m.raw.Reply, nak(delay)) })
+	return m.settle(func() error {
+		if m.call.Load() != nil {
+			return m.repeat(ctx, delay, m.Attempt()-1)
+		}
+		return m.conn.send(ctx, m.raw.Reply, nak(delay))
+	})
+}
+
+// repeat stores the event for another delivery after so many attempts. The copy of a detached one that
+// cannot be stored stays, and comes back in its time.
+func (m *Message) repeat(ctx context.Context, delay time.Duration, attempts int) error {
+	err := m.conn.addRetry(ctx, m, delay, attempts)
+	switch {
+	case err == nil:
+		return m.end(ctx)
+	case !errors.Is(err, ErrRetryShare): // told of for the namespace
+		m.conn.log.Error(err, "a retry waits in its place", "consumer", m.metadata.Consumer)
+	}
+	if m.call.Load() != nil {
+		return nil
+	}
+	return m.conn.send(ctx, m.raw.Reply, nak(delay))
+}
+
+// end has the server forget what it keeps for the delivery.
+func (m *Message) end(ctx context.Context) error {
+	if call := m.call.Load(); call != nil {
+		return m.conn.deleteCopy(ctx, call)
+	}
+	return m.conn.send(ctx, m.raw.Reply, []byte(verbAck))
 }
 
 func nak(delay time.Duration) []byte {
@@ -123,13 +145,17 @@ func nak(delay time.Duration) []byte {
 // Reject ends the deliveries for good and returns when the server has confirmed
 // it. Store a dead letter first.
 func (m *Message) Reject(ctx context.Context, reason string) error {
-	body := []byte(verbTerm + " " + singleLine(reason, maxReason))
-	return m.settle(func() error { return m.conn.request(ctx, m.raw.Reply, body) })
+	return m.settle(func() error {
+		if m.call.Load() != nil {
+			return m.end(ctx)
+		}
+		return m.conn.request(ctx, m.raw.Reply, []byte(verbTerm+" "+singleLine(reason, maxReason)))
+	})
 }
 
 // Extend says that the event is being worked on, which starts its AckWait anew.
 func (m *Message) Extend(ctx context.Context) error {
-	if m.settled.Load() {
+	if m.settled.Load() || m.call.Load() != nil {
 		return nil
 	}
 	return m.conn.send(ctx, m.raw.Reply, []byte(verbProgress))

@@ -101,7 +101,7 @@ func TestEachProcessDoesItsWorkWithTheDocumentedPermissions(t *testing.T) {
 
 	// The bridge stores, fetches, settles.
 	publisher := NewPublisher(bridge, DefaultPublisherOptions())
-	for _, id := range []string{"acked", "retried", "returned", "rejected"} {
+	for _, id := range []string{"acked", "retried", "returned", "rejected", "detached"} {
 		require.NoError(t, publisher.Publish(ctx, permitted(id)))
 	}
 	await(t, heard)
@@ -119,10 +119,16 @@ func TestEachProcessDoesItsWorkWithTheDocumentedPermissions(t *testing.T) {
 		})
 	})
 	settled := map[string]int{}
-	for range 6 { // the one that is retried and the one that is returned come twice
+	for range 7 { // the one that is retried and the one that is returned come twice
 		settled[await(t, done)]++
 	}
-	require.Equal(t, map[string]int{"acked": 1, "retried": 2, "returned": 2, "rejected": 1}, settled)
+	require.Equal(t, map[string]int{"acked": 1, "retried": 2, "returned": 2, "rejected": 1, "detached": 1}, settled)
+	detached, err := scaler.DetachedCallsOf(ctx, subscription)
+	require.NoError(t, err)
+	require.Zero(t, detached)
+	byName, err := bridge.DetachedCalls(ctx)
+	require.NoError(t, err)
+	require.Empty(t, byName)
 
 	// Its administrators list, redrive and purge.
 	counts, err := controller.DeadLetterCounts(ctx)
@@ -229,6 +235,9 @@ func settleAsTold(ctx context.Context, t *testing.T, bridge *Conn, m *Message) s
 		letter := DeadLetter{Subscription: types.NamespacedName{Namespace: "shop", Name: "orders"}, Reason: "test"}
 		require.NoError(t, bridge.AddDeadLetter(ctx, letter, m))
 		err = m.Reject(ctx, "test")
+	case id == "detached":
+		require.NoError(t, m.Detach(ctx, time.Hour))
+		err = m.Ack(ctx)
 	default:
 		require.NoError(t, m.Extend(ctx))
 		err = m.Ack(ctx)
@@ -274,7 +283,7 @@ func TestTheDocumentedPermissionsAllowNothingElse(t *testing.T) {
 		"eventbridge": {
 			publish: []string{
 				"$JS.API.STREAM.CREATE.sap", "$JS.API.STREAM.UPDATE.sap", "$JS.API.STREAM.DELETE.sap", "$JS.API.STREAM.PURGE.sap",
-				"$JS.API.STREAM.MSG.DELETE.sap", "$JS.API.CONSUMER.CREATE.sap.x", "$JS.API.CONSUMER.DELETE.sap.x",
+				"$JS.API.STREAM.MSG.DELETE.sap", "$JS.API.STREAM.PURGE.rouse-retries", "$JS.API.CONSUMER.CREATE.sap.x", "$JS.API.CONSUMER.DELETE.sap.x",
 				"$JS.API.CONSUMER.CREATE.rouse-dead-letters.x", "$JS.API.CONSUMER.DELETE.rouse-dead-letters.x",
 				"$JS.API.CONSUMER.MSG.NEXT.other.x", "$JS.ACK.other.x", "other",
 			},
@@ -282,8 +291,8 @@ func TestTheDocumentedPermissionsAllowNothingElse(t *testing.T) {
 		},
 		"scaler": {
 			publish: []string{
-				"kyma.shop.order", "rouse.retry.shop.orders", "$JS.API.CONSUMER.MSG.NEXT.sap.x", "$JS.ACK.sap.x",
-				"$JS.API.CONSUMER.DELETE.sap.x", "$JS.API.STREAM.INFO.sap", "$JS.API.CONSUMER.INFO.other.x",
+				"kyma.shop.order", "rouse.retry.shop.orders", "rouse.call.1s.1.shop.orders", "$JS.API.CONSUMER.MSG.NEXT.sap.x", "$JS.ACK.sap.x",
+				"$JS.API.STREAM.MSG.DELETE.rouse-retries", "$JS.API.CONSUMER.DELETE.sap.x", "$JS.API.STREAM.INFO.sap", "$JS.API.CONSUMER.INFO.other.x",
 				"rouse.deadletter.shop.orders", "$JS.API.CONSUMER.MSG.NEXT.rouse-dead-letters.x", "$JS.ACK.rouse-dead-letters.x",
 			},
 			subscribe: []string{"rouse.>", "rouse.retry.>", "$JS.>", "_INBOX.>", "_INBOX_rouse_eventbridge.>"},

@@ -36,6 +36,7 @@ const (
 
 const (
 	delayPrefix   = "rouse.delay"
+	callPrefix    = "rouse.call"
 	retryConsumer = "rouse-retries"
 	// retryWindow is how long a repeated retry is recognised. The server keeps the id of each one in memory as long.
 	retryWindow = 2 * time.Minute
@@ -54,7 +55,7 @@ func (c *Conn) ensureRetryConsumers(ctx context.Context) error {
 		err := c.EnsureConsumer(ctx, RetryStream, Consumer{
 			Name:          level.consumer(),
 			Description:   "brings retries on that have waited for " + level.String(),
-			Subjects:      []string{level.filter()},
+			Subjects:      level.filters(),
 			StartFrom:     StartFrom{Policy: StartAll},
 			AckWait:       retryAckWait,
 			MaxAckPending: maxRetriesAhead,
@@ -66,29 +67,50 @@ func (c *Conn) ensureRetryConsumers(ctx context.Context) error {
 	return c.ensureOldRetryConsumer(ctx)
 }
 
-// addRetry stores the event for another attempt and returns after the stream has
+// addRetry stores the event for another attempt after so many, and returns after the stream has
 // confirmed it. A repeat for the same delivery is stored once. ErrRetryShare means that too
-// many retries of its namespace or Subscription wait already.
-func (c *Conn) addRetry(ctx context.Context, m *Message, delay time.Duration) error {
-	header := m.carriedHeader()
-	size := sizeClass(storedSize(header, m.raw.Data))
-	delay, err := c.retries.admit(ctx, m.source.subscription, size, min(max(delay, 0), MaxRetryDelay))
-	if err != nil {
+// many retries of its namespace or Subscription wait already; that of a detached call takes the room of its copy.
+func (c *Conn) addRetry(ctx context.Context, m *Message, delay time.Duration, attempts int) error {
+	delay = min(max(delay, 0), MaxRetryDelay)
+	w := m.waitingCopy(strconv.Itoa(attempts))
+	spread, err := c.retries.admit(ctx, m.source.subscription, w.size, delay)
+	switch {
+	case err == nil:
+		delay = spread
+	case m.call.Load() == nil:
 		return fmt.Errorf("add retry: %w", err)
 	}
-	attempt := strconv.Itoa(m.Attempt())
-	header.Set(HeaderAttempts, attempt)
-	header.Set(headerDelay, strconv.FormatInt(delay.Nanoseconds(), 10))
+	w.Header.Set(HeaderAttempts, strconv.Itoa(attempts))
+	if _, err := c.storeWaiting(ctx, w, retrySubject(levelOf(delay), w.size, m.source.subscription), delay); err != nil {
+		return fmt.Errorf("add retry: %w", err)
+	}
+	return nil
+}
+
+// waitingCopy is a copy of an event that is to come back to its consumer.
+type waitingCopy struct {
+	nats.Msg
+
+	size string // its class
+}
+
+// waitingCopy tells the copy from others of the same delivery by the name.
+func (m *Message) waitingCopy(name string) *waitingCopy {
+	header := m.carriedHeader()
+	size := sizeClass(storedSize(header, m.raw.Data))
 	header.Set(headerRedelivery, m.source.redelivery)
 	if m.source.uid != "" {
 		header.Set(headerUID, string(m.source.uid))
 	}
-	header.Set(jetstream.MsgIDHeader, m.identity()+"/"+attempt)
-	subject := retrySubject(levelOf(delay), size, m.source.subscription)
-	if _, err := c.js.PublishMsg(ctx, &nats.Msg{Subject: subject, Header: header, Data: m.raw.Data}); err != nil {
-		return fmt.Errorf("add retry: %w", mapError(err))
-	}
-	return nil
+	header.Set(jetstream.MsgIDHeader, m.identity()+"/"+name)
+	return &waitingCopy{Msg: nats.Msg{Header: header, Data: m.raw.Data}, size: size}
+}
+
+func (c *Conn) storeWaiting(ctx context.Context, w *waitingCopy, subject string, delay time.Duration) (*jetstream.PubAck, error) {
+	w.Subject = subject
+	w.Header.Set(headerDelay, strconv.FormatInt(delay.Nanoseconds(), 10))
+	stored, err := c.js.PublishMsg(ctx, &w.Msg)
+	return stored, mapError(err)
 }
 
 // carriedHeader are the headers of the event, wherever it is stored next.
@@ -131,19 +153,21 @@ func (c *Conn) WaitingRetries(ctx context.Context) (map[types.NamespacedName]uin
 	}
 	counts := make(map[types.NamespacedName]uint64, len(info.State.Subjects))
 	for subject, count := range info.State.Subjects {
-		_, subscription := waitingOf(subject)
-		counts[subscription] += count
+		if !isDetached(subject) {
+			_, subscription := waitingOf(subject)
+			counts[subscription] += count
+		}
 	}
 	return counts, nil
 }
 
-// PurgeRetries drops the events of a Subscription that wait for their next attempt.
+// PurgeRetries drops the events of a Subscription that wait for their next attempt, and those of detached calls.
 func (c *Conn) PurgeRetries(ctx context.Context, subscription types.NamespacedName) error {
 	if !c.Connected() {
 		return fmt.Errorf("purge retries: %w", ErrNotConnected)
 	}
 	stream, err := c.js.Stream(ctx, RetryStream)
-	for _, prefix := range []string{delayPrefix + ".*.*", oldRetryPrefix} {
+	for _, prefix := range []string{delayPrefix + ".*.*", callPrefix + ".*.*", oldRetryPrefix} {
 		if err == nil {
 			err = stream.Purge(ctx, jetstream.WithPurgeSubject(subjectOf(prefix, subscription)))
 		}

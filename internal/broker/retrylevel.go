@@ -40,6 +40,15 @@ func (l retryLevel) wait() time.Duration {
 	return retryUnit << (l - 1)
 }
 
+// levelAbove is the first level in which all of the delay is waited for.
+func levelAbove(delay time.Duration) retryLevel {
+	level := levelOf(delay)
+	if level.wait() < delay {
+		level++
+	}
+	return min(level, lastRetryLevel)
+}
+
 // longest is what is left of a delay at this level at most.
 func (l retryLevel) longest() time.Duration { return retryUnit << l }
 
@@ -48,7 +57,10 @@ func (l retryLevel) String() string { return l.wait().String() }
 
 func (l retryLevel) consumer() string { return retryConsumer + "-" + l.String() }
 
-func (l retryLevel) filter() string { return delayPrefix + "." + l.String() + ".>" }
+// filters are of the retries that wait in the level and of the events of detached calls.
+func (l retryLevel) filters() []string {
+	return []string{delayPrefix + "." + l.String() + ".>", callPrefix + "." + l.String() + ".>"}
+}
 
 // schedule says when a retry of this level is due, and when to look at it: then it is due, or the rest of its delay is to
 // be waited for at another level. All are times of the server. Whatever the headers say, a retry of a level is due when
@@ -79,12 +91,26 @@ func firstDue(stored time.Time, header nats.Header) time.Time {
 
 // retrySubject is where a retry waits: rouse.delay.<level>.<size>.<namespace>.<name>.
 func retrySubject(level retryLevel, size string, subscription types.NamespacedName) string {
-	return subjectOf(strings.Join([]string{delayPrefix, level.String(), size}, "."), subscription)
+	return waitingSubject(delayPrefix, level, size, subscription)
 }
 
-// waitingOf reads a subject of either form.
+// callSubject is where the event of a detached call waits: rouse.call.<level>.<size>.<namespace>.<name>.
+func callSubject(level retryLevel, size string, subscription types.NamespacedName) string {
+	return waitingSubject(callPrefix, level, size, subscription)
+}
+
+func waitingSubject(prefix string, level retryLevel, size string, subscription types.NamespacedName) string {
+	return subjectOf(strings.Join([]string{prefix, level.String(), size}, "."), subscription)
+}
+
+func isDetached(subject string) bool { return strings.HasPrefix(subject, callPrefix+".") }
+
+// waitingOf reads a subject of any form.
 func waitingOf(subject string) (size string, subscription types.NamespacedName) {
 	rest, ok := strings.CutPrefix(subject, delayPrefix+".")
+	if !ok {
+		rest, ok = strings.CutPrefix(subject, callPrefix+".")
+	}
 	if !ok {
 		return "", subscriptionOf(oldRetryPrefix, subject)
 	}

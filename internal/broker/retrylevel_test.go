@@ -103,3 +103,23 @@ func TestTheTimeOfTheServerIsKnownWithinHalfARoundTrip(t *testing.T) {
 		require.Greater(t, off(), 50*time.Second, "the server's clock was set")
 	})
 }
+
+func TestACopyWaitsInOneLevelThatIsLongEnough(t *testing.T) {
+	t.Parallel()
+	for delay, want := range map[time.Duration]string{
+		0:                 "0s",
+		time.Millisecond:  "125ms",
+		retryUnit:         "125ms",
+		retryUnit + 1:     "250ms",
+		172 * time.Second: "4m16s",
+		time.Hour:         "1h8m16s",
+		MaxRetryDelay:     "18h12m16s",
+	} {
+		level := levelAbove(delay)
+		require.Equal(t, want, level.String(), delay)
+		stored := time.Unix(1000, 0)
+		due, look := level.schedule(stored, nats.Header{headerDelay: {strconv.FormatInt(level.wait().Nanoseconds(), 10)}})
+		require.Equal(t, look, due, "it is moved to no other level")
+		require.Equal(t, stored.Add(level.wait()), due)
+	}
+}

@@ -121,17 +121,22 @@ func spread(delay time.Duration, waiting uint64, random float64) time.Duration {
 	return min(delay+time.Duration(random*float64(min(window, delay))), MaxRetryDelay)
 }
 
-// countRetries asks the stream what waits of a namespace.
+// countRetries asks the stream what waits of a namespace. The events of detached calls take room as well.
 func (c *Conn) countRetries(ctx context.Context, namespace string, count *retryCount) error {
-	info, err := c.subjects(ctx, RetryStream, strings.Join([]string{delayPrefix, "*", "*", namespace, ">"}, "."))
+	info, err := c.subjects(ctx, RetryStream, strings.Join([]string{"rouse.*.*.*", namespace, ">"}, "."))
 	if err != nil {
 		return err
 	}
 	count.waiting, count.bytes, count.bySource = 0, 0, map[string]uint64{}
 	for subject, n := range info.State.Subjects {
 		size, subscription := waitingOf(subject)
+		if subscription.Namespace != namespace { // a name of the old form has the namespace as a part
+			continue
+		}
 		bytes := n * classBytes(size)
-		count.waiting += n
+		if !isDetached(subject) {
+			count.waiting += n
+		}
 		count.bytes += bytes
 		count.bySource[subscription.Name] += bytes
 	}

@@ -88,8 +88,8 @@ func (c *Conn) checkLetterRoom(wanted jetstream.StreamConfig) error {
 func retryStream(o StreamOptions) jetstream.StreamConfig {
 	return jetstream.StreamConfig{
 		Name:              RetryStream,
-		Description:       "events that wait for another attempt",
-		Subjects:          []string{delayPrefix + ".>", oldRetryPrefix + ".>"},
+		Description:       "events that wait for another attempt, and copies of those whose calls are detached",
+		Subjects:          []string{delayPrefix + ".>", callPrefix + ".>", oldRetryPrefix + ".>"},
 		Retention:         jetstream.WorkQueuePolicy,
 		Storage:           storageType(o.Storage),
 		Replicas:          o.Replicas,
