@@ -131,7 +131,9 @@ func (d *deliveries) dispatcher(
 		to: observed{store: d.deps.Store, journal: d.deps.Journal}, access: d.access, namespace: route.Subscription.Namespace,
 	}
 	deps.Observe = d.kyma.observer(route.Subscription)
-	return deps, dispatchOptions(d.options.Dispatch, route.Delivery), nil
+	options := d.options.Dispatch
+	options.Timeout = d.options.Sink.Timeout
+	return deps, dispatchOptions(options, route.Delivery), nil
 }
 
 // tracer is nil, and not an interface that holds nil, when there are no spans to make.

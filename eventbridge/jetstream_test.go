@@ -164,8 +164,11 @@ func (b *backend) Backlog(t *testing.T) dispatchtest.Backlog {
 	require.NoError(t, err)
 	waiting, err := b.store.conn.WaitingRetries(t.Context())
 	require.NoError(t, err)
+	calls, err := b.store.conn.DetachedCalls(t.Context())
+	require.NoError(t, err)
 	return dispatchtest.Backlog{
-		Pending: int(backlog.Pending), AckPending: int(backlog.AckPending), Waiting: int(waiting[b.route.Subscription]),
+		Pending: int(backlog.Pending), AckPending: int(backlog.AckPending),
+		Waiting: int(waiting[b.route.Subscription]), Detached: int(calls[b.route.Subscription]),
 	}
 }
 

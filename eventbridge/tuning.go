@@ -21,6 +21,9 @@ func dispatchOptions(o dispatch.Options, own routing.Delivery) dispatch.Options 
 	o.EventsPerSecond = own.EventsPerSecond
 	o.OrderedBy = own.OrderedBy
 	o.TTL = own.TTL
+	if own.Timeout > 0 {
+		o.Timeout = own.Timeout
+	}
 	return o
 }
 

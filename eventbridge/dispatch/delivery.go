@@ -124,7 +124,7 @@ func (d *Dispatcher) try(ctx context.Context, j *job) (a attempt) {
 	if d.Tracer != nil {
 		a.traced = d.Tracer.Deliver(ctx, d.Subscription.String(), j.attempt, a.event)
 	}
-	a.answer, err = d.Sink.Send(ctx, a.event)
+	a.answer, err = d.send(ctx, j, &a)
 	defer a.answer.release()
 	if err != nil && ctx.Err() != nil {
 		a.verdict = interrupted

@@ -15,6 +15,10 @@ type job struct {
 	attempt int            // from 1
 	turn    int            // of the desk, when the message came
 	over    failure.Reason // of what never was on the desk, because it is over a limit
+
+	call     call
+	detached bool   // it has no place any more
+	answers  uint64 // that the sink had given when it was detached
 }
 
 // desk decides which message is delivered next, and when: as many at a time as the window lets, not more in a second
@@ -56,17 +60,34 @@ func (d *desk) add(j *job) bool {
 	return true
 }
 
+// detach frees the place of a job whose call goes on.
+func (d *desk) detach(j *job) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	j.detached, j.answers = true, d.window.answers
+	d.running--
+	d.next(time.Now())
+}
+
+// silent says whether a sink that did not answer a job in time answered nobody else since that was detached, either.
+func (d *desk) silent(j *job) bool { return !j.detached || j.answers == d.window.answers }
+
 // done frees the place of a job. With again, it is delivered once more after the delay, before others of its key. It
 // reports false when the desk is closed, or was cleared since the message came, so that nobody will.
 func (d *desk) done(j *job, v verdict, again bool, delay time.Duration) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.running--
+	if !j.detached {
+		d.running--
+	}
 	now := time.Now()
 	switch v {
 	case delivered, refused, failed: // it answers
 		d.window.answered()
 	case strained:
+		if !d.silent(j) {
+			break
+		}
 		if pause := d.window.strained(); pause > 0 {
 			d.resume = now.Add(pause)
 		}

@@ -46,8 +46,10 @@ type Dispatcher struct {
 	desk    *desk
 	held    *inFlight
 	limits  limits
-	work    context.Context //nolint:containedctx // of all deliveries, from Run to the end of the drain
-	start   func(*job)      // delivers on a goroutine of its own
+	// unanswered are the calls that may be detached; nil where none is.
+	unanswered *unanswered
+	work       context.Context //nolint:containedctx // of all deliveries, from Run to the end of the drain
+	start      func(*job)      // delivers on a goroutine of its own
 }
 
 // Waits between attempts to receive that failed, and the time a settlement may take.
@@ -67,6 +69,9 @@ func New(deps Deps, options Options) *Dispatcher {
 		metrics: deps.Metrics.bind(deps.Subscription),
 		desk:    newDesk(deps.MaxInFlight, options.EventsPerSecond),
 		limits:  limits{aside: make(chan struct{}, maxAside)},
+	}
+	if after := detachAfter(options, deps.MaxInFlight); after > 0 {
+		d.unanswered = &unanswered{after: after, most: deps.MaxInFlight, detach: d.detach}
 	}
 	d.held = newInFlight(options.AckWait/2, func(err error) {
 		d.Log.V(1).Info("cannot extend a message", "reason", err.Error())
@@ -89,6 +94,9 @@ func (d *Dispatcher) Run(ctx context.Context) {
 	d.receive(ctx)
 	d.giveBack(work, d.desk.clear(true))
 	d.drain(&workers, interrupt)
+	if d.unanswered != nil {
+		d.unanswered.stop()
+	}
 	d.held.stop()
 }
 
@@ -185,6 +193,10 @@ func (d *Dispatcher) release(j *job) {
 	d.metrics.inFlight.Dec()
 	if j.over != "" {
 		<-d.limits.aside
+	}
+	if j.detached {
+		d.metrics.detached.Dec()
+		d.unanswered.free()
 	}
 	if d.Released != nil {
 		d.Released(j.Message)

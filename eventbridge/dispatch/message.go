@@ -33,6 +33,14 @@ type Settlement interface {
 	Extend(ctx context.Context) error
 }
 
+// Detachable is a Message that its broker need not count as in flight for as long as its call takes.
+type Detachable interface {
+	// Detach has it count for no limit and need no Extend from now on. It is settled as before; when that does not happen
+	// within the time that is given, the event is delivered again, as the same attempt. After an error all is as it was.
+	// Only Extend may run at the same time.
+	Detach(ctx context.Context, within time.Duration) error
+}
+
 // Source hands out the Subscription's messages.
 type Source interface {
 	// Receive calls each with messages as they come, one call at a time, until ctx ends or stop is closed; then it

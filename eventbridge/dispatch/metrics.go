@@ -9,6 +9,8 @@ type Metrics struct {
 	deliveries    *prometheus.CounterVec
 	duration      *prometheus.HistogramVec
 	inFlight      *prometheus.GaugeVec
+	detached      *prometheus.GaugeVec
+	detachedCalls *prometheus.CounterVec
 	deadLetters   *prometheus.CounterVec
 	settleErrors  *prometheus.CounterVec
 	receiveErrors *prometheus.CounterVec
@@ -46,6 +48,14 @@ func newMetrics(registerer prometheus.Registerer, prefix string) *Metrics {
 			Name: prefix + "deliveries_in_flight",
 			Help: "Messages that are being delivered.",
 		}, subscription),
+		detached: prometheus.NewGaugeVec(prometheus.GaugeOpts{
+			Name: prefix + "detached_calls",
+			Help: "Calls that take long and count for maxInFlight no more.",
+		}, subscription),
+		detachedCalls: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: prefix + "calls_detached_total",
+			Help: "Calls that took long and from then on counted for maxInFlight no more.",
+		}, subscription),
 		deadLetters: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: prefix + "dead_letters_total",
 			Help: "Events stored as dead letters by reason, a code such as AttemptsExhausted.",
@@ -81,7 +91,8 @@ type vector interface {
 
 func (m *Metrics) all() []vector {
 	return []vector{
-		m.deliveries, m.duration, m.inFlight, m.deadLetters, m.settleErrors, m.receiveErrors, m.filterErrors, m.replies,
+		m.deliveries, m.duration, m.inFlight, m.detached, m.detachedCalls, m.deadLetters, m.settleErrors, m.receiveErrors,
+		m.filterErrors, m.replies,
 	}
 }
 
@@ -98,6 +109,8 @@ type bound struct {
 	outcomes      map[Outcome]prometheus.Counter
 	duration      prometheus.Observer
 	inFlight      prometheus.Gauge
+	detached      prometheus.Gauge
+	detachedCalls prometheus.Counter
 	deadLetters   *prometheus.CounterVec // curried; dead letters are rare
 	settleErrors  prometheus.Counter
 	receiveErrors prometheus.Counter
@@ -111,6 +124,8 @@ func (m *Metrics) bind(s Subscription) bound {
 		outcomes:      map[Outcome]prometheus.Counter{},
 		duration:      m.duration.WithLabelValues(s.Namespace, s.Name),
 		inFlight:      m.inFlight.WithLabelValues(s.Namespace, s.Name),
+		detached:      m.detached.WithLabelValues(s.Namespace, s.Name),
+		detachedCalls: m.detachedCalls.WithLabelValues(s.Namespace, s.Name),
 		deadLetters:   m.deadLetters.MustCurryWith(prometheus.Labels{"namespace": s.Namespace, "subscription": s.Name}),
 		settleErrors:  m.settleErrors.WithLabelValues(s.Namespace, s.Name),
 		receiveErrors: m.receiveErrors.WithLabelValues(s.Namespace, s.Name),

@@ -15,6 +15,7 @@ type Options struct {
 	ShortDelay   time.Duration // wait after an attempt that did not reach the sink
 	AckWait      time.Duration // after this long without Extend the broker redelivers
 	DrainTimeout time.Duration // how long busy deliveries may finish after the context ended
+	Timeout      time.Duration // of a call of the sink, which is detached after a part of it; 0 for never
 	MaxHops      int           // events in a chain of those that bring each other forth
 	Endless      bool          // nothing becomes a dead letter: what cannot be delivered is tried again, for ever
 

@@ -9,6 +9,7 @@ type window struct {
 	limit    int
 	failures int // in a row
 	pauses   int // in a row
+	answers  uint64
 }
 
 const (
@@ -23,6 +24,7 @@ func newWindow(most int) window { return window{most: most, limit: most} }
 
 func (w *window) answered() {
 	w.failures, w.pauses = 0, 0
+	w.answers++
 	w.limit = min(w.limit+1, w.most)
 }
 

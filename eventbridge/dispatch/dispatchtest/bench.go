@@ -106,7 +106,7 @@ func (b *bench) left(t *testing.T, want int) {
 	t.Helper()
 	require.Eventually(t, func() bool {
 		backlog := b.Backlog(t)
-		return backlog.Pending+backlog.AckPending+backlog.Waiting == want
+		return backlog.Pending+backlog.AckPending+backlog.Waiting+backlog.Detached == want
 	}, patience, tick, "%d messages are not what is left", want)
 }
 

@@ -39,6 +39,7 @@ const (
 	pending state = iota
 	held          // delivered and not settled
 	waiting       // for its next attempt
+	detached      // its call goes on
 	done
 )
 
@@ -105,6 +106,8 @@ func (m *Memory) Backlog(t *testing.T) Backlog {
 			b.AckPending++
 		case waiting:
 			b.Waiting++
+		case detached:
+			b.Detached++
 		case done:
 		}
 	}
@@ -224,10 +227,18 @@ func (m *memoryMessage) Retry(_ context.Context, delay time.Duration) error {
 func (m *memoryMessage) Return(_ context.Context, delay time.Duration) error {
 	return m.change(func() {
 		m.stored.due = time.Now().Add(delay)
-		if delay == 0 {
+		switch {
+		case delay == 0:
 			m.stored.state = pending
+		case m.stored.state == detached:
+			m.stored.state = waiting
 		}
 	})
+}
+
+// Detach implements dispatch.Detachable.
+func (m *memoryMessage) Detach(_ context.Context, within time.Duration) error {
+	return m.change(func() { m.stored.state, m.stored.due = detached, time.Now().Add(within) })
 }
 
 func (m *memoryMessage) Extend(context.Context) error {

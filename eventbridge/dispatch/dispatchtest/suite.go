@@ -33,6 +33,7 @@ type Backlog struct {
 	Pending    int // not delivered, or given back
 	AckPending int // delivered and not settled
 	Waiting    int // for their next attempt
+	Detached   int // their calls go on
 }
 
 // AckWait is the AckWait that backends are made with: short, so that a missing Extend shows.
@@ -82,6 +83,12 @@ func Run(t *testing.T, newBackend func(t *testing.T) Backend) {
 		"events that are too many become dead letters":               sheds,
 		"the filter leaves out what is too much":                     shedsWhatIsWanted,
 		"a sink that does not answer keeps nothing that is too much": interruptsWhatIsTooMuch,
+		"calls that hang leave their places to others":               detaches,
+		"no more calls are detached than may be in flight":           boundsDetached,
+		"one at a time stays one at a time":                          detachesNoneOfOne,
+		"a detached call that fails is an attempt":                   retriesDetached,
+		"a detached call may end in a dead letter":                   buriesDetached,
+		"a drain gives back detached calls":                          drainGivesBackDetached,
 		"two replicas share the messages":                            shares,
 		"a drain lets busy deliveries finish":                        drains,
 		"a drain gives back what takes too long":                     drainGivesBack,
