@@ -63,15 +63,19 @@ func (a *AdminStore) Subscriptions(ctx context.Context) ([]admin.Subscription, e
 	if err != nil {
 		return nil, err
 	}
+	calls, err := a.conn.DetachedCalls(ctx) // after the consumers, which they leave
+	if err != nil {
+		return nil, err
+	}
 	letters, err := a.conn.DeadLetterCounts(ctx)
 	if err != nil {
 		return nil, err
 	}
-	return merge(consumers, retries, letters), nil
+	return merge(consumers, calls, retries, letters), nil
 }
 
-// merge sorts by namespace and name.
-func merge(consumers []broker.Consumer, retries, letters map[types.NamespacedName]uint64) []admin.Subscription {
+// merge sorts by namespace and name. Detached calls are in delivery, as others are.
+func merge(consumers []broker.Consumer, calls, retries, letters map[types.NamespacedName]uint64) []admin.Subscription {
 	all := map[types.NamespacedName]admin.Subscription{}
 	for _, consumer := range consumers {
 		namespace, name, _ := strings.Cut(consumer.Description, "/")
@@ -82,7 +86,7 @@ func merge(consumers []broker.Consumer, retries, letters map[types.NamespacedNam
 			Consumer: true, Backlog: consumer.Backlog.Pending, AckPending: consumer.Backlog.AckPending,
 		}
 	}
-	for _, names := range []map[types.NamespacedName]uint64{retries, letters} {
+	for _, names := range []map[types.NamespacedName]uint64{calls, retries, letters} {
 		for name := range names {
 			if _, known := all[name]; !known {
 				all[name] = admin.Subscription{} // what a Subscription that is gone left behind
@@ -91,6 +95,7 @@ func merge(consumers []broker.Consumer, retries, letters map[types.NamespacedNam
 	}
 	for name, subscription := range all {
 		subscription.Namespace, subscription.Name = name.Namespace, name.Name
+		subscription.AckPending += calls[name]
 		subscription.WaitingRetries, subscription.DeadLetters = retries[name], letters[name]
 		all[name] = subscription
 	}

@@ -97,8 +97,10 @@ func TestWhatASubscriptionThatIsGoneLeftBehindIsSeen(t *testing.T) {
 	}
 	require.Equal(t, []admin.Subscription{
 		{Namespace: "shop", Name: "a", DeadLetters: 3},
-		{Namespace: "shop", Name: "b", Consumer: true, Backlog: 1, AckPending: 2, WaitingRetries: 4},
+		{Namespace: "shop", Name: "b", Consumer: true, Backlog: 1, AckPending: 2 + 7, WaitingRetries: 4},
 		{Namespace: "shop", Name: "c", WaitingRetries: 5},
-	}, merge(consumers, map[types.NamespacedName]uint64{name("b"): 4, name("c"): 5}, map[types.NamespacedName]uint64{name("a"): 3}))
-	require.Empty(t, merge(nil, nil, nil))
+		{Namespace: "shop", Name: "d", AckPending: 8},
+	}, merge(consumers, map[types.NamespacedName]uint64{name("b"): 7, name("d"): 8},
+		map[types.NamespacedName]uint64{name("b"): 4, name("c"): 5}, map[types.NamespacedName]uint64{name("a"): 3}))
+	require.Empty(t, merge(nil, nil, nil, nil))
 }

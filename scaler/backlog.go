@@ -38,25 +38,30 @@ func (f *function) refresh(ctx context.Context, routes []routing.Route) {
 	}
 }
 
-// read sums the backlog of all consumers. One that cannot be read leaves the
-// sum unknown; one that does not exist yet has nothing waiting.
+// read sums the backlog of all consumers, and the calls that have left them while
+// they go on. What cannot be read leaves the sum unknown; a consumer that does not
+// exist yet has nothing waiting.
 func (f *function) read(ctx context.Context, routes []routing.Route) (uint64, error) {
 	ctx, cancel := context.WithTimeout(ctx, f.options.Refresh.Timeout)
 	defer cancel()
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(readsAtOnce)
+	awake := f.mayRun()
 	var sum atomic.Uint64
 	for _, route := range routes {
 		group.Go(func() error {
 			backlog, err := f.deps.Backlogs.Backlog(ctx, f.stream(route), route.Consumer)
-			if errors.Is(err, broker.ErrConsumerNotFound) {
-				return nil
-			}
-			if err != nil {
+			if err != nil && !errors.Is(err, broker.ErrConsumerNotFound) {
 				return fmt.Errorf("read backlog of subscription %s: %w", route.Subscription, err)
 			}
 			sum.Add(backlog.Total())
-			return nil
+			if !awake || route.OfDeadLetters {
+				return nil
+			}
+			// After the backlog: a call that is detached in between counts twice and not never.
+			calls, err := f.deps.Backlogs.DetachedCallsOf(ctx, route.Subscription)
+			sum.Add(calls)
+			return err
 		})
 	}
 	if err := group.Wait(); err != nil {
@@ -127,6 +132,14 @@ func (f *function) sleeps() bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.activity.phase != phaseActive
+}
+
+// mayRun reports whether calls may run in the Function. Where nothing waits since
+// it was read last none has begun, so that a Function that sleeps costs one request.
+func (f *function) mayRun() bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.activity.phase != phaseIdle
 }
 
 // fallsAsleep reports whether the reading would make the Function idle.

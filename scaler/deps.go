@@ -30,6 +30,9 @@ type Backlogs interface {
 	// Backlog fails with broker.ErrConsumerNotFound when there is no such
 	// consumer, and with another error when that cannot be said.
 	Backlog(ctx context.Context, stream, consumer string) (broker.Backlog, error)
+	// DetachedCallsOf counts the calls of a Subscription that go on and are not in
+	// its backlog any more.
+	DetachedCallsOf(ctx context.Context, subscription types.NamespacedName) (uint64, error)
 }
 
 // Listener hears publishes.

@@ -28,6 +28,9 @@ type fakeBroker struct {
 	listeners map[*fakeListener]bool
 	onConnect []func()
 	reads     int
+	calls     map[types.NamespacedName]uint64 // that are detached
+	callReads int
+	callErr   error
 }
 
 type fakeListener struct {
@@ -143,6 +146,13 @@ func (b *fakeBroker) Backlog(ctx context.Context, stream, consumer string) (brok
 		return broker.Backlog{}, broker.ErrConsumerNotFound
 	}
 	return backlog, nil
+}
+
+func (b *fakeBroker) DetachedCallsOf(_ context.Context, subscription types.NamespacedName) (uint64, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.callReads++
+	return b.calls[subscription], errors.Join(b.err, b.callErr)
 }
 
 func (b *fakeBroker) OnPublish(subjects []string, notify func()) (func(), error) {

@@ -173,6 +173,14 @@ func TestOneEventOnARealServerWakesAFunction(t *testing.T) {
 			close(received)
 		}))
 	c.eventually(1) // it is ack pending now
+	require.NoError(t, message.Detach(t.Context(), time.Hour))
+	waiting, err := c.conn.Backlog(t.Context(), broker.DefaultStream, c.route.Consumer)
+	require.NoError(t, err)
+	require.Zero(t, waiting.Total())
+	require.Never(t, func() bool {
+		value, err := c.backlog()
+		return err != nil || value != 1
+	}, 500*time.Millisecond, 10*time.Millisecond, "its call goes on")
 	require.NoError(t, message.Ack(t.Context()))
 	c.eventually(0)
 

@@ -62,5 +62,9 @@ func (s *stage) backlogOf(ctx context.Context, i int) (backlog, error) {
 	if err != nil {
 		return backlog{}, err
 	}
-	return backlog{pending: at.Pending, inDelivery: at.AckPending, retries: waiting[route.Subscription]}, nil
+	detached, err := s.conn.DetachedCallsOf(ctx, route.Subscription)
+	if err != nil {
+		return backlog{}, err
+	}
+	return backlog{pending: at.Pending, inDelivery: at.AckPending + detached, retries: waiting[route.Subscription]}, nil
 }

@@ -36,10 +36,10 @@ type stored struct {
 type state int
 
 const (
-	pending state = iota
-	held          // delivered and not settled
-	waiting       // for its next attempt
-	detached      // its call goes on
+	pending  state = iota
+	held           // delivered and not settled
+	waiting        // for its next attempt
+	detached       // its call goes on
 	done
 )
 
