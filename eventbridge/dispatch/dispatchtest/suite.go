@@ -99,16 +99,23 @@ func Run(t *testing.T, newBackend func(t *testing.T) Backend) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			registry := prometheus.NewRegistry()
-			b := &bench{Backend: newBackend(t), gate: NewGate(true), maxInFlight: MaxAckPending, registry: registry, metrics: dispatch.NewMetrics(registry), options: dispatch.Options{
-				MaxInFlight:  1000,
-				MaxAttempts:  4,
-				Backoff:      dispatch.Backoff{Base: 40 * time.Millisecond, Max: time.Second},
-				ShortDelay:   10 * time.Millisecond,
-				AckWait:      AckWait,
-				DrainTimeout: patience,
-				MaxHops:      3,
-			}}
+			b := &bench{
+				Backend: newBackend(t), gate: NewGate(true), maxInFlight: MaxAckPending, options: options(),
+				registry: registry, metrics: dispatch.NewMetrics(registry),
+			}
 			test(t, b)
 		})
+	}
+}
+
+func options() dispatch.Options {
+	return dispatch.Options{
+		MaxInFlight:  1000,
+		MaxAttempts:  4,
+		Backoff:      dispatch.Backoff{Base: 40 * time.Millisecond, Max: time.Second},
+		ShortDelay:   10 * time.Millisecond,
+		AckWait:      AckWait,
+		DrainTimeout: patience,
+		MaxHops:      3,
 	}
 }

@@ -1,0 +1,153 @@
+package dispatch
+
+import (
+	"sync"
+	"time"
+)
+
+// unanswered are the calls that hold places and have no answer, in the order in which they are to be detached. One timer
+// looks after all of them, at the most once in as long as each may hold its place.
+type unanswered struct {
+	after  time.Duration
+	most   int             // detached calls at a time
+	detach func(*job) bool // has a goroutine of its own
+
+	mu          sync.Mutex
+	first, last *job
+	detached    int // or about to be
+	timer       *time.Timer
+	armed       bool
+}
+
+// call is what is known of the call of a job. The lock of unanswered is held.
+type call struct {
+	began     time.Time
+	due       time.Time // when it is to be detached
+	detaching chan struct{}
+	answered  bool
+	listed    bool
+	next      *job
+	previous  *job
+}
+
+// begin is told that the sink is called.
+func (u *unanswered) begin(j *job) {
+	now := time.Now()
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	j.call.began = now
+	u.add(j, now)
+	u.arm()
+}
+
+// end is told that the call has ended. It returns when nobody detaches the message any more.
+func (u *unanswered) end(j *job) {
+	u.mu.Lock()
+	j.call.answered = true
+	u.remove(j)
+	detaching := j.call.detaching
+	u.mu.Unlock()
+	if detaching != nil {
+		<-detaching
+	}
+}
+
+// free is told that a detached call is over.
+func (u *unanswered) free() {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.detached--
+	u.arm()
+}
+
+// look detaches what is due, and goes on while there are calls that may be.
+func (u *unanswered) look() {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.armed = false
+	for j := u.nextDue(time.Now()); j != nil; j = u.nextDue(time.Now()) {
+		u.remove(j)
+		u.detached++
+		j.call.detaching = make(chan struct{})
+		go func() { u.done(j, u.detach(j)) }()
+	}
+	u.arm()
+}
+
+// nextDue is the next call to be detached, nil without one. The lock is held.
+func (u *unanswered) nextDue(now time.Time) *job {
+	if u.first == nil || u.detached >= u.most || u.first.call.due.After(now) {
+		return nil
+	}
+	return u.first
+}
+
+// done is told how detaching went. A call that could not be is tried again later.
+func (u *unanswered) done(j *job, detached bool) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	close(j.call.detaching)
+	if detached {
+		return
+	}
+	u.detached--
+	if !j.call.answered {
+		j.call.detaching = nil
+		u.add(j, time.Now())
+	}
+	u.arm()
+}
+
+// add puts a call behind the others, all of which are due before it. The lock is held.
+func (u *unanswered) add(j *job, now time.Time) {
+	j.call.due, j.call.listed = now.Add(u.after), true
+	j.call.previous, j.call.next = u.last, nil
+	if u.last == nil {
+		u.first = j
+	} else {
+		u.last.call.next = j
+	}
+	u.last = j
+}
+
+// remove is called with the lock held.
+func (u *unanswered) remove(j *job) {
+	c := &j.call
+	if !c.listed {
+		return
+	}
+	c.listed = false
+	if c.previous == nil {
+		u.first = c.next
+	} else {
+		c.previous.call.next = c.next
+	}
+	if c.next == nil {
+		u.last = c.previous
+	} else {
+		c.next.call.previous = c.previous
+	}
+	c.previous, c.next = nil, nil
+}
+
+// arm is called with the lock held.
+func (u *unanswered) arm() {
+	if u.armed || u.first == nil || u.detached >= u.most {
+		return
+	}
+	u.armed = true
+	wait := time.Until(u.first.call.due)
+	if u.timer == nil {
+		u.timer = time.AfterFunc(wait, u.look)
+		return
+	}
+	u.timer.Reset(wait)
+}
+
+func (u *unanswered) stop() {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if u.timer != nil {
+		u.timer.Stop()
+	}
+}
