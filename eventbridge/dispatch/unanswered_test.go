@@ -1,6 +1,7 @@
 package dispatch
 
 import (
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -8,17 +9,35 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// watch makes calls that are looked after, of which those are detached that agree.
-func watch(most int, agree func(*job) bool) (u *unanswered, detached *[]*job) {
-	detached = &[]*job{}
-	u = &unanswered{after: time.Minute, most: most}
-	u.detach = func(j *job) bool {
-		u.mu.Lock()
-		*detached = append(*detached, j)
-		u.mu.Unlock()
+// watched are calls of which those are detached that agree.
+type watched struct {
+	*unanswered
+
+	tried []*job
+}
+
+func watch(most int, agree func(*job) bool) *watched {
+	w := &watched{}
+	w.unanswered = &unanswered{after: time.Minute, most: most, detach: func(j *job) bool {
+		w.mu.Lock()
+		w.tried = append(w.tried, j)
+		w.mu.Unlock()
 		return agree(j)
-	}
-	return u, detached
+	}}
+	return w
+}
+
+// state is which calls were detached or tried to be, in their order, how many are now, and that nothing is looked after.
+func (w *watched) state() (tried []*job, now int, idle bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return slices.Clone(w.tried), w.detached, !w.armed && w.first == nil
+}
+
+func (w *watched) triedAre(t *testing.T, want ...*job) {
+	t.Helper()
+	tried, _, _ := w.state()
+	require.Equal(t, want, tried)
 }
 
 func always(*job) bool { return true }
@@ -31,7 +50,7 @@ func pass(d time.Duration) {
 func TestCallsWithoutAnAnswerAreDetachedWhenTheirTimeHasCome(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		u, detached := watch(10, always)
+		u := watch(10, always)
 		first, short, second := &job{attempt: 1}, &job{attempt: 2}, &job{attempt: 3}
 		u.begin(first)
 		u.begin(short)
@@ -39,16 +58,17 @@ func TestCallsWithoutAnAnswerAreDetachedWhenTheirTimeHasCome(t *testing.T) {
 		u.begin(second)
 		u.end(short)
 		pass(49 * time.Second)
-		require.Empty(t, *detached)
+		u.triedAre(t)
 		pass(time.Second)
-		require.Equal(t, []*job{first}, *detached)
+		u.triedAre(t, first)
 		u.end(first)
 		pass(10 * time.Second)
-		require.Equal(t, []*job{first, second}, *detached)
+		u.triedAre(t, first, second)
 		u.end(second)
 		pass(time.Hour)
-		require.Len(t, *detached, 2)
-		require.False(t, u.armed, "without calls there is nothing to look after")
+		u.triedAre(t, first, second)
+		_, _, idle := u.state()
+		require.True(t, idle, "without calls there is nothing to look after")
 		u.begin(short)
 		u.stop()
 	})
@@ -57,7 +77,7 @@ func TestCallsWithoutAnAnswerAreDetachedWhenTheirTimeHasCome(t *testing.T) {
 func TestNoMoreCallsAreDetachedThanThereMayBe(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		u, detached := watch(2, always)
+		u := watch(2, always)
 		jobs := make([]*job, 4)
 		for i := range jobs {
 			jobs[i] = &job{attempt: i}
@@ -65,16 +85,16 @@ func TestNoMoreCallsAreDetachedThanThereMayBe(t *testing.T) {
 			time.Sleep(time.Second)
 		}
 		pass(time.Hour)
-		require.Equal(t, jobs[:2], *detached)
+		u.triedAre(t, jobs[:2]...)
 		u.end(jobs[0])
 		u.free()
 		synctest.Wait()
-		require.Equal(t, jobs[:3], *detached, "the next one, and at once")
+		u.triedAre(t, jobs[:3]...) // the next one, and at once
 		u.end(jobs[3])
 		u.end(jobs[1])
 		u.free()
 		pass(time.Hour)
-		require.Len(t, *detached, 3)
+		u.triedAre(t, jobs[:3]...)
 		u.stop()
 	})
 }
@@ -83,15 +103,17 @@ func TestACallThatCannotBeDetachedIsTriedAgainLater(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		tries := 0
-		u, detached := watch(1, func(*job) bool { tries++; return tries == 3 })
+		u := watch(1, func(*job) bool { tries++; return tries == 3 })
 		j := &job{}
 		u.begin(j)
 		pass(2*time.Minute + time.Second)
-		require.Len(t, *detached, 2)
-		require.Zero(t, u.detached)
+		_, now, _ := u.state()
+		require.Zero(t, now)
+		u.triedAre(t, j, j)
 		pass(time.Hour)
-		require.Len(t, *detached, 3)
-		require.Equal(t, 1, u.detached)
+		u.triedAre(t, j, j, j)
+		_, now, _ = u.state()
+		require.Equal(t, 1, now)
 		u.end(j)
 		u.free()
 	})
@@ -105,21 +127,21 @@ func TestTheEndOfACallWaitsForItsMessageToBeDetached(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				stored := make(chan struct{})
-				u, _ := watch(1, func(*job) bool { <-stored; return could })
-				j, ended := &job{}, false
+				u := watch(1, func(*job) bool { <-stored; return could })
+				j, ended := &job{}, make(chan struct{})
 				u.begin(j)
 				pass(time.Minute)
 				go func() {
+					defer close(ended)
 					u.end(j)
-					ended = true
 				}()
 				synctest.Wait()
-				require.False(t, ended)
+				require.False(t, isClosed(ended))
 				close(stored)
-				synctest.Wait()
-				require.True(t, ended)
-				require.Nil(t, u.first, "it is not tried again")
-				require.Equal(t, could, u.detached == 1)
+				<-ended
+				_, now, idle := u.state()
+				require.True(t, idle, "it is not tried again")
+				require.Equal(t, could, now == 1)
 			})
 		})
 	}

@@ -16,9 +16,9 @@ import (
 
 const (
 	// callTimeout leaves copies so much time that none comes back by itself during a test.
-	callTimeout = 12 * time.Second
+	callTimeout = 8 * time.Second
 	// detachedAfter is a quarter of it.
-	detachedAfter = 3 * time.Second
+	detachedAfter = 2 * time.Second
 )
 
 // hanging is a sink at which the first calls of the events up to number hang until they are released, and then have the answer.
