@@ -223,3 +223,34 @@ func TestCopiesCountForTheShareOfTheirNamespace(t *testing.T) {
 	require.EqualValues(t, kibibyte, count.bySource[subscription().Name])
 	require.Zero(t, count.waiting, "it does not come due in a crowd")
 }
+
+func TestTheRetryOfADetachedCallTakesTheRoomOfItsCopy(t *testing.T) {
+	t.Parallel()
+	f := newFeed(t)
+	options := testStreams()
+	options.RetryMaxBytes = 4 * kibibyte
+	require.NoError(t, f.conn.EnsureStreams(t.Context(), options))
+	f.publish(t, 2)
+	s := f.source(t)
+	first := detach(t, fetchOne(t, s), time.Hour)
+	require.ErrorIs(t, fetchOne(t, s).Detach(t.Context(), time.Hour), ErrRetryShare)
+	require.NoError(t, first.Retry(t.Context(), time.Hour))
+	f.inDetachedCalls(t, 0, 1)
+}
+
+func TestADetachedCallWhoseRetryCannotBeStoredKeepsItsCopy(t *testing.T) {
+	t.Parallel()
+	f := newFeed(t)
+	f.publish(t, 1)
+	m := detach(t, fetchOne(t, f.source(t)), 600*time.Millisecond)
+	stream, err := f.conn.js.Stream(t.Context(), RetryStream)
+	require.NoError(t, err)
+	config := stream.CachedInfo().Config
+	config.MaxMsgs = 1
+	_, err = f.conn.js.UpdateStream(t.Context(), config)
+	require.NoError(t, err)
+	require.NoError(t, m.Retry(t.Context(), time.Hour))
+	f.inDetachedCalls(t, 1, 0)
+	forward(t, f.conn)
+	require.Equal(t, 1, fetchOne(t, f.source(t)).Attempt())
+}
