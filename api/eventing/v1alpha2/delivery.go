@@ -25,8 +25,8 @@ type Delivery struct {
 	// +optional
 	TTL *metav1.Duration `json:"ttl,omitempty"`
 
-	// MaxInFlight bounds the deliveries at a time, over all replicas of the eventbridge. It wins over
-	// config.maxInFlightMessages.
+	// MaxInFlight bounds the deliveries at a time, over all replicas of the eventbridge. A call without an answer counts for a
+	// quarter of its timeout, unless there is to be one at a time. It wins over config.maxInFlightMessages.
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=10000
 	// +optional
