@@ -16,6 +16,7 @@ type job struct {
 	turn    int            // of the desk, when the message came
 	over    failure.Reason // of what never was on the desk, because it is over a limit
 
+	limit    int // of the window when it was started
 	call     call
 	detached bool   // it has no place any more
 	answers  uint64 // that the sink had given when it was detached
@@ -138,6 +139,7 @@ func (d *desk) next(now time.Time) {
 			d.busy[j.key] = true
 		}
 		d.running++
+		j.limit = d.window.limit
 		d.start(j)
 	}
 }

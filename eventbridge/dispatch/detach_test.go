@@ -40,6 +40,7 @@ func TestADetachedCallLeavesItsPlaceOnTheDesk(t *testing.T) {
 	}
 	d.detach(hanging)
 	require.Equal(t, []*job{hanging, next}, started)
+	require.Equal(t, 1, hanging.limit)
 	d.done(hanging, delivered, false, 0)
 	require.Equal(t, []*job{hanging, next}, started, "it had no place to leave any more")
 	d.done(next, delivered, false, 0)

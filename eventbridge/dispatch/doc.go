@@ -18,8 +18,9 @@
 //   - At most MaxInFlight messages are held at a time; a retry that waits for its time holds no worker.
 //   - A call without an answer after a quarter of its timeout is detached, if its message is [Detachable]: its place goes to the
 //     next message while it goes on, so that events that hang do not hold up the others for their whole timeout. At most
-//     MaxInFlight calls are detached at a time. A detached call settles its message as any other; that it timed out counts
-//     against the sink only if nobody else had an answer meanwhile.
+//     MaxInFlight calls are detached at a time. While a struggling sink has fewer places, each is held for a shorter time.
+//     A detached call settles its message as any other; that it timed out counts against the sink only if nobody else had an
+//     answer meanwhile.
 //   - An ordered message that fails, or does not reach the sink, stays in our hands, and no later one of its key is
 //     sent. When receiving ends, what is not running is given back, and what then fails is given back too: never
 //     to the retries, which come back behind what was published meanwhile.

@@ -22,6 +22,7 @@ type unanswered struct {
 // call is what is known of the call of a job. The lock of unanswered is held.
 type call struct {
 	began     time.Time
+	hold      time.Duration
 	due       time.Time // when it is to be detached
 	detaching chan struct{}
 	answered  bool
@@ -35,9 +36,15 @@ func (u *unanswered) begin(j *job) {
 	now := time.Now()
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	j.call.began = now
+	j.call.began, j.call.hold = now, u.hold(j.limit)
 	u.add(j, now)
 	u.arm()
+}
+
+// hold is how long a call may hold its place: shorter while there are fewer, so that as many calls come to their turn in the
+// same time. Otherwise events that hang would hold up the others for longest when their sink is spared for their sake.
+func (u *unanswered) hold(places int) time.Duration {
+	return max(u.after*time.Duration(places)/time.Duration(u.most), leastDetach)
 }
 
 // end is told that the call has ended. It returns when nobody detaches the message any more.
@@ -98,9 +105,10 @@ func (u *unanswered) done(j *job, detached bool) {
 	u.arm()
 }
 
-// add puts a call behind the others, all of which are due before it. The lock is held.
+// add puts a call behind the others, which are due before it: when there are fewer places none is taken before all calls that
+// held one have left. The lock is held.
 func (u *unanswered) add(j *job, now time.Time) {
-	j.call.due, j.call.listed = now.Add(u.after), true
+	j.call.due, j.call.listed = now.Add(j.call.hold), true
 	j.call.previous, j.call.next = u.last, nil
 	if u.last == nil {
 		u.first = j

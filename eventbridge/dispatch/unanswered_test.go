@@ -51,7 +51,7 @@ func TestCallsWithoutAnAnswerAreDetachedWhenTheirTimeHasCome(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		u := watch(10, always)
-		first, short, second := &job{attempt: 1}, &job{attempt: 2}, &job{attempt: 3}
+		first, short, second := &job{attempt: 1, limit: 10}, &job{attempt: 2, limit: 10}, &job{attempt: 3, limit: 10}
 		u.begin(first)
 		u.begin(short)
 		pass(10 * time.Second)
@@ -80,7 +80,7 @@ func TestNoMoreCallsAreDetachedThanThereMayBe(t *testing.T) {
 		u := watch(2, always)
 		jobs := make([]*job, 4)
 		for i := range jobs {
-			jobs[i] = &job{attempt: i}
+			jobs[i] = &job{attempt: i, limit: 2}
 			u.begin(jobs[i])
 			time.Sleep(time.Second)
 		}
@@ -99,12 +99,21 @@ func TestNoMoreCallsAreDetachedThanThereMayBe(t *testing.T) {
 	})
 }
 
+func TestWhereThereAreFewerPlacesEachIsHeldForAShorterTime(t *testing.T) {
+	t.Parallel()
+	u := &unanswered{after: time.Minute, most: 10}
+	require.Equal(t, time.Minute, u.hold(10))
+	require.Equal(t, 6*time.Second, u.hold(1))
+	u.most = 1000
+	require.Equal(t, leastDetach, u.hold(1))
+}
+
 func TestACallThatCannotBeDetachedIsTriedAgainLater(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		tries := 0
 		u := watch(1, func(*job) bool { tries++; return tries == 3 })
-		j := &job{}
+		j := &job{limit: 1}
 		u.begin(j)
 		pass(2*time.Minute + time.Second)
 		_, now, _ := u.state()
@@ -128,7 +137,7 @@ func TestTheEndOfACallWaitsForItsMessageToBeDetached(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				stored := make(chan struct{})
 				u := watch(1, func(*job) bool { <-stored; return could })
-				j, ended := &job{}, make(chan struct{})
+				j, ended := &job{limit: 1}, make(chan struct{})
 				u.begin(j)
 				pass(time.Minute)
 				go func() {

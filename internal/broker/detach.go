@@ -46,15 +46,15 @@ func (c *Conn) addCopy(ctx context.Context, m *Message, within time.Duration) (*
 	if !c.Connected() {
 		return nil, ErrNotConnected
 	}
-	stream, err := c.js.Stream(ctx, RetryStream)
-	if err != nil {
-		return nil, mapError(err)
-	}
 	// A repeat for the same delivery is stored once, and each delivery has a copy of its own.
 	w := m.waitingCopy("call/" + strconv.FormatUint(m.metadata.NumDelivered, 10))
 	level := levelAbove(within)
 	if _, err := c.retries.admit(ctx, m.source.subscription, w.size, level.wait()); err != nil {
 		return nil, err
+	}
+	stream, err := c.js.Stream(ctx, RetryStream)
+	if err != nil {
+		return nil, mapError(err)
 	}
 	stored, err := c.storeWaiting(ctx, w, callSubject(level, w.size, m.source.subscription), level.wait())
 	if err != nil {
