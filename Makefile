@@ -8,7 +8,8 @@ MAKEFLAGS += --no-print-directory
 
 # A service's login has no HOME, where Go and npm keep their caches. The checkout may belong to another user than root.
 export HOME ?= $(shell echo ~)
-export GOFLAGS += -buildvcs=false
+# Without their directory in them, what one clone has compiled the next need not compile.
+export GOFLAGS += -buildvcs=false -trimpath
 
 GO        ?= go
 CLUSTER   := $(GO) run -C e2e/cluster .
