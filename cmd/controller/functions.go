@@ -39,6 +39,9 @@ func setUpFunctions(ctx context.Context, manager ctrl.Manager, o *options) error
 	namespaces := o.registry
 	namespaces.Guard = guard
 	registries := registry.NewResolver(manager.GetClient(), manager.GetAPIReader(), namespaces, ca)
+	if access := o.subscription.Sinks.Access; access.Publish != nil {
+		o.function.PublisherAudience = access.Publish.Audience
+	}
 	builds := build.NewQueue(o.function.Build.Limits(), build.JobReader{Reader: manager.GetClient()}, clock.RealClock{})
 	err = function.Setup(ctx, manager, function.Parts{
 		Registerer:   metrics.Registry,

@@ -54,7 +54,7 @@ func newWorld(t *testing.T) *world {
 }
 
 // runManager runs the controller until the test and its parts have ended.
-func runManager(t *testing.T, simultaneous int) *fakeRepositories {
+func runManager(t *testing.T, simultaneous int, change ...func(*Options)) *fakeRepositories {
 	t.Helper()
 	repositories := newFakeRepositories()
 	ctrllog.SetLogger(logr.Discard())
@@ -71,6 +71,9 @@ func runManager(t *testing.T, simultaneous int) *fakeRepositories {
 	require.NoError(t, err)
 	options := testOptions()
 	options.Build.MaxSimultaneous = simultaneous
+	for _, c := range change {
+		c(&options)
+	}
 	require.NoError(t, Setup(t.Context(), mgr, Parts{
 		Registerer:   prometheus.NewRegistry(),
 		Registries:   registry.NewResolver(mgr.GetClient(), mgr.GetAPIReader(), registryOptions(), nil),

@@ -20,6 +20,9 @@ type Options struct {
 	RuntimeImages map[string]string
 	// PublisherAddress is where Functions publish events.
 	PublisherAddress string
+	// PublisherAudience is for whom the tokens are that Functions show there; empty
+	// where nobody asks for one. It comes with the rules of who may publish.
+	PublisherAudience string
 	// TraceCollectorEndpoint is where Functions send traces; it may be empty.
 	TraceCollectorEndpoint string
 	// DefaultProfile is the resource profile of Functions that name none. When
@@ -137,6 +140,7 @@ func (o *Options) settings() *resources.Settings {
 	return &resources.Settings{
 		Images:                 maps.Clone(o.RuntimeImages),
 		PublisherAddress:       o.PublisherAddress,
+		PublisherAudience:      o.PublisherAudience,
 		TraceCollectorEndpoint: o.TraceCollectorEndpoint,
 		DefaultProfile:         o.DefaultProfile,
 		Build:                  o.Build.settings(),

@@ -12,10 +12,18 @@ const EnvHandlerSource = "FUNC_HANDLER_SOURCE"
 // EnvRuntime is the variable that names the runtime.
 const EnvRuntime = "FUNC_RUNTIME"
 
+// The variables that say where a Function publishes, and in which file is the token that it shows there.
+const (
+	EnvPublisher      = "PUBLISHER_PROXY_ADDRESS"
+	EnvPublisherToken = "PUBLISHER_TOKEN_FILE"
+)
+
 // Addresses are what the installation tells Functions.
 type Addresses struct {
 	// Publisher is where they publish events.
 	Publisher string
+	// PublisherToken is the file of the token that they show there; empty when they have none.
+	PublisherToken string
 	// TraceCollector is where they send traces; it may be empty.
 	TraceCollector string
 }
@@ -38,7 +46,7 @@ func common(fn *v1alpha2.Function, runtime v1alpha2.Runtime, addresses Addresses
 		{Name: EnvRuntime, Value: string(runtime)},
 		{Name: "SERVICE_NAMESPACE", Value: fn.Namespace},
 		{Name: "TRACE_COLLECTOR_ENDPOINT", Value: addresses.TraceCollector},
-		{Name: "PUBLISHER_PROXY_ADDRESS", Value: addresses.Publisher},
+		{Name: EnvPublisher, Value: addresses.Publisher},
 	}
 	if IsPython(runtime) {
 		env = append(env,
@@ -47,7 +55,11 @@ func common(fn *v1alpha2.Function, runtime v1alpha2.Runtime, addresses Addresses
 			corev1.EnvVar{Name: "FUNC_HANDLER", Value: "main"},
 		)
 	}
-	return append(env, fn.Spec.Env...)
+	env = append(env, fn.Spec.Env...)
+	if addresses.PublisherToken != "" {
+		env = append(env, corev1.EnvVar{Name: EnvPublisherToken, Value: addresses.PublisherToken})
+	}
+	return env
 }
 
 // lastOfEach keeps the last variable of each name: Kubernetes lets it win, and

@@ -69,13 +69,13 @@ func podTemplate(fn *v1alpha2.Function, settings *Settings, wanted Workload) (*c
 	if err != nil {
 		return nil, err
 	}
-	vols, _ := volumes(fn, wanted.Code)
+	vols, _ := volumes(fn, settings, wanted.Code)
 	spec := corev1ac.PodSpec().
 		WithSecurityContext(security).
 		WithVolumes(vols...).
 		WithTerminationGracePeriodSeconds(gracePeriod(fn)).
-		// The API is no business of a Function's, and variables for every
-		// Service of the namespace slow the start.
+		// The API is no business of a Function's: what it may have is a token for
+		// the publisher. Variables for every Service of the namespace slow the start.
 		WithAutomountServiceAccountToken(false).
 		WithEnableServiceLinks(false)
 	if wanted.PullSecret != "" {
@@ -121,9 +121,9 @@ func container(fn *v1alpha2.Function, settings *Settings, code Code) (*corev1ac.
 		// The runtime writes there why a handler does not load. The log is no
 		// replacement: it may hold events, and the text goes into the status.
 		WithTerminationMessagePolicy(corev1.TerminationMessageReadFile)
-	env := workload.Environment(fn, code.Runtime, code.Source, settings.addresses())
+	env := workload.Environment(fn, code.Runtime, code.Source, settings.addresses(fn))
 	if code.Kyma {
-		env = workload.KymaEnvironment(fn, code.Runtime, code.Inline, settings.addresses())
+		env = workload.KymaEnvironment(fn, code.Runtime, code.Inline, settings.addresses(fn))
 		built.WithCommand(kymaCommand(code)...).WithWorkingDir(functionDir(code))
 	}
 	for _, variable := range env {
@@ -133,7 +133,7 @@ func container(fn *v1alpha2.Function, settings *Settings, code Code) (*corev1ac.
 		}
 		built.WithEnv(converted)
 	}
-	_, mounts := volumes(fn, code)
+	_, mounts := volumes(fn, settings, code)
 	return built.WithVolumeMounts(mounts...), nil
 }
 

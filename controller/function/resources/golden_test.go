@@ -125,12 +125,14 @@ func TestDeploymentsAreAsInTheGoldenFiles(t *testing.T) {
 		pullSecret    string
 		prepared      Prepared
 		inline        *workload.Inline
+		audience      string
 	}{
 		"deployment-nodejs":     {fn: function(), replicas: ptr.To[int32](1)},
 		"deployment-python":     {fn: function(python), replicas: ptr.To[int32](3)},
 		"deployment-scaled":     {fn: function(scaled(0, 5))},
 		"deployment-everything": {fn: function(everything), replicas: ptr.To[int32](0), configuration: "0123456789abcdef"},
 		"deployment-built":      {fn: function(), replicas: ptr.To[int32](1), pullSecret: "rouse-registry-price"},
+		"deployment-token":      {fn: function(python), replicas: ptr.To[int32](1), audience: "rouse-eventbridge"},
 		"deployment-kyma-nodejs": {
 			fn: function(kyma), replicas: ptr.To[int32](1), inline: &workload.Inline{
 				Source: "module.exports = { main: () => `$$ $(FUNC_NAME) \\n` }", Dependencies: `{"dependencies":{"left-pad":"1.3.0"}}`,
@@ -157,7 +159,9 @@ func TestDeploymentsAreAsInTheGoldenFiles(t *testing.T) {
 				wanted.Source, wanted.Inline = "", tc.inline
 			}
 			wanted.Prepared = tc.prepared
-			deployment, err := Deployment(tc.fn, settings(), wanted)
+			installation := settings()
+			installation.PublisherAudience = tc.audience
+			deployment, err := Deployment(tc.fn, installation, wanted)
 			require.NoError(t, err)
 			requireGolden(t, name, deployment)
 		})

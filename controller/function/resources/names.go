@@ -35,7 +35,7 @@ func volumeName(secret string) string {
 
 func isReservedVolume(name string) bool {
 	switch name {
-	case tmpVolume, functionVolume, binVolume, sourceVolume, fetchVolume, installVolume, pushVolume, handoverVolume, inputVolume,
+	case tmpVolume, tokenVolume, functionVolume, binVolume, sourceVolume, fetchVolume, installVolume, pushVolume, handoverVolume, inputVolume,
 		registryVolume, gitVolume, packagesVolume, sourcesVolume, localVolume, kymaPackagesVolume:
 		return true
 	default:

@@ -93,7 +93,7 @@ func TestASecretAtTmpTakesThePlaceOfTheVolume(t *testing.T) {
 	vols, mounts := volumes(function(func(fn *v1alpha2.Function) {
 		fn.Spec.SecretMounts = []v1alpha2.SecretMount{{SecretName: "own", MountPath: "/tmp"}}
 		fn.Spec.ContainerSecurityContext = &corev1.SecurityContext{ReadOnlyRootFilesystem: new(true)}
-	}), Code{})
+	}), settings(), Code{})
 	require.Len(t, vols, 1)
 	require.Len(t, mounts, 1)
 	require.Equal(t, "own", *mounts[0].Name)

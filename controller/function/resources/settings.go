@@ -3,6 +3,7 @@ package resources
 import (
 	"k8s.io/apimachinery/pkg/api/resource"
 
+	"github.com/rouse-run/rouse/api/serverless/v1alpha2"
 	"github.com/rouse-run/rouse/internal/workload"
 )
 
@@ -12,6 +13,9 @@ type Settings struct {
 	Images map[string]string
 	// PublisherAddress is where Functions publish events.
 	PublisherAddress string
+	// PublisherAudience is for whom the tokens are that Functions show where they
+	// publish. It is empty where nobody asks for a token.
+	PublisherAudience string
 	// TraceCollectorEndpoint is where Functions send traces; it may be empty.
 	TraceCollectorEndpoint string
 	// DefaultProfile is the resource profile of Functions that name none.
@@ -22,8 +26,12 @@ type Settings struct {
 	Build BuildSettings
 }
 
-func (s *Settings) addresses() workload.Addresses {
-	return workload.Addresses{Publisher: s.PublisherAddress, TraceCollector: s.TraceCollectorEndpoint}
+func (s *Settings) addresses(fn *v1alpha2.Function) workload.Addresses {
+	addresses := workload.Addresses{Publisher: s.PublisherAddress, TraceCollector: s.TraceCollectorEndpoint}
+	if s.showsToken(fn) {
+		addresses.PublisherToken = tokenDir + "/" + tokenFile
+	}
+	return addresses
 }
 
 // BuildSettings are the installation's choices for builds.

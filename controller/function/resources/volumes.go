@@ -13,9 +13,10 @@ const (
 	tmpPath   = "/tmp"
 )
 
-// volumes are what the user asks for and, but for Kyma's contract, nothing else:
-// the kubelet takes about 0.3 s longer to start a pod that has any.
-func volumes(fn *v1alpha2.Function, code Code) ([]*corev1ac.VolumeApplyConfiguration, []*corev1ac.VolumeMountApplyConfiguration) {
+// volumes are what the user asks for and, but for Kyma's contract and a token for
+// the publisher, nothing else: the kubelet takes about 0.3 s longer to start a pod
+// that has any.
+func volumes(fn *v1alpha2.Function, settings *Settings, code Code) ([]*corev1ac.VolumeApplyConfiguration, []*corev1ac.VolumeMountApplyConfiguration) {
 	var vols []*corev1ac.VolumeApplyConfiguration
 	var mounts []*corev1ac.VolumeMountApplyConfiguration
 	taken := false // whether the user mounts a Secret at /tmp
@@ -33,6 +34,9 @@ func volumes(fn *v1alpha2.Function, code Code) ([]*corev1ac.VolumeApplyConfigura
 	readOnly := ptr.Deref(ContainerSecurityContext(fn, code.Kyma).ReadOnlyRootFilesystem, false)
 	if !taken && (readOnly || code.Kyma) {
 		vols, mounts = withEmptyDir(vols, mounts, tmpVolume, tmpPath)
+	}
+	if settings.showsToken(fn) {
+		vols, mounts = withToken(settings.PublisherAudience, vols, mounts)
 	}
 	if code.Kyma {
 		return kymaVolumes(code, vols, mounts)

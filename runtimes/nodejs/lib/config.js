@@ -49,6 +49,7 @@ function fromEnv(env) {
     timeoutSeconds: positive(env.FUNC_TIMEOUT, DEFAULT_TIMEOUT_SECONDS),
     bodyLimitMb: positive(modern ? env.FUNC_BODY_MB_LIMIT : env.REQ_MB_LIMIT, DEFAULT_BODY_LIMIT_MB),
     publisherAddress: env.PUBLISHER_PROXY_ADDRESS ?? '',
+    publisherTokenFile: env.PUBLISHER_TOKEN_FILE ?? '',
     handlerSource: env.FUNC_HANDLER_SOURCE ?? '',
     handlerPath: env.HANDLER_PATH ?? '',
     functionPath: env.FUNCTION_PATH ?? '',

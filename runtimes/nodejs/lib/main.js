@@ -42,7 +42,7 @@ class Server {
   constructor(config, loadPart) {
     this.#config = config;
     this.#loadPart = loadPart;
-    this.#publisher = new Publisher(config.publisherAddress);
+    this.#publisher = new Publisher(config.publisherAddress, config.publisherTokenFile);
     this.#tracing = new Tracing(config, loadPart);
     this.sdk = createSdk(config, this.#publisher, this.#tracing);
   }

@@ -6,6 +6,7 @@
 
 const http = require('node:http');
 const { STRUCTURED, build } = require('./cloudevent.js');
+const { TokenFile } = require('./token.js');
 
 const TIMEOUT_MS = 30_000;
 const MAX_ANSWER = 64 * 1024;
@@ -18,14 +19,17 @@ class PublishError extends Error {
   }
 }
 
-// Publisher is made once per server; emit may be called any number of times at once.
+// Publisher is made once per server; emit may be called any number of times at once. The token goes to its address and
+// nowhere else: redirects are not followed.
 class Publisher {
   #address;
+  #token;
   #client;
   #agent;
 
-  constructor(address) {
+  constructor(address, tokenFile) {
     this.#address = address;
+    this.#token = new TokenFile(tokenFile);
   }
 
   // emit resolves with the publisher's answer, and rejects when that is not 2xx. chain says what event is being handled.
@@ -67,6 +71,8 @@ class Publisher {
   #send(body, attempt) {
     const { promise, resolve, reject } = withResolvers();
     const headers = { 'content-type': STRUCTURED, 'content-length': body.length };
+    const token = this.#token.read();
+    if (token) headers.authorization = `Bearer ${token}`;
     const request = this.#client.request(this.#address, { method: 'POST', headers, agent: this.#agent });
     const timer = setTimeout(() => request.destroy(new Error(`no answer within ${TIMEOUT_MS / 1000} s`)), TIMEOUT_MS);
     request.once('close', () => clearTimeout(timer));

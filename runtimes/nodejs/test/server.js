@@ -111,15 +111,15 @@ async function withServer({ source, environment, app: other = app }, use) {
   }
 }
 
-// withPublisher runs a local publisher that answers every event with the same status and keeps what it got.
-async function withPublisher(status, use) {
+// withPublisher runs a local publisher that answers every event with the same status and headers and keeps what it got.
+async function withPublisher(status, use, answer = {}) {
   const events = [];
   const publisher = http.createServer((req, res) => {
     let body = '';
     req.setEncoding('utf8').on('data', (chunk) => (body += chunk));
     req.on('end', () => {
       events.push({ method: req.method, type: req.headers['content-type'], headers: req.headers, body });
-      res.writeHead(status).end();
+      res.writeHead(status, answer).end();
     });
   });
   await once(publisher.listen(0, '127.0.0.1'), 'listening');

@@ -19,6 +19,7 @@ class Config:
         self.timeout = _positive(env.get("FUNC_TIMEOUT"), 180.0)
         self.memory_limit = env.get("FUNC_MEMORY_LIMIT")
         self.publisher_address = env.get("PUBLISHER_PROXY_ADDRESS", "")
+        self.publisher_token_file = env.get("PUBLISHER_TOKEN_FILE", "")
         self.trace_endpoint = env.get("TRACE_COLLECTOR_ENDPOINT", "")
         self.handler_source = env.get("FUNC_HANDLER_SOURCE", "")
         self.termination_log = env.get("TERMINATION_LOG_PATH") or "/dev/termination-log"

@@ -10,7 +10,7 @@ from .publisher import Publisher
 def begin(config):
     """Make what the handler reaches, before its module loads; gives the traces."""
     traces = tracing.Tracing(config)
-    current.start(current.Runtime(config, Publisher(config.publisher_address), traces))
+    current.start(current.Runtime(config, Publisher(config.publisher_address, config.publisher_token_file), traces))
     outgoing.install(traces)
     if config.modern:
         import sdk  # noqa: F401 (before a package of that name can be found)

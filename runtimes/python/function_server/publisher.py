@@ -4,6 +4,7 @@ import collections
 import json
 
 from . import cloudevent, current
+from .token import TokenFile
 
 TIMEOUT_SECONDS = 30
 MAX_ANSWER = 64 * 1024
@@ -18,10 +19,14 @@ class PublishError(Exception):
 
 
 class Publisher:
-    """One per server; emit may be called from any number of threads at once."""
+    """One per server; emit may be called from any number of threads at once.
 
-    def __init__(self, address):
+    The token goes to its address and nowhere else: redirects are not followed.
+    """
+
+    def __init__(self, address, token_file=""):
         self._address = address
+        self._token = TokenFile(token_file)
         self._idle = collections.deque()
 
     def emit(self, type, source, data, attributes=None):  # noqa: A002 (the attribute's name)
@@ -56,8 +61,12 @@ class Publisher:
     def _send(self, connection, body):
         from http.client import HTTPException
 
+        headers = {"Content-Type": cloudevent.STRUCTURED}
+        token = self._token.read()
+        if token is not None:
+            headers["Authorization"] = f"Bearer {token}"
         try:
-            connection.request("POST", self._path, body, {"Content-Type": cloudevent.STRUCTURED})
+            connection.request("POST", self._path, body, headers)
             response = connection.getresponse()
             answer = response.read(MAX_ANSWER)
         except HTTPException as error:

@@ -206,6 +206,7 @@ class Recorder:
         recorder = self
         self.requests = []
         self.status = 200
+        self.location = None  # where a redirect leads
 
         class Handler(http.server.BaseHTTPRequestHandler):
             protocol_version = "HTTP/1.1"
@@ -215,6 +216,8 @@ class Recorder:
                 recorder.requests.append((self.path, dict(self.headers.items()), body))
                 self.send_response(recorder.status)
                 self.send_header("Content-Length", "0")
+                if recorder.location:
+                    self.send_header("Location", recorder.location)
                 self.end_headers()
 
             do_GET = do_POST = answer  # noqa: N815 (the names that http.server asks for)
