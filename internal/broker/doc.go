@@ -26,7 +26,8 @@
 //   - The event of a detached call is stored before its message is acked, and the copy is deleted only after the
 //     event is settled otherwise. A bridge that dies meanwhile costs it no attempt.
 //   - No namespace takes more of the retries' stream than it leaves free.
-//   - A new stream takes no event before it has the consumers that it is made with, see
+//   - A new stream takes no event before it has the consumers that it is made with, and before
+//     the streams of dead letters and retries are there unless they are broken, see
 //     [Conn.EnsureStreamsFor].
 //   - [Conn.DropUnwanted] removes what no consumer wants, whoever made it, and nothing else.
 //   - An answer about a backlog comes from the consumer's leader. "The consumer

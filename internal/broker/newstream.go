@@ -14,12 +14,13 @@ import (
 func closedSubject(stream string) string { return "rouse.not-ready." + stream }
 
 // EnsureStreamsFor is EnsureStreams, and has a stream of events that is new take no event before the consumers are in it:
-// it would confirm and drop what they want. Those that NATS refuses are left to whoever ensures them.
+// it would confirm and drop what they want. Those that NATS refuses are left to whoever ensures them. Its room is reserved
+// before that of the other streams.
 func (c *Conn) EnsureStreamsFor(ctx context.Context, o StreamOptions, interested func(ctx context.Context) ([]Consumer, error)) error {
 	if err := c.prepareStream(ctx, eventStream(o), interested); err != nil {
 		return fmt.Errorf("make stream %q: %w", o.Name, err)
 	}
-	return c.EnsureStreams(ctx, o)
+	return c.ensureStreams(ctx, o)
 }
 
 // prepareStream also goes on with what another process has begun.

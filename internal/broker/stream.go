@@ -27,12 +27,23 @@ const (
 // date in place. It never deletes a stream, and it leaves settings alone that it
 // does not know.
 func (c *Conn) EnsureStreams(ctx context.Context, o StreamOptions) error {
-	for _, wanted := range []jetstream.StreamConfig{eventStream(o), deadLetterStream(o), retryStream(o)} {
+	return c.EnsureStreamsFor(ctx, o, func(context.Context) ([]Consumer, error) { return nil, nil })
+}
+
+// ensureStreams has the stream of events take them last: what becomes of an event can be stored then. One of the other
+// streams that is broken stops none.
+func (c *Conn) ensureStreams(ctx context.Context, o StreamOptions) error {
+	ensure := func(wanted jetstream.StreamConfig) error {
 		if err := errors.Join(c.checkLetterRoom(wanted), c.ensureStream(ctx, wanted)); err != nil {
 			return fmt.Errorf("ensure stream %q: %w", wanted.Name, err)
 		}
+		return nil
 	}
-	return c.ensureRetryConsumers(ctx)
+	letters, retries := ensure(deadLetterStream(o)), ensure(retryStream(o))
+	if retries == nil {
+		retries = c.ensureRetryConsumers(ctx)
+	}
+	return errors.Join(letters, retries, ensure(eventStream(o)))
 }
 
 func eventStream(o StreamOptions) jetstream.StreamConfig {

@@ -2,6 +2,7 @@ package broker
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -30,6 +31,45 @@ func TestEnsureStreamsCreatesBothAndIsIdempotent(t *testing.T) {
 
 	require.NoError(t, conn.EnsureStreams(t.Context(), testStreams()))
 	require.Equal(t, before.Created, streamInfo(t, conn, testStream).Created)
+}
+
+func TestEventsAreTakenWhenDeadLettersAndRetriesCanBeStored(t *testing.T) {
+	t.Parallel()
+	conn := connect(t, natstest.Start(t).URL())
+	awaitConnected(t, conn)
+	changes, err := conn.nc.SubscribeSync("$JS.EVENT.ADVISORY.STREAM.*.*")
+	require.NoError(t, err)
+	require.NoError(t, conn.EnsureStreams(t.Context(), testStreams()))
+	var order []string
+	for !slices.Contains(order, "UPDATED.sap") {
+		change, err := changes.NextMsg(patience)
+		require.NoError(t, err)
+		order = append(order, strings.TrimPrefix(change.Subject, "$JS.EVENT.ADVISORY.STREAM."))
+	}
+	require.Equal(t, "CREATED.sap", order[0], "its room is reserved first")
+	require.Subset(t, order, []string{"CREATED.rouse-dead-letters", "CREATED.rouse-retries"}, "and it takes events last")
+}
+
+func TestAStreamThatIsBrokenIsNamedAndStopsNoOther(t *testing.T) {
+	t.Parallel()
+	for _, broken := range []string{DeadLetterStream, RetryStream} {
+		t.Run(broken, func(t *testing.T) {
+			t.Parallel()
+			conn := connect(t, natstest.Start(t).URL())
+			awaitConnected(t, conn)
+			_, err := conn.js.CreateStream(t.Context(), jetstream.StreamConfig{Name: broken, Storage: jetstream.MemoryStorage})
+			require.NoError(t, err)
+			err = conn.EnsureStreams(t.Context(), testStreams())
+			require.ErrorContains(t, err, fmt.Sprintf("ensure stream %q: it is stored in Memory and cannot be moved", broken))
+			require.Equal(t, []string{"kyma.>"}, streamInfo(t, conn, testStream).Config.Subjects)
+			if broken != RetryStream {
+				consumers, err := conn.Consumers(t.Context(), RetryStream)
+				require.NoError(t, err)
+				require.Len(t, consumers, int(lastRetryLevel)+2)
+			}
+			require.NotEmpty(t, streamInfo(t, conn, DeadLetterStream).Config.Name)
+		})
+	}
 }
 
 func TestEnsureStreamsUpdatesInPlaceAndKeepsTheRest(t *testing.T) {
