@@ -143,6 +143,7 @@ func (b *Bridge) watchQuotas(ctx context.Context) error {
 		return nil
 	}
 	b.deliveries.quotas.Run(ctx)
+	b.deliveries.care.wait()
 	return nil
 }
 

@@ -30,6 +30,7 @@ type deliveries struct {
 	access    *publishAccess // nil without rules
 	network   *sink.Network
 	quotas    *quota.Monitor // nil without Deps.Quota
+	care      *caretakers
 	rooms     *rooms
 
 	running map[deliveryKey]*delivery // only apply touches it
@@ -91,8 +92,9 @@ func newDeliveries(deps Deps, options Options, access *publishAccess) *deliverie
 		rooms:     newRooms(options.DeliveryBytes, deps.Registry),
 		running:   map[deliveryKey]*delivery{},
 	}
+	d.care = newCaretakers(d)
 	if deps.Quota != nil {
-		d.quotas = quota.New(deps.Quota, options.Quota, deps.Registry, deps.Log.WithName("quota"))
+		d.quotas = quota.New(deps.Quota, options.Quota, d.care.look, deps.Registry, deps.Log.WithName("quota"))
 	}
 	dropped := prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "rouse_eventbridge_dead_letters_dropped_total",
@@ -117,6 +119,7 @@ func (d *deliveries) run(ctx context.Context) {
 // more, and its running calls hold up nobody. Only what is kept in order goes on after the last of them.
 func (d *deliveries) apply(ctx context.Context, routes []routing.Route) {
 	d.kyma.apply(routes)
+	d.care.know(routes)
 	wanted := make(map[deliveryKey]bool, len(routes))
 	for route := range routing.WithDeadLetters(routes) {
 		key := keyOf(route)

@@ -19,5 +19,7 @@
 //     drain. Metrics and health answer until the end.
 //   - A costly filter holds up its own Subscription and nobody else, not even who publishes: see fairshare.
 //   - What all deliveries of a Bridge hold is bounded by bytes, and no namespace takes more of them than it leaves.
+//   - What the consumer of a Subscription keeps above its namespace's share becomes dead letters whatever the Subscription
+//     says, also where it says nothing that can be served, or is gone.
 //   - An outage of the broker or of the Kubernetes API needs no restart.
 package eventbridge

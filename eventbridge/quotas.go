@@ -29,7 +29,10 @@ func (j *JetStream) Waiting(ctx context.Context) ([]quota.Held, error) {
 	held := make([]quota.Held, 0, len(consumers))
 	for _, consumer := range consumers {
 		if name, ours := broker.SubscriptionOf(consumer); ours {
-			held = append(held, quota.Held{Subscription: name, Amount: quota.Amount{Events: consumer.Backlog.Total()}})
+			held = append(held, quota.Held{
+				Subscription: name, UID: types.UID(consumer.Metadata[broker.MetadataUID]), Ordered: consumer.Ordered,
+				Amount: quota.Amount{Events: consumer.Backlog.Total()},
+			})
 		}
 	}
 	return held, nil

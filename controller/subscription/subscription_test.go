@@ -273,6 +273,50 @@ func TestAConsumerFollowsItsSubscription(t *testing.T) {
 	}, patience, tick)
 }
 
+func TestASubscriptionThatBecomesInvalidKeepsItsConsumerAsItWas(t *testing.T) {
+	policy := routing.Policy{}
+	require.NoError(t, policy.Access.Set(`{"subscribe":{"rules":[{"namespaces":["*"],"sources":["shop"]}]}}`))
+	w := newWorld(t, func(o *Options) { o.Sinks = policy })
+	w.createSink()
+	sub := w.create("orders")
+	w.awaitReady(sub)
+	valid := sub.Spec
+	for name, tc := range map[string]struct {
+		change func(*eventingv1alpha2.SubscriptionSpec)
+		routed bool // whether bridges have a dispatcher for it
+	}{
+		"no type matching":    {func(s *eventingv1alpha2.SubscriptionSpec) { s.TypeMatching = "fuzzy" }, true},
+		"a type twice":        {func(s *eventingv1alpha2.SubscriptionSpec) { s.Types = []string{"a.b", "a.b"} }, true},
+		"a type too short":    {func(s *eventingv1alpha2.SubscriptionSpec) { s.Types = []string{"one"} }, true},
+		"no number in config": {func(s *eventingv1alpha2.SubscriptionSpec) { s.Config = map[string]string{"maxInFlightMessages": "x"} }, true},
+		"a bad filter":        {func(s *eventingv1alpha2.SubscriptionSpec) { s.Filter = &eventingv1alpha2.Filter{CEL: "1 +"} }, true},
+		"no types":            {func(s *eventingv1alpha2.SubscriptionSpec) { s.Types = []string{} }, false},
+		"no sink":             {func(s *eventingv1alpha2.SubscriptionSpec) { s.Sink = "" }, false},
+		"a sink elsewhere":    {func(s *eventingv1alpha2.SubscriptionSpec) { s.Sink = "http://price.other.svc.cluster.local" }, false},
+		"another's events":    {func(s *eventingv1alpha2.SubscriptionSpec) { s.Source = "bank" }, false},
+		"letters elsewhere": {func(s *eventingv1alpha2.SubscriptionSpec) {
+			s.Delivery = &eventingv1alpha2.Delivery{DeadLetter: &eventingv1alpha2.DeadLetter{Sink: "http://price.other.svc.cluster.local"}}
+		}, false},
+	} {
+		w.update(sub, func(spec *eventingv1alpha2.SubscriptionSpec) {
+			*spec = *valid.DeepCopy()
+			tc.change(spec)
+			if spec.Delivery == nil {
+				spec.Delivery = &eventingv1alpha2.Delivery{}
+			}
+			spec.Delivery.OrderedBy = "customer" // which needs another kind of consumer
+		})
+		w.awaitStatus(sub, name, func(status eventingv1alpha2.SubscriptionStatus) bool { return !status.Ready })
+		_, err := routing.FromSubscription(sub, policy)
+		require.Equal(t, tc.routed, err == nil, name)
+		w.awaitConsumer(sub, name, func(consumer broker.Consumer, ok bool) bool {
+			return ok && !consumer.Ordered && slices.Equal(consumer.Subjects, []string{"kyma.shop.order.received.v1", redeliveryOf(sub)})
+		})
+		w.update(sub, func(spec *eventingv1alpha2.SubscriptionSpec) { *spec = *valid.DeepCopy() })
+		w.awaitReady(sub)
+	}
+}
+
 func TestAnInvalidSubscriptionGetsAStatusFromTheStart(t *testing.T) {
 	w := newWorld(t)
 	sub := w.create("orders", func(spec *eventingv1alpha2.SubscriptionSpec) { spec.Sink = "ftp://price" })

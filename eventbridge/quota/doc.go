@@ -2,7 +2,8 @@
 //
 // A Monitor looks how full the stream is. While that is less than one namespace's share it asks nothing else. Then it asks
 // what waits for each consumer, and reads how many bytes that is where it may be too much. The Subscriptions of a namespace
-// that is over its share get a number of events that may wait; those beyond, the oldest first, are theirs to give up.
+// that is over its share get a number of events that may wait; those beyond, the oldest first, are theirs to give up. Who
+// has a dispatcher asks for its Limit; all of them are named after each look, for those that have none.
 //
 // Guarantees:
 //   - Whoever keeps no more than its share, in events and in bytes, gives up nothing.

@@ -3,6 +3,7 @@ package quota
 import (
 	"context"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"time"
 
@@ -39,6 +40,7 @@ type Stream interface {
 type Monitor struct {
 	stream  Stream
 	options Options
+	care    func(ctx context.Context, over []Held)
 	log     logr.Logger
 	over    *prometheus.GaugeVec
 
@@ -48,10 +50,13 @@ type Monitor struct {
 	limited map[types.NamespacedName]uint64 // only Run touches it
 }
 
-// New registers rouse_eventbridge_quota_exceeded; Run keeps it up to date.
-func New(stream Stream, options Options, registerer prometheus.Registerer, log logr.Logger) *Monitor {
+// New registers rouse_eventbridge_quota_exceeded; Run keeps it up to date, and calls care after each look with those
+// that have more to give up than they have.
+func New(
+	stream Stream, options Options, care func(ctx context.Context, over []Held), registerer prometheus.Registerer, log logr.Logger,
+) *Monitor {
 	m := &Monitor{
-		stream: stream, options: options, log: log, limits: map[types.NamespacedName]*Limit{},
+		stream: stream, options: options, care: care, log: log, limits: map[types.NamespacedName]*Limit{},
 		over: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "rouse_eventbridge_quota_exceeded",
 			Help: "1 while the events of a namespace take more of the stream than its share; absent otherwise.",
@@ -80,6 +85,15 @@ func (m *Monitor) Forget(subscription types.NamespacedName) {
 	delete(m.limits, subscription)
 }
 
+// lift ends a limit, and makes none for a Subscription that is gone.
+func (m *Monitor) lift(subscription types.NamespacedName) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if limit := m.limits[subscription]; limit != nil {
+		limit.set(0, false)
+	}
+}
+
 // Run looks until ctx ends.
 func (m *Monitor) Run(ctx context.Context) {
 	if !m.options.enabled() {
@@ -104,24 +118,29 @@ func (m *Monitor) Run(ctx context.Context) {
 
 // look tells whether it had to read.
 func (m *Monitor) look(ctx context.Context) (read bool) {
-	ctx, cancel := context.WithTimeout(ctx, lookTimeout)
+	looking, cancel := context.WithTimeout(ctx, lookTimeout)
 	defer cancel()
-	allowed, read, err := m.measure(ctx)
+	held, share, read, err := m.measure(looking)
 	if err != nil {
 		m.log.V(1).Info("it is not known what namespaces keep", "reason", err.Error())
-		allowed = nil
+		held = nil
 	}
+	allowed := allowances(held, share)
 	m.apply(allowed)
+	m.care(ctx, slices.DeleteFunc(held, func(h Held) bool {
+		_, limited := allowed[h.Subscription]
+		return !limited
+	}))
 	return read
 }
 
 // measure asks no more than it takes to know that nobody is over its share.
-func (m *Monitor) measure(ctx context.Context) (allowed map[types.NamespacedName]uint64, read bool, err error) {
+func (m *Monitor) measure(ctx context.Context) (held []Held, share Amount, read bool, err error) {
 	use, err := m.stream.Use(ctx)
 	if err != nil {
-		return nil, false, err
+		return nil, share, false, err
 	}
-	share := Amount{Events: uint64(m.options.Share * float64(use.Max.Events)), Bytes: int64(m.options.Share * float64(use.Max.Bytes))}
+	share = Amount{Events: uint64(m.options.Share * float64(use.Max.Events)), Bytes: int64(m.options.Share * float64(use.Max.Bytes))}
 	if use.Max.Events == 0 {
 		share.Events = use.Events
 	}
@@ -129,11 +148,11 @@ func (m *Monitor) measure(ctx context.Context) (allowed map[types.NamespacedName
 		share.Bytes = use.Bytes
 	}
 	if use.Events <= share.Events && use.Bytes <= share.Bytes {
-		return nil, false, nil
+		return nil, share, false, nil
 	}
-	held, err := m.stream.Waiting(ctx)
+	held, err = m.stream.Waiting(ctx)
 	if err != nil {
-		return nil, false, err
+		return nil, share, false, err
 	}
 	for i := range held {
 		if use.Bytes <= share.Bytes || held[i].Events == 0 {
@@ -141,16 +160,16 @@ func (m *Monitor) measure(ctx context.Context) (allowed map[types.NamespacedName
 		}
 		read = true
 		if held[i].Bytes, err = m.stream.Bytes(ctx, held[i].Subscription, 2*share.Bytes); err != nil {
-			return nil, read, err
+			return nil, share, read, err
 		}
 	}
-	return allowances(held, share), read, nil
+	return held, share, read, nil
 }
 
 func (m *Monitor) apply(allowed map[types.NamespacedName]uint64) {
 	for subscription := range m.limited {
 		if _, still := allowed[subscription]; !still {
-			m.Limit(subscription).set(0, false)
+			m.lift(subscription)
 			m.over.DeleteLabelValues(subscription.Namespace)
 			m.log.Info("the events of a Subscription are within its namespace's share again", "subscription", subscription.String())
 		}

@@ -11,9 +11,11 @@ type Amount struct {
 	Bytes  int64
 }
 
-// Held is what waits for a Subscription.
+// Held is what waits for a Subscription, and in what kind of consumer.
 type Held struct {
 	Subscription types.NamespacedName
+	UID          types.UID // of the Subscription that the consumer was made for
+	Ordered      bool      // the consumer keeps an order
 	Amount
 }
 

@@ -19,19 +19,19 @@ func TestWhatANamespaceMayKeep(t *testing.T) {
 	}{
 		"nobody keeps anything": {nil, map[types.NamespacedName]uint64{}},
 		"all keep their share": {
-			[]Held{{name("a", "x"), share}, {name("b", "x"), share}}, map[types.NamespacedName]uint64{},
+			[]Held{{Subscription: name("a", "x"), Amount: share}, {Subscription: name("b", "x"), Amount: share}}, map[types.NamespacedName]uint64{},
 		},
 		"one alone may keep all": {
-			[]Held{{name("a", "x"), Amount{9000, 9_000_000}}}, map[types.NamespacedName]uint64{},
+			[]Held{{Subscription: name("a", "x"), Amount: Amount{9000, 9_000_000}}}, map[types.NamespacedName]uint64{},
 		},
 		"too many events": {
-			[]Held{{name("a", "x"), Amount{2000, 10}}, {name("b", "x"), Amount{1, 1}}}, map[types.NamespacedName]uint64{name("a", "x"): 900},
+			[]Held{{Subscription: name("a", "x"), Amount: Amount{2000, 10}}, {Subscription: name("b", "x"), Amount: Amount{1, 1}}}, map[types.NamespacedName]uint64{name("a", "x"): 900},
 		},
 		"few events of many bytes": {
-			[]Held{{name("a", "x"), Amount{10, 2_000_000}}, {name("b", "x"), Amount{900, 1}}}, map[types.NamespacedName]uint64{name("a", "x"): 4},
+			[]Held{{Subscription: name("a", "x"), Amount: Amount{10, 2_000_000}}, {Subscription: name("b", "x"), Amount: Amount{900, 1}}}, map[types.NamespacedName]uint64{name("a", "x"): 4},
 		},
 		"many Subscriptions of one namespace": {
-			[]Held{{name("a", "x"), Amount{1500, 1}}, {name("a", "y"), Amount{500, 1}}, {name("b", "x"), Amount{}}},
+			[]Held{{Subscription: name("a", "x"), Amount: Amount{1500, 1}}, {Subscription: name("a", "y"), Amount: Amount{500, 1}}, {Subscription: name("b", "x"), Amount: Amount{}}},
 			map[types.NamespacedName]uint64{name("a", "x"): 675, name("a", "y"): 225},
 		},
 	} {

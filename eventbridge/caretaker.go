@@ -1,0 +1,132 @@
+package eventbridge
+
+import (
+	"context"
+	"sync"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	eventingv1alpha2 "github.com/rouse-run/rouse/api/eventing/v1alpha2"
+	"github.com/rouse-run/rouse/eventbridge/dispatch"
+	"github.com/rouse-run/rouse/eventbridge/quota"
+	"github.com/rouse-run/rouse/internal/routing"
+)
+
+// caretakers give up events of consumers that keep too much of the stream while no dispatcher can receive from them:
+// their Subscription means nothing that could be served, or is gone, or wants another kind of consumer than it has. They
+// know the consumer alone, so nothing that a spec says keeps them from it.
+type caretakers struct {
+	deliveries *deliveries
+
+	mu    sync.Mutex
+	known map[types.NamespacedName]bool // whether the route of a Subscription wants an order; nil before there are routes
+
+	working map[types.NamespacedName]*caretaker // only look touches it
+	all     sync.WaitGroup
+}
+
+// caretaker is the dispatcher of one consumer, which delivers nothing.
+type caretaker struct {
+	ordered bool
+	limit   *quota.Limit
+	stop    context.CancelFunc
+	done    chan struct{}
+}
+
+func newCaretakers(d *deliveries) *caretakers {
+	return &caretakers{deliveries: d, working: map[types.NamespacedName]*caretaker{}}
+}
+
+// know takes notice of what dispatchers are there for, before they begin.
+func (c *caretakers) know(routes []routing.Route) {
+	known := make(map[types.NamespacedName]bool, len(routes))
+	for _, route := range routes {
+		known[route.Subscription] = route.Delivery.OrderedBy != ""
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.known = known
+}
+
+// look begins and ends what is needed for those that keep too much now.
+func (c *caretakers) look(ctx context.Context, over []quota.Held) {
+	wanted := c.unserved(over)
+	for name, current := range c.working {
+		held, still := wanted[name]
+		if still && held.Ordered == current.ordered && c.deliveries.quotas.Limit(name) == current.limit {
+			continue
+		}
+		current.stop()
+		select {
+		case <-current.done:
+			delete(c.working, name)
+			c.forget(name, still)
+		default: // it drains
+		}
+	}
+	for name, held := range wanted {
+		if c.working[name] == nil {
+			c.working[name] = c.start(ctx, held)
+		}
+	}
+}
+
+// unserved are those of whom no dispatcher can receive.
+func (c *caretakers) unserved(over []quota.Held) map[types.NamespacedName]quota.Held {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	found := map[types.NamespacedName]quota.Held{}
+	for _, held := range over {
+		if ordered, served := c.known[held.Subscription]; c.known != nil && (!served || ordered != held.Ordered) {
+			found[held.Subscription] = held
+		}
+	}
+	return found
+}
+
+// forget drops what is left of a Subscription that is not served, and will not be cared for again.
+func (c *caretakers) forget(name types.NamespacedName, again bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if _, served := c.known[name]; !served && !again {
+		c.deliveries.quotas.Forget(name)
+		c.deliveries.dispatch.Forget(dispatch.Subscription{Namespace: name.Namespace, Name: name.Name})
+	}
+}
+
+func (c *caretakers) start(ctx context.Context, held quota.Held) *caretaker {
+	ctx, stop := context.WithCancel(ctx)
+	started := &caretaker{
+		ordered: held.Ordered, limit: c.deliveries.quotas.Limit(held.Subscription), stop: stop, done: make(chan struct{}),
+	}
+	c.all.Go(func() {
+		defer close(started.done)
+		c.deliveries.giveUp(ctx, held)
+	})
+	return started
+}
+
+// wait returns when all have ended, after the context of their last look has.
+func (c *caretakers) wait() { c.all.Wait() }
+
+// giveUp makes dead letters of what a consumer keeps above its limit, until ctx ends.
+func (d *deliveries) giveUp(ctx context.Context, held quota.Held) {
+	route := routing.Route{
+		Subscription: held.Subscription, UID: held.UID,
+		Consumer:    routing.ConsumerName(held.Subscription.Namespace, held.Subscription.Name),
+		MaxInFlight: eventingv1alpha2.DefaultMaxInFlight,
+		External:    true, // which Service it would be is not known
+	}
+	if held.Ordered {
+		route.Delivery.OrderedBy = "id" // any would do: nothing is delivered
+	}
+	log := d.deps.Log.WithName("delivery").WithValues("subscription", route.Subscription.String())
+	log.Info("the Subscription cannot be served and keeps more than its namespace's share, so its oldest events become dead letters")
+	room, _ := d.rooms.of(route)
+	deps, options, err := d.dispatcher(route, nil, ctx.Done(), room)
+	if err != nil {
+		return // only a filter can be wrong
+	}
+	deps.Gate, deps.Log = closedGate{}, log
+	dispatch.New(deps, options).Run(ctx)
+}
