@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/go-logr/logr"
 	"github.com/prometheus/client_golang/prometheus"
@@ -105,6 +106,53 @@ func (w *world) gaveUp(t *testing.T, name types.NamespacedName, published uint64
 		require.NoError(t, err)
 		return letters > 0 && letters+backlog.Total() == published
 	}, patience, tick, "published = acked + dead-lettered + pending, with %s", title)
+}
+
+func TestCallsThatHangDoNotKeepWhatIsTooMuchWhenTheirSubscriptionIsNotWhatItWas(t *testing.T) {
+	t.Parallel()
+	for name, change := range map[string]func(hostile routing.Route) []routing.Route{
+		"it became invalid": func(routing.Route) []routing.Route { return nil },
+		"it is paused": func(r routing.Route) []routing.Route {
+			r.Paused = true
+			return []routing.Route{r}
+		},
+		"its sink was changed": func(r routing.Route) []routing.Route {
+			r.Sink += "/other"
+			return []routing.Route{r}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			called, over := make(chan struct{}, 1000), make(chan struct{})
+			sink := sinktest.Start(t, func(_ http.ResponseWriter, r *http.Request) {
+				called <- struct{}{}
+				select {
+				case <-over:
+				case <-r.Context().Done():
+				}
+			})
+			w := newWorld(t, sinktest.Ready(sink.Address()))
+			small := broker.DefaultStreamOptions()
+			small.MaxBytes = 6 << 20
+			require.NoError(t, w.store.conn.EnsureStreams(t.Context(), small))
+			hostile := spamRoute("hangs")
+			ensureConsumer(t, w.store, hostile, w.ackWait)
+			w.routes.set(orders(sinkURL), hostile)
+			r := w.start(t, func(d *Deps, o *Options) {
+				d.Quota = w.store
+				o.Sink.Timeout, o.Dispatch.DrainTimeout = 5*time.Minute, 5*time.Minute
+			})
+			t.Cleanup(func() { close(over) }) // before the bridge drains
+			for i := range hostile.MaxInFlight {
+				status := r.post(t, "/publish", fmt.Sprintf(`{"specversion":"1.0","id":"first-%d","source":"hostile","type":"spam"}`, i), structured)
+				require.Equal(t, http.StatusNoContent, status)
+				<-called
+			}
+			w.routes.set(append(change(hostile), orders(sinkURL))...)
+			published := w.flood(t, r)
+			w.gaveUp(t, hostile.Subscription, published+uint64(hostile.MaxInFlight), name)
+		})
+	}
 }
 
 func TestACaretakerIsThereOnlyForWhomNoDispatcherCanReceive(t *testing.T) {

@@ -89,7 +89,7 @@ func (d *Dispatcher) Run(ctx context.Context) {
 	d.start = func(j *job) { workers.Go(func() { d.deliver(d.limits.calls.Load().ctx, j) }) }
 	d.desk.start = d.start
 	if d.Quota != nil {
-		workers.Go(func() { d.watchQuota(ctx) })
+		defer d.watch(work)() // to the end of the drain: whoever receives after us waits for what our calls hold
 	}
 	d.receive(ctx)
 	d.giveBack(work, d.desk.clear(true))

@@ -14,7 +14,8 @@
 //     a backlog stays pending and costs no delivery attempt. What is too old (TTL) or one of too many (Quota) is an
 //     exception: it is fetched, the oldest first, and becomes a dead letter. The first that is neither goes back.
 //   - A message that is too old or one of too many waits neither for the sink nor for the rate. Calls of
-//     a Subscription that has too many are interrupted when they keep further messages from coming.
+//     a Subscription that has too many are interrupted when they keep further messages from coming, also while its
+//     dispatcher drains and another one receives.
 //   - At most MaxInFlight messages are held at a time; a retry that waits for its time holds no worker.
 //   - A call without an answer after a quarter of its timeout is detached, if its message is [Detachable]: its place goes to the
 //     next message while it goes on, so that events that hang do not hold up the others for their whole timeout. At most

@@ -165,6 +165,17 @@ func (d *Dispatcher) takeAside(msg Message, over failure.Reason) {
 	d.start(j)
 }
 
+// watch runs watchQuota until it is stopped.
+func (d *Dispatcher) watch(ctx context.Context) (stop func()) {
+	ctx, cancel := context.WithCancel(ctx)
+	var watching sync.WaitGroup
+	watching.Go(func() { d.watchQuota(ctx) })
+	return func() {
+		cancel()
+		watching.Wait()
+	}
+}
+
 // watchQuota interrupts calls while there are too many messages and no further ones come, until ctx ends: the broker gives
 // us no others before those that are held are settled, and a sink may take its time.
 func (d *Dispatcher) watchQuota(ctx context.Context) {
