@@ -1,6 +1,7 @@
 package eventbridge
 
 import (
+	"context"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -79,9 +80,31 @@ func (f *filtering) compile(route routing.Route, lane *fairshare.Lane, stop <-ch
 
 // Match implements dispatch.Filter. Light work is done at once.
 func (b *boundFilter) Match(ev *cloudevent.Event) (matches bool, err error) {
-	if b.filter.WorkAhead(ev) > filter.Light || !b.lane.Enter() {
-		return b.matchInTurn(ev)
+	if !b.enter(ev) {
+		return b.matchInTurn(ev, b.stop)
 	}
+	return b.matchInPlace(ev)
+}
+
+// soon is what the events of a flood may each wait for their filter's turn.
+const soon = 50 * time.Millisecond
+
+// MatchSoon implements dispatch.PromptFilter.
+func (b *boundFilter) MatchSoon(ev *cloudevent.Event) (matches bool, err error) {
+	if b.enter(ev) {
+		return b.matchInPlace(ev)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), soon)
+	defer cancel()
+	return b.matchInTurn(ev, ctx.Done())
+}
+
+// enter reports whether the work is light, as far as that can be told. If it is, matchInPlace has to follow.
+func (b *boundFilter) enter(ev *cloudevent.Event) bool {
+	return b.filter.WorkAhead(ev) <= filter.Light && b.lane.Enter()
+}
+
+func (b *boundFilter) matchInPlace(ev *cloudevent.Event) (matches bool, err error) {
 	heavy := true
 	defer func() { b.lane.Leave(heavy) }() // also when it panics
 	matches, work, err := b.filter.Measure(ev)
@@ -90,9 +113,9 @@ func (b *boundFilter) Match(ev *cloudevent.Event) (matches bool, err error) {
 }
 
 // matchInTurn waits for the turn of the Subscription.
-func (b *boundFilter) matchInTurn(ev *cloudevent.Event) (matches bool, err error) {
+func (b *boundFilter) matchInTurn(ev *cloudevent.Event, stop <-chan struct{}) (matches bool, err error) {
 	asked := time.Now()
-	stopped := b.lane.Run(b.stop, func() bool {
+	stopped := b.lane.Run(stop, func() bool {
 		began := time.Now()
 		b.waits.Add(began.Sub(asked).Seconds())
 		defer func() { b.used.Add(time.Since(began).Seconds()) }()

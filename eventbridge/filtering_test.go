@@ -8,10 +8,13 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/require"
 	"k8s.io/apimachinery/pkg/types"
 
 	eventingv1alpha2 "github.com/rouse-run/rouse/api/eventing/v1alpha2"
+	"github.com/rouse-run/rouse/eventbridge/dispatch"
+	"github.com/rouse-run/rouse/internal/cloudevent"
 	"github.com/rouse-run/rouse/internal/routing"
 	"github.com/rouse-run/rouse/internal/testing/sinktest"
 )
@@ -72,4 +75,28 @@ func TestACostlyFilterDelaysNobodyElse(t *testing.T) {
 		backlog, err := w.store.conn.Backlog(t.Context(), w.store.stream, hostile.Consumer)
 		return err == nil && backlog.Pending+backlog.AckPending == uint64(hostileEvents-hostileDone.Load())
 	}, patience, tick, "what was not delivered is kept")
+}
+
+func TestAnEventOfAFloodDoesNotWaitLongForItsFilter(t *testing.T) {
+	t.Parallel()
+	f := newFiltering(prometheus.NewRegistry())
+	lane := f.pool.Lane("shop")
+	defer lane.Close()
+	route := orders(sinkURL)
+	route.Filter = hostileFilter()
+	picked, err := f.compile(route, lane, t.Context().Done())
+	require.NoError(t, err)
+	prompt, ok := picked.(dispatch.PromptFilter)
+	require.True(t, ok)
+	small := &cloudevent.Event{ID: "1", Source: "shop", Type: "order.received.v1", DataContentType: "application/json", Data: []byte("[1]")}
+
+	require.NoError(t, lane.Run(t.Context().Done(), func() bool { // it is another event's turn
+		_, err := prompt.MatchSoon(small)
+		require.ErrorIs(t, err, dispatch.ErrNotFiltered)
+		return false
+	}))
+	require.Eventually(t, func() bool {
+		matches, err := prompt.MatchSoon(small)
+		return err == nil && matches
+	}, patience, tick, "what is soon done is done")
 }

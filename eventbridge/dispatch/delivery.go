@@ -147,10 +147,11 @@ func (d *Dispatcher) try(ctx context.Context, j *job) (a attempt) {
 
 // ahead is what can be said of an event before its sink is asked.
 func (d *Dispatcher) ahead(j *job, ev *cloudevent.Event) (verdict, failure.Reason) {
-	if picked := d.pick(ev); picked != wanted {
+	reason := d.overBy(j)
+	if picked := d.pick(ev, reason == failure.QuotaExceeded); picked != wanted {
 		return picked, ""
 	}
-	if reason := d.overBy(j); reason != "" {
+	if reason != "" {
 		return overLimit, reason
 	}
 	if !d.options.Endless && hopsOf(ev) > d.options.MaxHops {
@@ -159,15 +160,20 @@ func (d *Dispatcher) ahead(j *job, ev *cloudevent.Event) (verdict, failure.Reaso
 	return wanted, ""
 }
 
-// pick asks the filter. An event that it cannot judge is not delivered.
-func (d *Dispatcher) pick(ev *cloudevent.Event) verdict {
+// pick asks the filter. An event that it cannot judge is not delivered. One of too many does not wait long for the filter's
+// turn: it would keep the room that it is to make.
+func (d *Dispatcher) pick(ev *cloudevent.Event, tooMany bool) verdict {
 	if d.Filter == nil {
 		return wanted
 	}
-	matches, err := d.Filter.Match(ev)
+	match, ifNot := d.Filter.Match, interrupted
+	if prompt, ok := d.Filter.(PromptFilter); ok && tooMany {
+		match, ifNot = prompt.MatchSoon, wanted
+	}
+	matches, err := match(ev)
 	switch {
 	case errors.Is(err, ErrNotFiltered):
-		return interrupted
+		return ifNot
 	case err != nil:
 		d.metrics.filterErrors.Inc()
 		d.Log.V(1).Info("the filter cannot judge an event", "id", ev.ID, "reason", err.Error())

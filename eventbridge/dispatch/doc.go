@@ -13,7 +13,8 @@
 //   - Nothing is fetched while the gate is closed, and a fetch that waits is called off when it closes, so
 //     a backlog stays pending and costs no delivery attempt. What is too old (TTL) or one of too many (Quota) is an
 //     exception: it is fetched, the oldest first, and becomes a dead letter. The first that is neither goes back.
-//   - A message that is too old or one of too many waits neither for the sink nor for the rate. Calls of
+//   - A message that is too old or one of too many waits neither for the sink nor for the rate, and one of too many not long
+//     for the filter: a PromptFilter whose turn is not soon does not leave it out. Calls of
 //     a Subscription that has too many are interrupted when they keep further messages from coming, also while its
 //     dispatcher drains and another one receives.
 //   - At most MaxInFlight messages are held at a time; a retry that waits for its time holds no worker.

@@ -56,6 +56,15 @@ type Filter interface {
 	Match(ev *cloudevent.Event) (bool, error)
 }
 
+// PromptFilter is a Filter whose Match may wait for its turn.
+type PromptFilter interface {
+	Filter
+
+	// MatchSoon is Match without a wait that would keep a flood of events from being given up: ErrNotFiltered means that
+	// there would be one.
+	MatchSoon(ev *cloudevent.Event) (bool, error)
+}
+
 // Gate says whether the sink can take deliveries.
 type Gate interface {
 	// Wait blocks until it can. The channel it returns is closed as soon as the sink no longer can. The
@@ -125,6 +134,7 @@ var (
 	ErrSinkGone = errors.New("sink has no reachable endpoint")
 	// ErrUnsendable is returned by Sink.Send when the event does not fit into a request.
 	ErrUnsendable = errors.New("event cannot be written as a request")
-	// ErrNotFiltered is returned by Filter.Match when deliveries end before it is the event's turn.
+	// ErrNotFiltered is returned by Filter.Match when deliveries end before it is the event's turn, and by MatchSoon when
+	// that is not soon.
 	ErrNotFiltered = errors.New("the filter was not asked")
 )

@@ -144,6 +144,33 @@ func shedsWhatIsWanted(t *testing.T, b *bench) {
 	require.Equal(t, map[string]failure.Reason{"1": failure.QuotaExceeded}, b.buried(t))
 }
 
+// turnless is a filter whose turn never comes.
+type turnless struct{ over <-chan struct{} }
+
+// Match implements dispatch.Filter.
+func (f turnless) Match(*cloudevent.Event) (bool, error) {
+	<-f.over
+	return false, dispatch.ErrNotFiltered
+}
+
+// MatchSoon implements dispatch.PromptFilter.
+func (turnless) MatchSoon(*cloudevent.Event) (bool, error) { return false, dispatch.ErrNotFiltered }
+
+func shedsWithoutATurn(t *testing.T, b *bench) {
+	t.Helper()
+	b.gate = NewGate(false)
+	over := make(chan struct{})
+	b.filter = turnless{over}
+	limit := newQuota()
+	b.quota = limit
+	b.start(t, NewSink(nil))
+	t.Cleanup(func() { close(over) }) // before the dispatcher drains
+	b.Publish(t, Events(3)...)
+	limit.set(3)
+	b.settled(t)
+	require.Len(t, b.buried(t), 3)
+}
+
 func interruptsWhatIsTooMuch(t *testing.T, b *bench) {
 	t.Helper()
 	b.options.EventsPerSecond = 2

@@ -82,6 +82,7 @@ func Run(t *testing.T, newBackend func(t *testing.T) Backend) {
 		"an old event is not tried again":                            expiresBetweenAttempts,
 		"events that are too many become dead letters":               sheds,
 		"the filter leaves out what is too much":                     shedsWhatIsWanted,
+		"what is too much does not wait for the turn of a filter":    shedsWithoutATurn,
 		"a sink that does not answer keeps nothing that is too much": interruptsWhatIsTooMuch,
 		"calls that hang leave their places to others":               detaches,
 		"no more calls are detached than may be in flight":           boundsDetached,
