@@ -26,7 +26,7 @@
 //   - Small events go to pods over plain HTTP without net/http, which would cost half as much again; the rest goes by
 //     it. Both look the same to a sink.
 //   - An answer that is an event is read up to Options.MaxReplySize, and when there is room for it. Headers of answers have
-//     at most 16 KiB and 64 lines.
+//     at most 16 KiB and 64 lines, counted as they come.
 //   - Sinks share a Network, and nothing else: none waits for another. One that idles is a few hundred bytes
 //     and the goroutine of Run.
 package sink

@@ -56,7 +56,7 @@ func (n *Network) Close() {
 // its name if there is one.
 func (n *Network) transport(never func(netip.Addr) bool, name string) *http.Transport {
 	return &http.Transport{
-		DialContext:         dialer(never, n.options.DialTimeout).DialContext,
+		DialContext:         counting(dialer(never, n.options.DialTimeout).DialContext),
 		TLSClientConfig:     &tls.Config{ServerName: name, RootCAs: n.roots, MinVersion: tls.VersionTLS12},
 		TLSHandshakeTimeout: n.options.DialTimeout,
 		MaxIdleConnsPerHost: maxIdle,

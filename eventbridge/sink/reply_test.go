@@ -6,11 +6,13 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"net"
 	"net/http"
 	"slices"
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -113,6 +115,42 @@ func TestALongHeaderOfAnAnswerIsNotRead(t *testing.T) {
 			})
 		}
 	}
+}
+
+// A header of tiny lines takes a hundred times its size, for as long as a sink does not end it.
+func TestTinyLinesOfAnAnswerAreNotKept(t *testing.T) {
+	t.Parallel()
+	hang := func(net.Conn) { <-t.Context().Done() }
+	address, _ := raw(t, hang, "HTTP/1.1 200 OK\r\n"+strings.Repeat("a:\r\n", maxLinesRead))
+	s := run(t, sinktest.NewEndpoints(sinktest.Ready(address)), DefaultOptions())
+	open(t, s)
+	for name, ev := range map[string]*cloudevent.Event{"small": order("1"), "large": large()} {
+		_, err := s.Send(t.Context(), ev) // which else takes as long as a delivery may
+		require.ErrorContains(t, err, errManyLines.Error(), name)
+	}
+}
+
+// Answers on one connection are counted each for itself, and all of them.
+func TestEachAnswerOfAConnectionIsCounted(t *testing.T) {
+	t.Parallel()
+	const fine = 4
+	begin := "HTTP/1.1 200 OK\r\nContent-Length: 3\r\n" + strings.Repeat("a: b\r\n", maxLines-1)
+	var answers atomic.Int32
+	address, _ := raw(t, func(conn net.Conn) {
+		end := "\r\n\n\n\n"
+		if answers.Add(1) > fine {
+			end = strings.Repeat("a:\r\n", maxLinesRead)
+		}
+		_, _ = io.WriteString(conn, end)
+	}, begin)
+	s := run(t, sinktest.NewEndpoints(sinktest.Ready(address)), DefaultOptions())
+	open(t, s)
+	for range fine {
+		_, err := s.Send(t.Context(), large())
+		require.NoError(t, err)
+	}
+	_, err := s.Send(t.Context(), large())
+	require.ErrorContains(t, err, errManyLines.Error())
 }
 
 func large() *cloudevent.Event {

@@ -163,11 +163,13 @@ func (s *Sink) post(ctx context.Context, to *url.URL, ev *cloudevent.Event) (dis
 	ctx, cancel := context.WithDeadline(ctx, deadline)
 	defer cancel()
 	var started atomic.Int64 // the callback may still run when the answer is there
+	trace := &httptrace.ClientTrace{GotConn: asked}
 	if s.precise {
-		ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{WroteHeaders: func() { started.Store(time.Now().UnixNano()) }})
+		trace.WroteHeaders = func() { started.Store(time.Now().UnixNano()) }
 	} else {
 		started.Store(time.Now().UnixNano())
 	}
+	ctx = httptrace.WithClientTrace(ctx, trace)
 	resp, err := s.transport.RoundTrip(s.newRequest(ctx, to, ev)) // which follows no redirect
 	var answer dispatch.Answer
 	if err == nil {

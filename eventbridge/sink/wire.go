@@ -94,6 +94,7 @@ type reader struct {
 	buffer *bufio.Reader
 	conn   net.Conn
 	left   int64
+	header header
 }
 
 func (r *reader) Read(p []byte) (int, error) {
@@ -102,6 +103,9 @@ func (r *reader) Read(p []byte) (int, error) {
 	}
 	n, err := r.conn.Read(p[:min(int64(len(p)), r.left)])
 	r.left -= int64(n)
+	if many := r.header.read(p[:n]); many != nil {
+		return 0, many
+	}
 	return n, err
 }
 
@@ -129,7 +133,7 @@ func (n *Network) borrowReader(conn net.Conn) *reader {
 		r = &reader{}
 		r.buffer = bufio.NewReader(r)
 	}
-	r.conn, r.left = conn, maxHeader
+	r.conn, r.left, r.header = conn, maxHeader, header{}
 	r.buffer.Reset(r)
 	return r
 }
