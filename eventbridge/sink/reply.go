@@ -1,7 +1,6 @@
 package sink
 
 import (
-	"errors"
 	"fmt"
 	"net/http"
 	"strings"
@@ -9,12 +8,11 @@ import (
 	"github.com/rouse-run/rouse/internal/cloudevent"
 )
 
-const (
-	structuredType = "application/cloudevents+json"
+const structuredType = "application/cloudevents+json"
 
-	maxExtensions = 64       // of a reply
-	maxAttributes = 16 << 10 // bytes of them, and of its other attributes
-)
+// bounds are what a reply may have, so that a request can carry it in its header to whoever gets the event. They hold while
+// it is read: extensions take many times the memory that they are written in.
+var bounds = cloudevent.Bounds{Extensions: 64, Attributes: 16 << 10}
 
 // isEvent tells whether a successful answer is an event.
 func isEvent(resp *http.Response) bool {
@@ -36,7 +34,7 @@ func readReply(resp *http.Response, body []byte, limit int64) (*cloudevent.Event
 	}
 	reply, err := parseReply(resp, body)
 	if err == nil {
-		err = errors.Join(reply.Validate(), attributesFit(&reply))
+		err = reply.Validate()
 	}
 	if err != nil {
 		return nil, err
@@ -44,24 +42,9 @@ func readReply(resp *http.Response, body []byte, limit int64) (*cloudevent.Event
 	return &reply, nil
 }
 
-// attributesFit bounds what a request has to carry in its header to whoever gets the event.
-func attributesFit(reply *cloudevent.Event) error {
-	if len(reply.Extensions) > maxExtensions {
-		return fmt.Errorf("the reply has more than %d extensions", maxExtensions)
-	}
-	size := len(reply.ID) + len(reply.Source) + len(reply.Type) + len(reply.Subject) + len(reply.DataSchema) + len(reply.DataContentType)
-	for _, extension := range reply.Extensions {
-		size += len(extension.Name) + len(extension.Value)
-	}
-	if size > maxAttributes {
-		return fmt.Errorf("the attributes of the reply have more than %d bytes", maxAttributes)
-	}
-	return nil
-}
-
 func parseReply(resp *http.Response, body []byte) (cloudevent.Event, error) {
 	if !isStructured(resp) {
-		return cloudevent.FromBinary(resp.Header, body)
+		return bounds.FromBinary(resp.Header, body)
 	}
-	return cloudevent.FromStructured(body)
+	return bounds.FromStructured(body)
 }

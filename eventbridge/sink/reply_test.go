@@ -51,11 +51,11 @@ func TestAnAnswerThatIsAnEventIsAReply(t *testing.T) {
 		"more than any store takes": {header: map[string]string{"Ce-Specversion": "1.0"}, body: strings.Repeat("x", 1<<20+1), says: "more than"},
 		"many extensions": {
 			header: map[string]string{"Content-Type": "application/cloudevents+json"},
-			body:   strings.Replace(structured, `"id"`, extensions(maxExtensions+1)+`"id"`, 1), says: "more than 64 extensions",
+			body:   strings.Replace(structured, `"id"`, extensions(bounds.Extensions+1)+`"id"`, 1), says: "more than 64 extensions",
 		},
 		"long extensions": {
 			header: map[string]string{"Content-Type": "application/cloudevents+json"},
-			body:   strings.Replace(structured, `"id"`, `"a":"`+strings.Repeat("x", maxAttributes)+`","id"`, 1), says: "more than 16384 bytes",
+			body:   strings.Replace(structured, `"id"`, `"a":"`+strings.Repeat("x", bounds.Attributes)+`","id"`, 1), says: "more than 16384 bytes",
 		},
 		"a version that nobody knows": {header: map[string]string{"Ce-Specversion": "7"}, says: "unknown specversion"},
 	} {
@@ -94,6 +94,15 @@ func extensions(count int) string {
 		fmt.Fprintf(&members, `"e%d":"1",`, i)
 	}
 	return members.String()
+}
+
+func TestAReplyOfManyExtensionsIsNotReadToItsEnd(t *testing.T) {
+	resp := &http.Response{Header: http.Header{"Content-Type": {structuredType}}} // not parallel: it counts allocations
+	body := []byte(`{"specversion":"1.0",` + extensions(80_000) + `"id":"2","source":"price","type":"order.priced.v1"}`)
+	require.Less(t, testing.AllocsPerRun(3, func() {
+		_, err := readReply(resp, body, int64(len(body)))
+		require.ErrorContains(t, err, "more than 64 extensions")
+	}), float64(4*bounds.Extensions))
 }
 
 // The same holds for what is sent by net/http.
