@@ -19,8 +19,8 @@ const slowest = 10 * time.Second
 
 // Journal remembers what happened to events.
 type Journal interface {
-	// Recent are the records that are remembered.
-	Recent(query journal.Query) []journal.Record
+	// Each calls take with the records that are remembered, until it returns false.
+	Each(query journal.Query, take func(journal.Record) bool)
 	// Follow calls take with those and with the ones that come, until ctx ends.
 	Follow(ctx context.Context, query journal.Query, take func(journal.Record))
 }
@@ -39,11 +39,9 @@ func (h *Handler) events(w http.ResponseWriter, r *http.Request) error {
 	w.Header().Set("X-Content-Type-Options", "nosniff")
 	lines := newLines(w)
 	if !follow {
-		for _, record := range h.journal.Recent(query) {
-			if lines.write(record) != nil {
-				break // a client that is gone, or too slow, does not matter
-			}
-		}
+		h.journal.Each(query, func(record journal.Record) bool {
+			return lines.write(record) == nil // a client that is gone, or too slow, does not matter
+		})
 		return nil
 	}
 	ctx, stop := context.WithCancel(r.Context())

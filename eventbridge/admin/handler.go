@@ -52,16 +52,17 @@ type Handler struct {
 // New makes a handler. Without a journal nothing is told of events.
 func New(store Store, events Journal, o Options, log logr.Logger) *Handler {
 	h := &Handler{store: store, journal: events, tokenFile: o.TokenFile, log: log, mux: http.NewServeMux()}
+	reading, changing := make(places, readersAtATime), make(places, changersAtATime)
 	for path, e := range map[string]struct {
 		method string
 		handle func(http.ResponseWriter, *http.Request) error
 	}{
 		"/v1/events":                 {http.MethodGet, h.events},
-		"/v1/subscriptions":          {http.MethodGet, h.subscriptions},
-		"/v1/deadletters":            {http.MethodGet, h.list},
-		"/v1/deadletters/{sequence}": {http.MethodGet, h.get},
-		"/v1/deadletters/redrive":    {http.MethodPost, h.redrive},
-		"/v1/deadletters/purge":      {http.MethodPost, h.purge},
+		"/v1/subscriptions":          {http.MethodGet, reading.each(h.subscriptions)},
+		"/v1/deadletters":            {http.MethodGet, reading.each(h.list)},
+		"/v1/deadletters/{sequence}": {http.MethodGet, reading.each(h.get)},
+		"/v1/deadletters/redrive":    {http.MethodPost, changing.each(h.redrive)},
+		"/v1/deadletters/purge":      {http.MethodPost, changing.each(h.purge)},
 	} {
 		h.mux.HandleFunc(path, h.endpoint(e.method, e.handle))
 	}

@@ -10,7 +10,10 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -303,6 +306,84 @@ func TestARedriveEndsWithItsProcessAndTellsHowFarItCame(t *testing.T) {
 	got := <-answered
 	require.Equal(t, 503, got.Code)
 	require.Contains(t, got.Body.String(), `"redriven":1`)
+}
+
+// Each may hold as much as a batch of the largest letters.
+func TestRequestsWaitForEachOther(t *testing.T) {
+	t.Parallel()
+	for path, tc := range map[string]struct {
+		method, body string
+		atATime      int
+	}{
+		"/v1/deadletters/redrive": {http.MethodPost, `{"all":true}`, changersAtATime},
+		"/v1/deadletters/purge":   {http.MethodPost, `{"all":true}`, changersAtATime},
+		"/v1/deadletters":         {http.MethodGet, "", readersAtATime},
+		"/v1/deadletters/7":       {http.MethodGet, "", readersAtATime},
+		"/v1/subscriptions":       {http.MethodGet, "", readersAtATime},
+	} {
+		t.Run(path, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				store := &busyStore{end: make(chan struct{})}
+				handler := newHandler(t, store, logr.Discard())
+				var all sync.WaitGroup
+				var refused atomic.Int32
+				for range 3 * tc.atATime {
+					all.Go(func() {
+						if ask(handler, tc.method, path, tc.body).Code == http.StatusServiceUnavailable {
+							refused.Add(1)
+						}
+					})
+				}
+				synctest.Wait()
+				require.EqualValues(t, tc.atATime, store.busy.Load())
+				time.Sleep(placeWait)
+				synctest.Wait()
+				require.EqualValues(t, 2*tc.atATime, refused.Load())
+				close(store.end)
+				all.Wait()
+				require.Equal(t, http.StatusOK, ask(handler, tc.method, path, tc.body).Code, "the places are free again")
+			})
+		})
+	}
+}
+
+// busyStore answers nothing before the end.
+type busyStore struct {
+	fakeStore
+
+	busy atomic.Int32
+	end  chan struct{}
+}
+
+func (s *busyStore) work() {
+	s.busy.Add(1)
+	<-s.end
+}
+
+func (s *busyStore) List(context.Context, broker.LetterQuery) (broker.LetterPage, error) {
+	s.work()
+	return broker.LetterPage{}, nil
+}
+
+func (s *busyStore) Get(context.Context, uint64) (broker.Letter, error) {
+	s.work()
+	return broker.Letter{}, nil
+}
+
+func (s *busyStore) Redrive(context.Context, broker.LetterSelection) (broker.Redriven, error) {
+	s.work()
+	return broker.Redriven{}, nil
+}
+
+func (s *busyStore) Purge(context.Context, broker.LetterSelection) (uint64, error) {
+	s.work()
+	return 0, nil
+}
+
+func (s *busyStore) Subscriptions(context.Context) ([]Subscription, error) {
+	s.work()
+	return nil, nil
 }
 
 func TestOptions(t *testing.T) {

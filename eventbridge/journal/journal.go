@@ -2,7 +2,6 @@ package journal
 
 import (
 	"context"
-	"slices"
 	"sync"
 	"time"
 )
@@ -52,57 +51,97 @@ func (j *Journal) Add(r Record) {
 }
 
 // Recent are the records that are remembered, the oldest first.
-func (j *Journal) Recent(q Query) []Record {
-	records, _ := j.recent(q)
-	return records
+func (j *Journal) Recent(q Query) (found []Record) {
+	j.Each(q, func(r Record) bool {
+		if r.Kind != Skipped {
+			found = append(found, r)
+		}
+		return true
+	})
+	return found
 }
 
-// recent also tells the number of the record that comes next.
-func (j *Journal) recent(q Query) (found []Record, next uint64) {
-	if j == nil {
-		return nil, 0
+// Each calls take with the records that are remembered, the oldest first, until it returns false. It holds a few of them at a
+// time: when the ring turns over while take works, a record of the kind Skipped says how many are missing.
+func (j *Journal) Each(q Query, take func(Record) bool) {
+	if j != nil {
+		from, end := j.remembered(&q)
+		j.tell(&q, from, end, take)
 	}
-	end, _ := j.end()
-	for next < end {
-		found, next, _ = j.read(found, &q, next, end)
-	}
-	if q.Limit > 0 && len(found) > q.Limit {
-		found = slices.Clone(found[len(found)-q.Limit:])
-	}
-	return found, next
 }
 
-// Follow calls take with the records that are remembered and then with those that come, until ctx ends. Whoever wants
-// the new ones alone asks for those since now. While take works nothing is kept for it but the ring: when that has
-// turned over, a record of the kind Skipped says how many are missing.
+// Follow is Each, and goes on with the records that come, until ctx ends. Whoever wants the new ones alone asks for those
+// since now.
 func (j *Journal) Follow(ctx context.Context, q Query, take func(Record)) {
 	if j == nil {
 		<-ctx.Done()
 		return
 	}
-	found, next := j.recent(q)
-	for {
-		for _, r := range found {
-			if ctx.Err() != nil {
-				return
-			}
-			take(r)
+	next, end := j.remembered(&q)
+	for j.tell(&q, next, end, func(r Record) bool {
+		if ctx.Err() != nil {
+			return false
 		}
-		end, more := j.end()
-		for next == end {
+		take(r)
+		return true
+	}) {
+		next = end
+		var more <-chan struct{}
+		for end, more = j.end(); next == end; end, more = j.end() {
 			select {
 			case <-ctx.Done():
 				return
 			case <-more:
-				end, more = j.end()
 			}
 		}
-		var skipped uint64
-		found, next, skipped = j.read(found[:0], &q, next, end)
-		if skipped > 0 {
-			found = slices.Insert(found, 0, Record{Time: time.Now(), Kind: Skipped, Count: int(skipped)})
+	}
+}
+
+// remembered are the numbers of the first record that is to be told of and of the next that will be added.
+func (j *Journal) remembered(q *Query) (from, end uint64) {
+	end, _ = j.end()
+	if q.Limit <= 0 {
+		return end - min(end, uint64(j.capacity)), end
+	}
+	from = end
+	for left := q.Limit; left > 0; {
+		from, left = j.back(q, from, left)
+	}
+	return from, end
+}
+
+// back goes back over a chunk of records, until so many of them match. None is left when there are no more.
+func (j *Journal) back(q *Query, from uint64, left int) (uint64, int) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	oldest := j.added - uint64(len(j.records))
+	for range chunk {
+		if from <= oldest || left == 0 {
+			return from, 0
+		}
+		if from--; q.matches(&j.records[from%uint64(j.capacity)]) {
+			left--
 		}
 	}
+	return from, left
+}
+
+// tell calls take with the records between two numbers that match, and is false when it was told to stop.
+func (j *Journal) tell(q *Query, from, end uint64, take func(Record) bool) bool {
+	var found []Record
+	for from < end {
+		var skipped uint64
+		found, from, skipped = j.read(found[:0], q, from, end)
+		if skipped > 0 && !take(Record{Time: time.Now(), Kind: Skipped, Count: int(skipped)}) {
+			return false
+		}
+		for _, r := range found {
+			if !take(r) {
+				return false
+			}
+		}
+	}
+	return true
 }
 
 // end is the number of the next record, and what is closed when it comes.

@@ -110,6 +110,57 @@ func TestAddingTakesOneAllocation(t *testing.T) {
 	require.LessOrEqual(t, testing.AllocsPerRun(100, func() { j.Add(r) }), 1.0)
 }
 
+// Whoever asks for everything, and reads slowly, holds no copy of it.
+func TestAReaderHoldsAFewRecordsAtATime(t *testing.T) {
+	const records = 20_000
+	j := filled(records, records) // not parallel: it counts allocations
+	for _, limit := range []int{0, records - 1} {
+		told := 0
+		allocated := testing.AllocsPerRun(1, func() {
+			told = 0
+			j.Each(journal.Query{Limit: limit}, func(journal.Record) bool {
+				told++
+				return true
+			})
+		})
+		require.GreaterOrEqual(t, told, records-1)
+		require.LessOrEqual(t, allocated, 32.0, "a chunk, as it grows")
+	}
+}
+
+func TestAReaderWhoIsTooSlowIsToldWhatIsMissing(t *testing.T) {
+	t.Parallel()
+	const capacity, more = 1000, 700
+	j := filled(capacity, capacity)
+	seen, missing := 0, 0
+	j.Each(journal.Query{}, func(r journal.Record) bool {
+		if seen == 0 {
+			for range more {
+				j.Add(journal.Record{ID: "late"})
+			}
+		}
+		if r.Kind == journal.Skipped {
+			missing += r.Count
+		} else {
+			require.NotEqual(t, "late", r.ID, "it came after the question")
+			seen++
+		}
+		return true
+	})
+	require.Positive(t, missing)
+	require.Equal(t, capacity, seen+missing)
+}
+
+func TestAReaderMayStop(t *testing.T) {
+	t.Parallel()
+	told := 0
+	filled(1000, 1000).Each(journal.Query{}, func(journal.Record) bool {
+		told++
+		return told < 3
+	})
+	require.Equal(t, 3, told)
+}
+
 // follow returns what is followed, until the test ends.
 func follow(t *testing.T, j *journal.Journal, q journal.Query) <-chan journal.Record {
 	t.Helper()

@@ -278,6 +278,28 @@ func TestAListHasPages(t *testing.T) {
 	require.Zero(t, streamInfo(t, conn, DeadLetterStream).State.Consumers, "reading left a consumer behind")
 }
 
+// A list is in memory as a whole, and texts of letters are as long as their authors like.
+func TestAPageOfLongTextsIsShort(t *testing.T) {
+	t.Parallel()
+	_, conn := startWithConsumers(t, orders)
+	const letters, idSize = 40, 64 << 10
+	for i := range letters {
+		body := []byte(`{"specversion":"1.0","id":"` + strings.Repeat("x", idSize) + `"}`)
+		require.NoError(t, conn.AddDeadLetter(t.Context(), DeadLetter{Subscription: orders, Reason: reasonRefused}, given(conn, uint64(i+1), body)))
+	}
+	listed := 0
+	for query := (LetterQuery{Limit: letters}); ; {
+		page, err := conn.ListDeadLetters(t.Context(), query)
+		require.NoError(t, err)
+		require.LessOrEqual(t, len(page.Letters), maxPageBytes/idSize)
+		listed += len(page.Letters)
+		if query.After = page.Next; page.Next == 0 {
+			break
+		}
+	}
+	require.Equal(t, letters, listed)
+}
+
 func TestAListOfFewLettersAmongManyComesInPages(t *testing.T) {
 	t.Parallel()
 	_, conn := start(t)

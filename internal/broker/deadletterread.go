@@ -18,8 +18,12 @@ import (
 	"github.com/rouse-run/rouse/internal/routing"
 )
 
-// maxLettersLooked bounds one page of a list that passes most letters over.
-const maxLettersLooked = 2000
+const (
+	// maxLettersLooked bounds one page of a list that passes most letters over.
+	maxLettersLooked = 2000
+	// maxPageBytes bounds the texts of a page.
+	maxPageBytes = 1 << 20
+)
 
 // ErrNoLetter means that there is no dead letter of that sequence.
 var ErrNoLetter = errors.New("there is no such dead letter")
@@ -121,7 +125,7 @@ func (c *Conn) listDeadLetters(ctx context.Context, q LetterQuery) (LetterPage, 
 	if err != nil {
 		return LetterPage{}, err
 	}
-	page := LetterPage{}
+	page, size := LetterPage{}, 0
 	for range maxLettersLooked {
 		raw, err := w.next(ctx)
 		if err != nil || raw == nil {
@@ -133,7 +137,8 @@ func (c *Conn) listDeadLetters(ctx context.Context, q LetterQuery) (LetterPage, 
 		letter := letterOf(raw)
 		letter.Body = nil
 		page.Letters = append(page.Letters, letter)
-		if len(page.Letters) >= q.Limit {
+		size += letter.texts()
+		if len(page.Letters) >= q.Limit || size >= maxPageBytes {
 			break
 		}
 	}
@@ -231,6 +236,12 @@ func letterOf(raw *jetstream.RawStreamMsg) Letter {
 		letter.Type = original
 	}
 	return letter
+}
+
+// texts is how many bytes a letter has without its body.
+func (l *Letter) texts() int {
+	return len(l.Subscription.Namespace) + len(l.Subscription.Name) + len(l.Message) + len(l.Excerpt) + len(l.Subject) +
+		len(l.ID) + len(l.Source) + len(l.Type)
 }
 
 func integer(header nats.Header, name string) int {

@@ -22,7 +22,7 @@ const (
 	// Bounds of what a redrive holds in memory, and leaves half done when the
 	// process is killed.
 	redriveBatch      = 256
-	redriveBatchBytes = 8 << 20
+	redriveBatchBytes = 4 << 20
 	// redriveInFlight requests wait for the server at a time.
 	redriveInFlight = 64
 	// redriveTimeout is how long a batch may take to be finished.
