@@ -25,6 +25,7 @@
 //     name leads to the process itself, its link or a cloud's metadata, whoever allowed it.
 //   - Small events go to pods over plain HTTP without net/http, which would cost half as much again; the rest goes by
 //     it. Both look the same to a sink.
+//   - A TLS handshake, in which the server may send certificates, waits for room as well.
 //   - An answer that is an event is read up to Options.MaxReplySize, and when there is room for it. Headers of answers have
 //     at most 16 KiB and 64 lines, counted as they come.
 //   - Sinks share a Network, and nothing else: none waits for another. One that idles is a few hundred bytes

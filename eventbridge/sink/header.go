@@ -75,10 +75,11 @@ func (c *counted) Read(p []byte) (int, error) {
 	return n, err
 }
 
+// dialFunc connects.
+type dialFunc func(ctx context.Context, network, address string) (net.Conn, error)
+
 // counting has connections count the lines of their answers.
-func counting(
-	dial func(ctx context.Context, network, address string) (net.Conn, error),
-) func(ctx context.Context, network, address string) (net.Conn, error) {
+func counting(dial dialFunc) dialFunc {
 	return func(ctx context.Context, network, address string) (net.Conn, error) {
 		conn, err := dial(ctx, network, address)
 		if err != nil {

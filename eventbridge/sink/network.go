@@ -1,7 +1,6 @@
 package sink
 
 import (
-	"crypto/tls"
 	"crypto/x509"
 	"errors"
 	"fmt"
@@ -55,10 +54,10 @@ func (n *Network) Close() {
 // transport connects to the addresses that never does not refuse. The server is known by the host of the request, or by
 // its name if there is one.
 func (n *Network) transport(never func(netip.Addr) bool, name string) *http.Transport {
+	dial := dialer(never, n.options.DialTimeout).DialContext
 	return &http.Transport{
-		DialContext:         counting(dialer(never, n.options.DialTimeout).DialContext),
-		TLSClientConfig:     &tls.Config{ServerName: name, RootCAs: n.roots, MinVersion: tls.VersionTLS12},
-		TLSHandshakeTimeout: n.options.DialTimeout,
+		DialContext:         counting(dial),
+		DialTLSContext:      counting(n.secure(dial, name)),
 		MaxIdleConnsPerHost: maxIdle,
 		IdleConnTimeout:     idleTimeout,
 		DisableCompression:  true,

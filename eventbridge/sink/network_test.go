@@ -24,10 +24,11 @@ const externalURL = "http://api.example.com/in"
 // resolve leads each name to one address. It returns what was dialled last.
 func resolve(s *Sink, address string) *atomic.Value {
 	var dialled atomic.Value
-	s.network.hosts.DialContext = func(ctx context.Context, network, name string) (net.Conn, error) {
+	dial := func(ctx context.Context, network, name string) (net.Conn, error) {
 		dialled.Store(name)
 		return (&net.Dialer{}).DialContext(ctx, network, address)
 	}
+	s.network.hosts.DialContext, s.network.hosts.DialTLSContext = dial, s.network.secure(dial, "")
 	return &dialled
 }
 

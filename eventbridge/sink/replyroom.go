@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// Room is the memory that replies may take. It may be shared with other sinks.
+// Room is the memory that replies, and TLS handshakes before them, may take. It may be shared with other sinks.
 type Room interface {
 	// Take takes bytes if there are as many as the least, and returns how many it took.
 	Take(least, most int64) int64
@@ -72,7 +72,7 @@ func (r replyReader) reserve(ctx context.Context, size int64) (release func(), e
 		}
 		select {
 		case <-ctx.Done():
-			return nil, fmt.Errorf("wait for room for a reply: %w", ctx.Err())
+			return nil, fmt.Errorf("wait for room: %w", ctx.Err())
 		case <-r.room.Freed():
 		case <-time.After(roomDelay):
 		}

@@ -170,6 +170,9 @@ func (s *Sink) post(ctx context.Context, to *url.URL, ev *cloudevent.Event) (dis
 		started.Store(time.Now().UnixNano())
 	}
 	ctx = httptrace.WithClientTrace(ctx, trace)
+	if s.url.Scheme == "https" {
+		ctx = context.WithValue(ctx, callKey{}, s.replies(deadline))
+	}
 	resp, err := s.transport.RoundTrip(s.newRequest(ctx, to, ev)) // which follows no redirect
 	var answer dispatch.Answer
 	if err == nil {
