@@ -127,6 +127,34 @@ func TestTokensThatAreMadeUpKeepNoKnownPublisherOut(t *testing.T) {
 	})
 }
 
+// A client may be gone when its token has just come, and the next one comes with another.
+func TestTokensOfClientsThatAreGoneAreFewInMemory(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		v := New(&fakeReviewer{takes: time.Second}, "us")
+		gone, leave := context.WithCancel(t.Context())
+		var all sync.WaitGroup
+		for i := range 3 * maxWaiting {
+			all.Go(func() {
+				_, err := v.Verify(gone, fmt.Sprintf("made-up-%d", i))
+				require.ErrorIs(t, err, ErrUndecided)
+			})
+		}
+		synctest.Wait()
+		leave()
+		all.Wait()
+		require.Len(t, v.waiting, maxWaiting)
+		began := time.Now()
+		_, err := v.Verify(t.Context(), "made-up")
+		require.ErrorIs(t, err, ErrUndecided)
+		require.Zero(t, time.Since(began), "it holds nothing any more")
+		time.Sleep(2 * reviewTimeout)
+		require.Empty(t, v.waiting)
+		_, err = v.Verify(t.Context(), "shop/checkout/1")
+		require.NoError(t, err)
+	})
+}
+
 func TestANamespaceWithManyTokensForgetsItsOwn(t *testing.T) {
 	t.Parallel()
 	v := New(&fakeReviewer{}, "us")

@@ -33,6 +33,9 @@ const (
 	reviewTimeout = 5 * time.Second
 	reviewsOfNew  = 8 // at a time
 	reviewsOfOld  = 4 // at a time, of tokens that were good before
+
+	// maxWaiting new tokens are held, also of clients that are gone.
+	maxWaiting = 1024
 )
 
 // Verifier remembers answers. It is safe for concurrent use.
@@ -41,6 +44,7 @@ type Verifier struct {
 	audience string
 	answers  *answers
 	asking   singleflight.Group
+	waiting  chan struct{} // places for new tokens, those under review among them
 	newcomer chan struct{}
 	known    chan struct{}
 }
@@ -49,7 +53,7 @@ type Verifier struct {
 func New(reviewer Reviewer, audience string) *Verifier {
 	return &Verifier{
 		reviewer: reviewer, audience: audience, answers: newAnswers(),
-		newcomer: make(chan struct{}, reviewsOfNew), known: make(chan struct{}, reviewsOfOld),
+		waiting: make(chan struct{}, maxWaiting), newcomer: make(chan struct{}, reviewsOfNew), known: make(chan struct{}, reviewsOfOld),
 	}
 }
 
@@ -91,9 +95,15 @@ func (v *Verifier) ask(ctx context.Context, hash [sha256.Size]byte, token string
 func (v *Verifier) review(ctx context.Context, hash [sha256.Size]byte, token string, state state) (Account, error) {
 	ctx, cancel := context.WithTimeout(ctx, reviewTimeout)
 	defer cancel()
-	places := v.newcomer
-	if state == stale {
-		places = v.known
+	places := v.known
+	if state != stale {
+		places = v.newcomer
+		select {
+		case v.waiting <- struct{}{}:
+			defer func() { <-v.waiting }()
+		default:
+			return Account{}, fmt.Errorf("%w: too many others wait", ErrUndecided)
+		}
 	}
 	select {
 	case places <- struct{}{}:
