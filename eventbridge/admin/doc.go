@@ -12,5 +12,7 @@
 //   - Every answer is JSON, errors included, or a line of JSON for each record of
 //     an event, and neither answers of an error nor
 //     logs hold data of events or the token.
+//   - Few requests hold letters or pages at a time, and a few records of an event
+//     each. Others wait for ten seconds, and are answered 503.
 //   - A redrive or purge that is cut short says how far it came.
 package admin

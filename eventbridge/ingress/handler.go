@@ -51,6 +51,7 @@ func newHandler(deps Deps, options Options) *handler {
 		options:       options,
 		memory:        memory,
 		answers:       &budget{limit: options.MaxBytesInFlight / answerShare},
+		asking:        make(chan struct{}, subscribedAtATime),
 		metrics:       newMetrics(deps, options, memory),
 		log:           deps.Log,
 	}
@@ -62,7 +63,8 @@ type handler struct {
 	authorize     Authorize
 	options       Options
 	memory        *budget // of what has arrived
-	answers       *budget // of what is said of batches
+	answers       *budget // of what is said of batches and of Subscriptions
+	asking        chan struct{}
 	metrics       *metrics
 	log           logr.Logger
 }

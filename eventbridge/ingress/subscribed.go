@@ -3,9 +3,11 @@ package ingress
 import (
 	"cmp"
 	"context"
+	"errors"
 	"net/http"
 	"slices"
 	"strings"
+	"time"
 
 	eventingv1alpha2 "github.com/rouse-run/rouse/api/eventing/v1alpha2"
 	"github.com/rouse-run/rouse/internal/routing"
@@ -36,22 +38,51 @@ type subscribedFailure struct {
 	Error string `json:"error"`
 }
 
+// subscribedAtATime bounds how often all Subscriptions are looked through at a time.
+const subscribedAtATime = 2
+
+// subscribed answers when it is its turn, and there is memory for the answer until it is read.
 func (h *handler) subscribed(w http.ResponseWriter, r *http.Request) {
-	const unknown = "the Subscriptions are not known yet"
-	var specs []eventingv1alpha2.SubscriptionSpec
-	ok := h.subscriptions != nil
-	if ok {
-		var err error
-		if specs, err = h.subscriptions.Specs(r.Context()); err != nil {
-			h.log.V(1).Info(unknown, "reason", err.Error())
-			ok = false
-		}
-	}
-	if !ok {
-		respondJSON(w, http.StatusInternalServerError, retrySoon, subscribedFailure{Code: http.StatusInternalServerError, Error: unknown})
+	turn := time.NewTimer(roomWait)
+	defer turn.Stop()
+	select {
+	case h.asking <- struct{}{}:
+	case <-turn.C:
+		h.notSubscribed(w, http.StatusServiceUnavailable, "too many ask what is subscribed")
+		return
+	case <-r.Context().Done():
 		return
 	}
-	respondJSON(w, http.StatusOK, 0, subscribedEvents{Events: subscribedBy(specs, r.PathValue("application"))})
+	answer, err := h.answerSubscribed(r)
+	<-h.asking
+	switch size := int64(len(answer)); {
+	case err != nil:
+		h.notSubscribed(w, http.StatusInternalServerError, err.Error())
+	case !h.answers.take(size):
+		h.notSubscribed(w, http.StatusServiceUnavailable, "too many are being told what is subscribed")
+	default:
+		defer h.answers.give(size)
+		start(w, http.StatusOK, 0, typeJSON)
+		_, _ = w.Write(answer)
+	}
+}
+
+func (h *handler) notSubscribed(w http.ResponseWriter, status int, reason string) {
+	respondJSON(w, status, retrySoon, subscribedFailure{Code: status, Error: reason})
+}
+
+var errSubscriptionsUnknown = errors.New("the Subscriptions are not known yet")
+
+func (h *handler) answerSubscribed(r *http.Request) ([]byte, error) {
+	if h.subscriptions == nil {
+		return nil, errSubscriptionsUnknown
+	}
+	specs, err := h.subscriptions.Specs(r.Context())
+	if err != nil {
+		h.log.V(1).Info(errSubscriptionsUnknown.Error(), "reason", err.Error())
+		return nil, errSubscriptionsUnknown
+	}
+	return encode(subscribedEvents{Events: subscribedBy(specs, r.PathValue("application"))}), nil
 }
 
 // subscribedBy finds the types of one application that the Subscriptions name, sorted and each once.

@@ -3,9 +3,14 @@ package ingress
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"sync"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/go-logr/logr"
 	"github.com/prometheus/client_golang/prometheus"
@@ -76,4 +81,68 @@ func TestWhatIsSubscribedMayNotBeKnownYet(t *testing.T) {
 			require.JSONEq(t, `{"code":500,"error":"the Subscriptions are not known yet"}`, body)
 		})
 	}
+}
+
+// Who asks needs no credentials, and each answer may name all types of all Subscriptions.
+func TestWhatIsSubscribedIsAskedForAFewAtATime(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		const asked = 20
+		var reading atomic.Int32
+		release := make(chan struct{})
+		h := New(Deps{
+			Publisher: &fakePublisher{}, Connected: func() bool { return true }, Registerer: prometheus.NewRegistry(), Log: logr.Discard(),
+			Subscriptions: specsFunc(func() ([]eventingv1alpha2.SubscriptionSpec, error) {
+				reading.Add(1)
+				<-release
+				return nil, nil
+			}),
+		}, DefaultOptions())
+		var answers sync.Map
+		var all sync.WaitGroup
+		for i := range asked {
+			all.Go(func() {
+				w := httptest.NewRecorder()
+				h.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/shop/v1/events/subscribed", nil))
+				answers.Store(i, w.Code)
+			})
+		}
+		synctest.Wait()
+		require.EqualValues(t, subscribedAtATime, reading.Load())
+		time.Sleep(roomWait)
+		close(release)
+		all.Wait()
+		counts := map[int]int{}
+		answers.Range(func(_, status any) bool {
+			counts[status.(int)]++
+			return true
+		})
+		require.Equal(t, map[int]int{http.StatusOK: subscribedAtATime, http.StatusServiceUnavailable: asked - subscribedAtATime}, counts)
+	})
+}
+
+func TestAnswersThatNobodyReadsAreBounded(t *testing.T) {
+	t.Parallel()
+	options := DefaultOptions()
+	types := make([]string, 10_000)
+	for i := range types {
+		types[i] = fmt.Sprintf("order-%d.v1", i)
+	}
+	h := newHandler(Deps{
+		Connected: func() bool { return true }, Registerer: prometheus.NewRegistry(), Log: logr.Discard(),
+		Subscriptions: specsFunc(func() ([]eventingv1alpha2.SubscriptionSpec, error) {
+			return []eventingv1alpha2.SubscriptionSpec{{Source: "shop", Types: types}}, nil
+		}),
+	}, options)
+	require.True(t, h.answers.take(options.MaxBytesInFlight/answerShare-100_000))
+	ask := func() int {
+		w, r := httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, "/shop/v1/events/subscribed", nil)
+		r.SetPathValue("application", "shop")
+		h.subscribed(w, r)
+		return w.Code
+	}
+	require.Equal(t, http.StatusServiceUnavailable, ask())
+	h.answers.give(options.MaxBytesInFlight/answerShare - 100_000)
+	require.Equal(t, http.StatusOK, ask())
+	require.Zero(t, h.answers.taken.Load())
 }
