@@ -4,20 +4,30 @@ import (
 	"fmt"
 
 	"github.com/go-logr/logr"
+	"k8s.io/apimachinery/pkg/api/meta"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 )
 
 // NewCache is a cache of the cluster's objects for processes that only read: what is asked for is watched. It reads
-// the cluster that the pod runs in, or that KUBECONFIG names.
+// the cluster that the pod runs in, or that KUBECONFIG names. It leaves annotations out, which nobody of these reads.
 func NewCache(logger logr.Logger) (cache.Cache, error) {
 	SetLogger(logger)
 	rest, scheme, err := Cluster()
 	if err != nil {
 		return nil, err
 	}
-	objects, err := cache.New(rest, cache.Options{Scheme: scheme, DefaultTransform: cache.TransformStripManagedFields()})
+	objects, err := cache.New(rest, cache.Options{Scheme: scheme, DefaultTransform: withoutAnnotations})
 	if err != nil {
 		return nil, fmt.Errorf("make a cache: %w", err)
 	}
 	return objects, nil
+}
+
+// withoutAnnotations leaves out of an object what its owner may fill with 256 KiB, and what the API server says of its fields.
+func withoutAnnotations(object any) (any, error) {
+	if known, err := meta.Accessor(object); err == nil {
+		known.SetAnnotations(nil)
+		known.SetManagedFields(nil)
+	}
+	return object, nil
 }

@@ -1,0 +1,26 @@
+package kube
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	toolscache "k8s.io/client-go/tools/cache"
+)
+
+// A namespace may have thousands of Subscriptions and Services with 256 KiB of annotations each.
+func TestCachesKeepNoAnnotations(t *testing.T) {
+	t.Parallel()
+	labels := map[string]string{"kubernetes.io/service-name": "price"}
+	kept, err := withoutAnnotations(&corev1.Service{ObjectMeta: metav1.ObjectMeta{
+		Name: "price", Labels: labels, Annotations: map[string]string{"note": "long"}, ManagedFields: []metav1.ManagedFieldsEntry{{Manager: "kubectl"}},
+	}})
+	require.NoError(t, err)
+	require.Equal(t, &corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: "price", Labels: labels}}, kept)
+
+	gone := toolscache.DeletedFinalStateUnknown{Key: "shop/price"}
+	kept, err = withoutAnnotations(gone)
+	require.NoError(t, err)
+	require.Equal(t, gone, kept, "what is no object is left alone")
+}
