@@ -52,6 +52,9 @@ func (r replyReader) read(ctx context.Context, resp *http.Response) (body []byte
 		return nil, nil, err
 	}
 	whole := bytes.NewBuffer(start)
+	if resp.ContentLength >= 0 { // there is room for all of it
+		whole.Grow(int(size) - len(start) + bytes.MinRead)
+	}
 	if _, err = whole.ReadFrom(limited); err != nil {
 		release()
 		return nil, nil, err

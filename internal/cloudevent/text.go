@@ -85,7 +85,7 @@ func hexRune(digits []byte) (r rune) {
 }
 
 // appendString quotes a text. What is no UTF-8 becomes U+FFFD.
-func appendString(dst []byte, text string) []byte {
+func appendString[T string | []byte](dst []byte, text T) []byte {
 	dst = append(dst, '"')
 	start := 0
 	for i := 0; i < len(text); {
@@ -95,7 +95,7 @@ func appendString(dst []byte, text string) []byte {
 			continue
 		}
 		if c >= utf8.RuneSelf {
-			if r, size := utf8.DecodeRuneInString(text[i:]); r != utf8.RuneError || size > 1 {
+			if r, size := utf8.DecodeRuneInString(string(text[i:min(i+utf8.UTFMax, len(text))])); r != utf8.RuneError || size > 1 {
 				i += size
 				continue
 			}

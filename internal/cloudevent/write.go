@@ -48,7 +48,7 @@ func (e *Event) appendData(dst []byte) []byte {
 		return dst
 	case e.Base64 || !utf8.Valid(e.Data):
 	case !isJSON(e.DataContentType):
-		return appendString(appendName(dst, "data"), string(e.Data))
+		return appendString(appendName(dst, "data"), e.Data)
 	case isJSONToAll(e.DataContentType) && embeddable(e.Data):
 		return append(appendName(dst, "data"), e.Data...)
 	}
