@@ -52,11 +52,14 @@ func Compile(f *v1alpha2.Filter) (*Filter, error) {
 	if c.nodes > maxNodes {
 		c.report("%s: has more than %d filters in it; write it shorter, for example as one cel expression", root, maxNodes)
 	}
-	if c.characters > maxExpressions {
+	if c.size.characters > maxExpressions {
 		c.report("%s: has more than %d characters of cel in it; write less", root, maxExpressions)
 	}
 	if c.size.loops > maxLoops {
 		c.report("%s: has more than %d loops in it (all, exists, map, filter, ...); write fewer", root, maxLoops)
+	}
+	if c.size.patterns > maxPatterns {
+		c.report("%s: its patterns of matches have more than %d steps together, with their repetitions written out; repeat less in them", root, maxPatterns)
 	}
 	if err := errors.Join(c.problems...); err != nil {
 		return nil, err
@@ -66,10 +69,9 @@ func Compile(f *v1alpha2.Filter) (*Filter, error) {
 
 // compiler collects what it finds on its way through a filter.
 type compiler struct {
-	problems   []error
-	nodes      int
-	characters int
-	size       size
+	problems []error
+	nodes    int
+	size     size
 }
 
 func (c *compiler) report(format string, args ...any) {
@@ -139,17 +141,18 @@ func (c *compiler) expression(path, text string) cel.Program {
 		return nil
 	}
 	length := utf8.RuneCountInString(text)
-	c.characters += length
+	c.size.characters += length
 	switch {
 	case length > maxExpression:
 		c.report("%s: has %d characters; at most %d are allowed", path, length, maxExpression)
 		return nil
-	case c.characters > maxExpressions:
+	case c.size.characters > maxExpressions:
 		return nil
 	}
-	compiled, problems := compileExpression(text, maxLoops-c.size.loops)
+	compiled, problems := compileExpression(text, maxLoops-c.size.loops, maxPatterns-c.size.patterns)
 	c.size.expressions++
 	c.size.loops += compiled.loops
+	c.size.patterns += compiled.patterns
 	c.size.readsData = c.size.readsData || compiled.readsData
 	for _, problem := range problems {
 		c.report("%s: %s", path, problem)

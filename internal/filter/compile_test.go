@@ -2,6 +2,7 @@ package filter_test
 
 import (
 	"fmt"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -17,6 +18,9 @@ const remedy = `; write a condition on "event" (its attributes) and "data" (its 
 
 const noCondition = ": has no condition; set cel, exact, prefix, suffix, all, any or not, and check their spelling, " +
 	"or remove it to take every event"
+
+const manyPatterns = "spec.filter: its patterns of matches have more than 8000 steps together, with their repetitions written out; " +
+	"repeat less in them"
 
 func nested(f v1alpha2.Filter) v1alpha2.NestedFilter { return v1alpha2.NestedFilter{Filter: f} }
 
@@ -140,6 +144,16 @@ func TestFilterThatIsWrongSaysWhereAndWhatToDo(t *testing.T) {
 			},
 			[]string{"spec.filter: has more than 32 loops in it (all, exists, map, filter, ...); write fewer"},
 		},
+		"many patterns": {
+			&v1alpha2.Filter{CEL: strings.Repeat("event.type.matches('a{999}') || ", 100) + "true"},
+			[]string{manyPatterns},
+		},
+		"patterns of several expressions": {
+			&v1alpha2.Filter{CEL: "event.type.matches('a{990}')", Any: slices.Repeat([]v1alpha2.NestedFilter{
+				nested(v1alpha2.Filter{CEL: "data.list.exists(a, event.type.matches('(a|b|c){450}'))"}),
+			}, 5)},
+			[]string{manyPatterns},
+		},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -219,5 +233,31 @@ func TestFilterAtItsBoundsIsTaken(t *testing.T) {
 			_, err := filter.Compile(f)
 			require.NoError(t, err)
 		})
+	}
+}
+
+// Whoever keeps filters bounds what they say.
+func TestAFilterTakesAboutTheMemoryThatItSays(t *testing.T) {
+	for name, text := range map[string]string{ // not parallel: it measures memory
+		"comparisons": "event.id != 'a'" + strings.Repeat(" && event.id != 'b'", 200),
+		"fields":      "has(data.a)" + strings.Repeat(" || has(data.a.b.c)", 150),
+		"a loop":      "data.all(a, a == 1" + strings.Repeat(" || a == 2", 350) + ")",
+		"patterns":    "event.id.matches('a{990}')" + strings.Repeat(" || event.id.matches('a{990}')", 3),
+		"texts":       "event.id == '" + strings.Repeat("x", 4000) + "'",
+	} {
+		compile := func() *filter.Filter {
+			compiled, err := filter.Compile(&v1alpha2.Filter{CEL: text})
+			require.NoError(t, err, name)
+			return compiled
+		}
+		compile() // what all share is made
+		before := heap()
+		kept := [8]*filter.Filter{}
+		for i := range kept {
+			kept[i] = compile()
+		}
+		taken := (int64(heap()) - int64(before)) / int64(len(kept))
+		require.LessOrEqual(t, taken, 2*kept[0].Bytes()+16<<10, name)
+		runtime.KeepAlive(&kept)
 	}
 }

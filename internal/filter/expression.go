@@ -67,12 +67,13 @@ func newEnvironment() (*sharedEnvironment, error) {
 type expression struct {
 	program   cel.Program // says true or false; nil if something is wrong
 	loops     int
+	patterns  int
 	readsData bool
 }
 
-// compileExpression returns what is wrong with the text, if something is. More loops than are left are for the caller
-// to report.
-func compileExpression(text string, loopsLeft int) (expression, []string) {
+// compileExpression returns what is wrong with the text, if something is. More loops and steps of patterns than are left are
+// for the caller to report.
+func compileExpression(text string, loopsLeft, patternsLeft int) (expression, []string) {
 	env, err := environment()
 	if err != nil {
 		return expression{}, []string{err.Error()}
@@ -85,8 +86,8 @@ func compileExpression(text string, loopsLeft int) (expression, []string) {
 	switch {
 	case shape.nesting > maxNesting:
 		return expression{}, []string{fmt.Sprintf("has more than %d lists, maps and loops in one another; write it flatter", maxNesting)}
-	case shape.loops > loopsLeft:
-		return expression{loops: shape.loops}, nil
+	case shape.loops > loopsLeft, shape.patterns > patternsLeft:
+		return expression{loops: shape.loops, patterns: shape.patterns}, nil
 	}
 	tree, issues := env.cel.Check(parsed)
 	if issues.Err() != nil {
@@ -100,7 +101,7 @@ func compileExpression(text string, loopsLeft int) (expression, []string) {
 	if err != nil {
 		return expression{}, []string{err.Error()}
 	}
-	return expression{program: program, loops: shape.loops, readsData: refersTo(tree, dataVariable)}, nil
+	return expression{program: program, loops: shape.loops, patterns: shape.patterns, readsData: refersTo(tree, dataVariable)}, nil
 }
 
 func refersTo(tree *cel.Ast, variable string) bool {

@@ -1,6 +1,10 @@
 package filter
 
-import "github.com/google/cel-go/common/ast"
+import (
+	"regexp/syntax"
+
+	"github.com/google/cel-go/common/ast"
+)
 
 const (
 	// maxNesting is how many lists, maps, loops and optional values of an expression may lie in one another. The time to check
@@ -9,10 +13,13 @@ const (
 	// maxLoops is how many loops (all, exists, map, filter, ...) the expressions of a filter may have together. Each brings
 	// types of its own, which are looked through for every later one.
 	maxLoops = 32
+	// maxPatterns is how many steps the patterns of a filter may have together, with all repetitions written out. Each is 40 bytes
+	// in memory, and is written in a hundredth of one.
+	maxPatterns = 4 * maxPattern
 )
 
-// shape is what makes an expression take longer to compile than it is long.
-type shape struct{ nesting, loops int }
+// shape is what makes an expression take longer to compile than it is long, and more memory.
+type shape struct{ nesting, loops, patterns int }
 
 // shapeOf looks at an expression before its types are checked. The parser bounds how deep it is.
 func shapeOf(e ast.Expr) shape {
@@ -20,7 +27,9 @@ func shapeOf(e ast.Expr) shape {
 	for _, part := range partsOf(e) {
 		inner := shapeOf(part)
 		s.nesting, s.loops = max(s.nesting, inner.nesting), s.loops+inner.loops
+		s.patterns = min(s.patterns+inner.patterns, 2*maxPatterns)
 	}
+	s.patterns += patternOf(e)
 	if e.Kind() == ast.ComprehensionKind {
 		s.loops++
 	}
@@ -28,6 +37,24 @@ func shapeOf(e ast.Expr) shape {
 		s.nesting++
 	}
 	return s
+}
+
+// patternOf is the size of the pattern of matches. What is none is left to whoever compiles it.
+func patternOf(e ast.Expr) int {
+	if e.Kind() != ast.CallKind || e.AsCall().FunctionName() != matches || len(e.AsCall().Args()) == 0 {
+		return 0
+	}
+	args := e.AsCall().Args()
+	last := args[len(args)-1]
+	if last.Kind() != ast.LiteralKind {
+		return 0
+	}
+	text, _ := last.AsLiteral().Value().(string)
+	parsed, err := syntax.Parse(text, syntax.Perl)
+	if err != nil {
+		return 0
+	}
+	return sizeOf(parsed)
 }
 
 // nests says whether the type of an expression is made of that of another.

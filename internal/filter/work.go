@@ -22,13 +22,21 @@ const (
 type size struct {
 	conditions  int
 	expressions int
+	characters  int // of the expressions
 	loops       int
+	patterns    int // steps
 	readsData   bool
 }
 
 // AlwaysLight reports whether no event makes the filter more than Light work.
 func (f *Filter) AlwaysLight() bool {
 	return f.size.expressions == 0 && f.size.conditions <= lightConditions
+}
+
+// Bytes is about how much memory the expressions take, by their length.
+func (f *Filter) Bytes() int64 {
+	const perCharacter, perStep = 64, 48
+	return int64(perCharacter*f.size.characters + perStep*f.size.patterns)
 }
 
 // WorkAhead is the work for an event that is known without doing it: its JSON has to be read, its attributes compared.
