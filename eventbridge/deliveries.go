@@ -14,6 +14,7 @@ import (
 	"github.com/rouse-run/rouse/eventbridge/dispatch"
 	"github.com/rouse-run/rouse/eventbridge/quota"
 	"github.com/rouse-run/rouse/eventbridge/sink"
+	"github.com/rouse-run/rouse/internal/budget"
 	"github.com/rouse-run/rouse/internal/routing"
 )
 
@@ -86,7 +87,7 @@ func newDeliveries(deps Deps, options Options, access *publishAccess) *deliverie
 			Name: "rouse_eventbridge_gate_open", Help: "1 while the sink of a Subscription can take deliveries.",
 		}, []string{"namespace", "subscription"}),
 		kyma:      newKymaCounts(deps),
-		filtering: newFiltering(deps.Registry),
+		filtering: newFiltering(deps.Registry, budget.New(filterBytes, ownFilterBytes), deps.Log.WithName("filter")),
 		access:    access,
 		network:   sink.NewNetwork(options.Sink),
 		rooms:     newRooms(options.DeliveryBytes, deps.Registry),

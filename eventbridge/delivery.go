@@ -21,12 +21,12 @@ func (d *deliveries) deliver(ctx context.Context, ended <-chan struct{}, route r
 	if route.OfDeadLetters {
 		log = log.WithValues("deadLetters", true)
 	}
-	lane := d.filtering.pool.Lane(route.Subscription.Namespace)
-	defer lane.Close()
+	place := d.filtering.place(route.Subscription.Namespace)
+	defer place.Close()
 	events, replies := d.rooms.of(route)
 	if route.Paused {
 		log.Info("paused")
-		d.hold(ctx, lane, events, route, log)
+		d.hold(ctx, place, events, route, log)
 		return
 	}
 	to, err := sink.New(
@@ -34,16 +34,16 @@ func (d *deliveries) deliver(ctx context.Context, ended <-chan struct{}, route r
 		sink.Deps{Network: d.network, Endpoints: d.deps.Endpoints, Openness: d.openness(ctx, route), Room: replies, Log: log})
 	if err != nil {
 		log.Error(err, "the sink cannot be served")
-		d.hold(ctx, lane, events, route, log)
+		d.hold(ctx, place, events, route, log)
 		return
 	}
-	deps, options, err := d.dispatcher(route, lane, ctx.Done(), events)
+	deps, options, err := d.dispatcher(route, place, ctx.Done(), events)
 	if errors.Is(err, fairshare.ErrStopped) {
 		return
 	}
 	if err != nil {
 		log.Error(err, "the filter cannot be used") // the Subscription's status tells the user
-		d.hold(ctx, lane, events, route, log)
+		d.hold(ctx, place, events, route, log)
 		return
 	}
 	deps.Gate, deps.Sink, deps.Log = to.Gate(), to, log
@@ -60,11 +60,11 @@ func (d *deliveries) deliver(ctx context.Context, ended <-chan struct{}, route r
 
 // hold delivers nothing until ctx ends. Limits hold nevertheless: what is over them becomes a dead letter, also where the
 // filter cannot tell whether it would have been delivered.
-func (d *deliveries) hold(ctx context.Context, lane *fairshare.Lane, room *budget.Share, route routing.Route, log logr.Logger) {
-	deps, options, err := d.dispatcher(route, lane, ctx.Done(), room)
+func (d *deliveries) hold(ctx context.Context, place *filterPlace, room *budget.Share, route routing.Route, log logr.Logger) {
+	deps, options, err := d.dispatcher(route, place, ctx.Done(), room)
 	if err != nil {
 		route.Filter = nil
-		deps, options, err = d.dispatcher(route, lane, ctx.Done(), room)
+		deps, options, err = d.dispatcher(route, place, ctx.Done(), room)
 	}
 	if err != nil || route.OfDeadLetters || options.TTL == 0 && deps.Quota == nil {
 		<-ctx.Done()
@@ -105,7 +105,7 @@ func (o openness) Set(value float64) { o(value) }
 // dispatcher says what is delivered and how. A dead letter never becomes another, whatever its sink says: it is tried
 // again with the waits of the installation, because those of the Subscription are meant for another sink.
 func (d *deliveries) dispatcher(
-	route routing.Route, lane *fairshare.Lane, stop <-chan struct{}, room *budget.Share,
+	route routing.Route, place *filterPlace, stop <-chan struct{}, room *budget.Share,
 ) (dispatch.Deps, dispatch.Options, error) {
 	deps := dispatch.Deps{
 		Subscription: subscriptionOf(route), MaxInFlight: route.MaxInFlight,
@@ -117,7 +117,7 @@ func (d *deliveries) dispatcher(
 		deps.Source, deps.Metrics = d.deps.Store.Letters(route, room), d.letters
 		return deps, options, nil
 	}
-	picked, err := d.filtering.compile(route, lane, stop)
+	picked, err := d.filtering.compile(route, place, stop)
 	if err != nil {
 		return deps, dispatch.Options{}, err
 	}

@@ -4,26 +4,40 @@ import (
 	"context"
 	"time"
 
+	"github.com/go-logr/logr"
 	"github.com/prometheus/client_golang/prometheus"
 
+	eventingv1alpha2 "github.com/rouse-run/rouse/api/eventing/v1alpha2"
 	"github.com/rouse-run/rouse/eventbridge/dispatch"
 	"github.com/rouse-run/rouse/eventbridge/fairshare"
+	"github.com/rouse-run/rouse/internal/budget"
 	"github.com/rouse-run/rouse/internal/cloudevent"
 	"github.com/rouse-run/rouse/internal/filter"
 	"github.com/rouse-run/rouse/internal/routing"
 )
 
-// filtering runs the filters of all Subscriptions, within bounds of processor time.
+const (
+	// filterBytes are what compiled filters may take, as filter.Bytes counts it, and ownFilterBytes what that of each
+	// Subscription may take beside: usual ones are less. A long one is a mebibyte.
+	filterBytes    = 32 << 20
+	ownFilterBytes = 16 << 10
+)
+
+// filtering runs the filters of all Subscriptions, within bounds of processor time and of memory.
 type filtering struct {
-	pool  *fairshare.Pool
-	used  *prometheus.CounterVec
-	waits *prometheus.CounterVec
+	pool   *fairshare.Pool
+	memory *budget.Budget
+	used   *prometheus.CounterVec
+	waits  *prometheus.CounterVec
+	log    logr.Logger
 }
 
-func newFiltering(registerer prometheus.Registerer) *filtering {
+func newFiltering(registerer prometheus.Registerer, memory *budget.Budget, log logr.Logger) *filtering {
 	subscription := []string{"namespace", "subscription"}
 	f := &filtering{
-		pool: fairshare.New(),
+		pool:   fairshare.New(),
+		memory: memory,
+		log:    log,
 		used: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "rouse_eventbridge_filter_seconds_total",
 			Help: "Time that costly evaluations of a filter took. A Subscription gets a quarter of a processor at most.",
@@ -33,8 +47,36 @@ func newFiltering(registerer prometheus.Registerer) *filtering {
 			Help: "Time that events waited for the turn of their Subscription's costly filter.",
 		}, subscription),
 	}
-	registerer.MustRegister(f.used, f.waits)
+	registerer.MustRegister(f.used, f.waits, prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "rouse_eventbridge_filter_bytes", Help: "Memory that the compiled filters of Subscriptions take, about.",
+	}, func() float64 { return float64(memory.Used()) }))
 	return f
+}
+
+// filterPlace is what the filter of a route has: a share of time, and one of memory.
+type filterPlace struct {
+	*fairshare.Lane
+
+	memory *budget.Share
+	taken  int64
+}
+
+// place is for a route of a namespace. It has to be closed.
+func (f *filtering) place(namespace string) *filterPlace {
+	return &filterPlace{Lane: f.pool.Lane(namespace), memory: f.memory.Share(namespace)}
+}
+
+// Close gives everything back.
+func (p *filterPlace) Close() {
+	p.memory.Give(p.taken)
+	p.Lane.Close()
+}
+
+// keep is false where there is no memory for a compiled filter.
+func (p *filterPlace) keep(bytes int64) bool {
+	p.memory.Give(p.taken)
+	p.taken = p.memory.Take(bytes, bytes)
+	return p.taken == bytes
 }
 
 // forget drops the series of a Subscription that is gone.
@@ -45,7 +87,8 @@ func (f *filtering) forget(s dispatch.Subscription) {
 
 // boundFilter is a filter with the lane that costly evaluations of it go through.
 type boundFilter struct {
-	filter      *filter.Filter
+	filter      *filter.Filter // nil where there is no memory for it: then it is compiled for each event
+	written     *eventingv1alpha2.Filter
 	lane        *fairshare.Lane
 	stop        <-chan struct{} // closed when the Subscription is not delivered any more
 	used, waits prometheus.Counter
@@ -53,13 +96,13 @@ type boundFilter struct {
 
 // compile makes the filter of a route in the route's own share of time. The filter is nil without one, and not an
 // interface that holds nil.
-func (f *filtering) compile(route routing.Route, lane *fairshare.Lane, stop <-chan struct{}) (dispatch.Filter, error) {
+func (f *filtering) compile(route routing.Route, place *filterPlace, stop <-chan struct{}) (dispatch.Filter, error) {
 	if route.Filter == nil {
 		return nil, nil //nolint:nilnil // no filter is no error
 	}
 	var compiled *filter.Filter
 	var err error
-	if stopped := lane.Run(stop, func() bool {
+	if stopped := place.Run(stop, func() bool {
 		compiled, err = filter.Compile(route.Filter)
 		return false
 	}); stopped != nil {
@@ -72,8 +115,13 @@ func (f *filtering) compile(route routing.Route, lane *fairshare.Lane, stop <-ch
 		return compiled, nil
 	}
 	of := subscriptionOf(route)
+	if !place.keep(compiled.Bytes()) {
+		f.log.Info("the filters of a namespace take much memory, this one is compiled for each event", "subscription", of.String(),
+			"bytes", compiled.Bytes())
+		compiled = nil
+	}
 	return &boundFilter{
-		filter: compiled, lane: lane, stop: stop,
+		filter: compiled, written: route.Filter, lane: place.Lane, stop: stop,
 		used: f.used.WithLabelValues(of.Namespace, of.Name), waits: f.waits.WithLabelValues(of.Namespace, of.Name),
 	}, nil
 }
@@ -101,7 +149,7 @@ func (b *boundFilter) MatchSoon(ev *cloudevent.Event) (matches bool, err error) 
 
 // enter reports whether the work is light, as far as that can be told. If it is, matchInPlace has to follow.
 func (b *boundFilter) enter(ev *cloudevent.Event) bool {
-	return b.filter.WorkAhead(ev) <= filter.Light && b.lane.Enter()
+	return b.filter != nil && b.filter.WorkAhead(ev) <= filter.Light && b.lane.Enter()
 }
 
 func (b *boundFilter) matchInPlace(ev *cloudevent.Event) (matches bool, err error) {
@@ -119,9 +167,15 @@ func (b *boundFilter) matchInTurn(ev *cloudevent.Event, stop <-chan struct{}) (m
 		began := time.Now()
 		b.waits.Add(began.Sub(asked).Seconds())
 		defer func() { b.used.Add(time.Since(began).Seconds()) }()
+		compiled := b.filter
+		if compiled == nil {
+			if compiled, err = filter.Compile(b.written); err != nil {
+				return true
+			}
+		}
 		var work filter.Work
-		matches, work, err = b.filter.Measure(ev)
-		return work > filter.Light
+		matches, work, err = compiled.Measure(ev)
+		return work > filter.Light || b.filter == nil
 	})
 	if stopped != nil {
 		return false, dispatch.ErrNotFiltered

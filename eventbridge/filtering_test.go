@@ -8,12 +8,14 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-logr/logr"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/require"
 	"k8s.io/apimachinery/pkg/types"
 
 	eventingv1alpha2 "github.com/rouse-run/rouse/api/eventing/v1alpha2"
 	"github.com/rouse-run/rouse/eventbridge/dispatch"
+	"github.com/rouse-run/rouse/internal/budget"
 	"github.com/rouse-run/rouse/internal/cloudevent"
 	"github.com/rouse-run/rouse/internal/routing"
 	"github.com/rouse-run/rouse/internal/testing/sinktest"
@@ -79,18 +81,18 @@ func TestACostlyFilterDelaysNobodyElse(t *testing.T) {
 
 func TestAnEventOfAFloodDoesNotWaitLongForItsFilter(t *testing.T) {
 	t.Parallel()
-	f := newFiltering(prometheus.NewRegistry())
-	lane := f.pool.Lane("shop")
-	defer lane.Close()
+	f := newFiltering(prometheus.NewRegistry(), budget.New(1<<20, 4<<10), logr.Discard())
+	place := f.place("shop")
+	defer place.Close()
 	route := orders(sinkURL)
 	route.Filter = hostileFilter()
-	picked, err := f.compile(route, lane, t.Context().Done())
+	picked, err := f.compile(route, place, t.Context().Done())
 	require.NoError(t, err)
 	prompt, ok := picked.(dispatch.PromptFilter)
 	require.True(t, ok)
 	small := &cloudevent.Event{ID: "1", Source: "shop", Type: "order.received.v1", DataContentType: "application/json", Data: []byte("[1]")}
 
-	require.NoError(t, lane.Run(t.Context().Done(), func() bool { // it is another event's turn
+	require.NoError(t, place.Run(t.Context().Done(), func() bool { // it is another event's turn
 		_, err := prompt.MatchSoon(small)
 		require.ErrorIs(t, err, dispatch.ErrNotFiltered)
 		return false
@@ -99,4 +101,54 @@ func TestAnEventOfAFloodDoesNotWaitLongForItsFilter(t *testing.T) {
 		matches, err := prompt.MatchSoon(small)
 		return err == nil && matches
 	}, patience, tick, "what is soon done is done")
+}
+
+// A namespace with many long filters has its own compiled for each event, and nobody else's.
+func TestFiltersTakeNoMoreMemoryThanThereIs(t *testing.T) {
+	t.Parallel()
+	const size = 1 << 20
+	memory := budget.New(size, 4<<10)
+	f := newFiltering(prometheus.NewRegistry(), memory, logr.Discard())
+	long := &eventingv1alpha2.Filter{CEL: "event.id == 'yes'" + strings.Repeat(" && event.id != 'no'", 190)}
+	kept, compiled := 0, 0
+	var places []*filterPlace
+	filters := map[string]dispatch.Filter{}
+	add := func(namespace string, of *eventingv1alpha2.Filter) *boundFilter {
+		route := hostileRoute("filtered")
+		route.Subscription.Namespace, route.Filter = namespace, of
+		place := f.place(namespace)
+		places = append(places, place)
+		picked, err := f.compile(route, place, nil)
+		require.NoError(t, err)
+		filters[namespace] = picked
+		return picked.(*boundFilter)
+	}
+	for range 20 {
+		if add("evil", long).filter != nil {
+			kept++
+		} else {
+			compiled++
+		}
+	}
+	require.Positive(t, kept)
+	require.Positive(t, compiled)
+	require.LessOrEqual(t, memory.Used(), int64(size/2+20*4<<10), "its half, and what each has of its own")
+	require.NotNil(t, add("shop", long).filter)
+	require.NotNil(t, add("evil", &eventingv1alpha2.Filter{CEL: "event.id == 'yes'"}).filter, "a usual one always fits")
+	for _, namespace := range []string{"evil", "shop"} {
+		for id, want := range map[string]bool{"yes": true, "no": false} {
+			matches, err := filters[namespace].Match(&cloudevent.Event{ID: id})
+			require.NoError(t, err)
+			require.Equal(t, want, matches)
+		}
+	}
+	unkept := add("evil", long)
+	require.Nil(t, unkept.filter)
+	matches, err := unkept.Match(&cloudevent.Event{ID: "yes"})
+	require.NoError(t, err)
+	require.True(t, matches)
+	for _, place := range places {
+		place.Close()
+	}
+	require.Zero(t, memory.Used())
 }

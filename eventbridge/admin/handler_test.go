@@ -350,8 +350,6 @@ func TestRequestsWaitForEachOther(t *testing.T) {
 
 // busyStore answers nothing before the end.
 type busyStore struct {
-	fakeStore
-
 	busy atomic.Int32
 	end  chan struct{}
 }
