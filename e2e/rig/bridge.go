@@ -26,6 +26,7 @@ type World struct {
 	NATS      string
 	Routes    []routing.Route
 	Endpoints map[string][]string // addresses of each Service, by namespace/name
+	Review    time.Duration       // that the API server takes to say whose a token is
 }
 
 // Route is that of a Subscription to events of source and type, with a sink in its namespace.
@@ -44,6 +45,15 @@ func Route(namespace, name, source, eventType string, maxInFlight int) routing.R
 	}
 }
 
+// WithDeadLetters has a route's dead letters go to a sink of theirs.
+func WithDeadLetters(route routing.Route, sink string) routing.Route {
+	route.DeadLetters = &routing.Route{
+		Subscription: route.Subscription, Consumer: route.Consumer, Subjects: []string{routing.DeadLetterSubject(route.Subscription)},
+		Sink: sink, Service: route.Service, Port: route.Port, MaxInFlight: route.MaxInFlight, OfDeadLetters: true,
+	}
+	return route
+}
+
 // Prepare makes the streams and the routes' consumers, as the controller does: also those that somebody has deleted.
 func (w World) Prepare(ctx context.Context, conn *broker.Conn, streams broker.StreamOptions, ackWait time.Duration) error {
 	consumers := make([]broker.Consumer, len(w.Routes))
@@ -57,6 +67,11 @@ func (w World) Prepare(ctx context.Context, conn *broker.Conn, streams broker.St
 	errs := []error{conn.EnsureStreamsFor(ctx, streams, interested)}
 	for _, consumer := range consumers {
 		errs = append(errs, conn.EnsureConsumer(ctx, streams.Name, consumer))
+	}
+	for _, route := range w.Routes {
+		if route.DeadLetters != nil {
+			errs = append(errs, conn.EnsureConsumer(ctx, broker.DeadLetterStream, broker.ConsumerOf(*route.DeadLetters)))
+		}
 	}
 	return errors.Join(errs...)
 }
@@ -99,7 +114,28 @@ func (r *Rig) StartBridge(w World, port int, flags ...string) (*Process, error) 
 	if err = errors.Join(err, file.Close()); err != nil {
 		return nil, fmt.Errorf("write down the world: %w", err)
 	}
-	return r.Start("bridge", append([]string{"--world", file.Name(), "--port", strconv.Itoa(port)}, flags...)...)
+	args := append([]string{"--world", file.Name(), "--port", strconv.Itoa(port)}, flags...)
+	if r.limit == 0 {
+		return r.Start("bridge", args...)
+	}
+	group, err := newCgroup(cgroupRoot, r.limit)
+	if err != nil {
+		return nil, err
+	}
+	p, err := r.start(group, "bridge", args)
+	if err != nil {
+		group.remove()
+	}
+	return p, err
+}
+
+// LimitBridges gives each bridge that is started from now on so many bytes of memory, as a container has them, and does nothing
+// where that is not possible: without root, or without version 2 of control groups.
+func (r *Rig) LimitBridges(bytes int64) {
+	if group, err := newCgroup(cgroupRoot, bytes); err == nil {
+		group.remove()
+		r.limit = bytes
+	}
 }
 
 func bridgeRole(ctx context.Context, ready func(string), args []string) error {
@@ -132,8 +168,8 @@ func bridgeRole(ctx context.Context, ready func(string), args []string) error {
 	}
 	deps := eventbridge.Deps{
 		Routes: fixedRoutes(w.Routes), Endpoints: fixedEndpoints(w.Endpoints),
-		Store:       eventbridge.NewJetStream(conn, broker.NewPublisher(conn, publisher), publisher.Stream),
-		Journal:     journal.New(options.JournalEvents),
+		Store:  eventbridge.NewJetStream(conn, broker.NewPublisher(conn, publisher), publisher.Stream),
+		Tokens: tokens(w.Review), Admin: eventbridge.NewAdminStore(conn, publisher.Stream), Journal: journal.New(options.JournalEvents),
 		Destination: w.NATS, Registry: daemon.NewRegistry(), Log: logr.Discard(),
 		Listener: listener, MetricsListener: metrics,
 	}
@@ -156,30 +192,4 @@ func readWorld(path string) (World, error) {
 		return World{}, fmt.Errorf("read the world: %w", err)
 	}
 	return w, nil
-}
-
-// fixedRoutes never change.
-type fixedRoutes []routing.Route
-
-// Watch implements eventbridge.Routes.
-func (f fixedRoutes) Watch(ctx context.Context, apply func([]routing.Route)) error {
-	apply(f)
-	<-ctx.Done()
-	return nil
-}
-
-// fixedEndpoints never change. A Service that has none is asleep.
-type fixedEndpoints map[string][]string
-
-// Watch implements sink.Endpoints.
-func (f fixedEndpoints) Watch(
-	ctx context.Context, service types.NamespacedName, _ int32, apply func([]routing.Endpoint),
-) error {
-	var endpoints []routing.Endpoint
-	for _, address := range f[service.String()] {
-		endpoints = append(endpoints, routing.Endpoint{Address: address, Ready: true})
-	}
-	apply(endpoints)
-	<-ctx.Done()
-	return nil
 }

@@ -58,7 +58,8 @@ func ownRoles() map[string]Role { return map[string]Role{"nats": natsRole, "brid
 
 // Rig is what one run of a tool has started and written.
 type Rig struct {
-	dir string
+	dir   string
+	limit int64 // bytes of memory of a bridge, 0 for any
 
 	mu        sync.Mutex
 	processes []*Process
@@ -81,6 +82,9 @@ func (r *Rig) Close() error {
 	defer r.mu.Unlock()
 	for _, p := range r.processes {
 		p.Kill()
+		if p.group != nil {
+			p.group.remove()
+		}
 	}
 	return os.RemoveAll(r.dir)
 }
@@ -89,15 +93,22 @@ func (r *Rig) Close() error {
 type Process struct {
 	Where string // what the role said when it was ready
 	role  string
+	group *cgroup // nil without one
 	cmd   *exec.Cmd
 	done  chan struct{}
 	err   error
 }
 
 // Start runs a role and returns when it is ready. Many goroutines may start processes.
-func (r *Rig) Start(role string, args ...string) (*Process, error) {
+func (r *Rig) Start(role string, args ...string) (*Process, error) { return r.start(nil, role, args) }
+
+// start is Start in a control group, nil for that of the tool.
+func (r *Rig) start(group *cgroup, role string, args []string) (*Process, error) {
 	cmd := exec.Command("/proc/self/exe", append([]string{roleFlag, role}, args...)...) //nolint:noctx // Stop and Kill end it
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	if group != nil {
+		cmd.SysProcAttr.UseCgroupFD, cmd.SysProcAttr.CgroupFD = true, int(group.dir.Fd())
+	}
 	cmd.Stderr = os.Stderr
 	output, err := cmd.StdoutPipe()
 	if err != nil {
@@ -106,7 +117,7 @@ func (r *Rig) Start(role string, args ...string) (*Process, error) {
 	if err := cmd.Start(); err != nil {
 		return nil, fmt.Errorf("start %s: %w", role, err)
 	}
-	p := &Process{role: role, cmd: cmd, done: make(chan struct{})}
+	p := &Process{role: role, group: group, cmd: cmd, done: make(chan struct{})}
 	r.mu.Lock()
 	r.processes = append(r.processes, p)
 	r.mu.Unlock()

@@ -40,6 +40,17 @@ func (p *Process) PeakRSS() (int, error) { return p.memory("VmHWM:") }
 // RSS is the memory that the process has, in MiB.
 func (p *Process) RSS() (int, error) { return p.memory("VmRSS:") }
 
+// Peak is the most memory that a process has had, in MiB, and where the figure is from: its control group where the bridges
+// are limited, which counts the kernel's as well, and otherwise the pages that it had.
+func (p *Process) Peak() (mib int, from string, err error) {
+	if p.group != nil {
+		mib, err = p.group.peak()
+		return mib, "memory.peak", err
+	}
+	mib, err = p.PeakRSS()
+	return mib, "VmHWM", err
+}
+
 func (p *Process) memory(name string) (int, error) {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.cmd.Process.Pid))
 	if err != nil {

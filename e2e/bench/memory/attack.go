@@ -9,16 +9,21 @@ import (
 	"net/http"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
+// gains are what the attackers got.
+type gains struct{ sent, taken, refused, broken atomic.Int64 }
+
 // attack keeps all connections of a shape until ctx ends. One that is closed comes back.
-func attack(ctx context.Context, address string, s shape) {
+func attack(ctx context.Context, address string, s shape, got *gains) {
 	var all sync.WaitGroup
 	for range s.connections {
 		all.Go(func() {
 			for ctx.Err() == nil {
-				if err := hold(ctx, address, s); err != nil {
+				if err := hold(ctx, address, s, got); err != nil {
+					got.broken.Add(1)
 					select {
 					case <-time.After(100 * time.Millisecond):
 					case <-ctx.Done():
@@ -31,74 +36,58 @@ func attack(ctx context.Context, address string, s shape) {
 }
 
 // hold sends on one connection what there is to send, until it ends.
-func hold(ctx context.Context, address string, s shape) error {
+func hold(ctx context.Context, address string, s shape, got *gains) error {
 	conn, err := new(net.Dialer).DialContext(ctx, "tcp", address)
 	if err != nil {
 		return err
 	}
 	defer func() { _ = conn.Close() }()
 	defer context.AfterFunc(ctx, func() { _ = conn.Close() })()
-	if s.unread {
-		for {
-			if _, err := io.WriteString(conn, s.request); err != nil {
+	answers := bufio.NewReaderSize(conn, 512)
+	for {
+		if _, err := io.WriteString(conn, numbered(s.request)); err != nil {
+			return err
+		}
+		got.sent.Add(1)
+		switch s.manner {
+		case deaf:
+		case fleet:
+			return nil
+		default:
+			if err := hear(answers, got); err != nil {
 				return err
 			}
 		}
 	}
-	answers := bufio.NewReaderSize(conn, 512)
-	for {
-		if _, err := io.WriteString(conn, s.request); err != nil {
-			return err
-		}
-		answer, err := http.ReadResponse(answers, nil)
-		if err != nil {
-			return err
-		}
-		_, err = io.Copy(io.Discard, answer.Body)
-		_ = answer.Body.Close()
-		if err != nil || answer.Close {
-			return err
-		}
-	}
 }
 
-// publish is what everybody else does: an event of 1 KiB at a time on a connection of its own. Whoever is asked to try
-// again a little later does.
-func publish(ctx context.Context, where string) (stored, refused int) {
-	const pause, soon, tries = 20 * time.Millisecond, 200 * time.Millisecond, 3
-	client := &http.Client{Timeout: 10 * time.Second, Transport: &http.Transport{DisableKeepAlives: true}}
-	for ; ctx.Err() == nil; time.Sleep(pause) {
-		ok := false
-		for range tries {
-			if ok = publishOne(ctx, client, where, stored+refused); ok || ctx.Err() != nil {
-				break
-			}
-			time.Sleep(soon)
-		}
-		switch {
-		case ok:
-			stored++
-		case ctx.Err() == nil:
-			refused++
-		}
+// hear reads an answer.
+func hear(answers *bufio.Reader, got *gains) error {
+	answer, err := http.ReadResponse(answers, nil)
+	if err != nil {
+		return err
 	}
-	return stored, refused
+	if answer.StatusCode < http.StatusMultipleChoices {
+		got.taken.Add(1)
+	} else {
+		got.refused.Add(1)
+	}
+	_, err = io.Copy(io.Discard, answer.Body)
+	_ = answer.Body.Close()
+	if err == nil && answer.Close {
+		err = io.EOF
+	}
+	return err
 }
 
-func publishOne(ctx context.Context, client *http.Client, where string, id int) bool {
-	request, err := http.NewRequestWithContext(ctx, http.MethodPost, where+"/publish", strings.NewReader(strings.Repeat("x", 1<<10)))
-	if err != nil {
-		return false
+const numberSize = 10
+
+var number atomic.Int64
+
+// numbered is a text with another number each time, where it has a place for one.
+func numbered(text string) string {
+	if !strings.Contains(text, "{n}") {
+		return text
 	}
-	for name, value := range map[string]string{
-		"Ce-Specversion": "1.0", "Ce-Id": fmt.Sprintf("honest-%d", id), "Ce-Source": source, "Ce-Type": "quiet.v1", "Content-Type": "text/plain",
-	} {
-		request.Header.Set(name, value)
-	}
-	response, err := client.Do(request)
-	if err != nil {
-		return false
-	}
-	_ = response.Body.Close()
-	return response.StatusCode == http.StatusNoContent
+	return strings.Replace(text, "{n}", fmt.Sprintf("%0*d", numberSize, number.Add(1)), 1)
 }

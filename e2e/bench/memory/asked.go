@@ -1,0 +1,25 @@
+package main
+
+import "strings"
+
+// asked are requests of whoever may look at events, and of whoever may measure, all of which nobody reads.
+func asked() []shape {
+	// Large events that become dead letters, and nearly fill the stream of those.
+	letters := tenant{subscriptions: 1, events: 150, data: strings.Repeat("x", 600<<10), answer: rejects}
+	return []shape{
+		{name: "lists of dead letters", connections: 1000, to: administering, manner: deaf, request: admin("GET", "deadletters?limit=1000", ""), tenant: letters},
+		{name: "dead letters, one by one", connections: 1000, to: administering, request: admin("GET", "deadletters/7", ""), tenant: letters},
+		{name: "redrives of large dead letters", connections: 1000, to: administering, request: admin("POST", "deadletters/redrive", `{"all":true}`), tenant: letters},
+		{name: "what happened to events", connections: 1000, to: administering, manner: deaf, request: admin("GET", "events", ""), tenant: letters},
+		{name: "what happens to events", connections: 1000, to: administering, manner: deaf, request: admin("GET", "events?follow=true", ""), tenant: letters},
+		{name: "metrics of 1,000 Subscriptions", connections: 1000, to: measuring, manner: deaf, request: "GET / HTTP/1.1\r\nHost: bridge\r\n\r\n", tenant: tenant{
+			subscriptions: 1000, namespaces: 40, events: 5, data: "x", answer: takes,
+		}},
+	}
+}
+
+const adminToken = "correct-horse"
+
+func admin(method, path, body string) string {
+	return method + " /v1/" + path + " HTTP/1.1\r\nHost: bridge\r\nAuthorization: Bearer " + adminToken + "\r\n" + sized(body)
+}
