@@ -30,7 +30,7 @@ func TestHandshakesWaitForRoom(t *testing.T) {
 		_, _ = io.Copy(io.Discard, conn) // until the client has waited long enough
 	})
 	options := DefaultOptions()
-	options.DialTimeout = patience / 50
+	options.DialTimeout = patience / 10
 	network := NewNetwork(options)
 	t.Cleanup(network.Close)
 	s, err := New(Target{URL: "https://price.shop/in"}, Deps{
