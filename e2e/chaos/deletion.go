@@ -40,8 +40,11 @@ func (s *stage) deletions() []deletion {
 	}
 	all, none := func(int) bool { return true }, func(int) bool { return false }
 	list := []deletion{
-		ofSubscription(calm), {broker.DefaultStream, "", all}, {broker.RetryStream, "", all},
-		{broker.RetryStream, broker.RetryStream + "-250ms", none}, {broker.DeadLetterStream, "", all},
+		ofSubscription(calm),
+		{broker.DefaultStream, "", all},
+		{broker.RetryStream, "", all},
+		{broker.RetryStream, broker.RetryStream + "-250ms", none},
+		{broker.DeadLetterStream, "", all},
 	}
 	for i := range scenario() {
 		if i != calm {

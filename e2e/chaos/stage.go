@@ -79,24 +79,35 @@ func newStage(ctx context.Context, r *rig.Rig, name string, events int, hostile 
 	if err := s.prepare(ctx); err != nil {
 		return nil, err
 	}
-	for i, port := range ports[:bridges] {
+	if err := s.startBridges(ports[:bridges]); err != nil {
+		return nil, err
+	}
+	return s, s.connect(ctx)
+}
+
+func (s *stage) startBridges(ports []int) error {
+	for i, port := range ports {
 		v := &victim{name: fmt.Sprintf("bridge %d", i+1), port: port, start: func() (*rig.Process, error) {
-			return r.StartBridge(s.world, port, bridgeFlags()...)
+			return s.rig.StartBridge(s.world, port, bridgeFlags()...)
 		}}
 		if err := v.run(); err != nil {
-			return nil, err
+			return err
 		}
 		s.bridges = append(s.bridges, v)
 	}
+	return nil
+}
+
+func (s *stage) connect(ctx context.Context) (err error) {
 	if s.conn, err = rig.Connect(ctx, s.world.NATS); err != nil {
-		return nil, err
+		return err
 	}
 	plain, err := nats.Connect(s.world.NATS, nats.MaxReconnects(-1))
 	if err != nil {
-		return nil, fmt.Errorf("connect: %w", err)
+		return fmt.Errorf("connect: %w", err)
 	}
 	s.js, err = jetstream.New(plain)
-	return s, err
+	return err
 }
 
 func (s *stage) startNATS(clients, routes []int) error {

@@ -3,6 +3,7 @@ package broker
 import (
 	"context"
 	"fmt"
+	"strconv"
 	"testing"
 	"time"
 
@@ -60,7 +61,7 @@ func TestAConsumerThatIsMadeAgainOutlivesTheServer(t *testing.T) {
 			_, err := conn.Backlog(t.Context(), testStream, standIn)
 			return err == nil
 		}, patience, time.Millisecond, "something takes its events")
-		require.NoError(t, NewPublisher(conn, publisherOptions()).Publish(t.Context(), eventWithID(fmt.Sprint(round))))
+		require.NoError(t, NewPublisher(conn, publisherOptions()).Publish(t.Context(), eventWithID(strconv.Itoa(round))))
 		await(t, restored)
 		awaitBacklog(t, conn, "c1", Backlog{Pending: 1})
 		_, err := conn.Backlog(t.Context(), testStream, standIn)
@@ -81,7 +82,7 @@ func TestAConsumerWhoseFilesAreGoneIsMadeAnewAndLosesNothing(t *testing.T) {
 	ensureConsumer(t, conn, marked)
 	publisher := NewPublisher(conn, publisherOptions())
 	for id := range 3 {
-		require.NoError(t, publisher.Publish(t.Context(), eventWithID(fmt.Sprint(id))))
+		require.NoError(t, publisher.Publish(t.Context(), eventWithID(strconv.Itoa(id))))
 	}
 	server.RemoveConsumerFiles(t, testStream, "c1")
 	info, err := conn.consumerInfo(t.Context(), testStream, "c1")
