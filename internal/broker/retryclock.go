@@ -13,14 +13,14 @@ const (
 )
 
 // serverClock is the time of the server that stores retries, which alone decides when they are due. That of this machine
-// only measures what has passed since the server was asked, by the monotonic clock.
+// only measures what has passed since the server was asked, by the monotonic clock. It is never ahead, so that no retry
+// comes early, and behind by no more than an answer takes.
 type serverClock struct {
 	ready chan struct{} // closed when the time is known
 
-	mu    sync.Mutex
-	at    time.Time     // of this machine
-	time  time.Time     // of the server, at that moment
-	error time.Duration // by which it may be wrong
+	mu   sync.Mutex
+	at   time.Time // of this machine
+	time time.Time // of the server, at that moment or a little later
 }
 
 func newServerClock() *serverClock { return &serverClock{ready: make(chan struct{})} }
@@ -31,19 +31,17 @@ func (k *serverClock) now() time.Time {
 	return k.time.Add(time.Since(k.at))
 }
 
-// learn takes what the server said between two moments of this machine. What was known before is kept unless it is
-// surely wrong or was less exact.
+// learn takes what the server said between two moments of this machine. What was known before is kept if it may be true
+// and is ahead of that.
 func (k *serverClock) learn(server, asked, answered time.Time) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	possible := answered.Sub(asked) / 2
-	at := asked.Add(possible)
 	if k.at.IsZero() {
 		close(k.ready)
-	} else if off := k.time.Add(at.Sub(k.at)).Sub(server).Abs(); off <= possible && possible >= k.error {
+	} else if ahead := k.time.Add(answered.Sub(k.at)).Sub(server); ahead >= 0 && ahead <= answered.Sub(asked) {
 		return
 	}
-	k.at, k.time, k.error = at, server, possible
+	k.at, k.time = answered, server
 }
 
 // keep asks for the time until ctx ends.
