@@ -9,6 +9,7 @@ import (
 	"github.com/rouse-run/rouse/internal/broker"
 	"github.com/rouse-run/rouse/internal/cloudevent"
 	"github.com/rouse-run/rouse/internal/routing"
+	"github.com/rouse-run/rouse/internal/testing/natstest"
 )
 
 func TestAConsumerThatIsDeletedByHandIsBackAtOnce(t *testing.T) {
@@ -27,7 +28,21 @@ func TestAConsumerThatIsDeletedByHandIsBackAtOnce(t *testing.T) {
 }
 
 func TestOfEventsThatAreTakenAfterTheirStreamWasDeletedNoneIsLost(t *testing.T) {
-	w := newWorld(t)
+	losesNone(t, newWorld(t))
+}
+
+// The server may stop before it has sent the advisory of the stream, behind those of its consumers.
+func TestAStreamIsMissedWhenNobodyTellsThatItWasDeleted(t *testing.T) {
+	server := natstest.Start(t, natstest.WithAuthorization(t, `
+		no_auth_user: all
+		authorization: {users: [
+			{user: all, password: all, permissions: {subscribe: {deny: "$JS.EVENT.ADVISORY.STREAM.DELETED.>"}}}
+		]}`))
+	losesNone(t, newWorldAt(t, server, server.URL()))
+}
+
+func losesNone(t *testing.T, w *world) {
+	t.Helper()
 	w.createSink()
 	sub := w.create("orders")
 	w.awaitReady(sub)

@@ -35,6 +35,7 @@ type Reconciler struct {
 	recorder  events.EventRecorder
 	clock     clock.PassiveClock
 	released  func() // is called when a consumer was deleted
+	missing   func() // is called when the stream of events is not there
 }
 
 // Reconcile makes the consumer match one Subscription, and its status both.
@@ -82,6 +83,9 @@ func (r *Reconciler) run(ctx context.Context, sub *eventingv1alpha2.Subscription
 	}
 	// The consumer comes first: events that arrive before their sink are kept.
 	ensured := classify(r.consumers.EnsureConsumer(ctx, r.stream, broker.ConsumerOf(route)))
+	if errors.Is(ensured, broker.ErrNoStream) {
+		r.missing()
+	}
 	lettersWait, lettersErr := r.serveDeadLetters(ctx, sub, route)
 	problem, err := r.sinkProblem(ctx, route)
 	switch {

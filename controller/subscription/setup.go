@@ -40,7 +40,7 @@ func Setup(mgr ctrl.Manager, conn Broker, registerer prometheus.Registerer, opti
 	if !options.AllowEventingManager {
 		conn = &guard{Broker: conn, stream: options.Stream.Name}
 	}
-	released := make(chan struct{}, 1)
+	released, missing := make(chan struct{}, 1), make(chan struct{}, 1)
 	reconciler := &Reconciler{
 		client:    mgr.GetClient(),
 		consumers: conn,
@@ -51,6 +51,7 @@ func Setup(mgr ctrl.Manager, conn Broker, registerer prometheus.Registerer, opti
 		recorder:  mgr.GetEventRecorder("subscription-controller"),
 		clock:     clock.RealClock{},
 		released:  func() { note(released) },
+		missing:   func() { note(missing) },
 	}
 	requests := make(chan event.GenericEvent)
 	err := ctrl.NewControllerManagedBy(mgr).
@@ -66,13 +67,13 @@ func Setup(mgr ctrl.Manager, conn Broker, registerer prometheus.Registerer, opti
 		return fmt.Errorf("set up the Subscription controller: %w", err)
 	}
 
-	return addParts(mgr, conn, registerer, options, reconciler, requests, released)
+	return addParts(mgr, conn, registerer, options, reconciler, requests, released, missing)
 }
 
 // addParts adds what runs beside the reconciler.
 func addParts(
 	mgr ctrl.Manager, conn Broker, registerer prometheus.Registerer, options Options,
-	reconciler *Reconciler, requests chan<- event.GenericEvent, released <-chan struct{},
+	reconciler *Reconciler, requests chan<- event.GenericEvent, released, missing <-chan struct{},
 ) error {
 	connected := make(chan struct{}, 1)
 	conn.OnConnect(func() { note(connected) })
@@ -87,6 +88,7 @@ func addParts(
 		options:   options.Stream,
 		policy:    options.Sinks,
 		connected: connected,
+		missing:   missing,
 		requests:  requests,
 		metrics:   shown,
 		strangers: newStrangers(registerer, log),

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -45,6 +44,7 @@ type sweeper struct {
 	options   broker.StreamOptions
 	policy    routing.Policy
 	connected <-chan struct{}
+	missing   <-chan struct{} // has a note when a pass did not find the stream of events
 	requests  chan<- event.GenericEvent
 	metrics   *metrics
 	strangers *strangers
@@ -67,9 +67,26 @@ func (s *sweeper) Start(ctx context.Context) error {
 			return nil
 		case <-s.connected:
 			all = true
+		case <-s.missing:
+			if !sleep(ctx, deletionDelay) { // many passes find that at a time
+				return nil
+			}
+			all = false
 		case <-timer.C:
 			all = false
 		}
+	}
+}
+
+// sleep reports false when ctx ended first.
+func sleep(ctx context.Context, delay time.Duration) bool {
+	timer := time.NewTimer(delay)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return false
+	case <-timer.C:
+		return true
 	}
 }
 
@@ -224,9 +241,7 @@ func (s *sweeper) countLetters(ctx context.Context, list *eventingv1alpha2.Subsc
 			conditions = append(conditions, ofDroppedLetters())
 		}
 		after.Status.Conditions = withTimes(before.Status.Conditions, time.Now(), conditions...)
-		if err := patchStatus(ctx, s.statuses, before, after); !apierrors.IsConflict(err) { // the next sweep sees it
-			errs = append(errs, err)
-		}
+		errs = append(errs, patchStatus(ctx, s.statuses, before, after)) // after a conflict the next sweep comes soon
 	}
 	return errors.Join(errs...)
 }
