@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"strconv"
+	"sync"
 	"testing"
 	"time"
 
@@ -122,21 +123,26 @@ func TestAConsumerThatWasMadeAgainIsConfirmedOnceItIsOldEnough(t *testing.T) {
 func TestAStreamIsMadeAgainWhenTheServerHasFinishedItsDeletion(t *testing.T) {
 	t.Parallel()
 	server, conn := start(t)
-	told := make(chan struct{}, 100)
-	stop, err := conn.OnDeleted([]string{testStream, RetryStream, DeadLetterStream}, func(string, string) { told <- struct{}{} })
+	stop, err := conn.OnDeleted([]string{testStream, RetryStream, DeadLetterStream}, func(string, string) {})
 	require.NoError(t, err)
 	defer stop()
 	publisher := NewPublisher(conn, publisherOptions())
 	for round := range 5 {
+		ensureConsumer(t, conn, Consumer{Name: "c" + strconv.Itoa(round), Subjects: []string{testSubject}})
 		for id := range 100 {
 			require.NoError(t, publisher.Publish(t.Context(), eventWithID(fmt.Sprint(round, "/", id))))
 		}
-		go server.DeleteStream(t, testStream)
-		await(t, told)
-		require.Eventually(t, func() bool { return conn.EnsureStreams(t.Context(), testStreams()) == nil }, patience, time.Millisecond)
-		require.Eventually(t, func() bool { // it was there before the deletion began
-			return streamInfo(t, conn, testStream).State.LastSeq == 0
-		}, patience, moment)
+		var deletion sync.WaitGroup
+		deletion.Go(func() { server.DeleteStream(t, testStream) })
+		require.Eventually(t, func() bool {
+			if conn.EnsureStreams(t.Context(), testStreams()) != nil {
+				return false
+			}
+			stream, err := conn.js.Stream(t.Context(), testStream)
+			return err == nil && stream.CachedInfo().State.LastSeq == 0
+		}, patience, time.Millisecond)
+		deletion.Wait()
+		require.NoError(t, publisher.Publish(t.Context(), eventWithID(fmt.Sprint(round, "/again"))), "it works")
 	}
 }
 
