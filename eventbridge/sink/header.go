@@ -24,6 +24,9 @@ type header struct {
 	status [statusSize]byte
 }
 
+// many reports that there are too many lines.
+func (h *header) many() bool { return h.lines > maxLinesRead }
+
 // read fails when there are too many lines.
 func (h *header) read(p []byte) error {
 	for _, c := range p {
@@ -40,7 +43,7 @@ func (h *header) read(p []byte) error {
 			h.over = h.lines > 0 && !h.interim()
 			h.first = false
 		default:
-			if h.lines++; h.lines > maxLinesRead {
+			if h.lines++; h.many() {
 				return errManyLines
 			}
 			h.first, h.length = true, 0
@@ -63,8 +66,11 @@ type counted struct {
 	header header      // of the answer that is read
 }
 
-// Read implements net.Conn.
+// Read implements net.Conn. It fails for good: who reads lines drops an error behind a whole line, and reads on.
 func (c *counted) Read(p []byte) (int, error) {
+	if c.header.many() {
+		return 0, errManyLines
+	}
 	n, err := c.Conn.Read(p)
 	if c.next.Swap(false) {
 		c.header = header{}

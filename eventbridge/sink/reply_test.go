@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"errors"
 	"io"
 	"maps"
 	"net"
@@ -160,6 +161,19 @@ func TestEachAnswerOfAConnectionIsCounted(t *testing.T) {
 	}
 	_, err := s.Send(t.Context(), large())
 	require.ErrorContains(t, err, errManyLines.Error())
+}
+
+// Who reads a header line by line drops what comes behind a whole line, an error too.
+func TestAnAnswerOfTooManyLinesIsNotReadOn(t *testing.T) {
+	t.Parallel()
+	here, there := net.Pipe()
+	t.Cleanup(func() { require.NoError(t, errors.Join(here.Close(), there.Close())) })
+	go func() { _, _ = io.WriteString(there, strings.Repeat("a:\r\n", maxLinesRead+1)) }()
+	conn, buffer := &counted{Conn: here}, make([]byte, 4<<10)
+	for range 2 {
+		_, err := conn.Read(buffer)
+		require.ErrorIs(t, err, errManyLines)
+	}
 }
 
 func large() *cloudevent.Event {

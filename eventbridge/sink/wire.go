@@ -101,6 +101,9 @@ func (r *reader) Read(p []byte) (int, error) {
 	if r.left <= 0 {
 		return 0, errLongHeader
 	}
+	if r.header.many() { // the error was dropped behind a whole line
+		return 0, errManyLines
+	}
 	n, err := r.conn.Read(p[:min(int64(len(p)), r.left)])
 	r.left -= int64(n)
 	if many := r.header.read(p[:n]); many != nil {
