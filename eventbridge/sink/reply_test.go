@@ -3,8 +3,8 @@ package sink
 import (
 	"bytes"
 	"context"
-	"fmt"
 	"errors"
+	"fmt"
 	"io"
 	"maps"
 	"net"
