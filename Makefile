@@ -46,7 +46,7 @@ cluster-down: ## Take the local cluster away and leave nothing behind
 .PHONY: test
 test: preflight lint verify test-unit test-runtimes test-samples test-run test-e2e ## Run everything: lint, unit, integration, runtimes, chart, local mode and e2e
 
-# What would end the run after half an hour is said at its start.
+# Reports at the start what would fail the run after half an hour.
 .PHONY: preflight
 preflight: modules
 	@$(CLUSTER) preflight
@@ -129,7 +129,7 @@ bench-subscriptions: ## 10,000 Subscriptions on one bridge, idle and with 1 % ac
 	@$(GO) run ./e2e/bench/subscriptions
 
 .PHONY: bench-memory
-bench-memory: ## What could make a bridge take memory without bound, beside the chart's limit (SHAPE_SECONDS, SCALE_PERCENT)
+bench-memory: ## Hostile loads that could make a bridge take unbounded memory, beside the chart's limit (SHAPE_SECONDS, SCALE_PERCENT)
 	@$(GO) run ./e2e/bench/memory
 
 .PHONY: bench-retries
@@ -141,7 +141,7 @@ bench-runtime: packages ## Hello world on one core beside the bare HTTP server o
 	@$(GO) run ./e2e/bench/runtime
 
 .PHONY: powercut
-powercut: ## The power is taken from the disk of a nats-server: what was confirmed has to be there (CUTS; root)
+powercut: ## Cut the power of a nats-server's disk under load: confirmed events must be there (CUTS; root)
 	@$(GO) run ./e2e/powercut
 
 .PHONY: chaos

@@ -27,7 +27,7 @@ func digestOf(t *testing.T, image v1.Image) string {
 	return digest.String()
 }
 
-// overwrite lets every tag of a repository name another image, as whoever may push there can.
+// overwrite lets every tag of a repository name another image, as every client that may push there can.
 func overwrite(t *testing.T, at *registrytest.Registry, repository string, image v1.Image) {
 	t.Helper()
 	opened, err := name.NewRepository(at.Host + "/" + repository)

@@ -20,7 +20,7 @@ const resolveTimeout = 10 * time.Second
 
 // openBase is the base as an image of the target's registry, from which layers can be mounted.
 //
-// Everybody who builds there may write to that registry, so nothing in it is believed by its tag: a copy is asked for by
+// Every tenant that builds there may write to that registry, so nothing in it is trusted by its tag: a copy is asked for by
 // the digest of the base, from the plan or from the base's own registry, and is refused when it is not what the digest
 // says.
 func (t *target) openBase(ctx context.Context, plan build.Plan, log logr.Logger) (v1.Image, error) {

@@ -167,7 +167,7 @@ func TestAFailureNamesItsCause(t *testing.T) {
 				plan.Base, plan.Target = address+"/runtime:1", address+"/shop-price:1"
 			},
 		},
-		"a registry whose certificate nobody vouches for": {
+		"a registry whose certificate is not trusted": {
 			plan: build.Plan{Source: commonJS}, options: []registrytest.Option{registrytest.WithTLS()}, want: build.RegistryUnavailable, says: "caBundle",
 		},
 		"a full registry": {
@@ -207,7 +207,7 @@ func TestAFailureNamesItsCause(t *testing.T) {
 	}
 }
 
-// answering lets a registry answer so whoever wants to upload.
+// answering makes a registry answer every upload so.
 func answering(status int) func(*testing.T, *job, *registrytest.Registry, *build.Plan) {
 	return func(_ *testing.T, _ *job, server *registrytest.Registry, _ *build.Plan) {
 		server.Intercept(func(w http.ResponseWriter, request *http.Request) bool {
@@ -286,7 +286,7 @@ func TestABaseWithADigestIsUsedWhileItsOwnRegistryIsAway(t *testing.T) {
 	})
 	exact := strings.TrimSuffix(base, ":1") + "@" + digestOf(t, first)
 	require.Equal(t, diffIDs(t, first), built("3", exact))
-	require.Equal(t, build.RegistryUnavailable, run("4", base).Reason, "nobody can say what the tag means now")
+	require.Equal(t, build.RegistryUnavailable, run("4", base).Reason, "what the tag means now is unknown")
 
 	repositories, err := remote.Catalog(t.Context(), registryOf(t, server.Host), reach(t, server)...)
 	require.NoError(t, err)

@@ -5,7 +5,7 @@
 // It owns everything between a build.Plan and a build.Result: the source, the check that it compiles, npm and
 // pip, the layer, and what is pushed. It guarantees that
 //   - the same plan gives the same image, byte for byte, as long as its packages are the same;
-//   - scripts of packages, which may be anybody's, run where no credentials are but the package registry's, and
+//   - scripts of packages, which are untrusted, run where no credentials are but the package registry's, and
 //     nothing of theirs reaches Push but files below the Function's directory;
 //   - a base with a digest is that base, and no tag in the target's registry is ever read;
 //   - only the new layer, the configuration and the manifest are uploaded: the runtime's layers are mounted from

@@ -21,7 +21,7 @@ func fail(reason build.Reason, format string, args ...any) *reasonError {
 	return &reasonError{reason: reason, message: fmt.Sprintf(format, args...)}
 }
 
-// resultOf tells a failure to the controller. A build that was stopped failed for no other reason, whatever
+// resultOf reports a failure to the controller. A build that was stopped failed for no other reason, whatever
 // its parts reported while they ended.
 func resultOf(ctx context.Context, err error) build.Result {
 	if err == nil {

@@ -19,7 +19,7 @@ import (
 const (
 	// handoverTimeout bounds the wait for the other container: the kubelet starts both in turn.
 	handoverTimeout = 2 * time.Minute
-	// handoverRetry is how soon Install looks again whether Push listens.
+	// handoverRetry is how soon Install dials Push again.
 	handoverRetry = 20 * time.Millisecond
 	// handoverEnd follows the layer. Without it the layer is not whole, whatever has come.
 	handoverEnd = "the layer is whole\n"

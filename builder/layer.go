@@ -48,7 +48,7 @@ func (l layer) MediaType() (types.MediaType, error) { return l.mediaType, nil }
 // Compressed is what is uploaded.
 func (l layer) Compressed() (io.ReadCloser, error) { return os.Open(l.file) }
 
-// Uncompressed is not needed by anybody who uploads.
+// Uncompressed is not needed for an upload.
 func (l layer) Uncompressed() (io.ReadCloser, error) {
 	return nil, errors.New("the layer is only kept compressed")
 }
@@ -57,7 +57,7 @@ func (l layer) Uncompressed() (io.ReadCloser, error) {
 const maxEntries = 1 << 20
 
 // readLayer packs what Install sends, files that are at place in the image, into file. It writes each entry's header
-// itself, so that the layer holds nothing but directories, files and links below place, whoever was the sender.
+// itself, so that the layer holds nothing but directories, files and links below place, whatever the sender sends.
 func readLayer(in io.Reader, place, file string, maxSize int64) (layer, error) {
 	out, err := os.Create(file) //nolint:gosec // in the build's own directory
 	if err != nil {
@@ -128,7 +128,7 @@ func copyEntry(to *tar.Writer, from io.Reader, header *tar.Header, root string) 
 	return nil
 }
 
-// broken tells a sender that has ended from one that sends something else.
+// broken distinguishes a sender that has ended from one that sends something else.
 func broken(err error) error {
 	if errors.Is(err, tar.ErrHeader) {
 		return fail(build.InstallFailed, "what the container that installs sent is no layer; a package of the Function may have disturbed it")

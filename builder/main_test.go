@@ -113,7 +113,7 @@ func (j *job) run(ctx context.Context) build.Result {
 	return pushed
 }
 
-// shortDir has a name that leaves room for that of a socket.
+// shortDir has a name short enough for the path of a socket.
 func shortDir(t *testing.T) string {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "h") //nolint:usetesting // the name of a test may be long
@@ -169,7 +169,7 @@ func runtimeImage(t *testing.T, family types.MediaType) v1.Image {
 	return image
 }
 
-// put pushes an image as somebody else would.
+// put pushes an image as another client would.
 func put(t *testing.T, at *registrytest.Registry, reference string, image v1.Image) string {
 	t.Helper()
 	full, err := name.ParseReference(at.Host + "/" + reference)

@@ -23,7 +23,7 @@ import (
 )
 
 // indexes are an npm registry and a Python index with one package, secret-sauce. They let in who knows the
-// password, and their certificate is vouched for by nobody.
+// password, and their certificate is signed by no trusted authority.
 type indexes struct {
 	*httptest.Server
 	ca []byte

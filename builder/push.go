@@ -41,7 +41,7 @@ func (b *Builder) push(ctx context.Context) (build.Result, error) {
 		return build.Result{}, err
 	}
 	defer at.close()
-	// Install hears by its end of the connection that this has failed, so that is there before anything can.
+	// Install learns of a failure by its end of the connection, so the connection comes before anything that can fail.
 	from, err := at.accept(ctx)
 	if err != nil {
 		return build.Result{}, err

@@ -17,11 +17,11 @@ import (
 
 const hidden = "[hidden]"
 
-// shortestSecret is one that can be told from ordinary words.
+// shortestSecret is one that can be distinguished from ordinary words.
 const shortestSecret = 4
 
 var (
-	// secretSetting is a line of .npmrc or pip.conf whose value nobody else may see.
+	// secretSetting is a line of .npmrc or pip.conf whose value must stay secret.
 	secretSetting = regexp.MustCompile(`(?im)^\s*\S*(?:_auth|_authtoken|_password|password|token|secret|certfile|keyfile|\bkey|\bcert)\s*=\s*(.+?)\s*$`)
 	// secretURL is what stands before the host.
 	secretURL = regexp.MustCompile(`://([^/\s@:]*):([^/\s@]+)@`)

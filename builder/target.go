@@ -36,7 +36,7 @@ type target struct {
 	pusher *remote.Pusher
 }
 
-// newTarget makes no request. The puller and the pusher remember what they were told and did, so that layers
+// newTarget makes no request. The puller and the pusher remember what they read and wrote, so that layers
 // that were mounted early are not asked for again.
 func newTarget(plan build.Plan, known credentials, ca []byte) (*target, error) {
 	tag, err := name.NewTag(plan.Target, name.StrictValidation)

@@ -35,7 +35,7 @@ func TestTheAdminAPIHasATokenAPortAndAService(t *testing.T) {
 			require.Equal(t, []corev1.KeyToPath{{Key: "token", Path: "token"}}, volume.Secret.Items)
 
 			service := named[*corev1.Service](t, all, "rouse-eventbridge-admin")
-			require.Empty(t, service.Spec.Type, "nobody outside the cluster reaches it")
+			require.Empty(t, service.Spec.Type, "it is unreachable from outside the cluster")
 			require.Equal(t, int32(9091), service.Spec.Ports[0].Port)
 			require.True(t, slices.ContainsFunc(container.Ports, func(p corev1.ContainerPort) bool {
 				return p.Name == service.Spec.Ports[0].TargetPort.String() && p.ContainerPort == 9091
@@ -78,7 +78,7 @@ func TestOnlyTheNamespaceAndWhoIsNamedReachTheAdminAPI(t *testing.T) {
 	byDefault := from(nil)
 	require.Len(t, byDefault, 1)
 	require.NotNil(t, byDefault[0].PodSelector)
-	require.Nil(t, byDefault[0].NamespaceSelector, "pods of other namespaces are let in")
+	require.Nil(t, byDefault[0].NamespaceSelector, "pods of other namespaces are admitted")
 	opened := from(values{"networkPolicies.adminFrom[0].namespaceSelector.matchLabels.name=operators"})
 	require.Len(t, opened, 2)
 	require.Equal(t, map[string]string{"name": "operators"}, opened[1].NamespaceSelector.MatchLabels)

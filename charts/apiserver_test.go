@@ -114,7 +114,7 @@ func TestAnUpgradeWithReusedValuesKeepsWhatWasChosenAndMadeUp(t *testing.T) {
 	require.NotContains(t, args, "--runtime-image=python314=")
 }
 
-// registryLogin is what builds and the registry itself are told.
+// registryLogin is the Secret of builds and the registry itself.
 func registryLogin(t *testing.T, env *envtest.Environment) map[string][]byte {
 	t.Helper()
 	secret := &corev1.Secret{}

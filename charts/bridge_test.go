@@ -74,7 +74,7 @@ func TestWhoMaySubscribeAndPublishIsSaidToAllWhoAsk(t *testing.T) {
 		})
 	}
 	require.True(t, reviews(all))
-	require.False(t, reviews(render(t, nil)), "nobody is asked for a token, so nobody may ask for a review")
+	require.False(t, reviews(render(t, nil)), "no token is asked for, so no component may create reviews")
 }
 
 func TestTheCertificatesOfSinksAreAFile(t *testing.T) {

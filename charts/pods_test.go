@@ -17,7 +17,7 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// The restricted level itself is judged by a real API server; this is what it does not ask for.
+// A real API server checks the restricted level itself; this test checks what that level does not require.
 func TestEveryContainerRunsAsOurUserOnAReadOnlyRoot(t *testing.T) {
 	t.Parallel()
 	for name, all := range renderedInstallations(t) {

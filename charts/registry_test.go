@@ -17,7 +17,7 @@ func TestTheRegistrysSecretSaysWhereImagesAreKept(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
 		set  values
-		want map[string]string // but for what is made up
+		want map[string]string // without generated values
 	}{
 		"the chart's own": {nil, map[string]string{
 			"username": "rouse", "isInternal": "true",

@@ -33,7 +33,7 @@ const (
 	chart     = "rouse"
 )
 
-// certificate looks like one, as far as the chart looks.
+// certificate looks like one, as far as the chart checks.
 const certificate = "-----BEGIN CERTIFICATE-----\nMA==\n-----END CERTIFICATE-----\n"
 
 // installations are the sets of values that every rule is checked with.
@@ -82,7 +82,7 @@ var installations = map[string]values{
 		"kyma.publisherAlias=true", "kyma.allowEventingManager=true",
 		"publisherAddress=http://eventing-publisher-proxy.kyma-system.svc.cluster.local/publish",
 	},
-	"removed with all data, behind walls": {"crds.keep=false", "nats.persistence.keep=false", "nats.persistence.storageClass=fast", "registry.internal.persistence.keep=true"},
+	"removed with all data, behind NetworkPolicies": {"crds.keep=false", "nats.persistence.keep=false", "nats.persistence.storageClass=fast", "registry.internal.persistence.keep=true"},
 }
 
 // values are --set arguments of Helm.

@@ -29,8 +29,8 @@ func TestValuesThatCannotWorkAreRefusedWithTheReason(t *testing.T) {
 		"a log level that there is not": {values{"logLevel=loud"}, []string{"/logLevel", "'debug', 'info', 'warn', 'error'"}},
 		"an unknown runtime":            {values{"runtimes.ruby=x"}, []string{"/runtimes", "additional properties 'ruby' not allowed"}},
 		"a poll that is too rare":       {values{"scaling.pollingIntervalSeconds=3601"}, []string{"/scaling/pollingIntervalSeconds", "maximum: got 3,601, want 3,600"}},
-		"the stream of the dead":        {values{"stream.name=rouse-dead-letters"}, []string{"/stream/name"}},
-		"the stream of the waiting":     {values{"stream.name=rouse-retries"}, []string{"/stream/name"}},
+		"the stream of dead letters":    {values{"stream.name=rouse-dead-letters"}, []string{"/stream/name"}},
+		"the stream of retries":         {values{"stream.name=rouse-retries"}, []string{"/stream/name"}},
 		"dead letters for a moment":     {values{"deadLetters.maxAge=9m"}, []string{"/deadLetters/maxAge", "does not match pattern"}},
 		"a size without a sense":        {values{"stream.maxBytes=700MB"}, []string{"/stream/maxBytes", "does not match pattern"}},
 		"an image with its tag twice":   {values{"image.repository=host:5000/rouse:1"}, []string{"/image/repository"}},
@@ -44,7 +44,7 @@ func TestValuesThatCannotWorkAreRefusedWithTheReason(t *testing.T) {
 		"sinks that are called at last": {values{"sinks.endpoints=nodes"}, []string{"/sinks/endpoints", "'pods', 'service'"}},
 		"a CA of sinks from two places": {values{"sinks.ca.secret=a", "sinks.ca.configMap=b"}, []string{"sinks.ca.configMap and sinks.ca.secret are set"}},
 		"answers that NATS never takes": {values{"eventbridge.maxReplySize=65Mi"}, []string{"eventbridge.maxReplySize (65Mi) is more than NATS ever takes"}},
-		"a batch that never has room":   {values{"eventbridge.maxBatchSize=65Mi"}, []string{"eventbridge.publishes.maxBytes (64Mi) is smaller than eventbridge.maxBatchSize (65Mi)"}},
+		"a batch too large for memory":  {values{"eventbridge.maxBatchSize=65Mi"}, []string{"eventbridge.publishes.maxBytes (64Mi) is smaller than eventbridge.maxBatchSize (65Mi)"}},
 		"a pause without a unit":        {values{"eventbridge.delivery.backoff=500"}, []string{"/eventbridge/delivery/backoff"}},
 		"two logins at NATS": {
 			values{"nats.enabled=false", "nats.external.url=nats://nats", "nats.external.nkey.secret=a", "nats.external.token.secret=b"},
@@ -57,7 +57,7 @@ func TestValuesThatCannotWorkAreRefusedWithTheReason(t *testing.T) {
 		"half of the certificates of KEDA and the scaler": {
 			values{"scaler.tls.enabled=true", "scaler.tls.secret=a"}, []string{"scaler.tls: secret and kedaSecret belong together"},
 		},
-		"certificates that nobody uses": {
+		"certificates without TLS": {
 			values{"scaler.tls.secret=a", "scaler.tls.kedaSecret=b"}, []string{"set scaler.tls.enabled too"},
 		},
 		"a certificate without its key": {

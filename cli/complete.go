@@ -17,7 +17,7 @@ const completeTimeout = 2 * time.Second
 // lookup finds what a word on the command line may become.
 type lookup func(ctx context.Context, place *target.Place, word string) ([]string, error)
 
-// complete makes a completion of a lookup. What fails or takes too long completes nothing, and says nothing.
+// complete makes a completion of a lookup. What fails or takes too long completes nothing and prints nothing.
 func (s *session) complete(find lookup) cobra.CompletionFunc {
 	return func(cmd *cobra.Command, _ []string, word string) ([]string, cobra.ShellCompDirective) {
 		ctx, cancel := context.WithTimeout(cmd.Context(), completeTimeout)
@@ -50,7 +50,7 @@ func (s *session) found(ctx context.Context, find lookup, word string) []string 
 	return slices.Compact(words)
 }
 
-// harmless reports whether a shell takes a word as it is. Types and sources may have any characters, and a tenant writes
+// harmless reports whether a shell leaves a word as it is. Types and sources may have any characters, and a tenant writes
 // them.
 func harmless(word string) bool {
 	const letters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-/"

@@ -33,7 +33,7 @@ They stay until they are delivered again (redrive) or deleted (purge).`,
 	return cmd
 }
 
-// scope says which letters a command is about.
+// scope is the dead letters that a command is about.
 type scope struct {
 	subscription string
 	reason       string
@@ -67,7 +67,7 @@ func (s *scope) check() error {
 	return nil
 }
 
-// noteReasons tells which reasons there are when none was as asked for.
+// noteReasons lists which reasons there are when no dead letter has the one of the flag.
 func (s *scope) noteReasons(ctx context.Context, ss *session, client *bridge.Client, selected bridge.Selection) error {
 	counts, more, err := client.Reasons(ctx, selected)
 	if err != nil {

@@ -15,7 +15,7 @@ import (
 	"github.com/rouse-run/rouse/internal/failure"
 )
 
-// refusing is a world in which n events, "0" and so on, are dead letters.
+// refusing is a fixture in which n events, "0" and so on, are dead letters.
 func refusing(t *testing.T, n int) (w *world, repaired *atomic.Bool) {
 	t.Helper()
 	repaired = &atomic.Bool{}
@@ -140,7 +140,7 @@ func TestARedriveToASubscriptionThatIsNotThereEndsWithNotFound(t *testing.T) {
 	w.lettersAre(t, 1)
 }
 
-// What help and docs tell people to filter by has to be there.
+// The reasons that help and docs name have to be there.
 func TestEveryReasonInHelpAndDocsIsOne(t *testing.T) {
 	t.Parallel()
 	help, err := filepath.Glob("../docs/*.md")

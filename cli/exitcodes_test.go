@@ -117,7 +117,7 @@ func TestEveryVerbEndsWithTheCodeThatIsDocumented(t *testing.T) {
 		"dlq purge --all --yes":       exit.OK,
 		"dlq purge 7 --dir no/such":   exit.Unreachable,
 	} {
-		t.Run(line, func(t *testing.T) { //nolint:paralleltest // they ask one world
+		t.Run(line, func(t *testing.T) { //nolint:paralleltest // they share one fixture
 			args := strings.Fields(strings.NewReplacer(dirOf, directory, fileOf, file).Replace(line))
 			elsewhere := strings.Contains(line, "--dir ") || strings.Contains(line, "--context") || strings.Contains(line, "--kubeconfig")
 			if asks(line) && !elsewhere {

@@ -66,7 +66,7 @@ func run(t *testing.T, stdin string, args ...string) ran {
 	return ran{code, out.String(), errs.String()}
 }
 
-// world is a local mode whose bridge, dead letters and control API are real. The Function orders/pricing answers by a
+// fixture is a local mode whose bridge, dead letters and control API are real. The Function orders/pricing answers by a
 // handler of the test.
 type world struct {
 	directory string
@@ -123,7 +123,7 @@ func (w *world) announce(t *testing.T) {
 	require.NoError(t, claim.Announce(w.instance))
 }
 
-// startBridge fills in where events are published, and returns where the admin API is.
+// startBridge sets the URL of the publish endpoint, and returns the listener of the admin API.
 func (w *world) startBridge(t *testing.T) net.Listener {
 	t.Helper()
 	server := natstest.Start(t)

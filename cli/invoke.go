@@ -179,7 +179,7 @@ func (i *invoke) tell(name string, response *http.Response) error {
 
 // join puts a path with a query behind a URL.
 func join(base, path string) (string, error) {
-	place, err := url.Parse(base)
+	address, err := url.Parse(base)
 	if err != nil {
 		return "", fmt.Errorf("the Function's URL: %w", err)
 	}
@@ -190,5 +190,5 @@ func join(base, path string) (string, error) {
 	if err != nil || relative.Host != "" {
 		return "", exit.Errorf(exit.Usage, "--path %q: it is no path", path)
 	}
-	return place.ResolveReference(relative).String(), nil
+	return address.ResolveReference(relative).String(), nil
 }

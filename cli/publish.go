@@ -24,7 +24,7 @@ type publish struct {
 	in       event.Input
 	data     string
 	file     string
-	patience time.Duration
+	retryFor time.Duration
 }
 
 func newPublish(streams Streams) *cobra.Command {
@@ -57,7 +57,7 @@ the exit code is 0; a note says so, with what may have been meant.`,
 	fs.StringVarP(&p.file, "data-file", "f", "", "file with the same; - is the input")
 	fs.StringVar(&p.in.ContentType, "content-type", "", "type of the data (default: told from the data)")
 	fs.StringToStringVar(&p.in.Extensions, "extension", nil, "extension attributes, as name=value")
-	fs.DurationVar(&p.patience, "retry-for", 30*time.Second, "how long to send an event again that cannot be stored yet")
+	fs.DurationVar(&p.retryFor, "retry-for", 30*time.Second, "how long to send an event again that cannot be stored yet")
 	p.completeFlag(cmd, "type", eventTypes(&p.in.Source))
 	p.completeFlag(cmd, "source", eventSources(&p.in.Type))
 	return cmd
@@ -103,10 +103,10 @@ func (p *publish) send(ctx context.Context, place *target.Place, batch event.Bat
 		return nil, err
 	}
 	client := &http.Client{Transport: &http.Transport{Proxy: nil, DisableKeepAlives: true}}
-	return event.Sender{URL: url, Client: client, Patience: p.patience, Note: p.say}.Send(ctx, batch)
+	return event.Sender{URL: url, Client: client, Patience: p.retryFor, Note: p.say}.Send(ctx, batch)
 }
 
-// tell writes what became of the events. It fails with what was refused.
+// printResults writes what became of the events. It fails with what was refused.
 func (p *publish) tell(results []event.Result) error {
 	var refused []event.Result
 	for i, r := range results {

@@ -132,7 +132,7 @@ func (c *change) confirm(place *target.Place, selected bridge.Selection) error {
 	return nil
 }
 
-// applyAll tells how far it came, also when it ends early.
+// applyAll prints how far it came, also when it ends early.
 func (c *change) applyAll(ctx context.Context, client *bridge.Client, selections []bridge.Selection) (bridge.Outcome, error) {
 	var total bridge.Outcome
 	var failed error
@@ -141,7 +141,7 @@ func (c *change) applyAll(ctx context.Context, client *bridge.Client, selections
 		total.Redriven += done.Redriven
 		total.Purged += done.Purged
 		total.Failed += done.Failed
-		total.Remaining = done.Remaining // each tells what is there after it
+		total.Remaining = done.Remaining // each has what is left after it
 		total.Problems = append(total.Problems, done.Problems...)
 		if failed = missing(done, selected, err); failed != nil {
 			break
@@ -157,7 +157,7 @@ func (c *change) applyAll(ctx context.Context, client *bridge.Client, selections
 	return total, failed
 }
 
-// missing says what of a selection is not there: the dead letter, or the Subscription that is to get it.
+// missing is the error about what of a selection is not there: the dead letter, or the Subscription that is to get it.
 func missing(done bridge.Outcome, selected bridge.Selection, err error) error {
 	notFound := exit.CodeOf(err) == exit.NotFound
 	switch nothing := done.Redriven+done.Purged+done.Failed == 0; {

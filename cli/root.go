@@ -25,12 +25,12 @@ func Main(ctx context.Context, args []string, streams Streams) int {
 	root.SetArgs(args)
 	err := root.ExecuteContext(ctx)
 	if err != nil && !exit.IsTold(err) {
-		_, _ = fmt.Fprintln(streams.Err, "rouse:", err) // when that cannot be written there is nobody to tell
+		_, _ = fmt.Fprintln(streams.Err, "rouse:", err) // when that cannot be written there is no other output
 	}
 	return int(exit.CodeOf(err))
 }
 
-// newRoot makes all commands anew.
+// newRoot makes all commands.
 func newRoot(streams Streams) *cobra.Command {
 	root := &cobra.Command{
 		Use:   "rouse",

@@ -13,7 +13,7 @@ import (
 	"github.com/rouse-run/rouse/cli/target"
 )
 
-// session is what the flags of one command say about whom it asks, and how it answers.
+// session is the flags of one command about its target and its output.
 type session struct {
 	Streams
 
@@ -25,7 +25,7 @@ type session struct {
 	progress *output.Progress
 }
 
-// ask makes a command that talks to a target. -o takes the formats.
+// ask makes a command that talks to a target. formats are the values of -o.
 func ask(streams Streams, cmd *cobra.Command, formats ...output.Format) *session {
 	s := &session{Streams: streams, format: output.Choices{Allowed: formats}, style: output.StyleOf(streams.Out)}
 	cmd.GroupID = groupAsk
@@ -62,7 +62,7 @@ func (s *session) with(do func(place *target.Place) error) error {
 	return err
 }
 
-// say tells what is waited for, if that takes long.
+// reportProgress shows what is waited for, if that takes long.
 func (s *session) say(text string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -86,7 +86,7 @@ func (s *session) endProgress() {
 // note writes a line beside the output.
 func (s *session) note(format string, args ...any) {
 	s.endProgress()
-	_, _ = fmt.Fprintf(s.Err, format+"\n", args...) // notes that nobody can read are no failure
+	_, _ = fmt.Fprintf(s.Err, format+"\n", args...) // notes that cannot be written are no failure
 }
 
 func (s *session) forPeople() bool { return s.format.Chosen == output.Text }
@@ -118,7 +118,7 @@ func exactly(n int, what string) cobra.PositionalArgs {
 	}
 }
 
-// isTyping tells whether a person sits at the input.
+// isTyping reports whether the input is a terminal.
 func (s *session) isTyping() bool { return output.IsTerminal(s.In) && output.IsTerminal(s.Err) }
 
 // readContent reads a file, or the input for "-".
@@ -126,7 +126,7 @@ func (s *session) readContent(flag, path string) ([]byte, error) {
 	if path == "-" {
 		return readAll(s.In, flag)
 	}
-	content, err := os.ReadFile(path) //nolint:gosec // the user says which
+	content, err := os.ReadFile(path) //nolint:gosec // the user names it
 	if err != nil {
 		return nil, exit.Errorf(exit.Usage, "--%s: %w", flag, err)
 	}

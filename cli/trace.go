@@ -17,7 +17,7 @@ import (
 	"github.com/rouse-run/rouse/eventbridge/journal"
 )
 
-// lookAgain is how often a chain that moves is looked at.
+// chainPollInterval is how often a chain that moves is checked.
 const lookAgain = 300 * time.Millisecond
 
 func newTrace(streams Streams) *cobra.Command {
@@ -128,7 +128,7 @@ func chainRecords(ctx context.Context, admins []target.Admin, id string) ([]jour
 	return all, nil
 }
 
-// moves tells whether an event of the tree is on its way.
+// moves reports whether an event of the tree is in flight.
 func moves(n trace.Node) bool {
 	if slices.ContainsFunc(n.Children, moves) {
 		return true

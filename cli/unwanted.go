@@ -13,14 +13,14 @@ import (
 )
 
 const (
-	// interestTimeout bounds the look at the Subscriptions: the events are stored, and somebody waits.
+	// interestTimeout bounds the request for the Subscriptions: the events are stored, and the user waits.
 	interestTimeout = 3 * time.Second
-	// notedKinds is how many kinds of events that nobody takes are named.
+	// notedKinds is how many kinds of events that no Subscription takes are named.
 	notedKinds = 10
 )
 
-// noteUnwanted writes into the results which stored events no Subscription takes. Whoever may not list the Subscriptions
-// of all namespaces is not told, which is no failure of a publish.
+// noteUnwanted writes into the results which stored events no Subscription takes. A user who may not list the
+// Subscriptions of all namespaces gets no notes, which is no failure of a publish.
 func noteUnwanted(ctx context.Context, place *target.Place, results []event.Result) {
 	ctx, cancel := context.WithTimeout(ctx, interestTimeout)
 	defer cancel()
@@ -50,7 +50,7 @@ func noteUnwanted(ctx context.Context, place *target.Place, results []event.Resu
 	}
 }
 
-// tellUnwanted writes a line for each kind of events that nobody takes.
+// printUnwanted writes a line for each kind of events that no Subscription takes.
 func (s *session) tellUnwanted(results []event.Result) {
 	var order []interest.Kind
 	count, texts := map[interest.Kind]int{}, map[interest.Kind]string{}

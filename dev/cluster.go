@@ -20,7 +20,7 @@ import (
 // hiddenBuffer is that of connections inside the process.
 const hiddenBuffer = 64 << 10
 
-// buildBridge makes the eventbridge that a cluster runs. What it does not finish in a moment when it is told to stop
+// buildBridge makes the eventbridge that a cluster runs. What it does not finish in a moment when it is asked to stop
 // comes again after the next start.
 func (m *mode) buildBridge() {
 	o := eventbridge.DefaultOptions()
@@ -50,7 +50,7 @@ func (m *mode) buildBridge() {
 }
 
 // buildScaling makes the scaler that a cluster runs, and the client that asks it as KEDA does. It reads backlogs more
-// often than in a cluster, since there are few and somebody watches.
+// often than in a cluster, since there are few and a user watches.
 func (m *mode) buildScaling() error {
 	o := scaler.DefaultOptions()
 	o.Stream = m.streams.Name

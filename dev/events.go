@@ -78,7 +78,7 @@ func withID(ev cloudevent.Event, suffix string) cloudevent.Event {
 	return ev
 }
 
-// publisher publishes to the endpoint that everybody publishes to.
+// publisher publishes to the publish endpoint, as Functions do.
 type publisher struct {
 	url    string
 	client *http.Client
@@ -108,7 +108,7 @@ func (p *publisher) one(ctx context.Context, ev *cloudevent.Event) error {
 		return err
 	}
 	defer func() { _ = response.Body.Close() }()
-	text, _ := io.ReadAll(io.LimitReader(response.Body, maxAnswer)) // the status says enough
+	text, _ := io.ReadAll(io.LimitReader(response.Body, maxAnswer)) // the status is enough
 	if response.StatusCode/100 != 2 {
 		return fmt.Errorf("answered %s: %s", response.Status, bytes.TrimSpace(text))
 	}

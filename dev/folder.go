@@ -37,7 +37,7 @@ type folder struct {
 
 	mu      sync.Mutex
 	targets map[types.NamespacedName]autoscale.Target
-	empty   bool          // it was said that there is no Function
+	empty   bool          // it was reported that there is no Function
 	again   chan struct{} // closed at the next reading
 }
 
@@ -67,7 +67,7 @@ func (f *folder) watch(ctx context.Context) error {
 	)
 }
 
-// read hands out what the folder says now.
+// read applies what is in the folder now.
 func (f *folder) read(context.Context) error {
 	set, problems, err := f.reader.Read(f.shown)
 	if err != nil {
@@ -88,7 +88,7 @@ func (f *folder) read(context.Context) error {
 	return nil
 }
 
-// targetsOf says how Functions scale. One that cannot be read just now scales as it did.
+// targetsOf lists how Functions scale. One that cannot be read just now scales as it did.
 func targetsOf(
 	set manifest.Set, problems []manifest.Problem, before map[types.NamespacedName]autoscale.Target, debug debugged,
 ) map[types.NamespacedName]autoscale.Target {
@@ -101,7 +101,7 @@ func targetsOf(
 	for _, fn := range set.Functions {
 		name := types.NamespacedName{Namespace: fn.Namespace, Name: fn.Name}
 		low, high := bounds(fn)
-		tuning, _ := workload.TuningOf(fn.Annotations, workload.Tuning{}) // what is wrong was said with its line
+		tuning, _ := workload.TuningOf(fn.Annotations, workload.Tuning{}) // what is wrong was reported with its line
 		if debug.has(name) {
 			low, high = 1, 1 // a debugger is attached to one process, and that shall stay
 		}
@@ -145,7 +145,7 @@ func namesOf(set manifest.Set) string {
 	return strings.Join(names, ", ")
 }
 
-// renew tells that the folder was read, and when there is nothing in it.
+// renew signals that the folder was read, and reports once that there is nothing in it.
 func (f *folder) renew(empty bool) {
 	f.mu.Lock()
 	news := empty && !f.empty

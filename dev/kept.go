@@ -27,7 +27,7 @@ func (m *mode) countKept(ctx context.Context) {
 	m.kept = keptOf(all, m.state)
 }
 
-// keptOf says for people what is left, where it is, and what may be done about it.
+// keptOf is a text for people: what is left, where it is, and what may be done about it.
 func keptOf(all []admin.Subscription, folder string) string {
 	var pending, deadLetters uint64
 	var waiting []admin.Subscription
@@ -81,7 +81,7 @@ func plural(n uint64, one, many string) string {
 	return fmt.Sprintf("%d %s", n, many)
 }
 
-// sayKept is the last line. A run with Once that came to its end has had its own.
+// printKept prints the last line. A run with Once that came to its end has had its own.
 func (m *mode) sayKept(ctx context.Context) error {
 	switch {
 	case !m.options.Once:

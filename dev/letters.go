@@ -9,10 +9,10 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// lettersPoll is how often the dead letters are counted. Others may redrive and purge them.
+// deadLetterPoll is how often the dead letters are counted. Others may redrive and purge them.
 const lettersPoll = 500 * time.Millisecond
 
-// letters knows how many dead letters there are of each Subscription.
+// deadLetters counts the dead letters of each Subscription.
 type letters struct {
 	count func(ctx context.Context) (map[types.NamespacedName]uint64, error)
 
@@ -52,7 +52,7 @@ func (l *letters) set(counts map[types.NamespacedName]uint64) {
 	l.changed = make(chan struct{})
 }
 
-// now are the counts, which nobody changes, and what is closed when there are others.
+// now are the counts, which are not to be changed, and a channel that is closed when there are others.
 func (l *letters) now() (counts map[types.NamespacedName]uint64, changed <-chan struct{}) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

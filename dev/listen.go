@@ -17,7 +17,7 @@ func listen(ctx context.Context, port int) (net.Listener, error) {
 }
 
 // listenForEvents takes the port of the publish endpoint. Without a wish it is the usual one, or any when that is
-// taken, which moved tells.
+// taken; then moved is true.
 func listenForEvents(ctx context.Context, wish int) (listener net.Listener, moved bool, err error) {
 	port := wish
 	if wish == 0 {

@@ -14,7 +14,7 @@ import (
 	"github.com/rouse-run/rouse/internal/daemon"
 )
 
-// logFile is where the parts that come from a cluster log, in the state folder. It begins anew with each start.
+// logFile is where the parts that come from a cluster log, in the state folder. Each start truncates it.
 const (
 	logFile   = "rouse.log"
 	ownerOnly = 0o600

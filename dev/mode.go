@@ -37,7 +37,7 @@ const (
 	feedLines      = 5000
 	journalRecords = 20_000
 	publishPath    = "/publish"
-	// settlePatience is how long others cannot find a local mode whose consumers are not there yet.
+	// settleTimeout is how long others cannot find a local mode whose consumers are not there yet.
 	settlePatience = 3 * time.Second
 )
 
@@ -52,7 +52,7 @@ type mode struct {
 	events  []cloudevent.Event
 	log     logr.Logger
 	started time.Time
-	kept    string // what is said at the end
+	kept    string // what is printed at the end
 
 	feed       *feed.Feed
 	journal    *journal.Journal
@@ -72,12 +72,12 @@ type mode struct {
 	public, admin, control net.Listener
 	firstPort              int               // of Functions
 	hidden                 *bufconn.Listener // of the scaler
-	metrics                *bufconn.Listener // nobody asks for them
+	metrics                *bufconn.Listener // without a client
 }
 
 func newFeed() *feed.Feed { return feed.New(feedLines) }
 
-// say adds a line of local mode's own.
+// logLine adds a line of local mode's own to the feed.
 func (m *mode) say(text string) { m.feed.Add(feed.Line{Stream: feed.Rouse, Text: text}) }
 
 func (m *mode) sayOf(fn types.NamespacedName, text string) {
@@ -141,7 +141,7 @@ func (m *mode) close() {
 		}
 	}
 	if m.scalerConn != nil {
-		_ = m.scalerConn.Close() // nobody asks any more
+		_ = m.scalerConn.Close() // it has no client any more
 	}
 	if m.supervisor != nil {
 		if err := m.supervisor.Close(); err != nil {
@@ -231,7 +231,7 @@ func together(ctx context.Context, parts ...func(context.Context) error) error {
 			defer cancel()
 			err := part(ctx)
 			if errors.Is(err, context.Canceled) && ctx.Err() != nil {
-				return nil // that is how it is told to end
+				return nil // it was asked to stop
 			}
 			return err
 		})
@@ -246,8 +246,8 @@ func (m *mode) serveControl(ctx context.Context) error {
 	}, m.log)
 }
 
-// announce says where the local mode is, until it ends. It waits for the consumers, because an event that is published
-// before them is nobody's, but not for ever: one that cannot be made must not hide the rest.
+// announce publishes the addresses of the local mode until it ends. It waits for the consumers, because an event that is published
+// before them reaches no Subscription, but not for ever: one that cannot be made must not hide the rest.
 func (m *mode) announce(ctx context.Context) error {
 	select {
 	case <-ctx.Done():

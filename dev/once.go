@@ -20,12 +20,12 @@ const (
 	// onceTimeout bounds a run that plays its events once.
 	onceTimeout = 90 * time.Second
 	settlePoll  = 50 * time.Millisecond
-	// notLoaded is why a run is over early. The verdict says more.
+	// notLoaded is why a run is over early. The faults of the report have the details.
 	notLoaded = "a Function does not load"
 )
 
 // once publishes the events, waits until all that comes of them is settled, and prints how it went. Its error is
-// ErrFailed when an event became a dead letter or was wanted by nobody, a Function did not load, or something is missing.
+// ErrFailed when an event became a dead letter or matched no Subscription, a Function did not load, or something is missing.
 func (m *mode) once(ctx context.Context) error {
 	var missing string
 	var broken []string
@@ -51,7 +51,7 @@ func (m *mode) once(ctx context.Context) error {
 	return report.conclude(m.options.Out, report.faults(broken, missing))
 }
 
-// play publishes and waits. It says what is missing in the end, or nothing.
+// play publishes and waits. It returns what is missing in the end, or nothing.
 func (m *mode) play(ctx context.Context) (missing string) {
 	ctx, cancel := context.WithTimeout(ctx, onceTimeout)
 	defer cancel()
@@ -131,7 +131,7 @@ func (m *mode) unready() string {
 	return strings.Join(found, ", ")
 }
 
-// failures are what Functions say about why they do not run.
+// failures are the last errors of Functions that do not run.
 func (m *mode) failures() string {
 	var text strings.Builder
 	for _, status := range m.functions.Status() {

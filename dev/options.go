@@ -13,7 +13,7 @@ const (
 	// defaultPort of the publish endpoint.
 	defaultPort = 8080
 	lastPort    = 65535
-	// defaultCooldown is short, so that one sees a Function go back to sleep.
+	// defaultCooldown is short, so that a user sees a Function go back to sleep.
 	defaultCooldown = 5 * time.Second
 )
 

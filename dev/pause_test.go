@@ -25,7 +25,7 @@ func TestAPausedSubscriptionLetsItsFunctionSleepUntilThePauseEnds(t *testing.T) 
 	await(t, "nothing waits", func() bool { return w.backlog(t, "greeter") == 0 })
 }
 
-// backlog is what waits for a Subscription, as the admin API says.
+// backlog is what waits for a Subscription, according to the admin API.
 func (w *world) backlog(t *testing.T, name string) uint64 {
 	t.Helper()
 	var all struct {

@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// facts are the printed lines without their time, their kind and who says it.
+// facts are the printed lines without their time, their kind and their source.
 func facts(printed string) []string {
 	prefix := regexp.MustCompile(`^\S+ +(?:(?:function|problem|log) +(\S+) +)?(?:(?:rouse|stderr): )?`)
 	var found []string

@@ -26,7 +26,7 @@ type hop struct {
 // report is how events went.
 type report struct {
 	events int // stored
-	lost   int // deliveries that nothing is known of
+	lost   int // deliveries without a known result
 	hops   []hop
 	wake   time.Duration // median of those that woke
 

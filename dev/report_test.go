@@ -66,11 +66,11 @@ func TestEveryStoredEventHasToEndAtEachSubscription(t *testing.T) {
 		"a filtered one too": {records: []journal.Record{
 			storedAt("1", 0), endedAt(journal.Filtered, "1", "a", 0, 1, 2), endedAt(journal.Delivered, "1", "b", 0, 1, 2),
 		}, events: 1, hops: 1},
-		"filtered by all is wanted by nobody": {records: []journal.Record{
+		"filtered by all matches no Subscription": {records: []journal.Record{
 			storedAt("1", 0), endedAt(journal.Filtered, "1", "a", 0, 1, 2), endedAt(journal.Filtered, "1", "b", 0, 1, 2),
 		}, events: 1, unwanted: 1},
 		"stored twice is one":     {records: []journal.Record{storedAt("1", 0), storedAt("1", 5)}, events: 1, lost: 2},
-		"nobody wants it":         {records: []journal.Record{{Kind: journal.Stored, Source: "shop", Type: "order.other", ID: "1"}}, events: 1, unwanted: 1},
+		"no Subscription matches": {records: []journal.Record{{Kind: journal.Stored, Source: "shop", Type: "order.other", ID: "1"}}, events: 1, unwanted: 1},
 		"of an event from before": {records: []journal.Record{endedAt(journal.Delivered, "0", "a", 0, 1, 2)}},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -15,7 +15,7 @@ const (
 	storeBytes = 4096 * mebibyte
 )
 
-// free is how much room the disk of a folder has left.
+// free is how many bytes the disk of a folder has left.
 func free(folder string) (int64, error) {
 	var stat syscall.Statfs_t
 	if err := syscall.Statfs(folder, &stat); err != nil {

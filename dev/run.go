@@ -19,7 +19,7 @@ import (
 const (
 	tokenFile = "token"
 	natsName  = "rouse-dev"
-	// portsFile remembers which Function has which port. It says nothing of events, so --fresh keeps it.
+	// portsFile remembers which Function has which port. It has nothing of events, so --fresh keeps it.
 	portsFile = "ports.json"
 	// stopTimeout bounds the end of what stands below everything else.
 	stopTimeout = 500 * time.Millisecond

@@ -63,11 +63,11 @@ func TestARunOfOnceFailsAndSaysWhichOfItsEventsOrFunctionsDid(t *testing.T) {
 			greeter("module.exports.main = event => { event.setResponseStatus(400); return 'no' }"), "order.received",
 			`^run failed: 1 event became a dead letter: order\.received 1 from shop at orders/greeter: sink refused the event, status 400$`,
 		},
-		"an event that nobody wants": {
+		"an event without a Subscription": {
 			greeter(prints("up")), "order.other",
 			`^run failed: 1 event was wanted by no Subscription: order\.other 1 from shop$`,
 		},
-		"an event that a Function emits and nobody wants": {
+		"an event of a Function without a Subscription": {
 			greeter("module.exports.main = event => event.emitCloudEvent('order.greeted', 'greeter', {}, {id: '2'})"), "order.received",
 			`^run failed: 1 event was wanted by no Subscription: order\.greeted 2 from greeter$`,
 		},
@@ -111,7 +111,7 @@ func TestAnEventThatNobodyTakesSaysWhatMayBeMeant(t *testing.T) {
 	mistyped := cloudevent.Event{ID: "1", Source: "shop", Type: "order.receivd"}
 	require.NoError(t, newPublisher(w.Publish).publish(t.Context(), []cloudevent.Event{mistyped}))
 	w.emit(t, "2", `{"id":"2"}`)
-	await(t, "both are told", func() bool {
+	await(t, "both are shown", func() bool {
 		return strings.Contains(w.out.String(), "order.receivd 1 shop → nobody: stored; no Subscription takes it; did you mean order.received from shop?") &&
 			strings.Contains(w.out.String(), "order.received 2 shop → ...: stored")
 	})
@@ -209,7 +209,7 @@ func TestAHandlerThatLoopsIsEndedAndItsEventComesAgain(t *testing.T) {
 	w := run(t, directory)
 	await(t, "its consumer is there", func() bool { return w.consumers(t) == 1 })
 	w.emit(t, "1", `{"id":"1"}`)
-	await(t, "it is said", func() bool { return strings.Contains(w.printed(t, "greeter"), "handler greeter seems to loop") })
+	await(t, "it is reported", func() bool { return strings.Contains(w.printed(t, "greeter"), "handler greeter seems to loop") })
 	await(t, "its time is over", func() bool { return strings.Contains(w.out.String(), "attempt 1: no answer from the sink in time") })
 	await(t, "it is ended", func() bool { return w.functions(t)["greeter"].Restarts == 1 })
 	await(t, "it is replaced", func() bool { return w.functions(t)["greeter"].Ready == 1 })

@@ -9,7 +9,7 @@ import (
 	"github.com/rouse-run/rouse/dev/view"
 )
 
-// preparePoll is how often it is asked whether everything is up, when nothing tells.
+// preparePoll is how often it is checked whether everything is up, when nothing signals a change.
 const preparePoll = time.Second
 
 // show runs what the user sees, and beside it what was asked for at the start.

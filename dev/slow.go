@@ -10,7 +10,7 @@ import (
 // slowStart is how long something may take in silence before there is a view.
 const slowStart = time.Second
 
-// tellIfSlow says what is being done once that takes long. It returns when do has, and writes nothing after.
+// reportIfSlow prints what is being done once that takes long. It returns when do has, and writes nothing after.
 func tellIfSlow(out io.Writer, after time.Duration, text string, do func() error) error {
 	done, told := make(chan struct{}), make(chan error, 1)
 	go func() {

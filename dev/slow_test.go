@@ -11,9 +11,9 @@ import (
 func TestWhatTakesLongBeforeThereIsAViewIsSaid(t *testing.T) {
 	t.Parallel()
 	out := &output{}
-	failed := errors.New("no room")
+	failed := errors.New("disk full")
 	require.ErrorIs(t, tellIfSlow(out, time.Millisecond, "starting NATS", func() error {
-		await(t, "it is said", func() bool { return out.String() != "" })
+		await(t, "it is reported", func() bool { return out.String() != "" })
 		return failed
 	}), failed)
 	require.Regexp(t, `^\S+ rouse    starting NATS\n$`, out.String())

@@ -46,7 +46,7 @@ type source struct {
 	changed  chan struct{}
 }
 
-// setProblems tells the view what is wrong in the folder.
+// setProblems has the view show what is wrong in the folder.
 func (s *source) setProblems(problems []manifest.Problem) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -61,7 +61,7 @@ func (s *source) FollowState(ctx context.Context, take func(view.State)) {
 		s.mu.Lock()
 		problems, changed := s.problems, s.changed
 		s.mu.Unlock()
-		functions, backlogs := s.functions.Changed(), s.scaling.Changed() // before the look, so that nothing is missed
+		functions, backlogs := s.functions.Changed(), s.scaling.Changed() // before the state is read, so that nothing is missed
 		dead, letters := s.letters.now()
 		state := s.state(problems)
 		state.DeadLetters = dead

@@ -18,7 +18,7 @@ const loadTries = 2
 // ErrFailed is the end of a run with Once in which something went wrong. What it was, was printed.
 var ErrFailed = errors.New("the run has failed")
 
-// unloaded says which Functions do not load, and why. Those that may load yet are left out as long as there is time.
+// unloaded lists which Functions do not load, and why. Those that may load yet are left out as long as there is time.
 func unloaded(functions []function.Status, last bool) []string {
 	tries := loadTries
 	if last {

@@ -24,7 +24,7 @@ func TestTheVerdictNamesEachKindOfFaultOnce(t *testing.T) {
 		"what is missing":   {missing: "2 events wait", want: "run failed: 2 events wait\n"},
 		"a Function":        {unloaded: []string{"a/b: no"}, missing: "2 events wait", want: "run failed: 1 Function did not load: a/b: no\n"},
 		"several Functions": {unloaded: []string{"a/b: no", "a/c: no"}, want: "run failed: 2 Functions did not load, the first: a/b: no\n"},
-		"a dead letter and an event that nobody wants": {
+		"a dead letter and an event without a Subscription": {
 			report: report{dead: []journal.Record{dead}, unwanted: []journal.Record{unwanted, unwanted}},
 			want: "run failed: 1 event became a dead letter: order.received 1 from shop at orders/pricing: no; " +
 				"2 events were wanted by no Subscription, the first: order.other 2 [31m from shop\n",

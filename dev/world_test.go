@@ -22,7 +22,7 @@ import (
 )
 
 const (
-	// patience is for a machine that is much slower, and for packages that are installed.
+	// testTimeout is for a machine that is much slower, and for packages that are installed.
 	patience = 3 * time.Minute
 	look     = 20 * time.Millisecond
 	orders   = "../samples/orders"
@@ -47,7 +47,7 @@ func (o *output) String() string {
 	return o.text.String()
 }
 
-// world is a local mode that runs in this process.
+// fixture is a local mode that runs in this process.
 type world struct {
 	instance.Instance
 

@@ -1,2 +1,2 @@
-// Package docs holds no code, only the tests that keep the pages beside it true.
+// Package docs holds no code, only the tests that check the pages beside it.
 package docs

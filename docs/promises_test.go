@@ -15,7 +15,7 @@ var (
 	namedAttack = regexp.MustCompile(`attack "([^"]+)"`)
 )
 
-// What a page promises is worth what its tests are.
+// Pages name the tests of their promises.
 func TestEachTestThatAPageNamesIsThere(t *testing.T) {
 	t.Parallel()
 	for page, least := range map[string]int{"security.md": 80, "operations.md": 14} {
@@ -43,6 +43,6 @@ func TestEachAttackThatTheThreatModelNamesIsPlayed(t *testing.T) {
 func requireSource(t *testing.T, text, ending string) {
 	t.Helper()
 	found, err := exec.CommandContext(t.Context(), "grep", "-rlF", "--include=*"+ending, text, "..").Output()
-	require.NoError(t, err, "nothing says %s", text)
+	require.NoError(t, err, "no source has %s", text)
 	require.NotEmpty(t, strings.TrimSpace(string(found)))
 }

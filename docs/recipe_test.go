@@ -25,7 +25,7 @@ func instructions(text string) map[string][]string {
 	return found
 }
 
-// The recipe for an image of one's own has to leave what the runtimes' Dockerfiles and the test cluster's images agree on.
+// The recipe for a custom image must not change what the runtimes' Dockerfiles and the test cluster's images agree on.
 func TestTheRecipeForAnImageKeepsWhatTheRuntimesSet(t *testing.T) {
 	t.Parallel()
 	page, err := os.ReadFile("functions.md")

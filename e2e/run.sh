@@ -6,7 +6,7 @@ cd "$(dirname "$0")/.."
 
 cluster() { go run -C e2e/cluster . "$@"; }
 
-# A step has a process group of its own: when this script is told to end, the step and all it started end first, so that
+# A step has a process group of its own: when this script is terminated, the step and all it started end first, so that
 # nothing works against the clean-up.
 set -m
 step=
@@ -29,7 +29,7 @@ interrupted() {
 trap interrupted INT TERM HUP
 
 own=${KUBECONFIG:-}
-# What `env` printed names the local cluster, which is nobody's own.
+# What `env` printed names the local cluster, which no user keeps.
 if [[ "$own" == "${ROUSE_STATE:-/var/lib/rouse-cluster}/kubeconfig" ]]; then own=; fi
 after=down
 if [[ -z "$own" ]]; then

@@ -21,7 +21,7 @@ type publishAccess struct {
 	denials  *prometheus.CounterVec
 }
 
-// newPublishAccess is nil where everybody may publish everything. Without a reviewer nobody can.
+// newPublishAccess is nil where every client may publish everything. Without a reviewer no client can publish.
 func newPublishAccess(rules routing.Access, reviewer identity.Reviewer, registerer prometheus.Registerer) *publishAccess {
 	if rules.Publish == nil {
 		return nil
@@ -40,7 +40,7 @@ func newPublishAccess(rules routing.Access, reviewer identity.Reviewer, register
 	return a
 }
 
-// authorizer is nil, and not a function that always says yes, without rules.
+// authorizer is nil, and not a function that always allows, without rules.
 func (a *publishAccess) authorizer() ingress.Authorize {
 	if a == nil {
 		return nil
@@ -71,7 +71,7 @@ func (a *publishAccess) authorize(ctx context.Context, token string) (ingress.Pe
 	}, nil
 }
 
-// reply says whether the sinks of a namespace may reply with an event. One that they may not is never stored.
+// reply reports whether the sinks of a namespace may reply with an event. One that they may not is never stored.
 func (a *publishAccess) reply(namespace string, ev *cloudevent.Event) error {
 	if a == nil {
 		return nil

@@ -80,7 +80,7 @@ func merge(consumers []broker.Consumer, calls, retries, letters map[types.Namesp
 	for _, consumer := range consumers {
 		namespace, name, _ := strings.Cut(consumer.Description, "/")
 		if consumer.Name != routing.ConsumerName(namespace, name) {
-			continue // somebody else's
+			continue // of another client of NATS
 		}
 		all[types.NamespacedName{Namespace: namespace, Name: name}] = admin.Subscription{
 			Consumer: true, Backlog: consumer.Backlog.Pending, AckPending: consumer.Backlog.AckPending,

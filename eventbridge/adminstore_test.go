@@ -93,7 +93,7 @@ func TestWhatASubscriptionThatIsGoneLeftBehindIsSeen(t *testing.T) {
 	name := func(name string) types.NamespacedName { return types.NamespacedName{Namespace: "shop", Name: name} }
 	consumers := []broker.Consumer{
 		{Name: routing.ConsumerName("shop", "b"), Description: "shop/b", Backlog: broker.Backlog{Pending: 1, AckPending: 2}},
-		{Name: "of-somebody-else", Description: "shop/x"},
+		{Name: "of-another-client", Description: "shop/x"},
 	}
 	require.Equal(t, []admin.Subscription{
 		{Namespace: "shop", Name: "a", DeadLetters: 3},

@@ -65,7 +65,7 @@ func TestEachEventOfABatchHasItsSpan(t *testing.T) {
 	require.Equal(t, []string{"publish order.received.v1", "publish order.received.v1"}, names)
 }
 
-// filled is a store that has no room.
+// filled is a store that is full.
 type filled struct{}
 
 func (filled) Streams() []string                             { return []string{"sap"} }

@@ -26,7 +26,7 @@ import (
 	"github.com/rouse-run/rouse/internal/routing"
 )
 
-// Routes tells which Subscriptions there are.
+// Routes lists the Subscriptions.
 type Routes interface {
 	// Watch calls apply with all of them, at once and after each change, one call at a time, until ctx ends.
 	Watch(ctx context.Context, apply func([]routing.Route)) error
@@ -35,27 +35,27 @@ type Routes interface {
 // Store keeps events between their publisher and their sinks.
 type Store interface { //nolint:interfacebloat // what a bridge needs, and one store has
 	ingress.Publisher
-	// Source hands out the messages of a Subscription, as many as there is room for. Receiving fails while its consumer
+	// Source hands out the messages of a Subscription, as many as memory allows. Receiving fails while its consumer
 	// does not exist.
 	Source(route routing.Route, room *budget.Share) dispatch.Source
-	// Letters hands out the dead letters of a Subscription, for the sink that it names for them. Those that are
+	// DeadLetterSource hands out the dead letters of a Subscription, for the sink that it names for them. Those that are
 	// delivered stay dead letters.
 	Letters(route routing.Route, room *budget.Share) dispatch.Source
 	// DeadLetters keeps the Subscription's events that are not delivered any more.
 	DeadLetters(route routing.Route) dispatch.DeadLetters
-	// OnLettersDropped calls f whenever the oldest dead letters of a namespace were dropped because there was no room.
+	// OnDeadLettersDropped calls f whenever the oldest dead letters of a namespace were dropped because their stream was full.
 	OnLettersDropped(f func(namespace string, letters uint64))
 	// ForwardRetries brings events back that are due for their next attempt, until ctx ends.
 	ForwardRetries(ctx context.Context, room *budget.Budget)
-	// Connected tells whether the store can be reached.
+	// Connected reports whether the store can be reached.
 	Connected() bool
 }
 
 // Deps are what a Bridge works with.
 type Deps struct {
 	Routes        Routes
-	Subscriptions ingress.Subscriptions // what applications may ask for; nil when nobody knows
-	Tokens        identity.Reviewer     // whose tokens are, where options say who may publish; nil lets nobody publish then
+	Subscriptions ingress.Subscriptions // what applications may ask for; nil when they are not known
+	Tokens        identity.Reviewer     // whose tokens are, where options have rules for publishers; nil lets no client publish then
 	Endpoints     sink.Endpoints
 	Store         Store
 	Storage       storage.Streams  // how full the store is; nil when that does not matter
@@ -83,7 +83,7 @@ type Bridge struct {
 	reached    atomic.Bool // NATS, once
 }
 
-// operatorsConnections are enough for those who collect metrics, and for those who look at events.
+// operatorsConnections are enough for collectors of metrics, and for operators that follow events.
 const operatorsConnections = 128
 
 // New makes a Bridge; Run starts it.
@@ -126,7 +126,7 @@ func (b *Bridge) Run(ctx context.Context) error {
 	})
 }
 
-// watchStorage keeps an eye on the room that is left.
+// watchStorage polls how full the store is.
 func (b *Bridge) watchStorage(ctx context.Context) error {
 	if b.storage == nil {
 		<-ctx.Done()
@@ -136,7 +136,7 @@ func (b *Bridge) watchStorage(ctx context.Context) error {
 	return nil
 }
 
-// watchQuotas keeps an eye on who takes it.
+// watchQuotas polls how much of it each namespace keeps.
 func (b *Bridge) watchQuotas(ctx context.Context) error {
 	if b.deliveries.quotas == nil {
 		<-ctx.Done()
@@ -147,7 +147,7 @@ func (b *Bridge) watchQuotas(ctx context.Context) error {
 	return nil
 }
 
-// administer serves the admin API, if it has an address. A redrive ends when ctx does, and says how far it came.
+// administer serves the admin API, if it has an address. A redrive ends when ctx does, and reports how far it came.
 func (b *Bridge) administer(ctx context.Context) error {
 	if b.options.Admin.Address == "" && b.deps.AdminListener == nil {
 		<-ctx.Done()
@@ -191,7 +191,7 @@ func (b *Bridge) work(ctx context.Context) error {
 		b.stopping.Store(true)
 		select {
 		case <-time.After(b.options.ShutdownDelay):
-		case <-ingressStopped: // it failed, so nobody is left to wait for
+		case <-ingressStopped: // it failed, so there are no publishers to wait for
 		}
 		stopIngress()
 		<-ingressStopped

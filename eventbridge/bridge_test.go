@@ -242,7 +242,7 @@ func TestAReplicaHasStartedWhenItHasReachedNATSOnce(t *testing.T) {
 	store.connected = true
 	require.Equal(t, http.StatusOK, started())
 	store.connected = false
-	require.Equal(t, http.StatusOK, started(), "without NATS publishers hear so from a replica that stays")
+	require.Equal(t, http.StatusOK, started(), "without NATS publishers get that answer from a replica that stays")
 	bridge.stopping.Store(true)
 	require.Equal(t, http.StatusInternalServerError, started())
 }

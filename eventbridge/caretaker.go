@@ -12,20 +12,20 @@ import (
 	"github.com/rouse-run/rouse/internal/routing"
 )
 
-// caretakers give up events of consumers that keep too much of the stream while no dispatcher can receive from them:
-// their Subscription means nothing that could be served, or is gone, or wants another kind of consumer than it has. They
-// know the consumer alone, so nothing that a spec says keeps them from it.
+// quotaEnforcers give up events of consumers that keep too much of the stream while no dispatcher can receive from them:
+// their Subscription is invalid, or deleted, or wants another kind of consumer than it has. They depend on the consumer
+// alone, so no spec can prevent them.
 type caretakers struct {
 	deliveries *deliveries
 
 	mu    sync.Mutex
 	known map[types.NamespacedName]bool // whether the route of a Subscription wants an order; nil before there are routes
 
-	working map[types.NamespacedName]*caretaker // only look touches it
+	working map[types.NamespacedName]*caretaker // only reconcile touches it
 	all     sync.WaitGroup
 }
 
-// caretaker is the dispatcher of one consumer, which delivers nothing.
+// quotaEnforcer is the dispatcher of one consumer, which delivers nothing.
 type caretaker struct {
 	ordered bool
 	limit   *quota.Limit
@@ -37,7 +37,7 @@ func newCaretakers(d *deliveries) *caretakers {
 	return &caretakers{deliveries: d, working: map[types.NamespacedName]*caretaker{}}
 }
 
-// know takes notice of what dispatchers are there for, before they begin.
+// setRoutes sets the routes that have dispatchers, before these begin.
 func (c *caretakers) know(routes []routing.Route) {
 	known := make(map[types.NamespacedName]bool, len(routes))
 	for _, route := range routes {
@@ -48,7 +48,7 @@ func (c *caretakers) know(routes []routing.Route) {
 	c.known = known
 }
 
-// look begins and ends what is needed for those that keep too much now.
+// reconcile starts and stops enforcers for the consumers that keep too much now.
 func (c *caretakers) look(ctx context.Context, over []quota.Held) {
 	wanted := c.unserved(over)
 	for name, current := range c.working {
@@ -71,7 +71,7 @@ func (c *caretakers) look(ctx context.Context, over []quota.Held) {
 	}
 }
 
-// unserved are those of whom no dispatcher can receive.
+// unserved are those from which no dispatcher can receive.
 func (c *caretakers) unserved(over []quota.Held) map[types.NamespacedName]quota.Held {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -84,7 +84,7 @@ func (c *caretakers) unserved(over []quota.Held) map[types.NamespacedName]quota.
 	return found
 }
 
-// forget drops what is left of a Subscription that is not served, and will not be cared for again.
+// forget drops the limit and the metrics of a Subscription that is not served, and gets no other enforcer.
 func (c *caretakers) forget(name types.NamespacedName, again bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -106,10 +106,10 @@ func (c *caretakers) start(ctx context.Context, held quota.Held) *caretaker {
 	return started
 }
 
-// wait returns when all have ended, after the context of their last look has.
+// wait returns when all have ended, after the context of the last reconcile has.
 func (c *caretakers) wait() { c.all.Wait() }
 
-// giveUp makes dead letters of what a consumer keeps above its limit, until ctx ends.
+// enforceQuota makes dead letters of what a consumer keeps above its limit, until ctx ends.
 func (d *deliveries) giveUp(ctx context.Context, held quota.Held) {
 	route := routing.Route{
 		Subscription: held.Subscription, UID: held.UID,

@@ -78,7 +78,7 @@ func TestWhatASubscriptionKeepsIsGivenUpHoweverWrongItIs(t *testing.T) {
 	}
 }
 
-// flood publishes more than the stream can hold, as room is made, and says how many events that were.
+// flood publishes more than the stream can hold, as fast as old events leave it, and returns how many events that were.
 func (w *world) flood(t *testing.T, r *replica) uint64 {
 	t.Helper()
 	const size = 20_000
@@ -96,7 +96,7 @@ func (w *world) flood(t *testing.T, r *replica) uint64 {
 	return published
 }
 
-// gaveUp waits until all that was published is either kept or a dead letter.
+// quotaEnforced waits until there are dead letters, and all that was published is either kept or one of them.
 func (w *world) gaveUp(t *testing.T, name types.NamespacedName, published uint64, title string) {
 	t.Helper()
 	require.Eventually(t, func() bool {
@@ -172,7 +172,7 @@ func TestACaretakerIsThereOnlyForWhomNoDispatcherCanReceive(t *testing.T) {
 		over   []quota.Held
 		cares  bool
 	}{
-		{"nobody knows yet who is served", nil, []quota.Held{plain}, false},
+		{"the routes are not known yet", nil, []quota.Held{plain}, false},
 		{"it is served", served, []quota.Held{plain}, false},
 		{"its route is gone", gone, []quota.Held{plain}, true},
 		{"it keeps no more than it may", gone, nil, false},

@@ -16,7 +16,7 @@ import (
 	"github.com/rouse-run/rouse/internal/testing/sinktest"
 )
 
-// yard is a world whose Subscription names a sink for its dead letters.
+// deadLetterFixture is a fixture whose Subscription names a sink for its dead letters.
 type yard struct {
 	*world
 
@@ -24,7 +24,7 @@ type yard struct {
 	graves *sinktest.Endpoints // of the sink of dead letters
 }
 
-// newYard is a world with a sink, which refuses all, and one for dead letters.
+// newDeadLetterFixture is a fixture with a sink, which refuses all, and one for dead letters.
 func newYard(t *testing.T, endpoints ...routing.Endpoint) *yard {
 	t.Helper()
 	price := sinktest.Start(t, func(w http.ResponseWriter, _ *http.Request) {
@@ -35,8 +35,8 @@ func newYard(t *testing.T, endpoints ...routing.Endpoint) *yard {
 		Subscription:  y.route.Subscription,
 		Consumer:      y.route.Consumer,
 		Subjects:      []string{routing.DeadLetterSubject(y.route.Subscription)},
-		Sink:          "http://graveyard.shop.svc.cluster.local/letters",
-		Service:       types.NamespacedName{Namespace: "shop", Name: "graveyard"},
+		Sink:          "http://dead-letters.shop.svc.cluster.local/in",
+		Service:       types.NamespacedName{Namespace: "shop", Name: "dead-letters"},
 		Port:          80,
 		MaxInFlight:   10,
 		OfDeadLetters: true,
@@ -56,7 +56,7 @@ func (y *yard) start(t *testing.T) *replica {
 	})
 }
 
-// lettersWait waits until so many dead letters have not reached their sink.
+// awaitUndelivered waits until so many dead letters have not reached their sink.
 func (y *yard) lettersWait(t *testing.T, want uint64) {
 	t.Helper()
 	require.Eventually(t, func() bool {
@@ -65,7 +65,7 @@ func (y *yard) lettersWait(t *testing.T, want uint64) {
 	}, patience, tick, "not %d dead letters wait for their sink", want)
 }
 
-// lettersAre waits until so many are kept.
+// awaitDeadLetters waits until so many are kept.
 func (y *yard) lettersAre(t *testing.T, want int) {
 	t.Helper()
 	require.Eventually(t, func() bool { return y.deadLetters(t) == want }, patience, tick, "there are not %d dead letters", want)
@@ -83,8 +83,8 @@ func TestDeadLettersReachTheirSinkWithTheReason(t *testing.T) {
 	require.Equal(t, once(3), graveyard.Deliveries())
 	require.Equal(t, 3, y.deadLetters(t), "they are kept though they are delivered")
 	for _, letter := range letters {
-		require.Equal(t, "graveyard.shop.svc.cluster.local", letter.Host)
-		require.Equal(t, "/letters", letter.URI)
+		require.Equal(t, "dead-letters.shop.svc.cluster.local", letter.Host)
+		require.Equal(t, "/in", letter.URI)
 		require.JSONEq(t, `{"order":"`+letter.ID()+`"}`, string(letter.Body))
 		for name, want := range map[string]string{
 			"Ce-Type": "order.received.v1", "Ce-Source": "shop", "Content-Type": "application/json",
@@ -133,7 +133,7 @@ func TestAFailingSinkOfDeadLettersHoldsUpNobodyAndGetsThemInTheEnd(t *testing.T)
 			y.lettersWait(t, 0)
 			delivered := graveyard.Deliveries()
 			for i := range many {
-				require.Positive(t, delivered[strconv.Itoa(i)], "letter %d", i)
+				require.Positive(t, delivered[strconv.Itoa(i)], "dead letter %d", i)
 			}
 			require.Equal(t, many, y.deadLetters(t))
 			y.backlogIs(t, 0, 0)
@@ -177,7 +177,7 @@ func TestARestartDeliversTheDeadLettersThatAreLeft(t *testing.T) {
 	y.lettersWait(t, 0)
 	delivered := graveyard.Deliveries()
 	for i := range 8 {
-		require.Positive(t, delivered[strconv.Itoa(i)], "letter %d", i)
+		require.Positive(t, delivered[strconv.Itoa(i)], "dead letter %d", i)
 	}
 	for i := range 3 {
 		require.Equal(t, 1, delivered[strconv.Itoa(i)], "what was taken before comes no more")
@@ -201,7 +201,7 @@ func TestDeadLettersStayWhereTheyAreWhenTheirSinkIsTakenAway(t *testing.T) {
 	y := newYard(t, sinktest.Ready(graveyard.Address()))
 	r := y.start(t)
 	r.publishMany(t, 0, 1)
-	graveyard.Await(t, 1) // a consumer may count a letter later than its stream
+	graveyard.Await(t, 1) // a consumer may count a dead letter later than its stream
 	y.lettersWait(t, 0)
 
 	without := y.route

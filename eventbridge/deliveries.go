@@ -117,7 +117,7 @@ func (d *deliveries) run(ctx context.Context) {
 }
 
 // apply starts, replaces and stops dispatchers so that there is one for each route. One that is replaced receives nothing
-// more, and its running calls hold up nobody. Only what is kept in order goes on after the last of them.
+// more, and its running calls block no others. Only ordered delivery goes on after the last of them.
 func (d *deliveries) apply(ctx context.Context, routes []routing.Route) {
 	d.kyma.apply(routes)
 	d.care.know(routes)

@@ -15,7 +15,7 @@ import (
 )
 
 // deliver runs one dispatcher until ctx ends and it has drained. Its sink outlives the drain, which is bounded from when
-// the Subscription's life ends. Whoever waits to go on in order waits for a drain that is bounded from its beginning.
+// the Subscription's life ends. The drain of an ordered route, which its next dispatcher waits for, is bounded from its beginning.
 func (d *deliveries) deliver(ctx context.Context, ended <-chan struct{}, route routing.Route) {
 	log := d.deps.Log.WithName("delivery").WithValues("subscription", route.Subscription.String())
 	if route.OfDeadLetters {
@@ -42,7 +42,7 @@ func (d *deliveries) deliver(ctx context.Context, ended <-chan struct{}, route r
 		return
 	}
 	if err != nil {
-		log.Error(err, "the filter cannot be used") // the Subscription's status tells the user
+		log.Error(err, "the filter cannot be used") // the Subscription's status reports it to the user
 		d.hold(ctx, place, events, route, log)
 		return
 	}
@@ -59,7 +59,7 @@ func (d *deliveries) deliver(ctx context.Context, ended <-chan struct{}, route r
 }
 
 // hold delivers nothing until ctx ends. Limits hold nevertheless: what is over them becomes a dead letter, also where the
-// filter cannot tell whether it would have been delivered.
+// filter cannot decide whether it would have been delivered.
 func (d *deliveries) hold(ctx context.Context, place *filterPlace, room *budget.Share, route routing.Route, log logr.Logger) {
 	deps, options, err := d.dispatcher(route, place, ctx.Done(), room)
 	if err != nil {
@@ -84,7 +84,7 @@ func (closedGate) Wait(ctx context.Context) (<-chan struct{}, error) {
 }
 
 // openness shows whether the sink of the events can take them, until ctx ends: then another may be the sink. That of
-// dead letters holds up nobody.
+// dead letters blocks no events.
 func (d *deliveries) openness(ctx context.Context, route routing.Route) sink.Openness {
 	if route.OfDeadLetters {
 		return nil
@@ -102,7 +102,7 @@ type openness func(value float64)
 // Set implements sink.Openness.
 func (o openness) Set(value float64) { o(value) }
 
-// dispatcher says what is delivered and how. A dead letter never becomes another, whatever its sink says: it is tried
+// dispatcher returns what is delivered and how. A dead letter never becomes another, whatever its sink answers: it is tried
 // again with the waits of the installation, because those of the Subscription are meant for another sink.
 func (d *deliveries) dispatcher(
 	route routing.Route, place *filterPlace, stop <-chan struct{}, room *budget.Share,

@@ -67,7 +67,7 @@ func (w *world) detachedAre(t *testing.T, calls int) {
 	}, patience, tick)
 }
 
-// The ten events that come first hang, as many as may be in flight. Without more places the others would wait for the
+// The ten events that come first hang, as many as may be in flight. Without more slots the others would wait for the
 // timeout of the first.
 func TestTenCallsThatHangHoldUpOthersForNoLongerThanAQuarterOfTheirTimeout(t *testing.T) {
 	t.Parallel()

@@ -17,9 +17,9 @@
 //     after its running deliveries.
 //   - When the context ends /readyz fails first, then the ingress stops taking events, then deliveries
 //     drain. Metrics and health answer until the end.
-//   - A costly filter holds up its own Subscription and nobody else, not even who publishes: see fairshare.
+//   - A costly filter delays its own Subscription alone, and no publisher: see fairshare.
 //   - What all deliveries of a Bridge hold is bounded by bytes, and no namespace takes more of them than it leaves.
-//   - What the consumer of a Subscription keeps above its namespace's share becomes dead letters whatever the Subscription
-//     says, also where it says nothing that can be served, or is gone.
+//   - What the consumer of a Subscription keeps above its namespace's share becomes dead letters whatever its spec is, also
+//     where the Subscription is invalid or deleted.
 //   - An outage of the broker or of the Kubernetes API needs no restart.
 package eventbridge

@@ -15,7 +15,7 @@ import (
 )
 
 // The ten events that come first fail for ever. Kyma's dispatcher, whose limit they use up, lets 190 of 200 wait for
-// minutes. Nothing bounds the time here but the test's patience: e2e/bench measures.
+// minutes. Nothing bounds the time here but the test's timeout: e2e/bench measures.
 func TestTenEventsThatAlwaysFailHoldUpNoOthers(t *testing.T) {
 	t.Parallel()
 	var mu sync.Mutex

@@ -53,7 +53,7 @@ func newFiltering(registerer prometheus.Registerer, memory *budget.Budget, log l
 	return f
 }
 
-// filterPlace is what the filter of a route has: a share of time, and one of memory.
+// filterShare is what the filter of a route has: a share of processor time, and one of memory.
 type filterPlace struct {
 	*fairshare.Lane
 
@@ -61,7 +61,7 @@ type filterPlace struct {
 	taken  int64
 }
 
-// place is for a route of a namespace. It has to be closed.
+// share returns the share of a route in a namespace. It has to be closed.
 func (f *filtering) place(namespace string) *filterPlace {
 	return &filterPlace{Lane: f.pool.Lane(namespace), memory: f.memory.Share(namespace)}
 }
@@ -134,7 +134,7 @@ func (b *boundFilter) Match(ev *cloudevent.Event) (matches bool, err error) {
 	return b.matchInPlace(ev)
 }
 
-// soon is what the events of a flood may each wait for their filter's turn.
+// soon is how long each event of a flood may wait for its filter.
 const soon = 50 * time.Millisecond
 
 // MatchSoon implements dispatch.PromptFilter.
@@ -147,7 +147,7 @@ func (b *boundFilter) MatchSoon(ev *cloudevent.Event) (matches bool, err error) 
 	return b.matchInTurn(ev, ctx.Done())
 }
 
-// enter reports whether the work is light, as far as that can be told. If it is, matchInPlace has to follow.
+// enter reports whether the work looks light. If it does, matchInPlace has to follow.
 func (b *boundFilter) enter(ev *cloudevent.Event) bool {
 	return b.filter != nil && b.filter.WorkAhead(ev) <= filter.Light && b.lane.Enter()
 }
@@ -160,7 +160,7 @@ func (b *boundFilter) matchInPlace(ev *cloudevent.Event) (matches bool, err erro
 	return matches, err
 }
 
-// matchInTurn waits for the turn of the Subscription.
+// matchQueued waits in the Subscription's lane.
 func (b *boundFilter) matchInTurn(ev *cloudevent.Event, stop <-chan struct{}) (matches bool, err error) {
 	asked := time.Now()
 	stopped := b.lane.Run(stop, func() bool {

@@ -72,7 +72,7 @@ func TestACostlyFilterDelaysNobodyElse(t *testing.T) {
 
 	began := time.Now()
 	require.NoError(t, bridge.stop())
-	require.Less(t, time.Since(began), 30*time.Second, "what waits for its turn does not hold up the end")
+	require.Less(t, time.Since(began), 30*time.Second, "queued evaluations do not delay the end")
 	require.Eventually(t, func() bool {
 		backlog, err := w.store.conn.Backlog(t.Context(), w.store.stream, hostile.Consumer)
 		return err == nil && backlog.Pending+backlog.AckPending == uint64(hostileEvents-hostileDone.Load())
@@ -92,7 +92,7 @@ func TestAnEventOfAFloodDoesNotWaitLongForItsFilter(t *testing.T) {
 	require.True(t, ok)
 	small := &cloudevent.Event{ID: "1", Source: "shop", Type: "order.received.v1", DataContentType: "application/json", Data: []byte("[1]")}
 
-	require.NoError(t, place.Run(t.Context().Done(), func() bool { // it is another event's turn
+	require.NoError(t, place.Run(t.Context().Done(), func() bool { // another event is being filtered
 		_, err := prompt.MatchSoon(small)
 		require.ErrorIs(t, err, dispatch.ErrNotFiltered)
 		return false
@@ -103,7 +103,7 @@ func TestAnEventOfAFloodDoesNotWaitLongForItsFilter(t *testing.T) {
 	}, patience, tick, "what is soon done is done")
 }
 
-// A namespace with many long filters has its own compiled for each event, and nobody else's.
+// A namespace with many long filters has its own compiled for each event, and no other namespace's.
 func TestFiltersTakeNoMoreMemoryThanThereIs(t *testing.T) {
 	t.Parallel()
 	const size = 1 << 20

@@ -27,10 +27,10 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 const sinkURL = "http://price.shop.svc.cluster.local/in"
 
-// world is a nats-server with the stream, one Subscription's consumer, and what the bridges of a test see.
+// fixture is a nats-server with the stream, one Subscription's consumer, and what the bridges of a test see.
 type world struct {
 	nats      *natstest.Server
-	store     *JetStream // a connection for looking
+	store     *JetStream // a connection of the test itself
 	routes    *fakeRoutes
 	endpoints *sinktest.Endpoints
 	ackWait   time.Duration

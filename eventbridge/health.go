@@ -29,7 +29,7 @@ func (b *Bridge) leaving(next http.Handler) http.Handler {
 }
 
 // started is 500 until NATS was reached for the first time, so that an upgrade replaces no replica by one that can store
-// nothing yet. Without NATS later on publishers shall hear so from a replica, which stays.
+// nothing yet. Without NATS later on publishers shall get that answer from a replica, which stays.
 func (b *Bridge) started(w http.ResponseWriter, _ *http.Request) {
 	if !b.reached.Load() && b.deps.Store.Connected() {
 		b.reached.Store(true)

@@ -55,7 +55,7 @@ func (j *JetStream) Source(route routing.Route, room *budget.Share) dispatch.Sou
 
 // Letters implements Store.
 func (j *JetStream) Letters(route routing.Route, room *budget.Share) dispatch.Source {
-	return letters{broker.NewLetterSource(j.conn, route.Subscription, route.MaxInFlight).Within(room)}
+	return deadLetterSource{broker.NewLetterSource(j.conn, route.Subscription, route.MaxInFlight).Within(room)}
 }
 
 // DeadLetters implements Store.
@@ -90,10 +90,10 @@ func (s source) Receive(ctx context.Context, stop <-chan struct{}, each func(dis
 	return s.Source.Receive(ctx, stop, func(msg *broker.Message) { each(msg) })
 }
 
-type letters struct{ *broker.LetterSource }
+type deadLetterSource struct{ *broker.LetterSource }
 
 // Receive implements dispatch.Source.
-func (l letters) Receive(ctx context.Context, stop <-chan struct{}, each func(dispatch.Message)) error {
+func (l deadLetterSource) Receive(ctx context.Context, stop <-chan struct{}, each func(dispatch.Message)) error {
 	return l.LetterSource.Receive(ctx, stop, func(msg *broker.LetterMessage) { each(msg) })
 }
 

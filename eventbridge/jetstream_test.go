@@ -154,7 +154,7 @@ func (b *backend) Letters(t *testing.T) []dispatchtest.Letter {
 	defer b.mu.Unlock()
 	stored, err := b.store.conn.DeadLetters(t.Context(), b.route.Subscription)
 	require.NoError(t, err)
-	require.GreaterOrEqual(t, int(stored), len(b.letters), "a letter was accepted and not stored")
+	require.GreaterOrEqual(t, int(stored), len(b.letters), "a dead letter was accepted and not stored")
 	return append([]dispatchtest.Letter(nil), b.letters...)
 }
 
@@ -172,5 +172,5 @@ func (b *backend) Backlog(t *testing.T) dispatchtest.Backlog {
 	}
 }
 
-// plenty is room that no test fills.
+// plenty is memory that no test fills.
 func plenty() *budget.Share { return budget.New(1<<40, 0).Share("") }

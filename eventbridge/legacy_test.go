@@ -93,7 +93,7 @@ func TestALegacyEventWithoutStorageIsRefusedInItsOwnWords(t *testing.T) {
 	w := newWorld(t)
 	r := w.start(t)
 	status, body := get(t, r.url+"/my-shop/v1/events/subscribed")
-	require.Equal(t, http.StatusInternalServerError, status, "nobody told the bridge of Subscriptions")
+	require.Equal(t, http.StatusInternalServerError, status, "the bridge does not know the Subscriptions")
 	require.Contains(t, body, `"code":500`)
 	w.nats.Stop()
 	require.Eventually(t, func() bool {

@@ -10,15 +10,15 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// link is the way of one bridge to NATS. Cut, it leaves the bridge as a SIGKILL leaves NATS: without a word, and with
-// messages that nobody settles.
+// link is the connection of one bridge to NATS. Cut, it leaves the bridge as a SIGKILL leaves NATS: without a word, and with
+// messages that no client settles.
 type link struct {
 	server   string
 	listener net.Listener
 
 	mu    sync.Mutex
 	cut   bool
-	mute  bool // what the server says is lost
+	mute  bool // what the server sends is lost
 	open  map[net.Conn]bool
 	pumps sync.WaitGroup
 }
@@ -81,14 +81,14 @@ func (l *link) join(client, server net.Conn) {
 	}
 }
 
-// silence loses what the server says from now on, so that it believes to have sent what never arrives.
+// silence loses what the server sends from now on, so that it believes to have sent what never arrives.
 func (l *link) silence(mute bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.mute = mute
 }
 
-// heard is what a client hears of the server.
+// muteConn is a client's connection, which drops what the server sends while the link is mute.
 type heard struct {
 	net.Conn
 

@@ -32,7 +32,7 @@ type Options struct {
 	Tracing        tracing.Options
 	Admin          admin.Options
 	DeliveryBytes  int64 // memory for events that are being delivered
-	JournalEvents  int   // records that whoever makes the Journal gives it, 0 for no Journal
+	JournalEvents  int   // records of the Journal that the caller makes, 0 for no Journal
 }
 
 // defaultJournalEvents take about 8 MiB, and 50 MiB when all texts are as long as they may be.

@@ -37,8 +37,8 @@ func placed() routing.Route {
 	return route
 }
 
-// place stores the events from..to-1 of every customer.
-func (w *world) place(t *testing.T, from, to int) {
+// placeOrders stores the events from..to-1 of every customer.
+func (w *world) placeOrders(t *testing.T, from, to int) {
 	t.Helper()
 	for number := from; number < to; number++ {
 		for customer := range customers {
@@ -76,7 +76,7 @@ func newBooks(limit int) *books {
 	return b
 }
 
-// sink is that of one bridge, which tells who delivers.
+// sink is that of one bridge, so that it is known which bridge delivers.
 func (b *books) sink(t *testing.T, bridge string) *sinktest.Server {
 	t.Helper()
 	return sinktest.Start(t, func(w http.ResponseWriter, r *http.Request) {
@@ -144,7 +144,7 @@ func newFleet(t *testing.T, limit int, ackWait time.Duration) fleet {
 	return f
 }
 
-// ensureOrdered leaves room for events that wait for others of their key, as the controller does.
+// ensureOrdered raises the limit for events that wait for others of their key, as the controller does.
 func ensureOrdered(t *testing.T, w *world, route routing.Route) {
 	t.Helper()
 	route.MaxInFlight = 100
@@ -165,23 +165,23 @@ func TestOrderHoldsOverAllBridges(t *testing.T) {
 	const all = customers * perCustomer
 	f := newFleet(t, all/4, 3*time.Second)
 	_, wayOfA := f.bridge(t, "a")
-	f.place(t, 0, perCustomer/2)
+	f.placeOrders(t, 0, perCustomer/2)
 	f.books.awaitTotal(t, all/4)
 
 	b, _ := f.bridge(t, "b")
 	c, _ := f.bridge(t, "c")
 	wayOfA.set(true) // while its sink holds some of them
-	f.place(t, perCustomer/2, perCustomer)
+	f.placeOrders(t, perCustomer/2, perCustomer)
 	f.books.allow(all / 2)
 	f.books.awaitTotal(t, all/2)
 	f.books.await(t, "others deliver after the first bridge is gone", func() bool { return f.books.by["b"]+f.books.by["c"] > 0 })
 	wayOfA.set(false) // with what it still has in its hands
 
 	drained := make(chan error, 1)
-	for i, stop := range []func() error{b.stop, c.stop} { // one of them has its turn
+	for i, stop := range []func() error{b.stop, c.stop} { // one of them owns the ordered deliveries
 		go func() { drained <- stop() }()
 		f.bridge(t, "d"+strconv.Itoa(i))
-		time.Sleep(200 * time.Millisecond) // for somebody to deliver too early, while the sink holds what is being drained
+		time.Sleep(200 * time.Millisecond) // in which a bridge could deliver too early, while the sink holds what is being drained
 		f.books.allow(all * (i + 3) / 4)
 		require.NoError(t, <-drained)
 		f.books.awaitTotal(t, all*(i+3)/4)
@@ -195,19 +195,19 @@ func TestWhatIsLostOnItsWayIsNotOvertaken(t *testing.T) {
 	f := newFleet(t, customers*perCustomer, 8*time.Second) // which is longer than to connect again
 	f.books.fails = func(string, int) bool { return false }
 	_, way := f.bridge(t, "a")
-	f.place(t, 0, 1)
+	f.placeOrders(t, 0, 1)
 	f.books.awaitTotal(t, customers)
 
 	way.silence(true)
-	f.place(t, 1, 2)
+	f.placeOrders(t, 1, 2)
 	require.Eventually(t, func() bool {
 		backlog, err := f.store.conn.Backlog(t.Context(), f.store.stream, placed().Consumer)
 		return err == nil && backlog.AckPending > 0 && backlog.Total() == customers
-	}, patience, tick, "some are on their way")
+	}, patience, tick, "some are in flight")
 	way.set(true)
 	way.silence(false)
 	way.set(false)
-	f.place(t, 2, 3)
+	f.placeOrders(t, 2, 3)
 	f.books.awaitTotal(t, 3*customers)
 	f.settled(t)
 	require.Empty(t, f.books.overtook)
@@ -242,7 +242,7 @@ func TestOnlyOrderedSubscriptionsLeaveTheDeliveriesToOneBridge(t *testing.T) {
 		f.start(t, func(deps *Deps, _ *Options) { deps.Endpoints = endpoints }).publishMany(t, 0, 1)
 	}
 	f.routes.set(placed(), route)
-	f.place(t, 0, perCustomer)
+	f.placeOrders(t, 0, perCustomer)
 	f.books.awaitTotal(t, customers*perCustomer)
 	for number := 1; ; number++ { // until all have their share, whenever they begin to ask
 		mu.Lock()
@@ -272,7 +272,7 @@ func TestSwitchingOrderOnAndOffLosesNothing(t *testing.T) {
 	f.routes.set(unordered)
 	f.bridge(t, "a")
 	f.bridge(t, "b")
-	f.place(t, 0, perCustomer)
+	f.placeOrders(t, 0, perCustomer)
 	f.books.await(t, "deliveries", func() bool { return f.books.total > 0 })
 	for i, route := range []routing.Route{placed(), unordered, placed()} {
 		f.routes.set(route) // the bridges may be first, the controller may be

@@ -42,13 +42,13 @@ func (s steps) Watch(ctx context.Context, apply func([]routing.Route)) error {
 	}
 }
 
-// apply returns when the bridge has taken notice.
+// apply returns when the bridge has applied the route.
 func (s steps) apply(route routing.Route) {
 	s <- []routing.Route{route}
 	s <- []routing.Route{route}
 }
 
-// pausing is a world whose Subscription is paused while the sink works on its only event.
+// pausing is a fixture whose Subscription is paused while the sink works on its only event.
 func pausing(t *testing.T, status int) (w *world, sink *sinktest.Server, routes steps, release func()) {
 	t.Helper()
 	called, answer := make(chan struct{}, 10), make(chan struct{})

@@ -47,7 +47,7 @@ func (o observed) PublishAll(ctx context.Context, events []*cloudevent.Event) []
 	return errs
 }
 
-// publishing is an event on its way into the stream.
+// publishing is an event that is being stored.
 type publishing struct {
 	event   *cloudevent.Event
 	journal *journal.Journal
@@ -77,7 +77,7 @@ func (p publishing) end(err error) {
 	}
 }
 
-// bounded refuses what would take the room of events that are stored already.
+// bounded refuses new events while the free storage is reserved for stored ones.
 func bounded(publisher ingress.Publisher, storage *storage.Monitor) ingress.Publisher {
 	if storage == nil {
 		return publisher

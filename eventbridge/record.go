@@ -19,7 +19,7 @@ func storedRecord(ev *cloudevent.Event, began time.Time) journal.Record {
 	return r
 }
 
-// recorder remembers what becomes of one route's events; nil when nobody does.
+// recorder adds what becomes of one route's events to the journal; nil without one.
 func (d *deliveries) recorder(route routing.Route) func(dispatch.Message, dispatch.Settled) {
 	if d.deps.Journal == nil {
 		return nil

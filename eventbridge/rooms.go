@@ -22,8 +22,8 @@ const (
 	retriesPart = 4
 )
 
-// rooms are the memory that deliveries may take. Replies have one of their own: they wait for room while their events
-// have some, which would never be free otherwise.
+// budgets bound the memory that deliveries may take. Replies have one of their own: they wait for memory while their events
+// hold some, which would never be free otherwise.
 type rooms struct {
 	events, replies, retries *budget.Budget
 }

@@ -28,7 +28,7 @@ func TestPublishersAreTurnedAwayBeforeTheStreamIsFull(t *testing.T) {
 
 	for i := 0; fillOf(t, w) < 0.6; i++ {
 		if status, _ := r.publish(t, strconv.Itoa(i)); status != http.StatusNoContent {
-			break // it has looked already
+			break // it has polled already
 		}
 	}
 	require.Eventually(t, func() bool {
@@ -42,7 +42,7 @@ func TestPublishersAreTurnedAwayBeforeTheStreamIsFull(t *testing.T) {
 	require.Equal(t, http.StatusInsufficientStorage, r.post(t, "/shop/v1/events",
 		`{"event-type":"a.b","event-type-version":"v1","event-time":"2026-01-02T03:04:05Z","data":1}`, nil))
 	require.Equal(t, "the stream is nearly full and takes no new events until stored ones are delivered\n", r.refusal(t))
-	require.Less(t, fillOf(t, w), 0.9, "there is room left")
+	require.Less(t, fillOf(t, w), 0.9, "the stream is not full")
 
 	ev := cloudevent.Event{ID: "again", Source: "shop", Type: "order.received.v1"}
 	require.NoError(t, w.store.Publish(t.Context(), &ev), "what comes back is stored")

@@ -18,7 +18,7 @@ type Account struct {
 	Admin bool
 }
 
-// Access is what becomes of a request.
+// Access is the decision on a request.
 type Access struct {
 	// Allowed requests go on to the registry.
 	Allowed bool

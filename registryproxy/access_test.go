@@ -46,7 +46,7 @@ func TestATenantReadsAndWritesItsOwnRepositoriesAndNoOthers(t *testing.T) {
 		"deletes a layer":                 {http.MethodDelete, "/v2/" + own + "/blobs/" + blob, false},
 		"deletes a copy of a base":        {http.MethodDelete, "/v2/" + base + "/manifests/" + blob, false},
 		"names a copy as it likes":        {http.MethodPut, "/v2/" + base + "/manifests/latest", false},
-		"lists everybody":                 {http.MethodGet, "/v2/_catalog", false},
+		"lists all repositories":          {http.MethodGet, "/v2/_catalog", false},
 		"pulls another's image":           {http.MethodGet, "/v2/" + other + "/manifests/" + blob, false},
 		"lists another's tags":            {http.MethodGet, "/v2/" + other + "/tags/list", false},
 		"pushes for another":              {http.MethodPut, "/v2/" + other + "/manifests/1", false},

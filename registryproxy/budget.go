@@ -39,7 +39,7 @@ func (b *budgets) of(account string) *budget {
 	return found
 }
 
-// enter takes a place among the requests at a time; leave gives it back.
+// enter acquires one of the concurrent requests; leave releases it.
 func (b *budget) enter() bool {
 	select {
 	case b.requests <- struct{}{}:

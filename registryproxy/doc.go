@@ -3,7 +3,7 @@
 // The registry itself knows one kind of user, who may do everything. Its pod shows only this proxy to the network. It
 // guarantees that
 //   - the controller's account may do everything, and each tenant's (see internal/registry) reads and writes the
-//     repositories of its own Functions, deletes nothing and lists nobody;
+//     repositories of its own Functions, deletes nothing and lists no repositories;
 //   - copies of the runtimes' images, below rouse-base, can be read by all tenants, and added, but never changed: the tag of
 //     a copy ends with the digest of its manifest, and another manifest is refused;
 //   - layers are mounted from nowhere that the account may not read;

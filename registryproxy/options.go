@@ -11,7 +11,7 @@ import (
 
 // Options say where the registry is and what an account may send.
 type Options struct {
-	// Upstream is the registry's address, which nobody else reaches.
+	// Upstream is the registry's address, which only the proxy reaches.
 	Upstream string
 	// BytesPerHour is what one tenant may push within an hour.
 	BytesPerHour string

@@ -92,7 +92,7 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	p.forward.ServeHTTP(w, r)
 }
 
-// authenticate tells who asks. Hashes are compared, because the comparison tells lengths apart.
+// authenticate returns who asks. Hashes are compared, because the comparison of texts leaks their lengths.
 func (p *Proxy) authenticate(r *http.Request) (Account, bool) {
 	username, password, ok := r.BasicAuth()
 	if !ok {

@@ -114,7 +114,7 @@ func TestTenantsShareARegistryAndNothingInIt(t *testing.T) {
 	require.NoError(t, remote.Delete(f.reference(t, shop.Repository("price")+"@"+digest), admin...))
 }
 
-// A layer that is mounted is not uploaded, so nobody has to know it: who may mount, may read.
+// A layer that is mounted is not uploaded, so the client need not have it: who may mount, may read.
 func TestALayerOfAnotherTenantIsNotMounted(t *testing.T) {
 	t.Parallel()
 	f := start(t, nil)

@@ -9,7 +9,7 @@ import (
 // errUnknown is why a question about a backlog cannot be answered.
 var errUnknown = errors.New("backlog is not known")
 
-// phase says whether a Function has work.
+// phase reports whether a Function has work.
 type phase int
 
 const (
@@ -26,7 +26,7 @@ const (
 	causePoll    cause = "poll"
 )
 
-// edge is one turn from idle, or unknown, to active.
+// edge is one change from idle, or unknown, to active.
 type edge struct {
 	number uint64 // counts the edges of a Function; 0 before the first
 	at     time.Time
@@ -46,7 +46,7 @@ type activity struct {
 	edge    edge
 }
 
-// published takes notice of a message for the Function. The message alone makes
+// published records a message for the Function. The message alone makes
 // it active, before JetStream can say so, unless one message is too few.
 func (a *activity) published(now time.Time) (turned bool) {
 	if a.phase == phaseActive || a.threshold >= 1 {
@@ -57,7 +57,7 @@ func (a *activity) published(now time.Time) (turned bool) {
 	return true
 }
 
-// read takes notice of a backlog that was asked for at began. A backlog of 0
+// read records a backlog that was asked for at began. A backlog of 0
 // right after a publish is not believed: the message may not be stored yet.
 func (a *activity) read(began time.Time, backlog uint64, grace time.Duration) (turned bool) {
 	a.failure = nil
@@ -83,7 +83,7 @@ func (a *activity) idle(began time.Time, backlog uint64, grace time.Duration) bo
 	return float64(backlog) <= a.threshold && !doubtful
 }
 
-// failed takes notice of a reading that gave nothing.
+// failed records a reading that gave nothing.
 func (a *activity) failed(err error) { a.failure = err }
 
 func (a *activity) turnActive(now time.Time, why cause) {

@@ -73,7 +73,7 @@ func TestActivityFollowsPublishesAndReadings(t *testing.T) {
 			steps: []func(*activity){read(1, 0), publish(1.5), read(1.6, 3), read(1.8, 0)}, asked: 2,
 			wantEdges: 1, wantCause: causePublish,
 		},
-		"each turn to active is an edge": {
+		"each change to active is an edge": {
 			steps: []func(*activity){read(1, 1), read(2, 0), read(3, 1), publish(4)}, asked: 4,
 			wantBacklog: 1, wantEdges: 2, wantCause: causePoll,
 		},

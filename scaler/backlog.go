@@ -21,7 +21,7 @@ const shortestPause = 50 * time.Millisecond
 const readsAtOnce = 4
 
 // refresh reads the backlog once. While there is none, the listener comes
-// first, so that a message is either heard or counted.
+// first, so that a message is either received by it or counted.
 func (f *function) refresh(ctx context.Context, routes []routing.Route) {
 	listening := f.listening()
 	if !listening && f.sleeps() {
@@ -78,7 +78,7 @@ func (f *function) stream(route routing.Route) string {
 	return f.options.Stream
 }
 
-// commit makes a reading the state that everybody sees.
+// commit makes a reading the state that streams and calls see.
 func (f *function) commit(began time.Time, backlog uint64, err error) {
 	f.mu.Lock()
 	healthy := f.activity.failure == nil
@@ -102,7 +102,7 @@ func (f *function) commit(began time.Time, backlog uint64, err error) {
 	}
 }
 
-// turned follows a turn between idle and active. The lock must be held.
+// turned follows a change between idle and active. The lock must be held.
 func (f *function) turned() {
 	f.starting = f.activity.phase == phaseActive && !f.ready
 	f.broadcast()
@@ -118,7 +118,7 @@ func (f *function) interval() time.Duration {
 		return min(f.options.Refresh.ActiveInterval, max(settled, shortestPause))
 	}
 	deaf := f.listener == nil && len(f.counted) > 0
-	// A message that was on its way while the listener was being placed may
+	// A message that was in flight while the listener was being placed may
 	// show in the next reading only.
 	fresh := f.listener != nil && time.Since(f.listener.at) < f.options.Refresh.WakeGrace
 	if f.activity.phase != phaseIdle || f.activity.failure != nil || deaf || fresh {

@@ -15,7 +15,7 @@ import (
 func TestDeadLettersWakeTheFunctionThatTakesThem(t *testing.T) {
 	t.Parallel()
 	order := routeTo(shop, "order", "orders", orderPlaced)
-	letters := routeTo(shop, "graveyard", "orders", routing.DeadLetterSubject(types.NamespacedName{Namespace: shop, Name: "orders"}))
+	letters := routeTo(shop, "dead-letters", "orders", routing.DeadLetterSubject(types.NamespacedName{Namespace: shop, Name: "orders"}))
 	letters.OfDeadLetters = true
 	order.DeadLetters = &letters
 	synctest.Test(t, func(t *testing.T) {
@@ -29,27 +29,27 @@ func TestDeadLettersWakeTheFunctionThatTakesThem(t *testing.T) {
 			return value
 		}
 		require.Zero(t, ask("order"))
-		require.Zero(t, ask("graveyard"))
+		require.Zero(t, ask("dead-letters"))
 		synctest.Wait()
 
 		r.broker.publish(orderPlaced)
 		pass(time.Second)
 		require.InDelta(t, 1, ask("order"), 0)
-		require.Zero(t, ask("graveyard"), "an event is no dead letter")
+		require.Zero(t, ask("dead-letters"), "an event is no dead letter")
 
 		r.broker.set(order, broker.Backlog{})
 		r.broker.publish(letters.Subjects[0])
 		synctest.Wait()
-		require.InDelta(t, 1, ask("graveyard"), 0, "it is heard")
+		require.InDelta(t, 1, ask("dead-letters"), 0, "it wakes the Function")
 		pass(time.Minute)
-		require.InDelta(t, 1, ask("graveyard"), 0, "and counted")
+		require.InDelta(t, 1, ask("dead-letters"), 0, "and counted")
 		require.Zero(t, ask("order"), "what it could not take is not its work any more")
 
 		r.broker.set(letters, broker.Backlog{AckPending: 1})
 		pass(time.Minute)
-		require.InDelta(t, 1, ask("graveyard"), 0, "a letter that waits for another attempt keeps it awake")
+		require.InDelta(t, 1, ask("dead-letters"), 0, "a dead letter that waits for another attempt keeps it awake")
 		r.broker.set(letters, broker.Backlog{})
 		pass(time.Minute)
-		require.Zero(t, ask("graveyard"))
+		require.Zero(t, ask("dead-letters"))
 	})
 }

@@ -11,14 +11,14 @@ import (
 	"github.com/rouse-run/rouse/internal/routing"
 )
 
-// Routes tells which Subscriptions there are.
+// Routes lists the Subscriptions.
 type Routes interface {
 	// Watch hands the full set to apply, now and after each change, until ctx
 	// ends.
 	Watch(ctx context.Context, apply func([]routing.Route)) error
 }
 
-// Endpoints tells where a Service can be reached.
+// Endpoints watches where a Service can be reached.
 type Endpoints interface {
 	// Watch hands the endpoints of one port to apply, now and after each
 	// change, until ctx ends.
@@ -35,14 +35,14 @@ type Backlogs interface {
 	DetachedCallsOf(ctx context.Context, subscription types.NamespacedName) (uint64, error)
 }
 
-// Listener hears publishes.
+// Listener receives publishes.
 type Listener interface {
 	// OnPublish calls notify once, at the first message on any of the
 	// subjects. stop may be called at any time, and more than once.
 	OnPublish(subjects []string, notify func()) (stop func(), err error)
 }
 
-// Connection tells whether the broker can be reached.
+// Connection reports whether the broker can be reached.
 type Connection interface {
 	// Connected answers from memory.
 	Connected() bool

@@ -1,11 +1,11 @@
-// Package scaler tells KEDA how much work waits for each Function, and wakes
+// Package scaler reports to KEDA how much work waits for each Function, and wakes
 // Functions that sleep at zero.
 //
 // It serves KEDA's external-scaler contract over gRPC. The value of a Function
 // is its backlog: pending plus ack pending, summed over the durable consumers
 // of its Subscriptions, and while it is awake also the detached calls, which have
 // left their consumers but still run in it. Paused Subscriptions count nothing, because no pod would get their
-// events. KEDA hears of it in two ways: it polls, which is the safety net, and it
+// events. KEDA learns it in two ways: it polls, which is the safety net, and it
 // holds a stream, on which the scaler pushes true as soon as something is
 // published for a sleeping Function.
 //

@@ -22,7 +22,7 @@ type endpointFollower struct {
 }
 
 // follow watches the port that the routes deliver to. All Subscriptions of a
-// Function reach the same pods, so one port tells whether there are any.
+// Function reach the same pods, so one port shows whether there are any.
 func (e *endpointFollower) follow(ctx context.Context, routes []routing.Route) {
 	var port int32
 	if len(routes) > 0 {

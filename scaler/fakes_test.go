@@ -16,7 +16,7 @@ import (
 var errDown = errors.New("no answer from NATS")
 
 // fakeBroker is a broker in memory: a publish adds to the backlog of every
-// consumer that has its subject, and is heard by listeners.
+// consumer that has its subject, and reaches listeners.
 type fakeBroker struct {
 	mu        sync.Mutex
 	backlogs  map[string]broker.Backlog // by consumer; one that is absent does not exist
@@ -119,7 +119,7 @@ func (b *fakeBroker) publish(subject string) {
 	}
 }
 
-// keyOf tells a consumer of dead letters from one of events, which has the same name.
+// keyOf distinguishes a consumer of dead letters from one of events, which has the same name.
 func keyOf(route routing.Route) string {
 	if route.OfDeadLetters {
 		return broker.DeadLetterStream + "/" + route.Consumer

@@ -14,7 +14,7 @@ import (
 
 // function is one Function that KEDA asks about, with all that is known of it.
 // Its run loop is the only one that reads backlogs and places the listener;
-// everybody else looks at the state or leaves a note in kick.
+// all others read the state or leave a note in kick.
 type function struct {
 	target  target
 	deps    *Deps
@@ -29,7 +29,7 @@ type function struct {
 	activity activity
 	routes   []routing.Route
 	counted  []routing.Route // those of routes whose backlog counts: a paused one's does not
-	routed   bool            // routes have been told, if only that there are none
+	routed   bool            // routes are known, if only that there are none
 	listener *listener
 	changed  chan struct{} // closed and replaced when a stream may have to act
 	ready    bool
@@ -120,7 +120,7 @@ func unpaused(routes []routing.Route) []routing.Route {
 	return slices.DeleteFunc(slices.Clone(routes), func(route routing.Route) bool { return route.Paused })
 }
 
-// setEndpoints takes notice of where the Function can be reached.
+// setEndpoints records where the Function can be reached.
 func (f *function) setEndpoints(endpoints []routing.Endpoint) {
 	ready := false
 	for _, endpoint := range endpoints {
@@ -142,13 +142,13 @@ func (f *function) setEndpoints(endpoints []routing.Endpoint) {
 	f.broadcast()
 }
 
-// broadcast wakes all who wait for a change. The lock must be held.
+// broadcast wakes all waiters for a change. The lock must be held.
 func (f *function) broadcast() {
 	close(f.changed)
 	f.changed = make(chan struct{})
 }
 
-// answered lets those go on who wait for a first answer. The lock must be held.
+// answered wakes the callers that wait for a first answer. The lock must be held.
 func (f *function) answered() {
 	select {
 	case <-f.first:
@@ -211,7 +211,7 @@ func (f *function) lagThreshold() (float64, <-chan struct{}) {
 	return float64(widest), f.changed
 }
 
-// activationSent takes notice that true went out on a stream. The first one of
+// activationSent records that true went out on a stream. The first one of
 // an edge is worth a line, unless the Function was awake anyway.
 func (f *function) activationSent(v view) {
 	f.mu.Lock()

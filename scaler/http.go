@@ -7,7 +7,7 @@ import (
 )
 
 // Handler serves /healthz, /readyz and /metrics. Not reaching NATS does not make
-// the Scaler unready: its answer is then an error, which is what KEDA must hear.
+// the Scaler unready: its answer is then an error, which KEDA must get.
 func (s *Scaler) Handler() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) {

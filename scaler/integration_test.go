@@ -23,7 +23,7 @@ import (
 	"github.com/rouse-run/rouse/internal/testing/natstest"
 )
 
-// patience is less than the interval of KEDA's polls, which must not be what a test sees.
+// timeout is less than the interval of KEDA's polls, which must not be what a test sees.
 const patience = time.Minute
 
 // cluster is a Scaler on a real nats-server, in real time.

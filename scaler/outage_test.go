@@ -97,7 +97,7 @@ func TestAnOutageOfNATSIsAnErrorAndNeverZero(t *testing.T) {
 		_, values, _ := busyObject.Polls()
 		require.NotContains(t, values, 0.0)
 		require.Equal(t, 4, busyObject.Replicas(), "an error holds the replicas")
-		require.Zero(t, asleepObject.Replicas(), "an error wakes nobody")
+		require.Zero(t, asleepObject.Replicas(), "an error wakes no Function")
 		require.Empty(t, r.logs.containing("backlog can be read again"))
 
 		// What was published behind the scaler's back is found on reconnect.

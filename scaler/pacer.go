@@ -17,11 +17,11 @@ type view struct {
 type pacer struct {
 	options PushOptions
 	last    time.Time // when true was last sent; zero before the first
-	edge    uint64    // the edge that was last told
+	edge    uint64    // the edge that was last sent
 	owed    bool      // an edge was held back because a heartbeat was due later
 }
 
-// next says whether true is due now, and if not, how long until it may be. A
+// next reports whether true is due now, and if not, how long until it may be. A
 // wait of 0 means not before something changes.
 func (p *pacer) next(now time.Time, v view) (due bool, wait time.Duration) {
 	if !v.active && (!p.owed || !v.ready) {
@@ -44,7 +44,7 @@ func (p *pacer) next(now time.Time, v view) (due bool, wait time.Duration) {
 	return true, 0
 }
 
-// sent takes notice that true was sent.
+// sent records that true was sent.
 func (p *pacer) sent(now time.Time, v view) {
 	p.last, p.edge, p.owed = now, v.edge.number, false
 }

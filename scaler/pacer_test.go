@@ -61,11 +61,11 @@ func TestPacerDecidesWhenTrueIsSent(t *testing.T) {
 			pacer: sentAt(19, 1), view: view{active: true, ready: true, restless: at(20), edge: second}, now: 20,
 			wantWait: 11 * time.Second, wantOwed: true,
 		},
-		"a held back edge is told although the backlog is gone, as the cooldown counts from it": {
+		"a held back edge is sent although the backlog is gone, as the cooldown counts from it": {
 			pacer: pacer{last: at(19), edge: 1, owed: true}, view: view{ready: true, restless: at(20), edge: second}, now: 31,
 			wantDue: true, wantOwed: true,
 		},
-		"a held back edge is not told once the function sleeps": {
+		"a held back edge is not sent once the function sleeps": {
 			pacer: pacer{last: at(19), edge: 1, owed: true}, view: view{restless: at(25), edge: second}, now: 31,
 		},
 	}

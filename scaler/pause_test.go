@@ -143,7 +143,7 @@ func TestAPublishJustAfterAPauseWakesNothing(t *testing.T) {
 func TestAPauseHoldsForTheSinkOfDeadLettersToo(t *testing.T) {
 	t.Parallel()
 	order := routeTo(shop, "order", "orders", orderPlaced)
-	letters := routeTo(shop, "graveyard", "orders", routing.DeadLetterSubject(types.NamespacedName{Namespace: shop, Name: "orders"}))
+	letters := routeTo(shop, "dead-letters", "orders", routing.DeadLetterSubject(types.NamespacedName{Namespace: shop, Name: "orders"}))
 	letters.OfDeadLetters = true
 	order.DeadLetters = &letters
 	synctest.Test(t, func(t *testing.T) {
@@ -151,7 +151,7 @@ func TestAPauseHoldsForTheSinkOfDeadLettersToo(t *testing.T) {
 		r.broker.create(order, letters)
 		r.routes.post([]routing.Route{paused(order)})
 		r.start()
-		object := r.keda("graveyard", seldom)
+		object := r.keda("dead-letters", seldom)
 		pass(time.Minute)
 		r.broker.publish(letters.Subjects[0])
 		pass(time.Minute)

@@ -107,7 +107,7 @@ func (s *Scaler) newServer(svc *service) (*grpc.Server, error) {
 	return server, nil
 }
 
-// setRoutes makes the Scaler ready with the first routes it is told: before
+// setRoutes makes the Scaler ready with the first routes it gets: before
 // that it can only say that it does not know.
 func (s *Scaler) setRoutes(routes []routing.Route) {
 	s.tracker.setRoutes(routes)

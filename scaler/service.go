@@ -21,8 +21,8 @@ type service struct {
 	streams  streamCount
 }
 
-// IsActive tells whether the backlog is above the activation threshold. It says
-// the same as GetMetrics, as KEDA takes both at their word.
+// IsActive reports whether the backlog is above the activation threshold. It agrees
+// with GetMetrics, as KEDA acts on both.
 func (s *service) IsActive(ctx context.Context, ref *pb.ScaledObjectRef) (*pb.IsActiveResponse, error) {
 	asked, err := parseRequest(ref)
 	if err != nil {
@@ -35,7 +35,7 @@ func (s *service) IsActive(ctx context.Context, ref *pb.ScaledObjectRef) (*pb.Is
 	return &pb.IsActiveResponse{Result: float64(backlog) > asked.activation}, nil
 }
 
-// GetMetrics tells the backlog.
+// GetMetrics returns the backlog.
 func (s *service) GetMetrics(ctx context.Context, in *pb.GetMetricsRequest) (*pb.GetMetricsResponse, error) {
 	asked, err := parseRequest(in.GetScaledObjectRef())
 	if err != nil {
@@ -51,7 +51,7 @@ func (s *service) GetMetrics(ctx context.Context, in *pb.GetMetricsRequest) (*pb
 	return metricValue(backlog), nil
 }
 
-// GetMetricSpec tells the backlog that one replica is meant to carry. It never
+// GetMetricSpec returns the backlog that one replica is meant to carry. It never
 // depends on the broker: without a spec KEDA would not even start to ask.
 func (s *service) GetMetricSpec(ctx context.Context, ref *pb.ScaledObjectRef) (*pb.GetMetricSpecResponse, error) {
 	asked, err := parseRequest(ref)

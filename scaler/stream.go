@@ -125,7 +125,7 @@ func (o *openStream) wait(ctx context.Context, changed <-chan struct{}, pause ti
 type streamCount struct {
 	mu   sync.Mutex
 	open int
-	none chan struct{} // closed when the last one ends; nil while nobody waits
+	none chan struct{} // closed when the last one ends; nil while no caller waits
 }
 
 func (c *streamCount) add(n int) {
@@ -171,7 +171,7 @@ func (f *function) release() {
 	f.askedAt = time.Now()
 }
 
-// pushOpened takes notice that KEDA can be pushed to.
+// pushOpened records that KEDA can be pushed to.
 func (f *function) pushOpened() {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -18,7 +18,7 @@ import (
 func TestATenantLearnsNothingOfAnother(t *testing.T) {
 	t.Parallel()
 	theirs := routeTo("bank", "order", "orders", orderPlaced)
-	// A Subscription whose sink lies in another namespace counts for nobody.
+	// A Subscription whose sink lies in another namespace counts for no Function.
 	crossing := routeTo("bank", "order", "crossing", "kyma.bank.crossing.v1")
 	crossing.Service = types.NamespacedName{Namespace: shop, Name: "order"}
 	inBubble(t, func(r *rig) {

@@ -12,7 +12,7 @@ import (
 	"github.com/rouse-run/rouse/internal/routing"
 )
 
-// forgetEvery is how often Functions are looked for that nobody asks about.
+// forgetEvery is how often Functions are forgotten that KEDA does not ask about.
 const forgetEvery = 30 * time.Second
 
 // tracker holds the functions that KEDA asks about, and hands each its routes.
@@ -28,7 +28,7 @@ type tracker struct {
 	waiting   []*function                              // not started yet
 	stops     map[target]context.CancelFunc            // ends a started one
 	routes    map[types.NamespacedName][]routing.Route // by Function
-	routed    bool                                     // routes have been told
+	routed    bool                                     // routes are known
 }
 
 func newTracker(deps *Deps, options *Options, m *metrics) *tracker {
@@ -42,8 +42,8 @@ func newTracker(deps *Deps, options *Options, m *metrics) *tracker {
 	}
 }
 
-// run keeps the functions going until ctx ends, and forgets those that nobody
-// asks about any more.
+// run keeps the functions going until ctx ends, and forgets those that KEDA does
+// not ask about any more.
 func (t *tracker) run(ctx context.Context) {
 	var running sync.WaitGroup
 	defer running.Wait()
@@ -83,7 +83,7 @@ func (t *tracker) forget(now time.Time) {
 		stop()
 		delete(t.stops, key)
 		delete(t.functions, key)
-		f.log.V(1).Info("function forgotten, as nobody asks about it")
+		f.log.V(1).Info("function forgotten, as KEDA does not ask about it any more")
 	}
 	t.metrics.tracked.Set(float64(len(t.functions)))
 }
@@ -158,14 +158,14 @@ func (t *tracker) oldest() float64 {
 	return oldest.Seconds()
 }
 
-// asked takes notice that somebody wants to know.
+// asked records that KEDA asks about the function.
 func (f *function) asked() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.askedAt = time.Now()
 }
 
-// abandoned reports whether nobody wants to know any more.
+// abandoned reports whether KEDA does not ask about the function any more.
 func (f *function) abandoned(now time.Time, after time.Duration) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -63,7 +63,7 @@ func (f *function) stopListening() {
 	}
 }
 
-// published takes notice of a message. It runs on the broker's goroutine, so
+// published records a message. It runs on the broker's goroutine, so
 // that nothing the loop may be waiting for delays the wake.
 func (f *function) published(heard *listener) {
 	f.mu.Lock()
@@ -73,7 +73,7 @@ func (f *function) published(heard *listener) {
 	}
 	f.listener = nil
 	// One that was placed before a Subscription was paused or removed may have
-	// heard an event of that one. The next reading finds what it may be.
+	// fired for an event of that one. The next reading finds what it may be.
 	current := slices.Equal(heard.subjects, subjectsOf(f.counted))
 	if current && f.activity.published(time.Now()) {
 		f.turned()

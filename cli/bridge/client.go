@@ -63,7 +63,7 @@ func (c *Client) read(ctx context.Context, path string, query url.Values, into a
 
 // failureOf makes an error of an answer.
 func failureOf(response *http.Response) error {
-	text, _ := io.ReadAll(io.LimitReader(response.Body, maxFailure)) // the status says enough without it
+	text, _ := io.ReadAll(io.LimitReader(response.Body, maxFailure)) // the status is enough without it
 	return judge(response.StatusCode, text)
 }
 
@@ -78,7 +78,7 @@ func judge(status int, text []byte) error {
 	switch status {
 	case http.StatusUnauthorized:
 		return exit.Errorf(exit.Unreachable, "the bridge does not accept the token: %s", said)
-	case http.StatusNotFound, http.StatusConflict: // a Subscription that is not there to take its events back
+	case http.StatusNotFound, http.StatusConflict: // a Subscription that is not there for a redrive
 		return exit.Errorf(exit.NotFound, "%s", said)
 	case http.StatusServiceUnavailable:
 		return exit.Errorf(exit.Failed, "the bridge cannot do that now: %s", said)

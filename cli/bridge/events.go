@@ -23,7 +23,7 @@ import (
 
 const maxRecord = 1 << 20
 
-// Wanted says which records of what happened to events are asked for. What is empty asks for all.
+// Wanted selects records of what happened to events. What is empty asks for all.
 type Wanted struct {
 	ID, Trace, Cause string
 	Type, Source     string
@@ -68,7 +68,7 @@ func (w Wanted) fits(r journal.Record) bool {
 	return w.Sink == "" || r.Sink == w.Sink || r.Sink == r.Namespace+"/"+w.Sink
 }
 
-// Events calls take with each record, until there are no more or ctx ends.
+// Events calls handle with each record, until there are no more or ctx ends.
 func (c *Client) Events(ctx context.Context, wanted Wanted, take func(journal.Record)) error {
 	response, err := c.ask(ctx, http.MethodGet, "/v1/events", wanted.query(), nil)
 	if err != nil {
@@ -120,8 +120,8 @@ func Recent(ctx context.Context, admins []target.Admin, wanted Wanted) ([]journa
 	return all, nil
 }
 
-// Follow calls take with the records of all bridges, one at a time. It ends with ctx, or when the last bridge is gone;
-// lost hears of each that is gone before.
+// Follow calls handle with the records of all bridges, one at a time. It ends with ctx, or when the last bridge is gone;
+// lost is called for each that is gone before.
 func Follow(ctx context.Context, admins []target.Admin, wanted Wanted, take func(journal.Record), lost func(error)) error {
 	wanted.Follow = true
 	var mu sync.Mutex

@@ -15,7 +15,7 @@ import (
 	"github.com/rouse-run/rouse/cli/exit"
 )
 
-// Letter is a dead letter. A list leaves out Event and Body.
+// DeadLetter is a dead letter. A list leaves out Event and Body.
 type Letter struct {
 	Sequence     uint64          `json:"sequence"`
 	Namespace    string          `json:"namespace"`
@@ -35,7 +35,7 @@ type Letter struct {
 	Body         []byte          `json:"body,omitempty"` // of a message that is no event
 }
 
-// Selection says which letters are meant. What is empty selects all.
+// Selection selects dead letters. What is empty selects all.
 type Selection struct {
 	Namespace    string `json:"namespace,omitempty"`
 	Subscription string `json:"subscription,omitempty"`
@@ -53,7 +53,7 @@ type Outcome struct {
 	Problems  []string `json:"problems,omitempty"`
 }
 
-// Letters lists those of a selection, at most limit.
+// DeadLetters lists those of a selection, at most limit.
 func (c *Client) Letters(ctx context.Context, s Selection, limit int) (letters []Letter, more bool, err error) {
 	query := url.Values{}
 	for name, value := range map[string]string{"namespace": s.Namespace, "subscription": s.Subscription, "reason": s.Reason} {
@@ -61,7 +61,7 @@ func (c *Client) Letters(ctx context.Context, s Selection, limit int) (letters [
 			query.Set(name, value)
 		}
 	}
-	for len(letters) <= limit { // one more tells that there are more
+	for len(letters) <= limit { // one more shows that there are more
 		query.Set("limit", strconv.Itoa(min(limit+1-len(letters), pageSize)))
 		var page struct {
 			DeadLetters []Letter `json:"deadletters"`
@@ -79,19 +79,19 @@ func (c *Client) Letters(ctx context.Context, s Selection, limit int) (letters [
 	return letters[:limit], true, nil
 }
 
-// Pages and letters that are looked at to count reasons.
+// Pages of dead letters, and how many of them are read to count reasons.
 const (
 	pageSize       = 1000
 	maxReasonPages = 10
 )
 
-// ReasonCount is how many letters have a reason.
+// ReasonCount is how many dead letters have a reason.
 type ReasonCount struct {
 	Reason string
 	Count  int
 }
 
-// Reasons counts the letters of a selection by their reasons, whatever its own is; more is true if it did not look at all.
+// Reasons counts the dead letters of a selection by reason, whatever its own is; more is true if it did not read all.
 func (c *Client) Reasons(ctx context.Context, s Selection) (counts []ReasonCount, more bool, err error) {
 	s.Reason = ""
 	letters, more, err := c.Letters(ctx, s, maxReasonPages*pageSize)
@@ -111,7 +111,7 @@ func (c *Client) Reasons(ctx context.Context, s Selection) (counts []ReasonCount
 	return counts, more, nil
 }
 
-// Letter returns one with its event.
+// DeadLetter returns one with its event.
 func (c *Client) Letter(ctx context.Context, sequence uint64) (Letter, error) {
 	var letter Letter
 	err := c.read(ctx, "/v1/deadletters/"+strconv.FormatUint(sequence, 10), nil, &letter)
@@ -121,12 +121,12 @@ func (c *Client) Letter(ctx context.Context, sequence uint64) (Letter, error) {
 	return letter, err
 }
 
-// Redrive delivers letters again. The outcome counts also when there is an error.
+// Redrive delivers dead letters again. The outcome counts also when there is an error.
 func (c *Client) Redrive(ctx context.Context, s Selection) (Outcome, error) {
 	return c.change(ctx, "/v1/deadletters/redrive", s)
 }
 
-// Purge deletes letters. The outcome counts also when there is an error.
+// Purge deletes dead letters. The outcome counts also when there is an error.
 func (c *Client) Purge(ctx context.Context, s Selection) (Outcome, error) {
 	return c.change(ctx, "/v1/deadletters/purge", s)
 }

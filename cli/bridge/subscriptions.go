@@ -14,7 +14,7 @@ type Work struct {
 	DeadLetters    uint64 `json:"deadLetters"`
 }
 
-// Work tells what each Subscription has to do.
+// Work is what each Subscription has to do.
 func (c *Client) Work(ctx context.Context) ([]Work, error) {
 	var answer struct {
 		Subscriptions []Work `json:"subscriptions"`

@@ -19,7 +19,7 @@ const (
 	typeJSON    = "application/json"
 )
 
-// Input is what the command line says about what to publish.
+// Input is the part of the command line about what to publish.
 type Input struct {
 	Type        string
 	Source      string
@@ -68,7 +68,7 @@ func Build(in Input) (Batch, error) {
 	return Batch{Events: []cloudevent.Event{ev}, Single: true}, nil
 }
 
-// wholeEvents reads one structured event or an array of them. Flags fill in what they do not say.
+// wholeEvents reads one structured event or an array of them. Flags fill in what they do not have.
 func wholeEvents(in Input) (Batch, error) {
 	content := bytes.TrimSpace(in.Content)
 	if len(content) == 0 {

@@ -2,5 +2,5 @@
 // or refused.
 //
 // It guarantees that an event keeps its id over all tries, so that the bridge stores it once, and that of a batch only
-// those events are sent again for which that may help.
+// events that failed for a reason that may pass are sent again.
 package event

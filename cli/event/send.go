@@ -30,13 +30,13 @@ type Result struct {
 	Type   string `json:"type"`
 	Status int    `json:"status"` // 204 when it is stored
 	Reason string `json:"reason,omitempty"`
-	Note   string `json:"note,omitempty"` // that nobody takes it, although it is stored
+	Note   string `json:"note,omitempty"` // that no Subscription takes it, although it is stored
 }
 
-// Stored tells whether it is.
+// Stored reports whether it is.
 func (r Result) Stored() bool { return r.Status == http.StatusNoContent }
 
-// mayPass tells whether sending it again can help.
+// retryable reports whether sending it again can help.
 func (r Result) mayPass() bool {
 	return r.Status >= http.StatusInternalServerError || r.Status == http.StatusTooManyRequests || r.Status == http.StatusRequestTimeout
 }
@@ -45,9 +45,9 @@ func (r Result) mayPass() bool {
 type Sender struct {
 	URL    string
 	Client *http.Client
-	// Patience bounds how long events are sent again that may pass later.
+	// RetryFor bounds how long events are sent again that failed for a reason that may pass.
 	Patience time.Duration
-	// Note hears why it takes longer. It may be nil.
+	// Note is called with why it takes longer. It may be nil.
 	Note func(text string)
 }
 
@@ -126,7 +126,7 @@ func encode(b Batch, pending []int) (body []byte, contentType string) {
 	return append(body, ']'), batched
 }
 
-// judge writes down what the answer says about each event that was sent.
+// judge records the answer for each event that was sent.
 func judge(status int, answer []byte, pending []int, results []Result) {
 	var each []Result
 	if json.Unmarshal(answer, &each) != nil || len(each) != len(pending) {

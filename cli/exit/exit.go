@@ -14,7 +14,7 @@ const (
 	Failed           // it did not work, for a reason that has no code of its own
 	Usage            // the command line is wrong
 	NotFound         // what was asked for does not exist
-	Unreachable      // there is no Rouse to talk to, or it lets nobody in
+	Unreachable      // there is no Rouse to talk to, or it denies access
 	Refused          // Rouse or the Function answered with an error
 )
 
@@ -43,13 +43,13 @@ func With(code Code, err error) error {
 	return &Error{Code: code, Err: err}
 }
 
-// told is an error that the command has told already.
+// reported is an error that the command has printed already.
 type told struct{ error }
 
 // Unwrap implements errors' chain.
 func (t told) Unwrap() error { return t.error }
 
-// Told marks an error that the command has told in its own words; nil stays nil.
+// Reported marks an error that the command has printed in its own words; nil stays nil.
 func Told(err error) error {
 	if err == nil {
 		return nil
@@ -57,7 +57,7 @@ func Told(err error) error {
 	return told{err}
 }
 
-// IsTold reports whether there is nothing left to say about an error.
+// IsReported reports whether an error was printed already.
 func IsTold(err error) bool {
 	_, ok := errors.AsType[told](err)
 	return ok

@@ -1,4 +1,4 @@
-// Package output writes what commands tell: tables for people, JSON, YAML and names for programs.
+// Package output writes the results of commands: tables for people, JSON, YAML and names for programs.
 //
 // It owns the formats of -o, alignment, colours and progress. It guarantees that nothing but what was asked for is
 // written to the output, that there are no colours unless the output is a terminal and NO_COLOR is not set, and that

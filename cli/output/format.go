@@ -81,7 +81,7 @@ func WriteOne(w io.Writer, format Format, value any) error {
 	return err
 }
 
-// encode leaves < and > as they are: nobody reads this in a browser.
+// encode leaves < and > as they are: this is not read in a browser.
 func encode(value any, indent string) ([]byte, error) {
 	var text bytes.Buffer
 	encoder := json.NewEncoder(&text)

@@ -7,10 +7,10 @@ import (
 	"time"
 )
 
-// Progress is silent for so long, and speaks as often on a terminal.
+// Progress is silent for so long, and is updated as often on a terminal.
 const progressPause = time.Second
 
-// Progress tells what is waited for, once that takes more than a second.
+// Progress shows what is waited for, once that takes more than a second.
 type Progress struct {
 	w        io.Writer
 	terminal bool
@@ -25,7 +25,7 @@ type Progress struct {
 	closed bool
 }
 
-// NewProgress starts to wait for what text says. Done must be called.
+// NewProgress starts to show text while the caller waits. Done must be called.
 func NewProgress(w io.Writer, text string) *Progress { return newProgress(w, text, IsTerminal(w)) }
 
 func newProgress(w io.Writer, text string, terminal bool) *Progress {
@@ -36,14 +36,14 @@ func newProgress(w io.Writer, text string, terminal bool) *Progress {
 	return p
 }
 
-// Say replaces what is waited for.
+// SetText replaces what is waited for.
 func (p *Progress) Say(text string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.text = text
 }
 
-// Done ends it, and takes the line away again on a terminal.
+// Done ends it, and clears the line on a terminal.
 func (p *Progress) Done() {
 	p.mu.Lock()
 	if p.closed {
@@ -88,4 +88,4 @@ func (p *Progress) tell() {
 	p.said = text
 }
 
-func (p *Progress) write(text string) { _, _ = io.WriteString(p.w, text) } // progress that nobody sees is no failure
+func (p *Progress) write(text string) { _, _ = io.WriteString(p.w, text) } // progress that cannot be written is no failure

@@ -23,7 +23,7 @@ func StyleOf(w io.Writer) Style {
 // Colored is a style that always colours.
 func Colored() Style { return Style{on: true} }
 
-// IsTerminal tells whether a person looks at w, or types into it.
+// IsTerminal reports whether w is a terminal.
 func IsTerminal(w any) bool {
 	file, ok := w.(*os.File)
 	return ok && term.IsTerminal(int(file.Fd()))

@@ -1,7 +1,7 @@
 // Package scaffold owns `rouse init`: the files of a new Function.
 //
 // It guarantees that
-//   - what it writes is taken as it is by local mode and by `kubectl apply -k`: the handler is a file of its own,
+//   - local mode and `kubectl apply -k` accept what it writes as it is: the handler is a file of its own,
 //     which kustomize puts into the Function;
 //   - the test that it writes passes, and runs with nothing but Node.js or Python;
 //   - it never overwrites a file, and writes nothing when anything is wrong.

@@ -73,7 +73,7 @@ func runTests(t *testing.T, f Function, folder string) (string, error) {
 	t.Helper()
 	command := exec.CommandContext(t.Context(), "sh", "-c", newPage(f).TestCommand)
 	command.Dir = folder
-	// Python takes a cache of the handler for new when that was changed within the same second.
+	// Python does not recompile a handler that was changed within the same second.
 	command.Env = append(os.Environ(), "PYTHONDONTWRITEBYTECODE=1")
 	out, err := command.CombinedOutput()
 	return string(out), err
@@ -173,7 +173,7 @@ func TestKubectlBuildsItToo(t *testing.T) {
 	require.NotContains(t, string(out), "ConfigMap")
 }
 
-// What local mode says of a folder is what a cluster would say of its objects.
+// Local mode reports of a folder what a cluster would report of its objects.
 func TestLocalModeTakesTheFolderWithoutAWord(t *testing.T) {
 	t.Parallel()
 	for name, f := range every() {

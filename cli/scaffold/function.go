@@ -27,7 +27,7 @@ const (
 	TriggerEvent Trigger = "event"
 )
 
-// Function says what is to be written.
+// Function is what is to be written.
 type Function struct {
 	Name, Namespace string
 	Runtime         v1alpha2.Runtime
@@ -38,7 +38,7 @@ type Function struct {
 	Dependencies bool
 }
 
-// runtimes are what --runtime takes: languages, each with the runtime that is meant, and exact names.
+// runtimes are the values of --runtime: languages, each with the runtime that is meant, and exact names.
 func runtimes() map[string]v1alpha2.Runtime {
 	known := map[string]v1alpha2.Runtime{"nodejs": v1alpha2.RuntimeNodeJS22, "python": v1alpha2.RuntimePython312}
 	for _, runtime := range []v1alpha2.Runtime{
@@ -130,10 +130,10 @@ func (f Function) validateFilter() error {
 	return errors.Join(problems...)
 }
 
-// node tells whether it runs on Node.js.
+// node reports whether it runs on Node.js.
 func (f Function) node() bool { return strings.HasPrefix(string(f.Runtime), "nodejs") }
 
-// modern tells whether the handler has the style of the newest runtimes, which is that of the language's web library.
+// modern reports whether the handler has the style of the newest runtimes, which is that of the language's web library.
 func (f Function) modern() bool {
 	return f.Runtime == v1alpha2.RuntimeNodeJS26 || f.Runtime == v1alpha2.RuntimePython314
 }

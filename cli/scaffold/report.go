@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// report says what was written and what comes next. collection is a kustomization.yaml beside the folder, or empty.
+// report prints what was written and what comes next. collection is a kustomization.yaml beside the folder, or empty.
 func report(f Function, folder string, files []File, collection string) string {
 	p := newPage(f)
 	var out strings.Builder

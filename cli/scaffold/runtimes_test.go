@@ -27,7 +27,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// patience is more than anything here takes on the slowest machine.
+// testTimeout is more than anything here takes on the slowest machine.
 const patience = 5 * time.Minute
 
 // What init writes, in the runtimes' real servers: its own test only plays the runtime.
@@ -152,7 +152,7 @@ func (r *running) takesEvents(t *testing.T, f Function) {
 	require.Equal(t, "the data is no JSON object", text)
 }
 
-// logged tells whether a line is the same JSON.
+// logged reports whether a line is the same JSON.
 func (r *running) logged(want string) bool {
 	var wanted, found any
 	if json.Unmarshal([]byte(want), &wanted) != nil {

@@ -11,7 +11,7 @@ import (
 var ErrExists = errors.New("it is there already; nothing was written")
 
 // Write makes the folder and its files. The folder must not be there, so that nothing is overwritten. What was begun and
-// cannot be finished is taken away again.
+// cannot be finished is removed.
 func Write(folder string, files []File) (err error) {
 	if err := os.MkdirAll(filepath.Dir(folder), 0o755); err != nil { //nolint:gosec // a project's folders are readable, as those that mkdir makes
 		return fmt.Errorf("make the folder of %s: %w", folder, err)

@@ -124,7 +124,7 @@ func (c *cluster) Close() error {
 	return nil
 }
 
-// explain says what an error of the API server means for whoever asked to do something with a resource.
+// explain adds to an error of the API server what the user may not do with a resource, or what is missing.
 func (c *cluster) explain(err error, verb, resource, namespace string) error {
 	where := "in namespace " + namespace
 	if namespace == "" {

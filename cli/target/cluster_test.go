@@ -22,16 +22,16 @@ import (
 
 const patience = time.Minute
 
-// kubeconfig has the contexts admin, who may everything, and nobody, who may nothing.
+// kubeconfig has the contexts admin with all permissions, limited without any, and stranger with a wrong token.
 func kubeconfig(t *testing.T, config *rest.Config, namespace string) string {
 	t.Helper()
 	written := clientcmdapi.NewConfig()
 	written.Clusters["test"] = &clientcmdapi.Cluster{Server: config.Host, CertificateAuthorityData: config.CAData}
 	admin := &clientcmdapi.AuthInfo{ClientCertificateData: config.CertData, ClientKeyData: config.KeyData, Token: config.BearerToken}
-	nobody := admin.DeepCopy()
-	nobody.Impersonate = "nobody"
+	limited := admin.DeepCopy()
+	limited.Impersonate = "limited"
 	stranger := &clientcmdapi.AuthInfo{Token: "wrong"}
-	for name, user := range map[string]*clientcmdapi.AuthInfo{"admin": admin, "nobody": nobody, "stranger": stranger} {
+	for name, user := range map[string]*clientcmdapi.AuthInfo{"admin": admin, "limited": limited, "stranger": stranger} {
 		written.AuthInfos[name] = user
 		written.Contexts[name] = &clientcmdapi.Context{Cluster: "test", AuthInfo: name, Namespace: namespace}
 	}
@@ -119,7 +119,7 @@ func TestAContextThatIsMissingNamesThoseThatThereAre(t *testing.T) {
 	t.Parallel()
 	path := kubeconfig(t, &rest.Config{Host: "https://127.0.0.1:1"}, "default")
 	_, err := Open(Options{Context: "production", Kubeconfig: path})
-	require.EqualError(t, err, "there is no context production; there are admin, nobody, stranger")
+	require.EqualError(t, err, "there is no context production; there are admin, limited, stranger")
 	require.Equal(t, exit.Unreachable, exit.CodeOf(err))
 	_, err = Open(Options{Kubeconfig: "/does/not/exist"})
 	require.ErrorContains(t, err, "/does/not/exist")
@@ -253,7 +253,7 @@ func TestBridgesAreFoundOrMissedByTheirPods(t *testing.T) {
 func TestWhatIsNotAllowedIsNamed(t *testing.T) {
 	t.Parallel()
 	c := newTestCluster(t)
-	place := c.open(t, "nobody")
+	place := c.open(t, "limited")
 	for want, ask := range map[string]func() error{
 		"list functions": func() error {
 			_, err := place.Functions(t.Context(), c.namespace)

@@ -74,7 +74,7 @@ func replicasIn(deployment map[string]any) replicas {
 	return replicas{int(desired), int(ready)}
 }
 
-// describe says how a Function is.
+// describe is the state of a Function.
 func describe(fn *v1alpha2.Function, count replicas) Function {
 	shown := Function{
 		Namespace: fn.Namespace, Name: fn.Name, Runtime: string(fn.Spec.Runtime), Desired: count.desired, Ready: count.ready,
@@ -110,7 +110,7 @@ func phaseOf(fn *v1alpha2.Function, count replicas, failing bool) string {
 	return phaseReady
 }
 
-// mustExist says which Functions there are when this one is missing.
+// mustExist fails with the Functions that there are when this one is missing.
 func (c *cluster) mustExist(ctx context.Context, namespace, name string) error {
 	_, err := c.objects.Resource(functionsResource()).Namespace(namespace).Get(ctx, name, metav1.GetOptions{})
 	if !apierrors.IsNotFound(err) {

@@ -22,7 +22,7 @@ import (
 	"github.com/rouse-run/rouse/cli/exit"
 )
 
-// join is how often a followed Function is looked at for new pods.
+// join is how often new pods of a followed Function are searched for.
 const join = time.Second
 
 // errNotStarted means that a container has printed nothing yet.
@@ -110,7 +110,7 @@ func (f *follower) follow(ctx context.Context) error {
 	}
 }
 
-// begin tells whether a pod has something to read that nobody reads. A container that has ended is read once.
+// begin reports whether a pod has a log that is not read yet. A container that has ended is read once.
 func (f *follower) begin(pod *corev1.Pod) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -166,7 +166,7 @@ func (f *follower) stream(ctx context.Context, pod string, take func(Line)) erro
 	}
 }
 
-// line takes the time off that the API server puts before each.
+// line cuts off the time that the API server puts before each.
 func (f *follower) line(pod, text string) Line {
 	line := Line{Namespace: f.namespace, Function: f.function, Replica: pod, Stream: "stdout", Text: text}
 	stamp, rest, found := strings.Cut(text, " ")
@@ -202,7 +202,7 @@ func (f *follower) open(ctx context.Context, pod string) (*http.Response, error)
 	}
 	defer func() { _ = response.Body.Close() }()
 	var status metav1.Status
-	_ = json.NewDecoder(response.Body).Decode(&status) // the code says enough without it
+	_ = json.NewDecoder(response.Body).Decode(&status) // the code is enough without it
 	switch response.StatusCode {
 	case http.StatusBadRequest:
 		return nil, errNotStarted

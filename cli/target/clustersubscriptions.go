@@ -53,7 +53,7 @@ func (c *cluster) Namespaces(ctx context.Context) ([]string, error) {
 	return names, nil
 }
 
-// describeSubscription says how a Subscription is. One that is served may have a message too: about its dead letters.
+// describeSubscription is the state of a Subscription. One that is served may have a message too: about its dead letters.
 func describeSubscription(sub *eventingv1alpha2.Subscription) Subscription {
 	shown := Subscription{
 		Namespace: sub.Namespace, Name: sub.Name, Source: sub.Spec.Source, Types: sub.Spec.Types,

@@ -54,7 +54,7 @@ func TestTheStateOfASubscriptionInACluster(t *testing.T) {
 		"one that is served":                 {true, false, nil, "ready", ""},
 		"one that is paused":                 {true, true, nil, "paused", ""},
 		"one that is wrong, paused or not":   {false, true, []eventingv1alpha2.Condition{wrong}, "failing", "the sink is no URL"},
-		"one whose dead letters have no way": {true, false, []eventingv1alpha2.Condition{letters}, "ready", "no such Service"},
+		"one whose dead letters lack a sink": {true, false, []eventingv1alpha2.Condition{letters}, "ready", "no such Service"},
 	} {
 		got := describeSubscription(&eventingv1alpha2.Subscription{
 			Spec:   eventingv1alpha2.SubscriptionSpec{Sink: "https://me:secret@api.example.com/in?token=secret", Paused: tc.paused},

@@ -4,6 +4,6 @@
 //
 //   - A cluster is only touched when a context or a kubeconfig was named.
 //   - What it opens is closed by Close, and it listens on loopback only.
-//   - Errors say what is missing and what to do, and carry an exit code.
+//   - Errors have what is missing and what to do, and carry an exit code.
 //   - Tokens never appear in errors.
 package target

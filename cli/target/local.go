@@ -18,7 +18,7 @@ import (
 	"github.com/rouse-run/rouse/dev/instance"
 )
 
-// maxLine bounds one line of a log on its way.
+// maxLine bounds one line of a log.
 const maxLine = 4 << 20
 
 // allLines is more than a local mode keeps.
@@ -162,7 +162,7 @@ func (l *local) Close() error {
 	return nil
 }
 
-// find looks in all namespaces when none is named.
+// find searches all namespaces when none is named.
 func (l *local) find(ctx context.Context, namespace, name string) (Function, error) {
 	all, err := l.Functions(ctx, "")
 	if err != nil {
@@ -214,7 +214,7 @@ func (l *local) get(ctx context.Context, path string, query url.Values) (io.Read
 		return response.Body, nil
 	}
 	defer func() { _ = response.Body.Close() }()
-	text, _ := io.ReadAll(io.LimitReader(response.Body, 1<<10)) // the status says enough without it
+	text, _ := io.ReadAll(io.LimitReader(response.Body, 1<<10)) // the status is enough without it
 	code := exit.Failed
 	if response.StatusCode == http.StatusNotFound {
 		code = exit.NotFound

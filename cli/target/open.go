@@ -9,18 +9,18 @@ import (
 	"github.com/rouse-run/rouse/dev/instance"
 )
 
-// Options say which Rouse is meant.
+// Options select a Rouse.
 type Options struct {
 	Context    string // of the kubeconfig
 	Kubeconfig string
-	Namespace  string // empty: what the target takes for granted
+	Namespace  string // empty: the default of the target
 
 	Directory string // the folder whose local mode is meant; empty: the working directory
 
 	RouseNamespace string // where Rouse is installed in the cluster
 	AdminSecret    string // the Secret with the token of the admin API there
 
-	// Note hears what is waited for. It may be nil.
+	// Note is called with what is waited for. It may be nil.
 	Note func(text string)
 }
 
@@ -30,7 +30,7 @@ const (
 	DefaultAdminSecret    = "rouse-eventbridge-admin" //nolint:gosec // the name of a Secret
 )
 
-// Place is an open Target, and what it is for people.
+// Connection is an open Target, with its name and its namespace.
 type Place struct {
 	Target
 
@@ -39,11 +39,11 @@ type Place struct {
 	// Local is true for the local mode, where all namespaces are one's own.
 	Local bool
 	// Namespace is the one to use: that of the options, else that of the context. It is empty for the local mode when
-	// none was named: names are looked up in all of them there.
+	// none was named: names are searched for in all of them there.
 	Namespace string
 }
 
-// IsCluster tells whether a cluster is meant.
+// IsCluster reports whether a cluster is meant.
 func (o Options) IsCluster() bool { return o.Context != "" || o.Kubeconfig != "" }
 
 // Open finds the target. Nothing is asked of it yet.

@@ -27,7 +27,7 @@ func (a Admin) Ask(
 	return response, withoutURL(err)
 }
 
-// withoutURL takes away what people did not write.
+// withoutURL removes what the user did not write.
 func withoutURL(err error) error {
 	if wrapped, ok := errors.AsType[*url.Error](err); ok {
 		return wrapped.Err

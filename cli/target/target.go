@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// Inventory tells what there is.
+// Inventory lists what there is.
 type Inventory interface {
 	// Functions lists those of a namespace, or of all for "".
 	Functions(ctx context.Context, namespace string) ([]Function, error)
@@ -19,15 +19,15 @@ type Inventory interface {
 type Target interface {
 	Inventory
 
-	// Publish is the URL that takes events.
+	// Publish is the URL of the publish endpoint.
 	Publish(ctx context.Context) (url string, err error)
 	// Admins are the admin APIs, one per bridge, at least one.
 	Admins(ctx context.Context) ([]Admin, error)
 	// Function is the URL of one that is awake, or woken by the call.
 	Function(ctx context.Context, namespace, name string) (url string, err error)
-	// Log calls take with each line, one at a time, in the order of their time as far as that can be known.
-	Log(ctx context.Context, namespace, name string, o LogOptions, take func(Line)) error
-	// Close lets go of what was opened.
+	// Log calls handle with each line, one at a time, in the order of their time as far as that can be known.
+	Log(ctx context.Context, namespace, name string, o LogOptions, handle func(Line)) error
+	// Close closes what was opened.
 	Close() error
 }
 
@@ -62,7 +62,7 @@ type Subscription struct {
 	Message      string   `json:"message,omitempty"`      // what is wrong
 }
 
-// LogOptions say which lines are wanted.
+// LogOptions select lines.
 type LogOptions struct {
 	Tail   int           // lines of the past per replica; negative: all there are
 	Since  time.Duration // how far back; 0: as far as it goes
@@ -75,6 +75,6 @@ type Line struct {
 	Namespace string    `json:"namespace"`
 	Function  string    `json:"function"`
 	Replica   string    `json:"replica"`
-	Stream    string    `json:"stream"` // stdout, stderr, or rouse for what Rouse says about it
+	Stream    string    `json:"stream"` // stdout, stderr, or rouse for what Rouse reports about it
 	Text      string    `json:"text"`
 }

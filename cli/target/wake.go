@@ -15,13 +15,13 @@ import (
 	"github.com/rouse-run/rouse/cli/exit"
 )
 
-// look is how often a pod that starts is looked at.
+// podPollInterval is how often a pod that starts is checked.
 const look = 250 * time.Millisecond
 
 // functionContainer runs the handler.
 const functionContainer = "function"
 
-// Function implements Target. A Function that sleeps gets a replica; KEDA takes it away again when there is no work.
+// Function implements Target. A Function that sleeps gets a replica; KEDA removes it when there is no work.
 func (c *cluster) Function(ctx context.Context, namespace, name string) (string, error) {
 	if err := c.mustExist(ctx, namespace, name); err != nil {
 		return "", err
@@ -56,7 +56,7 @@ func functionPods(name string) string {
 	return v1alpha2.LabelFunctionName + "=" + name + "," + v1alpha2.LabelResource + "=" + v1alpha2.ResourceDeployment
 }
 
-// pick finds a pod that is ready, else says what is waited for. Without any there is nothing to wait for.
+// pick finds a pod that is ready, else what is waited for. Without any there is nothing to wait for.
 func pick(pods []corev1.Pod) (ready *corev1.Pod, waiting string, err error) {
 	for i := range pods {
 		pod := &pods[i]
@@ -75,7 +75,7 @@ func pick(pods []corev1.Pod) (ready *corev1.Pod, waiting string, err error) {
 	return nil, waiting, err
 }
 
-// stateOf says why a pod is not ready, and whether that may not pass by itself.
+// stateOf is why a pod is not ready; stuck is true if that does not pass by itself.
 func stateOf(pod *corev1.Pod) (reason, message string, stuck bool) {
 	for _, statuses := range [][]corev1.ContainerStatus{pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses} {
 		for i := range statuses {

@@ -1,7 +1,7 @@
 // Package trace makes one tree of what bridges remember of a chain of events: each event, its deliveries, and the events
 // that came of them.
 //
-// It owns how records become a tree and how that is shown; it asks nobody and has no clock.
+// It owns how records become a tree and how that is shown; it makes no requests and has no clock.
 //
 // Guarantees:
 //   - The tree begins at the first event of the chain, whichever event was asked for.

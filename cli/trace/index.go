@@ -28,7 +28,7 @@ type event struct {
 // index has every event that the records speak of.
 type index struct {
 	events map[key]*event
-	byID   map[string][]*event // in the order in which they are first heard of
+	byID   map[string][]*event // in the order of their first records
 }
 
 func newIndex(records []journal.Record) index {
@@ -87,7 +87,7 @@ func boolean(b bool) int {
 	return 0
 }
 
-// place is where a kind stands in the life of an event.
+// rank is the position of a kind in the life of an event.
 func place(kind journal.Kind) int { return slices.Index(journal.Kinds(), kind) }
 
 // sorted are the events in the order in which they happened.
@@ -151,7 +151,7 @@ func isAttempt(kind journal.Kind) bool {
 	return kind == journal.Delivered || kind == journal.Retry || kind == journal.DeadLettered
 }
 
-// stored is when the stream had the event, zero where nobody remembers.
+// stored is when the stream had the event, zero where that is not known.
 func (e *event) stored() time.Time {
 	for _, r := range e.records {
 		if r.Kind == journal.Stored {

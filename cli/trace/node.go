@@ -11,12 +11,12 @@ type Node struct {
 	Source string    `json:"source,omitempty"`
 	Type   string    `json:"type,omitempty"` // empty for an event that is only named as a cause
 	Trace  string    `json:"trace,omitempty"`
-	Stored time.Time `json:"stored,omitzero"` // zero where nobody remembers
+	Stored time.Time `json:"stored,omitzero"` // zero where that is not known
 	Asked  bool      `json:"asked,omitempty"` // it is the one that the tree was asked for
-	// ByTrace says that no cause is known: it is where it is because it has the same trace and came later.
+	// ByTrace is true where no cause is known: it is placed by its trace and its time.
 	ByTrace    bool       `json:"byTrace,omitempty"`
 	Deliveries []Delivery `json:"deliveries,omitempty"`
-	// Children came of the event, of none or of more than one of its deliveries as far as can be told.
+	// Children came of the event, of none or of more than one of its deliveries as far as is known.
 	Children []Node `json:"children,omitempty"`
 }
 
@@ -29,10 +29,10 @@ const (
 	Filtered     State = "filtered"
 	DeadLettered State = "deadlettered"
 	Retrying     State = "retrying" // pending: another attempt comes
-	Redriven     State = "redriven" // pending: the dead letter is on its way back
+	Redriven     State = "redriven" // pending: the dead letter is delivered again
 )
 
-// Pending tells whether there is more to come.
+// Pending reports whether there is more to come.
 func (s State) Pending() bool { return s == Retrying || s == Redriven }
 
 // Delivery is what became of an event for one Subscription.

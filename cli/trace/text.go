@@ -151,7 +151,7 @@ func headOf(d Delivery) string {
 	return head
 }
 
-// stateOf says how a delivery stands, and how the attempt went if there was one only.
+// stateOf is the state of a delivery, and how the attempt went if there was one only.
 func (p *printer) stateOf(d Delivery) string {
 	var parts []string
 	switch d.State {

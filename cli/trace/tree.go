@@ -80,7 +80,7 @@ func running(deliveries []Delivery, at time.Time) int {
 	return -1
 }
 
-// deliveries are an event's, in the order in which they were first heard of.
+// deliveries are an event's, in the order of their first records.
 func deliveries(e *event) []Delivery {
 	var all []Delivery
 	for _, r := range e.records {
@@ -115,7 +115,7 @@ func (d *Delivery) add(r journal.Record) {
 		d.State = Delivered
 	case journal.Filtered:
 		d.State = Filtered
-		return // nobody was called
+		return // no sink was called
 	case journal.DeadLettered:
 		d.State = DeadLettered
 	case journal.Redriven:

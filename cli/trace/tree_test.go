@@ -16,7 +16,7 @@ import (
 	"github.com/rouse-run/rouse/eventbridge/journal"
 )
 
-var update = flag.Bool("update", false, "write the golden files anew")
+var update = flag.Bool("update", false, "rewrite the golden files")
 
 const chain = "4bf92f3577b34da6a3ce929d0e0e4736"
 
@@ -134,7 +134,7 @@ func TestTree(t *testing.T) {
 			slices.Reverse(twice)
 			again, err := trace.Tree(twice, tc.id)
 			require.NoError(t, err)
-			require.Equal(t, trace.Text(tree), trace.Text(again), "several bridges may tell the same, in any order")
+			require.Equal(t, trace.Text(tree), trace.Text(again), "several bridges may report the same, in any order")
 		})
 	}
 }

@@ -22,7 +22,7 @@ import (
 	"github.com/rouse-run/rouse/internal/git"
 )
 
-// setUpFunctions joins what turns Functions into what runs them.
+// setUpFunctions sets up the controllers of Functions and of their builds.
 func setUpFunctions(ctx context.Context, manager ctrl.Manager, o *options) error {
 	ca, err := readCABundle(o.caBundle)
 	if err != nil {
@@ -74,7 +74,7 @@ func collectImages(manager ctrl.Manager, o *options, registries *registry.Resolv
 	return nil
 }
 
-// readCABundle refuses a file without a certificate: it would help nobody.
+// readCABundle refuses a file without a certificate: no connection would trust more with it.
 func readCABundle(path string) ([]byte, error) {
 	if path == "" {
 		return nil, nil

@@ -1,4 +1,4 @@
-// Command eventbridge is the data plane: it takes events over HTTP into JetStream and delivers them from JetStream to
+// Command eventbridge is the data plane: it stores events from HTTP in JetStream and delivers them from JetStream to
 // their sinks.
 package main
 
@@ -35,7 +35,7 @@ func run(ctx context.Context, o *options, log logr.Logger) error {
 	if err != nil {
 		return err
 	}
-	// The events of a batch wait together, so one that is larger would never find room.
+	// The events of a batch wait together, so a larger batch would never fit.
 	o.bridge.Ingress.MaxBatchEvents = min(o.bridge.Ingress.MaxBatchEvents, o.publisher.MaxPending)
 	o.publisher.MaxPendingBytes = o.bridge.Ingress.MaxBytesInFlight
 	publisher := broker.NewPublisher(conn, o.publisher)

@@ -8,10 +8,10 @@ import (
 	"github.com/rouse-run/rouse/internal/routing"
 )
 
-// reviewerFor is nil, and not an interface that holds nil, where nobody is asked for a token.
+// reviewerFor is nil, and not an interface that holds nil, where publishers need no token.
 func reviewerFor(access routing.Access) (identity.Reviewer, error) {
 	if access.Publish == nil {
-		return nil, nil //nolint:nilnil // nobody to ask is no error
+		return nil, nil //nolint:nilnil // no reviewer is no error
 	}
 	reviews, err := kube.NewTokenReviews()
 	if err != nil {

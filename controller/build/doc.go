@@ -5,7 +5,7 @@
 //   - Namespaces take turns however many Functions of one of them wait, and within a namespace the first to come is the
 //     first to build. A namespace never holds more than its share of the slots.
 //   - A slot is held by a Function that was granted it, for as long as its Job runs, and never for longer than a build
-//     may take. Jobs that somebody else has made, whatever their labels and owners, hold none.
+//     may take. Jobs that users have made, whatever their labels and owners, hold none.
 //   - Hold waits no longer than the longest build.
 //   - Memory is bounded by the Functions that there are: who leaves, or does not ask again in time, is forgotten.
 //

@@ -79,13 +79,13 @@ func builtBy(job *batchv1.Job) (fn types.NamespacedName, uid types.UID, ok bool)
 	return fn, owner.UID, job.Name == resources.JobName(named, id[1]) && job.Labels[v1alpha2.LabelFunctionName] == fn.Name
 }
 
-// Ended tells whether a Job has come to its end, and so has its pod.
+// Ended reports whether a Job has come to its end, and so has its pod.
 func Ended(job *batchv1.Job) bool { return Succeeded(job) || Failed(job) }
 
-// Succeeded tells whether a Job has done its work.
+// Succeeded reports whether a Job has done its work.
 func Succeeded(job *batchv1.Job) bool { return is(job, batchv1.JobComplete) }
 
-// Failed tells whether a Job will not do its work any more.
+// Failed reports whether a Job will not do its work any more.
 func Failed(job *batchv1.Job) bool { return is(job, batchv1.JobFailed) }
 
 func is(job *batchv1.Job, kind batchv1.JobConditionType) bool {

@@ -7,7 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// order lets the namespace go first whose last turn is the longest ago, and each namespace once before any goes twice.
+// order puts the namespace first whose last grant is the longest ago, and each namespace once before any goes twice.
 func (s *slots) order() []types.NamespacedName {
 	byNamespace := map[string][]types.NamespacedName{}
 	for fn := range s.waiting {

@@ -14,7 +14,7 @@ import (
 	"github.com/rouse-run/rouse/api/serverless/v1alpha2"
 )
 
-// recheck is how soon the queue looks at the Jobs again although no change was reported.
+// recheck is how soon the queue lists the Jobs again although no change was reported.
 const recheck = 10 * time.Second
 
 // Jobs knows which builds run.
@@ -43,7 +43,7 @@ func NewQueue(limits Limits, jobs Jobs, clock clock.Clock) *Queue {
 	}
 }
 
-// Enter asks for a slot. A Function that has to wait is called when it is its turn, and has to ask again within a
+// Enter asks for a slot. A Function that has to wait is requeued when it is next, and has to ask again within a
 // few minutes in any case.
 func (q *Queue) Enter(ctx context.Context, fn types.NamespacedName) (Place, error) {
 	running, err := q.jobs.Running(ctx)
@@ -55,7 +55,7 @@ func (q *Queue) Enter(ctx context.Context, fn types.NamespacedName) (Place, erro
 	return q.slots.enter(fn, running, q.clock.Now()), nil
 }
 
-// Leave gives up the place, or the slot that no Job has come of.
+// Leave gives up the position, or the slot for which no Job was created.
 func (q *Queue) Leave(fn types.NamespacedName) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -68,14 +68,14 @@ func (q *Queue) Leave(fn types.NamespacedName) {
 	q.announce()
 }
 
-// Changed tells the queue that a build has ended.
+// Changed notifies the queue that a build has ended.
 func (q *Queue) Changed() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.announce()
 }
 
-// announce wakes whoever waits for a change; the lock is held.
+// announce wakes Start and Hold, which wait for a change; the lock is held.
 func (q *Queue) announce() {
 	close(q.changed)
 	q.changed = make(chan struct{})
@@ -112,7 +112,7 @@ func (q *Queue) next(ctx context.Context) (<-chan struct{}, []types.NamespacedNa
 	q.mu.Unlock()
 	running, err := q.jobs.Running(ctx)
 	if err != nil {
-		return changed, nil // looked at again soon
+		return changed, nil // listed again soon
 	}
 	q.mu.Lock()
 	defer q.mu.Unlock()

@@ -96,7 +96,7 @@ func TestTheLimitHoldsUnderLoadAndEverybodyBuilds(t *testing.T) {
 		case fn := <-done:
 			built[fn] = true
 		case <-t.Context().Done():
-			t.Fatal("not everybody was called")
+			t.Fatal("not every Function was requeued")
 		}
 	}
 	wait.Wait()
@@ -170,7 +170,7 @@ func TestHoldWaitsNoLongerThanTheLongestBuildWhateverJobsSay(t *testing.T) {
 	require.NoError(t, <-held)
 }
 
-// world are a Function, and Jobs that say they are its builds.
+// newReader has a Function, and Jobs that claim to be its builds.
 func world(t *testing.T, jobs ...*batchv1.Job) client.Reader {
 	t.Helper()
 	scheme, err := kube.NewScheme()

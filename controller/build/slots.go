@@ -14,7 +14,7 @@ const (
 	timeout = 3 * time.Minute
 )
 
-// Place is where a Function stands that wants to build.
+// QueueStatus is where a Function stands that wants to build.
 type Place struct {
 	// Granted means that the build may begin, and that a slot is kept for it.
 	Granted bool
@@ -29,11 +29,11 @@ type slots struct {
 	limits Limits
 	// paused lets no build begin.
 	paused bool
-	// started is false until the first look at what runs.
+	// started is false until the running builds were read once.
 	started bool
 	taken   map[types.NamespacedName]slot
 	waiting map[types.NamespacedName]entry
-	// served numbers the last turn of each namespace.
+	// served numbers the last grant of each namespace.
 	served map[string]int
 	number int
 }
@@ -111,7 +111,7 @@ func (s *slots) next(running []types.NamespacedName, now time.Time) []types.Name
 }
 
 // eligible are the first in the queue for which there is a slot. That of asking counts as free: its own earlier build
-// makes room for it.
+// frees its slot for it.
 func (s *slots) eligible(asking types.NamespacedName) []types.NamespacedName {
 	if s.paused {
 		return nil
@@ -168,13 +168,13 @@ func (s *slots) update(running []types.NamespacedName, now time.Time) {
 			delete(s.waiting, fn)
 		}
 	}
-	if len(s.waiting) == 0 && len(s.taken) == 0 { // who builds has had a turn, which counts as long as it lasts
+	if len(s.waiting) == 0 && len(s.taken) == 0 { // a grant counts for the order while its build runs
 		clear(s.served)
 	}
 }
 
-// start takes over the builds of an earlier process. Nothing tells them from Jobs that somebody else has made for
-// Functions of his own, so that no namespace gets more than its share.
+// start takes over the builds of an earlier process. They cannot be distinguished from Jobs that users have made
+// for their own Functions, so that no namespace gets more than its share.
 func (s *slots) start(running []types.NamespacedName, now time.Time) {
 	s.started = true
 	perNamespace := map[string]int{}

@@ -35,8 +35,8 @@ const (
 const (
 	firstRetry = 30 * time.Second
 	lastRetry  = 10 * time.Minute
-	// patientRetry is for a failure that somebody has to repair, in case nobody
-	// tells us that it was.
+	// nonTransientRetry is for a failure that the user has to repair, in case
+	// the controller does not see the repair.
 	patientRetry = time.Hour
 )
 
@@ -52,7 +52,7 @@ type attempt struct {
 func attemptOf(job *batchv1.Job) attempt {
 	failures, err := strconv.Atoi(job.Annotations[annotationFailures])
 	if err != nil {
-		failures = 0 // somebody has changed it
+		failures = 0 // a user has changed the annotation
 	}
 	return attempt{
 		target: job.Annotations[annotationTarget], inputs: job.Annotations[annotationInputs],
@@ -112,7 +112,7 @@ type history struct {
 	present *batchv1.Job
 	// failed is the newest one of any image that has failed, kept for its log.
 	failed *batchv1.Job
-	// superseded build what nobody wants any more.
+	// superseded build images that are no longer wanted.
 	superseded []*batchv1.Job
 	// ended is all that is over.
 	ended []*batchv1.Job

@@ -41,7 +41,7 @@ func TestWhenABuildIsTriedAgain(t *testing.T) {
 		want     attempt
 		wantWait time.Duration
 	}{
-		"what may pass is tried soon":               {after(0), build.RegistryUnavailable, after(1), 30 * time.Second},
+		"a transient failure is tried soon":         {after(0), build.RegistryUnavailable, after(1), 30 * time.Second},
 		"then later":                                {after(1), build.PackagesUnreachable, after(2), time.Minute},
 		"and later":                                 {after(3), build.Interrupted, after(4), 4 * time.Minute},
 		"but within ten minutes":                    {after(9), build.RegistryFull, after(10), 10 * time.Minute},

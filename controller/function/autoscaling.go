@@ -11,7 +11,7 @@ import (
 	"github.com/rouse-run/rouse/internal/workload"
 )
 
-// scalingVerdict says whether the number of pods follows the events.
+// scalingVerdict reports whether the number of pods follows the events.
 func scalingVerdict(s *scope) verdict {
 	if failed := failureOf(s.err); failed != nil && failed.condition == v1alpha2.ConditionScaling {
 		return verdict{status: metav1.ConditionFalse, reason: failed.reason, message: failed.message}

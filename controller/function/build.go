@@ -13,7 +13,7 @@ import (
 	"github.com/rouse-run/rouse/controller/registry"
 )
 
-// registries tells where images are kept.
+// registries finds where images are kept.
 type registries interface {
 	// For is the registry of a namespace, nil when there is none. The error may be
 	// a *registry.InvalidError.
@@ -28,8 +28,7 @@ type slots interface {
 
 // buildImage finds the image that the plan describes, or has it built. As long
 // as there is none, the scope's code has no image. An image is one whose digest a
-// build of this Function has reported: what a tag in the registry names is nobody's
-// word for it.
+// build of this Function has reported: a tag in the registry proves nothing.
 func (r *Reconciler) buildImage(ctx context.Context, s *scope) error {
 	key := client.ObjectKeyFromObject(s.fn)
 	if s.plan == nil || awaitsCommit(s) {
@@ -142,7 +141,7 @@ func (r *Reconciler) followJob(ctx context.Context, s *scope, past history, want
 	return false, false, nil
 }
 
-// begin builds when it is this Function's turn.
+// begin creates the Job when the queue grants this Function a slot.
 func (r *Reconciler) begin(ctx context.Context, s *scope, wanted attempt, past history) (bool, error) {
 	place, err := r.slots.Enter(ctx, client.ObjectKeyFromObject(s.fn))
 	if err != nil {
@@ -168,8 +167,8 @@ func (r *Reconciler) begin(ctx context.Context, s *scope, wanted attempt, past h
 }
 
 // useImage runs what was built, and clears away what it was built with. Until the
-// status names the image the Job is what tells of it: a pass that reads an older
-// status would build again.
+// status names the image, only the Job knows it: a reconciliation that reads an
+// older status would build again.
 func (r *Reconciler) useImage(ctx context.Context, s *scope, message string) error {
 	s.code.Image = s.image.Image
 	s.build = builtVerdict(s, message)

@@ -15,7 +15,7 @@ import (
 )
 
 const (
-	// lookTimeout bounds the question whether a registry has an image.
+	// lookTimeout bounds the request whether a registry has an image.
 	lookTimeout = 5 * time.Second
 	// untrustedDelay is how soon a registry whose certificate is not trusted is
 	// asked again.
@@ -59,7 +59,7 @@ func (r *Reconciler) reach(ctx context.Context, s *scope, repository, tag string
 	return err
 }
 
-// unreachableVerdict tells what the user has to repair from what passes.
+// unreachableVerdict distinguishes what the user has to repair from what is transient.
 func unreachableVerdict(at *registry.Registry, err error) verdict {
 	remedy := "Correct"
 	switch {
@@ -84,7 +84,7 @@ func imageTag(fn *v1alpha2.Function, plan build.Plan) string {
 	return tag
 }
 
-// pullFails tells whether the pods cannot get the image that they are to run.
+// pullFails reports whether the pods cannot get the image that they are to run.
 func pullFails(s *scope) bool {
 	if s.deployment == nil {
 		return false

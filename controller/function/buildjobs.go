@@ -18,11 +18,11 @@ import (
 )
 
 const (
-	// podGrace is how long a Job may take to get a pod before somebody is asked
-	// why it has none.
+	// podGrace is how long a Job may take to get a pod before its events are read
+	// for the reason.
 	podGrace = 10 * time.Second
 	// stuckGrace is how long a pod may be unable to start before the slot goes to
-	// another build, and roomGrace the same for one that waits for room on a node.
+	// another build, and roomGrace the same for an unschedulable one.
 	stuckGrace = 2 * time.Minute
 	roomGrace  = resources.RoomSeconds * time.Second
 )
@@ -65,7 +65,7 @@ func (r *Reconciler) applyInput(ctx context.Context, s *scope, name, resource st
 	return nil
 }
 
-// watchJob tells how a build is getting on, and ends one that cannot begin: its
+// watchJob reports the progress of a build, and ends one that cannot begin: its
 // slot is for others.
 func (r *Reconciler) watchJob(ctx context.Context, s *scope, job *batchv1.Job) error {
 	pods, err := r.podsOf(ctx, s, job)

@@ -71,7 +71,7 @@ func TestABuildThatRuns(t *testing.T) {
 	}{
 		"with a pod nothing is to be done":      {age: time.Hour, pod: []func(*corev1.Pod){}, says: "is still in progress"},
 		"a pod may take a moment to come":       {age: time.Second, says: "is still in progress", lookAgain: 9 * time.Second},
-		"then somebody is asked":                {age: 10 * time.Second, event: true, says: ": it has no pod yet: pods is forbidden", lookAgain: 110 * time.Second},
+		"then its events are read":              {age: 10 * time.Second, event: true, says: ": it has no pod yet: pods is forbidden", lookAgain: 110 * time.Second},
 		"who may have nothing to say":           {age: time.Hour, says: "is still in progress", lookAgain: time.Second},
 		"no pod for long ends the build":        {age: stuckGrace, event: true, says: "exceeded quota", ends: true},
 		"an image that is not there is told":    {age: time.Second, pod: []func(*corev1.Pod){noImage}, says: "ImagePullBackOff: Back-off", lookAgain: 119 * time.Second},
@@ -83,7 +83,7 @@ func TestABuildThatRuns(t *testing.T) {
 		"one that does not grow ends the build": {
 			age: roomGrace, pod: []func(*corev1.Pod){unschedulable}, says: "Insufficient cpu", ends: true,
 		},
-		"patience begins again when there was room": {
+		"the grace begins again when it is scheduled": {
 			age: time.Hour, pod: []func(*corev1.Pod){scheduled(time.Second), noImage}, says: "ImagePullBackOff", lookAgain: 119 * time.Second,
 		},
 	} {

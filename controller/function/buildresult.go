@@ -16,7 +16,7 @@ import (
 
 const reasonOOMKilled = "OOMKilled"
 
-// resultOf is what became of a Job that has ended, as its pod tells.
+// resultOf is the result of a Job that has ended, as its pod reports it.
 func resultOf(job *batchv1.Job, pods []corev1.Pod) build.Result {
 	if text := job.Annotations[annotationProblem]; text != "" {
 		if result, err := build.DecodeResult(text); err == nil {
@@ -63,7 +63,7 @@ func endingProblem(job *batchv1.Job, pods []corev1.Pod) string {
 	return resultOf(job, pods).Message
 }
 
-// resultOfPods is what the containers of a build have told.
+// resultOfPods is what the containers of a build have reported.
 func resultOfPods(pods []corev1.Pod) (build.Result, bool) {
 	for i := range pods {
 		statuses := slices.Concat(pods[i].Status.ContainerStatuses, pods[i].Status.InitContainerStatuses)
@@ -136,7 +136,7 @@ func jobCondition(job *batchv1.Job, kind batchv1.JobConditionType) batchv1.JobCo
 func problemOf(trouble string) (string, error) {
 	text, err := json.Marshal(build.Result{
 		Reason:  build.Interrupted,
-		Message: "The pod of the build does not start: " + cmp.Or(trouble, "nobody says why"),
+		Message: "The pod of the build does not start: " + cmp.Or(trouble, "Kubernetes reports no reason"),
 	})
 	return string(text), err
 }

@@ -34,7 +34,7 @@ func TestBuildsOnARealAPIServer(t *testing.T) {
 	for name, test := range map[string]func(*world, *fakeRepositories){
 		"an image is built once and then reused":                buildsOnce,
 		"a build that fails says why and leaves what runs":      survivesFailure,
-		"what may pass is tried again with growing patience":    triesAgain,
+		"a transient failure is tried again with backoff":       triesAgain,
 		"a repaired Secret is tried at once":                    followsSecrets,
 		"a change of the registry moves the images":             switchesRegistry,
 		"a registry's Secret that is wrong is named":            namesWrongRegistry,
@@ -42,9 +42,9 @@ func TestBuildsOnARealAPIServer(t *testing.T) {
 		"a registry that tells nothing is built for":            buildsForSilentRegistry,
 		"an image that is gone is built again":                  rebuildsWhatIsGone,
 		"a pushed tag runs nowhere":                             ignoresPushedTags,
-		"credentials that somebody changed are repaired":        repairsCredentials,
+		"credentials that a user changed are repaired":          repairsCredentials,
 		"newer source ends the build of older":                  supersedes,
-		"a build that cannot begin makes room":                  endsStuckBuild,
+		"a build that cannot begin frees its slot":              endsStuckBuild,
 		"a commit is built, and a newer one when it is there":   followsCommits,
 		"a repository that cannot be read leaves what runs":     survivesRepository,
 		"without a registry pods install for themselves":        installsInPods,
@@ -104,8 +104,8 @@ func buildsOnce(w *world, _ *fakeRepositories) {
 	require.NotEqual(t, target(job), target(w.awaitJob(again, job)), "what another Function of the same name had built is not its own")
 }
 
-// collect is the garbage collector: it deletes what an earlier Function of the same name left, and tells when nothing of
-// it is there. A controller that has not heard yet may make something once more.
+// collect is the garbage collector: it deletes what an earlier Function of the same name left, and reports when nothing of
+// it is there. A controller that has not seen that yet may create something once more.
 func (w *world) collect(fn *v1alpha2.Function) error {
 	key := client.ObjectKeyFromObject(fn)
 	for object, name := range map[client.Object]string{
@@ -306,7 +306,7 @@ func rebuildsWhatIsGone(w *world, _ *fakeRepositories) {
 	require.Contains(t, target(job), fn.Status.Build.Tag)
 }
 
-// Whoever may push can name any image by the tag that a build would give.
+// A client that may push can name any image by the tag that a build would give.
 func ignoresPushedTags(w *world, _ *fakeRepositories) {
 	t := w.t
 	server := registrytest.Start(t)
@@ -384,7 +384,7 @@ func endsStuckBuild(w *world, _ *fakeRepositories) {
 		require.NoError(t, w.Get(t.Context(), client.ObjectKeyFromObject(fn), fn))
 		condition := meta.FindStatusCondition(fn.Status.Conditions, v1alpha2.ConditionBuildReady)
 		return condition != nil && strings.Contains(condition.Message, "still in progress: ImagePullBackOff: Back-off pulling image")
-	}, patience, tick, "the trouble of the build is not told")
+	}, patience, tick, "the trouble of the build is not reported")
 }
 
 func installsInPods(w *world, _ *fakeRepositories) {
@@ -450,7 +450,7 @@ func TestBuildsTakeTurnsOnARealAPIServer(t *testing.T) {
 	require.Empty(t, w.jobs(third))
 	require.NoError(t, w.Delete(t.Context(), second))
 	again := soon(func() {
-		for _, job := range w.jobs(second) { // nobody collects garbage here
+		for _, job := range w.jobs(second) { // envtest has no garbage collector
 			require.NoError(t, w.Delete(t.Context(), &job, client.PropagationPolicy(metav1.DeletePropagationBackground)))
 		}
 		w.awaitJob(third)
@@ -458,7 +458,7 @@ func TestBuildsTakeTurnsOnARealAPIServer(t *testing.T) {
 	require.True(t, called || again, "the next one is called, and does not look by itself") // a busy machine may be slow once
 }
 
-// soon tells whether what is awaited came before somebody would have looked.
+// soon reports whether the awaited event came before the next poll would have found it.
 func soon(await func()) bool {
 	began := time.Now()
 	await()

@@ -15,8 +15,8 @@ import (
 )
 
 const (
-	// soonestPlace and latestPlace bound how soon one that waits looks at its
-	// place again, although it is called when its turn comes.
+	// soonestPlace and latestPlace bound how soon a queued Function checks its
+	// position again, although the queue requeues it when it gets a slot.
 	soonestPlace = 5 * time.Second
 	latestPlace  = time.Minute
 	// registryDelay is how soon a registry that did not answer is asked again.
@@ -45,7 +45,7 @@ func runningBuildVerdict(job *batchv1.Job, trouble string) verdict {
 	return v
 }
 
-// builtVerdict keeps the words of an image that was ready before.
+// builtVerdict keeps the message of an image that was ready before.
 func builtVerdict(s *scope, message string) verdict {
 	before := meta.FindStatusCondition(s.fn.Status.Conditions, v1alpha2.ConditionBuildReady)
 	if message == "" && before != nil && before.Status == metav1.ConditionTrue {
@@ -57,7 +57,7 @@ func builtVerdict(s *scope, message string) verdict {
 	return verdict{status: metav1.ConditionTrue, reason: v1alpha2.ReasonJobFinished, message: message}
 }
 
-// failedVerdict says why a build failed, where the rest of the log is, and when
+// failedVerdict reports why a build failed, where the rest of the log is, and when
 // the next one comes.
 func failedVerdict(job *batchv1.Job, result build.Result, due, now time.Time) verdict {
 	message := fmt.Sprintf("Job %s failed: %s", job.Name, strings.TrimSuffix(withLog(result), "."))

@@ -12,7 +12,7 @@ import (
 	"github.com/rouse-run/rouse/api/serverless/v1alpha2"
 )
 
-// concerns tells for which Functions a Secret may choose the registry.
+// concerns reports for which Functions a Secret may choose the registry.
 type concerns func(secret client.ObjectKey) (all, namespace bool)
 
 // builders finds the Functions whose builds or pods use a Secret, or that a
@@ -48,8 +48,7 @@ func mounts(fn *v1alpha2.Function, secret string) bool {
 	return slices.ContainsFunc(fn.Spec.SecretMounts, func(mount v1alpha2.SecretMount) bool { return mount.SecretName == secret })
 }
 
-// jobs finds the Function of a build, and tells the queue that something has
-// happened to one.
+// jobs finds the Function of a build, and notifies the queue of the change.
 func jobs(changed func()) handler.EventHandler {
 	return handler.EnqueueRequestsFromMapFunc(func(ctx context.Context, job client.Object) []reconcile.Request {
 		changed()

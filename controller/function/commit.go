@@ -25,7 +25,7 @@ import (
 // Repositories follows the repositories of Functions.
 type Repositories interface {
 	manager.Runnable
-	// Commit is what is known of a reference; false before the first look.
+	// Commit is what is known of a reference; false before the first check.
 	Commit(fn types.NamespacedName, want controllergit.Want) (controllergit.Finding, bool)
 	// Forget ends the interest of a Function.
 	Forget(fn types.NamespacedName)
@@ -67,7 +67,7 @@ func (r *Reconciler) findCommit(ctx context.Context, s *scope) error {
 }
 
 // stay keeps to the newest commit that was found while the repository does not
-// say which one is the newest now. A failed look, or a restart of the controller,
+// say which one is the newest now. A failed check, or a restart of the controller,
 // changes nothing of what runs and of what is built.
 func (r *Reconciler) stay(ctx context.Context, s *scope) error {
 	jobs, err := r.jobsOf(ctx, s.fn)
@@ -78,7 +78,7 @@ func (r *Reconciler) stay(ctx context.Context, s *scope) error {
 	return nil
 }
 
-// lastCommit is the commit of the newest build, whatever has become of that, or
+// lastCommit is the commit of the newest build, whether or not that succeeded, or
 // else the one that runs: builds of earlier commits are deleted. It is empty when
 // the spec is not the one for which a commit was found.
 func lastCommit(s *scope, jobs []batchv1.Job) string {
@@ -113,7 +113,7 @@ func newestFirst(jobs []batchv1.Job) []*batchv1.Job {
 	return kept
 }
 
-// credentials reads the Secret for the repository. Refused tells the user what
+// credentials reads the Secret for the repository. Refused says to the user what
 // is wrong with it.
 func (r *Reconciler) credentials(ctx context.Context, fn *v1alpha2.Function) (found git.Credentials, refused string, err error) {
 	auth := fn.Spec.Source.GitRepository.Auth
@@ -164,7 +164,7 @@ func sourceProblem(message string) verdict {
 	return verdict{status: metav1.ConditionFalse, reason: v1alpha2.ReasonSourceUpdateFailed, message: message}
 }
 
-// updatedVerdict tells of a commit that is newer than what runs; it is none when
+// updatedVerdict reports a commit that is newer than what runs; it is zero when
 // there is no such commit.
 func updatedVerdict(s *scope) verdict {
 	runs := s.fn.Status.GitRepository
@@ -177,8 +177,8 @@ func updatedVerdict(s *scope) verdict {
 	}
 }
 
-// describeSource tells which commit runs. Of an earlier version that is not
-// known.
+// describeSource reports which commit runs. The commit of an earlier version is
+// not known.
 func describeSource(s *scope) {
 	status := &s.fn.Status
 	status.GitRepository, status.Commit, status.BaseDir, status.Reference = nil, "", "", ""

@@ -50,7 +50,7 @@ func TestABuildOfANewerCommitSurvives(t *testing.T) {
 		ended []batchv1.JobCondition
 	}{
 		"a restart of the controller":                    {},
-		"a failed look at the repository":                {known: true, found: unreachable},
+		"a failed check of the repository":               {known: true, found: unreachable},
 		"a look that finds its commit":                   {known: true, found: commit(2)},
 		"a restart although it has failed, for its log":  {ended: []batchv1.JobCondition{jobEnded(batchv1.JobFailed, "")}},
 		"a failed look although it has failed, likewise": {known: true, found: unreachable, ended: []batchv1.JobCondition{jobEnded(batchv1.JobFailed, "")}},

@@ -21,7 +21,7 @@ import (
 // content is a ConfigMap or a Secret as far as pods see it. Nil is one that does
 // not exist.
 type content struct {
-	// salt is secret where the values are: whoever may read pods but no Secrets
+	// salt is secret where the values are: a user who may read pods but no Secrets
 	// must not be able to find a short value by trying.
 	salt   types.UID
 	values map[string][]byte

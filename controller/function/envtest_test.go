@@ -40,7 +40,7 @@ var cluster = envtest.New(envtest.WithKEDA())
 
 func TestMain(m *testing.M) { os.Exit(cluster.Main(m)) }
 
-// world is where one test works: a namespace of its own.
+// fixture is where one test works: a namespace of its own.
 type world struct {
 	client.Client
 	t         *testing.T

@@ -22,7 +22,7 @@ import (
 )
 
 const (
-	// foreignDelay is how soon an object of somebody else is looked at again.
+	// foreignDelay is how soon an object of another owner is checked again.
 	// Such objects are not watched, because they do not carry our label.
 	foreignDelay = 30 * time.Second
 	// predecessorDelay is the same for one that is being garbage collected.
@@ -162,7 +162,7 @@ func (r *Reconciler) gatherScaledObject(ctx context.Context, s *scope) error {
 	return nil
 }
 
-// checkOwners makes sure that nothing is written that belongs to somebody else.
+// checkOwners makes sure that no object of another owner is written.
 func (r *Reconciler) checkOwners(_ context.Context, s *scope) error {
 	check := func(object metav1.Object, kind, condition string) error {
 		err := kube.CheckOwner(object, kind, s.fn, v1alpha2.GroupVersion.WithKind(resources.FunctionKind).GroupKind())
@@ -197,7 +197,7 @@ func (r *Reconciler) checkOwners(_ context.Context, s *scope) error {
 	return nil
 }
 
-// isOrphan tells whether an object of this Function has lost its owner
+// isOrphan reports whether an object of this Function has lost its owner
 // reference, which is then put back.
 func isOrphan(object metav1.Object, fn *v1alpha2.Function) bool {
 	return metav1.GetControllerOf(object) == nil &&

@@ -27,9 +27,9 @@ const scaledObjectCRD = "scaledobjects.keda.sh"
 // conflictText is how the API server words that an object was changed meanwhile.
 const conflictText = "the object has been modified"
 
-// keda is what a pass asks about KEDA.
+// keda is what a reconciliation asks about KEDA.
 type keda struct {
-	// installed tells whether the cluster knows ScaledObjects.
+	// installed reports whether the cluster knows ScaledObjects.
 	installed func(context.Context) (bool, error)
 	// scaledObjects reads them.
 	scaledObjects client.Reader
@@ -95,7 +95,7 @@ func (w *kedaWatch) follow(ctx context.Context, installed bool) error {
 	return nil
 }
 
-// readinessDiffers tells whether KEDA changed its mind about a ScaledObject. It
+// readinessDiffers reports whether KEDA changed its mind about a ScaledObject. It
 // writes the status at every sign of life, which says nothing new.
 func readinessDiffers(before, after client.Object) bool {
 	was, _ := before.(*unstructured.Unstructured)

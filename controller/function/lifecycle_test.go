@@ -76,7 +76,7 @@ func TestFunctionsOnARealAPIServer(t *testing.T) {
 		"a pod that cannot be is explained":                    explainsRefusedPod,
 		"an earlier version comes back on request":             goesBackAndForward,
 		"pods follow a ConfigMap and a Secret when asked":      followsItsConfiguration,
-		"whoever scales the Function scales the Deployment":    scalesByTheSubresource,
+		"an autoscaler of the Function scales the Deployment":  scalesByTheSubresource,
 		"the default profile follows the number of nodes":      choosesAProfileByTheNodes,
 		"an autoscaler beside the scaleConfig is noticed":      noticesAnotherAutoscaler,
 	} {
@@ -108,7 +108,7 @@ func kedaGoesAndComes(w *world) {
 	await(w, hpa, "an HPA stands in", func(hpa *autoscalingv2.HorizontalPodAutoscaler) bool {
 		return ptr.Deref(hpa.Spec.MinReplicas, 0) == 1 && hpa.Spec.MaxReplicas == 5
 	})
-	await(w, deployment, "nothing stays asleep that nobody can wake", func(d *appsv1.Deployment) bool {
+	await(w, deployment, "nothing stays asleep that no autoscaler can wake", func(d *appsv1.Deployment) bool {
 		return ptr.Deref(d.Spec.Replicas, 0) == 1
 	})
 

@@ -9,8 +9,8 @@ import (
 	"github.com/rouse-run/rouse/api/serverless/v1alpha2"
 )
 
-// reachBuckets reach from a pass without a build to a build that waits in the
-// queue.
+// reachBuckets reach from a reconciliation without a build to a build that waits
+// in the queue.
 var reachBuckets = []float64{.1, .3, 1, 3, 10, 30, 90, 300}
 
 // metrics count what the controller does. No label grows with the number of
@@ -30,10 +30,10 @@ func newMetrics(registerer prometheus.Registerer) *metrics {
 			Name: "serverless_function_processed_total", Help: "Functions that the controller has met since it started.",
 		}, labels),
 		reconciliations: factory.NewCounterVec(prometheus.CounterOpts{
-			Name: "serverless_function_reconciliations_total", Help: "Passes over Functions.",
+			Name: "serverless_function_reconciliations_total", Help: "Reconciliations of Functions.",
 		}, labels),
 		duration: factory.NewHistogramVec(prometheus.HistogramOpts{
-			Name: "serverless_function_reconciliation_time_seconds", Help: "Time of one pass over a Function.",
+			Name: "serverless_function_reconciliation_time_seconds", Help: "Time of one reconciliation of a Function.",
 			Buckets: prometheus.DefBuckets,
 		}, labels),
 		reached: factory.NewHistogramVec(prometheus.HistogramOpts{
@@ -43,7 +43,7 @@ func newMetrics(registerer prometheus.Registerer) *metrics {
 	}
 }
 
-// pass counts one pass over a Function.
+// observe counts one reconciliation of a Function.
 func (m *metrics) pass(fn *v1alpha2.Function, took time.Duration) {
 	runtime, source := metricLabels(fn)
 	m.reconciliations.WithLabelValues(runtime, source).Inc()

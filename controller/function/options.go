@@ -21,7 +21,7 @@ type Options struct {
 	// PublisherAddress is where Functions publish events.
 	PublisherAddress string
 	// PublisherAudience is for whom the tokens are that Functions show there; empty
-	// where nobody asks for one. It comes with the rules of who may publish.
+	// where the publisher requires none. It comes with the rules of who may publish.
 	PublisherAudience string
 	// TraceCollectorEndpoint is where Functions send traces; it may be empty.
 	TraceCollectorEndpoint string

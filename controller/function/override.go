@@ -10,8 +10,8 @@ import (
 // overridden reports whether the pods run an image of the user's.
 func (s *scope) overridden() bool { return s.fn.Spec.RuntimeImageOverride != "" }
 
-// overrideHint says what the user's image has to bring. Nobody else knows why a
-// foreign image does not answer.
+// overrideHint says what the user's image has to bring. The controller cannot
+// know why a foreign image does not answer.
 func overrideHint(s *scope) string {
 	own := "one of the installation's runtime images"
 	if base := s.settings.Images[string(s.fn.Spec.Runtime)]; base != "" {

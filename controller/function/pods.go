@@ -33,11 +33,11 @@ type trouble struct {
 	// detail is anything else.
 	detail string
 	// ended is true when detail is no more than that the Function's container
-	// ended: nobody has said why.
+	// ended, without a reason.
 	ended bool
 }
 
-// workers is what the pods of the present template tell.
+// workers is what the pods of the present template report.
 type workers struct {
 	trouble
 	// silent is true when a container runs that should be ready by now.
@@ -48,7 +48,7 @@ type workers struct {
 	others standIns
 }
 
-// inspect looks at the pods of the Function.
+// inspect summarizes the pods of the Function.
 func inspect(pods []corev1.Pod, template string, now time.Time) workers {
 	var found workers
 	for i := range pods {
@@ -182,15 +182,15 @@ func runsFunction(pod *corev1.Pod) bool {
 	})
 }
 
-// troubleDiffers tells whether a pod's news matter. That it has become ready is
-// heard from its Deployment.
+// troubleDiffers reports whether the change of a pod matters. That it has become
+// ready comes with its Deployment.
 func troubleDiffers(before, after client.Object) bool {
 	was, _ := before.(*corev1.Pod)
 	is, _ := after.(*corev1.Pod)
 	return was == nil || is == nil || troubleOf(was) != troubleOf(is) || hasBuilt(was) != hasBuilt(is)
 }
 
-// hasBuilt tells whether the pod of a build has told what it pushed.
+// hasBuilt reports whether the pod of a build has reported what it pushed.
 func hasBuilt(pod *corev1.Pod) bool {
 	result, told := resultOfPods([]corev1.Pod{*pod})
 	return told && result.Digest != ""

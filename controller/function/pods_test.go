@@ -18,7 +18,7 @@ func TestAPullThatIsRepeatedSaysOneThing(t *testing.T) {
 	}
 	require.Equal(t, trouble{detail: "ErrImagePull: " + cause}, troubleOf(told(failed)))
 	require.Equal(t, troubleOf(told(failed)), troubleOf(told(backOff)))
-	require.False(t, troubleDiffers(told(failed), told(backOff)), "so nothing is written, and no pass is made")
+	require.False(t, troubleDiffers(told(failed), told(backOff)), "so nothing is written, and nothing is reconciled")
 	require.Equal(t, buildTrouble([]corev1.Pod{*told(failed)}), buildTrouble([]corev1.Pod{*told(backOff)}))
 	require.Equal(t, `ImagePullBackOff: Back-off pulling image "nope:1"`,
 		troubleOf(told(waitingFor(reasonImagePullBackOff, `Back-off pulling image "nope:1"`))).detail, "an older Kubernetes does not quote")

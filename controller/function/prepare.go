@@ -32,8 +32,8 @@ func (r *Reconciler) prepareInPods(ctx context.Context, s *scope) error {
 	return r.clearPreparations(ctx, s, name)
 }
 
-// clearPreparations deletes what no version needs any more that can still be
-// returned to.
+// clearPreparations deletes what no version needs any more that a rollback can
+// still choose.
 func (r *Reconciler) clearPreparations(ctx context.Context, s *scope, present string) error {
 	sets := &appsv1.ReplicaSetList{}
 	err := r.live.List(ctx, sets, client.InNamespace(s.fn.Namespace), client.MatchingLabels(resources.SelectorLabels(s.fn)))

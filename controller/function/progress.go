@@ -21,12 +21,12 @@ type progress struct {
 	functions map[types.NamespacedName]*journey
 }
 
-// journey is the way of one generation of a Function to what it should be.
+// rolloutTimer measures the rollout of one generation of a Function.
 type journey struct {
 	uid        types.UID
 	generation int64
-	// began is zero when the journey began before the controller did, so that
-	// its length is not known.
+	// began is zero when the rollout began before the controller did, so that
+	// its duration is not known.
 	began   time.Time
 	reached map[string]bool
 }
@@ -35,7 +35,7 @@ func newProgress(m *metrics) *progress {
 	return &progress{metrics: m, functions: make(map[types.NamespacedName]*journey)}
 }
 
-// begin notes a Function as it is before a pass.
+// begin notes a Function as it is before a reconciliation.
 func (p *progress) begin(fn *v1alpha2.Function, now time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -49,7 +49,7 @@ func (p *progress) begin(fn *v1alpha2.Function, now time.Time) {
 	switch {
 	case known:
 		next.began = now
-	case len(fn.Status.Conditions) == 0: // nobody has looked at it yet
+	case len(fn.Status.Conditions) == 0: // no controller has reconciled it yet
 		next.began = fn.CreationTimestamp.Time
 	}
 	if !known {
@@ -58,7 +58,7 @@ func (p *progress) begin(fn *v1alpha2.Function, now time.Time) {
 	p.functions[key] = next
 }
 
-// end notes which conditions a Function has after a pass.
+// end notes which conditions a Function has after a reconciliation.
 func (p *progress) end(fn *v1alpha2.Function, now time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -40,7 +40,7 @@ type Reconciler struct {
 	progress     *progress
 }
 
-// phase is one step of a pass.
+// phase is one step of a reconciliation.
 type phase func(context.Context, *scope) error
 
 // Reconcile makes the cluster match one Function, and its status the cluster.
@@ -74,8 +74,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	before := fn.DeepCopy()
 	s := &scope{fn: fn, settings: r.settings, now: began}
 	for _, run := range []phase{
-		r.decide, r.gather, r.checkOwners, r.findCommit, r.buildImage, r.recall, r.authorizePull, r.readConfiguration, r.findRivals,
-		r.retireScaling, r.applyWorkload, r.applyScaling,
+		r.decide, r.gather, r.checkOwners, r.findCommit, r.buildImage, r.recall, r.authorizePull, r.readConfiguration,
+		r.findRivals, r.retireScaling, r.applyWorkload, r.applyScaling,
 	} {
 		if s.err = run(ctx, s); s.err != nil {
 			break
@@ -114,7 +114,7 @@ func (r *Reconciler) forget(key types.NamespacedName) {
 	r.progress.forget(key)
 }
 
-// result comes back after lookAgain when nothing else does.
+// result requeues after requeueAfter unless the error decides otherwise.
 func result(err error, lookAgain time.Duration) (ctrl.Result, error) {
 	outcome, err := kube.Result(err)
 	if err == nil && outcome.RequeueAfter == 0 {

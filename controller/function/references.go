@@ -101,8 +101,8 @@ func followers(reader client.Reader, kind string) handler.EventHandler {
 }
 
 // withoutContent drops what a cache of metadata has no use for. An annotation of
-// kubectl holds the values of a Secret. Who owns the fields of our own Secrets
-// tells whether somebody has changed them.
+// kubectl holds the values of a Secret. The managed fields of our own Secrets
+// show whether others have changed them.
 func withoutContent(object any) (any, error) {
 	if typed, ok := object.(client.Object); ok {
 		if typed.GetLabels()[v1alpha2.LabelManagedBy] != v1alpha2.ManagedBy {

@@ -17,7 +17,7 @@ import (
 )
 
 // applyRegistrySecret gives the namespace the credentials of the Function's
-// registry, and repairs what somebody has changed in them. A Secret of another
+// registry, and repairs what others have changed in them. A Secret of another
 // owner under that name is a failure.
 func (r *Reconciler) applyRegistrySecret(ctx context.Context, s *scope) (*failure, error) {
 	config, err := s.registry.DockerConfig(s.tenant)

@@ -48,7 +48,7 @@ func (r *fakeRepositories) Forget(fn types.NamespacedName) {
 	delete(r.functions, fn)
 }
 
-// find lets a look at the repository end.
+// find lets a check of the repository end.
 func (r *fakeRepositories) find(url string, found controllergit.Finding) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -44,7 +44,7 @@ func targetOf(hpa *autoscalingv2.HorizontalPodAutoscaler) string {
 	}
 }
 
-// isOurs tells whether an HPA is the Function's own or that of its ScaledObject.
+// isOurs reports whether an HPA is the Function's own or that of its ScaledObject.
 func isOurs(hpa *autoscalingv2.HorizontalPodAutoscaler, fn *v1alpha2.Function) bool {
 	owner := metav1.GetControllerOf(hpa)
 	if owner == nil {

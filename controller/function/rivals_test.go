@@ -66,7 +66,7 @@ func TestTheCacheHoldsOfOtherAutoscalersWhatTheyScale(t *testing.T) {
 		require.Equal(t, "price", targetOf(hpa))
 	}
 	require.Empty(t, theirs.ManagedFields)
-	require.Equal(t, fields, ours.ManagedFields, "they tell whether it has to be applied")
+	require.Equal(t, fields, ours.ManagedFields, "they show whether it has to be applied")
 }
 
 func noticesAnotherAutoscaler(w *world) {

@@ -21,7 +21,7 @@ import (
 // that serves again gets the highest number.
 const annotationRevision = "deployment.kubernetes.io/revision"
 
-// recall puts an earlier version in the place of the spec's when the user asks
+// rollBack puts an earlier version in the place of the spec's when the user asks
 // for one. It needs no build: the images of ReplicaSets exist.
 func (r *Reconciler) recall(ctx context.Context, s *scope) error {
 	wanted := s.fn.Annotations[v1alpha2.AnnotationRollbackTo]
@@ -56,7 +56,7 @@ func versionsOf(sets []appsv1.ReplicaSet) []resources.Code {
 	revision := func(set *appsv1.ReplicaSet) int64 {
 		number, err := strconv.ParseInt(set.Annotations[annotationRevision], 10, 64)
 		if err != nil {
-			return 0 // made by somebody else
+			return 0 // not made by the Deployment controller
 		}
 		return number
 	}
@@ -90,7 +90,7 @@ func unknownVersion(wanted, own string, versions []resources.Code) string {
 	return message + fmt.Sprintf("Set it to one of the earlier versions %s (the newest first), or remove it", strings.Join(names, ", "))
 }
 
-// recalledVerdict tells that what serves is not what the spec says.
+// recalledVerdict reports that what serves is not what the spec says.
 func recalledVerdict(s *scope) verdict {
 	instead := "the spec's"
 	if own := s.ownVersion(); own != "" {

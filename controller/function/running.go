@@ -22,7 +22,7 @@ const (
 	reasonReplicasNotAvailable = "MinimumReplicasUnavailable"
 )
 
-// runningVerdict says whether the Function runs. One that sleeps does, and so
+// runningVerdict reports whether the Function runs. One that sleeps does, and so
 // does one that is just waking; one whose handler did not load does not, also
 // while it sleeps.
 func runningVerdict(s *scope) verdict {
@@ -44,7 +44,7 @@ func runningVerdict(s *scope) verdict {
 	}
 	if isStale(s) {
 		if before != nil {
-			return verdict{} // news will come
+			return verdict{} // the Deployment's update requeues
 		}
 		return unknown(v1alpha2.ReasonDeploymentWaiting, "Deployment %s is not ready yet", s.fn.Name)
 	}
@@ -68,8 +68,8 @@ func isStale(s *scope) bool {
 		!s.scaled() && ptr.Deref(s.deployment.Spec.Replicas, 1) != ptr.Deref(s.fn.Spec.Replicas, 1)
 }
 
-// absentVerdict is for a pass that did not come to a Deployment. A new Function
-// waits for its first image; anything else keeps its verdict.
+// absentVerdict is for a reconciliation that did not reach a Deployment. A new
+// Function waits for its first image; any other keeps its condition.
 func absentVerdict(s *scope) verdict {
 	if s.err == nil && s.held() && s.deployment == nil {
 		return awaitsCodeVerdict(s)
@@ -86,7 +86,10 @@ func deploymentVerdict(s *scope, found workers) verdict {
 	progressing := conditionOf(s.deployment, appsv1.DeploymentProgressing)
 	switch {
 	case found.handler != "":
-		return verdict{status: metav1.ConditionFalse, reason: v1alpha2.ReasonHandlerFailed, message: withStandIns(s, found.handler, found.others)}
+		return verdict{
+			status: metav1.ConditionFalse, reason: v1alpha2.ReasonHandlerFailed,
+			message: withStandIns(s, found.handler, found.others),
+		}
 	case conditionOf(s.deployment, appsv1.DeploymentReplicaFailure).Status == corev1.ConditionTrue,
 		progressing.Status == corev1.ConditionFalse:
 		return failedDeployment(s, found)
@@ -130,8 +133,8 @@ func waitingVerdict(s *scope, found workers) verdict {
 	return verdict{status: metav1.ConditionUnknown, reason: v1alpha2.ReasonDeploymentWaiting, message: message}
 }
 
-// unavailableVerdict tells a Function that is waking or being scaled from one
-// that has trouble.
+// unavailableVerdict distinguishes a Function that is waking or being scaled from
+// one whose pods fail.
 func unavailableVerdict(s *scope, found workers, rolledOut bool) verdict {
 	before := runningBefore(s)
 	if rolledOut && found.detail == "" && found.graceLeft > 0 && before != nil && before.Status != metav1.ConditionUnknown {
@@ -158,7 +161,7 @@ func explainUnavailable(s *scope, found workers) string {
 }
 
 // failedDeployment quotes the conditions of the Deployment, and says what the
-// pods tell.
+// pods report.
 func failedDeployment(s *scope, found workers) verdict {
 	text, err := yaml.Marshal(s.deployment.Status.Conditions)
 	if err != nil {

@@ -16,7 +16,7 @@ import (
 	"github.com/rouse-run/rouse/internal/workload"
 )
 
-// scope is everything that one pass learns about a Function. Phases fill it,
+// scope is everything that one reconciliation learns about a Function. Phases fill it,
 // and the status is computed from it.
 type scope struct {
 	fn       *v1alpha2.Function
@@ -33,9 +33,9 @@ type scope struct {
 	buildPods []corev1.Pod
 	// missingSecrets are those of spec.secretMounts that do not exist.
 	missingSecrets []string
-	// rivals are autoscalers of users beside the Function's own.
+	// conflictingAutoscalers are those of users beside the Function's own.
 	rivals []string
-	// keda tells whether the cluster knows ScaledObjects.
+	// keda reports whether the cluster knows ScaledObjects.
 	keda bool
 
 	// What was decided.
@@ -57,7 +57,7 @@ type scope struct {
 	// code is what the pods run. Without an image it is not known yet, and the
 	// Deployment stays as it is.
 	code resources.Code
-	// recalled is true when code is an earlier version and own the spec's.
+	// rolledBack is true when code is an earlier version and own the spec's.
 	recalled bool
 	own      resources.Code
 	tuning   workload.Tuning
@@ -74,7 +74,7 @@ type scope struct {
 	err error
 }
 
-// change is what a pass did to the Deployment.
+// change is what a reconciliation did to the Deployment.
 type change int
 
 const (
@@ -96,11 +96,11 @@ func (s *scope) ownVersion() string {
 	return own.Version()
 }
 
-// held tells whether the Deployment stays as it is, because there is nothing new
+// held reports whether the Deployment stays as it is, because there is nothing new
 // to run yet.
 func (s *scope) held() bool { return s.code.Image == "" }
 
-// scaled tells whether somebody else decides about the number of pods.
+// scaled reports whether an autoscaler decides about the number of pods.
 func (s *scope) scaled() bool { return s.fn.Spec.ScaleConfig != nil }
 
 // failure is an error that a condition explains to the user.

@@ -29,10 +29,10 @@ import (
 )
 
 // CacheObjects limits what the manager's cache holds: of Deployments and pods
-// those with our label, and nothing of the parts that nobody reads. Setup relies
+// those with our label, and no parts that no reconciler reads. Setup relies
 // on it; pass it to the manager as cache.Options.ByObject. ConfigMaps and Secrets
 // must be read past the cache. A default transform must not drop managed fields:
-// they tell whether an object has to be applied.
+// they show whether an object has to be applied.
 func CacheObjects() map[client.Object]cache.ByObject {
 	ours := labels.SelectorFromSet(labels.Set{v1alpha2.LabelManagedBy: v1alpha2.ManagedBy})
 	return map[client.Object]cache.ByObject{

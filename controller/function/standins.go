@@ -25,8 +25,8 @@ func (i *standIns) add(pod *corev1.Pod) {
 	}
 }
 
-// withStandIns adds to what keeps the pods of the present template from
-// starting that others serve meanwhile, if they do.
+// withStandIns adds to the reason why the pods of the present template do not
+// start that older replicas keep serving, if they do.
 func withStandIns(s *scope, detail string, others standIns) string {
 	if others.ready == 0 || detail == "" {
 		return detail

@@ -15,19 +15,19 @@ import (
 	"github.com/rouse-run/rouse/internal/kube"
 )
 
-// verdict is a condition without its type and times. The zero verdict leaves
+// conditionUpdate is a condition without its type and times. The zero value leaves
 // the condition as it is.
 type verdict struct {
 	status          metav1.ConditionStatus
 	reason, message string
-	// generation is the one that the verdict is about; 0: the present one.
+	// generation is the one that the condition is about; 0: the present one.
 	generation int64
-	// lookAgain is when the verdict will be out of date by itself.
+	// lookAgain is when the condition will be out of date by itself.
 	lookAgain time.Duration
 }
 
 // setStatus computes the status of the scope's Function from everything else in
-// the scope. It returns when to look again although nothing happens, or 0.
+// the scope. It returns when to reconcile again although nothing happens, or 0.
 func setStatus(s *scope) time.Duration {
 	setCondition(s, v1alpha2.ConditionConfigurationReady, configurationVerdict(s))
 	if failed := failureOf(s.err); failed != nil && failed.condition == v1alpha2.ConditionConfigurationReady {
@@ -54,7 +54,7 @@ func sooner(a, b time.Duration) time.Duration {
 	return min(a, b)
 }
 
-// describeBuild tells about the image, if the pass came so far.
+// describeBuild describes the image, if the reconciliation came so far.
 func describeBuild(s *scope) {
 	switch {
 	case !s.planned:
@@ -72,7 +72,7 @@ func describeBuild(s *scope) {
 	}
 }
 
-// awaitsCommit tells whether nobody knows yet what the source is.
+// awaitsCommit reports whether the commit of the source is not known yet.
 func awaitsCommit(s *scope) bool {
 	return s.plan != nil && s.plan.Git != nil && s.plan.Git.Commit == ""
 }
@@ -108,7 +108,7 @@ func configurationVerdict(s *scope) verdict {
 	case s.recalled:
 		return recalledVerdict(s)
 	case awaitsCommit(s):
-		return verdict{} // until the first look at the repository
+		return verdict{} // until the first check of the repository
 	}
 	if updated := updatedVerdict(s); updated.status != "" {
 		return updated

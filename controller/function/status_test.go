@@ -183,21 +183,21 @@ func TestRunning(t *testing.T) {
 			scope:      newScope(desired(0)),
 			wantStatus: "True", wantReason: "DeploymentReady", wantMessage: "Deployment price is ready and sleeps at zero replicas",
 		},
-		"a Deployment that its controller has not seen keeps its verdict": {
+		"a Deployment that its controller has not seen keeps its condition": {
 			scope:      newScope(was("True", "DeploymentReady"), func(s *scope) { s.deployment.Generation++ }),
 			wantStatus: "True", wantReason: "DeploymentReady", wantMessage: "before",
 		},
-		"a Deployment that was read before it was changed keeps its verdict": {
+		"a Deployment that was read before it was changed keeps its condition": {
 			scope: newScope(was("Unknown", "DeploymentUpdated"), func(s *scope) {
 				s.deployment.Spec.Template.Annotations[resources.AnnotationTemplate] = "older"
 			}),
 			wantStatus: "Unknown", wantReason: "DeploymentUpdated", wantMessage: "before",
 		},
-		"a Deployment that was read before it was scaled keeps its verdict": {
+		"a Deployment that was read before it was scaled keeps its condition": {
 			scope:      newScope(was("Unknown", "DeploymentUpdated"), func(s *scope) { s.fn.Spec.Replicas = ptr.To[int32](3) }),
 			wantStatus: "Unknown", wantReason: "DeploymentUpdated", wantMessage: "before",
 		},
-		"such a Deployment without a verdict waits": {
+		"such a Deployment without a condition waits": {
 			scope:      newScope(func(s *scope) { s.deployment.Generation++ }),
 			wantStatus: "Unknown", wantReason: "DeploymentWaiting", wantMessage: "Deployment price is not ready yet",
 		},
@@ -271,7 +271,7 @@ func TestRunning(t *testing.T) {
 				pod(time.Minute, broken))),
 			wantStatus: "False", wantReason: "HandlerFailed", wantMessage: "handler did not load: boom",
 		},
-		"a rollout that has just begun is looked at again": {
+		"a rollout that has just begun is requeued": {
 			scope: newScope(progressing("True", "ReplicaSetUpdated"), pods(older("0123456789"), pod(time.Second)), func(s *scope) {
 				s.missingSecrets = []string{"a"}
 			}),
@@ -370,14 +370,14 @@ func TestRunning(t *testing.T) {
 			}))),
 			wantStatus: "Unknown", wantReason: "MinReplicasNotAvailable", wantMessage: "no node takes the pod: 0/1 nodes",
 		},
-		"an object of somebody else is a failure, even if it is the ScaledObject": {
+		"an object of another owner is a failure, even if it is the ScaledObject": {
 			scope: newScope(func(s *scope) {
 				s.applied = false
 				s.err = kube.Waiting(&failure{condition: "Scaling", reason: "OwnedByOther", message: "Helm"}, time.Second)
 			}),
 			wantStatus: "False", wantReason: "OwnedByOther", wantMessage: "Helm",
 		},
-		"an error that may pass leaves the condition": {
+		"a transient error leaves the condition": {
 			scope: newScope(was("True", "DeploymentReady"), func(s *scope) {
 				s.applied = false
 				s.err = errors.New("timeout")
@@ -507,14 +507,14 @@ func TestRunningIsAboutTheGenerationWhoseCodeServes(t *testing.T) {
 			condition := meta.FindStatusCondition(tc.scope.fn.Status.Conditions, v1alpha2.ConditionRunning)
 			require.Equal(t, tc.wantStatus, condition.Status)
 			require.Equal(t, tc.wantGeneration, condition.ObservedGeneration)
-			require.Equal(t, tc.wantVersion, tc.scope.fn.Status.Version != "", "what runs is told of the present code only")
+			require.Equal(t, tc.wantVersion, tc.scope.fn.Status.Version != "", "what runs is reported of the present code only")
 		})
 	}
 }
 
 func TestTheRestOfTheStatus(t *testing.T) {
 	t.Parallel()
-	t.Run("a ready Function tells what runs", func(t *testing.T) {
+	t.Run("a ready Function reports what runs", func(t *testing.T) {
 		t.Parallel()
 		s := newScope(func(s *scope) {
 			s.fn.Spec.Runtime = v1alpha2.RuntimeNodeJS20
@@ -533,7 +533,7 @@ func TestTheRestOfTheStatus(t *testing.T) {
 			s.fn.Status.Conditions[0].Message)
 		require.Equal(t, int64(1), s.fn.Status.Conditions[0].ObservedGeneration)
 	})
-	t.Run("one that is not ready tells only its replicas", func(t *testing.T) {
+	t.Run("one that is not ready reports only its replicas", func(t *testing.T) {
 		t.Parallel()
 		s := newScope(available(false), desired(4))
 		setStatus(s)

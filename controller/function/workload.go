@@ -130,7 +130,7 @@ func (r *Reconciler) handOverReplicas(ctx context.Context, s *scope) error {
 	return r.applyReplicas(ctx, s, replicas)
 }
 
-// ownsReplicas tells whether the controller applied spec.replicas last time.
+// ownsReplicas reports whether the controller applied spec.replicas last time.
 func ownsReplicas(deployment *appsv1.Deployment) bool {
 	for _, entry := range deployment.ManagedFields {
 		if entry.Manager == string(kube.FieldOwner) && entry.Subresource == "" && entry.FieldsV1 != nil {

@@ -13,8 +13,8 @@ const (
 // attempts are the checks of a repository that failed without a success between them.
 type attempts struct {
 	failures int
-	// transient is true when the last failure may pass by itself, as with a server that is just starting. That is soon
-	// looked at again. A server that refuses us has an answer, and the longer it stays the less it is asked.
+	// transient is true when the last failure may end by itself, as with a server that is just starting. That is soon
+	// checked again. A server that refuses us has an answer, and the longer it stays the less it is asked.
 	transient bool
 	// took is how long the last one lasted.
 	took time.Duration

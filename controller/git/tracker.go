@@ -59,7 +59,7 @@ type tracked struct {
 	functions  map[types.NamespacedName]*interest
 	due        time.Time
 	busy       bool
-	again      bool // somebody asked for a check while one was under way
+	again      bool // a Function asked for a check while one was under way
 	last       attempts
 }
 
@@ -82,7 +82,7 @@ func NewTracker(lister Lister, registry prometheus.Registerer, options Options) 
 // Events carries the Functions whose answers have changed.
 func (t *Tracker) Events() <-chan event.GenericEvent { return t.events }
 
-// Commit notes what a Function wants and tells what is known; false before the first check.
+// Commit notes what a Function wants and returns what is known; false before the first check.
 func (t *Tracker) Commit(function types.NamespacedName, want Want) (Finding, bool) {
 	if git.IsCommit(want.Reference) {
 		t.Forget(function)
@@ -132,8 +132,8 @@ func (t *Tracker) forget(function types.NamespacedName) {
 	t.tidy(repository)
 }
 
-// tidy drops a repository that nobody wants any more, once nobody asks it: who wants it again meanwhile must not ask
-// beside that.
+// tidy drops a repository without Functions, once its check has ended: a Function that wants it again meanwhile must not
+// start a second one.
 func (t *Tracker) tidy(repository *tracked) {
 	if len(repository.functions) == 0 && !repository.busy {
 		delete(t.repositories, repository.key)
@@ -193,7 +193,7 @@ func (t *Tracker) Start(ctx context.Context) error {
 	}
 }
 
-// due takes the repositories whose time has come, and says how long until the next one's.
+// due returns the repositories whose time has come, and how long until the next one's.
 func (t *Tracker) due(now time.Time) (ready []*tracked, wait time.Duration) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

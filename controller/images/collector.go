@@ -51,7 +51,7 @@ type Deps struct {
 	RuntimeImages []string
 }
 
-// Collector deletes what nobody uses. It runs on the leader.
+// Collector deletes unused images. It runs on the leader.
 type Collector struct {
 	deps    Deps
 	options Options
@@ -62,7 +62,7 @@ type Collector struct {
 	owed bool
 }
 
-// New makes a Collector. It owes a sweep, since nobody knows whether an earlier process came to its end.
+// New makes a Collector. It owes a sweep, since an earlier process may have been stopped before it swept.
 func New(deps Deps, options Options) *Collector {
 	return &Collector{
 		deps: deps, options: options, metrics: newMetrics(deps.Registerer), unused: graveyard{}, owed: true,
@@ -107,7 +107,7 @@ func (c *Collector) resume(ctx context.Context) error {
 func (c *Collector) collect(ctx context.Context) error {
 	where, err := c.deps.Registry.Default(ctx)
 	if err != nil || where == nil || !where.Internal {
-		return err // what is in a registry of somebody else is not ours to judge
+		return err // the installation owns only what is in its internal registry
 	}
 	held, err := take(ctx, where.Images())
 	if err != nil || held == nil {
@@ -158,7 +158,7 @@ func (c *Collector) delete(ctx context.Context, images store, expired inventory)
 	return nil
 }
 
-// take lists what a registry holds, nil where nothing was ever pushed. Such a one cannot be swept either.
+// listInventory lists what a registry holds, nil where nothing was ever pushed. Such a registry cannot be swept either.
 func take(ctx context.Context, images store) (inventory, error) {
 	repositories, err := images.Repositories(ctx)
 	if err != nil {

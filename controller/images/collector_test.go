@@ -28,7 +28,7 @@ import (
 	"github.com/rouse-run/rouse/internal/testing/registrytest"
 )
 
-// world is a collector beside a real registry.
+// fixture is a collector beside a real registry.
 type world struct {
 	t         *testing.T
 	collector *Collector
@@ -51,7 +51,7 @@ func (w *world) Sweep(context.Context) error {
 	return nil
 }
 
-// Running stands for a look at the Jobs.
+// Running stands for a list of the Jobs.
 func (w *world) Running(context.Context) (bool, error) { return w.sweeping, nil }
 
 // Hold stands for the queue of builds.
@@ -123,7 +123,7 @@ func (w *world) layer(t *testing.T, reference string) name.Digest {
 	return tag.Digest(digest.String())
 }
 
-// keeps tells whether the registry still has the content of a layer.
+// keeps reports whether the registry still has the content of a layer.
 func (w *world) keeps(t *testing.T, layer name.Digest) bool {
 	t.Helper()
 	found, err := remote.Layer(layer)
@@ -136,7 +136,7 @@ func (w *world) keeps(t *testing.T, layer name.Digest) bool {
 	return true
 }
 
-// has tells whether an image is there with all of its layers.
+// has reports whether an image is there with all of its layers.
 func (w *world) has(t *testing.T, reference string) bool {
 	t.Helper()
 	tag, err := name.NewTag(w.store.Host+"/"+reference, name.Insecure)

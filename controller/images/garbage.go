@@ -17,7 +17,7 @@ type image struct{ repository, digest string }
 // inventory is what the registry holds: the tags of each image.
 type inventory map[image][]string
 
-// unused are the images that nobody needs.
+// unused are the images that are not needed.
 func (i inventory) unused(needs needs) []image {
 	var found []image
 	for candidate, tags := range i {
@@ -41,17 +41,16 @@ func (i inventory) only(images []image) inventory {
 
 // needs are what must stay in the registry.
 type needs struct {
-	// digests are those that somebody names.
+	// digests are those that Functions and workloads name.
 	digests map[string]bool
 	// bases are the tags and digests of images on which Functions are built.
 	bases map[string]bool
-	// building are the Functions that may just have got an image that nobody names yet.
+	// building are the Functions that may just have got an image that no status names yet.
 	building map[types.NamespacedName]bool
 }
 
-// include reports whether an image has to stay. In the repositories of Functions that is what somebody names, whatever
-// its tags: the others are of builds, or of tenants who pushed by hand. Outside of them is also what somebody else has put
-// there.
+// include reports whether an image has to stay. In the repositories of Functions that is what a digest names, whatever
+// its tags: the others are of builds, or of tenants who pushed by hand. Outside of them is also what users have pushed.
 func (n needs) include(candidate image, tags []string) bool {
 	namespace, function, ours := registry.FunctionOf(candidate.repository)
 	switch {
@@ -63,7 +62,7 @@ func (n needs) include(candidate image, tags []string) bool {
 		return slices.ContainsFunc(tags, n.isBase)
 	case strings.Contains(candidate.repository, "/"):
 		return true
-	default: // repositories that Functions had before their names told tenants apart
+	default: // repositories that Functions had before their names included the tenant
 		return slices.ContainsFunc(tags, func(tag string) bool { return !build.IsTag(tag) })
 	}
 }
@@ -77,10 +76,10 @@ func (n needs) isBase(tag string) bool {
 	return false
 }
 
-// graveyard remembers since when images are unused.
+// unusedSince is when each image was first found unused.
 type graveyard map[image]time.Time
 
-// expired notes what is unused now and tells what has been for the whole grace period. What is in use again,
+// expired notes what is unused now and returns what has been for the whole grace period. What is in use again,
 // or gone, is forgotten.
 func (g graveyard) expired(unused []image, now time.Time, grace time.Duration) []image {
 	for known := range g {

@@ -9,7 +9,7 @@ type metrics struct {
 func newMetrics(registry prometheus.Registerer) *metrics {
 	m := &metrics{
 		deleted: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "rouse_controller_images_deleted_total", Help: "Images of the internal registry that were deleted because nobody used them.",
+			Name: "rouse_controller_images_deleted_total", Help: "Images of the internal registry that were deleted because they were unused.",
 		}),
 		sweeps: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "rouse_controller_image_sweeps_total", Help: "Times that the space of deleted images was freed in the internal registry.",

@@ -102,7 +102,7 @@ func (j *jobs) Sweep(ctx context.Context) error {
 	return nil
 }
 
-// Running tells whether a sweep is under way.
+// Running reports whether a sweep is under way.
 func (j *jobs) Running(ctx context.Context) (bool, error) {
 	job, err := j.running(ctx)
 	return job != nil, err

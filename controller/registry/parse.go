@@ -94,10 +94,10 @@ func parse(secret *corev1.Secret, ca []byte, guard *dialguard.Guard) (*Registry,
 	return found, nil
 }
 
-// checkValues looks at what is no address.
+// checkValues checks what is no address.
 func checkValues(value func(key string) string) string {
 	if (value(keyUsername) == "") != (value(keyPassword) == "") {
-		return fmt.Sprintf("of the keys %s and %s only one is set. Set both, or neither for a registry that lets everybody in",
+		return fmt.Sprintf("of the keys %s and %s only one is set. Set both, or neither for a registry that allows anonymous access",
 			keyUsername, keyPassword)
 	}
 	for _, key := range []string{keyInsecure, keyInternal} {

@@ -23,7 +23,7 @@ type Registry struct {
 	Push, Pull string
 	// Insecure means plain HTTP.
 	Insecure bool
-	// Internal means that it belongs to the installation, so that what nobody uses may be deleted.
+	// Internal means that it belongs to the installation, so that unused images may be deleted.
 	Internal bool
 
 	images *registry.Client
@@ -38,8 +38,8 @@ type Registry struct {
 	until time.Time
 }
 
-// awayFor is how long nobody asks a registry that did not answer: each question may take as long as a timeout, and
-// many Functions have one.
+// awayFor is how long a registry that did not answer is not asked again: each request may take as long as a timeout,
+// and many Functions make one.
 const awayFor = 3 * time.Second
 
 // Target is what a build pushes.
@@ -52,7 +52,7 @@ func (r *Registry) Image(repository, digest string) string {
 	return r.Pull + "/" + repository + "@" + digest
 }
 
-// Has tells whether an image is one of this registry.
+// Has reports whether an image is one of this registry.
 func (r *Registry) Has(image string) bool { return strings.HasPrefix(image, r.Pull+"/") }
 
 // Holds asks whether there is an image of a digest, or of a tag, which proves nothing about it.
@@ -90,7 +90,7 @@ func (r *Registry) note(err error) {
 func (r *Registry) Images() *registry.Client { return r.images }
 
 // DockerConfig is the file config.json of Docker with the credentials by which builds and pods of a tenant reach the
-// registry. The chart's own has an account for each tenant, which sees nobody else's images.
+// registry. The chart's own has an account for each tenant, which sees no other tenant's images.
 func (r *Registry) DockerConfig(tenant registry.Tenant) ([]byte, error) {
 	if len(r.accountKey) == 0 {
 		return r.config, nil

@@ -26,7 +26,7 @@ type Resolver struct {
 	read map[types.NamespacedName]reading
 }
 
-// reading is what became of one state of a Secret.
+// reading is the result of parsing one version of a Secret.
 type reading struct {
 	uid      types.UID
 	version  string
@@ -67,7 +67,7 @@ func (r *Resolver) Default(ctx context.Context) (*Registry, error) {
 	return r.open(ctx, key, found)
 }
 
-// Concerns tells for which Functions a Secret may choose the registry: for all, or for those of its namespace.
+// Concerns reports for which Functions a Secret may choose the registry: for all, or for those of its namespace.
 func (r *Resolver) Concerns(secret types.NamespacedName) (all, namespace bool) {
 	known := secret.Name == v1alpha2.RegistrySecret
 	all = secret.Namespace == r.options.ReleaseNamespace && (known || secret.Name == r.options.Secret)

@@ -15,19 +15,19 @@ import (
 const (
 	// brokerDelay is how soon NATS is tried again.
 	brokerDelay = 5 * time.Second
-	// deletionDelay is how soon it is tried again to make what somebody has deleted.
+	// deletionDelay is how soon a deleted stream or consumer is created again.
 	deletionDelay = 250 * time.Millisecond
-	// limitDelay is how soon it is tried whether a limit was raised.
+	// limitDelay is how soon to check again whether a limit was raised.
 	limitDelay = 30 * time.Second
 	// badRequest is JetStream's code for what it will never accept.
 	badRequest = 400
 )
 
 // consumersRemedy is what to do when NATS takes no further consumer.
-const consumersRemedy = "every Subscription needs a consumer: delete Subscriptions that nobody needs, or raise max_consumers " +
+const consumersRemedy = "every Subscription needs a consumer: delete unused Subscriptions, or raise max_consumers " +
 	"of the stream or of its account in NATS"
 
-// Letters is where the dead letters live.
+// DeadLetterStats counts stored and dropped dead letters.
 type Letters interface {
 	DeadLetterCounts(ctx context.Context) (map[types.NamespacedName]uint64, error)
 	DroppedLetters(ctx context.Context) (map[types.NamespacedName]bool, error)
@@ -44,7 +44,7 @@ type Consumers interface {
 	PurgeRetries(ctx context.Context, subscription types.NamespacedName) error
 }
 
-// classify tells what will never work from what may work later.
+// classify distinguishes what will never work from what may work later.
 func classify(err error) error {
 	var api *broker.APIError
 	switch {
@@ -61,7 +61,7 @@ func classify(err error) error {
 	case errors.Is(err, broker.ErrTooManyConsumers):
 		return kube.Waiting(fmt.Errorf("%w; %s", err, consumersRemedy), limitDelay)
 	case errors.Is(err, broker.ErrNoStream):
-		return kube.Waiting(fmt.Errorf("%w; it is made when NATS has room for it", err), brokerDelay)
+		return kube.Waiting(fmt.Errorf("%w; it is created when NATS has capacity for it", err), brokerDelay)
 	case errors.As(err, &api) && api.Code == badRequest:
 		return kube.Stalled(err)
 	default:

@@ -10,8 +10,8 @@ import (
 )
 
 // serveDeadLetters makes the consumer that brings dead letters to their sink, or deletes
-// it if they have none any more, and says why they wait. A deletion that fails is made
-// up for by the sweeper.
+// it if they have none any more, and reports why they wait. The sweeper repeats a deletion
+// that fails.
 func (r *Reconciler) serveDeadLetters(
 	ctx context.Context, sub *eventingv1alpha2.Subscription, route routing.Route,
 ) (wait string, err error) {
@@ -41,12 +41,12 @@ func ofDroppedLetters() eventingv1alpha2.Condition {
 	return condition(eventingv1alpha2.ConditionDeadLettersKept, false, eventingv1alpha2.ReasonDeadLettersDropped, droppedMessage)
 }
 
-// saysDropped is true for the condition that the sweeper sets and takes away.
+// saysDropped reports whether the condition is the one that the sweeper sets and removes.
 func saysDropped(c eventingv1alpha2.Condition) bool {
 	return c.Type == eventingv1alpha2.ConditionDeadLettersKept
 }
 
-// hadDeadLetterSink looks at the status of the last pass.
+// hadDeadLetterSink reads the status of the last reconciliation.
 func hadDeadLetterSink(sub *eventingv1alpha2.Subscription) bool {
 	return slices.ContainsFunc(sub.Status.Conditions, func(c eventingv1alpha2.Condition) bool {
 		return c.Type == eventingv1alpha2.ConditionDeadLetterSink

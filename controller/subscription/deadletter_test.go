@@ -31,40 +31,40 @@ func (w *world) awaitDeadLetterSink(sub *eventingv1alpha2.Subscription, want eve
 func TestASinkOfDeadLettersHasAConsumerAndACondition(t *testing.T) {
 	w := newWorld(t)
 	w.createSink()
-	graveyard := "http://graveyard." + w.namespace + ".svc.cluster.local"
+	deadLetterSink := "http://dead-letters." + w.namespace + ".svc.cluster.local"
 	sub := w.create("orders", func(spec *eventingv1alpha2.SubscriptionSpec) {
-		spec.Delivery = deadLettersTo(graveyard + "/?token=secret")
+		spec.Delivery = deadLettersTo(deadLetterSink + "/?token=secret")
 	})
 
-	unfound := "Sink validation failed: service graveyard." + w.namespace + " not found in the cluster"
+	unfound := "Sink validation failed: service dead-letters." + w.namespace + " not found in the cluster"
 	w.awaitStatus(sub, unfound, func(status eventingv1alpha2.SubscriptionStatus) bool { // at first its stream may not be there either
 		return len(status.Conditions) == 3 && status.Conditions[2].Message == unfound
 	})
 	w.awaitDeadLetterSink(sub, eventingv1alpha2.ReasonNoDeadLetterSink)
 	consumer, ok := w.consumerOf(broker.DeadLetterStream, sub)
-	require.True(t, ok, "letters wait for it")
+	require.True(t, ok, "dead letters wait for it")
 	require.Equal(t, []string{"rouse.deadletter." + w.namespace + ".orders"}, consumer.Subjects)
 	require.Equal(t, broker.MaxLettersPending, consumer.MaxAckPending)
-	require.Equal(t, graveyard+"/", consumer.Metadata[broker.MetadataSink])
+	require.Equal(t, deadLetterSink+"/", consumer.Metadata[broker.MetadataSink])
 
-	service := w.createService("graveyard")
+	service := w.createService("dead-letters")
 	w.awaitDeadLetterSink(sub, eventingv1alpha2.ReasonDeadLetterSink)
 	require.NoError(t, w.Delete(t.Context(), service))
 	w.awaitDeadLetterSink(sub, eventingv1alpha2.ReasonNoDeadLetterSink)
 
-	w.update(sub, func(spec *eventingv1alpha2.SubscriptionSpec) { spec.Delivery = deadLettersTo("graveyard") })
+	w.update(sub, func(spec *eventingv1alpha2.SubscriptionSpec) { spec.Delivery = deadLettersTo("dead-letters") })
 	w.awaitStatus(sub, "the error is reported", func(status eventingv1alpha2.SubscriptionStatus) bool { return !status.Ready })
-	require.Equal(t, `Subscription validation failed: spec.delivery.deadLetter.sink: Invalid value: "graveyard": must have URL scheme 'http' or 'https'`,
+	require.Equal(t, `Subscription validation failed: spec.delivery.deadLetter.sink: Invalid value: "dead-letters": must have URL scheme 'http' or 'https'`,
 		sub.Status.Conditions[0].Message)
 	w.awaitLetters(sub, "the consumer stays", exists)
 
-	w.update(sub, func(spec *eventingv1alpha2.SubscriptionSpec) { spec.Delivery = deadLettersTo(graveyard) })
+	w.update(sub, func(spec *eventingv1alpha2.SubscriptionSpec) { spec.Delivery = deadLettersTo(deadLetterSink) })
 	w.awaitDeadLetterSink(sub, eventingv1alpha2.ReasonNoDeadLetterSink)
 	w.update(sub, func(spec *eventingv1alpha2.SubscriptionSpec) { spec.Delivery = nil })
 	w.awaitLetters(sub, "the consumer goes with the field", missing)
 	w.awaitStatus(sub, "and the condition", func(status eventingv1alpha2.SubscriptionStatus) bool { return len(status.Conditions) == 2 })
 
-	w.update(sub, func(spec *eventingv1alpha2.SubscriptionSpec) { spec.Delivery = deadLettersTo(graveyard) })
+	w.update(sub, func(spec *eventingv1alpha2.SubscriptionSpec) { spec.Delivery = deadLettersTo(deadLetterSink) })
 	w.awaitLetters(sub, "it is made again", exists)
 	require.NoError(t, w.Delete(t.Context(), sub))
 	w.awaitLetters(sub, "the consumer goes with its Subscription", missing)
@@ -73,9 +73,9 @@ func TestASinkOfDeadLettersHasAConsumerAndACondition(t *testing.T) {
 func TestConsumersOfDeadLettersAreBroughtInLine(t *testing.T) {
 	w := newWorld(t)
 	w.createSink()
-	w.createService("graveyard")
+	w.createService("dead-letters")
 	sub := w.create("orders", func(spec *eventingv1alpha2.SubscriptionSpec) {
-		spec.Delivery = deadLettersTo("http://graveyard." + w.namespace + ".svc.cluster.local")
+		spec.Delivery = deadLettersTo("http://dead-letters." + w.namespace + ".svc.cluster.local")
 	})
 	plain := w.create("plain")
 	w.awaitDeadLetterSink(sub, eventingv1alpha2.ReasonDeadLetterSink)

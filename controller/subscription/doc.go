@@ -4,8 +4,8 @@
 //
 // It guarantees that a consumer exists for as long as its Subscription does,
 // also while the sink is missing, that both are brought together again after
-// NATS or the controller was away, and that the status tells what is wrong. A
-// consumer or a stream that somebody deletes is made again as soon as NATS tells
-// of it, a stream with its consumers before its first event; and what consumers
+// NATS or the controller was away, and that the status reports what is wrong. A
+// consumer or a stream that a client deletes is created again as soon as NATS
+// reports it, a stream with its consumers before its first event; and what consumers
 // have left behind that are gone is removed from the stream.
 package subscription

@@ -12,7 +12,7 @@ import (
 )
 
 const (
-	// dropInterval is how often it is looked for what nobody wants.
+	// dropInterval is how often the stream is checked for events without interest.
 	dropInterval = 30 * time.Second
 	// dropShare of the time at most is spent on that, as one part of so many.
 	dropShare = 30
@@ -23,7 +23,7 @@ type Unwanted interface {
 	DropUnwanted(ctx context.Context, stream string) (uint64, error)
 }
 
-// dropper keeps a stream from being full of what nobody wants.
+// dropper keeps a stream from being full of events that no consumer wants.
 type dropper struct {
 	unwanted Unwanted
 	stream   string
@@ -41,7 +41,7 @@ func newDropped(registerer prometheus.Registerer) prometheus.Counter {
 	return dropped
 }
 
-// Start looks until ctx ends.
+// Start drops such events until ctx ends.
 func (d *dropper) Start(ctx context.Context) error {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
@@ -52,7 +52,7 @@ func (d *dropper) Start(ctx context.Context) error {
 		case <-d.soon:
 		case <-timer.C:
 			select {
-			case <-d.soon: // this look is for both
+			case <-d.soon: // this run is for both
 			default:
 			}
 		}
@@ -79,7 +79,7 @@ func (d *dropper) drop(ctx context.Context) {
 	}
 }
 
-// waitsFor tells errors that others report.
+// waitsFor reports whether others log the error.
 func waitsFor(err error) bool {
 	return errors.Is(err, broker.ErrNotConnected) || errors.Is(err, broker.ErrNoStream) || errors.Is(err, errEventingManager)
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/rouse-run/rouse/internal/broker"
 )
 
-// Neighbours tells who else uses a stream.
+// Neighbours reports who else uses a stream.
 type Neighbours interface {
 	KymaConsumers(ctx context.Context, stream string) (broker.KymaConsumers, error)
 }
@@ -18,7 +18,7 @@ type Neighbours interface {
 var errEventingManager = errors.New("the stream is shared with Kyma's eventing-manager")
 
 // guard keeps off a stream in which Kyma's eventing-manager has consumers: whenever that starts it deletes the consumers of
-// others, with the events that wait in them. It looks until it has once seen none.
+// others, with the events that wait in them. It checks until it has once seen none.
 type guard struct {
 	Broker
 
@@ -27,7 +27,7 @@ type guard struct {
 	passed bool
 }
 
-// EnsureStreamsFor makes no stream, and changes none, before the guard has passed.
+// EnsureStreamsFor creates no stream, and changes none, before the stream is verified.
 func (g *guard) EnsureStreamsFor(
 	ctx context.Context, options broker.StreamOptions, interested func(ctx context.Context) ([]broker.Consumer, error),
 ) error {
@@ -37,7 +37,7 @@ func (g *guard) EnsureStreamsFor(
 	return g.Broker.EnsureStreamsFor(ctx, options, interested)
 }
 
-// EnsureConsumer makes no consumer before the guard has passed.
+// EnsureConsumer creates no consumer before the stream is verified.
 func (g *guard) EnsureConsumer(ctx context.Context, stream string, consumer broker.Consumer) error {
 	if err := g.pass(ctx); err != nil {
 		return err
@@ -45,7 +45,7 @@ func (g *guard) EnsureConsumer(ctx context.Context, stream string, consumer brok
 	return g.Broker.EnsureConsumer(ctx, stream, consumer)
 }
 
-// DropUnwanted removes nothing before the guard has passed.
+// DropUnwanted removes nothing before the stream is verified.
 func (g *guard) DropUnwanted(ctx context.Context, stream string) (uint64, error) {
 	if err := g.pass(ctx); err != nil {
 		return 0, err
@@ -61,7 +61,7 @@ func (g *guard) pass(ctx context.Context) error {
 	}
 	found, err := g.KymaConsumers(ctx, g.stream)
 	switch {
-	case errors.Is(err, broker.ErrNoStream): // nobody can have a consumer in it
+	case errors.Is(err, broker.ErrNoStream): // it cannot have a consumer
 	case err != nil:
 		return err
 	case found.Any():

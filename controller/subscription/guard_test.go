@@ -49,7 +49,7 @@ func TestAStreamThatEventingManagerUsesIsLeftAlone(t *testing.T) {
 	require.NoError(t, g.EnsureStreamsFor(t.Context(), broker.DefaultStreamOptions(), nobody), "a process that has begun goes on")
 }
 
-// nobody is interested.
+// noConsumers is a stream without consumers.
 func nobody(context.Context) ([]broker.Consumer, error) { return nil, nil }
 
 func requireRefused(t *testing.T, g *guard, want string) {

@@ -14,22 +14,22 @@ import (
 	"github.com/rouse-run/rouse/internal/routing"
 )
 
-// maxLost bounds the consumers that are remembered. With more of them all Subscriptions are looked at.
+// maxLost bounds the consumers that are remembered. With more of them all Subscriptions are reconciled.
 const maxLost = 10_000
 
-// Deletions tells what somebody deletes.
+// Deletions reports deleted streams and consumers.
 type Deletions interface {
 	OnDeleted(streams []string, deleted func(stream, consumer string)) (stop func(), err error)
 }
 
-// losses has streams and consumers made again as soon as somebody has deleted them: what is published meanwhile nobody gets.
+// losses has streams and consumers created again as soon as a client has deleted them: events published meanwhile are lost.
 type losses struct {
 	deletions Deletions
 	streams   []string
 	reader    client.Reader
 	request   func(ctx context.Context, subscription types.NamespacedName)
-	sweep     func() // has streams made again, and looks at all Subscriptions
-	released  func() // says that the stream may hold what nobody wants
+	sweep     func() // has streams created again, and reconciles all Subscriptions
+	released  func() // reports that the stream may hold events that no consumer wants
 	log       logr.Logger
 
 	heard chan struct{}
@@ -52,7 +52,7 @@ func (l *losses) Start(ctx context.Context) error {
 		case <-l.heard:
 		}
 		if err := l.restore(ctx, l.take()); err != nil && ctx.Err() == nil {
-			l.log.Info("cannot tell whose consumers were deleted, looking at all", "reason", err.Error())
+			l.log.Info("cannot find whose consumers were deleted, reconciling all", "reason", err.Error())
 			l.sweep()
 		}
 	}
@@ -78,7 +78,7 @@ func (l *losses) take() map[string]bool {
 	return lost
 }
 
-// restore asks for a pass for each Subscription that has lost a consumer and is not being deleted itself.
+// restore reconciles each Subscription that has lost a consumer and is not being deleted itself.
 func (l *losses) restore(ctx context.Context, lost map[string]bool) error {
 	list := &eventingv1alpha2.SubscriptionList{}
 	if err := l.reader.List(ctx, list); err != nil {

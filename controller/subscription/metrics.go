@@ -23,7 +23,7 @@ func newMetrics(registerer prometheus.Registerer) *metrics {
 		}, []string{"namespace", "subscription"}),
 		recoveries: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "rouse_controller_consumer_recoveries_total",
-			Help: "Times that a consumer had events, did not deliver them, and was helped.",
+			Help: "Times that a consumer had events, did not deliver them, and was recovered.",
 		}, []string{"namespace", "subscription", "remedy"}),
 		shown: map[types.NamespacedName]bool{},
 	}
@@ -51,7 +51,7 @@ func (m *metrics) show(consumers []broker.Consumer) {
 	}
 }
 
-// newDenials counts the times that a Subscription was looked at and asked for what its namespace may not have.
+// newDenials counts the reconciliations of Subscriptions that asked for what their namespace may not have.
 func newDenials(registerer prometheus.Registerer) *prometheus.CounterVec {
 	denials := prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "rouse_controller_subscription_denials_total",

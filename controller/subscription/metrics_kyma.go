@@ -35,7 +35,7 @@ func newReadiness(registerer prometheus.Registerer, stream string) *readiness {
 	return r
 }
 
-// show says for each consumer of the Subscription's status whether it is ready. A Subscription without them keeps those
+// show sets for each consumer of the Subscription's status whether it is ready. A Subscription without them keeps those
 // that it had, or has one without a name.
 func (r *readiness) show(name types.NamespacedName, consumers []string, ready bool) {
 	r.mu.Lock()

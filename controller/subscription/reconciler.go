@@ -69,7 +69,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	return kube.Result(err)
 }
 
-// run does the work of a pass. The outcome is nil when nothing new is known.
+// run does the work of a reconciliation. The outcome is nil when nothing new is known.
 func (r *Reconciler) run(ctx context.Context, sub *eventingv1alpha2.Subscription) (*outcome, error) {
 	if errs := admission.Subscription(sub, r.policy); len(errs) > 0 {
 		return &outcome{invalid: invalidMessage(errs)}, kube.Stalled(errs.ToAggregate())

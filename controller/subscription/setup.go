@@ -28,7 +28,7 @@ type Broker interface {
 	Notices
 }
 
-// Notices tell what happens to the connection and on the server.
+// Notices report what happens to the connection and on the server.
 type Notices interface {
 	Deletions
 	// OnConnect calls f at each connect, and at once when there is a connection.
@@ -121,7 +121,7 @@ func addParts(
 	return nil
 }
 
-// note leaves a note for whoever reads the channel, unless there is one already.
+// notify wakes the reader of the channel, unless a notification is pending.
 func note(channel chan<- struct{}) {
 	select {
 	case channel <- struct{}{}:

@@ -18,7 +18,7 @@ import (
 	"github.com/rouse-run/rouse/internal/routing"
 )
 
-// sinkProblem looks for the Service of a sink and says why it can take no events, empty if it can. What is outside the
+// sinkProblem looks up the Service of a sink and returns why it can take no events, empty if it can. What is outside the
 // cluster is believed to be there.
 func (r *Reconciler) sinkProblem(ctx context.Context, route routing.Route) (string, error) {
 	if route.External {
@@ -36,7 +36,7 @@ func (r *Reconciler) sinkProblem(ctx context.Context, route routing.Route) (stri
 	}
 }
 
-// serviceProblem says why a port of a Service can take no events.
+// serviceProblem returns why a port of a Service can take no events.
 func serviceProblem(service *corev1.Service, port int32) string {
 	key := client.ObjectKeyFromObject(service)
 	if service.Spec.Type == corev1.ServiceTypeExternalName {
@@ -82,7 +82,7 @@ func subscriptionsOf(reader client.Reader, policy routing.Policy) handler.MapFun
 	}
 }
 
-// leadsTo tells whether events or dead letters go to the Service.
+// leadsTo reports whether events or dead letters go to the Service.
 func leadsTo(route routing.Route, service client.ObjectKey) bool {
 	return route.Service == service || route.DeadLetters != nil && route.DeadLetters.Service == service
 }

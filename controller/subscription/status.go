@@ -20,7 +20,7 @@ import (
 // pausedMessage explains why a Subscription that is active delivers nothing.
 const pausedMessage = "Paused: events are kept and not delivered until spec.paused is false"
 
-// outcome is what a pass found out about a Subscription.
+// outcome is what a reconciliation found out about a Subscription.
 type outcome struct {
 	// invalid is what the user has to correct, empty if nothing.
 	invalid string
@@ -87,7 +87,7 @@ func ofDeadLetters(found outcome) []eventingv1alpha2.Condition {
 	}
 }
 
-// ofSweeper are the conditions that a pass leaves as they are.
+// ofSweeper are the conditions that a reconciliation leaves as they are.
 func ofSweeper(before []eventingv1alpha2.Condition) []eventingv1alpha2.Condition {
 	if slices.ContainsFunc(before, saysDropped) {
 		return []eventingv1alpha2.Condition{ofDroppedLetters()}
@@ -95,7 +95,7 @@ func ofSweeper(before []eventingv1alpha2.Condition) []eventingv1alpha2.Condition
 	return nil
 }
 
-// remarks tell what of a valid spec does not mean what it says.
+// remarks report what of a valid spec does not mean what it says.
 func remarks(sub *eventingv1alpha2.Subscription, route routing.Route) string {
 	var all []string
 	if text := cleaned(route.Types); text != "" {
@@ -107,7 +107,7 @@ func remarks(sub *eventingv1alpha2.Subscription, route routing.Route) string {
 	return strings.Join(all, ". ")
 }
 
-// cleaned tells which event types are not subscribed as they are written.
+// cleaned reports which event types are not subscribed as they are written.
 func cleaned(types []routing.TypeMapping) string {
 	var changed []string
 	for _, mapping := range types {

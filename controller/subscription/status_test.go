@@ -139,7 +139,7 @@ func TestOptions(t *testing.T) {
 func TestPause(t *testing.T) {
 	t.Parallel()
 	require.Equal(t, sweepInterval, pause(nil))
-	require.Equal(t, sweepInterval, pause(errors.Join(broker.ErrNotConnected, broker.ErrNotConnected)), "the connect is heard")
+	require.Equal(t, sweepInterval, pause(errors.Join(broker.ErrNotConnected, broker.ErrNotConnected)), "the connect wakes the sweeper")
 	require.Equal(t, retryInterval, pause(broker.ErrNoRoom))
 }
 

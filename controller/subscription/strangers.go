@@ -17,10 +17,10 @@ const (
 	otherStrangers = "(others)"
 )
 
-// strangers watches consumers that are no Subscription's: one that somebody left behind keeps events until the stream is full.
+// foreignConsumers watches consumers that are no Subscription's: an abandoned one keeps events until the stream is full.
 type strangers struct {
 	kept   *prometheus.GaugeVec
-	warned map[string]bool // names of those that keep events for nobody
+	warned map[string]bool // names of those that keep events without receiving them
 	log    logr.Logger
 }
 
@@ -36,7 +36,7 @@ func newStrangers(registerer prometheus.Registerer, log logr.Logger) *strangers 
 	return s
 }
 
-// show takes over what they keep, and warns once of each that keeps events while nobody receives on it.
+// show sets the gauge to what they keep, and warns once of each that keeps events and has no receiver.
 func (s *strangers) show(consumers []broker.Consumer) {
 	found := slices.DeleteFunc(broker.Strangers(consumers), func(c broker.Consumer) bool { return c.Backlog.Total() == 0 })
 	slices.SortFunc(found, func(a, b broker.Consumer) int {
@@ -55,7 +55,7 @@ func (s *strangers) show(consumers []broker.Consumer) {
 		}
 		left[consumer.Name] = true
 		if !s.warned[consumer.Name] {
-			s.log.Info("a consumer that is no Subscription's keeps events that nobody receives, delete it in NATS if nobody needs it",
+			s.log.Info("a consumer that is no Subscription's keeps events and has no receiver, delete it in NATS if it is unused",
 				"consumer", consumer.Name, "description", consumer.Description, "events", consumer.Backlog.Total())
 		}
 	}

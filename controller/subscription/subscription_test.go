@@ -39,7 +39,7 @@ var cluster = envtest.New()
 
 func TestMain(m *testing.M) { os.Exit(cluster.Main(m)) }
 
-// world is a running controller with a NATS server of its own.
+// fixture is a running controller with a NATS server of its own.
 type world struct {
 	client.Client
 	t         *testing.T
@@ -294,7 +294,7 @@ func TestASubscriptionThatBecomesInvalidKeepsItsConsumerAsItWas(t *testing.T) {
 		"no sink":             {func(s *eventingv1alpha2.SubscriptionSpec) { s.Sink = "" }, false},
 		"a sink elsewhere":    {func(s *eventingv1alpha2.SubscriptionSpec) { s.Sink = "http://price.other.svc.cluster.local" }, false},
 		"another's events":    {func(s *eventingv1alpha2.SubscriptionSpec) { s.Source = "bank" }, false},
-		"letters elsewhere": {func(s *eventingv1alpha2.SubscriptionSpec) {
+		"dead letters elsewhere": {func(s *eventingv1alpha2.SubscriptionSpec) {
 			s.Delivery = &eventingv1alpha2.Delivery{DeadLetter: &eventingv1alpha2.DeadLetter{Sink: "http://price.other.svc.cluster.local"}}
 		}, false},
 	} {
@@ -523,7 +523,7 @@ func TestTheStatusTellsOfDeadLettersThatAreKeptAndDropped(t *testing.T) {
 		return last.Type == "Dead letters kept" && last.Status == corev1.ConditionFalse
 	}
 	w.nats.Restart() // the controller sweeps when it reaches NATS again
-	w.awaitStatus(sub, "the letters are counted", func(status eventingv1alpha2.SubscriptionStatus) bool {
+	w.awaitStatus(sub, "the dead letters are counted", func(status eventingv1alpha2.SubscriptionStatus) bool {
 		return status.DeadLetters == 3 && lost(status)
 	})
 	w.update(sub, func(spec *eventingv1alpha2.SubscriptionSpec) { spec.Types = []string{"order.shipped.v1"} })
@@ -533,7 +533,7 @@ func TestTheStatusTellsOfDeadLettersThatAreKeptAndDropped(t *testing.T) {
 	require.Contains(t, sub.Status.Conditions[2].Message, "deadLetters.maxBytes")
 	w.nats.DeleteStream(t, broker.DeadLetterStream)
 	w.nats.Restart()
-	w.awaitStatus(sub, "it is forgotten with the letters", func(status eventingv1alpha2.SubscriptionStatus) bool {
+	w.awaitStatus(sub, "it is forgotten with the dead letters", func(status eventingv1alpha2.SubscriptionStatus) bool {
 		return status.DeadLetters == 0 && !lost(status)
 	})
 }

@@ -20,8 +20,8 @@ import (
 )
 
 const (
-	// sweepInterval is how often consumers and Subscriptions are compared. What is
-	// deleted is told at once, what is changed is not.
+	// sweepInterval is how often consumers and Subscriptions are compared. NATS
+	// reports deletions at once, and changes not at all.
 	sweepInterval = 30 * time.Second
 	// retryInterval is the same when the last time failed.
 	retryInterval = 2 * time.Second
@@ -44,7 +44,7 @@ type sweeper struct {
 	options   broker.StreamOptions
 	policy    routing.Policy
 	connected <-chan struct{}
-	missing   <-chan struct{} // has a note when a pass did not find the stream of events
+	missing   <-chan struct{} // is notified when a reconciliation did not find the stream of events
 	requests  chan<- event.GenericEvent
 	metrics   *metrics
 	strangers *strangers
@@ -68,7 +68,7 @@ func (s *sweeper) Start(ctx context.Context) error {
 		case <-s.connected:
 			all = true
 		case <-s.missing:
-			if !sleep(ctx, deletionDelay) { // many passes find that at a time
+			if !sleep(ctx, deletionDelay) { // many reconciliations find that at a time
 				return nil
 			}
 			all = false
@@ -91,7 +91,7 @@ func sleep(ctx context.Context, delay time.Duration) bool {
 }
 
 // pause is short while NATS is reached and does not do what it should, for
-// example because it has just started. Nobody can publish without a stream.
+// example because it has just started. Publishing fails without a stream.
 func pause(err error) time.Duration {
 	if errors.Is(err, broker.ErrBeingDeleted) {
 		return deletionDelay
@@ -102,9 +102,9 @@ func pause(err error) time.Duration {
 	return retryInterval
 }
 
-// sweep asks for a pass for each Subscription, or only for those whose
+// sweep reconciles each Subscription, or only those whose
 // consumer is missing or not as it ought to be, and for each consumer whose
-// Subscription is missing. The watchdog looks at the others.
+// Subscription is missing. The watchdog inspects the others.
 func (s *sweeper) sweep(ctx context.Context, all bool) error {
 	streamErr := s.streams.EnsureStreamsFor(ctx, s.options, s.interested)
 	consumers, consumersErr := s.consumers.Consumers(ctx, s.options.Name)
@@ -134,7 +134,9 @@ func (s *sweeper) sweep(ctx context.Context, all bool) error {
 		case all || !fit:
 			s.request(ctx, key)
 		default:
-			patients = append(patients, patient{subscription: sub, wanted: broker.ConsumerOf(route), seen: seen, held: heldPatience(route)})
+			patients = append(patients, patient{
+				subscription: sub, wanted: broker.ConsumerOf(route), seen: seen, held: heldPatience(route),
+			})
 		}
 	}
 	if consumersErr == nil {
@@ -146,7 +148,7 @@ func (s *sweeper) sweep(ctx context.Context, all bool) error {
 	return errors.Join(streamErr, consumersErr, lettersErr, retriesErr, s.dismiss(ctx, ofLetters, list), s.countLetters(ctx, list))
 }
 
-// strayRetries adds those of whom only retries are left: a bridge stored them after the others were purged.
+// strayRetries adds Subscriptions of which only retries are left: a bridge stored them after the others were purged.
 func strayRetries(stray map[types.NamespacedName]broker.Consumer, retries map[types.NamespacedName]uint64) {
 	for key := range retries {
 		if _, ok := stray[key]; !ok {
@@ -185,7 +187,7 @@ func bySubscription(consumers []broker.Consumer) map[types.NamespacedName]broker
 	return ours
 }
 
-// fits tells whether the consumer of a route is there and as it ought to be.
+// fits reports whether the consumer of a route is there and as it ought to be.
 func fits(route routing.Route, consumers map[types.NamespacedName]broker.Consumer) bool {
 	seen, ok := consumers[route.Subscription]
 	return ok && broker.ConsumerOf(route).Matches(seen)
@@ -196,7 +198,7 @@ func lettersFit(route routing.Route, consumers map[types.NamespacedName]broker.C
 	return route.DeadLetters == nil || fits(*route.DeadLetters, consumers)
 }
 
-// dismiss deletes the consumers of dead letters that have no sink any more. The letters
+// dismiss deletes the consumers of dead letters that have no sink any more. The dead letters
 // are kept.
 func (s *sweeper) dismiss(
 	ctx context.Context, consumers map[types.NamespacedName]broker.Consumer, list *eventingv1alpha2.SubscriptionList,
@@ -213,7 +215,7 @@ func (s *sweeper) dismiss(
 	return errors.Join(errs...)
 }
 
-// countLetters brings what the statuses say of dead letters up to date.
+// countLetters updates the statuses with the counts of dead letters.
 func (s *sweeper) countLetters(ctx context.Context, list *eventingv1alpha2.SubscriptionList) error {
 	counts, err := s.consumers.DeadLetterCounts(ctx)
 	if err != nil {

@@ -31,7 +31,7 @@ func TestASweepFindsWhatSomebodyElseChanged(t *testing.T) {
 		metrics: dog.metrics, watchdog: dog, strangers: newStrangers(prometheus.NewRegistry(), logr.Discard()), log: logr.Discard(),
 	}
 	key := client.ObjectKeyFromObject(sub)
-	// sweep tells whether it asked for a pass. Other tests have left Subscriptions of their own.
+	// sweep reports whether it requested a reconciliation. Other tests have left Subscriptions of their own.
 	sweep := func() (asked bool) {
 		require.Eventually(t, func() bool { return s.sweep(t.Context(), false) == nil }, patience, tick)
 		for len(requests) > 0 {

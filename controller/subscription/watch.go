@@ -8,21 +8,21 @@ import (
 )
 
 const (
-	// idlePatience is how long a consumer may have events, room and a request for them and
+	// idlePatience is how long a consumer may have events, capacity and a pull request and
 	// deliver nothing. NATS needs milliseconds for it.
 	idlePatience = time.Minute
-	// leastHeldPatience is how long a consumer may wait for what it delivered and hear
-	// nothing. A sink may take its time, and an event waits in its place when there is no
-	// room for retries.
+	// leastHeldPatience is how long a consumer may wait for the settlement of what it
+	// delivered. A sink may take its time, and an event waits in its place when the stream of
+	// retries is full.
 	leastHeldPatience = 30 * time.Minute
 	heldFactor        = 4 // of what the Subscription itself allows
-	// longestGap between two looks that are compared. Behind a longer one NATS was away.
+	// longestGap between two inspections that are compared. During a longer one NATS was away.
 	longestGap = 3 * sweepInterval
-	// maxRounds bounds how much patience grows with each renewal that did not help.
+	// maxRounds bounds how often the timeout doubles with each renewal without effect.
 	maxRounds = 5
 )
 
-// remedy is what is done about a consumer that does not deliver.
+// recovery is what is done about a consumer that does not deliver.
 type remedy string
 
 const (
@@ -31,7 +31,7 @@ const (
 	renew      remedy = "renewed"
 )
 
-// watch is what is remembered of a consumer from one look to the next.
+// watch is what is remembered of a consumer from one inspection to the next.
 type watch struct {
 	looked   time.Time
 	progress broker.Progress // but for Waiting, which changes all the time
@@ -41,8 +41,8 @@ type watch struct {
 	rounds   int             // renewals without a delivery after them
 }
 
-// next judges a look at a consumer. held is how long messages may be held before it counts
-// as stuck, 0 for ever. That nobody asks for messages is no fault: the Subscription is
+// next evaluates an inspection of a consumer. held is how long messages may be held before it counts
+// as stuck, 0 for ever. A consumer without pull requests is healthy: the Subscription is
 // paused, its sink sleeps, or no bridge runs.
 func (w watch) next(seen broker.Consumer, held time.Duration, now time.Time) (watch, remedy) {
 	after := watch{looked: now, progress: seen.Progress, held: seen.Backlog.AckPending, since: now, rounds: w.rounds}

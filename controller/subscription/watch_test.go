@@ -11,7 +11,7 @@ import (
 	"github.com/rouse-run/rouse/internal/routing"
 )
 
-// stuck has events, room and a request, and delivers nothing.
+// stuck has events, capacity and a pull request, and delivers nothing.
 func stuck() broker.Consumer {
 	return broker.Consumer{
 		MaxAckPending: 10,
@@ -20,7 +20,7 @@ func stuck() broker.Consumer {
 	}
 }
 
-// full has delivered what it may and hears nothing of it.
+// full has delivered what it may, and nothing is settled.
 func full() broker.Consumer {
 	c := stuck()
 	c.Backlog.AckPending = 10
@@ -32,13 +32,13 @@ func clustered(c broker.Consumer) broker.Consumer {
 	return c
 }
 
-// remedies looks at a consumer as often as the sweeper does and returns what was done, when.
-func remedies(look func(i int) broker.Consumer, held, duration, every time.Duration) map[time.Duration]remedy {
+// recoveriesOf inspects a consumer as often as the sweeper does and returns what was done, when.
+func recoveriesOf(seenAt func(i int) broker.Consumer, held, duration, every time.Duration) map[time.Duration]remedy {
 	done := map[time.Duration]remedy{}
 	var w watch
 	start := time.Unix(1000, 0)
 	for i := 0; time.Duration(i)*every <= duration; i++ {
-		after, what := w.next(look(i), held, start.Add(time.Duration(i)*every))
+		after, what := w.next(seenAt(i), held, start.Add(time.Duration(i)*every))
 		if w = after; what != leaveAlone {
 			done[time.Duration(i)*every] = what
 		}
@@ -54,41 +54,41 @@ func TestAConsumerThatDeliversOrHasAReasonNotToIsLeftAlone(t *testing.T) {
 		return same(c)
 	}
 	for name, tc := range map[string]struct {
-		look  func(i int) broker.Consumer
-		held  time.Duration
-		every time.Duration
+		seenAt func(i int) broker.Consumer
+		held   time.Duration
+		every  time.Duration
 	}{
-		"nothing is published": {look: with(stuck(), func(c *broker.Consumer) { c.Backlog = broker.Backlog{} })},
-		"it delivers slowly": {look: func(i int) broker.Consumer {
+		"nothing is published": {seenAt: with(stuck(), func(c *broker.Consumer) { c.Backlog = broker.Backlog{} })},
+		"it delivers slowly": {seenAt: func(i int) broker.Consumer {
 			c := stuck()
 			c.Progress.Delivered += uint64(i)
 			return c
 		}},
-		"it is settled slowly": {look: func(i int) broker.Consumer {
+		"it is settled slowly": {seenAt: func(i int) broker.Consumer {
 			c := full()
 			c.Progress.Settled += uint64(i)
 			return c
 		}},
-		"something behind the oldest is settled": {look: func(i int) broker.Consumer {
+		"something behind the oldest is settled": {seenAt: func(i int) broker.Consumer {
 			c := stuck()
 			c.Backlog.AckPending = uint64(i % 10)
 			return c
 		}},
-		"nobody asks, for the sink sleeps or the Subscription is paused":    {look: with(stuck(), func(c *broker.Consumer) { c.Progress.Waiting = 0 })},
-		"events went back to the consumer when their sink fell asleep":      {look: with(full(), func(c *broker.Consumer) { c.Progress.Waiting, c.Backlog.Pending = 0, 0 })},
-		"an administrator paused the consumer":                              {look: with(stuck(), func(c *broker.Consumer) { c.Progress.Paused = true })},
-		"all that it may deliver is in the hands of a sink that takes long": {look: same(full()), held: 5 * time.Hour},
-		"events wait in a bridge for others of their key":                   {look: same(full())},
+		"no pull request, as the sink sleeps or the Subscription is paused": {seenAt: with(stuck(), func(c *broker.Consumer) { c.Progress.Waiting = 0 })},
+		"events went back to the consumer when their sink fell asleep":      {seenAt: with(full(), func(c *broker.Consumer) { c.Progress.Waiting, c.Backlog.Pending = 0, 0 })},
+		"an administrator paused the consumer":                              {seenAt: with(stuck(), func(c *broker.Consumer) { c.Progress.Paused = true })},
+		"all that it may deliver is in the hands of a sink that takes long": {seenAt: same(full()), held: 5 * time.Hour},
+		"events wait in a bridge for others of their key":                   {seenAt: same(full())},
 		"the last events are in the hands of a sink that takes long": {
-			look: with(stuck(), func(c *broker.Consumer) { c.Backlog.Pending = 0 }), held: 5 * time.Hour,
+			seenAt: with(stuck(), func(c *broker.Consumer) { c.Backlog.Pending = 0 }), held: 5 * time.Hour,
 		},
-		"NATS was away between the looks": {look: same(stuck()), every: 2 * time.Minute},
-		"it is made anew all the time": {look: func(i int) broker.Consumer {
+		"NATS was away between the inspections": {seenAt: same(stuck()), every: 2 * time.Minute},
+		"it is created again all the time": {seenAt: func(i int) broker.Consumer {
 			c := stuck()
 			c.Progress.Created = time.Unix(int64(i), 0)
 			return c
 		}},
-		"events come in bursts that are delivered at once": {look: func(i int) broker.Consumer {
+		"events come in bursts that are delivered at once": {seenAt: func(i int) broker.Consumer {
 			c := stuck()
 			c.Backlog.Pending = uint64(i % 2)
 			return c
@@ -100,7 +100,7 @@ func TestAConsumerThatDeliversOrHasAReasonNotToIsLeftAlone(t *testing.T) {
 			if every == 0 {
 				every = sweepInterval
 			}
-			require.Empty(t, remedies(tc.look, tc.held, 4*time.Hour, every))
+			require.Empty(t, recoveriesOf(tc.seenAt, tc.held, 4*time.Hour, every))
 		})
 	}
 }
@@ -109,7 +109,7 @@ func TestAConsumerThatStandsStillIsHelpedMoreAndMoreAndThenLessOften(t *testing.
 	t.Parallel()
 	same := func(c broker.Consumer) func(int) broker.Consumer { return func(int) broker.Consumer { return c } }
 	for name, tc := range map[string]struct {
-		look     func(i int) broker.Consumer
+		seenAt   func(i int) broker.Consumer
 		duration time.Duration
 		want     map[time.Duration]remedy
 	}{
@@ -119,11 +119,11 @@ func TestAConsumerThatStandsStillIsHelpedMoreAndMoreAndThenLessOften(t *testing.
 		"its leader is moved first": {same(clustered(stuck())), 2 * time.Minute, map[time.Duration]remedy{
 			time.Minute: moveLeader, 2 * time.Minute: renew,
 		}},
-		"nobody holds what it has delivered": {same(full()), time.Hour, map[time.Duration]remedy{30 * time.Minute: renew}},
-		"in a cluster":                       {same(clustered(full())), 31 * time.Minute, map[time.Duration]remedy{30 * time.Minute: moveLeader, 31 * time.Minute: renew}},
+		"its delivered messages are lost": {same(full()), time.Hour, map[time.Duration]remedy{30 * time.Minute: renew}},
+		"in a cluster":                    {same(clustered(full())), 31 * time.Minute, map[time.Duration]remedy{30 * time.Minute: moveLeader, 31 * time.Minute: renew}},
 		"a renewal is only a start": {func(i int) broker.Consumer {
 			c := stuck()
-			if i > 2 { // made anew by the first remedy
+			if i > 2 { // created again by the first recovery
 				c.Progress.Created = time.Unix(2, 0)
 			}
 			return c
@@ -135,7 +135,7 @@ func TestAConsumerThatStandsStillIsHelpedMoreAndMoreAndThenLessOften(t *testing.
 			}
 			return c
 		}, time.Hour, map[time.Duration]remedy{time.Minute: moveLeader}},
-		"what was delivered once makes patience short again": {func(i int) broker.Consumer {
+		"a delivery resets the timeout": {func(i int) broker.Consumer {
 			c := stuck()
 			if i > 6 {
 				c.Progress.Delivered++
@@ -147,14 +147,14 @@ func TestAConsumerThatStandsStillIsHelpedMoreAndMoreAndThenLessOften(t *testing.
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			require.Equal(t, tc.want, remedies(tc.look, heldPatience(routing.Route{}), tc.duration, sweepInterval))
+			require.Equal(t, tc.want, recoveriesOf(tc.seenAt, heldPatience(routing.Route{}), tc.duration, sweepInterval))
 		})
 	}
 }
 
 func TestPatienceNeverGrowsWithoutBound(t *testing.T) {
 	t.Parallel()
-	done := remedies(func(int) broker.Consumer { return stuck() }, 0, 24*time.Hour, sweepInterval)
+	done := recoveriesOf(func(int) broker.Consumer { return stuck() }, 0, 24*time.Hour, sweepInterval)
 	require.Greater(t, len(done), 24*60/40, "it is helped every half an hour at least")
 }
 

@@ -14,7 +14,7 @@ import (
 	"github.com/rouse-run/rouse/internal/broker"
 )
 
-// Remedies help a consumer that does not deliver.
+// ConsumerRecovery recovers a consumer that does not deliver.
 type Remedies interface {
 	// MoveLeader costs nothing.
 	MoveLeader(ctx context.Context, stream, consumer string) error
@@ -22,14 +22,14 @@ type Remedies interface {
 	RenewConsumer(ctx context.Context, stream string, consumer broker.Consumer) error
 }
 
-// patient is a consumer that is as it ought to be, with its Subscription.
+// watchedConsumer is a consumer whose configuration is right, with its Subscription.
 type patient struct {
 	subscription *eventingv1alpha2.Subscription
 	wanted, seen broker.Consumer
 	held         time.Duration // as of heldPatience
 }
 
-// watchdog helps consumers that have events and do not deliver them.
+// watchdog recovers consumers that have events and do not deliver them.
 type watchdog struct {
 	remedies Remedies
 	stream   string
@@ -41,7 +41,7 @@ type watchdog struct {
 	watches map[types.NamespacedName]watch
 }
 
-// look judges all consumers at once and forgets those that are not among them.
+// inspect evaluates all consumers at once and forgets those that are not among them.
 func (d *watchdog) look(ctx context.Context, patients []patient) {
 	before := d.watches
 	d.watches = make(map[types.NamespacedName]watch, len(patients))
@@ -55,7 +55,7 @@ func (d *watchdog) look(ctx context.Context, patients []patient) {
 	}
 }
 
-// help applies a remedy. What fails is tried again, or the next one is, by a later look.
+// recoverConsumer applies a recovery. A later inspection repeats one that fails, or applies the next.
 func (d *watchdog) help(ctx context.Context, key types.NamespacedName, p patient, what remedy, after time.Duration) {
 	log := d.log.WithValues("subscription", key.String(), "consumer", p.wanted.Name, "remedy", string(what),
 		"pending", p.seen.Backlog.Pending, "held", p.seen.Backlog.AckPending, "after", after.String())
@@ -66,10 +66,10 @@ func (d *watchdog) help(ctx context.Context, key types.NamespacedName, p patient
 		err = d.remedies.RenewConsumer(ctx, d.stream, p.wanted)
 	}
 	if err != nil {
-		log.Error(err, "cannot help a consumer that does not deliver")
+		log.Error(err, "cannot recover a consumer that does not deliver")
 		return
 	}
-	log.Info("helped a consumer that did not deliver")
+	log.Info("recovered a consumer that did not deliver")
 	d.metrics.recoveries.WithLabelValues(key.Namespace, key.Name, string(what)).Inc()
 	d.recorder.Eventf(p.subscription, nil, corev1.EventTypeWarning, "ConsumerStuck", "Recover",
 		"The consumer did not deliver for %s, with %d events waiting and %d in delivery: %s",

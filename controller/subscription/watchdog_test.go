@@ -40,8 +40,8 @@ func connectTo(t *testing.T, server *natstest.Server) *broker.Conn {
 	return conn
 }
 
-// A process takes all that the consumer gives out and is never heard of again. The consumer
-// waits for a day, so that without help nobody would get these events, nor those behind them.
+// A client pulls all that the consumer delivers and dies without settling. The consumer
+// waits for a day, so that without recovery neither these events nor those behind them would be delivered.
 func TestAConsumerWhoseMessagesNobodyHoldsDeliversAgain(t *testing.T) {
 	t.Parallel()
 	const limit, all = 10, 25
@@ -109,7 +109,7 @@ func TestAConsumerWhoseMessagesNobodyHoldsDeliversAgain(t *testing.T) {
 	}
 }
 
-// asking is the consumer when somebody asks it for messages.
+// asking is the consumer while a pull request waits.
 func asking(t *testing.T, conn *broker.Conn) (found broker.Consumer) {
 	t.Helper()
 	require.Eventually(t, func() bool {

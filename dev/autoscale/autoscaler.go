@@ -10,7 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Autoscaler scales the Functions that it is told of.
+// Autoscaler scales the Functions that are applied.
 type Autoscaler struct {
 	client  pb.ExternalScalerClient
 	scale   func(fn types.NamespacedName, replicas int)
@@ -23,7 +23,7 @@ type Autoscaler struct {
 	changed chan struct{} // closed and replaced when a backlog has changed
 }
 
-// New makes an Autoscaler that asks over conn. It calls scale whenever a Function shall have another number of replicas,
+// New makes an Autoscaler that polls over conn. It calls scale whenever a Function shall have another number of replicas,
 // one call at a time for each.
 func New(
 	conn grpc.ClientConnInterface, scale func(fn types.NamespacedName, replicas int), o Options, log logr.Logger,
@@ -34,7 +34,7 @@ func New(
 	}
 }
 
-// Apply says which Functions there are. Those that were there before keep their replicas, within their new bounds.
+// Apply sets which Functions there are. Those that were there before keep their replicas, within their new bounds.
 func (a *Autoscaler) Apply(targets []Target) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -100,7 +100,7 @@ func (a *Autoscaler) Hold(fn types.NamespacedName) (release func()) {
 	return o.hold()
 }
 
-// Backlog is how much waited for a Function when it was last asked; it is not known before the first answer.
+// Backlog is how much waited for a Function at the last poll; it is not known before the first answer.
 func (a *Autoscaler) Backlog(fn types.NamespacedName) (backlog int, known bool) {
 	a.mu.Lock()
 	o := a.objects[fn]

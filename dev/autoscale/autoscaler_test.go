@@ -21,7 +21,7 @@ import (
 
 const patience = 20 * time.Second
 
-// stub is a scaler that says what the test says.
+// stub is a scaler whose answers the test sets.
 type stub struct {
 	pb.UnimplementedExternalScalerServer
 
@@ -100,7 +100,7 @@ func serve(t *testing.T, s *stub) *grpc.ClientConn {
 
 var pricing = types.NamespacedName{Namespace: "orders", Name: "pricing"}
 
-// world is an Autoscaler that runs, and the numbers that it told.
+// fixture is an Autoscaler that runs, and the numbers of replicas that it asked for.
 type world struct {
 	*Autoscaler
 
@@ -129,7 +129,7 @@ func (w world) expect(t *testing.T, replicas int) {
 	case got := <-w.told:
 		require.Equal(t, replicas, got)
 	case <-time.After(patience):
-		require.FailNow(t, "nothing was told", "want %d", replicas)
+		require.FailNow(t, "nothing was scaled", "want %d", replicas)
 	}
 }
 
@@ -247,6 +247,6 @@ func TestChangesOfABacklogAreHeard(t *testing.T) {
 	select {
 	case <-changed:
 	case <-time.After(patience):
-		require.Fail(t, "nobody was told")
+		require.Fail(t, "no change was signalled")
 	}
 }

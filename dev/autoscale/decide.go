@@ -15,7 +15,7 @@ type bounds struct {
 	settle    time.Duration // how long a backlog has to be small before replicas go
 }
 
-// observation is what a poll learned. A failed one says nothing but that.
+// observation is what a poll learned. A failed one has no values.
 type observation struct {
 	active bool
 	value  float64 // the backlog

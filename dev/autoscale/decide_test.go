@@ -34,7 +34,7 @@ func TestReplicasFollowWhatWasSeen(t *testing.T) {
 	}{
 		"nothing to do leaves it asleep": {open, []step{{0, backlog(0), 0, ""}, {second, backlog(0), 0, ""}}},
 		"a push wakes one":               {open, []step{{0, wake, 1, ""}}},
-		"a poll finds what no push told": {open, []step{{0, backlog(1), 1, ""}}},
+		"a poll finds what no push sent": {open, []step{{0, backlog(1), 1, ""}}},
 		"a wake goes to the minimum":     {bounds{low: 2, high: 5, cooldown: second}, []step{{0, wake, 2, ""}}},
 		"a backlog has its replicas at once": {open, []step{
 			{0, backlog(35), 4, "the ceiling of 35 by 10"}, {second, backlog(51), 5, "no more than the maximum"},

@@ -36,7 +36,7 @@ func newObject(a *Autoscaler, target Target) *object {
 		removed: make(chan struct{}), decided: make(chan struct{}, 1), nudged: make(chan struct{}, 1),
 	}
 	o.state.bound(o.bounds())
-	o.decided <- struct{}{} // the first number is told too
+	o.decided <- struct{}{} // the first number is reported too
 	return o
 }
 
@@ -55,7 +55,7 @@ func (o *object) run(ctx context.Context) {
 	loops.Wait()
 }
 
-// act tells the newest decision.
+// act reports the newest decision.
 func (o *object) act(ctx context.Context) {
 	told := -1
 	for {
@@ -82,7 +82,7 @@ func (o *object) decide(change func(s *state, now time.Time, b bounds)) {
 	note(o.decided)
 }
 
-// bounds is called with the lock held, or before there is anybody else.
+// bounds is called with the lock held, or before the object is shared.
 func (o *object) bounds() bounds {
 	return bounds{
 		low: o.target.Min, high: max(o.target.Max, o.target.Min, 1),

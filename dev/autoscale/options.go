@@ -26,7 +26,7 @@ type Options struct {
 	ScaleDown time.Duration
 }
 
-// DefaultOptions are quicker than a cluster's, because the scaler is near and somebody watches.
+// DefaultOptions are quicker than a cluster's, because the scaler is near and a user watches.
 func DefaultOptions() Options {
 	return Options{Cooldown: 5 * time.Second, Polling: 500 * time.Millisecond, ScaleDown: 3 * time.Second}
 }

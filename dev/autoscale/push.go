@@ -13,7 +13,7 @@ const (
 	lastBackoff  = 5 * time.Second
 )
 
-// push holds the stream open on which the scaler wakes. Its end without an error is a scaler's way to say come again.
+// push holds the stream open on which the scaler wakes. A scaler that ends it without an error wants the client to reconnect.
 func (o *object) push(ctx context.Context) {
 	for backoff := firstBackoff; ; backoff = min(backoff*2, lastBackoff) {
 		if err := o.follow(ctx); errors.Is(err, io.EOF) {
@@ -27,7 +27,7 @@ func (o *object) push(ctx context.Context) {
 	}
 }
 
-// follow reads one stream until it ends. Only true means something: the way down is the poll's.
+// follow reads one stream until it ends. Only true means something: only polls scale down.
 func (o *object) follow(ctx context.Context) error {
 	stream, err := o.autoscaler.client.StreamIsActive(ctx, o.ref())
 	if err != nil {

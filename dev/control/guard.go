@@ -13,7 +13,7 @@ var (
 	errToken = errors.New("the API needs the header Authorization: Bearer <token>; the token is in instance.json of the state folder")
 )
 
-// loopback tells whether the request names a loopback address as its host. A page whose name resolves to this machine
+// loopback reports whether the request names a loopback address as its host. A page whose name resolves to this machine
 // sends its own name.
 func loopback(r *http.Request) bool {
 	host := r.Host

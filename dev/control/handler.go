@@ -21,17 +21,17 @@ const (
 	maxTail     = 100_000
 )
 
-// Functions tell how they are.
+// Functions report how they are.
 type Functions interface {
 	Status() []function.Status
 }
 
-// SubscriptionList tells how they are; never nil, so that JSON has a list.
+// SubscriptionList reports how Subscriptions are; never nil, so that JSON has a list.
 type SubscriptionList interface {
 	Status() []subscriptions.Status
 }
 
-// Backlogs tell how much waits for a Function, if that is known.
+// Backlogs report how much waits for a Function, if that is known.
 type Backlogs interface {
 	Backlog(fn types.NamespacedName) (backlog int, known bool)
 }
@@ -40,11 +40,11 @@ type Backlogs interface {
 type Lines interface {
 	// Recent lists the last n lines, oldest first.
 	Recent(fn types.NamespacedName, n int) []feed.Line
-	// Follow calls take with the last tail lines and then with each new one until ctx ends.
+	// Follow calls handle with the last tail lines and then with each new one until ctx ends.
 	Follow(ctx context.Context, fn types.NamespacedName, tail int, take func(feed.Line))
 }
 
-// Deps are what the API tells of.
+// Deps are what the API reports on.
 type Deps struct {
 	Functions     Functions
 	Subscriptions SubscriptionList
@@ -135,7 +135,7 @@ func (h *Handler) log(w http.ResponseWriter, r *http.Request) {
 	}
 	controller := http.NewResponseController(w)
 	_ = controller.SetReadDeadline(time.Time{}) // the bound of the request's arrival would end it
-	_ = controller.Flush()                      // the reader shall know that it is heard
+	_ = controller.Flush()                      // the reader gets the status before the first line
 	ctx, cancel := context.WithCancel(r.Context())
 	defer cancel()
 	h.deps.Lines.Follow(ctx, fn, tail, func(line feed.Line) {

@@ -25,7 +25,7 @@ func New(limit int) *Feed {
 	return &Feed{limit: max(limit, 1), rings: map[types.NamespacedName]*ring{}, change: make(chan struct{})}
 }
 
-// Add takes a line. One without a time gets the present.
+// Add adds a line. One without a time gets the present.
 func (f *Feed) Add(line Line) {
 	if line.Time.IsZero() {
 		line.Time = time.Now()
@@ -61,8 +61,8 @@ func (f *Feed) Recent(fn types.NamespacedName, n int) []Line {
 	return lines
 }
 
-// Follow calls take with the last tail lines of a Function, of all of them for the zero name, and then with each new
-// one, until the context ends. Calls come one at a time. A take that is slower than the Function misses lines, and
+// Follow calls handle with the last tail lines of a Function, of all of them for the zero name, and then with each new
+// one, until the context ends. Calls come one at a time. A handle that is slower than the Function misses lines, and
 // gets a line of stream Rouse in their place.
 func (f *Feed) Follow(ctx context.Context, fn types.NamespacedName, tail int, take func(Line)) {
 	seen, backlog := uint64(0), true
@@ -95,7 +95,7 @@ func (f *Feed) Follow(ctx context.Context, fn types.NamespacedName, tail int, ta
 	}
 }
 
-// since lists what came after a number in the order in which it came, and tells whether some of it is gone.
+// since lists what came after a number in the order in which it came, and reports whether some of it is gone.
 func (f *Feed) since(fn types.NamespacedName, number uint64) (found []entry, missed bool) {
 	if fn != (types.NamespacedName{}) {
 		if r := f.rings[fn]; r != nil {

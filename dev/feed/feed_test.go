@@ -132,7 +132,7 @@ func TestAFollowerOfAllGetsEachLineOnceInOrder(t *testing.T) {
 	t.Parallel()
 	const each = 500
 	f := New(each)
-	lines := follow(t, f, all, 2*each) // it may begin after some were said
+	lines := follow(t, f, all, 2*each) // it may begin after some were added
 	var writers sync.WaitGroup
 	for _, fn := range []types.NamespacedName{pricing, invoicing} {
 		writers.Go(func() {
@@ -159,7 +159,7 @@ func TestASlowFollowerIsToldThatLinesAreMissing(t *testing.T) {
 	f.Follow(ctx, pricing, 1, func(line Line) {
 		got = append(got, line.Text)
 		switch line.Text {
-		case "first": // while it is being taken, more come than are kept
+		case "first": // while it is being handled, more come than are kept
 			say(f, pricing, "lost 1", "lost 2", "kept 1", "kept 2")
 		case "kept 2":
 			cancel()

@@ -6,10 +6,10 @@ import "time"
 const (
 	Stdout = "stdout"
 	Stderr = "stderr"
-	Rouse  = "rouse" // what local mode itself says about a Function
+	Rouse  = "rouse" // what local mode itself reports about a Function
 )
 
-// Line is one line that a Function printed, or that local mode says about it.
+// Line is one line that a Function printed, or that local mode reports about it.
 type Line struct {
 	Time      time.Time `json:"time"`
 	Namespace string    `json:"namespace"`
@@ -19,6 +19,6 @@ type Line struct {
 	// Stream is Stdout, Stderr or Rouse.
 	Stream string `json:"stream"`
 	Text   string `json:"text"`
-	// Problem marks what local mode says about why a Function does not run.
+	// Problem marks what local mode reports about why a Function does not run.
 	Problem bool `json:"-"`
 }

@@ -2,7 +2,7 @@ package feed
 
 import "slices"
 
-// entry is a line with its place in the order of all lines.
+// entry is a line with its position in the order of all lines.
 type entry struct {
 	number uint64
 	line   Line
@@ -10,7 +10,7 @@ type entry struct {
 
 // ring has the last lines of one Function.
 type ring struct {
-	entries []entry // entries[next] is the oldest once all places are taken
+	entries []entry // entries[next] is the oldest once the ring is full
 	next    int
 	gone    uint64 // number of the last line that was driven out
 }

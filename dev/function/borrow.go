@@ -64,12 +64,12 @@ func (u *unit) idlest() *replica {
 	return chosen
 }
 
-// hopeless tells whether there is nothing to start, and nothing is being done about it.
+// hopeless reports whether there is no prepared version and no preparation that runs or is due.
 func (u *unit) hopeless() bool {
 	return u.launch == nil && u.unprepared != "" && u.preparation.cancel == nil && !u.preparation.due
 }
 
-// late says why a request was not answered in time.
+// late is the error of a request that was not answered in time.
 func (f *Functions) late(name types.NamespacedName) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -85,14 +85,14 @@ func (f *Functions) late(name types.NamespacedName) error {
 	return &refusal{http.StatusGatewayTimeout, text}
 }
 
-// giveBack ends what borrow began.
+// giveBack returns a replica that borrow has chosen.
 func (f *Functions) giveBack(r *replica) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	r.requests--
 }
 
-// awaitEnd returns when a replica that did not accept a connection is out of the choice.
+// awaitEnd returns when a replica that did not accept a connection serves no longer.
 func (f *Functions) awaitEnd(ctx context.Context, r *replica) {
 	for {
 		f.mu.Lock()

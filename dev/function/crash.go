@@ -10,7 +10,7 @@ import (
 )
 
 const (
-	// keptLines of a replica are looked at when it ends, and shownLines are told.
+	// keptLines of a replica are searched for an error when it ends, and shownLines of them are reported.
 	keptLines  = 40
 	shownLines = 12
 	// notLoaded is how a runtime begins to say why a handler does not load.
@@ -24,7 +24,7 @@ type crash struct {
 	lines []string // as they are shown
 }
 
-// describe says why in one line, with the place in the user's file, and below it what the replica printed last.
+// describe gives the reason in one line, with the position in the user's file, and below it what the replica printed last.
 func (c crash) describe() string {
 	lines := c.lines
 	for i, line := range slices.Backward(lines) {
@@ -45,7 +45,7 @@ func (c crash) describe() string {
 	return text
 }
 
-// place is the last line of the source that a stack trace names: its first frame in Node.js, its last in Python.
+// position is the last line of the source that a stack trace names: its first frame in Node.js, its last in Python.
 func (c crash) place(lines []string) manifest.Position {
 	source := c.fn.Source
 	if source.Line == 0 {
@@ -68,28 +68,28 @@ func (c crash) place(lines []string) manifest.Position {
 	return manifest.Position{File: source.File, Line: n}
 }
 
-// telling is the line that says what was wrong: that of the error, or else what follows the runtime's words, or else
+// errorLine is the line that names the error: that of the exception, or else what follows the runtime's prefix, or else
 // the last one.
 func telling(lines []string) string {
 	named := regexp.MustCompile(`^(?:[A-Za-z_]\w*\.)*\w*(?:Error|Exception|Exit|Interrupt|Warning)\b`)
 	last := ""
 	for _, line := range lines {
-		said, begins := strings.CutPrefix(line, notLoaded)
-		said = strings.TrimSpace(said)
-		if named.MatchString(said) {
-			return said
+		message, begins := strings.CutPrefix(line, notLoaded)
+		message = strings.TrimSpace(message)
+		if named.MatchString(message) {
+			return message
 		}
-		if said != "" && (begins || !strings.HasPrefix(last, notLoaded)) {
-			last = said
+		if message != "" && (begins || !strings.HasPrefix(last, notLoaded)) {
+			last = message
 			if begins {
-				last = notLoaded + " " + said
+				last = notLoaded + " " + message
 			}
 		}
 	}
 	return last
 }
 
-// placed puts the place before a text that does not name the file yet.
+// placed puts the position before a text that does not name the file yet.
 func placed(at manifest.Position, text string) string {
 	if at.File == "" || strings.Contains(text, at.File) {
 		return text

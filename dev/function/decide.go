@@ -11,7 +11,7 @@ type stage int
 const (
 	starting stage = iota
 	ready
-	draining // it was told to end, or soon will be
+	draining // it was asked to stop, or soon will be
 )
 
 // replicaView is a replica as decide sees it.
@@ -42,7 +42,7 @@ type plan struct {
 	again   time.Time
 }
 
-// decide says what to start and what to stop. Replicas of an old version stay until as many of the wanted one are
+// decide plans what to start and what to stop. Replicas of an old version stay until as many of the wanted one are
 // ready; the wanted version starts beside them.
 func decide(v view) plan {
 	var p plan
@@ -54,7 +54,7 @@ func decide(v view) plan {
 			leaving++
 		case v.overdue(r, &p):
 			p.abandon = append(p.abandon, r.id)
-			late = append(late, r) // they have their place until their end is counted as a failure
+			late = append(late, r) // they count as started until their end is counted as a failure
 		case r.current:
 			current = append(current, r)
 		default:
@@ -75,7 +75,7 @@ func decide(v view) plan {
 	return p
 }
 
-// overdue tells whether a replica takes too long to start. A debugger may hold it as long as it likes.
+// overdue reports whether a replica takes too long to start. A debugger may hold it as long as it likes.
 func (v *view) overdue(r replicaView, p *plan) bool {
 	if r.stage != starting || v.exclusive {
 		return false

@@ -13,12 +13,12 @@ import (
 	"github.com/rouse-run/rouse/dev/toolchain"
 )
 
-// Launcher says how a Function is started; *toolchain.Toolchain does.
+// Launcher prepares the command that starts a Function; *toolchain.Toolchain implements it.
 type Launcher interface {
 	Launch(ctx context.Context, fn manifest.Function, in toolchain.Inputs) (toolchain.Launch, error)
 }
 
-// Waker keeps a Function awake that somebody calls.
+// Waker keeps a Function awake while a client calls it.
 type Waker interface {
 	// Hold keeps it awake until release is called.
 	Hold(fn types.NamespacedName) (release func())
@@ -29,7 +29,7 @@ type Deps struct {
 	Launcher   Launcher
 	Supervisor *process.Supervisor
 	Feed       *feed.Feed
-	// Waker may be nil: then requests to a front port wake nobody.
+	// Waker may be nil: then requests to a front port wake no Function.
 	Waker Waker
 	Log   logr.Logger
 }
@@ -42,11 +42,11 @@ type Options struct {
 	Ports string
 	// PublisherAddress and State are handed to the Launcher.
 	PublisherAddress, State string
-	// Debug tells which Functions are started for a debugger; nil: none.
+	// Debug reports whether a Function is started for a debugger; nil: none is.
 	Debug func(fn types.NamespacedName) bool
 	// StartWithin is how long a Function may take until it is ready, and a request waits for that.
 	StartWithin time.Duration
-	// SilentAfter is how long a replica gives no answer until that is said.
+	// SilentAfter is how long a replica gives no answer until that is reported.
 	SilentAfter time.Duration
 	// Steady is how long a Function has to run until its crashes are forgotten.
 	Steady time.Duration

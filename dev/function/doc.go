@@ -3,8 +3,8 @@
 //
 // It owns the processes of every Function, their front ports and their endpoints, and guarantees that
 //   - a changed Function starts beside the old one and takes over when it is ready; the old one leaves the endpoints
-//     before it is told to end, and finishes what it has begun;
-//   - a version that does not start leaves the one before serving, and Status says why, with the line in the file;
+//     before it is asked to stop, and finishes what it has begun;
+//   - a version that does not start leaves the one before serving, and Status has the reason, with the line in the file;
 //   - a Function that crashes is started again, later each time; one that gives no answer for longer than a call may
 //     take is ended and replaced;
 //   - what Functions print names the user's files, and no copies of them;

@@ -13,7 +13,7 @@ import (
 const (
 	// servicePort is the only port of a Function's Service.
 	servicePort = 80
-	// newsWithin is how long a replica that has to end waits for watchers to hear of it.
+	// newsWithin is how long a replica that has to end waits for watchers to drop it.
 	newsWithin = time.Second
 )
 
@@ -69,7 +69,7 @@ func (r *replica) serves() bool { return r.stage == ready && !r.givenUp() }
 // givenUp reports whether it was killed and is not gone yet.
 func (r *replica) givenUp() bool { return r.overdue || r.ended != "" }
 
-// note tells that a watcher has applied a version.
+// note records that a watcher has applied a version.
 func (f *Functions) note(w *watcher, version uint64) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

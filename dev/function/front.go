@@ -75,7 +75,7 @@ func (f *Functions) serve(u *unit) {
 	f.announce()
 }
 
-// listen gives a Function the port that it had before, or else the next one that is free and nobody else's, which is its
+// listen gives a Function the port that it had before, or else the next one that is free and given to no other, which is its
 // own from then on.
 func (f *Functions) listen(u *unit) (net.Listener, error) {
 	before, had := f.ports.of(u.name)

@@ -47,7 +47,7 @@ func New(deps Deps, options Options) *Functions {
 	}
 }
 
-// update changes something and has the loop look at it.
+// update changes something and has the loop check it.
 func (f *Functions) update(change func()) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -56,7 +56,7 @@ func (f *Functions) update(change func()) {
 	f.poke()
 }
 
-// poke has the loop look at everything.
+// poke has the loop check everything.
 func (f *Functions) poke() {
 	select {
 	case f.wake <- struct{}{}:
@@ -70,8 +70,8 @@ func (f *Functions) announce() {
 	f.change = make(chan struct{})
 }
 
-// Apply takes what the folder asks for now. A Function that is not in the set is stopped, unless a problem in its
-// file may be why: then it goes on as it was, and says so. Launches that failed are tried again.
+// Apply sets what the folder asks for now. A Function that is not in the set is stopped, unless a problem in its
+// file may be why: then it goes on as it was, and its status has the problem. Launches that failed are retried.
 func (f *Functions) Apply(set manifest.Set, problems []manifest.Problem) {
 	f.update(func() {
 		f.inputs = toolchain.Inputs{

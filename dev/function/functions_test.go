@@ -29,7 +29,7 @@ func TestAFunctionWithoutScalingRunsItsReplicas(t *testing.T) {
 		At: manifest.Position{File: "orders/pricing.yaml", Line: 1},
 	}, status)
 	w.Scale(pricing, 5)
-	require.Equal(t, 2, w.Status()[0].Desired, "nobody scales it")
+	require.Equal(t, 2, w.Status()[0].Desired, "a Function without scaleConfig is not scaled")
 	code, text := w.request("/a?b=c", "localhost", nil)
 	require.Equal(t, http.StatusOK, code)
 	require.Equal(t, "v1 localhost /a?b=c", text)
@@ -80,7 +80,7 @@ func TestAChangedFunctionTakesOverAndTheOldOneFinishesWhatItHasBegun(t *testing.
 
 	w.Apply(set(function("serve v2")), nil)
 	second := w.nextEndpoints(endpoints)
-	for len(second) == 2 { // both, for the moment in which one is ready and the other is not yet told to end
+	for len(second) == 2 { // both, for the moment in which one is ready and the other is not yet asked to stop
 		second = w.nextEndpoints(endpoints)
 	}
 	require.Len(t, second, 1)
@@ -213,7 +213,7 @@ func TestARequestIsRefusedWithAReason(t *testing.T) {
 	w.await("known to fail", func(s Status) bool { return s.Phase == Failing })
 }
 
-// announced is a launcher that tells when it is asked.
+// announced is a launcher that signals each call.
 type announced struct {
 	launcher
 

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// isLoopback tells whether a Host header names this machine as seen from itself. A page of another site that has its
+// isLoopback reports whether a Host header names this machine as seen from itself. A page of another site that has its
 // name resolve to this machine (DNS rebinding) sends its own.
 func isLoopback(host string) bool {
 	if name, _, err := net.SplitHostPort(host); err == nil {

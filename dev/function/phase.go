@@ -8,7 +8,7 @@ type outlook struct {
 	failures          int
 }
 
-// phaseOf says how a Function is in one word. One that cannot be brought up to date is failing, also while an older
+// phaseOf is the phase of a Function. One that cannot be brought up to date is failing, also while an older
 // version serves.
 func phaseOf(o outlook) string {
 	switch {

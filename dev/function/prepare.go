@@ -17,7 +17,7 @@ import (
 // preparations is how many Functions are prepared at once.
 const preparations = 4
 
-// preparation is the way from a Function to a Launch.
+// preparation turns a Function into a Launch.
 type preparation struct {
 	due    bool
 	cancel context.CancelFunc // of the one that runs; nil when none does
@@ -25,7 +25,7 @@ type preparation struct {
 	since  time.Time
 }
 
-// ask has a Function prepared, again if need be. What is being prepared for what it no longer is, is given up.
+// requestPreparation has a Function prepared, again if need be. It cancels a preparation that runs for an older spec.
 func (u *unit) ask(spec manifest.Function) {
 	if u.preparation.cancel != nil && !reflect.DeepEqual(u.spec, spec) {
 		u.preparation.cancel()
@@ -78,7 +78,7 @@ func (f *Functions) Doing(fn types.NamespacedName, text string) {
 	f.announce()
 }
 
-// prepared takes the outcome. A version that cannot be prepared leaves the one before as it is.
+// prepared handles the outcome. A version that cannot be prepared leaves the one before as it is.
 func (f *Functions) prepared(u *unit, spec manifest.Function, launch toolchain.Launch, err error) {
 	if err != nil {
 		text := placed(u.spec.At, err.Error())

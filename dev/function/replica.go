@@ -73,7 +73,7 @@ func (f *Functions) start(u *unit, now time.Time) error {
 	return nil
 }
 
-// attend takes note of what becomes of a replica.
+// attend records when a replica becomes ready and when it ends.
 func (f *Functions) attend(u *unit, r *replica) {
 	select {
 	case <-r.process.Ready():
@@ -98,7 +98,7 @@ func (f *Functions) becomeReady(u *unit, r *replica) {
 	}
 }
 
-// drain takes a replica out of the endpoints, and tells it to end once everybody knows.
+// drain removes a replica from the endpoints, and stops it once all watchers have applied that.
 func (f *Functions) drain(u *unit, r *replica) {
 	r.stage = draining
 	f.version++
@@ -115,12 +115,12 @@ func (f *Functions) abandon(r *replica) {
 	f.running.Go(func() { r.process.Stop(0) })
 }
 
-// sayProblem says why a Function does not run.
+// logProblem adds the reason why a Function does not run to the feed.
 func (f *Functions) sayProblem(u *unit, text string) {
 	f.deps.Feed.Add(feed.Line{Namespace: u.name.Namespace, Function: u.name.Name, Stream: feed.Rouse, Text: text, Problem: true})
 }
 
-// say puts a line into the feed.
+// logLine adds a line to the feed.
 func (f *Functions) say(u *unit, replica, stream, text string) {
 	f.deps.Feed.Add(feed.Line{Namespace: u.name.Namespace, Function: u.name.Name, Replica: replica, Stream: stream, Text: text})
 }

@@ -27,7 +27,7 @@ func (f *Functions) Run(ctx context.Context) error {
 	}
 }
 
-// step does what is to be done now, and says when to look again if nothing happens before.
+// step does what is to be done now, and returns when to check again if nothing happens before.
 func (f *Functions) step(ctx context.Context, now time.Time) (again time.Time) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -69,7 +69,7 @@ type trace struct {
 
 func (s *stack) trace() *trace { return &trace{stack: s, frame: -1} }
 
-// show gives a line as the user shall see it, or tells to leave it out.
+// show returns a line as the user shall see it, and false for one to leave out.
 func (t *trace) show(line string) (string, bool) {
 	indent := len(line) - len(strings.TrimLeft(line, " "))
 	if t.frame >= 0 && indent >= t.frame+2 {
@@ -128,7 +128,7 @@ func (t *trace) renamed(line string) string {
 	return line
 }
 
-// placed names the place in the manifest, or in the file that Kustomize took the source from, where it is known.
+// placed names the position in the manifest, or in the file that Kustomize took the source from, where it is known.
 func (t *trace) placed(line string) string {
 	source := t.fn.Source
 	if source.Line == 0 {

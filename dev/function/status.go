@@ -13,7 +13,7 @@ const (
 	Waking    = "waking"    // replicas are wanted and none is ready yet
 	Ready     = "ready"
 	Reloading = "reloading" // the version before serves while the new one starts
-	Failing   = "failing"   // it does not start, or it ends by itself; LastError says why
+	Failing   = "failing"   // it does not start, or it ends by itself; LastError has the reason
 )
 
 // Status is what is known of a Function.
@@ -27,7 +27,7 @@ type Status struct {
 	// LastError is why the newest version does not run, its first line being the whole of it in short; empty when
 	// it runs.
 	LastError string `json:"lastError,omitempty"`
-	// Unprepared tells that there is nothing to start: its source, a reference or a dependency is missing.
+	// Unprepared is set when there is nothing to start: its source, a reference or a dependency is missing.
 	Unprepared bool `json:"-"`
 	// FailedStarts is how often in a row the newest version ended before it was ready.
 	FailedStarts int `json:"-"`

@@ -101,7 +101,7 @@ func (u *unit) view(now time.Time, startWithin time.Duration) view {
 	}
 	for _, r := range u.replicas {
 		seen := replicaView{id: r.id, current: u.current(r), stage: r.stage, started: r.started}
-		if r.givenUp() { // it has a place until it is gone and the failure is counted
+		if r.givenUp() { // it counts as starting until it is gone and the failure is counted
 			seen.stage, seen.started = starting, now
 		}
 		v.replicas = append(v.replicas, seen)
@@ -118,7 +118,7 @@ func (f *Functions) fail(u *unit, text string) {
 	f.sayProblem(u, fmt.Sprintf("%s; it is started again in %s", short, wait))
 }
 
-// bury removes a replica that has ended, and asks why.
+// removeReplica removes a replica that has ended, and records why it did.
 func (f *Functions) bury(u *unit, r *replica) {
 	u.replicas = slices.DeleteFunc(u.replicas, func(other *replica) bool { return other == r })
 	f.version++
@@ -149,7 +149,7 @@ func (f *Functions) bury(u *unit, r *replica) {
 	}
 }
 
-// place is where a user looks first.
+// position is where the user has to look first.
 func (u *unit) place() manifest.Position {
 	if u.spec.Source.Line > 0 {
 		return u.spec.Source

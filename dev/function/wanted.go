@@ -19,7 +19,7 @@ const (
 	debuggedFinish = 2 * time.Second
 )
 
-// desiredReplicas says how many replicas a Function shall have when scaled is what it was last scaled to, or -1.
+// desiredReplicas is how many replicas a Function shall have when scaled is what it was last scaled to, or -1.
 func desiredReplicas(fn manifest.Function, scaled int, exclusive bool) int {
 	n := int(ptr.Deref(fn.Spec.Replicas, 1))
 	if fn.Spec.ScaleConfig != nil {

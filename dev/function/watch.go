@@ -11,11 +11,11 @@ import (
 )
 
 const (
-	// lookEvery is how often a replica is asked whether it answers.
+	// checkInterval is the pause between health checks of a replica.
 	lookEvery = time.Second
 	// healthPath is answered by the server itself, on the event loop that handlers share.
 	healthPath = "/healthz"
-	// afterwards is how long a delivery has to find out by itself that its time is over.
+	// afterwards is how long a delivery has to run into its own timeout first.
 	afterwards = time.Second
 )
 
@@ -84,7 +84,7 @@ func ask(ctx context.Context, client *http.Client, url string) {
 	}
 }
 
-// miss says that a replica is silent.
+// markSilent reports that a replica is silent.
 func (f *Functions) miss(u *unit, r *replica, since, limit time.Duration) {
 	if r.stage != ready {
 		return
@@ -94,7 +94,7 @@ func (f *Functions) miss(u *unit, r *replica, since, limit time.Duration) {
 	f.say(u, r.name, feed.Rouse, r.silent)
 }
 
-// hear says that it was only slow.
+// clearSilent reports that it was only slow.
 func (f *Functions) hear(u *unit, r *replica) {
 	if r.silent == "" {
 		return

@@ -23,12 +23,12 @@ import (
 	"github.com/rouse-run/rouse/internal/routing"
 )
 
-// patience is how long a test waits for what will happen; only a test that fails waits so long.
+// testTimeout is how long a test waits for what will happen; only a test that fails waits so long.
 const patience = 2 * time.Minute
 
 var pricing = types.NamespacedName{Namespace: "orders", Name: "pricing"}
 
-// launcher starts the test binary in the role that the source names. It stands in for the toolchain.
+// launcher starts the test binary in the role that the source names. It replaces the toolchain.
 type launcher struct{}
 
 func (launcher) Launch(_ context.Context, fn manifest.Function, in toolchain.Inputs) (toolchain.Launch, error) {
@@ -43,7 +43,7 @@ func (launcher) Launch(_ context.Context, fn manifest.Function, in toolchain.Inp
 	return launch, nil
 }
 
-// world is Functions that run.
+// fixture is Functions that run.
 type world struct {
 	*Functions
 	t    *testing.T
@@ -208,5 +208,5 @@ func (w *world) awaitLine(text string) {
 			cancel()
 		}
 	})
-	require.True(w.t, found, "nobody said %q", text)
+	require.True(w.t, found, "no line %q in the feed", text)
 }

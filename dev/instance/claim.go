@@ -14,14 +14,14 @@ import (
 )
 
 const (
-	// claimPatience outlasts Find, which looks at a lock by taking it for a moment.
+	// claimTimeout outlasts Find, which checks a lock by holding it for a moment.
 	claimPatience = 300 * time.Millisecond
 	claimPause    = 20 * time.Millisecond
 	ownerOnly     = 0o600
 	ownersFolder  = 0o700
 )
 
-// RunningError says that another local mode serves the folder.
+// RunningError means that another local mode serves the folder.
 type RunningError struct {
 	// Directory is the folder.
 	Directory string
@@ -43,7 +43,7 @@ type Claim struct {
 	lock      *os.File
 }
 
-// Take claims a directory, whose state is below the root. It fails with a RunningError when another process has it.
+// Acquire claims a directory, whose state is below the root. It fails with a RunningError when another process has it.
 func Take(ctx context.Context, root, directory string) (*Claim, error) {
 	folder, err := Folder(root, directory)
 	if err != nil {
@@ -89,7 +89,7 @@ func acquire(ctx context.Context, lock *os.File) error {
 	}
 }
 
-// sign says who holds the lock, and forgets what a process that was killed left behind.
+// sign writes which process holds the lock, and removes the file that a killed process left behind.
 func (c *Claim) sign() error {
 	err := os.Remove(filepath.Join(c.folder, file))
 	if errors.Is(err, os.ErrNotExist) {
@@ -102,7 +102,7 @@ func (c *Claim) sign() error {
 
 func holder(lock *os.File) int {
 	content := make([]byte, 20)
-	n, _ := lock.ReadAt(content, 0) // what cannot be read names nobody
+	n, _ := lock.ReadAt(content, 0) // what cannot be read names no process
 	pid, err := strconv.Atoi(strings.TrimSpace(string(content[:n])))
 	if err != nil {
 		return 0
@@ -139,7 +139,7 @@ func (c *Claim) Announce(i Instance) error {
 	return write(c.folder, i)
 }
 
-// Release takes the announcement back and lets others claim the folder.
+// Release removes the announcement and lets others claim the folder.
 func (c *Claim) Release() error {
 	err := os.Remove(filepath.Join(c.folder, file))
 	if errors.Is(err, os.ErrNotExist) {

@@ -78,7 +78,7 @@ func choose(all []Instance, directory string) (Instance, error) {
 	return Instance{}, fmt.Errorf("%w, none of them for this folder: run the command in one of %s", ErrAmbiguous, strings.Join(folders, ", "))
 }
 
-// held tells whether a process has the folder's lock.
+// held reports whether a process has the folder's lock.
 func held(folder string) bool {
 	lock, err := os.Open(filepath.Join(folder, lockFile)) //nolint:gosec // below the state root
 	if err != nil {

@@ -36,7 +36,7 @@ func CacheRoot() (string, error) {
 	return filepath.Join(home, ".cache", product), nil
 }
 
-// Folder is the state folder of a directory below the root. The name tells people which directory it is for.
+// Folder is the state folder of a directory below the root. Its name begins with that of the directory, for people who read it.
 func Folder(root, directory string) (string, error) {
 	absolute, err := canonical(directory)
 	if err != nil {

@@ -24,12 +24,12 @@ func TestARunningInstanceIsFoundFromItsFolderAndBelow(t *testing.T) {
 	require.NoError(t, os.MkdirAll(below, 0o750))
 	c := take(t, root, directory)
 	_, err := Find(root, directory)
-	require.ErrorIs(t, err, ErrNone, "it says nothing before it is up")
+	require.ErrorIs(t, err, ErrNone, "it is not announced before it is up")
 	require.NoError(t, c.Announce(Instance{Started: time.Now(), Publish: "http://127.0.0.1:8080/publish", Token: "t"}))
 
 	info, err := os.Stat(filepath.Join(c.Folder(), file))
 	require.NoError(t, err)
-	require.Equal(t, os.FileMode(0o600), info.Mode().Perm(), "the token is nobody else's")
+	require.Equal(t, os.FileMode(0o600), info.Mode().Perm(), "only the owner reads the token")
 
 	for _, from := range []string{directory, below, t.TempDir()} {
 		found, err := Find(root, from)

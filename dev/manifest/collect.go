@@ -15,7 +15,7 @@ import (
 // maxFile is the largest file that is read. An API server takes no request that is larger.
 const maxFile = 3 << 20
 
-// collection is what the files of a folder have, before anybody looks at it.
+// collection is what the files of a folder have, before it is checked.
 type collection struct {
 	objects  []object
 	problems []Problem

@@ -13,7 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// ignored tells whether the object is none that local mode has, and says so if somebody could miss it.
+// ignored reports whether local mode has no such objects, and warns if the user could miss it.
 func (d *decoder) ignored(o *object) bool {
 	kind := o.GroupVersionKind()
 	core := kind.Kind == kindConfigMap || kind.Kind == kindSecret
@@ -84,7 +84,7 @@ func (d *decoder) addCore(o *object) {
 	d.set.Secrets = append(d.set.Secrets, secret)
 }
 
-// strictly decodes the object, and says which of its fields have no place in the type.
+// strictly decodes the object, and reports which of its fields the type does not have.
 func (d *decoder) strictly(o *object, typed any, meta metav1.Object) bool {
 	if !d.into(o, typed) {
 		return false

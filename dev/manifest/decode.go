@@ -47,7 +47,7 @@ func newDecoder(known map[schema.GroupVersionKind]*definition, sinks routing.Pol
 	}
 }
 
-// add takes an object into the Set, or says why not.
+// add adds an object to the Set, or reports why not.
 func (d *decoder) add(ctx context.Context, o object) {
 	if !d.named(&o) || d.ignored(&o) {
 		return
@@ -106,7 +106,7 @@ func remedyOf(err *field.Error) string {
 	return ""
 }
 
-// named tells whether the object says what it is.
+// named reports whether the object has an apiVersion, a kind and a name.
 func (d *decoder) named(o *object) bool {
 	version, kind := o.GetAPIVersion() != "", o.GetKind() != ""
 	switch {
@@ -189,7 +189,7 @@ func (d *decoder) addSubscription(o *object, sub *eventingv1alpha2.Subscription)
 	d.subscribed = append(d.subscribed, *o)
 }
 
-// checkSinks warns of Subscriptions that nobody in the folder serves.
+// checkSinks warns of Subscriptions whose sink is not in the folder.
 func (d *decoder) checkSinks() {
 	for i, sub := range d.set.Subscriptions {
 		d.checkSink(&d.subscribed[i], "spec.sink", sub.Route)

@@ -88,7 +88,7 @@ func parseOne(file string, before int, text []byte) (*document, *Problem) {
 
 var lineOfError = regexp.MustCompile(`line (\d+): `)
 
-// unreadable says what a parser says, with the line in the file and not in the document.
+// unreadable is the error of a parser, with the line in the file and not in the document.
 func unreadable(file string, before int, err error) *Problem {
 	text := strings.TrimPrefix(err.Error(), "error converting YAML to JSON: ")
 	text = strings.TrimPrefix(text, "yaml: ")
@@ -128,7 +128,7 @@ func (d *document) duplicates() []Problem {
 			for i, item := range node.Content {
 				walk(item, path+"["+strconv.Itoa(i)+"]")
 			}
-		default: // aliases were looked at where their anchor is
+		default: // aliases were checked where their anchor is
 		}
 	}
 	walk(d.root, "")

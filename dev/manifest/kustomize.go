@@ -197,7 +197,7 @@ func (r *recorder) ReadFile(path string) ([]byte, error) {
 	return content, nil
 }
 
-// withOrigins adds the wish for origins to a kustomization. What is none is kustomize's to refuse.
+// withOrigins has a kustomization annotate origins. What is none is kustomize's to refuse.
 func withOrigins(content []byte) []byte {
 	fields := map[string]any{}
 	if err := kyaml.Unmarshal(content, &fields); err != nil {

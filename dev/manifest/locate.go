@@ -7,13 +7,13 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// at is the place of a field, or of the innermost field around it that is there.
+// at is the position of a field, or of the innermost field around it that is there.
 func (d *document) at(path string) Position {
 	key, _ := d.find(path)
 	return d.position(key)
 }
 
-// atValue is the place of a field, or of that part of it which has the value.
+// atValue is the position of a field, or of that part of it which has the value.
 func (d *document) atValue(path string, bad any) Position {
 	key, value := d.find(path)
 	text, ok := bad.(string)

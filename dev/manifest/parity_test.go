@@ -15,7 +15,7 @@ import (
 	"github.com/rouse-run/rouse/internal/testing/envtest"
 )
 
-// What local mode says must be what a cluster says, and only a real kube-apiserver can tell.
+// Local mode must report what a cluster reports, and only a real kube-apiserver shows what that is.
 var cluster = envtest.New()
 
 func TestMain(m *testing.M) { os.Exit(cluster.Main(m)) }
@@ -57,7 +57,7 @@ func TestLocalModeSaysWhatAKubeAPIServerSays(t *testing.T) {
 	}
 }
 
-// causes are those that a user learns from: an API server says of replicas below zero once more that the scale
+// causes are those that a user learns from: an API server reports of replicas below zero once more that the scale
 // subresource cannot have them.
 func causes(t *testing.T, err error) []string {
 	t.Helper()

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// Position is a place in a file.
+// Position is a file and a line in it.
 type Position struct {
 	// File as the user knows it: below the folder as it was given.
 	File string
@@ -21,12 +21,12 @@ func (p Position) String() string {
 	return p.File + ":" + strconv.Itoa(p.Line)
 }
 
-// Problem is what is wrong at a place.
-type Problem struct { //nolint:errname // what is said of a file, a warning too
+// Problem is what is wrong at a position.
+type Problem struct { //nolint:errname // what is reported of a file, a warning too
 	Position
 	// Object that it is about, such as "Function orders/pricing"; empty when a file cannot be read.
 	Object string
-	// Message says what is wrong, in the words of a cluster where a cluster would refuse it.
+	// Message is what is wrong, in the words of a cluster where a cluster would refuse it.
 	Message string
 	// Remedy is what to do; it may be empty.
 	Remedy string

@@ -13,9 +13,9 @@ import (
 	"github.com/rouse-run/rouse/internal/routing"
 )
 
-// Reader reads folders. It compiles the CRDs once, so whoever reads again and again keeps it.
+// Reader reads folders. It compiles the CRDs once, so a caller that reads repeatedly keeps it.
 type Reader struct {
-	// Sinks says which sinks besides Services are allowed.
+	// Sinks are those that are allowed besides Services.
 	Sinks routing.Policy
 
 	definitions func() (map[schema.GroupVersionKind]*definition, error)

@@ -190,7 +190,7 @@ func TestProblemsNameTheLineOfTheField(t *testing.T) {
 			edit(orders, "price.default.svc.cluster.local", "example.com"),
 			[]string{`x.yaml:9: Subscription default/orders: spec.sink: Invalid value: "http://example.com": must have valid sink URL suffix`},
 		},
-		"a sink that nobody serves": {
+		"a sink that is not in the folder": {
 			edit(orders, "price.default", "other.default"),
 			[]string{"warning: x.yaml:9: Subscription default/orders: service other.default not found in the folder"},
 		},

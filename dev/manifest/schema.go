@@ -74,7 +74,7 @@ func compile(written *apiextensionsv1.JSONSchemaProps) (*definition, error) {
 	}, nil
 }
 
-// admit sets the defaults in an object, removes what has no place in it, and says what an API server would say of it
+// admit sets the defaults in an object, removes fields that it does not have, and reports what an API server would report of it
 // when it is created.
 func (d *definition) admit(ctx context.Context, object *unstructured.Unstructured) (unknown []string, errs field.ErrorList) {
 	_, _, unknown, err := schemameta.GetObjectMetaWithOptions(object.Object,
@@ -98,7 +98,7 @@ func (d *definition) admit(ctx context.Context, object *unstructured.Unstructure
 	return unknown, errs
 }
 
-// blocks tells whether an object with the error is not fit for the rules, because they count on the schema.
+// blocks reports whether an object with the error is not fit for the rules, because they count on the schema.
 func blocks(err *field.Error) bool {
 	switch err.Type {
 	case field.ErrorTypeNotSupported, field.ErrorTypeRequired, field.ErrorTypeTooLong, field.ErrorTypeTooMany, field.ErrorTypeTypeInvalid:

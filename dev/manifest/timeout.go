@@ -15,7 +15,7 @@ const (
 	silenceGrace = 10 * time.Second
 )
 
-// Timeout of a call in seconds, as FUNC_TIMEOUT says; 0 when it says nothing that makes sense.
+// Timeout of a call in seconds, as in FUNC_TIMEOUT; 0 when that makes no sense.
 func (f Function) Timeout() time.Duration {
 	found := time.Duration(0)
 	for i := range f.Spec.Env {

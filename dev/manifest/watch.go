@@ -15,9 +15,9 @@ import (
 const (
 	// quiet is how long nothing must change before changed is called: editors write a file in several steps.
 	quiet = 100 * time.Millisecond
-	// patience is the longest that changed waits when changes do not end.
+	// maxDelay is the longest that changed waits when changes do not end.
 	patience = time.Second
-	// comeback is how soon a folder that vanished is looked for again.
+	// comeback is how often it is checked whether a folder that vanished is back.
 	comeback = 500 * time.Millisecond
 )
 
@@ -31,7 +31,7 @@ func Watch(ctx context.Context, dir string, changed func()) error {
 	return w.run(ctx)
 }
 
-// newWatch follows the folder; what changes from here on is told of once run is called.
+// newWatch follows the folder; what changes from here on is reported once run is called.
 func newWatch(dir string, changed func()) (*watch, error) {
 	watcher, err := fsnotify.NewWatcher()
 	if err != nil {
@@ -48,7 +48,7 @@ type watch struct {
 	watcher *fsnotify.Watcher
 	dir     string
 	changed func()
-	// since is when the changes began that were not told yet; zero if there are none.
+	// since is when the changes began that were not reported yet; zero if there are none.
 	since time.Time
 	gone  bool
 }
@@ -80,7 +80,7 @@ func (w *watch) run(ctx context.Context) error {
 	}
 }
 
-// take tells whether the event is a change, and follows what is new.
+// handle reports whether the event is a change, and follows what is new.
 func (w *watch) take(event fsnotify.Event) bool {
 	if event.Name == w.dir && event.Has(fsnotify.Remove|fsnotify.Rename) {
 		w.gone = true
@@ -104,7 +104,7 @@ func (w *watch) wait() time.Duration {
 	return max(0, min(quiet, patience-time.Since(w.since)))
 }
 
-// fire tells of the changes. A folder that vanished is told of once, and once more when it is back.
+// fire reports the changes. A folder that vanished is reported once, and once more when it is back.
 func (w *watch) fire(timer *time.Timer) {
 	if w.gone {
 		_ = w.watcher.Remove(w.dir)

@@ -13,7 +13,7 @@ import (
 // slow is how long a machine that has much else to do may take.
 const slow = time.Minute
 
-// watched starts to watch a folder, and returns how to wait until changes were told of.
+// watched starts to watch a folder, and returns how to wait until changes were reported.
 func watched(t *testing.T, dir string) (await func(what string)) {
 	t.Helper()
 	told := make(chan struct{}, 1)
@@ -36,7 +36,7 @@ func watched(t *testing.T, dir string) (await func(what string)) {
 		select {
 		case <-told:
 		case <-time.After(slow):
-			require.Fail(t, "no change was told of", what)
+			require.Fail(t, "no change was reported", what)
 		}
 	}
 }

@@ -21,7 +21,7 @@ const (
 	ownersFolder = 0o700
 )
 
-// Options say where the server keeps what it holds.
+// Options of a server.
 type Options struct {
 	// Folder of the streams. It is made when it is not there.
 	Folder string
@@ -29,7 +29,7 @@ type Options struct {
 	Token string
 	// MaxBytes that streams may reserve on disk.
 	MaxBytes int64
-	// Log takes what the server says.
+	// Log gets the messages of the server.
 	Log logr.Logger
 }
 

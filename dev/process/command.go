@@ -1,6 +1,6 @@
 package process
 
-// Command says what to run.
+// Command is what to run.
 type Command struct {
 	// Path is the program, absolute.
 	Path string

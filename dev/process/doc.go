@@ -2,11 +2,11 @@
 // ends containers.
 //
 // It owns the processes that it started and all their children, and guarantees that
-//   - a program is ready when it has told its port through the descriptor of FUNC_READY_FD, and not before;
+//   - a program is ready when it has sent its port through the descriptor of FUNC_READY_FD, and not before;
 //   - when a program ends, however it ends, what is left of its group is killed;
 //   - all of it dies with this process, also when this process is killed hard: on Linux the kernel kills the
 //     programs, and everywhere a keeper, a second process of the own binary, kills their groups;
-//   - lines are handed on whole, but for very long ones, and a program never hangs because nobody reads them.
+//   - lines are handed on whole, but for very long ones, and a program never blocks because they are not read.
 //
 // A binary that uses it calls Keep first thing in main.
 package process

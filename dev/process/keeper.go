@@ -15,7 +15,7 @@ import (
 )
 
 const (
-	// keeperArgument makes a process the keeper. It is a flag that nobody has, so that a binary that does not call
+	// keeperArgument makes a process the keeper. It is a flag that no command has, so that a binary that does not call
 	// Keep ends at once.
 	keeperArgument = "--keep-process-groups"
 	keeperGreeting = "keeping\n"
@@ -40,7 +40,7 @@ func keep(orders io.Reader, kill func(group int)) {
 	for lines := bufio.NewScanner(orders); lines.Scan(); {
 		group, err := strconv.Atoi(lines.Text()) // which takes the sign
 		switch {
-		case err != nil || group == 1: // kill would take it for everybody
+		case err != nil || group == 1: // kill would signal every process
 		case group > 1:
 			groups[group] = struct{}{}
 		default:
@@ -69,7 +69,7 @@ func startKeeper() (*keeper, error) {
 		return nil, fmt.Errorf("make a pipe: %w", err)
 	}
 	defer func() { _ = read.Close() }()
-	// A group of its own keeps Ctrl-C from it, and a folder that nobody wants to remove.
+	// A group of its own keeps Ctrl-C from it, and / is a folder that no user wants to remove.
 	command := &exec.Cmd{
 		Path: own, Args: []string{own, keeperArgument}, Dir: "/", Stdout: write,
 		SysProcAttr: &syscall.SysProcAttr{Setpgid: true},
@@ -122,7 +122,7 @@ func (k *keeper) end() error {
 	err := k.orders.Close()
 	k.mu.Unlock()
 	var exit *exec.ExitError
-	if waited := k.command.Wait(); waited != nil && !errors.As(waited, &exit) { // that somebody killed it harms nobody now
+	if waited := k.command.Wait(); waited != nil && !errors.As(waited, &exit) { // that it was killed does not matter now
 		err = errors.Join(err, waited)
 	}
 	return err

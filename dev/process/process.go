@@ -45,7 +45,7 @@ func (p *Process) Address() string {
 // Done is closed when the program has ended, what was left of its group was killed, and all lines were handed on.
 func (p *Process) Done() <-chan struct{} { return p.done }
 
-// Err says how the program ended; nil before that, and when it ended with status 0.
+// Err is how the program ended; nil before that, and when it ended with status 0.
 func (p *Process) Err() error {
 	select {
 	case <-p.done:
@@ -56,7 +56,7 @@ func (p *Process) Err() error {
 }
 
 // Stop asks the program to end, kills its group after the grace, and returns when it is done. Only the program is
-// asked, as in a container, and only once: a server that hears of the end from its parent and from us would take the
+// asked, as in a container, and only once: a server that gets the signal from its parent and from us would take the
 // second for an order to drop its requests.
 func (p *Process) Stop(grace time.Duration) {
 	if grace > 0 {
@@ -78,7 +78,7 @@ func (p *Process) group() int { return p.command.Process.Pid }
 // kill ends the whole group. It fails only when there is none any more.
 func (p *Process) kill() { _ = syscall.Kill(-p.group(), syscall.SIGKILL) }
 
-// attend reads what the program says until it ends, and then kills what it left.
+// attend reads what the program prints until it ends, and then kills what it left.
 func (p *Process) attend(pipes *pipes) {
 	var readers sync.WaitGroup
 	readers.Go(func() { p.read("stdout", pipes.stdout.ours) })

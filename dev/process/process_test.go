@@ -17,7 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// patience is how long a test waits for what will happen; only a test that fails waits so long.
+// testTimeout is how long a test waits for what will happen; only a test that fails waits so long.
 const patience = time.Minute
 
 func newSupervisor(t *testing.T) *Supervisor {
@@ -201,7 +201,7 @@ func startParent(t *testing.T, life *life) *exec.Cmd {
 	return parent
 }
 
-// life hears from processes that live.
+// life accepts connections of processes that live.
 type life struct {
 	address string
 	calls   chan *caller

@@ -18,7 +18,7 @@ import (
 // The test binary plays the programs that the tests start.
 const (
 	envRole = "PROCESS_TEST_ROLE"
-	envCall = "PROCESS_TEST_CALL" // where a role says that it lives; the connection ends with it
+	envCall = "PROCESS_TEST_CALL" // where a role connects to; the connection ends with it
 )
 
 func TestMain(m *testing.M) {
@@ -53,7 +53,7 @@ func play(role string) int {
 		signal.Ignore(syscall.SIGTERM)
 		tell(`4711\n`)
 		select {}
-	case "guarded": // belongs to a group that somebody else started
+	case "guarded": // belongs to a group that the Supervisor did not start
 		call(role)
 		select {}
 	case "tree": // lives with a child and a grandchild
@@ -92,7 +92,7 @@ func supervise() {
 	call("keeper is " + strconv.Itoa(supervisor.keeper.command.Process.Pid))
 }
 
-// bear starts a child that nobody waits for.
+// startChild starts a child that is not waited for.
 func bear(role string) {
 	own, _ := os.Executable()
 	child := exec.Command(own)
@@ -115,7 +115,7 @@ func tell(port string) {
 	_ = pipe.Close()
 }
 
-// call says that this process lives, over a connection that stays open as long as it does.
+// call shows that this process lives, over a connection that stays open as long as it does.
 func call(name string) {
 	conn, err := net.Dial("tcp", os.Getenv(envCall))
 	if err == nil {

@@ -8,7 +8,7 @@ import (
 	"sync"
 )
 
-// ErrClosed is what Start says after Close.
+// ErrClosed is the error of Start after Close.
 var ErrClosed = errors.New("the supervisor is closed")
 
 // Supervisor starts processes and owns them.
@@ -86,7 +86,7 @@ func (s *Supervisor) Start(command Command, line func(stream, text string)) (*Pr
 	return p, nil
 }
 
-// Guard has the keeper end a process group that somebody else started. A keeper that is gone is noticed at the next Start.
+// Guard has the keeper end a process group that another package started. A missing keeper is noticed at the next Start.
 func (s *Supervisor) Guard(group int) (release func()) {
 	_ = s.keeper.guard(group)
 	return func() { s.keeper.release(group) }

@@ -19,7 +19,7 @@ import (
 // kind of the objects, as Problems name it.
 const kind = "Subscription"
 
-// bridgePatience is the bridge's own.
+// bridgeTimeout is the bridge's own.
 const bridgePatience = 190 * time.Second
 
 // entry is a Subscription that is served.
@@ -68,12 +68,12 @@ func answerWithin(route routing.Route, silence time.Duration) time.Duration {
 	return silence
 }
 
-// doubtful tells whether a Subscription that was not read may be in the folder nevertheless.
+// doubtful reports whether a Subscription that was not read may be in the folder nevertheless.
 func (w wanted) doubtful(key types.NamespacedName) bool {
 	return slices.ContainsFunc(w.problems, func(p manifest.Problem) bool { return p.Concerns(kind, key.Namespace, key.Name) })
 }
 
-// strays are the consumers that nobody needs any more.
+// strays are the consumers that no Subscription needs any more.
 func (w wanted) strays(consumers []broker.Consumer, letters bool) []broker.Consumer {
 	var found []broker.Consumer
 	for _, consumer := range consumers {

@@ -14,7 +14,7 @@ const (
 	Preparing = "preparing" // its consumer is not there yet: events that are published now are not kept for it
 	Ready     = "ready"
 	Paused    = "paused"  // its events are kept
-	Failing   = "failing" // it is not served; Message says why
+	Failing   = "failing" // it is not served; Message has the reason
 )
 
 // Status is what is known of a Subscription.

@@ -18,7 +18,7 @@ import (
 )
 
 const (
-	// checkInterval is how often the consumers are looked at without a reason.
+	// checkInterval is how often the consumers are checked without a reason.
 	checkInterval = 30 * time.Second
 	retryInterval = time.Second
 )
@@ -44,7 +44,7 @@ type Consumers interface {
 	OnDeleted(streams []string, deleted func(stream, consumer string)) (stop func(), err error)
 }
 
-// Subscriptions serves the Subscriptions that it is told of.
+// Subscriptions serves the Subscriptions that are applied.
 type Subscriptions struct {
 	consumers Consumers
 	streams   broker.StreamOptions
@@ -73,7 +73,7 @@ func New(
 	}
 }
 
-// Apply takes what the folder asks for now.
+// Apply sets what the folder asks for now.
 func (s *Subscriptions) Apply(set manifest.Set, problems []manifest.Problem) {
 	s.mu.Lock()
 	s.wanted, s.known = want(set, problems, s.wanted.entries), true
@@ -86,7 +86,7 @@ func (s *Subscriptions) Apply(set manifest.Set, problems []manifest.Problem) {
 	s.Check()
 }
 
-// Check looks at the consumers now.
+// Check has the consumers checked now.
 func (s *Subscriptions) Check() {
 	select {
 	case s.renewed <- struct{}{}:
@@ -171,7 +171,7 @@ func (s *Subscriptions) ensure(ctx context.Context, route routing.Route) error {
 	return err
 }
 
-// sweep deletes what Subscriptions that are gone have left. Nobody was told of their routes any more.
+// sweep deletes what Subscriptions that are gone have left. Their routes are published no longer.
 func (s *Subscriptions) sweep(ctx context.Context, w wanted) error {
 	var errs []error
 	for _, stream := range []string{s.streams.Name, broker.DeadLetterStream} {
@@ -187,10 +187,10 @@ func (s *Subscriptions) sweep(ctx context.Context, w wanted) error {
 	return errors.Join(errs...)
 }
 
-// tell reports what changed.
+// reportChange reports an error that is new, and nil when it is over.
 func (s *Subscriptions) tell(ctx context.Context, subscription types.NamespacedName, err error) {
 	if ctx.Err() != nil {
-		return // that is all that it says
+		return // the error is but that of the context
 	}
 	text := ""
 	if err != nil {

@@ -44,7 +44,7 @@ func withLetters(sub *eventingv1alpha2.Subscription) {
 
 func of(subs ...manifest.Subscription) manifest.Set { return manifest.Set{Subscriptions: subs} }
 
-// world is Subscriptions on a real nats-server.
+// fixture is Subscriptions on a real nats-server.
 type world struct {
 	*Subscriptions
 
@@ -52,7 +52,7 @@ type world struct {
 	seen *observed
 }
 
-// observed are the routes that a watcher was told last.
+// observed are the routes that a watcher applied last.
 type observed struct {
 	mu     sync.Mutex
 	routes []string
@@ -161,7 +161,7 @@ func TestSubscriptionsHaveConsumersAndThenRoutes(t *testing.T) {
 	w := start(t)
 	_, err := w.Specs(t.Context())
 	require.ErrorIs(t, err, errUnknown)
-	require.False(t, w.seen.are(), "nobody is told of routes before the folder is read")
+	require.False(t, w.seen.are(), "no routes are published before the folder is read")
 
 	w.Apply(of(subscription(t, "pricing", withLetters), subscription(t, "invoicing")), nil)
 	w.settle(t)
@@ -281,7 +281,7 @@ func TestOneThatFailsIsReportedOnceAndStopsNoOther(t *testing.T) {
 	require.Error(t, s.sync(t.Context()))
 	require.Error(t, s.sync(t.Context()))
 	require.EqualError(t, <-reports, "subjects overlap")
-	require.Empty(t, reports, "it was said before")
+	require.Empty(t, reports, "it was reported before")
 	require.Len(t, s.routes, 1)
 	b.mu.Lock()
 	b.err = nil

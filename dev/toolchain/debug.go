@@ -16,7 +16,7 @@ import (
 )
 
 const (
-	// debugTimeout is a day in seconds: nobody's call ends while they look at it.
+	// debugTimeout is a day in seconds: no call ends while its user debugs it.
 	debugTimeout = "86400"
 	portsToTry   = 100
 )
@@ -70,7 +70,7 @@ func (t *Toolchain) debugAddress(fn, identity string, first int) (string, error)
 	return "", fail(RuntimeUnavailable, "no port from %d to %d is free for the debugger; end other debuggers", first, first+portsToTry-1)
 }
 
-// firstPort is where the editors look first.
+// firstPort is the one that editors try first.
 func firstPort(python bool) int {
 	if python {
 		return 5678
@@ -78,7 +78,7 @@ func firstPort(python bool) int {
 	return 9229
 }
 
-// taken tells whether another Function was promised the address.
+// taken reports whether another Function has the address.
 func (t *Toolchain) taken(fn, address string) bool {
 	for other, theirs := range t.debug {
 		if theirs == address && !strings.HasPrefix(other, fn+"\x00") {

@@ -59,7 +59,7 @@ func (l *launching) environment(function, mounts string) ([]string, error) {
 	return env, nil
 }
 
-// firstLazy is the first Node.js that reads extra certificates when somebody needs them, and not at every start, of
+// firstLazy is the first Node.js that reads extra certificates when a handler needs them, and not at every start, of
 // which they are half on a machine that names all of its own.
 const firstLazy = 22
 

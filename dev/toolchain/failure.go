@@ -22,8 +22,8 @@ const (
 	Interrupted        Reason = "Interrupted"        // it was stopped before it ended
 )
 
-// Failure says why a Function cannot be started and what to do about it.
-type Failure struct { //nolint:errname // a failed start, which is said as it is
+// Failure is why a Function cannot be started and what to do about it.
+type Failure struct { //nolint:errname // a failed start, which is printed as it is
 	Reason  Reason
 	Message string
 	// Log has the last lines of the package manager, when it failed.

@@ -15,14 +15,14 @@ import (
 )
 
 // clone is the folder of a commit in the cache. What a branch or a tag stands for is asked once in the life of this
-// process, and again when the annotation that asks for a look at the repository changes. Where the repository does not
+// process, and again when the annotation that asks for a fetch of the repository changes. Where the repository does not
 // answer, the commit that was found last is used.
 func (l *launching) clone(ctx context.Context, source *v1alpha2.GitRepositorySource) (string, error) {
 	credentials, err := l.gitCredentials(source.Auth)
 	if err != nil {
 		return "", err
 	}
-	// The repositories are the choice of whoever sits at this machine, and may well be on it.
+	// The user of this machine chooses the repositories, which may well be on it.
 	client, err := git.New(git.Options{Guard: dialguard.Guard{AllowLoopback: true}})
 	if err != nil {
 		return "", err

@@ -60,7 +60,7 @@ func TestSourceFromGitFollowsItsBranchAndSurvivesWithoutTheRepository(t *testing
 	require.NotContains(t, late.progress(), "word")
 
 	fn.Spec.Source.GitRepository.Reference = moved
-	require.Equal(t, "two price", start(t, world().launch(t, fn)).get(t), "a commit needs nobody to be asked")
+	require.Equal(t, "two price", start(t, world().launch(t, fn)).get(t), "a commit needs no repository")
 	fn.Spec.Source.GitRepository.Reference = "never-seen"
 	require.EqualValues(t, "SourceUnreachable", world().refused(t, fn).Reason)
 }

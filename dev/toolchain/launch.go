@@ -4,8 +4,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// Launch says how a Function is started. The process listens where FUNC_PORT says, and tells its port through
-// FUNC_READY_FD; both are for whoever starts it to set.
+// Launch is how a Function is started. The process listens at FUNC_PORT, and sends its port through
+// FUNC_READY_FD; the caller that starts it sets both.
 type Launch struct {
 	// Path is the program, absolute.
 	Path string
@@ -31,6 +31,6 @@ type Inputs struct {
 	State      string
 	ConfigMaps []*corev1.ConfigMap
 	Secrets    []*corev1.Secret
-	// Debug starts the Function under a debugger that waits for nobody.
+	// Debug starts the Function under a debugger that waits for no client.
 	Debug bool
 }

@@ -57,7 +57,7 @@ func TestDependenciesAreInstalledOnceForAllWhoNameThem(t *testing.T) {
 		t.Run(runtime, func(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t)
-			// Nobody, and no other run of this test, has installed them.
+			// No user, and no other run of this test, has installed them.
 			tc.dependencies = strings.ReplaceAll(tc.dependencies, "UNIQUE", t.TempDir())
 			first := w.launch(t, inline(runtime, tc.source, depends(tc.dependencies)))
 			require.Regexp(t, `shop/price: installing the dependencies in spec.source.inline.dependencies\n(?:.*\n)*`+

@@ -35,7 +35,7 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// world is a toolchain, and what it said.
+// fixture is a toolchain, and what it reported.
 type world struct {
 	*Toolchain
 
@@ -43,7 +43,7 @@ type world struct {
 
 	mu   sync.Mutex
 	told []string
-	done []string // and what it said that it does
+	done []string // and the work that it reported
 	out  bytes.Buffer
 }
 
@@ -129,15 +129,15 @@ type started struct {
 
 func start(t *testing.T, launch Launch) started {
 	t.Helper()
-	ready, told, err := os.Pipe()
+	ready, readyWriter, err := os.Pipe()
 	require.NoError(t, err)
 	command := exec.CommandContext(t.Context(), launch.Path, launch.Args...)
 	command.Dir, command.Env = launch.Dir, slices.Concat(launch.Env, []string{"FUNC_PORT=0", "FUNC_READY_FD=3"})
-	command.ExtraFiles = []*os.File{told}
+	command.ExtraFiles = []*os.File{readyWriter}
 	output := &bytes.Buffer{}
 	command.Stdout, command.Stderr = output, output
 	require.NoError(t, command.Start())
-	require.NoError(t, told.Close())
+	require.NoError(t, readyWriter.Close())
 	ended := false
 	end := func() {
 		if !ended {

@@ -8,19 +8,19 @@ import (
 	"github.com/rouse-run/rouse/internal/dependencies"
 )
 
-// Options say where the toolchain finds what it works with.
+// Options of a toolchain.
 type Options struct {
 	// Cache is the folder of everything that can be made again.
 	Cache string
 	// Node and Python are the interpreters; empty: those of the PATH.
 	Node, Python string
-	// Output takes what package managers print; nil: nobody.
+	// Output gets what package managers print; nil: it is dropped.
 	Output io.Writer
-	// Progress hears what is being done for a Function, and what its user should know; nil: nobody. What is so for
+	// Progress gets what is being done for a Function, and what its user should know; it may be nil. What is so for
 	// all of them comes once, with the zero name. It may be called by several at a time.
 	Progress func(fn types.NamespacedName, text string)
-	// Doing hears what a Function waits for now, empty for nothing; nil: nobody. It may be called by several at a time.
+	// Doing gets what a Function waits for now, empty for nothing; it may be nil. It may be called by several at a time.
 	Doing func(fn types.NamespacedName, text string)
-	// Guard ends package managers with this process, should that be killed; nil: nobody does.
+	// Guard ends package managers with this process, should that be killed; it may be nil.
 	Guard dependencies.Guard
 }

@@ -127,7 +127,7 @@ func (t *Toolchain) install(ctx context.Context, w wanted, dir, final string) er
 	return t.compile(ctx, w.interpreter, dir, final)
 }
 
-// compile writes bytecode, which no start looks into the sources for. Packages may have files for other versions of
+// compile writes bytecode, which spares each start the sources. Packages may have files for other versions of
 // Python: what does not compile is left as it is.
 func (t *Toolchain) compile(ctx context.Context, i interpreter, dir, final string) error {
 	_ = dependencies.Run(ctx, dependencies.Command{Dir: dir, Env: i.env, Guard: t.o.Guard, Args: []string{

@@ -24,7 +24,7 @@ func (l *launching) step(text string) *step {
 	return s
 }
 
-// begin says that the work has to be done after all, and may take long.
+// begin reports that the work has to be done after all, and may take long.
 func (s *step) begin(text string) {
 	s.launching.mu.Lock()
 	s.text, s.began = text, time.Now()
@@ -33,7 +33,7 @@ func (s *step) begin(text string) {
 	s.launching.showSteps()
 }
 
-// end says how long it took; a failure says more itself.
+// end reports how long it took; a failure is reported by the caller.
 func (s *step) end(err error) {
 	l := s.launching
 	l.mu.Lock()
@@ -47,7 +47,7 @@ func (s *step) end(err error) {
 
 func (l *launching) showSteps() {
 	l.mu.Lock()
-	defer l.mu.Unlock() // also while it is told, so that the last one counts
+	defer l.mu.Unlock() // also during the call, so that the last one counts
 	texts := make([]string, 0, len(l.steps))
 	for _, s := range l.steps {
 		texts = append(texts, s.text)

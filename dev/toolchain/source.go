@@ -36,7 +36,7 @@ func (l *launching) source(ctx context.Context) (string, error) {
 	if installing.end(err); err != nil {
 		return "", err
 	}
-	// The server is what stands beside it, so its place is a part of the name.
+	// The source links to the server, so its path is a part of the name.
 	server, err := l.server(ctx)
 	if err != nil {
 		return "", err
@@ -54,7 +54,7 @@ func (l *launching) source(ctx context.Context) (string, error) {
 	return function, forget(sources, keptSources)
 }
 
-// place makes a source's folder. One that was left half made is made again.
+// writeSource makes a source's folder. One that was left half made is replaced.
 func (l *launching) place(from, packages, server, dir string) error {
 	function := filepath.Join(dir, "function")
 	if err := errors.Join(os.RemoveAll(dir), os.MkdirAll(dir, 0o700), os.CopyFS(function, os.DirFS(from))); err != nil {
@@ -114,7 +114,7 @@ func (l *launching) fetched(ctx context.Context) (dir, manifest string, err erro
 	return dir, "spec.source.inline.dependencies", err
 }
 
-// check finds the handler in the places where the runtime looks for it.
+// check finds the handler under the paths where the runtime searches for it.
 func (l *launching) check(dir string) error {
 	names := []string{l.interpreter.handler}
 	if !l.interpreter.python {
@@ -130,7 +130,7 @@ func (l *launching) check(dir string) error {
 		return nil
 	}
 	if named := l.variable("MOD_NAME", "HANDLER_PATH", "HANDLER_MOD_NAME"); named {
-		return nil // the server says what it does not find
+		return nil // the server reports what it does not find
 	}
 	if repository := l.fn.Spec.Source.GitRepository; repository != nil {
 		return fail(Reason(build.SourceInvalid), "%s: there is no %s; add it, or correct spec.source.gitRepository.baseDir",

@@ -15,9 +15,9 @@ import (
 )
 
 const (
-	// listing is the file beside an entry that says what belongs to it.
+	// listing is the file beside an entry that lists what belongs to it.
 	listing = ".files"
-	// lockWait is how long to wait before somebody else's lock is tried again.
+	// lockWait is how long to wait before the lock of another process is tried again.
 	lockWait = 25 * time.Millisecond
 )
 
@@ -26,7 +26,7 @@ type store struct {
 	dir string
 
 	mu    sync.Mutex
-	whole map[string]bool // what this process has looked at
+	whole map[string]bool // what this process has checked
 }
 
 // filler makes an entry in dir. At the end the entry is moved to final.
@@ -50,7 +50,7 @@ func (s *store) entry(ctx context.Context, kind, key string, begun func(), fill 
 	}
 	defer unlock()
 	if s.isWhole(final) {
-		return final, nil // somebody else has made it meanwhile
+		return final, nil // another process has made it meanwhile
 	}
 	begun()
 	temporary := filepath.Join(making, kind+"-"+key)
@@ -89,7 +89,7 @@ func (s *store) make(temporary, final string, fill filler) error {
 	return nil
 }
 
-// isWhole looks once in the life of this process at all of an entry, and later whether it is there.
+// isWhole checks all of an entry once in the life of this process, and later whether it is there.
 func (s *store) isWhole(final string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -127,7 +127,7 @@ func list(dir string) (string, error) {
 	return hex.EncodeToString(hash.Sum(nil)), err
 }
 
-// lock waits until nobody else has the lock; it ends with the process that holds it.
+// lock waits until no other process has the lock; it ends with the process that holds it.
 func lock(ctx context.Context, file string) (unlock func(), err error) {
 	opened, err := os.OpenFile(file, os.O_CREATE|os.O_RDWR, 0o600) //nolint:gosec // in our own cache
 	if err != nil {

@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// ignored is what nobody hears.
+// ignored reports no progress.
 func ignored() {}
 
 func newStore(dir string) *store { return &store{dir: dir, whole: map[string]bool{}} }
@@ -52,8 +52,8 @@ func TestAnEntryThatIsNotWholeIsMadeAgain(t *testing.T) {
 			t.Helper()
 			require.NoError(t, os.Truncate(filepath.Join(entry, "a/file"), 1))
 		},
-		"all of it is gone":  func(t *testing.T, entry string) { t.Helper(); require.NoError(t, os.RemoveAll(entry)) },
-		"nobody finished it": func(t *testing.T, entry string) { t.Helper(); require.NoError(t, os.Remove(entry+listing)) },
+		"all of it is gone": func(t *testing.T, entry string) { t.Helper(); require.NoError(t, os.RemoveAll(entry)) },
+		"it is unfinished":  func(t *testing.T, entry string) { t.Helper(); require.NoError(t, os.Remove(entry+listing)) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

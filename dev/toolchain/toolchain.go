@@ -28,7 +28,7 @@ type Toolchain struct {
 	mu      sync.Mutex
 	found   map[string]interpreter // by program
 	commits map[string]string      // what references stand for
-	said    map[string]bool        // what Progress heard already
+	said    map[string]bool        // what Progress got already
 	debug   map[string]string      // addresses of debuggers, by Function and identity
 }
 
@@ -49,7 +49,7 @@ func New(o Options) *Toolchain {
 	}
 }
 
-// Launch gets everything ready that the Function needs and says how it is started. What is in the cache is used from
+// Launch gets everything ready that the Function needs and returns how it is started. What is in the cache is used from
 // there. The error is a *Failure.
 func (t *Toolchain) Launch(ctx context.Context, fn manifest.Function, in Inputs) (Launch, error) {
 	launch, err := t.launch(ctx, fn, in)
@@ -208,10 +208,10 @@ func (l *launching) key() types.NamespacedName {
 
 func (l *launching) say(text string) { l.t.o.Progress(l.key(), text) }
 
-// sayOnce says something of the Function at its first launch alone.
+// reportOnce reports something of the Function at its first launch alone.
 func (l *launching) sayOnce(text string) { l.t.sayOnce(l.key(), text) }
 
-// sayOfMachine says what is so for all Functions, once.
+// reportForMachine reports what is so for all Functions, once.
 func (l *launching) sayOfMachine(text string) { l.t.sayOnce(types.NamespacedName{}, text) }
 
 func (t *Toolchain) sayOnce(fn types.NamespacedName, text string) {
@@ -228,7 +228,7 @@ func (t *Toolchain) sayOnce(fn types.NamespacedName, text string) {
 func changed(entry os.DirEntry) time.Time {
 	info, err := entry.Info()
 	if err != nil {
-		return time.Time{} // gone: nobody needs it
+		return time.Time{} // it is gone
 	}
 	return info.ModTime()
 }

@@ -12,7 +12,7 @@ import (
 const longest = 2000
 
 // clean makes a text of a Function or a publisher fit for a terminal: one line, of bounded length, of
-// characters that take the room they seem to take and control nothing.
+// characters that are as wide as they seem and control nothing.
 func clean(text string) string {
 	if plainASCII(text) {
 		return text[:min(len(text), longest)]

@@ -13,7 +13,7 @@ import (
 )
 
 const (
-	wide         = 100 // cells from which on there is room for milliseconds and statuses
+	wide         = 100 // cells from which on milliseconds and statuses fit
 	statusWidth  = 6
 	timingWidth  = 7
 	deepest      = 8 // indentation of what is caused by what is caused by ...
@@ -21,14 +21,14 @@ const (
 	preciseClock = "15:04:05.000"
 )
 
-// hopLine is one line of a hop: the first, or the one that says what went wrong.
+// hopLine is one line of a hop: the first, or the one with what went wrong.
 type hopLine struct {
 	*hop
 
 	second bool
 }
 
-// columns are the widths of what an event line says.
+// columns are the widths of the parts of an event line.
 type columns struct{ clock, kind, id, route, status int }
 
 func columnsOf(width int) columns {
@@ -82,7 +82,7 @@ func fitRule(text string, width int) string {
 	return strings.Repeat("─", max(0, width-len(text))) + text
 }
 
-// behind says how far a pane is from what is newest.
+// behind is how far a pane is from what is newest.
 func (m *model) behind(p pane) string {
 	if m.scroll[p] == 0 {
 		return ""
@@ -155,7 +155,7 @@ func (m *model) outcome(r journal.Record) (string, lipgloss.Style) {
 	}
 }
 
-// status says the answer of a sink.
+// status is the answer of a sink.
 func status(r journal.Record) string {
 	switch {
 	case r.Status > 0 && r.Attempt > 1:
@@ -167,7 +167,7 @@ func status(r journal.Record) string {
 	}
 }
 
-// trouble says what went wrong with an event, and what comes next.
+// trouble is what went wrong with an event, and what comes next.
 func trouble(r journal.Record, location *time.Location) string {
 	if unwanted(r) {
 		return r.Message

@@ -54,7 +54,7 @@ func newFlow() *flow {
 	return &flow{events: map[eventKey]*event{}, byID: map[string]*event{}}
 }
 
-// add takes one record, whose texts are clean.
+// add adds one record, whose texts are clean.
 func (f *flow) add(r journal.Record) {
 	f.count(r.Kind)
 	h := f.hop(f.event(r), r)
@@ -80,7 +80,7 @@ func (f *flow) count(kind journal.Kind) {
 	}
 }
 
-// event finds the event of a record, or gives it a place: in the chain of its cause, or in one of its own.
+// event finds the event of a record, or adds it: to the chain of its cause, or to one of its own.
 func (f *flow) event(r journal.Record) *event {
 	key := eventKey{source: r.Source, id: r.ID}
 	if known, ok := f.events[key]; ok {
@@ -162,7 +162,7 @@ func (f *flow) forget(e *event) {
 	}
 }
 
-// each gives the kept hops from the newest to the oldest, until take returns false.
+// each calls handle with the kept hops from the newest to the oldest, until it returns false.
 func (f *flow) each(take func(*hop) bool) {
 	for _, c := range slices.Backward(f.chains) {
 		for _, h := range slices.Backward(c.hops) {

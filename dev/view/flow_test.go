@@ -11,7 +11,7 @@ import (
 	"github.com/rouse-run/rouse/eventbridge/journal"
 )
 
-// told writes each kept hop as "depth id subscription kind".
+// hopLines writes each kept hop as "depth id subscription kind".
 func told(f *flow) string {
 	var lines []string
 	f.each(func(h *hop) bool {

@@ -18,7 +18,7 @@ type batch struct {
 	skipped int // what came faster than it could be shown
 }
 
-// inbox gathers what the followers of a source are given, so that none of them waits for the screen.
+// inbox collects what the followers of a source get, so that none of them waits for the screen.
 type inbox struct {
 	ready chan struct{} // has a value while the inbox is not empty
 
@@ -62,7 +62,7 @@ func (i *inbox) put(change func(*batch)) {
 	}
 }
 
-// take empties the inbox.
+// drain empties the inbox.
 func (i *inbox) take() batch {
 	i.mutex.Lock()
 	defer i.mutex.Unlock()

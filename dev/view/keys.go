@@ -2,7 +2,7 @@ package view
 
 import "k8s.io/apimachinery/pkg/types"
 
-// action is what a key asks of the world outside the model.
+// action is what a key asks for outside the model.
 type action int
 
 const (
@@ -11,10 +11,10 @@ const (
 	actionPublish
 )
 
-// hinted is how many keys the last line of the screen tells of.
+// hinted is how many keys the last line of the screen shows.
 const hinted = 6
 
-// keyHelp says what keys do, the first of them for the last line of the screen, all for the help.
+// keyHelp lists what keys do, the first of them for the last line of the screen, all for the help.
 func keyHelp() [][2]string {
 	return [][2]string{
 		{"p", "publish again"},

@@ -1,6 +1,6 @@
 package view
 
-// layout says how many lines each part of the screen has.
+// layout is how many lines each part of the screen has.
 type layout struct {
 	header, table, events, lower, footer int
 	beneath                              pane
@@ -44,7 +44,7 @@ func (l layout) rows(p pane) int {
 	}
 }
 
-// tableRows is how many lines the Functions take, which say their last error beneath.
+// tableRows is how many lines the Functions take, with their last errors beneath.
 func (m *model) tableRows() int {
 	rows := 0
 	for _, f := range m.state.Functions {
@@ -60,7 +60,7 @@ func linesOf(f Function) int {
 	return 1
 }
 
-// length is how many lines a pane would show if it had room for all.
+// length is how many lines a pane would show if all of them fitted.
 func (m *model) length(p pane) int {
 	n := 0
 	switch p {

@@ -52,7 +52,7 @@ func newModel(s style, location *time.Location) *model {
 	return &model{location: location, style: s, flow: newFlow(), focus: paneEvents, beneath: paneLogs}
 }
 
-// take adds what came in.
+// receive adds what came in.
 func (m *model) take(b batch) {
 	if b.state != nil {
 		m.state = cleanState(*b.state)
@@ -83,14 +83,14 @@ func (m *model) take(b batch) {
 	m.skipped += b.skipped
 }
 
-// stay keeps in place what someone reads who has scrolled up.
+// stay keeps what is shown in place while the user has scrolled up.
 func (m *model) stay(p pane, added int) {
 	if m.scroll[p] > 0 {
 		m.scroll[p] = max(1, m.scroll[p]+added)
 	}
 }
 
-// shows tells whether a line is among those that the logs show.
+// shows reports whether a line is among those that the logs show.
 func (m *model) shows(l feed.Line) bool {
 	return m.only == types.NamespacedName{} || m.only == types.NamespacedName{Namespace: l.Namespace, Name: l.Function}
 }
@@ -102,7 +102,7 @@ func lastOf[T any](all []T, most int) []T {
 	return slices.Delete(all, 0, len(all)-most)
 }
 
-// bury remembers a dead letter until it is given back. The record of that names all of it but the sink.
+// trackDeadLetter keeps a dead letter until it is redriven. The record of that names all of it but the sink.
 func (m *model) bury(r journal.Record) {
 	switch r.Kind {
 	case journal.DeadLettered:
@@ -115,7 +115,7 @@ func (m *model) bury(r journal.Record) {
 	}
 }
 
-// kept are the dead letters that nobody has purged: the last ones of each Subscription, as many as it has.
+// kept are the dead letters that were not purged: the last ones of each Subscription, as many as it has.
 func (m *model) kept() []journal.Record {
 	left := maps.Clone(m.state.DeadLetters)
 	var kept []journal.Record

@@ -265,7 +265,7 @@ func TestWhoReadsOlderLinesIsNotMoved(t *testing.T) {
 	require.Contains(t, m.view(), "line 50.")
 }
 
-// body is a screen without the titles that say how much is below.
+// body is a screen without the titles that show how much is below.
 func body(screen string) string {
 	var kept []string
 	for line := range strings.SplitSeq(screen, "\n") {

@@ -24,7 +24,7 @@ func functionOf(namespace, name, phase, lastError string) Function {
 }
 
 // orders is a run of the order chain: three Functions, one of them awake, one event through all of them, one
-// that is tried again and one that died, and a Function that does not start.
+// that is retried and one that died, and a Function that does not start.
 func orders() batch {
 	pricing := functionOf("orders", "pricing", function.Ready, "")
 	pricing.URL, pricing.Ready, pricing.Desired, pricing.Wakes, pricing.LastWake = "http://127.0.0.1:8081", 1, 1, 3, 187*time.Millisecond

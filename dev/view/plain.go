@@ -17,7 +17,7 @@ import (
 	"github.com/rouse-run/rouse/eventbridge/journal"
 )
 
-// Plain writes a line for each thing that happens, until the context ends or out takes no more:
+// Plain writes a line for each thing that happens, until the context ends or a write to out fails:
 //
 //	14:03:24.592 function pricing    waking, 1 waits
 //	14:03:24.905 log      pricing    hello
@@ -28,7 +28,7 @@ func Plain(ctx context.Context, source Source, out io.Writer) error {
 	return plain{out: out, location: time.Local, now: time.Now}.run(ctx, source)
 }
 
-// Say writes one line as Plain does, about local mode itself.
+// PrintLine writes one line as Plain does, about local mode itself.
 func Say(out io.Writer, text string) error {
 	return plain{out: out, location: time.Local}.write(time.Now(), "rouse", clean(text))
 }
@@ -244,7 +244,7 @@ func (p *printer) event(r journal.Record) {
 	p.print(r.Time, kind, r.Type+" "+r.ID+" "+p.naming.route(r)+": "+text)
 }
 
-// waited says how long an event was stored before its first attempt.
+// waited is how long an event was stored before its first attempt.
 func waited(r journal.Record) string {
 	if r.Attempt > 1 || r.Stored.IsZero() || r.Began.IsZero() {
 		return ""

@@ -47,7 +47,7 @@ func (m *model) header(l layout) []string {
 	return append(lines, second, "")
 }
 
-// counts says what happened so far, most of all what went wrong.
+// counts is what happened so far, most of all what went wrong.
 func (m *model) counts() string {
 	parts := []string{m.style.good.Render(count(m.flow.delivered) + " delivered")}
 	if n := m.flow.retries; n > 0 {
@@ -62,7 +62,7 @@ func (m *model) counts() string {
 	return strings.Join(parts, "  ")
 }
 
-// beside puts one text at the left and one at the right. Where there is no room for both the left one gives way.
+// beside puts one text at the left and one at the right. Where both do not fit the left one is cut.
 func (m *model) beside(left, right string) string {
 	left = ansi.Truncate(left, max(0, m.width-ansi.StringWidth(right)-1), "…")
 	gap := m.width - ansi.StringWidth(left) - ansi.StringWidth(right)

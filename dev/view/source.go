@@ -12,18 +12,18 @@ import (
 	"github.com/rouse-run/rouse/eventbridge/journal"
 )
 
-// Source is the local mode that is shown. Each of the following calls take one after another, first with
+// Source is the local mode that is shown. Each of the following calls handle one after another, first with
 // what it holds already, and returns when the context ends.
 type Source interface {
 	// FollowState gives the state as it is, then again whenever something in it has changed.
-	FollowState(ctx context.Context, take func(State))
+	FollowState(ctx context.Context, handle func(State))
 	// FollowEvents gives what happens to events, the oldest first. One that is stored and that no Subscription takes has a
-	// Message that says so.
-	FollowEvents(ctx context.Context, take func(journal.Record))
-	// FollowLines gives what Functions write, and what local mode says itself: a line of the stream "rouse",
+	// Message about that.
+	FollowEvents(ctx context.Context, handle func(journal.Record))
+	// FollowLines gives what Functions write, and what local mode itself reports: a line of the stream "rouse",
 	// without a Function where it is about none.
-	FollowLines(ctx context.Context, take func(feed.Line))
-	// PublishAgain publishes the events of this run once more, with ids of their own, and says what it did
+	FollowLines(ctx context.Context, handle func(feed.Line))
+	// PublishAgain publishes the events of this run once more, with ids of their own, and returns what it did
 	// in a few words.
 	PublishAgain(ctx context.Context) (string, error)
 }

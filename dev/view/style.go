@@ -8,7 +8,7 @@ import (
 	"github.com/muesli/termenv"
 )
 
-// style holds the colours: the sixteen of the terminal's own theme, none where NO_COLOR or the terminal says so.
+// style holds the colours: the sixteen of the terminal's own theme, none where NO_COLOR or the terminal asks for none.
 type style struct {
 	plain, bold, dim, title, focused, chosen lipgloss.Style
 	good, busy, warn, bad, said              lipgloss.Style

@@ -91,7 +91,7 @@ func (m *model) functionLines(index, name, url int) []string {
 	return []string{line, cell(m.style.bad, "     "+first, m.width)}
 }
 
-// elapsed says how long something has taken, once that is worth a word.
+// elapsed is how long something has taken, once that is long enough to show.
 func elapsed(d time.Duration) string {
 	if d < time.Second {
 		return ""

@@ -25,7 +25,7 @@ func Terminal(ctx context.Context, source Source, in io.Reader, out io.Writer) e
 	return live{environment: environment(os.Environ()), location: time.Local}.run(ctx, source, in, out)
 }
 
-// Capable tells whether out is a terminal that can show the live view.
+// Capable reports whether out is a terminal that can show the live view.
 func Capable(out io.Writer) bool {
 	return capable(out, environment(os.Environ()))
 }

@@ -23,9 +23,9 @@ import (
 	"github.com/rouse-run/rouse/internal/testing/screen"
 )
 
-var update = flag.Bool("update", false, "write the golden screens anew")
+var update = flag.Bool("update", false, "rewrite the golden screens")
 
-// patience is how long a terminal may take to show something, on the slowest of machines.
+// testTimeout is how long a terminal may take to show something, on the slowest of machines.
 const patience = time.Minute
 
 // script is a Source that gives a batch and then waits.
@@ -198,7 +198,7 @@ func TestKeysWorkInATerminal(t *testing.T) {
 
 func TestTheViewFollowsTheSizeOfTheTerminal(t *testing.T) {
 	t.Parallel()
-	// The kernel tells the process whose terminal it is.
+	// The kernel signals the process whose terminal it is.
 	s, err := screen.Open(80, 24)
 	require.NoError(t, err)
 	t.Cleanup(s.Close)
@@ -243,7 +243,7 @@ func TestTheTerminalIsAsBeforeAfterwards(t *testing.T) {
 	}
 }
 
-// childView runs the view in a process of its own, whose terminal it is: TestMain does what it says.
+// childView runs the view in a process of its own, whose terminal it is: TestMain runs it.
 func childView(t *testing.T, s *screen.Screen) *exec.Cmd {
 	t.Helper()
 	self, err := os.Executable()

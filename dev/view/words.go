@@ -11,10 +11,10 @@ import (
 	"github.com/rouse-run/rouse/eventbridge/journal"
 )
 
-// widestSource is how much of an event's source is said.
+// widestSource is how much of an event's source is shown.
 const widestSource = 24
 
-// duration says d within seven cells.
+// duration formats d within seven cells.
 func duration(d time.Duration) string {
 	switch {
 	case d < time.Millisecond:
@@ -38,7 +38,7 @@ func count(n int) string {
 	return text
 }
 
-// counted says how many of a thing there are.
+// counted is how many of a thing there are, with its name.
 func counted(n int, one, many string) string {
 	if n == 1 {
 		return "1 " + one
@@ -57,7 +57,7 @@ func sentence(parts ...string) string {
 	return strings.Join(there, ", ")
 }
 
-// naming says Functions by their names alone while all of them are in one namespace.
+// naming shows Functions by their names alone while all of them are in one namespace.
 type naming struct{ namespace string }
 
 func namingOf(functions []Function) naming {
@@ -83,7 +83,7 @@ func (n naming) of(namespace, name string) string {
 	return namespace + "/" + name
 }
 
-// sink says where an event goes, which a record calls namespace/name, or a host.
+// sink is where an event goes, which a record calls namespace/name, or a host.
 func (n naming) sink(sink string) string {
 	namespace, name, found := strings.Cut(sink, "/")
 	if !found {
@@ -92,7 +92,7 @@ func (n naming) sink(sink string) string {
 	return n.of(namespace, name)
 }
 
-// route says where an event comes from and where it goes.
+// route is where an event comes from and where it goes.
 func (n naming) route(r journal.Record) string {
 	source := tail(r.Source, widestSource)
 	switch {

@@ -119,7 +119,7 @@ func number(n float64) string {
 	return text
 }
 
-// line draws a row of the screen: its texts, each in one look and stretched to the cells that it takes.
+// line draws a row of the screen: its texts, each in one style and stretched to the cells that it takes.
 func line(row []screen.Cell) string {
 	var out strings.Builder
 	for from := 0; from < len(row); {
@@ -133,7 +133,7 @@ func line(row []screen.Cell) string {
 	return out.String()
 }
 
-// wideGap tells whether at x two spaces begin or end, which a text is parted at.
+// wideGap reports whether two spaces begin or end at x. Texts are split there.
 func wideGap(row []screen.Cell, x int) bool {
 	space := func(x int) bool { return x >= 0 && x < len(row) && row[x].Rune == ' ' }
 	begins := !space(x-1) && space(x) && space(x+1)

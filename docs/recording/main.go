@@ -16,7 +16,7 @@ import (
 const (
 	columns = 100
 	rows    = 30
-	// patience is how long the whole recording may take.
+	// recordingTimeout bounds the whole recording.
 	patience = 3 * time.Minute
 )
 
@@ -47,7 +47,7 @@ func run(ctx context.Context) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	// What is asked of the user's own terminal is not asked of this one.
+	// The variables of the user's own terminal do not hold for this one.
 	command := exec.CommandContext(ctx, arguments[0], arguments[1:]...) //nolint:gosec // the command that was asked for
 	command.Env = append(os.Environ(), "TERM=xterm-256color", "COLORTERM=", "NO_COLOR=", "CI=")
 	film, err := record(ctx, command, play)

@@ -54,7 +54,7 @@ func record(ctx context.Context, command *exec.Cmd, steps []step) (film, error) 
 	stop()
 	result := <-filmed
 	_ = command.Process.Signal(os.Interrupt)
-	// How a program ends that is interrupted is its own affair.
+	// The exit code of an interrupted program does not matter.
 	_ = command.Wait()
 	if failed != nil {
 		return film{}, fmt.Errorf("play the script: %w", failed)

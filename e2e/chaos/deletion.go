@@ -20,10 +20,10 @@ const (
 	backLook      = 5 * time.Millisecond
 )
 
-// deletion is something of NATS that is deleted by hand.
+// deletion deletes a stream or a consumer in NATS, as an administrator might.
 type deletion struct {
-	stream, consumer string         // no consumer is the stream itself
-	takes            func(int) bool // which events of the stream go with it
+	stream, consumer string         // without a consumer the stream itself
+	takes            func(int) bool // which events of the stream are deleted with it
 }
 
 func (d deletion) String() string {
@@ -68,8 +68,9 @@ func (s *stage) deleteByHand(ctx context.Context, say func(string, ...any)) erro
 	return nil
 }
 
-// delete notes which events a deletion may take. Nobody publishes while it looks, and while nothing takes the events of a
-// Subscription: what is confirmed then is lost, as the documentation says. Publishers go on before a stream is back.
+// delete deletes d and records which events it may have deleted. Publishers wait while it reads the streams, and until a consumer
+// takes the Subscription's events again: events that are confirmed before are lost, as the documentation says. Publishers go on
+// before a stream is back.
 func (s *stage) delete(ctx context.Context, d deletion, say func(string, ...any)) error {
 	ctx, cancel := context.WithTimeout(ctx, deletionBound)
 	defer cancel()
@@ -89,13 +90,13 @@ func (s *stage) delete(ctx context.Context, d deletion, say func(string, ...any)
 	}
 	s.note(d, before, after)
 	if d.consumer == "" {
-		say("somebody has deleted the %s", d)
+		say("deleted the %s", d)
 		return nil
 	}
 	if err := s.awaitConsumer(ctx, d); err != nil {
 		return err
 	}
-	say("somebody has deleted the %s; after %d ms its messages are taken again", d, time.Since(began).Milliseconds())
+	say("deleted the %s; after %d ms its messages are taken again", d, time.Since(began).Milliseconds())
 	return nil
 }
 
@@ -109,8 +110,8 @@ func (s *stage) remove(ctx context.Context, d deletion) error {
 	return nil
 }
 
-// note keeps what went with a deletion: what was in its place before, and what may have come there from another one
-// since that was looked at.
+// note records the events that a deletion may have deleted: those that the stream held before, and those that may have come
+// there from another stream since that was read.
 func (s *stage) note(d deletion, before, after held) {
 	for stream, ids := range before {
 		for id := range ids {

@@ -11,12 +11,12 @@ import (
 	"github.com/rouse-run/rouse/internal/routing"
 )
 
-const maxHeld = 200_000 // messages of a stream that are looked at, which is more than there are events
+const maxHeld = 200_000 // messages of a stream that are read, which is more than there are events
 
 // held are the ids of our events that each stream holds.
 type held map[string]map[string]bool
 
-// held looks twice where events go to and fro, so that none is missed that is on its way.
+// held reads the streams twice between which events move, so that it misses none that is on its way.
 func (s *stage) held(ctx context.Context) (held, error) {
 	all := held{broker.DefaultStream: {}, broker.RetryStream: {}, broker.DeadLetterStream: {}}
 	for _, stream := range []string{

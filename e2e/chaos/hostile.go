@@ -56,7 +56,7 @@ func (a attack) route() routing.Route {
 	return route
 }
 
-// startHostile adds the hostile tenant's Subscriptions and its sink to the world.
+// startHostile adds the hostile tenant's Subscriptions and its sink to the fixture.
 func (s *stage) startHostile() error {
 	sink, err := s.rig.Start("hostile-sink")
 	if err != nil {
@@ -123,12 +123,12 @@ func hostileRole(ctx context.Context, ready func(string), ports []string) error 
 	return nil
 }
 
-// giveWay makes this process a burden by what it sends, and not by the processor that it takes from bridges on the same
-// machine. Threads have their priorities from those that start them.
+// lowerPriority keeps this process from taking processor time from the bridges on the same machine: it is to harm them by
+// what it sends. Threads inherit their priority, so it sets that of all that exist.
 func giveWay() error {
 	threads, err := os.ReadDir("/proc/self/task")
 	if err != nil {
-		return fmt.Errorf("give way to the bridges: %w", err)
+		return fmt.Errorf("lower the priority: %w", err)
 	}
 	for _, thread := range threads {
 		id, err := strconv.Atoi(thread.Name())
@@ -136,7 +136,7 @@ func giveWay() error {
 			err = syscall.Setpriority(syscall.PRIO_PROCESS, id, lowestPriority)
 		}
 		if err != nil {
-			return fmt.Errorf("give way to the bridges: %w", err)
+			return fmt.Errorf("lower the priority: %w", err)
 		}
 	}
 	return nil

@@ -63,14 +63,14 @@ func (h *hostile) send(ctx context.Context, client *http.Client, port, name stri
 	}
 	response, err := client.Do(request)
 	if err != nil {
-		return // it does not care
+		return // failed events do not matter to it
 	}
 	_, _ = io.Copy(io.Discard, response.Body)
 	_ = response.Body.Close()
 }
 
 // hold sends a text on a connection, again and again up to mostHeld bytes, reads nothing, and begins again when the
-// bridge has had enough of it.
+// bridge closes the connection.
 func (h *hostile) hold(ctx context.Context, address, text string) {
 	for ctx.Err() == nil {
 		conn, err := new(net.Dialer).DialContext(ctx, "tcp", address)
@@ -91,7 +91,7 @@ func (h *hostile) hold(ctx context.Context, address, text string) {
 	}
 }
 
-// awaitClose looks now and then whether the bridge has closed the connection, which a write tells without a read.
+// awaitClose waits until the bridge has closed the connection. It writes once a second to find out without a read.
 func awaitClose(ctx context.Context, conn net.Conn) {
 	for err := error(nil); err == nil && ctx.Err() == nil; {
 		pause(ctx, time.Second)

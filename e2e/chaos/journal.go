@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// journal is what a sink has written down.
+// journal reads the file in which a sink records the events that it accepted.
 type journal struct {
 	path   string
 	offset int64
@@ -22,7 +22,7 @@ func newJournal(path string) *journal {
 	return &journal{path: path, times: map[int]int{}, first: map[int]time.Time{}, order: order{last: map[int]int{}}}
 }
 
-// read takes what was added since the last time.
+// read reads the entries that were added since the last time.
 func (j *journal) read() error {
 	file, err := os.Open(j.path)
 	if err != nil {

@@ -10,11 +10,11 @@ import (
 
 const (
 	keeperRetry = 250 * time.Millisecond
-	keeperLook  = 5 * time.Second // for what was deleted while its server was away
+	keeperLook  = 5 * time.Second // for deletions without an advisory, while a server was away
 )
 
-// keep makes streams and consumers again that are deleted, as the controller does: at once when a server tells of it, and
-// when it looks.
+// keep makes deleted streams and consumers again, as the controller does: at once after a server's advisory, and at regular
+// intervals.
 func (s *stage) keep(ctx context.Context) error {
 	conn, err := rig.Connect(ctx, s.world.NATS)
 	if err != nil {

@@ -1,7 +1,8 @@
-// Command chaos publishes events while what carries them is killed, stopped and started, streams and consumers are deleted
-// by hand, and sinks fail, hang and restart. Then it lets everything come to rest and accounts for each event by its id:
-// delivered, dead-lettered, deleted with what held it, or lost. It runs three nats-servers, three bridges and their sinks as processes on loopback, once alone and once beside a
-// hostile tenant that does what one namespace can do to others.
+// Command chaos publishes events while bridges are killed, nats-servers are stopped and started, streams and consumers are
+// deleted by hand, and sinks fail, hang and restart. Then it waits until nothing is pending and accounts for each event by its
+// id: delivered, dead-lettered, deleted with its stream or consumer, or lost. It runs three nats-servers, three bridges and
+// their sinks as processes on loopback, once alone and once beside a hostile tenant that does what one namespace can do to
+// others.
 package main
 
 import (
@@ -14,7 +15,7 @@ import (
 )
 
 const (
-	perSecond = 700 // published, so that there is time for trouble
+	perSecond = 700 // published, so that there is time for faults
 	shortest  = 20 * time.Second
 )
 
@@ -51,7 +52,7 @@ func run(ctx context.Context, r *rig.Rig) error {
 	return nil
 }
 
-// act publishes all events amid the troubles and waits until everything is at rest.
+// act publishes all events during the faults and waits until nothing is pending.
 func act(ctx context.Context, r *rig.Rig, name string, events int, hostile bool) (o outcome, err error) {
 	spread := max(time.Duration(events)*time.Second/perSecond, shortest)
 	begun := time.Now()

@@ -1,9 +1,9 @@
 package main
 
-// place is where an event of an ordered Subscription stands: the events of a key are published one after the other.
+// orderedEvent is the position of an event among those of its key, which are published one after the other.
 type place struct{ key, position, before int }
 
-// placeOf is false for events that no order is kept for. The first of a key has a negative one before it.
+// orderedEventOf is false for events of an unordered Subscription. The first event of a key has a negative id before it.
 func placeOf(id int) (place, bool) {
 	all := scenario()
 	keys := all[id%len(all)].keys
@@ -20,7 +20,7 @@ type order struct {
 	overtaken int         // how many events were taken after a later one
 }
 
-// note takes the ids as they were written down, repeats left out.
+// note adds the next id that the sink recorded, repeats left out.
 func (o *order) note(id int) {
 	at, ordered := placeOf(id)
 	if !ordered {

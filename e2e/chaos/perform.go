@@ -10,7 +10,7 @@ import (
 	"github.com/rouse-run/rouse/e2e/rig"
 )
 
-// trouble ends one victim after the other and starts each again.
+// fault ends one victim after the other and starts each again.
 type trouble struct {
 	victims            []*victim
 	first, every, down time.Duration
@@ -35,7 +35,7 @@ func (s *stage) troubles() []trouble {
 	return all
 }
 
-// perform publishes all events within about the given time and makes trouble until that is done.
+// perform publishes all events within about the given time and injects faults until that is done.
 func (s *stage) perform(ctx context.Context, spread time.Duration, say func(string, ...any)) error {
 	group, ctx := errgroup.WithContext(ctx)
 	troubled, published := context.WithCancel(ctx)
@@ -85,7 +85,7 @@ func ended(victims []*victim) (count int) {
 	return count
 }
 
-// delivered is what the sinks have written down, repeats included.
+// delivered counts the entries of all journals, repeats included.
 func (s *stage) delivered() (count int) {
 	for _, j := range s.journals {
 		if j.read() == nil { // else it is read the next time

@@ -19,7 +19,7 @@ const (
 	publishPause   = 50 * time.Millisecond
 )
 
-// publish sends each event to whichever bridge answers, until one has answered 204. It counts in progress.
+// publish sends each event to one bridge after the other, until one has answered 204. It counts in progress.
 func (s *stage) publish(ctx context.Context, spread time.Duration, progress chan<- int) error {
 	group, ctx := errgroup.WithContext(ctx)
 	next := make(chan int)
@@ -52,7 +52,7 @@ func (s *stage) publish(ctx context.Context, spread time.Duration, progress chan
 	return group.Wait()
 }
 
-// publishInOrder waits until the event before it is stored, if the event has a place in an order.
+// publishInOrder publishes an event of an ordered Subscription after the one before it is stored.
 func (s *stage) publishInOrder(ctx context.Context, client *http.Client, id int) error {
 	at, ordered := placeOf(id)
 	if ordered && at.before >= 0 {

@@ -11,9 +11,9 @@ import (
 
 const maxNamed = 10 // lost events of a Subscription that are named
 
-// account says where the events of a Subscription are. Each is counted once: one that was delivered and dead-lettered too,
-// because its bridge was killed in between, as delivered. Deleted are those that nobody has and that were in a stream or
-// a consumer when somebody deleted it.
+// account counts where the events of a Subscription are. Each is counted once: one that was delivered and dead-lettered too,
+// because its bridge was killed in between, as delivered. Deleted are those that are nowhere and that were in a stream or
+// a consumer when the run deleted it.
 type account struct{ published, acked, deadLettered, pending, lost, deleted, duplicates int }
 
 func (a *account) add(b account) {

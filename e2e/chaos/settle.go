@@ -36,7 +36,7 @@ func (s *stage) settle(ctx context.Context, say func(string, ...any)) error {
 	return nil
 }
 
-// backlog is what is left of all Subscriptions.
+// backlog counts the events of Subscriptions that are not settled.
 type backlog struct{ pending, inDelivery, retries uint64 }
 
 func (b backlog) total() uint64 { return b.pending + b.inDelivery + b.retries }

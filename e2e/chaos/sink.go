@@ -15,7 +15,7 @@ import (
 	"github.com/rouse-run/rouse/e2e/rig"
 )
 
-// sink writes the id of each event down before it answers 204, so that no kill makes it forget one.
+// sink records the id of each event in its journal before it answers 204, so that no kill makes it forget one.
 type sink struct {
 	journal     *os.File
 	fail, hang  int

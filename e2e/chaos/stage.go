@@ -40,12 +40,12 @@ type stage struct {
 	journals []*journal
 	events   []event
 
-	publishing    sync.RWMutex    // locked while something is deleted that publishers have to wait for
+	publishing    sync.RWMutex    // locked during deletions that publishers have to wait for
 	deletionsMade int             // by hand
-	taken         map[string]bool // ids of events that may have gone with a deletion
+	taken         map[string]bool // of events that a deletion may have deleted
 }
 
-// event is what became of publishing one. Its index is its id.
+// event is the result of publishing one. Its index is its id.
 type event struct {
 	begun     time.Time // of its first attempt
 	published bool
@@ -184,7 +184,7 @@ type victim struct {
 	ended   int
 }
 
-// run starts it. Where somebody took its port in between, it tries again.
+// run starts it. It tries again where another process took its port in between.
 func (v *victim) run() (err error) {
 	for range startTries {
 		if v.process, err = v.start(); err == nil {

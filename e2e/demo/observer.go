@@ -63,7 +63,7 @@ func (o *observer) begin() {
 	}
 }
 
-// hop is what is known of a Function's hop so far.
+// hop has the times of a Function's hop that are known so far.
 func (o *observer) hop(function string) hop {
 	o.mu.Lock()
 	defer o.mu.Unlock()

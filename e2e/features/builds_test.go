@@ -108,7 +108,7 @@ func TestBuildsWaitTheirTurn(t *testing.T) {
 	require.LessOrEqual(t, jobs.Highest(), slots)
 	said := positions.Messages()
 	require.NotEmpty(t, said, "no Function said that it waits, although there are %d for %d slots", functions, slots)
-	require.Regexp(t, `\b[1-9]\d*\b`, said[0], "what does not say its position")
+	require.Regexp(t, `\b[1-9]\d*\b`, said[0], "the message has no position")
 	t.Logf("%d builds at once at most; %s", jobs.Highest(), strings.Join(said, "; "))
 }
 

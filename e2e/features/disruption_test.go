@@ -89,7 +89,7 @@ func TestPublishersAreToldAtOnceThatNATSIsAway(t *testing.T) {
 		started := time.Now()
 		status, _, err := cluster.TryPublish(ctx, event)
 		refused := status == http.StatusBadGateway || status == http.StatusServiceUnavailable
-		return refused && time.Since(started) < 4*time.Second, err // what is not known to be away is waited for
+		return refused && time.Since(started) < 4*time.Second, err // until the bridge knows that NATS is down, publishers wait
 	}))
 	require.NoError(t, cluster.Publish(t.Context(), event), "publishing did not recover by itself")
 }

@@ -82,8 +82,8 @@ var bad = map[string]struct {
 	},
 }
 
-// The registry is away for a moment: what runs goes on, what is to be built waits and says for what, and is built
-// without help when the registry is back. No other feature may build at that time.
+// The registry is down for a moment: running Functions go on. Builds wait, say for what, and run by themselves when the
+// registry is back. No other feature may build at that time.
 func TestBuildsWaitForARegistryThatIsDown(t *testing.T) {
 	cluster, namespace := connect(t)
 	runs := framework.Function{

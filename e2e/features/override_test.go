@@ -13,7 +13,7 @@ import (
 )
 
 // A pod of Kyma's contract runs under the restricted level with a read-only root. The image has a shell, an interpreter
-// and a server: the runtime's own, taken for somebody else's.
+// and a server: the runtime's own, in the role of a foreign one.
 func TestAnImageRunsByKymasContract(t *testing.T) {
 	t.Parallel()
 	cluster, namespace := connect(t)

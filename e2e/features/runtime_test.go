@@ -14,7 +14,7 @@ import (
 	"github.com/rouse-run/rouse/e2e/framework"
 )
 
-// One handler per style: what it answers is its own version, so that the log tells which versions really ran.
+// One handler per style. It answers the version of its interpreter, so that the log has the versions that really ran.
 var handlers = map[string]string{
 	"nodejs22":  "module.exports.main = function (event, context) { return 'node ' + process.version }",
 	"nodejs26":  "module.exports.main = function (req, res) { res.send('node ' + process.version) }",

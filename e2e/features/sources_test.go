@@ -105,7 +105,7 @@ func TestARepositoryThatCannotBeReadSaysWhatToRepair(t *testing.T) {
 	require.NoError(t, err)
 	repository, err := server.Repository(t.Context(), "closed", true)
 	require.NoError(t, err)
-	_, err = repository.Commit(t.Context(), "main", map[string]string{"handler.js": nodeHandler("nobody sees this")})
+	_, err = repository.Commit(t.Context(), "main", map[string]string{"handler.js": nodeHandler("never served")})
 	require.NoError(t, err)
 	require.NoError(t, cluster.ApplyYAML(t.Context(), namespace,
 		framework.Secret("right", nil, map[string]string{"username": sources.User, "password": sources.Password})+"---\n"+

@@ -35,7 +35,7 @@ func (c *Cluster) Conditions(
 }
 
 func conditionsOf(object *unstructured.Unstructured) map[string]Condition {
-	list, _, _ := unstructured.NestedSlice(object.Object, "status", "conditions") // what is none of ours has none
+	list, _, _ := unstructured.NestedSlice(object.Object, "status", "conditions") // other kinds of objects have none
 	conditions := make(map[string]Condition, len(list))
 	for _, item := range list {
 		fields, ok := item.(map[string]any)

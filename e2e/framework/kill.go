@@ -88,7 +88,7 @@ func componentLabel(component string) client.MatchingLabels {
 	return client.MatchingLabels{"app.kubernetes.io/component": component}
 }
 
-// Ready tells whether a pod is.
+// Ready reports whether a pod is ready.
 func Ready(pod *corev1.Pod) bool {
 	for _, condition := range pod.Status.Conditions {
 		if condition.Type == corev1.PodReady {

@@ -10,7 +10,7 @@ import (
 
 const loadName = "load"
 
-// loadSource asks a URL on new connections, again and again, until it is told to stop.
+// loadSource requests a URL on new connections, again and again, until it is stopped.
 const loadSource = `
 const http = require('http')
 const runs = new Map()
@@ -69,7 +69,7 @@ type Load struct {
 	namespace, target string
 }
 
-// LoadReport is what became of the requests so far.
+// LoadReport has the results of the requests so far.
 type LoadReport struct {
 	Asked    int            `json:"asked"`
 	Failed   int            `json:"failed"`
@@ -95,7 +95,7 @@ func (c *Cluster) StartLoad(ctx context.Context, namespace, function string) (*L
 	})
 }
 
-// Report is what became of the requests so far.
+// Report returns the results of the requests so far.
 func (l *Load) Report(ctx context.Context) (LoadReport, error) { return l.tell(ctx, "report") }
 
 // Stop ends the load and reports.

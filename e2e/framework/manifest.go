@@ -58,7 +58,7 @@ func (f Function) YAML() string {
 				"requests": map[string]any{"cpu": "20m", "memory": "32Mi"},
 				"limits":   map[string]any{"memory": "256Mi"},
 			}},
-			// Small enough that a machine with two cores runs some at once, and free to use what is idle.
+			// Small enough that a machine with two cores runs some at once, and free to use idle processors.
 			"build": map[string]any{"resources": map[string]any{
 				"requests": map[string]any{"cpu": "200m", "memory": "200Mi"},
 				"limits":   map[string]any{"memory": "1Gi"},

@@ -9,7 +9,7 @@ import (
 )
 
 // Main is the main function of a program that works against the cluster: it runs until run returns or the user
-// interrupts it, and tells by its exit code how that went.
+// interrupts it, and exits with 1 when run fails.
 func Main(name string, run func(ctx context.Context) error) {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	err := run(ctx)

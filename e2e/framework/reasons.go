@@ -44,7 +44,7 @@ func (r *Reasons) add(message string) {
 	}
 }
 
-// Messages are what was said, each once.
+// Messages are the recorded messages, each once.
 func (r *Reasons) Messages() []string {
 	r.mu.Lock()
 	defer r.mu.Unlock()

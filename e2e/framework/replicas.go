@@ -45,14 +45,14 @@ func (r *Replicas) add(replicas int32) {
 	}
 }
 
-// Moves is what was recorded so far.
+// Moves returns the moves recorded so far.
 func (r *Replicas) Moves() []Move {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return append([]Move(nil), r.moves...)
 }
 
-// Turns counts how often the direction changed: 0 -> N -> 0 has one turn, flapping has more.
+// DirectionChanges counts how often the direction changed: 0 -> N -> 0 has one change, flapping has more.
 func Turns(moves []Move) int {
 	turns, rising := 0, true
 	for i := 1; i < len(moves); i++ {

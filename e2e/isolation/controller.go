@@ -18,8 +18,8 @@ func controllerAttacks() []attack {
 	}
 }
 
-// registryAt names a registry that is none, and waits for what the condition says of it. Empty: a web server inside the
-// cluster, whose answers are somebody else's.
+// registryAt names a server that is no registry, and waits for the condition to report it. Empty: a web server inside the
+// cluster, whose answers the tenant must not read.
 func registryAt(address string) func(context.Context, *stage) (string, error) {
 	return func(ctx context.Context, s *stage) (string, error) {
 		if address == "" {

@@ -43,7 +43,7 @@ func sameName(ctx context.Context, s *stage) (string, error) {
 	return "a build of its own: the package registry refuses access", err
 }
 
-// pushTag is of somebody who has the push credentials of the namespace itself.
+// pushTag is the attack of a client with the push credentials of the namespace itself.
 func pushTag(ctx context.Context, s *stage) (string, error) {
 	account, err := s.login(ctx, s.victim, "prod-price")
 	if err != nil {

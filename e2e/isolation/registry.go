@@ -83,7 +83,7 @@ func asAttacker(method string, path func(ctx context.Context, s *stage) (string,
 	}
 }
 
-// victims is a path below the repository of the victim's Function.
+// victimPath is a path below the repository of the victim's Function.
 func victims(path string, body []byte) func(context.Context, *stage) (string, []byte, error) {
 	return func(_ context.Context, s *stage) (string, []byte, error) {
 		repository, digest := split(s.victimImage)
@@ -91,7 +91,7 @@ func victims(path string, body []byte) func(context.Context, *stage) (string, []
 	}
 }
 
-// aCopy is the path of the copy of a base, which the controller's account finds.
+// baseCopyPath is the path of the copy of a base, which the controller's account finds.
 func aCopy(body []byte) func(context.Context, *stage) (string, []byte, error) {
 	return func(ctx context.Context, s *stage) (string, []byte, error) {
 		admin, err := adminOf(ctx, s)

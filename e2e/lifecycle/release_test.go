@@ -202,7 +202,7 @@ func ours(group, namespace string, item *metav1.PartialObjectMetadata) bool {
 		return true
 	case item.Namespace == framework.System:
 		return item.Name != "default" && item.Name != "kube-root-ca.crt"
-	default: // what is in every namespace of its own accord stays with the namespace
+	default: // objects that Kubernetes creates in every namespace stay with the namespace
 		return item.Namespace == namespace && item.Name != "default" && item.Name != "kube-root-ca.crt"
 	}
 }

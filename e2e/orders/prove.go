@@ -105,7 +105,7 @@ func requireChain(t *testing.T, r verbs.Rouse, order string) {
 	}
 }
 
-// requireDeadLetter finds the event of an order that nobody can price among the dead letters, with the reason that the
+// requireDeadLetter finds the event of an order with an unknown product among the dead letters, with the reason that the
 // handler gave, and takes it away.
 func requireDeadLetter(t *testing.T, r verbs.Rouse, order string) {
 	t.Helper()
@@ -122,7 +122,7 @@ func requireDeadLetter(t *testing.T, r verbs.Rouse, order string) {
 		return len(letters) > 0, err
 	})
 	require.Equal(t, 400, letters[0].Status)
-	require.Equal(t, 1, letters[0].Attempts, "what no retry can mend is tried once")
+	require.Equal(t, 1, letters[0].Attempts, "an event whose retries cannot succeed is tried once")
 	require.Contains(t, letters[0].Excerpt, `unknown product`)
 	_, err := r.Run(t.Context(), "dlq", "purge", strconv.FormatUint(letters[0].Sequence, 10), "--yes")
 	require.NoError(t, err)

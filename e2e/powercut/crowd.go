@@ -34,7 +34,7 @@ func newCrowd(ctx context.Context, url string) *crowd {
 	return c
 }
 
-// publish notes the event if it is confirmed. What is not may be stored or not.
+// publish records the event if it is confirmed. Others may be stored or not.
 func (c *crowd) publish(ctx context.Context, url, id string) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodPost, url, strings.NewReader(`{"number":1}`))
 	if err != nil {

@@ -52,7 +52,7 @@ func (c *cut) run(ctx context.Context) (one tally, err error) {
 	return one, nil
 }
 
-// publishUntilTheCut returns the events that were confirmed until then, and what is left of the disk.
+// publishUntilTheCut returns the events that were confirmed until the cut, and the disk after it.
 func (c *cut) publishUntilTheCut(ctx context.Context, d *disk) ([]string, *disk, error) {
 	server, err := c.rig.StartNATS(rig.NATS{Name: c.name, Store: d.mounted, Sync: c.sync})
 	if err != nil {
@@ -90,7 +90,7 @@ func (c *cut) publishUntilTheCut(ctx context.Context, d *disk) ([]string, *disk,
 	return confirmed, left, err
 }
 
-// lookAt returns the ids of the events on a disk.
+// storedIDs returns the ids of the events on a disk.
 func (c *cut) lookAt(ctx context.Context, left *disk) (map[string]bool, error) {
 	server, err := c.rig.StartNATS(rig.NATS{Name: c.name, Store: left.mounted})
 	if err != nil {

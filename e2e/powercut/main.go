@@ -1,8 +1,8 @@
-// Command powercut publishes events and takes the power from the disk of their nats-server, again and again. Then it
-// starts a server on what the disk has, and looks for each event that its publisher had heard 204 for.
+// Command powercut publishes events and cuts the power of their nats-server's disk, again and again. Then it
+// starts a server on what the disk has, and looks for each event whose publisher had received 204.
 //
-// The disk is a filesystem in a file. What programs have written and nobody has synced is in the kernel's memory and
-// not in that file: a copy of the file is what a disk holds after its power was cut. It takes root, for mounts.
+// The disk is a filesystem in a file. Writes that are not synced are in the kernel's memory and
+// not in that file: a copy of the file is what a disk holds after a power cut. It needs root, for mounts.
 package main
 
 import (

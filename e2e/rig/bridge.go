@@ -21,12 +21,12 @@ import (
 	"github.com/rouse-run/rouse/internal/routing"
 )
 
-// World is what the bridges of a run know instead of a Kubernetes.
+// Fixture holds what the bridges of a run read in place of a Kubernetes: Subscriptions and the endpoints of their sinks.
 type World struct {
 	NATS      string
 	Routes    []routing.Route
 	Endpoints map[string][]string // addresses of each Service, by namespace/name
-	Review    time.Duration       // that the API server takes to say whose a token is
+	Review    time.Duration       // how long the API server takes to review a token
 }
 
 // Route is that of a Subscription to events of source and type, with a sink in its namespace.
@@ -54,7 +54,7 @@ func WithDeadLetters(route routing.Route, sink string) routing.Route {
 	return route
 }
 
-// Prepare makes the streams and the routes' consumers, as the controller does: also those that somebody has deleted.
+// Prepare makes the streams and the routes' consumers, as the controller does: also those that were deleted.
 func (w World) Prepare(ctx context.Context, conn *broker.Conn, streams broker.StreamOptions, ackWait time.Duration) error {
 	consumers := make([]broker.Consumer, len(w.Routes))
 	for i, route := range w.Routes {
@@ -104,17 +104,17 @@ func Connect(ctx context.Context, url string) (*broker.Conn, error) {
 func (r *Rig) StartBridge(w World, port int, flags ...string) (*Process, error) {
 	text, err := json.Marshal(w)
 	if err != nil {
-		return nil, fmt.Errorf("write down the world: %w", err)
+		return nil, fmt.Errorf("write the fixture: %w", err)
 	}
-	file, err := os.CreateTemp(r.dir, "world-*.json")
+	file, err := os.CreateTemp(r.dir, "fixture-*.json")
 	if err != nil {
-		return nil, fmt.Errorf("write down the world: %w", err)
+		return nil, fmt.Errorf("write the fixture: %w", err)
 	}
 	_, err = file.Write(text)
 	if err = errors.Join(err, file.Close()); err != nil {
-		return nil, fmt.Errorf("write down the world: %w", err)
+		return nil, fmt.Errorf("write the fixture: %w", err)
 	}
-	args := append([]string{"--world", file.Name(), "--port", strconv.Itoa(port)}, flags...)
+	args := append([]string{"--fixture", file.Name(), "--port", strconv.Itoa(port)}, flags...)
 	if r.limit == 0 {
 		return r.Start("bridge", args...)
 	}
@@ -140,7 +140,7 @@ func (r *Rig) LimitBridges(bytes int64) {
 
 func bridgeRole(ctx context.Context, ready func(string), args []string) error {
 	flags := pflag.NewFlagSet("bridge", pflag.ContinueOnError)
-	path := flags.String("world", "", "")
+	path := flags.String("fixture", "", "")
 	port := flags.Int("port", 0, "")
 	options := eventbridge.DefaultOptions()
 	options.ShutdownDelay = 0
@@ -189,7 +189,7 @@ func readWorld(path string) (World, error) {
 		err = json.Unmarshal(text, &w)
 	}
 	if err != nil {
-		return World{}, fmt.Errorf("read the world: %w", err)
+		return World{}, fmt.Errorf("read the fixture: %w", err)
 	}
 	return w, nil
 }

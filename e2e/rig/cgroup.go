@@ -63,7 +63,7 @@ func (g *cgroup) peak() (int, error) {
 	return int(bytes >> 20), err
 }
 
-// remove waits a little for what has ended to be gone.
+// remove waits a little until the processes that have ended are gone.
 func (g *cgroup) remove() {
 	const tries, pause = 50, 10 * time.Millisecond
 	for range tries {

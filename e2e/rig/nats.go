@@ -93,8 +93,8 @@ func natsRole(ctx context.Context, ready func(string), args []string) error {
 	return nil
 }
 
-// Ports finds so many free ones. They are free until somebody takes them: a cluster's servers have to know each other's
-// before the first of them listens.
+// Ports finds n free ports. Another process may take them before they are used: a cluster's servers have to know each
+// other's ports before the first of them listens.
 func Ports(n int) ([]int, error) {
 	ports := make([]int, n)
 	for i := range ports {

@@ -15,7 +15,7 @@ import (
 	"time"
 )
 
-// Role is what one process does until ctx ends. It says that it is ready, once, with what others need to find it.
+// Role is the code of one process, which runs until ctx ends. It calls ready once, with its addresses.
 type Role func(ctx context.Context, ready func(where string), args []string) error
 
 const (
@@ -56,7 +56,7 @@ func run(ctx context.Context, tool func(context.Context, *Rig) error, roles map[
 
 func ownRoles() map[string]Role { return map[string]Role{"nats": natsRole, "bridge": bridgeRole} }
 
-// Rig is what one run of a tool has started and written.
+// Rig owns the processes and files of one run of a tool.
 type Rig struct {
 	dir   string
 	limit int64 // bytes of memory of a bridge, 0 for any
@@ -91,7 +91,7 @@ func (r *Rig) Close() error {
 
 // Process is a role that runs.
 type Process struct {
-	Where string // what the role said when it was ready
+	Where string // the addresses that the role reported when it was ready
 	role  string
 	group *cgroup // nil without one
 	cmd   *exec.Cmd

@@ -25,7 +25,7 @@ func Serve(ctx context.Context, port int, ready func(string), handler http.Handl
 	return nil
 }
 
-// Ask gets what a role answers as JSON. A nil answer is of no interest.
+// GetJSON requests a URL of a role and decodes the answer, unless answer is nil.
 func Ask(ctx context.Context, url string, answer any) error {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, http.NoBody)
 	if err != nil {
@@ -48,8 +48,8 @@ func Ask(ctx context.Context, url string, answer any) error {
 	return nil
 }
 
-// Answer writes JSON, for Ask.
+// WriteJSON answers a request of GetJSON.
 func Answer(w http.ResponseWriter, answer any) {
 	w.Header().Set("Content-Type", "application/json")
-	_ = json.NewEncoder(w).Encode(answer) // whoever asked is gone
+	_ = json.NewEncoder(w).Encode(answer) // it fails when the client is gone
 }

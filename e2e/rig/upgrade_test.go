@@ -33,7 +33,7 @@ const (
 	upgradeBridges  = 3
 	upgradeInFlight = 10
 	upgradeStep     = 100 // events between two steps of the upgrade
-	upgradeLag      = 20  // events until everybody knows that a bridge goes
+	upgradeLag      = 20  // events until the Service leaves out a bridge that stops
 	patience        = time.Minute
 )
 
@@ -92,7 +92,7 @@ func TestARollingUpgradeOfTheBridgesUnderLoadLosesNothing(t *testing.T) {
 	t.Logf("published=%d duplicates=%d connections refused or broken=%d", published, taken.duplicates(), load.broken)
 }
 
-// ledger is a sink that writes down what it takes. Every seventh event it takes at the second attempt.
+// ledger is a sink that records the events that it accepts. It accepts every seventh one at the second attempt.
 type ledger struct {
 	mu           sync.Mutex
 	calls, acked map[string]int
@@ -201,7 +201,7 @@ func (l *load) fail(err error) {
 	l.cancel()
 }
 
-// publish takes a broken connection for what it is, and every answer but 204 for a failure.
+// publish tries again after a broken connection; every answer but 204 is a failure.
 func (l *load) publish(ctx context.Context, id string) error {
 	for {
 		request, err := http.NewRequestWithContext(ctx, http.MethodPost, l.service.url(), strings.NewReader(`{"order":`+id+`}`))

@@ -32,7 +32,7 @@ func Build(ctx context.Context, root, folder string) (string, error) {
 	return program, nil
 }
 
-// Command is one verb, that is told to stop when ctx ends.
+// Command is one verb, which is interrupted when ctx ends.
 func (r Rouse) Command(ctx context.Context, args ...string) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, r.Program, slices.Concat(args, r.Where)...)
 	cmd.Env = append(os.Environ(), r.Env...)

@@ -19,9 +19,9 @@ const slowest = 10 * time.Second
 
 // Journal remembers what happened to events.
 type Journal interface {
-	// Each calls take with the records that are remembered, until it returns false.
+	// Each calls yield with the records that are remembered, until it returns false.
 	Each(query journal.Query, take func(journal.Record) bool)
-	// Follow calls take with those and with the ones that come, until ctx ends.
+	// Follow calls yield with those and with the ones that come, until ctx ends.
 	Follow(ctx context.Context, query journal.Query, take func(journal.Record))
 }
 

@@ -16,15 +16,15 @@ const runTimeout = 5 * time.Minute
 // Store is where dead letters and Subscriptions are looked up. Its errors are
 // those of package broker.
 type Store interface {
-	// List returns a page of letters without their bodies.
+	// List returns a page of dead letters without their bodies.
 	List(ctx context.Context, query broker.LetterQuery) (broker.LetterPage, error)
-	// Get returns one letter.
+	// Get returns one dead letter.
 	Get(ctx context.Context, sequence uint64) (broker.Letter, error)
-	// Redrive delivers letters again. The result counts also when there is an error.
+	// Redrive delivers dead letters again. The result counts also when there is an error.
 	Redrive(ctx context.Context, selection broker.LetterSelection) (broker.Redriven, error)
-	// Purge deletes letters. The count is right also when there is an error.
+	// Purge deletes dead letters. The count is right also when there is an error.
 	Purge(ctx context.Context, selection broker.LetterSelection) (uint64, error)
-	// Subscriptions tells what each has to do.
+	// Subscriptions lists what each has to do.
 	Subscriptions(ctx context.Context) ([]Subscription, error)
 }
 
@@ -49,7 +49,7 @@ type Handler struct {
 	mux       *http.ServeMux
 }
 
-// New makes a handler. Without a journal nothing is told of events.
+// New makes a handler. Without a journal it has no records of events.
 func New(store Store, events Journal, o Options, log logr.Logger) *Handler {
 	h := &Handler{store: store, journal: events, tokenFile: o.TokenFile, log: log, mux: http.NewServeMux()}
 	reading, changing := make(places, readersAtATime), make(places, changersAtATime)
@@ -191,8 +191,8 @@ func (h *Handler) finish(w http.ResponseWriter, text *string, err error, result 
 	answer(w, status, result)
 }
 
-// unhurried takes away the time bound of the request's arrival, which would end
-// it while it is worked on.
+// withRunTimeout replaces the read deadline of the request, which would end it
+// while it is worked on, by runTimeout.
 func unhurried(w http.ResponseWriter, r *http.Request) (context.Context, context.CancelFunc) {
 	_ = http.NewResponseController(w).SetReadDeadline(time.Time{}) // tests' recorders have none
 	return context.WithTimeout(r.Context(), runTimeout)

@@ -183,7 +183,7 @@ func TestBadRequestsAreRefusedAndDoNothing(t *testing.T) {
 		"a body that is too large":       {"POST", redrive, `{"reason":"` + strings.Repeat("x", maxBody) + `"}`, 413, "must not be larger"},
 		"a limit of nothing":             {"GET", "/v1/deadletters?limit=0", "", 400, "limit:"},
 		"a limit that is no number":      {"GET", "/v1/deadletters?limit=x", "", 400, "limit:"},
-		"a place that is no number":      {"GET", "/v1/deadletters?after=-1", "", 400, "after:"},
+		"a position that is no number":   {"GET", "/v1/deadletters?after=-1", "", 400, "after:"},
 		"a misspelt parameter":           {"GET", "/v1/deadletters?reasn=x", "", 400, "reasn"},
 		"a wildcard in a list":           {"GET", "/v1/deadletters?namespace=%3E", "", 400, "namespace:"},
 		"a sequence that is no number":   {"GET", "/v1/deadletters/first", "", 400, "sequence:"},
@@ -231,10 +231,10 @@ func TestErrorsOfTheStoreHaveTheirAnswers(t *testing.T) {
 			require.NotEmpty(t, got["error"])
 			require.NotContains(t, got["error"], "secret detail")
 			if strings.HasSuffix(path, "redrive") {
-				require.EqualValues(t, 3, got["redriven"], "what was done is not told")
+				require.EqualValues(t, 3, got["redriven"], "the answer lacks what was done")
 			}
 			if strings.HasSuffix(path, "purge") {
-				require.EqualValues(t, 4, got["purged"], "what was done is not told")
+				require.EqualValues(t, 4, got["purged"], "the answer lacks what was done")
 			}
 		}
 	}
@@ -308,7 +308,7 @@ func TestARedriveEndsWithItsProcessAndTellsHowFarItCame(t *testing.T) {
 	require.Contains(t, got.Body.String(), `"redriven":1`)
 }
 
-// Each may hold as much as a batch of the largest letters.
+// Each may hold as much as a batch of the largest dead letters.
 func TestRequestsWaitForEachOther(t *testing.T) {
 	t.Parallel()
 	for path, tc := range map[string]struct {
@@ -342,7 +342,7 @@ func TestRequestsWaitForEachOther(t *testing.T) {
 				require.EqualValues(t, 2*tc.atATime, refused.Load())
 				close(store.end)
 				all.Wait()
-				require.Equal(t, http.StatusOK, ask(handler, tc.method, path, tc.body).Code, "the places are free again")
+				require.Equal(t, http.StatusOK, ask(handler, tc.method, path, tc.body).Code, "the slots are free again")
 			})
 		})
 	}

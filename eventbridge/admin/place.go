@@ -5,19 +5,19 @@ import (
 	"time"
 )
 
-// Bounds of requests at a time. Each that reads holds a page or a letter, several times while it is written as JSON, until its
-// client has read the answer; each that changes something holds a batch of letters.
+// Bounds of requests at a time. Each that reads holds a page or a dead letter, several times while it is written as JSON, until
+// its client has read the answer; each that changes something holds a batch of dead letters.
 const (
 	readersAtATime  = 4
 	changersAtATime = 2
-	// placeWait is how long a request waits for others.
+	// slotWait is how long a request waits for others.
 	placeWait = 10 * time.Second
 )
 
-// places are for requests at a time.
+// slots bound the requests at a time.
 type places chan struct{}
 
-// each has a request wait for a place, which it keeps until it is answered.
+// limit has a request wait for a slot, which it keeps until it is answered.
 func (p places) each(handle func(http.ResponseWriter, *http.Request) error) func(http.ResponseWriter, *http.Request) error {
 	return func(w http.ResponseWriter, r *http.Request) error {
 		timeout := time.NewTimer(placeWait)

@@ -37,7 +37,7 @@ type purged struct {
 	Purged uint64 `json:"purged"`
 }
 
-// letter is a dead letter in a list.
+// deadLetter is a dead letter in a list.
 type letter struct {
 	Sequence     uint64     `json:"sequence"`
 	Namespace    string     `json:"namespace"`
@@ -55,7 +55,7 @@ type letter struct {
 	Type         string     `json:"type,omitempty"`
 }
 
-// wholeLetter has its event too, or bytes that are none.
+// deadLetterDetail has its event too, or bytes that are none.
 type wholeLetter struct {
 	letter
 
@@ -94,7 +94,7 @@ func (h *Handler) fail(w http.ResponseWriter, err error) {
 	answer(w, status, errorBody{text})
 }
 
-// judge logs what nobody else would learn of.
+// judge maps an error to an answer, and logs one that the answer does not explain.
 func (h *Handler) judge(err error) (status int, text string) {
 	known, isKnown := errors.AsType[httpError](err)
 	is := func(targets ...error) bool {

@@ -22,7 +22,7 @@ var (
 func authorize(r *http.Request, file string) error {
 	token, err := readToken(file)
 	if err != nil || token == "" {
-		return errNoToken // the file's name is the operator's, the reason may be anybody's
+		return errNoToken // the answer shows neither the file's name nor the reason
 	}
 	if !daemon.HasBearer(r, token) {
 		return errUnauthorized

@@ -6,7 +6,7 @@ import (
 	"github.com/rouse-run/rouse/internal/failure"
 )
 
-// bury stores the dead letter of a message that is to be rejected. When that is not possible the message
+// storeDeadLetter stores the dead letter of a message that is to be rejected. When that is not possible the message
 // is retried instead, so that no event ends without a trace.
 func (d *Dispatcher) bury(ctx context.Context, j *job, a attempt, dec decision) decision {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), settleTimeout)

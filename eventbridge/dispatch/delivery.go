@@ -58,7 +58,7 @@ func (d *Dispatcher) deliver(ctx context.Context, j *job) {
 				return
 			}
 		}
-		// Whoever delivers it next has it before what comes after it: a retry would come back behind that.
+		// Its next delivery comes before what follows it in order: a retry would come back behind that.
 		dec = decision{outcome: Return}
 	}
 	d.settle(ctx, j, a, dec)
@@ -71,12 +71,12 @@ func (d *Dispatcher) decide(j *job, a attempt) decision {
 	return d.policy.decide(a.verdict, j.attempt, a.answer.RetryAfter, random())
 }
 
-// holdsUp tells whether what comes after an ordered message has to wait for it.
+// holdsUp reports whether what comes after an ordered message has to wait for it.
 func (j *job) holdsUp(dec decision) bool {
 	return j.key != "" && (dec.outcome == Retry || dec.outcome == Return)
 }
 
-// lapsed tells whether an ordered message is no longer ours. To settle it would make whoever has it now believe that we
+// lapsed reports whether an ordered message is no longer ours. Settling it would make its present owner believe that we
 // hold nothing any more, and what comes after it waits for its next delivery.
 func (d *Dispatcher) lapsed(j *job) bool {
 	if j.key == "" || !d.held.lapsed(j.Message) {
@@ -87,7 +87,7 @@ func (d *Dispatcher) lapsed(j *job) bool {
 	return true
 }
 
-// again keeps an ordered message in our hands for its next attempt, so that what comes after it in order waits.
+// requeue holds an ordered message for its next attempt, so that what comes after it in order waits.
 func (d *Dispatcher) again(ctx context.Context, j *job, a attempt, dec decision) bool {
 	before := j.attempt
 	if dec.outcome == Retry {
@@ -145,7 +145,7 @@ func (d *Dispatcher) try(ctx context.Context, j *job) (a attempt) {
 	return a
 }
 
-// ahead is what can be said of an event before its sink is asked.
+// precheck decides what can be decided about an event before its sink is called.
 func (d *Dispatcher) ahead(j *job, ev *cloudevent.Event) (verdict, failure.Reason) {
 	reason := d.overBy(j)
 	if picked := d.pick(ev, reason == failure.QuotaExceeded); picked != wanted {
@@ -160,8 +160,8 @@ func (d *Dispatcher) ahead(j *job, ev *cloudevent.Event) (verdict, failure.Reaso
 	return wanted, ""
 }
 
-// pick asks the filter. An event that it cannot judge is not delivered. One of too many does not wait long for the filter's
-// turn: it would keep the room that it is to make.
+// pick asks the filter. An event that it cannot judge is not delivered. An event over the quota does not wait long for the
+// filter: meanwhile it would hold the storage that it is to free.
 func (d *Dispatcher) pick(ev *cloudevent.Event, tooMany bool) verdict {
 	if d.Filter == nil {
 		return wanted

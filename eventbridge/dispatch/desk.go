@@ -8,22 +8,22 @@ import (
 	"github.com/rouse-run/rouse/internal/failure"
 )
 
-// job is a message in our hands. It waits for a place, or runs, or waits for its next attempt.
+// job is a message that the dispatcher holds. It waits for a slot, or runs, or waits for its next attempt.
 type job struct {
 	Message
 	key     string         // what keeps it in order, empty for nothing
 	attempt int            // from 1
-	turn    int            // of the desk, when the message came
-	over    failure.Reason // of what never was on the desk, because it is over a limit
+	turn    int            // of the scheduler, when the message came
+	over    failure.Reason // of a message that bypasses the scheduler, because it is over a limit
 
 	limit    int // of the window when it was started
 	call     call
-	detached bool   // it has no place any more
+	detached bool   // it has no slot any more
 	answers  uint64 // that the sink had given when it was detached
 }
 
-// desk decides which message is delivered next, and when: as many at a time as the window lets, not more in a second
-// than the rate, and of each key only the first.
+// scheduler decides which message is delivered next, and when: as many at a time as the window allows, not more in a
+// second than the rate, and of each key only the first.
 type desk struct {
 	start func(*job) // runs a job on a goroutine of its own
 
@@ -36,8 +36,8 @@ type desk struct {
 	rate    rate
 	resume  time.Time // when the sink may be called again
 	timer   *time.Timer
-	turn    int           // counts how often the desk was cleared
-	lost    chan struct{} // closed while nothing starts before the desk is cleared
+	turn    int           // counts how often the scheduler was cleared
+	lost    chan struct{} // closed while nothing starts before the scheduler is cleared
 	closed  bool
 }
 
@@ -48,7 +48,7 @@ func newDesk(maxInFlight, perSecond int) *desk {
 	}
 }
 
-// add takes a message that was received. It reports false when the desk is closed.
+// add queues a message that was received. It reports false when the scheduler is closed.
 func (d *desk) add(j *job) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -61,7 +61,7 @@ func (d *desk) add(j *job) bool {
 	return true
 }
 
-// detach frees the place of a job whose call goes on.
+// detach frees the slot of a job whose call goes on.
 func (d *desk) detach(j *job) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -70,11 +70,11 @@ func (d *desk) detach(j *job) {
 	d.next(time.Now())
 }
 
-// silent says whether a sink that did not answer a job in time answered nobody else since that was detached, either.
+// silent reports whether a sink that did not answer a job in time answered no other job since that one was detached, either.
 func (d *desk) silent(j *job) bool { return !j.detached || j.answers == d.window.answers }
 
-// done frees the place of a job. With again, it is delivered once more after the delay, before others of its key. It
-// reports false when the desk is closed, or was cleared since the message came, so that nobody will.
+// done frees the slot of a job. With requeue, the job is delivered once more after the delay, before others of its key.
+// It reports false when it will not be, because the scheduler is closed or was cleared since the message came.
 func (d *desk) done(j *job, v verdict, again bool, delay time.Duration) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -92,7 +92,7 @@ func (d *desk) done(j *job, v verdict, again bool, delay time.Duration) bool {
 		if pause := d.window.strained(); pause > 0 {
 			d.resume = now.Add(pause)
 		}
-	default: // it says nothing about the sink
+	default: // the result says nothing about the sink
 	}
 	kept := again && !d.closed && j.turn == d.turn
 	if kept {
@@ -154,7 +154,7 @@ func (d *desk) first() int {
 	return -1
 }
 
-// wait is how long the next delivery has to wait, and takes its place in the rate if it has not.
+// wait is how long the next delivery has to wait. If it need not wait, it counts for the rate.
 func (d *desk) wait(now time.Time) time.Duration {
 	if pause := d.resume.Sub(now); pause > 0 {
 		return pause
@@ -174,7 +174,7 @@ func (d *desk) later(wait time.Duration) {
 	})
 }
 
-// lose is told that a message in order is in somebody else's hands: none may be started before it.
+// halt stops the scheduler until it is cleared: another replica owns an ordered message, and none may start before it.
 func (d *desk) lose() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -183,14 +183,14 @@ func (d *desk) lose() {
 	}
 }
 
-// losing is closed by lose, until the desk is cleared.
+// haltSignal is closed by halt, until the scheduler is cleared.
 func (d *desk) losing() <-chan struct{} {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.lost
 }
 
-// clear returns what waits, in its order, so that it can be given back. Further jobs are taken if the desk stays open.
+// clear returns what waits, in its order, so that it can be given back. Further jobs are accepted unless closeIt is set.
 func (d *desk) clear(closeIt bool) []*job {
 	d.mu.Lock()
 	defer d.mu.Unlock()

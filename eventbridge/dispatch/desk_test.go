@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Whoever has the next turn waits for what the desk of the last one still holds.
+// The next owner of the ordered messages waits for what the scheduler of the last one still holds.
 func TestAClearedDeskKeepsNothingForAnotherAttempt(t *testing.T) {
 	t.Parallel()
 	d := newDesk(1, 0)
@@ -35,7 +35,7 @@ func TestNothingStartsAfterAMessageWasLostUntilTheDeskIsCleared(t *testing.T) {
 	require.False(t, isClosed(d.losing()))
 	d.lose()
 	d.done(lost, interrupted, false, 0)
-	require.True(t, isClosed(d.losing()), "the turn is to end")
+	require.True(t, isClosed(d.losing()), "the ownership is to end")
 	require.Equal(t, []*job{lost}, started)
 	require.Equal(t, []*job{later}, d.clear(false))
 	require.False(t, isClosed(d.losing()))

@@ -11,14 +11,14 @@ import (
 const (
 	// detachShare is the part of its timeout, one of so many, after which a call without an answer is detached.
 	detachShare = 4
-	// leastDetach is before no call is: to store an event twice more costs more than the place of a short call.
+	// leastDetach is how long every call keeps its slot: to store an event twice more costs more than the slot of a short call.
 	leastDetach = time.Second
 )
 
-var errNotDetachable = errors.New("its source keeps messages in their places")
+var errNotDetachable = errors.New("its source does not support detaching")
 
-// detachAfter is how long a call may hold a place of those in flight, 0 for until it ends. Who asks for one at a time, or for
-// order, means it. Dead letters hold up nobody but each other.
+// detachAfter is how long a call may hold one of the slots in flight, 0 for until it ends. A Subscription that asks for one
+// delivery at a time, or for order, keeps them. Dead letters block nothing but each other.
 func detachAfter(o Options, maxInFlight int) time.Duration {
 	after := max(o.Timeout/detachShare, leastDetach)
 	if maxInFlight < 2 || o.OrderedBy != "" || o.Endless || after >= o.Timeout {
@@ -37,8 +37,8 @@ func (d *Dispatcher) send(ctx context.Context, j *job, a *attempt) (Answer, erro
 	return d.Sink.Send(ctx, a.event)
 }
 
-// detach has a message leave the broker's limit, and its job the desk, while the call goes on. The event comes back when nobody
-// has settled it AckWait after the end of its call: connecting to other addresses, a reply and the settlement take their time.
+// detach has a message leave the broker's limit, and its job the scheduler, while the call goes on. The event comes back if
+// it is not settled AckWait after the end of its call: connecting to other addresses, a reply and the settlement take time.
 func (d *Dispatcher) detach(j *job) (detached bool) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -52,7 +52,7 @@ func (d *Dispatcher) detach(j *job) (detached bool) {
 		err = msg.Detach(ctx, time.Until(j.call.began.Add(d.options.Timeout))+d.options.AckWait)
 	}
 	if err != nil {
-		d.Log.V(1).Info("a call that takes long keeps its place", "reason", err.Error())
+		d.Log.V(1).Info("a call that takes long keeps its slot", "reason", err.Error())
 		return false
 	}
 	d.held.remove(j.Message)

@@ -42,7 +42,7 @@ func TestADetachedCallLeavesItsPlaceOnTheDesk(t *testing.T) {
 	require.Equal(t, []*job{hanging, next}, started)
 	require.Equal(t, 1, hanging.limit)
 	d.done(hanging, delivered, false, 0)
-	require.Equal(t, []*job{hanging, next}, started, "it had no place to leave any more")
+	require.Equal(t, []*job{hanging, next}, started, "it had no slot to free any more")
 	d.done(next, delivered, false, 0)
 	require.Equal(t, []*job{hanging, next, last}, started)
 	require.Equal(t, 1, d.running)

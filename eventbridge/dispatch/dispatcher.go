@@ -33,7 +33,7 @@ type Deps struct {
 	Observe      func(msg Message, ev *cloudevent.Event, a Answer, took time.Duration) // called after each attempt; may be nil
 	Settled      func(msg Message, s Settled)                                          // called after each settlement; may be nil
 	Released     func(msg Message)                                                     // called when a message is no longer held; may be nil
-	Hurry        <-chan struct{}                                                       // only when it is closed is the drain bounded; nil bounds it at once
+	Hurry        <-chan struct{}                                                       // DrainTimeout starts when it is closed; nil starts it with the drain
 	Log          logr.Logger
 }
 
@@ -89,7 +89,7 @@ func (d *Dispatcher) Run(ctx context.Context) {
 	d.start = func(j *job) { workers.Go(func() { d.deliver(d.limits.calls.Load().ctx, j) }) }
 	d.desk.start = d.start
 	if d.Quota != nil {
-		defer d.watch(work)() // to the end of the drain: whoever receives after us waits for what our calls hold
+		defer d.watch(work)() // to the end of the drain: the next replica that receives waits for what our calls hold
 	}
 	d.receive(ctx)
 	d.giveBack(work, d.desk.clear(true))
@@ -101,7 +101,7 @@ func (d *Dispatcher) Run(ctx context.Context) {
 }
 
 // receive takes messages while the gate is open, and those that are over a limit also while it is closed, until ctx ends.
-// What is kept in order goes back whenever receiving ends: somebody else may go on with it, who waits for what is in our hands.
+// Ordered messages go back whenever receiving ends: another replica may go on with them, and waits for what we hold.
 func (d *Dispatcher) receive(ctx context.Context) {
 	backoff := Backoff{Base: receiveBackoffBase, Max: receiveBackoffMax, Jitter: 0.2}
 	failures := 0
@@ -135,7 +135,7 @@ func (d *Dispatcher) receive(ctx context.Context) {
 	}
 }
 
-// receiveUntil receives until the gate closes or, in order, until a message is lost to somebody else.
+// receiveUntil receives until the gate closes or, in order, until a message is lost to another replica.
 func (d *Dispatcher) receiveUntil(ctx context.Context, closed <-chan struct{}) error {
 	if d.options.OrderedBy == "" {
 		return d.Source.Receive(ctx, closed, d.take)
@@ -155,7 +155,7 @@ func (d *Dispatcher) receiveUntil(ctx context.Context, closed <-chan struct{}) e
 	return d.Source.Receive(ctx, stop, d.take)
 }
 
-// take accepts one message. Its key is read at once, because it decides who comes next.
+// accept queues one message. Its key is read at once, because it decides what comes next.
 func (d *Dispatcher) take(msg Message) {
 	if d.limited() {
 		d.limits.taken.Add(1)
@@ -175,7 +175,7 @@ func (d *Dispatcher) take(msg Message) {
 	}
 }
 
-// giveBack returns messages that were not started, for a prompt delivery by whoever can.
+// giveBack returns messages that were not started, for a prompt delivery by any replica.
 func (d *Dispatcher) giveBack(ctx context.Context, jobs []*job) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), settleTimeout)
 	defer cancel()
@@ -203,7 +203,7 @@ func (d *Dispatcher) release(j *job) {
 	}
 }
 
-// drain waits for the workers and, when somebody is in a hurry, interrupts those that take too long.
+// drain waits for the workers. From when BoundDrain is closed, it interrupts those that outlast DrainTimeout.
 func (d *Dispatcher) drain(workers *sync.WaitGroup, interrupt context.CancelFunc) {
 	done := make(chan struct{})
 	go func() {

@@ -13,23 +13,23 @@
 //   - Nothing is fetched while the gate is closed, and a fetch that waits is called off when it closes, so
 //     a backlog stays pending and costs no delivery attempt. What is too old (TTL) or one of too many (Quota) is an
 //     exception: it is fetched, the oldest first, and becomes a dead letter. The first that is neither goes back.
-//   - A message that is too old or one of too many waits neither for the sink nor for the rate, and one of too many not long
-//     for the filter: a PromptFilter whose turn is not soon does not leave it out. Calls of
-//     a Subscription that has too many are interrupted when they keep further messages from coming, also while its
-//     dispatcher drains and another one receives.
+//   - A message that is too old or over the quota waits neither for the sink nor for the rate, and a message over the quota
+//     not long for the filter: a PromptFilter that cannot answer soon does not leave it out. Calls of a Subscription
+//     over its quota are interrupted when they keep further messages from coming, also while its dispatcher drains and
+//     another one receives.
 //   - At most MaxInFlight messages are held at a time; a retry that waits for its time holds no worker.
-//   - A call without an answer after a quarter of its timeout is detached, if its message is [Detachable]: its place goes to the
+//   - A call without an answer after a quarter of its timeout is detached, if its message is [Detachable]: its slot goes to the
 //     next message while it goes on, so that events that hang do not hold up the others for their whole timeout. At most
-//     MaxInFlight calls are detached at a time. While a struggling sink has fewer places, each is held for a shorter time.
-//     A detached call settles its message as any other; that it timed out counts against the sink only if nobody else had an
-//     answer meanwhile.
-//   - An ordered message that fails, or does not reach the sink, stays in our hands, and no later one of its key is
-//     sent. When receiving ends, what is not running is given back, and what then fails is given back too: never
+//     MaxInFlight calls are detached at a time. While a struggling sink has fewer slots, each is held for a shorter time.
+//     A detached call settles its message as any other; that it timed out counts against the sink only if no other call had
+//     an answer meanwhile.
+//   - The dispatcher holds an ordered message that fails, or does not reach the sink, and sends no later one of its
+//     key. When receiving ends, what is not running is given back, and what then fails is given back too: never
 //     to the retries, which come back behind what was published meanwhile.
 //   - A message is rejected only after its dead letter is stored. When that fails it is retried.
 //   - A slow sink costs no second delivery: the message is extended for as long as the call runs.
-//   - When the context ends no more messages are fetched, busy workers get DrainTimeout to finish, from when somebody is
-//     in a hurry, and what is then still unanswered is given back for a prompt redelivery. Run returns when all is settled.
+//   - When the context ends no more messages are fetched, busy workers get DrainTimeout to finish, from when BoundDrain is
+//     closed, and what is then still unanswered is given back for a prompt redelivery. Run returns when all is settled.
 //   - An event that has come further than MaxHops in its chain is not sent: it becomes a dead letter.
 //   - A panic while one message is handled is a failed attempt of that message and of nothing else.
 package dispatch

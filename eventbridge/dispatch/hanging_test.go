@@ -18,7 +18,7 @@ import (
 )
 
 // As many events as may be in flight hang at each of their attempts, and nothing else is there most of the time: when they time
-// out, their sink is left with one place.
+// out, their sink is left with one slot.
 func TestEventsThatKeepHangingHoldUpOthersForAQuarterOfTheirTimeoutEachTime(t *testing.T) {
 	t.Parallel()
 	const timeout = 80 * time.Second

@@ -13,7 +13,7 @@ type inFlight struct {
 	failed   func(error)
 
 	mu       sync.Mutex
-	messages map[Message]time.Time // when the broker last heard of each
+	messages map[Message]time.Time // when each was last extended
 	timer    *time.Timer           // nil while nothing is held
 	extends  sync.WaitGroup
 	stopped  bool
@@ -38,7 +38,7 @@ func (f *inFlight) remove(msg Message) {
 	delete(f.messages, msg)
 }
 
-// lapsed tells whether the broker has not heard of a held message for so long that it may have given it to somebody else.
+// lapsed reports whether a held message was not extended for so long that the broker may have given it to another replica.
 func (f *inFlight) lapsed(msg Message) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -46,7 +46,7 @@ func (f *inFlight) lapsed(msg Message) bool {
 	return held && time.Since(heard) >= 2*f.interval
 }
 
-// extended notes that the broker has heard of a message.
+// extended notes that a message was extended.
 func (f *inFlight) extended(msg Message, at time.Time) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// cutOff is a message whose broker cannot be told anything while it is true.
+// cutOff is a message whose broker cannot be reached while it is true.
 type cutOff struct {
 	Message
 	atomic.Bool
@@ -33,7 +33,7 @@ func TestAMessageThatCannotBeExtendedLapses(t *testing.T) {
 	f.add(msg)
 	require.Eventually(t, func() bool { return f.lapsed(msg) }, 20*time.Second, time.Millisecond)
 	msg.Store(false)
-	require.Eventually(t, func() bool { return !f.lapsed(msg) }, 20*time.Second, time.Millisecond, "the broker has heard of it")
+	require.Eventually(t, func() bool { return !f.lapsed(msg) }, 20*time.Second, time.Millisecond, "it was extended again")
 	f.remove(msg)
 	require.False(t, f.lapsed(msg))
 }

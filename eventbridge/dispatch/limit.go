@@ -10,19 +10,19 @@ import (
 )
 
 const (
-	// maxAside is how many messages become dead letters at a time without having been tried.
+	// maxOverLimit is how many messages become dead letters at a time without having been tried.
 	maxAside = 16
-	// glance is before a closed gate is believed to be closed, and before messages are received behind one again.
+	// gateGrace is the last wait for the gate before messages are received behind a closed one.
 	glance = 10 * time.Millisecond
-	// lookAgain is before messages are received again behind a closed gate when the last was not over a limit, and how
-	// often calls are looked at that run while there are too many messages.
+	// pollInterval is the pause before messages are received again behind a closed gate when the last was not over a
+	// limit, and between checks of the calls that run while there are too many messages.
 	lookAgain = time.Second
 )
 
 // limits are those by which messages become dead letters although nothing was tried.
 type limits struct {
-	aside chan struct{} // places for messages that are over
-	// look is when messages are to be received although the gate is closed, because the first of them may have expired or
+	aside chan struct{} // held by messages that are over
+	// nextPoll is when messages are to be received although the gate is closed, because the first of them may have expired or
 	// may be over the quota. Only receive touches it.
 	look  time.Time
 	calls atomic.Pointer[calls]
@@ -96,7 +96,7 @@ func (d *Dispatcher) awaitWork(ctx context.Context) (ended <-chan struct{}, open
 	}
 }
 
-// awaitLook waits for the time of the next look. The channel that it returns is nil when that is one for expired messages.
+// awaitPoll waits for the time of the next poll. The channel that it returns is nil when that poll is for expired messages.
 func (d *Dispatcher) awaitLook(ctx context.Context) <-chan struct{} {
 	expire := d.options.TTL > 0
 	if d.Quota == nil {
@@ -117,7 +117,7 @@ func (d *Dispatcher) awaitLook(ctx context.Context) <-chan struct{} {
 	return within
 }
 
-// shed receives behind a closed gate, until it opens, nothing is too much any more, or a message is not over.
+// shed receives behind a closed gate, until the gate opens, the quota is kept again, or a message is not over.
 func (d *Dispatcher) shed(ctx context.Context, within <-chan struct{}) error {
 	stop := make(chan struct{})
 	end := sync.OnceFunc(func() { close(stop) })
@@ -154,7 +154,7 @@ func (d *Dispatcher) shed(ctx context.Context, within <-chan struct{}) error {
 	})
 }
 
-// takeAside makes a dead letter of a message that is over, past those that wait for the sink.
+// startOverLimit makes a dead letter of a message that is over, past those that wait for the sink.
 func (d *Dispatcher) takeAside(msg Message, over failure.Reason) {
 	d.limits.aside <- struct{}{}
 	d.metrics.inFlight.Inc()

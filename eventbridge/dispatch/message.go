@@ -29,7 +29,7 @@ type Settlement interface {
 	Return(ctx context.Context, delay time.Duration) error
 	// Reject ends the event's life for this Subscription.
 	Reject(ctx context.Context, reason string) error
-	// Extend starts the message's AckWait anew.
+	// Extend restarts the message's AckWait.
 	Extend(ctx context.Context) error
 }
 
@@ -44,28 +44,28 @@ type Detachable interface {
 // Source hands out the Subscription's messages.
 type Source interface {
 	// Receive calls each with messages as they come, one call at a time, until ctx ends or stop is closed; then it
-	// returns nil, and what comes later is delivered to somebody else. After an error it may be called again. A source
-	// that keeps messages in order also returns nil when it is somebody else's turn to have them.
+	// returns nil, and what comes later is delivered to another replica. After an error it may be called again. A source
+	// that keeps messages in order also returns nil when another replica takes over their ownership.
 	Receive(ctx context.Context, stop <-chan struct{}, each func(Message)) error
 }
 
 // Filter picks from the events.
 type Filter interface {
-	// Match tells whether the event is to be delivered. An error means that this cannot be told: ErrNotFiltered that
-	// it was not tried, because deliveries end, any other that it never can be.
+	// Match reports whether the event is to be delivered. ErrNotFiltered means that the filter did not run, because
+	// deliveries end; any other error that it can never decide about this event.
 	Match(ev *cloudevent.Event) (bool, error)
 }
 
-// PromptFilter is a Filter whose Match may wait for its turn.
+// PromptFilter is a Filter whose Match may wait in a queue.
 type PromptFilter interface {
 	Filter
 
-	// MatchSoon is Match without a wait that would keep a flood of events from being given up: ErrNotFiltered means that
-	// there would be one.
+	// MatchSoon is Match without a long wait in that queue, which would keep a flood of events from being given up. It
+	// returns ErrNotFiltered where Match would wait.
 	MatchSoon(ev *cloudevent.Event) (bool, error)
 }
 
-// Gate says whether the sink can take deliveries.
+// Gate reports whether the sink can take deliveries.
 type Gate interface {
 	// Wait blocks until it can. The channel it returns is closed as soon as the sink no longer can. The
 	// only error is that of ctx.
@@ -77,7 +77,7 @@ type Quota interface {
 	// Wait blocks until there are too many. The channel it returns is closed when there are no longer. The only error is
 	// that of ctx.
 	Wait(ctx context.Context) (within <-chan struct{}, err error)
-	// Over tells whether a message is one of those that are too many.
+	// Over reports whether a message is one of those that are too many.
 	Over(msg Message) bool
 }
 
@@ -97,7 +97,7 @@ type Tracer interface {
 
 // DeadLetters keeps events that are not delivered any more.
 type DeadLetters interface {
-	// Add returns after the letter is stored. Adding the same message again stores no second letter.
+	// Add returns after the dead letter is stored. Adding the same message again stores no second one.
 	Add(ctx context.Context, msg Message, letter DeadLetter) error
 }
 
@@ -134,7 +134,7 @@ var (
 	ErrSinkGone = errors.New("sink has no reachable endpoint")
 	// ErrUnsendable is returned by Sink.Send when the event does not fit into a request.
 	ErrUnsendable = errors.New("event cannot be written as a request")
-	// ErrNotFiltered is returned by Filter.Match when deliveries end before it is the event's turn, and by MatchSoon when
-	// that is not soon.
+	// ErrNotFiltered is returned by Filter.Match when deliveries end before the filter could run, and by MatchSoon when it
+	// could not run soon.
 	ErrNotFiltered = errors.New("the filter was not asked")
 )

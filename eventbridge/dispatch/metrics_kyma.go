@@ -83,7 +83,7 @@ func NewKymaMetrics(registerer prometheus.Registerer, connected func() bool) *Ky
 	return m
 }
 
-// Bind begins to count for a Subscription, anew when it did before.
+// Bind begins to count for a Subscription, from zero also when it did before.
 func (m *KymaMetrics) Bind(s Subscription, sink string, types []KymaType) *KymaSubscription {
 	m.Forget(s)
 	bound := &KymaSubscription{

@@ -22,7 +22,7 @@ const (
 	Reject Outcome = "reject" // dead letter, no more attempts
 )
 
-// verdict is what one attempt says about the event and its sink.
+// result is what one attempt says about the event and its sink.
 type verdict int
 
 const (
@@ -98,8 +98,8 @@ type decision struct {
 	reason  failure.Reason // of a Reject, or of a Retry that was to be one
 }
 
-// decide turns a verdict into a settlement. An attempt that did not reach the sink is never the one that
-// ends the event: it says nothing about either.
+// decide turns a result into a settlement. An attempt that did not reach the sink never ends the event: it says
+// nothing about either.
 func (p policy) decide(v verdict, attempt int, asked time.Duration, random float64) decision {
 	switch v {
 	case delivered:

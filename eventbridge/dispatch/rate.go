@@ -16,7 +16,7 @@ func newRate(perSecond int) rate {
 	return rate{interval: time.Second / time.Duration(perSecond), burst: time.Second / 10}
 }
 
-// take returns 0 and counts one, or returns how long to wait.
+// reserve returns 0 and counts one, or returns how long to wait.
 func (r *rate) take(now time.Time) time.Duration {
 	if r.interval == 0 {
 		return 0

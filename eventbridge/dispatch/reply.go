@@ -27,7 +27,7 @@ type Replies interface {
 	Publish(ctx context.Context, reply *cloudevent.Event) error
 }
 
-// pass publishes what the sink replied. The event counts as delivered when its reply is stored, or never can be.
+// publishReply publishes what the sink replied. The event counts as delivered when its reply is stored, or never can be.
 func (d *Dispatcher) pass(ctx context.Context, cause *cloudevent.Event, answer Answer) verdict {
 	switch {
 	case d.Replies == nil || (answer.Reply == nil && answer.ReplyError == nil):

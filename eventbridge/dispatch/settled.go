@@ -20,7 +20,7 @@ type Settled struct {
 	Took    time.Duration
 }
 
-// tell tells what became of an attempt.
+// report calls Settled with what became of an attempt.
 func (d *Dispatcher) tell(j *job, number int, a attempt, dec decision) {
 	if d.Settled == nil {
 		return

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// unanswered are the calls that hold places and have no answer, in the order in which they are to be detached. One timer
-// looks after all of them, at the most once in as long as each may hold its place.
+// unanswered are the calls that hold slots and have no answer, in the order in which they are to be detached. One timer
+// serves all of them, and fires at most once in as long as each may hold its slot.
 type unanswered struct {
 	after  time.Duration
 	most   int             // detached calls at a time
@@ -31,7 +31,7 @@ type call struct {
 	previous  *job
 }
 
-// begin is told that the sink is called.
+// begin lists a call of the sink.
 func (u *unanswered) begin(j *job) {
 	now := time.Now()
 	u.mu.Lock()
@@ -41,13 +41,13 @@ func (u *unanswered) begin(j *job) {
 	u.arm()
 }
 
-// hold is how long a call may hold its place: shorter while there are fewer, so that as many calls come to their turn in the
-// same time. Otherwise events that hang would hold up the others for longest when their sink is spared for their sake.
+// hold is how long a call may hold its slot: shorter while there are fewer slots, so that as many calls get one in the same
+// time. Otherwise events that hang would block the others for longest when their sink is spared for their sake.
 func (u *unanswered) hold(places int) time.Duration {
 	return max(u.after*time.Duration(places)/time.Duration(u.most), leastDetach)
 }
 
-// end is told that the call has ended. It returns when nobody detaches the message any more.
+// end takes a call that has ended off the list. It returns when its message is not being detached any more.
 func (u *unanswered) end(j *job) {
 	u.mu.Lock()
 	j.call.answered = true
@@ -59,7 +59,7 @@ func (u *unanswered) end(j *job) {
 	}
 }
 
-// free is told that a detached call is over.
+// free counts a detached call that is over.
 func (u *unanswered) free() {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -67,7 +67,7 @@ func (u *unanswered) free() {
 	u.arm()
 }
 
-// look detaches what is due, and goes on while there are calls that may be.
+// detachDue detaches what is due, and arms the timer again while there are calls that may be detached.
 func (u *unanswered) look() {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -89,7 +89,7 @@ func (u *unanswered) nextDue(now time.Time) *job {
 	return u.first
 }
 
-// done is told how detaching went. A call that could not be is tried again later.
+// done ends the detaching of a call. A call that could not be detached is tried again later.
 func (u *unanswered) done(j *job, detached bool) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -105,7 +105,7 @@ func (u *unanswered) done(j *job, detached bool) {
 	u.arm()
 }
 
-// add puts a call behind the others, which are due before it: when there are fewer places none is taken before all calls that
+// add puts a call behind the others, which are due before it: when there are fewer slots none is given before all calls that
 // held one have left. The lock is held.
 func (u *unanswered) add(j *job, now time.Time) {
 	j.call.due, j.call.listed = now.Add(j.call.hold), true

@@ -27,7 +27,7 @@ func watch(most int, agree func(*job) bool) *watched {
 	return w
 }
 
-// state is which calls were detached or tried to be, in their order, how many are now, and that nothing is looked after.
+// state is which calls were detached or tried to be, in their order, how many are now, and that no call is listed.
 func (w *watched) state() (tried []*job, now int, idle bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -42,7 +42,7 @@ func (w *watched) triedAre(t *testing.T, want ...*job) {
 
 func always(*job) bool { return true }
 
-func pass(d time.Duration) {
+func advance(d time.Duration) {
 	time.Sleep(d)
 	synctest.Wait()
 }
@@ -54,21 +54,21 @@ func TestCallsWithoutAnAnswerAreDetachedWhenTheirTimeHasCome(t *testing.T) {
 		first, short, second := &job{attempt: 1, limit: 10}, &job{attempt: 2, limit: 10}, &job{attempt: 3, limit: 10}
 		u.begin(first)
 		u.begin(short)
-		pass(10 * time.Second)
+		advance(10 * time.Second)
 		u.begin(second)
 		u.end(short)
-		pass(49 * time.Second)
+		advance(49 * time.Second)
 		u.triedAre(t)
-		pass(time.Second)
+		advance(time.Second)
 		u.triedAre(t, first)
 		u.end(first)
-		pass(10 * time.Second)
+		advance(10 * time.Second)
 		u.triedAre(t, first, second)
 		u.end(second)
-		pass(time.Hour)
+		advance(time.Hour)
 		u.triedAre(t, first, second)
 		_, _, idle := u.state()
-		require.True(t, idle, "without calls there is nothing to look after")
+		require.True(t, idle, "without calls no timer runs")
 		u.begin(short)
 		u.stop()
 	})
@@ -84,7 +84,7 @@ func TestNoMoreCallsAreDetachedThanThereMayBe(t *testing.T) {
 			u.begin(jobs[i])
 			time.Sleep(time.Second)
 		}
-		pass(time.Hour)
+		advance(time.Hour)
 		u.triedAre(t, jobs[:2]...)
 		u.end(jobs[0])
 		u.free()
@@ -93,7 +93,7 @@ func TestNoMoreCallsAreDetachedThanThereMayBe(t *testing.T) {
 		u.end(jobs[3])
 		u.end(jobs[1])
 		u.free()
-		pass(time.Hour)
+		advance(time.Hour)
 		u.triedAre(t, jobs[:3]...)
 		u.stop()
 	})
@@ -115,11 +115,11 @@ func TestACallThatCannotBeDetachedIsTriedAgainLater(t *testing.T) {
 		u := watch(1, func(*job) bool { tries++; return tries == 3 })
 		j := &job{limit: 1}
 		u.begin(j)
-		pass(2*time.Minute + time.Second)
+		advance(2*time.Minute + time.Second)
 		_, now, _ := u.state()
 		require.Zero(t, now)
 		u.triedAre(t, j, j)
-		pass(time.Hour)
+		advance(time.Hour)
 		u.triedAre(t, j, j, j)
 		_, now, _ = u.state()
 		require.Equal(t, 1, now)
@@ -139,7 +139,7 @@ func TestTheEndOfACallWaitsForItsMessageToBeDetached(t *testing.T) {
 				u := watch(1, func(*job) bool { <-stored; return could })
 				j, ended := &job{limit: 1}, make(chan struct{})
 				u.begin(j)
-				pass(time.Minute)
+				advance(time.Minute)
 				go func() {
 					defer close(ended)
 					u.end(j)

@@ -3,7 +3,7 @@ package dispatch
 import "time"
 
 // window is how many deliveries at a time a sink is trusted with. A sink that can take nothing gets one at a time, after
-// growing pauses; when it answers again the window doubles with each round, so that it is not met by all that waited.
+// growing pauses; when it answers again the window doubles with each round, so that not all that waited comes at once.
 type window struct {
 	most     int
 	limit    int

@@ -29,7 +29,7 @@ func TestASinkThatStrugglesGetsOneDeliveryAtATimeAndThenMore(t *testing.T) {
 		}
 		require.Equal(t, want, w.limit)
 	}
-	require.Zero(t, w.strained(), "the count begins anew")
+	require.Zero(t, w.strained(), "the count begins again")
 }
 
 func TestARateSpreadsDeliveries(t *testing.T) {

@@ -201,7 +201,7 @@ func TestWhoStopsDoesNotWait(t *testing.T) {
 		all.Go(func() { require.NoError(t, busy.Run(never, working(time.Second))) })
 		synctest.Wait()
 		stop := make(chan struct{})
-		for range 2 { // one has the turn of the lane, the other waits for that
+		for range 2 { // one has the slot of the lane, the other waits for that
 			all.Go(func() {
 				require.ErrorIs(t, waits.Run(stop, func() bool { panic("it was stopped before") }), ErrStopped)
 			})

@@ -18,10 +18,10 @@ const (
 type Lane struct {
 	pool   *Pool
 	tenant *tenant
-	turn   chan struct{} // holds one element while work of the lane is on its way
+	turn   chan struct{} // holds one element while work of the lane waits or runs in Run
 	light  atomic.Int32  // work in a row that was light, up to trusted
 
-	paid time.Time // when what was used is paid back; of whoever has the turn
+	paid time.Time // when what was used is paid back; only the holder of the slot touches it
 }
 
 // Close takes the lane from its tenant. Nothing may be done in it then.
@@ -48,7 +48,7 @@ func (l *Lane) Leave(heavy bool) {
 	}
 }
 
-// Run does work when it is the lane's turn, on the caller's goroutine. The work says whether it was heavy. The caller may
+// Run does work on the caller's goroutine once the lane has a permit. The work reports whether it was heavy. The caller may
 // stop before it begins, then it is not done.
 func (l *Lane) Run(stop <-chan struct{}, work func() (heavy bool)) error {
 	select {

@@ -10,7 +10,7 @@ import (
 )
 
 // ErrStopped means that the caller stopped before the work began.
-var ErrStopped = errors.New("stopped before it was its turn")
+var ErrStopped = errors.New("stopped before the work began")
 
 // suspension is how long a tenant does nothing in place after light work of it turned out heavy.
 const suspension = 10 * time.Second
@@ -26,7 +26,7 @@ type Pool struct {
 	floor   time.Duration // what the tenant that got the last permit had used
 }
 
-// tenant is whoever shares with others.
+// tenant shares the pool with others.
 type tenant struct {
 	name      string
 	inPlace   atomic.Int32
@@ -93,7 +93,7 @@ func (p *Pool) acquire(t *tenant, stop <-chan struct{}) error {
 func (p *Pool) ask(t *tenant) <-chan struct{} {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.free > 0 { // then nobody waits
+	if p.free > 0 { // then no tenant waits
 		p.free--
 		return nil
 	}
@@ -117,7 +117,7 @@ func (p *Pool) withdraw(t *tenant, permit <-chan struct{}) bool {
 	return true
 }
 
-// release notes what a permit was used for and gives it to whoever is next.
+// release notes what a permit was used for and gives it to the next tenant.
 func (p *Pool) release(t *tenant, took time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -21,8 +21,8 @@ const (
 	staleFor   = 10 * time.Minute
 	refusedFor = 10 * time.Second
 
-	// maxGood is how many tokens are remembered, and maxOfNamespace how many of one namespace: who makes many tokens forgets
-	// its own.
+	// maxGood is how many tokens are remembered, and maxOfNamespace how many of one namespace: a namespace with many tokens
+	// evicts its own.
 	maxGood        = 16_384
 	maxOfNamespace = 256
 	// maxBad bounds tokens that were made up.
@@ -91,7 +91,7 @@ func (a *answers) refuse(hash key, now time.Time) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if was, ok := a.accounts[hash]; ok {
-		was.reviewed = time.Time{} // its place goes with its namespace's turn
+		was.reviewed = time.Time{} // it is evicted in the order of its namespace
 		a.accounts[hash] = was
 	}
 	if len(a.refused) >= maxBad {

@@ -4,8 +4,8 @@
 // the token's hash; tokens themselves are kept nowhere.
 //
 // Guarantees:
-//   - What is not known to be good is refused: an API server that does not answer lets nobody new in.
-//   - Who was let in stays so for a minute without a question, and for ten while the API server does not answer.
-//   - Reviews at a time, tokens that wait for one, answers and the answers about one namespace's tokens are bounded. Tokens that
-//     were made up take neither the places of reviews that keep known publishers in, nor their answers.
+//   - A token that is not known to be good is refused: while the API server does not answer, no new publisher is admitted.
+//   - A publisher that was admitted stays so for a minute without a review, and for ten while the API server does not answer.
+//   - Reviews at a time, tokens that wait for one, answers and the answers about one namespace's tokens are bounded. Forged
+//     tokens take neither the slots of reviews that keep known publishers admitted, nor their answers.
 package identity

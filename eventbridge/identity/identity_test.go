@@ -177,7 +177,7 @@ func TestAnswersThatAreTooOldMakeRoom(t *testing.T) {
 	}
 	require.Len(t, a.accounts, maxGood)
 	a.keep(key{0, 0, 1}, Account{Namespace: "new"}, now)
-	require.Len(t, a.accounts, maxGood, "there is no room for another namespace")
+	require.Len(t, a.accounts, maxGood, "the cache is full for another namespace")
 	a.keep(key{0, 0, 1}, Account{Namespace: "new"}, now.Add(staleFor))
 	require.Len(t, a.accounts, 1)
 	require.Len(t, a.namespaces, 1)

@@ -11,9 +11,9 @@ import (
 )
 
 var (
-	// ErrUnknown means that a token is missing, wrong, over, or for somebody else.
+	// ErrUnknown means that a token is missing, wrong, expired, or for another audience.
 	ErrUnknown = errors.New("the token is not valid")
-	// ErrUndecided means that nobody could say now.
+	// ErrUndecided means that the API server gave no answer.
 	ErrUndecided = errors.New("the token cannot be checked now")
 )
 
@@ -44,7 +44,7 @@ type Verifier struct {
 	audience string
 	answers  *answers
 	asking   singleflight.Group
-	waiting  chan struct{} // places for new tokens, those under review among them
+	waiting  chan struct{} // slots for new tokens, those under review among them
 	newcomer chan struct{}
 	known    chan struct{}
 }
@@ -78,7 +78,7 @@ func (v *Verifier) Verify(ctx context.Context, token string) (Account, error) {
 	return fresh, err
 }
 
-// ask has the token reviewed, once for all who wait for the same.
+// ask has the token reviewed, once for all callers with the same token.
 func (v *Verifier) ask(ctx context.Context, hash [sha256.Size]byte, token string, state state) (Account, error) {
 	asked := v.asking.DoChan(string(hash[:]), func() (any, error) {
 		return v.review(context.WithoutCancel(ctx), hash, token, state)

@@ -50,7 +50,7 @@ func (b *budget) read(w http.ResponseWriter, r *http.Request, limit int64) (body
 		body, err = a.readRest(r.Body, body, size)
 		held = a.end(outcome(int64(len(body)), size, announced, err) == nil)
 	}
-	r.Trailer = nil // which nobody reads, and which takes memory for as long as the event is being stored
+	r.Trailer = nil // which has no use, and takes memory for as long as the event is being stored
 	return body, held, outcome(int64(len(body)), size, announced, err)
 }
 
@@ -99,7 +99,7 @@ func (a *arrival) end(whole bool) (held int64) {
 	return a.held
 }
 
-// hurry ends an arrival, once. The budget is locked.
+// evict ends an arrival, once. The budget is locked.
 func (a *arrival) hurry() {
 	if !a.hurried {
 		a.hurried = true
@@ -151,7 +151,7 @@ func (a *arrival) extend(arrived int) error {
 	return nil
 }
 
-// readError is what a publisher is told.
+// readError is the error that a publisher is answered with.
 func readError(err error) error {
 	switch {
 	case errors.Is(err, os.ErrDeadlineExceeded):

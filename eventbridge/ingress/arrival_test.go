@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// wire is the connection of a request, with the deadlines that a server's has.
+// deadlineConn is the connection of a request, with the deadlines that a server's has.
 type wire struct {
 	http.ResponseWriter
 	net.Conn
@@ -128,7 +128,7 @@ func TestWhoHasBeenArrivingLongestGivesRoom(t *testing.T) {
 		require.NoError(t, (<-thirdArrived).err, "a request that comes at once is read")
 		require.ErrorIs(t, (<-firstArrived).err, errTooSlow)
 		send(t, second, 4<<10-1)
-		require.NoError(t, (<-secondArrived).err, "there was enough room for it")
+		require.NoError(t, (<-secondArrived).err, "the budget had enough for it")
 		require.Zero(t, b.taken.Load())
 	})
 }

@@ -10,18 +10,18 @@ import (
 )
 
 var (
-	// ErrUnauthenticated is an Authorize's answer to who shows no token that counts.
+	// ErrUnauthenticated is an Authorize's answer to a client without a valid token.
 	ErrUnauthenticated = errors.New("publishing needs the header Authorization: Bearer <token>, with a token of a ServiceAccount for this eventbridge")
-	// ErrUndecided is its answer while nobody can say whose a token is.
+	// ErrUndecided is its answer while the API server cannot review a token.
 	ErrUndecided = errors.New("the token cannot be checked now")
 	// ErrForbidden is a Permission's answer to an event that its holder may not publish.
 	ErrForbidden = errors.New("this may not be published")
 )
 
-// Authorize says what whoever shows a token, "" for none, may publish: ErrUnauthenticated, ErrUndecided or a Permission.
+// Authorize returns what the holder of a token, "" for none, may publish: ErrUnauthenticated, ErrUndecided or a Permission.
 type Authorize func(ctx context.Context, token string) (Permission, error)
 
-// Permission says by an ErrForbidden that an event may not be published, under its own type and, if that is not empty,
+// Permission returns ErrForbidden for an event that may not be published, under its own type and, if that is not empty,
 // an old one.
 type Permission func(ev *cloudevent.Event, oldType string) error
 

@@ -91,7 +91,7 @@ func resultOf(ev *cloudevent.Event, resp response) result {
 }
 
 // statusOf is the status of the whole answer: 204 when all events are stored. Else it is that of the first event for which
-// trying again helps, so that whoever looks at nothing else sends the batch again, or of the first that failed.
+// trying again helps, so that a publisher that reads nothing else sends the batch again, or of the first that failed.
 func statusOf(results []result) (status, retryAfter int) {
 	status = http.StatusNoContent
 	for _, r := range results {
@@ -105,7 +105,7 @@ func statusOf(results []result) (status, retryAfter int) {
 	return status, retryAfter
 }
 
-// mayPass tells whether the same event may be stored when it is sent again.
+// retryable reports whether the same event may be stored when it is sent again.
 func mayPass(status int) bool {
 	return status >= http.StatusInternalServerError || status == http.StatusTooManyRequests
 }

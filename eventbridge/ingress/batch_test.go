@@ -80,7 +80,7 @@ func TestABatchIsAnsweredForEachOfItsEvents(t *testing.T) {
 			wantBody: `[{"status":400,"reason":"the body is not a structured CloudEvent"},{"id":"2","source":"shop","status":204},` +
 				`{"id":"3","source":"shop","status":503,"reason":"no answer from the stream in time"}]`,
 		},
-		"the longest time to wait is told": {
+		"the longest Retry-After is sent": {
 			members:    []string{member("1"), member("2")},
 			errs:       map[string]error{"1": broker.ErrBusy, "2": broker.ErrStorageFull},
 			wantStatus: 429, wantRetryAfter: "10",

@@ -11,15 +11,15 @@ import (
 var errNoMemory = errors.New("too many bytes of other requests are being stored")
 
 const (
-	// roomWait bounds how long a request waits for the bytes of slower ones, which are on their way back by then.
+	// budgetWait bounds how long a request waits for the bytes of slower ones, which are given back by then.
 	roomWait = time.Second
-	// roomLook is how often it looks.
+	// budgetPollInterval is how often it polls.
 	roomLook = time.Millisecond
 )
 
-// budget bounds the bytes of all requests that are in memory at a time. Where it has no room left, requests that are still
-// arriving lose, those first that have been at it longest: however many slow ones there are, they hold up nobody who
-// sends a request at once.
+// budget bounds the bytes of all requests that are in memory at a time. When it is exhausted, requests that are still
+// arriving are evicted, those first that have been arriving longest: however many slow ones there are, they do not block a
+// publisher that sends a request at once.
 type budget struct {
 	limit int64
 	taken atomic.Int64
@@ -38,7 +38,7 @@ func (b *budget) take(n int64) bool {
 
 func (b *budget) give(n int64) { b.taken.Add(-n) }
 
-// takeFrom takes bytes, if need be those of requests that have been arriving for longer than by. nil is one that has
+// acquireFrom takes bytes, if need be those of requests that have been arriving for longer than by. nil is one that has
 // just come.
 func (b *budget) takeFrom(n int64, by *arrival) error {
 	if b.take(n) {
@@ -51,13 +51,13 @@ func (b *budget) takeFrom(n int64, by *arrival) error {
 			return nil
 		}
 	}
-	if b.take(n) { // what came back since the last look
+	if b.take(n) { // what came back since the last poll
 		return nil
 	}
 	return errNoMemory
 }
 
-// hurry ends the oldest arrivals that have to go for n bytes to have room, and none when that would not do.
+// evict ends the oldest arrivals that have to go for n bytes to be free, and none when that would not suffice.
 func (b *budget) hurry(n int64, by *arrival) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -17,7 +17,7 @@ import (
 	"github.com/rouse-run/rouse/internal/cloudevent"
 )
 
-// holding stores an event only when it is told to.
+// holding stores an event only when it is released.
 type holding struct {
 	fakePublisher
 	arrived, release chan struct{}
@@ -140,8 +140,8 @@ func TestABodyTakesWhatItNeedsAndGivesItBack(t *testing.T) {
 		"not announced and in pieces":          {length: -1, body: iotest.OneByteReader(strings.NewReader("abcd")), wantHeld: 11, wantBody: "abcd"},
 		"not announced and as large as can be": {length: -1, body: strings.NewReader("abcdefghij"), wantHeld: 11, wantBody: "abcdefghij"},
 		"not announced and too large":          {length: -1, body: strings.NewReader("abcdefghijk"), wantErr: errTooLarge, wantHeld: 11},
-		"announced, when there is no room":     {length: 4, body: strings.NewReader("abcd"), taken: 17, wantErr: errNoMemory},
-		"not announced, when there is no room for the largest": {
+		"announced, when the budget is used":   {length: 4, body: strings.NewReader("abcd"), taken: 17, wantErr: errNoMemory},
+		"not announced, when the largest exceeds the budget": {
 			length: -1, body: strings.NewReader("abcd"), taken: 11, wantErr: errNoMemory,
 		},
 	} {

@@ -67,7 +67,7 @@ func complete(ev *cloudevent.Event, header http.Header, now time.Time) error {
 	return nil
 }
 
-// isJSON tells whether a content type promises JSON.
+// isJSON reports whether a content type promises JSON.
 func isJSON(contentType string) bool {
 	if contentType == typeJSON {
 		return true

@@ -10,11 +10,11 @@
 //   - A batch is answered with 204 only after all of its events are stored. Any other answer says of each event what
 //     became of it, and sending the same batch again stores none twice.
 //   - Nothing is stored of an event that is malformed, too large or cannot be routed.
-//   - Whoever may try again later is told when: 408, 429, 502, 503, 504 and 507 carry
+//   - A publisher that may try again later learns when: 408, 429, 502, 503, 504 and 507 carry
 //     Retry-After.
 //   - The bodies of all requests take no more memory than the options allow. A body counts as it arrives, and until it is
-//     known what became of its events: not while its publisher reads the answer. Where there is no room, bodies
-//     that have been arriving longest are given up, so who is slow holds up nobody.
+//     known what became of its events: not while its publisher reads the answer. When the memory is exhausted,
+//     bodies that have been arriving longest are evicted, so a slow publisher blocks no other.
 //   - What publishers send makes a bounded number of series in the metrics.
 //
 // The statuses and the metrics eventing_epp_* are those of Kyma's publisher proxy. Four differences: batches are

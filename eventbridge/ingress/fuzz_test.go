@@ -113,7 +113,7 @@ func answerFits(t *testing.T, w *httptest.ResponseRecorder, stored []cloudevent.
 	require.Len(t, stored, good)
 }
 
-// canBeDelivered takes an event the way from the stream to the request of a sink.
+// canBeDelivered takes an event from the stream to the request of a sink.
 func canBeDelivered(t *testing.T, ev cloudevent.Event) {
 	t.Helper()
 	written := ev.AppendStructured(nil)

@@ -24,9 +24,9 @@ type Publisher interface {
 // Deps are what the handler works with.
 type Deps struct {
 	Publisher     Publisher
-	Subscriptions Subscriptions // nil where nobody knows them
-	Authorize     Authorize     // nil lets everybody publish everything
-	Destination   string        // what backend metrics call the place that events are stored at
+	Subscriptions Subscriptions // nil where they are not known
+	Authorize     Authorize     // nil lets every client publish everything
+	Destination   string        // what backend metrics call the store of the events
 	Connected     func() bool
 	Registerer    prometheus.Registerer
 	Log           logr.Logger
@@ -63,7 +63,7 @@ type handler struct {
 	authorize     Authorize
 	options       Options
 	memory        *budget // of what has arrived
-	answers       *budget // of what is said of batches and of Subscriptions
+	answers       *budget // of answers about batches and about Subscriptions
 	asking        chan struct{}
 	metrics       *metrics
 	log           logr.Logger
@@ -83,7 +83,7 @@ func (h *handler) publish(w http.ResponseWriter, r *http.Request) {
 	respond(w, h.publishOne(w, r, may))
 }
 
-// publishOne gives the memory of the event back before it is answered: who does not read its answer holds none.
+// publishOne gives the memory of the event back before it is answered: a publisher that does not read its answer holds none.
 func (h *handler) publishOne(w http.ResponseWriter, r *http.Request, may Permission) response {
 	body, held, err := h.memory.read(w, r, h.options.MaxRequestSize)
 	defer h.memory.give(held)
@@ -100,18 +100,18 @@ func (h *handler) publishOne(w http.ResponseWriter, r *http.Request, may Permiss
 	return h.store(r.Context(), &ev)
 }
 
-// store gives an event to the publisher, and says what whoever sent it is told.
+// store gives an event to the publisher, and returns the response to its sender.
 func (h *handler) store(ctx context.Context, ev *cloudevent.Event) response {
 	started := time.Now()
 	err := h.publisher.Publish(untilStored(ctx), ev)
 	return h.settle(ev, err, time.Since(started))
 }
 
-// untilStored is a request's context for its publish, which goes on when whoever sent the event is gone: until then the
+// untilStored is a request's context for its publish, which goes on when the sender of the event is gone: until then the
 // event takes memory that counts.
 func untilStored(ctx context.Context) context.Context { return context.WithoutCancel(ctx) }
 
-// settle counts and logs what became of an event, and says what its publisher is told.
+// settle counts and logs what became of an event, and returns the response to its publisher.
 func (h *handler) settle(ev *cloudevent.Event, err error, took time.Duration) response {
 	resp := responseFor(err)
 	h.metrics.stored(resp.status, took)

@@ -80,7 +80,7 @@ func decodeLegacy(application string, body []byte) (legacyEvent, error) {
 	return event, nil
 }
 
-// check finds the first member that is wrong, in the order in which publishers are used to hear of them.
+// check finds the first member that is wrong, in the order in which publishers are used to get them.
 func (r *legacyRequest) check() (published time.Time, err error) {
 	published, noTime := time.Parse(time.RFC3339, r.Time)
 	for _, rule := range []struct {

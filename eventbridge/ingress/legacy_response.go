@@ -7,7 +7,7 @@ import (
 	"github.com/rouse-run/rouse/internal/broker"
 )
 
-// legacySuccess tells the id of the event that is stored. The other members are always empty; clients know them.
+// legacySuccess has the id of the event that is stored. The other members are always empty; clients know them.
 type legacySuccess struct {
 	ID     string `json:"event-id"`
 	Status string `json:"status"`
@@ -53,7 +53,7 @@ func legacyRefusal(err error) legacyProblem {
 	}
 }
 
-// legacyFailure is how publishers hear here that an event was not stored.
+// legacyFailure is the answer for an event that was not stored.
 func legacyFailure(err error, resp response) legacyProblem {
 	if invalid, ok := errors.AsType[*broker.InvalidEventError](err); ok {
 		return badSyntax(invalid.Reason)

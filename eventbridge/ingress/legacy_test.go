@@ -122,7 +122,7 @@ func TestWhatIsTakenOfALegacyRequest(t *testing.T) {
 		wantType, wantOldType string
 		wantSource            string
 	}{
-		"members that nobody knows":       {body: legacyBody("source", `"x"`, "note", "[1]")},
+		"unknown members":                 {body: legacyBody("source", `"x"`, "note", "[1]")},
 		"an empty object as data":         {body: legacyBody("data", "{}")},
 		"a number as data":                {body: legacyBody("data", "0")},
 		"a blank text as data":            {body: legacyBody("data", `" "`)},

@@ -12,7 +12,7 @@ type Options struct {
 	MaxBatchSize       int64 // bytes of a batch, which may also be as large as one event
 	MaxBatchEvents     int   // events of a batch
 	MaxBytesInFlight   int64 // bytes of all requests that are being stored
-	MaxConnections     int   // publishers' connections, for whoever serves the handler
+	MaxConnections     int   // publishers' connections, for the server of the handler
 	MaxEventTypeSeries int   // types and sources that have series of their own
 }
 

@@ -49,7 +49,7 @@ func (p *published) count(ev *cloudevent.Event) {
 	p.learn(kind).Inc()
 }
 
-// learn gives a kind its series while there is room for one.
+// learn gives a kind its series while there are fewer than the limit.
 func (p *published) learn(kind kindOfEvent) prometheus.Counter {
 	if len(*p.known.Load()) >= p.limit || len(kind.name) > maxLabel || len(kind.source) > maxLabel {
 		return p.rest

@@ -12,7 +12,7 @@ import (
 	"github.com/rouse-run/rouse/internal/broker"
 )
 
-// response is what a publisher is told.
+// response is the answer to a publisher.
 type response struct {
 	status     int
 	reason     string
@@ -25,10 +25,10 @@ const (
 	retryLater = 10
 )
 
-// ErrNearlyFull is a Publisher's answer while there is only room for events that are stored already and come back.
+// ErrNearlyFull is a Publisher's answer while the free storage is reserved for stored events that come back.
 var ErrNearlyFull = errors.New("the stream is nearly full and takes no new events until stored ones are delivered")
 
-// refusal says why a request holds no event. One that was too slow, or came while there was no room, may be sent again.
+// refusal says why a request holds no event. One that was too slow, or came while the budget was used, may be sent again.
 func refusal(err error) response {
 	switch {
 	case errors.Is(err, errTooSlow):

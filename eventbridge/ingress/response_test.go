@@ -36,7 +36,7 @@ func TestEveryFailureHasItsStatus(t *testing.T) {
 		"JetStream lacks resources":   {err: &broker.APIError{Code: 503, Description: "insufficient"}, wantStatus: 503, wantReason: "insufficient", wantRetryAfter: true},
 		"a status that is none":       {err: &broker.APIError{Code: 10077}, wantStatus: 500, wantReason: "internal error on backend"},
 		"a publisher that went away":  {err: context.Canceled, wantStatus: 500, wantReason: "internal error on backend"},
-		"an error that nobody mapped": {err: errors.New("secret text"), wantStatus: 500, wantReason: "internal error on backend"},
+		"an error without a mapping":  {err: errors.New("secret text"), wantStatus: 500, wantReason: "internal error on backend"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

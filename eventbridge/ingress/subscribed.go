@@ -13,10 +13,10 @@ import (
 	"github.com/rouse-run/rouse/internal/routing"
 )
 
-// subscribedPath is where applications ask what of theirs anybody wants.
+// subscribedPath is where applications ask which of their events are subscribed.
 const subscribedPath = legacyPath + "/subscribed"
 
-// Subscriptions tells what the Subscriptions of the cluster want.
+// Subscriptions lists what the Subscriptions of the cluster want.
 type Subscriptions interface {
 	// Specs are those of all Subscriptions. It does not wait: while they are not known it returns an error.
 	Specs(ctx context.Context) ([]eventingv1alpha2.SubscriptionSpec, error)
@@ -38,10 +38,10 @@ type subscribedFailure struct {
 	Error string `json:"error"`
 }
 
-// subscribedAtATime bounds how often all Subscriptions are looked through at a time.
+// subscribedAtATime bounds how many requests search all Subscriptions at a time.
 const subscribedAtATime = 2
 
-// subscribed answers when it is its turn, and there is memory for the answer until it is read.
+// subscribed answers when there is a free slot, and memory for the answer until it is read.
 func (h *handler) subscribed(w http.ResponseWriter, r *http.Request) {
 	turn := time.NewTimer(roomWait)
 	defer turn.Stop()
@@ -59,7 +59,7 @@ func (h *handler) subscribed(w http.ResponseWriter, r *http.Request) {
 	case err != nil:
 		h.notSubscribed(w, http.StatusInternalServerError, err.Error())
 	case !h.answers.take(size):
-		h.notSubscribed(w, http.StatusServiceUnavailable, "too many are being told what is subscribed")
+		h.notSubscribed(w, http.StatusServiceUnavailable, "too many answers are being sent about what is subscribed")
 	default:
 		defer h.answers.give(size)
 		start(w, http.StatusOK, 0, typeJSON)

@@ -83,7 +83,7 @@ func TestWhatIsSubscribedMayNotBeKnownYet(t *testing.T) {
 	}
 }
 
-// Who asks needs no credentials, and each answer may name all types of all Subscriptions.
+// Clients need no credentials, and each answer may name all types of all Subscriptions.
 func TestWhatIsSubscribedIsAskedForAFewAtATime(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

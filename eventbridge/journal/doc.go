@@ -8,7 +8,7 @@
 // Guarantees:
 //   - It takes bounded memory: a fixed number of records, whose texts are copied and cut at MaxText, so that no record
 //     keeps an event's data alive. Of a payload it knows nothing.
-//   - Adding waits for nobody who reads. A reader holds a few records at a time; one that is too slow is told how many it missed.
+//   - Adding waits for no reader. A reader holds a few records at a time; one that is too slow gets a record of how many it missed.
 //   - Records come in the order in which they were added.
 //   - A nil Journal takes records and has none.
 package journal

@@ -13,10 +13,10 @@ type Journal struct {
 	mu      sync.Mutex
 	records []Record
 	added   uint64        // how many there ever were; the next one's number
-	wake    chan struct{} // closed by the next record; nil while nobody waits
+	wake    chan struct{} // closed by the next record; nil while no follower waits
 }
 
-// chunk is how many records are looked at while nobody can add one.
+// chunk is how many records are read under the lock.
 const chunk = 128
 
 // New makes a Journal of so many records. It is nil for none.
@@ -61,8 +61,8 @@ func (j *Journal) Recent(q Query) (found []Record) {
 	return found
 }
 
-// Each calls take with the records that are remembered, the oldest first, until it returns false. It holds a few of them at a
-// time: when the ring turns over while take works, a record of the kind Skipped says how many are missing.
+// Each calls yield with the records that are remembered, the oldest first, until it returns false. It holds a few of them at a
+// time: when the ring turns over while yield works, a record of the kind Skipped says how many are missing.
 func (j *Journal) Each(q Query, take func(Record) bool) {
 	if j != nil {
 		from, end := j.remembered(&q)
@@ -70,8 +70,7 @@ func (j *Journal) Each(q Query, take func(Record) bool) {
 	}
 }
 
-// Follow is Each, and goes on with the records that come, until ctx ends. Whoever wants the new ones alone asks for those
-// since now.
+// Follow is Each, and goes on with the records that come, until ctx ends. With Query.Since now it gives the new ones alone.
 func (j *Journal) Follow(ctx context.Context, q Query, take func(Record)) {
 	if j == nil {
 		<-ctx.Done()
@@ -97,7 +96,7 @@ func (j *Journal) Follow(ctx context.Context, q Query, take func(Record)) {
 	}
 }
 
-// remembered are the numbers of the first record that is to be told of and of the next that will be added.
+// remembered are the numbers of the first record that the query asks for and of the next that will be added.
 func (j *Journal) remembered(q *Query) (from, end uint64) {
 	end, _ = j.end()
 	if q.Limit <= 0 {
@@ -126,7 +125,7 @@ func (j *Journal) back(q *Query, from uint64, left int) (uint64, int) {
 	return from, left
 }
 
-// tell calls take with the records between two numbers that match, and is false when it was told to stop.
+// visit calls yield with the records between two numbers that match, and is false when yield was.
 func (j *Journal) tell(q *Query, from, end uint64, take func(Record) bool) bool {
 	var found []Record
 	for from < end {

@@ -41,7 +41,7 @@ func TestRecent(t *testing.T) {
 		want            []string
 	}{
 		"is empty at first":                    {capacity: 3, want: []string{}},
-		"has all while there is room":          {capacity: 3, added: 2, want: []string{"0", "1"}},
+		"has all up to its capacity":           {capacity: 3, added: 2, want: []string{"0", "1"}},
 		"has the last when the ring turned":    {capacity: 3, added: 8, want: []string{"5", "6", "7"}},
 		"is limited to the last":               {capacity: 10, added: 8, query: journal.Query{Limit: 2}, want: []string{"6", "7"}},
 		"begins at a time, that one included":  {capacity: 10, added: 8, query: journal.Query{Since: noon.Add(6 * time.Second)}, want: []string{"6", "7"}},
@@ -110,7 +110,7 @@ func TestAddingTakesOneAllocation(t *testing.T) {
 	require.LessOrEqual(t, testing.AllocsPerRun(100, func() { j.Add(r) }), 1.0)
 }
 
-// Whoever asks for everything, and reads slowly, holds no copy of it.
+// A reader that asks for everything, and reads slowly, holds no copy of it.
 func TestAReaderHoldsAFewRecordsAtATime(t *testing.T) {
 	const records = 20_000
 	j := filled(records, records) // not parallel: it counts allocations

@@ -20,7 +20,7 @@ type Query struct {
 	Limit        int       // the last ones of those that are remembered; 0: all
 }
 
-// Matches tells whether a record is one that is asked for. Skipped always is: it says that some may be missing.
+// Matches reports whether a record is one that is asked for. Skipped always is: it says that some may be missing.
 func (q Query) Matches(r Record) bool {
 	return r.Kind == Skipped || q.matches(&r)
 }

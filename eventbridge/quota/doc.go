@@ -1,14 +1,14 @@
 // Package quota bounds how much of the stream of events the Subscriptions of one namespace keep there.
 //
-// A Monitor looks how full the stream is. While that is less than one namespace's share it asks nothing else. Then it asks
+// A Monitor polls how full the stream is. While that is less than one namespace's share it asks nothing else. Then it asks
 // what waits for each consumer, and reads how many bytes that is where it may be too much. The Subscriptions of a namespace
-// that is over its share get a number of events that may wait; those beyond, the oldest first, are theirs to give up. Who
-// has a dispatcher asks for its Limit; all of them are named after each look, for those that have none.
+// that is over its share get a number of events that may wait; those beyond, the oldest first, are theirs to give up. A
+// dispatcher asks for its Limit; the enforce callback gets all of them after each poll, for those that have none.
 //
 // Guarantees:
-//   - Whoever keeps no more than its share, in events and in bytes, gives up nothing.
+//   - A namespace that keeps no more than its share, in events and in bytes, gives up nothing.
 //   - Bytes are read and not sampled, so that no mixture of sizes passes for less than it is. One reading takes no more than
 //     what two shares hold, of each consumer, and there are seconds between two.
-//   - A namespace that has the stream to itself has no quota: nobody is there who would have to be protected.
+//   - A namespace that has the stream to itself has no quota: there is no other namespace to protect.
 //   - While the stream cannot be asked nothing is given up.
 package quota

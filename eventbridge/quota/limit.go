@@ -33,7 +33,7 @@ func (l *Limit) Wait(ctx context.Context) (<-chan struct{}, error) {
 	}
 }
 
-// Over tells whether an event is too much that has so many others behind it.
+// Over reports whether an event with so many others behind it is over the limit.
 func (l *Limit) Over(behind uint64) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()

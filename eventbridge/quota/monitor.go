@@ -13,10 +13,10 @@ import (
 )
 
 const (
-	// interval is between two looks, and rest between two that have read bytes.
+	// interval is the pause between two polls, and rest the one after a poll that has read bytes.
 	interval = time.Second
 	rest     = 5 * time.Second
-	// lookTimeout bounds one look.
+	// pollTimeout bounds one poll.
 	lookTimeout = 30 * time.Second
 )
 
@@ -50,7 +50,7 @@ type Monitor struct {
 	limited map[types.NamespacedName]uint64 // only Run touches it
 }
 
-// New registers rouse_eventbridge_quota_exceeded; Run keeps it up to date, and calls care after each look with those
+// New registers rouse_eventbridge_quota_exceeded; Run keeps it up to date, and calls enforce after each poll with those
 // that have more to give up than they have.
 func New(
 	stream Stream, options Options, care func(ctx context.Context, over []Held), registerer prometheus.Registerer, log logr.Logger,
@@ -94,7 +94,7 @@ func (m *Monitor) lift(subscription types.NamespacedName) {
 	}
 }
 
-// Run looks until ctx ends.
+// Run polls until ctx ends.
 func (m *Monitor) Run(ctx context.Context) {
 	if !m.options.enabled() {
 		<-ctx.Done()
@@ -116,7 +116,7 @@ func (m *Monitor) Run(ctx context.Context) {
 	}
 }
 
-// look tells whether it had to read.
+// poll reports whether it had to read.
 func (m *Monitor) look(ctx context.Context) (read bool) {
 	looking, cancel := context.WithTimeout(ctx, lookTimeout)
 	defer cancel()
@@ -134,7 +134,7 @@ func (m *Monitor) look(ctx context.Context) (read bool) {
 	return read
 }
 
-// measure asks no more than it takes to know that nobody is over its share.
+// measure asks no more than it takes to know that no namespace is over its share.
 func (m *Monitor) measure(ctx context.Context) (held []Held, share Amount, read bool, err error) {
 	use, err := m.stream.Use(ctx)
 	if err != nil {

@@ -17,7 +17,7 @@ func TestWhatANamespaceMayKeep(t *testing.T) {
 		held []Held
 		want map[types.NamespacedName]uint64
 	}{
-		"nobody keeps anything": {nil, map[types.NamespacedName]uint64{}},
+		"no events are kept": {nil, map[types.NamespacedName]uint64{}},
 		"all keep their share": {
 			[]Held{{Subscription: name("a", "x"), Amount: share}, {Subscription: name("b", "x"), Amount: share}}, map[types.NamespacedName]uint64{},
 		},

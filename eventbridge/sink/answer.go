@@ -67,8 +67,8 @@ func lines(header http.Header) (count int) {
 	return count
 }
 
-// promisesBody tells whether an answer that has no body, as its status says, speaks of one. Bytes that come after it would
-// be taken for the answer to the next event.
+// promisesBody reports whether an answer that has no body, as its status says, announces one. Bytes that come after it would
+// be read as the answer to the next event.
 func promisesBody(resp *http.Response) bool {
 	length := resp.Header.Get("Content-Length")
 	return len(resp.TransferEncoding) > 0 || (length != "" && length != "0")

@@ -98,7 +98,7 @@ func cpu(b *testing.B) time.Duration {
 	return time.Duration(usage.Utime.Nano() + usage.Stime.Nano())
 }
 
-// BenchmarkIdle tells what a sink costs that has one pod and nothing to do.
+// BenchmarkIdle measures what a sink costs that has one pod and nothing to do.
 func BenchmarkIdle(b *testing.B) {
 	network := NewNetwork(DefaultOptions())
 	defer network.Close()

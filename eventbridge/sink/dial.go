@@ -70,7 +70,7 @@ func (d *dialler) run(ctx context.Context, address string, m *member) {
 	}
 }
 
-// startDials has somebody dial each member that is worth it. The lock is held.
+// startDials starts a goroutine for each member that is worth dialling. The lock is held.
 func (p *pool) startDials() {
 	if p.dial == nil {
 		return

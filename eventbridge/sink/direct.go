@@ -12,7 +12,7 @@ import (
 	"github.com/rouse-run/rouse/internal/cloudevent"
 )
 
-// maxDirect is the largest body that is sent without net/http, and maxLetter the largest request. They fit into the
+// maxDirect is the largest body that is sent without net/http, and maxRequest the largest request. They fit into the
 // buffers of a connection, so that a server that answers before it has read all does not block us.
 const (
 	maxDirect = 16 << 10
@@ -55,7 +55,7 @@ func (s *Sink) use(ctx context.Context, m *member, w *wire, l *letter, deadline 
 	return x
 }
 
-// connect makes a connection for use until the deadline. That there was no time left says nothing about the pod.
+// connect makes a connection for use until the deadline. Running out of time says nothing about the pod.
 func (s *Sink) connect(ctx context.Context, m *member, deadline time.Time) (*wire, error) {
 	ctx, cancel := context.WithDeadline(ctx, deadline)
 	defer cancel()
@@ -73,7 +73,7 @@ func (s *Sink) connect(ctx context.Context, m *member, deadline time.Time) (*wir
 	return newWire(conn), nil
 }
 
-// letter is a request as it is written, and what is needed to write it.
+// requestBuffer is a request as it is written, and what is needed to write it.
 type letter struct {
 	header http.Header
 	text   []byte
@@ -120,7 +120,7 @@ func openingOf(uri, host string) string {
 	return "POST " + uri + " HTTP/1.1\r\nHost: " + host + "\r\nUser-Agent: Go-http-client/1.1\r\n"
 }
 
-// isToken tells whether a text can be the name of a header.
+// isToken reports whether a text can be the name of a header.
 func isToken(text string) bool {
 	for i := range len(text) {
 		if c := text[i]; (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') && (c < '0' || c > '9') && c != '-' {
@@ -130,7 +130,7 @@ func isToken(text string) bool {
 	return text != ""
 }
 
-// isLine tells whether a text can be the value of a header.
+// isLine reports whether a text can be the value of a header.
 func isLine(text string) bool {
 	for i := range len(text) {
 		if c := text[i]; (c < ' ' && c != '\t') || c == 0x7f {

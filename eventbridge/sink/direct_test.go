@@ -95,7 +95,7 @@ func TestAnswersAreReadAsTheProtocolAllows(t *testing.T) {
 		"a length where no body can be":    {text: "HTTP/1.1 204 No Content\r\nContent-Length: 38\r\n\r\n", want: 204, connections: 2},
 		"no length where no body can be":   {text: "HTTP/1.1 204 No Content\r\nContent-Length: 0\r\n\r\n", want: 204, connections: 1},
 		"chunks where no body can be":      {text: "HTTP/1.1 204 No Content\r\nTransfer-Encoding: chunked\r\n\r\n", want: 204, connections: 2},
-		"an answer that nobody asked for":  {text: noContent + noContent, want: 204, connections: 2},
+		"an answer without a request":      {text: noContent + noContent, want: 204, connections: 2},
 		"a body that breaks off":           {text: "HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nabc", then: shut, want: 200, connections: 2},
 		"a reply that breaks off": {
 			text: "HTTP/1.1 200 OK\r\nCe-Specversion: 1.0\r\nContent-Length: 9\r\n\r\nabc", then: shut, says: "read the reply", connections: 2,
@@ -222,7 +222,7 @@ func TestAnAnswerMayComeBeforeTheRequestIsRead(t *testing.T) {
 	}
 }
 
-// deaf answers each connection once, as soon as something comes, and reads no more.
+// answerWithoutReading answers each connection once, as soon as something comes, and reads no more.
 func deaf(t *testing.T, text string) (address string) {
 	t.Helper()
 	return listen(t, func(conn net.Conn) {

@@ -1,4 +1,4 @@
-// Package sink is the way to the receiver of one Subscription's events: where it can be reached, whether
+// Package sink connects to the receiver of one Subscription's events: where it can be reached, whether
 // it can be reached at all, and the request itself.
 //
 //	Endpoints.Watch --> pool of addresses <-- dialler (TCP connect, until accepted)
@@ -22,11 +22,11 @@
 //   - With EndpointsService, for meshes, events go to the Service's own address. The gate then waits for
 //     readiness probes, because a Service leads nowhere before.
 //   - An external sink has no gate: it is resolved at each connect, and what it refuses is an attempt. No
-//     name leads to the process itself, its link or a cloud's metadata, whoever allowed it.
+//     name leads to the process itself, its link or a cloud's metadata, whatever the rules allow.
 //   - Small events go to pods over plain HTTP without net/http, which would cost half as much again; the rest goes by
 //     it. Both look the same to a sink.
-//   - A TLS handshake, in which the server may send certificates, waits for room as well.
-//   - An answer that is an event is read up to Options.MaxReplySize, and when there is room for it. Headers of answers have
+//   - A TLS handshake, in which the server may send certificates, waits for the memory budget as well.
+//   - An answer that is an event is read up to Options.MaxReplySize, and when the budget has memory for it. Headers have
 //     at most 16 KiB and 64 lines, counted as they come.
 //   - Sinks share a Network, and nothing else: none waits for another. One that idles is a few hundred bytes
 //     and the goroutine of Run.

@@ -8,7 +8,7 @@ import (
 	"github.com/rouse-run/rouse/internal/routing"
 )
 
-// Endpoints tells where a Service can be reached.
+// Endpoints watches where a Service can be reached.
 type Endpoints interface {
 	// Watch calls apply with all endpoints of the Service's port, at once and after each change, one call
 	// at a time, until ctx ends. Endpoints that are not ready are among them.
@@ -40,7 +40,7 @@ func (c *candidate) update(endpoint routing.Endpoint) {
 	c.endpoint = endpoint
 }
 
-// usable says whether events may be sent to the address.
+// usable reports whether events may be sent to the address.
 func (c *candidate) usable() bool {
 	if c.endpoint.Terminating || c.reach == refused {
 		return false
@@ -48,7 +48,7 @@ func (c *candidate) usable() bool {
 	return c.endpoint.Ready || c.reach == accepted
 }
 
-// worthDialling says whether connecting may show that the address is usable: it refused although its probe
+// worthDialling reports whether connecting may show that the address is usable: it refused although its probe
 // passes, or it is a Function's that starts. One that lost its readiness waits for its probe.
 func (c *candidate) worthDialling() bool {
 	if c.endpoint.Terminating || c.usable() {

@@ -25,7 +25,7 @@ func newGate() *Gate {
 	return g
 }
 
-// IsOpen tells the present state.
+// IsOpen reports the present state.
 func (g *Gate) IsOpen() bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -8,16 +8,16 @@ import (
 )
 
 const (
-	// handshakeRoom is what a server can have a handshake take: crypto/tls reads 256 KiB of certificates, into a buffer that doubles.
+	// handshakeBytes is what a server can make a handshake take: crypto/tls reads 256 KiB of certificates into a buffer that doubles.
 	handshakeRoom = 512 << 10
 	// maxCertificates is how many bytes of them a connection keeps as long as it is open.
 	maxCertificates = 32 << 10
 )
 
-// callKey is that of a call's replyReader, which knows the room, in its context: net/http connects on behalf of a call.
+// callKey is that of a call's replyReader, which has the budget, in its context: net/http connects on behalf of a call.
 type callKey struct{}
 
-// secure makes connections with TLS on those of dial. Each waits for room before its server may send certificates.
+// secure makes connections with TLS on those of dial. Each waits for the budget before its server may send certificates.
 func (n *Network) secure(dial dialFunc, name string) dialFunc {
 	config := &tls.Config{ServerName: name, RootCAs: n.roots, MinVersion: tls.VersionTLS12, VerifyConnection: fewCertificates}
 	return func(ctx context.Context, network, address string) (net.Conn, error) {

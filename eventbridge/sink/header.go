@@ -52,7 +52,7 @@ func (h *header) read(p []byte) error {
 	return nil
 }
 
-// interim tells whether another answer follows the one at hand.
+// interim reports whether another answer follows the one at hand.
 func (h *header) interim() bool {
 	code := string(h.status[statusSize-3:])
 	return code[0] == '1' && code != "101"
@@ -66,7 +66,7 @@ type counted struct {
 	header header      // of the answer that is read
 }
 
-// Read implements net.Conn. It fails for good: who reads lines drops an error behind a whole line, and reads on.
+// Read implements net.Conn. It fails for good: a reader of lines drops an error behind a whole line, and reads on.
 func (c *counted) Read(p []byte) (int, error) {
 	if c.header.many() {
 		return 0, errManyLines
@@ -95,7 +95,7 @@ func counting(dial dialFunc) dialFunc {
 	}
 }
 
-// asked tells a connection that it has been picked for a request.
+// asked marks a connection that has been picked for a request.
 func asked(info httptrace.GotConnInfo) {
 	if conn, ok := info.Conn.(*counted); ok {
 		conn.next.Store(true)

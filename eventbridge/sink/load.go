@@ -1,7 +1,7 @@
 package sink
 
-// leastLoaded picks one of n places: among those with the fewest requests in flight, the first from turn on. So equal
-// places take turns. It is -1 when there is none.
+// leastLoaded picks one of n addresses: among those with the fewest requests in flight, the first from next on. So equal
+// addresses are used round-robin. It is -1 when there is none.
 func leastLoaded(n, turn int, inFlight func(i int) int) int {
 	best, least := -1, 0
 	for step := range n {

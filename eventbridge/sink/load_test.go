@@ -21,11 +21,11 @@ func TestThePlaceWithTheFewestRequestsIsPicked(t *testing.T) {
 		"of none, none":                       {want: -1},
 		"the only one, however busy":          {inFlight: []int{9}, turn: 1, want: 0},
 		"the idle one":                        {inFlight: []int{2, 1, 0, 3}, want: 2},
-		"of equals, the one whose turn it is": {inFlight: []int{1, 1, 1}, turn: 1, want: 1},
-		"of equals, the next after the turn":  {inFlight: []int{1, 1, 2}, turn: 2, want: 0},
-		"a turn beyond the last is the first": {inFlight: []int{0, 0}, turn: 2, want: 0},
-		"a turn of places that are gone":      {inFlight: []int{0, 0}, turn: 7, want: 1},
-		"a busy one is passed over":           {inFlight: []int{0, 5, 0}, turn: 1, want: 2},
+		"of equals, the next one":             {inFlight: []int{1, 1, 1}, turn: 1, want: 1},
+		"of equals, the first from next on":   {inFlight: []int{1, 1, 2}, turn: 2, want: 0},
+		"a next beyond the last is the first": {inFlight: []int{0, 0}, turn: 2, want: 0},
+		"a next of addresses that are gone":   {inFlight: []int{0, 0}, turn: 7, want: 1},
+		"a busy one is skipped":               {inFlight: []int{0, 5, 0}, turn: 1, want: 2},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -45,10 +45,10 @@ func TestAPoolCountsWhatIsInFlight(t *testing.T) {
 	require.Equal(t, "http://b:1/in", second.url.String())
 	p.done(second)
 	require.Same(t, second, p.pick())
-	require.Same(t, first, p.pick(), "both have one, and it is its turn")
+	require.Same(t, first, p.pick(), "both have one, and it is the next")
 	p.done(first)
 	p.apply(both)
-	require.Same(t, second, p.pick(), "news of the same addresses forget nothing, and it is its turn")
+	require.Same(t, second, p.pick(), "news of the same addresses forget nothing, and it is the next")
 	p.done(second)
 
 	p.apply(both[:1])

@@ -16,11 +16,11 @@ import (
 )
 
 const (
-	idleTimeout = 4 * time.Second // less than the 5 s after which Node.js closes a connection under our hands
+	idleTimeout = 4 * time.Second // less than the 5 s after which Node.js closes an idle connection
 	maxIdle     = 4096            // connections kept to one address; the Subscriptions bound how many there are
 )
 
-// errNeverSink means that the name of a sink led to an address that nobody may be sent to.
+// errNeverSink means that the name of a sink led to an address that never gets events.
 var errNeverSink = errors.New("the address is never a sink")
 
 // Network holds what all sinks of a process share: the connections that are kept, and the certificates that are trusted.
@@ -34,10 +34,10 @@ type Network struct {
 	dialer  *net.Dialer // to pods
 	prober  *net.Dialer // to pods that may not be up yet
 
-	letters, readers sync.Pool // of *letter and *reader
+	letters, readers sync.Pool // of *requestBuffer and *reader
 }
 
-// NewNetwork connects as the options say. Those that Validate refuses are said again by New.
+// NewNetwork connects as the options say. New returns the error of those that Validate refuses.
 func NewNetwork(options Options) *Network {
 	n := &Network{options: options, dialer: dialer(neverPod, options.DialTimeout), prober: dialer(neverPod, probeTimeout)}
 	n.roots, n.problem = trusted(options.CAFile)

@@ -53,7 +53,7 @@ func TestAnExternalSinkThatRefusesFailsAnAttempt(t *testing.T) {
 	resolve(s, loopback.Address(t))
 	_, err := s.Send(t.Context(), order("1"))
 	require.ErrorContains(t, err, "refused")
-	require.NotErrorIs(t, err, dispatch.ErrSinkGone, "nobody would tell when it is back")
+	require.NotErrorIs(t, err, dispatch.ErrSinkGone, "no watch would report when it is back")
 	require.True(t, s.Gate().IsOpen())
 }
 
@@ -123,7 +123,7 @@ func TestAServiceIsReachedAtItsOwnAddressWhenItsPodsAreReady(t *testing.T) {
 	require.True(t, s.Gate().IsOpen(), "a Service that refuses says nothing about its pods")
 }
 
-// tlsServer proves to be example.com, to whoever trusts the file.
+// tlsServer proves to be example.com, to clients that trust the file.
 func tlsServer(t *testing.T) (server *httptest.Server, caFile string) {
 	t.Helper()
 	server = httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) }))
@@ -148,8 +148,8 @@ func TestAServerWithTLSProvesTheHostOfTheSink(t *testing.T) {
 		"an external host":                   {url: "https://example.com/in", caFile: caFile, external: true},
 		"a pod with another's name":          {url: "https://example.org/in", caFile: caFile, wantErr: "example.org"},
 		"an external host of another's name": {url: "https://example.org/in", caFile: caFile, external: true, wantErr: "example.org"},
-		"a pod that nobody trusts":           {url: "https://example.com/in", wantErr: "unknown authority"},
-		"a host that nobody trusts":          {url: "https://example.com/in", external: true, wantErr: "unknown authority"},
+		"a pod that is not trusted":          {url: "https://example.com/in", wantErr: "unknown authority"},
+		"a host that is not trusted":         {url: "https://example.com/in", external: true, wantErr: "unknown authority"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

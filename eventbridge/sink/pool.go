@@ -22,10 +22,10 @@ type pool struct {
 
 	mu      sync.Mutex
 	known   map[string]*member // by address
-	usable  []*member          // sorted by address, so that taking turns is even
+	usable  []*member          // sorted by address, so that round-robin is even
 	turn    int
 	changed time.Time     // when the gate last opened or closed
-	dial    func(*member) // dials until accepted; nil while nobody does
+	dial    func(*member) // dials until accepted; nil while no dialler runs
 }
 
 // member is a candidate in a pool.
@@ -71,7 +71,7 @@ func (p *pool) apply(endpoints []routing.Endpoint) {
 	p.refresh()
 }
 
-// pick takes a place at the address that has the least to do; nil when there is no address. Done gives it back.
+// pick counts a request at the address that has the fewest in flight; nil when there is no address. It ends with done.
 func (p *pool) pick() *member {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -84,7 +84,7 @@ func (p *pool) pick() *member {
 	return p.usable[i]
 }
 
-// done gives a place back.
+// done ends a request that pick counted.
 func (p *pool) done(m *member) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

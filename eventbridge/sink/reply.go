@@ -10,11 +10,11 @@ import (
 
 const structuredType = "application/cloudevents+json"
 
-// bounds are what a reply may have, so that a request can carry it in its header to whoever gets the event. They hold while
+// bounds are what a reply may have, so that a request can carry it in its header to the next sink. They hold while
 // it is read: extensions take many times the memory that they are written in.
 var bounds = cloudevent.Bounds{Extensions: 64, Attributes: 16 << 10}
 
-// isEvent tells whether a successful answer is an event.
+// isEvent reports whether a successful answer is an event.
 func isEvent(resp *http.Response) bool {
 	if resp.StatusCode < http.StatusOK || resp.StatusCode >= http.StatusMultipleChoices || resp.StatusCode == http.StatusNoContent {
 		return false

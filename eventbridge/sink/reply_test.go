@@ -58,7 +58,7 @@ func TestAnAnswerThatIsAnEventIsAReply(t *testing.T) {
 			header: map[string]string{"Content-Type": "application/cloudevents+json"},
 			body:   strings.Replace(structured, `"id"`, `"a":"`+strings.Repeat("x", bounds.Attributes)+`","id"`, 1), says: "more than 16384 bytes",
 		},
-		"a version that nobody knows": {header: map[string]string{"Ce-Specversion": "7"}, says: "unknown specversion"},
+		"an unknown version":          {header: map[string]string{"Ce-Specversion": "7"}, says: "unknown specversion"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -163,7 +163,7 @@ func TestEachAnswerOfAConnectionIsCounted(t *testing.T) {
 	require.ErrorContains(t, err, errManyLines.Error())
 }
 
-// Who reads a header line by line drops what comes behind a whole line, an error too.
+// A reader of a header line by line drops what comes behind a whole line, an error too.
 func TestAnAnswerOfTooManyLinesIsNotReadOn(t *testing.T) {
 	t.Parallel()
 	here, there := net.Pipe()
@@ -182,7 +182,7 @@ func large() *cloudevent.Event {
 	return ev
 }
 
-// Many sinks answer with as much as they may. What there is no room for yet is left in the network.
+// Many sinks answer with as much as they may. What the budget has no memory for yet is left in the network.
 func TestRepliesWaitForRoom(t *testing.T) {
 	t.Parallel()
 	const calls, size = 20, 256 << 10

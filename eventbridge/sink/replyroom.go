@@ -9,22 +9,22 @@ import (
 	"time"
 )
 
-// Room is the memory that replies, and TLS handshakes before them, may take. It may be shared with other sinks.
+// Budget is the memory that replies, and TLS handshakes before them, may take. It may be shared with other sinks.
 type Room interface {
-	// Take takes bytes if there are as many as the least, and returns how many it took.
+	// Acquire takes bytes if there are as many as the least, and returns how many it took.
 	Take(least, most int64) int64
-	// Give returns them.
+	// Release gives them back.
 	Give(bytes int64)
-	// Freed has a note when bytes were given after some were refused.
+	// Freed has a note when bytes were released after some were refused.
 	Freed() <-chan struct{}
 }
 
 const (
-	// smallReply is read without asking for room: it fits into what each delivery takes anyway.
+	// smallReply is read without asking the budget: it fits into what each delivery takes anyway.
 	smallReply = 4 << 10
 	// replyFactor is how often a reply is in memory while it is read, decoded and stored.
 	replyFactor = 4
-	// roomDelay is how soon it is looked for room again that others may have given.
+	// budgetPollInterval is how soon the budget is asked again for memory that others may have given.
 	roomDelay = 20 * time.Millisecond
 )
 
@@ -32,10 +32,10 @@ const (
 type replyReader struct {
 	most  int64     // bytes of a reply
 	room  Room      // nil for as much as it takes
-	until time.Time // when it is no longer waited for room
+	until time.Time // the end of waiting for memory
 }
 
-// read reads a body up to one byte more than it may have. Where it is large it waits for room first, which release gives
+// read reads a body up to one byte more than it may have. Where it is large it waits for memory first, which release gives
 // back. It fails when the body breaks off.
 func (r replyReader) read(ctx context.Context, resp *http.Response) (body []byte, release func(), err error) {
 	limited := &io.LimitedReader{R: resp.Body, N: r.most + 1}
@@ -52,7 +52,7 @@ func (r replyReader) read(ctx context.Context, resp *http.Response) (body []byte
 		return nil, nil, err
 	}
 	whole := bytes.NewBuffer(start)
-	if resp.ContentLength >= 0 { // there is room for all of it
+	if resp.ContentLength >= 0 { // all of it is reserved
 		whole.Grow(int(size) - len(start) + bytes.MinRead)
 	}
 	if _, err = whole.ReadFrom(limited); err != nil {
@@ -62,7 +62,7 @@ func (r replyReader) read(ctx context.Context, resp *http.Response) (body []byte
 	return whole.Bytes(), release, nil
 }
 
-// reserve waits for room.
+// reserve waits for memory of the budget.
 func (r replyReader) reserve(ctx context.Context, size int64) (release func(), err error) {
 	if r.room == nil {
 		return func() {}, nil
@@ -75,7 +75,7 @@ func (r replyReader) reserve(ctx context.Context, size int64) (release func(), e
 		}
 		select {
 		case <-ctx.Done():
-			return nil, fmt.Errorf("wait for room: %w", ctx.Err())
+			return nil, fmt.Errorf("wait for memory: %w", ctx.Err())
 		case <-r.room.Freed():
 		case <-time.After(roomDelay):
 		}

@@ -49,7 +49,7 @@ type Sink struct {
 	room      Room
 	transport *http.Transport
 	log       logr.Logger
-	precise   bool // somebody reads when a request was written; to know it costs more than a guess
+	precise   bool // the log shows when a request was written; to know it costs more than a guess
 }
 
 // maxReroutes is how many addresses one Send tries when connections are refused.
@@ -83,8 +83,8 @@ func New(target Target, deps Deps) (*Sink, error) {
 	return s, nil
 }
 
-// way finds the transport. Connections with TLS to pods are the sink's own, because a pod's address does not say which
-// name its server has to prove.
+// chooseTransport returns the transport to the sink. Connections with TLS to pods are the sink's own, because a pod's
+// address does not say which name its server has to prove.
 func (s *Sink) way() *http.Transport {
 	switch {
 	case s.target.External || s.pool.service:
@@ -120,7 +120,7 @@ func (s *Sink) Run(ctx context.Context) error {
 	return nil
 }
 
-// Send implements dispatch.Sink. Nobody tells when an external sink is back, so what it refuses is an attempt.
+// Send implements dispatch.Sink. No watch reports when an external sink is back, so what it refuses is an attempt.
 func (s *Sink) Send(ctx context.Context, ev *cloudevent.Event) (dispatch.Answer, error) {
 	if s.target.External {
 		answer, err := s.post(ctx, s.url, ev)
@@ -190,7 +190,7 @@ func (s *Sink) replies(deadline time.Time) replyReader {
 	return replyReader{most: s.network.options.MaxReplySize, room: s.room, until: deadline}
 }
 
-// notConnected tells errors of connecting from those after the event may have been read.
+// notConnected reports whether connecting failed, and not a request whose event may have been read.
 func notConnected(err error) bool {
 	var op *net.OpError
 	return errors.As(err, &op) && op.Op == "dial"

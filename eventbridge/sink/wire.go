@@ -20,7 +20,7 @@ import (
 // maxInterim is how many answers 1xx may come before the one that counts.
 const maxInterim = 5
 
-// wire is a connection to a pod, for one request at a time. Nobody reads from it while it idles, so it costs no goroutine.
+// podConn is a connection to a pod, for one request at a time. It is not read while it idles, so it costs no goroutine.
 type wire struct {
 	conn   net.Conn
 	raw    syscall.RawConn
@@ -43,7 +43,7 @@ func newWire(conn net.Conn) *wire {
 	return w
 }
 
-// alive tells whether the pod has kept the connection open, and said nothing that it was not asked.
+// alive reports whether the pod has kept the connection open, and sent nothing without a request.
 func (w *wire) alive() bool {
 	return w.raw != nil && w.raw.Read(w.peek) == nil && w.silent
 }
@@ -146,13 +146,13 @@ func (n *Network) returnReader(r *reader) {
 	n.readers.Put(r)
 }
 
-// wires are the idle connections to one pod. The last used is used first, so that those nobody needs expire.
+// connPool holds the idle connections to one pod. The last used is used first, so that superfluous ones expire.
 type wires struct {
 	mu   sync.Mutex
 	idle []*wire
 }
 
-// take returns an idle connection that is alive at least until the deadline; nil if there is none.
+// acquire returns an idle connection that is alive at least until the deadline; nil if there is none.
 func (ws *wires) take(deadline time.Time) *wire {
 	for {
 		w := ws.pop()

@@ -17,7 +17,7 @@ import (
 	"github.com/rouse-run/rouse/internal/testing/sinktest"
 )
 
-// oddAnswers are ways to answer an event with its own id, whole or in part. They report whether the server goes on with
+// oddAnswers are variants to answer an event with its own id, whole or in part. They report whether the server goes on with
 // the connection.
 func oddAnswers() []func(conn net.Conn, id string, giveUp func()) bool {
 	say := func(conn net.Conn, text string) { _, _ = io.WriteString(conn, text) }
@@ -32,7 +32,7 @@ func oddAnswers() []func(conn net.Conn, id string, giveUp func()) bool {
 	}
 	return []func(net.Conn, string, func()) bool{
 		answer(func(id string) string { return plain(id, "") }, true),
-		answer(func(id string) string { return plain(id, "") }, false), // it closes under our hands
+		answer(func(id string) string { return plain(id, "") }, false), // it closes after its answer
 		answer(func(id string) string { return plain(id, "Connection: close\r\n") }, true),
 		answer(func(id string) string {
 			return "HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early\r\n\r\n" + plain(id, "")
@@ -62,7 +62,7 @@ func oddAnswers() []func(conn net.Conn, id string, giveUp func()) bool {
 	}
 }
 
-// oddServer answers each event in the way that its id begins with.
+// oddServer answers each event with the variant that its id begins with.
 func oddServer(t *testing.T, giveUp func(id string)) (address string) {
 	t.Helper()
 	ways := oddAnswers()
@@ -84,7 +84,7 @@ func oddServer(t *testing.T, giveUp func(id string)) (address string) {
 	})
 }
 
-// However a pod misbehaves, what it says of one event is never taken for the answer to another.
+// However a pod misbehaves, its answer to one event is never read as the answer to another.
 func TestNoEventGetsAnothersAnswer(t *testing.T) {
 	t.Parallel()
 	const senders, rounds = 8, 5

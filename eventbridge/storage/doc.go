@@ -6,7 +6,7 @@
 //
 // Guarantees:
 //   - Asking costs one bounded request for each stream every two seconds, and four times a second close to the watermark, so that a
-//     burst of events does not run past it between two looks.
+//     burst of events does not run past it between two polls.
 //   - Whether events are taken is read without a lock or a request.
 //   - When the streams cannot be asked, what was last known counts for ten seconds. Then nothing is refused: the
 //     server itself does that when it is full.

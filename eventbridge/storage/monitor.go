@@ -15,15 +15,15 @@ const (
 	nearInterval = 250 * time.Millisecond
 	// approach is how far below the watermark close begins: more than a burst fills within an interval.
 	approach = 0.1
-	// askTimeout bounds one look at all streams.
+	// askTimeout bounds one poll of all streams.
 	askTimeout = 2 * time.Second
-	// memory is how long an answer counts when there is no newer one.
+	// staleAfter is how long an answer counts when there is no newer one.
 	memory = 10 * time.Second
 	// quiet is how long the log says nothing of a stream that is filled and emptied again and again.
 	quiet = time.Minute
 )
 
-// Streams tells how full streams are.
+// Streams reports how full streams are.
 type Streams interface {
 	// Streams names them; the first is the one with the events.
 	Streams() []string
@@ -66,7 +66,7 @@ func New(deps Deps, options Options) *Monitor {
 	return m
 }
 
-// Full tells whether new events shall be refused. It may be asked for each of them.
+// Full reports whether new events shall be refused. It may be called for each of them.
 func (m *Monitor) Full() bool { return m.full.Load() }
 
 // Run asks the streams until ctx ends.

@@ -155,7 +155,7 @@ func TestTheLogIsNotFilledByAStreamThatGoesToAndFro(t *testing.T) {
 		f.streams.set(func(s *fakeStreams) { s.fills["events"] = 0.5 })
 		time.Sleep(quiet + interval)
 		synctest.Wait()
-		require.Len(f.t, f.lines, 2, "how it ended is told")
+		require.Len(f.t, f.lines, 2, "how it ended is logged")
 	})
 }
 

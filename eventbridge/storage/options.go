@@ -28,10 +28,10 @@ func (o *Options) Validate() error {
 	return nil
 }
 
-// refuses tells whether a stream is too full for new events.
+// refuses reports whether a stream is too full for new events.
 func (o *Options) refuses(fill float64) bool { return o.enabled() && fill >= o.Watermark }
 
-// near tells whether a stream may soon be too full.
+// near reports whether a stream may soon be too full.
 func (o *Options) near(fill float64) bool { return o.enabled() && fill >= o.Watermark-approach }
 
 func (o *Options) enabled() bool { return o.Watermark > 0 && o.Watermark < 1 }

@@ -17,8 +17,8 @@ const (
 	flagsSampled   = "01"
 )
 
-// Ensure gives an event without a traceparent one, so that all events of a chain share the id of a trace also where nobody
-// collects spans. It is that of B3 if the event has one, else a new one, which says that nobody has recorded it.
+// Ensure gives an event without a traceparent one, so that all events of a chain share the id of a trace also where no
+// collector is configured. It is that of B3 if the event has one, else a new one, which says that it is not sampled.
 func Ensure(ev *cloudevent.Event) {
 	if ev.Extension(traceparent) != "" {
 		return
@@ -81,7 +81,7 @@ func newParent() string {
 	return string(append(text, "-"+flagsUnsampled...))
 }
 
-// isID tells whether a text is made of lower-case hexadecimal digits, and not of zeros alone.
+// isID reports whether a text is made of lower-case hexadecimal digits, and not of zeros alone.
 func isID(text string) bool { return isHex(text) && strings.Trim(text, "0") != "" }
 
 func isHex(text string) bool {

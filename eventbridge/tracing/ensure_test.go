@@ -30,7 +30,7 @@ func TestEnsure(t *testing.T) {
 		want       string
 		wantState  string
 	}{
-		"an event without a trace gets one that nobody recorded": {nil, fresh, ""},
+		"an event without a trace gets one that is not sampled": {nil, fresh, ""},
 		"a trace stays as it is": {
 			map[string]string{"traceparent": someParent, "tracestate": "a=1"}, "^" + someParent + "$", "a=1",
 		},

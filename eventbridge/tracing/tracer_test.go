@@ -144,8 +144,8 @@ func TestWhoeverBeganTheTraceDecidesWhetherItIsRecorded(t *testing.T) {
 		"the publisher does not want it":      {header: unsampled, ratio: 1, wantTrace: traceID},
 		"the event's own context is taken":    {extension: sampled, wantSpans: 2, wantFlags: trace.FlagsSampled, wantTrace: traceID},
 		"the header wins":                     {header: unsampled, extension: sampled, ratio: 1, wantTrace: traceID},
-		"nobody began it and all are wanted":  {ratio: 1, wantSpans: 2, wantFlags: trace.FlagsSampled},
-		"nobody began it and none are wanted": {ratio: 0},
+		"a new trace, and all are sampled":    {ratio: 1, wantSpans: 2, wantFlags: trace.FlagsSampled},
+		"a new trace, and none are sampled":   {ratio: 0},
 		"what is no context is a new trace":   {header: "00-nonsense", extension: "nonsense", ratio: 1, wantSpans: 2, wantFlags: trace.FlagsSampled},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -11,7 +11,7 @@ import (
 	"github.com/rouse-run/rouse/api/serverless/v1alpha2"
 )
 
-// checkMetadata looks at what pods get.
+// checkMetadata checks what pods get.
 func checkMetadata(fn *v1alpha2.Function) Problems {
 	spec := field.NewPath("spec")
 	return append(

@@ -23,7 +23,7 @@ const (
 	minBuildMemory = "200Mi"
 )
 
-// resourceOwner is whose resources are looked at, and where they stand.
+// resourceOwner is whose resources are checked, and where they stand.
 type resourceOwner struct {
 	name string
 	path *field.Path
@@ -37,7 +37,7 @@ func buildOwner() resourceOwner {
 	return resourceOwner{name: "Build", path: field.NewPath("spec", "resourceConfiguration", "build", "resources")}
 }
 
-// checkResources looks at what is there: a limit that is not set is none, so
+// checkResources checks what is there: a limit that is not set is none, so
 // it can neither be too low nor lower than the request.
 func checkResources(fn *v1alpha2.Function) Problems {
 	config := fn.Spec.ResourceConfiguration

@@ -49,7 +49,7 @@ func TestASubscriptionIsAccepted(t *testing.T) {
 		"a QoS of AT_LEAST_ONCE":                  func(s *spec) { s.Config = map[string]string{"qos": "AT_LEAST_ONCE"} },
 		"a QoS with hyphens":                      func(s *spec) { s.Config = map[string]string{"qos": "AT-MOST-ONCE"} },
 		"OAuth 2.0 with client credentials":       func(s *spec) { s.Config = map[string]string{"type": "oauth2", "grantType": "client_credentials"} },
-		"a sink of dead letters":                  func(s *spec) { s.Delivery = deadLettersTo("https://graveyard.shop.svc.cluster.local:8443/a?b=c") },
+		"a sink of dead letters":                  func(s *spec) { s.Delivery = deadLettersTo("https://dead-letters.shop.svc.cluster.local:8443/a?b=c") },
 		"a sink with a port":                      func(s *spec) { s.Sink = "http://price.shop.svc.cluster.local:8080" },
 		"a sink with https, a path and arguments": func(s *spec) { s.Sink = "https://price.shop.svc.cluster.local/a/b?c=d" },
 	}
@@ -164,12 +164,12 @@ func TestASubscriptionIsRefused(t *testing.T) {
 			`spec.delivery.deadLetter.sink: Invalid value: "https://me:xxxxx@api.example.com": must have valid sink URL suffix svc.cluster.local`,
 		},
 		"a sink of dead letters below a Service": {
-			func(s *spec) { s.Delivery = deadLettersTo("http://a.graveyard.shop.svc.cluster.local") },
-			`spec.delivery.deadLetter.sink: Invalid value: "http://a.graveyard.shop.svc.cluster.local": must have sink URL with 5 sub-domains: a.graveyard.shop.svc.cluster.local`,
+			func(s *spec) { s.Delivery = deadLettersTo("http://a.dead-letters.shop.svc.cluster.local") },
+			`spec.delivery.deadLetter.sink: Invalid value: "http://a.dead-letters.shop.svc.cluster.local": must have sink URL with 5 sub-domains: a.dead-letters.shop.svc.cluster.local`,
 		},
 		"a sink of dead letters in another namespace": {
-			func(s *spec) { s.Delivery = deadLettersTo("http://graveyard.bank.svc.cluster.local") },
-			`spec.delivery.deadLetter.sink: Invalid value: "http://graveyard.bank.svc.cluster.local": must have the same namespace as the subscriber: bank`,
+			func(s *spec) { s.Delivery = deadLettersTo("http://dead-letters.bank.svc.cluster.local") },
+			`spec.delivery.deadLetter.sink: Invalid value: "http://dead-letters.bank.svc.cluster.local": must have the same namespace as the subscriber: bank`,
 		},
 		"no sink": {
 			func(s *spec) { s.Sink = "" },

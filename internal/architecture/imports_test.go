@@ -15,8 +15,8 @@ import (
 
 const module = "github.com/rouse-run/rouse/"
 
-// rooms lists, for each part of the tree, which parts of this module it may import. The longest prefix
-// that fits a package counts; a package may always import what lies below itself in its own room.
+// packageRules lists, for each subtree, which packages of this module it may import. The longest prefix
+// of a package's path counts; a package may always import those of its own subtree.
 var rooms = map[string][]string{
 	"api":                           {},
 	"internal/routing":              {"api"},
@@ -63,7 +63,7 @@ var rooms = map[string][]string{
 	"samples":                       {},
 }
 
-// outside lists imports from other modules that only some rooms may have.
+// outside lists imports from other modules that only some packages may have.
 var outside = map[string][]string{
 	"github.com/nats-io/":                     {"internal/broker", "internal/testing/natstest", "dev/nats", "e2e"},
 	"go.opentelemetry.io/":                    {"eventbridge/tracing", "internal/testing/otlptest"},
@@ -87,7 +87,7 @@ func TestEveryPackageImportsOnlyWhatItsRoomMay(t *testing.T) {
 	for _, pkg := range packages {
 		path := strings.TrimPrefix(pkg.ImportPath, module)
 		room, allowed := roomOf(path)
-		require.NotEmpty(t, room, "%s lies in no room: add it to the table and to docs/architecture.md", path)
+		require.NotEmpty(t, room, "no import rule for %s: add it to the table and to docs/architecture.md", path)
 		for _, imported := range pkg.Imports {
 			if inner, ok := strings.CutPrefix(imported, module); ok {
 				fits := within(inner, room) || slices.ContainsFunc(allowed, func(a string) bool { return within(inner, a) })

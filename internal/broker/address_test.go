@@ -12,7 +12,7 @@ import (
 	"github.com/rouse-run/rouse/internal/routing"
 )
 
-// FuzzAddress has nats-server as its judge: whatever source and type are, either the publisher hears why not, or the
+// FuzzAddress has nats-server as its judge: whatever source and type are, either the publisher gets the reason, or the
 // server takes the subject, and a Subscription that names them asks for it.
 func FuzzAddress(f *testing.F) {
 	f.Add("shop", "order.received.v1")

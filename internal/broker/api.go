@@ -8,7 +8,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// ask makes a request of JetStream's API that the client library does not offer, and reads the answer into answer.
+// callAPI sends a request of JetStream's API that the client library does not offer, and decodes the response into answer.
 // Errors of the client library are left to be mapped.
 func (c *Conn) ask(ctx context.Context, subject string, body []byte, answer any) error {
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
@@ -17,14 +17,14 @@ func (c *Conn) ask(ctx context.Context, subject string, body []byte, answer any)
 	if err != nil {
 		return err
 	}
-	var said struct {
+	var envelope struct {
 		Error *jetstream.APIError `json:"error"`
 	}
-	if err := json.Unmarshal(raw.Data, &said); err != nil {
+	if err := json.Unmarshal(raw.Data, &envelope); err != nil {
 		return fmt.Errorf("read the answer: %w", err)
 	}
-	if said.Error != nil {
-		return mapAPIError(said.Error)
+	if envelope.Error != nil {
+		return mapAPIError(envelope.Error)
 	}
 	if err := json.Unmarshal(raw.Data, answer); err != nil {
 		return fmt.Errorf("read the answer: %w", err)

@@ -169,7 +169,7 @@ func keyPair(path string) (nkeys.KeyPair, error) {
 }
 
 // inboxPrefix is what all answers to a process arrive under. Each kind of process
-// has its own, so that its permission to subscribe reads nobody else's answers.
+// has its own, so that its permission to subscribe does not cover the answers to others.
 func inboxPrefix(name string) string {
 	return "_INBOX_" + strings.Map(func(r rune) rune {
 		switch {

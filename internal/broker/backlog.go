@@ -13,7 +13,7 @@ type Backlog struct {
 	AckPending uint64
 }
 
-// Total is everything that somebody still has to work on.
+// Total is everything that is not settled.
 func (b Backlog) Total() uint64 { return b.Pending + b.AckPending }
 
 // Backlog asks the consumer's leader. ErrConsumerNotFound is an answer, the

@@ -15,7 +15,7 @@ import (
 )
 
 // A stored event is structured JSON. Some attributes are repeated as headers for
-// readers that only look; the body is what counts.
+// readers that do not decode it; the body is what counts.
 const (
 	// ExtensionOriginalType holds the type as its publisher wrote it, while the
 	// stored event's type is the subject.
@@ -30,7 +30,7 @@ const (
 
 	specVersion = "1.0"
 
-	// attributesSize is room for the attributes of a usual event.
+	// attributesSize is the space for the attributes of a usual event.
 	attributesSize = 512
 	// extensionsSize is how many extensions a usual event has at most.
 	extensionsSize = 8
@@ -54,8 +54,8 @@ func encode(e *cloudevent.Event) (*nats.Msg, error) {
 func encodeAt(e *cloudevent.Event, address address) *nats.Msg {
 	stored := *e
 	stored.Type = address.wireType
-	var room [extensionsSize]cloudevent.Extension
-	stored.Extensions = append(room[:0], e.Extensions...)
+	var buffer [extensionsSize]cloudevent.Extension
+	stored.Extensions = append(buffer[:0], e.Extensions...)
 	if address.keepOriginal {
 		stored.SetExtension(ExtensionOriginalType, e.Type)
 	} else {
@@ -80,8 +80,8 @@ func headers(e *cloudevent.Event) nats.Header {
 // its source, so both are part of it.
 func messageID(source, id string) string {
 	const size = 16
-	var room [256]byte
-	text := append(room[:0], source...)
+	var buffer [256]byte
+	text := append(buffer[:0], source...)
 	text = append(text, 0)
 	sum := sha256.Sum256(append(text, id...))
 	return hex.EncodeToString(sum[:size])
@@ -105,8 +105,8 @@ func decode(header nats.Header, body []byte) (cloudevent.Event, error) {
 	return decoded, nil
 }
 
-// restoreType gives the event the type that its publisher wrote. Where a stored event does not say it, what the
-// subject has in front of it is taken off.
+// restoreType gives the event the type that its publisher wrote. Without the extension it cuts the
+// subject's prefix off the stored type.
 func restoreType(e *cloudevent.Event) {
 	if original := e.Extension(ExtensionOriginalType); strings.TrimSpace(original) != "" {
 		e.Type = original

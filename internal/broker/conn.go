@@ -18,7 +18,7 @@ const (
 	dialTimeout     = 5 * time.Second
 	reconnectWait   = 250 * time.Millisecond
 	reconnectJitter = 500 * time.Millisecond
-	// A peer that vanished without a word is noticed after two missed pings.
+	// A peer that vanished without closing the connection is noticed after two missed pings.
 	pingInterval        = 10 * time.Second
 	maxPingsOutstanding = 2
 	requestTimeout      = 5 * time.Second
@@ -50,7 +50,7 @@ type Conn struct {
 }
 
 // Connect starts the connection. It does not wait until the server answers: a
-// process has to start, and say that it is not ready, while NATS is away.
+// process has to start, and report that it is not ready, while NATS is away.
 func Connect(ctx context.Context, o Options, log logr.Logger) (*Conn, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, fmt.Errorf("connect to NATS: %w", err)
@@ -83,7 +83,7 @@ func (c *Conn) clientOptions(name string) []nats.Option {
 		nats.IgnoreAuthErrorAbort(),
 		nats.ReconnectWait(reconnectWait),
 		nats.ReconnectJitter(reconnectJitter, reconnectJitter),
-		// Nothing is buffered while disconnected: a publisher must hear at once.
+		// Nothing is buffered while disconnected: a publisher must get the error at once.
 		nats.ReconnectBufSize(-1),
 		nats.Timeout(dialTimeout),
 		nats.PingInterval(pingInterval),
@@ -123,12 +123,12 @@ func (c *Conn) announce() {
 	c.changed = make(chan struct{})
 }
 
-// Connected tells whether the connection is up.
+// Connected reports whether the connection is up.
 func (c *Conn) Connected() bool { return c.nc.IsConnected() }
 
 // OnConnect calls f after the first connect and after each reconnect, also when
 // the first connect happened before. f must not block: other callbacks wait for
-// it. It may be called once too often, never too seldom.
+// it. It may be called once more than there were connects, never less.
 func (c *Conn) OnConnect(f func()) {
 	c.mu.Lock()
 	c.onConnect = append(c.onConnect, f)
@@ -184,8 +184,8 @@ func waitFor(ctx context.Context, done <-chan struct{}) error {
 	}
 }
 
-// changes is closed the next time the connection comes or goes. Take it before
-// looking at the connection, so that no change is missed.
+// changes is closed the next time the connection comes or goes. Get it before
+// checking the connection, so that no change is missed.
 func (c *Conn) changes() <-chan struct{} {
 	c.mu.Lock()
 	defer c.mu.Unlock()

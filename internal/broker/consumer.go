@@ -22,7 +22,7 @@ const (
 	metadataStart = "rouse.run/start-from"
 )
 
-// Consumer is a durable pull consumer, unless somebody else made it: who is served, with which subjects.
+// Consumer is a durable pull consumer, unless another client made it: whom it serves, with which subjects.
 type Consumer struct {
 	Name        string
 	Description string
@@ -41,7 +41,7 @@ type Consumer struct {
 	Backlog Backlog
 	// Progress is how far it was then.
 	Progress Progress
-	// Received is true if anybody received on it, or asked for messages, then.
+	// Received is true if any client was bound to it, or pulled messages, then.
 	Received bool
 
 	listed jetstream.ConsumerConfig // all that the server had of it

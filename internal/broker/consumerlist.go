@@ -8,10 +8,10 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// Progress tells whether a consumer moves. Two looks that find it equal but for Waiting
-// saw it stand still.
+// Progress shows whether a consumer moves. If two samples differ in Waiting at most, the
+// consumer stood still between them.
 type Progress struct {
-	Created   time.Time // one that was made anew has another
+	Created   time.Time // a recreated one has another
 	Delivered uint64    // deliveries, repeats included
 	Settled   uint64    // position in the stream up to which everything is settled
 	Waiting   int       // requests that stand for messages
@@ -69,7 +69,7 @@ func replicas(cluster *jetstream.ClusterInfo) int {
 	return 1 + len(cluster.Replicas)
 }
 
-// Matches tells whether a consumer that was listed is as this one ought to be. If not,
+// Matches reports whether a consumer that was listed is as this one ought to be. If not,
 // EnsureConsumer makes it so.
 func (c Consumer) Matches(seen Consumer) bool {
 	return c.matches(seen.listed) && seen.listed.Metadata[metadataStart] == c.StartFrom.String() && !unsuitable(seen.listed)

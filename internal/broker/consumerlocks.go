@@ -5,7 +5,7 @@ import (
 	"sync"
 )
 
-// consumerLocks keep those apart who work on the same consumer, and who works on one from who has to know all of them.
+// consumerLocks serialize changes of the same consumer, and keep any change from running while all consumers are listed.
 type consumerLocks struct {
 	all  sync.RWMutex
 	some [64]sync.Mutex
@@ -13,7 +13,7 @@ type consumerLocks struct {
 
 var consumerSeed = maphash.MakeSeed()
 
-// one waits until nobody else works on the consumer, nor on all of them. The caller has to call the result.
+// one locks one consumer, and waits while all are locked. The caller has to call the result.
 func (l *consumerLocks) one(name string) (release func()) {
 	l.all.RLock()
 	lock := &l.some[maphash.String(consumerSeed, name)%uint64(len(l.some))]

@@ -12,7 +12,7 @@ import (
 const (
 	// routeAckWait is how long a delivery may go without a sign of life.
 	routeAckWait = 30 * time.Second
-	// orderedFactor and orderedRoom are room for events that wait for others of their
+	// orderedFactor and orderedMinPending leave capacity for events that wait for others of their
 	// key, so that they do not hold up those of other keys.
 	orderedFactor  = 10
 	orderedRoom    = 100
@@ -24,7 +24,7 @@ const (
 	MetadataNamespace = "rouse.run/namespace"
 	MetadataName      = "rouse.run/name"
 	MetadataSink      = "rouse.run/sink"
-	// MetadataUID tells it from one that had the same name before.
+	// MetadataUID distinguishes it from one that had the same name before.
 	MetadataUID = "rouse.run/uid"
 )
 
@@ -58,8 +58,8 @@ func SubscriptionOf(consumer Consumer) (types.NamespacedName, bool) {
 	return key, ours
 }
 
-// startOf is the oldest letter that is kept for a sink of dead letters, so that it
-// misses none however late it is named.
+// startOf is the oldest dead letter that is kept for a sink of dead letters, so that the sink
+// misses none however late it is configured.
 func startOf(route routing.Route) StartFrom {
 	if route.OfDeadLetters {
 		return StartFrom{Policy: StartAll}

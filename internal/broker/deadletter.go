@@ -34,7 +34,7 @@ const (
 	natsHeaders = "Nats-"
 )
 
-// DeadLetter says why an event is given up.
+// DeadLetter records why an event is given up.
 type DeadLetter struct {
 	Subscription types.NamespacedName
 	Reason       failure.Reason
@@ -45,15 +45,15 @@ type DeadLetter struct {
 
 // AddDeadLetter keeps the message as a dead letter and returns after the stream
 // has confirmed it. A repeat for the same message is stored once. The message
-// itself still has to be rejected. When the stream is full, the oldest letters give
-// way of the namespace that holds most of it.
+// itself still has to be rejected. When the stream is full, it drops the oldest
+// dead letters of the namespace that holds most of it.
 func (c *Conn) AddDeadLetter(ctx context.Context, d DeadLetter, m *Message) error {
 	if !c.Connected() {
 		return fmt.Errorf("add dead letter: %w", ErrNotConnected)
 	}
 	letter := d.message(m, time.Now())
 	if int64(letter.Size()) > c.nc.MaxPayload() {
-		// The headers say the same, and fit: see deadLetterReserve.
+		// The headers hold the same, and fit: see deadLetterReserve.
 		letter.Data = m.raw.Data
 		letter.Header.Del(HeaderDeadLetterSpliced)
 	}
@@ -76,7 +76,7 @@ func (d DeadLetter) message(m *Message, now time.Time) *nats.Msg {
 
 func (d DeadLetter) header(m *Message, now time.Time) nats.Header {
 	header := m.carriedHeader()
-	header.Del(headerUID) // a redrive goes to whoever has the name then
+	header.Del(headerUID) // a redrive goes to the Subscription that has the name then
 	header.Set(HeaderDeadLetterSubscription, d.Subscription.String())
 	header.Set(HeaderDeadLetterReason, string(d.Reason))
 	header.Set(HeaderDeadLetterMessage, d.Reason.Message())
@@ -112,7 +112,7 @@ func (c *Conn) countLetters(ctx context.Context, filter string) (map[types.Names
 	return c.countBySubscription(ctx, DeadLetterStream, routing.DeadLetterPrefix, filter)
 }
 
-// letterSubscription reads a subject that routing.DeadLetterSubject made.
+// deadLetterSubscription reads a subject that routing.DeadLetterSubject made.
 func letterSubscription(subject string) types.NamespacedName {
 	return subscriptionOf(routing.DeadLetterPrefix, subject)
 }

@@ -51,7 +51,7 @@ func given(conn *Conn, n uint64, body []byte) *Message {
 	}
 }
 
-// addLetters stores dead letters and returns after all are there. Their events are called from..from+count-1.
+// addDeadLetters stores dead letters and returns after all are there. Their events are called from..from+count-1.
 func addLetters(t *testing.T, conn *Conn, subscription types.NamespacedName, reason failure.Reason, from, count int) {
 	t.Helper()
 	var confirmations []jetstream.PubAckFuture
@@ -69,7 +69,7 @@ func addLetters(t *testing.T, conn *Conn, subscription types.NamespacedName, rea
 		case err := <-confirmation.Err():
 			require.NoError(t, err)
 		case <-time.After(patience):
-			require.FailNow(t, "a letter is not confirmed")
+			require.FailNow(t, "a dead letter is not confirmed")
 		}
 	}
 }
@@ -111,11 +111,11 @@ func takeAll(t *testing.T, conn *Conn, subscription types.NamespacedName) []jets
 		if !holdsFor(ctx, t, conn, consumer) {
 			return all
 		}
-		time.Sleep(moment) // a message is stored a moment before its consumer hears of it
+		time.Sleep(moment) // a message is stored a moment before its consumer counts it
 	}
 }
 
-// holdsFor tells whether the stream has messages that the consumer asks for.
+// holdsFor reports whether the stream has messages that the consumer asks for.
 func holdsFor(ctx context.Context, t *testing.T, conn *Conn, consumer jetstream.Consumer) bool {
 	t.Helper()
 	stream, err := conn.js.Stream(ctx, testStream)
@@ -183,8 +183,8 @@ func TestALetterFitsTheServerWheneverItsEventDid(t *testing.T) {
 	require.NoError(t, conn.EnsureStreams(t.Context(), testStreams()))
 	frame := `{"specversion":"1.0","id":"e","source":"shop","type":"kyma.shop.order.v1","data":""}`
 	message := given(conn, 1, nil)
-	room := int(conn.nc.MaxPayload()) - deadLetterReserve - message.raw.Size() - len(frame)
-	message.raw.Data = []byte(strings.Replace(frame, `""`, `"`+strings.Repeat("x", room)+`"`, 1))
+	free := int(conn.nc.MaxPayload()) - deadLetterReserve - message.raw.Size() - len(frame)
+	message.raw.Data = []byte(strings.Replace(frame, `""`, `"`+strings.Repeat("x", free)+`"`, 1))
 	letter := DeadLetter{
 		Subscription: types.NamespacedName{Namespace: strings.Repeat("n", 63), Name: strings.Repeat("s", 253)},
 		Reason:       failure.Reason(strings.Repeat(`"`, 500)), Attempts: 1 << 30, Status: 500, BodyExcerpt: strings.Repeat(`"`, 5000),
@@ -193,7 +193,7 @@ func TestALetterFitsTheServerWheneverItsEventDid(t *testing.T) {
 	require.NoError(t, conn.AddDeadLetter(t.Context(), letter, message))
 	stored, err := conn.DeadLetter(t.Context(), 1)
 	require.NoError(t, err)
-	require.Equal(t, message.raw.Data, stored.Body, "the extensions had no room")
+	require.Equal(t, message.raw.Data, stored.Body, "the extensions did not fit")
 	require.Equal(t, strings.Repeat(`"`, maxExcerpt), stored.Excerpt)
 }
 
@@ -255,7 +255,7 @@ func TestAListHasPages(t *testing.T) {
 		"a reason":                  {LetterQuery{LetterSelection: LetterSelection{Reason: reasonExhausted}, Limit: 9}, []uint64{4, 5, 7, 8}, 0},
 		"a reason of one":           {LetterQuery{LetterSelection: selectionOf(orders, reasonExhausted), Limit: 1}, []uint64{7}, 7},
 		"one":                       {LetterQuery{LetterSelection: LetterSelection{Sequence: 5}, Limit: 9}, []uint64{5}, 0},
-		"one of somebody else":      {LetterQuery{LetterSelection: LetterSelection{Namespace: "bank", Sequence: 5}, Limit: 9}, nil, 0},
+		"one of another namespace":      {LetterQuery{LetterSelection: LetterSelection{Namespace: "bank", Sequence: 5}, Limit: 9}, nil, 0},
 		"after the last":            {LetterQuery{Limit: 3, After: 8}, nil, 0},
 		"after everything":          {LetterQuery{Limit: 3, After: 1<<64 - 1}, nil, 0},
 		"a Subscription of no name": {LetterQuery{LetterSelection: LetterSelection{Namespace: "shop", Subscription: "parcels"}, Limit: 3}, nil, 0},
@@ -274,11 +274,11 @@ func TestAListHasPages(t *testing.T) {
 	require.ErrorIs(t, err, ErrNoLetter)
 	_, err = conn.DeadLetter(t.Context(), 0)
 	require.ErrorIs(t, err, ErrNoLetter)
-	require.Equal(t, map[types.NamespacedName]uint64{orders: 5, parcels: 2, ledgers: 1}, counts(t, conn), "reading deleted letters")
+	require.Equal(t, map[types.NamespacedName]uint64{orders: 5, parcels: 2, ledgers: 1}, counts(t, conn), "reading deleted dead letters")
 	require.Zero(t, streamInfo(t, conn, DeadLetterStream).State.Consumers, "reading left a consumer behind")
 }
 
-// A list is in memory as a whole, and texts of letters are as long as their authors like.
+// A list is in memory as a whole, and texts of dead letters are as long as their authors like.
 func TestAPageOfLongTextsIsShort(t *testing.T) {
 	t.Parallel()
 	_, conn := startWithConsumers(t, orders)
@@ -330,7 +330,7 @@ func TestPurgeDeletesWhatIsSelectedAndCounts(t *testing.T) {
 		want      uint64
 		err       error
 	}{
-		{"one of somebody else", LetterSelection{Namespace: "bank", Sequence: 1}, 0, ErrNoLetter},
+		{"one of another namespace", LetterSelection{Namespace: "bank", Sequence: 1}, 0, ErrNoLetter},
 		{"one", LetterSelection{Sequence: 1}, 1, nil},
 		{"one that is gone", LetterSelection{Sequence: 1}, 0, ErrNoLetter},
 		{"a reason of a Subscription", selectionOf(orders, reasonRefused), 299, nil},

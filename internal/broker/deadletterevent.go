@@ -10,13 +10,13 @@ import (
 	"github.com/rouse-run/rouse/internal/failure"
 )
 
-// TypeUndecodable is the type of the event that stands for a letter whose message was
+// TypeUndecodable is the type of the event that stands for a dead letter whose message was
 // no CloudEvent. Its data are the bytes of that message.
 const TypeUndecodable = "run.rouse.deadletter.undecodable.v1"
 
-// Event is the event as its publisher wrote it, with the extensions that say why it is
-// a dead letter. They win over its own of the same names, which may be those of a
-// letter that came before. Every letter has an event.
+// Event is the event as its publisher wrote it, with the extensions that describe why it is
+// a dead letter. They override its own of the same names, which may be those of an
+// earlier dead letter. Every dead letter has an event.
 func (m *LetterMessage) Event() (cloudevent.Event, error) {
 	ev, err := m.Message.Event()
 	if err != nil {
@@ -37,8 +37,8 @@ func (m *LetterMessage) undecodable() cloudevent.Event {
 	}
 }
 
-// explain takes the extensions from the headers, which also a letter has whose body
-// could take none.
+// explain takes the extensions from the headers, which a dead letter has even if its body
+// could not hold them.
 func explain(ev *cloudevent.Event, header nats.Header) {
 	if reason, message, ok := reasonOf(header); ok {
 		ev.SetExtension(ExtensionDeadLetterReason, string(reason))
@@ -52,7 +52,7 @@ func explain(ev *cloudevent.Event, header nats.Header) {
 		ExtensionDeadLetterTime:         HeaderDeadLetterTime,
 	} {
 		if _, ok := header[name]; !ok {
-			continue // somebody else's letter
+			continue // a dead letter of another client
 		}
 		value := printable(header.Get(name))
 		if value == "" || extension == ExtensionDeadLetterStatus && value == "0" { // there was no answer

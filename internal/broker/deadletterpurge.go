@@ -10,9 +10,9 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// Purge deletes dead letters for good and returns how many. Letters that come
-// while it runs are left alone. The count is right also when there is an error.
-// ErrNoLetter means that the one of the selection's sequence does not exist.
+// Purge deletes dead letters for good and returns how many. It leaves alone
+// dead letters that come while it runs. The count is right also when there is an error.
+// ErrNoLetter means that there is none with the selection's sequence.
 func (c *Conn) Purge(ctx context.Context, s LetterSelection) (uint64, error) {
 	count, err := c.purge(ctx, s)
 	if err != nil {
@@ -49,7 +49,7 @@ func (c *Conn) purge(ctx context.Context, s LetterSelection) (uint64, error) {
 	}
 }
 
-// deleteLetters counts those that were there.
+// deleteDeadLetters counts those that were there.
 func deleteLetters(ctx context.Context, letters jetstream.Stream, sequences []uint64) (count uint64, err error) {
 	deleted := make([]bool, len(sequences))
 	errs := make([]error, len(sequences))
@@ -62,7 +62,7 @@ func deleteLetters(ctx context.Context, letters jetstream.Stream, sequences []ui
 	return count, errors.Join(errs...)
 }
 
-// nextSequences returns nothing at the end of the letters.
+// nextSequences returns nothing at the end of the dead letters.
 func nextSequences(ctx context.Context, w *letterWalk, s LetterSelection) ([]uint64, error) {
 	var sequences []uint64
 	for len(sequences) < redriveBatch {
@@ -77,7 +77,7 @@ func nextSequences(ctx context.Context, w *letterWalk, s LetterSelection) ([]uin
 	return sequences, nil
 }
 
-// purgeRequest says what is deleted: before a sequence, or all but the newest.
+// purgeRequest selects what is deleted: before a sequence, or all but the newest.
 type purgeRequest struct {
 	Filter string `json:"filter"`
 	Before uint64 `json:"seq,omitempty"`
@@ -89,7 +89,7 @@ func (c *Conn) purgeSubject(ctx context.Context, filter string, last uint64) (ui
 	return c.purgeLetters(ctx, purgeRequest{Filter: filter, Before: last + 1})
 }
 
-// purgeLetters tells how much was deleted, which the client library does not.
+// purgeDeadLetters returns how many messages were deleted, which the client library does not.
 func (c *Conn) purgeLetters(ctx context.Context, request purgeRequest) (uint64, error) {
 	body, err := json.Marshal(request)
 	if err != nil {
@@ -102,7 +102,7 @@ func (c *Conn) purgeLetters(ctx context.Context, request purgeRequest) (uint64, 
 	return result.Purged, err
 }
 
-// deleteLetter tells whether it was this call that deleted the letter.
+// deleteDeadLetter reports whether it was this call that deleted the dead letter.
 func deleteLetter(ctx context.Context, letters jetstream.Stream, sequence uint64) (bool, error) {
 	err := letters.DeleteMsg(ctx, sequence)
 	if err == nil {

@@ -19,7 +19,7 @@ import (
 )
 
 const (
-	// maxLettersLooked bounds one page of a list that passes most letters over.
+	// maxDeadLettersScanned bounds what is read for one page of a list that skips most dead letters.
 	maxLettersLooked = 2000
 	// maxPageBytes bounds the texts of a page.
 	maxPageBytes = 1 << 20
@@ -28,7 +28,7 @@ const (
 // ErrNoLetter means that there is no dead letter of that sequence.
 var ErrNoLetter = errors.New("there is no such dead letter")
 
-// Letter is a dead letter as it is kept.
+// Letter is a dead letter in its stream.
 type Letter struct {
 	Sequence     uint64 // by which it is named
 	Subscription types.NamespacedName
@@ -44,7 +44,7 @@ type Letter struct {
 	// What the event calls itself; empty when it cannot be read.
 	ID, Source, Type string
 
-	// Body is the event with the letter's extensions, or what was published when
+	// Body is the event with the dead letter's extensions, or what was published when
 	// it is no structured event. A list leaves it out.
 	Body []byte
 	// Structured is true when Body is a JSON event.
@@ -59,7 +59,7 @@ type LetterSelection struct {
 	Sequence     uint64
 }
 
-// Validate refuses names that no Subscription can have, and reasons that no letter has.
+// Validate refuses names that no Subscription can have, and reasons that no dead letter has.
 func (s LetterSelection) Validate() error {
 	var errs []error
 	if s.Namespace != "" && len(validation.IsDNS1123Label(s.Namespace)) > 0 {
@@ -79,7 +79,7 @@ func (s LetterSelection) Validate() error {
 	return errors.Join(errs...)
 }
 
-// filter is the subject of all letters that may be picked.
+// filter is the subject of all dead letters that may match.
 func (s LetterSelection) filter() string {
 	switch {
 	case s.Namespace == "":
@@ -146,7 +146,7 @@ func (c *Conn) listDeadLetters(ctx context.Context, q LetterQuery) (LetterPage, 
 	return page, nil
 }
 
-// DeadLetter returns one letter as it is kept, or ErrNoLetter.
+// DeadLetter returns one dead letter with its body, or ErrNoLetter.
 func (c *Conn) DeadLetter(ctx context.Context, sequence uint64) (Letter, error) {
 	w, err := c.walkLetters(ctx, LetterSelection{Sequence: sequence}, 0)
 	if err != nil {
@@ -162,16 +162,16 @@ func (c *Conn) DeadLetter(ctx context.Context, sequence uint64) (Letter, error) 
 	return letterOf(raw), nil
 }
 
-// letterWalk reads letters one after the other, without a consumer that would
+// deadLetterScan reads dead letters one after the other, without a consumer that would
 // have to be cleaned up.
 type letterWalk struct {
 	stream   jetstream.Stream
 	filter   string
-	position uint64 // of the last letter that was read
-	last     uint64 // letters that come later are not read
+	position uint64 // of the last one that was read
+	last     uint64 // what comes later is not read
 }
 
-// walkLetters begins after a sequence and ends at the letter that is the last one now.
+// scanDeadLetters begins after a sequence and ends at the dead letter that is the last one now.
 func (c *Conn) walkLetters(ctx context.Context, s LetterSelection, after uint64) (*letterWalk, error) {
 	if !c.Connected() {
 		return nil, ErrNotConnected
@@ -224,7 +224,8 @@ func letterOf(raw *jetstream.RawStreamMsg) Letter {
 	}
 	members, structured := structuredMembers(raw.Data)
 	if !structured {
-		letter.ID, letter.Source, letter.Type = raw.Header.Get(headerID), raw.Header.Get(headerSource), raw.Header.Get(headerType)
+		letter.ID, letter.Source = raw.Header.Get(headerID), raw.Header.Get(headerSource)
+		letter.Type = raw.Header.Get(headerType)
 		return letter
 	}
 	letter.Structured = true
@@ -238,13 +239,13 @@ func letterOf(raw *jetstream.RawStreamMsg) Letter {
 	return letter
 }
 
-// texts is how many bytes a letter has without its body.
+// texts is how many bytes a dead letter has without its body.
 func (l *Letter) texts() int {
 	return len(l.Subscription.Namespace) + len(l.Subscription.Name) + len(l.Message) + len(l.Excerpt) + len(l.Subject) +
 		len(l.ID) + len(l.Source) + len(l.Type)
 }
 
 func integer(header nats.Header, name string) int {
-	value, _ := strconv.Atoi(header.Get(name)) // a foreign letter may have none
+	value, _ := strconv.Atoi(header.Get(name)) // that of another client may have none
 	return value
 }

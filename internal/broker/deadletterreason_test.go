@@ -31,7 +31,7 @@ func TestADeadLetterWithASentenceForAReasonMeansItsCode(t *testing.T) {
 	add(withSentence("1", "all attempts failed"))
 	add(withSentence("2", "sink refused the event"))
 	add(withSentence("3", "the moon was full"))
-	add(&nats.Msg{Subject: routing.DeadLetterSubject(orders), Data: []byte("somebody else's")})
+	add(&nats.Msg{Subject: routing.DeadLetterSubject(orders), Data: []byte("another client's")})
 	addLetters(t, conn, orders, failure.AttemptsExhausted, 5, 1)
 
 	page, err := conn.ListDeadLetters(t.Context(), LetterQuery{Limit: 9})

@@ -33,9 +33,9 @@ const (
 type Redriven struct {
 	// Redriven events are stored for their Subscriptions again.
 	Redriven uint64
-	// Failed letters are kept as they were; Problems says why.
+	// Failed dead letters are kept as they were; Problems has the reasons.
 	Failed uint64
-	// Remaining letters are kept for the selected Subscriptions now, whatever
+	// Remaining dead letters are kept for the selected Subscriptions now, whatever
 	// their reasons.
 	Remaining uint64
 	// Problems has each reason of a failure once.
@@ -43,11 +43,11 @@ type Redriven struct {
 }
 
 // Redrive stores the events of dead letters for their Subscriptions again, as if
-// no attempt had been made, and deletes each letter after its event is stored.
-// Letters that come while it runs are left alone: what fails again does not go
+// no attempt had been made, and deletes each one after its event is stored.
+// It leaves alone dead letters that come while it runs: what fails again does not go
 // in circles.
 //
-// No event is lost whatever happens, because a letter goes only when its event is
+// No event is lost whatever happens, because a dead letter is deleted only when its event is
 // confirmed and its Subscription's consumer, without which the stream would drop
 // the event, was there before and after. What was confirmed and not deleted is
 // recognised by a repeat within the stream's window for duplicates, also by that
@@ -55,19 +55,18 @@ type Redriven struct {
 //
 // When ctx ends it finishes the batch at hand. The result counts what was done
 // also when there is an error. ErrNoLetter and ErrConsumerNotFound mean that
-// nothing could be done for a single letter or Subscription, also if that
+// nothing could be done for a single dead letter or Subscription, also if that
 // Subscription has no dead letters.
 func (c *Conn) Redrive(ctx context.Context, stream string, s LetterSelection) (Redriven, error) {
 	return c.RedriveTelling(ctx, stream, s, nil)
 }
 
-// RedriveTelling is Redrive, and calls tell for each event that went back to its
-// Subscription, with the time at which it began to; unless nobody can read it or
-// tell is nil.
+// RedriveTelling is Redrive, and calls onRedriven, if it is not nil, for each readable event that
+// went back to its Subscription, with the time at which that began.
 func (c *Conn) RedriveTelling(
-	ctx context.Context, stream string, s LetterSelection, tell func(time.Time, types.NamespacedName, *cloudevent.Event),
+	ctx context.Context, stream string, s LetterSelection, onRedriven func(time.Time, types.NamespacedName, *cloudevent.Event),
 ) (Redriven, error) {
-	r := redrive{conn: c, tell: tell, events: stream, blocked: map[types.NamespacedName]error{}, problems: map[string]bool{}}
+	r := redrive{conn: c, tell: onRedriven, events: stream, blocked: map[types.NamespacedName]error{}, problems: map[string]bool{}}
 	err := r.run(ctx, s)
 	r.done.Problems = slices.Sorted(maps.Keys(r.problems))
 	// The count is worth a request also when ctx is over.
@@ -96,7 +95,7 @@ type redrive struct {
 	problems map[string]bool
 }
 
-// redriving is one letter on its way.
+// redriving is one dead letter that is being redriven.
 type redriving struct {
 	sequence     uint64
 	began        time.Time
@@ -129,7 +128,7 @@ func (r *redrive) run(ctx context.Context, s LetterSelection) error {
 	return r.missing(ctx, s, found)
 }
 
-// missing says what a selection of one dead letter or one Subscription names that is not there.
+// missing is an error if the one dead letter or Subscription that is selected does not exist.
 func (r *redrive) missing(ctx context.Context, s LetterSelection, found bool) error {
 	if s.Sequence == 0 && s.Subscription == "" {
 		return nil
@@ -148,7 +147,7 @@ func (r *redrive) missing(ctx context.Context, s LetterSelection, found bool) er
 	}
 }
 
-// readBatch returns nothing at the end of the letters.
+// readBatch returns nothing at the end of the dead letters.
 func readBatch(ctx context.Context, w *letterWalk, s LetterSelection) ([]redriving, error) {
 	var batch []redriving
 	for size := 0; len(batch) < redriveBatch && size < redriveBatchBytes; {
@@ -169,8 +168,8 @@ func readBatch(ctx context.Context, w *letterWalk, s LetterSelection) ([]redrivi
 	return batch, nil
 }
 
-// redrivingOf makes the event that is published for a letter. Its id is the
-// letter's, so that the event is stored once for a consumer however often that is repeated.
+// redrivingOf makes the event that is published for a dead letter. Its id is that of the
+// dead letter, so that the event is stored once for a consumer however often that is repeated.
 func redrivingOf(raw *jetstream.RawStreamMsg) redriving {
 	header := nats.Header{}
 	for name, values := range raw.Header {
@@ -231,7 +230,7 @@ func (r *redrive) finish(ctx context.Context, batch []redriving) error {
 	}
 	for i, letter := range batch {
 		if name := letter.subscription; letter.err == nil && !before[name].Equal(after[name]) {
-			batch[i].err = ErrConsumerNotFound // it went, and may have come back, meanwhile
+			batch[i].err = ErrConsumerNotFound // it was deleted, and perhaps recreated, meanwhile
 		}
 	}
 	eachOf(len(batch), func(i int) {
@@ -250,7 +249,7 @@ func (r *redrive) count(batch []redriving) error {
 		case letter.deleted:
 			r.done.Redriven++
 			r.told(letter)
-		case err == nil: // somebody else redrove it
+		case err == nil: // another call redrove it
 		default:
 			r.fail(letter.subscription, err)
 			if isAny(err, ErrNotConnected, ErrTimeout, ErrNoStream) {
@@ -277,7 +276,7 @@ func (r *redrive) fail(subscription types.NamespacedName, err error) {
 	r.problems[fmt.Sprintf("%s: %v", subscription, err)] = true
 }
 
-// consumers tells since when the consumer of each Subscription of the batch
+// consumers returns since when the consumer of each Subscription of the batch
 // exists, and blocks those that have none that takes redeliveries.
 func (r *redrive) consumers(ctx context.Context, batch []redriving) (map[types.NamespacedName]time.Time, error) {
 	created := map[types.NamespacedName]time.Time{}
@@ -299,7 +298,7 @@ func (r *redrive) consumers(ctx context.Context, batch []redriving) (map[types.N
 	return created, nil
 }
 
-// redeliveryConsumer tells since when a Subscription's consumer exists. ErrConsumerNotFound
+// redeliveryConsumer returns since when a Subscription's consumer exists. ErrConsumerNotFound
 // also means that it takes nothing that comes back.
 func (c *Conn) redeliveryConsumer(ctx context.Context, stream, name string) (time.Time, error) {
 	info, err := c.redeliveryInfo(ctx, stream, name)
@@ -323,7 +322,7 @@ func (c *Conn) redeliveryInfo(ctx context.Context, stream, name string) (*jetstr
 	return info, nil
 }
 
-// subjectMatches tells whether a subject without wildcards matches the filter.
+// subjectMatches reports whether a subject without wildcards matches the filter.
 func subjectMatches(filter, subject string) bool {
 	tokens := strings.Split(subject, ".")
 	wanted := strings.Split(filter, ".")

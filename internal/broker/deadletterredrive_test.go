@@ -95,7 +95,7 @@ func TestWithoutAConsumerNothingIsRedrivenAndNothingLost(t *testing.T) {
 	require.ErrorContains(t, err, "takes no redeliveries yet")
 
 	_, err = conn.Redrive(t.Context(), testStream, selectionOf(types.NamespacedName{Namespace: "shop", Name: "unknown"}, ""))
-	require.ErrorIs(t, err, ErrConsumerNotFound, "there is nothing to redrive, and nobody to redrive it to")
+	require.ErrorIs(t, err, ErrConsumerNotFound, "there is nothing to redrive, and no consumer to redrive it to")
 
 	done, err = conn.Redrive(t.Context(), testStream, LetterSelection{})
 	require.NoError(t, err, "the others go on")
@@ -122,7 +122,7 @@ func TestARedriveThatDiedAfterPublishingRepeatsNothing(t *testing.T) {
 	require.NoError(t, err)
 	stream, err := conn.js.Stream(t.Context(), DeadLetterStream)
 	require.NoError(t, err)
-	for sequence := uint64(1); sequence <= 3; sequence++ { // published, and killed before the letters were deleted
+	for sequence := uint64(1); sequence <= 3; sequence++ { // published, and killed before the dead letters were deleted
 		raw, err := stream.GetMsg(t.Context(), sequence)
 		require.NoError(t, err)
 		event := redrivingOf(raw).event
@@ -169,10 +169,10 @@ func TestManyAreRedrivenWhileOthersPublishAndRedriveAndFail(t *testing.T) {
 		}
 	})
 	wg.Wait()
-	require.Equal(t, uint64(letters), redriven, "a letter was counted twice, or by nobody")
+	require.Equal(t, uint64(letters), redriven, "each dead letter is counted once")
 	require.Empty(t, counts(t, conn))
 
-	// New letters wait for a redrive of their own.
+	// New dead letters wait for a redrive of their own.
 	addLetters(t, conn, orders, reasonExhausted, letters+1, late)
 	ids := map[string]int{}
 	for _, message := range takeAll(t, conn, orders) {

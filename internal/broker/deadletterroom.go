@@ -18,29 +18,29 @@ import (
 )
 
 const (
-	// droppedPrefix is where the subjects begin of the notes about letters that were dropped.
+	// droppedPrefix begins the subjects of the markers for dropped dead letters.
 	droppedPrefix = "rouse.dropped"
-	// letterSlack is the part of the stream that is made free at a time.
+	// deadLetterSlack is the part of the stream, one of so many, that is freed at least at a time.
 	letterSlack = 16
-	// letterTries are how often room is made for one letter, while other bridges take it away.
+	// maxStoreTries is how often capacity is freed for one dead letter, because other bridges may use it up.
 	letterTries = 10
-	// roomTimeout bounds making room, which reads at most what the stream holds.
+	// freeCapacityTimeout bounds freeing capacity, which reads at most what the stream holds.
 	roomTimeout = time.Minute
 )
 
-// letterRoom makes room for dead letters, once at a time.
+// deadLetterCapacity frees capacity for dead letters, once at a time.
 type letterRoom struct {
 	making  singleflight.Group
-	wanted  atomic.Int64 // bytes of the letters that wait for room
+	wanted  atomic.Int64 // bytes of the dead letters that wait for capacity
 	dropped func(namespace string, letters uint64)
-	largest string // who held most of late; only the one who makes room touches it
+	largest string // the namespace that held most the last time; only freeing touches it
 }
 
 // OnLettersDropped calls f whenever this process has dropped the oldest dead letters of a namespace, because the stream
-// was full and nobody held more of it. Set it before the first letter is added.
+// was full and no other namespace held more of it. Set it before the first dead letter is added.
 func (c *Conn) OnLettersDropped(f func(namespace string, letters uint64)) { c.room.dropped = f }
 
-// storeLetter stores a letter. While the stream is full it drops the oldest letters of those who hold most of it.
+// storeDeadLetter stores a dead letter. While the stream is full it drops the oldest of the namespaces that hold most of it.
 func (c *Conn) storeLetter(ctx context.Context, letter *nats.Msg) error {
 	_, err := c.js.PublishMsg(ctx, letter)
 	if err = mapError(err); !errors.Is(err, ErrStorageFull) {
@@ -50,8 +50,8 @@ func (c *Conn) storeLetter(ctx context.Context, letter *nats.Msg) error {
 	c.room.wanted.Add(size)
 	defer c.room.wanted.Add(-size)
 	for tries := 0; errors.Is(err, ErrStorageFull) && tries < letterTries; tries++ {
-		if roomErr := c.makeRoom(ctx, size); roomErr != nil {
-			return fmt.Errorf("%w; no room could be made: %w", err, roomErr)
+		if freeErr := c.makeRoom(ctx, size); freeErr != nil {
+			return fmt.Errorf("%w; no capacity could be freed: %w", err, freeErr)
 		}
 		_, err = c.js.PublishMsg(ctx, letter)
 		err = mapError(err)
@@ -59,7 +59,7 @@ func (c *Conn) storeLetter(ctx context.Context, letter *nats.Msg) error {
 	return err
 }
 
-// makeRoom waits for whoever makes room already, and for no longer than ctx: the room will be there for the next try.
+// freeCapacity frees capacity, or waits for another call that does, until ctx ends: the next try finds the capacity then.
 func (c *Conn) makeRoom(ctx context.Context, needed int64) error {
 	made := c.room.making.DoChan("", func() (any, error) {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), roomTimeout)
@@ -85,14 +85,14 @@ func (c *Conn) dropLetters(ctx context.Context, needed int64) error {
 	}
 	limit, used := info.Config.MaxBytes, int64(info.State.Bytes)
 	if limit <= 0 || used+needed <= limit {
-		return nil // somebody has made room, or it is not the stream that is full
+		return nil // another bridge has freed capacity, or it is not the stream that is full
 	}
 	held, err := c.heldLetters(ctx, info.State.Subjects, used)
 	if err != nil {
 		return err
 	}
-	room := max(needed, min(c.room.wanted.Load(), limit/2), limit/letterSlack)
-	for namespace, bytes := range cutsOf(held, used-limit+room) {
+	toFree := max(needed, min(c.room.wanted.Load(), limit/2), limit/letterSlack)
+	for namespace, bytes := range cutsOf(held, used-limit+toFree) {
 		if err := c.dropOldest(ctx, namespace, bytes); err != nil {
 			return err
 		}
@@ -100,8 +100,8 @@ func (c *Conn) dropLetters(ctx context.Context, needed int64) error {
 	return nil
 }
 
-// heldLetters is how many bytes each namespace's letters take. They are read, but for those of the one that held most
-// the last time or has most letters: it holds the rest.
+// deadLetterBytes is how many bytes each namespace's dead letters take. It reads them, except those of the namespace that held
+// most the last time, or has most of them: that one holds the rest.
 func (c *Conn) heldLetters(ctx context.Context, subjects map[string]uint64, used int64) (map[string]int64, error) {
 	counts := map[string]uint64{}
 	for subject, count := range subjects {
@@ -143,7 +143,7 @@ func (c *Conn) heldLetters(ctx context.Context, subjects map[string]uint64, used
 	return held, nil
 }
 
-// dropOldest deletes a namespace's oldest letters that take so many bytes, and leaves a note for each Subscription.
+// dropOldest deletes a namespace's oldest dead letters that take so many bytes, and stores a marker for each Subscription.
 func (c *Conn) dropOldest(ctx context.Context, namespace string, bytes int64) error {
 	filter := LetterSelection{Namespace: namespace}.filter()
 	last := uint64(0)
@@ -159,7 +159,8 @@ func (c *Conn) dropOldest(ctx context.Context, namespace string, bytes int64) er
 	}
 	dropped, err := c.purgeSubject(ctx, filter, last)
 	if dropped > 0 {
-		c.log.Info("dropped the oldest dead letters of a namespace that holds most of their stream", "namespace", namespace, "letters", dropped)
+		c.log.Info("dropped the oldest dead letters of a namespace that holds most of their stream",
+			"namespace", namespace, "count", dropped)
 		if c.room.dropped != nil {
 			c.room.dropped(namespace, dropped)
 		}
@@ -170,7 +171,7 @@ func (c *Conn) dropOldest(ctx context.Context, namespace string, bytes int64) er
 	return err
 }
 
-// noteDropped lets the controller know. A note is as old as the letters may become; there is one of each Subscription.
+// noteDropped stores a marker for the controller. A marker is kept as long as dead letters; each Subscription has one at most.
 func (c *Conn) noteDropped(ctx context.Context, subscription types.NamespacedName) {
 	subject := subjectOf(droppedPrefix, subscription)
 	_, err := c.js.PublishMsg(ctx, &nats.Msg{Subject: subject})
@@ -182,8 +183,8 @@ func (c *Conn) noteDropped(ctx context.Context, subscription types.NamespacedNam
 	}
 }
 
-// DroppedLetters are the Subscriptions whose oldest dead letters were dropped, because the stream was full, within the age
-// that letters may have.
+// DroppedLetters are the Subscriptions whose oldest dead letters were dropped, because the stream was full, within the
+// maximum age of dead letters.
 func (c *Conn) DroppedLetters(ctx context.Context) (map[types.NamespacedName]bool, error) {
 	counts, err := c.countBySubscription(ctx, DeadLetterStream, droppedPrefix, droppedPrefix+".>")
 	if err != nil {
@@ -196,7 +197,7 @@ func (c *Conn) DroppedLetters(ctx context.Context) (map[types.NamespacedName]boo
 	return dropped, nil
 }
 
-// letterSubjects are what the stream of dead letters takes.
+// deadLetterSubjects are what the stream of dead letters takes.
 func letterSubjects() []string {
 	return []string{routing.DeadLetterPrefix + ".>", droppedPrefix + ".>"}
 }

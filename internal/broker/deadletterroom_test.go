@@ -14,7 +14,7 @@ import (
 	"github.com/rouse-run/rouse/internal/testing/natstest"
 )
 
-// crowded is a server whose dead letters have little room.
+// crowded is a server whose stream of dead letters is small.
 func crowded(t *testing.T, bytes int64, options ...natstest.Option) (*natstest.Server, *Conn) {
 	t.Helper()
 	server := natstest.Start(t, append(options, natstest.WithMaxPayload(64<<10))...)
@@ -26,7 +26,7 @@ func crowded(t *testing.T, bytes int64, options ...natstest.Option) (*natstest.S
 	return server, conn
 }
 
-// flood adds letters of the Subscription, with so many bytes of data, some at a time.
+// floodDeadLetters adds dead letters of the Subscription, with so many bytes of data, some at a time.
 func floodLetters(t *testing.T, conn *Conn, subscription types.NamespacedName, from, count, size int) {
 	t.Helper()
 	var adding errgroup.Group
@@ -42,7 +42,7 @@ func floodLetters(t *testing.T, conn *Conn, subscription types.NamespacedName, f
 	require.NoError(t, adding.Wait())
 }
 
-// keptIDs are those of the letters that are kept for a Subscription, in their order.
+// keptIDs are those of the dead letters that are kept for a Subscription, in their order.
 func keptIDs(t *testing.T, conn *Conn, subscription types.NamespacedName) []string {
 	t.Helper()
 	page, err := conn.ListDeadLetters(t.Context(), LetterQuery{LetterSelection: selectionOf(subscription, ""), Limit: 10_000})
@@ -74,7 +74,7 @@ func TestAFloodOfDeadLettersEvictsNobodyElses(t *testing.T) {
 			floodLetters(t, conn, orders, 1, count, size)
 			require.Equal(t, before, keptIDs(t, conn, ledgers), "each loses only its own")
 			floodLetters(t, conn, ledgers, 21, 20, 500)
-			require.Len(t, keptIDs(t, conn, ledgers), 40, "there is room for somebody who holds little")
+			require.Len(t, keptIDs(t, conn, ledgers), 40, "a namespace that holds little keeps all")
 
 			kept := keptIDs(t, conn, orders)
 			require.Contains(t, kept, strconv.Itoa(count), "the newest are kept")

@@ -6,8 +6,8 @@ import (
 	"slices"
 )
 
-// cutsOf says how much each holder has to give up so that all of them together give up so much. Whoever holds most gives
-// first, down to what the next one holds, and then they go on together: what a holder has below that level is its own.
+// cutsOf returns how much each holder has to give up so that all of them together give up excess. The largest holder gives
+// first, down to what the next one holds, and then they go on together: what a holder has below that level it keeps.
 func cutsOf(held map[string]int64, excess int64) map[string]int64 {
 	largest := slices.SortedFunc(maps.Keys(held), func(a, b string) int {
 		return cmp.Or(cmp.Compare(held[b], held[a]), cmp.Compare(a, b))
@@ -19,14 +19,14 @@ func cutsOf(held map[string]int64, excess int64) map[string]int64 {
 			next = held[largest[i+1]]
 		}
 		givers := largest[:i+1]
-		room := int64(0) // that the givers make by going down to the next one
+		freed := int64(0) // that the givers make by going down to the next one
 		for _, name := range givers {
-			room += held[name] - next
+			freed += held[name] - next
 		}
-		if room < excess && i+1 < len(largest) {
+		if freed < excess && i+1 < len(largest) {
 			continue
 		}
-		level := next + max(room-excess, 0)/int64(len(givers))
+		level := next + max(freed-excess, 0)/int64(len(givers))
 		for _, name := range givers {
 			if cut := held[name] - level; cut > 0 {
 				cuts[name] = cut

@@ -13,7 +13,7 @@ func TestWhoeverHoldsMostGivesFirst(t *testing.T) {
 		excess int64
 		want   map[string]int64
 	}{
-		"nobody":                       {nil, 10, map[string]int64{}},
+		"no holder":                       {nil, 10, map[string]int64{}},
 		"one":                          {map[string]int64{"a": 100}, 10, map[string]int64{"a": 10}},
 		"the largest alone":            {map[string]int64{"a": 100, "b": 50}, 50, map[string]int64{"a": 50}},
 		"down to the next, then both":  {map[string]int64{"a": 100, "b": 50, "c": 10}, 70, map[string]int64{"a": 60, "b": 10}},

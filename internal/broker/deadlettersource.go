@@ -12,22 +12,22 @@ import (
 )
 
 const (
-	// MaxLettersPending is how many letters of one Subscription may wait for another
-	// attempt before they hold up further ones: letters wait in their consumer,
+	// MaxLettersPending is how many dead letters of one Subscription may wait for another
+	// attempt before they hold up further ones: dead letters wait in their consumer,
 	// because there is no other stream for them to go to.
 	MaxLettersPending = 10_000
-	// maxLettersHeld is about how many letters one source hands out before some are
+	// maxDeadLettersHeld is about how many dead letters one source hands out before some are
 	// settled, so that memory does not depend on how many wait.
 	maxLettersHeld = 64
 )
 
 // LetterSource receives the dead letters of one Subscription for a sink of their own,
 // as Source does the events. Its durable consumer on DeadLetterStream has the name of
-// the Subscription's. A letter that is settled stays in the stream.
+// the Subscription's. A dead letter that is settled stays in the stream.
 type LetterSource struct {
 	source *Source
 	held   atomic.Int64
-	freed  chan struct{} // a note that there is room again
+	freed  chan struct{} // has a value when capacity was freed
 }
 
 // NewLetterSource returns a source of a Subscription's dead letters.
@@ -39,13 +39,13 @@ func NewLetterSource(c *Conn, subscription types.NamespacedName, maxInFlight int
 	}
 }
 
-// Within is Source.Within for letters.
-func (s *LetterSource) Within(room Room) *LetterSource {
-	s.source.Within(room)
+// Within is Source.Within for dead letters.
+func (s *LetterSource) Within(budget Room) *LetterSource {
+	s.source.Within(budget)
 	return s
 }
 
-// Receive is Source.Receive for letters. While too many are held it receives none.
+// Receive is Source.Receive for dead letters. While too many are held it receives none.
 func (s *LetterSource) Receive(ctx context.Context, stop <-chan struct{}, each func(*LetterMessage)) error {
 	for {
 		receiving, full := context.WithCancel(ctx)
@@ -62,7 +62,7 @@ func (s *LetterSource) Receive(ctx context.Context, stop <-chan struct{}, each f
 	}
 }
 
-// awaitRoom reports false when it was told to stop.
+// awaitCapacity reports false when it was stopped.
 func (s *LetterSource) awaitRoom(ctx context.Context, stop <-chan struct{}) bool {
 	for {
 		select {
@@ -91,16 +91,16 @@ type LetterMessage struct {
 	free   sync.Once
 }
 
-// Attempt counts deliveries of the letter, and not the attempts that its event had.
+// Attempt counts deliveries of the dead letter, and not the attempts that its event had.
 func (m *LetterMessage) Attempt() int { return int(m.metadata.NumDelivered) }
 
-// Ack says that the letter has reached its sink. It is kept nevertheless.
+// Ack confirms that the dead letter has reached its sink. It is kept nevertheless.
 func (m *LetterMessage) Ack(ctx context.Context) error {
 	defer m.free.Do(m.release)
 	return m.Message.Ack(ctx)
 }
 
-// Retry asks for another delivery after the delay. The letter waits where it is.
+// Retry asks for another delivery after the delay. The dead letter waits in its consumer.
 func (m *LetterMessage) Retry(ctx context.Context, delay time.Duration) error {
 	return m.Return(ctx, delay)
 }
@@ -111,14 +111,14 @@ func (m *LetterMessage) Return(ctx context.Context, delay time.Duration) error {
 	return m.Message.Return(ctx, delay)
 }
 
-// Reject ends the deliveries of the letter, which is kept.
+// Reject ends the deliveries of the dead letter, which is kept.
 func (m *LetterMessage) Reject(ctx context.Context, reason string) error {
 	defer m.free.Do(m.release)
 	return m.Message.Reject(ctx, reason)
 }
 
-// release makes room, whether or not the server learns of the settlement: what it
-// does not learn of it delivers again.
+// release frees capacity, whether or not the server receives the settlement: what it
+// does not receive it delivers again.
 func (m *LetterMessage) release() {
 	if m.source.held.Add(-1) > maxLettersHeld/2 {
 		return

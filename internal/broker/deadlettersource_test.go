@@ -75,11 +75,11 @@ func TestLettersOfASubscriptionReachTheirSinkAndAreKept(t *testing.T) {
 	}, patience, moment)
 	cancel()
 	require.NoError(t, await(t, ended))
-	require.Equal(t, map[types.NamespacedName]uint64{orders: 3, parcels: 1}, counts(t, conn), "a letter is kept though its sink took it")
+	require.Equal(t, map[types.NamespacedName]uint64{orders: 3, parcels: 1}, counts(t, conn), "a dead letter is kept though its sink took it")
 
 	done, err := conn.Redrive(t.Context(), testStream, selectionOf(orders, ""))
 	require.NoError(t, err)
-	require.Equal(t, Redriven{Redriven: 3}, done, "letters with a sink can be redriven as others")
+	require.Equal(t, Redriven{Redriven: 3}, done, "dead letters with a sink can be redriven as others")
 	require.Len(t, takeAll(t, conn, orders), 3)
 }
 
@@ -109,7 +109,7 @@ func TestASourceHoldsAFewOfManyLettersAndHandsOutAll(t *testing.T) {
 			mu.Lock()
 			defer mu.Unlock()
 			return len(held) >= min(maxLettersHeld, letters-took)
-		}, patience, moment, "it goes on when letters are settled")
+		}, patience, moment, "it goes on when dead letters are settled")
 		mu.Lock()
 		taken := held
 		held = nil
@@ -160,11 +160,11 @@ func TestEveryLetterIsAnEventThatSaysWhy(t *testing.T) {
 			body: string(structuredEvent("1")),
 			want: cloudevent.Event{ID: "1", Source: "shop", Type: "order.v1", Data: []byte(`{"price":1.50, "n":12345678901234567890}`)},
 		},
-		"an event that was a letter before": {
+		"an event that was a dead letter before": {
 			body: `{"specversion":"1.0","id":"1","source":"shop","type":"order.v1","rousereason":"older","rouseattempts":16,"rousestatus":500}`,
 			want: cloudevent.Event{ID: "1", Source: "shop", Type: "order.v1"},
 		},
-		"no answer, and another letter before": {
+		"no answer, and another dead letter before": {
 			body:   `{"specversion":"1.0","id":"1","source":"shop","type":"order.v1","rousestatus":500,"rouseexcerpt":"older"}`,
 			letter: DeadLetter{Subscription: orders, Reason: reasonRefused, Attempts: 3},
 			want:   cloudevent.Event{ID: "1", Source: "shop", Type: "order.v1"},

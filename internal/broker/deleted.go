@@ -12,10 +12,10 @@ const (
 	consumerDeleted = "$JS.EVENT.ADVISORY.CONSUMER.DELETED."
 )
 
-// OnDeleted calls told whenever one of the streams was deleted, then with an empty consumer, or a consumer of them, by
-// whomever, until stop. Calls may run at the same time. It goes on after a reconnect, but cannot tell of what was deleted
-// in between. Without the permission for advisories it hears nothing; the log says so.
-func (c *Conn) OnDeleted(streams []string, told func(stream, consumer string)) (stop func(), err error) {
+// OnDeleted calls notify whenever any client has deleted one of the streams, then with an empty consumer, or a consumer of
+// them, until stop. Calls may run at the same time. It goes on after a reconnect, but does not report what was deleted in
+// between. Without the permission for advisories it receives nothing; the log has the error.
+func (c *Conn) OnDeleted(streams []string, notify func(stream, consumer string)) (stop func(), err error) {
 	var subscriptions []*nats.Subscription
 	stop = func() {
 		for _, subscription := range subscriptions {
@@ -32,7 +32,7 @@ func (c *Conn) OnDeleted(streams []string, told func(stream, consumer string)) (
 					consumer = strings.TrimPrefix(m.Subject, prefix)
 				}
 				c.deletions.hear(deleted{stream, consumer})
-				told(stream, consumer)
+				notify(stream, consumer)
 			})
 			if err != nil {
 				stop()

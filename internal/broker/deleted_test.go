@@ -14,26 +14,26 @@ import (
 func TestItIsToldOfStreamsAndConsumersThatAreDeleted(t *testing.T) {
 	t.Parallel()
 	server, conn := start(t)
-	heard := make(chan [2]string, 100)
-	stop, err := conn.OnDeleted([]string{testStream, RetryStream}, func(stream, consumer string) { heard <- [2]string{stream, consumer} })
+	notified := make(chan [2]string, 100)
+	stop, err := conn.OnDeleted([]string{testStream, RetryStream}, func(stream, consumer string) { notified <- [2]string{stream, consumer} })
 	require.NoError(t, err)
 	defer stop()
-	somebody := connect(t, server.URL())
-	awaitConnected(t, somebody)
+	other := connect(t, server.URL())
+	awaitConnected(t, other)
 	for _, name := range []string{"c1", "c2"} {
 		ensureConsumer(t, conn, Consumer{Name: name, Subjects: []string{"kyma." + name}})
 	}
-	require.NoError(t, somebody.DeleteConsumer(t.Context(), testStream, "c1"))
-	require.Equal(t, [2]string{testStream, "c1"}, await(t, heard))
-	require.NoError(t, somebody.DeleteConsumer(t.Context(), RetryStream, retryConsumer))
-	require.Equal(t, [2]string{RetryStream, retryConsumer}, await(t, heard))
-	require.NoError(t, somebody.js.DeleteStream(t.Context(), DeadLetterStream))
+	require.NoError(t, other.DeleteConsumer(t.Context(), testStream, "c1"))
+	require.Equal(t, [2]string{testStream, "c1"}, await(t, notified))
+	require.NoError(t, other.DeleteConsumer(t.Context(), RetryStream, retryConsumer))
+	require.Equal(t, [2]string{RetryStream, retryConsumer}, await(t, notified))
+	require.NoError(t, other.js.DeleteStream(t.Context(), DeadLetterStream))
 	require.Eventually(t, func() bool { // the server may stop before it has sent the advisory of a stream
-		_ = somebody.EnsureStreams(t.Context(), testStreams())
-		_ = somebody.js.DeleteStream(t.Context(), testStream)
+		_ = other.EnsureStreams(t.Context(), testStreams())
+		_ = other.js.DeleteStream(t.Context(), testStream)
 		for {
 			select {
-			case what := <-heard:
+			case what := <-notified:
 				require.Equal(t, testStream, what[0])
 				if what[1] == "" {
 					return true
@@ -44,7 +44,7 @@ func TestItIsToldOfStreamsAndConsumersThatAreDeleted(t *testing.T) {
 		}
 	}, patience, moment)
 	stop()
-	require.NoError(t, somebody.js.DeleteStream(t.Context(), RetryStream))
+	require.NoError(t, other.js.DeleteStream(t.Context(), RetryStream))
 }
 
 func TestANewStreamTakesNoEventBeforeItsConsumersAreThere(t *testing.T) {

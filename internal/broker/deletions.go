@@ -12,30 +12,30 @@ import (
 )
 
 const (
-	// deletionTime is how long the server is believed to work on a deletion after it last told of it.
+	// deletionTime is how long the server is assumed to work on a deletion after its last advisory about it.
 	deletionTime = 500 * time.Millisecond
-	// confirmAfter is when a consumer that was made again shows whether that was late enough.
+	// confirmAfter is the age at which a recreated consumer shows whether it has files of its own.
 	confirmAfter = 15 * time.Second
 	// deletionMemory is how long a deletion is remembered.
 	deletionMemory = time.Minute
 	// maxDeletions bounds what is remembered. Further deletions are taken to be finished.
 	maxDeletions = 10_000
-	// metadataMadeAgain is on a consumer that was made after somebody had deleted it, until that is confirmed.
+	// metadataRecreated marks a consumer that was recreated after another client had deleted it, until that is confirmed.
 	metadataMadeAgain = "rouse.run/made-again"
 )
 
-// deletions are those that somebody else has asked for. The server tells of a deletion, and forgets the name, before it removes
-// the files: who makes the same again in between loses the new files with the old ones. Such a consumer works until the
+// deletions are those that other clients have requested. The server sends the advisory, and frees the name, before it removes
+// the files: what is recreated in between loses the new files with the old ones. Such a consumer works until the
 // server is restarted, and is gone then. Such a stream confirms nothing.
 type deletions struct {
 	mu    sync.Mutex
 	heard map[deleted]time.Time
 	own   map[deleted]time.Time
-	made  map[string]making
+	made  map[string]streamCreation
 }
 
-// making is that of a stream of ours.
-type making struct {
+// streamCreation is when this process created a stream.
+type streamCreation struct {
 	began   time.Time
 	created time.Time // by the server
 }
@@ -44,10 +44,10 @@ type making struct {
 type deleted struct{ stream, consumer string }
 
 func newDeletions() *deletions {
-	return &deletions{heard: map[deleted]time.Time{}, own: map[deleted]time.Time{}, made: map[string]making{}}
+	return &deletions{heard: map[deleted]time.Time{}, own: map[deleted]time.Time{}, made: map[string]streamCreation{}}
 }
 
-// hear is told by the server that a deletion has begun.
+// observe records the server's advisory that a deletion has begun.
 func (d *deletions) hear(what deleted) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -58,7 +58,7 @@ func (d *deletions) hear(what deleted) {
 	}
 }
 
-// ask is called before we delete something ourselves: we know when that is finished.
+// expect records what this process is about to delete itself: it knows when that is finished.
 func (d *deletions) ask(what deleted) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -86,7 +86,7 @@ func (d *deletions) unfinishedOf(stream string) bool {
 	return false
 }
 
-// lately reports whether somebody has deleted a consumer in the last while.
+// recentlyDeleted reports whether another client has deleted a consumer within deletionMemory.
 func (d *deletions) lately(stream, consumer string) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -94,15 +94,16 @@ func (d *deletions) lately(stream, consumer string) bool {
 	return heard
 }
 
-// remake is called when a stream was made. What was heard of the one before is over.
-func (d *deletions) remake(stream string, m making) {
+// recordCreation records that a stream was created, and forgets the advisories about the one before.
+func (d *deletions) remake(stream string, m streamCreation) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.made[stream] = m
 	maps.DeleteFunc(d.heard, func(what deleted, at time.Time) bool { return what.stream == stream && at.Before(m.began) })
 }
 
-// overtook reports whether a stream that exists was made by us before we heard that the one before is being deleted.
+// createdTooEarly reports whether this process created the existing stream before the advisory that the one before is being
+// deleted.
 func (d *deletions) overtook(stream string, created time.Time) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -114,24 +115,24 @@ func forgetOld(times map[deleted]time.Time) {
 	maps.DeleteFunc(times, func(_ deleted, at time.Time) bool { return time.Since(at) > deletionMemory })
 }
 
-// awaitDeletion has a stand-in keep the events of a consumer that somebody has deleted, until it can be made again.
+// awaitDeletion has a standby consumer keep the events of a consumer that another client has deleted, until it can be recreated.
 func (c *Conn) awaitDeletion(ctx context.Context, stream string, consumer Consumer) error {
 	handle, err := c.js.Stream(ctx, stream)
 	if err != nil {
 		return mapError(err)
 	}
 	info := handle.CachedInfo()
-	if info.Config.Retention != jetstream.InterestPolicy { // it keeps what nobody is interested in
+	if info.Config.Retention != jetstream.InterestPolicy { // it keeps events without interest
 		return ErrBeingDeleted
 	}
-	standIn := consumer.standIn(consumer.Subjects, consumer.StartFrom.String(), info.State.LastSeq+1)
-	if _, err := c.js.CreateConsumer(ctx, stream, standIn); err != nil && !errors.Is(err, jetstream.ErrConsumerExists) {
+	standby := consumer.standIn(consumer.Subjects, consumer.StartFrom.String(), info.State.LastSeq+1)
+	if _, err := c.js.CreateConsumer(ctx, stream, standby); err != nil && !errors.Is(err, jetstream.ErrConsumerExists) {
 		return mapError(err)
 	}
 	return ErrBeingDeleted
 }
 
-// madeAgain marks a consumer that somebody has deleted lately.
+// markRecreated marks a consumer that another client has deleted lately.
 func (c *Conn) madeAgain(stream string, consumer Consumer) Consumer {
 	if !c.deletions.lately(stream, consumer.Name) {
 		return consumer
@@ -147,14 +148,14 @@ func unconfirmed(info *jetstream.ConsumerInfo) (marked, due bool) {
 	return marked, marked && info.TimeStamp.Sub(info.Created) > confirmAfter
 }
 
-// confirm changes a consumer in place, which fails when its files are gone. Then it is made anew, and loses nothing.
+// confirm changes a consumer in place, which fails when its files are gone. Then it recreates the consumer, which loses nothing.
 func (c *Conn) confirm(ctx context.Context, stream string, consumer Consumer, current *jetstream.ConsumerInfo) error {
 	_, err := c.js.UpdateConsumer(ctx, stream, consumer.apply(current.Config))
 	err = mapError(err)
 	if api, ok := errors.AsType[*APIError](err); !ok || api.Code < 500 {
 		return err
 	}
-	c.log.Info("a consumer has no files, because the server was still deleting one of its name; it is made anew",
+	c.log.Info("a consumer has no files, because the server was still deleting one of its name; recreating it",
 		"consumer", consumer.Name, "reason", err.Error())
 	if stream == RetryStream { // it keeps what has no consumer, and no two may take the same
 		err = errors.Join(c.deleteConsumer(ctx, stream, consumer.Name), c.createConsumer(ctx, stream, consumer))
@@ -162,7 +163,7 @@ func (c *Conn) confirm(ctx context.Context, stream string, consumer Consumer, cu
 		err = c.restart(ctx, stream, consumer, current)
 	}
 	if err != nil {
-		return fmt.Errorf("make it anew: %w", err)
+		return fmt.Errorf("recreate it: %w", err)
 	}
 	return nil
 }

@@ -12,13 +12,13 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// restore makes a consumer again whenever one is deleted, until the test ends, and tells when it is there.
+// restore makes a consumer again whenever one is deleted, until the test ends, and reports when it is there.
 func restore(t *testing.T, conn *Conn, consumer Consumer) <-chan struct{} {
 	t.Helper()
-	told, restored := make(chan struct{}, 100), make(chan struct{}, 100)
+	deletions, restored := make(chan struct{}, 100), make(chan struct{}, 100)
 	stop, err := conn.OnDeleted([]string{testStream}, func(_, name string) {
 		if name == consumer.Name {
-			told <- struct{}{}
+			deletions <- struct{}{}
 		}
 	})
 	require.NoError(t, err)
@@ -30,7 +30,7 @@ func restore(t *testing.T, conn *Conn, consumer Consumer) <-chan struct{} {
 			select {
 			case <-ctx.Done():
 				return
-			case <-told:
+			case <-deletions:
 			}
 			for ctx.Err() == nil && conn.EnsureConsumer(ctx, testStream, consumer) != nil {
 				time.Sleep(moment)
@@ -45,8 +45,8 @@ func restore(t *testing.T, conn *Conn, consumer Consumer) <-chan struct{} {
 func TestAConsumerThatIsMadeAgainOutlivesTheServer(t *testing.T) {
 	t.Parallel()
 	server, conn := start(t)
-	somebody := connect(t, server.URL())
-	awaitConnected(t, somebody)
+	other := connect(t, server.URL())
+	awaitConnected(t, other)
 	consumer := Consumer{Name: "c1", Subjects: []string{testSubject}}
 	ensureConsumer(t, conn, consumer)
 	restored := restore(t, conn, consumer)
@@ -56,20 +56,20 @@ func TestAConsumerThatIsMadeAgainOutlivesTheServer(t *testing.T) {
 			require.NoError(t, err)
 		}
 		<-conn.js.PublishAsyncComplete()
-		require.NoError(t, somebody.DeleteConsumer(t.Context(), testStream, "c1"))
-		standIn := StandIn(consumer.Name)
+		require.NoError(t, other.DeleteConsumer(t.Context(), testStream, "c1"))
+		standby := StandIn(consumer.Name)
 		require.Eventually(t, func() bool {
-			_, err := conn.Backlog(t.Context(), testStream, standIn)
+			_, err := conn.Backlog(t.Context(), testStream, standby)
 			return err == nil
 		}, patience, time.Millisecond, "something takes its events")
 		require.NoError(t, NewPublisher(conn, publisherOptions()).Publish(t.Context(), eventWithID(strconv.Itoa(round))))
 		await(t, restored)
 		awaitBacklog(t, conn, "c1", Backlog{Pending: 1})
-		_, err := conn.Backlog(t.Context(), testStream, standIn)
+		_, err := conn.Backlog(t.Context(), testStream, standby)
 		require.ErrorIs(t, err, ErrConsumerNotFound)
 		server.Restart()
 		awaitConnected(t, conn)
-		awaitConnected(t, somebody)
+		awaitConnected(t, other)
 		awaitBacklog(t, conn, "c1", Backlog{Pending: 1})
 	}
 }
@@ -156,7 +156,7 @@ func TestOurOwnDeletionsAreFinishedWhenTheyAreAnswered(t *testing.T) {
 	require.True(t, d.unfinished(testStream, "theirs"))
 	require.True(t, d.unfinishedOf(testStream))
 	require.False(t, d.unfinishedOf(RetryStream))
-	d.remake(testStream, making{began: time.Now()})
+	d.remake(testStream, streamCreation{began: time.Now()})
 	require.False(t, d.lately(testStream, "theirs"))
 }
 
@@ -172,11 +172,11 @@ func TestAStreamThatWasMadeBeforeItsDeletionWasHeardOfIsMadeOnceMore(t *testing.
 	require.True(t, second.After(first))
 
 	server.DeleteStream(t, testStream)
-	somebody := connect(t, server.URL())
-	awaitConnected(t, somebody)
-	require.NoError(t, somebody.EnsureStreams(t.Context(), testStreams()))
+	other := connect(t, server.URL())
+	awaitConnected(t, other)
+	require.NoError(t, other.EnsureStreams(t.Context(), testStreams()))
 	third := streamInfo(t, conn, testStream).Created
 	conn.deletions.hear(deleted{stream: testStream})
-	require.NoError(t, ensure(), "it was made by somebody else")
+	require.NoError(t, ensure(), "it was made by another client")
 	require.Equal(t, third, streamInfo(t, conn, testStream).Created)
 }

@@ -18,14 +18,14 @@ const deletePause = 250 * time.Millisecond
 // callCopy is the copy of an event whose call is detached.
 type callCopy struct {
 	sequence uint64
-	stream   time.Time // when that was made: one that is made anew counts anew
+	stream   time.Time // when that was made: a recreated stream counts from 1 again
 }
 
 // Detach takes the message out of its consumer, so that it counts for no limit there while its call goes on: a copy of the
-// event is stored with the retries, and then the message is acked. It needs no Extend any more and is settled as before. When
-// nobody does that within the time that is given, or up to twice as long, the event is delivered again, as the same attempt.
+// event is stored with the retries, and then the message is acked. It needs no Extend any more and is settled as before. If
+// that does not happen within the time that is given, or up to twice as long, the event is delivered again, as the same attempt.
 //
-// After an error the message is as it was. Nothing else may be said of it at the same time, except by Extend.
+// After an error the message is as it was. No other call on it may run at the same time, except Extend.
 func (m *Message) Detach(ctx context.Context, within time.Duration) error {
 	if m.settled.Load() || m.call.Load() != nil {
 		return ErrSettled
@@ -99,7 +99,7 @@ func (c *Conn) tryDeleteCopy(ctx context.Context, call *callCopy) error {
 	return mapError(err)
 }
 
-// DetachedCalls counts the calls of each Subscription that run without a place in its consumer.
+// DetachedCalls counts the calls of each Subscription that run outside its consumer's MaxAckPending.
 func (c *Conn) DetachedCalls(ctx context.Context) (map[types.NamespacedName]uint64, error) {
 	info, err := c.subjects(ctx, RetryStream, callPrefix+".>")
 	if err != nil {

@@ -11,10 +11,10 @@
 //     buffering.
 //   - Whatever Publish stored can be decoded again, data bytes included.
 //   - All sources of a consumer together hold no more messages than it allows. A
-//     message that reached this process when nobody wanted it any more is handed
+//     message that reaches this process after its source has stopped is handed
 //     back to the server at once, not after the consumer's AckWait, unless the
 //     connection is gone.
-//   - What a source was sent and asks for fits into its [Room].
+//   - What a source was sent and asks for fits into its [MemoryBudget].
 //   - Of the sources of an ordered consumer one receives at a time, in the order of the
 //     stream, and only when no other holds a message of it.
 //   - An event that waits for its next attempt is stored before it is acked, and
@@ -29,7 +29,7 @@
 //   - A new stream takes no event before it has the consumers that it is made with, and before
 //     the streams of dead letters and retries are there unless they are broken, see
 //     [Conn.EnsureStreamsFor].
-//   - [Conn.DropUnwanted] removes what no consumer wants, whoever made it, and nothing else.
+//   - [Conn.DropUnwanted] removes messages that no consumer of any client wants, and nothing else.
 //   - An answer about a backlog comes from the consumer's leader. "The consumer
 //     does not exist" is a different error from "cannot know".
 //   - A dead letter is stored before its message may be rejected, and a repeat
@@ -41,9 +41,9 @@
 //
 // [Source] writes its pull requests itself: it keeps one standing, so that an ack brings
 // the next message without a round trip, and knows when the server has forgotten it, which
-// the client library does not tell reliably after a leader has changed. A request asks for
-// no more messages and bytes than the [Room] of the source has place for. That place is
-// taken before they are asked for, and given back when they are released.
+// the client library does not report reliably after a leader has changed. A request asks for
+// no more messages and bytes than fit into the [MemoryBudget] of the source. That memory is
+// acquired before the request, and released with the messages.
 //
 // # Retries
 //
@@ -57,7 +57,7 @@
 //
 // # Detached calls
 //
-// [Message.Detach] frees the place of a message in its consumer while its call goes on. The copy that it stores in the retries'
+// [Message.Detach] takes the message out of its consumer's MaxAckPending while its call goes on. The copy that it stores in the retries'
 // stream waits in one level, which is longer than the call may take, so that its sequence stays what it is:
 //
 //	Detach --admit--> rouse.call.4m16s.> --> ack of the message --> the call ends --> retry or dead letter, if need be --> copy deleted
@@ -65,13 +65,13 @@
 //
 // # Listening for the first publish
 //
-// [Conn.OnPublish] tells of messages that are published from now on. A caller
+// [Conn.OnPublish] reports the first message that is published from now on. A caller
 // that wants to sleep until there is work has to listen first and read the
 // backlog second: an event that is published between the two is then seen by
 // at least one of them, and with the opposite order by neither. One gap of
 // milliseconds stays, because the server counts an event after it has routed
 // it: an event that arrived just before the subscription may be missing from
 // the first backlog that is read, so an empty backlog is to be read once more a
-// little later. Publishes that happen while the connection is down are not told
-// of either: read the backlog again after each reconnect (see [Conn.OnConnect]).
+// little later. Publishes that happen while the connection is down are not reported
+// either: read the backlog again after each reconnect (see [Conn.OnConnect]).
 package broker

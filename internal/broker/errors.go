@@ -17,14 +17,14 @@ var (
 	ErrNoStream = errors.New("no stream answers")
 	// ErrConsumerNotFound means that the server knows no consumer of that name.
 	ErrConsumerNotFound = errors.New("consumer not found")
-	// ErrBeingDeleted means that somebody has deleted a stream or a consumer a moment ago. It can be made again when the
+	// ErrBeingDeleted means that another client has deleted a stream or a consumer a moment ago. It can be made again when the
 	// server has removed all of it.
-	ErrBeingDeleted = errors.New("somebody has deleted it in NATS, it is made again in a moment")
+	ErrBeingDeleted = errors.New("another client has deleted it in NATS, it is recreated in a moment")
 	// ErrStorageFull means that the stream cannot store more.
 	ErrStorageFull = errors.New("stream storage is full")
-	// ErrNoRoom means that the server, or the account at it, has less room than a
-	// stream or an event asks for.
-	ErrNoRoom = errors.New("the NATS server lacks room for the stream")
+	// ErrNoRoom means that the server, or the account at it, has less storage than a
+	// stream or an event needs.
+	ErrNoRoom = errors.New("the NATS server lacks resources for the stream")
 	// ErrTooManyConsumers means that the stream or its account has as many consumers
 	// as it may have.
 	ErrTooManyConsumers = errors.New("NATS takes no more consumers")
@@ -36,7 +36,7 @@ var (
 	// ErrBusy means that too many events wait for their confirmation already.
 	ErrBusy = errors.New("too many events wait to be stored")
 	// ErrInProcess means that the same event was published before and is not stored
-	// yet, so that nobody knows whether it will be.
+	// yet, so that it is unknown whether it will be.
 	ErrInProcess = errors.New("an earlier publish of the same event is still being stored")
 	// ErrStalled means that a consumer exists but does not answer.
 	ErrStalled = errors.New("consumer does not answer")
@@ -51,7 +51,7 @@ var (
 	ErrSettled = errors.New("message is settled already")
 )
 
-// InvalidEventError is an event that cannot be published, in words for its
+// InvalidEventError is an event that cannot be published, with a reason for its
 // publisher.
 type InvalidEventError struct{ Reason string }
 

@@ -5,7 +5,7 @@ import (
 	"fmt"
 )
 
-// Fill tells how much of what a stream may hold it holds, from 0 to 1: of its bytes or of its messages, whichever is
+// Fill is how much of what a stream may hold it holds, from 0 to 1: of its bytes or of its messages, whichever is
 // fuller. A stream without such bounds is never full. It is one request.
 func (c *Conn) Fill(ctx context.Context, stream string) (float64, error) {
 	if !c.Connected() {

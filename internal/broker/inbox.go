@@ -6,7 +6,7 @@ import (
 	"github.com/nats-io/nats.go"
 )
 
-// inboxSlack is room for the server's words beside the messages.
+// inboxSlack is the capacity for the server's status messages beside the events.
 const inboxSlack = 32
 
 // inbox is the subscription that the answers to pull requests arrive on.
@@ -19,10 +19,10 @@ type inbox struct {
 	pin          string // with which the last message came that was handed back
 }
 
-// openInbox has room for so many messages: beyond that the client library drops them.
-func openInbox(conn *Conn, room int) (*inbox, error) {
+// openInbox has the capacity for so many messages: beyond that the client library drops them.
+func openInbox(conn *Conn, capacity int) (*inbox, error) {
 	prefix := conn.nc.NewInbox() + "."
-	arrived := make(chan *nats.Msg, room+inboxSlack)
+	arrived := make(chan *nats.Msg, capacity+inboxSlack)
 	subscription, err := conn.nc.ChanSubscribe(prefix+"*", arrived)
 	if err != nil {
 		return nil, mapError(err)
@@ -31,7 +31,7 @@ func openInbox(conn *Conn, room int) (*inbox, error) {
 }
 
 // request sends a pull request. Each has a reply subject of its own, by which the
-// server tells them apart.
+// server distinguishes them.
 func (in *inbox) request(subject string, body []byte) error {
 	in.requests++
 	return mapError(in.conn.nc.PublishRequest(subject, in.prefix+strconv.FormatUint(in.requests, 10), body))
@@ -42,10 +42,10 @@ func (in *inbox) close() { _ = in.subscription.Unsubscribe() }
 
 // abandon ends the subscription while requests may be open, and hands back, in the
 // background, every message that still comes. When that is over the server has seen
-// that nobody listens, has dropped the requests, and sends nothing more. (Servers of a
+// that the subscription is gone, has dropped the requests, and sends nothing more. (Servers of a
 // cluster learn it one after the other: a message on its way just then waits for its AckWait.)
 //
-// Then over is told the pin of the last message, empty without one.
+// Then it calls over with the pin of the last message, empty without one.
 func (in *inbox) abandon(over func(pin string)) {
 	drained := in.conn.inBackground(func() {
 		in.drain()
@@ -69,7 +69,7 @@ func (in *inbox) drain() {
 		case <-gone:
 			in.returnRest()
 			return
-		case <-in.conn.closed: // it ends its subscriptions without a word
+		case <-in.conn.closed: // it ends its subscriptions without notice
 			in.returnRest()
 			return
 		}
@@ -87,8 +87,8 @@ func (in *inbox) returnRest() {
 	}
 }
 
-// giveBack returns a message that nobody waits for any more, so that it need not wait
-// for AckWait. Without a connection AckWait has to do.
+// giveBack returns a message whose source has stopped, so that it need not wait for AckWait.
+// Without a connection it comes again after AckWait.
 func (in *inbox) giveBack(raw *nats.Msg) {
 	if raw.Reply != "" {
 		if pin := raw.Header.Get(headerPin); pin != "" {

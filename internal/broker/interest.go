@@ -22,8 +22,8 @@ type purge struct {
 }
 
 // unwanted finds what no consumer wants. A message is wanted by the consumers that have its subject and have not settled
-// it, so a subject that none of them has goes up to what the stream held when they were listed, and one that all of them
-// have behind them as far as all have settled. The latter is asked for with partly alone, and only where each of them sees
+// it, so a subject that none of them has is purged up to what the stream held when they were listed, and one that all of them
+// have passed as far as all have settled. The latter is asked for with partly alone, and only where each of them sees
 // more in the stream than it wants: else there is nothing to find.
 func unwanted(has holding, consumers []interest, partly bool) []purge {
 	filters := filtersOf(consumers)

@@ -17,7 +17,7 @@ func TestUnwantedIsWhatNoConsumerHas(t *testing.T) {
 		partly    bool
 		want      []purge
 	}{
-		"nobody wants anything": {
+		"no consumer has interest": {
 			want: []purge{{"kyma.shop.a", 90}, {"kyma.shop.b", 90}, {"kyma.shop.b.c", 90}},
 		},
 		"each has its own": {

@@ -12,7 +12,7 @@ import (
 // KymaConsumers counts what Kyma's eventing-manager has in a stream.
 type KymaConsumers struct {
 	Bound int // it receives on these now
-	Left  int // nobody does; they keep every event all the same
+	Left  int // no client does; they keep every event all the same
 }
 
 // Any reports whether there are any.
@@ -45,7 +45,7 @@ func (c *Conn) KymaConsumers(ctx context.Context, stream string) (KymaConsumers,
 	return found, nil
 }
 
-// ofKyma knows them by what nobody else has: a push consumer whose name is made of its description.
+// ofKyma recognises them by what no other client makes: a push consumer whose name is made of its description.
 func ofKyma(info *jetstream.ConsumerInfo) bool {
 	return info.Config.Durable != "" && info.Config.DeliverSubject != "" && info.Name == routing.TypeConsumerName(info.Config.Description)
 }

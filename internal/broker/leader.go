@@ -5,8 +5,8 @@ import (
 	"fmt"
 )
 
-// MoveLeader has another server of the cluster lead a consumer. Nothing is lost by it; requests
-// for messages are to be made anew, which sources do by themselves.
+// MoveLeader has another server of the cluster lead a consumer. Nothing is lost by it; pull
+// requests have to be sent again, which sources do by themselves.
 func (c *Conn) MoveLeader(ctx context.Context, stream, consumer string) error {
 	if err := c.moveLeader(ctx, stream, consumer); err != nil {
 		return fmt.Errorf("move the leader of consumer %q: %w", consumer, err)

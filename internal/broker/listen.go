@@ -10,14 +10,14 @@ import (
 
 // OnPublish calls notify once, at the first message that is published on any of
 // the subjects from now on, wildcards included. Then, or after stop, it does
-// not listen any more. It goes on listening after a reconnect, but cannot tell
-// of what was published in between.
+// not listen any more. It goes on listening after a reconnect, but does not
+// report what was published in between.
 //
 // Read the backlog after OnPublish returned, never before. Requests travel behind
-// the subscription, so an event is told of, or it came before the subscription
+// the subscription, so an event is reported, or it came before the subscription
 // and belongs to the backlog. The server counts an event a moment after it took
-// it, and in a cluster interest takes a moment to spread: look a second time,
-// some 100 ms later, before trusting an empty backlog.
+// it, and in a cluster interest takes a moment to spread: read it a second
+// time, some 100 ms later, before trusting an empty backlog.
 //
 // notify runs on its own, so it may block and may call stop. stop may be called
 // many times; a notify that was due already may still run after it.

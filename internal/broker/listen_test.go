@@ -19,7 +19,7 @@ func TestOnPublishNotifiesOnce(t *testing.T) {
 	publishRaw(t, conn, "kyma.mail.sent.v1", 3)
 	await(t, notified)
 
-	// A second listener hears what comes after; the first hears nothing more.
+	// A second listener is notified of what comes after; the first is not notified again.
 	again := make(chan struct{}, 10)
 	_, err = conn.OnPublish([]string{"kyma.mail.>"}, func() { again <- struct{}{} })
 	require.NoError(t, err)
@@ -67,8 +67,8 @@ func TestOnPublishListensBeforeItReturns(t *testing.T) {
 	awaitConnected(t, publisher)
 	ensureConsumer(t, listener, Consumer{Name: "c1", Subjects: []string{"kyma.shop.order"}})
 
-	// Whatever the order of the two processes, an event is told of or counted,
-	// at the latest by a second look.
+	// Whatever the order of the two processes, an event is reported or counted,
+	// at the latest when the backlog is read a second time.
 	for range 200 {
 		notified := make(chan struct{}, 10)
 		published := make(chan error, 1)
@@ -108,5 +108,5 @@ func awaitEither(t *testing.T, conn *Conn, consumer string, notified <-chan stru
 	require.Eventually(t, func() bool {
 		backlog, err := conn.Backlog(t.Context(), testStream, consumer)
 		return len(notified) > 0 || (err == nil && backlog.Total() > 0)
-	}, patience, moment, "the event was neither told of nor counted")
+	}, patience, moment, "the event was neither reported nor counted")
 }

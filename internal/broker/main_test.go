@@ -13,8 +13,8 @@ import (
 )
 
 const (
-	// patience is how long tests wait for what must happen; moment is how often
-	// they look.
+	// testTimeout is how long tests wait for what must happen; moment is how often
+	// they poll.
 	patience = 20 * time.Second
 	moment   = 5 * time.Millisecond
 

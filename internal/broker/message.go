@@ -13,7 +13,7 @@ import (
 	"github.com/rouse-run/rouse/internal/cloudevent"
 )
 
-// What a client says about a delivered message.
+// Acknowledgements of a delivered message.
 const (
 	verbAck      = "+ACK"
 	verbNak      = "-NAK"
@@ -32,15 +32,15 @@ type Message struct {
 	metadata *nats.MsgMetadata
 	settled  atomic.Bool
 	call     atomic.Pointer[callCopy] // once it is detached
-	room     int64                    // that it takes
+	room     int64                    // of its source's budget that it takes
 }
 
-// Release gives back the room that the message takes, whatever became of it. Whoever
-// was handed it calls this once, and does not use it any more.
+// Release releases the memory that the message takes, whatever became of it. The receiver
+// of the message calls this once, and does not use the message any more.
 func (m *Message) Release() { m.source.room.Give(m.room) }
 
 // Event decodes the message, with the type that its publisher gave the event.
-// The error is ErrUndecodable. Each call decodes anew.
+// The error is ErrUndecodable. Each call decodes it again.
 func (m *Message) Event() (cloudevent.Event, error) { return decode(m.raw.Header, m.raw.Data) }
 
 // Size of the stored event in bytes.
@@ -83,22 +83,22 @@ func (m *Message) Waiting() time.Time {
 // Pending is how many more events the consumer had waiting at the delivery.
 func (m *Message) Pending() uint64 { return m.metadata.NumPending }
 
-// Ack says that the event was processed. It does not wait for the server: if the
-// word is lost the event comes again.
+// Ack acknowledges that the event was processed. It does not wait for the server: if the
+// acknowledgement is lost the event comes again.
 func (m *Message) Ack(ctx context.Context) error {
 	return m.settle(func() error { return m.end(ctx) })
 }
 
 // Retry asks for another attempt after the delay, which counts. The event waits in
-// the stream of retries, where it holds nobody up, by the server's clock and for
-// MaxRetryDelay at most. When that takes nothing, or no more of its namespace, the event
-// waits in its place.
+// the stream of retries, where it does not hold up others, by the server's clock and for
+// MaxRetryDelay at most. When that is full, or takes no more of its namespace, the event
+// waits in its consumer.
 func (m *Message) Retry(ctx context.Context, delay time.Duration) error {
 	return m.settle(func() error { return m.repeat(ctx, delay, m.Attempt()) })
 }
 
-// Return asks for another delivery after the delay, because this one said nothing
-// about the event. It is no attempt.
+// Return asks for another delivery after the delay, because this one had no result
+// for the event. It is no attempt.
 func (m *Message) Return(ctx context.Context, delay time.Duration) error {
 	return m.settle(func() error {
 		if m.call.Load() != nil {
@@ -115,8 +115,8 @@ func (m *Message) repeat(ctx context.Context, delay time.Duration, attempts int)
 	switch {
 	case err == nil:
 		return m.end(ctx)
-	case !errors.Is(err, ErrRetryShare): // told of for the namespace
-		m.conn.log.Error(err, "a retry waits in its place", "consumer", m.metadata.Consumer)
+	case !errors.Is(err, ErrRetryShare): // logged for the namespace
+		m.conn.log.Error(err, "a retry waits in its consumer", "consumer", m.metadata.Consumer)
 	}
 	if m.call.Load() != nil {
 		return nil
@@ -153,7 +153,7 @@ func (m *Message) Reject(ctx context.Context, reason string) error {
 	})
 }
 
-// Extend says that the event is being worked on, which starts its AckWait anew.
+// Extend reports that the event is being worked on, which restarts its AckWait.
 func (m *Message) Extend(ctx context.Context) error {
 	if m.settled.Load() || m.call.Load() != nil {
 		return nil
@@ -161,11 +161,11 @@ func (m *Message) Extend(ctx context.Context) error {
 	return m.conn.send(ctx, m.raw.Reply, []byte(verbProgress))
 }
 
-func (m *Message) settle(tell func() error) error {
+func (m *Message) settle(send func() error) error {
 	if !m.settled.CompareAndSwap(false, true) {
 		return ErrSettled
 	}
-	err := tell()
+	err := send()
 	if err != nil {
 		m.settled.Store(false)
 	}

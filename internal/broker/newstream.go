@@ -10,12 +10,12 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// closedSubject is what a stream takes that is not ready: nobody publishes there.
+// closedSubject is what a stream takes that is not ready: no client publishes there.
 func closedSubject(stream string) string { return "rouse.not-ready." + stream }
 
 // EnsureStreamsFor is EnsureStreams, and has a stream of events that is new take no event before the consumers are in it:
-// it would confirm and drop what they want. Those that NATS refuses are left to whoever ensures them. Its room is reserved
-// before that of the other streams.
+// it would confirm and drop what they want. Those that NATS refuses are left to their own EnsureConsumer. Its storage is
+// reserved before that of the other streams.
 func (c *Conn) EnsureStreamsFor(ctx context.Context, o StreamOptions, interested func(ctx context.Context) ([]Consumer, error)) error {
 	if err := c.prepareStream(ctx, eventStream(o), interested); err != nil {
 		return fmt.Errorf("make stream %q: %w", o.Name, err)
@@ -69,10 +69,10 @@ func (c *Conn) createStream(ctx context.Context, wanted jetstream.StreamConfig) 
 	if err != nil {
 		return nil, roomError(wanted, mapError(err))
 	}
-	if stream.CachedInfo().State.LastSeq > 0 { // nobody can have published to it: the files are those of the deleted one
+	if stream.CachedInfo().State.LastSeq > 0 { // no client can have published to it: the files are those of the deleted one
 		return nil, c.withdraw(ctx, wanted.Name)
 	}
-	c.deletions.remake(wanted.Name, making{began: began, created: stream.CachedInfo().Created})
+	c.deletions.remake(wanted.Name, streamCreation{began: began, created: stream.CachedInfo().Created})
 	c.log.Info("created stream", "stream", wanted.Name)
 	return stream, nil
 }
@@ -88,6 +88,6 @@ func (c *Conn) existing(ctx context.Context, name string) (jetstream.Stream, err
 
 // withdraw deletes a stream of ours that was made too early.
 func (c *Conn) withdraw(ctx context.Context, name string) error {
-	c.log.Info("made a stream while the server was still deleting one of its name, it is made once more", "stream", name)
+	c.log.Info("made a stream while the server was still deleting one of its name, recreating it", "stream", name)
 	return errors.Join(ErrBeingDeleted, mapError(c.js.DeleteStream(ctx, name)))
 }

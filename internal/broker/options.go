@@ -9,14 +9,14 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// Options say where NATS is and who we are there.
+// Options are where NATS is and how we authenticate there.
 type Options struct {
 	// URL is one server or several, separated by commas.
 	URL string
 	// Name is what the server's connection list shows for this process.
 	Name string
-	// At most one of CredsFile, NKeyFile, TokenFile and PasswordFile says who we
-	// are; the URL may do so instead. They are read at each connect.
+	// At most one of CredsFile, NKeyFile, TokenFile and PasswordFile authenticates
+	// us; the URL may do so instead. They are read at each connect.
 
 	// CredsFile holds a user's JWT and key.
 	CredsFile string
@@ -70,7 +70,7 @@ func (o *Options) Validate() error {
 	return errors.Join(errs...)
 }
 
-// logins names the ways in which the options say who we are. A client certificate
+// logins names the ways in which the options authenticate us. A client certificate
 // may stand beside any of them.
 func (o *Options) logins() []string {
 	var found []string

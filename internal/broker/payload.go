@@ -5,8 +5,8 @@ package broker
 // could not become a dead letter.
 const deadLetterReserve = 4 << 10
 
-// ExpectEvents says how large events may be as publishers send them. The log tells
-// at each connect if the server does not take all of them.
+// ExpectEvents sets how large events may be as publishers send them. It logs at each
+// connect if the server does not take all of them.
 func (p *Publisher) ExpectEvents(size int64) {
 	p.conn.OnConnect(func() {
 		largest := p.largest()

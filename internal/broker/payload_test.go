@@ -27,7 +27,7 @@ func TestTheLogTellsWhenTheServerTakesLessThanPublishersMaySend(t *testing.T) {
 	t.Cleanup(func() { _ = conn.Close(context.WithoutCancel(t.Context())) })
 	awaitConnected(t, conn)
 	publisher := NewPublisher(conn, publisherOptions())
-	told := func(size string) func() bool {
+	logged := func(size string) func() bool {
 		return func() bool {
 			mu.Lock()
 			defer mu.Unlock()
@@ -36,6 +36,6 @@ func TestTheLogTellsWhenTheServerTakesLessThanPublishersMaySend(t *testing.T) {
 	}
 	publisher.ExpectEvents(32 << 10)
 	publisher.ExpectEvents(64 << 10)
-	require.Eventually(t, told("65536"), patience, moment)
-	require.False(t, told("32768")(), "those fit")
+	require.Eventually(t, logged("65536"), patience, moment)
+	require.False(t, logged("32768")(), "those fit")
 }

@@ -20,7 +20,7 @@ import (
 	"github.com/rouse-run/rouse/internal/testing/natstest"
 )
 
-// documented is the server's configuration that docs/nats.md tells operators to use.
+// documented is the server's configuration that docs/nats.md documents for operators.
 func documented(t *testing.T) natstest.Option {
 	t.Helper()
 	page, err := os.ReadFile("../../docs/nats.md")
@@ -156,7 +156,7 @@ func TestEachProcessDoesItsWorkWithTheDocumentedPermissions(t *testing.T) {
 	_, err = bridge.HeldBytes(ctx, testStream, name, 1)
 	require.NoError(t, err)
 
-	// Where there is no room, a bridge reads what letters take, drops some, and the controller learns whose.
+	// When the stream is full, a bridge reads what dead letters take, drops some, and the controller learns of which Subscriptions.
 	require.NoError(t, bridge.readStored(ctx, DeadLetterStream, LetterSelection{}.filter(), 0, func(storedMessage) bool { return true }))
 	require.NoError(t, bridge.dropOldest(ctx, "shop", 1))
 	bridge.noteDropped(ctx, subscription)
@@ -172,8 +172,8 @@ func TestEachProcessDoesItsWorkWithTheDocumentedPermissions(t *testing.T) {
 	listed, err = controller.Consumers(ctx, DeadLetterStream)
 	require.NoError(t, err)
 	require.Len(t, listed, 1)
-	told := make(chan struct{})
-	hush, err := scaler.OnPublish(letters.Subjects, func() { close(told) })
+	published := make(chan struct{})
+	hush, err := scaler.OnPublish(letters.Subjects, func() { close(published) })
 	require.NoError(t, err)
 	defer hush()
 	_, err = scaler.Backlog(ctx, DeadLetterStream, name)
@@ -182,9 +182,9 @@ func TestEachProcessDoesItsWorkWithTheDocumentedPermissions(t *testing.T) {
 		_ = NewLetterSource(bridge, subscription, 7).Receive(working, nil, func(m *LetterMessage) { done <- settleLetter(ctx, t, m) })
 	})
 	require.NoError(t, publisher.Publish(ctx, permitted("rejected-too")))
-	await(t, told)
+	await(t, published)
 	settled = map[string]int{}
-	for range 3 { // once as an event, and as a letter until it is taken
+	for range 3 { // once as an event, and as a dead letter until it is acked
 		settled[await(t, done)]++
 	}
 	require.Equal(t, map[string]int{"rejected-too": 1, "letter rejected-too": 2}, settled)
@@ -246,7 +246,7 @@ func settleAsTold(ctx context.Context, t *testing.T, bridge *Conn, m *Message) s
 	return id
 }
 
-// settleLetter extends a letter and takes it when it comes again.
+// settleDeadLetter extends a dead letter and acks it when it comes again.
 func settleLetter(ctx context.Context, t *testing.T, m *LetterMessage) string {
 	t.Helper()
 	ev, err := m.Event()

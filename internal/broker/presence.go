@@ -11,46 +11,46 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// consumerSeenFor is how long a consumer is believed to be as it was, before something is published for it. Afterwards it
-// is looked at in any case.
+// targetCacheTTL is how long a consumer is assumed to be as it was, before something is published for it. Afterwards it
+// is inspected in any case.
 const consumerSeenFor = 2 * time.Second
 
-// presence knows since when the consumers exist that events come back to. What is published for one that is gone is
-// confirmed and dropped by the stream.
+// targetCache caches since when the consumers exist that events come back to. The stream confirms and drops what is published
+// for one that is gone.
 type presence struct {
 	find func(ctx context.Context, consumer string) (taker, error)
 
 	mu    sync.Mutex
-	seen  map[string]seen
-	looks map[string]*look // that run
+	seen  map[string]cachedTarget
+	looks map[string]*inspection // of consumers, that run
 }
 
-// taker is a consumer that takes what comes back.
+// redeliveryTarget is a consumer that takes what comes back.
 type taker struct {
 	since time.Time
-	uid   string // of its Subscription, empty if it does not say
+	uid   string // of its Subscription, empty if not known
 }
 
-type seen struct {
+type cachedTarget struct {
 	taker
 
 	at time.Time
 }
 
-// look is one for all who wait for it.
-type look struct {
+// inspection of a consumer is shared by all callers that wait for it.
+type inspection struct {
 	done  chan struct{}
 	found taker
 	err   error
-	next  *look // for those who came after it had begun
+	next  *inspection // for callers that came after it had begun
 }
 
 func newPresence(find func(ctx context.Context, consumer string) (taker, error)) *presence {
-	return &presence{find: find, seen: map[string]seen{}, looks: map[string]*look{}}
+	return &presence{find: find, seen: map[string]cachedTarget{}, looks: map[string]*inspection{}}
 }
 
 // publish stores what comes back to a consumer, and returns nil only if the consumer was there all the time. It is not
-// stored when the consumer is that of another Subscription than the one with the UID. Either may not say which one it is.
+// stored when the consumer is that of another Subscription than the one with the UID. Either may not know its UID.
 func (p *presence) publish(ctx context.Context, js jetstream.JetStream, consumer, uid string, message *nats.Msg) error {
 	before, err := p.known(ctx, consumer)
 	if err != nil {
@@ -71,13 +71,13 @@ func (p *presence) publish(ctx context.Context, js jetstream.JetStream, consumer
 }
 
 // nameFor adds to the id of a message when the consumer was made that it comes back to. A stream remembers the ids of what it
-// dropped, too, and would take the message for a duplicate when the consumer has been made again.
+// dropped, too, and would take the message for a duplicate when the consumer has been recreated.
 func nameFor(message *nats.Msg, since time.Time) {
 	id := message.Header.Get(jetstream.MsgIDHeader)
 	message.Header.Set(jetstream.MsgIDHeader, id+"/"+strconv.FormatInt(since.UnixNano(), 10))
 }
 
-// known is what was seen of a consumer lately.
+// cached is a consumer as it was inspected lately.
 func (p *presence) known(ctx context.Context, consumer string) (taker, error) {
 	p.mu.Lock()
 	last, ok := p.seen[consumer]
@@ -88,10 +88,10 @@ func (p *presence) known(ctx context.Context, consumer string) (taker, error) {
 	return p.fresh(ctx, consumer)
 }
 
-// fresh is what a look finds that begins after the call. Calls that come while one runs share the next.
+// refresh inspects a consumer after the call. Calls that come while an inspection runs share the next.
 func (p *presence) fresh(ctx context.Context, consumer string) (taker, error) {
 	p.mu.Lock()
-	mine := &look{done: make(chan struct{})}
+	mine := &inspection{done: make(chan struct{})}
 	switch running := p.looks[consumer]; {
 	case running == nil:
 		p.looks[consumer] = mine
@@ -110,15 +110,15 @@ func (p *presence) fresh(ctx context.Context, consumer string) (taker, error) {
 	}
 }
 
-// run looks until nobody waits for another look.
-func (p *presence) run(ctx context.Context, consumer string, current *look) {
+// run inspects a consumer until no call waits for another inspection.
+func (p *presence) run(ctx context.Context, consumer string, current *inspection) {
 	for current != nil {
 		began := time.Now()
-		looking, cancel := context.WithTimeout(ctx, lookTimeout)
-		current.found, current.err = p.find(looking, consumer)
+		inspecting, cancel := context.WithTimeout(ctx, lookTimeout)
+		current.found, current.err = p.find(inspecting, consumer)
 		cancel()
 		p.mu.Lock()
-		p.remember(consumer, seen{taker: current.found, at: began}, current.err)
+		p.remember(consumer, cachedTarget{taker: current.found, at: began}, current.err)
 		following := current.next
 		if following == nil {
 			delete(p.looks, consumer)
@@ -132,7 +132,7 @@ func (p *presence) run(ctx context.Context, consumer string, current *look) {
 }
 
 // remember is called with the lock held.
-func (p *presence) remember(consumer string, now seen, err error) {
+func (p *presence) remember(consumer string, now cachedTarget, err error) {
 	for name, last := range p.seen {
 		if time.Since(last.at) > consumerSeenFor {
 			delete(p.seen, name)

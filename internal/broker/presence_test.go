@@ -66,9 +66,9 @@ func TestALetterThatWasRedrivenIntoNothingIsRedrivenAgain(t *testing.T) {
 func TestALookAtAConsumerIsSharedByThoseWhoCameBeforeIt(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		var looks atomic.Int64
+		var inspections atomic.Int64
 		p := newPresence(func(context.Context, string) (taker, error) {
-			n := looks.Add(1)
+			n := inspections.Add(1)
 			time.Sleep(100 * time.Millisecond)
 			return taker{since: time.Unix(n, 0)}, nil
 		})

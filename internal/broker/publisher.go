@@ -109,7 +109,7 @@ func (p *Publisher) Publish(ctx context.Context, e *cloudevent.Event) error {
 // returns an error or nil for each. They wait for their confirmations together or
 // all get ErrBusy, and behind one that could not be sent no other is: what is
 // published again does not come behind its successors. What can never be stored
-// holds up nobody.
+// holds up no other event.
 func (p *Publisher) PublishAll(ctx context.Context, events []*cloudevent.Event) []error {
 	errs := make([]error, len(events))
 	messages := make([]*nats.Msg, len(events))
@@ -156,7 +156,7 @@ func (p *Publisher) publishMessages(ctx context.Context, messages []*nats.Msg, e
 	p.awaitEarlier(ctx, messages, errs)
 }
 
-// check tells whether a message can be sent now.
+// check returns an error if a message cannot be sent now.
 func (p *Publisher) check(message *nats.Msg) error {
 	switch {
 	case p.refused != nil:
@@ -170,7 +170,7 @@ func (p *Publisher) check(message *nats.Msg) error {
 	}
 }
 
-// reserve takes places among the events that may wait for their confirmation, and
+// reserve acquires slots among the events that may wait for their confirmation, and
 // memory for what is sent of them, which may be several times what their publisher
 // sent.
 func (p *Publisher) reserve(places, bytes int64) bool {

@@ -78,7 +78,7 @@ func TestABatchThatFindsNoRoomIsRefusedAsAWhole(t *testing.T) {
 	for i, err := range errs {
 		if i == 1 {
 			var invalid *InvalidEventError
-			require.ErrorAs(t, err, &invalid, "no room changes that")
+			require.ErrorAs(t, err, &invalid, "no free storage changes that")
 		} else {
 			require.ErrorIs(t, err, ErrBusy)
 		}
@@ -88,7 +88,7 @@ func TestABatchThatFindsNoRoomIsRefusedAsAWhole(t *testing.T) {
 	awaitBacklog(t, conn, "c1", Backlog{Pending: 1})
 }
 
-// stored is the event at a place of the stream.
+// stored is the event at a sequence of the stream.
 func (c *Conn) stored(t *testing.T, sequence uint64) (cloudevent.Event, error) {
 	t.Helper()
 	stream, err := c.js.Stream(t.Context(), DefaultStream)

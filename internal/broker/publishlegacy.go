@@ -23,7 +23,7 @@ const (
 // PublishLegacy is Publish for an event that consumers may also know by a type
 // in Kyma's first format, as routing.OldType makes it; none when empty. A copy
 // with the same id goes there. The stream keeps what consumers wait for, so the
-// copy is stored only where somebody asks for it.
+// copy is stored only where a consumer asks for it.
 func (p *Publisher) PublishLegacy(ctx context.Context, e *cloudevent.Event, oldType string) error {
 	message, err := encode(e)
 	if err != nil {
@@ -44,7 +44,7 @@ func (p *Publisher) PublishLegacy(ctx context.Context, e *cloudevent.Event, oldT
 }
 
 // oldCopy is the message for consumers of the old type: none where the server
-// would not store it, because nobody can ask for it either.
+// would not store it, because no consumer can ask for it either.
 func oldCopy(e *cloudevent.Event, message *nats.Msg, oldType string) []*nats.Msg {
 	subject := routing.SubjectPrefix + "." + oldType
 	if checkSubject(subject) != nil {

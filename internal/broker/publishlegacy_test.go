@@ -32,7 +32,7 @@ func TestALegacyEventIsStoredOnceUnlessSomebodyWantsItsOldName(t *testing.T) {
 	publisher := NewPublisher(conn, publisherOptions())
 
 	require.NoError(t, publisher.PublishLegacy(t.Context(), eventWithID("A"), oldType))
-	require.Equal(t, uint64(1), messages(t, conn), "the copy is kept for nobody")
+	require.Equal(t, uint64(1), messages(t, conn), "the copy is not kept without interest")
 
 	ensureConsumer(t, conn, Consumer{Name: "old", Subjects: []string{oldSubject}})
 	for range 2 {
@@ -100,7 +100,7 @@ func TestNothingIsStoredOfALegacyEventThatIsRefused(t *testing.T) {
 		})
 	}
 	require.NoError(t, NewPublisher(conn, publisherOptions()).PublishLegacy(t.Context(), eventWithID("A"), oldType+"."+long))
-	require.Equal(t, uint64(1), messages(t, conn), "an old name that nobody can ask for is left out")
+	require.Equal(t, uint64(1), messages(t, conn), "an old name that no consumer can ask for is left out")
 }
 
 func TestALegacyEventWhoseCopyFindsNoPlaceIsNotConfirmed(t *testing.T) {

@@ -14,11 +14,11 @@ import (
 // How working on an inbox can end, besides well and besides the errors of this
 // package.
 var (
-	errRepeat       = errors.New("the requests are to be made anew")
-	errNoResponders = errors.New("nobody answers")
+	errRepeat       = errors.New("the pull requests have to be sent again")
+	errNoResponders = errors.New("no responders for pull requests")
 )
 
-// What the server says about a pull request.
+// Status messages of the server about a pull request.
 const (
 	headerStatus      = "Status"
 	headerDescription = "Description"
@@ -36,8 +36,8 @@ const (
 	textServerShutdown   = "server shutdown"
 )
 
-// pulling keeps a pull request standing on an inbox. There is one at a time, so that it
-// is known what may still come and how much room that takes.
+// pullSubscription keeps a pull request standing on an inbox. There is one at a time, so that it
+// is known what may still come and how much memory that takes.
 type pulling struct {
 	source   *Source
 	inbox    *inbox
@@ -47,32 +47,32 @@ type pulling struct {
 
 	asked    int   // messages of the request that have not come; 0 without one
 	came     int   // messages that have
-	reserved int64 // room that was taken for those that have not
+	reserved int64 // memory that was acquired for those that have not
 	since    time.Time
 	large    bool // the next message may be as large as the server allows
-	starved  bool // there was no room for a request
+	starved  bool // there was no memory for a request
 }
 
-// starvedDelay is how soon it is looked for room again that others may have given.
+// starvedDelay is how soon a starved source tries again to acquire memory that others may have released.
 const starvedDelay = 20 * time.Millisecond
 
 // quickly is in what time a request has to be used up so that the next one is larger.
 const quickly = time.Second
 
-// run returns nil when it was told to stop.
+// run returns nil when it was stopped.
 func (p *pulling) run(ctx context.Context, stop, link <-chan struct{}) error {
 	defer p.settleRoom()
 	// The server promised heartbeats; two missing ones are a stall.
-	patience := 2*p.source.heartbeat + p.source.heartbeat/2
-	stall := time.NewTimer(patience)
+	timeout := 2*p.source.heartbeat + p.source.heartbeat/2
+	stall := time.NewTimer(timeout)
 	defer stall.Stop()
-	again := time.NewTimer(starvedDelay)
-	defer again.Stop()
+	retry := time.NewTimer(starvedDelay)
+	defer retry.Stop()
 	for !isOver(ctx, stop) { // what has arrived meanwhile is handed back
 		if err := p.ask(); err != nil {
 			return err
 		}
-		p.starve(again, stall, patience)
+		p.starve(retry, stall, timeout)
 		select {
 		case <-stall.C:
 			return ErrStalled
@@ -82,12 +82,12 @@ func (p *pulling) run(ctx context.Context, stop, link <-chan struct{}) error {
 			if err := p.take(raw); err != nil {
 				return err
 			}
-			stall.Reset(patience)
+			stall.Reset(timeout)
 		case <-p.turn.due():
 			p.turn.check(ctx, p.each)
-			stall.Reset(patience)
+			stall.Reset(timeout)
 		case <-p.freed():
-		case <-again.C:
+		case <-retry.C:
 		case <-stop:
 		case <-ctx.Done():
 		}
@@ -95,15 +95,15 @@ func (p *pulling) run(ctx context.Context, stop, link <-chan struct{}) error {
 	return nil
 }
 
-// starve looks for room again soon, while there was none for a request: nothing is asked for, so nobody stalls.
-func (p *pulling) starve(again, stall *time.Timer, patience time.Duration) {
+// resetWhenStarved schedules the next try soon, while there was no memory for a request: without a request no answer is due.
+func (p *pulling) starve(retry, stall *time.Timer, timeout time.Duration) {
 	if p.starved {
-		again.Reset(starvedDelay)
-		stall.Reset(patience)
+		retry.Reset(starvedDelay)
+		stall.Reset(timeout)
 	}
 }
 
-// freed tells that there may be room again, while there was none for a request.
+// freed has a value when there may be memory again, while there was none for a request.
 func (p *pulling) freed() <-chan struct{} {
 	if !p.starved {
 		return nil
@@ -122,7 +122,7 @@ func isOver(ctx context.Context, stop <-chan struct{}) bool {
 	}
 }
 
-// ask makes a request when there is none and room for one.
+// pull sends a request when there is none and memory for one.
 func (p *pulling) ask() error {
 	if p.asked > 0 {
 		return nil
@@ -140,17 +140,17 @@ func (p *pulling) ask() error {
 	return err
 }
 
-// reserve takes room, and returns what may be asked for in it. No bytes are no limit.
+// reserve acquires memory, and returns what fits into it. No bytes are no limit.
 func (p *pulling) reserve() (messages, bytes int) {
-	room := p.source.room
+	budget := p.source.room
 	least, most := p.appetite.bounds()
 	if p.large {
 		least = RoomOf(int(p.source.conn.nc.MaxPayload()) + sizeSlack)
 		most = least
 	}
-	p.reserved = room.Take(least, most)
-	if p.reserved == 0 && p.turn != nil && !p.turn.ready { // what others held may come, without which the turn never begins
-		room.Force(least)
+	p.reserved = budget.Take(least, most)
+	if p.reserved == 0 && p.turn != nil && !p.turn.ready { // the source never becomes ready without what others held
+		budget.Force(least)
 		p.reserved, p.large = least, true
 	}
 	switch {
@@ -164,7 +164,7 @@ func (p *pulling) reserve() (messages, bytes int) {
 	}
 }
 
-// settleRoom gives back what was reserved and not used.
+// releaseReserved releases what was reserved and not used.
 func (p *pulling) settleRoom() {
 	p.source.room.Give(p.reserved)
 	p.reserved = 0
@@ -189,7 +189,7 @@ func (p *pulling) request(messages, bytes int) []byte {
 	return append(body, '}')
 }
 
-// take hands a message over, or understands the server's word about a request.
+// handle hands a message over, or handles the server's status message about a request.
 func (p *pulling) take(raw *nats.Msg) error {
 	if raw.Reply != "" {
 		return p.message(raw)
@@ -216,7 +216,7 @@ func (p *pulling) take(raw *nats.Msg) error {
 	}
 }
 
-// message hands a message over, together with the room that it takes.
+// message hands a message over, together with the memory that it takes.
 func (p *pulling) message(raw *nats.Msg) error {
 	size := raw.Size()
 	p.appetite.saw(size)
@@ -241,7 +241,7 @@ func (p *pulling) message(raw *nats.Msg) error {
 	}
 }
 
-// statusError says what an answer means that ends all requests.
+// statusError is the error for an answer that ends all requests.
 func statusError(status, description string) error {
 	switch {
 	case status == statusNoResponders:

@@ -11,13 +11,13 @@ import (
 
 const (
 	standInSuffix = "-stand-in"
-	// standInLife is how long a stand-in keeps events when its restart is not gone on with.
+	// standbyLifetime is how long a standby consumer keeps events if its restart is never continued.
 	standInLife = 24 * time.Hour
-	// metadataStarted holds where the consumer of a stand-in had been made to start.
+	// metadataStarted marks a standby, and holds where its consumer had been made to start.
 	metadataStarted = "rouse.run/started-from"
 )
 
-// RenewConsumer makes a consumer anew that does not deliver any more, from the oldest
+// RenewConsumer recreates a consumer that does not deliver any more, from the oldest
 // event that it has not settled. Events behind that one may be delivered a second time.
 func (c *Conn) RenewConsumer(ctx context.Context, stream string, consumer Consumer) error {
 	defer c.consumers.one(consumer.Name)()
@@ -34,13 +34,13 @@ func (c *Conn) RenewConsumer(ctx context.Context, stream string, consumer Consum
 	return nil
 }
 
-// restart makes a consumer anew, because it has to start elsewhere or to be what JetStream
+// restart recreates a consumer, because it has to start elsewhere or to be what JetStream
 // cannot change in place. What the old one had not settled is delivered by the new one in any
-// case. The stream drops what no consumer waits for, so a stand-in keeps the events in
-// between; createConsumer goes on with a restart that was cut short.
+// case. The stream drops what no consumer waits for, so a standby keeps the events in
+// between; createConsumer continues a restart that was interrupted.
 func (c *Conn) restart(ctx context.Context, stream string, consumer Consumer, old *jetstream.ConsumerInfo) error {
-	standIn := consumer.standIn(subjects(old.Config), old.Config.Metadata[metadataStart], old.AckFloor.Stream+1)
-	if _, err := c.js.CreateConsumer(ctx, stream, standIn); err != nil && !errors.Is(err, jetstream.ErrConsumerExists) {
+	standby := consumer.standIn(subjects(old.Config), old.Config.Metadata[metadataStart], old.AckFloor.Stream+1)
+	if _, err := c.js.CreateConsumer(ctx, stream, standby); err != nil && !errors.Is(err, jetstream.ErrConsumerExists) {
 		return mapError(err)
 	}
 	if err := c.deleteConsumer(ctx, stream, consumer.Name); err != nil {
@@ -49,14 +49,14 @@ func (c *Conn) restart(ctx context.Context, stream string, consumer Consumer, ol
 	return c.createConsumer(ctx, stream, consumer)
 }
 
-// StandIn is the name of what takes the events of a consumer while that is made anew.
+// StandIn is the name of the standby consumer, which keeps the events of a consumer while that is recreated.
 func StandIn(consumer string) string { return consumer + standInSuffix }
 
-// standIn is what keeps the events of a consumer that had been made to start somewhere, from a sequence on.
+// standbyConfig is the standby, from a sequence on, of a consumer that had been made to start at started.
 func (c Consumer) standIn(subjects []string, started string, sequence uint64) jetstream.ConsumerConfig {
 	config := Consumer{
 		Name:        StandIn(c.Name),
-		Description: "keeps the events of " + c.Name + " while it is made anew",
+		Description: "keeps the events of " + c.Name + " while it is recreated",
 		Subjects:    subjects,
 		Metadata:    map[string]string{metadataStarted: started},
 		StartFrom:   StartFrom{Policy: StartSequence, Sequence: sequence},
@@ -65,9 +65,9 @@ func (c Consumer) standIn(subjects []string, started string, sequence uint64) je
 	return config
 }
 
-// createConsumer makes a consumer, and takes over from a stand-in if there is one.
+// createConsumer makes a consumer, and takes over from a standby if there is one.
 func (c *Conn) createConsumer(ctx context.Context, stream string, consumer Consumer) error {
-	standIn, err := c.js.Consumer(ctx, stream, StandIn(consumer.Name))
+	standby, err := c.js.Consumer(ctx, stream, StandIn(consumer.Name))
 	if errors.Is(err, jetstream.ErrConsumerNotFound) {
 		_, err = c.js.CreateConsumer(ctx, stream, consumer.config())
 		return mapError(err)
@@ -75,29 +75,29 @@ func (c *Conn) createConsumer(ctx context.Context, stream string, consumer Consu
 	if err != nil {
 		return mapError(err)
 	}
-	if err := c.takeOver(ctx, stream, consumer, standIn.CachedInfo().Config); err != nil {
+	if err := c.takeOver(ctx, stream, consumer, standby.CachedInfo().Config); err != nil {
 		return mapError(err)
 	}
 	return c.deleteConsumer(ctx, stream, StandIn(consumer.Name))
 }
 
-// takeOver makes a consumer that leaves out nothing of what its stand-in keeps.
-func (c *Conn) takeOver(ctx context.Context, stream string, consumer Consumer, standIn jetstream.ConsumerConfig) error {
+// takeOver makes a consumer that delivers all that its standby keeps.
+func (c *Conn) takeOver(ctx context.Context, stream string, consumer Consumer, standby jetstream.ConsumerConfig) error {
 	config := consumer.config()
-	if standIn.Metadata[metadataStarted] != consumer.StartFrom.String() {
+	if standby.Metadata[metadataStarted] != consumer.StartFrom.String() {
 		created, err := c.js.CreateConsumer(ctx, stream, config)
 		if err != nil {
 			return err
 		}
 		c.log.Info("consumer starts elsewhere", "consumer", consumer.Name, "from", consumer.StartFrom.String())
-		if created.CachedInfo().Delivered.Stream < standIn.OptStartSeq {
+		if created.CachedInfo().Delivered.Stream < standby.OptStartSeq {
 			return nil
 		}
 		if err := c.deleteConsumer(ctx, stream, consumer.Name); err != nil {
 			return err
 		}
 	}
-	config.DeliverPolicy, config.OptStartTime, config.OptStartSeq = jetstream.DeliverByStartSequencePolicy, nil, standIn.OptStartSeq
+	config.DeliverPolicy, config.OptStartTime, config.OptStartSeq = jetstream.DeliverByStartSequencePolicy, nil, standby.OptStartSeq
 	_, err := c.js.CreateConsumer(ctx, stream, config)
 	return err
 }

@@ -95,7 +95,7 @@ func TestAConsumerThatSomebodyElseChangedIsPutRight(t *testing.T) {
 			spoil(&spoilt)
 			create(t, conn, spoilt)
 			require.False(t, ours.Matches(only(t, conn)))
-			require.False(t, ours.Matches(only(t, conn)), "looking changes nothing")
+			require.False(t, ours.Matches(only(t, conn)), "a comparison changes nothing")
 
 			ensureConsumer(t, conn, ours)
 			require.True(t, ours.Matches(only(t, conn)))

@@ -40,12 +40,12 @@ const (
 	retryConsumer = "rouse-retries"
 	// retryWindow is how long a repeated retry is recognised. The server keeps the id of each one in memory as long.
 	retryWindow = 2 * time.Minute
-	// retryAckWait is how long a retry is missed whose bridge was killed while it brought it
+	// retryAckWait is how late a retry is whose bridge was killed while it brought it
 	// back, which takes milliseconds. Where it takes longer a second bridge does the same,
 	// and the stream of events, which knows the retry by its id, stores it once.
 	retryAckWait = 5 * time.Second
 	// maxRetriesAhead is how many retries of a level all bridges have in view: the next ones that go on. Up to here the
-	// server looks at each of them whenever one is acked, without putting off the others.
+	// server scans all of them whenever one is acked, without delaying the others.
 	maxRetriesAhead = 1024
 )
 
@@ -69,7 +69,7 @@ func (c *Conn) ensureRetryConsumers(ctx context.Context) error {
 
 // addRetry stores the event for another attempt after so many, and returns after the stream has
 // confirmed it. A repeat for the same delivery is stored once. ErrRetryShare means that too
-// many retries of its namespace or Subscription wait already; that of a detached call takes the room of its copy.
+// many retries of its namespace or Subscription wait already; that of a detached call replaces its copy.
 func (c *Conn) addRetry(ctx context.Context, m *Message, delay time.Duration, attempts int) error {
 	delay = min(max(delay, 0), MaxRetryDelay)
 	w := m.waitingCopy(strconv.Itoa(attempts))
@@ -94,7 +94,7 @@ type waitingCopy struct {
 	size string // its class
 }
 
-// waitingCopy tells the copy from others of the same delivery by the name.
+// waitingCopy distinguishes the copy from others of the same delivery by the name.
 func (m *Message) waitingCopy(name string) *waitingCopy {
 	header := m.carriedHeader()
 	size := sizeClass(storedSize(header, m.raw.Data))
@@ -126,8 +126,8 @@ func (m *Message) carriedHeader() nats.Header {
 	return header
 }
 
-// identity tells deliveries of different events to different consumers apart. The
-// time is part of it because a stream that is made anew counts anew.
+// identity distinguishes deliveries of different events to different consumers. The
+// time is part of it because a recreated stream counts from 1 again.
 func (m *Message) identity() string {
 	return strings.Join([]string{
 		m.metadata.Consumer, strconv.FormatUint(m.Sequence(), 10), strconv.FormatInt(m.metadata.Timestamp.UnixNano(), 10),

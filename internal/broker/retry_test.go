@@ -12,7 +12,7 @@ import (
 )
 
 // forward brings retries back until the returned function is called, or the test ends.
-// unboundedRooms bound nothing.
+// unlimitedBudgets bound nothing.
 func unboundedRooms(string) Room { return unbounded{} }
 
 func forward(t *testing.T, conn *Conn) (stop func()) {
@@ -212,10 +212,10 @@ func TestARestartThatWasCutShortIsGoneOnWith(t *testing.T) {
 	f.publish(t, 3)
 	handle, err := f.conn.js.Consumer(t.Context(), testStream, "c1")
 	require.NoError(t, err)
-	standIn := Consumer{
+	standby := Consumer{
 		Name: "c1" + standInSuffix, Subjects: []string{testSubject}, StartFrom: StartFrom{Policy: StartSequence, Sequence: 1},
 	}
-	_, err = f.conn.js.CreateConsumer(t.Context(), testStream, standIn.config())
+	_, err = f.conn.js.CreateConsumer(t.Context(), testStream, standby.config())
 	require.NoError(t, err)
 	require.NoError(t, f.conn.DeleteConsumer(t.Context(), testStream, handle.CachedInfo().Name))
 
@@ -227,7 +227,7 @@ func TestARestartThatWasCutShortIsGoneOnWith(t *testing.T) {
 	awaitBacklog(t, f.conn, "c1", Backlog{})
 }
 
-// The patience of a test is shorter than the time in which other consumers deliver again.
+// The timeout of a test is shorter than the time in which other consumers deliver again.
 func TestARetryComesBackSoonWhenTheBridgeThatHeldItIsKilled(t *testing.T) {
 	t.Parallel()
 	f := newFeed(t)

@@ -194,11 +194,11 @@ func TestARetryOfADeletedSubscriptionNeverComesToOneOfTheSameName(t *testing.T) 
 	storeRetries(t, f.conn, 1, 0, nats.Header{HeaderAttempts: {"4"}})
 	s := receive(t, NewSource(f.conn, testStream, name, hostile, 10).Of("new"))
 	got := []int{fetchOne(t, s).Attempt(), fetchOne(t, s).Attempt()}
-	require.ElementsMatch(t, []int{4, 5}, got, "its own, and one of a version that did not say whose it was")
+	require.ElementsMatch(t, []int{4, 5}, got, "its own, and one of a version that stored no UID")
 	require.Eventually(t, func() bool {
 		counts, err := f.conn.WaitingRetries(t.Context())
 		return err == nil && counts[hostile] == 1
-	}, patience, moment, "one is dropped; the other waits, because a consumer may not know yet whose it is")
+	}, patience, moment, "one is dropped; the other waits, because a consumer may not have its UID yet")
 	require.Empty(t, s.arrived)
 }
 
@@ -214,7 +214,7 @@ func TestWhatCameBackForADeletedSubscriptionIsLeftOutByOneOfTheSameName(t *testi
 	s := receive(t, newSource(f.conn).Of("new"))
 	m := fetchOne(t, s)
 	require.Equal(t, "new", m.raw.Header.Get(headerUID))
-	require.Empty(t, DeadLetter{}.message(m, time.Now()).Header.Get(headerUID), "whoever has the name then may redrive it")
+	require.Empty(t, DeadLetter{}.message(m, time.Now()).Header.Get(headerUID), "a later Subscription of the name may get it by a redrive")
 	require.NoError(t, m.Ack(t.Context()))
 	awaitBacklog(t, f.conn, "c1", Backlog{})
 }

@@ -31,7 +31,7 @@ func (k *serverClock) now() time.Time {
 	return k.time.Add(time.Since(k.at))
 }
 
-// learn takes what the server said between two moments of this machine. What was known before is kept if it may be true
+// learn records the server's time, which it sent between two moments of this machine. What was known before is kept if it may be true
 // and is ahead of that.
 func (k *serverClock) learn(server, asked, answered time.Time) {
 	k.mu.Lock()

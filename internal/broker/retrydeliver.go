@@ -16,9 +16,9 @@ const (
 	firstPostponement = 4 * time.Second
 	lastPostponement  = 64 * time.Second
 	// orphanAge is how late a retry of another Subscription of the same name is before it is dropped: until then the
-	// consumer may not know yet whose it is.
+	// consumer may not have the UID yet.
 	orphanAge = time.Minute
-	// tellInterval is how often the log tells of the same thing.
+	// logInterval is how often the same thing is logged.
 	tellInterval = time.Minute
 )
 

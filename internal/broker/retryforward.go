@@ -15,18 +15,18 @@ const (
 	// returnRound is between the moments at which all bridges give back what is further away. Each delayed negative
 	// acknowledgement restarts the timer by which the server sends messages again: if they came all the time, it never would.
 	returnRound = 2 * retryUnit
-	// maxForwards of a level at a time, so that those of one do not take the places of another.
+	// maxForwards of a level at a time, so that those of one do not use up those of another.
 	maxForwards = 64
 	// fetchSize is how many retries of a level a bridge asks for at a time.
 	fetchSize = 128
 )
 
 // ForwardRetries brings events back to their consumers when they are due, until ctx
-// ends. Any number of processes may do so at the same time. Each level of delay has room of
+// ends. Any number of processes may do so at the same time. Each level of delay has a budget of
 // its own for the events that are in hand.
-func (c *Conn) ForwardRetries(ctx context.Context, stream string, room func(level string) Room) {
+func (c *Conn) ForwardRetries(ctx context.Context, stream string, budget func(level string) Room) {
 	f := newForwarder(c, stream)
-	f.room = room
+	f.room = budget
 	var running sync.WaitGroup
 	running.Go(func() { f.clock.keep(ctx, c) })
 	for level := range lastRetryLevel + 1 {
@@ -44,7 +44,7 @@ type forwarder struct {
 	room      func(level string) Room
 
 	mu      sync.Mutex
-	orphans int       // dropped since the log told of them
+	orphans int       // dropped since they were logged last
 	told    time.Time // of orphans
 }
 
@@ -59,7 +59,7 @@ func newForwarder(c *Conn, stream string) *forwarder {
 	return &forwarder{conn: c, consumers: newPresence(find), clock: newServerClock()}
 }
 
-// run takes the retries of one consumer until ctx ends, and returns when nothing is in hand.
+// run handles the retries of one consumer until ctx ends, and returns when nothing is in hand.
 func (f *forwarder) run(ctx context.Context, consumer string, take func(context.Context, *lane, *Message)) {
 	l := newLane()
 	defer l.running.Wait()
@@ -80,11 +80,12 @@ func (f *forwarder) run(ctx context.Context, consumer string, take func(context.
 	}
 }
 
-// takeAt keeps in hand what goes on soon, and lets the server keep the time of the rest.
+// handlerFor returns the handler of a level: it keeps in hand what goes on soon, and returns the rest to the server until
+// shortly before.
 func (f *forwarder) takeAt(level retryLevel) func(context.Context, *lane, *Message) {
 	return func(ctx context.Context, l *lane, m *Message) {
-		due, look := level.schedule(m.metadata.Timestamp, m.raw.Header)
-		wait := look.Sub(f.clock.now())
+		due, next := level.schedule(m.metadata.Timestamp, m.raw.Header)
+		wait := next.Sub(f.clock.now())
 		switch {
 		case wait <= 0:
 			f.goOn(ctx, l, m, due)
@@ -93,7 +94,7 @@ func (f *forwarder) takeAt(level retryLevel) func(context.Context, *lane, *Messa
 		default:
 			now := f.clock.now()
 			f.after(ctx, l, m, now.Truncate(returnRound).Add(returnRound).Sub(now), func() {
-				f.settled(m, m.Return(ctx, look.Sub(f.clock.now())-retryUnit))
+				f.settled(m, m.Return(ctx, next.Sub(f.clock.now())-retryUnit))
 			})
 		}
 	}

@@ -2,8 +2,8 @@ package broker
 
 import "sync"
 
-// lane works on what a bridge has in hand of one level: maxForwards at a time, and in turn for the namespaces that have
-// more in hand (fair queueing). It never has more than the level's consumer shows.
+// fairQueue works on what a bridge has in hand of one level: maxForwards at a time, and round robin for the namespaces that have
+// more in hand. It never has more than the level's consumer shows.
 type lane struct {
 	running sync.WaitGroup
 

@@ -11,8 +11,8 @@ import (
 )
 
 // retryLevel is one of the queues that retries wait in. All retries of a level wait equally long there, by the times at
-// which the server stored them, so the first is always the next to go on and nobody has to look at those behind it. Level
-// 0 keeps nobody waiting, level 1 a retryUnit, and each further one twice as long as the one before. A delay is the sum of
+// which the server stored them, so the first is always the next to go on and those behind it need no check. Level
+// 0 does not wait, level 1 a retryUnit, and each further one twice as long as the one before. A delay is the sum of
 // some of them.
 type retryLevel int
 
@@ -62,10 +62,10 @@ func (l retryLevel) filters() []string {
 	return []string{delayPrefix + "." + l.String() + ".>", callPrefix + "." + l.String() + ".>"}
 }
 
-// schedule says when a retry of this level is due, and when to look at it: then it is due, or the rest of its delay is to
-// be waited for at another level. All are times of the server. Whatever the headers say, a retry of a level is due when
+// schedule returns when a retry of this level is due, and when to check it next: then it is due, or waits for the rest of its
+// delay at another level. All are times of the server. Whatever the headers hold, a retry of a level is due when
 // its wait is over, or within as long again.
-func (l retryLevel) schedule(stored time.Time, header nats.Header) (due, look time.Time) {
+func (l retryLevel) schedule(stored time.Time, header nats.Header) (due, next time.Time) {
 	over := stored.Add(l.wait())
 	due = firstDue(stored, header)
 	if due.Before(over) {
@@ -122,8 +122,8 @@ func waitingOf(subject string) (size string, subscription types.NamespacedName) 
 
 const kibibyte = 1 << 10
 
-// sizeClass is the size in KiB, rounded up to a power of two, as it stands in the subject: so whoever counts the
-// retries of a Subscription knows how many bytes they have, within a factor of two.
+// sizeClass is the size in KiB, rounded up to a power of two, as it stands in the subject: so a count of the
+// retries of a Subscription also gives their bytes, within a factor of two.
 func sizeClass(bytes int) string {
 	return strconv.Itoa(1 << bits.Len64(uint64(max(bytes-1, 0)/kibibyte)))
 }

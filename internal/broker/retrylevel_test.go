@@ -47,7 +47,7 @@ func TestARetryIsLookedAtWhenItsLevelIsOverOrWhenItIsDue(t *testing.T) {
 	for name, tc := range map[string]struct {
 		delay     time.Duration // that the level is for
 		header    nats.Header
-		due, look time.Duration
+		due, next time.Duration
 	}{
 		"nothing is left":                {time.Second, delayed(time.Second), time.Second, time.Second},
 		"less than a unit is left":       {time.Second, delayed(1100 * time.Millisecond), 1100 * time.Millisecond, 1100 * time.Millisecond},
@@ -61,9 +61,9 @@ func TestARetryIsLookedAtWhenItsLevelIsOverOrWhenItIsDue(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			due, look := levelOf(tc.delay).schedule(stored, tc.header)
+			due, next := levelOf(tc.delay).schedule(stored, tc.header)
 			require.Equal(t, tc.due, due.Sub(stored))
-			require.Equal(t, tc.look, look.Sub(stored))
+			require.Equal(t, tc.next, next.Sub(stored))
 		})
 	}
 }
@@ -127,8 +127,8 @@ func TestACopyWaitsInOneLevelThatIsLongEnough(t *testing.T) {
 		level := levelAbove(delay)
 		require.Equal(t, want, level.String(), delay)
 		stored := time.Unix(1000, 0)
-		due, look := level.schedule(stored, nats.Header{headerDelay: {strconv.FormatInt(level.wait().Nanoseconds(), 10)}})
-		require.Equal(t, look, due, "it is moved to no other level")
+		due, next := level.schedule(stored, nats.Header{headerDelay: {strconv.FormatInt(level.wait().Nanoseconds(), 10)}})
+		require.Equal(t, next, due, "it is moved to no other level")
 		require.Equal(t, stored.Add(level.wait()), due)
 	}
 }

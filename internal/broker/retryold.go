@@ -25,7 +25,7 @@ func (c *Conn) ensureOldRetryConsumer(ctx context.Context) error {
 	})
 }
 
-// takeOld gives a retry of an earlier version its place in a level, so none of them waits for others.
+// handleOld moves a retry of an earlier version into a level, so none of them waits for others.
 func (f *forwarder) takeOld(ctx context.Context, l *lane, m *Message) {
 	f.work(ctx, l, m, func(ctx context.Context) {
 		var wait time.Duration

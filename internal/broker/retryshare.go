@@ -16,7 +16,7 @@ import (
 var ErrRetryShare = errors.New("too many retries wait")
 
 const (
-	// countedFor is how long a count of waiting retries is believed, to which this process adds its own; countingShare
+	// countedFor is how long a count of waiting retries is used, to which this process adds its own; countingShare
 	// bounds the part of the time that counting takes.
 	countedFor    = 2 * time.Second
 	countingShare = 20
@@ -26,9 +26,9 @@ const (
 	spreadPerSecond = 1000
 )
 
-// retryShares keeps the retries of one namespace from taking the room and the time of others. A namespace may hold as
+// retryShares keeps the retries of one namespace from taking the storage and the time of others. A namespace may hold as
 // many bytes of the stream as are free, and a Subscription half as many: so one namespace gets half of the
-// stream at most, two a third each, and there is always room for the next.
+// stream at most, two a third each, and there is always storage for the next.
 type retryShares struct {
 	conn *Conn
 
@@ -51,8 +51,8 @@ func newRetryShares(conn *Conn) *retryShares {
 	return &retryShares{conn: conn, counted: map[string]*retryCount{}}
 }
 
-// admit takes one retry more into account and says how long it is to wait: longer, by up to as long again, when so many
-// of its namespace wait that they would come due in a crowd. What cannot be counted is admitted, and the stream bounds it.
+// admit counts one more retry and returns how long it has to wait: longer, by up to twice as long, when so many
+// of its namespace wait that they would come due at once. What cannot be counted is admitted, and the stream bounds it.
 func (s *retryShares) admit(
 	ctx context.Context, subscription types.NamespacedName, size string, delay time.Duration,
 ) (time.Duration, error) {
@@ -95,7 +95,7 @@ func (s *retryShares) of(namespace string) *retryCount {
 	return count
 }
 
-// add decides whether there is room, and takes it.
+// add counts a retry, unless it exceeds a share.
 func (c *retryCount) add(name string, bytes uint64) error {
 	switch {
 	case c.bySource[name]+bytes > c.free/2:
@@ -121,7 +121,7 @@ func spread(delay time.Duration, waiting uint64, random float64) time.Duration {
 	return min(delay+time.Duration(random*float64(min(window, delay))), MaxRetryDelay)
 }
 
-// countRetries asks the stream what waits of a namespace. The events of detached calls take room as well.
+// countRetries asks the stream what waits of a namespace. The events of detached calls take storage as well.
 func (c *Conn) countRetries(ctx context.Context, namespace string, count *retryCount) error {
 	info, err := c.subjects(ctx, RetryStream, strings.Join([]string{"rouse.*.*.*", namespace, ">"}, "."))
 	if err != nil {

@@ -12,7 +12,7 @@ import (
 	"github.com/rouse-run/rouse/internal/cloudevent"
 )
 
-// narrow is a room of so many bytes.
+// limitedBudget is a budget of so many bytes.
 type narrow struct {
 	size       int64
 	used, peak atomic.Int64
@@ -59,9 +59,9 @@ func TestASourceHoldsNoMoreThanThereIsRoomFor(t *testing.T) {
 	t.Parallel()
 	f := newFeed(t, func(c *Consumer) { c.MaxAckPending = 1_000_000 })
 	f.publishLarge(t, 200, 60<<10)
-	room := newNarrow(4 << 20)
-	r := receive(t, NewSource(f.conn, testStream, "c1", subscription(), 1_000_000).Within(room))
-	fits := int(room.size/RoomOf(60<<10)) - 1 // one may be asked for as if it were as large as can be
+	budget := newNarrow(4 << 20)
+	r := receive(t, NewSource(f.conn, testStream, "c1", subscription(), 1_000_000).Within(budget))
+	fits := int(budget.size/RoomOf(60<<10)) - 1 // one may be asked for as if it were as large as can be
 	held := fetch(t, r, fits/2)
 	require.Never(t, func() bool { return len(r.arrived) > fits }, 300*time.Millisecond, 10*time.Millisecond)
 	for range 200 - len(held) {
@@ -70,14 +70,14 @@ func TestASourceHoldsNoMoreThanThereIsRoomFor(t *testing.T) {
 		m.Release()
 		held = append(held[1:], fetchOne(t, r))
 	}
-	require.LessOrEqual(t, room.peak.Load(), room.size)
+	require.LessOrEqual(t, budget.peak.Load(), budget.size)
 	for _, m := range held {
 		require.NoError(t, m.Ack(t.Context()))
 		m.Release()
 	}
 	r.cancel()
 	require.NoError(t, <-r.ended)
-	require.Zero(t, room.used.Load(), "all is given back")
+	require.Zero(t, budget.used.Load(), "all is given back")
 }
 
 func TestEventsOfAnySizeComeThroughARoomThatIsBarelyEnough(t *testing.T) {
@@ -87,27 +87,27 @@ func TestEventsOfAnySizeComeThroughARoomThatIsBarelyEnough(t *testing.T) {
 		f.publishLarge(t, 1, size)
 		require.Equal(t, i+1, f.next)
 	}
-	room := newNarrow(RoomOf(1<<20 + sizeSlack))
-	r := receive(t, NewSource(f.conn, testStream, "c1", subscription(), 10).Within(room))
+	budget := newNarrow(RoomOf(1<<20 + sizeSlack))
+	r := receive(t, NewSource(f.conn, testStream, "c1", subscription(), 10).Within(budget))
 	for i := range f.next {
 		m := fetchOne(t, r)
 		require.Equal(t, strconv.Itoa(i), id(t, m))
 		require.NoError(t, m.Ack(t.Context()))
 		m.Release()
 	}
-	require.LessOrEqual(t, room.peak.Load(), room.size)
+	require.LessOrEqual(t, budget.peak.Load(), budget.size)
 }
 
 func TestASourceThatRestsKeepsLittleRoom(t *testing.T) {
 	t.Parallel()
 	f := newFeed(t)
-	room := newNarrow(64 << 20)
-	r := receive(t, newSource(f.conn).Within(room))
+	budget := newNarrow(64 << 20)
+	r := receive(t, newSource(f.conn).Within(budget))
 	f.publish(t, 500)
 	for range 500 {
 		m := fetchOne(t, r)
 		require.NoError(t, m.Ack(t.Context()))
 		m.Release()
 	}
-	require.Eventually(t, func() bool { return room.used.Load() <= IdleRoom }, patience, 10*time.Millisecond)
+	require.Eventually(t, func() bool { return budget.used.Load() <= IdleRoom }, patience, 10*time.Millisecond)
 }

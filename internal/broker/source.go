@@ -13,12 +13,12 @@ import (
 )
 
 const (
-	// pullExpires is how long the server remembers a request that nobody waits for
-	// any more, if it was not told so.
+	// pullExpires is how long the server remembers a request whose source is gone,
+	// if the server did not see it go.
 	pullExpires = 30 * time.Second
-	// pullHeartbeat is how often the server says that a request still stands.
+	// pullHeartbeat is how often the server confirms that a request still stands.
 	pullHeartbeat = 5 * time.Second
-	// repeatDelay is before requests are made anew that the server gave up.
+	// repeatDelay is before requests are sent again that the server gave up.
 	repeatDelay = 20 * time.Millisecond
 	// Bounds of what one request asks for. The server sends no more than the
 	// consumer's MaxAckPending, so a request for more only saves requests.
@@ -62,17 +62,17 @@ func NewSource(c *Conn, stream, consumer string, subscription types.NamespacedNa
 	}
 }
 
-// Of says which Subscription of the name the source is for. What comes back from the retries of another one
-// is left out then.
+// Of sets the UID of the Subscription that the source is for. The source leaves out retries of another
+// Subscription of the same name then.
 func (s *Source) Of(uid types.UID) *Source {
 	s.uid = uid
 	return s
 }
 
-// Within bounds the memory that messages of the source take, from when they are asked
-// for until they are released. It returns the source.
-func (s *Source) Within(room Room) *Source {
-	s.room = room
+// Within bounds the memory that messages of the source take, from the pull request
+// until they are released. It returns the source.
+func (s *Source) Within(budget Room) *Source {
+	s.room = budget
 	return s
 }
 
@@ -80,8 +80,8 @@ func (s *Source) Within(room Room) *Source {
 // consumer one receives at a time, what it hands over is in the order of the stream, and
 // it begins only when no other source holds a message of the consumer.
 //
-// Receive then also returns nil when its turn is over because another source has taken the
-// consumer. Whenever it returns, give back what is not being worked on, and change nothing
+// Receive then also returns nil when it has lost the ownership of the consumer to another
+// source. Whenever it returns, give back what is not being worked on, and change nothing
 // in the order of what is: the next source waits for it. ErrNotOrdered means that the
 // consumer was not made for this, or not yet.
 func NewOrderedSource(c *Conn, stream, consumer string, subscription types.NamespacedName, maxInFlight int) *Source {
@@ -92,7 +92,7 @@ func NewOrderedSource(c *Conn, stream, consumer string, subscription types.Names
 
 // Receive hands each message over, one call at a time, as the server sends them,
 // until ctx ends or stop is closed. Then it returns nil, and what the server still
-// sends is handed back to it, for somebody else and at once.
+// sends is handed back to it, for other sources and at once.
 //
 // ErrConsumerNotFound means that the consumer is gone, ErrNotConnected that no
 // connection came up for a while, ErrStalled that the server does not answer for
@@ -112,11 +112,11 @@ func (s *Source) Receive(ctx context.Context, stop <-chan struct{}, each func(*M
 	return nil
 }
 
-// repeat receives until it is told to stop, or until something is wrong that new requests
+// repeat receives until it is stopped, or until something is wrong that new requests
 // do not put right.
-func (s *Source) repeat(ctx context.Context, stop <-chan struct{}, each func(*Message), t *turn) error {
+func (s *Source) repeat(ctx context.Context, stop <-chan struct{}, each func(*Message), o *turn) error {
 	for ctx.Err() == nil {
-		err := s.receive(ctx, stop, each, t)
+		err := s.receive(ctx, stop, each, o)
 		if !errors.Is(err, errRepeat) {
 			return err
 		}
@@ -136,9 +136,9 @@ func pause(ctx context.Context, stop <-chan struct{}) {
 	}
 }
 
-// receive works on one inbox. It returns nil when it was told to stop.
-func (s *Source) receive(ctx context.Context, stop <-chan struct{}, each func(*Message), t *turn) error {
-	link := s.conn.changes() // before the look at the connection, so that no change is missed
+// receive works on one inbox. It returns nil when it was stopped.
+func (s *Source) receive(ctx context.Context, stop <-chan struct{}, each func(*Message), o *turn) error {
+	link := s.conn.changes() // before checking the connection, so that no change is missed
 	if !s.conn.Connected() {
 		return s.awaitLink(ctx, stop, link)
 	}
@@ -146,7 +146,7 @@ func (s *Source) receive(ctx context.Context, stop <-chan struct{}, each func(*M
 	if err != nil {
 		return err
 	}
-	err = (&pulling{source: s, inbox: in, each: each, turn: t, appetite: newAppetite(s.batch)}).run(ctx, stop, link)
+	err = (&pulling{source: s, inbox: in, each: each, turn: o, appetite: newAppetite(s.batch)}).run(ctx, stop, link)
 	switch {
 	case errors.Is(err, errNoResponders):
 		in.close()
@@ -160,14 +160,14 @@ func (s *Source) receive(ctx context.Context, stop <-chan struct{}, each func(*M
 	}
 }
 
-// awaitLink waits for the connection to come or go.
+// awaitConnChange waits for the connection to come or go.
 func (s *Source) awaitLink(ctx context.Context, stop, link <-chan struct{}) error {
-	patience := time.NewTimer(s.heartbeat)
-	defer patience.Stop()
+	timer := time.NewTimer(s.heartbeat)
+	defer timer.Stop()
 	select {
 	case <-link:
 		return errRepeat
-	case <-patience.C:
+	case <-timer.C:
 		return ErrNotConnected
 	case <-stop:
 		return nil
@@ -176,7 +176,7 @@ func (s *Source) awaitLink(ctx context.Context, stop, link <-chan struct{}) erro
 	}
 }
 
-// message takes what the server delivered, or nothing if it is not for this consumer:
+// message wraps what the server delivered, or returns nil if it is not for this consumer:
 // a wildcard matches what comes back to others, and a Subscription may have had the same name.
 func (s *Source) message(raw *nats.Msg) *Message {
 	if routing.IsRedelivery(raw.Subject) && (raw.Subject != s.redelivery || s.ofAnother(raw)) {
@@ -195,7 +195,7 @@ func (s *Source) ofAnother(raw *nats.Msg) bool {
 	return uid != "" && s.uid != "" && uid != string(s.uid)
 }
 
-// absence finds out why nobody answers the pull requests.
+// noRespondersError finds out why the pull requests have no responders.
 func (s *Source) absence(ctx context.Context) error {
 	_, err := s.conn.Backlog(ctx, s.stream, s.consumer)
 	switch {

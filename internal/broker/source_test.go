@@ -50,7 +50,7 @@ func subscription() types.NamespacedName {
 	return types.NamespacedName{Namespace: "shop", Name: "orders"}
 }
 
-// newSource has a short expiry, so that requests end and are made anew during the test.
+// newSource has a short expiry, so that requests end and are sent again during the test.
 func newSource(conn *Conn) *Source {
 	s := NewSource(conn, testStream, "c1", subscription(), 10)
 	s.expires, s.heartbeat = 500*time.Millisecond, 200*time.Millisecond
@@ -138,7 +138,7 @@ func TestRequestsStandForAsLongAsNobodyPublishes(t *testing.T) {
 	t.Parallel()
 	f := newFeed(t)
 	r := f.source(t)
-	for range 5 { // requests end after half a second and are made anew
+	for range 5 { // requests end after half a second and are sent again
 		require.Eventually(t, func() bool { return waiting(t, f.conn) > 0 }, patience, moment)
 		f.publish(t, 1)
 		require.NoError(t, fetchOne(t, r).Ack(t.Context()))
@@ -277,7 +277,7 @@ func TestAWildcardLeavesWhatComesBackToOthers(t *testing.T) {
 	t.Parallel()
 	f := newFeed(t, func(c *Consumer) { c.Subjects = []string{"kyma.>"} })
 	r := f.source(t)
-	f.server.Publish(t, routing.RedeliverySubject("c2"), []byte("an event of somebody else"))
+	f.server.Publish(t, routing.RedeliverySubject("c2"), []byte("an event of another client"))
 	f.publish(t, 1)
 	message := fetchOne(t, r)
 	require.Equal(t, "0", id(t, message))
@@ -309,7 +309,7 @@ func TestASourceWithoutAConnection(t *testing.T) {
 	require.ErrorIs(t, await(t, f.source(t).ended), ErrNotConnected)
 	stop := make(chan struct{})
 	close(stop)
-	require.NoError(t, newSource(f.conn).Receive(t.Context(), stop, nil), "it was told to stop")
+	require.NoError(t, newSource(f.conn).Receive(t.Context(), stop, nil), "it was stopped")
 }
 
 // The server restarts twice while events are published and received. Each event

@@ -90,7 +90,7 @@ func readAnswers(ctx context.Context, answers *nats.Subscription, each func(stor
 	}
 }
 
-// What the server says at the end of a batch.
+// Status of the server at the end of a batch.
 const (
 	statusBatchEnd = "204"
 	headerUnread   = "Nats-Num-Pending"

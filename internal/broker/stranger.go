@@ -1,13 +1,13 @@
 package broker
 
-// Strangers are the consumers among those of a stream of events that serve no Subscription, whoever made them. They keep what
-// they have not settled, as ours do.
+// Strangers are the consumers, among those of a stream of events, that serve no Subscription. They keep what they have
+// not settled, as those of Subscriptions do.
 func Strangers(consumers []Consumer) []Consumer {
 	var found []Consumer
 	for _, consumer := range consumers {
 		_, ours := SubscriptionOf(consumer)
-		_, standsIn := consumer.Metadata[metadataStarted]
-		if !ours && !standsIn {
+		_, isStandby := consumer.Metadata[metadataStarted]
+		if !ours && !isStandby {
 			found = append(found, consumer)
 		}
 	}

@@ -19,7 +19,7 @@ const (
 	// maxConsumers of the streams of events and retries is more than there ever are. Without a limit of
 	// its own a stream has the server's default, which is 1,000.
 	maxConsumers = 1_000_000
-	// letterOverhead is what a dead letter takes in its stream beside its payload: its subject, and what the server adds.
+	// deadLetterOverhead is what a dead letter takes in its stream beside its payload: its subject, and what the server adds.
 	letterOverhead = 1 << 10
 )
 
@@ -30,7 +30,7 @@ func (c *Conn) EnsureStreams(ctx context.Context, o StreamOptions) error {
 	return c.EnsureStreamsFor(ctx, o, func(context.Context) ([]Consumer, error) { return nil, nil })
 }
 
-// ensureStreams has the stream of events take them last: what becomes of an event can be stored then. One of the other
+// ensureStreams opens the stream of events last: what becomes of an event can be stored then. One of the other
 // streams that is broken stops none.
 func (c *Conn) ensureStreams(ctx context.Context, o StreamOptions) error {
 	ensure := func(wanted jetstream.StreamConfig) error {
@@ -79,14 +79,14 @@ func deadLetterStream(o StreamOptions) jetstream.StreamConfig {
 		MaxBytes:          o.DeadLetterMaxBytes,
 		MaxAge:            o.DeadLetterMaxAge,
 		Duplicates:        deadLetterWindow,
-		// Whose letters give way is not left to the server, which drops the oldest, whoever's they are.
+		// Rouse chooses which dead letters are dropped: the server would drop the oldest of any namespace.
 		Discard: jetstream.DiscardNew,
-		// Letters are read without a consumer, from any replica.
+		// Dead letters are read without a consumer, from any replica.
 		AllowDirect: true,
 	}
 }
 
-// checkLetterRoom tells of a stream that could not hold one letter: its event would be tried again for ever.
+// checkDeadLetterCapacity refuses a stream that could not hold one dead letter: its event would be tried again for ever.
 func (c *Conn) checkLetterRoom(wanted jetstream.StreamConfig) error {
 	largest := c.nc.MaxPayload() + letterOverhead
 	if wanted.Name != DeadLetterStream || !c.Connected() || wanted.MaxBytes >= largest {
@@ -149,7 +149,7 @@ func (c *Conn) updateStream(ctx context.Context, current, wanted jetstream.Strea
 	return c.liftConsumers(ctx, merged, wanted)
 }
 
-// liftConsumers gives a stream room for consumers that says nothing of it. A server that
+// raiseMaxConsumers sets the limit of consumers of a stream that has none. A server that
 // refuses that has a limit for the account, or is too old to change it and to have a default.
 func (c *Conn) liftConsumers(ctx context.Context, current, wanted jetstream.StreamConfig) error {
 	if wanted.MaxConsumers <= 0 || current.MaxConsumers > 0 {
@@ -163,7 +163,7 @@ func (c *Conn) liftConsumers(ctx context.Context, current, wanted jetstream.Stre
 	return err
 }
 
-// refusesChange tells a server that will not change a stream as it was asked to from one that cannot now.
+// refusesChange distinguishes a server that refuses a change of a stream from one that cannot make it now.
 func refusesChange(err error) bool {
 	api, ok := errors.AsType[*APIError](err)
 	return ok && (api.Code < 500 ||
@@ -190,7 +190,7 @@ func merge(current, wanted jetstream.StreamConfig) jetstream.StreamConfig {
 	return merged
 }
 
-// roomError says what to change when the server cannot hold the stream.
+// insufficientResourcesError adds what to change when the server cannot hold the stream.
 func roomError(wanted jetstream.StreamConfig, err error) error {
 	if !errors.Is(err, ErrNoRoom) {
 		return err

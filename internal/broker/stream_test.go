@@ -46,7 +46,7 @@ func TestEventsAreTakenWhenDeadLettersAndRetriesCanBeStored(t *testing.T) {
 		require.NoError(t, err)
 		order = append(order, strings.TrimPrefix(change.Subject, "$JS.EVENT.ADVISORY.STREAM."))
 	}
-	require.Equal(t, "CREATED.sap", order[0], "its room is reserved first")
+	require.Equal(t, "CREATED.sap", order[0], "its storage is reserved first")
 	require.Subset(t, order, []string{"CREATED.rouse-dead-letters", "CREATED.rouse-retries"}, "and it takes events last")
 }
 
@@ -88,7 +88,7 @@ func TestEnsureStreamsUpdatesInPlaceAndKeepsTheRest(t *testing.T) {
 	require.NoError(t, conn.EnsureStreams(t.Context(), changed))
 
 	after := streamInfo(t, conn, testStream)
-	require.Equal(t, before.Created, after.Created, "the stream was made anew")
+	require.Equal(t, before.Created, after.Created, "the stream was recreated")
 	require.Equal(t, changed.MaxBytes, after.Config.MaxBytes)
 	require.Equal(t, changed.MaxMsgsPerSubject, after.Config.MaxMsgsPerSubject)
 	require.Equal(t, changed.DuplicateWindow, after.Config.Duplicates)

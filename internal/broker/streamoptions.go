@@ -38,8 +38,8 @@ type StreamOptions struct {
 	DuplicateWindow time.Duration
 	// DeadLetterMaxAge after which dead letters are deleted.
 	DeadLetterMaxAge time.Duration
-	// DeadLetterMaxBytes that dead letters may take; then the oldest give way of whoever
-	// holds most. It is at least what one may need: the server's max_payload and 1 KiB.
+	// DeadLetterMaxBytes that dead letters may take; then the oldest are dropped of the
+	// namespace that holds most. It is at least what one may need: the server's max_payload and 1 KiB.
 	DeadLetterMaxBytes int64
 	// RetryMaxBytes that events may take that wait for another attempt; more wait in
 	// their consumers, where they hold up others.

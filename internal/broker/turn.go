@@ -14,37 +14,37 @@ import (
 const (
 	// orderedGroup is the priority group of ordered consumers.
 	orderedGroup = "ordered"
-	// headerPin names whom the server has given a message of an ordered consumer to.
+	// headerPin names the client that the server has pinned an ordered consumer to.
 	headerPin = "Nats-Pin-Id"
 	// statusWrongPin is the answer to a request with a pin that is no longer the consumer's.
 	statusWrongPin = "423"
-	// Waits between looks at what others still hold.
+	// Intervals at which a new owner polls what others still hold.
 	firstLook = 10 * time.Millisecond
 	lastLook  = time.Second
-	// lookTimeout bounds one look, and giving up the pin.
+	// inspectTimeout bounds inspecting a consumer, and giving up the pin.
 	lookTimeout = 2 * time.Second
 	// pinParts is how many requests are made, at least, in the time that a pin lasts.
 	pinParts = 3
 )
 
-// errTurnOver means that the server has given the consumer to another source.
+// errOwnershipLost means that the server has pinned the consumer to another source.
 var errTurnOver = errors.New("another source receives from the consumer now")
 
-// turn is the time in which one source alone receives from an ordered consumer. It begins
+// ownership of an ordered consumer lets its source alone receive from it. It begins
 // when the server pins the source by sending it a message. The source keeps what it gets
-// until it has everything that is outstanding, so that the sources before it hold nothing
+// until it has everything that is outstanding, so that earlier owners hold nothing
 // any more, and hands it over in the order of the stream.
 type turn struct {
 	source  *Source
 	ackWait time.Duration
 	ready   bool
-	kept    map[uint64]*Message // by sequence, until the turn is ready
+	kept    map[uint64]*Message // by sequence, until the source is ready
 	touched time.Time           // when the kept ones were extended
 	pause   time.Duration
 	looks   *time.Timer // runs while messages are kept
 }
 
-// newTurn learns from the consumer how long a pin and a delivery last.
+// newOwnership reads from the consumer how long a pin and a delivery last.
 func (s *Source) newTurn(ctx context.Context) (*turn, error) {
 	info, err := s.look(ctx)
 	if err != nil {
@@ -56,9 +56,11 @@ func (s *Source) newTurn(ctx context.Context) (*turn, error) {
 	}
 	s.expires = min(pullExpires, info.Config.PinnedTTL/pinParts)
 	s.heartbeat = min(pullHeartbeat, s.expires/2)
-	looks := time.NewTimer(time.Hour)
-	looks.Stop()
-	return &turn{source: s, ackWait: info.Config.AckWait, kept: map[uint64]*Message{}, looks: looks, pause: firstLook}, nil
+	pollTimer := time.NewTimer(time.Hour)
+	pollTimer.Stop()
+	return &turn{
+		source: s, ackWait: info.Config.AckWait, kept: map[uint64]*Message{}, looks: pollTimer, pause: firstLook,
+	}, nil
 }
 
 func (s *Source) look(ctx context.Context) (*jetstream.ConsumerInfo, error) {
@@ -74,68 +76,68 @@ func (s *Source) look(ctx context.Context) (*jetstream.ConsumerInfo, error) {
 	return consumer.CachedInfo(), nil
 }
 
-// take keeps a message, or hands it over when the turn is ready.
-func (t *turn) take(m *Message, each func(*Message)) error {
+// handle keeps a message, or hands it over when the source is ready.
+func (o *turn) take(m *Message, each func(*Message)) error {
 	pin := m.raw.Header.Get(headerPin)
 	m.raw.Header.Del(headerPin) // it is no part of the event
 	switch {
 	case pin == "":
-		t.giveBack(m)
+		o.giveBack(m)
 		return ErrNotOrdered
-	case t.source.pin == "":
-		t.source.pin = pin
-	case t.source.pin != pin: // another request of ours, which was not told the pin, has won a new one
-		t.source.pin = pin
-		t.giveBack(m)
+	case o.source.pin == "":
+		o.source.pin = pin
+	case o.source.pin != pin: // another request of ours, without the pin, has won a new one
+		o.source.pin = pin
+		o.giveBack(m)
 		return errTurnOver
 	}
-	if t.ready {
+	if o.ready {
 		each(m)
 		return nil
 	}
-	if len(t.kept) == 0 {
-		t.touched = time.Now()
-		t.looks.Reset(t.pause)
+	if len(o.kept) == 0 {
+		o.touched = time.Now()
+		o.looks.Reset(o.pause)
 	}
-	if before := t.kept[m.Sequence()]; before != nil {
+	if before := o.kept[m.Sequence()]; before != nil {
 		before.Release()
 	}
-	t.kept[m.Sequence()] = m // a second delivery takes the place of the first
+	o.kept[m.Sequence()] = m // a second delivery replaces the first
 	return nil
 }
 
-// due tells when to check. It never does without a turn.
-func (t *turn) due() <-chan time.Time {
-	if t == nil {
+// due has a value when to check. It never has without ownership.
+func (o *turn) due() <-chan time.Time {
+	if o == nil {
 		return nil
 	}
-	return t.looks.C
+	return o.looks.C
 }
 
-// check makes the turn ready when the consumer has no more outstanding than what is kept
-// here. Messages on their way count as outstanding already, so it never errs on the wrong side.
-func (t *turn) check(ctx context.Context, each func(*Message)) {
-	info, err := t.source.look(ctx)
-	if err != nil || info.NumAckPending > len(t.kept) {
-		t.extend(ctx)
-		t.pause = min(2*t.pause, lastLook, t.ackWait/4)
-		t.looks.Reset(t.pause)
+// check makes the source ready when the consumer has no more outstanding than what is kept
+// here. Messages on their way count as outstanding already, so it is never ready too early.
+func (o *turn) check(ctx context.Context, each func(*Message)) {
+	info, err := o.source.look(ctx)
+	if err != nil || info.NumAckPending > len(o.kept) {
+		o.extend(ctx)
+		o.pause = min(2*o.pause, lastLook, o.ackWait/4)
+		o.looks.Reset(o.pause)
 		return
 	}
-	t.ready = true
-	for _, sequence := range slices.Sorted(maps.Keys(t.kept)) {
-		each(t.kept[sequence])
+	o.ready = true
+	for _, sequence := range slices.Sorted(maps.Keys(o.kept)) {
+		each(o.kept[sequence])
 	}
-	clear(t.kept)
+	clear(o.kept)
 }
 
 // extend keeps what is kept here from being delivered once more.
-func (t *turn) extend(ctx context.Context) {
-	if time.Since(t.touched) < t.ackWait/4 {
+func (o *turn) extend(ctx context.Context) {
+	if time.Since(o.touched) < o.ackWait/4 {
 		return
 	}
-	t.touched = time.Now()
-	for _, m := range t.kept {
+	o.touched = time.Now()
+	for _, m := range o.kept {
 		if err := m.Extend(ctx); err != nil {
 			return // it is delivered again
 		}
@@ -143,30 +145,30 @@ func (t *turn) extend(ctx context.Context) {
 }
 
 // end gives back what was not handed over.
-func (t *turn) end() {
-	t.looks.Stop()
-	for _, m := range t.kept {
-		t.giveBack(m)
+func (o *turn) end() {
+	o.looks.Stop()
+	for _, m := range o.kept {
+		o.giveBack(m)
 	}
 }
 
-// giveBack does not wait for a connection: without one AckWait has to do.
-func (t *turn) giveBack(m *Message) {
-	_ = t.source.conn.nc.Publish(m.raw.Reply, []byte(verbNak))
+// giveBack does not wait for a connection: without one the message comes again after AckWait.
+func (o *turn) giveBack(m *Message) {
+	_ = o.source.conn.nc.Publish(m.raw.Reply, []byte(verbNak))
 	m.Release()
 }
 
-// request is what a pull request for an ordered consumer says more.
-func (t *turn) request(body []byte) []byte {
+// request adds the fields of a pull request for an ordered consumer.
+func (o *turn) request(body []byte) []byte {
 	body = append(body, `,"group":"`+orderedGroup+`"`...)
-	if t.source.pin != "" {
+	if o.source.pin != "" {
 		body = append(body, `,"id":`...)
-		body = strconv.AppendQuote(body, t.source.pin)
+		body = strconv.AppendQuote(body, o.source.pin)
 	}
 	return body
 }
 
-// receiveInTurn is Receive for an ordered consumer.
+// receiveOrdered is Receive for an ordered consumer.
 func (s *Source) receiveInTurn(ctx context.Context, stop <-chan struct{}, each func(*Message)) error {
 	for ctx.Err() == nil {
 		err := s.oneTurn(ctx, stop, each)
@@ -184,11 +186,11 @@ func (s *Source) receiveInTurn(ctx context.Context, stop <-chan struct{}, each f
 	return nil
 }
 
-// oneTurn ends with its inbox at the latest: what the server sent there last comes again, and newer messages on the next
+// receiveAsOwner ends with its inbox at the latest: what the server sent there last comes again, and newer messages on the next
 // inbox would overtake it.
 func (s *Source) oneTurn(ctx context.Context, stop <-chan struct{}, each func(*Message)) error {
 	link := s.conn.changes()
-	t, err := s.newTurn(ctx)
+	o, err := s.newTurn(ctx)
 	switch {
 	case errors.Is(err, ErrNotConnected):
 		return s.awaitLink(ctx, stop, link)
@@ -197,12 +199,12 @@ func (s *Source) oneTurn(ctx context.Context, stop <-chan struct{}, each func(*M
 	case err != nil:
 		return err
 	}
-	defer t.end()
-	return s.receive(ctx, stop, each, t)
+	defer o.end()
+	return s.receive(ctx, stop, each, o)
 }
 
-// leave returns what is to be told, after an inbox was abandoned, which pin its last
-// messages had. A pin that nobody uses would keep all sources waiting until it expires.
+// leave returns what to call, after an inbox was abandoned, with the pin of its last
+// messages. A pin that no source uses would keep all sources waiting until it expires.
 func (s *Source) leave(stopped bool) func(last string) {
 	own := s.pin
 	return func(last string) {

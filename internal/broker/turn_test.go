@@ -57,7 +57,7 @@ func ids(t *testing.T, messages []*Message) []string {
 	return all
 }
 
-// pin is whose turn it is, empty for nobody's.
+// pin is the id of the pinned source, empty without one.
 func (f *feed) pin(t *testing.T) string {
 	t.Helper()
 	info, err := f.conn.js.Consumer(t.Context(), testStream, "c1")
@@ -152,11 +152,11 @@ func TestASourceWhoseTurnIsOverReturns(t *testing.T) {
 	f.publish(t, 1)
 	held := fetchOne(t, a)
 	b := f.orderedSource(t)
-	require.Eventually(t, func() bool { return waiting(t, f.conn) > 1 }, patience, moment, "the other one asks")
+	require.Eventually(t, func() bool { return waiting(t, f.conn) > 1 }, patience, moment, "the other one pulls")
 	pin := f.pin(t)
 	source.unpin(pin) // as the server does when a source was silent for too long
 	f.publish(t, 1)
-	require.NoError(t, await(t, a.ended), "it is told")
+	require.NoError(t, await(t, a.ended), "it has lost the consumer")
 	require.NoError(t, held.Return(t.Context(), 0))
 	require.Equal(t, []string{"0", "1"}, ids(t, fetch(t, b, 2)))
 }

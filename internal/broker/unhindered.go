@@ -2,8 +2,8 @@ package broker
 
 import "github.com/nats-io/nats.go/jetstream"
 
-// unhindered takes out of a consumer's configuration what would keep it from delivering
-// each event until it is settled. Somebody else may have put it there.
+// normalizeConsumerConfig removes from a consumer's configuration what would keep it from delivering
+// each event until it is settled. Another client may have set it.
 func unhindered(config jetstream.ConsumerConfig) jetstream.ConsumerConfig {
 	config.MaxDeliver = -1 // the dispatcher decides which attempt is the last
 	config.BackOff = nil
@@ -13,7 +13,7 @@ func unhindered(config jetstream.ConsumerConfig) jetstream.ConsumerConfig {
 	return config
 }
 
-// unsuitable tells whether a consumer hinders in ways that JetStream cannot change in place.
+// needsRecreation reports whether a consumer has settings that JetStream cannot change in place.
 func unsuitable(config jetstream.ConsumerConfig) bool {
 	return config.AckPolicy != jetstream.AckExplicitPolicy || config.ReplayPolicy != jetstream.ReplayInstantPolicy ||
 		config.MemoryStorage || config.DeliverSubject != "" || config.Durable == ""

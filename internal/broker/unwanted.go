@@ -25,12 +25,12 @@ var errListChanged = errors.New("not all consumers could be listed, or they chan
 
 // DropUnwanted removes from a stream with interest retention what no consumer of it wants any more, and returns how many
 // messages that were. The server does so itself whenever a consumer goes or loses subjects, unless more than 100,000
-// messages are behind the first that the consumer had not settled: those stay for ever while an older message is wanted by
-// somebody. Nothing goes that a consumer wants, whoever has made it, nor what is stored after the call began. Consumers
-// that another process makes meanwhile lose nothing but what had nobody's interest before.
+// messages are behind the first that the consumer had not settled: those stay for ever while a consumer wants an
+// older message. Nothing goes that a consumer of any client wants, nor what is stored after the call began. Consumers
+// that another process makes meanwhile lose only messages that no consumer had interest in before.
 func (c *Conn) DropUnwanted(ctx context.Context, stream string) (uint64, error) {
 	if !c.Connected() {
-		return 0, fmt.Errorf("drop what nobody wants: %w", ErrNotConnected)
+		return 0, fmt.Errorf("drop messages without interest: %w", ErrNotConnected)
 	}
 	var dropped uint64
 	for offset, pages := 0, 0; pages < maxSubjectPages; pages++ {
@@ -43,7 +43,7 @@ func (c *Conn) DropUnwanted(ctx context.Context, stream string) (uint64, error) 
 			gone, err = c.dropOf(ctx, stream, page, &dropped)
 		}
 		if err != nil {
-			return dropped, fmt.Errorf("drop what nobody wants: %w", mapError(err))
+			return dropped, fmt.Errorf("drop messages without interest: %w", mapError(err))
 		}
 		if offset += listed - gone; offset >= page.Total-gone {
 			return dropped, nil
@@ -66,7 +66,7 @@ func (c *Conn) subjectPage(ctx context.Context, stream string, offset int) (subj
 		return page, err
 	}
 	if page.Config.Retention != jetstream.InterestPolicy {
-		return subjectPage{}, nil // it keeps what nobody wants
+		return subjectPage{}, nil // it keeps messages without interest
 	}
 	return page, nil
 }
@@ -170,7 +170,7 @@ func interestOf(info *jetstream.ConsumerInfo) interest {
 		filters: subjects(info.Config), settled: info.AckFloor.Stream, held: info.NumPending + uint64(info.NumAckPending),
 	}
 	if info.Config.MaxDeliver > 0 {
-		wants.settled = 0 // what it gave up is kept for whoever looks at it
+		wants.settled = 0 // what it gave up is kept for inspection
 	}
 	return wants
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/rouse-run/rouse/internal/testing/natstest"
 )
 
-// beyond is how many events nats-server looks at when a consumer goes, and some.
+// beyond is how many events nats-server checks when a consumer goes, and some.
 const beyond = 100_050
 
 func TestAStreamIsNotFullOfWhatNobodyWants(t *testing.T) {
@@ -131,7 +131,7 @@ func TestVersionsOfServersAreCompared(t *testing.T) {
 	}
 }
 
-// flood publishes more small events than the server looks at, under so many subjects.
+// floodSubjects publishes more small events than the server checks, under so many subjects.
 func floodSubjects(t *testing.T, conn *Conn, subjects int) {
 	t.Helper()
 	before := streamInfo(t, conn, testStream).State.Msgs

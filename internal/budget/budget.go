@@ -2,7 +2,7 @@ package budget
 
 import "sync"
 
-// largest is the part of a budget, one of so many, that nobody has to wait for more than: what is larger counts as that.
+// largest is the part of a budget, one of so many, that bounds each wait: a request for more counts as that much.
 const largest = 4
 
 // Budget is a number of bytes for all of its shares.
@@ -37,11 +37,11 @@ type Share struct {
 	budget  *Budget
 	group   string
 	used    int64
-	waiting bool // somebody was told no
+	waiting bool // a request was refused
 	freed   chan struct{}
 }
 
-// Take takes as much as there is, at most so many bytes. It returns how many, and takes none if there are fewer than the
+// Acquire takes as much as there is, at most so many bytes. It returns how many, and takes none if there are fewer than the
 // least.
 func (s *Share) Take(least, most int64) int64 {
 	b := s.budget
@@ -64,7 +64,7 @@ func (s *Share) Force(bytes int64) {
 	s.add(bytes)
 }
 
-// Give returns bytes.
+// Release returns bytes.
 func (s *Share) Give(bytes int64) {
 	b := s.budget
 	b.mu.Lock()
@@ -79,7 +79,7 @@ func (s *Share) Give(bytes int64) {
 	}
 }
 
-// Freed has a note when the share itself has given bytes after it was refused some. That others have is not noted.
+// Freed is notified when the share itself has released bytes after it was refused some, and not when others have.
 func (s *Share) Freed() <-chan struct{} { return s.freed }
 
 // available is what may be taken. The lock is held.

@@ -1,4 +1,4 @@
-// Package budget shares a number of bytes out among those who hold something in memory.
+// Package budget shares a number of bytes out among the holders of memory.
 //
 //	Budget: size
 //	  group "shop"    at most as much as is left free
@@ -11,5 +11,5 @@
 //   - The own bytes of a share are always there, whatever others do.
 //   - A group takes no more than it leaves free. So one that takes all it can leaves half to the others, two leave a
 //     third, and a group that has taken nothing always finds something.
-//   - It says no instead of waiting, and allocates nothing after the first byte of a group.
+//   - It refuses instead of waiting, and allocates nothing after the first byte of a group.
 package budget

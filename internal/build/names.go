@@ -17,8 +17,8 @@ var (
 // IsTag reports whether a tag is one of ours: what Tag returns, perhaps with the fingerprint of a wish to build again.
 func IsTag(tag string) bool { return tagForm.MatchString(tag) }
 
-// CopyTag is the tag of a copy of a runtime's image: the tag or the digest of the original, which tells whether the copy
-// is still needed, and the digest of the copied manifest, which is of one platform. Nobody reads by it: builds ask for
+// CopyTag is the tag of a copy of a runtime's image: the tag or the digest of the original, which shows whether the copy
+// is still needed, and the digest of the copied manifest, which is of one platform. No build reads by it: builds ask for
 // the digest, and the chart's registry takes no other manifest under the tag.
 func CopyTag(identifier, digest string) string {
 	return fmt.Sprintf("%.60s-%s", strings.ReplaceAll(identifier, ":", "-"), strings.TrimPrefix(digest, "sha256:"))

@@ -10,7 +10,7 @@ import (
 // Reason classifies why a build failed.
 type Reason string
 
-// Reasons why a build fails. The first group is for the user of the Function to repair, the second may pass.
+// Reasons why a build fails. The first group is for the user of the Function to repair, the second is transient.
 const (
 	InvalidDependencies Reason = "InvalidDependencies" // the manifest cannot be parsed, or contradicts itself
 	PackageNotFound     Reason = "PackageNotFound"     // no such package, or no version that fits
@@ -31,7 +31,7 @@ const (
 	Interrupted         Reason = "Interrupted"         // the build was stopped, or took too long
 )
 
-// Transient tells whether the same build may succeed later although nobody changes anything.
+// Transient reports whether the same build may succeed later without any change.
 func (r Reason) Transient() bool {
 	switch r {
 	case SourceUnreachable, PackagesUnreachable, RegistryUnavailable, RegistryFull, Interrupted:
@@ -41,7 +41,7 @@ func (r Reason) Transient() bool {
 	}
 }
 
-// Result is what became of a plan. The builder writes it as its termination message.
+// Result is the outcome of a plan. The builder writes it as its termination message.
 type Result struct {
 	// Digest of the image that was pushed, sha256:...; empty when the build failed.
 	Digest string `json:"digest,omitempty"`

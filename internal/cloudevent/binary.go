@@ -11,7 +11,7 @@ const (
 	headerContentType = "Content-Type"
 )
 
-// IsBinary tells whether headers are those of an event in binary mode.
+// IsBinary reports whether headers are those of an event in binary mode.
 func IsBinary(header map[string][]string) bool {
 	for name := range header {
 		if strings.EqualFold(name, headerPrefix+specVersion) {

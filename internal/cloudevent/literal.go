@@ -7,7 +7,7 @@ import (
 )
 
 // stringEnd is where the JSON string that begins at i ends, -1 when there is none. Bytes that are no UTF-8 are left to
-// whoever reads it, as encoding/json does.
+// the reader, as encoding/json does.
 func stringEnd(body []byte, i int) int {
 	if at(body, i) != '"' {
 		return -1

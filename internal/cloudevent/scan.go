@@ -60,7 +60,7 @@ func valueStart(body []byte, nameEnd int) int {
 	return skipSpace(body, colon+1)
 }
 
-// ValidJSON tells whether data are one JSON value.
+// ValidJSON reports whether data are one JSON value.
 func ValidJSON(data []byte) bool {
 	end, _ := valueEnd(data, skipSpace(data, 0))
 	return end >= 0 && skipSpace(data, end) == len(data)

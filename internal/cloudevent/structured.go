@@ -257,7 +257,7 @@ func (e *Event) setBase64(text []byte) error {
 	return nil
 }
 
-// isJSON tells whether data of a content type stand in a JSON event as they are. Without one they are JSON.
+// isJSON reports whether data of a content type stand in a JSON event as they are. Without one they are JSON.
 func isJSON(contentType string) bool {
 	if contentType == "" || contentType == "application/json" {
 		return true

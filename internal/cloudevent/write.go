@@ -66,7 +66,7 @@ func isJSONToAll(contentType string) bool {
 	return mediaType == strings.ToLower(strings.TrimSpace(mediaType))
 }
 
-// embeddable tells whether data can stand in a JSON event and come back byte for byte. White space around a value would
+// embeddable reports whether data can stand in a JSON event and come back byte for byte. White space around a value would
 // be lost.
 func embeddable(data []byte) bool {
 	end, deep := valueEnd(data, 0)

@@ -9,13 +9,13 @@ import (
 
 const bearer = "Bearer "
 
-// HasBearer tells whether a request has the token in its header Authorization. An empty token lets nobody in.
+// HasBearer reports whether a request has the token in its header Authorization. An empty token denies access.
 func HasBearer(r *http.Request, token string) bool {
 	given := r.Header.Get("Authorization")
 	if token == "" || len(given) < len(bearer) || !strings.EqualFold(given[:len(bearer)], bearer) {
 		return false
 	}
-	// Hashes, because the comparison tells lengths apart.
+	// Hashes, because the comparison of texts leaks their lengths.
 	want, got := sha256.Sum256([]byte(token)), sha256.Sum256([]byte(strings.TrimSpace(given[len(bearer):])))
 	return subtle.ConstantTimeCompare(want[:], got[:]) == 1
 }

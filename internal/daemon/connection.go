@@ -17,9 +17,9 @@ type connection struct {
 	since atomic.Int64 // in nanoseconds: when it was opened, or the last request was answered
 	waits atomic.Bool  // for its client to send or to read
 
-	header header // by whoever reads, which net/http does one at a time
+	header header // of the reader: net/http reads one at a time
 
-	// By whoever writes.
+	// Of the writer.
 	deadline time.Time // of writes
 	own      bool      // a handler has set it
 }

@@ -12,13 +12,13 @@ import (
 const (
 	// defaultMaxConnections is how many a Server has that names no number.
 	defaultMaxConnections = 1024
-	// evictedShare is which part of all connections is closed at a time where there are too many, so that it is not
-	// looked for the oldest at each further one.
+	// evictedShare is which part of all connections is closed at a time where there are too many, so that the search for
+	// the oldest is not repeated for each further one.
 	evictedShare = 64
 )
 
-// connections bounds how many clients a server has. A further one gets the place of those that the server has waited for
-// longest, of the address that has most: a client that sends its request at once, and reads its answer, finds room beside
+// connections bounds how many clients a server has. A further one replaces those that the server has waited for
+// longest, of the address that has most: a client that sends its request at once, and reads its answer, is served beside
 // any number of others.
 type connections struct {
 	net.Listener
@@ -102,7 +102,7 @@ func longestWaiting(open map[*connection]struct{}, n int) []*connection {
 	return most[:min(n, len(most))]
 }
 
-// follow is told by the server what a connection does.
+// follow receives the state of a connection from the server.
 func (l *connections) follow(conn net.Conn, state http.ConnState) {
 	c, ok := conn.(*connection)
 	if !ok {

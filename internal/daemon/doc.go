@@ -6,6 +6,6 @@
 // are compiled in, because the image has no file system to find them on.
 //
 // Servers bound what clients hold: the header of a request in lines and bytes, the time that requests take to arrive and answers
-// to be read, and the number of connections, of which the slowest make room for further ones. So much
+// to be read, and the number of connections, of which the slowest are closed for further ones. So much
 // takes at most 54 KiB of memory for each connection, without what handlers read.
 package daemon

@@ -6,7 +6,7 @@ import (
 )
 
 // RunOn runs work on top of what it stands on (caches, a metrics listener): that starts first, outlives the
-// drain of work, and is ended when work has returned. When a part of it ends early, work is told to drain.
+// drain of work, and is ended when work has returned. When a part of it ends early, work is drained.
 // The first error is returned.
 func RunOn(ctx context.Context, work func(context.Context) error, ground ...func(context.Context) error) error {
 	workCtx, endWork := context.WithCancel(ctx)

@@ -23,7 +23,7 @@ type Server struct {
 	WriteTimeout time.Duration // how long what is written at a time may take to be read; 15 s when zero
 	DrainTimeout time.Duration // how long busy requests may take after the context ends; 10 s when zero
 
-	MaxConnections int // clients at a time, the slowest of which make room for further ones; 1024 when zero
+	MaxConnections int // clients at a time, of which the slowest are closed for further ones; 1024 when zero
 }
 
 const (

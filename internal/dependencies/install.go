@@ -34,7 +34,7 @@ type Request struct {
 	Discard bool
 	Env     []string
 	Place   Place
-	Guard   Guard // nil: nobody's
+	Guard   Guard // nil: none
 }
 
 // ManifestFile is the name of the file that names dependencies.
@@ -64,7 +64,7 @@ func Install(ctx context.Context, r Request, out io.Writer) error {
 	return r.npm(ctx, out)
 }
 
-// Needed tells whether a manifest leaves anything to do for its package manager.
+// Needed reports whether a manifest leaves anything to do for its package manager.
 func Needed(python bool, manifest []byte) bool {
 	if strings.TrimSpace(string(manifest)) == "" {
 		return false

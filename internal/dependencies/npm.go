@@ -21,7 +21,7 @@ var (
 	npmPeer    = regexp.MustCompile(`(?m)^(peer .+)$`)
 )
 
-// npmErrors are the lines of npm that tell of its failure, without npm's prefix.
+// npmErrors are the lines of npm that report its failure, without npm's prefix.
 func npmErrors(output string) string {
 	var errs strings.Builder
 	for line := range strings.Lines(output) {
@@ -57,7 +57,7 @@ func (r Request) classifyNPM(output string) (build.Reason, string) {
 	case "EBADPLATFORM", "EBADENGINE":
 		return build.InstallFailed, fmt.Sprintf("%s; choose another package or version in %s", afterCode(errs), r.Manifest)
 	case "EINTEGRITY":
-		return build.InstallFailed, "a package is not what the lock file says; make the lock file anew, and find out who changed the package"
+		return build.InstallFailed, "a package is not what the lock file says; create the lock file again, and find out who changed the package"
 	}
 	if isUnreachable(code) {
 		return r.unreachableNPM(code, errs)

@@ -45,7 +45,7 @@ func (r Request) classifyPip(output, log string) (build.Reason, string) {
 	return r.failedPip(output)
 }
 
-// noDistribution tells a package that is not there from an index that could not be read.
+// noDistribution distinguishes a missing package from an index that could not be read.
 func (r Request) noDistribution(wanted, output, log string) (build.Reason, string) {
 	for _, fetch := range pipFetch.FindAllStringSubmatch(log, -1) {
 		url, cause := fetch[1], fetch[2]

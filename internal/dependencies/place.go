@@ -1,6 +1,6 @@
 package dependencies
 
-// Place is where dependencies are installed: what it is called, and what its user does about what is missing there.
+// Site is where dependencies are installed: its name, and what its user does about what is missing there.
 type Place struct {
 	name        string
 	credentials string
@@ -26,7 +26,7 @@ func Image() Place {
 	}
 }
 
-// Machine is the machine of whoever writes the Function.
+// Machine is the developer's own machine.
 func Machine() Place {
 	return Place{
 		name: "this machine",
@@ -36,7 +36,7 @@ func Machine() Place {
 		trust:    "set NODE_EXTRA_CA_CERTS for npm or PIP_CERT for pip to a file with the certificate of its authority",
 		manager:  "install it: npm comes with Node.js, and pip is the package python3-pip of Debian and Ubuntu",
 		memory:   "end other programs",
-		space:    "the disk is full; make room on it",
+		space:    "the disk is full; free space on it",
 		later:    "once it does, save the file of the Function to try again",
 	}
 }

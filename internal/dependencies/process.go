@@ -24,11 +24,11 @@ type Command struct {
 	Env   []string
 	Args  []string
 	Input string
-	Guard Guard // nil: nobody's
+	Guard Guard // nil: none
 }
 
-// Guard hears of a process group when it begins, and ends it should this process be killed. What it returns is called when
-// the group has ended.
+// Guard is called with a process group when it begins, and ends it should this process be killed. The function that it
+// returns is called when the group has ended.
 type Guard func(group int) (release func())
 
 // Ended is how a command ended.

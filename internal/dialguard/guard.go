@@ -103,7 +103,7 @@ func (t *Transport) RoundTrip(request *http.Request) (*http.Response, error) {
 	return t.proxied.RoundTrip(request)
 }
 
-// CloseIdleConnections ends the connections that nobody uses.
+// CloseIdleConnections ends the connections that are not in use.
 func (t *Transport) CloseIdleConnections() {
 	t.direct.CloseIdleConnections()
 	t.proxied.CloseIdleConnections()

@@ -67,7 +67,7 @@ func Compile(f *v1alpha2.Filter) (*Filter, error) {
 	return &Filter{root: compiled, size: c.size}, nil
 }
 
-// compiler collects what it finds on its way through a filter.
+// compiler collects what it finds while it walks a filter.
 type compiler struct {
 	problems []error
 	nodes    int
@@ -101,7 +101,7 @@ func (c *compiler) filter(path string, f *v1alpha2.Filter, depth int) *node {
 	}
 }
 
-// isEmpty tells whether a filter says nothing about any event.
+// isEmpty reports whether a filter says nothing about any event.
 func isEmpty(f *v1alpha2.Filter) bool {
 	return f.CEL == "" && len(f.Exact) == 0 && len(f.Prefix) == 0 && len(f.Suffix) == 0 &&
 		len(f.All) == 0 && len(f.Any) == 0 && f.Not == nil
@@ -163,7 +163,7 @@ func (c *compiler) expression(path, text string) cel.Program {
 // oneLine keeps a message of a library one line of ours.
 func oneLine(message string) string { return shorten(message, 300) }
 
-// clip keeps a name that somebody wrote from being the whole message.
+// clip keeps a name of the filter from being the whole message.
 func clip(name string) string { return shorten(name, 64) }
 
 func shorten(text string, longest int) string {

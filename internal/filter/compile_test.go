@@ -236,7 +236,7 @@ func TestFilterAtItsBoundsIsTaken(t *testing.T) {
 	}
 }
 
-// Whoever keeps filters bounds what they say.
+// A caller that keeps filters bounds their memory by Bytes.
 func TestAFilterTakesAboutTheMemoryThatItSays(t *testing.T) {
 	for name, text := range map[string]string{ // not parallel: it measures memory
 		"comparisons": "event.id != 'a'" + strings.Repeat(" && event.id != 'b'", 200),

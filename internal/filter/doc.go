@@ -16,6 +16,6 @@
 // To compile is bounded as well, by the length of the expressions, how deep their
 // values lie in one another, how many loops they have and how large their patterns
 // are. Bytes says about how much memory a compiled filter takes. Work says what an
-// evaluation has cost in a unit that depends on no clock, so that whoever runs
-// many can tell the light ones from the others.
+// evaluation has cost in a unit that depends on no clock, so that a caller
+// of many can distinguish the light ones from the others.
 package filter

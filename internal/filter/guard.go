@@ -100,7 +100,7 @@ func (g *guards) decorate(step interpreter.InterpretableV2) (interpreter.Interpr
 }
 
 // guardMatches compiles the pattern once. One that is made from an event could be compiled only then, at a cost that
-// nobody knows before.
+// is not known before.
 func guardMatches(call interpreter.InterpretableCall) (interpreter.InterpretableV2, error) {
 	literal, ok := call.Args()[len(call.Args())-1].(interpreter.InterpretableConst)
 	if !ok {

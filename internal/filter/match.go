@@ -13,7 +13,7 @@ import (
 
 // Why an expression could not be evaluated.
 var (
-	// ErrNotJSON means that it looks at the data, which is not JSON.
+	// ErrNotJSON means that it reads the data, which is not JSON.
 	ErrNotJSON = errors.New("the data of the event is not JSON")
 	// ErrTooExpensive means that it would take too long or too much memory.
 	ErrTooExpensive = errors.New("the expression costs too much for this event")
@@ -21,7 +21,7 @@ var (
 	ErrNotEvaluable = errors.New("the expression does not fit this event")
 )
 
-// Match says whether the event is wanted. With an error it could not be evaluated, and is not: one of ErrNotJSON,
+// Match reports whether the event is wanted. With an error it could not be evaluated, and is not: one of ErrNotJSON,
 // ErrTooExpensive and ErrNotEvaluable, with the place in the filter and nothing of the event.
 //
 // As in CEL, a part that cannot be evaluated matters only where the others do not decide.

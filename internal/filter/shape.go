@@ -21,7 +21,7 @@ const (
 // shape is what makes an expression take longer to compile than it is long, and more memory.
 type shape struct{ nesting, loops, patterns int }
 
-// shapeOf looks at an expression before its types are checked. The parser bounds how deep it is.
+// shapeOf measures an expression before its types are checked. The parser bounds how deep it is.
 func shapeOf(e ast.Expr) shape {
 	var s shape
 	for _, part := range partsOf(e) {
@@ -39,7 +39,7 @@ func shapeOf(e ast.Expr) shape {
 	return s
 }
 
-// patternOf is the size of the pattern of matches. What is none is left to whoever compiles it.
+// patternOf is the size of the pattern of matches. What is none is left to the compiler.
 func patternOf(e ast.Expr) int {
 	if e.Kind() != ast.CallKind || e.AsCall().FunctionName() != matches || len(e.AsCall().Args()) == 0 {
 		return 0
@@ -57,7 +57,7 @@ func patternOf(e ast.Expr) int {
 	return sizeOf(parsed)
 }
 
-// nests says whether the type of an expression is made of that of another.
+// nests reports whether the type of an expression is made of that of another.
 func nests(e ast.Expr) bool {
 	switch e.Kind() {
 	case ast.ListKind, ast.MapKind, ast.ComprehensionKind:

@@ -30,7 +30,7 @@ type Options struct {
 type Client struct {
 	options Options
 	http    transport.Transport
-	large   chan struct{} // who holds a place in it may read a large list of references
+	large   chan struct{} // a slot in it allows to read a large list of references
 }
 
 // New fails when the CA has no certificate. Repositories over HTTP are asked through the proxy of the environment, if

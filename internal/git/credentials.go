@@ -29,7 +29,7 @@ type Credentials struct {
 	knownHosts         []byte
 }
 
-// IsZero tells that there are none.
+// IsZero reports whether there are none.
 func (c Credentials) IsZero() bool {
 	return c.username == "" && c.password == "" && len(c.privateKey) == 0
 }
@@ -142,7 +142,7 @@ func (c Credentials) signer() (ssh.Signer, error) {
 	return ssh.ParsePrivateKey(key)
 }
 
-// Fingerprint tells credentials apart without showing them.
+// Fingerprint identifies credentials without showing them.
 func (c Credentials) Fingerprint() string {
 	hash := sha256.New()
 	for _, part := range [][]byte{[]byte(c.username), []byte(c.password), c.privateKey, []byte(c.passphrase), c.knownHosts} {

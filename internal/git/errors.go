@@ -54,13 +54,13 @@ func (e *Error) Error() string { return e.Message }
 // Unwrap is the cause, if there is one.
 func (e *Error) Unwrap() error { return e.err }
 
-// IsTransient tells whether the same request may succeed later although nobody changes anything.
+// IsTransient reports whether the same request may succeed later without any change.
 func IsTransient(err error) bool {
 	explained, ok := errors.AsType[*Error](err)
 	return !ok || explained.Kind == Unreachable || explained.Kind == Unreadable
 }
 
-// IsAuthentication tells whether other credentials are needed.
+// IsAuthentication reports whether other credentials are needed.
 func IsAuthentication(err error) bool {
 	explained, ok := errors.AsType[*Error](err)
 	return ok && explained.Kind == Authentication

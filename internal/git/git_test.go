@@ -198,7 +198,7 @@ func TestAnErrorSaysWhatToRepair(t *testing.T) {
 		},
 		"a web page":           {Repository{URL: page.URL + "/shop.git"}, Commit{}, RepositoryNotFound, "is no Git repository"},
 		"a host that is down":  {Repository{URL: down.URL + "/shop.git"}, Commit{}, Unreadable, "503"},
-		"nobody there":         {Repository{URL: "http://" + loopback.Address(t) + "/shop.git"}, Commit{}, Unreachable, "does not answer"},
+		"no server":            {Repository{URL: "http://" + loopback.Address(t) + "/shop.git"}, Commit{}, Unreachable, "does not answer"},
 		"a name that is none":  {Repository{URL: "https://nowhere.invalid/shop.git"}, Commit{}, Unreachable, "is not known"},
 		"no TLS on that port":  {Repository{URL: strings.Replace(repository.HTTP(t, "", "").Address(), "http:", "https:", 1)}, Commit{}, Certificate, "Use http://"},
 		"no such directory":    {Repository{URL: repository.HTTP(t, "", "").Address()}, Commit{Hash: commit, Reference: "main", BaseDir: "prices"}, DirectoryNotFound, `"prices"`},

@@ -100,7 +100,7 @@ func TestAServerThatIsSilentIsLeftWhenTheTimeIsUp(t *testing.T) {
 					return
 				}
 				buffer := make([]byte, 1024)
-				for err == nil { // hears and says nothing, until the client is gone
+				for err == nil { // reads and writes nothing, until the client is gone
 					_, err = conn.Read(buffer)
 				}
 				close(left)

@@ -27,7 +27,7 @@ const (
 type listing struct {
 	ctx   context.Context //nolint:containedctx // of the one request that it is the answer to
 	from  io.Reader
-	turn  chan struct{} // has room for one
+	turn  chan struct{} // has one slot
 	read  int64
 	large bool
 }
@@ -55,7 +55,7 @@ func (l *listing) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// Close ends the turn. It does not close what the listing is read from.
+// Close releases the slot. It does not close what the listing is read from.
 func (l *listing) Close() {
 	if l.large {
 		l.large = false

@@ -36,7 +36,7 @@ func referencesOf(s *session) References {
 
 var commitHash = regexp.MustCompile(`^[0-9a-f]{40}$`)
 
-// IsCommit tells whether a reference is a commit itself, so that nobody has to be asked.
+// IsCommit reports whether a reference is a commit itself, so that no request is needed.
 func IsCommit(reference string) bool { return commitHash.MatchString(reference) }
 
 const (

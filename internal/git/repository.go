@@ -8,14 +8,14 @@ import (
 	"github.com/rouse-run/rouse/internal/dialguard"
 )
 
-// Repository is a remote one and the way in.
+// Repository is a remote one and its credentials.
 type Repository struct {
 	// URL is https://, http://, ssh:// or user@host:path.
 	URL         string
 	Credentials Credentials
 }
 
-// CheckURL tells whether a repository's URL can be read at all.
+// CheckURL reports whether a repository's URL can be read at all.
 func CheckURL(url string) error {
 	_, err := Repository{URL: url}.endpoint(dialguard.Guard{})
 	return err

@@ -18,7 +18,7 @@ import (
 	"golang.org/x/crypto/ssh"
 )
 
-// handshakeTimeout bounds what a server may take to let us in.
+// handshakeTimeout bounds the handshake and the authentication.
 const handshakeTimeout = 20 * time.Second
 
 // errCommand means that git-upload-pack has failed on the other side.
@@ -129,7 +129,7 @@ func (s *sshSession) UploadPack(_ context.Context, request *packp.UploadPackRequ
 }
 
 // because adds what the complaint of the server's command means, which is complete once it has ended. Its words are
-// not passed on: the server may be one that the user of the URL must not hear.
+// not passed on: the server may be one that the user of the URL must not reach.
 func (s *sshSession) because(err error) error {
 	_ = s.stdin.Close()
 	_, _ = io.Copy(io.Discard, io.LimitReader(s.stdout, complaintSize))

@@ -108,7 +108,7 @@ func TestTheNamesInACertificateAreInNoError(t *testing.T) {
 	require.NotContains(t, err.Error(), stolen)
 }
 
-// serveSSH lets everybody in, and answers the command with words on stderr and a failure.
+// serveSSH accepts every client, and answers the command with words on stderr and a failure.
 func serveSSH(t *testing.T, complaint string) string {
 	t.Helper()
 	private, _ := gittest.Key(t)

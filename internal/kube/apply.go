@@ -49,8 +49,8 @@ func NewApplier(c client.Client) *Applier {
 // none. What others have added by hand to the exclusive parts is removed. The
 // result is the object after the write, nil when none was needed.
 //
-// Fields are taken from other owners only in an object that exists: whoever
-// calls with a live object has checked that it is ours (see CheckOwner).
+// Fields are taken from other owners only in an object that exists: a caller
+// with a live object has checked that it is ours (see CheckOwner).
 func (a *Applier) Apply(
 	ctx context.Context, desired *unstructured.Unstructured, live metav1.Object, exclusive ...Exclusive,
 ) (*unstructured.Unstructured, error) {
@@ -142,7 +142,7 @@ func ownedFields(object metav1.Object) [sha256.Size]byte {
 	return sha256.Sum256(sorted)
 }
 
-// IsApplied tells whether FieldOwner has applied anything to the object.
+// IsApplied reports whether FieldOwner has applied anything to the object.
 func IsApplied(object metav1.Object) bool {
 	return appliedEntry(object.GetManagedFields()) != nil
 }

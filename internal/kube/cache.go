@@ -9,7 +9,7 @@ import (
 )
 
 // NewCache is a cache of the cluster's objects for processes that only read: what is asked for is watched. It reads
-// the cluster that the pod runs in, or that KUBECONFIG names. It leaves annotations out, which nobody of these reads.
+// the cluster that the pod runs in, or that KUBECONFIG names. It leaves annotations out, which none of these reads.
 func NewCache(logger logr.Logger) (cache.Cache, error) {
 	SetLogger(logger)
 	rest, scheme, err := Cluster()

@@ -4,5 +4,5 @@
 // classes of errors.
 //
 // It guarantees that nothing is written that is already as it should be, and
-// that an object that somebody else made is never taken over.
+// that an object of another owner is never taken over.
 package kube

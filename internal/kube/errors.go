@@ -31,7 +31,7 @@ type WaitingError struct {
 	after time.Duration
 }
 
-// Waiting marks err as one that is looked at again after a while.
+// Waiting marks err as one whose object is requeued after a while.
 func Waiting(err error, after time.Duration) error { return &WaitingError{err: err, after: after} }
 
 // Error is the text of the cause.
@@ -40,9 +40,9 @@ func (e *WaitingError) Error() string { return e.err.Error() }
 // Unwrap returns the cause.
 func (e *WaitingError) Unwrap() error { return e.err }
 
-// Result turns the error of a pass into what controller-runtime wants: nothing
-// more to do when stalled, a later try when waiting or when somebody else wrote
-// at the same time, and a retry with backoff for any other error.
+// Result turns the error of a reconciliation into what controller-runtime wants:
+// nothing more to do when stalled, a later try when waiting or when another client
+// wrote at the same time, and a retry with backoff for any other error.
 func Result(err error) (ctrl.Result, error) {
 	var stalled *StalledError
 	var waiting *WaitingError

@@ -50,9 +50,9 @@ func TestCheckOwner(t *testing.T) {
 			object: metav1.ObjectMeta{Name: "price", ManagedFields: []metav1.ManagedFieldsEntry{
 				{Manager: "kubelet", Subresource: "status"}, {Manager: "kubectl-create"},
 			}},
-			want: "belongs to nobody (it was written by kubectl-create)",
+			want: "belongs to no controller (it was written by kubectl-create)",
 		},
-		"an object may have no owner at all": {object: metav1.ObjectMeta{Name: "price"}, want: "belongs to nobody (it has no owner)"},
+		"an object may have no owner at all": {object: metav1.ObjectMeta{Name: "price"}, want: "belongs to no controller (it has no owner)"},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {

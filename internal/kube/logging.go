@@ -6,7 +6,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 )
 
-// SetLogger makes controller-runtime and client-go log through logger. Neither can be told in another way: client-go's
+// SetLogger makes controller-runtime and client-go log through logger. Neither can be configured in another way: client-go's
 // watches and its leader election log through klog.
 func SetLogger(logger logr.Logger) {
 	log.SetLogger(logger)

@@ -7,7 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// ForeignError says that an object of the wanted name belongs to somebody else.
+// ForeignError says that an object of the wanted name belongs to another owner.
 type ForeignError struct {
 	// Kind and Name are the object's.
 	Kind, Name string
@@ -15,7 +15,7 @@ type ForeignError struct {
 	Owner string
 }
 
-// Error tells whose the object is and what to do about it.
+// Error says whose the object is and what to do about it.
 func (e *ForeignError) Error() string {
 	return fmt.Sprintf("%s %s already exists and belongs to %s; it is left as it is. Delete it or choose another name",
 		e.Kind, e.Name, e.Owner)
@@ -28,12 +28,12 @@ type PredecessorError struct {
 	Kind, Name string
 }
 
-// Error tells what is waited for.
+// Error says what is waited for.
 func (e *PredecessorError) Error() string {
 	return fmt.Sprintf("%s %s of the deleted predecessor is still being removed", e.Kind, e.Name)
 }
 
-// CheckOwner tells whether object may be written on behalf of owner, which is
+// CheckOwner reports whether object may be written on behalf of owner, which is
 // of the given kind. It returns a *ForeignError or a *PredecessorError if not.
 func CheckOwner(object metav1.Object, objectKind string, owner metav1.Object, ownerKind schema.GroupKind) error {
 	controller := metav1.GetControllerOf(object)
@@ -65,8 +65,8 @@ func describeOwner(object metav1.Object) string {
 	}
 	for _, entry := range object.GetManagedFields() {
 		if entry.Subresource == "" {
-			return "nobody (it was written by " + entry.Manager + ")"
+			return "no controller (it was written by " + entry.Manager + ")"
 		}
 	}
-	return "nobody (it has no owner)"
+	return "no controller (it has no owner)"
 }

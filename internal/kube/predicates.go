@@ -20,7 +20,7 @@ func ChangedOrDiffers(differs func(before, after client.Object) bool) predicate.
 	}
 }
 
-// metadataChanged tells whether more than the status differs. The generation
+// metadataChanged reports whether more than the status differs. The generation
 // stands for the spec.
 func metadataChanged(before, after client.Object) bool {
 	return before.GetUID() != after.GetUID() ||

@@ -12,11 +12,11 @@ import (
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 )
 
-// Exclusive names a part of an object in which nobody else may add anything,
+// Exclusive names a part of an object in which no other owner may add anything,
 // for example spec, template, spec.
 type Exclusive []string
 
-// contains tells whether path lies in the part.
+// contains reports whether path lies in the part.
 func (e Exclusive) contains(path fieldpath.Path) bool {
 	if len(path) <= len(e) {
 		return false
@@ -64,8 +64,8 @@ func reclaimed(object metav1.Object, exclusive []Exclusive) ([]metav1.ManagedFie
 }
 
 // split takes the fields of the exclusive parts out of an entry. The rest is
-// nil when nothing is left of it. Subresources are not touched: whoever scales
-// or reports adds nothing by hand.
+// nil when nothing is left of it. Subresources are not touched: scaling
+// and status updates add nothing by hand.
 func split(entry *metav1.ManagedFieldsEntry, exclusive []Exclusive) (*fieldpath.Set, *metav1.ManagedFieldsEntry, error) {
 	taken := fieldpath.NewSet()
 	if entry.Operation != metav1.ManagedFieldsOperationUpdate || entry.Subresource != "" ||

@@ -31,7 +31,7 @@ func TestATokenForTheAudienceIsOfItsServiceAccountAndAnyOtherOfNobody(t *testing
 	require.NoError(t, err)
 	require.True(t, ok)
 	require.Equal(t, []string{account.Namespace, "default"}, []string{namespace, name})
-	for title, other := range map[string]string{"for the API server": token(), "for somebody else": token("vault"), "made up": "x"} {
+	for title, other := range map[string]string{"for the API server": token(), "for another audience": token("vault"), "made up": "x"} {
 		_, _, ok, err := reviews.ServiceAccountOf(t.Context(), other, "rouse-eventbridge")
 		require.NoError(t, err, title)
 		require.False(t, ok, title)

@@ -83,7 +83,7 @@ func (c *Client) Digest(ctx context.Context, repository, identifier string) (dig
 	return descriptor.Digest.String(), true, nil
 }
 
-// Repositories lists the repositories below the registry's path. Not every registry can tell.
+// Repositories lists the repositories below the registry's path. Not every registry supports that.
 func (c *Client) Repositories(ctx context.Context) ([]string, error) {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()

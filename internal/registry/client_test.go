@@ -113,7 +113,7 @@ func TestAnErrorHasACause(t *testing.T) {
 		"an unknown authority": {
 			options: []registrytest.Option{registrytest.WithTLS()}, want: ErrUntrusted, says: "certificate signed by unknown authority",
 		},
-		"plain HTTP that nobody allowed": {want: ErrUnavailable, says: "plain HTTP is not used"},
+		"plain HTTP that is not allowed": {want: ErrUnavailable, says: "plain HTTP is not used"},
 		"not allowed to":                 {at: Registry{Insecure: true}, prepare: answer(http.StatusForbidden), want: ErrForbidden},
 		"out of order":                   {at: Registry{Insecure: true}, prepare: answer(http.StatusBadGateway), want: ErrUnavailable},
 		"too much asked":                 {at: Registry{Insecure: true}, prepare: answer(http.StatusTooManyRequests), want: ErrUnavailable},

@@ -21,7 +21,7 @@ var (
 	ErrForbidden = errors.New("the registry refuses the credentials")
 	// ErrUnavailable means that the registry does not answer, or answers that it cannot work now.
 	ErrUnavailable = errors.New("the registry does not answer")
-	// ErrUntrusted means that the registry's certificate is signed by nobody who is trusted, or is not its own.
+	// ErrUntrusted means that the registry's certificate is not signed by a trusted authority, or is not its own.
 	ErrUntrusted = errors.New("the registry's certificate is not trusted")
 	// ErrDenied means that the registry, or what it leads to, is at an address to which no connection is made for a tenant.
 	ErrDenied = errors.New("no connection is made to the registry")
@@ -30,7 +30,7 @@ var (
 )
 
 // explained is an error in words of our own: what a registry says, and where it leads to, may come from a host that a
-// tenant must not hear. The cause is there to be asked for, and is not printed.
+// tenant must not reach. The cause is there to be asked for, and is not printed.
 type explained struct {
 	meaning error // one of the above, or nil
 	detail  string
@@ -122,7 +122,7 @@ func isFull(answer *transport.Error) bool {
 		strings.Contains(text, "exceed the configured upper limit")
 }
 
-// isNotFound tells an answer that there is no such thing from all others.
+// isNotFound reports whether an answer says that there is no such thing.
 func isNotFound(err error) bool {
 	answer := &transport.Error{}
 	return errors.As(err, &answer) && answer.StatusCode == http.StatusNotFound

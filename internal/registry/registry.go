@@ -10,11 +10,11 @@ import (
 	"github.com/rouse-run/rouse/internal/dialguard"
 )
 
-// Registry is where images are kept and how to get in.
+// Registry is where images are kept, and the credentials for it.
 type Registry struct {
 	// Host is host[:port]. It may have a path, which is then a part of every repository, as in docker.io/team.
 	Host string
-	// Username is empty for a registry that lets everybody in.
+	// Username is empty for a registry that allows anonymous access.
 	Username string
 	// Password belongs to Username.
 	Password string

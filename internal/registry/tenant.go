@@ -17,7 +17,7 @@ type Tenant struct {
 	UID string
 }
 
-// tenantDigits tell apart namespaces of one name. There are few of those.
+// tenantDigits distinguish namespaces of one name. There are few of those.
 const tenantDigits = 8
 
 // Account is the name by which the tenant logs in to the chart's registry: the namespace, a mark that no name of
@@ -51,7 +51,7 @@ func IsAccount(name string) bool {
 }
 
 // Password is what an account of the chart's registry logs in with. It follows from the key, which only the controller
-// and the registry's proxy know, so that nobody has to keep a list of accounts.
+// and the registry's proxy know, so that no list of accounts is kept.
 func Password(key []byte, account string) string {
 	mac := hmac.New(sha256.New, key)
 	mac.Write([]byte("rouse registry account " + account))

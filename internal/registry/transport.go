@@ -111,5 +111,5 @@ func (s *schemes) RoundTrip(request *http.Request) (*http.Response, error) {
 	return response, err
 }
 
-// CloseIdleConnections ends the connections that nobody uses.
+// CloseIdleConnections ends the connections that are not in use.
 func (s *schemes) CloseIdleConnections() { s.inner.CloseIdleConnections() }

@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// NeverSink tells whether an address is one that no policy can allow: that of the caller itself, of its link, or
-// of the service that tells a machine its credentials. It is also asked of what a sink's name resolves to.
+// NeverSink reports whether an address is one that no policy can allow: that of the caller itself, of its link, or
+// of the service that gives a machine its credentials. It is also asked of what a sink's name resolves to.
 func NeverSink(address netip.Addr) bool {
 	address = address.Unmap().WithZone("")
 	return !address.IsValid() || address.IsUnspecified() || address.IsLoopback() || address.IsMulticast() ||
@@ -23,7 +23,7 @@ func isMetadata(address netip.Addr) bool {
 	}
 }
 
-// neverHost tells whether a name is one for such an address.
+// neverHost reports whether a name is one for such an address.
 func neverHost(host string) bool {
 	switch host {
 	case "localhost", "metadata", "metadata.google.internal", "metadata.goog", "instance-data", "instance-data.ec2.internal":

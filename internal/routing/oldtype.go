@@ -13,7 +13,7 @@ const OldPrefix = "sap.kyma.custom"
 // oldSegments are application, object, operation and version.
 const oldSegments = 4
 
-// IsOldType tells whether a type is in Kyma's first format.
+// IsOldType reports whether a type is in Kyma's first format.
 func IsOldType(eventType string) bool { return strings.HasPrefix(eventType, OldPrefix+".") }
 
 // CleanOldType brings what a publisher wrote in Kyma's first format into its final form: what lies between application

@@ -13,7 +13,7 @@ import (
 const (
 	allowedSinkHosts = "allowed-sink-hosts"
 	wildcard         = "*."
-	// leastDomain is how many labels a wildcard needs below it, so that nobody allows all of a top-level domain.
+	// leastDomain is how many labels a wildcard needs below it, so that no pattern allows all of a top-level domain.
 	leastDomain = 2
 )
 
@@ -66,10 +66,10 @@ func patternProblem(pattern string) string {
 	}
 }
 
-// Opens tells whether the policy allows anything besides the own namespace.
+// Opens reports whether the policy allows anything besides the own namespace.
 func (p *Policy) Opens() bool { return len(p.AllowedSinkHosts) > 0 }
 
-// allows tells whether a host, in lower case, is one that the operator named.
+// allows reports whether a host, in lower case, is one that the operator named.
 func (p *Policy) allows(host string) bool {
 	if address, err := netip.ParseAddr(host); err == nil {
 		return !NeverSink(address) && p.listsAddress(address)

@@ -35,8 +35,8 @@ type Route struct {
 	Service types.NamespacedName
 	// Port is the Service's port: that of the sink, else that of its scheme.
 	Port int32
-	// External is true when the sink is outside the cluster. Whoever connects to
-	// it asks NeverSink about the address.
+	// External is true when the sink is outside the cluster. A client that connects
+	// to it asks NeverSink about the address.
 	External bool
 	// MaxInFlight bounds the deliveries at a time. It is at least 1, and at most
 	// LargestMaxInFlight whatever the Subscription asks for.
@@ -55,7 +55,7 @@ type Route struct {
 	OfDeadLetters bool
 }
 
-// TypeMapping is what became of one event type of a Subscription.
+// TypeMapping is how one event type of a Subscription is subscribed.
 type TypeMapping struct {
 	// Original is the type as written in the spec.
 	Original string
@@ -116,11 +116,11 @@ func FromSubscription(sub *eventingv1alpha2.Subscription, policy Policy) (Route,
 }
 
 // deadLettersOf reads spec.delivery.deadLetter. What a Subscription says about its
-// deliveries is for spec.sink, so letters have the limits of the installation.
+// deliveries is for spec.sink, so dead letters have the limits of the installation.
 func deadLettersOf(sub *eventingv1alpha2.Subscription, policy Policy) (*Route, error) {
 	sink, ok := DeadLetterSink(sub)
 	if !ok {
-		return nil, nil //nolint:nilnil // letters that are only kept have no route
+		return nil, nil //nolint:nilnil // dead letters that are only kept have no route
 	}
 	to, err := parseSink(sink, sub.Namespace, policy)
 	if err != nil {
@@ -166,7 +166,7 @@ func ConsumerName(namespace, name string) string {
 }
 
 // TypeConsumerName is how Kyma names the consumer of one type, which its description
-// tells as namespace/name/subject.
+// has as namespace/name/subject.
 func TypeConsumerName(description string) string { return shortHash(description) }
 
 func mapTypes(sub *eventingv1alpha2.Subscription) ([]TypeMapping, error) {
@@ -211,7 +211,7 @@ func maxInFlight(spec *eventingv1alpha2.SubscriptionSpec) int {
 	return min(max(value, 1), eventingv1alpha2.LargestMaxInFlight)
 }
 
-// AsksForTooMany tells whether a Subscription names a limit of deliveries that counts as LargestMaxInFlight.
+// AsksForTooMany reports whether a Subscription names a limit of deliveries that counts as LargestMaxInFlight.
 func AsksForTooMany(spec *eventingv1alpha2.SubscriptionSpec) bool {
 	if spec.Delivery != nil && spec.Delivery.MaxInFlight != nil {
 		return *spec.Delivery.MaxInFlight > eventingv1alpha2.LargestMaxInFlight

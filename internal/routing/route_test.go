@@ -217,7 +217,7 @@ func TestFromSubscriptionReadsDelivery(t *testing.T) {
 			RateLimit:   &eventingv1alpha2.RateLimit{EventsPerSecond: 9},
 			OrderedBy:   "subject",
 			StartFrom:   &eventingv1alpha2.StartFrom{Position: eventingv1alpha2.StartTime, Time: &at},
-			DeadLetter:  &eventingv1alpha2.DeadLetter{Sink: "http://graveyard.shop.svc.cluster.local:81/in"},
+			DeadLetter:  &eventingv1alpha2.DeadLetter{Sink: "http://dead-letters.shop.svc.cluster.local:81/in"},
 		}
 	}), Policy{})
 
@@ -237,8 +237,8 @@ func TestFromSubscriptionReadsDelivery(t *testing.T) {
 		Subscription:  route.Subscription,
 		Consumer:      route.Consumer,
 		Subjects:      []string{"rouse.deadletter.shop.orders"},
-		Sink:          "http://graveyard.shop.svc.cluster.local:81/in",
-		Service:       types.NamespacedName{Namespace: "shop", Name: "graveyard"},
+		Sink:          "http://dead-letters.shop.svc.cluster.local:81/in",
+		Service:       types.NamespacedName{Namespace: "shop", Name: "dead-letters"},
 		Port:          81,
 		MaxInFlight:   10,
 		Paused:        true,
@@ -254,10 +254,10 @@ func TestASinkOfDeadLettersHasTheRulesOfASink(t *testing.T) {
 		want          Route
 	}{
 		"none":                            {sink: "", problem: "must not be empty"},
-		"no URL":                          {sink: "graveyard", problem: "must have URL scheme 'http' or 'https'"},
-		"another namespace":               {sink: "http://graveyard.bank.svc.cluster.local", problem: "must have the same namespace as the subscriber: bank"},
+		"no URL":                          {sink: "dead-letters", problem: "must have URL scheme 'http' or 'https'"},
+		"another namespace":               {sink: "http://dead-letters.bank.svc.cluster.local", problem: "must have the same namespace as the subscriber: bank"},
 		"another cluster":                 {sink: "https://api.example.com", problem: "must have valid sink URL suffix svc.cluster.local"},
-		"another namespace, as allowed":   {sink: "http://graveyard.bank.svc.cluster.local", policy: Policy{AllowedSinkHosts: []string{"*.bank.svc.cluster.local"}}, want: Route{Service: types.NamespacedName{Namespace: "bank", Name: "graveyard"}, Port: 80}},
+		"another namespace, as allowed":   {sink: "http://dead-letters.bank.svc.cluster.local", policy: Policy{AllowedSinkHosts: []string{"*.bank.svc.cluster.local"}}, want: Route{Service: types.NamespacedName{Namespace: "bank", Name: "dead-letters"}, Port: 80}},
 		"outside the cluster, as allowed": {sink: "https://api.example.com/in", policy: Policy{AllowedSinkHosts: []string{"api.example.com"}}, want: Route{Port: 443, External: true}},
 		"never":                           {sink: "http://169.254.169.254", policy: Policy{AllowedSinkHosts: []string{"169.254.169.254"}}, problem: "must have valid sink URL suffix svc.cluster.local"},
 	} {

@@ -12,7 +12,7 @@ import (
 const SubjectPrefix = "kyma"
 
 // MaxSubject keeps subjects within what a NATS server reads as one protocol
-// line. A longer one would cost everybody the connection.
+// line. A longer one would close the connection of all publishers.
 const MaxSubject = 1024
 
 // redeliverySource stands where other subjects have their source. No event of a
@@ -24,7 +24,7 @@ func RedeliverySubject(consumer string) string {
 	return SubjectPrefix + "." + redeliverySource + "." + consumer
 }
 
-// IsRedelivery tells whether a subject is one of RedeliverySubject's.
+// IsRedelivery reports whether a subject is one of RedeliverySubject's.
 func IsRedelivery(subject string) bool {
 	return strings.HasPrefix(subject, SubjectPrefix+"."+redeliverySource+".")
 }
@@ -65,7 +65,7 @@ func Subject(source, eventType string, exact bool) string {
 	return SubjectPrefix + "." + CleanSource(source) + "." + CleanType(eventType)
 }
 
-// HasEmptySegment tells whether one of the dot-separated segments is empty.
+// HasEmptySegment reports whether one of the dot-separated segments is empty.
 // NATS refuses such a subject, so an event or a Subscription that leads to one
 // has to be refused as well.
 func HasEmptySegment(subject string) bool {
@@ -86,7 +86,7 @@ func remove(s, characters string) string {
 	}, s)
 }
 
-// checkFilter tells whether JetStream takes the subject as a filter.
+// checkFilter reports whether JetStream takes the subject as a filter.
 func checkFilter(subject string) error {
 	switch {
 	case len(subject) > MaxSubject:
@@ -104,7 +104,7 @@ func checkFilter(subject string) error {
 	}
 }
 
-// hasPartialWildcard tells whether a segment has a * and more. No event has such
+// hasPartialWildcard reports whether a segment has a * and more. No event has such
 // a subject, but the server takes some for a wildcard where it compares filters.
 func hasPartialWildcard(subject string) bool {
 	for segment := range strings.SplitSeq(subject, ".") {
@@ -135,7 +135,7 @@ func filters(subjects []string) []string {
 	return kept
 }
 
-// covers tells whether every subject that b matches is matched by a.
+// covers reports whether every subject that b matches is matched by a.
 func covers(a, b string) bool {
 	if a == b {
 		return true

@@ -7,7 +7,7 @@ import (
 	"github.com/rouse-run/rouse/api/serverless/v1alpha2"
 )
 
-// PackageJSON is what decides about a package.json without another look.
+// PackageJSON has the fields of a package.json that decide how it is treated.
 type PackageJSON struct {
 	Dependencies         map[string]string `json:"dependencies"`
 	OptionalDependencies map[string]string `json:"optionalDependencies"`
@@ -17,7 +17,7 @@ type PackageJSON struct {
 	Imports map[string]any `json:"imports"`
 }
 
-// HasDependencies tells whether the dependencies make a difference. Tools write
+// HasDependencies reports whether the dependencies make a difference. Tools write
 // a package.json or a requirements.txt without any entry, too.
 func HasDependencies(runtime v1alpha2.Runtime, dependencies string) bool {
 	if strings.TrimSpace(dependencies) == "" {

@@ -18,7 +18,7 @@ const (
 	EnvPublisherToken = "PUBLISHER_TOKEN_FILE"
 )
 
-// Addresses are what the installation tells Functions.
+// Addresses are the installation's, as Functions get them.
 type Addresses struct {
 	// Publisher is where they publish events.
 	Publisher string

@@ -6,12 +6,12 @@ import (
 	"github.com/rouse-run/rouse/api/serverless/v1alpha2"
 )
 
-// IsNodeJS tells whether the runtime runs Node.js.
+// IsNodeJS reports whether the runtime runs Node.js.
 func IsNodeJS(runtime v1alpha2.Runtime) bool {
 	return strings.HasPrefix(string(runtime), "nodejs")
 }
 
-// IsPython tells whether the runtime runs Python.
+// IsPython reports whether the runtime runs Python.
 func IsPython(runtime v1alpha2.Runtime) bool {
 	return strings.HasPrefix(string(runtime), "python")
 }

@@ -29,7 +29,7 @@ cp "$here/main.py" "$here/sdk.py" "$app/"
     install -D -m 644 "$here/$file" "$app/$file"
 done
 
-# unchecked-hash: at start no source file is looked at. -s and -p give the
+# unchecked-hash: at start no source file is checked. -s and -p give the
 # bytecode the paths that the files will have.
 "$python" -m compileall -q -f --invalidation-mode unchecked-hash -s "$root" -p "${3:-/}" "$app"
 chmod -R a+rX "$root"

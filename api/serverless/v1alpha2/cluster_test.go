@@ -12,7 +12,7 @@ import (
 	"github.com/rouse-run/rouse/internal/testing/envtest"
 )
 
-// The rules live in the CRD, so only a real kube-apiserver can tell whether
+// The rules live in the CRD, so only a real kube-apiserver can report whether
 // they say what is meant.
 var cluster = envtest.New()
 

@@ -85,5 +85,5 @@ const (
 )
 
 // ReasonOwnedByOther goes with False of ConditionRunning and ConditionScaling:
-// an object that the Function needs exists and belongs to somebody else.
+// an object that the Function needs exists and belongs to another owner.
 const ReasonOwnedByOther = "OwnedByOther"

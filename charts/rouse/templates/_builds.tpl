@@ -1,4 +1,4 @@
-{{/* What the controller is told about builds, where their images go, and what it trusts. */}}
+{{/* The controller's flags for builds, the registry of their images, and trusted certificates. */}}
 {{- define "rouse.buildArgs" -}}
 - --builder-image={{ include "rouse.image" . }}
 - --release-namespace={{ .Release.Namespace }}

@@ -62,7 +62,7 @@ labels:
 {{ join "\n" $args }}
 {{- end -}}
 
-{{/* What every pod of ours has: the restricted Pod Security level, and scheduling that prefers to spread. */}}
+{{/* Settings of every pod of ours: the restricted Pod Security level, and scheduling that prefers to spread. */}}
 
 {{- define "rouse.podSecurityContext" -}}
 runAsNonRoot: true

@@ -3,7 +3,7 @@
 {{ include "rouse.fullname" . }}-eventbridge.{{ .Release.Namespace }}.svc.cluster.local
 {{- end -}}
 
-{{/* What only the cluster can say. A chart that is rendered without one looks up nothing and passes: the controller looks at NATS itself. */}}
+{{/* Checks that need the cluster. A chart that is rendered without one looks up nothing and passes: the controller checks NATS itself. */}}
 {{- define "rouse.validateKyma" -}}
 {{- $kyma := .Values.kyma | default dict -}}
 {{- $manager := lookup "apps/v1" "Deployment" "kyma-system" "eventing-manager" -}}

@@ -1,4 +1,4 @@
-{{/* Where NATS is and what proves who we are. Secrets are mounted as files, never passed as arguments. */}}
+{{/* The address of NATS and the login. Secrets are mounted as files, never passed as arguments. */}}
 
 {{- define "rouse.natsURL" -}}
 {{- if .Values.nats.enabled -}}
@@ -29,7 +29,7 @@ authorization: {
 }
 {{- end -}}
 
-{{/* How one component proves who it is: as JSON, the flag, the Secret, and the key in it. Each component may have a key
+{{/* The login of one component: as JSON, the flag, the Secret, and the key in it. Each component may have a key
 of its own, so that each has the permissions of its own user. */}}
 {{- define "rouse.natsLogin" -}}
 {{- $login := dict -}}

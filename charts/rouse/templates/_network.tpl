@@ -27,7 +27,7 @@
 {{- end -}}
 {{- end }}
 
-{{/* Who may subscribe and publish, as JSON; empty: everybody. A change of it restarts the pods. */}}
+{{/* The access rules for subscribing and publishing, as JSON; empty: no restriction. A change of them restarts the pods. */}}
 {{- define "rouse.access" -}}
 {{- $access := dict -}}
 {{- with (.Values.access | default dict).subscribe }}{{ if .enabled }}{{ $_ := set $access "subscribe" (dict "rules" .rules) }}{{ end }}{{ end -}}

@@ -1,4 +1,4 @@
-{{/* The eventbridge and the scaler read the same: what is subscribed, and whether its sink has an address. */}}
+{{/* The eventbridge and the scaler read the same: Subscriptions, and the endpoints of their sinks. */}}
 {{- define "rouse.dataPlaneRBAC" -}}
 apiVersion: v1
 kind: ServiceAccount

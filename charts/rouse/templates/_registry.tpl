@@ -24,7 +24,7 @@ none
 {{ .Values.registry.internal.pullAddress | default (printf "localhost:%v" .Values.registry.internal.nodePort) }}
 {{- end -}}
 
-{{/* What the chart's own registry knows its accounts by: the controller's password, and the key from which those of namespaces
+{{/* The credentials of the chart's own registry: the controller's password, and the key from which those of namespaces
 follow. What an earlier release made up stays, so that images can be pulled during an upgrade. It is kept beside the values, as
 each call would make up another one. */}}
 {{- define "rouse.registrySecretValue" -}}

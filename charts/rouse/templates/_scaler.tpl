@@ -1,4 +1,4 @@
-{{/* TLS between KEDA and the scaler. Both prove who they are by certificates of one authority. */}}
+{{/* TLS between KEDA and the scaler. Both authenticate by certificates of one authority. */}}
 
 {{- define "rouse.scalerSecret" -}}
 {{ .Values.scaler.tls.secret | default (printf "%s-scaler" (include "rouse.fullname" .)) }}
@@ -21,7 +21,7 @@
 {{- end }}
 {{- end -}}
 
-{{/* The certificates that the chart makes: of an authority whose key nobody keeps, for the scaler and for KEDA. What an earlier
+{{/* The certificates that the chart makes: of an authority whose key is not kept, for the scaler and for KEDA. What an earlier
 release made stays. They are kept beside the values, as each call would make others. */}}
 {{- define "rouse.scalerCertificates" -}}
 {{- if not (hasKey .Values.scaler.tls "made") -}}

@@ -1,4 +1,4 @@
-{{/* What the schema cannot say: values that contradict each other. */}}
+{{/* Checks beyond the schema: values that contradict each other. */}}
 {{- define "rouse.validate" -}}
 {{- $nats := .Values.nats -}}
 {{- if and $nats.enabled $nats.external.url -}}
@@ -96,7 +96,7 @@
 {{- end -}}
 {{- end -}}
 {{- if ne (empty $external.username) (empty $external.password) -}}
-{{- fail "registry.external: username and password belong together, set both or, for a registry that lets everybody in, none" -}}
+{{- fail "registry.external: username and password belong together, set both or, for a registry with anonymous access, none" -}}
 {{- end -}}
 {{- $internal := .Values.registry.internal -}}
 {{- if and (eq (include "rouse.registry" .) "internal") (not $internal.nodePort) (not $internal.pullAddress) -}}

@@ -6,7 +6,7 @@ import (
 )
 
 // convert carries what a user wrote over into the type that is applied, which
-// has the same form in JSON but can tell "not set" from "zero".
+// has the same form in JSON but distinguishes "not set" from "zero".
 func convert[T any](from any) (*T, error) {
 	content, err := json.Marshal(from)
 	if err != nil {

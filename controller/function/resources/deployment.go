@@ -26,7 +26,7 @@ const revisionHistory = 10
 // spec says.
 type Workload struct {
 	Code
-	// Replicas is nil when somebody else decides about their number; the API
+	// Replicas is nil when an autoscaler decides about their number; the API
 	// server gives a new Deployment one.
 	Replicas *int32
 	// Configuration is a hash of the ConfigMaps and Secrets that the pods use. It

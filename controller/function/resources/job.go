@@ -8,12 +8,12 @@ import (
 	"github.com/rouse-run/rouse/api/serverless/v1alpha2"
 )
 
-// keepSeconds is how long a Job that nobody replaces or removes stays, for its
+// keepSeconds is how long a Job that is not replaced or removed stays, for its
 // log. It is longer than any wait for another try, which is computed from the
 // Job.
 const keepSeconds = 24 * 60 * 60
 
-// RoomSeconds is how long a build may wait for a node with room for its pod. An
+// RoomSeconds is how long a build may wait for a node with capacity for its pod. An
 // autoscaler that brings a node may take minutes. It is no part of the build's
 // own time, which begins when the pod has a node.
 const RoomSeconds = 10 * 60

@@ -17,7 +17,7 @@ const FunctionKind = "Function"
 // Annotations of pods and their template.
 const (
 	// AnnotationTemplate holds a hash of what the controller wants the template to
-	// be. It tells pods of the present spec from older ones.
+	// be. It distinguishes pods of the present spec from older ones.
 	AnnotationTemplate = "rouse.run/template"
 	// AnnotationVersion holds the version of the code.
 	AnnotationVersion = "rouse.run/version"

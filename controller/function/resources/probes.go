@@ -14,8 +14,8 @@ const (
 
 // readinessProbe finds a new pod ready within a second. There is no startup
 // probe: the kubelet tries one once a second only, counted from before the
-// container runs, and would not look at readiness before it has passed, whereas
-// readiness is looked at as soon as the container runs.
+// container runs, and would not check readiness before it has passed, whereas
+// readiness is checked as soon as the container runs.
 func readinessProbe() *corev1ac.ProbeApplyConfiguration {
 	return probe().
 		WithPeriodSeconds(1).

@@ -14,7 +14,7 @@ type Settings struct {
 	// PublisherAddress is where Functions publish events.
 	PublisherAddress string
 	// PublisherAudience is for whom the tokens are that Functions show where they
-	// publish. It is empty where nobody asks for a token.
+	// publish. It is empty where the publisher requires no token.
 	PublisherAudience string
 	// TraceCollectorEndpoint is where Functions send traces; it may be empty.
 	TraceCollectorEndpoint string

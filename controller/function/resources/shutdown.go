@@ -12,7 +12,7 @@ import (
 const (
 	// envTimeout is how many seconds a call of the handler may take.
 	envTimeout = "FUNC_TIMEOUT"
-	// leaveSeconds is how long a pod that was told to end goes on as before.
+	// leaveSeconds is how long a terminating pod goes on as before.
 	// Until every node has taken it out of the Service, requests still arrive,
 	// and one that meets a closed port fails.
 	leaveSeconds = 3

@@ -21,9 +21,9 @@ const (
 	tokenSeconds = 3600
 )
 
-// showsToken reports whether the pods of a Function get a token: somebody asks for
+// showsToken reports whether the pods of a Function get a token: the publisher asks for
 // one, and no Secret of the Function takes its place. A Function that publishes at
-// an address of its own gets none, because whoever answers there could use it.
+// an address of its own gets none, because the server that answers there could use it.
 func (s *Settings) showsToken(fn *v1alpha2.Function) bool {
 	elsewhere := func(variable corev1.EnvVar) bool {
 		return variable.Name == workload.EnvPublisher && variable.Value != s.PublisherAddress

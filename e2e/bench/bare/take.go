@@ -13,10 +13,10 @@ import (
 	"github.com/rouse-run/rouse/internal/routing"
 )
 
-// maxPending is more than any benchmark has connections, so that nobody waits for it.
+// maxPending is more than any benchmark has connections, so that no request waits for it.
 const maxPending = 4096
 
-// Take is the simplest handler of events in binary mode: read the body, publish it with the event's headers, and answer
+// Ingress is the simplest handler of events in binary mode: read the body, publish it with the event's headers, and answer
 // after the stream has confirmed it. Its argument is the URL of the server.
 func Take(ctx context.Context, ready func(string), args []string) error {
 	conn, err := nats.Connect(args[0])

@@ -81,7 +81,7 @@ func (b *bench) measure(ctx context.Context, of language, n int) (measured round
 
 // run applies a Function and returns the time until it was Running. Then it must give the answer of this version.
 func (b *bench) run(ctx context.Context, function framework.Function, answer string) (time.Duration, error) {
-	// The build gets what it gets when nobody says anything; a limit on the pod's CPU would measure that limit.
+	// The build has its default resources; a limit on the pod's CPU would measure that limit.
 	function.Spec = map[string]any{"resourceConfiguration": map[string]any{"function": map[string]any{"resources": map[string]any{
 		"requests": map[string]any{"cpu": "50m", "memory": "64Mi"}, "limits": map[string]any{"memory": "256Mi"},
 	}}}}

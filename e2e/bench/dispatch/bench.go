@@ -20,7 +20,7 @@ const (
 	size    = 1024 // bytes of an event's data
 )
 
-// bench is the server, the sink and what is the same for all runs.
+// bench is the server, the sink and the state that all runs share.
 type bench struct {
 	rig    *rig.Rig
 	world  rig.World

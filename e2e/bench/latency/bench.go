@@ -55,7 +55,7 @@ func newBench(ctx context.Context, r *rig.Rig) (*bench, error) {
 	if err != nil {
 		return nil, err
 	}
-	take, err := r.Start("take", server.Where)
+	take, err := r.Start("ingress", server.Where)
 	if err != nil {
 		return nil, err
 	}
@@ -90,7 +90,7 @@ func (b *bench) run(ctx context.Context, round, rate, seconds int, p pair, f *fi
 	return nil
 }
 
-// await returns when the sink has what was published, which began to count a moment after the sink did.
+// await returns when the sink has the published events. The publisher began to count a moment after the sink.
 func (b *bench) await(ctx context.Context, published int) (s seen, err error) {
 	for deadline := time.Now().Add(patient); time.Now().Before(deadline) && ctx.Err() == nil; {
 		if err := rig.Ask(ctx, b.sink+"/seen", &s); err != nil || s.Events >= published {

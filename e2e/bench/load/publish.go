@@ -67,12 +67,12 @@ func (o Order) do(ctx context.Context) (Result, error) {
 	return result, nil
 }
 
-// times are when events are to be sent, nil for whenever a connection is free.
+// times are when events are to be sent; nil: as soon as a connection is free.
 func (o Order) times(ctx context.Context, group *errgroup.Group, start, end time.Time) <-chan time.Time {
 	if o.PerSecond == 0 {
 		return nil
 	}
-	// It has room for all, so that slow answers delay no event but their own.
+	// Its buffer holds all, so that slow answers delay no event but their own.
 	times := make(chan time.Time, int(end.Sub(start).Seconds()*float64(o.PerSecond))+1)
 	group.Go(func() error {
 		defer close(times)

@@ -40,7 +40,7 @@ func (m mode) start(ctx context.Context) (stop func(), err error) {
 	}
 	stop = func() {
 		end()
-		_ = dev.Wait() // it was told to end
+		_ = dev.Wait() // it was interrupted
 	}
 	for _, l := range languages() {
 		if err := m.awaitAsleep(ctx, l); err != nil {

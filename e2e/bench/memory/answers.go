@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// answer is what a hostile sink says to each event. It keeps the connection, and says no more until that is closed unless
-// what it has said is whole.
+// answer is what a hostile sink answers to each event. Unless the answer is whole, the sink then keeps the connection and sends
+// nothing more until it is closed.
 type answer struct {
 	start string
 	more  string        // behind it, as often as times says

@@ -2,7 +2,7 @@ package main
 
 import "strings"
 
-// asked are requests of whoever may look at events, and of whoever may measure, all of which nobody reads.
+// adminShapes are requests for the admin API and for metrics, whose answers the clients do not read.
 func asked() []shape {
 	// Large events that become dead letters, and nearly fill the stream of those.
 	letters := tenant{subscriptions: 1, events: 150, data: strings.Repeat("x", 600<<10), answer: rejects}

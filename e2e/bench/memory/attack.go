@@ -35,7 +35,7 @@ func attack(ctx context.Context, address string, s shape, got *gains) {
 	all.Wait()
 }
 
-// hold sends on one connection what there is to send, until it ends.
+// hold sends the shape's request on one connection, until the connection ends.
 func hold(ctx context.Context, address string, s shape, got *gains) error {
 	conn, err := new(net.Dialer).DialContext(ctx, "tcp", address)
 	if err != nil {
@@ -61,7 +61,7 @@ func hold(ctx context.Context, address string, s shape, got *gains) error {
 	}
 }
 
-// hear reads an answer.
+// readAnswer reads an answer and counts it.
 func hear(answers *bufio.Reader, got *gains) error {
 	answer, err := http.ReadResponse(answers, nil)
 	if err != nil {
@@ -84,7 +84,7 @@ const numberSize = 10
 
 var number atomic.Int64
 
-// numbered is a text with another number each time, where it has a place for one.
+// numbered replaces {n} in a text by another number each time.
 func numbered(text string) string {
 	if !strings.Contains(text, "{n}") {
 		return text

@@ -10,7 +10,7 @@ import (
 	"github.com/rouse-run/rouse/internal/routing"
 )
 
-// delivered are Subscriptions that ask for a million events in flight, and whose sinks answer what is worst for a bridge.
+// tenantShapes are Subscriptions that ask for a million events in flight, and whose sinks answer what is worst for a bridge.
 func delivered() []shape {
 	small, large := strings.Repeat("x", 100), strings.Repeat("x", 60<<10)
 	list := `{"list":[` + strings.TrimSuffix(strings.Repeat("1,", 17<<10), ",") + "]}"

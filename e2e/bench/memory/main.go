@@ -1,5 +1,5 @@
-// Command memory plays against a bridge what could make it take memory without bound, and shows the most that it had,
-// beside the limit that the chart gives it. Another publisher publishes meanwhile, as everybody else would.
+// Command memory plays hostile loads against a bridge that could make it take unbounded memory, and shows its peak
+// beside the chart's limit. An honest publisher publishes meanwhile.
 //
 // Each shape has a bridge and a NATS of its own. The bridge has the chart's GOMEMLIMIT and, where the system has version 2 of
 // control groups and lets us, a group with the chart's limit: then the kernel's memory counts as well, and a bridge that takes
@@ -58,7 +58,7 @@ func measure(ctx context.Context, r *rig.Rig) error {
 	return nil
 }
 
-// gained says what the attackers got.
+// gained formats what the attackers got.
 func (f figures) gained() string {
 	var parts []string
 	for _, part := range []struct {

@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// publish is what everybody else does: an event of 1 KiB at a time on a connection of its own. Whoever is asked to try
-// again a little later does.
+// publish is the honest publisher: it sends an event of 1 KiB at a time on a connection of its own, and tries again a
+// little later where the bridge asks for it.
 func publish(ctx context.Context, where string) (stored, refused int) {
 	const pause, soon, tries = 20 * time.Millisecond, 200 * time.Millisecond, 3
 	client := &http.Client{Timeout: 10 * time.Second, Transport: &http.Transport{DisableKeepAlives: true}}

@@ -24,7 +24,7 @@ func binary(id, contentType string) string {
 
 const batch = "Content-Type: application/cloudevents-batch+json"
 
-// published end where the bounds are: as large, as many and as slow as may be, and beyond that.
+// publisherShapes are requests of publishers at the bounds: as large, as many and as slow as allowed, and beyond that.
 func published() []shape {
 	return []shape{
 		{name: "connections without a request", connections: 8000},
@@ -35,7 +35,7 @@ func published() []shape {
 		{name: "bodies without their last byte", connections: 512, request: head(batch) + "Content-Length: 1048576\r\n\r\n" + strings.Repeat(" ", 1<<20-1)},
 		{name: "chunks without an end", connections: 512, request: head(batch, "Transfer-Encoding: chunked") + "\r\nfffff\r\n" + strings.Repeat(" ", 1<<20-1)},
 		{name: "trailers of tiny lines", connections: 512, request: binary("trailer", "text/plain") + "Transfer-Encoding: chunked\r\n\r\n1\r\nx\r\n0\r\n" + tinyLines(3<<10) + "\r\n"},
-		{name: "answers that nobody reads", connections: 4000, request: binary("unread", "text/plain") + sized("x"), manner: deaf},
+		{name: "unread answers", connections: 4000, request: binary("unread", "text/plain") + sized("x"), manner: deaf},
 		{name: "batches of extensions", connections: 128, request: head(batch) + sized(batchOf(`,"e":`+extensions(64)))},
 		{name: "batches of too many extensions", connections: 128, request: head(batch) + sized(batchOf(`,"e":`+extensions(3000)))},
 		{name: "batches that fail, with ids to quote", connections: 512, request: head(batch) + sized(batchOf(`,"id":"`+strings.Repeat("<", 3000)+`","type":""`)), manner: deaf},
@@ -45,7 +45,7 @@ func published() []shape {
 			`"event-time":"2026-01-02T03:04:05Z","data":"`+strings.Repeat("x", 60<<10)+`"}`)},
 		{name: "a journal of long texts", connections: 64, request: head(batch) + sized(batchOf(longTexts()))},
 		{
-			name: "tokens that are made up, and nobody waits", connections: 2000, manner: fleet, takes: time.Second, flags: withTokens,
+			name: "forged tokens of clients that disconnect", connections: 2000, manner: fleet, takes: time.Second, flags: withTokens,
 			request: binary("token", "text/plain") + "Authorization: Bearer {n}" + strings.Repeat("x", 7<<10) + "\r\n" + sized("x"),
 		},
 	}
@@ -54,7 +54,7 @@ func published() []shape {
 // withTokens has bridges ask for a token.
 var withTokens = []string{`--access={"publish":{"rules":[{"serviceAccounts":["shop/*"]}]}}`}
 
-// longTexts are attributes that a journal keeps as much of as it keeps of any, and a subject has room for.
+// longTexts are attributes of the largest size that a journal keeps and a subject can hold.
 func longTexts() string {
 	const subjectSlack = 8
 	var members strings.Builder

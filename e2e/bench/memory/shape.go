@@ -7,25 +7,25 @@ import (
 	"github.com/rouse-run/rouse/internal/routing"
 )
 
-// shape is one way to make a bridge take memory: by what is sent to it, by what it delivers and how that is answered, or by
-// both.
+// shape is one load that could make a bridge take memory: requests that it receives, deliveries whose sinks answer in a
+// hostile way, or both.
 type shape struct {
 	name string
 
-	// What is sent.
+	// Requests to the bridge.
 	connections int
 	request     string // what each of them sends; {n} is another number each time
 	to          door
 	manner      manner
 
-	// What is delivered.
+	// Deliveries of the bridge.
 	tenant tenant
 
 	flags []string      // of the bridge
-	takes time.Duration // until the API server has said whose a token is
+	takes time.Duration // how long the API server takes to review a token
 }
 
-// door is the server of a bridge that an attacker knocks at.
+// endpoint is the server of a bridge that a shape attacks.
 type door int
 
 const (
@@ -34,13 +34,13 @@ const (
 	measuring
 )
 
-// manner is how attackers treat what is answered.
+// behaviour is how attackers treat answers.
 type manner int
 
 const (
-	polite manner = iota // it is read
-	deaf                 // it is not, and they send until they cannot
-	fleet                // they are gone when they have sent
+	polite manner = iota // they read them
+	deaf                 // they read none, and send until they cannot
+	fleet                // they disconnect when they have sent
 )
 
 // tenant has Subscriptions to events that wait when the bridge starts. All of them get all events.

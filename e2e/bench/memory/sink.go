@@ -121,7 +121,7 @@ func hugeCertificate() (tls.Certificate, error) {
 	return tls.Certificate{Certificate: [][]byte{leaf, make([]byte, certificateSize)}, PrivateKey: key}, nil
 }
 
-// stuck is a connection whose writer waits for ever before the end of what it has to say.
+// stuck is a connection whose writer waits for ever before the end of its data.
 type stuck struct {
 	net.Conn
 

@@ -16,8 +16,8 @@ import (
 )
 
 const (
-	eventType  = "attacked.v1" // of what attackers publish; its Subscription's sink sleeps, so that events stay
-	tenantType = "tenant.v1"   // of what waits for the tenant
+	eventType  = "attacked.v1" // of the attackers' events; its Subscription's sink sleeps, so that events stay
+	tenantType = "tenant.v1"   // of the events that wait for the tenant
 )
 
 // ackWait is the default, and short where a bridge has to wait for it.
@@ -38,7 +38,7 @@ type figures struct {
 	calls           int64
 }
 
-// stage is what one shape is played on: a NATS of its own, so that nothing is left of the one before.
+// stage runs one shape with a NATS of its own, so that nothing is left of the shape before.
 type stage struct {
 	rig   *rig.Rig
 	shape shape
@@ -73,7 +73,7 @@ func play(ctx context.Context, r *rig.Rig, s shape, duration time.Duration) (f f
 	return st.run(ctx, duration)
 }
 
-// prepare makes the Subscriptions, and stores what waits for them.
+// prepare makes the Subscriptions, and stores the events that wait for them.
 func (st *stage) prepare(ctx context.Context) error {
 	st.world.Routes = append(st.shape.tenant.routes(), rig.Route("bench", "asleep", source, eventType, 10))
 	for _, route := range st.shape.tenant.routes() {
@@ -112,7 +112,7 @@ func (st *stage) store(ctx context.Context, conn *broker.Conn) error {
 	return nil
 }
 
-// start runs a bridge. Its servers have the addresses that it says, and one for the admin API.
+// start runs a bridge and returns the addresses of its servers.
 func (st *stage) start() (bridge *rig.Process, doors map[door]string, err error) {
 	ports, err := rig.Ports(1)
 	if err != nil {
@@ -143,7 +143,7 @@ func (st *stage) run(ctx context.Context, duration time.Duration) (figures, erro
 		}
 		time.Sleep(duration / 4)
 		before.Kill()
-		duration += st.shape.tenant.ackWait() // until the other has what that one held
+		duration += st.shape.tenant.ackWait() // until the second bridge gets the events of the first
 	}
 	bridge, doors, err := st.start()
 	if err != nil {

@@ -22,7 +22,7 @@ const (
 	patient   = time.Minute
 
 	ackWait = 30 * time.Second
-	// roomPerRetry has the stream hold all of them, and as many again.
+	// bytesPerRetry makes the stream large enough for twice as many.
 	roomPerRetry = 4 << 10
 )
 

@@ -9,7 +9,7 @@ import (
 	"github.com/rouse-run/rouse/e2e/rig"
 )
 
-// seen is what the sink knows of second attempts since it was reset, in milliseconds after they were due.
+// seen has the lateness of second attempts since the sink was reset, in milliseconds.
 type seen struct {
 	Events         int
 	P50, P99, Most float64

@@ -26,7 +26,7 @@ const (
 	patient     = 5 * time.Minute
 )
 
-// bench is a server, a sink for all Subscriptions, and somebody who counts what is asked of the server.
+// bench is a server, a sink for all Subscriptions, and a count of the server's API calls.
 type bench struct {
 	rig    *rig.Rig
 	routes []routing.Route
@@ -97,7 +97,7 @@ func (b *bench) prepare(ctx context.Context) error {
 	return errors.Join(group.Wait(), conn.Close(ctx))
 }
 
-// world is what the bridge sees: all sinks are ready, or only those of active Subscriptions.
+// fixture is what the bridge sees: all sinks are ready, or only those of active Subscriptions.
 func (b *bench) world(asleep bool) rig.World {
 	w := rig.World{NATS: b.nats, Routes: b.routes, Endpoints: map[string][]string{}}
 	awake := b.routes

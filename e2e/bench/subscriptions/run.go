@@ -13,7 +13,7 @@ import (
 	"github.com/rouse-run/rouse/e2e/rig"
 )
 
-// run starts a bridge for events that wait, and looks at it while it idles and while it works.
+// run starts a bridge for events that wait, and measures it while it idles and while it works.
 func (b *bench) run(ctx context.Context, asleep bool, seconds int) (f figures, err error) {
 	sinks := "ready"
 	if asleep {
@@ -44,7 +44,7 @@ func (b *bench) run(ctx context.Context, asleep bool, seconds int) (f figures, e
 	return f, err
 }
 
-// look is what was seen of a bridge, per second where that has a meaning.
+// sample is one measurement of a bridge, per second where that has a meaning.
 type look struct {
 	rss, goroutines    int
 	calls, events, cpu float64

@@ -9,7 +9,7 @@ import (
 	"github.com/rouse-run/rouse/e2e/rig"
 )
 
-// seen is what the sink of all Subscriptions has had since it was reset.
+// seen counts what the sink of all Subscriptions has received since it was reset.
 type seen struct{ Events, Subscriptions int }
 
 // sinkRole answers 204. The Subscriptions differ by the host that they name.

@@ -52,7 +52,7 @@ func (b *bench) prepare(ctx context.Context) error {
 	return b.cluster.Create(ctx, bareTwin(original))
 }
 
-// bareTwin is the same pod under labels that nobody else selects.
+// bareTwin is the same pod under labels that no other object selects.
 func bareTwin(original *appsv1.Deployment) *appsv1.Deployment {
 	labels := map[string]string{"app": bareName}
 	twin := &appsv1.Deployment{

@@ -21,7 +21,7 @@ var manifests embed.FS
 //go:embed nats.yaml
 var natsManifest string
 
-// volumes is how many volumes claims can be bound to before the cluster has to be made anew.
+// volumes is how many volumes claims can be bound to before the cluster has to be made again.
 const volumes = 20
 
 // Binary makes an image of one static binary, as they all are here.

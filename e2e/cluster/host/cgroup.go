@@ -22,7 +22,7 @@ func neededControllers() []string { return []string{"cpu", "memory", "pids"} }
 
 const cgroups = "/sys/fs/cgroup"
 
-// CreateCgroups makes the cgroup that the kubelet is told to use: on v1 one in each hierarchy, on v2 one with the
+// CreateCgroups makes the cgroup that the kubelet uses: on v1 one in each hierarchy, on v2 one with the
 // controllers switched on.
 func CreateCgroups() error {
 	if v2, err := os.ReadFile(filepath.Join(cgroups, "cgroup.controllers")); err == nil {

@@ -144,7 +144,7 @@ func forbidServices() (restore func(), err error) {
 }
 
 // services are those that a machine must not start at its next boot because it got a package from us: the cluster runs
-// a containerd of its own, and nobody asked for logins over the network.
+// a containerd of its own, and logins over the network are not wanted.
 func services() map[string]string {
 	return map[string]string{"containerd": "containerd.service", "openssh-server": "ssh.service"}
 }

@@ -29,7 +29,7 @@ type Needs struct {
 	Tools []Tool
 }
 
-// Tool is a program that nobody but the user installs.
+// Tool is a program that only the user installs.
 type Tool struct {
 	Name  string   // with its version, as a person would look for it
 	Works []string // a command that succeeds when all is well with it

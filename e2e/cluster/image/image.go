@@ -48,7 +48,7 @@ func (i Image) Tag() string {
 // Reference is the full name.
 func (i Image) Reference() string { return i.Repository() + ":" + i.Tag() }
 
-// Pinned is the full name by which nobody gets any other image.
+// Pinned is the full name with the digest, which names no other image.
 func (i Image) Pinned() (string, error) {
 	_, built, err := i.build()
 	if err != nil {

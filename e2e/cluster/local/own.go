@@ -20,7 +20,7 @@ const ownCluster = `KUBECONFIG names a cluster of your own, so none is built. It
 
 `
 
-// CheckOwn looks whether the user's own cluster answers and has what is needed, and changes nothing.
+// CheckOwn checks whether the user's own cluster answers and has what is needed, and changes nothing.
 func (c *Cluster) CheckOwn(ctx context.Context) error {
 	c.progress.Printf(ownCluster, release.Namespace, strings.Join(release.DefaultRuntimes(), ", "), release.Name)
 	return c.progress.Step(ctx, "cluster of your own", func(ctx context.Context, detail progress.Detail) error {

@@ -50,7 +50,7 @@ func (c *Cluster) startNode(ctx context.Context) error {
 		if err := network.Join(ctx, pid, c.logs("network")); err != nil {
 			return err
 		}
-		// Written last: without it the next up starts anew.
+		// Written last: without it the next up starts from the beginning.
 		return dir.Save(versionsName, c.versions())
 	})
 }

@@ -71,7 +71,7 @@ var ErrTakenDown = errors.New("the start failed, see above")
 
 // prepare installs packages and builds, which changes nothing but packages and the cache.
 func (c *Cluster) prepare(ctx context.Context) (images, error) {
-	// What was left by builds before: logs, and what was half done when they were killed.
+	// Files of earlier builds: logs, and the unfinished output of killed ones.
 	if err := errors.Join(os.RemoveAll(c.builder.Logs), c.options.Cache.Sweep()); err != nil {
 		return images{}, err
 	}

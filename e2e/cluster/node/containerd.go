@@ -13,7 +13,7 @@ import (
 
 // The names by which images are pulled from the registries in the cluster.
 const (
-	// RegistryHost is the cluster's own, in place of the world's.
+	// RegistryHost is the cluster's own registry, in place of public ones.
 	RegistryHost = "registry.kube-system.svc.cluster.local:5000"
 	// BuildsHost is the chart's, with the images of Functions.
 	BuildsHost = "rouse-registry.rouse-system.svc.cluster.local:5000"

@@ -105,7 +105,7 @@ func (c *Client) Stop(ctx context.Context, name string) error {
 	})
 }
 
-// List tells how the programs are, ordered by their start.
+// List returns the state of the programs, ordered by their start.
 func (c *Client) List(ctx context.Context) ([]Status, error) {
 	var all []Status
 	err := c.do(ctx, http.MethodGet, "", http.NoBody, &all)

@@ -25,7 +25,7 @@ const (
 	installLimit = 8 * time.Minute
 )
 
-// Images are what the chart is told to run.
+// Images are those that the chart is to run.
 type Images struct {
 	Rouse    image.Image
 	NATS     image.Image
@@ -62,7 +62,7 @@ func (i Images) Values() (string, error) {
 		"image":    map[string]any{"repository": i.Rouse.Repository(), "tag": i.Rouse.Tag()},
 		"runtimes": runtimes,
 		"nats":     nats,
-		// The node pulls by the Service's name: it has been told the address, which is therefore fixed.
+		// The node pulls by the Service's name: its configuration has the address, which is therefore fixed.
 		"registry": map[string]any{"internal": map[string]any{
 			"image":     map[string]any{"repository": i.Registry.Repository(), "tag": i.Registry.Tag()},
 			"clusterIP": network.Builds, "pullAddress": node.BuildsHost,
@@ -71,7 +71,7 @@ func (i Images) Values() (string, error) {
 		"caBundle": i.CABundle,
 		// One node would make it XS, and the samples slower than anywhere else.
 		"controller": map[string]any{"defaultProfile": "L"},
-		// The demo reads each delivery from the log, and nobody wants to wait a minute for a new Function's first sleep.
+		// The demo reads each delivery from the log, and a minute until a new Function's first sleep would be too long.
 		"logLevel": "debug",
 		"scaling":  map[string]any{"initialCooldownPeriodSeconds": 5},
 	}

@@ -16,7 +16,7 @@ func (s Source) SourceServer(ctx context.Context) (image.Image, error) {
 	return image.Image{Name: "source-server", Layers: []image.Layer{layer}}, err
 }
 
-// Fixtures tells the e2e tests which image to run.
+// Fixtures names the image that the e2e tests run.
 func Fixtures(sources image.Image) string {
 	return fmt.Sprintf(`apiVersion: v1
 kind: ConfigMap

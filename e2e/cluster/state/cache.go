@@ -42,7 +42,7 @@ func (c Cache) Entry(kind, name, key string, build func(temporary string) error)
 	return c.Named(kind, name+"-"+key, build)
 }
 
-// Named is Entry for what has a name of its own in place of a key.
+// Named is Entry for a path that has a name of its own in place of a key.
 func (c Cache) Named(kind, name string, build func(temporary string) error) (path string, built bool, err error) {
 	path = c.Path(kind, name)
 	if _, err := os.Stat(path); err == nil {

@@ -31,7 +31,7 @@ func (s *Server) Repository(ctx context.Context, name string, private bool) (*Re
 // HTTP is the repository's URL over HTTP.
 func (r *Repository) HTTP() string { return "http://" + r.server.Host() + "/git/" + r.path }
 
-// HTTPS is the repository's URL over HTTPS. Nobody knows who signed the certificate.
+// HTTPS is the repository's URL over HTTPS. No client trusts the certificate's authority.
 func (r *Repository) HTTPS() string { return "https://" + r.server.Host() + "/git/" + r.path }
 
 // SSH is the repository's URL over SSH.

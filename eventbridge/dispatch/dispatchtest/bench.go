@@ -86,7 +86,7 @@ func (b *bench) backlogIs(t *testing.T, want Backlog) {
 	require.Eventually(t, func() bool { return b.Backlog(t) == want }, patience, tick, "the backlog is not %+v", want)
 }
 
-// holds waits until the dispatcher has so many messages in its hands.
+// holds waits until the dispatcher holds so many messages.
 func (b *bench) holds(t *testing.T, want int) {
 	t.Helper()
 	require.Eventually(t, func() bool {

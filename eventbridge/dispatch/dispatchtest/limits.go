@@ -61,7 +61,7 @@ func (q *quota) Over(msg dispatch.Message) bool {
 	return err == nil && number < q.below
 }
 
-// buried are the dead letters with their reasons.
+// overLimitReasons are the reasons of the dead letters, none of which was tried.
 func (b *bench) buried(t *testing.T) map[string]failure.Reason {
 	t.Helper()
 	reasons := map[string]failure.Reason{}
@@ -144,7 +144,7 @@ func shedsWhatIsWanted(t *testing.T, b *bench) {
 	require.Equal(t, map[string]failure.Reason{"1": failure.QuotaExceeded}, b.buried(t))
 }
 
-// turnless is a filter whose turn never comes.
+// starvedFilter is a filter that never gets to run.
 type turnless struct{ over <-chan struct{} }
 
 // Match implements dispatch.Filter.

@@ -123,7 +123,7 @@ func (s *memorySource) Receive(ctx context.Context, stop <-chan struct{}, each f
 	defer m.join(-1)
 	for {
 		select {
-		case <-stop: // looked at first, as a broker does: what is given back does not come again
+		case <-stop: // checked first, as a broker does: what is given back does not come again
 			return nil
 		default:
 		}
@@ -156,7 +156,7 @@ func (m *Memory) join(sources int) *int {
 	return new(int)
 }
 
-// take hands out what is available and says when something next becomes due.
+// handOut returns what is available, or when something next becomes due.
 func (m *Memory) take(holder *int) (message dispatch.Message, next time.Duration, changed chan struct{}) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

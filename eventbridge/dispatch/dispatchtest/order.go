@@ -62,7 +62,7 @@ func holdsUpItsKey(t *testing.T, b *bench) {
 	require.Equal(t, []string{"0", "1", "3", "4", "5"}, slices.Sorted(slices.Values(keys(sink.Attempts()))))
 }
 
-// inOrder starts a dispatcher for three events of one key, the first of which is answered as told, and returns what was
+// inOrder starts a dispatcher for three events of one key, the first of which is answered by first, and returns what was
 // sent, in its order.
 func (b *bench) inOrder(t *testing.T, first func(attempt int) (dispatch.Answer, error)) []string {
 	t.Helper()

@@ -10,7 +10,7 @@ import (
 	"github.com/rouse-run/rouse/internal/cloudevent"
 )
 
-// Letter is a dead letter as a Backend stored it.
+// StoredDeadLetter is a dead letter as a Backend stored it.
 type Letter struct {
 	ID string // of the event, empty when the message was none
 	dispatch.DeadLetter
@@ -44,7 +44,7 @@ const MaxAckPending = 4
 
 const (
 	patience = 20 * time.Second      // how long a test waits for what must happen
-	tick     = 10 * time.Millisecond // how often it looks
+	tick     = 10 * time.Millisecond // how often it polls
 )
 
 // Run runs the suite.
@@ -64,14 +64,14 @@ func Run(t *testing.T, newBackend func(t *testing.T) Backend) {
 		"a sink that is gone exhausts no attempts":                   outlivesGoneSink,
 		"a sink slower than AckWait gets each event once":            extends,
 		"no more than maxInFlight events are sent at a time":         boundsInFlight,
-		"retries that wait hold up nobody":                           retriesHoldUpNobody,
+		"retries that wait block no others":                          retriesHoldUpNobody,
 		"what a failing sink gets is reduced until it recovers":      sparesFailingSink,
 		"a rate limit holds":                                         limitsRate,
 		"events of one key are delivered in order":                   keepsOrder,
 		"a failing event holds up its key alone":                     holdsUpItsKey,
 		"what does not reach the sink holds up its key":              holdsUpForGoneSink,
 		"a dead letter that cannot be stored holds up its key":       holdsUpForLetter,
-		"what fails during a drain keeps its place in order":         keepsItsPlace,
+		"what fails during a drain keeps its position in order":      keepsItsPlace,
 		"what the filter leaves out is not delivered":                filters,
 		"a reply is published before its event is acked":             passesReplies,
 		"a reply that cannot be stored is tried again":               repeatsReplies,
@@ -82,9 +82,9 @@ func Run(t *testing.T, newBackend func(t *testing.T) Backend) {
 		"an old event is not tried again":                            expiresBetweenAttempts,
 		"events that are too many become dead letters":               sheds,
 		"the filter leaves out what is too much":                     shedsWhatIsWanted,
-		"what is too much does not wait for the turn of a filter":    shedsWithoutATurn,
+		"what is over the quota does not wait for a filter":          shedsWithoutATurn,
 		"a sink that does not answer keeps nothing that is too much": interruptsWhatIsTooMuch,
-		"calls that hang leave their places to others":               detaches,
+		"calls that hang leave their slots to others":                detaches,
 		"no more calls are detached than may be in flight":           boundsDetached,
 		"one at a time stays one at a time":                          detachesNoneOfOne,
 		"a detached call that fails is an attempt":                   retriesDetached,

@@ -16,7 +16,7 @@ import (
 	"github.com/rouse-run/rouse/internal/routing"
 )
 
-// Endpoints tell where Services can be reached. All watches share two handlers, one for Services and one
+// Endpoints report where Services can be reached. All watches share two handlers, one for Services and one
 // for EndpointSlices, that wake only the watches of the Service that changed.
 type Endpoints struct {
 	cache cache.Cache

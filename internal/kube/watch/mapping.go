@@ -81,7 +81,7 @@ func ofFamily(service *corev1.Service, slice *discoveryv1.EndpointSlice) bool {
 	return len(service.Spec.IPFamilies) == 0 || string(slice.AddressType) == string(service.Spec.IPFamilies[0])
 }
 
-// ownedByFunction says whether the Service's pods are those of a Function, whose server listens as soon as
+// ownedByFunction reports whether the Service's pods are those of a Function, whose server listens as soon as
 // it can answer.
 func ownedByFunction(service *corev1.Service) bool {
 	owner := metav1.GetControllerOf(service)

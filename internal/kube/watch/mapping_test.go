@@ -80,7 +80,7 @@ func TestEndpointsAreMappedFromSlices(t *testing.T) {
 			slices:  []discoveryv1.EndpointSlice{slice(pod("10.0.0.1", yes, no))},
 		},
 		"no pods": {slices: []discoveryv1.EndpointSlice{slice()}, want: []routing.Endpoint{}},
-		"the Service of somebody else": {
+		"the Service of another owner": {
 			service: service(func(s *corev1.Service) { s.OwnerReferences = nil }),
 			slices:  []discoveryv1.EndpointSlice{slice(pod("10.0.0.1", no, no))},
 			want:    []routing.Endpoint{{Address: "10.0.0.1:8080"}},

@@ -66,7 +66,7 @@ func (r *Routes) read(ctx context.Context) ([]routing.Route, error) {
 		}
 		route, err := routing.FromSubscription(sub, r.policy)
 		if err != nil {
-			continue // the controller tells the user, in the Subscription's status
+			continue // the controller reports it in the Subscription's status
 		}
 		routes = append(routes, route)
 	}

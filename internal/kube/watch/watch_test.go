@@ -101,7 +101,7 @@ func TestRoutesFollowTheSubscriptions(t *testing.T) {
 	subscriptions := informers[0]
 	const sink = "http://price.shop.svc.cluster.local"
 	applied := collect(t, NewRoutes(c, routing.Policy{}).Watch)
-	require.Empty(t, next(t, applied), "without Subscriptions the set is told too")
+	require.Empty(t, next(t, applied), "without Subscriptions the set is reported too")
 
 	second := subscription("second", sink, 1)
 	require.NoError(t, c.Create(t.Context(), second))
@@ -188,7 +188,7 @@ func TestEndpointsFollowTheServiceAndItsSlices(t *testing.T) {
 	services.Delete(service())
 	require.Empty(t, next(t, applied))
 	require.Empty(t, applied)
-	require.Empty(t, other, "a watch is not told of another Service")
+	require.Empty(t, other, "a watch receives nothing of another Service")
 }
 
 func TestAWatchThatEndsIsForgotten(t *testing.T) {

@@ -18,8 +18,8 @@ type assets struct {
 	remove          func() error
 }
 
-// findAssets looks for the binaries where the environment says. It does not
-// look elsewhere, so that a test never runs on a version by accident.
+// findAssets finds the binaries under the path of the environment. It does not
+// search elsewhere, so that a test never runs on a version by accident.
 func findAssets() (assets, error) {
 	dir := os.Getenv("KUBEBUILDER_ASSETS")
 	if dir == "" {

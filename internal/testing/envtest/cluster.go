@@ -21,7 +21,7 @@ import (
 	serverlessv1alpha2 "github.com/rouse-run/rouse/api/serverless/v1alpha2"
 )
 
-// patience is for machines that have much else to do.
+// controlPlaneTimeout is for machines that have much else to do.
 const patience = time.Minute
 
 // Cluster is the kube-apiserver and etcd of one test package.
@@ -106,7 +106,7 @@ func (c *Cluster) run() (*Environment, error) {
 		CRDDirectoryPaths:        crds,
 		CRDInstallOptions:        ctrlenvtest.CRDInstallOptions{MaxTime: patience},
 		ErrorIfCRDPathMissing:    true,
-		UseExistingCluster:       new(false), // whatever the environment says
+		UseExistingCluster:       new(false), // whatever the environment has
 		ControlPlaneStartTimeout: patience,
 		ControlPlaneStopTimeout:  patience,
 	}

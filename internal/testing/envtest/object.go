@@ -57,7 +57,7 @@ func (e *Environment) Table(t testing.TB, resource schema.GroupVersionResource, 
 	return table
 }
 
-// Resource is what discovery says about one resource.
+// Resource is one resource as discovery describes it.
 func (e *Environment) Resource(t testing.TB, resource schema.GroupVersionResource) metav1.APIResource {
 	t.Helper()
 	clients, err := kubernetes.NewForConfig(e.Config)

@@ -27,7 +27,7 @@ func (r *Repository) HTTP(t testing.TB, username, password string) *Server {
 	return r.serve(t, username, password, httptest.NewServer)
 }
 
-// HTTPS does the same with a certificate that nobody trusts; Server.Certificate has it.
+// HTTPS does the same with a certificate that no client trusts; Server.Certificate has it.
 func (r *Repository) HTTPS(t testing.TB, username, password string) *Server {
 	t.Helper()
 	return r.serve(t, username, password, httptest.NewTLSServer)

@@ -40,7 +40,7 @@ func (r *Repository) Configure(t testing.TB, key, value string) {
 // Link is the content of a file that becomes a symbolic link to the rest of it.
 const Link = "link:"
 
-// Commit writes the files in place of those of a branch and returns the commit.
+// Commit replaces the files of a branch and returns the commit.
 func (r *Repository) Commit(t testing.TB, branch string, files map[string]string) string {
 	t.Helper()
 	work := t.TempDir()

@@ -30,7 +30,7 @@ const (
 	startTimeout = 20 * time.Second
 )
 
-// SSH is a server that takes one key.
+// SSH is a server that accepts one key.
 type SSH struct {
 	// URL is that of the repository.
 	URL string

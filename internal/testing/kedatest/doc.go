@@ -10,7 +10,7 @@
 //   - polls and pushes of one ScaledObject wait for each other;
 //   - a stream that ends is opened again after 2 s, doubling to 60 s; only an
 //     end without an error makes it 2 s again;
-//   - an error holds the replicas, and 0 takes them away after the cooldown.
+//   - an error holds the replicas, and 0 removes them after the cooldown.
 //
 // The clock is the caller's.
 package kedatest

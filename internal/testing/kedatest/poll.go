@@ -81,7 +81,7 @@ func (o *ScaledObject) observe(ctx context.Context) (active bool, value float64,
 	for _, spec := range specs {
 		metricActive, metricValue, metricErr := o.getMetric(ctx, spec.GetMetricName())
 		if metricErr != nil {
-			// A new scaler takes the place of one that failed, and is asked at once.
+			// A new scaler replaces one that failed, and is polled at once.
 			metricActive, metricValue, metricErr = o.getMetric(ctx, spec.GetMetricName())
 		}
 		if metricErr != nil {

@@ -27,7 +27,7 @@ type Options struct {
 	MaxReplicas int
 	// Replicas is how many there are at the start.
 	Replicas int
-	// OnReplicas, when set, is told each new number. It must not block.
+	// OnReplicas, when set, is called with each new number. It must not block.
 	OnReplicas func(replicas int)
 	// Clock is the real one when nil.
 	Clock clock.WithDelayedExecution
@@ -163,7 +163,7 @@ func (o *ScaledObject) Target() float64 {
 	return specTarget(o.specs[0])
 }
 
-// Await waits until the condition holds. It is looked at after each change.
+// Await waits until the condition holds. It is checked after each change.
 func (o *ScaledObject) Await(ctx context.Context, holds func(*ScaledObject) bool) error {
 	for {
 		o.mu.Lock()

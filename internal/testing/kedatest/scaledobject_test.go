@@ -16,7 +16,7 @@ import (
 	"google.golang.org/grpc/test/bufconn"
 )
 
-// stub is a scaler that does what the test says.
+// stub is a scaler whose answers the test sets.
 type stub struct {
 	pb.UnimplementedExternalScalerServer
 
@@ -78,7 +78,7 @@ func (s *stub) StreamIsActive(_ *pb.ScaledObjectRef, stream grpc.ServerStreaming
 	return end
 }
 
-// world is what a test sees inside its bubble of virtual time.
+// fixture is what a test sees inside its bubble of virtual time.
 type world struct {
 	t      *testing.T
 	object *ScaledObject

@@ -16,7 +16,7 @@ const Host = "127.0.0.1"
 const mostTries = 100
 
 // Reserve finds a port that refuses connections until the caller listens on it, and again afterwards. A
-// bound socket that does not listen keeps it from everybody else until the test ends; SO_REUSEADDR, which
+// bound socket that does not listen keeps it from all others until the test ends; SO_REUSEADDR, which
 // Go's listeners set as well, lets the caller in beside it.
 func Reserve(t testing.TB) int {
 	t.Helper()

@@ -15,12 +15,12 @@ func WithToken(token string) Option {
 	return func(o *server.Options) { o.Authorization = token }
 }
 
-// WithNKey lets the user in who owns the public key, and nobody else.
+// WithNKey allows only the user who owns the public key.
 func WithNKey(public string) Option {
 	return func(o *server.Options) { o.Nkeys = []*server.NkeyUser{{Nkey: public}} }
 }
 
-// WithAuthorization takes users, accounts and their permissions from a configuration in nats-server's own language.
+// WithAuthorization sets users, accounts and their permissions from a configuration in nats-server's own language.
 func WithAuthorization(t testing.TB, config string) Option {
 	t.Helper()
 	parsed := &server.Options{}

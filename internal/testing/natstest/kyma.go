@@ -46,7 +46,7 @@ func (p *PushConsumer) Bind(t testing.TB) {
 	require.NoError(t, p.conn.Flush())
 }
 
-// Delete takes it away.
+// Delete deletes it.
 func (p *PushConsumer) Delete(t testing.TB) {
 	t.Helper()
 	require.NoError(t, p.stream.DeleteConsumer(t.Context(), p.name))

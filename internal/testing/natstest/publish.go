@@ -31,7 +31,7 @@ func (s *Server) DeleteStream(t testing.TB, name string) {
 	require.NoError(t, js.DeleteStream(t.Context(), name))
 }
 
-// RemoveConsumerFiles takes from a consumer what it has on the disk. It works on until the server is restarted.
+// RemoveConsumerFiles deletes the files of a consumer. The consumer works until the server is restarted.
 func (s *Server) RemoveConsumerFiles(t testing.TB, stream, consumer string) {
 	t.Helper()
 	found, err := filepath.Glob(filepath.Join(s.options.StoreDir, "jetstream", "*", "streams", stream, "obs", consumer))

@@ -40,7 +40,7 @@ func (c *Collector) Spans() []*tracev1.Span {
 	return slices.Clone(c.spans)
 }
 
-// Resource is an attribute of whoever sent spans.
+// Resource is an attribute of the process that sent spans.
 func (c *Collector) Resource(attribute string) string {
 	c.mu.Lock()
 	defer c.mu.Unlock()

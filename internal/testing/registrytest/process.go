@@ -135,7 +135,7 @@ func confine(store string, space int64, line []string) []string {
 	return append(append(unshare, "--", "sh", "-c", script, store), line...)
 }
 
-// canConfine tells whether this user may have a file system of his own.
+// canConfine reports whether this user may have a file system of his own.
 func canConfine(ctx context.Context, dir string) bool {
 	line := confine(dir, 1<<20, []string{"true"})
 	return exec.CommandContext(ctx, line[0], line[1:]...).Run() == nil

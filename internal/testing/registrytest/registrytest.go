@@ -104,7 +104,7 @@ func (r *Registry) Sweep(t testing.TB) {
 	require.NoError(t, err, "%s", output)
 }
 
-// Intercept lets answer take the place of the registry for the requests that it returns true for.
+// Intercept has answer reply instead of the registry to the requests that it returns true for.
 func (r *Registry) Intercept(answer func(http.ResponseWriter, *http.Request) bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -165,7 +165,7 @@ func (r *Registry) intercepted(w http.ResponseWriter, request *http.Request) boo
 	return intercept != nil && intercept(w, request)
 }
 
-// statusRecorder records a request before its answer is on the way.
+// statusRecorder records a request before its answer is sent.
 type statusRecorder struct {
 	http.ResponseWriter
 	record func(status int)

@@ -9,7 +9,7 @@ import (
 // Default is the colour of a cell that has none of its own.
 const Default = -1
 
-// What the emulator's modes say.
+// Modes of the emulator.
 const (
 	underline = 1 << 1
 	bold      = 1 << 2
@@ -38,14 +38,14 @@ func (s *Screen) Cells() [][]Cell {
 	return cells
 }
 
-// Alternate tells whether a program has the screen to itself.
+// Alternate reports whether a program has the screen to itself.
 func (s *Screen) Alternate() bool {
 	s.emulate.Lock()
 	defer s.emulate.Unlock()
 	return s.emulate.Mode()&vt10x.ModeAltScreen != 0
 }
 
-// Cursor tells whether the cursor is seen.
+// Cursor reports whether the cursor is visible.
 func (s *Screen) Cursor() bool {
 	s.emulate.Lock()
 	defer s.emulate.Unlock()

@@ -1,4 +1,4 @@
-// Package screen looks at programs as a person at a terminal does: it runs them in a pseudo-terminal, reads
+// Package screen reads programs as a person at a terminal does: it runs them in a pseudo-terminal, reads
 // what they draw there, and types keys.
 //
 // It owns the pseudo-terminal and the emulator behind it. A Screen's Text and Cells are of one moment, and

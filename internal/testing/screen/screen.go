@@ -111,7 +111,7 @@ func (s *Screen) Type(keys string) error {
 	return nil
 }
 
-// Resize changes the size, of which the program is told.
+// Resize changes the size, which signals the program.
 func (s *Screen) Resize(columns, rows int) error {
 	s.emulate.Resize(columns, rows)
 	return s.setSize(columns, rows)

@@ -13,7 +13,7 @@ import (
 type background struct {
 	command *exec.Cmd
 	log     string
-	// seen is how much of its output was looked at.
+	// seen is how much of its output was compared.
 	seen  int
 	ended chan struct{}
 }
@@ -48,7 +48,7 @@ func (s *session) start(ctx context.Context, script string) (*background, error)
 	return b, nil
 }
 
-// fresh is its output that was not looked at.
+// fresh is its output that was not compared yet.
 func (b *background) fresh() (string, error) {
 	text, err := os.ReadFile(b.log)
 	if err != nil {
@@ -76,7 +76,7 @@ func (b *background) kill() {
 	<-b.ended
 }
 
-// over tells whether it has ended.
+// over reports whether it has ended.
 func (b *background) over() bool {
 	select {
 	case <-b.ended:

@@ -32,7 +32,7 @@ func Checkout(from, to string) error {
 	})
 }
 
-// made tells whether a folder is not of the repository itself.
+// made reports whether a folder is not of the repository itself.
 func made(name string) bool {
 	return strings.HasPrefix(name, ".") || name == "node_modules" || name == "bin" || name == "__pycache__"
 }
@@ -50,7 +50,7 @@ func duplicate(from, to string) error {
 }
 
 // Environment is that of this process, with a state folder of the page's own and without what would make it differ: the
-// cluster of whoever runs the test, and settings of the test itself.
+// cluster of the user who runs the test, and settings of the test itself.
 func Environment(state string) []string {
 	var env []string
 	for _, variable := range os.Environ() {

@@ -6,7 +6,7 @@ import (
 )
 
 // missing is the first of the wanted lines that the output does not have behind those before it, and how far the others
-// went: the output from there on has not been looked at.
+// went: the output from there on has not been compared.
 func missing(output string, want []string) (line string, rest string) {
 	for _, line := range want {
 		next, found := after(output, line)

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// Kind says what a step does.
+// Kind is what a step does.
 type Kind int
 
 // The kinds of steps.
@@ -37,7 +37,7 @@ type Step struct {
 	Want []string
 }
 
-// Tagged tells whether the step has the tag.
+// Tagged reports whether the step has the tag.
 func (s Step) Tagged(tag string) bool { return slices.Contains(s.Tags, tag) }
 
 const (
@@ -72,7 +72,7 @@ func Parse(page string, tags ...string) ([]Step, error) {
 	return steps, nil
 }
 
-// opening tells whether a line opens a block: its fence, and what is behind that.
+// opening reports whether a line opens a block: its fence, and what is behind that.
 func opening(line string) (fence string, info []string, ok bool) {
 	text := strings.TrimSpace(line)
 	rest := strings.TrimLeft(text, "`")

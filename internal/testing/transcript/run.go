@@ -9,20 +9,20 @@ import (
 	"time"
 )
 
-// Options say how a page is run.
+// Options of a run.
 type Options struct {
 	// Name is that of the page, for messages.
 	Name string
 	// Dir is where it begins, and Env its environment.
 	Dir string
 	Env []string
-	// Patience is how long one step may take.
+	// Timeout is how long one step may take.
 	Patience time.Duration
-	// Progress hears of each step before it runs. It may be nil.
+	// Progress is called with each step before it runs. It may be nil.
 	Progress func(Step)
 }
 
-// pause is how long the runner waits before it looks again.
+// pause is how long the runner waits before it checks again.
 const pause = 100 * time.Millisecond
 
 // player runs the steps of a page.
@@ -87,7 +87,7 @@ func (p *player) play(ctx context.Context, step Step) error {
 }
 
 func (p *player) run(ctx context.Context, step Step) error {
-	var before error // of the attempt before: the last one is cut short by the end of patience
+	var before error // of the attempt before: the last one is cut short by the timeout
 	for {
 		output, err := p.attempt(step)
 		if err == nil {
@@ -102,7 +102,7 @@ func (p *player) run(ctx context.Context, step Step) error {
 	}
 }
 
-// attempt runs the commands once, and judges how they end and what they print.
+// attempt runs the commands once, and checks how they end and what they print.
 func (p *player) attempt(step Step) (output string, err error) {
 	once := p.session.run
 	if step.Await || step.Fails {
@@ -121,7 +121,7 @@ func (p *player) attempt(step Step) (output string, err error) {
 	return output, nil
 }
 
-// wait waits a moment, and tells whether there is time left.
+// wait waits a moment, and reports whether there is time left.
 func wait(ctx context.Context) bool {
 	select {
 	case <-ctx.Done():
@@ -159,7 +159,7 @@ func (p *player) follow(ctx context.Context, want []string) error {
 			return nil
 		}
 		if ended || !wait(ctx) {
-			return fmt.Errorf("the command in the background did not print %q (ended: %t)\n--- printed since the last look\n%s", line, ended, output)
+			return fmt.Errorf("the command in the background did not print %q (ended: %t)\n--- printed since the last check\n%s", line, ended, output)
 		}
 	}
 }

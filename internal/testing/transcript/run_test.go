@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// play runs a page in a folder of its own, which it tells.
+// play runs a page in a folder of its own, which it returns.
 func play(t *testing.T, text string, patience time.Duration) (dir string, err error) {
 	t.Helper()
 	dir = t.TempDir()
@@ -194,7 +194,7 @@ false
 		Name: "page.md", Dir: dir, Env: os.Environ(), Patience: long,
 		Progress: func(s Step) {
 			if s.Script == "false\n" {
-				cancel() // nobody waits for what does not want to end
+				cancel() // the run does not wait for a step that does not end
 			}
 		},
 	})
@@ -206,7 +206,7 @@ false
 	}
 }
 
-// gone tells whether there is no process with the id, or nothing more of it than its name.
+// gone reports whether there is no process with the id, or nothing more of it than its name.
 func gone(pid string) bool {
 	stat, err := os.ReadFile(filepath.Join("/proc", pid, "stat"))
 	return err != nil || strings.Contains(string(stat), ") Z ")

@@ -14,7 +14,7 @@ import (
 	"syscall"
 )
 
-// session is a bash that is told one script after the other.
+// session is a bash that runs one script after the other.
 type session struct {
 	command *exec.Cmd
 	input   io.WriteCloser
@@ -31,17 +31,17 @@ func openSession(ctx context.Context, o Options, scratch string) (*session, erro
 	ownGroup(command)
 	input, err := command.StdinPipe()
 	if err != nil {
-		return nil, fmt.Errorf("talk to bash: %w", err)
+		return nil, fmt.Errorf("write to bash: %w", err)
 	}
 	reader, writer, err := os.Pipe()
 	if err != nil {
-		return nil, fmt.Errorf("hear bash: %w", err)
+		return nil, fmt.Errorf("make a pipe for bash: %w", err)
 	}
 	command.ExtraFiles = []*os.File{writer}
 	err = command.Start()
 	_ = writer.Close() // it is bash's
 	if err != nil {
-		_ = reader.Close() // nobody writes to it
+		_ = reader.Close() // it has no writer
 		return nil, fmt.Errorf("start bash: %w", err)
 	}
 	return &session{command: command, input: input, answers: reader, status: bufio.NewScanner(reader), scratch: scratch}, nil
@@ -99,10 +99,10 @@ func (s *session) try(script string) (output string, err error) {
 	return s.result(path, err)
 }
 
-// tell gives the session a line, and hears the number with which that answers.
+// execute sends the session a line, and returns the number that it answers with.
 func (s *session) tell(format, path string) (int, error) {
 	if _, err := fmt.Fprintf(s.input, format, path); err != nil {
-		return 0, fmt.Errorf("talk to bash: %w", err)
+		return 0, fmt.Errorf("write to bash: %w", err)
 	}
 	if !s.status.Scan() {
 		return 0, errors.New("it failed")

@@ -80,7 +80,7 @@ class Calls {
     res[CALL] = call;
     this.#underWay.add(call);
     res.on('close', this.onClose);
-    // The socket's timer tells the response that it is writing. It ends with that: the next request has none at first.
+    // The socket's timer signals the response that it is writing. It ends with that: the next request has none at first.
     res.on('timeout', this.onTimeout);
     req.socket.setTimeout(this.#limitMs);
     return call;

@@ -30,7 +30,7 @@ function fromB3(headers) {
   };
 }
 
-// begin makes a trace, sampled as OpenTelemetry samples where nobody has decided.
+// begin makes a trace, sampled as OpenTelemetry samples without a parent's decision.
 function begin() {
   const random = require('node:crypto').randomBytes(24).toString('hex');
   return { traceId: random.slice(0, 32), spanId: random.slice(32), sampled: true };

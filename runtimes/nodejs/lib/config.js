@@ -19,7 +19,7 @@ function portNumber(text) {
   return /^\d+$/.test(text ?? '') && Number(text) < 65536 ? Number(text) : DEFAULT_PORT;
 }
 
-// The descriptor that is told the port, undefined where nobody asks for it. FUNC_PORT is a
+// The descriptor that the port is written to, undefined without one. FUNC_PORT is a
 // reserved name, so no Function can bring this about.
 function descriptor(env) {
   return env.FUNC_PORT === '0' && /^\d+$/.test(env.FUNC_READY_FD ?? '') ? Number(env.FUNC_READY_FD) : undefined;

@@ -33,7 +33,7 @@ function createReserved(metrics) {
   };
 }
 
-// silent says who has been, for how long comes after it.
+// silent names who sent nothing; the time comes after it.
 function silent({ invoked, res }) {
   if (invoked === 0) return 'nothing of the request has come for';
   return res.headersSent ? 'the handler has sent nothing for' : 'the handler has not answered within';

@@ -7,7 +7,7 @@
 const net = require('node:net');
 
 // A client may be sending on a connection that it has kept while the signal
-// arrives. For so long such a request is still answered; the answer tells the
+// arrives. For so long such a request is still answered; the answer signals the
 // client that the connection ends.
 const LINGER_MS = 1000;
 

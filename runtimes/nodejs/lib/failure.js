@@ -1,4 +1,4 @@
-// Tells why the handler did not load: on stderr for logs, and in the termination
+// Reports why the handler did not load: on stderr for logs, and in the termination
 // message, which Kubernetes puts into the pod's status.
 'use strict';
 

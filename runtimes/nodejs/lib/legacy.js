@@ -82,7 +82,7 @@ function answerWith(res, body, status, headers) {
   }
 }
 
-// What goes wrong in the callback fails the call: who calls it may be a timer, where an error reaches nobody.
+// What goes wrong in the callback fails the call: its caller may be a timer, where an error would be lost.
 function createCallback(res) {
   return (...args) => {
     try {
@@ -93,7 +93,7 @@ function createCallback(res) {
   };
 }
 
-// createInvoke returns what calls the handler and answers with its value; a promise that it returns tells when it failed.
+// createInvoke returns what calls the handler and answers with its value; a promise that it returns rejects if it failed.
 function createInvoke(main, config, parts) {
   const context = createContext(config);
   return (req, res) => {

@@ -62,8 +62,8 @@ class Server {
     process.exit(1);
   }
 
-  // Whoever started the server hears its port; a start that nobody hears of is none.
-  #tell(descriptor, port) {
+  // The process that started the server gets its port; when it cannot be written, the start fails.
+  #writePort(descriptor, port) {
     try {
       fs.writeSync(descriptor, `${port}\n`);
       fs.closeSync(descriptor);
@@ -106,7 +106,7 @@ class Server {
     server.on('error', (error) => this.#fail(`cannot listen on ${host}:${port}: ${error.message}`));
     server.listen(port, host, () => {
       console.log(`listening on ${host}:${server.address().port}`);
-      if (ready !== undefined) this.#tell(ready, server.address().port);
+      if (ready !== undefined) this.#writePort(ready, server.address().port);
     });
     return server;
   }

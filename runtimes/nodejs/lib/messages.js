@@ -66,7 +66,7 @@ function requestClass(app, next) {
   return Request;
 }
 
-// isPlain tells whether an answer has nothing to it that only Express knows how to treat.
+// isPlain reports whether an answer needs nothing of Express.
 function isPlain(res) {
   const { headers, method } = res.req;
   return hasFullBody(res.statusCode) && method !== 'HEAD' &&

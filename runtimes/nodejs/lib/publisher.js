@@ -32,7 +32,7 @@ class Publisher {
     this.#token = new TokenFile(tokenFile);
   }
 
-  // emit resolves with the publisher's answer, and rejects when that is not 2xx. chain says what event is being handled.
+  // emit resolves with the publisher's answer, and rejects when that is not 2xx. chain is the event being handled.
   async emit(type, source, data, attributes, chain) {
     if (!this.#address) {
       throw new PublishError('cannot emit a CloudEvent: PUBLISHER_PROXY_ADDRESS is not set');

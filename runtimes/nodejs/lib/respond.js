@@ -33,7 +33,7 @@ function sendTimeout(res) {
   sendText(res, 408, 'Request Timeout');
 }
 
-// isRefused tells whether the request is at fault and its sender may know why.
+// isRefused reports whether the request is at fault and its sender may know why.
 const isRefused = (error) => error?.expose === true && error.status >= 400 && error.status < 500;
 
 // sendError answers what a body parser or the handler threw; a thrown string is the body.

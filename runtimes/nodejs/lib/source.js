@@ -31,7 +31,7 @@ function makeDirectory() {
   throw new Error(`no directory to write the handler to: ${failure.message}`, { cause: failure });
 }
 
-// The names that a handler's file may have in the Function's directory; else package.json tells.
+// The names that a handler's file may have in the Function's directory; else package.json names it.
 const NAMES = ['handler.js', 'handler.mjs', 'handler.cjs'];
 
 function find(directory) {

@@ -1,4 +1,4 @@
-// The token that the publisher asks for where an installation says who may publish: a file that is replaced now and then.
+// The token that the publisher asks for where an installation restricts publishing: a file that is replaced now and then.
 'use strict';
 
 const fs = require('node:fs');
@@ -28,7 +28,7 @@ class TokenFile {
         this.#seen = seen;
       }
     } catch {
-      // Who publishes without a token hears why from the publisher.
+      // The publisher refuses a request without a token, with the reason.
     }
     return this.#token;
   }

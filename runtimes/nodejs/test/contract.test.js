@@ -123,7 +123,7 @@ for (const [name, variant] of own) {
       }));
 
     it('slow requests run side by side', () => {
-      // Nobody is answered before all are there.
+      // No request is answered before all are there.
       const source = `const there = [];
         exports.main = (_, res) => new Promise((done) => {
           there.push(() => done(res.send ? res.send('x') : 'x'));

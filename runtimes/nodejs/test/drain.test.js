@@ -1,4 +1,4 @@
-// How the server ends, and what it says of requests: SIGTERM, request log, late answers, streams.
+// How the server ends, and what it reports of requests: SIGTERM, request log, late answers, streams.
 'use strict';
 
 const assert = require('node:assert/strict');
@@ -37,7 +37,7 @@ describe('SIGTERM', { concurrency: 4 }, () => {
       assert.equal(await server.exited, 0);
     }));
 
-  it('tells a client whose request is under way that the connection ends', () =>
+  it('signals a client whose request is under way that the connection ends', () =>
     run("exports.main = () => new Promise((done) => { process.once('SIGTERM', () => setTimeout(done, 100, 'late')); console.log('began'); });", {}, async (server) => {
       const agent = new http.Agent({ keepAlive: true });
       const busy = server.request({ ...get, agent });

@@ -1,4 +1,4 @@
-// How whoever starts a server on a machine that it shares learns the port.
+// How a process that starts a server on a shared machine gets its port.
 'use strict';
 
 const assert = require('node:assert/strict');
@@ -26,27 +26,27 @@ async function refuses(host, port) {
 
 describe('a server that is asked for its port', () => {
   for (const runtime of ['nodejs22', 'nodejs26']) {
-    it(`tells it in ${runtime} once it serves, and listens for this machine only`, async () => {
+    it(`writes it in ${runtime} once it serves, and listens for this machine only`, async () => {
       const environment = { FUNC_RUNTIME: runtime, FUNC_READY_FD: '3', SERVER_HOST: '0.0.0.0', SERVER_PORT: '9' };
       await withServer({ source, environment }, async (server) => {
-        const told = await server.told;
-        assert.match(told, /^\d+\n$/);
-        server.port = Number(told);
+        const text = await server.portText;
+        assert.match(text, /^\d+\n$/);
+        server.port = Number(text);
         assert.equal((await server.request({ method: 'GET', path: '/' })).text, 'here');
         assert.ok(await refuses('127.0.0.2', server.port));
       });
     });
   }
 
-  it('tells nothing when the handler does not load', async () => {
+  it('writes nothing when the handler does not load', async () => {
     await withServer({ source: 'throw new Error("no");', environment: { FUNC_READY_FD: '3' } }, async (server) => {
-      assert.equal(await server.told, '');
+      assert.equal(await server.portText, '');
       assert.equal(await server.ended(), 1);
       assert.match(server.terminationMessage(), /no/);
     });
   });
 
-  it('does not run when nobody can hear it', async () => {
+  it('does not run when the port cannot be written', async () => {
     await withServer({ source, environment: { FUNC_READY_FD: '999' } }, async (server) => {
       assert.equal(await server.ended(), 1);
       assert.match(server.terminationMessage(), /FUNC_READY_FD=999/);
@@ -59,12 +59,12 @@ describe('a server that is asked for its port', () => {
     });
   });
 
-  it('finds its handler where FUNCTION_PATH says', async () => {
+  it('finds its handler in FUNCTION_PATH', async () => {
     const directory = fs.mkdtempSync(path.join(os.tmpdir(), 'function-path-'));
     try {
       fs.writeFileSync(path.join(directory, 'handler.js'), source);
       await withServer({ environment: { FUNC_READY_FD: '3', FUNCTION_PATH: directory } }, async (server) => {
-        server.port = Number(await server.told);
+        server.port = Number(await server.portText);
         assert.equal((await server.request({ method: 'GET', path: '/' })).text, 'here');
       });
     } finally {

@@ -54,7 +54,7 @@ class Server {
     // 'close' and not 'exit': by then everything it printed is here.
     this.exited = once(this.process, 'close').then(([code]) => code);
     // What it writes there until it closes it.
-    this.told = this.process.stdio[3]?.setEncoding('latin1').toArray().then((parts) => parts.join(''));
+    this.portText = this.process.stdio[3]?.setEncoding('latin1').toArray().then((parts) => parts.join(''));
     for (const stream of [this.process.stdout, this.process.stderr]) {
       stream.setEncoding('utf8').on('data', (text) => {
         this.output += text;

@@ -143,7 +143,7 @@ describe('outgoing requests', { concurrency: 4 }, () => {
       });
     }));
 
-  it('a request that finds nobody is a failed span', () =>
+  it('a request without a server is a failed span', () =>
     withCollector(async (endpoint, spans) => {
       const source = "exports.main = () => new Promise((done) => require('http').get('http://127.0.0.1:1/', () => {}).on('error', () => done()));";
       await withServer(setup(source, { TRACE_COLLECTOR_ENDPOINT: endpoint }), async (server) => {

@@ -25,7 +25,7 @@ def create(handler, config, shared, slot):
 
 
 class Application:
-    """Called for each request; the listener also tells it how the call ended."""
+    """Called for each request; the listener also reports to it how the call ended."""
 
     def __init__(self, function, config, shared, slot):
         self._function = function

@@ -1,6 +1,6 @@
-"""Memory that all processes of the server share: each worker writes its own slot, everybody reads all.
+"""Memory that all processes of the server share: each worker writes its own slot, every process reads all.
 
-It tells the supervisor whether a worker serves and is alive, and adds up the
+It shows the supervisor whether a worker serves and is alive, and adds up the
 Function's metrics, whichever worker is asked for them.
 """
 

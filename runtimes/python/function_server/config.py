@@ -9,7 +9,7 @@ FIRST_MODERN = 314  # the first Python runtime whose handler is main() without a
 
 
 class Config:
-    """What the environment says, with the contract's defaults."""
+    """The settings of the environment, with the contract's defaults."""
 
     def __init__(self, env):
         self.function_name = env.get("FUNC_NAME", "")
@@ -63,7 +63,7 @@ def _on(text):
 
 
 def _descriptor(env):
-    """Give the descriptor that is told the port, or None where nobody asks for it."""
+    """Give the descriptor that the port is written to, or None without one."""
     text = env.get("FUNC_READY_FD")
     return int(text) if env.get("FUNC_PORT") == "0" and text and text.isdecimal() else None
 

@@ -1,4 +1,4 @@
-"""Tells how many processes serve: Python runs one thread at a time in a process, so each core wants one."""
+"""Computes how many processes serve: Python runs one thread at a time in a process, so each core wants one."""
 
 import os
 

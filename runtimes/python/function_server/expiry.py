@@ -10,7 +10,7 @@ WORN_OUT = 50
 
 
 class Expiry:
-    """Looks after the calls of one worker, from the thread that reads and writes.
+    """Ends overdue calls of one worker, from the thread that reads and writes.
 
     Python cannot stop a thread. It can raise an exception in one, which takes
     effect when the thread runs Python again. Until then the thread is counted

@@ -1,4 +1,4 @@
-"""Tells why the handler did not load.
+"""Reports why the handler did not load.
 
 The text goes to stderr for logs, and into the termination message, which
 Kubernetes puts into the pod's status.

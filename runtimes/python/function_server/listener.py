@@ -82,7 +82,7 @@ class Channel(HTTPChannel):
         try:
             super().service()
         finally:
-            # Whoever takes the call out ends it: this thread, or the one that answers for it.
+            # The thread that removes the call ends it: this one, or the one that answers for it.
             if calls.pop(call, None) is None:
                 raise current.Expired
 

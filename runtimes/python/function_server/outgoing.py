@@ -9,7 +9,7 @@ MODULE = "http.client"
 
 
 def install(tracing):
-    """Change the module now, or as soon as somebody imports it."""
+    """Change the module now, or as soon as it is imported."""
     if MODULE in sys.modules:
         _change(sys.modules[MODULE], tracing)
     else:

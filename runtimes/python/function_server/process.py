@@ -18,7 +18,7 @@ def begin(config):
 
 
 def join():
-    """Make a process that Python has started anew, for spawn or forkserver, one of the Function's.
+    """Make a process that Python has started for spawn or forkserver one of the Function's.
 
     It looks for the handler's module by name, and for the modules of the handler on the path that multiprocessing has
     handed on.

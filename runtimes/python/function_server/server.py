@@ -49,7 +49,7 @@ def _work(config, bound, shared, slot, first):
     stop.attach(server.pull_trigger)
     if first:
         print(f"listening on {config.host}:{server.effective_port}", flush=True)
-        if config.ready is not None and not _tell(config, server.effective_port):
+        if config.ready is not None and not _write_port(config, server.effective_port):
             return 1
     slot.tell(board.SERVING)
     server.serve(lambda: stop.begun)
@@ -57,8 +57,8 @@ def _work(config, bound, shared, slot, first):
     return 0
 
 
-def _tell(config, port):
-    """Tell the port to whoever started the server; a start that nobody hears of is none."""
+def _write_port(config, port):
+    """Write the port to the process that started the server; when that fails, so does the start."""
     try:
         os.write(config.ready, f"{port}\n".encode())
         os.close(config.ready)

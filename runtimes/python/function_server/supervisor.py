@@ -39,12 +39,12 @@ class Supervisor:
         signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
         # A shell's background jobs ignore it, and what is ignored would be lost on a worker that has just been started.
         signal.signal(signal.SIGINT, signal.SIG_DFL)
-        gc.freeze()  # what is there now stays, and its pages are shared as long as nobody writes to them
-        # One at first: it has the CPU for itself, and if its handler does not load, that is told once.
+        gc.freeze()  # what is there now stays, and its pages are shared as long as no process writes to them
+        # One at first: it has the CPU for itself, and if its handler does not load, that is reported once.
         self._start(first=True)
         if self._config.ready is not None:
             with contextlib.suppress(OSError):
-                os.close(self._config.ready)  # the first worker has it, and tells the port
+                os.close(self._config.ready)  # the first worker has it, and writes the port
         code = None
         while self._workers and code is None:
             received = signal.sigtimedwait(SIGNALS, TICK_SECONDS)
@@ -134,7 +134,7 @@ class Supervisor:
                 os.kill(pid, signal.SIGKILL)
 
     def _replace(self):
-        """Start what is missing; a worker that is worn out is told to end when another one serves in its place."""
+        """Start what is missing; a worker that is worn out is asked to stop when another one serves instead."""
         if any(worker.slot.state == board.STARTING for worker in self._workers.values()):
             return
         retiring = [pid for pid, worker in self._workers.items() if worker.slot.state == board.RETIRING]
@@ -157,7 +157,7 @@ class Supervisor:
 
 
 def _end_with_supervisor(read, write):
-    """Have the kernel end this process when nobody holds the other end of the pipe, whatever it is doing then."""
+    """Have the kernel end this process when no process holds the other end of the pipe, whatever it is doing then."""
     os.close(write)
     fcntl.fcntl(read, fcntl.F_SETOWN, os.getpid())
     fcntl.fcntl(read, F_SETSIG, signal.SIGKILL)

@@ -12,7 +12,7 @@ class Pool:
 
     The thread that became idle last is used first: its memory is still in the
     CPU's caches, and a Function with few calls at once needs few threads.
-    A task that raises Expired takes its thread with it; abandon makes room for
+    A task that raises Expired takes its thread with it; abandon frees a slot for
     another one before that.
     """
 

@@ -1,4 +1,4 @@
-"""The token that the publisher asks for where an installation says who may publish: a file that is replaced now and then."""
+"""The token that the publisher asks for where an installation restricts publishing: a file that is replaced now and then."""
 
 import os
 
@@ -10,7 +10,7 @@ class TokenFile:
 
     def __init__(self, path):
         self._path = path
-        self._seen = (None, None)  # how the file looked, and the token in it
+        self._seen = (None, None)  # the file's identity, and the token in it
 
     def read(self):
         """Give the token, or None when there is none."""
@@ -19,13 +19,13 @@ class TokenFile:
         seen, token = self._seen
         try:
             status = os.stat(self._path)
-            look = (status.st_ino, status.st_mtime_ns, status.st_size)
-            if look != seen:
+            identity = (status.st_ino, status.st_mtime_ns, status.st_size)
+            if identity != seen:
                 with open(self._path, encoding="latin-1") as file:
                     token = _token(file.read(MAX_TOKEN + 2))
-                self._seen = (look, token)
+                self._seen = (identity, token)
         except OSError:
-            pass  # who publishes without a token hears why from the publisher
+            pass  # the publisher refuses a request without a token, with the reason
         return token
 
 

@@ -200,7 +200,7 @@ def publisher():
 
 
 class Recorder:
-    """An HTTP server that keeps what it gets: a collector, or somebody whom a handler calls."""
+    """An HTTP server that keeps what it gets: a collector, or a server that a handler calls."""
 
     def __init__(self):
         recorder = self

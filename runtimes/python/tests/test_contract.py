@@ -128,7 +128,7 @@ def test_sigterm_ends_an_idle_server_at_once_also_with_an_open_connection(start)
 
 
 def test_slow_requests_run_side_by_side(serve, variant):
-    # Nobody is answered before all are there.
+    # No request is answered before all are there.
     source = """
 import threading
 

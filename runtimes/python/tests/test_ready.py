@@ -1,4 +1,4 @@
-"""How whoever starts a server on a machine that it shares learns the port."""
+"""How a process that starts a server on a shared machine gets its port."""
 
 import os
 import socket
@@ -11,7 +11,7 @@ SOURCES = {
 }
 
 
-def told(serve, source, **environment):
+def start_and_read_port(serve, source, **environment):
     """Start a server that is asked for its port; gives it and what it wrote until it closed the descriptor."""
     read, write = os.pipe()
     os.set_inheritable(write, True)
@@ -25,8 +25,8 @@ def told(serve, source, **environment):
 
 @pytest.mark.parametrize("processes", ["1", "3"])
 @pytest.mark.parametrize("runtime", SOURCES)
-def test_tells_its_port_once_it_serves_this_machine_only(serve, runtime, processes):
-    server, text = told(
+def test_writes_its_port_once_it_serves_this_machine_only(serve, runtime, processes):
+    server, text = start_and_read_port(
         serve,
         SOURCES[runtime],
         FUNC_RUNTIME=runtime,
@@ -41,14 +41,14 @@ def test_tells_its_port_once_it_serves_this_machine_only(serve, runtime, process
         pass
 
 
-def test_tells_nothing_when_the_handler_does_not_load(serve):
-    server, text = told(serve, "raise ValueError('no')\n")
+def test_writes_nothing_when_the_handler_does_not_load(serve):
+    server, text = start_and_read_port(serve, "raise ValueError('no')\n")
     assert text == ""
     assert server.exit_code() == 1
     assert "no" in server.termination_log.read_text()
 
 
-def test_does_not_run_when_nobody_can_hear_it(serve):
+def test_does_not_run_when_its_port_cannot_be_written(serve):
     server = serve(SOURCES["python312"], FUNC_READY_FD="999")
     assert server.exit_code() == 1
     assert "FUNC_READY_FD=999" in server.termination_log.read_text()

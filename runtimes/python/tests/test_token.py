@@ -1,4 +1,4 @@
-"""The token of a Function: to whom it is shown, and to nobody else."""
+"""The token of a Function: only the publisher gets it."""
 
 import os
 

@@ -18,7 +18,7 @@ function load(manifest) {
   return module.exports.main
 }
 
-// call runs a handler on one event and tells what it answered, emitted and logged.
+// call runs a handler on one event and returns what it answered, emitted and logged.
 async function call(t, handler, type, data, emit = async () => {}) {
   const result = { status: 200, emitted: [], logged: [] }
   t.mock.method(console, 'log', (line) => result.logged.push(JSON.parse(line)))
@@ -53,7 +53,7 @@ test('an order is priced line by line and in total', async (t) => {
   assert.ok(!Number.isNaN(Date.parse(result.logged[0].at)))
 })
 
-test('an order that nobody can price is refused with the reason, and emits nothing', async (t) => {
+test('an order with an unknown product is refused with the reason, and emits nothing', async (t) => {
   const cases = {
     'unknown product "unicorn"': sample('order-unknown-product.json').data,
     'the order has no id': { lines: [{ product: 'tea', quantity: 1 }] },

@@ -1,4 +1,4 @@
-// Command pause holds a pod's namespaces: it waits for the signal to stop and reaps what is orphaned to it.
+// Command pause holds a pod's namespaces: it waits for the signal to stop and reaps orphaned processes.
 package main
 
 import (

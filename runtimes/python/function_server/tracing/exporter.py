@@ -82,8 +82,8 @@ class Exporter:
             return True
 
     def _failed(self, batch, text):
-        room = MOST_WAITING - len(self._waiting)
-        self._waiting.extendleft(reversed(batch[-room:] if room else []))
+        free = MOST_WAITING - len(self._waiting)
+        self._waiting.extendleft(reversed(batch[-free:] if free else []))
         self._warn(text)
         return False
 
