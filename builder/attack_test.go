@@ -72,7 +72,7 @@ func TestABaseThatIsNotWhatItsDigestSaysIsRefused(t *testing.T) {
 	require.Equal(t, build.BaseUnavailable, j.run(t.Context()).Reason)
 }
 
-func TestABaseThatAFunctionChoseIsCopiedToNobody(t *testing.T) {
+func TestABaseThatAFunctionChoseIsNotSharedWithOthers(t *testing.T) {
 	t.Parallel()
 	upstream := registrytest.Start(t, registrytest.WithTLS())
 	server := registrytest.Start(t)
@@ -219,7 +219,7 @@ func TestALayerHoldsNothingButTheFunctionsDirectory(t *testing.T) {
 	require.Contains(t, output(t, "/", "tar", "--utc", "--numeric-owner", "-tvzf", packed.file), "-rwxr-xr-x 0/0")
 }
 
-func TestPushEndsWhenNobodyHandsALayerOver(t *testing.T) {
+func TestPushEndsWhenInstallHandsNoLayerOver(t *testing.T) {
 	t.Parallel()
 	server := registrytest.Start(t)
 	base := put(t, server, "runtime:1", runtimeImage(t, types.OCIManifestSchema1))

@@ -30,7 +30,7 @@ func TestSourcesAreDealtOutBySizeAlone(t *testing.T) {
 	require.Equal(t, [][]string{in(".local/big"), in(".local/middle"), in(".local/small.py", "handler.py", ".local/empty")}, shards)
 }
 
-func TestFilesThatDoNotCompileAreLeftToThoseWhoUseThem(t *testing.T) {
+func TestPythonFilesThatDoNotCompileDoNotFailTheBuild(t *testing.T) {
 	t.Parallel()
 	j := newJob(t, build.Plan{Runtime: "python312", Git: &build.Git{}})
 	j.git = repository(t, map[string]string{"handler.py": python, "old.py": "print 'Python 2'\n", "token.py": "raise RuntimeError\n"})

@@ -22,7 +22,7 @@ func (b *Builder) install(ctx context.Context, plan build.Plan, dir string, secr
 		Python: language.python, Program: program, Dir: dir, Manifest: manifestOf(plan),
 		Setup: filepath.Join(b.o.Packages, language.packageSetup),
 		Work:  b.o.Work, Cache: b.o.Cache, Discard: b.o.Cache == "",
-		Env: b.env, Place: dependencies.Image(),
+		Env: b.env, Site: dependencies.Image(),
 	}, output)
 	if failed := (&dependencies.Failure{}); errors.As(err, &failed) {
 		return &reasonError{reason: failed.Reason, message: failed.Message, log: failed.Log}

@@ -52,7 +52,7 @@ func TestTheAdminAPIHasATokenAPortAndAService(t *testing.T) {
 	}
 }
 
-func TestWithoutTheAdminAPINothingOfItIsThere(t *testing.T) {
+func TestADisabledAdminAPIHasNoObjects(t *testing.T) {
 	t.Parallel()
 	all := render(t, values{"eventbridge.admin.enabled=false"})
 	for _, object := range all {
@@ -64,7 +64,7 @@ func TestWithoutTheAdminAPINothingOfItIsThere(t *testing.T) {
 	require.Len(t, named[*networkingv1.NetworkPolicy](t, all, "rouse-eventbridge").Spec.Ingress, 1)
 }
 
-func TestOnlyTheNamespaceAndWhoIsNamedReachTheAdminAPI(t *testing.T) {
+func TestNetworkPolicyDeniesAdminAPIToOtherNamespaces(t *testing.T) {
 	t.Parallel()
 	from := func(set values) []networkingv1.NetworkPolicyPeer {
 		for _, rule := range named[*networkingv1.NetworkPolicy](t, render(t, set), "rouse-eventbridge").Spec.Ingress {

@@ -15,7 +15,7 @@ import (
 	"github.com/rouse-run/rouse/internal/routing"
 )
 
-func TestTheBridgeIsToldWhatTheOperatorSays(t *testing.T) {
+func TestEventbridgeFlagsFollowTheValues(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
 		set  values
@@ -52,7 +52,7 @@ func TestTheBridgeIsToldWhatTheOperatorSays(t *testing.T) {
 	}
 }
 
-func TestWhoMaySubscribeAndPublishIsSaidToAllWhoAsk(t *testing.T) {
+func TestAccessRulesAreAFlagOfAllComponents(t *testing.T) {
 	t.Parallel()
 	set := values{
 		"access.subscribe.enabled=true", "access.subscribe.rules[0].namespaces={orders}", "access.subscribe.rules[0].types={order.>}",
@@ -113,7 +113,7 @@ func TestTheCertificatesOfSinksAreAFile(t *testing.T) {
 	}
 }
 
-func TestAStreamThatFillsIsToldOfTwice(t *testing.T) {
+func TestStreamFillAlertsHaveTwoThresholds(t *testing.T) {
 	t.Parallel()
 	all := render(t, values{"metrics.alerts.enabled=true", "metrics.alerts.storageRatio=0.7"})
 	found := map[string]string{}

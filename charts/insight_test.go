@@ -24,7 +24,7 @@ import (
 	"github.com/rouse-run/rouse/scaler"
 )
 
-func TestDashboardsAndAlertsAskForMetricsThatThereAre(t *testing.T) {
+func TestDashboardsAndAlertsUseExistingMetrics(t *testing.T) {
 	known := registeredMetrics(t)
 	all := render(t, installations["highly available and watched"])
 	texts := map[string]string{}

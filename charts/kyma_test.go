@@ -86,7 +86,7 @@ func TestAReleaseBesideEventingManagerHasToBeAllowed(t *testing.T) {
 	require.NoError(t, err, "one that is stopped deletes nothing: "+out)
 }
 
-func TestTheAliasTakesNothingAwayFromKyma(t *testing.T) {
+func TestTheAliasRefusesToReplaceKymasService(t *testing.T) {
 	env := cluster.Environment(t)
 	restrictedNamespace(t, env)
 	createNamespace(t, env, kymaSystem)

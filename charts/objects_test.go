@@ -98,7 +98,7 @@ func TestServicesLeadToNamedPortsOfOneWorkload(t *testing.T) {
 	}
 }
 
-func TestTheAddressesThatOthersRelyOnAreThere(t *testing.T) {
+func TestServicePortsAndAddressFlagsAgree(t *testing.T) {
 	t.Parallel()
 	all := render(t, nil)
 	require.Equal(t, int32(80), named[*corev1.Service](t, all, "rouse-eventbridge").Spec.Ports[0].Port)

@@ -75,7 +75,7 @@ func drains(t *testing.T, args []string) map[string]int64 {
 	return found
 }
 
-func TestEveryPodStandsBehindOneWallUnlessWallsAreOff(t *testing.T) {
+func TestEveryPodHasOneNetworkPolicyUnlessDisabled(t *testing.T) {
 	t.Parallel()
 	for name, all := range renderedInstallations(t) {
 		policies := of[*networkingv1.NetworkPolicy](all)
@@ -83,15 +83,15 @@ func TestEveryPodStandsBehindOneWallUnlessWallsAreOff(t *testing.T) {
 			continue
 		}
 		for _, w := range workloads(all) {
-			walls := selecting(t, w.Pod.Labels, policies, func(p *networkingv1.NetworkPolicy) *metav1.LabelSelector { return &p.Spec.PodSelector })
-			require.Len(t, walls, 1, "%s: %s", name, w.GetName())
-			require.ElementsMatch(t, []networkingv1.PolicyType{"Ingress", "Egress"}, walls[0].Spec.PolicyTypes, "%s: %s", name, w.GetName())
+			matching := selecting(t, w.Pod.Labels, policies, func(p *networkingv1.NetworkPolicy) *metav1.LabelSelector { return &p.Spec.PodSelector })
+			require.Len(t, matching, 1, "%s: %s", name, w.GetName())
+			require.ElementsMatch(t, []networkingv1.PolicyType{"Ingress", "Egress"}, matching[0].Spec.PolicyTypes, "%s: %s", name, w.GetName())
 		}
 	}
 	require.Empty(t, of[*networkingv1.NetworkPolicy](render(t, values{"networkPolicies.enabled=false"})))
 }
 
-func TestEachWallHasOnlyTheGatesThatItsPodNeeds(t *testing.T) {
+func TestNetworkPoliciesAllowOnlyNeededTraffic(t *testing.T) {
 	t.Parallel()
 	all := render(t, nil)
 	ingress := func(name string) []networkingv1.NetworkPolicyIngressRule {

@@ -152,7 +152,7 @@ func registryConfig(t *testing.T) (config registryFile) {
 	return config
 }
 
-func TestOnlyTheRegistryOfTheChartIsClearedOfImagesThatNobodyUses(t *testing.T) {
+func TestOnlyTheChartsRegistryIsGarbageCollected(t *testing.T) {
 	t.Parallel()
 	const flag = "--image-gc-registry=rouse-registry"
 	for name, tc := range map[string]struct {
@@ -183,7 +183,7 @@ func TestTheCABundleReachesTheController(t *testing.T) {
 	require.Contains(t, pod.Annotations, "checksum/ca", "it is read at the start")
 }
 
-func TestControllerIsToldWhatBoundsTenants(t *testing.T) {
+func TestControllerFlagsBoundTenants(t *testing.T) {
 	t.Parallel()
 	all := renderedInstallations(t)["an external registry and a CA of one's own"]
 	args := named[*appsv1.Deployment](t, all, "rouse-controller").Spec.Template.Spec.Containers[0].Args

@@ -11,7 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-func TestKEDAAndTheScalerBelieveEachOther(t *testing.T) {
+func TestKEDAAndTheScalerTrustEachOthersCertificates(t *testing.T) {
 	t.Parallel()
 	all := render(t, installations["TLS with KEDA"])
 	scaler, keda := named[*corev1.Secret](t, all, "rouse-scaler"), named[*corev1.Secret](t, all, "rouse-scaler-keda")
@@ -31,7 +31,7 @@ func TestKEDAAndTheScalerBelieveEachOther(t *testing.T) {
 		kedaSecrets(t, all))
 }
 
-func TestCertificatesForKEDAAreMadeOnlyWhereNobodyBringsThem(t *testing.T) {
+func TestCertificatesForKEDAAreGeneratedOnlyWithoutSecrets(t *testing.T) {
 	t.Parallel()
 	all := render(t, installations["TLS with KEDA by other certificates"])
 	for _, secret := range of[*corev1.Secret](all) {

@@ -15,7 +15,7 @@ import (
 const completeTimeout = 2 * time.Second
 
 // lookup finds what a word on the command line may become.
-type lookup func(ctx context.Context, place *target.Place, word string) ([]string, error)
+type lookup func(ctx context.Context, conn *target.Connection, word string) ([]string, error)
 
 // complete makes a completion of a lookup. What fails or takes too long completes nothing and prints nothing.
 func (s *session) complete(find lookup) cobra.CompletionFunc {
@@ -36,12 +36,12 @@ func (s *session) complete(find lookup) cobra.CompletionFunc {
 func (s *session) found(ctx context.Context, find lookup, word string) []string {
 	options := s.options
 	options.Note = nil
-	place, err := target.Open(options)
+	conn, err := target.Open(options)
 	if err != nil {
 		return nil
 	}
-	defer func() { _ = place.Close() }() // it ends with the process
-	words, err := find(ctx, place, word)
+	defer func() { _ = conn.Close() }() // it ends with the process
+	words, err := find(ctx, conn, word)
 	if err != nil {
 		return nil
 	}
@@ -53,8 +53,8 @@ func (s *session) found(ctx context.Context, find lookup, word string) []string 
 // harmless reports whether a shell leaves a word as it is. Types and sources may have any characters, and a tenant writes
 // them.
 func harmless(word string) bool {
-	const letters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-/"
-	return word != "" && !strings.HasPrefix(word, "-") && strings.Trim(word, letters) == ""
+	const deadLetters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-/"
+	return word != "" && !strings.HasPrefix(word, "-") && strings.Trim(word, deadLetters) == ""
 }
 
 // completeFlag completes the value of a flag.
@@ -76,24 +76,24 @@ func once(complete cobra.CompletionFunc) cobra.CompletionFunc {
 
 // scopeOf is the namespace in which a word is looked up, and what stands before its name: nothing, or the namespace that
 // is typed already.
-func scopeOf(place *target.Place, word string) (namespace, prefix string) {
+func scopeOf(conn *target.Connection, word string) (namespace, prefix string) {
 	if before, _, typed := strings.Cut(word, "/"); typed {
 		return before, before + "/"
 	}
-	return place.Namespace, ""
+	return conn.Namespace, ""
 }
 
-func functionNames(ctx context.Context, place *target.Place, word string) (words []string, err error) {
-	namespace, prefix := scopeOf(place, word)
-	all, err := place.Functions(ctx, namespace)
+func functionNames(ctx context.Context, conn *target.Connection, word string) (words []string, err error) {
+	namespace, prefix := scopeOf(conn, word)
+	all, err := conn.Functions(ctx, namespace)
 	for _, f := range all {
 		words = append(words, prefix+f.Name)
 	}
 	return words, err
 }
 
-func subscriptionNames(ctx context.Context, place *target.Place, _ string) (words []string, err error) {
-	all, err := place.Subscriptions(ctx, place.Namespace)
+func subscriptionNames(ctx context.Context, conn *target.Connection, _ string) (words []string, err error) {
+	all, err := conn.Subscriptions(ctx, conn.Namespace)
 	for _, s := range all {
 		words = append(words, s.Name)
 	}
@@ -101,11 +101,11 @@ func subscriptionNames(ctx context.Context, place *target.Place, _ string) (word
 }
 
 // fullSubscriptionNames have their namespace, where none goes without saying or one is typed already.
-func fullSubscriptionNames(ctx context.Context, place *target.Place, word string) (words []string, err error) {
-	namespace, prefix := scopeOf(place, word)
-	all, err := place.Subscriptions(ctx, namespace)
+func fullSubscriptionNames(ctx context.Context, conn *target.Connection, word string) (words []string, err error) {
+	namespace, prefix := scopeOf(conn, word)
+	all, err := conn.Subscriptions(ctx, namespace)
 	for _, s := range all {
-		if place.Namespace == "" {
+		if conn.Namespace == "" {
 			prefix = s.Namespace + "/"
 		}
 		words = append(words, prefix+s.Name)
@@ -113,14 +113,14 @@ func fullSubscriptionNames(ctx context.Context, place *target.Place, word string
 	return words, err
 }
 
-func namespaceNames(ctx context.Context, place *target.Place, _ string) ([]string, error) {
-	return place.Namespaces(ctx)
+func namespaceNames(ctx context.Context, conn *target.Connection, _ string) ([]string, error) {
+	return conn.Namespaces(ctx)
 }
 
 // eventTypes are those that Subscriptions take, from one source or from any.
 func eventTypes(source *string) lookup {
-	return func(ctx context.Context, place *target.Place, _ string) (words []string, err error) {
-		all, err := place.Subscriptions(ctx, "")
+	return func(ctx context.Context, conn *target.Connection, _ string) (words []string, err error) {
+		all, err := conn.Subscriptions(ctx, "")
 		for _, s := range all {
 			if *source == "" || s.Source == *source {
 				words = append(words, s.Types...)
@@ -132,8 +132,8 @@ func eventTypes(source *string) lookup {
 
 // eventSources are those of a type, or of any.
 func eventSources(eventType *string) lookup {
-	return func(ctx context.Context, place *target.Place, _ string) (words []string, err error) {
-		all, err := place.Subscriptions(ctx, "")
+	return func(ctx context.Context, conn *target.Connection, _ string) (words []string, err error) {
+		all, err := conn.Subscriptions(ctx, "")
 		for _, s := range all {
 			if *eventType == "" || slices.Contains(s.Types, *eventType) {
 				words = append(words, s.Source)

@@ -17,7 +17,7 @@ func completed(got ran) []string {
 
 func TestAShellCompletesNamesOfWhatThereIs(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, accept)
+	w := newFixture(t, accept)
 	for line, want := range map[string][]string{
 		"logs ":                            {"broken", "pricing"},
 		"logs pr":                          {"pricing"},
@@ -49,9 +49,9 @@ func TestAShellCompletesNamesOfWhatThereIs(t *testing.T) {
 	}
 }
 
-func TestACompletionThatCannotAskIsEmptyAndSilent(t *testing.T) {
+func TestCompletionWithoutATargetIsEmptyAndSilent(t *testing.T) {
 	t.Parallel()
-	hanging := &world{directory: t.TempDir()}
+	hanging := &fixture{directory: t.TempDir()}
 	hanging.instance.Control = serve(t, http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }))
 	hanging.announce(t)
 	for _, args := range [][]string{
@@ -63,11 +63,11 @@ func TestACompletionThatCannotAskIsEmptyAndSilent(t *testing.T) {
 		got := run(t, "", append(append([]string{"__complete", "logs"}, args...), "")...)
 		require.Empty(t, completed(got), args)
 		require.NotContains(t, got.err, "rouse:", args)
-		require.Less(t, time.Since(began), patience/2, args)
+		require.Less(t, time.Since(began), testTimeout/2, args)
 	}
 }
 
-func TestWhatAShellWouldRunIsNotCompleted(t *testing.T) {
+func TestCompletionLeavesOutShellMetacharacters(t *testing.T) {
 	t.Parallel()
 	for _, word := range []string{"", "-n", "a b", "$(id)", "`id`", "a;b", "a\tb", "ä"} {
 		require.False(t, harmless(word), word)

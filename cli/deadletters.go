@@ -29,7 +29,7 @@ They stay until they are delivered again (redrive) or deleted (purge).`,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	cmd.SuggestionsMinimumDistance = 2
-	cmd.AddCommand(newLetterList(streams), newLetterShow(streams), newRedrive(streams), newPurge(streams))
+	cmd.AddCommand(newDeadLetterList(streams), newDeadLetterShow(streams), newRedrive(streams), newPurge(streams))
 	return cmd
 }
 
@@ -90,8 +90,8 @@ func (s *scope) noteReasons(ctx context.Context, ss *session, client *bridge.Cli
 }
 
 // selection is what the admin API is asked for.
-func (s *scope) selection(ss *session, place *target.Place) (bridge.Selection, error) {
-	selected := bridge.Selection{Namespace: place.Namespace, Subscription: s.subscription, Reason: s.reason}
+func (s *scope) selection(ss *session, conn *target.Connection) (bridge.Selection, error) {
+	selected := bridge.Selection{Namespace: conn.Namespace, Subscription: s.subscription, Reason: s.reason}
 	if s.everywhere {
 		if ss.options.Namespace != "" {
 			return selected, exit.Errorf(exit.Usage, "--all-namespaces and --namespace contradict each other: leave one out")
@@ -101,7 +101,7 @@ func (s *scope) selection(ss *session, place *target.Place) (bridge.Selection, e
 	if s.subscription == "" {
 		return selected, nil
 	}
-	namespace, name, err := ss.function(place, s.subscription) // both are names in a namespace
+	namespace, name, err := ss.function(conn, s.subscription) // both are names in a namespace
 	if err != nil {
 		return selected, exit.Errorf(exit.Usage, "--subscription %q: use NAME or NAMESPACE/NAME", s.subscription)
 	}
@@ -113,15 +113,15 @@ func (s *scope) selection(ss *session, place *target.Place) (bridge.Selection, e
 }
 
 // bridgeOf is any bridge: dead letters are in the stream that all share.
-func bridgeOf(ctx context.Context, place *target.Place) (*bridge.Client, error) {
-	admins, err := place.Admins(ctx)
+func bridgeOf(ctx context.Context, conn *target.Connection) (*bridge.Client, error) {
+	admins, err := conn.Admins(ctx)
 	if err != nil {
 		return nil, err
 	}
 	return bridge.New(admins[0]), nil
 }
 
-func newLetterList(streams Streams) *cobra.Command {
+func newDeadLetterList(streams Streams) *cobra.Command {
 	var in scope
 	var limit int
 	cmd := &cobra.Command{
@@ -144,17 +144,17 @@ func newLetterList(streams Streams) *cobra.Command {
 		if err := in.check(); err != nil {
 			return err
 		}
-		return s.with(func(place *target.Place) error {
-			selected, err := in.selection(s, place)
+		return s.with(func(conn *target.Connection) error {
+			selected, err := in.selection(s, conn)
 			if err != nil {
 				return err
 			}
-			s.say("asking " + place.Name + " for dead letters")
-			client, err := bridgeOf(cmd.Context(), place)
+			s.reportProgress("asking " + conn.Name + " for dead letters")
+			client, err := bridgeOf(cmd.Context(), conn)
 			if err != nil {
 				return err
 			}
-			letters, more, err := client.Letters(cmd.Context(), selected, limit)
+			deadLetters, more, err := client.DeadLetters(cmd.Context(), selected, limit)
 			if err != nil {
 				return err
 			}
@@ -162,7 +162,7 @@ func newLetterList(streams Streams) *cobra.Command {
 			if more {
 				defer s.note("there are more: raise --limit, or choose with --subscription and --reason")
 			}
-			if err := s.letterList(letters); err != nil || len(letters) > 0 {
+			if err := s.printDeadLetters(deadLetters); err != nil || len(deadLetters) > 0 {
 				return err
 			}
 			if in.reason != "" {
@@ -177,12 +177,12 @@ func newLetterList(streams Streams) *cobra.Command {
 	return cmd
 }
 
-func (s *session) letterList(letters []bridge.Letter) error {
+func (s *session) printDeadLetters(deadLetters []bridge.DeadLetter) error {
 	switch s.format.Chosen {
 	case output.JSON, output.YAML:
-		return output.Write(s.Out, s.format.Chosen, orEmpty(letters))
+		return output.Write(s.Out, s.format.Chosen, orEmpty(deadLetters))
 	case output.Name:
-		for _, l := range letters {
+		for _, l := range deadLetters {
 			if _, err := fmt.Fprintln(s.Out, l.Sequence); err != nil {
 				return err
 			}
@@ -190,11 +190,11 @@ func (s *session) letterList(letters []bridge.Letter) error {
 		return nil
 	case output.Text:
 	}
-	if len(letters) == 0 {
+	if len(deadLetters) == 0 {
 		return nil
 	}
 	table := output.NewTable("SEQUENCE", "AGE", "SUBSCRIPTION", "TYPE", "ID", "ATTEMPTS", "STATUS", "REASON")
-	for _, l := range letters {
+	for _, l := range deadLetters {
 		status := "-"
 		if l.Status != 0 {
 			status = strconv.Itoa(l.Status)
@@ -205,7 +205,7 @@ func (s *session) letterList(letters []bridge.Letter) error {
 	return table.Flush(s.Out)
 }
 
-func newLetterShow(streams Streams) *cobra.Command {
+func newDeadLetterShow(streams Streams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "show SEQUENCE",
 		Short: "Show a dead letter with its event",
@@ -220,27 +220,27 @@ func newLetterShow(streams Streams) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		return s.with(func(place *target.Place) error {
-			s.say("asking " + place.Name + " for a dead letter")
-			client, err := bridgeOf(cmd.Context(), place)
+		return s.with(func(conn *target.Connection) error {
+			s.reportProgress("asking " + conn.Name + " for a dead letter")
+			client, err := bridgeOf(cmd.Context(), conn)
 			if err != nil {
 				return err
 			}
-			letter, err := client.Letter(cmd.Context(), sequences[0])
+			deadLetter, err := client.DeadLetter(cmd.Context(), sequences[0])
 			if err != nil {
 				return err
 			}
 			s.endProgress()
 			if !s.forPeople() {
-				return output.Write(s.Out, s.format.Chosen, letter)
+				return output.Write(s.Out, s.format.Chosen, deadLetter)
 			}
-			return s.showLetter(letter)
+			return s.printDeadLetter(deadLetter)
 		})
 	}
 	return cmd
 }
 
-func (s *session) showLetter(l bridge.Letter) error {
+func (s *session) printDeadLetter(l bridge.DeadLetter) error {
 	table := output.NewTable("", "")
 	row := func(name string, value any) { table.Row(s.style.Dim(name), value) }
 	row("sequence", l.Sequence)

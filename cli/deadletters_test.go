@@ -16,10 +16,10 @@ import (
 )
 
 // refusing is a fixture in which n events, "0" and so on, are dead letters.
-func refusing(t *testing.T, n int) (w *world, repaired *atomic.Bool) {
+func refusing(t *testing.T, n int) (w *fixture, repaired *atomic.Bool) {
 	t.Helper()
 	repaired = &atomic.Bool{}
-	w = newWorld(t, func(w http.ResponseWriter, _ *http.Request) {
+	w = newFixture(t, func(w http.ResponseWriter, _ *http.Request) {
 		if !repaired.Load() {
 			http.Error(w, "no such order", http.StatusBadRequest)
 		}
@@ -27,17 +27,17 @@ func refusing(t *testing.T, n int) (w *world, repaired *atomic.Bool) {
 	for i := range n {
 		got := w.run(t, "publish", "--type", "order.received", "--source", "shop", "--id", string(rune('0'+i)), "-d", `{"n": 1.50}`)
 		require.Equal(t, 0, got.code, got.err)
-		w.lettersAre(t, i+1)
+		w.awaitDeadLetters(t, i+1)
 	}
 	return w, repaired
 }
 
-func (w *world) lettersAre(t *testing.T, n int) {
+func (w *fixture) awaitDeadLetters(t *testing.T, n int) {
 	t.Helper()
 	require.Eventually(t, func() bool {
 		count, err := w.conn.DeadLetters(t.Context(), types.NamespacedName{Namespace: "orders", Name: "pricing"})
 		return err == nil && int(count) == n
-	}, patience, tick)
+	}, testTimeout, tick)
 }
 
 func TestDeadLettersAreListedAndShown(t *testing.T) {
@@ -74,18 +74,18 @@ func TestDeadLettersAreRedrivenAndPurged(t *testing.T) {
 	w, repaired := refusing(t, 4)
 	repaired.Store(true)
 	require.Equal(t, ran{0, "redriven 1, failed 0, remaining 3\n", ""}, w.run(t, "dlq", "redrive", "2"))
-	w.lettersAre(t, 3)
+	w.awaitDeadLetters(t, 3)
 	require.Equal(t, ran{0, "purged 1\n", ""}, w.run(t, "dlq", "purge", "1"))
 	require.Equal(t, ran{3, "redriven 0, failed 0, remaining 2\n", "rouse: there is no dead letter 1\n"}, w.run(t, "dlq", "redrive", "1", "3"))
 	none := w.run(t, "dlq", "redrive", "--subscription", "pricing", "-n", "orders", "--reason", "AttemptsExhausted")
 	require.Equal(t, ran{0, "redriven 0, failed 0, remaining 2\n", "no dead letter has the reason AttemptsExhausted; there are SinkRejected (2)\n"}, none)
 	require.Equal(t, ran{0, "redriven 2, failed 0, remaining 0\n", ""}, w.run(t, "dlq", "redrive", "--all", "--yes"))
-	w.lettersAre(t, 0)
+	w.awaitDeadLetters(t, 0)
 	require.Equal(t, 2, w.pricing.Deliveries()["1"], "the redriven event did not come back once")
 	require.Equal(t, ran{0, "failed: 0\npurged: 0\nredriven: 0\nremaining: 0\n", ""}, w.run(t, "dlq", "purge", "--all", "-y", "-o", "yaml"))
 }
 
-func TestNothingIsChangedThatWasNotSelected(t *testing.T) {
+func TestRedriveAndPurgeNeedASelection(t *testing.T) {
 	t.Parallel()
 	w, _ := refusing(t, 1)
 	for name, tc := range map[string]struct {
@@ -105,10 +105,10 @@ func TestNothingIsChangedThatWasNotSelected(t *testing.T) {
 		require.Equal(t, 2, got.code, "%s: %s", name, got.err)
 		require.Contains(t, got.err, tc.want, name)
 	}
-	w.lettersAre(t, 1)
+	w.awaitDeadLetters(t, 1)
 }
 
-func TestAReasonThatNoDeadLetterHasIsAnsweredWithThoseThatThereAre(t *testing.T) {
+func TestUnmatchedReasonListsTheReasonsOfDeadLetters(t *testing.T) {
 	t.Parallel()
 	w, _ := refusing(t, 2)
 	require.Equal(t, ran{0, "", "no dead letter has the reason NotSendable; there are SinkRejected (2)\n"},
@@ -124,7 +124,7 @@ func TestAReasonThatNoDeadLetterHasIsAnsweredWithThoseThatThereAre(t *testing.T)
 	require.Contains(t, unknown.err, "use one of SinkRejected, AttemptsExhausted, NotACloudEvent, NotSendable, TooManyReplies, Expired, QuotaExceeded, Unknown")
 }
 
-func TestARedriveToASubscriptionThatIsNotThereEndsWithNotFound(t *testing.T) {
+func TestRedriveToAMissingSubscriptionEndsWithNotFound(t *testing.T) {
 	t.Parallel()
 	w, _ := refusing(t, 1)
 	unknown := w.run(t, "dlq", "redrive", "--subscription", "orders/unknown")
@@ -137,7 +137,7 @@ func TestARedriveToASubscriptionThatIsNotThereEndsWithNotFound(t *testing.T) {
 		require.Contains(t, gone.err, "create the Subscription or wait until it is active; its dead letters are kept")
 		require.Equal(t, "redriven 0, failed 1, remaining 1\n", gone.out)
 	}
-	w.lettersAre(t, 1)
+	w.awaitDeadLetters(t, 1)
 }
 
 // The reasons that help and docs name have to be there.

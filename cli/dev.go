@@ -35,7 +35,7 @@ Events that were not delivered are kept until the next start. Ctrl-C ends everyt
 			}
 			err := dev.Run(cmd.Context(), o)
 			if errors.Is(err, dev.ErrFailed) {
-				return exit.Told(err) // by the last line of the run
+				return exit.Reported(err) // by the last line of the run
 			}
 			return err
 		},

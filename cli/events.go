@@ -81,12 +81,12 @@ func (t *tail) run(ctx context.Context) error {
 	if err := t.check(); err != nil {
 		return err
 	}
-	return t.with(func(place *target.Place) error {
-		if t.wanted.Namespace = place.Namespace; t.everywhere {
+	return t.with(func(conn *target.Connection) error {
+		if t.wanted.Namespace = conn.Namespace; t.everywhere {
 			t.wanted.Namespace = ""
 		}
-		t.say("waiting for events of " + place.Name)
-		admins, err := place.Admins(ctx)
+		t.reportProgress("waiting for events of " + conn.Name)
+		admins, err := conn.Admins(ctx)
 		if err != nil {
 			return err
 		}

@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func (w *world) publish(t *testing.T, eventType string, ids ...string) {
+func (w *fixture) publish(t *testing.T, eventType string, ids ...string) {
 	t.Helper()
 	for _, id := range ids {
 		got := w.run(t, "publish", "--type", eventType, "--source", "shop", "--id", id)
@@ -17,7 +17,7 @@ func (w *world) publish(t *testing.T, eventType string, ids ...string) {
 }
 
 // settled waits until the bridge remembers that the event was delivered or given up.
-func (w *world) settled(t *testing.T, ids ...string) {
+func (w *fixture) settled(t *testing.T, ids ...string) {
 	t.Helper()
 	for _, id := range ids {
 		got := w.run(t, "events", "tail", "--since", "1h", "--id", id, "--kind", "delivered,deadlettered", "--limit", "1")
@@ -27,7 +27,7 @@ func (w *world) settled(t *testing.T, ids ...string) {
 
 func TestEventsAreFollowedAsTheyHappen(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, accept)
+	w := newFixture(t, accept)
 	l := w.live(t, "events", "tail", "--since", "1h")
 	w.publish(t, "order.received", "1001")
 	l.next(t, "TIME")
@@ -36,9 +36,9 @@ func TestEventsAreFollowedAsTheyHappen(t *testing.T) {
 	require.Equal(t, ran{}, l.stop())
 }
 
-func TestEventsThatWereAreShownByWhatTheyAre(t *testing.T) {
+func TestPastEventsAreFilteredByTheirAttributes(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, func(w http.ResponseWriter, r *http.Request) {
+	w := newFixture(t, func(w http.ResponseWriter, r *http.Request) {
 		if r.Header.Get("Ce-Id") == "bad" {
 			http.Error(w, "no", http.StatusBadRequest)
 		}

@@ -20,7 +20,7 @@ const (
 
 func TestEveryVerbEndsWithTheCodeThatIsDocumented(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, func(w http.ResponseWriter, r *http.Request) {
+	w := newFixture(t, func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/no" {
 			w.WriteHeader(http.StatusTeapot)
 		}

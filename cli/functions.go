@@ -27,18 +27,18 @@ func newFunctions(streams Streams) *cobra.Command {
 	s := ask(streams, cmd, output.JSON, output.YAML, output.Name)
 	cmd.Flags().BoolVarP(&all, "all-namespaces", "A", false, "of all namespaces")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		return s.with(func(place *target.Place) error { return s.listFunctions(cmd.Context(), place, all) })
+		return s.with(func(conn *target.Connection) error { return s.listFunctions(cmd.Context(), conn, all) })
 	}
 	return cmd
 }
 
-func (s *session) listFunctions(ctx context.Context, place *target.Place, all bool) error {
-	namespace := place.Namespace
+func (s *session) listFunctions(ctx context.Context, conn *target.Connection, all bool) error {
+	namespace := conn.Namespace
 	if all {
 		namespace = ""
 	}
-	s.say("looking for Functions in " + place.Name)
-	functions, err := place.Functions(ctx, namespace)
+	s.reportProgress("looking for Functions in " + conn.Name)
+	functions, err := conn.Functions(ctx, namespace)
 	if err != nil {
 		return err
 	}
@@ -56,7 +56,7 @@ func (s *session) listFunctions(ctx context.Context, place *target.Place, all bo
 	case output.Text:
 	}
 	if len(functions) == 0 {
-		s.note("there are no Functions in %s", cmp.Or(namespace, place.Name))
+		s.note("there are no Functions in %s", cmp.Or(namespace, conn.Name))
 		return nil
 	}
 	return s.functionTable(functions)

@@ -35,9 +35,9 @@ import (
 )
 
 const (
-	token    = "correct-horse"
-	patience = time.Minute
-	tick     = 10 * time.Millisecond
+	token       = "correct-horse"
+	testTimeout = time.Minute
+	tick        = 10 * time.Millisecond
 )
 
 // TestMain gives the tests a state folder of their own. Each finds its local mode there by its folder.
@@ -68,7 +68,7 @@ func run(t *testing.T, stdin string, args ...string) ran {
 
 // fixture is a local mode whose bridge, dead letters and control API are real. The Function orders/pricing answers by a
 // handler of the test.
-type world struct {
+type fixture struct {
 	directory string
 	pricing   *sinktest.Server
 	functions *fakeFunctions
@@ -88,9 +88,9 @@ func pricingRoute() routing.Route {
 	}
 }
 
-func newWorld(t *testing.T, handler http.HandlerFunc) *world {
+func newFixture(t *testing.T, handler http.HandlerFunc) *fixture {
 	t.Helper()
-	w := &world{directory: t.TempDir(), pricing: sinktest.Start(t, handler), feed: feed.New(1000)}
+	w := &fixture{directory: t.TempDir(), pricing: sinktest.Start(t, handler), feed: feed.New(1000)}
 	w.functions = &fakeFunctions{all: []function.Status{
 		{Namespace: "orders", Name: "pricing", Runtime: "nodejs22", URL: "http://" + w.pricing.Address(), Phase: function.Ready, Desired: 1, Ready: 1},
 		{Namespace: "orders", Name: "broken", Runtime: "python312", Phase: function.Failing, LastError: "handler.py:3: no\nTraceback"},
@@ -113,18 +113,18 @@ func newWorld(t *testing.T, handler http.HandlerFunc) *world {
 }
 
 // announce lets commands find it.
-func (w *world) announce(t *testing.T) {
+func (w *fixture) announce(t *testing.T) {
 	t.Helper()
 	root, err := instance.Root()
 	require.NoError(t, err)
-	claim, err := instance.Take(t.Context(), root, w.directory)
+	claim, err := instance.Acquire(t.Context(), root, w.directory)
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, claim.Release()) })
 	require.NoError(t, claim.Announce(w.instance))
 }
 
 // startBridge sets the URL of the publish endpoint, and returns the listener of the admin API.
-func (w *world) startBridge(t *testing.T) net.Listener {
+func (w *fixture) startBridge(t *testing.T) net.Listener {
 	t.Helper()
 	server := natstest.Start(t)
 	options := broker.DefaultOptions()
@@ -132,7 +132,7 @@ func (w *world) startBridge(t *testing.T) net.Listener {
 	conn, err := broker.Connect(t.Context(), options, logr.Discard())
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = conn.Close(context.Background()) })
-	require.Eventually(t, conn.Connected, patience, tick)
+	require.Eventually(t, conn.Connected, testTimeout, tick)
 	require.NoError(t, conn.EnsureStreams(t.Context(), broker.DefaultStreamOptions()))
 	route := pricingRoute()
 	require.NoError(t, conn.EnsureConsumer(t.Context(), broker.DefaultStream, broker.Consumer{
@@ -166,12 +166,12 @@ func (w *world) startBridge(t *testing.T) net.Listener {
 }
 
 // run is a command line that acts on this local mode.
-func (w *world) run(t *testing.T, args ...string) ran {
+func (w *fixture) run(t *testing.T, args ...string) ran {
 	t.Helper()
 	return w.runWith(t, "", args...)
 }
 
-func (w *world) runWith(t *testing.T, stdin string, args ...string) ran {
+func (w *fixture) runWith(t *testing.T, stdin string, args ...string) ran {
 	t.Helper()
 	return run(t, stdin, append(args, "--dir", w.directory)...)
 }
@@ -182,7 +182,7 @@ type live struct {
 	stop  func() ran
 }
 
-func (w *world) live(t *testing.T, args ...string) *live {
+func (w *fixture) live(t *testing.T, args ...string) *live {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	reader, writer := io.Pipe()
@@ -228,7 +228,7 @@ func (w *world) live(t *testing.T, args ...string) *live {
 // next waits for a line with the text.
 func (l *live) next(t *testing.T, text string) string {
 	t.Helper()
-	timeout := time.After(patience)
+	timeout := time.After(testTimeout)
 	for {
 		select {
 		case line, open := <-l.lines:

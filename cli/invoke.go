@@ -72,10 +72,10 @@ func (i *invoke) run(cmd *cobra.Command, fn string) error {
 	if err != nil {
 		return err
 	}
-	return i.with(func(place *target.Place) error {
+	return i.with(func(conn *target.Connection) error {
 		ctx, cancel := context.WithTimeout(cmd.Context(), i.timeout)
 		defer cancel()
-		err := i.call(ctx, place, fn, header, body)
+		err := i.call(ctx, conn, fn, header, body)
 		if errors.Is(err, context.DeadlineExceeded) && cmd.Context().Err() == nil {
 			return exit.Errorf(exit.Failed, "Function %s has not answered within %s; --timeout makes that longer", fn, i.timeout)
 		}
@@ -128,13 +128,13 @@ func (i *invoke) header(body []byte) (http.Header, error) {
 	return header, nil
 }
 
-func (i *invoke) call(ctx context.Context, place *target.Place, fn string, header http.Header, body []byte) error {
-	namespace, name, err := i.function(place, fn)
+func (i *invoke) call(ctx context.Context, conn *target.Connection, fn string, header http.Header, body []byte) error {
+	namespace, name, err := i.function(conn, fn)
 	if err != nil {
 		return err
 	}
-	i.say("waiting for Function " + name)
-	base, err := place.Function(ctx, namespace, name)
+	i.reportProgress("waiting for Function " + name)
+	base, err := conn.Function(ctx, namespace, name)
 	if err != nil {
 		return err
 	}
@@ -150,7 +150,7 @@ func (i *invoke) call(ctx context.Context, place *target.Place, fn string, heade
 	if host := header.Get("Host"); host != "" {
 		request.Host = host
 	}
-	i.say("waiting for the answer of Function " + name)
+	i.reportProgress("waiting for the answer of Function " + name)
 	client := &http.Client{
 		Transport:     &http.Transport{Proxy: nil, DisableKeepAlives: true},
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
@@ -163,10 +163,10 @@ func (i *invoke) call(ctx context.Context, place *target.Place, fn string, heade
 		return exit.Errorf(exit.Unreachable, "Function %s does not answer: %w", name, err)
 	}
 	defer func() { _ = response.Body.Close() }()
-	return i.tell(name, response)
+	return i.printAnswer(name, response)
 }
 
-func (i *invoke) tell(name string, response *http.Response) error {
+func (i *invoke) printAnswer(name string, response *http.Response) error {
 	i.note("%s", output.Clean(response.Status))
 	if _, err := io.Copy(i.Out, response.Body); err != nil {
 		return fmt.Errorf("read the answer of Function %s: %w", name, err)

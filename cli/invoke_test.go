@@ -11,7 +11,7 @@ import (
 
 func TestInvokeWritesTheAnswerAndItsStatus(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, func(w http.ResponseWriter, r *http.Request) {
+	w := newFixture(t, func(w http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
 		w.WriteHeader(http.StatusAccepted)
 		_, _ = fmt.Fprintf(w, "%s %s %s x=%s type=%s %s", r.Method, r.URL, r.Header.Get("Content-Type"), r.Header.Get("X-A"), r.Header.Get("Ce-Type"), body)
@@ -38,16 +38,16 @@ func TestInvokeWritesTheAnswerAndItsStatus(t *testing.T) {
 	}
 }
 
-func TestAnErrorOfAFunctionIsARefusal(t *testing.T) {
+func TestInvokeOfAFailingFunctionEndsWithRefused(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "no such order", http.StatusNotFound) })
+	w := newFixture(t, func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "no such order", http.StatusNotFound) })
 	got := w.run(t, "invoke", "pricing")
 	require.Equal(t, ran{5, "no such order\n", "404 Not Found\nrouse: Function pricing answered 404\n"}, got)
 }
 
-func TestInvokeSaysWhatIsWrong(t *testing.T) {
+func TestInvokeReportsErrors(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, accept)
+	w := newFixture(t, accept)
 	for name, tc := range map[string]struct {
 		args []string
 		code int

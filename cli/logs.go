@@ -31,13 +31,13 @@ up later, until Ctrl-C.`,
 	fs.IntVar(&options.Tail, "tail", -1, "lines of the past (-1: all that are kept)")
 	fs.DurationVar(&options.Since, "since", 0, "only lines that are not older, for example 5m")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		return s.with(func(place *target.Place) error {
-			namespace, name, err := s.function(place, args[0])
+		return s.with(func(conn *target.Connection) error {
+			namespace, name, err := s.function(conn, args[0])
 			if err != nil {
 				return err
 			}
 			var written error
-			err = place.Log(cmd.Context(), namespace, name, options, func(line target.Line) {
+			err = conn.Log(cmd.Context(), namespace, name, options, func(line target.Line) {
 				s.endProgress()
 				if written == nil {
 					written = s.writeLine(line)

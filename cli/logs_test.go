@@ -10,13 +10,13 @@ import (
 	"github.com/rouse-run/rouse/dev/feed"
 )
 
-func (w *world) print(name, replica, text string, at time.Time) {
+func (w *fixture) print(name, replica, text string, at time.Time) {
 	w.feed.Add(feed.Line{Time: at, Namespace: "orders", Function: name, Replica: replica, Stream: "stdout", Text: text})
 }
 
 func TestLogsShowTheLinesOfOneFunction(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, accept)
+	w := newFixture(t, accept)
 	now := time.Now()
 	w.print("pricing", "pricing-1", "first", now.Add(-time.Hour))
 	w.print("pricing", "pricing-2", "second", now)
@@ -40,7 +40,7 @@ func TestLogsShowTheLinesOfOneFunction(t *testing.T) {
 
 func TestFollowingLogsGoesOnUntilItIsStopped(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, accept)
+	w := newFixture(t, accept)
 	w.print("pricing", "pricing-1", "before", time.Now())
 	l := w.live(t, "logs", "-f", "orders/pricing")
 	l.next(t, "before")
@@ -52,7 +52,7 @@ func TestFollowingLogsGoesOnUntilItIsStopped(t *testing.T) {
 
 func TestFunctionsAreListed(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, accept)
+	w := newFixture(t, accept)
 	got := w.run(t, "functions")
 	require.Equal(t, 0, got.code, got.err)
 	want := "NAMESPACE   NAME      STATE     READY   BACKLOG   RUNTIME     URL                      LAST ERROR\n" +

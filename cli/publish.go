@@ -72,16 +72,16 @@ func (p *publish) run(cmd *cobra.Command) error {
 		return err
 	}
 	var results []event.Result
-	err = p.with(func(place *target.Place) error {
-		if results, err = p.send(cmd.Context(), place, batch); err == nil {
-			noteUnwanted(cmd.Context(), place, results)
+	err = p.with(func(conn *target.Connection) error {
+		if results, err = p.send(cmd.Context(), conn, batch); err == nil {
+			noteUnwanted(cmd.Context(), conn, results)
 		}
 		return err
 	})
 	if err != nil {
 		return err
 	}
-	return p.tell(results)
+	return p.printResults(results)
 }
 
 func (p *publish) read(cmd *cobra.Command) (err error) {
@@ -96,18 +96,18 @@ func (p *publish) read(cmd *cobra.Command) (err error) {
 	return err
 }
 
-func (p *publish) send(ctx context.Context, place *target.Place, batch event.Batch) ([]event.Result, error) {
-	p.say("publishing to " + place.Name)
-	url, err := place.Publish(ctx)
+func (p *publish) send(ctx context.Context, conn *target.Connection, batch event.Batch) ([]event.Result, error) {
+	p.reportProgress("publishing to " + conn.Name)
+	url, err := conn.Publish(ctx)
 	if err != nil {
 		return nil, err
 	}
 	client := &http.Client{Transport: &http.Transport{Proxy: nil, DisableKeepAlives: true}}
-	return event.Sender{URL: url, Client: client, Patience: p.retryFor, Note: p.say}.Send(ctx, batch)
+	return event.Sender{URL: url, Client: client, RetryFor: p.retryFor, Note: p.reportProgress}.Send(ctx, batch)
 }
 
 // printResults writes what became of the events. It fails with what was refused.
-func (p *publish) tell(results []event.Result) error {
+func (p *publish) printResults(results []event.Result) error {
 	var refused []event.Result
 	for i, r := range results {
 		if r.Stored() {
@@ -128,7 +128,7 @@ func (p *publish) tell(results []event.Result) error {
 			return err
 		}
 	}
-	p.tellUnwanted(results)
+	p.printUnwanted(results)
 	switch {
 	case len(refused) == 0:
 		return nil

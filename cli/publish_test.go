@@ -15,7 +15,7 @@ func accept(http.ResponseWriter, *http.Request) {}
 
 func TestAnEventOfFlagsIsPublishedAndDelivered(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, accept)
+	w := newFixture(t, accept)
 	got := w.run(t, "publish", "--type", "order.received", "--source", "shop", "--id", "1001", "--data", `{"lines": [ ]}`,
 		"--extension", "tenant=a,region=b")
 	require.Equal(t, ran{0, "1001\n", ""}, got)
@@ -27,9 +27,9 @@ func TestAnEventOfFlagsIsPublishedAndDelivered(t *testing.T) {
 	require.Equal(t, "b", delivered.Header.Get("Ce-Region"))
 }
 
-func TestDataComeFromAFileOrTheInputAsTheyAre(t *testing.T) {
+func TestPublishReadsDataFromAFileOrStdinUnchanged(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, accept)
+	w := newFixture(t, accept)
 	file := filepath.Join(t.TempDir(), "data.bin")
 	require.NoError(t, os.WriteFile(file, []byte{0xff, 0x00, 0x01}, 0o600))
 	base := []string{"publish", "--type", "order.received", "--source", "shop"}
@@ -46,9 +46,9 @@ func TestDataComeFromAFileOrTheInputAsTheyAre(t *testing.T) {
 	require.Equal(t, "text/plain; charset=utf-8", types["input"])
 }
 
-func TestWholeEventsGoAsABatchWithAnAnswerForEach(t *testing.T) {
+func TestPublishSendsWholeEventsAsABatch(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, accept)
+	w := newFixture(t, accept)
 	batch := `[
 	  {"id": "a", "source": "shop", "type": "order.received", "data": {"n": 1}},
 	  {"id": "b", "source": "shop", "type": "order..received"},
@@ -77,7 +77,7 @@ func TestWholeEventsGoAsABatchWithAnAnswerForEach(t *testing.T) {
 
 func TestDataArePublishedByteForByte(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, accept)
+	w := newFixture(t, accept)
 	const data = `{ "html": "<b>&amp;</b>",  "n": 1.0, "big": 12345678901234567890, "b": 1, "a": "\u00e4" }`
 	flags := []string{"publish", "--type", "order.received", "--source", "shop"}
 	require.Equal(t, 0, w.run(t, append(flags, "--id", "flag", "-d", data)...).code)
@@ -93,9 +93,9 @@ func TestDataArePublishedByteForByte(t *testing.T) {
 	require.Equal(t, map[string]string{"flag": data, "file": data + "\n", "whole": data, "batch": data}, bodies)
 }
 
-func TestARefusedEventSaysWhyAndIsNoSuccess(t *testing.T) {
+func TestPublishFailsWithTheReasonOfARefusedEvent(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, accept)
+	w := newFixture(t, accept)
 	got := w.run(t, "publish", "--type", "order..received", "--source", "shop")
 	require.Equal(t, 5, got.code)
 	require.Empty(t, got.out)
@@ -103,7 +103,7 @@ func TestARefusedEventSaysWhyAndIsNoSuccess(t *testing.T) {
 	require.Contains(t, got.err, "empty segments")
 }
 
-func TestWhatMakesNoEventNamesTheFlag(t *testing.T) {
+func TestPublishNamesTheFlagOfAnInvalidEvent(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
 		stdin string
@@ -130,7 +130,7 @@ func TestWhatMakesNoEventNamesTheFlag(t *testing.T) {
 	}
 }
 
-func TestWithoutALocalModeTheErrorSaysWhatToDo(t *testing.T) {
+func TestErrorWithoutALocalModeHasAdvice(t *testing.T) {
 	t.Parallel()
 	for _, args := range [][]string{
 		{"publish", "--type", "a", "--source", "s"},

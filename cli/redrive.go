@@ -67,16 +67,16 @@ func (c *change) run(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
-	return c.with(func(place *target.Place) error {
-		selections, err := c.selections(place, sequences)
+	return c.with(func(conn *target.Connection) error {
+		selections, err := c.selections(conn, sequences)
 		if err != nil {
 			return err
 		}
-		if err := c.confirm(place, selections[0]); err != nil {
+		if err := c.confirm(conn, selections[0]); err != nil {
 			return err
 		}
-		c.say("asking " + place.Name + " to " + c.verb + " dead letters")
-		client, err := bridgeOf(ctx, place)
+		c.reportProgress("asking " + conn.Name + " to " + c.verb + " dead letters")
+		client, err := bridgeOf(ctx, conn)
 		if err != nil {
 			return err
 		}
@@ -99,9 +99,9 @@ func (c *change) check(sequences []uint64) error {
 	return c.scope.check()
 }
 
-func (c *change) selections(place *target.Place, sequences []uint64) ([]bridge.Selection, error) {
+func (c *change) selections(conn *target.Connection, sequences []uint64) ([]bridge.Selection, error) {
 	if len(sequences) == 0 {
-		selected, err := c.selection(c.session, place)
+		selected, err := c.selection(c.session, conn)
 		selected.All = c.all
 		return []bridge.Selection{selected}, err
 	}
@@ -113,13 +113,13 @@ func (c *change) selections(place *target.Place, sequences []uint64) ([]bridge.S
 }
 
 // confirm asks a person before everything is touched.
-func (c *change) confirm(place *target.Place, selected bridge.Selection) error {
+func (c *change) confirm(conn *target.Connection, selected bridge.Selection) error {
 	if !selected.All || c.yes {
 		return nil
 	}
-	what := "all dead letters of " + place.Name
+	what := "all dead letters of " + conn.Name
 	if selected.Namespace != "" {
-		what = "all dead letters of namespace " + selected.Namespace + " of " + place.Name
+		what = "all dead letters of namespace " + selected.Namespace + " of " + conn.Name
 	}
 	if !c.isTyping() {
 		return exit.Errorf(exit.Usage, "--all would %s %s: add --yes", c.verb, what)
@@ -148,7 +148,7 @@ func (c *change) applyAll(ctx context.Context, client *bridge.Client, selections
 		}
 	}
 	c.endProgress()
-	if err := c.tell(total); err != nil {
+	if err := c.printOutcome(total); err != nil {
 		return total, err
 	}
 	if failed == nil && total.Failed > 0 {
@@ -169,7 +169,7 @@ func missing(done bridge.Outcome, selected bridge.Selection, err error) error {
 	return err
 }
 
-func (c *change) tell(total bridge.Outcome) error {
+func (c *change) printOutcome(total bridge.Outcome) error {
 	if !c.forPeople() {
 		return output.Write(c.Out, c.format.Chosen, total)
 	}

@@ -24,7 +24,7 @@ func Main(ctx context.Context, args []string, streams Streams) int {
 	root := newRoot(streams)
 	root.SetArgs(args)
 	err := root.ExecuteContext(ctx)
-	if err != nil && !exit.IsTold(err) {
+	if err != nil && !exit.IsReported(err) {
 		_, _ = fmt.Fprintln(streams.Err, "rouse:", err) // when that cannot be written there is no other output
 	}
 	return int(exit.CodeOf(err))

@@ -6,7 +6,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestWhatIsNoCommandIsAUsageErrorThatSuggestsOne(t *testing.T) {
+func TestUnknownCommandIsAUsageErrorWithASuggestion(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
 		args []string

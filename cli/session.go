@@ -41,36 +41,36 @@ func ask(streams Streams, cmd *cobra.Command, formats ...output.Format) *session
 		fs.VarP(&s.format, "output", "o", "write for programs: "+s.format.Names())
 	}
 	s.completeFlag(cmd, "namespace", namespaceNames)
-	s.options.Note = s.say
+	s.options.Note = s.reportProgress
 	return s
 }
 
 // open finds the target. The caller closes it.
-func (s *session) open() (*target.Place, error) { return target.Open(s.options) }
+func (s *session) open() (*target.Connection, error) { return target.Open(s.options) }
 
 // with opens the target for one call.
-func (s *session) with(do func(place *target.Place) error) error {
-	place, err := s.open()
+func (s *session) with(do func(conn *target.Connection) error) error {
+	conn, err := s.open()
 	if err != nil {
 		return err
 	}
-	err = do(place)
+	err = do(conn)
 	s.endProgress()
-	if closing := place.Close(); err == nil && closing != nil {
-		return fmt.Errorf("let go of %s: %w", place.Name, closing)
+	if closing := conn.Close(); err == nil && closing != nil {
+		return fmt.Errorf("let go of %s: %w", conn.Name, closing)
 	}
 	return err
 }
 
 // reportProgress shows what is waited for, if that takes long.
-func (s *session) say(text string) {
+func (s *session) reportProgress(text string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.progress == nil {
 		s.progress = output.NewProgress(s.Err, text)
 		return
 	}
-	s.progress.Say(text)
+	s.progress.SetText(text)
 }
 
 // endProgress comes before anything else is written.
@@ -92,11 +92,11 @@ func (s *session) note(format string, args ...any) {
 func (s *session) forPeople() bool { return s.format.Chosen == output.Text }
 
 // function splits FN, which may be namespace/name.
-func (s *session) function(place *target.Place, text string) (namespace, name string, err error) {
+func (s *session) function(conn *target.Connection, text string) (namespace, name string, err error) {
 	before, after, found := strings.Cut(text, "/")
 	switch {
 	case !found:
-		return place.Namespace, text, nil
+		return conn.Namespace, text, nil
 	case before == "" || after == "" || strings.Contains(after, "/"):
 		return "", "", exit.Errorf(exit.Usage, "%q names no Function: use NAME or NAMESPACE/NAME", text)
 	case s.options.Namespace != "" && s.options.Namespace != before:

@@ -44,18 +44,18 @@ answer yet), waiting for a retry, or dead letters.`,
 	s := ask(streams, cmd, output.JSON, output.YAML, output.Name)
 	cmd.Flags().BoolVarP(&all, "all-namespaces", "A", false, "of all namespaces")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		return s.with(func(place *target.Place) error { return s.listSubscriptions(cmd.Context(), place, all) })
+		return s.with(func(conn *target.Connection) error { return s.listSubscriptions(cmd.Context(), conn, all) })
 	}
 	return cmd
 }
 
-func (s *session) listSubscriptions(ctx context.Context, place *target.Place, all bool) error {
-	namespace := place.Namespace
+func (s *session) listSubscriptions(ctx context.Context, conn *target.Connection, all bool) error {
+	namespace := conn.Namespace
 	if all {
 		namespace = ""
 	}
-	s.say("looking for Subscriptions in " + place.Name)
-	found, err := place.Subscriptions(ctx, namespace)
+	s.reportProgress("looking for Subscriptions in " + conn.Name)
+	found, err := conn.Subscriptions(ctx, namespace)
 	if err != nil {
 		return err
 	}
@@ -64,7 +64,7 @@ func (s *session) listSubscriptions(ctx context.Context, place *target.Place, al
 		listed = append(listed, subscription{Subscription: sub})
 	}
 	if len(listed) > 0 && s.format.Chosen != output.Name {
-		if err := fillBacklogs(ctx, place, listed); err != nil {
+		if err := fillBacklogs(ctx, conn, listed); err != nil {
 			if ctx.Err() != nil {
 				return err
 			}
@@ -72,12 +72,12 @@ func (s *session) listSubscriptions(ctx context.Context, place *target.Place, al
 		}
 	}
 	s.endProgress()
-	return s.writeSubscriptions(listed, cmp.Or(namespace, place.Name))
+	return s.writeSubscriptions(listed, cmp.Or(namespace, conn.Name))
 }
 
 // fillBacklogs asks any bridge: what waits is in the stream that all share.
-func fillBacklogs(ctx context.Context, place *target.Place, listed []subscription) error {
-	client, err := bridgeOf(ctx, place)
+func fillBacklogs(ctx context.Context, conn *target.Connection, listed []subscription) error {
+	client, err := bridgeOf(ctx, conn)
 	if err != nil {
 		return err
 	}

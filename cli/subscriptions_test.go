@@ -12,7 +12,7 @@ import (
 func TestSubscriptionsAreListedWithWhatWaitsForThem(t *testing.T) {
 	t.Parallel()
 	answer := make(chan struct{})
-	w := newWorld(t, func(w http.ResponseWriter, r *http.Request) {
+	w := newFixture(t, func(w http.ResponseWriter, r *http.Request) {
 		if r.Header.Get("Ce-Id") == "slow" {
 			<-answer
 		}
@@ -23,7 +23,7 @@ func TestSubscriptionsAreListedWithWhatWaitsForThem(t *testing.T) {
 		require.Equal(t, 0, w.run(t, "publish", "--type", "order.received", "--source", "shop", "--id", id).code)
 	}
 	w.pricing.Await(t, 2)
-	w.lettersAre(t, 1)
+	w.awaitDeadLetters(t, 1)
 
 	got := w.run(t, "subscriptions")
 	require.Equal(t, 0, got.code, got.err)

@@ -18,7 +18,7 @@ import (
 )
 
 // chainPollInterval is how often a chain that moves is checked.
-const lookAgain = 300 * time.Millisecond
+const chainPollInterval = 300 * time.Millisecond
 
 func newTrace(streams Streams) *cobra.Command {
 	var wait time.Duration
@@ -35,9 +35,9 @@ events that came of it. Bridges remember their last events only.`,
 	s := ask(streams, cmd, output.JSON, output.YAML)
 	cmd.Flags().DurationVar(&wait, "wait", 0, "wait so long for the chain to come to rest")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		return s.with(func(place *target.Place) error {
-			s.say("asking " + place.Name + " for event " + args[0])
-			admins, err := place.Admins(cmd.Context())
+		return s.with(func(conn *target.Connection) error {
+			s.reportProgress("asking " + conn.Name + " for event " + args[0])
+			admins, err := conn.Admins(cmd.Context())
 			if err != nil {
 				return err
 			}
@@ -89,11 +89,11 @@ func (s *session) chain(ctx context.Context, admins []target.Admin, id string, w
 			}
 			return root, false, err
 		}
-		s.say("waiting for the chain of " + id + " to come to rest")
+		s.reportProgress("waiting for the chain of " + id + " to come to rest")
 		select {
 		case <-ctx.Done():
 			return root, false, ctx.Err()
-		case <-time.After(lookAgain):
+		case <-time.After(chainPollInterval):
 		}
 	}
 }

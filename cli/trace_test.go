@@ -12,7 +12,7 @@ import (
 func TestTraceShowsTheChainOnceItIsAtRest(t *testing.T) {
 	t.Parallel()
 	var calls atomic.Int32
-	w := newWorld(t, func(w http.ResponseWriter, r *http.Request) {
+	w := newFixture(t, func(w http.ResponseWriter, r *http.Request) {
 		if calls.Add(1) == 1 {
 			http.Error(w, "not yet", http.StatusServiceUnavailable)
 			return
@@ -35,9 +35,9 @@ func TestTraceShowsTheChainOnceItIsAtRest(t *testing.T) {
 	require.Equal(t, "1001", root["id"], "the chain does not begin at its beginning")
 }
 
-func TestAnEventThatNobodyRemembersIsNotFound(t *testing.T) {
+func TestTraceOfAnUnknownEventEndsWithNotFound(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, accept)
+	w := newFixture(t, accept)
 	got := w.run(t, "trace", "never")
 	require.Equal(t, 3, got.code)
 	require.Contains(t, got.err, `event "never": nobody remembers this event`)

@@ -21,10 +21,10 @@ const (
 
 // noteUnwanted writes into the results which stored events no Subscription takes. A user who may not list the
 // Subscriptions of all namespaces gets no notes, which is no failure of a publish.
-func noteUnwanted(ctx context.Context, place *target.Place, results []event.Result) {
+func noteUnwanted(ctx context.Context, conn *target.Connection, results []event.Result) {
 	ctx, cancel := context.WithTimeout(ctx, interestTimeout)
 	defer cancel()
-	all, err := place.Subscriptions(ctx, "")
+	all, err := conn.Subscriptions(ctx, "")
 	if err != nil {
 		return
 	}
@@ -51,7 +51,7 @@ func noteUnwanted(ctx context.Context, place *target.Place, results []event.Resu
 }
 
 // printUnwanted writes a line for each kind of events that no Subscription takes.
-func (s *session) tellUnwanted(results []event.Result) {
+func (s *session) printUnwanted(results []event.Result) {
 	var order []interest.Kind
 	count, texts := map[interest.Kind]int{}, map[interest.Kind]string{}
 	for _, r := range results {

@@ -14,9 +14,9 @@ import (
 	"github.com/rouse-run/rouse/cli/target"
 )
 
-func TestThePublisherOfAnEventThatNobodyTakesIsToldWhatMayBeMeant(t *testing.T) {
+func TestPublishOfAnEventWithoutSubscriptionNotesASuggestion(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, accept)
+	w := newFixture(t, accept)
 	got := w.run(t, "publish", "--type", "order.receivd", "--source", "shop", "--id", "1")
 	require.Equal(t, ran{0, "1\n", "order.receivd from shop: stored, but no Subscription takes it; did you mean order.received from shop?\n"}, got)
 	got = w.run(t, "publish", "--type", "mail.sent", "--source", "shop", "--id", "2", "-o", "name")
@@ -32,9 +32,9 @@ func TestThePublisherOfAnEventThatNobodyTakesIsToldWhatMayBeMeant(t *testing.T) 
 	require.Empty(t, results[1].Note)
 }
 
-func TestManyKindsOfEventsThatNobodyTakesAreNotAllNamed(t *testing.T) {
+func TestNotesOfEventsWithoutSubscriptionAreBounded(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, accept)
+	w := newFixture(t, accept)
 	var events []string
 	for i := range notedKinds + 2 {
 		events = append(events, fmt.Sprintf(`{"type": "nothing.%d", "source": "s"}`, i))
@@ -52,9 +52,9 @@ func (unlisted) Subscriptions(context.Context, string) ([]target.Subscription, e
 	return nil, exit.Errorf(exit.Unreachable, "you may not list subscriptions")
 }
 
-func TestWhoMayNotListSubscriptionsIsToldNothingOfThem(t *testing.T) {
+func TestPublishWithoutPermissionToListSubscriptionsHasNoNotes(t *testing.T) {
 	t.Parallel()
 	results := []event.Result{{ID: "1", Type: "order.receivd", Source: "shop", Status: 204}}
-	noteUnwanted(t.Context(), &target.Place{Target: unlisted{}}, results)
+	noteUnwanted(t.Context(), &target.Connection{Target: unlisted{}}, results)
 	require.Empty(t, results[0].Note)
 }

@@ -39,7 +39,7 @@ func TestEventsAreReadAloneAndInArrays(t *testing.T) {
 	}
 }
 
-func TestAnEventAnewHasAnIDOfItsOwnAndTheSameData(t *testing.T) {
+func TestRepublishedEventHasANewIDAndTheSameData(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct{ id, data, want string }{
 		"its id alone":             {"1", ``, "1-x"},

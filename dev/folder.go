@@ -32,7 +32,7 @@ type folder struct {
 	scaling   *autoscale.Autoscaler
 	debug     debugged
 	source    *source
-	say       func(text string)
+	logLine   func(text string)
 	changed   chan struct{} // a note that files have changed
 
 	mu      sync.Mutex
@@ -60,7 +60,7 @@ func (f *folder) watch(ctx context.Context) error {
 				case <-f.changed:
 				}
 				if err := f.read(ctx); err != nil {
-					f.say(fmt.Sprintf("the folder cannot be read, and what runs goes on: %s", err))
+					f.logLine(fmt.Sprintf("the folder cannot be read, and what runs goes on: %s", err))
 				}
 			}
 		},
@@ -156,7 +156,7 @@ func (f *folder) renew(empty bool) {
 	f.again = make(chan struct{})
 	f.mu.Unlock()
 	if news {
-		f.say(fmt.Sprintf("there is no Function in %s: write one with rouse init, or name another folder; files that come are read at once", f.shown))
+		f.logLine(fmt.Sprintf("there is no Function in %s: write one with rouse init, or name another folder; files that come are read at once", f.shown))
 	}
 }
 

@@ -82,7 +82,7 @@ func plural(n uint64, one, many string) string {
 }
 
 // printKept prints the last line. A run with Once that came to its end has had its own.
-func (m *mode) sayKept(ctx context.Context) error {
+func (m *mode) printKept(ctx context.Context) error {
 	switch {
 	case !m.options.Once:
 	case ctx.Err() != nil:
@@ -90,5 +90,5 @@ func (m *mode) sayKept(ctx context.Context) error {
 	default:
 		return nil
 	}
-	return view.Say(m.options.Out, m.kept)
+	return view.PrintLine(m.options.Out, m.kept)
 }

@@ -8,13 +8,13 @@ import (
 	"github.com/rouse-run/rouse/eventbridge/admin"
 )
 
-func TestTheEndSaysWhatIsKept(t *testing.T) {
+func TestStopReportsPendingEventsAndDeadLetters(t *testing.T) {
 	t.Parallel()
 	const folder = "/state/orders-1"
 	const after = "; the next rouse dev of this folder goes on with that, --fresh throws it away"
-	sub := func(name string, pending, inFlight, retries, letters uint64) admin.Subscription {
+	sub := func(name string, pending, inFlight, retries, deadLetters uint64) admin.Subscription {
 		return admin.Subscription{
-			Namespace: "orders", Name: name, Consumer: true, Backlog: pending, AckPending: inFlight, WaitingRetries: retries, DeadLetters: letters,
+			Namespace: "orders", Name: name, Consumer: true, Backlog: pending, AckPending: inFlight, WaitingRetries: retries, DeadLetters: deadLetters,
 		}
 	}
 	gone := admin.Subscription{Namespace: "orders", Name: "gone", WaitingRetries: 1, DeadLetters: 1}

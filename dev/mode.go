@@ -38,7 +38,7 @@ const (
 	journalRecords = 20_000
 	publishPath    = "/publish"
 	// settleTimeout is how long others cannot find a local mode whose consumers are not there yet.
-	settlePatience = 3 * time.Second
+	settleTimeout = 3 * time.Second
 )
 
 // mode is one local mode and its parts.
@@ -54,20 +54,20 @@ type mode struct {
 	started time.Time
 	kept    string // what is printed at the end
 
-	feed       *feed.Feed
-	journal    *journal.Journal
-	conn       *broker.Conn
-	supervisor *process.Supervisor
-	functions  *function.Functions
-	scaling    *autoscale.Autoscaler
-	subs       *subscriptions.Subscriptions
-	bridge     *eventbridge.Bridge
-	store      *eventbridge.AdminStore
-	scaler     *scaler.Scaler
-	scalerConn *grpc.ClientConn
-	letters    *letters
-	source     *source
-	folder     *folder
+	feed        *feed.Feed
+	journal     *journal.Journal
+	conn        *broker.Conn
+	supervisor  *process.Supervisor
+	functions   *function.Functions
+	scaling     *autoscale.Autoscaler
+	subs        *subscriptions.Subscriptions
+	bridge      *eventbridge.Bridge
+	store       *eventbridge.AdminStore
+	scaler      *scaler.Scaler
+	scalerConn  *grpc.ClientConn
+	deadLetters *deadLetters
+	source      *source
+	folder      *folder
 
 	public, admin, control net.Listener
 	firstPort              int               // of Functions
@@ -78,9 +78,9 @@ type mode struct {
 func newFeed() *feed.Feed { return feed.New(feedLines) }
 
 // logLine adds a line of local mode's own to the feed.
-func (m *mode) say(text string) { m.feed.Add(feed.Line{Stream: feed.Rouse, Text: text}) }
+func (m *mode) logLine(text string) { m.feed.Add(feed.Line{Stream: feed.Rouse, Text: text}) }
 
-func (m *mode) sayOf(fn types.NamespacedName, text string) {
+func (m *mode) logFunctionLine(fn types.NamespacedName, text string) {
 	m.feed.Add(feed.Line{Namespace: fn.Namespace, Function: fn.Name, Stream: feed.Rouse, Text: text})
 }
 
@@ -95,7 +95,7 @@ func (m *mode) run(ctx context.Context) error {
 		return err
 	}
 	err := daemon.RunOn(ctx, m.work, m.functions.Run, m.holdConnection)
-	return errors.Join(err, m.sayKept(ctx))
+	return errors.Join(err, m.printKept(ctx))
 }
 
 // open takes the ports, the connection and the supervisor.
@@ -112,7 +112,7 @@ func (m *mode) open(ctx context.Context) (err error) {
 	m.firstPort = portOf(m.public) + 1
 	if moved {
 		m.firstPort = defaultPort + 1 // any one would be another with each start
-		m.say(fmt.Sprintf("port %d is taken, so events are published to port %d; choose one with --port", defaultPort, portOf(m.public)))
+		m.logLine(fmt.Sprintf("port %d is taken, so events are published to port %d; choose one with --port", defaultPort, portOf(m.public)))
 	}
 	if m.admin, err = listen(ctx, 0); err != nil {
 		return fmt.Errorf("take a port for the admin API: %w", err)
@@ -164,7 +164,7 @@ func (m *mode) build(ctx context.Context) error {
 	debug := newDebugged(m.options.Debug)
 	m.functions = function.New(function.Deps{
 		Launcher: toolchain.New(toolchain.Options{
-			Cache: m.options.Cache, Node: m.options.Node, Python: m.options.Python, Progress: m.sayOf,
+			Cache: m.options.Cache, Node: m.options.Node, Python: m.options.Python, Progress: m.logFunctionLine,
 			Doing: func(fn types.NamespacedName, text string) { m.functions.Doing(fn, text) },
 			Guard: m.supervisor.Guard,
 		}),
@@ -180,15 +180,15 @@ func (m *mode) build(ctx context.Context) error {
 		return err
 	}
 	m.buildBridge()
-	m.letters = newLetters(m.conn.DeadLetterCounts)
+	m.deadLetters = newDeadLetters(m.conn.DeadLetterCounts)
 	m.source = &source{
 		directory: m.options.Directory, publish: urlOf(m.public) + publishPath, admin: urlOf(m.admin),
-		functions: m.functions, scaling: m.scaling, subs: m.subs, letters: m.letters, journal: m.journal, feed: m.feed,
+		functions: m.functions, scaling: m.scaling, subs: m.subs, deadLetters: m.deadLetters, journal: m.journal, feed: m.feed,
 		publisher: newPublisher(urlOf(m.public) + publishPath), events: m.events, changed: make(chan struct{}),
 	}
 	m.folder = &folder{
 		directory: m.claim.Directory(), shown: m.options.Directory, reader: manifest.NewReader(), functions: m.functions, subs: m.subs,
-		scaling: m.scaling, debug: debug, source: m.source, say: m.say, changed: make(chan struct{}, 1),
+		scaling: m.scaling, debug: debug, source: m.source, logLine: m.logLine, changed: make(chan struct{}, 1),
 	}
 	// The first reading comes before anything runs, so that a folder that cannot be read ends the start.
 	return m.folder.read(ctx)
@@ -200,9 +200,9 @@ func (m *mode) Hold(fn types.NamespacedName) func() { return m.scaling.Hold(fn) 
 func (m *mode) reportSubscription(name types.NamespacedName, err error) {
 	switch {
 	case name == types.NamespacedName{} && err != nil:
-		m.say("events cannot be stored: " + err.Error())
+		m.logLine("events cannot be stored: " + err.Error())
 	case err != nil:
-		m.say(fmt.Sprintf("Subscription %s is not served: %s", name, err))
+		m.logLine(fmt.Sprintf("Subscription %s is not served: %s", name, err))
 	}
 }
 
@@ -215,7 +215,7 @@ func (m *mode) work(ctx context.Context) error {
 		m.subs.Run,
 		m.folder.watch,
 		m.serveControl,
-		m.letters.run,
+		m.deadLetters.run,
 		m.announce,
 		m.show,
 	)
@@ -253,7 +253,7 @@ func (m *mode) announce(ctx context.Context) error {
 	case <-ctx.Done():
 		return nil
 	case <-m.subs.Settled():
-	case <-time.After(settlePatience):
+	case <-time.After(settleTimeout):
 	}
 	for {
 		changed := m.folder.renewed()

@@ -26,7 +26,7 @@ func TestAPausedSubscriptionLetsItsFunctionSleepUntilThePauseEnds(t *testing.T) 
 }
 
 // backlog is what waits for a Subscription, according to the admin API.
-func (w *world) backlog(t *testing.T, name string) uint64 {
+func (w *fixture) backlog(t *testing.T, name string) uint64 {
 	t.Helper()
 	var all struct {
 		Subscriptions []struct {

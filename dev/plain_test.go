@@ -18,7 +18,7 @@ func facts(printed string) []string {
 	return found
 }
 
-func TestPlainSaysEachThingOnce(t *testing.T) {
+func TestPlainPrintsEachThingOnce(t *testing.T) {
 	t.Parallel()
 	directory := t.TempDir()
 	named := func(name, source string) string { return strings.ReplaceAll(greeter(source), "greeter", name) }

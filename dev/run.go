@@ -38,7 +38,7 @@ func Run(ctx context.Context, o Options) error {
 	if err := o.complete(); err != nil {
 		return err
 	}
-	claim, err := instance.Take(ctx, o.State, o.Directory)
+	claim, err := instance.Acquire(ctx, o.State, o.Directory)
 	if err != nil {
 		return err
 	}
@@ -100,24 +100,24 @@ func serve(ctx context.Context, o Options, claim *instance.Claim, state string, 
 	if err := os.WriteFile(filepath.Join(state, tokenFile), []byte(token), ownerOnly); err != nil {
 		return fmt.Errorf("write the token: %w", err)
 	}
-	room, err := free(state)
+	freeBytes, err := free(state)
 	if err != nil {
 		return err
 	}
-	streams, err := streamsFor(state, room)
+	streams, err := streamsFor(state, freeBytes)
 	if err != nil {
 		return err
 	}
 	m := &mode{options: o, claim: claim, state: state, token: token, streams: streams, events: events}
 	m.feed = newFeed()
-	log, file, err := openLog(state, m.say)
+	log, file, err := openLog(state, m.logLine)
 	if err != nil {
 		return err
 	}
 	defer func() { _ = file.Close() }() // what it could not write is a log
 	m.log = log
 	var server *nats.Server
-	err = tellIfSlow(o.Out, slowStart, "starting NATS, which reads the events that are kept in "+state+" ...", func() (err error) {
+	err = reportIfSlow(o.Out, slowStart, "starting NATS, which reads the events that are kept in "+state+" ...", func() (err error) {
 		server, err = nats.Start(nats.Options{
 			Folder: filepath.Join(state, "nats"), Token: token, MaxBytes: storeBytes, Log: log.WithName("nats"),
 		})

@@ -39,7 +39,7 @@ func TestAChainWakesAndGoesBackToSleep(t *testing.T) {
 	require.ErrorIs(t, err, instance.ErrNone)
 }
 
-func TestARunOfOnceAccountsForEverything(t *testing.T) {
+func TestRunWithOnceAccountsForEveryDelivery(t *testing.T) {
 	t.Parallel()
 	out := &output{}
 	o := DefaultOptions()
@@ -55,7 +55,7 @@ func TestARunOfOnceAccountsForEverything(t *testing.T) {
 	}
 }
 
-func TestARunOfOnceFailsAndSaysWhichOfItsEventsOrFunctionsDid(t *testing.T) {
+func TestRunWithOnceFailsWithTheEventOrFunctionThatFailed(t *testing.T) {
 	t.Parallel()
 	const needs = "inline:\n      dependencies: '{\"dependencies\": {\"nothing\": \"file:nowhere.tgz\"}}'\n"
 	for name, tc := range map[string]struct{ manifest, kind, want string }{
@@ -103,7 +103,7 @@ func TestARunOfOnceFailsAndSaysWhichOfItsEventsOrFunctionsDid(t *testing.T) {
 	}
 }
 
-func TestAnEventThatNobodyTakesSaysWhatMayBeMeant(t *testing.T) {
+func TestEventWithoutSubscriptionIsShownWithASuggestion(t *testing.T) {
 	t.Parallel()
 	directory := t.TempDir()
 	write(t, directory, "fn.yaml", greeter(prints("hello")))
@@ -159,7 +159,7 @@ func TestAChangedFileCountsAtOnce(t *testing.T) {
 	require.Contains(t, w.out.String(), "nonsense")
 }
 
-func TestWhatWasNotDeliveredArrivesAfterARestart(t *testing.T) {
+func TestPendingEventsAreDeliveredAfterARestart(t *testing.T) {
 	t.Parallel()
 	directory, state := t.TempDir(), t.TempDir()
 	keep := func(o *Options) { o.State = state }
@@ -243,7 +243,7 @@ func TestTheViewForgetsDeadLettersThatArePurged(t *testing.T) {
 	t.Parallel()
 	counts := make(chan map[types.NamespacedName]uint64, 1)
 	greeter := types.NamespacedName{Namespace: "orders", Name: "greeter"}
-	l := newLetters(func(context.Context) (map[types.NamespacedName]uint64, error) {
+	l := newDeadLetters(func(context.Context) (map[types.NamespacedName]uint64, error) {
 		select {
 		case next := <-counts:
 			return next, nil
@@ -266,7 +266,7 @@ func TestTheViewForgetsDeadLettersThatArePurged(t *testing.T) {
 }
 
 // consumers counts those that the admin API knows of.
-func (w *world) consumers(t *testing.T) int {
+func (w *fixture) consumers(t *testing.T) int {
 	t.Helper()
 	var all struct {
 		Subscriptions []struct{ Consumer bool }
@@ -285,7 +285,7 @@ func TestASecondLocalModeForAFolderIsRefused(t *testing.T) {
 	require.ErrorContains(t, err, "PID "+strconv.Itoa(os.Getpid()))
 }
 
-func TestAStartSaysWhatItDoesAndWhenItIsDone(t *testing.T) {
+func TestStartReportsItsProgressAndItsEnd(t *testing.T) {
 	t.Parallel()
 	directory := t.TempDir()
 	write(t, directory, "fn.yaml", greeter("module.exports.main = () => 'hello'"))
@@ -296,7 +296,7 @@ func TestAStartSaysWhatItDoesAndWhenItIsDone(t *testing.T) {
 	require.Empty(t, w.functions(t)["greeter"].Doing)
 }
 
-func TestAFolderWithNothingToRunSaysSo(t *testing.T) {
+func TestFolderWithoutFunctionsIsReported(t *testing.T) {
 	t.Parallel()
 	w := run(t, t.TempDir())
 	await(t, "it says so", func() bool { return strings.Contains(w.out.String(), "there is no Function in") })
@@ -337,7 +337,7 @@ func TestWrongOptionsAndEventsAreNamed(t *testing.T) {
 	}
 }
 
-func TestNoProcessIsLeft(t *testing.T) {
+func TestStoppedLocalModeLeavesNoProcess(t *testing.T) {
 	t.Parallel()
 	for name, how := range map[string]syscall.Signal{"after Ctrl-C": syscall.SIGINT, "after it was killed hard": syscall.SIGKILL} {
 		t.Run(name, func(t *testing.T) {
@@ -351,7 +351,7 @@ func TestNoProcessIsLeft(t *testing.T) {
 			command.Stdout, command.Stderr = out, out
 			require.NoError(t, command.Start())
 			t.Cleanup(func() { _ = command.Process.Kill() })
-			w := &world{state: state, out: out}
+			w := &fixture{state: state, out: out}
 			await(t, "it is found", func() bool {
 				var err error
 				w.Instance, err = instance.Find(state, directory)

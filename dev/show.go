@@ -26,7 +26,7 @@ func (m *mode) show(ctx context.Context) error {
 		},
 		func(ctx context.Context) error {
 			if m.awaitUp(ctx) {
-				m.say(fmt.Sprintf("up after %.1f s", time.Since(m.started).Seconds()))
+				m.logLine(fmt.Sprintf("up after %.1f s", time.Since(m.started).Seconds()))
 				m.publishFirst(ctx)
 			}
 			<-ctx.Done()
@@ -41,13 +41,13 @@ func (m *mode) publishFirst(ctx context.Context) {
 	if len(m.events) == 0 {
 		return
 	}
-	text, err := m.source.PublishAgain(ctx)
+	text, err := m.source.Republish(ctx)
 	switch {
 	case ctx.Err() != nil:
 	case err != nil:
-		m.say("--publish: " + err.Error())
+		m.logLine("--publish: " + err.Error())
 	default:
-		m.say(text)
+		m.logLine(text)
 	}
 }
 

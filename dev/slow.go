@@ -11,21 +11,21 @@ import (
 const slowStart = time.Second
 
 // reportIfSlow prints what is being done once that takes long. It returns when do has, and writes nothing after.
-func tellIfSlow(out io.Writer, after time.Duration, text string, do func() error) error {
-	done, told := make(chan struct{}), make(chan error, 1)
+func reportIfSlow(out io.Writer, after time.Duration, text string, do func() error) error {
+	done, reported := make(chan struct{}), make(chan error, 1)
 	go func() {
 		timer := time.NewTimer(after)
 		defer timer.Stop()
 		select {
 		case <-done:
-			told <- nil
+			reported <- nil
 		case <-timer.C:
-			told <- view.Say(out, text)
+			reported <- view.PrintLine(out, text)
 		}
 	}()
 	err := do()
 	close(done)
-	if written := <-told; err == nil {
+	if written := <-reported; err == nil {
 		err = written
 	}
 	return err

@@ -8,17 +8,17 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestWhatTakesLongBeforeThereIsAViewIsSaid(t *testing.T) {
+func TestSlowStartIsReported(t *testing.T) {
 	t.Parallel()
 	out := &output{}
 	failed := errors.New("disk full")
-	require.ErrorIs(t, tellIfSlow(out, time.Millisecond, "starting NATS", func() error {
+	require.ErrorIs(t, reportIfSlow(out, time.Millisecond, "starting NATS", func() error {
 		await(t, "it is reported", func() bool { return out.String() != "" })
 		return failed
 	}), failed)
 	require.Regexp(t, `^\S+ rouse    starting NATS\n$`, out.String())
 
 	quick := &output{}
-	require.NoError(t, tellIfSlow(quick, time.Hour, "starting NATS", func() error { return nil }))
+	require.NoError(t, reportIfSlow(quick, time.Hour, "starting NATS", func() error { return nil }))
 	require.Empty(t, quick.String())
 }

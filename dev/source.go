@@ -32,14 +32,14 @@ const (
 type source struct {
 	directory, publish, admin string
 
-	functions *function.Functions
-	scaling   *autoscale.Autoscaler
-	letters   *letters
-	subs      *subscriptions.Subscriptions
-	journal   *journal.Journal
-	feed      *feed.Feed
-	publisher *publisher
-	events    []cloudevent.Event // of --publish
+	functions   *function.Functions
+	scaling     *autoscale.Autoscaler
+	deadLetters *deadLetters
+	subs        *subscriptions.Subscriptions
+	journal     *journal.Journal
+	feed        *feed.Feed
+	publisher   *publisher
+	events      []cloudevent.Event // of --publish
 
 	mu       sync.Mutex
 	problems []manifest.Problem
@@ -56,16 +56,16 @@ func (s *source) setProblems(problems []manifest.Problem) {
 }
 
 // FollowState implements view.Source.
-func (s *source) FollowState(ctx context.Context, take func(view.State)) {
+func (s *source) FollowState(ctx context.Context, handle func(view.State)) {
 	for ctx.Err() == nil {
 		s.mu.Lock()
 		problems, changed := s.problems, s.changed
 		s.mu.Unlock()
 		functions, backlogs := s.functions.Changed(), s.scaling.Changed() // before the state is read, so that nothing is missed
-		dead, letters := s.letters.now()
+		dead, deadLetters := s.deadLetters.now()
 		state := s.state(problems)
 		state.DeadLetters = dead
-		take(state)
+		handle(state)
 		var later <-chan time.Time
 		if slices.ContainsFunc(state.Functions, func(f view.Function) bool { return f.Doing != "" }) {
 			later = time.After(time.Second) // for the time that it takes
@@ -76,7 +76,7 @@ func (s *source) FollowState(ctx context.Context, take func(view.State)) {
 		case <-changed:
 		case <-functions:
 		case <-backlogs:
-		case <-letters:
+		case <-deadLetters:
 		}
 	}
 }
@@ -95,22 +95,22 @@ func (s *source) state(problems []manifest.Problem) view.State {
 }
 
 // FollowEvents implements view.Source.
-func (s *source) FollowEvents(ctx context.Context, take func(journal.Record)) {
+func (s *source) FollowEvents(ctx context.Context, handle func(journal.Record)) {
 	s.journal.Follow(ctx, journal.Query{}, func(r journal.Record) {
 		if r.Kind == journal.Stored {
 			r.Message = s.subs.Interest().Explain(interest.Kind{Type: r.Type, Source: r.Source})
 		}
-		take(r)
+		handle(r)
 	})
 }
 
 // FollowLines implements view.Source.
-func (s *source) FollowLines(ctx context.Context, take func(feed.Line)) {
-	s.feed.Follow(ctx, types.NamespacedName{}, shownLines, take)
+func (s *source) FollowLines(ctx context.Context, handle func(feed.Line)) {
+	s.feed.Follow(ctx, types.NamespacedName{}, shownLines, handle)
 }
 
-// PublishAgain implements view.Source.
-func (s *source) PublishAgain(ctx context.Context) (string, error) {
+// Republish implements view.Source.
+func (s *source) Republish(ctx context.Context) (string, error) {
 	if len(s.events) == 0 {
 		return "", errors.New("there is nothing to publish: name a file with events with --publish")
 	}

@@ -26,7 +26,7 @@ func instructions(text string) map[string][]string {
 }
 
 // The recipe for a custom image must not change what the runtimes' Dockerfiles and the test cluster's images agree on.
-func TestTheRecipeForAnImageKeepsWhatTheRuntimesSet(t *testing.T) {
+func TestTheRecipeForACustomImageMatchesTheRuntimes(t *testing.T) {
 	t.Parallel()
 	page, err := os.ReadFile("functions.md")
 	require.NoError(t, err)

@@ -17,7 +17,7 @@ import (
 const cluster = "cluster"
 
 // Every command of the tutorial that needs no cluster, in a copy of this repository.
-func TestTheTutorialDoesWhatItSays(t *testing.T) {
+func TestTheCommandsOfTheTutorial(t *testing.T) {
 	t.Parallel()
 	for _, program := range []string{"bash", "make", "node", "npm", "python3"} {
 		if _, err := exec.LookPath(program); err != nil {
@@ -35,7 +35,7 @@ func TestTheTutorialDoesWhatItSays(t *testing.T) {
 	root := filepath.Join(t.TempDir(), "rouse")
 	require.NoError(t, transcript.Checkout("..", root))
 	require.NoError(t, transcript.Play(t.Context(), steps, transcript.Options{
-		Name: "docs/tutorial.md", Dir: root, Env: transcript.Environment(t.TempDir()), Patience: 8 * time.Minute,
+		Name: "docs/tutorial.md", Dir: root, Env: transcript.Environment(t.TempDir()), Timeout: 8 * time.Minute,
 		Progress: func(s transcript.Step) { t.Logf("docs/tutorial.md:%d", s.Line) },
 	}))
 }

@@ -30,7 +30,7 @@ func (tokens) Review(_ context.Context, token, audience string) (identity.Accoun
 	}
 }
 
-func (w *world) startWithRules(t *testing.T, rules string) *replica {
+func (w *fixture) startWithRules(t *testing.T, rules string) *replica {
 	t.Helper()
 	return w.start(t, func(deps *Deps, options *Options) {
 		deps.Tokens = tokens{}
@@ -55,9 +55,9 @@ func (r *replica) publishAs(t *testing.T, token, path, contentType, body string)
 	return resp.StatusCode, string(content)
 }
 
-func TestNobodyPublishesWhatNoRuleAllows(t *testing.T) {
+func TestPublishingNeedsAnAccessRule(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, sinktest.Ready("127.0.0.1:1"))
+	w := newFixture(t, sinktest.Ready("127.0.0.1:1"))
 	bridge := w.startWithRules(t, `{"publish":{"rules":[{"serviceAccounts":["shop/checkout"],"sources":["shop"]}]}}`)
 	const one, batch = "application/cloudevents+json", "application/cloudevents-batch+json"
 	event := func(source string) string {
@@ -90,7 +90,7 @@ func TestNobodyPublishesWhatNoRuleAllows(t *testing.T) {
 	require.Contains(t, metrics, `rouse_eventbridge_publish_denials_total{namespace="",reason="unauthenticated"} 4`)
 }
 
-func TestASinkRepliesWithWhatItsNamespaceMayPublish(t *testing.T) {
+func TestRepliesAreBoundByTheNamespacesAccessRules(t *testing.T) {
 	t.Parallel()
 	sink := sinktest.Start(t, func(w http.ResponseWriter, r *http.Request) {
 		if r.Header.Get("Ce-Rousehops") != "" {
@@ -106,14 +106,14 @@ func TestASinkRepliesWithWhatItsNamespaceMayPublish(t *testing.T) {
 			w.Header().Set(name, value)
 		}
 	})
-	w := newWorld(t, sinktest.Ready(sink.Address()))
+	w := newFixture(t, sinktest.Ready(sink.Address()))
 	bridge := w.startWithRules(t, `{"publish":{"rules":[{"serviceAccounts":["shop/*"],"sources":["shop"]}]}}`)
 	for _, id := range []string{"0", "1"} {
 		status, text := bridge.publishAs(t, "shop/checkout", "/publish", "application/cloudevents+json",
 			`{"specversion":"1.0","id":"`+id+`","source":"shop","type":"order.received.v1"}`)
 		require.Equal(t, http.StatusNoContent, status, text)
 	}
-	require.Eventually(t, func() bool { return len(sink.Requests()) == 3 }, patience, tick)
+	require.Eventually(t, func() bool { return len(sink.Requests()) == 3 }, timeout, tick)
 	w.backlogIs(t, 0, 0)
 	_, metrics := get(t, bridge.metricsURL+"/metrics")
 	require.Contains(t, metrics, `rouse_eventbridge_publish_denials_total{namespace="shop",reason="forbidden"} 1`)

@@ -30,18 +30,18 @@ func NewAdminStore(conn *broker.Conn, stream string) *AdminStore {
 }
 
 // List implements admin.Store.
-func (a *AdminStore) List(ctx context.Context, query broker.LetterQuery) (broker.LetterPage, error) {
+func (a *AdminStore) List(ctx context.Context, query broker.DeadLetterQuery) (broker.DeadLetterPage, error) {
 	return a.conn.ListDeadLetters(ctx, query)
 }
 
 // Get implements admin.Store.
-func (a *AdminStore) Get(ctx context.Context, sequence uint64) (broker.Letter, error) {
+func (a *AdminStore) Get(ctx context.Context, sequence uint64) (broker.StoredDeadLetter, error) {
 	return a.conn.DeadLetter(ctx, sequence)
 }
 
 // Redrive implements admin.Store.
-func (a *AdminStore) Redrive(ctx context.Context, selection broker.LetterSelection) (broker.Redriven, error) {
-	return a.conn.RedriveTelling(ctx, a.stream, selection, func(at time.Time, name types.NamespacedName, ev *cloudevent.Event) {
+func (a *AdminStore) Redrive(ctx context.Context, selection broker.DeadLetterSelection) (broker.Redriven, error) {
+	return a.conn.RedriveFunc(ctx, a.stream, selection, func(at time.Time, name types.NamespacedName, ev *cloudevent.Event) {
 		r := journal.Record{Time: at, Kind: journal.Redriven, Namespace: name.Namespace, Subscription: name.Name}
 		identify(&r, ev)
 		a.journal.Add(r)
@@ -49,7 +49,7 @@ func (a *AdminStore) Redrive(ctx context.Context, selection broker.LetterSelecti
 }
 
 // Purge implements admin.Store.
-func (a *AdminStore) Purge(ctx context.Context, selection broker.LetterSelection) (uint64, error) {
+func (a *AdminStore) Purge(ctx context.Context, selection broker.DeadLetterSelection) (uint64, error) {
 	return a.conn.Purge(ctx, selection)
 }
 
@@ -67,15 +67,15 @@ func (a *AdminStore) Subscriptions(ctx context.Context) ([]admin.Subscription, e
 	if err != nil {
 		return nil, err
 	}
-	letters, err := a.conn.DeadLetterCounts(ctx)
+	deadLetters, err := a.conn.DeadLetterCounts(ctx)
 	if err != nil {
 		return nil, err
 	}
-	return merge(consumers, calls, retries, letters), nil
+	return merge(consumers, calls, retries, deadLetters), nil
 }
 
 // merge sorts by namespace and name. Detached calls are in delivery, as others are.
-func merge(consumers []broker.Consumer, calls, retries, letters map[types.NamespacedName]uint64) []admin.Subscription {
+func merge(consumers []broker.Consumer, calls, retries, deadLetters map[types.NamespacedName]uint64) []admin.Subscription {
 	all := map[types.NamespacedName]admin.Subscription{}
 	for _, consumer := range consumers {
 		namespace, name, _ := strings.Cut(consumer.Description, "/")
@@ -86,7 +86,7 @@ func merge(consumers []broker.Consumer, calls, retries, letters map[types.Namesp
 			Consumer: true, Backlog: consumer.Backlog.Pending, AckPending: consumer.Backlog.AckPending,
 		}
 	}
-	for _, names := range []map[types.NamespacedName]uint64{calls, retries, letters} {
+	for _, names := range []map[types.NamespacedName]uint64{calls, retries, deadLetters} {
 		for name := range names {
 			if _, known := all[name]; !known {
 				all[name] = admin.Subscription{} // what a Subscription that is gone left behind
@@ -96,7 +96,7 @@ func merge(consumers []broker.Consumer, calls, retries, letters map[types.Namesp
 	for name, subscription := range all {
 		subscription.Namespace, subscription.Name = name.Namespace, name.Name
 		subscription.AckPending += calls[name]
-		subscription.WaitingRetries, subscription.DeadLetters = retries[name], letters[name]
+		subscription.WaitingRetries, subscription.DeadLetters = retries[name], deadLetters[name]
 		all[name] = subscription
 	}
 	return slices.SortedFunc(maps.Values(all), func(a, b admin.Subscription) int {

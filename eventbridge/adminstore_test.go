@@ -20,7 +20,7 @@ import (
 	"github.com/rouse-run/rouse/internal/testing/sinktest"
 )
 
-func TestAnOperatorRedrivesWhatWasRefusedOverTheAdminAPI(t *testing.T) {
+func TestAnOperatorRedrivesDeadLettersOverTheAdminAPI(t *testing.T) {
 	t.Parallel()
 	var repaired atomic.Bool
 	price := sinktest.Start(t, func(w http.ResponseWriter, _ *http.Request) {
@@ -28,7 +28,7 @@ func TestAnOperatorRedrivesWhatWasRefusedOverTheAdminAPI(t *testing.T) {
 			http.Error(w, "no such order", http.StatusBadRequest)
 		}
 	})
-	w := newWorld(t, sinktest.Ready(price.Address()))
+	w := newFixture(t, sinktest.Ready(price.Address()))
 	require.NoError(t, w.store.conn.EnsureConsumer(t.Context(), w.store.stream, broker.Consumer{ // as the controller makes it
 		Name: orders(sinkURL).Consumer, Description: "shop/orders", Subjects: orders(sinkURL).Subjects,
 		AckWait: w.ackWait, MaxAckPending: orders(sinkURL).MaxInFlight,
@@ -88,7 +88,7 @@ func TestAnOperatorRedrivesWhatWasRefusedOverTheAdminAPI(t *testing.T) {
 	require.Equal(t, 404, status)
 }
 
-func TestWhatASubscriptionThatIsGoneLeftBehindIsSeen(t *testing.T) {
+func TestLeftoversOfADeletedSubscriptionAreListed(t *testing.T) {
 	t.Parallel()
 	name := func(name string) types.NamespacedName { return types.NamespacedName{Namespace: "shop", Name: name} }
 	consumers := []broker.Consumer{

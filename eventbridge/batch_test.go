@@ -22,7 +22,7 @@ func TestABatchThatIsSentAgainIsStoredOnce(t *testing.T) {
 	t.Parallel()
 	const events = 200
 	sink := sinktest.Start(t, nil)
-	w := newWorld(t)
+	w := newFixture(t)
 	r := w.start(t)
 	var batch []string
 	for i := range events {
@@ -48,7 +48,7 @@ func TestABatchThatIsSentAgainIsStoredOnce(t *testing.T) {
 
 func TestEachEventOfABatchHasItsSpan(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newFixture(t)
 	collector := otlptest.Start(t)
 	tracer, err := tracing.New(t.Context(), tracing.Options{Endpoint: collector.URL, SampleRatio: 1}, logr.Discard())
 	require.NoError(t, err)
@@ -71,16 +71,16 @@ type filled struct{}
 func (filled) Streams() []string                             { return []string{"sap"} }
 func (filled) Fill(context.Context, string) (float64, error) { return 1, nil }
 
-func TestEventsOfABatchAreTurnedAwayBeforeTheStreamIsFull(t *testing.T) {
+func TestABatchIsRefusedBeforeTheStreamIsFull(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newFixture(t)
 	r := w.start(t, func(d *Deps, _ *Options) { d.Storage = filled{} })
 	var body string
 	require.Eventually(t, func() (refused bool) {
 		var status int
 		status, body = r.publishBatch(t, order("1"), `{}`)
 		return status == http.StatusInsufficientStorage
-	}, patience, tick)
+	}, timeout, tick)
 	require.JSONEq(t, `[{"id":"1","source":"shop","status":507,`+
 		`"reason":"the stream is nearly full and takes no new events until stored ones are delivered"},`+
 		`{"status":400,"reason":"the body is not a structured CloudEvent"}]`, body)
@@ -88,7 +88,7 @@ func TestEventsOfABatchAreTurnedAwayBeforeTheStreamIsFull(t *testing.T) {
 
 func TestABatchWithoutNATSMayBeSentAgain(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newFixture(t)
 	r := w.start(t)
 	status, body := r.publishBatch(t, order("1"))
 	require.Equal(t, http.StatusNoContent, status, body)
@@ -96,12 +96,12 @@ func TestABatchWithoutNATSMayBeSentAgain(t *testing.T) {
 	require.Eventually(t, func() bool {
 		status, body = r.publishBatch(t, order("1"), order("2"))
 		return status == http.StatusBadGateway
-	}, patience, tick)
+	}, timeout, tick)
 	require.Contains(t, body, `{"id":"2","source":"shop","status":502,"reason":"no connection to NATS JetStream server"}`)
 	w.nats.Restart()
 	require.Eventually(t, func() bool {
 		status, body = r.publishBatch(t, order("1"), order("2"))
 		return status == http.StatusNoContent
-	}, patience, tick, "%s", body)
+	}, timeout, tick, "%s", body)
 	w.backlogIs(t, 2, 0)
 }

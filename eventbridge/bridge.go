@@ -37,16 +37,16 @@ type Store interface { //nolint:interfacebloat // what a bridge needs, and one s
 	ingress.Publisher
 	// Source hands out the messages of a Subscription, as many as memory allows. Receiving fails while its consumer
 	// does not exist.
-	Source(route routing.Route, room *budget.Share) dispatch.Source
+	Source(route routing.Route, memory *budget.Share) dispatch.Source
 	// DeadLetterSource hands out the dead letters of a Subscription, for the sink that it names for them. Those that are
 	// delivered stay dead letters.
-	Letters(route routing.Route, room *budget.Share) dispatch.Source
+	DeadLetterSource(route routing.Route, memory *budget.Share) dispatch.Source
 	// DeadLetters keeps the Subscription's events that are not delivered any more.
 	DeadLetters(route routing.Route) dispatch.DeadLetters
 	// OnDeadLettersDropped calls f whenever the oldest dead letters of a namespace were dropped because their stream was full.
-	OnLettersDropped(f func(namespace string, letters uint64))
+	OnDeadLettersDropped(f func(namespace string, deadLetters uint64))
 	// ForwardRetries brings events back that are due for their next attempt, until ctx ends.
-	ForwardRetries(ctx context.Context, room *budget.Budget)
+	ForwardRetries(ctx context.Context, memory *budget.Budget)
 	// Connected reports whether the store can be reached.
 	Connected() bool
 }
@@ -143,7 +143,7 @@ func (b *Bridge) watchQuotas(ctx context.Context) error {
 		return nil
 	}
 	b.deliveries.quotas.Run(ctx)
-	b.deliveries.care.wait()
+	b.deliveries.enforcers.wait()
 	return nil
 }
 

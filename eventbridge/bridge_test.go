@@ -23,7 +23,7 @@ import (
 func TestAPublishedEventIsDeliveredAsItWasPublished(t *testing.T) {
 	t.Parallel()
 	price := sinktest.Start(t, nil)
-	w := newWorld(t, sinktest.Ready(price.Address()))
+	w := newFixture(t, sinktest.Ready(price.Address()))
 	r := w.start(t)
 	status, _ := r.publish(t, "1")
 	require.Equal(t, http.StatusNoContent, status)
@@ -51,7 +51,7 @@ func TestWithoutAnEndpointEventsStayPendingUntilAFunctionStarts(t *testing.T) {
 	t.Parallel()
 	var attempts sync.Map
 	price := sinktest.Reserve(t, nil)
-	w := newWorld(t)
+	w := newFixture(t)
 	r := w.start(t, func(deps *Deps, _ *Options) {
 		deps.Log = funcr.New(func(_, args string) {
 			if strings.Contains(args, `"msg"="delivery settled"`) {
@@ -83,7 +83,7 @@ func TestWithoutAnEndpointEventsStayPendingUntilAFunctionStarts(t *testing.T) {
 	require.Eventually(t, func() bool {
 		_, metrics := get(t, r.metricsURL)
 		return strings.Contains(metrics, `rouse_eventbridge_gate_open{namespace="shop",subscription="orders"} 0`)
-	}, patience, tick)
+	}, timeout, tick)
 	r.publishMany(t, 5, 3)
 	w.backlogIs(t, 3, 0)
 }
@@ -96,7 +96,7 @@ func TestAFailingFunctionIsRetriedUntilItAnswers(t *testing.T) {
 			http.Error(w, "database is away", http.StatusInternalServerError)
 		}
 	})
-	w := newWorld(t, sinktest.Ready(price.Address()))
+	w := newFixture(t, sinktest.Ready(price.Address()))
 	w.start(t).publishMany(t, 0, 1)
 	price.Await(t, 3)
 	w.backlogIs(t, 0, 0)
@@ -110,7 +110,7 @@ func TestARefusedEventIsADeadLetterAndTheOthersGoOn(t *testing.T) {
 			http.Error(w, "no such order", http.StatusBadRequest)
 		}
 	})
-	w := newWorld(t, sinktest.Ready(price.Address()))
+	w := newFixture(t, sinktest.Ready(price.Address()))
 	w.start(t).publishMany(t, 0, 3)
 	price.Await(t, 3)
 	w.backlogIs(t, 0, 0)
@@ -127,10 +127,10 @@ func TestAFunctionThatCrashesAtAnEventGetsItAgain(t *testing.T) {
 			price.Stop()
 		}
 	})
-	w := newWorld(t, sinktest.Ready(price.Address()))
+	w := newFixture(t, sinktest.Ready(price.Address()))
 	w.start(t).publishMany(t, 0, 1)
 	price.Await(t, 1)
-	require.Eventually(t, crashed.Load, patience, tick)
+	require.Eventually(t, crashed.Load, timeout, tick)
 	price.Restart(t)
 	price.Await(t, 2)
 	w.backlogIs(t, 0, 0)
@@ -139,7 +139,7 @@ func TestAFunctionThatCrashesAtAnEventGetsItAgain(t *testing.T) {
 
 func TestAHandlerSlowerThanAckWaitGetsItsEventOnce(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newFixture(t)
 	price := sinktest.Start(t, func(_ http.ResponseWriter, r *http.Request) {
 		select {
 		case <-time.After(w.ackWait * 5 / 2):
@@ -157,7 +157,7 @@ func TestAHandlerSlowerThanAckWaitGetsItsEventOnce(t *testing.T) {
 func TestReplicasShareOneSubscription(t *testing.T) {
 	t.Parallel()
 	price := sinktest.Start(t, nil)
-	w := newWorld(t, sinktest.Ready(price.Address()))
+	w := newFixture(t, sinktest.Ready(price.Address()))
 	first, second := w.start(t), w.start(t)
 	first.publishMany(t, 0, 50)
 	second.publishMany(t, 50, 50)
@@ -170,7 +170,7 @@ func TestADrainLosesNothingAndRepeatsNothing(t *testing.T) {
 	t.Parallel()
 	release := make(chan struct{})
 	price := sinktest.Start(t, func(http.ResponseWriter, *http.Request) { <-release })
-	w := newWorld(t, sinktest.Ready(price.Address()))
+	w := newFixture(t, sinktest.Ready(price.Address()))
 	fetchingEnded := make(chan struct{})
 	first := w.start(t, func(deps *Deps, _ *Options) {
 		deps.Routes = watchFunc(func(ctx context.Context, apply func([]routing.Route)) error {
@@ -195,7 +195,7 @@ func TestADrainLosesNothingAndRepeatsNothing(t *testing.T) {
 
 func TestReadinessFailsBeforeEventsAreRefused(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newFixture(t)
 	r := w.start(t, func(_ *Deps, options *Options) { options.ShutdownDelay = 700 * time.Millisecond })
 	for path, want := range map[string]int{"/healthz": 200, "/readyz": 200, "/started": 200, "/nowhere": 404} {
 		status, _ := get(t, r.url+path)
@@ -206,7 +206,7 @@ func TestReadinessFailsBeforeEventsAreRefused(t *testing.T) {
 	require.Eventually(t, func() bool {
 		status, _ := get(t, r.metricsURL+"/readyz")
 		return status == http.StatusInternalServerError
-	}, patience, tick)
+	}, timeout, tick)
 	status, _ := get(t, r.url+"/started")
 	require.Equal(t, http.StatusInternalServerError, status)
 	status, _ = r.publish(t, "1")
@@ -257,7 +257,7 @@ func (s *switchedStore) Connected() bool { return s.connected }
 func TestAnOutageOfNATSNeedsNoRestart(t *testing.T) {
 	t.Parallel()
 	price := sinktest.Start(t, nil)
-	w := newWorld(t, sinktest.Ready(price.Address()))
+	w := newFixture(t, sinktest.Ready(price.Address()))
 	r := w.start(t)
 	r.publishMany(t, 0, 3)
 	price.Await(t, 3)
@@ -267,7 +267,7 @@ func TestAnOutageOfNATSNeedsNoRestart(t *testing.T) {
 	require.Eventually(t, func() bool {
 		status, _ := get(t, r.url+"/readyz")
 		return status == http.StatusInternalServerError
-	}, patience, tick)
+	}, timeout, tick)
 	started := time.Now()
 	status, retryAfter := r.publish(t, "refused")
 	require.Equal(t, http.StatusBadGateway, status)
@@ -280,7 +280,7 @@ func TestAnOutageOfNATSNeedsNoRestart(t *testing.T) {
 	require.Eventually(t, func() bool {
 		status, _ := r.publish(t, "3")
 		return status == http.StatusNoContent
-	}, patience, 50*time.Millisecond)
+	}, timeout, 50*time.Millisecond)
 	price.Await(t, 4)
 	w.backlogIs(t, 0, 0)
 	require.Equal(t, once(4), price.Deliveries())
@@ -290,7 +290,7 @@ func TestAnOutageOfNATSDuringADeliveryRepeatsNothing(t *testing.T) {
 	t.Parallel()
 	release := make(chan struct{})
 	price := sinktest.Start(t, func(http.ResponseWriter, *http.Request) { <-release })
-	w := newWorld(t, sinktest.Ready(price.Address()))
+	w := newFixture(t, sinktest.Ready(price.Address()))
 	w.ackWait = time.Minute // so that a second delivery could only come of a lost ack
 	ensureConsumer(t, w.store, orders(sinkURL), w.ackWait)
 	r := w.start(t)
@@ -300,7 +300,7 @@ func TestAnOutageOfNATSDuringADeliveryRepeatsNothing(t *testing.T) {
 	require.Eventually(t, func() bool { // an ack that is sent before the outage is noticed may be lost
 		status, _ := get(t, r.url+"/readyz")
 		return status == http.StatusInternalServerError
-	}, patience, tick)
+	}, timeout, tick)
 	close(release)
 	w.nats.Run()
 	w.backlogIs(t, 0, 0)
@@ -310,7 +310,7 @@ func TestAnOutageOfNATSDuringADeliveryRepeatsNothing(t *testing.T) {
 func TestSubscriptionsComeChangeAndGo(t *testing.T) {
 	t.Parallel()
 	price := sinktest.Start(t, nil)
-	w := newWorld(t, sinktest.Ready(price.Address()))
+	w := newFixture(t, sinktest.Ready(price.Address()))
 	require.NoError(t, w.store.conn.DeleteConsumer(t.Context(), w.store.stream, orders(sinkURL).Consumer))
 	r := w.start(t)
 	ensureConsumer(t, w.store, orders(sinkURL), w.ackWait) // the controller comes later than the bridge
@@ -323,14 +323,14 @@ func TestSubscriptionsComeChangeAndGo(t *testing.T) {
 		n := len(price.Requests())
 		r.publishMany(t, n, 1)
 		return price.Await(t, n+1)[n].URI == "/in/moved"
-	}, patience, 20*time.Millisecond)
+	}, timeout, 20*time.Millisecond)
 	w.backlogIs(t, 0, 0)
 
 	w.routes.set()
 	require.Eventually(t, func() bool {
 		_, metrics := get(t, r.metricsURL)
 		return !strings.Contains(metrics, `subscription="orders"`)
-	}, patience, tick, "the series of a Subscription that is gone stay")
+	}, timeout, tick, "the series of a Subscription that is gone stay")
 	delivered := len(price.Requests())
 	r.publishMany(t, 1000, 2)
 	w.backlogIs(t, 2, 0)
@@ -346,7 +346,7 @@ func TestWhatIsPublishedIsAckedDeadLetteredOrPending(t *testing.T) {
 	const published = 300
 	var mu sync.Mutex
 	acked, calls := map[string]bool{}, map[string]int{}
-	w := newWorld(t)
+	w := newFixture(t)
 	handler := func(w http.ResponseWriter, r *http.Request) {
 		mu.Lock()
 		defer mu.Unlock()
@@ -377,15 +377,15 @@ func TestWhatIsPublishedIsAckedDeadLetteredOrPending(t *testing.T) {
 		mu.Lock()
 		defer mu.Unlock()
 		return len(acked)+w.deadLetters(t) >= published
-	}, patience, tick)
+	}, timeout, tick)
 	w.backlogIs(t, 0, 0)
 	require.Equal(t, published/10*2, w.deadLetters(t))
 	require.Len(t, acked, published-published/10*2)
 }
 
-func TestABridgeSaysWhatItCannotListenOn(t *testing.T) {
+func TestABridgeReportsAnAddressItCannotListenOn(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newFixture(t)
 	taken := listen(t)
 	t.Cleanup(func() { _ = taken.Close() })
 	for name, change := range map[string]func(*Options){
@@ -405,7 +405,7 @@ func TestABridgeSaysWhatItCannotListenOn(t *testing.T) {
 func TestRoutesThatCannotBeWatchedAreTriedAgain(t *testing.T) {
 	t.Parallel()
 	price := sinktest.Start(t, nil)
-	w := newWorld(t, sinktest.Ready(price.Address()))
+	w := newFixture(t, sinktest.Ready(price.Address()))
 	var failed atomic.Bool
 	r := w.start(t, func(deps *Deps, _ *Options) {
 		deps.Routes = watchFunc(func(ctx context.Context, apply func([]routing.Route)) error {

@@ -30,11 +30,11 @@ func hanging(t *testing.T) (sink *sinktest.Server, called chan string, release f
 	return sink, called, func() { close(answer) }
 }
 
-func TestAnEventThatFollowsAChangeOfTheSinkIsAtTheNewOneAtOnce(t *testing.T) {
+func TestEventsGoToTheNewSinkRightAfterItsChange(t *testing.T) {
 	t.Parallel()
 	const running = 9 // of ten that may be
 	sink, called, release := hanging(t)
-	w := newWorld(t, sinktest.Ready(sink.Address()))
+	w := newFixture(t, sinktest.Ready(sink.Address()))
 	routes := make(steps)
 	bridge := w.start(t, func(deps *Deps, options *Options) {
 		deps.Routes = routes
@@ -63,7 +63,7 @@ func TestCallsThatOutlastTheirSubscriptionAreCutWhenTheDrainIsOver(t *testing.T)
 	t.Parallel()
 	sink, called, release := hanging(t)
 	defer release()
-	w := newWorld(t, sinktest.Ready(sink.Address()))
+	w := newFixture(t, sinktest.Ready(sink.Address()))
 	routes := make(steps)
 	bridge := w.start(t, func(deps *Deps, options *Options) {
 		deps.Routes = routes
@@ -80,5 +80,5 @@ func TestCallsThatOutlastTheirSubscriptionAreCutWhenTheDrainIsOver(t *testing.T)
 	require.Eventually(t, func() bool {
 		_, metrics := get(t, bridge.metricsURL)
 		return !strings.Contains(metrics, `rouse_eventbridge_deliveries_in_flight{namespace="shop"`)
-	}, patience, tick, "its series are gone")
+	}, timeout, tick, "its series are gone")
 }

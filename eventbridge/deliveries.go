@@ -21,18 +21,18 @@ import (
 // deliveries is the set of running dispatchers: one per Subscription, and one more for the dead letters of each that
 // names a sink for them.
 type deliveries struct {
-	deps      Deps
-	options   Options
-	dispatch  *dispatch.Metrics
-	letters   *dispatch.Metrics
-	gates     *prometheus.GaugeVec
-	kyma      *kymaCounts
-	filtering *filtering
-	access    *publishAccess // nil without rules
-	network   *sink.Network
-	quotas    *quota.Monitor // nil without Deps.Quota
-	care      *caretakers
-	rooms     *rooms
+	deps        Deps
+	options     Options
+	dispatch    *dispatch.Metrics
+	deadLetters *dispatch.Metrics
+	gates       *prometheus.GaugeVec
+	kyma        *kymaCounts
+	filtering   *filtering
+	access      *publishAccess // nil without rules
+	network     *sink.Network
+	quotas      *quota.Monitor // nil without Deps.Quota
+	enforcers   *quotaEnforcers
+	budgets     *budgets
 
 	running map[deliveryKey]*delivery // only apply touches it
 	all     sync.WaitGroup
@@ -41,11 +41,11 @@ type deliveries struct {
 // deliveryKey names a dispatcher.
 type deliveryKey struct {
 	subscription types.NamespacedName
-	letters      bool
+	deadLetters  bool
 }
 
 func keyOf(route routing.Route) deliveryKey {
-	return deliveryKey{subscription: route.Subscription, letters: route.OfDeadLetters}
+	return deliveryKey{subscription: route.Subscription, deadLetters: route.OfDeadLetters}
 }
 
 // delivery is one running dispatcher.
@@ -79,10 +79,10 @@ var (
 
 func newDeliveries(deps Deps, options Options, access *publishAccess) *deliveries {
 	d := &deliveries{
-		deps:     deps,
-		options:  options,
-		dispatch: dispatch.NewMetrics(deps.Registry),
-		letters:  dispatch.NewDeadLetterMetrics(deps.Registry),
+		deps:        deps,
+		options:     options,
+		dispatch:    dispatch.NewMetrics(deps.Registry),
+		deadLetters: dispatch.NewDeadLetterMetrics(deps.Registry),
 		gates: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "rouse_eventbridge_gate_open", Help: "1 while the sink of a Subscription can take deliveries.",
 		}, []string{"namespace", "subscription"}),
@@ -90,25 +90,27 @@ func newDeliveries(deps Deps, options Options, access *publishAccess) *deliverie
 		filtering: newFiltering(deps.Registry, budget.New(filterBytes, ownFilterBytes), deps.Log.WithName("filter")),
 		access:    access,
 		network:   sink.NewNetwork(options.Sink),
-		rooms:     newRooms(options.DeliveryBytes, deps.Registry),
+		budgets:   newBudgets(options.DeliveryBytes, deps.Registry),
 		running:   map[deliveryKey]*delivery{},
 	}
-	d.care = newCaretakers(d)
+	d.enforcers = newQuotaEnforcers(d)
 	if deps.Quota != nil {
-		d.quotas = quota.New(deps.Quota, options.Quota, d.care.look, deps.Registry, deps.Log.WithName("quota"))
+		d.quotas = quota.New(deps.Quota, options.Quota, d.enforcers.reconcile, deps.Registry, deps.Log.WithName("quota"))
 	}
 	dropped := prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "rouse_eventbridge_dead_letters_dropped_total",
 		Help: "Dead letters that were dropped because their stream was full and their namespace held most of it.",
 	}, []string{"namespace"})
 	deps.Registry.MustRegister(d.gates, dropped)
-	deps.Store.OnLettersDropped(func(namespace string, letters uint64) { dropped.WithLabelValues(namespace).Add(float64(letters)) })
+	deps.Store.OnDeadLettersDropped(func(namespace string, deadLetters uint64) {
+		dropped.WithLabelValues(namespace).Add(float64(deadLetters))
+	})
 	return d
 }
 
 // run follows the routes until ctx ends, and returns when everything is drained.
 func (d *deliveries) run(ctx context.Context) {
-	d.all.Go(func() { d.deps.Store.ForwardRetries(ctx, d.rooms.retries) })
+	d.all.Go(func() { d.deps.Store.ForwardRetries(ctx, d.budgets.retries) })
 	d.persist(ctx, "watch Subscriptions", func(ctx context.Context) error {
 		return d.deps.Routes.Watch(ctx, func(routes []routing.Route) { d.apply(ctx, routes) })
 	})
@@ -120,7 +122,7 @@ func (d *deliveries) run(ctx context.Context) {
 // more, and its running calls block no others. Only ordered delivery goes on after the last of them.
 func (d *deliveries) apply(ctx context.Context, routes []routing.Route) {
 	d.kyma.apply(routes)
-	d.care.know(routes)
+	d.enforcers.setRoutes(routes)
 	wanted := make(map[deliveryKey]bool, len(routes))
 	for route := range routing.WithDeadLetters(routes) {
 		key := keyOf(route)
@@ -191,7 +193,7 @@ func (d *deliveries) start(ctx context.Context, life *life, route, plan routing.
 // forget drops the metrics of a route that is gone.
 func (d *deliveries) forget(route routing.Route) {
 	if route.OfDeadLetters {
-		d.letters.Forget(subscriptionOf(route))
+		d.deadLetters.Forget(subscriptionOf(route))
 		return
 	}
 	d.dispatch.Forget(subscriptionOf(route))

@@ -21,34 +21,34 @@ func (d *deliveries) deliver(ctx context.Context, ended <-chan struct{}, route r
 	if route.OfDeadLetters {
 		log = log.WithValues("deadLetters", true)
 	}
-	place := d.filtering.place(route.Subscription.Namespace)
-	defer place.Close()
-	events, replies := d.rooms.of(route)
+	share := d.filtering.share(route.Subscription.Namespace)
+	defer share.Close()
+	events, replies := d.budgets.of(route)
 	if route.Paused {
 		log.Info("paused")
-		d.hold(ctx, place, events, route, log)
+		d.hold(ctx, share, events, route, log)
 		return
 	}
 	to, err := sink.New(
 		sink.Target{URL: route.Sink, Service: route.Service, Port: route.Port, External: route.External, Timeout: route.Delivery.Timeout},
-		sink.Deps{Network: d.network, Endpoints: d.deps.Endpoints, Openness: d.openness(ctx, route), Room: replies, Log: log})
+		sink.Deps{Network: d.network, Endpoints: d.deps.Endpoints, Openness: d.openness(ctx, route), Budget: replies, Log: log})
 	if err != nil {
 		log.Error(err, "the sink cannot be served")
-		d.hold(ctx, place, events, route, log)
+		d.hold(ctx, share, events, route, log)
 		return
 	}
-	deps, options, err := d.dispatcher(route, place, ctx.Done(), events)
+	deps, options, err := d.dispatcher(route, share, ctx.Done(), events)
 	if errors.Is(err, fairshare.ErrStopped) {
 		return
 	}
 	if err != nil {
 		log.Error(err, "the filter cannot be used") // the Subscription's status reports it to the user
-		d.hold(ctx, place, events, route, log)
+		d.hold(ctx, share, events, route, log)
 		return
 	}
 	deps.Gate, deps.Sink, deps.Log = to.Gate(), to, log
 	if route.Delivery.OrderedBy == "" {
-		deps.Hurry = ended
+		deps.BoundDrain = ended
 	}
 	sinkCtx, stopSink := context.WithCancel(context.WithoutCancel(ctx))
 	var sinkRuns sync.WaitGroup
@@ -60,11 +60,11 @@ func (d *deliveries) deliver(ctx context.Context, ended <-chan struct{}, route r
 
 // hold delivers nothing until ctx ends. Limits hold nevertheless: what is over them becomes a dead letter, also where the
 // filter cannot decide whether it would have been delivered.
-func (d *deliveries) hold(ctx context.Context, place *filterPlace, room *budget.Share, route routing.Route, log logr.Logger) {
-	deps, options, err := d.dispatcher(route, place, ctx.Done(), room)
+func (d *deliveries) hold(ctx context.Context, share *filterShare, memory *budget.Share, route routing.Route, log logr.Logger) {
+	deps, options, err := d.dispatcher(route, share, ctx.Done(), memory)
 	if err != nil {
 		route.Filter = nil
-		deps, options, err = d.dispatcher(route, place, ctx.Done(), room)
+		deps, options, err = d.dispatcher(route, share, ctx.Done(), memory)
 	}
 	if err != nil || route.OfDeadLetters || options.TTL == 0 && deps.Quota == nil {
 		<-ctx.Done()
@@ -105,7 +105,7 @@ func (o openness) Set(value float64) { o(value) }
 // dispatcher returns what is delivered and how. A dead letter never becomes another, whatever its sink answers: it is tried
 // again with the waits of the installation, because those of the Subscription are meant for another sink.
 func (d *deliveries) dispatcher(
-	route routing.Route, place *filterPlace, stop <-chan struct{}, room *budget.Share,
+	route routing.Route, share *filterShare, stop <-chan struct{}, memory *budget.Share,
 ) (dispatch.Deps, dispatch.Options, error) {
 	deps := dispatch.Deps{
 		Subscription: subscriptionOf(route), MaxInFlight: route.MaxInFlight,
@@ -114,14 +114,14 @@ func (d *deliveries) dispatcher(
 	if route.OfDeadLetters {
 		options := d.options.Dispatch
 		options.Endless = true
-		deps.Source, deps.Metrics = d.deps.Store.Letters(route, room), d.letters
+		deps.Source, deps.Metrics = d.deps.Store.DeadLetterSource(route, memory), d.deadLetters
 		return deps, options, nil
 	}
-	picked, err := d.filtering.compile(route, place, stop)
+	picked, err := d.filtering.compile(route, share, stop)
 	if err != nil {
 		return deps, dispatch.Options{}, err
 	}
-	deps.Source, deps.Metrics = d.deps.Store.Source(route, room), d.dispatch
+	deps.Source, deps.Metrics = d.deps.Store.Source(route, memory), d.dispatch
 	deps.DeadLetters = d.deps.Store.DeadLetters(route)
 	deps.Filter = picked
 	if d.quotas != nil {

@@ -58,25 +58,25 @@ func (s *stuck) arrived() int {
 }
 
 // detachedAre waits for so many detached calls, and no retries.
-func (w *world) detachedAre(t *testing.T, calls int) {
+func (w *fixture) detachedAre(t *testing.T, calls int) {
 	t.Helper()
 	require.Eventually(t, func() bool {
 		detached, err := w.store.conn.DetachedCalls(t.Context())
 		retries, otherErr := w.store.conn.WaitingRetries(t.Context())
 		return err == nil && otherErr == nil && len(retries) == 0 && detached[orders(sinkURL).Subscription] == uint64(calls)
-	}, patience, tick)
+	}, timeout, tick)
 }
 
 // The ten events that come first hang, as many as may be in flight. Without more slots the others would wait for the
 // timeout of the first.
-func TestTenCallsThatHangHoldUpOthersForNoLongerThanAQuarterOfTheirTimeout(t *testing.T) {
+func TestHangingCallsBlockOthersForAQuarterOfTheirTimeout(t *testing.T) {
 	t.Parallel()
 	sink := newStuck(t, 10)
-	w := newWorld(t, sinktest.Ready(sink.Address()))
+	w := newFixture(t, sinktest.Ready(sink.Address()))
 	bridge := w.start(t, func(_ *Deps, options *Options) { options.Sink.Timeout = 20 * time.Second })
 	bridge.publishMany(t, 0, 200)
 	begun := time.Now()
-	require.Eventually(t, func() bool { return sink.arrived() == 200 }, patience, tick)
+	require.Eventually(t, func() bool { return sink.arrived() == 200 }, timeout, tick)
 	require.Zero(t, sink.ended.Load(), "the others had to wait for the end of a call that hung")
 	t.Logf("190 of 200 events arrived within %s after the last was published", time.Since(begun).Round(time.Millisecond))
 	w.backlogIs(t, 0, 0)
@@ -91,21 +91,21 @@ func TestTenCallsThatHangHoldUpOthersForNoLongerThanAQuarterOfTheirTimeout(t *te
 	require.Eventually(t, func() bool {
 		_, metrics = get(t, bridge.metricsURL)
 		return strings.Contains(metrics, `rouse_eventbridge_detached_calls{namespace="shop",subscription="orders"} 0`)
-	}, patience, tick)
+	}, timeout, tick)
 	require.Contains(t, metrics, `rouse_eventbridge_calls_detached_total{namespace="shop",subscription="orders"} 10`)
 }
 
 func TestADetachedCallThatTimesOutIsTriedAgain(t *testing.T) {
 	t.Parallel()
 	sink := newStuck(t, 2)
-	w := newWorld(t, sinktest.Ready(sink.Address()))
+	w := newFixture(t, sinktest.Ready(sink.Address()))
 	route := orders(sinkURL)
 	route.Delivery.Timeout = 6 * time.Second // its own
 	route.Delivery.MaxAttempts = 2
 	w.routes.set(route)
 	w.start(t).publishMany(t, 0, 2)
 	w.detachedAre(t, 2)
-	require.Eventually(t, func() bool { return sink.Deliveries()["0"] == 2 && sink.Deliveries()["1"] == 2 }, patience, tick)
+	require.Eventually(t, func() bool { return sink.Deliveries()["0"] == 2 && sink.Deliveries()["1"] == 2 }, timeout, tick)
 	w.detachedAre(t, 0)
 	w.backlogIs(t, 0, 0)
 	require.Zero(t, w.deadLetters(t))
@@ -114,18 +114,18 @@ func TestADetachedCallThatTimesOutIsTriedAgain(t *testing.T) {
 func TestAnEventWhoseCallWasDetachedOutlastsItsBridge(t *testing.T) {
 	t.Parallel()
 	sink := newStuck(t, 1)
-	w := newWorld(t, sinktest.Ready(sink.Address()))
-	way := newLink(t, w.nats.URL())
+	w := newFixture(t, sinktest.Ready(sink.Address()))
+	natsLink := newLink(t, w.nats.URL())
 	killed := w.start(t, func(deps *Deps, options *Options) {
-		deps.Store = connectTo(t, way.url())
+		deps.Store = connectTo(t, natsLink.url())
 		options.Sink.Timeout = 6 * time.Second
 		options.Dispatch.DrainTimeout = time.Millisecond
 	})
 	killed.publishMany(t, 0, 1)
 	w.detachedAre(t, 1)
-	way.set(true)
+	natsLink.set(true)
 	w.start(t)
-	require.Eventually(t, func() bool { return sink.Deliveries()["0"] == 2 }, patience, tick)
+	require.Eventually(t, func() bool { return sink.Deliveries()["0"] == 2 }, timeout, tick)
 	w.detachedAre(t, 0)
 	w.backlogIs(t, 0, 0)
 }

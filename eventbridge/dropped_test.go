@@ -14,11 +14,11 @@ import (
 func TestDeadLettersThatAreDroppedAreCounted(t *testing.T) {
 	t.Parallel()
 	refusing := sinktest.Start(t, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusUnprocessableEntity) })
-	w := newWorld(t, sinktest.Ready(refusing.Address()))
+	w := newFixture(t, sinktest.Ready(refusing.Address()))
 	w.nats.Change(natstest.WithMaxPayload(32 << 10))
 	streams := broker.DefaultStreamOptions()
 	streams.DeadLetterMaxBytes = 64 << 10
-	require.Eventually(t, func() bool { return w.store.conn.EnsureStreams(t.Context(), streams) == nil }, patience, tick)
+	require.Eventually(t, func() bool { return w.store.conn.EnsureStreams(t.Context(), streams) == nil }, timeout, tick)
 	r := w.start(t)
 	r.publishMany(t, 0, 200)
 	w.backlogIs(t, 0, 0)

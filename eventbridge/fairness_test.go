@@ -30,7 +30,7 @@ func TestTenEventsThatAlwaysFailHoldUpNoOthers(t *testing.T) {
 		defer mu.Unlock()
 		arrived[r.Header.Get("Ce-Id")] = true
 	})
-	w := newWorld(t, sinktest.Ready(sink.Address()))
+	w := newFixture(t, sinktest.Ready(sink.Address()))
 	bridge := w.start(t, func(_ *Deps, options *Options) {
 		options.Dispatch.MaxAttempts = 1000
 		options.Dispatch.Backoff.Base, options.Dispatch.Backoff.Max = time.Hour, time.Hour
@@ -41,12 +41,12 @@ func TestTenEventsThatAlwaysFailHoldUpNoOthers(t *testing.T) {
 		mu.Lock()
 		defer mu.Unlock()
 		return len(arrived) == 190
-	}, patience, tick)
+	}, timeout, tick)
 	t.Logf("190 of 200 events arrived within %s after the last was published", time.Since(begun).Round(time.Millisecond))
 	require.Eventually(t, func() bool {
 		waiting, err := w.store.conn.WaitingRetries(t.Context())
 		return err == nil && waiting[orders(sinkURL).Subscription] == 10
-	}, patience, tick)
+	}, timeout, tick)
 	w.backlogIs(t, 0, 0)
 }
 
@@ -65,7 +65,7 @@ func TestTheLimitOfDeliveriesHoldsOverAllBridges(t *testing.T) {
 		busy--
 		mu.Unlock()
 	})
-	w := newWorld(t, sinktest.Ready(sink.Address()))
+	w := newFixture(t, sinktest.Ready(sink.Address()))
 	first, _, _ := w.start(t), w.start(t), w.start(t)
 	first.publishMany(t, 0, 40)
 	limit := orders(sinkURL).MaxInFlight
@@ -73,23 +73,23 @@ func TestTheLimitOfDeliveriesHoldsOverAllBridges(t *testing.T) {
 		mu.Lock()
 		defer mu.Unlock()
 		return busy == limit
-	}, patience, tick)
+	}, timeout, tick)
 	w.backlogIs(t, uint64(40-limit), uint64(limit))
 	close(release)
 	w.backlogIs(t, 0, 0)
 	require.Equal(t, limit, peak)
 }
 
-func TestASubscriptionSaysHowItsEventsAreDelivered(t *testing.T) {
+func TestSubscriptionDeliveryOptionsAreApplied(t *testing.T) {
 	t.Parallel()
 	sink := sinktest.Start(t, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusInternalServerError) })
-	w := newWorld(t, sinktest.Ready(sink.Address()))
+	w := newFixture(t, sinktest.Ready(sink.Address()))
 	route := orders(sinkURL)
 	route.Filter = &eventingv1alpha2.Filter{CEL: `data.order != "1"`, Exact: map[string]string{"source": "shop"}}
 	route.Delivery = routing.Delivery{MaxAttempts: 2, Backoff: routing.Backoff{Policy: eventingv1alpha2.BackoffConstant, Delay: time.Millisecond}}
 	w.routes.set(route)
 	w.start(t).publishMany(t, 0, 3)
-	require.Eventually(t, func() bool { return w.deadLetters(t) == 2 }, patience, tick)
+	require.Eventually(t, func() bool { return w.deadLetters(t) == 2 }, timeout, tick)
 	w.backlogIs(t, 0, 0)
 	attempts := map[string]int{}
 	for _, request := range sink.Requests() {
@@ -101,7 +101,7 @@ func TestASubscriptionSaysHowItsEventsAreDelivered(t *testing.T) {
 func TestAFilterWithoutAConditionDeliversNothing(t *testing.T) {
 	t.Parallel()
 	sink := sinktest.Start(t, nil)
-	w := newWorld(t, sinktest.Ready(sink.Address()))
+	w := newFixture(t, sinktest.Ready(sink.Address()))
 	route := orders(sinkURL)
 	route.Filter = &eventingv1alpha2.Filter{}
 	w.routes.set(route)
@@ -126,9 +126,9 @@ func TestAReplyWakesTheNextInTheChain(t *testing.T) {
 			w.Header().Set(name, value)
 		}
 	})
-	w := newWorld(t, sinktest.Ready(sink.Address()))
+	w := newFixture(t, sinktest.Ready(sink.Address()))
 	w.start(t).publishMany(t, 0, 1)
-	require.Eventually(t, func() bool { return len(sink.Requests()) == 2 }, patience, tick)
+	require.Eventually(t, func() bool { return len(sink.Requests()) == 2 }, timeout, tick)
 	reply := sink.Requests()[1].Header
 	require.Equal(t, []string{"next-0", "0", "1"}, []string{reply.Get("Ce-Id"), reply.Get("Ce-Rousecause"), reply.Get("Ce-Rousehops")})
 	w.backlogIs(t, 0, 0)

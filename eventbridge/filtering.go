@@ -54,7 +54,7 @@ func newFiltering(registerer prometheus.Registerer, memory *budget.Budget, log l
 }
 
 // filterShare is what the filter of a route has: a share of processor time, and one of memory.
-type filterPlace struct {
+type filterShare struct {
 	*fairshare.Lane
 
 	memory *budget.Share
@@ -62,20 +62,20 @@ type filterPlace struct {
 }
 
 // share returns the share of a route in a namespace. It has to be closed.
-func (f *filtering) place(namespace string) *filterPlace {
-	return &filterPlace{Lane: f.pool.Lane(namespace), memory: f.memory.Share(namespace)}
+func (f *filtering) share(namespace string) *filterShare {
+	return &filterShare{Lane: f.pool.Lane(namespace), memory: f.memory.Share(namespace)}
 }
 
 // Close gives everything back.
-func (p *filterPlace) Close() {
-	p.memory.Give(p.taken)
+func (p *filterShare) Close() {
+	p.memory.Release(p.taken)
 	p.Lane.Close()
 }
 
 // keep is false where there is no memory for a compiled filter.
-func (p *filterPlace) keep(bytes int64) bool {
-	p.memory.Give(p.taken)
-	p.taken = p.memory.Take(bytes, bytes)
+func (p *filterShare) keep(bytes int64) bool {
+	p.memory.Release(p.taken)
+	p.taken = p.memory.Acquire(bytes, bytes)
 	return p.taken == bytes
 }
 
@@ -96,13 +96,13 @@ type boundFilter struct {
 
 // compile makes the filter of a route in the route's own share of time. The filter is nil without one, and not an
 // interface that holds nil.
-func (f *filtering) compile(route routing.Route, place *filterPlace, stop <-chan struct{}) (dispatch.Filter, error) {
+func (f *filtering) compile(route routing.Route, share *filterShare, stop <-chan struct{}) (dispatch.Filter, error) {
 	if route.Filter == nil {
 		return nil, nil //nolint:nilnil // no filter is no error
 	}
 	var compiled *filter.Filter
 	var err error
-	if stopped := place.Run(stop, func() bool {
+	if stopped := share.Run(stop, func() bool {
 		compiled, err = filter.Compile(route.Filter)
 		return false
 	}); stopped != nil {
@@ -115,13 +115,13 @@ func (f *filtering) compile(route routing.Route, place *filterPlace, stop <-chan
 		return compiled, nil
 	}
 	of := subscriptionOf(route)
-	if !place.keep(compiled.Bytes()) {
+	if !share.keep(compiled.Bytes()) {
 		f.log.Info("the filters of a namespace take much memory, this one is compiled for each event", "subscription", of.String(),
 			"bytes", compiled.Bytes())
 		compiled = nil
 	}
 	return &boundFilter{
-		filter: compiled, written: route.Filter, lane: place.Lane, stop: stop,
+		filter: compiled, written: route.Filter, lane: share.Lane, stop: stop,
 		used: f.used.WithLabelValues(of.Namespace, of.Name), waits: f.waits.WithLabelValues(of.Namespace, of.Name),
 	}, nil
 }
@@ -129,7 +129,7 @@ func (f *filtering) compile(route routing.Route, place *filterPlace, stop <-chan
 // Match implements dispatch.Filter. Light work is done at once.
 func (b *boundFilter) Match(ev *cloudevent.Event) (matches bool, err error) {
 	if !b.enter(ev) {
-		return b.matchInTurn(ev, b.stop)
+		return b.matchQueued(ev, b.stop)
 	}
 	return b.matchInPlace(ev)
 }
@@ -144,7 +144,7 @@ func (b *boundFilter) MatchSoon(ev *cloudevent.Event) (matches bool, err error) 
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), soon)
 	defer cancel()
-	return b.matchInTurn(ev, ctx.Done())
+	return b.matchQueued(ev, ctx.Done())
 }
 
 // enter reports whether the work looks light. If it does, matchInPlace has to follow.
@@ -161,7 +161,7 @@ func (b *boundFilter) matchInPlace(ev *cloudevent.Event) (matches bool, err erro
 }
 
 // matchQueued waits in the Subscription's lane.
-func (b *boundFilter) matchInTurn(ev *cloudevent.Event, stop <-chan struct{}) (matches bool, err error) {
+func (b *boundFilter) matchQueued(ev *cloudevent.Event, stop <-chan struct{}) (matches bool, err error) {
 	asked := time.Now()
 	stopped := b.lane.Run(stop, func() bool {
 		began := time.Now()

@@ -32,7 +32,7 @@ func largeOrder(id string) string {
 
 // One tenant has a Subscription with a costly filter for large events, in as many deliveries at a time as there may be.
 // What others publish and get does not wait for it.
-func TestACostlyFilterDelaysNobodyElse(t *testing.T) {
+func TestACostlyFilterDelaysNoOtherTenant(t *testing.T) {
 	t.Parallel()
 	const hostileEvents, honestEvents = 600, 20
 	var hostileDone, honestDone atomic.Int32
@@ -43,7 +43,7 @@ func TestACostlyFilterDelaysNobodyElse(t *testing.T) {
 		}
 		honestDone.Add(1)
 	})
-	w := newWorld(t, sinktest.Ready(sink.Address()))
+	w := newFixture(t, sinktest.Ready(sink.Address()))
 	hostile, honest := orders(sinkURL), orders(sinkURL)
 	hostile.Filter, hostile.MaxInFlight = hostileFilter(), hostileEvents
 	honest.Subscription = types.NamespacedName{Namespace: "bank", Name: "orders"}
@@ -67,7 +67,7 @@ func TestACostlyFilterDelaysNobodyElse(t *testing.T) {
 			`{"specversion":"1.0","id":"honest-`+strconv.Itoa(i)+`","source":"bank","type":"order.received.v1","data":{"order":"1"}}`)
 		require.Equal(t, http.StatusNoContent, status, body)
 	}
-	require.Eventually(t, func() bool { return honestDone.Load() == honestEvents }, patience, tick)
+	require.Eventually(t, func() bool { return honestDone.Load() == honestEvents }, timeout, tick)
 	require.Less(t, hostileDone.Load(), int32(hostileEvents/2), "the costly filter still has most of its work before it")
 
 	began := time.Now()
@@ -76,23 +76,23 @@ func TestACostlyFilterDelaysNobodyElse(t *testing.T) {
 	require.Eventually(t, func() bool {
 		backlog, err := w.store.conn.Backlog(t.Context(), w.store.stream, hostile.Consumer)
 		return err == nil && backlog.Pending+backlog.AckPending == uint64(hostileEvents-hostileDone.Load())
-	}, patience, tick, "what was not delivered is kept")
+	}, timeout, tick, "what was not delivered is kept")
 }
 
-func TestAnEventOfAFloodDoesNotWaitLongForItsFilter(t *testing.T) {
+func TestMatchSoonDoesNotWaitLongForTheFilter(t *testing.T) {
 	t.Parallel()
 	f := newFiltering(prometheus.NewRegistry(), budget.New(1<<20, 4<<10), logr.Discard())
-	place := f.place("shop")
-	defer place.Close()
+	share := f.share("shop")
+	defer share.Close()
 	route := orders(sinkURL)
 	route.Filter = hostileFilter()
-	picked, err := f.compile(route, place, t.Context().Done())
+	picked, err := f.compile(route, share, t.Context().Done())
 	require.NoError(t, err)
 	prompt, ok := picked.(dispatch.PromptFilter)
 	require.True(t, ok)
 	small := &cloudevent.Event{ID: "1", Source: "shop", Type: "order.received.v1", DataContentType: "application/json", Data: []byte("[1]")}
 
-	require.NoError(t, place.Run(t.Context().Done(), func() bool { // another event is being filtered
+	require.NoError(t, share.Run(t.Context().Done(), func() bool { // another event is being filtered
 		_, err := prompt.MatchSoon(small)
 		require.ErrorIs(t, err, dispatch.ErrNotFiltered)
 		return false
@@ -100,25 +100,25 @@ func TestAnEventOfAFloodDoesNotWaitLongForItsFilter(t *testing.T) {
 	require.Eventually(t, func() bool {
 		matches, err := prompt.MatchSoon(small)
 		return err == nil && matches
-	}, patience, tick, "what is soon done is done")
+	}, timeout, tick, "what is soon done is done")
 }
 
 // A namespace with many long filters has its own compiled for each event, and no other namespace's.
-func TestFiltersTakeNoMoreMemoryThanThereIs(t *testing.T) {
+func TestCompiledFiltersStayWithinTheirMemoryBudget(t *testing.T) {
 	t.Parallel()
 	const size = 1 << 20
 	memory := budget.New(size, 4<<10)
 	f := newFiltering(prometheus.NewRegistry(), memory, logr.Discard())
 	long := &eventingv1alpha2.Filter{CEL: "event.id == 'yes'" + strings.Repeat(" && event.id != 'no'", 190)}
 	kept, compiled := 0, 0
-	var places []*filterPlace
+	var shares []*filterShare
 	filters := map[string]dispatch.Filter{}
 	add := func(namespace string, of *eventingv1alpha2.Filter) *boundFilter {
 		route := hostileRoute("filtered")
 		route.Subscription.Namespace, route.Filter = namespace, of
-		place := f.place(namespace)
-		places = append(places, place)
-		picked, err := f.compile(route, place, nil)
+		share := f.share(namespace)
+		shares = append(shares, share)
+		picked, err := f.compile(route, share, nil)
 		require.NoError(t, err)
 		filters[namespace] = picked
 		return picked.(*boundFilter)
@@ -147,8 +147,8 @@ func TestFiltersTakeNoMoreMemoryThanThereIs(t *testing.T) {
 	matches, err := unkept.Match(&cloudevent.Event{ID: "yes"})
 	require.NoError(t, err)
 	require.True(t, matches)
-	for _, place := range places {
-		place.Close()
+	for _, share := range shares {
+		share.Close()
 	}
 	require.Zero(t, memory.Used())
 }

@@ -28,7 +28,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 const sinkURL = "http://price.shop.svc.cluster.local/in"
 
 // fixture is a nats-server with the stream, one Subscription's consumer, and what the bridges of a test see.
-type world struct {
+type fixture struct {
 	nats      *natstest.Server
 	store     *JetStream // a connection of the test itself
 	routes    *fakeRoutes
@@ -36,9 +36,9 @@ type world struct {
 	ackWait   time.Duration
 }
 
-func newWorld(t *testing.T, endpoints ...routing.Endpoint) *world {
+func newFixture(t *testing.T, endpoints ...routing.Endpoint) *fixture {
 	t.Helper()
-	w := &world{nats: natstest.Start(t), endpoints: sinktest.NewEndpoints(endpoints...), ackWait: 2 * time.Second}
+	w := &fixture{nats: natstest.Start(t), endpoints: sinktest.NewEndpoints(endpoints...), ackWait: 2 * time.Second}
 	w.store = connect(t, w.nats)
 	ensureStream(t, w.store)
 	ensureConsumer(t, w.store, orders(sinkURL), w.ackWait)
@@ -53,7 +53,7 @@ type replica struct {
 }
 
 // start runs a bridge until it is stopped or the test ends.
-func (w *world) start(t *testing.T, change ...func(*Deps, *Options)) *replica {
+func (w *fixture) start(t *testing.T, change ...func(*Deps, *Options)) *replica {
 	t.Helper()
 	options := DefaultOptions()
 	options.ShutdownDelay = 0
@@ -148,15 +148,15 @@ func get(t *testing.T, url string) (status int, body string) {
 }
 
 // backlogIs waits for it.
-func (w *world) backlogIs(t *testing.T, pending, ackPending uint64) {
+func (w *fixture) backlogIs(t *testing.T, pending, ackPending uint64) {
 	t.Helper()
 	require.Eventually(t, func() bool {
 		backlog, err := w.store.conn.Backlog(t.Context(), w.store.stream, orders(sinkURL).Consumer)
 		return err == nil && backlog == broker.Backlog{Pending: pending, AckPending: ackPending}
-	}, patience, tick, "the backlog is not %d pending and %d in delivery", pending, ackPending)
+	}, timeout, tick, "the backlog is not %d pending and %d in delivery", pending, ackPending)
 }
 
-func (w *world) deadLetters(t *testing.T) int {
+func (w *fixture) deadLetters(t *testing.T) int {
 	t.Helper()
 	count, err := w.store.conn.DeadLetters(t.Context(), orders(sinkURL).Subscription)
 	require.NoError(t, err)

@@ -45,17 +45,17 @@ func (j *JetStream) PublishAll(ctx context.Context, events []*cloudevent.Event) 
 func (j *JetStream) Connected() bool { return j.conn.Connected() }
 
 // Source implements Store.
-func (j *JetStream) Source(route routing.Route, room *budget.Share) dispatch.Source {
+func (j *JetStream) Source(route routing.Route, memory *budget.Share) dispatch.Source {
 	newSource := broker.NewSource
 	if route.Delivery.OrderedBy != "" {
 		newSource = broker.NewOrderedSource
 	}
-	return source{newSource(j.conn, j.stream, route.Consumer, route.Subscription, route.MaxInFlight).Of(route.UID).Within(room)}
+	return source{newSource(j.conn, j.stream, route.Consumer, route.Subscription, route.MaxInFlight).Of(route.UID).Within(memory)}
 }
 
-// Letters implements Store.
-func (j *JetStream) Letters(route routing.Route, room *budget.Share) dispatch.Source {
-	return deadLetterSource{broker.NewLetterSource(j.conn, route.Subscription, route.MaxInFlight).Within(room)}
+// DeadLetterSource implements Store.
+func (j *JetStream) DeadLetterSource(route routing.Route, memory *budget.Share) dispatch.Source {
+	return deadLetterSource{broker.NewDeadLetterSource(j.conn, route.Subscription, route.MaxInFlight).Within(memory)}
 }
 
 // DeadLetters implements Store.
@@ -63,14 +63,14 @@ func (j *JetStream) DeadLetters(route routing.Route) dispatch.DeadLetters {
 	return deadLetters{conn: j.conn, subscription: route.Subscription}
 }
 
-// OnLettersDropped implements Store.
-func (j *JetStream) OnLettersDropped(f func(namespace string, letters uint64)) {
-	j.conn.OnLettersDropped(f)
+// OnDeadLettersDropped implements Store.
+func (j *JetStream) OnDeadLettersDropped(f func(namespace string, deadLetters uint64)) {
+	j.conn.OnDeadLettersDropped(f)
 }
 
 // ForwardRetries implements Store.
-func (j *JetStream) ForwardRetries(ctx context.Context, room *budget.Budget) {
-	j.conn.ForwardRetries(ctx, j.stream, func(level string) broker.Room { return room.Share(level) })
+func (j *JetStream) ForwardRetries(ctx context.Context, memory *budget.Budget) {
+	j.conn.ForwardRetries(ctx, j.stream, func(level string) broker.MemoryBudget { return memory.Share(level) })
 }
 
 // Streams implements storage.Streams.
@@ -90,11 +90,11 @@ func (s source) Receive(ctx context.Context, stop <-chan struct{}, each func(dis
 	return s.Source.Receive(ctx, stop, func(msg *broker.Message) { each(msg) })
 }
 
-type deadLetterSource struct{ *broker.LetterSource }
+type deadLetterSource struct{ *broker.DeadLetterSource }
 
 // Receive implements dispatch.Source.
 func (l deadLetterSource) Receive(ctx context.Context, stop <-chan struct{}, each func(dispatch.Message)) error {
-	return l.LetterSource.Receive(ctx, stop, func(msg *broker.LetterMessage) { each(msg) })
+	return l.DeadLetterSource.Receive(ctx, stop, func(msg *broker.DeadLetterMessage) { each(msg) })
 }
 
 type deadLetters struct {
@@ -103,16 +103,16 @@ type deadLetters struct {
 }
 
 // Add implements dispatch.DeadLetters.
-func (d deadLetters) Add(ctx context.Context, msg dispatch.Message, letter dispatch.DeadLetter) error {
+func (d deadLetters) Add(ctx context.Context, msg dispatch.Message, deadLetter dispatch.DeadLetter) error {
 	stored, ok := msg.(*broker.Message)
 	if !ok {
 		return fmt.Errorf("%T is no message of JetStream", msg)
 	}
 	return d.conn.AddDeadLetter(ctx, broker.DeadLetter{
 		Subscription: d.subscription,
-		Reason:       letter.Reason,
-		Attempts:     letter.Attempts,
-		Status:       letter.Status,
-		BodyExcerpt:  letter.Excerpt,
+		Reason:       deadLetter.Reason,
+		Attempts:     deadLetter.Attempts,
+		Status:       deadLetter.Status,
+		BodyExcerpt:  deadLetter.Excerpt,
 	}, stored)
 }

@@ -20,12 +20,12 @@ import (
 )
 
 const (
-	patience = 30 * time.Second
-	tick     = 10 * time.Millisecond
-	subject  = "kyma.shop.order.received.v1"
+	timeout = 30 * time.Second
+	tick    = 10 * time.Millisecond
+	subject = "kyma.shop.order.received.v1"
 )
 
-func TestADispatcherKeepsItsPromisesOnJetStream(t *testing.T) {
+func TestDispatcherSuiteOnJetStream(t *testing.T) {
 	t.Parallel()
 	dispatchtest.Run(t, func(t *testing.T) dispatchtest.Backend {
 		t.Helper()
@@ -65,12 +65,12 @@ func connectTo(t *testing.T, url string) *JetStream {
 	conn, err := broker.Connect(t.Context(), options, logr.Discard())
 	require.NoError(t, err)
 	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), patience)
+		ctx, cancel := context.WithTimeout(context.Background(), timeout)
 		defer cancel()
 		_ = conn.Close(ctx) // the server may be gone before
 	})
 	publisher := broker.NewPublisher(conn, broker.DefaultPublisherOptions())
-	require.Eventually(t, conn.Connected, patience, tick)
+	require.Eventually(t, conn.Connected, timeout, tick)
 	return NewJetStream(conn, publisher, broker.DefaultStream)
 }
 
@@ -93,8 +93,8 @@ type backend struct {
 	store  *JetStream
 	route  routing.Route
 
-	mu      sync.Mutex
-	letters []dispatchtest.Letter
+	mu          sync.Mutex
+	deadLetters []dispatchtest.StoredDeadLetter
 }
 
 func (b *backend) Publish(t *testing.T, events ...cloudevent.Event) {
@@ -133,29 +133,29 @@ func (b *backend) forward(t *testing.T) {
 func (b *backend) DeadLetters() dispatch.DeadLetters { return b }
 
 // Add notes what the store accepted.
-func (b *backend) Add(ctx context.Context, msg dispatch.Message, letter dispatch.DeadLetter) error {
+func (b *backend) Add(ctx context.Context, msg dispatch.Message, deadLetter dispatch.DeadLetter) error {
 	real := deadLetters{conn: b.store.conn, subscription: b.route.Subscription}
-	if err := real.Add(ctx, msg, letter); err != nil {
+	if err := real.Add(ctx, msg, deadLetter); err != nil {
 		return err
 	}
-	note := dispatchtest.Letter{DeadLetter: letter}
+	note := dispatchtest.StoredDeadLetter{DeadLetter: deadLetter}
 	if ev, err := msg.Event(); err == nil {
 		note.ID = ev.ID
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.letters = append(b.letters, note)
+	b.deadLetters = append(b.deadLetters, note)
 	return nil
 }
 
-func (b *backend) Letters(t *testing.T) []dispatchtest.Letter {
+func (b *backend) StoredDeadLetters(t *testing.T) []dispatchtest.StoredDeadLetter {
 	t.Helper()
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	stored, err := b.store.conn.DeadLetters(t.Context(), b.route.Subscription)
 	require.NoError(t, err)
-	require.GreaterOrEqual(t, int(stored), len(b.letters), "a dead letter was accepted and not stored")
-	return append([]dispatchtest.Letter(nil), b.letters...)
+	require.GreaterOrEqual(t, int(stored), len(b.deadLetters), "a dead letter was accepted and not stored")
+	return append([]dispatchtest.StoredDeadLetter(nil), b.deadLetters...)
 }
 
 func (b *backend) Backlog(t *testing.T) dispatchtest.Backlog {

@@ -22,11 +22,11 @@ func await(t *testing.T, j *journal.Journal, id string, kind journal.Kind) journ
 	require.Eventually(t, func() bool {
 		records = j.Recent(journal.Query{ID: id, Kinds: []journal.Kind{kind}})
 		return len(records) > 0
-	}, patience, tick)
+	}, timeout, tick)
 	return records[0]
 }
 
-func TestTheJournalTellsWhatBecameOfAnEvent(t *testing.T) {
+func TestTheJournalRecordsTheDeliveryOfAnEvent(t *testing.T) {
 	t.Parallel()
 	answers := make(chan int, 2)
 	answers <- http.StatusInternalServerError
@@ -39,13 +39,13 @@ func TestTheJournalTellsWhatBecameOfAnEvent(t *testing.T) {
 			w.WriteHeader(http.StatusNoContent)
 		}
 	}))
-	w := newWorld(t, sinktest.Ready(price.Address()))
+	w := newFixture(t, sinktest.Ready(price.Address()))
 	j := journal.New(100)
 	r := w.start(t, func(d *Deps, _ *Options) { d.Journal = j })
 	status, _ := r.publish(t, "1")
 	require.Equal(t, http.StatusNoContent, status)
 
-	stored, retry, letter := await(t, j, "1", journal.Stored), await(t, j, "1", journal.Retry), await(t, j, "1", journal.DeadLettered)
+	stored, retry, deadLetter := await(t, j, "1", journal.Stored), await(t, j, "1", journal.Retry), await(t, j, "1", journal.DeadLettered)
 	require.Len(t, j.Recent(journal.Query{ID: "1"}), 3)
 	require.Equal(t, "shop", stored.Source)
 	require.Equal(t, "order.received.v1", stored.Type)
@@ -63,11 +63,11 @@ func TestTheJournalTellsWhatBecameOfAnEvent(t *testing.T) {
 	require.True(t, retry.Due.After(retry.Began))
 	require.False(t, retry.Stored.IsZero())
 
-	require.Equal(t, 2, letter.Attempt)
-	require.Equal(t, http.StatusBadRequest, letter.Status)
-	require.Equal(t, "SinkRejected", letter.Reason)
-	require.Equal(t, "sink refused the event", letter.Message)
-	require.Equal(t, retry.Stored.UTC(), letter.Stored.UTC(), "a retry knows when its event came first")
+	require.Equal(t, 2, deadLetter.Attempt)
+	require.Equal(t, http.StatusBadRequest, deadLetter.Status)
+	require.Equal(t, "SinkRejected", deadLetter.Reason)
+	require.Equal(t, "sink refused the event", deadLetter.Message)
+	require.Equal(t, retry.Stored.UTC(), deadLetter.Stored.UTC(), "a retry knows when its event came first")
 
 	_, _ = r.publish(t, "2")
 	delivered := await(t, j, "2", journal.Delivered)
@@ -87,7 +87,7 @@ func TestTheJournalKnowsWhatAReplyAnswers(t *testing.T) {
 			w.Header().Set(name, value)
 		}
 	}))
-	w := newWorld(t, sinktest.Ready(price.Address()))
+	w := newFixture(t, sinktest.Ready(price.Address()))
 	j := journal.New(100)
 	_, _ = w.start(t, func(d *Deps, _ *Options) { d.Journal = j }).publish(t, "1")
 	stored := await(t, j, "reply", journal.Stored)
@@ -97,7 +97,7 @@ func TestTheJournalKnowsWhatAReplyAnswers(t *testing.T) {
 
 func TestRecordsOfABatch(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newFixture(t)
 	j := journal.New(100)
 	r := w.start(t, func(d *Deps, _ *Options) { d.Journal = j })
 	status, _ := r.publishBatch(t,

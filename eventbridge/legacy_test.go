@@ -43,7 +43,7 @@ func delivered(server *sinktest.Server, path string) []sinktest.Request {
 func TestALegacyEventReachesSubscriptionsByItsModernAndItsOldName(t *testing.T) {
 	t.Parallel()
 	server := sinktest.Start(t, nil)
-	w := newWorld(t, sinktest.Ready(server.Address()))
+	w := newFixture(t, sinktest.Ready(server.Address()))
 	var routes []routing.Route
 	for name, spec := range map[string]eventingv1alpha2.SubscriptionSpec{
 		"modern": {Source: "my-shop", TypeMatching: eventingv1alpha2.TypeMatchingStandard, Types: []string{"Account.Root.Created.v1"}},
@@ -88,9 +88,9 @@ func TestALegacyEventReachesSubscriptionsByItsModernAndItsOldName(t *testing.T) 
 	require.Equal(t, "crm", byID["2"].Get("Ce-Source"))
 }
 
-func TestALegacyEventWithoutStorageIsRefusedInItsOwnWords(t *testing.T) {
+func TestLegacyPublishWithoutNATSIsRefusedInLegacyFormat(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newFixture(t)
 	r := w.start(t)
 	status, body := get(t, r.url+"/my-shop/v1/events/subscribed")
 	require.Equal(t, http.StatusInternalServerError, status, "the bridge does not know the Subscriptions")
@@ -99,5 +99,5 @@ func TestALegacyEventWithoutStorageIsRefusedInItsOwnWords(t *testing.T) {
 	require.Eventually(t, func() bool {
 		return r.post(t, "/my-shop/v1/events", `{"event-type":"a.b","event-type-version":"v1","event-time":"2026-01-02T03:04:05Z","data":1}`, nil) ==
 			http.StatusBadGateway
-	}, patience, tick)
+	}, timeout, tick)
 }

@@ -73,7 +73,7 @@ func (l *link) join(client, server net.Conn) {
 		return
 	}
 	l.open[client], l.open[server] = true, true
-	for _, ends := range [][2]io.ReadWriteCloser{{server, client}, {heard{client, l}, server}} {
+	for _, ends := range [][2]io.ReadWriteCloser{{server, client}, {muteConn{client, l}, server}} {
 		l.pumps.Go(func() {
 			_, _ = io.Copy(ends[0], ends[1])
 			_, _ = ends[0].Close(), ends[1].Close()
@@ -89,14 +89,14 @@ func (l *link) silence(mute bool) {
 }
 
 // muteConn is a client's connection, which drops what the server sends while the link is mute.
-type heard struct {
+type muteConn struct {
 	net.Conn
 
 	link *link
 }
 
 // Write implements io.Writer.
-func (h heard) Write(p []byte) (int, error) {
+func (h muteConn) Write(p []byte) (int, error) {
 	h.link.mu.Lock()
 	mute := h.link.mute
 	h.link.mu.Unlock()

@@ -38,7 +38,7 @@ func placed() routing.Route {
 }
 
 // placeOrders stores the events from..to-1 of every customer.
-func (w *world) placeOrders(t *testing.T, from, to int) {
+func (w *fixture) placeOrders(t *testing.T, from, to int) {
 	t.Helper()
 	for number := from; number < to; number++ {
 		for customer := range customers {
@@ -120,7 +120,7 @@ func (b *books) await(t *testing.T, what string, condition func() bool) {
 		b.mu.Lock()
 		defer b.mu.Unlock()
 		return condition()
-	}, patience, tick, what)
+	}, timeout, tick, what)
 }
 
 func (b *books) awaitTotal(t *testing.T, total int) {
@@ -130,22 +130,22 @@ func (b *books) awaitTotal(t *testing.T, total int) {
 
 // fleet are bridges that share the books, each with a link and a sink of its own.
 type fleet struct {
-	*world
+	*fixture
 	books *books
 }
 
 func newFleet(t *testing.T, limit int, ackWait time.Duration) fleet {
 	t.Helper()
-	f := fleet{newWorld(t), newBooks(limit)}
+	f := fleet{newFixture(t), newBooks(limit)}
 	f.ackWait = ackWait
-	ensureOrdered(t, f.world, placed())
+	ensureOrdered(t, f.fixture, placed())
 	f.routes.set(placed())
 	t.Cleanup(func() { f.books.allow(customers * perCustomer * 10) }) // no sink holds up the end of the test
 	return f
 }
 
 // ensureOrdered raises the limit for events that wait for others of their key, as the controller does.
-func ensureOrdered(t *testing.T, w *world, route routing.Route) {
+func ensureOrdered(t *testing.T, w *fixture, route routing.Route) {
 	t.Helper()
 	route.MaxInFlight = 100
 	ensureConsumer(t, w.store, route, w.ackWait)
@@ -153,29 +153,29 @@ func ensureOrdered(t *testing.T, w *world, route routing.Route) {
 
 func (f fleet) bridge(t *testing.T, name string) (*replica, *link) {
 	t.Helper()
-	way := newLink(t, f.nats.URL())
+	natsLink := newLink(t, f.nats.URL())
 	endpoints := sinktest.NewEndpoints(sinktest.Ready(f.books.sink(t, name).Address()))
-	store := connectTo(t, way.url())
-	return f.start(t, func(deps *Deps, _ *Options) { deps.Store, deps.Endpoints = store, endpoints }), way
+	store := connectTo(t, natsLink.url())
+	return f.start(t, func(deps *Deps, _ *Options) { deps.Store, deps.Endpoints = store, endpoints }), natsLink
 }
 
 // What a customer's events are promised: none is sent before the one before it was taken. What was sent may be sent again.
-func TestOrderHoldsOverAllBridges(t *testing.T) {
+func TestOrderedDeliveryHoldsOverAllBridges(t *testing.T) {
 	t.Parallel()
 	const all = customers * perCustomer
 	f := newFleet(t, all/4, 3*time.Second)
-	_, wayOfA := f.bridge(t, "a")
+	_, linkOfA := f.bridge(t, "a")
 	f.placeOrders(t, 0, perCustomer/2)
 	f.books.awaitTotal(t, all/4)
 
 	b, _ := f.bridge(t, "b")
 	c, _ := f.bridge(t, "c")
-	wayOfA.set(true) // while its sink holds some of them
+	linkOfA.set(true) // while its sink holds some of them
 	f.placeOrders(t, perCustomer/2, perCustomer)
 	f.books.allow(all / 2)
 	f.books.awaitTotal(t, all/2)
 	f.books.await(t, "others deliver after the first bridge is gone", func() bool { return f.books.by["b"]+f.books.by["c"] > 0 })
-	wayOfA.set(false) // with what it still has in its hands
+	linkOfA.set(false) // with what it still has in its hands
 
 	drained := make(chan error, 1)
 	for i, stop := range []func() error{b.stop, c.stop} { // one of them owns the ordered deliveries
@@ -190,23 +190,23 @@ func TestOrderHoldsOverAllBridges(t *testing.T) {
 	require.Empty(t, f.books.overtook)
 }
 
-func TestWhatIsLostOnItsWayIsNotOvertaken(t *testing.T) {
+func TestOrderedEventsDoNotOvertakeALostOne(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t, customers*perCustomer, 8*time.Second) // which is longer than to connect again
 	f.books.fails = func(string, int) bool { return false }
-	_, way := f.bridge(t, "a")
+	_, natsLink := f.bridge(t, "a")
 	f.placeOrders(t, 0, 1)
 	f.books.awaitTotal(t, customers)
 
-	way.silence(true)
+	natsLink.silence(true)
 	f.placeOrders(t, 1, 2)
 	require.Eventually(t, func() bool {
 		backlog, err := f.store.conn.Backlog(t.Context(), f.store.stream, placed().Consumer)
 		return err == nil && backlog.AckPending > 0 && backlog.Total() == customers
-	}, patience, tick, "some are in flight")
-	way.set(true)
-	way.silence(false)
-	way.set(false)
+	}, timeout, tick, "some are in flight")
+	natsLink.set(true)
+	natsLink.silence(false)
+	natsLink.set(false)
 	f.placeOrders(t, 2, 3)
 	f.books.awaitTotal(t, 3*customers)
 	f.settled(t)
@@ -218,10 +218,10 @@ func (f fleet) settled(t *testing.T) {
 	require.Eventually(t, func() bool {
 		backlog, err := f.store.conn.Backlog(t.Context(), f.store.stream, placed().Consumer)
 		return err == nil && backlog.Total() == 0
-	}, patience, tick)
+	}, timeout, tick)
 }
 
-func TestOnlyOrderedSubscriptionsLeaveTheDeliveriesToOneBridge(t *testing.T) {
+func TestOnlyOrderedSubscriptionsAreDeliveredByOneBridge(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t, customers*perCustomer, time.Hour)
 	var mu sync.Mutex
@@ -276,7 +276,7 @@ func TestSwitchingOrderOnAndOffLosesNothing(t *testing.T) {
 	f.books.await(t, "deliveries", func() bool { return f.books.total > 0 })
 	for i, route := range []routing.Route{placed(), unordered, placed()} {
 		f.routes.set(route) // the bridges may be first, the controller may be
-		ensureOrdered(t, f.world, route)
+		ensureOrdered(t, f.fixture, route)
 		f.books.allow(all * (i + 2) / 4)
 	}
 	f.books.await(t, "all events delivered", func() bool { return len(f.books.answered) == all })

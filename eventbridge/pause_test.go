@@ -14,7 +14,7 @@ import (
 func TestAPausedSubscriptionKeepsItsEvents(t *testing.T) {
 	t.Parallel()
 	sink := sinktest.Start(t, nil)
-	w := newWorld(t, sinktest.Ready(sink.Address()))
+	w := newFixture(t, sinktest.Ready(sink.Address()))
 	route := orders(sinkURL)
 	route.Paused = true
 	w.routes.set(route)
@@ -49,7 +49,7 @@ func (s steps) apply(route routing.Route) {
 }
 
 // pausing is a fixture whose Subscription is paused while the sink works on its only event.
-func pausing(t *testing.T, status int) (w *world, sink *sinktest.Server, routes steps, release func()) {
+func pausing(t *testing.T, status int) (w *fixture, sink *sinktest.Server, routes steps, release func()) {
 	t.Helper()
 	called, answer := make(chan struct{}, 10), make(chan struct{})
 	sink = sinktest.Start(t, func(w http.ResponseWriter, _ *http.Request) {
@@ -57,7 +57,7 @@ func pausing(t *testing.T, status int) (w *world, sink *sinktest.Server, routes 
 		<-answer
 		w.WriteHeader(status)
 	})
-	w, routes = newWorld(t, sinktest.Ready(sink.Address())), make(steps)
+	w, routes = newFixture(t, sinktest.Ready(sink.Address())), make(steps)
 	bridge := w.start(t, func(deps *Deps, options *Options) {
 		deps.Routes = routes
 		options.Dispatch.MaxAttempts = 2

@@ -17,10 +17,10 @@ import (
 	"github.com/rouse-run/rouse/internal/testing/sinktest"
 )
 
-func TestANamespaceThatKeepsTooMuchGivesUpItsOwnAndNobodyElseIsRefused(t *testing.T) {
+func TestANamespaceOverItsQuotaLosesItsOldestEventsOnly(t *testing.T) {
 	t.Parallel()
 	sink := sinktest.Start(t, nil)
-	w := newWorld(t, sinktest.Ready(sink.Address()))
+	w := newFixture(t, sinktest.Ready(sink.Address()))
 	small := broker.DefaultStreamOptions()
 	small.MaxBytes = 6 << 20
 	require.NoError(t, w.store.conn.EnsureStreams(t.Context(), small))
@@ -51,29 +51,29 @@ func TestANamespaceThatKeepsTooMuchGivesUpItsOwnAndNobodyElseIsRefused(t *testin
 	require.Equal(t, once((published+9)/10), countRequests(sink), "who keeps nothing gives up nothing")
 	require.Zero(t, w.deadLetters(t))
 
-	letters, err := w.store.conn.DeadLetters(t.Context(), dead.Subscription)
+	deadLetters, err := w.store.conn.DeadLetters(t.Context(), dead.Subscription)
 	require.NoError(t, err)
-	require.Positive(t, letters)
+	require.Positive(t, deadLetters)
 	require.Eventually(t, func() bool {
-		letters, err := w.store.conn.DeadLetters(t.Context(), dead.Subscription)
+		deadLetters, err := w.store.conn.DeadLetters(t.Context(), dead.Subscription)
 		require.NoError(t, err)
 		backlog, err := w.store.conn.Backlog(t.Context(), w.store.stream, dead.Consumer)
 		require.NoError(t, err)
-		return letters+backlog.Total() == uint64(published)
-	}, patience, tick, "published = acked + dead-lettered + pending")
-	page, err := w.store.conn.ListDeadLetters(t.Context(), broker.LetterQuery{Limit: 1000})
+		return deadLetters+backlog.Total() == uint64(published)
+	}, timeout, tick, "published = acked + dead-lettered + pending")
+	page, err := w.store.conn.ListDeadLetters(t.Context(), broker.DeadLetterQuery{Limit: 1000})
 	require.NoError(t, err)
 	given := map[string]failure.Reason{}
-	for _, letter := range page.Letters {
-		given[letter.ID] = letter.Reason
+	for _, deadLetter := range page.DeadLetters {
+		given[deadLetter.ID] = deadLetter.Reason
 	}
 	require.Equal(t, failure.QuotaExceeded, given["0"], "the oldest go")
 	require.NotContains(t, given, strconv.Itoa(published-1), "the latest stay")
 }
 
-func TestWhatAConsumerHoldsIsMeasuredWhateverTheSizes(t *testing.T) {
+func TestHeldBytesOfAConsumerAreMeasured(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newFixture(t)
 	r := w.start(t)
 	r.publishMany(t, 0, 300)
 	for i, data := range []int{60_000, 1, 30_000} {

@@ -14,10 +14,10 @@ import (
 	"github.com/rouse-run/rouse/internal/testing/sinktest"
 )
 
-func TestPublishersAreTurnedAwayBeforeTheStreamIsFull(t *testing.T) {
+func TestPublishersAreRefusedBeforeTheStreamIsFull(t *testing.T) {
 	t.Parallel()
 	price := sinktest.Start(t, nil)
-	w := newWorld(t)
+	w := newFixture(t)
 	small := broker.DefaultStreamOptions()
 	small.MaxBytes = 64 << 10
 	require.NoError(t, w.store.conn.EnsureStreams(t.Context(), small))
@@ -35,7 +35,7 @@ func TestPublishersAreTurnedAwayBeforeTheStreamIsFull(t *testing.T) {
 		_, metrics := get(t, r.metricsURL)
 		return strings.Contains(metrics, `rouse_eventbridge_stream_fill_ratio{stream="sap"} `+
 			strconv.FormatFloat(fillOf(t, w), 'g', -1, 64))
-	}, patience, tick, "it knows how full the stream is")
+	}, timeout, tick, "it knows how full the stream is")
 	status, retryAfter := r.publish(t, "late")
 	require.Equal(t, http.StatusInsufficientStorage, status)
 	require.Equal(t, "10", retryAfter)
@@ -59,10 +59,10 @@ func TestPublishersAreTurnedAwayBeforeTheStreamIsFull(t *testing.T) {
 	require.Eventually(t, func() bool {
 		status, _ := r.publish(t, "after")
 		return status == http.StatusNoContent
-	}, patience, tick, "it takes events again")
+	}, timeout, tick, "it takes events again")
 }
 
-func fillOf(t *testing.T, w *world) float64 {
+func fillOf(t *testing.T, w *fixture) float64 {
 	t.Helper()
 	fill, err := w.store.Fill(t.Context(), w.store.stream)
 	require.NoError(t, err)

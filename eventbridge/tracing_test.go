@@ -27,7 +27,7 @@ const (
 func TestOneTraceRunsThroughAllThatAnEventBringsForth(t *testing.T) {
 	t.Parallel()
 	price := sinktest.Start(t, nil)
-	w := newWorld(t, sinktest.Ready(price.Address()))
+	w := newFixture(t, sinktest.Ready(price.Address()))
 	collector := otlptest.Start(t)
 	tracer, err := tracing.New(t.Context(), tracing.Options{Endpoint: collector.URL}, logr.Discard())
 	require.NoError(t, err)
@@ -59,7 +59,7 @@ func TestOneTraceRunsThroughAllThatAnEventBringsForth(t *testing.T) {
 func TestWithoutTracingATracePassesAsItCame(t *testing.T) {
 	t.Parallel()
 	price := sinktest.Start(t, nil)
-	w := newWorld(t, sinktest.Ready(price.Address()))
+	w := newFixture(t, sinktest.Ready(price.Address()))
 	w.start(t).publishTraced(t, "1", published)
 	require.Equal(t, published, price.Await(t, 1)[0].Header.Get("Traceparent"))
 
@@ -70,7 +70,7 @@ func TestWithoutTracingATracePassesAsItCame(t *testing.T) {
 func TestDeliveriesAreCountedAsKymaCounts(t *testing.T) {
 	t.Parallel()
 	price := sinktest.Start(t, nil)
-	w := newWorld(t, sinktest.Ready(price.Address()))
+	w := newFixture(t, sinktest.Ready(price.Address()))
 	route := orders(sinkURL)
 	route.Types = []routing.TypeMapping{{
 		Original: "order.received.v1", Clean: "order.received.v1", Subject: subject, ConsumerName: "c1",
@@ -90,13 +90,13 @@ func TestDeliveriesAreCountedAsKymaCounts(t *testing.T) {
 		_, page := get(t, r.metricsURL)
 		return strings.Contains(page, "eventing_ec_nats_delivery_per_subscription_total"+labels) &&
 			strings.Contains(page, "eventing_ec_nats_subscriber_dispatch_duration_seconds_count"+labels)
-	}, patience, tick)
+	}, timeout, tick)
 
 	w.routes.set()
 	require.Eventually(t, func() bool {
 		_, page := get(t, r.metricsURL)
 		return !strings.Contains(page, "eventing_ec_nats_delivery_per_subscription_total{")
-	}, patience, tick, "a Subscription that is gone is still counted")
+	}, timeout, tick, "a Subscription that is gone is still counted")
 }
 
 func (r *replica) publishTraced(t *testing.T, id, traceparent string) {

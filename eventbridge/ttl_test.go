@@ -14,24 +14,24 @@ import (
 func TestEventsOfAPausedSubscriptionExpireAndCanBeRedriven(t *testing.T) {
 	t.Parallel()
 	sink := sinktest.Start(t, nil)
-	w := newWorld(t, sinktest.Ready(sink.Address()))
+	w := newFixture(t, sinktest.Ready(sink.Address()))
 	route := orders(sinkURL)
 	route.Paused = true
 	route.Delivery.TTL = 500 * time.Millisecond
 	w.routes.set(route)
 	bridge := w.start(t)
 	bridge.publishMany(t, 0, 20)
-	require.Eventually(t, func() bool { return w.deadLetters(t) == 20 }, patience, tick)
+	require.Eventually(t, func() bool { return w.deadLetters(t) == 20 }, timeout, tick)
 	w.backlogIs(t, 0, 0)
-	page, err := w.store.conn.ListDeadLetters(t.Context(), broker.LetterQuery{Limit: 1})
+	page, err := w.store.conn.ListDeadLetters(t.Context(), broker.DeadLetterQuery{Limit: 1})
 	require.NoError(t, err)
-	require.Equal(t, failure.Expired, page.Letters[0].Reason)
-	require.Zero(t, page.Letters[0].Attempts)
+	require.Equal(t, failure.Expired, page.DeadLetters[0].Reason)
+	require.Zero(t, page.DeadLetters[0].Attempts)
 
 	route.Paused = false
 	route.Delivery.TTL = time.Hour
 	w.routes.set(route)
-	redriven, err := w.store.conn.Redrive(t.Context(), w.store.stream, broker.LetterSelection{})
+	redriven, err := w.store.conn.Redrive(t.Context(), w.store.stream, broker.DeadLetterSelection{})
 	require.NoError(t, err)
 	require.EqualValues(t, 20, redriven.Redriven)
 	w.backlogIs(t, 0, 0)
@@ -40,17 +40,17 @@ func TestEventsOfAPausedSubscriptionExpireAndCanBeRedriven(t *testing.T) {
 
 func TestARedriveBeginsTheTimeOfAnEventAgain(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newFixture(t)
 	route := orders(sinkURL)
 	route.Delivery.TTL = 2 * time.Second
 	w.routes.set(route)
 	bridge := w.start(t)
 	bridge.publishMany(t, 0, 1)
-	require.Eventually(t, func() bool { return w.deadLetters(t) == 1 }, patience, tick)
+	require.Eventually(t, func() bool { return w.deadLetters(t) == 1 }, timeout, tick)
 	began := time.Now()
-	redriven, err := w.store.conn.Redrive(t.Context(), w.store.stream, broker.LetterSelection{})
+	redriven, err := w.store.conn.Redrive(t.Context(), w.store.stream, broker.DeadLetterSelection{})
 	require.NoError(t, err)
 	require.EqualValues(t, 1, redriven.Redriven)
-	require.Eventually(t, func() bool { return w.deadLetters(t) == 1 }, patience, tick)
+	require.Eventually(t, func() bool { return w.deadLetters(t) == 1 }, timeout, tick)
 	require.GreaterOrEqual(t, time.Since(began), route.Delivery.TTL)
 }

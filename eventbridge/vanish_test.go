@@ -24,7 +24,7 @@ func refusing(w http.ResponseWriter, r *http.Request) {
 func TestStreamsThatVanishUnderARunningBridgeAreUsedWhenTheyAreBack(t *testing.T) {
 	t.Parallel()
 	price := sinktest.Start(t, refusing)
-	w := newWorld(t, sinktest.Ready(price.Address()))
+	w := newFixture(t, sinktest.Ready(price.Address()))
 	r := w.start(t)
 	r.publishMany(t, 0, 3)
 	price.Await(t, 3)
@@ -43,7 +43,7 @@ func TestStreamsThatVanishUnderARunningBridgeAreUsedWhenTheyAreBack(t *testing.T
 			require.Equal(t, http.StatusNoContent, status)
 		}
 		price.Await(t, 3+(round+1)*(2+4)) // the failing one has four attempts
-		require.Eventually(t, func() bool { return w.deadLetters(t) == 2 }, patience, tick)
+		require.Eventually(t, func() bool { return w.deadLetters(t) == 2 }, timeout, tick)
 		w.backlogIs(t, 0, 0)
 	}
 	require.Equal(t, map[string]int{"0": 1, "1": 1, "2": 1, "refused": 2, "failing": 8, "fine": 2}, price.Deliveries())
@@ -51,13 +51,13 @@ func TestStreamsThatVanishUnderARunningBridgeAreUsedWhenTheyAreBack(t *testing.T
 
 func TestNothingEndsWhileNeitherRetriesNorDeadLettersCanBeStored(t *testing.T) {
 	t.Parallel()
-	for name, spoil := range map[string]func(*testing.T, *world){
-		"for their streams are missing": func(t *testing.T, w *world) {
+	for name, spoil := range map[string]func(*testing.T, *fixture){
+		"for their streams are missing": func(t *testing.T, w *fixture) {
 			t.Helper()
 			w.nats.DeleteStream(t, broker.RetryStream)
 			w.nats.DeleteStream(t, broker.DeadLetterStream)
 		},
-		"for the stream of retries is full": func(t *testing.T, w *world) {
+		"for the stream of retries is full": func(t *testing.T, w *fixture) {
 			t.Helper()
 			options := broker.DefaultStreamOptions()
 			options.RetryMaxBytes = 1
@@ -68,7 +68,7 @@ func TestNothingEndsWhileNeitherRetriesNorDeadLettersCanBeStored(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			price := sinktest.Start(t, refusing)
-			w := newWorld(t, sinktest.Ready(price.Address()))
+			w := newFixture(t, sinktest.Ready(price.Address()))
 			spoil(t, w)
 			r := w.start(t)
 			for _, id := range []string{"refused", "failing", "fine"} {
@@ -78,17 +78,17 @@ func TestNothingEndsWhileNeitherRetriesNorDeadLettersCanBeStored(t *testing.T) {
 			require.Eventually(t, func() bool {
 				calls := price.Deliveries()
 				return calls["refused"] > 2 && calls["failing"] > 5 // more than its attempts: none of them counts
-			}, patience, tick)
+			}, timeout, tick)
 			w.backlogIs(t, 0, 2)
 
 			ensureStream(t, w.store)
-			require.Eventually(t, func() bool { return w.deadLetters(t) == 2 }, patience, tick)
+			require.Eventually(t, func() bool { return w.deadLetters(t) == 2 }, timeout, tick)
 			w.backlogIs(t, 0, 0)
 			require.Equal(t, 1, price.Deliveries()["fine"])
 			require.Eventually(t, func() bool {
 				waiting, err := w.store.conn.WaitingRetries(t.Context())
 				return err == nil && len(waiting) == 0
-			}, patience, 10*time.Millisecond)
+			}, timeout, 10*time.Millisecond)
 		})
 	}
 }

@@ -63,7 +63,7 @@ func (f Files) Write(dir string) error {
 	})
 }
 
-func (f Files) each(take func(name string, content []byte) error) error {
+func (f Files) each(handle func(name string, content []byte) error) error {
 	return fs.WalkDir(f.tree, ".", func(name string, entry fs.DirEntry, err error) error {
 		if err != nil || entry.IsDir() {
 			return err
@@ -72,6 +72,6 @@ func (f Files) each(take func(name string, content []byte) error) error {
 		if err != nil {
 			return err
 		}
-		return take(name, content)
+		return handle(name, content)
 	})
 }

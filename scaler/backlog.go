@@ -117,11 +117,11 @@ func (f *function) interval() time.Duration {
 		settled := time.Until(f.activity.woken.Add(f.options.Refresh.WakeGrace))
 		return min(f.options.Refresh.ActiveInterval, max(settled, shortestPause))
 	}
-	deaf := f.listener == nil && len(f.counted) > 0
+	notListening := f.listener == nil && len(f.counted) > 0
 	// A message that was in flight while the listener was being placed may
 	// show in the next reading only.
 	fresh := f.listener != nil && time.Since(f.listener.at) < f.options.Refresh.WakeGrace
-	if f.activity.phase != phaseIdle || f.activity.failure != nil || deaf || fresh {
+	if f.activity.phase != phaseIdle || f.activity.failure != nil || notListening || fresh {
 		return f.options.Refresh.ActiveInterval
 	}
 	return wait.Jitter(f.options.Refresh.IdleInterval, 1)

@@ -21,20 +21,20 @@ func TestAFunctionStaysAwakeForCallsThatHaveLeftItsBacklog(t *testing.T) {
 		}
 		require.Zero(t, ask())
 		r.broker.publish(orderPlaced)
-		pass(time.Second)
+		advance(time.Second)
 		require.InDelta(t, 1, ask(), 0)
 
 		r.broker.change(func() { r.broker.calls = map[types.NamespacedName]uint64{order.Subscription: 3} })
 		r.broker.set(order, broker.Backlog{})
-		pass(10 * time.Minute)
+		advance(10 * time.Minute)
 		require.InDelta(t, 3, ask(), 0)
 		r.broker.set(order, broker.Backlog{Pending: 1, AckPending: 1})
-		pass(time.Minute)
+		advance(time.Minute)
 		require.InDelta(t, 5, ask(), 0, "they count for its replicas, too")
 
 		r.broker.set(order, broker.Backlog{})
 		r.broker.change(func() { r.broker.calls = nil })
-		pass(time.Minute)
+		advance(time.Minute)
 		require.Zero(t, ask())
 	}, order)
 }
@@ -44,7 +44,7 @@ func TestAScalerThatStartsCountsTheCallsThatRun(t *testing.T) {
 	order := routeTo(shop, "order", "orders", orderPlaced)
 	inBubble(t, func(r *rig) {
 		r.broker.change(func() { r.broker.calls = map[types.NamespacedName]uint64{order.Subscription: 1} })
-		pass(time.Minute)
+		advance(time.Minute)
 		value, active, err := r.ask(r.ref("order"))
 		require.NoError(t, err)
 		require.InDelta(t, 1, value, 0)
@@ -52,38 +52,38 @@ func TestAScalerThatStartsCountsTheCallsThatRun(t *testing.T) {
 	}, order)
 }
 
-func TestNobodyAsksForTheCallsOfAFunctionThatSleeps(t *testing.T) {
+func TestDetachedCallsOfASleepingFunctionAreNotCounted(t *testing.T) {
 	t.Parallel()
 	order := routeTo(shop, "order", "orders", orderPlaced)
 	inBubble(t, func(r *rig) {
 		_, _, err := r.ask(r.ref("order"))
 		require.NoError(t, err)
-		pass(time.Minute)
+		advance(time.Minute)
 		count := func() (reads, callReads int) {
 			r.broker.change(func() { reads, callReads = r.broker.reads, r.broker.callReads })
 			return reads, callReads
 		}
 		reads, callReads := count()
-		pass(time.Hour)
+		advance(time.Hour)
 		readsLater, callReadsLater := count()
 		require.Greater(t, readsLater, reads)
 		require.Equal(t, callReads, callReadsLater)
 	}, order)
 }
 
-func TestCallsThatCannotBeCountedAreNotNone(t *testing.T) {
+func TestUncountableDetachedCallsAreAnError(t *testing.T) {
 	t.Parallel()
 	order := routeTo(shop, "order", "orders", orderPlaced)
 	inBubble(t, func(r *rig) {
 		r.broker.publish(orderPlaced)
-		pass(time.Second)
+		advance(time.Second)
 		r.broker.set(order, broker.Backlog{})
 		r.broker.change(func() { r.broker.callErr = errDown })
-		pass(time.Minute)
+		advance(time.Minute)
 		_, _, err := r.ask(r.ref("order"))
 		require.Error(t, err, "KEDA keeps the pods that there are")
 		r.broker.change(func() { r.broker.callErr = nil })
-		pass(time.Minute)
+		advance(time.Minute)
 		value, _, err := r.ask(r.ref("order"))
 		require.NoError(t, err)
 		require.Zero(t, value)

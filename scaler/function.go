@@ -25,22 +25,22 @@ type function struct {
 	kick  chan struct{} // a note for the loop to read the backlog now
 	first chan struct{} // closed once there is an answer of any kind
 
-	mu       sync.Mutex
-	activity activity
-	routes   []routing.Route
-	counted  []routing.Route // those of routes whose backlog counts: a paused one's does not
-	routed   bool            // routes are known, if only that there are none
-	listener *listener
-	changed  chan struct{} // closed and replaced when a stream may have to act
-	ready    bool
-	lostAt   time.Time // when the last ready endpoint went away
-	starting bool      // turned active without an endpoint, and has none yet
-	told     uint64    // the edge that was last logged as sent
+	mu         sync.Mutex
+	activity   activity
+	routes     []routing.Route
+	counted    []routing.Route // those of routes whose backlog counts: a paused one's does not
+	routed     bool            // routes are known, if only that there are none
+	listener   *listener
+	changed    chan struct{} // closed and replaced when a stream may have to act
+	ready      bool
+	lostAt     time.Time // when the last ready endpoint went away
+	starting   bool      // turned active without an endpoint, and has none yet
+	loggedEdge uint64    // the edge that was last logged as sent
 
-	streams   int       // open ones of all kinds
-	pushes    int       // open ones that can be pushed to
-	deafSince time.Time // when the last of those ended
-	askedAt   time.Time
+	streams     int       // open ones of all kinds
+	pushes      int       // open ones that can be pushed to
+	noPushSince time.Time // when the last of those ended
+	askedAt     time.Time
 }
 
 func newFunction(t target, deps *Deps, options *Options, m *metrics) *function {
@@ -215,9 +215,9 @@ func (f *function) lagThreshold() (float64, <-chan struct{}) {
 // an edge is worth a line, unless the Function was awake anyway.
 func (f *function) activationSent(v view) {
 	f.mu.Lock()
-	fresh := v.edge.number != f.told && !v.ready
+	fresh := v.edge.number != f.loggedEdge && !v.ready
 	if fresh {
-		f.told = v.edge.number
+		f.loggedEdge = v.edge.number
 	}
 	f.mu.Unlock()
 	if !fresh {

@@ -190,7 +190,7 @@ func (r *rig) awake(service types.NamespacedName, ready bool) {
 }
 
 // pass lets virtual time go by, and what happens in it settle.
-func pass(d time.Duration) {
+func advance(d time.Duration) {
 	time.Sleep(d)
 	synctest.Wait()
 }

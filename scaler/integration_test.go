@@ -24,7 +24,7 @@ import (
 )
 
 // timeout is less than the interval of KEDA's polls, which must not be what a test sees.
-const patience = time.Minute
+const timeout = time.Minute
 
 // cluster is a Scaler on a real nats-server, in real time.
 type cluster struct {
@@ -41,11 +41,11 @@ func newCluster(t *testing.T) *cluster {
 	conn, err := broker.Connect(t.Context(), broker.Options{URL: server.URL(), Name: "scaler"}, logr.Discard())
 	require.NoError(t, err)
 	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), patience)
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), timeout)
 		defer cancel()
 		_ = conn.Close(ctx)
 	})
-	require.Eventually(t, conn.Connected, patience, time.Millisecond)
+	require.Eventually(t, conn.Connected, timeout, time.Millisecond)
 	streams := broker.DefaultStreamOptions()
 	streams.MaxBytes, streams.DeadLetterMaxBytes = 64<<20, 16<<20
 	require.NoError(t, conn.EnsureStreams(t.Context(), streams))
@@ -120,7 +120,7 @@ func (c *cluster) eventually(want float64) (seen []float64) {
 		}
 		seen = append(seen, value)
 		return value == want
-	}, patience, 5*time.Millisecond)
+	}, timeout, 5*time.Millisecond)
 	return seen
 }
 
@@ -146,13 +146,13 @@ func (c *cluster) keda() *kedatest.ScaledObject {
 		opened, _ := object.Streams()
 		polls, _, _ := object.Polls()
 		return opened > 0 && polls > 0
-	}, patience, time.Millisecond)
+	}, timeout, time.Millisecond)
 	return object
 }
 
 func (c *cluster) awaitReplicas(object *kedatest.ScaledObject, want int) {
 	c.t.Helper()
-	ctx, cancel := context.WithTimeout(c.t.Context(), patience)
+	ctx, cancel := context.WithTimeout(c.t.Context(), timeout)
 	defer cancel()
 	require.NoError(c.t, object.Await(ctx, func(o *kedatest.ScaledObject) bool { return o.Replicas() == want }))
 }
@@ -205,7 +205,7 @@ func TestARestartOfARealServerIsAnErrorAndNeverZero(t *testing.T) {
 	for _, value := range c.eventually(7) {
 		require.InDelta(t, 7, value, 0)
 	}
-	require.Eventually(t, c.conn.Connected, patience, time.Millisecond)
+	require.Eventually(t, c.conn.Connected, timeout, time.Millisecond)
 	c.publish(1)
 	for _, value := range c.eventually(8) {
 		require.GreaterOrEqual(t, value, 7.0)
@@ -221,10 +221,10 @@ func TestASleepingFunctionIsWokenAfterARestartOfTheServer(t *testing.T) {
 	require.Eventually(t, func() bool {
 		_, err := c.backlog()
 		return status.Code(err) == codes.Unavailable
-	}, patience, time.Millisecond, "an idle function is not known to be idle any more")
+	}, timeout, time.Millisecond, "an idle function is not known to be idle any more")
 	require.Zero(t, object.Replicas())
 	c.server.Run()
-	require.Eventually(t, c.conn.Connected, patience, time.Millisecond)
+	require.Eventually(t, c.conn.Connected, timeout, time.Millisecond)
 	c.publish(1)
 	c.awaitReplicas(object, 1)
 }

@@ -12,7 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-func TestMetadataIsCheckedAndSaysWhatToDo(t *testing.T) {
+func TestInvalidMetadataIsRefusedWithAdvice(t *testing.T) {
 	t.Parallel()
 	shopOrder := types.NamespacedName{Namespace: "shop", Name: "order"}
 	tests := map[string]struct {

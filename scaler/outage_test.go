@@ -14,7 +14,7 @@ import (
 	"github.com/rouse-run/rouse/internal/testing/kedatest"
 )
 
-func TestAHangingConsumerHoldsUpNobody(t *testing.T) {
+func TestAHangingConsumerBlocksNoOtherFunction(t *testing.T) {
 	t.Parallel()
 	stuck := routeTo(shop, "stuck", "stuck", "kyma.webshop.stuck.v1")
 	order := routeTo(shop, "order", "orders", orderPlaced)
@@ -23,7 +23,7 @@ func TestAHangingConsumerHoldsUpNobody(t *testing.T) {
 		r.broker.change(func() { r.broker.hang[stuck.Consumer] = true })
 		stuckObject := r.keda("stuck", nil)
 		object := r.keda("order", seldom)
-		pass(20 * time.Second)
+		advance(20 * time.Second)
 
 		began := time.Now()
 		_, _, err := r.ask(r.ref("stuck"))
@@ -66,7 +66,7 @@ func TestWithoutSubscriptionsBeingKnownThereIsNoAnswer(t *testing.T) {
 		require.Equal(t, codes.Unavailable, status.Code(err))
 
 		r.routes.post([]routing.Route{order})
-		pass(100 * time.Millisecond)
+		advance(100 * time.Millisecond)
 		requireAnswer(t, r, 2, true)
 	})
 }
@@ -79,14 +79,14 @@ func TestAnOutageOfNATSIsAnErrorAndNeverZero(t *testing.T) {
 		t := r.t
 		r.broker.set(busy, broker.Backlog{Pending: 35})
 		asleepObject, busyObject := r.keda("asleep", nil), r.keda("busy", nil)
-		pass(time.Minute)
+		advance(time.Minute)
 		require.Zero(t, asleepObject.Replicas())
 		require.Equal(t, 4, busyObject.Replicas())
 
 		r.broker.breakDown()
 		_, _, err := r.ask(r.ref("asleep"))
 		require.Equal(t, codes.Unavailable, status.Code(err), "at once, not when the reading is old")
-		pass(10 * time.Minute)
+		advance(10 * time.Minute)
 		for _, object := range []*kedatest.ScaledObject{asleepObject, busyObject} {
 			_, _, errs := object.Polls()
 			require.NotEmpty(t, errs)
@@ -103,7 +103,7 @@ func TestAnOutageOfNATSIsAnErrorAndNeverZero(t *testing.T) {
 		// What was published behind the scaler's back is found on reconnect.
 		r.broker.set(asleep, broker.Backlog{Pending: 1})
 		r.broker.comeBack()
-		pass(100 * time.Millisecond)
+		advance(100 * time.Millisecond)
 		require.Equal(t, 1, asleepObject.Replicas())
 		require.Len(t, r.logs.containing("backlog can be read again"), 2)
 		value, active, err := r.ask(r.ref("busy"))
@@ -121,15 +121,15 @@ func TestAnOldReadingIsNoAnswer(t *testing.T) {
 		r.broker.set(order, broker.Backlog{Pending: 5})
 		requireAnswer(t, r, 5, true)
 		r.broker.change(func() { r.broker.hang[order.Consumer] = true })
-		pass(15 * time.Second)
+		advance(15 * time.Second)
 		requireAnswer(t, r, 5, true)
-		pass(2 * time.Second)
+		advance(2 * time.Second)
 		_, _, err := r.ask(r.ref("order"))
 		require.Equal(t, codes.Unavailable, status.Code(err))
 		require.ErrorContains(t, err, "it was last read 1")
 
 		r.broker.change(func() { r.broker.hang[order.Consumer] = false })
-		pass(5 * time.Second)
+		advance(5 * time.Second)
 		requireAnswer(t, r, 5, true)
 		require.Empty(t, r.logs.containing("activation sent"))
 	}, order)
@@ -142,16 +142,16 @@ func TestAConsumerThatIsGoneIsNoBacklogAndComesBack(t *testing.T) {
 		t := r.t
 		object := r.keda("order", nil)
 		r.broker.set(order, broker.Backlog{Pending: 15})
-		pass(30 * time.Second)
+		advance(30 * time.Second)
 		require.Equal(t, 2, object.Replicas())
 
 		r.broker.remove(order)
-		pass(3 * time.Second)
+		advance(3 * time.Second)
 		requireAnswer(t, r, 0, false)
 		require.LessOrEqual(t, object.Replicas(), 2, "never to the maximum")
 
 		r.broker.create(order)
-		pass(5 * time.Minute)
+		advance(5 * time.Minute)
 		require.Zero(t, object.Replicas())
 		r.broker.publish(orderPlaced)
 		synctest.Wait()
@@ -159,19 +159,19 @@ func TestAConsumerThatIsGoneIsNoBacklogAndComesBack(t *testing.T) {
 	}, order)
 }
 
-func TestAnOutageRightAfterAPublishIsNotARaceForReadings(t *testing.T) {
+func TestAnOutageRightAfterAPublishDoesNotMultiplyReadings(t *testing.T) {
 	t.Parallel()
 	order := routeTo(shop, "order", "orders", orderPlaced)
 	inBubble(t, func(r *rig) {
 		t := r.t
 		requireAnswer(t, r, 0, false)
-		pass(10 * time.Second)
+		advance(10 * time.Second)
 		r.broker.change(func() { r.broker.err, r.broker.reads = errDown, 0 })
 		r.broker.publish(orderPlaced)
-		pass(14 * time.Second)
+		advance(14 * time.Second)
 		requireAnswer(t, r, 1, true)
 		r.broker.change(func() { require.Less(t, r.broker.reads, 10) })
-		pass(2 * time.Second)
+		advance(2 * time.Second)
 		_, _, err := r.ask(r.ref("order"))
 		require.Equal(t, codes.Unavailable, status.Code(err))
 	}, order)
@@ -184,25 +184,25 @@ func TestSubscriptionsThatComeAndGoAreFollowed(t *testing.T) {
 	inBubble(t, func(r *rig) {
 		t := r.t
 		object := r.keda("order", seldom)
-		pass(time.Minute)
+		advance(time.Minute)
 		requireAnswer(t, r, 0, false)
 		require.Zero(t, r.broker.listening(), "there is nothing to listen to")
 
 		r.broker.create(orders)
 		r.routes.post([]routing.Route{orders})
-		pass(100 * time.Millisecond)
+		advance(100 * time.Millisecond)
 		require.Equal(t, 1, r.broker.listening())
 
 		r.broker.create(refunds)
 		r.routes.post([]routing.Route{orders, refunds})
-		pass(100 * time.Millisecond)
+		advance(100 * time.Millisecond)
 		require.Equal(t, 1, r.broker.listening(), "one listener for both")
 		r.broker.publish("kyma.webshop.refund.asked.v1")
 		synctest.Wait()
 		require.Equal(t, 1, object.Replicas())
 
 		r.routes.post(nil)
-		pass(3 * time.Second)
+		advance(3 * time.Second)
 		requireAnswer(t, r, 0, false)
 		require.Zero(t, r.broker.listening())
 	})

@@ -17,8 +17,8 @@ import (
 func paused(route routing.Route) routing.Route {
 	route.Paused = true
 	if route.DeadLetters != nil {
-		letters := paused(*route.DeadLetters)
-		route.DeadLetters = &letters
+		deadLetters := paused(*route.DeadLetters)
+		route.DeadLetters = &deadLetters
 	}
 	return route
 }
@@ -29,9 +29,9 @@ func TestAPausedSubscriptionDoesNotWakeItsFunction(t *testing.T) {
 	inBubble(t, func(r *rig) {
 		t := r.t
 		object := r.keda("order", nil)
-		pass(time.Minute)
+		advance(time.Minute)
 		r.broker.publish(orderPlaced)
-		pass(10 * time.Minute)
+		advance(10 * time.Minute)
 		requireAnswer(t, r, 0, false)
 		require.Empty(t, object.Transitions())
 		received, _ := object.Pushed()
@@ -48,15 +48,15 @@ func TestAPauseLetsAFunctionSleepAlthoughEventsWait(t *testing.T) {
 		for range 40 {
 			r.broker.publish(orderPlaced)
 		}
-		pass(30 * time.Second)
+		advance(30 * time.Second)
 		require.Positive(t, object.Replicas())
 		r.broker.set(order, broker.Backlog{Pending: 30, AckPending: 10})
 
 		r.routes.post([]routing.Route{paused(order)})
-		pass(time.Second)
+		advance(time.Second)
 		requireAnswer(t, r, 0, false)
 		r.broker.publish(orderPlaced)
-		pass(10 * time.Minute)
+		advance(10 * time.Minute)
 		require.Zero(t, object.Replicas())
 		requireAnswer(t, r, 0, false)
 	}, order)
@@ -68,13 +68,13 @@ func TestTheEndOfAPauseIsPushedIfSomethingWaits(t *testing.T) {
 	inBubble(t, func(r *rig) {
 		t := r.t
 		object := r.keda("order", seldom)
-		pass(time.Minute)
+		advance(time.Minute)
 		r.broker.publish(orderPlaced)
-		pass(time.Minute)
+		advance(time.Minute)
 		require.Zero(t, object.Replicas())
 
 		r.routes.post([]routing.Route{order})
-		pass(shortestPause)
+		advance(shortestPause)
 		require.Equal(t, 1, object.Replicas())
 		require.Equal(t, kedatest.Push, object.Transitions()[0].Reason)
 	}, paused(order))
@@ -86,9 +86,9 @@ func TestTheEndOfAPauseWakesNothingIfNothingWaits(t *testing.T) {
 	inBubble(t, func(r *rig) {
 		t := r.t
 		object := r.keda("order", nil)
-		pass(time.Minute)
+		advance(time.Minute)
 		r.routes.post([]routing.Route{order})
-		pass(time.Minute)
+		advance(time.Minute)
 		require.Zero(t, object.Replicas())
 		r.broker.publish(orderPlaced)
 		synctest.Wait()
@@ -104,14 +104,14 @@ func TestAPauseLeavesTheFunctionsOtherSubscriptionsAlone(t *testing.T) {
 	inBubble(t, func(r *rig) {
 		t := r.t
 		object := r.keda("order", seldom)
-		pass(time.Minute)
+		advance(time.Minute)
 		r.broker.publish(orderPlaced)
 		synctest.Wait()
 		require.Zero(t, object.Replicas())
 		r.broker.publish("kyma.webshop.refund.asked.v1")
 		synctest.Wait()
 		require.Equal(t, 1, object.Replicas())
-		pass(10 * time.Second)
+		advance(10 * time.Second)
 		requireAnswer(t, r, 1, true)
 
 		spec, err := r.client.GetMetricSpec(t.Context(), r.ref("order"))
@@ -127,7 +127,7 @@ func TestAPublishJustAfterAPauseWakesNothing(t *testing.T) {
 	inBubble(t, func(r *rig) {
 		t := r.t
 		object := r.keda("order", seldom)
-		pass(time.Minute)
+		advance(time.Minute)
 		f := r.scaler.tracker.function(target{function: order.Service})
 		f.mu.Lock()
 		before := f.listener
@@ -135,7 +135,7 @@ func TestAPublishJustAfterAPauseWakesNothing(t *testing.T) {
 		require.NotNil(t, before)
 		f.setRoutes([]routing.Route{paused(order)}) // its loop has not seen it yet
 		f.published(before)
-		pass(time.Minute)
+		advance(time.Minute)
 		require.Empty(t, object.Transitions())
 	}, order)
 }
@@ -143,22 +143,22 @@ func TestAPublishJustAfterAPauseWakesNothing(t *testing.T) {
 func TestAPauseHoldsForTheSinkOfDeadLettersToo(t *testing.T) {
 	t.Parallel()
 	order := routeTo(shop, "order", "orders", orderPlaced)
-	letters := routeTo(shop, "dead-letters", "orders", routing.DeadLetterSubject(types.NamespacedName{Namespace: shop, Name: "orders"}))
-	letters.OfDeadLetters = true
-	order.DeadLetters = &letters
+	deadLetters := routeTo(shop, "dead-letters", "orders", routing.DeadLetterSubject(types.NamespacedName{Namespace: shop, Name: "orders"}))
+	deadLetters.OfDeadLetters = true
+	order.DeadLetters = &deadLetters
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
-		r.broker.create(order, letters)
+		r.broker.create(order, deadLetters)
 		r.routes.post([]routing.Route{paused(order)})
 		r.start()
 		object := r.keda("dead-letters", seldom)
-		pass(time.Minute)
-		r.broker.publish(letters.Subjects[0])
-		pass(time.Minute)
+		advance(time.Minute)
+		r.broker.publish(deadLetters.Subjects[0])
+		advance(time.Minute)
 		require.Zero(t, object.Replicas())
 
 		r.routes.post([]routing.Route{order})
-		pass(shortestPause)
+		advance(shortestPause)
 		require.Equal(t, 1, object.Replicas())
 	})
 }

@@ -20,7 +20,7 @@ func TestPushBeatsPoll(t *testing.T) {
 	inBubble(t, func(r *rig) {
 		t := r.t
 		object := r.keda("order", seldom)
-		pass(20 * time.Second)
+		advance(20 * time.Second)
 		require.Zero(t, object.Replicas())
 
 		published := time.Now()
@@ -45,7 +45,7 @@ func TestAnyOfAFunctionsSubscriptionsWakesIt(t *testing.T) {
 		require.Equal(t, 1, object.Replicas())
 
 		r.broker.set(orders, broker.Backlog{Pending: 3, AckPending: 2})
-		pass(2 * time.Second)
+		advance(2 * time.Second)
 		value, _, err := r.ask(r.ref("order"))
 		require.NoError(t, err)
 		require.InDelta(t, 6, value, 0, "pending and ack pending of both")
@@ -61,14 +61,14 @@ func TestTrueIsRepeatedUntilThereIsAnEndpointAndThenBeatsSlowly(t *testing.T) {
 			seldom(o)
 			o.OnReplicas = func(int) {} // the pod does not start by itself
 		})
-		pass(time.Second)
+		advance(time.Second)
 		r.broker.publish(orderPlaced)
-		pass(5500 * time.Millisecond)
+		advance(5500 * time.Millisecond)
 		received, _ := object.Pushed()
 		require.Equal(t, 6, received, "at 0 s, 1 s ... 5 s")
 
 		r.awake(order.Service, true)
-		pass(60 * time.Second)
+		advance(60 * time.Second)
 		received, _ = object.Pushed()
 		require.Equal(t, 6+5, received, "each 12 s")
 
@@ -77,7 +77,7 @@ func TestTrueIsRepeatedUntilThereIsAnEndpointAndThenBeatsSlowly(t *testing.T) {
 		again, _ := object.Pushed()
 		require.Equal(t, received+1, again, "at once when the endpoint is lost")
 
-		pass(10 * time.Minute)
+		advance(10 * time.Minute)
 		total, _ := object.Pushed()
 		require.Less(t, total-again, 60+50+5, "a function that cannot start is not repeated each second for ever")
 	}, order)
@@ -89,19 +89,19 @@ func TestActivationIsLoggedOncePerWake(t *testing.T) {
 	inBubble(t, func(r *rig) {
 		t := r.t
 		object := r.keda("order", nil)
-		pass(time.Second)
+		advance(time.Second)
 		r.broker.publish(orderPlaced)
-		pass(30 * time.Second)
+		advance(30 * time.Second)
 		lines := r.logs.containing("activation sent")
 		require.Len(t, lines, 1)
 		require.Contains(t, lines[0], `"function"="order" "namespace"="shop"`)
 		require.Contains(t, lines[0], `"at"="2000-01-01T00:00:01Z" "cause"="publish"`)
 
 		r.broker.set(order, broker.Backlog{})
-		pass(2 * time.Minute)
+		advance(2 * time.Minute)
 		require.Zero(t, object.Replicas())
 		r.broker.publish(orderPlaced)
-		pass(10 * time.Second)
+		advance(10 * time.Second)
 		require.Len(t, r.logs.containing("activation sent"), 2)
 		require.Equal(t, 1, object.Replicas())
 	}, order)
@@ -113,9 +113,9 @@ func TestABacklogThatNoPublishAnnouncedIsFoundByReading(t *testing.T) {
 	inBubble(t, func(r *rig) {
 		t := r.t
 		object := r.keda("order", seldom)
-		pass(time.Minute)
+		advance(time.Minute)
 		r.broker.set(order, broker.Backlog{Pending: 4})
-		pass(10 * time.Second)
+		advance(10 * time.Second)
 		require.Equal(t, 1, object.Replicas())
 		require.Contains(t, r.logs.containing("activation sent")[0], `"cause"="poll"`)
 	}, order)
@@ -127,9 +127,9 @@ func TestAMessageThatTheListenerMissedNarrowlyIsFoundSoon(t *testing.T) {
 	inBubble(t, func(r *rig) {
 		t := r.t
 		requireAnswer(t, r, 0, false)
-		pass(10 * time.Millisecond)
+		advance(10 * time.Millisecond)
 		r.broker.set(order, broker.Backlog{Pending: 1})
-		pass(2 * time.Second)
+		advance(2 * time.Second)
 		requireAnswer(t, r, 1, true)
 	}, order)
 }
@@ -140,16 +140,16 @@ func TestAPublishCountsBeforeItIsStored(t *testing.T) {
 	inBubble(t, func(r *rig) {
 		t := r.t
 		r.broker.storeLag = 500 * time.Millisecond
-		pass(time.Second)
+		advance(time.Second)
 		requireAnswer(t, r, 0, false)
-		pass(5 * time.Second)
+		advance(5 * time.Second)
 
 		r.broker.publish(orderPlaced)
 		synctest.Wait()
 		requireAnswer(t, r, 1, true)
-		pass(200 * time.Millisecond)
+		advance(200 * time.Millisecond)
 		requireAnswer(t, r, 1, true)
-		pass(time.Hour)
+		advance(time.Hour)
 		requireAnswer(t, r, 1, true)
 	}, order)
 }
@@ -160,15 +160,15 @@ func TestAPublishThatLeavesNothingBehindIsForgotten(t *testing.T) {
 	inBubble(t, func(r *rig) {
 		t := r.t
 		requireAnswer(t, r, 0, false)
-		pass(5 * time.Second)
+		advance(5 * time.Second)
 		r.broker.remove(order)
 		for range 3 {
 			r.broker.publish(orderPlaced)
 			synctest.Wait()
 			requireAnswer(t, r, 1, true)
-			pass(1900 * time.Millisecond)
+			advance(1900 * time.Millisecond)
 			requireAnswer(t, r, 1, true)
-			pass(300 * time.Millisecond)
+			advance(300 * time.Millisecond)
 			requireAnswer(t, r, 0, false)
 			require.Equal(t, 1, r.broker.listening(), "it listens again")
 		}
@@ -183,16 +183,16 @@ func TestAnEventDuringTheFallToZeroWakesTheFunctionAgain(t *testing.T) {
 	inBubble(t, func(r *rig) {
 		t := r.t
 		object := r.keda("order", nil)
-		pass(time.Second)
+		advance(time.Second)
 		r.broker.publish(orderPlaced)
-		pass(5 * time.Second)
+		advance(5 * time.Second)
 		r.broker.set(order, broker.Backlog{})
 		ctx := t.Context()
 		require.NoError(t, object.Await(ctx, func(o *kedatest.ScaledObject) bool { return o.Replicas() == 0 }))
 
 		fell := time.Now()
 		r.broker.publish(orderPlaced) // the endpoint goes a second later
-		pass(2500 * time.Millisecond)
+		advance(2500 * time.Millisecond)
 		require.Equal(t, 1, object.Replicas())
 		changes := object.Transitions()
 		require.WithinDuration(t, fell, changes[len(changes)-1].At, 2*time.Second)
@@ -207,11 +207,11 @@ func TestSteadyTrafficForAFunctionThatIsAwakeCostsOnlyHeartbeats(t *testing.T) {
 		object := r.keda("order", nil)
 		for range 600 { // one event a second, handled in 10 ms
 			r.broker.publish(orderPlaced)
-			pass(10 * time.Millisecond)
+			advance(10 * time.Millisecond)
 			if object.Replicas() > 0 {
 				r.broker.set(order, broker.Backlog{})
 			}
-			pass(990 * time.Millisecond)
+			advance(990 * time.Millisecond)
 		}
 		received, _ := object.Pushed()
 		require.Less(t, received, 600/12+10)
@@ -233,15 +233,15 @@ func TestCooldownCountsFromTheLastEvent(t *testing.T) {
 		object := r.keda("order", nil)
 		handle := func() {
 			r.broker.publish(orderPlaced)
-			pass(10 * time.Millisecond)
+			advance(10 * time.Millisecond)
 			r.broker.set(order, broker.Backlog{})
 		}
 		r.broker.publish(orderPlaced)
-		pass(5 * time.Second)
+		advance(5 * time.Second)
 		r.broker.set(order, broker.Backlog{})
-		pass(10 * time.Second)
+		advance(10 * time.Second)
 		handle()
-		pass(7 * time.Second)
+		advance(7 * time.Second)
 		handle()
 		last := time.Now()
 		require.NoError(t, object.Await(t.Context(), func(o *kedatest.ScaledObject) bool { return o.Replicas() == 0 }))
@@ -258,10 +258,10 @@ func TestAThresholdAboveOneIsNotReachedByOneEvent(t *testing.T) {
 			seldom(o)
 			o.Metadata["activationLagThreshold"] = "5"
 		})
-		pass(3 * time.Second)
+		advance(3 * time.Second)
 		for range 5 {
 			r.broker.publish(orderPlaced)
-			pass(100 * time.Millisecond)
+			advance(100 * time.Millisecond)
 		}
 		require.Zero(t, object.Replicas())
 		value, active, err := r.ask(r.ref("order", "activationLagThreshold", "5"))
@@ -270,7 +270,7 @@ func TestAThresholdAboveOneIsNotReachedByOneEvent(t *testing.T) {
 		require.InDelta(t, 5, value, 0)
 
 		r.broker.publish(orderPlaced)
-		pass(100 * time.Millisecond)
+		advance(100 * time.Millisecond)
 		require.Equal(t, 1, object.Replicas(), "the sixth is pushed, not polled")
 	}, order)
 }
@@ -281,16 +281,16 @@ func TestABurstRaisesReplicasAndComesBackToZeroWithoutFlapping(t *testing.T) {
 	inBubble(t, func(r *rig) {
 		t := r.t
 		object := r.keda("order", func(o *kedatest.Options) { o.MaxReplicas = 3 })
-		pass(time.Second)
+		advance(time.Second)
 		for range 1000 {
 			r.broker.publish(orderPlaced)
 		}
 		for left := uint64(1000); left > 0; left -= 10 {
 			r.broker.set(order, broker.Backlog{Pending: left - 10, AckPending: 10})
-			pass(time.Second)
+			advance(time.Second)
 		}
 		r.broker.set(order, broker.Backlog{})
-		pass(3 * time.Minute)
+		advance(3 * time.Minute)
 		var to []int
 		for _, change := range object.Transitions() {
 			to = append(to, change.To)

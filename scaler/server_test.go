@@ -17,7 +17,7 @@ import (
 	"github.com/rouse-run/rouse/internal/routing"
 )
 
-func TestHandlerTellsHealthAndReadiness(t *testing.T) {
+func TestHandlerServesHealthAndReadiness(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
@@ -40,22 +40,22 @@ func TestHandlerTellsHealthAndReadiness(t *testing.T) {
 		require.Equal(t, http.StatusOK, get("/metrics"))
 
 		go r.stop()
-		pass(time.Second)
+		advance(time.Second)
 		require.Equal(t, http.StatusServiceUnavailable, get("/readyz"))
 		require.Equal(t, http.StatusOK, get("/healthz"))
 		r.stop()
 	})
 }
 
-func TestMetricsTellOfAWake(t *testing.T) {
+func TestMetricsCountAWake(t *testing.T) {
 	t.Parallel()
 	order := routeTo(shop, "order", "orders", orderPlaced)
 	inBubble(t, func(r *rig) {
 		t := r.t
 		r.keda("order", nil)
-		pass(time.Second)
+		advance(time.Second)
 		r.broker.publish(orderPlaced)
-		pass(5 * time.Second)
+		advance(5 * time.Second)
 
 		problems, err := testutil.GatherAndLint(r.registry)
 		require.NoError(t, err)
@@ -68,10 +68,10 @@ func TestMetricsTellOfAWake(t *testing.T) {
 		require.Less(t, value(t, r.registry, "rouse_scaler_snapshot_age_seconds"), 3.0)
 
 		r.broker.breakDown()
-		pass(5 * time.Second)
+		advance(5 * time.Second)
 		require.NotZero(t, value(t, r.registry, "rouse_scaler_refresh_errors_total"))
 		r.network.cut()
-		pass(5 * time.Second)
+		advance(5 * time.Second)
 		require.InDelta(t, 1, value(t, r.registry, "rouse_scaler_stream_gap_seconds"), 0)
 	}, order)
 }

@@ -50,17 +50,17 @@ func (s *service) StreamMetricSpec(ref *pb.ScaledObjectRef, stream grpc.ServerSt
 	open := s.open(asked, "StreamMetricSpec")
 	defer open.close()
 	open.function.await(stream.Context())
-	told := 0.0
+	sent := 0.0
 	for {
 		threshold, changed := open.function.lagThreshold()
 		if asked.lagThreshold > 0 {
 			threshold = asked.lagThreshold
 		}
-		if threshold != told {
+		if threshold != sent {
 			if err := stream.Send(metricSpec(threshold)); err != nil {
 				return err
 			}
-			told = threshold
+			sent = threshold
 			continue
 		}
 		if goOn, err := open.wait(stream.Context(), changed, 0); !goOn {
@@ -175,8 +175,8 @@ func (f *function) release() {
 func (f *function) pushOpened() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.pushes == 0 && !f.deafSince.IsZero() {
-		f.metrics.streamGap.Observe(time.Since(f.deafSince).Seconds())
+	if f.pushes == 0 && !f.noPushSince.IsZero() {
+		f.metrics.streamGap.Observe(time.Since(f.noPushSince).Seconds())
 	}
 	f.pushes++
 }
@@ -185,6 +185,6 @@ func (f *function) pushClosed() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.pushes--; f.pushes == 0 {
-		f.deafSince = time.Now()
+		f.noPushSince = time.Now()
 	}
 }

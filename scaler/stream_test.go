@@ -24,7 +24,7 @@ func TestStreamsKilledEightTimesLeaveThePollAsSafetyNet(t *testing.T) {
 		t := r.t
 		object := r.keda("order", nil)
 		for range 8 {
-			pass(2 * time.Minute)
+			advance(2 * time.Minute)
 			r.network.cut()
 		}
 		synctest.Wait()
@@ -45,7 +45,7 @@ func TestRestartsOfTheScalerCostTwoSecondsOfPushEach(t *testing.T) {
 		t := r.t
 		object := r.keda("order", seldom)
 		for range 8 {
-			pass(2 * time.Minute)
+			advance(2 * time.Minute)
 			r.stop()
 			r.serve()
 		}
@@ -133,10 +133,10 @@ func TestEverythingGoesOnDuringTheDrainDelay(t *testing.T) {
 		r.routes.post([]routing.Route{order})
 		r.start()
 		object := r.keda("order", seldom)
-		pass(10 * time.Second)
+		advance(10 * time.Second)
 
 		go r.stop()
-		pass(2 * time.Second)
+		advance(2 * time.Second)
 		r.broker.publish(orderPlaced)
 		synctest.Wait()
 		require.Equal(t, 1, object.Replicas())
@@ -151,7 +151,7 @@ func TestSpecStreamFollowsTheSubscriptions(t *testing.T) {
 		t := r.t
 		object := r.keda("order", nil)
 		fixed := r.keda("order", func(o *kedatest.Options) { o.Metadata["lagThreshold"] = "7" })
-		pass(time.Second)
+		advance(time.Second)
 		require.InDelta(t, 10, object.Target(), 0)
 		require.InDelta(t, 7, fixed.Target(), 0)
 

@@ -15,7 +15,7 @@ import (
 	"github.com/rouse-run/rouse/internal/testing/kedatest"
 )
 
-func TestATenantLearnsNothingOfAnother(t *testing.T) {
+func TestScalerIsolatesNamespaces(t *testing.T) {
 	t.Parallel()
 	theirs := routeTo("bank", "order", "orders", orderPlaced)
 	// A Subscription whose sink lies in another namespace counts for no Function.
@@ -30,7 +30,7 @@ func TestATenantLearnsNothingOfAnother(t *testing.T) {
 
 		r.broker.publish(orderPlaced)
 		r.broker.publish("kyma.bank.crossing.v1")
-		pass(30 * time.Second)
+		advance(30 * time.Second)
 		require.Zero(t, object.Replicas())
 
 		for _, key := range []string{"namespace", "consumer", "stream", "subscription"} {
@@ -66,14 +66,14 @@ func TestSubscriptionsElsewhereWakeAFunctionIfTheOperatorAllowsThem(t *testing.T
 	})
 }
 
-func TestAFunctionThatNobodyAsksAboutIsForgotten(t *testing.T) {
+func TestAnUnqueriedFunctionIsForgotten(t *testing.T) {
 	t.Parallel()
 	order := routeTo(shop, "order", "orders", orderPlaced)
 	inBubble(t, func(r *rig) {
 		t := r.t
 		requireAnswer(t, r, 0, false)
 		object := r.keda("order", func(o *kedatest.Options) { o.PollingInterval = 24 * time.Hour })
-		pass(2 * time.Hour)
+		advance(2 * time.Hour)
 		require.Equal(t, 1, r.broker.listening(), "a stream is interest enough")
 		_ = object
 
@@ -82,7 +82,7 @@ func TestAFunctionThatNobodyAsksAboutIsForgotten(t *testing.T) {
 		require.NoError(t, err)
 		synctest.Wait()
 		require.Equal(t, 2, r.broker.listening())
-		pass(16 * time.Minute)
+		advance(16 * time.Minute)
 		require.Equal(t, 1, r.broker.listening())
 		_, _, err = r.ask(other)
 		require.NoError(t, err, "it is followed again when asked for")

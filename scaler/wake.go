@@ -65,16 +65,16 @@ func (f *function) stopListening() {
 
 // published records a message. It runs on the broker's goroutine, so
 // that nothing the loop may be waiting for delays the wake.
-func (f *function) published(heard *listener) {
+func (f *function) published(fired *listener) {
 	f.mu.Lock()
-	if f.listener != heard {
+	if f.listener != fired {
 		f.mu.Unlock()
 		return
 	}
 	f.listener = nil
 	// One that was placed before a Subscription was paused or removed may have
 	// fired for an event of that one. The next reading finds what it may be.
-	current := slices.Equal(heard.subjects, subjectsOf(f.counted))
+	current := slices.Equal(fired.subjects, subjectsOf(f.counted))
 	if current && f.activity.published(time.Now()) {
 		f.turned()
 		f.answered()

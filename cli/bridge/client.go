@@ -71,17 +71,17 @@ func judge(status int, text []byte) error {
 	var failure struct {
 		Error string `json:"error"`
 	}
-	said := strings.TrimSpace(string(text))
+	message := strings.TrimSpace(string(text))
 	if json.Unmarshal(text, &failure) == nil && failure.Error != "" {
-		said = failure.Error
+		message = failure.Error
 	}
 	switch status {
 	case http.StatusUnauthorized:
-		return exit.Errorf(exit.Unreachable, "the bridge does not accept the token: %s", said)
+		return exit.Errorf(exit.Unreachable, "the bridge does not accept the token: %s", message)
 	case http.StatusNotFound, http.StatusConflict: // a Subscription that is not there for a redrive
-		return exit.Errorf(exit.NotFound, "%s", said)
+		return exit.Errorf(exit.NotFound, "%s", message)
 	case http.StatusServiceUnavailable:
-		return exit.Errorf(exit.Failed, "the bridge cannot do that now: %s", said)
+		return exit.Errorf(exit.Failed, "the bridge cannot do that now: %s", message)
 	}
-	return exit.Errorf(exit.Refused, "the bridge refuses: %s", said)
+	return exit.Errorf(exit.Refused, "the bridge refuses: %s", message)
 }

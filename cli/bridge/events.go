@@ -69,7 +69,7 @@ func (w Wanted) fits(r journal.Record) bool {
 }
 
 // Events calls handle with each record, until there are no more or ctx ends.
-func (c *Client) Events(ctx context.Context, wanted Wanted, take func(journal.Record)) error {
+func (c *Client) Events(ctx context.Context, wanted Wanted, handle func(journal.Record)) error {
 	response, err := c.ask(ctx, http.MethodGet, "/v1/events", wanted.query(), nil)
 	if err != nil {
 		return err
@@ -89,7 +89,7 @@ func (c *Client) Events(ctx context.Context, wanted Wanted, take func(journal.Re
 			return fmt.Errorf("read what happened to events: %w", err)
 		}
 		if wanted.fits(record) {
-			take(record)
+			handle(record)
 		}
 	}
 	if err := lines.Err(); err != nil && ctx.Err() == nil {
@@ -122,7 +122,7 @@ func Recent(ctx context.Context, admins []target.Admin, wanted Wanted) ([]journa
 
 // Follow calls handle with the records of all bridges, one at a time. It ends with ctx, or when the last bridge is gone;
 // lost is called for each that is gone before.
-func Follow(ctx context.Context, admins []target.Admin, wanted Wanted, take func(journal.Record), lost func(error)) error {
+func Follow(ctx context.Context, admins []target.Admin, wanted Wanted, handle func(journal.Record), lost func(error)) error {
 	wanted.Follow = true
 	var mu sync.Mutex
 	var failed []error
@@ -132,7 +132,7 @@ func Follow(ctx context.Context, admins []target.Admin, wanted Wanted, take func
 			err := New(admin).Events(ctx, wanted, func(r journal.Record) {
 				mu.Lock()
 				defer mu.Unlock()
-				take(r)
+				handle(r)
 			})
 			if ctx.Err() != nil {
 				return

@@ -37,7 +37,7 @@ type Result struct {
 func (r Result) Stored() bool { return r.Status == http.StatusNoContent }
 
 // retryable reports whether sending it again can help.
-func (r Result) mayPass() bool {
+func (r Result) retryable() bool {
 	return r.Status >= http.StatusInternalServerError || r.Status == http.StatusTooManyRequests || r.Status == http.StatusRequestTimeout
 }
 
@@ -46,7 +46,7 @@ type Sender struct {
 	URL    string
 	Client *http.Client
 	// RetryFor bounds how long events are sent again that failed for a reason that may pass.
-	Patience time.Duration
+	RetryFor time.Duration
 	// Note is called with why it takes longer. It may be nil.
 	Note func(text string)
 }
@@ -59,19 +59,19 @@ func (s Sender) Send(ctx context.Context, b Batch) ([]Result, error) {
 		pending[i] = i
 		results[i] = Result{ID: ev.ID, Source: ev.Source, Type: ev.Type}
 	}
-	deadline := time.Now().Add(s.Patience)
+	deadline := time.Now().Add(s.RetryFor)
 	for pause := firstPause; ; pause = min(2*pause, maxPause) {
 		wanted, err := s.try(ctx, b, pending, results)
 		if err != nil {
 			return results, err
 		}
-		again := pending[:0]
+		retry := pending[:0]
 		for _, i := range pending {
-			if results[i].mayPass() {
-				again = append(again, i)
+			if results[i].retryable() {
+				retry = append(retry, i)
 			}
 		}
-		pending = again
+		pending = retry
 		wait := max(pause, wanted)
 		if len(pending) == 0 || time.Now().Add(wait).After(deadline) {
 			return results, nil

@@ -44,22 +44,22 @@ func With(code Code, err error) error {
 }
 
 // reported is an error that the command has printed already.
-type told struct{ error }
+type reported struct{ error }
 
 // Unwrap implements errors' chain.
-func (t told) Unwrap() error { return t.error }
+func (t reported) Unwrap() error { return t.error }
 
 // Reported marks an error that the command has printed in its own words; nil stays nil.
-func Told(err error) error {
+func Reported(err error) error {
 	if err == nil {
 		return nil
 	}
-	return told{err}
+	return reported{err}
 }
 
 // IsReported reports whether an error was printed already.
-func IsTold(err error) bool {
-	_, ok := errors.AsType[told](err)
+func IsReported(err error) bool {
+	_, ok := errors.AsType[reported](err)
 	return ok
 }
 

@@ -27,11 +27,11 @@ func TestTheCodeOfAnErrorSurvivesWrapping(t *testing.T) {
 	require.ErrorIs(t, With(Usage, plain), plain)
 }
 
-func TestAnErrorThatWasToldKeepsItsCode(t *testing.T) {
+func TestReportedErrorsKeepTheirCode(t *testing.T) {
 	t.Parallel()
-	require.True(t, IsTold(fmt.Errorf("run: %w", Told(errors.New("no")))))
-	require.Equal(t, Refused, CodeOf(Told(Errorf(Refused, "no"))))
-	require.Equal(t, Failed, CodeOf(Told(errors.New("no"))))
-	require.False(t, IsTold(errors.New("no")))
-	require.NoError(t, Told(nil))
+	require.True(t, IsReported(fmt.Errorf("run: %w", Reported(errors.New("no")))))
+	require.Equal(t, Refused, CodeOf(Reported(Errorf(Refused, "no"))))
+	require.Equal(t, Failed, CodeOf(Reported(errors.New("no"))))
+	require.False(t, IsReported(errors.New("no")))
+	require.NoError(t, Reported(nil))
 }

@@ -66,7 +66,7 @@ func TestAFormatThatACommandDoesNotHaveIsRefused(t *testing.T) {
 	require.Equal(t, Name, choices.Chosen)
 }
 
-func TestProgressIsToldOnlyWhenItTakesLong(t *testing.T) {
+func TestProgressIsShownOnlyAfterADelay(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var out bytes.Buffer
@@ -77,7 +77,7 @@ func TestProgressIsToldOnlyWhenItTakesLong(t *testing.T) {
 
 		p = NewProgress(&out, "waiting for a")
 		time.Sleep(2*progressPause + progressPause/2)
-		p.Say("waiting for b")
+		p.SetText("waiting for b")
 		time.Sleep(2 * progressPause)
 		p.Done()
 		p.Done()

@@ -17,7 +17,7 @@ type Progress struct {
 
 	mu     sync.Mutex
 	text   string
-	said   string // the text that was written last
+	shown  string // the text that was written last
 	open   bool   // a line on the terminal has no end yet
 	begun  time.Time
 	done   chan struct{}
@@ -37,7 +37,7 @@ func newProgress(w io.Writer, text string, terminal bool) *Progress {
 }
 
 // SetText replaces what is waited for.
-func (p *Progress) Say(text string) {
+func (p *Progress) SetText(text string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.text = text
@@ -68,12 +68,12 @@ func (p *Progress) run() {
 			}
 			return
 		case <-ticker.C:
-			p.tell()
+			p.show()
 		}
 	}
 }
 
-func (p *Progress) tell() {
+func (p *Progress) show() {
 	p.mu.Lock()
 	text := Clean(p.text)
 	p.mu.Unlock()
@@ -82,10 +82,10 @@ func (p *Progress) tell() {
 	case p.terminal:
 		p.open = true
 		p.write(fmt.Sprintf("\r\x1b[K%s (%d s)", text, int(time.Since(p.begun).Seconds())))
-	case text != p.said:
+	case text != p.shown:
 		p.write(text + "\n")
 	}
-	p.said = text
+	p.shown = text
 }
 
 func (p *Progress) write(text string) { _, _ = io.WriteString(p.w, text) } // progress that cannot be written is no failure

@@ -23,7 +23,7 @@ func execute(t *testing.T, args ...string) (string, error) {
 	return out.String(), err
 }
 
-func TestInitSaysWhatItWroteAndWhatComesNext(t *testing.T) {
+func TestInitListsItsFilesAndTheNextSteps(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	out, err := execute(t, "thanks", "--runtime", "python", "--type", "order.invoiced", "--source", "invoicing", "-n", "orders",
@@ -49,7 +49,7 @@ Next:
 	require.Contains(t, string(text), "runtime: python312")
 }
 
-func TestInitWritesAFunctionOverHTTPWhenNothingElseIsSaid(t *testing.T) {
+func TestInitWritesAnHTTPFunctionByDefault(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	out, err := execute(t, "hello", "--directory", dir)
@@ -61,7 +61,7 @@ func TestInitWritesAFunctionOverHTTPWhenNothingElseIsSaid(t *testing.T) {
 	require.NoFileExists(t, filepath.Join(dir, "hello", "subscription.yaml"))
 }
 
-func TestInitTellsToListTheFunctionBesideOthers(t *testing.T) {
+func TestInitAdvisesToAddTheFunctionToTheKustomization(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	list := filepath.Join(dir, "kustomization.yaml")
@@ -110,7 +110,7 @@ func TestAWrongCommandLineIsAUsageErrorAndWritesNothing(t *testing.T) {
 	}
 }
 
-func TestWhatCannotBeFinishedIsTakenAwayAgain(t *testing.T) {
+func TestUnfinishedInitIsRemoved(t *testing.T) {
 	t.Parallel()
 	folder := filepath.Join(t.TempDir(), "hello")
 	err := Write(folder, []File{{Name: "a"}, {Name: "a/b"}})

@@ -174,7 +174,7 @@ func TestKubectlBuildsItToo(t *testing.T) {
 }
 
 // Local mode reports of a folder what a cluster would report of its objects.
-func TestLocalModeTakesTheFolderWithoutAWord(t *testing.T) {
+func TestLocalModeAcceptsANewFolderWithoutProblems(t *testing.T) {
 	t.Parallel()
 	for name, f := range every() {
 		t.Run(name, func(t *testing.T) {

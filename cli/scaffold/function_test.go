@@ -9,7 +9,7 @@ import (
 	"github.com/rouse-run/rouse/api/serverless/v1alpha2"
 )
 
-func TestWhatCannotBeAFunctionIsRefusedWithTheRule(t *testing.T) {
+func TestInvalidFunctionsAreRefusedWithTheRule(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
 		change func(*Function)

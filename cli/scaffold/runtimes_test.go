@@ -28,10 +28,10 @@ func TestMain(m *testing.M) {
 }
 
 // testTimeout is more than anything here takes on the slowest machine.
-const patience = 5 * time.Minute
+const testTimeout = 5 * time.Minute
 
 // What init writes, in the runtimes' real servers: its own test only plays the runtime.
-func TestNewFunctionsDoInTheirRuntimesWhatTheirTestsSay(t *testing.T) {
+func TestNewFunctionsRunInTheirRuntimesAsInTheirTests(t *testing.T) {
 	t.Parallel()
 	supervisor, err := process.New()
 	require.NoError(t, err)
@@ -71,7 +71,7 @@ func start(t *testing.T, f Function, tools *toolchain.Toolchain, supervisor *pro
 	select {
 	case <-server.Ready():
 	case <-server.Done():
-	case <-time.After(patience):
+	case <-time.After(testTimeout):
 	}
 	require.NotEmpty(t, server.Address(), "it does not start: %s", r.printed())
 	r.url = "http://" + server.Address()
@@ -145,7 +145,7 @@ func (r *running) takesEvents(t *testing.T, f Function) {
 	require.Equal(t, http.StatusOK, status/100*100, text)
 	line, err := json.Marshal(map[string]any{"event": f.Type, "id": "7", "data": map[string]string{"id": "1"}})
 	require.NoError(t, err)
-	require.Eventually(t, func() bool { return r.logged(string(line)) }, patience, 10*time.Millisecond, "it does not log the event")
+	require.Eventually(t, func() bool { return r.logged(string(line)) }, testTimeout, 10*time.Millisecond, "it does not log the event")
 
 	status, text = r.post(t, header, `"text"`)
 	require.Equal(t, http.StatusBadRequest, status)

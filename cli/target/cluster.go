@@ -56,7 +56,7 @@ type cluster struct {
 	forwards map[string]*forward
 }
 
-func openCluster(o Options) (*Place, error) {
+func openCluster(o Options) (*Connection, error) {
 	rules := clientcmd.NewDefaultClientConfigLoadingRules()
 	rules.ExplicitPath = o.Kubeconfig
 	loader := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, &clientcmd.ConfigOverrides{CurrentContext: o.Context})
@@ -94,7 +94,7 @@ func openCluster(o Options) (*Place, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Place{Target: c, Name: name, Namespace: namespace}, nil
+	return &Connection{Target: c, Name: name, Namespace: namespace}, nil
 }
 
 func newCluster(o Options, name string, config *rest.Config) (*cluster, error) {

@@ -20,7 +20,7 @@ import (
 	"github.com/rouse-run/rouse/internal/testing/envtest"
 )
 
-const patience = time.Minute
+const testTimeout = time.Minute
 
 // kubeconfig has the contexts admin with all permissions, limited without any, and stranger with a wrong token.
 func kubeconfig(t *testing.T, config *rest.Config, namespace string) string {
@@ -53,16 +53,16 @@ func newTestCluster(t *testing.T) testCluster {
 	return testCluster{environment, namespace, kubeconfig(t, environment.Config, namespace)}
 }
 
-func (c testCluster) open(t *testing.T, context string, notes ...func(string)) *Place {
+func (c testCluster) open(t *testing.T, context string, notes ...func(string)) *Connection {
 	t.Helper()
 	o := Options{Context: context, Kubeconfig: c.kubeconfig, RouseNamespace: c.namespace, AdminSecret: DefaultAdminSecret}
 	for _, note := range notes {
 		o.Note = note
 	}
-	place, err := Open(o)
+	conn, err := Open(o)
 	require.NoError(t, err)
-	t.Cleanup(func() { require.NoError(t, place.Close()) })
-	return place
+	t.Cleanup(func() { require.NoError(t, conn.Close()) })
+	return conn
 }
 
 func (c testCluster) apply(t *testing.T, manifest string) *unstructured.Unstructured {
@@ -131,32 +131,32 @@ func TestAContextThatIsMissingNamesThoseThatThereAre(t *testing.T) {
 
 func TestAClusterThatDoesNotAnswerIsUnreachable(t *testing.T) {
 	t.Parallel()
-	place, err := Open(Options{Kubeconfig: kubeconfig(t, &rest.Config{Host: "https://127.0.0.1:1"}, "default")})
+	conn, err := Open(Options{Kubeconfig: kubeconfig(t, &rest.Config{Host: "https://127.0.0.1:1"}, "default")})
 	require.NoError(t, err)
-	_, err = place.Functions(t.Context(), "default")
+	_, err = conn.Functions(t.Context(), "default")
 	require.Equal(t, exit.Unreachable, exit.CodeOf(err))
 	require.ErrorContains(t, err, "does not answer")
-	require.NoError(t, place.Close())
+	require.NoError(t, conn.Close())
 }
 
 func TestFunctionsOfAClusterAreListedAndMissed(t *testing.T) {
 	t.Parallel()
 	c := newTestCluster(t)
-	place := c.open(t, "admin")
-	require.Equal(t, c.namespace, place.Namespace, "the context's namespace does not count")
+	conn := c.open(t, "admin")
+	require.Equal(t, c.namespace, conn.Namespace, "the context's namespace does not count")
 	c.apply(t, functionManifest)
 	c.apply(t, deploymentManifest)
-	functions, err := place.Functions(t.Context(), c.namespace)
+	functions, err := conn.Functions(t.Context(), c.namespace)
 	require.NoError(t, err)
 	require.Equal(t, []Function{{
 		Namespace: c.namespace, Name: "pricing", Runtime: "nodejs22", Phase: "preparing",
 		URL: "http://pricing." + c.namespace + ".svc.cluster.local",
 	}}, functions)
 
-	_, err = place.Function(t.Context(), c.namespace, "princing")
+	_, err = conn.Function(t.Context(), c.namespace, "princing")
 	require.Equal(t, exit.NotFound, exit.CodeOf(err))
 	require.ErrorContains(t, err, "there is no Function princing in namespace "+c.namespace+"; there are "+c.namespace+"/pricing")
-	err = place.Log(t.Context(), c.namespace, "pricing", LogOptions{}, func(Line) {})
+	err = conn.Log(t.Context(), c.namespace, "pricing", LogOptions{}, func(Line) {})
 	require.Equal(t, exit.NotFound, exit.CodeOf(err))
 	require.ErrorContains(t, err, "Function pricing sleeps")
 }
@@ -184,10 +184,10 @@ func TestASleepingFunctionIsWokenByItsScale(t *testing.T) {
 	c.apply(t, functionManifest)
 	deployment := c.apply(t, deploymentManifest)
 	notes := make(chan string, 1000)
-	place := c.open(t, "admin", func(text string) { notes <- text })
+	conn := c.open(t, "admin", func(text string) { notes <- text })
 	ended := make(chan error, 1)
 	go func() {
-		_, err := place.Function(t.Context(), c.namespace, "pricing")
+		_, err := conn.Function(t.Context(), c.namespace, "pricing")
 		ended <- err
 	}()
 	require.Eventually(t, func() bool {
@@ -195,7 +195,7 @@ func TestASleepingFunctionIsWokenByItsScale(t *testing.T) {
 		err := c.Client.Get(t.Context(), key, deployment)
 		count, _, _ := unstructured.NestedInt64(deployment.Object, "spec", "replicas")
 		return err == nil && count == 1
-	}, patience, 10*time.Millisecond)
+	}, testTimeout, 10*time.Millisecond)
 	require.Equal(t, "Function pricing sleeps: waking it", <-notes)
 
 	pod := c.apply(t, podManifest)
@@ -217,8 +217,8 @@ func TestASleepingFunctionIsWokenByItsScale(t *testing.T) {
 func TestBridgesAreFoundOrMissedByTheirPods(t *testing.T) {
 	t.Parallel()
 	c := newTestCluster(t)
-	place := c.open(t, "admin")
-	_, err := place.Publish(t.Context())
+	conn := c.open(t, "admin")
+	_, err := conn.Publish(t.Context())
 	require.Equal(t, exit.Unreachable, exit.CodeOf(err))
 	require.ErrorContains(t, err, "there is no eventbridge in namespace "+c.namespace)
 	require.ErrorContains(t, err, "--rouse-namespace")
@@ -226,49 +226,49 @@ func TestBridgesAreFoundOrMissedByTheirPods(t *testing.T) {
 	pod := c.apply(t, podManifest)
 	pod.SetLabels(map[string]string{"app.kubernetes.io/part-of": "rouse", "app.kubernetes.io/component": "eventbridge"})
 	require.NoError(t, c.Client.Update(t.Context(), pod))
-	_, err = place.Admins(t.Context())
+	_, err = conn.Admins(t.Context())
 	require.ErrorContains(t, err, "no eventbridge is ready in namespace "+c.namespace)
 
 	require.NoError(t, unstructured.SetNestedMap(pod.Object, map[string]any{
 		"phase": "Running", "conditions": []any{map[string]any{"type": "Ready", "status": "True"}},
 	}, "status"))
 	require.NoError(t, c.Client.Status().Update(t.Context(), pod))
-	_, err = place.Admins(t.Context())
+	_, err = conn.Admins(t.Context())
 	require.ErrorContains(t, err, "there is no Secret rouse-eventbridge-admin in namespace "+c.namespace)
 	require.ErrorContains(t, err, "--admin-secret")
 
 	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: c.namespace, Name: DefaultAdminSecret}}
 	require.NoError(t, c.Client.Create(t.Context(), secret))
-	_, err = place.Admins(t.Context())
+	_, err = conn.Admins(t.Context())
 	require.ErrorContains(t, err, "has no key token")
 	secret.Data = map[string][]byte{"token": []byte("s3cret")}
 	require.NoError(t, c.Client.Update(t.Context(), secret))
-	_, err = place.Admins(t.Context()) // no kubelet can open the port
+	_, err = conn.Admins(t.Context()) // no kubelet can open the port
 	require.Equal(t, exit.Unreachable, exit.CodeOf(err))
 	require.ErrorContains(t, err, "forward a port of pod "+c.namespace+"/bridge")
 	require.NotContains(t, err.Error(), "s3cret")
 	require.NotContains(t, err.Error(), base64.StdEncoding.EncodeToString([]byte("s3cret")))
 }
 
-func TestWhatIsNotAllowedIsNamed(t *testing.T) {
+func TestForbiddenRequestsNameTheMissingPermission(t *testing.T) {
 	t.Parallel()
 	c := newTestCluster(t)
-	place := c.open(t, "limited")
+	conn := c.open(t, "limited")
 	for want, ask := range map[string]func() error{
 		"list functions": func() error {
-			_, err := place.Functions(t.Context(), c.namespace)
+			_, err := conn.Functions(t.Context(), c.namespace)
 			return err
 		},
 		"get functions": func() error {
-			_, err := place.Function(t.Context(), c.namespace, "pricing")
+			_, err := conn.Function(t.Context(), c.namespace, "pricing")
 			return err
 		},
 		"list subscriptions": func() error {
-			_, err := place.Subscriptions(t.Context(), c.namespace)
+			_, err := conn.Subscriptions(t.Context(), c.namespace)
 			return err
 		},
 		"list pods": func() error {
-			_, err := place.Publish(t.Context())
+			_, err := conn.Publish(t.Context())
 			return err
 		},
 	} {

@@ -29,11 +29,11 @@ const join = time.Second
 var errNotStarted = errors.New("the container has not started")
 
 // Log implements Target.
-func (c *cluster) Log(ctx context.Context, namespace, name string, o LogOptions, take func(Line)) error {
+func (c *cluster) Log(ctx context.Context, namespace, name string, o LogOptions, handle func(Line)) error {
 	if err := c.mustExist(ctx, namespace, name); err != nil {
 		return err
 	}
-	f := &follower{cluster: c, namespace: namespace, function: name, options: o, take: take, read: map[string]time.Time{}, busy: map[string]bool{}}
+	f := &follower{cluster: c, namespace: namespace, function: name, options: o, handle: handle, read: map[string]time.Time{}, busy: map[string]bool{}}
 	if !o.Follow {
 		return f.once(ctx)
 	}
@@ -46,10 +46,10 @@ type follower struct {
 	namespace, function string
 	options             LogOptions
 
-	mu   sync.Mutex
-	take func(Line)
-	read map[string]time.Time // by pod: the time of the last line
-	busy map[string]bool      // pods that are being read
+	mu     sync.Mutex
+	handle func(Line)
+	read   map[string]time.Time // by pod: the time of the last line
+	busy   map[string]bool      // pods that are being read
 }
 
 // once collects what there is and brings it into order.
@@ -70,7 +70,7 @@ func (f *follower) once(ctx context.Context) error {
 	}
 	slices.SortStableFunc(all, func(a, b Line) int { return a.Time.Compare(b.Time) })
 	for _, line := range all {
-		f.take(line)
+		f.handle(line)
 	}
 	return nil
 }
@@ -132,7 +132,7 @@ func (f *follower) reader(ctx context.Context, pod string) error {
 		defer f.mu.Unlock()
 		if line.Time.After(f.read[pod]) {
 			f.read[pod] = line.Time
-			f.take(line)
+			f.handle(line)
 		}
 	})
 	f.mu.Lock()
@@ -145,7 +145,7 @@ func (f *follower) reader(ctx context.Context, pod string) error {
 }
 
 // stream reads the log of one container.
-func (f *follower) stream(ctx context.Context, pod string, take func(Line)) error {
+func (f *follower) stream(ctx context.Context, pod string, handle func(Line)) error {
 	response, err := f.open(ctx, pod)
 	if err != nil {
 		return err
@@ -155,7 +155,7 @@ func (f *follower) stream(ctx context.Context, pod string, take func(Line)) erro
 	for {
 		text, err := lines.ReadString('\n')
 		if text != "" {
-			take(f.line(pod, strings.TrimSuffix(text, "\n")))
+			handle(f.line(pod, strings.TrimSuffix(text, "\n")))
 		}
 		if errors.Is(err, io.EOF) || err != nil && ctx.Err() != nil {
 			return nil

@@ -64,7 +64,7 @@ func TestTheStateOfASubscriptionInACluster(t *testing.T) {
 	}
 }
 
-func TestTheFunctionThatIsMeant(t *testing.T) {
+func TestFunctionIsChosenByNameAndNamespace(t *testing.T) {
 	t.Parallel()
 	all := []Function{{Namespace: "a", Name: "x"}, {Namespace: "b", Name: "x"}, {Namespace: "b", Name: "y"}}
 	for name, tc := range map[string]struct {
@@ -87,7 +87,7 @@ func TestTheFunctionThatIsMeant(t *testing.T) {
 	require.EqualError(t, err, "there is no Function x, nor any other")
 }
 
-func TestAPodThatIsWaitedForSaysWhy(t *testing.T) {
+func TestStateOfAStartingPodHasItsReason(t *testing.T) {
 	t.Parallel()
 	waiting := func(reason string) corev1.Pod {
 		return corev1.Pod{Status: corev1.PodStatus{ContainerStatuses: []corev1.ContainerStatus{{

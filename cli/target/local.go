@@ -117,7 +117,7 @@ func (l *local) Function(ctx context.Context, namespace, name string) (string, e
 }
 
 // Log implements Target.
-func (l *local) Log(ctx context.Context, namespace, name string, o LogOptions, take func(Line)) error {
+func (l *local) Log(ctx context.Context, namespace, name string, o LogOptions, handle func(Line)) error {
 	found, err := l.find(ctx, namespace, name)
 	if err != nil {
 		return err
@@ -147,7 +147,7 @@ func (l *local) Log(ctx context.Context, namespace, name string, o LogOptions, t
 			return fmt.Errorf("read the log of %s/%s: %w", found.Namespace, found.Name, err)
 		}
 		if !line.Time.Before(oldest) {
-			take(line)
+			handle(line)
 		}
 	}
 	if err := lines.Err(); err != nil && ctx.Err() == nil {
@@ -174,18 +174,18 @@ func (l *local) find(ctx context.Context, namespace, name string) (Function, err
 // choose finds the one that is meant. Of several with the name in different namespaces it is that of the usual one.
 func choose(all []Function, namespace, name, usual string) (Function, error) {
 	var fits []Function
-	var names, places []string
+	var names, namespaces []string
 	for _, f := range all {
 		names = append(names, f.Namespace+"/"+f.Name)
 		if f.Name == name && (namespace == "" || f.Namespace == namespace) {
-			fits, places = append(fits, f), append(places, f.Namespace)
+			fits, namespaces = append(fits, f), append(namespaces, f.Namespace)
 		}
 	}
 	if len(fits) > 1 {
-		if i := slices.Index(places, usual); i >= 0 {
+		if i := slices.Index(namespaces, usual); i >= 0 {
 			return fits[i], nil
 		}
-		return Function{}, exit.Errorf(exit.Usage, "there is a Function %s in the namespaces %s: choose one with -n", name, strings.Join(places, ", "))
+		return Function{}, exit.Errorf(exit.Usage, "there is a Function %s in the namespaces %s: choose one with -n", name, strings.Join(namespaces, ", "))
 	}
 	if len(fits) == 1 {
 		return fits[0], nil
@@ -219,12 +219,12 @@ func (l *local) get(ctx context.Context, path string, query url.Values) (io.Read
 	if response.StatusCode == http.StatusNotFound {
 		code = exit.NotFound
 	}
-	said := strings.TrimSpace(string(text))
+	message := strings.TrimSpace(string(text))
 	var failure struct {
 		Error string `json:"error"`
 	}
 	if json.Unmarshal(text, &failure) == nil && failure.Error != "" {
-		said = failure.Error
+		message = failure.Error
 	}
-	return nil, exit.Errorf(code, "the local mode answers %d: %s", response.StatusCode, said)
+	return nil, exit.Errorf(code, "the local mode answers %d: %s", response.StatusCode, message)
 }

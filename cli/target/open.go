@@ -31,7 +31,7 @@ const (
 )
 
 // Connection is an open Target, with its name and its namespace.
-type Place struct {
+type Connection struct {
 	Target
 
 	// Name is what it is called in messages.
@@ -47,7 +47,7 @@ type Place struct {
 func (o Options) IsCluster() bool { return o.Context != "" || o.Kubeconfig != "" }
 
 // Open finds the target. Nothing is asked of it yet.
-func Open(o Options) (*Place, error) {
+func Open(o Options) (*Connection, error) {
 	if o.Note == nil {
 		o.Note = func(string) {}
 	}
@@ -57,7 +57,7 @@ func Open(o Options) (*Place, error) {
 	return openLocal(o)
 }
 
-func openLocal(o Options) (*Place, error) {
+func openLocal(o Options) (*Connection, error) {
 	root, err := instance.Root()
 	if err != nil {
 		return nil, exit.With(exit.Unreachable, err)
@@ -69,7 +69,7 @@ func openLocal(o Options) (*Place, error) {
 	found, err := instance.Find(root, directory)
 	switch {
 	case err == nil:
-		return &Place{
+		return &Connection{
 			Target: newLocal(found), Name: "the local mode of " + found.Directory, Local: true, Namespace: o.Namespace,
 		}, nil
 	case errors.Is(err, fs.ErrPermission):

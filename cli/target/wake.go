@@ -16,7 +16,7 @@ import (
 )
 
 // podPollInterval is how often a pod that starts is checked.
-const look = 250 * time.Millisecond
+const podPollInterval = 250 * time.Millisecond
 
 // functionContainer runs the handler.
 const functionContainer = "function"
@@ -47,7 +47,7 @@ func (c *cluster) Function(ctx context.Context, namespace, name string) (string,
 		select {
 		case <-ctx.Done():
 			return "", ctx.Err()
-		case <-time.After(look):
+		case <-time.After(podPollInterval):
 		}
 	}
 }

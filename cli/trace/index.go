@@ -65,7 +65,7 @@ func (x index) event(k key) *event {
 func once(records []journal.Record) []journal.Record {
 	records = slices.Clone(records)
 	slices.SortStableFunc(records, func(a, b journal.Record) int {
-		return cmp.Or(a.Time.Compare(b.Time), cmp.Compare(place(a.Kind), place(b.Kind)), compare(a, b))
+		return cmp.Or(a.Time.Compare(b.Time), cmp.Compare(rank(a.Kind), rank(b.Kind)), compare(a, b))
 	})
 	return slices.CompactFunc(records, func(a, b journal.Record) bool {
 		return a.Time.Equal(b.Time) && a.Kind == b.Kind && a.Count == b.Count && compare(a, b) == 0
@@ -88,7 +88,7 @@ func boolean(b bool) int {
 }
 
 // rank is the position of a kind in the life of an event.
-func place(kind journal.Kind) int { return slices.Index(journal.Kinds(), kind) }
+func rank(kind journal.Kind) int { return slices.Index(journal.Kinds(), kind) }
 
 // sorted are the events in the order in which they happened.
 func (x index) sorted() []*event {

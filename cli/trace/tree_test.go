@@ -150,7 +150,7 @@ func golden(t *testing.T, name string, got []byte) {
 	require.Equal(t, string(bytes.TrimSpace(want)), string(bytes.TrimSpace(got)))
 }
 
-func TestAnEventThatNobodyKnowsIsAnError(t *testing.T) {
+func TestTreeOfAnUnknownEventIsAnError(t *testing.T) {
 	t.Parallel()
 	_, err := trace.Tree(orderChain(), "1002")
 	require.ErrorIs(t, err, trace.ErrUnknown)

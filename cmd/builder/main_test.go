@@ -15,7 +15,7 @@ import (
 	"github.com/rouse-run/rouse/internal/testing/loopback"
 )
 
-func TestTheFirstArgumentSaysWhatToDo(t *testing.T) {
+func TestFirstArgumentSelectsTheCommand(t *testing.T) {
 	t.Parallel()
 	for _, args := range [][]string{{}, {"serve"}, {"--help"}} {
 		var stderr bytes.Buffer

@@ -13,25 +13,25 @@ func (s *slots) order() []types.NamespacedName {
 	for fn := range s.waiting {
 		byNamespace[fn.Namespace] = append(byNamespace[fn.Namespace], fn)
 	}
-	type turn struct {
+	type candidate struct {
 		fn                   types.NamespacedName
 		round, served, first int
 	}
-	turns := make([]turn, 0, len(s.waiting))
+	candidates := make([]candidate, 0, len(s.waiting))
 	for namespace, waiting := range byNamespace {
 		slices.SortFunc(waiting, func(a, b types.NamespacedName) int {
 			return cmp.Compare(s.waiting[a].number, s.waiting[b].number)
 		})
 		for round, fn := range waiting {
-			turns = append(turns, turn{fn, round, s.served[namespace], s.waiting[waiting[0]].number})
+			candidates = append(candidates, candidate{fn, round, s.served[namespace], s.waiting[waiting[0]].number})
 		}
 	}
-	slices.SortFunc(turns, func(a, b turn) int {
+	slices.SortFunc(candidates, func(a, b candidate) int {
 		return cmp.Or(cmp.Compare(a.round, b.round), cmp.Compare(a.served, b.served), cmp.Compare(a.first, b.first))
 	})
-	order := make([]types.NamespacedName, len(turns))
-	for i, turn := range turns {
-		order[i] = turn.fn
+	order := make([]types.NamespacedName, len(candidates))
+	for i, candidate := range candidates {
+		order[i] = candidate.fn
 	}
 	return order
 }

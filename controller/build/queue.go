@@ -45,10 +45,10 @@ func NewQueue(limits Limits, jobs Jobs, clock clock.Clock) *Queue {
 
 // Enter asks for a slot. A Function that has to wait is requeued when it is next, and has to ask again within a
 // few minutes in any case.
-func (q *Queue) Enter(ctx context.Context, fn types.NamespacedName) (Place, error) {
+func (q *Queue) Enter(ctx context.Context, fn types.NamespacedName) (QueueStatus, error) {
 	running, err := q.jobs.Running(ctx)
 	if err != nil {
-		return Place{}, fmt.Errorf("count the builds: %w", err)
+		return QueueStatus{}, fmt.Errorf("count the builds: %w", err)
 	}
 	q.mu.Lock()
 	defer q.mu.Unlock()

@@ -60,7 +60,7 @@ func start(t *testing.T, q *Queue) {
 	})
 }
 
-func TestTheLimitHoldsUnderLoadAndEverybodyBuilds(t *testing.T) {
+func TestTheLimitOfBuildsHoldsUnderLoadAndEveryFunctionBuilds(t *testing.T) {
 	t.Parallel()
 	const limit, functions = 3, 40
 	jobs := &builds{running: map[types.NamespacedName]bool{}}
@@ -69,8 +69,8 @@ func TestTheLimitHoldsUnderLoadAndEverybodyBuilds(t *testing.T) {
 	var wait sync.WaitGroup
 	done := make(chan types.NamespacedName, functions)
 	attempt := func(fn types.NamespacedName) {
-		place, err := q.Enter(t.Context(), fn)
-		if err != nil || !place.Granted {
+		status, err := q.Enter(t.Context(), fn)
+		if err != nil || !status.Granted {
 			return
 		}
 		wait.Go(func() {
@@ -114,11 +114,11 @@ func TestHold(t *testing.T) {
 		}
 	}()
 	require.Eventually(t, func() bool {
-		place, err := q.Enter(t.Context(), named("a/2"))
-		if place.Granted {
+		status, err := q.Enter(t.Context(), named("a/2"))
+		if status.Granted {
 			q.Leave(named("a/2"))
 		}
-		return err == nil && !place.Granted
+		return err == nil && !status.Granted
 	}, time.Minute, 1e6, "builds begin although the queue is held")
 	require.Empty(t, held, "a build runs")
 
@@ -146,9 +146,9 @@ func TestAHoldThatCannotBeGrantedLetsBuildsGoOn(t *testing.T) {
 	_, err = q.Enter(t.Context(), named("a/2"))
 	require.ErrorContains(t, err, "no cache")
 	jobs.err = nil
-	place, err := q.Enter(t.Context(), named("a/2"))
+	status, err := q.Enter(t.Context(), named("a/2"))
 	require.NoError(t, err)
-	require.True(t, place.Granted)
+	require.True(t, status.Granted)
 }
 
 func TestHoldWaitsNoLongerThanTheLongestBuildWhateverJobsSay(t *testing.T) {
@@ -171,7 +171,7 @@ func TestHoldWaitsNoLongerThanTheLongestBuildWhateverJobsSay(t *testing.T) {
 }
 
 // newReader has a Function, and Jobs that claim to be its builds.
-func world(t *testing.T, jobs ...*batchv1.Job) client.Reader {
+func newReader(t *testing.T, jobs ...*batchv1.Job) client.Reader {
 	t.Helper()
 	scheme, err := kube.NewScheme()
 	require.NoError(t, err)
@@ -204,7 +204,7 @@ func TestBuildsAreReadFromTheirJobs(t *testing.T) {
 			job.Status.Conditions = []batchv1.JobCondition{{Type: kind, Status: corev1.ConditionTrue}}
 		}
 	}
-	running, err := JobReader{world(t, jobOf("runs", nil), jobOf("ends", with(batchv1.JobFailureTarget)),
+	running, err := JobReader{newReader(t, jobOf("runs", nil), jobOf("ends", with(batchv1.JobFailureTarget)),
 		jobOf("done", with(batchv1.JobComplete)), jobOf("failed", with(batchv1.JobFailed)))}.Running(t.Context())
 	require.NoError(t, err)
 	require.ElementsMatch(t, several("shop/runs", "shop/ends"), running)
@@ -227,7 +227,7 @@ func TestJobsThatAreNoBuildsOfAFunctionAreNotCounted(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			running, err := JobReader{world(t, jobOf("runs", change))}.Running(t.Context())
+			running, err := JobReader{newReader(t, jobOf("runs", change))}.Running(t.Context())
 			require.NoError(t, err)
 			require.Empty(t, running)
 		})
@@ -240,7 +240,7 @@ func TestFunctionRunsOneBuildHoweverManyJobsSayThatTheyAreIts(t *testing.T) {
 	for i := range 20 {
 		jobs = append(jobs, jobOf("runs", func(job *batchv1.Job) { job.Name = fmt.Sprintf("runs-build-%010d", i) }))
 	}
-	running, err := JobReader{world(t, jobs...)}.Running(t.Context())
+	running, err := JobReader{newReader(t, jobs...)}.Running(t.Context())
 	require.NoError(t, err)
 	require.Equal(t, several("shop/runs"), running)
 }

@@ -15,7 +15,7 @@ const (
 )
 
 // QueueStatus is where a Function stands that wants to build.
-type Place struct {
+type QueueStatus struct {
 	// Granted means that the build may begin, and that a slot is kept for it.
 	Granted bool
 	// Position counts from 1, Waiting is the length of the queue, and Running the builds that it waits for.
@@ -61,11 +61,11 @@ func newSlots(limits Limits) *slots {
 }
 
 // enter asks for a slot. A Function that has to wait keeps its position for as long as it asks again in time.
-func (s *slots) enter(fn types.NamespacedName, running []types.NamespacedName, now time.Time) Place {
+func (s *slots) enter(fn types.NamespacedName, running []types.NamespacedName, now time.Time) QueueStatus {
 	s.update(running, now)
 	runs := slices.Contains(running, fn)
 	if held, ok := s.taken[fn]; ok && !held.left && !runs {
-		return Place{Granted: true} // its Job is yet to be seen
+		return QueueStatus{Granted: true} // its Job is yet to be seen
 	}
 	waits, ok := s.waiting[fn]
 	if !ok {
@@ -80,14 +80,14 @@ func (s *slots) enter(fn types.NamespacedName, running []types.NamespacedName, n
 		s.number++
 		s.served[fn.Namespace] = s.number
 		s.taken[fn] = slot{granted: now, replaces: runs}
-		return Place{Granted: true}
+		return QueueStatus{Granted: true}
 	}
 	total, own := s.count(fn)
-	place := Place{Position: slices.Index(s.order(), fn) + 1, Waiting: len(s.waiting), Running: total}
+	status := QueueStatus{Position: slices.Index(s.order(), fn) + 1, Waiting: len(s.waiting), Running: total}
 	if total < s.limits.Total && own[fn.Namespace] >= s.limits.share() {
-		place.Share = s.limits.share()
+		status.Share = s.limits.share()
 	}
-	return place
+	return status
 }
 
 // leave gives up the position or the slot.

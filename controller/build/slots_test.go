@@ -50,13 +50,13 @@ func TestTheOrderOfBuilds(t *testing.T) {
 			}
 			require.Equal(t, several(tc.want...), s.order())
 			for i, fn := range tc.want {
-				require.Equal(t, Place{Position: i + 1, Waiting: len(tc.want), Running: 1}, s.enter(named(fn), busy, noon()))
+				require.Equal(t, QueueStatus{Position: i + 1, Waiting: len(tc.want), Running: 1}, s.enter(named(fn), busy, noon()))
 			}
 		})
 	}
 }
 
-func TestANamespaceThatHadItsTurnWaitsForTheOthers(t *testing.T) {
+func TestANamespaceWithTheLastGrantWaitsForTheOthers(t *testing.T) {
 	t.Parallel()
 	s := newSlots(one())
 	for _, fn := range several("a/1", "a/2", "b/1", "b/2") {
@@ -81,8 +81,8 @@ func TestSlots(t *testing.T) {
 		require.True(t, s.enter(named("a/1"), nil, noon()).Granted)
 		require.True(t, s.enter(named("a/1"), nil, noon()).Granted, "asking twice takes one slot")
 		require.True(t, s.enter(named("a/2"), nil, noon()).Granted)
-		require.Equal(t, Place{Position: 1, Waiting: 1, Running: 2}, s.enter(named("a/3"), nil, noon()))
-		require.Equal(t, Place{Position: 1, Waiting: 1, Running: 2}, s.enter(named("a/3"), several("a/1"), noon()))
+		require.Equal(t, QueueStatus{Position: 1, Waiting: 1, Running: 2}, s.enter(named("a/3"), nil, noon()))
+		require.Equal(t, QueueStatus{Position: 1, Waiting: 1, Running: 2}, s.enter(named("a/3"), several("a/1"), noon()))
 		require.Empty(t, s.next(several("a/1"), noon()))
 		require.Equal(t, several("a/3"), s.next(several("a/1"), noon().Add(startGrace+1)), "a/2 never came")
 	})
@@ -106,7 +106,7 @@ func TestSlots(t *testing.T) {
 		s := newSlots(one())
 		s.enter(named("a/1"), several("x/x"), noon())
 		later := noon().Add(timeout + 1)
-		require.Equal(t, Place{Position: 1, Waiting: 1, Running: 1}, s.enter(named("a/2"), several("x/x"), later))
+		require.Equal(t, QueueStatus{Position: 1, Waiting: 1, Running: 1}, s.enter(named("a/2"), several("x/x"), later))
 	})
 	t.Run("more builds than the limit let no further one begin", func(t *testing.T) {
 		t.Parallel()
@@ -141,15 +141,15 @@ func TestNamespaceHoldsNoMoreThanItsShare(t *testing.T) {
 			}
 		}
 		require.Equal(t, want, granted, "%v", limits)
-		place := s.enter(named("greedy/9"), nil, noon())
+		status := s.enter(named("greedy/9"), nil, noon())
 		if want < limits.Total {
-			require.Equal(t, want, place.Share, "the Function is told why it waits")
-			require.Equal(t, Place{Granted: true}, s.enter(named("other/1"), nil, noon()), "past those that wait")
+			require.Equal(t, want, status.Share, "the Function is told why it waits")
+			require.Equal(t, QueueStatus{Granted: true}, s.enter(named("other/1"), nil, noon()), "past those that wait")
 		}
 	}
 }
 
-func TestJobsThatNoGrantStandsForHoldNoSlot(t *testing.T) {
+func TestJobsWithoutAGrantHoldNoSlot(t *testing.T) {
 	t.Parallel()
 	forged := several("evil/1", "evil/2", "evil/3", "evil/4", "evil/5")
 	t.Run("while the controller runs", func(t *testing.T) {
@@ -165,7 +165,7 @@ func TestJobsThatNoGrantStandsForHoldNoSlot(t *testing.T) {
 		s := newSlots(few())
 		require.True(t, s.enter(named("shop/1"), forged, noon()).Granted)
 		require.True(t, s.enter(named("shop/2"), forged, noon()).Granted)
-		require.Equal(t, Place{Position: 1, Waiting: 1, Running: 5}, s.enter(named("shop/3"), forged, noon()))
+		require.Equal(t, QueueStatus{Position: 1, Waiting: 1, Running: 5}, s.enter(named("shop/3"), forged, noon()))
 		require.True(t, s.enter(named("shop/3"), forged, noon().Add(few().holdable()+1)).Granted, "nor for longer than a build")
 	})
 	t.Run("longer than a build may take, although made again and again", func(t *testing.T) {
@@ -186,8 +186,8 @@ func TestFunctionThatBuildsAgainAndAgainGivesWay(t *testing.T) {
 	now := noon()
 	require.True(t, s.enter(named("evil/1"), nil, now).Granted)
 	s.enter(named("shop/1"), several("evil/1"), now)
-	place := s.enter(named("evil/1"), several("evil/1"), now.Add(time.Second))
-	require.False(t, place.Granted, "its source has changed, but it is another's turn")
+	status := s.enter(named("evil/1"), several("evil/1"), now.Add(time.Second))
+	require.False(t, status.Granted, "its source has changed, but it is another's turn")
 	require.True(t, s.enter(named("shop/1"), nil, now.Add(2*time.Second)).Granted, "once the superseded Job is gone")
 }
 

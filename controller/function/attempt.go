@@ -37,7 +37,7 @@ const (
 	lastRetry  = 10 * time.Minute
 	// nonTransientRetry is for a failure that the user has to repair, in case
 	// the controller does not see the repair.
-	patientRetry = time.Hour
+	nonTransientRetry = time.Hour
 )
 
 // attempt is one try to build an image.
@@ -87,7 +87,7 @@ func (a attempt) after(failed *batchv1.Job, result build.Result) (next attempt, 
 	}
 	a.failures = last.failures + 1
 	if !result.Reason.Transient() {
-		return a, ended.Add(patientRetry)
+		return a, ended.Add(nonTransientRetry)
 	}
 	delay := lastRetry
 	if shift := last.failures; shift < 8 {

@@ -85,7 +85,7 @@ func TestTheHistoryOfBuilds(t *testing.T) {
 	require.Equal(t, jobFor(now).Name, found.present.Name, "of two of one second")
 }
 
-func TestWhatBecameOfABuild(t *testing.T) {
+func TestResultOfABuild(t *testing.T) {
 	t.Parallel()
 	terminated := func(name string, code int32, reason, message string) corev1.Pod {
 		return corev1.Pod{Status: corev1.PodStatus{ContainerStatuses: []corev1.ContainerStatus{{
@@ -173,14 +173,14 @@ func TestWhatBecameOfABuild(t *testing.T) {
 func TestAFailedBuildSaysWhyWhereAndWhen(t *testing.T) {
 	t.Parallel()
 	job := jobFor(attempt{target: "t"}, jobEnded(batchv1.JobFailed, ""))
-	got := failedVerdict(job, build.Result{Reason: build.PackageNotFound, Message: "There is no left-pad 99.", Log: "npm error 404\n"},
+	got := failedBuildCondition(job, build.Result{Reason: build.PackageNotFound, Message: "There is no left-pad 99.", Log: "npm error 404\n"},
 		noon().Add(time.Hour), noon())
 	require.Equal(t, "Job "+job.Name+" failed: There is no left-pad 99. The last lines of the log:\nnpm error 404\n"+
 		"All of the log: kubectl logs --namespace shop job/"+job.Name+". It is built again as soon as the source, the dependencies, "+
 		"the Secrets of the build or the annotation rouse.run/rebuild change, otherwise at 2026-01-01 13:00:00 UTC", got.message)
-	require.Equal(t, time.Hour, got.lookAgain)
+	require.Equal(t, time.Hour, got.requeueAfter)
 
-	got = failedVerdict(job, build.Result{Reason: build.RegistryFull, Message: "No space"}, noon().Add(30*time.Second), noon())
+	got = failedBuildCondition(job, build.Result{Reason: build.RegistryFull, Message: "No space"}, noon().Add(30*time.Second), noon())
 	require.Contains(t, got.message, "failed: No space. All of the log")
 	require.Contains(t, got.message, "It is tried again at 2026-01-01 12:00:30 UTC")
 }

@@ -11,56 +11,56 @@ import (
 	"github.com/rouse-run/rouse/internal/workload"
 )
 
-// scalingVerdict reports whether the number of pods follows the events.
-func scalingVerdict(s *scope) verdict {
+// scalingCondition reports whether the number of pods follows the events.
+func scalingCondition(s *scope) conditionUpdate {
 	if failed := failureOf(s.err); failed != nil && failed.condition == v1alpha2.ConditionScaling {
-		return verdict{status: metav1.ConditionFalse, reason: failed.reason, message: failed.message}
+		return conditionUpdate{status: metav1.ConditionFalse, reason: failed.reason, message: failed.message}
 	}
 	low, high := workload.ReplicaBounds(s.fn)
 	switch {
 	case !s.applied:
-		return verdict{}
-	case !s.keda && len(s.rivals) > 0:
-		return verdict{
+		return conditionUpdate{}
+	case !s.keda && len(s.conflictingAutoscalers) > 0:
+		return conditionUpdate{
 			status: metav1.ConditionFalse,
 			reason: v1alpha2.ReasonKedaNotInstalled,
 			message: fmt.Sprintf("KEDA is not installed, and HorizontalPodAutoscaler %s scales the Function. Install KEDA and "+
-				"delete it; the Function then follows its events", strings.Join(s.rivals, ", ")),
+				"delete it; the Function then follows its events", strings.Join(s.conflictingAutoscalers, ", ")),
 		}
 	case !s.keda:
-		return verdict{
+		return conditionUpdate{
 			status: metav1.ConditionFalse,
 			reason: v1alpha2.ReasonKedaNotInstalled,
 			message: fmt.Sprintf("KEDA is not installed, so a HorizontalPodAutoscaler keeps %d to %d replicas by CPU use "+
 				"and the Function never sleeps. Install KEDA; the Function then uses it at once", max(low, 1), high),
 		}
-	case len(s.rivals) > 0:
-		return verdict{
+	case len(s.conflictingAutoscalers) > 0:
+		return conditionUpdate{
 			status: metav1.ConditionFalse,
 			reason: v1alpha2.ReasonScaledObjectFailed,
 			message: fmt.Sprintf("HorizontalPodAutoscaler %s scales the Function too, and Kubernetes lets none of several act. "+
-				"Delete it (or the ScaledObject that made it), or remove spec.scaleConfig", strings.Join(s.rivals, ", ")),
+				"Delete it (or the ScaledObject that made it), or remove spec.scaleConfig", strings.Join(s.conflictingAutoscalers, ", ")),
 		}
 	case s.scaledObject == nil:
-		return verdict{}
+		return conditionUpdate{}
 	}
-	return kedaVerdict(s, low, high)
+	return kedaCondition(s, low, high)
 }
 
-// kedaVerdict repeats what KEDA says of the ScaledObject.
-func kedaVerdict(s *scope, low, high int32) verdict {
+// kedaCondition repeats what KEDA says of the ScaledObject.
+func kedaCondition(s *scope, low, high int32) conditionUpdate {
 	keda := readiness(s.scaledObject)
 	if keda.isConflict() && meta.FindStatusCondition(s.fn.Status.Conditions, v1alpha2.ConditionScaling) != nil {
-		return verdict{}
+		return conditionUpdate{}
 	}
 	switch {
 	case keda.status == string(metav1.ConditionTrue):
-		return verdict{
+		return conditionUpdate{
 			status: metav1.ConditionTrue, reason: v1alpha2.ReasonScaledObjectReady,
 			message: fmt.Sprintf("ScaledObject %s keeps %d to %d replicas", s.fn.Name, low, high),
 		}
 	case keda.status == string(metav1.ConditionFalse) && !keda.isConflict():
-		return verdict{
+		return conditionUpdate{
 			status: metav1.ConditionFalse, reason: v1alpha2.ReasonScaledObjectFailed,
 			message: fmt.Sprintf("KEDA cannot scale by ScaledObject %s: %s", s.fn.Name, keda.message),
 		}

@@ -22,7 +22,7 @@ type registries interface {
 
 // slots lets builds begin.
 type slots interface {
-	Enter(ctx context.Context, fn client.ObjectKey) (controllerbuild.Place, error)
+	Enter(ctx context.Context, fn client.ObjectKey) (controllerbuild.QueueStatus, error)
 	Leave(fn client.ObjectKey)
 }
 
@@ -47,7 +47,7 @@ func (r *Reconciler) buildImage(ctx context.Context, s *scope) error {
 	found, err := r.registries.For(ctx, s.fn.Namespace)
 	if invalid, ok := errors.AsType[*registry.InvalidError](err); ok {
 		r.slots.Leave(key)
-		s.planned, s.build = true, invalidRegistryVerdict(invalid.Error())
+		s.planned, s.build = true, invalidRegistryCondition(invalid.Error())
 		return nil
 	}
 	if err != nil {
@@ -55,7 +55,7 @@ func (r *Reconciler) buildImage(ctx context.Context, s *scope) error {
 	}
 	if found == nil {
 		r.slots.Leave(key)
-		s.planned, s.build = true, noRegistryVerdict(s.plan)
+		s.planned, s.build = true, noRegistryCondition(s.plan)
 		return r.prepareInPods(ctx, s)
 	}
 	if s.tenant, err = r.tenantOf(ctx, s.fn.Namespace); err != nil {
@@ -63,7 +63,7 @@ func (r *Reconciler) buildImage(ctx context.Context, s *scope) error {
 	}
 	s.registry, s.planned = found, true
 	if foreign, err := r.applyRegistrySecret(ctx, s); foreign != nil || err != nil {
-		s.build = verdictOf(foreign)
+		s.build = failureCondition(foreign)
 		return err
 	}
 	begun, err := r.findOrBuild(ctx, s)
@@ -81,7 +81,7 @@ func (r *Reconciler) findOrBuild(ctx context.Context, s *scope) (bool, error) {
 
 	known, err := r.knownImage(ctx, s, repository, tag)
 	if err != nil {
-		s.build = unreachableVerdict(s.registry, err)
+		s.build = unreachableRegistryCondition(s.registry, err)
 		return false, nil
 	}
 	if known != nil {
@@ -107,7 +107,7 @@ func (r *Reconciler) findOrBuild(ctx context.Context, s *scope) (bool, error) {
 		}
 	}
 	if err := r.reach(ctx, s, repository, tag); err != nil {
-		s.build = unreachableVerdict(s.registry, err)
+		s.build = unreachableRegistryCondition(s.registry, err)
 		return false, nil
 	}
 	return r.begin(ctx, s, wanted, past)
@@ -134,7 +134,7 @@ func (r *Reconciler) followJob(ctx context.Context, s *scope, past history, want
 	}
 	next, due := wanted.after(job, result)
 	if s.now.Before(due) {
-		s.build = failedVerdict(job, result, due, s.now)
+		s.build = failedBuildCondition(job, result, due, s.now)
 		return true, false, r.clearBuilds(ctx, s, &past)
 	}
 	*wanted = next
@@ -143,12 +143,12 @@ func (r *Reconciler) followJob(ctx context.Context, s *scope, past history, want
 
 // begin creates the Job when the queue grants this Function a slot.
 func (r *Reconciler) begin(ctx context.Context, s *scope, wanted attempt, past history) (bool, error) {
-	place, err := r.slots.Enter(ctx, client.ObjectKeyFromObject(s.fn))
+	queueStatus, err := r.slots.Enter(ctx, client.ObjectKeyFromObject(s.fn))
 	if err != nil {
 		return false, err
 	}
-	if !place.Granted {
-		s.build = queuedVerdict(place)
+	if !queueStatus.Granted {
+		s.build = queuedCondition(queueStatus)
 		return true, nil
 	}
 	name := resources.JobName(s.fn, wanted.id())
@@ -158,11 +158,11 @@ func (r *Reconciler) begin(ctx context.Context, s *scope, wanted attempt, past h
 		if failed == nil {
 			return false, err
 		}
-		s.build = verdictOf(failed)
-		s.build.lookAgain = firstRetry
+		s.build = failureCondition(failed)
+		s.build.requeueAfter = firstRetry
 		return false, nil
 	}
-	s.build = createdVerdict(name)
+	s.build = createdCondition(name)
 	return true, r.clearBuilds(ctx, s, &past)
 }
 
@@ -171,7 +171,7 @@ func (r *Reconciler) begin(ctx context.Context, s *scope, wanted attempt, past h
 // older status would build again.
 func (r *Reconciler) useImage(ctx context.Context, s *scope, message string) error {
 	s.code.Image = s.image.Image
-	s.build = builtVerdict(s, message)
+	s.build = builtCondition(s, message)
 	if recorded := s.fn.Status.Build; recorded == nil || *recorded != *s.image {
 		return nil
 	}

@@ -15,8 +15,8 @@ import (
 )
 
 const (
-	// lookTimeout bounds the request whether a registry has an image.
-	lookTimeout = 5 * time.Second
+	// registryTimeout bounds the request whether a registry has an image.
+	registryTimeout = 5 * time.Second
 	// untrustedDelay is how soon a registry whose certificate is not trusted is
 	// asked again.
 	untrustedDelay = 5 * time.Minute
@@ -32,7 +32,7 @@ func (r *Reconciler) knownImage(ctx context.Context, s *scope, repository, tag s
 	if !pullFails(s) {
 		return known, nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, lookTimeout)
+	ctx, cancel := context.WithTimeout(ctx, registryTimeout)
 	defer cancel()
 	_, digest, _ := strings.Cut(known.Image, "@")
 	found, err := s.registry.Holds(ctx, repository, digest)
@@ -50,7 +50,7 @@ func (r *Reconciler) knownImage(ctx context.Context, s *scope, repository, tag s
 // repository that does not exist yet, and whether the credentials are right, the
 // build finds out.
 func (r *Reconciler) reach(ctx context.Context, s *scope, repository, tag string) error {
-	ctx, cancel := context.WithTimeout(ctx, lookTimeout)
+	ctx, cancel := context.WithTimeout(ctx, registryTimeout)
 	defer cancel()
 	_, err := s.registry.Holds(ctx, repository, tag)
 	if errors.Is(err, images.ErrForbidden) {
@@ -59,18 +59,18 @@ func (r *Reconciler) reach(ctx context.Context, s *scope, repository, tag string
 	return err
 }
 
-// unreachableVerdict distinguishes what the user has to repair from what is transient.
-func unreachableVerdict(at *registry.Registry, err error) verdict {
+// unreachableRegistryCondition distinguishes what the user has to repair from what is transient.
+func unreachableRegistryCondition(at *registry.Registry, err error) conditionUpdate {
 	remedy := "Correct"
 	switch {
 	case errors.Is(err, images.ErrDenied):
 	case errors.Is(err, images.ErrUntrusted):
 		remedy = "Add the registry's authority to the caBundle of the installation, or correct"
 	default:
-		return unavailableRegistryVerdict(err)
+		return unavailableRegistryCondition(err)
 	}
-	v := invalidRegistryVerdict(fmt.Sprintf("%v. %s the address in Secret %s", err, remedy, at.Secret))
-	v.lookAgain = untrustedDelay
+	v := invalidRegistryCondition(fmt.Sprintf("%v. %s the address in Secret %s", err, remedy, at.Secret))
+	v.requeueAfter = untrustedDelay
 	return v
 }
 

@@ -22,9 +22,9 @@ const (
 	// for the reason.
 	podGrace = 10 * time.Second
 	// stuckGrace is how long a pod may be unable to start before the slot goes to
-	// another build, and roomGrace the same for an unschedulable one.
-	stuckGrace = 2 * time.Minute
-	roomGrace  = resources.RoomSeconds * time.Second
+	// another build, and unschedulableGrace the same for an unschedulable one.
+	stuckGrace         = 2 * time.Minute
+	unschedulableGrace = resources.UnschedulableSeconds * time.Second
 )
 
 // jobsOf lists the builds of a Function.
@@ -73,10 +73,10 @@ func (r *Reconciler) watchJob(ctx context.Context, s *scope, job *batchv1.Job) e
 		return err
 	}
 	if problem := endingProblem(job, pods); problem != "" {
-		s.build = runningBuildVerdict(job, problem)
+		s.build = runningBuildCondition(job, problem)
 		return nil
 	}
-	since, grace := startPatience(job, pods)
+	since, grace := startGrace(job, pods)
 	age, trouble, wait := s.now.Sub(since), buildTrouble(pods), grace
 	if len(pods) == 0 {
 		wait = podGrace
@@ -87,12 +87,12 @@ func (r *Reconciler) watchJob(ctx context.Context, s *scope, job *batchv1.Job) e
 			}
 		}
 	}
-	s.build = runningBuildVerdict(job, trouble)
+	s.build = runningBuildCondition(job, trouble)
 	if trouble == "" && len(pods) > 0 {
 		return nil
 	}
 	if trouble == "" || age < grace {
-		s.build.lookAgain = max(wait-age, time.Second)
+		s.build.requeueAfter = max(wait-age, time.Second)
 		return nil
 	}
 	problem, err := problemOf(trouble)
@@ -108,15 +108,15 @@ func (r *Reconciler) watchJob(ctx context.Context, s *scope, job *batchv1.Job) e
 	return nil
 }
 
-// startPatience is how long the pod of a build may take to start, and since when.
-func startPatience(job *batchv1.Job, pods []corev1.Pod) (since time.Time, grace time.Duration) {
+// startGrace is how long the pod of a build may take to start, and since when.
+func startGrace(job *batchv1.Job, pods []corev1.Pod) (since time.Time, grace time.Duration) {
 	since, grace = job.CreationTimestamp.Time, stuckGrace
 	for i := range pods {
 		switch scheduled := podCondition(&pods[i], corev1.PodScheduled); scheduled.Status {
 		case corev1.ConditionTrue:
 			since = scheduled.LastTransitionTime.Time
 		case corev1.ConditionFalse:
-			grace = roomGrace
+			grace = unschedulableGrace
 		default:
 		}
 	}

@@ -52,7 +52,7 @@ func buildPod(fn *v1alpha2.Function, job *batchv1.Job, changes ...func(*corev1.P
 	return pod
 }
 
-func TestABuildThatRuns(t *testing.T) {
+func TestWatchOfARunningBuild(t *testing.T) {
 	t.Parallel()
 	fn := newFunction(withDependencies("nodejs22", leftPad))
 	noImage := waitingFor(reasonImagePullBackOff, "Back-off pulling image")
@@ -62,29 +62,29 @@ func TestABuildThatRuns(t *testing.T) {
 		Type:           corev1.EventTypeWarning, Message: "pods is forbidden: exceeded quota",
 	}
 	for name, tc := range map[string]struct {
-		age       time.Duration
-		pod       []func(*corev1.Pod) // nil: none
-		event     bool
-		says      string
-		lookAgain time.Duration
-		ends      bool
+		age          time.Duration
+		pod          []func(*corev1.Pod) // nil: none
+		event        bool
+		says         string
+		requeueAfter time.Duration
+		ends         bool
 	}{
 		"with a pod nothing is to be done":      {age: time.Hour, pod: []func(*corev1.Pod){}, says: "is still in progress"},
-		"a pod may take a moment to come":       {age: time.Second, says: "is still in progress", lookAgain: 9 * time.Second},
-		"then its events are read":              {age: 10 * time.Second, event: true, says: ": it has no pod yet: pods is forbidden", lookAgain: 110 * time.Second},
-		"who may have nothing to say":           {age: time.Hour, says: "is still in progress", lookAgain: time.Second},
+		"a pod may take a moment to come":       {age: time.Second, says: "is still in progress", requeueAfter: 9 * time.Second},
+		"then its events are read":              {age: 10 * time.Second, event: true, says: ": it has no pod yet: pods is forbidden", requeueAfter: 110 * time.Second},
+		"who may have nothing to say":           {age: time.Hour, says: "is still in progress", requeueAfter: time.Second},
 		"no pod for long ends the build":        {age: stuckGrace, event: true, says: "exceeded quota", ends: true},
-		"an image that is not there is told":    {age: time.Second, pod: []func(*corev1.Pod){noImage}, says: "ImagePullBackOff: Back-off", lookAgain: 119 * time.Second},
+		"an image that is not there is told":    {age: time.Second, pod: []func(*corev1.Pod){noImage}, says: "ImagePullBackOff: Back-off", requeueAfter: 119 * time.Second},
 		"and ends the build when it stays away": {age: stuckGrace, pod: []func(*corev1.Pod){noImage}, says: "ImagePullBackOff", ends: true},
 		"a full cluster may grow for a while": {
 			age: stuckGrace, pod: []func(*corev1.Pod){unschedulable},
-			says: "no node takes the pod: 0/1 nodes are available: Insufficient cpu", lookAgain: 8 * time.Minute,
+			says: "no node takes the pod: 0/1 nodes are available: Insufficient cpu", requeueAfter: 8 * time.Minute,
 		},
 		"one that does not grow ends the build": {
-			age: roomGrace, pod: []func(*corev1.Pod){unschedulable}, says: "Insufficient cpu", ends: true,
+			age: unschedulableGrace, pod: []func(*corev1.Pod){unschedulable}, says: "Insufficient cpu", ends: true,
 		},
 		"the grace begins again when it is scheduled": {
-			age: time.Hour, pod: []func(*corev1.Pod){scheduled(time.Second), noImage}, says: "ImagePullBackOff", lookAgain: 119 * time.Second,
+			age: time.Hour, pod: []func(*corev1.Pod){scheduled(time.Second), noImage}, says: "ImagePullBackOff", requeueAfter: 119 * time.Second,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -98,9 +98,9 @@ func TestABuildThatRuns(t *testing.T) {
 				objects = append(objects, warning.DeepCopy())
 			}
 			b := newBench(t, false, objects...)
-			result, err := b.pass()
+			result, err := b.reconcile()
 			require.NoError(t, err)
-			require.Equal(t, tc.lookAgain, result.RequeueAfter)
+			require.Equal(t, tc.requeueAfter, result.RequeueAfter)
 			condition := meta.FindStatusCondition(b.function().Status.Conditions, v1alpha2.ConditionBuildReady)
 			require.Equal(t, v1alpha2.ReasonJobRunning, condition.Reason)
 			require.Contains(t, condition.Message, tc.says)
@@ -159,7 +159,7 @@ func TestABuildThatIsBeingEndedKeepsItsReason(t *testing.T) {
 			job := buildOf(t, fn, time.Hour)
 			tc.end(job)
 			b := newBench(t, false, fn.DeepCopy(), registrySecret(), job, deadline.DeepCopy())
-			_, err := b.pass()
+			_, err := b.reconcile()
 			require.NoError(t, err)
 			condition := meta.FindStatusCondition(b.function().Status.Conditions, v1alpha2.ConditionBuildReady)
 			require.Equal(t, v1alpha2.ReasonJobRunning, condition.Reason)
@@ -193,7 +193,7 @@ func TestWhatBuildsLeaveIsCleared(t *testing.T) {
 		require.NoError(t, client.IgnoreNotFound(err))
 		return !apierrors.IsNotFound(err)
 	}
-	_, err := b.pass()
+	_, err := b.reconcile()
 	require.NoError(t, err)
 	require.True(t, exists(job.Name), "its build runs")
 
@@ -208,7 +208,7 @@ func TestWhatBuildsLeaveIsCleared(t *testing.T) {
 	require.NoError(t, b.client.Update(t.Context(), job))
 	job.Status.Conditions = []batchv1.JobCondition{jobEnded(batchv1.JobFailed, "")}
 	require.NoError(t, b.client.Status().Update(t.Context(), job))
-	_, err = b.pass()
+	_, err = b.reconcile()
 	require.NoError(t, err)
 	require.False(t, exists(job.Name), "its build has ended")
 	require.False(t, exists("of-a-job-that-is-gone"))
@@ -228,7 +228,7 @@ func TestPreparationsStayAsLongAsAVersionNeedsThem(t *testing.T) {
 		Name: "builder-input", VolumeSource: corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{SecretName: "needed"}},
 	}}
 	b := newBench(t, false, fn, set, preparation("needed"), preparation("unneeded"))
-	_, err := b.pass()
+	_, err := b.reconcile()
 	require.NoError(t, err)
 	secrets := &corev1.SecretList{}
 	require.NoError(t, b.client.List(t.Context(), secrets, client.MatchingLabels(resources.PreparationLabels(fn))))

@@ -79,7 +79,7 @@ func (o *BuildOptions) validate() error {
 // Limits are the options in the form that the queue of builds takes. A build holds
 // its slot also while its pod is unschedulable.
 func (o *BuildOptions) Limits() controllerbuild.Limits {
-	return controllerbuild.Limits{Total: o.MaxSimultaneous, PerNamespace: o.PerNamespace, Longest: o.Deadline + roomGrace}
+	return controllerbuild.Limits{Total: o.MaxSimultaneous, PerNamespace: o.PerNamespace, Longest: o.Deadline + unschedulableGrace}
 }
 
 // settings are the options in the form that the builders of objects take; they

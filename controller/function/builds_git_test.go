@@ -30,7 +30,7 @@ func commit(digit int) controllergit.Finding {
 	return controllergit.Finding{Commit: strings.Repeat(strconv.Itoa(digit), 40)}
 }
 
-func followsCommits(w *world, repositories *fakeRepositories) {
+func followsCommits(w *fixture, repositories *fakeRepositories) {
 	t := w.t
 	server := registrytest.Start(t)
 	w.useRegistry(server)
@@ -64,7 +64,7 @@ func followsCommits(w *world, repositories *fakeRepositories) {
 	require.Equal(t, commit(2).Commit, fn.Status.GitRepository.Commit)
 }
 
-func survivesRepository(w *world, repositories *fakeRepositories) {
+func survivesRepository(w *fixture, repositories *fakeRepositories) {
 	t := w.t
 	server := registrytest.Start(t)
 	w.useRegistry(server)

@@ -31,7 +31,7 @@ const leftPad = `{"dependencies":{"left-pad":"1.3.0"}}`
 
 func TestBuildsOnARealAPIServer(t *testing.T) {
 	repositories := runManager(t, simultaneous)
-	for name, test := range map[string]func(*world, *fakeRepositories){
+	for name, test := range map[string]func(*fixture, *fakeRepositories){
 		"an image is built once and then reused":                buildsOnce,
 		"a build that fails says why and leaves what runs":      survivesFailure,
 		"a transient failure is tried again with backoff":       triesAgain,
@@ -53,12 +53,12 @@ func TestBuildsOnARealAPIServer(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			test(newWorld(t), repositories)
+			test(newFixture(t), repositories)
 		})
 	}
 }
 
-func buildsOnce(w *world, _ *fakeRepositories) {
+func buildsOnce(w *fixture, _ *fakeRepositories) {
 	t := w.t
 	server := registrytest.Start(t)
 	w.useRegistry(server)
@@ -91,7 +91,7 @@ func buildsOnce(w *world, _ *fakeRepositories) {
 	condition = w.awaitCondition(fn, v1alpha2.ConditionBuildReady, metav1.ConditionTrue, v1alpha2.ReasonJobFinished)
 	require.Equal(t, image, fn.Status.Build.Image)
 	require.True(t, strings.HasSuffix(plan.Target, fn.Status.Build.Tag))
-	require.Eventually(t, func() bool { return len(w.jobs(fn)) == 0 }, patience, tick, "the Job stays")
+	require.Eventually(t, func() bool { return len(w.jobs(fn)) == 0 }, timeout, tick, "the Job stays")
 
 	source := sourceOf(deployment)
 	update(w, fn, withSource("module.exports = { main: () => 'other' }"))
@@ -106,7 +106,7 @@ func buildsOnce(w *world, _ *fakeRepositories) {
 
 // collect is the garbage collector: it deletes what an earlier Function of the same name left, and reports when nothing of
 // it is there. A controller that has not seen that yet may create something once more.
-func (w *world) collect(fn *v1alpha2.Function) error {
+func (w *fixture) collect(fn *v1alpha2.Function) error {
 	key := client.ObjectKeyFromObject(fn)
 	for object, name := range map[client.Object]string{
 		&appsv1.Deployment{}: fn.Name, &corev1.Service{}: fn.Name, &corev1.Secret{}: "rouse-registry-" + fn.Name,
@@ -132,7 +132,7 @@ func sourceOf(deployment *appsv1.Deployment) string {
 }
 
 // built is a Function whose image is built, and runs.
-func (w *world) built(server *registrytest.Registry) (*v1alpha2.Function, *appsv1.Deployment) {
+func (w *fixture) built(server *registrytest.Registry) (*v1alpha2.Function, *appsv1.Deployment) {
 	w.t.Helper()
 	fn := w.create(withDependencies("nodejs22", leftPad))
 	job := w.awaitJob(fn)
@@ -144,7 +144,7 @@ func (w *world) built(server *registrytest.Registry) (*v1alpha2.Function, *appsv
 	return fn, deployment
 }
 
-func survivesFailure(w *world, _ *fakeRepositories) {
+func survivesFailure(w *fixture, _ *fakeRepositories) {
 	t := w.t
 	server := registrytest.Start(t)
 	w.useRegistry(server)
@@ -170,10 +170,10 @@ func survivesFailure(w *world, _ *fakeRepositories) {
 
 	update(w, fn, withDependencies("nodejs22", leftPad))
 	w.awaitCondition(fn, v1alpha2.ConditionBuildReady, metav1.ConditionTrue, v1alpha2.ReasonJobFinished)
-	require.Eventually(t, func() bool { return len(w.jobs(fn)) == 0 }, patience, tick, "the failed Job outlives the next success")
+	require.Eventually(t, func() bool { return len(w.jobs(fn)) == 0 }, timeout, tick, "the failed Job outlives the next success")
 }
 
-func triesAgain(w *world, _ *fakeRepositories) {
+func triesAgain(w *fixture, _ *fakeRepositories) {
 	t := w.t
 	w.useRegistry(registrytest.Start(t))
 	fn := w.create(withDependencies("nodejs22", leftPad))
@@ -185,7 +185,7 @@ func triesAgain(w *world, _ *fakeRepositories) {
 	require.Equal(t, "1", second.Annotations[annotationFailures])
 	require.Len(t, w.jobs(fn), 2, "the log of the first is kept while the second runs")
 	w.end(second, build.Result{Reason: build.PackagesUnreachable, Message: "no answer"}, time.Now())
-	require.Eventually(t, func() bool { return len(w.jobs(fn)) == 1 }, patience, tick, "only the last failed Job is kept")
+	require.Eventually(t, func() bool { return len(w.jobs(fn)) == 1 }, timeout, tick, "only the last failed Job is kept")
 
 	update(w, fn, func(fn *v1alpha2.Function) { fn.Annotations = map[string]string{v1alpha2.AnnotationRebuild: "now"} })
 	third := w.awaitJob(fn, first, second)
@@ -193,7 +193,7 @@ func triesAgain(w *world, _ *fakeRepositories) {
 	require.NotEqual(t, target(second), target(third), "a registry that had the image would not let it be built again")
 }
 
-func followsSecrets(w *world, _ *fakeRepositories) {
+func followsSecrets(w *fixture, _ *fakeRepositories) {
 	t := w.t
 	w.useRegistry(registrytest.Start(t))
 	fn := w.create(withDependencies("nodejs22", leftPad))
@@ -212,7 +212,7 @@ func followsSecrets(w *world, _ *fakeRepositories) {
 	require.Equal(t, "0", second.Annotations[annotationFailures])
 }
 
-func switchesRegistry(w *world, _ *fakeRepositories) {
+func switchesRegistry(w *fixture, _ *fakeRepositories) {
 	t := w.t
 	first, second := registrytest.Start(t), registrytest.Start(t)
 	secret := w.useRegistry(first)
@@ -233,7 +233,7 @@ func switchesRegistry(w *world, _ *fakeRepositories) {
 	w.awaitImage(fn, "runtime-nodejs22:1")
 }
 
-func namesWrongRegistry(w *world, _ *fakeRepositories) {
+func namesWrongRegistry(w *fixture, _ *fakeRepositories) {
 	t := w.t
 	server := registrytest.Start(t)
 	secret := w.useRegistry(server)
@@ -250,7 +250,7 @@ func namesWrongRegistry(w *world, _ *fakeRepositories) {
 	w.awaitCondition(fn, v1alpha2.ConditionBuildReady, metav1.ConditionTrue, v1alpha2.ReasonJobFinished)
 }
 
-func waitsForRegistry(w *world, _ *fakeRepositories) {
+func waitsForRegistry(w *fixture, _ *fakeRepositories) {
 	t := w.t
 	server := registrytest.Start(t)
 	server.Intercept(func(rw http.ResponseWriter, _ *http.Request) bool {
@@ -266,7 +266,7 @@ func waitsForRegistry(w *world, _ *fakeRepositories) {
 	w.awaitJob(fn)
 }
 
-func buildsForSilentRegistry(w *world, _ *fakeRepositories) {
+func buildsForSilentRegistry(w *fixture, _ *fakeRepositories) {
 	server := registrytest.Start(w.t)
 	server.Intercept(func(rw http.ResponseWriter, _ *http.Request) bool {
 		rw.WriteHeader(http.StatusForbidden)
@@ -276,7 +276,7 @@ func buildsForSilentRegistry(w *world, _ *fakeRepositories) {
 	w.awaitJob(w.create(withDependencies("nodejs22", leftPad)))
 }
 
-func rebuildsWhatIsGone(w *world, _ *fakeRepositories) {
+func rebuildsWhatIsGone(w *fixture, _ *fakeRepositories) {
 	t := w.t
 	server := registrytest.Start(t)
 	w.useRegistry(server)
@@ -307,7 +307,7 @@ func rebuildsWhatIsGone(w *world, _ *fakeRepositories) {
 }
 
 // A client that may push can name any image by the tag that a build would give.
-func ignoresPushedTags(w *world, _ *fakeRepositories) {
+func ignoresPushedTags(w *fixture, _ *fakeRepositories) {
 	t := w.t
 	server := registrytest.Start(t)
 	w.useRegistry(server)
@@ -326,7 +326,7 @@ func ignoresPushedTags(w *world, _ *fakeRepositories) {
 	require.Equal(t, before, deployment.Spec.Template.Spec.Containers[0].Image)
 }
 
-func repairsCredentials(w *world, _ *fakeRepositories) {
+func repairsCredentials(w *fixture, _ *fakeRepositories) {
 	t := w.t
 	server := registrytest.Start(t)
 	w.useRegistry(server)
@@ -348,7 +348,7 @@ func repairsCredentials(w *world, _ *fakeRepositories) {
 	await(w, pull, "the Secret comes back", func(s *corev1.Secret) bool { return maps.EqualFunc(s.Data, want.Data, bytes.Equal) })
 }
 
-func supersedes(w *world, _ *fakeRepositories) {
+func supersedes(w *fixture, _ *fakeRepositories) {
 	t := w.t
 	w.useRegistry(registrytest.Start(t))
 	fn := w.create(withDependencies("nodejs22", leftPad))
@@ -359,7 +359,7 @@ func supersedes(w *world, _ *fakeRepositories) {
 	require.NotEqual(t, target(first), target(second))
 }
 
-func endsStuckBuild(w *world, _ *fakeRepositories) {
+func endsStuckBuild(w *fixture, _ *fakeRepositories) {
 	t := w.t
 	w.useRegistry(registrytest.Start(t))
 	fn := w.create(withDependencies("nodejs22", leftPad))
@@ -384,10 +384,10 @@ func endsStuckBuild(w *world, _ *fakeRepositories) {
 		require.NoError(t, w.Get(t.Context(), client.ObjectKeyFromObject(fn), fn))
 		condition := meta.FindStatusCondition(fn.Status.Conditions, v1alpha2.ConditionBuildReady)
 		return condition != nil && strings.Contains(condition.Message, "still in progress: ImagePullBackOff: Back-off pulling image")
-	}, patience, tick, "the trouble of the build is not reported")
+	}, timeout, tick, "the trouble of the build is not reported")
 }
 
-func installsInPods(w *world, _ *fakeRepositories) {
+func installsInPods(w *fixture, _ *fakeRepositories) {
 	t := w.t
 	fn := w.create(withDependencies("python312", "requests==2.32.5"))
 	deployment := w.awaitImage(fn, "runtime-python312:1")
@@ -413,7 +413,7 @@ func installsInPods(w *world, _ *fakeRepositories) {
 	await(w, input, "the Secret comes back", func(s *corev1.Secret) bool { return len(s.Data) > 0 })
 }
 
-func forgetsBuilds(w *world, _ *fakeRepositories) {
+func forgetsBuilds(w *fixture, _ *fakeRepositories) {
 	t := w.t
 	server := registrytest.Start(t)
 	w.useRegistry(server)
@@ -427,7 +427,7 @@ func forgetsBuilds(w *world, _ *fakeRepositories) {
 
 func TestBuildsTakeTurnsOnARealAPIServer(t *testing.T) {
 	runManager(t, 1)
-	w := newWorld(t)
+	w := newFixture(t)
 	server := registrytest.Start(t)
 	w.useRegistry(server)
 	named := func(name string) func(*v1alpha2.Function) {
@@ -462,5 +462,5 @@ func TestBuildsTakeTurnsOnARealAPIServer(t *testing.T) {
 func soon(await func()) bool {
 	began := time.Now()
 	await()
-	return time.Since(began) < soonestPlace
+	return time.Since(began) < soonestPositionCheck
 }

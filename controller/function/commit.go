@@ -160,18 +160,18 @@ func explainRepository(fn *v1alpha2.Function, err error) string {
 	}
 }
 
-func sourceProblem(message string) verdict {
-	return verdict{status: metav1.ConditionFalse, reason: v1alpha2.ReasonSourceUpdateFailed, message: message}
+func sourceProblem(message string) conditionUpdate {
+	return conditionUpdate{status: metav1.ConditionFalse, reason: v1alpha2.ReasonSourceUpdateFailed, message: message}
 }
 
-// updatedVerdict reports a commit that is newer than what runs; it is zero when
+// updatedCondition reports a commit that is newer than what runs; it is zero when
 // there is no such commit.
-func updatedVerdict(s *scope) verdict {
+func updatedCondition(s *scope) conditionUpdate {
 	runs := s.fn.Status.GitRepository
 	if s.plan == nil || s.plan.Git == nil || s.plan.Git.Commit == "" || runs == nil || runs.Commit == s.plan.Git.Commit {
-		return verdict{}
+		return conditionUpdate{}
 	}
-	return verdict{
+	return conditionUpdate{
 		status: metav1.ConditionTrue, reason: v1alpha2.ReasonSourceUpdated,
 		message: fmt.Sprintf("Function source updated: %s is at commit %s", s.plan.Git.Reference, s.plan.Git.Commit),
 	}
@@ -182,7 +182,7 @@ func updatedVerdict(s *scope) verdict {
 func describeSource(s *scope) {
 	status := &s.fn.Status
 	status.GitRepository, status.Commit, status.BaseDir, status.Reference = nil, "", "", ""
-	if s.recalled || s.plan == nil || s.plan.Git == nil {
+	if s.rolledBack || s.plan == nil || s.plan.Git == nil {
 		return
 	}
 	runs := s.plan.Git

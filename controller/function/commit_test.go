@@ -64,7 +64,7 @@ func TestABuildOfANewerCommitSurvives(t *testing.T) {
 				b.repositories.(*fakeRepositories).found[repositoryURL] = tc.found
 			}
 			for range 2 {
-				_, err := b.pass()
+				_, err := b.reconcile()
 				require.NoError(t, err)
 			}
 			require.NoError(t, b.client.Get(t.Context(), client.ObjectKeyFromObject(job), &batchv1.Job{}))

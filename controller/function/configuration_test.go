@@ -52,7 +52,7 @@ func secret(name string, data map[string]string) *corev1.Secret {
 // configuration is what the pods of the Function follow at the moment.
 func (b *bench) configuration() string {
 	b.t.Helper()
-	_, err := b.pass()
+	_, err := b.reconcile()
 	require.NoError(b.t, err)
 	deployment := &appsv1.Deployment{}
 	require.NoError(b.t, b.client.Get(b.t.Context(), client.ObjectKey{Namespace: "shop", Name: "price"}, deployment))

@@ -31,8 +31,8 @@ const (
 	simultaneous     = 100
 	releaseNamespace = "rouse-system"
 
-	patience = time.Minute
-	tick     = 50 * time.Millisecond
+	timeout = time.Minute
+	tick    = 50 * time.Millisecond
 )
 
 // cluster is the control plane of all tests here.
@@ -41,16 +41,16 @@ var cluster = envtest.New(envtest.WithKEDA())
 func TestMain(m *testing.M) { os.Exit(cluster.Main(m)) }
 
 // fixture is where one test works: a namespace of its own.
-type world struct {
+type fixture struct {
 	client.Client
 	t         *testing.T
 	namespace string
 }
 
-func newWorld(t *testing.T) *world {
+func newFixture(t *testing.T) *fixture {
 	t.Helper()
 	env := cluster.Environment(t)
-	return &world{Client: env.Client, t: t, namespace: env.Namespace(t)}
+	return &fixture{Client: env.Client, t: t, namespace: env.Namespace(t)}
 }
 
 // runManager runs the controller until the test and its parts have ended.
@@ -116,7 +116,7 @@ func testOptions() Options {
 }
 
 // create makes a Function that tests may change beforehand.
-func (w *world) create(changes ...func(*v1alpha2.Function)) *v1alpha2.Function {
+func (w *fixture) create(changes ...func(*v1alpha2.Function)) *v1alpha2.Function {
 	w.t.Helper()
 	fn := newFunction(changes...)
 	fn.Namespace, fn.UID, fn.Generation = w.namespace, "", 0
@@ -125,7 +125,7 @@ func (w *world) create(changes ...func(*v1alpha2.Function)) *v1alpha2.Function {
 }
 
 // update changes the newest version of an object.
-func update[T client.Object](w *world, object T, change func(T)) {
+func update[T client.Object](w *fixture, object T, change func(T)) {
 	w.t.Helper()
 	w.eventually(func() error {
 		if err := w.Get(w.t.Context(), client.ObjectKeyFromObject(object), object); err != nil {
@@ -137,7 +137,7 @@ func update[T client.Object](w *world, object T, change func(T)) {
 }
 
 // updateStatus does what a controller would that is not there.
-func updateStatus[T client.Object](w *world, object T, change func(T)) {
+func updateStatus[T client.Object](w *fixture, object T, change func(T)) {
 	w.t.Helper()
 	w.eventually(func() error {
 		if err := w.Get(w.t.Context(), client.ObjectKeyFromObject(object), object); err != nil {
@@ -149,16 +149,16 @@ func updateStatus[T client.Object](w *world, object T, change func(T)) {
 }
 
 // await reads object until holds is true.
-func await[T client.Object](w *world, object T, what string, holds func(T) bool) {
+func await[T client.Object](w *fixture, object T, what string, holds func(T) bool) {
 	w.t.Helper()
 	require.Eventually(w.t, func() bool {
 		err := w.Get(w.t.Context(), client.ObjectKeyFromObject(object), object)
 		return err == nil && holds(object)
-	}, patience, tick, "%s; last seen: %+v", what, object)
+	}, timeout, tick, "%s; last seen: %+v", what, object)
 }
 
 // awaitCondition waits for a condition of the Function and returns it.
-func (w *world) awaitCondition(fn *v1alpha2.Function, kind string, status metav1.ConditionStatus, reason string) metav1.Condition {
+func (w *fixture) awaitCondition(fn *v1alpha2.Function, kind string, status metav1.ConditionStatus, reason string) metav1.Condition {
 	w.t.Helper()
 	var found metav1.Condition
 	require.Eventually(w.t, func() bool {
@@ -170,15 +170,15 @@ func (w *world) awaitCondition(fn *v1alpha2.Function, kind string, status metav1
 			found = *condition
 		}
 		return found.Status == status && found.Reason == reason
-	}, patience, tick, "condition %s never became %s %s", kind, status, reason)
+	}, timeout, tick, "condition %s never became %s %s", kind, status, reason)
 	return found
 }
 
-func (w *world) eventually(act func() error) {
+func (w *fixture) eventually(act func() error) {
 	w.t.Helper()
 	var err error
 	require.Eventually(w.t, func() bool {
 		err = act()
 		return err == nil
-	}, patience, tick, "last error: %v", err)
+	}, timeout, tick, "last error: %v", err)
 }

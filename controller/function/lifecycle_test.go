@@ -20,19 +20,19 @@ import (
 	"github.com/rouse-run/rouse/controller/function/resources"
 )
 
-func (w *world) deployment(fn *v1alpha2.Function) *appsv1.Deployment {
+func (w *fixture) deployment(fn *v1alpha2.Function) *appsv1.Deployment {
 	deployment := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: fn.Name}}
 	await(w, deployment, "the Deployment exists", func(*appsv1.Deployment) bool { return true })
 	return deployment
 }
 
-func (w *world) service(fn *v1alpha2.Function) *corev1.Service {
+func (w *fixture) service(fn *v1alpha2.Function) *corev1.Service {
 	service := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: fn.Name}}
 	await(w, service, "the Service exists", func(*corev1.Service) bool { return true })
 	return service
 }
 
-func (w *world) scaledObject(fn *v1alpha2.Function) *unstructured.Unstructured {
+func (w *fixture) scaledObject(fn *v1alpha2.Function) *unstructured.Unstructured {
 	object := scaledObject()
 	object.SetNamespace(w.namespace)
 	object.SetName(fn.Name)
@@ -40,16 +40,16 @@ func (w *world) scaledObject(fn *v1alpha2.Function) *unstructured.Unstructured {
 	return object
 }
 
-func (w *world) awaitGone(object client.Object, uid string) {
+func (w *fixture) awaitGone(object client.Object, uid string) {
 	w.t.Helper()
 	require.Eventually(w.t, func() bool {
 		err := w.Get(w.t.Context(), client.ObjectKeyFromObject(object), object)
 		return apierrors.IsNotFound(err) || err == nil && string(object.GetUID()) != uid
-	}, patience, tick, "%T %s is still there", object, object.GetName())
+	}, timeout, tick, "%T %s is still there", object, object.GetName())
 }
 
 // scale does what an autoscaler does: it writes the scale subresource.
-func (w *world) scale(deployment *appsv1.Deployment, count int32) {
+func (w *fixture) scale(deployment *appsv1.Deployment, count int32) {
 	w.t.Helper()
 	w.eventually(func() error {
 		scale := &autoscalingv1.Scale{Spec: autoscalingv1.ScaleSpec{Replicas: count}}
@@ -63,9 +63,9 @@ func settle() { <-time.After(time.Second) }
 func TestFunctionsOnARealAPIServer(t *testing.T) {
 	runManager(t, simultaneous)
 	t.Run("KEDA is noticed when it goes and when it comes", func(t *testing.T) {
-		kedaGoesAndComes(newWorld(t)) // alone: it concerns all
+		kedaGoesAndComes(newFixture(t)) // alone: it concerns all
 	})
-	for name, test := range map[string]func(*world){
+	for name, test := range map[string]func(*fixture){
 		"a Function becomes a Deployment and a Service":        creates,
 		"replicas belong to the autoscaler with a scaleConfig": leavesReplicas,
 		"what is changed by hand is repaired at once":          repairs,
@@ -82,12 +82,12 @@ func TestFunctionsOnARealAPIServer(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			test(newWorld(t))
+			test(newFixture(t))
 		})
 	}
 }
 
-func kedaGoesAndComes(w *world) {
+func kedaGoesAndComes(w *fixture) {
 	t := w.t
 	fn := w.create(scaled(0, 5))
 	object := w.scaledObject(fn)
@@ -123,7 +123,7 @@ func kedaGoesAndComes(w *world) {
 	require.Equal(t, int32(1), *deployment.Spec.Replicas)
 }
 
-func creates(w *world) {
+func creates(w *fixture) {
 	t := w.t
 	fn := w.create()
 	deployment, service := w.deployment(fn), w.service(fn)
@@ -142,7 +142,7 @@ func creates(w *world) {
 	await(w, deployment, "spec.replicas reaches the Deployment", func(d *appsv1.Deployment) bool { return *d.Spec.Replicas == 3 })
 }
 
-func leavesReplicas(w *world) {
+func leavesReplicas(w *fixture) {
 	t := w.t
 	fn := w.create(replicas(4))
 	deployment := w.deployment(fn)
@@ -175,7 +175,7 @@ func leavesReplicas(w *world) {
 	})
 }
 
-func repairs(w *world) {
+func repairs(w *fixture) {
 	t := w.t
 	fn := w.create(scaled(0, 5))
 	deployment, service, object := w.deployment(fn), w.service(fn), w.scaledObject(fn)
@@ -238,7 +238,7 @@ func repairs(w *world) {
 	}
 }
 
-func keepsAdditions(w *world) {
+func keepsAdditions(w *fixture) {
 	t := w.t
 	const restarted = "kubectl.kubernetes.io/restartedAt"
 	fn := w.create(func(fn *v1alpha2.Function) { fn.Spec.Annotations = map[string]string{"mine": "1"} })
@@ -250,7 +250,7 @@ func keepsAdditions(w *world) {
 	require.NotContains(t, deployment.Spec.Template.Annotations, "mine")
 }
 
-func leavesForeignObjects(w *world) {
+func leavesForeignObjects(w *fixture) {
 	t := w.t
 	foreign := map[string]client.Object{
 		"deployment": &appsv1.Deployment{Spec: appsv1.DeploymentSpec{
@@ -286,7 +286,7 @@ func leavesForeignObjects(w *world) {
 	}
 }
 
-func reportsWorkload(w *world) {
+func reportsWorkload(w *fixture) {
 	t := w.t
 	fn := w.create(scaled(0, 5))
 	deployment := w.deployment(fn)
@@ -338,7 +338,7 @@ func reportsWorkload(w *world) {
 	w.awaitCondition(fn, v1alpha2.ConditionRunning, metav1.ConditionFalse, v1alpha2.ReasonHandlerFailed)
 }
 
-func refusesInvalidSpec(w *world) {
+func refusesInvalidSpec(w *fixture) {
 	t := w.t
 	fn := w.create()
 	deployment := w.deployment(fn)
@@ -351,7 +351,7 @@ func refusesInvalidSpec(w *world) {
 	require.NotEmpty(t, deployment.UID)
 }
 
-func explainsRefusedPod(w *world) {
+func explainsRefusedPod(w *fixture) {
 	fn := w.create(func(fn *v1alpha2.Function) {
 		fn.Spec.ContainerSecurityContext = &corev1.SecurityContext{Privileged: new(true), AllowPrivilegeEscalation: new(false)}
 	})

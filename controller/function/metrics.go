@@ -44,7 +44,7 @@ func newMetrics(registerer prometheus.Registerer) *metrics {
 }
 
 // observe counts one reconciliation of a Function.
-func (m *metrics) pass(fn *v1alpha2.Function, took time.Duration) {
+func (m *metrics) observe(fn *v1alpha2.Function, took time.Duration) {
 	runtime, source := metricLabels(fn)
 	m.reconciliations.WithLabelValues(runtime, source).Inc()
 	m.duration.WithLabelValues(runtime, source).Observe(took.Seconds())

@@ -77,7 +77,7 @@ serverless_function_state_reach_time_seconds_count{runtime="nodejs22",source="in
 	require.Empty(t, p.functions)
 }
 
-func TestAJourneyThatBeganBeforeTheControllerIsNotMeasured(t *testing.T) {
+func TestARolloutThatBeganBeforeTheControllerIsNotMeasured(t *testing.T) {
 	t.Parallel()
 	registry := prometheus.NewRegistry()
 	p := newProgress(newMetrics(registry))
@@ -90,11 +90,11 @@ func TestAJourneyThatBeganBeforeTheControllerIsNotMeasured(t *testing.T) {
 	require.Zero(t, count)
 }
 
-func TestPassesAreCountedByRuntimeAndSource(t *testing.T) {
+func TestReconciliationsAreCountedByRuntimeAndSource(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, false, newFunction())
 	for range 3 {
-		_, err := b.pass()
+		_, err := b.reconcile()
 		require.NoError(t, err)
 	}
 	require.InDelta(t, 3, testutil.ToFloat64(b.metrics.reconciliations.WithLabelValues("nodejs22", "inline")), 0)
@@ -102,7 +102,7 @@ func TestPassesAreCountedByRuntimeAndSource(t *testing.T) {
 	require.Equal(t, 1, testutil.CollectAndCount(b.metrics.duration))
 
 	require.NoError(t, b.client.Delete(t.Context(), b.function()))
-	_, err := b.pass()
+	_, err := b.reconcile()
 	require.NoError(t, err)
 	require.Empty(t, b.progress.functions, "what is gone is forgotten")
 

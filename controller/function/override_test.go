@@ -13,7 +13,7 @@ import (
 )
 
 // runsKymasImage is on a real API server, under the same rules as any other pod.
-func runsKymasImage(w *world, _ *fakeRepositories) {
+func runsKymasImage(w *fixture, _ *fakeRepositories) {
 	t := w.t
 	w.useRegistry(registrytest.Start(t))
 	fn := w.create(withDependencies("nodejs22", leftPad), func(fn *v1alpha2.Function) { fn.Spec.RuntimeImageOverride = "kyma-like:1" })

@@ -45,7 +45,7 @@ type workers struct {
 	// graceLeft is how long pods may still start; not positive if none does.
 	graceLeft time.Duration
 	// others are pods of an earlier template that serve.
-	others standIns
+	others oldReplicas
 }
 
 // inspect summarizes the pods of the Function.

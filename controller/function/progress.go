@@ -18,11 +18,11 @@ type progress struct {
 	metrics *metrics
 
 	mu        sync.Mutex
-	functions map[types.NamespacedName]*journey
+	functions map[types.NamespacedName]*rolloutTimer
 }
 
 // rolloutTimer measures the rollout of one generation of a Function.
-type journey struct {
+type rolloutTimer struct {
 	uid        types.UID
 	generation int64
 	// began is zero when the rollout began before the controller did, so that
@@ -32,7 +32,7 @@ type journey struct {
 }
 
 func newProgress(m *metrics) *progress {
-	return &progress{metrics: m, functions: make(map[types.NamespacedName]*journey)}
+	return &progress{metrics: m, functions: make(map[types.NamespacedName]*rolloutTimer)}
 }
 
 // begin notes a Function as it is before a reconciliation.
@@ -45,7 +45,7 @@ func (p *progress) begin(fn *v1alpha2.Function, now time.Time) {
 	if known && last.generation == fn.Generation {
 		return
 	}
-	next := &journey{uid: fn.UID, generation: fn.Generation, reached: map[string]bool{}}
+	next := &rolloutTimer{uid: fn.UID, generation: fn.Generation, reached: map[string]bool{}}
 	switch {
 	case known:
 		next.began = now
@@ -62,8 +62,8 @@ func (p *progress) begin(fn *v1alpha2.Function, now time.Time) {
 func (p *progress) end(fn *v1alpha2.Function, now time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	way := p.functions[client.ObjectKeyFromObject(fn)]
-	if way == nil || way.began.IsZero() {
+	timer := p.functions[client.ObjectKeyFromObject(fn)]
+	if timer == nil || timer.began.IsZero() {
 		return
 	}
 	runtime, source := metricLabels(fn)
@@ -71,12 +71,12 @@ func (p *progress) end(fn *v1alpha2.Function, now time.Time) {
 		v1alpha2.ConditionConfigurationReady, v1alpha2.ConditionBuildReady, v1alpha2.ConditionRunning,
 	} {
 		condition := meta.FindStatusCondition(fn.Status.Conditions, state)
-		if way.reached[state] || condition == nil ||
-			condition.Status != "True" || condition.ObservedGeneration != way.generation {
+		if timer.reached[state] || condition == nil ||
+			condition.Status != "True" || condition.ObservedGeneration != timer.generation {
 			continue
 		}
-		way.reached[state] = true
-		p.metrics.reached.WithLabelValues(runtime, source, state).Observe(now.Sub(way.began).Seconds())
+		timer.reached[state] = true
+		p.metrics.reached.WithLabelValues(runtime, source, state).Observe(now.Sub(timer.began).Seconds())
 	}
 }
 

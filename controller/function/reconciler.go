@@ -69,13 +69,13 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 
 	began := r.clock.Now()
 	r.progress.begin(fn, began)
-	defer func() { r.metrics.pass(fn, r.clock.Since(began)) }()
+	defer func() { r.metrics.observe(fn, r.clock.Since(began)) }()
 
 	before := fn.DeepCopy()
 	s := &scope{fn: fn, settings: r.settings, now: began}
 	for _, run := range []phase{
-		r.decide, r.gather, r.checkOwners, r.findCommit, r.buildImage, r.recall, r.authorizePull, r.readConfiguration,
-		r.findRivals, r.retireScaling, r.applyWorkload, r.applyScaling,
+		r.decide, r.gather, r.checkOwners, r.findCommit, r.buildImage, r.rollBack, r.authorizePull, r.readConfiguration,
+		r.findConflictingAutoscalers, r.retireScaling, r.applyWorkload, r.applyScaling,
 	} {
 		if s.err = run(ctx, s); s.err != nil {
 			break
@@ -85,13 +85,13 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 		r.forget(request.NamespacedName)
 		return ctrl.Result{}, nil
 	}
-	lookAgain := setStatus(s)
+	requeueAfter := setStatus(s)
 	if err := kube.PatchStatus(ctx, r.client, before, fn); err != nil {
 		return kube.Result(err) // comes first, so that it is tried again even when the rest is stalled
 	}
 	r.progress.end(fn, r.clock.Now())
 	r.announce(fn, before.Status.Conditions)
-	return result(s.err, lookAgain)
+	return result(s.err, requeueAfter)
 }
 
 // isTerminating reports whether a namespace is being deleted, and all in it: what
@@ -115,10 +115,10 @@ func (r *Reconciler) forget(key types.NamespacedName) {
 }
 
 // result requeues after requeueAfter unless the error decides otherwise.
-func result(err error, lookAgain time.Duration) (ctrl.Result, error) {
+func result(err error, requeueAfter time.Duration) (ctrl.Result, error) {
 	outcome, err := kube.Result(err)
 	if err == nil && outcome.RequeueAfter == 0 {
-		outcome.RequeueAfter = lookAgain
+		outcome.RequeueAfter = requeueAfter
 	}
 	return outcome, err
 }

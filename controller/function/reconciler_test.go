@@ -77,7 +77,7 @@ func newBench(t *testing.T, keda bool, objects ...client.Object) *bench {
 	return b
 }
 
-func (b *bench) pass() (ctrl.Result, error) {
+func (b *bench) reconcile() (ctrl.Result, error) {
 	b.t.Helper()
 	return b.Reconcile(b.t.Context(), ctrl.Request{NamespacedName: client.ObjectKey{Namespace: "shop", Name: "price"}})
 }
@@ -89,26 +89,26 @@ func (b *bench) function() *v1alpha2.Function {
 	return fn
 }
 
-func TestAPassThatFindsNothingToDoWritesNothing(t *testing.T) {
+func TestAReconciliationWithoutChangesWritesNothing(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, false, newFunction(scaled(0, 3)))
-	_, err := b.pass()
+	_, err := b.reconcile()
 	require.NoError(t, err)
 	require.Equal(t, 3, b.applies, "Deployment, Service and HPA")
 
 	for range 2 { // the second one settles the status
-		_, err = b.pass()
+		_, err = b.reconcile()
 		require.NoError(t, err)
 	}
 	version := b.function().ResourceVersion
-	result, err := b.pass()
+	result, err := b.reconcile()
 	require.NoError(t, err)
 	require.Zero(t, result)
 	require.Equal(t, 3, b.applies)
 	require.Equal(t, version, b.function().ResourceVersion)
 }
 
-func TestAWriteThatFails(t *testing.T) {
+func TestAFailedWriteIsAConditionOrARetry(t *testing.T) {
 	t.Parallel()
 	kind := schema.GroupKind{Kind: "x"}
 	tests := map[string]struct {
@@ -155,7 +155,7 @@ func TestAWriteThatFails(t *testing.T) {
 			t.Parallel()
 			b := newBench(t, true, newFunction(scaled(0, 3)))
 			b.failing[tc.kind] = tc.err
-			result, err := b.pass()
+			result, err := b.reconcile()
 			require.Equal(t, tc.wantErr, err != nil, "%v", err)
 			require.Equal(t, tc.wantTerminal, errors.Is(err, reconcile.TerminalError(nil)))
 			require.Equal(t, tc.wantRequeue, result.RequeueAfter > 0)
@@ -177,10 +177,10 @@ func TestAWriteThatFails(t *testing.T) {
 func TestEventsAreSentWhenAConditionChanges(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, false, newFunction(func(fn *v1alpha2.Function) { fn.Spec.Runtime = "cobol" }))
-	_, err := b.pass()
+	_, err := b.reconcile()
 	require.Error(t, err)
 	require.Contains(t, <-b.recorder.Events, "Warning InvalidFunctionSpec invalid source")
-	_, err = b.pass()
+	_, err = b.reconcile()
 	require.Error(t, err)
 	require.Empty(t, b.recorder.Events, "nothing is said twice")
 }
@@ -190,17 +190,17 @@ func TestTuningWithoutAScaleConfigIsIgnored(t *testing.T) {
 	b := newBench(t, true, newFunction(func(fn *v1alpha2.Function) {
 		fn.Annotations = map[string]string{v1alpha2.AnnotationPollingInterval: "often"}
 	}))
-	_, err := b.pass()
+	_, err := b.reconcile()
 	require.NoError(t, err)
 	require.Equal(t, 2, b.applies, "Deployment and Service")
 }
 
-func TestAnHPAOfSomebodyElseStandsIn(t *testing.T) {
+func TestAnHPAOfTheUserReplacesOurs(t *testing.T) {
 	t.Parallel()
 	hpa := &autoscalingv2.HorizontalPodAutoscaler{}
 	hpa.Namespace, hpa.Name = "shop", "price"
 	b := newBench(t, false, newFunction(scaled(0, 3)), hpa)
-	_, err := b.pass()
+	_, err := b.reconcile()
 	require.NoError(t, err)
 	require.Equal(t, 2, b.applies, "Deployment and Service")
 }
@@ -208,14 +208,14 @@ func TestAnHPAOfSomebodyElseStandsIn(t *testing.T) {
 func TestOurHPAMakesWayForTheUsers(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, false, newFunction(scaled(0, 3)))
-	_, err := b.pass()
+	_, err := b.reconcile()
 	require.NoError(t, err)
 	hpa := &autoscalingv2.HorizontalPodAutoscaler{}
 	require.NoError(t, b.client.Get(t.Context(), client.ObjectKey{Namespace: "shop", Name: "price"}, hpa))
 
 	require.NoError(t, b.client.Create(t.Context(), userHPA("shop", "mine")))
 	for range 2 {
-		_, err = b.pass()
+		_, err = b.reconcile()
 		require.NoError(t, err)
 	}
 	err = b.client.Get(t.Context(), client.ObjectKeyFromObject(hpa), hpa)
@@ -226,7 +226,7 @@ func TestAFunctionThatIsGoingIsLeftAlone(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, false, newFunction(func(fn *v1alpha2.Function) { fn.Finalizers = []string{"x/y"} }))
 	require.NoError(t, b.client.Delete(t.Context(), b.function()))
-	result, err := b.pass()
+	result, err := b.reconcile()
 	require.NoError(t, err)
 	require.Zero(t, result)
 	require.Zero(t, b.applies)
@@ -242,7 +242,7 @@ func TestNothingIsDoneInANamespaceThatEnds(t *testing.T) {
 		namespace.Finalizers = []string{"example.com/kubernetes"}
 		require.NoError(t, b.client.Update(t.Context(), namespace))
 		require.NoError(t, b.client.Delete(t.Context(), namespace))
-		result, err := b.pass()
+		result, err := b.reconcile()
 		require.NoError(t, err)
 		require.Zero(t, result)
 		require.Zero(t, b.applies)
@@ -256,7 +256,7 @@ func TestNothingIsDoneInANamespaceThatEnds(t *testing.T) {
 			t.Parallel()
 			b := newBench(t, true, newFunction(scaled(0, 3)))
 			b.failing[kind] = refused
-			result, err := b.pass()
+			result, err := b.reconcile()
 			require.NoError(t, err)
 			require.Zero(t, result)
 			require.Empty(t, b.recorder.Events)
@@ -285,14 +285,14 @@ func TestMountedSecretsThatAreMissingAreNamed(t *testing.T) {
 func TestObjectsOfThePredecessorAreWaitedFor(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, false, newFunction())
-	_, err := b.pass()
+	_, err := b.reconcile()
 	require.NoError(t, err)
 
 	deployment := &appsv1.Deployment{}
 	require.NoError(t, b.client.Get(t.Context(), client.ObjectKey{Namespace: "shop", Name: "price"}, deployment))
 	deployment.OwnerReferences[0].UID = "uid-of-the-one-before"
 	require.NoError(t, b.client.Update(t.Context(), deployment))
-	result, err := b.pass()
+	result, err := b.reconcile()
 	require.NoError(t, err)
 	require.InDelta(t, predecessorDelay, result.RequeueAfter, float64(predecessorDelay)/5+1)
 	require.Equal(t, 2, b.applies)
@@ -311,7 +311,7 @@ func TestTheCacheHoldsNoSourceCode(t *testing.T) {
 	require.Empty(t, pod.Spec)
 }
 
-func TestResultComesBackWhenAVerdictEnds(t *testing.T) {
+func TestResultRequeuesWhenAConditionExpires(t *testing.T) {
 	t.Parallel()
 	outcome, err := result(nil, time.Second)
 	require.NoError(t, err)

@@ -65,7 +65,7 @@ func (r *Reconciler) tenantOf(ctx context.Context, namespace string) (images.Ten
 // authorizePull finds the credentials for an earlier version's image, where the
 // spec's own needs none.
 func (r *Reconciler) authorizePull(ctx context.Context, s *scope) error {
-	if !s.recalled || s.registry != nil {
+	if !s.rolledBack || s.registry != nil {
 		return nil
 	}
 	found, err := r.registries.For(ctx, s.fn.Namespace)

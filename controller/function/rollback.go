@@ -23,7 +23,7 @@ const annotationRevision = "deployment.kubernetes.io/revision"
 
 // rollBack puts an earlier version in the place of the spec's when the user asks
 // for one. It needs no build: the images of ReplicaSets exist.
-func (r *Reconciler) recall(ctx context.Context, s *scope) error {
+func (r *Reconciler) rollBack(ctx context.Context, s *scope) error {
 	wanted := s.fn.Annotations[v1alpha2.AnnotationRollbackTo]
 	if wanted == "" || wanted == s.ownVersion() {
 		return nil
@@ -46,7 +46,7 @@ func (r *Reconciler) recall(ctx context.Context, s *scope) error {
 			message: unknownVersion(wanted, s.ownVersion(), versions),
 		})
 	}
-	s.own, s.code, s.recalled = s.code, versions[found], true
+	s.own, s.code, s.rolledBack = s.code, versions[found], true
 	return nil
 }
 
@@ -90,13 +90,13 @@ func unknownVersion(wanted, own string, versions []resources.Code) string {
 	return message + fmt.Sprintf("Set it to one of the earlier versions %s (the newest first), or remove it", strings.Join(names, ", "))
 }
 
-// recalledVerdict reports that what serves is not what the spec says.
-func recalledVerdict(s *scope) verdict {
+// rolledBackCondition reports that what serves is not what the spec says.
+func rolledBackCondition(s *scope) conditionUpdate {
 	instead := "the spec's"
 	if own := s.ownVersion(); own != "" {
 		instead += " " + own
 	}
-	return verdict{
+	return conditionUpdate{
 		status: metav1.ConditionTrue, reason: v1alpha2.ReasonRolledBack,
 		message: fmt.Sprintf("Warning: serves version %s instead of %s, as the annotation %s asks. Remove it to go forward",
 			s.code.Version(), instead, v1alpha2.AnnotationRollbackTo),

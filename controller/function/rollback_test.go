@@ -120,7 +120,7 @@ func TestRollback(t *testing.T) {
 				objects = append(objects, set.DeepCopyObject().(client.Object))
 			}
 			b := newBench(t, false, append(objects, newFunction(changes...))...)
-			_, err := b.pass()
+			_, err := b.reconcile()
 			require.Equal(t, tc.wantNothing, err != nil, "%v", err)
 			condition := meta.FindStatusCondition(b.function().Status.Conditions, v1alpha2.ConditionConfigurationReady)
 			require.NotNil(t, condition)
@@ -148,7 +148,7 @@ func TestARollbackNeedsNoVersionOfTheSpec(t *testing.T) {
 	last := resources.Code{Image: "registry/shop-price@sha256:1", Runtime: "nodejs22"}
 	b := newBench(t, false, replicaSet(fn, 1, last))
 	s := newScope(func(s *scope) { s.fn, s.code = fn, resources.Code{} }) // its image is not built
-	require.NoError(t, b.recall(t.Context(), s))
+	require.NoError(t, b.rollBack(t.Context(), s))
 	require.Equal(t, last.Image, s.code.Image)
 	setStatus(s)
 	require.Equal(t, fmt.Sprintf("Warning: serves version %s instead of the spec's, as the annotation rouse.run/rollback-to asks. "+

@@ -22,16 +22,16 @@ const (
 	reasonReplicasNotAvailable = "MinimumReplicasUnavailable"
 )
 
-// runningVerdict reports whether the Function runs. One that sleeps does, and so
+// runningCondition reports whether the Function runs. One that sleeps does, and so
 // does one that is just waking; one whose handler did not load does not, also
 // while it sleeps.
-func runningVerdict(s *scope) verdict {
+func runningCondition(s *scope) conditionUpdate {
 	if failed := failureOf(s.err); failed != nil &&
 		(failed.condition == v1alpha2.ConditionRunning || failed.reason == v1alpha2.ReasonOwnedByOther) {
-		return verdict{status: metav1.ConditionFalse, reason: failed.reason, message: failed.message}
+		return conditionUpdate{status: metav1.ConditionFalse, reason: failed.reason, message: failed.message}
 	}
 	if !s.applied {
-		return absentVerdict(s)
+		return absentCondition(s)
 	}
 	before := runningBefore(s)
 	switch {
@@ -40,15 +40,15 @@ func runningVerdict(s *scope) verdict {
 	case s.change == updated:
 		return unknown(v1alpha2.ReasonDeploymentUpdated, "Deployment %s updated", s.fn.Name)
 	case s.held() && before == nil:
-		return awaitsCodeVerdict(s)
+		return awaitsCodeCondition(s)
 	}
 	if isStale(s) {
 		if before != nil {
-			return verdict{} // the Deployment's update requeues
+			return conditionUpdate{} // the Deployment's update requeues
 		}
 		return unknown(v1alpha2.ReasonDeploymentWaiting, "Deployment %s is not ready yet", s.fn.Name)
 	}
-	current := deploymentVerdict(s, inspect(s.pods, s.template, s.now))
+	current := deploymentCondition(s, inspect(s.pods, s.template, s.now))
 	if s.held() {
 		current.generation = before.ObservedGeneration // what serves is that of an earlier spec
 	}
@@ -68,27 +68,27 @@ func isStale(s *scope) bool {
 		!s.scaled() && ptr.Deref(s.deployment.Spec.Replicas, 1) != ptr.Deref(s.fn.Spec.Replicas, 1)
 }
 
-// absentVerdict is for a reconciliation that did not reach a Deployment. A new
+// absentCondition is for a reconciliation that did not reach a Deployment. A new
 // Function waits for its first image; any other keeps its condition.
-func absentVerdict(s *scope) verdict {
+func absentCondition(s *scope) conditionUpdate {
 	if s.err == nil && s.held() && s.deployment == nil {
-		return awaitsCodeVerdict(s)
+		return awaitsCodeCondition(s)
 	}
-	return verdict{}
+	return conditionUpdate{}
 }
 
-func awaitsCodeVerdict(s *scope) verdict {
+func awaitsCodeCondition(s *scope) conditionUpdate {
 	return unknown(v1alpha2.ReasonDeploymentWaiting, "Deployment %s waits for the code that it is to run", s.fn.Name)
 }
 
-// deploymentVerdict reads an up-to-date Deployment and its pods.
-func deploymentVerdict(s *scope, found workers) verdict {
+// deploymentCondition reads an up-to-date Deployment and its pods.
+func deploymentCondition(s *scope, found workers) conditionUpdate {
 	progressing := conditionOf(s.deployment, appsv1.DeploymentProgressing)
 	switch {
 	case found.handler != "":
-		return verdict{
+		return conditionUpdate{
 			status: metav1.ConditionFalse, reason: v1alpha2.ReasonHandlerFailed,
-			message: withStandIns(s, found.handler, found.others),
+			message: withOldReplicas(s, found.handler, found.others),
 		}
 	case conditionOf(s.deployment, appsv1.DeploymentReplicaFailure).Status == corev1.ConditionTrue,
 		progressing.Status == corev1.ConditionFalse:
@@ -99,52 +99,52 @@ func deploymentVerdict(s *scope, found workers) verdict {
 	rolledOut := progressing.Reason == reasonRolloutDone && s.deployment.Status.UpdatedReplicas == s.deployment.Status.Replicas
 	switch {
 	case available.Status == corev1.ConditionFalse && available.Reason == reasonReplicasNotAvailable:
-		return unavailableVerdict(s, found, rolledOut)
+		return unavailableCondition(s, found, rolledOut)
 	case available.Status == corev1.ConditionTrue && available.Reason == reasonReplicasAvailable && rolledOut:
-		return readyVerdict(s)
+		return readyCondition(s)
 	default:
-		return waitingVerdict(s, found)
+		return waitingCondition(s, found)
 	}
 }
 
-func readyVerdict(s *scope) verdict {
+func readyCondition(s *scope) conditionUpdate {
 	message := fmt.Sprintf("Deployment %s is ready", s.fn.Name)
 	if ptr.Deref(s.deployment.Spec.Replicas, 1) == 0 {
 		if before := runningBefore(s); before != nil && before.Reason == v1alpha2.ReasonHandlerFailed {
-			return verdict{} // asleep, and it would not load when woken
+			return conditionUpdate{} // asleep, and it would not load when woken
 		}
 		message += " and sleeps at zero replicas"
 	}
-	return verdict{status: metav1.ConditionTrue, reason: v1alpha2.ReasonDeploymentReady, message: message}
+	return conditionUpdate{status: metav1.ConditionTrue, reason: v1alpha2.ReasonDeploymentReady, message: message}
 }
 
-// waitingVerdict is for a Deployment that has enough pods, but not all of the
+// waitingCondition is for a Deployment that has enough pods, but not all of the
 // present template.
-func waitingVerdict(s *scope, found workers) verdict {
+func waitingCondition(s *scope, found workers) conditionUpdate {
 	message := fmt.Sprintf("Deployment %s is not ready yet", s.fn.Name)
 	if found.graceLeft > 0 && found.detail == "" {
-		return verdict{
-			status: metav1.ConditionUnknown, reason: v1alpha2.ReasonDeploymentWaiting, message: message, lookAgain: found.graceLeft,
+		return conditionUpdate{
+			status: metav1.ConditionUnknown, reason: v1alpha2.ReasonDeploymentWaiting, message: message, requeueAfter: found.graceLeft,
 		}
 	}
-	if detail := withStandIns(s, explainUnavailable(s, found), found.others); detail != "" {
+	if detail := withOldReplicas(s, explainUnavailable(s, found), found.others); detail != "" {
 		message += ": " + detail
 	}
-	return verdict{status: metav1.ConditionUnknown, reason: v1alpha2.ReasonDeploymentWaiting, message: message}
+	return conditionUpdate{status: metav1.ConditionUnknown, reason: v1alpha2.ReasonDeploymentWaiting, message: message}
 }
 
-// unavailableVerdict distinguishes a Function that is waking or being scaled from
+// unavailableCondition distinguishes a Function that is waking or being scaled from
 // one whose pods fail.
-func unavailableVerdict(s *scope, found workers, rolledOut bool) verdict {
+func unavailableCondition(s *scope, found workers, rolledOut bool) conditionUpdate {
 	before := runningBefore(s)
 	if rolledOut && found.detail == "" && found.graceLeft > 0 && before != nil && before.Status != metav1.ConditionUnknown {
-		return verdict{lookAgain: found.graceLeft}
+		return conditionUpdate{requeueAfter: found.graceLeft}
 	}
 	message := "Minimum replicas not available for deployment " + s.fn.Name
-	if detail := withStandIns(s, explainUnavailable(s, found), found.others); detail != "" {
+	if detail := withOldReplicas(s, explainUnavailable(s, found), found.others); detail != "" {
 		message += ": " + detail
 	}
-	return verdict{status: metav1.ConditionUnknown, reason: v1alpha2.ReasonMinReplicasNotAvailable, message: message}
+	return conditionUpdate{status: metav1.ConditionUnknown, reason: v1alpha2.ReasonMinReplicasNotAvailable, message: message}
 }
 
 func explainUnavailable(s *scope, found workers) string {
@@ -162,7 +162,7 @@ func explainUnavailable(s *scope, found workers) string {
 
 // failedDeployment quotes the conditions of the Deployment, and says what the
 // pods report.
-func failedDeployment(s *scope, found workers) verdict {
+func failedDeployment(s *scope, found workers) conditionUpdate {
 	text, err := yaml.Marshal(s.deployment.Status.Conditions)
 	if err != nil {
 		text = []byte(err.Error())
@@ -171,8 +171,8 @@ func failedDeployment(s *scope, found workers) verdict {
 	if detail == "" && found.others.ready > 0 {
 		detail = "no pod became ready in time"
 	}
-	text = append(text, withStandIns(s, detail, found.others)...)
-	return verdict{
+	text = append(text, withOldReplicas(s, detail, found.others)...)
+	return conditionUpdate{
 		status:  metav1.ConditionFalse,
 		reason:  v1alpha2.ReasonDeploymentFailed,
 		message: fmt.Sprintf("Deployment %s failed with condition: \n%s", s.fn.Name, text),
@@ -192,6 +192,6 @@ func conditionOf(deployment *appsv1.Deployment, kind appsv1.DeploymentConditionT
 	return appsv1.DeploymentCondition{}
 }
 
-func unknown(reason, format string, args ...any) verdict {
-	return verdict{status: metav1.ConditionUnknown, reason: reason, message: fmt.Sprintf(format, args...)}
+func unknown(reason, format string, args ...any) conditionUpdate {
+	return conditionUpdate{status: metav1.ConditionUnknown, reason: reason, message: fmt.Sprintf(format, args...)}
 }

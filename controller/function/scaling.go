@@ -32,7 +32,7 @@ func (r *Reconciler) retireScaling(ctx context.Context, s *scope) error {
 		}
 		s.scaledObject = nil
 	}
-	needless := !s.scaled() || s.keda || len(s.rivals) > 0
+	needless := !s.scaled() || s.keda || len(s.conflictingAutoscalers) > 0
 	if needless && s.hpa != nil && metav1.IsControlledBy(s.hpa, s.fn) {
 		hpa := &autoscalingv2.HorizontalPodAutoscaler{ObjectMeta: metav1.ObjectMeta{
 			Namespace: s.hpa.GetNamespace(), Name: s.hpa.GetName(), UID: s.hpa.GetUID(),
@@ -85,7 +85,7 @@ func (r *Reconciler) applyScaledObject(ctx context.Context, s *scope) error {
 }
 
 func (r *Reconciler) applyHPA(ctx context.Context, s *scope) error {
-	if len(s.rivals) > 0 {
+	if len(s.conflictingAutoscalers) > 0 {
 		return nil // the user's own stands in
 	}
 	if s.hpa == nil {

@@ -34,7 +34,7 @@ type scope struct {
 	// missingSecrets are those of spec.secretMounts that do not exist.
 	missingSecrets []string
 	// conflictingAutoscalers are those of users beside the Function's own.
-	rivals []string
+	conflictingAutoscalers []string
 	// keda reports whether the cluster knows ScaledObjects.
 	keda bool
 
@@ -48,19 +48,19 @@ type scope struct {
 	registry *registry.Registry
 	tenant   images.Tenant
 	// source says why it is not known what the source is now.
-	source verdict
+	source conditionUpdate
 	// planned is true when it was found out how the code gets to the pods, with
 	// image, which is ready to run, or with build, which says why there is none.
 	planned bool
 	image   *v1alpha2.BuildStatus
-	build   verdict
+	build   conditionUpdate
 	// code is what the pods run. Without an image it is not known yet, and the
 	// Deployment stays as it is.
 	code resources.Code
 	// rolledBack is true when code is an earlier version and own the spec's.
-	recalled bool
-	own      resources.Code
-	tuning   workload.Tuning
+	rolledBack bool
+	own        resources.Code
+	tuning     workload.Tuning
 	// configuration is a hash of the ConfigMaps and Secrets that the pods follow.
 	configuration string
 	// template is the hash of the pod template that the pods should have.
@@ -87,7 +87,7 @@ const (
 // image.
 func (s *scope) ownVersion() string {
 	own := s.code
-	if s.recalled {
+	if s.rolledBack {
 		own = s.own
 	}
 	if own.Image == "" {

@@ -17,33 +17,33 @@ import (
 
 // conditionUpdate is a condition without its type and times. The zero value leaves
 // the condition as it is.
-type verdict struct {
+type conditionUpdate struct {
 	status          metav1.ConditionStatus
 	reason, message string
 	// generation is the one that the condition is about; 0: the present one.
 	generation int64
-	// lookAgain is when the condition will be out of date by itself.
-	lookAgain time.Duration
+	// recheck is when the condition will be out of date by itself.
+	requeueAfter time.Duration
 }
 
 // setStatus computes the status of the scope's Function from everything else in
 // the scope. It returns when to reconcile again although nothing happens, or 0.
 func setStatus(s *scope) time.Duration {
-	setCondition(s, v1alpha2.ConditionConfigurationReady, configurationVerdict(s))
+	setCondition(s, v1alpha2.ConditionConfigurationReady, configurationCondition(s))
 	if failed := failureOf(s.err); failed != nil && failed.condition == v1alpha2.ConditionConfigurationReady {
 		return 0 // what runs is that of an earlier spec
 	}
 	s.fn.Status.ObservedGeneration = s.fn.Generation
 	describeBuild(s)
-	running := runningVerdict(s)
+	running := runningCondition(s)
 	setCondition(s, v1alpha2.ConditionRunning, running)
 	if s.scaled() {
-		setCondition(s, v1alpha2.ConditionScaling, scalingVerdict(s))
+		setCondition(s, v1alpha2.ConditionScaling, scalingCondition(s))
 	} else {
 		meta.RemoveStatusCondition(&s.fn.Status.Conditions, v1alpha2.ConditionScaling)
 	}
 	describeWorkload(s, running)
-	return sooner(running.lookAgain, s.build.lookAgain)
+	return sooner(running.requeueAfter, s.build.requeueAfter)
 }
 
 // sooner is the shorter of two waits, of which 0 is none.
@@ -77,15 +77,15 @@ func awaitsCommit(s *scope) bool {
 	return s.plan != nil && s.plan.Git != nil && s.plan.Git.Commit == ""
 }
 
-// verdictOf makes a condition of a failure.
-func verdictOf(failed *failure) verdict {
+// failureCondition makes a condition of a failure.
+func failureCondition(failed *failure) conditionUpdate {
 	if failed == nil {
-		return verdict{}
+		return conditionUpdate{}
 	}
-	return verdict{status: metav1.ConditionFalse, reason: failed.reason, message: failed.message}
+	return conditionUpdate{status: metav1.ConditionFalse, reason: failed.reason, message: failed.message}
 }
 
-func setCondition(s *scope, condition string, v verdict) {
+func setCondition(s *scope, condition string, v conditionUpdate) {
 	if v.status == "" {
 		return
 	}
@@ -98,31 +98,31 @@ func setCondition(s *scope, condition string, v verdict) {
 	}, s.now)
 }
 
-func configurationVerdict(s *scope) verdict {
+func configurationCondition(s *scope) conditionUpdate {
 	if failed := failureOf(s.err); failed != nil && failed.condition == v1alpha2.ConditionConfigurationReady {
-		return verdict{status: metav1.ConditionFalse, reason: failed.reason, message: failed.message}
+		return conditionUpdate{status: metav1.ConditionFalse, reason: failed.reason, message: failed.message}
 	}
 	switch {
 	case s.source.status != "":
 		return s.source
-	case s.recalled:
-		return recalledVerdict(s)
+	case s.rolledBack:
+		return rolledBackCondition(s)
 	case awaitsCommit(s):
-		return verdict{} // until the first check of the repository
+		return conditionUpdate{} // until the first check of the repository
 	}
-	if updated := updatedVerdict(s); updated.status != "" {
+	if updated := updatedCondition(s); updated.status != "" {
 		return updated
 	}
 	message := "Function configured"
 	if found := admission.FunctionWarnings(s.fn); len(found) > 0 {
 		message = "Warning: function configured, " + found.String()
 	}
-	return verdict{status: metav1.ConditionTrue, reason: v1alpha2.ReasonSpecValidated, message: message}
+	return conditionUpdate{status: metav1.ConditionTrue, reason: v1alpha2.ReasonSpecValidated, message: message}
 }
 
 // describeWorkload fills what is not a condition. The number of pods and their
 // selector are always those of the moment, because autoscalers read them.
-func describeWorkload(s *scope, running verdict) {
+func describeWorkload(s *scope, running conditionUpdate) {
 	if s.deployment == nil || !metav1.IsControlledBy(s.deployment, s.fn) {
 		return
 	}

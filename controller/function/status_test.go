@@ -161,11 +161,11 @@ func TestRunning(t *testing.T) {
 	t.Parallel()
 	broken := ended(1, "Error", "handler did not load: boom\n")
 	tests := map[string]struct {
-		scope         *scope
-		wantStatus    metav1.ConditionStatus
-		wantReason    string
-		wantMessage   string
-		wantLookAgain time.Duration
+		scope            *scope
+		wantStatus       metav1.ConditionStatus
+		wantReason       string
+		wantMessage      string
+		wantRequeueAfter time.Duration
 	}{
 		"a Deployment that was just created is not known yet": {
 			scope:      newScope(func(s *scope) { s.change = created }),
@@ -203,7 +203,7 @@ func TestRunning(t *testing.T) {
 		},
 		"a Function that wakes keeps running": {
 			scope:      newScope(was("True", "DeploymentReady"), available(false), pods(pod(time.Second))),
-			wantStatus: "True", wantReason: "DeploymentReady", wantMessage: "before", wantLookAgain: 29 * time.Second,
+			wantStatus: "True", wantReason: "DeploymentReady", wantMessage: "before", wantRequeueAfter: 29 * time.Second,
 		},
 		"a Function that does not wake in time does not": {
 			scope:      newScope(was("True", "DeploymentReady"), available(false), pods(pod(30*time.Second))),
@@ -276,7 +276,7 @@ func TestRunning(t *testing.T) {
 				s.missingSecrets = []string{"a"}
 			}),
 			wantStatus: "Unknown", wantReason: "DeploymentWaiting", wantMessage: "Deployment price is not ready yet",
-			wantLookAgain: 29 * time.Second,
+			wantRequeueAfter: 29 * time.Second,
 		},
 		"a rollout that waits for a Secret says so after a while": {
 			scope: newScope(progressing("True", "ReplicaSetUpdated"), pods(older("0123456789"), pod(time.Minute)), func(s *scope) {
@@ -303,7 +303,7 @@ func TestRunning(t *testing.T) {
 		},
 		"a handler that did not load stays broken while it is tried again": {
 			scope:      newScope(was("False", "HandlerFailed"), available(false), pods(pod(time.Second))),
-			wantStatus: "False", wantReason: "HandlerFailed", wantMessage: "before", wantLookAgain: 29 * time.Second,
+			wantStatus: "False", wantReason: "HandlerFailed", wantMessage: "before", wantRequeueAfter: 29 * time.Second,
 		},
 		"a container that ends without a word is described": {
 			scope:      newScope(available(false), pods(pod(time.Minute, ended(137, "OOMKilled", "")))),
@@ -352,7 +352,7 @@ func TestRunning(t *testing.T) {
 		},
 		"one that has just started may still answer": {
 			scope:      newScope(override, progressing("True", "ReplicaSetUpdated"), pods(pod(time.Second, running))),
-			wantStatus: "Unknown", wantReason: "DeploymentWaiting", wantMessage: "Deployment price is not ready yet", wantLookAgain: 29 * time.Second,
+			wantStatus: "Unknown", wantReason: "DeploymentWaiting", wantMessage: "Deployment price is not ready yet", wantRequeueAfter: 29 * time.Second,
 		},
 		"one whose handler does not load has our server": {
 			scope:      newScope(override, available(false), pods(pod(time.Minute, broken))),
@@ -388,13 +388,13 @@ func TestRunning(t *testing.T) {
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			lookAgain := setStatus(tc.scope)
+			requeueAfter := setStatus(tc.scope)
 			condition := meta.FindStatusCondition(tc.scope.fn.Status.Conditions, v1alpha2.ConditionRunning)
 			require.NotNil(t, condition)
 			require.Equal(t, tc.wantStatus, condition.Status)
 			require.Equal(t, tc.wantReason, condition.Reason)
 			require.Contains(t, condition.Message, tc.wantMessage)
-			require.Equal(t, tc.wantLookAgain, lookAgain)
+			require.Equal(t, tc.wantRequeueAfter, requeueAfter)
 		})
 	}
 }
@@ -428,12 +428,12 @@ func TestScalingCondition(t *testing.T) {
 			wantStatus: "False", wantReason: "ScaledObjectFailed", wantMessage: "scaler is away",
 		},
 		"an autoscaler of the user's is in the way": {
-			scope:      newScope(scales, keda("True", ""), func(s *scope) { s.rivals = []string{"mine", "yours"} }),
+			scope:      newScope(scales, keda("True", ""), func(s *scope) { s.conflictingAutoscalers = []string{"mine", "yours"} }),
 			wantStatus: "False", wantReason: "ScaledObjectFailed",
 			wantMessage: "HorizontalPodAutoscaler mine, yours scales the Function too, and Kubernetes lets none of several act",
 		},
 		"an autoscaler of the user's stands in": {
-			scope:      newScope(scales, func(s *scope) { s.keda, s.rivals = false, []string{"mine"} }),
+			scope:      newScope(scales, func(s *scope) { s.keda, s.conflictingAutoscalers = false, []string{"mine"} }),
 			wantStatus: "False", wantReason: "KedaNotInstalled",
 			wantMessage: "KEDA is not installed, and HorizontalPodAutoscaler mine scales the Function",
 		},

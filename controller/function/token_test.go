@@ -8,7 +8,7 @@ import (
 
 func TestPodsGetATokenWherePublishersAreAskedForOne(t *testing.T) {
 	runManager(t, simultaneous, func(o *Options) { o.PublisherAudience = "rouse-eventbridge" })
-	w := newWorld(t)
+	w := newFixture(t)
 	deployment := w.deployment(w.create())
 	pod := deployment.Spec.Template.Spec
 	require.Len(t, pod.Volumes, 1)

@@ -16,7 +16,7 @@ import (
 )
 
 // keepRevision does what the Deployment controller does after a change.
-func (w *world) keepRevision(deployment *appsv1.Deployment, revision int) {
+func (w *fixture) keepRevision(deployment *appsv1.Deployment, revision int) {
 	w.t.Helper()
 	template := *deployment.Spec.Template.DeepCopy()
 	require.NoError(w.t, w.Create(w.t.Context(), &appsv1.ReplicaSet{
@@ -28,7 +28,7 @@ func (w *world) keepRevision(deployment *appsv1.Deployment, revision int) {
 	}))
 }
 
-func goesBackAndForward(w *world) {
+func goesBackAndForward(w *fixture) {
 	t := w.t
 	fn := w.create()
 	deployment := w.deployment(fn)
@@ -72,7 +72,7 @@ func goesBackAndForward(w *world) {
 	w.awaitCondition(fn, v1alpha2.ConditionConfigurationReady, metav1.ConditionTrue, v1alpha2.ReasonSpecValidated)
 }
 
-func followsItsConfiguration(w *world) {
+func followsItsConfiguration(w *fixture) {
 	t := w.t
 	rates, token := configMap("rates", map[string]string{"eur": "1"}), secret("token", map[string]string{"value": "hush"})
 	for _, object := range []client.Object{rates, token, secret("certificates", nil)} {
@@ -102,7 +102,7 @@ func followsItsConfiguration(w *world) {
 
 // scalesByTheSubresource is what "kubectl scale", an HPA and a ScaledObject on
 // the Function do.
-func scalesByTheSubresource(w *world) {
+func scalesByTheSubresource(w *fixture) {
 	t := w.t
 	fn := w.create()
 	deployment := w.deployment(fn)
@@ -126,7 +126,7 @@ func scalesByTheSubresource(w *world) {
 	}
 }
 
-func choosesAProfileByTheNodes(w *world) {
+func choosesAProfileByTheNodes(w *fixture) {
 	t := w.t
 	reader := cluster.Environment(t).Client
 	for count, want := range map[int]string{0: "XS", 2: "XS", 3: "L"} {

@@ -50,7 +50,7 @@ func awaitNews(t *testing.T, tracker *Tracker) types.NamespacedName {
 	}
 }
 
-func TestAMovedBranchWakesItsFunctionsAndAskingIsSharedByAll(t *testing.T) {
+func TestAMovedBranchRequeuesItsFunctionsAndChecksAreShared(t *testing.T) {
 	t.Parallel()
 	repository := gittest.New(t)
 	first := repository.Commit(t, "main", map[string]string{"a": "1"})
@@ -92,7 +92,7 @@ func TestAMovedBranchWakesItsFunctionsAndAskingIsSharedByAll(t *testing.T) {
 	require.Equal(t, Finding{Commit: first}, found)
 }
 
-func TestAnErrorIsNewsOnceAndSoIsItsEnd(t *testing.T) {
+func TestARepositoryErrorRequeuesOnceAndSoDoesItsEnd(t *testing.T) {
 	t.Parallel()
 	repository := gittest.New(t)
 	repository.Commit(t, "main", map[string]string{"a": "1"})
@@ -113,7 +113,7 @@ func TestAnErrorIsNewsOnceAndSoIsItsEnd(t *testing.T) {
 	require.Equal(t, commit, found.Commit)
 }
 
-func TestACommitNeedsNobodyToBeAsked(t *testing.T) {
+func TestACommitAsReferenceNeedsNoRequest(t *testing.T) {
 	t.Parallel()
 	tracker := NewTracker(nil, prometheus.NewRegistry(), DefaultOptions())
 	reference := strings.Repeat("a", 40)
@@ -256,7 +256,7 @@ func TestANonceAsksAtOnceAndOnlyWhenItChanges(t *testing.T) {
 	})
 }
 
-func TestARepositoryThatNobodyWantsIsNotAsked(t *testing.T) {
+func TestARepositoryWithoutFunctionsIsNotChecked(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		lister := &counter{}
@@ -294,7 +294,7 @@ func TestOneRepositoryIsNeverAskedByTwoRequestsAtATime(t *testing.T) {
 	})
 }
 
-func TestNobodyWaitsForARepositoryThatIsSlow(t *testing.T) {
+func TestASlowRepositoryDelaysNoOthers(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		lister := &slow{}

@@ -57,7 +57,7 @@ type Collector struct {
 	options Options
 	sweeper sweeper
 	metrics *metrics
-	unused  graveyard
+	unused  unusedSince
 	// owed is true while something may have been deleted whose space is not free yet.
 	owed bool
 }
@@ -65,7 +65,7 @@ type Collector struct {
 // New makes a Collector. It owes a sweep, since an earlier process may have been stopped before it swept.
 func New(deps Deps, options Options) *Collector {
 	return &Collector{
-		deps: deps, options: options, metrics: newMetrics(deps.Registerer), unused: graveyard{}, owed: true,
+		deps: deps, options: options, metrics: newMetrics(deps.Registerer), unused: unusedSince{}, owed: true,
 		sweeper: &jobs{live: deps.Live, namespace: deps.Namespace, name: options.RegistryDeployment},
 	}
 }
@@ -109,7 +109,7 @@ func (c *Collector) collect(ctx context.Context) error {
 	if err != nil || where == nil || !where.Internal {
 		return err // the installation owns only what is in its internal registry
 	}
-	held, err := take(ctx, where.Images())
+	held, err := listInventory(ctx, where.Images())
 	if err != nil || held == nil {
 		return err
 	}
@@ -159,7 +159,7 @@ func (c *Collector) delete(ctx context.Context, images store, expired inventory)
 }
 
 // listInventory lists what a registry holds, nil where nothing was ever pushed. Such a registry cannot be swept either.
-func take(ctx context.Context, images store) (inventory, error) {
+func listInventory(ctx context.Context, images store) (inventory, error) {
 	repositories, err := images.Repositories(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("list the repositories: %w", err)

@@ -29,7 +29,7 @@ import (
 )
 
 // fixture is a collector beside a real registry.
-type world struct {
+type fixture struct {
 	t         *testing.T
 	collector *Collector
 	store     *registrytest.Registry
@@ -44,7 +44,7 @@ type world struct {
 }
 
 // Sweep does what the Job does.
-func (w *world) Sweep(context.Context) error {
+func (w *fixture) Sweep(context.Context) error {
 	w.sweeps++
 	require.True(w.t, w.held, "swept while builds may run")
 	w.store.Sweep(w.t)
@@ -52,10 +52,10 @@ func (w *world) Sweep(context.Context) error {
 }
 
 // Running stands for a list of the Jobs.
-func (w *world) Running(context.Context) (bool, error) { return w.sweeping, nil }
+func (w *fixture) Running(context.Context) (bool, error) { return w.sweeping, nil }
 
 // Hold stands for the queue of builds.
-func (w *world) Hold(context.Context) (func(), error) {
+func (w *fixture) Hold(context.Context) (func(), error) {
 	w.held = true
 	w.holds++
 	if w.ended != nil {
@@ -64,9 +64,9 @@ func (w *world) Hold(context.Context) (func(), error) {
 	return func() { w.held = false }, nil
 }
 
-func newWorld(t *testing.T, grace time.Duration, change ...func(*corev1.Secret)) *world {
+func newFixture(t *testing.T, grace time.Duration, change ...func(*corev1.Secret)) *fixture {
 	t.Helper()
-	w := &world{t: t, store: registrytest.Start(t)}
+	w := &fixture{t: t, store: registrytest.Start(t)}
 	secret := &corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "rouse-system", Name: "rouse-registry"},
 		Data: map[string][]byte{
@@ -92,7 +92,7 @@ func newWorld(t *testing.T, grace time.Duration, change ...func(*corev1.Secret))
 }
 
 // push puts an image into the registry and returns its digest.
-func (w *world) push(t *testing.T, reference string) string {
+func (w *fixture) push(t *testing.T, reference string) string {
 	t.Helper()
 	picture, err := random.Image(100, 1)
 	require.NoError(t, err)
@@ -102,7 +102,7 @@ func (w *world) push(t *testing.T, reference string) string {
 	return digest.String()
 }
 
-func (w *world) write(t *testing.T, reference string, picture v1.Image) {
+func (w *fixture) write(t *testing.T, reference string, picture v1.Image) {
 	t.Helper()
 	tag, err := name.NewTag(w.store.Host+"/"+reference, name.Insecure)
 	require.NoError(t, err)
@@ -110,7 +110,7 @@ func (w *world) write(t *testing.T, reference string, picture v1.Image) {
 }
 
 // layer is the first one of an image.
-func (w *world) layer(t *testing.T, reference string) name.Digest {
+func (w *fixture) layer(t *testing.T, reference string) name.Digest {
 	t.Helper()
 	tag, err := name.NewTag(w.store.Host+"/"+reference, name.Insecure)
 	require.NoError(t, err)
@@ -124,7 +124,7 @@ func (w *world) layer(t *testing.T, reference string) name.Digest {
 }
 
 // keeps reports whether the registry still has the content of a layer.
-func (w *world) keeps(t *testing.T, layer name.Digest) bool {
+func (w *fixture) keeps(t *testing.T, layer name.Digest) bool {
 	t.Helper()
 	found, err := remote.Layer(layer)
 	require.NoError(t, err)
@@ -137,7 +137,7 @@ func (w *world) keeps(t *testing.T, layer name.Digest) bool {
 }
 
 // has reports whether an image is there with all of its layers.
-func (w *world) has(t *testing.T, reference string) bool {
+func (w *fixture) has(t *testing.T, reference string) bool {
 	t.Helper()
 	tag, err := name.NewTag(w.store.Host+"/"+reference, name.Insecure)
 	require.NoError(t, err)
@@ -161,7 +161,7 @@ var (
 var ours = metav1.ObjectMeta{Namespace: "shop", Name: "price", Labels: map[string]string{v1alpha2.LabelManagedBy: v1alpha2.ManagedBy}}
 
 // create makes the Function price, whose status names an image.
-func (w *world) create(t *testing.T, digest string) *v1alpha2.Function {
+func (w *fixture) create(t *testing.T, digest string) *v1alpha2.Function {
 	t.Helper()
 	fn := &v1alpha2.Function{ObjectMeta: ours}
 	require.NoError(t, w.kube.Create(t.Context(), fn))
@@ -169,15 +169,15 @@ func (w *world) create(t *testing.T, digest string) *v1alpha2.Function {
 	return fn
 }
 
-func (w *world) name(t *testing.T, fn *v1alpha2.Function, digest string) {
+func (w *fixture) name(t *testing.T, fn *v1alpha2.Function, digest string) {
 	t.Helper()
 	fn.Status.Build = &v1alpha2.BuildStatus{Tag: tag("1"), Image: "localhost:32137/" + price + "@" + digest}
 	require.NoError(t, w.kube.Status().Update(t.Context(), fn))
 }
 
-func TestOnlyImagesThatNobodyUsesAreDeletedAndTheirSpaceIsFreedWhileBuildsAreHeld(t *testing.T) {
+func TestOnlyUnusedImagesAreDeletedAndTheirSpaceIsFreedWhileBuildsAreHeld(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, 0)
+	w := newFixture(t, 0)
 	built, runs, ran, old, last := price+":"+tag("built"), price+":"+tag("runs"), price+":"+tag("ran"), price+":"+tag("old"), gone+":"+tag("last")
 	present, past := "rouse-base/example.org/runtime:"+build.CopyTag("v2", "sha256:"+hex), "rouse-base/example.org/runtime:"+build.CopyTag("v1", "sha256:"+hex)
 	w.create(t, w.push(t, built))
@@ -207,7 +207,7 @@ func TestOnlyImagesThatNobodyUsesAreDeletedAndTheirSpaceIsFreedWhileBuildsAreHel
 
 func TestWhatWasSweptCanBePushedAgain(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, 0)
+	w := newFixture(t, 0)
 	picture, err := random.Image(1000, 3)
 	require.NoError(t, err)
 	reference := price + ":" + tag("old")
@@ -220,7 +220,7 @@ func TestWhatWasSweptCanBePushedAgain(t *testing.T) {
 
 func TestAnImageThatIsUsedAgainByTheBuildThatWasWaitedForStays(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, 0)
+	w := newFixture(t, 0)
 	reference := price + ":" + tag("old")
 	digest := w.push(t, reference)
 	w.ended = func() { w.create(t, digest) }
@@ -230,7 +230,7 @@ func TestAnImageThatIsUsedAgainByTheBuildThatWasWaitedForStays(t *testing.T) {
 
 func TestAnImageOfAFunctionWhoseBuildIsNotNotedYetStays(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, 0)
+	w := newFixture(t, 0)
 	reference := price + ":" + tag("new")
 	fn := w.create(t, w.push(t, price+":"+tag("old")))
 	w.push(t, reference)
@@ -242,9 +242,9 @@ func TestAnImageOfAFunctionWhoseBuildIsNotNotedYetStays(t *testing.T) {
 	require.True(t, w.has(t, reference))
 }
 
-func TestARegistryOfSomebodyElseIsLeftAlone(t *testing.T) {
+func TestAnExternalRegistryIsNotCollected(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, 0, func(secret *corev1.Secret) {
+	w := newFixture(t, 0, func(secret *corev1.Secret) {
 		secret.Data = map[string][]byte{"registryAddress": secret.Data["pushRegAddr"], "insecure": []byte("true")}
 	})
 	reference := price + ":" + tag("old")
@@ -256,7 +256,7 @@ func TestARegistryOfSomebodyElseIsLeftAlone(t *testing.T) {
 
 func TestAnUnusedImageStaysForItsGrace(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, time.Hour)
+	w := newFixture(t, time.Hour)
 	reference := price + ":" + tag("old")
 	w.push(t, reference)
 	require.NoError(t, w.collector.collect(t.Context()))
@@ -267,14 +267,14 @@ func TestAnUnusedImageStaysForItsGrace(t *testing.T) {
 
 func TestARegistryToWhichNothingWasEverPushedIsNotSwept(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, 0)
+	w := newFixture(t, 0)
 	require.NoError(t, w.collector.collect(t.Context()))
 	require.Zero(t, w.sweeps, "the registry's collector fails there")
 }
 
 func TestBuildsAreHeldForASweepThatAnEarlierProcessBegan(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, time.Hour)
+	w := newFixture(t, time.Hour)
 	w.push(t, price+":"+tag("old"))
 	require.NoError(t, w.collector.resume(t.Context()))
 	require.Zero(t, w.holds)

@@ -77,11 +77,11 @@ func (n needs) isBase(tag string) bool {
 }
 
 // unusedSince is when each image was first found unused.
-type graveyard map[image]time.Time
+type unusedSince map[image]time.Time
 
 // expired notes what is unused now and returns what has been for the whole grace period. What is in use again,
 // or gone, is forgotten.
-func (g graveyard) expired(unused []image, now time.Time, grace time.Duration) []image {
+func (g unusedSince) expired(unused []image, now time.Time, grace time.Duration) []image {
 	for known := range g {
 		if !slices.Contains(unused, known) {
 			delete(g, known)

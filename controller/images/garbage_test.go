@@ -17,7 +17,7 @@ var hex = strings.Repeat("0f", 32)
 // tag is one that a build gives.
 func tag(of string) string { return build.Tag(build.Plan{Source: of}) }
 
-func TestAnImageIsGarbageWhenItIsOursAndNobodyNeedsIt(t *testing.T) {
+func TestAnImageIsGarbageWhenItIsOursAndUnused(t *testing.T) {
 	t.Parallel()
 	price, fresh := registry.Tenant{Namespace: "shop", UID: "1"}.Repository("price"), registry.Tenant{Namespace: "shop", UID: "1"}.Repository("new")
 	held := inventory{
@@ -57,7 +57,7 @@ func TestAnImageExpiresAfterItsGraceWithoutABreak(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	a, b := image{"a", "sha256:a"}, image{"b", "sha256:b"}
-	known := graveyard{}
+	known := unusedSince{}
 	require.Empty(t, known.expired([]image{a, b}, now, time.Hour))
 	require.Empty(t, known.expired([]image{a}, now.Add(30*time.Minute), time.Hour), "b is in use again")
 	require.Equal(t, []image{a}, known.expired([]image{a, b}, now.Add(time.Hour), time.Hour))

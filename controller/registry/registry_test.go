@@ -251,7 +251,7 @@ func TestASecretIsReadAgainOnlyAfterAChange(t *testing.T) {
 	require.Empty(t, b.read)
 }
 
-func TestWhomASecretConcerns(t *testing.T) {
+func TestFunctionsOfARegistrySecret(t *testing.T) {
 	t.Parallel()
 	r := NewResolver(nil, nil, Options{ReleaseNamespace: "rouse-system", Secret: "standard"}, nil)
 	for name, want := range map[string][2]bool{
@@ -272,7 +272,7 @@ func TestWhomASecretConcerns(t *testing.T) {
 	}
 }
 
-func TestARegistryThatIsAwayIsNotAskedByEverybody(t *testing.T) {
+func TestAnUnavailableRegistryIsNotAskedByEachFunction(t *testing.T) {
 	t.Parallel()
 	server := registrytest.Start(t)
 	server.Intercept(func(w http.ResponseWriter, _ *http.Request) bool {

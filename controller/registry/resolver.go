@@ -57,7 +57,7 @@ func (r *Resolver) Default(ctx context.Context) (*Registry, error) {
 		return nil, nil //nolint:nilnil // an installation may have no registry
 	}
 	key := types.NamespacedName{Namespace: r.options.ReleaseNamespace, Name: r.options.Secret}
-	found, err := r.look(ctx, key)
+	found, err := r.getMetadata(ctx, key)
 	if err != nil {
 		return nil, err
 	}
@@ -76,14 +76,14 @@ func (r *Resolver) Concerns(secret types.NamespacedName) (all, namespace bool) {
 
 // labelled is the registry of a Secret, unless the Secret is not meant as one.
 func (r *Resolver) labelled(ctx context.Context, key types.NamespacedName) (*Registry, error) {
-	found, err := r.look(ctx, key)
+	found, err := r.getMetadata(ctx, key)
 	if err != nil || found == nil || found.Labels[v1alpha2.LabelRemoteRegistry] != v1alpha2.RemoteRegistryConfig {
 		return nil, err
 	}
 	return r.open(ctx, key, found)
 }
 
-func (r *Resolver) look(ctx context.Context, key types.NamespacedName) (*metav1.PartialObjectMetadata, error) {
+func (r *Resolver) getMetadata(ctx context.Context, key types.NamespacedName) (*metav1.PartialObjectMetadata, error) {
 	found := &metav1.PartialObjectMetadata{}
 	found.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Secret"))
 	err := r.metadata.Get(ctx, key, found)

@@ -28,14 +28,14 @@ const consumersRemedy = "every Subscription needs a consumer: delete unused Subs
 	"of the stream or of its account in NATS"
 
 // DeadLetterStats counts stored and dropped dead letters.
-type Letters interface {
+type DeadLetterStats interface {
 	DeadLetterCounts(ctx context.Context) (map[types.NamespacedName]uint64, error)
-	DroppedLetters(ctx context.Context) (map[types.NamespacedName]bool, error)
+	DroppedDeadLetters(ctx context.Context) (map[types.NamespacedName]bool, error)
 }
 
 // Consumers is where the durable consumers live.
 type Consumers interface {
-	Letters
+	DeadLetterStats
 
 	EnsureConsumer(ctx context.Context, stream string, consumer broker.Consumer) error
 	DeleteConsumer(ctx context.Context, stream, name string) error
@@ -54,7 +54,7 @@ func classify(err error) error {
 		return kube.Stalled(err)
 	case errors.Is(err, broker.ErrBeingDeleted):
 		return kube.Waiting(err, deletionDelay)
-	case errors.Is(err, broker.ErrNotConnected), errors.Is(err, broker.ErrTimeout), errors.Is(err, broker.ErrNoRoom):
+	case errors.Is(err, broker.ErrNotConnected), errors.Is(err, broker.ErrTimeout), errors.Is(err, broker.ErrInsufficientResources):
 		return kube.Waiting(err, brokerDelay)
 	case errors.Is(err, errEventingManager):
 		return kube.Waiting(err, sweepInterval)

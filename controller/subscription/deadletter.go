@@ -15,17 +15,17 @@ import (
 func (r *Reconciler) serveDeadLetters(
 	ctx context.Context, sub *eventingv1alpha2.Subscription, route routing.Route,
 ) (wait string, err error) {
-	letters := route.DeadLetters
-	if letters == nil {
+	deadLetters := route.DeadLetters
+	if deadLetters == nil {
 		if !hadDeadLetterSink(sub) {
 			return "", nil
 		}
 		return "", classify(r.consumers.DeleteConsumer(ctx, broker.DeadLetterStream, route.Consumer))
 	}
-	if err := classify(r.consumers.EnsureConsumer(ctx, broker.DeadLetterStream, broker.ConsumerOf(*letters))); err != nil {
+	if err := classify(r.consumers.EnsureConsumer(ctx, broker.DeadLetterStream, broker.ConsumerOf(*deadLetters))); err != nil {
 		return err.Error(), err
 	}
-	problem, err := r.sinkProblem(ctx, *letters)
+	problem, err := r.sinkProblem(ctx, *deadLetters)
 	if err != nil {
 		return err.Error(), err
 	}
@@ -36,13 +36,13 @@ func (r *Reconciler) serveDeadLetters(
 const droppedMessage = "The stream of dead letters was full, and this namespace held most of it: its oldest were dropped. " +
 	"Redrive or purge dead letters, or have deadLetters.maxBytes raised"
 
-// ofDroppedLetters is the condition of a Subscription that has lost dead letters.
-func ofDroppedLetters() eventingv1alpha2.Condition {
+// deadLettersDroppedCondition is the condition of a Subscription that has lost dead letters.
+func deadLettersDroppedCondition() eventingv1alpha2.Condition {
 	return condition(eventingv1alpha2.ConditionDeadLettersKept, false, eventingv1alpha2.ReasonDeadLettersDropped, droppedMessage)
 }
 
-// saysDropped reports whether the condition is the one that the sweeper sets and removes.
-func saysDropped(c eventingv1alpha2.Condition) bool {
+// isDeadLettersDropped reports whether the condition is the one that the sweeper sets and removes.
+func isDeadLettersDropped(c eventingv1alpha2.Condition) bool {
 	return c.Type == eventingv1alpha2.ConditionDeadLettersKept
 }
 

@@ -12,14 +12,14 @@ import (
 	"github.com/rouse-run/rouse/internal/routing"
 )
 
-// awaitLetters waits until there is a consumer for a Subscription's dead letters, or none.
-func (w *world) awaitLetters(sub *eventingv1alpha2.Subscription, what string, holds func(broker.Consumer, bool) bool) {
+// awaitDeadLetterConsumer waits until there is a consumer for a Subscription's dead letters, or none.
+func (w *fixture) awaitDeadLetterConsumer(sub *eventingv1alpha2.Subscription, what string, holds func(broker.Consumer, bool) bool) {
 	w.t.Helper()
-	require.Eventually(w.t, func() bool { return holds(w.consumerOf(broker.DeadLetterStream, sub)) }, patience, tick, what)
+	require.Eventually(w.t, func() bool { return holds(w.consumerOf(broker.DeadLetterStream, sub)) }, timeout, tick, what)
 }
 
 // awaitDeadLetterSink waits for the condition.
-func (w *world) awaitDeadLetterSink(sub *eventingv1alpha2.Subscription, want eventingv1alpha2.ConditionReason) {
+func (w *fixture) awaitDeadLetterSink(sub *eventingv1alpha2.Subscription, want eventingv1alpha2.ConditionReason) {
 	w.t.Helper()
 	w.awaitStatus(sub, string(want), func(status eventingv1alpha2.SubscriptionStatus) bool {
 		return len(status.Conditions) == 3 && status.Conditions[2].Reason == want
@@ -29,7 +29,7 @@ func (w *world) awaitDeadLetterSink(sub *eventingv1alpha2.Subscription, want eve
 }
 
 func TestASinkOfDeadLettersHasAConsumerAndACondition(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	w.createSink()
 	deadLetterSink := "http://dead-letters." + w.namespace + ".svc.cluster.local"
 	sub := w.create("orders", func(spec *eventingv1alpha2.SubscriptionSpec) {
@@ -44,7 +44,7 @@ func TestASinkOfDeadLettersHasAConsumerAndACondition(t *testing.T) {
 	consumer, ok := w.consumerOf(broker.DeadLetterStream, sub)
 	require.True(t, ok, "dead letters wait for it")
 	require.Equal(t, []string{"rouse.deadletter." + w.namespace + ".orders"}, consumer.Subjects)
-	require.Equal(t, broker.MaxLettersPending, consumer.MaxAckPending)
+	require.Equal(t, broker.MaxDeadLettersPending, consumer.MaxAckPending)
 	require.Equal(t, deadLetterSink+"/", consumer.Metadata[broker.MetadataSink])
 
 	service := w.createService("dead-letters")
@@ -56,22 +56,22 @@ func TestASinkOfDeadLettersHasAConsumerAndACondition(t *testing.T) {
 	w.awaitStatus(sub, "the error is reported", func(status eventingv1alpha2.SubscriptionStatus) bool { return !status.Ready })
 	require.Equal(t, `Subscription validation failed: spec.delivery.deadLetter.sink: Invalid value: "dead-letters": must have URL scheme 'http' or 'https'`,
 		sub.Status.Conditions[0].Message)
-	w.awaitLetters(sub, "the consumer stays", exists)
+	w.awaitDeadLetterConsumer(sub, "the consumer stays", exists)
 
 	w.update(sub, func(spec *eventingv1alpha2.SubscriptionSpec) { spec.Delivery = deadLettersTo(deadLetterSink) })
 	w.awaitDeadLetterSink(sub, eventingv1alpha2.ReasonNoDeadLetterSink)
 	w.update(sub, func(spec *eventingv1alpha2.SubscriptionSpec) { spec.Delivery = nil })
-	w.awaitLetters(sub, "the consumer goes with the field", missing)
+	w.awaitDeadLetterConsumer(sub, "the consumer goes with the field", missing)
 	w.awaitStatus(sub, "and the condition", func(status eventingv1alpha2.SubscriptionStatus) bool { return len(status.Conditions) == 2 })
 
 	w.update(sub, func(spec *eventingv1alpha2.SubscriptionSpec) { spec.Delivery = deadLettersTo(deadLetterSink) })
-	w.awaitLetters(sub, "it is made again", exists)
+	w.awaitDeadLetterConsumer(sub, "it is made again", exists)
 	require.NoError(t, w.Delete(t.Context(), sub))
-	w.awaitLetters(sub, "the consumer goes with its Subscription", missing)
+	w.awaitDeadLetterConsumer(sub, "the consumer goes with its Subscription", missing)
 }
 
-func TestConsumersOfDeadLettersAreBroughtInLine(t *testing.T) {
-	w := newWorld(t)
+func TestConsumersOfDeadLettersFollowTheirSubscriptions(t *testing.T) {
+	w := newFixture(t)
 	w.createSink()
 	w.createService("dead-letters")
 	sub := w.create("orders", func(spec *eventingv1alpha2.SubscriptionSpec) {
@@ -106,7 +106,7 @@ func TestConsumersOfDeadLettersAreBroughtInLine(t *testing.T) {
 		}
 		slices.Sort(names)
 		return slices.Equal(names, want)
-	}, patience, tick)
+	}, timeout, tick)
 }
 
 func deadLettersTo(sink string) *eventingv1alpha2.Delivery {

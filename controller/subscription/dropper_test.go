@@ -42,7 +42,7 @@ func (f *fakeUnwanted) called() int {
 	return f.calls
 }
 
-func TestWhatNobodyWantsIsLookedForNowAndThen(t *testing.T) {
+func TestUnwantedEventsAreDroppedPeriodically(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		fake, soon := &fakeUnwanted{takes: 100 * time.Millisecond}, make(chan struct{}, 1)

@@ -22,16 +22,16 @@ var errEventingManager = errors.New("the stream is shared with Kyma's eventing-m
 type guard struct {
 	Broker
 
-	stream string
-	mu     sync.Mutex
-	passed bool
+	stream   string
+	mu       sync.Mutex
+	verified bool
 }
 
 // EnsureStreamsFor creates no stream, and changes none, before the stream is verified.
 func (g *guard) EnsureStreamsFor(
 	ctx context.Context, options broker.StreamOptions, interested func(ctx context.Context) ([]broker.Consumer, error),
 ) error {
-	if err := g.pass(ctx); err != nil {
+	if err := g.verify(ctx); err != nil {
 		return err
 	}
 	return g.Broker.EnsureStreamsFor(ctx, options, interested)
@@ -39,7 +39,7 @@ func (g *guard) EnsureStreamsFor(
 
 // EnsureConsumer creates no consumer before the stream is verified.
 func (g *guard) EnsureConsumer(ctx context.Context, stream string, consumer broker.Consumer) error {
-	if err := g.pass(ctx); err != nil {
+	if err := g.verify(ctx); err != nil {
 		return err
 	}
 	return g.Broker.EnsureConsumer(ctx, stream, consumer)
@@ -47,16 +47,16 @@ func (g *guard) EnsureConsumer(ctx context.Context, stream string, consumer brok
 
 // DropUnwanted removes nothing before the stream is verified.
 func (g *guard) DropUnwanted(ctx context.Context, stream string) (uint64, error) {
-	if err := g.pass(ctx); err != nil {
+	if err := g.verify(ctx); err != nil {
 		return 0, err
 	}
 	return g.Broker.DropUnwanted(ctx, stream)
 }
 
-func (g *guard) pass(ctx context.Context) error {
+func (g *guard) verify(ctx context.Context) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if g.passed {
+	if g.verified {
 		return nil
 	}
 	found, err := g.KymaConsumers(ctx, g.stream)
@@ -67,7 +67,7 @@ func (g *guard) pass(ctx context.Context) error {
 	case found.Any():
 		return fmt.Errorf("%w: %s", errEventingManager, explain(found, g.stream))
 	}
-	g.passed = true
+	g.verified = true
 	return nil
 }
 

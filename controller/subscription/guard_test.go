@@ -38,24 +38,24 @@ func TestAStreamThatEventingManagerUsesIsLeftAlone(t *testing.T) {
 	require.Eventually(t, func() bool {
 		found, err := conn.KymaConsumers(t.Context(), broker.DefaultStream)
 		return err == nil && found.Bound == 1
-	}, patience, tick)
+	}, timeout, tick)
 	requireRefused(t, g, "it receives on 1 consumers of stream sap")
 	require.Equal(t, before, consumer.StreamLimit(t), "its settings are as they were")
 
 	consumer.Delete(t)
-	require.NoError(t, g.EnsureStreamsFor(t.Context(), broker.DefaultStreamOptions(), nobody))
+	require.NoError(t, g.EnsureStreamsFor(t.Context(), broker.DefaultStreamOptions(), noConsumers))
 	require.NotEqual(t, before, consumer.StreamLimit(t))
 	kymaConsumer(t, server)
-	require.NoError(t, g.EnsureStreamsFor(t.Context(), broker.DefaultStreamOptions(), nobody), "a process that has begun goes on")
+	require.NoError(t, g.EnsureStreamsFor(t.Context(), broker.DefaultStreamOptions(), noConsumers), "a process that has begun goes on")
 }
 
 // noConsumers is a stream without consumers.
-func nobody(context.Context) ([]broker.Consumer, error) { return nil, nil }
+func noConsumers(context.Context) ([]broker.Consumer, error) { return nil, nil }
 
 func requireRefused(t *testing.T, g *guard, want string) {
 	t.Helper()
 	for what, err := range map[string]error{
-		"streams":  g.EnsureStreamsFor(t.Context(), broker.DefaultStreamOptions(), nobody),
+		"streams":  g.EnsureStreamsFor(t.Context(), broker.DefaultStreamOptions(), noConsumers),
 		"consumer": g.EnsureConsumer(t.Context(), broker.DefaultStream, broker.Consumer{Name: "c", Subjects: []string{"kyma.a.b"}}),
 	} {
 		require.ErrorIs(t, err, errEventingManager, what)
@@ -73,7 +73,7 @@ func TestOnlyConsumersOfEventingManagerAreItsOwn(t *testing.T) {
 	_, err := conn.KymaConsumers(t.Context(), broker.DefaultStream)
 	require.ErrorIs(t, err, broker.ErrNoStream)
 	g := &guard{Broker: conn, stream: broker.DefaultStream}
-	require.NoError(t, g.EnsureStreamsFor(t.Context(), broker.DefaultStreamOptions(), nobody), "a new NATS")
+	require.NoError(t, g.EnsureStreamsFor(t.Context(), broker.DefaultStreamOptions(), noConsumers), "a new NATS")
 
 	for _, name := range []string{"mine", routing.TypeConsumerName("another")} {
 		server.AddPushConsumer(t, broker.DefaultStream, name, "shop/orders/kyma.a.b")
@@ -89,7 +89,7 @@ func TestOnlyConsumersOfEventingManagerAreItsOwn(t *testing.T) {
 func TestASubscriptionSaysThatItsStreamIsShared(t *testing.T) {
 	server := natstest.Start(t)
 	kymaConsumer(t, server)
-	w := newWorldAt(t, server, server.URL())
+	w := newFixtureAt(t, server, server.URL())
 	w.createSink()
 	sub := w.create("orders")
 	w.awaitStatus(sub, "it says why it is not active", func(status eventingv1alpha2.SubscriptionStatus) bool {
@@ -102,7 +102,7 @@ func TestASubscriptionSaysThatItsStreamIsShared(t *testing.T) {
 func TestAStreamThatEventingManagerUsesMayBeUsedAllTheSame(t *testing.T) {
 	server := natstest.Start(t)
 	kymaConsumer(t, server)
-	w := newWorldAt(t, server, server.URL(), func(o *Options) { o.AllowEventingManager = true })
+	w := newFixtureAt(t, server, server.URL(), func(o *Options) { o.AllowEventingManager = true })
 	w.createSink()
 	w.awaitReady(w.create("orders"))
 }

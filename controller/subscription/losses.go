@@ -32,14 +32,14 @@ type losses struct {
 	released  func() // reports that the stream may hold events that no consumer wants
 	log       logr.Logger
 
-	heard chan struct{}
-	mu    sync.Mutex
-	lost  map[string]bool // names of consumers
+	wake chan struct{}
+	mu   sync.Mutex
+	lost map[string]bool // names of consumers
 }
 
 // Start listens until ctx ends.
 func (l *losses) Start(ctx context.Context) error {
-	stop, err := l.deletions.OnDeleted(l.streams, l.hear)
+	stop, err := l.deletions.OnDeleted(l.streams, l.record)
 	if err != nil {
 		return fmt.Errorf("listen for deleted consumers: %w", err)
 	}
@@ -49,28 +49,28 @@ func (l *losses) Start(ctx context.Context) error {
 		select {
 		case <-ctx.Done():
 			return nil
-		case <-l.heard:
+		case <-l.wake:
 		}
-		if err := l.restore(ctx, l.take()); err != nil && ctx.Err() == nil {
+		if err := l.restore(ctx, l.drain()); err != nil && ctx.Err() == nil {
 			l.log.Info("cannot find whose consumers were deleted, reconciling all", "reason", err.Error())
 			l.sweep()
 		}
 	}
 }
 
-func (l *losses) hear(_, consumer string) {
+func (l *losses) record(_, consumer string) {
 	l.released()
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if consumer == "" || broker.OfStreams(consumer) || len(l.lost) >= maxLost {
+	if consumer == "" || broker.IsInternalConsumer(consumer) || len(l.lost) >= maxLost {
 		l.sweep()
 		return
 	}
 	l.lost[consumer] = true
-	note(l.heard)
+	notify(l.wake)
 }
 
-func (l *losses) take() map[string]bool {
+func (l *losses) drain() map[string]bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	lost := l.lost

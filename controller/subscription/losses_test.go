@@ -13,7 +13,7 @@ import (
 )
 
 func TestAConsumerThatIsDeletedByHandIsBackAtOnce(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	w.createSink()
 	sub := w.create("orders")
 	w.awaitReady(sub)
@@ -28,20 +28,20 @@ func TestAConsumerThatIsDeletedByHandIsBackAtOnce(t *testing.T) {
 }
 
 func TestOfEventsThatAreTakenAfterTheirStreamWasDeletedNoneIsLost(t *testing.T) {
-	losesNone(t, newWorld(t))
+	losesNone(t, newFixture(t))
 }
 
 // The server may stop before it has sent the advisory of the stream, behind those of its consumers.
-func TestAStreamIsMissedWhenNobodyTellsThatItWasDeleted(t *testing.T) {
+func TestADeletedStreamIsCreatedAgainWithoutAnAdvisory(t *testing.T) {
 	server := natstest.Start(t, natstest.WithAuthorization(t, `
 		no_auth_user: all
 		authorization: {users: [
 			{user: all, password: all, permissions: {subscribe: {deny: "$JS.EVENT.ADVISORY.STREAM.DELETED.>"}}}
 		]}`))
-	losesNone(t, newWorldAt(t, server, server.URL()))
+	losesNone(t, newFixtureAt(t, server, server.URL()))
 }
 
-func losesNone(t *testing.T, w *world) {
+func losesNone(t *testing.T, w *fixture) {
 	t.Helper()
 	w.createSink()
 	sub := w.create("orders")
@@ -56,10 +56,10 @@ func losesNone(t *testing.T, w *world) {
 				taken++
 			}
 			return taken > 20
-		}, patience, tick/10, "publishers are heard again")
+		}, timeout, tick/10, "publishers are heard again")
 		require.Eventually(t, func() bool { // NATS counts an event after it has confirmed it
 			backlog, err := w.conn.Backlog(t.Context(), broker.DefaultStream, routing.ConsumerName(sub.Namespace, sub.Name))
 			return err == nil && taken == backlog.Total()
-		}, patience, tick)
+		}, timeout, tick)
 	}
 }

@@ -86,7 +86,7 @@ func (r *Reconciler) run(ctx context.Context, sub *eventingv1alpha2.Subscription
 	if errors.Is(ensured, broker.ErrNoStream) {
 		r.missing()
 	}
-	lettersWait, lettersErr := r.serveDeadLetters(ctx, sub, route)
+	deadLettersBlocked, deadLettersErr := r.serveDeadLetters(ctx, sub, route)
 	problem, err := r.sinkProblem(ctx, route)
 	switch {
 	case err != nil:
@@ -94,9 +94,9 @@ func (r *Reconciler) run(ctx context.Context, sub *eventingv1alpha2.Subscription
 	case problem != "":
 		return &outcome{route: route, invalid: problem}, ensured // its Service is watched
 	case ensured != nil:
-		return &outcome{route: route, inactive: ensured.Error(), lettersWait: lettersWait}, ensured
+		return &outcome{route: route, inactive: ensured.Error(), deadLettersBlocked: deadLettersBlocked}, ensured
 	default:
-		return &outcome{route: route, lettersWait: lettersWait}, lettersErr
+		return &outcome{route: route, deadLettersBlocked: deadLettersBlocked}, deadLettersErr
 	}
 }
 

@@ -22,7 +22,7 @@ import (
 type Broker interface {
 	Consumers
 	Streams
-	Remedies
+	ConsumerRecovery
 	Neighbours
 	Unwanted
 	Notices
@@ -50,8 +50,8 @@ func Setup(mgr ctrl.Manager, conn Broker, registerer prometheus.Registerer, opti
 		denials:   newDenials(registerer),
 		recorder:  mgr.GetEventRecorder("subscription-controller"),
 		clock:     clock.RealClock{},
-		released:  func() { note(released) },
-		missing:   func() { note(missing) },
+		released:  func() { notify(released) },
+		missing:   func() { notify(missing) },
 	}
 	requests := make(chan event.GenericEvent)
 	err := ctrl.NewControllerManagedBy(mgr).
@@ -76,29 +76,29 @@ func addParts(
 	reconciler *Reconciler, requests chan<- event.GenericEvent, released, missing <-chan struct{},
 ) error {
 	connected := make(chan struct{}, 1)
-	conn.OnConnect(func() { note(connected) })
+	conn.OnConnect(func() { notify(connected) })
 	log := mgr.GetLogger().WithName("subscription")
 	shown := newMetrics(registerer)
 	drops := &dropper{unwanted: conn, stream: options.Stream.Name, soon: released, dropped: newDropped(registerer), log: log}
-	again := &sweeper{
-		reader:    mgr.GetClient(),
-		statuses:  mgr.GetClient(),
-		consumers: conn,
-		streams:   conn,
-		options:   options.Stream,
-		policy:    options.Sinks,
-		connected: connected,
-		missing:   missing,
-		requests:  requests,
-		metrics:   shown,
-		strangers: newStrangers(registerer, log),
+	resync := &sweeper{
+		reader:           mgr.GetClient(),
+		statuses:         mgr.GetClient(),
+		consumers:        conn,
+		streams:          conn,
+		options:          options.Stream,
+		policy:           options.Sinks,
+		connected:        connected,
+		missing:          missing,
+		requests:         requests,
+		metrics:          shown,
+		foreignConsumers: newForeignConsumers(registerer, log),
 		watchdog: &watchdog{
-			remedies: conn,
-			stream:   options.Stream.Name,
-			recorder: reconciler.recorder,
-			metrics:  shown,
-			clock:    reconciler.clock,
-			log:      log,
+			recoverer: conn,
+			stream:    options.Stream.Name,
+			recorder:  reconciler.recorder,
+			metrics:   shown,
+			clock:     reconciler.clock,
+			log:       log,
 		},
 		log: log,
 	}
@@ -106,14 +106,14 @@ func addParts(
 		deletions: conn,
 		streams:   []string{options.Stream.Name, broker.RetryStream, broker.DeadLetterStream},
 		reader:    mgr.GetClient(),
-		request:   again.request,
-		sweep:     func() { note(connected) },
+		request:   resync.request,
+		sweep:     func() { notify(connected) },
 		released:  reconciler.released,
 		log:       log,
-		heard:     make(chan struct{}, 1),
+		wake:      make(chan struct{}, 1),
 		lost:      map[string]bool{},
 	}
-	for _, part := range []manager.Runnable{drops, again, lost} {
+	for _, part := range []manager.Runnable{drops, resync, lost} {
 		if err := mgr.Add(part); err != nil {
 			return fmt.Errorf("set up the Subscription controller: %w", err)
 		}
@@ -122,7 +122,7 @@ func addParts(
 }
 
 // notify wakes the reader of the channel, unless a notification is pending.
-func note(channel chan<- struct{}) {
+func notify(channel chan<- struct{}) {
 	select {
 	case channel <- struct{}{}:
 	default:

@@ -26,8 +26,8 @@ type outcome struct {
 	invalid string
 	// inactive is why no consumer carries the Subscription, empty if one does.
 	inactive string
-	// lettersWait is why dead letters cannot go to their sink, empty if they can or have none.
-	lettersWait string
+	// deadLettersBlocked is why dead letters cannot go to their sink, empty if they can or have none.
+	deadLettersBlocked string
 	// route is what the Subscription means, empty if that cannot be said.
 	route routing.Route
 }
@@ -42,7 +42,7 @@ func setStatus(sub *eventingv1alpha2.Subscription, found outcome, now time.Time)
 			DeadLetters: status.DeadLetters, // the sweeper's
 			Conditions: withTimes(before, now, append([]eventingv1alpha2.Condition{
 				condition(eventingv1alpha2.ConditionSpecValid, false, eventingv1alpha2.ReasonSpecInvalid, found.invalid),
-			}, ofSweeper(before)...)...),
+			}, sweeperConditions(before)...)...),
 		}
 		return
 	}
@@ -61,7 +61,7 @@ func setStatus(sub *eventingv1alpha2.Subscription, found outcome, now time.Time)
 		Conditions: withTimes(before, now, append([]eventingv1alpha2.Condition{
 			condition(eventingv1alpha2.ConditionSpecValid, true, eventingv1alpha2.ReasonSpecValid, remarks(sub, found.route)),
 			active,
-		}, append(ofDeadLetters(found), ofSweeper(before)...)...)...),
+		}, append(deadLetterConditions(found), sweeperConditions(before)...)...)...),
 	}
 	for _, mapping := range found.route.Types {
 		status.Types = append(status.Types, eventingv1alpha2.EventType{
@@ -73,24 +73,24 @@ func setStatus(sub *eventingv1alpha2.Subscription, found outcome, now time.Time)
 	}
 }
 
-// ofDeadLetters is the condition of their sink, and none if there is none. Events do not depend on it.
-func ofDeadLetters(found outcome) []eventingv1alpha2.Condition {
+// deadLetterConditions is the condition of their sink, and none if there is none. Events do not depend on it.
+func deadLetterConditions(found outcome) []eventingv1alpha2.Condition {
 	switch {
 	case found.route.DeadLetters == nil:
 		return nil
-	case found.lettersWait != "":
+	case found.deadLettersBlocked != "":
 		return []eventingv1alpha2.Condition{condition(eventingv1alpha2.ConditionDeadLetterSink, false,
-			eventingv1alpha2.ReasonNoDeadLetterSink, found.lettersWait)}
+			eventingv1alpha2.ReasonNoDeadLetterSink, found.deadLettersBlocked)}
 	default:
 		return []eventingv1alpha2.Condition{condition(eventingv1alpha2.ConditionDeadLetterSink, true,
 			eventingv1alpha2.ReasonDeadLetterSink, "")}
 	}
 }
 
-// ofSweeper are the conditions that a reconciliation leaves as they are.
-func ofSweeper(before []eventingv1alpha2.Condition) []eventingv1alpha2.Condition {
-	if slices.ContainsFunc(before, saysDropped) {
-		return []eventingv1alpha2.Condition{ofDroppedLetters()}
+// sweeperConditions are the conditions that a reconciliation leaves as they are.
+func sweeperConditions(before []eventingv1alpha2.Condition) []eventingv1alpha2.Condition {
+	if slices.ContainsFunc(before, isDeadLettersDropped) {
+		return []eventingv1alpha2.Condition{deadLettersDroppedCondition()}
 	}
 	return nil
 }

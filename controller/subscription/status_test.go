@@ -73,7 +73,7 @@ func TestSetStatus(t *testing.T) {
 			},
 		},
 		"one whose sink of dead letters is missing is ready": {
-			found: outcome{route: routing.Route{Types: route.Types[:1], DeadLetters: &routing.Route{}}, lettersWait: "gone"}, wantTypes: 1, wantReady: true,
+			found: outcome{route: routing.Route{Types: route.Types[:1], DeadLetters: &routing.Route{}}, deadLettersBlocked: "gone"}, wantTypes: 1, wantReady: true,
 			want: []eventingv1alpha2.Condition{
 				{Type: "Subscription spec valid", Status: "True", Reason: "Subscription spec has no validation errors"},
 				{Type: "Subscription active", Status: "True", Reason: "NATS Subscription active"},
@@ -140,7 +140,7 @@ func TestPause(t *testing.T) {
 	t.Parallel()
 	require.Equal(t, sweepInterval, pause(nil))
 	require.Equal(t, sweepInterval, pause(errors.Join(broker.ErrNotConnected, broker.ErrNotConnected)), "the connect wakes the sweeper")
-	require.Equal(t, retryInterval, pause(broker.ErrNoRoom))
+	require.Equal(t, retryInterval, pause(broker.ErrInsufficientResources))
 }
 
 func TestALimitThatIsTooLargeIsCutAndTheStatusSaysSo(t *testing.T) {

@@ -30,8 +30,8 @@ import (
 )
 
 const (
-	patience = 20 * time.Second
-	tick     = 50 * time.Millisecond
+	timeout = 20 * time.Second
+	tick    = 50 * time.Millisecond
 )
 
 // cluster is the control plane of all tests here.
@@ -40,7 +40,7 @@ var cluster = envtest.New()
 func TestMain(m *testing.M) { os.Exit(cluster.Main(m)) }
 
 // fixture is a running controller with a NATS server of its own.
-type world struct {
+type fixture struct {
 	client.Client
 	t         *testing.T
 	nats      *natstest.Server
@@ -49,13 +49,13 @@ type world struct {
 	namespace string
 }
 
-func newWorld(t *testing.T, changes ...func(*Options)) *world {
+func newFixture(t *testing.T, changes ...func(*Options)) *fixture {
 	t.Helper()
 	server := natstest.Start(t)
-	return newWorldAt(t, server, server.URL(), changes...)
+	return newFixtureAt(t, server, server.URL(), changes...)
 }
 
-func newWorldAt(t *testing.T, server *natstest.Server, url string, changes ...func(*Options)) *world {
+func newFixtureAt(t *testing.T, server *natstest.Server, url string, changes ...func(*Options)) *fixture {
 	t.Helper()
 	ctrllog.SetLogger(logr.Discard())
 	env := cluster.Environment(t)
@@ -88,10 +88,10 @@ func newWorldAt(t *testing.T, server *natstest.Server, url string, changes ...fu
 		require.NoError(t, <-ended)
 		require.NoError(t, conn.Close(context.Background()))
 	})
-	return &world{Client: env.Client, t: t, nats: server, conn: conn, registry: registry, namespace: env.Namespace(t)}
+	return &fixture{Client: env.Client, t: t, nats: server, conn: conn, registry: registry, namespace: env.Namespace(t)}
 }
 
-func (w *world) create(name string, changes ...func(*eventingv1alpha2.SubscriptionSpec)) *eventingv1alpha2.Subscription {
+func (w *fixture) create(name string, changes ...func(*eventingv1alpha2.SubscriptionSpec)) *eventingv1alpha2.Subscription {
 	w.t.Helper()
 	sub := &eventingv1alpha2.Subscription{
 		ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: name},
@@ -108,12 +108,12 @@ func (w *world) create(name string, changes ...func(*eventingv1alpha2.Subscripti
 	return sub
 }
 
-func (w *world) createSink() *corev1.Service {
+func (w *fixture) createSink() *corev1.Service {
 	w.t.Helper()
 	return w.createService("price")
 }
 
-func (w *world) createService(name string) *corev1.Service {
+func (w *fixture) createService(name string) *corev1.Service {
 	w.t.Helper()
 	service := &corev1.Service{
 		ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: name},
@@ -123,7 +123,7 @@ func (w *world) createService(name string) *corev1.Service {
 	return service
 }
 
-func (w *world) update(sub *eventingv1alpha2.Subscription, change func(*eventingv1alpha2.SubscriptionSpec)) {
+func (w *fixture) update(sub *eventingv1alpha2.Subscription, change func(*eventingv1alpha2.SubscriptionSpec)) {
 	w.t.Helper()
 	require.Eventually(w.t, func() bool {
 		if err := w.Get(w.t.Context(), client.ObjectKeyFromObject(sub), sub); err != nil {
@@ -131,24 +131,24 @@ func (w *world) update(sub *eventingv1alpha2.Subscription, change func(*eventing
 		}
 		change(&sub.Spec)
 		return w.Update(w.t.Context(), sub) == nil
-	}, patience, tick)
+	}, timeout, tick)
 }
 
-func (w *world) awaitStatus(sub *eventingv1alpha2.Subscription, what string, holds func(eventingv1alpha2.SubscriptionStatus) bool) {
+func (w *fixture) awaitStatus(sub *eventingv1alpha2.Subscription, what string, holds func(eventingv1alpha2.SubscriptionStatus) bool) {
 	w.t.Helper()
 	require.Eventually(w.t, func() bool {
 		err := w.Get(w.t.Context(), client.ObjectKeyFromObject(sub), sub)
 		return err == nil && holds(sub.Status)
-	}, patience, tick, what)
+	}, timeout, tick, what)
 }
 
-func (w *world) awaitReady(sub *eventingv1alpha2.Subscription) {
+func (w *fixture) awaitReady(sub *eventingv1alpha2.Subscription) {
 	w.t.Helper()
 	w.awaitStatus(sub, "it never became ready", func(status eventingv1alpha2.SubscriptionStatus) bool { return status.Ready })
 }
 
 // awaitShown waits until the readiness of a Subscription is shown by series of this value, or by none if it is negative.
-func (w *world) awaitShown(sub *eventingv1alpha2.Subscription, value float64) {
+func (w *fixture) awaitShown(sub *eventingv1alpha2.Subscription, value float64) {
 	w.t.Helper()
 	require.Eventually(w.t, func() bool {
 		families, err := w.registry.Gather()
@@ -173,16 +173,16 @@ func (w *world) awaitShown(sub *eventingv1alpha2.Subscription, value float64) {
 			}
 		}
 		return found > 0 == (value >= 0)
-	}, patience, tick, "its readiness is not shown as %v", value)
+	}, timeout, tick, "its readiness is not shown as %v", value)
 }
 
 // consumer is the consumer of a Subscription, and whether it exists.
-func (w *world) consumer(sub *eventingv1alpha2.Subscription) (broker.Consumer, bool) {
+func (w *fixture) consumer(sub *eventingv1alpha2.Subscription) (broker.Consumer, bool) {
 	w.t.Helper()
 	return w.consumerOf(broker.DefaultStream, sub)
 }
 
-func (w *world) consumerOf(stream string, sub *eventingv1alpha2.Subscription) (broker.Consumer, bool) {
+func (w *fixture) consumerOf(stream string, sub *eventingv1alpha2.Subscription) (broker.Consumer, bool) {
 	w.t.Helper()
 	consumers, err := w.conn.Consumers(w.t.Context(), stream)
 	require.NoError(w.t, err)
@@ -193,9 +193,9 @@ func (w *world) consumerOf(stream string, sub *eventingv1alpha2.Subscription) (b
 	return consumers[i], true
 }
 
-func (w *world) awaitConsumer(sub *eventingv1alpha2.Subscription, what string, holds func(broker.Consumer, bool) bool) {
+func (w *fixture) awaitConsumer(sub *eventingv1alpha2.Subscription, what string, holds func(broker.Consumer, bool) bool) {
 	w.t.Helper()
-	require.Eventually(w.t, func() bool { return holds(w.consumer(sub)) }, patience, tick, what)
+	require.Eventually(w.t, func() bool { return holds(w.consumer(sub)) }, timeout, tick, what)
 }
 
 func exists(_ broker.Consumer, ok bool) bool { return ok }
@@ -206,7 +206,7 @@ func missing(_ broker.Consumer, ok bool) bool { return !ok }
 // one after the other.
 
 func TestASubscriptionGetsAConsumerAndAStatus(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	sub := w.create("orders", func(spec *eventingv1alpha2.SubscriptionSpec) {
 		spec.Types = []string{"order.received.v1", "order. changed.v1"}
 		spec.Config = map[string]string{eventingv1alpha2.ConfigMaxInFlight: "500"}
@@ -248,7 +248,7 @@ func redeliveryOf(sub *eventingv1alpha2.Subscription) string {
 }
 
 func TestAConsumerFollowsItsSubscription(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	w.createSink()
 	sub := w.create("orders")
 	w.awaitReady(sub)
@@ -270,13 +270,13 @@ func TestAConsumerFollowsItsSubscription(t *testing.T) {
 	w.awaitConsumer(sub, "the consumer goes with its Subscription", missing)
 	require.Eventually(t, func() bool {
 		return apierrors.IsNotFound(w.Get(t.Context(), client.ObjectKeyFromObject(sub), sub))
-	}, patience, tick)
+	}, timeout, tick)
 }
 
 func TestASubscriptionThatBecomesInvalidKeepsItsConsumerAsItWas(t *testing.T) {
 	policy := routing.Policy{}
 	require.NoError(t, policy.Access.Set(`{"subscribe":{"rules":[{"namespaces":["*"],"sources":["shop"]}]}}`))
-	w := newWorld(t, func(o *Options) { o.Sinks = policy })
+	w := newFixture(t, func(o *Options) { o.Sinks = policy })
 	w.createSink()
 	sub := w.create("orders")
 	w.awaitReady(sub)
@@ -318,7 +318,7 @@ func TestASubscriptionThatBecomesInvalidKeepsItsConsumerAsItWas(t *testing.T) {
 }
 
 func TestAnInvalidSubscriptionGetsAStatusFromTheStart(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	sub := w.create("orders", func(spec *eventingv1alpha2.SubscriptionSpec) { spec.Sink = "ftp://price" })
 	w.awaitStatus(sub, "the error is reported", func(status eventingv1alpha2.SubscriptionStatus) bool { return len(status.Conditions) == 1 })
 	require.Contains(t, sub.Status.Conditions[0].Message, "must have URL scheme 'http' or 'https'")
@@ -326,7 +326,7 @@ func TestAnInvalidSubscriptionGetsAStatusFromTheStart(t *testing.T) {
 }
 
 func TestAMisspeltFilterIsNotTakenForNoFilter(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	w.createSink()
 	written := &unstructured.Unstructured{Object: map[string]any{
 		"apiVersion": "eventing.kyma-project.io/v1alpha2", "kind": "Subscription",
@@ -353,7 +353,7 @@ func TestASubscriptionThatNATSHasNoConsumerForSaysWhatToDo(t *testing.T) {
 		return natstest.WithAuthorization(t, `accounts: {A: {jetstream: {`+limit+`}, users: [{user: me, password: pass}]}}`)
 	}
 	server := natstest.Start(t, account("max_consumers: 1"))
-	w := newWorldAt(t, server, strings.Replace(server.URL(), "://", "://me:pass@", 1))
+	w := newFixtureAt(t, server, strings.Replace(server.URL(), "://", "://me:pass@", 1))
 	w.createSink()
 	both := []*eventingv1alpha2.Subscription{w.create("first"), w.create("second")}
 	require.Eventually(t, func() bool {
@@ -366,7 +366,7 @@ func TestASubscriptionThatNATSHasNoConsumerForSaysWhatToDo(t *testing.T) {
 			return active.Reason == eventingv1alpha2.ReasonNotActive && strings.Contains(active.Message, "NATS takes no more consumers") &&
 				strings.Contains(active.Message, "raise max_consumers of the stream or of its account")
 		})
-	}, patience, tick, "there is a consumer for one of them")
+	}, timeout, tick, "there is a consumer for one of them")
 
 	server.Change(account("max_consumers: -1"))
 	w.awaitReady(both[0])
@@ -374,7 +374,7 @@ func TestASubscriptionThatNATSHasNoConsumerForSaysWhatToDo(t *testing.T) {
 }
 
 func TestTypesThatCoverEachOtherBecomeOneFilter(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	w.createSink()
 	sub := w.create("orders", func(spec *eventingv1alpha2.SubscriptionSpec) {
 		spec.TypeMatching = eventingv1alpha2.TypeMatchingExact
@@ -387,7 +387,7 @@ func TestTypesThatCoverEachOtherBecomeOneFilter(t *testing.T) {
 }
 
 func TestConsumersAreMadeAgainWhenNATSComesBackWithoutThem(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	w.createSink()
 	sub := w.create("orders")
 	w.awaitReady(sub)
@@ -416,11 +416,11 @@ func TestConsumersAreMadeAgainWhenNATSComesBackWithoutThem(t *testing.T) {
 		require.NoError(t, err)
 		return !slices.ContainsFunc(consumers, func(c broker.Consumer) bool { return c.Name == stray.Name }) &&
 			slices.ContainsFunc(consumers, func(c broker.Consumer) bool { return c.Name == others.Name })
-	}, patience, tick, "a consumer without Subscription goes, and one of others stays")
+	}, timeout, tick, "a consumer without Subscription goes, and one of others stays")
 }
 
 func TestSinksElsewhereAreServedIfTheOperatorAllowsThem(t *testing.T) {
-	w := newWorld(t, func(o *Options) { o.Sinks.AllowedSinkHosts = []string{"api.example.com", "*.svc.cluster.local"} })
+	w := newFixture(t, func(o *Options) { o.Sinks.AllowedSinkHosts = []string{"api.example.com", "*.svc.cluster.local"} })
 	there := cluster.Environment(t).Namespace(t)
 	foreign := w.create("foreign", func(spec *eventingv1alpha2.SubscriptionSpec) { spec.Sink = "https://api.example.com/in" })
 	w.awaitReady(foreign)
@@ -439,7 +439,7 @@ func TestSinksElsewhereAreServedIfTheOperatorAllowsThem(t *testing.T) {
 }
 
 func TestASubscriptionGetsNoEventsThatTheOperatorDoesNotAllowItsNamespace(t *testing.T) {
-	w := newWorld(t, func(o *Options) {
+	w := newFixture(t, func(o *Options) {
 		o.Sinks.Access.Subscribe = &routing.SubscribeAccess{Rules: []routing.SubscribeRule{
 			{Namespaces: []string{"*"}, EventRule: routing.EventRule{Sources: []string{"shop"}}},
 		}}
@@ -466,7 +466,7 @@ func TestASubscriptionGetsNoEventsThatTheOperatorDoesNotAllowItsNamespace(t *tes
 }
 
 func TestASinkThatCanTakeNoEventsIsReportedUntilItIsMended(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	service := w.createSink()
 	sub := w.create("orders", func(spec *eventingv1alpha2.SubscriptionSpec) { spec.Sink += ":8080/in" })
 	name := "service price." + w.namespace
@@ -488,7 +488,7 @@ func TestASinkThatCanTakeNoEventsIsReportedUntilItIsMended(t *testing.T) {
 			}
 			service.Spec = spec
 			return w.Update(t.Context(), service) == nil
-		}, patience, tick)
+		}, timeout, tick)
 	}
 	ports := []corev1.ServicePort{{Name: "web", Port: 80}, {Name: "in", Port: 8080}}
 	reports(" has no TCP port 8080: write one of its ports into the sink")
@@ -501,8 +501,8 @@ func TestASinkThatCanTakeNoEventsIsReportedUntilItIsMended(t *testing.T) {
 	w.awaitConsumer(sub, "events are kept all the time", exists)
 }
 
-func TestTheStatusTellsOfDeadLettersThatAreKeptAndDropped(t *testing.T) {
-	w := newWorld(t)
+func TestTheStatusCountsDeadLettersAndReportsDroppedOnes(t *testing.T) {
+	w := newFixture(t)
 	w.createSink()
 	sub := w.create("orders")
 	w.awaitReady(sub)
@@ -512,12 +512,12 @@ func TestTheStatusTellsOfDeadLettersThatAreKeptAndDropped(t *testing.T) {
 	require.Eventually(t, func() bool {
 		counts, err := w.conn.DeadLetterCounts(t.Context())
 		return err == nil && counts[client.ObjectKeyFromObject(sub)] == 3
-	}, patience, tick)
+	}, timeout, tick)
 	w.nats.Publish(t, "rouse.dropped."+w.namespace+".orders", nil)
 	require.Eventually(t, func() bool {
-		dropped, err := w.conn.DroppedLetters(t.Context())
+		dropped, err := w.conn.DroppedDeadLetters(t.Context())
 		return err == nil && dropped[client.ObjectKeyFromObject(sub)]
-	}, patience, tick)
+	}, timeout, tick)
 	lost := func(status eventingv1alpha2.SubscriptionStatus) bool {
 		last := status.Conditions[len(status.Conditions)-1]
 		return last.Type == "Dead letters kept" && last.Status == corev1.ConditionFalse

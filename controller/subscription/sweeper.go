@@ -37,19 +37,19 @@ type Streams interface {
 // sweeper makes the streams, and brings consumers and Subscriptions together
 // again: at the start, whenever NATS is reached, and every now and then.
 type sweeper struct {
-	reader    client.Reader
-	statuses  client.StatusClient
-	consumers Consumers
-	streams   Streams
-	options   broker.StreamOptions
-	policy    routing.Policy
-	connected <-chan struct{}
-	missing   <-chan struct{} // is notified when a reconciliation did not find the stream of events
-	requests  chan<- event.GenericEvent
-	metrics   *metrics
-	strangers *strangers
-	watchdog  *watchdog
-	log       logr.Logger
+	reader           client.Reader
+	statuses         client.StatusClient
+	consumers        Consumers
+	streams          Streams
+	options          broker.StreamOptions
+	policy           routing.Policy
+	connected        <-chan struct{}
+	missing          <-chan struct{} // is notified when a reconciliation did not find the stream of events
+	requests         chan<- event.GenericEvent
+	metrics          *metrics
+	foreignConsumers *foreignConsumers
+	watchdog         *watchdog
+	log              logr.Logger
 }
 
 // Start sweeps until ctx ends.
@@ -110,42 +110,42 @@ func (s *sweeper) sweep(ctx context.Context, all bool) error {
 	consumers, consumersErr := s.consumers.Consumers(ctx, s.options.Name)
 	if consumersErr == nil {
 		s.metrics.show(consumers)
-		s.strangers.show(consumers)
+		s.foreignConsumers.show(consumers)
 	}
 	// Before the Subscriptions: a consumer that is seen was made for one that is listed.
-	letters, lettersErr := s.consumers.Consumers(ctx, broker.DeadLetterStream)
+	deadLetters, deadLettersErr := s.consumers.Consumers(ctx, broker.DeadLetterStream)
 	retries, retriesErr := s.consumers.WaitingRetries(ctx)
 	list := &eventingv1alpha2.SubscriptionList{}
 	if err := s.reader.List(ctx, list); err != nil {
 		return fmt.Errorf("list subscriptions: %w", err)
 	}
-	stray, ofLetters := bySubscription(consumers), bySubscription(letters)
+	stray, deadLettersOf := bySubscription(consumers), bySubscription(deadLetters)
 	strayRetries(stray, retries)
-	var patients []patient
+	var watchedConsumers []watchedConsumer
 	for i := range list.Items {
 		sub := &list.Items[i]
 		key := client.ObjectKeyFromObject(sub)
 		seen := stray[key]
 		route, err := routing.FromSubscription(sub, s.policy)
-		fit := err == nil && fits(route, stray) && lettersFit(route, ofLetters)
+		fit := err == nil && fits(route, stray) && deadLettersFit(route, deadLettersOf)
 		delete(stray, key)
 		switch {
 		case err != nil: // the Subscription is invalid, and keeps what it has
 		case all || !fit:
 			s.request(ctx, key)
 		default:
-			patients = append(patients, patient{
-				subscription: sub, wanted: broker.ConsumerOf(route), seen: seen, held: heldPatience(route),
+			watchedConsumers = append(watchedConsumers, watchedConsumer{
+				subscription: sub, wanted: broker.ConsumerOf(route), seen: seen, held: heldTimeout(route),
 			})
 		}
 	}
 	if consumersErr == nil {
-		s.watchdog.look(ctx, patients)
+		s.watchdog.inspect(ctx, watchedConsumers)
 	}
 	for key := range stray {
 		s.request(ctx, key)
 	}
-	return errors.Join(streamErr, consumersErr, lettersErr, retriesErr, s.dismiss(ctx, ofLetters, list), s.countLetters(ctx, list))
+	return errors.Join(streamErr, consumersErr, deadLettersErr, retriesErr, s.dismiss(ctx, deadLettersOf, list), s.countDeadLetters(ctx, list))
 }
 
 // strayRetries adds Subscriptions of which only retries are left: a bridge stored them after the others were purged.
@@ -193,8 +193,8 @@ func fits(route routing.Route, consumers map[types.NamespacedName]broker.Consume
 	return ok && broker.ConsumerOf(route).Matches(seen)
 }
 
-// lettersFit is the same for its dead letters.
-func lettersFit(route routing.Route, consumers map[types.NamespacedName]broker.Consumer) bool {
+// deadLettersFit is the same for its dead letters.
+func deadLettersFit(route routing.Route, consumers map[types.NamespacedName]broker.Consumer) bool {
 	return route.DeadLetters == nil || fits(*route.DeadLetters, consumers)
 }
 
@@ -215,13 +215,13 @@ func (s *sweeper) dismiss(
 	return errors.Join(errs...)
 }
 
-// countLetters updates the statuses with the counts of dead letters.
-func (s *sweeper) countLetters(ctx context.Context, list *eventingv1alpha2.SubscriptionList) error {
+// countDeadLetters updates the statuses with the counts of dead letters.
+func (s *sweeper) countDeadLetters(ctx context.Context, list *eventingv1alpha2.SubscriptionList) error {
 	counts, err := s.consumers.DeadLetterCounts(ctx)
 	if err != nil {
 		return err
 	}
-	dropped, err := s.consumers.DroppedLetters(ctx)
+	dropped, err := s.consumers.DroppedDeadLetters(ctx)
 	if err != nil {
 		return err
 	}
@@ -233,14 +233,14 @@ func (s *sweeper) countLetters(ctx context.Context, list *eventingv1alpha2.Subsc
 		if len(before.Status.Conditions) == 0 { // it has no status yet
 			continue
 		}
-		if before.Status.DeadLetters == count && slices.ContainsFunc(before.Status.Conditions, saysDropped) == lost {
+		if before.Status.DeadLetters == count && slices.ContainsFunc(before.Status.Conditions, isDeadLettersDropped) == lost {
 			continue
 		}
 		after := before.DeepCopy()
 		after.Status.DeadLetters = count
-		conditions := slices.DeleteFunc(slices.Clone(before.Status.Conditions), saysDropped)
+		conditions := slices.DeleteFunc(slices.Clone(before.Status.Conditions), isDeadLettersDropped)
 		if lost {
-			conditions = append(conditions, ofDroppedLetters())
+			conditions = append(conditions, deadLettersDroppedCondition())
 		}
 		after.Status.Conditions = withTimes(before.Status.Conditions, time.Now(), conditions...)
 		errs = append(errs, patchStatus(ctx, s.statuses, before, after)) // after a conflict the next sweep comes soon

@@ -19,8 +19,8 @@ import (
 )
 
 // A sweep of its own, because the controller's comes every half a minute.
-func TestASweepFindsWhatSomebodyElseChanged(t *testing.T) {
-	w := newWorld(t)
+func TestASweepFindsConsumersThatOthersChanged(t *testing.T) {
+	w := newFixture(t)
 	w.createSink()
 	sub := w.create("orders")
 	w.awaitReady(sub)
@@ -28,12 +28,12 @@ func TestASweepFindsWhatSomebodyElseChanged(t *testing.T) {
 	dog, _ := newWatchdog(w.conn, events.NewFakeRecorder(10))
 	s := &sweeper{
 		reader: w, statuses: w, consumers: w.conn, streams: w.conn, options: DefaultOptions().Stream, requests: requests,
-		metrics: dog.metrics, watchdog: dog, strangers: newStrangers(prometheus.NewRegistry(), logr.Discard()), log: logr.Discard(),
+		metrics: dog.metrics, watchdog: dog, foreignConsumers: newForeignConsumers(prometheus.NewRegistry(), logr.Discard()), log: logr.Discard(),
 	}
 	key := client.ObjectKeyFromObject(sub)
 	// sweep reports whether it requested a reconciliation. Other tests have left Subscriptions of their own.
 	sweep := func() (asked bool) {
-		require.Eventually(t, func() bool { return s.sweep(t.Context(), false) == nil }, patience, tick)
+		require.Eventually(t, func() bool { return s.sweep(t.Context(), false) == nil }, timeout, tick)
 		for len(requests) > 0 {
 			asked = client.ObjectKeyFromObject((<-requests).Object) == key || asked
 		}
@@ -70,7 +70,7 @@ func TestASweepFindsWhatSomebodyElseChanged(t *testing.T) {
 
 // A bridge that delivers for a moment longer stores a retry after the others were purged.
 func TestRetriesOfADeletedSubscriptionAreDroppedHoweverLateTheyWereStored(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	w.createSink()
 	w.awaitReady(w.create("orders"))
 	gone := types.NamespacedName{Namespace: w.namespace, Name: "gone"}
@@ -94,5 +94,5 @@ func TestRetriesOfADeletedSubscriptionAreDroppedHoweverLateTheyWereStored(t *tes
 	require.Eventually(t, func() bool {
 		waiting, err := w.conn.WaitingRetries(t.Context())
 		return err == nil && waiting[gone] == 0
-	}, patience, tick)
+	}, timeout, tick)
 }

@@ -33,13 +33,13 @@ func clustered(c broker.Consumer) broker.Consumer {
 }
 
 // recoveriesOf inspects a consumer as often as the sweeper does and returns what was done, when.
-func recoveriesOf(seenAt func(i int) broker.Consumer, held, duration, every time.Duration) map[time.Duration]remedy {
-	done := map[time.Duration]remedy{}
+func recoveriesOf(seenAt func(i int) broker.Consumer, held, duration, every time.Duration) map[time.Duration]recovery {
+	done := map[time.Duration]recovery{}
 	var w watch
 	start := time.Unix(1000, 0)
 	for i := 0; time.Duration(i)*every <= duration; i++ {
 		after, what := w.next(seenAt(i), held, start.Add(time.Duration(i)*every))
-		if w = after; what != leaveAlone {
+		if w = after; what != noRecovery {
 			done[time.Duration(i)*every] = what
 		}
 	}
@@ -105,60 +105,60 @@ func TestAConsumerThatDeliversOrHasAReasonNotToIsLeftAlone(t *testing.T) {
 	}
 }
 
-func TestAConsumerThatStandsStillIsHelpedMoreAndMoreAndThenLessOften(t *testing.T) {
+func TestAStuckConsumerIsRecoveredByLeaderMoveThenRenewalWithBackoff(t *testing.T) {
 	t.Parallel()
 	same := func(c broker.Consumer) func(int) broker.Consumer { return func(int) broker.Consumer { return c } }
 	for name, tc := range map[string]struct {
 		seenAt   func(i int) broker.Consumer
 		duration time.Duration
-		want     map[time.Duration]remedy
+		want     map[time.Duration]recovery
 	}{
-		"it has a request and does not answer it": {same(stuck()), 4 * time.Minute, map[time.Duration]remedy{
+		"it has a request and does not answer it": {same(stuck()), 4 * time.Minute, map[time.Duration]recovery{
 			time.Minute: renew, 3 * time.Minute: renew, // and then after four, eight ... minutes
 		}},
-		"its leader is moved first": {same(clustered(stuck())), 2 * time.Minute, map[time.Duration]remedy{
+		"its leader is moved first": {same(clustered(stuck())), 2 * time.Minute, map[time.Duration]recovery{
 			time.Minute: moveLeader, 2 * time.Minute: renew,
 		}},
-		"its delivered messages are lost": {same(full()), time.Hour, map[time.Duration]remedy{30 * time.Minute: renew}},
-		"in a cluster":                    {same(clustered(full())), 31 * time.Minute, map[time.Duration]remedy{30 * time.Minute: moveLeader, 31 * time.Minute: renew}},
+		"its delivered messages are lost": {same(full()), time.Hour, map[time.Duration]recovery{30 * time.Minute: renew}},
+		"in a cluster":                    {same(clustered(full())), 31 * time.Minute, map[time.Duration]recovery{30 * time.Minute: moveLeader, 31 * time.Minute: renew}},
 		"a renewal is only a start": {func(i int) broker.Consumer {
 			c := stuck()
 			if i > 2 { // created again by the first recovery
 				c.Progress.Created = time.Unix(2, 0)
 			}
 			return c
-		}, 5 * time.Minute, map[time.Duration]remedy{time.Minute: renew, 3*time.Minute + 30*time.Second: renew}},
+		}, 5 * time.Minute, map[time.Duration]recovery{time.Minute: renew, 3*time.Minute + 30*time.Second: renew}},
 		"it goes on after its leader was moved": {func(i int) broker.Consumer {
 			c := clustered(stuck())
 			if i > 2 {
 				c.Progress.Delivered += uint64(i)
 			}
 			return c
-		}, time.Hour, map[time.Duration]remedy{time.Minute: moveLeader}},
+		}, time.Hour, map[time.Duration]recovery{time.Minute: moveLeader}},
 		"a delivery resets the timeout": {func(i int) broker.Consumer {
 			c := stuck()
 			if i > 6 {
 				c.Progress.Delivered++
 			}
 			return c
-		}, 4*time.Minute + 30*time.Second, map[time.Duration]remedy{
+		}, 4*time.Minute + 30*time.Second, map[time.Duration]recovery{
 			time.Minute: renew, 3 * time.Minute: renew, 4*time.Minute + 30*time.Second: renew,
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			require.Equal(t, tc.want, recoveriesOf(tc.seenAt, heldPatience(routing.Route{}), tc.duration, sweepInterval))
+			require.Equal(t, tc.want, recoveriesOf(tc.seenAt, heldTimeout(routing.Route{}), tc.duration, sweepInterval))
 		})
 	}
 }
 
-func TestPatienceNeverGrowsWithoutBound(t *testing.T) {
+func TestTheTimeoutOfAStuckConsumerIsBounded(t *testing.T) {
 	t.Parallel()
 	done := recoveriesOf(func(int) broker.Consumer { return stuck() }, 0, 24*time.Hour, sweepInterval)
 	require.Greater(t, len(done), 24*60/40, "it is helped every half an hour at least")
 }
 
-func TestWhatASubscriptionAllowsIsNoFault(t *testing.T) {
+func TestDeliveriesWithinTheSubscriptionsTimeoutAreNoStuckConsumer(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
 		delivery routing.Delivery
@@ -171,6 +171,6 @@ func TestWhatASubscriptionAllowsIsNoFault(t *testing.T) {
 		"a long pause at most":     {routing.Delivery{Backoff: routing.Backoff{MaxDelay: 2 * time.Hour}}, 8 * time.Hour},
 		"events are kept in order": {routing.Delivery{OrderedBy: "subject"}, 0},
 	} {
-		require.Equal(t, tc.want, heldPatience(routing.Route{Delivery: tc.delivery}), name)
+		require.Equal(t, tc.want, heldTimeout(routing.Route{Delivery: tc.delivery}), name)
 	}
 }

@@ -15,7 +15,7 @@ import (
 )
 
 // ConsumerRecovery recovers a consumer that does not deliver.
-type Remedies interface {
+type ConsumerRecovery interface {
 	// MoveLeader costs nothing.
 	MoveLeader(ctx context.Context, stream, consumer string) error
 	// RenewConsumer may cost second deliveries, of what the old consumer had delivered and not settled.
@@ -23,47 +23,47 @@ type Remedies interface {
 }
 
 // watchedConsumer is a consumer whose configuration is right, with its Subscription.
-type patient struct {
+type watchedConsumer struct {
 	subscription *eventingv1alpha2.Subscription
 	wanted, seen broker.Consumer
-	held         time.Duration // as of heldPatience
+	held         time.Duration // as of heldTimeout
 }
 
 // watchdog recovers consumers that have events and do not deliver them.
 type watchdog struct {
-	remedies Remedies
-	stream   string
-	recorder events.EventRecorder
-	metrics  *metrics
-	clock    clock.PassiveClock
-	log      logr.Logger
+	recoverer ConsumerRecovery
+	stream    string
+	recorder  events.EventRecorder
+	metrics   *metrics
+	clock     clock.PassiveClock
+	log       logr.Logger
 
 	watches map[types.NamespacedName]watch
 }
 
 // inspect evaluates all consumers at once and forgets those that are not among them.
-func (d *watchdog) look(ctx context.Context, patients []patient) {
+func (d *watchdog) inspect(ctx context.Context, watchedConsumers []watchedConsumer) {
 	before := d.watches
-	d.watches = make(map[types.NamespacedName]watch, len(patients))
-	for _, p := range patients {
+	d.watches = make(map[types.NamespacedName]watch, len(watchedConsumers))
+	for _, p := range watchedConsumers {
 		key := types.NamespacedName{Namespace: p.subscription.Namespace, Name: p.subscription.Name}
 		after, what := before[key].next(p.seen, p.held, d.clock.Now())
 		d.watches[key] = after
-		if what != leaveAlone {
-			d.help(ctx, key, p, what, d.clock.Since(before[key].since))
+		if what != noRecovery {
+			d.recoverConsumer(ctx, key, p, what, d.clock.Since(before[key].since))
 		}
 	}
 }
 
 // recoverConsumer applies a recovery. A later inspection repeats one that fails, or applies the next.
-func (d *watchdog) help(ctx context.Context, key types.NamespacedName, p patient, what remedy, after time.Duration) {
+func (d *watchdog) recoverConsumer(ctx context.Context, key types.NamespacedName, p watchedConsumer, what recovery, after time.Duration) {
 	log := d.log.WithValues("subscription", key.String(), "consumer", p.wanted.Name, "remedy", string(what),
 		"pending", p.seen.Backlog.Pending, "held", p.seen.Backlog.AckPending, "after", after.String())
 	var err error
 	if what == moveLeader {
-		err = d.remedies.MoveLeader(ctx, d.stream, p.wanted.Name)
+		err = d.recoverer.MoveLeader(ctx, d.stream, p.wanted.Name)
 	} else {
-		err = d.remedies.RenewConsumer(ctx, d.stream, p.wanted)
+		err = d.recoverer.RenewConsumer(ctx, d.stream, p.wanted)
 	}
 	if err != nil {
 		log.Error(err, "cannot recover a consumer that does not deliver")

@@ -21,10 +21,10 @@ import (
 	"github.com/rouse-run/rouse/internal/testing/natstest"
 )
 
-func newWatchdog(to Remedies, recorder events.EventRecorder) (*watchdog, *clocktesting.FakePassiveClock) {
+func newWatchdog(to ConsumerRecovery, recorder events.EventRecorder) (*watchdog, *clocktesting.FakePassiveClock) {
 	clock := clocktesting.NewFakePassiveClock(time.Now())
 	return &watchdog{
-		remedies: to, stream: broker.DefaultStream, recorder: recorder,
+		recoverer: to, stream: broker.DefaultStream, recorder: recorder,
 		metrics: newMetrics(prometheus.NewRegistry()), clock: clock, log: logr.Discard(),
 	}, clock
 }
@@ -36,13 +36,13 @@ func connectTo(t *testing.T, server *natstest.Server) *broker.Conn {
 	conn, err := broker.Connect(t.Context(), options, logr.Discard())
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = conn.Close(context.WithoutCancel(t.Context())) })
-	require.Eventually(t, conn.Connected, patience, tick)
+	require.Eventually(t, conn.Connected, timeout, tick)
 	return conn
 }
 
 // A client pulls all that the consumer delivers and dies without settling. The consumer
 // waits for a day, so that without recovery neither these events nor those behind them would be delivered.
-func TestAConsumerWhoseMessagesNobodyHoldsDeliversAgain(t *testing.T) {
+func TestAConsumerWhoseDeliveredMessagesAreLostIsRenewed(t *testing.T) {
 	t.Parallel()
 	const limit, all = 10, 25
 	server := natstest.Start(t)
@@ -83,15 +83,15 @@ func TestAConsumerWhoseMessagesNobodyHoldsDeliversAgain(t *testing.T) {
 	dog, clock := newWatchdog(conn, recorder)
 	sub := &eventingv1alpha2.Subscription{}
 	sub.Namespace, sub.Name = ours.Namespace, ours.Name
-	look := func() {
-		dog.look(t.Context(), []patient{{subscription: sub, wanted: consumer, seen: asking(t, conn), held: leastHeldPatience}})
+	inspect := func() {
+		dog.inspect(t.Context(), []watchedConsumer{{subscription: sub, wanted: consumer, seen: asking(t, conn), held: minHeldTimeout}})
 	}
-	look()
-	for passed := time.Duration(0); passed < leastHeldPatience; passed += sweepInterval {
+	inspect()
+	for passed := time.Duration(0); passed < minHeldTimeout; passed += sweepInterval {
 		require.Empty(t, recorder.Events, "after %s", passed)
 		require.Empty(t, got)
 		clock.SetTime(clock.Now().Add(sweepInterval))
-		look()
+		inspect()
 	}
 	require.Equal(t, "Warning ConsumerStuck The consumer did not deliver for 30m0s, with 15 events waiting and 10 in delivery: renewed",
 		<-recorder.Events)
@@ -103,7 +103,7 @@ func TestAConsumerWhoseMessagesNobodyHoldsDeliversAgain(t *testing.T) {
 			require.NoError(t, err)
 			require.Equal(t, strconv.Itoa(i), event.ID)
 			require.NoError(t, m.Ack(t.Context()))
-		case <-time.After(patience):
+		case <-time.After(timeout):
 			require.FailNow(t, "no event came", i)
 		}
 	}
@@ -118,39 +118,39 @@ func asking(t *testing.T, conn *broker.Conn) (found broker.Consumer) {
 		require.Len(t, consumers, 1)
 		found = consumers[0]
 		return found.Progress.Waiting > 0
-	}, patience, tick)
+	}, timeout, tick)
 	return found
 }
 
-func TestARemedyThatIsRefusedIsFollowedByTheNext(t *testing.T) {
+func TestARecoveryThatFailsIsFollowedByTheNext(t *testing.T) {
 	t.Parallel()
-	to := &fakeRemedies{refused: errors.New("not permitted")}
+	to := &fakeRecovery{refused: errors.New("not permitted")}
 	recorder := events.NewFakeRecorder(10)
 	dog, clock := newWatchdog(to, recorder)
 	sub := &eventingv1alpha2.Subscription{}
 	sub.Namespace, sub.Name = "shop", "orders"
 	for range 5 {
-		dog.look(t.Context(), []patient{{subscription: sub, wanted: broker.Consumer{Name: "c1"}, seen: clustered(stuck())}})
+		dog.inspect(t.Context(), []watchedConsumer{{subscription: sub, wanted: broker.Consumer{Name: "c1"}, seen: clustered(stuck())}})
 		clock.SetTime(clock.Now().Add(sweepInterval))
 	}
-	require.Equal(t, []remedy{moveLeader, renew}, to.tried)
+	require.Equal(t, []recovery{moveLeader, renew}, to.tried)
 	require.Empty(t, recorder.Events)
 	require.Zero(t, testutil.CollectAndCount(dog.metrics.recoveries))
-	dog.look(t.Context(), nil)
+	dog.inspect(t.Context(), nil)
 	require.Empty(t, dog.watches, "what is gone is forgotten")
 }
 
-type fakeRemedies struct {
-	tried   []remedy
+type fakeRecovery struct {
+	tried   []recovery
 	refused error
 }
 
-func (f *fakeRemedies) MoveLeader(context.Context, string, string) error {
+func (f *fakeRecovery) MoveLeader(context.Context, string, string) error {
 	f.tried = append(f.tried, moveLeader)
 	return f.refused
 }
 
-func (f *fakeRemedies) RenewConsumer(context.Context, string, broker.Consumer) error {
+func (f *fakeRecovery) RenewConsumer(context.Context, string, broker.Consumer) error {
 	f.tried = append(f.tried, renew)
 	return f.refused
 }

@@ -19,7 +19,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-const patience = 20 * time.Second
+const testTimeout = 20 * time.Second
 
 // stub is a scaler whose answers the test sets.
 type stub struct {
@@ -101,18 +101,18 @@ func serve(t *testing.T, s *stub) *grpc.ClientConn {
 var pricing = types.NamespacedName{Namespace: "orders", Name: "pricing"}
 
 // fixture is an Autoscaler that runs, and the numbers of replicas that it asked for.
-type world struct {
+type fixture struct {
 	*Autoscaler
 
-	told chan int
+	scaled chan int
 }
 
-func run(t *testing.T, s *stub, o Options, targets ...Target) world {
+func run(t *testing.T, s *stub, o Options, targets ...Target) fixture {
 	t.Helper()
-	w := world{told: make(chan int, 100)}
+	w := fixture{scaled: make(chan int, 100)}
 	w.Autoscaler = New(serve(t, s), func(fn types.NamespacedName, replicas int) {
 		if fn == pricing {
-			w.told <- replicas
+			w.scaled <- replicas
 		}
 	}, o, logr.Discard())
 	w.Apply(targets)
@@ -123,12 +123,12 @@ func run(t *testing.T, s *stub, o Options, targets ...Target) world {
 	return w
 }
 
-func (w world) expect(t *testing.T, replicas int) {
+func (w fixture) expect(t *testing.T, replicas int) {
 	t.Helper()
 	select {
-	case got := <-w.told:
+	case got := <-w.scaled:
 		require.Equal(t, replicas, got)
-	case <-time.After(patience):
+	case <-time.After(testTimeout):
 		require.FailNow(t, "nothing was scaled", "want %d", replicas)
 	}
 }
@@ -148,13 +148,13 @@ func TestABacklogWakesScalesAndLetsSleep(t *testing.T) {
 	w.expect(t, 0)
 	s.set(25, nil)
 	for last := 0; last != 3; { // a poll that is half over sees that there is some before it sees how much
-		last = <-w.told
+		last = <-w.scaled
 		require.Contains(t, []int{1, 3}, last)
 	}
-	require.Eventually(t, func() bool { backlog, known := w.Backlog(pricing); return known && backlog == 25 }, patience, time.Millisecond)
+	require.Eventually(t, func() bool { backlog, known := w.Backlog(pricing); return known && backlog == 25 }, testTimeout, time.Millisecond)
 	s.set(0, nil)
 	for last := 3; last != 0; {
-		last = <-w.told
+		last = <-w.scaled
 		require.Less(t, last, 3)
 	}
 	s.mu.Lock()
@@ -195,7 +195,7 @@ func TestAnUnknownBacklogHoldsWhatThereIs(t *testing.T) {
 	w.expect(t, 1)
 	s.set(0, status.Error(codes.Unavailable, "no NATS"))
 	select {
-	case replicas := <-w.told:
+	case replicas := <-w.scaled:
 		require.Fail(t, "it was scaled", "to %d", replicas)
 	case <-time.After(4 * quick().Cooldown): // nothing can be awaited
 	}
@@ -210,7 +210,7 @@ func TestARequestWakesAndHolds(t *testing.T) {
 	release := w.Hold(pricing)
 	w.expect(t, 1)
 	select {
-	case replicas := <-w.told:
+	case replicas := <-w.scaled:
 		require.Fail(t, "it was scaled", "to %d", replicas)
 	case <-time.After(4 * quick().Cooldown): // nothing can be awaited
 	}
@@ -237,16 +237,16 @@ func TestFunctionsComeAndGo(t *testing.T) {
 	w.expect(t, 1)
 }
 
-func TestChangesOfABacklogAreHeard(t *testing.T) {
+func TestBacklogChangesAreSignalled(t *testing.T) {
 	t.Parallel()
 	s := newStub()
 	w := run(t, s, quick(), Target{Function: pricing, Max: 1})
-	require.Eventually(t, func() bool { _, known := w.Backlog(pricing); return known }, patience, time.Millisecond)
+	require.Eventually(t, func() bool { _, known := w.Backlog(pricing); return known }, testTimeout, time.Millisecond)
 	changed := w.Changed()
 	s.set(4, nil)
 	select {
 	case <-changed:
-	case <-time.After(patience):
+	case <-time.After(testTimeout):
 		require.Fail(t, "no change was signalled")
 	}
 }

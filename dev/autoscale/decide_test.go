@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestReplicasFollowWhatWasSeen(t *testing.T) {
+func TestReplicasFollowBacklogPushesAndRequests(t *testing.T) {
 	t.Parallel()
 	const second = time.Second
 	open := bounds{low: 0, high: 5, cooldown: 5 * second, settle: 3 * second}

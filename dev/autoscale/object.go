@@ -57,7 +57,7 @@ func (o *object) run(ctx context.Context) {
 
 // act reports the newest decision.
 func (o *object) act(ctx context.Context) {
-	told := -1
+	reported := -1
 	for {
 		select {
 		case <-ctx.Done():
@@ -67,8 +67,8 @@ func (o *object) act(ctx context.Context) {
 		o.mu.Lock()
 		replicas, name := o.state.replicas, o.target.Function
 		o.mu.Unlock()
-		if replicas != told {
-			told = replicas
+		if replicas != reported {
+			reported = replicas
 			o.autoscaler.scale(name, replicas)
 		}
 	}

@@ -41,7 +41,7 @@ type Lines interface {
 	// Recent lists the last n lines, oldest first.
 	Recent(fn types.NamespacedName, n int) []feed.Line
 	// Follow calls handle with the last tail lines and then with each new one until ctx ends.
-	Follow(ctx context.Context, fn types.NamespacedName, tail int, take func(feed.Line))
+	Follow(ctx context.Context, fn types.NamespacedName, tail int, handle func(feed.Line))
 }
 
 // Deps are what the API reports on.

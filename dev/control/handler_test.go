@@ -64,7 +64,7 @@ func get(t *testing.T, server *httptest.Server, path string, change ...func(*htt
 	return response
 }
 
-func TestItTellsHowFunctionsAre(t *testing.T) {
+func TestFunctionsAreListedWithTheirStatus(t *testing.T) {
 	t.Parallel()
 	server, _, _ := serve(t)
 	response := get(t, server, "/v1/functions") //nolint:bodyclose // get does
@@ -77,7 +77,7 @@ func TestItTellsHowFunctionsAre(t *testing.T) {
 	require.Nil(t, list.Functions[1].Backlog, "it is not known")
 }
 
-func TestItTellsHowSubscriptionsAre(t *testing.T) {
+func TestSubscriptionsAreListedWithTheirStatus(t *testing.T) {
 	t.Parallel()
 	server, _, _ := serve(t)
 	response := get(t, server, "/v1/subscriptions") //nolint:bodyclose // get does
@@ -87,7 +87,7 @@ func TestItTellsHowSubscriptionsAre(t *testing.T) {
 	require.Equal(t, Subscriptions{[]subscriptions.Status{{Namespace: "orders", Name: "pricing", State: "paused"}}}, list)
 }
 
-func TestOnlyThisMachineWithTheTokenIsAnswered(t *testing.T) {
+func TestRequestsNeedTheTokenAndALoopbackHost(t *testing.T) {
 	t.Parallel()
 	server, _, _ := serve(t)
 	for name, tc := range map[string]struct {
@@ -111,7 +111,7 @@ func TestOnlyThisMachineWithTheTokenIsAnswered(t *testing.T) {
 	}
 }
 
-func TestWithoutATokenOfItsOwnItAnswersNobody(t *testing.T) {
+func TestHandlerWithoutATokenRefusesAllRequests(t *testing.T) {
 	t.Parallel()
 	request := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "http://localhost/v1/functions", http.NoBody)
 	request.Header.Set("Authorization", "Bearer ")
@@ -120,7 +120,7 @@ func TestWithoutATokenOfItsOwnItAnswersNobody(t *testing.T) {
 	require.Equal(t, http.StatusUnauthorized, recorder.Code)
 }
 
-func TestWrongRequestsAreToldSo(t *testing.T) {
+func TestInvalidRequestsAreRefused(t *testing.T) {
 	t.Parallel()
 	server, _, _ := serve(t)
 	for path, want := range map[string]int{
@@ -170,10 +170,10 @@ func splitLines(body []byte) []string {
 func TestTheLogIsFollowedUntilTheEnd(t *testing.T) {
 	t.Parallel()
 	server, lines, stop := serve(t)
-	say := func(text string) {
+	addLine := func(text string) {
 		lines.Add(feed.Line{Namespace: "orders", Function: "pricing", Stream: feed.Stdout, Text: text})
 	}
-	say("before")
+	addLine("before")
 	body := bufio.NewScanner(get(t, server, "/v1/functions/orders/pricing/log?follow=true&tail=1").Body) //nolint:bodyclose // get does
 	next := func() string {
 		require.True(t, body.Scan())
@@ -182,7 +182,7 @@ func TestTheLogIsFollowedUntilTheEnd(t *testing.T) {
 		return line.Text
 	}
 	require.Equal(t, "before", next())
-	say("after")
+	addLine("after")
 	require.Equal(t, "after", next())
 	stop()
 	require.False(t, body.Scan(), "it ends with the local mode")

@@ -64,7 +64,7 @@ func (f *Feed) Recent(fn types.NamespacedName, n int) []Line {
 // Follow calls handle with the last tail lines of a Function, of all of them for the zero name, and then with each new
 // one, until the context ends. Calls come one at a time. A handle that is slower than the Function misses lines, and
 // gets a line of stream Rouse in their place.
-func (f *Feed) Follow(ctx context.Context, fn types.NamespacedName, tail int, take func(Line)) {
+func (f *Feed) Follow(ctx context.Context, fn types.NamespacedName, tail int, handle func(Line)) {
 	seen, backlog := uint64(0), true
 	for {
 		f.mu.Lock()
@@ -76,7 +76,7 @@ func (f *Feed) Follow(ctx context.Context, fn types.NamespacedName, tail int, ta
 			found, missed, backlog = found[max(len(found)-max(tail, 0), 0):], false, false
 		}
 		if missed {
-			take(Line{
+			handle(Line{
 				Time: time.Now(), Namespace: fn.Namespace, Function: fn.Name, Stream: Rouse,
 				Text: "lines are missing here: they came faster than they were read",
 			})
@@ -85,7 +85,7 @@ func (f *Feed) Follow(ctx context.Context, fn types.NamespacedName, tail int, ta
 			if ctx.Err() != nil {
 				return
 			}
-			take(e.line)
+			handle(e.line)
 		}
 		select {
 		case <-ctx.Done():

@@ -22,7 +22,7 @@ var (
 	all       = types.NamespacedName{}
 )
 
-func say(f *Feed, fn types.NamespacedName, texts ...string) {
+func addLines(f *Feed, fn types.NamespacedName, texts ...string) {
 	for _, text := range texts {
 		f.Add(Line{Namespace: fn.Namespace, Function: fn.Name, Stream: Stdout, Text: text})
 	}
@@ -53,20 +53,20 @@ func TestRecentHasTheLastLinesInOrder(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			f := New(3)
-			say(f, pricing, "p1", "p2")
-			say(f, invoicing, "i1")
-			say(f, pricing, "p3", "p4")
+			addLines(f, pricing, "p1", "p2")
+			addLines(f, invoicing, "i1")
+			addLines(f, pricing, "p3", "p4")
 			require.Equal(t, tc.want, texts(f.Recent(tc.of, tc.n)))
 		})
 	}
 }
 
-func TestALoudFunctionDrivesOutNobodyElsesLines(t *testing.T) {
+func TestLoudFunctionDropsNoLinesOfOthers(t *testing.T) {
 	t.Parallel()
 	f := New(10)
-	say(f, invoicing, "quiet")
+	addLines(f, invoicing, "quiet")
 	for i := range 1000 {
-		say(f, pricing, strconv.Itoa(i))
+		addLines(f, pricing, strconv.Itoa(i))
 	}
 	require.Equal(t, []string{"quiet"}, texts(f.Recent(invoicing, 10)))
 	require.Len(t, f.Recent(all, 1000), 11)
@@ -75,8 +75,8 @@ func TestALoudFunctionDrivesOutNobodyElsesLines(t *testing.T) {
 func TestLinesOfAForgottenFunctionAreGone(t *testing.T) {
 	t.Parallel()
 	f := New(10)
-	say(f, pricing, "p")
-	say(f, invoicing, "i")
+	addLines(f, pricing, "p")
+	addLines(f, invoicing, "i")
 	f.Forget(pricing)
 	require.Equal(t, []string{"i"}, texts(f.Recent(all, 10)))
 }
@@ -119,12 +119,12 @@ func next(t *testing.T, lines <-chan Line) string {
 func TestAFollowerGetsTheTailAndThenWhatComes(t *testing.T) {
 	t.Parallel()
 	f := New(10)
-	say(f, pricing, "p1", "p2", "p3")
+	addLines(f, pricing, "p1", "p2", "p3")
 	lines := follow(t, f, pricing, 2)
 	require.Equal(t, "p2", next(t, lines))
 	require.Equal(t, "p3", next(t, lines))
-	say(f, invoicing, "not asked for")
-	say(f, pricing, "p4")
+	addLines(f, invoicing, "not asked for")
+	addLines(f, pricing, "p4")
 	require.Equal(t, "p4", next(t, lines))
 }
 
@@ -137,7 +137,7 @@ func TestAFollowerOfAllGetsEachLineOnceInOrder(t *testing.T) {
 	for _, fn := range []types.NamespacedName{pricing, invoicing} {
 		writers.Go(func() {
 			for i := range each {
-				say(f, fn, fmt.Sprintf("%s %d", fn.Name, i))
+				addLines(f, fn, fmt.Sprintf("%s %d", fn.Name, i))
 			}
 		})
 	}
@@ -150,17 +150,17 @@ func TestAFollowerOfAllGetsEachLineOnceInOrder(t *testing.T) {
 	writers.Wait()
 }
 
-func TestASlowFollowerIsToldThatLinesAreMissing(t *testing.T) {
+func TestSlowFollowerGetsANoticeOfMissingLines(t *testing.T) {
 	t.Parallel()
 	f := New(2)
-	say(f, pricing, "first")
+	addLines(f, pricing, "first")
 	var got []string
 	ctx, cancel := context.WithCancel(t.Context())
 	f.Follow(ctx, pricing, 1, func(line Line) {
 		got = append(got, line.Text)
 		switch line.Text {
 		case "first": // while it is being handled, more come than are kept
-			say(f, pricing, "lost 1", "lost 2", "kept 1", "kept 2")
+			addLines(f, pricing, "lost 1", "lost 2", "kept 1", "kept 2")
 		case "kept 2":
 			cancel()
 		}

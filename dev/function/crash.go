@@ -33,8 +33,8 @@ func (c crash) describe() string {
 			break
 		}
 	}
-	text := c.place(lines).String() + ": "
-	if message := telling(lines); message != "" {
+	text := c.position(lines).String() + ": "
+	if message := errorLine(lines); message != "" {
 		text += message + " (" + c.how + ")"
 	} else {
 		text += "the process ended by itself with " + c.how
@@ -46,7 +46,7 @@ func (c crash) describe() string {
 }
 
 // position is the last line of the source that a stack trace names: its first frame in Node.js, its last in Python.
-func (c crash) place(lines []string) manifest.Position {
+func (c crash) position(lines []string) manifest.Position {
 	source := c.fn.Source
 	if source.Line == 0 {
 		return c.fn.At
@@ -70,7 +70,7 @@ func (c crash) place(lines []string) manifest.Position {
 
 // errorLine is the line that names the error: that of the exception, or else what follows the runtime's prefix, or else
 // the last one.
-func telling(lines []string) string {
+func errorLine(lines []string) string {
 	named := regexp.MustCompile(`^(?:[A-Za-z_]\w*\.)*\w*(?:Error|Exception|Exit|Interrupt|Warning)\b`)
 	last := ""
 	for _, line := range lines {

@@ -14,7 +14,7 @@ import (
 	"github.com/rouse-run/rouse/dev/toolchain"
 )
 
-func TestACrashIsDescribedWithItsPlace(t *testing.T) {
+func TestCrashIsDescribedWithItsPosition(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct{ output, want string }{
 		"an error of Node.js while loading": {
@@ -105,7 +105,7 @@ func TestDesiredReplicas(t *testing.T) {
 	}
 }
 
-func TestAnEndTakesAsLongAsACallMay(t *testing.T) {
+func TestFinishTimeFollowsTheTimeoutOfCalls(t *testing.T) {
 	t.Parallel()
 	for value, want := range map[string]time.Duration{
 		"": finish, "5": finish, "x": finish, "NaN": finish, "45.5": 46 * time.Second, "1e300": maxFinish, "601": maxFinish,

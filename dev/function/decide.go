@@ -36,10 +36,10 @@ type view struct {
 
 // plan is what to do now.
 type plan struct {
-	start   int
-	drain   []int // by id
-	abandon []int // they took too long to start
-	again   time.Time
+	start     int
+	drain     []int // by id
+	abandon   []int // they took too long to start
+	recheckAt time.Time
 }
 
 // decide plans what to start and what to stop. Replicas of an old version stay until as many of the wanted one are
@@ -82,7 +82,7 @@ func (v *view) overdue(r replicaView, p *plan) bool {
 	}
 	end := r.started.Add(v.startWithin)
 	if v.now.Before(end) {
-		p.lookAgain(end)
+		p.recheck(end)
 		return false
 	}
 	return true
@@ -110,15 +110,15 @@ func (p *plan) startMissing(v view, there, serving int) {
 	switch {
 	case missing <= 0 || !v.prepared:
 	case v.now.Before(v.retryAt):
-		p.lookAgain(v.retryAt)
+		p.recheck(v.retryAt)
 	default:
 		p.start = missing
 	}
 }
 
-func (p *plan) lookAgain(at time.Time) {
-	if p.again.IsZero() || at.Before(p.again) {
-		p.again = at
+func (p *plan) recheck(at time.Time) {
+	if p.recheckAt.IsZero() || at.Before(p.recheckAt) {
+		p.recheckAt = at
 	}
 }
 

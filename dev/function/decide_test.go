@@ -22,30 +22,30 @@ func TestDecide(t *testing.T) {
 		"nothing before it is prepared":     {view: view{desired: 2}},
 		"all that are wanted":               {view: view{desired: 2, prepared: true}, want: plan{start: 2}},
 		"what is missing":                   {view: view{desired: 3, prepared: true, replicas: []replicaView{wanted(1, ready)}}, want: plan{start: 2}},
-		"one that starts is not missing":    {view: view{desired: 1, prepared: true, replicas: []replicaView{wanted(1, starting)}}, want: plan{again: end}},
+		"one that starts is not missing":    {view: view{desired: 1, prepared: true, replicas: []replicaView{wanted(1, starting)}}, want: plan{recheckAt: end}},
 		"one that ends is missing":          {view: view{desired: 1, prepared: true, replicas: []replicaView{wanted(1, draining)}}, want: plan{start: 1}},
 		"the newest ready ones go first":    {view: view{desired: 1, prepared: true, replicas: []replicaView{wanted(1, ready), wanted(2, ready)}}, want: plan{drain: []int{2}}},
-		"those that are not ready go first": {view: view{desired: 1, prepared: true, replicas: []replicaView{wanted(1, starting), wanted(2, ready)}}, want: plan{drain: []int{1}, again: end}},
-		"all go to sleep":                   {view: view{prepared: true, replicas: []replicaView{wanted(1, ready), old(2, ready), wanted(3, starting)}}, want: plan{drain: []int{1, 3, 2}, again: end}},
+		"those that are not ready go first": {view: view{desired: 1, prepared: true, replicas: []replicaView{wanted(1, starting), wanted(2, ready)}}, want: plan{drain: []int{1}, recheckAt: end}},
+		"all go to sleep":                   {view: view{prepared: true, replicas: []replicaView{wanted(1, ready), old(2, ready), wanted(3, starting)}}, want: plan{drain: []int{1, 3, 2}, recheckAt: end}},
 		"a new version starts beside the old": {
 			view: view{desired: 2, prepared: true, replicas: []replicaView{old(1, ready), old(2, ready)}}, want: plan{start: 2},
 		},
 		"old ones go one by one": {
 			view: view{desired: 2, prepared: true, replicas: []replicaView{old(1, ready), old(2, ready), wanted(3, ready), wanted(4, starting)}},
-			want: plan{drain: []int{2}, again: end},
+			want: plan{drain: []int{2}, recheckAt: end},
 		},
 		"old ones that are not ready are of no use": {
-			view: view{desired: 1, prepared: true, replicas: []replicaView{old(1, starting)}}, want: plan{start: 1, drain: []int{1}, again: end},
+			view: view{desired: 1, prepared: true, replicas: []replicaView{old(1, starting)}}, want: plan{start: 1, drain: []int{1}, recheckAt: end},
 		},
 		"a failure is not repeated at once": {
 			view: view{desired: 2, prepared: true, failures: 1, retryAt: noon.Add(time.Second), replicas: []replicaView{old(1, ready)}},
-			want: plan{again: noon.Add(time.Second)},
+			want: plan{recheckAt: noon.Add(time.Second)},
 		},
 		"after a failure one tries": {
 			view: view{desired: 3, prepared: true, failures: 1, retryAt: noon, replicas: []replicaView{old(1, ready)}}, want: plan{start: 1},
 		},
 		"while one tries no other does": {
-			view: view{desired: 3, prepared: true, failures: 1, replicas: []replicaView{wanted(1, starting)}}, want: plan{again: end},
+			view: view{desired: 3, prepared: true, failures: 1, replicas: []replicaView{wanted(1, starting)}}, want: plan{recheckAt: end},
 		},
 		"when it has tried with success the others follow": {
 			view: view{desired: 3, prepared: true, failures: 1, replicas: []replicaView{wanted(1, ready)}}, want: plan{start: 2},

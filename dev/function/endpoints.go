@@ -13,8 +13,8 @@ import (
 const (
 	// servicePort is the only port of a Function's Service.
 	servicePort = 80
-	// newsWithin is how long a replica that has to end waits for watchers to drop it.
-	newsWithin = time.Second
+	// watchTimeout is how long a replica that has to end waits for watchers to drop it.
+	watchTimeout = time.Second
 )
 
 // watcher follows the endpoints of a Service.
@@ -93,7 +93,7 @@ func (f *Functions) announceApplied() {
 
 // awaitWatchers returns when all who follow a Service have applied a version, or have taken too long.
 func (f *Functions) awaitWatchers(service types.NamespacedName, version uint64) {
-	timer := time.NewTimer(newsWithin)
+	timer := time.NewTimer(watchTimeout)
 	defer timer.Stop()
 	for {
 		f.mu.Lock()

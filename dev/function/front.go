@@ -55,7 +55,7 @@ func (f *Functions) serve(u *unit) {
 	if err != nil {
 		before := u.frontless
 		if u.frontless = fmt.Sprintf("it has no port for HTTP requests: %s", err); u.frontless != before {
-			f.sayProblem(u, u.frontless)
+			f.logProblem(u, u.frontless)
 		}
 		return
 	}
@@ -84,13 +84,13 @@ func (f *Functions) listen(u *unit) (net.Listener, error) {
 			return listener, nil
 		}
 	}
-	listener, err := f.listenAnew()
+	listener, err := f.listenOnFree()
 	if err != nil {
 		return nil, err
 	}
 	if address, ok := listener.Addr().(*net.TCPAddr); ok {
 		if had {
-			f.say(u, "", feed.Rouse, fmt.Sprintf("port %d is taken by another program, so its own is %d from now on", before, address.Port))
+			f.logLine(u, "", feed.Rouse, fmt.Sprintf("port %d is taken by another program, so its own is %d from now on", before, address.Port))
 		}
 		err = f.ports.give(u.name, address.Port, f.units)
 	}
@@ -100,7 +100,7 @@ func (f *Functions) listen(u *unit) (net.Listener, error) {
 	return listener, nil
 }
 
-func (f *Functions) listenAnew() (net.Listener, error) {
+func (f *Functions) listenOnFree() (net.Listener, error) {
 	if f.options.FirstPort == 0 {
 		return listenOn(0)
 	}

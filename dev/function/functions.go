@@ -16,7 +16,7 @@ import (
 type Functions struct {
 	deps    Deps
 	options Options
-	places  chan struct{} // one for each preparation that may run
+	slots   chan struct{} // one for each preparation that may run
 	wake    chan struct{} // a note that there may be something to do
 	running sync.WaitGroup
 
@@ -40,7 +40,7 @@ func New(deps Deps, options Options) *Functions {
 	}
 	return &Functions{
 		deps: deps, options: options.withDefaults(),
-		places: make(chan struct{}, preparations), wake: make(chan struct{}, 1),
+		slots: make(chan struct{}, preparations), wake: make(chan struct{}, 1),
 		units: map[types.NamespacedName]*unit{}, scales: map[types.NamespacedName]int{}, ports: given,
 		over: make(chan struct{}), change: make(chan struct{}),
 		watchers: map[*watcher]struct{}{}, applied: make(chan struct{}),
@@ -108,7 +108,7 @@ func (f *Functions) applyOne(name types.NamespacedName, spec manifest.Function) 
 		f.units[name] = u
 	}
 	u.removed, u.problem = false, ""
-	u.ask(spec)
+	u.requestPreparation(spec)
 	u.setDesired(u.exclusive(), time.Now())
 }
 

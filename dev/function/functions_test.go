@@ -111,7 +111,7 @@ func TestAVersionThatDoesNotStartLeavesTheOldOneServing(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			w := run(t, Options{StartWithin: patience})
+			w := run(t, Options{StartWithin: testTimeout})
 			w.Apply(set(function("serve v1")), nil)
 			w.awaitPhase(Ready)
 			if tc.role == "hang" {
@@ -135,7 +135,7 @@ func TestAVersionThatDoesNotStartLeavesTheOldOneServing(t *testing.T) {
 	}
 }
 
-func TestACrashIsToldAtOnceAndMended(t *testing.T) {
+func TestCrashIsReportedAtOnceAndEndsWithANewVersion(t *testing.T) {
 	t.Parallel()
 	w := run(t, Options{Backoff: time.Hour, MaxBackoff: time.Hour})
 	w.Apply(set(function("crash", sleeps(0, 1))), nil)
@@ -145,8 +145,8 @@ func TestACrashIsToldAtOnceAndMended(t *testing.T) {
 		require.Equal(t, http.StatusBadGateway, code)
 		require.Contains(t, text, "Function orders/pricing does not run: orders/pricing.yaml:12: TypeError: no price (exit status 1)")
 	}
-	require.Contains(t, w.said(), "stderr: handler did not load: TypeError: no price")
-	require.Contains(t, w.said(), "rouse: orders/pricing.yaml:12: TypeError: no price (exit status 1); it is started again in 1h0m0s")
+	require.Contains(t, w.logged(), "stderr: handler did not load: TypeError: no price")
+	require.Contains(t, w.logged(), "rouse: orders/pricing.yaml:12: TypeError: no price (exit status 1); it is started again in 1h0m0s")
 	w.Apply(set(function("serve v2", sleeps(0, 1))), nil)
 	w.await("mended", func(s Status) bool { return s.LastError == "" })
 	code, _ := w.request("/", "localhost", nil)
@@ -162,7 +162,7 @@ func TestAFunctionThatCrashesIsStartedAgain(t *testing.T) {
 	require.Equal(t, http.StatusBadGateway, code)
 	status := w.await("started again", func(s Status) bool { return s.Restarts == 1 && s.Ready == 1 && s.LastError == "" })
 	require.Zero(t, status.Wakes)
-	require.Contains(t, w.said(), "RangeError: told to crash (exit status 7)")
+	require.Contains(t, w.logged(), "RangeError: told to crash (exit status 7)")
 }
 
 func TestAnErrorIsForgottenAsSoonAsTheFunctionRunsAgain(t *testing.T) {
@@ -175,7 +175,7 @@ func TestAnErrorIsForgottenAsSoonAsTheFunctionRunsAgain(t *testing.T) {
 	w.await("well again", func(s Status) bool { return s.Restarts == 1 && s.Ready == 1 && s.LastError == "" })
 }
 
-func TestAHandlerThatLoopsIsSaidAndEndedAndReplaced(t *testing.T) {
+func TestLoopingHandlerIsReportedAndReplaced(t *testing.T) {
 	t.Parallel()
 	w := run(t, Options{SilentAfter: 50 * time.Millisecond, Backoff: time.Millisecond, MaxBackoff: time.Millisecond, Steady: time.Millisecond})
 	w.Apply(set(function("serve v1", func(fn *serverlessv1alpha2.Function) {
@@ -191,8 +191,8 @@ func TestAHandlerThatLoopsIsSaidAndEndedAndReplaced(t *testing.T) {
 	require.Equal(t, silent, w.await("silent", func(s Status) bool { return s.LastError != "" }).LastError)
 	require.Equal(t, http.StatusBadGateway, <-answers)
 	w.await("replaced", func(s Status) bool { return s.Restarts == 1 && s.Ready == 1 && s.LastError == "" })
-	require.Contains(t, w.said(), "rouse: "+silent)
-	require.Contains(t, w.said(), "orders/pricing.yaml:10: handler pricing did not answer within 11.1s and was ended: it seems to loop; it is started again")
+	require.Contains(t, w.logged(), "rouse: "+silent)
+	require.Contains(t, w.logged(), "orders/pricing.yaml:10: handler pricing did not answer within 11.1s and was ended: it seems to loop; it is started again")
 	code, _ := w.request("/", "localhost", nil)
 	require.Equal(t, http.StatusOK, code)
 }
@@ -225,7 +225,7 @@ func (a announced) Launch(ctx context.Context, fn manifest.Function, in toolchai
 	return a.launcher.Launch(ctx, fn, in)
 }
 
-func TestWhyAFunctionIsNotPreparedIsSaidOnce(t *testing.T) {
+func TestFailedPreparationIsReportedOnce(t *testing.T) {
 	t.Parallel()
 	a := announced{asked: make(chan struct{}, 3)}
 	w := runWith(t, a, Options{})
@@ -234,8 +234,8 @@ func TestWhyAFunctionIsNotPreparedIsSaidOnce(t *testing.T) {
 		<-a.asked
 		w.awaitPhase(Failing)
 	}
-	require.Equal(t, 1, strings.Count(w.said(), "there is no package pandsa"), w.said())
-	require.Equal(t, 1, strings.Count(w.said(), "npm said so"), w.said())
+	require.Equal(t, 1, strings.Count(w.logged(), "there is no package pandsa"), w.logged())
+	require.Equal(t, 1, strings.Count(w.logged(), "npm said so"), w.logged())
 }
 
 func TestAFunctionThatWasNeverPreparedAnswersWhy(t *testing.T) {
@@ -284,7 +284,7 @@ func TestADebuggedFunctionEndsBeforeTheNextOneStarts(t *testing.T) {
 
 func TestRunLeavesNothing(t *testing.T) {
 	t.Parallel()
-	w := run(t, Options{EndWithin: patience})
+	w := run(t, Options{EndWithin: testTimeout})
 	w.Apply(set(function("serve v1")), nil)
 	url := w.awaitReplicas(1).URL
 	endpoints := w.endpoints(80)

@@ -19,7 +19,7 @@ func named(name string) func(*serverlessv1alpha2.Function) {
 }
 
 // urls are those of all Functions, once each has one.
-func (w *world) urls() map[string]string {
+func (w *fixture) urls() map[string]string {
 	w.t.Helper()
 	found := map[string]string{}
 	w.await("with a port each", func(Status) bool {
@@ -59,7 +59,7 @@ func TestAFunctionKeepsItsPortOverRestartsAndNewFunctions(t *testing.T) {
 	require.Equal(t, before["pricing"], w.urls()["pricing"])
 }
 
-func TestAPortThatAnotherProgramHasTakenIsReplacedForGoodAndThatIsSaid(t *testing.T) {
+func TestTakenFrontPortIsReplacedForGoodAndReported(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "ports.json")
 	taken, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
@@ -73,17 +73,17 @@ func TestAPortThatAnotherProgramHasTakenIsReplacedForGoodAndThatIsSaid(t *testin
 	url := w.urls()["pricing"]
 	require.NotContains(t, url, ":"+strconv.Itoa(port))
 	_, now, _ := strings.Cut(strings.TrimPrefix(url, "http://"), ":")
-	require.Contains(t, w.said(), "rouse: port "+strconv.Itoa(port)+" is taken by another program, so its own is "+now+" from now on")
+	require.Contains(t, w.logged(), "rouse: port "+strconv.Itoa(port)+" is taken by another program, so its own is "+now+" from now on")
 	w.stop()
 
 	require.NoError(t, taken.Close())
 	w = run(t, Options{Ports: file})
 	w.Apply(set(function("serve v1", sleeps(0, 1))), nil)
 	require.Equal(t, url, w.urls()["pricing"])
-	require.NotContains(t, w.said(), "taken")
+	require.NotContains(t, w.logged(), "taken")
 }
 
-func TestPortsThatCannotBeReadAreGivenAnew(t *testing.T) {
+func TestUnreadablePortsFileIsReplaced(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "ports.json")
 	require.NoError(t, os.WriteFile(file, []byte(`{`), 0o600))

@@ -26,7 +26,7 @@ type preparation struct {
 }
 
 // requestPreparation has a Function prepared, again if need be. It cancels a preparation that runs for an older spec.
-func (u *unit) ask(spec manifest.Function) {
+func (u *unit) requestPreparation(spec manifest.Function) {
 	if u.preparation.cancel != nil && !reflect.DeepEqual(u.spec, spec) {
 		u.preparation.cancel()
 	}
@@ -58,8 +58,8 @@ func (f *Functions) prepare(ctx context.Context, u *unit) {
 
 func (f *Functions) launch(ctx context.Context, spec manifest.Function, in toolchain.Inputs) (toolchain.Launch, error) {
 	select {
-	case f.places <- struct{}{}:
-		defer func() { <-f.places }()
+	case f.slots <- struct{}{}:
+		defer func() { <-f.slots }()
 		return f.deps.Launcher.Launch(ctx, spec, in)
 	case <-ctx.Done():
 		return toolchain.Launch{}, ctx.Err()
@@ -91,14 +91,14 @@ func (f *Functions) prepared(u *unit, spec manifest.Function, launch toolchain.L
 		}
 		u.unprepared, u.refused = text, spec
 		for line := range strings.SplitSeq(text, "\n") {
-			f.sayProblem(u, line)
+			f.logProblem(u, line)
 		}
 		return
 	}
 	if u.launch != nil && u.launch.Identity != launch.Identity {
-		f.say(u, "", feed.Rouse, "changed")
+		f.logLine(u, "", feed.Rouse, "changed")
 	}
 	u.launch, u.launched, u.unprepared = &launch, spec, ""
-	u.forgive() // what crashed may have been mended
+	u.resetFailures() // what crashed may have been mended
 	u.setDesired(u.exclusive(), time.Now())
 }

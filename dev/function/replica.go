@@ -61,7 +61,7 @@ func (f *Functions) start(u *unit, now time.Time) error {
 		func(stream, text string) {
 			if shown, keep := traces[stream].show(text); keep {
 				r.lines.add(shown)
-				f.say(u, r.name, stream, shown)
+				f.logLine(u, r.name, stream, shown)
 			}
 		})
 	if err != nil {
@@ -82,7 +82,7 @@ func (f *Functions) attend(u *unit, r *replica) {
 	case <-r.process.Done():
 	}
 	<-r.process.Done()
-	f.update(func() { f.bury(u, r) })
+	f.update(func() { f.removeReplica(u, r) })
 }
 
 func (f *Functions) becomeReady(u *unit, r *replica) {
@@ -116,11 +116,11 @@ func (f *Functions) abandon(r *replica) {
 }
 
 // logProblem adds the reason why a Function does not run to the feed.
-func (f *Functions) sayProblem(u *unit, text string) {
+func (f *Functions) logProblem(u *unit, text string) {
 	f.deps.Feed.Add(feed.Line{Namespace: u.name.Namespace, Function: u.name.Name, Stream: feed.Rouse, Text: text, Problem: true})
 }
 
 // logLine adds a line to the feed.
-func (f *Functions) say(u *unit, replica, stream, text string) {
+func (f *Functions) logLine(u *unit, replica, stream, text string) {
 	f.deps.Feed.Add(feed.Line{Namespace: u.name.Namespace, Function: u.name.Name, Replica: replica, Stream: stream, Text: text})
 }

@@ -14,8 +14,8 @@ func (f *Functions) Run(ctx context.Context) error {
 	defer timer.Stop()
 	for {
 		timer.Stop()
-		if again := f.step(preparing, time.Now()); !again.IsZero() {
-			timer.Reset(time.Until(again))
+		if recheckAt := f.step(preparing, time.Now()); !recheckAt.IsZero() {
+			timer.Reset(time.Until(recheckAt))
 		}
 		select {
 		case <-ctx.Done():
@@ -28,12 +28,12 @@ func (f *Functions) Run(ctx context.Context) error {
 }
 
 // step does what is to be done now, and returns when to check again if nothing happens before.
-func (f *Functions) step(ctx context.Context, now time.Time) (again time.Time) {
+func (f *Functions) step(ctx context.Context, now time.Time) (recheckAt time.Time) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	earlier := func(at time.Time) {
-		if !at.IsZero() && (again.IsZero() || at.Before(again)) {
-			again = at
+		if !at.IsZero() && (recheckAt.IsZero() || at.Before(recheckAt)) {
+			recheckAt = at
 		}
 	}
 	for _, u := range f.sorted() {
@@ -41,14 +41,14 @@ func (f *Functions) step(ctx context.Context, now time.Time) (again time.Time) {
 		f.prepare(ctx, u)
 		earlier(f.settle(u, now))
 		p := decide(u.view(now, f.options.StartWithin))
-		earlier(p.again)
+		earlier(p.recheckAt)
 		f.act(u, p, now)
 		if u.removed && len(u.replicas) == 0 && u.preparation.cancel == nil {
 			delete(f.units, u.name)
 			f.deps.Feed.Forget(u.name)
 		}
 	}
-	return again
+	return recheckAt
 }
 
 // act does what was decided.

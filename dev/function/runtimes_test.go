@@ -10,7 +10,7 @@ import (
 	"github.com/rouse-run/rouse/dev/toolchain"
 )
 
-func TestHandlersOfTheRealRuntimesWakeReloadAndSayWhereTheyAreWrong(t *testing.T) {
+func TestHandlersOfTheRealRuntimesWakeReloadAndReportErrorPositions(t *testing.T) {
 	t.Parallel()
 	cache := t.TempDir()
 	for runtime, tc := range map[string]struct{ first, second, broken, wants string }{

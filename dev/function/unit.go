@@ -71,7 +71,7 @@ func (u *unit) replica(id int) *replica {
 func (u *unit) exclusive() bool { return u.launch != nil && u.launch.DebugAddress != "" }
 
 // settle forgets crashes once a replica of the wanted version has run for a while.
-func (f *Functions) settle(u *unit, now time.Time) (again time.Time) {
+func (f *Functions) settle(u *unit, now time.Time) (recheckAt time.Time) {
 	if u.failures == 0 {
 		return time.Time{}
 	}
@@ -81,18 +81,18 @@ func (f *Functions) settle(u *unit, now time.Time) (again time.Time) {
 		}
 		end := r.readyAt.Add(f.options.Steady)
 		if !now.Before(end) {
-			u.forgive()
+			u.resetFailures()
 			f.announce()
 			return time.Time{}
 		}
-		if again.IsZero() || end.Before(again) {
-			again = end
+		if recheckAt.IsZero() || end.Before(recheckAt) {
+			recheckAt = end
 		}
 	}
-	return again
+	return recheckAt
 }
 
-func (u *unit) forgive() { u.failures, u.unready, u.crashed, u.retryAt = 0, 0, "", time.Time{} }
+func (u *unit) resetFailures() { u.failures, u.unready, u.crashed, u.retryAt = 0, 0, "", time.Time{} }
 
 func (u *unit) view(now time.Time, startWithin time.Duration) view {
 	v := view{
@@ -115,11 +115,11 @@ func (f *Functions) fail(u *unit, text string) {
 	wait := backoff(u.failures, f.options.Backoff, f.options.MaxBackoff)
 	u.crashed, u.retryAt = text, time.Now().Add(wait)
 	short, _, _ := strings.Cut(text, "\n")
-	f.sayProblem(u, fmt.Sprintf("%s; it is started again in %s", short, wait))
+	f.logProblem(u, fmt.Sprintf("%s; it is started again in %s", short, wait))
 }
 
 // removeReplica removes a replica that has ended, and records why it did.
-func (f *Functions) bury(u *unit, r *replica) {
+func (f *Functions) removeReplica(u *unit, r *replica) {
 	u.replicas = slices.DeleteFunc(u.replicas, func(other *replica) bool { return other == r })
 	f.version++
 	switch {
@@ -127,12 +127,12 @@ func (f *Functions) bury(u *unit, r *replica) {
 		return
 	case !u.current(r):
 		u.restarts++
-		f.say(u, r.name, feed.Rouse, "the version before ended by itself")
+		f.logLine(u, r.name, feed.Rouse, "the version before ended by itself")
 	case r.overdue:
 		u.restarts++
 		u.unready++
 		f.fail(u, fmt.Sprintf("%s: it was not ready within %s: its code loops or waits where it should only define the handler",
-			u.place(), f.options.StartWithin))
+			u.position(), f.options.StartWithin))
 	case r.ended != "":
 		u.restarts++
 		f.fail(u, r.ended)
@@ -150,7 +150,7 @@ func (f *Functions) bury(u *unit, r *replica) {
 }
 
 // position is where the user has to look first.
-func (u *unit) place() manifest.Position {
+func (u *unit) position() manifest.Position {
 	if u.spec.Source.Line > 0 {
 		return u.spec.Source
 	}
@@ -187,7 +187,7 @@ func (u *unit) status() Status {
 	if u.launch != nil {
 		s.Debug = u.launch.DebugAddress
 	}
-	look := outlook{
+	o := outlook{
 		desired: u.desired, prepared: u.launch != nil, failures: u.failures,
 		blocked: u.problem != "" || u.unprepared != "",
 	}
@@ -195,11 +195,11 @@ func (u *unit) status() Status {
 		switch {
 		case r.stage != ready || r.givenUp():
 		case u.current(r):
-			look.current++
+			o.current++
 		default:
-			look.old++
+			o.old++
 		}
 	}
-	s.Ready, s.Phase = look.current+look.old, phaseOf(look)
+	s.Ready, s.Phase = o.current+o.old, phaseOf(o)
 	return s
 }

@@ -12,7 +12,7 @@ import (
 
 const (
 	// checkInterval is the pause between health checks of a replica.
-	lookEvery = time.Second
+	checkInterval = time.Second
 	// healthPath is answered by the server itself, on the event loop that handlers share.
 	healthPath = "/healthz"
 	// afterwards is how long a delivery has to run into its own timeout first.
@@ -31,7 +31,7 @@ func (f *Functions) watch(u *unit, r *replica) {
 		select {
 		case <-r.process.Done():
 			return
-		case <-time.After(lookEvery):
+		case <-time.After(checkInterval):
 			if !f.awaitAnswer(client, u, r) {
 				return
 			}
@@ -58,16 +58,16 @@ func (f *Functions) awaitAnswer(client *http.Client, u *unit, r *replica) bool {
 		select {
 		case <-answered:
 			if noticed {
-				f.update(func() { f.hear(u, r) })
+				f.update(func() { f.clearSilent(u, r) })
 			}
 			return true
 		case <-r.process.Done():
 			return false
 		case <-notice.C:
 			noticed = true
-			f.update(func() { f.miss(u, r, f.options.SilentAfter, limit) })
+			f.update(func() { f.markSilent(u, r, f.options.SilentAfter, limit) })
 		case <-end.C:
-			f.update(func() { f.giveUp(u, r, limit) })
+			f.update(func() { f.killSilent(u, r, limit) })
 			return false
 		}
 	}
@@ -85,30 +85,30 @@ func ask(ctx context.Context, client *http.Client, url string) {
 }
 
 // markSilent reports that a replica is silent.
-func (f *Functions) miss(u *unit, r *replica, since, limit time.Duration) {
+func (f *Functions) markSilent(u *unit, r *replica, since, limit time.Duration) {
 	if r.stage != ready {
 		return
 	}
 	r.silent = fmt.Sprintf("%s: %s does not answer since %s: handler %s seems to loop; it is ended and replaced after %s",
-		u.place(), r.name, since, u.name.Name, limit)
-	f.say(u, r.name, feed.Rouse, r.silent)
+		u.position(), r.name, since, u.name.Name, limit)
+	f.logLine(u, r.name, feed.Rouse, r.silent)
 }
 
 // clearSilent reports that it was only slow.
-func (f *Functions) hear(u *unit, r *replica) {
+func (f *Functions) clearSilent(u *unit, r *replica) {
 	if r.silent == "" {
 		return
 	}
 	r.silent = ""
-	f.say(u, r.name, feed.Rouse, "answers again")
+	f.logLine(u, r.name, feed.Rouse, "answers again")
 }
 
-// giveUp kills a replica that is silent for too long. One that has to end has its own bound.
-func (f *Functions) giveUp(u *unit, r *replica, limit time.Duration) {
+// killSilent kills a replica that is silent for too long. One that has to end has its own bound.
+func (f *Functions) killSilent(u *unit, r *replica, limit time.Duration) {
 	if r.stage != ready {
 		return
 	}
 	r.silent = ""
-	r.ended = fmt.Sprintf("%s: handler %s did not answer within %s and was ended: it seems to loop", u.place(), u.name.Name, limit)
+	r.ended = fmt.Sprintf("%s: handler %s did not answer within %s and was ended: it seems to loop", u.position(), u.name.Name, limit)
 	f.running.Go(func() { r.process.Stop(0) })
 }

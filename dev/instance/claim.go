@@ -15,10 +15,10 @@ import (
 
 const (
 	// claimTimeout outlasts Find, which checks a lock by holding it for a moment.
-	claimPatience = 300 * time.Millisecond
-	claimPause    = 20 * time.Millisecond
-	ownerOnly     = 0o600
-	ownersFolder  = 0o700
+	claimTimeout = 300 * time.Millisecond
+	claimPause   = 20 * time.Millisecond
+	ownerOnly    = 0o600
+	ownersFolder = 0o700
 )
 
 // RunningError means that another local mode serves the folder.
@@ -44,7 +44,7 @@ type Claim struct {
 }
 
 // Acquire claims a directory, whose state is below the root. It fails with a RunningError when another process has it.
-func Take(ctx context.Context, root, directory string) (*Claim, error) {
+func Acquire(ctx context.Context, root, directory string) (*Claim, error) {
 	folder, err := Folder(root, directory)
 	if err != nil {
 		return nil, err
@@ -60,7 +60,7 @@ func Take(ctx context.Context, root, directory string) (*Claim, error) {
 	if err != nil {
 		return nil, fmt.Errorf("lock the state folder: %w", err)
 	}
-	if err := acquire(ctx, lock); err != nil {
+	if err := awaitLock(ctx, lock); err != nil {
 		pid := holder(lock)
 		_ = lock.Close()
 		if errors.Is(err, syscall.EWOULDBLOCK) {
@@ -75,8 +75,8 @@ func Take(ctx context.Context, root, directory string) (*Claim, error) {
 	return c, nil
 }
 
-func acquire(ctx context.Context, lock *os.File) error {
-	for deadline := time.Now().Add(claimPatience); ; {
+func awaitLock(ctx context.Context, lock *os.File) error {
+	for deadline := time.Now().Add(claimTimeout); ; {
 		err := syscall.Flock(int(lock.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
 		if !errors.Is(err, syscall.EWOULDBLOCK) || time.Now().After(deadline) {
 			return err

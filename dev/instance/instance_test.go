@@ -9,9 +9,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func take(t *testing.T, root, directory string) *Claim {
+func claim(t *testing.T, root, directory string) *Claim {
 	t.Helper()
-	c, err := Take(t.Context(), root, directory)
+	c, err := Acquire(t.Context(), root, directory)
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = c.Release() })
 	return c
@@ -22,7 +22,7 @@ func TestARunningInstanceIsFoundFromItsFolderAndBelow(t *testing.T) {
 	root, directory := t.TempDir(), t.TempDir()
 	below := filepath.Join(directory, "a", "b")
 	require.NoError(t, os.MkdirAll(below, 0o750))
-	c := take(t, root, directory)
+	c := claim(t, root, directory)
 	_, err := Find(root, directory)
 	require.ErrorIs(t, err, ErrNone, "it is not announced before it is up")
 	require.NoError(t, c.Announce(Instance{Started: time.Now(), Publish: "http://127.0.0.1:8080/publish", Token: "t"}))
@@ -49,7 +49,7 @@ func TestTheNearestOfSeveralIsFound(t *testing.T) {
 	inner := filepath.Join(outer, "inner")
 	require.NoError(t, os.MkdirAll(filepath.Join(inner, "deep"), 0o750))
 	for _, directory := range []string{outer, inner, other} {
-		require.NoError(t, take(t, root, directory).Announce(Instance{}))
+		require.NoError(t, claim(t, root, directory).Announce(Instance{}))
 	}
 	found, err := Find(root, filepath.Join(inner, "deep"))
 	require.NoError(t, err)
@@ -60,40 +60,40 @@ func TestTheNearestOfSeveralIsFound(t *testing.T) {
 	require.ErrorContains(t, err, other)
 }
 
-func TestASecondOneForAFolderIsRefusedWithThePID(t *testing.T) {
+func TestSecondClaimOfAFolderIsRefusedWithThePID(t *testing.T) {
 	t.Parallel()
 	root, directory := t.TempDir(), t.TempDir()
 	link := filepath.Join(t.TempDir(), "link")
 	require.NoError(t, os.Symlink(directory, link))
-	first := take(t, root, directory)
+	first := claim(t, root, directory)
 
-	_, err := Take(t.Context(), root, link)
+	_, err := Acquire(t.Context(), root, link)
 	var running *RunningError
 	require.ErrorAs(t, err, &running)
 	require.Equal(t, os.Getpid(), running.PID)
 	require.ErrorContains(t, err, "kill")
 
 	require.NoError(t, first.Release())
-	take(t, root, directory)
+	claim(t, root, directory)
 }
 
-func TestWhatAKilledProcessLeftBehindIsNotBelieved(t *testing.T) {
+func TestInstanceFileOfAKilledProcessIsIgnored(t *testing.T) {
 	t.Parallel()
 	root, directory := t.TempDir(), t.TempDir()
-	c := take(t, root, directory)
+	c := claim(t, root, directory)
 	require.NoError(t, c.Announce(Instance{}))
 	require.NoError(t, c.lock.Close()) // as the kernel does it
 	_, err := Find(root, directory)
 	require.ErrorIs(t, err, ErrNone)
 
-	take(t, root, directory)
+	claim(t, root, directory)
 	_, err = Find(root, directory)
 	require.ErrorIs(t, err, ErrNone, "the next one has not come up yet")
 }
 
 func TestEmptyLeavesOnlyTheLock(t *testing.T) {
 	t.Parallel()
-	c := take(t, t.TempDir(), t.TempDir())
+	c := claim(t, t.TempDir(), t.TempDir())
 	require.NoError(t, os.MkdirAll(filepath.Join(c.Folder(), "nats", "x"), 0o750))
 	require.NoError(t, c.Empty())
 	entries, err := os.ReadDir(c.Folder())
@@ -103,6 +103,6 @@ func TestEmptyLeavesOnlyTheLock(t *testing.T) {
 
 func TestAFolderThatIsNotThereIsNamed(t *testing.T) {
 	t.Parallel()
-	_, err := Take(t.Context(), t.TempDir(), "no/such/folder")
+	_, err := Acquire(t.Context(), t.TempDir(), "no/such/folder")
 	require.EqualError(t, err, "there is no folder no/such/folder")
 }

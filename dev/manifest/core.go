@@ -24,10 +24,10 @@ func (d *decoder) ignored(o *object) bool {
 		d.note(o.problem("apiVersion", fmt.Sprintf("no matches for kind %q in version %q", kind.Kind, o.GetAPIVersion()), d.versionOf(kind.Kind)))
 		return true
 	}
-	if d.told[kind.Kind] || isMissedByNobody(kind.Kind) {
+	if d.reported[kind.Kind] || isUnneededLocally(kind.Kind) {
 		return true
 	}
-	d.told[kind.Kind] = true
+	d.reported[kind.Kind] = true
 	problem := o.problem("kind", fmt.Sprintf("local mode has no %s: it is left out", kind.Kind), "")
 	problem.Warning = true
 	d.note(problem)
@@ -43,8 +43,8 @@ func (d *decoder) versionOf(kind string) string {
 	return "use v1"
 }
 
-// isMissedByNobody are kinds without which a Function does the same on one's own machine.
-func isMissedByNobody(kind string) bool {
+// isUnneededLocally are kinds without which a Function does the same on one's own machine.
+func isUnneededLocally(kind string) bool {
 	return slices.Contains([]string{
 		"Namespace", "Kustomization", "NetworkPolicy", "PodDisruptionBudget", "ResourceQuota", "LimitRange",
 		"ServiceAccount", "Role", "RoleBinding", "ClusterRole", "ClusterRoleBinding",

@@ -37,13 +37,13 @@ type decoder struct {
 	declared map[types.NamespacedName]bool
 	// subscribed are the objects of set.Subscriptions.
 	subscribed []object
-	told       map[string]bool
+	reported   map[string]bool
 }
 
 func newDecoder(known map[schema.GroupVersionKind]*definition, sinks routing.Policy, problems []Problem) *decoder {
 	return &decoder{
 		known: known, sinks: sinks, problems: problems,
-		seen: map[string]Position{}, declared: map[types.NamespacedName]bool{}, told: map[string]bool{},
+		seen: map[string]Position{}, declared: map[types.NamespacedName]bool{}, reported: map[string]bool{},
 	}
 }
 

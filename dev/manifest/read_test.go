@@ -324,7 +324,7 @@ func TestABaseIsReadThroughItsOverlay(t *testing.T) {
 	require.Equal(t, Position{File: filepath.Join(dir, "base/fn.yaml"), Line: 10}, set.Functions[0].Source)
 }
 
-func TestABrokenKustomizationSaysWhere(t *testing.T) {
+func TestBrokenKustomizationHasItsPosition(t *testing.T) {
 	t.Parallel()
 	set, problems := read(t, write(t, map[string]string{
 		"a/kustomization.yaml": "resources:\n- fn.yaml\n- missing.yaml\n", "a/fn.yaml": price,

@@ -16,7 +16,7 @@ const (
 	// quiet is how long nothing must change before changed is called: editors write a file in several steps.
 	quiet = 100 * time.Millisecond
 	// maxDelay is the longest that changed waits when changes do not end.
-	patience = time.Second
+	maxDelay = time.Second
 	// comeback is how often it is checked whether a folder that vanished is back.
 	comeback = 500 * time.Millisecond
 )
@@ -66,7 +66,7 @@ func (w *watch) run(ctx context.Context) error {
 			if !open {
 				return errors.New("watch: the watcher has closed")
 			}
-			if w.take(event) {
+			if w.handle(event) {
 				timer.Reset(w.wait())
 			}
 		case _, open := <-w.watcher.Errors:
@@ -81,7 +81,7 @@ func (w *watch) run(ctx context.Context) error {
 }
 
 // handle reports whether the event is a change, and follows what is new.
-func (w *watch) take(event fsnotify.Event) bool {
+func (w *watch) handle(event fsnotify.Event) bool {
 	if event.Name == w.dir && event.Has(fsnotify.Remove|fsnotify.Rename) {
 		w.gone = true
 		return true
@@ -101,7 +101,7 @@ func (w *watch) wait() time.Duration {
 	if w.since.IsZero() {
 		w.since = time.Now()
 	}
-	return max(0, min(quiet, patience-time.Since(w.since)))
+	return max(0, min(quiet, maxDelay-time.Since(w.since)))
 }
 
 // fire reports the changes. A folder that vanished is reported once, and once more when it is back.

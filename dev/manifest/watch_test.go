@@ -16,10 +16,10 @@ const slow = time.Minute
 // watched starts to watch a folder, and returns how to wait until changes were reported.
 func watched(t *testing.T, dir string) (await func(what string)) {
 	t.Helper()
-	told := make(chan struct{}, 1)
+	signalled := make(chan struct{}, 1)
 	w, err := newWatch(dir, func() {
 		select {
-		case told <- struct{}{}:
+		case signalled <- struct{}{}:
 		default:
 		}
 	})
@@ -34,14 +34,14 @@ func watched(t *testing.T, dir string) (await func(what string)) {
 	return func(what string) {
 		t.Helper()
 		select {
-		case <-told:
+		case <-signalled:
 		case <-time.After(slow):
 			require.Fail(t, "no change was reported", what)
 		}
 	}
 }
 
-func TestWatchTellsOfChanges(t *testing.T) {
+func TestWatchReportsChanges(t *testing.T) {
 	t.Parallel()
 	dir := write(t, map[string]string{"a.yaml": "a", "deep/b.yaml": "b"})
 	await := watched(t, dir)

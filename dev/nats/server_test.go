@@ -14,7 +14,7 @@ import (
 	"github.com/rouse-run/rouse/internal/cloudevent"
 )
 
-const patience = 30 * time.Second
+const testTimeout = 30 * time.Second
 
 func start(t *testing.T, folder string) *Server {
 	t.Helper()
@@ -34,22 +34,22 @@ func connect(t *testing.T, s *Server, token string) *broker.Conn {
 	return conn
 }
 
-func TestItListensOnLoopbackAndAsksForTheToken(t *testing.T) {
+func TestServerListensOnLoopbackAndNeedsTheToken(t *testing.T) {
 	t.Parallel()
 	s := start(t, t.TempDir())
 	address, err := url.Parse(s.URL())
 	require.NoError(t, err)
 	require.Equal(t, host, address.Hostname())
-	require.Eventually(t, connect(t, s, "secret").Connected, patience, time.Millisecond)
+	require.Eventually(t, connect(t, s, "secret").Connected, testTimeout, time.Millisecond)
 	require.Never(t, connect(t, s, "wrong").Connected, 200*time.Millisecond, 10*time.Millisecond)
 }
 
-func TestWhatStreamsHoldSurvivesARestart(t *testing.T) {
+func TestStreamsSurviveARestart(t *testing.T) {
 	t.Parallel()
 	folder := t.TempDir()
 	s := start(t, folder)
 	conn := connect(t, s, "secret")
-	require.Eventually(t, conn.Connected, patience, time.Millisecond)
+	require.Eventually(t, conn.Connected, testTimeout, time.Millisecond)
 	streams := broker.DefaultStreamOptions()
 	require.NoError(t, conn.EnsureStreams(t.Context(), streams))
 	consumer := broker.Consumer{Name: "c", Subjects: []string{"kyma.shop.order.received"}}
@@ -61,9 +61,9 @@ func TestWhatStreamsHoldSurvivesARestart(t *testing.T) {
 	require.NoError(t, conn.Close(t.Context()))
 	require.NoError(t, s.Close(t.Context()))
 
-	again := connect(t, start(t, folder), "secret")
-	require.Eventually(t, again.Connected, patience, time.Millisecond)
-	backlog, err := again.Backlog(t.Context(), streams.Name, "c")
+	reconnected := connect(t, start(t, folder), "secret")
+	require.Eventually(t, reconnected.Connected, testTimeout, time.Millisecond)
+	backlog, err := reconnected.Backlog(t.Context(), streams.Name, "c")
 	require.NoError(t, err)
 	require.EqualValues(t, 1, backlog.Pending)
 }

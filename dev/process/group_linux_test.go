@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestOnLinuxTheKernelKillsTheProgramWhenNobodyKeepsTheGroup(t *testing.T) {
+func TestOnLinuxTheKernelKillsTheProgramWithoutAKeeper(t *testing.T) {
 	t.Parallel()
 	life := listen(t)
 	parent := startParent(t, life)

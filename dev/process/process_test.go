@@ -18,7 +18,7 @@ import (
 )
 
 // testTimeout is how long a test waits for what will happen; only a test that fails waits so long.
-const patience = time.Minute
+const testTimeout = time.Minute
 
 func newSupervisor(t *testing.T) *Supervisor {
 	t.Helper()
@@ -52,7 +52,7 @@ func requireClosed(t *testing.T, c <-chan struct{}, what string) {
 	t.Helper()
 	select {
 	case <-c:
-	case <-time.After(patience):
+	case <-time.After(testTimeout):
 		require.Fail(t, what+" did not happen")
 	}
 }
@@ -81,7 +81,7 @@ func TestAProgramThatEndsHasHandedOnAllItsLines(t *testing.T) {
 	}
 }
 
-func TestAProgramIsReadyWhenItHasToldItsPort(t *testing.T) {
+func TestProgramIsReadyWhenItHasSentItsPort(t *testing.T) {
 	t.Parallel()
 	supervisor := newSupervisor(t)
 	var lines printed
@@ -90,13 +90,13 @@ func TestAProgramIsReadyWhenItHasToldItsPort(t *testing.T) {
 	requireClosed(t, p.Ready(), "readiness")
 	require.Equal(t, "127.0.0.1:4711", p.Address())
 	require.NoError(t, p.Err())
-	p.Stop(patience)
+	p.Stop(testTimeout)
 	requireClosed(t, p.Done(), "the end")
 	require.NoError(t, p.Err())
 	require.Equal(t, []string{"stdout: asked to end", "stdout: told"}, lines.sorted())
 }
 
-func TestAProgramThatTellsNoPortIsNotReady(t *testing.T) {
+func TestProgramWithoutAValidPortIsNotReady(t *testing.T) {
 	t.Parallel()
 	supervisor := newSupervisor(t)
 	for name, port := range map[string]string{
@@ -104,15 +104,15 @@ func TestAProgramThatTellsNoPortIsNotReady(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			told := make(chan struct{})
+			portSent := make(chan struct{})
 			p, err := supervisor.Start(roleCommand("serve "+port, ""), func(_, text string) {
 				if text == "told" {
-					close(told)
+					close(portSent)
 				}
 			})
 			require.NoError(t, err)
-			requireClosed(t, told, "the end of the port")
-			p.Stop(patience)
+			requireClosed(t, portSent, "the end of the port")
+			p.Stop(testTimeout)
 			requireClosed(t, p.Done(), "the end")
 			select {
 			case <-p.Ready():
@@ -123,7 +123,7 @@ func TestAProgramThatTellsNoPortIsNotReady(t *testing.T) {
 	}
 }
 
-func TestAProgramThatDoesNotListenToItsEndIsKilled(t *testing.T) {
+func TestProgramThatIgnoresSIGTERMIsKilled(t *testing.T) {
 	t.Parallel()
 	supervisor := newSupervisor(t)
 	p, err := supervisor.Start(roleCommand("deaf", ""), discard)
@@ -133,7 +133,7 @@ func TestAProgramThatDoesNotListenToItsEndIsKilled(t *testing.T) {
 	require.EqualError(t, p.Err(), "signal: killed")
 }
 
-func TestWhatAProgramLeavesIsKilled(t *testing.T) {
+func TestChildrenOfAProgramThatEndedAreKilled(t *testing.T) {
 	t.Parallel()
 	supervisor, life := newSupervisor(t), listen(t)
 	p, err := supervisor.Start(roleCommand("leave", life.address), discard)
@@ -158,7 +158,7 @@ func TestCloseEndsAWholeTree(t *testing.T) {
 	require.NoError(t, supervisor.Close())
 }
 
-func TestWhatCannotBeStartedSaysWhy(t *testing.T) {
+func TestFailedStartHasAReason(t *testing.T) {
 	t.Parallel()
 	supervisor := newSupervisor(t)
 	empty := t.TempDir() + "/empty"
@@ -240,7 +240,7 @@ func (l *life) next(t *testing.T) *caller {
 	select {
 	case c := <-l.calls:
 		return c
-	case <-time.After(patience):
+	case <-time.After(testTimeout):
 		require.Fail(t, "a process did not call")
 		return nil
 	}
@@ -260,14 +260,14 @@ func listen(t *testing.T) *life {
 				return
 			}
 			stop := context.AfterFunc(ending, func() { _ = conn.Close() })
-			all.Go(func() { l.hear(conn); stop() })
+			all.Go(func() { l.accept(conn); stop() })
 		}
 	})
 	t.Cleanup(func() { _ = listener.Close(); end(); all.Wait() })
 	return l
 }
 
-func (l *life) hear(conn net.Conn) {
+func (l *life) accept(conn net.Conn) {
 	defer func() { _ = conn.Close() }()
 	reader := bufio.NewReader(conn)
 	name, err := reader.ReadString('\n')

@@ -44,14 +44,14 @@ func play(role string) int {
 	case "serve":
 		asked := make(chan os.Signal, 2)
 		signal.Notify(asked, syscall.SIGTERM)
-		tell(rest)
+		sendPort(rest)
 		_, _ = fmt.Fprintln(os.Stdout, "told")
 		<-asked
 		_, _ = fmt.Fprintln(os.Stdout, "asked to end")
 		return 0
 	case "deaf":
 		signal.Ignore(syscall.SIGTERM)
-		tell(`4711\n`)
+		sendPort(`4711\n`)
 		select {}
 	case "guarded": // belongs to a group that the Supervisor did not start
 		call(role)
@@ -60,11 +60,11 @@ func play(role string) int {
 		generations, _ := strconv.Atoi(rest)
 		call(role)
 		if generations > 1 {
-			bear(fmt.Sprintf("tree %d", generations-1))
+			startChild(fmt.Sprintf("tree %d", generations-1))
 		}
 		select {}
 	case "leave": // ends at once and leaves a child
-		bear("tree 1")
+		startChild("tree 1")
 		return 0
 	case "supervise": // starts a tree and waits to be killed
 		supervise()
@@ -93,7 +93,7 @@ func supervise() {
 }
 
 // startChild starts a child that is not waited for.
-func bear(role string) {
+func startChild(role string) {
 	own, _ := os.Executable()
 	child := exec.Command(own)
 	child.Env = roleCommand(role, os.Getenv(envCall)).Env
@@ -108,7 +108,7 @@ func roleCommand(role, call string) Command {
 	return Command{Path: own, Env: []string{envRole + "=" + role, envCall + "=" + call}, Dir: "/"}
 }
 
-func tell(port string) {
+func sendPort(port string) {
 	descriptor, _ := strconv.Atoi(os.Getenv(envReady))
 	pipe := os.NewFile(uintptr(descriptor), "ready")
 	_, _ = io.WriteString(pipe, strings.ReplaceAll(port, `\n`, "\n"))

@@ -20,7 +20,7 @@ import (
 const kind = "Subscription"
 
 // bridgeTimeout is the bridge's own.
-const bridgePatience = 190 * time.Second
+const bridgeTimeout = 190 * time.Second
 
 // entry is a Subscription that is served.
 type entry struct {
@@ -62,7 +62,7 @@ func want(set manifest.Set, problems []manifest.Problem, before map[types.Namesp
 // is about to be ended, and the delivery shall know that its time was over. 0 leaves it to the bridge, which waits a little
 // longer than any Function without a limit may take.
 func answerWithin(route routing.Route, silence time.Duration) time.Duration {
-	if silence == 0 || silence >= bridgePatience || (route.Delivery.Timeout > 0 && route.Delivery.Timeout < silence) {
+	if silence == 0 || silence >= bridgeTimeout || (route.Delivery.Timeout > 0 && route.Delivery.Timeout < silence) {
 		return route.Delivery.Timeout
 	}
 	return silence
@@ -74,12 +74,12 @@ func (w wanted) doubtful(key types.NamespacedName) bool {
 }
 
 // strays are the consumers that no Subscription needs any more.
-func (w wanted) strays(consumers []broker.Consumer, letters bool) []broker.Consumer {
+func (w wanted) strays(consumers []broker.Consumer, deadLetters bool) []broker.Consumer {
 	var found []broker.Consumer
 	for _, consumer := range consumers {
 		key, ours := broker.SubscriptionOf(consumer)
 		known, served := w.entries[key]
-		needed := served && (!letters || known.route.DeadLetters != nil) || !served && w.doubtful(key)
+		needed := served && (!deadLetters || known.route.DeadLetters != nil) || !served && w.doubtful(key)
 		if ours && !needed {
 			found = append(found, consumer)
 		}

@@ -39,7 +39,7 @@ func (s *Subscriptions) Status() []Status {
 		list = append(list, Status{
 			Namespace: name.Namespace, Name: name.Name,
 			Source: e.spec.Source, Types: e.spec.Types, TypeMatching: e.spec.TypeMatching, Sink: routing.ShownSink(e.spec.Sink),
-			State: stateOf(e.route, s.served(name), s.told[name]), Message: s.told[name],
+			State: stateOf(e.route, s.served(name), s.reported[name]), Message: s.reported[name],
 		})
 	}
 	return list

@@ -52,13 +52,13 @@ type Subscriptions struct {
 	log       logr.Logger
 	renewed   chan struct{} // a note that there is something to do
 
-	mu      sync.Mutex
-	wanted  wanted
-	known   bool            // the folder was read
-	routes  []routing.Route // those that have their consumers
-	routed  chan struct{}   // closed and replaced when they change
-	settled chan struct{}   // closed and replaced while what is wanted is not there yet
-	told    map[types.NamespacedName]string
+	mu       sync.Mutex
+	wanted   wanted
+	known    bool            // the folder was read
+	routes   []routing.Route // those that have their consumers
+	routed   chan struct{}   // closed and replaced when they change
+	settled  chan struct{}   // closed and replaced while what is wanted is not there yet
+	reported map[types.NamespacedName]string
 }
 
 // New makes Subscriptions that do nothing until Run. What keeps one from being served is reported, nil when it is
@@ -69,7 +69,7 @@ func New(
 	return &Subscriptions{
 		consumers: consumers, streams: streams, report: report, log: log,
 		renewed: make(chan struct{}, 1), routed: make(chan struct{}), settled: make(chan struct{}),
-		told: map[types.NamespacedName]string{},
+		reported: map[types.NamespacedName]string{},
 	}
 }
 
@@ -136,7 +136,7 @@ func (s *Subscriptions) sync(ctx context.Context) error {
 		return nil
 	}
 	err := s.consumers.EnsureStreamsFor(ctx, s.streams, w.consumers)
-	s.tell(ctx, types.NamespacedName{}, err)
+	s.reportChange(ctx, types.NamespacedName{}, err)
 	if err != nil {
 		return fmt.Errorf("make the streams: %w", err)
 	}
@@ -144,7 +144,7 @@ func (s *Subscriptions) sync(ctx context.Context) error {
 	routes := make([]routing.Route, 0, len(w.entries))
 	for _, e := range w.sorted() {
 		err := s.ensure(ctx, e.route)
-		s.tell(ctx, e.route.Subscription, err)
+		s.reportChange(ctx, e.route.Subscription, err)
 		if err != nil {
 			errs = append(errs, err)
 			continue
@@ -188,7 +188,7 @@ func (s *Subscriptions) sweep(ctx context.Context, w wanted) error {
 }
 
 // reportChange reports an error that is new, and nil when it is over.
-func (s *Subscriptions) tell(ctx context.Context, subscription types.NamespacedName, err error) {
+func (s *Subscriptions) reportChange(ctx context.Context, subscription types.NamespacedName, err error) {
 	if ctx.Err() != nil {
 		return // the error is but that of the context
 	}
@@ -197,8 +197,8 @@ func (s *Subscriptions) tell(ctx context.Context, subscription types.NamespacedN
 		text = err.Error()
 	}
 	s.mu.Lock()
-	before := s.told[subscription]
-	s.told[subscription] = text
+	before := s.reported[subscription]
+	s.reported[subscription] = text
 	s.mu.Unlock()
 	if before != text {
 		s.report(subscription, err)
@@ -229,11 +229,11 @@ func (s *Subscriptions) settle() {
 // Watch calls apply with all routes that have their consumers, as soon as the folder was read and after each change,
 // until ctx ends. It is what the eventbridge and the scaler watch.
 func (s *Subscriptions) Watch(ctx context.Context, apply func([]routing.Route)) error {
-	for told := false; ; told = true {
+	for applied := false; ; applied = true {
 		s.mu.Lock()
 		routes, routed := s.routes, s.routed
 		s.mu.Unlock()
-		if told || routes != nil {
+		if applied || routes != nil {
 			apply(routes)
 		}
 		select {

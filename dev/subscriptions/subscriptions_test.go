@@ -20,7 +20,7 @@ import (
 	"github.com/rouse-run/rouse/internal/testing/natstest"
 )
 
-const patience = 30 * time.Second
+const testTimeout = 30 * time.Second
 
 func subscription(t *testing.T, name string, change ...func(*eventingv1alpha2.Subscription)) manifest.Subscription {
 	t.Helper()
@@ -38,14 +38,14 @@ func subscription(t *testing.T, name string, change ...func(*eventingv1alpha2.Su
 	return manifest.Subscription{Subscription: sub, Route: route}
 }
 
-func withLetters(sub *eventingv1alpha2.Subscription) {
+func withDeadLetters(sub *eventingv1alpha2.Subscription) {
 	sub.Spec.Delivery = &eventingv1alpha2.Delivery{DeadLetter: &eventingv1alpha2.DeadLetter{Sink: "http://letters.orders.svc.cluster.local"}}
 }
 
 func of(subs ...manifest.Subscription) manifest.Set { return manifest.Set{Subscriptions: subs} }
 
 // fixture is Subscriptions on a real nats-server.
-type world struct {
+type fixture struct {
 	*Subscriptions
 
 	conn *broker.Conn
@@ -54,15 +54,15 @@ type world struct {
 
 // observed are the routes that a watcher applied last.
 type observed struct {
-	mu     sync.Mutex
-	routes []string
-	told   bool
+	mu      sync.Mutex
+	routes  []string
+	applied bool
 }
 
-func (o *observed) take(routes []routing.Route) {
+func (o *observed) apply(routes []routing.Route) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.told, o.routes = true, []string{}
+	o.applied, o.routes = true, []string{}
 	for _, r := range routes {
 		o.routes = append(o.routes, r.Subscription.Name)
 	}
@@ -71,7 +71,7 @@ func (o *observed) take(routes []routing.Route) {
 func (o *observed) are(names ...string) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if !o.told || len(o.routes) != len(names) {
+	if !o.applied || len(o.routes) != len(names) {
 		return false
 	}
 	for i := range names {
@@ -82,19 +82,19 @@ func (o *observed) are(names ...string) bool {
 	return true
 }
 
-func start(t *testing.T) world {
+func start(t *testing.T) fixture {
 	t.Helper()
 	conn, err := broker.Connect(t.Context(), broker.Options{URL: natstest.Start(t).URL(), Name: "dev"}, logr.Discard())
 	require.NoError(t, err)
-	require.Eventually(t, conn.Connected, patience, time.Millisecond)
+	require.Eventually(t, conn.Connected, testTimeout, time.Millisecond)
 	streams := broker.DefaultStreamOptions()
 	streams.Storage = "memory"
-	w := world{conn: conn, seen: &observed{}}
+	w := fixture{conn: conn, seen: &observed{}}
 	w.Subscriptions = New(conn, streams, func(types.NamespacedName, error) {}, logr.Discard())
 	ctx, cancel := context.WithCancel(t.Context())
 	var running sync.WaitGroup
 	running.Go(func() { _ = w.Run(ctx) })
-	running.Go(func() { _ = w.Watch(ctx, w.seen.take) })
+	running.Go(func() { _ = w.Watch(ctx, w.seen.apply) })
 	t.Cleanup(func() {
 		cancel()
 		running.Wait()
@@ -103,7 +103,7 @@ func start(t *testing.T) world {
 	return w
 }
 
-func TestTheStateOfEachSubscriptionIsTold(t *testing.T) {
+func TestSubscriptionStatusHasItsState(t *testing.T) {
 	t.Parallel()
 	paused := func(sub *eventingv1alpha2.Subscription) { sub.Spec.Paused = true }
 	wrong := subscription(t, "wrong")
@@ -117,7 +117,7 @@ func TestTheStateOfEachSubscriptionIsTold(t *testing.T) {
 	w.Apply(set, nil)
 	require.Eventually(t, func() bool {
 		return slices.Equal([]string{"created ready", "paid paused", "wrong failing"}, states(w.Status()))
-	}, patience, time.Millisecond)
+	}, testTimeout, time.Millisecond)
 	all := w.Status()
 	require.Equal(t, Status{
 		Namespace: "orders", Name: "created", Source: "shop", Types: []string{"order.created"},
@@ -134,16 +134,16 @@ func states(all []Status) []string {
 	return found
 }
 
-func (w world) settle(t *testing.T) {
+func (w fixture) settle(t *testing.T) {
 	t.Helper()
 	select {
 	case <-w.Settled():
-	case <-time.After(patience):
+	case <-time.After(testTimeout):
 		require.FailNow(t, "it does not settle")
 	}
 }
 
-func (w world) names(t *testing.T, stream string) []string {
+func (w fixture) names(t *testing.T, stream string) []string {
 	t.Helper()
 	consumers, err := w.conn.Consumers(t.Context(), stream)
 	require.NoError(t, err)
@@ -163,11 +163,11 @@ func TestSubscriptionsHaveConsumersAndThenRoutes(t *testing.T) {
 	require.ErrorIs(t, err, errUnknown)
 	require.False(t, w.seen.are(), "no routes are published before the folder is read")
 
-	w.Apply(of(subscription(t, "pricing", withLetters), subscription(t, "invoicing")), nil)
+	w.Apply(of(subscription(t, "pricing", withDeadLetters), subscription(t, "invoicing")), nil)
 	w.settle(t)
 	require.ElementsMatch(t, []string{"pricing", "invoicing"}, w.names(t, broker.DefaultStream))
 	require.Equal(t, []string{"pricing"}, w.names(t, broker.DeadLetterStream))
-	require.Eventually(t, func() bool { return w.seen.are("invoicing", "pricing") }, patience, time.Millisecond)
+	require.Eventually(t, func() bool { return w.seen.are("invoicing", "pricing") }, testTimeout, time.Millisecond)
 	specs, err := w.Specs(t.Context())
 	require.NoError(t, err)
 	require.Len(t, specs, 2)
@@ -176,12 +176,12 @@ func TestSubscriptionsHaveConsumersAndThenRoutes(t *testing.T) {
 	w.settle(t)
 	require.Equal(t, []string{"pricing"}, w.names(t, broker.DefaultStream))
 	require.Empty(t, w.names(t, broker.DeadLetterStream), "there is no sink for them any more")
-	require.Eventually(t, func() bool { return w.seen.are("pricing") }, patience, time.Millisecond)
+	require.Eventually(t, func() bool { return w.seen.are("pricing") }, testTimeout, time.Millisecond)
 
 	w.Apply(of(), nil)
 	w.settle(t)
 	require.Empty(t, w.names(t, broker.DefaultStream))
-	require.Eventually(t, func() bool { return w.seen.are() }, patience, time.Millisecond)
+	require.Eventually(t, func() bool { return w.seen.are() }, testTimeout, time.Millisecond)
 }
 
 func TestASubscriptionThatIsWrongJustNowLosesNothing(t *testing.T) {
@@ -209,7 +209,7 @@ func TestASubscriptionThatIsWrongJustNowLosesNothing(t *testing.T) {
 			w.settle(t)
 			require.Equal(t, tc.kept, len(w.names(t, broker.DefaultStream)) == 1)
 			if tc.kept {
-				require.Eventually(t, func() bool { return w.seen.are("pricing") }, patience, time.Millisecond)
+				require.Eventually(t, func() bool { return w.seen.are("pricing") }, testTimeout, time.Millisecond)
 			}
 		})
 	}
@@ -234,7 +234,7 @@ func TestAWrongSubscriptionKeepsWhatAnEarlierRunGaveIt(t *testing.T) {
 	require.Len(t, all, 1, "what is not ours stays")
 }
 
-func TestAConsumerThatVanishesIsMadeAgainAtOnce(t *testing.T) {
+func TestDeletedConsumerIsRecreatedAtOnce(t *testing.T) {
 	t.Parallel()
 	w := start(t)
 	sub := subscription(t, "pricing")
@@ -265,7 +265,7 @@ func (b *broken) EnsureConsumer(ctx context.Context, stream string, c broker.Con
 	return b.store.EnsureConsumer(ctx, stream, c)
 }
 
-func TestOneThatFailsIsReportedOnceAndStopsNoOther(t *testing.T) {
+func TestFailingSubscriptionIsReportedOnceAndStopsNoOther(t *testing.T) {
 	t.Parallel()
 	w := start(t)
 	b := &broken{store: w.conn, name: "pricing", err: errors.New("subjects overlap")}

@@ -18,9 +18,9 @@ import (
 	"github.com/rouse-run/rouse/internal/testing/loopback"
 )
 
-func newDebugged(t *testing.T) *world {
+func newDebugged(t *testing.T) *fixture {
 	t.Helper()
-	w := newWorld(t)
+	w := newFixture(t)
 	w.in.Debug = true
 	first := loopback.Reserve(t)
 	w.firstPort = func(bool) int { return first }

@@ -67,7 +67,7 @@ func (l *launching) slows(name string) bool {
 	if name != "NODE_EXTRA_CA_CERTS" || l.interpreter.python || atLeast(l.interpreter.version, [2]int{firstLazy, 0}) {
 		return false
 	}
-	l.sayOfMachine(name + " of this machine is not handed on, because Node.js " + l.interpreter.version +
+	l.reportForMachine(name + " of this machine is not handed on, because Node.js " + l.interpreter.version +
 		" reads it at every start; use Node.js 22 or newer, or set it in spec.env of a Function that needs it")
 	return true
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/rouse-run/rouse/api/serverless/v1alpha2"
 )
 
-func TestWhatKeepsAFunctionFromStartingIsSaidWithTheRemedy(t *testing.T) {
+func TestFailureOfALaunchHasAReasonAndAdvice(t *testing.T) {
 	t.Parallel()
 	refersTo := func(source corev1.EnvVarSource) func(*v1alpha2.Function) {
 		return func(fn *v1alpha2.Function) { fn.Spec.Env = []corev1.EnvVar{{Name: "KEY", ValueFrom: &source}} }
@@ -43,7 +43,7 @@ func TestWhatKeepsAFunctionFromStartingIsSaidWithTheRemedy(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			failed := newWorld(t).refused(t, inline("nodejs22", "exports.main = () => 1", tc.change))
+			failed := newFixture(t).refused(t, inline("nodejs22", "exports.main = () => 1", tc.change))
 			require.Equal(t, tc.reason, failed.Reason, failed.Message)
 			require.Contains(t, failed.Message, tc.says)
 		})
@@ -69,7 +69,7 @@ func TestAnInterpreterThatCannotBeUsedIsNamedWithWhatToInstall(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			failed := newWorld(t, tc.option).refused(t, inline(tc.runtime, "x"))
+			failed := newFixture(t, tc.option).refused(t, inline(tc.runtime, "x"))
 			require.Equal(t, InterpreterMissing, failed.Reason)
 			for _, text := range tc.says {
 				require.Contains(t, failed.Message, text)
@@ -78,16 +78,16 @@ func TestAnInterpreterThatCannotBeUsedIsNamedWithWhatToInstall(t *testing.T) {
 	}
 }
 
-func TestNothingOnThePathIsSaid(t *testing.T) {
+func TestMissingInterpreterIsReported(t *testing.T) {
 	t.Setenv("PATH", t.TempDir())
-	require.Contains(t, newWorld(t).refused(t, inline("python312", "x")).Message, "there is no python3 on the PATH; install Python 3.11")
+	require.Contains(t, newFixture(t).refused(t, inline("python312", "x")).Message, "there is no python3 on the PATH; install Python 3.11")
 }
 
 func TestACacheThatCannotBeWrittenIsNamed(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "a-file")
 	require.NoError(t, os.WriteFile(file, nil, 0o600))
-	failed := newWorld(t, func(o *Options) { o.Cache = filepath.Join(file, "cache") }).refused(t, inline("nodejs22", "x"))
+	failed := newFixture(t, func(o *Options) { o.Cache = filepath.Join(file, "cache") }).refused(t, inline("nodejs22", "x"))
 	require.Equal(t, CacheUnusable, failed.Reason)
 	require.Contains(t, failed.Message, file)
 	require.Contains(t, failed.Message, "XDG_CACHE_HOME")

@@ -58,7 +58,7 @@ func (l *launching) commit(ctx context.Context, client *git.Client, repository g
 	if err != nil {
 		last, readErr := os.ReadFile(file) //nolint:gosec // in our own cache
 		if git.IsTransient(err) && ctx.Err() == nil && readErr == nil && git.IsCommit(string(last)) {
-			l.say(fmt.Sprintf("the repository does not answer; %s is taken for the commit that it was last, %.10s (%v)", reference, last, err))
+			l.reportProgress(fmt.Sprintf("the repository does not answer; %s is taken for the commit that it was last, %.10s (%v)", reference, last, err))
 			return string(last), nil
 		}
 		return "", err

@@ -37,13 +37,13 @@ func TestSourceFromGitFollowsItsBranchAndSurvivesWithoutTheRepository(t *testing
 		ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "login"},
 		Data:       map[string][]byte{"username": []byte("me"), "password": []byte("word")},
 	}
-	world := func() *world {
-		w := newWorld(t)
+	fixture := func() *fixture {
+		w := newFixture(t)
 		w.in.Secrets = []*corev1.Secret{secret}
 		return w
 	}
 	fn := fromGit("nodejs22", server.Address(), "main", &v1alpha2.RepositoryAuth{Type: "basic", SecretName: "login"})
-	first := world()
+	first := fixture()
 	launch := first.launch(t, fn)
 	require.Equal(t, "one price", start(t, launch).get(t))
 
@@ -54,18 +54,18 @@ func TestSourceFromGitFollowsItsBranchAndSurvivesWithoutTheRepository(t *testing
 	require.Contains(t, first.progress(), "fetching commit "+moved[:10])
 
 	server.Close()
-	late := world()
+	late := fixture()
 	require.Equal(t, "two price", start(t, late.launch(t, fn)).get(t))
 	require.Contains(t, late.progress(), "the repository does not answer; main is taken for the commit that it was last, "+moved[:10])
 	require.NotContains(t, late.progress(), "word")
 
 	fn.Spec.Source.GitRepository.Reference = moved
-	require.Equal(t, "two price", start(t, world().launch(t, fn)).get(t), "a commit needs no repository")
+	require.Equal(t, "two price", start(t, fixture().launch(t, fn)).get(t), "a commit needs no repository")
 	fn.Spec.Source.GitRepository.Reference = "never-seen"
-	require.EqualValues(t, "SourceUnreachable", world().refused(t, fn).Reason)
+	require.EqualValues(t, "SourceUnreachable", fixture().refused(t, fn).Reason)
 }
 
-func TestARepositoryThatCannotBeUsedIsSaidWithTheRemedy(t *testing.T) {
+func TestUnusableRepositoryIsReportedWithAdvice(t *testing.T) {
 	t.Parallel()
 	repository := gittest.New(t)
 	repository.Commit(t, "main", map[string]string{"functions/price/readme.md": "nothing"})
@@ -84,7 +84,7 @@ func TestARepositoryThatCannotBeUsedIsSaidWithTheRemedy(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			failed := newWorld(t).refused(t, tc.fn)
+			failed := newFixture(t).refused(t, tc.fn)
 			require.Equal(t, tc.reason, failed.Reason, failed.Message)
 			require.Contains(t, failed.Message, "shop/price.yaml:3: ")
 			require.Contains(t, failed.Message, tc.says)

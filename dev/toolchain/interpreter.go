@@ -78,18 +78,18 @@ func find(ctx context.Context, l language, named string) (interpreter, error) {
 		return interpreter{}, fmt.Errorf("find %s: %w", l.program, err)
 	}
 	ran := dependencies.Run(ctx, dependencies.Command{Dir: string(filepath.Separator), Env: os.Environ(), Args: append([]string{file}, l.probe...)}, io.Discard)
-	var told [3]string
-	if ran.Err != nil || json.Unmarshal([]byte(lastLine(ran.Output)), &told) != nil {
+	var probed [3]string
+	if ran.Err != nil || json.Unmarshal([]byte(lastLine(ran.Output)), &probed) != nil {
 		if ctx.Err() != nil {
 			return interpreter{}, ctx.Err()
 		}
 		return interpreter{}, fail(InterpreterMissing, "%s does not run as %s: %s; %s", file, l.name, lastLine(ran.Output), l.remedy)
 	}
-	if !atLeast(told[1], l.least) {
-		return interpreter{}, fail(InterpreterMissing, "%s is %s %s, which is too old; %s", file, l.name, told[1], l.remedy)
+	if !atLeast(probed[1], l.least) {
+		return interpreter{}, fail(InterpreterMissing, "%s is %s %s, which is too old; %s", file, l.name, probed[1], l.remedy)
 	}
-	path := filepath.Dir(told[0]) + string(filepath.ListSeparator) + os.Getenv("PATH")
-	return interpreter{language: l, path: told[0], version: told[1], made: told[2], env: append(os.Environ(), "PATH="+path)}, nil
+	path := filepath.Dir(probed[0]) + string(filepath.ListSeparator) + os.Getenv("PATH")
+	return interpreter{language: l, path: probed[0], version: probed[1], made: probed[2], env: append(os.Environ(), "PATH="+path)}, nil
 }
 
 // manager is the program that installs packages.

@@ -25,7 +25,7 @@ func TestAFunctionOfEachRuntimeAnswers(t *testing.T) {
 	} {
 		t.Run(runtime, func(t *testing.T) {
 			t.Parallel()
-			w := newWorld(t)
+			w := newFixture(t)
 			require.Equal(t, "price price", start(t, w.launch(t, inline(runtime, source))).get(t))
 		})
 	}
@@ -41,7 +41,7 @@ func TestPackagesOfTheRuntimesAreThereWithoutBeingNamed(t *testing.T) {
 	} {
 		t.Run(runtime, func(t *testing.T) {
 			t.Parallel()
-			require.Equal(t, "function", start(t, newWorld(t).launch(t, inline(runtime, source))).get(t))
+			require.Equal(t, "function", start(t, newFixture(t).launch(t, inline(runtime, source))).get(t))
 		})
 	}
 }
@@ -56,7 +56,7 @@ func TestDependenciesAreInstalledOnceForAllWhoNameThem(t *testing.T) {
 	} {
 		t.Run(runtime, func(t *testing.T) {
 			t.Parallel()
-			w := newWorld(t)
+			w := newFixture(t)
 			// No user, and no other run of this test, has installed them.
 			tc.dependencies = strings.ReplaceAll(tc.dependencies, "UNIQUE", t.TempDir())
 			first := w.launch(t, inline(runtime, tc.source, depends(tc.dependencies)))
@@ -66,7 +66,7 @@ func TestDependenciesAreInstalledOnceForAllWhoNameThem(t *testing.T) {
 			require.True(t, strings.HasSuffix(w.did(), "\nshop/price: "), "nothing is being done any more: %s", w.did())
 			require.Equal(t, tc.want, start(t, first).get(t))
 
-			again := newWorld(t)
+			again := newFixture(t)
 			again.launch(t, inline(runtime, tc.source+"\n", depends(tc.dependencies), func(fn *v1alpha2.Function) { fn.Name = "other" }))
 			require.NotContains(t, again.progress(), "installing")
 		})
@@ -75,7 +75,7 @@ func TestDependenciesAreInstalledOnceForAllWhoNameThem(t *testing.T) {
 
 func TestALaunchChangesItsIdentityWithWhatRuns(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newFixture(t)
 	launch := func(change ...func(*v1alpha2.Function)) string {
 		return w.launch(t, inline("nodejs22", "exports.main = () => 1", change...)).Identity
 	}
@@ -96,7 +96,7 @@ func TestALaunchChangesItsIdentityWithWhatRuns(t *testing.T) {
 
 func TestTheEnvironmentIsThatOfAPod(t *testing.T) {
 	t.Setenv("AWS_SECRET_ACCESS_KEY", "of this machine")
-	w := newWorld(t)
+	w := newFixture(t)
 	w.in.ConfigMaps = []*corev1.ConfigMap{{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "prices"}, Data: map[string]string{"tax": "19"}}}
 	w.in.Secrets = []*corev1.Secret{
 		{ObjectMeta: metav1.ObjectMeta{Namespace: "other", Name: "keys"}, Data: map[string][]byte{"key": []byte("wrong")}},
@@ -130,7 +130,7 @@ func TestTheEnvironmentIsThatOfAPod(t *testing.T) {
 
 func TestMountedSecretsLieBelowAFolderThatTheEnvironmentNames(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newFixture(t)
 	w.in.Secrets = []*corev1.Secret{{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "keys"}, StringData: map[string]string{"key": "abc", "../../up": "no"},
 	}}
@@ -152,9 +152,9 @@ func TestMountedSecretsLieBelowAFolderThatTheEnvironmentNames(t *testing.T) {
 	require.Equal(t, "def", start(t, changed).get(t))
 }
 
-func TestARuntimeOfAnotherVersionIsToldOnce(t *testing.T) {
+func TestRuntimeOfAnotherVersionIsReportedOnce(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newFixture(t)
 	for range 2 {
 		w.launch(t, inline("nodejs26", "exports.main = () => 1"))
 	}

@@ -36,24 +36,24 @@ func TestMain(m *testing.M) {
 }
 
 // fixture is a toolchain, and what it reported.
-type world struct {
+type fixture struct {
 	*Toolchain
 
 	in Inputs
 
-	mu   sync.Mutex
-	told []string
-	done []string // and the work that it reported
-	out  bytes.Buffer
+	mu            sync.Mutex
+	progressLines []string
+	done          []string // and the work that it reported
+	out           bytes.Buffer
 }
 
-func newWorld(t *testing.T, options ...func(*Options)) *world {
+func newFixture(t *testing.T, options ...func(*Options)) *fixture {
 	t.Helper()
-	w := &world{in: Inputs{PublisherAddress: "http://127.0.0.1:1/publish", State: t.TempDir()}}
+	w := &fixture{in: Inputs{PublisherAddress: "http://127.0.0.1:1/publish", State: t.TempDir()}}
 	o := Options{Cache: cache, Output: w, Progress: func(fn types.NamespacedName, text string) {
 		w.mu.Lock()
 		defer w.mu.Unlock()
-		w.told = append(w.told, fn.String()+": "+text)
+		w.progressLines = append(w.progressLines, fn.String()+": "+text)
 	}, Doing: func(fn types.NamespacedName, text string) {
 		w.mu.Lock()
 		defer w.mu.Unlock()
@@ -66,25 +66,25 @@ func newWorld(t *testing.T, options ...func(*Options)) *world {
 	return w
 }
 
-func (w *world) Write(text []byte) (int, error) {
+func (w *fixture) Write(text []byte) (int, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.out.Write(text)
 }
 
-func (w *world) progress() string {
+func (w *fixture) progress() string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return strings.Join(w.told, "\n")
+	return strings.Join(w.progressLines, "\n")
 }
 
-func (w *world) did() string {
+func (w *fixture) did() string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return strings.Join(w.done, "\n")
 }
 
-func (w *world) launch(t *testing.T, fn manifest.Function) Launch {
+func (w *fixture) launch(t *testing.T, fn manifest.Function) Launch {
 	t.Helper()
 	launch, err := w.Launch(t.Context(), fn, w.in)
 	for range 2 {
@@ -99,7 +99,7 @@ func (w *world) launch(t *testing.T, fn manifest.Function) Launch {
 	return launch
 }
 
-func (w *world) refused(t *testing.T, fn manifest.Function) *Failure {
+func (w *fixture) refused(t *testing.T, fn manifest.Function) *Failure {
 	t.Helper()
 	_, err := w.Launch(t.Context(), fn, w.in)
 	var failed *Failure

@@ -48,7 +48,7 @@ func (l *launching) mounts() (string, error) {
 			return "", fmt.Errorf("write the Function's Secrets: %w", err)
 		}
 	}
-	l.sayOnce(fmt.Sprintf("only root can write to %s, so its files are below %s, which %s names: read them from $%s%s",
+	l.reportOnce(fmt.Sprintf("only root can write to %s, so its files are below %s, which %s names: read them from $%s%s",
 		l.fn.Spec.SecretMounts[0].MountPath, root, EnvMounts, EnvMounts, l.fn.Spec.SecretMounts[0].MountPath))
 	return root, forget(all, keptSources)
 }

@@ -119,7 +119,7 @@ func (t *Toolchain) install(ctx context.Context, w wanted, dir, final string) er
 	}
 	err = dependencies.Install(ctx, dependencies.Request{
 		Python: w.python, Program: manager, Dir: dir, Manifest: w.manifest, Setup: setup, Work: work,
-		Env: w.env, Place: dependencies.Machine(), Guard: t.o.Guard,
+		Env: w.env, Site: dependencies.Machine(), Guard: t.o.Guard,
 	}, t.o.Output)
 	if err != nil || !w.python {
 		return err

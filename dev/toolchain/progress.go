@@ -29,7 +29,7 @@ func (s *step) begin(text string) {
 	s.launching.mu.Lock()
 	s.text, s.began = text, time.Now()
 	s.launching.mu.Unlock()
-	s.launching.say(text)
+	s.launching.reportProgress(text)
 	s.launching.showSteps()
 }
 
@@ -41,7 +41,7 @@ func (s *step) end(err error) {
 	l.mu.Unlock()
 	l.showSteps()
 	if err == nil && !s.began.IsZero() {
-		l.say(fmt.Sprintf("done in %.1f s: %s", time.Since(s.began).Seconds(), s.text))
+		l.reportProgress(fmt.Sprintf("done in %.1f s: %s", time.Since(s.began).Seconds(), s.text))
 	}
 }
 

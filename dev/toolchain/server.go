@@ -54,7 +54,7 @@ func (t *Toolchain) layer(ctx context.Context, i interpreter, manager string, li
 		return nil
 	}
 	why := dependencies.Request{
-		Python: i.python, Program: manager, Manifest: "the runtime's list of packages", Place: dependencies.Machine(),
+		Python: i.python, Program: manager, Manifest: "the runtime's list of packages", Site: dependencies.Machine(),
 	}.Explain(made)
 	return &Failure{
 		Reason:  RuntimeUnavailable,

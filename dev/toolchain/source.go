@@ -48,14 +48,14 @@ func (l *launching) source(ctx context.Context) (string, error) {
 		now := time.Now()
 		return function, os.Chtimes(dir, now, now)
 	}
-	if err := l.place(from, packages, server, dir); err != nil {
+	if err := l.writeSource(from, packages, server, dir); err != nil {
 		return "", err
 	}
 	return function, forget(sources, keptSources)
 }
 
 // writeSource makes a source's folder. One that was left half made is replaced.
-func (l *launching) place(from, packages, server, dir string) error {
+func (l *launching) writeSource(from, packages, server, dir string) error {
 	function := filepath.Join(dir, "function")
 	if err := errors.Join(os.RemoveAll(dir), os.MkdirAll(dir, 0o700), os.CopyFS(function, os.DirFS(from))); err != nil {
 		return fmt.Errorf("write the Function's source: %w", err)

@@ -17,7 +17,7 @@ func ignored() {}
 
 func newStore(dir string) *store { return &store{dir: dir, whole: map[string]bool{}} }
 
-func TestManyWhoWantAnEntryAtOnceGetOneThatWasMadeOnce(t *testing.T) {
+func TestConcurrentRequestsShareOneStoreEntry(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	var made atomic.Int32
@@ -93,7 +93,7 @@ func TestAnEntryThatCannotBeMadeIsNotThere(t *testing.T) {
 	require.NoFileExists(t, filepath.Join(entry, "half"))
 }
 
-func TestWhoeverWaitsForAnotherCanBeStopped(t *testing.T) {
+func TestWaitForAStoreLockIsCancelled(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	ctx, cancel := context.WithCancel(t.Context())

@@ -25,11 +25,11 @@ type Toolchain struct {
 	// firstPort is the first that debuggers try.
 	firstPort func(python bool) int
 
-	mu      sync.Mutex
-	found   map[string]interpreter // by program
-	commits map[string]string      // what references stand for
-	said    map[string]bool        // what Progress got already
-	debug   map[string]string      // addresses of debuggers, by Function and identity
+	mu       sync.Mutex
+	found    map[string]interpreter // by program
+	commits  map[string]string      // what references stand for
+	reported map[string]bool        // what Progress got already
+	debug    map[string]string      // addresses of debuggers, by Function and identity
 }
 
 // New returns a toolchain that has touched nothing yet.
@@ -45,7 +45,7 @@ func New(o Options) *Toolchain {
 	}
 	return &Toolchain{
 		o: o, store: store{dir: o.Cache, whole: map[string]bool{}}, firstPort: firstPort,
-		found: map[string]interpreter{}, commits: map[string]string{}, said: map[string]bool{}, debug: map[string]string{},
+		found: map[string]interpreter{}, commits: map[string]string{}, reported: map[string]bool{}, debug: map[string]string{},
 	}
 }
 
@@ -91,7 +91,7 @@ func (t *Toolchain) launch(ctx context.Context, fn manifest.Function, in Inputs)
 		return Launch{}, err
 	}
 	if have, want := l.interpreter.major(), digits(string(fn.Spec.Runtime)); have != want {
-		l.sayOfMachine(fmt.Sprintf("runtime %s runs with %s %s of this machine, %s",
+		l.reportForMachine(fmt.Sprintf("runtime %s runs with %s %s of this machine, %s",
 			fn.Spec.Runtime, l.interpreter.name, l.interpreter.version, l.interpreter.path))
 	}
 	// The first of all starts waits for packages from the network: the server's and the Function's come side by side.
@@ -206,19 +206,19 @@ func (l *launching) key() types.NamespacedName {
 	return types.NamespacedName{Namespace: l.fn.Namespace, Name: l.fn.Name}
 }
 
-func (l *launching) say(text string) { l.t.o.Progress(l.key(), text) }
+func (l *launching) reportProgress(text string) { l.t.o.Progress(l.key(), text) }
 
 // reportOnce reports something of the Function at its first launch alone.
-func (l *launching) sayOnce(text string) { l.t.sayOnce(l.key(), text) }
+func (l *launching) reportOnce(text string) { l.t.reportOnce(l.key(), text) }
 
 // reportForMachine reports what is so for all Functions, once.
-func (l *launching) sayOfMachine(text string) { l.t.sayOnce(types.NamespacedName{}, text) }
+func (l *launching) reportForMachine(text string) { l.t.reportOnce(types.NamespacedName{}, text) }
 
-func (t *Toolchain) sayOnce(fn types.NamespacedName, text string) {
+func (t *Toolchain) reportOnce(fn types.NamespacedName, text string) {
 	t.mu.Lock()
 	known := fn.String() + text
-	first := !t.said[known]
-	t.said[known] = true
+	first := !t.reported[known]
+	t.reported[known] = true
 	t.mu.Unlock()
 	if first {
 		t.o.Progress(fn, text)

@@ -92,9 +92,9 @@ func (m *model) behind(p pane) string {
 
 func (m *model) eventLine(line hopLine, c columns) string {
 	r := line.last
-	glyph, look := m.outcome(r)
+	glyph, textStyle := m.outcome(r)
 	if line.second {
-		return strings.Repeat(" ", c.clock+3) + look.Render(trouble(r, m.location))
+		return strings.Repeat(" ", c.clock+3) + textStyle.Render(trouble(r, m.location))
 	}
 	took, waited := "", ""
 	if r.Kind != journal.Stored && r.Took > 0 {
@@ -109,13 +109,13 @@ func (m *model) eventLine(line hopLine, c columns) string {
 	}
 	cells := []string{
 		m.style.dim.Render(m.clock(r.Time, c.clock)),
-		look.Render(glyph),
+		textStyle.Render(glyph),
 		cell(m.kindLook(r), kind, c.kind),
 		cell(m.style.dim, tail(line.event.id, c.id), c.id),
 		fit(m.naming.route(r), c.route),
 	}
 	if c.status > 0 {
-		cells = append(cells, look.Render(fitRight(status(r), c.status)))
+		cells = append(cells, textStyle.Render(fitRight(status(r), c.status)))
 	}
 	return strings.Join(append(cells, fitRight(took, timingWidth), fitRight(waited, timingWidth)), " ")
 }

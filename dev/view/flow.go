@@ -163,10 +163,10 @@ func (f *flow) forget(e *event) {
 }
 
 // each calls handle with the kept hops from the newest to the oldest, until it returns false.
-func (f *flow) each(take func(*hop) bool) {
+func (f *flow) each(handle func(*hop) bool) {
 	for _, c := range slices.Backward(f.chains) {
 		for _, h := range slices.Backward(c.hops) {
-			if !take(h) {
+			if !handle(h) {
 				return
 			}
 		}

@@ -12,7 +12,7 @@ import (
 )
 
 // hopLines writes each kept hop as "depth id subscription kind".
-func told(f *flow) string {
+func hopLines(f *flow) string {
 	var lines []string
 	f.each(func(h *hop) bool {
 		lines = append([]string{fmt.Sprintf("%d %s %s %s", h.event.depth, h.event.id, h.last.Subscription, h.last.Kind)}, lines...)
@@ -84,7 +84,7 @@ func TestEventsStandBeneathWhatCausedThem(t *testing.T) {
 			for _, r := range tc.records {
 				f.add(r)
 			}
-			require.Equal(t, strings.Join(tc.want, "\n"), told(f))
+			require.Equal(t, strings.Join(tc.want, "\n"), hopLines(f))
 		})
 	}
 }

@@ -63,7 +63,7 @@ func (i *inbox) put(change func(*batch)) {
 }
 
 // drain empties the inbox.
-func (i *inbox) take() batch {
+func (i *inbox) drain() batch {
 	i.mutex.Lock()
 	defer i.mutex.Unlock()
 	taken := i.waiting

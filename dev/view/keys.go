@@ -58,9 +58,9 @@ func (m *model) press(key string) action {
 func (m *model) change(key string) {
 	switch key {
 	case "tab":
-		m.look((m.focus + 1) % panes)
+		m.setFocus((m.focus + 1) % panes)
 	case "shift+tab":
-		m.look((m.focus + panes - 1) % panes)
+		m.setFocus((m.focus + panes - 1) % panes)
 	case "enter", "l":
 		m.choose(m.selected)
 	case "0", "a":
@@ -75,7 +75,7 @@ func (m *model) change(key string) {
 	}
 }
 
-func (m *model) look(p pane) {
+func (m *model) setFocus(p pane) {
 	m.focus = p
 	if p == paneLogs || p == paneProblems {
 		m.beneath = p
@@ -89,7 +89,7 @@ func (m *model) choose(index int) {
 	}
 	m.selected, m.only = index, m.state.Functions[index].key()
 	m.scroll[paneLogs], m.shift = 0, 0
-	m.look(paneLogs)
+	m.setFocus(paneLogs)
 }
 
 func (m *model) showAll() {

@@ -67,12 +67,12 @@ func (m *model) logLines(rows int) []string {
 }
 
 func (m *model) logLine(line feed.Line, width int) string {
-	bar, look := "│", m.style.plain
+	bar, textStyle := "│", m.style.plain
 	switch line.Stream {
 	case feed.Stderr:
-		bar, look = "┃", m.style.warn
+		bar, textStyle = "┃", m.style.warn
 	case feed.Rouse:
-		look = m.style.said
+		textStyle = m.style.info
 	}
 	clock := len(shortClock)
 	if m.width >= wide {
@@ -80,15 +80,15 @@ func (m *model) logLine(line feed.Line, width int) string {
 	}
 	own := m.naming.of(line.Namespace, line.Function)
 	text := ansi.TruncateLeft(line.Text, m.shift, "")
-	room := m.width - clock - width - 4
+	available := m.width - clock - width - 4
 	return m.style.dim.Render(m.clock(line.Time, clock)) + " " + cell(m.style.name(own), own, width) + " " +
-		look.Render(bar) + " " + look.Render(ansi.Truncate(text, max(0, room), "…"))
+		textStyle.Render(bar) + " " + textStyle.Render(ansi.Truncate(text, max(0, available), "…"))
 }
 
 // problemLine is one line of what is wrong.
 type problemLine struct {
-	text string
-	look lipgloss.Style
+	text      string
+	textStyle lipgloss.Style
 }
 
 // troubles is how many things are wrong, warnings aside.
@@ -110,23 +110,23 @@ func (m *model) troubles() int {
 // problems gives all lines about what is wrong: in the files, with Functions, and with events lately.
 func (m *model) problems() []problemLine {
 	var lines []problemLine
-	add := func(look lipgloss.Style, title, text string) {
-		lines = append(lines, problemLine{text: title, look: look})
+	add := func(textStyle lipgloss.Style, title, text string) {
+		lines = append(lines, problemLine{text: title, textStyle: textStyle})
 		if text == "" {
 			return
 		}
 		for part := range strings.SplitSeq(ansi.Wrap(text, max(10, m.width-4), ""), "\n") {
-			lines = append(lines, problemLine{text: "  " + part, look: m.style.plain})
+			lines = append(lines, problemLine{text: "  " + part, textStyle: m.style.plain})
 		}
 	}
 	for _, p := range m.state.Problems {
-		look := m.style.bad
+		textStyle := m.style.bad
 		if p.Warning {
-			look = m.style.warn
+			textStyle = m.style.warn
 		}
-		add(look, sentence(p.String(), p.Object), p.Message)
+		add(textStyle, sentence(p.String(), p.Object), p.Message)
 		if p.Remedy != "" {
-			lines = append(lines, problemLine{text: "  " + p.Remedy, look: m.style.said})
+			lines = append(lines, problemLine{text: "  " + p.Remedy, textStyle: m.style.info})
 		}
 	}
 	for _, f := range m.state.Functions {
@@ -149,7 +149,7 @@ func (m *model) problemLines(rows int) []string {
 	from := max(0, min(m.scroll[paneProblems], len(all)-rows))
 	var lines []string
 	for _, line := range all[from:min(len(all), from+rows)] {
-		lines = append(lines, cell(line.look, " "+line.text, m.width))
+		lines = append(lines, cell(line.textStyle, " "+line.text, m.width))
 	}
 	return lines
 }

@@ -53,7 +53,7 @@ func newModel(s style, location *time.Location) *model {
 }
 
 // receive adds what came in.
-func (m *model) take(b batch) {
+func (m *model) receive(b batch) {
 	if b.state != nil {
 		m.state = cleanState(*b.state)
 		m.naming = namingOf(m.state.Functions)
@@ -67,7 +67,7 @@ func (m *model) take(b batch) {
 		}
 		r = cleanRecord(r)
 		m.flow.add(r)
-		m.bury(r)
+		m.trackDeadLetter(r)
 	}
 	m.stay(paneEvents, m.flow.hops-before)
 	shown := 0
@@ -103,7 +103,7 @@ func lastOf[T any](all []T, most int) []T {
 }
 
 // trackDeadLetter keeps a dead letter until it is redriven. The record of that names all of it but the sink.
-func (m *model) bury(r journal.Record) {
+func (m *model) trackDeadLetter(r journal.Record) {
 	switch r.Kind {
 	case journal.DeadLettered:
 		m.dead = lastOf(append(m.dead, r), 100)
@@ -129,7 +129,7 @@ func (m *model) kept() []journal.Record {
 	return kept
 }
 
-// deadLetters is how many there are, also of earlier runs.
+// deadLetterCount is how many there are, also of earlier runs.
 func (m *model) deadLetters() int {
 	n := 0
 	for _, of := range m.state.DeadLetters {

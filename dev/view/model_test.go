@@ -22,7 +22,7 @@ func modelOf(t *testing.T, width, height int, b batch) *model {
 	t.Helper()
 	m := newModel(newStyle(io.Discard, environment{}), time.UTC)
 	m.width, m.height = width, height
-	m.take(b)
+	m.receive(b)
 	return m
 }
 
@@ -139,7 +139,7 @@ func TestTheScreenIsExactlyAsLargeAsTheTerminal(t *testing.T) {
 		for _, height := range []int{1, 2, 5, 9, 24, 40, 90} {
 			m := modelOf(t, width, height, b)
 			for p := range panes {
-				m.look(p)
+				m.setFocus(p)
 				lines := strings.Split(m.view(), "\n")
 				require.Len(t, lines, height, "%dx%d, pane %d", width, height, p)
 				for _, line := range lines {
@@ -169,21 +169,21 @@ func TestDeadLettersGoWhenTheyAreRedrivenOrPurged(t *testing.T) {
 	}
 	require.Contains(t, m.counts(), "3 dead letters")
 	require.Equal(t, "1 2 3", shown())
-	m.take(batch{state: kept(2), events: []journal.Record{record(journal.Redriven, "2")}})
+	m.receive(batch{state: kept(2), events: []journal.Record{record(journal.Redriven, "2")}})
 	require.Contains(t, m.counts(), "2 dead letters")
 	require.Equal(t, "1 3", shown())
-	m.take(batch{state: kept(0)})
+	m.receive(batch{state: kept(0)})
 	require.NotContains(t, m.counts(), "dead letter")
 	require.Empty(t, shown())
 }
 
-func TestTheEventsSayThatNobodyTakesOne(t *testing.T) {
+func TestEventsPaneShowsEventsWithoutSubscription(t *testing.T) {
 	t.Parallel()
 	screen := modelOf(t, 120, 40, batch{events: []journal.Record{nobodys()}}).view()
 	require.Regexp(t, `order\.receivd +1 +shop → nobody *\n *no Subscription takes it; did you mean order\.received from shop\?`, screen)
 }
 
-func TestTheTableSaysWhatAFunctionWaitsFor(t *testing.T) {
+func TestTableShowsWhatAFunctionWaitsFor(t *testing.T) {
 	t.Parallel()
 	fn := functionOf("orders", "pricing", function.Preparing, "")
 	fn.Doing, fn.DoingFor = "installing the dependencies", 12*time.Second
@@ -212,7 +212,7 @@ func TestNothingThatIsShownControlsTheTerminal(t *testing.T) {
 	}
 	m := modelOf(t, 120, 40, b)
 	for p := range panes {
-		m.look(p)
+		m.setFocus(p)
 		for _, r := range m.view() {
 			require.True(t, r == '\n' || r >= ' ' && (r < 0x7f || r > 0x9f) && r != '\u202e' && r != '\u2066', "%q is written", r)
 		}
@@ -227,7 +227,7 @@ func TestNothingThatIsShownControlsTheTerminal(t *testing.T) {
 	}
 }
 
-func TestWhatIsKeptIsBounded(t *testing.T) {
+func TestKeptRecordsAndLinesAreBounded(t *testing.T) {
 	t.Parallel()
 	m := modelOf(t, 80, 24, batch{})
 	in := newInbox()
@@ -235,12 +235,12 @@ func TestWhatIsKeptIsBounded(t *testing.T) {
 		in.event(journal.Record{Kind: journal.Stored, ID: strconv.Itoa(i), Cause: strconv.Itoa(i - i%7), Source: "s"})
 		in.line(feed.Line{Function: "f", Text: "x"})
 	}
-	b := in.take()
+	b := in.drain()
 	require.LessOrEqual(t, len(b.events), mostWaiting)
 	require.LessOrEqual(t, len(b.lines), mostWaiting)
 	require.Equal(t, 6*mostWaiting-len(b.events)-len(b.lines), b.skipped, "what is left out is counted")
 	for range 3 {
-		m.take(b)
+		m.receive(b)
 	}
 	require.LessOrEqual(t, m.flow.hops, mostHops)
 	require.LessOrEqual(t, len(m.flow.events), mostHops)
@@ -249,17 +249,17 @@ func TestWhatIsKeptIsBounded(t *testing.T) {
 	require.Contains(t, m.view(), "not shown")
 }
 
-func TestWhoReadsOlderLinesIsNotMoved(t *testing.T) {
+func TestScrolledLogsStayInPlace(t *testing.T) {
 	t.Parallel()
 	m := modelOf(t, 80, 24, batch{})
 	for i := range 50 {
-		m.take(batch{lines: []feed.Line{{Function: "f", Text: fmt.Sprintf("line %d.", i)}}})
+		m.receive(batch{lines: []feed.Line{{Function: "f", Text: fmt.Sprintf("line %d.", i)}}})
 	}
-	m.look(paneLogs)
+	m.setFocus(paneLogs)
 	m.press("pgup")
 	before := m.view()
 	require.NotContains(t, before, "line 49.")
-	m.take(batch{lines: []feed.Line{{Function: "f", Text: "line 50."}}})
+	m.receive(batch{lines: []feed.Line{{Function: "f", Text: "line 50."}}})
 	require.Equal(t, body(before), body(m.view()))
 	m.press("end")
 	require.Contains(t, m.view(), "line 50.")

@@ -29,7 +29,7 @@ func Plain(ctx context.Context, source Source, out io.Writer) error {
 }
 
 // PrintLine writes one line as Plain does, about local mode itself.
-func Say(out io.Writer, text string) error {
+func PrintLine(out io.Writer, text string) error {
 	return plain{out: out, location: time.Local}.write(time.Now(), "rouse", clean(text))
 }
 

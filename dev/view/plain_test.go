@@ -75,7 +75,7 @@ func nobodys() journal.Record {
 	}
 }
 
-func TestPlainSaysThatNobodyTakesAnEvent(t *testing.T) {
+func TestPlainPrintsEventsWithoutSubscription(t *testing.T) {
 	t.Parallel()
 	var out strings.Builder
 	newPrinter(plain{out: &out, location: time.UTC}, nil).event(nobodys())

@@ -104,14 +104,14 @@ func (m *model) rule(title, headings string) string {
 
 // tab draws the name of a pane in a rule.
 func (m *model) tab(p pane, shown bool, text string) string {
-	look := m.style.dim
+	textStyle := m.style.dim
 	switch {
 	case p == m.focus:
-		look = m.style.focused.Underline(true)
+		textStyle = m.style.focused.Underline(true)
 	case shown:
-		look = m.style.title
+		textStyle = m.style.title
 	}
-	return " " + look.Render(text) + " "
+	return " " + textStyle.Render(text) + " "
 }
 
 // window gives the part of lines that a pane shows: rows of them, scroll away from the end.
@@ -134,9 +134,9 @@ func filled(lines []string, rows int) []string {
 }
 
 // cell is a text of a fixed width in a colour.
-func cell(look lipgloss.Style, text string, width int) string {
+func cell(textStyle lipgloss.Style, text string, width int) string {
 	if width <= 0 {
 		return ""
 	}
-	return look.Render(fit(text, width))
+	return textStyle.Render(fit(text, width))
 }

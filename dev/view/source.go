@@ -23,9 +23,9 @@ type Source interface {
 	// FollowLines gives what Functions write, and what local mode itself reports: a line of the stream "rouse",
 	// without a Function where it is about none.
 	FollowLines(ctx context.Context, handle func(feed.Line))
-	// PublishAgain publishes the events of this run once more, with ids of their own, and returns what it did
+	// Republish publishes the events of this run once more, with ids of their own, and returns what it did
 	// in a few words.
-	PublishAgain(ctx context.Context) (string, error)
+	Republish(ctx context.Context) (string, error)
 }
 
 // State is everything but the flow: where local mode is, and how its Functions are. What is not known yet

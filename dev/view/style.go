@@ -11,7 +11,7 @@ import (
 // style holds the colours: the sixteen of the terminal's own theme, none where NO_COLOR or the terminal asks for none.
 type style struct {
 	plain, bold, dim, title, focused, chosen lipgloss.Style
-	good, busy, warn, bad, said              lipgloss.Style
+	good, busy, warn, bad, info              lipgloss.Style
 	names                                    []lipgloss.Style
 }
 
@@ -25,7 +25,7 @@ func newStyle(out io.Writer, environment termenv.Environ) style {
 	return style{
 		plain: base, bold: base.Bold(true), dim: colour("8"), title: base.Bold(true),
 		focused: colour("6").Bold(true), chosen: base.Reverse(true),
-		good: colour("2"), busy: colour("6"), warn: colour("3"), bad: colour("1").Bold(true), said: colour("6"),
+		good: colour("2"), busy: colour("6"), warn: colour("3"), bad: colour("1").Bold(true), info: colour("6"),
 		names: []lipgloss.Style{colour("4"), colour("5"), colour("6"), colour("2"), colour("3"), colour("12"), colour("13")},
 	}
 }

@@ -20,11 +20,11 @@ func (m *model) table(rows int) []string {
 	name, url := m.tableWidths()
 	heading := fmt.Sprintf("   %s %s %s %s %s %s %s", fit("FUNCTION", name), fit("PHASE", phaseWidth), "READY",
 		"BACKLOG", "WAKES", "LAST WAKE", fit("URL", url))
-	look := m.style.dim
+	textStyle := m.style.dim
 	if m.focus == paneFunctions {
-		look = m.style.focused
+		textStyle = m.style.focused
 	}
-	lines := []string{look.Render(heading)}
+	lines := []string{textStyle.Render(heading)}
 	if len(m.state.Functions) == 0 {
 		return filled(append(lines, m.style.dim.Render("   no Functions yet")), rows)
 	}
@@ -36,8 +36,8 @@ func (m *model) table(rows int) []string {
 			seen = len(body)
 		}
 	}
-	room := max(0, rows-1)
-	from := max(0, min(seen-room, len(body)-room))
+	available := max(0, rows-1)
+	from := max(0, min(seen-available, len(body)-available))
 	return filled(append(lines, body[from:]...), rows)
 }
 
@@ -48,9 +48,9 @@ func (m *model) tableWidths() (name, url int) {
 		name = max(name, ansi.StringWidth(m.naming.of(f.Namespace, f.Name)))
 		url = max(url, ansi.StringWidth(f.URL))
 	}
-	room := m.width - tableNumber - 2
-	name = min(name, widestName, max(len("FUNCTION"), room-url))
-	return name, max(0, room-name)
+	available := m.width - tableNumber - 2
+	name = min(name, widestName, max(len("FUNCTION"), available-url))
+	return name, max(0, available-name)
 }
 
 func (m *model) functionLines(index, name, url int) []string {
@@ -62,7 +62,7 @@ func (m *model) functionLines(index, name, url int) []string {
 	if index < 9 {
 		number = strconv.Itoa(index + 1)
 	}
-	glyph, look := m.style.phase(f.Phase)
+	glyph, textStyle := m.style.phase(f.Phase)
 	wake := ""
 	if f.LastWake > 0 {
 		wake = duration(f.LastWake)
@@ -71,7 +71,7 @@ func (m *model) functionLines(index, name, url int) []string {
 	line := strings.Join([]string{
 		m.style.focused.Render(mark) + m.style.dim.Render(number),
 		cell(m.style.name(own), own, name),
-		cell(look, glyph+" "+f.Phase, phaseWidth),
+		cell(textStyle, glyph+" "+f.Phase, phaseWidth),
 		fitRight(fmt.Sprintf("%d/%d", f.Ready, f.Desired), 5),
 		m.backlog(f.Backlog),
 		fitRight(count(f.Wakes), 5),

@@ -66,7 +66,7 @@ func (s live) run(ctx context.Context, source Source, in io.Reader, out io.Write
 	follow(func() { source.FollowEvents(ctx, received.event) })
 	follow(func() { source.FollowLines(ctx, received.line) })
 	follow(func() { pump(ctx, received, func(b batch) { program.Send(b) }) })
-	follow(func() { publishAgain(ctx, source, publish, func(n note) { program.Send(n) }) })
+	follow(func() { republish(ctx, source, publish, func(n note) { program.Send(n) }) })
 	follow(func() {
 		<-ctx.Done()
 		program.Quit()
@@ -89,7 +89,7 @@ func pump(ctx context.Context, received *inbox, send func(batch)) {
 		case <-ctx.Done():
 			return
 		case <-received.ready:
-			send(received.take())
+			send(received.drain())
 		}
 		select {
 		case <-ctx.Done():
@@ -102,18 +102,18 @@ func pump(ctx context.Context, received *inbox, send func(batch)) {
 // note is what a publish led to.
 type note string
 
-func publishAgain(ctx context.Context, source Source, asked <-chan struct{}, say func(note)) {
+func republish(ctx context.Context, source Source, asked <-chan struct{}, notify func(note)) {
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case <-asked:
 		}
-		said, err := source.PublishAgain(ctx)
+		result, err := source.Republish(ctx)
 		if err != nil {
-			said = "not published: " + err.Error()
+			result = "not published: " + err.Error()
 		}
-		say(note(clean(said)))
+		notify(note(clean(result)))
 	}
 }
 
@@ -133,7 +133,7 @@ func (p *program) Update(message tea.Msg) (tea.Model, tea.Cmd) {
 	case tea.WindowSizeMsg:
 		p.width, p.height = message.Width, message.Height
 	case batch:
-		p.take(message)
+		p.receive(message)
 	case note:
 		p.note = string(message)
 	case tea.KeyMsg:

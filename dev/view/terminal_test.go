@@ -26,7 +26,7 @@ import (
 var update = flag.Bool("update", false, "rewrite the golden screens")
 
 // testTimeout is how long a terminal may take to show something, on the slowest of machines.
-const patience = time.Minute
+const testTimeout = time.Minute
 
 // script is a Source that gives a batch and then waits.
 type script struct {
@@ -37,26 +37,26 @@ type script struct {
 
 func scripted(b batch) *script { return &script{batch: b, published: make(chan struct{}, 10)} }
 
-func (s *script) FollowState(ctx context.Context, take func(State)) {
-	take(*s.state)
+func (s *script) FollowState(ctx context.Context, handle func(State)) {
+	handle(*s.state)
 	<-ctx.Done()
 }
 
-func (s *script) FollowEvents(ctx context.Context, take func(journal.Record)) {
+func (s *script) FollowEvents(ctx context.Context, handle func(journal.Record)) {
 	for _, r := range s.events {
-		take(r)
+		handle(r)
 	}
 	<-ctx.Done()
 }
 
-func (s *script) FollowLines(ctx context.Context, take func(feed.Line)) {
+func (s *script) FollowLines(ctx context.Context, handle func(feed.Line)) {
 	for _, l := range s.lines {
-		take(l)
+		handle(l)
 	}
 	<-ctx.Done()
 }
 
-func (s *script) PublishAgain(context.Context) (string, error) {
+func (s *script) Republish(context.Context) (string, error) {
 	s.published <- struct{}{}
 	return "published 3 events \x1b[31magain", nil
 }
@@ -95,7 +95,7 @@ func seen(env ...string) live {
 
 func (s *shown) await(t *testing.T, fits func(text string) bool) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := context.WithTimeout(t.Context(), testTimeout)
 	defer cancel()
 	require.NoError(t, s.Await(ctx, fits))
 }
@@ -122,7 +122,7 @@ func (s *shown) end(t *testing.T) error {
 	select {
 	case err := <-s.ended:
 		return err
-	case <-time.After(patience):
+	case <-time.After(testTimeout):
 		t.Fatalf("the view does not end; the screen shows:\n%s", s.Text())
 		return nil
 	}
@@ -139,7 +139,7 @@ func (s *shown) golden(t *testing.T, name string) {
 	}
 	want, err := os.ReadFile(file)
 	require.NoError(t, err)
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := context.WithTimeout(t.Context(), testTimeout)
 	defer cancel()
 	if s.Await(ctx, func(text string) bool { return text == string(want) }) != nil {
 		require.Equal(t, string(want), s.Text())
@@ -330,9 +330,9 @@ func TestAFloodDoesNotHoldUpKeys(t *testing.T) {
 // flood is a Source that never pauses.
 type flood struct{ *script }
 
-func (f *flood) FollowEvents(ctx context.Context, take func(journal.Record)) {
+func (f *flood) FollowEvents(ctx context.Context, handle func(journal.Record)) {
 	for i := 0; ctx.Err() == nil; i++ {
-		take(journal.Record{Time: begin(0), Kind: journal.Stored, ID: strconv.Itoa(i), Source: "flood", Type: "flood"})
+		handle(journal.Record{Time: begin(0), Kind: journal.Stored, ID: strconv.Itoa(i), Source: "flood", Type: "flood"})
 	}
 }
 

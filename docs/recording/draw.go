@@ -124,7 +124,7 @@ func line(row []screen.Cell) string {
 	var out strings.Builder
 	for from := 0; from < len(row); {
 		to := from + 1
-		for to < len(row) && look(row[to]) == look(row[from]) && !wideGap(row, to) {
+		for to < len(row) && style(row[to]) == style(row[from]) && !wideGap(row, to) {
 			to++
 		}
 		span(&out, row, from, to)
@@ -141,7 +141,7 @@ func wideGap(row []screen.Cell, x int) bool {
 	return begins || ends
 }
 
-func look(cell screen.Cell) screen.Cell {
+func style(cell screen.Cell) screen.Cell {
 	cell.Rune = 0
 	return cell
 }

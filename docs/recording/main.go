@@ -17,7 +17,7 @@ const (
 	columns = 100
 	rows    = 30
 	// recordingTimeout bounds the whole recording.
-	patience = 3 * time.Minute
+	recordingTimeout = 3 * time.Minute
 )
 
 // orders plays the sample: an order goes through the chain, all fall asleep, and another one wakes them again.
@@ -45,7 +45,7 @@ func run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(ctx, patience)
+	ctx, cancel := context.WithTimeout(ctx, recordingTimeout)
 	defer cancel()
 	// The variables of the user's own terminal do not hold for this one.
 	command := exec.CommandContext(ctx, arguments[0], arguments[1:]...) //nolint:gosec // the command that was asked for

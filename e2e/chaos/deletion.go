@@ -17,13 +17,13 @@ const (
 	everyDeletion = 10 * time.Second
 	deletionBound = 30 * time.Second
 	deletionRetry = 100 * time.Millisecond
-	backLook      = 5 * time.Millisecond
+	consumerPoll  = 5 * time.Millisecond
 )
 
 // deletion deletes a stream or a consumer in NATS, as an administrator might.
 type deletion struct {
 	stream, consumer string         // without a consumer the stream itself
-	takes            func(int) bool // which events of the stream are deleted with it
+	affects          func(int) bool // which events of the stream are deleted with it
 }
 
 func (d deletion) String() string {
@@ -36,7 +36,7 @@ func (d deletion) String() string {
 // deletions come one after the other.
 func (s *stage) deletions() []deletion {
 	ofSubscription := func(i int) deletion {
-		return deletion{broker.DefaultStream, s.world.Routes[i].Consumer, func(id int) bool { return id%len(scenario()) == i }}
+		return deletion{broker.DefaultStream, s.fixture.Routes[i].Consumer, func(id int) bool { return id%len(scenario()) == i }}
 	}
 	all, none := func(int) bool { return true }, func(int) bool { return false }
 	list := []deletion{
@@ -55,11 +55,11 @@ func (s *stage) deletions() []deletion {
 }
 
 // deleteByHand goes on until ctx ends.
-func (s *stage) deleteByHand(ctx context.Context, say func(string, ...any)) error {
+func (s *stage) deleteByHand(ctx context.Context, logf func(string, ...any)) error {
 	pause(ctx, firstDeletion)
 	list := s.deletions()
 	for ctx.Err() == nil {
-		if err := s.delete(context.WithoutCancel(ctx), list[s.deletionsMade%len(list)], say); err != nil {
+		if err := s.delete(context.WithoutCancel(ctx), list[s.deletionsMade%len(list)], logf); err != nil {
 			return err
 		}
 		s.deletionsMade++
@@ -71,7 +71,7 @@ func (s *stage) deleteByHand(ctx context.Context, say func(string, ...any)) erro
 // delete deletes d and records which events it may have deleted. Publishers wait while it reads the streams, and until a consumer
 // takes the Subscription's events again: events that are confirmed before are lost, as the documentation says. Publishers go on
 // before a stream is back.
-func (s *stage) delete(ctx context.Context, d deletion, say func(string, ...any)) error {
+func (s *stage) delete(ctx context.Context, d deletion, logf func(string, ...any)) error {
 	ctx, cancel := context.WithTimeout(ctx, deletionBound)
 	defer cancel()
 	s.publishing.Lock()
@@ -90,13 +90,13 @@ func (s *stage) delete(ctx context.Context, d deletion, say func(string, ...any)
 	}
 	s.note(d, before, after)
 	if d.consumer == "" {
-		say("deleted the %s", d)
+		logf("deleted the %s", d)
 		return nil
 	}
 	if err := s.awaitConsumer(ctx, d); err != nil {
 		return err
 	}
-	say("deleted the %s; after %d ms its messages are taken again", d, time.Since(began).Milliseconds())
+	logf("deleted the %s; after %d ms its messages are taken again", d, time.Since(began).Milliseconds())
 	return nil
 }
 
@@ -116,8 +116,8 @@ func (s *stage) note(d deletion, before, after held) {
 	for stream, ids := range before {
 		for id := range ids {
 			number, err := strconv.Atoi(id)
-			if err == nil && d.takes(number) && (stream == d.stream || !after[stream][id]) {
-				s.taken[id] = true
+			if err == nil && d.affects(number) && (stream == d.stream || !after[stream][id]) {
+				s.deletedIDs[id] = true
 			}
 		}
 	}
@@ -125,12 +125,12 @@ func (s *stage) note(d deletion, before, after held) {
 
 func (s *stage) awaitConsumer(ctx context.Context, d deletion) error {
 	for ctx.Err() == nil {
-		for _, name := range []string{d.consumer, broker.StandIn(d.consumer)} {
+		for _, name := range []string{d.consumer, broker.StandbyName(d.consumer)} {
 			if _, err := s.conn.Backlog(ctx, d.stream, name); err == nil {
 				return nil
 			}
 		}
-		pause(ctx, backLook)
+		pause(ctx, consumerPoll)
 	}
 	return fmt.Errorf("the %s is not back after %s", d, deletionBound)
 }

@@ -36,7 +36,7 @@ func (s *stage) subjects(stream string) []string {
 	switch stream {
 	case broker.DefaultStream:
 		subjects := []string{routing.SubjectPrefix + "." + source + ".>"}
-		for _, route := range s.world.Routes[:len(scenario())] {
+		for _, route := range s.fixture.Routes[:len(scenario())] {
 			subjects = append(subjects, route.Redelivery)
 		}
 		return subjects

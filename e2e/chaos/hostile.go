@@ -65,9 +65,9 @@ func (s *stage) startHostile() error {
 	s.hostile = sink
 	for _, a := range attacks() {
 		route := a.route()
-		s.world.Routes = append(s.world.Routes, route)
+		s.fixture.Routes = append(s.fixture.Routes, route)
 		if a.name != deadSink {
-			s.world.Endpoints[route.Service.String()] = []string{strings.TrimPrefix(sink.Where, "http://")}
+			s.fixture.Endpoints[route.Service.String()] = []string{strings.TrimPrefix(sink.Where, "http://")}
 		}
 	}
 	return nil
@@ -102,7 +102,7 @@ func hostileRole(ctx context.Context, ready func(string), ports []string) error 
 	if len(ports) == 0 {
 		return errors.New("there is no bridge to attack")
 	}
-	if err := giveWay(); err != nil {
+	if err := lowerPriority(); err != nil {
 		return err
 	}
 	ready("")
@@ -125,7 +125,7 @@ func hostileRole(ctx context.Context, ready func(string), ports []string) error 
 
 // lowerPriority keeps this process from taking processor time from the bridges on the same machine: it is to harm them by
 // what it sends. Threads inherit their priority, so it sets that of all that exist.
-func giveWay() error {
+func lowerPriority() error {
 	threads, err := os.ReadDir("/proc/self/task")
 	if err != nil {
 		return fmt.Errorf("lower the priority: %w", err)

@@ -29,7 +29,7 @@ func (h *hostile) publish(ctx context.Context, a attack) {
 	defer client.CloseIdleConnections()
 	var sent sync.WaitGroup
 	defer sent.Wait()
-	places := make(chan struct{}, hostileAtATime)
+	slots := make(chan struct{}, hostileAtATime)
 	ticker := time.NewTicker(time.Second / time.Duration(a.perSecond))
 	defer ticker.Stop()
 	for number := 0; ctx.Err() == nil; number++ {
@@ -39,12 +39,12 @@ func (h *hostile) publish(ctx context.Context, a attack) {
 			return
 		}
 		select {
-		case places <- struct{}{}:
+		case slots <- struct{}{}:
 		default:
 			continue // the bridges are behind
 		}
 		sent.Go(func() {
-			defer func() { <-places }()
+			defer func() { <-slots }()
 			h.send(ctx, client, h.ports[number%len(h.ports)], a.name, number, a.data)
 		})
 	}

@@ -9,22 +9,22 @@ import (
 )
 
 const (
-	keeperRetry = 250 * time.Millisecond
-	keeperLook  = 5 * time.Second // for deletions without an advisory, while a server was away
+	keeperRetry    = 250 * time.Millisecond
+	keeperInterval = 5 * time.Second // for deletions without an advisory, while a server was away
 )
 
 // keep makes deleted streams and consumers again, as the controller does: at once after a server's advisory, and at regular
 // intervals.
 func (s *stage) keep(ctx context.Context) error {
-	conn, err := rig.Connect(ctx, s.world.NATS)
+	conn, err := rig.Connect(ctx, s.fixture.NATS)
 	if err != nil {
 		return err
 	}
 	defer func() { _ = conn.Close(context.WithoutCancel(ctx)) }()
-	told := make(chan struct{}, 1)
+	deleted := make(chan struct{}, 1)
 	stop, err := conn.OnDeleted([]string{broker.DefaultStream, broker.RetryStream, broker.DeadLetterStream}, func(string, string) {
 		select {
-		case told <- struct{}{}:
+		case deleted <- struct{}{}:
 		default:
 		}
 	})
@@ -33,12 +33,12 @@ func (s *stage) keep(ctx context.Context) error {
 	}
 	defer stop()
 	for ctx.Err() == nil {
-		wait := keeperLook
-		if s.world.Prepare(ctx, conn, s.streams(), ackWait) != nil { // a server is away
+		wait := keeperInterval
+		if s.fixture.Prepare(ctx, conn, s.streams(), ackWait) != nil { // a server is away
 			wait = keeperRetry
 		}
 		select {
-		case <-told:
+		case <-deleted:
 		case <-time.After(wait):
 		case <-ctx.Done():
 		}

@@ -56,7 +56,7 @@ func run(ctx context.Context, r *rig.Rig) error {
 func act(ctx context.Context, r *rig.Rig, name string, events int, hostile bool) (o outcome, err error) {
 	spread := max(time.Duration(events)*time.Second/perSecond, shortest)
 	begun := time.Now()
-	say := func(format string, args ...any) {
+	logf := func(format string, args ...any) {
 		fmt.Printf("%-6s %7.1fs  %s\n", name, time.Since(begun).Seconds(), fmt.Sprintf(format, args...))
 	}
 	s, err := newStage(ctx, r, name, events, hostile)
@@ -64,14 +64,14 @@ func act(ctx context.Context, r *rig.Rig, name string, events int, hostile bool)
 		return outcome{}, err
 	}
 	defer s.close()
-	say("3 nats-servers, 3 bridges, %d Subscriptions; %d events within about %s", len(scenario()), events, spread.Round(time.Second))
+	logf("3 nats-servers, 3 bridges, %d Subscriptions; %d events within about %s", len(scenario()), events, spread.Round(time.Second))
 	if hostile {
 		attacker, err := s.attack()
 		if err != nil {
 			return outcome{}, err
 		}
 		defer attacker.Kill()
-		say("and a hostile tenant with %d Subscriptions", len(attacks()))
+		logf("and a hostile tenant with %d Subscriptions", len(attacks()))
 	}
 	ctx, stop := context.WithCancel(ctx)
 	kept := make(chan error, 1)
@@ -80,14 +80,14 @@ func act(ctx context.Context, r *rig.Rig, name string, events int, hostile bool)
 		stop()
 		err = errors.Join(err, <-kept)
 	}()
-	if err := s.perform(ctx, spread, say); err != nil {
+	if err := s.perform(ctx, spread, logf); err != nil {
 		return outcome{}, err
 	}
-	say("all events are published; everything runs again and the sinks are healed")
+	logf("all events are published; everything runs again and the sinks are healed")
 	if err := s.heal(ctx); err != nil {
 		return outcome{}, err
 	}
-	if err := s.settle(ctx, say); err != nil {
+	if err := s.settle(ctx, logf); err != nil {
 		return outcome{}, err
 	}
 	if o.account, err = s.report(ctx); err != nil {

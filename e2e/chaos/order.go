@@ -1,17 +1,17 @@
 package main
 
 // orderedEvent is the position of an event among those of its key, which are published one after the other.
-type place struct{ key, position, before int }
+type orderedEvent struct{ key, position, before int }
 
 // orderedEventOf is false for events of an unordered Subscription. The first event of a key has a negative id before it.
-func placeOf(id int) (place, bool) {
+func orderedEventOf(id int) (orderedEvent, bool) {
 	all := scenario()
 	keys := all[id%len(all)].keys
 	if keys == 0 {
-		return place{}, false
+		return orderedEvent{}, false
 	}
 	number := id / len(all)
-	return place{key: number % keys, position: number / keys, before: id - keys*len(all)}, true
+	return orderedEvent{key: number % keys, position: number / keys, before: id - keys*len(all)}, true
 }
 
 // order is what a sink's journal says about the order of its events.
@@ -22,7 +22,7 @@ type order struct {
 
 // note adds the next id that the sink recorded, repeats left out.
 func (o *order) note(id int) {
-	at, ordered := placeOf(id)
+	at, ordered := orderedEventOf(id)
 	if !ordered {
 		return
 	}

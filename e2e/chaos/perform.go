@@ -11,7 +11,7 @@ import (
 )
 
 // fault ends one victim after the other and starts each again.
-type trouble struct {
+type fault struct {
 	victims            []*victim
 	first, every, down time.Duration
 	end                func(*rig.Process) error
@@ -22,21 +22,21 @@ func kill(p *rig.Process) error {
 	return nil
 }
 
-func (s *stage) troubles() []trouble {
-	all := []trouble{
+func (s *stage) faults() []fault {
+	all := []fault{
 		{s.bridges, 2 * time.Second, 3 * time.Second, 500 * time.Millisecond, kill},
 		{s.nats, 6 * time.Second, 16 * time.Second, 4 * time.Second, (*rig.Process).Stop},
 	}
 	for i, b := range scenario() {
 		if b.restarts {
-			all = append(all, trouble{s.sinks[i : i+1], 4 * time.Second, 6 * time.Second, time.Second, kill})
+			all = append(all, fault{s.sinks[i : i+1], 4 * time.Second, 6 * time.Second, time.Second, kill})
 		}
 	}
 	return all
 }
 
 // perform publishes all events within about the given time and injects faults until that is done.
-func (s *stage) perform(ctx context.Context, spread time.Duration, say func(string, ...any)) error {
+func (s *stage) perform(ctx context.Context, spread time.Duration, logf func(string, ...any)) error {
 	group, ctx := errgroup.WithContext(ctx)
 	troubled, published := context.WithCancel(ctx)
 	defer published()
@@ -45,14 +45,14 @@ func (s *stage) perform(ctx context.Context, spread time.Duration, say func(stri
 		defer published()
 		return s.publish(ctx, spread, progress)
 	})
-	for _, t := range s.troubles() {
+	for _, t := range s.faults() {
 		group.Go(func() error { return t.make(troubled) })
 	}
-	group.Go(func() error { return s.deleteByHand(troubled, say) })
+	group.Go(func() error { return s.deleteByHand(troubled, logf) })
 	group.Go(func() error {
 		for troubled.Err() == nil {
 			pause(troubled, 5*time.Second)
-			say("published %6d   taken by sinks %6d   killed bridges %3d   stopped nats-servers %2d",
+			logf("published %6d   taken by sinks %6d   killed bridges %3d   stopped nats-servers %2d",
 				len(progress), s.delivered(), ended(s.bridges), ended(s.nats))
 		}
 		return nil
@@ -61,7 +61,7 @@ func (s *stage) perform(ctx context.Context, spread time.Duration, say func(stri
 }
 
 // make returns when all victims run.
-func (t trouble) make(ctx context.Context) error {
+func (t fault) make(ctx context.Context) error {
 	pause(ctx, t.first)
 	for i := 0; ctx.Err() == nil; i++ {
 		v := t.victims[i%len(t.victims)]

@@ -54,7 +54,7 @@ func (s *stage) publish(ctx context.Context, spread time.Duration, progress chan
 
 // publishInOrder publishes an event of an ordered Subscription after the one before it is stored.
 func (s *stage) publishInOrder(ctx context.Context, client *http.Client, id int) error {
-	at, ordered := placeOf(id)
+	at, ordered := orderedEventOf(id)
 	if ordered && at.before >= 0 {
 		select {
 		case <-s.events[at.before].stored:
@@ -99,7 +99,7 @@ func (s *stage) attempt(ctx context.Context, client *http.Client, id, port int) 
 	} {
 		request.Header.Set(name, value)
 	}
-	if at, ordered := placeOf(id); ordered {
+	if at, ordered := orderedEventOf(id); ordered {
 		request.Header.Set("Ce-"+keyAttribute, strconv.Itoa(at.key))
 	}
 	response, err := client.Do(request)

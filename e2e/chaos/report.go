@@ -70,11 +70,11 @@ func (s *stage) account(subscription int, left held) account {
 			a.deadLettered++
 		case left[broker.DefaultStream][id], left[broker.RetryStream][id]:
 			a.pending++
-		case s.taken[id]:
+		case s.deletedIDs[id]:
 			a.deleted++
 		default:
 			if a.lost++; a.lost <= maxNamed {
-				fmt.Printf("lost: event %s of %s\n", id, s.world.Routes[subscription].Subscription)
+				fmt.Printf("lost: event %s of %s\n", id, s.fixture.Routes[subscription].Subscription)
 			}
 		}
 	}

@@ -9,13 +9,13 @@ import (
 
 const (
 	settleBound = 5 * time.Minute
-	quietLooks  = 3 // so that an event on its way between two streams is not missed
+	quietPolls  = 3 // so that an event on its way between two streams is not missed
 )
 
 // settle waits until nothing is pending, or for as long as is reasonable.
-func (s *stage) settle(ctx context.Context, say func(string, ...any)) error {
+func (s *stage) settle(ctx context.Context, logf func(string, ...any)) error {
 	deadline := time.Now().Add(settleBound)
-	for quiet := 0; quiet < quietLooks && time.Now().Before(deadline); {
+	for quiet := 0; quiet < quietPolls && time.Now().Before(deadline); {
 		pause(ctx, time.Second)
 		if ctx.Err() != nil {
 			return ctx.Err()
@@ -24,14 +24,14 @@ func (s *stage) settle(ctx context.Context, say func(string, ...any)) error {
 		switch {
 		case err != nil:
 			quiet = 0
-			say("the backlog cannot be read: %v", err)
+			logf("the backlog cannot be read: %v", err)
 			continue
 		case b.total() == 0:
 			quiet++
 		default:
 			quiet = 0
 		}
-		say("taken by sinks %6d   not delivered %6d   in delivery %4d   waiting for a retry %4d", s.delivered(), b.pending, b.inDelivery, b.retries)
+		logf("taken by sinks %6d   not delivered %6d   in delivery %4d   waiting for a retry %4d", s.delivered(), b.pending, b.inDelivery, b.retries)
 	}
 	return nil
 }
@@ -53,7 +53,7 @@ func (s *stage) backlog(ctx context.Context) (b backlog, err error) {
 }
 
 func (s *stage) backlogOf(ctx context.Context, i int) (backlog, error) {
-	route := s.world.Routes[i]
+	route := s.fixture.Routes[i]
 	waiting, err := s.conn.WaitingRetries(ctx)
 	if err != nil {
 		return backlog{}, err

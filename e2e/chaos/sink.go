@@ -43,7 +43,7 @@ func sinkRole(ctx context.Context, ready func(string), args []string) error {
 	}
 	defer func() { _ = s.journal.Close() }()
 	mux := http.NewServeMux()
-	mux.HandleFunc("POST /", s.take)
+	mux.HandleFunc("POST /", s.receive)
 	mux.HandleFunc("GET /heal", func(http.ResponseWriter, *http.Request) {
 		if s.healed.CompareAndSwap(false, true) {
 			close(s.healing)
@@ -52,7 +52,7 @@ func sinkRole(ctx context.Context, ready func(string), args []string) error {
 	return rig.Serve(ctx, *port, ready, mux)
 }
 
-func (s *sink) take(w http.ResponseWriter, r *http.Request) {
+func (s *sink) receive(w http.ResponseWriter, r *http.Request) {
 	_, _ = io.Copy(io.Discard, r.Body)
 	id := r.Header.Get("Ce-Id")
 	time.Sleep(time.Duration(rand.Float64() * float64(s.slow)))

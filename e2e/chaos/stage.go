@@ -30,7 +30,7 @@ const (
 type stage struct {
 	rig      *rig.Rig
 	name     string // of its files
-	world    rig.World
+	fixture  rig.Fixture
 	conn     *broker.Conn
 	js       jetstream.JetStream
 	nats     []*victim
@@ -42,7 +42,7 @@ type stage struct {
 
 	publishing    sync.RWMutex    // locked during deletions that publishers have to wait for
 	deletionsMade int             // by hand
-	taken         map[string]bool // of events that a deletion may have deleted
+	deletedIDs    map[string]bool // of events that a deletion may have deleted
 }
 
 // event is the result of publishing one. Its index is its id.
@@ -54,9 +54,9 @@ type event struct {
 
 // newStage starts all but the hostile tenant, whose Subscriptions are there if it is to come.
 func newStage(ctx context.Context, r *rig.Rig, name string, events int, hostile bool) (*stage, error) {
-	s := &stage{rig: r, name: name, events: make([]event, events), taken: map[string]bool{}}
+	s := &stage{rig: r, name: name, events: make([]event, events), deletedIDs: map[string]bool{}}
 	for id := range s.events {
-		if _, ordered := placeOf(id); ordered {
+		if _, ordered := orderedEventOf(id); ordered {
 			s.events[id].stored = make(chan struct{})
 		}
 	}
@@ -88,7 +88,7 @@ func newStage(ctx context.Context, r *rig.Rig, name string, events int, hostile 
 func (s *stage) startBridges(ports []int) error {
 	for i, port := range ports {
 		v := &victim{name: fmt.Sprintf("bridge %d", i+1), port: port, start: func() (*rig.Process, error) {
-			return s.rig.StartBridge(s.world, port, bridgeFlags()...)
+			return s.rig.StartBridge(s.fixture, port, bridgeFlags()...)
 		}}
 		if err := v.run(); err != nil {
 			return err
@@ -99,10 +99,10 @@ func (s *stage) startBridges(ports []int) error {
 }
 
 func (s *stage) connect(ctx context.Context) (err error) {
-	if s.conn, err = rig.Connect(ctx, s.world.NATS); err != nil {
+	if s.conn, err = rig.Connect(ctx, s.fixture.NATS); err != nil {
 		return err
 	}
-	plain, err := nats.Connect(s.world.NATS, nats.MaxReconnects(-1))
+	plain, err := nats.Connect(s.fixture.NATS, nats.MaxReconnects(-1))
 	if err != nil {
 		return fmt.Errorf("connect: %w", err)
 	}
@@ -120,12 +120,12 @@ func (s *stage) startNATS(clients, routes []int) error {
 		urls = append(urls, "nats://127.0.0.1:"+strconv.Itoa(port))
 		group.Go(v.run)
 	}
-	s.world.NATS = strings.Join(urls, ",")
+	s.fixture.NATS = strings.Join(urls, ",")
 	return group.Wait()
 }
 
 func (s *stage) startSinks(ports []int) error {
-	s.world.Endpoints = map[string][]string{}
+	s.fixture.Endpoints = map[string][]string{}
 	for i, b := range scenario() {
 		j := newJournal(filepath.Join(s.rig.Dir(), s.name+"-"+b.name+".journal"))
 		v := &victim{name: b.name, port: ports[i], start: func() (*rig.Process, error) {
@@ -136,8 +136,8 @@ func (s *stage) startSinks(ports []int) error {
 		}
 		s.sinks, s.journals = append(s.sinks, v), append(s.journals, j)
 		route := b.route()
-		s.world.Routes = append(s.world.Routes, route)
-		s.world.Endpoints[route.Service.String()] = []string{"127.0.0.1:" + strconv.Itoa(ports[i])}
+		s.fixture.Routes = append(s.fixture.Routes, route)
+		s.fixture.Endpoints[route.Service.String()] = []string{"127.0.0.1:" + strconv.Itoa(ports[i])}
 	}
 	return nil
 }
@@ -146,7 +146,7 @@ func (s *stage) startSinks(ports []int) error {
 func (s *stage) prepare(ctx context.Context) error {
 	var err error
 	for deadline := time.Now().Add(startBound); time.Now().Before(deadline) && ctx.Err() == nil; {
-		if err = s.world.PrepareAlone(ctx, s.streams(), ackWait); err == nil {
+		if err = s.fixture.PrepareAlone(ctx, s.streams(), ackWait); err == nil {
 			return nil
 		}
 		pause(ctx, 500*time.Millisecond)
@@ -156,7 +156,7 @@ func (s *stage) prepare(ctx context.Context) error {
 
 func (s *stage) heal(ctx context.Context) error {
 	for _, v := range s.sinks {
-		if err := rig.Ask(ctx, "http://127.0.0.1:"+strconv.Itoa(v.port)+"/heal", nil); err != nil {
+		if err := rig.GetJSON(ctx, "http://127.0.0.1:"+strconv.Itoa(v.port)+"/heal", nil); err != nil {
 			return err
 		}
 	}

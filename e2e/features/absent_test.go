@@ -26,7 +26,7 @@ func TestFunctionsWakeAndSleepWithoutTheController(t *testing.T) {
 	}))
 }
 
-func TestEventsOfASleepingFunctionWaitWhileNobodyCanScaleIt(t *testing.T) {
+func TestEventsOfASleepingFunctionWaitWithoutScalerOrKEDA(t *testing.T) {
 	cluster, namespace := connect(t)
 	require.NoError(t, cluster.StartLedger(t.Context(), namespace))
 	sleeper(t, cluster, namespace, "absent.scaling.v1", framework.Function{Name: "waiting", Max: 1, Source: framework.ReportingHandler("")})

@@ -83,7 +83,7 @@ func TestAFunctionIsBuiltOnceForTheSameDependencies(t *testing.T) {
 	require.Equal(t, first, imageOf(t, cluster, namespace, "again"), "the same image is built again")
 }
 
-func TestBuildsWaitTheirTurn(t *testing.T) {
+func TestBuildsAboveTheLimitWaitInTheQueue(t *testing.T) {
 	t.Parallel()
 	const functions, slots = 7, 5
 	cluster, namespace := connect(t)

@@ -81,7 +81,7 @@ func TestNATSMayRestartWhileFunctionsSleepAndWhileTheyWork(t *testing.T) {
 	require.NoError(t, cluster.AwaitReplicas(t.Context(), namespace, "working", 0, 3*time.Minute))
 }
 
-func TestPublishersAreToldAtOnceThatNATSIsAway(t *testing.T) {
+func TestPublishersAreRefusedAtOnceWhileNATSIsDown(t *testing.T) {
 	cluster, _ := connect(t)
 	require.NoError(t, cluster.CrashNATS(t.Context()))
 	event := framework.Event{ID: "refused", Type: "outage.refused.v1", Data: map[string]string{}}

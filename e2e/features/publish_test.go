@@ -57,7 +57,7 @@ func TestABadEventIsRefusedWithAReason(t *testing.T) {
 	}
 }
 
-func TestAnEventThatNobodyWantsIsAccepted(t *testing.T) {
+func TestAnEventWithoutASubscriptionIsAccepted(t *testing.T) {
 	cluster, _ := connect(t)
 	event := framework.Event{ID: "stray", Type: "without.subscription.v1", Data: map[string]string{}}
 	require.NoError(t, cluster.Publish(t.Context(), event), event.Type)

@@ -38,7 +38,7 @@ func TestTheTutorialEndsInACluster(t *testing.T) {
 	root := filepath.Join(t.TempDir(), "rouse")
 	require.NoError(t, transcript.Checkout(filepath.Dir(docs), root))
 	require.NoError(t, transcript.Play(t.Context(), steps, transcript.Options{
-		Name: "docs/tutorial.md", Dir: root, Patience: 8 * time.Minute,
+		Name: "docs/tutorial.md", Dir: root, Timeout: 8 * time.Minute,
 		Env:      append(transcript.Environment(t.TempDir()), "KUBECONFIG="+os.Getenv("KUBECONFIG")),
 		Progress: func(s transcript.Step) { t.Logf("docs/tutorial.md:%d", s.Line) },
 	}))

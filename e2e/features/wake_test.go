@@ -59,7 +59,7 @@ func TestAThousandEventsAtZeroAreAllDeliveredWithoutFlapping(t *testing.T) {
 	}
 	require.LessOrEqual(t, highest, int32(3))
 	require.Greater(t, highest, int32(1), "the backlog did not scale the Function out")
-	require.Equal(t, 1, framework.Turns(moves), "replicas went up and down more than once: %v", moves)
+	require.Equal(t, 1, framework.DirectionChanges(moves), "replicas went up and down more than once: %v", moves)
 }
 
 func TestAFunctionThatFailsIsTriedAgainUntilItSucceeds(t *testing.T) {

@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestTurnsCountChangesOfDirection(t *testing.T) {
+func TestDirectionChangesOfReplicasAreCounted(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
 		replicas []int32
@@ -25,7 +25,7 @@ func TestTurnsCountChangesOfDirection(t *testing.T) {
 			for _, n := range tc.replicas {
 				moves = append(moves, Move{Replicas: n})
 			}
-			require.Equal(t, tc.want, Turns(moves))
+			require.Equal(t, tc.want, DirectionChanges(moves))
 		})
 	}
 }

@@ -86,7 +86,7 @@ func (c *Cluster) StartLoad(ctx context.Context, namespace, function string) (*L
 		return nil, err
 	}
 	load := &Load{cluster: c, namespace: namespace, target: fmt.Sprintf("http://%s.%s.svc.cluster.local", function, namespace)}
-	if _, err := load.tell(ctx, "start"); err != nil {
+	if _, err := load.send(ctx, "start"); err != nil {
 		return nil, err
 	}
 	return load, Await(ctx, 30*time.Second, "the load on "+function, func(ctx context.Context) (bool, error) {
@@ -96,12 +96,12 @@ func (c *Cluster) StartLoad(ctx context.Context, namespace, function string) (*L
 }
 
 // Report returns the results of the requests so far.
-func (l *Load) Report(ctx context.Context) (LoadReport, error) { return l.tell(ctx, "report") }
+func (l *Load) Report(ctx context.Context) (LoadReport, error) { return l.send(ctx, "report") }
 
 // Stop ends the load and reports.
-func (l *Load) Stop(ctx context.Context) (LoadReport, error) { return l.tell(ctx, "stop") }
+func (l *Load) Stop(ctx context.Context) (LoadReport, error) { return l.send(ctx, "stop") }
 
-func (l *Load) tell(ctx context.Context, action string) (report LoadReport, err error) {
+func (l *Load) send(ctx context.Context, action string) (report LoadReport, err error) {
 	body, err := json.Marshal(map[string]string{"target": l.target, "action": action})
 	if err != nil {
 		return report, fmt.Errorf("encode a command to the load: %w", err)

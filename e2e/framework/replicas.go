@@ -53,17 +53,17 @@ func (r *Replicas) Moves() []Move {
 }
 
 // DirectionChanges counts how often the direction changed: 0 -> N -> 0 has one change, flapping has more.
-func Turns(moves []Move) int {
-	turns, rising := 0, true
+func DirectionChanges(moves []Move) int {
+	changes, rising := 0, true
 	for i := 1; i < len(moves); i++ {
 		if up := moves[i].Replicas > moves[i-1].Replicas; i > 1 && up != rising {
-			turns++
+			changes++
 			rising = up
 		} else if i == 1 {
 			rising = up
 		}
 	}
-	return turns
+	return changes
 }
 
 // AwaitReplicas waits until a Deployment wants and has exactly n replicas.

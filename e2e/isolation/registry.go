@@ -84,7 +84,7 @@ func asAttacker(method string, path func(ctx context.Context, s *stage) (string,
 }
 
 // victimPath is a path below the repository of the victim's Function.
-func victims(path string, body []byte) func(context.Context, *stage) (string, []byte, error) {
+func victimPath(path string, body []byte) func(context.Context, *stage) (string, []byte, error) {
 	return func(_ context.Context, s *stage) (string, []byte, error) {
 		repository, digest := split(s.victimImage)
 		return "/v2/" + repository + "/" + strings.ReplaceAll(path, "DIGEST", digest), body, nil
@@ -92,7 +92,7 @@ func victims(path string, body []byte) func(context.Context, *stage) (string, []
 }
 
 // baseCopyPath is the path of the copy of a base, which the controller's account finds.
-func aCopy(body []byte) func(context.Context, *stage) (string, []byte, error) {
+func baseCopyPath(body []byte) func(context.Context, *stage) (string, []byte, error) {
 	return func(ctx context.Context, s *stage) (string, []byte, error) {
 		admin, err := adminOf(ctx, s)
 		if err != nil {
@@ -141,15 +141,15 @@ func adminOf(ctx context.Context, s *stage) (login, error) {
 func registryAttacks() []attack {
 	manifest := []byte(`{"schemaVersion": 2, "mediaType": "` + manifestType + `", "layers": []}`)
 	return []attack{
-		{"pull another's image with an account of one's own", asAttacker(http.MethodGet, victims("manifests/DIGEST", nil))},
-		{"list another's tags", asAttacker(http.MethodGet, victims("tags/list", nil))},
-		{"push a tag into another's repository", asAttacker(http.MethodPut, victims("manifests/latest", manifest))},
-		{"upload into another's repository", asAttacker(http.MethodPost, victims("blobs/uploads/", nil))},
-		{"delete another's image", asAttacker(http.MethodDelete, victims("manifests/DIGEST", nil))},
+		{"pull another's image with an account of one's own", asAttacker(http.MethodGet, victimPath("manifests/DIGEST", nil))},
+		{"list another's tags", asAttacker(http.MethodGet, victimPath("tags/list", nil))},
+		{"push a tag into another's repository", asAttacker(http.MethodPut, victimPath("manifests/latest", manifest))},
+		{"upload into another's repository", asAttacker(http.MethodPost, victimPath("blobs/uploads/", nil))},
+		{"delete another's image", asAttacker(http.MethodDelete, victimPath("manifests/DIGEST", nil))},
 		{"list everybody's repositories", asAttacker(http.MethodGet, func(context.Context, *stage) (string, []byte, error) { return "/v2/_catalog", nil, nil })},
 		{"mount a layer of another's image", mountForeignLayer},
-		{"replace the copy of a base", asAttacker(http.MethodPut, aCopy(manifest))},
-		{"delete the copy of a base", asAttacker(http.MethodDelete, aCopy(nil))},
+		{"replace the copy of a base", asAttacker(http.MethodPut, baseCopyPath(manifest))},
+		{"delete the copy of a base", asAttacker(http.MethodDelete, baseCopyPath(nil))},
 		{"reach the registry with a guessed password", guessPassword},
 	}
 }

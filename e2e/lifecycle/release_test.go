@@ -56,7 +56,7 @@ func TestAnUpgradeDisturbsNoFunction(t *testing.T) {
 }
 
 // A Function's image goes some time after the Function, and its space with it; what others use stays.
-func TestImagesThatNobodyUsesLeaveTheRegistry(t *testing.T) {
+func TestUnusedImagesAreDeletedFromTheRegistry(t *testing.T) {
 	cluster, namespace := start(t)
 	helm(t, "upgrade", release, chart, "--reuse-values", "--wait", "--timeout", "3m", "--set",
 		"registry.internal.garbageCollection.interval=2s,registry.internal.garbageCollection.grace=5s")

@@ -109,22 +109,22 @@ func requireChain(t *testing.T, r verbs.Rouse, order string) {
 // handler gave, and takes it away.
 func requireDeadLetter(t *testing.T, r verbs.Rouse, order string) {
 	t.Helper()
-	var letters []struct {
+	var deadLetters []struct {
 		Sequence                  uint64
 		ID, Subscription, Excerpt string
 		Status, Attempts          int
 	}
 	await(t, "a dead letter of "+order, func() (bool, error) {
-		err := r.Read(t.Context(), &letters, "dlq", "list", "--subscription", "pricing", "--namespace", namespace)
-		for len(letters) > 0 && letters[0].ID != order+".received" {
-			letters = letters[1:]
+		err := r.Read(t.Context(), &deadLetters, "dlq", "list", "--subscription", "pricing", "--namespace", namespace)
+		for len(deadLetters) > 0 && deadLetters[0].ID != order+".received" {
+			deadLetters = deadLetters[1:]
 		}
-		return len(letters) > 0, err
+		return len(deadLetters) > 0, err
 	})
-	require.Equal(t, 400, letters[0].Status)
-	require.Equal(t, 1, letters[0].Attempts, "an event whose retries cannot succeed is tried once")
-	require.Contains(t, letters[0].Excerpt, `unknown product`)
-	_, err := r.Run(t.Context(), "dlq", "purge", strconv.FormatUint(letters[0].Sequence, 10), "--yes")
+	require.Equal(t, 400, deadLetters[0].Status)
+	require.Equal(t, 1, deadLetters[0].Attempts, "an event whose retries cannot succeed is tried once")
+	require.Contains(t, deadLetters[0].Excerpt, `unknown product`)
+	_, err := r.Run(t.Context(), "dlq", "purge", strconv.FormatUint(deadLetters[0].Sequence, 10), "--yes")
 	require.NoError(t, err)
 }
 

@@ -17,7 +17,7 @@ import (
 const (
 	eventSource = "powercut"
 	ackWait     = 30 * time.Second
-	lookBound   = time.Minute
+	readTimeout = time.Minute
 	page        = 5000
 )
 
@@ -39,7 +39,7 @@ func (c *cut) run(ctx context.Context) (one tally, err error) {
 		return tally{}, err
 	}
 	defer func() { err = errors.Join(err, left.remove()) }()
-	found, err := c.lookAt(ctx, left)
+	found, err := c.storedIDs(ctx, left)
 	if err != nil {
 		return tally{}, err
 	}
@@ -59,9 +59,9 @@ func (c *cut) publishUntilTheCut(ctx context.Context, d *disk) ([]string, *disk,
 		return nil, nil, err
 	}
 	defer server.Kill()
-	world := rig.World{NATS: server.Where} // its sink sleeps, so that the stream keeps all
-	world.Routes = append(world.Routes, rig.Route("bench", "asleep", eventSource, eventType, 1))
-	if err := world.PrepareAlone(ctx, broker.DefaultStreamOptions(), ackWait); err != nil {
+	fixture := rig.Fixture{NATS: server.Where} // its sink sleeps, so that the stream keeps all
+	fixture.Routes = append(fixture.Routes, rig.Route("bench", "asleep", eventSource, eventType, 1))
+	if err := fixture.PrepareAlone(ctx, broker.DefaultStreamOptions(), ackWait); err != nil {
 		return nil, nil, err
 	}
 	if c.sync != always { // else not even the stream is there afterwards
@@ -69,7 +69,7 @@ func (c *cut) publishUntilTheCut(ctx context.Context, d *disk) ([]string, *disk,
 			return nil, nil, err
 		}
 	}
-	bridge, err := c.rig.StartBridge(world, 0)
+	bridge, err := c.rig.StartBridge(fixture, 0)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -91,7 +91,7 @@ func (c *cut) publishUntilTheCut(ctx context.Context, d *disk) ([]string, *disk,
 }
 
 // storedIDs returns the ids of the events on a disk.
-func (c *cut) lookAt(ctx context.Context, left *disk) (map[string]bool, error) {
+func (c *cut) storedIDs(ctx context.Context, left *disk) (map[string]bool, error) {
 	server, err := c.rig.StartNATS(rig.NATS{Name: c.name, Store: left.mounted})
 	if err != nil {
 		return nil, err
@@ -106,7 +106,7 @@ func (c *cut) lookAt(ctx context.Context, left *disk) (map[string]bool, error) {
 	if err != nil {
 		return nil, fmt.Errorf("connect: %w", err)
 	}
-	ctx, cancel := context.WithTimeout(ctx, lookBound)
+	ctx, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()
 	reader, err := js.Consumer(ctx, broker.DefaultStream, rig.Route("bench", "asleep", eventSource, eventType, 1).Consumer)
 	if err != nil {

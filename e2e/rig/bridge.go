@@ -22,7 +22,7 @@ import (
 )
 
 // Fixture holds what the bridges of a run read in place of a Kubernetes: Subscriptions and the endpoints of their sinks.
-type World struct {
+type Fixture struct {
 	NATS      string
 	Routes    []routing.Route
 	Endpoints map[string][]string // addresses of each Service, by namespace/name
@@ -55,7 +55,7 @@ func WithDeadLetters(route routing.Route, sink string) routing.Route {
 }
 
 // Prepare makes the streams and the routes' consumers, as the controller does: also those that were deleted.
-func (w World) Prepare(ctx context.Context, conn *broker.Conn, streams broker.StreamOptions, ackWait time.Duration) error {
+func (w Fixture) Prepare(ctx context.Context, conn *broker.Conn, streams broker.StreamOptions, ackWait time.Duration) error {
 	consumers := make([]broker.Consumer, len(w.Routes))
 	for i, route := range w.Routes {
 		consumers[i] = broker.Consumer{
@@ -77,7 +77,7 @@ func (w World) Prepare(ctx context.Context, conn *broker.Conn, streams broker.St
 }
 
 // PrepareAlone is Prepare on a connection of its own.
-func (w World) PrepareAlone(ctx context.Context, streams broker.StreamOptions, ackWait time.Duration) error {
+func (w Fixture) PrepareAlone(ctx context.Context, streams broker.StreamOptions, ackWait time.Duration) error {
 	conn, err := Connect(ctx, w.NATS)
 	if err != nil {
 		return err
@@ -101,7 +101,7 @@ func Connect(ctx context.Context, url string) (*broker.Conn, error) {
 }
 
 // StartBridge runs a bridge on a port, 0 for any. The arguments are flags of the eventbridge.
-func (r *Rig) StartBridge(w World, port int, flags ...string) (*Process, error) {
+func (r *Rig) StartBridge(w Fixture, port int, flags ...string) (*Process, error) {
 	text, err := json.Marshal(w)
 	if err != nil {
 		return nil, fmt.Errorf("write the fixture: %w", err)
@@ -150,7 +150,7 @@ func bridgeRole(ctx context.Context, ready func(string), args []string) error {
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
-	w, err := readWorld(*path)
+	w, err := readFixture(*path)
 	if err != nil {
 		return err
 	}
@@ -182,14 +182,14 @@ func bridgeRole(ctx context.Context, ready func(string), args []string) error {
 	return daemon.RunOn(ctx, eventbridge.New(deps, options).Run, conn.Hold)
 }
 
-func readWorld(path string) (World, error) {
-	var w World
+func readFixture(path string) (Fixture, error) {
+	var w Fixture
 	text, err := os.ReadFile(path)
 	if err == nil {
 		err = json.Unmarshal(text, &w)
 	}
 	if err != nil {
-		return World{}, fmt.Errorf("read the fixture: %w", err)
+		return Fixture{}, fmt.Errorf("read the fixture: %w", err)
 	}
 	return w, nil
 }

@@ -26,7 +26,7 @@ func Serve(ctx context.Context, port int, ready func(string), handler http.Handl
 }
 
 // GetJSON requests a URL of a role and decodes the answer, unless answer is nil.
-func Ask(ctx context.Context, url string, answer any) error {
+func GetJSON(ctx context.Context, url string, answer any) error {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, http.NoBody)
 	if err != nil {
 		return fmt.Errorf("ask %s: %w", url, err)
@@ -49,7 +49,7 @@ func Ask(ctx context.Context, url string, answer any) error {
 }
 
 // WriteJSON answers a request of GetJSON.
-func Answer(w http.ResponseWriter, answer any) {
+func WriteJSON(w http.ResponseWriter, answer any) {
 	w.Header().Set("Content-Type", "application/json")
 	_ = json.NewEncoder(w).Encode(answer) // it fails when the client is gone
 }

@@ -34,7 +34,7 @@ const (
 	upgradeInFlight = 10
 	upgradeStep     = 100 // events between two steps of the upgrade
 	upgradeLag      = 20  // events until the Service leaves out a bridge that stops
-	patience        = time.Minute
+	testTimeout     = time.Minute
 )
 
 // All bridges are replaced one after the other, each by SIGTERM after its successor is ready, as Kubernetes does it, while
@@ -45,10 +45,10 @@ func TestARollingUpgradeOfTheBridgesUnderLoadLosesNothing(t *testing.T) {
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, r.Close()) })
 	taken := &ledger{calls: map[string]int{}, acked: map[string]int{}}
-	w := World{
+	w := Fixture{
 		NATS:      natstest.Start(t).URL(),
 		Routes:    []routing.Route{Route("shop", "orders", "shop", "order.v1", upgradeInFlight)},
-		Endpoints: map[string][]string{"shop/orders": {sinktest.Start(t, taken.take).Address()}},
+		Endpoints: map[string][]string{"shop/orders": {sinktest.Start(t, taken.receive).Address()}},
 	}
 	require.NoError(t, w.PrepareAlone(t.Context(), broker.DefaultStreamOptions(), 30*time.Second))
 	run := func() *Process {
@@ -77,7 +77,7 @@ func TestARollingUpgradeOfTheBridgesUnderLoadLosesNothing(t *testing.T) {
 	load.await(t, upgradeStep)
 	published := load.stop(t)
 
-	require.Eventually(t, func() bool { return taken.count() >= published }, patience, 10*time.Millisecond,
+	require.Eventually(t, func() bool { return taken.count() >= published }, testTimeout, 10*time.Millisecond,
 		"lost: published %d, taken %d", published, taken.count())
 	require.LessOrEqual(t, taken.duplicates(), upgradeBridges*upgradeInFlight, "more than what was in flight")
 	conn, err := Connect(t.Context(), w.NATS)
@@ -87,7 +87,7 @@ func TestARollingUpgradeOfTheBridgesUnderLoadLosesNothing(t *testing.T) {
 		left, err := conn.Backlog(t.Context(), broker.DefaultStream, w.Routes[0].Consumer)
 		waiting, otherErr := conn.WaitingRetries(t.Context())
 		return err == nil && otherErr == nil && left.Total() == 0 && len(waiting) == 0
-	}, patience, 10*time.Millisecond, "something is still pending")
+	}, testTimeout, 10*time.Millisecond, "something is still pending")
 	require.Equal(t, published, taken.count())
 	t.Logf("published=%d duplicates=%d connections refused or broken=%d", published, taken.duplicates(), load.broken)
 }
@@ -98,7 +98,7 @@ type ledger struct {
 	calls, acked map[string]int
 }
 
-func (l *ledger) take(w http.ResponseWriter, r *http.Request) {
+func (l *ledger) receive(w http.ResponseWriter, r *http.Request) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	id := r.Header.Get("Ce-Id")
@@ -129,7 +129,7 @@ func (l *ledger) duplicates() (more int) {
 type service struct {
 	mu      sync.Mutex
 	bridges []*Process
-	turn    int
+	next    int
 }
 
 func (s *service) add(bridge *Process) {
@@ -147,8 +147,8 @@ func (s *service) remove(bridge *Process) {
 func (s *service) url() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.turn++
-	public, _, _ := strings.Cut(s.bridges[s.turn%len(s.bridges)].Where, " ")
+	s.next++
+	public, _, _ := strings.Cut(s.bridges[s.next%len(s.bridges)].Where, " ")
 	return public + "/publish"
 }
 
@@ -234,7 +234,7 @@ func (l *load) await(t *testing.T, events int) {
 	for range events + len(l.published) {
 		select {
 		case <-l.published:
-		case <-time.After(patience):
+		case <-time.After(testTimeout):
 			l.mu.Lock()
 			defer l.mu.Unlock()
 			require.FailNow(t, "nothing is published any more", "%v", l.failure)

@@ -20,9 +20,9 @@ const slowest = 10 * time.Second
 // Journal remembers what happened to events.
 type Journal interface {
 	// Each calls yield with the records that are remembered, until it returns false.
-	Each(query journal.Query, take func(journal.Record) bool)
+	Each(query journal.Query, yield func(journal.Record) bool)
 	// Follow calls yield with those and with the ones that come, until ctx ends.
-	Follow(ctx context.Context, query journal.Query, take func(journal.Record))
+	Follow(ctx context.Context, query journal.Query, yield func(journal.Record))
 }
 
 // events answers with a line of JSON for each record.

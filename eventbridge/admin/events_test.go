@@ -41,7 +41,7 @@ func idsIn(t *testing.T, body string) []string {
 	return ids
 }
 
-func TestEventsAreAskedForByTheirParameters(t *testing.T) {
+func TestEventQueriesFilterByTheirParameters(t *testing.T) {
 	t.Parallel()
 	const trace = "4bf92f3577b34da6a3ce929d0e0e4736"
 	now := time.Now()
@@ -76,7 +76,7 @@ func TestEventsAreAskedForByTheirParameters(t *testing.T) {
 	}
 }
 
-func TestQuestionsAboutEventsThatMakeNoSenseAreRefused(t *testing.T) {
+func TestInvalidEventQueriesAreRefused(t *testing.T) {
 	t.Parallel()
 	h, _ := remembering(t)
 	for query, want := range map[string]string{

@@ -17,13 +17,13 @@ const runTimeout = 5 * time.Minute
 // those of package broker.
 type Store interface {
 	// List returns a page of dead letters without their bodies.
-	List(ctx context.Context, query broker.LetterQuery) (broker.LetterPage, error)
+	List(ctx context.Context, query broker.DeadLetterQuery) (broker.DeadLetterPage, error)
 	// Get returns one dead letter.
-	Get(ctx context.Context, sequence uint64) (broker.Letter, error)
+	Get(ctx context.Context, sequence uint64) (broker.StoredDeadLetter, error)
 	// Redrive delivers dead letters again. The result counts also when there is an error.
-	Redrive(ctx context.Context, selection broker.LetterSelection) (broker.Redriven, error)
+	Redrive(ctx context.Context, selection broker.DeadLetterSelection) (broker.Redriven, error)
 	// Purge deletes dead letters. The count is right also when there is an error.
-	Purge(ctx context.Context, selection broker.LetterSelection) (uint64, error)
+	Purge(ctx context.Context, selection broker.DeadLetterSelection) (uint64, error)
 	// Subscriptions lists what each has to do.
 	Subscriptions(ctx context.Context) ([]Subscription, error)
 }
@@ -52,17 +52,17 @@ type Handler struct {
 // New makes a handler. Without a journal it has no records of events.
 func New(store Store, events Journal, o Options, log logr.Logger) *Handler {
 	h := &Handler{store: store, journal: events, tokenFile: o.TokenFile, log: log, mux: http.NewServeMux()}
-	reading, changing := make(places, readersAtATime), make(places, changersAtATime)
+	reading, changing := make(slots, readersAtATime), make(slots, changersAtATime)
 	for path, e := range map[string]struct {
 		method string
 		handle func(http.ResponseWriter, *http.Request) error
 	}{
 		"/v1/events":                 {http.MethodGet, h.events},
-		"/v1/subscriptions":          {http.MethodGet, reading.each(h.subscriptions)},
-		"/v1/deadletters":            {http.MethodGet, reading.each(h.list)},
-		"/v1/deadletters/{sequence}": {http.MethodGet, reading.each(h.get)},
-		"/v1/deadletters/redrive":    {http.MethodPost, changing.each(h.redrive)},
-		"/v1/deadletters/purge":      {http.MethodPost, changing.each(h.purge)},
+		"/v1/subscriptions":          {http.MethodGet, reading.limit(h.subscriptions)},
+		"/v1/deadletters":            {http.MethodGet, reading.limit(h.list)},
+		"/v1/deadletters/{sequence}": {http.MethodGet, reading.limit(h.get)},
+		"/v1/deadletters/redrive":    {http.MethodPost, changing.limit(h.redrive)},
+		"/v1/deadletters/purge":      {http.MethodPost, changing.limit(h.purge)},
 	} {
 		h.mux.HandleFunc(path, h.endpoint(e.method, e.handle))
 	}
@@ -127,14 +127,14 @@ func (h *Handler) list(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	letters := make([]letter, 0, len(page.Letters))
-	for _, l := range page.Letters {
-		letters = append(letters, letterOf(l))
+	deadLetters := make([]deadLetter, 0, len(page.DeadLetters))
+	for _, l := range page.DeadLetters {
+		deadLetters = append(deadLetters, deadLetterOf(l))
 	}
 	answer(w, http.StatusOK, struct {
-		DeadLetters []letter `json:"deadletters"`
-		Next        uint64   `json:"next,omitempty"`
-	}{letters, page.Next})
+		DeadLetters []deadLetter `json:"deadletters"`
+		Next        uint64       `json:"next,omitempty"`
+	}{deadLetters, page.Next})
 	return nil
 }
 
@@ -147,7 +147,7 @@ func (h *Handler) get(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	answer(w, http.StatusOK, wholeLetterOf(found))
+	answer(w, http.StatusOK, deadLetterDetailOf(found))
 	return nil
 }
 
@@ -156,7 +156,7 @@ func (h *Handler) redrive(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	ctx, cancel := unhurried(w, r)
+	ctx, cancel := withRunTimeout(w, r)
 	defer cancel()
 	done, err := h.store.Redrive(ctx, selection)
 	h.log.Info("dead letters redriven", "namespace", selection.Namespace, "subscription", selection.Subscription,
@@ -173,7 +173,7 @@ func (h *Handler) purge(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	ctx, cancel := unhurried(w, r)
+	ctx, cancel := withRunTimeout(w, r)
 	defer cancel()
 	count, err := h.store.Purge(ctx, selection)
 	h.log.Info("dead letters purged", "namespace", selection.Namespace, "subscription", selection.Subscription, "purged", count)
@@ -193,7 +193,7 @@ func (h *Handler) finish(w http.ResponseWriter, text *string, err error, result 
 
 // withRunTimeout replaces the read deadline of the request, which would end it
 // while it is worked on, by runTimeout.
-func unhurried(w http.ResponseWriter, r *http.Request) (context.Context, context.CancelFunc) {
+func withRunTimeout(w http.ResponseWriter, r *http.Request) (context.Context, context.CancelFunc) {
 	_ = http.NewResponseController(w).SetReadDeadline(time.Time{}) // tests' recorders have none
 	return context.WithTimeout(r.Context(), runTimeout)
 }

@@ -33,21 +33,23 @@ const token = "correct-horse"
 
 // fakeStore notes what it is asked for and answers with err.
 type fakeStore struct {
-	query     broker.LetterQuery
-	selection *broker.LetterSelection
-	letter    broker.Letter
-	err       error
-	wait      bool // until the context ends
+	query      broker.DeadLetterQuery
+	selection  *broker.DeadLetterSelection
+	deadLetter broker.StoredDeadLetter
+	err        error
+	wait       bool // until the context ends
 }
 
-func (s *fakeStore) List(_ context.Context, query broker.LetterQuery) (broker.LetterPage, error) {
+func (s *fakeStore) List(_ context.Context, query broker.DeadLetterQuery) (broker.DeadLetterPage, error) {
 	s.query = query
-	return broker.LetterPage{Letters: []broker.Letter{s.letter}, Next: 7}, s.err
+	return broker.DeadLetterPage{DeadLetters: []broker.StoredDeadLetter{s.deadLetter}, Next: 7}, s.err
 }
 
-func (s *fakeStore) Get(context.Context, uint64) (broker.Letter, error) { return s.letter, s.err }
+func (s *fakeStore) Get(context.Context, uint64) (broker.StoredDeadLetter, error) {
+	return s.deadLetter, s.err
+}
 
-func (s *fakeStore) Redrive(ctx context.Context, selection broker.LetterSelection) (broker.Redriven, error) {
+func (s *fakeStore) Redrive(ctx context.Context, selection broker.DeadLetterSelection) (broker.Redriven, error) {
 	s.selection = &selection
 	if s.wait {
 		<-ctx.Done()
@@ -56,7 +58,7 @@ func (s *fakeStore) Redrive(ctx context.Context, selection broker.LetterSelectio
 	return broker.Redriven{Redriven: 3, Failed: 1, Remaining: 2, Problems: []string{"p"}}, s.err
 }
 
-func (s *fakeStore) Purge(_ context.Context, selection broker.LetterSelection) (uint64, error) {
+func (s *fakeStore) Purge(_ context.Context, selection broker.DeadLetterSelection) (uint64, error) {
 	s.selection = &selection
 	return 4, s.err
 }
@@ -68,8 +70,8 @@ func (s *fakeStore) Subscriptions(context.Context) ([]Subscription, error) {
 	return []Subscription{{Namespace: "shop", Name: "orders", Consumer: true, Backlog: 5, DeadLetters: 1}}, nil
 }
 
-func storedLetter() broker.Letter {
-	return broker.Letter{
+func storedDeadLetter() broker.StoredDeadLetter {
+	return broker.StoredDeadLetter{
 		Sequence: 5, Subscription: types.NamespacedName{Namespace: "shop", Name: "orders"}, Reason: failure.SinkRejected, Message: "sink refused the event", Attempts: 2,
 		Status: 400, Excerpt: "<no>", Time: time.Unix(2, 0), Subject: "kyma.shop.order.v1", Stored: time.Unix(1, 0),
 		ID: "1", Source: "shop", Type: "order.v1", Body: []byte(`{"id": "1", "data": 1.50}`), Structured: true,
@@ -111,29 +113,29 @@ func TestEachRouteAnswers(t *testing.T) {
 			`{"subscriptions":[{"namespace":"shop","name":"orders","consumer":true,"backlog":5,"ackPending":0,"waitingRetries":0,"deadLetters":1}]}`,
 		},
 	} {
-		answered := ask(newHandler(t, &fakeStore{letter: storedLetter()}, logr.Discard()), tc.method, tc.path, tc.body)
+		answered := ask(newHandler(t, &fakeStore{deadLetter: storedDeadLetter()}, logr.Discard()), tc.method, tc.path, tc.body)
 		require.Equal(t, http.StatusOK, answered.Code, name)
 		require.Equal(t, tc.want+"\n", answered.Body.String(), name)
 		require.Equal(t, "application/json", answered.Header().Get("Content-Type"), name)
 	}
 }
 
-func TestALetterThatIsNoEventIsShownAsBytes(t *testing.T) {
+func TestADeadLetterThatIsNoEventIsShownAsBytes(t *testing.T) {
 	t.Parallel()
-	answered := ask(newHandler(t, &fakeStore{letter: broker.Letter{Body: []byte{0xff, 0}}}, logr.Discard()), "GET", "/v1/deadletters/5", "")
+	answered := ask(newHandler(t, &fakeStore{deadLetter: broker.StoredDeadLetter{Body: []byte{0xff, 0}}}, logr.Discard()), "GET", "/v1/deadletters/5", "")
 	var got map[string]any
 	require.NoError(t, json.Unmarshal(answered.Body.Bytes(), &got))
 	require.Equal(t, "/wA=", got["body"])
 	require.NotContains(t, got, "event")
 }
 
-func TestAListIsAskedForByItsParameters(t *testing.T) {
+func TestListingDeadLettersUsesItsParameters(t *testing.T) {
 	t.Parallel()
 	store := &fakeStore{}
 	h := newHandler(t, store, logr.Discard())
 	require.Equal(t, 200, ask(h, "GET", "/v1/deadletters?namespace=shop&subscription=orders&reason=AttemptsExhausted&after=6&limit=20", "").Code)
-	require.Equal(t, broker.LetterQuery{
-		LetterSelection: broker.LetterSelection{Namespace: "shop", Subscription: "orders", Reason: failure.AttemptsExhausted}, After: 6, Limit: 20,
+	require.Equal(t, broker.DeadLetterQuery{
+		DeadLetterSelection: broker.DeadLetterSelection{Namespace: "shop", Subscription: "orders", Reason: failure.AttemptsExhausted}, After: 6, Limit: 20,
 	}, store.query)
 	require.Equal(t, 200, ask(h, "GET", "/v1/deadletters?limit=99999", "").Code)
 	require.Equal(t, maxLimit, store.query.Limit)
@@ -141,9 +143,9 @@ func TestAListIsAskedForByItsParameters(t *testing.T) {
 	require.Equal(t, defaultLimit, store.query.Limit)
 }
 
-func TestWhatIsSelectedIsWhatTheBodySays(t *testing.T) {
+func TestSelectionFollowsTheRequestBody(t *testing.T) {
 	t.Parallel()
-	for body, want := range map[string]broker.LetterSelection{
+	for body, want := range map[string]broker.DeadLetterSelection{
 		`{"all":true}`:         {},
 		`{"namespace":"shop"}`: {Namespace: "shop"},
 		`{"namespace":"shop","subscription":"orders","all":true}`:             {Namespace: "shop", Subscription: "orders"},
@@ -201,19 +203,19 @@ func TestBadRequestsAreRefusedAndDoNothing(t *testing.T) {
 	}
 }
 
-func TestErrorsOfTheStoreHaveTheirAnswers(t *testing.T) {
+func TestStoreErrorsMapToHTTPStatuses(t *testing.T) {
 	t.Parallel()
 	var logged strings.Builder
 	log := funcr.New(func(_, args string) { logged.WriteString(args) }, funcr.Options{})
 	for err, want := range map[error]int{
-		broker.ErrNoLetter:          404,
-		broker.ErrConsumerNotFound:  409,
-		broker.ErrNotConnected:      503,
-		broker.ErrNoStream:          503,
-		broker.ErrTimeout:           503,
-		broker.ErrStorageFull:       503,
-		context.Canceled:            503,
-		errors.New("secret detail"): 500,
+		broker.ErrDeadLetterNotFound: 404,
+		broker.ErrConsumerNotFound:   409,
+		broker.ErrNotConnected:       503,
+		broker.ErrNoStream:           503,
+		broker.ErrTimeout:            503,
+		broker.ErrStorageFull:        503,
+		context.Canceled:             503,
+		errors.New("secret detail"):  500,
 	} {
 		h := newHandler(t, &fakeStore{err: fmt.Errorf("redrive: %w", err)}, log)
 		for path, body := range map[string]string{
@@ -241,7 +243,7 @@ func TestErrorsOfTheStoreHaveTheirAnswers(t *testing.T) {
 	require.Contains(t, logged.String(), "secret detail")
 }
 
-func TestNothingIsToldWithoutTheToken(t *testing.T) {
+func TestAdminAPINeedsTheBearerToken(t *testing.T) {
 	t.Parallel()
 	var logged strings.Builder
 	log := funcr.New(func(_, args string) { logged.WriteString(args) }, funcr.Options{Verbosity: 10})
@@ -276,7 +278,7 @@ func TestNothingIsToldWithoutTheToken(t *testing.T) {
 	require.NotContains(t, logged.String(), token)
 }
 
-func TestTheTokenIsThatOfTheFileNow(t *testing.T) {
+func TestAdminTokenFileIsReadForEachRequest(t *testing.T) {
 	t.Parallel()
 	h := newHandler(t, &fakeStore{}, logr.Discard())
 	is := func(want int, given string) {
@@ -296,7 +298,7 @@ func TestTheTokenIsThatOfTheFileNow(t *testing.T) {
 	is(503, "")
 }
 
-func TestARedriveEndsWithItsProcessAndTellsHowFarItCame(t *testing.T) {
+func TestARedriveEndsWithItsProcessAndReportsItsProgress(t *testing.T) {
 	t.Parallel()
 	ctx, stop := context.WithCancel(t.Context())
 	h := newHandler(t, &fakeStore{wait: true}, logr.Discard()).Until(ctx)
@@ -309,7 +311,7 @@ func TestARedriveEndsWithItsProcessAndTellsHowFarItCame(t *testing.T) {
 }
 
 // Each may hold as much as a batch of the largest dead letters.
-func TestRequestsWaitForEachOther(t *testing.T) {
+func TestAdminRequestsWaitForAFreeSlot(t *testing.T) {
 	t.Parallel()
 	for path, tc := range map[string]struct {
 		method, body string
@@ -337,7 +339,7 @@ func TestRequestsWaitForEachOther(t *testing.T) {
 				}
 				synctest.Wait()
 				require.EqualValues(t, tc.atATime, store.busy.Load())
-				time.Sleep(placeWait)
+				time.Sleep(slotWait)
 				synctest.Wait()
 				require.EqualValues(t, 2*tc.atATime, refused.Load())
 				close(store.end)
@@ -359,22 +361,22 @@ func (s *busyStore) work() {
 	<-s.end
 }
 
-func (s *busyStore) List(context.Context, broker.LetterQuery) (broker.LetterPage, error) {
+func (s *busyStore) List(context.Context, broker.DeadLetterQuery) (broker.DeadLetterPage, error) {
 	s.work()
-	return broker.LetterPage{}, nil
+	return broker.DeadLetterPage{}, nil
 }
 
-func (s *busyStore) Get(context.Context, uint64) (broker.Letter, error) {
+func (s *busyStore) Get(context.Context, uint64) (broker.StoredDeadLetter, error) {
 	s.work()
-	return broker.Letter{}, nil
+	return broker.StoredDeadLetter{}, nil
 }
 
-func (s *busyStore) Redrive(context.Context, broker.LetterSelection) (broker.Redriven, error) {
+func (s *busyStore) Redrive(context.Context, broker.DeadLetterSelection) (broker.Redriven, error) {
 	s.work()
 	return broker.Redriven{}, nil
 }
 
-func (s *busyStore) Purge(context.Context, broker.LetterSelection) (uint64, error) {
+func (s *busyStore) Purge(context.Context, broker.DeadLetterSelection) (uint64, error) {
 	s.work()
 	return 0, nil
 }
@@ -422,7 +424,7 @@ func FuzzAnyRequestHasAJSONAnswer(f *testing.F) {
 		}
 		request.URL.Path, request.URL.RawQuery = "/"+strings.TrimPrefix(path, "/"), query
 		request.Header.Set("Authorization", "Bearer "+token)
-		store := &fakeStore{letter: storedLetter()}
+		store := &fakeStore{deadLetter: storedDeadLetter()}
 		recorder := httptest.NewRecorder()
 		New(store, nil, Options{TokenFile: file}, logr.Discard()).ServeHTTP(recorder, request)
 		if recorder.Code == http.StatusMovedPermanently || recorder.Code == http.StatusTemporaryRedirect {

@@ -29,15 +29,15 @@ type selection struct {
 }
 
 // selectionOf reads the body of a request that changes something.
-func selectionOf(w http.ResponseWriter, r *http.Request) (broker.LetterSelection, error) {
+func selectionOf(w http.ResponseWriter, r *http.Request) (broker.DeadLetterSelection, error) {
 	decoder := json.NewDecoder(http.MaxBytesReader(w, r.Body, maxBody))
 	decoder.DisallowUnknownFields()
 	var s selection
 	if err := decoder.Decode(&s); err != nil {
-		return broker.LetterSelection{}, bodyError(err)
+		return broker.DeadLetterSelection{}, bodyError(err)
 	}
 	if _, err := decoder.Token(); !errors.Is(err, io.EOF) {
-		return broker.LetterSelection{}, httpError{http.StatusBadRequest, "body: there is more than one object"}
+		return broker.DeadLetterSelection{}, httpError{http.StatusBadRequest, "body: there is more than one object"}
 	}
 	return s.check()
 }
@@ -52,8 +52,8 @@ func bodyError(err error) error {
 	}
 }
 
-func (s selection) check() (broker.LetterSelection, error) {
-	selected := broker.LetterSelection{
+func (s selection) check() (broker.DeadLetterSelection, error) {
+	selected := broker.DeadLetterSelection{
 		Namespace: s.Namespace, Subscription: s.Subscription, Reason: failure.Reason(s.Reason), Sequence: s.Sequence,
 	}
 	switch {
@@ -69,8 +69,8 @@ func (s selection) check() (broker.LetterSelection, error) {
 }
 
 // queryOf reads what a list is asked for.
-func queryOf(values url.Values) (broker.LetterQuery, error) {
-	query := broker.LetterQuery{Limit: defaultLimit}
+func queryOf(values url.Values) (broker.DeadLetterQuery, error) {
+	query := broker.DeadLetterQuery{Limit: defaultLimit}
 	for name := range values {
 		value := values.Get(name)
 		var err error

@@ -38,7 +38,7 @@ type purged struct {
 }
 
 // deadLetter is a dead letter in a list.
-type letter struct {
+type deadLetter struct {
 	Sequence     uint64     `json:"sequence"`
 	Namespace    string     `json:"namespace"`
 	Subscription string     `json:"subscription"`
@@ -56,15 +56,15 @@ type letter struct {
 }
 
 // deadLetterDetail has its event too, or bytes that are none.
-type wholeLetter struct {
-	letter
+type deadLetterDetail struct {
+	deadLetter
 
 	Event json.RawMessage `json:"event,omitempty"`
 	Body  []byte          `json:"body,omitempty"`
 }
 
-func letterOf(l broker.Letter) letter {
-	shown := letter{
+func deadLetterOf(l broker.StoredDeadLetter) deadLetter {
+	shown := deadLetter{
 		Sequence: l.Sequence, Namespace: l.Subscription.Namespace, Subscription: l.Subscription.Name,
 		Reason: string(l.Reason), Message: l.Message, Attempts: l.Attempts, Status: l.Status, Excerpt: l.Excerpt, Time: l.Time.UTC(),
 		Subject: l.Subject, ID: l.ID, Source: l.Source, Type: l.Type,
@@ -76,8 +76,8 @@ func letterOf(l broker.Letter) letter {
 	return shown
 }
 
-func wholeLetterOf(l broker.Letter) wholeLetter {
-	whole := wholeLetter{letter: letterOf(l)}
+func deadLetterDetailOf(l broker.StoredDeadLetter) deadLetterDetail {
+	whole := deadLetterDetail{deadLetter: deadLetterOf(l)}
 	if l.Structured {
 		whole.Event = l.Body
 	} else {
@@ -112,8 +112,8 @@ func (h *Handler) judge(err error) (status int, text string) {
 		return http.StatusUnauthorized, err.Error()
 	case is(errNoToken):
 		return http.StatusServiceUnavailable, err.Error()
-	case is(broker.ErrNoLetter):
-		return http.StatusNotFound, broker.ErrNoLetter.Error()
+	case is(broker.ErrDeadLetterNotFound):
+		return http.StatusNotFound, broker.ErrDeadLetterNotFound.Error()
 	case is(broker.ErrConsumerNotFound):
 		return http.StatusConflict, "the Subscription has no consumer that takes events back: " +
 			"create the Subscription or wait until it is active; its dead letters are kept"

@@ -8,11 +8,11 @@ import (
 
 // storeDeadLetter stores the dead letter of a message that is to be rejected. When that is not possible the message
 // is retried instead, so that no event ends without a trace.
-func (d *Dispatcher) bury(ctx context.Context, j *job, a attempt, dec decision) decision {
+func (d *Dispatcher) storeDeadLetter(ctx context.Context, j *job, a attempt, dec decision) decision {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), settleTimeout)
 	defer cancel()
 	attempts := j.attempt
-	if a.verdict == overLimit {
+	if a.result == overLimit {
 		attempts-- // this one was none
 	}
 	err := d.DeadLetters.Add(ctx, j.Message, DeadLetter{

@@ -13,25 +13,25 @@ import (
 
 // attempt is what happened to one message.
 type attempt struct {
-	verdict verdict
-	event   *cloudevent.Event // nil when it cannot be decoded
-	answer  Answer
-	reason  failure.Reason // why it is to be tried again
-	began   time.Time
-	took    time.Duration
-	traced  func(status int, outcome string) // ends the span; nil without one
+	result result
+	event  *cloudevent.Event // nil when it cannot be decoded
+	answer Answer
+	reason failure.Reason // why it is to be tried again
+	began  time.Time
+	took   time.Duration
+	traced func(status int, outcome string) // ends the span; nil without one
 }
 
 // deliver handles one message from start to settlement. ctx ends when the drain is over.
 func (d *Dispatcher) deliver(ctx context.Context, j *job) {
-	a := attempt{verdict: interrupted}
-	placed, kept := j.over == "", false
+	a := attempt{result: interrupted}
+	holdsSlot, kept := j.over == "", false
 	defer func() {
 		if p := recover(); p != nil { // the message is redelivered after AckWait
 			d.Log.Error(fmt.Errorf("panic: %v", p), "settling a message panicked", "stack", string(debug.Stack()))
 		}
-		if placed {
-			d.desk.done(j, a.verdict, false, 0)
+		if holdsSlot {
+			d.scheduler.done(j, a.result, false, 0)
 		}
 		if !kept {
 			d.release(j)
@@ -49,12 +49,12 @@ func (d *Dispatcher) deliver(ctx context.Context, j *job) {
 		return
 	}
 	if dec.outcome == Reject {
-		dec = d.bury(ctx, j, a, dec)
+		dec = d.storeDeadLetter(ctx, j, a, dec)
 	}
 	if j.holdsUp(dec) {
-		if placed {
-			placed = false
-			if kept = d.again(ctx, j, a, dec); kept {
+		if holdsSlot {
+			holdsSlot = false
+			if kept = d.requeue(ctx, j, a, dec); kept {
 				return
 			}
 		}
@@ -65,10 +65,10 @@ func (d *Dispatcher) deliver(ctx context.Context, j *job) {
 }
 
 func (d *Dispatcher) decide(j *job, a attempt) decision {
-	if a.verdict == overLimit {
+	if a.result == overLimit {
 		return decision{outcome: Reject, reason: a.reason}
 	}
-	return d.policy.decide(a.verdict, j.attempt, a.answer.RetryAfter, random())
+	return d.policy.decide(a.result, j.attempt, a.answer.RetryAfter, random())
 }
 
 // holdsUp reports whether what comes after an ordered message has to wait for it.
@@ -82,23 +82,23 @@ func (d *Dispatcher) lapsed(j *job) bool {
 	if j.key == "" || !d.held.lapsed(j.Message) {
 		return false
 	}
-	d.desk.lose()
+	d.scheduler.halt()
 	d.Log.Info("a message could not be extended in time, it is left to its next delivery")
 	return true
 }
 
 // requeue holds an ordered message for its next attempt, so that what comes after it in order waits.
-func (d *Dispatcher) again(ctx context.Context, j *job, a attempt, dec decision) bool {
+func (d *Dispatcher) requeue(ctx context.Context, j *job, a attempt, dec decision) bool {
 	before := j.attempt
 	if dec.outcome == Retry {
 		j.attempt++
 	}
-	if !d.desk.done(j, a.verdict, ctx.Err() == nil, dec.delay) {
+	if !d.scheduler.done(j, a.result, ctx.Err() == nil, dec.delay) {
 		j.attempt = before
 		return false
 	}
 	d.metrics.outcomes[dec.outcome].Inc()
-	d.tell(j, before, a, dec)
+	d.report(j, before, a, dec)
 	return true
 }
 
@@ -108,17 +108,17 @@ func (d *Dispatcher) try(ctx context.Context, j *job) (a attempt) {
 	defer func() {
 		a.took = time.Since(a.began)
 		if p := recover(); p != nil {
-			a.verdict, a.reason = failed, failure.DeliveryPanicked
+			a.result, a.reason = failed, failure.DeliveryPanicked
 			d.Log.Error(fmt.Errorf("panic: %v", p), "delivering a message panicked", "stack", string(debug.Stack()))
 		}
 	}()
 	ev, err := j.Event()
 	if err != nil {
-		a.verdict = undecodable
+		a.result = undecodable
 		return a
 	}
 	a.event = &ev
-	if a.verdict, a.reason = d.ahead(j, a.event); a.verdict != wanted {
+	if a.result, a.reason = d.precheck(j, a.event); a.result != wanted {
 		return a
 	}
 	if d.Tracer != nil {
@@ -127,7 +127,7 @@ func (d *Dispatcher) try(ctx context.Context, j *job) (a attempt) {
 	a.answer, err = d.send(ctx, j, &a)
 	defer a.answer.release()
 	if err != nil && ctx.Err() != nil {
-		a.verdict = interrupted
+		a.result = interrupted
 		return a
 	}
 	took := time.Since(a.began)
@@ -136,17 +136,17 @@ func (d *Dispatcher) try(ctx context.Context, j *job) (a attempt) {
 		d.Observe(j.Message, a.event, a.answer, took)
 	}
 	a.reason = reasonOf(a.answer, err)
-	if a.verdict = judge(a.answer, err); err != nil {
+	if a.result = judge(a.answer, err); err != nil {
 		d.Log.V(1).Info("no answer from the sink", "id", ev.ID, "reason", err.Error())
 	}
-	if a.verdict == delivered {
-		a.verdict, a.reason = d.pass(ctx, a.event, a.answer), failure.ReplyNotStored
+	if a.result == delivered {
+		a.result, a.reason = d.publishReply(ctx, a.event, a.answer), failure.ReplyNotStored
 	}
 	return a
 }
 
 // precheck decides what can be decided about an event before its sink is called.
-func (d *Dispatcher) ahead(j *job, ev *cloudevent.Event) (verdict, failure.Reason) {
+func (d *Dispatcher) precheck(j *job, ev *cloudevent.Event) (result, failure.Reason) {
 	reason := d.overBy(j)
 	if picked := d.pick(ev, reason == failure.QuotaExceeded); picked != wanted {
 		return picked, ""
@@ -162,7 +162,7 @@ func (d *Dispatcher) ahead(j *job, ev *cloudevent.Event) (verdict, failure.Reaso
 
 // pick asks the filter. An event that it cannot judge is not delivered. An event over the quota does not wait long for the
 // filter: meanwhile it would hold the storage that it is to free.
-func (d *Dispatcher) pick(ev *cloudevent.Event, tooMany bool) verdict {
+func (d *Dispatcher) pick(ev *cloudevent.Event, tooMany bool) result {
 	if d.Filter == nil {
 		return wanted
 	}
@@ -211,7 +211,7 @@ func (d *Dispatcher) settle(ctx context.Context, j *job, a attempt, dec decision
 		return
 	}
 	d.metrics.outcomes[dec.outcome].Inc()
-	d.tell(j, j.attempt, a, dec)
+	d.report(j, j.attempt, a, dec)
 	if log := d.Log.V(1); log.Enabled() {
 		log.Info("delivery settled", "id", idOf(a.event), "attempt", j.attempt, "outcome", dec.outcome,
 			"status", a.answer.Status, "started", formatTime(a.answer.Started), "took", a.took.String(), "delay", dec.delay.String())

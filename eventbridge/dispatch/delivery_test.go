@@ -32,16 +32,16 @@ func (accepting) Send(context.Context, *cloudevent.Event) (Answer, error) {
 	return Answer{Status: 204}, nil
 }
 
-func TestAPanicWhileSettlingFreesOnePlace(t *testing.T) {
+func TestAPanicWhileSettlingFreesOneSlot(t *testing.T) {
 	t.Parallel()
 	d := New(Deps{MaxInFlight: 2, Sink: accepting{}, Metrics: NewMetrics(prometheus.NewRegistry()), Log: logr.Discard()}, DefaultOptions())
 	var workers sync.WaitGroup
-	d.desk.start = func(j *job) { workers.Go(func() { d.deliver(t.Context(), j) }) }
+	d.scheduler.start = func(j *job) { workers.Go(func() { d.deliver(t.Context(), j) }) }
 	for range 5 {
-		d.take(&broken{})
+		d.accept(&broken{})
 	}
 	workers.Wait()
 	d.held.stop()
-	require.Zero(t, d.desk.running)
+	require.Zero(t, d.scheduler.running)
 	require.Zero(t, d.held.count())
 }

@@ -58,6 +58,6 @@ func (d *Dispatcher) detach(j *job) (detached bool) {
 	d.held.remove(j.Message)
 	d.metrics.detached.Inc()
 	d.metrics.detachedCalls.Inc()
-	d.desk.detach(j)
+	d.scheduler.detach(j)
 	return true
 }

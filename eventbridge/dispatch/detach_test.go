@@ -29,9 +29,9 @@ func TestACallIsDetachedAfterAQuarterOfItsTimeout(t *testing.T) {
 	}
 }
 
-func TestADetachedCallLeavesItsPlaceOnTheDesk(t *testing.T) {
+func TestADetachedCallFreesItsSlotInTheScheduler(t *testing.T) {
 	t.Parallel()
-	d := newDesk(1, 0)
+	d := newScheduler(1, 0)
 	var started []*job
 	d.start = func(j *job) { started = append(started, j) }
 	hanging, next, last := &job{}, &job{}, &job{}
@@ -48,13 +48,13 @@ func TestADetachedCallLeavesItsPlaceOnTheDesk(t *testing.T) {
 	require.Equal(t, 1, d.running)
 }
 
-func TestADetachedCallThatTimesOutSaysNothingOfASinkThatAnswersOthers(t *testing.T) {
+func TestATimeoutOfADetachedCallDoesNotCountAgainstAnAnsweringSink(t *testing.T) {
 	t.Parallel()
 	for name, answers := range map[string]bool{"that answers": true, "that does not": false} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			const calls = 20
-			d := newDesk(calls, 0)
+			d := newScheduler(calls, 0)
 			d.start = func(*job) {}
 			jobs := make([]*job, calls)
 			for i := range jobs {

@@ -33,19 +33,19 @@ type Deps struct {
 	Observe      func(msg Message, ev *cloudevent.Event, a Answer, took time.Duration) // called after each attempt; may be nil
 	Settled      func(msg Message, s Settled)                                          // called after each settlement; may be nil
 	Released     func(msg Message)                                                     // called when a message is no longer held; may be nil
-	Hurry        <-chan struct{}                                                       // DrainTimeout starts when it is closed; nil starts it with the drain
+	BoundDrain   <-chan struct{}                                                       // DrainTimeout starts when it is closed; nil starts it with the drain
 	Log          logr.Logger
 }
 
 // Dispatcher delivers one Subscription's messages.
 type Dispatcher struct {
 	Deps
-	options Options
-	policy  policy
-	metrics bound
-	desk    *desk
-	held    *inFlight
-	limits  limits
+	options   Options
+	policy    policy
+	metrics   bound
+	scheduler *scheduler
+	held      *inFlight
+	limits    limits
 	// unanswered are the calls that may be detached; nil where none is.
 	unanswered *unanswered
 	work       context.Context //nolint:containedctx // of all deliveries, from Run to the end of the drain
@@ -63,12 +63,12 @@ const (
 func New(deps Deps, options Options) *Dispatcher {
 	deps.MaxInFlight = max(min(deps.MaxInFlight, options.MaxInFlight), 1)
 	d := &Dispatcher{
-		Deps:    deps,
-		options: options,
-		policy:  policy{maxAttempts: options.MaxAttempts, endless: options.Endless, backoff: options.Backoff, shortDelay: options.ShortDelay},
-		metrics: deps.Metrics.bind(deps.Subscription),
-		desk:    newDesk(deps.MaxInFlight, options.EventsPerSecond),
-		limits:  limits{aside: make(chan struct{}, maxAside)},
+		Deps:      deps,
+		options:   options,
+		policy:    policy{maxAttempts: options.MaxAttempts, endless: options.Endless, backoff: options.Backoff, shortDelay: options.ShortDelay},
+		metrics:   deps.Metrics.bind(deps.Subscription),
+		scheduler: newScheduler(deps.MaxInFlight, options.EventsPerSecond),
+		limits:    limits{slots: make(chan struct{}, maxOverLimit)},
 	}
 	if after := detachAfter(options, deps.MaxInFlight); after > 0 {
 		d.unanswered = &unanswered{after: after, most: deps.MaxInFlight, detach: d.detach}
@@ -87,12 +87,12 @@ func (d *Dispatcher) Run(ctx context.Context) {
 	d.work = work
 	d.limits.calls.Store(newCalls(work))
 	d.start = func(j *job) { workers.Go(func() { d.deliver(d.limits.calls.Load().ctx, j) }) }
-	d.desk.start = d.start
+	d.scheduler.start = d.start
 	if d.Quota != nil {
 		defer d.watch(work)() // to the end of the drain: the next replica that receives waits for what our calls hold
 	}
 	d.receive(ctx)
-	d.giveBack(work, d.desk.clear(true))
+	d.giveBack(work, d.scheduler.clear(true))
 	d.drain(&workers, interrupt)
 	if d.unanswered != nil {
 		d.unanswered.stop()
@@ -119,7 +119,7 @@ func (d *Dispatcher) receive(ctx context.Context) {
 			return
 		}
 		if isClosed(closed) || d.options.OrderedBy != "" {
-			d.giveBack(ctx, d.desk.clear(false))
+			d.giveBack(ctx, d.scheduler.clear(false))
 		}
 		if err == nil {
 			failures = 0
@@ -138,7 +138,7 @@ func (d *Dispatcher) receive(ctx context.Context) {
 // receiveUntil receives until the gate closes or, in order, until a message is lost to another replica.
 func (d *Dispatcher) receiveUntil(ctx context.Context, closed <-chan struct{}) error {
 	if d.options.OrderedBy == "" {
-		return d.Source.Receive(ctx, closed, d.take)
+		return d.Source.Receive(ctx, closed, d.accept)
 	}
 	received, stop := make(chan struct{}), make(chan struct{})
 	var waits sync.WaitGroup
@@ -146,21 +146,21 @@ func (d *Dispatcher) receiveUntil(ctx context.Context, closed <-chan struct{}) e
 		defer close(stop)
 		select {
 		case <-closed:
-		case <-d.desk.losing():
+		case <-d.scheduler.haltSignal():
 		case <-received:
 		}
 	})
 	defer waits.Wait()
 	defer close(received)
-	return d.Source.Receive(ctx, stop, d.take)
+	return d.Source.Receive(ctx, stop, d.accept)
 }
 
 // accept queues one message. Its key is read at once, because it decides what comes next.
-func (d *Dispatcher) take(msg Message) {
+func (d *Dispatcher) accept(msg Message) {
 	if d.limited() {
-		d.limits.taken.Add(1)
+		d.limits.received.Add(1)
 		if over := d.over(msg); over != "" {
-			d.takeAside(msg, over)
+			d.startOverLimit(msg, over)
 			return
 		}
 	}
@@ -170,7 +170,7 @@ func (d *Dispatcher) take(msg Message) {
 	if d.options.OrderedBy != "" {
 		j.key = d.keyOf(msg)
 	}
-	if !d.desk.add(j) {
+	if !d.scheduler.add(j) {
 		d.giveBack(context.Background(), []*job{j})
 	}
 }
@@ -192,7 +192,7 @@ func (d *Dispatcher) release(j *job) {
 	d.held.remove(j.Message)
 	d.metrics.inFlight.Dec()
 	if j.over != "" {
-		<-d.limits.aside
+		<-d.limits.slots
 	}
 	if j.detached {
 		d.metrics.detached.Dec()
@@ -210,10 +210,10 @@ func (d *Dispatcher) drain(workers *sync.WaitGroup, interrupt context.CancelFunc
 		defer close(done)
 		workers.Wait()
 	}()
-	if d.Hurry != nil {
+	if d.BoundDrain != nil {
 		select {
 		case <-done:
-		case <-d.Hurry:
+		case <-d.BoundDrain:
 		}
 	}
 	timeout := time.NewTimer(d.options.DrainTimeout)

@@ -10,7 +10,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-func TestADispatcherKeepsItsPromisesInMemory(t *testing.T) {
+func TestDispatcherSuiteInMemory(t *testing.T) {
 	t.Parallel()
 	dispatchtest.Run(t, func(*testing.T) dispatchtest.Backend { return dispatchtest.NewMemory(dispatchtest.AckWait) })
 }

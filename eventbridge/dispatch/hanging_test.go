@@ -19,7 +19,7 @@ import (
 
 // As many events as may be in flight hang at each of their attempts, and nothing else is there most of the time: when they time
 // out, their sink is left with one slot.
-func TestEventsThatKeepHangingHoldUpOthersForAQuarterOfTheirTimeoutEachTime(t *testing.T) {
+func TestHangingEventsBlockOthersForAQuarterOfTheirTimeoutPerAttempt(t *testing.T) {
 	t.Parallel()
 	const timeout = 80 * time.Second
 	synctest.Test(t, func(t *testing.T) {

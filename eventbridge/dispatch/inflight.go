@@ -42,8 +42,8 @@ func (f *inFlight) remove(msg Message) {
 func (f *inFlight) lapsed(msg Message) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	heard, held := f.messages[msg]
-	return held && time.Since(heard) >= 2*f.interval
+	extendedAt, held := f.messages[msg]
+	return held && time.Since(extendedAt) >= 2*f.interval
 }
 
 // extended notes that a message was extended.

@@ -11,22 +11,22 @@ import (
 
 const (
 	// maxOverLimit is how many messages become dead letters at a time without having been tried.
-	maxAside = 16
+	maxOverLimit = 16
 	// gateGrace is the last wait for the gate before messages are received behind a closed one.
-	glance = 10 * time.Millisecond
+	gateGrace = 10 * time.Millisecond
 	// pollInterval is the pause before messages are received again behind a closed gate when the last was not over a
 	// limit, and between checks of the calls that run while there are too many messages.
-	lookAgain = time.Second
+	pollInterval = time.Second
 )
 
 // limits are those by which messages become dead letters although nothing was tried.
 type limits struct {
-	aside chan struct{} // held by messages that are over
+	slots chan struct{} // held by messages that are over
 	// nextPoll is when messages are to be received although the gate is closed, because the first of them may have expired or
 	// may be over the quota. Only receive touches it.
-	look  time.Time
-	calls atomic.Pointer[calls]
-	taken atomic.Int64 // messages, so that it shows when none come any more
+	nextPoll time.Time
+	calls    atomic.Pointer[calls]
+	received atomic.Int64 // messages, so that it shows when none come any more
 }
 
 // calls can be interrupted together.
@@ -81,8 +81,8 @@ func (d *Dispatcher) awaitWork(ctx context.Context) (ended <-chan struct{}, open
 		gate, gateErr = d.Gate.Wait(either)
 	})
 	waits.Go(func() {
-		within = d.awaitLook(either)
-		sleep(either, glance) // an open gate comes first
+		within = d.awaitPoll(either)
+		sleep(either, gateGrace) // an open gate comes first
 		found()
 	})
 	waits.Wait()
@@ -97,23 +97,23 @@ func (d *Dispatcher) awaitWork(ctx context.Context) (ended <-chan struct{}, open
 }
 
 // awaitPoll waits for the time of the next poll. The channel that it returns is nil when that poll is for expired messages.
-func (d *Dispatcher) awaitLook(ctx context.Context) <-chan struct{} {
+func (d *Dispatcher) awaitPoll(ctx context.Context) <-chan struct{} {
 	expire := d.options.TTL > 0
 	if d.Quota == nil {
-		sleep(ctx, time.Until(d.limits.look))
+		sleep(ctx, time.Until(d.limits.nextPoll))
 		return nil
 	}
 	until := ctx
 	if expire {
 		var cancel context.CancelFunc
-		until, cancel = context.WithDeadline(ctx, d.limits.look)
+		until, cancel = context.WithDeadline(ctx, d.limits.nextPoll)
 		defer cancel()
 	}
 	within, err := d.Quota.Wait(until)
 	if err != nil {
 		return nil
 	}
-	sleep(ctx, min(time.Until(d.limits.look), lookAgain))
+	sleep(ctx, min(time.Until(d.limits.nextPoll), pollInterval))
 	return within
 }
 
@@ -139,13 +139,13 @@ func (d *Dispatcher) shed(ctx context.Context, within <-chan struct{}) error {
 	})
 	return d.Source.Receive(ctx, stop, func(msg Message) {
 		if over := d.over(msg); over != "" {
-			d.takeAside(msg, over)
+			d.startOverLimit(msg, over)
 			return
 		}
 		if !isClosed(stop) {
-			d.limits.look = time.Now().Add(lookAgain)
-			if expires := waiting(msg).Add(d.options.TTL); expires.After(d.limits.look) {
-				d.limits.look = expires
+			d.limits.nextPoll = time.Now().Add(pollInterval)
+			if expires := waiting(msg).Add(d.options.TTL); expires.After(d.limits.nextPoll) {
+				d.limits.nextPoll = expires
 			}
 		}
 		end()
@@ -155,8 +155,8 @@ func (d *Dispatcher) shed(ctx context.Context, within <-chan struct{}) error {
 }
 
 // startOverLimit makes a dead letter of a message that is over, past those that wait for the sink.
-func (d *Dispatcher) takeAside(msg Message, over failure.Reason) {
-	d.limits.aside <- struct{}{}
+func (d *Dispatcher) startOverLimit(msg Message, over failure.Reason) {
+	d.limits.slots <- struct{}{}
 	d.metrics.inFlight.Inc()
 	j := &job{Message: msg, attempt: msg.Attempt(), over: over}
 	if d.options.OrderedBy != "" {
@@ -185,13 +185,13 @@ func (d *Dispatcher) watchQuota(ctx context.Context) {
 			return
 		}
 		for !isClosed(within) {
-			before := d.limits.taken.Load()
-			if !sleep(ctx, lookAgain) {
+			before := d.limits.received.Load()
+			if !sleep(ctx, pollInterval) {
 				return
 			}
-			if d.limits.taken.Load() == before && d.held.count() > 0 {
+			if d.limits.received.Load() == before && d.held.count() > 0 {
 				d.interruptCalls()
-				d.giveBack(ctx, d.desk.clear(false))
+				d.giveBack(ctx, d.scheduler.clear(false))
 			}
 		}
 	}

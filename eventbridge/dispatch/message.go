@@ -98,7 +98,7 @@ type Tracer interface {
 // DeadLetters keeps events that are not delivered any more.
 type DeadLetters interface {
 	// Add returns after the dead letter is stored. Adding the same message again stores no second one.
-	Add(ctx context.Context, msg Message, letter DeadLetter) error
+	Add(ctx context.Context, msg Message, deadLetter DeadLetter) error
 }
 
 // Answer is what a sink said.

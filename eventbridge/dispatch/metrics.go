@@ -20,8 +20,8 @@ type Metrics struct {
 
 // The beginnings of the names of metrics.
 const (
-	prefix        = "rouse_eventbridge_"
-	prefixLetters = "rouse_eventbridge_dead_letter_sink_"
+	prefix               = "rouse_eventbridge_"
+	prefixDeadLetterSink = "rouse_eventbridge_dead_letter_sink_"
 )
 
 // NewMetrics registers the delivery metrics.
@@ -29,7 +29,7 @@ func NewMetrics(registerer prometheus.Registerer) *Metrics { return newMetrics(r
 
 // NewDeadLetterMetrics registers those for the dispatchers that deliver dead letters to sinks of their own.
 func NewDeadLetterMetrics(registerer prometheus.Registerer) *Metrics {
-	return newMetrics(registerer, prefixLetters)
+	return newMetrics(registerer, prefixDeadLetterSink)
 }
 
 func newMetrics(registerer prometheus.Registerer, prefix string) *Metrics {

@@ -23,21 +23,21 @@ const (
 )
 
 // result is what one attempt says about the event and its sink.
-type verdict int
+type result int
 
 const (
-	delivered   verdict = iota // the sink took it
-	unwanted                   // the filter leaves it out
-	failed                     // the sink failed with this event, a later attempt may succeed
-	strained                   // the sink can take no event now, or gave no answer
-	gone                       // the sink was not reached, it is scaled down or restarts
-	interrupted                // this process is stopping
-	refused                    // the sink says that it will never take this event
-	undecodable                // the stored message is no event
-	unsendable                 // the event does not fit into a request
-	looping                    // the chain of events is too long
-	wanted                     // the filter lets it through; the sink is yet to be asked
-	overLimit                  // it is too old, or one of too many, and was not sent
+	delivered   result = iota // the sink took it
+	unwanted                  // the filter leaves it out
+	failed                    // the sink failed with this event, a later attempt may succeed
+	strained                  // the sink can take no event now, or gave no answer
+	gone                      // the sink was not reached, it is scaled down or restarts
+	interrupted               // this process is stopping
+	refused                   // the sink says that it will never take this event
+	undecodable               // the stored message is no event
+	unsendable                // the event does not fit into a request
+	looping                   // the chain of events is too long
+	wanted                    // the filter lets it through; the sink is yet to be asked
+	overLimit                 // it is too old, or one of too many, and was not sent
 )
 
 // reasonOf says why an attempt, if it has to be repeated, has to be.
@@ -55,7 +55,7 @@ func reasonOf(answer Answer, err error) failure.Reason {
 }
 
 // judge reads a sink's answer.
-func judge(answer Answer, err error) verdict {
+func judge(answer Answer, err error) result {
 	switch {
 	case errors.Is(err, ErrSinkGone):
 		return gone
@@ -100,7 +100,7 @@ type decision struct {
 
 // decide turns a result into a settlement. An attempt that did not reach the sink never ends the event: it says
 // nothing about either.
-func (p policy) decide(v verdict, attempt int, asked time.Duration, random float64) decision {
+func (p policy) decide(v result, attempt int, asked time.Duration, random float64) decision {
 	switch v {
 	case delivered:
 		return decision{outcome: Ack}
@@ -117,7 +117,7 @@ func (p policy) decide(v verdict, attempt int, asked time.Duration, random float
 }
 
 // end is why an attempt is the last one, empty if it is not.
-func (p policy) end(v verdict, attempt int) failure.Reason {
+func (p policy) end(v result, attempt int) failure.Reason {
 	switch v {
 	case looping:
 		return failure.TooManyReplies

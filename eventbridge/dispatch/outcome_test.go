@@ -12,12 +12,12 @@ import (
 	"github.com/rouse-run/rouse/internal/failure"
 )
 
-func TestAnswersAreJudged(t *testing.T) {
+func TestSinkAnswersMapToResults(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
 		statuses []int
 		err      error
-		want     verdict
+		want     result
 	}{
 		"success":                          {statuses: []int{200, 201, 202, 204, 299}, want: delivered},
 		"a failing sink":                   {statuses: []int{500, 501, 507, 599}, want: failed},
@@ -40,7 +40,7 @@ func TestAnswersAreJudged(t *testing.T) {
 	}
 }
 
-func TestVerdictsAreTurnedIntoSettlements(t *testing.T) {
+func TestResultsMapToSettlements(t *testing.T) {
 	t.Parallel()
 	p := policy{
 		maxAttempts: 3,
@@ -48,29 +48,29 @@ func TestVerdictsAreTurnedIntoSettlements(t *testing.T) {
 		shortDelay:  time.Millisecond,
 	}
 	for name, tc := range map[string]struct {
-		verdict verdict
+		result  result
 		attempt int
 		asked   time.Duration
 		want    decision
 	}{
-		"delivered":                                    {verdict: delivered, attempt: 1, want: decision{outcome: Ack}},
-		"delivered at the last attempt":                {verdict: delivered, attempt: 3, want: decision{outcome: Ack}},
-		"failed":                                       {verdict: failed, attempt: 2, want: decision{outcome: Retry, delay: 2 * time.Second}},
-		"failed, and the sink asks for time":           {verdict: failed, attempt: 1, asked: 9 * time.Second, want: decision{outcome: Retry, delay: 9 * time.Second}},
-		"failed at the last attempt":                   {verdict: failed, attempt: 3, want: decision{outcome: Reject, reason: failure.AttemptsExhausted}},
-		"failed beyond the last attempt":               {verdict: failed, attempt: 9, want: decision{outcome: Reject, reason: failure.AttemptsExhausted}},
-		"a sink that is gone":                          {verdict: gone, attempt: 1, want: decision{outcome: Return, delay: time.Millisecond}},
-		"a sink that is gone ends no event":            {verdict: gone, attempt: 9, want: decision{outcome: Return, delay: time.Millisecond}},
-		"an interruption ends no event":                {verdict: interrupted, attempt: 9, want: decision{outcome: Return, delay: time.Millisecond}},
-		"unwanted":                                     {verdict: unwanted, attempt: 1, want: decision{outcome: Skip}},
-		"a chain of replies that does not end":         {verdict: looping, attempt: 1, want: decision{outcome: Reject, reason: failure.TooManyReplies}},
-		"refused":                                      {verdict: refused, attempt: 1, want: decision{outcome: Reject, reason: failure.SinkRejected}},
-		"no event":                                     {verdict: undecodable, attempt: 1, want: decision{outcome: Reject, reason: failure.NotACloudEvent}},
-		"an event that cannot be written as a request": {verdict: unsendable, attempt: 1, want: decision{outcome: Reject, reason: failure.NotSendable}},
+		"delivered":                                    {result: delivered, attempt: 1, want: decision{outcome: Ack}},
+		"delivered at the last attempt":                {result: delivered, attempt: 3, want: decision{outcome: Ack}},
+		"failed":                                       {result: failed, attempt: 2, want: decision{outcome: Retry, delay: 2 * time.Second}},
+		"failed, and the sink asks for time":           {result: failed, attempt: 1, asked: 9 * time.Second, want: decision{outcome: Retry, delay: 9 * time.Second}},
+		"failed at the last attempt":                   {result: failed, attempt: 3, want: decision{outcome: Reject, reason: failure.AttemptsExhausted}},
+		"failed beyond the last attempt":               {result: failed, attempt: 9, want: decision{outcome: Reject, reason: failure.AttemptsExhausted}},
+		"a sink that is gone":                          {result: gone, attempt: 1, want: decision{outcome: Return, delay: time.Millisecond}},
+		"a sink that is gone ends no event":            {result: gone, attempt: 9, want: decision{outcome: Return, delay: time.Millisecond}},
+		"an interruption ends no event":                {result: interrupted, attempt: 9, want: decision{outcome: Return, delay: time.Millisecond}},
+		"unwanted":                                     {result: unwanted, attempt: 1, want: decision{outcome: Skip}},
+		"a chain of replies that does not end":         {result: looping, attempt: 1, want: decision{outcome: Reject, reason: failure.TooManyReplies}},
+		"refused":                                      {result: refused, attempt: 1, want: decision{outcome: Reject, reason: failure.SinkRejected}},
+		"no event":                                     {result: undecodable, attempt: 1, want: decision{outcome: Reject, reason: failure.NotACloudEvent}},
+		"an event that cannot be written as a request": {result: unsendable, attempt: 1, want: decision{outcome: Reject, reason: failure.NotSendable}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			require.Equal(t, tc.want, p.decide(tc.verdict, tc.attempt, tc.asked, 0.5))
+			require.Equal(t, tc.want, p.decide(tc.result, tc.attempt, tc.asked, 0.5))
 		})
 		t.Run(name+", and there is no end", func(t *testing.T) {
 			t.Parallel()
@@ -79,7 +79,7 @@ func TestVerdictsAreTurnedIntoSettlements(t *testing.T) {
 			if want.outcome == Reject {
 				want = decision{outcome: Retry, delay: p.backoff.Delay(tc.attempt, tc.asked, 0.5)}
 			}
-			require.Equal(t, want, endless.decide(tc.verdict, tc.attempt, tc.asked, 0.5))
+			require.Equal(t, want, endless.decide(tc.result, tc.attempt, tc.asked, 0.5))
 		})
 	}
 }

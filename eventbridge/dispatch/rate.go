@@ -17,7 +17,7 @@ func newRate(perSecond int) rate {
 }
 
 // reserve returns 0 and counts one, or returns how long to wait.
-func (r *rate) take(now time.Time) time.Duration {
+func (r *rate) reserve(now time.Time) time.Duration {
 	if r.interval == 0 {
 		return 0
 	}

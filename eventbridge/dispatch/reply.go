@@ -28,7 +28,7 @@ type Replies interface {
 }
 
 // publishReply publishes what the sink replied. The event counts as delivered when its reply is stored, or never can be.
-func (d *Dispatcher) pass(ctx context.Context, cause *cloudevent.Event, answer Answer) verdict {
+func (d *Dispatcher) publishReply(ctx context.Context, cause *cloudevent.Event, answer Answer) result {
 	switch {
 	case d.Replies == nil || (answer.Reply == nil && answer.ReplyError == nil):
 		return delivered

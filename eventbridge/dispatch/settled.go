@@ -21,7 +21,7 @@ type Settled struct {
 }
 
 // report calls Settled with what became of an attempt.
-func (d *Dispatcher) tell(j *job, number int, a attempt, dec decision) {
+func (d *Dispatcher) report(j *job, number int, a attempt, dec decision) {
 	if d.Settled == nil {
 		return
 	}

@@ -43,8 +43,8 @@ func (u *unanswered) begin(j *job) {
 
 // hold is how long a call may hold its slot: shorter while there are fewer slots, so that as many calls get one in the same
 // time. Otherwise events that hang would block the others for longest when their sink is spared for their sake.
-func (u *unanswered) hold(places int) time.Duration {
-	return max(u.after*time.Duration(places)/time.Duration(u.most), leastDetach)
+func (u *unanswered) hold(slots int) time.Duration {
+	return max(u.after*time.Duration(slots)/time.Duration(u.most), leastDetach)
 }
 
 // end takes a call that has ended off the list. It returns when its message is not being detached any more.
@@ -68,7 +68,7 @@ func (u *unanswered) free() {
 }
 
 // detachDue detaches what is due, and arms the timer again while there are calls that may be detached.
-func (u *unanswered) look() {
+func (u *unanswered) detachDue() {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	u.armed = false
@@ -146,7 +146,7 @@ func (u *unanswered) arm() {
 	u.armed = true
 	wait := time.Until(u.first.call.due)
 	if u.timer == nil {
-		u.timer = time.AfterFunc(wait, u.look)
+		u.timer = time.AfterFunc(wait, u.detachDue)
 		return
 	}
 	u.timer.Reset(wait)

@@ -47,7 +47,7 @@ func advance(d time.Duration) {
 	synctest.Wait()
 }
 
-func TestCallsWithoutAnAnswerAreDetachedWhenTheirTimeHasCome(t *testing.T) {
+func TestUnansweredCallsAreDetachedWhenDue(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		u := watch(10, always)
@@ -74,7 +74,7 @@ func TestCallsWithoutAnAnswerAreDetachedWhenTheirTimeHasCome(t *testing.T) {
 	})
 }
 
-func TestNoMoreCallsAreDetachedThanThereMayBe(t *testing.T) {
+func TestDetachedCallsAreBounded(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		u := watch(2, always)
@@ -99,7 +99,7 @@ func TestNoMoreCallsAreDetachedThanThereMayBe(t *testing.T) {
 	})
 }
 
-func TestWhereThereAreFewerPlacesEachIsHeldForAShorterTime(t *testing.T) {
+func TestFewerSlotsAreHeldForAShorterTime(t *testing.T) {
 	t.Parallel()
 	u := &unanswered{after: time.Minute, most: 10}
 	require.Equal(t, time.Minute, u.hold(10))
@@ -129,7 +129,7 @@ func TestACallThatCannotBeDetachedIsTriedAgainLater(t *testing.T) {
 }
 
 // What is settled meanwhile would be settled twice.
-func TestTheEndOfACallWaitsForItsMessageToBeDetached(t *testing.T) {
+func TestEndOfACallWaitsForItsDetaching(t *testing.T) {
 	t.Parallel()
 	for name, could := range map[string]bool{"that was": true, "that was not": false} {
 		t.Run(name, func(t *testing.T) {

@@ -37,15 +37,15 @@ func TestARateSpreadsDeliveries(t *testing.T) {
 	now := time.Unix(1000, 0)
 	r := newRate(100)
 	for range 11 { // a tenth of a second's worth, and the one that is due
-		require.Zero(t, r.take(now))
+		require.Zero(t, r.reserve(now))
 	}
-	require.Equal(t, 10*time.Millisecond, r.take(now))
-	require.Equal(t, 10*time.Millisecond, r.take(now), "asking does not count")
-	require.Zero(t, r.take(now.Add(10*time.Millisecond)))
-	require.Positive(t, r.take(now.Add(10*time.Millisecond)))
+	require.Equal(t, 10*time.Millisecond, r.reserve(now))
+	require.Equal(t, 10*time.Millisecond, r.reserve(now), "asking does not count")
+	require.Zero(t, r.reserve(now.Add(10*time.Millisecond)))
+	require.Positive(t, r.reserve(now.Add(10*time.Millisecond)))
 
 	unlimited := newRate(0)
 	for range 1000 {
-		require.Zero(t, unlimited.take(now))
+		require.Zero(t, unlimited.reserve(now))
 	}
 }

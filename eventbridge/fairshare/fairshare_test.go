@@ -154,7 +154,7 @@ func TestWorkIsDoneInPlaceOnceItWasLightForAWhile(t *testing.T) {
 	require.False(t, lane.Enter(), "it was heavy meanwhile")
 }
 
-func TestATenantWhoseLightWorkTurnsOutHeavyDoesNoMoreInPlaceForAWhile(t *testing.T) {
+func TestHeavyWorkSuspendsInPlaceWorkOfItsTenant(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		pool := newPool(4)
@@ -192,7 +192,7 @@ func TestLightWorkOfATenantAtATimeIsBounded(t *testing.T) {
 	require.True(t, lane.Enter())
 }
 
-func TestWhoStopsDoesNotWait(t *testing.T) {
+func TestStoppedCallersDoNotWaitForAPermit(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		pool := newPool(2)
@@ -218,7 +218,7 @@ func TestWhoStopsDoesNotWait(t *testing.T) {
 	})
 }
 
-func TestAPanicGivesTheTurnAndThePermitBack(t *testing.T) {
+func TestAPanicReleasesTheSlotAndThePermit(t *testing.T) {
 	t.Parallel()
 	pool := newPool(4)
 	lane := pool.Lane("blue")

@@ -18,7 +18,7 @@ const (
 type Lane struct {
 	pool   *Pool
 	tenant *tenant
-	turn   chan struct{} // holds one element while work of the lane waits or runs in Run
+	slot   chan struct{} // holds one element while work of the lane waits or runs in Run
 	light  atomic.Int32  // work in a row that was light, up to trusted
 
 	paid time.Time // when what was used is paid back; only the holder of the slot touches it
@@ -52,11 +52,11 @@ func (l *Lane) Leave(heavy bool) {
 // stop before it begins, then it is not done.
 func (l *Lane) Run(stop <-chan struct{}, work func() (heavy bool)) error {
 	select {
-	case l.turn <- struct{}{}:
+	case l.slot <- struct{}{}:
 	case <-stop:
 		return ErrStopped
 	}
-	defer func() { <-l.turn }()
+	defer func() { <-l.slot }()
 	if !l.afford(stop) {
 		return ErrStopped
 	}

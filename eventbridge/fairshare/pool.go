@@ -61,7 +61,7 @@ func (p *Pool) Lane(name string) *Lane {
 		p.tenants[name] = t
 	}
 	t.lanes++
-	return &Lane{pool: p, tenant: t, turn: make(chan struct{}, 1)}
+	return &Lane{pool: p, tenant: t, slot: make(chan struct{}, 1)}
 }
 
 func (p *Pool) leave(t *tenant) {

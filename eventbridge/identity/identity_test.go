@@ -80,7 +80,7 @@ func TestATokenIsReviewedOnceAMinute(t *testing.T) {
 	})
 }
 
-func TestWithoutAnAnswerNobodyNewIsLetInAndKnownPublishersStay(t *testing.T) {
+func TestWithoutATokenReviewOnlyKnownPublishersAreAdmitted(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		reviewer := &fakeReviewer{}
@@ -100,7 +100,7 @@ func TestWithoutAnAnswerNobodyNewIsLetInAndKnownPublishersStay(t *testing.T) {
 	})
 }
 
-func TestTokensThatAreMadeUpKeepNoKnownPublisherOut(t *testing.T) {
+func TestForgedTokensBlockNoKnownPublisher(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		reviewer := &fakeReviewer{}
@@ -128,7 +128,7 @@ func TestTokensThatAreMadeUpKeepNoKnownPublisherOut(t *testing.T) {
 }
 
 // A client may be gone when its token has just come, and the next one comes with another.
-func TestTokensOfClientsThatAreGoneAreFewInMemory(t *testing.T) {
+func TestTokensOfDisconnectedClientsAreBounded(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		v := New(&fakeReviewer{takes: time.Second}, "us")
@@ -169,7 +169,7 @@ func TestANamespaceWithManyTokensForgetsItsOwn(t *testing.T) {
 	require.Len(t, v.answers.namespaces["shop"], 1)
 }
 
-func TestAnswersThatAreTooOldMakeRoom(t *testing.T) {
+func TestExpiredTokenReviewsAreEvicted(t *testing.T) {
 	t.Parallel()
 	a, now := newAnswers(), time.Now()
 	for i := range maxGood {
@@ -183,7 +183,7 @@ func TestAnswersThatAreTooOldMakeRoom(t *testing.T) {
 	require.Len(t, a.namespaces, 1)
 }
 
-func TestWhatIsNoTokenIsNotReviewed(t *testing.T) {
+func TestInvalidTokensAreNotReviewed(t *testing.T) {
 	t.Parallel()
 	reviewer := &fakeReviewer{}
 	for _, token := range []string{"", strings.Repeat("x", maxToken+1)} {

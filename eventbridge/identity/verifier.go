@@ -40,20 +40,20 @@ const (
 
 // Verifier remembers answers. It is safe for concurrent use.
 type Verifier struct {
-	reviewer Reviewer
-	audience string
-	answers  *answers
-	asking   singleflight.Group
-	waiting  chan struct{} // slots for new tokens, those under review among them
-	newcomer chan struct{}
-	known    chan struct{}
+	reviewer        Reviewer
+	audience        string
+	answers         *answers
+	asking          singleflight.Group
+	waiting         chan struct{} // slots for new tokens, those under review among them
+	newTokenSlots   chan struct{}
+	knownTokenSlots chan struct{}
 }
 
 // New makes a Verifier for tokens of an audience.
 func New(reviewer Reviewer, audience string) *Verifier {
 	return &Verifier{
 		reviewer: reviewer, audience: audience, answers: newAnswers(),
-		waiting: make(chan struct{}, maxWaiting), newcomer: make(chan struct{}, reviewsOfNew), known: make(chan struct{}, reviewsOfOld),
+		waiting: make(chan struct{}, maxWaiting), newTokenSlots: make(chan struct{}, reviewsOfNew), knownTokenSlots: make(chan struct{}, reviewsOfOld),
 	}
 }
 
@@ -95,9 +95,9 @@ func (v *Verifier) ask(ctx context.Context, hash [sha256.Size]byte, token string
 func (v *Verifier) review(ctx context.Context, hash [sha256.Size]byte, token string, state state) (Account, error) {
 	ctx, cancel := context.WithTimeout(ctx, reviewTimeout)
 	defer cancel()
-	places := v.known
+	slots := v.knownTokenSlots
 	if state != stale {
-		places = v.newcomer
+		slots = v.newTokenSlots
 		select {
 		case v.waiting <- struct{}{}:
 			defer func() { <-v.waiting }()
@@ -106,8 +106,8 @@ func (v *Verifier) review(ctx context.Context, hash [sha256.Size]byte, token str
 		}
 	}
 	select {
-	case places <- struct{}{}:
-		defer func() { <-places }()
+	case slots <- struct{}{}:
+		defer func() { <-slots }()
 	case <-ctx.Done():
 		return Account{}, fmt.Errorf("%w: too many others are being checked", ErrUndecided)
 	}

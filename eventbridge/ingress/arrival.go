@@ -41,7 +41,7 @@ func (b *budget) read(w http.ResponseWriter, r *http.Request, limit int64) (body
 	body = make([]byte, min(size, atOnce))
 	n, err := r.Body.Read(body)
 	body = body[:n]
-	if full := b.takeFrom(int64(cap(body)), nil); full != nil {
+	if full := b.acquireFrom(int64(cap(body)), nil); full != nil {
 		return nil, 0, full
 	}
 	held = int64(cap(body))
@@ -70,21 +70,21 @@ func outcome(arrived, size int64, announced bool, err error) error {
 
 // arrival is a request whose body did not come at once.
 type arrival struct {
-	budget *budget
-	conn   *http.ResponseController
-	began  time.Time
-	place  *list.Element
+	budget  *budget
+	conn    *http.ResponseController
+	began   time.Time
+	element *list.Element
 
 	// Under the budget's lock.
 	held    int64
-	hurried bool
+	evicted bool
 }
 
 func (b *budget) begin(w http.ResponseWriter, held int64) *arrival {
 	a := &arrival{budget: b, conn: http.NewResponseController(w), began: time.Now(), held: held}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	a.place = b.arriving.PushBack(a)
+	a.element = b.arriving.PushBack(a)
 	return a
 }
 
@@ -92,7 +92,7 @@ func (b *budget) begin(w http.ResponseWriter, held int64) *arrival {
 func (a *arrival) end(whole bool) (held int64) {
 	a.budget.mu.Lock()
 	defer a.budget.mu.Unlock()
-	a.budget.arriving.Remove(a.place)
+	a.budget.arriving.Remove(a.element)
 	if whole {
 		_ = a.conn.SetReadDeadline(time.Time{}) // net/http goes on reading, to notice when the publisher hangs up
 	}
@@ -100,9 +100,9 @@ func (a *arrival) end(whole bool) (held int64) {
 }
 
 // evict ends an arrival, once. The budget is locked.
-func (a *arrival) hurry() {
-	if !a.hurried {
-		a.hurried = true
+func (a *arrival) evict() {
+	if !a.evicted {
+		a.evicted = true
 		_ = a.conn.SetReadDeadline(time.Unix(1, 0))
 	}
 }
@@ -131,7 +131,7 @@ func (a *arrival) readRest(from io.Reader, body []byte, size int64) ([]byte, err
 func (a *arrival) grow(body []byte, size int64) ([]byte, error) {
 	larger := min(size, growth*int64(cap(body)))
 	more := larger - int64(cap(body))
-	if err := a.budget.takeFrom(more, a); err != nil {
+	if err := a.budget.acquireFrom(more, a); err != nil {
 		return body, err
 	}
 	a.budget.mu.Lock()
@@ -144,7 +144,7 @@ func (a *arrival) grow(body []byte, size int64) ([]byte, error) {
 func (a *arrival) extend(arrived int) error {
 	a.budget.mu.Lock()
 	defer a.budget.mu.Unlock()
-	if a.hurried {
+	if a.evicted {
 		return errTooSlow
 	}
 	_ = a.conn.SetReadDeadline(a.began.Add(arrivalGrace + time.Duration(arrived)*time.Second/slowestRate))

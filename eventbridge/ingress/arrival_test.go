@@ -13,12 +13,12 @@ import (
 )
 
 // deadlineConn is the connection of a request, with the deadlines that a server's has.
-type wire struct {
+type deadlineConn struct {
 	http.ResponseWriter
 	net.Conn
 }
 
-func (w wire) Write(p []byte) (int, error) { return w.ResponseWriter.Write(p) }
+func (w deadlineConn) Write(p []byte) (int, error) { return w.ResponseWriter.Write(p) }
 
 // arrive reads the body of a request that announces so many bytes, or none when negative.
 func arrive(t *testing.T, b *budget, announced, limit int64) (publisher net.Conn, arrived <-chan arrivedBody) {
@@ -30,8 +30,8 @@ func arrive(t *testing.T, b *budget, announced, limit int64) (publisher net.Conn
 	r.ContentLength = announced
 	done := make(chan arrivedBody, 1)
 	go func() {
-		body, held, err := b.read(wire{Conn: server}, r, limit)
-		b.give(held)
+		body, held, err := b.read(deadlineConn{Conn: server}, r, limit)
+		b.release(held)
 		done <- arrivedBody{string(body), err}
 	}()
 	return publisher, done
@@ -54,19 +54,19 @@ func TestABodyCountsAsItArrives(t *testing.T) {
 		b := &budget{limit: 10 << 20}
 		publisher, arrived := arrive(t, b, 1<<20, 1<<20)
 		synctest.Wait()
-		require.Zero(t, b.taken.Load(), "announced alone")
+		require.Zero(t, b.used.Load(), "announced alone")
 		for sent := 0; sent < 1<<20; {
 			send(t, publisher, 1<<10)
 			sent += 1 << 10
 			synctest.Wait()
 			if sent < 1<<20 {
-				require.LessOrEqual(t, b.taken.Load(), int64(max(growth*sent, atOnce)))
+				require.LessOrEqual(t, b.used.Load(), int64(max(growth*sent, atOnce)))
 			}
 		}
 		body := <-arrived
 		require.NoError(t, body.err)
 		require.Len(t, body.body, 1<<20)
-		require.Zero(t, b.taken.Load())
+		require.Zero(t, b.used.Load())
 	})
 }
 
@@ -103,7 +103,7 @@ func TestABodyThatComesTooSlowlyIsGivenUp(t *testing.T) {
 				require.ErrorIs(t, body.err, tc.want)
 				require.GreaterOrEqual(t, time.Since(began), time.Duration(tc.atLeast)*time.Second)
 				require.LessOrEqual(t, time.Since(began), time.Duration(tc.atMost)*time.Second)
-				require.Zero(t, b.taken.Load())
+				require.Zero(t, b.used.Load())
 				_ = publisher.Close()
 				time.Sleep(2 * time.Second) // until the publisher has noticed
 			})
@@ -111,7 +111,7 @@ func TestABodyThatComesTooSlowlyIsGivenUp(t *testing.T) {
 	}
 }
 
-func TestWhoHasBeenArrivingLongestGivesRoom(t *testing.T) {
+func TestOldestArrivingBodiesAreEvictedFirst(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		b := &budget{limit: 30 << 10}
@@ -121,7 +121,7 @@ func TestWhoHasBeenArrivingLongestGivesRoom(t *testing.T) {
 		second, secondArrived := arrive(t, b, 8<<10, 1<<20)
 		send(t, second, atOnce+1)
 		synctest.Wait()
-		require.Equal(t, int64(24<<10), b.taken.Load())
+		require.Equal(t, int64(24<<10), b.used.Load())
 
 		third, thirdArrived := arrive(t, b, 8<<10, 1<<20)
 		send(t, third, 8<<10)
@@ -129,11 +129,11 @@ func TestWhoHasBeenArrivingLongestGivesRoom(t *testing.T) {
 		require.ErrorIs(t, (<-firstArrived).err, errTooSlow)
 		send(t, second, 4<<10-1)
 		require.NoError(t, (<-secondArrived).err, "the budget had enough for it")
-		require.Zero(t, b.taken.Load())
+		require.Zero(t, b.used.Load())
 	})
 }
 
-func TestNobodyWhoArrivesTakesTheRoomOfWhoCameLater(t *testing.T) {
+func TestAnArrivingBodyDoesNotEvictYoungerOnes(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		b := &budget{limit: 16 << 10}
@@ -150,15 +150,15 @@ func TestNobodyWhoArrivesTakesTheRoomOfWhoCameLater(t *testing.T) {
 	})
 }
 
-func TestNobodyIsGivenUpForWhatFindsNoRoomAllTheSame(t *testing.T) {
+func TestNoBodyIsEvictedForOneThatCannotFit(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		b := &budget{limit: 20 << 10}
-		require.True(t, b.take(12<<10), "of what is being stored")
+		require.True(t, b.acquire(12<<10), "of what is being stored")
 		first, firstArrived := arrive(t, b, 8<<10, 1<<20)
 		send(t, first, atOnce+1)
 		synctest.Wait()
-		require.ErrorIs(t, b.takeFrom(12<<10, nil), errNoMemory)
+		require.ErrorIs(t, b.acquireFrom(12<<10, nil), errNoMemory)
 		send(t, first, 4<<10-1)
 		require.NoError(t, (<-firstArrived).err)
 	})

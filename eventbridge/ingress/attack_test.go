@@ -24,7 +24,7 @@ const (
 	attackedBatch = "POST /publish HTTP/1.1\r\nHost: h\r\nContent-Type: " + typeBatch + "\r\n"
 )
 
-func TestPublishersAreHeardBesideThoseWhoHoldTheirConnections(t *testing.T) {
+func TestPublishersAreServedBesideHeldConnections(t *testing.T) {
 	t.Parallel()
 	almost := strings.Repeat(" ", 1<<20-1)
 	failing := "[" + strings.Repeat(`{"specversion":"1.0","id":"`+strings.Repeat("<", 300)+`","source":"s"},`, 255) + "1]"
@@ -48,13 +48,13 @@ func TestPublishersAreHeardBesideThoseWhoHoldTheirConnections(t *testing.T) {
 				attack(t, server.Listener.Addr().String(), request)
 			}
 			if strings.HasPrefix(name, "send") {
-				require.Eventually(t, func() bool { return handler.memory.taken.Load() > attackedMemory*9/10 }, patience, moment)
+				require.Eventually(t, func() bool { return handler.memory.used.Load() > attackedMemory*9/10 }, timeout, moment)
 			}
 			for i := range 50 {
 				status, _, body := publishOf(t, server.URL, 60<<10)
 				require.Equal(t, http.StatusNoContent, status, "event %d: %s", i, body)
 			}
-			require.LessOrEqual(t, handler.memory.taken.Load(), handler.memory.limit)
+			require.LessOrEqual(t, handler.memory.used.Load(), handler.memory.limit)
 		})
 	}
 }
@@ -107,10 +107,10 @@ func TestMemoryIsGivenBackBeforeTheAnswerIsRead(t *testing.T) {
 			answered := 0
 			serve(answering{httptest.NewRecorder(), func() {
 				answered++
-				require.Zero(t, h.memory.taken.Load())
+				require.Zero(t, h.memory.used.Load())
 			}}, r)
 			require.Positive(t, answered)
-			require.Zero(t, h.answers.taken.Load())
+			require.Zero(t, h.answers.used.Load())
 		})
 	}
 }
@@ -131,12 +131,12 @@ func (a answering) Write(p []byte) (int, error) {
 	return a.ResponseWriter.Write(p)
 }
 
-func TestOfBatchesThatNobodyReadsOnlyTheStatusIsTold(t *testing.T) {
+func TestUnreadBatchAnswersAreReducedToTheirStatus(t *testing.T) {
 	t.Parallel()
 	h := newHandler(Deps{
 		Publisher: &fakePublisher{}, Connected: func() bool { return true }, Registerer: prometheus.NewRegistry(), Log: logr.Discard(),
 	}, DefaultOptions())
-	require.True(t, h.answers.take(h.answers.limit))
+	require.True(t, h.answers.acquire(h.answers.limit))
 	r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, publishPath, strings.NewReader("[{}]"))
 	r.Header.Set("Content-Type", typeBatch)
 	recorder := httptest.NewRecorder()

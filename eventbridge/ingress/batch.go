@@ -25,7 +25,7 @@ type result struct {
 // publishBatch stores the events of a batch and says what became of each of them, in their order, or of all.
 func (h *handler) publishBatch(w http.ResponseWriter, r *http.Request, may Permission) ([]result, response) {
 	body, held, err := h.memory.read(w, r, h.options.largestBody())
-	defer h.memory.give(held)
+	defer h.memory.release(held)
 	var members [][]byte
 	if err == nil {
 		members, err = cloudevent.SplitBatch(body, h.options.MaxBatchEvents)
@@ -46,7 +46,7 @@ func (h *handler) publishBatch(w http.ResponseWriter, r *http.Request, may Permi
 func (h *handler) storeAll(ctx context.Context, header http.Header, members [][]byte, may Permission) []result {
 	results := make([]result, len(members))
 	events := make([]*cloudevent.Event, 0, len(members))
-	places := make([]int, 0, len(members)) // of the events among the members
+	positions := make([]int, 0, len(members)) // of the events among the members
 	now := time.Now()
 	for i, member := range members {
 		ev, err := h.decodeMember(header, member, now)
@@ -57,7 +57,7 @@ func (h *handler) storeAll(ctx context.Context, header http.Header, members [][]
 			results[i] = resultOf(&ev, refusal(err))
 			continue
 		}
-		events, places = append(events, &ev), append(places, i)
+		events, positions = append(events, &ev), append(positions, i)
 	}
 	if len(events) == 0 {
 		return results
@@ -66,7 +66,7 @@ func (h *handler) storeAll(ctx context.Context, header http.Header, members [][]
 	errs := h.publisher.PublishAll(untilStored(ctx), events)
 	took := time.Since(started)
 	for i, ev := range events {
-		results[places[i]] = resultOf(ev, h.settle(ev, errs[i], took))
+		results[positions[i]] = resultOf(ev, h.settle(ev, errs[i], took))
 	}
 	return results
 }
@@ -98,7 +98,7 @@ func statusOf(results []result) (status, retryAfter int) {
 		retryAfter = max(retryAfter, r.retryAfter)
 		switch {
 		case r.Status == http.StatusNoContent:
-		case status == http.StatusNoContent, mayPass(r.Status) && !mayPass(status):
+		case status == http.StatusNoContent, retryable(r.Status) && !retryable(status):
 			status = r.Status
 		}
 	}
@@ -106,7 +106,7 @@ func statusOf(results []result) (status, retryAfter int) {
 }
 
 // retryable reports whether the same event may be stored when it is sent again.
-func mayPass(status int) bool {
+func retryable(status int) bool {
 	return status >= http.StatusInternalServerError || status == http.StatusTooManyRequests
 }
 
@@ -127,11 +127,11 @@ func (h *handler) respondAll(w http.ResponseWriter, results []result, resp respo
 	}
 	answer := encode(results)
 	size := int64(len(answer))
-	if !h.answers.take(size) {
+	if !h.answers.acquire(size) {
 		respond(w, response{status, "too many batches are being answered to say what became of each event", retryAfter})
 		return
 	}
-	defer h.answers.give(size)
+	defer h.answers.release(size)
 	start(w, status, retryAfter, typeJSON)
 	_, _ = w.Write(answer)
 }

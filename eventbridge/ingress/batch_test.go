@@ -109,7 +109,7 @@ func TestABatchIsAnsweredForEachOfItsEvents(t *testing.T) {
 	}
 }
 
-func TestWhatIsNoBatchIsRefusedAsAWhole(t *testing.T) {
+func TestInvalidBatchesAreRefusedAsAWhole(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct{ body, wantText string }{
 		"an empty batch":     {"[]", "the batch has no events\n"},

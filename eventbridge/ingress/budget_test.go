@@ -32,7 +32,7 @@ func (h *holding) Publish(ctx context.Context, ev *cloudevent.Event) error {
 	return h.fakePublisher.Publish(ctx, ev)
 }
 
-func TestRequestsThatWouldTakeTooMuchMemoryAreAskedToComeAgain(t *testing.T) {
+func TestRequestsBeyondTheMemoryBudgetGet429(t *testing.T) {
 	t.Parallel()
 	publisher := &holding{arrived: make(chan struct{}), release: make(chan struct{})}
 	url, registry := serve(t, publisher, func(o *Options) { o.MaxRequestSize, o.MaxBatchSize, o.MaxBytesInFlight = 100, 100, 100 })
@@ -67,7 +67,7 @@ func TestRequestsThatWouldTakeTooMuchMemoryAreAskedToComeAgain(t *testing.T) {
 	close(publisher.release)
 	require.Equal(t, http.StatusNoContent, <-first)
 	require.Equal(t, http.StatusNoContent, <-second)
-	require.Eventually(t, func() bool { return inFlight() == 0 }, patience, moment)
+	require.Eventually(t, func() bool { return inFlight() == 0 }, timeout, moment)
 }
 
 // begin sends an event and hands out the status of its answer later, 0 without one.
@@ -90,8 +90,8 @@ func begin(t *testing.T, url, body string) <-chan int {
 }
 
 const (
-	patience = 20 * time.Second
-	moment   = 5 * time.Millisecond
+	timeout = 20 * time.Second
+	moment  = 5 * time.Millisecond
 )
 
 func TestAPublisherThatIsGoneStillCountsUntilItsEventIsStored(t *testing.T) {
@@ -112,14 +112,14 @@ func TestAPublisherThatIsGoneStillCountsUntilItsEventIsStored(t *testing.T) {
 	}()
 	<-publisher.arrived
 	cancel()
-	require.Equal(t, int64(2), h.memory.taken.Load())
+	require.Equal(t, int64(2), h.memory.used.Load())
 	close(publisher.release)
 	<-done
-	require.Zero(t, h.memory.taken.Load())
+	require.Zero(t, h.memory.used.Load())
 	require.Len(t, publisher.events, 1)
 }
 
-func TestABodyTakesWhatItNeedsAndGivesItBack(t *testing.T) {
+func TestABodyReleasesItsMemoryBudget(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
 		length   int64
@@ -148,12 +148,12 @@ func TestABodyTakesWhatItNeedsAndGivesItBack(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			b := &budget{limit: 20}
-			b.taken.Store(tc.taken)
+			b.used.Store(tc.taken)
 			r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, publishPath, tc.body)
 			r.ContentLength = tc.length
 			body, held, err := b.read(httptest.NewRecorder(), r, 10)
 			require.Equal(t, tc.wantHeld, held)
-			require.Equal(t, tc.taken+held, b.taken.Load())
+			require.Equal(t, tc.taken+held, b.used.Load())
 			require.Zero(t, b.arriving.Len())
 			if tc.wantErr != nil {
 				require.ErrorIs(t, err, tc.wantErr)

@@ -86,7 +86,7 @@ func (h *handler) publish(w http.ResponseWriter, r *http.Request) {
 // publishOne gives the memory of the event back before it is answered: a publisher that does not read its answer holds none.
 func (h *handler) publishOne(w http.ResponseWriter, r *http.Request, may Permission) response {
 	body, held, err := h.memory.read(w, r, h.options.MaxRequestSize)
-	defer h.memory.give(held)
+	defer h.memory.release(held)
 	if err != nil {
 		return refusal(err)
 	}

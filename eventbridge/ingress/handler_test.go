@@ -110,7 +110,7 @@ func binary(more map[string]string) map[string]string {
 
 const structured = "application/cloudevents+json; charset=utf-8"
 
-func TestAnEventIsTakenInBothModes(t *testing.T) {
+func TestEventsAreAcceptedInBinaryAndStructuredMode(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
 		request  request
@@ -166,7 +166,7 @@ func TestAnEventIsTakenInBothModes(t *testing.T) {
 	}
 }
 
-func TestWhatThePublisherSaysOfTimeAndTraceIsKept(t *testing.T) {
+func TestThePublishersTimeAndTraceAreKept(t *testing.T) {
 	t.Parallel()
 	publisher := &fakePublisher{}
 	url, _ := serve(t, publisher)
@@ -181,7 +181,7 @@ func TestWhatThePublisherSaysOfTimeAndTraceIsKept(t *testing.T) {
 	require.Equal(t, "abc", ev.Extension("b3traceid"))
 }
 
-func TestWhatIsNoEventIsRefusedWithAPlainReason(t *testing.T) {
+func TestInvalidEventsAreRefusedWithAReason(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
 		request    request
@@ -280,7 +280,7 @@ func TestALimitSizedBodyIsTaken(t *testing.T) {
 	require.Equal(t, http.StatusNoContent, status, body)
 }
 
-func TestAnOutageIsToldWithTheTimeToTryAgain(t *testing.T) {
+func TestAnOutageIsAnsweredWithRetryAfter(t *testing.T) {
 	t.Parallel()
 	url, registry := serve(t, &fakePublisher{err: broker.ErrNotConnected})
 	status, header, body := request{header: binary(nil), body: "{}"}.send(t, url)

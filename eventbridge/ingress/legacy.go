@@ -24,7 +24,7 @@ func (h *handler) publishOneLegacy(w http.ResponseWriter, r *http.Request) (id s
 		return "", new(legacyRefusal(err))
 	}
 	body, held, err := h.memory.read(w, r, h.options.MaxRequestSize)
-	defer h.memory.give(held)
+	defer h.memory.release(held)
 	var event legacyEvent
 	if err == nil {
 		event, err = decodeLegacy(r.PathValue("application"), body)

@@ -115,7 +115,7 @@ func TestALegacyEventWithoutAnIDGetsOne(t *testing.T) {
 	require.Regexp(t, `^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$`, answer["event-id"])
 }
 
-func TestWhatIsTakenOfALegacyRequest(t *testing.T) {
+func TestFieldsOfALegacyRequest(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
 		path, body            string
@@ -234,7 +234,7 @@ func TestALegacyRequestThatHoldsNoEventIsRefused(t *testing.T) {
 	}
 }
 
-func TestALegacyPublisherHearsWhyItsEventIsNotStored(t *testing.T) {
+func TestALegacyPublisherGetsTheReasonOfAFailure(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
 		err            error

@@ -65,7 +65,7 @@ func newMetrics(deps Deps, options Options, memory *budget) *metrics {
 	})
 	bytes := prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "rouse_eventbridge_publish_bytes_in_flight", Help: "Bytes of publish requests that are in memory.",
-	}, func() float64 { return float64(memory.taken.Load()) })
+	}, func() float64 { return float64(memory.used.Load()) })
 	deps.Registerer.MustRegister(m.requests, m.duration, m.backend, m.published.events, m.inFlight, bytes, health)
 	for _, code := range []int{204, 400, 408, 429, 500, 502, 503, 504, 507} {
 		m.publish[code] = m.bind(code)

@@ -15,7 +15,7 @@ import (
 
 func of(name, source string) *cloudevent.Event { return &cloudevent.Event{Type: name, Source: source} }
 
-func TestOnlySoManyTypesAreCountedByName(t *testing.T) {
+func TestEventTypeSeriesAreBounded(t *testing.T) {
 	t.Parallel()
 	p := newPublished(2)
 	for _, ev := range []*cloudevent.Event{

@@ -64,7 +64,7 @@ func responseFor(err error) response {
 		{broker.ErrStorageFull, response{http.StatusInsufficientStorage, "insufficient resources on target stream", retryLater}},
 		{ErrNearlyFull, response{http.StatusInsufficientStorage, ErrNearlyFull.Error(), retryLater}},
 		{broker.ErrNoStream, response{http.StatusGatewayTimeout, "cannot send to stream", retrySoon}},
-		{broker.ErrNoRoom, response{http.StatusServiceUnavailable, "the account or the server of NATS has no room for more", retryLater}},
+		{broker.ErrInsufficientResources, response{http.StatusServiceUnavailable, "the account or the server of NATS has no room for more", retryLater}},
 		{broker.ErrInProcess, response{http.StatusServiceUnavailable, broker.ErrInProcess.Error(), retrySoon}},
 		{broker.ErrTimeout, response{http.StatusServiceUnavailable, "no answer from the stream in time", retrySoon}},
 	} {

@@ -12,7 +12,7 @@ import (
 	"github.com/rouse-run/rouse/internal/broker"
 )
 
-func TestEveryFailureHasItsStatus(t *testing.T) {
+func TestPublishErrorsMapToHTTPStatuses(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
 		err            error
@@ -28,15 +28,15 @@ func TestEveryFailureHasItsStatus(t *testing.T) {
 		"no stream":                  {err: broker.ErrNoStream, wantStatus: 504, wantReason: "cannot send to stream", wantRetryAfter: true},
 		"a full stream":              {err: broker.ErrStorageFull, wantStatus: 507, wantReason: "insufficient resources on target stream", wantRetryAfter: true},
 		"a stream that is late":      {err: broker.ErrTimeout, wantStatus: 503, wantReason: "no answer from the stream in time", wantRetryAfter: true},
-		"an account's limit":         {err: broker.ErrNoRoom, wantStatus: 503, wantReason: "the account or the server of NATS has no room for more", wantRetryAfter: true},
+		"an account's limit":         {err: broker.ErrInsufficientResources, wantStatus: 503, wantReason: "the account or the server of NATS has no room for more", wantRetryAfter: true},
 		"a repeat of what is stored now": {
 			err: broker.ErrInProcess, wantStatus: 503, wantReason: "an earlier publish of the same event is still being stored", wantRetryAfter: true,
 		},
-		"JetStream's own status":      {err: &broker.APIError{Code: 400, Description: "message too big"}, wantStatus: 400, wantReason: "message too big"},
-		"JetStream lacks resources":   {err: &broker.APIError{Code: 503, Description: "insufficient"}, wantStatus: 503, wantReason: "insufficient", wantRetryAfter: true},
-		"a status that is none":       {err: &broker.APIError{Code: 10077}, wantStatus: 500, wantReason: "internal error on backend"},
-		"a publisher that went away":  {err: context.Canceled, wantStatus: 500, wantReason: "internal error on backend"},
-		"an error without a mapping":  {err: errors.New("secret text"), wantStatus: 500, wantReason: "internal error on backend"},
+		"JetStream's own status":     {err: &broker.APIError{Code: 400, Description: "message too big"}, wantStatus: 400, wantReason: "message too big"},
+		"JetStream lacks resources":  {err: &broker.APIError{Code: 503, Description: "insufficient"}, wantStatus: 503, wantReason: "insufficient", wantRetryAfter: true},
+		"a status that is none":      {err: &broker.APIError{Code: 10077}, wantStatus: 500, wantReason: "internal error on backend"},
+		"a publisher that went away": {err: context.Canceled, wantStatus: 500, wantReason: "internal error on backend"},
+		"an error without a mapping": {err: errors.New("secret text"), wantStatus: 500, wantReason: "internal error on backend"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

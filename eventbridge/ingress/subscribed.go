@@ -43,11 +43,11 @@ const subscribedAtATime = 2
 
 // subscribed answers when there is a free slot, and memory for the answer until it is read.
 func (h *handler) subscribed(w http.ResponseWriter, r *http.Request) {
-	turn := time.NewTimer(roomWait)
-	defer turn.Stop()
+	timer := time.NewTimer(budgetWait)
+	defer timer.Stop()
 	select {
 	case h.asking <- struct{}{}:
-	case <-turn.C:
+	case <-timer.C:
 		h.notSubscribed(w, http.StatusServiceUnavailable, "too many ask what is subscribed")
 		return
 	case <-r.Context().Done():
@@ -58,10 +58,10 @@ func (h *handler) subscribed(w http.ResponseWriter, r *http.Request) {
 	switch size := int64(len(answer)); {
 	case err != nil:
 		h.notSubscribed(w, http.StatusInternalServerError, err.Error())
-	case !h.answers.take(size):
+	case !h.answers.acquire(size):
 		h.notSubscribed(w, http.StatusServiceUnavailable, "too many answers are being sent about what is subscribed")
 	default:
-		defer h.answers.give(size)
+		defer h.answers.release(size)
 		start(w, http.StatusOK, 0, typeJSON)
 		_, _ = w.Write(answer)
 	}

@@ -34,7 +34,7 @@ func serveSubscriptions(t *testing.T, subscriptions Subscriptions) (url string, 
 	return server.URL, registry
 }
 
-func TestAnApplicationHearsWhichOfItsEventsAreWanted(t *testing.T) {
+func TestSubscribedListsTheEventsOfAnApplication(t *testing.T) {
 	t.Parallel()
 	url, registry := serveSubscriptions(t, specsFunc(func() ([]eventingv1alpha2.SubscriptionSpec, error) {
 		return []eventingv1alpha2.SubscriptionSpec{
@@ -65,7 +65,7 @@ func TestAnApplicationHearsWhichOfItsEventsAreWanted(t *testing.T) {
 	require.NotContains(t, paths(t, registry), "/my-shop/v1/events/subscribed")
 }
 
-func TestWhatIsSubscribedMayNotBeKnownYet(t *testing.T) {
+func TestSubscribedFailsBeforeSubscriptionsAreKnown(t *testing.T) {
 	t.Parallel()
 	for name, subscriptions := range map[string]Subscriptions{
 		"no cache":            nil,
@@ -84,7 +84,7 @@ func TestWhatIsSubscribedMayNotBeKnownYet(t *testing.T) {
 }
 
 // Clients need no credentials, and each answer may name all types of all Subscriptions.
-func TestWhatIsSubscribedIsAskedForAFewAtATime(t *testing.T) {
+func TestSubscribedRequestsAreBounded(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		const asked = 20
@@ -109,7 +109,7 @@ func TestWhatIsSubscribedIsAskedForAFewAtATime(t *testing.T) {
 		}
 		synctest.Wait()
 		require.EqualValues(t, subscribedAtATime, reading.Load())
-		time.Sleep(roomWait)
+		time.Sleep(budgetWait)
 		close(release)
 		all.Wait()
 		counts := map[int]int{}
@@ -121,7 +121,7 @@ func TestWhatIsSubscribedIsAskedForAFewAtATime(t *testing.T) {
 	})
 }
 
-func TestAnswersThatNobodyReadsAreBounded(t *testing.T) {
+func TestUnreadSubscribedAnswersAreBounded(t *testing.T) {
 	t.Parallel()
 	options := DefaultOptions()
 	types := make([]string, 10_000)
@@ -134,7 +134,7 @@ func TestAnswersThatNobodyReadsAreBounded(t *testing.T) {
 			return []eventingv1alpha2.SubscriptionSpec{{Source: "shop", Types: types}}, nil
 		}),
 	}, options)
-	require.True(t, h.answers.take(options.MaxBytesInFlight/answerShare-100_000))
+	require.True(t, h.answers.acquire(options.MaxBytesInFlight/answerShare-100_000))
 	ask := func() int {
 		w, r := httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, "/shop/v1/events/subscribed", nil)
 		r.SetPathValue("application", "shop")
@@ -142,7 +142,7 @@ func TestAnswersThatNobodyReadsAreBounded(t *testing.T) {
 		return w.Code
 	}
 	require.Equal(t, http.StatusServiceUnavailable, ask())
-	h.answers.give(options.MaxBytesInFlight/answerShare - 100_000)
+	h.answers.release(options.MaxBytesInFlight/answerShare - 100_000)
 	require.Equal(t, http.StatusOK, ask())
-	require.Zero(t, h.answers.taken.Load())
+	require.Zero(t, h.answers.used.Load())
 }

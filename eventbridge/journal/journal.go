@@ -63,25 +63,25 @@ func (j *Journal) Recent(q Query) (found []Record) {
 
 // Each calls yield with the records that are remembered, the oldest first, until it returns false. It holds a few of them at a
 // time: when the ring turns over while yield works, a record of the kind Skipped says how many are missing.
-func (j *Journal) Each(q Query, take func(Record) bool) {
+func (j *Journal) Each(q Query, yield func(Record) bool) {
 	if j != nil {
 		from, end := j.remembered(&q)
-		j.tell(&q, from, end, take)
+		j.visit(&q, from, end, yield)
 	}
 }
 
 // Follow is Each, and goes on with the records that come, until ctx ends. With Query.Since now it gives the new ones alone.
-func (j *Journal) Follow(ctx context.Context, q Query, take func(Record)) {
+func (j *Journal) Follow(ctx context.Context, q Query, yield func(Record)) {
 	if j == nil {
 		<-ctx.Done()
 		return
 	}
 	next, end := j.remembered(&q)
-	for j.tell(&q, next, end, func(r Record) bool {
+	for j.visit(&q, next, end, func(r Record) bool {
 		if ctx.Err() != nil {
 			return false
 		}
-		take(r)
+		yield(r)
 		return true
 	}) {
 		next = end
@@ -126,16 +126,16 @@ func (j *Journal) back(q *Query, from uint64, left int) (uint64, int) {
 }
 
 // visit calls yield with the records between two numbers that match, and is false when yield was.
-func (j *Journal) tell(q *Query, from, end uint64, take func(Record) bool) bool {
+func (j *Journal) visit(q *Query, from, end uint64, yield func(Record) bool) bool {
 	var found []Record
 	for from < end {
 		var skipped uint64
 		found, from, skipped = j.read(found[:0], q, from, end)
-		if skipped > 0 && !take(Record{Time: time.Now(), Kind: Skipped, Count: int(skipped)}) {
+		if skipped > 0 && !yield(Record{Time: time.Now(), Kind: Skipped, Count: int(skipped)}) {
 			return false
 		}
 		for _, r := range found {
-			if !take(r) {
+			if !yield(r) {
 				return false
 			}
 		}

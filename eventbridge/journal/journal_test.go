@@ -115,20 +115,20 @@ func TestAReaderHoldsAFewRecordsAtATime(t *testing.T) {
 	const records = 20_000
 	j := filled(records, records) // not parallel: it counts allocations
 	for _, limit := range []int{0, records - 1} {
-		told := 0
+		visited := 0
 		allocated := testing.AllocsPerRun(1, func() {
-			told = 0
+			visited = 0
 			j.Each(journal.Query{Limit: limit}, func(journal.Record) bool {
-				told++
+				visited++
 				return true
 			})
 		})
-		require.GreaterOrEqual(t, told, records-1)
+		require.GreaterOrEqual(t, visited, records-1)
 		require.LessOrEqual(t, allocated, 32.0, "a chunk, as it grows")
 	}
 }
 
-func TestAReaderWhoIsTooSlowIsToldWhatIsMissing(t *testing.T) {
+func TestASlowReaderOfTheJournalGetsASkippedRecord(t *testing.T) {
 	t.Parallel()
 	const capacity, more = 1000, 700
 	j := filled(capacity, capacity)
@@ -153,12 +153,12 @@ func TestAReaderWhoIsTooSlowIsToldWhatIsMissing(t *testing.T) {
 
 func TestAReaderMayStop(t *testing.T) {
 	t.Parallel()
-	told := 0
+	visited := 0
 	filled(1000, 1000).Each(journal.Query{}, func(journal.Record) bool {
-		told++
-		return told < 3
+		visited++
+		return visited < 3
 	})
-	require.Equal(t, 3, told)
+	require.Equal(t, 3, visited)
 }
 
 // follow returns what is followed, until the test ends.
@@ -191,7 +191,7 @@ func TestAFollowerGetsWhatIsThereAndWhatComes(t *testing.T) {
 	require.Equal(t, "4", (<-followed).ID)
 }
 
-func TestAFollowerThatIsTooSlowIsToldWhatIsMissing(t *testing.T) {
+func TestASlowFollowerOfTheJournalGetsASkippedRecord(t *testing.T) {
 	t.Parallel()
 	j := journal.New(4)
 	followed := follow(t, j, journal.Query{})

@@ -17,7 +17,7 @@ const (
 	interval = time.Second
 	rest     = 5 * time.Second
 	// pollTimeout bounds one poll.
-	lookTimeout = 30 * time.Second
+	pollTimeout = 30 * time.Second
 )
 
 // Use is what a stream holds, and what it may.
@@ -40,7 +40,7 @@ type Stream interface {
 type Monitor struct {
 	stream  Stream
 	options Options
-	care    func(ctx context.Context, over []Held)
+	enforce func(ctx context.Context, over []Held)
 	log     logr.Logger
 	over    *prometheus.GaugeVec
 
@@ -53,10 +53,10 @@ type Monitor struct {
 // New registers rouse_eventbridge_quota_exceeded; Run keeps it up to date, and calls enforce after each poll with those
 // that have more to give up than they have.
 func New(
-	stream Stream, options Options, care func(ctx context.Context, over []Held), registerer prometheus.Registerer, log logr.Logger,
+	stream Stream, options Options, enforce func(ctx context.Context, over []Held), registerer prometheus.Registerer, log logr.Logger,
 ) *Monitor {
 	m := &Monitor{
-		stream: stream, options: options, care: care, log: log, limits: map[types.NamespacedName]*Limit{},
+		stream: stream, options: options, enforce: enforce, log: log, limits: map[types.NamespacedName]*Limit{},
 		over: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "rouse_eventbridge_quota_exceeded",
 			Help: "1 while the events of a namespace take more of the stream than its share; absent otherwise.",
@@ -108,7 +108,7 @@ func (m *Monitor) Run(ctx context.Context) {
 			return
 		case <-timer.C:
 			pause := interval
-			if m.look(ctx) {
+			if m.poll(ctx) {
 				pause = rest
 			}
 			timer.Reset(pause + rand.N(pause/4)) //nolint:gosec // jitter needs no secrecy
@@ -117,17 +117,17 @@ func (m *Monitor) Run(ctx context.Context) {
 }
 
 // poll reports whether it had to read.
-func (m *Monitor) look(ctx context.Context) (read bool) {
-	looking, cancel := context.WithTimeout(ctx, lookTimeout)
+func (m *Monitor) poll(ctx context.Context) (read bool) {
+	pollCtx, cancel := context.WithTimeout(ctx, pollTimeout)
 	defer cancel()
-	held, share, read, err := m.measure(looking)
+	held, share, read, err := m.measure(pollCtx)
 	if err != nil {
 		m.log.V(1).Info("it is not known what namespaces keep", "reason", err.Error())
 		held = nil
 	}
 	allowed := allowances(held, share)
 	m.apply(allowed)
-	m.care(ctx, slices.DeleteFunc(held, func(h Held) bool {
+	m.enforce(ctx, slices.DeleteFunc(held, func(h Held) bool {
 		_, limited := allowed[h.Subscription]
 		return !limited
 	}))

@@ -7,7 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-func TestWhatANamespaceMayKeep(t *testing.T) {
+func TestQuotaAllowances(t *testing.T) {
 	t.Parallel()
 	name := func(namespace, name string) types.NamespacedName {
 		return types.NamespacedName{Namespace: namespace, Name: name}

@@ -15,23 +15,23 @@ import (
 // maxDirect is the largest body that is sent without net/http, and maxRequest the largest request. They fit into the
 // buffers of a connection, so that a server that answers before it has read all does not block us.
 const (
-	maxDirect = 16 << 10
-	maxLetter = 2 * maxDirect
+	maxDirect  = 16 << 10
+	maxRequest = 2 * maxDirect
 )
 
 // direct sends a small event over plain HTTP to a pod. It does what http.Transport does with less: no goroutines for a
 // connection, one write for a request, and nothing to allocate that can be used again.
 func (s *Sink) direct(ctx context.Context, m *member, ev *cloudevent.Event) (dispatch.Answer, error) {
-	l := s.network.borrowLetter()
-	defer s.network.returnLetter(l)
+	l := s.network.borrowRequestBuffer()
+	defer s.network.returnRequestBuffer(l)
 	if err := l.write(s.opening, s.login, ev); err != nil {
 		return dispatch.Answer{}, err
 	}
-	if len(l.text) > maxLetter {
+	if len(l.text) > maxRequest {
 		return s.post(ctx, m.url, ev)
 	}
 	deadline := time.Now().Add(s.target.Timeout)
-	if w := m.wires.take(deadline); w != nil {
+	if w := m.connPool.acquire(deadline); w != nil {
 		if x := s.use(ctx, m, w, l, deadline); !x.unsent || ctx.Err() != nil {
 			return x.answer, x.err
 		}
@@ -45,10 +45,10 @@ func (s *Sink) direct(ctx context.Context, m *member, ev *cloudevent.Event) (dis
 }
 
 // use has one exchange on a connection, and keeps it if that went well.
-func (s *Sink) use(ctx context.Context, m *member, w *wire, l *letter, deadline time.Time) exchange {
+func (s *Sink) use(ctx context.Context, m *member, w *podConn, l *requestBuffer, deadline time.Time) exchange {
 	x := w.exchange(ctx, s.network, s.replies(deadline), l.text)
 	if x.keep {
-		m.wires.keep(w)
+		m.connPool.keep(w)
 	} else {
 		_ = w.conn.Close()
 	}
@@ -56,7 +56,7 @@ func (s *Sink) use(ctx context.Context, m *member, w *wire, l *letter, deadline 
 }
 
 // connect makes a connection for use until the deadline. Running out of time says nothing about the pod.
-func (s *Sink) connect(ctx context.Context, m *member, deadline time.Time) (*wire, error) {
+func (s *Sink) connect(ctx context.Context, m *member, deadline time.Time) (*podConn, error) {
 	ctx, cancel := context.WithDeadline(ctx, deadline)
 	defer cancel()
 	conn, err := s.network.dialer.DialContext(ctx, "tcp", m.url.Host)
@@ -70,29 +70,29 @@ func (s *Sink) connect(ctx context.Context, m *member, deadline time.Time) (*wir
 		return nil, err
 	}
 	_ = conn.SetDeadline(deadline) // fails only for a connection that is closed, as writing will
-	return newWire(conn), nil
+	return newPodConn(conn), nil
 }
 
 // requestBuffer is a request as it is written, and what is needed to write it.
-type letter struct {
+type requestBuffer struct {
 	header http.Header
 	text   []byte
 }
 
-func (n *Network) borrowLetter() *letter {
-	if l, ok := n.letters.Get().(*letter); ok {
+func (n *Network) borrowRequestBuffer() *requestBuffer {
+	if l, ok := n.requestBuffers.Get().(*requestBuffer); ok {
 		return l
 	}
-	return &letter{header: make(http.Header, headers)}
+	return &requestBuffer{header: make(http.Header, headers)}
 }
 
-func (n *Network) returnLetter(l *letter) {
+func (n *Network) returnRequestBuffer(l *requestBuffer) {
 	clear(l.header)
-	n.letters.Put(l)
+	n.requestBuffers.Put(l)
 }
 
 // write makes the request.
-func (l *letter) write(opening string, login []string, ev *cloudevent.Event) error {
+func (l *requestBuffer) write(opening string, login []string, ev *cloudevent.Event) error {
 	ev.SetHeader(l.header)
 	tracing.Inject(l.header)
 	if login != nil {

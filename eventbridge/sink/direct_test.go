@@ -148,13 +148,13 @@ func TestConnectionsExpire(t *testing.T) {
 	t.Parallel()
 	near, far := net.Pipe()
 	defer func() { _ = far.Close() }()
-	var ws wires
-	w := newWire(near)
+	var ws connPool
+	w := newPodConn(near)
 	ws.keep(w)
 	ws.expire(w)
 	_, err := far.Read(make([]byte, 1))
 	require.ErrorIs(t, err, io.EOF, "it is closed")
-	require.Nil(t, ws.take(time.Now().Add(time.Hour)))
+	require.Nil(t, ws.acquire(time.Now().Add(time.Hour)))
 	ws.expire(w) // a timer that comes late
 }
 
@@ -189,7 +189,7 @@ func TestAnAnswerThatDoesNotEndIsCutOffAtTheTimeout(t *testing.T) {
 }
 
 // What follows is no body, and the connection stays open for it.
-func TestAnotherProtocolHoldsNoDeliveryUp(t *testing.T) {
+func TestAnotherProtocolBlocksNoDelivery(t *testing.T) {
 	t.Parallel()
 	address, _ := raw(t, nil, "HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\nConnection: Upgrade\r\n\r\n")
 	s := run(t, sinktest.NewEndpoints(sinktest.Ready(address)), DefaultOptions())
@@ -206,7 +206,7 @@ func TestAnotherProtocolHoldsNoDeliveryUp(t *testing.T) {
 // A pod that answers before it has read all must not block what is still being written.
 func TestAnAnswerMayComeBeforeTheRequestIsRead(t *testing.T) {
 	t.Parallel()
-	address := deaf(t, "HTTP/1.1 431 Request Header Fields Too Large\r\nConnection: close\r\nContent-Length: 0\r\n\r\n")
+	address := answerWithoutReading(t, "HTTP/1.1 431 Request Header Fields Too Large\r\nConnection: close\r\nContent-Length: 0\r\n\r\n")
 	s := run(t, sinktest.NewEndpoints(sinktest.Ready(address)), DefaultOptions())
 	open(t, s)
 	const much = 8 << 20 // more than buffers take
@@ -223,7 +223,7 @@ func TestAnAnswerMayComeBeforeTheRequestIsRead(t *testing.T) {
 }
 
 // answerWithoutReading answers each connection once, as soon as something comes, and reads no more.
-func deaf(t *testing.T, text string) (address string) {
+func answerWithoutReading(t *testing.T, text string) (address string) {
 	t.Helper()
 	return listen(t, func(conn net.Conn) {
 		_, _ = conn.Read(make([]byte, 1))

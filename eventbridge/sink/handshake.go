@@ -9,7 +9,7 @@ import (
 
 const (
 	// handshakeBytes is what a server can make a handshake take: crypto/tls reads 256 KiB of certificates into a buffer that doubles.
-	handshakeRoom = 512 << 10
+	handshakeBytes = 512 << 10
 	// maxCertificates is how many bytes of them a connection keeps as long as it is open.
 	maxCertificates = 32 << 10
 )
@@ -31,7 +31,7 @@ func (n *Network) secure(dial dialFunc, name string) dialFunc {
 			config.ServerName = host
 		}
 		call, _ := ctx.Value(callKey{}).(replyReader)
-		release, err := call.reserve(ctx, handshakeRoom)
+		release, err := call.reserve(ctx, handshakeBytes)
 		if err != nil {
 			return nil, err
 		}

@@ -19,22 +19,22 @@ import (
 )
 
 // A server may send a quarter of a mebibyte of certificates, and not end.
-func TestHandshakesWaitForRoom(t *testing.T) {
+func TestTLSHandshakesWaitForTheMemoryBudget(t *testing.T) {
 	t.Parallel()
 	const calls, atATime = 12, 3
-	room := budget.New(2*atATime*handshakeRoom, 0)
+	memory := budget.New(2*atATime*handshakeBytes, 0)
 	var most atomic.Int64
 	address := listen(t, func(conn net.Conn) {
 		defer func() { _ = conn.Close() }()
-		most.Store(max(most.Load(), room.Used()))
+		most.Store(max(most.Load(), memory.Used()))
 		_, _ = io.Copy(io.Discard, conn) // until the client has waited long enough
 	})
 	options := DefaultOptions()
-	options.DialTimeout = patience / 10
+	options.DialTimeout = timeout / 10
 	network := NewNetwork(options)
 	t.Cleanup(network.Close)
 	s, err := New(Target{URL: "https://price.shop/in"}, Deps{
-		Network: network, Endpoints: sinktest.NewEndpoints(sinktest.Ready(address)), Room: room.Share("shop"), Log: logr.Discard(),
+		Network: network, Endpoints: sinktest.NewEndpoints(sinktest.Ready(address)), Budget: memory.Share("shop"), Log: logr.Discard(),
 	})
 	require.NoError(t, err)
 	open(t, start(t, s))
@@ -46,9 +46,9 @@ func TestHandshakesWaitForRoom(t *testing.T) {
 		})
 	}
 	sending.Wait()
-	require.LessOrEqual(t, most.Load(), int64(atATime*handshakeRoom), "what one namespace may take")
+	require.LessOrEqual(t, most.Load(), int64(atATime*handshakeBytes), "what one namespace may take")
 	require.Positive(t, most.Load())
-	require.Zero(t, room.Used())
+	require.Zero(t, memory.Used())
 }
 
 func TestAServerThatShowsTooManyCertificatesIsNotConnectedTo(t *testing.T) {

@@ -52,7 +52,7 @@ func TestABusyPodIsPassedOver(t *testing.T) {
 	first.Wait()
 }
 
-func TestASinkThatHangsHoldsUpNoOther(t *testing.T) {
+func TestAHangingSinkBlocksNoOther(t *testing.T) {
 	t.Parallel()
 	const many = 50
 	var held sync.WaitGroup

@@ -34,7 +34,7 @@ type Network struct {
 	dialer  *net.Dialer // to pods
 	prober  *net.Dialer // to pods that may not be up yet
 
-	letters, readers sync.Pool // of *requestBuffer and *reader
+	requestBuffers, readers sync.Pool // of *requestBuffer and *reader
 }
 
 // NewNetwork connects as the options say. New returns the error of those that Validate refuses.

@@ -23,7 +23,7 @@ type pool struct {
 	mu      sync.Mutex
 	known   map[string]*member // by address
 	usable  []*member          // sorted by address, so that round-robin is even
-	turn    int
+	next    int
 	changed time.Time     // when the gate last opened or closed
 	dial    func(*member) // dials until accepted; nil while no dialler runs
 }
@@ -35,7 +35,7 @@ type member struct {
 	since    time.Time // when the address became known
 	dialling bool
 	inFlight int // requests that have no answer yet
-	wires    wires
+	connPool connPool
 }
 
 func newPool(sink *url.URL, service bool, openness Openness, log logr.Logger) *pool {
@@ -75,11 +75,11 @@ func (p *pool) apply(endpoints []routing.Endpoint) {
 func (p *pool) pick() *member {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	i := leastLoaded(len(p.usable), p.turn, func(i int) int { return p.usable[i].inFlight })
+	i := leastLoaded(len(p.usable), p.next, func(i int) int { return p.usable[i].inFlight })
 	if i < 0 {
 		return nil
 	}
-	p.turn = i + 1
+	p.next = i + 1
 	p.usable[i].inFlight++
 	return p.usable[i]
 }
@@ -106,7 +106,7 @@ func (p *pool) closeIdle() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, m := range p.known {
-		m.wires.close()
+		m.connPool.close()
 	}
 }
 

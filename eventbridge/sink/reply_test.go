@@ -58,7 +58,7 @@ func TestAnAnswerThatIsAnEventIsAReply(t *testing.T) {
 			header: map[string]string{"Content-Type": "application/cloudevents+json"},
 			body:   strings.Replace(structured, `"id"`, `"a":"`+strings.Repeat("x", bounds.Attributes)+`","id"`, 1), says: "more than 16384 bytes",
 		},
-		"an unknown version":          {header: map[string]string{"Ce-Specversion": "7"}, says: "unknown specversion"},
+		"an unknown version": {header: map[string]string{"Ce-Specversion": "7"}, says: "unknown specversion"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -183,7 +183,7 @@ func large() *cloudevent.Event {
 }
 
 // Many sinks answer with as much as they may. What the budget has no memory for yet is left in the network.
-func TestRepliesWaitForRoom(t *testing.T) {
+func TestRepliesWaitForTheMemoryBudget(t *testing.T) {
 	t.Parallel()
 	const calls, size = 20, 256 << 10
 	server := sinktest.Start(t, func(w http.ResponseWriter, r *http.Request) {
@@ -200,9 +200,9 @@ func TestRepliesWaitForRoom(t *testing.T) {
 	options.MaxReplySize = size
 	network := NewNetwork(options)
 	t.Cleanup(network.Close)
-	room := budget.New(4*replyFactor*size, 0)
+	memory := budget.New(4*replyFactor*size, 0)
 	endpoints := sinktest.NewEndpoints(sinktest.Ready(server.Address()))
-	s, err := New(Target{URL: sinkURL}, Deps{Network: network, Endpoints: endpoints, Room: room.Share("shop"), Log: logr.Discard()})
+	s, err := New(Target{URL: sinkURL}, Deps{Network: network, Endpoints: endpoints, Budget: memory.Share("shop"), Log: logr.Discard()})
 	require.NoError(t, err)
 	open(t, start(t, s))
 	var sending sync.WaitGroup
@@ -211,20 +211,20 @@ func TestRepliesWaitForRoom(t *testing.T) {
 			answer, err := s.Send(t.Context(), order([]string{"told", "untold"}[i%2]))
 			if assert.NoError(t, err) && assert.NotNil(t, answer.Reply, "%v", answer.ReplyError) {
 				assert.Len(t, answer.Reply.Data, size)
-				assert.LessOrEqual(t, room.Used(), int64(4*replyFactor*size))
+				assert.LessOrEqual(t, memory.Used(), int64(4*replyFactor*size))
 				answer.Release()
 			}
 		})
 	}
 	sending.Wait()
-	require.Zero(t, room.Used())
+	require.Zero(t, memory.Used())
 }
 
-func TestAReplyThatFindsNoRoomInTimeIsNoAnswer(t *testing.T) {
+func TestAReplyWithoutMemoryInTimeIsNoAnswer(t *testing.T) {
 	t.Parallel()
-	room := budget.New(100, 0).Share("shop")
-	room.Force(100)
-	replies := replyReader{most: 1 << 20, room: room, until: time.Now().Add(10 * time.Millisecond)}
+	memory := budget.New(100, 0).Share("shop")
+	memory.Force(100)
+	replies := replyReader{most: 1 << 20, budget: memory, until: time.Now().Add(10 * time.Millisecond)}
 	body := io.NopCloser(strings.NewReader(strings.Repeat("x", 2*smallReply)))
 	_, _, err := replies.read(t.Context(), &http.Response{ContentLength: -1, Body: body})
 	require.ErrorIs(t, err, context.DeadlineExceeded)

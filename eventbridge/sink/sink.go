@@ -33,7 +33,7 @@ type Deps struct {
 	Network   *Network
 	Endpoints Endpoints // not asked about an external sink
 	Openness  Openness  // of the gate; may be nil
-	Room      Room      // for large replies; nil for as much as they take
+	Budget    Budget    // for large replies; nil for as much as they take
 	Log       logr.Logger
 }
 
@@ -46,7 +46,7 @@ type Sink struct {
 	network   *Network
 	endpoints Endpoints
 	pool      *pool
-	room      Room
+	budget    Budget
 	transport *http.Transport
 	log       logr.Logger
 	precise   bool // the log shows when a request was written; to know it costs more than a guess
@@ -69,11 +69,11 @@ func New(target Target, deps Deps) (*Sink, error) {
 	}
 	s := &Sink{
 		target: target, url: u, login: loginOf(u), network: deps.Network, endpoints: deps.Endpoints,
-		pool: newPool(u, deps.Network.options.Endpoints == EndpointsService, deps.Openness, deps.Log),
-		room: deps.Room, log: deps.Log, precise: deps.Log.V(1).Enabled(),
+		pool:   newPool(u, deps.Network.options.Endpoints == EndpointsService, deps.Openness, deps.Log),
+		budget: deps.Budget, log: deps.Log, precise: deps.Log.V(1).Enabled(),
 	}
 	s.opening = openingOf(u.RequestURI(), u.Host)
-	s.transport = s.way()
+	s.transport = s.chooseTransport()
 	if target.External {
 		s.pool.gate.set(true)
 		if deps.Openness != nil {
@@ -85,7 +85,7 @@ func New(target Target, deps Deps) (*Sink, error) {
 
 // chooseTransport returns the transport to the sink. Connections with TLS to pods are the sink's own, because a pod's
 // address does not say which name its server has to prove.
-func (s *Sink) way() *http.Transport {
+func (s *Sink) chooseTransport() *http.Transport {
 	switch {
 	case s.target.External || s.pool.service:
 		return s.network.hosts
@@ -187,7 +187,7 @@ func (s *Sink) post(ctx context.Context, to *url.URL, ev *cloudevent.Event) (dis
 
 // replies are read until the deadline of their call.
 func (s *Sink) replies(deadline time.Time) replyReader {
-	return replyReader{most: s.network.options.MaxReplySize, room: s.room, until: deadline}
+	return replyReader{most: s.network.options.MaxReplySize, budget: s.budget, until: deadline}
 }
 
 // notConnected reports whether connecting failed, and not a request whose event may have been read.

@@ -28,8 +28,8 @@ import (
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 const (
-	sinkURL  = "http://price.shop.svc.cluster.local:8080/orders?region=eu"
-	patience = 10 * time.Second
+	sinkURL = "http://price.shop.svc.cluster.local:8080/orders?region=eu"
+	timeout = 10 * time.Second
 )
 
 // run starts a sink for the endpoints and stops it with the test.
@@ -62,7 +62,7 @@ func start(t testing.TB, s *Sink) *Sink {
 
 func open(t testing.TB, s *Sink) <-chan struct{} {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := context.WithTimeout(t.Context(), timeout)
 	defer cancel()
 	closed, err := s.Gate().Wait(ctx)
 	require.NoError(t, err)
@@ -175,7 +175,7 @@ func TestASinkThatHangsRunsIntoTheTimeout(t *testing.T) {
 	}
 }
 
-func TestAConnectionThatBreaksIsNoSinkThatIsGone(t *testing.T) {
+func TestABrokenConnectionIsNotErrSinkGone(t *testing.T) {
 	t.Parallel()
 	server := sinktest.Start(t, func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) })
 	s := run(t, sinktest.NewEndpoints(sinktest.Ready(server.Address())), DefaultOptions())
@@ -264,7 +264,7 @@ func TestTheGateClosesWhenTheLastPodRefusesAndOpensWhenItAccepts(t *testing.T) {
 	require.Eventually(t, func() bool { // a connection that was kept may break first
 		_, err = s.Send(t.Context(), order("2"))
 		return errors.Is(err, dispatch.ErrSinkGone)
-	}, patience, time.Millisecond)
+	}, timeout, time.Millisecond)
 	<-closed
 	require.False(t, s.Gate().IsOpen())
 

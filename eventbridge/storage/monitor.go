@@ -18,7 +18,7 @@ const (
 	// askTimeout bounds one poll of all streams.
 	askTimeout = 2 * time.Second
 	// staleAfter is how long an answer counts when there is no newer one.
-	memory = 10 * time.Second
+	staleAfter = 10 * time.Second
 	// quiet is how long the log says nothing of a stream that is filled and emptied again and again.
 	quiet = time.Minute
 )
@@ -46,9 +46,9 @@ type Monitor struct {
 	full    atomic.Bool
 
 	// Only Run touches these.
-	known    map[string]reading
-	toldFull bool // what the log last said
-	told     time.Time
+	known      map[string]reading
+	loggedFull bool // what the log last said
+	loggedAt   time.Time
 }
 
 // reading is what a stream last answered.
@@ -78,13 +78,13 @@ func (m *Monitor) Run(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-timer.C:
-			m.look(ctx)
+			m.poll(ctx)
 			timer.Reset(m.pause())
 		}
 	}
 }
 
-func (m *Monitor) look(ctx context.Context) {
+func (m *Monitor) poll(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
 	for _, stream := range m.deps.Streams.Streams() {
@@ -100,7 +100,7 @@ func (m *Monitor) ask(ctx context.Context, stream string) {
 		m.known[stream] = reading{fill: fill, at: time.Now()}
 		m.judge()
 		m.fill.WithLabelValues(stream).Set(fill)
-	case time.Since(m.known[stream].at) > memory:
+	case time.Since(m.known[stream].at) > staleAfter:
 		delete(m.known, stream)
 		m.judge()
 		m.fill.DeleteLabelValues(stream)
@@ -113,10 +113,10 @@ func (m *Monitor) judge() {
 	events := m.events()
 	full := m.options.refuses(events.fill)
 	m.full.Store(full)
-	if m.toldFull == full || time.Since(m.told) < quiet {
+	if m.loggedFull == full || time.Since(m.loggedAt) < quiet {
 		return
 	}
-	m.toldFull, m.told = full, time.Now()
+	m.loggedFull, m.loggedAt = full, time.Now()
 	if full {
 		m.deps.Log.Info("refusing events, because their stream is nearly full", "fill", events.fill, "watermark", m.options.Watermark)
 		return

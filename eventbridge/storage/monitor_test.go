@@ -120,7 +120,7 @@ func TestAWatermarkCanBeTurnedOff(t *testing.T) {
 	}
 }
 
-func TestWhatIsNotKnownAnyMoreRefusesNothing(t *testing.T) {
+func TestAnUnknownFillRefusesNoEvents(t *testing.T) {
 	t.Parallel()
 	for name, silence := range map[string]func(*fakeStreams){
 		"an error":  func(s *fakeStreams) { s.err = errors.New("not connected") },
@@ -132,7 +132,7 @@ func TestWhatIsNotKnownAnyMoreRefusesNothing(t *testing.T) {
 				time.Sleep(interval)
 				synctest.Wait()
 				f.streams.set(silence)
-				time.Sleep(memory - interval)
+				time.Sleep(staleAfter - interval)
 				require.True(f.t, f.Full(), "the last answer counts for a while")
 				time.Sleep(interval + 2*(askTimeout+interval))
 				require.False(f.t, f.Full())
@@ -142,7 +142,7 @@ func TestWhatIsNotKnownAnyMoreRefusesNothing(t *testing.T) {
 	}
 }
 
-func TestTheLogIsNotFilledByAStreamThatGoesToAndFro(t *testing.T) {
+func TestWatermarkLogsAreRateLimited(t *testing.T) {
 	watch(t, DefaultOptions(), func(f *fixture) {
 		time.Sleep(2 * quiet)
 		for i := range 100 {
@@ -159,7 +159,7 @@ func TestTheLogIsNotFilledByAStreamThatGoesToAndFro(t *testing.T) {
 	})
 }
 
-func TestStreamsAreAskedSeldomWhileThereIsRoom(t *testing.T) {
+func TestStreamsArePolledSeldomBelowTheWatermark(t *testing.T) {
 	watch(t, DefaultOptions(), func(f *fixture) {
 		time.Sleep(time.Minute)
 		synctest.Wait()

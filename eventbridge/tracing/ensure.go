@@ -60,7 +60,7 @@ func ofB3(ev *cloudevent.Event) (string, bool) {
 		return "", false
 	}
 	flags := flagsUnsampled
-	if said := ev.Extension("b3sampled"); said == "1" || said == "true" || ev.Extension("b3flags") == "1" {
+	if sampling := ev.Extension("b3sampled"); sampling == "1" || sampling == "true" || ev.Extension("b3flags") == "1" {
 		flags = flagsSampled
 	}
 	return "00-" + id + "-" + span + "-" + flags, true

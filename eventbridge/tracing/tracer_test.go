@@ -29,14 +29,14 @@ const (
 	publisher  = "00f067aa0ba902b7"
 	sampled    = "00-" + traceID + "-" + publisher + "-01"
 	unsampled  = "00-" + traceID + "-" + publisher + "-00"
-	patience   = 20 * time.Second
+	timeout    = 20 * time.Second
 	orderEvent = "order.received.v1"
 )
 
 // sent returns the spans that came when a tracer was closed, by name.
 func sent(t *testing.T, collector *otlptest.Collector, tracer *Tracer) map[string][]*tracev1.Span {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := context.WithTimeout(t.Context(), timeout)
 	defer cancel()
 	require.NoError(t, tracer.Close(ctx))
 	found := map[string][]*tracev1.Span{}
@@ -131,7 +131,7 @@ func TestOneTraceRunsFromThePublisherThroughAChain(t *testing.T) {
 	require.Equal(t, "rouse-eventbridge", collector.Resource("service.name"))
 }
 
-func TestWhoeverBeganTheTraceDecidesWhetherItIsRecorded(t *testing.T) {
+func TestTheParentDecidesWhetherATraceIsSampled(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
 		header, extension string
@@ -140,13 +140,13 @@ func TestWhoeverBeganTheTraceDecidesWhetherItIsRecorded(t *testing.T) {
 		wantFlags         trace.TraceFlags
 		wantTrace         string // empty: a new one
 	}{
-		"the publisher wants it":              {header: sampled, wantSpans: 2, wantFlags: trace.FlagsSampled, wantTrace: traceID},
-		"the publisher does not want it":      {header: unsampled, ratio: 1, wantTrace: traceID},
-		"the event's own context is taken":    {extension: sampled, wantSpans: 2, wantFlags: trace.FlagsSampled, wantTrace: traceID},
-		"the header wins":                     {header: unsampled, extension: sampled, ratio: 1, wantTrace: traceID},
-		"a new trace, and all are sampled":    {ratio: 1, wantSpans: 2, wantFlags: trace.FlagsSampled},
-		"a new trace, and none are sampled":   {ratio: 0},
-		"what is no context is a new trace":   {header: "00-nonsense", extension: "nonsense", ratio: 1, wantSpans: 2, wantFlags: trace.FlagsSampled},
+		"the publisher wants it":            {header: sampled, wantSpans: 2, wantFlags: trace.FlagsSampled, wantTrace: traceID},
+		"the publisher does not want it":    {header: unsampled, ratio: 1, wantTrace: traceID},
+		"the event's own context is taken":  {extension: sampled, wantSpans: 2, wantFlags: trace.FlagsSampled, wantTrace: traceID},
+		"the header wins":                   {header: unsampled, extension: sampled, ratio: 1, wantTrace: traceID},
+		"a new trace, and all are sampled":  {ratio: 1, wantSpans: 2, wantFlags: trace.FlagsSampled},
+		"a new trace, and none are sampled": {ratio: 0},
+		"what is no context is a new trace": {header: "00-nonsense", extension: "nonsense", ratio: 1, wantSpans: 2, wantFlags: trace.FlagsSampled},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -181,7 +181,7 @@ func TestWhoeverBeganTheTraceDecidesWhetherItIsRecorded(t *testing.T) {
 	}
 }
 
-func TestACollectorThatIsAwayHoldsNobodyUpAndIsNotedOnce(t *testing.T) {
+func TestAnUnreachableCollectorBlocksNothingAndIsLoggedOnce(t *testing.T) {
 	t.Parallel()
 	away := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusForbidden) }))
 	t.Cleanup(away.Close)

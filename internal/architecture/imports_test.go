@@ -17,7 +17,7 @@ const module = "github.com/rouse-run/rouse/"
 
 // packageRules lists, for each subtree, which packages of this module it may import. The longest prefix
 // of a package's path counts; a package may always import those of its own subtree.
-var rooms = map[string][]string{
+var packageRules = map[string][]string{
 	"api":                           {},
 	"internal/routing":              {"api"},
 	"internal/broker":               {"api", "internal/routing", "internal/cloudevent", "internal/failure"},
@@ -80,17 +80,17 @@ type listedPackage struct {
 	Imports    []string
 }
 
-func TestEveryPackageImportsOnlyWhatItsRoomMay(t *testing.T) {
+func TestPackagesImportOnlyWhatTheirRuleAllows(t *testing.T) {
 	t.Parallel()
 	packages := list(t)
 	require.Greater(t, len(packages), 5, "go list found too few packages to judge")
 	for _, pkg := range packages {
 		path := strings.TrimPrefix(pkg.ImportPath, module)
-		room, allowed := roomOf(path)
-		require.NotEmpty(t, room, "no import rule for %s: add it to the table and to docs/architecture.md", path)
+		subtree, allowed := ruleOf(path)
+		require.NotEmpty(t, subtree, "no import rule for %s: add it to the table and to docs/architecture.md", path)
 		for _, imported := range pkg.Imports {
 			if inner, ok := strings.CutPrefix(imported, module); ok {
-				fits := within(inner, room) || slices.ContainsFunc(allowed, func(a string) bool { return within(inner, a) })
+				fits := within(inner, subtree) || slices.ContainsFunc(allowed, func(a string) bool { return within(inner, a) })
 				require.True(t, fits, "%s must not import %s", path, inner)
 				continue
 			}
@@ -104,7 +104,7 @@ func TestEveryPackageImportsOnlyWhatItsRoomMay(t *testing.T) {
 	}
 }
 
-func TestPureRoomsTakeNoClockClientOrContext(t *testing.T) {
+func TestPurePackagesImportNoClockClientOrContext(t *testing.T) {
 	t.Parallel()
 	impure := []string{"context", "time", "net/http", "log/slog", "github.com/go-logr/logr", "k8s.io/client-go/kubernetes"}
 	for _, pkg := range list(t) {
@@ -121,16 +121,18 @@ func pure(path string) bool {
 	return slices.Contains([]string{"controller/function/resources", "internal/workload", "internal/admission"}, path)
 }
 
-func roomOf(path string) (room string, allowed []string) {
-	for candidate, imports := range rooms {
-		if within(path, candidate) && len(candidate) > len(room) {
-			room, allowed = candidate, imports
+func ruleOf(path string) (subtree string, allowed []string) {
+	for candidate, imports := range packageRules {
+		if within(path, candidate) && len(candidate) > len(subtree) {
+			subtree, allowed = candidate, imports
 		}
 	}
-	return room, allowed
+	return subtree, allowed
 }
 
-func within(path, room string) bool { return path == room || strings.HasPrefix(path, room+"/") }
+func within(path, subtree string) bool {
+	return path == subtree || strings.HasPrefix(path, subtree+"/")
+}
 
 func list(t *testing.T) []listedPackage {
 	t.Helper()

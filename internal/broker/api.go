@@ -10,7 +10,7 @@ import (
 
 // callAPI sends a request of JetStream's API that the client library does not offer, and decodes the response into answer.
 // Errors of the client library are left to be mapped.
-func (c *Conn) ask(ctx context.Context, subject string, body []byte, answer any) error {
+func (c *Conn) callAPI(ctx context.Context, subject string, body []byte, answer any) error {
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
 	raw, err := c.nc.RequestWithContext(ctx, subject, body)

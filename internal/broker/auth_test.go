@@ -77,7 +77,7 @@ func TestConnectProvesWhoWeAreByFiles(t *testing.T) {
 	}
 }
 
-func TestWhatIsRotatedIsReadAtTheNextConnect(t *testing.T) {
+func TestRotatedCredentialsAreReadAtTheNextConnect(t *testing.T) {
 	t.Parallel()
 	oldKey, oldSeed := natstest.NewNKey(t)
 	newKey, newSeed := natstest.NewNKey(t)
@@ -203,7 +203,7 @@ func connectWith(t *testing.T, server *natstest.Server, change func(*Options)) *
 
 func awaitDisconnected(t *testing.T, conn *Conn) {
 	t.Helper()
-	require.Eventually(t, func() bool { return !conn.Connected() }, patience, moment)
+	require.Eventually(t, func() bool { return !conn.Connected() }, testTimeout, moment)
 }
 
 // secret writes a file.

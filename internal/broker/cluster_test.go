@@ -26,7 +26,7 @@ func TestAClusterLosesNothingWhenItsServersRestart(t *testing.T) {
 	publisher := NewPublisher(conn, publisherOptions(func(o *PublisherOptions) { o.Timeout = time.Second }))
 	confirmed := 0
 	publishUntil := func(enough int) {
-		for deadline := time.Now().Add(3 * patience); confirmed < enough && time.Now().Before(deadline); {
+		for deadline := time.Now().Add(3 * testTimeout); confirmed < enough && time.Now().Before(deadline); {
 			if publisher.Publish(ctx, eventWithID(strconv.Itoa(confirmed))) == nil {
 				confirmed++
 			}
@@ -42,11 +42,11 @@ func TestAClusterLosesNothingWhenItsServersRestart(t *testing.T) {
 	}
 	require.Eventually(t, func() bool {
 		return len(seen()) == confirmed
-	}, 3*patience, 10*moment)
+	}, 3*testTimeout, 10*moment)
 	require.Eventually(t, func() bool {
 		backlog, err := conn.Backlog(t.Context(), testStream, "c1")
 		return err == nil && backlog.Total() == 0
-	}, 3*patience, 10*moment)
+	}, 3*testTimeout, 10*moment)
 }
 
 // startCluster is a cluster of three with its streams and the consumer c1, and a connection to it.
@@ -57,8 +57,8 @@ func startCluster(t *testing.T) (*natstest.Cluster, *Conn) {
 	awaitConnected(t, conn)
 	options := testStreams()
 	options.Replicas = 3
-	require.Eventually(t, func() bool { return conn.EnsureStreams(t.Context(), options) == nil }, patience, 100*moment)
+	require.Eventually(t, func() bool { return conn.EnsureStreams(t.Context(), options) == nil }, testTimeout, 100*moment)
 	consumer := Consumer{Name: "c1", Subjects: []string{testSubject}, AckWait: 2 * time.Second}
-	require.Eventually(t, func() bool { return conn.EnsureConsumer(t.Context(), testStream, consumer) == nil }, patience, 100*moment)
+	require.Eventually(t, func() bool { return conn.EnsureConsumer(t.Context(), testStream, consumer) == nil }, testTimeout, 100*moment)
 	return cluster, conn
 }

@@ -36,7 +36,7 @@ type Conn struct {
 	// client is nc for callbacks, which may run before Connect has returned.
 	client atomic.Pointer[nats.Conn]
 
-	room letterRoom
+	deadLetterCapacity deadLetterCapacity
 
 	mu        sync.Mutex
 	onConnect []func()

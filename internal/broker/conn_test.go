@@ -35,7 +35,7 @@ func TestConnectSurvivesAServerThatComesLater(t *testing.T) {
 	require.True(t, conn.Connected())
 }
 
-func TestOnConnectIsToldOfAConnectionThatIsUp(t *testing.T) {
+func TestOnConnectIsCalledWhenAlreadyConnected(t *testing.T) {
 	t.Parallel()
 	conn := connect(t, natstest.Start(t).URL())
 	awaitConnected(t, conn)
@@ -70,11 +70,11 @@ func TestCloseEndsInTimeWithoutAServer(t *testing.T) {
 	conn := connect(t, server.URL())
 	awaitConnected(t, conn)
 	server.Stop()
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := context.WithTimeout(t.Context(), testTimeout)
 	defer cancel()
 	start := time.Now()
 	require.NoError(t, conn.Close(ctx))
-	require.Less(t, time.Since(start), patience/2)
+	require.Less(t, time.Since(start), testTimeout/2)
 	require.False(t, conn.Connected())
 }
 
@@ -83,7 +83,7 @@ func await[T any](t *testing.T, events <-chan T) T {
 	select {
 	case event := <-events:
 		return event
-	case <-time.After(patience):
+	case <-time.After(testTimeout):
 		require.FailNow(t, "it did not happen in time")
 		panic("unreachable")
 	}

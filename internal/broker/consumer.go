@@ -70,11 +70,11 @@ func (c *Conn) ensureConsumer(ctx context.Context, stream string, consumer Consu
 	current, err := c.consumerInfo(ctx, stream, consumer.Name)
 	switch {
 	case errors.Is(err, jetstream.ErrConsumerNotFound):
-		return subjectsError(consumer, c.createConsumer(ctx, stream, c.madeAgain(stream, consumer)))
+		return subjectsError(consumer, c.createConsumer(ctx, stream, c.markRecreated(stream, consumer)))
 	case err != nil:
 		return mapError(err)
 	}
-	if current.Config.Metadata[metadataStart] != consumer.StartFrom.String() || unsuitable(current.Config) {
+	if current.Config.Metadata[metadataStart] != consumer.StartFrom.String() || needsRecreation(current.Config) {
 		return subjectsError(consumer, c.restart(ctx, stream, consumer, current))
 	}
 	marked, due := unconfirmed(current)
@@ -82,7 +82,7 @@ func (c *Conn) ensureConsumer(ctx context.Context, stream string, consumer Consu
 		return c.confirm(ctx, stream, consumer, current)
 	}
 	if marked {
-		consumer = c.madeAgain(stream, consumer)
+		consumer = c.markRecreated(stream, consumer)
 	}
 	if consumer.matches(current.Config) {
 		return nil
@@ -124,7 +124,7 @@ func (c Consumer) apply(config jetstream.ConsumerConfig) jetstream.ConsumerConfi
 		config.PriorityPolicy, config.PriorityGroups = jetstream.PriorityPolicyPinned, []string{orderedGroup}
 		config.PinnedTTL = c.ackWait() // what a source that died holds comes back after as long
 	}
-	return unhindered(config)
+	return normalizeConsumerConfig(config)
 }
 
 func (c Consumer) matches(config jetstream.ConsumerConfig) bool {
@@ -134,7 +134,7 @@ func (c Consumer) matches(config jetstream.ConsumerConfig) bool {
 		config.AckWait == c.ackWait() &&
 		config.MaxAckPending == c.maxAckPending() &&
 		samePriority(config, c.apply(config)) &&
-		reflect.DeepEqual(config, unhindered(config))
+		reflect.DeepEqual(config, normalizeConsumerConfig(config))
 }
 
 func samePriority(a, b jetstream.ConsumerConfig) bool {
@@ -178,7 +178,7 @@ func (c *Conn) deleteConsumer(ctx context.Context, stream, name string) error {
 	if !c.Connected() {
 		return fmt.Errorf("delete consumer %q: %w", name, ErrNotConnected)
 	}
-	c.deletions.ask(deleted{stream, name})
+	c.deletions.expect(deleted{stream, name})
 	err := mapError(c.js.DeleteConsumer(ctx, stream, name))
 	if err == nil || isAny(err, ErrConsumerNotFound, ErrNoStream) {
 		return nil

@@ -102,5 +102,5 @@ func awaitBacklog(t *testing.T, conn *Conn, consumer string, want Backlog) {
 		var err error
 		got, err = conn.Backlog(t.Context(), testStream, consumer)
 		return err == nil && got == want
-	}, patience, moment, "backlog: want %+v", want)
+	}, testTimeout, moment, "backlog: want %+v", want)
 }

@@ -72,5 +72,5 @@ func replicas(cluster *jetstream.ClusterInfo) int {
 // Matches reports whether a consumer that was listed is as this one ought to be. If not,
 // EnsureConsumer makes it so.
 func (c Consumer) Matches(seen Consumer) bool {
-	return c.matches(seen.listed) && seen.listed.Metadata[metadataStart] == c.StartFrom.String() && !unsuitable(seen.listed)
+	return c.matches(seen.listed) && seen.listed.Metadata[metadataStart] == c.StartFrom.String() && !needsRecreation(seen.listed)
 }

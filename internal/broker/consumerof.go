@@ -14,9 +14,9 @@ const (
 	routeAckWait = 30 * time.Second
 	// orderedFactor and orderedMinPending leave capacity for events that wait for others of their
 	// key, so that they do not hold up those of other keys.
-	orderedFactor  = 10
-	orderedRoom    = 100
-	orderedLargest = 1000
+	orderedFactor     = 10
+	orderedMinPending = 100
+	orderedMaxPending = 1000
 )
 
 // Metadata of a consumer, by which its Subscription is found again.
@@ -80,10 +80,10 @@ func startOf(route routing.Route) StartFrom {
 func maxAckPendingOf(route routing.Route) int {
 	switch {
 	case route.OfDeadLetters:
-		return MaxLettersPending
+		return MaxDeadLettersPending
 	case route.Delivery.OrderedBy == "":
 		return route.MaxInFlight
 	default:
-		return max(orderedRoom, min(orderedFactor*route.MaxInFlight, orderedLargest))
+		return max(orderedMinPending, min(orderedFactor*route.MaxInFlight, orderedMaxPending))
 	}
 }

@@ -68,7 +68,7 @@ func TestConsumerOfARouteStartsWhereTheSubscriptionSays(t *testing.T) {
 	}
 }
 
-func TestAConsumerSaysWhichSubscriptionOfItsNameItIsFor(t *testing.T) {
+func TestConsumerMetadataHasTheSubscriptionUID(t *testing.T) {
 	t.Parallel()
 	require.Equal(t, "one", ConsumerOf(routing.Route{UID: "one"}).Metadata[MetadataUID])
 	require.NotContains(t, ConsumerOf(routing.Route{}).Metadata, MetadataUID)

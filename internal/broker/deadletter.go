@@ -51,13 +51,13 @@ func (c *Conn) AddDeadLetter(ctx context.Context, d DeadLetter, m *Message) erro
 	if !c.Connected() {
 		return fmt.Errorf("add dead letter: %w", ErrNotConnected)
 	}
-	letter := d.message(m, time.Now())
-	if int64(letter.Size()) > c.nc.MaxPayload() {
+	deadLetter := d.message(m, time.Now())
+	if int64(deadLetter.Size()) > c.nc.MaxPayload() {
 		// The headers hold the same, and fit: see deadLetterReserve.
-		letter.Data = m.raw.Data
-		letter.Header.Del(HeaderDeadLetterSpliced)
+		deadLetter.Data = m.raw.Data
+		deadLetter.Header.Del(HeaderDeadLetterSpliced)
 	}
-	if err := c.storeLetter(ctx, letter); err != nil {
+	if err := c.storeDeadLetter(ctx, deadLetter); err != nil {
 		return fmt.Errorf("add dead letter: %w", err)
 	}
 	return nil
@@ -66,12 +66,12 @@ func (c *Conn) AddDeadLetter(ctx context.Context, d DeadLetter, m *Message) erro
 func (d DeadLetter) message(m *Message, now time.Time) *nats.Msg {
 	d.Reason = failure.Reason(singleLine(string(d.Reason), maxReason))
 	d.BodyExcerpt = singleLine(d.BodyExcerpt, maxExcerpt)
-	letter := &nats.Msg{Subject: routing.DeadLetterSubject(d.Subscription), Header: d.header(m, now), Data: m.raw.Data}
+	deadLetter := &nats.Msg{Subject: routing.DeadLetterSubject(d.Subscription), Header: d.header(m, now), Data: m.raw.Data}
 	if spliced := spliceExtensions(m.raw.Data, d.extensions(now)); spliced != nil {
-		letter.Data = spliced
-		letter.Header.Set(HeaderDeadLetterSpliced, strconv.Itoa(len(spliced)-len(m.raw.Data)))
+		deadLetter.Data = spliced
+		deadLetter.Header.Set(HeaderDeadLetterSpliced, strconv.Itoa(len(spliced)-len(m.raw.Data)))
 	}
-	return letter
+	return deadLetter
 }
 
 func (d DeadLetter) header(m *Message, now time.Time) nats.Header {
@@ -91,7 +91,7 @@ func (d DeadLetter) header(m *Message, now time.Time) nats.Header {
 
 // DeadLetters counts what is kept for a Subscription.
 func (c *Conn) DeadLetters(ctx context.Context, subscription types.NamespacedName) (uint64, error) {
-	counts, err := c.countLetters(ctx, routing.DeadLetterSubject(subscription))
+	counts, err := c.countDeadLetters(ctx, routing.DeadLetterSubject(subscription))
 	if err != nil {
 		return 0, fmt.Errorf("count dead letters: %w", err)
 	}
@@ -101,19 +101,19 @@ func (c *Conn) DeadLetters(ctx context.Context, subscription types.NamespacedNam
 // DeadLetterCounts counts what is kept for each Subscription that has dead
 // letters, in one request.
 func (c *Conn) DeadLetterCounts(ctx context.Context) (map[types.NamespacedName]uint64, error) {
-	counts, err := c.countLetters(ctx, LetterSelection{}.filter())
+	counts, err := c.countDeadLetters(ctx, DeadLetterSelection{}.filter())
 	if err != nil {
 		return nil, fmt.Errorf("count dead letters: %w", err)
 	}
 	return counts, nil
 }
 
-func (c *Conn) countLetters(ctx context.Context, filter string) (map[types.NamespacedName]uint64, error) {
+func (c *Conn) countDeadLetters(ctx context.Context, filter string) (map[types.NamespacedName]uint64, error) {
 	return c.countBySubscription(ctx, DeadLetterStream, routing.DeadLetterPrefix, filter)
 }
 
 // deadLetterSubscription reads a subject that routing.DeadLetterSubject made.
-func letterSubscription(subject string) types.NamespacedName {
+func deadLetterSubscription(subject string) types.NamespacedName {
 	return subscriptionOf(routing.DeadLetterPrefix, subject)
 }
 

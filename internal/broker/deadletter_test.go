@@ -52,14 +52,14 @@ func given(conn *Conn, n uint64, body []byte) *Message {
 }
 
 // addDeadLetters stores dead letters and returns after all are there. Their events are called from..from+count-1.
-func addLetters(t *testing.T, conn *Conn, subscription types.NamespacedName, reason failure.Reason, from, count int) {
+func addDeadLetters(t *testing.T, conn *Conn, subscription types.NamespacedName, reason failure.Reason, from, count int) {
 	t.Helper()
 	var confirmations []jetstream.PubAckFuture
 	for i := from; i < from+count; i++ {
-		letter := DeadLetter{Subscription: subscription, Reason: reason, Attempts: 3, Status: 500, BodyExcerpt: `no "db"`}
+		deadLetter := DeadLetter{Subscription: subscription, Reason: reason, Attempts: 3, Status: 500, BodyExcerpt: `no "db"`}
 		message := given(conn, uint64(i), structuredEvent(strconv.Itoa(i)))
 		message.metadata.Consumer = subscription.String()
-		confirmation, err := conn.js.PublishMsgAsync(letter.message(message, time.Now()))
+		confirmation, err := conn.js.PublishMsgAsync(deadLetter.message(message, time.Now()))
 		require.NoError(t, err)
 		confirmations = append(confirmations, confirmation)
 	}
@@ -68,7 +68,7 @@ func addLetters(t *testing.T, conn *Conn, subscription types.NamespacedName, rea
 		case <-confirmation.Ok():
 		case err := <-confirmation.Err():
 			require.NoError(t, err)
-		case <-time.After(patience):
+		case <-time.After(testTimeout):
 			require.FailNow(t, "a dead letter is not confirmed")
 		}
 	}
@@ -97,7 +97,7 @@ func takeAll(t *testing.T, conn *Conn, subscription types.NamespacedName) []jets
 	t.Helper()
 	consumer, err := conn.js.Consumer(t.Context(), testStream, routing.ConsumerName(subscription.Namespace, subscription.Name))
 	require.NoError(t, err)
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := context.WithTimeout(t.Context(), testTimeout)
 	defer cancel()
 	var all []jetstream.Msg
 	for {
@@ -141,13 +141,13 @@ func counts(t *testing.T, conn *Conn) map[types.NamespacedName]uint64 {
 	return all
 }
 
-func TestADeadLetterIsACloudEventThatSaysWhy(t *testing.T) {
+func TestADeadLetterIsACloudEventWithItsReason(t *testing.T) {
 	t.Parallel()
 	_, conn := start(t)
-	letter := DeadLetter{
+	deadLetter := DeadLetter{
 		Subscription: parcels, Reason: reasonRefused, Attempts: 4, Status: 422, BodyExcerpt: "no <such>\n\x1b \"parcel\" \\ é",
 	}
-	require.NoError(t, conn.AddDeadLetter(t.Context(), letter, given(conn, 7, structuredEvent("e"))))
+	require.NoError(t, conn.AddDeadLetter(t.Context(), deadLetter, given(conn, 7, structuredEvent("e"))))
 
 	stored, err := conn.DeadLetter(t.Context(), 1)
 	require.NoError(t, err)
@@ -156,7 +156,7 @@ func TestADeadLetterIsACloudEventThatSaysWhy(t *testing.T) {
 	require.True(t, stored.Stored.Equal(time.Unix(1_700_000_000, 7)))
 	body := stored.Body
 	stored.Body, stored.Time, stored.Stored = nil, time.Time{}, time.Time{}
-	require.Equal(t, Letter{
+	require.Equal(t, StoredDeadLetter{
 		Sequence: 1, Subscription: parcels, Reason: reasonRefused, Message: "sink refused the event", Attempts: 4, Status: 422,
 		Excerpt: "no <such> \x1b \"parcel\" \\ é", Subject: "kyma.shop.order.v1",
 		ID: "e", Source: "shop", Type: "order.v1", Structured: true,
@@ -175,7 +175,7 @@ func TestADeadLetterIsACloudEventThatSaysWhy(t *testing.T) {
 	}, extensions)
 }
 
-func TestALetterFitsTheServerWheneverItsEventDid(t *testing.T) {
+func TestADeadLetterFitsMaxPayloadWheneverItsEventDid(t *testing.T) {
 	t.Parallel()
 	server := natstest.Start(t, natstest.WithMaxPayload(64<<10))
 	conn := connect(t, server.URL())
@@ -185,12 +185,12 @@ func TestALetterFitsTheServerWheneverItsEventDid(t *testing.T) {
 	message := given(conn, 1, nil)
 	free := int(conn.nc.MaxPayload()) - deadLetterReserve - message.raw.Size() - len(frame)
 	message.raw.Data = []byte(strings.Replace(frame, `""`, `"`+strings.Repeat("x", free)+`"`, 1))
-	letter := DeadLetter{
+	deadLetter := DeadLetter{
 		Subscription: types.NamespacedName{Namespace: strings.Repeat("n", 63), Name: strings.Repeat("s", 253)},
 		Reason:       failure.Reason(strings.Repeat(`"`, 500)), Attempts: 1 << 30, Status: 500, BodyExcerpt: strings.Repeat(`"`, 5000),
 	}
 
-	require.NoError(t, conn.AddDeadLetter(t.Context(), letter, message))
+	require.NoError(t, conn.AddDeadLetter(t.Context(), deadLetter, message))
 	stored, err := conn.DeadLetter(t.Context(), 1)
 	require.NoError(t, err)
 	require.Equal(t, message.raw.Data, stored.Body, "the extensions did not fit")
@@ -211,134 +211,134 @@ func TestAnEventThatCameBackKeepsItsSubjectAndTime(t *testing.T) {
 	require.Equal(t, time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC), stored.Stored)
 }
 
-func TestCountsTellSubscriptionsApart(t *testing.T) {
+func TestDeadLetterCountsArePerSubscription(t *testing.T) {
 	t.Parallel()
 	server, conn := start(t)
 	require.Empty(t, counts(t, conn))
-	addLetters(t, conn, orders, reasonRefused, 1, 3)
-	addLetters(t, conn, parcels, reasonRefused, 1, 2)
-	addLetters(t, conn, ledgers, reasonRefused, 1, 1)
+	addDeadLetters(t, conn, orders, reasonRefused, 1, 3)
+	addDeadLetters(t, conn, parcels, reasonRefused, 1, 2)
+	addDeadLetters(t, conn, ledgers, reasonRefused, 1, 1)
 	require.Equal(t, map[types.NamespacedName]uint64{orders: 3, parcels: 2, ledgers: 1}, counts(t, conn))
 
 	server.Stop()
-	require.Eventually(t, func() bool { return !conn.Connected() }, patience, moment)
+	require.Eventually(t, func() bool { return !conn.Connected() }, testTimeout, moment)
 	_, err := conn.DeadLetterCounts(t.Context())
 	require.ErrorIs(t, err, ErrNotConnected)
-	_, err = conn.ListDeadLetters(t.Context(), LetterQuery{Limit: 1})
+	_, err = conn.ListDeadLetters(t.Context(), DeadLetterQuery{Limit: 1})
 	require.ErrorIs(t, err, ErrNotConnected)
 	_, err = conn.DeadLetter(t.Context(), 1)
 	require.ErrorIs(t, err, ErrNotConnected)
-	_, err = conn.Redrive(t.Context(), testStream, LetterSelection{})
+	_, err = conn.Redrive(t.Context(), testStream, DeadLetterSelection{})
 	require.ErrorIs(t, err, ErrNotConnected)
-	_, err = conn.Purge(t.Context(), LetterSelection{})
+	_, err = conn.Purge(t.Context(), DeadLetterSelection{})
 	require.ErrorIs(t, err, ErrNotConnected)
 }
 
-func TestAListHasPages(t *testing.T) {
+func TestListDeadLettersHasPages(t *testing.T) {
 	t.Parallel()
 	_, conn := start(t)
-	addLetters(t, conn, orders, reasonRefused, 1, 3)    // sequences 1 to 3
-	addLetters(t, conn, parcels, reasonExhausted, 1, 2) // 4 and 5
-	addLetters(t, conn, ledgers, reasonRefused, 1, 1)   // 6
-	addLetters(t, conn, orders, reasonExhausted, 4, 2)  // 7 and 8
+	addDeadLetters(t, conn, orders, reasonRefused, 1, 3)    // sequences 1 to 3
+	addDeadLetters(t, conn, parcels, reasonExhausted, 1, 2) // 4 and 5
+	addDeadLetters(t, conn, ledgers, reasonRefused, 1, 1)   // 6
+	addDeadLetters(t, conn, orders, reasonExhausted, 4, 2)  // 7 and 8
 
 	for name, tc := range map[string]struct {
-		query LetterQuery
+		query DeadLetterQuery
 		want  []uint64
 		next  uint64
 	}{
-		"all":                       {LetterQuery{Limit: 100}, []uint64{1, 2, 3, 4, 5, 6, 7, 8}, 0},
-		"a first page":              {LetterQuery{Limit: 3}, []uint64{1, 2, 3}, 3},
-		"a last page":               {LetterQuery{Limit: 3, After: 6}, []uint64{7, 8}, 0},
-		"a namespace":               {LetterQuery{LetterSelection: LetterSelection{Namespace: "bank"}, Limit: 9}, []uint64{6}, 0},
-		"a Subscription":            {LetterQuery{LetterSelection: selectionOf(orders, ""), Limit: 4}, []uint64{1, 2, 3, 7}, 7},
-		"a reason":                  {LetterQuery{LetterSelection: LetterSelection{Reason: reasonExhausted}, Limit: 9}, []uint64{4, 5, 7, 8}, 0},
-		"a reason of one":           {LetterQuery{LetterSelection: selectionOf(orders, reasonExhausted), Limit: 1}, []uint64{7}, 7},
-		"one":                       {LetterQuery{LetterSelection: LetterSelection{Sequence: 5}, Limit: 9}, []uint64{5}, 0},
-		"one of another namespace":      {LetterQuery{LetterSelection: LetterSelection{Namespace: "bank", Sequence: 5}, Limit: 9}, nil, 0},
-		"after the last":            {LetterQuery{Limit: 3, After: 8}, nil, 0},
-		"after everything":          {LetterQuery{Limit: 3, After: 1<<64 - 1}, nil, 0},
-		"a Subscription of no name": {LetterQuery{LetterSelection: LetterSelection{Namespace: "shop", Subscription: "parcels"}, Limit: 3}, nil, 0},
+		"all":                       {DeadLetterQuery{Limit: 100}, []uint64{1, 2, 3, 4, 5, 6, 7, 8}, 0},
+		"a first page":              {DeadLetterQuery{Limit: 3}, []uint64{1, 2, 3}, 3},
+		"a last page":               {DeadLetterQuery{Limit: 3, After: 6}, []uint64{7, 8}, 0},
+		"a namespace":               {DeadLetterQuery{DeadLetterSelection: DeadLetterSelection{Namespace: "bank"}, Limit: 9}, []uint64{6}, 0},
+		"a Subscription":            {DeadLetterQuery{DeadLetterSelection: selectionOf(orders, ""), Limit: 4}, []uint64{1, 2, 3, 7}, 7},
+		"a reason":                  {DeadLetterQuery{DeadLetterSelection: DeadLetterSelection{Reason: reasonExhausted}, Limit: 9}, []uint64{4, 5, 7, 8}, 0},
+		"a reason of one":           {DeadLetterQuery{DeadLetterSelection: selectionOf(orders, reasonExhausted), Limit: 1}, []uint64{7}, 7},
+		"one":                       {DeadLetterQuery{DeadLetterSelection: DeadLetterSelection{Sequence: 5}, Limit: 9}, []uint64{5}, 0},
+		"one of another namespace":  {DeadLetterQuery{DeadLetterSelection: DeadLetterSelection{Namespace: "bank", Sequence: 5}, Limit: 9}, nil, 0},
+		"after the last":            {DeadLetterQuery{Limit: 3, After: 8}, nil, 0},
+		"after everything":          {DeadLetterQuery{Limit: 3, After: 1<<64 - 1}, nil, 0},
+		"a Subscription of no name": {DeadLetterQuery{DeadLetterSelection: DeadLetterSelection{Namespace: "shop", Subscription: "parcels"}, Limit: 3}, nil, 0},
 	} {
 		page, err := conn.ListDeadLetters(t.Context(), tc.query)
 		require.NoError(t, err, name)
 		var got []uint64
-		for _, letter := range page.Letters {
-			require.Empty(t, letter.Body, name)
-			got = append(got, letter.Sequence)
+		for _, deadLetter := range page.DeadLetters {
+			require.Empty(t, deadLetter.Body, name)
+			got = append(got, deadLetter.Sequence)
 		}
 		require.Equal(t, tc.want, got, name)
 		require.Equal(t, tc.next, page.Next, name)
 	}
 	_, err := conn.DeadLetter(t.Context(), 9)
-	require.ErrorIs(t, err, ErrNoLetter)
+	require.ErrorIs(t, err, ErrDeadLetterNotFound)
 	_, err = conn.DeadLetter(t.Context(), 0)
-	require.ErrorIs(t, err, ErrNoLetter)
+	require.ErrorIs(t, err, ErrDeadLetterNotFound)
 	require.Equal(t, map[types.NamespacedName]uint64{orders: 5, parcels: 2, ledgers: 1}, counts(t, conn), "reading deleted dead letters")
 	require.Zero(t, streamInfo(t, conn, DeadLetterStream).State.Consumers, "reading left a consumer behind")
 }
 
 // A list is in memory as a whole, and texts of dead letters are as long as their authors like.
-func TestAPageOfLongTextsIsShort(t *testing.T) {
+func TestAPageOfDeadLettersIsBoundedInBytes(t *testing.T) {
 	t.Parallel()
 	_, conn := startWithConsumers(t, orders)
-	const letters, idSize = 40, 64 << 10
-	for i := range letters {
+	const deadLetters, idSize = 40, 64 << 10
+	for i := range deadLetters {
 		body := []byte(`{"specversion":"1.0","id":"` + strings.Repeat("x", idSize) + `"}`)
 		require.NoError(t, conn.AddDeadLetter(t.Context(), DeadLetter{Subscription: orders, Reason: reasonRefused}, given(conn, uint64(i+1), body)))
 	}
 	listed := 0
-	for query := (LetterQuery{Limit: letters}); ; {
+	for query := (DeadLetterQuery{Limit: deadLetters}); ; {
 		page, err := conn.ListDeadLetters(t.Context(), query)
 		require.NoError(t, err)
-		require.LessOrEqual(t, len(page.Letters), maxPageBytes/idSize)
-		listed += len(page.Letters)
+		require.LessOrEqual(t, len(page.DeadLetters), maxPageBytes/idSize)
+		listed += len(page.DeadLetters)
 		if query.After = page.Next; page.Next == 0 {
 			break
 		}
 	}
-	require.Equal(t, letters, listed)
+	require.Equal(t, deadLetters, listed)
 }
 
-func TestAListOfFewLettersAmongManyComesInPages(t *testing.T) {
+func TestAListOfFewDeadLettersAmongManyComesInPages(t *testing.T) {
 	t.Parallel()
 	_, conn := start(t)
-	addLetters(t, conn, orders, reasonRefused, 1, maxLettersLooked)
-	addLetters(t, conn, orders, reasonExhausted, maxLettersLooked+1, 1)
-	query := LetterQuery{LetterSelection: LetterSelection{Reason: reasonExhausted}, Limit: 5}
+	addDeadLetters(t, conn, orders, reasonRefused, 1, maxDeadLettersScanned)
+	addDeadLetters(t, conn, orders, reasonExhausted, maxDeadLettersScanned+1, 1)
+	query := DeadLetterQuery{DeadLetterSelection: DeadLetterSelection{Reason: reasonExhausted}, Limit: 5}
 	first, err := conn.ListDeadLetters(t.Context(), query)
 	require.NoError(t, err)
-	require.Equal(t, LetterPage{Next: maxLettersLooked}, first)
+	require.Equal(t, DeadLetterPage{Next: maxDeadLettersScanned}, first)
 	query.After = first.Next
 	second, err := conn.ListDeadLetters(t.Context(), query)
 	require.NoError(t, err)
-	require.Len(t, second.Letters, 1)
+	require.Len(t, second.DeadLetters, 1)
 	require.Zero(t, second.Next)
 }
 
 func TestPurgeDeletesWhatIsSelectedAndCounts(t *testing.T) {
 	t.Parallel()
 	_, conn := start(t)
-	addLetters(t, conn, orders, reasonRefused, 1, 300)
-	addLetters(t, conn, orders, reasonExhausted, 301, 300)
-	addLetters(t, conn, parcels, reasonRefused, 1, 2)
-	addLetters(t, conn, ledgers, reasonRefused, 1, 4)
+	addDeadLetters(t, conn, orders, reasonRefused, 1, 300)
+	addDeadLetters(t, conn, orders, reasonExhausted, 301, 300)
+	addDeadLetters(t, conn, parcels, reasonRefused, 1, 2)
+	addDeadLetters(t, conn, ledgers, reasonRefused, 1, 4)
 
 	for _, tc := range []struct {
 		name      string
-		selection LetterSelection
+		selection DeadLetterSelection
 		want      uint64
 		err       error
 	}{
-		{"one of another namespace", LetterSelection{Namespace: "bank", Sequence: 1}, 0, ErrNoLetter},
-		{"one", LetterSelection{Sequence: 1}, 1, nil},
-		{"one that is gone", LetterSelection{Sequence: 1}, 0, ErrNoLetter},
+		{"one of another namespace", DeadLetterSelection{Namespace: "bank", Sequence: 1}, 0, ErrDeadLetterNotFound},
+		{"one", DeadLetterSelection{Sequence: 1}, 1, nil},
+		{"one that is gone", DeadLetterSelection{Sequence: 1}, 0, ErrDeadLetterNotFound},
 		{"a reason of a Subscription", selectionOf(orders, reasonRefused), 299, nil},
 		{"a reason that is gone", selectionOf(orders, reasonRefused), 0, nil},
 		{"a Subscription", selectionOf(orders, ""), 300, nil},
-		{"a namespace", LetterSelection{Namespace: "bank"}, 4, nil},
-		{"all", LetterSelection{}, 2, nil},
-		{"all again", LetterSelection{}, 0, nil},
+		{"a namespace", DeadLetterSelection{Namespace: "bank"}, 4, nil},
+		{"all", DeadLetterSelection{}, 2, nil},
+		{"all again", DeadLetterSelection{}, 0, nil},
 	} {
 		got, err := conn.Purge(t.Context(), tc.selection)
 		require.ErrorIs(t, err, tc.err, tc.name)
@@ -347,19 +347,19 @@ func TestPurgeDeletesWhatIsSelectedAndCounts(t *testing.T) {
 	require.Empty(t, counts(t, conn))
 }
 
-func TestASelectionRefusesNamesThatAreNone(t *testing.T) {
+func TestDeadLetterSelectionRefusesInvalidNames(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
-		selection LetterSelection
+		selection DeadLetterSelection
 		want      string
 	}{
-		"a wildcard for a namespace":     {LetterSelection{Namespace: "*"}, "namespace:"},
-		"a dot in a namespace":           {LetterSelection{Namespace: "a.b"}, "namespace:"},
-		"a wildcard for a Subscription":  {LetterSelection{Namespace: "a", Subscription: ">"}, "subscription:"},
-		"an empty token":                 {LetterSelection{Namespace: "a", Subscription: "b..c"}, "subscription:"},
-		"a Subscription of no namespace": {LetterSelection{Subscription: "b"}, "say its namespace"},
-		"a name with dots":               {LetterSelection{Namespace: "a", Subscription: "b.c"}, ""},
-		"nothing":                        {LetterSelection{}, ""},
+		"a wildcard for a namespace":     {DeadLetterSelection{Namespace: "*"}, "namespace:"},
+		"a dot in a namespace":           {DeadLetterSelection{Namespace: "a.b"}, "namespace:"},
+		"a wildcard for a Subscription":  {DeadLetterSelection{Namespace: "a", Subscription: ">"}, "subscription:"},
+		"an empty token":                 {DeadLetterSelection{Namespace: "a", Subscription: "b..c"}, "subscription:"},
+		"a Subscription of no namespace": {DeadLetterSelection{Subscription: "b"}, "say its namespace"},
+		"a name with dots":               {DeadLetterSelection{Namespace: "a", Subscription: "b.c"}, ""},
+		"nothing":                        {DeadLetterSelection{}, ""},
 	} {
 		err := tc.selection.Validate()
 		if tc.want == "" {
@@ -370,21 +370,21 @@ func TestASelectionRefusesNamesThatAreNone(t *testing.T) {
 	}
 }
 
-func TestReadingEndsWithItsContext(t *testing.T) {
+func TestReadingDeadLettersEndsWithItsContext(t *testing.T) {
 	t.Parallel()
 	_, conn := start(t)
-	addLetters(t, conn, orders, reasonRefused, 1, 1)
+	addDeadLetters(t, conn, orders, reasonRefused, 1, 1)
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
-	_, err := conn.ListDeadLetters(ended, LetterQuery{Limit: 1})
+	_, err := conn.ListDeadLetters(ended, DeadLetterQuery{Limit: 1})
 	require.ErrorIs(t, err, context.Canceled)
 }
 
-func selectionOf(subscription types.NamespacedName, reason failure.Reason) LetterSelection {
-	return LetterSelection{Namespace: subscription.Namespace, Subscription: subscription.Name, Reason: reason}
+func selectionOf(subscription types.NamespacedName, reason failure.Reason) DeadLetterSelection {
+	return DeadLetterSelection{Namespace: subscription.Namespace, Subscription: subscription.Name, Reason: reason}
 }
 
-func FuzzALetterGivesItsEventBack(f *testing.F) {
+func FuzzADeadLetterRedrivesItsOriginalEvent(f *testing.F) {
 	for _, body := range []string{
 		string(structuredEvent("1")), `{"specversion":"1.0"}`, `{}`, ``, `[]`, `no event`, `{"specversion":"1.0","rousereason":"mine"}`,
 		`{"specversion":null,"a":{"specversion":"1.0"}}`, "\xef\xbb\xbf{}", `{"specversion":"1.0","data":"{"}`,
@@ -393,9 +393,9 @@ func FuzzALetterGivesItsEventBack(f *testing.F) {
 	}
 	f.Add([]byte(`{"specversion":"1.0"}`), "\x00\"\\\u2028\xff", "<>&\r\n{}", -1, 0)
 	f.Fuzz(func(t *testing.T, body []byte, reason, excerpt string, attempts, status int) {
-		letter := DeadLetter{Subscription: orders, Reason: failure.Reason(reason), BodyExcerpt: excerpt, Attempts: attempts, Status: status}
+		deadLetter := DeadLetter{Subscription: orders, Reason: failure.Reason(reason), BodyExcerpt: excerpt, Attempts: attempts, Status: status}
 		before := string(body)
-		message := letter.message(given(nil, 1, body), time.Unix(0, 0))
+		message := deadLetter.message(given(nil, 1, body), time.Unix(0, 0))
 		require.Equal(t, before, string(body), "the event that was given is changed")
 		require.Equal(t, json.Valid(body), json.Valid(message.Data), "%q", message.Data)
 		require.Equal(t, before, string(unspliced(message.Header, message.Data)))
@@ -405,13 +405,13 @@ func FuzzALetterGivesItsEventBack(f *testing.F) {
 	})
 }
 
-func FuzzAForeignLetterIsRead(f *testing.F) {
+func FuzzForeignDeadLettersAreRead(f *testing.F) {
 	f.Add("rouse.deadletter.a.b", "3", "x", []byte(`{"specversion":"1.0","id":5}`))
 	f.Add("rouse.deadletter.a", "-1", "", []byte("{"))
 	f.Fuzz(func(_ *testing.T, subject, spliced, attempts string, body []byte) {
 		header := nats.Header{HeaderDeadLetterSpliced: {spliced}, HeaderAttempts: {attempts}}
 		raw := &jetstream.RawStreamMsg{Subject: subject, Header: header, Data: body, Sequence: 1}
-		_ = letterOf(raw)
+		_ = storedDeadLetterOf(raw)
 		_ = redrivingOf(raw)
 	})
 }

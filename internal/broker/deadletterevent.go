@@ -17,7 +17,7 @@ const TypeUndecodable = "run.rouse.deadletter.undecodable.v1"
 // Event is the event as its publisher wrote it, with the extensions that describe why it is
 // a dead letter. They override its own of the same names, which may be those of an
 // earlier dead letter. Every dead letter has an event.
-func (m *LetterMessage) Event() (cloudevent.Event, error) {
+func (m *DeadLetterMessage) Event() (cloudevent.Event, error) {
 	ev, err := m.Message.Event()
 	if err != nil {
 		ev = m.undecodable()
@@ -26,8 +26,8 @@ func (m *LetterMessage) Event() (cloudevent.Event, error) {
 	return ev, nil
 }
 
-func (m *LetterMessage) undecodable() cloudevent.Event {
-	subscription := letterSubscription(m.raw.Subject)
+func (m *DeadLetterMessage) undecodable() cloudevent.Event {
+	subscription := deadLetterSubscription(m.raw.Subject)
 	return cloudevent.Event{
 		ID:              DeadLetterStream + "/" + strconv.FormatUint(m.Sequence(), 10),
 		Source:          "/namespaces/" + subscription.Namespace + "/subscriptions/" + subscription.Name,

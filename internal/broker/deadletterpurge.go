@@ -12,8 +12,8 @@ import (
 
 // Purge deletes dead letters for good and returns how many. It leaves alone
 // dead letters that come while it runs. The count is right also when there is an error.
-// ErrNoLetter means that there is none with the selection's sequence.
-func (c *Conn) Purge(ctx context.Context, s LetterSelection) (uint64, error) {
+// ErrDeadLetterNotFound means that there is none with the selection's sequence.
+func (c *Conn) Purge(ctx context.Context, s DeadLetterSelection) (uint64, error) {
 	count, err := c.purge(ctx, s)
 	if err != nil {
 		return count, fmt.Errorf("purge dead letters: %w", mapError(err))
@@ -21,8 +21,8 @@ func (c *Conn) Purge(ctx context.Context, s LetterSelection) (uint64, error) {
 	return count, nil
 }
 
-func (c *Conn) purge(ctx context.Context, s LetterSelection) (uint64, error) {
-	w, err := c.walkLetters(ctx, s, 0)
+func (c *Conn) purge(ctx context.Context, s DeadLetterSelection) (uint64, error) {
+	w, err := c.scanDeadLetters(ctx, s, 0)
 	if err != nil {
 		return 0, err
 	}
@@ -36,12 +36,12 @@ func (c *Conn) purge(ctx context.Context, s LetterSelection) (uint64, error) {
 			return count, err
 		}
 		if len(sequences) == 0 && s.Sequence > 0 && count == 0 {
-			return 0, fmt.Errorf("dead letter %d: %w", s.Sequence, ErrNoLetter)
+			return 0, fmt.Errorf("dead letter %d: %w", s.Sequence, ErrDeadLetterNotFound)
 		}
 		if len(sequences) == 0 {
 			return count, nil
 		}
-		deleted, err := deleteLetters(ctx, w.stream, sequences)
+		deleted, err := deleteDeadLetters(ctx, w.stream, sequences)
 		count += deleted
 		if err != nil {
 			return count, err
@@ -50,10 +50,10 @@ func (c *Conn) purge(ctx context.Context, s LetterSelection) (uint64, error) {
 }
 
 // deleteDeadLetters counts those that were there.
-func deleteLetters(ctx context.Context, letters jetstream.Stream, sequences []uint64) (count uint64, err error) {
+func deleteDeadLetters(ctx context.Context, deadLetters jetstream.Stream, sequences []uint64) (count uint64, err error) {
 	deleted := make([]bool, len(sequences))
 	errs := make([]error, len(sequences))
-	eachOf(len(sequences), func(i int) { deleted[i], errs[i] = deleteLetter(ctx, letters, sequences[i]) })
+	eachOf(len(sequences), func(i int) { deleted[i], errs[i] = deleteDeadLetter(ctx, deadLetters, sequences[i]) })
 	for _, gone := range deleted {
 		if gone {
 			count++
@@ -63,7 +63,7 @@ func deleteLetters(ctx context.Context, letters jetstream.Stream, sequences []ui
 }
 
 // nextSequences returns nothing at the end of the dead letters.
-func nextSequences(ctx context.Context, w *letterWalk, s LetterSelection) ([]uint64, error) {
+func nextSequences(ctx context.Context, w *deadLetterScan, s DeadLetterSelection) ([]uint64, error) {
 	var sequences []uint64
 	for len(sequences) < redriveBatch {
 		raw, err := w.next(ctx)
@@ -86,11 +86,11 @@ type purgeRequest struct {
 
 // purgeSubject deletes everything up to a sequence in one request.
 func (c *Conn) purgeSubject(ctx context.Context, filter string, last uint64) (uint64, error) {
-	return c.purgeLetters(ctx, purgeRequest{Filter: filter, Before: last + 1})
+	return c.purgeDeadLetters(ctx, purgeRequest{Filter: filter, Before: last + 1})
 }
 
 // purgeDeadLetters returns how many messages were deleted, which the client library does not.
-func (c *Conn) purgeLetters(ctx context.Context, request purgeRequest) (uint64, error) {
+func (c *Conn) purgeDeadLetters(ctx context.Context, request purgeRequest) (uint64, error) {
 	body, err := json.Marshal(request)
 	if err != nil {
 		return 0, err
@@ -98,20 +98,20 @@ func (c *Conn) purgeLetters(ctx context.Context, request purgeRequest) (uint64, 
 	var result struct {
 		Purged uint64 `json:"purged"`
 	}
-	err = c.ask(ctx, "$JS.API.STREAM.PURGE."+DeadLetterStream, body, &result)
+	err = c.callAPI(ctx, "$JS.API.STREAM.PURGE."+DeadLetterStream, body, &result)
 	return result.Purged, err
 }
 
 // deleteDeadLetter reports whether it was this call that deleted the dead letter.
-func deleteLetter(ctx context.Context, letters jetstream.Stream, sequence uint64) (bool, error) {
-	err := letters.DeleteMsg(ctx, sequence)
+func deleteDeadLetter(ctx context.Context, deadLetters jetstream.Stream, sequence uint64) (bool, error) {
+	err := deadLetters.DeleteMsg(ctx, sequence)
 	if err == nil {
 		return true, nil
 	}
 	if !errors.Is(err, jetstream.ErrMsgDeleteUnsuccessful) {
 		return false, err
 	}
-	if _, readErr := letters.GetMsg(ctx, sequence); errors.Is(readErr, jetstream.ErrMsgNotFound) {
+	if _, readErr := deadLetters.GetMsg(ctx, sequence); errors.Is(readErr, jetstream.ErrMsgNotFound) {
 		return false, nil
 	}
 	return false, err

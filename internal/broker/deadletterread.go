@@ -20,16 +20,16 @@ import (
 
 const (
 	// maxDeadLettersScanned bounds what is read for one page of a list that skips most dead letters.
-	maxLettersLooked = 2000
+	maxDeadLettersScanned = 2000
 	// maxPageBytes bounds the texts of a page.
 	maxPageBytes = 1 << 20
 )
 
-// ErrNoLetter means that there is no dead letter of that sequence.
-var ErrNoLetter = errors.New("there is no such dead letter")
+// ErrDeadLetterNotFound means that there is no dead letter of that sequence.
+var ErrDeadLetterNotFound = errors.New("there is no such dead letter")
 
-// Letter is a dead letter in its stream.
-type Letter struct {
+// StoredDeadLetter is a dead letter in its stream.
+type StoredDeadLetter struct {
 	Sequence     uint64 // by which it is named
 	Subscription types.NamespacedName
 	Reason       failure.Reason
@@ -51,8 +51,8 @@ type Letter struct {
 	Structured bool
 }
 
-// LetterSelection picks dead letters. Its zero value picks all.
-type LetterSelection struct {
+// DeadLetterSelection picks dead letters. Its zero value picks all.
+type DeadLetterSelection struct {
 	Namespace    string
 	Subscription string // within the namespace
 	Reason       failure.Reason
@@ -60,7 +60,7 @@ type LetterSelection struct {
 }
 
 // Validate refuses names that no Subscription can have, and reasons that no dead letter has.
-func (s LetterSelection) Validate() error {
+func (s DeadLetterSelection) Validate() error {
 	var errs []error
 	if s.Namespace != "" && len(validation.IsDNS1123Label(s.Namespace)) > 0 {
 		errs = append(errs, errors.New("namespace: it is not the name of a namespace"))
@@ -80,7 +80,7 @@ func (s LetterSelection) Validate() error {
 }
 
 // filter is the subject of all dead letters that may match.
-func (s LetterSelection) filter() string {
+func (s DeadLetterSelection) filter() string {
 	switch {
 	case s.Namespace == "":
 		return routing.DeadLetterPrefix + ".>"
@@ -91,42 +91,42 @@ func (s LetterSelection) filter() string {
 	}
 }
 
-func (s LetterSelection) picks(raw *jetstream.RawStreamMsg) bool {
+func (s DeadLetterSelection) picks(raw *jetstream.RawStreamMsg) bool {
 	reason, _, _ := reasonOf(raw.Header)
 	return (s.Reason == "" || s.Reason == reason) && (s.Sequence == 0 || s.Sequence == raw.Sequence)
 }
 
-// LetterQuery asks for a page of a list.
-type LetterQuery struct {
-	LetterSelection
+// DeadLetterQuery asks for a page of a list.
+type DeadLetterQuery struct {
+	DeadLetterSelection
 	After uint64 // the sequence before the first one of the page
 	Limit int
 }
 
-// LetterPage is part of a list, in the order of sequences.
-type LetterPage struct {
-	Letters []Letter
+// DeadLetterPage is part of a list, in the order of sequences.
+type DeadLetterPage struct {
+	DeadLetters []StoredDeadLetter
 	// Next is what to ask for After to get the next page, 0 at the end of the list.
 	// A page may be shorter than asked for and yet not be the last.
 	Next uint64
 }
 
 // ListDeadLetters lists without bodies. It changes nothing.
-func (c *Conn) ListDeadLetters(ctx context.Context, q LetterQuery) (LetterPage, error) {
+func (c *Conn) ListDeadLetters(ctx context.Context, q DeadLetterQuery) (DeadLetterPage, error) {
 	page, err := c.listDeadLetters(ctx, q)
 	if err != nil {
-		return LetterPage{}, fmt.Errorf("list dead letters: %w", mapError(err))
+		return DeadLetterPage{}, fmt.Errorf("list dead letters: %w", mapError(err))
 	}
 	return page, nil
 }
 
-func (c *Conn) listDeadLetters(ctx context.Context, q LetterQuery) (LetterPage, error) {
-	w, err := c.walkLetters(ctx, q.LetterSelection, q.After)
+func (c *Conn) listDeadLetters(ctx context.Context, q DeadLetterQuery) (DeadLetterPage, error) {
+	w, err := c.scanDeadLetters(ctx, q.DeadLetterSelection, q.After)
 	if err != nil {
-		return LetterPage{}, err
+		return DeadLetterPage{}, err
 	}
-	page, size := LetterPage{}, 0
-	for range maxLettersLooked {
+	page, size := DeadLetterPage{}, 0
+	for range maxDeadLettersScanned {
 		raw, err := w.next(ctx)
 		if err != nil || raw == nil {
 			return page, err
@@ -134,11 +134,11 @@ func (c *Conn) listDeadLetters(ctx context.Context, q LetterQuery) (LetterPage, 
 		if !q.picks(raw) {
 			continue
 		}
-		letter := letterOf(raw)
-		letter.Body = nil
-		page.Letters = append(page.Letters, letter)
-		size += letter.texts()
-		if len(page.Letters) >= q.Limit || size >= maxPageBytes {
+		deadLetter := storedDeadLetterOf(raw)
+		deadLetter.Body = nil
+		page.DeadLetters = append(page.DeadLetters, deadLetter)
+		size += deadLetter.texts()
+		if len(page.DeadLetters) >= q.Limit || size >= maxPageBytes {
 			break
 		}
 	}
@@ -146,25 +146,25 @@ func (c *Conn) listDeadLetters(ctx context.Context, q LetterQuery) (LetterPage, 
 	return page, nil
 }
 
-// DeadLetter returns one dead letter with its body, or ErrNoLetter.
-func (c *Conn) DeadLetter(ctx context.Context, sequence uint64) (Letter, error) {
-	w, err := c.walkLetters(ctx, LetterSelection{Sequence: sequence}, 0)
+// DeadLetter returns one dead letter with its body, or ErrDeadLetterNotFound.
+func (c *Conn) DeadLetter(ctx context.Context, sequence uint64) (StoredDeadLetter, error) {
+	w, err := c.scanDeadLetters(ctx, DeadLetterSelection{Sequence: sequence}, 0)
 	if err != nil {
-		return Letter{}, fmt.Errorf("read dead letter %d: %w", sequence, mapError(err))
+		return StoredDeadLetter{}, fmt.Errorf("read dead letter %d: %w", sequence, mapError(err))
 	}
 	raw, err := w.next(ctx)
 	if err != nil {
-		return Letter{}, fmt.Errorf("read dead letter %d: %w", sequence, mapError(err))
+		return StoredDeadLetter{}, fmt.Errorf("read dead letter %d: %w", sequence, mapError(err))
 	}
 	if raw == nil || raw.Sequence != sequence {
-		return Letter{}, fmt.Errorf("dead letter %d: %w", sequence, ErrNoLetter)
+		return StoredDeadLetter{}, fmt.Errorf("dead letter %d: %w", sequence, ErrDeadLetterNotFound)
 	}
-	return letterOf(raw), nil
+	return storedDeadLetterOf(raw), nil
 }
 
 // deadLetterScan reads dead letters one after the other, without a consumer that would
 // have to be cleaned up.
-type letterWalk struct {
+type deadLetterScan struct {
 	stream   jetstream.Stream
 	filter   string
 	position uint64 // of the last one that was read
@@ -172,7 +172,7 @@ type letterWalk struct {
 }
 
 // scanDeadLetters begins after a sequence and ends at the dead letter that is the last one now.
-func (c *Conn) walkLetters(ctx context.Context, s LetterSelection, after uint64) (*letterWalk, error) {
+func (c *Conn) scanDeadLetters(ctx context.Context, s DeadLetterSelection, after uint64) (*deadLetterScan, error) {
 	if !c.Connected() {
 		return nil, ErrNotConnected
 	}
@@ -180,7 +180,7 @@ func (c *Conn) walkLetters(ctx context.Context, s LetterSelection, after uint64)
 	if err != nil {
 		return nil, err
 	}
-	w := &letterWalk{stream: stream, filter: s.filter(), position: after, last: stream.CachedInfo().State.LastSeq}
+	w := &deadLetterScan{stream: stream, filter: s.filter(), position: after, last: stream.CachedInfo().State.LastSeq}
 	if s.Sequence > 0 {
 		w.position, w.last = max(after, s.Sequence-1), min(w.last, s.Sequence)
 	}
@@ -188,7 +188,7 @@ func (c *Conn) walkLetters(ctx context.Context, s LetterSelection, after uint64)
 }
 
 // next returns nil at the end.
-func (w *letterWalk) next(ctx context.Context) (*jetstream.RawStreamMsg, error) {
+func (w *deadLetterScan) next(ctx context.Context) (*jetstream.RawStreamMsg, error) {
 	if w.position == math.MaxUint64 || w.position >= w.last {
 		return nil, nil
 	}
@@ -205,11 +205,11 @@ func (w *letterWalk) next(ctx context.Context) (*jetstream.RawStreamMsg, error) 
 	return raw, nil
 }
 
-func letterOf(raw *jetstream.RawStreamMsg) Letter {
+func storedDeadLetterOf(raw *jetstream.RawStreamMsg) StoredDeadLetter {
 	reason, message, _ := reasonOf(raw.Header)
-	letter := Letter{
+	deadLetter := StoredDeadLetter{
 		Sequence:     raw.Sequence,
-		Subscription: letterSubscription(raw.Subject),
+		Subscription: deadLetterSubscription(raw.Subject),
 		Reason:       reason,
 		Message:      message,
 		Attempts:     integer(raw.Header, HeaderAttempts),
@@ -220,27 +220,27 @@ func letterOf(raw *jetstream.RawStreamMsg) Letter {
 		Body:         raw.Data,
 	}
 	if stored, err := time.Parse(time.RFC3339Nano, raw.Header.Get(HeaderStored)); err == nil {
-		letter.Stored = stored
+		deadLetter.Stored = stored
 	}
 	members, structured := structuredMembers(raw.Data)
 	if !structured {
-		letter.ID, letter.Source = raw.Header.Get(headerID), raw.Header.Get(headerSource)
-		letter.Type = raw.Header.Get(headerType)
-		return letter
+		deadLetter.ID, deadLetter.Source = raw.Header.Get(headerID), raw.Header.Get(headerSource)
+		deadLetter.Type = raw.Header.Get(headerType)
+		return deadLetter
 	}
-	letter.Structured = true
-	for name, field := range map[string]*string{"id": &letter.ID, "source": &letter.Source, "type": &letter.Type} {
+	deadLetter.Structured = true
+	for name, field := range map[string]*string{"id": &deadLetter.ID, "source": &deadLetter.Source, "type": &deadLetter.Type} {
 		_ = json.Unmarshal(members[name], field) // what is no string stays empty
 	}
 	var original string
 	if json.Unmarshal(members[ExtensionOriginalType], &original) == nil && original != "" {
-		letter.Type = original
+		deadLetter.Type = original
 	}
-	return letter
+	return deadLetter
 }
 
 // texts is how many bytes a dead letter has without its body.
-func (l *Letter) texts() int {
+func (l *StoredDeadLetter) texts() int {
 	return len(l.Subscription.Namespace) + len(l.Subscription.Name) + len(l.Message) + len(l.Excerpt) + len(l.Subject) +
 		len(l.ID) + len(l.Source) + len(l.Type)
 }

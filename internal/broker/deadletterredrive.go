@@ -54,25 +54,25 @@ type Redriven struct {
 // of another process.
 //
 // When ctx ends it finishes the batch at hand. The result counts what was done
-// also when there is an error. ErrNoLetter and ErrConsumerNotFound mean that
+// also when there is an error. ErrDeadLetterNotFound and ErrConsumerNotFound mean that
 // nothing could be done for a single dead letter or Subscription, also if that
 // Subscription has no dead letters.
-func (c *Conn) Redrive(ctx context.Context, stream string, s LetterSelection) (Redriven, error) {
-	return c.RedriveTelling(ctx, stream, s, nil)
+func (c *Conn) Redrive(ctx context.Context, stream string, s DeadLetterSelection) (Redriven, error) {
+	return c.RedriveFunc(ctx, stream, s, nil)
 }
 
-// RedriveTelling is Redrive, and calls onRedriven, if it is not nil, for each readable event that
+// RedriveFunc is Redrive, and calls onRedriven, if it is not nil, for each readable event that
 // went back to its Subscription, with the time at which that began.
-func (c *Conn) RedriveTelling(
-	ctx context.Context, stream string, s LetterSelection, onRedriven func(time.Time, types.NamespacedName, *cloudevent.Event),
+func (c *Conn) RedriveFunc(
+	ctx context.Context, stream string, s DeadLetterSelection, onRedriven func(time.Time, types.NamespacedName, *cloudevent.Event),
 ) (Redriven, error) {
-	r := redrive{conn: c, tell: onRedriven, events: stream, blocked: map[types.NamespacedName]error{}, problems: map[string]bool{}}
+	r := redrive{conn: c, onRedriven: onRedriven, events: stream, blocked: map[types.NamespacedName]error{}, problems: map[string]bool{}}
 	err := r.run(ctx, s)
 	r.done.Problems = slices.Sorted(maps.Keys(r.problems))
 	// The count is worth a request also when ctx is over.
 	counting, cancel := context.WithTimeout(context.WithoutCancel(ctx), requestTimeout)
 	defer cancel()
-	if counts, countErr := c.countLetters(counting, s.filter()); countErr == nil {
+	if counts, countErr := c.countDeadLetters(counting, s.filter()); countErr == nil {
 		for _, count := range counts {
 			r.done.Remaining += count
 		}
@@ -86,13 +86,13 @@ func (c *Conn) RedriveTelling(
 }
 
 type redrive struct {
-	conn     *Conn
-	tell     func(time.Time, types.NamespacedName, *cloudevent.Event)
-	letters  jetstream.Stream
-	events   string
-	done     Redriven
-	blocked  map[types.NamespacedName]error
-	problems map[string]bool
+	conn        *Conn
+	onRedriven  func(time.Time, types.NamespacedName, *cloudevent.Event)
+	deadLetters jetstream.Stream
+	events      string
+	done        Redriven
+	blocked     map[types.NamespacedName]error
+	problems    map[string]bool
 }
 
 // redriving is one dead letter that is being redriven.
@@ -105,12 +105,12 @@ type redriving struct {
 	err          error
 }
 
-func (r *redrive) run(ctx context.Context, s LetterSelection) error {
-	w, err := r.conn.walkLetters(ctx, s, 0)
+func (r *redrive) run(ctx context.Context, s DeadLetterSelection) error {
+	w, err := r.conn.scanDeadLetters(ctx, s, 0)
 	if err != nil {
 		return err
 	}
-	r.letters = w.stream
+	r.deadLetters = w.stream
 	found := false
 	for {
 		batch, err := readBatch(ctx, w, s)
@@ -129,7 +129,7 @@ func (r *redrive) run(ctx context.Context, s LetterSelection) error {
 }
 
 // missing is an error if the one dead letter or Subscription that is selected does not exist.
-func (r *redrive) missing(ctx context.Context, s LetterSelection, found bool) error {
+func (r *redrive) missing(ctx context.Context, s DeadLetterSelection, found bool) error {
 	if s.Sequence == 0 && s.Subscription == "" {
 		return nil
 	}
@@ -140,7 +140,7 @@ func (r *redrive) missing(ctx context.Context, s LetterSelection, found bool) er
 	case found:
 		return nil
 	case s.Sequence > 0:
-		return fmt.Errorf("dead letter %d: %w", s.Sequence, ErrNoLetter)
+		return fmt.Errorf("dead letter %d: %w", s.Sequence, ErrDeadLetterNotFound)
 	default: // the Subscription has no dead letters, or does not exist
 		_, err := r.conn.redeliveryConsumer(ctx, r.events, routing.ConsumerName(s.Namespace, s.Subscription))
 		return err
@@ -148,7 +148,7 @@ func (r *redrive) missing(ctx context.Context, s LetterSelection, found bool) er
 }
 
 // readBatch returns nothing at the end of the dead letters.
-func readBatch(ctx context.Context, w *letterWalk, s LetterSelection) ([]redriving, error) {
+func readBatch(ctx context.Context, w *deadLetterScan, s DeadLetterSelection) ([]redriving, error) {
 	var batch []redriving
 	for size := 0; len(batch) < redriveBatch && size < redriveBatchBytes; {
 		raw, err := w.next(ctx)
@@ -161,9 +161,9 @@ func readBatch(ctx context.Context, w *letterWalk, s LetterSelection) ([]redrivi
 		if !s.picks(raw) {
 			continue
 		}
-		letter := redrivingOf(raw)
-		size += len(letter.event.Data)
-		batch = append(batch, letter)
+		deadLetter := redrivingOf(raw)
+		size += len(deadLetter.event.Data)
+		batch = append(batch, deadLetter)
 	}
 	return batch, nil
 }
@@ -188,7 +188,7 @@ func redrivingOf(raw *jetstream.RawStreamMsg) redriving {
 	header.Set(jetstream.MsgIDHeader, strings.Join([]string{
 		DeadLetterStream, strconv.FormatUint(raw.Sequence, 10), strconv.FormatInt(raw.Time.UnixNano(), 10),
 	}, "/"))
-	subscription := letterSubscription(raw.Subject)
+	subscription := deadLetterSubscription(raw.Subject)
 	consumer := routing.ConsumerName(subscription.Namespace, subscription.Name)
 	return redriving{
 		sequence:     raw.Sequence,
@@ -211,10 +211,10 @@ func (r *redrive) finish(ctx context.Context, batch []redriving) error {
 	if err != nil {
 		return err
 	}
-	batch = slices.DeleteFunc(batch, func(letter redriving) bool {
-		err := r.blocked[letter.subscription]
+	batch = slices.DeleteFunc(batch, func(deadLetter redriving) bool {
+		err := r.blocked[deadLetter.subscription]
 		if err != nil {
-			r.fail(letter.subscription, err)
+			r.fail(deadLetter.subscription, err)
 		}
 		return err != nil
 	})
@@ -228,14 +228,14 @@ func (r *redrive) finish(ctx context.Context, batch []redriving) error {
 	if err != nil {
 		return err
 	}
-	for i, letter := range batch {
-		if name := letter.subscription; letter.err == nil && !before[name].Equal(after[name]) {
+	for i, deadLetter := range batch {
+		if name := deadLetter.subscription; deadLetter.err == nil && !before[name].Equal(after[name]) {
 			batch[i].err = ErrConsumerNotFound // it was deleted, and perhaps recreated, meanwhile
 		}
 	}
 	eachOf(len(batch), func(i int) {
-		if letter := &batch[i]; letter.err == nil {
-			letter.deleted, letter.err = deleteLetter(ctx, r.letters, letter.sequence)
+		if deadLetter := &batch[i]; deadLetter.err == nil {
+			deadLetter.deleted, deadLetter.err = deleteDeadLetter(ctx, r.deadLetters, deadLetter.sequence)
 		}
 	})
 	return r.count(batch)
@@ -244,30 +244,30 @@ func (r *redrive) finish(ctx context.Context, batch []redriving) error {
 // count returns an error that will hinder the next batch too.
 func (r *redrive) count(batch []redriving) error {
 	var hindrance error
-	for _, letter := range batch {
-		switch err := mapError(letter.err); {
-		case letter.deleted:
+	for _, deadLetter := range batch {
+		switch err := mapError(deadLetter.err); {
+		case deadLetter.deleted:
 			r.done.Redriven++
-			r.told(letter)
+			r.reportRedriven(deadLetter)
 		case err == nil: // another call redrove it
 		default:
-			r.fail(letter.subscription, err)
+			r.fail(deadLetter.subscription, err)
 			if isAny(err, ErrNotConnected, ErrTimeout, ErrNoStream) {
 				hindrance = err
 			} else {
-				r.blocked[letter.subscription] = err
+				r.blocked[deadLetter.subscription] = err
 			}
 		}
 	}
 	return hindrance
 }
 
-func (r *redrive) told(letter redriving) {
-	if r.tell == nil {
+func (r *redrive) reportRedriven(deadLetter redriving) {
+	if r.onRedriven == nil {
 		return
 	}
-	if ev, err := decode(letter.event.Header, letter.event.Data); err == nil {
-		r.tell(letter.began, letter.subscription, &ev)
+	if ev, err := decode(deadLetter.event.Header, deadLetter.event.Data); err == nil {
+		r.onRedriven(deadLetter.began, deadLetter.subscription, &ev)
 	}
 }
 
@@ -280,8 +280,8 @@ func (r *redrive) fail(subscription types.NamespacedName, err error) {
 // exists, and blocks those that have none that takes redeliveries.
 func (r *redrive) consumers(ctx context.Context, batch []redriving) (map[types.NamespacedName]time.Time, error) {
 	created := map[types.NamespacedName]time.Time{}
-	for _, letter := range batch {
-		name := letter.subscription
+	for _, deadLetter := range batch {
+		name := deadLetter.subscription
 		if _, known := created[name]; known || r.blocked[name] != nil {
 			continue
 		}

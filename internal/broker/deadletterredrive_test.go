@@ -25,8 +25,8 @@ func TestARedrivenEventIsTheOriginalToTheByte(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			_, conn := startWithConsumers(t, orders)
-			letter := DeadLetter{Subscription: orders, Reason: reasonRefused, Attempts: 5, Status: 500, BodyExcerpt: "excerpt"}
-			require.NoError(t, conn.AddDeadLetter(t.Context(), letter, given(conn, 1, body)))
+			deadLetter := DeadLetter{Subscription: orders, Reason: reasonRefused, Attempts: 5, Status: 500, BodyExcerpt: "excerpt"}
+			require.NoError(t, conn.AddDeadLetter(t.Context(), deadLetter, given(conn, 1, body)))
 
 			done, err := conn.Redrive(t.Context(), testStream, selectionOf(orders, ""))
 			require.NoError(t, err)
@@ -53,51 +53,51 @@ func TestARedrivenEventIsTheOriginalToTheByte(t *testing.T) {
 func TestOnlyWhatIsSelectedIsRedriven(t *testing.T) {
 	t.Parallel()
 	_, conn := startWithConsumers(t, orders, parcels, ledgers)
-	addLetters(t, conn, orders, reasonRefused, 1, 3)
-	addLetters(t, conn, orders, reasonExhausted, 4, 2)
-	addLetters(t, conn, parcels, reasonRefused, 1, 2)
-	addLetters(t, conn, ledgers, reasonRefused, 1, 4)
-	redrive := func(s LetterSelection) Redriven {
+	addDeadLetters(t, conn, orders, reasonRefused, 1, 3)
+	addDeadLetters(t, conn, orders, reasonExhausted, 4, 2)
+	addDeadLetters(t, conn, parcels, reasonRefused, 1, 2)
+	addDeadLetters(t, conn, ledgers, reasonRefused, 1, 4)
+	redrive := func(s DeadLetterSelection) Redriven {
 		done, err := conn.Redrive(t.Context(), testStream, s)
 		require.NoError(t, err)
 		return done
 	}
 
-	require.Equal(t, Redriven{Redriven: 1, Remaining: 10}, redrive(LetterSelection{Sequence: 2}))
+	require.Equal(t, Redriven{Redriven: 1, Remaining: 10}, redrive(DeadLetterSelection{Sequence: 2}))
 	require.Equal(t, Redriven{Redriven: 2, Remaining: 2}, redrive(selectionOf(orders, reasonExhausted)))
 	require.Equal(t, Redriven{Remaining: 2}, redrive(selectionOf(orders, reasonExhausted)))
 	require.Len(t, takeAll(t, conn, orders), 3)
-	require.Equal(t, Redriven{Redriven: 4}, redrive(LetterSelection{Namespace: "shop"}))
+	require.Equal(t, Redriven{Redriven: 4}, redrive(DeadLetterSelection{Namespace: "shop"}))
 	require.Len(t, takeAll(t, conn, orders), 2)
 	require.Len(t, takeAll(t, conn, parcels), 2)
-	require.Equal(t, Redriven{Redriven: 4}, redrive(LetterSelection{}))
+	require.Equal(t, Redriven{Redriven: 4}, redrive(DeadLetterSelection{}))
 	require.Len(t, takeAll(t, conn, ledgers), 4)
 
-	_, err := conn.Redrive(t.Context(), testStream, LetterSelection{Sequence: 2})
-	require.ErrorIs(t, err, ErrNoLetter)
+	_, err := conn.Redrive(t.Context(), testStream, DeadLetterSelection{Sequence: 2})
+	require.ErrorIs(t, err, ErrDeadLetterNotFound)
 }
 
-func TestWithoutAConsumerNothingIsRedrivenAndNothingLost(t *testing.T) {
+func TestRedriveWithoutAConsumerLosesNothing(t *testing.T) {
 	t.Parallel()
 	_, conn := startWithConsumers(t, orders)
-	addLetters(t, conn, orders, reasonRefused, 1, 2)
-	addLetters(t, conn, parcels, reasonRefused, 1, 300)
+	addDeadLetters(t, conn, orders, reasonRefused, 1, 2)
+	addDeadLetters(t, conn, parcels, reasonRefused, 1, 300)
 	name := routing.ConsumerName(ledgers.Namespace, ledgers.Name)
 	ensureConsumer(t, conn, Consumer{Name: name, Subjects: []string{"kyma.shop.order.v1"}}) // as before there were redeliveries
-	addLetters(t, conn, ledgers, reasonRefused, 1, 1)
+	addDeadLetters(t, conn, ledgers, reasonRefused, 1, 1)
 
 	done, err := conn.Redrive(t.Context(), testStream, selectionOf(parcels, ""))
 	require.ErrorIs(t, err, ErrConsumerNotFound)
 	require.Equal(t, uint64(300), done.Failed)
 	require.Equal(t, uint64(300), done.Remaining)
-	_, err = conn.Redrive(t.Context(), testStream, LetterSelection{Sequence: 303})
+	_, err = conn.Redrive(t.Context(), testStream, DeadLetterSelection{Sequence: 303})
 	require.ErrorIs(t, err, ErrConsumerNotFound)
 	require.ErrorContains(t, err, "takes no redeliveries yet")
 
 	_, err = conn.Redrive(t.Context(), testStream, selectionOf(types.NamespacedName{Namespace: "shop", Name: "unknown"}, ""))
 	require.ErrorIs(t, err, ErrConsumerNotFound, "there is nothing to redrive, and no consumer to redrive it to")
 
-	done, err = conn.Redrive(t.Context(), testStream, LetterSelection{})
+	done, err = conn.Redrive(t.Context(), testStream, DeadLetterSelection{})
 	require.NoError(t, err, "the others go on")
 	require.Equal(t, uint64(2), done.Redriven)
 	require.Equal(t, uint64(301), done.Failed)
@@ -117,7 +117,7 @@ func TestWithoutAConsumerNothingIsRedrivenAndNothingLost(t *testing.T) {
 func TestARedriveThatDiedAfterPublishingRepeatsNothing(t *testing.T) {
 	t.Parallel()
 	_, conn := startWithConsumers(t, orders)
-	addLetters(t, conn, orders, reasonRefused, 1, 5)
+	addDeadLetters(t, conn, orders, reasonRefused, 1, 5)
 	since, err := conn.redeliveryConsumer(t.Context(), testStream, routing.ConsumerName(orders.Namespace, orders.Name))
 	require.NoError(t, err)
 	stream, err := conn.js.Stream(t.Context(), DeadLetterStream)
@@ -139,13 +139,13 @@ func TestARedriveThatDiedAfterPublishingRepeatsNothing(t *testing.T) {
 	require.Empty(t, counts(t, conn))
 }
 
-func TestManyAreRedrivenWhileOthersPublishAndRedriveAndFail(t *testing.T) {
+func TestConcurrentRedrivesAndPublishesLoseNoDeadLetter(t *testing.T) {
 	t.Parallel()
-	const letters, late, published = 5000, 200, 500
+	const deadLetters, late, published = 5000, 200, 500
 	server, conn := startWithConsumers(t, orders)
 	other := connect(t, server.URL())
 	awaitConnected(t, other)
-	addLetters(t, conn, orders, reasonRefused, 1, letters)
+	addDeadLetters(t, conn, orders, reasonRefused, 1, deadLetters)
 
 	var wg sync.WaitGroup
 	var mu sync.Mutex
@@ -169,27 +169,27 @@ func TestManyAreRedrivenWhileOthersPublishAndRedriveAndFail(t *testing.T) {
 		}
 	})
 	wg.Wait()
-	require.Equal(t, uint64(letters), redriven, "each dead letter is counted once")
+	require.Equal(t, uint64(deadLetters), redriven, "each dead letter is counted once")
 	require.Empty(t, counts(t, conn))
 
 	// New dead letters wait for a redrive of their own.
-	addLetters(t, conn, orders, reasonExhausted, letters+1, late)
+	addDeadLetters(t, conn, orders, reasonExhausted, deadLetters+1, late)
 	ids := map[string]int{}
 	for _, message := range takeAll(t, conn, orders) {
-		ids[letterOf(&jetstream.RawStreamMsg{Data: message.Data()}).ID]++
+		ids[storedDeadLetterOf(&jetstream.RawStreamMsg{Data: message.Data()}).ID]++
 	}
-	for i := range letters {
+	for i := range deadLetters {
 		require.Equal(t, 1, ids[strconv.Itoa(i+1)], "event %d", i+1)
 	}
-	require.Len(t, ids, letters+published)
+	require.Len(t, ids, deadLetters+published)
 	require.Equal(t, map[types.NamespacedName]uint64{orders: late}, counts(t, conn))
 }
 
 func TestARedriveStopsWithItsContextAndLeavesNothingHalfDone(t *testing.T) {
 	t.Parallel()
-	const letters = 2000
+	const deadLetters = 2000
 	_, conn := startWithConsumers(t, orders)
-	addLetters(t, conn, orders, reasonRefused, 1, letters)
+	addDeadLetters(t, conn, orders, reasonRefused, 1, deadLetters)
 	ctx, cancel := context.WithCancel(t.Context())
 	go func() { // as soon as something is redriven
 		defer cancel()
@@ -204,7 +204,7 @@ func TestARedriveStopsWithItsContextAndLeavesNothingHalfDone(t *testing.T) {
 	if err != nil { // otherwise it was faster
 		require.ErrorIs(t, err, context.Canceled)
 	}
-	require.Equal(t, uint64(letters), done.Redriven+done.Remaining)
+	require.Equal(t, uint64(deadLetters), done.Redriven+done.Remaining)
 	require.Zero(t, done.Failed)
 	require.Len(t, takeAll(t, conn, orders), int(done.Redriven))
 
@@ -214,10 +214,10 @@ func TestARedriveStopsWithItsContextAndLeavesNothingHalfDone(t *testing.T) {
 	require.Len(t, takeAll(t, conn, orders), int(done.Remaining))
 }
 
-func TestAFullStreamKeepsLettersWhereTheyAre(t *testing.T) {
+func TestRedriveKeepsDeadLettersWhileTheStreamIsFull(t *testing.T) {
 	t.Parallel()
 	_, conn := startWithConsumers(t, orders)
-	addLetters(t, conn, orders, reasonRefused, 1, 600)
+	addDeadLetters(t, conn, orders, reasonRefused, 1, 600)
 	options := testStreams()
 	options.MaxMsgsPerSubject = 100
 	require.NoError(t, conn.EnsureStreams(t.Context(), options))

@@ -6,14 +6,14 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestWhoeverHoldsMostGivesFirst(t *testing.T) {
+func TestCutsOfTakesFromTheLargestHolderFirst(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
 		held   map[string]int64
 		excess int64
 		want   map[string]int64
 	}{
-		"no holder":                       {nil, 10, map[string]int64{}},
+		"no holder":                    {nil, 10, map[string]int64{}},
 		"one":                          {map[string]int64{"a": 100}, 10, map[string]int64{"a": 10}},
 		"the largest alone":            {map[string]int64{"a": 100, "b": 50}, 50, map[string]int64{"a": 50}},
 		"down to the next, then both":  {map[string]int64{"a": 100, "b": 50, "c": 10}, 70, map[string]int64{"a": 60, "b": 10}},

@@ -16,24 +16,24 @@ import (
 	"github.com/rouse-run/rouse/internal/routing"
 )
 
-func ensureLetterConsumer(t *testing.T, conn *Conn, subscription types.NamespacedName) {
+func ensureDeadLetterConsumer(t *testing.T, conn *Conn, subscription types.NamespacedName) {
 	t.Helper()
 	require.NoError(t, conn.EnsureConsumer(t.Context(), DeadLetterStream, Consumer{
 		Name:          routing.ConsumerName(subscription.Namespace, subscription.Name),
 		Subjects:      []string{routing.DeadLetterSubject(subscription)},
 		StartFrom:     StartFrom{Policy: StartAll},
-		MaxAckPending: MaxLettersPending,
+		MaxAckPending: MaxDeadLettersPending,
 	}))
 }
 
-func TestLettersOfASubscriptionReachTheirSinkAndAreKept(t *testing.T) {
+func TestDeadLettersOfASubscriptionReachTheirSinkAndAreKept(t *testing.T) {
 	t.Parallel()
 	_, conn := startWithConsumers(t, orders)
-	addLetters(t, conn, orders, reasonRefused, 1, 2)
-	addLetters(t, conn, parcels, reasonRefused, 1, 1)
-	ensureLetterConsumer(t, conn, orders)
-	ensureLetterConsumer(t, conn, orders) // as a second pass does
-	addLetters(t, conn, orders, reasonExhausted, 3, 1)
+	addDeadLetters(t, conn, orders, reasonRefused, 1, 2)
+	addDeadLetters(t, conn, parcels, reasonRefused, 1, 1)
+	ensureDeadLetterConsumer(t, conn, orders)
+	ensureDeadLetterConsumer(t, conn, orders) // as a second pass does
+	addDeadLetters(t, conn, orders, reasonExhausted, 3, 1)
 
 	type delivery struct {
 		id      string
@@ -44,7 +44,7 @@ func TestLettersOfASubscriptionReachTheirSinkAndAreKept(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() {
-		ended <- NewLetterSource(conn, orders, 4).Receive(ctx, nil, func(m *LetterMessage) {
+		ended <- NewDeadLetterSource(conn, orders, 4).Receive(ctx, nil, func(m *DeadLetterMessage) {
 			ev, err := m.Event()
 			if err != nil {
 				t.Error(err)
@@ -72,7 +72,7 @@ func TestLettersOfASubscriptionReachTheirSinkAndAreKept(t *testing.T) {
 	require.Eventually(t, func() bool {
 		backlog, err := conn.Backlog(t.Context(), DeadLetterStream, routing.ConsumerName(orders.Namespace, orders.Name))
 		return err == nil && backlog.Total() == 0
-	}, patience, moment)
+	}, testTimeout, moment)
 	cancel()
 	require.NoError(t, await(t, ended))
 	require.Equal(t, map[types.NamespacedName]uint64{orders: 3, parcels: 1}, counts(t, conn), "a dead letter is kept though its sink took it")
@@ -83,20 +83,20 @@ func TestLettersOfASubscriptionReachTheirSinkAndAreKept(t *testing.T) {
 	require.Len(t, takeAll(t, conn, orders), 3)
 }
 
-func TestASourceHoldsAFewOfManyLettersAndHandsOutAll(t *testing.T) {
+func TestDeadLetterSourceBoundsWhatItHoldsAndHandsOutAll(t *testing.T) {
 	t.Parallel()
-	const letters = 5 * maxLettersHeld
+	const deadLetters = 5 * maxDeadLettersHeld
 	_, conn := startWithConsumers(t)
-	addLetters(t, conn, orders, reasonRefused, 0, letters)
-	ensureLetterConsumer(t, conn, orders)
-	source := NewLetterSource(conn, orders, 10)
+	addDeadLetters(t, conn, orders, reasonRefused, 0, deadLetters)
+	ensureDeadLetterConsumer(t, conn, orders)
+	source := NewDeadLetterSource(conn, orders, 10)
 	var mu sync.Mutex
-	var held []*LetterMessage
+	var held []*DeadLetterMessage
 	peak, seen := 0, map[uint64]bool{}
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() {
-		ended <- source.Receive(ctx, nil, func(m *LetterMessage) {
+		ended <- source.Receive(ctx, nil, func(m *DeadLetterMessage) {
 			mu.Lock()
 			defer mu.Unlock()
 			held = append(held, m)
@@ -104,12 +104,12 @@ func TestASourceHoldsAFewOfManyLettersAndHandsOutAll(t *testing.T) {
 			peak = max(peak, len(held))
 		})
 	}()
-	for took := 0; took < letters; {
+	for took := 0; took < deadLetters; {
 		require.Eventually(t, func() bool {
 			mu.Lock()
 			defer mu.Unlock()
-			return len(held) >= min(maxLettersHeld, letters-took)
-		}, patience, moment, "it goes on when dead letters are settled")
+			return len(held) >= min(maxDeadLettersHeld, deadLetters-took)
+		}, testTimeout, moment, "it goes on when dead letters are settled")
 		mu.Lock()
 		taken := held
 		held = nil
@@ -121,25 +121,25 @@ func TestASourceHoldsAFewOfManyLettersAndHandsOutAll(t *testing.T) {
 	}
 	cancel()
 	require.NoError(t, await(t, ended))
-	require.Len(t, seen, letters)
-	require.Less(t, peak, 2*maxLettersHeld, "the rest waits at the server")
+	require.Len(t, seen, deadLetters)
+	require.Less(t, peak, 2*maxDeadLettersHeld, "the rest waits at the server")
 }
 
-func TestAFullSourceOfLettersStopsWhenItIsTold(t *testing.T) {
+func TestAFullDeadLetterSourceStops(t *testing.T) {
 	t.Parallel()
 	_, conn := startWithConsumers(t)
-	addLetters(t, conn, orders, reasonRefused, 0, 2*maxLettersHeld)
-	ensureLetterConsumer(t, conn, orders)
-	source := NewLetterSource(conn, orders, 10)
+	addDeadLetters(t, conn, orders, reasonRefused, 0, 2*maxDeadLettersHeld)
+	ensureDeadLetterConsumer(t, conn, orders)
+	source := NewDeadLetterSource(conn, orders, 10)
 	stop := make(chan struct{})
 	ended := make(chan error, 1)
-	go func() { ended <- source.Receive(t.Context(), stop, func(*LetterMessage) {}) }()
-	require.Eventually(t, func() bool { return source.held.Load() >= maxLettersHeld }, patience, moment)
+	go func() { ended <- source.Receive(t.Context(), stop, func(*DeadLetterMessage) {}) }()
+	require.Eventually(t, func() bool { return source.held.Load() >= maxDeadLettersHeld }, testTimeout, moment)
 	close(stop)
 	require.NoError(t, await(t, ended))
 }
 
-func TestEveryLetterIsAnEventThatSaysWhy(t *testing.T) {
+func TestEveryDeadLetterIsAnEventWithItsReason(t *testing.T) {
 	t.Parallel()
 	why := map[string]string{
 		ExtensionDeadLetterReason: "SinkRejected", ExtensionDeadLetterMessage: "sink refused the event", ExtensionDeadLetterAttempts: "3", ExtensionDeadLetterStatus: "422",
@@ -150,11 +150,11 @@ func TestEveryLetterIsAnEventThatSaysWhy(t *testing.T) {
 	delete(silent, ExtensionDeadLetterStatus)
 	delete(silent, ExtensionDeadLetterExcerpt)
 	for name, tc := range map[string]struct {
-		body   string
-		header nats.Header
-		letter DeadLetter
-		want   cloudevent.Event
-		why    map[string]string
+		body       string
+		header     nats.Header
+		deadLetter DeadLetter
+		want       cloudevent.Event
+		why        map[string]string
 	}{
 		"an event in JSON": {
 			body: string(structuredEvent("1")),
@@ -165,10 +165,10 @@ func TestEveryLetterIsAnEventThatSaysWhy(t *testing.T) {
 			want: cloudevent.Event{ID: "1", Source: "shop", Type: "order.v1"},
 		},
 		"no answer, and another dead letter before": {
-			body:   `{"specversion":"1.0","id":"1","source":"shop","type":"order.v1","rousestatus":500,"rouseexcerpt":"older"}`,
-			letter: DeadLetter{Subscription: orders, Reason: reasonRefused, Attempts: 3},
-			want:   cloudevent.Event{ID: "1", Source: "shop", Type: "order.v1"},
-			why:    silent,
+			body:       `{"specversion":"1.0","id":"1","source":"shop","type":"order.v1","rousestatus":500,"rouseexcerpt":"older"}`,
+			deadLetter: DeadLetter{Subscription: orders, Reason: reasonRefused, Attempts: 3},
+			want:       cloudevent.Event{ID: "1", Source: "shop", Type: "order.v1"},
+			why:        silent,
 		},
 		"an event in binary mode": {
 			body:   "\x00bytes",
@@ -185,14 +185,14 @@ func TestEveryLetterIsAnEventThatSaysWhy(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			letter := tc.letter
-			if letter.Reason == "" {
-				letter = DeadLetter{Subscription: orders, Reason: reasonRefused, Attempts: 3, Status: 422, BodyExcerpt: "no\x1b \"db\""}
+			deadLetter := tc.deadLetter
+			if deadLetter.Reason == "" {
+				deadLetter = DeadLetter{Subscription: orders, Reason: reasonRefused, Attempts: 3, Status: 422, BodyExcerpt: "no\x1b \"db\""}
 			}
 			rejected := given(nil, 1, []byte(tc.body))
 			rejected.raw.Header = tc.header
-			stored := letter.message(rejected, time.Unix(1_700_000_000, 0))
-			m := LetterMessage{Message: &Message{raw: stored, metadata: &nats.MsgMetadata{Sequence: nats.SequencePair{Stream: 7}}}}
+			stored := deadLetter.message(rejected, time.Unix(1_700_000_000, 0))
+			m := DeadLetterMessage{Message: &Message{raw: stored, metadata: &nats.MsgMetadata{Sequence: nats.SequencePair{Stream: 7}}}}
 			ev, err := m.Event()
 			require.NoError(t, err)
 			require.NoError(t, ev.Validate())

@@ -31,7 +31,7 @@ func (c *Conn) OnDeleted(streams []string, notify func(stream, consumer string))
 				if prefix != "" {
 					consumer = strings.TrimPrefix(m.Subject, prefix)
 				}
-				c.deletions.hear(deleted{stream, consumer})
+				c.deletions.observe(deleted{stream, consumer})
 				notify(stream, consumer)
 			})
 			if err != nil {
@@ -44,5 +44,5 @@ func (c *Conn) OnDeleted(streams []string, notify func(stream, consumer string))
 	return stop, nil
 }
 
-// OfStreams reports whether a consumer is not a Subscription's but one that EnsureStreams makes.
-func OfStreams(consumer string) bool { return strings.HasPrefix(consumer, retryConsumer) }
+// IsInternalConsumer reports whether a consumer is not a Subscription's but one that EnsureStreams makes.
+func IsInternalConsumer(consumer string) bool { return strings.HasPrefix(consumer, retryConsumer) }

@@ -11,7 +11,7 @@ import (
 	"github.com/rouse-run/rouse/internal/routing"
 )
 
-func TestItIsToldOfStreamsAndConsumersThatAreDeleted(t *testing.T) {
+func TestOnDeletedReportsStreamsAndConsumers(t *testing.T) {
 	t.Parallel()
 	server, conn := start(t)
 	notified := make(chan [2]string, 100)
@@ -42,7 +42,7 @@ func TestItIsToldOfStreamsAndConsumersThatAreDeleted(t *testing.T) {
 				return false
 			}
 		}
-	}, patience, moment)
+	}, testTimeout, moment)
 	stop()
 	require.NoError(t, other.js.DeleteStream(t.Context(), RetryStream))
 }
@@ -83,7 +83,7 @@ func TestAllConsumersOfTheRetriesAreOfTheirStream(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, consumers, int(lastRetryLevel)+2)
 	for _, consumer := range consumers {
-		require.True(t, OfStreams(consumer.Name), consumer.Name)
+		require.True(t, IsInternalConsumer(consumer.Name), consumer.Name)
 	}
-	require.False(t, OfStreams(routing.ConsumerName("shop", retryConsumer)))
+	require.False(t, IsInternalConsumer(routing.ConsumerName("shop", retryConsumer)))
 }

@@ -21,17 +21,17 @@ const (
 	// maxDeletions bounds what is remembered. Further deletions are taken to be finished.
 	maxDeletions = 10_000
 	// metadataRecreated marks a consumer that was recreated after another client had deleted it, until that is confirmed.
-	metadataMadeAgain = "rouse.run/made-again"
+	metadataRecreated = "rouse.run/made-again"
 )
 
 // deletions are those that other clients have requested. The server sends the advisory, and frees the name, before it removes
 // the files: what is recreated in between loses the new files with the old ones. Such a consumer works until the
 // server is restarted, and is gone then. Such a stream confirms nothing.
 type deletions struct {
-	mu    sync.Mutex
-	heard map[deleted]time.Time
-	own   map[deleted]time.Time
-	made  map[string]streamCreation
+	mu       sync.Mutex
+	observed map[deleted]time.Time
+	own      map[deleted]time.Time
+	created  map[string]streamCreation
 }
 
 // streamCreation is when this process created a stream.
@@ -44,22 +44,22 @@ type streamCreation struct {
 type deleted struct{ stream, consumer string }
 
 func newDeletions() *deletions {
-	return &deletions{heard: map[deleted]time.Time{}, own: map[deleted]time.Time{}, made: map[string]streamCreation{}}
+	return &deletions{observed: map[deleted]time.Time{}, own: map[deleted]time.Time{}, created: map[string]streamCreation{}}
 }
 
 // observe records the server's advisory that a deletion has begun.
-func (d *deletions) hear(what deleted) {
+func (d *deletions) observe(what deleted) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	forgetOld(d.heard)
+	forgetOld(d.observed)
 	forgetOld(d.own)
-	if _, own := d.own[what]; !own && len(d.heard) < maxDeletions {
-		d.heard[what] = time.Now()
+	if _, own := d.own[what]; !own && len(d.observed) < maxDeletions {
+		d.observed[what] = time.Now()
 	}
 }
 
 // expect records what this process is about to delete itself: it knows when that is finished.
-func (d *deletions) ask(what deleted) {
+func (d *deletions) expect(what deleted) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if len(d.own) < maxDeletions {
@@ -71,14 +71,14 @@ func (d *deletions) ask(what deleted) {
 func (d *deletions) unfinished(stream, consumer string) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return time.Since(d.heard[deleted{stream, consumer}]) < deletionTime
+	return time.Since(d.observed[deleted{stream, consumer}]) < deletionTime
 }
 
 // unfinishedOf is the same for a stream, whose consumers are deleted first.
 func (d *deletions) unfinishedOf(stream string) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	for what, at := range d.heard {
+	for what, at := range d.observed {
 		if what.stream == stream && time.Since(at) < deletionTime {
 			return true
 		}
@@ -87,28 +87,28 @@ func (d *deletions) unfinishedOf(stream string) bool {
 }
 
 // recentlyDeleted reports whether another client has deleted a consumer within deletionMemory.
-func (d *deletions) lately(stream, consumer string) bool {
+func (d *deletions) recentlyDeleted(stream, consumer string) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	_, heard := d.heard[deleted{stream, consumer}]
+	_, heard := d.observed[deleted{stream, consumer}]
 	return heard
 }
 
 // recordCreation records that a stream was created, and forgets the advisories about the one before.
-func (d *deletions) remake(stream string, m streamCreation) {
+func (d *deletions) recordCreation(stream string, m streamCreation) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.made[stream] = m
-	maps.DeleteFunc(d.heard, func(what deleted, at time.Time) bool { return what.stream == stream && at.Before(m.began) })
+	d.created[stream] = m
+	maps.DeleteFunc(d.observed, func(what deleted, at time.Time) bool { return what.stream == stream && at.Before(m.began) })
 }
 
 // createdTooEarly reports whether this process created the existing stream before the advisory that the one before is being
 // deleted.
-func (d *deletions) overtook(stream string, created time.Time) bool {
+func (d *deletions) createdTooEarly(stream string, created time.Time) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	m, ours := d.made[stream]
-	return ours && m.created.Equal(created) && d.heard[deleted{stream: stream}].After(m.began)
+	m, ours := d.created[stream]
+	return ours && m.created.Equal(created) && d.observed[deleted{stream: stream}].After(m.began)
 }
 
 func forgetOld(times map[deleted]time.Time) {
@@ -125,7 +125,7 @@ func (c *Conn) awaitDeletion(ctx context.Context, stream string, consumer Consum
 	if info.Config.Retention != jetstream.InterestPolicy { // it keeps events without interest
 		return ErrBeingDeleted
 	}
-	standby := consumer.standIn(consumer.Subjects, consumer.StartFrom.String(), info.State.LastSeq+1)
+	standby := consumer.standbyConfig(consumer.Subjects, consumer.StartFrom.String(), info.State.LastSeq+1)
 	if _, err := c.js.CreateConsumer(ctx, stream, standby); err != nil && !errors.Is(err, jetstream.ErrConsumerExists) {
 		return mapError(err)
 	}
@@ -133,18 +133,18 @@ func (c *Conn) awaitDeletion(ctx context.Context, stream string, consumer Consum
 }
 
 // markRecreated marks a consumer that another client has deleted lately.
-func (c *Conn) madeAgain(stream string, consumer Consumer) Consumer {
-	if !c.deletions.lately(stream, consumer.Name) {
+func (c *Conn) markRecreated(stream string, consumer Consumer) Consumer {
+	if !c.deletions.recentlyDeleted(stream, consumer.Name) {
 		return consumer
 	}
 	consumer.Metadata = ownMetadata(consumer.Metadata)
-	consumer.Metadata[metadataMadeAgain] = "true"
+	consumer.Metadata[metadataRecreated] = "true"
 	return consumer
 }
 
 // unconfirmed reports whether a consumer has to show yet that its files are its own, and whether it is time for that.
 func unconfirmed(info *jetstream.ConsumerInfo) (marked, due bool) {
-	_, marked = info.Config.Metadata[metadataMadeAgain]
+	_, marked = info.Config.Metadata[metadataRecreated]
 	return marked, marked && info.TimeStamp.Sub(info.Created) > confirmAfter
 }
 

@@ -42,7 +42,7 @@ func restore(t *testing.T, conn *Conn, consumer Consumer) <-chan struct{} {
 	return restored
 }
 
-func TestAConsumerThatIsMadeAgainOutlivesTheServer(t *testing.T) {
+func TestARecreatedConsumerSurvivesAServerRestart(t *testing.T) {
 	t.Parallel()
 	server, conn := start(t)
 	other := connect(t, server.URL())
@@ -57,11 +57,11 @@ func TestAConsumerThatIsMadeAgainOutlivesTheServer(t *testing.T) {
 		}
 		<-conn.js.PublishAsyncComplete()
 		require.NoError(t, other.DeleteConsumer(t.Context(), testStream, "c1"))
-		standby := StandIn(consumer.Name)
+		standby := StandbyName(consumer.Name)
 		require.Eventually(t, func() bool {
 			_, err := conn.Backlog(t.Context(), testStream, standby)
 			return err == nil
-		}, patience, time.Millisecond, "something takes its events")
+		}, testTimeout, time.Millisecond, "something takes its events")
 		require.NoError(t, NewPublisher(conn, publisherOptions()).Publish(t.Context(), eventWithID(strconv.Itoa(round))))
 		await(t, restored)
 		awaitBacklog(t, conn, "c1", Backlog{Pending: 1})
@@ -74,12 +74,12 @@ func TestAConsumerThatIsMadeAgainOutlivesTheServer(t *testing.T) {
 	}
 }
 
-func TestAConsumerWhoseFilesAreGoneIsMadeAnewAndLosesNothing(t *testing.T) {
+func TestAConsumerWithoutFilesIsRecreatedAndLosesNothing(t *testing.T) {
 	t.Parallel()
 	server, conn := start(t)
 	consumer := Consumer{Name: "c1", Subjects: []string{testSubject}}
 	marked := consumer
-	marked.Metadata = map[string]string{metadataMadeAgain: "true"}
+	marked.Metadata = map[string]string{metadataRecreated: "true"}
 	ensureConsumer(t, conn, marked)
 	publisher := NewPublisher(conn, publisherOptions())
 	for id := range 3 {
@@ -98,7 +98,7 @@ func TestAConsumerWhoseFilesAreGoneIsMadeAnewAndLosesNothing(t *testing.T) {
 	require.True(t, consumer.matches(info.Config))
 }
 
-func TestAConsumerThatWasMadeAgainIsConfirmedOnceItIsOldEnough(t *testing.T) {
+func TestARecreatedConsumerIsConfirmedOnceItIsOldEnough(t *testing.T) {
 	t.Parallel()
 	created := time.Now()
 	for name, c := range map[string]struct {
@@ -107,8 +107,8 @@ func TestAConsumerThatWasMadeAgainIsConfirmedOnceItIsOldEnough(t *testing.T) {
 		marked, due bool
 	}{
 		"it was never deleted":     {nil, time.Hour, false, false},
-		"it may lose its files":    {map[string]string{metadataMadeAgain: "true"}, time.Second, true, false},
-		"it has what it will have": {map[string]string{metadataMadeAgain: "true"}, time.Minute, true, true},
+		"it may lose its files":    {map[string]string{metadataRecreated: "true"}, time.Second, true, false},
+		"it has what it will have": {map[string]string{metadataRecreated: "true"}, time.Minute, true, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -120,7 +120,7 @@ func TestAConsumerThatWasMadeAgainIsConfirmedOnceItIsOldEnough(t *testing.T) {
 	}
 }
 
-func TestAStreamIsMadeAgainWhenTheServerHasFinishedItsDeletion(t *testing.T) {
+func TestAStreamIsRecreatedAfterTheServerHasFinishedItsDeletion(t *testing.T) {
 	t.Parallel()
 	server, conn := start(t)
 	stop, err := conn.OnDeleted([]string{testStream, RetryStream, DeadLetterStream}, func(string, string) {})
@@ -140,7 +140,7 @@ func TestAStreamIsMadeAgainWhenTheServerHasFinishedItsDeletion(t *testing.T) {
 			}
 			stream, err := conn.js.Stream(t.Context(), testStream)
 			return err == nil && stream.CachedInfo().State.LastSeq == 0
-		}, patience, time.Millisecond)
+		}, testTimeout, time.Millisecond)
 		deletion.Wait()
 		require.NoError(t, publisher.Publish(t.Context(), eventWithID(fmt.Sprint(round, "/again"))), "it works")
 	}
@@ -149,25 +149,25 @@ func TestAStreamIsMadeAgainWhenTheServerHasFinishedItsDeletion(t *testing.T) {
 func TestOurOwnDeletionsAreFinishedWhenTheyAreAnswered(t *testing.T) {
 	t.Parallel()
 	d := newDeletions()
-	d.ask(deleted{testStream, "ours"})
-	d.hear(deleted{testStream, "ours"})
-	d.hear(deleted{testStream, "theirs"})
+	d.expect(deleted{testStream, "ours"})
+	d.observe(deleted{testStream, "ours"})
+	d.observe(deleted{testStream, "theirs"})
 	require.False(t, d.unfinished(testStream, "ours"))
 	require.True(t, d.unfinished(testStream, "theirs"))
 	require.True(t, d.unfinishedOf(testStream))
 	require.False(t, d.unfinishedOf(RetryStream))
-	d.remake(testStream, streamCreation{began: time.Now()})
-	require.False(t, d.lately(testStream, "theirs"))
+	d.recordCreation(testStream, streamCreation{began: time.Now()})
+	require.False(t, d.recentlyDeleted(testStream, "theirs"))
 }
 
-func TestAStreamThatWasMadeBeforeItsDeletionWasHeardOfIsMadeOnceMore(t *testing.T) {
+func TestAStreamCreatedBeforeItsDeletionAdvisoryIsRecreated(t *testing.T) {
 	t.Parallel()
 	server, conn := start(t)
 	ensure := func() error { return conn.EnsureStreams(t.Context(), testStreams()) }
 	first := streamInfo(t, conn, testStream).Created
-	conn.deletions.hear(deleted{stream: testStream})
+	conn.deletions.observe(deleted{stream: testStream})
 	require.ErrorIs(t, ensure(), ErrBeingDeleted)
-	require.Eventually(t, func() bool { return ensure() == nil }, patience, moment)
+	require.Eventually(t, func() bool { return ensure() == nil }, testTimeout, moment)
 	second := streamInfo(t, conn, testStream).Created
 	require.True(t, second.After(first))
 
@@ -176,7 +176,7 @@ func TestAStreamThatWasMadeBeforeItsDeletionWasHeardOfIsMadeOnceMore(t *testing.
 	awaitConnected(t, other)
 	require.NoError(t, other.EnsureStreams(t.Context(), testStreams()))
 	third := streamInfo(t, conn, testStream).Created
-	conn.deletions.hear(deleted{stream: testStream})
+	conn.deletions.observe(deleted{stream: testStream})
 	require.NoError(t, ensure(), "it was made by another client")
 	require.Equal(t, third, streamInfo(t, conn, testStream).Created)
 }

@@ -117,7 +117,7 @@ func (c *Conn) DetachedCalls(ctx context.Context) (map[types.NamespacedName]uint
 func (c *Conn) DetachedCallsOf(ctx context.Context, subscription types.NamespacedName) (uint64, error) {
 	filter := subjectOf(strings.Join([]string{callPrefix, "*", "*"}, "."), subscription)
 	var info jetstream.StreamInfo
-	err := c.ask(ctx, "$JS.API.STREAM.INFO."+RetryStream, []byte(`{"subjects_filter":"`+filter+`"}`), &info)
+	err := c.callAPI(ctx, "$JS.API.STREAM.INFO."+RetryStream, []byte(`{"subjects_filter":"`+filter+`"}`), &info)
 	if err = mapError(err); err != nil {
 		if _, answered := errors.AsType[*APIError](err); answered && errors.Is(err, ErrNoStream) {
 			return 0, nil

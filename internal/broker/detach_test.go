@@ -16,7 +16,7 @@ func (f *feed) inDetachedCalls(t *testing.T, calls, retries uint64) {
 		counts, err := f.conn.DetachedCalls(t.Context())
 		own, ownErr := f.conn.DetachedCallsOf(t.Context(), subscription())
 		return err == nil && ownErr == nil && counts[subscription()] == calls && own == calls && waitingRetries(t, f.conn) == retries
-	}, patience, moment)
+	}, testTimeout, moment)
 }
 
 func detach(t *testing.T, m *Message, within time.Duration) *Message {
@@ -25,7 +25,7 @@ func detach(t *testing.T, m *Message, within time.Duration) *Message {
 	return m
 }
 
-func TestAMessageThatIsDetachedLeavesItsPlaceToTheNext(t *testing.T) {
+func TestADetachedMessageDoesNotCountForMaxAckPending(t *testing.T) {
 	t.Parallel()
 	f := newFeed(t, func(c *Consumer) { c.MaxAckPending = 1 })
 	f.publish(t, 3)
@@ -163,7 +163,7 @@ func TestStreamAndConsumersOfAnEarlierVersionAreChangedInPlace(t *testing.T) {
 }
 
 // A sequence counts in one stream only.
-func TestACopyOfAStreamThatIsGoneDeletesNobodyElses(t *testing.T) {
+func TestACopyOfADeletedStreamDeletesNoOtherMessage(t *testing.T) {
 	t.Parallel()
 	f := newFeed(t)
 	f.publish(t, 2)
@@ -205,11 +205,11 @@ func TestCopiesThatAreDeletedLeaveTheirLevelToOthers(t *testing.T) {
 	for range 20 {
 		held = append(held, detach(t, fetchOne(t, s), time.Hour))
 	}
-	require.Eventually(t, func() bool { return consumer().NumAckPending == 20 }, patience, moment)
+	require.Eventually(t, func() bool { return consumer().NumAckPending == 20 }, testTimeout, moment)
 	for _, m := range held {
 		require.NoError(t, m.Ack(t.Context()))
 	}
-	require.Eventually(t, func() bool { return consumer().NumAckPending == 0 && consumer().NumPending == 0 }, patience, moment)
+	require.Eventually(t, func() bool { return consumer().NumAckPending == 0 && consumer().NumPending == 0 }, testTimeout, moment)
 }
 
 func TestCopiesCountForTheShareOfTheirNamespace(t *testing.T) {
@@ -224,7 +224,7 @@ func TestCopiesCountForTheShareOfTheirNamespace(t *testing.T) {
 	require.Zero(t, count.waiting, "it does not come due in a crowd")
 }
 
-func TestTheRetryOfADetachedCallTakesTheRoomOfItsCopy(t *testing.T) {
+func TestTheRetryOfADetachedCallReplacesItsCopy(t *testing.T) {
 	t.Parallel()
 	f := newFeed(t)
 	options := testStreams()

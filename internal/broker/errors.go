@@ -22,9 +22,9 @@ var (
 	ErrBeingDeleted = errors.New("another client has deleted it in NATS, it is recreated in a moment")
 	// ErrStorageFull means that the stream cannot store more.
 	ErrStorageFull = errors.New("stream storage is full")
-	// ErrNoRoom means that the server, or the account at it, has less storage than a
+	// ErrInsufficientResources means that the server, or the account at it, has less storage than a
 	// stream or an event needs.
-	ErrNoRoom = errors.New("the NATS server lacks resources for the stream")
+	ErrInsufficientResources = errors.New("the NATS server lacks resources for the stream")
 	// ErrTooManyConsumers means that the stream or its account has as many consumers
 	// as it may have.
 	ErrTooManyConsumers = errors.New("NATS takes no more consumers")
@@ -137,7 +137,7 @@ func sentinelOf(api *jetstream.APIError) error {
 	case code == codeMaxConsumers:
 		return ErrTooManyConsumers
 	case code == codeNoSuitablePeers, code == codeAccountLimits, code == codeMemoryExceeded, code == codeStorageExceeded:
-		return ErrNoRoom
+		return ErrInsufficientResources
 	default:
 		return nil
 	}

@@ -36,10 +36,10 @@ func TestMapError(t *testing.T) {
 		"no consumer":              {jetstream.ErrConsumerNotFound, ErrConsumerNotFound},
 		"no stream":                {jetstream.ErrStreamNotFound, ErrNoStream},
 		"overlapping filters":      {api(400, 10138, "overlap"), ErrOverlappingSubjects},
-		"too few peers":            {api(400, 10005, "no suitable peers"), ErrNoRoom},
-		"an account's limit":       {api(400, 10002, "resource limits exceeded for account"), ErrNoRoom},
+		"too few peers":            {api(400, 10005, "no suitable peers"), ErrInsufficientResources},
+		"an account's limit":       {api(400, 10002, "resource limits exceeded for account"), ErrInsufficientResources},
 		"a repeat in process":      {api(409, 10158, "duplicate message id is in process"), ErrInProcess},
-		"too little storage":       {api(500, 10047, "insufficient storage"), ErrNoRoom},
+		"too little storage":       {api(500, 10047, "insufficient storage"), ErrInsufficientResources},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {

@@ -30,7 +30,7 @@ func TestFillIsTheFullerOfBytesAndMessages(t *testing.T) {
 			for range 4 {
 				server.Publish(t, "other", make([]byte, 1000))
 			}
-			require.Eventually(t, func() bool { return streamInfo(t, conn, "other").State.Msgs == 4 }, patience, moment)
+			require.Eventually(t, func() bool { return streamInfo(t, conn, "other").State.Msgs == 4 }, testTimeout, moment)
 			fill, err = conn.Fill(t.Context(), "other")
 			require.NoError(t, err)
 			require.InDelta(t, tc.want, fill, 0.05, "each message has some bytes of its own")
@@ -38,13 +38,13 @@ func TestFillIsTheFullerOfBytesAndMessages(t *testing.T) {
 	}
 }
 
-func TestFillIsUnknownWhenNobodyAnswers(t *testing.T) {
+func TestFillIsAnErrorWithoutAConnection(t *testing.T) {
 	t.Parallel()
 	server, conn := start(t)
 	_, err := conn.Fill(t.Context(), "nobodys")
 	require.ErrorIs(t, err, ErrNoStream)
 	server.Stop()
-	require.Eventually(t, func() bool { return !conn.Connected() }, patience, moment)
+	require.Eventually(t, func() bool { return !conn.Connected() }, testTimeout, moment)
 	_, err = conn.Fill(t.Context(), testStream)
 	require.ErrorIs(t, err, ErrNotConnected)
 }

@@ -19,5 +19,5 @@ func (c *Conn) moveLeader(ctx context.Context, stream, consumer string) error {
 		return ErrNotConnected
 	}
 	var moved struct{}
-	return mapError(c.ask(ctx, "$JS.API.CONSUMER.LEADER.STEPDOWN."+stream+"."+consumer, nil, &moved))
+	return mapError(c.callAPI(ctx, "$JS.API.CONSUMER.LEADER.STEPDOWN."+stream+"."+consumer, nil, &moved))
 }

@@ -29,7 +29,7 @@ func (c *Conn) OnPublish(subjects []string, notify func()) (stop func(), err err
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, subject := range subjects {
-		subscription, err := c.nc.Subscribe(subject, func(*nats.Msg) { l.heard() })
+		subscription, err := c.nc.Subscribe(subject, func(*nats.Msg) { l.onMessage() })
 		if err == nil {
 			l.subscriptions = append(l.subscriptions, subscription)
 			// The server itself sends no second message, however many come.
@@ -52,7 +52,7 @@ type listener struct {
 	subscriptions []*nats.Subscription
 }
 
-func (l *listener) heard() {
+func (l *listener) onMessage() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.ended {

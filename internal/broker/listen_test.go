@@ -108,5 +108,5 @@ func awaitEither(t *testing.T, conn *Conn, consumer string, notified <-chan stru
 	require.Eventually(t, func() bool {
 		backlog, err := conn.Backlog(t.Context(), testStream, consumer)
 		return len(notified) > 0 || (err == nil && backlog.Total() > 0)
-	}, patience, moment, "the event was neither reported nor counted")
+	}, testTimeout, moment, "the event was neither reported nor counted")
 }

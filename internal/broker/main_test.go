@@ -15,8 +15,8 @@ import (
 const (
 	// testTimeout is how long tests wait for what must happen; moment is how often
 	// they poll.
-	patience = 20 * time.Second
-	moment   = 5 * time.Millisecond
+	testTimeout = 20 * time.Second
+	moment      = 5 * time.Millisecond
 
 	testStream = DefaultStream
 )
@@ -37,7 +37,7 @@ func connectAs(t *testing.T, options Options) *Conn {
 	conn, err := Connect(t.Context(), options, logr.Discard())
 	require.NoError(t, err)
 	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), patience)
+		ctx, cancel := context.WithTimeout(context.Background(), testTimeout)
 		defer cancel()
 		_ = conn.Close(ctx)
 	})
@@ -56,7 +56,7 @@ func start(t *testing.T, options ...natstest.Option) (*natstest.Server, *Conn) {
 
 func awaitConnected(t *testing.T, conn *Conn) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := context.WithTimeout(t.Context(), testTimeout)
 	defer cancel()
 	require.NoError(t, conn.waitConnected(ctx))
 }

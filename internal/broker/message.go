@@ -32,12 +32,12 @@ type Message struct {
 	metadata *nats.MsgMetadata
 	settled  atomic.Bool
 	call     atomic.Pointer[callCopy] // once it is detached
-	room     int64                    // of its source's budget that it takes
+	memory   int64                    // of its source's budget that it takes
 }
 
 // Release releases the memory that the message takes, whatever became of it. The receiver
 // of the message calls this once, and does not use the message any more.
-func (m *Message) Release() { m.source.room.Give(m.room) }
+func (m *Message) Release() { m.source.budget.Release(m.memory) }
 
 // Event decodes the message, with the type that its publisher gave the event.
 // The error is ErrUndecodable. Each call decodes it again.

@@ -88,7 +88,7 @@ func TestAckWaitsForAReconnect(t *testing.T) {
 	messages := fetch(t, f.source(t), 2)
 	require.Len(t, messages, 2)
 	f.server.Stop()
-	require.Eventually(t, func() bool { return !f.conn.Connected() }, patience, moment)
+	require.Eventually(t, func() bool { return !f.conn.Connected() }, testTimeout, moment)
 
 	impatient, cancel := context.WithTimeout(t.Context(), moment)
 	defer cancel()
@@ -110,27 +110,27 @@ func TestDeadLettersAreStoredOnceBeforeTheirRejection(t *testing.T) {
 	s := f.source(t)
 	first := fetchOne(t, s)
 	orders := types.NamespacedName{Namespace: "shop", Name: "orders.v1"}
-	letter := DeadLetter{
+	deadLetter := DeadLetter{
 		Subscription: orders, Reason: failure.SinkRejected, Attempts: 1, Status: 400,
 		BodyExcerpt: "no\r\nNats-Msg-Id: forged " + strings.Repeat("ü", 2000),
 	}
 
-	require.NoError(t, f.conn.AddDeadLetter(t.Context(), letter, first))
+	require.NoError(t, f.conn.AddDeadLetter(t.Context(), deadLetter, first))
 	awaitBacklog(t, f.conn, "c1", Backlog{AckPending: 1})
 	require.NoError(t, first.Return(t.Context(), 0))
 	again := fetchOne(t, s)
 	require.Equal(t, first.Sequence(), again.Sequence())
-	letter.Attempts = 2
-	require.NoError(t, f.conn.AddDeadLetter(t.Context(), letter, again), "the repeat after a crash")
-	require.NoError(t, again.Reject(t.Context(), string(letter.Reason)+"\r\n"))
-	require.Equal(t, uint64(1), deadLetters(t, f.conn, orders))
+	deadLetter.Attempts = 2
+	require.NoError(t, f.conn.AddDeadLetter(t.Context(), deadLetter, again), "the repeat after a crash")
+	require.NoError(t, again.Reject(t.Context(), string(deadLetter.Reason)+"\r\n"))
+	require.Equal(t, uint64(1), deadLetterCount(t, f.conn, orders))
 
 	f.publish(t, 1)
 	second := fetchOne(t, s)
-	require.NoError(t, f.conn.AddDeadLetter(t.Context(), letter, second))
+	require.NoError(t, f.conn.AddDeadLetter(t.Context(), deadLetter, second))
 	require.NoError(t, second.Reject(t.Context(), ""))
-	require.Equal(t, uint64(2), deadLetters(t, f.conn, orders))
-	require.Zero(t, deadLetters(t, f.conn, types.NamespacedName{Namespace: "shop", Name: "orders"}))
+	require.Equal(t, uint64(2), deadLetterCount(t, f.conn, orders))
+	require.Zero(t, deadLetterCount(t, f.conn, types.NamespacedName{Namespace: "shop", Name: "orders"}))
 	awaitBacklog(t, f.conn, "c1", Backlog{})
 
 	stream, err := f.conn.js.Stream(t.Context(), DeadLetterStream)
@@ -167,14 +167,14 @@ func TestDeadLettersAreNotStoredWithoutAConnection(t *testing.T) {
 	f.publish(t, 1)
 	message := fetchOne(t, f.source(t))
 	f.server.Stop()
-	require.Eventually(t, func() bool { return !f.conn.Connected() }, patience, moment)
+	require.Eventually(t, func() bool { return !f.conn.Connected() }, testTimeout, moment)
 	subscription := types.NamespacedName{Namespace: "a", Name: "b"}
 	require.ErrorIs(t, f.conn.AddDeadLetter(t.Context(), DeadLetter{Subscription: subscription}, message), ErrNotConnected)
 	_, err := f.conn.DeadLetters(t.Context(), subscription)
 	require.ErrorIs(t, err, ErrNotConnected)
 }
 
-func TestAnUndecodableMessageCanBeBuried(t *testing.T) {
+func TestAnUndecodableMessageCanBecomeADeadLetter(t *testing.T) {
 	t.Parallel()
 	f := newFeed(t)
 	_, err := f.conn.js.PublishMsg(t.Context(), &nats.Msg{Subject: testSubject, Data: []byte("no event")})
@@ -185,11 +185,11 @@ func TestAnUndecodableMessageCanBeBuried(t *testing.T) {
 	subscription := types.NamespacedName{Namespace: "a", Name: "b"}
 	require.NoError(t, f.conn.AddDeadLetter(t.Context(), DeadLetter{Subscription: subscription}, message))
 	require.NoError(t, message.Reject(t.Context(), "undecodable"))
-	require.Equal(t, uint64(1), deadLetters(t, f.conn, subscription))
+	require.Equal(t, uint64(1), deadLetterCount(t, f.conn, subscription))
 	awaitBacklog(t, f.conn, "c1", Backlog{})
 }
 
-func deadLetters(t *testing.T, conn *Conn, subscription types.NamespacedName) uint64 {
+func deadLetterCount(t *testing.T, conn *Conn, subscription types.NamespacedName) uint64 {
 	t.Helper()
 	count, err := conn.DeadLetters(t.Context(), subscription)
 	require.NoError(t, err)

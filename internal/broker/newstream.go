@@ -67,12 +67,12 @@ func (c *Conn) createStream(ctx context.Context, wanted jetstream.StreamConfig) 
 		stream, err = c.js.CreateStream(ctx, wanted)
 	}
 	if err != nil {
-		return nil, roomError(wanted, mapError(err))
+		return nil, insufficientResourcesError(wanted, mapError(err))
 	}
 	if stream.CachedInfo().State.LastSeq > 0 { // no client can have published to it: the files are those of the deleted one
 		return nil, c.withdraw(ctx, wanted.Name)
 	}
-	c.deletions.remake(wanted.Name, streamCreation{began: began, created: stream.CachedInfo().Created})
+	c.deletions.recordCreation(wanted.Name, streamCreation{began: began, created: stream.CachedInfo().Created})
 	c.log.Info("created stream", "stream", wanted.Name)
 	return stream, nil
 }
@@ -80,7 +80,7 @@ func (c *Conn) createStream(ctx context.Context, wanted jetstream.StreamConfig) 
 // existing is the stream of a name, unless its files are about to go.
 func (c *Conn) existing(ctx context.Context, name string) (jetstream.Stream, error) {
 	stream, err := c.js.Stream(ctx, name)
-	if err == nil && c.deletions.overtook(name, stream.CachedInfo().Created) {
+	if err == nil && c.deletions.createdTooEarly(name, stream.CachedInfo().Created) {
 		err = c.withdraw(ctx, name)
 	}
 	return stream, err

@@ -13,7 +13,7 @@ import (
 	"github.com/rouse-run/rouse/internal/testing/natstest"
 )
 
-func TestTheLogTellsWhenTheServerTakesLessThanPublishersMaySend(t *testing.T) {
+func TestASmallMaxPayloadIsLogged(t *testing.T) {
 	t.Parallel()
 	server := natstest.Start(t, natstest.WithMaxPayload(64<<10))
 	var mu sync.Mutex
@@ -36,6 +36,6 @@ func TestTheLogTellsWhenTheServerTakesLessThanPublishersMaySend(t *testing.T) {
 	}
 	publisher.ExpectEvents(32 << 10)
 	publisher.ExpectEvents(64 << 10)
-	require.Eventually(t, logged("65536"), patience, moment)
+	require.Eventually(t, logged("65536"), testTimeout, moment)
 	require.False(t, logged("32768")(), "those fit")
 }

@@ -48,7 +48,7 @@ func process(t *testing.T, server *natstest.Server, user string) *Conn {
 	conn, err := Connect(t.Context(), options, log)
 	require.NoError(t, err)
 	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), patience)
+		ctx, cancel := context.WithTimeout(context.Background(), testTimeout)
 		defer cancel()
 		_ = conn.Close(ctx)
 		mu.Lock()
@@ -112,7 +112,7 @@ func TestEachProcessDoesItsWorkWithTheDocumentedPermissions(t *testing.T) {
 	done := make(chan string, 10)
 	working, cancel := context.WithCancel(ctx)
 	var running sync.WaitGroup
-	running.Go(func() { bridge.ForwardRetries(working, testStream, unboundedRooms) })
+	running.Go(func() { bridge.ForwardRetries(working, testStream, unlimitedBudgets) })
 	running.Go(func() {
 		_ = NewSource(bridge, testStream, name, subscription, 7).Receive(working, nil, func(m *Message) {
 			done <- settleAsTold(ctx, t, bridge, m)
@@ -134,19 +134,19 @@ func TestEachProcessDoesItsWorkWithTheDocumentedPermissions(t *testing.T) {
 	counts, err := controller.DeadLetterCounts(ctx)
 	require.NoError(t, err)
 	require.Equal(t, map[types.NamespacedName]uint64{subscription: 1}, counts)
-	page, err := bridge.ListDeadLetters(ctx, LetterQuery{Limit: 10})
+	page, err := bridge.ListDeadLetters(ctx, DeadLetterQuery{Limit: 10})
 	require.NoError(t, err)
-	require.Len(t, page.Letters, 1)
+	require.Len(t, page.DeadLetters, 1)
 	_, err = bridge.Consumers(ctx, testStream)
 	require.NoError(t, err)
-	_, err = bridge.DeadLetter(ctx, page.Letters[0].Sequence)
+	_, err = bridge.DeadLetter(ctx, page.DeadLetters[0].Sequence)
 	require.NoError(t, err)
-	redriven, err := bridge.Redrive(ctx, testStream, LetterSelection{Sequence: page.Letters[0].Sequence})
+	redriven, err := bridge.Redrive(ctx, testStream, DeadLetterSelection{Sequence: page.DeadLetters[0].Sequence})
 	require.NoError(t, err)
 	require.EqualValues(t, 1, redriven.Redriven)
 	require.Equal(t, "rejected", await(t, done), "it comes again, and is rejected again")
 	for _, reason := range []failure.Reason{failure.NotSendable, ""} {
-		_, err = bridge.Purge(ctx, LetterSelection{Reason: reason})
+		_, err = bridge.Purge(ctx, DeadLetterSelection{Reason: reason})
 		require.NoError(t, err)
 	}
 
@@ -157,29 +157,29 @@ func TestEachProcessDoesItsWorkWithTheDocumentedPermissions(t *testing.T) {
 	require.NoError(t, err)
 
 	// When the stream is full, a bridge reads what dead letters take, drops some, and the controller learns of which Subscriptions.
-	require.NoError(t, bridge.readStored(ctx, DeadLetterStream, LetterSelection{}.filter(), 0, func(storedMessage) bool { return true }))
+	require.NoError(t, bridge.readStored(ctx, DeadLetterStream, DeadLetterSelection{}.filter(), 0, func(storedMessage) bool { return true }))
 	require.NoError(t, bridge.dropOldest(ctx, "shop", 1))
 	bridge.noteDropped(ctx, subscription)
-	dropped, err := controller.DroppedLetters(ctx)
+	dropped, err := controller.DroppedDeadLetters(ctx)
 	require.NoError(t, err)
 	require.Equal(t, map[types.NamespacedName]bool{subscription: true}, dropped)
 
 	// Dead letters have a sink of their own, while their Subscription wants it.
-	letters := Consumer{Name: name, Subjects: []string{routing.DeadLetterSubject(subscription)}, StartFrom: StartFrom{Policy: StartAll}}
-	require.NoError(t, controller.EnsureConsumer(ctx, DeadLetterStream, letters))
-	letters.MaxAckPending = MaxLettersPending
-	require.NoError(t, controller.EnsureConsumer(ctx, DeadLetterStream, letters))
+	deadLetters := Consumer{Name: name, Subjects: []string{routing.DeadLetterSubject(subscription)}, StartFrom: StartFrom{Policy: StartAll}}
+	require.NoError(t, controller.EnsureConsumer(ctx, DeadLetterStream, deadLetters))
+	deadLetters.MaxAckPending = MaxDeadLettersPending
+	require.NoError(t, controller.EnsureConsumer(ctx, DeadLetterStream, deadLetters))
 	listed, err = controller.Consumers(ctx, DeadLetterStream)
 	require.NoError(t, err)
 	require.Len(t, listed, 1)
 	published := make(chan struct{})
-	hush, err := scaler.OnPublish(letters.Subjects, func() { close(published) })
+	hush, err := scaler.OnPublish(deadLetters.Subjects, func() { close(published) })
 	require.NoError(t, err)
 	defer hush()
 	_, err = scaler.Backlog(ctx, DeadLetterStream, name)
 	require.NoError(t, err)
 	running.Go(func() {
-		_ = NewLetterSource(bridge, subscription, 7).Receive(working, nil, func(m *LetterMessage) { done <- settleLetter(ctx, t, m) })
+		_ = NewDeadLetterSource(bridge, subscription, 7).Receive(working, nil, func(m *DeadLetterMessage) { done <- settleDeadLetter(ctx, t, m) })
 	})
 	require.NoError(t, publisher.Publish(ctx, permitted("rejected-too")))
 	await(t, published)
@@ -232,8 +232,8 @@ func settleAsTold(ctx context.Context, t *testing.T, bridge *Conn, m *Message) s
 	case id == "returned" && !again:
 		err = m.Return(ctx, 0)
 	case strings.HasPrefix(id, "rejected"):
-		letter := DeadLetter{Subscription: types.NamespacedName{Namespace: "shop", Name: "orders"}, Reason: "test"}
-		require.NoError(t, bridge.AddDeadLetter(ctx, letter, m))
+		deadLetter := DeadLetter{Subscription: types.NamespacedName{Namespace: "shop", Name: "orders"}, Reason: "test"}
+		require.NoError(t, bridge.AddDeadLetter(ctx, deadLetter, m))
 		err = m.Reject(ctx, "test")
 	case id == "detached":
 		require.NoError(t, m.Detach(ctx, time.Hour))
@@ -247,7 +247,7 @@ func settleAsTold(ctx context.Context, t *testing.T, bridge *Conn, m *Message) s
 }
 
 // settleDeadLetter extends a dead letter and acks it when it comes again.
-func settleLetter(ctx context.Context, t *testing.T, m *LetterMessage) string {
+func settleDeadLetter(ctx context.Context, t *testing.T, m *DeadLetterMessage) string {
 	t.Helper()
 	ev, err := m.Event()
 	require.NoError(t, err)
@@ -323,10 +323,10 @@ func takesTurns(t *testing.T, bridge *Conn, consumer string) {
 	t.Helper()
 	publisher := NewPublisher(bridge, DefaultPublisherOptions())
 	for _, id := range []string{"first", "second"} {
-		turn := receive(t, NewOrderedSource(bridge, testStream, consumer, subscription(), 7))
+		ownership := receive(t, NewOrderedSource(bridge, testStream, consumer, subscription(), 7))
 		require.NoError(t, publisher.Publish(t.Context(), permitted(id)))
-		require.NoError(t, fetchOne(t, turn).Ack(t.Context()))
-		turn.cancel()
-		require.NoError(t, await(t, turn.ended))
+		require.NoError(t, fetchOne(t, ownership).Ack(t.Context()))
+		ownership.cancel()
+		require.NoError(t, await(t, ownership.ended))
 	}
 }

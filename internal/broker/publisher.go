@@ -125,15 +125,15 @@ func (p *Publisher) PublishAll(ctx context.Context, events []*cloudevent.Event) 
 // publishMessages publishes those that have no error yet.
 func (p *Publisher) publishMessages(ctx context.Context, messages []*nats.Msg, errs []error) {
 	var failed error
-	var places, bytes int64
+	var slots, bytes int64
 	for i, err := range errs {
 		if err == nil {
-			places++
+			slots++
 			bytes += int64(messages[i].Size())
 		}
 	}
-	if p.reserve(places, bytes) {
-		defer p.release(places, bytes)
+	if p.reserve(slots, bytes) {
+		defer p.release(slots, bytes)
 	} else {
 		failed = ErrBusy
 	}
@@ -173,17 +173,17 @@ func (p *Publisher) check(message *nats.Msg) error {
 // reserve acquires slots among the events that may wait for their confirmation, and
 // memory for what is sent of them, which may be several times what their publisher
 // sent.
-func (p *Publisher) reserve(places, bytes int64) bool {
-	count, size := p.pending.Add(places), p.pendingBytes.Add(bytes)
+func (p *Publisher) reserve(slots, bytes int64) bool {
+	count, size := p.pending.Add(slots), p.pendingBytes.Add(bytes)
 	if count > int64(p.options.MaxPending) || size > p.options.MaxPendingBytes && size > bytes {
-		p.release(places, bytes)
+		p.release(slots, bytes)
 		return false
 	}
 	return true
 }
 
-func (p *Publisher) release(places, bytes int64) {
-	p.pending.Add(-places)
+func (p *Publisher) release(slots, bytes int64) {
+	p.pending.Add(-slots)
 	p.pendingBytes.Add(-bytes)
 }
 

@@ -69,7 +69,7 @@ func TestABatchIsStoredInItsOrderAndOnce(t *testing.T) {
 	}
 }
 
-func TestABatchThatFindsNoRoomIsRefusedAsAWhole(t *testing.T) {
+func TestABatchAboveMaxPendingIsRefusedAsAWhole(t *testing.T) {
 	t.Parallel()
 	_, conn := start(t)
 	ensureConsumer(t, conn, Consumer{Name: "c1", Subjects: []string{"kyma.shop.order.received.v1"}})
@@ -167,7 +167,7 @@ func TestPublishFailsAtOnceWithoutAConnection(t *testing.T) {
 	server, conn := start(t)
 	publisher := NewPublisher(conn, publisherOptions())
 	server.Stop()
-	require.Eventually(t, func() bool { return !conn.Connected() }, patience, moment)
+	require.Eventually(t, func() bool { return !conn.Connected() }, testTimeout, moment)
 	begin := time.Now()
 	require.ErrorIs(t, publisher.Publish(t.Context(), newEvent()), ErrNotConnected)
 	require.Less(t, time.Since(begin), time.Second)
@@ -209,7 +209,7 @@ func TestPublishIsBusyAboveItsLimit(t *testing.T) {
 	for range 2 {
 		waiting.Go(func() { _ = publisher.Publish(ctx, newEvent()) })
 	}
-	require.Eventually(t, func() bool { return publisher.pending.Load() == 2 }, patience, moment)
+	require.Eventually(t, func() bool { return publisher.pending.Load() == 2 }, testTimeout, moment)
 	require.ErrorIs(t, publisher.Publish(t.Context(), newEvent()), ErrBusy)
 	cancel()
 	waiting.Wait()
@@ -225,7 +225,7 @@ func TestPublishIsBusyAboveTheMemoryThatWhatIsSentMayTake(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	var waiting sync.WaitGroup
 	waiting.Go(func() { _ = publisher.Publish(ctx, large) })
-	require.Eventually(t, func() bool { return publisher.pendingBytes.Load() > 60<<10 }, patience, moment, "alone it may be of any size")
+	require.Eventually(t, func() bool { return publisher.pendingBytes.Load() > 60<<10 }, testTimeout, moment, "alone it may be of any size")
 	require.ErrorIs(t, publisher.Publish(t.Context(), newEvent()), ErrBusy)
 	require.ErrorIs(t, publisher.PublishAll(t.Context(), []*cloudevent.Event{newEvent()})[0], ErrBusy)
 	cancel()
@@ -233,7 +233,7 @@ func TestPublishIsBusyAboveTheMemoryThatWhatIsSentMayTake(t *testing.T) {
 	require.Zero(t, publisher.pendingBytes.Load())
 }
 
-func TestPublishersShareTheWayUnderLoad(t *testing.T) {
+func TestPublishersShareTheConnectionUnderLoad(t *testing.T) {
 	t.Parallel()
 	const events = 2000
 	_, conn := start(t)
@@ -253,7 +253,7 @@ func TestPublishersShareTheWayUnderLoad(t *testing.T) {
 	awaitBacklog(t, conn, "c1", Backlog{Pending: events})
 }
 
-func TestNobodyPublishesWhatComesBackToOthers(t *testing.T) {
+func TestPublishersCannotPublishRedeliveries(t *testing.T) {
 	t.Parallel()
 	for _, source := range []string{"rouse-redelivery", "rouse-.redelivery", "/rouse-redelivery"} {
 		e := newEvent(func(e *cloudevent.Event) {

@@ -25,7 +25,7 @@ func messages(t *testing.T, conn *Conn) uint64 {
 	return stream.CachedInfo().State.Msgs
 }
 
-func TestALegacyEventIsStoredOnceUnlessSomebodyWantsItsOldName(t *testing.T) {
+func TestALegacyEventIsStoredOnceWithoutInterestInItsOldName(t *testing.T) {
 	t.Parallel()
 	_, conn := start(t)
 	ensureConsumer(t, conn, Consumer{Name: "modern", Subjects: []string{"kyma.shop.order.received.v1"}})
@@ -103,7 +103,7 @@ func TestNothingIsStoredOfALegacyEventThatIsRefused(t *testing.T) {
 	require.Equal(t, uint64(1), messages(t, conn), "an old name that no consumer can ask for is left out")
 }
 
-func TestALegacyEventWhoseCopyFindsNoPlaceIsNotConfirmed(t *testing.T) {
+func TestALegacyEventWhoseCopyIsNotStoredIsNotConfirmed(t *testing.T) {
 	t.Parallel()
 	_, conn := start(t)
 	publisher := NewPublisher(conn, publisherOptions(func(o *PublisherOptions) { o.MaxPending = 1 }))

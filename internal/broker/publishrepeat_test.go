@@ -82,7 +82,7 @@ func TestARepeatWaitsForAnEarlierPublishThatIsUnderWay(t *testing.T) {
 	}
 }
 
-func TestOnlyWhatIsInProcessIsAskedForAgain(t *testing.T) {
+func TestOnlyEventsInProcessArePublishedAgain(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		stream := &answering{answers: map[string][]error{"2": {errInProcess}, "3": {errInProcess}}}
@@ -108,7 +108,7 @@ func TestRepeatsAtTheSameTimeAreAllConfirmedByACluster(t *testing.T) {
 		t.Skip("a cluster takes its time")
 	}
 	_, conn := startCluster(t)
-	publisher := NewPublisher(conn, publisherOptions(func(o *PublisherOptions) { o.Timeout = patience }))
+	publisher := NewPublisher(conn, publisherOptions(func(o *PublisherOptions) { o.Timeout = testTimeout }))
 	const events, repeats = 20, 8
 	failed := make(chan error, events*repeats*2)
 	for i := range events {

@@ -38,19 +38,19 @@ const (
 
 // pullSubscription keeps a pull request standing on an inbox. There is one at a time, so that it
 // is known what may still come and how much memory that takes.
-type pulling struct {
-	source   *Source
-	inbox    *inbox
-	each     func(*Message)
-	turn     *turn // nil unless the consumer is ordered
-	appetite appetite
+type pullSubscription struct {
+	source     *Source
+	inbox      *inbox
+	each       func(*Message)
+	ownership  *ownership // nil unless the consumer is ordered
+	batchSizer batchSizer
 
-	asked    int   // messages of the request that have not come; 0 without one
-	came     int   // messages that have
-	reserved int64 // memory that was acquired for those that have not
-	since    time.Time
-	large    bool // the next message may be as large as the server allows
-	starved  bool // there was no memory for a request
+	outstanding int   // messages of the request that have not come; 0 without one
+	received    int   // messages that have
+	reserved    int64 // memory that was acquired for those that have not
+	since       time.Time
+	large       bool // the next message may be as large as the server allows
+	starved     bool // there was no memory for a request
 }
 
 // starvedDelay is how soon a starved source tries again to acquire memory that others may have released.
@@ -60,8 +60,8 @@ const starvedDelay = 20 * time.Millisecond
 const quickly = time.Second
 
 // run returns nil when it was stopped.
-func (p *pulling) run(ctx context.Context, stop, link <-chan struct{}) error {
-	defer p.settleRoom()
+func (p *pullSubscription) run(ctx context.Context, stop, link <-chan struct{}) error {
+	defer p.releaseReserved()
 	// The server promised heartbeats; two missing ones are a stall.
 	timeout := 2*p.source.heartbeat + p.source.heartbeat/2
 	stall := time.NewTimer(timeout)
@@ -69,22 +69,22 @@ func (p *pulling) run(ctx context.Context, stop, link <-chan struct{}) error {
 	retry := time.NewTimer(starvedDelay)
 	defer retry.Stop()
 	for !isOver(ctx, stop) { // what has arrived meanwhile is handed back
-		if err := p.ask(); err != nil {
+		if err := p.pull(); err != nil {
 			return err
 		}
-		p.starve(retry, stall, timeout)
+		p.resetWhenStarved(retry, stall, timeout)
 		select {
 		case <-stall.C:
 			return ErrStalled
 		case <-link:
 			return errRepeat
 		case raw := <-p.inbox.arrived:
-			if err := p.take(raw); err != nil {
+			if err := p.handle(raw); err != nil {
 				return err
 			}
 			stall.Reset(timeout)
-		case <-p.turn.due():
-			p.turn.check(ctx, p.each)
+		case <-p.ownership.due():
+			p.ownership.check(ctx, p.each)
 			stall.Reset(timeout)
 		case <-p.freed():
 		case <-retry.C:
@@ -96,7 +96,7 @@ func (p *pulling) run(ctx context.Context, stop, link <-chan struct{}) error {
 }
 
 // resetWhenStarved schedules the next try soon, while there was no memory for a request: without a request no answer is due.
-func (p *pulling) starve(retry, stall *time.Timer, timeout time.Duration) {
+func (p *pullSubscription) resetWhenStarved(retry, stall *time.Timer, timeout time.Duration) {
 	if p.starved {
 		retry.Reset(starvedDelay)
 		stall.Reset(timeout)
@@ -104,11 +104,11 @@ func (p *pulling) starve(retry, stall *time.Timer, timeout time.Duration) {
 }
 
 // freed has a value when there may be memory again, while there was none for a request.
-func (p *pulling) freed() <-chan struct{} {
+func (p *pullSubscription) freed() <-chan struct{} {
 	if !p.starved {
 		return nil
 	}
-	return p.source.room.Freed()
+	return p.source.budget.Freed()
 }
 
 func isOver(ctx context.Context, stop <-chan struct{}) bool {
@@ -123,11 +123,11 @@ func isOver(ctx context.Context, stop <-chan struct{}) bool {
 }
 
 // pull sends a request when there is none and memory for one.
-func (p *pulling) ask() error {
-	if p.asked > 0 {
+func (p *pullSubscription) pull() error {
+	if p.outstanding > 0 {
 		return nil
 	}
-	p.settleRoom()
+	p.releaseReserved()
 	messages, bytes := p.reserve()
 	if p.starved = messages == 0; p.starved {
 		return nil
@@ -136,20 +136,20 @@ func (p *pulling) ask() error {
 	if errors.Is(err, ErrNotConnected) {
 		return errRepeat
 	}
-	p.asked, p.came, p.since = messages, 0, time.Now()
+	p.outstanding, p.received, p.since = messages, 0, time.Now()
 	return err
 }
 
 // reserve acquires memory, and returns what fits into it. No bytes are no limit.
-func (p *pulling) reserve() (messages, bytes int) {
-	budget := p.source.room
-	least, most := p.appetite.bounds()
+func (p *pullSubscription) reserve() (messages, bytes int) {
+	budget := p.source.budget
+	least, most := p.batchSizer.bounds()
 	if p.large {
-		least = RoomOf(int(p.source.conn.nc.MaxPayload()) + sizeSlack)
+		least = MessageMemory(int(p.source.conn.nc.MaxPayload()) + sizeSlack)
 		most = least
 	}
-	p.reserved = budget.Take(least, most)
-	if p.reserved == 0 && p.turn != nil && !p.turn.ready { // the source never becomes ready without what others held
+	p.reserved = budget.Acquire(least, most)
+	if p.reserved == 0 && p.ownership != nil && !p.ownership.ready { // the source never becomes ready without what others held
 		budget.Force(least)
 		p.reserved, p.large = least, true
 	}
@@ -160,17 +160,17 @@ func (p *pulling) reserve() (messages, bytes int) {
 		p.large = false
 		return 1, 0
 	default:
-		return p.appetite.request(p.reserved)
+		return p.batchSizer.request(p.reserved)
 	}
 }
 
 // releaseReserved releases what was reserved and not used.
-func (p *pulling) settleRoom() {
-	p.source.room.Give(p.reserved)
+func (p *pullSubscription) releaseReserved() {
+	p.source.budget.Release(p.reserved)
 	p.reserved = 0
 }
 
-func (p *pulling) request(messages, bytes int) []byte {
+func (p *pullSubscription) request(messages, bytes int) []byte {
 	s := p.source
 	body := make([]byte, 0, 192)
 	body = append(body, `{"batch":`...)
@@ -183,14 +183,14 @@ func (p *pulling) request(messages, bytes int) []byte {
 	body = strconv.AppendInt(body, s.expires.Nanoseconds(), 10)
 	body = append(body, `,"idle_heartbeat":`...)
 	body = strconv.AppendInt(body, s.heartbeat.Nanoseconds(), 10)
-	if p.turn != nil {
-		body = p.turn.request(body)
+	if p.ownership != nil {
+		body = p.ownership.request(body)
 	}
 	return append(body, '}')
 }
 
 // handle hands a message over, or handles the server's status message about a request.
-func (p *pulling) take(raw *nats.Msg) error {
+func (p *pullSubscription) handle(raw *nats.Msg) error {
 	if raw.Reply != "" {
 		return p.message(raw)
 	}
@@ -199,43 +199,43 @@ func (p *pulling) take(raw *nats.Msg) error {
 	case status == statusHeartbeat, status == statusConflict && strings.Contains(description, textUsedUp):
 		return nil
 	case status == statusRequestEnded, status == statusNoMessages:
-		p.asked = 0
-		if p.came == 0 {
-			p.appetite.rested()
+		p.outstanding = 0
+		if p.received == 0 {
+			p.batchSizer.reset()
 		}
 		return nil
 	case status == statusConflict && strings.Contains(description, textTooLarge):
-		p.asked = 0
-		p.large = p.came == 0
+		p.outstanding = 0
+		p.large = p.received == 0
 		return nil
 	case status == statusWrongPin:
 		p.source.pin = ""
-		return errTurnOver
+		return errOwnershipLost
 	default:
 		return statusError(status, description)
 	}
 }
 
 // message hands a message over, together with the memory that it takes.
-func (p *pulling) message(raw *nats.Msg) error {
+func (p *pullSubscription) message(raw *nats.Msg) error {
 	size := raw.Size()
-	p.appetite.saw(size)
-	p.came++
-	if p.asked--; p.asked == 0 {
-		p.appetite.usedUp(time.Since(p.since) < quickly)
+	p.batchSizer.observe(size)
+	p.received++
+	if p.outstanding--; p.outstanding == 0 {
+		p.batchSizer.completed(time.Since(p.since) < quickly)
 	}
-	p.asked = max(p.asked, 0)
+	p.outstanding = max(p.outstanding, 0)
 	m := p.source.message(raw)
 	switch {
 	case m == nil:
 		return nil
-	case p.turn != nil:
-		m.room = RoomOf(size)
-		p.reserved -= m.room
-		return p.turn.take(m, p.each)
+	case p.ownership != nil:
+		m.memory = MessageMemory(size)
+		p.reserved -= m.memory
+		return p.ownership.handle(m, p.each)
 	default:
-		m.room = RoomOf(size)
-		p.reserved -= m.room
+		m.memory = MessageMemory(size)
+		p.reserved -= m.memory
 		p.each(m)
 		return nil
 	}

@@ -10,9 +10,9 @@ import (
 )
 
 const (
-	standInSuffix = "-stand-in"
+	standbySuffix = "-stand-in"
 	// standbyLifetime is how long a standby consumer keeps events if its restart is never continued.
-	standInLife = 24 * time.Hour
+	standbyLifetime = 24 * time.Hour
 	// metadataStarted marks a standby, and holds where its consumer had been made to start.
 	metadataStarted = "rouse.run/started-from"
 )
@@ -39,7 +39,7 @@ func (c *Conn) RenewConsumer(ctx context.Context, stream string, consumer Consum
 // case. The stream drops what no consumer waits for, so a standby keeps the events in
 // between; createConsumer continues a restart that was interrupted.
 func (c *Conn) restart(ctx context.Context, stream string, consumer Consumer, old *jetstream.ConsumerInfo) error {
-	standby := consumer.standIn(subjects(old.Config), old.Config.Metadata[metadataStart], old.AckFloor.Stream+1)
+	standby := consumer.standbyConfig(subjects(old.Config), old.Config.Metadata[metadataStart], old.AckFloor.Stream+1)
 	if _, err := c.js.CreateConsumer(ctx, stream, standby); err != nil && !errors.Is(err, jetstream.ErrConsumerExists) {
 		return mapError(err)
 	}
@@ -49,25 +49,25 @@ func (c *Conn) restart(ctx context.Context, stream string, consumer Consumer, ol
 	return c.createConsumer(ctx, stream, consumer)
 }
 
-// StandIn is the name of the standby consumer, which keeps the events of a consumer while that is recreated.
-func StandIn(consumer string) string { return consumer + standInSuffix }
+// StandbyName is the name of the standby consumer, which keeps the events of a consumer while that is recreated.
+func StandbyName(consumer string) string { return consumer + standbySuffix }
 
 // standbyConfig is the standby, from a sequence on, of a consumer that had been made to start at started.
-func (c Consumer) standIn(subjects []string, started string, sequence uint64) jetstream.ConsumerConfig {
+func (c Consumer) standbyConfig(subjects []string, started string, sequence uint64) jetstream.ConsumerConfig {
 	config := Consumer{
-		Name:        StandIn(c.Name),
+		Name:        StandbyName(c.Name),
 		Description: "keeps the events of " + c.Name + " while it is recreated",
 		Subjects:    subjects,
 		Metadata:    map[string]string{metadataStarted: started},
 		StartFrom:   StartFrom{Policy: StartSequence, Sequence: sequence},
 	}.config()
-	config.InactiveThreshold = standInLife
+	config.InactiveThreshold = standbyLifetime
 	return config
 }
 
 // createConsumer makes a consumer, and takes over from a standby if there is one.
 func (c *Conn) createConsumer(ctx context.Context, stream string, consumer Consumer) error {
-	standby, err := c.js.Consumer(ctx, stream, StandIn(consumer.Name))
+	standby, err := c.js.Consumer(ctx, stream, StandbyName(consumer.Name))
 	if errors.Is(err, jetstream.ErrConsumerNotFound) {
 		_, err = c.js.CreateConsumer(ctx, stream, consumer.config())
 		return mapError(err)
@@ -78,7 +78,7 @@ func (c *Conn) createConsumer(ctx context.Context, stream string, consumer Consu
 	if err := c.takeOver(ctx, stream, consumer, standby.CachedInfo().Config); err != nil {
 		return mapError(err)
 	}
-	return c.deleteConsumer(ctx, stream, StandIn(consumer.Name))
+	return c.deleteConsumer(ctx, stream, StandbyName(consumer.Name))
 }
 
 // takeOver makes a consumer that delivers all that its standby keeps.

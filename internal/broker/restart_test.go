@@ -29,13 +29,13 @@ func TestAConsumerThatIsRenewedUnderLoadLosesNothing(t *testing.T) {
 				published <- nil
 			}()
 			for i := range renewals {
-				require.Eventually(t, func() bool { return len(seen()) > i*events/renewals/2 }, patience, moment)
+				require.Eventually(t, func() bool { return len(seen()) > i*events/renewals/2 }, testTimeout, moment)
 				require.NoError(t, f.conn.RenewConsumer(t.Context(), testStream, consumer))
 			}
 			require.NoError(t, await(t, published))
-			require.Eventually(t, func() bool { return len(seen()) == events }, patience, moment)
+			require.Eventually(t, func() bool { return len(seen()) == events }, testTimeout, moment)
 			awaitBacklog(t, f.conn, "c1", Backlog{})
-			_, err := f.conn.js.Consumer(t.Context(), testStream, "c1"+standInSuffix)
+			_, err := f.conn.js.Consumer(t.Context(), testStream, "c1"+standbySuffix)
 			require.ErrorIs(t, err, jetstream.ErrConsumerNotFound)
 		})
 	}
@@ -69,7 +69,7 @@ func TestAConsumerThatIsGoneCannotBeRenewed(t *testing.T) {
 	require.ErrorIs(t, conn.RenewConsumer(t.Context(), testStream, Consumer{Name: "c1"}), ErrConsumerNotFound)
 }
 
-func TestAConsumerThatSomebodyElseChangedIsPutRight(t *testing.T) {
+func TestAConsumerThatAnotherClientChangedIsRepaired(t *testing.T) {
 	t.Parallel()
 	for name, spoil := range map[string]func(*jetstream.ConsumerConfig){
 		"it refuses our requests": func(c *jetstream.ConsumerConfig) { c.MaxRequestBatch = 1 },
@@ -120,7 +120,7 @@ func TestAListedConsumerSaysHowFarItIs(t *testing.T) {
 	require.Eventually(t, func() bool {
 		after := only(t, f.conn)
 		return after.Progress.Settled == 1 && after.Progress.Delivered == 3 && after.Progress.Waiting > 0 && after.Backlog == Backlog{AckPending: 2}
-	}, patience, moment)
+	}, testTimeout, moment)
 }
 
 // only is the consumer that the stream has.
@@ -141,10 +141,10 @@ func TestASourceFollowsTheLeaderOfItsConsumer(t *testing.T) {
 	f := NewPublisher(conn, publisherOptions())
 	seen := collect(t.Context(), t, NewSource(conn, testStream, "c1", subscription(), 10))
 	for i := range 5 {
-		require.Eventually(t, func() bool { return waiting(t, conn) > 0 }, patience, moment, "its request stands")
+		require.Eventually(t, func() bool { return waiting(t, conn) > 0 }, testTimeout, moment, "its request stands")
 		require.NoError(t, conn.MoveLeader(t.Context(), testStream, "c1"))
-		require.Eventually(t, func() bool { return f.Publish(t.Context(), eventWithID(strconv.Itoa(i))) == nil }, patience, moment)
-		require.Eventually(t, func() bool { return len(seen()) == i+1 }, patience, moment)
+		require.Eventually(t, func() bool { return f.Publish(t.Context(), eventWithID(strconv.Itoa(i))) == nil }, testTimeout, moment)
+		require.Eventually(t, func() bool { return len(seen()) == i+1 }, testTimeout, moment)
 	}
 	require.Equal(t, 3, only(t, conn).Progress.Replicas)
 	var refused *APIError

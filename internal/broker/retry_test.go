@@ -13,13 +13,13 @@ import (
 
 // forward brings retries back until the returned function is called, or the test ends.
 // unlimitedBudgets bound nothing.
-func unboundedRooms(string) Room { return unbounded{} }
+func unlimitedBudgets(string) MemoryBudget { return unlimitedBudget{} }
 
 func forward(t *testing.T, conn *Conn) (stop func()) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
 	var running sync.WaitGroup
-	running.Go(func() { conn.ForwardRetries(ctx, testStream, unboundedRooms) })
+	running.Go(func() { conn.ForwardRetries(ctx, testStream, unlimitedBudgets) })
 	stop = func() {
 		cancel()
 		running.Wait()
@@ -41,7 +41,7 @@ func awaitRetries(t *testing.T, conn *Conn, of types.NamespacedName, waiting uin
 	require.Eventually(t, func() bool {
 		counts, err := conn.WaitingRetries(t.Context())
 		return err == nil && counts[of] == waiting
-	}, patience, moment)
+	}, testTimeout, moment)
 }
 
 func TestARetryComesBackWhenItIsDueAndCounts(t *testing.T) {
@@ -71,7 +71,7 @@ func TestARetryComesBackWhenItIsDueAndCounts(t *testing.T) {
 	awaitRetries(t, f.conn, subscription(), 0)
 }
 
-func TestAWaitingRetryHoldsNobodyUp(t *testing.T) {
+func TestAWaitingRetryDoesNotBlockOthers(t *testing.T) {
 	t.Parallel()
 	f := newFeed(t, func(c *Consumer) { c.MaxAckPending = 1 })
 	forward(t, f.conn)
@@ -120,7 +120,7 @@ func TestARetryThatCannotBeStoredWaitsInItsConsumer(t *testing.T) {
 	require.NoError(t, f.conn.js.DeleteStream(t.Context(), RetryStream))
 	f.publish(t, 1)
 	s := f.source(t)
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := context.WithTimeout(t.Context(), testTimeout)
 	defer cancel()
 	require.NoError(t, fetchOne(t, s).Retry(ctx, 10*time.Millisecond))
 	again := fetchOne(t, s)
@@ -200,20 +200,20 @@ func TestAConsumerThatStartsElsewhereLosesNothing(t *testing.T) {
 			}
 			require.Equal(t, tc.want, got)
 			awaitBacklog(t, f.conn, "c1", Backlog{})
-			_, err := f.conn.js.Consumer(t.Context(), testStream, "c1"+standInSuffix)
+			_, err := f.conn.js.Consumer(t.Context(), testStream, "c1"+standbySuffix)
 			require.ErrorIs(t, err, jetstream.ErrConsumerNotFound)
 		})
 	}
 }
 
-func TestARestartThatWasCutShortIsGoneOnWith(t *testing.T) {
+func TestAnInterruptedConsumerRestartIsContinued(t *testing.T) {
 	t.Parallel()
 	f := newFeed(t)
 	f.publish(t, 3)
 	handle, err := f.conn.js.Consumer(t.Context(), testStream, "c1")
 	require.NoError(t, err)
 	standby := Consumer{
-		Name: "c1" + standInSuffix, Subjects: []string{testSubject}, StartFrom: StartFrom{Policy: StartSequence, Sequence: 1},
+		Name: "c1" + standbySuffix, Subjects: []string{testSubject}, StartFrom: StartFrom{Policy: StartSequence, Sequence: 1},
 	}
 	_, err = f.conn.js.CreateConsumer(t.Context(), testStream, standby.config())
 	require.NoError(t, err)

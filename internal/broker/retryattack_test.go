@@ -50,7 +50,7 @@ func (f *feed) steady(t *testing.T) *receiver {
 }
 
 // With one consumer for all, 20,000 retries were as many as it had in view.
-func TestRetriesOfOneTenantThatWaitHoldUpNobodyElses(t *testing.T) {
+func TestWaitingRetriesOfOneTenantDoNotBlockOthers(t *testing.T) {
 	t.Parallel()
 	f := newFeed(t)
 	storeRetries(t, f.conn, 21_000, time.Hour, nil)
@@ -198,11 +198,11 @@ func TestARetryOfADeletedSubscriptionNeverComesToOneOfTheSameName(t *testing.T) 
 	require.Eventually(t, func() bool {
 		counts, err := f.conn.WaitingRetries(t.Context())
 		return err == nil && counts[hostile] == 1
-	}, patience, moment, "one is dropped; the other waits, because a consumer may not have its UID yet")
+	}, testTimeout, moment, "one is dropped; the other waits, because a consumer may not have its UID yet")
 	require.Empty(t, s.arrived)
 }
 
-func TestWhatCameBackForADeletedSubscriptionIsLeftOutByOneOfTheSameName(t *testing.T) {
+func TestRedeliveriesOfADeletedSubscriptionAreSkippedByOneOfTheSameName(t *testing.T) {
 	t.Parallel()
 	f := newFeed(t)
 	for _, uid := range []string{"old", "new"} {

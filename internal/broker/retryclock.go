@@ -48,7 +48,7 @@ func (k *serverClock) learn(server, asked, answered time.Time) {
 func (k *serverClock) keep(ctx context.Context, c *Conn) {
 	for ctx.Err() == nil {
 		pause := clockInterval
-		if c.askTime(ctx, k) != nil {
+		if c.queryTime(ctx, k) != nil {
 			pause = clockFirst
 		}
 		select {
@@ -58,7 +58,7 @@ func (k *serverClock) keep(ctx context.Context, c *Conn) {
 	}
 }
 
-func (c *Conn) askTime(ctx context.Context, k *serverClock) error {
+func (c *Conn) queryTime(ctx context.Context, k *serverClock) error {
 	if !c.Connected() {
 		return ErrNotConnected
 	}

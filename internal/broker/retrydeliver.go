@@ -19,7 +19,7 @@ const (
 	// consumer may not have the UID yet.
 	orphanAge = time.Minute
 	// logInterval is how often the same thing is logged.
-	tellInterval = time.Minute
+	logInterval = time.Minute
 )
 
 // errOrphan means that a retry belongs to a Subscription that is gone, and another one has its name.
@@ -35,7 +35,7 @@ func (f *forwarder) deliver(ctx context.Context, m *Message) {
 		f.settled(m, m.Ack(ctx))
 	case errors.Is(err, errOrphan) && late > orphanAge:
 		f.settled(m, m.Ack(ctx))
-		f.tellOfOrphan()
+		f.logOrphan()
 	case isAny(err, errOrphan, ErrConsumerNotFound, ErrStorageFull):
 		f.move(ctx, m, min(max(late, firstPostponement), lastPostponement), first)
 	default:
@@ -85,13 +85,13 @@ func (f *forwarder) settled(m *Message, err error) {
 	}
 }
 
-func (f *forwarder) tellOfOrphan() {
+func (f *forwarder) logOrphan() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.orphans++
-	if time.Since(f.told) < tellInterval {
+	if time.Since(f.loggedAt) < logInterval {
 		return
 	}
 	f.conn.log.Info("dropped retries of Subscriptions that were deleted, others have their names now", "retries", f.orphans)
-	f.orphans, f.told = 0, time.Now()
+	f.orphans, f.loggedAt = 0, time.Now()
 }

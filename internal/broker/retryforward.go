@@ -24,52 +24,52 @@ const (
 // ForwardRetries brings events back to their consumers when they are due, until ctx
 // ends. Any number of processes may do so at the same time. Each level of delay has a budget of
 // its own for the events that are in hand.
-func (c *Conn) ForwardRetries(ctx context.Context, stream string, budget func(level string) Room) {
+func (c *Conn) ForwardRetries(ctx context.Context, stream string, budget func(level string) MemoryBudget) {
 	f := newForwarder(c, stream)
-	f.room = budget
+	f.budget = budget
 	var running sync.WaitGroup
 	running.Go(func() { f.clock.keep(ctx, c) })
 	for level := range lastRetryLevel + 1 {
-		running.Go(func() { f.run(ctx, level.consumer(), f.takeAt(level)) })
+		running.Go(func() { f.run(ctx, level.consumer(), f.handlerFor(level)) })
 	}
-	running.Go(func() { f.run(ctx, retryConsumer, f.takeOld) })
+	running.Go(func() { f.run(ctx, retryConsumer, f.handleOld) })
 	running.Wait()
 }
 
 // forwarder moves retries on.
 type forwarder struct {
 	conn      *Conn
-	consumers *presence
+	consumers *targetCache
 	clock     *serverClock
-	room      func(level string) Room
+	budget    func(level string) MemoryBudget
 
-	mu      sync.Mutex
-	orphans int       // dropped since they were logged last
-	told    time.Time // of orphans
+	mu       sync.Mutex
+	orphans  int       // dropped since they were logged last
+	loggedAt time.Time // of orphans
 }
 
 func newForwarder(c *Conn, stream string) *forwarder {
-	find := func(ctx context.Context, consumer string) (taker, error) {
+	find := func(ctx context.Context, consumer string) (redeliveryTarget, error) {
 		info, err := c.redeliveryInfo(ctx, stream, consumer)
 		if err != nil {
-			return taker{}, err
+			return redeliveryTarget{}, err
 		}
-		return taker{since: info.Created, uid: info.Config.Metadata[MetadataUID]}, nil
+		return redeliveryTarget{since: info.Created, uid: info.Config.Metadata[MetadataUID]}, nil
 	}
-	return &forwarder{conn: c, consumers: newPresence(find), clock: newServerClock()}
+	return &forwarder{conn: c, consumers: newTargetCache(find), clock: newServerClock()}
 }
 
 // run handles the retries of one consumer until ctx ends, and returns when nothing is in hand.
-func (f *forwarder) run(ctx context.Context, consumer string, take func(context.Context, *lane, *Message)) {
-	l := newLane()
+func (f *forwarder) run(ctx context.Context, consumer string, handle func(context.Context, *fairQueue, *Message)) {
+	l := newFairQueue()
 	defer l.running.Wait()
 	select {
 	case <-f.clock.ready:
 	case <-ctx.Done():
 	}
-	source := NewSource(f.conn, RetryStream, consumer, types.NamespacedName{}, fetchSize/2).Within(f.room(consumer))
+	source := NewSource(f.conn, RetryStream, consumer, types.NamespacedName{}, fetchSize/2).Within(f.budget(consumer))
 	for ctx.Err() == nil {
-		err := source.Receive(ctx, nil, func(m *Message) { take(ctx, l, m) })
+		err := source.Receive(ctx, nil, func(m *Message) { handle(ctx, l, m) })
 		if err != nil && !isAny(err, ErrNotConnected, ErrConsumerNotFound) {
 			f.conn.log.Info("cannot forward retries, trying again", "reason", err.Error())
 		}
@@ -82,8 +82,8 @@ func (f *forwarder) run(ctx context.Context, consumer string, take func(context.
 
 // handlerFor returns the handler of a level: it keeps in hand what goes on soon, and returns the rest to the server until
 // shortly before.
-func (f *forwarder) takeAt(level retryLevel) func(context.Context, *lane, *Message) {
-	return func(ctx context.Context, l *lane, m *Message) {
+func (f *forwarder) handlerFor(level retryLevel) func(context.Context, *fairQueue, *Message) {
+	return func(ctx context.Context, l *fairQueue, m *Message) {
 		due, next := level.schedule(m.metadata.Timestamp, m.raw.Header)
 		wait := next.Sub(f.clock.now())
 		switch {
@@ -101,7 +101,7 @@ func (f *forwarder) takeAt(level retryLevel) func(context.Context, *lane, *Messa
 }
 
 // goOn has a retry wait for the rest of its delay, or brings it back.
-func (f *forwarder) goOn(ctx context.Context, l *lane, m *Message, due time.Time) {
+func (f *forwarder) goOn(ctx context.Context, l *fairQueue, m *Message, due time.Time) {
 	deliver := func(ctx context.Context) { f.deliver(ctx, m) }
 	switch rest := due.Sub(f.clock.now()); {
 	case rest <= 0:
@@ -114,7 +114,7 @@ func (f *forwarder) goOn(ctx context.Context, l *lane, m *Message, due time.Time
 }
 
 // after waits with a retry in hand, which goes back at once when ctx ends.
-func (f *forwarder) after(ctx context.Context, l *lane, m *Message, wait time.Duration, do func()) {
+func (f *forwarder) after(ctx context.Context, l *fairQueue, m *Message, wait time.Duration, do func()) {
 	l.running.Go(func() {
 		timer := time.NewTimer(wait)
 		defer timer.Stop()
@@ -128,7 +128,7 @@ func (f *forwarder) after(ctx context.Context, l *lane, m *Message, wait time.Du
 }
 
 // work is done also when ctx has ended.
-func (f *forwarder) work(ctx context.Context, l *lane, m *Message, work func(context.Context)) {
+func (f *forwarder) work(ctx context.Context, l *fairQueue, m *Message, work func(context.Context)) {
 	_, subscription := waitingOf(m.raw.Subject)
 	l.do(subscription.Namespace, func() {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), settleTimeout)

@@ -35,7 +35,7 @@ func TestADelayBelongsToTheLongestLevelThatItFills(t *testing.T) {
 	require.Greater(t, lastRetryLevel.longest(), MaxRetryDelay)
 }
 
-func TestARetryIsLookedAtWhenItsLevelIsOverOrWhenItIsDue(t *testing.T) {
+func TestARetryIsScheduledAtTheEndOfItsLevelOrWhenDue(t *testing.T) {
 	t.Parallel()
 	stored := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	delayed := func(d time.Duration) nats.Header {
@@ -68,7 +68,7 @@ func TestARetryIsLookedAtWhenItsLevelIsOverOrWhenItIsDue(t *testing.T) {
 	}
 }
 
-func TestASubjectOfARetrySaysWhoseItIsAndHowLarge(t *testing.T) {
+func TestARetrySubjectHasItsSubscriptionAndSize(t *testing.T) {
 	t.Parallel()
 	name := types.NamespacedName{Namespace: "4s", Name: "orders.v1.eu"}
 	subject := retrySubject(levelOf(5*time.Second), sizeClass(3000), name)

@@ -26,7 +26,7 @@ func (c *Conn) ensureOldRetryConsumer(ctx context.Context) error {
 }
 
 // handleOld moves a retry of an earlier version into a level, so none of them waits for others.
-func (f *forwarder) takeOld(ctx context.Context, l *lane, m *Message) {
+func (f *forwarder) handleOld(ctx context.Context, l *fairQueue, m *Message) {
 	f.work(ctx, l, m, func(ctx context.Context) {
 		var wait time.Duration
 		if due, err := strconv.ParseInt(m.raw.Header.Get(headerDue), 10, 64); err == nil {

@@ -44,7 +44,7 @@ type retryCount struct {
 	waiting  uint64 // retries
 	bytes    uint64
 	bySource map[string]uint64 // bytes of each Subscription
-	told     time.Time
+	loggedAt time.Time
 }
 
 func newRetryShares(conn *Conn) *retryShares {
@@ -67,8 +67,8 @@ func (s *retryShares) admit(
 		count.until = time.Now().Add(max(countedFor, countingShare*time.Since(began)))
 	}
 	if err := count.add(subscription.Name, classBytes(size)); err != nil {
-		if time.Since(count.told) > tellInterval {
-			count.told = time.Now()
+		if time.Since(count.loggedAt) > logInterval {
+			count.loggedAt = time.Now()
 			s.conn.log.Info("retries wait in their consumers", "namespace", subscription.Namespace, "subscription", subscription.Name,
 				"reason", err.Error())
 		}

@@ -37,7 +37,7 @@ func TestRetriesAreSpreadWhenManyOfTheirNamespaceWait(t *testing.T) {
 	require.Equal(t, MaxRetryDelay, spread(MaxRetryDelay, 1_000_000, 1))
 }
 
-func TestOneNamespacesRetriesLeaveRoomForThoseOfAnother(t *testing.T) {
+func TestOneNamespacesRetriesLeaveStorageForThoseOfAnother(t *testing.T) {
 	t.Parallel()
 	f := newFeed(t, func(c *Consumer) { c.AckWait, c.MaxAckPending = time.Hour, 1000 })
 	options := testStreams()

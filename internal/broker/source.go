@@ -38,7 +38,7 @@ type Source struct {
 	redelivery   string    // the consumer's own subject for events that come back
 	subject      string    // of the consumer's pull requests
 	batch        int
-	room         Room
+	budget       MemoryBudget
 	expires      time.Duration
 	heartbeat    time.Duration
 	ordered      bool
@@ -56,7 +56,7 @@ func NewSource(c *Conn, stream, consumer string, subscription types.NamespacedNa
 		redelivery:   routing.RedeliverySubject(consumer),
 		subject:      "$JS.API.CONSUMER.MSG.NEXT." + stream + "." + consumer,
 		batch:        min(max(2*maxInFlight, minBatch), maxBatch),
-		room:         unbounded{},
+		budget:       unlimitedBudget{},
 		expires:      pullExpires,
 		heartbeat:    pullHeartbeat,
 	}
@@ -71,8 +71,8 @@ func (s *Source) Of(uid types.UID) *Source {
 
 // Within bounds the memory that messages of the source take, from the pull request
 // until they are released. It returns the source.
-func (s *Source) Within(budget Room) *Source {
-	s.room = budget
+func (s *Source) Within(budget MemoryBudget) *Source {
+	s.budget = budget
 	return s
 }
 
@@ -100,7 +100,7 @@ func NewOrderedSource(c *Conn, stream, consumer string, subscription types.Names
 // between, Receive may be called again; pause a little before. each may block,
 // which only holds further messages up.
 func (s *Source) Receive(ctx context.Context, stop <-chan struct{}, each func(*Message)) error {
-	receive := s.receiveInTurn
+	receive := s.receiveOrdered
 	if !s.ordered {
 		receive = func(ctx context.Context, stop <-chan struct{}, each func(*Message)) error {
 			return s.repeat(ctx, stop, each, nil)
@@ -114,7 +114,7 @@ func (s *Source) Receive(ctx context.Context, stop <-chan struct{}, each func(*M
 
 // repeat receives until it is stopped, or until something is wrong that new requests
 // do not put right.
-func (s *Source) repeat(ctx context.Context, stop <-chan struct{}, each func(*Message), o *turn) error {
+func (s *Source) repeat(ctx context.Context, stop <-chan struct{}, each func(*Message), o *ownership) error {
 	for ctx.Err() == nil {
 		err := s.receive(ctx, stop, each, o)
 		if !errors.Is(err, errRepeat) {
@@ -137,20 +137,20 @@ func pause(ctx context.Context, stop <-chan struct{}) {
 }
 
 // receive works on one inbox. It returns nil when it was stopped.
-func (s *Source) receive(ctx context.Context, stop <-chan struct{}, each func(*Message), o *turn) error {
+func (s *Source) receive(ctx context.Context, stop <-chan struct{}, each func(*Message), o *ownership) error {
 	link := s.conn.changes() // before checking the connection, so that no change is missed
 	if !s.conn.Connected() {
-		return s.awaitLink(ctx, stop, link)
+		return s.awaitConnChange(ctx, stop, link)
 	}
 	in, err := openInbox(s.conn, s.batch)
 	if err != nil {
 		return err
 	}
-	err = (&pulling{source: s, inbox: in, each: each, turn: o, appetite: newAppetite(s.batch)}).run(ctx, stop, link)
+	err = (&pullSubscription{source: s, inbox: in, each: each, ownership: o, batchSizer: newBatchSizer(s.batch)}).run(ctx, stop, link)
 	switch {
 	case errors.Is(err, errNoResponders):
 		in.close()
-		return s.absence(ctx)
+		return s.noRespondersError(ctx)
 	case errors.Is(err, ErrConsumerNotFound):
 		in.close()
 		return err
@@ -161,7 +161,7 @@ func (s *Source) receive(ctx context.Context, stop <-chan struct{}, each func(*M
 }
 
 // awaitConnChange waits for the connection to come or go.
-func (s *Source) awaitLink(ctx context.Context, stop, link <-chan struct{}) error {
+func (s *Source) awaitConnChange(ctx context.Context, stop, link <-chan struct{}) error {
 	timer := time.NewTimer(s.heartbeat)
 	defer timer.Stop()
 	select {
@@ -196,7 +196,7 @@ func (s *Source) ofAnother(raw *nats.Msg) bool {
 }
 
 // noRespondersError finds out why the pull requests have no responders.
-func (s *Source) absence(ctx context.Context) error {
+func (s *Source) noRespondersError(ctx context.Context) error {
 	_, err := s.conn.Backlog(ctx, s.stream, s.consumer)
 	switch {
 	case err == nil:

@@ -101,7 +101,7 @@ func fetchOne(t *testing.T, r *receiver) *Message {
 		return m
 	case err := <-r.ended:
 		require.FailNow(t, "the source ended", "%v", err)
-	case <-time.After(patience):
+	case <-time.After(testTimeout):
 		require.FailNow(t, "no message came")
 	}
 	return nil
@@ -139,7 +139,7 @@ func TestRequestsStandForAsLongAsNobodyPublishes(t *testing.T) {
 	f := newFeed(t)
 	r := f.source(t)
 	for range 5 { // requests end after half a second and are sent again
-		require.Eventually(t, func() bool { return waiting(t, f.conn) > 0 }, patience, moment)
+		require.Eventually(t, func() bool { return waiting(t, f.conn) > 0 }, testTimeout, moment)
 		f.publish(t, 1)
 		require.NoError(t, fetchOne(t, r).Ack(t.Context()))
 	}
@@ -159,7 +159,7 @@ func TestTheConsumersLimitHoldsAndIsUsedAgain(t *testing.T) {
 		select {
 		case message = <-one.arrived:
 		case message = <-two.arrived:
-		case <-time.After(patience):
+		case <-time.After(testTimeout):
 			require.FailNow(t, "no message came")
 		}
 		require.Equal(t, 1, message.Attempt())
@@ -172,7 +172,7 @@ func TestTheConsumersLimitHoldsAndIsUsedAgain(t *testing.T) {
 // awaitWaiting waits until the server remembers so many pull requests.
 func awaitWaiting(t *testing.T, conn *Conn, want int) {
 	t.Helper()
-	require.Eventually(t, func() bool { return waiting(t, conn) == want }, patience, moment)
+	require.Eventually(t, func() bool { return waiting(t, conn) == want }, testTimeout, moment)
 }
 
 func waiting(t *testing.T, conn *Conn) int {
@@ -182,13 +182,13 @@ func waiting(t *testing.T, conn *Conn) int {
 	return handle.CachedInfo().NumWaiting
 }
 
-func TestNoRequestIsLeftBehind(t *testing.T) {
+func TestAStoppedSourceLeavesNoPullRequest(t *testing.T) {
 	t.Parallel()
 	f := newFeed(t, func(c *Consumer) { c.AckWait = time.Hour })
 	s := NewSource(f.conn, testStream, "c1", subscription(), 10)
 	for range 20 {
 		r := receive(t, s)
-		require.Eventually(t, func() bool { return waiting(t, f.conn) > 0 }, patience, moment)
+		require.Eventually(t, func() bool { return waiting(t, f.conn) > 0 }, testTimeout, moment)
 		r.cancel()
 		require.NoError(t, await(t, r.ended))
 	}
@@ -263,7 +263,7 @@ func TestSourcesShareAConsumer(t *testing.T) {
 		mu.Lock()
 		defer mu.Unlock()
 		return len(seen) == events
-	}, patience, moment)
+	}, testTimeout, moment)
 	awaitBacklog(t, f.conn, "c1", Backlog{})
 	stop()
 	workers.Wait()
@@ -285,11 +285,11 @@ func TestAWildcardLeavesWhatComesBackToOthers(t *testing.T) {
 	awaitBacklog(t, f.conn, "c1", Backlog{})
 }
 
-func TestASourceSaysThatTheConsumerIsGone(t *testing.T) {
+func TestASourceReportsADeletedConsumer(t *testing.T) {
 	t.Parallel()
 	f := newFeed(t)
 	r := f.source(t)
-	require.Eventually(t, func() bool { return waiting(t, f.conn) > 0 }, patience, moment)
+	require.Eventually(t, func() bool { return waiting(t, f.conn) > 0 }, testTimeout, moment)
 	require.NoError(t, f.conn.DeleteConsumer(t.Context(), testStream, "c1"))
 	require.ErrorIs(t, await(t, r.ended), ErrConsumerNotFound, "while it waits")
 	require.ErrorIs(t, await(t, f.source(t).ended), ErrConsumerNotFound, "before it waits")
@@ -305,7 +305,7 @@ func TestASourceWithoutAConnection(t *testing.T) {
 	t.Parallel()
 	f := newFeed(t)
 	f.server.Stop()
-	require.Eventually(t, func() bool { return !f.conn.Connected() }, patience, moment)
+	require.Eventually(t, func() bool { return !f.conn.Connected() }, testTimeout, moment)
 	require.ErrorIs(t, await(t, f.source(t).ended), ErrNotConnected)
 	stop := make(chan struct{})
 	close(stop)
@@ -329,7 +329,7 @@ func TestRestartsOfTheServerLoseNothing(t *testing.T) {
 				confirmed[id] = true
 				continue
 			}
-			waitCtx, cancel := context.WithTimeout(ctx, patience)
+			waitCtx, cancel := context.WithTimeout(ctx, testTimeout)
 			require.NoError(t, f.conn.waitConnected(waitCtx))
 			cancel()
 		}
@@ -339,7 +339,7 @@ func TestRestartsOfTheServerLoseNothing(t *testing.T) {
 		f.server.Restart()
 		publishUntil(round*200 + 200)
 	}
-	require.Eventually(t, func() bool { return len(seen()) >= len(confirmed) }, patience, moment)
+	require.Eventually(t, func() bool { return len(seen()) >= len(confirmed) }, testTimeout, moment)
 	awaitBacklog(t, f.conn, "c1", Backlog{})
 	require.ElementsMatch(t, slices.Collect(maps.Keys(confirmed)), slices.Collect(maps.Keys(seen())))
 }
@@ -397,7 +397,7 @@ func TestASourceEndsWithItsConnection(t *testing.T) {
 	conn := connect(t, f.server.URL())
 	awaitConnected(t, conn)
 	r := receive(t, newSource(conn))
-	require.Eventually(t, func() bool { return waiting(t, f.conn) > 0 }, patience, moment)
+	require.Eventually(t, func() bool { return waiting(t, f.conn) > 0 }, testTimeout, moment)
 	require.NoError(t, conn.Close(t.Context()))
 	require.ErrorIs(t, await(t, r.ended), ErrNotConnected)
 }

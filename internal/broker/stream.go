@@ -20,7 +20,7 @@ const (
 	// its own a stream has the server's default, which is 1,000.
 	maxConsumers = 1_000_000
 	// deadLetterOverhead is what a dead letter takes in its stream beside its payload: its subject, and what the server adds.
-	letterOverhead = 1 << 10
+	deadLetterOverhead = 1 << 10
 )
 
 // EnsureStreams creates the streams, or brings the settings of existing ones up to
@@ -34,16 +34,16 @@ func (c *Conn) EnsureStreams(ctx context.Context, o StreamOptions) error {
 // streams that is broken stops none.
 func (c *Conn) ensureStreams(ctx context.Context, o StreamOptions) error {
 	ensure := func(wanted jetstream.StreamConfig) error {
-		if err := errors.Join(c.checkLetterRoom(wanted), c.ensureStream(ctx, wanted)); err != nil {
+		if err := errors.Join(c.checkDeadLetterCapacity(wanted), c.ensureStream(ctx, wanted)); err != nil {
 			return fmt.Errorf("ensure stream %q: %w", wanted.Name, err)
 		}
 		return nil
 	}
-	letters, retries := ensure(deadLetterStream(o)), ensure(retryStream(o))
+	deadLetters, retries := ensure(deadLetterStream(o)), ensure(retryStream(o))
 	if retries == nil {
 		retries = c.ensureRetryConsumers(ctx)
 	}
-	return errors.Join(letters, retries, ensure(eventStream(o)))
+	return errors.Join(deadLetters, retries, ensure(eventStream(o)))
 }
 
 func eventStream(o StreamOptions) jetstream.StreamConfig {
@@ -70,7 +70,7 @@ func deadLetterStream(o StreamOptions) jetstream.StreamConfig {
 	return jetstream.StreamConfig{
 		Name:              DeadLetterStream,
 		Description:       "events that Rouse could not deliver",
-		Subjects:          letterSubjects(),
+		Subjects:          deadLetterSubjects(),
 		Retention:         jetstream.LimitsPolicy,
 		Storage:           storageType(o.Storage),
 		Replicas:          o.Replicas,
@@ -87,8 +87,8 @@ func deadLetterStream(o StreamOptions) jetstream.StreamConfig {
 }
 
 // checkDeadLetterCapacity refuses a stream that could not hold one dead letter: its event would be tried again for ever.
-func (c *Conn) checkLetterRoom(wanted jetstream.StreamConfig) error {
-	largest := c.nc.MaxPayload() + letterOverhead
+func (c *Conn) checkDeadLetterCapacity(wanted jetstream.StreamConfig) error {
+	largest := c.nc.MaxPayload() + deadLetterOverhead
 	if wanted.Name != DeadLetterStream || !c.Connected() || wanted.MaxBytes >= largest {
 		return nil
 	}
@@ -142,16 +142,16 @@ func (c *Conn) updateStream(ctx context.Context, current, wanted jetstream.Strea
 	merged := merge(current, wanted)
 	if !reflect.DeepEqual(current, merged) {
 		if _, err := c.js.UpdateStream(ctx, merged); err != nil {
-			return roomError(wanted, mapError(err))
+			return insufficientResourcesError(wanted, mapError(err))
 		}
 		c.log.Info("updated stream", "stream", wanted.Name)
 	}
-	return c.liftConsumers(ctx, merged, wanted)
+	return c.raiseMaxConsumers(ctx, merged, wanted)
 }
 
 // raiseMaxConsumers sets the limit of consumers of a stream that has none. A server that
 // refuses that has a limit for the account, or is too old to change it and to have a default.
-func (c *Conn) liftConsumers(ctx context.Context, current, wanted jetstream.StreamConfig) error {
+func (c *Conn) raiseMaxConsumers(ctx context.Context, current, wanted jetstream.StreamConfig) error {
 	if wanted.MaxConsumers <= 0 || current.MaxConsumers > 0 {
 		return nil
 	}
@@ -191,8 +191,8 @@ func merge(current, wanted jetstream.StreamConfig) jetstream.StreamConfig {
 }
 
 // insufficientResourcesError adds what to change when the server cannot hold the stream.
-func roomError(wanted jetstream.StreamConfig, err error) error {
-	if !errors.Is(err, ErrNoRoom) {
+func insufficientResourcesError(wanted jetstream.StreamConfig, err error) error {
+	if !errors.Is(err, ErrInsufficientResources) {
 		return err
 	}
 	return fmt.Errorf("it asks for %d bytes on %d server(s), lower the limit or give NATS more storage: %w",

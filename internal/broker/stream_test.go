@@ -42,7 +42,7 @@ func TestEventsAreTakenWhenDeadLettersAndRetriesCanBeStored(t *testing.T) {
 	require.NoError(t, conn.EnsureStreams(t.Context(), testStreams()))
 	var order []string
 	for !slices.Contains(order, "UPDATED.sap") {
-		change, err := changes.NextMsg(patience)
+		change, err := changes.NextMsg(testTimeout)
 		require.NoError(t, err)
 		order = append(order, strings.TrimPrefix(change.Subject, "$JS.EVENT.ADVISORY.STREAM."))
 	}
@@ -168,7 +168,7 @@ func TestALimitOfConsumersThatWasSetIsKeptAndToldOf(t *testing.T) {
 	}
 }
 
-func TestAServerThatWillNotChangeAStreamIsToldFromOneThatCannotNow(t *testing.T) {
+func TestRefusesChangeDistinguishesRefusalsFromFailures(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
 		err  error
@@ -196,7 +196,7 @@ func TestEnsureStreamsSaysWhatIsWrong(t *testing.T) {
 		conn := connect(t, natstest.Start(t, natstest.WithMaxStore(1<<20)).URL())
 		awaitConnected(t, conn)
 		err := conn.EnsureStreams(t.Context(), testStreams())
-		require.ErrorIs(t, err, ErrNoRoom)
+		require.ErrorIs(t, err, ErrInsufficientResources)
 		require.ErrorContains(t, err, "asks for 67108864 bytes")
 	})
 	t.Run("the storage cannot be changed", func(t *testing.T) {

@@ -62,7 +62,7 @@ type subjectPage struct {
 func (c *Conn) subjectPage(ctx context.Context, stream string, offset int) (subjectPage, error) {
 	var page subjectPage
 	body := `{"subjects_filter":">","offset":` + strconv.Itoa(offset) + `}`
-	if err := c.ask(ctx, "$JS.API.STREAM.INFO."+stream, []byte(body), &page); err != nil {
+	if err := c.callAPI(ctx, "$JS.API.STREAM.INFO."+stream, []byte(body), &page); err != nil {
 		return page, err
 	}
 	if page.Config.Retention != jetstream.InterestPolicy {
@@ -112,7 +112,7 @@ func (c *Conn) dropBatch(
 		var answer struct {
 			Purged uint64 `json:"purged"`
 		}
-		if err := c.ask(ctx, "$JS.API.STREAM.PURGE."+stream, body, &answer); err != nil {
+		if err := c.callAPI(ctx, "$JS.API.STREAM.PURGE."+stream, body, &answer); err != nil {
 			return nil, err
 		}
 		*dropped += answer.Purged
@@ -185,7 +185,7 @@ func (c *Conn) allConsumers(ctx context.Context, stream string) (map[string]*jet
 			Missing   []string                  `json:"missing"`
 		}
 		body := `{"offset":` + strconv.Itoa(len(found)) + `}`
-		if err := c.ask(ctx, "$JS.API.CONSUMER.LIST."+stream, []byte(body), &page); err != nil {
+		if err := c.callAPI(ctx, "$JS.API.CONSUMER.LIST."+stream, []byte(body), &page); err != nil {
 			return nil, 0, err
 		}
 		before := len(found)

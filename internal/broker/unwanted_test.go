@@ -14,7 +14,7 @@ import (
 // beyond is how many events nats-server checks when a consumer goes, and some.
 const beyond = 100_050
 
-func TestAStreamIsNotFullOfWhatNobodyWants(t *testing.T) {
+func TestMessagesWithoutInterestArePurged(t *testing.T) {
 	t.Parallel()
 	want := Consumer{Name: "old", Subjects: []string{"kyma.old"}}
 	for name, lose := range map[string]func(t *testing.T, conn *Conn){
@@ -51,7 +51,7 @@ func TestAStreamIsNotFullOfWhatNobodyWants(t *testing.T) {
 	}
 }
 
-func TestWhatAnybodyWantsIsNotDropped(t *testing.T) {
+func TestMessagesWithInterestAreNotPurged(t *testing.T) {
 	t.Parallel()
 	_, conn := start(t)
 	ctx := t.Context()
@@ -86,7 +86,7 @@ func TestWhatAnybodyWantsIsNotDropped(t *testing.T) {
 }
 
 // The server removes what all have settled when the last of them settles it, but for what it has left behind once.
-func TestAPartOfASubjectGoesAndTheRestOfItAndOfOtherSubjectsStays(t *testing.T) {
+func TestDropUnwantedPurgesPartOfASubject(t *testing.T) {
 	t.Parallel()
 	conn := connect(t, natstest.Start(t).URL())
 	awaitConnected(t, conn)
@@ -110,7 +110,7 @@ func TestAPartOfASubjectGoesAndTheRestOfItAndOfOtherSubjectsStays(t *testing.T) 
 	awaitBacklog(t, conn, "late", Backlog{Pending: 6})
 	late, err := conn.js.Consumer(t.Context(), testStream, "late")
 	require.NoError(t, err)
-	batch, err := late.Fetch(6, jetstream.FetchMaxWait(patience))
+	batch, err := late.Fetch(6, jetstream.FetchMaxWait(testTimeout))
 	require.NoError(t, err)
 	var got []string
 	for message := range batch.Messages() {
@@ -136,7 +136,7 @@ func floodSubjects(t *testing.T, conn *Conn, subjects int) {
 	t.Helper()
 	before := streamInfo(t, conn, testStream).State.Msgs
 	for i := range beyond {
-		_, err := conn.js.PublishAsync("kyma.big."+strconv.Itoa(i%subjects), nil, jetstream.WithStallWait(patience))
+		_, err := conn.js.PublishAsync("kyma.big."+strconv.Itoa(i%subjects), nil, jetstream.WithStallWait(testTimeout))
 		require.NoError(t, err)
 	}
 	await(t, conn.js.PublishAsyncComplete())

@@ -43,7 +43,7 @@ type Share struct {
 
 // Acquire takes as much as there is, at most so many bytes. It returns how many, and takes none if there are fewer than the
 // least.
-func (s *Share) Take(least, most int64) int64 {
+func (s *Share) Acquire(least, most int64) int64 {
 	b := s.budget
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -65,7 +65,7 @@ func (s *Share) Force(bytes int64) {
 }
 
 // Release returns bytes.
-func (s *Share) Give(bytes int64) {
+func (s *Share) Release(bytes int64) {
 	b := s.budget
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -6,29 +6,29 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestWhoTakesAllItCanLeavesHalfToTheOthers(t *testing.T) {
+func TestOneGroupAcquiresAtMostHalfOfTheBudget(t *testing.T) {
 	t.Parallel()
 	b := New(1000, 0)
 	hostile := []*Share{b.Share("hostile"), b.Share("hostile"), b.Share("hostile")}
 	for range 100 {
 		for _, s := range hostile {
-			s.Take(1, 1000)
+			s.Acquire(1, 1000)
 		}
 	}
 	require.LessOrEqual(t, b.Used(), int64(500), "a namespace with many Subscriptions is one")
 	require.GreaterOrEqual(t, b.Used(), int64(490))
-	require.Equal(t, int64(250), b.Share("shop").Take(1, 1000))
+	require.Equal(t, int64(250), b.Share("shop").Acquire(1, 1000))
 }
 
-func TestWhoHasNothingFindsSomethingHoweverManyTakeAllTheyCan(t *testing.T) {
+func TestAnEmptyGroupAlwaysAcquiresFromAFullBudget(t *testing.T) {
 	t.Parallel()
 	b := New(1<<20, 0)
 	for _, group := range []string{"a", "b", "c", "d", "e", "f", "g", "h"} {
 		s := b.Share(group)
-		for s.Take(1, 1<<20) > 0 {
+		for s.Acquire(1, 1<<20) > 0 {
 		}
 	}
-	require.Equal(t, int64(1000), b.Share("shop").Take(1000, 1000))
+	require.Equal(t, int64(1000), b.Share("shop").Acquire(1000, 1000))
 	require.LessOrEqual(t, b.Used(), int64(1<<20))
 }
 
@@ -36,44 +36,44 @@ func TestTheOwnBytesOfAShareAreAlwaysThere(t *testing.T) {
 	t.Parallel()
 	b := New(1000, 10)
 	hostile := b.Share("shop")
-	for hostile.Take(1, 1000) > 0 {
+	for hostile.Acquire(1, 1000) > 0 {
 	}
 	other := b.Share("shop")
-	require.Equal(t, int64(10), other.Take(10, 10), "also in the same namespace")
-	require.Zero(t, other.Take(10, 10))
-	other.Give(10)
-	require.Equal(t, int64(10), other.Take(5, 1000))
+	require.Equal(t, int64(10), other.Acquire(10, 10), "also in the same namespace")
+	require.Zero(t, other.Acquire(10, 10))
+	other.Release(10)
+	require.Equal(t, int64(10), other.Acquire(5, 1000))
 }
 
-func TestWhatIsGivenIsThereAgain(t *testing.T) {
+func TestReleasedBytesCanBeAcquiredAgain(t *testing.T) {
 	t.Parallel()
 	b := New(1000, 100)
 	s := b.Share("shop")
 	for range 1000 {
-		taken := s.Take(300, 400)
+		taken := s.Acquire(300, 400)
 		require.Equal(t, int64(400), taken)
 		s.Force(700)
-		s.Give(taken)
-		s.Give(700)
+		s.Release(taken)
+		s.Release(700)
 	}
 	require.Zero(t, b.Used())
 	require.Empty(t, b.groups, "no group is kept that has nothing")
 }
 
-func TestWhoWasRefusedIsToldThatItsOwnBytesCameBack(t *testing.T) {
+func TestARefusedShareIsNotifiedOfItsOwnRelease(t *testing.T) {
 	t.Parallel()
 	b := New(100, 0)
 	s := b.Share("shop")
-	require.Equal(t, int64(50), s.Take(1, 100))
-	require.Zero(t, s.Take(50, 50))
-	s.Give(50)
+	require.Equal(t, int64(50), s.Acquire(1, 100))
+	require.Zero(t, s.Acquire(50, 50))
+	s.Release(50)
 	<-s.Freed()
-	require.Positive(t, s.Take(25, 50))
+	require.Positive(t, s.Acquire(25, 50))
 }
 
 // Nothing may wait for ever for what will never be there.
-func TestWhatIsLargerThanTheBudgetCountsAsAPartOfIt(t *testing.T) {
+func TestARequestLargerThanTheBudgetCountsAsAPartOfIt(t *testing.T) {
 	t.Parallel()
-	require.Equal(t, int64(25), New(100, 0).Share("shop").Take(1000, 25))
-	require.Equal(t, int64(50), New(100, 0).Share("shop").Take(1000, 1000))
+	require.Equal(t, int64(25), New(100, 0).Share("shop").Acquire(1000, 25))
+	require.Equal(t, int64(50), New(100, 0).Share("shop").Acquire(1000, 1000))
 }

@@ -69,7 +69,7 @@ func TestStructuredEventsAreRead(t *testing.T) {
 	}
 }
 
-func TestWhatIsNoEventIsRefused(t *testing.T) {
+func TestInvalidEventsAreRefused(t *testing.T) {
 	t.Parallel()
 	for name, body := range map[string]string{
 		"nothing":                ``,

@@ -33,7 +33,7 @@ func startServer(t *testing.T, s Server) *pipes {
 
 const shortRequest = "GET / HTTP/1.1\r\nHost: h\r\n\r\n"
 
-func TestAFurtherClientGetsThePlaceOfTheOneThatIsWaitedForLongest(t *testing.T) {
+func TestAFurtherClientEvictsTheConnectionThatWaitedLongest(t *testing.T) {
 	t.Parallel()
 	for name, sent := range map[string]string{
 		"for a request":         "",
@@ -79,7 +79,7 @@ func TestAFurtherClientGetsThePlaceOfTheOneThatIsWaitedForLongest(t *testing.T) 
 	}
 }
 
-func TestAClientThatIsBeingAnsweredKeepsItsPlace(t *testing.T) {
+func TestAClientThatIsBeingAnsweredIsNotEvicted(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		release := make(chan struct{})
@@ -120,7 +120,7 @@ type from struct {
 
 func (f from) RemoteAddr() net.Addr { return &net.UnixAddr{Name: f.address} }
 
-func TestAnAddressWithManyConnectionsMakesRoomForOthers(t *testing.T) {
+func TestConnectionsOfTheAddressWithMostAreEvictedFirst(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		all := newConnections(nil, 10, 0)

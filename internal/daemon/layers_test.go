@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestTheGroundOutlivesTheDrainOfTheWork(t *testing.T) {
+func TestDependenciesOutliveTheDrainOfTheWork(t *testing.T) {
 	t.Parallel()
 	ctx, stop := context.WithCancel(t.Context())
 	groundEnded := make(chan struct{})
@@ -30,7 +30,7 @@ func TestTheGroundOutlivesTheDrainOfTheWork(t *testing.T) {
 	<-groundEnded
 }
 
-func TestWorkIsDrainedWhenTheGroundFails(t *testing.T) {
+func TestWorkIsDrainedWhenADependencyFails(t *testing.T) {
 	t.Parallel()
 	broken := errors.New("no port")
 	err := RunOn(t.Context(), func(ctx context.Context) error {

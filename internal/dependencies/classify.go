@@ -22,13 +22,13 @@ func (r Request) failed(installed Ended, classify func() (build.Reason, string))
 	switch {
 	case errors.Is(installed.Err, exec.ErrNotFound):
 		failed.Reason = build.InstallFailed
-		failed.Message = r.Place.name + " has no package manager (" + installed.Err.Error() + "); " + r.Place.manager
+		failed.Message = r.Site.name + " has no package manager (" + installed.Err.Error() + "); " + r.Site.manager
 	case installed.Killed || outOfMemory.MatchString(installed.Output):
 		failed.Reason = build.OutOfMemory
-		failed.Message = "installing the dependencies needs more memory; " + r.Place.memory
+		failed.Message = "installing the dependencies needs more memory; " + r.Site.memory
 	case outOfSpace.MatchString(installed.Output):
 		failed.Reason = build.ImageTooLarge
-		failed.Message = r.Place.space
+		failed.Message = r.Site.space
 	default:
 		failed.Reason, failed.Message = classify()
 	}
@@ -75,7 +75,7 @@ func (r Request) gitFailure(output string) (build.Reason, string, bool) {
 	case hostUnreachable.MatchString(output), distrusted.MatchString(output):
 		return build.PackagesUnreachable, "the repository of a dependency cannot be reached: " + line, true
 	case gitForbidden.MatchString(output):
-		return build.PackageForbidden, fmt.Sprintf("the repository of a dependency refuses access: %s; %s", line, r.Place.credentials), true
+		return build.PackageForbidden, fmt.Sprintf("the repository of a dependency refuses access: %s; %s", line, r.Site.credentials), true
 	default:
 		return build.InstallFailed, "a dependency cannot be fetched from its repository: " + line, true
 	}

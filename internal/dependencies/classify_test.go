@@ -14,10 +14,10 @@ import (
 
 const manifest = "spec.source.inline.dependencies"
 
-var inImage = Request{Manifest: manifest, Place: Image()}
+var inImage = Request{Manifest: manifest, Site: Image()}
 
 // The files are what npm 11 and pip 23 and 24 really printed.
-func TestANPMFailureHasAReasonAndARemedy(t *testing.T) {
+func TestANPMFailureHasAReasonAndAdvice(t *testing.T) {
 	t.Parallel()
 	for file, tc := range map[string]struct {
 		reason build.Reason
@@ -59,7 +59,7 @@ func TestANPMFailureHasAReasonAndARemedy(t *testing.T) {
 	}
 }
 
-func TestAPipFailureHasAReasonAndARemedy(t *testing.T) {
+func TestAPipFailureHasAReasonAndAdvice(t *testing.T) {
 	t.Parallel()
 	for file, tc := range map[string]struct {
 		reason build.Reason

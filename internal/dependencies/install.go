@@ -33,7 +33,7 @@ type Request struct {
 	// Discard keeps no downloads.
 	Discard bool
 	Env     []string
-	Place   Place
+	Site    Site
 	Guard   Guard // nil: none
 }
 

@@ -49,11 +49,11 @@ func (r Request) classifyNPM(output string) (build.Reason, string) {
 			r.Manifest, match(npmUnmet, errs))
 	case "E404":
 		return build.PackageNotFound, fmt.Sprintf("there is no package %s; correct %s or, if it is private, %s",
-			match(npmMissing, errs), r.Manifest, r.Place.credentials)
+			match(npmMissing, errs), r.Manifest, r.Site.credentials)
 	case "ETARGET", "ENOVERSIONS":
 		return build.PackageNotFound, fmt.Sprintf("no version of a package fits %s; correct %s", match(npmVersion, errs), r.Manifest)
 	case "E401", "E403", "ENEEDAUTH", "EOTP":
-		return build.PackageForbidden, fmt.Sprintf("the package registry refuses access%s; %s", to(match(npmURL, errs)), r.Place.credentials)
+		return build.PackageForbidden, fmt.Sprintf("the package registry refuses access%s; %s", to(match(npmURL, errs)), r.Site.credentials)
 	case "EBADPLATFORM", "EBADENGINE":
 		return build.InstallFailed, fmt.Sprintf("%s; choose another package or version in %s", afterCode(errs), r.Manifest)
 	case "EINTEGRITY":
@@ -81,15 +81,15 @@ func isDistrusted(code string) bool {
 func (r Request) unreachableNPM(code, errs string) (build.Reason, string) {
 	where := to(match(npmURL, errs))
 	if isDistrusted(code) {
-		return build.PackagesUnreachable, fmt.Sprintf("the package registry's certificate is not trusted%s (%s); %s", where, code, r.Place.trust)
+		return build.PackagesUnreachable, fmt.Sprintf("the package registry's certificate is not trusted%s (%s); %s", where, code, r.Site.trust)
 	}
-	return build.PackagesUnreachable, fmt.Sprintf("the package registry does not answer%s (%s); %s", where, code, r.Place.later)
+	return build.PackagesUnreachable, fmt.Sprintf("the package registry does not answer%s (%s); %s", where, code, r.Site.later)
 }
 
 // failedScript is for what a package's own script, or Git, did.
 func (r Request) failedScript(code, errs, output string) (build.Reason, string) {
 	if code == "ENOENT" && strings.Contains(errs, "spawn git") {
-		return build.InstallFailed, "a dependency comes from a Git repository, and " + r.Place.name + " has no git; depend on an archive's URL instead"
+		return build.InstallFailed, "a dependency comes from a Git repository, and " + r.Site.name + " has no git; depend on an archive's URL instead"
 	}
 	if reason, message, ok := r.gitFailure(errs); ok {
 		return reason, message
@@ -97,7 +97,7 @@ func (r Request) failedScript(code, errs, output string) (build.Reason, string) 
 	name := match(npmPath, errs)
 	switch {
 	case compilerMissing.MatchString(output):
-		return build.CompilerMissing, fmt.Sprintf("%s has to be compiled, and %s has no compiler; %s", orPackage(name), r.Place.name, r.Place.compiler)
+		return build.CompilerMissing, fmt.Sprintf("%s has to be compiled, and %s has no compiler; %s", orPackage(name), r.Site.name, r.Site.compiler)
 	case name != "":
 		return build.InstallFailed, fmt.Sprintf("the install script of %s failed: %s", name, match(npmCommand, errs))
 	case match(npmCommand, errs) != "":

@@ -40,7 +40,7 @@ func (r Request) classifyPip(output, log string) (build.Reason, string) {
 		return r.noDistribution(wanted, output, log)
 	}
 	if answer := match(pipHTTP, output); pipForbidden.MatchString(answer) {
-		return build.PackageForbidden, fmt.Sprintf("the package index refuses access: %s; %s", answer, r.Place.credentials)
+		return build.PackageForbidden, fmt.Sprintf("the package index refuses access: %s; %s", answer, r.Site.credentials)
 	}
 	return r.failedPip(output)
 }
@@ -51,11 +51,11 @@ func (r Request) noDistribution(wanted, output, log string) (build.Reason, strin
 		url, cause := fetch[1], fetch[2]
 		switch {
 		case pipForbidden.MatchString(cause):
-			return build.PackageForbidden, fmt.Sprintf("the package index refuses access to %s; %s", url, r.Place.credentials)
+			return build.PackageForbidden, fmt.Sprintf("the package index refuses access to %s; %s", url, r.Site.credentials)
 		case distrusted.MatchString(cause):
-			return build.PackagesUnreachable, fmt.Sprintf("the certificate of the package index is not trusted (%s); %s", url, r.Place.trust)
+			return build.PackagesUnreachable, fmt.Sprintf("the certificate of the package index is not trusted (%s); %s", url, r.Site.trust)
 		case pipNetwork.MatchString(cause):
-			return build.PackagesUnreachable, fmt.Sprintf("the package index does not answer (%s); %s", url, r.Place.later)
+			return build.PackagesUnreachable, fmt.Sprintf("the package index does not answer (%s); %s", url, r.Site.later)
 		}
 	}
 	versions := match(pipVersions, output)
@@ -65,7 +65,7 @@ func (r Request) noDistribution(wanted, output, log string) (build.Reason, strin
 			wanted, r.Manifest)
 	case versions == "none" || versions == "":
 		return build.PackageNotFound, fmt.Sprintf("there is no package %s for this version of Python; correct %s or, if it is private, %s",
-			wanted, r.Manifest, r.Place.credentials)
+			wanted, r.Manifest, r.Site.credentials)
 	}
 	return build.PackageNotFound, fmt.Sprintf("no version of a package fits %s (the newest is %s); correct %s",
 		wanted, versions[strings.LastIndexByte(versions, ' ')+1:], r.Manifest)
@@ -78,22 +78,22 @@ func (r Request) failedPip(output string) (build.Reason, string) {
 		name = all[len(all)-1][1]
 	}
 	if strings.Contains(output, "Cannot find command 'git'") {
-		return build.InstallFailed, "a dependency comes from a Git repository, and " + r.Place.name + " has no git; depend on an archive's URL instead"
+		return build.InstallFailed, "a dependency comes from a Git repository, and " + r.Site.name + " has no git; depend on an archive's URL instead"
 	}
 	if reason, message, ok := r.gitFailure(output); ok {
 		return reason, message
 	}
 	switch {
 	case compilerMissing.MatchString(output):
-		return build.CompilerMissing, fmt.Sprintf("%s has to be compiled, and %s has no compiler; %s", orPackage(name), r.Place.name, r.Place.compiler)
+		return build.CompilerMissing, fmt.Sprintf("%s has to be compiled, and %s has no compiler; %s", orPackage(name), r.Site.name, r.Site.compiler)
 	case strings.Contains(output, "DO NOT MATCH THE HASHES"):
 		return build.InstallFailed, "a package is not what its hash says; correct the hash, and find out who changed the package"
 	case distrusted.MatchString(output):
-		return build.PackagesUnreachable, "the certificate of the package index is not trusted; " + r.Place.trust
+		return build.PackagesUnreachable, "the certificate of the package index is not trusted; " + r.Site.trust
 	case pipNetwork.MatchString(output):
-		return build.PackagesUnreachable, "the package index does not answer; " + r.Place.later
+		return build.PackagesUnreachable, "the package index does not answer; " + r.Site.later
 	case strings.Contains(output, "No module named pip"):
-		return build.InstallFailed, r.Place.name + " has no pip; " + r.Place.manager
+		return build.InstallFailed, r.Site.name + " has no pip; " + r.Site.manager
 	case pipWheel.MatchString(output):
 		return build.InstallFailed, fmt.Sprintf("%s cannot be built: %s", name, cmp.Or(match(pipLast, output), match(pipError, output)))
 	}

@@ -27,13 +27,13 @@ const (
 type listing struct {
 	ctx   context.Context //nolint:containedctx // of the one request that it is the answer to
 	from  io.Reader
-	turn  chan struct{} // has one slot
+	slot  chan struct{} // has one slot
 	read  int64
 	large bool
 }
 
 func (c *Client) listing(ctx context.Context, from io.Reader) *listing {
-	return &listing{ctx: ctx, from: from, turn: c.large}
+	return &listing{ctx: ctx, from: from, slot: c.large}
 }
 
 // Read implements io.Reader.
@@ -44,7 +44,7 @@ func (l *listing) Read(p []byte) (int, error) {
 	}
 	if l.read > smallAdvertised && !l.large {
 		select {
-		case l.turn <- struct{}{}:
+		case l.slot <- struct{}{}:
 			l.large = true
 		case <-l.ctx.Done():
 			return 0, l.ctx.Err()
@@ -59,7 +59,7 @@ func (l *listing) Read(p []byte) (int, error) {
 func (l *listing) Close() {
 	if l.large {
 		l.large = false
-		<-l.turn
+		<-l.slot
 	}
 }
 

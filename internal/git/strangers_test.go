@@ -29,7 +29,7 @@ const stolen = "stolen-words"
 
 func packet(text string) string { return fmt.Sprintf("%04x%s", len("0000")+len(text), text) }
 
-func TestNothingThatAStrangerSaysIsInAnError(t *testing.T) {
+func TestNoErrorHasTextOfTheServer(t *testing.T) {
 	t.Parallel()
 	advertisement := func(lines ...string) http.HandlerFunc {
 		return func(w http.ResponseWriter, request *http.Request) {
@@ -158,7 +158,7 @@ func complain(offered ssh.NewChannel, complaint string) {
 	}
 }
 
-func TestWhatACommandOverSSHComplainsOfIsInNoErrorButItsMeaning(t *testing.T) {
+func TestErrorsOfSSHCommandsAreClassifiedWithoutTheirText(t *testing.T) {
 	t.Parallel()
 	private, _ := gittest.Key(t)
 	key, err := ParseSecret(AuthKey, "", map[string][]byte{"key": private})

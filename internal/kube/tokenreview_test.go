@@ -16,7 +16,7 @@ var cluster = envtest.New()
 
 func TestMain(m *testing.M) { os.Exit(cluster.Main(m)) }
 
-func TestATokenForTheAudienceIsOfItsServiceAccountAndAnyOtherOfNobody(t *testing.T) {
+func TestOnlyATokenForTheAudienceIsOfAServiceAccount(t *testing.T) {
 	t.Parallel()
 	env := cluster.Environment(t)
 	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: env.Namespace(t), Name: "default"}}

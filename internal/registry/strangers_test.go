@@ -123,7 +123,7 @@ func TestGuardedRegistryIsNotReachedThroughAProxyEither(t *testing.T) {
 	}
 }
 
-func TestNothingThatAStrangerSaysIsInAnError(t *testing.T) {
+func TestNoErrorHasTextOfTheServer(t *testing.T) {
 	t.Parallel()
 	answer := func(code int, headers map[string]string, body string) http.HandlerFunc {
 		return func(w http.ResponseWriter, _ *http.Request) {

@@ -86,7 +86,7 @@ func FromSubscription(sub *eventingv1alpha2.Subscription, policy Policy) (Route,
 			return Route{}, fmt.Errorf("event type %.100q: %w", mapping.Original, err)
 		}
 	}
-	letters, err := deadLettersOf(sub, policy)
+	deadLetters, err := deadLettersOf(sub, policy)
 	if err != nil {
 		return Route{}, err
 	}
@@ -111,7 +111,7 @@ func FromSubscription(sub *eventingv1alpha2.Subscription, policy Policy) (Route,
 		Filter:       sub.Spec.Filter,
 		Delivery:     deliveryOf(sub.Spec.Delivery),
 		Paused:       sub.Spec.Paused,
-		DeadLetters:  letters,
+		DeadLetters:  deadLetters,
 	}, nil
 }
 

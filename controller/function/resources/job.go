@@ -13,10 +13,10 @@ import (
 // Job.
 const keepSeconds = 24 * 60 * 60
 
-// RoomSeconds is how long a build may wait for a node with capacity for its pod. An
+// UnschedulableSeconds is how long a build may wait for a node with capacity for its pod. An
 // autoscaler that brings a node may take minutes. It is no part of the build's
 // own time, which begins when the pod has a node.
-const RoomSeconds = 10 * 60
+const UnschedulableSeconds = 10 * 60
 
 // Build is an image that is to be built.
 type Build struct {
@@ -47,7 +47,7 @@ func Job(fn *v1alpha2.Function, settings *Settings, plan Build) (*batchv1ac.JobA
 			WithCompletions(1).
 			WithBackoffLimit(0).
 			// The last resort, when neither the pod's deadline nor the controller has ended it.
-			WithActiveDeadlineSeconds(settings.Build.DeadlineSeconds + RoomSeconds).
+			WithActiveDeadlineSeconds(settings.Build.DeadlineSeconds + UnschedulableSeconds).
 			WithTTLSecondsAfterFinished(keepSeconds).
 			WithTemplate(corev1ac.PodTemplateSpec().
 				WithLabels(jobLabels(fn)).

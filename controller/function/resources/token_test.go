@@ -95,7 +95,7 @@ func TestAFunctionThatPublishesHereHasAToken(t *testing.T) {
 	}
 }
 
-func TestWhatInstallsPackagesSeesNoToken(t *testing.T) {
+func TestTheContainerThatInstallsPackagesHasNoToken(t *testing.T) {
 	t.Parallel()
 	pod := podWithTokens(t, function(python), func(wanted *Workload) { wanted.Prepared = Prepared{Input: "price-prepare-0123456789"} })
 	require.Len(t, pod.InitContainers, 2)

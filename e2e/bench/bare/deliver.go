@@ -41,7 +41,7 @@ func Deliver(ctx context.Context, ready func(string), args []string) error {
 	}
 	defer context.AfterFunc(ctx, messages.Stop)()
 	client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: limit}}
-	places := make(chan struct{}, limit)
+	slots := make(chan struct{}, limit)
 	ready("")
 	for {
 		message, err := messages.Next()
@@ -51,9 +51,9 @@ func Deliver(ctx context.Context, ready func(string), args []string) error {
 		if err != nil {
 			return fmt.Errorf("pull: %w", err)
 		}
-		places <- struct{}{}
+		slots <- struct{}{}
 		go func() {
-			defer func() { <-places }()
+			defer func() { <-slots }()
 			if post(ctx, client, sink, message.Data()) == nil {
 				_ = message.Ack()
 			}

@@ -16,21 +16,21 @@ import (
 
 const (
 	ackWait = 30 * time.Second
-	patient = 5 * time.Minute
+	timeout = 5 * time.Minute
 	size    = 1024 // bytes of an event's data
 )
 
 // bench is the server, the sink and the state that all runs share.
 type bench struct {
-	rig    *rig.Rig
-	world  rig.World
-	nats   string
-	sink   string
-	events int
-	conn   *broker.Conn
-	raw    *nats.Conn
-	js     jetstream.JetStream
-	runs   int
+	rig     *rig.Rig
+	fixture rig.Fixture
+	nats    string
+	sink    string
+	events  int
+	conn    *broker.Conn
+	raw     *nats.Conn
+	js      jetstream.JetStream
+	runs    int
 }
 
 func newBench(ctx context.Context, r *rig.Rig, events int) (*bench, error) {
@@ -64,25 +64,25 @@ func (b *bench) close(ctx context.Context) {
 
 // prepare stores the events for a new consumer.
 func (b *bench) prepare(ctx context.Context, limit int) error {
-	for _, old := range b.world.Routes {
+	for _, old := range b.fixture.Routes {
 		if err := b.conn.DeleteConsumer(ctx, broker.DefaultStream, old.Consumer); err != nil {
 			return err
 		}
 	}
 	b.runs++
 	route := rig.Route("bench", "run"+strconv.Itoa(b.runs), "bench", "measured.v1", limit)
-	b.world = rig.World{NATS: b.nats, Endpoints: map[string][]string{
+	b.fixture = rig.Fixture{NATS: b.nats, Endpoints: map[string][]string{
 		route.Service.String(): {strings.TrimPrefix(b.sink, "http://")},
 	}}
-	b.world.Routes = append(b.world.Routes, route)
+	b.fixture.Routes = append(b.fixture.Routes, route)
 	streams := broker.DefaultStreamOptions()
-	if err := b.world.Prepare(ctx, b.conn, streams, ackWait); err != nil {
+	if err := b.fixture.Prepare(ctx, b.conn, streams, ackWait); err != nil {
 		return err
 	}
 	if err := b.store(ctx, route.Subjects[0]); err != nil {
 		return err
 	}
-	return rig.Ask(ctx, b.sink+"/reset", nil)
+	return rig.GetJSON(ctx, b.sink+"/reset", nil)
 }
 
 // store publishes the events as the eventbridge would have.
@@ -94,34 +94,34 @@ func (b *bench) store(ctx context.Context, subject string) error {
 			`"time":"2026-01-01T00:00:00Z","originaltype":"measured.v1","data":{"text":%q}}`, id, subject, filler)
 		if _, err := b.js.PublishMsgAsync(&nats.Msg{Subject: subject, Data: []byte(body), Header: nats.Header{
 			"ce-specversion": {"1.0"}, "ce-id": {id}, "ce-source": {"bench"}, "ce-type": {subject}, "Content-Type": {"application/json"},
-		}}, jetstream.WithStallWait(patient)); err != nil { // the disk is slower than we are
+		}}, jetstream.WithStallWait(timeout)); err != nil { // the disk is slower than we are
 			return fmt.Errorf("store an event: %w", err)
 		}
 	}
 	select {
 	case <-b.js.PublishAsyncComplete():
 		return nil
-	case <-time.After(patient):
-		return fmt.Errorf("%d events are not stored after %s", b.js.PublishAsyncPending(), patient)
+	case <-time.After(timeout):
+		return fmt.Errorf("%d events are not stored after %s", b.js.PublishAsyncPending(), timeout)
 	case <-ctx.Done():
 		return ctx.Err()
 	}
 }
 
-func (b *bench) startBridge(int) (*rig.Process, error) { return b.rig.StartBridge(b.world, 0) }
+func (b *bench) startBridge(int) (*rig.Process, error) { return b.rig.StartBridge(b.fixture, 0) }
 
 func (b *bench) startBare(limit int) (*rig.Process, error) {
-	return b.rig.Start("bare", b.nats, b.world.Routes[0].Consumer, b.sink, strconv.Itoa(limit))
+	return b.rig.Start("bare", b.nats, b.fixture.Routes[0].Consumer, b.sink, strconv.Itoa(limit))
 }
 
 // await returns when the sink has had so many events.
 func (b *bench) await(ctx context.Context, count int) error {
-	for deadline := time.Now().Add(patient); time.Now().Before(deadline) && ctx.Err() == nil; {
+	for deadline := time.Now().Add(timeout); time.Now().Before(deadline) && ctx.Err() == nil; {
 		var had int
-		if err := rig.Ask(ctx, b.sink+"/count", &had); err != nil || had >= count {
+		if err := rig.GetJSON(ctx, b.sink+"/count", &had); err != nil || had >= count {
 			return err
 		}
 		time.Sleep(5 * time.Millisecond)
 	}
-	return fmt.Errorf("the sink has not had %d events after %s", count, patient)
+	return fmt.Errorf("the sink has not had %d events after %s", count, timeout)
 }

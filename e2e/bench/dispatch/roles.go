@@ -18,7 +18,7 @@ func sinkRole(ctx context.Context, ready func(string), _ []string) error {
 		count.Add(1)
 		w.WriteHeader(http.StatusNoContent)
 	})
-	mux.HandleFunc("GET /count", func(w http.ResponseWriter, _ *http.Request) { rig.Answer(w, count.Load()) })
+	mux.HandleFunc("GET /count", func(w http.ResponseWriter, _ *http.Request) { rig.WriteJSON(w, count.Load()) })
 	mux.HandleFunc("GET /reset", func(http.ResponseWriter, *http.Request) { count.Store(0) })
 	return rig.Serve(ctx, 0, ready, mux)
 }

@@ -28,10 +28,10 @@ func newBench(ctx context.Context, r *rig.Rig) (*bench, error) {
 		return nil, err
 	}
 	// A Subscription whose sink sleeps: without one the stream would keep nothing.
-	world := rig.World{NATS: server.Where}
+	fixture := rig.Fixture{NATS: server.Where}
 	asleep := rig.Route("bench", "asleep", "bench", eventType, 10)
-	world.Routes = append(world.Routes, asleep)
-	if err := world.PrepareAlone(ctx, broker.DefaultStreamOptions(), 30*time.Second); err != nil {
+	fixture.Routes = append(fixture.Routes, asleep)
+	if err := fixture.PrepareAlone(ctx, broker.DefaultStreamOptions(), 30*time.Second); err != nil {
 		return nil, err
 	}
 	conn, err := nats.Connect(server.Where)
@@ -46,7 +46,7 @@ func newBench(ctx context.Context, r *rig.Rig) (*bench, error) {
 	if err != nil {
 		return nil, fmt.Errorf("find the stream: %w", err)
 	}
-	bridge, err := r.StartBridge(world, 0)
+	bridge, err := r.StartBridge(fixture, 0)
 	if err != nil {
 		return nil, err
 	}

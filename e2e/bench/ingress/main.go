@@ -19,7 +19,7 @@ const (
 )
 
 func main() {
-	rig.Main(measure, map[string]rig.Role{"bare": bare.Take, "load": load.Publish})
+	rig.Main(measure, map[string]rig.Role{"bare": bare.Ingress, "load": load.Publish})
 }
 
 // figures are those of one kind of ingress with one number of connections.

@@ -16,7 +16,7 @@ const (
 	connections = 64
 	maxInFlight = 100
 	warmUp      = 2 * time.Second
-	patient     = time.Minute
+	timeout     = time.Minute
 )
 
 // pair takes events and delivers them.
@@ -43,19 +43,19 @@ func newBench(ctx context.Context, r *rig.Rig) (*bench, error) {
 	}
 	ours := rig.Route("bench", "ours", "bench", "ours.v1", maxInFlight)
 	bare := rig.Route("bench", "bare", "bench", "bare.v1", maxInFlight)
-	world := rig.World{NATS: server.Where, Endpoints: map[string][]string{
+	fixture := rig.Fixture{NATS: server.Where, Endpoints: map[string][]string{
 		ours.Service.String(): {strings.TrimPrefix(sink.Where, "http://")},
 	}}
-	world.Routes = append(world.Routes, ours, bare)
-	if err := world.PrepareAlone(ctx, broker.DefaultStreamOptions(), 30*time.Second); err != nil {
+	fixture.Routes = append(fixture.Routes, ours, bare)
+	if err := fixture.PrepareAlone(ctx, broker.DefaultStreamOptions(), 30*time.Second); err != nil {
 		return nil, err
 	}
-	world.Routes = world.Routes[:1]
-	bridge, err := r.StartBridge(world, 0)
+	fixture.Routes = fixture.Routes[:1]
+	bridge, err := r.StartBridge(fixture, 0)
 	if err != nil {
 		return nil, err
 	}
-	take, err := r.Start("ingress", server.Where)
+	ingress, err := r.Start("ingress", server.Where)
 	if err != nil {
 		return nil, err
 	}
@@ -64,14 +64,14 @@ func newBench(ctx context.Context, r *rig.Rig) (*bench, error) {
 	}
 	where, _, _ := strings.Cut(bridge.Where, " ") // behind it is where the metrics are
 	return &bench{
-		bridge: pair{"bridge", where, "ours.v1"}, bare: pair{"bare", take.Where, "bare.v1"}, sink: sink.Where, load: load.Where,
+		bridge: pair{"bridge", where, "ours.v1"}, bare: pair{"bare", ingress.Where, "bare.v1"}, sink: sink.Where, load: load.Where,
 	}, nil
 }
 
 // run publishes to one of the pairs and asks the sink for what came.
 func (b *bench) run(ctx context.Context, round, rate, seconds int, p pair, f *figures) error {
 	counted := time.Now().Add(warmUp)
-	if err := rig.Ask(ctx, fmt.Sprintf("%s/reset?from=%d", b.sink, counted.UnixNano()), nil); err != nil {
+	if err := rig.GetJSON(ctx, fmt.Sprintf("%s/reset?from=%d", b.sink, counted.UnixNano()), nil); err != nil {
 		return err
 	}
 	published, err := load.Order{
@@ -92,11 +92,11 @@ func (b *bench) run(ctx context.Context, round, rate, seconds int, p pair, f *fi
 
 // await returns when the sink has the published events. The publisher began to count a moment after the sink.
 func (b *bench) await(ctx context.Context, published int) (s seen, err error) {
-	for deadline := time.Now().Add(patient); time.Now().Before(deadline) && ctx.Err() == nil; {
-		if err := rig.Ask(ctx, b.sink+"/seen", &s); err != nil || s.Events >= published {
+	for deadline := time.Now().Add(timeout); time.Now().Before(deadline) && ctx.Err() == nil; {
+		if err := rig.GetJSON(ctx, b.sink+"/seen", &s); err != nil || s.Events >= published {
 			return s, err
 		}
 		time.Sleep(20 * time.Millisecond)
 	}
-	return s, fmt.Errorf("the sink has %d of %d after %s", s.Events, published, patient)
+	return s, fmt.Errorf("the sink has %d of %d after %s", s.Events, published, timeout)
 }

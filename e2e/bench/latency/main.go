@@ -14,7 +14,7 @@ import (
 
 func main() {
 	rig.Main(measure, map[string]rig.Role{
-		"sink": sinkRole, "ingress": bare.Take, "deliver": bare.Deliver, "load": load.Publish,
+		"sink": sinkRole, "ingress": bare.Ingress, "deliver": bare.Deliver, "load": load.Publish,
 	})
 }
 

@@ -72,6 +72,6 @@ func sinkRole(ctx context.Context, ready func(string), _ []string) error {
 		from, _ := strconv.ParseInt(r.URL.Query().Get("from"), 10, 64)
 		a.reset(time.Unix(0, from))
 	})
-	mux.HandleFunc("GET /seen", func(w http.ResponseWriter, _ *http.Request) { rig.Answer(w, a.seen()) })
+	mux.HandleFunc("GET /seen", func(w http.ResponseWriter, _ *http.Request) { rig.WriteJSON(w, a.seen()) })
 	return rig.Serve(ctx, 0, ready, mux)
 }

@@ -14,7 +14,7 @@ import (
 
 const (
 	size    = 1024 // bytes of an event's data
-	patient = 30 * time.Second
+	timeout = 30 * time.Second
 )
 
 // connection publishes one event at a time.
@@ -43,7 +43,7 @@ func (c *connection) publish(id string, at time.Time) (bool, error) {
 	c.request = append(c.request, data...)
 	c.request = append(c.request, strings.Repeat("x", size-len(data)-len(`"}`))...)
 	c.request = append(c.request, `"}`...)
-	_ = c.conn.SetDeadline(time.Now().Add(patient))
+	_ = c.conn.SetDeadline(time.Now().Add(timeout))
 	if _, err := c.conn.Write(c.request); err != nil {
 		return false, fmt.Errorf("publish: %w", err)
 	}

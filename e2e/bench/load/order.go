@@ -36,7 +36,7 @@ func (o Order) Run(ctx context.Context, publisher string) (Result, error) {
 		"warmup": {o.WarmUp.String()}, "duration": {o.Duration.String()}, "rate": {strconv.Itoa(o.PerSecond)},
 	}
 	var result Result
-	if err := rig.Ask(ctx, publisher+"/run?"+query.Encode(), &result); err != nil {
+	if err := rig.GetJSON(ctx, publisher+"/run?"+query.Encode(), &result); err != nil {
 		return Result{}, err
 	}
 	if result.Refused > 0 || result.Answered == 0 {

@@ -24,7 +24,7 @@ func Publish(ctx context.Context, ready func(string), _ []string) error {
 			http.Error(w, err.Error(), http.StatusInternalServerError)
 			return
 		}
-		rig.Answer(w, result)
+		rig.WriteJSON(w, result)
 	}))
 }
 

@@ -49,12 +49,12 @@ func hold(ctx context.Context, address string, s shape, got *gains) error {
 			return err
 		}
 		got.sent.Add(1)
-		switch s.manner {
-		case deaf:
-		case fleet:
+		switch s.behaviour {
+		case ignoresAnswers:
+		case disconnects:
 			return nil
 		default:
-			if err := hear(answers, got); err != nil {
+			if err := readAnswer(answers, got); err != nil {
 				return err
 			}
 		}
@@ -62,7 +62,7 @@ func hold(ctx context.Context, address string, s shape, got *gains) error {
 }
 
 // readAnswer reads an answer and counts it.
-func hear(answers *bufio.Reader, got *gains) error {
+func readAnswer(answers *bufio.Reader, got *gains) error {
 	answer, err := http.ReadResponse(answers, nil)
 	if err != nil {
 		return err

@@ -15,32 +15,32 @@ type shape struct {
 	// Requests to the bridge.
 	connections int
 	request     string // what each of them sends; {n} is another number each time
-	to          door
-	manner      manner
+	to          endpoint
+	behaviour   behaviour
 
 	// Deliveries of the bridge.
 	tenant tenant
 
-	flags []string      // of the bridge
-	takes time.Duration // how long the API server takes to review a token
+	flags      []string      // of the bridge
+	reviewTime time.Duration // how long the API server takes to review a token
 }
 
 // endpoint is the server of a bridge that a shape attacks.
-type door int
+type endpoint int
 
 const (
-	publishing door = iota
+	publishing endpoint = iota
 	administering
 	measuring
 )
 
 // behaviour is how attackers treat answers.
-type manner int
+type behaviour int
 
 const (
-	polite manner = iota // they read them
-	deaf                 // they read none, and send until they cannot
-	fleet                // they disconnect when they have sent
+	readsAnswers   behaviour = iota // they read them
+	ignoresAnswers                  // they read none, and send until they cannot
+	disconnects                     // they disconnect when they have sent
 )
 
 // tenant has Subscriptions to events that wait when the bridge starts. All of them get all events.
@@ -55,7 +55,7 @@ type tenant struct {
 }
 
 // shapes are all that are played.
-func shapes() []shape { return slices.Concat(published(), delivered(), asked()) }
+func shapes() []shape { return slices.Concat(publisherShapes(), tenantShapes(), adminShapes()) }
 
 // scaled is the shape with so many percent of its connections, Subscriptions and events.
 func (s shape) scaled(percent int) shape {

@@ -40,10 +40,10 @@ type figures struct {
 
 // stage runs one shape with a NATS of its own, so that nothing is left of the shape before.
 type stage struct {
-	rig   *rig.Rig
-	shape shape
-	world rig.World
-	sink  *sink
+	rig     *rig.Rig
+	shape   shape
+	fixture rig.Fixture
+	sink    *sink
 }
 
 // play has one shape played against a bridge of its own.
@@ -66,7 +66,7 @@ func play(ctx context.Context, r *rig.Rig, s shape, duration time.Duration) (f f
 	}
 	defer sink.close()
 	defer stop()
-	st := &stage{rig: r, shape: s, sink: sink, world: rig.World{NATS: server.Where, Review: s.takes, Endpoints: map[string][]string{}}}
+	st := &stage{rig: r, shape: s, sink: sink, fixture: rig.Fixture{NATS: server.Where, Review: s.reviewTime, Endpoints: map[string][]string{}}}
 	if err := st.prepare(ctx); err != nil {
 		return f, fmt.Errorf("prepare %q: %w", s.name, err)
 	}
@@ -75,15 +75,15 @@ func play(ctx context.Context, r *rig.Rig, s shape, duration time.Duration) (f f
 
 // prepare makes the Subscriptions, and stores the events that wait for them.
 func (st *stage) prepare(ctx context.Context) error {
-	st.world.Routes = append(st.shape.tenant.routes(), rig.Route("bench", "asleep", source, eventType, 10))
+	st.fixture.Routes = append(st.shape.tenant.routes(), rig.Route("bench", "asleep", source, eventType, 10))
 	for _, route := range st.shape.tenant.routes() {
-		st.world.Endpoints[route.Service.String()] = []string{st.sink.address()}
+		st.fixture.Endpoints[route.Service.String()] = []string{st.sink.address()}
 	}
-	conn, err := rig.Connect(ctx, st.world.NATS)
+	conn, err := rig.Connect(ctx, st.fixture.NATS)
 	if err != nil {
 		return err
 	}
-	err = st.world.Prepare(ctx, conn, broker.DefaultStreamOptions(), st.shape.tenant.ackWait())
+	err = st.fixture.Prepare(ctx, conn, broker.DefaultStreamOptions(), st.shape.tenant.ackWait())
 	if err == nil {
 		err = st.store(ctx, conn)
 	}
@@ -113,7 +113,7 @@ func (st *stage) store(ctx context.Context, conn *broker.Conn) error {
 }
 
 // start runs a bridge and returns the addresses of its servers.
-func (st *stage) start() (bridge *rig.Process, doors map[door]string, err error) {
+func (st *stage) start() (bridge *rig.Process, endpoints map[endpoint]string, err error) {
 	ports, err := rig.Ports(1)
 	if err != nil {
 		return nil, nil, err
@@ -123,14 +123,14 @@ func (st *stage) start() (bridge *rig.Process, doors map[door]string, err error)
 		return nil, nil, fmt.Errorf("write the admin API's token: %w", err)
 	}
 	administered := "127.0.0.1:" + strconv.Itoa(ports[0])
-	bridge, err = st.rig.StartBridge(st.world, 0, append([]string{
+	bridge, err = st.rig.StartBridge(st.fixture, 0, append([]string{
 		"--admin-address=" + administered, "--admin-token-file=" + token, "--delivery-ack-wait=" + st.shape.tenant.ackWait().String(),
 	}, st.shape.flags...)...)
 	if err != nil {
 		return nil, nil, err
 	}
 	public, metrics, _ := strings.Cut(bridge.Where, " ")
-	return bridge, map[door]string{
+	return bridge, map[endpoint]string{
 		publishing: strings.TrimPrefix(public, "http://"), measuring: strings.TrimPrefix(metrics, "http://"), administering: administered,
 	}, nil
 }
@@ -145,7 +145,7 @@ func (st *stage) run(ctx context.Context, duration time.Duration) (figures, erro
 		before.Kill()
 		duration += st.shape.tenant.ackWait() // until the second bridge gets the events of the first
 	}
-	bridge, doors, err := st.start()
+	bridge, endpoints, err := st.start()
 	if err != nil {
 		return figures{}, err
 	}
@@ -156,9 +156,9 @@ func (st *stage) run(ctx context.Context, duration time.Duration) (figures, erro
 	attacked := make(chan struct{})
 	go func() {
 		defer close(attacked)
-		attack(ctx, doors[st.shape.to], st.shape, f.got)
+		attack(ctx, endpoints[st.shape.to], st.shape, f.got)
 	}()
-	f.stored, f.refused = publish(ctx, "http://"+doors[publishing])
+	f.stored, f.refused = publish(ctx, "http://"+endpoints[publishing])
 	<-attacked
 	f.calls = st.sink.calls.Load()
 	f.peak, f.from, err = bridge.Peak()

@@ -19,11 +19,11 @@ const (
 	// delay of the one Subscription is the sum of four levels, and a rest that a bridge waits for.
 	delay     = 2900 * time.Millisecond
 	perSecond = 100
-	patient   = time.Minute
+	timeout   = time.Minute
 
 	ackWait = 30 * time.Second
 	// bytesPerRetry makes the stream large enough for twice as many.
-	roomPerRetry = 4 << 10
+	bytesPerRetry = 4 << 10
 )
 
 // bench is a server, a bridge for one Subscription with its sink, and those whose retries wait.
@@ -52,20 +52,20 @@ func newBench(ctx context.Context, r *rig.Rig, count int) (*bench, error) {
 	one := rig.Route("bench", "one", "bench", "one.v1", eventingv1alpha2.DefaultMaxInFlight)
 	one.Delivery.Backoff = routing.Backoff{Policy: eventingv1alpha2.BackoffConstant, Delay: delay, MaxDelay: delay}
 	streams := broker.DefaultStreamOptions()
-	streams.RetryMaxBytes = max(streams.RetryMaxBytes, int64(count)*roomPerRetry)
-	world := rig.World{NATS: server.Where, Routes: append(b.others, one)}
-	if err := world.Prepare(ctx, b.conn, streams, ackWait); err != nil {
+	streams.RetryMaxBytes = max(streams.RetryMaxBytes, int64(count)*bytesPerRetry)
+	fixture := rig.Fixture{NATS: server.Where, Routes: append(b.others, one)}
+	if err := fixture.Prepare(ctx, b.conn, streams, ackWait); err != nil {
 		return nil, err
 	}
-	world.Routes = []routing.Route{one}
-	world.Endpoints = map[string][]string{one.Service.String(): {strings.TrimPrefix(sink.Where, "http://")}}
-	b.bridge, err = r.StartBridge(world, 0)
+	fixture.Routes = []routing.Route{one}
+	fixture.Endpoints = map[string][]string{one.Service.String(): {strings.TrimPrefix(sink.Where, "http://")}}
+	b.bridge, err = r.StartBridge(fixture, 0)
 	return b, err
 }
 
 // run publishes for the one Subscription and asks the sink how late the second attempts came.
 func (b *bench) run(ctx context.Context, seconds int) (s seen, err error) {
-	if err := rig.Ask(ctx, b.sink+"/reset", nil); err != nil {
+	if err := rig.GetJSON(ctx, b.sink+"/reset", nil); err != nil {
 		return s, err
 	}
 	publisher := broker.NewPublisher(b.conn, broker.DefaultPublisherOptions())
@@ -83,12 +83,12 @@ func (b *bench) run(ctx context.Context, seconds int) (s seen, err error) {
 			return s, err
 		}
 	}
-	for deadline := time.Now().Add(patient); s.Events < events; time.Sleep(100 * time.Millisecond) {
-		if err := rig.Ask(ctx, b.sink+"/seen", &s); err != nil {
+	for deadline := time.Now().Add(timeout); s.Events < events; time.Sleep(100 * time.Millisecond) {
+		if err := rig.GetJSON(ctx, b.sink+"/seen", &s); err != nil {
 			return s, err
 		}
 		if time.Now().After(deadline) {
-			return s, fmt.Errorf("the sink has %d of %d after %s", s.Events, events, patient)
+			return s, fmt.Errorf("the sink has %d of %d after %s", s.Events, events, timeout)
 		}
 	}
 	return s, nil

@@ -49,10 +49,10 @@ func (a *attempts) seen(w http.ResponseWriter, _ *http.Request) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if len(a.late) == 0 {
-		rig.Answer(w, seen{})
+		rig.WriteJSON(w, seen{})
 		return
 	}
-	rig.Answer(w, seen{
+	rig.WriteJSON(w, seen{
 		Events: len(a.late), P50: rig.Milliseconds(a.late, 50), P99: rig.Milliseconds(a.late, 99), Most: rig.Milliseconds(a.late, 100),
 	})
 }

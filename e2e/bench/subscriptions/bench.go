@@ -23,7 +23,7 @@ const (
 	maxInFlight = 10
 	ackWait     = 30 * time.Second
 	makers      = 8
-	patient     = 5 * time.Minute
+	timeout     = 5 * time.Minute
 )
 
 // bench is a server, a sink for all Subscriptions, and a count of the server's API calls.
@@ -78,7 +78,7 @@ func (b *bench) close(context.Context) { b.conn.Close() }
 // prepare makes the consumers, some at a time: the controller's part, which is not measured.
 func (b *bench) prepare(ctx context.Context) error {
 	streams := broker.DefaultStreamOptions()
-	if err := (rig.World{NATS: b.nats}).PrepareAlone(ctx, streams, ackWait); err != nil {
+	if err := (rig.Fixture{NATS: b.nats}).PrepareAlone(ctx, streams, ackWait); err != nil {
 		return err
 	}
 	conn, err := rig.Connect(ctx, b.nats)
@@ -98,8 +98,8 @@ func (b *bench) prepare(ctx context.Context) error {
 }
 
 // fixture is what the bridge sees: all sinks are ready, or only those of active Subscriptions.
-func (b *bench) world(asleep bool) rig.World {
-	w := rig.World{NATS: b.nats, Routes: b.routes, Endpoints: map[string][]string{}}
+func (b *bench) fixture(asleep bool) rig.Fixture {
+	w := rig.Fixture{NATS: b.nats, Routes: b.routes, Endpoints: map[string][]string{}}
 	awake := b.routes
 	if asleep {
 		awake = b.active
@@ -125,7 +125,7 @@ func (b *bench) publish(ctx context.Context) error {
 		}
 		confirmations = append(confirmations, confirmation)
 	}
-	ctx, cancel := context.WithTimeout(ctx, patient)
+	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	for _, confirmation := range confirmations {
 		select {
@@ -142,11 +142,11 @@ func (b *bench) publish(ctx context.Context) error {
 // await returns when the sink has had events of so many Subscriptions.
 func (b *bench) await(ctx context.Context, subscriptions int) error {
 	var s seen
-	for deadline := time.Now().Add(patient); time.Now().Before(deadline) && ctx.Err() == nil; {
-		if err := rig.Ask(ctx, b.sink+"/seen", &s); err != nil || s.Subscriptions >= subscriptions {
+	for deadline := time.Now().Add(timeout); time.Now().Before(deadline) && ctx.Err() == nil; {
+		if err := rig.GetJSON(ctx, b.sink+"/seen", &s); err != nil || s.Subscriptions >= subscriptions {
 			return err
 		}
 		time.Sleep(20 * time.Millisecond)
 	}
-	return fmt.Errorf("events of %d of %d Subscriptions have come after %s", s.Subscriptions, subscriptions, patient)
+	return fmt.Errorf("events of %d of %d Subscriptions have come after %s", s.Subscriptions, subscriptions, timeout)
 }

@@ -19,11 +19,11 @@ func (b *bench) run(ctx context.Context, asleep bool, seconds int) (f figures, e
 	if asleep {
 		sinks = "99 % asleep"
 	}
-	if err := errors.Join(rig.Ask(ctx, b.sink+"/reset", nil), b.publish(ctx)); err != nil {
+	if err := errors.Join(rig.GetJSON(ctx, b.sink+"/reset", nil), b.publish(ctx)); err != nil {
 		return f, err
 	}
 	begun := time.Now()
-	p, err := b.rig.StartBridge(b.world(asleep), 0)
+	p, err := b.rig.StartBridge(b.fixture(asleep), 0)
 	if err != nil {
 		return f, err
 	}
@@ -33,7 +33,7 @@ func (b *bench) run(ctx context.Context, asleep bool, seconds int) (f figures, e
 	}
 	f.start = time.Since(begun).Seconds()
 	for _, state := range []string{"idle", "active"} {
-		if err := b.observe(ctx, p, state == "active", seconds, func(l look) {
+		if err := b.observe(ctx, p, state == "active", seconds, func(l sample) {
 			fmt.Printf("%-14s %-7s %9.1f %9d %11d %12.0f %11.0f %7.1f\n",
 				sinks, state, f.start, l.rss, l.goroutines, l.calls, l.events, l.cpu)
 		}); err != nil {
@@ -45,18 +45,18 @@ func (b *bench) run(ctx context.Context, asleep bool, seconds int) (f figures, e
 }
 
 // sample is one measurement of a bridge, per second where that has a meaning.
-type look struct {
+type sample struct {
 	rss, goroutines    int
 	calls, events, cpu float64
 }
 
-func (b *bench) observe(ctx context.Context, p *rig.Process, active bool, seconds int, show func(look)) error {
+func (b *bench) observe(ctx context.Context, p *rig.Process, active bool, seconds int, show func(sample)) error {
 	cpu, err := p.CPU()
 	if err != nil {
 		return err
 	}
 	var before, after seen
-	if err := rig.Ask(ctx, b.sink+"/seen", &before); err != nil {
+	if err := rig.GetJSON(ctx, b.sink+"/seen", &before); err != nil {
 		return err
 	}
 	begun, calls := time.Now(), b.calls.Load()
@@ -77,10 +77,10 @@ func (b *bench) observe(ctx context.Context, p *rig.Process, active bool, second
 	if err != nil {
 		return err
 	}
-	if err := rig.Ask(ctx, b.sink+"/seen", &after); err != nil {
+	if err := rig.GetJSON(ctx, b.sink+"/seen", &after); err != nil {
 		return err
 	}
-	l := look{
+	l := sample{
 		calls: float64(b.calls.Load()-calls) / took, events: float64(after.Events-before.Events) / took,
 		cpu: (used - cpu).Seconds() / took * 100,
 	}

@@ -33,7 +33,7 @@ func sinkRole(ctx context.Context, ready func(string), _ []string) error {
 	mux.HandleFunc("GET /seen", func(w http.ResponseWriter, _ *http.Request) {
 		mu.Lock()
 		defer mu.Unlock()
-		rig.Answer(w, seen{events, len(hosts)})
+		rig.WriteJSON(w, seen{events, len(hosts)})
 	})
 	return rig.Serve(ctx, 0, ready, mux)
 }

@@ -45,7 +45,7 @@ func TestManifestsAreWholeObjects(t *testing.T) {
 	require.Contains(t, text, "path: "+RegistryData(dir))
 }
 
-func TestCoreDNSForwardsOnlyWhereThereIsSomeone(t *testing.T) {
+func TestCoreDNSForwardsOnlyToUpstreamNameservers(t *testing.T) {
 	t.Parallel()
 	text, err := render(settings{Nameservers: []string{"192.0.2.1", "192.0.2.2"}})
 	require.NoError(t, err)

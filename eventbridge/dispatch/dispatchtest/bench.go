@@ -22,7 +22,7 @@ type bench struct {
 	gate        *Gate
 	maxInFlight int
 	options     dispatch.Options
-	letters     dispatch.DeadLetters
+	deadLetters dispatch.DeadLetters
 	source      func(dispatch.Source) dispatch.Source
 	filter      dispatch.Filter
 	replies     dispatch.Replies
@@ -63,8 +63,8 @@ func (b *bench) start(t *testing.T, sink dispatch.Sink) (stop func()) {
 		Metrics:      b.metrics,
 		Log:          logr.Discard(),
 	}
-	if b.letters != nil {
-		deps.DeadLetters = b.letters
+	if b.deadLetters != nil {
+		deps.DeadLetters = b.deadLetters
 	}
 	if b.source != nil {
 		deps.Source = b.source(deps.Source)
@@ -83,7 +83,7 @@ func (b *bench) start(t *testing.T, sink dispatch.Sink) (stop func()) {
 // backlogIs waits until the queue is as wanted: brokers count a moment later.
 func (b *bench) backlogIs(t *testing.T, want Backlog) {
 	t.Helper()
-	require.Eventually(t, func() bool { return b.Backlog(t) == want }, patience, tick, "the backlog is not %+v", want)
+	require.Eventually(t, func() bool { return b.Backlog(t) == want }, timeout, tick, "the backlog is not %+v", want)
 }
 
 // holds waits until the dispatcher holds so many messages.
@@ -98,7 +98,7 @@ func (b *bench) holds(t *testing.T, want int) {
 			}
 		}
 		return false
-	}, patience, tick, "the dispatcher does not hold %d messages", want)
+	}, timeout, tick, "the dispatcher does not hold %d messages", want)
 }
 
 // left waits until so many messages are not settled. Brokers count those that were given back as delivered.
@@ -107,14 +107,14 @@ func (b *bench) left(t *testing.T, want int) {
 	require.Eventually(t, func() bool {
 		backlog := b.Backlog(t)
 		return backlog.Pending+backlog.AckPending+backlog.Waiting+backlog.Detached == want
-	}, patience, tick, "%d messages are not what is left", want)
+	}, timeout, tick, "%d messages are not what is left", want)
 }
 
 // settled waits until everything that was published is acked or rejected, and nothing is left in the queue.
 // An empty queue alone says little: a broker may count what it has just confirmed a moment later.
 func (b *bench) settled(t *testing.T) {
 	t.Helper()
-	require.Eventually(t, func() bool { return b.ended(t) >= b.published }, patience, tick, "messages are left")
+	require.Eventually(t, func() bool { return b.ended(t) >= b.published }, timeout, tick, "messages are left")
 	b.backlogIs(t, Backlog{})
 }
 

@@ -43,7 +43,7 @@ func detaches(t *testing.T, b *bench) {
 	sink, release := hanging(b, MaxAckPending, http.StatusOK)
 	b.start(t, sink)
 	b.Publish(t, Events(50)...)
-	require.Eventually(t, func() bool { return len(sink.Attempts()) == 50 }, patience, tick, "calls that hang block the others")
+	require.Eventually(t, func() bool { return len(sink.Attempts()) == 50 }, timeout, tick, "calls that hang block the others")
 	b.backlogIs(t, Backlog{Detached: MaxAckPending})
 	require.Equal(t, MaxAckPending, sink.Busy(), "they go on")
 	b.holds(t, MaxAckPending)
@@ -71,7 +71,7 @@ func detachesNoneOfOne(t *testing.T, b *bench) {
 	sink, release := hanging(b, 1, http.StatusOK)
 	b.start(t, sink)
 	b.Publish(t, Events(2)...)
-	require.Eventually(t, func() bool { return sink.Busy() == 1 }, patience, tick)
+	require.Eventually(t, func() bool { return sink.Busy() == 1 }, timeout, tick)
 	require.Never(t, func() bool { return b.Backlog(t).Detached > 0 || len(sink.Attempts()) > 1 }, detachedAfter+time.Second/2, tick)
 	close(release)
 	b.settled(t)
@@ -88,10 +88,10 @@ func retriesDetached(t *testing.T, b *bench) {
 	b.settled(t)
 	require.Equal(t, each(MaxAckPending, 2), sink.Attempts())
 	require.Equal(t, MaxAckPending, b.count(t, dispatch.Retry))
-	require.Empty(t, b.Letters(t))
+	require.Empty(t, b.StoredDeadLetters(t))
 }
 
-func buriesDetached(t *testing.T, b *bench) {
+func deadLettersDetached(t *testing.T, b *bench) {
 	t.Helper()
 	sink, release := hanging(b, 1, http.StatusBadRequest)
 	b.start(t, sink)
@@ -99,9 +99,9 @@ func buriesDetached(t *testing.T, b *bench) {
 	b.backlogIs(t, Backlog{Detached: 1})
 	close(release)
 	b.settled(t)
-	letters := b.Letters(t)
-	require.Len(t, letters, 1)
-	require.Equal(t, dispatch.DeadLetter{Reason: failure.SinkRejected, Attempts: 1, Status: http.StatusBadRequest}, letters[0].DeadLetter)
+	deadLetters := b.StoredDeadLetters(t)
+	require.Len(t, deadLetters, 1)
+	require.Equal(t, dispatch.DeadLetter{Reason: failure.SinkRejected, Attempts: 1, Status: http.StatusBadRequest}, deadLetters[0].DeadLetter)
 }
 
 func drainGivesBackDetached(t *testing.T, b *bench) {
@@ -115,5 +115,5 @@ func drainGivesBackDetached(t *testing.T, b *bench) {
 	require.Equal(t, MaxAckPending, b.count(t, dispatch.Return), "none is left to the end of its call")
 	b.start(t, NewSink(nil))
 	b.settled(t)
-	require.Empty(t, b.Letters(t))
+	require.Empty(t, b.StoredDeadLetters(t))
 }

@@ -22,7 +22,7 @@ func drains(t *testing.T, b *bench) {
 	})
 	stop := b.start(t, sink)
 	b.Publish(t, Events(10)...)
-	require.Eventually(t, func() bool { return sink.Busy() == 4 }, patience, tick)
+	require.Eventually(t, func() bool { return sink.Busy() == 4 }, timeout, tick)
 	stopped := make(chan struct{})
 	go func() {
 		defer close(stopped)
@@ -51,7 +51,7 @@ func drainGivesBack(t *testing.T, b *bench) {
 	})
 	stop := b.start(t, stuck)
 	b.Publish(t, Events(4)...)
-	require.Eventually(t, func() bool { return stuck.Busy() == 4 }, patience, tick)
+	require.Eventually(t, func() bool { return stuck.Busy() == 4 }, timeout, tick)
 	stop()
 
 	started := time.Now()
@@ -100,8 +100,8 @@ func (f sourceFunc) Receive(ctx context.Context, stop <-chan struct{}, each func
 	return f(ctx, stop, each)
 }
 
-type lettersFunc func(context.Context, dispatch.Message, dispatch.DeadLetter) error
+type deadLettersFunc func(context.Context, dispatch.Message, dispatch.DeadLetter) error
 
-func (f lettersFunc) Add(ctx context.Context, msg dispatch.Message, letter dispatch.DeadLetter) error {
-	return f(ctx, msg, letter)
+func (f deadLettersFunc) Add(ctx context.Context, msg dispatch.Message, deadLetter dispatch.DeadLetter) error {
+	return f(ctx, msg, deadLetter)
 }

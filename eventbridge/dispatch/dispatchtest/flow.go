@@ -35,7 +35,7 @@ func boundsInFlight(t *testing.T, b *bench) {
 	})
 	b.start(t, sink)
 	b.Publish(t, Events(12)...)
-	require.Eventually(t, func() bool { return sink.Busy() == 4 }, patience, tick)
+	require.Eventually(t, func() bool { return sink.Busy() == 4 }, timeout, tick)
 	b.backlogIs(t, Backlog{Pending: 8, AckPending: 4})
 	close(release)
 	b.settled(t)
@@ -43,7 +43,7 @@ func boundsInFlight(t *testing.T, b *bench) {
 	require.Equal(t, each(12, 1), sink.Attempts())
 }
 
-func retriesHoldUpNobody(t *testing.T, b *bench) {
+func retriesBlockNoOthers(t *testing.T, b *bench) {
 	t.Helper()
 	b.options.Backoff = dispatch.Backoff{Base: time.Minute, Max: time.Minute}
 	sink := NewSink(func(_ context.Context, ev cloudevent.Event, _ int) (dispatch.Answer, error) {
@@ -54,7 +54,7 @@ func retriesHoldUpNobody(t *testing.T, b *bench) {
 	})
 	b.start(t, sink)
 	b.Publish(t, Events(10)...)
-	require.Eventually(t, func() bool { return len(sink.Attempts()) == 10 }, patience, tick, "failing events block the others")
+	require.Eventually(t, func() bool { return len(sink.Attempts()) == 10 }, timeout, tick, "failing events block the others")
 	b.backlogIs(t, Backlog{Waiting: 9})
 }
 
@@ -89,16 +89,16 @@ func conserves(t *testing.T, b *bench) {
 	})
 	stop := b.start(t, sink)
 	b.Publish(t, Events(published)...)
-	require.Eventually(t, func() bool { return len(acked) > published/4 }, patience, tick)
+	require.Eventually(t, func() bool { return len(acked) > published/4 }, timeout, tick)
 	stop()
 	require.Eventually(t, func() bool {
 		left := b.Backlog(t)
-		return published == len(acked)+len(b.Letters(t))+left.Pending+left.AckPending+left.Waiting
-	}, patience, tick)
+		return published == len(acked)+len(b.StoredDeadLetters(t))+left.Pending+left.AckPending+left.Waiting
+	}, timeout, tick)
 
 	b.start(t, sink)
 	b.settled(t)
-	require.Equal(t, published, len(acked)+len(b.Letters(t)))
+	require.Equal(t, published, len(acked)+len(b.StoredDeadLetters(t)))
 }
 
 func slowly(ctx context.Context, _ cloudevent.Event, _ int) (dispatch.Answer, error) {

@@ -74,7 +74,7 @@ func busyBehindClosedGate(t *testing.T, b *bench) {
 	})
 	b.Publish(t, Events(3)...)
 	b.start(t, sink)
-	require.Eventually(t, func() bool { return sink.Busy() == 1 }, patience, tick)
+	require.Eventually(t, func() bool { return sink.Busy() == 1 }, timeout, tick)
 	b.backlogIs(t, Backlog{AckPending: 3})
 	b.gate.Close()
 	b.holds(t, 1) // the one that is being delivered; the others were given back
@@ -98,5 +98,5 @@ func outlivesGoneSink(t *testing.T, b *bench) {
 	b.Publish(t, Events(1)...)
 	b.settled(t)
 	require.Equal(t, each(1, b.options.MaxAttempts+3), sink.Attempts())
-	require.Empty(t, b.Letters(t))
+	require.Empty(t, b.StoredDeadLetters(t))
 }

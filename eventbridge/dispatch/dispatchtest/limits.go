@@ -62,13 +62,13 @@ func (q *quota) Over(msg dispatch.Message) bool {
 }
 
 // overLimitReasons are the reasons of the dead letters, none of which was tried.
-func (b *bench) buried(t *testing.T) map[string]failure.Reason {
+func (b *bench) overLimitReasons(t *testing.T) map[string]failure.Reason {
 	t.Helper()
 	reasons := map[string]failure.Reason{}
-	for _, letter := range b.Letters(t) {
-		require.Zero(t, letter.Attempts, letter.ID)
-		require.NotContains(t, reasons, letter.ID)
-		reasons[letter.ID] = letter.Reason
+	for _, deadLetter := range b.StoredDeadLetters(t) {
+		require.Zero(t, deadLetter.Attempts, deadLetter.ID)
+		require.NotContains(t, reasons, deadLetter.ID)
+		reasons[deadLetter.ID] = deadLetter.Reason
 	}
 	return reasons
 }
@@ -83,7 +83,7 @@ func expires(t *testing.T, b *bench) {
 	b.Publish(t, Events(3)...)
 	b.settled(t)
 	require.GreaterOrEqual(t, time.Since(began), b.options.TTL)
-	require.Equal(t, map[string]failure.Reason{"0": failure.Expired, "1": failure.Expired, "2": failure.Expired}, b.buried(t))
+	require.Equal(t, map[string]failure.Reason{"0": failure.Expired, "1": failure.Expired, "2": failure.Expired}, b.overLimitReasons(t))
 	require.Empty(t, sink.Attempts())
 
 	b.gate.Open()
@@ -103,10 +103,10 @@ func expiresBetweenAttempts(t *testing.T, b *bench) {
 	b.start(t, sink)
 	b.Publish(t, Events(1)...)
 	b.settled(t)
-	letters := b.Letters(t)
-	require.Len(t, letters, 1)
-	require.Equal(t, failure.Expired, letters[0].Reason)
-	require.Equal(t, sink.Attempts()["0"], letters[0].Attempts)
+	deadLetters := b.StoredDeadLetters(t)
+	require.Len(t, deadLetters, 1)
+	require.Equal(t, failure.Expired, deadLetters[0].Reason)
+	require.Equal(t, sink.Attempts()["0"], deadLetters[0].Attempts)
 }
 
 func sheds(t *testing.T, b *bench) {
@@ -124,7 +124,7 @@ func sheds(t *testing.T, b *bench) {
 	for i := range 15 {
 		want[strconv.Itoa(i)] = failure.QuotaExceeded
 	}
-	require.Equal(t, want, b.buried(t))
+	require.Equal(t, want, b.overLimitReasons(t))
 	limit.set(0)
 	b.gate.Open()
 	b.settled(t)
@@ -141,26 +141,28 @@ func shedsWhatIsWanted(t *testing.T, b *bench) {
 	b.Publish(t, Events(3)...)
 	limit.set(3)
 	b.settled(t)
-	require.Equal(t, map[string]failure.Reason{"1": failure.QuotaExceeded}, b.buried(t))
+	require.Equal(t, map[string]failure.Reason{"1": failure.QuotaExceeded}, b.overLimitReasons(t))
 }
 
 // starvedFilter is a filter that never gets to run.
-type turnless struct{ over <-chan struct{} }
+type starvedFilter struct{ over <-chan struct{} }
 
 // Match implements dispatch.Filter.
-func (f turnless) Match(*cloudevent.Event) (bool, error) {
+func (f starvedFilter) Match(*cloudevent.Event) (bool, error) {
 	<-f.over
 	return false, dispatch.ErrNotFiltered
 }
 
 // MatchSoon implements dispatch.PromptFilter.
-func (turnless) MatchSoon(*cloudevent.Event) (bool, error) { return false, dispatch.ErrNotFiltered }
+func (starvedFilter) MatchSoon(*cloudevent.Event) (bool, error) {
+	return false, dispatch.ErrNotFiltered
+}
 
-func shedsWithoutATurn(t *testing.T, b *bench) {
+func shedsPastStarvedFilter(t *testing.T, b *bench) {
 	t.Helper()
 	b.gate = NewGate(false)
 	over := make(chan struct{})
-	b.filter = turnless{over}
+	b.filter = starvedFilter{over}
 	limit := newQuota()
 	b.quota = limit
 	b.start(t, NewSink(nil))
@@ -168,7 +170,7 @@ func shedsWithoutATurn(t *testing.T, b *bench) {
 	b.Publish(t, Events(3)...)
 	limit.set(3)
 	b.settled(t)
-	require.Len(t, b.buried(t), 3)
+	require.Len(t, b.overLimitReasons(t), 3)
 }
 
 func interruptsWhatIsTooMuch(t *testing.T, b *bench) {
@@ -182,8 +184,8 @@ func interruptsWhatIsTooMuch(t *testing.T, b *bench) {
 	})
 	b.start(t, sink)
 	b.Publish(t, Events(12)...)
-	require.Eventually(t, func() bool { return sink.Busy() > 0 }, patience, tick)
+	require.Eventually(t, func() bool { return sink.Busy() > 0 }, timeout, tick)
 	limit.set(12)
 	b.settled(t)
-	require.Len(t, b.buried(t), 12)
+	require.Len(t, b.overLimitReasons(t), 12)
 }

@@ -15,12 +15,12 @@ import (
 // Memory is a durable consumer without a broker. It redelivers what is not settled within AckWait, and gives out no
 // more than MaxAckPending at a time.
 type Memory struct {
-	mu      sync.Mutex
-	ackWait time.Duration
-	stored  []*stored
-	letters []Letter
-	sources int           // that receive
-	changed chan struct{} // closed and replaced whenever a message may have become available
+	mu          sync.Mutex
+	ackWait     time.Duration
+	stored      []*stored
+	deadLetters []StoredDeadLetter
+	sources     int           // that receive
+	changed     chan struct{} // closed and replaced whenever a message may have become available
 }
 
 type stored struct {
@@ -82,14 +82,14 @@ func (m *Memory) Source(t *testing.T, _ bool) dispatch.Source {
 }
 
 // DeadLetters implements Backend.
-func (m *Memory) DeadLetters() dispatch.DeadLetters { return (*memoryLetters)(m) }
+func (m *Memory) DeadLetters() dispatch.DeadLetters { return (*memoryDeadLetters)(m) }
 
-// Letters implements Backend.
-func (m *Memory) Letters(t *testing.T) []Letter {
+// StoredDeadLetters implements Backend.
+func (m *Memory) StoredDeadLetters(t *testing.T) []StoredDeadLetter {
 	t.Helper()
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return slices.Clone(m.letters)
+	return slices.Clone(m.deadLetters)
 }
 
 // Backlog implements Backend.
@@ -127,7 +127,7 @@ func (s *memorySource) Receive(ctx context.Context, stop <-chan struct{}, each f
 			return nil
 		default:
 		}
-		message, next, changed := m.take(holder)
+		message, next, changed := m.handOut(holder)
 		if message != nil {
 			each(message)
 			continue
@@ -157,7 +157,7 @@ func (m *Memory) join(sources int) *int {
 }
 
 // handOut returns what is available, or when something next becomes due.
-func (m *Memory) take(holder *int) (message dispatch.Message, next time.Duration, changed chan struct{}) {
+func (m *Memory) handOut(holder *int) (message dispatch.Message, next time.Duration, changed chan struct{}) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	now := time.Now()
@@ -256,13 +256,13 @@ func (m *memoryMessage) change(apply func()) error {
 	return nil
 }
 
-type memoryLetters Memory
+type memoryDeadLetters Memory
 
-func (l *memoryLetters) Add(_ context.Context, msg dispatch.Message, letter dispatch.DeadLetter) error {
+func (l *memoryDeadLetters) Add(_ context.Context, msg dispatch.Message, deadLetter dispatch.DeadLetter) error {
 	ev, _ := msg.Event() // a dead letter need not be an event
 	m := (*Memory)(l)
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.letters = append(m.letters, Letter{ID: ev.ID, DeadLetter: letter})
+	m.deadLetters = append(m.deadLetters, StoredDeadLetter{ID: ev.ID, DeadLetter: deadLetter})
 	return nil
 }

@@ -58,7 +58,7 @@ func holdsUpItsKey(t *testing.T, b *bench) {
 	})
 	b.start(t, sink)
 	b.Publish(t, of("ann", "bob", "ann", "bob", "bob", "bob")...)
-	require.Eventually(t, func() bool { return b.ended(t) == 4 }, patience, tick, "bob waits for ann")
+	require.Eventually(t, func() bool { return b.ended(t) == 4 }, timeout, tick, "bob waits for ann")
 	require.Equal(t, []string{"0", "1", "3", "4", "5"}, slices.Sorted(slices.Values(keys(sink.Attempts()))))
 }
 
@@ -93,22 +93,22 @@ func holdsUpForGoneSink(t *testing.T, b *bench) {
 	}))
 }
 
-func holdsUpForLetter(t *testing.T, b *bench) {
+func holdsUpForDeadLetter(t *testing.T, b *bench) {
 	t.Helper()
 	refuse := true
-	b.letters = lettersFunc(func(ctx context.Context, msg dispatch.Message, letter dispatch.DeadLetter) error {
+	b.deadLetters = deadLettersFunc(func(ctx context.Context, msg dispatch.Message, deadLetter dispatch.DeadLetter) error {
 		if refuse {
 			refuse = false
 			return errors.New("no space left")
 		}
-		return b.DeadLetters().Add(ctx, msg, letter)
+		return b.DeadLetters().Add(ctx, msg, deadLetter)
 	})
 	require.Equal(t, []string{"0", "0", "1", "2"}, b.inOrder(t, func(int) (dispatch.Answer, error) {
 		return Status(http.StatusGone), nil
 	}))
 }
 
-func keepsItsPlace(t *testing.T, b *bench) {
+func keepsItsPosition(t *testing.T, b *bench) {
 	t.Helper()
 	b.options.OrderedBy = "customer"
 	release := make(chan struct{})

@@ -22,7 +22,7 @@ func deliversOnce(t *testing.T, b *bench) {
 	b.Publish(t, Events(50)...)
 	b.settled(t)
 	require.Equal(t, each(50, 1), sink.Attempts())
-	require.Empty(t, b.Letters(t))
+	require.Empty(t, b.StoredDeadLetters(t))
 }
 
 func retries(t *testing.T, b *bench) {
@@ -44,7 +44,7 @@ func retries(t *testing.T, b *bench) {
 	require.Equal(t, each(1, 3), sink.Attempts())
 	require.GreaterOrEqual(t, times[1].Sub(times[0]), 40*time.Millisecond)
 	require.GreaterOrEqual(t, times[2].Sub(times[1]), 80*time.Millisecond)
-	require.Empty(t, b.Letters(t))
+	require.Empty(t, b.StoredDeadLetters(t))
 }
 
 func honoursRetryAfter(t *testing.T, b *bench) {
@@ -79,11 +79,11 @@ func refuses(t *testing.T, b *bench) {
 	b.Publish(t, Events(3)...)
 	b.settled(t)
 	require.Equal(t, each(3, 1), sink.Attempts())
-	letters := b.Letters(t)
-	require.Len(t, letters, 1)
-	require.Equal(t, Letter{ID: "1", DeadLetter: dispatch.DeadLetter{
+	deadLetters := b.StoredDeadLetters(t)
+	require.Len(t, deadLetters, 1)
+	require.Equal(t, StoredDeadLetter{ID: "1", DeadLetter: dispatch.DeadLetter{
 		Reason: failure.SinkRejected, Attempts: 1, Status: http.StatusBadRequest, Excerpt: "no such order",
-	}}, letters[0])
+	}}, deadLetters[0])
 }
 
 func exhausts(t *testing.T, b *bench) {
@@ -95,12 +95,12 @@ func exhausts(t *testing.T, b *bench) {
 	b.Publish(t, Events(2)...)
 	b.settled(t)
 	require.Equal(t, each(2, 4), sink.Attempts())
-	letters := b.Letters(t)
-	require.Len(t, letters, 2)
-	require.Equal(t, dispatch.DeadLetter{Reason: failure.AttemptsExhausted, Attempts: 4}, letters[0].DeadLetter)
+	deadLetters := b.StoredDeadLetters(t)
+	require.Len(t, deadLetters, 2)
+	require.Equal(t, dispatch.DeadLetter{Reason: failure.AttemptsExhausted, Attempts: 4}, deadLetters[0].DeadLetter)
 }
 
-func buriesGarbage(t *testing.T, b *bench) {
+func deadLettersGarbage(t *testing.T, b *bench) {
 	t.Helper()
 	sink := NewSink(nil)
 	b.start(t, sink)
@@ -108,19 +108,19 @@ func buriesGarbage(t *testing.T, b *bench) {
 	b.Publish(t, Events(1)...)
 	b.settled(t)
 	require.Equal(t, each(1, 1), sink.Attempts())
-	letters := b.Letters(t)
-	require.Len(t, letters, 1)
-	require.Equal(t, failure.NotACloudEvent, letters[0].Reason)
+	deadLetters := b.StoredDeadLetters(t)
+	require.Len(t, deadLetters, 1)
+	require.Equal(t, failure.NotACloudEvent, deadLetters[0].Reason)
 }
 
-func keepsUnburied(t *testing.T, b *bench) {
+func retriesUntilDeadLetterIsStored(t *testing.T, b *bench) {
 	t.Helper()
 	refusals := 2
-	b.letters = lettersFunc(func(ctx context.Context, msg dispatch.Message, letter dispatch.DeadLetter) error {
+	b.deadLetters = deadLettersFunc(func(ctx context.Context, msg dispatch.Message, deadLetter dispatch.DeadLetter) error {
 		if refusals--; refusals >= 0 {
 			return errors.New("no space left")
 		}
-		return b.DeadLetters().Add(ctx, msg, letter)
+		return b.DeadLetters().Add(ctx, msg, deadLetter)
 	})
 	sink := NewSink(func(context.Context, cloudevent.Event, int) (dispatch.Answer, error) {
 		return Status(http.StatusGone), nil
@@ -129,7 +129,7 @@ func keepsUnburied(t *testing.T, b *bench) {
 	b.Publish(t, Events(1)...)
 	b.settled(t)
 	require.Equal(t, each(1, 3), sink.Attempts())
-	letters := b.Letters(t)
-	require.Len(t, letters, 1)
-	require.Equal(t, 3, letters[0].Attempts)
+	deadLetters := b.StoredDeadLetters(t)
+	require.Len(t, deadLetters, 1)
+	require.Equal(t, 3, deadLetters[0].Attempts)
 }

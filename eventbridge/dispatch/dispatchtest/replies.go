@@ -44,7 +44,7 @@ func replying() *Sink {
 	})
 }
 
-func passesReplies(t *testing.T, b *bench) {
+func publishesReplies(t *testing.T, b *bench) {
 	t.Helper()
 	written := &journal{}
 	b.replies = written
@@ -83,7 +83,7 @@ func ignoresInvalidReplies(t *testing.T, b *bench) {
 	b.Publish(t, Events(2)...)
 	b.settled(t)
 	require.Equal(t, each(2, 1), sink.Attempts())
-	require.Empty(t, b.Letters(t))
+	require.Empty(t, b.StoredDeadLetters(t))
 }
 
 func endsChains(t *testing.T, b *bench) {
@@ -98,9 +98,9 @@ func endsChains(t *testing.T, b *bench) {
 	b.settled(t)
 	require.Len(t, written.published, 1)
 	require.Equal(t, "3", written.published[0].Extension("rousehops"))
-	letters := b.Letters(t)
-	require.Len(t, letters, 1)
-	require.Equal(t, failure.TooManyReplies, letters[0].Reason)
+	deadLetters := b.StoredDeadLetters(t)
+	require.Len(t, deadLetters, 1)
+	require.Equal(t, failure.TooManyReplies, deadLetters[0].Reason)
 }
 
 func endsChainsOfEmittedEvents(t *testing.T, b *bench) {
@@ -114,9 +114,9 @@ func endsChainsOfEmittedEvents(t *testing.T, b *bench) {
 	b.Publish(t, events...)
 	b.settled(t)
 	require.Equal(t, map[string]int{events[0].ID: 1}, sink.Attempts(), "what has gone too far is not delivered")
-	letters := b.Letters(t)
-	require.Len(t, letters, 2)
-	require.Equal(t, failure.TooManyReplies, letters[0].Reason)
+	deadLetters := b.StoredDeadLetters(t)
+	require.Len(t, deadLetters, 2)
+	require.Equal(t, failure.TooManyReplies, deadLetters[0].Reason)
 }
 
 type filterFunc func(*cloudevent.Event) (bool, error)
@@ -136,5 +136,5 @@ func filters(t *testing.T, b *bench) {
 	b.Publish(t, Events(4)...)
 	b.settled(t)
 	require.Equal(t, map[string]int{"1": 1}, sink.Attempts())
-	require.Empty(t, b.Letters(t))
+	require.Empty(t, b.StoredDeadLetters(t))
 }

@@ -11,7 +11,7 @@ import (
 )
 
 // StoredDeadLetter is a dead letter as a Backend stored it.
-type Letter struct {
+type StoredDeadLetter struct {
 	ID string // of the event, empty when the message was none
 	dispatch.DeadLetter
 }
@@ -24,7 +24,7 @@ type Backend interface {
 	// Source makes another source of the same Subscription, as another replica would have, in order if need be.
 	Source(t *testing.T, ordered bool) dispatch.Source
 	DeadLetters() dispatch.DeadLetters
-	Letters(t *testing.T) []Letter
+	StoredDeadLetters(t *testing.T) []StoredDeadLetter
 	Backlog(t *testing.T) Backlog
 }
 
@@ -43,8 +43,8 @@ const AckWait = time.Second
 const MaxAckPending = 4
 
 const (
-	patience = 20 * time.Second      // how long a test waits for what must happen
-	tick     = 10 * time.Millisecond // how often it polls
+	timeout = 20 * time.Second      // how long a test waits for what must happen
+	tick    = 10 * time.Millisecond // how often it polls
 )
 
 // Run runs the suite.
@@ -59,21 +59,21 @@ func Run(t *testing.T, newBackend func(t *testing.T) Backend) {
 		"Retry-After is honoured":                                    honoursRetryAfter,
 		"a refused event becomes a dead letter":                      refuses,
 		"an event whose attempts are exhausted is a dead letter":     exhausts,
-		"a message that is no event becomes a dead letter":           buriesGarbage,
-		"a dead letter that cannot be stored leaves the event":       keepsUnburied,
+		"a message that is no event becomes a dead letter":           deadLettersGarbage,
+		"a dead letter that cannot be stored leaves the event":       retriesUntilDeadLetterIsStored,
 		"a sink that is gone exhausts no attempts":                   outlivesGoneSink,
 		"a sink slower than AckWait gets each event once":            extends,
 		"no more than maxInFlight events are sent at a time":         boundsInFlight,
-		"retries that wait block no others":                          retriesHoldUpNobody,
+		"retries that wait block no others":                          retriesBlockNoOthers,
 		"what a failing sink gets is reduced until it recovers":      sparesFailingSink,
 		"a rate limit holds":                                         limitsRate,
 		"events of one key are delivered in order":                   keepsOrder,
 		"a failing event holds up its key alone":                     holdsUpItsKey,
 		"what does not reach the sink holds up its key":              holdsUpForGoneSink,
-		"a dead letter that cannot be stored holds up its key":       holdsUpForLetter,
-		"what fails during a drain keeps its position in order":      keepsItsPlace,
+		"a dead letter that cannot be stored holds up its key":       holdsUpForDeadLetter,
+		"what fails during a drain keeps its position in order":      keepsItsPosition,
 		"what the filter leaves out is not delivered":                filters,
-		"a reply is published before its event is acked":             passesReplies,
+		"a reply is published before its event is acked":             publishesReplies,
 		"a reply that cannot be stored is tried again":               repeatsReplies,
 		"a reply that is no event is ignored":                        ignoresInvalidReplies,
 		"a chain of replies ends":                                    endsChains,
@@ -82,13 +82,13 @@ func Run(t *testing.T, newBackend func(t *testing.T) Backend) {
 		"an old event is not tried again":                            expiresBetweenAttempts,
 		"events that are too many become dead letters":               sheds,
 		"the filter leaves out what is too much":                     shedsWhatIsWanted,
-		"what is over the quota does not wait for a filter":          shedsWithoutATurn,
+		"what is over the quota does not wait for a filter":          shedsPastStarvedFilter,
 		"a sink that does not answer keeps nothing that is too much": interruptsWhatIsTooMuch,
 		"calls that hang leave their slots to others":                detaches,
 		"no more calls are detached than may be in flight":           boundsDetached,
 		"one at a time stays one at a time":                          detachesNoneOfOne,
 		"a detached call that fails is an attempt":                   retriesDetached,
-		"a detached call may end in a dead letter":                   buriesDetached,
+		"a detached call may end in a dead letter":                   deadLettersDetached,
 		"a drain gives back detached calls":                          drainGivesBackDetached,
 		"two replicas share the messages":                            shares,
 		"a drain lets busy deliveries finish":                        drains,
@@ -116,7 +116,7 @@ func options() dispatch.Options {
 		Backoff:      dispatch.Backoff{Base: 40 * time.Millisecond, Max: time.Second},
 		ShortDelay:   10 * time.Millisecond,
 		AckWait:      AckWait,
-		DrainTimeout: patience,
+		DrainTimeout: timeout,
 		MaxHops:      3,
 	}
 }

@@ -20,7 +20,7 @@ import (
 	"github.com/rouse-run/rouse/internal/routing"
 )
 
-const patience = 30 * time.Second
+const timeout = 30 * time.Second
 
 // fakeCache reads from a fake client; events are raised by the test.
 type fakeCache struct {
@@ -74,7 +74,7 @@ func next[T any](t *testing.T, applied <-chan T) T {
 	select {
 	case v := <-applied:
 		return v
-	case <-time.After(patience):
+	case <-time.After(timeout):
 		require.FailNow(t, "nothing was applied")
 		panic("unreachable")
 	}

@@ -22,7 +22,7 @@ import (
 )
 
 // controlPlaneTimeout is for machines that have much else to do.
-const patience = time.Minute
+const controlPlaneTimeout = time.Minute
 
 // Cluster is the kube-apiserver and etcd of one test package.
 type Cluster struct {
@@ -104,11 +104,11 @@ func (c *Cluster) run() (*Environment, error) {
 	plane := &ctrlenvtest.Environment{
 		Scheme:                   scheme,
 		CRDDirectoryPaths:        crds,
-		CRDInstallOptions:        ctrlenvtest.CRDInstallOptions{MaxTime: patience},
+		CRDInstallOptions:        ctrlenvtest.CRDInstallOptions{MaxTime: controlPlaneTimeout},
 		ErrorIfCRDPathMissing:    true,
 		UseExistingCluster:       new(false), // whatever the environment has
-		ControlPlaneStartTimeout: patience,
-		ControlPlaneStopTimeout:  patience,
+		ControlPlaneStartTimeout: controlPlaneTimeout,
+		ControlPlaneStopTimeout:  controlPlaneTimeout,
 	}
 	plane.ControlPlane.GetAPIServer().Path = guarded.apiServer
 	plane.ControlPlane.Etcd = &ctrlenvtest.Etcd{Path: guarded.etcd}

@@ -139,8 +139,8 @@ func awaitGreeting(t testing.TB, host string, ended <-chan struct{}, log string)
 		}
 		select {
 		case <-ended:
-			said, _ := os.ReadFile(log)
-			require.FailNow(t, "sshd ended at its start", string(said))
+			logged, _ := os.ReadFile(log)
+			require.FailNow(t, "sshd ended at its start", string(logged))
 		case <-time.After(20 * time.Millisecond):
 		}
 	}

@@ -79,12 +79,12 @@ func (s *stub) StreamIsActive(_ *pb.ScaledObjectRef, stream grpc.ServerStreaming
 }
 
 // fixture is what a test sees inside its bubble of virtual time.
-type world struct {
+type fixture struct {
 	t      *testing.T
 	object *ScaledObject
 }
 
-func run(t *testing.T, s *stub, change func(*Options), test func(w world)) {
+func run(t *testing.T, s *stub, change func(*Options), test func(w fixture)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		listener := bufconn.Listen(1 << 16)
@@ -106,7 +106,7 @@ func run(t *testing.T, s *stub, change func(*Options), test func(w world)) {
 			_ = object.Run(ctx)
 		}()
 		synctest.Wait()
-		test(world{t: t, object: object})
+		test(fixture{t: t, object: object})
 		cancel()
 		<-done
 		_ = conn.Close()
@@ -114,7 +114,7 @@ func run(t *testing.T, s *stub, change func(*Options), test func(w world)) {
 	})
 }
 
-func pass(d time.Duration) {
+func advance(d time.Duration) {
 	time.Sleep(d)
 	synctest.Wait()
 }
@@ -122,13 +122,13 @@ func pass(d time.Duration) {
 func TestAPollIsThreeCalls(t *testing.T) {
 	t.Parallel()
 	s := &stub{life: time.Hour}
-	run(t, s, nil, func(w world) {
+	run(t, s, nil, func(w fixture) {
 		t, o := w.t, w.object
 		s.change(func() {
 			require.Equal(t, []string{"GetMetricSpec", "GetMetricSpec", "GetMetrics", "IsActive"}, s.calls, "reconcile, poll")
 			s.calls = nil
 		})
-		pass(30 * time.Second)
+		advance(30 * time.Second)
 		s.change(func() { require.Equal(t, []string{"GetMetricSpec", "GetMetrics", "IsActive"}, s.calls) })
 		require.Zero(t, o.Replicas())
 	})
@@ -137,13 +137,13 @@ func TestAPollIsThreeCalls(t *testing.T) {
 func TestNothingStartsWithoutASpec(t *testing.T) {
 	t.Parallel()
 	s := &stub{life: time.Hour, err: errors.New("not up"), push: true}
-	run(t, s, nil, func(w world) {
+	run(t, s, nil, func(w fixture) {
 		t, o := w.t, w.object
-		pass(20 * time.Second)
+		advance(20 * time.Second)
 		opened, _ := o.Streams()
 		require.Zero(t, opened)
 		s.change(func() { s.err = nil })
-		pass(20 * time.Second)
+		advance(20 * time.Second)
 		require.Equal(t, 1, o.Replicas())
 	})
 }
@@ -151,16 +151,16 @@ func TestNothingStartsWithoutASpec(t *testing.T) {
 func TestBackoffIsForgottenOnlyAfterACleanEnd(t *testing.T) {
 	t.Parallel()
 	s := &stub{life: time.Second, end: errors.New("killed")}
-	run(t, s, nil, func(w world) {
+	run(t, s, nil, func(w fixture) {
 		t, o := w.t, w.object
-		pass(4 * time.Minute)
+		advance(4 * time.Minute)
 		_, waits := o.Streams()
 		require.Equal(t, []time.Duration{
 			2 * time.Second, 4 * time.Second, 8 * time.Second, 16 * time.Second,
 			32 * time.Second, time.Minute, time.Minute,
 		}, waits[:7])
 		s.change(func() { s.end = nil })
-		pass(2 * time.Minute)
+		advance(2 * time.Minute)
 		_, waits = o.Streams()
 		require.Equal(t, 2*time.Second, waits[len(waits)-1])
 	})
@@ -169,13 +169,13 @@ func TestBackoffIsForgottenOnlyAfterACleanEnd(t *testing.T) {
 func TestOnlyTrueIsActedOn(t *testing.T) {
 	t.Parallel()
 	s := &stub{life: time.Hour}
-	run(t, s, func(o *Options) { o.Replicas = 1 }, func(w world) {
+	run(t, s, func(o *Options) { o.Replicas = 1 }, func(w fixture) {
 		t, o := w.t, w.object
 		received, _ := o.Pushed()
 		require.Zero(t, received)
 	})
 	s = &stub{life: time.Hour, push: true}
-	run(t, s, func(o *Options) { o.PollingInterval = time.Hour }, func(w world) {
+	run(t, s, func(o *Options) { o.PollingInterval = time.Hour }, func(w fixture) {
 		t, o := w.t, w.object
 		require.Equal(t, 1, o.Replicas())
 		require.Equal(t, Push, o.Transitions()[0].Reason)
@@ -185,11 +185,11 @@ func TestOnlyTrueIsActedOn(t *testing.T) {
 func TestAPollThatHangsHoldsUpThePush(t *testing.T) {
 	t.Parallel()
 	s := &stub{life: 40 * time.Second}
-	run(t, s, nil, func(w world) {
+	run(t, s, nil, func(w fixture) {
 		t, o := w.t, w.object
 		hang := make(chan struct{}) // made inside the bubble
 		s.change(func() { s.hang, s.push = hang, true })
-		pass(time.Minute)
+		advance(time.Minute)
 		require.Zero(t, o.Replicas())
 		close(hang)
 		synctest.Wait()
@@ -200,19 +200,19 @@ func TestAPollThatHangsHoldsUpThePush(t *testing.T) {
 func TestAnErrorHoldsAndZeroTakesAwayAfterTheCooldown(t *testing.T) {
 	t.Parallel()
 	s := &stub{life: time.Hour, value: 35}
-	run(t, s, func(o *Options) { o.CooldownPeriod = time.Minute }, func(w world) {
+	run(t, s, func(o *Options) { o.CooldownPeriod = time.Minute }, func(w fixture) {
 		t, o := w.t, w.object
-		pass(time.Minute)
+		advance(time.Minute)
 		require.Equal(t, 4, o.Replicas(), "the HPA's share")
 		s.change(func() { s.err = errors.New("unknown") })
-		pass(10 * time.Minute)
+		advance(10 * time.Minute)
 		require.Equal(t, 4, o.Replicas())
 		s.change(func() { s.err, s.value = nil, 0.5 })
-		pass(31 * time.Second)
+		advance(31 * time.Second)
 		s.change(func() { s.value = 0 })
-		pass(45 * time.Second)
+		advance(45 * time.Second)
 		require.NotZero(t, o.Replicas(), "in the cooldown")
-		pass(time.Minute)
+		advance(time.Minute)
 		require.Zero(t, o.Replicas())
 	})
 }

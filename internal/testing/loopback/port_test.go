@@ -25,7 +25,7 @@ func TestAReservedPortRefusesUntilItsOwnerListensAndAgainAfterwards(t *testing.T
 	}
 }
 
-func TestNobodyElseIsGivenAReservedPort(t *testing.T) {
+func TestReservedPortIsNotGivenToOthers(t *testing.T) {
 	t.Parallel()
 	reserved := Address(t)
 	for range 2000 {

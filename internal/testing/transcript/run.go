@@ -17,7 +17,7 @@ type Options struct {
 	Dir string
 	Env []string
 	// Timeout is how long one step may take.
-	Patience time.Duration
+	Timeout time.Duration
 	// Progress is called with each step before it runs. It may be nil.
 	Progress func(Step)
 }
@@ -61,7 +61,7 @@ func Play(ctx context.Context, steps []Step, o Options) (err error) {
 // close ends what still runs: the newest first, as a reader would.
 func (p *player) close(ctx context.Context) {
 	for _, newest := range slices.Backward(p.running) {
-		ctx, cancel := context.WithTimeout(ctx, p.Patience)
+		ctx, cancel := context.WithTimeout(ctx, p.Timeout)
 		_ = newest.interrupt(ctx) // killed in any case
 		cancel()
 		newest.kill()
@@ -70,7 +70,7 @@ func (p *player) close(ctx context.Context) {
 }
 
 func (p *player) play(ctx context.Context, step Step) error {
-	ctx, cancel := context.WithTimeout(ctx, p.Patience)
+	ctx, cancel := context.WithTimeout(ctx, p.Timeout)
 	defer cancel()
 	stop := context.AfterFunc(ctx, func() { _ = p.session.command.Cancel() }) // a step that takes too long ends the page
 	defer stop()

@@ -12,12 +12,12 @@ import (
 )
 
 // play runs a page in a folder of its own, which it returns.
-func play(t *testing.T, text string, patience time.Duration) (dir string, err error) {
+func play(t *testing.T, text string, timeout time.Duration) (dir string, err error) {
 	t.Helper()
 	dir = t.TempDir()
 	steps, err := Parse(page(text))
 	require.NoError(t, err)
-	return dir, Play(t.Context(), steps, Options{Name: "page.md", Dir: dir, Env: os.Environ(), Patience: patience})
+	return dir, Play(t.Context(), steps, Options{Name: "page.md", Dir: dir, Env: os.Environ(), Timeout: timeout})
 }
 
 // long is more than any step takes, on any machine.
@@ -48,7 +48,7 @@ $GREETING
 	require.FileExists(t, filepath.Join(dir, "inner", "note"))
 }
 
-func TestWhatFailsIsNamedWithWhatItPrinted(t *testing.T) {
+func TestFailedBlockIsReportedWithItsOutput(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
 		page string
@@ -109,7 +109,7 @@ cat runs | wc -l
 	require.Equal(t, 4, strings.Count(string(runs), "\n"), "it needs three runs to succeed, and one more to print what is wanted")
 }
 
-func TestPatienceEnds(t *testing.T) {
+func TestStepsTimeOut(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct{ page, want string }{
 		"with a command that hangs":     {"'''sh\nsleep 1000\n'''\n", "it failed"},
@@ -163,7 +163,7 @@ bye
 	require.FileExists(t, filepath.Join(dir, "bye"))
 }
 
-func TestWhatWasSeenOfABackgroundIsNotSeenAgain(t *testing.T) {
+func TestBackgroundOutputIsComparedOnce(t *testing.T) {
 	t.Parallel()
 	_, err := play(t, "'''sh background\necho up\n'''\n'''output\nup\n'''\n'''output background\nup\n'''\n", long)
 	require.ErrorContains(t, err, `page.md:7: the command in the background did not print "up"`)
@@ -191,7 +191,7 @@ false
 	require.NoError(t, err)
 	ctx, cancel := context.WithCancel(t.Context())
 	err = Play(ctx, steps, Options{
-		Name: "page.md", Dir: dir, Env: os.Environ(), Patience: long,
+		Name: "page.md", Dir: dir, Env: os.Environ(), Timeout: long,
 		Progress: func(s Step) {
 			if s.Script == "false\n" {
 				cancel() // the run does not wait for a step that does not end
@@ -218,7 +218,7 @@ func TestTheEndOfTheTestEndsThePage(t *testing.T) {
 	steps, err := Parse(page("'''sh\nsleep 1000\n'''\n"))
 	require.NoError(t, err)
 	err = Play(ctx, steps, Options{
-		Name: "page.md", Dir: t.TempDir(), Env: os.Environ(), Patience: long, Progress: func(Step) { cancel() },
+		Name: "page.md", Dir: t.TempDir(), Env: os.Environ(), Timeout: long, Progress: func(Step) { cancel() },
 	})
 	require.ErrorContains(t, err, "page.md:1")
 }

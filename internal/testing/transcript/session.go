@@ -82,7 +82,7 @@ func (s *session) run(script string) (output string, err error) {
 	if err != nil {
 		return "", fmt.Errorf("save a script: %w", err)
 	}
-	_, err = s.tell("set -e; . %[1]s </dev/null >%[1]s.out 2>&1; set +e; echo 0 >&3\n", path)
+	_, err = s.execute("set -e; . %[1]s </dev/null >%[1]s.out 2>&1; set +e; echo 0 >&3\n", path)
 	return s.result(path, err)
 }
 
@@ -92,7 +92,7 @@ func (s *session) try(script string) (output string, err error) {
 	if err != nil {
 		return "", fmt.Errorf("save a script: %w", err)
 	}
-	status, err := s.tell("( set -e; . %[1]s ) </dev/null >%[1]s.out 2>&1; echo $? >&3\n", path)
+	status, err := s.execute("( set -e; . %[1]s ) </dev/null >%[1]s.out 2>&1; echo $? >&3\n", path)
 	if err == nil && status != 0 {
 		err = fmt.Errorf("it ended with %d", status)
 	}
@@ -100,7 +100,7 @@ func (s *session) try(script string) (output string, err error) {
 }
 
 // execute sends the session a line, and returns the number that it answers with.
-func (s *session) tell(format, path string) (int, error) {
+func (s *session) execute(format, path string) (int, error) {
 	if _, err := fmt.Fprintf(s.input, format, path); err != nil {
 		return 0, fmt.Errorf("write to bash: %w", err)
 	}
@@ -118,7 +118,7 @@ func (s *session) result(path string, err error) (string, error) {
 // surroundings are the working directory and the exported variables of the session.
 func (s *session) surroundings() (dir string, env []string, err error) {
 	path := filepath.Join(s.scratch, "surroundings")
-	if _, err := s.tell("{ printf '%%s\\0' \"$PWD\"; env -0; } >%[1]s; echo 0 >&3\n", path); err != nil {
+	if _, err := s.execute("{ printf '%%s\\0' \"$PWD\"; env -0; } >%[1]s; echo 0 >&3\n", path); err != nil {
 		return "", nil, err
 	}
 	text, err := os.ReadFile(path)

@@ -1,0 +1,82 @@
+package broker
+
+// MemoryBudget is the memory that a Source may fill with messages. Sources may share one.
+type MemoryBudget interface {
+	// Take acquires up to most bytes and returns how many, or 0 if fewer than the least are free.
+	Acquire(least, most int64) int64
+	// Force acquires bytes even if they are not free.
+	Force(bytes int64)
+	// Give releases bytes.
+	Release(bytes int64)
+	// Freed has a value when bytes were released after some were refused.
+	Freed() <-chan struct{}
+}
+
+// unlimitedBudget is the MemoryBudget of a Source without one.
+type unlimitedBudget struct{}
+
+func (unlimitedBudget) Acquire(_, most int64) int64 { return most }
+func (unlimitedBudget) Force(int64)                 {}
+func (unlimitedBudget) Release(int64)               {}
+func (unlimitedBudget) Freed() <-chan struct{}      { return nil }
+
+// What a message that is held takes: a goroutine, a connection and its buffers, and the event as it is stored, decoded
+// and written.
+const (
+	messageOverhead = 16 << 10
+	messageFactor   = 3
+)
+
+// MessageMemory is the memory that a message of so many bytes takes.
+func MessageMemory(size int) int64 { return messageOverhead + messageFactor*int64(size) }
+
+const (
+	// IdleMemory is what the standing request of a Source without messages takes.
+	IdleMemory = 64 << 10
+	// usualSize is what a message is expected to have before one has come, and sizeSlack what one has beside its
+	// header and data.
+	usualSize = 1 << 10
+	sizeSlack = 1 << 10
+	// sizeDecay is the part by which the size that is expected shrinks with each smaller message.
+	sizeDecay = 64
+)
+
+// batchSizer is how much a source asks for at a time: little after a rest, and more while requests are used up quickly.
+type batchSizer struct {
+	batch int // at most
+	want  int
+	size  int // of a message
+}
+
+func newBatchSizer(batch int) batchSizer {
+	return batchSizer{batch: batch, want: int(max(IdleMemory/MessageMemory(usualSize), 1)), size: usualSize}
+}
+
+// observe records the size of a message.
+func (a *batchSizer) observe(size int) {
+	a.size = max(size, a.size-a.size/sizeDecay, usualSize)
+}
+
+// completed records that all of a request has come, and whether that was quick.
+func (a *batchSizer) completed(quick bool) {
+	if quick {
+		a.want = min(2*a.want, a.batch)
+	} else {
+		a.want = max(a.want/2, 1)
+	}
+}
+
+// reset records that nothing has come for long.
+func (a *batchSizer) reset() { *a = newBatchSizer(a.batch) }
+
+// bounds are the least and the most that a request is to take.
+func (a *batchSizer) bounds() (least, most int64) {
+	least = MessageMemory(a.size)
+	return least, max(least*int64(a.want), IdleMemory)
+}
+
+// request is what may be asked for within so many bytes of memory.
+func (a *batchSizer) request(memory int64) (messages, bytes int) {
+	messages = int(min(max(memory/MessageMemory(a.size), 1), int64(max(a.want, int(IdleMemory/MessageMemory(a.size)))), int64(a.batch)))
+	return messages, max(int(memory-int64(messages)*messageOverhead)/messageFactor, 1)
+}
