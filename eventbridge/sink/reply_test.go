@@ -223,7 +223,7 @@ func TestRepliesWaitForTheMemoryBudget(t *testing.T) {
 func TestAReplyWithoutMemoryInTimeIsNoAnswer(t *testing.T) {
 	t.Parallel()
 	memory := budget.New(100, 0).Share("shop")
-	memory.Force(100)
+	memory.Overdraw(100)
 	replies := replyReader{most: 1 << 20, budget: memory, until: time.Now().Add(10 * time.Millisecond)}
 	body := io.NopCloser(strings.NewReader(strings.Repeat("x", 2*smallReply)))
 	_, _, err := replies.read(t.Context(), &http.Response{ContentLength: -1, Body: body})

@@ -2,11 +2,11 @@ package broker
 
 // MemoryBudget is the memory that a Source may fill with messages. Sources may share one.
 type MemoryBudget interface {
-	// Take acquires up to most bytes and returns how many, or 0 if fewer than the least are free.
+	// Acquire returns how many bytes it acquired: up to most, or 0 if fewer than the least are free.
 	Acquire(least, most int64) int64
-	// Force acquires bytes even if they are not free.
-	Force(bytes int64)
-	// Give releases bytes.
+	// Overdraw acquires bytes even if they are not free, and reports whether it did: few may do so at a time.
+	Overdraw(bytes int64) bool
+	// Release releases bytes.
 	Release(bytes int64)
 	// Freed has a value when bytes were released after some were refused.
 	Freed() <-chan struct{}
@@ -16,7 +16,7 @@ type MemoryBudget interface {
 type unlimitedBudget struct{}
 
 func (unlimitedBudget) Acquire(_, most int64) int64 { return most }
-func (unlimitedBudget) Force(int64)                 {}
+func (unlimitedBudget) Overdraw(int64) bool         { return true }
 func (unlimitedBudget) Release(int64)               {}
 func (unlimitedBudget) Freed() <-chan struct{}      { return nil }
 

@@ -28,12 +28,13 @@ func (n *limitedBudget) Acquire(least, most int64) int64 {
 	if bytes < least {
 		return 0
 	}
-	n.Force(bytes)
+	n.Overdraw(bytes)
 	return bytes
 }
 
-func (n *limitedBudget) Force(bytes int64) {
+func (n *limitedBudget) Overdraw(bytes int64) bool {
 	n.peak.Store(max(n.used.Add(bytes), n.peak.Load()))
+	return true
 }
 
 func (n *limitedBudget) Release(bytes int64) {

@@ -42,6 +42,9 @@ type ownership struct {
 	extendedAt time.Time           // when the kept ones were extended
 	pause      time.Duration
 	pollTimer  *time.Timer // runs while messages are kept
+
+	overdrawAt   time.Time // when a request may exceed the budget
+	overdrawWait time.Duration
 }
 
 // newOwnership reads from the consumer how long a pin and a delivery last.
@@ -60,6 +63,7 @@ func (s *Source) newOwnership(ctx context.Context) (*ownership, error) {
 	pollTimer.Stop()
 	return &ownership{
 		source: s, ackWait: info.Config.AckWait, kept: map[uint64]*Message{}, pollTimer: pollTimer, pause: firstPollInterval,
+		overdrawWait: info.Config.AckWait,
 	}, nil
 }
 
@@ -142,6 +146,23 @@ func (o *ownership) extend(ctx context.Context) {
 			return // it is delivered again
 		}
 	}
+}
+
+// mayOverdraw reports whether a request may exceed the budget. The source never becomes ready without what earlier owners
+// held, whatever memory that takes: it has fitted into theirs.
+func (o *ownership) mayOverdraw(now time.Time) bool {
+	return o != nil && !o.ready && !now.Before(o.overdrawAt)
+}
+
+// overdrawn schedules the next request that may exceed the budget. The server sends what earlier owners held before
+// new messages. So after a new one it has nothing of theirs, until their calls end or AckWait is over.
+func (o *ownership) overdrawn(m *Message) {
+	if m.metadata.NumDelivered > 1 {
+		o.overdrawAt = time.Time{}
+		return
+	}
+	o.overdrawAt = time.Now().Add(o.overdrawWait)
+	o.overdrawWait *= 2
 }
 
 // end gives back what was not handed over.

@@ -3,6 +3,7 @@ package broker
 import (
 	"context"
 	"slices"
+	"strconv"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -122,6 +123,47 @@ func TestASourceThatTakesOverWaitsForWhatTheOneBeforeHolds(t *testing.T) {
 	require.Equal(t, []string{"1", "2", "3", "4", "5"}, ids(t, got), "in the order of the stream, not of their return")
 	require.Zero(t, early.Load())
 	require.Empty(t, got[0].raw.Header.Get(headerPin), "it is no part of the event")
+}
+
+// The calls of the owner before hang, and its successor has no memory to wait with.
+func TestASourceWithoutMemoryKeepsLittleMoreThanEarlierOwnersHeld(t *testing.T) {
+	t.Parallel()
+	f := orderedFeed(t, time.Hour)
+	const size = 60 << 10
+	f.publishLarge(t, 100, size)
+	a := receive(t, NewOrderedSource(f.conn, testStream, "c1", subscription(), 1000).Within(newLimitedBudget(4*MessageMemory(size))))
+	held := fetch(t, a, 3)
+	a.cancel()
+	require.NoError(t, await(t, a.ended))
+	for len(a.arrived) > 0 {
+		held = append(held, <-a.arrived)
+	}
+	require.LessOrEqual(t, len(held), 5, "it had no memory for more")
+
+	budget := newLimitedBudget(0)
+	b := receive(t, NewOrderedSource(f.conn, testStream, "c1", subscription(), 1000).Within(budget))
+	require.Eventually(t, func() bool { return budget.used.Load() >= MessageMemory(size) }, testTimeout, moment, "it pulls")
+	require.Never(t, func() bool { return budget.peak.Load() > 4*MessageMemory(size) }, 500*time.Millisecond, moment)
+	require.Empty(t, b.arrived, "the calls of the owner before still run")
+	for _, m := range held {
+		require.NoError(t, m.Ack(t.Context()))
+	}
+	require.Equal(t, strconv.Itoa(len(held)), id(t, fetchOne(t, b)), "what it has pulled, when nothing else is outstanding")
+}
+
+func TestASourceWithoutMemoryTakesWhatEarlierOwnersReturn(t *testing.T) {
+	t.Parallel()
+	f := orderedFeed(t, time.Hour)
+	f.publishLarge(t, 5, 60<<10)
+	a := f.orderedSource(t)
+	held := fetch(t, a, 5)
+	a.cancel()
+	require.NoError(t, await(t, a.ended))
+	for i := range held {
+		require.NoError(t, held[len(held)-1-i].Return(t.Context(), 0))
+	}
+	b := receive(t, NewOrderedSource(f.conn, testStream, "c1", subscription(), 1000).Within(newLimitedBudget(0)))
+	require.Equal(t, []string{"0", "1", "2", "3", "4"}, ids(t, fetch(t, b, 5)), "in the order of the stream")
 }
 
 func TestASourceThatDiedIsFollowedByAnother(t *testing.T) {

@@ -51,6 +51,7 @@ type pullSubscription struct {
 	since       time.Time
 	large       bool // the next message may be as large as the server allows
 	starved     bool // there was no memory for a request
+	overdrawn   bool // the request exceeds the budget
 }
 
 // starvedDelay is how soon a starved source tries again to acquire memory that others may have released.
@@ -149,8 +150,8 @@ func (p *pullSubscription) reserve() (messages, bytes int) {
 		most = least
 	}
 	p.reserved = budget.Acquire(least, most)
-	if p.reserved == 0 && p.ownership != nil && !p.ownership.ready { // the source never becomes ready without what others held
-		budget.Force(least)
+	p.overdrawn = p.reserved == 0 && p.ownership.mayOverdraw(time.Now()) && budget.Overdraw(least)
+	if p.overdrawn {
 		p.reserved, p.large = least, true
 	}
 	switch {
@@ -232,6 +233,9 @@ func (p *pullSubscription) message(raw *nats.Msg) error {
 	case p.ownership != nil:
 		m.memory = MessageMemory(size)
 		p.reserved -= m.memory
+		if p.overdrawn {
+			p.ownership.overdrawn(m)
+		}
 		return p.ownership.handle(m, p.each)
 	default:
 		m.memory = MessageMemory(size)

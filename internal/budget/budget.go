@@ -13,11 +13,13 @@ type Budget struct {
 	taken  int64            // of size
 	groups map[string]int64 // what each has of it; none has nothing
 	used   int64            // by the shares, their own bytes among it
+
+	overdrawn map[string]*Share // by group
 }
 
 // New makes a budget of size bytes, and own more for each share.
 func New(size, own int64) *Budget {
-	return &Budget{size: size, own: own, groups: map[string]int64{}}
+	return &Budget{size: size, own: own, groups: map[string]int64{}, overdrawn: map[string]*Share{}}
 }
 
 // Used is how many bytes are taken.
@@ -57,11 +59,20 @@ func (s *Share) Acquire(least, most int64) int64 {
 	return bytes
 }
 
-// Force takes bytes that may not be there.
-func (s *Share) Force(bytes int64) {
-	s.budget.mu.Lock()
-	defer s.budget.mu.Unlock()
+// Overdraw acquires bytes that may not be there, and reports whether it did. Of a group one share at a time may have
+// overdrawn, until it has no more than its own bytes again.
+func (s *Share) Overdraw(bytes int64) bool {
+	b := s.budget
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if holder := b.overdrawn[s.group]; holder != nil && holder != s {
+		return false
+	}
 	s.add(bytes)
+	if s.used > b.own {
+		b.overdrawn[s.group] = s
+	}
+	return true
 }
 
 // Release returns bytes.
@@ -99,6 +110,9 @@ func (s *Share) add(bytes int64) {
 	before := max(s.used-b.own, 0)
 	s.used += bytes
 	b.used += bytes
+	if s.used <= b.own && b.overdrawn[s.group] == s {
+		delete(b.overdrawn, s.group)
+	}
 	change := max(s.used-b.own, 0) - before
 	if change == 0 {
 		return

@@ -52,7 +52,7 @@ func TestReleasedBytesCanBeAcquiredAgain(t *testing.T) {
 	for range 1000 {
 		taken := s.Acquire(300, 400)
 		require.Equal(t, int64(400), taken)
-		s.Force(700)
+		require.True(t, s.Overdraw(700))
 		s.Release(taken)
 		s.Release(700)
 	}
@@ -76,4 +76,19 @@ func TestARequestLargerThanTheBudgetCountsAsAPartOfIt(t *testing.T) {
 	t.Parallel()
 	require.Equal(t, int64(25), New(100, 0).Share("shop").Acquire(1000, 25))
 	require.Equal(t, int64(50), New(100, 0).Share("shop").Acquire(1000, 1000))
+}
+
+func TestOneShareOfAGroupMayOverdrawAtATime(t *testing.T) {
+	t.Parallel()
+	b := New(100, 10)
+	first, second := b.Share("shop"), b.Share("shop")
+	require.True(t, first.Overdraw(1000))
+	require.True(t, first.Overdraw(1000), "the same one goes on")
+	require.False(t, second.Overdraw(1), "others of its group wait")
+	require.True(t, b.Share("other").Overdraw(1000), "other groups do not")
+	first.Release(1990)
+	require.True(t, second.Overdraw(1), "the first has no more than its own bytes")
+	first.Release(10)
+	second.Release(1)
+	require.Len(t, b.overdrawn, 1, "the other group")
 }

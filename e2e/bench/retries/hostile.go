@@ -24,6 +24,9 @@ const (
 	inFlight = 64
 	ahead    = 5000
 	batch    = 500
+	// report progress after so many events, and publish them so often at most.
+	report       = 100_000
+	publishTries = 10
 	// crowd of one namespace asks to come back at one moment, so long after the first of it has failed.
 	crowd      = 20_000
 	crowdDelay = 20 * time.Second
@@ -110,12 +113,25 @@ func (h *holding) publish(ctx context.Context, b *bench, count, first int) error
 			eventType := "other-" + strconv.Itoa(b.next%first) + ".v1"
 			events[i] = &cloudevent.Event{ID: strconv.Itoa(b.next), Source: "bench", Type: eventType}
 		}
-		if err := errors.Join(publisher.PublishAll(ctx, events)...); err != nil {
+		if err := publishAll(ctx, publisher, events); err != nil {
 			return fmt.Errorf("publish for others: %w", err)
 		}
-		sent += len(events)
+		if sent += len(events); sent%report < batch && sent > batch {
+			fmt.Printf("%9d of %d stored\n", h.stored.Load(), until)
+		}
 	}
 	return nil
+}
+
+// publishAll repeats events that a busy server does not confirm in time; it stores each once.
+func publishAll(ctx context.Context, publisher *broker.Publisher, events []*cloudevent.Event) error {
+	var err error
+	for range publishTries {
+		if err = errors.Join(publisher.PublishAll(ctx, events)...); !errors.Is(err, broker.ErrTimeout) {
+			return err
+		}
+	}
+	return err
 }
 
 func (h *holding) waiting(ctx context.Context) (uint64, error) {
