@@ -242,7 +242,8 @@ func TestADetachedCallWhoseRetryCannotBeStoredKeepsItsCopy(t *testing.T) {
 	t.Parallel()
 	f := newFeed(t)
 	f.publish(t, 1)
-	m := detach(t, fetchOne(t, f.source(t)), 600*time.Millisecond)
+	s := f.source(t)
+	m := detach(t, fetchOne(t, s), 600*time.Millisecond)
 	stream, err := f.conn.js.Stream(t.Context(), RetryStream)
 	require.NoError(t, err)
 	config := stream.CachedInfo().Config
@@ -252,5 +253,5 @@ func TestADetachedCallWhoseRetryCannotBeStoredKeepsItsCopy(t *testing.T) {
 	require.NoError(t, m.Retry(t.Context(), time.Hour))
 	f.inDetachedCalls(t, 1, 0)
 	forward(t, f.conn)
-	require.Equal(t, 1, fetchOne(t, f.source(t)).Attempt())
+	require.Equal(t, 1, fetchOne(t, s).Attempt())
 }
