@@ -212,6 +212,19 @@ func TestTheEventbridgeReachesTheCollectorOfTraces(t *testing.T) {
 	}
 }
 
+func TestProfilesAreOnTheLoopbackOfEveryProcessAndOnlyWhereTheyAreEnabled(t *testing.T) {
+	t.Parallel()
+	without, with := render(t, nil), render(t, values{"profiling.enabled=true"})
+	for _, deployment := range of[*appsv1.Deployment](with) {
+		require.Contains(t, deployment.Spec.Template.Spec.Containers[0].Args, "--pprof-address=127.0.0.1:6060", deployment.Name)
+		before := named[*appsv1.Deployment](t, without, deployment.Name)
+		require.NotContains(t, strings.Join(before.Spec.Template.Spec.Containers[0].Args, " "), "pprof", deployment.Name)
+		require.Equal(t, before.Spec.Template.Spec.Containers[0].Ports, deployment.Spec.Template.Spec.Containers[0].Ports, deployment.Name)
+	}
+	require.Equal(t, of[*networkingv1.NetworkPolicy](without), of[*networkingv1.NetworkPolicy](with), "a forwarded port is none of theirs")
+	require.Equal(t, of[*corev1.Service](without), of[*corev1.Service](with))
+}
+
 func TestAllowedSinksAreKnownToAllAndReachedByTheEventbridgeAlone(t *testing.T) {
 	t.Parallel()
 	all := render(t, values{`sinks.allowedHosts={api.example.com,*.svc.cluster.local}`})

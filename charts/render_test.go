@@ -55,7 +55,7 @@ var installations = map[string]values{
 		"access.subscribe.enabled=true", "access.subscribe.rules[0].namespaces={orders}", "access.subscribe.rules[0].types={order.>}",
 		"access.publish.enabled=true", "access.publish.rules[0].serviceAccounts={shop/*}", "access.publish.rules[0].sources={shop}",
 		"priorityClassName=system-cluster-critical", "nodeSelector.pool=system", "tolerations[0].operator=Exists",
-		"podAnnotations.example\\.com/a=b", "image.pullSecrets[0]=registry",
+		"profiling.enabled=true", "podAnnotations.example\\.com/a=b", "image.pullSecrets[0]=registry",
 	},
 	"for a trial, leaving nothing behind": {
 		"crds.keep=false", "nats.persistence.enabled=false", "networkPolicies.enabled=false",

@@ -1,5 +1,5 @@
 // Package daemon is what every Rouse process shares around its work: the log, the signal context, HTTP
-// servers that drain, and the version.
+// servers that drain, Go's profiles, and the version.
 //
 // It guarantees that a process ends the same way everywhere: the first SIGTERM cancels the context that
 // the work runs under, the work drains, and the exit code says whether it ended well. The public CA roots
@@ -8,4 +8,7 @@
 // Servers bound what clients hold: the header of a request in lines and bytes, the time that requests take to arrive and answers
 // to be read, and the number of connections, of which the slowest are closed for further ones. So much
 // takes at most 54 KiB of memory for each connection, without what handlers read.
+//
+// Profiles are off until a flag names an address, which has to be one of the loopback interface. None is taken for longer than
+// a minute, and none holds up the end of the process.
 package daemon

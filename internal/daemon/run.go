@@ -31,12 +31,13 @@ func runMain(
 	ctx context.Context, name string, args []string, stderr io.Writer,
 	options Options, run func(context.Context, logr.Logger) error,
 ) int {
-	logs := DefaultLogOptions()
+	logs, profiling := DefaultLogOptions(), ProfilingOptions{}
 	fs := pflag.NewFlagSet(name, pflag.ContinueOnError)
 	fs.SetOutput(stderr)
 	fs.SortFlags = false
 	options.BindFlags(fs)
 	logs.BindFlags(fs)
+	profiling.BindFlags(fs)
 	showVersion := fs.Bool("version", false, "print the version and exit")
 
 	if err := fs.Parse(args); err != nil {
@@ -52,13 +53,14 @@ func runMain(
 	if fs.NArg() > 0 {
 		return usage(stderr, name, fmt.Errorf("unknown argument %q: only flags are accepted", fs.Arg(0)))
 	}
-	if err := errors.Join(options.Validate(), logs.Validate()); err != nil {
+	if err := errors.Join(options.Validate(), logs.Validate(), profiling.Validate()); err != nil {
 		return usage(stderr, name, err)
 	}
 
 	log := logs.NewLogger(stderr)
 	log.Info("starting", "component", name, "version", Version())
-	if err := run(ctx, log); err != nil && !errors.Is(err, context.Canceled) {
+	err := profiling.run(ctx, log, func(ctx context.Context) error { return run(ctx, log) })
+	if err != nil && !errors.Is(err, context.Canceled) {
 		log.Error(err, "stopped by an error", "component", name)
 		return 1
 	}

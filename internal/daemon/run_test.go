@@ -40,6 +40,9 @@ func TestMainTurnsEveryEndIntoAnExitCode(t *testing.T) {
 		"a log format that does not exist": {
 			args: []string{"--log-format=xml"}, wantCode: 2, wantText: `--log-format "xml": use json or text`,
 		},
+		"profiles that others could read": {
+			args: []string{"--pprof-address=:6060"}, wantCode: 2, wantText: `--pprof-address ":6060": use an IP address of the loopback interface`,
+		},
 		"help":    {args: []string{"--help"}, wantCode: 0, wantText: "--address"},
 		"version": {args: []string{"--version"}, wantCode: 0, wantText: "test "},
 	} {

@@ -38,6 +38,9 @@ const (
 // Serve listens until ctx ends, then lets busy requests finish for at most DrainTimeout. It returns nil
 // after a clean drain, and an error when it could not listen or had to cut requests off.
 func Serve(ctx context.Context, s Server, log logr.Logger) error {
+	if s.Handler == nil { // net/http would serve its default mux, with whatever a package registered there
+		return fmt.Errorf("%s: there is no handler", s.Name)
+	}
 	listener := s.Listener
 	if listener == nil {
 		var err error

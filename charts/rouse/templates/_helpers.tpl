@@ -121,6 +121,15 @@ tolerations:
 {{- end }}
 {{- end -}}
 
+{{/* What every process of ours serves and logs. Profiles are on loopback, where neither Services nor other pods get. */}}
+{{- define "rouse.processArgs" -}}
+- --metrics-address=:9090
+- --log-level={{ .Values.logLevel }}
+{{- if (.Values.profiling | default dict).enabled }}
+- --pprof-address=127.0.0.1:6060
+{{- end }}
+{{- end -}}
+
 {{/* The garbage collector of Go starts to work hard at nine tenths of the memory limit, instead of being killed at all of it. */}}
 {{- define "rouse.memoryEnv" -}}
 {{- with include "rouse.memoryVariable" . -}}
