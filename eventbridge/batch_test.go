@@ -6,10 +6,8 @@ import (
 	"strconv"
 	"testing"
 
-	"github.com/go-logr/logr"
 	"github.com/stretchr/testify/require"
 
-	"github.com/rouse-run/rouse/eventbridge/tracing"
 	"github.com/rouse-run/rouse/internal/testing/otlptest"
 	"github.com/rouse-run/rouse/internal/testing/sinktest"
 )
@@ -50,14 +48,13 @@ func TestEachEventOfABatchHasItsSpan(t *testing.T) {
 	t.Parallel()
 	w := newFixture(t)
 	collector := otlptest.Start(t)
-	tracer, err := tracing.New(t.Context(), tracing.Options{Endpoint: collector.URL, SampleRatio: 1}, logr.Discard())
-	require.NoError(t, err)
+	tracer := newTracer(t, collector, 1)
 	r := w.start(t, func(deps *Deps, _ *Options) { deps.Tracer = tracer })
 	status, _ := r.publishBatch(t, order("1"), `{}`, order("2"))
 	require.Equal(t, http.StatusBadRequest, status)
 	w.backlogIs(t, 2, 0)
 	require.NoError(t, r.stop())
-	require.NoError(t, tracer.Close(context.WithoutCancel(t.Context())))
+	require.NoError(t, tracer.Close(t.Context()))
 	var names []string
 	for _, span := range collector.Spans() {
 		names = append(names, span.GetName())

@@ -13,8 +13,8 @@ import (
 	"github.com/rouse-run/rouse/eventbridge/quota"
 	"github.com/rouse-run/rouse/eventbridge/sink"
 	"github.com/rouse-run/rouse/eventbridge/storage"
-	"github.com/rouse-run/rouse/eventbridge/tracing"
 	"github.com/rouse-run/rouse/internal/routing"
+	"github.com/rouse-run/rouse/internal/tracing"
 )
 
 // Options of a Bridge and its parts.

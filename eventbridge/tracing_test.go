@@ -1,7 +1,6 @@
 package eventbridge
 
 import (
-	"context"
 	"encoding/hex"
 	"io"
 	"net/http"
@@ -29,8 +28,7 @@ func TestOneTraceRunsThroughAllThatAnEventBringsForth(t *testing.T) {
 	price := sinktest.Start(t, nil)
 	w := newFixture(t, sinktest.Ready(price.Address()))
 	collector := otlptest.Start(t)
-	tracer, err := tracing.New(t.Context(), tracing.Options{Endpoint: collector.URL}, logr.Discard())
-	require.NoError(t, err)
+	tracer := newTracer(t, collector, 0)
 	r := w.start(t, func(deps *Deps, _ *Options) { deps.Tracer = tracer })
 
 	r.publishTraced(t, "1", published)
@@ -39,7 +37,7 @@ func TestOneTraceRunsThroughAllThatAnEventBringsForth(t *testing.T) {
 	last := price.Await(t, 2)[1].Header.Get("Traceparent")
 	w.backlogIs(t, 0, 0)
 	require.NoError(t, r.stop())
-	require.NoError(t, tracer.Close(context.WithoutCancel(t.Context())))
+	require.NoError(t, tracer.Close(t.Context()))
 
 	spans := map[string]*tracev1.Span{}
 	for _, span := range collector.Spans() {
@@ -97,6 +95,15 @@ func TestDeliveriesAreCountedAsKymaCounts(t *testing.T) {
 		_, page := get(t, r.metricsURL)
 		return !strings.Contains(page, "eventing_ec_nats_delivery_per_subscription_total{")
 	}, timeout, tick, "a Subscription that is gone is still counted")
+}
+
+func newTracer(t *testing.T, collector *otlptest.Collector, ratio float64) *tracing.Tracer {
+	t.Helper()
+	options := DefaultOptions().Tracing
+	options.Endpoint, options.SampleRatio = collector.URL, ratio
+	tracer, err := tracing.New(t.Context(), options, logr.Discard())
+	require.NoError(t, err)
+	return tracer
 }
 
 func (r *replica) publishTraced(t *testing.T, id, traceparent string) {

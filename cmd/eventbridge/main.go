@@ -61,9 +61,7 @@ func run(ctx context.Context, o *options, log logr.Logger) error {
 		Log:           log,
 	}, o.bridge)
 	err = daemon.RunOn(ctx, bridge.Run, objects.Start, conn.Hold)
-	closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), tracing.CloseTimeout)
-	defer cancel()
-	if lost := tracer.Close(closing); lost != nil {
+	if lost := tracer.Close(ctx); lost != nil {
 		log.Info("the last spans are lost", "reason", lost.Error())
 	}
 	return err

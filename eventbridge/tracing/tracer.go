@@ -3,6 +3,7 @@ package tracing
 import (
 	"context"
 
+	"github.com/go-logr/logr"
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/codes"
 	"go.opentelemetry.io/otel/propagation"
@@ -10,14 +11,43 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/rouse-run/rouse/internal/cloudevent"
+	"github.com/rouse-run/rouse/internal/tracing"
 )
 
 const (
+	service = "rouse-eventbridge"
+	scope   = "github.com/rouse-run/rouse/eventbridge"
+
 	traceparent = "traceparent"
 	tracestate  = "tracestate"
 
 	delivered = "ack"
 )
+
+// Tracer makes spans of what the bridge does with an event. Each span is the parent of what comes after it: the event
+// carries its context on.
+type Tracer struct {
+	provider *tracing.Provider
+	tracer   trace.Tracer
+	w3c      propagation.TraceContext
+}
+
+// New makes the Tracer of the options, or nil when they name no collector. It does not wait for one.
+func New(ctx context.Context, options tracing.Options, log logr.Logger) (*Tracer, error) {
+	provider, err := tracing.New(ctx, options, service, log)
+	if provider == nil {
+		return nil, err
+	}
+	return &Tracer{provider: provider, tracer: provider.Tracer(scope)}, nil
+}
+
+// Close sends the last spans. A nil Tracer has none.
+func (t *Tracer) Close(ctx context.Context) error {
+	if t == nil {
+		return nil
+	}
+	return t.provider.Close(ctx)
+}
 
 // Publish begins the span of an event that is being stored, and makes the event carry its context. The parent is what
 // the event carries already: Extract brought it there from the request. What came of it ends the span.

@@ -1,19 +1,13 @@
 package tracing
 
 import (
-	"context"
 	"encoding/hex"
 	"errors"
 	"net/http"
-	"net/http/httptest"
 	"strconv"
-	"sync"
 	"testing"
-	"time"
 
 	"github.com/go-logr/logr"
-	"github.com/go-logr/logr/funcr"
-	"github.com/spf13/pflag"
 	"github.com/stretchr/testify/require"
 	"go.opentelemetry.io/otel/propagation"
 	"go.opentelemetry.io/otel/trace"
@@ -22,6 +16,7 @@ import (
 
 	"github.com/rouse-run/rouse/internal/cloudevent"
 	"github.com/rouse-run/rouse/internal/testing/otlptest"
+	"github.com/rouse-run/rouse/internal/tracing"
 )
 
 const (
@@ -29,16 +24,13 @@ const (
 	publisher  = "00f067aa0ba902b7"
 	sampled    = "00-" + traceID + "-" + publisher + "-01"
 	unsampled  = "00-" + traceID + "-" + publisher + "-00"
-	timeout    = 20 * time.Second
 	orderEvent = "order.received.v1"
 )
 
 // sent returns the spans that came when a tracer was closed, by name.
 func sent(t *testing.T, collector *otlptest.Collector, tracer *Tracer) map[string][]*tracev1.Span {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), timeout)
-	defer cancel()
-	require.NoError(t, tracer.Close(ctx))
+	require.NoError(t, tracer.Close(t.Context()))
 	found := map[string][]*tracev1.Span{}
 	for _, span := range collector.Spans() {
 		found[span.GetName()] = append(found[span.GetName()], span)
@@ -48,9 +40,9 @@ func sent(t *testing.T, collector *otlptest.Collector, tracer *Tracer) map[strin
 
 func start(t *testing.T, endpoint string, ratio float64) *Tracer {
 	t.Helper()
-	tracer, err := New(t.Context(), Options{Endpoint: endpoint, SampleRatio: ratio}, logr.Discard())
+	tracer, err := New(t.Context(), tracing.Options{Endpoint: endpoint, SampleRatio: ratio}, logr.Discard())
 	require.NoError(t, err)
-	t.Cleanup(func() { _ = tracer.Close(context.WithoutCancel(t.Context())) })
+	t.Cleanup(func() { _ = tracer.Close(t.Context()) })
 	return tracer
 }
 
@@ -131,7 +123,7 @@ func TestOneTraceRunsFromThePublisherThroughAChain(t *testing.T) {
 	require.Equal(t, "rouse-eventbridge", collector.Resource("service.name"))
 }
 
-func TestTheParentDecidesWhetherATraceIsSampled(t *testing.T) {
+func TestWhoeverBeganTheTraceDecidesWhetherItIsRecorded(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
 		header, extension string
@@ -140,13 +132,13 @@ func TestTheParentDecidesWhetherATraceIsSampled(t *testing.T) {
 		wantFlags         trace.TraceFlags
 		wantTrace         string // empty: a new one
 	}{
-		"the publisher wants it":            {header: sampled, wantSpans: 2, wantFlags: trace.FlagsSampled, wantTrace: traceID},
-		"the publisher does not want it":    {header: unsampled, ratio: 1, wantTrace: traceID},
-		"the event's own context is taken":  {extension: sampled, wantSpans: 2, wantFlags: trace.FlagsSampled, wantTrace: traceID},
-		"the header wins":                   {header: unsampled, extension: sampled, ratio: 1, wantTrace: traceID},
-		"a new trace, and all are sampled":  {ratio: 1, wantSpans: 2, wantFlags: trace.FlagsSampled},
-		"a new trace, and none are sampled": {ratio: 0},
-		"what is no context is a new trace": {header: "00-nonsense", extension: "nonsense", ratio: 1, wantSpans: 2, wantFlags: trace.FlagsSampled},
+		"the publisher wants it":              {header: sampled, wantSpans: 2, wantFlags: trace.FlagsSampled, wantTrace: traceID},
+		"the publisher does not want it":      {header: unsampled, ratio: 1, wantTrace: traceID},
+		"the event's own context is taken":    {extension: sampled, wantSpans: 2, wantFlags: trace.FlagsSampled, wantTrace: traceID},
+		"the header wins":                     {header: unsampled, extension: sampled, ratio: 1, wantTrace: traceID},
+		"nobody began it and all are wanted":  {ratio: 1, wantSpans: 2, wantFlags: trace.FlagsSampled},
+		"nobody began it and none are wanted": {ratio: 0},
+		"what is no context is a new trace":   {header: "00-nonsense", extension: "nonsense", ratio: 1, wantSpans: 2, wantFlags: trace.FlagsSampled},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -181,67 +173,12 @@ func TestTheParentDecidesWhetherATraceIsSampled(t *testing.T) {
 	}
 }
 
-func TestAnUnreachableCollectorBlocksNothingAndIsLoggedOnce(t *testing.T) {
-	t.Parallel()
-	away := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusForbidden) }))
-	t.Cleanup(away.Close)
-	var lines sync.Map
-	log := funcr.New(func(_, args string) {
-		count, _ := lines.LoadOrStore(args, 0)
-		lines.Store(args, count.(int)+1) //nolint:forcetypeassert // only ints are stored
-	}, funcr.Options{})
-	tracer, err := New(t.Context(), Options{Endpoint: away.URL, SampleRatio: 1}, log)
-	require.NoError(t, err)
-	for range 3 {
-		for range maxQueue * 2 { // more than fit the queue
-			ev := order()
-			tracer.Publish(t.Context(), &ev)(nil)
-		}
-		require.NoError(t, tracer.provider.ForceFlush(t.Context()))
-	}
-	require.NoError(t, tracer.Close(t.Context()))
-	noted := 0
-	lines.Range(func(_, count any) bool {
-		noted += count.(int) //nolint:forcetypeassert // as above
-		return true
-	})
-	require.Equal(t, 1, noted)
-}
-
 func TestWithoutACollectorThereIsNoTracer(t *testing.T) {
 	t.Parallel()
-	tracer, err := New(t.Context(), DefaultOptions(), logr.Discard())
+	tracer, err := New(t.Context(), tracing.DefaultOptions(), logr.Discard())
 	require.NoError(t, err)
 	require.Nil(t, tracer)
 	require.NoError(t, tracer.Close(t.Context()))
-}
-
-func TestTraceOptionsThatCannotWorkAreNamed(t *testing.T) {
-	t.Parallel()
-	for name, tc := range map[string]struct {
-		args []string
-		want string
-	}{
-		"the defaults":             {},
-		"a collector":              {args: []string{"--trace-endpoint=https://collector:4318/v1/traces", "--trace-sample-ratio=0.05"}},
-		"no URL":                   {args: []string{"--trace-endpoint=collector:4318"}, want: "--trace-endpoint"},
-		"another scheme":           {args: []string{"--trace-endpoint=grpc://collector:4317"}, want: "--trace-endpoint"},
-		"more than all":            {args: []string{"--trace-sample-ratio=1.5"}, want: "--trace-sample-ratio"},
-		"a ratio that is no ratio": {args: []string{"--trace-sample-ratio=NaN"}, want: "--trace-sample-ratio"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			options := DefaultOptions()
-			flags := pflag.NewFlagSet("test", pflag.ContinueOnError)
-			options.BindFlags(flags)
-			require.NoError(t, flags.Parse(tc.args))
-			if tc.want == "" {
-				require.NoError(t, options.Validate())
-				return
-			}
-			require.ErrorContains(t, options.Validate(), tc.want)
-		})
-	}
 }
 
 func contextOf(t *testing.T, traceparent string) trace.SpanContext {

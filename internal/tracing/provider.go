@@ -9,34 +9,24 @@ import (
 	"github.com/go-logr/logr"
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracehttp"
-	"go.opentelemetry.io/otel/propagation"
 	"go.opentelemetry.io/otel/sdk/resource"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	semconv "go.opentelemetry.io/otel/semconv/v1.43.0"
-	"go.opentelemetry.io/otel/trace"
 )
 
 const (
-	serviceName = "rouse-eventbridge"
-	scope       = "github.com/rouse-run/rouse/eventbridge"
-
 	// maxQueue spans wait to be sent; further ones are dropped.
 	maxQueue      = 4096
 	exportTimeout = 10 * time.Second
-	// CloseTimeout is how long the last spans may take to be sent.
-	CloseTimeout = 5 * time.Second
+	// closeTimeout is how long the last spans may take to be sent.
+	closeTimeout = 5 * time.Second
 )
 
-// Tracer makes spans of what the bridge does with an event. Each span is the parent of what comes after it: the event
-// carries its context on.
-type Tracer struct {
-	provider *sdktrace.TracerProvider
-	tracer   trace.Tracer
-	w3c      propagation.TraceContext
-}
+// Provider makes tracers whose spans go to the collector.
+type Provider struct{ *sdktrace.TracerProvider }
 
-// New makes the Tracer of the options, or nil when they name no collector. It does not wait for one.
-func New(ctx context.Context, options Options, log logr.Logger) (*Tracer, error) {
+// New makes the Provider of a service, or nil when the options name no collector. It does not wait for one.
+func New(ctx context.Context, options Options, service string, log logr.Logger) (*Provider, error) {
 	endpoint, err := options.url()
 	if err != nil || endpoint == "" {
 		return nil, err
@@ -51,28 +41,30 @@ func New(ctx context.Context, options Options, log logr.Logger) (*Tracer, error)
 	if err != nil {
 		return nil, fmt.Errorf("make the exporter of spans: %w", err)
 	}
-	provider := sdktrace.NewTracerProvider(
+	return &Provider{sdktrace.NewTracerProvider(
 		sdktrace.WithSampler(sdktrace.ParentBased(sdktrace.TraceIDRatioBased(options.SampleRatio))),
-		sdktrace.WithResource(resource.NewSchemaless(identity()...)),
+		sdktrace.WithResource(resource.NewSchemaless(identity(service)...)),
 		sdktrace.WithBatcher(&quietExporter{SpanExporter: exporter, log: log}, sdktrace.WithMaxQueueSize(maxQueue)),
-	)
-	return &Tracer{provider: provider, tracer: provider.Tracer(scope)}, nil
+	)}, nil
 }
 
-func identity() []attribute.KeyValue {
-	attributes := []attribute.KeyValue{semconv.ServiceName(serviceName)}
+func identity(service string) []attribute.KeyValue {
+	attributes := []attribute.KeyValue{semconv.ServiceName(service)}
 	if host, err := os.Hostname(); err == nil { // which is the pod's name
 		attributes = append(attributes, semconv.ServiceInstanceID(host))
 	}
 	return attributes
 }
 
-// Close sends what is left, until ctx ends. Spans that end later are lost. A nil Tracer has nothing to send.
-func (t *Tracer) Close(ctx context.Context) error {
-	if t == nil {
+// Close sends what is left, for a few seconds, also when ctx has ended. Spans that end later are lost. A nil Provider has
+// nothing to send.
+func (p *Provider) Close(ctx context.Context) error {
+	if p == nil {
 		return nil
 	}
-	if err := t.provider.Shutdown(ctx); err != nil {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeTimeout)
+	defer cancel()
+	if err := p.Shutdown(ctx); err != nil {
 		return fmt.Errorf("send the last spans: %w", err)
 	}
 	return nil
