@@ -197,18 +197,20 @@ func TestSecretsReachAPodAsFilesAlone(t *testing.T) {
 	}
 }
 
-func TestTheEventbridgeReachesTheCollectorOfTraces(t *testing.T) {
+func TestEventbridgeAndScalerReachTheCollectorOfTraces(t *testing.T) {
 	t.Parallel()
 	for endpoint, port := range map[string]int{
 		"http://collector.observe:4318/v1/traces": 4318, "https://traces.example.com": 443, "http://10.0.0.9/v1/traces": 80,
 	} {
-		all := render(t, values{"traceCollectorEndpoint=" + endpoint, "eventbridge.traceSampleRatio=0.5"})
-		require.Subset(t, named[*appsv1.Deployment](t, all, "rouse-eventbridge").Spec.Template.Spec.Containers[0].Args,
-			[]string{"--trace-endpoint=" + endpoint, "--trace-sample-ratio=0.5"})
-		require.True(t, slices.ContainsFunc(named[*networkingv1.NetworkPolicy](t, all, "rouse-eventbridge").Spec.Egress,
-			func(rule networkingv1.NetworkPolicyEgressRule) bool {
-				return len(rule.To) == 0 && len(rule.Ports) == 1 && rule.Ports[0].Port.IntValue() == port
-			}), endpoint)
+		all := render(t, values{"traceCollectorEndpoint=" + endpoint, "eventbridge.traceSampleRatio=0.5", "scaler.traceSampleRatio=0.25"})
+		for name, ratio := range map[string]string{"rouse-eventbridge": "0.5", "rouse-scaler": "0.25"} {
+			require.Subset(t, named[*appsv1.Deployment](t, all, name).Spec.Template.Spec.Containers[0].Args,
+				[]string{"--trace-endpoint=" + endpoint, "--trace-sample-ratio=" + ratio})
+			require.True(t, slices.ContainsFunc(named[*networkingv1.NetworkPolicy](t, all, name).Spec.Egress,
+				func(rule networkingv1.NetworkPolicyEgressRule) bool {
+					return len(rule.To) == 0 && len(rule.Ports) == 1 && rule.Ports[0].Port.IntValue() == port
+				}), endpoint)
+		}
 	}
 }
 

@@ -48,7 +48,7 @@ var installations = map[string]values{
 		"nats.enabled=false", "nats.external.url=nats://nats.messaging", "stream.replicas=3",
 		"controller.replicas=2", "eventbridge.replicas=5", "scaler.replicas=3", "controller.defaultProfile=S",
 		"metrics.podMonitor.enabled=true", "metrics.podMonitor.labels.team=a",
-		"traceCollectorEndpoint=http://collector:4318/v1/traces", "eventbridge.traceSampleRatio=0.05",
+		"traceCollectorEndpoint=http://collector:4318/v1/traces", "eventbridge.traceSampleRatio=0.05", "scaler.traceSampleRatio=0.01",
 		"metrics.dashboards.enabled=true", "metrics.alerts.enabled=true", "metrics.alerts.labels.team=a",
 		"networkPolicies.metricsFrom[0].namespaceSelector.matchLabels.name=monitoring",
 		"networkPolicies.publishers[0].podSelector.matchLabels.publishes=events",

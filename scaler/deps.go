@@ -9,6 +9,7 @@ import (
 
 	"github.com/rouse-run/rouse/internal/broker"
 	"github.com/rouse-run/rouse/internal/routing"
+	"github.com/rouse-run/rouse/scaler/tracing"
 )
 
 // Routes lists the Subscriptions.
@@ -56,7 +57,7 @@ type Registry interface {
 	prometheus.Gatherer
 }
 
-// Deps is what a Scaler works with. All fields are required.
+// Deps is what a Scaler works with. All fields but Tracer are required.
 type Deps struct {
 	Routes     Routes
 	Endpoints  Endpoints
@@ -64,5 +65,6 @@ type Deps struct {
 	Listener   Listener
 	Connection Connection
 	Registry   Registry
+	Tracer     *tracing.Tracer // nil makes no spans
 	Log        logr.Logger
 }

@@ -227,4 +227,5 @@ func (f *function) activationSent(v view) {
 	f.log.Info("activation sent", "at", now.UTC().Format(time.RFC3339Nano), "cause", string(v.edge.cause))
 	f.metrics.activations.WithLabelValues(string(v.edge.cause)).Inc()
 	f.metrics.activation.WithLabelValues(string(v.edge.cause)).Observe(now.Sub(v.edge.at).Seconds())
+	f.deps.Tracer.Activated(f.target.function, string(v.edge.cause), v.edge.at, now)
 }

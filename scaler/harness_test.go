@@ -23,6 +23,7 @@ import (
 
 	"github.com/rouse-run/rouse/internal/routing"
 	"github.com/rouse-run/rouse/internal/testing/kedatest"
+	"github.com/rouse-run/rouse/scaler/tracing"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -53,6 +54,7 @@ type rig struct {
 	routes    *fakeRoutes
 	endpoints *fakeEndpoints
 	registry  *prometheus.Registry
+	tracer    *tracing.Tracer
 	logs      *lines
 	network   *network
 	scaler    *Scaler
@@ -127,7 +129,7 @@ func (r *rig) serveOn(listener net.Listener) {
 	r.scaler = New(Deps{
 		Routes: r.routes, Endpoints: r.endpoints,
 		Backlogs: r.broker, Listener: r.broker, Connection: r.broker,
-		Registry: r.registry, Log: r.logs.logger(),
+		Registry: r.registry, Tracer: r.tracer, Log: r.logs.logger(),
 	}, r.options)
 	s := r.scaler
 	ctx, cancel := context.WithCancel(context.Background())

@@ -81,6 +81,15 @@ func parseRequest(ref *pb.ScaledObjectRef) (request, error) {
 	return request{target: target{function: name, activation: activation}, lagThreshold: lag}, nil
 }
 
+// functionOf is the Function of a request that names one. KEDA's namespaces are names, another caller's may be anything.
+func functionOf(ref *pb.ScaledObjectRef) (types.NamespacedName, bool) {
+	asked, err := parseRequest(ref)
+	if err != nil || len(validation.IsDNS1123Label(asked.function.Namespace)) > 0 {
+		return types.NamespacedName{}, false
+	}
+	return asked.function, true
+}
+
 // parseThreshold is 0 when the key is absent.
 func parseThreshold(metadata map[string]string, key string, lowest float64, want string) (float64, error) {
 	text, ok := metadata[key]

@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/rouse-run/rouse/internal/routing"
+	"github.com/rouse-run/rouse/internal/tracing"
 )
 
 // Options configures a Scaler.
@@ -24,6 +25,8 @@ type Options struct {
 	Push PushOptions
 	// TLS secures the gRPC port. Its zero value means plain text.
 	TLS TLSOptions
+	// Tracing says where spans of KEDA's calls go.
+	Tracing tracing.Options
 	// AnswerTimeout bounds every unary call.
 	AnswerTimeout time.Duration
 	// FirstAnswerWait bounds how long a call waits for the first reading of a
@@ -86,6 +89,7 @@ func DefaultOptions() Options {
 			Heartbeat: 12 * time.Second,
 			Lifetime:  10 * time.Minute,
 		},
+		Tracing:         tracing.DefaultOptions(),
 		AnswerTimeout:   time.Second,
 		FirstAnswerWait: 500 * time.Millisecond,
 		ForgetAfter:     15 * time.Minute,
@@ -107,6 +111,7 @@ func (o *Options) BindFlags(fs *pflag.FlagSet) {
 	o.Refresh.bindFlags(fs)
 	o.Push.bindFlags(fs)
 	o.TLS.bindFlags(fs)
+	o.Tracing.BindFlags(fs)
 }
 
 func (o *RefreshOptions) bindFlags(fs *pflag.FlagSet) {
@@ -149,7 +154,7 @@ func (o *Options) Validate() error {
 			"--refresh-max-age (%s) must be at least %s, twice --refresh-idle-interval plus --refresh-timeout",
 			o.Refresh.MaxAge, longest))
 	}
-	return errors.Join(append(errs, o.Sinks.Validate(), o.TLS.validate())...)
+	return errors.Join(append(errs, o.Sinks.Validate(), o.TLS.validate(), o.Tracing.Validate())...)
 }
 
 // positive lists the durations that a timer needs, by flag.

@@ -94,7 +94,7 @@ func (s *Scaler) newServer(svc *service) (*grpc.Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	server := grpc.NewServer(
+	options := append(s.deps.Tracer.ServerOptions(functionOf),
 		grpc.Creds(creds),
 		grpc.UnaryInterceptor(withDeadline(s.options.AnswerTimeout)),
 		// KEDA's own client never notices a dead peer, so this side has to. There
@@ -102,6 +102,7 @@ func (s *Scaler) newServer(svc *service) (*grpc.Server, error) {
 		grpc.KeepaliveParams(keepalive.ServerParameters{Time: 30 * time.Second, Timeout: 10 * time.Second}),
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: 5 * time.Second, PermitWithoutStream: true}),
 	)
+	server := grpc.NewServer(options...)
 	pb.RegisterExternalScalerServer(server, svc)
 	healthpb.RegisterHealthServer(server, s.health)
 	return server, nil

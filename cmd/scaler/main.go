@@ -13,6 +13,7 @@ import (
 	"github.com/rouse-run/rouse/internal/kube"
 	"github.com/rouse-run/rouse/internal/kube/watch"
 	"github.com/rouse-run/rouse/scaler"
+	"github.com/rouse-run/rouse/scaler/tracing"
 )
 
 func main() {
@@ -29,6 +30,10 @@ func run(ctx context.Context, o *options, log logr.Logger) error {
 	if err != nil {
 		return err
 	}
+	tracer, err := tracing.New(ctx, o.scaler.Tracing, log.WithName("tracing"))
+	if err != nil {
+		return err
+	}
 	registry := daemon.NewRegistry()
 	s := scaler.New(scaler.Deps{
 		Routes:     watch.NewRoutes(objects, o.scaler.Sinks),
@@ -37,13 +42,18 @@ func run(ctx context.Context, o *options, log logr.Logger) error {
 		Listener:   conn,
 		Connection: conn,
 		Registry:   registry,
+		Tracer:     tracer,
 		Log:        log,
 	}, o.scaler)
 
-	return daemon.RunOn(ctx, s.Run,
+	err = daemon.RunOn(ctx, s.Run,
 		objects.Start,
 		conn.Hold,
 		func(ctx context.Context) error {
 			return daemon.Serve(ctx, daemon.Server{Name: "metrics", Addr: o.metricsAddress, Handler: s.Handler()}, log)
 		})
+	if lost := tracer.Close(ctx); lost != nil {
+		log.Info("the last spans are lost", "reason", lost.Error())
+	}
+	return err
 }

@@ -1,0 +1,94 @@
+package tracing
+
+import (
+	"context"
+	"time"
+
+	"github.com/go-logr/logr"
+	pb "github.com/kedacore/keda/v2/pkg/scalers/externalscaler"
+	"go.opentelemetry.io/contrib/instrumentation/google.golang.org/grpc/otelgrpc"
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/propagation"
+	"go.opentelemetry.io/otel/trace"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/stats"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/rouse-run/rouse/internal/tracing"
+)
+
+const (
+	service = "rouse-scaler"
+	scope   = "github.com/rouse-run/rouse/scaler"
+)
+
+// Tracer makes the spans of a scaler.
+type Tracer struct {
+	provider *tracing.Provider
+	tracer   trace.Tracer
+}
+
+// New makes the Tracer of the options, or nil when they name no collector. It does not wait for one.
+func New(ctx context.Context, options tracing.Options, log logr.Logger) (*Tracer, error) {
+	provider, err := tracing.New(ctx, options, service, log)
+	if provider == nil {
+		return nil, err
+	}
+	return &Tracer{provider: provider, tracer: provider.Tracer(scope)}, nil
+}
+
+// Close sends the last spans. A nil Tracer has none.
+func (t *Tracer) Close(ctx context.Context) error {
+	if t == nil {
+		return nil
+	}
+	return t.provider.Close(ctx)
+}
+
+// FunctionOf says which Function a call is about, and is false where that is no name that a Function can have.
+type FunctionOf func(*pb.ScaledObjectRef) (types.NamespacedName, bool)
+
+// ServerOptions have a gRPC server make a span of each unary call of KEDA's. A nil Tracer has none.
+func (t *Tracer) ServerOptions(functionOf FunctionOf) []grpc.ServerOption {
+	if t == nil {
+		return nil
+	}
+	return []grpc.ServerOption{
+		grpc.StatsHandler(otelgrpc.NewServerHandler(
+			otelgrpc.WithTracerProvider(t.provider), otelgrpc.WithPropagators(propagation.TraceContext{}), otelgrpc.WithFilter(isTraced),
+		)),
+		grpc.ChainUnaryInterceptor(func(ctx context.Context, in any, _ *grpc.UnaryServerInfo, handle grpc.UnaryHandler) (any, error) {
+			out, err := handle(ctx, in)
+			if span := trace.SpanFromContext(ctx); span.IsRecording() {
+				span.SetAttributes(asked(in, functionOf)...)
+				if err == nil {
+					span.SetAttributes(answered(out)...)
+				}
+			}
+			return out, err
+		}),
+	}
+}
+
+// isTraced leaves out streams, health checks, and calls of methods that there are not.
+func isTraced(info *stats.RPCTagInfo) bool {
+	switch info.FullMethodName {
+	case pb.ExternalScaler_IsActive_FullMethodName, pb.ExternalScaler_GetMetrics_FullMethodName,
+		pb.ExternalScaler_GetMetricSpec_FullMethodName:
+		return true
+	default:
+		return false
+	}
+}
+
+// Activated makes the span of an activation that was sent on a stream: from the first sign of a backlog, whose cause is given,
+// until then. A nil Tracer makes none.
+func (t *Tracer) Activated(function types.NamespacedName, cause string, since, sent time.Time) {
+	if t == nil {
+		return
+	}
+	_, span := t.tracer.Start(context.Background(), "activate "+function.String(), trace.WithTimestamp(since),
+		trace.WithSpanKind(trace.SpanKindProducer), trace.WithAttributes(named(function)...),
+		trace.WithAttributes(attribute.Bool(keyActive, true), attribute.String(keyCause, cause)))
+	span.End(trace.WithTimestamp(sent))
+}
