@@ -12,7 +12,10 @@ export HOME ?= $(shell echo ~)
 export GOFLAGS += -buildvcs=false -trimpath
 
 GO        ?= go
-CLUSTER   := $(GO) run -C e2e/cluster .
+# local: a Kubernetes of processes on this machine, needs root. kind: one in Docker.
+CLUSTER   ?= local
+CLUSTERS  := $(GO) run -C e2e/cluster .
+export ROUSE_CLUSTER = $(CLUSTER)
 CONTROLLER_GEN := $(GO) tool -modfile="$(CURDIR)/tools/go.mod" controller-gen object crd paths=./api/... output:crd:dir=charts/rouse/files/crds
 GOLANGCI_LINT  := $(GO) tool -modfile="$(CURDIR)/tools/lint/go.mod" golangci-lint
 MODULES   := . e2e/cluster
@@ -31,16 +34,16 @@ bin/rouse:
 	@CGO_ENABLED=0 $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o $@ ./cmd/rouse
 
 .PHONY: demo
-demo: cluster ## Play the order chain from zero on the local cluster and print its timeline
-	@selected=$$($(CLUSTER) env); eval "$$selected"; $(GO) run ./e2e/demo
+demo: cluster ## Play the order chain from zero on the local cluster and print its timeline (CLUSTER=kind: in Docker)
+	@selected=$$($(CLUSTERS) env); eval "$$selected"; $(GO) run ./e2e/demo
 
 .PHONY: cluster
-cluster: ## Bring up a real Kubernetes with KEDA, NATS and Rouse on this machine (root; first time: a quarter of an hour)
-	@$(CLUSTER) up
+cluster: ## Bring up a real Kubernetes with KEDA, NATS and Rouse on this machine (root; first time: a quarter of an hour; CLUSTER=kind: in Docker)
+	@$(CLUSTERS) up
 
 .PHONY: cluster-down
 cluster-down: ## Take the local cluster away and leave nothing behind
-	@$(CLUSTER) down
+	@$(CLUSTERS) down
 
 ##@ Test it
 .PHONY: test
@@ -49,7 +52,7 @@ test: preflight lint verify test-unit test-runtimes test-samples test-run test-e
 # Reports at the start what would fail the run after half an hour.
 .PHONY: preflight
 preflight: modules
-	@$(CLUSTER) preflight
+	@$(CLUSTERS) preflight
 
 # go gives up at the first module that a proxy does not send, which should not end the run later.
 .PHONY: modules
@@ -59,7 +62,7 @@ modules:
 
 .PHONY: packages
 packages:
-	@$(CLUSTER) packages
+	@$(CLUSTERS) packages
 
 .PHONY: lint
 lint: ## Lint the Go code
@@ -76,7 +79,7 @@ verify: ## Fail when generated files are stale
 
 .PHONY: test-unit
 test-unit: packages ## Unit and integration tests with the race detector (real kube-apiserver, etcd and nats-server)
-	@assets=$$($(CLUSTER) assets) && export KUBEBUILDER_ASSETS=$$assets PATH="$$assets:$$PATH" && \
+	@assets=$$($(CLUSTERS) assets) && export KUBEBUILDER_ASSETS=$$assets PATH="$$assets:$$PATH" && \
 	  $(GO) test -race -shuffle=on ./... && $(GO) test -C e2e/cluster ./...
 
 .PHONY: test-runtimes
@@ -97,12 +100,12 @@ test-e2e: ## End-to-end tests on the local cluster, which is taken down again
 
 .PHONY: e2e-isolation
 e2e-isolation: cluster ## Attacks of one tenant, package or repository on others, on the local cluster: all have to be refused
-	@selected=$$($(CLUSTER) env); eval "$$selected"; $(GO) run ./e2e/isolation
+	@selected=$$($(CLUSTERS) env); eval "$$selected"; $(GO) run ./e2e/isolation
 
 ##@ Measure it
 .PHONY: bench-wake
 bench-wake: cluster ## 20 wakes beside 20 bare scale-ups of the same pod, on the local cluster
-	@selected=$$($(CLUSTER) env); eval "$$selected"; $(GO) run ./e2e/bench/wake
+	@selected=$$($(CLUSTERS) env); eval "$$selected"; $(GO) run ./e2e/bench/wake
 
 .PHONY: bench-local
 bench-local: bin/rouse ## 20 wakes of a Function of each language in local mode, beside bare servers
@@ -110,7 +113,7 @@ bench-local: bin/rouse ## 20 wakes of a Function of each language in local mode,
 
 .PHONY: bench-build
 bench-build: cluster ## From apply to Running: inline, first build, same dependencies again, on the local cluster
-	@selected=$$($(CLUSTER) env); eval "$$selected"; $(GO) run ./e2e/bench/build
+	@selected=$$($(CLUSTERS) env); eval "$$selected"; $(GO) run ./e2e/bench/build
 
 .PHONY: bench-dispatch
 bench-dispatch: ## 100,000 stored events to a sink, beside the simplest loop that can do it (EVENTS, ROUNDS)

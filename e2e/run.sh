@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Runs the end-to-end features. Without KUBECONFIG it brings up the local cluster and takes it away again; a local
-# cluster that runs already is used and stays. On a cluster of the user's own Rouse is not uninstalled.
+# Runs the end-to-end features. Without KUBECONFIG it brings up the local cluster, or with ROUSE_CLUSTER=kind one in Docker, and takes
+# it away again; one that runs already is used and stays. On a cluster of the user's own Rouse is not uninstalled.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -29,8 +29,10 @@ interrupted() {
 trap interrupted INT TERM HUP
 
 own=${KUBECONFIG:-}
-# What `env` printed names the local cluster, which no user keeps.
-if [[ "$own" == "${ROUSE_STATE:-/var/lib/rouse-cluster}/kubeconfig" ]]; then own=; fi
+# What `env` printed names the cluster of this repository, which no user keeps.
+state=/var/lib/rouse-cluster
+if [[ "${ROUSE_CLUSTER:-local}" == kind ]]; then state=${ROUSE_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/rouse}/kind; fi
+if [[ "$own" == "${ROUSE_STATE:-$state}/kubeconfig" ]]; then own=; fi
 after=down
 if [[ -z "$own" ]]; then
   if cluster status >/dev/null 2>&1; then after=up; fi

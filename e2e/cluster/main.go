@@ -1,6 +1,6 @@
 // Command rouse-cluster runs a real single-node Kubernetes on a bare Debian machine, with KEDA, and Rouse installed
 // by its chart. It builds every part from source, keeps what it built in a cache, and leaves nothing on the machine
-// after `down`.
+// after `down`. With ROUSE_CLUSTER=kind the Kubernetes is kind's, in Docker.
 package main
 
 import (
@@ -8,12 +8,14 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"os/signal"
 	"syscall"
 
 	"github.com/spf13/pflag"
 
+	"github.com/rouse-run/rouse/e2e/cluster/kind"
 	"github.com/rouse-run/rouse/e2e/cluster/local"
 	"github.com/rouse-run/rouse/e2e/cluster/process"
 	"github.com/rouse-run/rouse/e2e/cluster/progress"
@@ -33,11 +35,12 @@ Commands:
   env         print the shell commands that select the cluster
 
 Environment:
+  ROUSE_CLUSTER   local: a Kubernetes of processes, needs root (the default); kind: one in Docker
   KUBECONFIG      a cluster of your own to use instead; up then builds none
   ROUSE_CACHE     where built programs and image layers are kept (default: rouse in the user's cache directory)
-  ROUSE_STATE     where the running cluster keeps its files (default: /var/lib/rouse-cluster)
+  ROUSE_STATE     where the running cluster keeps its files (default: /var/lib/rouse-cluster; with kind a directory in the cache)
   ROUSE_RUNTIMES  the runtimes to make images of, separated by commas
-  NATS_REPLICAS   1 or 3
+  NATS_REPLICAS   1 or 3; with kind 1
 
 Flags:
 `
@@ -75,7 +78,11 @@ func run(ctx context.Context, args []string, out, messages io.Writer) int {
 }
 
 func dispatch(ctx context.Context, args []string, out io.Writer, report *progress.Progress) error {
-	options, err := local.DefaultOptions(os.Getenv)
+	getenv, withKind, err := environment(os.Getenv)
+	if err != nil {
+		return err
+	}
+	options, err := local.DefaultOptions(getenv)
 	if err != nil {
 		return err
 	}
@@ -95,30 +102,65 @@ func dispatch(ctx context.Context, args []string, out io.Writer, report *progres
 	if options.Repository, err = local.FindRepository(); err != nil {
 		return err
 	}
-	cluster := local.New(options, report)
-	return command(ctx, flags.Arg(0), cluster, out)
+	verbs := commandsOf(local.New(options, report), out)
+	if withKind && options.Kubeconfig == "" {
+		if options.NATSReplicas != 1 {
+			return errors.New("NATS_REPLICAS: with kind there is one NATS server, the chart's")
+		}
+		maps.Copy(verbs, commandsOfKind(kind.New(kind.Options{
+			Repository: options.Repository, Cache: options.Cache, Dir: options.Dir, Bare: options.Bare, KeepFailed: options.KeepFailed,
+			Runtimes: options.Runtimes,
+		}, report), out))
+	}
+	run, ok := verbs[flags.Arg(0)]
+	if !ok {
+		return fmt.Errorf("there is no command %q", flags.Arg(0))
+	}
+	return run(ctx)
 }
 
-func command(ctx context.Context, name string, cluster *local.Cluster, out io.Writer) error {
-	commands := map[string]func(context.Context) error{
+// environment says whether the cluster is kind's, and what the variables are then.
+func environment(getenv func(string) string) (variables func(string) string, withKind bool, err error) {
+	switch wanted := getenv("ROUSE_CLUSTER"); wanted {
+	case "", "local":
+		return getenv, false, nil
+	case "kind":
+		variables, err = kind.Environment(getenv)
+		return variables, true, err
+	default:
+		return nil, false, fmt.Errorf("ROUSE_CLUSTER, which is make's CLUSTER, can be local or kind, not %q", wanted)
+	}
+}
+
+type commands map[string]func(context.Context) error
+
+func commandsOf(cluster *local.Cluster, out io.Writer) commands {
+	return commands{
 		"up":        cluster.Up,
 		"down":      cluster.Down,
 		"preflight": cluster.Preflight,
 		"packages":  cluster.Packages,
 		"status":    func(ctx context.Context) error { return cluster.Status(ctx, out) },
 		"env":       func(context.Context) error { return cluster.Env(out) },
-		"leftovers": func(ctx context.Context) error { return leftovers(ctx, cluster, out) },
+		"leftovers": func(ctx context.Context) error { return leftovers(cluster.Leftovers(ctx), out) },
 		"assets":    func(ctx context.Context) error { return assets(ctx, cluster, out) },
 	}
-	run, ok := commands[name]
-	if !ok {
-		return fmt.Errorf("there is no command %q", name)
-	}
-	return run(ctx)
 }
 
-func leftovers(ctx context.Context, cluster *local.Cluster, out io.Writer) error {
-	found := cluster.Leftovers(ctx)
+// commandsOfKind are those that differ with kind: what integration tests start is built as before.
+func commandsOfKind(cluster *kind.Cluster, out io.Writer) commands {
+	return commands{
+		"up":        cluster.Up,
+		"down":      cluster.Down,
+		"preflight": cluster.Preflight,
+		"packages":  cluster.Packages,
+		"status":    func(ctx context.Context) error { return cluster.Status(ctx, out) },
+		"env":       func(ctx context.Context) error { return cluster.Env(ctx, out) },
+		"leftovers": func(ctx context.Context) error { return leftovers(cluster.Leftovers(ctx), out) },
+	}
+}
+
+func leftovers(found []string, out io.Writer) error {
 	for _, one := range found {
 		_, _ = fmt.Fprintln(out, one)
 	}

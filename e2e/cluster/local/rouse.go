@@ -88,9 +88,7 @@ func (c *Cluster) installRouse(ctx context.Context, images release.Images) error
 			Binary: c.built[component.Helm().Name].Path("helm"), Kubeconfig: c.options.Dir.Kubeconfig(),
 			Home: c.options.Dir.Helm(), Log: c.logs("helm"),
 		}
-		// A helm that was killed leaves its operation pending, and later ones refuse to start. The lock says that none runs.
-		pending := "owner=helm,name=" + release.Name + ",status in (pending-install,pending-upgrade,pending-rollback)"
-		if _, err := c.kubectl().Run(ctx, "--namespace", release.Namespace, "delete", "secrets", "--selector", pending); err != nil {
+		if _, err := c.kubectl().Run(ctx, release.DeletePending()...); err != nil {
 			return err
 		}
 		if err := helm.Install(ctx, c.options.Repository, values); err != nil {

@@ -154,7 +154,7 @@ func (c *Cluster) bringUp(ctx context.Context, ran bool, images images) error {
 	if err := group.Wait(); err != nil {
 		return err
 	}
-	if err := c.kubectl().Apply(ctx, release.Fixtures(images.sources)); err != nil {
+	if err := c.kubectl().Apply(ctx, release.Fixtures(images.sources.Reference())); err != nil {
 		return err
 	}
 	// The authority of the cluster's registry, and those of the host: it may be behind a TLS proxy.

@@ -3,6 +3,7 @@ package release
 import (
 	"context"
 	"fmt"
+	"maps"
 	"path/filepath"
 	"strings"
 	"time"
@@ -69,18 +70,34 @@ func (i Images) Values() (string, error) {
 			"persistence": map[string]any{"size": "10Gi"},
 		}},
 		"caBundle": i.CABundle,
-		// One node would make it XS, and the samples slower than anywhere else.
-		"controller": map[string]any{"defaultProfile": "L"},
-		// The demo reads each delivery from the log, and a minute until a new Function's first sleep would be too long.
-		"logLevel": "debug",
-		"scaling":  map[string]any{"initialCooldownPeriodSeconds": 5},
 	}
+	maps.Copy(values, Settings())
 	if i.NATSURL != "" {
 		values["nats"] = map[string]any{"enabled": false, "external": map[string]any{"url": i.NATSURL}}
 		values["stream"] = map[string]any{"replicas": i.StreamReplicas}
 	}
 	text, err := yaml.Marshal(values)
 	return string(text), err
+}
+
+// Settings are the chart's values for a cluster of tests, whoever runs it.
+func Settings() map[string]any {
+	return map[string]any{
+		// One node would make it XS, and the samples slower than anywhere else.
+		"controller": map[string]any{"defaultProfile": "L"},
+		// The demo reads each delivery from the log, and nobody wants to wait a minute for a new Function's first sleep.
+		"logLevel": "debug",
+		"scaling":  map[string]any{"initialCooldownPeriodSeconds": 5},
+	}
+}
+
+// DeletePending are kubectl's arguments for what a helm that was killed leaves: its operation is pending, and later ones refuse to
+// start. Only who knows that none runs may use them.
+func DeletePending() []string {
+	return []string{
+		"--namespace", Namespace, "delete", "secrets", "--selector",
+		"owner=helm,name=" + Name + ",status in (pending-install,pending-upgrade,pending-rollback)",
+	}
 }
 
 // Helm installs the chart of a checkout.

@@ -5,14 +5,11 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"sigs.k8s.io/yaml"
-
-	"github.com/rouse-run/rouse/e2e/cluster/image"
 )
 
 func TestFixturesNameTheImageOfTheSourceServer(t *testing.T) {
 	t.Parallel()
-	sources := image.Image{Name: "source-server"}
 	var object struct{ Data map[string]string }
-	require.NoError(t, yaml.Unmarshal([]byte(Fixtures(sources)), &object))
-	require.Equal(t, map[string]string{"source-server": sources.Reference()}, object.Data)
+	require.NoError(t, yaml.Unmarshal([]byte(Fixtures("rouse.local/source-server:1")), &object))
+	require.Equal(t, map[string]string{"source-server": "rouse.local/source-server:1"}, object.Data)
 }
