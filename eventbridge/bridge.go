@@ -33,7 +33,7 @@ type Routes interface {
 }
 
 // Store keeps events between their publisher and their sinks.
-type Store interface { //nolint:interfacebloat // what a bridge needs, and one store has
+type Store interface {
 	ingress.Publisher
 	// Source hands out the messages of a Subscription, as many as memory allows. Receiving fails while its consumer
 	// does not exist.
@@ -41,8 +41,6 @@ type Store interface { //nolint:interfacebloat // what a bridge needs, and one s
 	// DeadLetterSource hands out the dead letters of a Subscription, for the sink that it names for them. Those that are
 	// delivered stay dead letters.
 	DeadLetterSource(route routing.Route, memory *budget.Share) dispatch.Source
-	// DeadLetters keeps the Subscription's events that are not delivered any more.
-	DeadLetters(route routing.Route) dispatch.DeadLetters
 	// OnDeadLettersDropped calls f whenever the oldest dead letters of a namespace were dropped because their stream was full.
 	OnDeadLettersDropped(f func(namespace string, deadLetters uint64))
 	// ForwardRetries brings events back that are due for their next attempt, until ctx ends.

@@ -6,7 +6,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/spf13/pflag"
 
-	"github.com/rouse-run/rouse/eventbridge/dispatch"
 	"github.com/rouse-run/rouse/internal/broker"
 	"github.com/rouse-run/rouse/internal/budget"
 	"github.com/rouse-run/rouse/internal/routing"
@@ -46,13 +45,6 @@ func newBudgets(bytes int64, registerer prometheus.Registerer) *budgets {
 // of are the shares of a route. The Subscriptions of a namespace have to leave as much to the others as they take.
 func (r *budgets) of(route routing.Route) (events, replies *budget.Share) {
 	return r.events.Share(route.Subscription.Namespace), r.replies.Share(route.Subscription.Namespace)
-}
-
-// released gives back what a message took.
-func released(msg dispatch.Message) {
-	if held, ok := msg.(interface{ Release() }); ok {
-		held.Release()
-	}
 }
 
 func bindDeliveryBytes(fs *pflag.FlagSet, bytes *int64) {

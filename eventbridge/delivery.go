@@ -109,7 +109,7 @@ func (d *deliveries) dispatcher(
 ) (dispatch.Deps, dispatch.Options, error) {
 	deps := dispatch.Deps{
 		Subscription: subscriptionOf(route), MaxInFlight: route.MaxInFlight,
-		Tracer: d.tracer(), Settled: d.recorder(route), Released: released,
+		Tracer: d.tracer(), Settled: d.recorder(route),
 	}
 	if route.OfDeadLetters {
 		options := d.options.Dispatch
@@ -122,7 +122,6 @@ func (d *deliveries) dispatcher(
 		return deps, dispatch.Options{}, err
 	}
 	deps.Source, deps.Metrics = d.deps.Store.Source(route, memory), d.dispatch
-	deps.DeadLetters = d.deps.Store.DeadLetters(route)
 	deps.Filter = picked
 	if d.quotas != nil {
 		deps.Quota = overQuota{d.quotas.Limit(route.Subscription)}

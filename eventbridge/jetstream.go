@@ -2,9 +2,7 @@ package eventbridge
 
 import (
 	"context"
-	"fmt"
-
-	"k8s.io/apimachinery/pkg/types"
+	"errors"
 
 	"github.com/rouse-run/rouse/eventbridge/dispatch"
 	"github.com/rouse-run/rouse/internal/broker"
@@ -58,11 +56,6 @@ func (j *JetStream) DeadLetterSource(route routing.Route, memory *budget.Share) 
 	return deadLetterSource{broker.NewDeadLetterSource(j.conn, route.Subscription, route.MaxInFlight).Within(memory)}
 }
 
-// DeadLetters implements Store.
-func (j *JetStream) DeadLetters(route routing.Route) dispatch.DeadLetters {
-	return deadLetters{conn: j.conn, subscription: route.Subscription}
-}
-
 // OnDeadLettersDropped implements Store.
 func (j *JetStream) OnDeadLettersDropped(f func(namespace string, deadLetters uint64)) {
 	j.conn.OnDeadLettersDropped(f)
@@ -87,32 +80,32 @@ type source struct{ *broker.Source }
 
 // Receive implements dispatch.Source.
 func (s source) Receive(ctx context.Context, stop <-chan struct{}, each func(dispatch.Message)) error {
-	return s.Source.Receive(ctx, stop, func(msg *broker.Message) { each(msg) })
+	return s.Source.Receive(ctx, stop, func(msg *broker.Message) { each(message{msg}) })
 }
 
 type deadLetterSource struct{ *broker.DeadLetterSource }
 
 // Receive implements dispatch.Source.
 func (l deadLetterSource) Receive(ctx context.Context, stop <-chan struct{}, each func(dispatch.Message)) error {
-	return l.DeadLetterSource.Receive(ctx, stop, func(msg *broker.DeadLetterMessage) { each(msg) })
+	return l.DeadLetterSource.Receive(ctx, stop, func(msg *broker.DeadLetterMessage) { each(deadLetterMessage{msg}) })
 }
 
-type deadLetters struct {
-	conn         *broker.Conn
-	subscription types.NamespacedName
+// message is a dispatch.Message. It is as large as a pointer, so that an interface holds it without an allocation.
+type message struct{ *broker.Message }
+
+// StoreDeadLetter implements dispatch.Message.
+func (m message) StoreDeadLetter(ctx context.Context, deadLetter dispatch.DeadLetter) error {
+	return m.AddDeadLetter(ctx, broker.DeadLetter{
+		Reason: deadLetter.Reason, Attempts: deadLetter.Attempts, Status: deadLetter.Status, BodyExcerpt: deadLetter.Excerpt,
+	})
 }
 
-// Add implements dispatch.DeadLetters.
-func (d deadLetters) Add(ctx context.Context, msg dispatch.Message, deadLetter dispatch.DeadLetter) error {
-	stored, ok := msg.(*broker.Message)
-	if !ok {
-		return fmt.Errorf("%T is no message of JetStream", msg)
-	}
-	return d.conn.AddDeadLetter(ctx, broker.DeadLetter{
-		Subscription: d.subscription,
-		Reason:       deadLetter.Reason,
-		Attempts:     deadLetter.Attempts,
-		Status:       deadLetter.Status,
-		BodyExcerpt:  deadLetter.Excerpt,
-	}, stored)
+// deadLetterMessage is the same for a delivery of a dead letter.
+type deadLetterMessage struct{ *broker.DeadLetterMessage }
+
+var errDeadLetterAlready = errors.New("the message is a dead letter already")
+
+// StoreDeadLetter implements dispatch.Message. A dead letter becomes no other, so its deliveries are to be endless.
+func (deadLetterMessage) StoreDeadLetter(context.Context, dispatch.DeadLetter) error {
+	return errDeadLetterAlready
 }

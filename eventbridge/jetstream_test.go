@@ -92,9 +92,6 @@ type backend struct {
 	server *natstest.Server
 	store  *JetStream
 	route  routing.Route
-
-	mu          sync.Mutex
-	deadLetters []dispatchtest.StoredDeadLetter
 }
 
 func (b *backend) Publish(t *testing.T, events ...cloudevent.Event) {
@@ -130,32 +127,19 @@ func (b *backend) forward(t *testing.T) {
 	})
 }
 
-func (b *backend) DeadLetters() dispatch.DeadLetters { return b }
-
-// Add notes what the store accepted.
-func (b *backend) Add(ctx context.Context, msg dispatch.Message, deadLetter dispatch.DeadLetter) error {
-	real := deadLetters{conn: b.store.conn, subscription: b.route.Subscription}
-	if err := real.Add(ctx, msg, deadLetter); err != nil {
-		return err
-	}
-	note := dispatchtest.StoredDeadLetter{DeadLetter: deadLetter}
-	if ev, err := msg.Event(); err == nil {
-		note.ID = ev.ID
-	}
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.deadLetters = append(b.deadLetters, note)
-	return nil
-}
-
 func (b *backend) StoredDeadLetters(t *testing.T) []dispatchtest.StoredDeadLetter {
 	t.Helper()
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	stored, err := b.store.conn.DeadLetters(t.Context(), b.route.Subscription)
+	page, err := b.store.conn.ListDeadLetters(t.Context(), broker.DeadLetterQuery{Limit: 1000})
 	require.NoError(t, err)
-	require.GreaterOrEqual(t, int(stored), len(b.deadLetters), "a dead letter was accepted and not stored")
-	return append([]dispatchtest.StoredDeadLetter(nil), b.deadLetters...)
+	require.Zero(t, page.Next, "there are more than one page")
+	stored := make([]dispatchtest.StoredDeadLetter, 0, len(page.DeadLetters))
+	for _, l := range page.DeadLetters {
+		require.Equal(t, b.route.Subscription, l.Subscription)
+		stored = append(stored, dispatchtest.StoredDeadLetter{ID: l.ID, DeadLetter: dispatch.DeadLetter{
+			Reason: l.Reason, Attempts: l.Attempts, Status: l.Status, Excerpt: l.Excerpt,
+		}})
+	}
+	return stored
 }
 
 func (b *backend) Backlog(t *testing.T) dispatchtest.Backlog {

@@ -136,13 +136,13 @@ func TestSettledRecord(t *testing.T) {
 	} {
 		want := same
 		change(&want)
-		got, ok := settledRecord(journal.Record{Namespace: "shop"}, nil, settled(outcome))
+		got, ok := settledRecord(journal.Record{Namespace: "shop"}, settled(outcome))
 		require.True(t, ok, outcome)
 		require.Equal(t, want, got, outcome)
 	}
-	_, ok := settledRecord(journal.Record{}, nil, settled(dispatch.Return))
+	_, ok := settledRecord(journal.Record{}, settled(dispatch.Return))
 	require.False(t, ok, "what was returned has not happened")
-	got, ok := settledRecord(journal.Record{}, nil, dispatch.Settled{Outcome: dispatch.Reject, Began: began})
+	got, ok := settledRecord(journal.Record{}, dispatch.Settled{Outcome: dispatch.Reject, Began: began})
 	require.True(t, ok)
 	require.Empty(t, got.ID, "a message that is no event has none")
 }

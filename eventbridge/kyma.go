@@ -70,17 +70,12 @@ func (k *kymaCounts) observer(name types.NamespacedName) func(dispatch.Message, 
 		route := k.bound[name]
 		k.mu.RUnlock()
 		if route != nil {
-			route.observe(msg, answer, took)
+			route.observe(msg.Subject(), answer, took)
 		}
 	}
 }
 
-func (r *kymaRoute) observe(msg dispatch.Message, answer dispatch.Answer, took time.Duration) {
-	stored, ok := msg.(interface{ Subject() string })
-	if !ok {
-		return
-	}
-	subject := stored.Subject()
+func (r *kymaRoute) observe(subject string, answer dispatch.Answer, took time.Duration) {
 	for _, t := range r.types {
 		if t.Matches(subject) {
 			r.counts.Attempted(t.Original, answer.Status, took)

@@ -48,6 +48,5 @@ type overQuota struct{ *quota.Limit }
 
 // Over implements dispatch.Quota.
 func (q overQuota) Over(msg dispatch.Message) bool {
-	stored, ok := msg.(*broker.Message)
-	return ok && q.Limit.Over(stored.Pending())
+	return q.Limit.Over(msg.Pending())
 }

@@ -29,14 +29,15 @@ func (d *deliveries) recorder(route routing.Route) func(dispatch.Message, dispat
 		Sink: sinkName(route), DeadLetter: route.OfDeadLetters,
 	}
 	return func(msg dispatch.Message, s dispatch.Settled) {
-		if r, ok := settledRecord(to, msg, s); ok {
+		if r, ok := settledRecord(to, s); ok {
+			r.Stored = msg.Stored()
 			d.deps.Journal.Add(r)
 		}
 	}
 }
 
 // settledRecord completes the record of a delivery. What was returned has not happened.
-func settledRecord(r journal.Record, msg dispatch.Message, s dispatch.Settled) (journal.Record, bool) {
+func settledRecord(r journal.Record, s dispatch.Settled) (journal.Record, bool) {
 	r.Time, r.Began, r.Took = s.Began.Add(s.Took), s.Began, s.Took
 	r.Attempt, r.Status = s.Attempt, s.Status
 	r.Reason, r.Message = string(s.Reason), s.Reason.Message()
@@ -52,9 +53,6 @@ func settledRecord(r journal.Record, msg dispatch.Message, s dispatch.Settled) (
 		r.Kind = journal.DeadLettered
 	default:
 		return r, false
-	}
-	if known, ok := msg.(interface{ Stored() time.Time }); ok {
-		r.Stored = known.Stored()
 	}
 	if s.Event != nil {
 		identify(&r, s.Event)

@@ -15,7 +15,7 @@ func (d *Dispatcher) storeDeadLetter(ctx context.Context, j *job, a attempt, dec
 	if a.result == overLimit {
 		attempts-- // this one was none
 	}
-	err := d.DeadLetters.Add(ctx, j.Message, DeadLetter{
+	err := j.StoreDeadLetter(ctx, DeadLetter{
 		Reason:   dec.reason,
 		Attempts: attempts,
 		Status:   a.answer.Status,

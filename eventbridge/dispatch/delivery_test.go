@@ -21,6 +21,9 @@ func (*broken) Event() (cloudevent.Event, error) { return cloudevent.Event{}, ni
 // Attempt implements Message.
 func (*broken) Attempt() int { return 1 }
 
+// Release implements Message.
+func (*broken) Release() {}
+
 // Ack implements Message.
 func (*broken) Ack(context.Context) error { panic("a bug") }
 

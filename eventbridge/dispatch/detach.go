@@ -2,7 +2,6 @@ package dispatch
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"runtime/debug"
 	"time"
@@ -14,8 +13,6 @@ const (
 	// leastDetach is how long every call keeps its slot: to store an event twice more costs more than the slot of a short call.
 	leastDetach = time.Second
 )
-
-var errNotDetachable = errors.New("its source does not support detaching")
 
 // detachAfter is how long a call may hold one of the slots in flight, 0 for until it ends. A Subscription that asks for one
 // delivery at a time, or for order, keeps them. Dead letters block nothing but each other.
@@ -47,11 +44,7 @@ func (d *Dispatcher) detach(j *job) (detached bool) {
 	}()
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(d.work), settleTimeout)
 	defer cancel()
-	err := errNotDetachable
-	if msg, ok := j.Message.(Detachable); ok {
-		err = msg.Detach(ctx, time.Until(j.call.began.Add(d.options.Timeout))+d.options.AckWait)
-	}
-	if err != nil {
+	if err := j.Detach(ctx, time.Until(j.call.began.Add(d.options.Timeout))+d.options.AckWait); err != nil {
 		d.Log.V(1).Info("a call that takes long keeps its slot", "reason", err.Error())
 		return false
 	}

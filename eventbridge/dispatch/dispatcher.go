@@ -24,15 +24,13 @@ type Deps struct {
 	Source       Source
 	Gate         Gate
 	Sink         Sink
-	DeadLetters  DeadLetters // nil if the options say Endless
-	Filter       Filter      // nil takes every event
-	Replies      Replies     // nil ignores what sinks reply
-	Quota        Quota       // nil lets any number of events wait
-	Tracer       Tracer      // nil makes no spans
+	Filter       Filter  // nil takes every event
+	Replies      Replies // nil ignores what sinks reply
+	Quota        Quota   // nil lets any number of events wait
+	Tracer       Tracer  // nil makes no spans
 	Metrics      *Metrics
 	Observe      func(msg Message, ev *cloudevent.Event, a Answer, took time.Duration) // called after each attempt; may be nil
 	Settled      func(msg Message, s Settled)                                          // called after each settlement; may be nil
-	Released     func(msg Message)                                                     // called when a message is no longer held; may be nil
 	BoundDrain   <-chan struct{}                                                       // DrainTimeout starts when it is closed; nil starts it with the drain
 	Log          logr.Logger
 }
@@ -198,9 +196,7 @@ func (d *Dispatcher) release(j *job) {
 		d.metrics.detached.Dec()
 		d.unanswered.free()
 	}
-	if d.Released != nil {
-		d.Released(j.Message)
-	}
+	j.Release()
 }
 
 // drain waits for the workers. From when BoundDrain is closed, it interrupts those that outlast DrainTimeout.

@@ -18,7 +18,7 @@
 //     over its quota are interrupted when they keep further messages from coming, also while its dispatcher drains and
 //     another one receives.
 //   - At most MaxInFlight messages are held at a time; a retry that waits for its time holds no worker.
-//   - A call without an answer after a quarter of its timeout is detached, if its message is [Detachable]: its slot goes to the
+//   - A call without an answer after a quarter of its timeout is detached: its slot goes to the
 //     next message while it goes on, so that events that hang do not hold up the others for their whole timeout. At most
 //     MaxInFlight calls are detached at a time. While a struggling sink has fewer slots, each is held for a shorter time.
 //     A detached call settles its message as any other; that it timed out counts against the sink only if no other call had

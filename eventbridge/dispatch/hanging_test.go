@@ -44,7 +44,7 @@ func TestHangingEventsBlockOthersForAQuarterOfTheirTimeoutPerAttempt(t *testing.
 			defer close(ended)
 			dispatch.New(dispatch.Deps{
 				MaxInFlight: dispatchtest.MaxAckPending, Source: memory.Source(t, false), Gate: dispatchtest.NewGate(true), Sink: sink,
-				DeadLetters: memory.DeadLetters(), Metrics: dispatch.NewMetrics(prometheus.NewRegistry()), Log: logr.Discard(),
+				Metrics: dispatch.NewMetrics(prometheus.NewRegistry()), Log: logr.Discard(),
 			}, options).Run(ctx)
 		}()
 		events := dispatchtest.Events(100)

@@ -42,7 +42,7 @@ func (d *Dispatcher) over(msg Message) failure.Reason {
 	switch {
 	case d.Quota != nil && d.Quota.Over(msg):
 		return failure.QuotaExceeded
-	case d.options.TTL > 0 && time.Since(waiting(msg)) >= d.options.TTL:
+	case d.options.TTL > 0 && time.Since(msg.Waiting()) >= d.options.TTL:
 		return failure.Expired
 	default:
 		return ""
@@ -55,14 +55,6 @@ func (d *Dispatcher) overBy(j *job) failure.Reason {
 		return j.over
 	}
 	return d.over(j.Message)
-}
-
-// waiting is since when a message waits. What does not say it never expires.
-func waiting(msg Message) time.Time {
-	if known, ok := msg.(interface{ Waiting() time.Time }); ok {
-		return known.Waiting()
-	}
-	return time.Now()
 }
 
 // awaitWork waits for the gate, or until messages are to be received behind it.
@@ -144,7 +136,7 @@ func (d *Dispatcher) shed(ctx context.Context, within <-chan struct{}) error {
 		}
 		if !isClosed(stop) {
 			d.limits.nextPoll = time.Now().Add(pollInterval)
-			if expires := waiting(msg).Add(d.options.TTL); expires.After(d.limits.nextPoll) {
+			if expires := msg.Waiting().Add(d.options.TTL); expires.After(d.limits.nextPoll) {
 				d.limits.nextPoll = expires
 			}
 		}

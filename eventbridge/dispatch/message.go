@@ -9,17 +9,30 @@ import (
 	"github.com/rouse-run/rouse/internal/failure"
 )
 
-// Message is one delivery of one stored event.
+// Message is one delivery of one stored event. It can be the key of a map.
 type Message interface {
 	// Event decodes the event as its publisher wrote it.
 	Event() (cloudevent.Event, error)
 	// Attempt counts from 1. What was returned is no attempt.
 	Attempt() int
+	History
 	Settlement
+	Hold
 }
 
-// Settlement is what is said of a delivery. Exactly one of Ack, Retry, Return and Reject settles it. Extend may run at
-// the same time as any of them.
+// History is what the store knows of an event.
+type History interface {
+	// Subject is what the event was published under.
+	Subject() string
+	// Stored is when the event was stored first.
+	Stored() time.Time
+	// Waiting is since when the event waits for its Subscription: since it was stored first, or redriven last.
+	Waiting() time.Time
+	// Pending is how many more messages of the Subscription waited at the delivery.
+	Pending() uint64
+}
+
+// Settlement is what is said of a delivery. Exactly one of Ack, Retry, Return and Reject settles it.
 type Settlement interface {
 	// Ack says that the event is delivered.
 	Ack(ctx context.Context) error
@@ -27,18 +40,23 @@ type Settlement interface {
 	Retry(ctx context.Context, delay time.Duration) error
 	// Return asks for the same attempt after the delay, because this one has not begun or says nothing.
 	Return(ctx context.Context, delay time.Duration) error
+	// StoreDeadLetter returns after the event is kept as a dead letter; the message still has to be rejected. Storing the
+	// dead letter of the same message again stores no second one.
+	StoreDeadLetter(ctx context.Context, deadLetter DeadLetter) error
 	// Reject ends the event's life for this Subscription.
 	Reject(ctx context.Context, reason string) error
-	// Extend restarts the message's AckWait.
-	Extend(ctx context.Context) error
 }
 
-// Detachable is a Message that its broker need not count as in flight for as long as its call takes.
-type Detachable interface {
-	// Detach has it count for no limit and need no Extend from now on. It is settled as before; when that does not happen
-	// within the time that is given, the event is delivered again, as the same attempt. After an error all is as it was.
-	// Only Extend may run at the same time.
+// Hold is what keeps a message from being delivered again before it is settled.
+type Hold interface {
+	// Extend restarts the message's AckWait. It may run at the same time as any settlement.
+	Extend(ctx context.Context) error
+	// Detach has the message count for no limit and need no Extend from now on, for as long as its call takes. It is settled
+	// as before; when that does not happen within the time that is given, the event is delivered again, as the same attempt.
+	// After an error all is as it was. Only Extend may run at the same time.
 	Detach(ctx context.Context, within time.Duration) error
+	// Release is called once, when the message is not used any more, whatever became of it.
+	Release()
 }
 
 // Source hands out the Subscription's messages.
@@ -93,12 +111,6 @@ type Tracer interface {
 	// Deliver begins one, and has the event carry it on to the sink. The sink's status, 0 without an answer, and what
 	// becomes of the event end it.
 	Deliver(ctx context.Context, subscription string, attempt int, ev *cloudevent.Event) (end func(status int, outcome string))
-}
-
-// DeadLetters keeps events that are not delivered any more.
-type DeadLetters interface {
-	// Add returns after the dead letter is stored. Adding the same message again stores no second one.
-	Add(ctx context.Context, msg Message, deadLetter DeadLetter) error
 }
 
 // Answer is what a sink said.

@@ -63,6 +63,12 @@ func (c *Conn) AddDeadLetter(ctx context.Context, d DeadLetter, m *Message) erro
 	return nil
 }
 
+// AddDeadLetter is Conn.AddDeadLetter for the Subscription that the message was delivered for.
+func (m *Message) AddDeadLetter(ctx context.Context, d DeadLetter) error {
+	d.Subscription = m.source.subscription
+	return m.conn.AddDeadLetter(ctx, d, m)
+}
+
 func (d DeadLetter) message(m *Message, now time.Time) *nats.Msg {
 	d.Reason = failure.Reason(singleLine(string(d.Reason), maxReason))
 	d.BodyExcerpt = singleLine(d.BodyExcerpt, maxExcerpt)

@@ -22,7 +22,6 @@ type bench struct {
 	gate        *Gate
 	maxInFlight int
 	options     dispatch.Options
-	deadLetters dispatch.DeadLetters
 	source      func(dispatch.Source) dispatch.Source
 	filter      dispatch.Filter
 	replies     dispatch.Replies
@@ -56,15 +55,11 @@ func (b *bench) start(t *testing.T, sink dispatch.Sink) (stop func()) {
 		Source:       b.Source(t, b.options.OrderedBy != ""),
 		Gate:         b.gate,
 		Sink:         sink,
-		DeadLetters:  b.DeadLetters(),
 		Filter:       b.filter,
 		Replies:      b.replies,
 		Quota:        b.quota,
 		Metrics:      b.metrics,
 		Log:          logr.Discard(),
-	}
-	if b.deadLetters != nil {
-		deps.DeadLetters = b.deadLetters
 	}
 	if b.source != nil {
 		deps.Source = b.source(deps.Source)

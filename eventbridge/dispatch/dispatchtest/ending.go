@@ -99,9 +99,3 @@ type sourceFunc func(context.Context, <-chan struct{}, func(dispatch.Message)) e
 func (f sourceFunc) Receive(ctx context.Context, stop <-chan struct{}, each func(dispatch.Message)) error {
 	return f(ctx, stop, each)
 }
-
-type deadLettersFunc func(context.Context, dispatch.Message, dispatch.DeadLetter) error
-
-func (f deadLettersFunc) Add(ctx context.Context, msg dispatch.Message, deadLetter dispatch.DeadLetter) error {
-	return f(ctx, msg, deadLetter)
-}

@@ -81,9 +81,6 @@ func (m *Memory) Source(t *testing.T, _ bool) dispatch.Source {
 	return (*memorySource)(m)
 }
 
-// DeadLetters implements Backend.
-func (m *Memory) DeadLetters() dispatch.DeadLetters { return (*memoryDeadLetters)(m) }
-
 // StoredDeadLetters implements Backend.
 func (m *Memory) StoredDeadLetters(t *testing.T) []StoredDeadLetter {
 	t.Helper()
@@ -171,7 +168,7 @@ func (m *Memory) handOut(holder *int) (message dispatch.Message, next time.Durat
 			}
 		}
 	}
-	for _, s := range m.stored {
+	for i, s := range m.stored {
 		if s.state == done {
 			continue
 		}
@@ -184,15 +181,27 @@ func (m *Memory) handOut(holder *int) (message dispatch.Message, next time.Durat
 		}
 		s.delivery++
 		s.state, s.holder, s.due = held, holder, now.Add(m.ackWait)
-		return &memoryMessage{memory: m, stored: s, delivery: s.delivery, attempt: s.attempts + 1}, 0, m.changed
+		return &memoryMessage{
+			memory: m, stored: s, delivery: s.delivery, attempt: s.attempts + 1, behind: countPending(m.stored[i+1:]),
+		}, 0, m.changed
 	}
 	return nil, next, m.changed
+}
+
+func countPending(messages []*stored) (count uint64) {
+	for _, s := range messages {
+		if s.state == pending {
+			count++
+		}
+	}
+	return count
 }
 
 type memoryMessage struct {
 	memory            *Memory
 	stored            *stored
 	delivery, attempt int
+	behind            uint64 // messages that were pending at the delivery
 }
 
 var errSettled = errors.New("message is settled")
@@ -206,8 +215,22 @@ func (m *memoryMessage) Event() (cloudevent.Event, error) {
 
 func (m *memoryMessage) Attempt() int { return m.attempt }
 
-// Waiting is since when the message is there.
+func (m *memoryMessage) Subject() string { return "" }
+
+func (m *memoryMessage) Stored() time.Time { return m.stored.since }
+
 func (m *memoryMessage) Waiting() time.Time { return m.stored.since }
+
+func (m *memoryMessage) Pending() uint64 { return m.behind }
+
+// StoreDeadLetter notes the dead letter. It need not be an event.
+func (m *memoryMessage) StoreDeadLetter(_ context.Context, deadLetter dispatch.DeadLetter) error {
+	ev, _ := m.Event()
+	m.memory.mu.Lock()
+	defer m.memory.mu.Unlock()
+	m.memory.deadLetters = append(m.memory.deadLetters, StoredDeadLetter{ID: ev.ID, DeadLetter: deadLetter})
+	return nil
+}
 
 func (m *memoryMessage) Ack(context.Context) error {
 	return m.change(func() { m.stored.state = done })
@@ -236,7 +259,6 @@ func (m *memoryMessage) Return(_ context.Context, delay time.Duration) error {
 	})
 }
 
-// Detach implements dispatch.Detachable.
 func (m *memoryMessage) Detach(_ context.Context, within time.Duration) error {
 	return m.change(func() { m.stored.state, m.stored.due = detached, time.Now().Add(within) })
 }
@@ -244,6 +266,8 @@ func (m *memoryMessage) Detach(_ context.Context, within time.Duration) error {
 func (m *memoryMessage) Extend(context.Context) error {
 	return m.change(func() { m.stored.due = time.Now().Add(m.memory.ackWait) })
 }
+
+func (m *memoryMessage) Release() {}
 
 func (m *memoryMessage) change(apply func()) error {
 	m.memory.mu.Lock()
@@ -253,16 +277,5 @@ func (m *memoryMessage) change(apply func()) error {
 	}
 	apply()
 	m.memory.wake()
-	return nil
-}
-
-type memoryDeadLetters Memory
-
-func (l *memoryDeadLetters) Add(_ context.Context, msg dispatch.Message, deadLetter dispatch.DeadLetter) error {
-	ev, _ := msg.Event() // a dead letter need not be an event
-	m := (*Memory)(l)
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.deadLetters = append(m.deadLetters, StoredDeadLetter{ID: ev.ID, DeadLetter: deadLetter})
 	return nil
 }

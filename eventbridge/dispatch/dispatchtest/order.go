@@ -2,7 +2,6 @@ package dispatchtest
 
 import (
 	"context"
-	"errors"
 	"net/http"
 	"slices"
 	"sync"
@@ -95,14 +94,7 @@ func holdsUpForGoneSink(t *testing.T, b *bench) {
 
 func holdsUpForDeadLetter(t *testing.T, b *bench) {
 	t.Helper()
-	refuse := true
-	b.deadLetters = deadLettersFunc(func(ctx context.Context, msg dispatch.Message, deadLetter dispatch.DeadLetter) error {
-		if refuse {
-			refuse = false
-			return errors.New("no space left")
-		}
-		return b.DeadLetters().Add(ctx, msg, deadLetter)
-	})
+	b.refuseDeadLetters(1)
 	require.Equal(t, []string{"0", "0", "1", "2"}, b.inOrder(t, func(int) (dispatch.Answer, error) {
 		return Status(http.StatusGone), nil
 	}))

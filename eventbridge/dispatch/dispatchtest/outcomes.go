@@ -115,13 +115,7 @@ func deadLettersGarbage(t *testing.T, b *bench) {
 
 func retriesUntilDeadLetterIsStored(t *testing.T, b *bench) {
 	t.Helper()
-	refusals := 2
-	b.deadLetters = deadLettersFunc(func(ctx context.Context, msg dispatch.Message, deadLetter dispatch.DeadLetter) error {
-		if refusals--; refusals >= 0 {
-			return errors.New("no space left")
-		}
-		return b.DeadLetters().Add(ctx, msg, deadLetter)
-	})
+	b.refuseDeadLetters(2)
 	sink := NewSink(func(context.Context, cloudevent.Event, int) (dispatch.Answer, error) {
 		return Status(http.StatusGone), nil
 	})

@@ -23,7 +23,6 @@ type Backend interface {
 	PublishGarbage(t *testing.T)
 	// Source makes another source of the same Subscription, as another replica would have, in order if need be.
 	Source(t *testing.T, ordered bool) dispatch.Source
-	DeadLetters() dispatch.DeadLetters
 	StoredDeadLetters(t *testing.T) []StoredDeadLetter
 	Backlog(t *testing.T) Backlog
 }
