@@ -17,6 +17,7 @@ import (
 
 	"github.com/rouse-run/rouse/controller/subscription"
 	"github.com/rouse-run/rouse/eventbridge"
+	"github.com/rouse-run/rouse/eventbridge/jetstream"
 	"github.com/rouse-run/rouse/internal/broker"
 	"github.com/rouse-run/rouse/internal/kube"
 	"github.com/rouse-run/rouse/internal/testing/loopback"
@@ -65,7 +66,7 @@ func registeredMetrics(t *testing.T) map[string]bool {
 	t.Cleanup(func() { _ = conn.Close(t.Context()) }) // there is no server to say goodbye to
 
 	registry := prometheus.NewRegistry()
-	store := eventbridge.NewJetStream(conn, broker.NewPublisher(conn, broker.DefaultPublisherOptions()), broker.DefaultStream)
+	store := jetstream.NewStore(conn, broker.NewPublisher(conn, broker.DefaultPublisherOptions()), broker.DefaultStream)
 	eventbridge.New(eventbridge.Deps{
 		Endpoints: sinktest.NewEndpoints(), Registry: registry, Log: logr.Discard(), Store: store, Storage: store, Quota: store,
 	}, eventbridge.DefaultOptions())

@@ -27,6 +27,7 @@ import (
 	"github.com/rouse-run/rouse/dev/subscriptions"
 	"github.com/rouse-run/rouse/eventbridge"
 	"github.com/rouse-run/rouse/eventbridge/dispatch"
+	"github.com/rouse-run/rouse/eventbridge/jetstream"
 	"github.com/rouse-run/rouse/eventbridge/journal"
 	"github.com/rouse-run/rouse/internal/broker"
 	"github.com/rouse-run/rouse/internal/routing"
@@ -147,11 +148,12 @@ func (w *fixture) startBridge(t *testing.T) net.Listener {
 	bridge.Admin.TokenFile = filepath.Join(t.TempDir(), "token")
 	require.NoError(t, os.WriteFile(bridge.Admin.TokenFile, []byte(token), 0o600))
 	public, metrics, admin := listen(t), listen(t), listen(t)
+	events := journal.New(1000)
 	deps := eventbridge.Deps{
 		Routes: fixedRoutes{route}, Endpoints: sinktest.NewEndpoints(sinktest.Ready(w.pricing.Address())),
-		Store: eventbridge.NewJetStream(conn, broker.NewPublisher(conn, broker.DefaultPublisherOptions()), broker.DefaultStream),
-		Admin: eventbridge.NewAdminStore(conn, broker.DefaultStream), Destination: "nats",
-		Journal: journal.New(1000), Registry: prometheus.NewRegistry(), Log: logr.Discard(),
+		Store: jetstream.NewStore(conn, broker.NewPublisher(conn, broker.DefaultPublisherOptions()), broker.DefaultStream),
+		Admin: jetstream.NewAdminStore(conn, broker.DefaultStream, events), Destination: "nats",
+		Journal: events, Registry: prometheus.NewRegistry(), Log: logr.Discard(),
 		Listener: public, MetricsListener: metrics, AdminListener: admin,
 	}
 	w.instance.Publish = "http://" + public.Addr().String() + "/publish"

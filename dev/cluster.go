@@ -12,6 +12,7 @@ import (
 
 	"github.com/rouse-run/rouse/dev/autoscale"
 	"github.com/rouse-run/rouse/eventbridge"
+	"github.com/rouse-run/rouse/eventbridge/jetstream"
 	"github.com/rouse-run/rouse/internal/broker"
 	"github.com/rouse-run/rouse/internal/daemon"
 	"github.com/rouse-run/rouse/scaler"
@@ -31,8 +32,8 @@ func (m *mode) buildBridge() {
 	publisher := broker.NewPublisher(m.conn, publisherOptions)
 	publisher.ExpectEvents(o.Ingress.MaxRequestSize)
 	o.Ingress.MaxBatchEvents = min(o.Ingress.MaxBatchEvents, publisherOptions.MaxPending)
-	store := eventbridge.NewJetStream(m.conn, publisher, m.streams.Name)
-	m.store = eventbridge.NewAdminStore(m.conn, m.streams.Name)
+	store := jetstream.NewStore(m.conn, publisher, m.streams.Name)
+	m.store = jetstream.NewAdminStore(m.conn, m.streams.Name, m.journal)
 	m.bridge = eventbridge.New(eventbridge.Deps{
 		Routes:        m.subs,
 		Subscriptions: m.subs,

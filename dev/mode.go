@@ -25,6 +25,7 @@ import (
 	"github.com/rouse-run/rouse/dev/subscriptions"
 	"github.com/rouse-run/rouse/dev/toolchain"
 	"github.com/rouse-run/rouse/eventbridge"
+	"github.com/rouse-run/rouse/eventbridge/jetstream"
 	"github.com/rouse-run/rouse/eventbridge/journal"
 	"github.com/rouse-run/rouse/internal/broker"
 	"github.com/rouse-run/rouse/internal/cloudevent"
@@ -62,7 +63,7 @@ type mode struct {
 	scaling     *autoscale.Autoscaler
 	subs        *subscriptions.Subscriptions
 	bridge      *eventbridge.Bridge
-	store       *eventbridge.AdminStore
+	store       *jetstream.AdminStore
 	scaler      *scaler.Scaler
 	scalerConn  *grpc.ClientConn
 	deadLetters *deadLetters

@@ -11,12 +11,10 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
-	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/rouse-run/rouse/eventbridge/admin"
+	"github.com/rouse-run/rouse/eventbridge/jetstream"
 	"github.com/rouse-run/rouse/eventbridge/journal"
 	"github.com/rouse-run/rouse/internal/broker"
-	"github.com/rouse-run/rouse/internal/routing"
 	"github.com/rouse-run/rouse/internal/testing/sinktest"
 )
 
@@ -29,7 +27,7 @@ func TestAnOperatorRedrivesDeadLettersOverTheAdminAPI(t *testing.T) {
 		}
 	})
 	w := newFixture(t, sinktest.Ready(price.Address()))
-	require.NoError(t, w.store.conn.EnsureConsumer(t.Context(), w.store.stream, broker.Consumer{ // as the controller makes it
+	require.NoError(t, w.conn.EnsureConsumer(t.Context(), broker.DefaultStream, broker.Consumer{ // as the controller makes it
 		Name: orders(sinkURL).Consumer, Description: "shop/orders", Subjects: orders(sinkURL).Subjects,
 		AckWait: w.ackWait, MaxAckPending: orders(sinkURL).MaxInFlight,
 	}))
@@ -39,7 +37,7 @@ func TestAnOperatorRedrivesDeadLettersOverTheAdminAPI(t *testing.T) {
 		listener = listen(t)
 		deps.AdminListener = listener
 		deps.Journal = events
-		deps.Admin = NewAdminStore(w.store.conn, w.store.stream)
+		deps.Admin = jetstream.NewAdminStore(w.conn, broker.DefaultStream, events)
 		options.Admin.TokenFile = filepath.Join(t.TempDir(), "token")
 		require.NoError(t, os.WriteFile(options.Admin.TokenFile, []byte("secret"), 0o600))
 	})
@@ -86,21 +84,4 @@ func TestAnOperatorRedrivesDeadLettersOverTheAdminAPI(t *testing.T) {
 	require.NotEmpty(t, redriven[0].Trace)
 	status, _ = ask("POST", "/v1/deadletters/redrive", `{"sequence":1}`)
 	require.Equal(t, 404, status)
-}
-
-func TestLeftoversOfADeletedSubscriptionAreListed(t *testing.T) {
-	t.Parallel()
-	name := func(name string) types.NamespacedName { return types.NamespacedName{Namespace: "shop", Name: name} }
-	consumers := []broker.Consumer{
-		{Name: routing.ConsumerName("shop", "b"), Description: "shop/b", Backlog: broker.Backlog{Pending: 1, AckPending: 2}},
-		{Name: "of-another-client", Description: "shop/x"},
-	}
-	require.Equal(t, []admin.Subscription{
-		{Namespace: "shop", Name: "a", DeadLetters: 3},
-		{Namespace: "shop", Name: "b", Consumer: true, Backlog: 1, AckPending: 2 + 7, WaitingRetries: 4},
-		{Namespace: "shop", Name: "c", WaitingRetries: 5},
-		{Namespace: "shop", Name: "d", AckPending: 8},
-	}, merge(consumers, map[types.NamespacedName]uint64{name("b"): 7, name("d"): 8},
-		map[types.NamespacedName]uint64{name("b"): 4, name("c"): 5}, map[types.NamespacedName]uint64{name("a"): 3}))
-	require.Empty(t, merge(nil, nil, nil, nil))
 }

@@ -88,9 +88,6 @@ const operatorsConnections = 128
 func New(deps Deps, options Options) *Bridge {
 	access := newPublishAccess(options.Sinks.Access, deps.Tokens, deps.Registry)
 	b := &Bridge{deps: deps, options: options, deliveries: newDeliveries(deps, options, access)}
-	if store, ok := deps.Admin.(*AdminStore); ok {
-		store.journal = deps.Journal
-	}
 	if deps.Storage != nil {
 		b.storage = storage.New(storage.Deps{
 			Streams: deps.Storage, Registerer: deps.Registry, Log: deps.Log.WithName("storage"),

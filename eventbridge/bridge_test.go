@@ -16,6 +16,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/require"
 
+	"github.com/rouse-run/rouse/internal/broker"
 	"github.com/rouse-run/rouse/internal/routing"
 	"github.com/rouse-run/rouse/internal/testing/sinktest"
 )
@@ -292,7 +293,7 @@ func TestAnOutageOfNATSDuringADeliveryRepeatsNothing(t *testing.T) {
 	price := sinktest.Start(t, func(http.ResponseWriter, *http.Request) { <-release })
 	w := newFixture(t, sinktest.Ready(price.Address()))
 	w.ackWait = time.Minute // so that a second delivery could only come of a lost ack
-	ensureConsumer(t, w.store, orders(sinkURL), w.ackWait)
+	ensureConsumer(t, w.conn, orders(sinkURL), w.ackWait)
 	r := w.start(t)
 	r.publishMany(t, 0, 5)
 	price.Await(t, 5)
@@ -311,9 +312,9 @@ func TestSubscriptionsComeChangeAndGo(t *testing.T) {
 	t.Parallel()
 	price := sinktest.Start(t, nil)
 	w := newFixture(t, sinktest.Ready(price.Address()))
-	require.NoError(t, w.store.conn.DeleteConsumer(t.Context(), w.store.stream, orders(sinkURL).Consumer))
+	require.NoError(t, w.conn.DeleteConsumer(t.Context(), broker.DefaultStream, orders(sinkURL).Consumer))
 	r := w.start(t)
-	ensureConsumer(t, w.store, orders(sinkURL), w.ackWait) // the controller comes later than the bridge
+	ensureConsumer(t, w.conn, orders(sinkURL), w.ackWait) // the controller comes later than the bridge
 	r.publishMany(t, 0, 1)
 	require.Equal(t, "/in", price.Await(t, 1)[0].URI)
 

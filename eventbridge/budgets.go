@@ -6,13 +6,14 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/spf13/pflag"
 
-	"github.com/rouse-run/rouse/internal/broker"
 	"github.com/rouse-run/rouse/internal/budget"
 	"github.com/rouse-run/rouse/internal/routing"
 )
 
 const (
 	defaultDeliveryBytes = 64 << 20
+	// ownDeliveryBytes are what each Subscription has beside them: a Source without messages takes no more.
+	ownDeliveryBytes = 64 << 10
 	// leastDeliveryBytes are as many as the largest event of usual servers takes, four times.
 	leastDeliveryBytes = 16 << 20
 	// repliesPart is the part, one of so many, that large replies may take beside the events.
@@ -29,9 +30,9 @@ type budgets struct {
 
 func newBudgets(bytes int64, registerer prometheus.Registerer) *budgets {
 	r := &budgets{
-		events:  budget.New(bytes, broker.IdleMemory),
+		events:  budget.New(bytes, ownDeliveryBytes),
 		replies: budget.New(bytes/repliesPart, 0),
-		retries: budget.New(bytes/retriesPart, broker.IdleMemory),
+		retries: budget.New(bytes/retriesPart, ownDeliveryBytes),
 	}
 	for name, memory := range map[string]*budget.Budget{"events": r.events, "replies": r.replies, "retries": r.retries} {
 		registerer.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{

@@ -41,7 +41,7 @@ func newDeadLetterFixture(t *testing.T, endpoints ...routing.Endpoint) *deadLett
 		MaxInFlight:   10,
 		OfDeadLetters: true,
 	}
-	require.NoError(t, y.store.conn.EnsureConsumer(t.Context(), broker.DeadLetterStream, broker.Consumer{ // as the controller makes it
+	require.NoError(t, y.conn.EnsureConsumer(t.Context(), broker.DeadLetterStream, broker.Consumer{ // as the controller makes it
 		Name: y.route.Consumer, Subjects: y.route.DeadLetters.Subjects, StartFrom: broker.StartFrom{Policy: broker.StartAll},
 		AckWait: y.ackWait, MaxAckPending: broker.MaxDeadLettersPending,
 	}))
@@ -60,7 +60,7 @@ func (y *deadLetterFixture) start(t *testing.T) *replica {
 func (y *deadLetterFixture) awaitUndelivered(t *testing.T, want uint64) {
 	t.Helper()
 	require.Eventually(t, func() bool {
-		backlog, err := y.store.conn.Backlog(t.Context(), broker.DeadLetterStream, y.route.Consumer)
+		backlog, err := y.conn.Backlog(t.Context(), broker.DeadLetterStream, y.route.Consumer)
 		return err == nil && backlog.Total() == want
 	}, timeout, tick, "not %d dead letters wait for their sink", want)
 }

@@ -61,8 +61,8 @@ func (s *stuck) arrived() int {
 func (w *fixture) detachedAre(t *testing.T, calls int) {
 	t.Helper()
 	require.Eventually(t, func() bool {
-		detached, err := w.store.conn.DetachedCalls(t.Context())
-		retries, otherErr := w.store.conn.WaitingRetries(t.Context())
+		detached, err := w.conn.DetachedCalls(t.Context())
+		retries, otherErr := w.conn.WaitingRetries(t.Context())
 		return err == nil && otherErr == nil && len(retries) == 0 && detached[orders(sinkURL).Subscription] == uint64(calls)
 	}, timeout, tick)
 }
@@ -117,7 +117,7 @@ func TestAnEventWhoseCallWasDetachedOutlastsItsBridge(t *testing.T) {
 	w := newFixture(t, sinktest.Ready(sink.Address()))
 	natsLink := newLink(t, w.nats.URL())
 	killed := w.start(t, func(deps *Deps, options *Options) {
-		deps.Store = connectTo(t, natsLink.url())
+		deps.Store = newStore(connect(t, natsLink.url()))
 		options.Sink.Timeout = 6 * time.Second
 		options.Dispatch.DrainTimeout = time.Millisecond
 	})

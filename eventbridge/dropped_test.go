@@ -18,7 +18,7 @@ func TestDeadLettersThatAreDroppedAreCounted(t *testing.T) {
 	w.nats.Change(natstest.WithMaxPayload(32 << 10))
 	streams := broker.DefaultStreamOptions()
 	streams.DeadLetterMaxBytes = 64 << 10
-	require.Eventually(t, func() bool { return w.store.conn.EnsureStreams(t.Context(), streams) == nil }, timeout, tick)
+	require.Eventually(t, func() bool { return w.conn.EnsureStreams(t.Context(), streams) == nil }, timeout, tick)
 	r := w.start(t)
 	r.publishMany(t, 0, 200)
 	w.backlogIs(t, 0, 0)

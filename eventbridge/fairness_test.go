@@ -44,7 +44,7 @@ func TestTenEventsThatAlwaysFailHoldUpNoOthers(t *testing.T) {
 	}, timeout, tick)
 	t.Logf("190 of 200 events arrived within %s after the last was published", time.Since(begun).Round(time.Millisecond))
 	require.Eventually(t, func() bool {
-		waiting, err := w.store.conn.WaitingRetries(t.Context())
+		waiting, err := w.conn.WaitingRetries(t.Context())
 		return err == nil && waiting[orders(sinkURL).Subscription] == 10
 	}, timeout, tick)
 	w.backlogIs(t, 0, 0)

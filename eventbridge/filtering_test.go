@@ -15,6 +15,7 @@ import (
 
 	eventingv1alpha2 "github.com/rouse-run/rouse/api/eventing/v1alpha2"
 	"github.com/rouse-run/rouse/eventbridge/dispatch"
+	"github.com/rouse-run/rouse/internal/broker"
 	"github.com/rouse-run/rouse/internal/budget"
 	"github.com/rouse-run/rouse/internal/cloudevent"
 	"github.com/rouse-run/rouse/internal/routing"
@@ -50,8 +51,8 @@ func TestACostlyFilterDelaysNoOtherTenant(t *testing.T) {
 	honest.Consumer = routing.ConsumerName("bank", "orders")
 	honest.Subjects = []string{"kyma.bank.order.received.v1", routing.RedeliverySubject(honest.Consumer)}
 	honest.Filter = &eventingv1alpha2.Filter{CEL: `data.order != "x"`}
-	ensureConsumer(t, w.store, hostile, w.ackWait)
-	ensureConsumer(t, w.store, honest, w.ackWait)
+	ensureConsumer(t, w.conn, hostile, w.ackWait)
+	ensureConsumer(t, w.conn, honest, w.ackWait)
 	w.routes.set(hostile, honest)
 	bridge := w.start(t, func(_ *Deps, options *Options) { options.Dispatch.DrainTimeout = time.Minute })
 	for from := 0; from < hostileEvents; from += 25 {
@@ -74,7 +75,7 @@ func TestACostlyFilterDelaysNoOtherTenant(t *testing.T) {
 	require.NoError(t, bridge.stop())
 	require.Less(t, time.Since(began), 30*time.Second, "queued evaluations do not delay the end")
 	require.Eventually(t, func() bool {
-		backlog, err := w.store.conn.Backlog(t.Context(), w.store.stream, hostile.Consumer)
+		backlog, err := w.conn.Backlog(t.Context(), broker.DefaultStream, hostile.Consumer)
 		return err == nil && backlog.Pending+backlog.AckPending == uint64(hostileEvents-hostileDone.Load())
 	}, timeout, tick, "what was not delivered is kept")
 }

@@ -17,6 +17,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/rouse-run/rouse/eventbridge/dispatch"
+	"github.com/rouse-run/rouse/eventbridge/jetstream"
 	"github.com/rouse-run/rouse/internal/broker"
 	"github.com/rouse-run/rouse/internal/routing"
 	"github.com/rouse-run/rouse/internal/testing/natstest"
@@ -30,7 +31,8 @@ const sinkURL = "http://price.shop.svc.cluster.local/in"
 // fixture is a nats-server with the stream, one Subscription's consumer, and what the bridges of a test see.
 type fixture struct {
 	nats      *natstest.Server
-	store     *JetStream // a connection of the test itself
+	conn      *broker.Conn // of the test itself
+	store     *jetstream.Store
 	routes    *fakeRoutes
 	endpoints *sinktest.Endpoints
 	ackWait   time.Duration
@@ -39,9 +41,10 @@ type fixture struct {
 func newFixture(t *testing.T, endpoints ...routing.Endpoint) *fixture {
 	t.Helper()
 	w := &fixture{nats: natstest.Start(t), endpoints: sinktest.NewEndpoints(endpoints...), ackWait: 2 * time.Second}
-	w.store = connect(t, w.nats)
-	ensureStream(t, w.store)
-	ensureConsumer(t, w.store, orders(sinkURL), w.ackWait)
+	w.conn = connect(t, w.nats.URL())
+	w.store = newStore(w.conn)
+	ensureStream(t, w.conn)
+	ensureConsumer(t, w.conn, orders(sinkURL), w.ackWait)
 	w.routes = newFakeRoutes(orders(sinkURL))
 	return w
 }
@@ -61,7 +64,7 @@ func (w *fixture) start(t *testing.T, change ...func(*Deps, *Options)) *replica 
 	options.Dispatch.Backoff = dispatch.Backoff{Base: 50 * time.Millisecond, Max: time.Second, Jitter: 0.2}
 	options.Dispatch.MaxAttempts = 4
 	deps := Deps{
-		Routes: w.routes, Endpoints: w.endpoints, Store: connect(t, w.nats), Destination: "nats",
+		Routes: w.routes, Endpoints: w.endpoints, Store: newStore(connect(t, w.nats.URL())), Destination: "nats",
 		Registry: prometheus.NewRegistry(), Log: logr.Discard(), Listener: listen(t), MetricsListener: listen(t),
 	}
 	for _, c := range change {
@@ -151,14 +154,14 @@ func get(t *testing.T, url string) (status int, body string) {
 func (w *fixture) backlogIs(t *testing.T, pending, ackPending uint64) {
 	t.Helper()
 	require.Eventually(t, func() bool {
-		backlog, err := w.store.conn.Backlog(t.Context(), w.store.stream, orders(sinkURL).Consumer)
+		backlog, err := w.conn.Backlog(t.Context(), broker.DefaultStream, orders(sinkURL).Consumer)
 		return err == nil && backlog == broker.Backlog{Pending: pending, AckPending: ackPending}
 	}, timeout, tick, "the backlog is not %d pending and %d in delivery", pending, ackPending)
 }
 
 func (w *fixture) deadLetters(t *testing.T) int {
 	t.Helper()
-	count, err := w.store.conn.DeadLetters(t.Context(), orders(sinkURL).Subscription)
+	count, err := w.conn.DeadLetters(t.Context(), orders(sinkURL).Subscription)
 	require.NoError(t, err)
 	return int(count)
 }

@@ -54,7 +54,7 @@ func TestALegacyEventReachesSubscriptionsByItsModernAndItsOldName(t *testing.T) 
 			&eventingv1alpha2.Subscription{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: name}, Spec: spec}, routing.Policy{},
 		)
 		require.NoError(t, err)
-		ensureConsumer(t, w.store, route, w.ackWait)
+		ensureConsumer(t, w.conn, route, w.ackWait)
 		routes = append(routes, route)
 	}
 	w.routes.set(routes...)

@@ -49,7 +49,7 @@ func TestANamespaceTakesHalfOfTheDeliveryMemoryAtMost(t *testing.T) {
 	routes := []routing.Route{orders(sinkURL)}
 	for _, name := range []string{"a", "b", "c", "d"} {
 		routes = append(routes, hostileRoute(name))
-		ensureConsumer(t, w.store, hostileRoute(name), w.ackWait)
+		ensureConsumer(t, w.conn, hostileRoute(name), w.ackWait)
 	}
 	w.routes.set(routes...)
 	body := []byte(strings.Repeat("x", 60<<10))
@@ -77,5 +77,10 @@ func TestANamespaceTakesHalfOfTheDeliveryMemoryAtMost(t *testing.T) {
 	require.Eventually(t, func() bool { return taken() > size/4 }, timeout, tick)
 	bridge.publishMany(t, 0, 20)
 	require.Eventually(t, func() bool { return served.Load() == 20 }, timeout, tick)
-	require.LessOrEqual(t, taken(), float64(size*3/4+len(routes)*broker.IdleMemory), "their half, half of what is left, and what each has of its own")
+	require.LessOrEqual(t, taken(), float64(size*3/4+len(routes)*ownDeliveryBytes), "their half, half of what is left, and what each has of its own")
+}
+
+func TestASourceWithoutMessagesNeedsOnlyTheBytesOfItsSubscription(t *testing.T) {
+	t.Parallel()
+	require.Equal(t, broker.IdleMemory, ownDeliveryBytes)
 }

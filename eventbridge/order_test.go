@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/rouse-run/rouse/internal/broker"
 	"github.com/rouse-run/rouse/internal/cloudevent"
 	"github.com/rouse-run/rouse/internal/routing"
 	"github.com/rouse-run/rouse/internal/testing/sinktest"
@@ -148,14 +149,14 @@ func newFleet(t *testing.T, limit int, ackWait time.Duration) fleet {
 func ensureOrdered(t *testing.T, w *fixture, route routing.Route) {
 	t.Helper()
 	route.MaxInFlight = 100
-	ensureConsumer(t, w.store, route, w.ackWait)
+	ensureConsumer(t, w.conn, route, w.ackWait)
 }
 
 func (f fleet) bridge(t *testing.T, name string) (*replica, *link) {
 	t.Helper()
 	natsLink := newLink(t, f.nats.URL())
 	endpoints := sinktest.NewEndpoints(sinktest.Ready(f.books.sink(t, name).Address()))
-	store := connectTo(t, natsLink.url())
+	store := newStore(connect(t, natsLink.url()))
 	return f.start(t, func(deps *Deps, _ *Options) { deps.Store, deps.Endpoints = store, endpoints }), natsLink
 }
 
@@ -201,7 +202,7 @@ func TestOrderedEventsDoNotOvertakeALostOne(t *testing.T) {
 	natsLink.silence(true)
 	f.placeOrders(t, 1, 2)
 	require.Eventually(t, func() bool {
-		backlog, err := f.store.conn.Backlog(t.Context(), f.store.stream, placed().Consumer)
+		backlog, err := f.conn.Backlog(t.Context(), broker.DefaultStream, placed().Consumer)
 		return err == nil && backlog.AckPending > 0 && backlog.Total() == customers
 	}, timeout, tick, "some are in flight")
 	natsLink.set(true)
@@ -216,7 +217,7 @@ func TestOrderedEventsDoNotOvertakeALostOne(t *testing.T) {
 func (f fleet) settled(t *testing.T) {
 	t.Helper()
 	require.Eventually(t, func() bool {
-		backlog, err := f.store.conn.Backlog(t.Context(), f.store.stream, placed().Consumer)
+		backlog, err := f.conn.Backlog(t.Context(), broker.DefaultStream, placed().Consumer)
 		return err == nil && backlog.Total() == 0
 	}, timeout, tick)
 }
@@ -268,7 +269,7 @@ func TestSwitchingOrderOnAndOffLosesNothing(t *testing.T) {
 	f := newFleet(t, all/4, 3*time.Second)
 	unordered := placed()
 	unordered.Delivery.OrderedBy = ""
-	ensureConsumer(t, f.store, unordered, f.ackWait)
+	ensureConsumer(t, f.conn, unordered, f.ackWait)
 	f.routes.set(unordered)
 	f.bridge(t, "a")
 	f.bridge(t, "b")

@@ -23,13 +23,13 @@ func TestANamespaceOverItsQuotaLosesItsOldestEventsOnly(t *testing.T) {
 	w := newFixture(t, sinktest.Ready(sink.Address()))
 	small := broker.DefaultStreamOptions()
 	small.MaxBytes = 6 << 20
-	require.NoError(t, w.store.conn.EnsureStreams(t.Context(), small))
+	require.NoError(t, w.conn.EnsureStreams(t.Context(), small))
 	dead := orders(sinkURL)
 	dead.Subscription = types.NamespacedName{Namespace: "hostile", Name: "dead"}
 	dead.Consumer = routing.ConsumerName("hostile", "dead")
 	dead.Subjects = []string{"kyma.hostile.spam", routing.RedeliverySubject(dead.Consumer)}
 	dead.Paused = true
-	ensureConsumer(t, w.store, dead, w.ackWait)
+	ensureConsumer(t, w.conn, dead, w.ackWait)
 	w.routes.set(orders(sinkURL), dead)
 	r := w.start(t, func(d *Deps, _ *Options) { d.Storage, d.Quota = w.store, w.store })
 
@@ -51,17 +51,17 @@ func TestANamespaceOverItsQuotaLosesItsOldestEventsOnly(t *testing.T) {
 	require.Equal(t, once((published+9)/10), countRequests(sink), "who keeps nothing gives up nothing")
 	require.Zero(t, w.deadLetters(t))
 
-	deadLetters, err := w.store.conn.DeadLetters(t.Context(), dead.Subscription)
+	deadLetters, err := w.conn.DeadLetters(t.Context(), dead.Subscription)
 	require.NoError(t, err)
 	require.Positive(t, deadLetters)
 	require.Eventually(t, func() bool {
-		deadLetters, err := w.store.conn.DeadLetters(t.Context(), dead.Subscription)
+		deadLetters, err := w.conn.DeadLetters(t.Context(), dead.Subscription)
 		require.NoError(t, err)
-		backlog, err := w.store.conn.Backlog(t.Context(), w.store.stream, dead.Consumer)
+		backlog, err := w.conn.Backlog(t.Context(), broker.DefaultStream, dead.Consumer)
 		require.NoError(t, err)
 		return deadLetters+backlog.Total() == uint64(published)
 	}, timeout, tick, "published = acked + dead-lettered + pending")
-	page, err := w.store.conn.ListDeadLetters(t.Context(), broker.DeadLetterQuery{Limit: 1000})
+	page, err := w.conn.ListDeadLetters(t.Context(), broker.DeadLetterQuery{Limit: 1000})
 	require.NoError(t, err)
 	given := map[string]failure.Reason{}
 	for _, deadLetter := range page.DeadLetters {

@@ -37,7 +37,7 @@ func TestQuotaIsEnforcedOnInvalidSubscriptions(t *testing.T) {
 	w := newFixture(t, sinktest.Ready("127.0.0.1:1"))
 	small := broker.DefaultStreamOptions()
 	small.MaxBytes = 6 << 20
-	require.NoError(t, w.store.conn.EnsureStreams(t.Context(), small))
+	require.NoError(t, w.conn.EnsureStreams(t.Context(), small))
 	as := func(*routing.Route) {}
 	hostile := map[string]struct {
 		consumer func(*routing.Route) // as the controller made it while the spec was another
@@ -64,7 +64,7 @@ func TestQuotaIsEnforcedOnInvalidSubscriptions(t *testing.T) {
 		names[title] = base.Subscription
 		made := base
 		tc.consumer(&made)
-		ensureConsumer(t, w.store, made, w.ackWait)
+		ensureConsumer(t, w.conn, made, w.ackWait)
 		if tc.route != nil {
 			tc.route(&base)
 			routes = append(routes, base)
@@ -100,9 +100,9 @@ func (w *fixture) flood(t *testing.T, r *replica) uint64 {
 func (w *fixture) quotaEnforced(t *testing.T, name types.NamespacedName, published uint64, title string) {
 	t.Helper()
 	require.Eventually(t, func() bool {
-		deadLetters, err := w.store.conn.DeadLetters(t.Context(), name)
+		deadLetters, err := w.conn.DeadLetters(t.Context(), name)
 		require.NoError(t, err)
-		backlog, err := w.store.conn.Backlog(t.Context(), w.store.stream, routing.ConsumerName(name.Namespace, name.Name))
+		backlog, err := w.conn.Backlog(t.Context(), broker.DefaultStream, routing.ConsumerName(name.Namespace, name.Name))
 		require.NoError(t, err)
 		return deadLetters > 0 && deadLetters+backlog.Total() == published
 	}, timeout, tick, "published = acked + dead-lettered + pending, with %s", title)
@@ -134,9 +134,9 @@ func TestQuotaIsEnforcedWhileCallsHangAfterASubscriptionChanged(t *testing.T) {
 			w := newFixture(t, sinktest.Ready(sink.Address()))
 			small := broker.DefaultStreamOptions()
 			small.MaxBytes = 6 << 20
-			require.NoError(t, w.store.conn.EnsureStreams(t.Context(), small))
+			require.NoError(t, w.conn.EnsureStreams(t.Context(), small))
 			hostile := spamRoute("hangs")
-			ensureConsumer(t, w.store, hostile, w.ackWait)
+			ensureConsumer(t, w.conn, hostile, w.ackWait)
 			w.routes.set(orders(sinkURL), hostile)
 			r := w.start(t, func(d *Deps, o *Options) {
 				d.Quota = w.store

@@ -20,7 +20,7 @@ func TestPublishersAreRefusedBeforeTheStreamIsFull(t *testing.T) {
 	w := newFixture(t)
 	small := broker.DefaultStreamOptions()
 	small.MaxBytes = 64 << 10
-	require.NoError(t, w.store.conn.EnsureStreams(t.Context(), small))
+	require.NoError(t, w.conn.EnsureStreams(t.Context(), small))
 	r := w.start(t, func(d *Deps, o *Options) {
 		d.Storage = w.store
 		o.Storage.Watermark = 0.5
@@ -64,7 +64,7 @@ func TestPublishersAreRefusedBeforeTheStreamIsFull(t *testing.T) {
 
 func fillOf(t *testing.T, w *fixture) float64 {
 	t.Helper()
-	fill, err := w.store.Fill(t.Context(), w.store.stream)
+	fill, err := w.store.Fill(t.Context(), broker.DefaultStream)
 	require.NoError(t, err)
 	return fill
 }

@@ -23,7 +23,7 @@ func TestEventsOfAPausedSubscriptionExpireAndCanBeRedriven(t *testing.T) {
 	bridge.publishMany(t, 0, 20)
 	require.Eventually(t, func() bool { return w.deadLetters(t) == 20 }, timeout, tick)
 	w.backlogIs(t, 0, 0)
-	page, err := w.store.conn.ListDeadLetters(t.Context(), broker.DeadLetterQuery{Limit: 1})
+	page, err := w.conn.ListDeadLetters(t.Context(), broker.DeadLetterQuery{Limit: 1})
 	require.NoError(t, err)
 	require.Equal(t, failure.Expired, page.DeadLetters[0].Reason)
 	require.Zero(t, page.DeadLetters[0].Attempts)
@@ -31,7 +31,7 @@ func TestEventsOfAPausedSubscriptionExpireAndCanBeRedriven(t *testing.T) {
 	route.Paused = false
 	route.Delivery.TTL = time.Hour
 	w.routes.set(route)
-	redriven, err := w.store.conn.Redrive(t.Context(), w.store.stream, broker.DeadLetterSelection{})
+	redriven, err := w.conn.Redrive(t.Context(), broker.DefaultStream, broker.DeadLetterSelection{})
 	require.NoError(t, err)
 	require.EqualValues(t, 20, redriven.Redriven)
 	w.backlogIs(t, 0, 0)
@@ -48,7 +48,7 @@ func TestARedriveBeginsTheTimeOfAnEventAgain(t *testing.T) {
 	bridge.publishMany(t, 0, 1)
 	require.Eventually(t, func() bool { return w.deadLetters(t) == 1 }, timeout, tick)
 	began := time.Now()
-	redriven, err := w.store.conn.Redrive(t.Context(), w.store.stream, broker.DeadLetterSelection{})
+	redriven, err := w.conn.Redrive(t.Context(), broker.DefaultStream, broker.DeadLetterSelection{})
 	require.NoError(t, err)
 	require.EqualValues(t, 1, redriven.Redriven)
 	require.Eventually(t, func() bool { return w.deadLetters(t) == 1 }, timeout, tick)

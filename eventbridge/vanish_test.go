@@ -36,8 +36,8 @@ func TestStreamsThatVanishUnderARunningBridgeAreUsedWhenTheyAreBack(t *testing.T
 		status, _ := r.publish(t, "nowhere")
 		require.Equal(t, http.StatusGatewayTimeout, status)
 
-		ensureStream(t, w.store) // as the controller does
-		ensureConsumer(t, w.store, orders(sinkURL), w.ackWait)
+		ensureStream(t, w.conn) // as the controller does
+		ensureConsumer(t, w.conn, orders(sinkURL), w.ackWait)
 		for _, id := range []string{"refused", "failing", "fine"} {
 			status, _ := r.publish(t, id)
 			require.Equal(t, http.StatusNoContent, status)
@@ -61,7 +61,7 @@ func TestNothingEndsWhileNeitherRetriesNorDeadLettersCanBeStored(t *testing.T) {
 			t.Helper()
 			options := broker.DefaultStreamOptions()
 			options.RetryMaxBytes = 1
-			require.NoError(t, w.store.conn.EnsureStreams(t.Context(), options))
+			require.NoError(t, w.conn.EnsureStreams(t.Context(), options))
 			w.nats.DeleteStream(t, broker.DeadLetterStream)
 		},
 	} {
@@ -81,12 +81,12 @@ func TestNothingEndsWhileNeitherRetriesNorDeadLettersCanBeStored(t *testing.T) {
 			}, timeout, tick)
 			w.backlogIs(t, 0, 2)
 
-			ensureStream(t, w.store)
+			ensureStream(t, w.conn)
 			require.Eventually(t, func() bool { return w.deadLetters(t) == 2 }, timeout, tick)
 			w.backlogIs(t, 0, 0)
 			require.Equal(t, 1, price.Deliveries()["fine"])
 			require.Eventually(t, func() bool {
-				waiting, err := w.store.conn.WaitingRetries(t.Context())
+				waiting, err := w.conn.WaitingRetries(t.Context())
 				return err == nil && len(waiting) == 0
 			}, timeout, 10*time.Millisecond)
 		})

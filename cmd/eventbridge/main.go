@@ -9,6 +9,7 @@ import (
 	"github.com/go-logr/logr"
 
 	"github.com/rouse-run/rouse/eventbridge"
+	"github.com/rouse-run/rouse/eventbridge/jetstream"
 	"github.com/rouse-run/rouse/eventbridge/journal"
 	"github.com/rouse-run/rouse/eventbridge/tracing"
 	"github.com/rouse-run/rouse/internal/broker"
@@ -40,11 +41,12 @@ func run(ctx context.Context, o *options, log logr.Logger) error {
 	o.publisher.MaxPendingBytes = o.bridge.Ingress.MaxBytesInFlight
 	publisher := broker.NewPublisher(conn, o.publisher)
 	publisher.ExpectEvents(o.bridge.Ingress.MaxRequestSize)
-	store := eventbridge.NewJetStream(conn, publisher, o.publisher.Stream)
+	store := jetstream.NewStore(conn, publisher, o.publisher.Stream)
 	reviewer, err := reviewerFor(o.bridge.Sinks.Access)
 	if err != nil {
 		return err
 	}
+	events := journal.New(o.bridge.JournalEvents)
 	bridge := eventbridge.New(eventbridge.Deps{
 		Routes:        watch.NewRoutes(objects, o.bridge.Sinks),
 		Subscriptions: watch.NewSubscriptions(objects),
@@ -53,8 +55,8 @@ func run(ctx context.Context, o *options, log logr.Logger) error {
 		Store:         store,
 		Storage:       store,
 		Quota:         store,
-		Admin:         eventbridge.NewAdminStore(conn, o.publisher.Stream),
-		Journal:       journal.New(o.bridge.JournalEvents),
+		Admin:         jetstream.NewAdminStore(conn, o.publisher.Stream, events),
+		Journal:       events,
 		Tracer:        tracer,
 		Destination:   o.broker.URL,
 		Registry:      daemon.NewRegistry(),

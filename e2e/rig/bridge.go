@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/rouse-run/rouse/eventbridge"
+	"github.com/rouse-run/rouse/eventbridge/jetstream"
 	"github.com/rouse-run/rouse/eventbridge/journal"
 	"github.com/rouse-run/rouse/internal/broker"
 	"github.com/rouse-run/rouse/internal/daemon"
@@ -166,10 +167,11 @@ func bridgeRole(ctx context.Context, ready func(string), args []string) error {
 	if err != nil {
 		return fmt.Errorf("listen: %w", err)
 	}
+	events := journal.New(options.JournalEvents)
 	deps := eventbridge.Deps{
 		Routes: fixedRoutes(w.Routes), Endpoints: fixedEndpoints(w.Endpoints),
-		Store:  eventbridge.NewJetStream(conn, broker.NewPublisher(conn, publisher), publisher.Stream),
-		Tokens: tokens(w.Review), Admin: eventbridge.NewAdminStore(conn, publisher.Stream), Journal: journal.New(options.JournalEvents),
+		Store:  jetstream.NewStore(conn, broker.NewPublisher(conn, publisher), publisher.Stream),
+		Tokens: tokens(w.Review), Admin: jetstream.NewAdminStore(conn, publisher.Stream, events), Journal: events,
 		Destination: w.NATS, Registry: daemon.NewRegistry(), Log: logr.Discard(),
 		Listener: listener, MetricsListener: metrics,
 	}

@@ -1,4 +1,4 @@
-package eventbridge
+package jetstream
 
 import (
 	"cmp"
@@ -11,22 +11,25 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/rouse-run/rouse/eventbridge/admin"
+	"github.com/rouse-run/rouse/eventbridge/dispatch"
 	"github.com/rouse-run/rouse/eventbridge/journal"
+	"github.com/rouse-run/rouse/eventbridge/tracing"
 	"github.com/rouse-run/rouse/internal/broker"
 	"github.com/rouse-run/rouse/internal/cloudevent"
 	"github.com/rouse-run/rouse/internal/routing"
 )
 
-// AdminStore is what the admin API asks, on NATS JetStream.
+// AdminStore is what the admin API asks. It implements admin.Store.
 type AdminStore struct {
 	conn    *broker.Conn
 	stream  string
-	journal *journal.Journal // of the Bridge that it belongs to
+	journal *journal.Journal // remembers what is redriven; nil does not
 }
 
-// NewAdminStore makes an AdminStore of the stream that holds the events.
-func NewAdminStore(conn *broker.Conn, stream string) *AdminStore {
-	return &AdminStore{conn: conn, stream: stream}
+// NewAdminStore makes an AdminStore of the stream that holds the events. The journal, which may be nil, is that of the bridge
+// whose admin API asks.
+func NewAdminStore(conn *broker.Conn, stream string, events *journal.Journal) *AdminStore {
+	return &AdminStore{conn: conn, stream: stream, journal: events}
 }
 
 // List implements admin.Store.
@@ -42,9 +45,10 @@ func (a *AdminStore) Get(ctx context.Context, sequence uint64) (broker.StoredDea
 // Redrive implements admin.Store.
 func (a *AdminStore) Redrive(ctx context.Context, selection broker.DeadLetterSelection) (broker.Redriven, error) {
 	return a.conn.RedriveFunc(ctx, a.stream, selection, func(at time.Time, name types.NamespacedName, ev *cloudevent.Event) {
-		r := journal.Record{Time: at, Kind: journal.Redriven, Namespace: name.Namespace, Subscription: name.Name}
-		identify(&r, ev)
-		a.journal.Add(r)
+		a.journal.Add(journal.Record{
+			Time: at, Kind: journal.Redriven, Namespace: name.Namespace, Subscription: name.Name,
+			ID: ev.ID, Source: ev.Source, Type: ev.Type, Cause: ev.Extension(dispatch.ExtensionCause), Trace: tracing.ID(ev),
+		})
 	})
 }
 

@@ -1,4 +1,4 @@
-package eventbridge
+package jetstream
 
 import (
 	"context"
@@ -8,6 +8,7 @@ import (
 
 	"github.com/go-logr/logr"
 	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/rouse-run/rouse/eventbridge/dispatch"
@@ -25,43 +26,38 @@ const (
 	subject = "kyma.shop.order.received.v1"
 )
 
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
 func TestDispatcherSuiteOnJetStream(t *testing.T) {
 	t.Parallel()
 	dispatchtest.Run(t, func(t *testing.T) dispatchtest.Backend {
 		t.Helper()
 		server := natstest.Start(t)
-		b := &backend{server: server, store: connect(t, server), route: orders("http://price.shop.svc.cluster.local")}
-		b.route.MaxInFlight = dispatchtest.MaxAckPending
-		ensureStream(t, b.store)
-		ensureConsumer(t, b.store, b.route, dispatchtest.AckWait)
+		conn := connect(t, server)
+		b := &backend{server: server, conn: conn, store: newStore(conn), route: orders()}
+		require.NoError(t, conn.EnsureStreams(t.Context(), broker.DefaultStreamOptions()))
+		b.ensureConsumer(t)
 		b.forward(t)
 		return b
 	})
 }
 
 // orders is the Subscription of these tests.
-func orders(sink string) routing.Route {
+func orders() routing.Route {
+	consumer := routing.ConsumerName("shop", "orders")
 	return routing.Route{
 		Subscription: types.NamespacedName{Namespace: "shop", Name: "orders"},
-		Consumer:     routing.ConsumerName("shop", "orders"),
-		Subjects:     []string{subject, routing.RedeliverySubject(routing.ConsumerName("shop", "orders"))},
-		Sink:         sink,
-		Service:      types.NamespacedName{Namespace: "shop", Name: "price"},
-		Port:         80,
-		MaxInFlight:  10,
+		Consumer:     consumer,
+		Subjects:     []string{subject, routing.RedeliverySubject(consumer)},
+		MaxInFlight:  dispatchtest.MaxAckPending,
 	}
 }
 
 // connect opens a connection of its own, as each replica has one.
-func connect(t *testing.T, server *natstest.Server) *JetStream {
-	t.Helper()
-	return connectTo(t, server.URL())
-}
-
-func connectTo(t *testing.T, url string) *JetStream {
+func connect(t *testing.T, server *natstest.Server) *broker.Conn {
 	t.Helper()
 	options := broker.DefaultOptions()
-	options.URL = url
+	options.URL = server.URL()
 	conn, err := broker.Connect(t.Context(), options, logr.Discard())
 	require.NoError(t, err)
 	t.Cleanup(func() {
@@ -69,28 +65,19 @@ func connectTo(t *testing.T, url string) *JetStream {
 		defer cancel()
 		_ = conn.Close(ctx) // the server may be gone before
 	})
-	publisher := broker.NewPublisher(conn, broker.DefaultPublisherOptions())
 	require.Eventually(t, conn.Connected, timeout, tick)
-	return NewJetStream(conn, publisher, broker.DefaultStream)
+	return conn
 }
 
-func ensureStream(t *testing.T, store *JetStream) {
-	t.Helper()
-	require.NoError(t, store.conn.EnsureStreams(t.Context(), broker.DefaultStreamOptions()))
-}
-
-func ensureConsumer(t *testing.T, store *JetStream, route routing.Route, ackWait time.Duration) {
-	t.Helper()
-	require.NoError(t, store.conn.EnsureConsumer(t.Context(), store.stream, broker.Consumer{
-		Name: route.Consumer, Subjects: route.Subjects, AckWait: ackWait, MaxAckPending: route.MaxInFlight,
-		Ordered: route.Delivery.OrderedBy != "", Metadata: broker.ConsumerOf(route).Metadata,
-	}))
+func newStore(conn *broker.Conn) *Store {
+	return NewStore(conn, broker.NewPublisher(conn, broker.DefaultPublisherOptions()), broker.DefaultStream)
 }
 
 // backend runs the suite on a nats-server.
 type backend struct {
 	server *natstest.Server
-	store  *JetStream
+	conn   *broker.Conn // of the test
+	store  *Store
 	route  routing.Route
 }
 
@@ -110,9 +97,17 @@ func (b *backend) Source(t *testing.T, ordered bool) dispatch.Source {
 	t.Helper()
 	if ordered {
 		b.route.Delivery.OrderedBy = "customer"
-		ensureConsumer(t, b.store, b.route, dispatchtest.AckWait)
+		b.ensureConsumer(t)
 	}
-	return connect(t, b.server).Source(b.route, plenty())
+	return newStore(connect(t, b.server)).Source(b.route, plenty())
+}
+
+func (b *backend) ensureConsumer(t *testing.T) {
+	t.Helper()
+	require.NoError(t, b.conn.EnsureConsumer(t.Context(), broker.DefaultStream, broker.Consumer{
+		Name: b.route.Consumer, Subjects: b.route.Subjects, AckWait: dispatchtest.AckWait, MaxAckPending: b.route.MaxInFlight,
+		Ordered: b.route.Delivery.OrderedBy != "", Metadata: broker.ConsumerOf(b.route).Metadata,
+	}))
 }
 
 // forward brings retries back until the test ends.
@@ -129,7 +124,7 @@ func (b *backend) forward(t *testing.T) {
 
 func (b *backend) StoredDeadLetters(t *testing.T) []dispatchtest.StoredDeadLetter {
 	t.Helper()
-	page, err := b.store.conn.ListDeadLetters(t.Context(), broker.DeadLetterQuery{Limit: 1000})
+	page, err := b.conn.ListDeadLetters(t.Context(), broker.DeadLetterQuery{Limit: 1000})
 	require.NoError(t, err)
 	require.Zero(t, page.Next, "there are more than one page")
 	stored := make([]dispatchtest.StoredDeadLetter, 0, len(page.DeadLetters))
@@ -144,11 +139,11 @@ func (b *backend) StoredDeadLetters(t *testing.T) []dispatchtest.StoredDeadLette
 
 func (b *backend) Backlog(t *testing.T) dispatchtest.Backlog {
 	t.Helper()
-	backlog, err := b.store.conn.Backlog(t.Context(), b.store.stream, b.route.Consumer)
+	backlog, err := b.conn.Backlog(t.Context(), broker.DefaultStream, b.route.Consumer)
 	require.NoError(t, err)
-	waiting, err := b.store.conn.WaitingRetries(t.Context())
+	waiting, err := b.conn.WaitingRetries(t.Context())
 	require.NoError(t, err)
-	calls, err := b.store.conn.DetachedCalls(t.Context())
+	calls, err := b.conn.DetachedCalls(t.Context())
 	require.NoError(t, err)
 	return dispatchtest.Backlog{
 		Pending: int(backlog.Pending), AckPending: int(backlog.AckPending),
