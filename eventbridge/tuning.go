@@ -7,7 +7,7 @@ import (
 
 	eventingv1alpha2 "github.com/rouse-run/rouse/api/eventing/v1alpha2"
 	"github.com/rouse-run/rouse/eventbridge/dispatch"
-	"github.com/rouse-run/rouse/internal/broker"
+	"github.com/rouse-run/rouse/eventbridge/ingress"
 	"github.com/rouse-run/rouse/internal/cloudevent"
 	"github.com/rouse-run/rouse/internal/routing"
 )
@@ -60,7 +60,7 @@ func (r replies) Publish(ctx context.Context, reply *cloudevent.Event) error {
 		return err
 	}
 	err := r.to.Publish(ctx, reply)
-	if _, invalid := errors.AsType[*broker.InvalidEventError](err); invalid || errors.Is(err, broker.ErrTooLarge) {
+	if _, invalid := errors.AsType[*ingress.InvalidEventError](err); invalid || errors.Is(err, ingress.ErrTooLarge) {
 		return fmt.Errorf("%w: %w", dispatch.ErrUnpublishable, err)
 	}
 	return err

@@ -16,7 +16,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/rouse-run/rouse/eventbridge/tracing"
-	"github.com/rouse-run/rouse/internal/broker"
 	"github.com/rouse-run/rouse/internal/cloudevent"
 )
 
@@ -25,7 +24,7 @@ type strict struct{ fakePublisher }
 
 func (s *strict) Publish(ctx context.Context, ev *cloudevent.Event) error {
 	if err := errors.Join(ev.Validate(), ev.CheckText()); err != nil {
-		return &broker.InvalidEventError{Reason: err.Error()}
+		return &InvalidEventError{Reason: err.Error()}
 	}
 	return s.fakePublisher.Publish(ctx, ev)
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/rouse-run/rouse/internal/cloudevent"
 )
 
-// Publisher stores events.
+// Publisher stores events. Its errors are, or wrap, those of this package where one fits.
 type Publisher interface {
 	// Publish returns nil after the event is stored.
 	Publish(ctx context.Context, ev *cloudevent.Event) error

@@ -15,7 +15,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 	"github.com/stretchr/testify/require"
 
-	"github.com/rouse-run/rouse/internal/broker"
 	"github.com/rouse-run/rouse/internal/cloudevent"
 )
 
@@ -282,7 +281,7 @@ func TestALimitSizedBodyIsTaken(t *testing.T) {
 
 func TestAnOutageIsAnsweredWithRetryAfter(t *testing.T) {
 	t.Parallel()
-	url, registry := serve(t, &fakePublisher{err: broker.ErrNotConnected})
+	url, registry := serve(t, &fakePublisher{err: ErrNotConnected})
 	status, header, body := request{header: binary(nil), body: "{}"}.send(t, url)
 	require.Equal(t, http.StatusBadGateway, status)
 	require.Equal(t, "1", header.Get("Retry-After"))

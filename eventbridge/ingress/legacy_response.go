@@ -3,8 +3,6 @@ package ingress
 import (
 	"errors"
 	"net/http"
-
-	"github.com/rouse-run/rouse/internal/broker"
 )
 
 // legacySuccess has the id of the event that is stored. The other members are always empty; clients know them.
@@ -55,10 +53,10 @@ func legacyRefusal(err error) legacyProblem {
 
 // legacyFailure is the answer for an event that was not stored.
 func legacyFailure(err error, resp response) legacyProblem {
-	if invalid, ok := errors.AsType[*broker.InvalidEventError](err); ok {
+	if invalid, ok := errors.AsType[*InvalidEventError](err); ok {
 		return badSyntax(invalid.Reason)
 	}
-	if errors.Is(err, broker.ErrTooLarge) {
+	if errors.Is(err, ErrTooLarge) {
 		return tooLarge(resp.reason)
 	}
 	return fromResponse(resp)

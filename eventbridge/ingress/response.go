@@ -8,8 +8,6 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
-
-	"github.com/rouse-run/rouse/internal/broker"
 )
 
 // response is the answer to a publisher.
@@ -24,9 +22,6 @@ const (
 	retrySoon  = 1
 	retryLater = 10
 )
-
-// ErrNearlyFull is a Publisher's answer while the free storage is reserved for stored events that come back.
-var ErrNearlyFull = errors.New("the stream is nearly full and takes no new events until stored ones are delivered")
 
 // refusal says why a request holds no event. One that was too slow, or came while the budget was used, may be sent again.
 func refusal(err error) response {
@@ -51,30 +46,30 @@ func responseFor(err error) response {
 	if err == nil {
 		return response{status: http.StatusNoContent}
 	}
-	if invalid, ok := errors.AsType[*broker.InvalidEventError](err); ok {
+	if invalid, ok := errors.AsType[*InvalidEventError](err); ok {
 		return response{status: http.StatusBadRequest, reason: brief(invalid.Reason)}
 	}
 	for _, known := range []struct {
-		err error
-		response
+		err                error
+		status, retryAfter int
 	}{
-		{broker.ErrTooLarge, response{status: http.StatusBadRequest, reason: "event is larger than the stream takes"}},
-		{broker.ErrBusy, response{http.StatusTooManyRequests, "too many events wait to be stored", retrySoon}},
-		{broker.ErrNotConnected, response{http.StatusBadGateway, "no connection to NATS JetStream server", retrySoon}},
-		{broker.ErrStorageFull, response{http.StatusInsufficientStorage, "insufficient resources on target stream", retryLater}},
-		{ErrNearlyFull, response{http.StatusInsufficientStorage, ErrNearlyFull.Error(), retryLater}},
-		{broker.ErrNoStream, response{http.StatusGatewayTimeout, "cannot send to stream", retrySoon}},
-		{broker.ErrInsufficientResources, response{http.StatusServiceUnavailable, "the account or the server of NATS has no room for more", retryLater}},
-		{broker.ErrInProcess, response{http.StatusServiceUnavailable, broker.ErrInProcess.Error(), retrySoon}},
-		{broker.ErrTimeout, response{http.StatusServiceUnavailable, "no answer from the stream in time", retrySoon}},
+		{ErrTooLarge, http.StatusBadRequest, 0},
+		{ErrBusy, http.StatusTooManyRequests, retrySoon},
+		{ErrNotConnected, http.StatusBadGateway, retrySoon},
+		{ErrStorageFull, http.StatusInsufficientStorage, retryLater},
+		{ErrNearlyFull, http.StatusInsufficientStorage, retryLater},
+		{ErrNoStream, http.StatusGatewayTimeout, retrySoon},
+		{ErrInsufficientResources, http.StatusServiceUnavailable, retryLater},
+		{ErrInProcess, http.StatusServiceUnavailable, retrySoon},
+		{ErrTimeout, http.StatusServiceUnavailable, retrySoon},
 	} {
 		if errors.Is(err, known.err) {
-			return known.response
+			return response{known.status, known.err.Error(), known.retryAfter}
 		}
 	}
-	if api, ok := errors.AsType[*broker.APIError](err); ok && api.Code >= 400 && api.Code < 600 {
-		resp := response{status: api.Code, reason: api.Description}
-		if api.Code == http.StatusServiceUnavailable || api.Code == http.StatusTooManyRequests {
+	if own, ok := errors.AsType[*StatusError](err); ok && own.Status >= 400 && own.Status < 600 {
+		resp := response{status: own.Status, reason: own.Reason}
+		if own.Status == http.StatusServiceUnavailable || own.Status == http.StatusTooManyRequests {
 			resp.retryAfter = retrySoon
 		}
 		return resp

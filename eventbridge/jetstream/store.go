@@ -26,17 +26,21 @@ func NewStore(conn *broker.Conn, publisher *broker.Publisher, stream string) *St
 
 // Publish implements ingress.Publisher.
 func (s *Store) Publish(ctx context.Context, ev *cloudevent.Event) error {
-	return s.publisher.Publish(ctx, ev)
+	return publishError(s.publisher.Publish(ctx, ev))
 }
 
 // PublishLegacy implements ingress.Publisher.
 func (s *Store) PublishLegacy(ctx context.Context, ev *cloudevent.Event, oldType string) error {
-	return s.publisher.PublishLegacy(ctx, ev, oldType)
+	return publishError(s.publisher.PublishLegacy(ctx, ev, oldType))
 }
 
 // PublishAll implements ingress.Publisher.
 func (s *Store) PublishAll(ctx context.Context, events []*cloudevent.Event) []error {
-	return s.publisher.PublishAll(ctx, events)
+	errs := s.publisher.PublishAll(ctx, events)
+	for i, err := range errs {
+		errs[i] = publishError(err)
+	}
+	return errs
 }
 
 // Connected implements eventbridge.Store.
