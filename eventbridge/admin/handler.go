@@ -6,39 +6,10 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
-
-	"github.com/rouse-run/rouse/internal/broker"
 )
 
 // runTimeout bounds a redrive or purge; what is left takes another request.
 const runTimeout = 5 * time.Minute
-
-// Store is where dead letters and Subscriptions are looked up. Its errors are
-// those of package broker.
-type Store interface {
-	// List returns a page of dead letters without their bodies.
-	List(ctx context.Context, query broker.DeadLetterQuery) (broker.DeadLetterPage, error)
-	// Get returns one dead letter.
-	Get(ctx context.Context, sequence uint64) (broker.StoredDeadLetter, error)
-	// Redrive delivers dead letters again. The result counts also when there is an error.
-	Redrive(ctx context.Context, selection broker.DeadLetterSelection) (broker.Redriven, error)
-	// Purge deletes dead letters. The count is right also when there is an error.
-	Purge(ctx context.Context, selection broker.DeadLetterSelection) (uint64, error)
-	// Subscriptions lists what each has to do.
-	Subscriptions(ctx context.Context) ([]Subscription, error)
-}
-
-// Subscription is what one of them has to do.
-type Subscription struct {
-	Namespace string `json:"namespace"`
-	Name      string `json:"name"`
-	// Consumer is false when there are only leftovers of a Subscription.
-	Consumer       bool   `json:"consumer"`
-	Backlog        uint64 `json:"backlog"`        // not delivered yet
-	AckPending     uint64 `json:"ackPending"`     // in delivery
-	WaitingRetries uint64 `json:"waitingRetries"` // waiting for their next attempt
-	DeadLetters    uint64 `json:"deadLetters"`
-}
 
 // Handler answers the API's requests.
 type Handler struct {
@@ -127,14 +98,10 @@ func (h *Handler) list(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	deadLetters := make([]deadLetter, 0, len(page.DeadLetters))
-	for _, l := range page.DeadLetters {
-		deadLetters = append(deadLetters, deadLetterOf(l))
+	if page.DeadLetters == nil {
+		page.DeadLetters = []DeadLetter{}
 	}
-	answer(w, http.StatusOK, struct {
-		DeadLetters []deadLetter `json:"deadletters"`
-		Next        uint64       `json:"next,omitempty"`
-	}{deadLetters, page.Next})
+	answer(w, http.StatusOK, page)
 	return nil
 }
 
@@ -147,7 +114,7 @@ func (h *Handler) get(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	answer(w, http.StatusOK, deadLetterDetailOf(found))
+	answer(w, http.StatusOK, found)
 	return nil
 }
 
@@ -161,7 +128,7 @@ func (h *Handler) redrive(w http.ResponseWriter, r *http.Request) error {
 	done, err := h.store.Redrive(ctx, selection)
 	h.log.Info("dead letters redriven", "namespace", selection.Namespace, "subscription", selection.Subscription,
 		"redriven", done.Redriven, "failed", done.Failed, "remaining", done.Remaining)
-	result := redriven{
+	result := redrivenBody{
 		Redriven: &done.Redriven, Failed: &done.Failed, Remaining: &done.Remaining, Problems: done.Problems,
 	}
 	h.finish(w, &result.Error, err, &result)
@@ -177,7 +144,7 @@ func (h *Handler) purge(w http.ResponseWriter, r *http.Request) error {
 	defer cancel()
 	count, err := h.store.Purge(ctx, selection)
 	h.log.Info("dead letters purged", "namespace", selection.Namespace, "subscription", selection.Subscription, "purged", count)
-	result := purged{Purged: count}
+	result := purgedBody{Purged: count}
 	h.finish(w, &result.Error, err, &result)
 	return nil
 }

@@ -21,9 +21,7 @@ import (
 	"github.com/spf13/pflag"
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
-	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/rouse-run/rouse/internal/broker"
 	"github.com/rouse-run/rouse/internal/failure"
 )
 
@@ -33,32 +31,32 @@ const token = "correct-horse"
 
 // fakeStore notes what it is asked for and answers with err.
 type fakeStore struct {
-	query      broker.DeadLetterQuery
-	selection  *broker.DeadLetterSelection
-	deadLetter broker.StoredDeadLetter
+	query      Query
+	selection  *Selection
+	deadLetter DeadLetterDetail
 	err        error
 	wait       bool // until the context ends
 }
 
-func (s *fakeStore) List(_ context.Context, query broker.DeadLetterQuery) (broker.DeadLetterPage, error) {
+func (s *fakeStore) List(_ context.Context, query Query) (Page, error) {
 	s.query = query
-	return broker.DeadLetterPage{DeadLetters: []broker.StoredDeadLetter{s.deadLetter}, Next: 7}, s.err
+	return Page{DeadLetters: []DeadLetter{s.deadLetter.DeadLetter}, Next: 7}, s.err
 }
 
-func (s *fakeStore) Get(context.Context, uint64) (broker.StoredDeadLetter, error) {
+func (s *fakeStore) Get(context.Context, uint64) (DeadLetterDetail, error) {
 	return s.deadLetter, s.err
 }
 
-func (s *fakeStore) Redrive(ctx context.Context, selection broker.DeadLetterSelection) (broker.Redriven, error) {
+func (s *fakeStore) Redrive(ctx context.Context, selection Selection) (Redriven, error) {
 	s.selection = &selection
 	if s.wait {
 		<-ctx.Done()
-		return broker.Redriven{Redriven: 1}, ctx.Err()
+		return Redriven{Redriven: 1}, ctx.Err()
 	}
-	return broker.Redriven{Redriven: 3, Failed: 1, Remaining: 2, Problems: []string{"p"}}, s.err
+	return Redriven{Redriven: 3, Failed: 1, Remaining: 2, Problems: []string{"p"}}, s.err
 }
 
-func (s *fakeStore) Purge(_ context.Context, selection broker.DeadLetterSelection) (uint64, error) {
+func (s *fakeStore) Purge(_ context.Context, selection Selection) (uint64, error) {
 	s.selection = &selection
 	return 4, s.err
 }
@@ -70,11 +68,15 @@ func (s *fakeStore) Subscriptions(context.Context) ([]Subscription, error) {
 	return []Subscription{{Namespace: "shop", Name: "orders", Consumer: true, Backlog: 5, DeadLetters: 1}}, nil
 }
 
-func storedDeadLetter() broker.StoredDeadLetter {
-	return broker.StoredDeadLetter{
-		Sequence: 5, Subscription: types.NamespacedName{Namespace: "shop", Name: "orders"}, Reason: failure.SinkRejected, Message: "sink refused the event", Attempts: 2,
-		Status: 400, Excerpt: "<no>", Time: time.Unix(2, 0), Subject: "kyma.shop.order.v1", Stored: time.Unix(1, 0),
-		ID: "1", Source: "shop", Type: "order.v1", Body: []byte(`{"id": "1", "data": 1.50}`), Structured: true,
+func storedDeadLetter() DeadLetterDetail {
+	published := time.Unix(1, 0).UTC()
+	return DeadLetterDetail{
+		DeadLetter: DeadLetter{
+			Sequence: 5, Namespace: "shop", Subscription: "orders", Reason: "SinkRejected", Message: "sink refused the event", Attempts: 2,
+			Status: 400, Excerpt: "<no>", Time: time.Unix(2, 0).UTC(), Published: &published, Subject: "kyma.shop.order.v1",
+			ID: "1", Source: "shop", Type: "order.v1",
+		},
+		Event: []byte(`{"id": "1", "data": 1.50}`),
 	}
 }
 
@@ -122,7 +124,7 @@ func TestEachRouteAnswers(t *testing.T) {
 
 func TestADeadLetterThatIsNoEventIsShownAsBytes(t *testing.T) {
 	t.Parallel()
-	answered := ask(newHandler(t, &fakeStore{deadLetter: broker.StoredDeadLetter{Body: []byte{0xff, 0}}}, logr.Discard()), "GET", "/v1/deadletters/5", "")
+	answered := ask(newHandler(t, &fakeStore{deadLetter: DeadLetterDetail{Body: []byte{0xff, 0}}}, logr.Discard()), "GET", "/v1/deadletters/5", "")
 	var got map[string]any
 	require.NoError(t, json.Unmarshal(answered.Body.Bytes(), &got))
 	require.Equal(t, "/wA=", got["body"])
@@ -134,8 +136,8 @@ func TestListingDeadLettersUsesItsParameters(t *testing.T) {
 	store := &fakeStore{}
 	h := newHandler(t, store, logr.Discard())
 	require.Equal(t, 200, ask(h, "GET", "/v1/deadletters?namespace=shop&subscription=orders&reason=AttemptsExhausted&after=6&limit=20", "").Code)
-	require.Equal(t, broker.DeadLetterQuery{
-		DeadLetterSelection: broker.DeadLetterSelection{Namespace: "shop", Subscription: "orders", Reason: failure.AttemptsExhausted}, After: 6, Limit: 20,
+	require.Equal(t, Query{
+		Selection: Selection{Namespace: "shop", Subscription: "orders", Reason: failure.AttemptsExhausted}, After: 6, Limit: 20,
 	}, store.query)
 	require.Equal(t, 200, ask(h, "GET", "/v1/deadletters?limit=99999", "").Code)
 	require.Equal(t, maxLimit, store.query.Limit)
@@ -145,7 +147,7 @@ func TestListingDeadLettersUsesItsParameters(t *testing.T) {
 
 func TestSelectionFollowsTheRequestBody(t *testing.T) {
 	t.Parallel()
-	for body, want := range map[string]broker.DeadLetterSelection{
+	for body, want := range map[string]Selection{
 		`{"all":true}`:         {},
 		`{"namespace":"shop"}`: {Namespace: "shop"},
 		`{"namespace":"shop","subscription":"orders","all":true}`:             {Namespace: "shop", Subscription: "orders"},
@@ -208,14 +210,12 @@ func TestStoreErrorsMapToHTTPStatuses(t *testing.T) {
 	var logged strings.Builder
 	log := funcr.New(func(_, args string) { logged.WriteString(args) }, funcr.Options{})
 	for err, want := range map[error]int{
-		broker.ErrDeadLetterNotFound: 404,
-		broker.ErrConsumerNotFound:   409,
-		broker.ErrNotConnected:       503,
-		broker.ErrNoStream:           503,
-		broker.ErrTimeout:            503,
-		broker.ErrStorageFull:        503,
-		context.Canceled:             503,
-		errors.New("secret detail"):  500,
+		ErrNotFound:                 404,
+		ErrNoConsumer:               409,
+		ErrUnavailable:              503,
+		ErrStorageFull:              503,
+		context.Canceled:            503,
+		errors.New("secret detail"): 500,
 	} {
 		h := newHandler(t, &fakeStore{err: fmt.Errorf("redrive: %w", err)}, log)
 		for path, body := range map[string]string{
@@ -361,22 +361,22 @@ func (s *busyStore) work() {
 	<-s.end
 }
 
-func (s *busyStore) List(context.Context, broker.DeadLetterQuery) (broker.DeadLetterPage, error) {
+func (s *busyStore) List(context.Context, Query) (Page, error) {
 	s.work()
-	return broker.DeadLetterPage{}, nil
+	return Page{}, nil
 }
 
-func (s *busyStore) Get(context.Context, uint64) (broker.StoredDeadLetter, error) {
+func (s *busyStore) Get(context.Context, uint64) (DeadLetterDetail, error) {
 	s.work()
-	return broker.StoredDeadLetter{}, nil
+	return DeadLetterDetail{}, nil
 }
 
-func (s *busyStore) Redrive(context.Context, broker.DeadLetterSelection) (broker.Redriven, error) {
+func (s *busyStore) Redrive(context.Context, Selection) (Redriven, error) {
 	s.work()
-	return broker.Redriven{}, nil
+	return Redriven{}, nil
 }
 
-func (s *busyStore) Purge(context.Context, broker.DeadLetterSelection) (uint64, error) {
+func (s *busyStore) Purge(context.Context, Selection) (uint64, error) {
 	s.work()
 	return 0, nil
 }

@@ -9,7 +9,6 @@ import (
 	"net/url"
 	"strconv"
 
-	"github.com/rouse-run/rouse/internal/broker"
 	"github.com/rouse-run/rouse/internal/failure"
 )
 
@@ -19,8 +18,8 @@ const (
 	maxLimit     = 1000
 )
 
-// selection is the body of a redrive or purge.
-type selection struct {
+// selectionBody is the body of a redrive or purge.
+type selectionBody struct {
 	Namespace    string `json:"namespace"`
 	Subscription string `json:"subscription"`
 	Reason       string `json:"reason"`
@@ -29,15 +28,15 @@ type selection struct {
 }
 
 // selectionOf reads the body of a request that changes something.
-func selectionOf(w http.ResponseWriter, r *http.Request) (broker.DeadLetterSelection, error) {
+func selectionOf(w http.ResponseWriter, r *http.Request) (Selection, error) {
 	decoder := json.NewDecoder(http.MaxBytesReader(w, r.Body, maxBody))
 	decoder.DisallowUnknownFields()
-	var s selection
+	var s selectionBody
 	if err := decoder.Decode(&s); err != nil {
-		return broker.DeadLetterSelection{}, bodyError(err)
+		return Selection{}, bodyError(err)
 	}
 	if _, err := decoder.Token(); !errors.Is(err, io.EOF) {
-		return broker.DeadLetterSelection{}, httpError{http.StatusBadRequest, "body: there is more than one object"}
+		return Selection{}, httpError{http.StatusBadRequest, "body: there is more than one object"}
 	}
 	return s.check()
 }
@@ -52,8 +51,8 @@ func bodyError(err error) error {
 	}
 }
 
-func (s selection) check() (broker.DeadLetterSelection, error) {
-	selected := broker.DeadLetterSelection{
+func (s selectionBody) check() (Selection, error) {
+	selected := Selection{
 		Namespace: s.Namespace, Subscription: s.Subscription, Reason: failure.Reason(s.Reason), Sequence: s.Sequence,
 	}
 	switch {
@@ -69,8 +68,8 @@ func (s selection) check() (broker.DeadLetterSelection, error) {
 }
 
 // queryOf reads what a list is asked for.
-func queryOf(values url.Values) (broker.DeadLetterQuery, error) {
-	query := broker.DeadLetterQuery{Limit: defaultLimit}
+func queryOf(values url.Values) (Query, error) {
+	query := Query{Limit: defaultLimit}
 	for name := range values {
 		value := values.Get(name)
 		var err error

@@ -6,9 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"net/http"
-	"time"
-
-	"github.com/rouse-run/rouse/internal/broker"
 )
 
 // httpError is an answer that is known where the problem is found.
@@ -24,7 +21,7 @@ type errorBody struct {
 	Error string `json:"error"`
 }
 
-type redriven struct {
+type redrivenBody struct {
 	Error     string   `json:"error,omitempty"`
 	Redriven  *uint64  `json:"redriven"`
 	Failed    *uint64  `json:"failed"`
@@ -32,58 +29,9 @@ type redriven struct {
 	Problems  []string `json:"problems,omitempty"`
 }
 
-type purged struct {
+type purgedBody struct {
 	Error  string `json:"error,omitempty"`
 	Purged uint64 `json:"purged"`
-}
-
-// deadLetter is a dead letter in a list.
-type deadLetter struct {
-	Sequence     uint64     `json:"sequence"`
-	Namespace    string     `json:"namespace"`
-	Subscription string     `json:"subscription"`
-	Reason       string     `json:"reason"`  // a code
-	Message      string     `json:"message"` // the same as a sentence
-	Attempts     int        `json:"attempts"`
-	Status       int        `json:"status,omitempty"`
-	Excerpt      string     `json:"excerpt,omitempty"`
-	Time         time.Time  `json:"time"`
-	Published    *time.Time `json:"published,omitempty"`
-	Subject      string     `json:"subject,omitempty"`
-	ID           string     `json:"id,omitempty"`
-	Source       string     `json:"source,omitempty"`
-	Type         string     `json:"type,omitempty"`
-}
-
-// deadLetterDetail has its event too, or bytes that are none.
-type deadLetterDetail struct {
-	deadLetter
-
-	Event json.RawMessage `json:"event,omitempty"`
-	Body  []byte          `json:"body,omitempty"`
-}
-
-func deadLetterOf(l broker.StoredDeadLetter) deadLetter {
-	shown := deadLetter{
-		Sequence: l.Sequence, Namespace: l.Subscription.Namespace, Subscription: l.Subscription.Name,
-		Reason: string(l.Reason), Message: l.Message, Attempts: l.Attempts, Status: l.Status, Excerpt: l.Excerpt, Time: l.Time.UTC(),
-		Subject: l.Subject, ID: l.ID, Source: l.Source, Type: l.Type,
-	}
-	if !l.Stored.IsZero() {
-		published := l.Stored.UTC()
-		shown.Published = &published
-	}
-	return shown
-}
-
-func deadLetterDetailOf(l broker.StoredDeadLetter) deadLetterDetail {
-	whole := deadLetterDetail{deadLetter: deadLetterOf(l)}
-	if l.Structured {
-		whole.Event = l.Body
-	} else {
-		whole.Body = l.Body
-	}
-	return whole
 }
 
 func (h *Handler) fail(w http.ResponseWriter, err error) {
@@ -112,14 +60,14 @@ func (h *Handler) judge(err error) (status int, text string) {
 		return http.StatusUnauthorized, err.Error()
 	case is(errNoToken):
 		return http.StatusServiceUnavailable, err.Error()
-	case is(broker.ErrDeadLetterNotFound):
-		return http.StatusNotFound, broker.ErrDeadLetterNotFound.Error()
-	case is(broker.ErrConsumerNotFound):
+	case is(ErrNotFound):
+		return http.StatusNotFound, ErrNotFound.Error()
+	case is(ErrNoConsumer):
 		return http.StatusConflict, "the Subscription has no consumer that takes events back: " +
 			"create the Subscription or wait until it is active; its dead letters are kept"
-	case is(broker.ErrStorageFull):
+	case is(ErrStorageFull):
 		return http.StatusServiceUnavailable, "the stream is full, try again when events are delivered; dead letters are kept"
-	case is(broker.ErrNotConnected, broker.ErrNoStream, broker.ErrTimeout, broker.ErrBusy):
+	case is(ErrUnavailable):
 		return http.StatusServiceUnavailable, "NATS does not answer, try again"
 	case is(context.Canceled, context.DeadlineExceeded):
 		return http.StatusServiceUnavailable, "it was stopped before its end, try again"

@@ -32,33 +32,80 @@ func NewAdminStore(conn *broker.Conn, stream string, events *journal.Journal) *A
 	return &AdminStore{conn: conn, stream: stream, journal: events}
 }
 
-// List implements admin.Store.
-func (a *AdminStore) List(ctx context.Context, query broker.DeadLetterQuery) (broker.DeadLetterPage, error) {
-	return a.conn.ListDeadLetters(ctx, query)
+// List implements admin.Store. The dead letters have no bodies.
+func (a *AdminStore) List(ctx context.Context, query admin.Query) (admin.Page, error) {
+	listed, err := a.conn.ListDeadLetters(ctx, broker.DeadLetterQuery{
+		DeadLetterSelection: broker.DeadLetterSelection(query.Selection), After: query.After, Limit: query.Limit,
+	})
+	if err != nil {
+		return admin.Page{}, adminError(err)
+	}
+	page := admin.Page{DeadLetters: make([]admin.DeadLetter, 0, len(listed.DeadLetters)), Next: listed.Next}
+	for i := range listed.DeadLetters {
+		page.DeadLetters = append(page.DeadLetters, deadLetterOf(&listed.DeadLetters[i]))
+	}
+	return page, nil
 }
 
 // Get implements admin.Store.
-func (a *AdminStore) Get(ctx context.Context, sequence uint64) (broker.StoredDeadLetter, error) {
-	return a.conn.DeadLetter(ctx, sequence)
+func (a *AdminStore) Get(ctx context.Context, sequence uint64) (admin.DeadLetterDetail, error) {
+	stored, err := a.conn.DeadLetter(ctx, sequence)
+	if err != nil {
+		return admin.DeadLetterDetail{}, adminError(err)
+	}
+	return detailOf(&stored), nil
+}
+
+func detailOf(stored *broker.StoredDeadLetter) admin.DeadLetterDetail {
+	detail := admin.DeadLetterDetail{DeadLetter: deadLetterOf(stored)}
+	if stored.Structured {
+		detail.Event = stored.Body
+	} else {
+		detail.Body = stored.Body
+	}
+	return detail
+}
+
+func deadLetterOf(stored *broker.StoredDeadLetter) admin.DeadLetter {
+	deadLetter := admin.DeadLetter{
+		Sequence: stored.Sequence, Namespace: stored.Subscription.Namespace, Subscription: stored.Subscription.Name,
+		Reason: string(stored.Reason), Message: stored.Message, Attempts: stored.Attempts, Status: stored.Status, Excerpt: stored.Excerpt,
+		Time: stored.Time.UTC(), Subject: stored.Subject, ID: stored.ID, Source: stored.Source, Type: stored.Type,
+	}
+	if !stored.Stored.IsZero() {
+		published := stored.Stored.UTC()
+		deadLetter.Published = &published
+	}
+	return deadLetter
 }
 
 // Redrive implements admin.Store.
-func (a *AdminStore) Redrive(ctx context.Context, selection broker.DeadLetterSelection) (broker.Redriven, error) {
-	return a.conn.RedriveFunc(ctx, a.stream, selection, func(at time.Time, name types.NamespacedName, ev *cloudevent.Event) {
-		a.journal.Add(journal.Record{
-			Time: at, Kind: journal.Redriven, Namespace: name.Namespace, Subscription: name.Name,
-			ID: ev.ID, Source: ev.Source, Type: ev.Type, Cause: ev.Extension(dispatch.ExtensionCause), Trace: tracing.ID(ev),
-		})
+func (a *AdminStore) Redrive(ctx context.Context, selection admin.Selection) (admin.Redriven, error) {
+	done, err := a.conn.RedriveFunc(ctx, a.stream, broker.DeadLetterSelection(selection), a.remember)
+	return admin.Redriven(done), adminError(err)
+}
+
+// remember has the journal record an event that went back to its Subscription.
+func (a *AdminStore) remember(at time.Time, subscription types.NamespacedName, ev *cloudevent.Event) {
+	a.journal.Add(journal.Record{
+		Time: at, Kind: journal.Redriven, Namespace: subscription.Namespace, Subscription: subscription.Name,
+		ID: ev.ID, Source: ev.Source, Type: ev.Type, Cause: ev.Extension(dispatch.ExtensionCause), Trace: tracing.ID(ev),
 	})
 }
 
 // Purge implements admin.Store.
-func (a *AdminStore) Purge(ctx context.Context, selection broker.DeadLetterSelection) (uint64, error) {
-	return a.conn.Purge(ctx, selection)
+func (a *AdminStore) Purge(ctx context.Context, selection admin.Selection) (uint64, error) {
+	count, err := a.conn.Purge(ctx, broker.DeadLetterSelection(selection))
+	return count, adminError(err)
 }
 
 // Subscriptions implements admin.Store. It takes a few requests, however many Subscriptions there are.
 func (a *AdminStore) Subscriptions(ctx context.Context) ([]admin.Subscription, error) {
+	all, err := a.subscriptions(ctx)
+	return all, adminError(err)
+}
+
+func (a *AdminStore) subscriptions(ctx context.Context) ([]admin.Subscription, error) {
 	consumers, err := a.conn.Consumers(ctx, a.stream)
 	if err != nil {
 		return nil, err

@@ -1,12 +1,14 @@
 package jetstream
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/rouse-run/rouse/eventbridge/admin"
 	"github.com/rouse-run/rouse/eventbridge/ingress"
 	"github.com/rouse-run/rouse/internal/broker"
 )
@@ -50,4 +52,24 @@ func TestReasonAndStatusOfAPublishersErrorAreKept(t *testing.T) {
 	require.ErrorAs(t, got, &status)
 	require.Equal(t, ingress.StatusError{Status: 400, Reason: "message too big"}, *status)
 	require.EqualError(t, got, answer.Error())
+}
+
+func TestTheAdminStoresErrorsAreThoseOfTheAdminAPIInTheBrokersWords(t *testing.T) {
+	t.Parallel()
+	for err, want := range map[error]error{
+		broker.ErrDeadLetterNotFound: admin.ErrNotFound,
+		broker.ErrConsumerNotFound:   admin.ErrNoConsumer,
+		broker.ErrStorageFull:        admin.ErrStorageFull,
+		broker.ErrNotConnected:       admin.ErrUnavailable,
+		broker.ErrNoStream:           admin.ErrUnavailable,
+		broker.ErrTimeout:            admin.ErrUnavailable,
+		broker.ErrBusy:               admin.ErrUnavailable,
+		context.Canceled:             context.Canceled,
+	} {
+		answer := fmt.Errorf("redrive dead letters: %w", err)
+		got := adminError(answer)
+		require.ErrorIs(t, got, want)
+		require.EqualError(t, got, answer.Error())
+	}
+	require.NoError(t, adminError(nil))
 }

@@ -347,29 +347,6 @@ func TestPurgeDeletesWhatIsSelectedAndCounts(t *testing.T) {
 	require.Empty(t, counts(t, conn))
 }
 
-func TestDeadLetterSelectionRefusesInvalidNames(t *testing.T) {
-	t.Parallel()
-	for name, tc := range map[string]struct {
-		selection DeadLetterSelection
-		want      string
-	}{
-		"a wildcard for a namespace":     {DeadLetterSelection{Namespace: "*"}, "namespace:"},
-		"a dot in a namespace":           {DeadLetterSelection{Namespace: "a.b"}, "namespace:"},
-		"a wildcard for a Subscription":  {DeadLetterSelection{Namespace: "a", Subscription: ">"}, "subscription:"},
-		"an empty token":                 {DeadLetterSelection{Namespace: "a", Subscription: "b..c"}, "subscription:"},
-		"a Subscription of no namespace": {DeadLetterSelection{Subscription: "b"}, "say its namespace"},
-		"a name with dots":               {DeadLetterSelection{Namespace: "a", Subscription: "b.c"}, ""},
-		"nothing":                        {DeadLetterSelection{}, ""},
-	} {
-		err := tc.selection.Validate()
-		if tc.want == "" {
-			require.NoError(t, err, name)
-		} else {
-			require.ErrorContains(t, err, tc.want, name)
-		}
-	}
-}
-
 func TestReadingDeadLettersEndsWithItsContext(t *testing.T) {
 	t.Parallel()
 	_, conn := start(t)

@@ -12,7 +12,6 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/rouse-run/rouse/internal/failure"
 	"github.com/rouse-run/rouse/internal/routing"
@@ -51,32 +50,13 @@ type StoredDeadLetter struct {
 	Structured bool
 }
 
-// DeadLetterSelection picks dead letters. Its zero value picks all.
+// DeadLetterSelection picks dead letters. Its zero value picks all. The names are those that a Namespace and a Subscription can
+// have: its user refuses others.
 type DeadLetterSelection struct {
 	Namespace    string
 	Subscription string // within the namespace
 	Reason       failure.Reason
 	Sequence     uint64
-}
-
-// Validate refuses names that no Subscription can have, and reasons that no dead letter has.
-func (s DeadLetterSelection) Validate() error {
-	var errs []error
-	if s.Namespace != "" && len(validation.IsDNS1123Label(s.Namespace)) > 0 {
-		errs = append(errs, errors.New("namespace: it is not the name of a namespace"))
-	}
-	if s.Subscription != "" && len(validation.IsDNS1123Subdomain(s.Subscription)) > 0 {
-		errs = append(errs, errors.New("subscription: it is not the name of a Subscription"))
-	}
-	if s.Subscription != "" && s.Namespace == "" {
-		errs = append(errs, errors.New("subscription: say its namespace too"))
-	}
-	if s.Reason != "" {
-		if _, err := failure.ParseDeadLetter(string(s.Reason)); err != nil {
-			errs = append(errs, fmt.Errorf("reason: %w", err))
-		}
-	}
-	return errors.Join(errs...)
 }
 
 // filter is the subject of all dead letters that may match.
