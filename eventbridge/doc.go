@@ -8,7 +8,8 @@
 // A Bridge runs one dispatcher and one sink per Subscription, and another pair for the dead letters of a Subscription
 // that names a sink for them. Which Subscriptions there are, where their
 // sinks can be reached and where events are stored stands behind the interfaces Routes, sink.Endpoints and
-// Store, so that the same bridge runs in a cluster and in a single local process. All replicas are equal:
+// Store, so that the same bridge runs in a cluster and in a single local process. The Store on NATS is package jetstream, which
+// alone imports internal/broker. All replicas are equal:
 // they share each Subscription's messages and need no leader.
 //
 // Guarantees:
