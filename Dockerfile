@@ -17,6 +17,7 @@ COPY controller controller
 COPY eventbridge eventbridge
 COPY internal internal
 COPY registryproxy registryproxy
+COPY runtimes runtimes
 COPY scaler scaler
 
 ARG TARGETOS TARGETARCH VERSION=devel

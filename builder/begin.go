@@ -9,6 +9,7 @@ import (
 	"slices"
 
 	"github.com/rouse-run/rouse/internal/build"
+	"github.com/rouse-run/rouse/runtimes/languages"
 )
 
 // begin reads the plan and sets the children's environment.
@@ -41,9 +42,20 @@ func (b *Builder) begin() (build.Plan, error) {
 	if err != nil {
 		return build.Plan{}, err
 	}
-	// The order of hashes decides the order of sets in bytecode.
-	b.env = slices.Concat(os.Environ(), trusted, []string{"HOME=" + home, "TMPDIR=" + temporary, "PYTHONHASHSEED=0"})
+	b.env = slices.Concat(os.Environ(), trusted, []string{"HOME=" + home, "TMPDIR=" + temporary})
+	for _, each := range languages.All() { // packages of one are built by programs in another
+		b.env = append(b.env, each.BuildEnvironment...)
+	}
 	return plan, nil
+}
+
+// beginTask is begin for the steps that make the Function's directory.
+func (b *Builder) beginTask() (task, error) {
+	plan, err := b.begin()
+	if err != nil {
+		return task{}, err
+	}
+	return taskOf(plan)
 }
 
 // emptyOut empties a directory that itself has to stay, because it is a mounted volume.

@@ -1,10 +1,6 @@
 package builder
 
-import (
-	"time"
-
-	"github.com/rouse-run/rouse/internal/build"
-)
+import "time"
 
 // Builder does the steps of one plan.
 type Builder struct {
@@ -16,9 +12,6 @@ type Builder struct {
 
 // New returns a builder that has touched nothing yet.
 func New(o Options, deps Deps) *Builder { return &Builder{o: o, deps: deps} }
-
-// functionDir is where the Function's directory is in the image of a plan.
-func functionDir(plan build.Plan) string { return build.FunctionDir(languageOf(plan).python) }
 
 // phase logs how long a part of a step took.
 func (b *Builder) phase(name string, work func() error) error {

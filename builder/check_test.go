@@ -59,7 +59,9 @@ func TestASourceThatCompilesPassesAndOthersSayWhere(t *testing.T) {
 			for file, content := range tc.files {
 				write(t, filepath.Join(dir, file), content)
 			}
-			err := newJob(t, plan).builder().check(t.Context(), plan, dir)
+			task, err := taskOf(plan)
+			require.NoError(t, err)
+			err = newJob(t, plan).builder().check(t.Context(), task, dir)
 			if len(tc.says) == 0 {
 				require.NoError(t, err)
 				return

@@ -12,8 +12,8 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/rouse-run/rouse/internal/build"
 	"github.com/rouse-run/rouse/internal/dependencies"
+	"github.com/rouse-run/rouse/runtimes/language"
 )
 
 const (
@@ -22,25 +22,23 @@ const (
 )
 
 // compile writes bytecode for all of dir, with the paths that the files have in the image. Packages may have
-// files for other versions of Python: what does not compile is left as it is.
+// files for other versions of the language: what does not compile is left as it is.
 //
 // What a process compiled before shows in the bytecode of some files. So the files are dealt out to processes
 // by their sizes alone, and not by how many cores there are or which of them is the first to be free.
-func (b *Builder) compile(ctx context.Context, dir string) error {
-	empty := filepath.Join(b.o.Work, "empty") // Python looks for modules where it starts
+func (b *Builder) compile(ctx context.Context, l *language.Language, dir string) error {
+	empty := filepath.Join(b.o.Work, "empty") // some compilers look for modules where they start
 	if err := os.MkdirAll(empty, 0o700); err != nil {
 		return fmt.Errorf("make a directory to compile in: %w", err)
 	}
-	shards, err := shardsOf(dir)
+	shards, err := shardsOf(l, dir)
 	if err != nil {
 		return fmt.Errorf("list what has to be compiled: %w", err)
 	}
 	var running sync.WaitGroup
 	slots := make(chan struct{}, runtime.GOMAXPROCS(0))
 	for _, files := range shards {
-		line := append([]string{
-			"python3", "-m", "compileall", "-q", "-q", "--invalidation-mode", "unchecked-hash", "-s", dir, "-p", build.FunctionDir(true),
-		}, files...)
+		line := l.Bytecode.Compile(dir, l.FunctionDir, files)
 		running.Go(func() {
 			slots <- struct{}{}
 			defer func() { <-slots }()
@@ -51,21 +49,21 @@ func (b *Builder) compile(ctx context.Context, dir string) error {
 	return ctx.Err()
 }
 
-// source is a file or a package of Python.
+// source is a file or a package of the language.
 type source struct {
 	path  string
 	bytes int64
 }
 
 // shardsOf deals the Function's own files and its packages out, the largest first.
-func shardsOf(dir string) ([][]string, error) {
-	packages := filepath.Join(dir, build.PythonPackages)
-	sources, err := sourcesIn(dir, packages)
+func shardsOf(l *language.Language, dir string) ([][]string, error) {
+	packages := filepath.Join(dir, l.Packages.Dir)
+	sources, err := sourcesIn(dir, packages, l.Bytecode.Extension)
 	if err != nil {
 		return nil, err
 	}
 	if _, err := os.Stat(packages); err == nil {
-		below, err := sourcesIn(packages, "")
+		below, err := sourcesIn(packages, "", l.Bytecode.Extension)
 		if err != nil {
 			return nil, err
 		}
@@ -86,8 +84,8 @@ func shardsOf(dir string) ([][]string, error) {
 	return slices.DeleteFunc(shards, func(files []string) bool { return len(files) == 0 }), nil
 }
 
-// sourcesIn lists what is in dir and has Python in it, but for one entry.
-func sourcesIn(dir, without string) ([]source, error) {
+// sourcesIn lists what is in dir and has files of the extension in it, but for one entry.
+func sourcesIn(dir, without, extension string) ([]source, error) {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
 		return nil, err
@@ -99,7 +97,7 @@ func sourcesIn(dir, without string) ([]source, error) {
 			continue
 		}
 		err := filepath.WalkDir(each.path, func(file string, d fs.DirEntry, err error) error {
-			if err != nil || !d.Type().IsRegular() || filepath.Ext(file) != ".py" {
+			if err != nil || !d.Type().IsRegular() || filepath.Ext(file) != extension {
 				return err
 			}
 			info, err := d.Info()

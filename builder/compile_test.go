@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/rouse-run/rouse/internal/build"
+	"github.com/rouse-run/rouse/runtimes/languages"
 )
 
 func TestSourcesAreDealtOutBySizeAlone(t *testing.T) {
@@ -19,7 +20,9 @@ func TestSourcesAreDealtOutBySizeAlone(t *testing.T) {
 	} {
 		write(t, filepath.Join(dir, file), strings.Repeat("#", size))
 	}
-	shards, err := shardsOf(dir)
+	python, err := languages.Of("python312")
+	require.NoError(t, err)
+	shards, err := shardsOf(python, dir)
 	require.NoError(t, err)
 	in := func(names ...string) []string {
 		for i, name := range names {

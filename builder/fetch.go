@@ -43,12 +43,11 @@ func (b *Builder) Fetch(ctx context.Context) build.Result {
 }
 
 // place puts the source and the manifest of the dependencies into dir.
-func (b *Builder) place(plan build.Plan, dir string) error {
+func (b *Builder) place(plan task, dir string) error {
 	if plan.Git != nil {
 		return copySource(b.o.Source, dir)
 	}
-	language := languageOf(plan)
-	files := map[string]string{language.handler: plan.Source, language.manifest: plan.Dependencies}
+	files := map[string]string{plan.language.Handler: plan.Source, plan.language.Packages.Manifest: plan.Dependencies}
 	for name, content := range files {
 		if strings.TrimSpace(content) == "" {
 			continue

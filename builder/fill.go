@@ -11,14 +11,14 @@ import (
 
 // Prepare fills the Function's directory as the image of the plan would have it, and pushes nothing.
 func (b *Builder) Prepare(ctx context.Context) build.Result {
-	plan, err := b.begin()
+	plan, err := b.beginTask()
 	if err != nil {
 		return resultOf(ctx, err)
 	}
 	secrets := b.secrets()
 	dir := b.o.Function
 	if dir == "" {
-		dir = functionDir(plan)
+		dir = plan.language.FunctionDir
 	}
 	if err := emptyOut(dir); err != nil {
 		return resultOf(ctx, err)
@@ -28,7 +28,7 @@ func (b *Builder) Prepare(ctx context.Context) build.Result {
 
 // Install makes the layer of the plan in the runtime's image and hands it over to Push, which runs beside it.
 func (b *Builder) Install(ctx context.Context) build.Result {
-	plan, err := b.begin()
+	plan, err := b.beginTask()
 	if err != nil {
 		return resultOf(ctx, err)
 	}
@@ -48,7 +48,7 @@ func (b *Builder) Install(ctx context.Context) build.Result {
 	return secrets.hide(resultOf(ctx, err))
 }
 
-func (b *Builder) installInto(ctx context.Context, plan build.Plan, to *handover, secrets secrets) error {
+func (b *Builder) installInto(ctx context.Context, plan task, to *handover, secrets secrets) error {
 	dir := filepath.Join(b.o.Work, "function")
 	if err := os.MkdirAll(dir, 0o755); err != nil { //nolint:gosec // the children's user reads it
 		return fmt.Errorf("make the Function's directory: %w", err)
@@ -64,12 +64,12 @@ func (b *Builder) installInto(ctx context.Context, plan build.Plan, to *handover
 		if err := checkSize(entries, plan.MaxSize); err != nil {
 			return err
 		}
-		return to.send(functionDir(plan), entries)
+		return to.send(plan.language.FunctionDir, entries)
 	})
 }
 
 // fill puts everything into dir that the image has there.
-func (b *Builder) fill(ctx context.Context, plan build.Plan, dir string, secrets secrets) error {
+func (b *Builder) fill(ctx context.Context, plan task, dir string, secrets secrets) error {
 	if err := b.phase("source", func() error { return b.place(plan, dir) }); err != nil {
 		return err
 	}
@@ -79,8 +79,8 @@ func (b *Builder) fill(ctx context.Context, plan build.Plan, dir string, secrets
 	if err := b.phase("install", func() error { return b.install(ctx, plan, dir, secrets) }); err != nil {
 		return err
 	}
-	if !languageOf(plan).python {
+	if plan.language.Bytecode == nil {
 		return nil
 	}
-	return b.phase("compile", func() error { return b.compile(ctx, dir) })
+	return b.phase("compile", func() error { return b.compile(ctx, plan.language, dir) })
 }

@@ -55,7 +55,9 @@ print(requests.__version__, code[4], marshal.loads(code[16:]).co_filename)`},
 				digests = append(digests, result.Digest)
 
 				root := unpack(t, get(t, server, server.Host+"/shop-price@"+result.Digest))
-				dir := filepath.Join(root, build.FunctionDir(languageOf(plan).python))
+				task, err := taskOf(plan)
+				require.NoError(t, err)
+				dir := filepath.Join(root, task.language.FunctionDir)
 				require.Equal(t, tc.want, output(t, dir, tc.try...))
 			}
 			require.Equal(t, digests[0], digests[1])

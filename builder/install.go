@@ -5,22 +5,17 @@ import (
 	"errors"
 	"path/filepath"
 
-	"github.com/rouse-run/rouse/internal/build"
 	"github.com/rouse-run/rouse/internal/dependencies"
 )
 
 // install puts the dependencies that dir's manifest names into dir.
-func (b *Builder) install(ctx context.Context, plan build.Plan, dir string, secrets secrets) error {
-	language := languageOf(plan)
-	program := "npm"
-	if language.python {
-		program = "python3"
-	}
+func (b *Builder) install(ctx context.Context, plan task, dir string, secrets secrets) error {
+	packages := plan.language.Packages
 	output := secrets.writer(b.deps.Output)
 	defer output.flush()
 	err := dependencies.Install(ctx, dependencies.Request{
-		Python: language.python, Program: program, Dir: dir, Manifest: manifestOf(plan),
-		Setup: filepath.Join(b.o.Packages, language.packageSetup),
+		Language: plan.language, Program: packages.Program, Dir: dir, Manifest: manifestOf(plan),
+		Setup: filepath.Join(b.o.Packages, packages.Settings),
 		Work:  b.o.Work, Cache: b.o.Cache, Discard: b.o.Cache == "",
 		Env: b.env, Site: dependencies.Image(),
 	}, output)
@@ -31,9 +26,9 @@ func (b *Builder) install(ctx context.Context, plan build.Plan, dir string, secr
 }
 
 // manifestOf names the dependencies as the user knows them.
-func manifestOf(plan build.Plan) string {
+func manifestOf(plan task) string {
 	if plan.Git == nil {
 		return "spec.source.inline.dependencies"
 	}
-	return languageOf(plan).manifest + " in " + whereIn(plan)
+	return plan.language.Packages.Manifest + " in " + whereIn(plan)
 }

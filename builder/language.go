@@ -1,25 +1,28 @@
 package builder
 
 import (
-	"strings"
-
 	"github.com/rouse-run/rouse/internal/build"
+	"github.com/rouse-run/rouse/runtimes/language"
+	"github.com/rouse-run/rouse/runtimes/languages"
 )
 
-// language is what differs between Node.js and Python.
-type language struct {
-	python       bool
-	handler      string // the file of inline source
-	manifest     string // the file of dependencies
-	packages     string // the directory of installed dependencies
-	packageSetup string // the file of the package manager in the Secret of private packages
+// task is a plan and the language of its runtime.
+type task struct {
+	build.Plan
+
+	language *language.Language
 }
 
-func languageOf(plan build.Plan) language {
-	if strings.HasPrefix(plan.Runtime, "python") {
-		return language{
-			python: true, handler: "handler.py", manifest: "requirements.txt", packages: build.PythonPackages, packageSetup: "pip.conf",
-		}
+func taskOf(plan build.Plan) (task, error) {
+	known, err := languages.Of(plan.Runtime)
+	return task{Plan: plan, language: known}, err
+}
+
+// settings lists the files of package managers in the Secret of private packages.
+func settings() []string {
+	var files []string
+	for _, each := range languages.All() {
+		files = append(files, each.Packages.Settings)
 	}
-	return language{handler: "handler.js", manifest: "package.json", packages: "node_modules", packageSetup: ".npmrc"}
+	return files
 }

@@ -9,16 +9,21 @@ import (
 	"strings"
 
 	"github.com/rouse-run/rouse/internal/build"
+	"github.com/rouse-run/rouse/runtimes/language"
+	"github.com/rouse-run/rouse/runtimes/languages"
 )
 
 // leftOut are files that differ between two runs of a package manager, or that may hold credentials, by their
 // path below the Function's directory. No runtime reads them.
-var leftOut = map[string]bool{
-	".git":                            true,
-	".npmrc":                          true,
-	"pip.conf":                        true,
-	"node_modules/.cache":             true,
-	"node_modules/.package-lock.json": true,
+func leftOut() map[string]bool {
+	names := map[string]bool{".git": true}
+	for _, each := range languages.All() {
+		names[each.Packages.Settings] = true
+		for _, name := range each.Packages.Unstable {
+			names[name] = true
+		}
+	}
+	return names
 }
 
 // entry is a file of the layer.
@@ -31,6 +36,7 @@ type entry struct {
 // list walks in the order of names.
 func list(dir string) ([]entry, error) {
 	var entries []entry
+	leftOut := leftOut()
 	err := filepath.WalkDir(dir, func(file string, d fs.DirEntry, err error) error {
 		if err != nil {
 			return err
@@ -90,11 +96,11 @@ func checkSize(entries []entry, maxSize int64) error {
 func part(name string) string {
 	elements := strings.Split(name, "/")
 	depth := 1
-	switch {
-	case elements[0] == "node_modules" && len(elements) > 2 && strings.HasPrefix(elements[1], "@"):
-		depth = 3
-	case elements[0] == "node_modules", elements[0] == build.PythonPackages:
+	if slices.ContainsFunc(languages.All(), func(l *language.Language) bool { return l.Packages.Dir == elements[0] }) {
 		depth = 2
+		if len(elements) > 2 && strings.HasPrefix(elements[1], "@") { // a scope of packages
+			depth = 3
+		}
 	}
 	return strings.Join(elements[:min(depth, len(elements))], "/")
 }

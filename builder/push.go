@@ -32,7 +32,7 @@ func (b *Builder) Push(ctx context.Context) build.Result {
 func (b *Builder) push(ctx context.Context) (build.Result, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	plan, err := b.begin()
+	plan, err := b.beginTask()
 	if err != nil {
 		return build.Result{}, err
 	}
@@ -51,7 +51,7 @@ func (b *Builder) push(ctx context.Context) (build.Result, error) {
 	if err != nil {
 		return build.Result{}, err
 	}
-	target, err := newTarget(plan, known, b.ca)
+	target, err := newTarget(plan.Plan, known, b.ca)
 	if err != nil {
 		return build.Result{}, err
 	}
@@ -74,7 +74,7 @@ func (b *Builder) push(ctx context.Context) (build.Result, error) {
 // baseAndLayer gets the base ready while the layer is made: one waits for registries, the other for packages.
 // The first that fails ends the other. The base reads from its registry under ctx also after the return.
 func (b *Builder) baseAndLayer(
-	ctx context.Context, plan build.Plan, target *target, from net.Conn,
+	ctx context.Context, plan task, target *target, from net.Conn,
 ) (base v1.Image, added layer, err error) {
 	ctx, end := context.WithCancelCause(ctx)
 	var parts sync.WaitGroup
@@ -83,7 +83,7 @@ func (b *Builder) baseAndLayer(
 			if err := target.check(); err != nil {
 				return err
 			}
-			if base, err = target.openBase(ctx, plan, b.deps.Log); err != nil {
+			if base, err = target.openBase(ctx, plan.Plan, b.deps.Log); err != nil {
 				return err
 			}
 			return target.mount(ctx, base)
@@ -95,7 +95,7 @@ func (b *Builder) baseAndLayer(
 	parts.Go(func() {
 		err := b.phase("receive", func() (err error) {
 			added, err = receive(ctx, from, func(in io.Reader) (layer, error) {
-				return readLayer(in, functionDir(plan), filepath.Join(b.o.Work, "layer.tar.gz"), plan.MaxSize)
+				return readLayer(in, plan.language.FunctionDir, filepath.Join(b.o.Work, "layer.tar.gz"), plan.MaxSize)
 			})
 			return err
 		})

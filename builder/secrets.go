@@ -34,7 +34,7 @@ type secrets struct{ values []string }
 // secrets reads those of the package registry, the only ones that are where packages are installed.
 func (b *Builder) secrets() secrets {
 	var found secrets
-	for _, name := range []string{".npmrc", "pip.conf"} {
+	for _, name := range settings() {
 		text, err := os.ReadFile(filepath.Join(b.o.Packages, name)) //nolint:gosec // the directory of the Secret
 		if err != nil {
 			continue // not every Secret has both

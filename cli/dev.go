@@ -2,23 +2,26 @@ package cli
 
 import (
 	"errors"
+	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/rouse-run/rouse/cli/exit"
 	"github.com/rouse-run/rouse/dev"
+	"github.com/rouse-run/rouse/runtimes/languages"
 )
 
 // newDev is the command that runs a folder on this machine.
 func newDev(streams Streams) *cobra.Command {
 	o := dev.DefaultOptions()
 	o.In, o.Out = streams.In, streams.Out
+	programs := map[string]*string{}
 	cmd := &cobra.Command{
 		Use:     "dev [DIR]",
 		GroupID: groupWork,
 		Short:   "Run the Functions of a folder on this machine, with real events",
 		Long: `dev reads the YAML files of a folder, as kubectl apply takes them, and runs its Functions on this machine: with the
-eventbridge and the scaler of a cluster, an embedded NATS, and Node.js and Python from the PATH. Functions sleep at zero
+eventbridge and the scaler of a cluster, an embedded NATS, and ` + titles() + ` from the PATH. Functions sleep at zero
 and wake on the first event or request. A file that changes counts at once.
 
 Events that were not delivered are kept until the next start. Ctrl-C ends everything.`,
@@ -29,6 +32,10 @@ Events that were not delivered are kept until the next start. Ctrl-C ends everyt
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) > 0 {
 				o.Directory = args[0]
+			}
+			o.Programs = map[string]string{}
+			for name, program := range programs {
+				o.Programs[name] = *program
 			}
 			if err := o.Validate(); err != nil {
 				return exit.With(exit.Usage, err)
@@ -49,9 +56,19 @@ Events that were not delivered are kept until the next start. Ctrl-C ends everyt
 	flags.BoolVar(&o.Plain, "plain", o.Plain, "print lines instead of a live view; always so when the output is no terminal")
 	flags.DurationVar(&o.Cooldown, "cooldown", o.Cooldown, "how long a Function stays awake without work")
 	flags.BoolVar(&o.Fresh, "fresh", o.Fresh, "forget the events that an earlier run has left")
-	flags.StringVar(&o.Node, "node", o.Node, "Node.js to use instead of that of the PATH")
-	flags.StringVar(&o.Python, "python", o.Python, "Python to use instead of that of the PATH")
+	for _, each := range languages.All() {
+		programs[each.Name] = flags.String(each.Local.Flag, "", each.Title+" to use instead of that of the PATH")
+	}
 	flags.StringVar(&o.State, "state", o.State, "folder for what survives a restart; $XDG_STATE_HOME/rouse when empty")
 	flags.StringVar(&o.Cache, "cache", o.Cache, "folder for what can be made again; $XDG_CACHE_HOME/rouse when empty")
 	return cmd
+}
+
+// titles lists the languages as people write them.
+func titles() string {
+	var titles []string
+	for _, each := range languages.All() {
+		titles = append(titles, each.Title)
+	}
+	return strings.Join(titles, " and ")
 }

@@ -165,7 +165,7 @@ func (m *mode) build(ctx context.Context) error {
 	debug := newDebugged(m.options.Debug)
 	m.functions = function.New(function.Deps{
 		Launcher: toolchain.New(toolchain.Options{
-			Cache: m.options.Cache, Node: m.options.Node, Python: m.options.Python, Progress: m.logFunctionLine,
+			Cache: m.options.Cache, Programs: m.options.Programs, Progress: m.logFunctionLine,
 			Doing: func(fn types.NamespacedName, text string) { m.functions.Doing(fn, text) },
 			Guard: m.supervisor.Guard,
 		}),

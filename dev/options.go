@@ -39,8 +39,8 @@ type Options struct {
 	Publish []string
 	// Once ends the run when the events of Publish are settled and all Functions asleep.
 	Once bool
-	// Node and Python are the programs to use instead of those of the PATH.
-	Node, Python string
+	// Programs are to be used instead of those of the PATH, by the names of languages.
+	Programs map[string]string
 	// In and Out are the terminal.
 	In  io.Reader
 	Out io.Writer

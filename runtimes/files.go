@@ -22,18 +22,15 @@ var python embed.FS
 // Files are the sources of one runtime's server, with layer.sh at their root.
 type Files struct{ tree fs.FS }
 
-// NodeJS are the files of the Node.js runtime.
-func NodeJS() Files { return below(nodejs, "nodejs") }
-
-// Python are the files of the Python runtime.
-func Python() Files { return below(python, "python") }
-
-func below(tree fs.FS, dir string) Files {
-	sub, err := fs.Sub(tree, dir)
-	if err != nil {
-		panic(err) // for a name that is no path
+// Of are the files of the server of a language, by the language's folder.
+func Of(language string) (Files, error) {
+	for _, tree := range []fs.FS{nodejs, python} {
+		if _, err := fs.Stat(tree, language); err == nil {
+			sub, err := fs.Sub(tree, language)
+			return Files{tree: sub}, err
+		}
 	}
-	return Files{tree: sub}
+	return Files{}, fmt.Errorf("there is no server for %s", language)
 }
 
 // Hash names the files by their names and contents.

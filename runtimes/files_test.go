@@ -7,11 +7,16 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/rouse-run/rouse/runtimes/languages"
 )
 
 func TestEverySourceOfAServerIsAmongItsFiles(t *testing.T) {
 	t.Parallel()
-	for dir, files := range map[string]Files{"nodejs": NodeJS(), "python": Python()} {
+	for _, language := range languages.All() {
+		dir := language.Name
+		files, err := Of(dir)
+		require.NoError(t, err, "add the files to the patterns of go:embed")
 		written := t.TempDir()
 		require.NoError(t, files.Write(written))
 		for _, part := range []string{"lib", "sdk", "function_server"} {
@@ -40,12 +45,16 @@ func TestEverySourceOfAServerIsAmongItsFiles(t *testing.T) {
 
 func TestFilesHaveAHashOfTheirOwn(t *testing.T) {
 	t.Parallel()
-	first, err := NodeJS().Hash()
-	require.NoError(t, err)
-	again, err := NodeJS().Hash()
-	require.NoError(t, err)
-	require.Equal(t, first, again)
-	other, err := Python().Hash()
-	require.NoError(t, err)
-	require.NotEqual(t, first, other)
+	hashes := map[string]string{}
+	for _, language := range languages.All() {
+		files, err := Of(language.Name)
+		require.NoError(t, err)
+		first, err := files.Hash()
+		require.NoError(t, err)
+		again, err := files.Hash()
+		require.NoError(t, err)
+		require.Equal(t, first, again)
+		require.NotContains(t, hashes, first, "%s has the files of %s", language.Name, hashes[first])
+		hashes[first] = language.Name
+	}
 }

@@ -4,7 +4,7 @@ import (
 	"fmt"
 
 	"github.com/rouse-run/rouse/api/serverless/v1alpha2"
-	"github.com/rouse-run/rouse/internal/workload"
+	"github.com/rouse-run/rouse/runtimes/languages"
 )
 
 // overridden reports whether the pods run an image of the user's.
@@ -22,11 +22,15 @@ func overrideHint(s *scope) string {
 			"make it FROM %s, or set the annotation %s to %s if it follows Kyma's contract",
 			s.fn.Spec.RuntimeImageOverride, own, v1alpha2.AnnotationRuntimeContract, v1alpha2.RuntimeContractKyma)
 	}
-	server := "npm start runs in /usr/src/app"
-	if workload.IsPython(s.fn.Spec.Runtime) {
-		server = "is /server.py or /kubeless.py"
+	known, err := languages.Of(s.fn.Spec.Runtime)
+	if err != nil {
+		return err.Error()
+	}
+	if known.Kyma == nil {
+		return fmt.Sprintf("Kyma has no contract for images of %s; set the annotation %s to %s",
+			known.Title, v1alpha2.AnnotationRuntimeContract, v1alpha2.RuntimeContractRouse)
 	}
 	return fmt.Sprintf("spec.runtimeImageOverride names %s, which has to bring by Kyma's contract a server that %s and listens on "+
 		"port 8080. Or make it FROM %s and set the annotation %s to %s",
-		s.fn.Spec.RuntimeImageOverride, server, own, v1alpha2.AnnotationRuntimeContract, v1alpha2.RuntimeContractRouse)
+		s.fn.Spec.RuntimeImageOverride, known.Kyma.Server, own, v1alpha2.AnnotationRuntimeContract, v1alpha2.RuntimeContractRouse)
 }

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/rouse-run/rouse/dev/feed"
-	"github.com/rouse-run/rouse/internal/workload"
+	"github.com/rouse-run/rouse/runtimes/languages"
 )
 
 const (
@@ -19,11 +19,11 @@ const (
 	afterwards = time.Second
 )
 
-// watch ends a replica in Node.js that gives no answer for longer than a call may take: a handler that loops holds up all
-// others, and the server's own clock too. Python's server watches its workers itself, and a debugger may stop whatever it
-// likes.
+// watch ends a replica that gives no answer for longer than a call may take, where a handler that loops holds up all others,
+// and the server's own clock too. Other servers watch their workers themselves, and a debugger may stop whatever it likes.
 func (f *Functions) watch(u *unit, r *replica) {
-	if !workload.IsNodeJS(r.fn.Spec.Runtime) || r.launch.DebugAddress != "" {
+	known, err := languages.Of(r.fn.Spec.Runtime)
+	if err != nil || !known.Local.Watched || r.launch.DebugAddress != "" {
 		return
 	}
 	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}

@@ -15,7 +15,7 @@ import (
 	serverlessv1alpha2 "github.com/rouse-run/rouse/api/serverless/v1alpha2"
 	"github.com/rouse-run/rouse/internal/admission"
 	"github.com/rouse-run/rouse/internal/routing"
-	"github.com/rouse-run/rouse/internal/workload"
+	"github.com/rouse-run/rouse/runtimes/languages"
 )
 
 const (
@@ -155,8 +155,8 @@ func (d *decoder) into(o *object, typed any) bool {
 }
 
 func (d *decoder) addFunction(o *object, fn *serverlessv1alpha2.Function) {
-	runs := workload.IsNodeJS(fn.Spec.Runtime) || workload.IsPython(fn.Spec.Runtime)
-	wrong := admission.Function(fn, runs)
+	_, err := languages.Of(fn.Spec.Runtime)
+	wrong := admission.Function(fn, err == nil)
 	for _, problem := range wrong {
 		d.note(o.problem(problem.Field, problem.Text, ""))
 	}

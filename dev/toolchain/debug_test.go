@@ -16,6 +16,7 @@ import (
 
 	"github.com/rouse-run/rouse/dev/manifest"
 	"github.com/rouse-run/rouse/internal/testing/loopback"
+	"github.com/rouse-run/rouse/runtimes/language"
 )
 
 func newDebugged(t *testing.T) *fixture {
@@ -23,7 +24,7 @@ func newDebugged(t *testing.T) *fixture {
 	w := newFixture(t)
 	w.in.Debug = true
 	first := loopback.Reserve(t)
-	w.firstPort = func(bool) int { return first }
+	w.firstPort = func(*language.Language) int { return first }
 	return w
 }
 
@@ -86,11 +87,4 @@ func TestADebuggedFunctionKeepsItsAddressUntilItChanges(t *testing.T) {
 	changed := w.launch(t, inline("nodejs22", "exports.main = () => 2"))
 	require.NotEqual(t, first.DebugAddress, changed.DebugAddress, "the other still listens there")
 	start(t, changed)
-}
-
-func TestNumbersOfASourceMapAreThoseOfItsSpecification(t *testing.T) {
-	t.Parallel()
-	for number, want := range map[int]string{0: "A", 1: "C", 15: "e", 16: "gB", 1000: "w+B"} {
-		require.Equal(t, want, variableLength(number), number)
-	}
 }

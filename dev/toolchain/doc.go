@@ -1,5 +1,5 @@
-// Package toolchain stands in local mode for the runtimes' images and for the build of a Function: it finds Node.js
-// and Python on this machine, prepares the runtimes' servers, source and dependencies, and returns how a Function is
+// Package toolchain stands in local mode for the runtimes' images and for the build of a Function: it finds the
+// languages' interpreters on this machine, prepares the runtimes' servers, source and dependencies, and returns how a Function is
 // started as a process.
 //
 // It owns the cache folder and, below a Function's state folder, the files that the Function reads. It guarantees that

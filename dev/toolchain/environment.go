@@ -1,6 +1,7 @@
 package toolchain
 
 import (
+	"fmt"
 	"maps"
 	"os"
 	"slices"
@@ -59,29 +60,23 @@ func (l *launching) environment(function, mounts string) ([]string, error) {
 	return env, nil
 }
 
-// firstLazy is the first Node.js that reads extra certificates when a handler needs them, and not at every start, of
-// which they are half on a machine that names all of its own.
-const firstLazy = 22
-
+// slows reports whether a variable of this machine would slow every start.
 func (l *launching) slows(name string) bool {
-	if name != "NODE_EXTRA_CA_CERTS" || l.interpreter.python || atLeast(l.interpreter.version, [2]int{firstLazy, 0}) {
+	i := l.interpreter
+	first, slow := i.Local.SlowBefore[name]
+	if !slow || atLeast(i.version, [2]int{first, 0}) {
 		return false
 	}
-	l.reportForMachine(name + " of this machine is not handed on, because Node.js " + l.interpreter.version +
-		" reads it at every start; use Node.js 22 or newer, or set it in spec.env of a Function that needs it")
+	l.reportForMachine(fmt.Sprintf("%[1]s of this machine is not handed on, because %[2]s %[3]s reads it at every start; "+
+		"use %[2]s %[4]d or newer, or set it in spec.env of a Function that needs it", name, i.Title, i.version, first))
 	return true
 }
 
 func (l *launching) ofImage(function string) map[string]string {
 	env := map[string]string{"FUNCTION_PATH": function, "TERMINATION_LOG_PATH": os.DevNull}
-	if l.interpreter.python {
-		env["PYTHONUNBUFFERED"] = "TRUE"
-		env["PYTHONDONTWRITEBYTECODE"] = "1"
-		// A laptop shares its cores among all Functions; a second process would only make the first start later.
-		env["SERVER_PROCESSES"] = "1"
-		return env
+	for _, variable := range l.interpreter.Local.Environment {
+		env[variable.Name] = variable.Value
 	}
-	env["NODE_ENV"] = "production"
 	return env
 }
 

@@ -15,7 +15,7 @@ type Reason string
 
 // Reasons that a build in a cluster does not have.
 const (
-	InterpreterMissing Reason = "InterpreterMissing" // no Node.js or Python, or one that is too old
+	InterpreterMissing Reason = "InterpreterMissing" // nothing that runs the language, or one that is too old
 	RuntimeUnavailable Reason = "RuntimeUnavailable" // the runtime's server cannot be prepared
 	ReferenceMissing   Reason = "ReferenceMissing"   // a ConfigMap or Secret, or a key of one, is not there
 	CacheUnusable      Reason = "CacheUnusable"      // the cache or the state folder cannot be written

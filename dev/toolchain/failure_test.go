@@ -63,9 +63,9 @@ func TestAnInterpreterThatCannotBeUsedIsNamedWithWhatToInstall(t *testing.T) {
 		option  func(*Options)
 		says    []string
 	}{
-		"gone":    {"nodejs22", func(o *Options) { o.Node = gone }, []string{"there is no Node.js at /no/such/node", "install Node.js 20.19"}},
-		"too old": {"python312", func(o *Options) { o.Python = old }, []string{old + " is Python 3.9.2, which is too old", "install Python 3.11"}},
-		"broken":  {"nodejs22", func(o *Options) { o.Node = broken }, []string{"does not run as Node.js: no display", "install Node.js"}},
+		"gone":    {"nodejs22", func(o *Options) { o.Programs = map[string]string{"nodejs": gone} }, []string{"there is no Node.js at /no/such/node", "install Node.js 20.19"}},
+		"too old": {"python312", func(o *Options) { o.Programs = map[string]string{"python": old} }, []string{old + " is Python 3.9.2, which is too old", "install Python 3.11"}},
+		"broken":  {"nodejs22", func(o *Options) { o.Programs = map[string]string{"nodejs": broken} }, []string{"does not run as Node.js: no display", "install Node.js"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

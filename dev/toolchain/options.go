@@ -12,8 +12,8 @@ import (
 type Options struct {
 	// Cache is the folder of everything that can be made again.
 	Cache string
-	// Node and Python are the interpreters; empty: those of the PATH.
-	Node, Python string
+	// Programs are the interpreters, by the names of languages; those that are not named are taken from the PATH.
+	Programs map[string]string
 	// Output gets what package managers print; nil: it is dropped.
 	Output io.Writer
 	// Progress gets what is being done for a Function, and what its user should know; it may be nil. What is so for

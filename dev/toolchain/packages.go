@@ -7,19 +7,9 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"regexp"
 	"strings"
 
 	"github.com/rouse-run/rouse/internal/dependencies"
-)
-
-// lockFiles are what npm reads beside package.json.
-var lockFiles = [...]string{"package-lock.json", "npm-shrinkwrap.json", ".npmrc"}
-
-// outward are the manifests whose packages depend on other files of the source, in package.json and requirements.txt.
-var (
-	outwardNode   = regexp.MustCompile(`"(?:file|link):|"workspaces"|"scripts"`)
-	outwardPython = regexp.MustCompile(`(?m)^\s*(?:-[rce]\b|--(?:requirement|constraint|editable)\b|\.{0,2}/|[^#\n]*\bfile:)|(?m)^\s*\.\s*$`)
 )
 
 // wanted is what a Function depends on.
@@ -33,9 +23,9 @@ type wanted struct {
 
 // packages is the folder with the installed dependencies, empty when there are none.
 func (t *Toolchain) packages(ctx context.Context, w wanted, begun func(string)) (string, error) {
-	name := dependencies.ManifestFile(w.python)
+	name := w.Packages.Manifest
 	manifest, err := os.ReadFile(filepath.Join(w.source, name)) //nolint:gosec // below the Function's source
-	if errors.Is(err, fs.ErrNotExist) || err == nil && !dependencies.Needed(w.python, manifest) {
+	if errors.Is(err, fs.ErrNotExist) || err == nil && !dependencies.Needed(w.Language, manifest) {
 		return "", nil
 	}
 	if err != nil {
@@ -54,7 +44,7 @@ func (t *Toolchain) packages(ctx context.Context, w wanted, begun func(string)) 
 		key = append(key, file, string(content))
 	}
 	start := func() { begun("installing the dependencies in " + w.manifest) }
-	return t.store.entry(ctx, "packages", w.program+"-"+keyOf(key...), start, func(dir, final string) error {
+	return t.store.entry(ctx, "packages", w.Local.Program+"-"+keyOf(key...), start, func(dir, final string) error {
 		for _, file := range files {
 			if err := copyFile(filepath.Join(w.source, file), filepath.Join(dir, file)); err != nil {
 				return err
@@ -66,18 +56,11 @@ func (t *Toolchain) packages(ctx context.Context, w wanted, begun func(string)) 
 
 // files are those of the source that decide what is installed.
 func (w wanted) files(name string, manifest []byte) ([]string, error) {
-	outward := outwardNode
-	if w.python {
-		outward = outwardPython
-	}
-	if outward.Match(manifest) {
+	if w.Packages.Outward != nil && w.Packages.Outward.Match(manifest) {
 		return filesBelow(w.source)
 	}
 	files := []string{name}
-	if w.python {
-		return files, nil
-	}
-	for _, file := range lockFiles {
+	for _, file := range w.Packages.Locks {
 		if _, err := os.Stat(filepath.Join(w.source, file)); err == nil {
 			files = append(files, file)
 		}
@@ -111,32 +94,32 @@ func (t *Toolchain) install(ctx context.Context, w wanted, dir, final string) er
 		return fmt.Errorf("make a folder to install with: %w", err)
 	}
 	defer func() { _ = os.RemoveAll(work) }() // a log and settings
-	setup := filepath.Join(work, w.language.setup)
+	setup := filepath.Join(work, w.Packages.Settings)
 	if len(w.setup) > 0 {
 		if err := os.WriteFile(setup, w.setup, 0o600); err != nil {
 			return fmt.Errorf("write the settings for private packages: %w", err)
 		}
 	}
 	err = dependencies.Install(ctx, dependencies.Request{
-		Python: w.python, Program: manager, Dir: dir, Manifest: w.manifest, Setup: setup, Work: work,
+		Language: w.Language, Program: manager, Dir: dir, Manifest: w.manifest, Setup: setup, Work: work,
 		Env: w.env, Site: dependencies.Machine(), Guard: t.o.Guard,
 	}, t.o.Output)
-	if err != nil || !w.python {
+	if err != nil || w.Local.Bytecode == nil {
 		return err
 	}
 	return t.compile(ctx, w.interpreter, dir, final)
 }
 
-// compile writes bytecode, which spares each start the sources. Packages may have files for other versions of
-// Python: what does not compile is left as it is.
+// compile writes bytecode, which spares each start the sources. Packages may have files for other versions of the
+// language: what does not compile is left as it is.
 func (t *Toolchain) compile(ctx context.Context, i interpreter, dir, final string) error {
-	_ = dependencies.Run(ctx, dependencies.Command{Dir: dir, Env: i.env, Guard: t.o.Guard, Args: []string{
-		i.path, "-I", "-m", "compileall", "-q", "-q", "-j", "0", "--invalidation-mode", "unchecked-hash", "-s", dir, "-p", final, i.packages,
-	}}, t.o.Output)
+	_ = dependencies.Run(ctx, dependencies.Command{Dir: dir, Env: i.env, Guard: t.o.Guard,
+		Args: append([]string{i.path}, i.Local.Bytecode(dir, final)...),
+	}, t.o.Output)
 	return ctx.Err()
 }
 
-// registrySecret has .npmrc and pip.conf for private packages, as in a cluster.
+// registrySecret has the settings of package managers for private packages, as in a cluster.
 const registrySecret = "serverless-package-registry-config"
 
 func (l *launching) packageSetup() []byte {
@@ -144,7 +127,7 @@ func (l *launching) packageSetup() []byte {
 	if secret == nil {
 		return nil
 	}
-	return secret[l.interpreter.setup]
+	return secret[l.interpreter.Packages.Settings]
 }
 
 func copyFile(from, to string) error {

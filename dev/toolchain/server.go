@@ -12,9 +12,9 @@ import (
 
 // server is the folder of a runtime's server, made for one interpreter as the layer of its image is.
 func (t *Toolchain) server(ctx context.Context, i interpreter, begun func(string)) (string, error) {
-	files := runtimes.NodeJS()
-	if i.python {
-		files = runtimes.Python()
+	files, err := runtimes.Of(i.Name)
+	if err != nil {
+		return "", err
 	}
 	hash, err := files.Hash()
 	if err != nil {
@@ -24,8 +24,8 @@ func (t *Toolchain) server(ctx context.Context, i interpreter, begun func(string
 	if err != nil {
 		return "", err
 	}
-	start := func() { begun("preparing the " + i.name + " runtime, once for this machine") }
-	made, err := t.store.entry(ctx, i.program, i.version+"-"+keyOf(hash, i.made), start, func(dir, final string) error {
+	start := func() { begun("preparing the " + i.Title + " runtime, once for this machine") }
+	made, err := t.store.entry(ctx, i.Local.Program, i.version+"-"+keyOf(hash, i.made), start, func(dir, final string) error {
 		sources := dir + "-sources"
 		defer func() { _ = os.RemoveAll(sources) }() // what is left there is no harm
 		if err := os.RemoveAll(sources); err != nil {
@@ -35,7 +35,7 @@ func (t *Toolchain) server(ctx context.Context, i interpreter, begun func(string
 			return err
 		}
 		line := []string{"sh", filepath.Join(sources, "layer.sh"), dir, i.path}
-		if i.python {
+		if i.Local.LayerKnowsItsPlace {
 			line = append(line, final)
 		}
 		return t.layer(ctx, i, manager, line)
@@ -54,11 +54,11 @@ func (t *Toolchain) layer(ctx context.Context, i interpreter, manager string, li
 		return nil
 	}
 	why := dependencies.Request{
-		Python: i.python, Program: manager, Manifest: "the runtime's list of packages", Site: dependencies.Machine(),
+		Language: i.Language, Program: manager, Manifest: "the runtime's list of packages", Site: dependencies.Machine(),
 	}.Explain(made)
 	return &Failure{
 		Reason:  RuntimeUnavailable,
-		Message: fmt.Sprintf("the %s runtime cannot be prepared: %s", i.name, why.Message),
+		Message: fmt.Sprintf("the %s runtime cannot be prepared: %s", i.Title, why.Message),
 		Log:     why.Log,
 	}
 }

@@ -2,7 +2,6 @@ package toolchain
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -13,14 +12,14 @@ import (
 	"time"
 
 	"github.com/rouse-run/rouse/internal/build"
-	"github.com/rouse-run/rouse/internal/dependencies"
+	"github.com/rouse-run/rouse/runtimes/language"
 )
 
 // keptSources is how many earlier sources of a Function stay for processes that still run them.
 const keptSources = 8
 
-// source puts the Function's own files into a folder of its own and links its packages to it. Node.js finds modules
-// above a file too, so the server's folder of modules lies above the source.
+// source puts the Function's own files into a folder of its own and links its packages to it, and those of the server
+// above it where the language finds packages there.
 func (l *launching) source(ctx context.Context) (string, error) {
 	from, manifest, err := l.fetched(ctx)
 	if err != nil {
@@ -61,20 +60,16 @@ func (l *launching) writeSource(from, packages, server, dir string) error {
 		return fmt.Errorf("write the Function's source: %w", err)
 	}
 	if l.in.Debug && l.fn.Spec.Source.Inline != nil {
-		mapped := mapNode
-		if l.interpreter.python {
-			mapped = mapPython
-		}
-		if err := mapSource(filepath.Join(function, l.interpreter.handler), l.fn.Source, mapped); err != nil {
+		if err := mapSource(filepath.Join(function, l.interpreter.Handler), l.fn.Source, l.interpreter.Local.Debugger.Map); err != nil {
 			return err
 		}
 	}
 	links := map[string]string{}
-	if !l.interpreter.python {
-		links[filepath.Join(dir, "node_modules")] = filepath.Join(server, "node_modules")
+	if shared := l.interpreter.Local.ServerPackages; shared != "" {
+		links[filepath.Join(dir, shared)] = filepath.Join(server, shared)
 	}
 	if packages != "" {
-		links[filepath.Join(function, l.interpreter.packages)] = filepath.Join(packages, l.interpreter.packages)
+		links[filepath.Join(function, l.interpreter.Packages.Dir)] = filepath.Join(packages, l.interpreter.Packages.Dir)
 	}
 	for link, target := range links {
 		if err := errors.Join(os.RemoveAll(link), os.Symlink(target, link)); err != nil {
@@ -89,7 +84,7 @@ func (l *launching) writeSource(from, packages, server, dir string) error {
 
 // fetched is a folder in the cache with the source as it was written, and what its user calls the file of dependencies.
 func (l *launching) fetched(ctx context.Context) (dir, manifest string, err error) {
-	name := dependencies.ManifestFile(l.interpreter.python)
+	name := l.interpreter.Packages.Manifest
 	if repository := l.fn.Spec.Source.GitRepository; repository != nil {
 		dir, err = l.clone(ctx, repository)
 		return dir, whereIn(name, repository.BaseDir), err
@@ -98,8 +93,8 @@ func (l *launching) fetched(ctx context.Context) (dir, manifest string, err erro
 	if inline == nil {
 		return "", "", fail(Reason(build.SourceInvalid), "%s: the Function has no source; set spec.source.inline or spec.source.gitRepository", l.fn.At)
 	}
-	files := map[string]string{l.interpreter.handler: inline.Source, name: inline.Dependencies}
-	key := keyOf(l.interpreter.program, inline.Source, inline.Dependencies)
+	files := map[string]string{l.interpreter.Handler: inline.Source, name: inline.Dependencies}
+	key := keyOf(l.interpreter.Local.Program, inline.Source, inline.Dependencies)
 	dir, err = l.t.store.entry(ctx, "sources", key, func() {}, func(dir, _ string) error {
 		for name, content := range files {
 			if strings.TrimSpace(content) == "" {
@@ -116,15 +111,9 @@ func (l *launching) fetched(ctx context.Context) (dir, manifest string, err erro
 
 // check finds the handler under the paths where the runtime searches for it.
 func (l *launching) check(dir string) error {
-	names := []string{l.interpreter.handler}
-	if !l.interpreter.python {
-		names = append(names, "handler.mjs", "handler.cjs")
-		if main := mainOf(filepath.Join(dir, "package.json")); main != "" {
-			names = append(names, main)
-		}
-	}
-	if slices.ContainsFunc(names, func(name string) bool {
-		_, err := os.Stat(filepath.Join(dir, filepath.Clean(string(filepath.Separator)+name)))
+	manifest, _ := os.ReadFile(filepath.Join(dir, l.interpreter.Packages.Manifest)) // what cannot be read is the server's to report
+	if slices.ContainsFunc(l.interpreter.Handlers(manifest), func(candidate language.Candidate) bool {
+		_, err := os.Stat(filepath.Join(dir, filepath.Clean(string(filepath.Separator)+candidate.File)))
 		return err == nil
 	}) {
 		return nil
@@ -134,7 +123,7 @@ func (l *launching) check(dir string) error {
 	}
 	if repository := l.fn.Spec.Source.GitRepository; repository != nil {
 		return fail(Reason(build.SourceInvalid), "%s: there is no %s; add it, or correct spec.source.gitRepository.baseDir",
-			l.fn.At, whereIn(l.interpreter.handler, repository.BaseDir))
+			l.fn.At, whereIn(l.interpreter.Handler, repository.BaseDir))
 	}
 	return fail(Reason(build.SourceInvalid), "%s: the Function's source is empty", l.fn.At)
 }
@@ -146,16 +135,6 @@ func (l *launching) variable(names ...string) bool {
 		}
 	}
 	return false
-}
-
-func mainOf(file string) string {
-	var parsed struct {
-		Main string `json:"main"`
-	}
-	if text, err := os.ReadFile(file); err == nil { //nolint:gosec // of the Function's source
-		_ = json.Unmarshal(text, &parsed) // what cannot be read is the server's to report
-	}
-	return parsed.Main
 }
 
 // forget removes all but the latest folders.

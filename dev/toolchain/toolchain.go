@@ -15,7 +15,8 @@ import (
 
 	"github.com/rouse-run/rouse/dev/manifest"
 	"github.com/rouse-run/rouse/internal/build"
-	"github.com/rouse-run/rouse/internal/workload"
+	"github.com/rouse-run/rouse/runtimes/language"
+	"github.com/rouse-run/rouse/runtimes/languages"
 )
 
 // Toolchain makes Launches. It may be used by many at a time.
@@ -23,10 +24,10 @@ type Toolchain struct {
 	o     Options
 	store store
 	// firstPort is the first that debuggers try.
-	firstPort func(python bool) int
+	firstPort func(*language.Language) int
 
 	mu       sync.Mutex
-	found    map[string]interpreter // by program
+	found    map[string]interpreter // by the name of the language
 	commits  map[string]string      // what references stand for
 	reported map[string]bool        // what Progress got already
 	debug    map[string]string      // addresses of debuggers, by Function and identity
@@ -44,7 +45,7 @@ func New(o Options) *Toolchain {
 		o.Doing = func(types.NamespacedName, string) {}
 	}
 	return &Toolchain{
-		o: o, store: store{dir: o.Cache, whole: map[string]bool{}}, firstPort: firstPort,
+		o: o, store: store{dir: o.Cache, whole: map[string]bool{}}, firstPort: func(l *language.Language) int { return l.Local.Debugger.Port },
 		found: map[string]interpreter{}, commits: map[string]string{}, reported: map[string]bool{}, debug: map[string]string{},
 	}
 }
@@ -90,14 +91,14 @@ func (t *Toolchain) launch(ctx context.Context, fn manifest.Function, in Inputs)
 	if looking.end(err); err != nil {
 		return Launch{}, err
 	}
-	if have, want := l.interpreter.major(), digits(string(fn.Spec.Runtime)); have != want {
+	if have, want := l.interpreter.release(), digits(string(fn.Spec.Runtime)); have != want {
 		l.reportForMachine(fmt.Sprintf("runtime %s runs with %s %s of this machine, %s",
-			fn.Spec.Runtime, l.interpreter.name, l.interpreter.version, l.interpreter.path))
+			fn.Spec.Runtime, l.interpreter.Title, l.interpreter.version, l.interpreter.path))
 	}
 	// The first of all starts waits for packages from the network: the server's and the Function's come side by side.
 	go func() {
 		defer close(l.serverReady)
-		preparing := l.step("waiting for the " + l.interpreter.name + " runtime")
+		preparing := l.step("waiting for the " + l.interpreter.Title + " runtime")
 		l.serverDir, l.serverErr = t.server(ctx, l.interpreter, preparing.begin)
 		preparing.end(l.serverErr)
 	}()
@@ -140,10 +141,7 @@ func (l *launching) assemble(ctx context.Context, function string, env []string)
 		return Launch{}, fmt.Errorf("find the cache folder: %w", err)
 	}
 	launch := Launch{Path: l.interpreter.path, Env: env, Dir: function, Cache: cache}
-	line := commandNode(server)
-	if l.interpreter.python {
-		line = commandPython(server)
-	}
+	line := l.interpreter.Local.Entry(server)
 	launch.Identity = keyOf(slices.Concat([]string{launch.Path, l.interpreter.version, strconv.FormatBool(l.in.Debug)}, line, env)...)
 	launch.Args = line
 	if l.in.Debug {
@@ -152,41 +150,23 @@ func (l *launching) assemble(ctx context.Context, function string, env []string)
 	return launch, nil
 }
 
-// commandNode is the entry point of the runtime's image.
-func commandNode(server string) []string {
-	return []string{
-		"--disable-warning=MODULE_TYPELESS_PACKAGE_JSON", "--disable-warning=ExperimentalWarning", filepath.Join(server, "server.js"),
-	}
-}
-
-// commandPython is the entry point of the runtime's image, and -S: packages of this machine, which no image has, are
-// not to be found, and looking for them would cost a part of every start.
-func commandPython(server string) []string {
-	return []string{"-P", "-s", "-S", filepath.Join(server, "main.py")}
-}
-
 func (t *Toolchain) interpreter(ctx context.Context, fn manifest.Function) (interpreter, error) {
-	language, named := nodejs(), t.o.Node
-	switch {
-	case workload.IsPython(fn.Spec.Runtime):
-		language, named = python(), t.o.Python
-	case !workload.IsNodeJS(fn.Spec.Runtime):
-		return interpreter{}, fail(Reason(build.InstallFailed), "%s: there is no runtime %s; take one of nodejs22, nodejs24, python312 and python314",
-			fn.At, fn.Spec.Runtime)
+	l, err := languages.Of(fn.Spec.Runtime)
+	if err != nil {
+		return interpreter{}, fail(Reason(build.InstallFailed), "%s: %v", fn.At, err)
 	}
 	t.mu.Lock()
-	known, found := t.found[language.program]
+	known, found := t.found[l.Name]
 	t.mu.Unlock()
 	if found && isExecutable(known.path) {
 		return known, nil
 	}
-	known, err := find(ctx, language, named)
-	if err != nil {
+	if known, err = find(ctx, l, t.o.Programs[l.Name]); err != nil {
 		return interpreter{}, err
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.found[language.program] = known
+	t.found[l.Name] = known
 	return known, nil
 }
 

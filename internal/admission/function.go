@@ -13,6 +13,7 @@ import (
 
 	"github.com/rouse-run/rouse/api/serverless/v1alpha2"
 	"github.com/rouse-run/rouse/internal/workload"
+	"github.com/rouse-run/rouse/runtimes/languages"
 )
 
 // Function collects what is wrong with a Function beyond the rules of its CRD.
@@ -44,8 +45,9 @@ func Function(fn *v1alpha2.Function, runs bool) Problems {
 // FunctionWarnings are what is accepted and should be changed nevertheless.
 func FunctionWarnings(fn *v1alpha2.Function) Problems {
 	var found Problems
-	if fn.Spec.Runtime == v1alpha2.RuntimeNodeJS20 {
-		found = Problems{problemAt(field.NewPath("spec", "runtime"), "runtime nodejs20 is deprecated and will be removed in the future")}
+	if known, err := languages.Of(fn.Spec.Runtime); err == nil && known.Runtime(string(fn.Spec.Runtime)).Deprecated {
+		found = Problems{problemAt(field.NewPath("spec", "runtime"),
+			fmt.Sprintf("runtime %s is deprecated and will be removed in the future", fn.Spec.Runtime))}
 	}
 	if own := buildResources(fn); own != nil {
 		found = append(found, buildOwner().tooLow(own, corev1.ResourceCPU, minBuildCPU)...)

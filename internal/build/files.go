@@ -27,14 +27,3 @@ const (
 	// WorkDir is an empty volume of one container alone, for everything else.
 	WorkDir = "/rouse/work"
 )
-
-// FunctionDir is where a runtime looks for the handler and its dependencies, in the image as in the pod.
-func FunctionDir(python bool) string {
-	if python {
-		return "/kubeless"
-	}
-	return "/usr/src/app/function"
-}
-
-// PythonPackages is the directory of Python's dependencies, below FunctionDir.
-const PythonPackages = ".local"

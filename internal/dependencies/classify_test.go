@@ -10,11 +10,17 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/rouse-run/rouse/internal/build"
+	"github.com/rouse-run/rouse/runtimes/languages"
 )
 
 const manifest = "spec.source.inline.dependencies"
 
-var inImage = Request{Manifest: manifest, Site: Image()}
+func inImage(t *testing.T, runtime string) Request {
+	t.Helper()
+	language, err := languages.Of(runtime)
+	require.NoError(t, err)
+	return Request{Language: language, Manifest: manifest, Site: Image()}
+}
 
 // The files are what npm 11 and pip 23 and 24 really printed.
 func TestANPMFailureHasAReasonAndAdvice(t *testing.T) {
@@ -52,9 +58,8 @@ func TestANPMFailureHasAReasonAndAdvice(t *testing.T) {
 			t.Parallel()
 			text, err := os.ReadFile(filepath.Join("testdata", "npm", file+".txt"))
 			require.NoError(t, err)
-			requireFailure(t, Ended{Output: string(text), Err: errors.New("exit status 1")}, tc.reason, tc.says, func() (build.Reason, string) {
-				return inImage.classifyNPM(string(text))
-			})
+			ended := Ended{Output: string(text), Err: errors.New("exit status 1")}
+			requireFailure(t, inImage(t, "nodejs22").failed(ended, ""), tc.reason, tc.says)
 		})
 	}
 }
@@ -92,17 +97,14 @@ func TestAPipFailureHasAReasonAndAdvice(t *testing.T) {
 			text, err := os.ReadFile(filepath.Join("testdata", "pip", file+".txt"))
 			require.NoError(t, err)
 			output, log, _ := strings.Cut(string(text), "--- log\n")
-			requireFailure(t, Ended{Output: output, Err: errors.New("exit status 1")}, tc.reason, tc.says, func() (build.Reason, string) {
-				return inImage.classifyPip(output, log)
-			})
+			ended := Ended{Output: output, Err: errors.New("exit status 1")}
+			requireFailure(t, inImage(t, "python312").failed(ended, log), tc.reason, tc.says)
 		})
 	}
 }
 
-func requireFailure(t *testing.T, how Ended, reason build.Reason, says []string, classify func() (build.Reason, string)) {
+func requireFailure(t *testing.T, failed *Failure, reason build.Reason, says []string) {
 	t.Helper()
-	var failed *Failure
-	require.ErrorAs(t, inImage.failed(how, classify), &failed)
 	require.Equal(t, reason, failed.Reason, failed.Message)
 	for _, part := range says {
 		require.Contains(t, failed.Message, part)
@@ -114,7 +116,8 @@ func requireFailure(t *testing.T, how Ended, reason build.Reason, says []string,
 
 func TestAPackageManagerThatTheKernelKilledNeededMemory(t *testing.T) {
 	t.Parallel()
-	requireFailure(t, Ended{Output: "Collecting pandas", Killed: true}, build.OutOfMemory, []string{"build profile"}, nil)
+	ended := Ended{Output: "Collecting pandas", Killed: true}
+	requireFailure(t, inImage(t, "python312").failed(ended, ""), build.OutOfMemory, []string{"build profile"})
 }
 
 func TestTheLogIsTheEndOfTheOutput(t *testing.T) {

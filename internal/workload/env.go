@@ -4,6 +4,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/rouse-run/rouse/api/serverless/v1alpha2"
+	"github.com/rouse-run/rouse/runtimes/language"
+	"github.com/rouse-run/rouse/runtimes/languages"
 )
 
 // EnvHandlerSource is the variable that carries the encoded source.
@@ -48,16 +50,21 @@ func common(fn *v1alpha2.Function, runtime v1alpha2.Runtime, addresses Addresses
 		{Name: "TRACE_COLLECTOR_ENDPOINT", Value: addresses.TraceCollector},
 		{Name: EnvPublisher, Value: addresses.Publisher},
 	}
-	if IsPython(runtime) {
-		env = append(env,
-			corev1.EnvVar{Name: "PYTHONUNBUFFERED", Value: "TRUE"},
-			corev1.EnvVar{Name: "MOD_NAME", Value: "handler"},
-			corev1.EnvVar{Name: "FUNC_HANDLER", Value: "main"},
-		)
+	// What is of no language has no variables of one; it never gets as far as a pod.
+	if known, err := languages.Of(runtime); err == nil {
+		env = append(env, variables(known.Environment)...)
 	}
 	env = append(env, fn.Spec.Env...)
 	if addresses.PublisherToken != "" {
 		env = append(env, corev1.EnvVar{Name: EnvPublisherToken, Value: addresses.PublisherToken})
+	}
+	return env
+}
+
+func variables(of []language.Variable) []corev1.EnvVar {
+	env := make([]corev1.EnvVar, 0, len(of))
+	for _, variable := range of {
+		env = append(env, corev1.EnvVar{Name: variable.Name, Value: variable.Value})
 	}
 	return env
 }

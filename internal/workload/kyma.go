@@ -6,6 +6,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/rouse-run/rouse/api/serverless/v1alpha2"
+	"github.com/rouse-run/rouse/runtimes/languages"
 )
 
 // EnvHandlerDependencies is the variable that carries dependencies to an image of
@@ -29,13 +30,8 @@ func KymaEnvironment(fn *v1alpha2.Function, runtime v1alpha2.Runtime, inline *In
 			corev1.EnvVar{Name: EnvHandlerDependencies, Value: literal(inline.Dependencies)},
 		)
 	}
-	switch {
-	case !IsPython(runtime):
-		env = append(env, corev1.EnvVar{Name: "HANDLER_PATH", Value: "./function/handler.js"})
-	case runtime == v1alpha2.RuntimePython312:
-		env = append(env, corev1.EnvVar{Name: "FUNCTION_PATH", Value: "/kubeless"})
-	default:
-		env = append(env, corev1.EnvVar{Name: "HANDLER_PATH", Value: "/kubeless"})
+	if known, err := languages.Of(runtime); err == nil && known.Kyma != nil {
+		env = append(env, variables(known.Kyma.Environment(string(runtime)))...)
 	}
 	return lastOfEach(env)
 }

@@ -7,7 +7,7 @@ import (
 
 	"github.com/rouse-run/rouse/api/serverless/v1alpha2"
 	"github.com/rouse-run/rouse/internal/build"
-	"github.com/rouse-run/rouse/internal/workload"
+	"github.com/rouse-run/rouse/runtimes/languages"
 )
 
 // Containers of a build, in the order in which the kubelet starts them.
@@ -165,8 +165,12 @@ func prepare(
 	if err != nil {
 		return err
 	}
-	directory := build.FunctionDir(workload.IsPython(code.Runtime))
-	pod.add(emptyVolume(functionVolume, pod.volumeSize), mount{pod.install, directory, false}, mount{container, directory, false})
+	known, err := languages.Of(code.Runtime)
+	if err != nil {
+		return err
+	}
+	pod.add(emptyVolume(functionVolume, pod.volumeSize),
+		mount{pod.install, known.FunctionDir, false}, mount{container, known.FunctionDir, false})
 	spec.WithInitContainers(pod.fetch, pod.install).WithVolumes(pod.volumes...)
 	return nil
 }

@@ -57,10 +57,15 @@ func Deployment(fn *v1alpha2.Function, settings *Settings, wanted Workload) (*ap
 }
 
 func podTemplate(fn *v1alpha2.Function, settings *Settings, wanted Workload) (*corev1ac.PodTemplateSpecApplyConfiguration, error) {
+	vols, mounts, err := volumes(fn, settings, wanted.Code)
+	if err != nil {
+		return nil, err
+	}
 	container, err := container(fn, settings, wanted.Code)
 	if err != nil {
 		return nil, err
 	}
+	container.WithVolumeMounts(mounts...)
 	security, err := convert[corev1ac.PodSecurityContextApplyConfiguration](PodSecurityContext(fn))
 	if err != nil {
 		return nil, err
@@ -69,7 +74,6 @@ func podTemplate(fn *v1alpha2.Function, settings *Settings, wanted Workload) (*c
 	if err != nil {
 		return nil, err
 	}
-	vols, _ := volumes(fn, settings, wanted.Code)
 	spec := corev1ac.PodSpec().
 		WithSecurityContext(security).
 		WithVolumes(vols...).
@@ -124,7 +128,11 @@ func container(fn *v1alpha2.Function, settings *Settings, code Code) (*corev1ac.
 	env := workload.Environment(fn, code.Runtime, code.Source, settings.addresses(fn))
 	if code.Kyma {
 		env = workload.KymaEnvironment(fn, code.Runtime, code.Inline, settings.addresses(fn))
-		built.WithCommand(kymaCommand(code)...).WithWorkingDir(functionDir(code))
+		known, err := kymaOf(code)
+		if err != nil {
+			return nil, err
+		}
+		built.WithCommand(kymaCommand(known)...).WithWorkingDir(known.FunctionDir)
 	}
 	for _, variable := range env {
 		converted, err := convert[corev1ac.EnvVarApplyConfiguration](variable)
@@ -133,8 +141,7 @@ func container(fn *v1alpha2.Function, settings *Settings, code Code) (*corev1ac.
 		}
 		built.WithEnv(converted)
 	}
-	_, mounts := volumes(fn, settings, code)
-	return built.WithVolumeMounts(mounts...), nil
+	return built, nil
 }
 
 func templateHash(template *corev1ac.PodTemplateSpecApplyConfiguration) (string, error) {

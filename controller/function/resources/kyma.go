@@ -1,23 +1,13 @@
 package resources
 
 import (
-	_ "embed"
+	"fmt"
 
 	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
 
 	"github.com/rouse-run/rouse/api/serverless/v1alpha2"
-	"github.com/rouse-run/rouse/internal/build"
-	"github.com/rouse-run/rouse/internal/workload"
-)
-
-// The commands of pods of Kyma's contract. They work in the Function's directory
-// and start the image's server in the directory above. Nothing of a Function is
-// part of their text.
-var (
-	//go:embed kyma-nodejs.sh
-	kymaNodeJS string
-	//go:embed kyma-python.sh
-	kymaPython string
+	"github.com/rouse-run/rouse/runtimes/language"
+	"github.com/rouse-run/rouse/runtimes/languages"
 )
 
 // Volumes of Kyma's contract.
@@ -27,34 +17,44 @@ const (
 	kymaPackagesVolume = "package-registry-config"
 )
 
-// kymaCommand is process 1 of a pod of Kyma's contract until the server takes its
-// place.
-func kymaCommand(code Code) []string {
-	script := kymaNodeJS
-	if workload.IsPython(code.Runtime) {
-		script = kymaPython
+// kymaOf is the language of code for an image of Kyma's contract.
+func kymaOf(code Code) (*language.Language, error) {
+	known, err := languages.Of(code.Runtime)
+	if err != nil {
+		return nil, err
 	}
-	return []string{"sh", "-c", script}
+	if known.Kyma == nil {
+		return nil, fmt.Errorf("Kyma has no contract for images of %s: set the annotation %s to %s",
+			known.Title, v1alpha2.AnnotationRuntimeContract, v1alpha2.RuntimeContractRouse)
+	}
+	return known, nil
 }
 
-// functionDir is where the handler lies in the pods of both contracts.
-func functionDir(code Code) string { return build.FunctionDir(workload.IsPython(code.Runtime)) }
+// kymaCommand is process 1 of a pod of Kyma's contract until the server takes its
+// place. It works in the Function's directory and starts the image's server in the
+// directory above. Nothing of a Function is part of its text.
+func kymaCommand(known *language.Language) []string {
+	return []string{"sh", "-c", known.Kyma.Script}
+}
 
 // kymaVolumes adds what the image's server and the package managers write to, and
 // what they log in with. Code that is prepared has a volume of its own.
 func kymaVolumes(
 	code Code, vols []*corev1ac.VolumeApplyConfiguration, mounts []*corev1ac.VolumeMountApplyConfiguration,
-) ([]*corev1ac.VolumeApplyConfiguration, []*corev1ac.VolumeMountApplyConfiguration) {
-	file := ".npmrc"
-	if workload.IsPython(code.Runtime) {
-		file = "pip.conf"
-		vols, mounts = withEmptyDir(vols, mounts, localVolume, "/.local")
+) ([]*corev1ac.VolumeApplyConfiguration, []*corev1ac.VolumeMountApplyConfiguration, error) {
+	known, err := kymaOf(code)
+	if err != nil {
+		return nil, nil, err
+	}
+	if dir := known.Kyma.WritableDir; dir != "" {
+		vols, mounts = withEmptyDir(vols, mounts, localVolume, dir)
 	}
 	if code.Prepared.Input != "" {
-		return vols, mounts
+		return vols, mounts, nil
 	}
-	vols, mounts = withEmptyDir(vols, mounts, sourcesVolume, functionDir(code))
+	file := known.Packages.Settings
+	vols, mounts = withEmptyDir(vols, mounts, sourcesVolume, known.FunctionDir)
 	return append(vols, secretVolume(kymaPackagesVolume, v1alpha2.PackageRegistrySecret, true)),
 		append(mounts, corev1ac.VolumeMount().WithName(kymaPackagesVolume).WithReadOnly(true).
-			WithMountPath(functionDir(code)+"/"+kymaPackagesVolume+"/"+file).WithSubPath(file))
+			WithMountPath(known.FunctionDir+"/"+kymaPackagesVolume+"/"+file).WithSubPath(file)), nil
 }

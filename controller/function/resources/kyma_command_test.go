@@ -18,6 +18,7 @@ import (
 
 	"github.com/rouse-run/rouse/api/serverless/v1alpha2"
 	"github.com/rouse-run/rouse/internal/workload"
+	"github.com/rouse-run/rouse/runtimes/languages"
 )
 
 // trickyText is what shells and Kubernetes like to change.
@@ -27,9 +28,11 @@ const trickyText = `$$ $(FUNC_NAME) \n %s`
 func kymaPod(t *testing.T, root string, fn *v1alpha2.Function, inline *workload.Inline, extra ...string) *exec.Cmd {
 	t.Helper()
 	code := Code{Runtime: fn.Spec.Runtime, Kyma: true, Inline: inline}
-	line := kymaCommand(code)
+	known, err := kymaOf(code)
+	require.NoError(t, err)
+	line := kymaCommand(known)
 	cmd := exec.CommandContext(t.Context(), line[0], line[1:]...)
-	cmd.Dir = filepath.Join(root, functionDir(code))
+	cmd.Dir = filepath.Join(root, known.FunctionDir)
 	require.NoError(t, os.MkdirAll(cmd.Dir, 0o750))
 	cmd.Env = append(os.Environ(), "HOME="+t.TempDir())
 	for _, variable := range workload.KymaEnvironment(fn, fn.Spec.Runtime, inline, workload.Addresses{}) {
@@ -171,8 +174,11 @@ func TestAnImageMadeFromARuntimeOfRouseWorksByKymasContractToo(t *testing.T) {
 
 func TestKubernetesExpandsNothingInTheCommand(t *testing.T) {
 	t.Parallel()
-	for _, script := range []string{kymaNodeJS, kymaPython} {
-		require.NotContains(t, script, "$(")
-		require.NotContains(t, script, "$$")
+	for _, each := range languages.All() {
+		if each.Kyma == nil {
+			continue
+		}
+		require.NotContains(t, each.Kyma.Script, "$(")
+		require.NotContains(t, each.Kyma.Script, "$$")
 	}
 }

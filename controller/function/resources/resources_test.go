@@ -90,10 +90,11 @@ func TestNamesOfVolumesAreValid(t *testing.T) {
 
 func TestASecretAtTmpTakesThePlaceOfTheVolume(t *testing.T) {
 	t.Parallel()
-	vols, mounts := volumes(function(func(fn *v1alpha2.Function) {
+	vols, mounts, err := volumes(function(func(fn *v1alpha2.Function) {
 		fn.Spec.SecretMounts = []v1alpha2.SecretMount{{SecretName: "own", MountPath: "/tmp"}}
 		fn.Spec.ContainerSecurityContext = &corev1.SecurityContext{ReadOnlyRootFilesystem: new(true)}
 	}), settings(), Code{})
+	require.NoError(t, err)
 	require.Len(t, vols, 1)
 	require.Len(t, mounts, 1)
 	require.Equal(t, "own", *mounts[0].Name)

@@ -16,7 +16,9 @@ const (
 // volumes are what the user asks for and, but for Kyma's contract and a token for
 // the publisher, nothing else: the kubelet takes about 0.3 s longer to start a pod
 // that has any.
-func volumes(fn *v1alpha2.Function, settings *Settings, code Code) ([]*corev1ac.VolumeApplyConfiguration, []*corev1ac.VolumeMountApplyConfiguration) {
+func volumes(
+	fn *v1alpha2.Function, settings *Settings, code Code,
+) ([]*corev1ac.VolumeApplyConfiguration, []*corev1ac.VolumeMountApplyConfiguration, error) {
 	var vols []*corev1ac.VolumeApplyConfiguration
 	var mounts []*corev1ac.VolumeMountApplyConfiguration
 	taken := false // whether the user mounts a Secret at /tmp
@@ -41,7 +43,7 @@ func volumes(fn *v1alpha2.Function, settings *Settings, code Code) ([]*corev1ac.
 	if code.Kyma {
 		return kymaVolumes(code, vols, mounts)
 	}
-	return vols, mounts
+	return vols, mounts, nil
 }
 
 func withEmptyDir(

@@ -147,7 +147,7 @@ func parseConfig(content []byte, really string) (v1.Config, error) {
 	return config, nil
 }
 
-// sourcesOf lists what decides a runtime's layer: all files but installed packages, caches and tests.
+// sourcesOf lists what decides a runtime's layer: all files but installed packages, caches, tests, and the description in Go.
 func sourcesOf(dir string) ([]string, error) {
 	var sources []string
 	err := filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
@@ -159,7 +159,7 @@ func sourcesOf(dir string) ([]string, error) {
 		switch {
 		case skip && entry.IsDir():
 			return filepath.SkipDir
-		case !skip && entry.Type().IsRegular():
+		case !skip && entry.Type().IsRegular() && filepath.Ext(name) != ".go":
 			sources = append(sources, path)
 		}
 		return nil

@@ -1,4 +1,4 @@
-package dependencies
+package nodejs
 
 import (
 	"fmt"
@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/rouse-run/rouse/internal/build"
+	"github.com/rouse-run/rouse/runtimes/language"
 )
 
 var (
@@ -32,37 +33,37 @@ func npmErrors(output string) string {
 	return errs.String()
 }
 
-// classifyNPM finds out from npm's output why it failed.
-func (r Request) classifyNPM(output string) (build.Reason, string) {
-	errs := npmErrors(output)
-	code := match(npmCode, errs)
+// classify finds out from npm's output why it failed.
+func classify(f language.Failed) (build.Reason, string) {
+	errs := npmErrors(f.Output)
+	code := language.Match(npmCode, errs)
 	switch code {
 	case "EJSONPARSE":
-		return build.InvalidDependencies, fmt.Sprintf("%s is not JSON: %s", r.Manifest, match(npmJSON, errs))
+		return build.InvalidDependencies, fmt.Sprintf("%s is not JSON: %s", f.Manifest, language.Match(npmJSON, errs))
 	case "EINVALIDPACKAGENAME", "EINVALIDTAGNAME", "EUNSUPPORTEDPROTOCOL", "EOVERRIDE", "EINVALIDTYPE":
-		return build.InvalidDependencies, fmt.Sprintf("%s cannot be used: %s", r.Manifest, afterCode(errs))
+		return build.InvalidDependencies, fmt.Sprintf("%s cannot be used: %s", f.Manifest, afterCode(errs))
 	case "ERESOLVE":
 		return build.InvalidDependencies, fmt.Sprintf("the dependencies in %s contradict each other: %s; change a version so that they agree",
-			r.Manifest, match(npmPeer, errs))
+			f.Manifest, language.Match(npmPeer, errs))
 	case "EUSAGE":
 		return build.InvalidDependencies, fmt.Sprintf("%s and its lock file do not agree: %s; run npm install and commit the lock file",
-			r.Manifest, match(npmUnmet, errs))
+			f.Manifest, language.Match(npmUnmet, errs))
 	case "E404":
 		return build.PackageNotFound, fmt.Sprintf("there is no package %s; correct %s or, if it is private, %s",
-			match(npmMissing, errs), r.Manifest, r.Site.credentials)
+			language.Match(npmMissing, errs), f.Manifest, f.Site.Credentials)
 	case "ETARGET", "ENOVERSIONS":
-		return build.PackageNotFound, fmt.Sprintf("no version of a package fits %s; correct %s", match(npmVersion, errs), r.Manifest)
+		return build.PackageNotFound, fmt.Sprintf("no version of a package fits %s; correct %s", language.Match(npmVersion, errs), f.Manifest)
 	case "E401", "E403", "ENEEDAUTH", "EOTP":
-		return build.PackageForbidden, fmt.Sprintf("the package registry refuses access%s; %s", to(match(npmURL, errs)), r.Site.credentials)
+		return build.PackageForbidden, fmt.Sprintf("the package registry refuses access%s; %s", to(language.Match(npmURL, errs)), f.Site.Credentials)
 	case "EBADPLATFORM", "EBADENGINE":
-		return build.InstallFailed, fmt.Sprintf("%s; choose another package or version in %s", afterCode(errs), r.Manifest)
+		return build.InstallFailed, fmt.Sprintf("%s; choose another package or version in %s", afterCode(errs), f.Manifest)
 	case "EINTEGRITY":
 		return build.InstallFailed, "a package is not what the lock file says; create the lock file again, and find out who changed the package"
 	}
 	if isUnreachable(code) {
-		return r.unreachableNPM(code, errs)
+		return unreachable(f, code, errs)
 	}
-	return r.failedScript(code, errs, output)
+	return failedScript(f, code, errs)
 }
 
 func isUnreachable(code string) bool {
@@ -78,32 +79,33 @@ func isDistrusted(code string) bool {
 	return strings.Contains(code, "CERT") || strings.HasPrefix(code, "UNABLE_TO_") || strings.HasPrefix(code, "ERR_TLS")
 }
 
-func (r Request) unreachableNPM(code, errs string) (build.Reason, string) {
-	where := to(match(npmURL, errs))
+func unreachable(f language.Failed, code, errs string) (build.Reason, string) {
+	where := to(language.Match(npmURL, errs))
 	if isDistrusted(code) {
-		return build.PackagesUnreachable, fmt.Sprintf("the package registry's certificate is not trusted%s (%s); %s", where, code, r.Site.trust)
+		return build.PackagesUnreachable, fmt.Sprintf("the package registry's certificate is not trusted%s (%s); %s", where, code, f.Site.Trust)
 	}
-	return build.PackagesUnreachable, fmt.Sprintf("the package registry does not answer%s (%s); %s", where, code, r.Site.later)
+	return build.PackagesUnreachable, fmt.Sprintf("the package registry does not answer%s (%s); %s", where, code, f.Site.Later)
 }
 
 // failedScript is for what a package's own script, or Git, did.
-func (r Request) failedScript(code, errs, output string) (build.Reason, string) {
+func failedScript(f language.Failed, code, errs string) (build.Reason, string) {
 	if code == "ENOENT" && strings.Contains(errs, "spawn git") {
-		return build.InstallFailed, "a dependency comes from a Git repository, and " + r.Site.name + " has no git; depend on an archive's URL instead"
+		return f.GitMissing()
 	}
-	if reason, message, ok := r.gitFailure(errs); ok {
+	if reason, message, ok := f.GitFailure(errs); ok {
 		return reason, message
 	}
-	name := match(npmPath, errs)
+	name := language.Match(npmPath, errs)
+	if reason, message, ok := f.CompilerMissing(name); ok {
+		return reason, message
+	}
 	switch {
-	case compilerMissing.MatchString(output):
-		return build.CompilerMissing, fmt.Sprintf("%s has to be compiled, and %s has no compiler; %s", orPackage(name), r.Site.name, r.Site.compiler)
 	case name != "":
-		return build.InstallFailed, fmt.Sprintf("the install script of %s failed: %s", name, match(npmCommand, errs))
-	case match(npmCommand, errs) != "":
-		return build.InstallFailed, "a script of package.json failed: " + match(npmCommand, errs)
+		return build.InstallFailed, fmt.Sprintf("the install script of %s failed: %s", name, language.Match(npmCommand, errs))
+	case language.Match(npmCommand, errs) != "":
+		return build.InstallFailed, "a script of package.json failed: " + language.Match(npmCommand, errs)
 	case code == "":
-		return build.InstallFailed, "npm failed: " + lastLine(output)
+		return build.InstallFailed, "npm failed: " + language.LastLine(f.Output)
 	}
 	return build.InstallFailed, fmt.Sprintf("npm failed with %s: %s", code, afterCode(errs))
 }

@@ -1,4 +1,4 @@
-package dependencies
+package python
 
 import (
 	"cmp"
@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/rouse-run/rouse/internal/build"
+	"github.com/rouse-run/rouse/runtimes/language"
 )
 
 var (
@@ -26,76 +27,79 @@ var (
 	pipPython    = regexp.MustCompile(`Requires-Python|requires a different Python|require a different python version`)
 )
 
-// classifyPip finds out why pip failed: from what it printed, and from its log, because only that says what
+// classify finds out why pip failed: from what it printed, and from its log, because only that says what
 // kept pip from reading an index.
-func (r Request) classifyPip(output, log string) (build.Reason, string) {
-	if line := match(pipInvalid, output); line != "" {
-		return build.InvalidDependencies, fmt.Sprintf("%s cannot be used: %s", r.Manifest, line)
+func classify(f language.Failed) (build.Reason, string) {
+	output := f.Output
+	if line := language.Match(pipInvalid, output); line != "" {
+		return build.InvalidDependencies, fmt.Sprintf("%s cannot be used: %s", f.Manifest, line)
 	}
 	if strings.Contains(output, "ResolutionImpossible") || pipConflict.MatchString(output) {
 		return build.InvalidDependencies, fmt.Sprintf("the dependencies in %s contradict each other: %s; change a version so that they agree",
-			r.Manifest, strings.Join(strings.Fields(match(pipConflict, output)), " "))
+			f.Manifest, strings.Join(strings.Fields(language.Match(pipConflict, output)), " "))
 	}
-	if wanted := match(pipNoMatch, output); wanted != "" {
-		return r.noDistribution(wanted, output, log)
+	if wanted := language.Match(pipNoMatch, output); wanted != "" {
+		return noDistribution(f, wanted)
 	}
-	if answer := match(pipHTTP, output); pipForbidden.MatchString(answer) {
-		return build.PackageForbidden, fmt.Sprintf("the package index refuses access: %s; %s", answer, r.Site.credentials)
+	if answer := language.Match(pipHTTP, output); pipForbidden.MatchString(answer) {
+		return build.PackageForbidden, fmt.Sprintf("the package index refuses access: %s; %s", answer, f.Site.Credentials)
 	}
-	return r.failedPip(output)
+	return failedPip(f)
 }
 
 // noDistribution distinguishes a missing package from an index that could not be read.
-func (r Request) noDistribution(wanted, output, log string) (build.Reason, string) {
-	for _, fetch := range pipFetch.FindAllStringSubmatch(log, -1) {
+func noDistribution(f language.Failed, wanted string) (build.Reason, string) {
+	for _, fetch := range pipFetch.FindAllStringSubmatch(f.Log, -1) {
 		url, cause := fetch[1], fetch[2]
 		switch {
 		case pipForbidden.MatchString(cause):
-			return build.PackageForbidden, fmt.Sprintf("the package index refuses access to %s; %s", url, r.Site.credentials)
-		case distrusted.MatchString(cause):
-			return build.PackagesUnreachable, fmt.Sprintf("the certificate of the package index is not trusted (%s); %s", url, r.Site.trust)
+			return build.PackageForbidden, fmt.Sprintf("the package index refuses access to %s; %s", url, f.Site.Credentials)
+		case language.Distrusted(cause):
+			return build.PackagesUnreachable, fmt.Sprintf("the certificate of the package index is not trusted (%s); %s", url, f.Site.Trust)
 		case pipNetwork.MatchString(cause):
-			return build.PackagesUnreachable, fmt.Sprintf("the package index does not answer (%s); %s", url, r.Site.later)
+			return build.PackagesUnreachable, fmt.Sprintf("the package index does not answer (%s); %s", url, f.Site.Later)
 		}
 	}
-	versions := match(pipVersions, output)
+	versions := language.Match(pipVersions, f.Output)
 	switch {
-	case pipPython.MatchString(output):
+	case pipPython.MatchString(f.Output):
 		return build.PackageNotFound, fmt.Sprintf("no version of a package fits %s for this version of Python; correct %s or change the runtime",
-			wanted, r.Manifest)
+			wanted, f.Manifest)
 	case versions == "none" || versions == "":
 		return build.PackageNotFound, fmt.Sprintf("there is no package %s for this version of Python; correct %s or, if it is private, %s",
-			wanted, r.Manifest, r.Site.credentials)
+			wanted, f.Manifest, f.Site.Credentials)
 	}
 	return build.PackageNotFound, fmt.Sprintf("no version of a package fits %s (the newest is %s); correct %s",
-		wanted, versions[strings.LastIndexByte(versions, ' ')+1:], r.Manifest)
+		wanted, versions[strings.LastIndexByte(versions, ' ')+1:], f.Manifest)
 }
 
 // failedPip is for what went wrong after all packages were found.
-func (r Request) failedPip(output string) (build.Reason, string) {
-	name := match(pipWheel, output)
+func failedPip(f language.Failed) (build.Reason, string) {
+	output := f.Output
+	name := language.Match(pipWheel, output)
 	if all := pipCollected.FindAllStringSubmatch(output, -1); name == "" && len(all) > 0 {
 		name = all[len(all)-1][1]
 	}
 	if strings.Contains(output, "Cannot find command 'git'") {
-		return build.InstallFailed, "a dependency comes from a Git repository, and " + r.Site.name + " has no git; depend on an archive's URL instead"
+		return f.GitMissing()
 	}
-	if reason, message, ok := r.gitFailure(output); ok {
+	if reason, message, ok := f.GitFailure(output); ok {
+		return reason, message
+	}
+	if reason, message, ok := f.CompilerMissing(name); ok {
 		return reason, message
 	}
 	switch {
-	case compilerMissing.MatchString(output):
-		return build.CompilerMissing, fmt.Sprintf("%s has to be compiled, and %s has no compiler; %s", orPackage(name), r.Site.name, r.Site.compiler)
 	case strings.Contains(output, "DO NOT MATCH THE HASHES"):
 		return build.InstallFailed, "a package is not what its hash says; correct the hash, and find out who changed the package"
-	case distrusted.MatchString(output):
-		return build.PackagesUnreachable, "the certificate of the package index is not trusted; " + r.Site.trust
+	case language.Distrusted(output):
+		return build.PackagesUnreachable, "the certificate of the package index is not trusted; " + f.Site.Trust
 	case pipNetwork.MatchString(output):
-		return build.PackagesUnreachable, "the package index does not answer; " + r.Site.later
+		return build.PackagesUnreachable, "the package index does not answer; " + f.Site.Later
 	case strings.Contains(output, "No module named pip"):
-		return build.InstallFailed, r.Site.name + " has no pip; " + r.Site.manager
+		return build.InstallFailed, f.Site.Name + " has no pip; " + f.Site.Manager
 	case pipWheel.MatchString(output):
-		return build.InstallFailed, fmt.Sprintf("%s cannot be built: %s", name, cmp.Or(match(pipLast, output), match(pipError, output)))
+		return build.InstallFailed, fmt.Sprintf("%s cannot be built: %s", name, cmp.Or(language.Match(pipLast, output), language.Match(pipError, output)))
 	}
-	return build.InstallFailed, "pip failed: " + cmp.Or(match(pipLast, output), match(pipError, output), lastLine(output))
+	return build.InstallFailed, "pip failed: " + cmp.Or(language.Match(pipLast, output), language.Match(pipError, output), language.LastLine(output))
 }

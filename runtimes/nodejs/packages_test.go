@@ -1,4 +1,4 @@
-package admission
+package nodejs
 
 import (
 	"testing"
@@ -22,7 +22,7 @@ func TestAPackageJSONThatIsNoneSaysWhere(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			got := checkPackageJSON(tc.text)
+			got := validate(tc.text)
 			if tc.want == "" {
 				require.Empty(t, got)
 				return
