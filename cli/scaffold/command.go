@@ -11,6 +11,7 @@ import (
 
 	"github.com/rouse-run/rouse/api/serverless/v1alpha2"
 	"github.com/rouse-run/rouse/cli/exit"
+	"github.com/rouse-run/rouse/runtimes/languages"
 )
 
 // options are the flags of `rouse init`.
@@ -40,7 +41,7 @@ the debugger of VS Code. "rouse dev NAME" and "kubectl apply -k NAME" take the f
 		RunE: func(cmd *cobra.Command, args []string) error { return run(cmd, args[0], o) },
 	}
 	flags := cmd.Flags()
-	flags.StringVar(&o.runtime, "runtime", "nodejs", "`runtime`: "+strings.Join(runtimeNames(), ", "))
+	flags.StringVar(&o.runtime, "runtime", languages.All()[0].Name, "`runtime`: "+strings.Join(runtimeNames(), ", "))
 	flags.StringVar(&o.trigger, "trigger", "", "what wakes it, http or event (default http, with --type event)")
 	flags.StringVar(&o.eventType, "type", "", "`type` of the events")
 	flags.StringVar(&o.source, "source", "", "`source` of the events")
@@ -73,6 +74,10 @@ func run(cmd *cobra.Command, name string, o options) error {
 	if err := f.Validate(); err != nil {
 		return exit.Errorf(exit.Usage, "%w", err)
 	}
+	p, err := newPage(f)
+	if err != nil {
+		return err
+	}
 	files, err := Files(f)
 	if err != nil {
 		return err
@@ -83,7 +88,7 @@ func run(cmd *cobra.Command, name string, o options) error {
 	} else if err != nil {
 		return err
 	}
-	_, err = fmt.Fprint(cmd.OutOrStdout(), report(f, folder, files, collection(o.directory)))
+	_, err = fmt.Fprint(cmd.OutOrStdout(), report(p, folder, files, collection(o.directory)))
 	return err
 }
 

@@ -11,6 +11,8 @@ import (
 	"text/template"
 
 	"go.yaml.in/yaml/v3"
+
+	"github.com/rouse-run/rouse/runtimes/languages"
 )
 
 // File is one file of a new Function.
@@ -38,7 +40,10 @@ func Files(f Function) ([]File, error) {
 	if err := f.Validate(); err != nil {
 		return nil, err
 	}
-	p := newPage(f)
+	p, err := newPage(f)
+	if err != nil {
+		return nil, err
+	}
 	sources := map[string]string{
 		p.HandlerFile:         p.Style + "/" + p.HandlerFile,
 		p.TestFile:            p.Style + "/" + p.TestFile,
@@ -72,20 +77,20 @@ const (
 	kustomizationFile = "kustomization.yaml"
 )
 
-func newPage(f Function) page {
-	p := page{Function: f, Event: f.Trigger == TriggerEvent, Sink: f.sink()}
+func newPage(f Function) (page, error) {
+	known, err := languages.Of(f.Runtime)
+	if err != nil {
+		return page{}, err
+	}
 	style := "legacy"
-	if f.modern() {
+	if known.Runtime(string(f.Runtime)).Modern {
 		style = "modern"
 	}
-	if f.node() {
-		p.Style, p.HandlerFile, p.TestFile = "nodejs-"+style, "handler.js", "handler.test.js"
-		p.DependenciesFile, p.LaunchConfig, p.TestCommand = "package.json", "launch-nodejs.json", "node --test"
-		return p
-	}
-	p.Style, p.HandlerFile, p.TestFile = "python-"+style, "handler.py", "test_handler.py"
-	p.DependenciesFile, p.LaunchConfig, p.TestCommand = "requirements.txt", "launch-python.json", "python3 -m unittest"
-	return p
+	return page{
+		Function: f, Event: f.Trigger == TriggerEvent, Sink: f.sink(),
+		Style: known.Name + "-" + style, HandlerFile: known.Handler, DependenciesFile: known.Packages.Manifest,
+		TestFile: known.Scaffold.Test, TestCommand: known.Scaffold.TestCommand, LaunchConfig: known.Scaffold.LaunchConfig,
+	}, nil
 }
 
 func render(source string, p page) ([]byte, error) {
@@ -111,7 +116,7 @@ func yamlText(text string) (string, error) {
 	return strings.TrimSpace(string(out)), err
 }
 
-// jsonText writes a text as a literal of JSON, which Python reads as well.
+// jsonText writes a text as a literal of JSON, which other languages read as well.
 func jsonText(text string) (string, error) {
 	var out bytes.Buffer
 	encoder := json.NewEncoder(&out)

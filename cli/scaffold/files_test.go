@@ -58,7 +58,7 @@ func TestTheTestOfANewFunctionPasses(t *testing.T) {
 			out, err := runTests(t, f, folder)
 			require.NoError(t, err, out)
 
-			broken := filepath.Join(folder, newPage(f).HandlerFile)
+			broken := filepath.Join(folder, pageOf(t, f).HandlerFile)
 			handler, err := os.ReadFile(broken)
 			require.NoError(t, err)
 			require.NoError(t, os.WriteFile(broken, append(handler, "\nmain = None; module = None\n"...), 0o600))
@@ -71,7 +71,7 @@ func TestTheTestOfANewFunctionPasses(t *testing.T) {
 // runTests runs the command that init prints.
 func runTests(t *testing.T, f Function, folder string) (string, error) {
 	t.Helper()
-	command := exec.CommandContext(t.Context(), "sh", "-c", newPage(f).TestCommand)
+	command := exec.CommandContext(t.Context(), "sh", "-c", pageOf(t, f).TestCommand)
 	command.Dir = folder
 	// Python does not recompile a handler that was changed within the same second.
 	command.Env = append(os.Environ(), "PYTHONDONTWRITEBYTECODE=1")
@@ -117,14 +117,14 @@ func requireFunction(t *testing.T, f Function, folder string, text []byte) {
 	require.Equal(t, f.Namespace, fn.Namespace)
 	require.Equal(t, f.Runtime, fn.Spec.Runtime)
 	require.Equal(t, f.Trigger == TriggerEvent, fn.Spec.ScaleConfig != nil, "only events wake")
-	handler, err := os.ReadFile(filepath.Join(folder, newPage(f).HandlerFile))
+	handler, err := os.ReadFile(filepath.Join(folder, pageOf(t, f).HandlerFile))
 	require.NoError(t, err)
 	require.Equal(t, string(handler), fn.Spec.Source.Inline.Source)
 	if !f.Dependencies {
 		require.Empty(t, fn.Spec.Source.Inline.Dependencies)
 		return
 	}
-	dependencies, err := os.ReadFile(filepath.Join(folder, newPage(f).DependenciesFile))
+	dependencies, err := os.ReadFile(filepath.Join(folder, pageOf(t, f).DependenciesFile))
 	require.NoError(t, err)
 	require.Equal(t, string(dependencies), fn.Spec.Source.Inline.Dependencies)
 }
@@ -189,7 +189,14 @@ func TestLocalModeAcceptsANewFolderWithoutProblems(t *testing.T) {
 			require.Len(t, set.Functions, 1)
 			require.Equal(t, f.Trigger == TriggerEvent, len(set.Subscriptions) == 1)
 			require.Empty(t, set.ConfigMaps)
-			require.Contains(t, strings.Join(set.Files, "\n"), newPage(f).HandlerFile, "it has to be watched")
+			require.Contains(t, strings.Join(set.Files, "\n"), pageOf(t, f).HandlerFile, "it has to be watched")
 		})
 	}
+}
+
+func pageOf(t *testing.T, f Function) page {
+	t.Helper()
+	p, err := newPage(f)
+	require.NoError(t, err)
+	return p
 }

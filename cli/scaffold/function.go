@@ -14,6 +14,7 @@ import (
 	"github.com/rouse-run/rouse/api/serverless/v1alpha2"
 	"github.com/rouse-run/rouse/internal/admission"
 	"github.com/rouse-run/rouse/internal/routing"
+	"github.com/rouse-run/rouse/runtimes/languages"
 )
 
 // Trigger is what wakes a Function.
@@ -40,12 +41,12 @@ type Function struct {
 
 // runtimes are the values of --runtime: languages, each with the runtime that is meant, and exact names.
 func runtimes() map[string]v1alpha2.Runtime {
-	known := map[string]v1alpha2.Runtime{"nodejs": v1alpha2.RuntimeNodeJS22, "python": v1alpha2.RuntimePython312}
-	for _, runtime := range []v1alpha2.Runtime{
-		v1alpha2.RuntimeNodeJS20, v1alpha2.RuntimeNodeJS22, v1alpha2.RuntimeNodeJS24, v1alpha2.RuntimeNodeJS26,
-		v1alpha2.RuntimePython312, v1alpha2.RuntimePython314,
-	} {
-		known[string(runtime)] = runtime
+	known := map[string]v1alpha2.Runtime{}
+	for _, each := range languages.All() {
+		known[each.Name] = v1alpha2.Runtime(each.Default)
+		for _, runtime := range each.Runtimes {
+			known[runtime.Name] = v1alpha2.Runtime(runtime.Name)
+		}
 	}
 	return known
 }
@@ -128,14 +129,6 @@ func (f Function) validateFilter() error {
 		}
 	}
 	return errors.Join(problems...)
-}
-
-// node reports whether it runs on Node.js.
-func (f Function) node() bool { return strings.HasPrefix(string(f.Runtime), "nodejs") }
-
-// modern reports whether the handler has the style of the newest runtimes, which is that of the language's web library.
-func (f Function) modern() bool {
-	return f.Runtime == v1alpha2.RuntimeNodeJS26 || f.Runtime == v1alpha2.RuntimePython314
 }
 
 // sink is the URL of the Function's Service.

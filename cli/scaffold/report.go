@@ -7,8 +7,7 @@ import (
 )
 
 // report prints what was written and what comes next. collection is a kustomization.yaml beside the folder, or empty.
-func report(f Function, folder string, files []File, collection string) string {
-	p := newPage(f)
+func report(p page, folder string, files []File, collection string) string {
 	var out strings.Builder
 	fmt.Fprintf(&out, "%s\n", folder)
 	for _, file := range files {
@@ -19,14 +18,14 @@ func report(f Function, folder string, files []File, collection string) string {
 	word := shellText(folder)
 	step("(cd %s && %s)", word, p.TestCommand)
 	if collection != "" {
-		step("add %q to the resources of %s", "- "+f.Name, collection)
+		step("add %q to the resources of %s", "- "+p.Name, collection)
 		word = shellText(filepath.Dir(folder))
 	}
 	step("rouse dev %s", word)
 	if p.Event {
-		step("rouse publish --type %s --source %s --data '{\"id\": \"1\"}'", shellText(f.Type), shellText(f.Source))
+		step("rouse publish --type %s --source %s --data '{\"id\": \"1\"}'", shellText(p.Type), shellText(p.Source))
 	} else {
-		step("rouse invoke %s --namespace %s --data '{\"name\": \"Ada\"}'", f.Name, f.Namespace)
+		step("rouse invoke %s --namespace %s --data '{\"name\": \"Ada\"}'", p.Name, p.Namespace)
 	}
 	step("kubectl apply -k %s", word)
 	return out.String()
