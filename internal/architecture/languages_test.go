@@ -1,0 +1,110 @@
+package architecture
+
+import (
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/rouse-run/rouse/runtimes/languages"
+)
+
+// knowsLanguages lists the files outside of runtimes/ that know a language by its name, with what excuses them.
+var knowsLanguages = map[string]string{
+	"api/serverless/v1alpha2/function.go": "the names of runtimes in the API, which a test compares with the list",
+	"cli/scaffold/command.go":             "an example in its help",
+	"internal/dependencies/site.go":       "advice for a developer's machine, which names packages of the system",
+	"dev/function/stack.go":               "the frames of stack traces, which are read whatever the language",
+}
+
+// withoutLanguages are the folders whose code may know them: their own, and that of tests and benchmarks.
+var withoutLanguages = []string{"runtimes", "e2e", "internal/testing"}
+
+// Code that asks for one language by its name takes every other for what remains, also one that comes later.
+func TestOnlyTheFoldersOfLanguagesKnowThemByName(t *testing.T) {
+	t.Parallel()
+	words := wordsOfLanguages()
+	found := map[string]bool{}
+	var leaks []string
+	root := filepath.Join("..", "..")
+	require.NoError(t, filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		name, err := filepath.Rel(root, path)
+		if err != nil {
+			return err
+		}
+		name = filepath.ToSlash(name)
+		switch {
+		case entry.IsDir() && skips(name, entry.Name()):
+			return filepath.SkipDir
+		case entry.IsDir(), filepath.Ext(name) != ".go", strings.HasSuffix(name, "_test.go"), strings.HasPrefix(entry.Name(), "zz_generated."):
+			return nil
+		}
+		for _, mention := range mentions(t, path, words) {
+			found[name] = true
+			if knowsLanguages[name] == "" {
+				leaks = append(leaks, mention)
+			}
+		}
+		return nil
+	}))
+	require.Empty(t, leaks, "ask languages.Of, or describe it in the folder of the language")
+	for name := range knowsLanguages {
+		require.True(t, found[name], "%s knows no language any more: take it off the list", name)
+	}
+}
+
+func skips(name, base string) bool {
+	for _, folder := range withoutLanguages {
+		if name == folder {
+			return true
+		}
+	}
+	return base == "testdata" || base == "node_modules" || strings.HasPrefix(base, ".") && base != "." && base != ".."
+}
+
+// wordsOfLanguages are the names of runtimes, and those of languages that are long enough to be no part of another word.
+func wordsOfLanguages() []string {
+	const shortest = 4
+	words := languages.Runtimes()
+	for _, each := range languages.All() {
+		if len(each.Name) >= shortest {
+			words = append(words, each.Name)
+		}
+	}
+	return words
+}
+
+// mentions lists the identifiers and literals of a file that have one of the words in them.
+func mentions(t *testing.T, path string, words []string) []string {
+	t.Helper()
+	files := token.NewFileSet()
+	parsed, err := parser.ParseFile(files, path, nil, parser.SkipObjectResolution)
+	require.NoError(t, err)
+	var found []string
+	ast.Inspect(parsed, func(node ast.Node) bool {
+		text := ""
+		switch node := node.(type) {
+		case *ast.Ident:
+			text = node.Name
+		case *ast.BasicLit:
+			text = node.Value
+		}
+		for _, word := range words {
+			if text != "" && strings.Contains(strings.ToLower(text), word) {
+				found = append(found, fmt.Sprintf("%s: %.60s", files.Position(node.Pos()), text))
+				break
+			}
+		}
+		return true
+	})
+	return found
+}
