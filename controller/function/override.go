@@ -27,7 +27,7 @@ func overrideHint(s *scope) string {
 		return err.Error()
 	}
 	if known.Kyma == nil {
-		return fmt.Sprintf("Kyma has no contract for images of %s; set the annotation %s to %s",
+		return fmt.Sprintf("images of %s follow no contract of Kyma; set the annotation %s to %s",
 			known.Title, v1alpha2.AnnotationRuntimeContract, v1alpha2.RuntimeContractRouse)
 	}
 	return fmt.Sprintf("spec.runtimeImageOverride names %s, which has to bring by Kyma's contract a server that %s and listens on "+

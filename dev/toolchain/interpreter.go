@@ -41,7 +41,8 @@ func find(ctx context.Context, l *language.Language, named string) (interpreter,
 	if file, err = filepath.Abs(file); err != nil {
 		return interpreter{}, fmt.Errorf("find %s: %w", l.Local.Program, err)
 	}
-	ran := dependencies.Run(ctx, dependencies.Command{Dir: string(filepath.Separator), Env: os.Environ(), Args: append([]string{file}, l.Local.Probe...)}, io.Discard)
+	probe := append([]string{file}, l.Local.Probe...)
+	ran := dependencies.Run(ctx, dependencies.Command{Dir: string(filepath.Separator), Env: os.Environ(), Args: probe}, io.Discard)
 	var probed [3]string
 	if ran.Err != nil || json.Unmarshal([]byte(language.LastLine(ran.Output)), &probed) != nil {
 		if ctx.Err() != nil {

@@ -113,9 +113,8 @@ func (t *Toolchain) install(ctx context.Context, w wanted, dir, final string) er
 // compile writes bytecode, which spares each start the sources. Packages may have files for other versions of the
 // language: what does not compile is left as it is.
 func (t *Toolchain) compile(ctx context.Context, i interpreter, dir, final string) error {
-	_ = dependencies.Run(ctx, dependencies.Command{Dir: dir, Env: i.env, Guard: t.o.Guard,
-		Args: append([]string{i.path}, i.Local.Bytecode(dir, final)...),
-	}, t.o.Output)
+	line := append([]string{i.path}, i.Local.Bytecode(dir, final)...)
+	_ = dependencies.Run(ctx, dependencies.Command{Dir: dir, Env: i.env, Guard: t.o.Guard, Args: line}, t.o.Output)
 	return ctx.Err()
 }
 

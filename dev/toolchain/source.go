@@ -111,7 +111,8 @@ func (l *launching) fetched(ctx context.Context) (dir, manifest string, err erro
 
 // check finds the handler under the paths where the runtime searches for it.
 func (l *launching) check(dir string) error {
-	manifest, _ := os.ReadFile(filepath.Join(dir, l.interpreter.Packages.Manifest)) // what cannot be read is the server's to report
+	file := filepath.Join(dir, l.interpreter.Packages.Manifest)
+	manifest, _ := os.ReadFile(file) //nolint:gosec // of the source; what cannot be read is the server's to report
 	if slices.ContainsFunc(l.interpreter.Handlers(manifest), func(candidate language.Candidate) bool {
 		_, err := os.Stat(filepath.Join(dir, filepath.Clean(string(filepath.Separator)+candidate.File)))
 		return err == nil

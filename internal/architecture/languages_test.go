@@ -7,6 +7,7 @@ import (
 	"go/token"
 	"io/fs"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -63,12 +64,8 @@ func TestOnlyTheFoldersOfLanguagesKnowThemByName(t *testing.T) {
 }
 
 func skips(name, base string) bool {
-	for _, folder := range withoutLanguages {
-		if name == folder {
-			return true
-		}
-	}
-	return base == "testdata" || base == "node_modules" || strings.HasPrefix(base, ".") && base != "." && base != ".."
+	return slices.Contains(withoutLanguages, name) || base == "testdata" || base == "node_modules" ||
+		strings.HasPrefix(base, ".") && base != "." && base != ".."
 }
 
 // wordsOfLanguages are the names of runtimes, and those of languages that are long enough to be no part of another word.

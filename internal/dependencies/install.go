@@ -41,7 +41,7 @@ type Request struct {
 // A manifest that is not there, or that names nothing, is no failure.
 func Install(ctx context.Context, r Request, out io.Writer) error {
 	name := r.Language.Packages.Manifest
-	manifest, err := os.ReadFile(filepath.Join(r.Dir, name))
+	manifest, err := os.ReadFile(filepath.Join(r.Dir, name)) //nolint:gosec // the name is the language's
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}

@@ -28,7 +28,8 @@ func local() language.Local {
 		Entry:              func(server string) []string { return []string{"-P", "-s", "-S", filepath.Join(server, "main.py")} },
 		LayerKnowsItsPlace: true,
 		Environment: []language.Variable{
-			{Name: "PYTHONUNBUFFERED", Value: "TRUE"}, {Name: "PYTHONDONTWRITEBYTECODE", Value: "1"},
+			{Name: "PYTHONUNBUFFERED", Value: "TRUE"},
+			{Name: "PYTHONDONTWRITEBYTECODE", Value: "1"},
 			// A laptop shares its cores among all Functions; a second process would only make the first start later.
 			{Name: "SERVER_PROCESSES", Value: "1"},
 		},

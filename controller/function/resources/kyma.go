@@ -24,7 +24,7 @@ func kymaOf(code Code) (*language.Language, error) {
 		return nil, err
 	}
 	if known.Kyma == nil {
-		return nil, fmt.Errorf("Kyma has no contract for images of %s: set the annotation %s to %s",
+		return nil, fmt.Errorf("images of %s follow no contract of Kyma: set the annotation %s to %s",
 			known.Title, v1alpha2.AnnotationRuntimeContract, v1alpha2.RuntimeContractRouse)
 	}
 	return known, nil
