@@ -184,7 +184,7 @@ func TestAnActivationIsASpanFromTheFirstSignOfABacklog(t *testing.T) {
 	answer, err := stream.Recv()
 	require.NoError(t, err)
 	require.True(t, answer.GetResult())
-	require.Eventually(t, func() bool { return len(r.logs.containing("activation sent")) == 1 }, patience, time.Millisecond)
+	require.Eventually(t, func() bool { return len(r.logs.containing("activation sent")) == 1 }, timeout, time.Millisecond)
 
 	spans := r.spans()
 	require.Len(t, spans, 1, "the stream itself is none")
