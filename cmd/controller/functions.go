@@ -14,7 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
-	"github.com/rouse-run/rouse/controller/build"
+	"github.com/rouse-run/rouse/controller/buildqueue"
 	"github.com/rouse-run/rouse/controller/function"
 	controllergit "github.com/rouse-run/rouse/controller/git"
 	"github.com/rouse-run/rouse/controller/images"
@@ -42,7 +42,7 @@ func setUpFunctions(ctx context.Context, manager ctrl.Manager, o *options) error
 	if access := o.subscription.Sinks.Access; access.Publish != nil {
 		o.function.PublisherAudience = access.Publish.Audience
 	}
-	builds := build.NewQueue(o.function.Build.Limits(), build.JobReader{Reader: manager.GetClient()}, clock.RealClock{})
+	builds := buildqueue.NewQueue(o.function.Build.Limits(), buildqueue.JobReader{Reader: manager.GetClient()}, clock.RealClock{})
 	err = function.Setup(ctx, manager, function.Parts{
 		Registerer:   metrics.Registry,
 		Registries:   registries,
@@ -57,7 +57,7 @@ func setUpFunctions(ctx context.Context, manager ctrl.Manager, o *options) error
 }
 
 // collectImages deletes what Functions leave in the internal registry.
-func collectImages(manager ctrl.Manager, o *options, registries *registry.Resolver, builds *build.Queue) error {
+func collectImages(manager ctrl.Manager, o *options, registries *registry.Resolver, builds *buildqueue.Queue) error {
 	live, err := client.New(manager.GetConfig(), client.Options{
 		HTTPClient: manager.GetHTTPClient(), Scheme: manager.GetScheme(), Mapper: manager.GetRESTMapper(),
 	})

@@ -10,7 +10,7 @@ import (
 
 	batchv1 "k8s.io/api/batch/v1"
 
-	controllerbuild "github.com/rouse-run/rouse/controller/build"
+	"github.com/rouse-run/rouse/controller/buildqueue"
 	"github.com/rouse-run/rouse/internal/build"
 )
 
@@ -127,15 +127,15 @@ func historyOf(jobs []batchv1.Job, wanted attempt) history {
 		switch {
 		case !job.DeletionTimestamp.IsZero():
 			continue
-		case !controllerbuild.Ended(job) && !wanted:
+		case !buildqueue.Ended(job) && !wanted:
 			found.superseded = append(found.superseded, job)
-		case controllerbuild.Ended(job):
+		case buildqueue.Ended(job):
 			found.ended = append(found.ended, job)
 		}
 		if wanted && found.present == nil {
 			found.present = job
 		}
-		if controllerbuild.Failed(job) && found.failed == nil {
+		if buildqueue.Failed(job) && found.failed == nil {
 			found.failed = job
 		}
 	}

@@ -8,7 +8,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/rouse-run/rouse/api/serverless/v1alpha2"
-	controllerbuild "github.com/rouse-run/rouse/controller/build"
+	"github.com/rouse-run/rouse/controller/buildqueue"
 	"github.com/rouse-run/rouse/controller/function/resources"
 	"github.com/rouse-run/rouse/controller/registry"
 )
@@ -22,7 +22,7 @@ type registries interface {
 
 // slots lets builds begin.
 type slots interface {
-	Enter(ctx context.Context, fn client.ObjectKey) (controllerbuild.QueueStatus, error)
+	Enter(ctx context.Context, fn client.ObjectKey) (buildqueue.QueueStatus, error)
 	Leave(fn client.ObjectKey)
 }
 
@@ -122,7 +122,7 @@ func (r *Reconciler) followJob(ctx context.Context, s *scope, past history, want
 		return false, false, err
 	}
 	result, pushed := resultOfPods(pods) // the Job itself takes a second or two to see that its pod is done
-	if !controllerbuild.Ended(job) && (!pushed || result.Digest == "") {
+	if !buildqueue.Ended(job) && (!pushed || result.Digest == "") {
 		return true, true, r.watchJob(ctx, s, job)
 	}
 	result = resultOf(job, pods)

@@ -12,7 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	controllerbuild "github.com/rouse-run/rouse/controller/build"
+	"github.com/rouse-run/rouse/controller/buildqueue"
 	"github.com/rouse-run/rouse/controller/function/resources"
 )
 
@@ -42,7 +42,7 @@ func (r *Reconciler) clearBuilds(ctx context.Context, s *scope, past *history) e
 	for i := range jobs {
 		job := &jobs[i]
 		if past != nil {
-			if !controllerbuild.Ended(job) {
+			if !buildqueue.Ended(job) {
 				running[job.Name] = true
 				continue
 			}

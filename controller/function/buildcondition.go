@@ -10,7 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/rouse-run/rouse/api/serverless/v1alpha2"
-	controllerbuild "github.com/rouse-run/rouse/controller/build"
+	"github.com/rouse-run/rouse/controller/buildqueue"
 	"github.com/rouse-run/rouse/internal/build"
 )
 
@@ -23,7 +23,7 @@ const (
 	registryDelay = 10 * time.Second
 )
 
-func queuedCondition(queueStatus controllerbuild.QueueStatus) conditionUpdate {
+func queuedCondition(queueStatus buildqueue.QueueStatus) conditionUpdate {
 	v := unknown(v1alpha2.ReasonBuildQueued, "Waiting for a build slot: position %d of %d, %d builds run",
 		queueStatus.Position, queueStatus.Waiting, queueStatus.Running)
 	if queueStatus.Share > 0 {

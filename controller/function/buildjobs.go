@@ -11,7 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/rouse-run/rouse/api/serverless/v1alpha2"
-	controllerbuild "github.com/rouse-run/rouse/controller/build"
+	"github.com/rouse-run/rouse/controller/buildqueue"
 	"github.com/rouse-run/rouse/controller/function/resources"
 	"github.com/rouse-run/rouse/internal/build"
 	"github.com/rouse-run/rouse/internal/kube"
@@ -150,7 +150,7 @@ func (r *Reconciler) podsOf(ctx context.Context, s *scope, job *batchv1.Job) ([]
 	for i := range found {
 		settled = settled && found[i].Status.Phase != corev1.PodRunning && found[i].Status.Phase != corev1.PodPending
 	}
-	if settled || !controllerbuild.Ended(job) {
+	if settled || !buildqueue.Ended(job) {
 		return found, nil
 	}
 	pods := &corev1.PodList{}

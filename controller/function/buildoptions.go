@@ -9,7 +9,7 @@ import (
 	"github.com/spf13/pflag"
 	"k8s.io/apimachinery/pkg/api/resource"
 
-	controllerbuild "github.com/rouse-run/rouse/controller/build"
+	"github.com/rouse-run/rouse/controller/buildqueue"
 	"github.com/rouse-run/rouse/controller/function/resources"
 )
 
@@ -78,8 +78,8 @@ func (o *BuildOptions) validate() error {
 
 // Limits are the options in the form that the queue of builds takes. A build holds
 // its slot also while its pod is unschedulable.
-func (o *BuildOptions) Limits() controllerbuild.Limits {
-	return controllerbuild.Limits{Total: o.MaxSimultaneous, PerNamespace: o.PerNamespace, Longest: o.Deadline + unschedulableGrace}
+func (o *BuildOptions) Limits() buildqueue.Limits {
+	return buildqueue.Limits{Total: o.MaxSimultaneous, PerNamespace: o.PerNamespace, Longest: o.Deadline + unschedulableGrace}
 }
 
 // settings are the options in the form that the builders of objects take; they

@@ -16,7 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/rouse-run/rouse/api/serverless/v1alpha2"
-	controllerbuild "github.com/rouse-run/rouse/controller/build"
+	"github.com/rouse-run/rouse/controller/buildqueue"
 	"github.com/rouse-run/rouse/controller/function/resources"
 	"github.com/rouse-run/rouse/controller/registry"
 	"github.com/rouse-run/rouse/internal/build"
@@ -31,8 +31,8 @@ func registryOptions() registry.Options {
 }
 
 // buildLimits leave the slots to one namespace.
-func buildLimits(total int) controllerbuild.Limits {
-	return controllerbuild.Limits{Total: total, PerNamespace: total, Longest: time.Hour}
+func buildLimits(total int) buildqueue.Limits {
+	return buildqueue.Limits{Total: total, PerNamespace: total, Longest: time.Hour}
 }
 
 // useRegistry lets the Functions of the namespace be kept in a registry.

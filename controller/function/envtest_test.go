@@ -20,7 +20,7 @@ import (
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	"github.com/rouse-run/rouse/api/serverless/v1alpha2"
-	controllerbuild "github.com/rouse-run/rouse/controller/build"
+	"github.com/rouse-run/rouse/controller/buildqueue"
 	"github.com/rouse-run/rouse/controller/registry"
 	"github.com/rouse-run/rouse/internal/kube"
 	"github.com/rouse-run/rouse/internal/testing/envtest"
@@ -78,7 +78,7 @@ func runManager(t *testing.T, simultaneous int, change ...func(*Options)) *fakeR
 		Registerer:   prometheus.NewRegistry(),
 		Registries:   registry.NewResolver(mgr.GetClient(), mgr.GetAPIReader(), registryOptions(), nil),
 		Repositories: repositories,
-		Builds:       controllerbuild.NewQueue(buildLimits(simultaneous), controllerbuild.JobReader{Reader: mgr.GetClient()}, clock.RealClock{}),
+		Builds:       buildqueue.NewQueue(buildLimits(simultaneous), buildqueue.JobReader{Reader: mgr.GetClient()}, clock.RealClock{}),
 	}, options))
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)

@@ -25,7 +25,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/rouse-run/rouse/api/serverless/v1alpha2"
-	controllerbuild "github.com/rouse-run/rouse/controller/build"
+	"github.com/rouse-run/rouse/controller/buildqueue"
 	"github.com/rouse-run/rouse/controller/registry"
 	"github.com/rouse-run/rouse/internal/kube"
 )
@@ -68,7 +68,7 @@ func newBench(t *testing.T, keda bool, objects ...client.Object) *bench {
 		client: c, live: c, applier: kube.NewApplier(c), recorder: b.recorder,
 		clock: clocktesting.NewFakePassiveClock(noon()), settings: options.settings(),
 		registries: registry.NewResolver(c, c, registryOptions(), nil),
-		slots:      controllerbuild.NewQueue(buildLimits(simultaneous), controllerbuild.JobReader{Reader: c}, clocktesting.NewFakeClock(noon())),
+		slots:      buildqueue.NewQueue(buildLimits(simultaneous), buildqueue.JobReader{Reader: c}, clocktesting.NewFakeClock(noon())),
 
 		repositories: newFakeRepositories(),
 	}

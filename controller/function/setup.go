@@ -23,7 +23,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"github.com/rouse-run/rouse/api/serverless/v1alpha2"
-	controllerbuild "github.com/rouse-run/rouse/controller/build"
+	"github.com/rouse-run/rouse/controller/buildqueue"
 	"github.com/rouse-run/rouse/controller/registry"
 	"github.com/rouse-run/rouse/internal/kube"
 )
@@ -70,7 +70,7 @@ type Parts struct {
 	// Registries finds the registry of a Function.
 	Registries *registry.Resolver
 	// Builds gives out the slots for builds.
-	Builds *controllerbuild.Queue
+	Builds *buildqueue.Queue
 	// Repositories follows the repositories of Functions.
 	Repositories Repositories
 	// CA has PEM certificates that builds trust besides those of their images.

@@ -15,7 +15,7 @@ import (
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/rouse-run/rouse/controller/build"
+	"github.com/rouse-run/rouse/controller/buildqueue"
 )
 
 const (
@@ -91,9 +91,9 @@ func (j *jobs) Sweep(ctx context.Context) error {
 		if err := j.live.Get(ctx, key, job); err != nil {
 			return false, err
 		}
-		return build.Ended(job), nil
+		return buildqueue.Ended(job), nil
 	})
-	if err == nil && build.Failed(job) {
+	if err == nil && buildqueue.Failed(job) {
 		err = errors.New("the Job has failed, its log says why")
 	}
 	if err != nil {
@@ -114,7 +114,7 @@ func (j *jobs) running(ctx context.Context) (*batchv1.Job, error) {
 		return nil, fmt.Errorf("look for a sweep of the registry that runs: %w", err)
 	}
 	for i := range found.Items {
-		if !build.Ended(&found.Items[i]) {
+		if !buildqueue.Ended(&found.Items[i]) {
 			return &found.Items[i], nil
 		}
 	}

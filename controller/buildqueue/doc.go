@@ -1,4 +1,4 @@
-// Package build decides which Functions may build now.
+// Package buildqueue decides which Functions may build now.
 //
 // Guarantees:
 //   - No more builds are begun than the limit allows, also right after a start and while the cache lags behind.
@@ -10,4 +10,4 @@
 //   - Memory is bounded by the Functions that there are: who leaves, or does not ask again in time, is forgotten.
 //
 // What runs at a start is read from Jobs, within the same shares, so nothing is lost with the process.
-package build
+package buildqueue
