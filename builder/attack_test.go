@@ -16,7 +16,7 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/types"
 	"github.com/stretchr/testify/require"
 
-	"github.com/rouse-run/rouse/internal/build"
+	"github.com/rouse-run/rouse/internal/buildplan"
 	"github.com/rouse-run/rouse/internal/testing/registrytest"
 )
 
@@ -48,8 +48,8 @@ func TestAPushedTagChangesNoBuild(t *testing.T) {
 	base := put(t, upstream, "runtime:1", honest)
 	exact := strings.TrimSuffix(base, ":1") + "@" + digestOf(t, honest)
 	built := func(base string) []string {
-		j := newJob(t, build.Plan{Runtime: "nodejs22", Base: base, Source: commonJS, Insecure: true, Target: server.Host + "/shop_price:1"})
-		write(t, filepath.Join(j.o.Input, build.CAFile), string(upstream.CA))
+		j := newJob(t, buildplan.Plan{Runtime: "nodejs22", Base: base, Source: commonJS, Insecure: true, Target: server.Host + "/shop_price:1"})
+		write(t, filepath.Join(j.o.Input, buildplan.CAFile), string(upstream.CA))
 		return layersOf(t, server, server.Host+"/shop_price@"+j.build(t).Digest)
 	}
 	require.Equal(t, diffIDs(t, honest), built(base))
@@ -66,10 +66,10 @@ func TestABaseThatIsNotWhatItsDigestSaysIsRefused(t *testing.T) {
 	server := registrytest.Start(t)
 	put(t, server, "runtime:1", runtimeImage(t, types.OCIManifestSchema1))
 	wanted := digestOf(t, runtimeImage(t, types.OCIManifestSchema1))
-	j := newJob(t, build.Plan{
+	j := newJob(t, buildplan.Plan{
 		Runtime: "nodejs22", Base: server.Host + "/runtime:1@" + wanted, Source: commonJS, Insecure: true, Target: server.Host + "/shop_price:1",
 	})
-	require.Equal(t, build.BaseUnavailable, j.run(t.Context()).Reason)
+	require.Equal(t, buildplan.BaseUnavailable, j.run(t.Context()).Reason)
 }
 
 func TestABaseThatAFunctionChoseIsNotSharedWithOthers(t *testing.T) {
@@ -77,11 +77,11 @@ func TestABaseThatAFunctionChoseIsNotSharedWithOthers(t *testing.T) {
 	upstream := registrytest.Start(t, registrytest.WithTLS())
 	server := registrytest.Start(t)
 	image := runtimeImage(t, types.OCIManifestSchema1)
-	j := newJob(t, build.Plan{
+	j := newJob(t, buildplan.Plan{
 		Runtime: "nodejs22", Base: put(t, upstream, "private:1", image), OwnBase: true, Source: commonJS, Insecure: true,
 		Target: server.Host + "/shop_price:1",
 	})
-	write(t, filepath.Join(j.o.Input, build.CAFile), string(upstream.CA))
+	write(t, filepath.Join(j.o.Input, buildplan.CAFile), string(upstream.CA))
 	require.Equal(t, diffIDs(t, image), layersOf(t, server, server.Host+"/shop_price@"+j.build(t).Digest))
 	repositories, err := remote.Catalog(t.Context(), registryOf(t, server.Host), reach(t, server)...)
 	require.NoError(t, err)
@@ -137,7 +137,7 @@ func TestNoMessageHoldsAFileOutsideOfTheSource(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			j := newJob(t, build.Plan{Runtime: tc.runtime, Git: &build.Git{}})
+			j := newJob(t, buildplan.Plan{Runtime: tc.runtime, Git: &buildplan.Git{}})
 			secret := filepath.Join(j.o.Packages, ".npmrc")
 			write(t, secret, "//npm.example.org/:_authToken="+password+"\n")
 			tc.plant(t, j.o.Source, secret)
@@ -152,7 +152,7 @@ func TestNoMessageHoldsAFileOutsideOfTheSource(t *testing.T) {
 
 func TestSecretsOfPackageManagersAreKnownInEachForm(t *testing.T) {
 	t.Parallel()
-	j := newJob(t, build.Plan{})
+	j := newJob(t, buildplan.Plan{})
 	write(t, filepath.Join(j.o.Packages, ".npmrc"), "registry=https://npm.example.org/\n//npm.example.org/:_auth=Y29vazpnYXJsaWMtc2F1Y2U=\n"+
 		"//npm.example.org/:_password=\"cGVwcGVy\"\n always-auth=true\nemail=cook@example.org\n")
 	write(t, filepath.Join(j.o.Packages, "pip.conf"), "[global]\nindex-url = https://cook:p%40ss%3Aword@index.example.org/simple\n")
@@ -223,15 +223,15 @@ func TestPushEndsWhenInstallHandsNoLayerOver(t *testing.T) {
 	t.Parallel()
 	server := registrytest.Start(t)
 	base := put(t, server, "runtime:1", runtimeImage(t, types.OCIManifestSchema1))
-	j := newJob(t, build.Plan{Runtime: "nodejs22", Base: base, Source: commonJS, Insecure: true, Target: server.Host + "/shop_price:1"})
-	ended := make(chan build.Result, 1)
+	j := newJob(t, buildplan.Plan{Runtime: "nodejs22", Base: base, Source: commonJS, Insecure: true, Target: server.Host + "/shop_price:1"})
+	ended := make(chan buildplan.Result, 1)
 	go func() { ended <- j.builder().Push(t.Context()) }()
 	to, err := dialHandover(t.Context(), j.o.Handover)
 	require.NoError(t, err)
 	_, err = to.conn.Write([]byte("begun"))
 	require.NoError(t, err)
 	to.close() // as the kernel does when the memory of the container is used up
-	require.Equal(t, build.Result{}, <-ended)
-	_, err = net.Dial("unix", filepath.Join(j.o.Handover, build.HandoverSocket))
+	require.Equal(t, buildplan.Result{}, <-ended)
+	_, err = net.Dial("unix", filepath.Join(j.o.Handover, buildplan.HandoverSocket))
 	require.Error(t, err)
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/google/go-containerregistry/pkg/name"
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 
-	"github.com/rouse-run/rouse/internal/build"
+	"github.com/rouse-run/rouse/internal/buildplan"
 	"github.com/rouse-run/rouse/internal/registry"
 )
 
@@ -23,10 +23,10 @@ const resolveTimeout = 10 * time.Second
 // Every tenant that builds there may write to that registry, so nothing in it is trusted by its tag: a copy is asked for by
 // the digest of the base, from the plan or from the base's own registry, and is refused when it is not what the digest
 // says.
-func (t *target) openBase(ctx context.Context, plan build.Plan, log logr.Logger) (v1.Image, error) {
+func (t *target) openBase(ctx context.Context, plan buildplan.Plan, log logr.Logger) (v1.Image, error) {
 	source, err := name.ParseReference(plan.Base)
 	if err != nil {
-		return nil, fail(build.BaseUnavailable, "the runtime's image %q: %s; correct its name", plan.Base, err)
+		return nil, fail(buildplan.BaseUnavailable, "the runtime's image %q: %s; correct its name", plan.Base, err)
 	}
 	if source.Context().RegistryStr() == t.tag.RegistryStr() {
 		image, err := t.image(ctx, source)
@@ -34,7 +34,7 @@ func (t *target) openBase(ctx context.Context, plan build.Plan, log logr.Logger)
 	}
 	copies, err := copiesOf(source, t.tag.Context())
 	if err != nil {
-		return nil, fail(build.BaseUnavailable, "the runtime's image %q: %s; correct its name", plan.Base, err)
+		return nil, fail(buildplan.BaseUnavailable, "the runtime's image %q: %s; correct its name", plan.Base, err)
 	}
 	if exact, ok := source.(name.Digest); ok && !plan.OwnBase {
 		if image, err := t.image(ctx, copies.Digest(exact.DigestStr())); err == nil {
@@ -51,7 +51,7 @@ func (t *target) openBase(ctx context.Context, plan build.Plan, log logr.Logger)
 	if image, err := t.image(ctx, copies.Digest(digest)); err == nil {
 		return image, nil
 	}
-	return t.copyBase(ctx, original, copies.Tag(build.CopyTag(source.Identifier(), digest)), digest, log)
+	return t.copyBase(ctx, original, copies.Tag(buildplan.CopyTag(source.Identifier(), digest)), digest, log)
 }
 
 // original is the base in its own registry, for the platform of this builder, which is that of the base.
@@ -116,9 +116,9 @@ func unavailable(reference string, err error) error {
 	case errors.Is(err, context.Canceled):
 		return err
 	case errors.Is(err, registry.ErrUnavailable):
-		return fail(build.RegistryUnavailable, "the runtime's image %s cannot be read: %s; it is tried again", reference, err)
+		return fail(buildplan.RegistryUnavailable, "the runtime's image %s cannot be read: %s; it is tried again", reference, err)
 	}
-	return fail(build.BaseUnavailable, "the runtime's image %s cannot be read: %s; correct its name, or let the builder reach and read it",
+	return fail(buildplan.BaseUnavailable, "the runtime's image %s cannot be read: %s; correct its name, or let the builder reach and read it",
 		reference, err)
 }
 
@@ -126,6 +126,6 @@ func unavailable(reference string, err error) error {
 // so that two of the same last name stay apart.
 func copiesOf(source name.Reference, beside name.Repository) (name.Repository, error) {
 	host := strings.ToLower(strings.ReplaceAll(source.Context().RegistryStr(), ":", "_"))
-	full := path.Join(path.Dir(beside.RepositoryStr()), build.BaseRepositories, host, source.Context().RepositoryStr())
+	full := path.Join(path.Dir(beside.RepositoryStr()), buildplan.BaseRepositories, host, source.Context().RepositoryStr())
 	return name.NewRepository(beside.RegistryStr() + "/" + full)
 }

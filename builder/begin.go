@@ -8,39 +8,39 @@ import (
 	"path/filepath"
 	"slices"
 
-	"github.com/rouse-run/rouse/internal/build"
+	"github.com/rouse-run/rouse/internal/buildplan"
 	"github.com/rouse-run/rouse/runtimes/languages"
 )
 
 // begin reads the plan and sets the children's environment.
-func (b *Builder) begin() (build.Plan, error) {
-	text, err := os.ReadFile(filepath.Join(b.o.Input, build.PlanFile))
+func (b *Builder) begin() (buildplan.Plan, error) {
+	text, err := os.ReadFile(filepath.Join(b.o.Input, buildplan.PlanFile))
 	if err != nil {
-		return build.Plan{}, fmt.Errorf("read the plan: %w", err)
+		return buildplan.Plan{}, fmt.Errorf("read the plan: %w", err)
 	}
-	plan, err := build.DecodePlan(text)
+	plan, err := buildplan.DecodePlan(text)
 	if err != nil {
-		return build.Plan{}, err
+		return buildplan.Plan{}, err
 	}
-	b.ca, err = os.ReadFile(filepath.Join(b.o.Input, build.CAFile))
+	b.ca, err = os.ReadFile(filepath.Join(b.o.Input, buildplan.CAFile))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return build.Plan{}, fmt.Errorf("read the CA bundle: %w", err)
+		return buildplan.Plan{}, fmt.Errorf("read the CA bundle: %w", err)
 	}
 	// Children start in other directories.
 	for _, dir := range []*string{&b.o.Work, &b.o.Source, &b.o.Cache, &b.o.Packages, &b.o.Function} {
 		if *dir != "" {
 			if *dir, err = filepath.Abs(*dir); err != nil {
-				return build.Plan{}, fmt.Errorf("find the working directory: %w", err)
+				return buildplan.Plan{}, fmt.Errorf("find the working directory: %w", err)
 			}
 		}
 	}
 	home, temporary := filepath.Join(b.o.Work, "home"), filepath.Join(b.o.Work, "tmp")
 	if err := errors.Join(os.MkdirAll(home, 0o700), os.MkdirAll(temporary, 0o700)); err != nil {
-		return build.Plan{}, fmt.Errorf("make the working directory: %w", err)
+		return buildplan.Plan{}, fmt.Errorf("make the working directory: %w", err)
 	}
-	trusted, err := trust(b.ca, filepath.Join(b.o.Work, build.CAFile))
+	trusted, err := trust(b.ca, filepath.Join(b.o.Work, buildplan.CAFile))
 	if err != nil {
-		return build.Plan{}, err
+		return buildplan.Plan{}, err
 	}
 	b.env = slices.Concat(os.Environ(), trusted, []string{"HOME=" + home, "TMPDIR=" + temporary})
 	for _, each := range languages.All() { // packages of one are built by programs in another

@@ -14,22 +14,22 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/types"
 	"github.com/stretchr/testify/require"
 
-	"github.com/rouse-run/rouse/internal/build"
+	"github.com/rouse-run/rouse/internal/buildplan"
 	"github.com/rouse-run/rouse/internal/git"
 	"github.com/rouse-run/rouse/internal/testing/loopback"
 	"github.com/rouse-run/rouse/internal/testing/registrytest"
 )
 
 // gitFunc is a repository.
-type gitFunc func(ctx context.Context, source build.Git, into string) error
+type gitFunc func(ctx context.Context, source buildplan.Git, into string) error
 
-func (f gitFunc) Fetch(ctx context.Context, source build.Git, _ []byte, into string) error {
+func (f gitFunc) Fetch(ctx context.Context, source buildplan.Git, _ []byte, into string) error {
 	return f(ctx, source, into)
 }
 
 func repository(t *testing.T, files map[string]string) Git {
 	t.Helper()
-	return gitFunc(func(_ context.Context, _ build.Git, into string) error {
+	return gitFunc(func(_ context.Context, _ buildplan.Git, into string) error {
 		for file, content := range files {
 			write(t, filepath.Join(into, file), content)
 		}
@@ -45,37 +45,37 @@ const lockFile = `{"name": "fn", "lockfileVersion": 3, "requires": true, "packag
 func TestPrepareFillsTheDirectoryThatTheRuntimeReads(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
-		plan build.Plan
+		plan buildplan.Plan
 		git  map[string]string
 		want []string
 		not  []string
 	}{
 		"inline source": {
-			plan: build.Plan{Runtime: "nodejs22", Source: commonJS}, want: []string{"handler.js"}, not: []string{"package.json", "node_modules"},
+			plan: buildplan.Plan{Runtime: "nodejs22", Source: commonJS}, want: []string{"handler.js"}, not: []string{"package.json", "node_modules"},
 		},
 		"inline source that needs nothing": {
-			plan: build.Plan{Runtime: "nodejs22", Source: moduleJS, Dependencies: packageESM},
+			plan: buildplan.Plan{Runtime: "nodejs22", Source: moduleJS, Dependencies: packageESM},
 			want: []string{"handler.js", "package.json"}, not: []string{"node_modules"},
 		},
 		"inline dependencies": {
-			plan: build.Plan{Runtime: "nodejs22", Dependencies: `{"dependencies": {"lodash": "4.17.21"}}`},
+			plan: buildplan.Plan{Runtime: "nodejs22", Dependencies: `{"dependencies": {"lodash": "4.17.21"}}`},
 			want: []string{"package.json", "node_modules/lodash/package.json"}, not: []string{"handler.js", "package-lock.json"},
 		},
 		"a repository with a lock file": {
-			plan: build.Plan{Runtime: "nodejs22", Git: &build.Git{}},
+			plan: buildplan.Plan{Runtime: "nodejs22", Git: &buildplan.Git{}},
 			git: map[string]string{"handler.mjs": moduleJS, "package-lock.json": lockFile, "package.json": `{"name": "fn",
 				"dependencies": {"lodash": "^4.0.0"}, "devDependencies": {"left-pad": "1.3.0"}}`},
 			want: []string{"handler.mjs", "node_modules/lodash/package.json"}, not: []string{"node_modules/left-pad"},
 		},
 		"a Python repository with several files": {
-			plan: build.Plan{Runtime: "python312", Git: &build.Git{}},
+			plan: buildplan.Plan{Runtime: "python312", Git: &buildplan.Git{}},
 			git: map[string]string{
 				"handler.py": python, "typing.py": "raise RuntimeError\n", "requirements.txt": "-r more.txt\n", "more.txt": "idna==3.10\n",
 			},
 			want: []string{"handler.py", "typing.py", ".local/idna/core.py", "__pycache__", ".local/idna/__pycache__"},
 		},
 		"a Python source with blank dependencies": {
-			plan: build.Plan{Runtime: "python314", Source: python, Dependencies: " \n"}, want: []string{"handler.py"}, not: []string{"requirements.txt", ".local"},
+			plan: buildplan.Plan{Runtime: "python314", Source: python, Dependencies: " \n"}, want: []string{"handler.py"}, not: []string{"requirements.txt", ".local"},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -101,7 +101,7 @@ func TestPrepareFillsTheDirectoryThatTheRuntimeReads(t *testing.T) {
 
 func TestALockFileDecidesOnTheVersion(t *testing.T) {
 	t.Parallel()
-	j := newJob(t, build.Plan{Runtime: "nodejs22", Git: &build.Git{}})
+	j := newJob(t, buildplan.Plan{Runtime: "nodejs22", Git: &buildplan.Git{}})
 	j.git = repository(t, map[string]string{"handler.js": commonJS, "package-lock.json": lockFile, "package.json": `{"name": "fn",
 		"dependencies": {"lodash": "^4.0.0"}, "devDependencies": {"left-pad": "1.3.0"}}`})
 	result := j.prepared(t)
@@ -113,7 +113,7 @@ func TestALockFileDecidesOnTheVersion(t *testing.T) {
 
 func TestDirectoriesMayBeRelative(t *testing.T) {
 	t.Parallel()
-	j := newJob(t, build.Plan{Runtime: "python312", Source: python, Dependencies: "idna==3.10"})
+	j := newJob(t, buildplan.Plan{Runtime: "python312", Source: python, Dependencies: "idna==3.10"})
 	here, err := os.Getwd()
 	require.NoError(t, err)
 	absolute := j.o.Function
@@ -134,45 +134,45 @@ func TestAFailureNamesItsCause(t *testing.T) {
 	t.Parallel()
 	missing := `{"dependencies": {"rouse-there-is-no-such-package": "1.0.0"}}`
 	for name, tc := range map[string]struct {
-		plan    build.Plan
+		plan    buildplan.Plan
 		options []registrytest.Option
 		git     error
-		prepare func(*testing.T, *job, *registrytest.Registry, *build.Plan)
-		want    build.Reason
+		prepare func(*testing.T, *job, *registrytest.Registry, *buildplan.Plan)
+		want    buildplan.Reason
 		says    string
 		log     string
 	}{
-		"an unknown package":                  {plan: build.Plan{Dependencies: missing}, want: build.PackageNotFound, says: "rouse-there-is-no-such-package", log: "E404"},
-		"dependencies that cannot be parsed":  {plan: build.Plan{Dependencies: "lodash"}, want: build.InvalidDependencies, says: "spec.source.inline.dependencies", log: "EJSONPARSE"},
-		"an unknown package of Python":        {plan: build.Plan{Runtime: "python312", Dependencies: "rouse-there-is-no-such-package==1.0"}, want: build.PackageNotFound, says: "rouse-there-is-no-such-package", log: "No matching distribution"},
-		"requirements that cannot be parsed":  {plan: build.Plan{Runtime: "python312", Dependencies: "idna=3"}, want: build.InvalidDependencies, says: "line 1", log: "Invalid requirement"},
-		"a source that does not compile":      {plan: build.Plan{Source: brokenJS}, want: build.SourceInvalid, says: "handler.js:3"},
-		"a repository that refuses":           {plan: build.Plan{Git: &build.Git{}}, git: &git.Error{Kind: git.Authentication, Message: "wrong password"}, want: build.SourceUnavailable, says: "wrong password"},
-		"a repository that does not answer":   {plan: build.Plan{Git: &build.Git{}}, git: &git.Error{Kind: git.Unreachable, Message: "no answer"}, want: build.SourceUnreachable, says: "no answer"},
-		"a layer that is too large":           {plan: build.Plan{Source: commonJS, MaxSize: 10}, want: build.ImageTooLarge, says: "handler.js 0.0 MiB"},
-		"a base that does not exist":          {plan: build.Plan{Source: commonJS, Base: "nothing:1"}, want: build.BaseUnavailable, says: "nothing:1"},
-		"a base whose name is none":           {plan: build.Plan{Source: commonJS, Base: "No Name"}, want: build.BaseUnavailable, says: "correct its name"},
-		"a registry that wants a password":    {plan: build.Plan{Source: commonJS}, options: []registrytest.Option{registrytest.WithUser("a", "b")}, want: build.RegistryForbidden, says: "credentials"},
-		"a registry that only lets others in": {plan: build.Plan{Source: commonJS}, prepare: answering(http.StatusForbidden), want: build.RegistryForbidden, says: "credentials"},
-		"a registry that is broken":           {plan: build.Plan{Source: commonJS}, prepare: answering(http.StatusNotImplemented), want: build.RegistryUnavailable, says: "tried again"},
+		"an unknown package":                  {plan: buildplan.Plan{Dependencies: missing}, want: buildplan.PackageNotFound, says: "rouse-there-is-no-such-package", log: "E404"},
+		"dependencies that cannot be parsed":  {plan: buildplan.Plan{Dependencies: "lodash"}, want: buildplan.InvalidDependencies, says: "spec.source.inline.dependencies", log: "EJSONPARSE"},
+		"an unknown package of Python":        {plan: buildplan.Plan{Runtime: "python312", Dependencies: "rouse-there-is-no-such-package==1.0"}, want: buildplan.PackageNotFound, says: "rouse-there-is-no-such-package", log: "No matching distribution"},
+		"requirements that cannot be parsed":  {plan: buildplan.Plan{Runtime: "python312", Dependencies: "idna=3"}, want: buildplan.InvalidDependencies, says: "line 1", log: "Invalid requirement"},
+		"a source that does not compile":      {plan: buildplan.Plan{Source: brokenJS}, want: buildplan.SourceInvalid, says: "handler.js:3"},
+		"a repository that refuses":           {plan: buildplan.Plan{Git: &buildplan.Git{}}, git: &git.Error{Kind: git.Authentication, Message: "wrong password"}, want: buildplan.SourceUnavailable, says: "wrong password"},
+		"a repository that does not answer":   {plan: buildplan.Plan{Git: &buildplan.Git{}}, git: &git.Error{Kind: git.Unreachable, Message: "no answer"}, want: buildplan.SourceUnreachable, says: "no answer"},
+		"a layer that is too large":           {plan: buildplan.Plan{Source: commonJS, MaxSize: 10}, want: buildplan.ImageTooLarge, says: "handler.js 0.0 MiB"},
+		"a base that does not exist":          {plan: buildplan.Plan{Source: commonJS, Base: "nothing:1"}, want: buildplan.BaseUnavailable, says: "nothing:1"},
+		"a base whose name is none":           {plan: buildplan.Plan{Source: commonJS, Base: "No Name"}, want: buildplan.BaseUnavailable, says: "correct its name"},
+		"a registry that wants a password":    {plan: buildplan.Plan{Source: commonJS}, options: []registrytest.Option{registrytest.WithUser("a", "b")}, want: buildplan.RegistryForbidden, says: "credentials"},
+		"a registry that only lets others in": {plan: buildplan.Plan{Source: commonJS}, prepare: answering(http.StatusForbidden), want: buildplan.RegistryForbidden, says: "credentials"},
+		"a registry that is broken":           {plan: buildplan.Plan{Source: commonJS}, prepare: answering(http.StatusNotImplemented), want: buildplan.RegistryUnavailable, says: "tried again"},
 		"a registry that wants repositories to exist": {
-			plan: build.Plan{Source: commonJS}, prepare: answering(http.StatusNotFound), want: build.RegistryForbidden, says: "does the repository shop-price exist",
+			plan: buildplan.Plan{Source: commonJS}, prepare: answering(http.StatusNotFound), want: buildplan.RegistryForbidden, says: "does the repository shop-price exist",
 		},
-		"a proxy that limits bodies": {plan: build.Plan{Source: commonJS}, prepare: answering(http.StatusRequestEntityTooLarge), want: build.ImageTooLarge, says: "raise its limit"},
+		"a proxy that limits bodies": {plan: buildplan.Plan{Source: commonJS}, prepare: answering(http.StatusRequestEntityTooLarge), want: buildplan.ImageTooLarge, says: "raise its limit"},
 		"a registry that is not there": {
-			plan: build.Plan{Source: commonJS}, want: build.RegistryUnavailable, says: "connection refused",
-			prepare: func(t *testing.T, _ *job, _ *registrytest.Registry, plan *build.Plan) {
+			plan: buildplan.Plan{Source: commonJS}, want: buildplan.RegistryUnavailable, says: "connection refused",
+			prepare: func(t *testing.T, _ *job, _ *registrytest.Registry, plan *buildplan.Plan) {
 				t.Helper()
 				address := loopback.Address(t)
 				plan.Base, plan.Target = address+"/runtime:1", address+"/shop-price:1"
 			},
 		},
 		"a registry whose certificate is not trusted": {
-			plan: build.Plan{Source: commonJS}, options: []registrytest.Option{registrytest.WithTLS()}, want: build.RegistryUnavailable, says: "caBundle",
+			plan: buildplan.Plan{Source: commonJS}, options: []registrytest.Option{registrytest.WithTLS()}, want: buildplan.RegistryUnavailable, says: "caBundle",
 		},
 		"a full registry": {
-			plan: build.Plan{Dependencies: `{"dependencies": {"lodash": "4.17.21"}}`}, options: []registrytest.Option{registrytest.WithSpace(420_000)},
-			want: build.RegistryFull, says: "larger volume",
+			plan: buildplan.Plan{Dependencies: `{"dependencies": {"lodash": "4.17.21"}}`}, options: []registrytest.Option{registrytest.WithSpace(420_000)},
+			want: buildplan.RegistryFull, says: "larger volume",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -197,8 +197,8 @@ func TestAFailureNamesItsCause(t *testing.T) {
 				tc.prepare(t, j, server, &plan)
 				j = newJob(t, plan)
 			}
-			j.git = gitFunc(func(context.Context, build.Git, string) error { return tc.git })
-			result := tried(func() build.Result { return j.run(t.Context()) })
+			j.git = gitFunc(func(context.Context, buildplan.Git, string) error { return tc.git })
+			result := tried(func() buildplan.Result { return j.run(t.Context()) })
 			require.Equal(t, tc.want, result.Reason, result.Message)
 			require.Contains(t, result.Message, tc.says)
 			require.Contains(t, result.Log, tc.log)
@@ -208,8 +208,8 @@ func TestAFailureNamesItsCause(t *testing.T) {
 }
 
 // answering makes a registry answer every upload so.
-func answering(status int) func(*testing.T, *job, *registrytest.Registry, *build.Plan) {
-	return func(_ *testing.T, _ *job, server *registrytest.Registry, _ *build.Plan) {
+func answering(status int) func(*testing.T, *job, *registrytest.Registry, *buildplan.Plan) {
+	return func(_ *testing.T, _ *job, server *registrytest.Registry, _ *buildplan.Plan) {
 		server.Intercept(func(w http.ResponseWriter, request *http.Request) bool {
 			if request.Method != http.MethodPost {
 				return false
@@ -237,7 +237,7 @@ func TestABuildThatIsStoppedEndsWithWhatItStarted(t *testing.T) {
 		"pip": {"python312", "x", "pip.conf", "[global]\nindex-url = " + silent.URL + "/\n"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			j := newJob(t, build.Plan{Runtime: tc.runtime, Dependencies: tc.dependencies})
+			j := newJob(t, buildplan.Plan{Runtime: tc.runtime, Dependencies: tc.dependencies})
 			j.o.Cache = ""
 			write(t, filepath.Join(j.o.Packages, tc.setup), tc.content)
 			ctx, stop := context.WithCancel(t.Context())
@@ -248,7 +248,7 @@ func TestABuildThatIsStoppedEndsWithWhatItStarted(t *testing.T) {
 				stop()
 			}()
 			result := j.builder().Prepare(ctx)
-			require.Equal(t, build.Interrupted, result.Reason)
+			require.Equal(t, buildplan.Interrupted, result.Reason)
 			require.Empty(t, result.Log)
 			<-gone // the connection of the child that was killed, which would wait longer for an answer
 			require.Less(t, time.Since(stopped), time.Minute)
@@ -262,11 +262,11 @@ func TestABaseWithADigestIsUsedWhileItsOwnRegistryIsAway(t *testing.T) {
 	server := registrytest.Start(t)
 	first := runtimeImage(t, types.OCIManifestSchema1)
 	base := put(t, upstream, "rouse-run/runtime:1", first)
-	run := func(source, base string) build.Result {
-		j := newJob(t, build.Plan{
+	run := func(source, base string) buildplan.Result {
+		j := newJob(t, buildplan.Plan{
 			Runtime: "nodejs22", Base: base, Source: source, Insecure: true, Target: server.Host + "/team/shop_price:" + source,
 		})
-		write(t, filepath.Join(j.o.Input, build.CAFile), string(upstream.CA))
+		write(t, filepath.Join(j.o.Input, buildplan.CAFile), string(upstream.CA))
 		return j.run(t.Context())
 	}
 	built := func(source, base string) []string {
@@ -286,7 +286,7 @@ func TestABaseWithADigestIsUsedWhileItsOwnRegistryIsAway(t *testing.T) {
 	})
 	exact := strings.TrimSuffix(base, ":1") + "@" + digestOf(t, first)
 	require.Equal(t, diffIDs(t, first), built("3", exact))
-	require.Equal(t, build.RegistryUnavailable, run("4", base).Reason, "what the tag means now is unknown")
+	require.Equal(t, buildplan.RegistryUnavailable, run("4", base).Reason, "what the tag means now is unknown")
 
 	repositories, err := remote.Catalog(t.Context(), registryOf(t, server.Host), reach(t, server)...)
 	require.NoError(t, err)
@@ -305,10 +305,10 @@ func TestARegistryThatTakesNoCopyOfTheBaseGetsItsLayersInTheImage(t *testing.T) 
 		return false
 	})
 	image := runtimeImage(t, types.DockerManifestSchema2)
-	j := newJob(t, build.Plan{
+	j := newJob(t, buildplan.Plan{
 		Runtime: "nodejs22", Base: put(t, upstream, "runtime:1", image), Source: commonJS, Target: server.Host + "/shop-price:1", Insecure: true,
 	})
-	write(t, filepath.Join(j.o.Input, build.CAFile), string(upstream.CA))
+	write(t, filepath.Join(j.o.Input, buildplan.CAFile), string(upstream.CA))
 	result := j.build(t)
 	require.Equal(t, diffIDs(t, image), layersOf(t, server, server.Host+"/shop-price@"+result.Digest))
 }
@@ -318,8 +318,8 @@ func TestTheBuilderNeedsAPlan(t *testing.T) {
 	for name, plan := range map[string]string{"none": "", "one that cannot be read": "{"} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			j := newJob(t, build.Plan{})
-			require.NoError(t, os.WriteFile(filepath.Join(j.o.Input, build.PlanFile), []byte(plan), 0o600))
+			j := newJob(t, buildplan.Plan{})
+			require.NoError(t, os.WriteFile(filepath.Join(j.o.Input, buildplan.PlanFile), []byte(plan), 0o600))
 			require.Contains(t, j.run(t.Context()).Message, "plan")
 		})
 	}

@@ -10,7 +10,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/rouse-run/rouse/internal/build"
+	"github.com/rouse-run/rouse/internal/buildplan"
 	"github.com/rouse-run/rouse/internal/dependencies"
 	"github.com/rouse-run/rouse/runtimes/language"
 )
@@ -39,7 +39,7 @@ func (b *Builder) check(ctx context.Context, plan task, dir string) error {
 	}
 	compiler := func(line ...string) string { return b.compiles(ctx, dir, found, line) }
 	if message := plan.language.Check(language.Source{File: found.name, Manifest: found.manifest}, compiler); message != "" {
-		return fail(build.SourceInvalid, "%s does not compile: %s", found.name, message)
+		return fail(buildplan.SourceInvalid, "%s does not compile: %s", found.name, message)
 	}
 	return nil
 }
@@ -56,16 +56,16 @@ func findHandler(root *os.Root, plan task) (handler, error) {
 		}
 		text, err := root.ReadFile(name)
 		if err != nil {
-			return handler{}, fail(build.SourceInvalid, "%s in %s cannot be read; replace it", name, whereIn(plan))
+			return handler{}, fail(buildplan.SourceInvalid, "%s in %s cannot be read; replace it", name, whereIn(plan))
 		}
 		return handler{name: name, text: string(text), manifest: manifest}, nil
 	}
 	for _, candidate := range candidates {
 		if candidate.NamedBy != "" && !filepath.IsLocal(candidate.File) {
-			return handler{}, fail(build.SourceInvalid, "%s leads out of %s; name a file within it", candidate.NamedBy, whereIn(plan))
+			return handler{}, fail(buildplan.SourceInvalid, "%s leads out of %s; name a file within it", candidate.NamedBy, whereIn(plan))
 		}
 	}
-	return handler{}, fail(build.SourceInvalid, "there is no %s in %s; add it, or correct spec.source.gitRepository.baseDir",
+	return handler{}, fail(buildplan.SourceInvalid, "there is no %s in %s; add it, or correct spec.source.gitRepository.baseDir",
 		plan.language.Handler, whereIn(plan))
 }
 
@@ -74,7 +74,7 @@ func whereIn(plan task) string {
 	if plan.Git == nil {
 		return "the Function's source"
 	}
-	if dir := build.CleanDir(plan.Git.BaseDir); dir != "" {
+	if dir := buildplan.CleanDir(plan.Git.BaseDir); dir != "" {
 		return "the directory " + dir + " of the repository"
 	}
 	return "the root of the repository"

@@ -6,7 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/rouse-run/rouse/internal/build"
+	"github.com/rouse-run/rouse/internal/buildplan"
 )
 
 const (
@@ -51,7 +51,7 @@ func TestASourceThatCompilesPassesAndOthersSayWhere(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			plan := build.Plan{Runtime: "nodejs22", Git: &build.Git{BaseDir: "/fn/"}}
+			plan := buildplan.Plan{Runtime: "nodejs22", Git: &buildplan.Git{BaseDir: "/fn/"}}
 			if tc.python {
 				plan.Runtime = "python312"
 			}
@@ -68,7 +68,7 @@ func TestASourceThatCompilesPassesAndOthersSayWhere(t *testing.T) {
 			}
 			var failed *reasonError
 			require.ErrorAs(t, err, &failed)
-			require.Equal(t, build.SourceInvalid, failed.reason)
+			require.Equal(t, buildplan.SourceInvalid, failed.reason)
 			for _, part := range tc.says {
 				require.Contains(t, failed.message, part)
 			}

@@ -7,7 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/rouse-run/rouse/internal/build"
+	"github.com/rouse-run/rouse/internal/buildplan"
 	"github.com/rouse-run/rouse/runtimes/languages"
 )
 
@@ -35,7 +35,7 @@ func TestSourcesAreDealtOutBySizeAlone(t *testing.T) {
 
 func TestPythonFilesThatDoNotCompileDoNotFailTheBuild(t *testing.T) {
 	t.Parallel()
-	j := newJob(t, build.Plan{Runtime: "python312", Git: &build.Git{}})
+	j := newJob(t, buildplan.Plan{Runtime: "python312", Git: &buildplan.Git{}})
 	j.git = repository(t, map[string]string{"handler.py": python, "old.py": "print 'Python 2'\n", "token.py": "raise RuntimeError\n"})
 	result := j.prepared(t)
 	require.Empty(t, result.Reason, result.Message)

@@ -5,37 +5,37 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/rouse-run/rouse/internal/build"
+	"github.com/rouse-run/rouse/internal/buildplan"
 )
 
 // reasonError is a failure that the user of the Function can understand.
 type reasonError struct {
-	reason  build.Reason
+	reason  buildplan.Reason
 	message string
 	log     string
 }
 
 func (e *reasonError) Error() string { return fmt.Sprintf("%s: %s", e.reason, e.message) }
 
-func fail(reason build.Reason, format string, args ...any) *reasonError {
+func fail(reason buildplan.Reason, format string, args ...any) *reasonError {
 	return &reasonError{reason: reason, message: fmt.Sprintf(format, args...)}
 }
 
 // resultOf reports a failure to the controller. A build that was stopped failed for no other reason, whatever
 // its parts reported while they ended.
-func resultOf(ctx context.Context, err error) build.Result {
+func resultOf(ctx context.Context, err error) buildplan.Result {
 	if err == nil {
-		return build.Result{}
+		return buildplan.Result{}
 	}
 	if ctx.Err() != nil {
-		return build.Result{
-			Reason:  build.Interrupted,
+		return buildplan.Result{
+			Reason:  buildplan.Interrupted,
 			Message: "the build was stopped before it ended, by its time limit or with its node; it is tried again",
 		}
 	}
 	known := &reasonError{}
 	if errors.As(err, &known) {
-		return build.Result{Reason: known.reason, Message: known.message, Log: known.log}
+		return buildplan.Result{Reason: known.reason, Message: known.message, Log: known.log}
 	}
-	return build.Result{Reason: build.InstallFailed, Message: err.Error()}
+	return buildplan.Result{Reason: buildplan.InstallFailed, Message: err.Error()}
 }

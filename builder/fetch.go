@@ -7,7 +7,7 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/rouse-run/rouse/internal/build"
+	"github.com/rouse-run/rouse/internal/buildplan"
 	"github.com/rouse-run/rouse/internal/git"
 )
 
@@ -15,17 +15,17 @@ import (
 type Git interface {
 	// Fetch writes what BaseDir has at Commit into the directory into, which exists and is empty. ca has PEM
 	// certificates that are trusted besides those of the system. The error is for the user of the Function.
-	Fetch(ctx context.Context, source build.Git, ca []byte, into string) error
+	Fetch(ctx context.Context, source buildplan.Git, ca []byte, into string) error
 }
 
 // Fetch fills the source's directory, where the source comes from a repository.
-func (b *Builder) Fetch(ctx context.Context) build.Result {
+func (b *Builder) Fetch(ctx context.Context) buildplan.Result {
 	plan, err := b.begin()
 	if err != nil {
 		return resultOf(ctx, err)
 	}
 	if plan.Git == nil {
-		return build.Result{}
+		return buildplan.Result{}
 	}
 	return resultOf(ctx, b.phase("fetch", func() error {
 		if err := emptyOut(b.o.Source); err != nil {
@@ -36,9 +36,9 @@ func (b *Builder) Fetch(ctx context.Context) build.Result {
 		case err == nil:
 			return nil
 		case git.IsTransient(err):
-			return fail(build.SourceUnreachable, "%s", err.Error())
+			return fail(buildplan.SourceUnreachable, "%s", err.Error())
 		}
-		return fail(build.SourceUnavailable, "%s", err.Error())
+		return fail(buildplan.SourceUnavailable, "%s", err.Error())
 	}))
 }
 

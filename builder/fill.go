@@ -6,11 +6,11 @@ import (
 	"os"
 	"path/filepath"
 
-	"github.com/rouse-run/rouse/internal/build"
+	"github.com/rouse-run/rouse/internal/buildplan"
 )
 
 // Prepare fills the Function's directory as the image of the plan would have it, and pushes nothing.
-func (b *Builder) Prepare(ctx context.Context) build.Result {
+func (b *Builder) Prepare(ctx context.Context) buildplan.Result {
 	plan, err := b.beginTask()
 	if err != nil {
 		return resultOf(ctx, err)
@@ -27,7 +27,7 @@ func (b *Builder) Prepare(ctx context.Context) build.Result {
 }
 
 // Install makes the layer of the plan in the runtime's image and hands it over to Push, which runs beside it.
-func (b *Builder) Install(ctx context.Context) build.Result {
+func (b *Builder) Install(ctx context.Context) buildplan.Result {
 	plan, err := b.beginTask()
 	if err != nil {
 		return resultOf(ctx, err)
@@ -43,7 +43,7 @@ func (b *Builder) Install(ctx context.Context) build.Result {
 	defer stop()
 	err = b.installInto(working, plan, to, secrets)
 	if ctx.Err() == nil && working.Err() != nil {
-		return build.Result{} // Push has ended, and says why
+		return buildplan.Result{} // Push has ended, and says why
 	}
 	return secrets.hide(resultOf(ctx, err))
 }

@@ -13,7 +13,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/rouse-run/rouse/internal/build"
+	"github.com/rouse-run/rouse/internal/buildplan"
 )
 
 const (
@@ -35,7 +35,7 @@ type handover struct{ conn *net.UnixConn }
 func dialHandover(ctx context.Context, dir string) (*handover, error) {
 	ctx, cancel := context.WithTimeout(ctx, handoverTimeout)
 	defer cancel()
-	address := filepath.Join(dir, build.HandoverSocket)
+	address := filepath.Join(dir, buildplan.HandoverSocket)
 	for {
 		conn, err := (&net.Dialer{}).DialContext(ctx, "unix", address)
 		if err == nil {
@@ -46,7 +46,7 @@ func dialHandover(ctx context.Context, dir string) (*handover, error) {
 		}
 		select {
 		case <-ctx.Done():
-			return nil, fail(build.Interrupted, "the container that pushes the image did not start; it is tried again")
+			return nil, fail(buildplan.Interrupted, "the container that pushes the image did not start; it is tried again")
 		case <-time.After(handoverRetry):
 		}
 	}
@@ -81,7 +81,7 @@ func (h *handover) close() { _ = h.conn.Close() }
 type receiver struct{ listener *net.UnixListener }
 
 func listenHandover(dir string) (*receiver, error) {
-	address := filepath.Join(dir, build.HandoverSocket)
+	address := filepath.Join(dir, buildplan.HandoverSocket)
 	if err := os.Remove(address); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("clear the handover: %w", err)
 	}
@@ -104,7 +104,7 @@ func (r *receiver) accept(ctx context.Context) (*net.UnixConn, error) {
 		return nil, ctx.Err()
 	}
 	if err != nil {
-		return nil, fail(build.Interrupted, "the container that installs the dependencies did not start; it is tried again")
+		return nil, fail(buildplan.Interrupted, "the container that installs the dependencies did not start; it is tried again")
 	}
 	return conn, nil
 }

@@ -7,7 +7,7 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/types"
 	"github.com/stretchr/testify/require"
 
-	"github.com/rouse-run/rouse/internal/build"
+	"github.com/rouse-run/rouse/internal/buildplan"
 	"github.com/rouse-run/rouse/internal/testing/registrytest"
 )
 
@@ -47,7 +47,7 @@ print(requests.__version__, code[4], marshal.loads(code[16:]).co_filename)`},
 			for range 2 {
 				server := registrytest.Start(t)
 				base := put(t, server, "runtime:1", image)
-				plan := build.Plan{
+				plan := buildplan.Plan{
 					Function: "shop/price", Runtime: tc.runtime, Base: base, Dependencies: tc.dependencies,
 					Target: server.Host + "/shop-price:1", Insecure: true,
 				}
@@ -74,13 +74,13 @@ func TestOnlyTheNewLayerIsUploaded(t *testing.T) {
 			server := registrytest.Start(t, registrytest.WithUser("builder", "secret"))
 			base := put(t, upstream, "rouse-run/runtime:1", runtimeImage(t, family))
 			job := func(function, source string) *job {
-				j := newJob(t, build.Plan{
+				j := newJob(t, buildplan.Plan{
 					Function: "shop/" + function, Runtime: "nodejs22", Base: base, Source: "exports.main = () => " + source,
 					Target: server.Host + "/shop-" + function + ":1", Insecure: true,
 				})
 				write(t, filepath.Join(j.o.Registry, "config.json"),
 					`{"auths": {"`+server.Host+`": {"username": "builder", "password": "secret"}}}`)
-				write(t, filepath.Join(j.o.Input, build.CAFile), string(upstream.CA))
+				write(t, filepath.Join(j.o.Input, buildplan.CAFile), string(upstream.CA))
 				return j
 			}
 			job("one", "1").build(t)

@@ -1,19 +1,19 @@
 package builder
 
 import (
-	"github.com/rouse-run/rouse/internal/build"
+	"github.com/rouse-run/rouse/internal/buildplan"
 	"github.com/rouse-run/rouse/runtimes/language"
 	"github.com/rouse-run/rouse/runtimes/languages"
 )
 
 // task is a plan and the language of its runtime.
 type task struct {
-	build.Plan
+	buildplan.Plan
 
 	language *language.Language
 }
 
-func taskOf(plan build.Plan) (task, error) {
+func taskOf(plan buildplan.Plan) (task, error) {
 	known, err := languages.Of(plan.Runtime)
 	return task{Plan: plan, language: known}, err
 }

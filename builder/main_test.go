@@ -22,7 +22,7 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/validate"
 	"github.com/stretchr/testify/require"
 
-	"github.com/rouse-run/rouse/internal/build"
+	"github.com/rouse-run/rouse/internal/buildplan"
 	"github.com/rouse-run/rouse/internal/registry"
 	"github.com/rouse-run/rouse/internal/testing/registrytest"
 )
@@ -59,7 +59,7 @@ type job struct {
 	log    *synchronized
 }
 
-func newJob(t *testing.T, plan build.Plan) *job {
+func newJob(t *testing.T, plan buildplan.Plan) *job {
 	t.Helper()
 	root := t.TempDir()
 	j := &job{
@@ -73,9 +73,9 @@ func newJob(t *testing.T, plan build.Plan) *job {
 	for _, dir := range []string{j.o.Input, j.o.Source, j.o.Registry, j.o.Packages, j.o.Work, j.o.Function} {
 		require.NoError(t, os.Mkdir(dir, 0o755))
 	}
-	text, err := build.EncodePlan(plan)
+	text, err := buildplan.EncodePlan(plan)
 	require.NoError(t, err)
-	write(t, filepath.Join(j.o.Input, build.PlanFile), string(text))
+	write(t, filepath.Join(j.o.Input, buildplan.PlanFile), string(text))
 	return j
 }
 
@@ -85,15 +85,15 @@ func (j *job) builder() *Builder {
 	}, funcr.Options{})})
 }
 
-func (j *job) build(t *testing.T) build.Result {
+func (j *job) build(t *testing.T) buildplan.Result {
 	t.Helper()
-	result := tried(func() build.Result { return j.run(t.Context()) })
+	result := tried(func() buildplan.Result { return j.run(t.Context()) })
 	require.Empty(t, result.Reason, "%s\n%s\n%s", result.Message, j.output, j.log)
 	return result
 }
 
 // run does what the containers of a build Job do, each with a volume of its own, and takes the result as the controller does.
-func (j *job) run(ctx context.Context) build.Result {
+func (j *job) run(ctx context.Context) buildplan.Result {
 	if fetched := j.builder().Fetch(ctx); fetched.Reason != "" {
 		return fetched
 	}
@@ -102,7 +102,7 @@ func (j *job) run(ctx context.Context) build.Result {
 		b.o.Work = filepath.Join(j.o.Work, name)
 		return b
 	}
-	var installed build.Result
+	var installed buildplan.Result
 	var both sync.WaitGroup
 	both.Go(func() { installed = step("install").Install(ctx) })
 	pushed := step("push").Push(ctx)
@@ -123,9 +123,9 @@ func shortDir(t *testing.T) string {
 }
 
 // tried does again what failed because the packages' registry did not answer, as the controller would.
-func tried(attempt func() build.Result) (result build.Result) {
+func tried(attempt func() buildplan.Result) (result buildplan.Result) {
 	for range 3 {
-		if result = attempt(); result.Reason != build.PackagesUnreachable {
+		if result = attempt(); result.Reason != buildplan.PackagesUnreachable {
 			break
 		}
 	}
@@ -133,9 +133,9 @@ func tried(attempt func() build.Result) (result build.Result) {
 }
 
 // prepared is the result of an init container.
-func (j *job) prepared(t *testing.T) build.Result {
+func (j *job) prepared(t *testing.T) buildplan.Result {
 	t.Helper()
-	return tried(func() build.Result {
+	return tried(func() buildplan.Result {
 		if fetched := j.builder().Fetch(t.Context()); fetched.Reason != "" {
 			return fetched
 		}

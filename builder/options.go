@@ -8,7 +8,7 @@ import (
 	"github.com/go-logr/logr"
 	"github.com/spf13/pflag"
 
-	"github.com/rouse-run/rouse/internal/build"
+	"github.com/rouse-run/rouse/internal/buildplan"
 )
 
 // Options say where the builder finds what it works with.
@@ -26,14 +26,14 @@ type Options struct {
 // DefaultOptions are the directories that a build Job mounts.
 func DefaultOptions() Options {
 	return Options{
-		Input: build.InputDir, Source: build.SourceDir, Packages: build.PackagesDir, Registry: build.RegistryDir,
-		Handover: build.HandoverDir, Work: build.WorkDir,
+		Input: buildplan.InputDir, Source: buildplan.SourceDir, Packages: buildplan.PackagesDir, Registry: buildplan.RegistryDir,
+		Handover: buildplan.HandoverDir, Work: buildplan.WorkDir,
 	}
 }
 
 // BindFlags adds a flag for each directory.
 func (o *Options) BindFlags(fs *pflag.FlagSet) {
-	fs.StringVar(&o.Input, "input-dir", o.Input, "directory with "+build.PlanFile+" and, where there is one, "+build.CAFile)
+	fs.StringVar(&o.Input, "input-dir", o.Input, "directory with "+buildplan.PlanFile+" and, where there is one, "+buildplan.CAFile)
 	fs.StringVar(&o.Source, "source-dir", o.Source, "directory of the source that was fetched from a repository")
 	fs.StringVar(&o.Handover, "handover-dir", o.Handover, "directory through which the layer goes from install to push")
 	fs.StringVar(&o.Registry, "registry-dir", o.Registry, "directory with config.json, the credentials of the registries")

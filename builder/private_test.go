@@ -19,7 +19,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/rouse-run/rouse/internal/build"
+	"github.com/rouse-run/rouse/internal/buildplan"
 )
 
 // indexes are an npm registry and a Python index with one package, secret-sauce. They let in who knows the
@@ -135,13 +135,13 @@ func TestPrivatePackagesBehindAPrivateAuthority(t *testing.T) {
 			closed: "[global]\nindex-url = " + server.URL + "/simple/\n", made: ".local/secret_sauce.py",
 		},
 	} {
-		prepare := func(t *testing.T, setup string, ca []byte) (*job, build.Result) {
+		prepare := func(t *testing.T, setup string, ca []byte) (*job, buildplan.Result) {
 			t.Helper()
-			j := newJob(t, build.Plan{Function: "shop/price", Runtime: tc.runtime, Dependencies: tc.dependencies})
+			j := newJob(t, buildplan.Plan{Function: "shop/price", Runtime: tc.runtime, Dependencies: tc.dependencies})
 			j.o.Cache = "" // what another test may know is a secret here
 			write(t, filepath.Join(j.o.Packages, tc.setup), setup)
 			if ca != nil {
-				write(t, filepath.Join(j.o.Input, build.CAFile), string(ca))
+				write(t, filepath.Join(j.o.Input, buildplan.CAFile), string(ca))
 			}
 			result := j.builder().Prepare(t.Context())
 			for _, text := range []string{result.Message, result.Log, j.output.String(), j.log.String()} {
@@ -158,13 +158,13 @@ func TestPrivatePackagesBehindAPrivateAuthority(t *testing.T) {
 		t.Run(name+" without credentials", func(t *testing.T) {
 			t.Parallel()
 			j, result := prepare(t, tc.closed, server.ca)
-			require.Equal(t, build.PackageForbidden, result.Reason, "%s\n%s", result.Message, j.output)
+			require.Equal(t, buildplan.PackageForbidden, result.Reason, "%s\n%s", result.Message, j.output)
 			require.Contains(t, result.Message, "serverless-package-registry-config")
 		})
 		t.Run(name+" without the authority", func(t *testing.T) {
 			t.Parallel()
 			j, result := prepare(t, tc.open, nil)
-			require.Equal(t, build.PackagesUnreachable, result.Reason, "%s\n%s", result.Message, j.output)
+			require.Equal(t, buildplan.PackagesUnreachable, result.Reason, "%s\n%s", result.Message, j.output)
 			require.Contains(t, result.Message, "caBundle")
 		})
 	}

@@ -11,16 +11,16 @@ import (
 
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 
-	"github.com/rouse-run/rouse/internal/build"
+	"github.com/rouse-run/rouse/internal/buildplan"
 )
 
 // Push adds the layer that Install hands over to the runtime's image, and pushes the result. It runs nothing of the
 // Function or its packages. When Install ends without a layer, so does Push, and leaves it to Install to say why.
-func (b *Builder) Push(ctx context.Context) build.Result {
+func (b *Builder) Push(ctx context.Context) buildplan.Result {
 	start := time.Now()
 	result, err := b.push(ctx)
 	if errors.Is(err, errNotHandedOver) && ctx.Err() == nil {
-		return build.Result{}
+		return buildplan.Result{}
 	}
 	if err != nil {
 		return resultOf(ctx, err)
@@ -29,35 +29,35 @@ func (b *Builder) Push(ctx context.Context) build.Result {
 	return result
 }
 
-func (b *Builder) push(ctx context.Context) (build.Result, error) {
+func (b *Builder) push(ctx context.Context) (buildplan.Result, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	plan, err := b.beginTask()
 	if err != nil {
-		return build.Result{}, err
+		return buildplan.Result{}, err
 	}
 	at, err := listenHandover(b.o.Handover)
 	if err != nil {
-		return build.Result{}, err
+		return buildplan.Result{}, err
 	}
 	defer at.close()
 	// Install learns of a failure by its end of the connection, so the connection comes before anything that can fail.
 	from, err := at.accept(ctx)
 	if err != nil {
-		return build.Result{}, err
+		return buildplan.Result{}, err
 	}
 	defer func() { _ = from.Close() }()
 	known, err := readCredentials(b.o.Registry)
 	if err != nil {
-		return build.Result{}, err
+		return buildplan.Result{}, err
 	}
 	target, err := newTarget(plan.Plan, known, b.ca)
 	if err != nil {
-		return build.Result{}, err
+		return buildplan.Result{}, err
 	}
 	base, added, err := b.baseAndLayer(ctx, plan, target, from)
 	if err != nil {
-		return build.Result{}, err
+		return buildplan.Result{}, err
 	}
 	var digest string
 	err = b.phase("push", func() error {
@@ -68,7 +68,7 @@ func (b *Builder) push(ctx context.Context) (build.Result, error) {
 		digest, err = target.push(ctx, image)
 		return err
 	})
-	return build.Result{Digest: digest, Size: added.size}, err
+	return buildplan.Result{Digest: digest, Size: added.size}, err
 }
 
 // baseAndLayer gets the base ready while the layer is made: one waits for registries, the other for packages.

@@ -12,7 +12,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/rouse-run/rouse/internal/build"
+	"github.com/rouse-run/rouse/internal/buildplan"
 )
 
 const hidden = "[hidden]"
@@ -79,7 +79,7 @@ func (s secrets) mask(text string) string {
 }
 
 // hide leaves the secrets out of a result.
-func (s secrets) hide(result build.Result) build.Result {
+func (s secrets) hide(result buildplan.Result) buildplan.Result {
 	result.Message, result.Log = s.mask(result.Message), s.mask(result.Log)
 	return result
 }

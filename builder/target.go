@@ -14,7 +14,7 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/remote/transport"
 	"golang.org/x/sync/errgroup"
 
-	"github.com/rouse-run/rouse/internal/build"
+	"github.com/rouse-run/rouse/internal/buildplan"
 	"github.com/rouse-run/rouse/internal/registry"
 )
 
@@ -38,7 +38,7 @@ type target struct {
 
 // newTarget makes no request. The puller and the pusher remember what they read and wrote, so that layers
 // that were mounted early are not asked for again.
-func newTarget(plan build.Plan, known credentials, ca []byte) (*target, error) {
+func newTarget(plan buildplan.Plan, known credentials, ca []byte) (*target, error) {
 	tag, err := name.NewTag(plan.Target, name.StrictValidation)
 	if err != nil {
 		return nil, fmt.Errorf("the plan's target: %w", err)
@@ -111,17 +111,17 @@ func (t *target) failure(err error) error {
 	case errors.Is(err, context.Canceled):
 		return err
 	case errors.Is(err, registry.ErrForbidden):
-		return fail(build.RegistryForbidden, "registry %s: %s; correct the credentials in the Secret that names the registry", host, err)
+		return fail(buildplan.RegistryForbidden, "registry %s: %s; correct the credentials in the Secret that names the registry", host, err)
 	case errors.Is(err, registry.ErrFull):
-		return fail(build.RegistryFull, "registry %s: %s; delete images, or give it a larger volume or quota", host, err)
+		return fail(buildplan.RegistryFull, "registry %s: %s; delete images, or give it a larger volume or quota", host, err)
 	case errors.Is(err, registry.ErrUntrusted):
-		return fail(build.RegistryUnavailable, "registry %s: %s; %s", host, err, caRemedy)
+		return fail(buildplan.RegistryUnavailable, "registry %s: %s; %s", host, err, caRemedy)
 	case errors.Is(err, registry.ErrUnavailable):
-		return fail(build.RegistryUnavailable, "registry %s: %s; it is tried again", host, err)
+		return fail(buildplan.RegistryUnavailable, "registry %s: %s; it is tried again", host, err)
 	}
 	if answer := (&transport.Error{}); errors.As(err, &answer) && answer.StatusCode == http.StatusRequestEntityTooLarge {
-		return fail(build.ImageTooLarge, "registry %s, or a proxy before it, takes no layer of this size; raise its limit, or depend on less", host)
+		return fail(buildplan.ImageTooLarge, "registry %s, or a proxy before it, takes no layer of this size; raise its limit, or depend on less", host)
 	}
-	return fail(build.RegistryForbidden, "registry %s does not take the image: %s; does the repository %s exist there, and may it be written to?",
+	return fail(buildplan.RegistryForbidden, "registry %s does not take the image: %s; does the repository %s exist there, and may it be written to?",
 		host, err, t.tag.RepositoryStr())
 }

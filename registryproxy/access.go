@@ -6,7 +6,7 @@ import (
 	"regexp"
 	"strings"
 
-	"github.com/rouse-run/rouse/internal/build"
+	"github.com/rouse-run/rouse/internal/buildplan"
 	"github.com/rouse-run/rouse/internal/registry"
 )
 
@@ -61,7 +61,7 @@ func Decide(account Account, method string, u *url.URL) Access {
 	case owns(account, asked.repository):
 		return write(account, method, asked, u, "")
 	}
-	digest, ok := build.CopyDigest(asked.reference)
+	digest, ok := buildplan.CopyDigest(asked.reference)
 	if asked.kind == "manifests" && !ok {
 		return Access{}
 	}
@@ -125,4 +125,6 @@ func owns(account Account, repository string) bool {
 	return strings.HasPrefix(repository, registry.RepositoryPrefix(account.Name)) && !strings.Contains(repository, "/")
 }
 
-func isBase(repository string) bool { return strings.HasPrefix(repository, build.BaseRepositories+"/") }
+func isBase(repository string) bool {
+	return strings.HasPrefix(repository, buildplan.BaseRepositories+"/")
+}

@@ -8,7 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/rouse-run/rouse/internal/build"
+	"github.com/rouse-run/rouse/internal/buildplan"
 	"github.com/rouse-run/rouse/internal/registry"
 )
 
@@ -21,7 +21,7 @@ var (
 	other  = registry.Tenant{Namespace: "team-prod", UID: "1"}.Repository("price")
 	later  = registry.Tenant{Namespace: "team", UID: "2"}.Repository("price")
 	base   = "rouse-base/example.org_5000/team/runtime"
-	copied = build.CopyTag("v1", blob)
+	copied = buildplan.CopyTag("v1", blob)
 )
 
 func TestATenantReadsAndWritesItsOwnRepositoriesAndNoOthers(t *testing.T) {

@@ -17,7 +17,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/require"
 
-	"github.com/rouse-run/rouse/internal/build"
+	"github.com/rouse-run/rouse/internal/buildplan"
 	"github.com/rouse-run/rouse/internal/registry"
 	"github.com/rouse-run/rouse/internal/testing/registrytest"
 )
@@ -148,7 +148,7 @@ func TestACopyOfABaseIsSharedAndCannotBeReplaced(t *testing.T) {
 	f := start(t, nil)
 	first, second := registry.Tenant{Namespace: "first", UID: "1"}, registry.Tenant{Namespace: "second", UID: "2"}
 	base, digest := image(t)
-	copied := "rouse-base/example.org/runtime:" + build.CopyTag("v1", digest)
+	copied := "rouse-base/example.org/runtime:" + buildplan.CopyTag("v1", digest)
 	require.NoError(t, remote.Write(f.reference(t, copied), base, as(t, first)...))
 	_, err := remote.Get(f.reference(t, "rouse-base/example.org/runtime@"+digest), as(t, second)...)
 	require.NoError(t, err)

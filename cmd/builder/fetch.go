@@ -8,13 +8,13 @@ import (
 	"path/filepath"
 
 	"github.com/rouse-run/rouse/builder"
-	"github.com/rouse-run/rouse/internal/build"
+	"github.com/rouse-run/rouse/internal/buildplan"
 )
 
 // fetch brings what the next container needs: this program, and the source of a repository.
-func (o *options) fetch(ctx context.Context, b *builder.Builder) build.Result {
+func (o *options) fetch(ctx context.Context, b *builder.Builder) buildplan.Result {
 	if err := copyProgram(o.binaryDir); err != nil {
-		return build.Result{Reason: build.Interrupted, Message: err.Error()}
+		return buildplan.Result{Reason: buildplan.Interrupted, Message: err.Error()}
 	}
 	return b.Fetch(ctx)
 }

@@ -3,7 +3,7 @@ package main
 import (
 	"context"
 
-	"github.com/rouse-run/rouse/internal/build"
+	"github.com/rouse-run/rouse/internal/buildplan"
 	"github.com/rouse-run/rouse/internal/git"
 )
 
@@ -11,7 +11,7 @@ import (
 type repositories struct{ dir string }
 
 // Fetch writes the files of the source's directory at its commit into a directory.
-func (r repositories) Fetch(ctx context.Context, source build.Git, ca []byte, into string) error {
+func (r repositories) Fetch(ctx context.Context, source buildplan.Git, ca []byte, into string) error {
 	credentials, err := git.ReadDir(source.Auth, r.dir)
 	if err != nil {
 		return err
@@ -22,5 +22,5 @@ func (r repositories) Fetch(ctx context.Context, source build.Git, ca []byte, in
 	}
 	return client.Fetch(ctx,
 		git.Repository{URL: source.URL, Credentials: credentials},
-		git.Commit{Hash: source.Commit, Reference: source.Reference, BaseDir: build.CleanDir(source.BaseDir)}, into)
+		git.Commit{Hash: source.Commit, Reference: source.Reference, BaseDir: buildplan.CleanDir(source.BaseDir)}, into)
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/go-logr/logr"
 
 	"github.com/rouse-run/rouse/builder"
-	"github.com/rouse-run/rouse/internal/build"
+	"github.com/rouse-run/rouse/internal/buildplan"
 	"github.com/rouse-run/rouse/internal/daemon"
 )
 
@@ -25,11 +25,11 @@ func start(args []string, stdout, stderr io.Writer) int {
 	if len(args) > 0 {
 		name, args = args[0], args[1:]
 	}
-	steps := map[string]func(*options, *builder.Builder, context.Context) build.Result{
-		"fetch":   func(o *options, b *builder.Builder, ctx context.Context) build.Result { return o.fetch(ctx, b) },
-		"install": func(_ *options, b *builder.Builder, ctx context.Context) build.Result { return b.Install(ctx) },
-		"push":    func(_ *options, b *builder.Builder, ctx context.Context) build.Result { return b.Push(ctx) },
-		"prepare": func(_ *options, b *builder.Builder, ctx context.Context) build.Result { return b.Prepare(ctx) },
+	steps := map[string]func(*options, *builder.Builder, context.Context) buildplan.Result{
+		"fetch":   func(o *options, b *builder.Builder, ctx context.Context) buildplan.Result { return o.fetch(ctx, b) },
+		"install": func(_ *options, b *builder.Builder, ctx context.Context) buildplan.Result { return b.Install(ctx) },
+		"push":    func(_ *options, b *builder.Builder, ctx context.Context) buildplan.Result { return b.Push(ctx) },
+		"prepare": func(_ *options, b *builder.Builder, ctx context.Context) buildplan.Result { return b.Prepare(ctx) },
 	}
 	step, known := steps[name]
 	if !known {

@@ -11,7 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/rouse-run/rouse/internal/build"
+	"github.com/rouse-run/rouse/internal/buildplan"
 	"github.com/rouse-run/rouse/internal/testing/loopback"
 )
 
@@ -44,21 +44,21 @@ func TestTheResultIsTheTerminationMessageAndTheExitCode(t *testing.T) {
 	address := loopback.Address(t)
 	for name, tc := range map[string]struct {
 		command string
-		plan    build.Plan
+		plan    buildplan.Plan
 		code    int
-		want    build.Reason
+		want    buildplan.Reason
 	}{
-		"prepared":                 {"prepare", build.Plan{Runtime: "nodejs22", Source: "exports.main = () => 1"}, 0, ""},
-		"does not compile":         {"prepare", build.Plan{Runtime: "nodejs22", Source: "exports.main = ("}, 1, build.SourceInvalid},
-		"no registry answers":      {"push", build.Plan{Runtime: "nodejs22", Base: "base:1", Target: address + "/a:1"}, 1, build.RegistryUnavailable},
-		"a repository that is not": {"fetch", build.Plan{Runtime: "nodejs22", Git: &build.Git{URL: "file:///etc"}}, 1, build.SourceUnavailable},
+		"prepared":                 {"prepare", buildplan.Plan{Runtime: "nodejs22", Source: "exports.main = () => 1"}, 0, ""},
+		"does not compile":         {"prepare", buildplan.Plan{Runtime: "nodejs22", Source: "exports.main = ("}, 1, buildplan.SourceInvalid},
+		"no registry answers":      {"push", buildplan.Plan{Runtime: "nodejs22", Base: "base:1", Target: address + "/a:1"}, 1, buildplan.RegistryUnavailable},
+		"a repository that is not": {"fetch", buildplan.Plan{Runtime: "nodejs22", Git: &buildplan.Git{URL: "file:///etc"}}, 1, buildplan.SourceUnavailable},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			root := t.TempDir()
-			text, err := build.EncodePlan(tc.plan)
+			text, err := buildplan.EncodePlan(tc.plan)
 			require.NoError(t, err)
-			require.NoError(t, os.WriteFile(filepath.Join(root, build.PlanFile), text, 0o600))
+			require.NoError(t, os.WriteFile(filepath.Join(root, buildplan.PlanFile), text, 0o600))
 			require.NoError(t, os.Mkdir(filepath.Join(root, "function"), 0o700))
 			source := filepath.Join(root, "source")
 			require.NoError(t, os.Mkdir(source, 0o700))
@@ -81,7 +81,7 @@ func TestTheResultIsTheTerminationMessageAndTheExitCode(t *testing.T) {
 			beside.Wait()
 			text, err = os.ReadFile(message)
 			require.NoError(t, err)
-			result, err := build.DecodeResult(string(text))
+			result, err := buildplan.DecodeResult(string(text))
 			require.NoError(t, err)
 			require.Equal(t, tc.want, result.Reason, result.Message)
 			if tc.code == 0 {

@@ -8,7 +8,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/rouse-run/rouse/builder"
-	"github.com/rouse-run/rouse/internal/build"
+	"github.com/rouse-run/rouse/internal/buildplan"
 )
 
 type options struct {
@@ -20,7 +20,7 @@ type options struct {
 
 func defaultOptions() *options {
 	return &options{
-		builder: builder.DefaultOptions(), binaryDir: build.BinaryDir, gitDir: build.GitDir, terminationLog: "/dev/termination-log",
+		builder: builder.DefaultOptions(), binaryDir: buildplan.BinaryDir, gitDir: buildplan.GitDir, terminationLog: "/dev/termination-log",
 	}
 }
 
@@ -36,12 +36,12 @@ func (o *options) BindFlags(fs *pflag.FlagSet) {
 func (o *options) Validate() error { return o.builder.Validate() }
 
 // end reports the result to the controller and, when it is a failure, to the exit code.
-func (o *options) end(result build.Result) error {
+func (o *options) end(result buildplan.Result) error {
 	var failure error
 	if result.Reason != "" {
 		failure = fmt.Errorf("%s: %s", result.Reason, result.Message)
 	}
-	text, err := build.EncodeResult(result)
+	text, err := buildplan.EncodeResult(result)
 	if err == nil {
 		err = os.WriteFile(o.terminationLog, text, 0o644) //nolint:gosec // the kubelet reads it
 	}

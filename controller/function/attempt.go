@@ -11,7 +11,7 @@ import (
 	batchv1 "k8s.io/api/batch/v1"
 
 	"github.com/rouse-run/rouse/controller/buildqueue"
-	"github.com/rouse-run/rouse/internal/build"
+	"github.com/rouse-run/rouse/internal/buildplan"
 )
 
 // Annotations of a build's Job. The next try is computed from them, so that it
@@ -27,7 +27,7 @@ const (
 	// commit it builds and what the commit was found by.
 	annotationCommit    = "rouse.run/build-commit"
 	annotationReference = "rouse.run/build-reference"
-	// annotationProblem is a build.Result of the controller's: why it ended the
+	// annotationProblem is a buildplan.Result of the controller's: why it ended the
 	// build.
 	annotationProblem = "rouse.run/build-problem"
 )
@@ -79,7 +79,7 @@ func (a attempt) id() string {
 
 // after is the attempt that follows a failed one. It is due at once when
 // something has changed that the failed one may have failed of.
-func (a attempt) after(failed *batchv1.Job, result build.Result) (next attempt, due time.Time) {
+func (a attempt) after(failed *batchv1.Job, result buildplan.Result) (next attempt, due time.Time) {
 	last := attemptOf(failed)
 	ended := endOf(failed)
 	if last.inputs != a.inputs {

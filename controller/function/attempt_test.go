@@ -10,7 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/rouse-run/rouse/controller/function/resources"
-	"github.com/rouse-run/rouse/internal/build"
+	"github.com/rouse-run/rouse/internal/buildplan"
 )
 
 // jobFor is one that ended at noon, or runs.
@@ -37,21 +37,21 @@ func TestWhenABuildIsTriedAgain(t *testing.T) {
 	}
 	for name, tc := range map[string]struct {
 		last     attempt
-		reason   build.Reason
+		reason   buildplan.Reason
 		want     attempt
 		wantWait time.Duration
 	}{
-		"a transient failure is tried soon":         {after(0), build.RegistryUnavailable, after(1), 30 * time.Second},
-		"then later":                                {after(1), build.PackagesUnreachable, after(2), time.Minute},
-		"and later":                                 {after(3), build.Interrupted, after(4), 4 * time.Minute},
-		"but within ten minutes":                    {after(9), build.RegistryFull, after(10), 10 * time.Minute},
-		"however often it failed":                   {after(1000), build.RegistryFull, after(1001), 10 * time.Minute},
-		"what must be repaired is tried after long": {after(0), build.PackageNotFound, after(1), time.Hour},
-		"and at once after a repair":                {attempt{target: wanted.target, inputs: "other", failures: 7}, build.PackageForbidden, wanted, 0},
+		"a transient failure is tried soon":         {after(0), buildplan.RegistryUnavailable, after(1), 30 * time.Second},
+		"then later":                                {after(1), buildplan.PackagesUnreachable, after(2), time.Minute},
+		"and later":                                 {after(3), buildplan.Interrupted, after(4), 4 * time.Minute},
+		"but within ten minutes":                    {after(9), buildplan.RegistryFull, after(10), 10 * time.Minute},
+		"however often it failed":                   {after(1000), buildplan.RegistryFull, after(1001), 10 * time.Minute},
+		"what must be repaired is tried after long": {after(0), buildplan.PackageNotFound, after(1), time.Hour},
+		"and at once after a repair":                {attempt{target: wanted.target, inputs: "other", failures: 7}, buildplan.PackageForbidden, wanted, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			next, due := wanted.after(jobFor(tc.last, jobEnded(batchv1.JobFailed, "")), build.Result{Reason: tc.reason})
+			next, due := wanted.after(jobFor(tc.last, jobEnded(batchv1.JobFailed, "")), buildplan.Result{Reason: tc.reason})
 			require.Equal(t, tc.want, next)
 			require.Equal(t, noon().Add(tc.wantWait), due)
 			require.NotEqual(t, tc.last.id(), next.id(), "the Job of the last attempt is still there")
@@ -107,13 +107,13 @@ func TestResultOfABuild(t *testing.T) {
 	for name, tc := range map[string]struct {
 		job    batchv1.JobCondition
 		pods   []corev1.Pod
-		reason build.Reason
+		reason buildplan.Reason
 		digest string
 		says   string
 	}{
 		"the builder's word counts": {
 			job: jobEnded(batchv1.JobFailed, ""), pods: []corev1.Pod{terminated(target, 1, "Error", `{"reason":"PackageNotFound","message":"no left-pad"}`)},
-			reason: build.PackageNotFound, says: "no left-pad",
+			reason: buildplan.PackageNotFound, says: "no left-pad",
 		},
 		"an image": {
 			job: jobEnded(batchv1.JobComplete, ""), pods: []corev1.Pod{terminated(target, 0, "Completed", `{"digest":"sha256:1"}`)}, digest: "sha256:1",
@@ -123,21 +123,21 @@ func TestResultOfABuild(t *testing.T) {
 		},
 		"no memory": {
 			job: jobEnded(batchv1.JobFailed, ""), pods: []corev1.Pod{terminated(target, 137, "OOMKilled", "")},
-			reason: build.OutOfMemory, says: "spec.resourceConfiguration.build",
+			reason: buildplan.OutOfMemory, says: "spec.resourceConfiguration.build",
 		},
 		"no word": {
 			job: jobEnded(batchv1.JobFailed, ""), pods: []corev1.Pod{terminated(target, 2, "Error", "panic: x")},
-			reason: build.Interrupted, says: "exit code 2",
+			reason: buildplan.Interrupted, says: "exit code 2",
 		},
 		"a builder that cannot be brought": {
-			job: jobEnded(batchv1.JobFailed, ""), pods: []corev1.Pod{bringer(1, "no space left")}, reason: build.Interrupted, says: "Container builder",
+			job: jobEnded(batchv1.JobFailed, ""), pods: []corev1.Pod{bringer(1, "no space left")}, reason: buildplan.Interrupted, says: "Container builder",
 		},
 		"too long": {
-			job: jobEnded(batchv1.JobFailed, batchv1.JobReasonDeadlineExceeded), reason: build.Interrupted, says: "took longer",
+			job: jobEnded(batchv1.JobFailed, batchv1.JobReasonDeadlineExceeded), reason: buildplan.Interrupted, says: "took longer",
 		},
 		"too long since it has a node": {
 			job: jobEnded(batchv1.JobFailed, batchv1.JobReasonBackoffLimitExceeded), pods: []corev1.Pod{late(terminated(target, 137, "Error", ""))},
-			reason: build.Interrupted, says: "took longer",
+			reason: buildplan.Interrupted, says: "took longer",
 		},
 		"an image just in time": {
 			job:  jobEnded(batchv1.JobFailed, batchv1.JobReasonBackoffLimitExceeded),
@@ -146,9 +146,9 @@ func TestResultOfABuild(t *testing.T) {
 		"evicted": {
 			job:    jobEnded(batchv1.JobFailed, ""),
 			pods:   []corev1.Pod{{Status: corev1.PodStatus{Reason: "Evicted", Message: "The node was low on resource: ephemeral-storage"}}},
-			reason: build.Interrupted, says: "Evicted: The node was low",
+			reason: buildplan.Interrupted, says: "Evicted: The node was low",
 		},
-		"a pod that is gone": {job: jobEnded(batchv1.JobFailed, ""), reason: build.Interrupted, says: "gone"},
+		"a pod that is gone": {job: jobEnded(batchv1.JobFailed, ""), reason: buildplan.Interrupted, says: "gone"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -173,14 +173,14 @@ func TestResultOfABuild(t *testing.T) {
 func TestAFailedBuildSaysWhyWhereAndWhen(t *testing.T) {
 	t.Parallel()
 	job := jobFor(attempt{target: "t"}, jobEnded(batchv1.JobFailed, ""))
-	got := failedBuildCondition(job, build.Result{Reason: build.PackageNotFound, Message: "There is no left-pad 99.", Log: "npm error 404\n"},
+	got := failedBuildCondition(job, buildplan.Result{Reason: buildplan.PackageNotFound, Message: "There is no left-pad 99.", Log: "npm error 404\n"},
 		noon().Add(time.Hour), noon())
 	require.Equal(t, "Job "+job.Name+" failed: There is no left-pad 99. The last lines of the log:\nnpm error 404\n"+
 		"All of the log: kubectl logs --namespace shop job/"+job.Name+". It is built again as soon as the source, the dependencies, "+
 		"the Secrets of the build or the annotation rouse.run/rebuild change, otherwise at 2026-01-01 13:00:00 UTC", got.message)
 	require.Equal(t, time.Hour, got.requeueAfter)
 
-	got = failedBuildCondition(job, build.Result{Reason: build.RegistryFull, Message: "No space"}, noon().Add(30*time.Second), noon())
+	got = failedBuildCondition(job, buildplan.Result{Reason: buildplan.RegistryFull, Message: "No space"}, noon().Add(30*time.Second), noon())
 	require.Contains(t, got.message, "failed: No space. All of the log")
 	require.Contains(t, got.message, "It is tried again at 2026-01-01 12:00:30 UTC")
 }

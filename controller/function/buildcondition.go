@@ -11,7 +11,7 @@ import (
 
 	"github.com/rouse-run/rouse/api/serverless/v1alpha2"
 	"github.com/rouse-run/rouse/controller/buildqueue"
-	"github.com/rouse-run/rouse/internal/build"
+	"github.com/rouse-run/rouse/internal/buildplan"
 )
 
 const (
@@ -59,7 +59,7 @@ func builtCondition(s *scope, message string) conditionUpdate {
 
 // failedBuildCondition reports why a build failed, where the rest of the log is, and when
 // the next one comes.
-func failedBuildCondition(job *batchv1.Job, result build.Result, due, now time.Time) conditionUpdate {
+func failedBuildCondition(job *batchv1.Job, result buildplan.Result, due, now time.Time) conditionUpdate {
 	message := fmt.Sprintf("Job %s failed: %s", job.Name, strings.TrimSuffix(withLog(result), "."))
 	if !strings.HasSuffix(message, "\n") {
 		message += ". "
@@ -87,7 +87,7 @@ func unavailableRegistryCondition(err error) conditionUpdate {
 	return v
 }
 
-func noRegistryCondition(plan *build.Plan) conditionUpdate {
+func noRegistryCondition(plan *buildplan.Plan) conditionUpdate {
 	what := "installs the dependencies"
 	if plan.Git != nil {
 		what = "fetches the source and installs the dependencies"

@@ -10,7 +10,7 @@ import (
 	"github.com/rouse-run/rouse/api/serverless/v1alpha2"
 	"github.com/rouse-run/rouse/controller/function/resources"
 	"github.com/rouse-run/rouse/controller/registry"
-	"github.com/rouse-run/rouse/internal/build"
+	"github.com/rouse-run/rouse/internal/buildplan"
 	images "github.com/rouse-run/rouse/internal/registry"
 )
 
@@ -76,8 +76,8 @@ func unreachableRegistryCondition(at *registry.Registry, err error) conditionUpd
 
 // imageTag names an image by all that it is made of. The user's wish to build
 // again is part of it, because the registry has the image otherwise.
-func imageTag(fn *v1alpha2.Function, plan build.Plan) string {
-	tag := build.Tag(plan)
+func imageTag(fn *v1alpha2.Function, plan buildplan.Plan) string {
+	tag := buildplan.Tag(plan)
 	if again := fn.Annotations[v1alpha2.AnnotationRebuild]; again != "" {
 		tag += "-" + fingerprint(again)[:8]
 	}

@@ -13,7 +13,7 @@ import (
 	"github.com/rouse-run/rouse/api/serverless/v1alpha2"
 	"github.com/rouse-run/rouse/controller/buildqueue"
 	"github.com/rouse-run/rouse/controller/function/resources"
-	"github.com/rouse-run/rouse/internal/build"
+	"github.com/rouse-run/rouse/internal/buildplan"
 	"github.com/rouse-run/rouse/internal/kube"
 )
 
@@ -55,7 +55,7 @@ func (r *Reconciler) createJob(ctx context.Context, s *scope, name string, wante
 
 // applyInput writes the Secret with the plan.
 func (r *Reconciler) applyInput(ctx context.Context, s *scope, name, resource string) error {
-	plan, err := build.EncodePlan(*s.plan)
+	plan, err := buildplan.EncodePlan(*s.plan)
 	if err != nil {
 		return err
 	}

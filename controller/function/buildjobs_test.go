@@ -14,7 +14,7 @@ import (
 
 	"github.com/rouse-run/rouse/api/serverless/v1alpha2"
 	"github.com/rouse-run/rouse/controller/function/resources"
-	"github.com/rouse-run/rouse/internal/build"
+	"github.com/rouse-run/rouse/internal/buildplan"
 	images "github.com/rouse-run/rouse/internal/registry"
 )
 
@@ -37,7 +37,7 @@ func buildOf(t *testing.T, fn *v1alpha2.Function, age time.Duration) *batchv1.Jo
 	t.Helper()
 	found, err := supplyOf(fn, "runtime-nodejs22:1", nil)
 	require.NoError(t, err)
-	job := jobFor(attempt{target: "registry.example.com/" + shop().Repository("price") + ":" + build.Tag(*found.plan), inputs: "i"})
+	job := jobFor(attempt{target: "registry.example.com/" + shop().Repository("price") + ":" + buildplan.Tag(*found.plan), inputs: "i"})
 	job.UID, job.Labels, job.CreationTimestamp = "uid-of-job", resources.JobLabels(fn), metav1.NewTime(noon().Add(-age))
 	job.Spec.ActiveDeadlineSeconds = new(int64(900))
 	return job

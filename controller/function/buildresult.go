@@ -11,15 +11,15 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/rouse-run/rouse/controller/function/resources"
-	"github.com/rouse-run/rouse/internal/build"
+	"github.com/rouse-run/rouse/internal/buildplan"
 )
 
 const reasonOOMKilled = "OOMKilled"
 
 // resultOf is the result of a Job that has ended, as its pod reports it.
-func resultOf(job *batchv1.Job, pods []corev1.Pod) build.Result {
+func resultOf(job *batchv1.Job, pods []corev1.Pod) buildplan.Result {
 	if text := job.Annotations[annotationProblem]; text != "" {
-		if result, err := build.DecodeResult(text); err == nil {
+		if result, err := buildplan.DecodeResult(text); err == nil {
 			return result
 		}
 	}
@@ -30,16 +30,16 @@ func resultOf(job *batchv1.Job, pods []corev1.Pod) build.Result {
 	}
 	switch {
 	case late:
-		return build.Result{Reason: build.Interrupted, Message: "The build took longer than builds may. " +
+		return buildplan.Result{Reason: buildplan.Interrupted, Message: "The build took longer than builds may. " +
 			"Give it more with spec.resourceConfiguration.build, use fewer packages, or let builds take longer with --build-deadline"}
 	case len(pods) > 0 && strings.Contains(pods[0].Status.Message, "EmptyDir volume"):
-		return build.Result{Reason: build.ImageTooLarge, Message: "The build wrote more than one of its volumes may hold. " +
+		return buildplan.Result{Reason: buildplan.ImageTooLarge, Message: "The build wrote more than one of its volumes may hold. " +
 			"Depend on less, or ask the operator for a larger --build-volume-size"}
 	case len(pods) > 0 && pods[0].Status.Reason != "": // evicted, or its node is gone
-		return build.Result{Reason: build.Interrupted, Message: "The pod of the build was ended: " +
+		return buildplan.Result{Reason: buildplan.Interrupted, Message: "The pod of the build was ended: " +
 			strings.TrimSuffix(pods[0].Status.Reason+": "+pods[0].Status.Message, ": ")}
 	default:
-		return build.Result{Reason: build.Interrupted, Message: "The pod of the build is gone before it told what it did"}
+		return buildplan.Result{Reason: buildplan.Interrupted, Message: "The pod of the build is gone before it told what it did"}
 	}
 }
 
@@ -64,7 +64,7 @@ func endingProblem(job *batchv1.Job, pods []corev1.Pod) string {
 }
 
 // resultOfPods is what the containers of a build have reported.
-func resultOfPods(pods []corev1.Pod) (build.Result, bool) {
+func resultOfPods(pods []corev1.Pod) (buildplan.Result, bool) {
 	for i := range pods {
 		statuses := slices.Concat(pods[i].Status.ContainerStatuses, pods[i].Status.InitContainerStatuses)
 		for j := range statuses {
@@ -73,32 +73,32 @@ func resultOfPods(pods []corev1.Pod) (build.Result, bool) {
 			}
 		}
 	}
-	return build.Result{}, false
+	return buildplan.Result{}, false
 }
 
 // resultOfContainer reads the message that the builder left.
-func resultOfContainer(status *corev1.ContainerStatus) (build.Result, bool) {
+func resultOfContainer(status *corev1.ContainerStatus) (buildplan.Result, bool) {
 	ended := status.State.Terminated
 	if ended == nil || ended.ExitCode == 0 && status.Name != resources.PushContainerName {
-		return build.Result{}, false
+		return buildplan.Result{}, false
 	}
-	result, err := build.DecodeResult(ended.Message)
+	result, err := buildplan.DecodeResult(ended.Message)
 	switch {
 	case err == nil && (result.Digest != "" || result.Reason != ""):
 		return result, true
 	case ended.Reason == reasonOOMKilled:
-		return build.Result{Reason: build.OutOfMemory, Message: "The build ran out of memory. " +
+		return buildplan.Result{Reason: buildplan.OutOfMemory, Message: "The build ran out of memory. " +
 			"Give it more with spec.resourceConfiguration.build, such as profile: fast"}, true
 	case ended.ExitCode == 0:
-		return build.Result{}, false
+		return buildplan.Result{}, false
 	default:
-		return build.Result{Reason: build.Interrupted, Message: fmt.Sprintf("Container %s of the build ended with exit code %d (%s) "+
+		return buildplan.Result{Reason: buildplan.Interrupted, Message: fmt.Sprintf("Container %s of the build ended with exit code %d (%s) "+
 			"and said no more; its log may", status.Name, ended.ExitCode, ended.Reason)}, true
 	}
 }
 
 // withLog is the message of a result and the end of the log.
-func withLog(result build.Result) string {
+func withLog(result buildplan.Result) string {
 	log := strings.TrimSpace(result.Log)
 	if log == "" {
 		return result.Message
@@ -134,8 +134,8 @@ func jobCondition(job *batchv1.Job, kind batchv1.JobConditionType) batchv1.JobCo
 
 // problemOf writes down why the controller ends a build that cannot begin.
 func problemOf(trouble string) (string, error) {
-	text, err := json.Marshal(build.Result{
-		Reason:  build.Interrupted,
+	text, err := json.Marshal(buildplan.Result{
+		Reason:  buildplan.Interrupted,
 		Message: "The pod of the build does not start: " + cmp.Or(trouble, "Kubernetes reports no reason"),
 	})
 	return string(text), err

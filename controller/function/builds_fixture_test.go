@@ -19,7 +19,7 @@ import (
 	"github.com/rouse-run/rouse/controller/buildqueue"
 	"github.com/rouse-run/rouse/controller/function/resources"
 	"github.com/rouse-run/rouse/controller/registry"
-	"github.com/rouse-run/rouse/internal/build"
+	"github.com/rouse-run/rouse/internal/buildplan"
 	"github.com/rouse-run/rouse/internal/dialguard"
 	images "github.com/rouse-run/rouse/internal/registry"
 	"github.com/rouse-run/rouse/internal/testing/registrytest"
@@ -89,9 +89,9 @@ func (w *fixture) awaitJob(fn *v1alpha2.Function, before ...*batchv1.Job) *batch
 
 // end does what the kubelet does when the builder has ended and, unless it has succeeded, what the Job controller
 // does. A success is to be seen before the Job controller does.
-func (w *fixture) end(job *batchv1.Job, result build.Result, when time.Time) {
+func (w *fixture) end(job *batchv1.Job, result buildplan.Result, when time.Time) {
 	w.t.Helper()
-	message, err := build.EncodeResult(result)
+	message, err := buildplan.EncodeResult(result)
 	require.NoError(w.t, err)
 	code, phase := int32(0), corev1.PodRunning
 	if result.Reason != "" {

@@ -15,7 +15,7 @@ import (
 
 	"github.com/rouse-run/rouse/api/serverless/v1alpha2"
 	controllergit "github.com/rouse-run/rouse/controller/git"
-	"github.com/rouse-run/rouse/internal/build"
+	"github.com/rouse-run/rouse/internal/buildplan"
 	"github.com/rouse-run/rouse/internal/git"
 	"github.com/rouse-run/rouse/internal/testing/registrytest"
 )
@@ -41,7 +41,7 @@ func followsCommits(w *fixture, repositories *fakeRepositories) {
 	finish := func(before ...*batchv1.Job) *appsv1.Deployment {
 		job := w.awaitJob(fn, before...)
 		digest := push(t, target(job))
-		w.end(job, build.Result{Digest: digest}, time.Now())
+		w.end(job, buildplan.Result{Digest: digest}, time.Now())
 		deployment := w.awaitImage(fn, server.Host+"/"+w.repository()+"@"+digest)
 		w.roll(deployment)
 		return deployment
@@ -73,7 +73,7 @@ func survivesRepository(w *fixture, repositories *fakeRepositories) {
 	fn := w.create(gitSource(url))
 	job := w.awaitJob(fn)
 	digest := push(t, target(job))
-	w.end(job, build.Result{Digest: digest}, time.Now())
+	w.end(job, buildplan.Result{Digest: digest}, time.Now())
 	deployment := w.awaitImage(fn, server.Host+"/"+w.repository()+"@"+digest)
 	w.roll(deployment)
 	await(w, fn, "the commit runs", func(fn *v1alpha2.Function) bool { return fn.Status.GitRepository != nil })

@@ -22,7 +22,7 @@ import (
 
 	"github.com/rouse-run/rouse/api/serverless/v1alpha2"
 	"github.com/rouse-run/rouse/controller/function/resources"
-	"github.com/rouse-run/rouse/internal/build"
+	"github.com/rouse-run/rouse/internal/buildplan"
 	"github.com/rouse-run/rouse/internal/testing/registrytest"
 	"github.com/rouse-run/rouse/internal/workload"
 )
@@ -70,7 +70,7 @@ func buildsOnce(w *fixture, _ *fakeRepositories) {
 	require.True(t, metav1.IsControlledBy(job, fn))
 	input := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: job.Name}}
 	require.NoError(t, w.Get(t.Context(), client.ObjectKeyFromObject(input), input))
-	plan, err := build.DecodePlan(input.Data[build.PlanFile])
+	plan, err := buildplan.DecodePlan(input.Data[buildplan.PlanFile])
 	require.NoError(t, err)
 	require.Equal(t, target(job), plan.Target)
 	require.True(t, plan.Insecure)
@@ -78,7 +78,7 @@ func buildsOnce(w *fixture, _ *fakeRepositories) {
 	require.True(t, strings.HasPrefix(plan.Target, server.Host+"/"+w.repository()+":"), plan.Target)
 
 	digest := push(t, plan.Target)
-	w.end(job, build.Result{Digest: digest}, time.Now())
+	w.end(job, buildplan.Result{Digest: digest}, time.Now())
 	image := server.Host + "/" + w.repository() + "@" + digest
 	deployment := w.awaitImage(fn, image)
 	pod := deployment.Spec.Template.Spec
@@ -137,7 +137,7 @@ func (w *fixture) built(server *registrytest.Registry) (*v1alpha2.Function, *app
 	fn := w.create(withDependencies("nodejs22", leftPad))
 	job := w.awaitJob(fn)
 	digest := push(w.t, target(job))
-	w.end(job, build.Result{Digest: digest}, time.Now())
+	w.end(job, buildplan.Result{Digest: digest}, time.Now())
 	deployment := w.awaitImage(fn, server.Host+"/"+w.repository()+"@"+digest)
 	w.roll(deployment)
 	w.awaitCondition(fn, v1alpha2.ConditionRunning, metav1.ConditionTrue, v1alpha2.ReasonDeploymentReady)
@@ -153,7 +153,7 @@ func survivesFailure(w *fixture, _ *fakeRepositories) {
 
 	update(w, fn, withDependencies("nodejs22", `{"dependencies":{"left-pad":"99.0.0"}}`))
 	job := w.awaitJob(fn)
-	w.end(job, build.Result{Reason: build.PackageNotFound, Message: "There is no left-pad 99.0.0", Log: "npm error notarget"}, time.Now())
+	w.end(job, buildplan.Result{Reason: buildplan.PackageNotFound, Message: "There is no left-pad 99.0.0", Log: "npm error notarget"}, time.Now())
 	condition := w.awaitCondition(fn, v1alpha2.ConditionBuildReady, metav1.ConditionFalse, v1alpha2.ReasonJobFailed)
 	for _, says := range []string{job.Name, "There is no left-pad 99.0.0", "npm error notarget", "kubectl logs", "otherwise at"} {
 		require.Contains(t, condition.Message, says)
@@ -178,13 +178,13 @@ func triesAgain(w *fixture, _ *fakeRepositories) {
 	w.useRegistry(registrytest.Start(t))
 	fn := w.create(withDependencies("nodejs22", leftPad))
 	first := w.awaitJob(fn)
-	w.end(first, build.Result{Reason: build.PackagesUnreachable, Message: "no answer"}, time.Now().Add(-firstRetry+2*time.Second))
+	w.end(first, buildplan.Result{Reason: buildplan.PackagesUnreachable, Message: "no answer"}, time.Now().Add(-firstRetry+2*time.Second))
 	condition := w.awaitCondition(fn, v1alpha2.ConditionBuildReady, metav1.ConditionFalse, v1alpha2.ReasonJobFailed)
 	require.Contains(t, condition.Message, "It is tried again at")
 	second := w.awaitJob(fn, first)
 	require.Equal(t, "1", second.Annotations[annotationFailures])
 	require.Len(t, w.jobs(fn), 2, "the log of the first is kept while the second runs")
-	w.end(second, build.Result{Reason: build.PackagesUnreachable, Message: "no answer"}, time.Now())
+	w.end(second, buildplan.Result{Reason: buildplan.PackagesUnreachable, Message: "no answer"}, time.Now())
 	require.Eventually(t, func() bool { return len(w.jobs(fn)) == 1 }, timeout, tick, "only the last failed Job is kept")
 
 	update(w, fn, func(fn *v1alpha2.Function) { fn.Annotations = map[string]string{v1alpha2.AnnotationRebuild: "now"} })
@@ -198,7 +198,7 @@ func followsSecrets(w *fixture, _ *fakeRepositories) {
 	w.useRegistry(registrytest.Start(t))
 	fn := w.create(withDependencies("nodejs22", leftPad))
 	first := w.awaitJob(fn)
-	w.end(first, build.Result{Reason: build.PackageForbidden, Message: "401"}, time.Now())
+	w.end(first, buildplan.Result{Reason: buildplan.PackageForbidden, Message: "401"}, time.Now())
 	w.awaitCondition(fn, v1alpha2.ConditionBuildReady, metav1.ConditionFalse, v1alpha2.ReasonJobFailed)
 	unrelated := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: "unrelated"}}
 	require.NoError(t, w.Create(t.Context(), unrelated))
@@ -225,7 +225,7 @@ func switchesRegistry(w *fixture, _ *fakeRepositories) {
 	require.NoError(t, w.Get(t.Context(), client.ObjectKeyFromObject(deployment), deployment))
 	require.Equal(t, before, deployment.Spec.Template.Spec.Containers[0].Image, "what runs stays until the new image is there")
 	digest := push(t, target(job))
-	w.end(job, build.Result{Digest: digest}, time.Now())
+	w.end(job, buildplan.Result{Digest: digest}, time.Now())
 	w.awaitImage(fn, second.Host+"/"+w.repository()+"@"+digest)
 
 	require.NoError(t, w.Delete(t.Context(), secret))
@@ -402,7 +402,7 @@ func installsInPods(w *fixture, _ *fakeRepositories) {
 	require.True(t, ok)
 	input := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: code.Prepared.Input}}
 	require.NoError(t, w.Get(t.Context(), client.ObjectKeyFromObject(input), input))
-	plan, err := build.DecodePlan(input.Data[build.PlanFile])
+	plan, err := buildplan.DecodePlan(input.Data[buildplan.PlanFile])
 	require.NoError(t, err)
 	require.Empty(t, plan.Target)
 	require.Equal(t, "requests==2.32.5", plan.Dependencies)
@@ -442,7 +442,7 @@ func TestBuildsTakeTurnsOnARealAPIServer(t *testing.T) {
 	require.Equal(t, "Waiting for a build slot: position 2 of 2, 1 builds run", condition.Message)
 	require.Empty(t, w.jobs(second))
 
-	ended := build.Result{Digest: push(t, target(job))}
+	ended := buildplan.Result{Digest: push(t, target(job))}
 	called := soon(func() {
 		w.end(job, ended, time.Now())
 		w.awaitJob(second)

@@ -10,7 +10,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/rouse-run/rouse/controller/function/resources"
-	"github.com/rouse-run/rouse/internal/build"
+	"github.com/rouse-run/rouse/internal/buildplan"
 )
 
 // Reasons that the kubelet gives when it cannot get an image.
@@ -154,7 +154,7 @@ func waitingDetail(waiting *corev1.ContainerStateWaiting) string {
 // explainedByBuilder is why a container that prepares the code has failed, empty
 // for any other container.
 func explainedByBuilder(ended *corev1.ContainerStateTerminated) string {
-	result, err := build.DecodeResult(ended.Message)
+	result, err := buildplan.DecodeResult(ended.Message)
 	if err != nil || ended.ExitCode == 0 {
 		return ""
 	}

@@ -11,7 +11,7 @@ import (
 	"github.com/rouse-run/rouse/api/serverless/v1alpha2"
 	"github.com/rouse-run/rouse/controller/function/resources"
 	"github.com/rouse-run/rouse/controller/registry"
-	"github.com/rouse-run/rouse/internal/build"
+	"github.com/rouse-run/rouse/internal/buildplan"
 	images "github.com/rouse-run/rouse/internal/registry"
 	"github.com/rouse-run/rouse/internal/workload"
 )
@@ -42,7 +42,7 @@ type scope struct {
 	//
 	// plan is of the image that the code needs, nil when it needs none. It is not
 	// complete before the registry and the commit are known.
-	plan *build.Plan
+	plan *buildplan.Plan
 	// registry is where the images are kept, nil when there is none, and tenant
 	// whose they are.
 	registry *registry.Registry

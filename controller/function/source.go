@@ -5,7 +5,7 @@ import (
 	"strings"
 
 	"github.com/rouse-run/rouse/api/serverless/v1alpha2"
-	"github.com/rouse-run/rouse/internal/build"
+	"github.com/rouse-run/rouse/internal/buildplan"
 	"github.com/rouse-run/rouse/internal/workload"
 )
 
@@ -21,7 +21,7 @@ type supply struct {
 	inline *workload.Inline
 	// plan is of an image that has to be built, nil when the runtime's is enough.
 	// The commit of a Git repository is not known yet, nor where the image goes.
-	plan *build.Plan
+	plan *buildplan.Plan
 }
 
 // supplyOf decides how the code reaches the pods. A small source never goes into
@@ -30,7 +30,7 @@ type supply struct {
 func supplyOf(fn *v1alpha2.Function, base string, ca []byte) (supply, error) {
 	plan := planOn(base, fn)
 	if repository := fn.Spec.Source.GitRepository; repository != nil {
-		plan.Git = &build.Git{URL: repository.URL, Reference: repository.Reference, BaseDir: repository.BaseDir}
+		plan.Git = &buildplan.Git{URL: repository.URL, Reference: repository.Reference, BaseDir: repository.BaseDir}
 		if repository.Auth != nil {
 			plan.Git.Auth = string(repository.Auth.Type)
 		}
@@ -69,16 +69,16 @@ func supplyByKyma(fn *v1alpha2.Function, base string, ca []byte) (supply, error)
 	return supply{plan: plan}, checkInput(plan, ca)
 }
 
-func planOn(base string, fn *v1alpha2.Function) *build.Plan {
-	return &build.Plan{
+func planOn(base string, fn *v1alpha2.Function) *buildplan.Plan {
+	return &buildplan.Plan{
 		Function: fn.Namespace + "/" + fn.Name, Owner: string(fn.UID), Runtime: string(fn.Spec.Runtime), Base: base,
 		OwnBase: fn.Spec.RuntimeImageOverride != "",
 	}
 }
 
 // checkInput makes sure that the input of the builder fits its Secret.
-func checkInput(plan *build.Plan, ca []byte) error {
-	content, err := build.EncodePlan(*plan)
+func checkInput(plan *buildplan.Plan, ca []byte) error {
+	content, err := buildplan.EncodePlan(*plan)
 	if err != nil {
 		return err
 	}

@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/rouse-run/rouse/api/serverless/v1alpha2"
-	"github.com/rouse-run/rouse/internal/build"
+	"github.com/rouse-run/rouse/internal/buildplan"
 )
 
 func withDependencies(runtime v1alpha2.Runtime, text string) func(*v1alpha2.Function) {
@@ -34,7 +34,7 @@ func TestHowTheCodeReachesThePods(t *testing.T) {
 	tests := map[string]struct {
 		change    func(*v1alpha2.Function)
 		inEnv     bool
-		wantPlan  *build.Plan
+		wantPlan  *buildplan.Plan
 		wantError string
 	}{
 		"plain code is in the environment":       {change: func(*v1alpha2.Function) {}, inEnv: true},
@@ -45,18 +45,18 @@ func TestHowTheCodeReachesThePods(t *testing.T) {
 		},
 		"with dependencies the source stays in the environment": {
 			change: withDependencies("nodejs22", entry), inEnv: true,
-			wantPlan: &build.Plan{Runtime: "nodejs22", Dependencies: entry},
+			wantPlan: &buildplan.Plan{Runtime: "nodejs22", Dependencies: entry},
 		},
 		"a package.json that makes the source a module counts": {
 			change: withDependencies("nodejs22", `{"type":"module"}`), inEnv: true,
-			wantPlan: &build.Plan{Runtime: "nodejs22", Dependencies: `{"type":"module"}`},
+			wantPlan: &buildplan.Plan{Runtime: "nodejs22", Dependencies: `{"type":"module"}`},
 		},
 		"a requirements.txt with a package counts": {
 			change: withDependencies("python312", "# http\nrequests==2"), inEnv: true,
-			wantPlan: &build.Plan{Runtime: "python312", Dependencies: "# http\nrequests==2"},
+			wantPlan: &buildplan.Plan{Runtime: "python312", Dependencies: "# http\nrequests==2"},
 		},
 		"large code is in the image": {
-			change: withSource(large), wantPlan: &build.Plan{Runtime: "nodejs22", Source: large},
+			change: withSource(large), wantPlan: &buildplan.Plan{Runtime: "nodejs22", Source: large},
 		},
 		"code that fits no Secret is refused": {
 			change: withSource(noise(3_000_000)), wantError: "Move data out of the code, or keep the code in a Git repository",
@@ -68,7 +68,7 @@ func TestHowTheCodeReachesThePods(t *testing.T) {
 					Auth: &v1alpha2.RepositoryAuth{Type: v1alpha2.RepositoryAuthBasic, SecretName: "git"},
 				}}
 			},
-			wantPlan: &build.Plan{Runtime: "nodejs22", Git: &build.Git{
+			wantPlan: &buildplan.Plan{Runtime: "nodejs22", Git: &buildplan.Git{
 				URL: "https://example.com/shop.git", Reference: "main", BaseDir: "/price", Auth: "basic",
 			}},
 		},

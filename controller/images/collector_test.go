@@ -22,7 +22,7 @@ import (
 
 	"github.com/rouse-run/rouse/api/serverless/v1alpha2"
 	"github.com/rouse-run/rouse/controller/registry"
-	"github.com/rouse-run/rouse/internal/build"
+	"github.com/rouse-run/rouse/internal/buildplan"
 	"github.com/rouse-run/rouse/internal/kube"
 	images "github.com/rouse-run/rouse/internal/registry"
 	"github.com/rouse-run/rouse/internal/testing/registrytest"
@@ -179,7 +179,7 @@ func TestOnlyUnusedImagesAreDeletedAndTheirSpaceIsFreedWhileBuildsAreHeld(t *tes
 	t.Parallel()
 	w := newFixture(t, 0)
 	built, runs, ran, old, last := price+":"+tag("built"), price+":"+tag("runs"), price+":"+tag("ran"), price+":"+tag("old"), gone+":"+tag("last")
-	present, past := "rouse-base/example.org/runtime:"+build.CopyTag("v2", "sha256:"+hex), "rouse-base/example.org/runtime:"+build.CopyTag("v1", "sha256:"+hex)
+	present, past := "rouse-base/example.org/runtime:"+buildplan.CopyTag("v2", "sha256:"+hex), "rouse-base/example.org/runtime:"+buildplan.CopyTag("v1", "sha256:"+hex)
 	w.create(t, w.push(t, built))
 	require.NoError(t, w.kube.Create(t.Context(), &appsv1.Deployment{ObjectMeta: ours, Spec: appsv1.DeploymentSpec{Template: pods(w.push(t, runs))}}))
 	require.NoError(t, w.kube.Create(t.Context(), &appsv1.ReplicaSet{ObjectMeta: ours, Spec: appsv1.ReplicaSetSpec{Template: pods(w.push(t, ran))}}))

@@ -7,7 +7,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/rouse-run/rouse/internal/build"
+	"github.com/rouse-run/rouse/internal/buildplan"
 	"github.com/rouse-run/rouse/internal/registry"
 )
 
@@ -58,18 +58,18 @@ func (n needs) include(candidate image, tags []string) bool {
 		return true
 	case ours:
 		return n.building[types.NamespacedName{Namespace: namespace, Name: function}]
-	case strings.HasPrefix(candidate.repository, build.BaseRepositories+"/"):
+	case strings.HasPrefix(candidate.repository, buildplan.BaseRepositories+"/"):
 		return slices.ContainsFunc(tags, n.isBase)
 	case strings.Contains(candidate.repository, "/"):
 		return true
 	default: // repositories that Functions had before their names included the tenant
-		return slices.ContainsFunc(tags, func(tag string) bool { return !build.IsTag(tag) })
+		return slices.ContainsFunc(tags, func(tag string) bool { return !buildplan.IsTag(tag) })
 	}
 }
 
 func (n needs) isBase(tag string) bool {
 	for identifier := range n.bases {
-		if build.IsCopyOf(tag, identifier) {
+		if buildplan.IsCopyOf(tag, identifier) {
 			return true
 		}
 	}

@@ -8,14 +8,14 @@ import (
 	"github.com/stretchr/testify/require"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/rouse-run/rouse/internal/build"
+	"github.com/rouse-run/rouse/internal/buildplan"
 	"github.com/rouse-run/rouse/internal/registry"
 )
 
 var hex = strings.Repeat("0f", 32)
 
 // tag is one that a build gives.
-func tag(of string) string { return build.Tag(build.Plan{Source: of}) }
+func tag(of string) string { return buildplan.Tag(buildplan.Plan{Source: of}) }
 
 func TestAnImageIsGarbageWhenItIsOursAndUnused(t *testing.T) {
 	t.Parallel()

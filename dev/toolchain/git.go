@@ -9,7 +9,7 @@ import (
 	"strings"
 
 	"github.com/rouse-run/rouse/api/serverless/v1alpha2"
-	"github.com/rouse-run/rouse/internal/build"
+	"github.com/rouse-run/rouse/internal/buildplan"
 	"github.com/rouse-run/rouse/internal/dialguard"
 	"github.com/rouse-run/rouse/internal/git"
 )
@@ -32,7 +32,7 @@ func (l *launching) clone(ctx context.Context, source *v1alpha2.GitRepositorySou
 	if err != nil {
 		return "", l.explain(err)
 	}
-	base := build.CleanDir(source.BaseDir)
+	base := buildplan.CleanDir(source.BaseDir)
 	fetching := l.step("waiting for the source of the repository")
 	dir, err := l.t.store.entry(ctx, "git", keyOf(source.URL, commit, base), func() {
 		fetching.begin(fmt.Sprintf("fetching commit %.10s of the repository", commit))
@@ -79,9 +79,9 @@ func (l *launching) explain(err error) error {
 	if !ok {
 		return err
 	}
-	reason := build.SourceUnavailable
+	reason := buildplan.SourceUnavailable
 	if git.IsTransient(known) {
-		reason = build.SourceUnreachable
+		reason = buildplan.SourceUnreachable
 	}
 	return fail(Reason(reason), "%s: %s", l.fn.At, known.Message)
 }

@@ -9,7 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/rouse-run/rouse/internal/build"
+	"github.com/rouse-run/rouse/internal/buildplan"
 	"github.com/rouse-run/rouse/runtimes/languages"
 )
 
@@ -26,33 +26,33 @@ func inImage(t *testing.T, runtime string) Request {
 func TestANPMFailureHasAReasonAndAdvice(t *testing.T) {
 	t.Parallel()
 	for file, tc := range map[string]struct {
-		reason build.Reason
+		reason buildplan.Reason
 		says   []string
 	}{
-		"ejson":        {build.InvalidDependencies, []string{manifest + " is not JSON", "Expected double-quoted property name in JSON at position 36"}},
-		"einvalidname": {build.InvalidDependencies, []string{`Invalid package name "Lo Dash!"`}},
-		"einvalidtag":  {build.InvalidDependencies, []string{`"lodash@not a version!"`}},
-		"eresolve":     {build.InvalidDependencies, []string{"contradict each other", `peer react@"^18.0.0" from react-dom@18.0.0`}},
-		"eusage":       {build.InvalidDependencies, []string{"lock file's lodash@4.17.20 does not satisfy lodash@4.17.21", "commit the lock file"}},
-		"e404":         {build.PackageNotFound, []string{"rouse-no-such-package-at-all@1.0.0", manifest, "serverless-package-registry-config"}},
-		"e404scoped":   {build.PackageNotFound, []string{"@rouse-private/nothing@1.0.0"}},
-		"etarget":      {build.PackageNotFound, []string{"fits lodash@99.0.0; correct"}},
-		"e401":         {build.PackageForbidden, []string{"refuses access; put credentials into the Secret serverless-package-registry-config"}},
-		"e403":         {build.PackageForbidden, []string{"refuses access to http://registry.example.org/lodash"}},
-		"e503":         {build.PackagesUnreachable, []string{"does not answer to http://registry.example.org/lodash (E503)"}},
-		"notfoundhost": {build.PackagesUnreachable, []string{"https://registry.invalid/lodash (ENOTFOUND)"}},
-		"refused":      {build.PackagesUnreachable, []string{"http://registry.example.org/lodash (ECONNREFUSED)"}},
-		"tls":          {build.PackagesUnreachable, []string{"https://registry.example.org/lodash", "caBundle"}},
-		"git":          {build.PackagesUnreachable, []string{"Could not resolve host: github.invalid"}},
-		"nopython":     {build.CompilerMissing, []string{"microtime has to be compiled", "runtimeImageOverride"}},
-		"nomake":       {build.CompilerMissing, []string{"microtime has to be compiled"}},
-		"gyp":          {build.CompilerMissing, []string{"microtime has to be compiled"}},
-		"bigheap":      {build.OutOfMemory, []string{"build profile"}},
-		"enospc":       {build.ImageTooLarge, []string{"do not fit into the build's volume"}},
-		"badplatform":  {build.InstallFailed, []string{"Unsupported platform for fsevents@2.3.3"}},
-		"eintegrity":   {build.InstallFailed, []string{"not what the lock file says"}},
-		"nogit":        {build.InstallFailed, []string{"the runtime's image has no git"}},
-		"script":       {build.InstallFailed, []string{"a script of package.json failed: exit 3"}},
+		"ejson":        {buildplan.InvalidDependencies, []string{manifest + " is not JSON", "Expected double-quoted property name in JSON at position 36"}},
+		"einvalidname": {buildplan.InvalidDependencies, []string{`Invalid package name "Lo Dash!"`}},
+		"einvalidtag":  {buildplan.InvalidDependencies, []string{`"lodash@not a version!"`}},
+		"eresolve":     {buildplan.InvalidDependencies, []string{"contradict each other", `peer react@"^18.0.0" from react-dom@18.0.0`}},
+		"eusage":       {buildplan.InvalidDependencies, []string{"lock file's lodash@4.17.20 does not satisfy lodash@4.17.21", "commit the lock file"}},
+		"e404":         {buildplan.PackageNotFound, []string{"rouse-no-such-package-at-all@1.0.0", manifest, "serverless-package-registry-config"}},
+		"e404scoped":   {buildplan.PackageNotFound, []string{"@rouse-private/nothing@1.0.0"}},
+		"etarget":      {buildplan.PackageNotFound, []string{"fits lodash@99.0.0; correct"}},
+		"e401":         {buildplan.PackageForbidden, []string{"refuses access; put credentials into the Secret serverless-package-registry-config"}},
+		"e403":         {buildplan.PackageForbidden, []string{"refuses access to http://registry.example.org/lodash"}},
+		"e503":         {buildplan.PackagesUnreachable, []string{"does not answer to http://registry.example.org/lodash (E503)"}},
+		"notfoundhost": {buildplan.PackagesUnreachable, []string{"https://registry.invalid/lodash (ENOTFOUND)"}},
+		"refused":      {buildplan.PackagesUnreachable, []string{"http://registry.example.org/lodash (ECONNREFUSED)"}},
+		"tls":          {buildplan.PackagesUnreachable, []string{"https://registry.example.org/lodash", "caBundle"}},
+		"git":          {buildplan.PackagesUnreachable, []string{"Could not resolve host: github.invalid"}},
+		"nopython":     {buildplan.CompilerMissing, []string{"microtime has to be compiled", "runtimeImageOverride"}},
+		"nomake":       {buildplan.CompilerMissing, []string{"microtime has to be compiled"}},
+		"gyp":          {buildplan.CompilerMissing, []string{"microtime has to be compiled"}},
+		"bigheap":      {buildplan.OutOfMemory, []string{"build profile"}},
+		"enospc":       {buildplan.ImageTooLarge, []string{"do not fit into the build's volume"}},
+		"badplatform":  {buildplan.InstallFailed, []string{"Unsupported platform for fsevents@2.3.3"}},
+		"eintegrity":   {buildplan.InstallFailed, []string{"not what the lock file says"}},
+		"nogit":        {buildplan.InstallFailed, []string{"the runtime's image has no git"}},
+		"script":       {buildplan.InstallFailed, []string{"a script of package.json failed: exit 3"}},
 	} {
 		t.Run(file, func(t *testing.T) {
 			t.Parallel()
@@ -67,30 +67,30 @@ func TestANPMFailureHasAReasonAndAdvice(t *testing.T) {
 func TestAPipFailureHasAReasonAndAdvice(t *testing.T) {
 	t.Parallel()
 	for file, tc := range map[string]struct {
-		reason build.Reason
+		reason buildplan.Reason
 		says   []string
 	}{
-		"invalid":     {build.InvalidDependencies, []string{manifest, "Invalid requirement: 'requests=2.0' (from line 1 of requirements.txt)"}},
-		"invalid2":    {build.InvalidDependencies, []string{"'this is not a requirement'"}},
-		"missingfile": {build.InvalidDependencies, []string{"Could not open requirements file", "other.txt"}},
-		"conflict":    {build.InvalidDependencies, []string{"contradict each other", "requests 2.31.0 depends on urllib3<3 and >=1.21.1"}},
-		"nopkg":       {build.PackageNotFound, []string{"there is no package rouse-no-such-package-at-all==1.0", "serverless-package-registry-config"}},
-		"nover":       {build.PackageNotFound, []string{"fits requests==99.0 (the newest is 2.34.2); correct " + manifest}},
-		"python":      {build.PackageNotFound, []string{"pandas==3.0.0 for this version of Python"}},
-		"e401":        {build.PackageForbidden, []string{"http://registry.example.org/simple/requests/", "serverless-package-registry-config"}},
-		"e403":        {build.PackageForbidden, []string{"http://registry.example.org/simple/requests/"}},
-		"e503":        {build.PackagesUnreachable, []string{"http://registry.example.org/simple/requests/", "tried again"}},
-		"refused":     {build.PackagesUnreachable, []string{"does not answer (http://registry.example.org/simple/requests/)"}},
-		"dns":         {build.PackagesUnreachable, []string{"https://registry.invalid/simple/requests/"}},
-		"tls":         {build.PackagesUnreachable, []string{"certificate", "caBundle"}},
-		"gitreq":      {build.PackagesUnreachable, []string{"Could not resolve host: github.invalid"}},
-		"nogcc":       {build.CompilerMissing, []string{"netifaces has to be compiled", "runtimeImageOverride"}},
-		"nogcc313":    {build.CompilerMissing, []string{"netifaces has to be compiled"}},
-		"rust":        {build.CompilerMissing, []string{"orjson has to be compiled"}},
-		"nogit":       {build.InstallFailed, []string{"the runtime's image has no git"}},
-		"hashes":      {build.InstallFailed, []string{"not what its hash says"}},
-		"broken":      {build.InstallFailed, []string{"RuntimeError: no way"}},
-		"nopip":       {build.InstallFailed, []string{"the runtime's image has no pip"}},
+		"invalid":     {buildplan.InvalidDependencies, []string{manifest, "Invalid requirement: 'requests=2.0' (from line 1 of requirements.txt)"}},
+		"invalid2":    {buildplan.InvalidDependencies, []string{"'this is not a requirement'"}},
+		"missingfile": {buildplan.InvalidDependencies, []string{"Could not open requirements file", "other.txt"}},
+		"conflict":    {buildplan.InvalidDependencies, []string{"contradict each other", "requests 2.31.0 depends on urllib3<3 and >=1.21.1"}},
+		"nopkg":       {buildplan.PackageNotFound, []string{"there is no package rouse-no-such-package-at-all==1.0", "serverless-package-registry-config"}},
+		"nover":       {buildplan.PackageNotFound, []string{"fits requests==99.0 (the newest is 2.34.2); correct " + manifest}},
+		"python":      {buildplan.PackageNotFound, []string{"pandas==3.0.0 for this version of Python"}},
+		"e401":        {buildplan.PackageForbidden, []string{"http://registry.example.org/simple/requests/", "serverless-package-registry-config"}},
+		"e403":        {buildplan.PackageForbidden, []string{"http://registry.example.org/simple/requests/"}},
+		"e503":        {buildplan.PackagesUnreachable, []string{"http://registry.example.org/simple/requests/", "tried again"}},
+		"refused":     {buildplan.PackagesUnreachable, []string{"does not answer (http://registry.example.org/simple/requests/)"}},
+		"dns":         {buildplan.PackagesUnreachable, []string{"https://registry.invalid/simple/requests/"}},
+		"tls":         {buildplan.PackagesUnreachable, []string{"certificate", "caBundle"}},
+		"gitreq":      {buildplan.PackagesUnreachable, []string{"Could not resolve host: github.invalid"}},
+		"nogcc":       {buildplan.CompilerMissing, []string{"netifaces has to be compiled", "runtimeImageOverride"}},
+		"nogcc313":    {buildplan.CompilerMissing, []string{"netifaces has to be compiled"}},
+		"rust":        {buildplan.CompilerMissing, []string{"orjson has to be compiled"}},
+		"nogit":       {buildplan.InstallFailed, []string{"the runtime's image has no git"}},
+		"hashes":      {buildplan.InstallFailed, []string{"not what its hash says"}},
+		"broken":      {buildplan.InstallFailed, []string{"RuntimeError: no way"}},
+		"nopip":       {buildplan.InstallFailed, []string{"the runtime's image has no pip"}},
 	} {
 		t.Run(file, func(t *testing.T) {
 			t.Parallel()
@@ -103,7 +103,7 @@ func TestAPipFailureHasAReasonAndAdvice(t *testing.T) {
 	}
 }
 
-func requireFailure(t *testing.T, failed *Failure, reason build.Reason, says []string) {
+func requireFailure(t *testing.T, failed *Failure, reason buildplan.Reason, says []string) {
 	t.Helper()
 	require.Equal(t, reason, failed.Reason, failed.Message)
 	for _, part := range says {
@@ -117,7 +117,7 @@ func requireFailure(t *testing.T, failed *Failure, reason build.Reason, says []s
 func TestAPackageManagerThatTheKernelKilledNeededMemory(t *testing.T) {
 	t.Parallel()
 	ended := Ended{Output: "Collecting pandas", Killed: true}
-	requireFailure(t, inImage(t, "python312").failed(ended, ""), build.OutOfMemory, []string{"build profile"})
+	requireFailure(t, inImage(t, "python312").failed(ended, ""), buildplan.OutOfMemory, []string{"build profile"})
 }
 
 func TestTheLogIsTheEndOfTheOutput(t *testing.T) {

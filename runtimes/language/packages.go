@@ -3,7 +3,7 @@ package language
 import (
 	"regexp"
 
-	"github.com/rouse-run/rouse/internal/build"
+	"github.com/rouse-run/rouse/internal/buildplan"
 )
 
 // PackageManager installs the dependencies of Functions.
@@ -32,7 +32,7 @@ type PackageManager struct {
 	// Install is how the package manager is started.
 	Install func(Installation) Command
 	// Classify finds out why the package manager failed.
-	Classify func(Failed) (build.Reason, string)
+	Classify func(Failed) (buildplan.Reason, string)
 }
 
 // Installation is what to install, where and with what.

@@ -5,7 +5,7 @@ import (
 	"regexp"
 	"strings"
 
-	"github.com/rouse-run/rouse/internal/build"
+	"github.com/rouse-run/rouse/internal/buildplan"
 	"github.com/rouse-run/rouse/runtimes/language"
 )
 
@@ -34,31 +34,31 @@ func npmErrors(output string) string {
 }
 
 // classify finds out from npm's output why it failed.
-func classify(f language.Failed) (build.Reason, string) {
+func classify(f language.Failed) (buildplan.Reason, string) {
 	errs := npmErrors(f.Output)
 	code := language.Match(npmCode, errs)
 	switch code {
 	case "EJSONPARSE":
-		return build.InvalidDependencies, fmt.Sprintf("%s is not JSON: %s", f.Manifest, language.Match(npmJSON, errs))
+		return buildplan.InvalidDependencies, fmt.Sprintf("%s is not JSON: %s", f.Manifest, language.Match(npmJSON, errs))
 	case "EINVALIDPACKAGENAME", "EINVALIDTAGNAME", "EUNSUPPORTEDPROTOCOL", "EOVERRIDE", "EINVALIDTYPE":
-		return build.InvalidDependencies, fmt.Sprintf("%s cannot be used: %s", f.Manifest, afterCode(errs))
+		return buildplan.InvalidDependencies, fmt.Sprintf("%s cannot be used: %s", f.Manifest, afterCode(errs))
 	case "ERESOLVE":
-		return build.InvalidDependencies, fmt.Sprintf("the dependencies in %s contradict each other: %s; change a version so that they agree",
+		return buildplan.InvalidDependencies, fmt.Sprintf("the dependencies in %s contradict each other: %s; change a version so that they agree",
 			f.Manifest, language.Match(npmPeer, errs))
 	case "EUSAGE":
-		return build.InvalidDependencies, fmt.Sprintf("%s and its lock file do not agree: %s; run npm install and commit the lock file",
+		return buildplan.InvalidDependencies, fmt.Sprintf("%s and its lock file do not agree: %s; run npm install and commit the lock file",
 			f.Manifest, language.Match(npmUnmet, errs))
 	case "E404":
-		return build.PackageNotFound, fmt.Sprintf("there is no package %s; correct %s or, if it is private, %s",
+		return buildplan.PackageNotFound, fmt.Sprintf("there is no package %s; correct %s or, if it is private, %s",
 			language.Match(npmMissing, errs), f.Manifest, f.Site.Credentials)
 	case "ETARGET", "ENOVERSIONS":
-		return build.PackageNotFound, fmt.Sprintf("no version of a package fits %s; correct %s", language.Match(npmVersion, errs), f.Manifest)
+		return buildplan.PackageNotFound, fmt.Sprintf("no version of a package fits %s; correct %s", language.Match(npmVersion, errs), f.Manifest)
 	case "E401", "E403", "ENEEDAUTH", "EOTP":
-		return build.PackageForbidden, fmt.Sprintf("the package registry refuses access%s; %s", to(language.Match(npmURL, errs)), f.Site.Credentials)
+		return buildplan.PackageForbidden, fmt.Sprintf("the package registry refuses access%s; %s", to(language.Match(npmURL, errs)), f.Site.Credentials)
 	case "EBADPLATFORM", "EBADENGINE":
-		return build.InstallFailed, fmt.Sprintf("%s; choose another package or version in %s", afterCode(errs), f.Manifest)
+		return buildplan.InstallFailed, fmt.Sprintf("%s; choose another package or version in %s", afterCode(errs), f.Manifest)
 	case "EINTEGRITY":
-		return build.InstallFailed, "a package is not what the lock file says; create the lock file again, and find out who changed the package"
+		return buildplan.InstallFailed, "a package is not what the lock file says; create the lock file again, and find out who changed the package"
 	}
 	if isUnreachable(code) {
 		return unreachable(f, code, errs)
@@ -79,16 +79,16 @@ func isDistrusted(code string) bool {
 	return strings.Contains(code, "CERT") || strings.HasPrefix(code, "UNABLE_TO_") || strings.HasPrefix(code, "ERR_TLS")
 }
 
-func unreachable(f language.Failed, code, errs string) (build.Reason, string) {
+func unreachable(f language.Failed, code, errs string) (buildplan.Reason, string) {
 	where := to(language.Match(npmURL, errs))
 	if isDistrusted(code) {
-		return build.PackagesUnreachable, fmt.Sprintf("the package registry's certificate is not trusted%s (%s); %s", where, code, f.Site.Trust)
+		return buildplan.PackagesUnreachable, fmt.Sprintf("the package registry's certificate is not trusted%s (%s); %s", where, code, f.Site.Trust)
 	}
-	return build.PackagesUnreachable, fmt.Sprintf("the package registry does not answer%s (%s); %s", where, code, f.Site.Later)
+	return buildplan.PackagesUnreachable, fmt.Sprintf("the package registry does not answer%s (%s); %s", where, code, f.Site.Later)
 }
 
 // failedScript is for what a package's own script, or Git, did.
-func failedScript(f language.Failed, code, errs string) (build.Reason, string) {
+func failedScript(f language.Failed, code, errs string) (buildplan.Reason, string) {
 	if code == "ENOENT" && strings.Contains(errs, "spawn git") {
 		return f.GitMissing()
 	}
@@ -101,13 +101,13 @@ func failedScript(f language.Failed, code, errs string) (build.Reason, string) {
 	}
 	switch {
 	case name != "":
-		return build.InstallFailed, fmt.Sprintf("the install script of %s failed: %s", name, language.Match(npmCommand, errs))
+		return buildplan.InstallFailed, fmt.Sprintf("the install script of %s failed: %s", name, language.Match(npmCommand, errs))
 	case language.Match(npmCommand, errs) != "":
-		return build.InstallFailed, "a script of package.json failed: " + language.Match(npmCommand, errs)
+		return buildplan.InstallFailed, "a script of package.json failed: " + language.Match(npmCommand, errs)
 	case code == "":
-		return build.InstallFailed, "npm failed: " + language.LastLine(f.Output)
+		return buildplan.InstallFailed, "npm failed: " + language.LastLine(f.Output)
 	}
-	return build.InstallFailed, fmt.Sprintf("npm failed with %s: %s", code, afterCode(errs))
+	return buildplan.InstallFailed, fmt.Sprintf("npm failed with %s: %s", code, afterCode(errs))
 }
 
 // afterCode is the first line of npm's own explanation, without the tag that it begins with.

@@ -6,7 +6,7 @@ import (
 	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
 
 	"github.com/rouse-run/rouse/api/serverless/v1alpha2"
-	"github.com/rouse-run/rouse/internal/build"
+	"github.com/rouse-run/rouse/internal/buildplan"
 	"github.com/rouse-run/rouse/runtimes/languages"
 )
 
@@ -64,17 +64,17 @@ func newBuilderPod(
 	}
 	pod := &builderPod{
 		fetch:      builderContainer(fetchContainerName, settings.Build.Builder, "/builder", "fetch").WithResources(needs),
-		install:    builderContainer(name, image, build.BinaryDir+"/builder", command).WithResources(needs),
+		install:    builderContainer(name, image, buildplan.BinaryDir+"/builder", command).WithResources(needs),
 		volumeSize: settings.Build.VolumeSize,
 	}
-	pod.add(emptyVolume(binVolume, binSize), mount{pod.fetch, build.BinaryDir, false}, mount{pod.install, build.BinaryDir, true})
-	pod.add(emptyVolume(sourceVolume, pod.volumeSize), mount{pod.fetch, build.SourceDir, false}, mount{pod.install, build.SourceDir, true})
-	pod.add(emptyVolume(fetchVolume, pod.volumeSize), mount{pod.fetch, build.WorkDir, false})
-	pod.add(emptyVolume(installVolume, pod.volumeSize), mount{pod.install, build.WorkDir, false})
-	pod.add(secretVolume(inputVolume, prepared.Input, false), mount{pod.fetch, build.InputDir, true}, mount{pod.install, build.InputDir, true})
-	pod.add(secretVolume(packagesVolume, v1alpha2.PackageRegistrySecret, true), mount{pod.install, build.PackagesDir, true})
+	pod.add(emptyVolume(binVolume, binSize), mount{pod.fetch, buildplan.BinaryDir, false}, mount{pod.install, buildplan.BinaryDir, true})
+	pod.add(emptyVolume(sourceVolume, pod.volumeSize), mount{pod.fetch, buildplan.SourceDir, false}, mount{pod.install, buildplan.SourceDir, true})
+	pod.add(emptyVolume(fetchVolume, pod.volumeSize), mount{pod.fetch, buildplan.WorkDir, false})
+	pod.add(emptyVolume(installVolume, pod.volumeSize), mount{pod.install, buildplan.WorkDir, false})
+	pod.add(secretVolume(inputVolume, prepared.Input, false), mount{pod.fetch, buildplan.InputDir, true}, mount{pod.install, buildplan.InputDir, true})
+	pod.add(secretVolume(packagesVolume, v1alpha2.PackageRegistrySecret, true), mount{pod.install, buildplan.PackagesDir, true})
 	if prepared.GitSecret != "" {
-		pod.add(secretVolume(gitVolume, prepared.GitSecret, false), mount{pod.fetch, build.GitDir, true})
+		pod.add(secretVolume(gitVolume, prepared.GitSecret, false), mount{pod.fetch, buildplan.GitDir, true})
 	}
 	return pod, nil
 }
@@ -105,13 +105,13 @@ func (p *builderPod) push(fn *v1alpha2.Function, settings *Settings) *corev1ac.C
 		WithResources(corev1ac.ResourceRequirements().
 			WithRequests(pushRequests()).
 			WithLimits(pushLimits()))
-	p.add(emptyVolume(handoverVolume, handoverSize), mount{p.install, build.HandoverDir, false}, mount{container, build.HandoverDir, false})
-	p.add(emptyVolume(pushVolume, p.volumeSize), mount{container, build.WorkDir, false})
-	container.WithVolumeMounts(corev1ac.VolumeMount().WithName(inputVolume).WithMountPath(build.InputDir).WithReadOnly(true))
+	p.add(emptyVolume(handoverVolume, handoverSize), mount{p.install, buildplan.HandoverDir, false}, mount{container, buildplan.HandoverDir, false})
+	p.add(emptyVolume(pushVolume, p.volumeSize), mount{container, buildplan.WorkDir, false})
+	container.WithVolumeMounts(corev1ac.VolumeMount().WithName(inputVolume).WithMountPath(buildplan.InputDir).WithReadOnly(true))
 	p.add(corev1ac.Volume().WithName(registryVolume).WithSecret(corev1ac.SecretVolumeSource().
 		WithSecretName(RegistrySecretName(fn.Name)).
 		WithItems(corev1ac.KeyToPath().WithKey(corev1.DockerConfigJsonKey).WithPath("config.json"))),
-		mount{container, build.RegistryDir, true})
+		mount{container, buildplan.RegistryDir, true})
 	return container
 }
 
@@ -131,8 +131,8 @@ func builderContainer(name, image string, command ...string) *corev1ac.Container
 		WithImage(image).
 		WithCommand(command...).
 		WithEnv(
-			corev1ac.EnvVar().WithName("HOME").WithValue(build.WorkDir+"/home"),
-			corev1ac.EnvVar().WithName("TMPDIR").WithValue(build.WorkDir+"/tmp"),
+			corev1ac.EnvVar().WithName("HOME").WithValue(buildplan.WorkDir+"/home"),
+			corev1ac.EnvVar().WithName("TMPDIR").WithValue(buildplan.WorkDir+"/tmp"),
 		).
 		WithSecurityContext(corev1ac.SecurityContext().
 			WithPrivileged(false).

@@ -5,15 +5,15 @@ import (
 	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
 
 	"github.com/rouse-run/rouse/api/serverless/v1alpha2"
-	"github.com/rouse-run/rouse/internal/build"
+	"github.com/rouse-run/rouse/internal/buildplan"
 )
 
 // InputSecret holds what the builder works on: for a Job of the same name, or
 // for pods that install for themselves.
 func InputSecret(fn *v1alpha2.Function, name, resource string, plan, ca []byte) *corev1ac.SecretApplyConfiguration {
-	data := map[string][]byte{build.PlanFile: plan}
+	data := map[string][]byte{buildplan.PlanFile: plan}
 	if len(ca) > 0 {
-		data[build.CAFile] = ca
+		data[buildplan.CAFile] = ca
 	}
 	return corev1ac.Secret(name, fn.Namespace).
 		WithLabels(overlay(internalLabels(fn), map[string]string{v1alpha2.LabelResource: resource})).

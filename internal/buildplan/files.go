@@ -1,4 +1,4 @@
-package build
+package buildplan
 
 // Where the builder finds what it works with, and how the controller mounts it. Each Secret is mounted into the one
 // container that needs it: GitDir where the source is fetched, PackagesDir where packages are installed, and
