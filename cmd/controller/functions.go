@@ -16,7 +16,7 @@ import (
 
 	"github.com/rouse-run/rouse/controller/buildqueue"
 	"github.com/rouse-run/rouse/controller/function"
-	controllergit "github.com/rouse-run/rouse/controller/git"
+	"github.com/rouse-run/rouse/controller/gitpoll"
 	"github.com/rouse-run/rouse/controller/images"
 	"github.com/rouse-run/rouse/controller/registry"
 	"github.com/rouse-run/rouse/internal/git"
@@ -47,7 +47,7 @@ func setUpFunctions(ctx context.Context, manager ctrl.Manager, o *options) error
 		Registerer:   metrics.Registry,
 		Registries:   registries,
 		Builds:       builds,
-		Repositories: controllergit.NewTracker(repositories, metrics.Registry, o.git),
+		Repositories: gitpoll.NewTracker(repositories, metrics.Registry, o.git),
 		CA:           ca,
 	}, o.function)
 	if err != nil || o.images.RegistryDeployment == "" {

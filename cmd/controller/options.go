@@ -7,7 +7,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/rouse-run/rouse/controller/function"
-	"github.com/rouse-run/rouse/controller/git"
+	"github.com/rouse-run/rouse/controller/gitpoll"
 	"github.com/rouse-run/rouse/controller/images"
 	"github.com/rouse-run/rouse/controller/registry"
 	"github.com/rouse-run/rouse/controller/subscription"
@@ -18,7 +18,7 @@ import (
 type options struct {
 	function             function.Options
 	registry             registry.Options
-	git                  git.Options
+	git                  gitpoll.Options
 	images               images.Options
 	caBundle             string
 	deniedCIDRs          []string
@@ -33,7 +33,7 @@ func defaultOptions() *options {
 	o := &options{
 		function:       function.DefaultOptions(),
 		registry:       registry.DefaultOptions(),
-		git:            git.DefaultOptions(),
+		git:            gitpoll.DefaultOptions(),
 		images:         images.DefaultOptions(),
 		subscription:   subscription.DefaultOptions(),
 		broker:         broker.DefaultOptions(),

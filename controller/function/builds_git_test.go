@@ -14,7 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/rouse-run/rouse/api/serverless/v1alpha2"
-	controllergit "github.com/rouse-run/rouse/controller/git"
+	"github.com/rouse-run/rouse/controller/gitpoll"
 	"github.com/rouse-run/rouse/internal/buildplan"
 	"github.com/rouse-run/rouse/internal/git"
 	"github.com/rouse-run/rouse/internal/testing/registrytest"
@@ -26,8 +26,8 @@ func gitSource(url string) func(*v1alpha2.Function) {
 	}
 }
 
-func commit(digit int) controllergit.Finding {
-	return controllergit.Finding{Commit: strings.Repeat(strconv.Itoa(digit), 40)}
+func commit(digit int) gitpoll.Finding {
+	return gitpoll.Finding{Commit: strings.Repeat(strconv.Itoa(digit), 40)}
 }
 
 func followsCommits(w *fixture, repositories *fakeRepositories) {
@@ -78,7 +78,7 @@ func survivesRepository(w *fixture, repositories *fakeRepositories) {
 	w.roll(deployment)
 	await(w, fn, "the commit runs", func(fn *v1alpha2.Function) bool { return fn.Status.GitRepository != nil })
 
-	repositories.find(url, controllergit.Finding{Err: &git.Error{Kind: git.Unreachable, Message: "example.com does not answer"}})
+	repositories.find(url, gitpoll.Finding{Err: &git.Error{Kind: git.Unreachable, Message: "example.com does not answer"}})
 	condition := w.awaitCondition(fn, v1alpha2.ConditionConfigurationReady, metav1.ConditionFalse, v1alpha2.ReasonSourceUpdateFailed)
 	require.Equal(t, "Git repository: "+url+" source check failed: example.com does not answer", condition.Message)
 	w.awaitCondition(fn, v1alpha2.ConditionRunning, metav1.ConditionTrue, v1alpha2.ReasonDeploymentReady)

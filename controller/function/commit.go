@@ -18,7 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
 	"github.com/rouse-run/rouse/api/serverless/v1alpha2"
-	controllergit "github.com/rouse-run/rouse/controller/git"
+	"github.com/rouse-run/rouse/controller/gitpoll"
 	"github.com/rouse-run/rouse/internal/git"
 )
 
@@ -26,7 +26,7 @@ import (
 type Repositories interface {
 	manager.Runnable
 	// Commit is what is known of a reference; false before the first check.
-	Commit(fn types.NamespacedName, want controllergit.Want) (controllergit.Finding, bool)
+	Commit(fn types.NamespacedName, want gitpoll.Want) (gitpoll.Finding, bool)
 	// Forget ends the interest of a Function.
 	Forget(fn types.NamespacedName)
 	// Events has the Functions for which there is news.
@@ -50,7 +50,7 @@ func (r *Reconciler) findCommit(ctx context.Context, s *scope) error {
 		s.source = sourceProblem(refused)
 		return r.stay(ctx, s)
 	}
-	found, known := r.repositories.Commit(key, controllergit.Want{
+	found, known := r.repositories.Commit(key, gitpoll.Want{
 		URL: s.plan.Git.URL, Reference: s.plan.Git.Reference, Credentials: credentials,
 		Nonce: s.fn.Annotations[v1alpha2.AnnotationCheckGit],
 	})

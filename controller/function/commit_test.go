@@ -10,7 +10,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/rouse-run/rouse/api/serverless/v1alpha2"
-	controllergit "github.com/rouse-run/rouse/controller/git"
+	"github.com/rouse-run/rouse/controller/gitpoll"
 	"github.com/rouse-run/rouse/internal/git"
 )
 
@@ -43,10 +43,10 @@ func runsCommit(t *testing.T, sha string) func(*v1alpha2.Function) {
 
 func TestABuildOfANewerCommitSurvives(t *testing.T) {
 	t.Parallel()
-	unreachable := controllergit.Finding{Err: &git.Error{Kind: git.Unreachable, Message: "example.com does not answer"}}
+	unreachable := gitpoll.Finding{Err: &git.Error{Kind: git.Unreachable, Message: "example.com does not answer"}}
 	for name, tc := range map[string]struct {
 		known bool // false: as after a restart of the controller
-		found controllergit.Finding
+		found gitpoll.Finding
 		ended []batchv1.JobCondition
 	}{
 		"a restart of the controller":                    {},

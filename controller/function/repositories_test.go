@@ -8,7 +8,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/event"
 
 	"github.com/rouse-run/rouse/api/serverless/v1alpha2"
-	controllergit "github.com/rouse-run/rouse/controller/git"
+	"github.com/rouse-run/rouse/controller/gitpoll"
 )
 
 // fakeRepositories are those whose references the test moves.
@@ -16,14 +16,14 @@ type fakeRepositories struct {
 	events chan event.GenericEvent
 
 	mu        sync.Mutex
-	found     map[string]controllergit.Finding // by URL
-	functions map[types.NamespacedName]controllergit.Want
+	found     map[string]gitpoll.Finding // by URL
+	functions map[types.NamespacedName]gitpoll.Want
 }
 
 func newFakeRepositories() *fakeRepositories {
 	return &fakeRepositories{
 		events: make(chan event.GenericEvent, 100),
-		found:  map[string]controllergit.Finding{}, functions: map[types.NamespacedName]controllergit.Want{},
+		found:  map[string]gitpoll.Finding{}, functions: map[types.NamespacedName]gitpoll.Want{},
 	}
 }
 
@@ -34,7 +34,7 @@ func (r *fakeRepositories) Start(ctx context.Context) error {
 
 func (r *fakeRepositories) Events() <-chan event.GenericEvent { return r.events }
 
-func (r *fakeRepositories) Commit(fn types.NamespacedName, want controllergit.Want) (controllergit.Finding, bool) {
+func (r *fakeRepositories) Commit(fn types.NamespacedName, want gitpoll.Want) (gitpoll.Finding, bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.functions[fn] = want
@@ -49,7 +49,7 @@ func (r *fakeRepositories) Forget(fn types.NamespacedName) {
 }
 
 // find lets a check of the repository end.
-func (r *fakeRepositories) find(url string, found controllergit.Finding) {
+func (r *fakeRepositories) find(url string, found gitpoll.Finding) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.found[url] = found
