@@ -18,7 +18,7 @@ import (
 	"github.com/rouse-run/rouse/controller/function"
 	"github.com/rouse-run/rouse/controller/gitpoll"
 	"github.com/rouse-run/rouse/controller/images"
-	"github.com/rouse-run/rouse/controller/registry"
+	"github.com/rouse-run/rouse/controller/registryconfig"
 	"github.com/rouse-run/rouse/internal/git"
 )
 
@@ -38,7 +38,7 @@ func setUpFunctions(ctx context.Context, manager ctrl.Manager, o *options) error
 	}
 	namespaces := o.registry
 	namespaces.Guard = guard
-	registries := registry.NewResolver(manager.GetClient(), manager.GetAPIReader(), namespaces, ca)
+	registries := registryconfig.NewResolver(manager.GetClient(), manager.GetAPIReader(), namespaces, ca)
 	if access := o.subscription.Sinks.Access; access.Publish != nil {
 		o.function.PublisherAudience = access.Publish.Audience
 	}
@@ -57,7 +57,7 @@ func setUpFunctions(ctx context.Context, manager ctrl.Manager, o *options) error
 }
 
 // collectImages deletes what Functions leave in the internal registry.
-func collectImages(manager ctrl.Manager, o *options, registries *registry.Resolver, builds *buildqueue.Queue) error {
+func collectImages(manager ctrl.Manager, o *options, registries *registryconfig.Resolver, builds *buildqueue.Queue) error {
 	live, err := client.New(manager.GetConfig(), client.Options{
 		HTTPClient: manager.GetHTTPClient(), Scheme: manager.GetScheme(), Mapper: manager.GetRESTMapper(),
 	})

@@ -9,7 +9,7 @@ import (
 	"github.com/rouse-run/rouse/controller/function"
 	"github.com/rouse-run/rouse/controller/gitpoll"
 	"github.com/rouse-run/rouse/controller/images"
-	"github.com/rouse-run/rouse/controller/registry"
+	"github.com/rouse-run/rouse/controller/registryconfig"
 	"github.com/rouse-run/rouse/controller/subscription"
 	"github.com/rouse-run/rouse/internal/broker"
 	"github.com/rouse-run/rouse/internal/dialguard"
@@ -17,7 +17,7 @@ import (
 
 type options struct {
 	function             function.Options
-	registry             registry.Options
+	registry             registryconfig.Options
 	git                  gitpoll.Options
 	images               images.Options
 	caBundle             string
@@ -32,7 +32,7 @@ type options struct {
 func defaultOptions() *options {
 	o := &options{
 		function:       function.DefaultOptions(),
-		registry:       registry.DefaultOptions(),
+		registry:       registryconfig.DefaultOptions(),
 		git:            gitpoll.DefaultOptions(),
 		images:         images.DefaultOptions(),
 		subscription:   subscription.DefaultOptions(),

@@ -9,9 +9,9 @@ import (
 
 	"github.com/rouse-run/rouse/api/serverless/v1alpha2"
 	"github.com/rouse-run/rouse/controller/function/resources"
-	"github.com/rouse-run/rouse/controller/registry"
+	"github.com/rouse-run/rouse/controller/registryconfig"
 	"github.com/rouse-run/rouse/internal/buildplan"
-	images "github.com/rouse-run/rouse/internal/registry"
+	"github.com/rouse-run/rouse/internal/registry"
 )
 
 const (
@@ -36,7 +36,7 @@ func (r *Reconciler) knownImage(ctx context.Context, s *scope, repository, tag s
 	defer cancel()
 	_, digest, _ := strings.Cut(known.Image, "@")
 	found, err := s.registry.Holds(ctx, repository, digest)
-	if errors.Is(err, images.ErrForbidden) {
+	if errors.Is(err, registry.ErrForbidden) {
 		return known, nil // whether the credentials are right, the pods say
 	}
 	if err != nil || !found {
@@ -53,18 +53,18 @@ func (r *Reconciler) reach(ctx context.Context, s *scope, repository, tag string
 	ctx, cancel := context.WithTimeout(ctx, registryTimeout)
 	defer cancel()
 	_, err := s.registry.Holds(ctx, repository, tag)
-	if errors.Is(err, images.ErrForbidden) {
+	if errors.Is(err, registry.ErrForbidden) {
 		return nil
 	}
 	return err
 }
 
 // unreachableRegistryCondition distinguishes what the user has to repair from what is transient.
-func unreachableRegistryCondition(at *registry.Registry, err error) conditionUpdate {
+func unreachableRegistryCondition(at *registryconfig.Registry, err error) conditionUpdate {
 	remedy := "Correct"
 	switch {
-	case errors.Is(err, images.ErrDenied):
-	case errors.Is(err, images.ErrUntrusted):
+	case errors.Is(err, registry.ErrDenied):
+	case errors.Is(err, registry.ErrUntrusted):
 		remedy = "Add the registry's authority to the caBundle of the installation, or correct"
 	default:
 		return unavailableRegistryCondition(err)

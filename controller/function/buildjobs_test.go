@@ -15,7 +15,7 @@ import (
 	"github.com/rouse-run/rouse/api/serverless/v1alpha2"
 	"github.com/rouse-run/rouse/controller/function/resources"
 	"github.com/rouse-run/rouse/internal/buildplan"
-	images "github.com/rouse-run/rouse/internal/registry"
+	"github.com/rouse-run/rouse/internal/registry"
 )
 
 // registrySecret names a registry that no test asks.
@@ -30,7 +30,7 @@ func registrySecret() *corev1.Secret {
 }
 
 // shop is the tenant of every Function here.
-func shop() images.Tenant { return images.Tenant{Namespace: "shop", UID: "uid-of-shop"} }
+func shop() registry.Tenant { return registry.Tenant{Namespace: "shop", UID: "uid-of-shop"} }
 
 // buildOf is the Job of a Function that was made some time before noon.
 func buildOf(t *testing.T, fn *v1alpha2.Function, age time.Duration) *batchv1.Job {

@@ -18,16 +18,16 @@ import (
 	"github.com/rouse-run/rouse/api/serverless/v1alpha2"
 	"github.com/rouse-run/rouse/controller/buildqueue"
 	"github.com/rouse-run/rouse/controller/function/resources"
-	"github.com/rouse-run/rouse/controller/registry"
+	"github.com/rouse-run/rouse/controller/registryconfig"
 	"github.com/rouse-run/rouse/internal/buildplan"
 	"github.com/rouse-run/rouse/internal/dialguard"
-	images "github.com/rouse-run/rouse/internal/registry"
+	"github.com/rouse-run/rouse/internal/registry"
 	"github.com/rouse-run/rouse/internal/testing/registrytest"
 )
 
 // registryOptions let namespaces name registries on this machine.
-func registryOptions() registry.Options {
-	return registry.Options{ReleaseNamespace: releaseNamespace, Guard: dialguard.Guard{AllowLoopback: true}}
+func registryOptions() registryconfig.Options {
+	return registryconfig.Options{ReleaseNamespace: releaseNamespace, Guard: dialguard.Guard{AllowLoopback: true}}
 }
 
 // buildLimits leave the slots to one namespace.
@@ -57,7 +57,7 @@ func (w *fixture) repository() string {
 	w.t.Helper()
 	namespace := &corev1.Namespace{}
 	require.NoError(w.t, w.Get(w.t.Context(), client.ObjectKey{Name: w.namespace}, namespace))
-	return images.Tenant{Namespace: w.namespace, UID: string(namespace.UID)}.Repository("price")
+	return registry.Tenant{Namespace: w.namespace, UID: string(namespace.UID)}.Repository("price")
 }
 
 // jobs lists the builds of a Function.

@@ -21,7 +21,7 @@ import (
 
 	"github.com/rouse-run/rouse/api/serverless/v1alpha2"
 	"github.com/rouse-run/rouse/controller/buildqueue"
-	"github.com/rouse-run/rouse/controller/registry"
+	"github.com/rouse-run/rouse/controller/registryconfig"
 	"github.com/rouse-run/rouse/internal/kube"
 	"github.com/rouse-run/rouse/internal/testing/envtest"
 )
@@ -76,7 +76,7 @@ func runManager(t *testing.T, simultaneous int, change ...func(*Options)) *fakeR
 	}
 	require.NoError(t, Setup(t.Context(), mgr, Parts{
 		Registerer:   prometheus.NewRegistry(),
-		Registries:   registry.NewResolver(mgr.GetClient(), mgr.GetAPIReader(), registryOptions(), nil),
+		Registries:   registryconfig.NewResolver(mgr.GetClient(), mgr.GetAPIReader(), registryOptions(), nil),
 		Repositories: repositories,
 		Builds:       buildqueue.NewQueue(buildLimits(simultaneous), buildqueue.JobReader{Reader: mgr.GetClient()}, clock.RealClock{}),
 	}, options))

@@ -26,7 +26,7 @@ import (
 
 	"github.com/rouse-run/rouse/api/serverless/v1alpha2"
 	"github.com/rouse-run/rouse/controller/buildqueue"
-	"github.com/rouse-run/rouse/controller/registry"
+	"github.com/rouse-run/rouse/controller/registryconfig"
 	"github.com/rouse-run/rouse/internal/kube"
 )
 
@@ -67,7 +67,7 @@ func newBench(t *testing.T, keda bool, objects ...client.Object) *bench {
 		metrics: counted, progress: newProgress(counted),
 		client: c, live: c, applier: kube.NewApplier(c), recorder: b.recorder,
 		clock: clocktesting.NewFakePassiveClock(noon()), settings: options.settings(),
-		registries: registry.NewResolver(c, c, registryOptions(), nil),
+		registries: registryconfig.NewResolver(c, c, registryOptions(), nil),
 		slots:      buildqueue.NewQueue(buildLimits(simultaneous), buildqueue.JobReader{Reader: c}, clocktesting.NewFakeClock(noon())),
 
 		repositories: newFakeRepositories(),

@@ -11,9 +11,9 @@ import (
 
 	"github.com/rouse-run/rouse/api/serverless/v1alpha2"
 	"github.com/rouse-run/rouse/controller/function/resources"
-	"github.com/rouse-run/rouse/controller/registry"
+	"github.com/rouse-run/rouse/controller/registryconfig"
 	"github.com/rouse-run/rouse/internal/kube"
-	images "github.com/rouse-run/rouse/internal/registry"
+	"github.com/rouse-run/rouse/internal/registry"
 )
 
 // applyRegistrySecret gives the namespace the credentials of the Function's
@@ -54,12 +54,12 @@ func registrySecretOf(fn client.ObjectKey) client.ObjectKey {
 }
 
 // tenantOf is the owner of a namespace's images.
-func (r *Reconciler) tenantOf(ctx context.Context, namespace string) (images.Tenant, error) {
+func (r *Reconciler) tenantOf(ctx context.Context, namespace string) (registry.Tenant, error) {
 	found := metadataOf(kindNamespace)
 	if err := r.client.Get(ctx, client.ObjectKey{Name: namespace}, found); err != nil {
-		return images.Tenant{}, fmt.Errorf("look for Namespace %q: %w", namespace, err)
+		return registry.Tenant{}, fmt.Errorf("look for Namespace %q: %w", namespace, err)
 	}
-	return images.Tenant{Namespace: namespace, UID: string(found.UID)}, nil
+	return registry.Tenant{Namespace: namespace, UID: string(found.UID)}, nil
 }
 
 // authorizePull finds the credentials for an earlier version's image, where the
@@ -69,7 +69,7 @@ func (r *Reconciler) authorizePull(ctx context.Context, s *scope) error {
 		return nil
 	}
 	found, err := r.registries.For(ctx, s.fn.Namespace)
-	if _, invalid := errors.AsType[*registry.InvalidError](err); invalid || found == nil && err == nil {
+	if _, invalid := errors.AsType[*registryconfig.InvalidError](err); invalid || found == nil && err == nil {
 		return nil // the image may be on the node, and the pods say so if it is not
 	}
 	if err != nil {

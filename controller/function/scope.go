@@ -10,9 +10,9 @@ import (
 
 	"github.com/rouse-run/rouse/api/serverless/v1alpha2"
 	"github.com/rouse-run/rouse/controller/function/resources"
-	"github.com/rouse-run/rouse/controller/registry"
+	"github.com/rouse-run/rouse/controller/registryconfig"
 	"github.com/rouse-run/rouse/internal/buildplan"
-	images "github.com/rouse-run/rouse/internal/registry"
+	"github.com/rouse-run/rouse/internal/registry"
 	"github.com/rouse-run/rouse/internal/workload"
 )
 
@@ -45,8 +45,8 @@ type scope struct {
 	plan *buildplan.Plan
 	// registry is where the images are kept, nil when there is none, and tenant
 	// whose they are.
-	registry *registry.Registry
-	tenant   images.Tenant
+	registry *registryconfig.Registry
+	tenant   registry.Tenant
 	// source says why it is not known what the source is now.
 	source conditionUpdate
 	// planned is true when it was found out how the code gets to the pods, with

@@ -9,12 +9,12 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/rouse-run/rouse/controller/registry"
+	"github.com/rouse-run/rouse/controller/registryconfig"
 )
 
 // Registry finds the internal one.
 type Registry interface {
-	Default(ctx context.Context) (*registry.Registry, error)
+	Default(ctx context.Context) (*registryconfig.Registry, error)
 }
 
 // Builds lets no Function build for a while.

@@ -21,10 +21,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	"github.com/rouse-run/rouse/api/serverless/v1alpha2"
-	"github.com/rouse-run/rouse/controller/registry"
+	"github.com/rouse-run/rouse/controller/registryconfig"
 	"github.com/rouse-run/rouse/internal/buildplan"
 	"github.com/rouse-run/rouse/internal/kube"
-	images "github.com/rouse-run/rouse/internal/registry"
+	"github.com/rouse-run/rouse/internal/registry"
 	"github.com/rouse-run/rouse/internal/testing/registrytest"
 )
 
@@ -84,7 +84,7 @@ func newFixture(t *testing.T, grace time.Duration, change ...func(*corev1.Secret
 	options.Grace = grace
 	w.collector = New(Deps{
 		Live: w.kube, Namespace: "rouse-system", Builds: w, Registerer: prometheus.NewRegistry(), Log: logr.Discard(),
-		Registry:      registry.NewResolver(w.kube, w.kube, registry.Options{ReleaseNamespace: "rouse-system", Secret: "rouse-registry"}, nil),
+		Registry:      registryconfig.NewResolver(w.kube, w.kube, registryconfig.Options{ReleaseNamespace: "rouse-system", Secret: "rouse-registry"}, nil),
 		RuntimeImages: []string{"example.org/runtime:v2"},
 	}, options)
 	w.collector.sweeper = w
@@ -154,8 +154,8 @@ func pods(digest string) corev1.PodTemplateSpec {
 }
 
 var (
-	price = images.Tenant{Namespace: "shop", UID: "1"}.Repository("price")
-	gone  = images.Tenant{Namespace: "shop", UID: "1"}.Repository("gone")
+	price = registry.Tenant{Namespace: "shop", UID: "1"}.Repository("price")
+	gone  = registry.Tenant{Namespace: "shop", UID: "1"}.Repository("gone")
 )
 
 var ours = metav1.ObjectMeta{Namespace: "shop", Name: "price", Labels: map[string]string{v1alpha2.LabelManagedBy: v1alpha2.ManagedBy}}
