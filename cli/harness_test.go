@@ -22,8 +22,8 @@ import (
 
 	"github.com/rouse-run/rouse/dev/control"
 	"github.com/rouse-run/rouse/dev/feed"
-	"github.com/rouse-run/rouse/dev/function"
 	"github.com/rouse-run/rouse/dev/instance"
+	"github.com/rouse-run/rouse/dev/runner"
 	"github.com/rouse-run/rouse/dev/subscriptions"
 	"github.com/rouse-run/rouse/eventbridge"
 	"github.com/rouse-run/rouse/eventbridge/dispatch"
@@ -92,9 +92,9 @@ func pricingRoute() routing.Route {
 func newFixture(t *testing.T, handler http.HandlerFunc) *fixture {
 	t.Helper()
 	w := &fixture{directory: t.TempDir(), pricing: sinktest.Start(t, handler), feed: feed.New(1000)}
-	w.functions = &fakeFunctions{all: []function.Status{
-		{Namespace: "orders", Name: "pricing", Runtime: "nodejs22", URL: "http://" + w.pricing.Address(), Phase: function.Ready, Desired: 1, Ready: 1},
-		{Namespace: "orders", Name: "broken", Runtime: "python312", Phase: function.Failing, LastError: "handler.py:3: no\nTraceback"},
+	w.functions = &fakeFunctions{all: []runner.Status{
+		{Namespace: "orders", Name: "pricing", Runtime: "nodejs22", URL: "http://" + w.pricing.Address(), Phase: runner.Ready, Desired: 1, Ready: 1},
+		{Namespace: "orders", Name: "broken", Runtime: "python312", Phase: runner.Failing, LastError: "handler.py:3: no\nTraceback"},
 	}}
 	subs := fakeSubscriptions{
 		{Namespace: "mail", Name: "thanks", Source: "invoicing", Types: []string{"order.invoiced"}, Sink: "http://thanks", State: "failing", Message: "no\nconsumer"},
@@ -269,12 +269,12 @@ func (f fixedRoutes) Watch(ctx context.Context, apply func([]routing.Route)) err
 	return nil
 }
 
-type fakeFunctions struct{ all []function.Status }
+type fakeFunctions struct{ all []runner.Status }
 
 type fakeSubscriptions []subscriptions.Status
 
 func (f fakeSubscriptions) Status() []subscriptions.Status { return f }
 
-func (f *fakeFunctions) Status() []function.Status { return f.all }
+func (f *fakeFunctions) Status() []runner.Status { return f.all }
 
 func (f *fakeFunctions) Backlog(fn types.NamespacedName) (int, bool) { return 3, fn.Name == "pricing" }

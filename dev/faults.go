@@ -8,7 +8,7 @@ import (
 	"strings"
 	"unicode"
 
-	"github.com/rouse-run/rouse/dev/function"
+	"github.com/rouse-run/rouse/dev/runner"
 	"github.com/rouse-run/rouse/eventbridge/journal"
 )
 
@@ -19,7 +19,7 @@ const loadTries = 2
 var ErrFailed = errors.New("the run has failed")
 
 // unloaded lists which Functions do not load, and why. Those that may load yet are left out as long as there is time.
-func unloaded(functions []function.Status, last bool) []string {
+func unloaded(functions []runner.Status, last bool) []string {
 	tries := loadTries
 	if last {
 		tries = 1

@@ -6,7 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/rouse-run/rouse/dev/function"
+	"github.com/rouse-run/rouse/dev/runner"
 	"github.com/rouse-run/rouse/eventbridge/journal"
 )
 
@@ -40,17 +40,17 @@ func TestFaultsAreNamedOncePerKind(t *testing.T) {
 func TestAFunctionThatMayLoadYetIsGivenAnotherTry(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
-		status function.Status
+		status runner.Status
 		last   bool
 		want   int
 	}{
-		"one that runs":                       {function.Status{}, true, 0},
-		"one with nothing to start":           {function.Status{Unprepared: true}, false, 1},
-		"one that failed once":                {function.Status{FailedStarts: 1}, false, 0},
-		"one that failed again":               {function.Status{FailedStarts: 2}, false, 1},
-		"one that failed and time is over":    {function.Status{FailedStarts: 1}, true, 1},
-		"one that crashed after it was ready": {function.Status{Restarts: 3, LastError: "no"}, true, 0},
+		"one that runs":                       {runner.Status{}, true, 0},
+		"one with nothing to start":           {runner.Status{Unprepared: true}, false, 1},
+		"one that failed once":                {runner.Status{FailedStarts: 1}, false, 0},
+		"one that failed again":               {runner.Status{FailedStarts: 2}, false, 1},
+		"one that failed and time is over":    {runner.Status{FailedStarts: 1}, true, 1},
+		"one that crashed after it was ready": {runner.Status{Restarts: 3, LastError: "no"}, true, 0},
 	} {
-		require.Len(t, unloaded([]function.Status{tc.status}, tc.last), tc.want, name)
+		require.Len(t, unloaded([]runner.Status{tc.status}, tc.last), tc.want, name)
 	}
 }

@@ -17,8 +17,8 @@ import (
 
 	"github.com/rouse-run/rouse/dev/control"
 	"github.com/rouse-run/rouse/dev/feed"
-	"github.com/rouse-run/rouse/dev/function"
 	"github.com/rouse-run/rouse/dev/instance"
+	"github.com/rouse-run/rouse/dev/runner"
 )
 
 const (
@@ -168,7 +168,7 @@ func (w *fixture) asleep(t *testing.T, names ...string) bool {
 	t.Helper()
 	all := w.functions(t)
 	for _, name := range names {
-		if all[name].Phase != function.Asleep {
+		if all[name].Phase != runner.Asleep {
 			return false
 		}
 	}

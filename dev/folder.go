@@ -11,8 +11,8 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/rouse-run/rouse/dev/autoscale"
-	"github.com/rouse-run/rouse/dev/function"
 	"github.com/rouse-run/rouse/dev/manifest"
+	"github.com/rouse-run/rouse/dev/runner"
 	"github.com/rouse-run/rouse/dev/subscriptions"
 	"github.com/rouse-run/rouse/internal/workload"
 )
@@ -27,7 +27,7 @@ type folder struct {
 	directory string // absolute
 	shown     string // as the user named it
 	reader    *manifest.Reader
-	functions *function.Functions
+	functions *runner.Functions
 	subs      *subscriptions.Subscriptions
 	scaling   *autoscale.Autoscaler
 	debug     debugged

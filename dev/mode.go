@@ -18,10 +18,10 @@ import (
 	"github.com/rouse-run/rouse/dev/autoscale"
 	"github.com/rouse-run/rouse/dev/control"
 	"github.com/rouse-run/rouse/dev/feed"
-	"github.com/rouse-run/rouse/dev/function"
 	"github.com/rouse-run/rouse/dev/instance"
 	"github.com/rouse-run/rouse/dev/manifest"
 	"github.com/rouse-run/rouse/dev/process"
+	"github.com/rouse-run/rouse/dev/runner"
 	"github.com/rouse-run/rouse/dev/subscriptions"
 	"github.com/rouse-run/rouse/dev/toolchain"
 	"github.com/rouse-run/rouse/eventbridge"
@@ -59,7 +59,7 @@ type mode struct {
 	journal     *journal.Journal
 	conn        *broker.Conn
 	supervisor  *process.Supervisor
-	functions   *function.Functions
+	functions   *runner.Functions
 	scaling     *autoscale.Autoscaler
 	subs        *subscriptions.Subscriptions
 	bridge      *eventbridge.Bridge
@@ -163,14 +163,14 @@ func (m *mode) build(ctx context.Context) error {
 	m.subs = subscriptions.New(m.conn, m.streams, m.reportSubscription, m.log.WithName("subscriptions"))
 	m.conn.OnConnect(m.subs.Check)
 	debug := newDebugged(m.options.Debug)
-	m.functions = function.New(function.Deps{
+	m.functions = runner.New(runner.Deps{
 		Launcher: toolchain.New(toolchain.Options{
 			Cache: m.options.Cache, Programs: m.options.Programs, Progress: m.logFunctionLine,
 			Doing: func(fn types.NamespacedName, text string) { m.functions.Doing(fn, text) },
 			Guard: m.supervisor.Guard,
 		}),
 		Supervisor: m.supervisor, Feed: m.feed, Waker: m, Log: m.log.WithName("functions"),
-	}, function.Options{
+	}, runner.Options{
 		FirstPort:        m.firstPort,
 		Ports:            filepath.Join(m.state, portsFile),
 		PublisherAddress: urlOf(m.public) + publishPath,
@@ -195,7 +195,7 @@ func (m *mode) build(ctx context.Context) error {
 	return m.folder.read(ctx)
 }
 
-// Hold implements function.Waker.
+// Hold implements runner.Waker.
 func (m *mode) Hold(fn types.NamespacedName) func() { return m.scaling.Hold(fn) }
 
 func (m *mode) reportSubscription(name types.NamespacedName, err error) {

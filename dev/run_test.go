@@ -17,8 +17,8 @@ import (
 	"github.com/stretchr/testify/require"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/rouse-run/rouse/dev/function"
 	"github.com/rouse-run/rouse/dev/instance"
+	"github.com/rouse-run/rouse/dev/runner"
 	"github.com/rouse-run/rouse/internal/cloudevent"
 	"github.com/rouse-run/rouse/internal/testing/loopback"
 )
@@ -167,7 +167,7 @@ func TestPendingEventsAreDeliveredAfterARestart(t *testing.T) {
 	w := run(t, directory, keep)
 	await(t, "its consumer is there", func() bool { return w.consumers(t) == 1 })
 	w.emit(t, "1", `{"id":"kept"}`)
-	await(t, "it fails", func() bool { return w.functions(t)["greeter"].Phase == function.Failing })
+	await(t, "it fails", func() bool { return w.functions(t)["greeter"].Phase == runner.Failing })
 	require.Contains(t, w.functions(t)["greeter"].LastError, "cannot start")
 	require.NoError(t, w.stop())
 	require.Regexp(t, `rouse    stopped; kept in `+regexp.QuoteMeta(w.state)+`/\S+: 1 event is pending \(1 for orders/greeter\); the next rouse dev`, w.out.String())

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/rouse-run/rouse/dev/function"
+	"github.com/rouse-run/rouse/dev/runner"
 	"github.com/rouse-run/rouse/dev/view"
 )
 
@@ -74,7 +74,7 @@ func (m *mode) awaitUp(ctx context.Context) bool {
 
 func (m *mode) preparing() bool {
 	for _, status := range m.functions.Status() {
-		if status.Phase == function.Preparing {
+		if status.Phase == runner.Preparing {
 			return true
 		}
 	}

@@ -12,8 +12,8 @@ import (
 
 	"github.com/rouse-run/rouse/dev/autoscale"
 	"github.com/rouse-run/rouse/dev/feed"
-	"github.com/rouse-run/rouse/dev/function"
 	"github.com/rouse-run/rouse/dev/manifest"
+	"github.com/rouse-run/rouse/dev/runner"
 	"github.com/rouse-run/rouse/dev/subscriptions"
 	"github.com/rouse-run/rouse/dev/view"
 	"github.com/rouse-run/rouse/eventbridge/journal"
@@ -32,7 +32,7 @@ const (
 type source struct {
 	directory, publish, admin string
 
-	functions   *function.Functions
+	functions   *runner.Functions
 	scaling     *autoscale.Autoscaler
 	deadLetters *deadLetters
 	subs        *subscriptions.Subscriptions

@@ -1,13 +1,13 @@
 package control
 
 import (
-	"github.com/rouse-run/rouse/dev/function"
+	"github.com/rouse-run/rouse/dev/runner"
 	"github.com/rouse-run/rouse/dev/subscriptions"
 )
 
 // Function is how one of them is, and how much waits for it.
 type Function struct {
-	function.Status
+	runner.Status
 
 	// Backlog is nil when it is not known.
 	Backlog *int `json:"backlog,omitempty"`

@@ -11,7 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/rouse-run/rouse/dev/feed"
-	"github.com/rouse-run/rouse/dev/function"
+	"github.com/rouse-run/rouse/dev/runner"
 	"github.com/rouse-run/rouse/dev/subscriptions"
 	"github.com/rouse-run/rouse/internal/daemon"
 )
@@ -23,7 +23,7 @@ const (
 
 // Functions report how they are.
 type Functions interface {
-	Status() []function.Status
+	Status() []runner.Status
 }
 
 // SubscriptionList reports how Subscriptions are; never nil, so that JSON has a list.

@@ -13,13 +13,13 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/rouse-run/rouse/dev/feed"
-	"github.com/rouse-run/rouse/dev/function"
+	"github.com/rouse-run/rouse/dev/runner"
 	"github.com/rouse-run/rouse/dev/subscriptions"
 )
 
-type functions []function.Status
+type functions []runner.Status
 
-func (f functions) Status() []function.Status { return f }
+func (f functions) Status() []runner.Status { return f }
 
 type subscribed []subscriptions.Status
 
@@ -39,7 +39,7 @@ func serve(t *testing.T) (*httptest.Server, *feed.Feed, context.CancelFunc) {
 	lines := feed.New(10)
 	handler := New(Deps{
 		Functions: functions{
-			{Namespace: "orders", Name: "pricing", Phase: function.Asleep}, {Namespace: "orders", Name: "new", Phase: function.Preparing},
+			{Namespace: "orders", Name: "pricing", Phase: runner.Asleep}, {Namespace: "orders", Name: "new", Phase: runner.Preparing},
 		},
 		Subscriptions: subscribed{{Namespace: "orders", Name: "pricing", State: subscriptions.Paused}},
 		Backlogs:      backlogs{"pricing": 3}, Lines: lines, Token: token,

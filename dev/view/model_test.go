@@ -13,8 +13,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/rouse-run/rouse/dev/feed"
-	"github.com/rouse-run/rouse/dev/function"
 	"github.com/rouse-run/rouse/dev/manifest"
+	"github.com/rouse-run/rouse/dev/runner"
 	"github.com/rouse-run/rouse/eventbridge/journal"
 )
 
@@ -185,7 +185,7 @@ func TestEventsPaneShowsEventsWithoutSubscription(t *testing.T) {
 
 func TestTableShowsWhatAFunctionWaitsFor(t *testing.T) {
 	t.Parallel()
-	fn := functionOf("orders", "pricing", function.Preparing, "")
+	fn := functionOf("orders", "pricing", runner.Preparing, "")
 	fn.Doing, fn.DoingFor = "installing the dependencies", 12*time.Second
 	screen := modelOf(t, 120, 40, batch{state: &State{Functions: []Function{fn}}}).view()
 	require.Regexp(t, `pricing +◌ preparing .*\n +installing the dependencies \(12 s\)`, screen)

@@ -6,8 +6,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/rouse-run/rouse/dev/feed"
-	"github.com/rouse-run/rouse/dev/function"
 	"github.com/rouse-run/rouse/dev/manifest"
+	"github.com/rouse-run/rouse/dev/runner"
 	"github.com/rouse-run/rouse/eventbridge/journal"
 )
 
@@ -17,7 +17,7 @@ func begin(after time.Duration) time.Time {
 }
 
 func functionOf(namespace, name, phase, lastError string) Function {
-	return Function{Status: function.Status{
+	return Function{Status: runner.Status{
 		Namespace: namespace, Name: name, Runtime: "nodejs22", Phase: phase, LastError: lastError,
 		At: manifest.Position{File: name + ".yaml", Line: 2},
 	}}
@@ -26,13 +26,13 @@ func functionOf(namespace, name, phase, lastError string) Function {
 // orders is a run of the order chain: three Functions, one of them awake, one event through all of them, one
 // that is retried and one that died, and a Function that does not start.
 func orders() batch {
-	pricing := functionOf("orders", "pricing", function.Ready, "")
+	pricing := functionOf("orders", "pricing", runner.Ready, "")
 	pricing.URL, pricing.Ready, pricing.Desired, pricing.Wakes, pricing.LastWake = "http://127.0.0.1:8081", 1, 1, 3, 187*time.Millisecond
-	invoicing := functionOf("orders", "invoicing", function.Waking, "")
+	invoicing := functionOf("orders", "invoicing", runner.Waking, "")
 	invoicing.URL, invoicing.Desired, invoicing.Backlog = "http://127.0.0.1:8082", 1, 2
-	recorder := functionOf("orders", "recorder", function.Asleep, "")
+	recorder := functionOf("orders", "recorder", runner.Asleep, "")
 	recorder.URL, recorder.Wakes, recorder.LastWake = "http://127.0.0.1:8083", 1, 1204*time.Millisecond
-	reports := functionOf("orders", "reports", function.Failing, "SyntaxError: Unexpected token ')' at reports.yaml:12\n  12 | main())\n")
+	reports := functionOf("orders", "reports", runner.Failing, "SyntaxError: Unexpected token ')' at reports.yaml:12\n  12 | main())\n")
 	reports.URL = "http://127.0.0.1:8084"
 	return batch{
 		state: &State{

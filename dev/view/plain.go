@@ -12,8 +12,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/rouse-run/rouse/dev/feed"
-	"github.com/rouse-run/rouse/dev/function"
 	"github.com/rouse-run/rouse/dev/manifest"
+	"github.com/rouse-run/rouse/dev/runner"
 	"github.com/rouse-run/rouse/eventbridge/journal"
 )
 
@@ -192,7 +192,7 @@ func phaseOf(f Function) string {
 	if f.Backlog > 0 {
 		waiting = counted(f.Backlog, "event waits", "events wait")
 	}
-	if f.Phase == function.Ready && f.LastWake > 0 {
+	if f.Phase == runner.Ready && f.LastWake > 0 {
 		took = "woke in " + duration(f.LastWake)
 	}
 	return sentence(f.Phase, replicas, waiting, took)

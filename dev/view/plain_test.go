@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/rouse-run/rouse/dev/feed"
-	"github.com/rouse-run/rouse/dev/function"
+	"github.com/rouse-run/rouse/dev/runner"
 	"github.com/rouse-run/rouse/eventbridge/journal"
 )
 
@@ -36,7 +36,7 @@ func TestPlainPrintsALineForEachThingThatHappens(t *testing.T) {
 	after.Problems = nil
 	after.Functions = append([]Function{}, after.Functions[:3]...)
 	woken := &after.Functions[1]
-	woken.Phase, woken.Ready, woken.Desired, woken.Backlog, woken.LastWake = function.Ready, 2, 2, 0, 301*time.Millisecond
+	woken.Phase, woken.Ready, woken.Desired, woken.Backlog, woken.LastWake = runner.Ready, 2, 2, 0, 301*time.Millisecond
 	p.state(after)
 	require.Equal(t, strings.TrimLeft(`
 14:03:24.592 rouse    samples/orders: publish to http://127.0.0.1:8080/publish

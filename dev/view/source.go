@@ -7,8 +7,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/rouse-run/rouse/dev/feed"
-	"github.com/rouse-run/rouse/dev/function"
 	"github.com/rouse-run/rouse/dev/manifest"
+	"github.com/rouse-run/rouse/dev/runner"
 	"github.com/rouse-run/rouse/eventbridge/journal"
 )
 
@@ -42,7 +42,7 @@ type State struct {
 
 // Function is one Function, how many events wait for it, and for how long it does what it does.
 type Function struct {
-	function.Status
+	runner.Status
 
 	Backlog  int
 	DoingFor time.Duration

@@ -1,4 +1,4 @@
-// Package function runs Functions as local processes: what Deployment, Service, EndpointSlice and kubelet are to a
+// Package runner runs Functions as local processes: what Deployment, Service, EndpointSlice and kubelet are to a
 // cluster.
 //
 // It owns the processes of every Function, their front ports and their endpoints, and guarantees that
@@ -12,4 +12,4 @@
 //   - nothing runs any more when Run returns.
 //
 // What to start and what to stop is decided by a pure function over a snapshot; one loop acts on it.
-package function
+package runner

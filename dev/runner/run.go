@@ -1,4 +1,4 @@
-package function
+package runner
 
 import (
 	"context"

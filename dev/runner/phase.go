@@ -1,4 +1,4 @@
-package function
+package runner
 
 // outlook is what the phase of a Function depends on.
 type outlook struct {
