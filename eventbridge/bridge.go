@@ -20,7 +20,7 @@ import (
 	"github.com/rouse-run/rouse/eventbridge/quota"
 	"github.com/rouse-run/rouse/eventbridge/sink"
 	"github.com/rouse-run/rouse/eventbridge/storage"
-	"github.com/rouse-run/rouse/eventbridge/tracing"
+	"github.com/rouse-run/rouse/eventbridge/tracecontext"
 	"github.com/rouse-run/rouse/internal/budget"
 	"github.com/rouse-run/rouse/internal/daemon"
 	"github.com/rouse-run/rouse/internal/routing"
@@ -56,12 +56,12 @@ type Deps struct {
 	Tokens        identity.Reviewer     // whose tokens are, where options have rules for publishers; nil lets no client publish then
 	Endpoints     sink.Endpoints
 	Store         Store
-	Storage       storage.Streams  // how full the store is; nil when that does not matter
-	Quota         quota.Stream     // what Subscriptions keep in the store; nil when that does not matter
-	Admin         admin.Store      // what the admin API asks; it is not asked while that API has no address
-	Journal       *journal.Journal // remembers what happened to events for the admin API; nil does not
-	Tracer        *tracing.Tracer  // nil makes no spans
-	Destination   string           // URLs of the Store; metrics show them without user and password
+	Storage       storage.Streams      // how full the store is; nil when that does not matter
+	Quota         quota.Stream         // what Subscriptions keep in the store; nil when that does not matter
+	Admin         admin.Store          // what the admin API asks; it is not asked while that API has no address
+	Journal       *journal.Journal     // remembers what happened to events for the admin API; nil does not
+	Tracer        *tracecontext.Tracer // nil makes no spans
+	Destination   string               // URLs of the Store; metrics show them without user and password
 	Registry      *prometheus.Registry
 	Log           logr.Logger
 

@@ -7,14 +7,14 @@ import (
 	"github.com/rouse-run/rouse/eventbridge/ingress"
 	"github.com/rouse-run/rouse/eventbridge/journal"
 	"github.com/rouse-run/rouse/eventbridge/storage"
-	"github.com/rouse-run/rouse/eventbridge/tracing"
+	"github.com/rouse-run/rouse/eventbridge/tracecontext"
 	"github.com/rouse-run/rouse/internal/cloudevent"
 )
 
 // observed gives every event a trace, makes spans of what is stored if a tracer is there, and has the journal remember it.
 type observed struct {
 	store   ingress.Publisher
-	tracer  *tracing.Tracer
+	tracer  *tracecontext.Tracer
 	journal *journal.Journal
 }
 
@@ -63,7 +63,7 @@ func (o observed) begin(ctx context.Context, ev *cloudevent.Event) publishing {
 	if o.tracer != nil {
 		p.span = o.tracer.Publish(ctx, ev)
 	} else {
-		tracing.Ensure(ev)
+		tracecontext.Ensure(ev)
 	}
 	return p
 }

@@ -6,7 +6,7 @@ import (
 
 	"github.com/rouse-run/rouse/eventbridge/dispatch"
 	"github.com/rouse-run/rouse/eventbridge/journal"
-	"github.com/rouse-run/rouse/eventbridge/tracing"
+	"github.com/rouse-run/rouse/eventbridge/tracecontext"
 	"github.com/rouse-run/rouse/internal/cloudevent"
 	"github.com/rouse-run/rouse/internal/routing"
 )
@@ -62,7 +62,7 @@ func settledRecord(r journal.Record, s dispatch.Settled) (journal.Record, bool) 
 
 func identify(r *journal.Record, ev *cloudevent.Event) {
 	r.ID, r.Source, r.Type = ev.ID, ev.Source, ev.Type
-	r.Cause, r.Trace = ev.Extension(dispatch.ExtensionCause), tracing.ID(ev)
+	r.Cause, r.Trace = ev.Extension(dispatch.ExtensionCause), tracecontext.ID(ev)
 }
 
 // sinkName is how a record names a sink: never with a login.

@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 	tracev1 "go.opentelemetry.io/proto/otlp/trace/v1"
 
-	"github.com/rouse-run/rouse/eventbridge/tracing"
+	"github.com/rouse-run/rouse/eventbridge/tracecontext"
 	"github.com/rouse-run/rouse/internal/routing"
 	"github.com/rouse-run/rouse/internal/testing/otlptest"
 	"github.com/rouse-run/rouse/internal/testing/sinktest"
@@ -97,11 +97,11 @@ func TestDeliveriesAreCountedAsKymaCounts(t *testing.T) {
 	}, timeout, tick, "a Subscription that is gone is still counted")
 }
 
-func newTracer(t *testing.T, collector *otlptest.Collector, ratio float64) *tracing.Tracer {
+func newTracer(t *testing.T, collector *otlptest.Collector, ratio float64) *tracecontext.Tracer {
 	t.Helper()
 	options := DefaultOptions().Tracing
 	options.Endpoint, options.SampleRatio = collector.URL, ratio
-	tracer, err := tracing.New(t.Context(), options, logr.Discard())
+	tracer, err := tracecontext.New(t.Context(), options, logr.Discard())
 	require.NoError(t, err)
 	return tracer
 }

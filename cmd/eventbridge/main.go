@@ -11,7 +11,7 @@ import (
 	"github.com/rouse-run/rouse/eventbridge"
 	"github.com/rouse-run/rouse/eventbridge/jetstream"
 	"github.com/rouse-run/rouse/eventbridge/journal"
-	"github.com/rouse-run/rouse/eventbridge/tracing"
+	"github.com/rouse-run/rouse/eventbridge/tracecontext"
 	"github.com/rouse-run/rouse/internal/broker"
 	"github.com/rouse-run/rouse/internal/daemon"
 	"github.com/rouse-run/rouse/internal/kube"
@@ -32,7 +32,7 @@ func run(ctx context.Context, o *options, log logr.Logger) error {
 	if err != nil {
 		return err
 	}
-	tracer, err := tracing.New(ctx, o.bridge.Tracing, log.WithName("tracing"))
+	tracer, err := tracecontext.New(ctx, o.bridge.Tracing, log.WithName("tracing"))
 	if err != nil {
 		return err
 	}

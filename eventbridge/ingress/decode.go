@@ -6,7 +6,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/rouse-run/rouse/eventbridge/tracing"
+	"github.com/rouse-run/rouse/eventbridge/tracecontext"
 	"github.com/rouse-run/rouse/internal/cloudevent"
 )
 
@@ -60,7 +60,7 @@ func complete(ev *cloudevent.Event, header http.Header, now time.Time) error {
 	if len(ev.Data) > 0 && isJSON(ev.DataContentType) && !cloudevent.ValidJSON(ev.Data) {
 		return errNotJSON
 	}
-	tracing.Extract(header, ev)
+	tracecontext.Extract(header, ev)
 	if ev.Time == "" {
 		ev.Time = now.UTC().Format(time.RFC3339Nano)
 	}

@@ -15,7 +15,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/require"
 
-	"github.com/rouse-run/rouse/eventbridge/tracing"
+	"github.com/rouse-run/rouse/eventbridge/tracecontext"
 	"github.com/rouse-run/rouse/internal/cloudevent"
 )
 
@@ -128,7 +128,7 @@ func canBeDelivered(t *testing.T, ev cloudevent.Event) {
 	require.True(t, slices.Equal(ev.Extensions, read.Extensions), "%q", written)
 	header := http.Header{}
 	read.SetHeader(header)
-	tracing.Inject(header)
+	tracecontext.Inject(header)
 	for name, values := range header {
 		require.Regexp(t, `^[A-Za-z0-9-]+$`, name)
 		require.NotContains(t, []string{"Host", "Content-Length", "Transfer-Encoding", "Connection"}, name)

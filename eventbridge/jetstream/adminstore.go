@@ -13,7 +13,7 @@ import (
 	"github.com/rouse-run/rouse/eventbridge/admin"
 	"github.com/rouse-run/rouse/eventbridge/dispatch"
 	"github.com/rouse-run/rouse/eventbridge/journal"
-	"github.com/rouse-run/rouse/eventbridge/tracing"
+	"github.com/rouse-run/rouse/eventbridge/tracecontext"
 	"github.com/rouse-run/rouse/internal/broker"
 	"github.com/rouse-run/rouse/internal/cloudevent"
 	"github.com/rouse-run/rouse/internal/routing"
@@ -89,7 +89,7 @@ func (a *AdminStore) Redrive(ctx context.Context, selection admin.Selection) (ad
 func (a *AdminStore) remember(at time.Time, subscription types.NamespacedName, ev *cloudevent.Event) {
 	a.journal.Add(journal.Record{
 		Time: at, Kind: journal.Redriven, Namespace: subscription.Namespace, Subscription: subscription.Name,
-		ID: ev.ID, Source: ev.Source, Type: ev.Type, Cause: ev.Extension(dispatch.ExtensionCause), Trace: tracing.ID(ev),
+		ID: ev.ID, Source: ev.Source, Type: ev.Type, Cause: ev.Extension(dispatch.ExtensionCause), Trace: tracecontext.ID(ev),
 	})
 }
 

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/rouse-run/rouse/eventbridge/dispatch"
-	"github.com/rouse-run/rouse/eventbridge/tracing"
+	"github.com/rouse-run/rouse/eventbridge/tracecontext"
 	"github.com/rouse-run/rouse/internal/cloudevent"
 )
 
@@ -94,7 +94,7 @@ func (n *Network) returnRequestBuffer(l *requestBuffer) {
 // write makes the request.
 func (l *requestBuffer) write(opening string, login []string, ev *cloudevent.Event) error {
 	ev.SetHeader(l.header)
-	tracing.Inject(l.header)
+	tracecontext.Inject(l.header)
 	if login != nil {
 		l.header["Authorization"] = login
 	}

@@ -8,7 +8,7 @@ import (
 	"net/http"
 	"net/url"
 
-	"github.com/rouse-run/rouse/eventbridge/tracing"
+	"github.com/rouse-run/rouse/eventbridge/tracecontext"
 	"github.com/rouse-run/rouse/internal/cloudevent"
 )
 
@@ -22,7 +22,7 @@ func (s *Sink) newRequest(ctx context.Context, to *url.URL, ev *cloudevent.Event
 		Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
 	}).WithContext(ctx)
 	ev.SetHeader(req.Header)
-	tracing.Inject(req.Header)
+	tracecontext.Inject(req.Header)
 	if s.login != nil {
 		req.Header["Authorization"] = s.login
 	}

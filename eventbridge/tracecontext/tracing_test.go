@@ -1,4 +1,4 @@
-package tracing
+package tracecontext
 
 import (
 	"net/http"
