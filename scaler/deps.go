@@ -9,7 +9,7 @@ import (
 
 	"github.com/rouse-run/rouse/internal/broker"
 	"github.com/rouse-run/rouse/internal/routing"
-	"github.com/rouse-run/rouse/scaler/tracing"
+	"github.com/rouse-run/rouse/scaler/kedaspans"
 )
 
 // Routes lists the Subscriptions.
@@ -65,6 +65,6 @@ type Deps struct {
 	Listener   Listener
 	Connection Connection
 	Registry   Registry
-	Tracer     *tracing.Tracer // nil makes no spans
+	Tracer     *kedaspans.Tracer // nil makes no spans
 	Log        logr.Logger
 }

@@ -23,7 +23,7 @@ import (
 
 	"github.com/rouse-run/rouse/internal/routing"
 	"github.com/rouse-run/rouse/internal/testing/kedatest"
-	"github.com/rouse-run/rouse/scaler/tracing"
+	"github.com/rouse-run/rouse/scaler/kedaspans"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -54,7 +54,7 @@ type rig struct {
 	routes    *fakeRoutes
 	endpoints *fakeEndpoints
 	registry  *prometheus.Registry
-	tracer    *tracing.Tracer
+	tracer    *kedaspans.Tracer
 	logs      *lines
 	network   *network
 	scaler    *Scaler

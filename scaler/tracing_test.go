@@ -22,7 +22,7 @@ import (
 	"github.com/rouse-run/rouse/internal/broker"
 	"github.com/rouse-run/rouse/internal/routing"
 	"github.com/rouse-run/rouse/internal/testing/otlptest"
-	"github.com/rouse-run/rouse/scaler/tracing"
+	"github.com/rouse-run/rouse/scaler/kedaspans"
 )
 
 const (
@@ -43,7 +43,7 @@ func startTraced(t *testing.T, ratio float64) *traced {
 	r := &traced{rig: newRig(t), collector: otlptest.Start(t)}
 	r.options.Tracing.Endpoint, r.options.Tracing.SampleRatio = r.collector.URL, ratio
 	var err error
-	r.tracer, err = tracing.New(t.Context(), r.options.Tracing, logr.Discard())
+	r.tracer, err = kedaspans.New(t.Context(), r.options.Tracing, logr.Discard())
 	require.NoError(t, err)
 	route := routeTo(shop, "order", "orders", orderPlaced)
 	r.broker.create(route)
@@ -199,7 +199,7 @@ func TestAnActivationIsASpanFromTheFirstSignOfABacklog(t *testing.T) {
 
 func TestWithoutACollectorCallsPassWithoutAHandlerForSpans(t *testing.T) {
 	t.Parallel()
-	tracer, err := tracing.New(t.Context(), DefaultOptions().Tracing, logr.Discard())
+	tracer, err := kedaspans.New(t.Context(), DefaultOptions().Tracing, logr.Discard())
 	require.NoError(t, err)
 	require.Nil(t, tracer)
 	require.Empty(t, tracer.ServerOptions(functionOf))

@@ -13,7 +13,7 @@ import (
 	"github.com/rouse-run/rouse/internal/kube"
 	"github.com/rouse-run/rouse/internal/kube/watch"
 	"github.com/rouse-run/rouse/scaler"
-	"github.com/rouse-run/rouse/scaler/tracing"
+	"github.com/rouse-run/rouse/scaler/kedaspans"
 )
 
 func main() {
@@ -30,7 +30,7 @@ func run(ctx context.Context, o *options, log logr.Logger) error {
 	if err != nil {
 		return err
 	}
-	tracer, err := tracing.New(ctx, o.scaler.Tracing, log.WithName("tracing"))
+	tracer, err := kedaspans.New(ctx, o.scaler.Tracing, log.WithName("tracing"))
 	if err != nil {
 		return err
 	}

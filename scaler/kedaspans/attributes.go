@@ -1,4 +1,4 @@
-package tracing
+package kedaspans
 
 import (
 	pb "github.com/kedacore/keda/v2/pkg/scalers/externalscaler"
