@@ -10,7 +10,7 @@ import (
 	"github.com/rouse-run/rouse/internal/dependencies"
 )
 
-// Reason classifies why a Function cannot be started. Beside those below there are the reasons of package build.
+// Reason classifies why a Function cannot be started. Beside those below there are the reasons of package buildplan.
 type Reason string
 
 // Reasons that a build in a cluster does not have.
