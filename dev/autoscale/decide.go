@@ -1,18 +1,16 @@
 package autoscale
 
 import (
-	"math"
 	"time"
-)
 
-// tolerance is how far a backlog may be from what the replicas are meant to carry before their number changes.
-const tolerance = 0.1
+	"github.com/rouse-run/rouse/internal/kedarules"
+)
 
 // bounds are what a Function allows.
 type bounds struct {
-	low, high int
-	cooldown  time.Duration
-	settle    time.Duration // how long a backlog has to be small before replicas go
+	kedarules.Bounds
+
+	stabilization time.Duration // how long a backlog has to be small before replicas go
 }
 
 // observation is what a poll learned. A failed one has no values.
@@ -23,31 +21,21 @@ type observation struct {
 	failed bool
 }
 
-// peak is a number of replicas that was once right.
-type peak struct {
-	at       time.Time
-	replicas int
-}
-
 // state is what is known of a Function. It is a plain value without a lock or a clock.
 type state struct {
-	replicas   int
-	lastActive time.Time
-	holds      int // HTTP requests that need it awake
-	peaks      []peak
+	scale           kedarules.Scale
+	holds           int // HTTP requests that need it awake
+	recommendations kedarules.Recommendations
 }
 
 // bound brings the replicas between the bounds, without waking what may sleep.
 func (s *state) bound(b bounds) {
-	s.replicas = min(max(s.replicas, b.low), b.high)
+	s.scale.Replicas = min(max(s.scale.Replicas, b.Min), b.Max)
 }
 
 // wake takes notice of work that is there.
 func (s *state) wake(now time.Time, b bounds) {
-	s.lastActive = now
-	if s.replicas == 0 {
-		s.replicas = min(max(b.low, 1), b.high)
-	}
+	s.scale = s.scale.Request(true, false, now, b.Bounds)
 }
 
 // hold takes notice of a request that needs the Function awake.
@@ -59,49 +47,17 @@ func (s *state) hold(now time.Time, b bounds) {
 // release takes notice of its end, which is a sign of work too.
 func (s *state) release(now time.Time) {
 	s.holds--
-	s.lastActive = now
+	s.scale.LastActive = now
 }
 
-// observe decides after a poll.
+// observe decides after a poll: KEDA's part, and at once the HPA's, for which a cluster waits up to 15 s. Nothing limits how
+// many replicas are added, since the policies in the controller's ScaledObjects allow more than one machine runs. A request
+// that holds the Function is work also while the backlog is not known.
 func (s *state) observe(o observation, now time.Time, b bounds) {
-	if o.active && !o.failed || s.holds > 0 {
-		s.wake(now, b)
-	}
-	if o.failed {
+	s.scale = s.scale.Request(o.active || s.holds > 0, o.failed && s.holds == 0, now, b.Bounds)
+	if o.failed || s.scale.Replicas == 0 {
 		return
 	}
-	if s.replicas > 0 {
-		s.replicas = min(max(s.stabilised(s.desired(o), now, b), b.low, 1), b.high)
-	}
-	if !o.active && s.holds == 0 && b.low == 0 && now.After(s.lastActive.Add(b.cooldown)) {
-		s.replicas, s.peaks = 0, nil
-	}
-}
-
-// desired is how many replicas the backlog asks for.
-func (s *state) desired(o observation) int {
-	if o.target <= 0 {
-		return s.replicas
-	}
-	if math.Abs(1-o.value/(o.target*float64(s.replicas))) <= tolerance {
-		return s.replicas
-	}
-	return int(min(math.Ceil(o.value/o.target), math.MaxInt32))
-}
-
-// stabilised is the most that was asked for of late.
-func (s *state) stabilised(desired int, now time.Time, b bounds) int {
-	kept := s.peaks[:0]
-	for _, p := range s.peaks {
-		if now.Before(p.at.Add(b.settle)) {
-			kept = append(kept, p)
-		}
-	}
-	kept = append(kept, peak{at: now, replicas: min(desired, b.high)})
-	s.peaks = kept
-	highest := 0
-	for _, p := range s.peaks {
-		highest = max(highest, p.replicas)
-	}
-	return highest
+	desired := min(kedarules.DesiredReplicas(s.scale.Replicas, o.value, o.target), b.Max)
+	s.scale.Replicas = b.Clamp(s.recommendations.Stabilize(s.scale.Replicas, desired, now, b.stabilization))
 }

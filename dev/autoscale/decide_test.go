@@ -5,12 +5,18 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/rouse-run/rouse/internal/kedarules"
 )
+
+func within(low, high int, cooldown, stabilization time.Duration) bounds {
+	return bounds{Bounds: kedarules.Bounds{Min: low, Max: high, Cooldown: cooldown}, stabilization: stabilization}
+}
 
 func TestReplicasFollowBacklogPushesAndRequests(t *testing.T) {
 	t.Parallel()
 	const second = time.Second
-	open := bounds{low: 0, high: 5, cooldown: 5 * second, settle: 3 * second}
+	open := within(0, 5, 5*second, 3*second)
 	type step struct {
 		at     time.Duration
 		do     func(*state, time.Time, bounds)
@@ -35,7 +41,7 @@ func TestReplicasFollowBacklogPushesAndRequests(t *testing.T) {
 		"nothing to do leaves it asleep": {open, []step{{0, backlog(0), 0, ""}, {second, backlog(0), 0, ""}}},
 		"a push wakes one":               {open, []step{{0, wake, 1, ""}}},
 		"a poll finds what no push sent": {open, []step{{0, backlog(1), 1, ""}}},
-		"a wake goes to the minimum":     {bounds{low: 2, high: 5, cooldown: second}, []step{{0, wake, 2, ""}}},
+		"a wake goes to the minimum":     {within(2, 5, second, 0), []step{{0, wake, 2, ""}}},
 		"a backlog has its replicas at once": {open, []step{
 			{0, backlog(35), 4, "the ceiling of 35 by 10"}, {second, backlog(51), 5, "no more than the maximum"},
 		}},
@@ -84,7 +90,7 @@ func TestReplicasFollowBacklogPushesAndRequests(t *testing.T) {
 			{time.Minute, release, 1, ""},
 			{time.Minute + 6*second, backlog(0), 0, ""},
 		}},
-		"a minimum is never left": {bounds{low: 2, high: 5, cooldown: second, settle: second}, []step{
+		"a minimum is never left": {within(2, 5, second, second), []step{
 			{0, backlog(0), 2, ""},
 			{time.Minute, backlog(0), 2, ""},
 			{2 * time.Minute, backlog(45), 5, ""},
@@ -99,7 +105,7 @@ func TestReplicasFollowBacklogPushesAndRequests(t *testing.T) {
 			s.bound(tc.bounds)
 			for i, step := range tc.steps {
 				step.do(s, start.Add(step.at), tc.bounds)
-				require.Equal(t, step.want, s.replicas, "step %d: %s", i, step.reason)
+				require.Equal(t, step.want, s.scale.Replicas, "step %d: %s", i, step.reason)
 			}
 		})
 	}
@@ -107,9 +113,9 @@ func TestReplicasFollowBacklogPushesAndRequests(t *testing.T) {
 
 func TestNewBoundsCountAtOnce(t *testing.T) {
 	t.Parallel()
-	s := &state{replicas: 4}
-	s.bound(bounds{low: 0, high: 2})
-	require.Equal(t, 2, s.replicas)
-	s.bound(bounds{low: 3, high: 5})
-	require.Equal(t, 3, s.replicas)
+	s := &state{scale: kedarules.Scale{Replicas: 4}}
+	s.bound(within(0, 2, 0, 0))
+	require.Equal(t, 2, s.scale.Replicas)
+	s.bound(within(3, 5, 0, 0))
+	require.Equal(t, 3, s.scale.Replicas)
 }

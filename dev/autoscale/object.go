@@ -7,6 +7,8 @@ import (
 	"time"
 
 	pb "github.com/kedacore/keda/v2/pkg/scalers/externalscaler"
+
+	"github.com/rouse-run/rouse/internal/kedarules"
 )
 
 // Metadata of the trigger, which the controller writes into a ScaledObject.
@@ -65,7 +67,7 @@ func (o *object) act(ctx context.Context) {
 		case <-o.decided:
 		}
 		o.mu.Lock()
-		replicas, name := o.state.replicas, o.target.Function
+		replicas, name := o.state.scale.Replicas, o.target.Function
 		o.mu.Unlock()
 		if replicas != reported {
 			reported = replicas
@@ -85,8 +87,10 @@ func (o *object) decide(change func(s *state, now time.Time, b bounds)) {
 // bounds is called with the lock held, or before the object is shared.
 func (o *object) bounds() bounds {
 	return bounds{
-		low: o.target.Min, high: max(o.target.Max, o.target.Min, 1),
-		cooldown: o.autoscaler.options.Cooldown, settle: o.autoscaler.options.ScaleDown,
+		Bounds: kedarules.Bounds{
+			Min: o.target.Min, Max: max(o.target.Max, o.target.Min, 1), Cooldown: o.autoscaler.options.Cooldown,
+		},
+		stabilization: o.autoscaler.options.ScaleDown,
 	}
 }
 

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	pb "github.com/kedacore/keda/v2/pkg/scalers/externalscaler"
+
+	"github.com/rouse-run/rouse/internal/kedarules"
 )
 
 // pollTimeout bounds a poll. KEDA sets no bound, and our scaler needs none; a local mode shall stop nevertheless.
@@ -57,18 +59,10 @@ func (o *object) observe(ctx context.Context) (observation, error) {
 	if err != nil {
 		return observation{failed: true}, fmt.Errorf("ask for the activity: %w", err)
 	}
-	seen := observation{active: active.GetResult(), target: either(spec.GetTargetSizeFloat(), spec.GetTargetSize())}
+	seen := observation{active: active.GetResult(), target: kedarules.Number(spec.GetTargetSizeFloat(), spec.GetTargetSize())}
 	for _, value := range metrics.GetMetricValues() {
-		seen.value = either(value.GetMetricValueFloat(), value.GetMetricValue())
+		seen.value = kedarules.Number(value.GetMetricValueFloat(), value.GetMetricValue())
 	}
 	o.setBacklog(seen.value)
 	return seen, nil
-}
-
-// either is the float, which wins over the whole number that older versions knew.
-func either(float float64, whole int64) float64 {
-	if float > 0 {
-		return float
-	}
-	return float64(whole)
 }

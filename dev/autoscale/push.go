@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"io"
 	"time"
+
+	"github.com/rouse-run/rouse/internal/kedarules"
 )
 
 const (
@@ -15,14 +17,13 @@ const (
 
 // push holds the stream open on which the scaler wakes. A scaler that ends it without an error wants the client to reconnect.
 func (o *object) push(ctx context.Context) {
-	for backoff := firstBackoff; ; backoff = min(backoff*2, lastBackoff) {
-		if err := o.follow(ctx); errors.Is(err, io.EOF) {
-			backoff = firstBackoff
-		}
+	backoff := kedarules.Backoff{First: firstBackoff, Last: lastBackoff}
+	for {
+		err := o.follow(ctx)
 		select {
 		case <-ctx.Done():
 			return
-		case <-time.After(backoff):
+		case <-time.After(backoff.Next(errors.Is(err, io.EOF))):
 		}
 	}
 }
