@@ -10,7 +10,9 @@
 //   - polls and pushes of one ScaledObject wait for each other;
 //   - a stream that ends is opened again after 2 s, doubling to 60 s; only an
 //     end without an error makes it 2 s again;
-//   - an error holds the replicas, and 0 removes them after the cooldown.
+//   - an error holds the replicas, and 0 removes them after the cooldown;
+//   - an HPA without a behavior of its own follows the value every 15 s: at most four more replicas, or twice as many, and
+//     fewer only when nothing within 300 s wanted more.
 //
-// The clock is the caller's.
+// The rules are those of internal/kedarules. The clock is the caller's.
 package kedatest

@@ -3,22 +3,17 @@ package kedatest
 import (
 	"context"
 	"errors"
-	"math"
 	"time"
 
 	pb "github.com/kedacore/keda/v2/pkg/scalers/externalscaler"
-)
 
-const (
-	firstBackoff = 2 * time.Second
-	lastBackoff  = time.Minute
-	hpaInterval  = 15 * time.Second
-	hpaTolerance = 0.1
+	"github.com/rouse-run/rouse/internal/kedarules"
 )
 
 // reconcile makes the HPA, for which there must be metric specs.
 func (o *ScaledObject) reconcile(ctx context.Context) error {
-	for backoff := time.Second; ; backoff = min(backoff*2, lastBackoff) {
+	backoff := kedarules.Backoff{First: time.Second, Last: time.Minute}
+	for {
 		if specs, err := o.getSpecs(ctx); err == nil {
 			o.note(func() {
 				for _, spec := range specs {
@@ -30,7 +25,7 @@ func (o *ScaledObject) reconcile(ctx context.Context) error {
 			})
 			return nil
 		}
-		if !o.sleep(ctx, backoff) {
+		if !o.sleep(ctx, backoff.Next(false)) {
 			return ctx.Err()
 		}
 	}
@@ -111,10 +106,7 @@ func (o *ScaledObject) getMetric(ctx context.Context, name string) (active bool,
 		return false, 0, err
 	}
 	for _, metric := range metrics.GetMetricValues() {
-		value = float64(metric.GetMetricValue())
-		if metric.GetMetricValueFloat() > 0 {
-			value = metric.GetMetricValueFloat()
-		}
+		value = kedarules.Number(metric.GetMetricValueFloat(), metric.GetMetricValue())
 	}
 	activity, err := o.client.IsActive(ctx, o.ref)
 	if err != nil {
@@ -125,25 +117,25 @@ func (o *ScaledObject) getMetric(ctx context.Context, name string) (active bool,
 
 // requestScale is KEDA's part of the decision: between 0 and 1.
 func (o *ScaledObject) requestScale(active bool, err error, reason Reason) {
-	now := o.clock.Now()
 	o.mu.Lock()
-	replicas := o.replicas
-	cooled := now.After(o.lastActive.Add(o.options.CooldownPeriod))
-	if active && err == nil {
-		o.lastActive = now
-	}
+	before := kedarules.Scale{Replicas: o.replicas, LastActive: o.lastActive}
+	after := before.Request(active, err != nil, o.clock.Now(), o.bounds())
+	o.lastActive = after.LastActive
 	o.mu.Unlock()
-	switch {
-	case active && replicas == 0:
-		o.scaleTo(1, reason)
-	case !active && err == nil && replicas > 0 && cooled:
-		o.scaleTo(0, reason)
+	if after.Replicas != before.Replicas {
+		o.scaleTo(after.Replicas, reason)
 	}
 }
 
-// hpaLoop is the HPA's part: above 1.
+// bounds are those of the ScaledObject, which sets no minimum.
+func (o *ScaledObject) bounds() kedarules.Bounds {
+	return kedarules.Bounds{Max: o.options.MaxReplicas, Cooldown: o.options.CooldownPeriod}
+}
+
+// hpaLoop is the HPA's part, as it does it without a behavior of its own: above 1.
 func (o *ScaledObject) hpaLoop(ctx context.Context) {
-	for o.sleep(ctx, hpaInterval) {
+	var recommendations kedarules.Recommendations
+	for o.sleep(ctx, kedarules.HPASyncPeriod) {
 		if o.Replicas() == 0 {
 			continue
 		}
@@ -151,14 +143,13 @@ func (o *ScaledObject) hpaLoop(ctx context.Context) {
 		if err != nil {
 			continue
 		}
-		target, replicas := o.Target(), o.Replicas()
-		if target <= 0 || replicas == 0 || math.Abs(1-value/(target*float64(replicas))) <= hpaTolerance {
+		replicas := o.Replicas()
+		if replicas == 0 {
 			continue
 		}
-		wanted := int(math.Ceil(value / target))
-		// The default policy: at most 4 more, or twice as many, per 15 s.
-		wanted = min(wanted, max(replicas+4, replicas*2), o.options.MaxReplicas)
-		o.scaleTo(max(wanted, 1), HPA)
+		desired := kedarules.DesiredReplicas(replicas, value, o.Target())
+		stable := recommendations.Stabilize(replicas, desired, o.clock.Now(), kedarules.DefaultScaleDownStabilization)
+		o.scaleTo(o.bounds().Clamp(min(stable, kedarules.ScaleUpLimit(replicas))), HPA)
 	}
 }
 
@@ -174,11 +165,4 @@ func (o *ScaledObject) scaleTo(replicas int, reason Reason) {
 	if changed && o.options.OnReplicas != nil {
 		o.options.OnReplicas(replicas)
 	}
-}
-
-func specTarget(spec *pb.MetricSpec) float64 {
-	if spec.GetTargetSizeFloat() > 0 {
-		return spec.GetTargetSizeFloat()
-	}
-	return float64(spec.GetTargetSize())
 }

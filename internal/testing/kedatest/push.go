@@ -7,17 +7,20 @@ import (
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+
+	"github.com/rouse-run/rouse/internal/kedarules"
 )
+
+func streamBackoff() kedarules.Backoff {
+	return kedarules.Backoff{First: kedarules.FirstStreamBackoff, Last: kedarules.LastStreamBackoff}
+}
 
 // pushLoop holds the push stream open.
 func (o *ScaledObject) pushLoop(ctx context.Context) {
-	backoff := firstBackoff
+	backoff := streamBackoff()
 	for {
-		if err := o.push(ctx); errors.Is(err, io.EOF) {
-			backoff = firstBackoff
-		}
-		wait := backoff
-		backoff = min(backoff*2, lastBackoff)
+		err := o.push(ctx)
+		wait := backoff.Next(errors.Is(err, io.EOF))
 		if ctx.Err() != nil {
 			return
 		}
@@ -70,15 +73,13 @@ func (o *ScaledObject) activate(ctx context.Context) {
 // specLoop holds the spec stream open. Unlike the push stream it also starts
 // over with a short wait when it got anything.
 func (o *ScaledObject) specLoop(ctx context.Context) {
-	for backoff := firstBackoff; ; backoff = min(backoff*2, lastBackoff) {
+	backoff := streamBackoff()
+	for {
 		received, err := o.watchSpecs(ctx)
 		if status.Code(err) == codes.Unimplemented {
 			return
 		}
-		if received || errors.Is(err, io.EOF) {
-			backoff = firstBackoff
-		}
-		if !o.sleep(ctx, backoff) {
+		if !o.sleep(ctx, backoff.Next(received || errors.Is(err, io.EOF))) {
 			return
 		}
 	}

@@ -1,6 +1,7 @@
 package kedatest
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -11,6 +12,8 @@ import (
 	"golang.org/x/sync/errgroup"
 	"google.golang.org/grpc"
 	"k8s.io/utils/clock"
+
+	"github.com/rouse-run/rouse/internal/kedarules"
 )
 
 // Options describes a ScaledObject with one external-push trigger.
@@ -80,15 +83,9 @@ type ScaledObject struct {
 
 // New makes a ScaledObject that calls over conn.
 func New(conn grpc.ClientConnInterface, options Options) *ScaledObject {
-	if options.PollingInterval == 0 {
-		options.PollingInterval = 30 * time.Second
-	}
-	if options.CooldownPeriod == 0 {
-		options.CooldownPeriod = 300 * time.Second
-	}
-	if options.MaxReplicas == 0 {
-		options.MaxReplicas = 100
-	}
+	options.PollingInterval = cmp.Or(options.PollingInterval, kedarules.DefaultPollingInterval)
+	options.CooldownPeriod = cmp.Or(options.CooldownPeriod, kedarules.DefaultCooldownPeriod)
+	options.MaxReplicas = cmp.Or(options.MaxReplicas, kedarules.DefaultMaxReplicas)
 	if options.Clock == nil {
 		options.Clock = clock.RealClock{}
 	}
@@ -160,7 +157,7 @@ func (o *ScaledObject) Target() float64 {
 	if len(o.specs) == 0 {
 		return 0
 	}
-	return specTarget(o.specs[0])
+	return kedarules.Number(o.specs[0].GetTargetSizeFloat(), o.specs[0].GetTargetSize())
 }
 
 // Await waits until the condition holds. It is checked after each change.

@@ -28,6 +28,7 @@ type stub struct {
 	life  time.Duration // of streams
 	push  bool          // at the opening of a stream
 	hang  chan struct{} // holds up GetMetrics when not nil
+	wrong bool          // adds a metric that cannot be read
 }
 
 func (s *stub) note(call string) (float64, error) {
@@ -45,10 +46,19 @@ func (s *stub) change(change func()) {
 
 func (s *stub) GetMetricSpec(context.Context, *pb.ScaledObjectRef) (*pb.GetMetricSpecResponse, error) {
 	_, err := s.note("GetMetricSpec")
-	return &pb.GetMetricSpecResponse{MetricSpecs: []*pb.MetricSpec{{MetricName: "m", TargetSizeFloat: 10}}}, err
+	specs := []*pb.MetricSpec{{MetricName: "m", TargetSizeFloat: 10}}
+	s.change(func() {
+		if s.wrong {
+			specs = append(specs, &pb.MetricSpec{MetricName: "wrong", TargetSizeFloat: 10})
+		}
+	})
+	return &pb.GetMetricSpecResponse{MetricSpecs: specs}, err
 }
 
-func (s *stub) GetMetrics(context.Context, *pb.GetMetricsRequest) (*pb.GetMetricsResponse, error) {
+func (s *stub) GetMetrics(_ context.Context, request *pb.GetMetricsRequest) (*pb.GetMetricsResponse, error) {
+	if request.GetMetricName() == "wrong" {
+		return nil, errors.New("this metric cannot be read")
+	}
 	s.mu.Lock()
 	hang := s.hang
 	s.mu.Unlock()
@@ -214,5 +224,35 @@ func TestAnErrorHoldsAndZeroTakesAwayAfterTheCooldown(t *testing.T) {
 		require.NotZero(t, o.Replicas(), "in the cooldown")
 		advance(time.Minute)
 		require.Zero(t, o.Replicas())
+	})
+}
+
+// The cooldown counts from status.lastActiveTime, which KEDA sets with every activation.
+func TestAnActivationBesideATriggerThatFailsBeginsTheCooldown(t *testing.T) {
+	t.Parallel()
+	s := &stub{life: time.Hour, value: 1, wrong: true}
+	run(t, s, func(o *Options) { o.CooldownPeriod = time.Minute }, func(w fixture) {
+		t, o := w.t, w.object
+		require.Equal(t, 1, o.Replicas())
+		s.change(func() { s.value, s.wrong = 0, false })
+		advance(45 * time.Second)
+		require.Equal(t, 1, o.Replicas(), "in the cooldown")
+		advance(time.Minute)
+		require.Zero(t, o.Replicas())
+	})
+}
+
+func TestTheHPATakesReplicasAwayOnlyAfterItsStabilizationWindow(t *testing.T) {
+	t.Parallel()
+	s := &stub{life: time.Hour, value: 35}
+	run(t, s, nil, func(w fixture) {
+		t, o := w.t, w.object
+		advance(time.Minute)
+		require.Equal(t, 4, o.Replicas())
+		s.change(func() { s.value = 5 })
+		advance(4 * time.Minute)
+		require.Equal(t, 4, o.Replicas(), "four were wanted within 300 s")
+		advance(2 * time.Minute)
+		require.Equal(t, 1, o.Replicas())
 	})
 }
