@@ -13,7 +13,7 @@ import (
 	"github.com/rouse-run/rouse/dev/autoscale"
 	"github.com/rouse-run/rouse/eventbridge"
 	"github.com/rouse-run/rouse/eventbridge/jetstream"
-	"github.com/rouse-run/rouse/internal/broker"
+	"github.com/rouse-run/rouse/eventbridge/replica"
 	"github.com/rouse-run/rouse/internal/daemon"
 	"github.com/rouse-run/rouse/scaler"
 )
@@ -24,23 +24,16 @@ const hiddenBuffer = 64 << 10
 // buildBridge makes the eventbridge that a cluster runs. What it does not finish in a moment when it is asked to stop
 // comes again after the next start.
 func (m *mode) buildBridge() {
-	o := eventbridge.DefaultOptions()
-	o.ShutdownDelay, o.DrainTimeout = 0, stopTimeout
-	o.Dispatch.DrainTimeout = stopTimeout
-	o.Admin.TokenFile = filepath.Join(m.state, tokenFile)
-	publisherOptions := broker.DefaultPublisherOptions()
-	publisher := broker.NewPublisher(m.conn, publisherOptions)
-	publisher.ExpectEvents(o.Ingress.MaxRequestSize)
-	o.Ingress.MaxBatchEvents = min(o.Ingress.MaxBatchEvents, publisherOptions.MaxPending)
-	store := jetstream.NewStore(m.conn, publisher, m.streams.Name)
+	o := replica.DefaultOptions()
+	o.Bridge.ShutdownDelay, o.Bridge.DrainTimeout = 0, stopTimeout
+	o.Bridge.Dispatch.DrainTimeout = stopTimeout
+	o.Bridge.Admin.TokenFile = filepath.Join(m.state, tokenFile)
+	o.Publisher.Stream = m.streams.Name
 	m.store = jetstream.NewAdminStore(m.conn, m.streams.Name, m.journal)
-	m.bridge = eventbridge.New(eventbridge.Deps{
+	m.bridge = replica.New(m.conn, eventbridge.Deps{
 		Routes:        m.subs,
 		Subscriptions: m.subs,
 		Endpoints:     m.functions,
-		Store:         store,
-		Storage:       store,
-		Quota:         store,
 		Admin:         m.store,
 		Journal:       m.journal,
 		Destination:   m.nats,

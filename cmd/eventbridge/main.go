@@ -9,8 +9,7 @@ import (
 	"github.com/go-logr/logr"
 
 	"github.com/rouse-run/rouse/eventbridge"
-	"github.com/rouse-run/rouse/eventbridge/jetstream"
-	"github.com/rouse-run/rouse/eventbridge/journal"
+	"github.com/rouse-run/rouse/eventbridge/replica"
 	"github.com/rouse-run/rouse/eventbridge/tracecontext"
 	"github.com/rouse-run/rouse/internal/broker"
 	"github.com/rouse-run/rouse/internal/daemon"
@@ -32,31 +31,20 @@ func run(ctx context.Context, o *options, log logr.Logger) error {
 	if err != nil {
 		return err
 	}
-	tracer, err := tracecontext.New(ctx, o.bridge.Tracing, log.WithName("tracing"))
+	tracer, err := tracecontext.New(ctx, o.bridge.Bridge.Tracing, log.WithName("tracing"))
 	if err != nil {
 		return err
 	}
-	// The events of a batch wait together, so a larger batch would never fit.
-	o.bridge.Ingress.MaxBatchEvents = min(o.bridge.Ingress.MaxBatchEvents, o.publisher.MaxPending)
-	o.publisher.MaxPendingBytes = o.bridge.Ingress.MaxBytesInFlight
-	publisher := broker.NewPublisher(conn, o.publisher)
-	publisher.ExpectEvents(o.bridge.Ingress.MaxRequestSize)
-	store := jetstream.NewStore(conn, publisher, o.publisher.Stream)
-	reviewer, err := reviewerFor(o.bridge.Sinks.Access)
+	policy := o.bridge.Bridge.Sinks
+	reviewer, err := reviewerFor(policy.Access)
 	if err != nil {
 		return err
 	}
-	events := journal.New(o.bridge.JournalEvents)
-	bridge := eventbridge.New(eventbridge.Deps{
-		Routes:        watch.NewRoutes(objects, o.bridge.Sinks),
+	bridge := replica.New(conn, eventbridge.Deps{
+		Routes:        watch.NewRoutes(objects, policy),
 		Subscriptions: watch.NewSubscriptions(objects),
 		Tokens:        reviewer,
 		Endpoints:     watch.NewEndpoints(objects),
-		Store:         store,
-		Storage:       store,
-		Quota:         store,
-		Admin:         jetstream.NewAdminStore(conn, o.publisher.Stream, events),
-		Journal:       events,
 		Tracer:        tracer,
 		Destination:   o.broker.URL,
 		Registry:      daemon.NewRegistry(),

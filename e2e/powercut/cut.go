@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -74,8 +73,7 @@ func (c *cut) publishUntilTheCut(ctx context.Context, d *disk) ([]string, *disk,
 		return nil, nil, err
 	}
 	defer bridge.Kill()
-	where, _, _ := strings.Cut(bridge.Where, " ")
-	crowd := newCrowd(ctx, where+"/publish")
+	crowd := newCrowd(ctx, bridge.Address(rig.Public)+"/publish")
 	defer crowd.end()
 	select {
 	case <-time.After(c.lasts):

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"runtime/debug"
 	"strconv"
 	"time"
 
@@ -15,12 +16,24 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/rouse-run/rouse/eventbridge"
-	"github.com/rouse-run/rouse/eventbridge/jetstream"
-	"github.com/rouse-run/rouse/eventbridge/journal"
+	"github.com/rouse-run/rouse/eventbridge/replica"
 	"github.com/rouse-run/rouse/internal/broker"
 	"github.com/rouse-run/rouse/internal/daemon"
 	"github.com/rouse-run/rouse/internal/routing"
 )
+
+// The addresses of a bridge, for Process.Address.
+const (
+	Public = iota
+	Metrics
+	Admin
+)
+
+// AdminToken is the one for the admin API of each bridge.
+const AdminToken = "correct-horse"
+
+// BridgeMemory is the limit of a bridge's memory in the chart, in bytes.
+const BridgeMemory int64 = 512 << 20
 
 // Fixture holds what the bridges of a run read in place of a Kubernetes: Subscriptions and the endpoints of their sinks.
 type Fixture struct {
@@ -139,15 +152,14 @@ func (r *Rig) LimitBridges(bytes int64) {
 	}
 }
 
+// bridgeRole is cmd/eventbridge as the chart runs it, whose values are the flags' defaults.
 func bridgeRole(ctx context.Context, ready func(string), args []string) error {
 	flags := pflag.NewFlagSet("bridge", pflag.ContinueOnError)
 	path := flags.String("fixture", "", "")
 	port := flags.Int("port", 0, "")
-	options := eventbridge.DefaultOptions()
-	options.ShutdownDelay = 0
+	options, logOptions := replica.DefaultOptions(), daemon.DefaultLogOptions()
+	options.Bridge.ShutdownDelay = 0
 	options.BindFlags(flags)
-	publisher := broker.DefaultPublisherOptions()
-	publisher.BindFlags(flags)
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
@@ -155,33 +167,52 @@ func bridgeRole(ctx context.Context, ready func(string), args []string) error {
 	if err != nil {
 		return err
 	}
-	conn, err := broker.Connect(ctx, broker.Options{URL: w.NATS, Name: "bridge"}, logr.Discard())
+	logged, err := os.Create(*path + ".log")
+	if err != nil {
+		return fmt.Errorf("log: %w", err)
+	}
+	defer func() { _ = logged.Close() }()
+	log := logOptions.NewLogger(logged)
+	conn, err := broker.Connect(ctx, broker.Options{URL: w.NATS, Name: "bridge"}, log)
 	if err != nil {
 		return err
 	}
-	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", net.JoinHostPort(loopback, strconv.Itoa(*port)))
+	listeners, err := listen(ctx, *port, 0, 0)
 	if err != nil {
-		return fmt.Errorf("listen: %w", err)
+		return err
 	}
-	metrics, err := new(net.ListenConfig).Listen(ctx, "tcp", net.JoinHostPort(loopback, "0"))
-	if err != nil {
-		return fmt.Errorf("listen: %w", err)
+	options.Bridge.Admin.TokenFile = *path + ".token"
+	if err := os.WriteFile(options.Bridge.Admin.TokenFile, []byte(AdminToken), 0o600); err != nil {
+		return fmt.Errorf("write the admin API's token: %w", err)
 	}
-	events := journal.New(options.JournalEvents)
-	deps := eventbridge.Deps{
-		Routes: fixedRoutes(w.Routes), Endpoints: fixedEndpoints(w.Endpoints),
-		Store:  jetstream.NewStore(conn, broker.NewPublisher(conn, publisher), publisher.Stream),
-		Tokens: tokens(w.Review), Admin: jetstream.NewAdminStore(conn, publisher.Stream, events), Journal: events,
-		Destination: w.NATS, Registry: daemon.NewRegistry(), Log: logr.Discard(),
-		Listener: listener, MetricsListener: metrics,
+	bridge := replica.New(conn, eventbridge.Deps{
+		Routes: fixedRoutes(w.Routes), Endpoints: fixedEndpoints(w.Endpoints), Tokens: tokens(w.Review),
+		Destination: w.NATS, Registry: daemon.NewRegistry(), Log: log,
+		Listener: listeners[0], MetricsListener: listeners[1], AdminListener: listeners[2],
+	}, options)
+	if os.Getenv("GOMEMLIMIT") == "" {
+		debug.SetMemoryLimit(BridgeMemory / 10 * 9)
 	}
 	stopProfile, err := profile(ctx)
 	if err != nil {
 		return err
 	}
 	defer stopProfile()
-	ready(fmt.Sprintf("http://%s http://%s", listener.Addr(), metrics.Addr()))
-	return daemon.RunOn(ctx, eventbridge.New(deps, options).Run, conn.Hold)
+	ready(fmt.Sprintf("http://%s http://%s http://%s", listeners[0].Addr(), listeners[1].Addr(), listeners[2].Addr()))
+	return daemon.RunOn(ctx, bridge.Run, conn.Hold)
+}
+
+// listen listens on ports of the loopback interface, 0 for any.
+func listen(ctx context.Context, ports ...int) ([]net.Listener, error) {
+	listeners := make([]net.Listener, len(ports))
+	for i, port := range ports {
+		listener, err := new(net.ListenConfig).Listen(ctx, "tcp", net.JoinHostPort(loopback, strconv.Itoa(port)))
+		if err != nil {
+			return nil, fmt.Errorf("listen: %w", err)
+		}
+		listeners[i] = listener
+	}
+	return listeners, nil
 }
 
 func readFixture(path string) (Fixture, error) {

@@ -99,6 +99,9 @@ type Process struct {
 	err   error
 }
 
+// Address is one of those that the role reported, in its order.
+func (p *Process) Address(i int) string { return strings.Fields(p.Where)[i] }
+
 // Start runs a role and returns when it is ready. Many goroutines may start processes.
 func (r *Rig) Start(role string, args ...string) (*Process, error) { return r.start(nil, role, args) }
 

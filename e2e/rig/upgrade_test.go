@@ -148,8 +148,7 @@ func (s *service) url() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.next++
-	public, _, _ := strings.Cut(s.bridges[s.next%len(s.bridges)].Where, " ")
-	return public + "/publish"
+	return s.bridges[s.next%len(s.bridges)].Address(Public) + "/publish"
 }
 
 // load is publishers that publish one event after the other, each until a bridge has answered.

@@ -14,6 +14,9 @@ import (
 	"github.com/rouse-run/rouse/internal/broker"
 )
 
+// Prefetch is how many messages Deliver asks for at a time. Its consumer has to let as many be unsettled.
+const Prefetch = 1000
+
 // Deliver is the simplest loop: pull, POST the bytes, ack. Its arguments are the URL of the server, the consumer, the URL
 // of the sink and the deliveries at a time.
 func Deliver(ctx context.Context, ready func(string), args []string) error {
@@ -35,7 +38,7 @@ func Deliver(ctx context.Context, ready func(string), args []string) error {
 	if err != nil {
 		return fmt.Errorf("find the consumer: %w", err)
 	}
-	messages, err := handle.Messages(jetstream.PullMaxMessages(2 * limit))
+	messages, err := handle.Messages(jetstream.PullMaxMessages(Prefetch))
 	if err != nil {
 		return fmt.Errorf("pull: %w", err)
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/rouse-run/rouse/e2e/bench/bare"
 	"github.com/rouse-run/rouse/e2e/rig"
 	"github.com/rouse-run/rouse/internal/broker"
 )
@@ -62,15 +63,15 @@ func (b *bench) close(ctx context.Context) {
 	_ = b.conn.Close(ctx)
 }
 
-// prepare stores the events for a new consumer.
-func (b *bench) prepare(ctx context.Context, limit int) error {
+// prepare stores the events for a new consumer, which hands out so many of them before the first is settled.
+func (b *bench) prepare(ctx context.Context, unsettled int) error {
 	for _, old := range b.fixture.Routes {
 		if err := b.conn.DeleteConsumer(ctx, broker.DefaultStream, old.Consumer); err != nil {
 			return err
 		}
 	}
 	b.runs++
-	route := rig.Route("bench", "run"+strconv.Itoa(b.runs), "bench", "measured.v1", limit)
+	route := rig.Route("bench", "run"+strconv.Itoa(b.runs), "bench", "measured.v1", unsettled)
 	b.fixture = rig.Fixture{NATS: b.nats, Endpoints: map[string][]string{
 		route.Service.String(): {strings.TrimPrefix(b.sink, "http://")},
 	}}
@@ -108,9 +109,17 @@ func (b *bench) store(ctx context.Context, subject string) error {
 	}
 }
 
-func (b *bench) startBridge(int) (*rig.Process, error) { return b.rig.StartBridge(b.fixture, 0) }
+func (b *bench) startBridge(ctx context.Context, limit int) (*rig.Process, error) {
+	if err := b.prepare(ctx, limit); err != nil {
+		return nil, err
+	}
+	return b.rig.StartBridge(b.fixture, 0)
+}
 
-func (b *bench) startBare(limit int) (*rig.Process, error) {
+func (b *bench) startBare(ctx context.Context, limit int) (*rig.Process, error) {
+	if err := b.prepare(ctx, bare.Prefetch); err != nil {
+		return nil, err
+	}
 	return b.rig.Start("bare", b.nats, b.fixture.Routes[0].Consumer, b.sink, strconv.Itoa(limit))
 }
 

@@ -58,12 +58,12 @@ func ratio(ours, bare *figures) float64 {
 	return rig.Median(ours.perSecond) / rig.Median(bare.perSecond)
 }
 
+// starter stores the events and starts a dispatcher, which has so many deliveries in flight.
+type starter func(ctx context.Context, limit int) (*rig.Process, error)
+
 // run lets one dispatcher deliver everything, from its start to the last event.
-func (b *bench) run(ctx context.Context, round, limit int, who string, start func(limit int) (*rig.Process, error), f *figures) error {
-	if err := b.prepare(ctx, limit); err != nil {
-		return err
-	}
-	p, err := start(limit)
+func (b *bench) run(ctx context.Context, round, limit int, who string, start starter, f *figures) error {
+	p, err := start(ctx, limit)
 	if err != nil {
 		return err
 	}

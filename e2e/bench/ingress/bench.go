@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -58,8 +57,7 @@ func newBench(ctx context.Context, r *rig.Rig) (*bench, error) {
 	if err != nil {
 		return nil, err
 	}
-	where, _, _ := strings.Cut(bridge.Where, " ") // behind it is where the metrics are
-	return &bench{process: bridge, bridge: where, bare: bare.Where, load: load.Where, conn: conn, stream: stream}, nil
+	return &bench{process: bridge, bridge: bridge.Address(rig.Public), bare: bare.Where, load: load.Where, conn: conn, stream: stream}, nil
 }
 
 func (b *bench) empty(ctx context.Context) error {

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/rouse-run/rouse/e2e/bench/bare"
 	"github.com/rouse-run/rouse/e2e/bench/load"
 	"github.com/rouse-run/rouse/e2e/rig"
 	"github.com/rouse-run/rouse/internal/broker"
@@ -42,11 +43,11 @@ func newBench(ctx context.Context, r *rig.Rig) (*bench, error) {
 		return nil, err
 	}
 	ours := rig.Route("bench", "ours", "bench", "ours.v1", maxInFlight)
-	bare := rig.Route("bench", "bare", "bench", "bare.v1", maxInFlight)
+	theirs := rig.Route("bench", "bare", "bench", "bare.v1", bare.Prefetch)
 	fixture := rig.Fixture{NATS: server.Where, Endpoints: map[string][]string{
 		ours.Service.String(): {strings.TrimPrefix(sink.Where, "http://")},
 	}}
-	fixture.Routes = append(fixture.Routes, ours, bare)
+	fixture.Routes = append(fixture.Routes, ours, theirs)
 	if err := fixture.PrepareAlone(ctx, broker.DefaultStreamOptions(), 30*time.Second); err != nil {
 		return nil, err
 	}
@@ -59,12 +60,11 @@ func newBench(ctx context.Context, r *rig.Rig) (*bench, error) {
 	if err != nil {
 		return nil, err
 	}
-	if _, err := r.Start("deliver", server.Where, bare.Consumer, sink.Where, strconv.Itoa(maxInFlight)); err != nil {
+	if _, err := r.Start("deliver", server.Where, theirs.Consumer, sink.Where, strconv.Itoa(maxInFlight)); err != nil {
 		return nil, err
 	}
-	where, _, _ := strings.Cut(bridge.Where, " ") // behind it is where the metrics are
 	return &bench{
-		bridge: pair{"bridge", where, "ours.v1"}, bare: pair{"bare", ingress.Where, "bare.v1"}, sink: sink.Where, load: load.Where,
+		bridge: pair{"bridge", bridge.Address(rig.Public), "ours.v1"}, bare: pair{"bare", ingress.Where, "bare.v1"}, sink: sink.Where, load: load.Where,
 	}, nil
 }
 

@@ -1,6 +1,10 @@
 package main
 
-import "strings"
+import (
+	"strings"
+
+	"github.com/rouse-run/rouse/e2e/rig"
+)
 
 // adminShapes are requests for the admin API and for metrics, whose answers the clients do not read.
 func adminShapes() []shape {
@@ -18,8 +22,6 @@ func adminShapes() []shape {
 	}
 }
 
-const adminToken = "correct-horse"
-
 func admin(method, path, body string) string {
-	return method + " /v1/" + path + " HTTP/1.1\r\nHost: bridge\r\nAuthorization: Bearer " + adminToken + "\r\n" + sized(body)
+	return method + " /v1/" + path + " HTTP/1.1\r\nHost: bridge\r\nAuthorization: Bearer " + rig.AdminToken + "\r\n" + sized(body)
 }

@@ -22,10 +22,7 @@ import (
 func main() { rig.Main(measure, nil) }
 
 func measure(ctx context.Context, r *rig.Rig) error {
-	limit, err := chartLimit()
-	if err != nil {
-		return err
-	}
+	const limit = rig.BridgeMemory
 	r.LimitBridges(limit)
 	goLimit := cmp.Or(os.Getenv("GOMEMLIMIT"), strconv.FormatInt(limit/10*9, 10)) // as the chart does
 	if err := os.Setenv("GOMEMLIMIT", goLimit); err != nil {

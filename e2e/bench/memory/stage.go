@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"time"
@@ -114,24 +113,14 @@ func (st *stage) store(ctx context.Context, conn *broker.Conn) error {
 
 // start runs a bridge and returns the addresses of its servers.
 func (st *stage) start() (bridge *rig.Process, endpoints map[endpoint]string, err error) {
-	ports, err := rig.Ports(1)
+	flags := append([]string{"--delivery-ack-wait=" + st.shape.tenant.ackWait().String()}, st.shape.flags...)
+	bridge, err = st.rig.StartBridge(st.fixture, 0, flags...)
 	if err != nil {
 		return nil, nil, err
 	}
-	token := filepath.Join(st.rig.Dir(), "token")
-	if err := os.WriteFile(token, []byte(adminToken), 0o600); err != nil {
-		return nil, nil, fmt.Errorf("write the admin API's token: %w", err)
-	}
-	administered := "127.0.0.1:" + strconv.Itoa(ports[0])
-	bridge, err = st.rig.StartBridge(st.fixture, 0, append([]string{
-		"--admin-address=" + administered, "--admin-token-file=" + token, "--delivery-ack-wait=" + st.shape.tenant.ackWait().String(),
-	}, st.shape.flags...)...)
-	if err != nil {
-		return nil, nil, err
-	}
-	public, metrics, _ := strings.Cut(bridge.Where, " ")
+	address := func(i int) string { return strings.TrimPrefix(bridge.Address(i), "http://") }
 	return bridge, map[endpoint]string{
-		publishing: strings.TrimPrefix(public, "http://"), measuring: strings.TrimPrefix(metrics, "http://"), administering: administered,
+		publishing: address(rig.Public), measuring: address(rig.Metrics), administering: address(rig.Admin),
 	}, nil
 }
 

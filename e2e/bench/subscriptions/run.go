@@ -94,10 +94,9 @@ func (b *bench) observe(ctx context.Context, p *rig.Process, active bool, second
 	return nil
 }
 
-// goroutines asks the metrics, whose address is behind that of the ingress.
+// goroutines asks the metrics.
 func goroutines(ctx context.Context, p *rig.Process) (int, error) {
-	_, where, _ := strings.Cut(p.Where, " ")
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, where+"/metrics", http.NoBody)
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, p.Address(rig.Metrics)+"/metrics", http.NoBody)
 	if err != nil {
 		return 0, fmt.Errorf("read metrics: %w", err)
 	}
