@@ -2,29 +2,28 @@ package journal
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"time"
 )
 
-// Journal is a ring of records. Many goroutines may share one.
+// Journal is a ring of blocks of records. Many goroutines may share one.
 type Journal struct {
-	capacity int
+	capacity uint64
 
-	mu      sync.Mutex
-	records []Record
-	added   uint64        // how many there ever were; the next one's number
-	wake    chan struct{} // closed by the next record; nil while no follower waits
+	mu     sync.Mutex
+	blocks []block       // the oldest first; only the last one is being written
+	names  index         // of the last one
+	added  uint64        // how many records there ever were; the next one's number
+	wake   chan struct{} // closed by the next record; nil while no follower waits
 }
-
-// chunk is how many records are read under the lock.
-const chunk = 128
 
 // New makes a Journal of so many records. It is nil for none.
 func New(capacity int) *Journal {
 	if capacity <= 0 {
 		return nil
 	}
-	return &Journal{capacity: capacity}
+	return &Journal{capacity: uint64(capacity), names: index{numbers: map[string]uint64{}}}
 }
 
 // Add takes a record, which happened now if it says no time.
@@ -35,20 +34,32 @@ func (j *Journal) Add(r Record) {
 	if r.Time.IsZero() {
 		r.Time = time.Now()
 	}
-	r.own()
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	if len(j.records) < j.capacity {
-		j.records = append(j.records, r)
-	} else {
-		j.records[j.added%uint64(j.capacity)] = r
+	if len(j.blocks) == 0 || j.blocks[len(j.blocks)-1].count == blockRecords {
+		j.grow()
 	}
+	j.blocks[len(j.blocks)-1].add(&r, &j.names)
 	j.added++
 	if j.wake != nil {
 		close(j.wake)
 		j.wake = nil
 	}
 }
+
+// grow makes the next block, which will be about as large as the one before, and drops those that have only records
+// beyond the capacity.
+func (j *Journal) grow() {
+	next := block{first: j.added}
+	if last := len(j.blocks) - 1; last >= 0 {
+		next.data = make([]byte, 0, len(j.blocks[last].data)+len(j.blocks[last].data)/8)
+	}
+	j.names.clear()
+	j.blocks = append(slices.DeleteFunc(j.blocks, func(b block) bool { return b.first+blockRecords <= j.oldest() }), next)
+}
+
+// oldest is the number of the first record that is remembered.
+func (j *Journal) oldest() uint64 { return j.added - min(j.added, j.capacity) }
 
 // Recent are the records that are remembered, the oldest first.
 func (j *Journal) Recent(q Query) (found []Record) {
@@ -98,49 +109,54 @@ func (j *Journal) Follow(ctx context.Context, q Query, yield func(Record)) {
 
 // remembered are the numbers of the first record that the query asks for and of the next that will be added.
 func (j *Journal) remembered(q *Query) (from, end uint64) {
-	end, _ = j.end()
-	if q.Limit <= 0 {
-		return end - min(end, uint64(j.capacity)), end
-	}
-	from = end
-	for left := q.Limit; left > 0; {
-		from, left = j.back(q, from, left)
-	}
-	return from, end
-}
-
-// back goes back over a chunk of records, until so many of them match. None is left when there are no more.
-func (j *Journal) back(q *Query, from uint64, left int) (uint64, int) {
 	j.mu.Lock()
-	defer j.mu.Unlock()
-	oldest := j.added - uint64(len(j.records))
-	for range chunk {
-		if from <= oldest || left == 0 {
-			return from, 0
-		}
-		if from--; q.matches(&j.records[from%uint64(j.capacity)]) {
-			left--
-		}
+	blocks, oldest, end := slices.Clone(j.blocks), j.oldest(), j.added
+	j.mu.Unlock()
+	if q.Limit <= 0 {
+		return oldest, end
 	}
-	return from, left
+	left := q.Limit
+	for _, b := range slices.Backward(blocks) {
+		matching := make([]uint64, 0, blockRecords)
+		b.each(oldest, end, func(number uint64, r Record) bool {
+			if q.matches(&r) {
+				matching = append(matching, number)
+			}
+			return true
+		})
+		if len(matching) >= left {
+			return matching[len(matching)-left], end
+		}
+		left -= len(matching)
+	}
+	return oldest, end
 }
 
 // visit calls yield with the records between two numbers that match, and is false when yield was.
 func (j *Journal) visit(q *Query, from, end uint64, yield func(Record) bool) bool {
-	var found []Record
 	for from < end {
-		var skipped uint64
-		found, from, skipped = j.read(found[:0], q, from, end)
+		b, skipped := j.find(from, end)
 		if skipped > 0 && !yield(Record{Time: time.Now(), Kind: Skipped, Count: int(skipped)}) {
 			return false
 		}
-		for _, r := range found {
-			if !yield(r) {
-				return false
-			}
+		if !b.each(from+skipped, end, func(_ uint64, r Record) bool { return !q.matches(&r) || yield(r) }) {
+			return false
 		}
+		from = max(from+skipped, b.first+uint64(b.count))
 	}
 	return true
+}
+
+// find returns the block of the first record from one number on that is remembered, and how many before that and before the end
+// are not. The block is as it is now, whatever is added.
+func (j *Journal) find(from, end uint64) (b block, skipped uint64) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if oldest := j.oldest(); from < oldest {
+		skipped = min(oldest, end) - from
+		from = oldest
+	}
+	return j.blocks[(from-j.blocks[0].first)/blockRecords], skipped
 }
 
 // end is the number of the next record, and what is closed when it comes.
@@ -151,20 +167,4 @@ func (j *Journal) end() (uint64, <-chan struct{}) {
 		j.wake = make(chan struct{})
 	}
 	return j.added, j.wake
-}
-
-// read appends what matches of a chunk of records, from the first number on that is still there and before the end.
-func (j *Journal) read(found []Record, q *Query, from, end uint64) (all []Record, next, skipped uint64) {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	if oldest := j.added - uint64(len(j.records)); from < oldest {
-		skipped, from = oldest-from, oldest
-	}
-	next = min(from+chunk, max(end, from))
-	for n := from; n < next; n++ {
-		if r := &j.records[n%uint64(j.capacity)]; q.matches(r) {
-			found = append(found, *r)
-		}
-	}
-	return found, next, skipped
 }
