@@ -35,9 +35,9 @@ type Routes interface {
 // Store keeps events between their publisher and their sinks.
 type Store interface {
 	ingress.Publisher
-	// Source hands out the messages of a Subscription, as many as memory allows. Receiving fails while its consumer
-	// does not exist.
-	Source(route routing.Route, memory *budget.Share) dispatch.Source
+	// Source hands out the messages of a Subscription, as many as memory allows and no more at a time than limit says, which
+	// may be nil. Receiving fails while its consumer does not exist.
+	Source(route routing.Route, memory *budget.Share, limit dispatch.HoldLimit) dispatch.Source
 	// DeadLetterSource hands out the dead letters of a Subscription, for the sink that it names for them. Those that are
 	// delivered stay dead letters.
 	DeadLetterSource(route routing.Route, memory *budget.Share) dispatch.Source
@@ -76,6 +76,7 @@ type Bridge struct {
 	public     daemon.Server
 	metrics    daemon.Server
 	deliveries *deliveries
+	replicas   *replicas
 	storage    *storage.Monitor // nil without Deps.Storage
 	stopping   atomic.Bool
 	reached    atomic.Bool // NATS, once
@@ -87,7 +88,8 @@ const operatorsConnections = 128
 // New makes a Bridge; Run starts it.
 func New(deps Deps, options Options) *Bridge {
 	access := newPublishAccess(options.Sinks.Access, deps.Tokens, deps.Registry)
-	b := &Bridge{deps: deps, options: options, deliveries: newDeliveries(deps, options, access)}
+	replicas := &replicas{service: options.Service, endpoints: deps.Endpoints}
+	b := &Bridge{deps: deps, options: options, replicas: replicas, deliveries: newDeliveries(deps, options, access, replicas)}
 	if deps.Storage != nil {
 		b.storage = storage.New(storage.Deps{
 			Streams: deps.Storage, Registerer: deps.Registry, Log: deps.Log.WithName("storage"),
@@ -175,6 +177,10 @@ func (b *Bridge) work(ctx context.Context) error {
 	group.Go(func() error {
 		defer close(ingressStopped)
 		return daemon.Serve(ingressCtx, b.public, b.deps.Log)
+	})
+	group.Go(func() error {
+		b.deliveries.persist(deliveryCtx, "watch replicas", b.replicas.run)
+		return nil
 	})
 	group.Go(func() error {
 		b.deliveries.run(deliveryCtx)

@@ -33,6 +33,7 @@ type deliveries struct {
 	quotas      *quota.Monitor // nil without Deps.Quota
 	enforcers   *quotaEnforcers
 	budgets     *budgets
+	replicas    *replicas
 
 	running map[deliveryKey]*delivery // only apply touches it
 	all     sync.WaitGroup
@@ -77,7 +78,7 @@ var (
 	errChanged = errors.New("subscription changed")
 )
 
-func newDeliveries(deps Deps, options Options, access *publishAccess) *deliveries {
+func newDeliveries(deps Deps, options Options, access *publishAccess, replicas *replicas) *deliveries {
 	d := &deliveries{
 		deps:        deps,
 		options:     options,
@@ -91,6 +92,7 @@ func newDeliveries(deps Deps, options Options, access *publishAccess) *deliverie
 		access:    access,
 		network:   sink.NewNetwork(options.Sink),
 		budgets:   newBudgets(options.DeliveryBytes, deps.Registry),
+		replicas:  replicas,
 		running:   map[deliveryKey]*delivery{},
 	}
 	d.enforcers = newQuotaEnforcers(d)

@@ -121,7 +121,8 @@ func (d *deliveries) dispatcher(
 	if err != nil {
 		return deps, dispatch.Options{}, err
 	}
-	deps.Source, deps.Metrics = d.deps.Store.Source(route, memory), d.dispatch
+	deps.Limit = d.replicas.limitOf(route)
+	deps.Source, deps.Metrics = d.deps.Store.Source(route, memory, deps.Limit), d.dispatch
 	deps.Filter = picked
 	if d.quotas != nil {
 		deps.Quota = overQuota{d.quotas.Limit(route.Subscription)}

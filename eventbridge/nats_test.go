@@ -60,8 +60,13 @@ func ensureStream(t *testing.T, conn *broker.Conn) {
 
 func ensureConsumer(t *testing.T, conn *broker.Conn, route routing.Route, ackWait time.Duration) {
 	t.Helper()
+	ensureConsumerOf(t, conn, route, ackWait, route.MaxInFlight) // so that what is held is what is delivered
+}
+
+func ensureConsumerOf(t *testing.T, conn *broker.Conn, route routing.Route, ackWait time.Duration, unsettled int) {
+	t.Helper()
 	require.NoError(t, conn.EnsureConsumer(t.Context(), broker.DefaultStream, broker.Consumer{
-		Name: route.Consumer, Subjects: route.Subjects, AckWait: ackWait, MaxAckPending: route.MaxInFlight,
+		Name: route.Consumer, Subjects: route.Subjects, AckWait: ackWait, MaxAckPending: unsettled,
 		Ordered: route.Delivery.OrderedBy != "", Metadata: broker.ConsumerOf(route).Metadata,
 	}))
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/spf13/pflag"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/rouse-run/rouse/eventbridge/admin"
 	"github.com/rouse-run/rouse/eventbridge/dispatch"
@@ -31,8 +32,9 @@ type Options struct {
 	Sinks          routing.Policy // where events may go, and who may subscribe and publish
 	Tracing        tracing.Options
 	Admin          admin.Options
-	DeliveryBytes  int64 // memory for events that are being delivered
-	JournalEvents  int   // records of the Journal that the caller makes, 0 for no Journal
+	Service        types.NamespacedName // that all replicas are behind; empty where this is the only one
+	DeliveryBytes  int64                // memory for events that are being delivered
+	JournalEvents  int                  // records of the Journal that the caller makes, 0 for no Journal
 }
 
 // defaultJournalEvents take about 8 MiB, and 50 MiB when all texts are as long as they may be.
@@ -66,6 +68,11 @@ func (o *Options) BindFlags(fs *pflag.FlagSet) {
 	fs.DurationVar(&o.DrainTimeout, "request-drain-timeout", o.DrainTimeout, "how long requests that are being answered then may take")
 	fs.IntVar(&o.JournalEvents, "journal-events", o.JournalEvents,
 		"how many of the last things that happened to events are remembered for the admin API; 0: none")
+	fs.Func("service", "Service of the bridges, namespace/name: its endpoints say among how many limits of deliveries are divided; "+
+		"empty: among none", func(text string) (err error) {
+		o.Service, err = parseService(text)
+		return err
+	})
 	bindDeliveryBytes(fs, &o.DeliveryBytes)
 	o.Ingress.BindFlags(fs)
 	o.Storage.BindFlags(fs)

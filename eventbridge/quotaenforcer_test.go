@@ -158,7 +158,7 @@ func TestQuotaIsEnforcedWhileCallsHangAfterASubscriptionChanged(t *testing.T) {
 func TestAQuotaEnforcerRunsOnlyForConsumersWithoutADispatcher(t *testing.T) {
 	t.Parallel()
 	w := newFixture(t)
-	d := newDeliveries(Deps{Store: w.store, Quota: w.store, Registry: prometheus.NewRegistry(), Log: logr.Discard()}, DefaultOptions(), nil)
+	d := newDeliveries(Deps{Store: w.store, Quota: w.store, Registry: prometheus.NewRegistry(), Log: logr.Discard()}, DefaultOptions(), nil, &replicas{})
 	ctx, cancel := context.WithCancel(t.Context())
 	defer d.enforcers.wait()
 	defer cancel()

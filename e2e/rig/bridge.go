@@ -35,6 +35,9 @@ const AdminToken = "correct-horse"
 // BridgeMemory is the limit of a bridge's memory in the chart, in bytes.
 const BridgeMemory int64 = 512 << 20
 
+// Bridges is the Service of the bridges, whose endpoints a Fixture may have.
+var Bridges = types.NamespacedName{Namespace: "rouse-system", Name: "rouse-eventbridge"}
+
 // Fixture holds what the bridges of a run read in place of a Kubernetes: Subscriptions and the endpoints of their sinks.
 type Fixture struct {
 	NATS      string
@@ -73,7 +76,7 @@ func (w Fixture) Prepare(ctx context.Context, conn *broker.Conn, streams broker.
 	consumers := make([]broker.Consumer, len(w.Routes))
 	for i, route := range w.Routes {
 		consumers[i] = broker.Consumer{
-			Name: route.Consumer, Subjects: route.Subjects, MaxAckPending: route.MaxInFlight, AckWait: ackWait,
+			Name: route.Consumer, Subjects: route.Subjects, MaxAckPending: route.MaxInFlight + route.Ahead(), AckWait: ackWait,
 			Ordered: route.Delivery.OrderedBy != "",
 		}
 	}
@@ -158,7 +161,7 @@ func bridgeRole(ctx context.Context, ready func(string), args []string) error {
 	path := flags.String("fixture", "", "")
 	port := flags.Int("port", 0, "")
 	options, logOptions := replica.DefaultOptions(), daemon.DefaultLogOptions()
-	options.Bridge.ShutdownDelay = 0
+	options.Bridge.ShutdownDelay, options.Bridge.Service = 0, Bridges
 	options.BindFlags(flags)
 	if err := flags.Parse(args); err != nil {
 		return err

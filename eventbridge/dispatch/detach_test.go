@@ -31,7 +31,7 @@ func TestACallIsDetachedAfterAQuarterOfItsTimeout(t *testing.T) {
 
 func TestADetachedCallFreesItsSlotInTheScheduler(t *testing.T) {
 	t.Parallel()
-	d := newScheduler(1, 0)
+	d := newScheduler(1, 0, nil)
 	var started []*job
 	d.start = func(j *job) { started = append(started, j) }
 	hanging, next, last := &job{}, &job{}, &job{}
@@ -54,7 +54,7 @@ func TestATimeoutOfADetachedCallDoesNotCountAgainstAnAnsweringSink(t *testing.T)
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			const calls = 20
-			d := newScheduler(calls, 0)
+			d := newScheduler(calls, 0, nil)
 			d.start = func(*job) {}
 			jobs := make([]*job, calls)
 			for i := range jobs {

@@ -17,10 +17,14 @@ type Subscription struct{ Namespace, Name string }
 // String is namespace/name.
 func (s Subscription) String() string { return s.Namespace + "/" + s.Name }
 
+// HoldLimit is how many deliveries at a time a replica may have, and how many messages its Source may hold beside them.
+type HoldLimit func() (deliveries, ahead int)
+
 // Deps are what one Dispatcher works with.
 type Deps struct {
 	Subscription Subscription
-	MaxInFlight  int // at least 1
+	MaxInFlight  int       // at least 1
+	Limit        HoldLimit // what this replica may have of them now; nil: all
 	Source       Source
 	Gate         Gate
 	Sink         Sink
@@ -65,7 +69,7 @@ func New(deps Deps, options Options) *Dispatcher {
 		options:   options,
 		policy:    policy{maxAttempts: options.MaxAttempts, endless: options.Endless, backoff: options.Backoff, shortDelay: options.ShortDelay},
 		metrics:   deps.Metrics.bind(deps.Subscription),
-		scheduler: newScheduler(deps.MaxInFlight, options.EventsPerSecond),
+		scheduler: newScheduler(deps.MaxInFlight, options.EventsPerSecond, deps.Limit),
 		limits:    limits{slots: make(chan struct{}, maxOverLimit)},
 	}
 	if after := detachAfter(options, deps.MaxInFlight); after > 0 {

@@ -26,6 +26,7 @@ type job struct {
 // second than the rate, and of each key only the first.
 type scheduler struct {
 	start func(*job) // runs a job on a goroutine of its own
+	share HoldLimit  // bounds the window; nil does not
 
 	mu         sync.Mutex
 	waiting    []*job
@@ -41,9 +42,10 @@ type scheduler struct {
 	closed     bool
 }
 
-func newScheduler(maxInFlight, perSecond int) *scheduler {
+func newScheduler(maxInFlight, perSecond int, share HoldLimit) *scheduler {
 	return &scheduler{
-		busy: map[string]bool{}, delayed: map[*job]*time.Timer{}, window: newWindow(maxInFlight), rate: newRate(perSecond),
+		share: share,
+		busy:  map[string]bool{}, delayed: map[*job]*time.Timer{}, window: newWindow(maxInFlight), rate: newRate(perSecond),
 		halted: make(chan struct{}),
 	}
 }
@@ -119,7 +121,7 @@ func (d *scheduler) repeat(j *job) {
 
 // next starts what may be started. The lock is held.
 func (d *scheduler) next(now time.Time) {
-	for !d.closed && !isClosed(d.halted) && d.running < d.window.limit {
+	for !d.closed && !isClosed(d.halted) && d.running < d.slots() {
 		i := d.first()
 		if i < 0 {
 			return
@@ -142,6 +144,15 @@ func (d *scheduler) next(now time.Time) {
 		j.limit = d.window.limit
 		d.start(j)
 	}
+}
+
+// slots is how many jobs may run now.
+func (d *scheduler) slots() int {
+	if d.share == nil {
+		return d.window.limit
+	}
+	deliveries, _ := d.share()
+	return min(d.window.limit, deliveries)
 }
 
 // first is the first job whose key is free, -1 without one.

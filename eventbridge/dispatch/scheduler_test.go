@@ -10,7 +10,7 @@ import (
 // The next owner of the ordered messages waits for what the scheduler of the last one still holds.
 func TestAClearedSchedulerKeepsNothingForAnotherAttempt(t *testing.T) {
 	t.Parallel()
-	d := newScheduler(1, 0)
+	d := newScheduler(1, 0, nil)
 	var started []*job
 	d.start = func(j *job) { started = append(started, j) }
 	before, after := &job{key: "ann", attempt: 1}, &job{key: "ann", attempt: 1}
@@ -26,7 +26,7 @@ func TestAClearedSchedulerKeepsNothingForAnotherAttempt(t *testing.T) {
 
 func TestNothingStartsAfterAMessageWasLostUntilTheSchedulerIsCleared(t *testing.T) {
 	t.Parallel()
-	d := newScheduler(1, 0)
+	d := newScheduler(1, 0, nil)
 	var started []*job
 	d.start = func(j *job) { started = append(started, j) }
 	lost, later, next := &job{key: "ann"}, &job{key: "ann"}, &job{key: "ann"}

@@ -99,7 +99,7 @@ func (b *backend) Source(t *testing.T, ordered bool) dispatch.Source {
 		b.route.Delivery.OrderedBy = "customer"
 		b.ensureConsumer(t)
 	}
-	return newStore(connect(t, b.server)).Source(b.route, plenty())
+	return newStore(connect(t, b.server)).Source(b.route, plenty(), nil)
 }
 
 func (b *backend) ensureConsumer(t *testing.T) {

@@ -47,12 +47,13 @@ func (s *Store) PublishAll(ctx context.Context, events []*cloudevent.Event) []er
 func (s *Store) Connected() bool { return s.conn.Connected() }
 
 // Source implements eventbridge.Store.
-func (s *Store) Source(route routing.Route, memory *budget.Share) dispatch.Source {
+func (s *Store) Source(route routing.Route, memory *budget.Share, limit dispatch.HoldLimit) dispatch.Source {
 	newSource := broker.NewSource
 	if route.Delivery.OrderedBy != "" {
 		newSource = broker.NewOrderedSource
 	}
-	return source{newSource(s.conn, s.stream, route.Consumer, route.Subscription, route.MaxInFlight).Of(route.UID).Within(memory)}
+	received := newSource(s.conn, s.stream, route.Consumer, route.Subscription, route.MaxInFlight).Of(route.UID).Within(memory)
+	return source{received.Holding(broker.HoldLimit(limit))}
 }
 
 // DeadLetterSource implements eventbridge.Store.

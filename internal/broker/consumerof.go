@@ -76,13 +76,13 @@ func startOf(route routing.Route) StartFrom {
 	}
 }
 
-// maxAckPendingOf lets the server bound what is in flight over all bridges.
+// maxAckPendingOf lets the server bound what is in flight over all bridges, and what they hold ahead of it.
 func maxAckPendingOf(route routing.Route) int {
 	switch {
 	case route.OfDeadLetters:
 		return MaxDeadLettersPending
 	case route.Delivery.OrderedBy == "":
-		return route.MaxInFlight
+		return route.MaxInFlight + route.Ahead()
 	default:
 		return max(orderedMinPending, min(orderedFactor*route.MaxInFlight, orderedMaxPending))
 	}

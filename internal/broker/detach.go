@@ -35,6 +35,7 @@ func (m *Message) Detach(ctx context.Context, within time.Duration) error {
 		return fmt.Errorf("detach: %w", err)
 	}
 	m.call.Store(call)
+	m.source.hold.free(m)
 	if err := m.conn.request(ctx, m.raw.Reply, []byte(verbAck)); err != nil { // the event is delivered twice
 		m.conn.log.V(1).Info("cannot ack the message of a detached call", "reason", err.Error())
 	}

@@ -33,11 +33,15 @@ type Message struct {
 	settled  atomic.Bool
 	call     atomic.Pointer[callCopy] // once it is detached
 	memory   int64                    // of its source's budget that it takes
+	counted  atomic.Bool              // as held by its source
 }
 
 // Release releases the memory that the message takes, whatever became of it. The receiver
 // of the message calls this once, and does not use the message any more.
-func (m *Message) Release() { m.source.budget.Release(m.memory) }
+func (m *Message) Release() {
+	m.source.budget.Release(m.memory)
+	m.source.hold.free(m)
+}
 
 // Event decodes the message, with the type that its publisher gave the event.
 // The error is ErrUndecodable. Each call decodes it again.

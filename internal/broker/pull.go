@@ -51,6 +51,7 @@ type pullSubscription struct {
 	since       time.Time
 	large       bool // the next message may be as large as the server allows
 	starved     bool // there was no memory for a request
+	full        bool // the source held too much for one
 	overdrawn   bool // the request exceeds the budget
 }
 
@@ -88,6 +89,7 @@ func (p *pullSubscription) run(ctx context.Context, stop, link <-chan struct{}) 
 			p.ownership.check(ctx, p.each)
 			stall.Reset(timeout)
 		case <-p.freed():
+		case <-p.unheld():
 		case <-retry.C:
 		case <-stop:
 		case <-ctx.Done():
@@ -96,12 +98,17 @@ func (p *pullSubscription) run(ctx context.Context, stop, link <-chan struct{}) 
 	return nil
 }
 
-// resetWhenStarved schedules the next try soon, while there was no memory for a request: without a request no answer is due.
+// resetWhenStarved schedules the next try, while there could be no request: without a request no answer is due.
 func (p *pullSubscription) resetWhenStarved(retry, stall *time.Timer, timeout time.Duration) {
-	if p.starved {
+	switch {
+	case p.starved:
 		retry.Reset(starvedDelay)
-		stall.Reset(timeout)
+	case p.full:
+		retry.Reset(holdDelay)
+	default:
+		return
 	}
+	stall.Reset(timeout)
 }
 
 // freed has a value when there may be memory again, while there was none for a request.
@@ -110,6 +117,14 @@ func (p *pullSubscription) freed() <-chan struct{} {
 		return nil
 	}
 	return p.source.budget.Freed()
+}
+
+// unheld has a value when the source holds less, while it held too much for a request.
+func (p *pullSubscription) unheld() <-chan struct{} {
+	if !p.full {
+		return nil
+	}
+	return p.source.hold.wake()
 }
 
 func isOver(ctx context.Context, stop <-chan struct{}) bool {
@@ -123,16 +138,22 @@ func isOver(ctx context.Context, stop <-chan struct{}) bool {
 	}
 }
 
-// pull sends a request when there is none and memory for one.
+// pull sends a request when there is none, memory for one, and little enough held.
 func (p *pullSubscription) pull() error {
 	if p.outstanding > 0 {
 		return nil
 	}
 	p.releaseReserved()
+	most := p.source.hold.request(p.source.batch)
+	if p.full = most == 0; p.full {
+		p.starved = false
+		return nil
+	}
 	messages, bytes := p.reserve()
 	if p.starved = messages == 0; p.starved {
 		return nil
 	}
+	messages = min(messages, most)
 	err := p.inbox.request(p.source.subject, p.request(messages, bytes))
 	if errors.Is(err, ErrNotConnected) {
 		return errRepeat
@@ -240,6 +261,7 @@ func (p *pullSubscription) message(raw *nats.Msg) error {
 	default:
 		m.memory = MessageMemory(size)
 		p.reserved -= m.memory
+		p.source.hold.add(m)
 		p.each(m)
 		return nil
 	}

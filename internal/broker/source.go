@@ -39,6 +39,7 @@ type Source struct {
 	subject      string    // of the consumer's pull requests
 	batch        int
 	budget       MemoryBudget
+	hold         *holder // nil for no limit
 	expires      time.Duration
 	heartbeat    time.Duration
 	ordered      bool
@@ -73,6 +74,14 @@ func (s *Source) Of(uid types.UID) *Source {
 // until they are released. It returns the source.
 func (s *Source) Within(budget MemoryBudget) *Source {
 	s.budget = budget
+	return s
+}
+
+// Holding bounds how many messages the source holds until they are released or detached; nil does not. It returns the source.
+func (s *Source) Holding(limit HoldLimit) *Source {
+	if limit != nil {
+		s.hold = newHolder(limit)
+	}
 	return s
 }
 
