@@ -22,7 +22,7 @@ func TestEventbridgeFlagsFollowTheValues(t *testing.T) {
 		want []string
 	}{
 		"as it comes": {nil, []string{
-			"--storage-watermark=0.95", "--quota-share=0.5", "--sink-endpoints=pods", "--max-request-size=65536", "--max-reply-size=1048576",
+			"--service=rouse-system/rouse-eventbridge", "--storage-watermark=0.95", "--quota-share=0.5", "--sink-endpoints=pods", "--max-request-size=65536", "--max-reply-size=1048576",
 			"--max-batch-size=1048576", "--max-batch-events=256", "--event-type-series=500", "--publish-max-bytes=67108864",
 			"--publish-max-pending=1024", "--publish-timeout=5s", "--delivery-max-attempts=16", "--delivery-backoff=500ms",
 			"--delivery-backoff-max=5m", "--delivery-max-in-flight=1000", "--delivery-max-bytes=67108864", "--journal-events=20000",

@@ -1,13 +1,13 @@
 // Package dispatch delivers the messages of one Subscription to its sink.
 //
-// A Dispatcher waits for the sink's gate, fetches at most as many messages as it has free workers, sends
-// each event, and settles its message by what the sink answered: Ack, Retry or Reject. It knows neither
-// Kubernetes nor the message broker: both stand behind the interfaces of message.go.
+// A Dispatcher waits for the sink's gate, receives what its Source may hold, sends each event, and settles its message by
+// what the sink answered: Ack, Retry or Reject. It knows neither Kubernetes nor the message broker: both stand behind the
+// interfaces of message.go.
 //
-//	gate open? --> free workers? --> Fetch --> worker: Send --> judge --> Ack | Retry | dead letter, Reject
-//	     ^                             |          |
-//	     |     gate closes: cancelled--+          +-- every AckWait/2: Extend
-//	     +----------------------------------------------------------------------- next round
+//	gate open? --> Receive --> free slot? --> Send --> judge --> Ack | Retry | dead letter, Reject
+//	     ^            |                        |
+//	     |            +-- gate closes: back    +-- every AckWait/2: Extend
+//	     +------------------------------------------------------------------- next round
 //
 // Guarantees:
 //   - Nothing is fetched while the gate is closed, and a fetch that waits is called off when it closes, so
@@ -17,7 +17,8 @@
 //     not long for the filter: a PromptFilter that cannot answer soon does not leave it out. Calls of a Subscription
 //     over its quota are interrupted when they keep further messages from coming, also while its dispatcher drains and
 //     another one receives.
-//   - At most MaxInFlight messages are held at a time; a retry that waits for its time holds no worker.
+//   - At most MaxInFlight messages are delivered at a time, and no more than Limit says; a retry that waits for its time holds
+//     no worker. How many messages are held is the Source's part.
 //   - A call without an answer after a quarter of its timeout is detached: its slot goes to the
 //     next message while it goes on, so that events that hang do not hold up the others for their whole timeout. At most
 //     MaxInFlight calls are detached at a time. While a struggling sink has fewer slots, each is held for a shorter time.

@@ -1,0 +1,42 @@
+package charts
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/spf13/pflag"
+	"github.com/stretchr/testify/require"
+	appsv1 "k8s.io/api/apps/v1"
+
+	"github.com/rouse-run/rouse/eventbridge/replica"
+	"github.com/rouse-run/rouse/internal/daemon"
+	"github.com/rouse-run/rouse/scaler"
+)
+
+// Local mode and the benchmarks run the components without the chart.
+func TestTheChartsValuesAreTheDefaultsOfTheFlags(t *testing.T) {
+	t.Parallel()
+	// What a cluster alone has, or each installation for itself.
+	own := map[string]bool{
+		"service": true, "admin-address": true, "admin-token-file": true, "nats-url": true, "namespace": true,
+	}
+	bridge, asker := replica.DefaultOptions(), scaler.DefaultOptions()
+	for name, bind := range map[string]func(*pflag.FlagSet){"rouse-eventbridge": bridge.BindFlags, "rouse-scaler": asker.BindFlags} {
+		flags := pflag.NewFlagSet(name, pflag.ContinueOnError)
+		bind(flags)
+		log := daemon.DefaultLogOptions()
+		log.BindFlags(flags)
+		compared := 0
+		for _, arg := range named[*appsv1.Deployment](t, render(t, nil), name).Spec.Template.Spec.Containers[0].Args {
+			key, value, _ := strings.Cut(strings.TrimPrefix(arg, "--"), "=")
+			flag := flags.Lookup(key)
+			if flag == nil || own[key] {
+				continue // of the broker or of the daemon
+			}
+			require.NoError(t, flags.Set(key, value), arg)
+			require.Equal(t, flag.DefValue, flag.Value.String(), "%s: %s", name, arg)
+			compared++
+		}
+		require.NotZero(t, compared, name)
+	}
+}
