@@ -86,6 +86,9 @@ func newStage(ctx context.Context, r *rig.Rig, name string, events int, hostile 
 }
 
 func (s *stage) startBridges(ports []int) error {
+	for _, port := range ports {
+		s.fixture.Endpoints[rig.Bridges.String()] = append(s.fixture.Endpoints[rig.Bridges.String()], "127.0.0.1:"+strconv.Itoa(port))
+	}
 	for i, port := range ports {
 		v := &victim{name: fmt.Sprintf("bridge %d", i+1), port: port, start: func() (*rig.Process, error) {
 			return s.rig.StartBridge(s.fixture, port, bridgeFlags()...)
