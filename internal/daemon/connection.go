@@ -18,6 +18,7 @@ type connection struct {
 	waits atomic.Bool  // for its client to send or to read
 
 	header header // of the reader: net/http reads one at a time
+	reads  readDeadline
 
 	// Of the writer.
 	deadline time.Time // of writes
@@ -43,6 +44,9 @@ func (c *connection) Read(p []byte) (int, error) {
 		c.waits.Store(true)
 	}
 	n, err := c.Conn.Read(p)
+	for err != nil && c.reads.extend(c.Conn, err) {
+		n, err = c.Conn.Read(p)
+	}
 	if !ahead {
 		c.waits.Store(false)
 	}
@@ -75,6 +79,14 @@ func (c *connection) Write(p []byte) (int, error) {
 	n, err := c.Conn.Write(p)
 	c.waits.Store(false)
 	return n, err
+}
+
+// SetReadDeadline implements net.Conn.
+func (c *connection) SetReadDeadline(t time.Time) error { return c.reads.set(c.Conn, t) }
+
+// SetDeadline implements net.Conn.
+func (c *connection) SetDeadline(t time.Time) error {
+	return errors.Join(c.SetReadDeadline(t), c.SetWriteDeadline(t))
 }
 
 // SetWriteDeadline implements net.Conn. Without a deadline of the handler's there is that of the server.
