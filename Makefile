@@ -18,7 +18,7 @@ CLUSTERS  := $(GO) run -C e2e/cluster .
 export ROUSE_CLUSTER = $(CLUSTER)
 CONTROLLER_GEN := $(GO) tool -modfile="$(CURDIR)/tools/go.mod" controller-gen object crd paths=./api/... output:crd:dir=charts/rouse/files/crds
 GOLANGCI_LINT  := $(GO) tool -modfile="$(CURDIR)/tools/lint/go.mod" golangci-lint
-MODULES   := . e2e/cluster
+MODULES   := . e2e/cluster e2e/bench/own
 VERSION   ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo devel)
 LDFLAGS   := -s -w -X github.com/rouse-run/rouse/internal/daemon.version=$(VERSION)
 
@@ -118,6 +118,10 @@ bench-build: cluster ## From apply to Running: inline, first build, same depende
 .PHONY: bench-dispatch
 bench-dispatch: ## 100,000 stored events to a sink, beside the simplest loop that can do it (EVENTS, ROUNDS)
 	@$(GO) run ./e2e/bench/dispatch
+
+.PHONY: bench-own
+bench-own: ## CPU of our own client, codec and pull client beside the libraries for each (JOB, ROUNDS, ROUND_SECONDS)
+	@$(GO) run -C e2e/bench/own .
 
 .PHONY: bench-ingress
 bench-ingress: ## Publishing over 32 and 128 connections, beside the simplest handler that can do it (ROUND_SECONDS, ROUNDS)

@@ -1,0 +1,117 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"math"
+	"net/http"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/rouse-run/rouse/e2e/rig"
+)
+
+// The rate of events, and how many are in flight at most.
+const (
+	perSecond = 10_000
+	inFlight  = 100
+)
+
+// worthwhile is what part of a bridge's CPU own code has to spare.
+const worthwhile = 0.15
+
+func main() {
+	rig.Main(measure, map[string]rig.Role{"sink": sinkRole})
+}
+
+// sinkRole answers 204 to every event.
+func sinkRole(ctx context.Context, ready func(string), _ []string) error {
+	return rig.Serve(ctx, 0, ready, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body)
+		w.WriteHeader(http.StatusNoContent)
+	}))
+}
+
+func measure(ctx context.Context, r *rig.Rig) error {
+	rounds, seconds := rig.Setting("ROUNDS", 5), rig.Setting("ROUND_SECONDS", 3)
+	sink, err := r.Start("sink")
+	if err != nil {
+		return err
+	}
+	// The disk would decide how fast events are stored, and has no part in what is compared.
+	nats, err := r.StartNATS(rig.NATS{Name: "nats", Sync: "2m"})
+	if err != nil {
+		return err
+	}
+	server, err := newServer(ctx, nats.Where)
+	if err != nil {
+		return err
+	}
+	defer server.close(ctx)
+	events := seconds * perSecond
+	if err := server.publish(ctx, subject, events, math.MaxInt32); err != nil {
+		return err
+	}
+	bridge, err := newBridge(ctx, r, server, sink.Where)
+	if err != nil {
+		return err
+	}
+	clients, err := newClients(ctx, strings.TrimPrefix(sink.Where, "http://"))
+	if err != nil {
+		return err
+	}
+	defer clients.close()
+	groups := chosen([]group{clients.group(events), storing(), delivering(), server.group(events)}, os.Getenv("JOB"))
+	fmt.Printf("events of 1 KiB at %d/s, %d in flight, %d rounds of %d s\n", perSecond, inFlight, rounds, seconds)
+	all := make([][]*figures, len(groups))
+	for i, g := range groups {
+		all[i] = make([]*figures, len(g.variants))
+		for j := range g.variants {
+			all[i][j] = &figures{}
+		}
+	}
+	for round := range rounds {
+		if err := bridge.deliver(ctx, events); err != nil {
+			return err
+		}
+		for i, g := range groups {
+			for j := range g.variants {
+				j = (j + round) % len(g.variants) // none is always the one after the same
+				if err := all[i][j].measure(ctx, g.variants[j], g.events); err != nil {
+					return fmt.Errorf("%s: %w", g.name, err)
+				}
+			}
+		}
+	}
+	return report(groups, all, rig.Median(bridge.micros))
+}
+
+// chosen are all jobs, or the one that is named.
+func chosen(groups []group, name string) []group {
+	if name == "" {
+		return groups
+	}
+	return slices.DeleteFunc(groups, func(g group) bool { return g.name != name })
+}
+
+// report prints the medians, and what our own variants spare beside the others.
+func report(groups []group, all [][]*figures, bridge float64) error {
+	fmt.Printf("a bridge takes %.1f us of CPU for an event that it delivers; %.0f %% of that are %.1f us\n",
+		bridge, 100*worthwhile, worthwhile*bridge)
+	fmt.Printf("%-10s %-20s %10s %10s %12s %14s\n", "job", "who", "CPU us", "allocs", "own spares", "of the bridge")
+	line := "own bridge_us=" + fmt.Sprintf("%.1f", bridge)
+	for i, g := range groups {
+		for j, v := range g.variants {
+			f := all[i][j]
+			spared := f.cpu() - all[i][0].cpu()
+			fmt.Printf("%-10s %-20s %10.2f %10.1f %12.2f %12.1f %%\n", g.name, v.name, f.cpu(), rig.Median(f.allocations), spared, 100*spared/bridge)
+			if j > 0 {
+				line += fmt.Sprintf(" %s_%s=%.1f", g.name, strings.ReplaceAll(v.name, "/", "_"), spared)
+			}
+		}
+	}
+	fmt.Println(line)
+	return nil
+}
