@@ -67,9 +67,8 @@ func measure(ctx context.Context, r *rig.Rig) error {
 	fmt.Printf("events of 1 KiB at %d/s, %d in flight, %d rounds of %d s\n", perSecond, inFlight, rounds, seconds)
 	all := make([][]*figures, len(groups))
 	for i, g := range groups {
-		all[i] = make([]*figures, len(g.variants))
-		for j := range g.variants {
-			all[i][j] = &figures{}
+		for range g.variants {
+			all[i] = append(all[i], &figures{})
 		}
 	}
 	for round := range rounds {
@@ -77,15 +76,13 @@ func measure(ctx context.Context, r *rig.Rig) error {
 			return err
 		}
 		for i, g := range groups {
-			for j := range g.variants {
-				j = (j + round) % len(g.variants) // none is always the one after the same
-				if err := all[i][j].measure(ctx, g.variants[j], g.events); err != nil {
-					return fmt.Errorf("%s: %w", g.name, err)
-				}
+			if err := g.measure(ctx, round, all[i]); err != nil {
+				return err
 			}
 		}
 	}
-	return report(groups, all, rig.Median(bridge.micros))
+	report(groups, all, rig.Median(bridge.micros))
+	return nil
 }
 
 // chosen are all jobs, or the one that is named.
@@ -97,21 +94,21 @@ func chosen(groups []group, name string) []group {
 }
 
 // report prints the medians, and what our own variants spare beside the others.
-func report(groups []group, all [][]*figures, bridge float64) error {
+func report(groups []group, all [][]*figures, bridge float64) {
 	fmt.Printf("a bridge takes %.1f us of CPU for an event that it delivers; %.0f %% of that are %.1f us\n",
 		bridge, 100*worthwhile, worthwhile*bridge)
-	fmt.Printf("%-10s %-20s %10s %10s %12s %14s\n", "job", "who", "CPU us", "allocs", "own spares", "of the bridge")
-	line := "own bridge_us=" + fmt.Sprintf("%.1f", bridge)
+	fmt.Printf("%-8s %-19s %7s %13s %7s %11s %14s\n", "job", "who", "CPU us", "least - most", "allocs", "own spares", "of the bridge")
+	line := fmt.Sprintf("own bridge_us=%.1f", bridge)
 	for i, g := range groups {
 		for j, v := range g.variants {
 			f := all[i][j]
 			spared := f.cpu() - all[i][0].cpu()
-			fmt.Printf("%-10s %-20s %10.2f %10.1f %12.2f %12.1f %%\n", g.name, v.name, f.cpu(), rig.Median(f.allocations), spared, 100*spared/bridge)
+			fmt.Printf("%-8s %-19s %7.2f %5.1f - %5.1f %7.1f %11.2f %12.1f %%\n", g.name, v.name,
+				f.cpu(), slices.Min(f.micros), slices.Max(f.micros), rig.Median(f.allocations), spared, 100*spared/bridge)
 			if j > 0 {
 				line += fmt.Sprintf(" %s_%s=%.1f", g.name, strings.ReplaceAll(v.name, "/", "_"), spared)
 			}
 		}
 	}
 	fmt.Println(line)
-	return nil
 }

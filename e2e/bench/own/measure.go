@@ -26,6 +26,17 @@ type group struct {
 	variants []variant
 }
 
+// measure has one round of all variants.
+func (g group) measure(ctx context.Context, round int, all []*figures) error {
+	for i := range g.variants {
+		i = (i + round) % len(g.variants) // the first finds a colder machine
+		if err := all[i].measure(ctx, g.variants[i], g.events); err != nil {
+			return fmt.Errorf("%s: %w", g.name, err)
+		}
+	}
+	return nil
+}
+
 // figures are those of a variant, for each round.
 type figures struct{ micros, allocations []float64 }
 
