@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"math"
 	"net/http"
 	"os"
 	"slices"
@@ -36,24 +35,16 @@ func sinkRole(ctx context.Context, ready func(string), _ []string) error {
 
 func measure(ctx context.Context, r *rig.Rig) error {
 	rounds, seconds := rig.Setting("ROUNDS", 5), rig.Setting("ROUND_SECONDS", 3)
+	events := seconds * perSecond
 	sink, err := r.Start("sink")
 	if err != nil {
 		return err
 	}
-	// The disk would decide how fast events are stored, and has no part in what is compared.
-	nats, err := r.StartNATS(rig.NATS{Name: "nats", Sync: "2m"})
-	if err != nil {
-		return err
-	}
-	server, err := newServer(ctx, nats.Where)
+	server, err := startServer(ctx, r, events)
 	if err != nil {
 		return err
 	}
 	defer server.close(ctx)
-	events := seconds * perSecond
-	if err := server.publish(ctx, subject, events, math.MaxInt32); err != nil {
-		return err
-	}
 	bridge, err := newBridge(ctx, r, server, sink.Where)
 	if err != nil {
 		return err
@@ -65,6 +56,16 @@ func measure(ctx context.Context, r *rig.Rig) error {
 	defer clients.close()
 	groups := chosen([]group{clients.group(events), storing(), delivering(), server.group(events)}, os.Getenv("JOB"))
 	fmt.Printf("events of 1 KiB at %d/s, %d in flight, %d rounds of %d s\n", perSecond, inFlight, rounds, seconds)
+	all, err := play(ctx, groups, bridge, rounds, events)
+	if err != nil {
+		return err
+	}
+	report(groups, all, rig.Median(bridge.micros))
+	return nil
+}
+
+// play has the rounds, and returns the figures of each variant of each group.
+func play(ctx context.Context, groups []group, bridge *bridge, rounds, events int) ([][]*figures, error) {
 	all := make([][]*figures, len(groups))
 	for i, g := range groups {
 		for range g.variants {
@@ -73,16 +74,15 @@ func measure(ctx context.Context, r *rig.Rig) error {
 	}
 	for round := range rounds {
 		if err := bridge.deliver(ctx, events); err != nil {
-			return err
+			return nil, err
 		}
 		for i, g := range groups {
 			if err := g.measure(ctx, round, all[i]); err != nil {
-				return err
+				return nil, err
 			}
 		}
 	}
-	report(groups, all, rig.Median(bridge.micros))
-	return nil
+	return all, nil
 }
 
 // chosen are all jobs, or the one that is named.
@@ -98,7 +98,8 @@ func report(groups []group, all [][]*figures, bridge float64) {
 	fmt.Printf("a bridge takes %.1f us of CPU for an event that it delivers; %.0f %% of that are %.1f us\n",
 		bridge, 100*worthwhile, worthwhile*bridge)
 	fmt.Printf("%-8s %-19s %7s %13s %7s %11s %14s\n", "job", "who", "CPU us", "least - most", "allocs", "own spares", "of the bridge")
-	line := fmt.Sprintf("own bridge_us=%.1f", bridge)
+	var line strings.Builder
+	fmt.Fprintf(&line, "own bridge_us=%.1f", bridge)
 	for i, g := range groups {
 		for j, v := range g.variants {
 			f := all[i][j]
@@ -106,9 +107,9 @@ func report(groups []group, all [][]*figures, bridge float64) {
 			fmt.Printf("%-8s %-19s %7.2f %5.1f - %5.1f %7.1f %11.2f %12.1f %%\n", g.name, v.name,
 				f.cpu(), slices.Min(f.micros), slices.Max(f.micros), rig.Median(f.allocations), spared, 100*spared/bridge)
 			if j > 0 {
-				line += fmt.Sprintf(" %s_%s=%.1f", g.name, strings.ReplaceAll(v.name, "/", "_"), spared)
+				fmt.Fprintf(&line, " %s_%s=%.1f", g.name, strings.ReplaceAll(v.name, "/", "_"), spared)
 			}
 		}
 	}
-	fmt.Println(line)
+	fmt.Println(line.String())
 }

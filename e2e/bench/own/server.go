@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"math"
 	"strconv"
 	"time"
 
@@ -28,6 +29,24 @@ type server struct {
 	js        jetstream.JetStream
 	stream    jetstream.Stream
 	consumers int
+}
+
+// startServer starts one, and stores events.
+func startServer(ctx context.Context, r *rig.Rig, events int) (*server, error) {
+	// The disk would decide how fast events are stored, and has no part in what is compared.
+	process, err := r.StartNATS(rig.NATS{Name: "nats", Sync: "2m"})
+	if err != nil {
+		return nil, err
+	}
+	s, err := newServer(ctx, process.Where)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.publish(ctx, subject, events, math.MaxInt32); err != nil {
+		s.close(ctx)
+		return nil, err
+	}
+	return s, nil
 }
 
 func newServer(ctx context.Context, url string) (*server, error) {
