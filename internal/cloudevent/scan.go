@@ -1,176 +1,135 @@
 package cloudevent
 
-import "fmt"
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+
+	"github.com/go-json-experiment/json/jsontext"
+)
 
 var errSyntax = fmt.Errorf("%w: its JSON does not hold together", ErrNotStructured)
+
+// scanner takes JSON apart. What it returns are parts of the body.
+type scanner struct {
+	jsontext.Decoder
+
+	body   []byte
+	buffer bytes.Buffer
+}
+
+var scanners = sync.Pool{New: func() any { return &scanner{} }}
+
+// scan borrows a scanner. It has to be released.
+func scan(body []byte) *scanner {
+	s := scanners.Get().(*scanner)
+	s.reset(body)
+	return s
+}
+
+func (s *scanner) release() {
+	s.reset(nil) // the pool keeps no body
+	scanners.Put(s)
+}
+
+// reset has the scanner take what encoding/json takes, which is how others have stored events: names twice, and bytes that
+// are no UTF-8.
+func (s *scanner) reset(body []byte) {
+	s.body, s.buffer = body, *bytes.NewBuffer(body)
+	s.Reset(&s.buffer, jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
+}
+
+// open reads the bracket that begins an object or array.
+func (s *scanner) open(kind jsontext.Kind) bool {
+	if s.PeekKind() != kind {
+		return false
+	}
+	_, err := s.ReadToken()
+	return err == nil
+}
+
+// value reads the value, or the name, that comes next.
+func (s *scanner) value() ([]byte, error) {
+	value, err := s.ReadValue()
+	if err != nil {
+		return nil, err
+	}
+	end := s.InputOffset()
+	return s.body[end-int64(len(value)) : end], nil
+}
+
+// end reads the bracket that ends all, and reports whether nothing follows.
+func (s *scanner) end() bool {
+	if _, err := s.ReadToken(); err != nil {
+		return false
+	}
+	_, err := s.ReadToken()
+	return errors.Is(err, io.EOF)
+}
 
 // eachMember calls member with the raw name and the raw value of each member of a JSON object, in their order. What it
 // takes is valid JSON.
 func eachMember(body []byte, member func(name, value []byte) error) error {
-	i := skipSpace(body, 0)
-	if at(body, i) != '{' {
+	s := scan(body)
+	defer s.release()
+	if !s.open(jsontext.KindBeginObject) {
 		return ErrNotStructured
 	}
-	i = skipSpace(body, i+1)
-	if at(body, i) == '}' {
-		return atEnd(body, i+1)
-	}
-	for {
-		name, value, end := oneMember(body, i)
-		if end < 0 {
+	for s.PeekKind() != jsontext.KindEndObject {
+		name, err := s.value()
+		if err != nil {
+			return errSyntax
+		}
+		value, err := s.value()
+		if err != nil {
 			return errSyntax
 		}
 		if err := member(name, value); err != nil {
 			return err
 		}
-		i = skipSpace(body, end)
-		switch at(body, i) {
-		case ',':
-			i = skipSpace(body, i+1)
-		case '}':
-			return atEnd(body, i+1)
-		default:
-			return errSyntax
-		}
 	}
-}
-
-// oneMember reads the member that begins at i. Its end is -1 when it has none.
-func oneMember(body []byte, i int) (name, value []byte, end int) {
-	nameEnd := stringEnd(body, i)
-	start := valueStart(body, nameEnd)
-	if start < 0 {
-		return nil, nil, -1
-	}
-	if end, _ = valueEnd(body, start); end < 0 {
-		return nil, nil, -1
-	}
-	return body[i:nameEnd], body[start:end], end
-}
-
-// valueStart is where the value behind a member's name begins, -1 when there is none.
-func valueStart(body []byte, nameEnd int) int {
-	if nameEnd < 0 {
-		return -1
-	}
-	colon := skipSpace(body, nameEnd)
-	if at(body, colon) != ':' {
-		return -1
-	}
-	return skipSpace(body, colon+1)
-}
-
-// ValidJSON reports whether data are one JSON value.
-func ValidJSON(data []byte) bool {
-	end, _ := valueEnd(data, skipSpace(data, 0))
-	return end >= 0 && skipSpace(data, end) == len(data)
-}
-
-// at is 0 beyond the end.
-func at(body []byte, i int) byte {
-	if i >= len(body) {
-		return 0
-	}
-	return body[i]
-}
-
-func atEnd(body []byte, i int) error {
-	if skipSpace(body, i) != len(body) {
+	if !s.end() {
 		return errSyntax
 	}
 	return nil
 }
 
-func skipSpace(body []byte, i int) int {
-	for i < len(body) && (body[i] == ' ' || body[i] == '\n' || body[i] == '\t' || body[i] == '\r') {
-		i++
-	}
-	return i
-}
-
-// maxDepth of JSON that is embedded, and that the walk follows by itself. Readers give up at different depths.
-const maxDepth = 512
-
-// walk goes through one JSON value without looking back: a bit for each level that is open tells objects from arrays.
-type walk struct {
-	body    []byte
-	i       int
-	depth   int
-	objects [maxDepth / 64]uint64
-}
-
-// valueEnd is where the JSON value that begins at i ends, -1 when it does not. A deep one is nested more than maxDepth.
-func valueEnd(body []byte, i int) (end int, deep bool) {
-	switch c := at(body, i); {
-	case c == '"':
-		return stringEnd(body, i), false
-	case c != '{' && c != '[':
-		return literalEnd(body, i), false
-	}
-	w := walk{body: body, i: i}
-	for w.value() {
-		if w.depth == 0 {
-			return w.i, false
-		}
-	}
-	if w.depth == maxDepth {
-		return deepEnd(body, i), true
-	}
-	return -1, false
-}
-
-// value reads one value, or the brackets that open one, and what follows up to the next value.
-func (w *walk) value() bool {
-	switch at(w.body, w.i) {
-	case '"':
-		w.i = stringEnd(w.body, w.i)
-	case '{':
-		return w.open(1, '}')
-	case '[':
-		return w.open(0, ']')
-	default:
-		w.i = literalEnd(w.body, w.i)
-	}
-	return w.i >= 0 && w.next()
-}
-
-func (w *walk) open(object uint64, closing byte) bool {
-	if w.depth == maxDepth {
+// ValidJSON reports whether data are one JSON value.
+func ValidJSON(data []byte) bool {
+	s := scan(data)
+	defer s.release()
+	if _, err := s.ReadValue(); err != nil {
 		return false
 	}
-	word, bit := w.depth/64, w.depth%64
-	w.objects[word] = w.objects[word]&^(1<<bit) | object<<bit
-	w.depth++
-	w.i = skipSpace(w.body, w.i+1)
-	if at(w.body, w.i) == closing {
-		w.depth--
-		w.i++
-		return w.next()
+	_, err := s.ReadToken()
+	return errors.Is(err, io.EOF)
+}
+
+// maxDepth of JSON that is embedded. Readers give up at different depths.
+const maxDepth = 512
+
+// isDeep reports whether what is valid JSON is nested more than maxDepth. Little has so many brackets at all.
+func isDeep(value []byte) bool {
+	if bytes.Count(value, []byte("{"))+bytes.Count(value, []byte("[")) <= maxDepth {
+		return false
 	}
-	return object == 0 || w.name()
-}
-
-// name reads up to the value of a member.
-func (w *walk) name() bool {
-	w.i = valueStart(w.body, stringEnd(w.body, w.i))
-	return w.i >= 0
-}
-
-// next reads what follows a value: brackets that close, or a comma.
-func (w *walk) next() bool {
-	for w.depth > 0 {
-		w.i = skipSpace(w.body, w.i)
-		object := w.objects[(w.depth-1)/64]>>((w.depth-1)%64)&1 == 1
-		switch c := at(w.body, w.i); {
-		case c == ',':
-			w.i = skipSpace(w.body, w.i+1)
-			return !object || w.name()
-		case c == '}' && object, c == ']' && !object:
-			w.depth--
-			w.i++
-		default:
-			return false
+	depth, text := 0, false
+	for i := 0; i < len(value); i++ {
+		switch c := value[i]; {
+		case c == '"':
+			text = !text
+		case c == '\\': // only in a text
+			i++
+		case text:
+		case c == '{', c == '[':
+			if depth++; depth > maxDepth {
+				return true
+			}
+		case c == '}', c == ']':
+			depth--
 		}
 	}
-	return true
+	return false
 }

@@ -1,12 +1,13 @@
 package cloudevent
 
 import (
-	"bytes"
 	"encoding/base64"
 	"errors"
 	"fmt"
 	"strconv"
 	"strings"
+
+	"github.com/go-json-experiment/json/jsontext"
 )
 
 // ErrNotStructured means that bytes are no JSON event at all, so that they may be the data of one in binary mode.
@@ -38,37 +39,26 @@ func (b Bounds) FromStructured(body []byte) (Event, error) {
 // SplitBatch finds the events of a JSON batch. It does not look into them, but they are valid JSON. With more than limit
 // it returns ErrLargeBatch.
 func SplitBatch(body []byte, limit int) ([][]byte, error) {
-	i := skipSpace(body, 0)
-	if at(body, i) != '[' {
+	s := scan(body)
+	defer s.release()
+	if !s.open(jsontext.KindBeginArray) {
 		return nil, errNotBatch
 	}
-	i = skipSpace(body, i+1)
-	if at(body, i) == ']' && atEnd(body, i+1) == nil {
-		return nil, nil
-	}
 	var events [][]byte
-	for {
-		end, _ := valueEnd(body, i)
-		if end < 0 {
+	for s.PeekKind() != jsontext.KindEndArray {
+		event, err := s.value()
+		if err != nil {
 			return nil, errNotBatch
 		}
 		if len(events) == limit {
 			return nil, ErrLargeBatch
 		}
-		events = append(events, body[i:end])
-		i = skipSpace(body, end)
-		switch at(body, i) {
-		case ',':
-			i = skipSpace(body, i+1)
-		case ']':
-			if atEnd(body, i+1) != nil {
-				return nil, errNotBatch
-			}
-			return events, nil
-		default:
-			return nil, errNotBatch
-		}
+		events = append(events, event)
 	}
+	if !s.end() {
+		return nil, errNotBatch
+	}
+	return events, nil
 }
 
 var (
@@ -96,10 +86,7 @@ type reader struct {
 }
 
 func (r *reader) member(rawName, value []byte) error {
-	name := rawName[1 : len(rawName)-1]
-	if bytes.IndexByte(name, '\\') >= 0 {
-		name = unescape(name)
-	}
+	name, _ := unquote(rawName)
 	switch string(name) {
 	case "data":
 		r.data = value

@@ -69,6 +69,7 @@ func isJSONToAll(contentType string) bool {
 // embeddable reports whether data can stand in a JSON event and come back byte for byte. White space around a value would
 // be lost.
 func embeddable(data []byte) bool {
-	end, deep := valueEnd(data, 0)
-	return end == len(data) && !deep
+	return !isSpace(data[0]) && !isSpace(data[len(data)-1]) && ValidJSON(data) && !isDeep(data)
 }
+
+func isSpace(c byte) bool { return c == ' ' || c == '\n' || c == '\t' || c == '\r' }

@@ -65,21 +65,6 @@ func storing() group {
 		ev.SetExtension("originaltype", ev.Type)
 		return long(ev.AppendStructured(make([]byte, 0, len(body)+512)), body)
 	}
-	onJSONText := func(context.Context) error {
-		ev, err := cloudevent.FromBinary(header, body)
-		if err != nil {
-			return err
-		}
-		if err := ev.Validate(); err != nil {
-			return err
-		}
-		ev.SetExtension("originaltype", ev.Type)
-		text, err := appendStructured(make([]byte, 0, len(body)+512), &ev)
-		if err != nil {
-			return err
-		}
-		return long(text, body)
-	}
 	sdk := func(ctx context.Context) error {
 		ev, err := binding.ToEvent(ctx, cehttp.NewMessage(header, io.NopCloser(bytes.NewReader(body))))
 		if err != nil {
@@ -96,7 +81,7 @@ func storing() group {
 		return long(out.Bytes(), body)
 	}
 	return group{name: "store", events: codecEvents, variants: []variant{
-		{"own", repeat(own)}, {"own-on-jsontext", repeat(onJSONText)}, {"sdk-go", repeat(sdk)},
+		{"own", repeat(own)}, {"sdk-go", repeat(sdk)},
 	}}
 }
 
@@ -104,7 +89,11 @@ func storing() group {
 func delivering() group {
 	text := stored()
 	_, body := published()
-	write := func(ev *cloudevent.Event) error {
+	own := func(context.Context) error {
+		ev, err := cloudevent.FromStructured(text)
+		if err != nil {
+			return err
+		}
 		if err := ev.Validate(); err != nil {
 			return err
 		}
@@ -113,20 +102,6 @@ func delivering() group {
 		clear(header)
 		ev.SetHeader(header)
 		return long(ev.Data, body)
-	}
-	own := func(context.Context) error {
-		ev, err := cloudevent.FromStructured(text)
-		if err != nil {
-			return err
-		}
-		return write(&ev)
-	}
-	onJSONText := func(context.Context) error {
-		ev, err := fromStructured(text)
-		if err != nil {
-			return err
-		}
-		return write(&ev)
 	}
 	sdk := func(ctx context.Context) error {
 		ev := event.Event{}
@@ -143,7 +118,7 @@ func delivering() group {
 		return long(ev.Data(), body)
 	}
 	return group{name: "deliver", events: codecEvents, variants: []variant{
-		{"own", repeat(own)}, {"own-on-jsontext", repeat(onJSONText)}, {"sdk-go", repeat(sdk)},
+		{"own", repeat(own)}, {"sdk-go", repeat(sdk)},
 	}}
 }
 
