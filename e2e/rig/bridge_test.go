@@ -21,5 +21,5 @@ func TestBridgesHaveTheMemoryLimitOfTheChart(t *testing.T) {
 		}
 	}
 	require.NoError(t, yaml.Unmarshal(text, &values))
-	require.Equal(t, values.Eventbridge.Resources.Limits.Memory.Value(), BridgeMemory)
+	require.Equal(t, BridgeMemory, values.Eventbridge.Resources.Limits.Memory.Value())
 }

@@ -20,7 +20,7 @@ type HoldLimit func() (deliveries, ahead int)
 // what it cannot deliver yet. A quick sink has more of them held for it than a slow one.
 type holder struct {
 	limit HoldLimit
-	freed chan struct{}
+	freed chan struct{} // has a value after a message was freed
 	held  atomic.Int64
 
 	// Of the time since then, for the pace.
@@ -84,12 +84,4 @@ func (h *holder) free(m *Message) {
 	case h.freed <- struct{}{}:
 	default:
 	}
-}
-
-// wake has a value after a message was freed.
-func (h *holder) wake() <-chan struct{} {
-	if h == nil {
-		return nil
-	}
-	return h.freed
 }

@@ -50,7 +50,7 @@ func TestAMessageIsHeldUntilItIsFreedOnce(t *testing.T) {
 	h.add(m)
 	require.Zero(t, h.request(5))
 	h.free(m)
-	<-h.wake()
+	<-h.freed
 	require.Equal(t, 1, h.request(5))
 	h.free(m)
 	require.Equal(t, 1, h.request(5), "it was detached, and then released")

@@ -89,7 +89,6 @@ func (p *pullSubscription) run(ctx context.Context, stop, link <-chan struct{}) 
 			p.ownership.check(ctx, p.each)
 			stall.Reset(timeout)
 		case <-p.freed():
-		case <-p.unheld():
 		case <-retry.C:
 		case <-stop:
 		case <-ctx.Done():
@@ -111,20 +110,16 @@ func (p *pullSubscription) resetWhenStarved(retry, stall *time.Timer, timeout ti
 	stall.Reset(timeout)
 }
 
-// freed has a value when there may be memory again, while there was none for a request.
+// freed has a value when there may be memory again or less is held, while that kept the source from a request.
 func (p *pullSubscription) freed() <-chan struct{} {
-	if !p.starved {
+	switch {
+	case p.full:
+		return p.source.hold.freed
+	case p.starved:
+		return p.source.budget.Freed()
+	default:
 		return nil
 	}
-	return p.source.budget.Freed()
-}
-
-// unheld has a value when the source holds less, while it held too much for a request.
-func (p *pullSubscription) unheld() <-chan struct{} {
-	if !p.full {
-		return nil
-	}
-	return p.source.hold.wake()
 }
 
 func isOver(ctx context.Context, stop <-chan struct{}) bool {
