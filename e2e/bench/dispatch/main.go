@@ -15,11 +15,15 @@ func main() {
 	rig.Main(measure, map[string]rig.Role{"sink": sinkRole, "bare": bare.Deliver})
 }
 
+// restTime is how long a dispatcher has had no event when its memory is read: Go gives back what it does not need by then.
+const restTime = 10 * time.Second
+
 // figures are those of one kind of dispatcher with one limit.
 type figures struct {
 	perSecond []float64
 	cpuMicros []float64
-	rss       int
+	rss       int // at most
+	rest      int // a while after the last event
 }
 
 func measure(ctx context.Context, r *rig.Rig) error {
@@ -48,6 +52,7 @@ func measure(ctx context.Context, r *rig.Rig) error {
 			}
 		}
 	}
+	fmt.Printf("at rest with a full journal: %d MiB; the bare loop: %d MiB\n", ours[100].rest, bare[100].rest)
 	fmt.Printf("dispatch ratio_10=%.2f ratio_100=%.2f events_per_s=%.0f cpu_us_per_event=%.0f rss_mib=%d\n",
 		ratio(ours[10], bare[10]), ratio(ours[100], bare[100]), rig.Median(ours[100].perSecond),
 		rig.Median(ours[100].cpuMicros), max(ours[10].rss, ours[100].rss))
@@ -87,11 +92,24 @@ func (b *bench) run(ctx context.Context, round, limit int, who string, start sta
 	if err != nil {
 		return err
 	}
+	if f.rest, err = b.atRest(ctx, p); err != nil {
+		return err
+	}
 	perSecond := float64(b.events) / took.Seconds()
 	cpuMicros := float64((cpu - atBegin).Microseconds()) / float64(b.events)
 	f.perSecond, f.cpuMicros, f.rss = append(f.perSecond, perSecond), append(f.cpuMicros, cpuMicros), max(f.rss, rss)
 	fmt.Printf("%-6d %9d  %-7s %10.0f %14.1f %9d\n", round+1, limit, who, perSecond, cpuMicros, rss)
 	return nil
+}
+
+// atRest is the memory that a dispatcher keeps, with what it remembers.
+func (b *bench) atRest(ctx context.Context, p *rig.Process) (int, error) {
+	select {
+	case <-ctx.Done():
+		return 0, ctx.Err()
+	case <-time.After(restTime):
+		return p.RSS()
+	}
 }
 
 // mark is the moment from which time and CPU count.
