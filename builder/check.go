@@ -38,7 +38,7 @@ func (b *Builder) check(ctx context.Context, plan task, dir string) error {
 		return err
 	}
 	compiler := func(line ...string) string { return b.compiles(ctx, dir, found, line) }
-	if message := plan.language.Check(language.Source{File: found.name, Manifest: found.manifest}, compiler); message != "" {
+	if message := plan.language.Check(language.Source{File: found.name, Text: found.text, Manifest: found.manifest}, compiler); message != "" {
 		return fail(buildplan.SourceInvalid, "%s does not compile: %s", found.name, message)
 	}
 	return nil

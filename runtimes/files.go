@@ -19,12 +19,15 @@ var nodejs embed.FS
 //go:embed python/function_server/*.py python/function_server/tracing/*.py
 var python embed.FS
 
+//go:embed golang/layer.sh golang/function/*.go golang/function/crash/*.go
+var golang embed.FS
+
 // Files are the sources of one runtime's server, with layer.sh at their root.
 type Files struct{ tree fs.FS }
 
 // Of are the files of the server of a language, by the language's folder.
 func Of(language string) (Files, error) {
-	for _, tree := range []fs.FS{nodejs, python} {
+	for _, tree := range []fs.FS{nodejs, python, golang} {
 		if _, err := fs.Stat(tree, language); err == nil {
 			sub, err := fs.Sub(tree, language)
 			return Files{tree: sub}, err

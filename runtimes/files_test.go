@@ -14,18 +14,18 @@ import (
 func TestEverySourceOfAServerIsAmongItsFiles(t *testing.T) {
 	t.Parallel()
 	for _, language := range languages.All() {
-		dir := language.Name
+		dir := language.Folder
 		files, err := Of(dir)
 		require.NoError(t, err, "add the files to the patterns of go:embed")
 		written := t.TempDir()
 		require.NoError(t, files.Write(written))
-		for _, part := range []string{"lib", "sdk", "function_server"} {
+		for _, part := range []string{"lib", "sdk", "function_server", "function"} {
 			err := filepath.WalkDir(filepath.Join(dir, part), func(path string, entry fs.DirEntry, err error) error {
 				if os.IsNotExist(err) {
 					return nil // the other language's
 				}
 				require.NoError(t, err)
-				if ext := filepath.Ext(path); entry.IsDir() || ext != ".js" && ext != ".py" && ext != ".json" {
+				if ext := filepath.Ext(path); entry.IsDir() || ext != ".js" && ext != ".py" && ext != ".json" && ext != ".go" {
 					return nil
 				}
 				want, err := os.ReadFile(path)
@@ -47,7 +47,7 @@ func TestFilesHaveAHashOfTheirOwn(t *testing.T) {
 	t.Parallel()
 	hashes := map[string]string{}
 	for _, language := range languages.All() {
-		files, err := Of(language.Name)
+		files, err := Of(language.Folder)
 		require.NoError(t, err)
 		first, err := files.Hash()
 		require.NoError(t, err)

@@ -7,8 +7,10 @@ import (
 
 // Language is what differs between the languages in which Functions are written.
 type Language struct {
-	// Name is the folder below runtimes/, and the beginning of its runtimes' names: nodejs of nodejs22.
+	// Name is the beginning of its runtimes' names: nodejs of nodejs22.
 	Name string
+	// Folder is the one below runtimes/.
+	Folder string
 	// Title is how people write it.
 	Title string
 	// Runtimes are those that Functions may name, the oldest first.
@@ -33,6 +35,8 @@ type Language struct {
 	Packages PackageManager
 	// Bytecode is nil for a language without, or one that is compiled to a binary.
 	Bytecode *Bytecode
+	// Compiled is nil for a language whose source is run as it is.
+	Compiled *Compiled
 	Local    Local
 	// Kyma is nil where Kyma has no such runtime.
 	Kyma     *Kyma
@@ -61,8 +65,8 @@ type Candidate struct {
 
 // Source is the text of a handler.
 type Source struct {
-	File     string
-	Manifest []byte // the file of dependencies beside it
+	File, Text string
+	Manifest   []byte // the file of dependencies beside it
 }
 
 // Compiler runs a program with the handler's text on its standard input, and returns what it says against that.
@@ -92,7 +96,7 @@ type Kyma struct {
 type Scaffold struct {
 	Test         string // file of the handler's test
 	TestCommand  string
-	LaunchConfig string // template of the debugger's configuration
+	LaunchConfig string // template of the debugger's configuration; empty: there is none
 }
 
 // Has reports whether a runtime is one of the language. Versions that are not listed are the language's as well: there may

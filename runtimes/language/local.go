@@ -7,6 +7,8 @@ type Local struct {
 	// Probe are its arguments to print, as a JSON array, where it really is, past the scripts of version managers, its
 	// version, and all that code compiled by it depends on.
 	Probe []string
+	// ReadProbe takes the same from another form of output; nil: it is that array.
+	ReadProbe func(output string) (path, version, made string)
 	// Least is the oldest version that works: major and minor.
 	Least [2]int
 	// Remedy says how to get one.
@@ -16,7 +18,7 @@ type Local struct {
 	// Manager is the package manager that lies beside Program or in the PATH; empty: Program itself.
 	Manager string
 
-	// Entry are the arguments that start the server in a folder.
+	// Entry are the arguments that start the server in a folder; nil for one that is compiled into the Function's binary.
 	Entry func(server string) []string
 	// LayerKnowsItsPlace means that layer.sh wants to know where its tree will lie.
 	LayerKnowsItsPlace bool
@@ -35,7 +37,7 @@ type Local struct {
 	Debugger Debugger
 }
 
-// Debugger is how a Function is started under one that waits for no client.
+// Debugger is how a Function is started under one that waits for no client. Without Args local mode knows none.
 type Debugger struct {
 	// Port is the one that editors try first.
 	Port int

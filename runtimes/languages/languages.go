@@ -4,13 +4,14 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/rouse-run/rouse/runtimes/golang"
 	"github.com/rouse-run/rouse/runtimes/language"
 	"github.com/rouse-run/rouse/runtimes/nodejs"
 	"github.com/rouse-run/rouse/runtimes/python"
 )
 
 // all is the list. Nobody changes what is in it.
-var all = []*language.Language{nodejs.Language(), python.Language()}
+var all = []*language.Language{nodejs.Language(), python.Language(), golang.Language()}
 
 // All lists the languages, each with its runtimes.
 func All() []*language.Language { return all }

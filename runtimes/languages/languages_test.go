@@ -47,22 +47,31 @@ func TestARuntimeThatIsNoLongerOfferedStaysOfItsLanguage(t *testing.T) {
 func TestEveryLanguageIsDescribedWhole(t *testing.T) {
 	t.Parallel()
 	for _, each := range all {
-		require.DirExists(t, filepath.Join("..", each.Name))
+		require.DirExists(t, filepath.Join("..", each.Folder))
 		require.Contains(t, Runtimes(), each.Default, each.Name)
 		for what, text := range map[string]string{
 			"Title": each.Title, "FunctionDir": each.FunctionDir, "Handler": each.Handler, "Packages.Program": each.Packages.Program,
-			"Packages.Manifest": each.Packages.Manifest, "Packages.Dir": each.Packages.Dir, "Packages.Settings": each.Packages.Settings,
+			"Packages.Manifest": each.Packages.Manifest, "Packages.Settings": each.Packages.Settings,
 			"Local.Program": each.Local.Program, "Local.Flag": each.Local.Flag, "Local.Remedy": each.Local.Remedy,
-			"Scaffold.Test": each.Scaffold.Test, "Scaffold.TestCommand": each.Scaffold.TestCommand, "Scaffold.LaunchConfig": each.Scaffold.LaunchConfig,
+			"Scaffold.Test": each.Scaffold.Test, "Scaffold.TestCommand": each.Scaffold.TestCommand,
 		} {
 			require.NotEmpty(t, text, "%s of %s", what, each.Name)
 		}
 		require.NotNil(t, each.Packages.Matters, each.Name)
-		require.NotNil(t, each.Packages.Install, each.Name)
 		require.NotNil(t, each.Packages.Classify, each.Name)
+		require.Equal(t, each.Local.Debugger.Args == nil, each.Local.Debugger.Map == nil, each.Name)
+		require.Equal(t, each.Local.Debugger.Args == nil, each.Scaffold.LaunchConfig == "", each.Name)
+		if each.Compiled != nil {
+			require.NotEmpty(t, each.Compiled.Binary, each.Name)
+			require.NotEmpty(t, each.Compiled.ServerDir, each.Name)
+			require.NotNil(t, each.Compiled.Project, each.Name)
+			require.NotNil(t, each.Compiled.Build, each.Name)
+			require.Nil(t, each.Kyma, "images of Kyma's contract take a source, not a binary")
+			continue
+		}
+		require.NotEmpty(t, each.Packages.Dir, each.Name)
+		require.NotNil(t, each.Packages.Install, each.Name)
 		require.NotNil(t, each.Local.Entry, each.Name)
-		require.NotNil(t, each.Local.Debugger.Args, each.Name)
-		require.NotNil(t, each.Local.Debugger.Map, each.Name)
 	}
 }
 

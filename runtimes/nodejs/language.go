@@ -18,7 +18,7 @@ const packagesDir = "node_modules"
 // Language describes Node.js.
 func Language() *language.Language {
 	return &language.Language{
-		Name: "nodejs", Title: "Node.js", Default: "nodejs22",
+		Name: "nodejs", Folder: "nodejs", Title: "Node.js", Default: "nodejs22",
 		Runtimes: []language.Runtime{
 			{Name: "nodejs20", Deprecated: true}, {Name: "nodejs22"}, {Name: "nodejs24"}, {Name: "nodejs26", Modern: true},
 		},

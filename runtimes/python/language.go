@@ -24,7 +24,7 @@ const (
 // Language describes Python.
 func Language() *language.Language {
 	return &language.Language{
-		Name: "python", Title: "Python", Default: "python312",
+		Name: "python", Folder: "python", Title: "Python", Default: "python312",
 		Runtimes:    []language.Runtime{{Name: "python312"}, {Name: "python314", Modern: true}},
 		FunctionDir: functionDir,
 		Environment: []language.Variable{

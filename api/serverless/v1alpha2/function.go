@@ -53,12 +53,14 @@ const (
 	RuntimePython312 Runtime = "python312"
 	// RuntimePython314 calls main() on Python 3.14.
 	RuntimePython314 Runtime = "python314"
+	// RuntimeGo126 is Go 1.26, compiled to a binary.
+	RuntimeGo126 Runtime = "go126"
 )
 
 // FunctionSpec says what runs and how.
 type FunctionSpec struct {
 	// Runtime is the language and its version.
-	// +kubebuilder:validation:Enum=nodejs20;nodejs22;nodejs24;nodejs26;python312;python314
+	// +kubebuilder:validation:Enum=nodejs20;nodejs22;nodejs24;nodejs26;python312;python314;go126
 	Runtime Runtime `json:"runtime"`
 
 	// RuntimeImageOverride runs the source on another image than the runtime's. The image has to bring a server for the

@@ -79,8 +79,8 @@ func TestFunctionIsRefused(t *testing.T) {
 	namespace := cluster.Environment(t).Namespace(t)
 	tests := map[string]struct{ fields, field, message string }{
 		"no runtime":         {`runtime: null`, "spec.runtime", "Required value"},
-		"an empty runtime":   {`runtime: ""`, "spec.runtime", `Unsupported value: "": supported values: "nodejs20", "nodejs22", "nodejs24", "nodejs26", "python312", "python314"`},
-		"an unknown runtime": {`runtime: nodejs18`, "spec.runtime", `Unsupported value: "nodejs18": supported values: "nodejs20", "nodejs22", "nodejs24", "nodejs26", "python312", "python314"`},
+		"an empty runtime":   {`runtime: ""`, "spec.runtime", `Unsupported value: "": supported values: "nodejs20", "nodejs22", "nodejs24", "nodejs26", "python312", "python314", "go126"`},
+		"an unknown runtime": {`runtime: nodejs18`, "spec.runtime", `Unsupported value: "nodejs18": supported values: "nodejs20", "nodejs22", "nodejs24", "nodejs26", "python312", "python314", "go126"`},
 
 		"no source":              {`source: null`, "spec.source", "Required value"},
 		"an empty source":        {`source: {}`, "spec.source", sourceMessage},

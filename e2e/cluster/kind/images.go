@@ -54,14 +54,8 @@ func runtimeName(runtime release.Runtime) string {
 	return node.RegistryHost + "/rouse-runtime-" + runtime.Name
 }
 
-// baseImage is the official image of a runtime's language: nodejs22 is of Node.js 22, python312 of Python 3.12.
-func baseImage(runtime release.Runtime) string {
-	version := strings.TrimPrefix(runtime.Name, runtime.Kind)
-	if runtime.Kind == "python" {
-		return "docker.io/library/python:" + version[:1] + "." + version[1:] + "-slim"
-	}
-	return "docker.io/library/node:" + version + "-bookworm-slim"
-}
+// baseImage is the official image of a runtime's language.
+func baseImage(runtime release.Runtime) string { return "docker.io/library/" + runtime.Official }
 
 // reference names an image by what docker printed of it, so that one that has changed has another name.
 func reference(name, printed string) (string, error) {

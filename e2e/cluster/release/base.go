@@ -12,9 +12,12 @@ import (
 
 // base makes the Debian that a runtime's image stands on.
 func (s Source) base(ctx context.Context, runtime Runtime) (image.Layer, error) {
-	packages := "ca-certificates,libstdc++6,libatomic1"
-	if runtime.Kind == "python" {
-		packages = "ca-certificates,python3"
+	packages := "ca-certificates"
+	switch {
+	case runtime.NodeJS != "":
+		packages += ",libstdc++6,libatomic1"
+	case runtime.Go == "":
+		packages += ",python3"
 	}
 	return s.debian(ctx, runtime.Kind, runtime.Suite, packages)
 }

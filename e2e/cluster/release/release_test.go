@@ -85,10 +85,10 @@ func TestImageFileBecomesTheImagesConfiguration(t *testing.T) {
 func TestSourcesOfARuntimeAreWithoutPackagesAndTests(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	for _, name := range []string{"server.js", "lib/main.js", "node_modules/a/index.js", "test/a.test.js", "tests/test_a.py", "__pycache__/a.pyc", ".eslintrc"} {
+	for _, name := range []string{"server.js", "lib/main.js", "node_modules/a/index.js", "test/a.test.js", "tests/test_a.py", "__pycache__/a.pyc", ".eslintrc", "language.go", "function/serve.go"} {
 		require.NoError(t, state.Write(filepath.Join(dir, name), "x"))
 	}
 	sources, err := sourcesOf(dir)
 	require.NoError(t, err)
-	require.Equal(t, []string{filepath.Join(dir, "lib/main.js"), filepath.Join(dir, "server.js")}, sources)
+	require.Equal(t, []string{filepath.Join(dir, "function/serve.go"), filepath.Join(dir, "lib/main.js"), filepath.Join(dir, "server.js")}, sources)
 }

@@ -53,6 +53,10 @@ func (s Source) Runtime(ctx context.Context, runtime Runtime) (image.Image, erro
 
 // language makes the layers of the language, and returns its interpreter when that is not in the base.
 func (s Source) language(ctx context.Context, runtime Runtime, base image.Layer) ([]image.Layer, string, error) {
+	if runtime.Go != "" {
+		toolchain, program, err := s.goLayer(ctx, runtime.Go)
+		return []image.Layer{base, toolchain}, program, err
+	}
 	if runtime.NodeJS == "" {
 		pip, err := s.pipLayer(ctx, runtime, base)
 		return []image.Layer{base, pip}, "", err
@@ -85,7 +89,7 @@ func (s Source) server(ctx context.Context, runtime Runtime, base image.Layer, i
 		return image.Layer{}, err
 	}
 	name := "runtime-" + runtime.Name
-	layer, err := s.Store.Layer(name, state.Key(sum, digest.Hex, runtime.NodeJS), func(file string) error {
+	layer, err := s.Store.Layer(name, state.Key(sum, digest.Hex, runtime.NodeJS, runtime.Go), func(file string) error {
 		return s.buildServer(ctx, runtime, base, interpreter, file)
 	})
 	if err != nil {
@@ -147,7 +151,8 @@ func parseConfig(content []byte, really string) (v1.Config, error) {
 	return config, nil
 }
 
-// sourcesOf lists what decides a runtime's layer: all files but installed packages, caches, tests, and the description in Go.
+// sourcesOf lists what decides a runtime's layer: all files but installed packages, caches, tests, and the description in Go,
+// which lies beside them.
 func sourcesOf(dir string) ([]string, error) {
 	var sources []string
 	err := filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
@@ -159,10 +164,12 @@ func sourcesOf(dir string) ([]string, error) {
 		switch {
 		case skip && entry.IsDir():
 			return filepath.SkipDir
-		case !skip && entry.Type().IsRegular() && filepath.Ext(name) != ".go":
+		case !skip && entry.Type().IsRegular() && !isDescription(dir, path):
 			sources = append(sources, path)
 		}
 		return nil
 	})
 	return sources, err
 }
+
+func isDescription(dir, path string) bool { return filepath.Dir(path) == dir && filepath.Ext(path) == ".go" }

@@ -1,0 +1,13 @@
+package handler
+
+import (
+	"context"
+
+	"github.com/rouse-run/rouse/runtimes/golang/function"
+)
+
+// Handle is the handler.
+func Handle(_ context.Context, _ function.Event) (any, error) {
+	for { //nolint:revive // it never gives up the processor
+	}
+}

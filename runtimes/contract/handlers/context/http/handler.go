@@ -1,0 +1,16 @@
+package handler
+
+import (
+	"encoding/json"
+	"net/http"
+
+	"github.com/rouse-run/rouse/runtimes/golang/function"
+)
+
+// Handle is the handler.
+func Handle(w http.ResponseWriter, r *http.Request) {
+	w.Header().Set("Content-Type", "application/json")
+	_ = json.NewEncoder(w).Encode(map[string]any{
+		"name": function.Name(), "namespace": function.Namespace(), "runtime": function.Runtime(), "timeout": function.Timeout().Seconds(),
+	})
+}

@@ -1,0 +1,15 @@
+package handler
+
+import (
+	"context"
+
+	"github.com/rouse-run/rouse/runtimes/golang/function"
+)
+
+// Handle is the handler.
+func Handle(ctx context.Context, _ function.Event) (any, error) {
+	if err := function.Emit(ctx, "order.noted", "orders", nil, function.Attributes{"rousecause": "mine"}); err != nil {
+		return nil, err
+	}
+	return map[string]any{"emitted": true}, nil
+}

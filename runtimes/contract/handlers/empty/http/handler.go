@@ -1,0 +1,8 @@
+package handler
+
+import (
+	"net/http"
+)
+
+// Handle is the handler.
+func Handle(http.ResponseWriter, *http.Request) {}

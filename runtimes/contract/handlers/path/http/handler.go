@@ -1,0 +1,11 @@
+package handler
+
+import (
+	"io"
+	"net/http"
+)
+
+// Handle is the handler.
+func Handle(w http.ResponseWriter, r *http.Request) {
+	_, _ = io.WriteString(w, r.RequestURI)
+}

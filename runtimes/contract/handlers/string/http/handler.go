@@ -1,0 +1,12 @@
+package handler
+
+import (
+	"io"
+	"net/http"
+)
+
+// Handle is the handler.
+func Handle(w http.ResponseWriter, _ *http.Request) {
+	w.Header().Set("Content-Type", "text/html; charset=utf-8")
+	_, _ = io.WriteString(w, "grüß <b>dich</b>")
+}

@@ -1,0 +1,11 @@
+package handler
+
+import (
+	"errors"
+	"net/http"
+)
+
+// Handle is the handler.
+func Handle(http.ResponseWriter, *http.Request) {
+	panic(errors.New("the secret reason"))
+}

@@ -1,0 +1,120 @@
+package function
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+)
+
+// methods are those that are told apart; all others are one.
+var methods = []string{"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "other"}
+
+// bounds of the durations' histogram, in seconds.
+var bounds = []float64{.005, .01, .025, .05, .075, .1, .25, .5, .75, 1, 2.5, 5, 7.5, 10}
+
+type counts struct {
+	calls, failures int64
+	seconds         float64
+	buckets         [15]int64 // the last is for all above
+}
+
+// metrics counts the calls of the handler.
+type metrics struct {
+	mu       sync.Mutex
+	byMethod map[string]*counts
+	began    time.Time
+}
+
+func newMetrics() *metrics { return &metrics{byMethod: map[string]*counts{}, began: time.Now()} }
+
+func (m *metrics) count(method string, took time.Duration, failed bool) {
+	if !slices.Contains(methods, method) {
+		method = "other"
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	of := m.byMethod[method]
+	if of == nil {
+		of = &counts{}
+		m.byMethod[method] = of
+	}
+	of.calls++
+	if failed {
+		of.failures++
+	}
+	of.seconds += took.Seconds()
+	bucket, _ := slices.BinarySearch(bounds, took.Seconds())
+	of.buckets[bucket]++
+}
+
+const metricsType = "text/plain; version=0.0.4; charset=utf-8"
+
+// write is the text form of Prometheus.
+func (m *metrics) write(w io.Writer) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	fmt.Fprint(w, "# HELP function_calls_total Calls of the handler.\n# TYPE function_calls_total counter\n")
+	m.each(func(method string, of *counts) {
+		fmt.Fprintf(w, "function_calls_total{method=%q} %d\n", method, of.calls)
+	})
+	fmt.Fprint(w, "# HELP function_failures_total Calls that the handler failed.\n# TYPE function_failures_total counter\n")
+	m.each(func(method string, of *counts) {
+		fmt.Fprintf(w, "function_failures_total{method=%q} %d\n", method, of.failures)
+	})
+	fmt.Fprint(w, "# HELP function_duration_seconds Duration of calls.\n# TYPE function_duration_seconds histogram\n")
+	m.each(func(method string, of *counts) { of.write(w, method) })
+	writeProcess(w, m.began)
+}
+
+func (m *metrics) each(write func(string, *counts)) {
+	for _, method := range methods {
+		if of := m.byMethod[method]; of != nil {
+			write(method, of)
+		}
+	}
+}
+
+func (c *counts) write(w io.Writer, method string) {
+	var total int64
+	for i, count := range c.buckets {
+		total += count
+		bound := "+Inf"
+		if i < len(bounds) {
+			bound = strconv.FormatFloat(bounds[i], 'g', -1, 64)
+		}
+		fmt.Fprintf(w, "function_duration_seconds_bucket{le=%q,method=%q} %d\n", bound, method, total)
+	}
+	fmt.Fprintf(w, "function_duration_seconds_sum{method=%q} %g\nfunction_duration_seconds_count{method=%q} %d\n", method, c.seconds, method, total)
+}
+
+func writeProcess(w io.Writer, began time.Time) {
+	var memory runtime.MemStats
+	runtime.ReadMemStats(&memory)
+	fmt.Fprintf(w, "# TYPE process_start_time_seconds gauge\nprocess_start_time_seconds %d\n", began.Unix())
+	fmt.Fprintf(w, "# TYPE process_resident_memory_bytes gauge\nprocess_resident_memory_bytes %d\n", resident())
+	fmt.Fprintf(w, "# TYPE go_goroutines gauge\ngo_goroutines %d\n", runtime.NumGoroutine())
+	fmt.Fprintf(w, "# TYPE go_memstats_heap_inuse_bytes gauge\ngo_memstats_heap_inuse_bytes %d\n", memory.HeapInuse)
+}
+
+// resident is 0 where the system does not say it.
+func resident() int64 {
+	text, err := os.ReadFile("/proc/self/statm")
+	if err != nil {
+		return 0
+	}
+	fields := strings.Fields(string(text))
+	if len(fields) < 2 {
+		return 0
+	}
+	pages, err := strconv.ParseInt(fields[1], 10, 64)
+	if err != nil {
+		return 0
+	}
+	return pages * int64(os.Getpagesize())
+}

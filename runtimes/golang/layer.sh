@@ -1,0 +1,41 @@
+#!/bin/sh
+# Fills OUTDIR with the root file tree of this runtime's image layer.
+#
+#   layer.sh OUTDIR [GO [ROOT]]
+#
+# GO is the go command of the image, or one of the same version (default: go).
+# ROOT is where the tree will lie (default: /). Only for an image is the server
+# compiled in advance, which spares each build the standard library: a machine
+# has a cache of its own. Files may be owned by anyone, they only need to be
+# readable.
+set -eu
+
+[ $# -ge 1 ] && [ $# -le 3 ] || { echo "usage: $0 OUTDIR [GO [ROOT]]" >&2; exit 2; }
+here=$(cd "$(dirname "$0")" && pwd)
+mkdir -p "$1"
+root=$(cd "$1" && pwd)
+app=$root/usr/src/app
+go=${2:-go}
+
+# The module of the server, as handlers import it.
+mkdir -p "$app/runtimes/golang/function/crash" "$root/function"
+cp "$here"/function/*.go "$app/runtimes/golang/function/"
+cp "$here"/function/crash/*.go "$app/runtimes/golang/function/crash/"
+printf 'module github.com/rouse-run/rouse\n\ngo 1.26\n' >"$app/go.mod"
+
+if [ "${3:-/}" = / ]; then
+    mkdir -p "$root/usr/local/go" "$root/usr/local/bin"
+    # Modules come from a proxy alone, whatever their names.
+    printf 'GOPROXY=https://proxy.golang.org\nGOSUMDB=sum.golang.org\nGOTOOLCHAIN=local\n' >"$root/usr/local/go/go.env"
+    ln -sf ../go/bin/go "$root/usr/local/bin/go"
+    (
+        cd "$app"
+        export CGO_ENABLED=0 GOFLAGS=-mod=mod GOWORK=off GOTOOLCHAIN=local GOENV=off GOCACHE="$app/cache"
+        "$go" build -trimpath -buildvcs=false ./... \
+            archive/zip compress/gzip database/sql encoding/csv encoding/xml expvar hash/crc32 html/template image/png log/slog \
+            math/big net/smtp net/rpc os/exec text/tabwriter time/tzdata
+        # The first line of the cache's own notes says when it was last cleared, which would differ from one layer to the next.
+        rm -f "$app/cache/trim.txt" "$app/cache/README"
+    )
+fi
+chmod -R a+rX "$root"

@@ -1,0 +1,162 @@
+package golang
+
+import (
+	"fmt"
+	"path"
+	"strconv"
+	"strings"
+)
+
+// ownModule is that of the server, which handlers may import.
+const ownModule = "github.com/rouse-run/rouse"
+
+// module is what of a go.mod decides how a source is compiled. The rest is the compiler's to read, and to refuse.
+type module struct {
+	path, goVersion string
+	requires        []string // paths of modules
+	replaces        []replacement
+}
+
+type replacement struct {
+	old, oldVersion string
+	with, version   string // no version: with is a folder
+	line            int
+}
+
+// parseModule reads lines and blocks as a go.mod has them.
+func parseModule(text string) (module, error) {
+	var found module
+	block := ""
+	number := 0
+	for line := range strings.Lines(text) {
+		number++
+		line, _, _ = strings.Cut(line, "//")
+		words, err := wordsOf(line)
+		if err != nil {
+			return module{}, fmt.Errorf("line %d: %w", number, err)
+		}
+		switch {
+		case len(words) == 0:
+			continue
+		case block != "" && words[0] == ")":
+			block = ""
+			continue
+		case block != "":
+			words = append([]string{block}, words...)
+		case len(words) == 2 && words[1] == "(":
+			block = words[0]
+			continue
+		}
+		if err := found.take(words, number); err != nil {
+			return module{}, fmt.Errorf("line %d: %w", number, err)
+		}
+	}
+	if block != "" {
+		return module{}, fmt.Errorf("the block of %s has no end", block)
+	}
+	return found, nil
+}
+
+func wordsOf(line string) ([]string, error) {
+	words := strings.Fields(line)
+	for i, word := range words {
+		if strings.HasPrefix(word, `"`) || strings.HasPrefix(word, "`") {
+			plain, err := strconv.Unquote(word)
+			if err != nil {
+				return nil, fmt.Errorf("%s is no string", word)
+			}
+			words[i] = plain
+		}
+	}
+	return words, nil
+}
+
+func (m *module) take(words []string, line int) error {
+	const form = `the dependencies have to be a go.mod, with lines such as: require github.com/google/uuid v1.6.0`
+	switch words[0] {
+	case "module":
+		if len(words) != 2 {
+			return fmt.Errorf("module has to name one path; %s", form)
+		}
+		m.path = words[1]
+	case "go":
+		if len(words) == 2 {
+			m.goVersion = words[1]
+		}
+	case "require":
+		if len(words) != 3 {
+			return fmt.Errorf("require has to name a module and its version; %s", form)
+		}
+		m.requires = append(m.requires, words[1])
+	case "replace":
+		return m.replace(words[1:], line)
+	case "toolchain", "exclude", "retract", "tool", "ignore", "godebug":
+	default:
+		return fmt.Errorf("%q is no directive; %s", words[0], form)
+	}
+	return nil
+}
+
+func (m *module) replace(words []string, line int) error {
+	arrow := 1
+	if len(words) > 2 && words[1] != "=>" {
+		arrow = 2
+	}
+	if len(words) < arrow+2 || len(words) > arrow+3 || words[arrow] != "=>" {
+		return fmt.Errorf("replace has to be: replace module [version] => module version")
+	}
+	made := replacement{old: words[0], with: words[arrow+1], line: line}
+	if arrow == 2 {
+		made.oldVersion = words[1]
+	}
+	if len(words) == arrow+3 {
+		made.version = words[arrow+2]
+	}
+	m.replaces = append(m.replaces, made)
+	return nil
+}
+
+// target is the replacement as the project's main module has it, false for one that leads out of the source.
+func (r replacement) target() (string, bool) {
+	if r.version != "" {
+		return r.with + " " + r.version, true
+	}
+	clean := path.Clean(r.with)
+	if path.IsAbs(clean) || clean == ".." || strings.HasPrefix(clean, "../") || strings.ContainsAny(clean, "\\:\"'`") {
+		return "", false
+	}
+	return "../source/" + clean, true
+}
+
+func validate(text string) string {
+	if _, err := parseModule(text); err != nil {
+		return err.Error()
+	}
+	return ""
+}
+
+// provides reports whether the module or one of its dependencies may have a package, by the name of it.
+func (m *module) provides(imported string) bool {
+	if within(imported, ownModule) || within(imported, m.path) {
+		return true
+	}
+	for _, required := range m.requires {
+		if within(imported, required) {
+			return true
+		}
+	}
+	return false
+}
+
+func within(imported, module string) bool {
+	return imported == module || strings.HasPrefix(imported, module+"/")
+}
+
+// version is one that a module of that path may have.
+func version(of string) string {
+	last := path.Base(of)
+	if number, found := strings.CutPrefix(last, "v"); found && number != "" && strings.Trim(number, "0123456789") == "" && number != "0" && number != "1" {
+		return last + ".0.0"
+	}
+	return "v0.0.0"
+}
