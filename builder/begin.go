@@ -27,7 +27,7 @@ func (b *Builder) begin() (buildplan.Plan, error) {
 		return buildplan.Plan{}, fmt.Errorf("read the CA bundle: %w", err)
 	}
 	// Children start in other directories.
-	for _, dir := range []*string{&b.o.Work, &b.o.Source, &b.o.Cache, &b.o.Packages, &b.o.Function} {
+	for _, dir := range []*string{&b.o.Work, &b.o.Source, &b.o.Cache, &b.o.Packages, &b.o.Function, &b.o.Server} {
 		if *dir != "" {
 			if *dir, err = filepath.Abs(*dir); err != nil {
 				return buildplan.Plan{}, fmt.Errorf("find the working directory: %w", err)

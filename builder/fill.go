@@ -70,6 +70,9 @@ func (b *Builder) installInto(ctx context.Context, plan task, to *handover, secr
 
 // fill puts everything into dir that the image has there.
 func (b *Builder) fill(ctx context.Context, plan task, dir string, secrets secrets) error {
+	if plan.language.Compiled != nil {
+		return b.fillWithBinary(ctx, plan, dir, secrets)
+	}
 	if err := b.phase("source", func() error { return b.place(plan, dir) }); err != nil {
 		return err
 	}

@@ -42,6 +42,9 @@ func TestMain(m *testing.M) {
 	if err == nil {
 		err = os.Setenv("PATH", dir+string(os.PathListSeparator)+os.Getenv("PATH"))
 	}
+	if err == nil {
+		err = shareObjects(packages)
+	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)

@@ -83,6 +83,10 @@ func (b *Builder) baseAndLayer(
 			if err := target.check(); err != nil {
 				return err
 			}
+			if plan.language.Compiled != nil {
+				base, err = bareBase(plan.language)
+				return err
+			}
 			if base, err = target.openBase(ctx, plan.Plan, b.deps.Log); err != nil {
 				return err
 			}
