@@ -25,7 +25,8 @@ type supply struct {
 }
 
 // supplyOf decides how the code reaches the pods. A small source never goes into
-// an image: with dependencies that stay the same, changing it needs no build.
+// an image: with dependencies that stay the same, changing it needs no build, unless
+// its language is compiled.
 // The CA certificates travel beside the plan. The error is for the user.
 func supplyOf(fn *v1alpha2.Function, base string, ca []byte) (supply, error) {
 	plan := planOn(base, fn)
@@ -39,6 +40,10 @@ func supplyOf(fn *v1alpha2.Function, base string, ca []byte) (supply, error) {
 	inline := fn.Spec.Source.Inline
 	if workload.HasDependencies(fn.Spec.Runtime, inline.Dependencies) {
 		plan.Dependencies = inline.Dependencies
+	}
+	if workload.IsCompiled(fn.Spec.Runtime) {
+		plan.Source = inline.Source
+		return supply{plan: plan}, checkInput(plan, ca)
 	}
 	encoded, err := workload.EncodeSource(inline.Source)
 	if err != nil {

@@ -150,7 +150,12 @@ func checkSwitches(fn *v1alpha2.Function) Problems {
 // checkContract: a contract that is none would be taken for one of the two.
 func checkContract(fn *v1alpha2.Function) Problems {
 	const key = v1alpha2.AnnotationRuntimeContract
-	switch value, ok := fn.Annotations[key]; {
+	value, ok := fn.Annotations[key]
+	if known, err := languages.Of(fn.Spec.Runtime); err == nil && known.Kyma == nil && value == v1alpha2.RuntimeContractKyma {
+		return Problems{problemAt(annotation(key), fmt.Sprintf("annotation %s: images of %s follow no contract of Kyma: take it away, or set it to %s",
+			key, known.Title, v1alpha2.RuntimeContractRouse))}
+	}
+	switch {
 	case !ok, value == v1alpha2.RuntimeContractRouse, value == v1alpha2.RuntimeContractKyma:
 		return nil
 	default:

@@ -4,12 +4,17 @@ import (
 	"strings"
 
 	"github.com/rouse-run/rouse/api/serverless/v1alpha2"
+	"github.com/rouse-run/rouse/runtimes/languages"
 )
 
 // FollowsKyma reports whether the image that runs a Function is one of Kyma's
 // contract. What cannot be one of ours is: Kyma's manifests have no annotation.
 func FollowsKyma(fn *v1alpha2.Function, settings *Settings) bool {
 	if fn.Spec.RuntimeImageOverride == "" {
+		return false
+	}
+	// Where Kyma has no such runtime, an image can only be one of ours.
+	if known, err := languages.Of(fn.Spec.Runtime); err == nil && known.Kyma == nil {
 		return false
 	}
 	if contract := fn.Annotations[v1alpha2.AnnotationRuntimeContract]; contract != "" {
