@@ -21,6 +21,9 @@ const (
 
 // debugged has a Launch wait for a debugger on an address of its own.
 func (l *launching) debugged(ctx context.Context, launch Launch, line []string) (Launch, error) {
+	if l.interpreter.Local.Debugger.Args == nil {
+		return Launch{}, fail(RuntimeUnavailable, "local mode starts no debugger for %s; leave --debug away", l.interpreter.Title)
+	}
 	address, err := l.t.debugAddress(l.key().String(), launch.Identity, l.t.firstPort(l.interpreter.Language))
 	if err != nil {
 		return Launch{}, err

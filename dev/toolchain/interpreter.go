@@ -43,8 +43,8 @@ func find(ctx context.Context, l *language.Language, named string) (interpreter,
 	}
 	probe := append([]string{file}, l.Local.Probe...)
 	ran := dependencies.Run(ctx, dependencies.Command{Dir: string(filepath.Separator), Env: os.Environ(), Args: probe}, io.Discard)
-	var probed [3]string
-	if ran.Err != nil || json.Unmarshal([]byte(language.LastLine(ran.Output)), &probed) != nil {
+	probed, understood := read(l, ran.Output)
+	if ran.Err != nil || !understood {
 		if ctx.Err() != nil {
 			return interpreter{}, ctx.Err()
 		}
@@ -55,6 +55,15 @@ func find(ctx context.Context, l *language.Language, named string) (interpreter,
 	}
 	path := filepath.Dir(probed[0]) + string(filepath.ListSeparator) + os.Getenv("PATH")
 	return interpreter{Language: l, path: probed[0], version: probed[1], made: probed[2], env: append(os.Environ(), "PATH="+path)}, nil
+}
+
+// read takes what a probe printed.
+func read(l *language.Language, output string) (probed [3]string, understood bool) {
+	if l.Local.ReadProbe != nil {
+		probed[0], probed[1], probed[2] = l.Local.ReadProbe(output)
+		return probed, probed[0] != ""
+	}
+	return probed, json.Unmarshal([]byte(language.LastLine(output)), &probed) == nil
 }
 
 // manager is the program that installs packages.

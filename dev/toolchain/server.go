@@ -12,7 +12,7 @@ import (
 
 // server is the folder of a runtime's server, made for one interpreter as the layer of its image is.
 func (t *Toolchain) server(ctx context.Context, i interpreter, begun func(string)) (string, error) {
-	files, err := runtimes.Of(i.Name)
+	files, err := runtimes.Of(i.Folder)
 	if err != nil {
 		return "", err
 	}

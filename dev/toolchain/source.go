@@ -28,6 +28,9 @@ func (l *launching) source(ctx context.Context) (string, error) {
 	if err := l.check(from); err != nil {
 		return "", err
 	}
+	if l.interpreter.Compiled != nil {
+		return l.binary(ctx, from, manifest)
+	}
 	installing := l.step("waiting for the dependencies in " + manifest)
 	packages, err := l.t.packages(ctx, wanted{
 		interpreter: l.interpreter, source: from, manifest: manifest, setup: l.packageSetup(),

@@ -141,7 +141,12 @@ func (l *launching) assemble(ctx context.Context, function string, env []string)
 		return Launch{}, fmt.Errorf("find the cache folder: %w", err)
 	}
 	launch := Launch{Path: l.interpreter.path, Env: env, Dir: function, Cache: cache}
-	line := l.interpreter.Local.Entry(server)
+	var line []string
+	if compiled := l.interpreter.Compiled; compiled != nil {
+		launch.Path = filepath.Join(function, compiled.Binary)
+	} else {
+		line = l.interpreter.Local.Entry(server)
+	}
 	launch.Identity = keyOf(slices.Concat([]string{launch.Path, l.interpreter.version, strconv.FormatBool(l.in.Debug)}, line, env)...)
 	launch.Args = line
 	if l.in.Debug {
