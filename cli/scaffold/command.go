@@ -47,7 +47,7 @@ the debugger of VS Code. "rouse dev NAME" and "kubectl apply -k NAME" take the f
 	flags.StringVar(&o.source, "source", "", "`source` of the events")
 	flags.StringVarP(&o.namespace, "namespace", "n", "default", "`namespace` of the Function")
 	flags.StringVar(&o.directory, "directory", ".", "`folder` in which the folder NAME is made")
-	flags.BoolVar(&o.dependencies, "dependencies", false, "also write a package.json or requirements.txt, for packages")
+	flags.BoolVar(&o.dependencies, "dependencies", false, "also write the manifest of packages: "+strings.Join(manifests(), ", "))
 	return cmd
 }
 
@@ -99,4 +99,13 @@ func collection(directory string) string {
 		return ""
 	}
 	return path
+}
+
+// manifests are the files that name packages.
+func manifests() []string {
+	var files []string
+	for _, each := range languages.All() {
+		files = append(files, each.Packages.Manifest)
+	}
+	return files
 }

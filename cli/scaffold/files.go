@@ -45,12 +45,14 @@ func Files(f Function) ([]File, error) {
 		return nil, err
 	}
 	sources := map[string]string{
-		p.HandlerFile:         p.Style + "/" + p.HandlerFile,
-		p.TestFile:            p.Style + "/" + p.TestFile,
-		functionFile:          functionFile,
-		kustomizationFile:     kustomizationFile,
-		"README.md":           "README.md",
-		".vscode/launch.json": p.LaunchConfig,
+		p.HandlerFile:     p.Style + "/" + p.HandlerFile,
+		p.TestFile:        p.Style + "/" + p.TestFile,
+		functionFile:      functionFile,
+		kustomizationFile: kustomizationFile,
+		"README.md":       "README.md",
+	}
+	if p.LaunchConfig != "" {
+		sources[".vscode/launch.json"] = p.LaunchConfig
 	}
 	if p.Event {
 		sources[subscriptionFile] = subscriptionFile

@@ -35,7 +35,7 @@ type Function struct {
 	Trigger         Trigger
 	// Type and Source are of the events that wake it.
 	Type, Source string
-	// Dependencies adds a package.json or a requirements.txt.
+	// Dependencies adds the manifest of packages.
 	Dependencies bool
 }
 

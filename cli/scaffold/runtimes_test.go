@@ -37,7 +37,7 @@ func TestNewFunctionsRunInTheirRuntimesAsInTheirTests(t *testing.T) {
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, supervisor.Close()) })
 	tools := toolchain.New(toolchain.Options{Cache: t.TempDir()})
-	for _, runtime := range []string{"nodejs22", "nodejs26", "python312", "python314"} {
+	for _, runtime := range []string{"nodejs22", "nodejs26", "python312", "python314", "go126"} {
 		for _, trigger := range []string{" over HTTP", " by events"} {
 			f := every()[runtime+trigger]
 			t.Run(runtime+trigger, func(t *testing.T) {

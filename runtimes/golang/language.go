@@ -30,7 +30,7 @@ func Language() *language.Language {
 		},
 		Compiled: &language.Compiled{Binary: binary, ServerDir: serverDir, ObjectsDir: "cache", Project: project, Build: compile},
 		Local:    local(),
-		Scaffold: language.Scaffold{Test: "handler_test.go", TestCommand: "rouse dev ."},
+		Scaffold: language.Scaffold{Test: "handler_test.go", TestCommand: "go test handler.go handler_test.go"},
 	}
 }
 
