@@ -9,14 +9,14 @@ import (
 	contextHttp "github.com/rouse-run/rouse/runtimes/contract/handlers/context/http"
 	echoEvent "github.com/rouse-run/rouse/runtimes/contract/handlers/echo/event"
 	echoHttp "github.com/rouse-run/rouse/runtimes/contract/handlers/echo/http"
-	emitEvent "github.com/rouse-run/rouse/runtimes/contract/handlers/emit/event"
-	emitHttp "github.com/rouse-run/rouse/runtimes/contract/handlers/emit/http"
 	emitcauseEvent "github.com/rouse-run/rouse/runtimes/contract/handlers/emit-cause/event"
 	emitcauseHttp "github.com/rouse-run/rouse/runtimes/contract/handlers/emit-cause/http"
 	emitinvalidEvent "github.com/rouse-run/rouse/runtimes/contract/handlers/emit-invalid/event"
 	emitinvalidHttp "github.com/rouse-run/rouse/runtimes/contract/handlers/emit-invalid/http"
 	emittextEvent "github.com/rouse-run/rouse/runtimes/contract/handlers/emit-text/event"
 	emittextHttp "github.com/rouse-run/rouse/runtimes/contract/handlers/emit-text/http"
+	emitEvent "github.com/rouse-run/rouse/runtimes/contract/handlers/emit/event"
+	emitHttp "github.com/rouse-run/rouse/runtimes/contract/handlers/emit/http"
 	emptyEvent "github.com/rouse-run/rouse/runtimes/contract/handlers/empty/event"
 	emptyHttp "github.com/rouse-run/rouse/runtimes/contract/handlers/empty/http"
 	eventEvent "github.com/rouse-run/rouse/runtimes/contract/handlers/event/event"
@@ -42,40 +42,40 @@ import (
 
 // handlers are those of the contract, each in both forms, compiled into the test.
 var handlers = map[string]func(){
-	"any-event/event/handler.go": func() { function.Serve(anyeventEvent.Handle) },
-	"any-event/http/handler.go": func() { function.Serve(anyeventHttp.Handle) },
-	"busy/event/handler.go": func() { function.Serve(busyEvent.Handle) },
-	"busy/http/handler.go": func() { function.Serve(busyHttp.Handle) },
-	"context/event/handler.go": func() { function.Serve(contextEvent.Handle) },
-	"context/http/handler.go": func() { function.Serve(contextHttp.Handle) },
-	"echo/event/handler.go": func() { function.Serve(echoEvent.Handle) },
-	"echo/http/handler.go": func() { function.Serve(echoHttp.Handle) },
-	"emit/event/handler.go": func() { function.Serve(emitEvent.Handle) },
-	"emit/http/handler.go": func() { function.Serve(emitHttp.Handle) },
-	"emit-cause/event/handler.go": func() { function.Serve(emitcauseEvent.Handle) },
-	"emit-cause/http/handler.go": func() { function.Serve(emitcauseHttp.Handle) },
+	"any-event/event/handler.go":    func() { function.Serve(anyeventEvent.Handle) },
+	"any-event/http/handler.go":     func() { function.Serve(anyeventHttp.Handle) },
+	"busy/event/handler.go":         func() { function.Serve(busyEvent.Handle) },
+	"busy/http/handler.go":          func() { function.Serve(busyHttp.Handle) },
+	"context/event/handler.go":      func() { function.Serve(contextEvent.Handle) },
+	"context/http/handler.go":       func() { function.Serve(contextHttp.Handle) },
+	"echo/event/handler.go":         func() { function.Serve(echoEvent.Handle) },
+	"echo/http/handler.go":          func() { function.Serve(echoHttp.Handle) },
+	"emit/event/handler.go":         func() { function.Serve(emitEvent.Handle) },
+	"emit/http/handler.go":          func() { function.Serve(emitHttp.Handle) },
+	"emit-cause/event/handler.go":   func() { function.Serve(emitcauseEvent.Handle) },
+	"emit-cause/http/handler.go":    func() { function.Serve(emitcauseHttp.Handle) },
 	"emit-invalid/event/handler.go": func() { function.Serve(emitinvalidEvent.Handle) },
-	"emit-invalid/http/handler.go": func() { function.Serve(emitinvalidHttp.Handle) },
-	"emit-text/event/handler.go": func() { function.Serve(emittextEvent.Handle) },
-	"emit-text/http/handler.go": func() { function.Serve(emittextHttp.Handle) },
-	"empty/event/handler.go": func() { function.Serve(emptyEvent.Handle) },
-	"empty/http/handler.go": func() { function.Serve(emptyHttp.Handle) },
-	"event/event/handler.go": func() { function.Serve(eventEvent.Handle) },
-	"event/http/handler.go": func() { function.Serve(eventHttp.Handle) },
-	"object/event/handler.go": func() { function.Serve(objectEvent.Handle) },
-	"object/http/handler.go": func() { function.Serve(objectHttp.Handle) },
-	"path/event/handler.go": func() { function.Serve(pathEvent.Handle) },
-	"path/http/handler.go": func() { function.Serve(pathHttp.Handle) },
-	"slow/event/handler.go": func() { function.Serve(slowEvent.Handle) },
-	"slow/http/handler.go": func() { function.Serve(slowHttp.Handle) },
-	"status/event/handler.go": func() { function.Serve(statusEvent.Handle) },
-	"status/http/handler.go": func() { function.Serve(statusHttp.Handle) },
-	"string/event/handler.go": func() { function.Serve(stringEvent.Handle) },
-	"string/http/handler.go": func() { function.Serve(stringHttp.Handle) },
-	"text/event/handler.go": func() { function.Serve(textEvent.Handle) },
-	"text/http/handler.go": func() { function.Serve(textHttp.Handle) },
-	"throws/event/handler.go": func() { function.Serve(throwsEvent.Handle) },
-	"throws/http/handler.go": func() { function.Serve(throwsHttp.Handle) },
-	"verbatim/event/handler.go": func() { function.Serve(verbatimEvent.Handle) },
-	"verbatim/http/handler.go": func() { function.Serve(verbatimHttp.Handle) },
+	"emit-invalid/http/handler.go":  func() { function.Serve(emitinvalidHttp.Handle) },
+	"emit-text/event/handler.go":    func() { function.Serve(emittextEvent.Handle) },
+	"emit-text/http/handler.go":     func() { function.Serve(emittextHttp.Handle) },
+	"empty/event/handler.go":        func() { function.Serve(emptyEvent.Handle) },
+	"empty/http/handler.go":         func() { function.Serve(emptyHttp.Handle) },
+	"event/event/handler.go":        func() { function.Serve(eventEvent.Handle) },
+	"event/http/handler.go":         func() { function.Serve(eventHttp.Handle) },
+	"object/event/handler.go":       func() { function.Serve(objectEvent.Handle) },
+	"object/http/handler.go":        func() { function.Serve(objectHttp.Handle) },
+	"path/event/handler.go":         func() { function.Serve(pathEvent.Handle) },
+	"path/http/handler.go":          func() { function.Serve(pathHttp.Handle) },
+	"slow/event/handler.go":         func() { function.Serve(slowEvent.Handle) },
+	"slow/http/handler.go":          func() { function.Serve(slowHttp.Handle) },
+	"status/event/handler.go":       func() { function.Serve(statusEvent.Handle) },
+	"status/http/handler.go":        func() { function.Serve(statusHttp.Handle) },
+	"string/event/handler.go":       func() { function.Serve(stringEvent.Handle) },
+	"string/http/handler.go":        func() { function.Serve(stringHttp.Handle) },
+	"text/event/handler.go":         func() { function.Serve(textEvent.Handle) },
+	"text/http/handler.go":          func() { function.Serve(textHttp.Handle) },
+	"throws/event/handler.go":       func() { function.Serve(throwsEvent.Handle) },
+	"throws/http/handler.go":        func() { function.Serve(throwsHttp.Handle) },
+	"verbatim/event/handler.go":     func() { function.Serve(verbatimEvent.Handle) },
+	"verbatim/http/handler.go":      func() { function.Serve(verbatimHttp.Handle) },
 }

@@ -1,0 +1,137 @@
+package golang_test
+
+import (
+	"context"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/rouse-run/rouse/internal/dependencies"
+	"github.com/rouse-run/rouse/runtimes/golang"
+	"github.com/rouse-run/rouse/runtimes/language"
+)
+
+func TestSIGTERMLetsACallFinishAndTakesNoNewOne(t *testing.T) {
+	t.Parallel()
+	server := start(t, "slow/event/handler.go", map[string]string{})
+	answered := make(chan string, 1)
+	go func() {
+		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, server.url, http.NoBody)
+		if err == nil {
+			if answer, err := http.DefaultTransport.RoundTrip(request); err == nil {
+				text, _ := io.ReadAll(answer.Body)
+				_ = answer.Body.Close()
+				answered <- string(text)
+				return
+			}
+		}
+		answered <- "no answer"
+	}()
+	require.Eventually(t, func() bool { return strings.Contains(server.output.String(), "began") }, patience, 1e7)
+	require.NoError(t, server.process.Signal(syscall.SIGTERM))
+	require.JSONEq(t, `{"finished": true}`, <-answered)
+	require.Equal(t, 0, server.wait(t))
+	_, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", strings.TrimPrefix(server.url, "http://"))
+	require.ErrorIs(t, err, syscall.ECONNREFUSED)
+}
+
+func TestSIGTERMEndsAnIdleServerAlsoWithAnOpenConnection(t *testing.T) {
+	t.Parallel()
+	server := start(t, "object/http/handler.go", map[string]string{})
+	conn, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", strings.TrimPrefix(server.url, "http://"))
+	require.NoError(t, err)
+	_, err = io.WriteString(conn, "GET / HTTP/1.1\r\nHost: x\r\n\r\n")
+	require.NoError(t, err)
+	_, err = conn.Read(make([]byte, 1))
+	require.NoError(t, err)
+	require.NoError(t, server.process.Signal(syscall.SIGTERM))
+	require.Equal(t, 0, server.wait(t)) // in less time than a server keeps a connection that is silent
+	require.NoError(t, conn.Close())
+}
+
+func TestASecondSignalEndsACallThatIsRunning(t *testing.T) {
+	t.Parallel()
+	server := start(t, "busy/event/handler.go", map[string]string{"FUNC_TIMEOUT": "600"})
+	conn, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", strings.TrimPrefix(server.url, "http://"))
+	require.NoError(t, err)
+	_, err = io.WriteString(conn, "GET / HTTP/1.1\r\nHost: x\r\n\r\n")
+	require.NoError(t, err)
+	require.NoError(t, server.process.Signal(syscall.SIGTERM))
+	require.Eventually(t, func() bool {
+		// The first has been taken once nobody can connect any more.
+		other, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", strings.TrimPrefix(server.url, "http://"))
+		if err == nil {
+			_ = other.Close()
+		}
+		return err != nil
+	}, patience, 1e7)
+	require.NoError(t, server.process.Signal(syscall.SIGTERM))
+	require.Equal(t, 1, server.wait(t))
+	require.NoError(t, conn.Close())
+}
+
+// What other languages find when they load a handler, a compiled one finds when it is built, but for its initialisation.
+func TestAHandlerThatCannotLoadSaysWhy(t *testing.T) {
+	t.Parallel()
+	all := readContract(t)
+	found := 0
+	for _, failure := range all.LoadFailures {
+		want := failure["go"]
+		if want == "" {
+			continue
+		}
+		found++
+		t.Run(failure["handler"], func(t *testing.T) {
+			t.Parallel()
+			source, err := os.ReadFile(filepath.Join("..", "contract", "handlers", failure["handler"], "handler.go.txt"))
+			require.NoError(t, err)
+			said := golang.Language().Check(language.Source{File: "handler.go", Text: string(source)}, nil)
+			if said != "" {
+				require.Contains(t, said, want)
+				return
+			}
+			program, err := compiled(t, string(source))
+			if err != nil {
+				require.ErrorContains(t, err, want)
+				return
+			}
+			log := filepath.Join(t.TempDir(), "termination-log")
+			require.NoError(t, os.WriteFile(log, nil, 0o600))
+			server, listens := startProgram(t, program, map[string]string{"TERMINATION_LOG_PATH": log})
+			require.False(t, listens)
+			require.NotZero(t, server.wait(t))
+			text, err := os.ReadFile(log)
+			require.NoError(t, err)
+			require.True(t, strings.HasPrefix(string(text), "handler did not load:\n"), string(text))
+			require.Contains(t, string(text), want)
+			require.Contains(t, string(text), "handler.go:")
+			require.Contains(t, server.output.String(), want)
+		})
+	}
+	require.Equal(t, 4, found)
+}
+
+// compiled is the program of a handler.
+func compiled(t *testing.T, source string) (string, error) {
+	t.Helper()
+	dir := t.TempDir()
+	layer := exec.CommandContext(t.Context(), "./layer.sh", filepath.Join(dir, "layer"), "go", dir)
+	require.NoError(t, layer.Run())
+	require.NoError(t, os.Mkdir(filepath.Join(dir, language.SourceDir), 0o700))
+	require.NoError(t, os.WriteFile(filepath.Join(dir, language.SourceDir, "handler.go"), []byte(source), 0o600))
+	program := filepath.Join(dir, "server")
+	return program, dependencies.Compile(context.WithoutCancel(t.Context()), dependencies.Compilation{
+		Request: dependencies.Request{
+			Language: golang.Language(), Program: "go", Dir: dir, Manifest: "go.mod", Env: os.Environ(), Site: dependencies.Machine(),
+		},
+		Server: filepath.Join(dir, "layer", "usr", "src", "app"), Binary: program,
+	}, io.Discard)
+}
