@@ -61,6 +61,12 @@ func TestHowTheCodeReachesThePods(t *testing.T) {
 		"code that fits no Secret is refused": {
 			change: withSource(noise(3_000_000)), wantError: "Move data out of the code, or keep the code in a Git repository",
 		},
+		"code that is compiled is in the image, also without dependencies": {
+			change: func(fn *v1alpha2.Function) {
+				fn.Spec.Runtime, fn.Spec.Source.Inline.Source = "go126", "package handler"
+			},
+			wantPlan: &buildplan.Plan{Runtime: "go126", Source: "package handler"},
+		},
 		"a repository is fetched": {
 			change: func(fn *v1alpha2.Function) {
 				fn.Spec.Source = v1alpha2.Source{GitRepository: &v1alpha2.GitRepositorySource{

@@ -22,6 +22,8 @@ func TestAFunctionOfEachRuntimeAnswers(t *testing.T) {
 		"nodejs26":  `const sdk = require('sdk'); exports.main = (req, res) => res.send(sdk.getFunctionName() + ' price')`,
 		"python312": "import bottle\ndef main(event, context):\n    return bottle.HTTPResponse(body=context['function-name'] + ' price')\n",
 		"python314": "import flask, sdk\ndef main():\n    return sdk.get_function_name() + ' price'\n",
+		"go126": "package handler\n\nimport (\n\t\"context\"\n\n\t\"github.com/rouse-run/rouse/runtimes/golang/function\"\n)\n\n" +
+			"func Handle(context.Context, function.Event) (any, error) {\n\treturn function.Name() + \" price\", nil\n}\n",
 	} {
 		t.Run(runtime, func(t *testing.T) {
 			t.Parallel()

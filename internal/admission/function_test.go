@@ -107,6 +107,19 @@ func TestFunction(t *testing.T) {
 				"Function limits memory(32Mi) should be higher than requests memory(64Mi)",
 		},
 		"the bounds of replicas have an order": {change: scaled(3, 2), want: "minReplicas should be less than or equal maxReplicas"},
+		"an image follows Kyma's contract only where Kyma has such a runtime": {
+			change: func(fn *v1alpha2.Function) {
+				fn.Spec.Runtime = v1alpha2.RuntimeGo126
+				fn.Annotations = map[string]string{v1alpha2.AnnotationRuntimeContract: v1alpha2.RuntimeContractKyma}
+			},
+			want: "annotation rouse.run/runtime-contract: images of Go follow no contract of Kyma: take it away, or set it to rouse",
+		},
+		"a go.mod that is none says where": {
+			change: func(fn *v1alpha2.Function) {
+				fn.Spec.Runtime, fn.Spec.Source.Inline.Dependencies = v1alpha2.RuntimeGo126, "module shop\n\nuuid v1.6.0\n"
+			},
+			want: `invalid source.inline.dependencies value: line 3: "uuid" is no directive`,
+		},
 		"a tuning annotation is named": {
 			change: func(fn *v1alpha2.Function) {
 				scaled(0, 1)(fn)

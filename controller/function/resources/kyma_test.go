@@ -15,24 +15,28 @@ import (
 func TestWhichContractAnImageFollows(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
-		override, annotation string
-		want                 bool
+		override, annotation, runtime string
+		want                          bool
 	}{
-		"the runtime's own image":                     {},
-		"the annotation means nothing for that":       {annotation: "kyma"},
-		"another image is Kyma's":                     {override: "example.com/own:1", want: true},
-		"so is one of a repository with a like name":  {override: "registry.example.com/rouse-runtime-nodejs22-gcc:1", want: true},
-		"an image of a runtime's repository is ours":  {override: "registry.example.com/rouse-runtime-nodejs22:0"},
-		"also by digest":                              {override: "registry.example.com/rouse-runtime-nodejs22@sha256:1"},
-		"also for another runtime":                    {override: "registry.example.com/rouse-runtime-python312"},
-		"an image made from ours says so":             {override: "example.com/own:1", annotation: "rouse"},
-		"one of ours may be run by Kyma's contract":   {override: "registry.example.com/rouse-runtime-nodejs22:0", annotation: "kyma", want: true},
-		"a port of the registry is no tag of another": {override: "registry.example.com:5000/rouse-runtime-nodejs22", want: true},
+		"the runtime's own image":                             {},
+		"the annotation means nothing for that":               {annotation: "kyma"},
+		"another image is Kyma's":                             {override: "example.com/own:1", want: true},
+		"so is one of a repository with a like name":          {override: "registry.example.com/rouse-runtime-nodejs22-gcc:1", want: true},
+		"an image of a runtime's repository is ours":          {override: "registry.example.com/rouse-runtime-nodejs22:0"},
+		"also by digest":                                      {override: "registry.example.com/rouse-runtime-nodejs22@sha256:1"},
+		"also for another runtime":                            {override: "registry.example.com/rouse-runtime-python312"},
+		"an image made from ours says so":                     {override: "example.com/own:1", annotation: "rouse"},
+		"one of ours may be run by Kyma's contract":           {override: "registry.example.com/rouse-runtime-nodejs22:0", annotation: "kyma", want: true},
+		"a port of the registry is no tag of another":         {override: "registry.example.com:5000/rouse-runtime-nodejs22", want: true},
+		"where Kyma has no such runtime it is none of Kyma's": {override: "example.com/own:1", annotation: "kyma", runtime: "go126"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			fn := function()
 			fn.Spec.RuntimeImageOverride = tc.override
+			if tc.runtime != "" {
+				fn.Spec.Runtime = v1alpha2.Runtime(tc.runtime)
+			}
 			if tc.annotation != "" {
 				fn.Annotations = map[string]string{v1alpha2.AnnotationRuntimeContract: tc.annotation}
 			}
