@@ -44,7 +44,9 @@ func nodeJS(name, version string) Runtime {
 }
 
 // DefaultRuntimes are what the samples and the e2e tests use: the oldest and the newest of each language.
-func DefaultRuntimes() []string { return []string{"nodejs22", "nodejs26", "python312", "python314", "go126"} }
+func DefaultRuntimes() []string {
+	return []string{"nodejs22", "nodejs26", "python312", "python314", "go126"}
+}
 
 // Choose picks runtimes by name.
 func Choose(names []string) ([]Runtime, error) {

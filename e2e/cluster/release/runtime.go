@@ -172,4 +172,6 @@ func sourcesOf(dir string) ([]string, error) {
 	return sources, err
 }
 
-func isDescription(dir, path string) bool { return filepath.Dir(path) == dir && filepath.Ext(path) == ".go" }
+func isDescription(dir, path string) bool {
+	return filepath.Dir(path) == dir && filepath.Ext(path) == ".go"
+}
