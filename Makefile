@@ -83,7 +83,7 @@ test-unit: packages ## Unit and integration tests with the race detector (real k
 	  $(GO) test -race -shuffle=on ./... && $(GO) test -C e2e/cluster ./...
 
 .PHONY: test-runtimes
-test-runtimes: packages ## Tests of the Node.js and Python runtimes over real HTTP
+test-runtimes: packages ## Tests of the runtimes over real HTTP
 	@runtimes/test.sh
 
 .PHONY: test-samples

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Tests both runtimes over real HTTP, side by side: Node.js with the machine's node and, as the image layer, with every
-# version it is made for; Python from its layer with the machine's python3. What each of them prints comes in one piece
-# when it is done.
+# Tests all runtimes over real HTTP, side by side: Node.js with the machine's node and, as the image layer, with every
+# version it is made for; Python from its layer with the machine's python3; Go compiled by the machine's go. What each of
+# them prints comes in one piece when it is done.
 set -euo pipefail
 cd "$(dirname "$0")"
 
@@ -18,6 +18,12 @@ python() {
   python3 --version
   ./venv.sh
   .venv/bin/python -m pytest -q
+}
+
+golang() {
+  cd golang
+  go version
+  go test -count=1 .
 }
 
 # Whatever the tests write goes away with this, also when they are interrupted. Their texts are UTF-8 in every locale.
@@ -51,9 +57,10 @@ start() {
   running[$!]=$1
 }
 
-echo "runtimes: testing Node.js and Python side by side, which takes some minutes"
+echo "runtimes: testing Node.js, Python and Go side by side, which takes some minutes"
 start nodejs
 start python
+start golang
 
 failed=()
 while ((${#running[@]})); do

@@ -12,6 +12,7 @@ import (
 	"github.com/rouse-run/rouse/api/serverless/v1alpha2"
 	"github.com/rouse-run/rouse/controller/buildqueue"
 	"github.com/rouse-run/rouse/internal/buildplan"
+	"github.com/rouse-run/rouse/internal/workload"
 )
 
 const (
@@ -89,8 +90,11 @@ func unavailableRegistryCondition(err error) conditionUpdate {
 
 func noRegistryCondition(plan *buildplan.Plan) conditionUpdate {
 	what := "installs the dependencies"
+	if workload.IsCompiled(v1alpha2.Runtime(plan.Runtime)) {
+		what = "compiles the source"
+	}
 	if plan.Git != nil {
-		what = "fetches the source and installs the dependencies"
+		what = "fetches the source and " + what
 	}
 	return conditionUpdate{
 		status: metav1.ConditionFalse, reason: v1alpha2.ReasonNoRegistry,

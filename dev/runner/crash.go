@@ -45,7 +45,7 @@ func (c crash) describe() string {
 	return text
 }
 
-// position is the last line of the source that a stack trace names: its first frame in Node.js, its last in Python.
+// position is the last line of the source that a stack trace names: its first frame in Node.js and Go, its last in Python.
 func (c crash) position(lines []string) manifest.Position {
 	source := c.fn.Source
 	if source.Line == 0 {
@@ -71,7 +71,7 @@ func (c crash) position(lines []string) manifest.Position {
 // errorLine is the line that names the error: that of the exception, or else what follows the runtime's prefix, or else
 // the last one.
 func errorLine(lines []string) string {
-	named := regexp.MustCompile(`^(?:[A-Za-z_]\w*\.)*\w*(?:Error|Exception|Exit|Interrupt|Warning)\b`)
+	named := regexp.MustCompile(`^(?:(?:[A-Za-z_]\w*\.)*\w*(?:Error|Exception|Exit|Interrupt|Warning)\b|(?:panic|fatal error): )`)
 	last := ""
 	for _, line := range lines {
 		message, begins := strings.CutPrefix(line, notLoaded)

@@ -34,6 +34,10 @@ func TestCrashIsDescribedWithItsPosition(t *testing.T) {
 				"  File \"/copy/handler.py\", line 5, in top\n    nothing\nNameError: name 'nothing' is not defined",
 			want: "f.yaml:14: NameError: name 'nothing' is not defined (exit status 1)",
 		},
+		"a panic of Go": {
+			output: "panic: no address\n\ngoroutine 1 [running]:\nhandler.connect(...)\n\thandler@v0.0.0/handler.go:5\nhandler.init()\n\thandler@v0.0.0/handler.go:2 +0x1d",
+			want:   "f.yaml:14: panic: no address (exit status 1)",
+		},
 		"a missing module of Python": {
 			output: "handler did not load:\n  File \"handler.py\", line 1, in <module>\n    import pandsa\nModuleNotFoundError: No module named 'pandsa'",
 			want:   "f.yaml:10: ModuleNotFoundError: No module named 'pandsa' (exit status 1)",

@@ -26,6 +26,12 @@ func TestHandlersOfTheRealRuntimesWakeReloadAndReportErrorPositions(t *testing.T
 			broken: "import os\n\nnothing()\n\n\ndef main(event, context):\n    return 'no'\n",
 			wants:  "orders/pricing.yaml:12: NameError: name 'nothing' is not defined (exit status 1)\n",
 		},
+		"go126": {
+			first:  handlerInGo("\"first\""),
+			second: handlerInGo("\"second\""),
+			broken: "package handler\n\nimport \"net/http\"; var _ = nothing()\n\nfunc Handle(http.ResponseWriter, *http.Request) {}\n",
+			wants:  "orders/pricing.yaml:12: undefined: nothing",
+		},
 	} {
 		t.Run(runtime, func(t *testing.T) {
 			t.Parallel()
@@ -57,4 +63,9 @@ func TestHandlersOfTheRealRuntimesWakeReloadAndReportErrorPositions(t *testing.T
 			require.Equal(t, "second", text)
 		})
 	}
+}
+
+func handlerInGo(answers string) string {
+	return "package handler\n\nimport \"io\"\nimport \"net/http\"\n\n" +
+		"func Handle(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, " + answers + ") }\n"
 }

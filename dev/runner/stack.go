@@ -13,13 +13,17 @@ import (
 )
 
 var (
-	// A frame of Node.js, one of Python, and the line that Node.js puts above a syntax error.
+	// A frame of Node.js, one of Python, one of Go, and the line that Node.js puts above a syntax error.
 	scriptFrame = regexp.MustCompile(`^\s+at `)
 	moduleFrame = regexp.MustCompile(`^(\s*)File "[^"]*", line \d+`)
+	binaryFrame = regexp.MustCompile(`^\t\S+\.go:\d+`)
 	syntaxFrame = regexp.MustCompile(`^(?:` + notLoaded + ` )?handler\.[cm]?js:\d+$`)
 	// The handler of a Function in them, as its server knows it.
 	script = regexp.MustCompile(`(^|[\s(])handler\.[cm]?js:(\d+)(:\d+)?`)
 	module = regexp.MustCompile(`File "handler\.py", line (\d+)`)
+	binary = regexp.MustCompile(`^\thandler\.go:(\d+)`)
+	// compiled is what Go puts before the files of a source, which is a dependency of what is built.
+	compiled = regexp.MustCompile(`^\t\S+@v(?:0|[2-9]\d*)\.0\.0/`)
 )
 
 // ofServer is a part of the path of all files of the runtimes' servers.
@@ -83,6 +87,9 @@ func (t *trace) show(line string) (string, bool) {
 		return line[:indent] + "{", strings.HasSuffix(line, " {") // the fields of an error follow
 	}
 	shown := t.renamed(line)
+	if binaryFrame.MatchString(shown) {
+		shown = compiled.ReplaceAllLiteralString(shown, "\t")
+	}
 	if shown != line || scriptFrame.MatchString(line) || moduleFrame.MatchString(line) || syntaxFrame.MatchString(line) {
 		shown = t.placed(shown)
 	}
@@ -141,6 +148,9 @@ func (t *trace) placed(line string) string {
 			column = "" // the text is indented there
 		}
 		return parts[1] + source.File + ":" + moved(parts[2], source.Line) + column
+	})
+	line = binary.ReplaceAllStringFunc(line, func(match string) string {
+		return "\t" + source.File + ":" + moved(binary.FindStringSubmatch(match)[1], source.Line)
 	})
 	return module.ReplaceAllStringFunc(line, func(match string) string {
 		return `File "` + source.File + `", line ` + moved(module.FindStringSubmatch(match)[1], source.Line)

@@ -36,6 +36,11 @@ func TestStackTracesNameFilesOfTheUserAndNoCopies(t *testing.T) {
 		"a file that Kustomize put in": {
 			source: file, printed: "    at inner (/state/a/function/handler.js:2:31)", shown: "    at inner (orders/handler.js:2:31)",
 		},
+		"a panic of Go": {
+			source:  block,
+			printed: "panic: no\n\ngoroutine 1 [running]:\nhandler.connect(...)\n\thandler@v0.0.0/handler.go:2\nexample.org/lib.Call()\n\texample.org/lib@v1.2.0/lib.go:7 +0x49",
+			shown:   "panic: no\n\ngoroutine 1 [running]:\nhandler.connect(...)\n\torders/f.yaml:11\nexample.org/lib.Call()\n\texample.org/lib@v1.2.0/lib.go:7 +0x49",
+		},
 		"a text whose lines are nowhere": {
 			printed: "    at inner (/state/a/function/handler.js:2:31)\n  File \"/state/a/function/handler.py\", line 2, in main",
 			shown:   "    at inner (handler.js:2:31)\n  File \"handler.py\", line 2, in main",

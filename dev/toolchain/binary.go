@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
+	"strconv"
 
 	"github.com/rouse-run/rouse/internal/buildplan"
 	"github.com/rouse-run/rouse/internal/dependencies"
@@ -15,7 +17,7 @@ import (
 // binary is the folder with what is compiled of a source, made once for all that it is made of.
 func (l *launching) binary(ctx context.Context, from, manifest string) (string, error) {
 	if problem := l.problem(from); problem != "" {
-		return "", fail(Reason(buildplan.SourceInvalid), "%s: %s", l.fn.At, problem)
+		return "", fail(Reason(buildplan.SourceInvalid), "%s: %s", l.fn.At, l.placed(problem))
 	}
 	server, err := l.server(ctx)
 	if err != nil {
@@ -39,7 +41,31 @@ func (l *launching) binary(ctx context.Context, from, manifest string) (string, 
 		compiling.begin("compiling the source")
 	}, func(dir, _ string) error { return l.compile(ctx, from, manifest, server, dir, setup) })
 	compiling.end(err)
+	if failed, ok := errors.AsType[*dependencies.Failure](err); ok {
+		return "", &Failure{Reason: Reason(failed.Reason), Message: l.placed(failed.Message), Log: failed.Log}
+	}
 	return dir, err
+}
+
+// placed names lines of the handler as the user wrote them, where that is known: in a manifest, or in a file beside it.
+func (l *launching) placed(text string) string {
+	at := l.fn.Source
+	if at.Line == 0 {
+		return text
+	}
+	place := regexp.MustCompile(`(^|\s)` + regexp.QuoteMeta(l.interpreter.Handler) + `:(\d+)(:\d+)?`)
+	return place.ReplaceAllStringFunc(text, func(match string) string {
+		parts := place.FindStringSubmatch(match)
+		line, err := strconv.Atoi(parts[2])
+		if err != nil {
+			return match
+		}
+		column := parts[3]
+		if at.Line > 1 {
+			column = "" // the text is indented there
+		}
+		return parts[1] + at.File + ":" + strconv.Itoa(at.Line+line-1) + column
+	})
 }
 
 // problem is what the language says against the handler before it is compiled.

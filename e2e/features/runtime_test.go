@@ -20,6 +20,8 @@ var handlers = map[string]string{
 	"nodejs26":  "module.exports.main = function (req, res) { res.send('node ' + process.version) }",
 	"python312": "import sys\ndef main(event, context):\n    return 'python ' + sys.version.split()[0]\n",
 	"python314": "import sys\ndef main():\n    return 'python ' + sys.version.split()[0]\n",
+	goRuntime: "package handler\n\nimport (\n\t\"context\"\n\t\"runtime\"\n\n\t\"github.com/rouse-run/rouse/runtimes/golang/function\"\n)\n\n" +
+		"func Handle(context.Context, function.Event) (any, error) { return function.Runtime() + \" \" + runtime.Version(), nil }\n",
 }
 
 func TestEveryRuntimeAnswers(t *testing.T) {

@@ -135,3 +135,79 @@ func compiled(t *testing.T, source string) (string, error) {
 		Server: filepath.Join(dir, "layer", "usr", "src", "app"), Binary: program,
 	}, io.Discard)
 }
+
+func TestAPanicOfALaterTimeIsInTheLogAndNotInTheStatus(t *testing.T) {
+	t.Parallel()
+	source := `package handler
+
+import "net/http"
+
+func Handle(_ http.ResponseWriter, r *http.Request) {
+	go func() { panic("about " + r.URL.Path) }()
+	select {}
+}
+`
+	program, err := compiled(t, source)
+	require.NoError(t, err)
+	log := filepath.Join(t.TempDir(), "termination-log")
+	require.NoError(t, os.WriteFile(log, nil, 0o600))
+	server, listens := startProgram(t, program, map[string]string{"TERMINATION_LOG_PATH": log})
+	require.True(t, listens)
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, server.url+"/the-secret", http.NoBody)
+	require.NoError(t, err)
+	_, err = http.DefaultTransport.RoundTrip(request) //nolint:bodyclose // there is no answer
+	require.Error(t, err)
+	require.NotZero(t, server.wait(t))
+	require.Contains(t, server.output.String(), "about /the-secret")
+	text, err := os.ReadFile(log)
+	require.NoError(t, err)
+	require.Empty(t, string(text))
+}
+
+func TestAServerWithTooManyCallsThatHangIsReplaced(t *testing.T) {
+	t.Parallel()
+	log := filepath.Join(t.TempDir(), "termination-log")
+	require.NoError(t, os.WriteFile(log, nil, 0o600))
+	server := start(t, "busy/event/handler.go", map[string]string{"FUNC_TIMEOUT": "0.05", "TERMINATION_LOG_PATH": log})
+	for range 60 {
+		go func() {
+			request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, server.url, http.NoBody)
+			if err != nil {
+				return
+			}
+			if answer, err := http.DefaultTransport.RoundTrip(request); err == nil {
+				_ = answer.Body.Close()
+			}
+		}()
+	}
+	require.Equal(t, 1, server.wait(t))
+	text, err := os.ReadFile(log)
+	require.NoError(t, err)
+	require.Equal(t, "50 calls hang: the process ends, to be replaced\n", string(text))
+}
+
+func TestATokenIsReadAgainWhenItsFileChanges(t *testing.T) {
+	t.Parallel()
+	publisher := newRecorder(t, http.StatusNoContent)
+	token := filepath.Join(t.TempDir(), "token")
+	require.NoError(t, os.WriteFile(token, []byte("first\n"), 0o600))
+	server := start(t, "emit-text/event/handler.go", map[string]string{"PUBLISHER_PROXY_ADDRESS": publisher.URL, "PUBLISHER_TOKEN_FILE": token})
+	for _, want := range []string{"Bearer first", "Bearer the-second", "Bearer the-second", ""} {
+		request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, server.url, http.NoBody)
+		require.NoError(t, err)
+		answer, err := http.DefaultTransport.RoundTrip(request)
+		require.NoError(t, err)
+		require.NoError(t, answer.Body.Close())
+		require.Equal(t, http.StatusOK, answer.StatusCode)
+		all := publisher.got(t)
+		require.Equal(t, want, all[len(all)-1].header.Get("Authorization"))
+		switch len(all) {
+		case 1:
+			require.NoError(t, os.WriteFile(token, []byte("the-second"), 0o600))
+		case 2:
+			require.NoError(t, os.Rename(token, token+".away")) // while it cannot be read, the last one counts
+		case 3:
+			require.NoError(t, os.WriteFile(token, []byte("no header\ntakes this"), 0o600))
+		}
+	}
+}

@@ -163,7 +163,7 @@ func (d *dispatcher) handled(w *answer, r *http.Request) {
 			w.abort()
 			return
 		}
-		fmt.Fprintf(os.Stderr, "panic: %v\n%s", problem, debug.Stack())
+		fmt.Fprintf(os.Stderr, "panic: %v\n%s", problem, ownFrames(string(debug.Stack())))
 		w.fail(fmt.Errorf("%v", problem))
 		if !w.refuse(http.StatusInternalServerError, internalError) {
 			w.abort()

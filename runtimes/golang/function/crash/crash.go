@@ -1,5 +1,7 @@
-// Package crash says in the termination message why a Function ended while its packages were initialised, or by a panic
-// of a goroutine of its own. A build has the handler's package import it, so that it is there before anything of the Function.
+// Package crash says in the termination message why a Function ended while its packages were initialised. A build has the
+// handler's package import it, so that it is there before anything of the Function.
+//
+// It guarantees that no panic of a later time gets there: that may quote an event, and the message is shown in the status.
 package crash
 
 import (
@@ -31,7 +33,10 @@ func init() {
 }
 
 // Loaded takes back what would be the reason of an end before.
-func Loaded() { replace("") }
+func Loaded() {
+	_ = debug.SetCrashOutput(nil, debug.CrashOptions{}) // it fails for no file that is none
+	replace("")
+}
 
 // Report is the reason of an end, also on stderr.
 func Report(text string) {
