@@ -100,7 +100,7 @@ func (l *launching) compile(ctx context.Context, from, manifest, server, dir str
 	return dependencies.Compile(ctx, dependencies.Compilation{
 		Request: dependencies.Request{
 			Language: l.interpreter.Language, Program: l.interpreter.path, Dir: work, Manifest: manifest, Setup: settings,
-			Env: l.interpreter.env, Site: dependencies.Machine(), Guard: l.t.o.Guard,
+			Env: l.interpreter.env, Site: dependencies.Machine(l.interpreter.Language), Guard: l.t.o.Guard,
 		},
 		Server: server, Binary: filepath.Join(dir, l.interpreter.Compiled.Binary),
 	}, l.t.o.Output)

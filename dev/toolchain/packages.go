@@ -102,7 +102,7 @@ func (t *Toolchain) install(ctx context.Context, w wanted, dir, final string) er
 	}
 	err = dependencies.Install(ctx, dependencies.Request{
 		Language: w.Language, Program: manager, Dir: dir, Manifest: w.manifest, Setup: setup, Work: work,
-		Env: w.env, Site: dependencies.Machine(), Guard: t.o.Guard,
+		Env: w.env, Site: dependencies.Machine(w.Language), Guard: t.o.Guard,
 	}, t.o.Output)
 	if err != nil || w.Local.Bytecode == nil {
 		return err

@@ -54,7 +54,7 @@ func (t *Toolchain) layer(ctx context.Context, i interpreter, manager string, li
 		return nil
 	}
 	why := dependencies.Request{
-		Language: i.Language, Program: manager, Manifest: "the runtime's list of packages", Site: dependencies.Machine(),
+		Language: i.Language, Program: manager, Manifest: "the runtime's list of packages", Site: dependencies.Machine(i.Language),
 	}.Explain(made)
 	return &Failure{
 		Reason:  RuntimeUnavailable,

@@ -20,7 +20,6 @@ import (
 var knowsLanguages = map[string]string{
 	"api/serverless/v1alpha2/function.go": "the names of runtimes in the API, which a test compares with the list",
 	"cli/scaffold/command.go":             "an example in its help",
-	"internal/dependencies/site.go":       "advice for a developer's machine, which names packages of the system",
 	"dev/runner/stack.go":                 "the frames of stack traces, which are read whatever the language",
 }
 

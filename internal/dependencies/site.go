@@ -17,14 +17,14 @@ func Image() language.Site {
 }
 
 // Machine is the developer's own machine.
-func Machine() language.Site {
+func Machine(of *language.Language) language.Site {
 	return language.Site{
 		Name: "this machine",
 		Credentials: "put credentials into the Secret serverless-package-registry-config of the Function's namespace, " +
-			"or into your own .npmrc or pip.conf",
+			"or into your own " + of.Packages.Settings,
 		Compiler: "use a package or version that brings a binary for this platform, or install a compiler; images of the runtimes have none",
-		Trust:    "set NODE_EXTRA_CA_CERTS for npm or PIP_CERT for pip to a file with the certificate of its authority",
-		Manager:  "install it: npm comes with Node.js, and pip is the package python3-pip of Debian and Ubuntu",
+		Trust:    "set " + of.Local.TrustVariable + " to a file with the certificate of its authority",
+		Manager:  "install it: " + of.Local.ManagerRemedy,
 		Memory:   "end other programs",
 		Space:    "the disk is full; free space on it",
 		Later:    "once it does, save the file of the Function to try again",

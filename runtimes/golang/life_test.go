@@ -130,7 +130,7 @@ func compiled(t *testing.T, source string) (string, error) {
 	program := filepath.Join(dir, "server")
 	return program, dependencies.Compile(context.WithoutCancel(t.Context()), dependencies.Compilation{
 		Request: dependencies.Request{
-			Language: golang.Language(), Program: "go", Dir: dir, Manifest: "go.mod", Env: os.Environ(), Site: dependencies.Machine(),
+			Language: golang.Language(), Program: "go", Dir: dir, Manifest: "go.mod", Env: os.Environ(), Site: dependencies.Machine(golang.Language()),
 		},
 		Server: filepath.Join(dir, "layer", "usr", "src", "app"), Binary: program,
 	}, io.Discard)

@@ -15,6 +15,7 @@ func local() language.Local {
 		Least:        [2]int{1, 26},
 		Remedy:       "install Go 1.26 or newer, from https://go.dev/dl or your system's packages",
 		VersionParts: 2, LayerKnowsItsPlace: true,
+		ManagerRemedy: "it is the go command itself", TrustVariable: "SSL_CERT_FILE",
 	}
 }
 

@@ -17,6 +17,10 @@ type Local struct {
 	VersionParts int
 	// Manager is the package manager that lies beside Program or in the PATH; empty: Program itself.
 	Manager string
+	// ManagerRemedy says where the package manager comes from.
+	ManagerRemedy string
+	// TrustVariable names the variable with the file of certificates that the package manager trusts.
+	TrustVariable string
 
 	// Entry are the arguments that start the server in a folder; nil for one that is compiled into the Function's binary.
 	Entry func(server string) []string

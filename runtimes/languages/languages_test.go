@@ -52,7 +52,7 @@ func TestEveryLanguageIsDescribedWhole(t *testing.T) {
 		for what, text := range map[string]string{
 			"Title": each.Title, "FunctionDir": each.FunctionDir, "Handler": each.Handler, "Packages.Program": each.Packages.Program,
 			"Packages.Manifest": each.Packages.Manifest, "Packages.Settings": each.Packages.Settings,
-			"Local.Program": each.Local.Program, "Local.Flag": each.Local.Flag, "Local.Remedy": each.Local.Remedy,
+			"Local.ManagerRemedy": each.Local.ManagerRemedy, "Local.TrustVariable": each.Local.TrustVariable, "Local.Program": each.Local.Program, "Local.Flag": each.Local.Flag, "Local.Remedy": each.Local.Remedy,
 			"Scaffold.Test": each.Scaffold.Test, "Scaffold.TestCommand": each.Scaffold.TestCommand,
 		} {
 			require.NotEmpty(t, text, "%s of %s", what, each.Name)

@@ -17,6 +17,7 @@ func local() language.Local {
 		Program: "node", Flag: "node", Probe: []string{"-e", probe}, Least: [2]int{20, 19},
 		Remedy:       "install Node.js 20.19 or newer with npm, from https://nodejs.org or your system's packages",
 		VersionParts: 1, Manager: "npm",
+		ManagerRemedy: "npm comes with Node.js", TrustVariable: "NODE_EXTRA_CA_CERTS",
 		// Entry is that of the runtime's image.
 		Entry: func(server string) []string {
 			return []string{

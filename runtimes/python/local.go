@@ -21,8 +21,9 @@ const debugFile = "debug.py"
 func local() language.Local {
 	return language.Local{
 		Program: "python3", Flag: "python", Probe: []string{"-I", "-c", probe}, Least: [2]int{3, 11},
-		Remedy:       "install Python 3.11 or newer with pip, from https://www.python.org or your system's packages (python3 and python3-pip)",
-		VersionParts: 2,
+		Remedy:        "install Python 3.11 or newer with pip, from https://www.python.org or your system's packages (python3 and python3-pip)",
+		VersionParts:  2,
+		ManagerRemedy: "pip is the package python3-pip of Debian and Ubuntu", TrustVariable: "PIP_CERT",
 		// Entry is that of the runtime's image, and -S: packages of this machine, which no image has, are not to be found,
 		// and looking for them would cost a part of every start.
 		Entry:              func(server string) []string { return []string{"-P", "-s", "-S", filepath.Join(server, "main.py")} },
