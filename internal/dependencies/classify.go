@@ -34,7 +34,7 @@ func (r Request) failed(installed Ended, log string) *Failure {
 }
 
 var (
-	outOfMemory = regexp.MustCompile(`JavaScript heap out of memory|(?m)^MemoryError|Cannot allocate memory|Killed signal terminated program`)
+	outOfMemory = regexp.MustCompile(`JavaScript heap out of memory|(?m)^MemoryError|Cannot allocate memory|Killed signal terminated program|(?m): signal: killed$`)
 	outOfSpace  = regexp.MustCompile(`ENOSPC|No space left on device`)
 )
 

@@ -211,3 +211,15 @@ func TestATokenIsReadAgainWhenItsFileChanges(t *testing.T) {
 		}
 	}
 }
+
+func TestTheHandlerOfThePageCompiles(t *testing.T) {
+	t.Parallel()
+	page, err := os.ReadFile(filepath.Join("..", "..", "docs", "functions.md"))
+	require.NoError(t, err)
+	_, rest, found := strings.Cut(string(page), "```go\n")
+	require.True(t, found)
+	source, _, _ := strings.Cut(rest, "```")
+	require.Empty(t, golang.Language().Check(language.Source{File: "handler.go", Text: source}, nil))
+	_, err = compiled(t, source)
+	require.NoError(t, err)
+}
