@@ -23,7 +23,7 @@ const (
 	bareUser    = "1000:1000"
 	barePort    = "8080/tcp"
 	bareRoots   = "etc/ssl/certs/ca-certificates.crt"
-	barePasswd  = "root:x:0:0::/:/none\nfunction:x:1000:1000::/tmp:/none\n"
+	bareUsers   = "root:x:0:0::/:/none\nfunction:x:1000:1000::/tmp:/none\n"
 	bareGroups  = "root:x:0:\nfunction:x:1000:\n"
 	modeFile    = 0o644
 	modeDir     = 0o755
@@ -78,7 +78,7 @@ func bareFiles() ([]byte, error) {
 	}{
 		{"etc/", "", modeDir},
 		{"etc/group", bareGroups, modeFile},
-		{"etc/passwd", barePasswd, modeFile},
+		{"etc/passwd", bareUsers, modeFile},
 		{"etc/ssl/", "", modeDir},
 		{"etc/ssl/certs/", "", modeDir},
 		{bareRoots, roots.String(), modeFile},

@@ -71,10 +71,11 @@ func linkTree(from, to string) error {
 		if entry.IsDir() {
 			return os.MkdirAll(filepath.Join(to, name), 0o700)
 		}
-		if err := os.Symlink(file, filepath.Join(to, name)); err != nil && !errors.Is(err, fs.ErrExist) {
-			return err
+		err = os.Symlink(file, filepath.Join(to, name)) //nolint:gosec // below the build's own directory
+		if errors.Is(err, fs.ErrExist) {
+			return nil
 		}
-		return nil
+		return err
 	})
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("take over what is compiled already: %w", err)

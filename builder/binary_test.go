@@ -9,6 +9,7 @@ import (
 	"encoding/pem"
 	"errors"
 	"io"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -277,9 +278,7 @@ func TestACompilerRunsNothingOfASourceAndReadsNothingOutsideOfIt(t *testing.T) {
 			t.Parallel()
 			j := newGoJob(t, buildplan.Plan{Git: &buildplan.Git{}})
 			files := map[string]string{"handler.go": goHandler}
-			for file, text := range tc.files {
-				files[file] = text
-			}
+			maps.Copy(files, tc.files)
 			j.git = gitFunc(func(_ context.Context, _ buildplan.Git, into string) error {
 				for file, content := range files {
 					write(t, filepath.Join(into, file), content)

@@ -6,6 +6,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"io"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -127,14 +128,10 @@ func (c request) run(t *testing.T, shared map[string]string, v variant) {
 	publisher := newRecorder(t, cmp.Or(c.PublisherStatus, http.StatusNoContent))
 	env := map[string]string{"FUNC_RUNTIME": v.Runtime, "PUBLISHER_PROXY_ADDRESS": publisher.URL + "/publish"}
 	for _, more := range []map[string]string{shared, c.Environment} {
-		for name, value := range more {
-			env[name] = value
-		}
+		maps.Copy(env, more)
 	}
 	if c.LimitBody {
-		for name, value := range v.BodyLimit {
-			env[name] = value
-		}
+		maps.Copy(env, v.BodyLimit)
 	}
 	collector := newRecorder(t, http.StatusOK)
 	if c.Spans != nil {

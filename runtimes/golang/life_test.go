@@ -11,6 +11,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -35,7 +36,7 @@ func TestSIGTERMLetsACallFinishAndTakesNoNewOne(t *testing.T) {
 		}
 		answered <- "no answer"
 	}()
-	require.Eventually(t, func() bool { return strings.Contains(server.output.String(), "began") }, patience, 1e7)
+	require.Eventually(t, func() bool { return strings.Contains(server.output.String(), "began") }, patience, 10*time.Millisecond)
 	require.NoError(t, server.process.Signal(syscall.SIGTERM))
 	require.JSONEq(t, `{"finished": true}`, <-answered)
 	require.Equal(t, 0, server.wait(t))
@@ -64,6 +65,7 @@ func TestASecondSignalEndsACallThatIsRunning(t *testing.T) {
 	require.NoError(t, err)
 	_, err = io.WriteString(conn, "GET / HTTP/1.1\r\nHost: x\r\n\r\n")
 	require.NoError(t, err)
+	require.Eventually(t, func() bool { return strings.Contains(server.output.String(), "began") }, patience, 10*time.Millisecond)
 	require.NoError(t, server.process.Signal(syscall.SIGTERM))
 	require.Eventually(t, func() bool {
 		// The first has been taken once nobody can connect any more.
@@ -72,7 +74,7 @@ func TestASecondSignalEndsACallThatIsRunning(t *testing.T) {
 			_ = other.Close()
 		}
 		return err != nil
-	}, patience, 1e7)
+	}, patience, 10*time.Millisecond)
 	require.NoError(t, server.process.Signal(syscall.SIGTERM))
 	require.Equal(t, 1, server.wait(t))
 	require.NoError(t, conn.Close())

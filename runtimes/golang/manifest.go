@@ -1,6 +1,7 @@
 package golang
 
 import (
+	"errors"
 	"fmt"
 	"path"
 	"strconv"
@@ -103,7 +104,7 @@ func (m *module) replace(words []string, line int) error {
 		arrow = 2
 	}
 	if len(words) < arrow+2 || len(words) > arrow+3 || words[arrow] != "=>" {
-		return fmt.Errorf("replace has to be: replace module [version] => module version")
+		return errors.New("replace has to be: replace module [version] => module version")
 	}
 	made := replacement{old: words[0], with: words[arrow+1], line: line}
 	if arrow == 2 {

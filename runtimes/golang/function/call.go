@@ -4,9 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"maps"
 	"net/http"
 	"os"
 	"runtime/debug"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -52,7 +55,9 @@ func (d *dispatcher) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			return
 		case "/metrics":
 			w.Header().Set("Content-Type", metricsType)
-			d.metrics.write(w)
+			var text strings.Builder
+			d.metrics.write(&text)
+			_, _ = io.WriteString(w, text.String()) // who has asked may be gone
 			return
 		case "/favicon.ico":
 			w.WriteHeader(http.StatusNoContent)
@@ -69,23 +74,22 @@ func (d *dispatcher) call(w http.ResponseWriter, r *http.Request) {
 	r = r.WithContext(context.WithValue(ctx, callKey{}, made))
 	made.request = r
 	answer := &answer{to: w, header: http.Header{}}
-	d.run(answer, made, ctx)
+	d.run(ctx, answer, made)
 	answer.mu.Lock()
-	status, size, err := answer.status, answer.size, answer.err
+	status, size, err, expired, broken := answer.status, answer.size, answer.err, answer.expired, answer.broken
 	answer.mu.Unlock()
-	expired := answer.expired
 	d.metrics.count(r.Method, time.Since(made.start), expired || status >= http.StatusInternalServerError)
 	made.endServer(status, err, expired)
 	if settings.requestLog {
 		logRequest(r, status, size)
 	}
-	if answer.broken {
+	if broken {
 		panic(http.ErrAbortHandler) // who has asked must not take a part for the whole
 	}
 }
 
 // run waits for the handler or for the end of its time.
-func (d *dispatcher) run(w *answer, made *call, ctx context.Context) {
+func (d *dispatcher) run(ctx context.Context, w *answer, made *call) {
 	if made.request.ContentLength > settings.bodyLimit {
 		w.to.Header().Set("Connection", "close")
 		http.Error(w, "Request Entity Too Large", http.StatusRequestEntityTooLarge)
@@ -201,9 +205,7 @@ func (a *answer) begin(status int) {
 		return
 	}
 	header := a.to.Header()
-	for name, values := range a.header {
-		header[name] = values
-	}
+	maps.Copy(header, a.header)
 	if status >= 200 {
 		a.status = status
 	}

@@ -3,6 +3,7 @@ package function
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"mime"
 	"strings"
 	"time"
@@ -133,9 +134,7 @@ func (e *Event) attributes() map[string]string {
 	if !e.Time.IsZero() {
 		found["time"] = e.Time.UTC().Format(time.RFC3339Nano)
 	}
-	for name, value := range e.Extensions {
-		found[name] = value
-	}
+	maps.Copy(found, e.Extensions)
 	for name, value := range found {
 		if value == "" {
 			delete(found, name)

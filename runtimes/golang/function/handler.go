@@ -83,9 +83,7 @@ func respond(w http.ResponseWriter, status int, value any) error {
 	if status == 0 {
 		status = http.StatusOK
 	}
-	contentType, body := "", []byte(nil)
 	switch value := value.(type) {
-	case nil:
 	case Response:
 		return respondWith(w, value)
 	case *Response:
@@ -94,16 +92,10 @@ func respond(w http.ResponseWriter, status int, value any) error {
 		return respondEvent(w, status, value)
 	case *Event:
 		return respondEvent(w, status, *value)
-	case string:
-		contentType, body = "text/html; charset=utf-8", []byte(value)
-	case []byte:
-		contentType, body = "application/octet-stream", value
-	default:
-		text, err := json.Marshal(value)
-		if err != nil {
-			return err
-		}
-		contentType, body = "application/json", text
+	}
+	contentType, body, err := bodyFor(value)
+	if err != nil {
+		return err
 	}
 	if contentType != "" && w.Header().Get("Content-Type") == "" {
 		w.Header().Set("Content-Type", contentType)
@@ -111,6 +103,20 @@ func respond(w http.ResponseWriter, status int, value any) error {
 	w.WriteHeader(status)
 	_, _ = w.Write(body) // who has asked may be gone
 	return nil
+}
+
+// bodyFor is the body of an answer, and what kind of text it is.
+func bodyFor(value any) (contentType string, body []byte, err error) {
+	switch value := value.(type) {
+	case nil:
+		return "", nil, nil
+	case string:
+		return "text/html; charset=utf-8", []byte(value), nil
+	case []byte:
+		return "application/octet-stream", value, nil
+	}
+	body, err = json.Marshal(value)
+	return "application/json", body, err
 }
 
 func respondWith(w http.ResponseWriter, response Response) error {

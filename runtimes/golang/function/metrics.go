@@ -2,7 +2,6 @@ package function
 
 import (
 	"fmt"
-	"io"
 	"os"
 	"runtime"
 	"slices"
@@ -56,7 +55,7 @@ func (m *metrics) count(method string, took time.Duration, failed bool) {
 const metricsType = "text/plain; version=0.0.4; charset=utf-8"
 
 // write is the text form of Prometheus.
-func (m *metrics) write(w io.Writer) {
+func (m *metrics) write(w *strings.Builder) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	fmt.Fprint(w, "# HELP function_calls_total Calls of the handler.\n# TYPE function_calls_total counter\n")
@@ -80,7 +79,7 @@ func (m *metrics) each(write func(string, *counts)) {
 	}
 }
 
-func (c *counts) write(w io.Writer, method string) {
+func (c *counts) write(w *strings.Builder, method string) {
 	var total int64
 	for i, count := range c.buckets {
 		total += count
@@ -93,7 +92,7 @@ func (c *counts) write(w io.Writer, method string) {
 	fmt.Fprintf(w, "function_duration_seconds_sum{method=%q} %g\nfunction_duration_seconds_count{method=%q} %d\n", method, c.seconds, method, total)
 }
 
-func writeProcess(w io.Writer, began time.Time) {
+func writeProcess(w *strings.Builder, began time.Time) {
 	var memory runtime.MemStats
 	runtime.ReadMemStats(&memory)
 	fmt.Fprintf(w, "# TYPE process_start_time_seconds gauge\nprocess_start_time_seconds %d\n", began.Unix())

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"os"
 	"strconv"
 	"time"
 )
@@ -14,7 +15,7 @@ func logRequest(r *http.Request, status int, size int64) {
 	if err != nil {
 		host = r.RemoteAddr
 	}
-	fmt.Printf("%s - - [%s] %s %d %d %s %s\n", host, time.Now().Format("02/Jan/2006:15:04:05 -0700"),
+	_, _ = fmt.Fprintf(os.Stdout, "%s - - [%s] %s %d %d %s %s\n", host, time.Now().Format("02/Jan/2006:15:04:05 -0700"),
 		strconv.QuoteToASCII(r.Method+" "+r.RequestURI+" "+r.Proto), status, size, quoted(r.Referer()), quoted(r.UserAgent()))
 }
 

@@ -51,7 +51,7 @@ func serve(handle http.HandlerFunc) int {
 	open := &connections{idle: map[net.Conn]bool{}}
 	server := &http.Server{Handler: d, IdleTimeout: keepAlive, ReadHeaderTimeout: headerTimeout, ConnState: open.note}
 	crash.Loaded()
-	fmt.Println("listening on", listener.Addr())
+	_, _ = fmt.Fprintln(os.Stdout, "listening on", listener.Addr())
 	if err := tellPort(listener.Addr()); err != nil {
 		crash.Report(err.Error())
 		return 1

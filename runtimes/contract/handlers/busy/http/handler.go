@@ -1,3 +1,4 @@
+// Package handler is a handler of the contract.
 package handler
 
 import (
@@ -5,7 +6,7 @@ import (
 )
 
 // Handle is the handler.
-func Handle(w http.ResponseWriter, r *http.Request) {
-	for { //nolint:revive // it never gives up the processor
+func Handle(http.ResponseWriter, *http.Request) {
+	for { //nolint:staticcheck // it never gives up the processor
 	}
 }

@@ -1,3 +1,4 @@
+// Package handler is a handler of the contract.
 package handler
 
 import (

@@ -1,3 +1,4 @@
+// Package handler is a handler of the contract.
 package handler
 
 import (
@@ -8,7 +9,7 @@ import (
 )
 
 // Handle is the handler.
-func Handle(w http.ResponseWriter, r *http.Request) {
+func Handle(w http.ResponseWriter, _ *http.Request) {
 	w.Header().Set("Content-Type", "application/json")
 	_ = json.NewEncoder(w).Encode(map[string]any{
 		"name": function.Name(), "namespace": function.Namespace(), "runtime": function.Runtime(), "timeout": function.Timeout().Seconds(),
