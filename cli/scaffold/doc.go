@@ -3,6 +3,6 @@
 // It guarantees that
 //   - local mode and `kubectl apply -k` accept what it writes as it is: the handler is a file of its own,
 //     which kustomize puts into the Function;
-//   - the test that it writes passes, and runs with nothing but Node.js or Python;
+//   - the test that it writes passes, and runs with nothing but Node.js, Python or Go;
 //   - it never overwrites a file, and writes nothing when anything is wrong.
 package scaffold

@@ -21,7 +21,7 @@ func TestInvalidFunctionsAreRefusedWithTheRule(t *testing.T) {
 		"no name":                     {func(f *Function) { f.Name = "" }, `"" cannot be the name of a Function`},
 		"a long name":                 {func(f *Function) { f.Name = strings.Repeat("a", 64) }, "at most 63"},
 		"a namespace with dots":       {func(f *Function) { f.Namespace = "a.b" }, `"a.b" cannot be the name of a namespace`},
-		"an unknown runtime":          {func(f *Function) { f.Runtime = "ruby" }, `there is no runtime "ruby": take nodejs, nodejs20, nodejs22`},
+		"an unknown runtime":          {func(f *Function) { f.Runtime = "ruby" }, `there is no runtime "ruby": take go, go126, nodejs, nodejs20`},
 		"an unknown trigger":          {func(f *Function) { f.Trigger = "cron" }, `there is no trigger "cron": take http or event`},
 		"events without a type":       {func(f *Function) { f.Type = "" }, "needs --type and --source"},
 		"events without a source":     {func(f *Function) { f.Source = "" }, "needs --type and --source"},
