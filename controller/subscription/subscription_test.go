@@ -232,7 +232,7 @@ func TestASubscriptionGetsAConsumerAndAStatus(t *testing.T) {
 	require.Len(t, sub.Status.Backend.Types[0].ConsumerName, 32)
 	consumer, _ := w.consumer(sub)
 	require.Equal(t, []string{"kyma.shop.order.received.v1", "kyma.shop.order.changed.v1", redeliveryOf(sub)}, consumer.Subjects)
-	require.Equal(t, 500, consumer.MaxAckPending)
+	require.Equal(t, 500+routing.Ahead, consumer.MaxAckPending)
 	require.Equal(t, w.namespace+"/orders", consumer.Description)
 
 	require.NoError(t, w.Delete(t.Context(), sink))
@@ -257,7 +257,7 @@ func TestAConsumerFollowsItsSubscription(t *testing.T) {
 		spec.Config = map[string]string{eventingv1alpha2.ConfigMaxInFlight: "200"}
 	})
 	w.awaitConsumer(sub, "it is changed in place", func(consumer broker.Consumer, ok bool) bool {
-		return ok && slices.Equal(consumer.Subjects, []string{"kyma.shop.order.shipped.v1", redeliveryOf(sub)}) && consumer.MaxAckPending == 200
+		return ok && slices.Equal(consumer.Subjects, []string{"kyma.shop.order.shipped.v1", redeliveryOf(sub)}) && consumer.MaxAckPending == 200+routing.Ahead
 	})
 
 	w.update(sub, func(spec *eventingv1alpha2.SubscriptionSpec) { spec.Types = []string{"one"} })

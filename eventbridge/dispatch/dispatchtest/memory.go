@@ -264,7 +264,11 @@ func (m *memoryMessage) Detach(_ context.Context, within time.Duration) error {
 }
 
 func (m *memoryMessage) Extend(context.Context) error {
-	return m.change(func() { m.stored.due = time.Now().Add(m.memory.ackWait) })
+	return m.change(func() {
+		if m.stored.state == held { // the copy of a detached call is due when it is
+			m.stored.due = time.Now().Add(m.memory.ackWait)
+		}
+	})
 }
 
 func (m *memoryMessage) Release() {}
