@@ -1,9 +1,10 @@
 // Package builder makes the image of a Function in three steps, each in a container of its own that has no
 // credentials but those it needs: Fetch gets the source from its repository, Install puts the dependencies beside it
-// inside the runtime's image and packs both as one layer, and Push adds the layer to the runtime's image.
+// inside the runtime's image and packs both as one layer, and Push adds the layer to the runtime's image. In a language
+// that is compiled, Install makes a binary there, and Push adds that to a base of the builder's own.
 //
-// It owns everything between a build.Plan and a build.Result: the source, the check that it compiles, npm and
-// pip, the layer, and what is pushed. It guarantees that
+// It owns everything between a build.Plan and a build.Result: the source, the check that it compiles, the package
+// manager or compiler, the layer, and what is pushed. It guarantees that
 //   - the same plan gives the same image, byte for byte, as long as its packages are the same;
 //   - scripts of packages, which are untrusted, run where no credentials are but the package registry's, and
 //     nothing of theirs reaches Push but files below the Function's directory;

@@ -16,7 +16,7 @@ const (
 	GitDir = "/rouse/git"
 	// SourceDir is an empty volume with the source of a repository.
 	SourceDir = "/rouse/source"
-	// PackagesDir is the Secret serverless-package-registry-config: .npmrc, pip.conf or both.
+	// PackagesDir is the Secret serverless-package-registry-config: settings of package managers.
 	PackagesDir = "/rouse/packages"
 	// RegistryDir is a Secret with the file config.json of Docker: credentials of the registries.
 	RegistryDir = "/rouse/registry"

@@ -22,7 +22,7 @@ type Plan struct {
 	Owner string `json:"owner,omitempty"`
 	// Runtime is the name of the runtime, such as nodejs22.
 	Runtime string `json:"runtime"`
-	// Base is the reference of the image that runs Functions of the runtime. With a digest it is verified by that.
+	// Base is the reference of the image that runs Functions of the runtime, or compiles them. With a digest it is verified by that.
 	Base string `json:"base"`
 	// OwnBase means that the Function chose Base, not the installation, so that its layers go nowhere but into the
 	// Function's own repository.
@@ -30,7 +30,7 @@ type Plan struct {
 	// Source is the handler when it has to be in the image. It is empty when the source comes from Git or
 	// travels in the pod's environment.
 	Source string `json:"source,omitempty"`
-	// Dependencies is a package.json or a requirements.txt. With Git it is empty: the repository has its own.
+	// Dependencies is the manifest of the package manager. With Git it is empty: the repository has its own.
 	Dependencies string `json:"dependencies,omitempty"`
 	// Git is where the source comes from, nil for inline source.
 	Git *Git `json:"git,omitempty"`

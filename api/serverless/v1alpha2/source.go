@@ -17,7 +17,7 @@ type InlineSource struct {
 	// +kubebuilder:validation:MinLength=1
 	Source string `json:"source"`
 
-	// Dependencies is a package.json or a requirements.txt.
+	// Dependencies is a package.json, a requirements.txt or a go.mod.
 	// +optional
 	Dependencies string `json:"dependencies,omitempty"`
 }
