@@ -104,8 +104,8 @@ e2e-isolation: cluster ## Attacks of one tenant, package or repository on others
 
 ##@ Measure it
 .PHONY: bench-wake
-bench-wake: cluster ## 20 wakes beside 20 bare scale-ups of the same pod, on the local cluster
-	@selected=$$($(CLUSTERS) env); eval "$$selected"; $(GO) run ./e2e/bench/wake
+bench-wake: cluster ## 20 wakes beside 20 bare scale-ups of the same pod, on the local cluster (RUNTIME)
+	@selected=$$($(CLUSTERS) env); eval "$$selected"; $(GO) run ./e2e/bench/wake $(if $(RUNTIME),-runtime $(RUNTIME))
 
 .PHONY: bench-local
 bench-local: bin/rouse ## 20 wakes of a Function of each language in local mode, beside bare servers

@@ -13,36 +13,11 @@ import (
 
 const goRuntime = "go126"
 
-// reportingInGo is framework.ReportingHandler in Go.
-const reportingInGo = `package handler
-
-import (
-	"context"
-	"time"
-
-	"github.com/rouse-run/rouse/runtimes/golang/function"
-)
-
-func Handle(ctx context.Context, event function.Event) error {
-	at := time.Now().UnixMilli()
-	if event.Type == "" {
-		return nil
-	}
-	var data struct {
-		Key string ` + "`" + `json:"key"` + "`" + `
-	}
-	if err := event.DataAs(&data); err != nil {
-		return err
-	}
-	return function.Emit(ctx, "ledger.entry.v1", "` + framework.Source + `", map[string]any{"key": data.Key, "at": at})
-}
-`
-
 func TestACompiledFunctionSleepsAtZeroWakesOnAnEventAndEmits(t *testing.T) {
 	t.Parallel()
 	cluster, namespace := connect(t)
 	require.NoError(t, cluster.StartLedger(t.Context(), namespace))
-	function := framework.Function{Name: "compiled", Runtime: goRuntime, Max: 1, ReadOnlyRoot: true, Source: reportingInGo}
+	function := framework.Function{Name: "compiled", Runtime: goRuntime, Max: 1, ReadOnlyRoot: true, Source: framework.ReportingHandlerInGo}
 	sleeper(t, cluster, namespace, "compiled.wake.v1", function)
 	require.NotEmpty(t, imageOf(t, cluster, namespace, "compiled"), "it is built, although it depends on nothing")
 

@@ -42,6 +42,31 @@ module.exports.main = async function (event, context) {
 `
 }
 
+// ReportingHandlerInGo is ReportingHandler for a Function in Go.
+const ReportingHandlerInGo = `package handler
+
+import (
+	"context"
+	"time"
+
+	"github.com/rouse-run/rouse/runtimes/golang/function"
+)
+
+func Handle(ctx context.Context, event function.Event) error {
+	at := float64(time.Now().UnixMicro()) / 1000
+	if event.Type == "" {
+		return nil
+	}
+	var data struct {
+		Key string ` + "`" + `json:"key"` + "`" + `
+	}
+	if err := event.DataAs(&data); err != nil {
+		return err
+	}
+	return function.Emit(ctx, "ledger.entry.v1", "` + Source + `", map[string]any{"key": data.Key, "at": at})
+}
+`
+
 // StartLedger makes the ledger in a namespace and waits until it runs.
 func (c *Cluster) StartLedger(ctx context.Context, namespace string) error {
 	manifest := Function{Name: LedgerName, Runtime: "nodejs22", Source: ledgerSource}.YAML() + "---\n" +

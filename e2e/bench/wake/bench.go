@@ -18,11 +18,19 @@ const (
 	function  = "woken"
 	bareName  = "bare"
 	eventType = "bench.wake.v1"
+
+	nodeRuntime = "nodejs22"
+	goRuntime   = "go126"
 )
+
+// sources are the handlers, by the runtimes that they are for.
+var sources = map[string]string{nodeRuntime: framework.ReportingHandler(""), goRuntime: framework.ReportingHandlerInGo}
 
 type bench struct {
 	cluster   *framework.Cluster
 	namespace string
+	runtime   string
+	source    string
 }
 
 // prepare makes the Function and a Deployment with the very same pod, both at zero.
@@ -31,7 +39,7 @@ func (b *bench) prepare(ctx context.Context) error {
 		return err
 	}
 	woken := framework.Function{
-		Name: function, Runtime: "nodejs22", Source: framework.ReportingHandler(""), Asleep: true, Max: 1,
+		Name: function, Runtime: b.runtime, Source: b.source, Asleep: true, Max: 1,
 		Annotations: map[string]string{"rouse.run/polling-interval": "1", "rouse.run/cooldown-period": "1"},
 	}
 	subscription := framework.Subscription{Name: function, Namespace: b.namespace, Type: eventType, Sink: function}

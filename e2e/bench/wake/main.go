@@ -1,4 +1,4 @@
-// Command wake measures how long a sleeping Node.js Function takes from a publish to the first byte at its handler,
+// Command wake measures how long a sleeping Function takes from a publish to the first byte at its handler,
 // beside a bare scale of the same pod from 0 to 1 until it is Ready. Both take turns in one run, so that both see the
 // same machine.
 package main
@@ -14,11 +14,16 @@ import (
 
 func main() {
 	rounds := flag.Int("rounds", 20, "how many wakes and how many bare scale-ups")
+	runtime := flag.String("runtime", nodeRuntime, "runtime of the Function: "+nodeRuntime+" or "+goRuntime)
 	flag.Parse()
-	framework.Main("bench-wake", func(ctx context.Context) error { return run(ctx, *rounds) })
+	framework.Main("bench-wake", func(ctx context.Context) error { return run(ctx, *runtime, *rounds) })
 }
 
-func run(ctx context.Context, rounds int) error {
+func run(ctx context.Context, runtime string, rounds int) error {
+	source, known := sources[runtime]
+	if !known {
+		return fmt.Errorf("-runtime %q: use %s or %s", runtime, nodeRuntime, goRuntime)
+	}
 	ctx, cancel := context.WithTimeout(ctx, 20*time.Minute)
 	defer cancel()
 	cluster, err := framework.Connect()
@@ -31,8 +36,8 @@ func run(ctx context.Context, rounds int) error {
 	}
 	defer func() { _ = cluster.DeleteNamespace(context.WithoutCancel(ctx), namespace) }()
 
-	b := &bench{cluster: cluster, namespace: namespace}
-	fmt.Println("preparing a Function, the same pod without Rouse, and a ledger ...")
+	b := &bench{cluster: cluster, namespace: namespace, runtime: runtime, source: source}
+	fmt.Println("preparing a Function of " + runtime + ", the same pod without Rouse, and a ledger ...")
 	if err := b.prepare(ctx); err != nil {
 		return err
 	}
