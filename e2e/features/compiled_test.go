@@ -61,6 +61,6 @@ func TestASourceThatDoesNotCompileIsReportedWithItsLine(t *testing.T) {
 		function := framework.Function{Name: name, Runtime: goRuntime, Source: source}
 		require.NoError(t, cluster.ApplyYAML(t.Context(), namespace, function.YAML()))
 	}
-	requireFailure(t, cluster, namespace, "unknown-name", "BuildReady", "handler.go:5:53: undefined: missing")
+	requireFailure(t, cluster, namespace, "unknown-name", "BuildReady", "handler.go:5:55: undefined: missing")
 	requireFailure(t, cluster, namespace, "no-handle", "BuildReady", "there is no func Handle in handler.go")
 }
