@@ -5,7 +5,8 @@ import (
 	"sync"
 )
 
-// consumerLocks serialize changes of the same consumer, and keep any change from running while all consumers are listed.
+// consumerLocks serialize changes of the same consumer, and keep any change from running while all consumers are listed or their
+// stream is changed.
 type consumerLocks struct {
 	all  sync.RWMutex
 	some [64]sync.Mutex
@@ -22,4 +23,10 @@ func (l *consumerLocks) one(name string) (release func()) {
 		lock.Unlock()
 		l.all.RUnlock()
 	}
+}
+
+// none waits for changes that run and lets none begin. The caller has to call the result.
+func (l *consumerLocks) none() (release func()) {
+	l.all.Lock()
+	return l.all.Unlock
 }

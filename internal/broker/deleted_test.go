@@ -6,9 +6,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nats-io/nats.go/jetstream"
 	"github.com/stretchr/testify/require"
 
 	"github.com/rouse-run/rouse/internal/routing"
+	"github.com/rouse-run/rouse/internal/testing/natstest"
 )
 
 func TestOnDeletedReportsStreamsAndConsumers(t *testing.T) {
@@ -86,4 +88,17 @@ func TestAllConsumersOfTheRetriesAreOfTheirStream(t *testing.T) {
 		require.True(t, IsInternalConsumer(consumer.Name), consumer.Name)
 	}
 	require.False(t, IsInternalConsumer(routing.ConsumerName("shop", retryConsumer)))
+}
+
+func TestAStreamThatIsDeletedWhileItIsPreparedIsNotOpenedWithoutItsConsumers(t *testing.T) {
+	t.Parallel()
+	server := natstest.Start(t)
+	conn := connect(t, server.URL())
+	awaitConnected(t, conn)
+	deleting := func(ctx context.Context) ([]Consumer, error) {
+		return nil, conn.js.DeleteStream(ctx, testStream)
+	}
+	require.ErrorIs(t, conn.EnsureStreamsFor(t.Context(), testStreams(), deleting), ErrBeingDeleted)
+	_, err := conn.js.Stream(t.Context(), testStream)
+	require.ErrorIs(t, err, jetstream.ErrStreamNotFound)
 }

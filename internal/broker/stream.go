@@ -33,17 +33,17 @@ func (c *Conn) EnsureStreams(ctx context.Context, o StreamOptions) error {
 // ensureStreams opens the stream of events last: what becomes of an event can be stored then. One of the other
 // streams that is broken stops none.
 func (c *Conn) ensureStreams(ctx context.Context, o StreamOptions) error {
-	ensure := func(wanted jetstream.StreamConfig) error {
-		if err := errors.Join(c.checkDeadLetterCapacity(wanted), c.ensureStream(ctx, wanted)); err != nil {
+	ensure := func(wanted jetstream.StreamConfig, ensureStream func(context.Context, jetstream.StreamConfig) error) error {
+		if err := errors.Join(c.checkDeadLetterCapacity(wanted), ensureStream(ctx, wanted)); err != nil {
 			return fmt.Errorf("ensure stream %q: %w", wanted.Name, err)
 		}
 		return nil
 	}
-	deadLetters, retries := ensure(deadLetterStream(o)), ensure(retryStream(o))
+	deadLetters, retries := ensure(deadLetterStream(o), c.ensureStream), ensure(retryStream(o), c.ensureStream)
 	if retries == nil {
 		retries = c.ensureRetryConsumers(ctx)
 	}
-	return errors.Join(deadLetters, retries, ensure(eventStream(o)))
+	return errors.Join(deadLetters, retries, ensure(eventStream(o), c.openStream))
 }
 
 func eventStream(o StreamOptions) jetstream.StreamConfig {
@@ -134,6 +134,21 @@ func (c *Conn) ensureStream(ctx context.Context, wanted jetstream.StreamConfig) 
 	return c.updateStream(ctx, stream.CachedInfo().Config, wanted)
 }
 
+// openStream has a prepared stream take events. It creates none: it would have no consumers.
+func (c *Conn) openStream(ctx context.Context, wanted jetstream.StreamConfig) error {
+	if !c.Connected() {
+		return ErrNotConnected
+	}
+	stream, err := c.existing(ctx, wanted.Name)
+	switch {
+	case errors.Is(err, jetstream.ErrStreamNotFound): // it was there a moment ago
+		return ErrBeingDeleted
+	case err != nil:
+		return mapError(err)
+	}
+	return c.updateStream(ctx, stream.CachedInfo().Config, wanted)
+}
+
 func (c *Conn) updateStream(ctx context.Context, current, wanted jetstream.StreamConfig) error {
 	if current.Storage != wanted.Storage {
 		return fmt.Errorf("it is stored in %s and cannot be moved to %s: choose --stream-storage as it is",
@@ -141,8 +156,8 @@ func (c *Conn) updateStream(ctx context.Context, current, wanted jetstream.Strea
 	}
 	merged := merge(current, wanted)
 	if !reflect.DeepEqual(current, merged) {
-		if _, err := c.js.UpdateStream(ctx, merged); err != nil {
-			return insufficientResourcesError(wanted, mapError(err))
+		if err := c.changeStream(ctx, merged); err != nil {
+			return insufficientResourcesError(wanted, err)
 		}
 		c.log.Info("updated stream", "stream", wanted.Name)
 	}
@@ -156,11 +171,18 @@ func (c *Conn) raiseMaxConsumers(ctx context.Context, current, wanted jetstream.
 		return nil
 	}
 	current.MaxConsumers = wanted.MaxConsumers
-	_, err := c.js.UpdateStream(ctx, current)
-	if err = mapError(err); refusesChange(err) {
+	err := c.changeStream(ctx, current)
+	if refusesChange(err) {
 		return nil
 	}
 	return err
+}
+
+// changeStream makes no consumer meanwhile: nats-server reads the stream's settings for it without a lock.
+func (c *Conn) changeStream(ctx context.Context, settings jetstream.StreamConfig) error {
+	defer c.consumers.none()()
+	_, err := c.js.UpdateStream(ctx, settings)
+	return mapError(err)
 }
 
 // refusesChange distinguishes a server that refuses a change of a stream from one that cannot make it now.

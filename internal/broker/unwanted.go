@@ -93,8 +93,7 @@ func (c *Conn) dropOf(ctx context.Context, stream string, page subjectPage, drop
 func (c *Conn) dropBatch(
 	ctx context.Context, stream string, has holding, counted int, partly bool, dropped *uint64,
 ) ([]purge, error) {
-	c.consumers.all.Lock()
-	defer c.consumers.all.Unlock()
+	defer c.consumers.none()()
 	consumers, err := c.interests(ctx, stream)
 	if err == nil && counted > len(consumers) {
 		err = errListChanged // there is one that is not listed, such as that of a mirror
