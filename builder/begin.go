@@ -45,8 +45,22 @@ func (b *Builder) begin() (buildplan.Plan, error) {
 	b.env = slices.Concat(os.Environ(), trusted, []string{"HOME=" + home, "TMPDIR=" + temporary})
 	for _, each := range languages.All() { // packages of one are built by programs in another
 		b.env = append(b.env, each.BuildEnvironment...)
+		if err := furnish(home, each.BuildHome); err != nil {
+			return buildplan.Plan{}, err
+		}
 	}
 	return plan, nil
+}
+
+// furnish writes the files that a language's programs look for in their HOME.
+func furnish(home string, files map[string]string) error {
+	for name, text := range files {
+		file := filepath.Join(home, filepath.FromSlash(name))
+		if err := errors.Join(os.MkdirAll(filepath.Dir(file), 0o700), os.WriteFile(file, []byte(text), 0o600)); err != nil {
+			return fmt.Errorf("write %s of the home directory: %w", name, err)
+		}
+	}
+	return nil
 }
 
 // beginTask is begin for the steps that make the Function's directory.

@@ -225,6 +225,7 @@ func TestASourceThatDoesNotCompileSaysWhere(t *testing.T) {
 			require.Contains(t, result.Message, tc.says, j.output)
 			require.NotContains(t, result.Message, j.o.Work)
 			require.NoFileExists(t, filepath.Join(j.o.Function, "server"))
+			require.NoDirExists(t, filepath.Join(j.o.Work, "home/.config/go/telemetry/local"), "telemetry leaves a process behind")
 		})
 	}
 }

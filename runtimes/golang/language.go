@@ -20,7 +20,9 @@ func Language() *language.Language {
 		Name: "go", Folder: "golang", Title: "Go", Default: "go126",
 		Runtimes:    []language.Runtime{{Name: "go126", Modern: true}},
 		FunctionDir: functionDir,
-		Handler:     handlerFile, Check: check,
+		// Telemetry would have each build leave a process behind, which goes on writing into its HOME.
+		BuildHome: map[string]string{".config/go/telemetry/mode": "off"},
+		Handler:   handlerFile, Check: check,
 		Packages: language.PackageManager{
 			Program: "go", Manifest: manifest, Settings: "go.env", Locks: []string{"go.sum"},
 			Matters: func(manifest string) bool { return strings.TrimSpace(manifest) != "" },

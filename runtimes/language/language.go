@@ -24,6 +24,8 @@ type Language struct {
 	Environment []Variable
 	// BuildEnvironment are variables of builds, NAME=value.
 	BuildEnvironment []string
+	// BuildHome are files that builds find in their HOME, by their name below it.
+	BuildHome map[string]string
 
 	// Handler is the file of inline source, and the first that the runtime looks for.
 	Handler string
