@@ -4,9 +4,13 @@ import (
 	"bufio"
 	"bytes"
 	"cmp"
+	"context"
 	"encoding/json"
+	"errors"
+	"fmt"
 	"io"
 	"maps"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -20,6 +24,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
 
@@ -53,7 +58,7 @@ type request struct {
 	PublisherStatus int
 	LimitBody       bool
 	step
-	Then           []step
+	Held, Then     []step
 	Emitted        map[string]any
 	EmittedHeaders map[string]string
 	Spans          []wantedSpan
@@ -73,6 +78,7 @@ type step struct {
 		FoldCase bool
 		Matches  map[string][]string
 	}
+	Eventually bool
 }
 
 type wantedSpan struct {
@@ -138,7 +144,15 @@ func (c request) run(t *testing.T, shared map[string]string, v variant) {
 		env["TRACE_COLLECTOR_ENDPOINT"] = collector.URL + "/v1/traces"
 	}
 	server := start(t, c.Handler+"/"+v.File, env)
-	for _, each := range append([]step{c.step}, c.Then...) {
+	held := make([]net.Conn, len(c.Held))
+	for i, each := range c.Held {
+		held[i] = each.hold(t, server)
+	}
+	c.step.run(t, server, v)
+	for i, each := range c.Held {
+		each.finish(t, held[i], v)
+	}
+	for _, each := range c.Then {
 		each.run(t, server, v)
 	}
 	if c.Emitted != nil {
@@ -156,21 +170,74 @@ func (c request) run(t *testing.T, shared map[string]string, v variant) {
 
 func (s step) run(t *testing.T, server *started, v variant) {
 	t.Helper()
+	once := func(reports require.TestingT) {
+		got, err := s.send(t.Context(), server)
+		require.NoError(reports, err)
+		s.check(reports, got, v)
+	}
+	if !s.Eventually {
+		once(t)
+		return
+	}
+	require.EventuallyWithT(t, func(c *assert.CollectT) { once(c) }, patience, 10*time.Millisecond)
+}
+
+// answered is an answer that has been read.
+type answered struct {
+	*http.Response
+
+	text string
+}
+
+func read(answer *http.Response) (answered, error) {
+	text, err := io.ReadAll(answer.Body)
+	return answered{Response: answer, text: string(text)}, errors.Join(err, answer.Body.Close())
+}
+
+func (s step) send(ctx context.Context, server *started) (answered, error) {
 	body := s.Request.Body
 	if s.Request.BodyLength > 0 {
 		body = strings.Repeat("x", s.Request.BodyLength)
 	}
-	made, err := http.NewRequestWithContext(t.Context(), s.Request.Method, server.url+s.Request.Path, strings.NewReader(body))
-	require.NoError(t, err)
+	made, err := http.NewRequestWithContext(ctx, s.Request.Method, server.url+s.Request.Path, strings.NewReader(body))
+	if err != nil {
+		return answered{}, err
+	}
 	for name, value := range s.Request.Headers {
 		made.Header.Set(name, value)
 	}
 	answer, err := http.DefaultTransport.RoundTrip(made)
+	if err != nil {
+		return answered{}, err
+	}
+	return read(answer)
+}
+
+// hold sends all of a request but the last byte of its body.
+func (s step) hold(t *testing.T, server *started) net.Conn {
+	t.Helper()
+	var text strings.Builder
+	fmt.Fprintf(&text, "%s %s HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n", s.Request.Method, s.Request.Path, len(s.Request.Body))
+	for name, value := range s.Request.Headers {
+		fmt.Fprintf(&text, "%s: %s\r\n", name, value)
+	}
+	return server.sent(t, text.String()+"\r\n"+s.Request.Body[:len(s.Request.Body)-1])
+}
+
+// finish sends that byte, too.
+func (s step) finish(t *testing.T, conn net.Conn, v variant) {
+	t.Helper()
+	_, err := io.WriteString(conn, s.Request.Body[len(s.Request.Body)-1:])
 	require.NoError(t, err)
-	defer func() { require.NoError(t, answer.Body.Close()) }()
-	content, err := io.ReadAll(answer.Body)
+	answer, err := http.ReadResponse(bufio.NewReader(conn), nil)
 	require.NoError(t, err)
-	text := string(content)
+	got, err := read(answer)
+	require.NoError(t, err)
+	s.check(t, got, v)
+}
+
+func (s step) check(t require.TestingT, answer answered, v variant) {
+	text := answer.text
 	require.Equal(t, s.Response.Status, answer.StatusCode, text)
 	for name, pattern := range s.Response.Headers {
 		got := answer.Header.Get(name)
@@ -200,8 +267,7 @@ func (s step) run(t *testing.T, server *started, v variant) {
 }
 
 // requirePattern also knows what the patterns have of look-ahead: that an id is not all zeros.
-func requirePattern(t *testing.T, pattern, text, name string) {
-	t.Helper()
+func requirePattern(t require.TestingT, pattern, text, name string) {
 	ahead := regexp.MustCompile(`\(\?!0\{(\d+)\}-\)`)
 	require.Regexp(t, ahead.ReplaceAllString(pattern, ""), text, name)
 	if ahead.MatchString(pattern) {

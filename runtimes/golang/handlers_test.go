@@ -40,7 +40,7 @@ import (
 	"github.com/rouse-run/rouse/runtimes/golang/function"
 )
 
-// handlers are those of the contract, each in both forms, compiled into the test.
+// handlers are those of the contract, each in both forms, compiled into the test, and one for what Go alone does.
 var handlers = map[string]func(){
 	"any-event/event/handler.go":    func() { function.Serve(anyeventEvent.Handle) },
 	"any-event/http/handler.go":     func() { function.Serve(anyeventHttp.Handle) },
@@ -62,6 +62,8 @@ var handlers = map[string]func(){
 	"empty/http/handler.go":         func() { function.Serve(emptyHttp.Handle) },
 	"event/event/handler.go":        func() { function.Serve(eventEvent.Handle) },
 	"event/http/handler.go":         func() { function.Serve(eventHttp.Handle) },
+	"lasting":                       func() { function.Serve(lasting) },
+	"upgraded":                      func() { function.Serve(upgraded) },
 	"object/event/handler.go":       func() { function.Serve(objectEvent.Handle) },
 	"object/http/handler.go":        func() { function.Serve(objectHttp.Handle) },
 	"path/event/handler.go":         func() { function.Serve(pathEvent.Handle) },

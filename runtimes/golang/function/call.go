@@ -5,12 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"maps"
 	"net/http"
 	"os"
 	"runtime/debug"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"time"
 )
@@ -37,8 +35,10 @@ const mostHanging = 50
 type dispatcher struct {
 	handle   http.HandlerFunc
 	metrics  *metrics
+	load     load
 	draining atomic.Bool
 	hanging  atomic.Int64
+	upgraded upgradedConnections
 	wornOut  func()
 }
 
@@ -59,22 +59,28 @@ func (d *dispatcher) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			d.metrics.write(&text)
 			_, _ = io.WriteString(w, text.String()) // who has asked may be gone
 			return
+		case loadPath:
+			d.load.answer(w)
+			return
 		case "/favicon.ico":
 			w.WriteHeader(http.StatusNoContent)
 			return
 		}
 	}
+	from := d.load.begin(r.Header)
+	defer d.load.end(from)
 	d.call(w, r)
 }
 
 func (d *dispatcher) call(w http.ResponseWriter, r *http.Request) {
-	ctx, cancel := context.WithTimeout(r.Context(), settings.timeout)
+	ctx, cancel := contextOf(r)
 	defer cancel()
 	made := &call{start: time.Now(), place: beginServer(r.Header)}
 	r = r.WithContext(context.WithValue(ctx, callKey{}, made))
 	made.request = r
-	answer := &answer{to: w, header: http.Header{}}
-	d.run(ctx, answer, made)
+	answer := &answer{to: w, header: http.Header{}, upgraded: &d.upgraded}
+	d.run(answer, made)
+	answer.awaitClose()
 	answer.mu.Lock()
 	status, size, err, expired, broken := answer.status, answer.size, answer.err, answer.expired, answer.broken
 	answer.mu.Unlock()
@@ -88,40 +94,30 @@ func (d *dispatcher) call(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// run waits for the handler or for the end of its time.
-func (d *dispatcher) run(ctx context.Context, w *answer, made *call) {
+// run waits for the handler, and for the body that it gets, or for the end of their time.
+func (d *dispatcher) run(w *answer, made *call) {
 	if made.request.ContentLength > settings.bodyLimit {
 		w.to.Header().Set("Connection", "close")
 		http.Error(w, "Request Entity Too Large", http.StatusRequestEntityTooLarge)
 		return
 	}
 	made.request.Body = http.MaxBytesReader(w.to, made.request.Body, settings.bodyLimit)
-	event, err := eventAhead(made.request)
-	if err != nil {
-		Fail(w, err)
-		return
-	}
-	made.event = event
 	over := make(chan struct{})
 	go func() {
 		defer close(over)
-		d.handled(w, made.request)
+		d.handled(w, made)
 	}()
+	end := time.NewTimer(settings.timeout) // who has asked may be gone before: a handler that takes no notice of it still has its time
+	defer end.Stop()
 	select {
 	case <-over:
 		return
-	case <-ctx.Done():
+	case <-end.C:
 	}
-	select {
-	case <-over:
-		return
-	default:
-	}
-	if !errors.Is(ctx.Err(), context.DeadlineExceeded) {
-		<-over // who has asked is gone; a handler that takes no notice of it still has its time
+	if !w.expire() {
+		<-over // the connection is the handler's
 		return
 	}
-	w.expire()
 	fmt.Fprintf(os.Stderr, "%s %s: the handler did not end within %s\n", made.request.Method, made.request.URL.Path, settings.timeout)
 	if d.hanging.Add(1) >= mostHanging {
 		d.wornOut()
@@ -155,8 +151,8 @@ func eventAhead(r *http.Request) (*Event, error) {
 	return event, nil
 }
 
-// handled keeps a panic from ending the process.
-func (d *dispatcher) handled(w *answer, r *http.Request) {
+// handled calls the handler, and keeps a panic from ending the process.
+func (d *dispatcher) handled(w *answer, made *call) {
 	defer func() {
 		problem := recover()
 		if problem == nil {
@@ -173,115 +169,11 @@ func (d *dispatcher) handled(w *answer, r *http.Request) {
 			w.abort()
 		}
 	}()
-	d.handle(w, r)
-}
-
-// answer is what a handler writes to. Once its time is over, nothing of it reaches the connection any more.
-type answer struct {
-	to     http.ResponseWriter
-	header http.Header
-
-	mu      sync.Mutex
-	status  int // 0: nothing is written
-	size    int64
-	err     error
-	expired bool
-	broken  bool
-}
-
-var _ http.Flusher = (*answer)(nil)
-
-func (a *answer) Header() http.Header { return a.header }
-
-func (a *answer) WriteHeader(status int) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	a.begin(status)
-}
-
-// begin writes the status and the headers, once.
-func (a *answer) begin(status int) {
-	if a.expired || a.status != 0 {
+	event, err := eventAhead(made.request)
+	if err != nil {
+		Fail(w, err)
 		return
 	}
-	header := a.to.Header()
-	maps.Copy(header, a.header)
-	if status >= 200 {
-		a.status = status
-	}
-	a.to.WriteHeader(status)
-}
-
-func (a *answer) Write(text []byte) (int, error) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if a.expired {
-		return 0, http.ErrHandlerTimeout
-	}
-	a.begin(http.StatusOK)
-	n, err := a.to.Write(text)
-	a.size += int64(n)
-	return n, err
-}
-
-func (a *answer) Flush() {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if a.expired {
-		return
-	}
-	a.begin(http.StatusOK)
-	if flusher, ok := a.to.(http.Flusher); ok {
-		flusher.Flush()
-	}
-}
-
-func (a *answer) fail(err error) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	a.err = err
-}
-
-// end is the end of a handler that has returned.
-func (a *answer) end() {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	a.begin(http.StatusOK)
-}
-
-func (a *answer) abort() {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	a.broken = !a.expired
-}
-
-// refuse answers for a handler that has not begun to. It is false when that has.
-func (a *answer) refuse(status int, text string) bool {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if a.status != 0 {
-		return false
-	}
-	a.header = http.Header{"Content-Type": {"text/plain; charset=utf-8"}}
-	a.begin(status)
-	n, _ := a.to.Write([]byte(text)) // who has asked may be gone
-	a.size = int64(n)
-	return true
-}
-
-// expire answers for a handler that takes too long.
-func (a *answer) expire() {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	defer func() { a.expired = true }()
-	if a.status != 0 {
-		a.broken = true
-		return
-	}
-	a.status = http.StatusRequestTimeout
-	header := a.to.Header()
-	header.Set("Connection", "close")
-	header.Set("Content-Type", "text/plain; charset=utf-8")
-	a.to.WriteHeader(http.StatusRequestTimeout)
-	_, _ = a.to.Write([]byte("Timeout while processing the function")) // who has asked may be gone
+	made.event = event
+	d.handle(w, made.request)
 }

@@ -85,6 +85,7 @@ func (d *dispatcher) drain(server *http.Server, listener io.Closer, open *connec
 	}
 	// A call that hangs has been answered: it keeps nothing open.
 	_ = server.Shutdown(context.Background())
+	d.upgraded.end(settings.timeout)
 }
 
 // tellPort writes the port to the process that started the server.

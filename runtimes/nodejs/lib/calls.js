@@ -17,6 +17,7 @@ class Call {
     this.invoked = 0;
     this.error = undefined;
     this.trace = undefined;
+    this.sender = 0;
     this.older = undefined;
     this.newer = undefined;
   }
@@ -34,15 +35,17 @@ class List {
     this.#newest = call;
   }
 
+  // delete is false for a call that has left.
   delete(call) {
     const { older, newer } = call;
     if (older !== undefined) older.newer = newer;
     else if (this.#oldest === call) this.#oldest = newer;
-    else return;
+    else return false;
     if (newer !== undefined) newer.older = older;
     else this.#newest = older;
     call.older = undefined;
     call.newer = undefined;
+    return true;
   }
 
   *[Symbol.iterator]() {
@@ -55,13 +58,15 @@ class List {
 }
 
 const CALL = Symbol('call');
+const WATCHED = Symbol('watched');
 
 class Calls {
   #underWay = new List();
   #limitMs;
   #ended;
 
-  // expire(call) is called for a call that is silent for too long, ended(call, now) for every call when its response is closed.
+  // expire(call) is called for a call that is silent for too long, ended(call, now) once for every call when its response is
+  // closed.
   constructor(limitSeconds, { expire, ended }) {
     this.#limitMs = Math.min(Math.max(Math.ceil(limitSeconds * 1000), 1), MAX_TIMER_MS);
     this.#ended = ended;
@@ -83,6 +88,7 @@ class Calls {
     // The socket's timer signals the response that it is writing. It ends with that: the next request has none at first.
     res.on('timeout', this.onTimeout);
     req.socket.setTimeout(this.#limitMs);
+    if (res.socket === null) this.#watch(req.socket);
     return call;
   }
 
@@ -94,9 +100,17 @@ class Calls {
     return this.#underWay[Symbol.iterator]();
   }
 
+  // A response that waits for an earlier one of its connection does not see that end.
+  #watch(socket) {
+    if (socket[WATCHED]) return;
+    socket[WATCHED] = true;
+    socket.once('close', () => {
+      for (const call of this) if (call.req.socket === socket) this.#end(call);
+    });
+  }
+
   #end(call) {
-    this.#underWay.delete(call);
-    this.#ended(call, performance.now());
+    if (this.#underWay.delete(call)) this.#ended(call, performance.now());
   }
 }
 

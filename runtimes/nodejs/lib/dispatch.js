@@ -3,6 +3,7 @@
 
 const { hasBody, parser } = require('./body.js');
 const { Calls } = require('./calls.js');
+const { Load } = require('./load.js');
 const { createMessages } = require('./messages.js');
 const { preflight, sendError, sendStatus, sendTimeout } = require('./respond.js');
 
@@ -11,7 +12,7 @@ function pathOf(url) {
   return query < 0 ? url : url.slice(0, query);
 }
 
-function createReserved(metrics) {
+function createReserved(metrics, load) {
   return {
     '/healthz': (req, res) => {
       res.setHeader('Content-Type', 'text/plain; charset=utf-8');
@@ -29,6 +30,11 @@ function createReserved(metrics) {
         },
         (error) => sendError(res, error),
       );
+    },
+    '/.well-known/rouse/load': (req, res) => {
+      res.setHeader('Content-Type', 'application/json');
+      res.setHeader('Cache-Control', 'no-store');
+      res.end(load.text());
     },
   };
 }
@@ -52,7 +58,8 @@ class Dispatcher {
   constructor({ invoke, config, metrics, tracing, log }) {
     this.#invoke = invoke;
     this.#parse = parser(config.bodyLimitMb);
-    this.#reserved = Object.assign(Object.create(null), createReserved(metrics));
+    this.load = new Load();
+    this.#reserved = Object.assign(Object.create(null), createReserved(metrics, this.load));
     this.#metrics = metrics;
     this.#tracing = tracing;
     this.#log = log;
@@ -80,6 +87,7 @@ class Dispatcher {
         return;
       }
     }
+    this.load.received();
     if (this.#log !== undefined) this.#log(req, res);
     res.setHeader('Access-Control-Allow-Origin', '*');
     if (method === 'OPTIONS') {
@@ -91,6 +99,7 @@ class Dispatcher {
 
   #call(call) {
     const { req, res } = call;
+    call.sender = this.load.begin(req);
     call.trace = this.#tracing.begin(req);
     if (!hasBody(req)) {
       this.#run(call);
@@ -135,6 +144,7 @@ class Dispatcher {
   }
 
   #ended(call, now) {
+    this.load.end(call.sender);
     if (call.invoked !== 0) this.#metrics.ended(now - call.invoked, call.error !== undefined);
     if (call.trace !== undefined) call.trace.end(call.res.statusCode, call.error);
   }

@@ -103,6 +103,7 @@ class Server {
     const dispatcher = this.#createDispatcher(main);
     const server = http.createServer({ keepAliveTimeout: KEEP_ALIVE_MS, ...dispatcher.messages }, dispatcher.listener);
     drain.attach(server, dispatcher, () => this.#tracing.flush());
+    dispatcher.load.watch(server);
     server.on('error', (error) => this.#fail(`cannot listen on ${host}:${port}: ${error.message}`));
     server.listen(port, host, () => {
       console.log(`listening on ${host}:${server.address().port}`);

@@ -5,8 +5,9 @@ const assert = require('node:assert/strict');
 const fs = require('node:fs');
 const path = require('node:path');
 const { describe, it } = require('node:test');
+const { setTimeout: sleep } = require('node:timers/promises');
 const { checkSpans, withCollector } = require('./collector.js');
-const { contract, readHandler, withPublisher, withServer } = require('./server.js');
+const { START_TIMEOUT_MS, contract, readHandler, withPublisher, withServer } = require('./server.js');
 
 const readCases = (file) => JSON.parse(fs.readFileSync(path.join(contract, file)));
 
@@ -64,11 +65,25 @@ async function run(test, variant) {
 async function ask(test, variant, extra, finish = async () => {}) {
   await withServer(setup(variant, test.handler, extra), async (server) => {
     await server.listening();
-    for (const { request, response } of [test, ...(test.then ?? [])]) {
-      check(await server.request(request), response, variant);
-    }
+    const held = (test.held ?? []).map(({ request, response }) => ({ end: server.hold(request), response }));
+    await askOne(server, test, variant);
+    for (const { end, response } of held) check(await end(), response, variant);
+    for (const step of test.then ?? []) await askOne(server, step, variant);
     await finish(server);
   });
+}
+
+async function askOne(server, { request, response, eventually }, variant) {
+  for (const deadline = Date.now() + (eventually ? START_TIMEOUT_MS : 0); ;) {
+    const answer = await server.request(request);
+    try {
+      check(answer, response, variant);
+      return;
+    } catch (error) {
+      if (Date.now() >= deadline) throw error;
+    }
+    await sleep(10);
+  }
 }
 
 // The end of a server sends the spans that it has.

@@ -26,16 +26,32 @@ const encode = (source) => zlib.gzipSync(source).toString('base64');
 
 const readHandler = (handler, file) => fs.readFileSync(path.join(contract, 'handlers', handler, file));
 
+async function answerTo(request) {
+  const [response] = await once(request, 'response');
+  let text = '';
+  for await (const chunk of response.setEncoding('utf8')) text += chunk;
+  return { status: response.statusCode, headers: response.headers, text };
+}
+
 async function sendTo(port, { method, path: target, headers, body, bodyLength, agent }) {
   const content = bodyLength ? Buffer.alloc(bodyLength, 'x') : body;
   const options = { host: '127.0.0.1', port, method, path: target, agent, headers: { ...headers } };
   if (content !== undefined) options.headers['content-length'] = Buffer.byteLength(content);
   const request = http.request(options);
   request.end(content);
-  const [response] = await once(request, 'response');
-  let text = '';
-  for await (const chunk of response.setEncoding('utf8')) text += chunk;
-  return { status: response.statusCode, headers: response.headers, text };
+  return answerTo(request);
+}
+
+// hold sends a request but for the last byte of its body, and returns what sends that, too, and reads the answer.
+function hold(port, { method, path: target, headers, body }) {
+  const content = Buffer.from(body);
+  const request = http.request({ host: '127.0.0.1', port, method, path: target, headers: { ...headers, 'content-length': content.length } });
+  request.flushHeaders();
+  request.write(content.subarray(0, -1));
+  return () => {
+    request.end(content.subarray(-1));
+    return answerTo(request);
+  };
 }
 
 // Server is one running server; its port is known once `listening` has resolved.
@@ -90,6 +106,10 @@ class Server {
     return sendTo(this.port, request);
   }
 
+  hold(request) {
+    return hold(this.port, request);
+  }
+
   terminationMessage() {
     return fs.readFileSync(this.terminationLog, 'utf8');
   }
@@ -131,4 +151,4 @@ async function withPublisher(status, use, answer = {}) {
   }
 }
 
-module.exports = { app, contract, encode, image, readHandler, root, sendTo, withPublisher, withServer };
+module.exports = { START_TIMEOUT_MS, app, contract, encode, image, readHandler, root, sendTo, withPublisher, withServer };

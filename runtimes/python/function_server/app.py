@@ -5,7 +5,8 @@ import time
 
 from . import accesslog, board, current, metrics, plain
 
-RESERVED = ("/healthz", "/metrics", "/favicon.ico")
+LOAD_PATH = "/.well-known/rouse/load"
+RESERVED = ("/healthz", "/metrics", LOAD_PATH, "/favicon.ico")
 RESERVED_METHODS = ("GET", "HEAD")
 METHODS = {method: index for index, method in enumerate(board.METHODS)}
 ALLOWED = [("Allow", ", ".join(METHODS)), ("Content-Length", "0")]
@@ -99,4 +100,7 @@ class Application:
             self._slot.beat()
             content_type, body = metrics.render(self._board, environ)
             return plain.respond(environ, start_response, 200, content_type, body)
+        if path == LOAD_PATH:
+            body = b'{"requests":%d,"running":%d,"viaGateway":%d,"viaEventbridge":%d}' % self._board.load()
+            return plain.respond(environ, start_response, 200, "application/json", body, ("Cache-Control", "no-store"))
         return plain.respond(environ, start_response, 204, None, b"")

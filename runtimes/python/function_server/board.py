@@ -1,7 +1,7 @@
 """Memory that all processes of the server share: each worker writes its own slot, every process reads all.
 
 It shows the supervisor whether a worker serves and is alive, and adds up the
-Function's metrics, whichever worker is asked for them.
+Function's metrics and its load, whichever worker is asked for them.
 """
 
 import gc
@@ -11,12 +11,13 @@ import signal
 import time
 
 STARTING, SERVING, RETIRING = 0.0, 1.0, 2.0
+OTHER, GATEWAY, EVENTBRIDGE = range(3)  # who sends requests
 METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
 BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.075, 0.1, 0.25, 0.5, 0.75, 1.0, 2.5, 5.0, 7.5, 10.0, float("inf"))
 GC_KEYS = ("collected", "uncollectable", "collections")
 GENERATIONS = 3
 
-_STATE, _HEARTBEAT, _PID, _GC = 0, 1, 2, 3
+_STATE, _HEARTBEAT, _PID, _REQUESTS, _RUNNING, _GC = 0, 1, 2, 3, 4, 7
 _METHODS = _GC + GENERATIONS * len(GC_KEYS)
 _CALLS, _FAILURES, _CREATED, _SUM, _BUCKETS = range(5)
 _PER_METHOD = _BUCKETS + len(BUCKETS)
@@ -34,6 +35,15 @@ class Board:
     def processes(self):
         """Give the ids of the supervisor and of the workers that run."""
         return [self.supervisor, *(slot.pid for slot in self.slots if slot.pid)]
+
+    def serving(self):
+        """Give the slots of the workers that serve."""
+        return [slot for slot in self.slots if slot.pid and slot.state == SERVING]
+
+    def load(self):
+        """Give how many requests have come, are under way, and of these by a gateway and by the bridge."""
+        requests, *running = (sum(column) for column in zip(*(slot.load for slot in self.slots), strict=True))
+        return requests, sum(running), running[GATEWAY], running[EVENTBRIDGE]
 
     def methods(self):
         """Give, for each method in use: calls, failures, time of the first, seconds in all, counts by bucket."""
@@ -90,6 +100,31 @@ class Slot:
     @pid.setter
     def pid(self, value):
         self.numbers[_PID] = value
+
+    def vacate(self):
+        """Note that the worker has ended, and what it was doing with it."""
+        self.pid = 0
+        for index in range(_RUNNING, _GC):
+            self.numbers[index] = 0
+
+    @property
+    def load(self):
+        """How many requests have come, and how many of each sender are under way, as a list."""
+        return self.numbers[_REQUESTS:_GC].tolist()
+
+    @property
+    def running(self):
+        """How many requests are under way."""
+        return sum(self.numbers[_RUNNING:_GC])
+
+    def begin(self, sender):
+        """Add a request that has come; not safe for threads."""
+        self.numbers[_REQUESTS] += 1
+        self.numbers[_RUNNING + sender] += 1
+
+    def end(self, sender):
+        """Take away one that is under way; not safe for threads."""
+        self.numbers[_RUNNING + sender] -= 1
 
     def method(self, index):
         """Give the numbers of a method as a list."""

@@ -33,8 +33,9 @@ class Expiry:
         """End what is due."""
         if self._server.calls:
             limit = time.perf_counter() - self._timeout
-            for call, (thread, channel) in list(self._server.calls.items()):
+            for call, (thread, channel, request) in list(self._server.calls.items()):
                 if call.start < limit and self._server.calls.pop(call, None):
+                    self._server.load.end(request)
                     self._expire(call, thread, channel)
         if self._lost:
             self._interrupt_again()

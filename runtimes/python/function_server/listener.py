@@ -19,6 +19,7 @@ from waitress.task import WSGITask
 
 from . import app, board, current
 from .expiry import Expiry
+from .load import Load, Request
 from .threads import Pool
 
 TICK_SECONDS = 1
@@ -66,6 +67,7 @@ class Channel(HTTPChannel):
     """One connection."""
 
     task_class = Task
+    parser_class = Request
     call = None
     answered = False
     refused = False
@@ -74,17 +76,32 @@ class Channel(HTTPChannel):
     def service(self):
         """Call the handler; runs in a thread of a pool."""
         self.answered = False
-        self.refused = self.requests[0].error is not None
+        request = self.requests[0]
+        self.refused = request.error is not None
         self.call = call = current.Call()
         current.begin(call)
         calls = self.server.calls
-        calls[call] = (current_thread(), self)
+        calls[call] = (current_thread(), self, request)
         try:
             super().service()
         finally:
             # The thread that removes the call ends it: this one, or the one that answers for it.
             if calls.pop(call, None) is None:
                 raise current.Expired
+            self.server.load.end(request)
+
+    def received(self, data):
+        """Take what has come; a request is under way from the end of its header on, in its turn."""
+        taken = super().received(data)
+        if self.request is not None and self.request.headers_finished and not self.requests:
+            self.server.begin(self.request)
+        return taken
+
+    def del_channel(self, map=None):
+        """Leave the server, and end the request of which the rest does not come."""
+        if self.request is not None:
+            self.server.load.end(self.request)
+        super().del_channel(map)
 
     def write_soon(self, data):
         """Take bytes of the handler's answer."""
@@ -129,23 +146,33 @@ class Server(TcpWSGIServer):
     channel_class = Channel
     accepting_closed = False
 
-    def setup(self, config, slot):
+    def setup(self, config, shared, slot):
         """Add what waitress has no setting for."""
         self.calls = {}
         self.slot = slot
+        self.load = Load(shared, slot)
         self.several = config.processes > 1
         self.own = Pool(1)
         self.expiry = Expiry(self, config)
 
     def add_task(self, channel):
         """Have a request served; the server's own paths do not wait for handlers."""
-        request = channel.requests[0]
-        own = request.path in app.RESERVED and request.command in app.RESERVED_METHODS
+        own = self.begin(channel.requests[0])
         (self.own if own else self.task_dispatcher).add_task(channel)
 
+    def begin(self, request):
+        """Tell whether a request is for one of the server's own paths; all others count as under way."""
+        own = request.path in app.RESERVED and request.command in app.RESERVED_METHODS
+        if not own:
+            self.load.begin(request)
+        return own
+
     def readable(self):
-        """Leave new connections to other workers while all threads are busy."""
-        return super().readable() and not (self.several and self.task_dispatcher.full())
+        """Leave new connections to workers that have less to do while all threads are busy.
+
+        When all workers are busy, the server's own paths are still answered, and requests count that wait.
+        """
+        return super().readable() and not (self.several and self.task_dispatcher.full() and not self.load.is_least())
 
     def serve(self, stopped):
         """Serve until stopped() is true; then accept no more, finish what is busy, and return."""
@@ -176,7 +203,7 @@ class Server(TcpWSGIServer):
         return not self.active_channels
 
 
-def create(application, config, bound, slot):
+def create(application, config, bound, shared, slot):
     """Listen on a bound socket."""
     # A short queue is normal, and no reason for a warning per request.
     logging.getLogger("waitress.queue").setLevel(logging.ERROR)
@@ -198,6 +225,6 @@ def create(application, config, bound, slot):
     server = Server(
         application, _start=False, _sock=bound, dispatcher=pool, adj=settings, sockinfo=address, bind_socket=False
     )
-    server.setup(config, slot)
+    server.setup(config, shared, slot)
     server.accept_connections()
     return server

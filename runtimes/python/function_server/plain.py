@@ -10,9 +10,9 @@ TEXT = "text/plain; charset=utf-8"
 PHRASES = {200: "OK", 204: "No Content", 400: "Bad Request", 500: "Internal Server Error"}
 
 
-def respond(environ, start_response, status, content_type, body):
-    """Send one complete answer."""
-    headers = [("Content-Length", str(len(body)))]
+def respond(environ, start_response, status, content_type, body, *more):
+    """Send one complete answer; more are headers."""
+    headers = [("Content-Length", str(len(body))), *more]
     if content_type:
         headers.append(("Content-Type", content_type))
     start_response(f"{status} {PHRASES[status]}", headers)

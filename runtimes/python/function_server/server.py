@@ -45,7 +45,7 @@ def _work(config, bound, shared, slot, first):
         failure.report(failure.describe(error), config.termination_log)
         return 1
     traces.join_library()
-    server = listener.create(application, config, bound, slot)
+    server = listener.create(application, config, bound, shared, slot)
     stop.attach(server.pull_trigger)
     if first:
         print(f"listening on {config.host}:{server.effective_port}", flush=True)

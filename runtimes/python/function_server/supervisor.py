@@ -99,7 +99,7 @@ class Supervisor:
             worker = self._workers.pop(pid, None)
             if worker is None:
                 continue
-            worker.slot.pid = 0
+            worker.slot.vacate()
             os.close(worker.rope)
             if not self._stopping and not worker.retired:
                 code = self._judge(worker, os.waitstatus_to_exitcode(status)) or code

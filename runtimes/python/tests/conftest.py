@@ -103,10 +103,22 @@ class Server:
         if connection.sock is None:
             connection.connect()
         connection.request(method, path, body.encode() if body is not None else None, headers or {})
-        response = connection.getresponse()
-        return Answer(
-            response.status, {key.lower(): value for key, value in response.getheaders()}, response.read().decode()
-        )
+        return Answer(connection.getresponse())
+
+    def hold(self, method, path, headers, body):
+        """Send a request but for the last byte of its body; gives what sends that, too, and reads the answer."""
+        content = body.encode()
+        connection = self.connect()
+        connection.putrequest(method, path)
+        for name, value in {**headers, "Content-Length": str(len(content))}.items():
+            connection.putheader(name, value)
+        connection.endheaders(content[:-1])
+
+        def finish():
+            connection.send(content[-1:])
+            return Answer(connection.getresponse())
+
+        return finish
 
     def exit_code(self):
         """Wait for the end of the process."""
@@ -127,10 +139,10 @@ def wait_for(condition, seconds=60):
 class Answer:
     """Status, headers with lower-case names, and text of a response."""
 
-    def __init__(self, status, headers, text):
-        self.status = status
-        self.headers = headers
-        self.text = text
+    def __init__(self, response):
+        self.status = response.status
+        self.headers = {key.lower(): value for key, value in response.getheaders()}
+        self.text = response.read().decode()
 
 
 @pytest.fixture

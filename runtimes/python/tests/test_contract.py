@@ -1,13 +1,15 @@
 """Drives both Python APIs through the cases that all runtimes share."""
 
+import contextlib
 import json
 import re
 import signal
 import threading
+import time
 from datetime import datetime
 
 import pytest
-from conftest import CASES, attributes, read_handler
+from conftest import CASES, START_TIMEOUT, attributes, read_handler
 
 VARIANTS = {name: variant for name, variant in CASES["variants"].items() if name.startswith("python-")}
 KINDS = {2: "server", 3: "client"}
@@ -44,8 +46,12 @@ def test_request(case, variant, start, publisher, recorder):
     if collector is not None:
         environment["TRACE_COLLECTOR_ENDPOINT"] = collector.address + "/v1/traces"
     server = start(case["handler"], **environment).listening()
-    for step in [case, *case.get("then", [])]:
-        check(server.request(**step["request"]), step["response"], variant)
+    held = [(server.hold(**step["request"]), step["response"]) for step in case.get("held", [])]
+    ask(server, case, variant)
+    for finish, want in held:
+        check(finish(), want, variant)
+    for step in case.get("then", []):
+        ask(server, step, variant)
     if "emitted" in case:
         check_emitted(publisher.events, case["emitted"])
     if "emittedHeaders" in case:
@@ -54,6 +60,22 @@ def test_request(case, variant, start, publisher, recorder):
         server.process.send_signal(signal.SIGTERM)  # the end of a server sends the spans that it has
         assert server.exit_code() == 0
         check_spans(collector.spans(), case["spans"])
+
+
+def ask(server, step, variant):
+    def asked():
+        check(server.request(**step["request"]), step["response"], variant)
+
+    if not step.get("eventually"):
+        asked()
+        return
+    deadline = time.monotonic() + START_TIMEOUT
+    while time.monotonic() < deadline:
+        with contextlib.suppress(AssertionError):
+            asked()
+            return
+        time.sleep(0.01)
+    asked()
 
 
 def check(answer, want, variant):
