@@ -1,0 +1,17 @@
+package v2
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+// GroupVersion is the API group and version of this package.
+var GroupVersion = schema.GroupVersion{Group: "gateway.kyma-project.io", Version: "v2"}
+
+// AddToScheme registers the types of this package.
+func AddToScheme(scheme *runtime.Scheme) error {
+	scheme.AddKnownTypes(GroupVersion, &APIRule{}, &APIRuleList{})
+	metav1.AddToGroupVersion(scheme, GroupVersion)
+	return nil
+}

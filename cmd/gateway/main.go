@@ -1,0 +1,53 @@
+// Command gateway answers the HTTP requests of Functions that sleep: it holds them until a pod takes connections.
+package main
+
+import (
+	"context"
+	"os"
+
+	"github.com/go-logr/logr"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/rouse-run/rouse/api/serverless/v1alpha2"
+	"github.com/rouse-run/rouse/gateway"
+	"github.com/rouse-run/rouse/gateway/conditions"
+	"github.com/rouse-run/rouse/internal/daemon"
+	"github.com/rouse-run/rouse/internal/exposure"
+	"github.com/rouse-run/rouse/internal/kube"
+	"github.com/rouse-run/rouse/internal/kube/exposures"
+	"github.com/rouse-run/rouse/internal/kube/watch"
+)
+
+func main() {
+	o := options{gateway: gateway.DefaultOptions()}
+	os.Exit(daemon.Main("gateway", os.Args[1:], &o, func(ctx context.Context, log logr.Logger) error { return run(ctx, &o, log) }))
+}
+
+func run(ctx context.Context, o *options, log logr.Logger) error {
+	if err := o.readAuthorizers(); err != nil {
+		return err
+	}
+	functions := map[client.Object]cache.ByObject{&v1alpha2.Function{}: {Transform: conditions.Transform}}
+	objects, err := kube.NewCache(log, functions, exposures.CacheObjects(o.apiRules))
+	if err != nil {
+		return err
+	}
+	known := conditions.New(objects)
+	if err := known.Watch(ctx); err != nil {
+		return err
+	}
+	deps := gateway.Deps{
+		Listings:  watch.NewListings(objects),
+		Endpoints: watch.NewEndpoints(objects),
+		Functions: known,
+		Registry:  daemon.NewRegistry(),
+		Log:       log,
+	}
+	if o.apiRules.Enabled {
+		deps.Exposures = func(ctx context.Context, apply func([]exposure.Exposure)) error {
+			return exposures.Watch(ctx, objects, o.apiRules, apply)
+		}
+	}
+	return daemon.RunOn(ctx, gateway.New(deps, o.gateway).Run, objects.Start)
+}

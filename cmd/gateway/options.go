@@ -1,0 +1,48 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+
+	"github.com/spf13/pflag"
+
+	"github.com/rouse-run/rouse/gateway"
+	"github.com/rouse-run/rouse/gateway/expose"
+	"github.com/rouse-run/rouse/internal/kube/exposures"
+)
+
+type options struct {
+	gateway         gateway.Options
+	apiRules        exposures.Settings
+	authorizersFile string
+}
+
+// BindFlags implements daemon.Options.
+func (o *options) BindFlags(fs *pflag.FlagSet) {
+	o.gateway.BindFlags(fs)
+	o.apiRules.BindFlags(fs)
+	fs.StringVar(&o.authorizersFile, "authorizers-file", o.authorizersFile, "list of the authorizers that extAuth of APIRules may name, as JSON")
+}
+
+// Validate implements daemon.Options.
+func (o *options) Validate() error { return errors.Join(o.gateway.Validate(), o.apiRules.Validate()) }
+
+// readAuthorizers makes those of the file known.
+func (o *options) readAuthorizers() error {
+	if o.authorizersFile == "" {
+		return nil
+	}
+	text, err := os.ReadFile(o.authorizersFile)
+	if err != nil {
+		return fmt.Errorf("--authorizers-file: %w", err)
+	}
+	if o.gateway.Expose.Authorizers, err = expose.ParseAuthorizers(text); err != nil {
+		return fmt.Errorf("--authorizers-file: %w", err)
+	}
+	o.apiRules.Authorizers = map[string]bool{}
+	for i := range o.gateway.Expose.Authorizers {
+		o.apiRules.Authorizers[o.gateway.Expose.Authorizers[i].Name] = true
+	}
+	return nil
+}

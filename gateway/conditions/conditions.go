@@ -1,0 +1,91 @@
+package conditions
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/rouse-run/rouse/api/serverless/v1alpha2"
+	"github.com/rouse-run/rouse/gateway/activate"
+	"github.com/rouse-run/rouse/internal/workload"
+)
+
+// Conditions are those of all Functions of a cache.
+type Conditions struct{ cache cache.Cache }
+
+// New reads Functions from c, which has them as Transform leaves them.
+func New(c cache.Cache) *Conditions { return &Conditions{cache: c} }
+
+// Transform leaves of a Function what Condition reads: sources of thousands of them would be megabytes.
+func Transform(object any) (any, error) {
+	fn, ok := object.(*v1alpha2.Function)
+	if !ok {
+		return object, nil
+	}
+	kept := &v1alpha2.Function{
+		TypeMeta:   fn.TypeMeta,
+		ObjectMeta: metav1.ObjectMeta{Namespace: fn.Namespace, Name: fn.Name, UID: fn.UID, ResourceVersion: fn.ResourceVersion},
+	}
+	if wait, ok := fn.Annotations[v1alpha2.AnnotationHTTPWait]; ok {
+		kept.Annotations = map[string]string{v1alpha2.AnnotationHTTPWait: wait}
+	}
+	for _, condition := range fn.Status.Conditions {
+		condition.Message = ""
+		kept.Status.Conditions = append(kept.Status.Conditions, condition)
+	}
+	return kept, nil
+}
+
+// Watch has the cache follow the Functions from when it starts, so that no request waits for the first list of them.
+func (c *Conditions) Watch(ctx context.Context) error {
+	if _, err := c.cache.GetInformer(ctx, &v1alpha2.Function{}, cache.BlockUntilSynced(false)); err != nil {
+		return fmt.Errorf("watch Functions: %w", err)
+	}
+	return nil
+}
+
+// Condition implements activate.Functions. Of a Function that is not known nothing is.
+func (c *Conditions) Condition(name types.NamespacedName) activate.Condition {
+	var fn v1alpha2.Function
+	if err := c.cache.Get(context.Background(), name, &fn, client.UnsafeDisableDeepCopy); err != nil {
+		return activate.Condition{}
+	}
+	return conditionOf(&fn)
+}
+
+// conditionOf distinguishes a Function that cannot start from one that takes its time. An earlier version that runs, or sleeps,
+// serves while a build of a new one fails.
+func conditionOf(fn *v1alpha2.Function) activate.Condition {
+	var known activate.Condition
+	if tuning, err := workload.TuningOf(fn.Annotations, workload.Tuning{}); err == nil {
+		known.Wait = time.Duration(tuning.HTTPWaitSeconds) * time.Second
+	}
+	running := meta.FindStatusCondition(fn.Status.Conditions, v1alpha2.ConditionRunning)
+	if running != nil && running.Status == metav1.ConditionTrue {
+		return known
+	}
+	if running != nil && running.Reason == v1alpha2.ReasonHandlerFailed {
+		known.Broken = brokenBy(v1alpha2.ReasonHandlerFailed)
+		return known
+	}
+	for _, kind := range []string{v1alpha2.ConditionConfigurationReady, v1alpha2.ConditionBuildReady} {
+		condition := meta.FindStatusCondition(fn.Status.Conditions, kind)
+		if condition != nil && condition.Status == metav1.ConditionFalse {
+			known.Broken = brokenBy(condition.Reason)
+			return known
+		}
+	}
+	if running != nil {
+		known.Reason = running.Reason
+	}
+	return known
+}
+
+// brokenBy is what callers may read: the code of a reason, and none of its text, which quotes the Function's code.
+func brokenBy(reason string) string { return reason + "; its status says why" }

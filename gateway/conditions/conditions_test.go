@@ -1,0 +1,85 @@
+package conditions
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/rouse-run/rouse/api/serverless/v1alpha2"
+	"github.com/rouse-run/rouse/gateway/activate"
+)
+
+func function(conditions ...metav1.Condition) *v1alpha2.Function {
+	fn := &v1alpha2.Function{}
+	fn.Name, fn.Namespace = "price", "shop"
+	fn.Status.Conditions = conditions
+	return fn
+}
+
+func condition(kind string, status metav1.ConditionStatus, reason string) metav1.Condition {
+	return metav1.Condition{Type: kind, Status: status, Reason: reason, Message: "Error: at /secret/path.js:3"}
+}
+
+func TestWhatActivatorsLearnFromAStatus(t *testing.T) {
+	t.Parallel()
+	runs := condition(v1alpha2.ConditionRunning, metav1.ConditionTrue, v1alpha2.ReasonDeploymentReady)
+	buildFailed := condition(v1alpha2.ConditionBuildReady, metav1.ConditionFalse, v1alpha2.ReasonJobFailed)
+	for name, tc := range map[string]struct {
+		fn   *v1alpha2.Function
+		want activate.Condition
+	}{
+		"nothing yet":        {function(), activate.Condition{}},
+		"it runs, or sleeps": {function(runs), activate.Condition{}},
+		"its handler does not load": {
+			function(condition(v1alpha2.ConditionRunning, metav1.ConditionFalse, v1alpha2.ReasonHandlerFailed)),
+			activate.Condition{Broken: "HandlerFailed; its status says why"},
+		},
+		"its first build failed": {
+			function(condition(v1alpha2.ConditionRunning, metav1.ConditionUnknown, v1alpha2.ReasonDeploymentWaiting), buildFailed),
+			activate.Condition{Broken: "JobFailed; its status says why"},
+		},
+		"a build failed, and the version before serves": {function(runs, buildFailed), activate.Condition{}},
+		"its spec is wrong": {
+			function(condition(v1alpha2.ConditionConfigurationReady, metav1.ConditionFalse, v1alpha2.ReasonInvalidSpec)),
+			activate.Condition{Broken: "InvalidFunctionSpec; its status says why"},
+		},
+		"it takes its time": {
+			function(condition(v1alpha2.ConditionRunning, metav1.ConditionUnknown, v1alpha2.ReasonMinReplicasNotAvailable)),
+			activate.Condition{Reason: "MinReplicasNotAvailable"},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			got := conditionOf(tc.fn)
+			got.Wait = 0
+			require.Equal(t, tc.want, got)
+		})
+	}
+}
+
+func TestAFunctionSaysHowLongItsRequestsMayWait(t *testing.T) {
+	t.Parallel()
+	fn := function()
+	fn.Annotations = map[string]string{v1alpha2.AnnotationHTTPWait: "5"}
+	require.Equal(t, 5*time.Second, conditionOf(fn).Wait)
+	fn.Annotations[v1alpha2.AnnotationHTTPWait] = "soon"
+	require.Zero(t, conditionOf(fn).Wait, "what is wrong does not count")
+}
+
+func TestTheCacheKeepsNoSourcesAndNoMessages(t *testing.T) {
+	t.Parallel()
+	fn := function(condition(v1alpha2.ConditionRunning, metav1.ConditionFalse, v1alpha2.ReasonHandlerFailed))
+	fn.Annotations = map[string]string{v1alpha2.AnnotationHTTPWait: "5", "other": "large"}
+	fn.Spec.Source.Inline = &v1alpha2.InlineSource{Source: "module.exports = 1"}
+	kept, err := Transform(fn)
+	require.NoError(t, err)
+	left, ok := kept.(*v1alpha2.Function)
+	require.True(t, ok)
+	require.Empty(t, left.Spec)
+	require.Equal(t, map[string]string{v1alpha2.AnnotationHTTPWait: "5"}, left.Annotations)
+	require.Equal(t, "price", left.Name)
+	require.Empty(t, left.Status.Conditions[0].Message)
+	require.Equal(t, conditionOf(fn), conditionOf(left))
+}

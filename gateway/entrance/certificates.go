@@ -1,0 +1,195 @@
+package entrance
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/go-logr/logr"
+)
+
+const (
+	// maxFolders bounds how many certificates there are.
+	maxFolders = 256
+	// maxFile bounds a file of one.
+	maxFile = 256 << 10
+)
+
+// certificate is what a folder has.
+type certificate struct {
+	folder   string
+	crt, key []byte // as they were read
+	pair     tls.Certificate
+	leaf     *x509.Certificate
+}
+
+// certificates are those of a folder of folders.
+type certificates struct {
+	dir     string
+	log     logr.Logger
+	current atomic.Pointer[table]
+	broken  map[string]string // why a folder was not read, by its name; of reload alone
+}
+
+func newCertificates(dir string, log logr.Logger) *certificates {
+	c := &certificates{dir: dir, log: log, broken: map[string]string{}}
+	c.current.Store(newTable(nil))
+	return c
+}
+
+func (c *certificates) all() []*certificate { return c.current.Load().all }
+
+// config asks for the certificate anew at each handshake.
+func (c *certificates) config() *tls.Config {
+	return &tls.Config{
+		MinVersion:     tls.VersionTLS12,
+		NextProtos:     []string{"h2", "http/1.1"},
+		GetCertificate: func(hello *tls.ClientHelloInfo) (*tls.Certificate, error) { return c.current.Load().find(hello) },
+	}
+}
+
+// follow reads the folders again and again until ctx ends. Kubelet swaps them as a whole.
+func (c *certificates) follow(ctx context.Context, pause time.Duration, failures interface{ Inc() }) {
+	ticker := time.NewTicker(pause)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+			c.reload(failures)
+		}
+	}
+}
+
+// reload takes what is whole. A folder that is broken leaves what it had before.
+func (c *certificates) reload(failures interface{ Inc() }) {
+	folders, err := folders(c.dir)
+	if err != nil {
+		c.note(c.dir, err, failures)
+		return
+	}
+	delete(c.broken, c.dir)
+	before := make(map[string]*certificate, len(folders))
+	for _, each := range c.all() {
+		before[each.folder] = each
+	}
+	all, changed := make([]*certificate, 0, len(folders)), false
+	seen := make(map[string]struct{}, len(folders))
+	for _, folder := range folders {
+		seen[folder] = struct{}{}
+		old := before[folder]
+		each, err := load(c.dir, folder, old)
+		if err != nil {
+			c.note(folder, err, failures)
+			each = old
+		} else {
+			delete(c.broken, folder)
+		}
+		if each != nil {
+			all = append(all, each)
+		}
+		if each != old {
+			changed = true
+			c.log.Info("certificate is served", "folder", folder, "names", each.leaf.DNSNames, "until", each.leaf.NotAfter)
+		}
+	}
+	for folder := range before {
+		if _, stays := seen[folder]; !stays {
+			changed = true
+			c.log.Info("certificate is gone", "folder", folder)
+		}
+	}
+	c.forget(seen)
+	if changed {
+		c.current.Store(newTable(all))
+	}
+}
+
+// note reports a folder that is broken once for each reason.
+func (c *certificates) note(folder string, err error, failures interface{ Inc() }) {
+	if c.broken[folder] == err.Error() {
+		return
+	}
+	c.broken[folder] = err.Error()
+	failures.Inc()
+	c.log.Error(err, "certificate cannot be read", "folder", folder)
+}
+
+func (c *certificates) forget(seen map[string]struct{}) {
+	for folder := range c.broken {
+		if _, stays := seen[folder]; !stays && folder != c.dir {
+			delete(c.broken, folder)
+		}
+	}
+}
+
+// folders are those that have a certificate, in the order of their names. Those of kubelet's own begin with two dots.
+func folders(dir string) ([]string, error) {
+	entries, err := os.ReadDir(dir)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil, nil // no Secret is there
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read the folder of certificates: %w", err)
+	}
+	var found []string
+	for _, entry := range entries {
+		name := entry.Name()
+		if strings.HasPrefix(name, ".") {
+			continue
+		}
+		if info, err := os.Stat(filepath.Join(dir, name)); err != nil || !info.IsDir() { // of a projected volume it is a link
+			continue
+		}
+		if found = append(found, name); len(found) == maxFolders {
+			break
+		}
+	}
+	return found, nil
+}
+
+// load returns old when nothing has changed.
+func load(dir, folder string, old *certificate) (*certificate, error) {
+	crt, err := read(filepath.Join(dir, folder, "tls.crt"))
+	if err != nil {
+		return nil, err
+	}
+	key, err := read(filepath.Join(dir, folder, "tls.key"))
+	if err != nil {
+		return nil, err
+	}
+	if old != nil && bytes.Equal(crt, old.crt) && bytes.Equal(key, old.key) {
+		return old, nil
+	}
+	pair, err := tls.X509KeyPair(crt, key)
+	if err != nil {
+		return nil, fmt.Errorf("tls.crt and tls.key are no pair in PEM: %w", err)
+	}
+	return &certificate{folder: folder, crt: crt, key: key, pair: pair, leaf: pair.Leaf}, nil
+}
+
+func read(path string) ([]byte, error) {
+	file, err := os.Open(path) //nolint:gosec // the operator names the folder
+	if err != nil {
+		return nil, fmt.Errorf("the Secret has no %s: it must be of type kubernetes.io/tls", filepath.Base(path))
+	}
+	defer func() { _ = file.Close() }()
+	text, err := io.ReadAll(io.LimitReader(file, maxFile+1))
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("read %s: %w", filepath.Base(path), err)
+	case len(text) > maxFile:
+		return nil, fmt.Errorf("%s is larger than %d bytes", filepath.Base(path), maxFile)
+	}
+	return text, nil
+}

@@ -1,0 +1,185 @@
+package expose
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+
+	"github.com/rouse-run/rouse/gateway/forward"
+)
+
+const (
+	// checkHeaderBytes and checkBodyBytes bound the answer of an authorizer. A larger one denies.
+	checkHeaderBytes = 16 << 10
+	checkBodyBytes   = 64 << 10
+	// checkConnections is how many questions one authorizer gets at a time. Further ones wait, as long as each may take.
+	checkConnections = 256
+)
+
+var errNoAnswer = errors.New("it is no answer, or too large")
+
+// authorizer asks an Authorizer. It may be used by many at a time.
+type authorizer struct {
+	Authorizer
+
+	transport                                 *http.Transport
+	include, upstream, downstream, onlyOnDeny headerList
+}
+
+// authorizersOf makes those that ParseAuthorizers has accepted, by their names.
+func authorizersOf(all []Authorizer) map[string]*authorizer {
+	made := make(map[string]*authorizer, len(all))
+	for i := range all {
+		a := &authorizer{Authorizer: all[i], transport: &http.Transport{
+			DialContext:            (&net.Dialer{Timeout: all[i].timeout()}).DialContext, // it is the operator's: its address is not judged
+			DisableCompression:     true,
+			MaxConnsPerHost:        checkConnections,
+			MaxIdleConnsPerHost:    checkConnections,
+			IdleConnTimeout:        forward.IdleConnTimeout,
+			MaxResponseHeaderBytes: checkHeaderBytes,
+		}}
+		a.include, _ = newHeaderList(a.IncludeRequestHeadersInCheck)
+		a.upstream, _ = newHeaderList(a.HeadersToUpstreamOnAllow)
+		a.downstream, _ = newHeaderList(a.HeadersToDownstreamOnAllow)
+		a.onlyOnDeny, _ = newHeaderList(a.HeadersToDownstreamOnDeny)
+		made[a.Name] = a
+	}
+	return made
+}
+
+// admits decides whether a request may go on. It has answered one that may not.
+func (to *rule) admits(x *exchange, out *http.Request) bool {
+	for _, each := range to.authorizers {
+		if !each.admits(x, out) {
+			return false
+		}
+	}
+	if to.tokens == nil {
+		return true
+	}
+	result := to.tokens.Check(out)
+	if result.Allowed {
+		return true
+	}
+	x.outcome = denied
+	if result.Status == http.StatusUnauthorized {
+		x.outcome = unauthorized
+	}
+	result.Write(x.w)
+	return false
+}
+
+// admits asks the authorizer. What it does not allow in time, with 200, is denied.
+func (a *authorizer) admits(x *exchange, out *http.Request) bool {
+	ctx, cancel := context.WithTimeout(out.Context(), a.timeout())
+	defer cancel()
+	says, err := a.ask(ctx, out)
+	switch {
+	case err != nil || says.status >= http.StatusInternalServerError: // it is broken
+		x.refuse(denied, http.StatusForbidden, "")
+		return false
+	case says.status != http.StatusOK:
+		a.deny(x, says)
+		return false
+	}
+	a.change(x, out, says.header)
+	return true
+}
+
+// ruling is the answer of an authorizer.
+type ruling struct {
+	status int
+	header http.Header
+	text   []byte
+}
+
+// ask sends the head of a request. An answer that is not whole is an error.
+func (a *authorizer) ask(ctx context.Context, out *http.Request) (ruling, error) {
+	answer, err := a.transport.RoundTrip(a.question(out).WithContext(ctx))
+	if err != nil {
+		return ruling{}, err
+	}
+	defer func() { _ = answer.Body.Close() }()
+	if answer.StatusCode < http.StatusOK { // another protocol
+		return ruling{}, errNoAnswer
+	}
+	text, err := io.ReadAll(io.LimitReader(answer.Body, checkBodyBytes+1))
+	if len(text) > checkBodyBytes {
+		err = errNoAnswer
+	}
+	removeHops(answer.Header)
+	removeOwn(answer.Header)
+	return ruling{answer.StatusCode, answer.Header, text}, err
+}
+
+func (a *authorizer) question(out *http.Request) *http.Request {
+	header := http.Header{}
+	for name, values := range out.Header {
+		if (name == "Authorization" || a.include.has(name)) && !isFixed(name) {
+			header[name] = values
+		}
+	}
+	if a.include.has(headerForwardedFor) {
+		addHop(header, out.RemoteAddr)
+	}
+	for name, value := range a.IncludeAdditionalHeadersInCheck {
+		header.Set(name, value)
+	}
+	if header["User-Agent"] == nil {
+		header["User-Agent"] = nil // or net/http names itself
+	}
+	return &http.Request{
+		Method: out.Method, Host: out.Host, Header: header, URL: a.urlFor(out), Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
+	}
+}
+
+func (a *authorizer) urlFor(out *http.Request) *url.URL {
+	path := a.Path + out.URL.EscapedPath()
+	at := withPath(out.URL, path)
+	at.Scheme, at.Host = "http", a.address()
+	return at
+}
+
+// deny answers as the authorizer does.
+func (a *authorizer) deny(x *exchange, says ruling) {
+	x.outcome = denied
+	always := map[string]bool{"Content-Type": true, "Location": true, "Www-Authenticate": true}
+	for name, values := range says.header {
+		if len(a.HeadersToDownstreamOnDeny) == 0 || always[name] || a.onlyOnDeny.has(name) {
+			x.w.Header()[name] = values
+		}
+	}
+	for _, name := range fixed {
+		x.w.Header().Del(name)
+	}
+	x.w.WriteHeader(says.status)
+	_, _ = x.w.Write(says.text)
+}
+
+// change gives the backend and the caller what an authorizer that allows has for them.
+func (a *authorizer) change(x *exchange, out *http.Request, answer http.Header) {
+	a.forget(out.Header)
+	for name, values := range answer {
+		if a.upstream.has(name) && !isFixed(name) {
+			out.Header[name] = values
+		}
+		if a.downstream.has(name) && !isFixed(name) {
+			if x.w.add == nil {
+				x.w.add = http.Header{}
+			}
+			replace(x.w.add, http.Header{name: values})
+		}
+	}
+}
+
+// forget takes away what a caller says in the authorizer's place. Authorization and Cookie mean something without it, and stay.
+func (a *authorizer) forget(header http.Header) {
+	for name := range header {
+		if plain := http.CanonicalHeaderKey(dashes(name)); a.upstream.has(plain) && plain != "Authorization" && plain != "Cookie" {
+			delete(header, name)
+		}
+	}
+}

@@ -1,0 +1,101 @@
+package expose
+
+import (
+	"net"
+	"net/http"
+	"net/textproto"
+	"slices"
+	"strings"
+)
+
+// ownPrefix is that of the headers by which parts of Rouse know each other.
+const ownPrefix = "Rouse-"
+
+const headerForwardedHost, headerForwardedFor, headerForwardedProto = "X-Forwarded-Host", "X-Forwarded-For", "X-Forwarded-Proto"
+
+// forwarded are the headers that httputil.ReverseProxy would drop.
+var forwarded = []string{"Forwarded", headerForwardedFor, headerForwardedHost, headerForwardedProto}
+
+// prepare makes of a caller's request the one that is judged and forwarded. The caller's stays as it is.
+func (h *host) prepare(r *http.Request, path string, to *rule) *http.Request {
+	out := r // a copy already
+	out.Header = r.Header.Clone()
+	out.URL = withPath(r.URL, path)
+	if proto := out.Header.Get(headerForwardedProto); proto == "http" || proto == "https" {
+		out.URL.Scheme = proto
+	}
+	removeHops(out.Header)
+	removeOwn(out.Header)
+	removeAlike(out.Header, to.sets)
+	name := h.name
+	if strings.HasPrefix(name, wildcard) {
+		name = hostOf(r.Host)
+	}
+	out.Header[headerForwardedHost] = []string{name}
+	return out
+}
+
+// removeHops takes away the headers that a caller says are not for the backend. It has to happen before any is set: what the
+// gateway sets is no caller's to remove. WebSockets are the one upgrade: in another protocol further requests could follow, which
+// no rule sees.
+func removeHops(header http.Header) {
+	upgrade := false
+	for _, value := range header["Connection"] {
+		for name := range strings.SplitSeq(value, ",") {
+			name = textproto.TrimString(name)
+			if strings.EqualFold(name, "Upgrade") {
+				upgrade = true
+			} else if name != "" {
+				header.Del(name)
+			}
+		}
+	}
+	delete(header, "Connection")
+	if to := header["Upgrade"]; upgrade && len(to) == 1 && strings.EqualFold(to[0], "websocket") {
+		header["Connection"] = []string{"Upgrade"}
+	} else {
+		delete(header, "Upgrade")
+	}
+}
+
+// removeOwn takes away headers by which parts of Rouse know each other.
+func removeOwn(header http.Header) {
+	for name := range header {
+		if strings.HasPrefix(dashes(name), ownPrefix) {
+			delete(header, name)
+		}
+	}
+}
+
+// removeAlike takes away headers that some servers take for those that the gateway sets: they have underscores for dashes.
+func removeAlike(header http.Header, sets func(name string) bool) {
+	for name := range header {
+		if strings.Contains(name, "_") && sets(http.CanonicalHeaderKey(dashes(name))) {
+			delete(header, name)
+		}
+	}
+}
+
+func dashes(name string) string { return strings.ReplaceAll(name, "_", "-") }
+
+// addHop notes where a request came from.
+func addHop(header http.Header, remote string) {
+	if address, _, err := net.SplitHostPort(remote); err == nil {
+		header[headerForwardedFor] = append(slices.Clone(header[headerForwardedFor]), address)
+	}
+}
+
+// sets reports whether the backend gets a header from the gateway.
+func (to *rule) sets(name string) bool {
+	return slices.Contains(forwarded, name) || slices.ContainsFunc(to.headers, func(each header) bool { return each.name == name })
+}
+
+// rewrite sets what the rule says.
+func (to *rule) rewrite(out *http.Request) {
+	for _, each := range to.headers {
+		out.Header[each.name] = []string{each.value}
+	}
+	if to.host != "" {
+		out.Host = to.host
+	}
+}

@@ -1,0 +1,216 @@
+package gateway
+
+import (
+	"context"
+	"net"
+	"net/http"
+	"sync/atomic"
+	"time"
+
+	"github.com/go-logr/logr"
+	"github.com/prometheus/client_golang/prometheus"
+	"golang.org/x/sync/errgroup"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/rouse-run/rouse/gateway/activate"
+	"github.com/rouse-run/rouse/gateway/load"
+	"github.com/rouse-run/rouse/gateway/ports"
+	"github.com/rouse-run/rouse/internal/activation"
+	"github.com/rouse-run/rouse/internal/daemon"
+)
+
+// retryPorts is how often ports are tried again that could not be opened.
+const retryPorts = 2 * time.Second
+
+// Listings watches which Functions have activator ports.
+type Listings interface {
+	// Watch calls apply with all listings, at once and after each change, one call at a time, until ctx ends. Of two Functions
+	// with one port it names the one that had it first.
+	Watch(ctx context.Context, apply func([]activation.Listing)) error
+}
+
+// Registry takes metrics and gives them back for scraping.
+type Registry interface {
+	prometheus.Registerer
+	prometheus.Gatherer
+}
+
+// Deps is what a Gateway works with.
+type Deps struct {
+	Listings  Listings
+	Endpoints activate.Endpoints
+	Functions activate.Functions
+	// Exposures watches APIRules; nil: none are served.
+	Exposures WatchExposures
+	Registry  Registry
+	Log       logr.Logger
+}
+
+// Gateway answers the HTTP requests of Functions.
+type Gateway struct {
+	deps       Deps
+	options    Options
+	ports      *ports.Ports
+	load       *load.Table
+	activators *activate.Activators
+	apiRules   *apiRules // nil without
+	draining   atomic.Bool
+}
+
+// New makes a Gateway from valid options. It does nothing before Run.
+func New(deps Deps, options Options) *Gateway {
+	// Half, as those from outside may have requests of HTTP/2 beside their connections, and are anyone.
+	options.Entrance.MaxConnections, options.Entrance.DrainTimeout = (options.MaxConnections+1)/2, options.DrainTimeout
+	options.Entrance.BodyTimeout, options.Expose.BodyTimeout = options.Activate.BodyTimeout, options.Activate.BodyTimeout
+	g := &Gateway{deps: deps, options: options, load: load.NewTable()}
+	g.ports = ports.New(options.Host, options.ConnectionsPerFunction, deps.Log)
+	g.activators = activate.New(activate.Deps{
+		Endpoints: deps.Endpoints,
+		Functions: deps.Functions,
+		Begin:     func(function types.NamespacedName) activate.Request { return g.load.Begin(function) },
+		Registry:  deps.Registry,
+		Log:       deps.Log,
+	}, options.Activate)
+	if deps.Exposures != nil {
+		g.apiRules = newAPIRules(&g.deps, &g.options, g.activators)
+	}
+	registerGauges(deps.Registry, g)
+	return g
+}
+
+// Run answers until ctx ends, and then drains.
+func (g *Gateway) Run(ctx context.Context) error {
+	defer g.activators.Close()
+	log := g.deps.Log
+	ground := []func(context.Context) error{
+		g.follow,
+		func(ctx context.Context) error {
+			return daemon.Serve(ctx, daemon.Server{Name: "load", Addr: g.options.LoadAddress, Handler: g.loadHandler()}, log)
+		},
+		func(ctx context.Context) error {
+			return daemon.Serve(ctx, daemon.Server{Name: "metrics", Addr: g.options.MetricsAddress, Handler: g.metricsHandler()}, log)
+		},
+	}
+	if g.apiRules != nil {
+		defer g.apiRules.exposed.Close()
+		ground = append(ground, g.apiRules.follow)
+	}
+	return daemon.RunOn(ctx, g.serve, ground...)
+}
+
+// follow keeps the ports in step with the Functions.
+func (g *Gateway) follow(ctx context.Context) error {
+	listings := make(chan []activation.Listing)
+	group, ctx := errgroup.WithContext(ctx)
+	group.Go(func() error {
+		return g.deps.Listings.Watch(ctx, func(current []activation.Listing) {
+			select {
+			case listings <- current:
+			case <-ctx.Done():
+			}
+		})
+	})
+	group.Go(func() error {
+		ticker := time.NewTicker(retryPorts)
+		defer ticker.Stop()
+		var current []activation.Listing
+		known := false
+		for {
+			select {
+			case <-ctx.Done():
+				return nil
+			case current = <-listings:
+				known = true
+				g.forget(current)
+			case <-ticker.C:
+			}
+			if known && !g.draining.Load() {
+				g.ports.Set(current)
+			}
+		}
+	})
+	return group.Wait()
+}
+
+// forget drops the counts of Functions that are gone.
+func (g *Gateway) forget(current []activation.Listing) {
+	exist := make(map[types.NamespacedName]struct{}, len(current))
+	for i := range current {
+		exist[current[i].Function] = struct{}{}
+	}
+	g.load.Keep(func(function types.NamespacedName) bool {
+		_, ok := exist[function]
+		return ok
+	})
+}
+
+// serve answers callers until ctx ends and the delay is over, and returns when their last answer is complete.
+func (g *Gateway) serve(ctx context.Context) error {
+	accepting, stop := context.WithCancel(context.WithoutCancel(ctx))
+	defer stop()
+	linger := context.AfterFunc(ctx, func() {
+		g.draining.Store(true)
+		g.deps.Log.Info("draining", "delay", g.options.DrainDelay.String())
+		time.AfterFunc(g.options.DrainDelay, stop)
+	})
+	defer linger()
+	group, accepting := errgroup.WithContext(accepting)
+	group.Go(func() error { return g.serveActivators(accepting) })
+	if g.apiRules != nil {
+		group.Go(func() error { return g.apiRules.entrance.Run(accepting, http.HandlerFunc(g.answerOutside)) })
+	}
+	if err := group.Wait(); err != nil {
+		return err
+	}
+	select { // connections that were upgraded are no business of the server's any more
+	case <-g.load.Idle():
+	case <-time.After(g.options.DrainTimeout):
+		waiting, running := g.load.Totals()
+		g.deps.Log.Info("requests did not end in time", "waiting", waiting, "running", running)
+	}
+	return nil
+}
+
+func (g *Gateway) serveActivators(ctx context.Context) error {
+	return daemon.Serve(ctx, daemon.Server{
+		Name:           "activators",
+		Listener:       g.ports,
+		Handler:        http.HandlerFunc(g.answer),
+		ConnContext:    withOwner,
+		DrainTimeout:   g.options.DrainTimeout,
+		MaxConnections: g.options.MaxConnections,
+	}, g.deps.Log)
+}
+
+// answerOutside has clients come back elsewhere from the signal to stop on.
+func (g *Gateway) answerOutside(w http.ResponseWriter, r *http.Request) {
+	if g.draining.Load() {
+		w.Header().Set("Connection", "close")
+	}
+	g.apiRules.exposed.ServeHTTP(w, r)
+}
+
+type ownerKey struct{}
+
+// withOwner remembers at whose port a connection came.
+func withOwner(ctx context.Context, conn net.Conn) context.Context {
+	owner, ok := ports.Of(conn)
+	if !ok {
+		return ctx
+	}
+	return context.WithValue(ctx, ownerKey{}, owner)
+}
+
+func (g *Gateway) answer(w http.ResponseWriter, r *http.Request) {
+	owner, ok := r.Context().Value(ownerKey{}).(ports.Owner)
+	if !ok || (owner.Gone() && !g.draining.Load()) {
+		w.Header().Set("Connection", "close")
+		http.Error(w, "this port is no Function's any more", http.StatusServiceUnavailable)
+		return
+	}
+	if g.draining.Load() {
+		w.Header().Set("Connection", "close")
+	}
+	function := owner.Function()
+	g.activators.Handler(function.Function, function.UID).ServeHTTP(w, r)
+}

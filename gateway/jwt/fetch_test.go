@@ -1,0 +1,197 @@
+package jwt
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/go-jose/go-jose/v4"
+	"github.com/stretchr/testify/require"
+
+	"github.com/rouse-run/rouse/internal/dialguard"
+	"github.com/rouse-run/rouse/internal/testing/loopback"
+)
+
+func localFetcher() *fetcher { return newFetcher(dialguard.Guard{AllowLoopback: true}, nil, nil) }
+
+func setOf(t *testing.T, count int) []byte {
+	t.Helper()
+	var set jose.JSONWebKeySet
+	for i := range count {
+		set.Keys = append(set.Keys, newSigner(t, fmt.Sprint("key-", i)).public())
+	}
+	return must(json.Marshal(set))
+}
+
+func TestAnswersThatAreNoKeySetsAreFailures(t *testing.T) {
+	t.Parallel()
+	elsewhere := newIssuer(t, newSigner(t, keyName).public())
+	good, weakKey := setOf(t, 1), string(must(json.Marshal(jose.JSONWebKey{Key: weak().Public()})))
+	writes := func(text string) http.HandlerFunc {
+		return func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte(text)) }
+	}
+	redirects := func(to string) http.HandlerFunc {
+		return func(w http.ResponseWriter, request *http.Request) { http.Redirect(w, request, to, http.StatusFound) }
+	}
+	for name, tc := range map[string]struct {
+		handler http.HandlerFunc
+		want    error
+	}{
+		"a page for people":            {writes("<!DOCTYPE html><html>secret</html>"), errNoKeySet},
+		"nothing":                      {writes(""), errNoKeySet},
+		"no keys":                      {writes(`{"issuer":"https://issuer.example"}`), errNoKeySet},
+		"keys that are null":           {writes(`{"keys":null}`), errNoKeySet},
+		"keys that are an object":      {writes(`{"keys":{}}`), errNoKeySet},
+		"keys twice":                   {writes(`{"keys":[],` + string(good[1:])), errNoKeySet},
+		"more after the keys":          {writes(string(good) + "x"), errNoKeySet},
+		"an empty list":                {writes(`{"keys":[]}`), errNoKeys},
+		"a weak key alone":             {writes(`{"keys":[` + weakKey + `]}`), errNoKeys},
+		"101 keys":                     {writes(string(setOf(t, 101))), errManyKeys},
+		"100 MiB":                      {endless, errLarge},
+		"100 MiB as it says":           {saysItIsLarge, errLarge},
+		"a byte more than 1 MiB":       {writes(string(good) + strings.Repeat(" ", maxBody+1-len(good))), errLarge},
+		"a redirect to another host":   {redirects(elsewhere.URL), errRedirect},
+		"a redirect to another scheme": {func(w http.ResponseWriter, r *http.Request) { redirects("https://"+r.Host)(w, r) }, errRedirect},
+		"a redirect to metadata":       {redirects("http://169.254.169.254/"), errRedirect},
+		"a redirect to a file":         {redirects("file:///etc/passwd"), errRedirect},
+		"redirects without end":        {redirects("/again"), errRedirect},
+		"headers that are too large":   {largeHeader, errConnection},
+		"half an answer":               {halfAnswer, errConnection},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			server := httptest.NewServer(tc.handler)
+			t.Cleanup(server.Close)
+			_, err := localFetcher().fetch(t.Context(), server.URL)
+			require.ErrorIs(t, err, tc.want)
+		})
+	}
+	t.Cleanup(func() { require.Zero(t, elsewhere.asked.Load()) })
+}
+
+func endless(w http.ResponseWriter, _ *http.Request) {
+	spaces := bytes.Repeat([]byte(" "), 1<<20)
+	for range 100 {
+		if _, err := w.Write(spaces); err != nil {
+			return
+		}
+	}
+}
+
+func largeHeader(w http.ResponseWriter, _ *http.Request) {
+	w.Header().Set("X", strings.Repeat("x", 1<<20))
+}
+
+func saysItIsLarge(w http.ResponseWriter, _ *http.Request) {
+	w.Header().Set("Content-Length", "104857600")
+}
+
+func halfAnswer(w http.ResponseWriter, _ *http.Request) {
+	w.Header().Set("Content-Length", "100")
+	_, _ = w.Write([]byte(`{"keys":`))
+}
+
+func TestAnswersWithinTheBoundsAreRead(t *testing.T) {
+	t.Parallel()
+	good := setOf(t, maxKeys)
+	for name, handler := range map[string]http.HandlerFunc{
+		"100 keys": func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(good) },
+		"1 MiB": func(w http.ResponseWriter, _ *http.Request) {
+			_, _ = w.Write(append(bytes.Repeat([]byte(" "), maxBody-len(good)), good...))
+		},
+		"a redirect within the host": func(w http.ResponseWriter, request *http.Request) {
+			if request.URL.Path == "/" {
+				http.Redirect(w, request, "/keys", http.StatusFound)
+				return
+			}
+			_, _ = w.Write(good)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			server := httptest.NewServer(handler)
+			t.Cleanup(server.Close)
+			got, err := localFetcher().fetch(t.Context(), server.URL+"/")
+			require.NoError(t, err)
+			require.Len(t, got.keys.keys, maxKeys)
+		})
+	}
+}
+
+func TestServersThatAreSlowAreFailures(t *testing.T) {
+	t.Parallel()
+	for name, text := range map[string]string{"before their answer": "", "within it": `{"keys":[`} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, request *http.Request) {
+				if text != "" {
+					_, _ = w.Write([]byte(text))
+					_ = http.NewResponseController(w).Flush()
+				}
+				<-request.Context().Done()
+			}))
+			t.Cleanup(server.Close)
+			f := localFetcher()
+			f.timeout = 100 * time.Millisecond
+			_, err := f.fetch(t.Context(), server.URL)
+			require.ErrorIs(t, err, errSlow)
+		})
+	}
+}
+
+func TestLargeAnswersWaitForASlotAndSmallOnesDoNot(t *testing.T) {
+	t.Parallel()
+	good := setOf(t, 1)
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, request *http.Request) {
+		if request.URL.Path == "/large" {
+			_, _ = w.Write(bytes.Repeat([]byte(" "), smallBody))
+		}
+		_, _ = w.Write(good)
+	}))
+	t.Cleanup(server.Close)
+	f := localFetcher()
+	_, err := f.fetch(t.Context(), server.URL+"/large")
+	require.NoError(t, err)
+	require.Empty(t, f.large, "the slot is free again")
+	for range largeSlots {
+		f.large <- struct{}{}
+	}
+	_, err = f.fetch(t.Context(), server.URL+"/small")
+	require.NoError(t, err)
+	f.timeout = 100 * time.Millisecond
+	_, err = f.fetch(t.Context(), server.URL+"/large")
+	require.ErrorIs(t, err, errSlow)
+}
+
+func TestFailuresNameNoAddressAndNothingOfAURI(t *testing.T) {
+	t.Parallel()
+	untrusted := httptest.NewTLSServer(http.NotFoundHandler())
+	t.Cleanup(untrusted.Close)
+	nobody := fmt.Sprintf("127.0.0.1:%d", loopback.Reserve(t))
+	for name, tc := range map[string]struct {
+		uri  string
+		want error
+	}{
+		"no server":                 {"http://" + nobody + "/?hidden", errConnection},
+		"an untrusted certificate":  {untrusted.URL + "/hidden", errCertificate},
+		"user and password":         {"http://user:hidden@issuer.example/", errURI},
+		"a path alone":              {"/hidden", errURI},
+		"another scheme":            {"file:///hidden", errURI},
+		"a URI that is none":        {"http://hidden\x00/", errURI},
+		"a URI of more than 2 KiB":  {"http://issuer.example/hidden" + strings.Repeat("x", maxURI), errURI},
+		"an address that is denied": {"http://169.254.169.254/hidden", dialguard.ErrDenied},
+	} {
+		_, err := localFetcher().fetch(t.Context(), tc.uri)
+		require.ErrorIs(t, err, tc.want, name)
+		require.NotContains(t, err.Error(), "hidden", name)
+		require.NotContains(t, err.Error(), "127.0.0.1", name)
+	}
+	require.Equal(t, errName, explain(&net.DNSError{Err: "no such host", Name: "hidden", IsNotFound: true}))
+	require.Equal(t, errSlow, explain(&net.DNSError{Err: "i/o timeout", Name: "hidden", IsTimeout: true}))
+}

@@ -1,0 +1,190 @@
+package jwt
+
+import (
+	"crypto"
+	"crypto/ecdsa"
+	"crypto/ed25519"
+	"crypto/elliptic"
+	"crypto/rsa"
+	"errors"
+	"slices"
+
+	"github.com/go-jose/go-jose/v4"
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+const (
+	maxKeys = 100
+	// maxTries bounds the signatures that are computed for one token: keys without a name may all be meant.
+	maxTries   = 10
+	minRSABits = 2048
+	maxRSABits = 8192
+)
+
+var (
+	errNoKeySet = errors.New("the answer is no JSON Web Key Set: jwksUri must be that of the issuer's keys, often found as jwks_uri " +
+		"in its /.well-known/openid-configuration")
+	errManyKeys = errors.New("the key set has more than 100 keys")
+	errNoKeys   = errors.New("the key set has no key for signatures that is RSA of 2048 to 8192 bits, EC P-256, P-384, P-521 or Ed25519")
+)
+
+// key is a public key, with what its owner says it is for.
+type key struct {
+	id, algorithm string
+	public        crypto.PublicKey
+}
+
+// keySet is what a URI had at a time. It does not change.
+type keySet struct {
+	keys       []key
+	generation uint64 // no two sets of a process have the same
+}
+
+// parseKeySet leaves out keys that are of no use for signatures, or too weak.
+func parseKeySet(body []byte) (*keySet, error) {
+	var raw struct {
+		Keys *[]jsontext.Value `json:"keys"`
+	}
+	switch err := json.Unmarshal(body, &raw); {
+	case err != nil || raw.Keys == nil:
+		return nil, errNoKeySet
+	case len(*raw.Keys) > maxKeys:
+		return nil, errManyKeys
+	}
+	set := &keySet{}
+	for _, text := range *raw.Keys {
+		if k, ok := parseKey(text); ok {
+			set.keys = append(set.keys, k)
+		}
+	}
+	if len(set.keys) == 0 {
+		return nil, errNoKeys
+	}
+	return set, nil
+}
+
+// publicMembers are those of a public key. Certificates and URLs beside them are not read.
+type publicMembers struct {
+	Type  string `json:"kty"`
+	Curve string `json:"crv,omitzero"`
+	N     string `json:"n,omitzero"`
+	E     string `json:"e,omitzero"`
+	X     string `json:"x,omitzero"`
+	Y     string `json:"y,omitzero"`
+}
+
+// description is what a key says about itself.
+type description struct {
+	ID         string         `json:"kid"`
+	Algorithm  string         `json:"alg"`
+	Use        string         `json:"use"`
+	Operations []string       `json:"key_ops"`
+	Secret     jsontext.Value `json:"k"`
+	Private    jsontext.Value `json:"d"`
+}
+
+// verifies is false for secrets, for private keys, which are secret no more, and for keys that are not for signatures.
+func (d *description) verifies() bool {
+	return d.Secret == nil && d.Private == nil && (d.Use == "" || d.Use == "sig") &&
+		(d.Operations == nil || slices.Contains(d.Operations, "verify"))
+}
+
+func parseKey(text jsontext.Value) (key, bool) {
+	var (
+		about   description
+		members publicMembers
+		parsed  jose.JSONWebKey
+	)
+	if json.Unmarshal(text, &about) != nil || json.Unmarshal(text, &members) != nil || !about.verifies() {
+		return key{}, false
+	}
+	public, err := json.Marshal(&members)
+	if err != nil || parsed.UnmarshalJSON(public) != nil || !parsed.IsPublic() || !parsed.Valid() {
+		return key{}, false
+	}
+	k := key{id: about.ID, algorithm: about.Algorithm, public: parsed.Key}
+	return k, k.strong() && (k.algorithm == "" || k.fits(k.algorithm))
+}
+
+func (k *key) strong() bool {
+	if public, ok := k.public.(*rsa.PublicKey); ok {
+		return public.N.BitLen() >= minRSABits && public.N.BitLen() <= maxRSABits
+	}
+	return true
+}
+
+// curves are those of the algorithms for elliptic curves.
+var curves = map[string]elliptic.Curve{
+	string(jose.ES256): elliptic.P256(), string(jose.ES384): elliptic.P384(), string(jose.ES512): elliptic.P521(),
+}
+
+// fits reports whether an algorithm is one for keys of this type.
+func (k *key) fits(algorithm string) bool {
+	switch public := k.public.(type) {
+	case *rsa.PublicKey:
+		return slices.Contains(algorithms[:rsaAlgorithms], jose.SignatureAlgorithm(algorithm))
+	case *ecdsa.PublicKey:
+		return public.Curve == curves[algorithm]
+	case ed25519.PublicKey:
+		return algorithm == string(jose.EdDSA)
+	}
+	return false
+}
+
+// matches compares kid and alg of key and token. One that either of them lacks is no difference.
+func (k *key) matches(t *token) bool {
+	return (k.id == t.keyID || k.id == "" || t.keyID == "") && (k.algorithm == t.algorithm || k.algorithm == "")
+}
+
+// verify tries the keys that have the token's kid first.
+func (s *keySet) verify(t *token) problem {
+	var named, others []key
+	known := false
+	for _, k := range s.keys {
+		if !k.matches(t) {
+			continue
+		}
+		known = true
+		switch {
+		case !k.fits(t.algorithm):
+		case k.id == t.keyID:
+			named = append(named, k)
+		default:
+			others = append(others, k)
+		}
+	}
+	if !known {
+		return unknownKey
+	}
+	candidates := slices.Concat(named, others)
+	if len(candidates) == 0 || !verifies(t, candidates[:min(len(candidates), maxTries)]) {
+		return badSignature
+	}
+	return ""
+}
+
+func verifies(t *token, candidates []key) bool {
+	signed, err := jose.ParseSignedCompact(t.raw, algorithms)
+	if err != nil {
+		return false
+	}
+	return slices.ContainsFunc(candidates, func(k key) bool {
+		_, err := signed.Verify(k.public)
+		return err == nil
+	})
+}
+
+// has reports whether a key has this very kid.
+func (s *keySet) has(kid string) bool {
+	return kid != "" && slices.ContainsFunc(s.keys, func(k key) bool { return k.id == kid })
+}
+
+func (s *keySet) equal(other *keySet) bool {
+	return slices.EqualFunc(s.keys, other.keys, func(a, b key) bool {
+		public, ok := a.public.(interface {
+			Equal(other crypto.PublicKey) bool
+		})
+		return a.id == b.id && a.algorithm == b.algorithm && ok && public.Equal(b.public)
+	})
+}

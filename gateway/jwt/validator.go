@@ -1,0 +1,131 @@
+package jwt
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"net/http"
+	"time"
+)
+
+// Options of a Validator.
+type Options struct {
+	// Keys has the keys of the rule's issuers. Its Use has to name their URIs.
+	Keys *Keys
+	// Now is the time.
+	Now func() time.Time
+	// RequireExpiry refuses tokens that do not end. Kyma's gateway accepts them.
+	RequireExpiry bool
+}
+
+// Validator decides on the requests of one rule. It may be used by many at a time.
+type Validator struct {
+	options Options
+	id      uint64
+	rule    Rule
+	places  []place
+}
+
+// New fails where a rule has what no token could meet, or what would allow more than it says.
+func New(rule Rule, options Options) (*Validator, error) {
+	if options.Keys == nil || options.Now == nil {
+		return nil, errors.New("a Validator needs Keys and a clock")
+	}
+	if err := rule.check(); err != nil {
+		return nil, err
+	}
+	return &Validator{options: options, id: options.Keys.validators.Add(1), rule: rule, places: rule.places()}, nil
+}
+
+// Check decides on a request. It may wait for keys that are being fetched, for as long as the request's context lasts. The
+// challenge has the scheme of the request's URL where the caller has set it, and else that of the connection.
+func (v *Validator) Check(request *http.Request) Result {
+	raw, at, count := find(request, v.places)
+	switch {
+	case count == 0:
+		return forbidden()
+	case count > 1:
+		return unauthorized(request, severalTokens)
+	}
+	allowed, why := v.decide(request.Context(), raw, at)
+	switch {
+	case why != "":
+		return unauthorized(request, why)
+	case !allowed:
+		return forbidden()
+	}
+	return Result{Allowed: true}
+}
+
+// decide says whether the token that was found at a place is allowed, or why it is not valid.
+func (v *Validator) decide(ctx context.Context, raw string, at int) (allowed bool, why problem) {
+	if len(raw) > maxToken {
+		return false, tooLong
+	}
+	now := v.options.Now()
+	id := tokenID{validator: v.id, place: at, hash: sha256.Sum256([]byte(raw))}
+	if known, found := v.options.Keys.verified.get(id); found && v.holds(known, now) {
+		return known.allowed, ""
+	}
+	t, why := parse(raw)
+	if why != "" {
+		return false, why
+	}
+	candidates := v.issuersOf(t, at)
+	if len(candidates) == 0 {
+		return false, unknownIssuer
+	}
+	if why := t.claims.problemAt(now); why != "" {
+		return false, why
+	}
+	if v.options.RequireExpiry && t.claims.expires == never {
+		return false, expiryMissing
+	}
+	d := decision{lifetime: t.claims.lifetime, allowed: v.rule.admits(&t.claims)}
+	if d.authentication, d.generation, why = v.verify(ctx, t, candidates); why != "" {
+		return false, why
+	}
+	v.options.Keys.verified.put(id, d)
+	return d.allowed, ""
+}
+
+// holds reports whether a decision of before is one of now.
+func (v *Validator) holds(d decision, now time.Time) bool {
+	keys := v.options.Keys.current(v.rule.Authentications[d.authentication].JWKSURI)
+	return keys != nil && keys.generation == d.generation && d.problemAt(now) == ""
+}
+
+// issuersOf lists the authentications that may accept a token at its place.
+func (v *Validator) issuersOf(t *token, at int) []int {
+	var candidates []int
+	for _, i := range v.places[at].authentications {
+		if v.rule.Authentications[i].Issuer == t.claims.issuer {
+			candidates = append(candidates, i)
+		}
+	}
+	return candidates
+}
+
+// verify asks the keys that are there before it has any fetched.
+func (v *Validator) verify(ctx context.Context, t *token, candidates []int) (authentication int, generation uint64, why problem) {
+	why = keysMissing
+	seen := make([]*keySet, len(candidates))
+	for n, i := range candidates {
+		if seen[n] = v.options.Keys.current(v.rule.Authentications[i].JWKSURI); seen[n] == nil {
+			continue
+		}
+		if why = seen[n].verify(t); why == "" {
+			return i, seen[n].generation, ""
+		}
+	}
+	for n, i := range candidates {
+		newer := v.options.Keys.refetch(ctx, v.rule.Authentications[i].JWKSURI, seen[n], t.keyID)
+		if newer == nil {
+			continue
+		}
+		if why = newer.verify(t); why == "" {
+			return i, newer.generation, ""
+		}
+	}
+	return 0, 0, why
+}

@@ -1,0 +1,254 @@
+package jwt
+
+import (
+	"crypto/tls"
+	"net/http/httptest"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestTokensAreFoundInThePlacesOfTheirIssuerAlone(t *testing.T) {
+	t.Parallel()
+	key := newSigner(t, keyName)
+	issuer := newIssuer(t, key.public())
+	keys, at := keysOf(t, issuer)
+	good, bad := key.token(t, claimsOf(nil)), "no-token"
+	bearer, basic := []string{"Authorization", "Bearer " + good}, []string{"Authorization", "Basic YTpi"}
+	joined := []string{"Authorization", "Bearer " + good + ", Bearer " + good}
+	const shop = "http://shop.example/orders"
+	usual := Authentication{Issuer: issuerName, JWKSURI: issuer.URL}
+	header, param, both := usual, usual, usual
+	header.FromHeaders = []FromHeader{{Name: "x-jwt", Prefix: "JwtToken "}}
+	param.FromParams = []string{"token"}
+	both.FromHeaders, both.FromParams = []FromHeader{{Name: "x-jwt"}}, []string{"token"}
+	other := Authentication{Issuer: "https://other.example", JWKSURI: issuer.URL, FromHeaders: []FromHeader{{Name: "x-other"}}}
+	for name, tc := range map[string]struct {
+		of      Authentication
+		target  string
+		headers []string
+		want    Result
+	}{
+		"no token":                                 {usual, shop, nil, denied},
+		"the header Authorization":                 {usual, shop, bearer, allowed},
+		"spaces after the scheme":                  {usual, shop, []string{"Authorization", "Bearer   " + good + " "}, allowed},
+		"the query parameter access_token":         {usual, shop + "?a=b&access_token=" + good, nil, allowed},
+		"another scheme":                           {usual, shop, basic, denied},
+		"the scheme in lower case":                 {usual, shop, []string{"Authorization", "bearer " + good}, denied},
+		"the scheme alone":                         {usual, shop, []string{"Authorization", "Bearer"}, denied},
+		"another scheme beside the parameter":      {usual, shop + "?access_token=" + good, basic, allowed},
+		"a bad token beside a good one":            {usual, shop + "?access_token=" + bad, bearer, invalid(severalTokens)},
+		"the same token twice":                     {usual, shop + "?access_token=" + good, bearer, invalid(severalTokens)},
+		"two headers":                              {usual, shop, append(bearer, bearer...), invalid(severalTokens)},
+		"two parameters":                           {usual, shop + "?access_token=" + good + "&access_token=" + bad, nil, invalid(severalTokens)},
+		"two tokens in one header":                 {usual, shop, joined, invalid(badForm)},
+		"an empty parameter":                       {usual, shop + "?access_token=", nil, invalid(badForm)},
+		"a named header with its prefix":           {header, shop, []string{"X-Jwt", "JwtToken " + good}, allowed},
+		"a named header without its prefix":        {header, shop, []string{"X-Jwt", good}, denied},
+		"a named header with part of its prefix":   {header, shop, []string{"X-Jwt", "JwtToken" + good}, denied},
+		"a named header with the prefix elsewhere": {header, shop, []string{"X-Jwt", "a JwtToken " + good}, denied},
+		"Authorization where a header is named":    {header, shop, bearer, denied},
+		"access_token where a header is named":     {header, shop + "?access_token=" + good, nil, denied},
+		"a named parameter":                        {param, shop + "?token=" + good, nil, allowed},
+		"access_token where a parameter is named":  {param, shop + "?access_token=" + good, nil, denied},
+		"Authorization where a parameter is named": {param, shop, bearer, denied},
+		"a header and a parameter, the header":     {both, shop, []string{"X-Jwt", good}, allowed},
+		"a header and a parameter, the parameter":  {both, shop + "?token=" + good, nil, allowed},
+		"a header and a parameter, both":           {both, shop + "?token=" + good, []string{"X-Jwt", good}, invalid(severalTokens)},
+		"the place of another issuer":              {usual, shop, []string{"X-Other", good}, invalid(unknownIssuer)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			v := validatorOf(t, keys, at, Rule{Authentications: []Authentication{tc.of, other}})
+			require.Equal(t, tc.want, v.Check(get(tc.target, tc.headers...)))
+		})
+	}
+}
+
+func TestAnyAuthenticationMayAcceptAToken(t *testing.T) {
+	t.Parallel()
+	first, second, stranger := newSigner(t, "one"), newSigner(t, "two"), newSigner(t, "two")
+	one, two := newIssuer(t, first.public()), newIssuer(t, second.public())
+	keys, at := keysOf(t, one, two)
+	v := validatorOf(t, keys, at, Rule{Authentications: []Authentication{
+		{Issuer: issuerName, JWKSURI: one.URL}, {Issuer: issuerName, JWKSURI: two.URL}, {Issuer: "other", JWKSURI: two.URL},
+	}})
+	other := claimsOf(map[string]any{"iss": "other"})
+	for name, tc := range map[string]struct {
+		token string
+		want  Result
+	}{
+		"the first":                         {first.token(t, claimsOf(nil)), allowed},
+		"the second, of the same issuer":    {second.token(t, claimsOf(nil)), allowed},
+		"the third, of another":             {second.token(t, other), allowed},
+		"the key of one, the name of other": {first.token(t, other), invalid(unknownKey)},
+		"a key with a name that is known":   {stranger.token(t, claimsOf(nil)), invalid(badSignature)},
+	} {
+		require.Equal(t, tc.want, v.Check(bearing(tc.token)), name)
+	}
+}
+
+func TestTokensAreAuthorizedAsByKymasGateway(t *testing.T) {
+	t.Parallel()
+	key := newSigner(t, keyName)
+	issuer := newIssuer(t, key.public())
+	keys, at := keysOf(t, issuer)
+	type claims map[string]any
+	list := func(values ...any) []any { return values }
+	scopes := func(names ...string) Authorization { return Authorization{RequiredScopes: names} }
+	audiences := func(names ...string) Authorization { return Authorization{Audiences: names} }
+	entries := func(all ...Authorization) []Authorization { return all }
+	mixed := Authorization{RequiredScopes: []string{"read"}, Audiences: []string{"shop"}}
+	for name, tc := range map[string]struct {
+		authorizations []Authorization
+		claims         claims
+		want           Result
+	}{
+		"no entry, any valid token":           {nil, nil, allowed},
+		"an entry that asks for nothing":      {entries(Authorization{}), nil, allowed},
+		"no subject":                          {nil, claims{"sub": nil}, denied},
+		"an empty subject":                    {nil, claims{"sub": ""}, denied},
+		"no subject but the scope":            {entries(scopes("read")), claims{"sub": nil, "scope": "read"}, denied},
+		"no scope":                            {entries(scopes("read")), nil, denied},
+		"scope as a string":                   {entries(scopes("read")), claims{"scope": "write read"}, allowed},
+		"scp as a string, as Azure has it":    {entries(scopes("read", "write")), claims{"scp": "write read"}, allowed},
+		"scopes as a string":                  {entries(scopes("read")), claims{"scopes": "read"}, allowed},
+		"scope as a list":                     {entries(scopes("read")), claims{"scope": list("write", "read")}, allowed},
+		"scp as a list":                       {entries(scopes("read")), claims{"scp": list("read")}, allowed},
+		"scopes as a list":                    {entries(scopes("read")), claims{"scopes": list("read")}, allowed},
+		"scope as an object":                  {entries(scopes("read")), claims{"scope": claims{"read": true}}, denied},
+		"scope as a number":                   {entries(scopes("1")), claims{"scope": 1}, denied},
+		"a list with other things in it":      {entries(scopes("read")), claims{"scp": list(1, nil, list("x"), "read")}, allowed},
+		"an element with a space is one":      {entries(scopes("read")), claims{"scp": list("read write")}, denied},
+		"a tab separates nothing":             {entries(scopes("read")), claims{"scope": "read\twrite"}, denied},
+		"one of two scopes":                   {entries(scopes("read", "write")), claims{"scope": "read"}, denied},
+		"two scopes in two claims":            {entries(scopes("read", "write")), claims{"scope": "read", "scp": "write"}, denied},
+		"the third claim has them":            {entries(scopes("read")), claims{"scp": "a", "scope": "b", "scopes": "read"}, allowed},
+		"a longer scope":                      {entries(scopes("read")), claims{"scope": "reads read:all"}, denied},
+		"a scope in another case":             {entries(scopes("read")), claims{"scope": "Read"}, denied},
+		"a claim in another case":             {entries(scopes("read")), claims{"Scope": "read"}, denied},
+		"a star is no pattern":                {entries(scopes("*")), claims{"scope": "read"}, denied},
+		"no audience":                         {entries(audiences("shop")), nil, denied},
+		"an audience as a string":             {entries(audiences("shop")), claims{"aud": "shop"}, allowed},
+		"an audience in a list":               {entries(audiences("shop")), claims{"aud": list("x", "shop")}, allowed},
+		"audiences as a string are not split": {entries(audiences("shop")), claims{"aud": "x shop"}, denied},
+		"one of two audiences":                {entries(audiences("shop", "x")), claims{"aud": "shop"}, denied},
+		"both audiences":                      {entries(audiences("shop", "x")), claims{"aud": list("x", "shop")}, allowed},
+		"a longer audience":                   {entries(audiences("shop")), claims{"aud": "shop/"}, denied},
+		"scope without audience":              {entries(mixed), claims{"scope": "read"}, denied},
+		"audience without scope":              {entries(mixed), claims{"aud": "shop"}, denied},
+		"scope and audience":                  {entries(mixed), claims{"aud": "shop", "scope": "read"}, allowed},
+		"the second entry":                    {entries(scopes("read"), audiences("shop")), claims{"aud": "shop"}, allowed},
+		"a part of each entry":                {entries(mixed, scopes("a", "b")), claims{"aud": "shop", "scope": "a"}, denied},
+		"client_id is no audience":            {entries(audiences("shop")), claims{"client_id": "shop"}, denied},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			v := validatorOf(t, keys, at, ruleOf(issuer, tc.authorizations...))
+			token := key.token(t, claimsOf(tc.claims))
+			require.Equal(t, tc.want, v.Check(bearing(token)))
+			require.Equal(t, tc.want, v.Check(bearing(token)), "the second time")
+		})
+	}
+}
+
+func TestClocksMayBeAMinuteApart(t *testing.T) {
+	t.Parallel()
+	key := newSigner(t, keyName)
+	issuer := newIssuer(t, key.public())
+	keys, at := keysOf(t, issuer)
+	v := validatorOf(t, keys, at, ruleOf(issuer))
+	strict, err := New(ruleOf(issuer), Options{Keys: keys, Now: at.Now, RequireExpiry: true})
+	require.NoError(t, err)
+	in := func(seconds int64) int64 { return atNoon.Unix() + seconds }
+	for name, tc := range map[string]struct {
+		claims           map[string]any
+		want, wantStrict Result
+	}{
+		"expired 60 s ago":       {map[string]any{"exp": in(-60)}, allowed, allowed},
+		"expired 61 s ago":       {map[string]any{"exp": in(-61)}, invalid(expired), invalid(expired)},
+		"expired in 1970":        {map[string]any{"exp": 0}, invalid(expired), invalid(expired)},
+		"no exp":                 {map[string]any{"exp": nil}, allowed, invalid(expiryMissing)},
+		"a fraction":             {map[string]any{"exp": float64(in(-60)) + 0.9}, allowed, allowed},
+		"begins in 60 s":         {map[string]any{"nbf": in(60)}, allowed, allowed},
+		"begins in 61 s":         {map[string]any{"nbf": in(61)}, invalid(notYetValid), invalid(notYetValid)},
+		"has begun":              {map[string]any{"nbf": in(-1)}, allowed, allowed},
+		"exp as a string":        {map[string]any{"exp": "1"}, invalid(expNoInteger), invalid(expNoInteger)},
+		"exp below 0":            {map[string]any{"exp": -1}, invalid(expOutOfRange), invalid(expOutOfRange)},
+		"exp beyond 64 bits":     {map[string]any{"exp": 1e19}, invalid(expOutOfRange), invalid(expOutOfRange)},
+		"nbf as a bool":          {map[string]any{"nbf": true}, invalid(nbfNoInteger), invalid(nbfNoInteger)},
+		"nbf beyond 64 bits":     {map[string]any{"nbf": 1e19}, invalid(nbfOutOfRange), invalid(nbfOutOfRange)},
+		"iat is not looked at":   {map[string]any{"iat": in(1000)}, allowed, allowed},
+		"exp and another issuer": {map[string]any{"exp": 0, "iss": "x"}, invalid(unknownIssuer), invalid(unknownIssuer)},
+	} {
+		token := key.token(t, claimsOf(tc.claims))
+		require.Equal(t, tc.want, v.Check(bearing(token)), name)
+		require.Equal(t, tc.wantStrict, strict.Check(bearing(token)), name)
+	}
+}
+
+func TestAChallengeHasTheURLWithoutItsQuery(t *testing.T) {
+	t.Parallel()
+	issuer := newIssuer(t, newSigner(t, keyName).public())
+	keys, at := keysOf(t, issuer)
+	v := validatorOf(t, keys, at, ruleOf(issuer))
+	for target, realm := range map[string]string{
+		"http://shop.example/orders?access_token=x&a=b":       "http://shop.example/orders",
+		"https://shop.example:8443/a%20b?access_token=x":      "https://shop.example:8443/a%20b",
+		"http://shop.example/%22,%20error=%22?access_token=x": "http://shop.example/%22,%20error=%22",
+		"http://shop.example?access_token=x":                  "http://shop.example",
+	} {
+		result := v.Check(get(target))
+		require.Equal(t, `Bearer realm="`+realm+`", error="invalid_token"`, result.Challenge)
+	}
+	plain, overTLS := get("/orders?access_token=x"), get("/orders?access_token=x")
+	overTLS.TLS = &tls.ConnectionState{}
+	require.Equal(t, `Bearer realm="http://example.com/orders", error="invalid_token"`, v.Check(plain).Challenge)
+	require.Equal(t, `Bearer realm="https://example.com/orders", error="invalid_token"`, v.Check(overTLS).Challenge)
+	quoting := get("http://shop.example/?access_token=x")
+	quoting.Host = "a\"b\\c\r\nd"
+	require.Equal(t, `Bearer realm="http://abcd/", error="invalid_token"`, v.Check(quoting).Challenge)
+}
+
+func TestADenialIsAnsweredAsByEnvoy(t *testing.T) {
+	t.Parallel()
+	answer := httptest.NewRecorder()
+	invalid(expired).Write(answer)
+	require.Equal(t, 401, answer.Code)
+	require.Equal(t, "Jwt is expired", answer.Body.String())
+	require.Equal(t, "text/plain", answer.Header().Get("Content-Type"))
+	require.Equal(t, shopChallenge, answer.Header().Get("WWW-Authenticate"))
+
+	answer = httptest.NewRecorder()
+	denied.Write(answer)
+	require.Equal(t, 403, answer.Code)
+	require.Equal(t, "RBAC: access denied", answer.Body.String())
+	require.Empty(t, answer.Header().Values("WWW-Authenticate"))
+}
+
+func TestRulesThatNoTokenCanMeetAreRefused(t *testing.T) {
+	t.Parallel()
+	keys := NewKeys(KeysOptions{Now: time.Now})
+	good := Authentication{Issuer: issuerName, JWKSURI: "https://issuer.example/keys"}
+	for says, change := range map[string]func(*Rule){
+		"jwt.authentications: has 0 entries":  func(r *Rule) { r.Authentications = nil },
+		"jwt.authentications: has 33 entries": func(r *Rule) { r.Authentications = make([]Authentication, 33) },
+		"authentications[0].issuer: is empty": func(r *Rule) { r.Authentications[0].Issuer = "" },
+		"[0].jwksUri: is no URI":              func(r *Rule) { r.Authentications[0].JWKSURI = "/keys" },
+		"jwksUri: is no URI that":             func(r *Rule) { r.Authentications[0].JWKSURI = "file:///etc/passwd" },
+		"without user and password":           func(r *Rule) { r.Authentications[0].JWKSURI = "https://user:hidden@issuer.example/" },
+		"fromHeaders: a name is empty":        func(r *Rule) { r.Authentications[0].FromHeaders = []FromHeader{{Prefix: "x"}} },
+		"fromParams: a name is empty":         func(r *Rule) { r.Authentications[0].FromParams = []string{""} },
+		"jwt.authorizations[0]":               func(r *Rule) { r.Authorizations = []Authorization{{RequiredScopes: []string{""}}} },
+		"authorizations[0]: a scope":          func(r *Rule) { r.Authorizations = []Authorization{{Audiences: []string{""}}} },
+	} {
+		rule := Rule{Authentications: []Authentication{good}}
+		change(&rule)
+		_, err := New(rule, Options{Keys: keys, Now: time.Now})
+		require.ErrorContains(t, err, says)
+		require.NotContains(t, err.Error(), "hidden")
+	}
+	_, err := New(Rule{Authentications: []Authentication{good}}, Options{})
+	require.ErrorContains(t, err, "needs Keys and a clock")
+}

@@ -1,0 +1,88 @@
+package activation
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/rouse-run/rouse/api/serverless/v1alpha2"
+)
+
+func slice(change ...func(*discoveryv1.EndpointSlice)) *discoveryv1.EndpointSlice {
+	made := &discoveryv1.EndpointSlice{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "price-rouse-ipv4", Labels: map[string]string{
+			discoveryv1.LabelServiceName: "price", discoveryv1.LabelManagedBy: ManagedBy, v1alpha2.LabelUUID: "1",
+		}},
+		AddressType: discoveryv1.AddressTypeIPv4,
+		Ports:       []discoveryv1.EndpointPort{{Name: new(PortName), Port: new(int32(FirstPort))}},
+		Endpoints: []discoveryv1.Endpoint{
+			{Addresses: []string{"10.0.0.1"}, Conditions: discoveryv1.EndpointConditions{Ready: new(true)}},
+			{Addresses: []string{"10.0.0.2"}, Conditions: discoveryv1.EndpointConditions{Ready: new(false)}},
+		},
+	}
+	for _, c := range change {
+		c(made)
+	}
+	return made
+}
+
+func TestASliceOfOursListsTheActivatorsOfAFunction(t *testing.T) {
+	t.Parallel()
+	listing, ok := ListingOf(slice())
+	require.True(t, ok)
+	require.Equal(t, Listing{
+		Function: types.NamespacedName{Namespace: "shop", Name: "price"}, UID: "1", Port: FirstPort, Addresses: []string{"10.0.0.1"},
+	}, listing)
+}
+
+func TestWhatTheControllerCannotHaveWrittenIsNoListing(t *testing.T) {
+	t.Parallel()
+	for name, change := range map[string]func(*discoveryv1.EndpointSlice){
+		"a slice of Kubernetes": func(s *discoveryv1.EndpointSlice) {
+			s.Labels[discoveryv1.LabelManagedBy] = "endpointslice-controller.k8s.io"
+		},
+		"of no Service":               func(s *discoveryv1.EndpointSlice) { delete(s.Labels, discoveryv1.LabelServiceName) },
+		"under another name":          func(s *discoveryv1.EndpointSlice) { s.Name = "more" },
+		"being deleted":               func(s *discoveryv1.EndpointSlice) { s.DeletionTimestamp = new(metav1.Now()) },
+		"without a port":              func(s *discoveryv1.EndpointSlice) { s.Ports = nil },
+		"with two ports":              func(s *discoveryv1.EndpointSlice) { s.Ports = append(s.Ports, s.Ports[0]) },
+		"with a port of another name": func(s *discoveryv1.EndpointSlice) { s.Ports[0].Name = new("grpc") },
+		"with a port below the range": func(s *discoveryv1.EndpointSlice) { s.Ports[0].Port = new(int32(22)) },
+		"with a port above the range": func(s *discoveryv1.EndpointSlice) { s.Ports[0].Port = new(int32(LastPort + 1)) },
+		"with a name for an address":  func(s *discoveryv1.EndpointSlice) { s.Endpoints[0].Addresses[0] = "metadata" },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			_, ok := ListingOf(slice(change))
+			require.False(t, ok)
+		})
+	}
+}
+
+func TestLoadsAreDecoded(t *testing.T) {
+	t.Parallel()
+	pod, err := DecodePodLoad([]byte(`{"requests":12,"running":3,"viaGateway":1,"viaEventbridge":2}`))
+	require.NoError(t, err)
+	require.Equal(t, PodLoad{Requests: 12, Running: 3, ViaGateway: 1, ViaEventbridge: 2}, pod)
+
+	gateway, err := DecodeGatewayLoads([]byte(`{"functions":{"shop/price":{"requests":12,"waiting":3,"running":4}}}`))
+	require.NoError(t, err)
+	require.Equal(t, map[types.NamespacedName]FunctionLoad{
+		{Namespace: "shop", Name: "price"}: {Requests: 12, Waiting: 3, Running: 4},
+	}, gateway)
+}
+
+func TestALoadThatIsNoneIsAnError(t *testing.T) {
+	t.Parallel()
+	for _, text := range []string{"", "OK", "[]", `{"requests":-1}`, `{"running":1099511627777}`} {
+		_, err := DecodePodLoad([]byte(text))
+		require.Error(t, err, text)
+	}
+	for _, text := range []string{"", `{"functions":{"price":{"waiting":1}}}`, `{"functions":{"shop/price":{"waiting":1099511627777}}}`} {
+		_, err := DecodeGatewayLoads([]byte(text))
+		require.Error(t, err, text)
+	}
+}

@@ -1,0 +1,21 @@
+// Package endpoint knows which addresses of a Service take connections now, and which of them is asked next.
+//
+//	Apply --> addresses <-- Dial (TCP connect, until accepted)
+//	            |    ^
+//	   gate opens,   Refuse: an address did not accept a connection
+//	   closes   |    |
+//	            v    |
+//	      Gate --> Pick --> request --> Done
+//
+// Guarantees:
+//   - The gate is open exactly while there is an address that is believed to accept connections: ready by its probe, or a
+//     starting Function that accepted a connection, and not refused since.
+//   - A Function's address is dialled from the moment it is known, so that a cold start does not wait for the next readiness
+//     probe. One that refused although it is ready is dialled until it accepts again.
+//   - An endpoint that terminates is neither picked nor dialled.
+//   - Pick returns the address with the fewest requests in flight, and takes equal ones in turn. It takes one lock and allocates
+//     nothing.
+//   - A pool holds no more than the addresses that were applied last. Where there are none to dial it has no goroutine.
+//
+// It makes no request itself, and knows neither Kubernetes nor HTTP.
+package endpoint

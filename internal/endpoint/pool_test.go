@@ -1,0 +1,137 @@
+package endpoint
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"github.com/rouse-run/rouse/internal/routing"
+	"github.com/rouse-run/rouse/internal/testing/sinktest"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+func TestAPoolCountsWhatIsInFlight(t *testing.T) {
+	t.Parallel()
+	p := NewPool(Options[struct{}]{})
+	require.Nil(t, p.Pick())
+	both := []routing.Endpoint{sinktest.Ready("a:1"), sinktest.Ready("b:1")}
+	p.Apply(both)
+	first, second := p.Pick(), p.Pick()
+	require.Equal(t, "a:1", first.Address())
+	require.Equal(t, "b:1", second.Address())
+	p.Done(second)
+	require.Same(t, second, p.Pick())
+	require.Same(t, first, p.Pick(), "both have one, and it is the next")
+	require.Equal(t, 2, p.InFlight(first))
+	p.Done(first)
+	p.Apply(both)
+	require.Same(t, second, p.Pick(), "news of the same addresses forget nothing, and it is the next")
+	p.Done(second)
+
+	p.Apply(both[:1])
+	p.Done(second) // the answer of an address that is gone
+	require.Same(t, first, p.Pick())
+	require.Zero(t, p.InFlight(second))
+}
+
+func TestAPoolKnowsHowManyAddressesAreUsableAndWhetherOneIsReady(t *testing.T) {
+	t.Parallel()
+	const address = "a:1"
+	for name, tc := range map[string]struct {
+		endpoints []routing.Endpoint
+		refused   bool
+		usable    int
+		ready     bool
+	}{
+		"none":                       {},
+		"ready":                      {endpoints: []routing.Endpoint{sinktest.Ready(address)}, usable: 1, ready: true},
+		"ready, and one that is not": {endpoints: []routing.Endpoint{sinktest.Ready(address), {Address: "b:1"}}, usable: 1, ready: true},
+		"two":                        {endpoints: []routing.Endpoint{sinktest.Ready(address), sinktest.Ready("b:1")}, usable: 2, ready: true},
+		"a starting Function":        {endpoints: []routing.Endpoint{sinktest.Starting(address)}},
+		"ready and terminating":      {endpoints: []routing.Endpoint{{Address: address, Ready: true, Terminating: true}}},
+		"ready but refused":          {endpoints: []routing.Endpoint{sinktest.Ready(address)}, refused: true, ready: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := NewPool(Options[struct{}]{})
+			p.Apply([]routing.Endpoint{sinktest.Ready("before:1")})
+			p.Apply(tc.endpoints)
+			if tc.refused {
+				p.Refuse(p.Pick())
+			}
+			require.Equal(t, tc.usable, p.Usable(), "usable")
+			require.Equal(t, tc.ready, p.Ready(), "ready")
+			require.Equal(t, tc.usable > 0, p.Gate().IsOpen(), "open")
+		})
+	}
+}
+
+func TestAnAddressThatRefusesIsLeftOut(t *testing.T) {
+	t.Parallel()
+	p := NewPool(Options[struct{}]{})
+	p.Apply([]routing.Endpoint{sinktest.Ready("a:1"), sinktest.Ready("b:1")})
+	first := p.Pick()
+	p.Refuse(first)
+	for range 3 {
+		require.Equal(t, "b:1", p.Pick().Address())
+	}
+	p.Apply([]routing.Endpoint{sinktest.Ready("b:1")})
+	p.Refuse(first)
+	require.Equal(t, 1, p.Usable(), "one that is gone cannot refuse")
+}
+
+func TestEachAddressKeepsItsValueAsLongAsItIsKnown(t *testing.T) {
+	t.Parallel()
+	var made []string
+	p := NewPool(Options[string]{Value: func(address string) string {
+		made = append(made, address)
+		return "value of " + address
+	}})
+	values := func() (all []string) {
+		p.Each(func(value string) { all = append(all, value) })
+		return all
+	}
+	for range 2 {
+		p.Apply([]routing.Endpoint{sinktest.Ready("a:1"), sinktest.Starting("b:1")})
+	}
+	require.Equal(t, []string{"a:1", "b:1"}, made)
+	require.ElementsMatch(t, []string{"value of a:1", "value of b:1"}, values(), "also of those that are not usable")
+	require.Equal(t, "value of a:1", p.Pick().Value)
+	p.Apply(nil)
+	require.Empty(t, values())
+	p.Apply([]routing.Endpoint{sinktest.Ready("a:1")})
+	require.Equal(t, []string{"a:1", "b:1", "a:1"}, made)
+}
+
+func TestChangesOfTheGateAreReported(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var changes []Change
+		p := NewPool(Options[struct{}]{OnGate: func(change Change) { changes = append(changes, change) }})
+		for _, endpoints := range [][]routing.Endpoint{
+			{sinktest.Starting("a:1"), sinktest.Starting("b:1")},
+			{sinktest.Starting("a:1"), sinktest.Ready("b:1")},
+			{sinktest.Ready("a:1"), sinktest.Ready("b:1")},
+			{sinktest.Ready("b:1")},
+			nil,
+		} {
+			time.Sleep(time.Second)
+			p.Apply(endpoints)
+		}
+		require.Equal(t, []Change{
+			{Open: true, Address: "b:1", Waited: time.Second, Lasted: 2 * time.Second},
+			{Address: "b:1", Lasted: 3 * time.Second},
+		}, changes)
+	})
+}
+
+// What a delivery costs.
+func TestPickAndDoneAllocateNothing(t *testing.T) {
+	p := NewPool(Options[*struct{}]{})
+	p.Apply([]routing.Endpoint{sinktest.Ready("a:1"), sinktest.Ready("b:1")})
+	require.Zero(t, testing.AllocsPerRun(100, func() { p.Done(p.Pick()) }))
+}
