@@ -77,10 +77,11 @@ verify: ## Fail when generated files are stale
 	  then echo "verify: generated files are up to date"; \
 	  else echo "verify: generated files are stale: run 'make generate' and commit what it writes"; exit 1; fi
 
+# Many tests wait for servers, so more than cores go at once.
 .PHONY: test-unit
 test-unit: packages ## Unit and integration tests with the race detector (real kube-apiserver, etcd and nats-server)
 	@assets=$$($(CLUSTERS) assets) && export KUBEBUILDER_ASSETS=$$assets PATH="$$assets:$$PATH" && \
-	  $(GO) test -race -shuffle=on ./... && $(GO) test -C e2e/cluster ./...
+	  $(GO) test -race -shuffle=on -parallel 4 ./... && $(GO) test -C e2e/cluster ./...
 
 .PHONY: test-runtimes
 test-runtimes: packages ## Tests of the runtimes over real HTTP
@@ -102,10 +103,23 @@ test-e2e: ## End-to-end tests on the local cluster, which is taken down again
 e2e-isolation: cluster ## Attacks of one tenant, package or repository on others, on the local cluster: all have to be refused
 	@selected=$$($(CLUSTERS) env); eval "$$selected"; $(GO) run ./e2e/isolation
 
+.PHONY: e2e-gateway
+e2e-gateway: ## From outside through Envoy Gateway to a sleeping Function, on the local cluster (first time: five minutes more)
+	@$(CLUSTERS) up --envoy-gateway; selected=$$($(CLUSTERS) env); eval "$$selected"; \
+	  $(GO) test -tags e2e -count=1 -timeout 30m -v ./e2e/gateway
+
+.PHONY: soak-http
+soak-http: cluster ## Put a Function to sleep and wake it a hundred times under a load over HTTP: no error, nothing twice (ROUNDS)
+	@selected=$$($(CLUSTERS) env); eval "$$selected"; $(GO) run ./e2e/sleepwake $(if $(ROUNDS),-rounds $(ROUNDS))
+
 ##@ Measure it
 .PHONY: bench-wake
 bench-wake: cluster ## 20 wakes beside 20 bare scale-ups of the same pod, on the local cluster (RUNTIME)
 	@selected=$$($(CLUSTERS) env); eval "$$selected"; $(GO) run ./e2e/bench/wake $(if $(RUNTIME),-runtime $(RUNTIME))
+
+.PHONY: bench-http
+bench-http: cluster ## 20 wakes by a request beside 20 bare scale-ups of the same pod, and a warm Function with waking on beside off
+	@selected=$$($(CLUSTERS) env); eval "$$selected"; $(GO) run ./e2e/bench/http
 
 .PHONY: bench-local
 bench-local: bin/rouse ## 20 wakes of a Function of each language in local mode, beside bare servers

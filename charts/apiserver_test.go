@@ -80,7 +80,7 @@ func TestAReleaseIsInstalledUpgradedAndUninstalledWithoutATrace(t *testing.T) {
 	require.NoError(t, env.Client.Get(t.Context(), client.ObjectKey{Namespace: namespace, Name: "rouse-controller"}, controller))
 	require.Contains(t, controller.Spec.Template.Spec.Containers[0].Args, "--nats-url=nats://nats.messaging")
 
-	run("uninstall", "rouse")
+	run("uninstall", "rouse", "--no-hooks") // no Job ends without a kubelet
 	require.Empty(t, leftovers(t, env))
 	for _, name := range []string{"functions.serverless.kyma-project.io", "subscriptions.eventing.kyma-project.io"} {
 		require.NoError(t, env.Client.Get(t.Context(), client.ObjectKey{Name: name}, &apiextensionsv1.CustomResourceDefinition{}), "the CRDs stay")
@@ -92,7 +92,7 @@ func TestAnUpgradeWithReusedValuesKeepsWhatWasChosenAndMadeUp(t *testing.T) {
 	restrictedNamespace(t, env)
 	run := helmOn(t, env.Config)
 	run("install", "rouse", chart, "--take-ownership", "--set", "runtimes.python314=null", "--set", "nats.users.enabled=true")
-	defer run("uninstall", "rouse")
+	defer run("uninstall", "rouse", "--no-hooks") // no Job ends without a kubelet
 	users := &corev1.Secret{}
 	require.NoError(t, env.Client.Get(t.Context(), client.ObjectKey{Namespace: namespace, Name: "rouse-nats"}, users))
 	before := users.Data

@@ -9,6 +9,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 
 	"github.com/rouse-run/rouse/eventbridge/replica"
+	"github.com/rouse-run/rouse/gateway"
 	"github.com/rouse-run/rouse/internal/daemon"
 	"github.com/rouse-run/rouse/scaler"
 )
@@ -19,9 +20,12 @@ func TestTheChartsValuesAreTheDefaultsOfTheFlags(t *testing.T) {
 	// What a cluster alone has, or each installation for itself.
 	own := map[string]bool{
 		"service": true, "admin-address": true, "admin-token-file": true, "nats-url": true, "namespace": true,
+		"gateway-service": true,
 	}
-	bridge, asker := replica.DefaultOptions(), scaler.DefaultOptions()
-	for name, bind := range map[string]func(*pflag.FlagSet){"rouse-eventbridge": bridge.BindFlags, "rouse-scaler": asker.BindFlags} {
+	bridge, door, asker := replica.DefaultOptions(), gateway.DefaultOptions(), scaler.DefaultOptions()
+	for name, bind := range map[string]func(*pflag.FlagSet){
+		"rouse-eventbridge": bridge.BindFlags, "rouse-gateway": door.BindFlags, "rouse-scaler": asker.BindFlags,
+	} {
 		flags := pflag.NewFlagSet(name, pflag.ContinueOnError)
 		bind(flags)
 		log := daemon.DefaultLogOptions()

@@ -108,7 +108,7 @@ func TestTheAliasRefusesToReplaceKymasService(t *testing.T) {
 	alias := &corev1.Service{}
 	require.NoError(t, env.Client.Get(t.Context(), client.ObjectKeyFromObject(kymas), alias))
 	require.Equal(t, "rouse-eventbridge.rouse-system.svc.cluster.local", alias.Spec.ExternalName)
-	run("uninstall", "rouse")
+	run("uninstall", "rouse", "--no-hooks")
 	require.True(t, apierrors.IsNotFound(env.Client.Get(t.Context(), client.ObjectKeyFromObject(kymas), alias)), "it goes with the release")
 }
 

@@ -49,7 +49,7 @@ func requireNarrow(t *testing.T, role string, rules []rbacv1.PolicyRule) {
 func TestTheDataPlaneOnlyReads(t *testing.T) {
 	t.Parallel()
 	all := render(t, nil)
-	for _, name := range []string{"rouse-eventbridge", "rouse-scaler"} {
+	for _, name := range []string{"rouse-eventbridge", "rouse-gateway", "rouse-scaler"} {
 		for _, rule := range named[*rbacv1.ClusterRole](t, all, name).Rules {
 			require.Subset(t, []string{"get", "list", "watch"}, rule.Verbs, name)
 		}
@@ -140,8 +140,8 @@ func TestCRDsAreRenderedAsGeneratedAndKeptUnlessToldOtherwise(t *testing.T) {
 	t.Parallel()
 	files, err := filepath.Glob(filepath.Join(chart, "files", "crds", "*.yaml"))
 	require.NoError(t, err)
-	require.Len(t, files, 2)
-	kept, dropped := render(t, nil), render(t, values{"crds.keep=false"})
+	require.Len(t, files, 3)
+	kept, dropped := render(t, values{"apiRules.enabled=true"}), render(t, values{"apiRules.enabled=true", "crds.keep=false"})
 	for _, file := range files {
 		text, err := os.ReadFile(file)
 		require.NoError(t, err)
@@ -154,7 +154,14 @@ func TestCRDsAreRenderedAsGeneratedAndKeptUnlessToldOtherwise(t *testing.T) {
 		rendered = named[*apiextensionsv1.CustomResourceDefinition](t, dropped, generated.Name)
 		require.Equal(t, generated.Annotations, rendered.Annotations)
 	}
-	require.Empty(t, of[*apiextensionsv1.CustomResourceDefinition](render(t, values{"crds.enabled=false"})))
+	require.Empty(t, of[*apiextensionsv1.CustomResourceDefinition](render(t, values{"crds.enabled=false", "apiRules.enabled=true"})))
+}
+
+func TestTheCRDOfAPIRulesIsOnlyThereWhenAskedFor(t *testing.T) {
+	t.Parallel()
+	for _, crd := range of[*apiextensionsv1.CustomResourceDefinition](render(t, nil)) {
+		require.NotEqual(t, "gateway.kyma-project.io", crd.Spec.Group)
+	}
 }
 
 func TestThePersistenceOfNATSFollowsItsValues(t *testing.T) {

@@ -34,13 +34,13 @@ func TestEveryContainerRunsAsOurUserOnAReadOnlyRoot(t *testing.T) {
 
 func TestEveryDeploymentSurvivesANodeDrainAndIsProbed(t *testing.T) {
 	t.Parallel()
-	for _, all := range renderedInstallations(t) {
-		drained := 0
+	for name, all := range renderedInstallations(t) {
+		drained := map[string]bool{}
 		for _, deployment := range of[*appsv1.Deployment](all) {
 			if deployment.Name == "rouse-registry" {
 				continue // one pod on one volume
 			}
-			drained++
+			drained[deployment.Name] = true
 			pod := deployment.Spec.Template
 			require.Len(t, selecting(t, pod.Labels, of[*policyv1.PodDisruptionBudget](all), func(b *policyv1.PodDisruptionBudget) *metav1.LabelSelector {
 				return b.Spec.Selector
@@ -56,7 +56,11 @@ func TestEveryDeploymentSurvivesANodeDrainAndIsProbed(t *testing.T) {
 				require.Greater(t, ptr.Deref(pod.Spec.TerminationGracePeriodSeconds, 0), seconds, "%s: --%s", deployment.Name, flag)
 			}
 		}
-		require.Equal(t, 3, drained)
+		want := map[string]bool{"rouse-controller": true, "rouse-eventbridge": true, "rouse-scaler": true}
+		if name != "plain HTTP wakes nobody" {
+			want["rouse-gateway"] = true
+		}
+		require.Equal(t, want, drained, name)
 	}
 }
 
@@ -110,7 +114,7 @@ func TestNetworkPoliciesAllowOnlyNeededTraffic(t *testing.T) {
 	clients, err := metav1.LabelSelectorAsSelector(ingress("rouse-nats")[0].From[0].PodSelector)
 	require.NoError(t, err)
 	for _, w := range workloads(all) {
-		require.Equal(t, w.component() != "nats" && w.component() != "registry", clients.Matches(labels.Set(w.Pod.Labels)), w.GetName())
+		require.Equal(t, slices.Contains([]string{"controller", "eventbridge", "scaler"}, w.component()), clients.Matches(labels.Set(w.Pod.Labels)), w.GetName())
 	}
 
 	require.True(t, slices.ContainsFunc(named[*networkingv1.NetworkPolicy](t, all, "rouse-controller").Spec.Egress,
@@ -142,7 +146,7 @@ func TestAnExternalNATSMayBeReachedOnItsPorts(t *testing.T) {
 					ports = append(ports, port.Port.String())
 				}
 			}
-			require.Equal(t, append([]string{"53", "53", "443", "6443"}, tc.want...), ports)
+			require.Equal(t, append([]string{"53", "53", "443", "6443", "9091", "8080"}, tc.want...), ports)
 		})
 	}
 }
@@ -174,7 +178,8 @@ func TestSecretsReachAPodAsFilesAlone(t *testing.T) {
 		for _, env := range container.Env {
 			require.Nil(t, env.ValueFrom, deployment.Name)
 		}
-		if deployment.Name == "rouse-registry" {
+		if deployment.Name == "rouse-registry" || deployment.Name == "rouse-gateway" {
+			require.NotContains(t, strings.Join(container.Args, " "), "nats", "%s knows no NATS", deployment.Name)
 			continue
 		}
 		require.Subset(t, container.Args, []string{
@@ -297,8 +302,11 @@ func TestEachComponentGetsItsOwnLoginForNATSAndNoOther(t *testing.T) {
 
 func TestTheUninstallHookExistsOnlyWhereCRDsGo(t *testing.T) {
 	t.Parallel()
-	require.Empty(t, of[*batchv1.Job](render(t, nil)))
-	require.Empty(t, of[*batchv1.Job](render(t, values{"crds.enabled=false", "crds.keep=false"})))
+	for _, set := range []values{nil, {"crds.enabled=false", "crds.keep=false"}} {
+		for _, job := range of[*batchv1.Job](render(t, set)) {
+			require.NotEqual(t, "rouse-uninstall", job.Name)
+		}
+	}
 
 	job := named[*batchv1.Job](t, render(t, values{"crds.keep=false"}), "rouse-uninstall")
 	require.Equal(t, "pre-delete", job.Annotations["helm.sh/hook"])

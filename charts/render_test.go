@@ -46,7 +46,7 @@ var installations = map[string]values{
 	},
 	"highly available and watched": {
 		"nats.enabled=false", "nats.external.url=nats://nats.messaging", "stream.replicas=3",
-		"controller.replicas=2", "eventbridge.replicas=5", "scaler.replicas=3", "controller.defaultProfile=S",
+		"controller.replicas=2", "eventbridge.replicas=5", "scaler.replicas=3", "gateway.replicas=4", "gateway.graceSeconds=70", "controller.defaultProfile=S",
 		"metrics.podMonitor.enabled=true", "metrics.podMonitor.labels.team=a",
 		"traceCollectorEndpoint=http://collector:4318/v1/traces", "eventbridge.traceSampleRatio=0.05", "scaler.traceSampleRatio=0.01",
 		"metrics.dashboards.enabled=true", "metrics.alerts.enabled=true", "metrics.alerts.labels.team=a",
@@ -74,6 +74,14 @@ var installations = map[string]values{
 	"sinks behind a mesh, with a CA of one's own": {
 		"sinks.endpoints=service", "sinks.ca.configMap=mesh-roots", "sinks.ca.key=roots.pem", "eventbridge.maxReplySize=64Ki",
 		"eventbridge.publishes.maxPending=1000000", "eventbridge.delivery.maxBackoff=1h", "stream.watermark=0.5", "stream.duplicateWindow=10m",
+	},
+	"plain HTTP wakes nobody": {"gateway.enabled=false"},
+	"with APIRules":           {"apiRules.enabled=true"},
+	"with APIRules of all kinds": {
+		"apiRules.enabled=true", "apiRules.gatewayAPI=enabled", "apiRules.domains.kyma-system/kyma-gateway=example.com",
+		"apiRules.authorizers[0].name=sessions", "apiRules.authorizers[0].service=sessions.auth", "apiRules.authorizers[0].port=8080",
+		"apiRules.authorizers[0].headersToUpstreamOnAllow={x-user}", "apiRules.service.type=LoadBalancer", "apiRules.tls.secretNames={example-com}",
+		"apiRules.trustedProxies={10.0.0.0/8}",
 	},
 	"TLS with KEDA":                       {"scaler.tls.enabled=true"},
 	"TLS with KEDA by other certificates": {"scaler.tls.enabled=true", "scaler.tls.secret=scaler", "scaler.tls.kedaSecret=keda"},

@@ -50,6 +50,7 @@ Events that were not delivered are kept until the next start. Ctrl-C ends everyt
 	flags := cmd.Flags()
 	flags.SortFlags = false
 	flags.IntVarP(&o.Port, "port", "p", o.Port, "port that events are published to; 8080 if it is free, when 0")
+	flags.IntVar(&o.APIRulesPort, "apirules-port", o.APIRulesPort, "port that APIRules are served at; 8070 if it is free, when 0")
 	flags.StringArrayVar(&o.Publish, "publish", o.Publish, "file with an event or an array of them (CloudEvents JSON) to publish when everything is up; may be repeated")
 	flags.BoolVar(&o.Once, "once", o.Once, "end when the events of --publish are settled and all Functions asleep; keeps nothing")
 	flags.StringSliceVar(&o.Debug, "debug", o.Debug, "Functions that a debugger may attach to, by name or namespace/name; they stay awake")

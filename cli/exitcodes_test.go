@@ -14,6 +14,7 @@ import (
 
 const (
 	sample = `{"specversion":"1.0","id":"1","source":"shop","type":"order.received"}`
+	old    = `{"apiVersion":"gateway.kyma-project.io/v1beta1","kind":"APIRule","spec":{}}`
 	dirOf  = "DIR"  // stands for a folder of the test
 	fileOf = "FILE" // stands for a file with an event
 )
@@ -30,6 +31,7 @@ func TestEveryVerbEndsWithTheCodeThatIsDocumented(t *testing.T) {
 	require.NoError(t, os.WriteFile(file, []byte(sample), 0o600))
 	require.NoError(t, os.WriteFile(filepath.Join(directory, "none.json"), []byte(`{}`), 0o600))
 	require.NoError(t, os.WriteFile(filepath.Join(directory, "fn.yaml"), []byte("a: ["), 0o600))
+	require.NoError(t, os.WriteFile(filepath.Join(directory, "old.yaml"), []byte(old), 0o600))
 	require.NoError(t, os.Mkdir(filepath.Join(directory, "there"), 0o700))
 	for line, want := range map[string]exit.Code{
 		"":                           exit.OK,
@@ -51,6 +53,16 @@ func TestEveryVerbEndsWithTheCodeThatIsDocumented(t *testing.T) {
 		"init x --runtime nonsense":  exit.Usage,
 		"init there --directory DIR": exit.Failed,
 		"init fresh --directory DIR": exit.OK,
+
+		"migrate":                      exit.OK,
+		"migrate function":             exit.Usage,
+		"migrate apirule":              exit.OK,
+		"migrate apirule FILE":         exit.OK,
+		"migrate apirule no/such":      exit.Usage,
+		"migrate apirule DIR/fn.yaml":  exit.Usage,
+		"migrate apirule FILE -o DIR":  exit.Failed,
+		"migrate apirule DIR/old.yaml": exit.Failed,
+		"migrate apirule --nonsense":   exit.Usage,
 
 		"dev DIR twice":                                   exit.Usage,
 		"dev DIR --once":                                  exit.Usage,

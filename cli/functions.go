@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/rouse-run/rouse/cli/output"
 	"github.com/rouse-run/rouse/cli/target"
@@ -42,6 +43,10 @@ func (s *session) listFunctions(ctx context.Context, conn *target.Connection, al
 	if err != nil {
 		return err
 	}
+	exposed := conn.Exposed(ctx, namespace)
+	for i := range functions {
+		functions[i].Exposed = exposed[types.NamespacedName{Namespace: functions[i].Namespace, Name: functions[i].Name}]
+	}
 	s.endProgress()
 	switch s.format.Chosen {
 	case output.JSON, output.YAML:
@@ -59,10 +64,10 @@ func (s *session) listFunctions(ctx context.Context, conn *target.Connection, al
 		s.note("there are no Functions in %s", cmp.Or(namespace, conn.Name))
 		return nil
 	}
-	return s.functionTable(functions)
+	return s.functionTable(functions, conn.Local)
 }
 
-func (s *session) functionTable(functions []target.Function) error {
+func (s *session) functionTable(functions []target.Function, local bool) error {
 	table := output.NewTable("NAMESPACE", "NAME", "STATE", "READY", "BACKLOG", "RUNTIME", "URL", "LAST ERROR")
 	for _, f := range functions {
 		backlog := "-"
@@ -71,9 +76,22 @@ func (s *session) functionTable(functions []target.Function) error {
 		}
 		lastError, _, _ := strings.Cut(f.LastError, "\n")
 		table.Row(f.Namespace, s.style.Name(f.Name), s.phase(f.Phase), fmt.Sprintf("%d/%d", f.Ready, f.Desired), backlog,
-			f.Runtime, f.URL, lastError)
+			f.Runtime, reachableURL(&f, local), lastError)
 	}
 	return table.Flush(s.Out)
+}
+
+// reachableURL is where who reads the list can call the Function: in a cluster only at the host of an APIRule.
+func reachableURL(f *target.Function, local bool) string {
+	switch more := len(f.Exposed) - 1; {
+	case more > 0:
+		return fmt.Sprintf("%s (+%d)", f.Exposed[0], more)
+	case more == 0:
+		return f.Exposed[0]
+	case local:
+		return f.URL
+	}
+	return ""
 }
 
 func (s *session) phase(phase string) output.Styled {

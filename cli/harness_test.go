@@ -106,7 +106,7 @@ func newFixture(t *testing.T, handler http.HandlerFunc) *fixture {
 	admin := w.startBridge(t)
 	w.instance.Admin = "http://" + admin.Addr().String()
 	w.instance.Control = serve(t, control.New(control.Deps{
-		Functions: w.functions, Subscriptions: subs, Backlogs: w.functions, Lines: w.feed, Token: token,
+		Functions: w.functions, Exposures: w.functions, Subscriptions: subs, Backlogs: w.functions, Lines: w.feed, Token: token,
 	}))
 	w.instance.Token, w.instance.Namespace = token, "default"
 	w.announce(t)
@@ -278,3 +278,6 @@ func (f fakeSubscriptions) Status() []subscriptions.Status { return f }
 func (f *fakeFunctions) Status() []runner.Status { return f.all }
 
 func (f *fakeFunctions) Backlog(fn types.NamespacedName) (int, bool) { return 3, fn.Name == "pricing" }
+
+// URLs are of no APIRule.
+func (f *fakeFunctions) URLs(types.NamespacedName) []string { return nil }

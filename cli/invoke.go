@@ -9,6 +9,7 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"strconv"
 	"strings"
 	"time"
 
@@ -17,6 +18,7 @@ import (
 	"github.com/rouse-run/rouse/cli/exit"
 	"github.com/rouse-run/rouse/cli/output"
 	"github.com/rouse-run/rouse/cli/target"
+	"github.com/rouse-run/rouse/internal/activation"
 	"github.com/rouse-run/rouse/internal/cloudevent"
 )
 
@@ -142,15 +144,55 @@ func (i *invoke) call(ctx context.Context, conn *target.Connection, fn string, h
 	if err != nil {
 		return err
 	}
+	i.reportProgress("waiting for the answer of Function " + name)
+	for {
+		response, err := i.send(ctx, name, address, header, body)
+		if err != nil {
+			return err
+		}
+		pause, again := comeAgain(response)
+		if !again {
+			defer func() { _ = response.Body.Close() }()
+			return i.printAnswer(name, response)
+		}
+		i.reportProgress(reasonOf(response))
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(pause):
+		}
+	}
+}
+
+// comeAgain reports whether the request has reached no replica yet, and when to repeat it. A Function may take longer to start than
+// a request waits for it.
+func comeAgain(response *http.Response) (pause time.Duration, again bool) {
+	const soonest, latest = 1, 30
+	switch response.Header.Get(activation.HeaderRefused) {
+	case activation.RefusedTimeout, activation.RefusedOverload:
+		seconds, _ := strconv.Atoi(response.Header.Get("Retry-After")) // 0 without a number
+		return time.Duration(min(max(seconds, soonest), latest)) * time.Second, true
+	}
+	return 0, false
+}
+
+// reasonOf is what an answer that is none of the Function's says.
+func reasonOf(response *http.Response) string {
+	defer func() { _ = response.Body.Close() }()
+	text, _ := io.ReadAll(io.LimitReader(response.Body, 1<<10)) // it is repeated with or without
+	return strings.TrimSpace(string(text))
+}
+
+// send calls a Function once. The caller closes the body of the answer.
+func (i *invoke) send(ctx context.Context, name, address string, header http.Header, body []byte) (*http.Response, error) {
 	request, err := http.NewRequestWithContext(ctx, strings.ToUpper(i.method), address, bytes.NewReader(body))
 	if err != nil {
-		return exit.Errorf(exit.Usage, "--request %q: it is no method", i.method)
+		return nil, exit.Errorf(exit.Usage, "--request %q: it is no method", i.method)
 	}
-	request.Header = header
+	request.Header = header.Clone()
 	if host := header.Get("Host"); host != "" {
 		request.Host = host
 	}
-	i.reportProgress("waiting for the answer of Function " + name)
 	client := &http.Client{
 		Transport:     &http.Transport{Proxy: nil, DisableKeepAlives: true},
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
@@ -158,12 +200,11 @@ func (i *invoke) call(ctx context.Context, conn *target.Connection, fn string, h
 	response, err := client.Do(request)
 	if err != nil {
 		if ctx.Err() != nil {
-			return ctx.Err()
+			return nil, ctx.Err()
 		}
-		return exit.Errorf(exit.Unreachable, "Function %s does not answer: %w", name, err)
+		return nil, exit.Errorf(exit.Unreachable, "Function %s does not answer: %w", name, err)
 	}
-	defer func() { _ = response.Body.Close() }()
-	return i.printAnswer(name, response)
+	return response, nil
 }
 
 func (i *invoke) printAnswer(name string, response *http.Response) error {

@@ -4,9 +4,12 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"sync/atomic"
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/rouse-run/rouse/internal/activation"
 )
 
 func TestInvokeWritesTheAnswerAndItsStatus(t *testing.T) {
@@ -43,6 +46,41 @@ func TestInvokeOfAFailingFunctionEndsWithRefused(t *testing.T) {
 	w := newFixture(t, func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "no such order", http.StatusNotFound) })
 	got := w.run(t, "invoke", "pricing")
 	require.Equal(t, ran{5, "no such order\n", "404 Not Found\nrouse: Function pricing answered 404\n"}, got)
+}
+
+func TestInvokeRepeatsWhatReachedNoReplicaUntilTheFunctionHasStarted(t *testing.T) {
+	t.Parallel()
+	for _, reason := range []string{activation.RefusedTimeout, activation.RefusedOverload} {
+		t.Run(reason, func(t *testing.T) {
+			t.Parallel()
+			var calls atomic.Int32
+			w := newFixture(t, func(w http.ResponseWriter, r *http.Request) {
+				if calls.Add(1) == 1 {
+					w.Header().Set(activation.HeaderRefused, reason)
+					http.Error(w, "it is still starting", http.StatusServiceUnavailable)
+					return
+				}
+				_, _ = io.Copy(w, r.Body)
+			})
+			got := w.run(t, "invoke", "pricing", "-d", "order")
+			require.Equal(t, 0, got.code, got.err)
+			require.Equal(t, "order", got.out)
+			require.Equal(t, int32(2), calls.Load())
+		})
+	}
+}
+
+func TestInvokeShowsWhyAFunctionDoesNotRun(t *testing.T) {
+	t.Parallel()
+	w := newFixture(t, func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set(activation.HeaderRefused, "broken")
+		http.Error(w, "Function orders/pricing does not run: HandlerFailed", http.StatusServiceUnavailable)
+	})
+	got := w.run(t, "invoke", "pricing")
+	require.Equal(t, ran{
+		5, "Function orders/pricing does not run: HandlerFailed\n",
+		"503 Service Unavailable\nrouse: Function pricing answered 503\n",
+	}, got)
 }
 
 func TestInvokeReportsErrors(t *testing.T) {

@@ -4,13 +4,13 @@
 //	folder --> manifest --> function ----> processes of the real runtimes
 //	               |            ^  endpoints       ^
 //	               v            |                  |
-//	         subscriptions   autoscale <-gRPC-> scaler
+//	apirules, subscriptions     autoscale <-gRPC-> scaler
 //	               |                               |
 //	               +--> JetStream (embedded) <--> eventbridge
 //
-// The eventbridge and the scaler are the packages that run in a cluster. What Kubernetes, KEDA and the controller do
-// there is done by the small packages below this one; this package puts them together, watches the folder, and stops
-// everything in order.
+// The eventbridge, the scaler and what serves APIRules are the packages that run in a cluster. What Kubernetes, KEDA and
+// the controller do there is done by the small packages below this one; this package puts them together, watches the
+// folder, and stops everything in order.
 //
 // It guarantees:
 //   - what is wrong in one file stops nothing else;

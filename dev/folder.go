@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 
+	"github.com/rouse-run/rouse/dev/apirules"
 	"github.com/rouse-run/rouse/dev/autoscale"
 	"github.com/rouse-run/rouse/dev/manifest"
 	"github.com/rouse-run/rouse/dev/runner"
@@ -29,6 +30,7 @@ type folder struct {
 	reader    *manifest.Reader
 	functions *runner.Functions
 	subs      *subscriptions.Subscriptions
+	apiRules  *apirules.APIRules
 	scaling   *autoscale.Autoscaler
 	debug     debugged
 	source    *source
@@ -83,6 +85,7 @@ func (f *folder) read(context.Context) error {
 	f.subs.Apply(set, problems)
 	f.scaling.Apply(targets)
 	f.functions.Apply(set, problems)
+	f.apiRules.Apply(set, problems)
 	f.source.setProblems(append(slices.Clone(problems), f.missing(set, problems)...))
 	f.renew(len(targets) == 0 && len(problems) == 0)
 	return nil

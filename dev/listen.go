@@ -16,12 +16,12 @@ func listen(ctx context.Context, port int) (net.Listener, error) {
 	return new(net.ListenConfig).Listen(ctx, "tcp", net.JoinHostPort(host, strconv.Itoa(port)))
 }
 
-// listenForEvents takes the port of the publish endpoint. Without a wish it is the usual one, or any when that is
-// taken; then moved is true.
-func listenForEvents(ctx context.Context, wish int) (listener net.Listener, moved bool, err error) {
+// listenAt takes the port that a flag wishes for. Without a wish, which is 0, it is the usual one, or any when that is taken; then
+// moved is true.
+func listenAt(ctx context.Context, flag string, wish, usual int) (listener net.Listener, moved bool, err error) {
 	port := wish
 	if wish == 0 {
-		port = defaultPort
+		port = usual
 	}
 	listener, err = listen(ctx, port)
 	if err == nil {
@@ -29,12 +29,12 @@ func listenForEvents(ctx context.Context, wish int) (listener net.Listener, move
 	}
 	if wish != 0 {
 		if errors.Is(err, syscall.EADDRINUSE) {
-			return nil, false, fmt.Errorf("port %d is taken: choose another with --port, or leave the flag out for any", wish)
+			return nil, false, fmt.Errorf("port %d is taken: choose another with %s, or leave the flag out for any", wish, flag)
 		}
-		return nil, false, fmt.Errorf("take the port of --port: %w", err)
+		return nil, false, fmt.Errorf("take the port of %s: %w", flag, err)
 	}
 	if listener, err = listen(ctx, 0); err != nil {
-		return nil, false, fmt.Errorf("take a port for events: %w", err)
+		return nil, false, fmt.Errorf("take a port instead of %d: %w", usual, err)
 	}
 	return listener, true, nil
 }

@@ -15,6 +15,7 @@ import (
 	"google.golang.org/grpc/test/bufconn"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/rouse-run/rouse/dev/apirules"
 	"github.com/rouse-run/rouse/dev/autoscale"
 	"github.com/rouse-run/rouse/dev/control"
 	"github.com/rouse-run/rouse/dev/feed"
@@ -60,6 +61,7 @@ type mode struct {
 	conn        *broker.Conn
 	supervisor  *process.Supervisor
 	functions   *runner.Functions
+	apiRules    *apirules.APIRules
 	scaling     *autoscale.Autoscaler
 	subs        *subscriptions.Subscriptions
 	bridge      *eventbridge.Bridge
@@ -71,6 +73,8 @@ type mode struct {
 	folder      *folder
 
 	public, admin, control net.Listener
+	outside                net.Listener      // of APIRules
+	outsideMoved           bool              // to another port than the usual one
 	firstPort              int               // of Functions
 	hidden                 *bufconn.Listener // of the scaler
 	metrics                *bufconn.Listener // without a client
@@ -107,13 +111,16 @@ func (m *mode) open(ctx context.Context) (err error) {
 		}
 	}()
 	moved := false
-	if m.public, moved, err = listenForEvents(ctx, m.options.Port); err != nil {
+	if m.public, moved, err = listenAt(ctx, flagPort, m.options.Port, defaultPort); err != nil {
 		return err
 	}
 	m.firstPort = portOf(m.public) + 1
 	if moved {
 		m.firstPort = defaultPort + 1 // any one would be another with each start
 		m.logLine(fmt.Sprintf("port %d is taken, so events are published to port %d; choose one with --port", defaultPort, portOf(m.public)))
+	}
+	if m.outside, m.outsideMoved, err = listenAt(ctx, flagAPIRulesPort, m.options.APIRulesPort, defaultAPIRulesPort); err != nil {
+		return err
 	}
 	if m.admin, err = listen(ctx, 0); err != nil {
 		return fmt.Errorf("take a port for the admin API: %w", err)
@@ -136,7 +143,7 @@ func (m *mode) open(ctx context.Context) (err error) {
 
 // close frees what open took. What was served is closed already.
 func (m *mode) close() {
-	for _, listener := range []net.Listener{m.public, m.admin, m.control} {
+	for _, listener := range []net.Listener{m.public, m.admin, m.control, m.outside} {
 		if listener != nil {
 			_ = listener.Close() // its server did
 		}
@@ -177,6 +184,7 @@ func (m *mode) build(ctx context.Context) error {
 		State:            m.state,
 		Debug:            debug.has,
 	})
+	m.apiRules = apirules.New(apirules.Deps{Listener: m.outside, Serve: m.functions.Serve, Log: m.log.WithName("apirules")})
 	if err := m.buildScaling(); err != nil {
 		return err
 	}
@@ -184,15 +192,22 @@ func (m *mode) build(ctx context.Context) error {
 	m.deadLetters = newDeadLetters(m.conn.DeadLetterCounts)
 	m.source = &source{
 		directory: m.options.Directory, publish: urlOf(m.public) + publishPath, admin: urlOf(m.admin),
-		functions: m.functions, scaling: m.scaling, subs: m.subs, deadLetters: m.deadLetters, journal: m.journal, feed: m.feed,
+		functions: m.functions, apiRules: m.apiRules, scaling: m.scaling, subs: m.subs, deadLetters: m.deadLetters, journal: m.journal, feed: m.feed,
 		publisher: newPublisher(urlOf(m.public) + publishPath), events: m.events, changed: make(chan struct{}),
 	}
 	m.folder = &folder{
 		directory: m.claim.Directory(), shown: m.options.Directory, reader: manifest.NewReader(), functions: m.functions, subs: m.subs,
-		scaling: m.scaling, debug: debug, source: m.source, logLine: m.logLine, changed: make(chan struct{}, 1),
+		apiRules: m.apiRules, scaling: m.scaling, debug: debug, source: m.source, logLine: m.logLine, changed: make(chan struct{}, 1),
 	}
 	// The first reading comes before anything runs, so that a folder that cannot be read ends the start.
-	return m.folder.read(ctx)
+	if err := m.folder.read(ctx); err != nil {
+		return err
+	}
+	if m.outsideMoved && len(m.apiRules.Status()) > 0 {
+		m.logLine(fmt.Sprintf("port %d is taken, so APIRules are served at port %d; choose one with %s",
+			defaultAPIRulesPort, portOf(m.outside), flagAPIRulesPort))
+	}
+	return nil
 }
 
 // Hold implements runner.Waker.
@@ -214,6 +229,7 @@ func (m *mode) work(ctx context.Context) error {
 		func(ctx context.Context) error { return m.scaler.Serve(ctx, m.hidden) },
 		m.scaling.Run,
 		m.subs.Run,
+		m.apiRules.Run,
 		m.folder.watch,
 		m.serveControl,
 		m.deadLetters.run,
@@ -241,7 +257,9 @@ func together(ctx context.Context, parts ...func(context.Context) error) error {
 }
 
 func (m *mode) serveControl(ctx context.Context) error {
-	handler := control.New(control.Deps{Functions: m.functions, Subscriptions: m.subs, Backlogs: m.scaling, Lines: m.feed, Token: m.token})
+	handler := control.New(control.Deps{
+		Functions: m.functions, Exposures: m.apiRules, Subscriptions: m.subs, Backlogs: m.scaling, Lines: m.feed, Token: m.token,
+	})
 	return daemon.Serve(ctx, daemon.Server{
 		Name: "control", Listener: m.control, Handler: handler.Until(ctx), DrainTimeout: stopTimeout,
 	}, m.log)

@@ -175,9 +175,7 @@ func (f *folder) lows() map[types.NamespacedName]int {
 
 // wrong is what of the folder does not run.
 func (s *source) wrong() string {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	problems := slices.DeleteFunc(slices.Clone(s.problems), func(p manifest.Problem) bool { return p.Warning })
+	problems := slices.DeleteFunc(s.wrongs(), func(p manifest.Problem) bool { return p.Warning })
 	if len(problems) == 0 {
 		return ""
 	}

@@ -12,7 +12,12 @@ import (
 const (
 	// defaultPort of the publish endpoint.
 	defaultPort = 8080
-	lastPort    = 65535
+	// defaultAPIRulesPort is before those of Functions, which begin after the publish endpoint's.
+	defaultAPIRulesPort = 8070
+	lastPort            = 65535
+	// The flags of both.
+	flagPort         = "--port"
+	flagAPIRulesPort = "--apirules-port"
 	// defaultCooldown is short, so that a user sees a Function go back to sleep.
 	defaultCooldown = 5 * time.Second
 )
@@ -27,6 +32,8 @@ type Options struct {
 	Cache string
 	// Port of the publish endpoint. 0 is 8080, or another one when that is taken.
 	Port int
+	// APIRulesPort is that of the hosts of APIRules. 0 is 8070, or another one when that is taken.
+	APIRulesPort int
 	// Fresh forgets what an earlier run of the folder left.
 	Fresh bool
 	// Plain prints lines instead of showing a view.
@@ -54,8 +61,10 @@ func DefaultOptions() Options {
 // Validate names every option that cannot work, also a folder or a file that is not there.
 func (o *Options) Validate() error {
 	var errs []error
-	if o.Port < 0 || o.Port > lastPort {
-		errs = append(errs, fmt.Errorf("--port %d: use one from 1 to %d", o.Port, lastPort))
+	for flag, port := range map[string]int{flagPort: o.Port, flagAPIRulesPort: o.APIRulesPort} {
+		if port < 0 || port > lastPort {
+			errs = append(errs, fmt.Errorf("%s %d: use one from 1 to %d", flag, port, lastPort))
+		}
 	}
 	if o.Cooldown <= 0 {
 		errs = append(errs, fmt.Errorf("--cooldown %s: use a time above 0, such as 5s", o.Cooldown))

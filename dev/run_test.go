@@ -310,6 +310,8 @@ func TestATakenPortIsNamedWithItsFlag(t *testing.T) {
 	o := DefaultOptions()
 	o.Directory, o.State, o.Port = t.TempDir(), t.TempDir(), portOf(taken)
 	require.ErrorContains(t, Run(t.Context(), o), "--port")
+	o.Port, o.APIRulesPort = 0, portOf(taken)
+	require.ErrorContains(t, Run(t.Context(), o), "choose another with --apirules-port")
 }
 
 func TestWrongOptionsAndEventsAreNamed(t *testing.T) {
@@ -321,6 +323,7 @@ func TestWrongOptionsAndEventsAreNamed(t *testing.T) {
 		want   string
 	}{
 		"a port that is none":     {func(o *Options) { o.Port = 70000 }, "--port"},
+		"another one":             {func(o *Options) { o.APIRulesPort = -1 }, "--apirules-port"},
 		"no cooldown":             {func(o *Options) { o.Cooldown = 0 }, "--cooldown"},
 		"once without events":     {func(o *Options) { o.Once = true }, "--publish"},
 		"a folder that is not":    {func(o *Options) { o.Directory = "no/such" }, "there is no folder no/such"},

@@ -10,6 +10,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/rouse-run/rouse/dev/apirules"
 	"github.com/rouse-run/rouse/dev/autoscale"
 	"github.com/rouse-run/rouse/dev/feed"
 	"github.com/rouse-run/rouse/dev/manifest"
@@ -33,6 +34,7 @@ type source struct {
 	directory, publish, admin string
 
 	functions   *runner.Functions
+	apiRules    *apirules.APIRules
 	scaling     *autoscale.Autoscaler
 	deadLetters *deadLetters
 	subs        *subscriptions.Subscriptions
@@ -59,11 +61,12 @@ func (s *source) setProblems(problems []manifest.Problem) {
 func (s *source) FollowState(ctx context.Context, handle func(view.State)) {
 	for ctx.Err() == nil {
 		s.mu.Lock()
-		problems, changed := s.problems, s.changed
+		changed := s.changed
 		s.mu.Unlock()
-		functions, backlogs := s.functions.Changed(), s.scaling.Changed() // before the state is read, so that nothing is missed
+		// Before the state is read, so that nothing is missed.
+		functions, apiRules, backlogs := s.functions.Changed(), s.apiRules.Changed(), s.scaling.Changed()
 		dead, deadLetters := s.deadLetters.now()
-		state := s.state(problems)
+		state := s.state()
 		state.DeadLetters = dead
 		handle(state)
 		var later <-chan time.Time
@@ -75,14 +78,25 @@ func (s *source) FollowState(ctx context.Context, handle func(view.State)) {
 		case <-later:
 		case <-changed:
 		case <-functions:
+		case <-apiRules:
 		case <-backlogs:
 		case <-deadLetters:
 		}
 	}
 }
 
-func (s *source) state(problems []manifest.Problem) view.State {
-	state := view.State{Directory: s.directory, Publish: s.publish, Admin: s.admin, Problems: problems}
+// wrongs are all problems of the folder.
+func (s *source) wrongs() []manifest.Problem {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Concat(s.problems, s.apiRules.Problems())
+}
+
+func (s *source) state() view.State {
+	state := view.State{Directory: s.directory, Publish: s.publish, Admin: s.admin, Problems: s.wrongs()}
+	for _, status := range s.apiRules.Status() {
+		state.APIRules = append(state.APIRules, view.APIRule(status))
+	}
 	for _, status := range s.functions.Status() {
 		backlog, _ := s.scaling.Backlog(types.NamespacedName{Namespace: status.Namespace, Name: status.Name})
 		fn := view.Function{Status: status, Backlog: backlog}

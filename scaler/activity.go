@@ -24,6 +24,7 @@ type cause string
 const (
 	causePublish cause = "publish"
 	causePoll    cause = "poll"
+	causeRequest cause = "request"
 )
 
 // edge is one change from idle, or unknown, to active.
@@ -34,7 +35,8 @@ type edge struct {
 }
 
 // activity decides, from publishes and readings, whether a Function is active
-// and what its backlog is. It is a plain value without a lock or a clock.
+// and what its backlog is. It is a plain value without a lock or a clock. Its
+// edges are also those of calls over HTTP.
 type activity struct {
 	threshold float64 // active means a backlog above this
 
@@ -88,6 +90,10 @@ func (a *activity) failed(err error) { a.failure = err }
 
 func (a *activity) turnActive(now time.Time, why cause) {
 	a.phase = phaseActive
+	a.addEdge(now, why)
+}
+
+func (a *activity) addEdge(now time.Time, why cause) {
 	a.edge = edge{number: a.edge.number + 1, at: now, cause: why}
 }
 

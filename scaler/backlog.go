@@ -28,46 +28,54 @@ func (f *function) refresh(ctx context.Context, routes []routing.Route) {
 		listening = f.listen(routes)
 	}
 	began := time.Now()
-	backlog, err := f.read(ctx, routes)
-	if err == nil && !listening && f.fallsAsleep(began, backlog) && f.listen(routes) {
+	found, err := f.read(ctx, routes)
+	if err == nil && !listening && f.fallsAsleep(began, found.total) && f.listen(routes) {
 		began = time.Now()
-		backlog, err = f.read(ctx, routes)
+		found, err = f.read(ctx, routes)
 	}
 	if ctx.Err() == nil {
-		f.commit(began, backlog, err)
+		f.commit(began, found, err)
 	}
+}
+
+// work is what one reading found.
+type work struct {
+	total    uint64 // the backlog
+	inFlight uint64 // the part of it that pods may have
 }
 
 // read sums the backlog of all consumers, and the calls that have left them while
 // they go on. What cannot be read leaves the sum unknown; a consumer that does not
 // exist yet has nothing waiting.
-func (f *function) read(ctx context.Context, routes []routing.Route) (uint64, error) {
+func (f *function) read(ctx context.Context, routes []routing.Route) (work, error) {
 	ctx, cancel := context.WithTimeout(ctx, f.options.Refresh.Timeout)
 	defer cancel()
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(readsAtOnce)
 	awake := f.mayRun()
-	var sum atomic.Uint64
+	var total, inFlight atomic.Uint64
 	for _, route := range routes {
 		group.Go(func() error {
 			backlog, err := f.deps.Backlogs.Backlog(ctx, f.stream(route), route.Consumer)
 			if err != nil && !errors.Is(err, broker.ErrConsumerNotFound) {
 				return fmt.Errorf("read backlog of subscription %s: %w", route.Subscription, err)
 			}
-			sum.Add(backlog.Total())
+			total.Add(backlog.Total())
+			inFlight.Add(backlog.AckPending)
 			if !awake || route.OfDeadLetters {
 				return nil
 			}
 			// After the backlog: a call that is detached in between counts twice and not never.
 			calls, err := f.deps.Backlogs.DetachedCallsOf(ctx, route.Subscription)
-			sum.Add(calls)
+			total.Add(calls)
+			inFlight.Add(calls)
 			return err
 		})
 	}
 	if err := group.Wait(); err != nil {
-		return 0, err
+		return work{}, err
 	}
-	return sum.Load(), nil
+	return work{total: total.Load(), inFlight: inFlight.Load()}, nil
 }
 
 // stream holds what the route delivers.
@@ -79,14 +87,16 @@ func (f *function) stream(route routing.Route) string {
 }
 
 // commit makes a reading the state that streams and calls see.
-func (f *function) commit(began time.Time, backlog uint64, err error) {
+func (f *function) commit(began time.Time, found work, err error) {
 	f.mu.Lock()
 	healthy := f.activity.failure == nil
-	var turned bool
 	if err != nil {
 		f.activity.failed(err)
-	} else if turned = f.activity.read(began, backlog, f.options.Refresh.WakeGrace); turned {
-		f.turned()
+	} else {
+		f.inFlight = found.inFlight
+		if f.activity.read(began, found.total, f.options.Refresh.WakeGrace) {
+			f.turned()
+		}
 	}
 	f.answered()
 	f.mu.Unlock()
@@ -104,7 +114,7 @@ func (f *function) commit(began time.Time, backlog uint64, err error) {
 
 // turned follows a change between idle and active. The lock must be held.
 func (f *function) turned() {
-	f.starting = f.activity.phase == phaseActive && !f.ready
+	f.starting = !f.ready && (f.activity.phase == phaseActive || f.demand.Active(time.Now(), 0))
 	f.broadcast()
 }
 

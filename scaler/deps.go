@@ -7,6 +7,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/rouse-run/rouse/internal/activation"
 	"github.com/rouse-run/rouse/internal/broker"
 	"github.com/rouse-run/rouse/internal/routing"
 	"github.com/rouse-run/rouse/scaler/kedaspans"
@@ -57,13 +58,56 @@ type Registry interface {
 	prometheus.Gatherer
 }
 
-// Deps is what a Scaler works with. All fields but Tracer are required.
+// Gateways know what the gateways hold for Functions.
+type Gateways interface {
+	// Run keeps that current until ctx ends.
+	Run(ctx context.Context) error
+	// Load answers from memory, with the sum over all gateways. With an error
+	// there may be more.
+	Load(function types.NamespacedName) (activation.FunctionLoad, error)
+	// OnRequest calls notify each time that a gateway has taken requests. stop
+	// may be called more than once.
+	OnRequest(function types.NamespacedName, notify func()) (stop func())
+	// Connected counts the gateways that report.
+	Connected() int
+}
+
+// Pods asks pods how many calls they run.
+type Pods interface {
+	// Loads has the load of each pod that has any, by address. A pod that may
+	// have calls and cannot be asked is an error.
+	Loads(ctx context.Context, namespace string, endpoints []routing.Endpoint) (map[string]activation.PodLoad, error)
+}
+
+// Listings watches which Functions callers reach through gateways.
+type Listings interface {
+	// WatchFunction calls apply with whether gateways are listed as endpoints
+	// of the Function, now and after each change, until ctx ends.
+	WatchFunction(ctx context.Context, function types.NamespacedName, apply func(listed bool)) error
+}
+
+// Idleness takes notice of Functions that may sleep soon.
+type Idleness interface {
+	// AnnounceIdle has gateways listed for the Function for a while.
+	AnnounceIdle(function types.NamespacedName) error
+}
+
+// HTTP is what counting calls over HTTP takes. All fields are required.
+type HTTP struct {
+	Gateways Gateways
+	Pods     Pods
+	Listings Listings
+	Idleness Idleness
+}
+
+// Deps is what a Scaler works with. All fields but HTTP and Tracer are required.
 type Deps struct {
 	Routes     Routes
 	Endpoints  Endpoints
 	Backlogs   Backlogs
 	Listener   Listener
 	Connection Connection
+	HTTP       *HTTP // nil: HTTP wakes no Function, whatever triggers say
 	Registry   Registry
 	Tracer     *kedaspans.Tracer // nil makes no spans
 	Log        logr.Logger

@@ -9,21 +9,34 @@
 // holds a stream, on which the scaler pushes true as soon as something is
 // published for a sleeping Function.
 //
-//	first publish --> listener --+
-//	                             v
+// Where the trigger says so calls over HTTP are a second metric. Gateways, which
+// hold the requests of Functions that sleep, report theirs on streams, so that the
+// first one wakes as a publish does; pods are asked for theirs when KEDA asks. A
+// Function with pods is active until no call came and its gateways were listed for
+// a grace: then nobody calls a pod that is gone. While it is idle that is announced,
+// so that its gateways are listed.
+//
+//	first publish --> listener --+    +-- gateways <-- load streams
+//	                             v    v
 //	JetStream <-- poller --> function (one per Function that KEDA asks about)
-//	                             |  state in memory: activity, routes, endpoint
+//	                             |  state in memory: activity, demand, routes, endpoints
 //	KEDA  <-- unary answers -----+----- streams --> KEDA
+//	               |
+//	               +--> pods
 //
 // Each function has one goroutine that reads its backlog, one that follows its
-// endpoints, and any number of streams that wait for its state to change. The
-// decisions (activity, pacer, metadata) are pure and know no goroutine.
+// endpoints, two for its calls where HTTP counts, and any number of streams that
+// wait for its state to change. The decisions (activity, httpload, pacer, metadata)
+// are pure and know no goroutine.
 //
 // It guarantees:
-//   - handlers answer from memory. Nothing that NATS does can hold one up, so
-//     that KEDA, which sets no deadline, is never held up either;
-//   - a backlog that is not known is an error and never 0, so that KEDA holds
-//     the replicas. A durable consumer that does not exist yet is a backlog of 0;
+//   - handlers answer from memory, but for the pods that are asked, all at once and
+//     for less than a second, and not at all when there are none. Nothing that NATS
+//     or a pod does can hold one up, so that KEDA, which sets no deadline, is never
+//     held up either;
+//   - a backlog or a number of calls that is not known is an error and never 0, so
+//     that KEDA holds the replicas. A durable consumer that does not exist yet is a
+//     backlog of 0;
 //   - a listener is in place before the backlog is read, so that no publish
 //     falls between the two;
 //   - a caller sees only the Subscriptions of the namespace that KEDA names;

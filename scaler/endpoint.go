@@ -2,9 +2,11 @@ package scaler
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"time"
 
+	"github.com/rouse-run/rouse/internal/activation"
 	"github.com/rouse-run/rouse/internal/routing"
 )
 
@@ -24,10 +26,7 @@ type endpointFollower struct {
 // follow watches the port that the routes deliver to. All Subscriptions of a
 // Function reach the same pods, so one port shows whether there are any.
 func (e *endpointFollower) follow(ctx context.Context, routes []routing.Route) {
-	var port int32
-	if len(routes) > 0 {
-		port = routes[0].Port
-	}
+	port := e.function.port(routes)
 	if port == e.port {
 		return
 	}
@@ -39,6 +38,17 @@ func (e *endpointFollower) follow(ctx context.Context, routes []routing.Route) {
 	}
 	ctx, e.cancel = context.WithCancel(ctx)
 	e.done.Go(func() { e.function.watchEndpoints(ctx, port) })
+}
+
+// port is 0 where nothing leads to the Function.
+func (f *function) port(routes []routing.Route) int32 {
+	switch {
+	case f.countsHTTP(): // which also a Function without Subscriptions has
+		return activation.ServicePort
+	case len(routes) > 0:
+		return routes[0].Port
+	}
+	return 0
 }
 
 func (e *endpointFollower) stop() {
@@ -59,4 +69,29 @@ func (f *function) watchEndpoints(ctx context.Context, port int32) {
 		case <-time.After(rewatchPause):
 		}
 	}
+}
+
+// setEndpoints records where the Function can be reached.
+func (f *function) setEndpoints(endpoints []routing.Endpoint) {
+	staying := slices.DeleteFunc(slices.Clone(endpoints), func(e routing.Endpoint) bool { return e.Terminating })
+	ready := slices.ContainsFunc(staying, func(e routing.Endpoint) bool { return e.Ready })
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.endpoints = staying
+	if !f.located {
+		f.located = true
+		close(f.locatedFirst)
+	}
+	if ready == f.ready {
+		return
+	}
+	f.ready = ready
+	if !ready {
+		f.lostAt = time.Now()
+	}
+	if ready && f.starting {
+		f.metrics.ready.Observe(time.Since(f.activity.edge.at).Seconds())
+		f.starting = false
+	}
+	f.broadcast()
 }

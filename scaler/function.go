@@ -10,6 +10,7 @@ import (
 	"github.com/go-logr/logr"
 
 	"github.com/rouse-run/rouse/internal/routing"
+	"github.com/rouse-run/rouse/scaler/httpload"
 )
 
 // function is one Function that KEDA asks about, with all that is known of it.
@@ -22,8 +23,10 @@ type function struct {
 	metrics *metrics
 	log     logr.Logger
 
-	kick  chan struct{} // a note for the loop to read the backlog now
-	first chan struct{} // closed once there is an answer of any kind
+	kick         chan struct{} // a note for the loop to read the backlog now
+	first        chan struct{} // closed once there is an answer of any kind
+	locatedFirst chan struct{} // closed once the endpoints are known
+	pods         podReadings
 
 	mu         sync.Mutex
 	activity   activity
@@ -31,11 +34,16 @@ type function struct {
 	counted    []routing.Route // those of routes whose backlog counts: a paused one's does not
 	routed     bool            // routes are known, if only that there are none
 	listener   *listener
-	changed    chan struct{} // closed and replaced when a stream may have to act
-	ready      bool
-	lostAt     time.Time // when the last ready endpoint went away
-	starting   bool      // turned active without an endpoint, and has none yet
-	loggedEdge uint64    // the edge that was last logged as sent
+	changed    chan struct{}      // closed and replaced when a stream may have to act
+	located    bool               // endpoints are known, if only that there are none
+	endpoints  []routing.Endpoint // those that stay
+	ready      bool               // one of them is
+	lostAt     time.Time          // when the last ready endpoint went away
+	starting   bool               // turned active without an endpoint, and has none yet
+	loggedEdge uint64             // the edge that was last logged as sent
+	demand     httpload.Demand
+	inFlight   uint64 // events that pods may have, as last read
+	podsFail   bool   // the last reading of pods gave nothing
 
 	streams     int       // open ones of all kinds
 	pushes      int       // open ones that can be pushed to
@@ -55,6 +63,8 @@ func newFunction(t target, deps *Deps, options *Options, m *metrics) *function {
 		activity: activity{threshold: t.activation},
 		changed:  make(chan struct{}),
 		askedAt:  time.Now(),
+
+		locatedFirst: make(chan struct{}),
 	}
 }
 
@@ -63,6 +73,9 @@ func (f *function) run(ctx context.Context) {
 	follower := endpointFollower{function: f}
 	defer follower.stop()
 	defer f.stopListening()
+	if f.countsHTTP() {
+		defer f.followCalls(ctx)()
+	}
 	for ctx.Err() == nil {
 		if routes, counted, ok := f.currentRoutes(); ok {
 			follower.follow(ctx, routes)
@@ -120,28 +133,6 @@ func unpaused(routes []routing.Route) []routing.Route {
 	return slices.DeleteFunc(slices.Clone(routes), func(route routing.Route) bool { return route.Paused })
 }
 
-// setEndpoints records where the Function can be reached.
-func (f *function) setEndpoints(endpoints []routing.Endpoint) {
-	ready := false
-	for _, endpoint := range endpoints {
-		ready = ready || (endpoint.Ready && !endpoint.Terminating)
-	}
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if ready == f.ready {
-		return
-	}
-	f.ready = ready
-	if !ready {
-		f.lostAt = time.Now()
-	}
-	if ready && f.starting {
-		f.metrics.ready.Observe(time.Since(f.activity.edge.at).Seconds())
-		f.starting = false
-	}
-	f.broadcast()
-}
-
 // broadcast wakes all waiters for a change. The lock must be held.
 func (f *function) broadcast() {
 	close(f.changed)
@@ -159,13 +150,27 @@ func (f *function) answered() {
 
 // await waits, but not for long, until there is an answer of any kind.
 func (f *function) await(ctx context.Context) {
-	timer := time.NewTimer(f.options.FirstAnswerWait)
-	defer timer.Stop()
+	ctx, cancel := context.WithTimeout(ctx, f.options.FirstAnswerWait)
+	defer cancel()
 	select {
 	case <-f.first:
-	case <-timer.C:
 	case <-ctx.Done():
 	}
+	if !f.countsHTTP() {
+		return
+	}
+	select {
+	case <-f.locatedFirst:
+	case <-ctx.Done():
+	}
+}
+
+// measure is the value of a metric now, or why it is not known.
+func (f *function) measure(ctx context.Context, metric string) (uint64, error) {
+	if metric == httpload.MetricName {
+		return f.look(ctx)
+	}
+	return f.answer()
 }
 
 // answer is the backlog now, or why it is not known.
@@ -178,16 +183,17 @@ func (f *function) answer() (uint64, error) {
 
 // view is the state for a stream, and a channel that closes when it is outdated.
 func (f *function) view() (view, <-chan struct{}) {
-	connected := f.deps.Connection.Connected()
+	connected, held := f.deps.Connection.Connected(), f.held()
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	backlog, err := f.activity.answer(time.Now(), f.options.Refresh.MaxAge, connected)
+	now := time.Now()
+	backlog, err := f.activity.answer(now, f.options.Refresh.MaxAge, connected)
 	restless := f.activity.edge.at
 	if f.lostAt.After(restless) {
 		restless = f.lostAt
 	}
 	return view{
-		active:   err == nil && float64(backlog) > f.target.activation,
+		active:   err == nil && float64(backlog) > f.target.activation || f.demand.Active(now, held),
 		ready:    f.ready,
 		restless: restless,
 		edge:     f.activity.edge,

@@ -53,6 +53,12 @@ type rig struct {
 	broker    *fakeBroker
 	routes    *fakeRoutes
 	endpoints *fakeEndpoints
+	located   Endpoints // instead of those, when not nil
+	http      *HTTP
+	gateways  *fakeGateways
+	pods      *fakePods
+	listings  *fakeListings
+	idleness  *fakeIdleness
 	registry  *prometheus.Registry
 	tracer    *kedaspans.Tracer
 	logs      *lines
@@ -80,15 +86,22 @@ func newRig(t *testing.T) *rig {
 	t.Helper()
 	options := DefaultOptions()
 	options.DrainDelay = 0
-	return &rig{
+	r := &rig{
 		t: t, options: options,
 		broker:    newFakeBroker(),
 		routes:    &fakeRoutes{},
 		endpoints: &fakeEndpoints{},
+		gateways:  newFakeGateways(),
+		pods:      &fakePods{},
+		listings:  &fakeListings{},
+		idleness:  &fakeIdleness{},
 		registry:  prometheus.NewRegistry(),
 		logs:      &lines{},
 		network:   &network{},
 	}
+	r.http = &HTTP{Gateways: r.gateways, Pods: r.pods, Listings: r.listings, Idleness: r.idleness}
+	r.endpoints.post(nil)
+	return r
 }
 
 // start runs the Scaler until the test ends, or until stop.
@@ -126,9 +139,13 @@ func (r *rig) serveTCP() (address string) {
 
 func (r *rig) serveOn(listener net.Listener) {
 	r.registry = prometheus.NewRegistry()
+	endpoints := Endpoints(r.endpoints)
+	if r.located != nil {
+		endpoints = r.located
+	}
 	r.scaler = New(Deps{
-		Routes: r.routes, Endpoints: r.endpoints,
-		Backlogs: r.broker, Listener: r.broker, Connection: r.broker,
+		Routes: r.routes, Endpoints: endpoints,
+		Backlogs: r.broker, Listener: r.broker, Connection: r.broker, HTTP: r.http,
 		Registry: r.registry, Tracer: r.tracer, Log: r.logs.logger(),
 	}, r.options)
 	s := r.scaler

@@ -61,6 +61,35 @@ func TestInvalidMetadataIsRefusedWithAdvice(t *testing.T) {
 			metadata: map[string]string{"lagThreshold": "1e300"},
 			wantErr:  `metadata lagThreshold is "1e300"`,
 		},
+		"calls over HTTP count": {
+			metadata: map[string]string{"function": "order", "httpConcurrency": "50"},
+			want:     request{target: target{function: shopOrder, http: httpEverywhere}, httpConcurrency: 50},
+		},
+		"calls over HTTP count where pods can be asked": {
+			metadata: map[string]string{"function": "order", "httpConcurrency": "1000000", "httpCounted": "true"},
+			want:     request{target: target{function: shopOrder, http: httpEverywhere}, httpConcurrency: 1000000},
+		},
+		"calls over HTTP count at gateways alone": {
+			metadata: map[string]string{"function": "order", "httpConcurrency": "1", "httpCounted": "false"},
+			want:     request{target: target{function: shopOrder, http: httpAtGateways}, httpConcurrency: 1},
+		},
+		"without a concurrency HTTP counts nothing": {
+			metadata: map[string]string{"function": "order", "httpCounted": "true"},
+			want:     request{target: target{function: shopOrder}},
+		},
+		"the concurrency is below one": {
+			metadata: map[string]string{"httpConcurrency": "0.5"},
+			wantErr: `metadata httpConcurrency is "0.5": set it to a number from 1 to 1000000, ` +
+				`the calls at a time that one replica is meant to carry, or remove it`,
+		},
+		"the concurrency is above a million": {
+			metadata: map[string]string{"httpConcurrency": "1000001"},
+			wantErr:  `metadata httpConcurrency is "1000001": set it to a number from 1 to 1000000`,
+		},
+		"whether pods can be asked is neither true nor false": {
+			metadata: map[string]string{"httpCounted": "no"},
+			wantErr:  `metadata httpCounted is "no": set it to true or false, whether pods can be asked for their calls, or remove it`,
+		},
 		"the activation threshold is negative": {
 			metadata: map[string]string{"activationLagThreshold": "-0.5"},
 			wantErr:  `metadata activationLagThreshold is "-0.5": set it to a number from 0`,
@@ -120,7 +149,7 @@ func TestSpecIsNeverZeroInEitherForm(t *testing.T) {
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			spec := metricSpec(tc.size).GetMetricSpecs()[0]
+			spec := metricSpec(MetricName, tc.size)
 			require.InDelta(t, tc.size, spec.GetTargetSizeFloat(), 0)
 			require.Equal(t, tc.wantInt, spec.GetTargetSize())
 			require.Regexp(t, "^[a-z0-9-]+$", spec.GetMetricName())
@@ -129,12 +158,12 @@ func TestSpecIsNeverZeroInEitherForm(t *testing.T) {
 }
 
 func FuzzMetadataNeverBreaksOut(f *testing.F) {
-	f.Add("order", "10", "0")
-	f.Add("../order", "abc", "-1")
-	f.Add("bank/order", "NaN", "Inf")
-	f.Fuzz(func(t *testing.T, function, lag, activation string) {
+	f.Add("order", "10", "0", "50")
+	f.Add("../order", "abc", "-1", "0")
+	f.Add("bank/order", "NaN", "Inf", "1e300")
+	f.Fuzz(func(t *testing.T, function, lag, activation, concurrency string) {
 		got, err := parseRequest(&pb.ScaledObjectRef{Name: "scaled", Namespace: "shop", ScalerMetadata: map[string]string{
-			"function": function, "lagThreshold": lag, "activationLagThreshold": activation,
+			"function": function, "lagThreshold": lag, "activationLagThreshold": activation, "httpConcurrency": concurrency,
 		}})
 		if err != nil {
 			require.Equal(t, codes.InvalidArgument, status.Code(err))
@@ -144,5 +173,6 @@ func FuzzMetadataNeverBreaksOut(f *testing.F) {
 		require.NotContains(t, function, "/")
 		require.GreaterOrEqual(t, got.lagThreshold, smallestLagThreshold)
 		require.GreaterOrEqual(t, got.activation, 0.0)
+		require.GreaterOrEqual(t, got.httpConcurrency, 1.0)
 	})
 }

@@ -16,6 +16,7 @@ type metrics struct {
 	activation    *prometheus.HistogramVec
 	ready         prometheus.Histogram
 	refreshErrors prometheus.Counter
+	podLoadErrors prometheus.Counter
 }
 
 func newMetrics(registerer prometheus.Registerer) *metrics {
@@ -43,7 +44,17 @@ func newMetrics(registerer prometheus.Registerer) *metrics {
 		refreshErrors: factory.NewCounter(prometheus.CounterOpts{
 			Name: "rouse_scaler_refresh_errors_total", Help: "Readings of a backlog that failed.",
 		}),
+		podLoadErrors: factory.NewCounter(prometheus.CounterOpts{
+			Name: "rouse_scaler_pod_load_errors_total", Help: "Readings of the calls that a Function's pods run that failed.",
+		}),
 	}
+}
+
+// registerGateways exports how many gateways report what they hold.
+func registerGateways(registerer prometheus.Registerer, connected func() int) {
+	promauto.With(registerer).NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "rouse_scaler_gateways_connected", Help: "Gateways that report the requests that they hold.",
+	}, func() float64 { return float64(connected()) })
 }
 
 // registerSnapshotAge exports the age of the oldest answer that could be given.

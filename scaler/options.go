@@ -23,6 +23,8 @@ type Options struct {
 	Refresh RefreshOptions
 	// Push paces what is sent on KEDA's streams.
 	Push PushOptions
+	// HTTP is about calls over HTTP.
+	HTTP HTTPOptions
 	// TLS secures the gRPC port. Its zero value means plain text.
 	TLS TLSOptions
 	// Tracing says where spans of KEDA's calls go.
@@ -89,6 +91,7 @@ func DefaultOptions() Options {
 			Heartbeat: 12 * time.Second,
 			Lifetime:  10 * time.Minute,
 		},
+		HTTP:            HTTPOptions{ActivatorGrace: 15 * time.Second},
 		Tracing:         tracing.DefaultOptions(),
 		AnswerTimeout:   time.Second,
 		FirstAnswerWait: 500 * time.Millisecond,
@@ -110,6 +113,7 @@ func (o *Options) BindFlags(fs *pflag.FlagSet) {
 	o.Sinks.BindFlags(fs)
 	o.Refresh.bindFlags(fs)
 	o.Push.bindFlags(fs)
+	o.HTTP.bindFlags(fs)
 	o.TLS.bindFlags(fs)
 	o.Tracing.BindFlags(fs)
 }
@@ -143,8 +147,8 @@ func (o *Options) Validate() error {
 			errs = append(errs, fmt.Errorf("--%s must be more than 0, is %s", flag, value))
 		}
 	}
-	if o.DrainDelay < 0 || o.Refresh.WakeGrace < 0 {
-		errs = append(errs, errors.New("--drain-delay and --wake-grace must not be negative"))
+	if o.DrainDelay < 0 || o.Refresh.WakeGrace < 0 || o.HTTP.ActivatorGrace < 0 {
+		errs = append(errs, errors.New("--drain-delay, --wake-grace and --activator-grace must not be negative"))
 	}
 	if o.FirstAnswerWait >= o.AnswerTimeout {
 		errs = append(errs, fmt.Errorf("--first-answer-wait (%s) must be less than --answer-timeout (%s)", o.FirstAnswerWait, o.AnswerTimeout))

@@ -6,6 +6,7 @@ import (
 
 	"github.com/spf13/pflag"
 	"github.com/stretchr/testify/require"
+	"k8s.io/apimachinery/pkg/types"
 )
 
 func TestDefaultOptionsAreValidAndSurviveTheirFlags(t *testing.T) {
@@ -40,6 +41,10 @@ func TestInvalidOptionsAreAllNamed(t *testing.T) {
 			args: []string{"--first-answer-wait=2s"},
 			want: []string{"--first-answer-wait (2s) must be less than --answer-timeout (1s)"},
 		},
+		"a negative grace": {
+			args: []string{"--activator-grace=-1s"},
+			want: []string{"--activator-grace must not be negative"},
+		},
 		"half a certificate": {
 			args: []string{"--tls-cert=/cert"},
 			want: []string{"--tls-cert and --tls-key must be set together"},
@@ -69,8 +74,17 @@ func TestFlagsReachTheirOptions(t *testing.T) {
 	options := DefaultOptions()
 	fs := pflag.NewFlagSet("scaler", pflag.ContinueOnError)
 	options.BindFlags(fs)
-	require.NoError(t, fs.Parse([]string{"--push-heartbeat=11s", "--grpc-address=127.0.0.1:0", "--wake-grace=1s"}))
+	require.NoError(t, fs.Parse([]string{
+		"--push-heartbeat=11s", "--grpc-address=127.0.0.1:0", "--wake-grace=1s",
+		"--gateway-service=rouse-system/rouse-gateway", "--activator-grace=20s",
+	}))
 	require.Equal(t, 11*time.Second, options.Push.Heartbeat)
 	require.Equal(t, "127.0.0.1:0", options.GRPCAddress)
 	require.Equal(t, time.Second, options.Refresh.WakeGrace)
+	require.Equal(t, HTTPOptions{
+		GatewayService: types.NamespacedName{Namespace: "rouse-system", Name: "rouse-gateway"}, ActivatorGrace: 20 * time.Second,
+	}, options.HTTP)
+	for _, wrong := range []string{"rouse-gateway", "/rouse-gateway", "rouse-system/", "a/b/c"} {
+		require.ErrorContains(t, fs.Parse([]string{"--gateway-service=" + wrong}), "is not namespace/name")
+	}
 }

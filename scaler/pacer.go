@@ -4,7 +4,7 @@ import "time"
 
 // view is what a stream knows of its Function at one moment.
 type view struct {
-	active   bool // known to have a backlog above the threshold
+	active   bool // known to have a backlog above the threshold, or calls
 	ready    bool // has a ready endpoint
 	restless time.Time
 	edge     edge

@@ -33,6 +33,9 @@ func New(deps Deps, options Options) *Scaler {
 	s := &Scaler{deps: deps, options: options, metrics: newMetrics(deps.Registry), health: health.NewServer()}
 	s.tracker = newTracker(&s.deps, &s.options, s.metrics)
 	registerSnapshotAge(deps.Registry, s.tracker.oldest)
+	if deps.HTTP != nil {
+		registerGateways(deps.Registry, deps.HTTP.Gateways.Connected)
+	}
 	s.health.SetServingStatus("", healthpb.HealthCheckResponse_NOT_SERVING)
 	return s
 }
@@ -71,6 +74,9 @@ func (s *Scaler) Serve(ctx context.Context, listener net.Listener) error {
 		s.tracker.run(work)
 		return nil
 	})
+	if s.deps.HTTP != nil {
+		group.Go(func() error { return s.deps.HTTP.Gateways.Run(work) })
+	}
 	group.Go(func() error {
 		if err := server.Serve(listener); err != nil {
 			return fmt.Errorf("serve: %w", err)

@@ -8,9 +8,11 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+
+	"github.com/rouse-run/rouse/scaler/httpload"
 )
 
-// service answers KEDA from memory.
+// service answers KEDA from memory, but for the calls that pods run.
 type service struct {
 	pb.UnimplementedExternalScalerServer
 
@@ -21,60 +23,69 @@ type service struct {
 	streams  streamCount
 }
 
-// IsActive reports whether the backlog is above the activation threshold. It agrees
-// with GetMetrics, as KEDA acts on both.
+// IsActive reports whether the backlog is above the activation threshold, or
+// calls over HTTP need the pods. It agrees with GetMetrics, as KEDA acts on both.
 func (s *service) IsActive(ctx context.Context, ref *pb.ScaledObjectRef) (*pb.IsActiveResponse, error) {
-	asked, err := parseRequest(ref)
+	asked, err := s.parse(ref)
 	if err != nil {
 		return nil, err
 	}
-	backlog, err := s.backlog(ctx, asked)
+	f := s.tracker.function(asked.target)
+	f.await(ctx)
+	active, err := f.active(ctx)
 	if err != nil {
-		return nil, err
+		return nil, unavailable(asked, err)
 	}
-	return &pb.IsActiveResponse{Result: float64(backlog) > asked.activation}, nil
+	return &pb.IsActiveResponse{Result: active}, nil
 }
 
-// GetMetrics returns the backlog.
+// GetMetrics returns the backlog, or the calls over HTTP.
 func (s *service) GetMetrics(ctx context.Context, in *pb.GetMetricsRequest) (*pb.GetMetricsResponse, error) {
-	asked, err := parseRequest(in.GetScaledObjectRef())
+	asked, err := s.parse(in.GetScaledObjectRef())
 	if err != nil {
 		return nil, err
 	}
-	if name := in.GetMetricName(); name != MetricName {
-		return nil, status.Errorf(codes.InvalidArgument, "there is no metric %s, only %q", quote(name), MetricName)
+	name := in.GetMetricName()
+	if name != MetricName && (name != httpload.MetricName || asked.http == httpOff) {
+		return nil, status.Errorf(codes.InvalidArgument, "the trigger has no metric %s", quote(name))
 	}
-	backlog, err := s.backlog(ctx, asked)
+	f := s.tracker.function(asked.target)
+	f.await(ctx)
+	value, err := f.measure(ctx, name)
 	if err != nil {
-		return nil, err
+		return nil, unavailable(asked, err)
 	}
-	return metricValue(backlog), nil
+	return metricValue(name, value), nil
 }
 
 // GetMetricSpec returns the backlog that one replica is meant to carry. It never
 // depends on the broker: without a spec KEDA would not even start to ask.
 func (s *service) GetMetricSpec(ctx context.Context, ref *pb.ScaledObjectRef) (*pb.GetMetricSpecResponse, error) {
-	asked, err := parseRequest(ref)
+	asked, err := s.parse(ref)
 	if err != nil {
 		return nil, err
 	}
 	f := s.tracker.function(asked.target)
-	if asked.lagThreshold > 0 {
-		return metricSpec(asked.lagThreshold), nil
+	threshold := asked.lagThreshold
+	if threshold == 0 {
+		f.await(ctx)
+		threshold, _ = f.lagThreshold()
 	}
-	f.await(ctx)
-	threshold, _ := f.lagThreshold()
-	return metricSpec(threshold), nil
+	return metricSpecs(threshold, asked.httpConcurrency), nil
 }
 
-func (s *service) backlog(ctx context.Context, asked request) (uint64, error) {
-	f := s.tracker.function(asked.target)
-	f.await(ctx)
-	backlog, err := f.answer()
-	if err != nil {
-		return 0, status.Errorf(codes.Unavailable, "function %s: %s", asked.function, err)
+// parse checks what KEDA sends.
+func (s *service) parse(ref *pb.ScaledObjectRef) (request, error) {
+	asked, err := parseRequest(ref)
+	if s.tracker.deps.HTTP == nil {
+		asked = asked.withoutHTTP()
 	}
-	return backlog, nil
+	return asked, err
+}
+
+// unavailable is what KEDA is told when something is not known.
+func unavailable(asked request, err error) error {
+	return status.Errorf(codes.Unavailable, "function %s: %s", asked.function, err)
 }
 
 // withDeadline bounds unary calls. KEDA sets no deadline, and holds a lock that

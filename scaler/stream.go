@@ -14,7 +14,7 @@ import (
 // StreamIsActive sends true when the Function turns active and, at the pacer's
 // pace, while it is. It never sends false, which KEDA ignores.
 func (s *service) StreamIsActive(ref *pb.ScaledObjectRef, stream grpc.ServerStreamingServer[pb.IsActiveResponse]) error {
-	asked, err := parseRequest(ref)
+	asked, err := s.parse(ref)
 	if err != nil {
 		return err
 	}
@@ -41,9 +41,9 @@ func (s *service) StreamIsActive(ref *pb.ScaledObjectRef, stream grpc.ServerStre
 	}
 }
 
-// StreamMetricSpec sends the target at once and whenever it changes.
+// StreamMetricSpec sends the targets at once and whenever one changes.
 func (s *service) StreamMetricSpec(ref *pb.ScaledObjectRef, stream grpc.ServerStreamingServer[pb.GetMetricSpecResponse]) error {
-	asked, err := parseRequest(ref)
+	asked, err := s.parse(ref)
 	if err != nil {
 		return err
 	}
@@ -57,7 +57,7 @@ func (s *service) StreamMetricSpec(ref *pb.ScaledObjectRef, stream grpc.ServerSt
 			threshold = asked.lagThreshold
 		}
 		if threshold != sent {
-			if err := stream.Send(metricSpec(threshold)); err != nil {
+			if err := stream.Send(metricSpecs(threshold, asked.httpConcurrency)); err != nil {
 				return err
 			}
 			sent = threshold

@@ -115,6 +115,17 @@ func TestEachAnswerToKEDAIsASpanWithTheFunctionAndWhatWasAnswered(t *testing.T) 
 	require.Equal(t, "rouse-scaler", r.collector.Resource("service.name"))
 }
 
+func TestASpanAboutCallsOverHTTPSaysHowManyThereAre(t *testing.T) {
+	t.Parallel()
+	r := startTraced(t, 1)
+	r.gateways.take(orderFunction, true)
+	_, err := r.calls()
+	require.NoError(t, err)
+	require.Equal(t, map[string]any{
+		"function.namespace": shop, "function.name": "order", "scaler.calls": int64(1),
+	}, attributesOf(r.spans()[method+"GetMetrics"]))
+}
+
 func TestASpanOfACallWithoutAnAnswerSaysWhy(t *testing.T) {
 	t.Parallel()
 	r := startTraced(t, 1)

@@ -20,6 +20,7 @@ type options struct {
 	eventType, source    string
 	namespace, directory string
 	dependencies         bool
+	host, gateway        string
 }
 
 // NewCommand is `rouse init`.
@@ -31,6 +32,7 @@ func NewCommand() *cobra.Command {
 		Long: `init writes a new Function into the folder NAME: its handler with a test, its manifests, and a configuration for
 the debugger of VS Code. "rouse dev NAME" and "kubectl apply -k NAME" take the folder as it is.`,
 		Example: `  rouse init hello
+  rouse init price --expose
   rouse init thanks --runtime python --type order.invoiced --source invoicing --namespace orders`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) != 1 {
@@ -48,14 +50,29 @@ the debugger of VS Code. "rouse dev NAME" and "kubectl apply -k NAME" take the f
 	flags.StringVarP(&o.namespace, "namespace", "n", "default", "`namespace` of the Function")
 	flags.StringVar(&o.directory, "directory", ".", "`folder` in which the folder NAME is made")
 	flags.BoolVar(&o.dependencies, "dependencies", false, "also write the manifest of packages: "+strings.Join(manifests(), ", "))
+	flags.StringVar(&o.host, "expose", "", "also write an APIRule, which exposes it at this `host`; NAME is the Function's name, below the domain of the gateway")
+	flags.Lookup("expose").NoOptDefVal = ownName
+	flags.StringVar(&o.gateway, "gateway", defaultGateway, "`gateway` of --expose, as namespace/name")
 	return cmd
 }
+
+const (
+	// ownName is the host that --expose without one means: no host has capitals.
+	ownName        = "NAME"
+	defaultGateway = "kyma-system/kyma-gateway"
+)
 
 // function is what the flags mean.
 func (o options) function(name string) Function {
 	f := Function{
 		Name: name, Namespace: o.namespace, Runtime: v1alpha2.Runtime(o.runtime), Trigger: Trigger(o.trigger),
 		Type: o.eventType, Source: o.source, Dependencies: o.dependencies,
+	}
+	if o.host != "" {
+		f.Host, f.Gateway = o.host, o.gateway
+	}
+	if f.Host == ownName {
+		f.Host = name
 	}
 	if known, ok := runtimes()[o.runtime]; ok {
 		f.Runtime = known

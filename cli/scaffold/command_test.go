@@ -61,6 +61,32 @@ func TestInitWritesAnHTTPFunctionByDefault(t *testing.T) {
 	require.NoFileExists(t, filepath.Join(dir, "hello", "subscription.yaml"))
 }
 
+func TestInitWritesAnAPIRuleForAnExposedFunction(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		args          []string
+		host, gateway string
+	}{
+		"at its name":      {[]string{"--expose"}, "hello", "kyma-system/kyma-gateway"},
+		"at a host":        {[]string{"--trigger", "http", "--expose=hi.example.com"}, "hi.example.com", "kyma-system/kyma-gateway"},
+		"by a gateway":     {[]string{"--expose=hi", "--gateway", "edge/public"}, "hi", "edge/public"},
+		"at a host of all": {[]string{"--expose=*.example.com"}, `'*.example.com'`, "kyma-system/kyma-gateway"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			dir := t.TempDir()
+			out, err := execute(t, append(tc.args, "hello", "--directory", dir)...)
+			require.NoError(t, err)
+			require.Contains(t, out, "apirule.yaml          the host at which it is exposed\n")
+			require.Contains(t, out, "kubectl get apirule hello --namespace default # until its state is Ready\n")
+			text, err := os.ReadFile(filepath.Join(dir, "hello", "apirule.yaml"))
+			require.NoError(t, err)
+			require.Contains(t, string(text), "  hosts:\n    - "+tc.host+"\n  gateway: "+tc.gateway+"\n")
+			require.Contains(t, string(text), "# jwt:")
+		})
+	}
+}
+
 func TestInitAdvisesToAddTheFunctionToTheKustomization(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -100,6 +126,8 @@ func TestAWrongCommandLineIsAUsageErrorAndWritesNothing(t *testing.T) {
 		"a bad runtime":    {"hello", "--runtime", "ruby"},
 		"a type alone":     {"hello", "--type", "order.paid"},
 		"an event of none": {"hello", "--trigger", "event"},
+		"an event outside": {"hello", "--type", "a.b", "--source", "c", "--expose"},
+		"a bad host":       {"hello", "--expose=Hello"},
 	} {
 		dir := t.TempDir()
 		_, err := execute(t, append(args, "--directory", dir)...)

@@ -28,7 +28,7 @@ var templates embed.FS
 // page is what the templates know: the Function, and what follows from it.
 type page struct {
 	Function
-	Event                          bool
+	Event, ShortHost               bool
 	Sink                           string
 	HandlerFile, TestFile          string
 	DependenciesFile, LaunchConfig string
@@ -57,6 +57,9 @@ func Files(f Function) ([]File, error) {
 	if p.Event {
 		sources[subscriptionFile] = subscriptionFile
 	}
+	if f.Host != "" {
+		sources[apiRuleFile] = apiRuleFile
+	}
 	if f.Dependencies {
 		sources[p.DependenciesFile] = p.DependenciesFile
 	}
@@ -76,6 +79,7 @@ func Files(f Function) ([]File, error) {
 const (
 	functionFile      = "function.yaml"
 	subscriptionFile  = "subscription.yaml"
+	apiRuleFile       = "apirule.yaml"
 	kustomizationFile = "kustomization.yaml"
 )
 
@@ -89,7 +93,7 @@ func newPage(f Function) (page, error) {
 		style = "modern"
 	}
 	return page{
-		Function: f, Event: f.Trigger == TriggerEvent, Sink: f.sink(),
+		Function: f, Event: f.Trigger == TriggerEvent, ShortHost: !strings.Contains(f.Host, "."), Sink: f.sink(),
 		Style: known.Name + "-" + style, HandlerFile: known.Handler, DependenciesFile: known.Packages.Manifest,
 		TestFile: known.Scaffold.Test, TestCommand: known.Scaffold.TestCommand, LaunchConfig: known.Scaffold.LaunchConfig,
 	}, nil

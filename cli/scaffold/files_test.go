@@ -9,13 +9,20 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/kustomize/api/krusty"
 	"sigs.k8s.io/kustomize/kyaml/filesys"
 	"sigs.k8s.io/yaml"
 
 	eventingv1alpha2 "github.com/rouse-run/rouse/api/eventing/v1alpha2"
+	v2 "github.com/rouse-run/rouse/api/gateway/v2"
 	"github.com/rouse-run/rouse/api/serverless/v1alpha2"
 	"github.com/rouse-run/rouse/dev/manifest"
+	"github.com/rouse-run/rouse/internal/apirule"
+	"github.com/rouse-run/rouse/internal/exposure"
+	"github.com/rouse-run/rouse/internal/testing/envtest"
 )
 
 // every is a Function of each runtime and trigger, by the name of the test.
@@ -24,6 +31,9 @@ func every() map[string]Function {
 	for _, runtime := range runtimes() {
 		f := Function{Name: "thanks", Namespace: "orders", Runtime: runtime, Trigger: TriggerHTTP}
 		all[string(runtime)+" over HTTP"] = f
+		f.Host, f.Gateway = "thanks", defaultGateway
+		all[string(runtime)+" at a host"] = f
+		f.Host, f.Gateway = "", ""
 		f.Dependencies = true
 		all[string(runtime)+" with packages"] = f
 		f.Trigger, f.Type, f.Source = TriggerEvent, "order.invoiced", "invoicing"
@@ -49,7 +59,7 @@ func write(t *testing.T, f Function) string {
 func TestTheTestOfANewFunctionPasses(t *testing.T) {
 	t.Parallel()
 	for name, f := range every() {
-		if f.Dependencies {
+		if f.Dependencies || f.Host != "" {
 			continue // the handlers and tests are the same
 		}
 		t.Run(name, func(t *testing.T) {
@@ -96,12 +106,14 @@ func TestKustomizePutsTheFilesIntoTheFunction(t *testing.T) {
 					requireFunction(t, f, folder, text)
 				case "Subscription":
 					requireSubscription(t, f, text)
+				case "APIRule":
+					requireAPIRule(t, f, text)
 				default:
 					require.Fail(t, "this does not belong into a cluster", string(text))
 				}
 			}
 			want := 1
-			if f.Trigger == TriggerEvent {
+			if f.Trigger == TriggerEvent || f.Host != "" {
 				want = 2
 			}
 			require.Equal(t, want, objects.Size())
@@ -116,7 +128,7 @@ func requireFunction(t *testing.T, f Function, folder string, text []byte) {
 	require.Equal(t, f.Name, fn.Name)
 	require.Equal(t, f.Namespace, fn.Namespace)
 	require.Equal(t, f.Runtime, fn.Spec.Runtime)
-	require.Equal(t, f.Trigger == TriggerEvent, fn.Spec.ScaleConfig != nil, "only events wake")
+	require.Zero(t, *fn.Spec.ScaleConfig.MinReplicas)
 	handler, err := os.ReadFile(filepath.Join(folder, pageOf(t, f).HandlerFile))
 	require.NoError(t, err)
 	require.Equal(t, string(handler), fn.Spec.Source.Inline.Source)
@@ -127,6 +139,43 @@ func requireFunction(t *testing.T, f Function, folder string, text []byte) {
 	dependencies, err := os.ReadFile(filepath.Join(folder, pageOf(t, f).DependenciesFile))
 	require.NoError(t, err)
 	require.Equal(t, string(dependencies), fn.Spec.Source.Inline.Dependencies)
+}
+
+// requireAPIRule asks what judges APIRules in a cluster that has the gateway and the Function's Service.
+func requireAPIRule(t *testing.T, f Function, text []byte) {
+	t.Helper()
+	var rule v2.APIRule
+	require.NoError(t, yaml.UnmarshalStrict(text, &rule))
+	require.Equal(t, f.Name, rule.Name)
+	require.Equal(t, f.Namespace, rule.Namespace)
+	exposed := exposure.Decide([]*v2.APIRule{&rule}, &exposure.Cluster{
+		Gateways: map[types.NamespacedName]apirule.Gateway{{Namespace: "kyma-system", Name: "kyma-gateway"}: {Hosts: []string{"*.example.com"}}},
+		Services: map[types.NamespacedName]exposure.Service{
+			{Namespace: f.Namespace, Name: f.Name}: {Selects: true, Function: true, Address: "10.0.0.1", Ports: []int32{80}},
+		},
+	})
+	require.Len(t, exposed, 1)
+	require.Empty(t, exposed[0].Problems)
+	require.Equal(t, f.Name+".example.com", exposed[0].Host)
+	require.Len(t, exposed[0].Rules, 1)
+	require.True(t, *exposed[0].Rules[0].Spec.NoAuth)
+}
+
+func TestAnAPIServerAcceptsANewFunction(t *testing.T) {
+	t.Parallel()
+	env := controlPlane.Environment(t)
+	for _, name := range []string{"nodejs22 at a host", "nodejs22 by events", "go126 over HTTP"} {
+		f := every()[name]
+		f.Namespace = env.Namespace(t)
+		objects, err := krusty.MakeKustomizer(krusty.MakeDefaultOptions()).Run(filesys.MakeFsOnDisk(), write(t, f))
+		require.NoError(t, err)
+		for _, object := range objects.Resources() {
+			text, err := object.AsYAML()
+			require.NoError(t, err)
+			strict := client.FieldValidation(metav1.FieldValidationStrict)
+			require.NoError(t, env.Client.Create(t.Context(), envtest.Object(t, string(text)), strict), "%s: %s", name, text)
+		}
+	}
 }
 
 func requireSubscription(t *testing.T, f Function, text []byte) {
@@ -184,6 +233,9 @@ func TestLocalModeAcceptsANewFolderWithoutProblems(t *testing.T) {
 			require.NoError(t, err)
 			if f.Runtime == v1alpha2.RuntimeNodeJS20 {
 				problems = slices.DeleteFunc(problems, func(p manifest.Problem) bool { return p.Warning }) // it is deprecated
+			}
+			if f.Host != "" {
+				problems = slices.DeleteFunc(problems, func(p manifest.Problem) bool { return p.Warning }) // it is exposed in clusters alone
 			}
 			require.Empty(t, problems)
 			require.Len(t, set.Functions, 1)

@@ -11,8 +11,10 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	eventingv1alpha2 "github.com/rouse-run/rouse/api/eventing/v1alpha2"
+	v2 "github.com/rouse-run/rouse/api/gateway/v2"
 	"github.com/rouse-run/rouse/api/serverless/v1alpha2"
 	"github.com/rouse-run/rouse/internal/admission"
+	"github.com/rouse-run/rouse/internal/apirule"
 	"github.com/rouse-run/rouse/internal/routing"
 	"github.com/rouse-run/rouse/runtimes/languages"
 )
@@ -37,6 +39,8 @@ type Function struct {
 	Type, Source string
 	// Dependencies adds the manifest of packages.
 	Dependencies bool
+	// Host is the one that an APIRule exposes it at, through the Gateway. Empty: it has no APIRule.
+	Host, Gateway string
 }
 
 // runtimes are the values of --runtime: languages, each with the runtime that is meant, and exact names.
@@ -53,7 +57,7 @@ func runtimes() map[string]v1alpha2.Runtime {
 
 // Validate collects what is wrong, each problem with its rule.
 func (f Function) Validate() error {
-	return errors.Join(f.validateNames(), f.validateRuntime(), f.validateTrigger())
+	return errors.Join(f.validateNames(), f.validateRuntime(), f.validateTrigger(), f.validateHost())
 }
 
 func (f Function) validateNames() error {
@@ -99,6 +103,25 @@ func (f Function) validateTrigger() error {
 	default:
 		return fmt.Errorf("there is no trigger %q: take %s or %s", f.Trigger, TriggerHTTP, TriggerEvent)
 	}
+}
+
+func (f Function) validateHost() error {
+	if f.Host == "" {
+		return nil
+	}
+	var problems []error
+	if f.Trigger != TriggerHTTP {
+		problems = append(problems, errors.New("--expose is for a Function that is called over HTTP: leave it out, or take --trigger http"))
+	}
+	if !apirule.IsHost(v2.Host(f.Host)) {
+		problems = append(problems, fmt.Errorf("--expose: %q is no host: take a word such as %s, or a whole name such as %s.example.com, in "+
+			"lower-case letters, digits and '-'", f.Host, f.Name, f.Name))
+	}
+	namespace, name, _ := strings.Cut(f.Gateway, "/")
+	if len(validation.IsDNS1123Label(namespace)) > 0 || len(validation.IsDNS1123Label(name)) > 0 {
+		problems = append(problems, fmt.Errorf("--gateway: %q is not the namespace and the name of a gateway, such as %s", f.Gateway, defaultGateway))
+	}
+	return errors.Join(problems...)
 }
 
 func (f Function) validateSubscription() error {

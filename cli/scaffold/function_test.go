@@ -9,6 +9,10 @@ import (
 	"github.com/rouse-run/rouse/api/serverless/v1alpha2"
 )
 
+func exposed(host, gateway string) func(*Function) {
+	return func(f *Function) { f.Trigger, f.Type, f.Source, f.Host, f.Gateway = TriggerHTTP, "", "", host, gateway }
+}
+
 func TestInvalidFunctionsAreRefusedWithTheRule(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
@@ -26,6 +30,10 @@ func TestInvalidFunctionsAreRefusedWithTheRule(t *testing.T) {
 		"events without a type":       {func(f *Function) { f.Type = "" }, "needs --type and --source"},
 		"events without a source":     {func(f *Function) { f.Source = "" }, "needs --type and --source"},
 		"HTTP with a type":            {func(f *Function) { f.Trigger = TriggerHTTP }, "has no --type and no --source"},
+		"a host for events":           {func(f *Function) { f.Host, f.Gateway = "thanks", defaultGateway }, "--expose is for a Function that is called over HTTP"},
+		"a host with capitals":        {exposed("Thanks", defaultGateway), `--expose: "Thanks" is no host: take a word such as thanks, or a whole name such as thanks.example.com`},
+		"a host with a port":          {exposed("thanks.example.com:443", defaultGateway), "is no host"},
+		"a gateway of one word":       {exposed("thanks", "kyma-gateway"), `--gateway: "kyma-gateway" is not the namespace and the name of a gateway, such as kyma-system/kyma-gateway`},
 		"a type of one segment":       {func(f *Function) { f.Type = "paid" }, "must have minimum 2 segments"},
 		"a type of Kyma's own prefix": {func(f *Function) { f.Type = "sap.kyma.custom.a.b.c.v1" }, "must not have sap.kyma.custom as type prefix"},
 		"a type of two lines":         {func(f *Function) { f.Type = "order.\npaid" }, "--type has a character that cannot be printed"},

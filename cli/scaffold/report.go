@@ -28,6 +28,9 @@ func report(p page, folder string, files []File, collection string) string {
 		step("rouse invoke %s --namespace %s --data '{\"name\": \"Ada\"}'", p.Name, p.Namespace)
 	}
 	step("kubectl apply -k %s", word)
+	if p.Host != "" {
+		step("kubectl get apirule %s --namespace %s # until its state is Ready", p.Name, p.Namespace)
+	}
 	return out.String()
 }
 
@@ -42,6 +45,8 @@ func purpose(name string, p page) string {
 		return "the Function"
 	case subscriptionFile:
 		return "which events it gets"
+	case apiRuleFile:
+		return "the host at which it is exposed"
 	case kustomizationFile:
 		return "puts the handler into the Function"
 	case p.DependenciesFile:

@@ -20,12 +20,16 @@ import (
 	"github.com/rouse-run/rouse/dev/manifest"
 	"github.com/rouse-run/rouse/dev/process"
 	"github.com/rouse-run/rouse/dev/toolchain"
+	"github.com/rouse-run/rouse/internal/testing/envtest"
 )
 
 func TestMain(m *testing.M) {
 	process.Keep()
-	os.Exit(m.Run())
+	os.Exit(controlPlane.Main(m))
 }
+
+// controlPlane starts for the first test that needs it.
+var controlPlane = envtest.New()
 
 // testTimeout is more than anything here takes on the slowest machine.
 const testTimeout = 5 * time.Minute

@@ -25,7 +25,7 @@ func (c *cluster) Publish(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	url, err := c.forwardTo(ctx, bridges[0].Namespace, bridges[0].Name, portOf(&bridges[0], publishing))
+	url, err := c.forward(ctx, bridges[0].Namespace, bridges[0].Name, portOf(&bridges[0], publishing))
 	if err != nil {
 		return "", err
 	}
@@ -47,7 +47,7 @@ func (c *cluster) Admins(ctx context.Context) ([]Admin, error) {
 	}
 	admins := make([]Admin, 0, len(bridges))
 	for i := range bridges {
-		url, err := c.forwardTo(ctx, bridges[i].Namespace, bridges[i].Name, portOf(&bridges[i], operating))
+		url, err := c.forward(ctx, bridges[i].Namespace, bridges[i].Name, portOf(&bridges[i], operating))
 		if err != nil {
 			return nil, err
 		}

@@ -44,6 +44,10 @@ func deploymentsResource() schema.GroupVersionResource {
 	return schema.GroupVersionResource{Group: "apps", Version: "v1", Resource: "deployments"}
 }
 
+func slicesResource() schema.GroupVersionResource {
+	return schema.GroupVersionResource{Group: "discovery.k8s.io", Version: "v1", Resource: "endpointslices"}
+}
+
 // cluster is a Rouse in a Kubernetes.
 type cluster struct {
 	options Options
@@ -51,6 +55,8 @@ type cluster struct {
 	config  *rest.Config
 	http    *http.Client
 	objects dynamic.Interface
+	// forward opens a port of a pod on loopback, once, and returns its URL: forwardTo, which needs a kubelet.
+	forward func(ctx context.Context, namespace, pod string, port int32) (url string, err error)
 
 	mu       sync.Mutex
 	forwards map[string]*forward
@@ -109,7 +115,9 @@ func newCluster(o Options, name string, config *rest.Config) (*cluster, error) {
 	if err != nil {
 		return nil, exit.Errorf(exit.Unreachable, "use the kubeconfig: %w", err)
 	}
-	return &cluster{options: o, name: name, config: config, http: client, objects: objects, forwards: map[string]*forward{}}, nil
+	c := &cluster{options: o, name: name, config: config, http: client, objects: objects, forwards: map[string]*forward{}}
+	c.forward = c.forwardTo
+	return c, nil
 }
 
 // Close implements Target.

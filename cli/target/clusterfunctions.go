@@ -7,6 +7,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/rouse-run/rouse/api/serverless/v1alpha2"
 	"github.com/rouse-run/rouse/cli/exit"
@@ -111,15 +112,18 @@ func phaseOf(fn *v1alpha2.Function, count replicas, failing bool) string {
 }
 
 // mustExist fails with the Functions that there are when this one is missing.
-func (c *cluster) mustExist(ctx context.Context, namespace, name string) error {
-	_, err := c.objects.Resource(functionsResource()).Namespace(namespace).Get(ctx, name, metav1.GetOptions{})
+func (c *cluster) mustExist(ctx context.Context, namespace, name string) (types.UID, error) {
+	found, err := c.objects.Resource(functionsResource()).Namespace(namespace).Get(ctx, name, metav1.GetOptions{})
+	if err == nil {
+		return found.GetUID(), nil
+	}
 	if !apierrors.IsNotFound(err) {
-		return c.explain(err, "get", "functions", namespace)
+		return "", c.explain(err, "get", "functions", namespace)
 	}
 	all, listing := c.Functions(ctx, namespace)
 	if exit.CodeOf(listing) == exit.Unreachable {
-		return listing
+		return "", listing
 	}
 	_, err = choose(all, namespace, name, namespace)
-	return err
+	return "", err
 }

@@ -30,7 +30,7 @@ var errNotStarted = errors.New("the container has not started")
 
 // Log implements Target.
 func (c *cluster) Log(ctx context.Context, namespace, name string, o LogOptions, handle func(Line)) error {
-	if err := c.mustExist(ctx, namespace, name); err != nil {
+	if _, err := c.mustExist(ctx, namespace, name); err != nil {
 		return err
 	}
 	f := &follower{cluster: c, namespace: namespace, function: name, options: o, handle: handle, read: map[string]time.Time{}, busy: map[string]bool{}}

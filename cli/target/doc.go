@@ -3,6 +3,7 @@
 // It owns how bridges, Functions and their logs are reached in either. It guarantees:
 //
 //   - A cluster is only touched when a context or a kubeconfig was named.
+//   - A gateway gets requests for a Function only after it has said that it answers for this one.
 //   - What it opens is closed by Close, and it listens on loopback only.
 //   - Errors have what is missing and what to do, and carry an exit code.
 //   - Tokens never appear in errors.

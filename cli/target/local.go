@@ -14,6 +14,8 @@ import (
 	"strings"
 	"time"
 
+	"k8s.io/apimachinery/pkg/types"
+
 	"github.com/rouse-run/rouse/cli/exit"
 	"github.com/rouse-run/rouse/dev/instance"
 )
@@ -53,6 +55,19 @@ func (l *local) Functions(ctx context.Context, namespace string) ([]Function, er
 	functions := slices.DeleteFunc(answer.Functions, func(f Function) bool { return namespace != "" && f.Namespace != namespace })
 	slices.SortFunc(functions, byName)
 	return functions, nil
+}
+
+// Exposed implements Inventory. What cannot be listed exposes nothing.
+func (l *local) Exposed(ctx context.Context, namespace string) map[types.NamespacedName][]string {
+	functions, err := l.Functions(ctx, namespace)
+	if err != nil {
+		return nil
+	}
+	exposed := map[types.NamespacedName][]string{}
+	for _, f := range functions {
+		exposed[types.NamespacedName{Namespace: f.Namespace, Name: f.Name}] = f.Exposed
+	}
+	return exposed
 }
 
 // Subscriptions implements Inventory.

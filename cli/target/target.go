@@ -3,12 +3,16 @@ package target
 import (
 	"context"
 	"time"
+
+	"k8s.io/apimachinery/pkg/types"
 )
 
 // Inventory lists what there is.
 type Inventory interface {
 	// Functions lists those of a namespace, or of all for "".
 	Functions(ctx context.Context, namespace string) ([]Function, error)
+	// Exposed are the URLs of APIRules, by the Function's name. It is empty when they cannot be known.
+	Exposed(ctx context.Context, namespace string) map[types.NamespacedName][]string
 	// Subscriptions lists those of a namespace, or of all for "".
 	Subscriptions(ctx context.Context, namespace string) ([]Subscription, error)
 	// Namespaces lists those that names may be in.
@@ -46,8 +50,11 @@ type Function struct {
 	Ready     int    `json:"ready"`
 	Desired   int    `json:"desired"`
 	Backlog   *int64 `json:"backlog,omitempty"` // nil when it is not known
-	URL       string `json:"url,omitempty"`
+	URL       string `json:"url,omitempty"`     // in a cluster the one inside it
 	LastError string `json:"lastError,omitempty"`
+
+	// Exposed are the URLs of APIRules. The list of a cluster leaves them out, see Inventory.
+	Exposed []string `json:"exposed,omitempty"`
 }
 
 // Subscription is one of them as a list shows it.

@@ -21,11 +21,26 @@ const podPollInterval = 250 * time.Millisecond
 // functionContainer runs the handler.
 const functionContainer = "function"
 
-// Function implements Target. A Function that sleeps gets a replica; KEDA removes it when there is no work.
+// Function implements Target. An activator answers whether the Function sleeps or not. Without one it is called at a pod, and gets
+// a replica when it sleeps.
 func (c *cluster) Function(ctx context.Context, namespace, name string) (string, error) {
-	if err := c.mustExist(ctx, namespace, name); err != nil {
+	uid, err := c.mustExist(ctx, namespace, name)
+	if err != nil {
 		return "", err
 	}
+	url, missing := c.activator(ctx, types.NamespacedName{Namespace: namespace, Name: name}, uid)
+	if missing == nil {
+		return url, nil
+	}
+	url, err = c.awakePod(ctx, namespace, name)
+	if exit.CodeOf(err) == exit.Unreachable {
+		return "", exit.Errorf(exit.Unreachable, "%w; nor can a gateway be asked: %w", err, missing)
+	}
+	return url, err
+}
+
+// awakePod is the URL of a pod that is ready. A Function that sleeps gets a replica, which KEDA removes when there is no work.
+func (c *cluster) awakePod(ctx context.Context, namespace, name string) (string, error) {
 	for {
 		pods, err := c.pods(ctx, namespace, functionPods(name))
 		if err != nil {
@@ -36,7 +51,7 @@ func (c *cluster) Function(ctx context.Context, namespace, name string) (string,
 		case err != nil:
 			return "", err
 		case pod != nil:
-			return c.forwardTo(ctx, namespace, pod.Name, functionPort(pod))
+			return c.forward(ctx, namespace, pod.Name, functionPort(pod))
 		case waiting != "":
 			c.options.Note(fmt.Sprintf("waiting for Function %s: %s", name, waiting))
 		default:

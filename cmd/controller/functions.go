@@ -42,6 +42,7 @@ func setUpFunctions(ctx context.Context, manager ctrl.Manager, o *options) error
 	if access := o.subscription.Sinks.Access; access.Publish != nil {
 		o.function.PublisherAudience = access.Publish.Audience
 	}
+	o.function.HTTPWake = o.activation.Enabled()
 	builds := buildqueue.NewQueue(o.function.Build.Limits(), buildqueue.JobReader{Reader: manager.GetClient()}, clock.RealClock{})
 	err = function.Setup(ctx, manager, function.Parts{
 		Registerer:   metrics.Registry,

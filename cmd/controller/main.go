@@ -1,10 +1,12 @@
-// Command controller is the control plane: it turns Functions into Deployments, Services and ScaledObjects, and
-// Subscriptions into durable consumers. "controller uninstall" deletes all Functions and Subscriptions.
+// Command controller is the control plane: it turns Functions into Deployments, Services and ScaledObjects, lists activators
+// among their endpoints, turns Subscriptions into durable consumers, and APIRules into HTTPRoutes. "controller uninstall" deletes all
+// Functions and Subscriptions, or what lists activators.
 package main
 
 import (
 	"context"
 	"fmt"
+	"maps"
 	"net/http"
 	"os"
 
@@ -15,6 +17,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
+	"github.com/rouse-run/rouse/controller/activation"
+	"github.com/rouse-run/rouse/controller/exposure"
 	"github.com/rouse-run/rouse/controller/function"
 	"github.com/rouse-run/rouse/controller/subscription"
 	"github.com/rouse-run/rouse/internal/broker"
@@ -50,6 +54,17 @@ func run(ctx context.Context, o *options, log logr.Logger) error {
 	if err := setUpFunctions(ctx, manager, o); err != nil {
 		return err
 	}
+	err = activation.Setup(ctx, manager, activation.Parts{
+		Registerer:    metrics.Registry,
+		Announcements: conn,
+		KEDA:          func(ctx context.Context) (bool, error) { return function.KEDAInstalled(ctx, manager.GetClient()) },
+	}, o.activation)
+	if err != nil {
+		return err
+	}
+	if err := exposure.Setup(manager, nil, o.exposure); err != nil {
+		return err
+	}
 	if err := subscription.Setup(manager, conn, metrics.Registry, o.subscription); err != nil {
 		return err
 	}
@@ -61,10 +76,13 @@ func newManager(o *options) (ctrl.Manager, error) {
 	if err != nil {
 		return nil, err
 	}
+	cached := function.CacheObjects()
+	maps.Copy(cached, activation.CacheObjects())
+	maps.Copy(cached, exposure.CacheObjects(o.exposure))
 	health := &healthz.Handler{Checks: map[string]healthz.Checker{"ping": healthz.Ping}}
 	manager, err := ctrl.NewManager(rest, ctrl.Options{
 		Scheme:     scheme,
-		Cache:      cache.Options{ByObject: function.CacheObjects()},
+		Cache:      cache.Options{ByObject: cached, DefaultTransform: exposure.Transform},
 		Controller: kube.Controllers(),
 		Metrics: metricsserver.Options{
 			BindAddress: o.metricsAddress,

@@ -6,6 +6,8 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"github.com/rouse-run/rouse/controller/activation"
+	"github.com/rouse-run/rouse/controller/exposure"
 	"github.com/rouse-run/rouse/controller/function"
 	"github.com/rouse-run/rouse/controller/gitpoll"
 	"github.com/rouse-run/rouse/controller/images"
@@ -17,6 +19,8 @@ import (
 
 type options struct {
 	function             function.Options
+	activation           activation.Options
+	exposure             exposure.Options
 	registry             registryconfig.Options
 	git                  gitpoll.Options
 	images               images.Options
@@ -55,6 +59,8 @@ func (o *options) BindFlags(fs *pflag.FlagSet) {
 		"networks to which no connection is made for a Function's Git repository or for a registry that a namespace names, besides "+
 			"loopback, link-local, multicast and metadata addresses: 10.0.0.0/8,fd00::/8")
 	o.function.BindFlags(fs)
+	o.activation.BindFlags(fs)
+	o.exposure.BindFlags(fs)
 	o.registry.BindFlags(fs)
 	o.git.BindFlags(fs)
 	o.images.BindFlags(fs)
@@ -65,7 +71,8 @@ func (o *options) BindFlags(fs *pflag.FlagSet) {
 // Validate reports everything that is wrong.
 func (o *options) Validate() error {
 	_, denied := o.guard()
-	return errors.Join(denied, o.function.Validate(), o.registry.Validate(), o.git.Validate(), o.images.Validate(),
+	o.exposure.Gateways = o.activation.GatewayService // both ask the same gateways
+	return errors.Join(denied, o.function.Validate(), o.exposure.Validate(), o.registry.Validate(), o.git.Validate(), o.images.Validate(),
 		o.subscription.Validate(), o.broker.Validate())
 }
 

@@ -8,21 +8,29 @@ import (
 
 	"github.com/go-logr/logr"
 	"github.com/spf13/pflag"
+	discoveryv1 "k8s.io/api/discovery/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	eventingv1alpha2 "github.com/rouse-run/rouse/api/eventing/v1alpha2"
 	serverlessv1alpha2 "github.com/rouse-run/rouse/api/serverless/v1alpha2"
+	"github.com/rouse-run/rouse/internal/activation"
 	"github.com/rouse-run/rouse/internal/kube"
 )
 
-// uninstallOptions are the flags of "controller uninstall", which the chart runs before it deletes the CRDs.
-type uninstallOptions struct{ timeout time.Duration }
+// uninstallOptions are the flags of "controller uninstall", which the chart runs before it deletes the CRDs and, with
+// --slices, after it has deleted the controller.
+type uninstallOptions struct {
+	timeout time.Duration
+	slices  bool
+}
 
-// BindFlags adds --timeout.
+// BindFlags adds the flags of the command.
 func (o *uninstallOptions) BindFlags(fs *pflag.FlagSet) {
-	fs.DurationVar(&o.timeout, "timeout", 3*time.Minute, "how long all Functions and Subscriptions may take to go")
+	fs.DurationVar(&o.timeout, "timeout", 3*time.Minute, "how long all that is deleted may take to go")
+	fs.BoolVar(&o.slices, "slices", o.slices,
+		"delete the EndpointSlices that list activators, in place of Functions and Subscriptions: when no controller makes them again")
 }
 
 // Validate refuses a timeout that has passed already.
@@ -33,8 +41,7 @@ func (o *uninstallOptions) Validate() error {
 	return nil
 }
 
-// uninstall deletes every Subscription and Function and waits until they are gone. The controller has to run
-// meanwhile: it releases the Subscriptions' finalizers after it has deleted their consumers.
+// uninstall deletes what the options say and waits until it is gone.
 func uninstall(ctx context.Context, o *uninstallOptions, log logr.Logger) error {
 	kube.SetLogger(log)
 	rest, scheme, err := kube.Cluster()
@@ -47,19 +54,35 @@ func uninstall(ctx context.Context, o *uninstallOptions, log logr.Logger) error 
 	}
 	ctx, cancel := context.WithTimeout(ctx, o.timeout)
 	defer cancel()
+	if o.slices {
+		return deleteSlices(ctx, objects, log)
+	}
+	return deleteResources(ctx, objects, log)
+}
+
+// deleteResources deletes every Subscription and Function. The controller has to run meanwhile: it releases the Subscriptions'
+// finalizers after it has deleted their consumers.
+func deleteResources(ctx context.Context, objects client.Client, log logr.Logger) error {
 	for _, list := range []client.ObjectList{&eventingv1alpha2.SubscriptionList{}, &serverlessv1alpha2.FunctionList{}} {
 		if err := deleteAll(ctx, objects, list, log); err != nil {
-			return err
+			return fmt.Errorf("%w (a Subscription waits for the controller and for NATS)", err)
 		}
 	}
 	return nil
 }
 
-// deleteAll deletes what a list holds, again and again until nothing is left, because a user may add more.
-func deleteAll(ctx context.Context, objects client.Client, list client.ObjectList, log logr.Logger) error {
+// deleteSlices deletes what leads callers to activators. Where Functions stay their Services do, too, and would go on leading
+// there when the gateways are gone.
+func deleteSlices(ctx context.Context, objects client.Client, log logr.Logger) error {
+	selected := client.MatchingLabels{discoveryv1.LabelManagedBy: activation.ManagedBy}
+	return deleteAll(ctx, objects, &discoveryv1.EndpointSliceList{}, log, selected)
+}
+
+// deleteAll deletes what a list holds, again and again until nothing is left, because others may add more.
+func deleteAll(ctx context.Context, objects client.Client, list client.ObjectList, log logr.Logger, selected ...client.ListOption) error {
 	kind := fmt.Sprintf("%T", list)
 	err := wait.PollUntilContextCancel(ctx, time.Second, true, func(ctx context.Context) (bool, error) {
-		if err := objects.List(ctx, list); err != nil {
+		if err := objects.List(ctx, list, selected...); err != nil {
 			return false, err
 		}
 		items, err := meta.ExtractList(list)
@@ -79,7 +102,7 @@ func deleteAll(ctx context.Context, objects client.Client, list client.ObjectLis
 		return false, nil
 	})
 	if err != nil {
-		return fmt.Errorf("delete all of %s (a Subscription waits for the controller and for NATS): %w", kind, err)
+		return fmt.Errorf("delete all of %s: %w", kind, err)
 	}
 	return nil
 }

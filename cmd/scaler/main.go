@@ -35,12 +35,14 @@ func run(ctx context.Context, o *options, log logr.Logger) error {
 		return err
 	}
 	registry := daemon.NewRegistry()
+	endpoints := watch.NewEndpoints(objects)
 	s := scaler.New(scaler.Deps{
 		Routes:     watch.NewRoutes(objects, o.scaler.Sinks),
-		Endpoints:  watch.NewEndpoints(objects),
+		Endpoints:  endpoints,
 		Backlogs:   conn,
 		Listener:   conn,
 		Connection: conn,
+		HTTP:       countCalls(o.scaler.HTTP, endpoints, watch.NewListings(objects), conn, log),
 		Registry:   registry,
 		Tracer:     tracer,
 		Log:        log,

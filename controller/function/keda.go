@@ -65,13 +65,21 @@ type kedaWatch struct {
 
 // installed looks for the CRD, and begins or ends the watch accordingly.
 func (w *kedaWatch) installed(ctx context.Context) (bool, error) {
+	installed, err := KEDAInstalled(ctx, w.client)
+	if err != nil {
+		return false, err
+	}
+	return installed, w.follow(ctx, installed)
+}
+
+// KEDAInstalled reports whether the cluster knows ScaledObjects. It reads from a cache as CacheObjects limits it.
+func KEDAInstalled(ctx context.Context, reader client.Reader) (bool, error) {
 	definition := crd()
-	err := w.client.Get(ctx, client.ObjectKey{Name: scaledObjectCRD}, definition)
+	err := reader.Get(ctx, client.ObjectKey{Name: scaledObjectCRD}, definition)
 	if err != nil && !apierrors.IsNotFound(err) {
 		return false, fmt.Errorf("look for KEDA: %w", err)
 	}
-	installed := err == nil && definition.DeletionTimestamp.IsZero()
-	return installed, w.follow(ctx, installed)
+	return err == nil && definition.DeletionTimestamp.IsZero(), nil
 }
 
 func (w *kedaWatch) follow(ctx context.Context, installed bool) error {

@@ -33,6 +33,9 @@ type Options struct {
 	// ScalerAuthentication names the ClusterTriggerAuthentication with which KEDA
 	// speaks TLS with the scaler.
 	ScalerAuthentication string
+	// HTTPWake is true where there are gateways, by which HTTP requests wake
+	// Functions. It comes with their Service.
+	HTTPWake bool
 	// PollingInterval is how often KEDA asks for a backlog.
 	PollingInterval time.Duration
 	// CooldownPeriod is how long a Function without work stays awake.
@@ -149,6 +152,7 @@ func (o *Options) settings() *resources.Settings {
 			ScalerAuthentication:   o.ScalerAuthentication,
 			InitialCooldownSeconds: seconds(o.InitialCooldownPeriod),
 			ScaleDownSeconds:       seconds(o.ScaleDownStabilization),
+			HTTPWake:               o.HTTPWake,
 			Defaults: workload.Tuning{
 				PollingSeconds:  seconds(o.PollingInterval),
 				CooldownSeconds: seconds(o.CooldownPeriod),

@@ -70,7 +70,8 @@ func (r *Reconciler) applyScaledObject(ctx context.Context, s *scope) error {
 	if s.scaledObject != nil {
 		live = s.scaledObject
 	}
-	result, err := r.applier.Apply(ctx, resources.ScaledObject(s.fn, s.settings.Scaling, s.tuning), live, kube.Exclusive{"spec"})
+	desired := resources.ScaledObject(s.fn, s.settings.Scaling, s.tuning, s.httpCounted())
+	result, err := r.applier.Apply(ctx, desired, live, kube.Exclusive{"spec"})
 	if meta.IsNoMatchError(err) || apierrors.IsNotFound(err) {
 		return kube.Waiting(errNoKEDA, kedaDelay) // the CRD is just coming or going
 	}

@@ -100,6 +100,15 @@ func (s *scope) ownVersion() string {
 // to run yet.
 func (s *scope) held() bool { return s.code.Image == "" }
 
+// httpCounted reports whether pods can be asked for their HTTP load: for those of Kyma's contract every path leads to
+// the handler. It stays as it is while those that run do.
+func (s *scope) httpCounted() bool {
+	if s.held() && s.scaledObject != nil {
+		return resources.IsHTTPCounted(s.scaledObject)
+	}
+	return !s.code.Kyma
+}
+
 // scaled reports whether an autoscaler decides about the number of pods.
 func (s *scope) scaled() bool { return s.fn.Spec.ScaleConfig != nil }
 

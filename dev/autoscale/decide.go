@@ -13,12 +13,11 @@ type bounds struct {
 	stabilization time.Duration // how long a backlog has to be small before replicas go
 }
 
-// observation is what a poll learned. A failed one has no values.
+// observation is what a poll learned. A failed one has no metrics.
 type observation struct {
-	active bool
-	value  float64 // the backlog
-	target float64 // what one replica is meant to carry
-	failed bool
+	active  bool
+	metrics []kedarules.Metric // the backlog first
+	failed  bool
 }
 
 // state is what is known of a Function. It is a plain value without a lock or a clock.
@@ -58,6 +57,6 @@ func (s *state) observe(o observation, now time.Time, b bounds) {
 	if o.failed || s.scale.Replicas == 0 {
 		return
 	}
-	desired := min(kedarules.DesiredReplicas(s.scale.Replicas, o.value, o.target), b.Max)
+	desired := min(kedarules.DesiredByMost(s.scale.Replicas, o.metrics), b.Max)
 	s.scale.Replicas = b.Clamp(s.recommendations.Stabilize(s.scale.Replicas, desired, now, b.stabilization))
 }

@@ -27,7 +27,7 @@ func TestReplicasFollowBacklogPushesAndRequests(t *testing.T) {
 		return func(s *state, now time.Time, b bounds) { s.observe(o, now, b) }
 	}
 	backlog := func(value float64) func(*state, time.Time, bounds) {
-		return see(observation{active: value > 0, value: value, target: 10})
+		return see(observation{active: value > 0, metrics: []kedarules.Metric{{Value: value, Target: 10}}})
 	}
 	failed := see(observation{failed: true})
 	wake := func(s *state, now time.Time, b bounds) { s.wake(now, b) }
@@ -45,6 +45,9 @@ func TestReplicasFollowBacklogPushesAndRequests(t *testing.T) {
 		"a backlog has its replicas at once": {open, []step{
 			{0, backlog(35), 4, "the ceiling of 35 by 10"}, {second, backlog(51), 5, "no more than the maximum"},
 		}},
+		"calls want more than the backlog": {open, []step{{0, see(observation{
+			active: true, metrics: []kedarules.Metric{{Value: 5, Target: 10}, {Value: 101, Target: 50}},
+		}), 3, ""}}},
 		"a backlog near what is carried changes nothing": {open, []step{
 			{0, backlog(20), 2, ""}, {second, backlog(21.9), 2, "within a tenth"}, {2 * second, backlog(22.1), 3, "beyond it"},
 		}},
@@ -96,7 +99,7 @@ func TestReplicasFollowBacklogPushesAndRequests(t *testing.T) {
 			{2 * time.Minute, backlog(45), 5, ""},
 			{3 * time.Minute, backlog(0), 2, ""},
 		}},
-		"without a target one is enough": {open, []step{{0, see(observation{active: true, value: 99}), 1, ""}}},
+		"without a target one is enough": {open, []step{{0, see(observation{active: true, metrics: []kedarules.Metric{{Value: 99}}}), 1, ""}}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

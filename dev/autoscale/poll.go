@@ -38,7 +38,7 @@ func (o *object) poll(ctx context.Context) {
 	}
 }
 
-// observe makes KEDA's three calls. What could not be learned is a failed observation.
+// observe makes KEDA's calls: three, and one more for each further metric. What could not be learned is a failed observation.
 func (o *object) observe(ctx context.Context) (observation, error) {
 	ctx, cancel := context.WithTimeout(ctx, pollTimeout)
 	defer cancel()
@@ -50,19 +50,27 @@ func (o *object) observe(ctx context.Context) (observation, error) {
 	if err != nil {
 		return observation{failed: true}, fmt.Errorf("ask for the metric: %w", err)
 	}
-	spec := specs.GetMetricSpecs()[0]
-	metrics, err := o.autoscaler.client.GetMetrics(ctx, &pb.GetMetricsRequest{ScaledObjectRef: ref, MetricName: spec.GetMetricName()})
-	if err != nil {
-		return observation{failed: true}, fmt.Errorf("ask for the backlog: %w", err)
+	var metrics []kedarules.Metric
+	for _, spec := range specs.GetMetricSpecs() {
+		value, err := o.value(ctx, ref, spec.GetMetricName())
+		if err != nil {
+			return observation{failed: true}, fmt.Errorf("ask for %s: %w", spec.GetMetricName(), err)
+		}
+		target := kedarules.Number(spec.GetTargetSizeFloat(), spec.GetTargetSize())
+		metrics = append(metrics, kedarules.Metric{Value: value, Target: target})
 	}
 	active, err := o.autoscaler.client.IsActive(ctx, ref)
 	if err != nil {
 		return observation{failed: true}, fmt.Errorf("ask for the activity: %w", err)
 	}
-	seen := observation{active: active.GetResult(), target: kedarules.Number(spec.GetTargetSizeFloat(), spec.GetTargetSize())}
-	for _, value := range metrics.GetMetricValues() {
-		seen.value = kedarules.Number(value.GetMetricValueFloat(), value.GetMetricValue())
+	o.setBacklog(metrics[0].Value)
+	return observation{active: active.GetResult(), metrics: metrics}, nil
+}
+
+func (o *object) value(ctx context.Context, ref *pb.ScaledObjectRef, metric string) (value float64, err error) {
+	answer, err := o.autoscaler.client.GetMetrics(ctx, &pb.GetMetricsRequest{ScaledObjectRef: ref, MetricName: metric})
+	for _, each := range answer.GetMetricValues() {
+		value = kedarules.Number(each.GetMetricValueFloat(), each.GetMetricValue())
 	}
-	o.setBacklog(seen.value)
-	return seen, nil
+	return value, err
 }

@@ -11,6 +11,8 @@ type Function struct {
 
 	// Backlog is nil when it is not known.
 	Backlog *int `json:"backlog,omitempty"`
+	// Exposed are the URLs of APIRules that lead to it.
+	Exposed []string `json:"exposed,omitempty"`
 }
 
 // List is the answer to /v1/functions.

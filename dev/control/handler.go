@@ -36,6 +36,11 @@ type Backlogs interface {
 	Backlog(fn types.NamespacedName) (backlog int, known bool)
 }
 
+// Exposures know the URLs of APIRules.
+type Exposures interface {
+	URLs(fn types.NamespacedName) []string
+}
+
 // Lines are what Functions print.
 type Lines interface {
 	// Recent lists the last n lines, oldest first.
@@ -47,6 +52,7 @@ type Lines interface {
 // Deps are what the API reports on.
 type Deps struct {
 	Functions     Functions
+	Exposures     Exposures
 	Subscriptions SubscriptionList
 	Backlogs      Backlogs
 	Lines         Lines
@@ -97,8 +103,9 @@ func (h *Handler) Until(ctx context.Context) http.Handler {
 func (h *Handler) functions(w http.ResponseWriter, _ *http.Request) {
 	list := List{Functions: []Function{}}
 	for _, status := range h.deps.Functions.Status() {
-		fn := Function{Status: status}
-		if backlog, known := h.deps.Backlogs.Backlog(types.NamespacedName{Namespace: status.Namespace, Name: status.Name}); known {
+		name := types.NamespacedName{Namespace: status.Namespace, Name: status.Name}
+		fn := Function{Status: status, Exposed: h.deps.Exposures.URLs(name)}
+		if backlog, known := h.deps.Backlogs.Backlog(name); known {
 			fn.Backlog = &backlog
 		}
 		list.Functions = append(list.Functions, fn)

@@ -32,6 +32,10 @@ func (b backlogs) Backlog(fn types.NamespacedName) (int, bool) {
 	return backlog, known
 }
 
+type exposures map[string][]string
+
+func (e exposures) URLs(fn types.NamespacedName) []string { return e[fn.Name] }
+
 const token = "secret"
 
 func serve(t *testing.T) (*httptest.Server, *feed.Feed, context.CancelFunc) {
@@ -41,6 +45,7 @@ func serve(t *testing.T) (*httptest.Server, *feed.Feed, context.CancelFunc) {
 		Functions: functions{
 			{Namespace: "orders", Name: "pricing", Phase: runner.Asleep}, {Namespace: "orders", Name: "new", Phase: runner.Preparing},
 		},
+		Exposures:     exposures{"pricing": {"http://pricing.localhost:8070/"}},
 		Subscriptions: subscribed{{Namespace: "orders", Name: "pricing", State: subscriptions.Paused}},
 		Backlogs:      backlogs{"pricing": 3}, Lines: lines, Token: token,
 	})
@@ -74,7 +79,9 @@ func TestFunctionsAreListedWithTheirStatus(t *testing.T) {
 	require.Len(t, list.Functions, 2)
 	require.Equal(t, "pricing", list.Functions[0].Name)
 	require.Equal(t, 3, *list.Functions[0].Backlog)
+	require.Equal(t, []string{"http://pricing.localhost:8070/"}, list.Functions[0].Exposed)
 	require.Nil(t, list.Functions[1].Backlog, "it is not known")
+	require.Empty(t, list.Functions[1].Exposed)
 }
 
 func TestSubscriptionsAreListedWithTheirStatus(t *testing.T) {

@@ -9,8 +9,10 @@ import (
 	apivalidation "k8s.io/apimachinery/pkg/api/validation"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/apimachinery/pkg/version"
 )
 
 // ignored reports whether local mode has no such objects, and warns if the user could miss it.
@@ -20,7 +22,7 @@ func (d *decoder) ignored(o *object) bool {
 	if d.known[kind] != nil || core && o.GetAPIVersion() == "v1" {
 		return false
 	}
-	if core || kind.Kind == kindFunction || kind.Kind == kindSubscription {
+	if core || kind.Kind == kindFunction || kind.Kind == kindSubscription || kind.Kind == kindAPIRule {
 		d.note(o.problem("apiVersion", fmt.Sprintf("no matches for kind %q in version %q", kind.Kind, o.GetAPIVersion()), d.versionOf(kind.Kind)))
 		return true
 	}
@@ -34,13 +36,15 @@ func (d *decoder) ignored(o *object) bool {
 	return true
 }
 
+// versionOf advises the newest version of a kind.
 func (d *decoder) versionOf(kind string) string {
+	newest := schema.GroupVersion{Version: "v1"}
 	for known := range d.known {
-		if known.Kind == kind {
-			return "use " + known.GroupVersion().String()
+		if known.Kind == kind && (newest.Group == "" || version.CompareKubeAwareVersionStrings(known.Version, newest.Version) > 0) {
+			newest = known.GroupVersion()
 		}
 	}
-	return "use v1"
+	return "use " + newest.String()
 }
 
 // isUnneededLocally are kinds without which a Function does the same on one's own machine.

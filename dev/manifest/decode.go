@@ -21,6 +21,7 @@ import (
 const (
 	kindFunction     = "Function"
 	kindSubscription = "Subscription"
+	kindAPIRule      = "APIRule"
 	kindConfigMap    = "ConfigMap"
 	kindSecret       = "Secret"
 )
@@ -122,18 +123,21 @@ func (d *decoder) named(o *object) bool {
 	return false
 }
 
-// addCustom adds a Function or a Subscription that its CRD accepts.
+// addCustom adds a Function, a Subscription or an APIRule that its CRD accepts.
 func (d *decoder) addCustom(o *object) {
-	if o.GetKind() == kindFunction {
+	switch o.GetKind() {
+	case kindFunction:
 		fn := &serverlessv1alpha2.Function{}
 		if d.into(o, fn) {
 			d.addFunction(o, fn)
 		}
-		return
-	}
-	sub := &eventingv1alpha2.Subscription{}
-	if d.into(o, sub) {
-		d.addSubscription(o, sub)
+	case kindSubscription:
+		sub := &eventingv1alpha2.Subscription{}
+		if d.into(o, sub) {
+			d.addSubscription(o, sub)
+		}
+	case kindAPIRule:
+		d.addAPIRule(o)
 	}
 }
 

@@ -64,11 +64,22 @@ func causes(t *testing.T, err error) []string {
 	return slices.DeleteFunc(envtest.Causes(t, err), func(cause string) bool { return strings.HasPrefix(cause, ".") })
 }
 
-// brokenObjects are Functions and Subscriptions that their CRDs refuse, each for another reason.
+// brokenObjects are Functions, Subscriptions and APIRules that their CRDs refuse, each for another reason.
 func brokenObjects() map[string]string {
 	function := func(old, by string) string { return strings.Replace(price, old, by, 1) }
 	subscription := func(old, by string) string { return strings.Replace(orders, old, by, 1) }
+	apiRule := func(old, by string) string { return strings.Replace(public, old, by, 1) }
 	return map[string]string{
+		"a host with capitals":        apiRule("[price]", "[Price]"),
+		"two hosts":                   apiRule("[price]", "[a, b]"),
+		"no hosts":                    apiRule("  hosts: [price]\n", ""),
+		"a gateway without namespace": apiRule("kyma-system/", ""),
+		"a rule for nobody":           apiRule("    noAuth: true\n", ""),
+		"a rule for two":              public + "    jwt: {authentications: [{issuer: a, jwksUri: b}]}\n",
+		"an unknown method":           apiRule("[GET]", "[LIST]"),
+		"a path that is none":         apiRule("/*", "a"),
+		"a long timeout":              apiRule("  rules:", "  timeout: 4000\n  rules:"),
+		"an unknown field of a rule":  public + "    noauth: true\n",
 		"an unknown runtime":          function("nodejs22", "cobol"),
 		"no runtime":                  function("  runtime: nodejs22\n", ""),
 		"a runtime that is a number":  function("nodejs22", "22"),
@@ -106,7 +117,8 @@ func TestDefaultsAreThoseOfAKubeAPIServer(t *testing.T) {
 	t.Parallel()
 	environment := cluster.Environment(t)
 	namespace := environment.Namespace(t)
-	text := strings.ReplaceAll(price+"---\n"+orders, "metadata:\n", "metadata:\n  namespace: "+namespace+"\n")
+	earlier := strings.NewReplacer("/v2", "/v2alpha1", "name: public", "name: earlier").Replace(public)
+	text := strings.ReplaceAll(price+"---\n"+orders+"---\n"+public+"---\n"+earlier, "metadata:\n", "metadata:\n  namespace: "+namespace+"\n")
 	text = strings.ReplaceAll(text, ".default.", "."+namespace+".")
 	dir := write(t, map[string]string{"x.yaml": text})
 	set, problems := read(t, dir)
@@ -122,5 +134,11 @@ func TestDefaultsAreThoseOfAKubeAPIServer(t *testing.T) {
 	kept := *sub.DeepCopy()
 	require.NoError(t, environment.Client.Get(t.Context(), types.NamespacedName{Namespace: namespace, Name: sub.Name}, &kept))
 	require.Equal(t, kept.Spec, sub.Spec)
+	require.Len(t, set.APIRules, 2)
+	for _, rule := range set.APIRules {
+		served := *rule.DeepCopy()
+		require.NoError(t, environment.Client.Get(t.Context(), types.NamespacedName{Namespace: namespace, Name: rule.Name}, &served))
+		require.Equal(t, served.Spec, rule.Spec)
+	}
 	require.Equal(t, filepath.Join(dir, "x.yaml"), set.Functions[0].At.File)
 }

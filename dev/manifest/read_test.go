@@ -60,6 +60,20 @@ spec:
   sink: http://price.default.svc.cluster.local
 `
 
+const public = `apiVersion: gateway.kyma-project.io/v2
+kind: APIRule
+metadata:
+  name: public
+spec:
+  gateway: kyma-system/kyma-gateway
+  hosts: [price]
+  service: {name: price, port: 80}
+  rules:
+  - path: /*
+    methods: [GET]
+    noAuth: true
+`
+
 func TestTheSampleIsReadAsItStands(t *testing.T) {
 	t.Parallel()
 	set, problems := read(t, "../../samples/orders")
@@ -72,6 +86,19 @@ func TestTheSampleIsReadAsItStands(t *testing.T) {
 		line := strings.Split(string(must(os.ReadFile(fn.Source.File))), "\n")[fn.Source.Line-1]
 		first, _, _ := strings.Cut(fn.Spec.Source.Inline.Source, "\n")
 		require.Equal(t, first, strings.TrimSpace(line), "the source begins where it is said to")
+	}
+}
+
+func TestTheShopIsReadAsItStands(t *testing.T) {
+	t.Parallel()
+	set, problems := read(t, "../../samples/shop")
+	require.Empty(t, problems)
+	require.Len(t, set.APIRules, 1)
+	require.Contains(t, set.APIRules[0].At.File, "apirule.yaml")
+	require.Len(t, set.Functions, 5)
+	require.Len(t, set.Subscriptions, 4)
+	for _, sub := range set.Subscriptions {
+		require.Equal(t, sub.Name == "pricing", sub.Route.DeadLetters != nil, "%s: what pricing refuses goes to the page", sub.Name)
 	}
 }
 
@@ -190,6 +217,26 @@ func TestProblemsNameTheLineOfTheField(t *testing.T) {
 			edit(orders, "price.default.svc.cluster.local", "example.com"),
 			[]string{`x.yaml:9: Subscription default/orders: spec.sink: Invalid value: "http://example.com": must have valid sink URL suffix`},
 		},
+		"a path of an APIRule": {
+			edit(public, "/*", "prices"),
+			[]string{`x.yaml:11: APIRule default/public: spec.rules[0].path: Invalid value: "prices": `},
+		},
+		"an APIRule that does not say who may": {
+			edit(public, "    noAuth: true\n", ""),
+			[]string{`x.yaml:11: APIRule default/public: spec.rules[0]: Invalid value: One of the following fields must be set: noAuth, jwt, extAuth`},
+		},
+		"an unknown field of an APIRule": {
+			edit(public, "    noAuth", "    nope: 1\n    noAuth"),
+			[]string{`x.yaml:13: APIRule default/public: unknown field "spec.rules[0].nope"`},
+		},
+		"an APIRule of a version that is served no more": {
+			edit(public, "/v2", "/v1beta1"),
+			[]string{`x.yaml:2: APIRule default/public: no matches for kind "APIRule" in version "gateway.kyma-project.io/v1beta1" (use gateway.kyma-project.io/v2)`},
+		},
+		"an APIRule in two versions": {
+			map[string]string{"x.yaml": public, "y.yaml": strings.Replace(public, "/v2", "/v2alpha1", 1)},
+			[]string{"y.yaml:4: APIRule default/public: is already in x.yaml:1"},
+		},
 		"a sink that is not in the folder": {
 			edit(orders, "price.default", "other.default"),
 			[]string{"warning: x.yaml:9: Subscription default/orders: service other.default not found in the folder"},
@@ -252,6 +299,23 @@ func TestAnObjectWithAProblemDoesNotHideOthers(t *testing.T) {
 	require.Len(t, problems, 2, "the sink is declared, although its Function has a problem")
 	require.Len(t, set.Functions, 1)
 	require.Len(t, set.Subscriptions, 1)
+}
+
+// As of one that was printed by kubectl get.
+func TestWhatFilesSayOfAnAPIRulesPastCountsNothing(t *testing.T) {
+	t.Parallel()
+	const past = "name: public\n  uid: a\n  generation: 7\n  creationTimestamp: 2020-01-01T00:00:00Z\n  deletionTimestamp: 2020-01-01T00:00:00Z"
+	set, problems := read(t, write(t, map[string]string{
+		"x.yaml": strings.Replace(public, "name: public", past, 1) + "status: {state: Error, description: old}\n",
+	}))
+	require.Empty(t, problems)
+	require.Len(t, set.APIRules, 1)
+	rule := set.APIRules[0]
+	require.True(t, rule.CreationTimestamp.IsZero() && rule.DeletionTimestamp.IsZero())
+	require.Empty(t, rule.UID)
+	require.Zero(t, rule.Generation)
+	require.Empty(t, rule.Status)
+	require.Equal(t, "x.yaml:15", filepath.Base(rule.Problem(".spec.rules[0].methods[0]", "", "").String()))
 }
 
 func TestFilesThatCannotBeRead(t *testing.T) {

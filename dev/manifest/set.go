@@ -12,6 +12,7 @@ import (
 type Set struct {
 	Functions     []Function
 	Subscriptions []Subscription
+	APIRules      []APIRule
 	ConfigMaps    []*corev1.ConfigMap
 	Secrets       []*corev1.Secret
 	// Files are all that were read, also those with problems.

@@ -7,15 +7,12 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/rouse-run/rouse/internal/activation"
 	"github.com/rouse-run/rouse/internal/routing"
 )
 
-const (
-	// servicePort is the only port of a Function's Service.
-	servicePort = 80
-	// watchTimeout is how long a replica that has to end waits for watchers to drop it.
-	watchTimeout = time.Second
-)
+// watchTimeout is how long a replica that has to end waits for watchers to drop it.
+const watchTimeout = time.Second
 
 // watcher follows the endpoints of a Service.
 type watcher struct {
@@ -52,7 +49,7 @@ func (f *Functions) Watch(ctx context.Context, service types.NamespacedName, por
 // endpoints is called with the lock held.
 func (f *Functions) endpoints(service types.NamespacedName, port int32) []routing.Endpoint {
 	u := f.units[service]
-	if u == nil || port != servicePort {
+	if u == nil || port != activation.ServicePort {
 		return nil
 	}
 	var endpoints []routing.Endpoint

@@ -62,7 +62,7 @@ func (f *Functions) serve(u *unit) {
 	u.frontless = ""
 	name := u.name
 	opened := &front{listener: listener, server: &http.Server{
-		Handler:           &proxy{functions: f, name: name, transport: newTransport()},
+		Handler:           f.handler(name),
 		ReadHeaderTimeout: headersWithin,
 		ErrorLog:          log.New(io.Discard, "", 0), // of clients that went away
 	}}

@@ -10,15 +10,17 @@ import (
 
 	"github.com/rouse-run/rouse/dev/manifest"
 	"github.com/rouse-run/rouse/dev/toolchain"
+	"github.com/rouse-run/rouse/gateway/activate"
 )
 
 // Functions runs the Functions of a folder.
 type Functions struct {
-	deps    Deps
-	options Options
-	slots   chan struct{} // one for each preparation that may run
-	wake    chan struct{} // a note that there may be something to do
-	running sync.WaitGroup
+	deps       Deps
+	options    Options
+	slots      chan struct{} // one for each preparation that may run
+	wake       chan struct{} // a note that there may be something to do
+	running    sync.WaitGroup
+	activators *activate.Activators
 
 	mu       sync.Mutex
 	units    map[types.NamespacedName]*unit
@@ -38,13 +40,15 @@ func New(deps Deps, options Options) *Functions {
 	if err != nil {
 		deps.Log.Info("front ports are assigned again", "reason", err.Error())
 	}
-	return &Functions{
+	f := &Functions{
 		deps: deps, options: options.withDefaults(),
 		slots: make(chan struct{}, preparations), wake: make(chan struct{}, 1),
 		units: map[types.NamespacedName]*unit{}, scales: map[types.NamespacedName]int{}, ports: given,
 		over: make(chan struct{}), change: make(chan struct{}),
 		watchers: map[*watcher]struct{}{}, applied: make(chan struct{}),
 	}
+	f.activators = newActivators(f)
+	return f
 }
 
 // update changes something and has the loop check it.

@@ -142,7 +142,7 @@ func TestCrashIsReportedAtOnceAndEndsWithANewVersion(t *testing.T) {
 	w.awaitPhase(Asleep)
 	for range 2 { // while it starts, and while it waits for its next try
 		code, text := w.request("/", "localhost", nil)
-		require.Equal(t, http.StatusBadGateway, code)
+		require.Equal(t, http.StatusServiceUnavailable, code)
 		require.Contains(t, text, "Function orders/pricing does not run: orders/pricing.yaml:12: TypeError: no price (exit status 1)")
 	}
 	require.Contains(t, w.logged(), "stderr: handler did not load: TypeError: no price")
@@ -207,10 +207,79 @@ func TestARequestIsRefusedWithAReason(t *testing.T) {
 	require.Equal(t, `this port is for this machine alone and does not answer as "evil.example:8080"; use localhost`, text)
 	require.Zero(t, w.Status()[0].Wakes)
 	code, text = w.request("/", "localhost", nil)
-	require.Contains(t, []int{http.StatusGatewayTimeout, http.StatusBadGateway}, code, text)
-	require.Contains(t, text, "not ready within 50ms")
-	w.Apply(set(function("unbuildable", sleeps(0, 1))), nil)
-	w.await("known to fail", func(s Status) bool { return s.Phase == Failing })
+	require.Equal(t, http.StatusServiceUnavailable, code)
+	require.Regexp(t, `has no pod that takes requests after \d+ms: it is \w+, with 0 of 1 replicas ready|was not ready within 50ms`, text)
+}
+
+func TestARequestMayWaitForAsLongAsItsFunctionSays(t *testing.T) {
+	t.Parallel()
+	w := run(t, Options{StartWithin: testTimeout})
+	w.Apply(set(function("hang", sleeps(0, 1), func(fn *serverlessv1alpha2.Function) {
+		fn.Annotations = map[string]string{serverlessv1alpha2.AnnotationHTTPWait: "1"}
+	})), nil)
+	w.awaitPhase(Asleep)
+	code, text := w.request("/", "localhost", nil)
+	require.Equal(t, http.StatusServiceUnavailable, code)
+	require.Contains(t, text, "Function orders/pricing has no pod that takes requests after 1")
+}
+
+func TestProbesAndScrapersOfAFrontPortWakeNobody(t *testing.T) {
+	t.Parallel()
+	w := run(t, Options{})
+	w.Apply(set(function("serve v1", sleeps(0, 1))), nil)
+	url := w.awaitPhase(Asleep).URL
+	for path, want := range map[string]int{"/healthz": http.StatusOK, "/metrics": http.StatusServiceUnavailable} {
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url+path, nil)
+		require.NoError(t, err)
+		answer, err := http.DefaultTransport.RoundTrip(r)
+		require.NoError(t, err)
+		require.NoError(t, answer.Body.Close())
+		require.Equal(t, want, answer.StatusCode, path)
+	}
+	require.Zero(t, w.Status()[0].Wakes)
+}
+
+func TestWhoWaitsForAFunctionThatEndsIsToldSo(t *testing.T) {
+	t.Parallel()
+	for want, end := range map[string]func(*fixture){
+		"there is no such Function any more": func(w *fixture) { w.Apply(set(), nil) },
+		"the local mode is being stopped":    func(w *fixture) { w.stop() },
+	} {
+		t.Run(want, func(t *testing.T) {
+			t.Parallel()
+			w := run(t, Options{StartWithin: testTimeout})
+			w.Apply(set(function("hang", sleeps(0, 1))), nil)
+			w.awaitPhase(Asleep)
+			url, answers := w.Status()[0].URL, make(chan string, 1)
+			r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url, nil)
+			require.NoError(t, err)
+			go func() {
+				defer close(answers)
+				answer, err := http.DefaultClient.Do(r)
+				if err != nil {
+					return
+				}
+				defer func() { _ = answer.Body.Close() }()
+				text, _ := io.ReadAll(answer.Body)
+				answers <- string(text)
+			}()
+			w.await("woken", func(s Status) bool { return s.Wakes == 1 })
+			end(w)
+			require.Equal(t, "Function orders/pricing does not run: "+want+"\n", <-answers)
+		})
+	}
+}
+
+func TestAFrontPortKeepsItsCallersConnections(t *testing.T) {
+	t.Parallel()
+	w := run(t, Options{})
+	w.Apply(set(function("serve v1")), nil)
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, w.awaitReplicas(1).URL, nil)
+	require.NoError(t, err)
+	answer, err := http.DefaultTransport.RoundTrip(r)
+	require.NoError(t, err)
+	require.NoError(t, answer.Body.Close())
+	require.False(t, answer.Close, "there is no Service that leads elsewhere")
 }
 
 // announced is a launcher that signals each call.
@@ -244,7 +313,7 @@ func TestAFunctionThatWasNeverPreparedAnswersWhy(t *testing.T) {
 	w.Apply(set(function("unbuildable", sleeps(0, 1))), nil)
 	w.awaitPhase(Failing)
 	code, text := w.request("/", "127.0.0.1", nil)
-	require.Equal(t, http.StatusBadGateway, code)
+	require.Equal(t, http.StatusServiceUnavailable, code)
 	require.Contains(t, text, "Function orders/pricing does not run: orders/pricing.yaml:1: InstallFailed: there is no package pandsa")
 }
 

@@ -14,19 +14,18 @@ import (
 
 // replica is one process of a Function.
 type replica struct {
-	id       int
-	name     string
-	launch   toolchain.Launch
-	process  *process.Process
-	stage    stage
-	started  time.Time
-	readyAt  time.Time
-	fn       manifest.Function // what it runs
-	overdue  bool              // it was killed because it took too long to start
-	ended    string            // why it was killed later; empty when it was not
-	silent   string            // that it does not answer; empty while it does
-	requests int               // of the front port
-	lines    tail
+	id      int
+	name    string
+	launch  toolchain.Launch
+	process *process.Process
+	stage   stage
+	started time.Time
+	readyAt time.Time
+	fn      manifest.Function // what it runs
+	overdue bool              // it was killed because it took too long to start
+	ended   string            // why it was killed later; empty when it was not
+	silent  string            // that it does not answer; empty while it does
+	lines   tail
 }
 
 // tail has the last lines of a replica.

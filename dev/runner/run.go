@@ -8,6 +8,7 @@ import (
 // Run starts and stops what has to be started and stopped until ctx ends. When it returns nothing runs any more.
 func (f *Functions) Run(ctx context.Context) error {
 	preparing, cancel := context.WithCancel(ctx)
+	defer f.activators.Close()
 	defer f.running.Wait()
 	defer cancel()
 	timer := time.NewTimer(0)

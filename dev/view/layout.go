@@ -13,6 +13,9 @@ const tall = 20
 // rest for the events and what is beneath them, or for the one of them that has the focus.
 func (m *model) layout() layout {
 	l := layout{header: 3, footer: 1, beneath: m.beneath}
+	if len(m.state.APIRules) > 0 {
+		l.header++
+	}
 	left := m.height - l.header - l.footer
 	if left < 6 {
 		l.header = 1

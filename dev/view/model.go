@@ -148,6 +148,11 @@ func cleanState(s State) State {
 		f.Doing = clean(f.Doing)
 		f.At.File = clean(f.At.File)
 	}
+	s.APIRules = slices.Clone(s.APIRules)
+	for i := range s.APIRules {
+		r := &s.APIRules[i]
+		r.Namespace, r.Name, r.URL, r.At.File = clean(r.Namespace), clean(r.Name), clean(r.URL), clean(r.At.File)
+	}
 	s.Problems = slices.Clone(s.Problems)
 	for i := range s.Problems {
 		p := &s.Problems[i]

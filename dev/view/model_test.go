@@ -26,6 +26,20 @@ func modelOf(t *testing.T, width, height int, b batch) *model {
 	return m
 }
 
+func TestTheHeaderHasTheHostsOfAPIRules(t *testing.T) {
+	t.Parallel()
+	b := orders()
+	b.state.APIRules = []APIRule{
+		{Name: "shop", URL: "http://shop.localhost:8070"}, {Name: "wrong"}, {Name: "status", URL: "http://status.localhost:8070\x1b[31m"},
+	}
+	m := modelOf(t, 80, 24, b)
+	require.Equal(t, " APIRules http://shop.localhost:8070   http://status.localhost:8070", strings.Split(m.view(), "\n")[2])
+	require.Len(t, strings.Split(m.view(), "\n"), 24)
+
+	b.state.APIRules = b.state.APIRules[1:2]
+	require.Equal(t, " APIRules none is served", strings.Split(modelOf(t, 80, 24, b).view(), "\n")[2])
+}
+
 func TestKeysMoveThroughTheView(t *testing.T) {
 	t.Parallel()
 	tests := map[string]struct {

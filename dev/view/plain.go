@@ -1,6 +1,7 @@
 package view
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -23,7 +24,7 @@ import (
 //	14:03:24.905 log      pricing    hello
 //	14:03:24.911 event    order.received 1001 shop → pricing: delivered 200, took 6 ms, waited 312 ms
 //
-// The first two columns are time and kind: rouse, problem, function, log, event, retry or dead.
+// The first two columns are time and kind: rouse, problem, function, apirule, log, event, retry or dead.
 func Plain(ctx context.Context, source Source, out io.Writer) error {
 	return plain{out: out, location: time.Local, now: time.Now}.run(ctx, source)
 }
@@ -84,6 +85,7 @@ type printer struct {
 	naming    naming
 	width     int // of the longest name so far
 	functions map[types.NamespacedName]Function
+	apiRules  map[types.NamespacedName]APIRule
 	problems  map[string]bool
 }
 
@@ -129,6 +131,25 @@ func (p *printer) state(s State) {
 		}
 	}
 	p.functions = there
+	p.exposed(at, s.APIRules)
+}
+
+// exposed prints where APIRules answer that did not before, or elsewhere.
+func (p *printer) exposed(at time.Time, apiRules []APIRule) {
+	there := map[types.NamespacedName]APIRule{}
+	for _, r := range apiRules {
+		key := types.NamespacedName{Namespace: r.Namespace, Name: r.Name}
+		there[key] = r
+		if before, known := p.apiRules[key]; !known || before.URL != r.URL {
+			p.print(at, "apirule", p.named(p.naming.of(r.Namespace, r.Name), sentence(cmp.Or(r.URL, "not served"), from(r.At.String()))))
+		}
+	}
+	for key := range p.apiRules {
+		if _, ok := there[key]; !ok {
+			p.print(at, "apirule", p.named(p.naming.of(key.Namespace, key.Name), "gone"))
+		}
+	}
+	p.apiRules = there
 }
 
 func (p *printer) where(at time.Time, s State) {

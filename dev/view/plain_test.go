@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/rouse-run/rouse/dev/feed"
+	"github.com/rouse-run/rouse/dev/manifest"
 	"github.com/rouse-run/rouse/dev/runner"
 	"github.com/rouse-run/rouse/eventbridge/journal"
 )
@@ -64,6 +65,25 @@ func TestPlainPrintsALineForEachThingThatHappens(t *testing.T) {
 14:03:24.592 rouse    no problems any more
 14:03:24.592 function invoicing  ready, 2 of 2 replicas, woke in 301 ms
 14:03:24.592 function reports    gone
+`, "\n"), out.String())
+}
+
+func TestPlainPrintsWhereAPIRulesAnswer(t *testing.T) {
+	t.Parallel()
+	var out strings.Builder
+	p := newPrinter(plain{out: &out, location: time.UTC, now: func() time.Time { return begin(0) }}, nil)
+	at := manifest.Position{File: "apirule.yaml", Line: 2}
+	served := APIRule{Namespace: "orders", Name: "shop", URL: "http://shop.localhost:8070", At: at}
+	wrong := served
+	wrong.URL = ""
+	for _, rules := range [][]APIRule{{served}, {served}, {wrong}, {served}, nil} {
+		p.state(State{APIRules: rules})
+	}
+	require.Equal(t, strings.TrimLeft(`
+14:03:24.592 apirule  orders/shop  http://shop.localhost:8070, from apirule.yaml:2
+14:03:24.592 apirule  orders/shop  not served, from apirule.yaml:2
+14:03:24.592 apirule  orders/shop  http://shop.localhost:8070, from apirule.yaml:2
+14:03:24.592 apirule  orders/shop  gone
 `, "\n"), out.String())
 }
 

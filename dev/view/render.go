@@ -44,7 +44,25 @@ func (m *model) header(l layout) []string {
 	if m.state.Admin != "" {
 		second += m.style.dim.Render("   admin ") + m.state.Admin
 	}
-	return append(lines, second, "")
+	lines = append(lines, second)
+	if len(m.state.APIRules) > 0 {
+		lines = append(lines, m.hosts())
+	}
+	return append(lines, "")
+}
+
+// hosts are the URLs of APIRules, as many as there is room for. What is wrong with others is among the problems.
+func (m *model) hosts() string {
+	var urls []string
+	for _, r := range m.state.APIRules {
+		if r.URL != "" {
+			urls = append(urls, r.URL)
+		}
+	}
+	if len(urls) == 0 {
+		urls = []string{"none is served"}
+	}
+	return ansi.Truncate(m.style.dim.Render(" APIRules ")+strings.Join(urls, "   "), m.width, "…")
 }
 
 // counts is what happened so far, most of all what went wrong.

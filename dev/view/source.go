@@ -35,9 +35,16 @@ type State struct {
 	Publish   string // the URL that takes events
 	Admin     string // the URL of the eventbridge's admin API
 	Functions []Function
+	APIRules  []APIRule
 	Problems  []manifest.Problem
 	// DeadLetters is how many are kept of each Subscription.
 	DeadLetters map[types.NamespacedName]uint64
+}
+
+// APIRule is one of them, and where its host answers: nowhere without a URL.
+type APIRule struct {
+	Namespace, Name, URL string
+	At                   manifest.Position
 }
 
 // Function is one Function, how many events wait for it, and for how long it does what it does.

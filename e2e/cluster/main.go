@@ -31,7 +31,7 @@ Commands:
   leftovers   list what is on this machine of a cluster; fails when there is something
   preflight   say what this machine lacks to run the cluster
   packages    install the Debian packages that the project's tests need beside it
-  assets      build kube-apiserver, kubectl, etcd, nats-server and registry for integration tests and print their directory
+  assets      build kube-apiserver, kubectl, etcd, nats-server and registry for tests, fetch envoy, and print their directory
   env         print the shell commands that select the cluster
 
 Environment:
@@ -106,6 +106,9 @@ func dispatch(ctx context.Context, args []string, out io.Writer, report *progres
 	if withKind && options.Kubeconfig == "" {
 		if options.NATSReplicas != 1 {
 			return errors.New("NATS_REPLICAS: with kind there is one NATS server, the chart's")
+		}
+		if options.EnvoyGateway {
+			return errors.New("--envoy-gateway: with kind there is none; install a Gateway API implementation yourself")
 		}
 		maps.Copy(verbs, commandsOfKind(kind.New(kind.Options{
 			Repository: options.Repository, Cache: options.Cache, Dir: options.Dir, Bare: options.Bare, KeepFailed: options.KeepFailed,

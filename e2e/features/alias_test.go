@@ -15,6 +15,7 @@ import (
 // The chart makes such a Service in kyma-system (kyma.publisherAlias). The ids have the namespace's name, because an event whose
 // id was seen lately is stored once.
 func TestAPublisherReachesTheEventbridgeByAnAliasInAnotherNamespace(t *testing.T) {
+	t.Parallel()
 	cluster, namespace := connect(t)
 	require.NoError(t, cluster.ApplyYAML(t.Context(), namespace, `apiVersion: v1
 kind: Service

@@ -28,6 +28,7 @@ func publishAll(ctx context.Context, cluster *framework.Cluster, eventType strin
 }
 
 func TestABadEventIsRefusedWithAReason(t *testing.T) {
+	t.Parallel()
 	cluster, _ := connect(t)
 	ok := http.Header{
 		"Ce-Specversion": {"1.0"}, "Ce-Source": {"e2e"}, "Ce-Id": {"1"}, "Ce-Type": {"order.received.v1"},
@@ -58,6 +59,7 @@ func TestABadEventIsRefusedWithAReason(t *testing.T) {
 }
 
 func TestAnEventWithoutASubscriptionIsAccepted(t *testing.T) {
+	t.Parallel()
 	cluster, _ := connect(t)
 	event := framework.Event{ID: "stray", Type: "without.subscription.v1", Data: map[string]string{}}
 	require.NoError(t, cluster.Publish(t.Context(), event), event.Type)

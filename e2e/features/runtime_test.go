@@ -25,6 +25,7 @@ var handlers = map[string]string{
 }
 
 func TestEveryRuntimeAnswers(t *testing.T) {
+	t.Parallel()
 	cluster, namespace := connect(t)
 	for runtime, source := range handlers {
 		function := framework.Function{Name: runtime, Runtime: runtime, Source: source}
@@ -49,6 +50,7 @@ func TestEveryRuntimeAnswers(t *testing.T) {
 }
 
 func TestAHandlerThatDoesNotLoadIsReportedWithItsError(t *testing.T) {
+	t.Parallel()
 	cluster, namespace := connect(t)
 	for runtime, source := range map[string]string{
 		"nodejs22":  "const broken = ;",

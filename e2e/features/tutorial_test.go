@@ -18,6 +18,7 @@ import (
 // Every command of docs/tutorial.md, as a reader runs them: first those on this machine, then those that take the same
 // folder to the cluster.
 func TestTheTutorialEndsInACluster(t *testing.T) {
+	t.Parallel()
 	cluster, err := framework.Connect()
 	require.NoError(t, err)
 	docs := filepath.Join("..", "..", "docs")

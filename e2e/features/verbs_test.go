@@ -16,7 +16,40 @@ import (
 	"github.com/rouse-run/rouse/e2e/verbs"
 )
 
+// buildRouse makes the command rouse, which acts on a namespace of the cluster.
+func buildRouse(t *testing.T, namespace string) func(args ...string) (out string) {
+	t.Helper()
+	program, err := verbs.Build(t.Context(), filepath.Join("..", ".."), t.TempDir())
+	require.NoError(t, err)
+	command := verbs.Rouse{Program: program, Where: []string{"--kubeconfig", os.Getenv("KUBECONFIG"), "-n", namespace}}
+	return func(args ...string) string {
+		t.Helper()
+		ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
+		defer cancel()
+		out, err := command.Run(ctx, args...)
+		require.NoError(t, err)
+		return string(out)
+	}
+}
+
+func TestInvokeWakesASleepingFunctionFromOutside(t *testing.T) {
+	t.Parallel()
+	cluster, namespace := connect(t)
+	httpSleepers(t, cluster, namespace, framework.Function{Name: "outside", Runtime: "nodejs22", Source: `
+module.exports.main = (event) => {
+  const { 'rouse-via': via, authorization } = event.extensions.request.headers
+  return [via, authorization, event.data].join(', ')
+}`})
+	rouse := buildRouse(t, namespace)
+	for _, state := range []string{"asleep", "awake"} {
+		got := rouse("invoke", "outside", "-d", "order", "-H", "content-type: text/plain", "-H", "authorization: Bearer mine")
+		require.Equal(t, "gateway, Bearer mine, order", strings.TrimSpace(got), state)
+	}
+	require.NoError(t, cluster.AwaitReplicas(t.Context(), namespace, "outside", 0, asleep), "it sleeps again")
+}
+
 func TestTheVerbsOfRouseActOnACluster(t *testing.T) {
+	t.Parallel()
 	cluster, namespace := connect(t)
 	sleeper(t, cluster, namespace, "verbs.sent.v1", framework.Function{
 		Name: "verbs", Max: 1,
@@ -27,17 +60,7 @@ module.exports.main = (event) => {
   return 'answered'
 }`,
 	})
-	program, err := verbs.Build(t.Context(), filepath.Join("..", ".."), t.TempDir())
-	require.NoError(t, err)
-	command := verbs.Rouse{Program: program, Where: []string{"--kubeconfig", os.Getenv("KUBECONFIG"), "-n", namespace}}
-	rouse := func(args ...string) string {
-		t.Helper()
-		ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
-		defer cancel()
-		out, err := command.Run(ctx, args...)
-		require.NoError(t, err)
-		return string(out)
-	}
+	rouse := buildRouse(t, namespace)
 	id := namespace + "-1"
 	require.Equal(t, id+"\n", rouse("publish", "--type", "verbs.sent.v1", "--source", framework.Source, "--id", id, "--data", "{}"))
 	require.Contains(t, rouse("events", "tail", "--id", id, "--kind", "delivered", "--since", "5m", "--limit", "1"), "delivered")

@@ -13,6 +13,7 @@ import (
 )
 
 func TestAPushedEventWakesAFunctionThatIsPolledEveryFiveMinutes(t *testing.T) {
+	t.Parallel()
 	cluster, namespace := connect(t)
 	require.NoError(t, cluster.StartLedger(t.Context(), namespace))
 	sleeper(t, cluster, namespace, "push.wake.v1", framework.Function{
@@ -63,12 +64,14 @@ func TestAThousandEventsAtZeroAreAllDeliveredWithoutFlapping(t *testing.T) {
 }
 
 func TestAFunctionThatFailsIsTriedAgainUntilItSucceeds(t *testing.T) {
+	t.Parallel()
 	for name, body := range map[string]string{
 		"throws": `globalThis.n = (globalThis.n ?? 0) + 1; if (globalThis.n < 3) throw new Error('not yet')`,
 		// /tmp outlives the container's crash, because a read-only root gives it a volume.
 		"crashes": `const fs = require('fs'); if (!fs.existsSync('/tmp/crashed')) { fs.writeFileSync('/tmp/crashed', ''); process.exit(1) }`,
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			cluster, namespace := connect(t)
 			require.NoError(t, cluster.StartLedger(t.Context(), namespace))
 			eventType := name + ".first.v1"

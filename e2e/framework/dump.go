@@ -20,7 +20,7 @@ const dumpedLogLines = 60
 // ends of the logs of its pods and of Rouse's own.
 func (c *Cluster) Dump(ctx context.Context, out io.Writer, namespace string) {
 	for _, kind := range []schema.GroupVersionKind{
-		FunctionGVK, SubscriptionGVK,
+		FunctionGVK, SubscriptionGVK, APIRuleGVK, HTTPRouteGVK,
 		{Group: "keda.sh", Version: "v1alpha1", Kind: "ScaledObject"},
 		{Group: "apps", Version: "v1", Kind: "Deployment"},
 		{Group: "batch", Version: "v1", Kind: "Job"},

@@ -5,7 +5,31 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/util/yaml"
 )
+
+func TestTheWayInIsTheAddressOfAGatewayAndItsFirstListener(t *testing.T) {
+	t.Parallel()
+	entry := func(text string) (address, domain string, err error) {
+		gateway := &unstructured.Unstructured{}
+		require.NoError(t, yaml.Unmarshal([]byte(text), &gateway.Object))
+		return entryOf(gateway)
+	}
+	address, domain, err := entry(`
+spec: {listeners: [{port: 80, hostname: "*.example.com"}, {port: 443, hostname: "*.example.org"}]}
+status: {addresses: [{type: IPAddress, value: 10.0.0.1}]}`)
+	require.NoError(t, err)
+	require.Equal(t, "10.0.0.1:80", address)
+	require.Equal(t, "example.com", domain)
+	for _, text := range []string{
+		`spec: {listeners: [{port: 80, hostname: "*.example.com"}]}`,
+		`{spec: {listeners: [{port: 80}]}, status: {addresses: [{value: 10.0.0.1}]}}`,
+	} {
+		_, _, err := entry(text)
+		require.ErrorContains(t, err, "it needs an address in its status", text)
+	}
+}
 
 func TestDirectionChangesOfReplicasAreCounted(t *testing.T) {
 	t.Parallel()

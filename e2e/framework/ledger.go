@@ -69,7 +69,7 @@ func Handle(ctx context.Context, event function.Event) error {
 
 // StartLedger makes the ledger in a namespace and waits until it runs.
 func (c *Cluster) StartLedger(ctx context.Context, namespace string) error {
-	manifest := Function{Name: LedgerName, Runtime: "nodejs22", Source: ledgerSource}.YAML() + "---\n" +
+	manifest := Function{Name: LedgerName, Runtime: nodeRuntime, Source: ledgerSource}.YAML() + "---\n" +
 		Subscription{Name: LedgerName, Namespace: namespace, Type: "ledger.entry.v1", Sink: LedgerName, InFlight: 50}.YAML()
 	if err := c.ApplyYAML(ctx, namespace, manifest); err != nil {
 		return err

@@ -79,7 +79,7 @@ type LoadReport struct {
 
 // StartLoad asks a Function some sixty times a second, on a new connection each, and returns when the first answers came.
 func (c *Cluster) StartLoad(ctx context.Context, namespace, function string) (*Load, error) {
-	if err := c.ApplyYAML(ctx, namespace, Function{Name: loadName, Runtime: "nodejs22", Source: loadSource}.YAML()); err != nil {
+	if err := c.ApplyYAML(ctx, namespace, Function{Name: loadName, Runtime: nodeRuntime, Source: loadSource}.YAML()); err != nil {
 		return nil, err
 	}
 	if err := c.AwaitCondition(ctx, namespace, FunctionGVK, loadName, "Running", "True", time.Minute); err != nil {

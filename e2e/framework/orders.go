@@ -6,11 +6,14 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/kustomize/api/krusty"
+	"sigs.k8s.io/kustomize/kyaml/filesys"
 )
 
 // FunctionLabel is on every pod of a Function and holds its name.
@@ -21,38 +24,71 @@ type Chain struct {
 	Folder    string
 	Namespace string
 	Functions []string // in the order of the chain
+
+	Subscriptions []string
 }
 
 // Orders is the chain of samples/orders, read from its folder.
 func Orders(folder string) Chain {
-	return Chain{Folder: folder, Namespace: "orders", Functions: []string{"pricing", "invoicing", "recorder"}}
+	chain := []string{"pricing", "invoicing", "recorder"}
+	return Chain{Folder: folder, Namespace: "orders", Functions: chain, Subscriptions: chain}
 }
 
-// Start applies the sample's files as they are, makes its Functions fall asleep soon, and waits until all sleep.
+// Shop is the chain of samples/shop, which has an entrance for HTTP. Status is none of its Functions: it stays awake for as long as
+// it remembers.
+func Shop(folder string) Chain {
+	chain := Orders(folder)
+	chain.Functions = append(slices.Clone(chain.Functions), "shop")
+	chain.Subscriptions = append(slices.Clone(chain.Subscriptions), "status")
+	return chain
+}
+
+// Start applies the sample as kubectl apply -k does, makes its Functions fall asleep soon, and waits until they sleep.
 func (o Chain) Start(ctx context.Context, cluster *Cluster) error {
-	for _, file := range append([]string{"namespace"}, o.Functions...) {
-		manifest, err := os.ReadFile(filepath.Join(o.Folder, file+".yaml"))
-		if err != nil {
-			return fmt.Errorf("read the sample: %w", err)
-		}
-		if err := cluster.ApplyYAML(ctx, o.Namespace, string(manifest)); err != nil {
+	functions, err := o.apply(ctx, cluster)
+	if err != nil {
+		return err
+	}
+	for _, function := range o.Functions {
+		if err := cluster.FallAsleepSoon(ctx, o.Namespace, function); err != nil {
 			return err
 		}
 	}
-	for _, function := range o.Functions {
-		if err := cluster.fallAsleepSoon(ctx, o.Namespace, function); err != nil {
-			return err
-		}
-	}
-	for _, function := range o.Functions {
+	for _, function := range functions {
 		if err := cluster.AwaitCondition(ctx, o.Namespace, FunctionGVK, function, "Running", "True", 2*time.Minute); err != nil {
 			return err
 		}
-		if err := cluster.AwaitSubscribed(ctx, o.Namespace, function); err != nil {
+	}
+	for _, subscription := range o.Subscriptions {
+		if err := cluster.AwaitSubscribed(ctx, o.Namespace, subscription); err != nil {
 			return err
 		}
 	}
 	return o.AwaitAsleep(ctx, cluster)
+}
+
+// apply returns the names of all Functions. APIRules are left out: not every cluster has them.
+func (o Chain) apply(ctx context.Context, cluster *Cluster) (functions []string, err error) {
+	objects, err := krusty.MakeKustomizer(krusty.MakeDefaultOptions()).Run(filesys.MakeFsOnDisk(), o.Folder)
+	if err != nil {
+		return nil, fmt.Errorf("build the sample: %w", err)
+	}
+	for _, object := range objects.Resources() {
+		if object.GetKind() == "APIRule" {
+			continue
+		}
+		manifest, err := object.AsYAML()
+		if err != nil {
+			return nil, fmt.Errorf("build the sample: %w", err)
+		}
+		if err := cluster.ApplyYAML(ctx, o.Namespace, string(manifest)); err != nil {
+			return nil, err
+		}
+		if object.GetKind() == FunctionGVK.Kind {
+			functions = append(functions, object.GetName())
+		}
+	}
+	return functions, nil
 }
 
 // AwaitAsleep waits until every Function of the chain is at zero.
@@ -83,7 +119,8 @@ func (o Chain) PublishOrder(ctx context.Context, cluster *Cluster, id string) er
 	return nil
 }
 
-func (c *Cluster) fallAsleepSoon(ctx context.Context, namespace, function string) error {
+// FallAsleepSoon gives a Function the annotations of Fast.
+func (c *Cluster) FallAsleepSoon(ctx context.Context, namespace, function string) error {
 	patch := &unstructured.Unstructured{}
 	patch.SetGroupVersionKind(FunctionGVK)
 	patch.SetNamespace(namespace)

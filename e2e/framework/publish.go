@@ -59,6 +59,13 @@ func (c *Cluster) TryPublish(ctx context.Context, event Event) (status int, answ
 func (c *Cluster) Request(
 	ctx context.Context, method, namespace, service, path string, header http.Header, body []byte,
 ) (status int, answer string, err error) {
+	return c.RequestWithin(ctx, 30*time.Second, method, namespace, service, path, header, body)
+}
+
+// RequestWithin is Request for answers that may take longer.
+func (c *Cluster) RequestWithin(
+	ctx context.Context, limit time.Duration, method, namespace, service, path string, header http.Header, body []byte,
+) (status int, answer string, err error) {
 	transport, err := rest.TransportFor(c.Config)
 	if err != nil {
 		return 0, "", fmt.Errorf("make a transport: %w", err)
@@ -70,7 +77,7 @@ func (c *Cluster) Request(
 		return 0, "", fmt.Errorf("make a request: %w", err)
 	}
 	request.Header = header
-	response, err := (&http.Client{Transport: transport, Timeout: 30 * time.Second}).Do(request)
+	response, err := (&http.Client{Transport: transport, Timeout: limit}).Do(request)
 	if err != nil {
 		return 0, "", fmt.Errorf("%s %s: %w", method, url, err)
 	}

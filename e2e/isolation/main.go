@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"text/tabwriter"
 	"time"
 
@@ -71,6 +72,5 @@ func playAll(ctx context.Context, s *stage, attacks []attack) (refused int, fail
 }
 
 func allAttacks() []attack {
-	attacks := append(imageAttacks(), registryAttacks()...)
-	return append(append(attacks, buildAttacks()...), controllerAttacks()...)
+	return slices.Concat(imageAttacks(), registryAttacks(), buildAttacks(), controllerAttacks(), apiRuleAttacks())
 }

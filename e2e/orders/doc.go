@@ -1,4 +1,4 @@
-// Package orders proves that the files of samples/orders do what their README says, wherever they run: it knows a
+// Package orders proves that the files of samples/orders, and of samples/shop around them, do what their README says, wherever they run: it knows a
 // running Rouse only by the verbs of the command rouse, so that one and the same proof holds in local mode and on a
 // cluster.
 //

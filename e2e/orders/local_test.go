@@ -3,8 +3,13 @@ package orders_test
 import (
 	"bytes"
 	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -25,16 +30,70 @@ func TestTheOrderChainRunsInLocalMode(t *testing.T) {
 	rouse := verbs.Rouse{
 		Program: program, Where: []string{"--dir", folder}, Env: []string{"XDG_STATE_HOME=" + t.TempDir()},
 	}
-	startLocalMode(t, rouse, folder)
+	startLocalMode(t, rouse, folder, time.Second)
 	orders.Prove(t, rouse, folder, "local")
 }
 
+func TestTheShopTakesOrdersOverHTTPInLocalMode(t *testing.T) {
+	t.Parallel()
+	root, err := filepath.Abs(filepath.Join("..", ".."))
+	require.NoError(t, err)
+	folder := filepath.Join(root, "samples", "shop")
+	program, err := verbs.Build(t.Context(), root, t.TempDir())
+	require.NoError(t, err)
+	rouse := verbs.Rouse{
+		Program: program, Where: []string{"--dir", folder}, Env: []string{"XDG_STATE_HOME=" + t.TempDir()},
+	}
+	startLocalMode(t, rouse, folder, 20*time.Second) // asleep the page of an order has forgotten it
+	orders.ProveShop(t, rouse, callByAPIRule(t, rouse), "local")
+}
+
+// callByAPIRule is what a customer does: it knows the host alone, and the APIRule decides which Function answers.
+func callByAPIRule(t *testing.T, rouse verbs.Rouse) orders.Call {
+	t.Helper()
+	var exposed []string
+	require.Eventually(t, func() bool {
+		var functions []struct{ Exposed []string }
+		_ = rouse.Read(t.Context(), &functions, "functions") // it fails until the local mode can be found
+		for _, function := range functions {
+			exposed = append(exposed, function.Exposed...)
+		}
+		return len(exposed) > 0
+	}, time.Minute, 100*time.Millisecond, "no Function has a URL of the APIRule")
+	base, err := url.Parse(strings.TrimSuffix(exposed[0], "/{*}"))
+	require.NoError(t, err)
+	require.Equal(t, "orders.localhost", base.Hostname())
+	return func(ctx context.Context, _, path, body string) ([]byte, error) {
+		method := http.MethodGet
+		if body != "" {
+			method = http.MethodPost
+		}
+		// Not every resolver knows that names of localhost are this machine's.
+		request, err := http.NewRequestWithContext(ctx, method, "http://127.0.0.1:"+base.Port()+path, strings.NewReader(body))
+		if err != nil {
+			return nil, err
+		}
+		request.Host = base.Host
+		request.Header.Set("Content-Type", "application/json")
+		answer, err := http.DefaultClient.Do(request)
+		if err != nil {
+			return nil, err
+		}
+		defer func() { _ = answer.Body.Close() }()
+		text, err := io.ReadAll(answer.Body)
+		if err == nil && answer.StatusCode >= http.StatusBadRequest {
+			err = fmt.Errorf("%s: %s", answer.Status, text)
+		}
+		return text, err
+	}
+}
+
 // startLocalMode runs the folder until the test ends. The verbs wait until it can be found.
-func startLocalMode(t *testing.T, rouse verbs.Rouse, folder string) {
+func startLocalMode(t *testing.T, rouse verbs.Rouse, folder string, cooldown time.Duration) {
 	t.Helper()
 	alone := rouse
 	alone.Where = nil
-	dev := alone.Command(context.WithoutCancel(t.Context()), "dev", folder, "--plain", "--cooldown", "1s")
+	dev := alone.Command(context.WithoutCancel(t.Context()), "dev", folder, "--plain", "--cooldown", cooldown.String())
 	var out bytes.Buffer
 	dev.Stdout, dev.Stderr = &out, &out
 	require.NoError(t, dev.Start())

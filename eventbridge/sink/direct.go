@@ -9,6 +9,7 @@ import (
 
 	"github.com/rouse-run/rouse/eventbridge/dispatch"
 	"github.com/rouse-run/rouse/eventbridge/tracecontext"
+	"github.com/rouse-run/rouse/internal/activation"
 	"github.com/rouse-run/rouse/internal/cloudevent"
 )
 
@@ -21,34 +22,34 @@ const (
 
 // direct sends a small event over plain HTTP to a pod. It does what http.Transport does with less: no goroutines for a
 // connection, one write for a request, and nothing to allocate that can be used again.
-func (s *Sink) direct(ctx context.Context, m *member, ev *cloudevent.Event) (dispatch.Answer, error) {
+func (s *Sink) direct(ctx context.Context, p *pod, ev *cloudevent.Event) (dispatch.Answer, error) {
 	l := s.network.borrowRequestBuffer()
 	defer s.network.returnRequestBuffer(l)
 	if err := l.write(s.opening, s.login, ev); err != nil {
 		return dispatch.Answer{}, err
 	}
 	if len(l.text) > maxRequest {
-		return s.post(ctx, m.url, ev)
+		return s.post(ctx, &p.url, ev)
 	}
 	deadline := time.Now().Add(s.target.Timeout)
-	if w := m.connPool.acquire(deadline); w != nil {
-		if x := s.use(ctx, m, w, l, deadline); !x.unsent || ctx.Err() != nil {
+	if w := p.connPool.acquire(deadline); w != nil {
+		if x := s.use(ctx, p, w, l, deadline); !x.unsent || ctx.Err() != nil {
 			return x.answer, x.err
 		}
 	}
-	w, err := s.connect(ctx, m, deadline)
+	w, err := s.connect(ctx, p, deadline)
 	if err != nil {
 		return dispatch.Answer{}, err
 	}
-	x := s.use(ctx, m, w, l, deadline)
+	x := s.use(ctx, p, w, l, deadline)
 	return x.answer, x.err
 }
 
 // use has one exchange on a connection, and keeps it if that went well.
-func (s *Sink) use(ctx context.Context, m *member, w *podConn, l *requestBuffer, deadline time.Time) exchange {
+func (s *Sink) use(ctx context.Context, p *pod, w *podConn, l *requestBuffer, deadline time.Time) exchange {
 	x := w.exchange(ctx, s.network, s.replies(deadline), l.text)
 	if x.keep {
-		m.connPool.keep(w)
+		p.connPool.keep(w)
 	} else {
 		_ = w.conn.Close()
 	}
@@ -56,10 +57,10 @@ func (s *Sink) use(ctx context.Context, m *member, w *podConn, l *requestBuffer,
 }
 
 // connect makes a connection for use until the deadline. Running out of time says nothing about the pod.
-func (s *Sink) connect(ctx context.Context, m *member, deadline time.Time) (*podConn, error) {
+func (s *Sink) connect(ctx context.Context, p *pod, deadline time.Time) (*podConn, error) {
 	ctx, cancel := context.WithDeadline(ctx, deadline)
 	defer cancel()
-	conn, err := s.network.dialer.DialContext(ctx, "tcp", m.url.Host)
+	conn, err := s.network.dialer.DialContext(ctx, "tcp", p.url.Host)
 	switch {
 	case err == nil:
 	case !time.Now().Before(deadline): // which the dialer may notice before the context does
@@ -115,9 +116,10 @@ func (l *requestBuffer) write(opening string, login []string, ev *cloudevent.Eve
 	return nil
 }
 
-// openingOf is how all requests to a sink begin.
+// openingOf is how all requests to a pod begin.
 func openingOf(uri, host string) string {
-	return "POST " + uri + " HTTP/1.1\r\nHost: " + host + "\r\nUser-Agent: Go-http-client/1.1\r\n"
+	return "POST " + uri + " HTTP/1.1\r\nHost: " + host + "\r\nUser-Agent: Go-http-client/1.1\r\n" +
+		activation.HeaderVia + ": " + activation.ViaEventbridge + "\r\n"
 }
 
 // isToken reports whether a text can be the name of a header.

@@ -1,22 +1,22 @@
 // Package sink connects to the receiver of one Subscription's events: where it can be reached, whether
 // it can be reached at all, and the request itself.
 //
-//	Endpoints.Watch --> pool of addresses <-- dialler (TCP connect, until accepted)
-//	                      |          ^
+//	Endpoints.Watch --> endpoint.Pool (addresses, dialled until they accept)
+//	                      |      ^
 //	               gate opens,   address refused
-//	               closes            |
-//	                      v          |
-//	                  dispatcher --> Send --> pod
+//	               closes        |
+//	                      v      |
+//	              dispatcher --> Send --> pod
 //
 // Guarantees:
-//   - The gate is open exactly while there is an address that is believed to accept connections: ready by
-//     its probe, or a starting Function that accepted a connection, and not refused since.
-//   - A Function's address is dialled from the moment it is known, so that a cold start does not wait for
-//     the next readiness probe.
+//   - The gate is open exactly while internal/endpoint believes that an address accepts connections, so a cold start
+//     does not wait for the next readiness probe.
 //   - An endpoint that terminates gets no new request.
 //   - An event goes out in CloudEvents binary mode with the sink's own host, path and query, straight to the
 //     pod that has the fewest requests of this sink in flight. Redirects are not followed. Bodies of answers
 //     are drained, so connections are kept.
+//   - A request to a Service of the cluster has the header Rouse-Via: eventbridge, by which a Function's runtime tells calls
+//     apart that are counted here, too. No event can set it, and no external sink gets it.
 //   - An address that refuses is left out at once and another is tried within the same Send; ErrSinkGone
 //     means that the event cannot have reached anyone.
 //   - With EndpointsService, for meshes, events go to the Service's own address. The gate then waits for

@@ -38,7 +38,7 @@ func TestABusyPodIsPassedOver(t *testing.T) {
 	})
 	busy.Await(t, 1)
 
-	s.pool.apply([]routing.Endpoint{
+	s.pods.Apply([]routing.Endpoint{
 		sinktest.Ready(busy.Address()), sinktest.Ready(idle[0].Address()), sinktest.Ready(idle[1].Address()),
 	})
 	for range 20 {

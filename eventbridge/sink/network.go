@@ -12,6 +12,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/rouse-run/rouse/internal/endpoint"
 	"github.com/rouse-run/rouse/internal/routing"
 )
 
@@ -39,7 +40,7 @@ type Network struct {
 
 // NewNetwork connects as the options say. New returns the error of those that Validate refuses.
 func NewNetwork(options Options) *Network {
-	n := &Network{options: options, dialer: dialer(neverPod, options.DialTimeout), prober: dialer(neverPod, probeTimeout)}
+	n := &Network{options: options, dialer: dialer(neverPod, options.DialTimeout), prober: dialer(neverPod, endpoint.ProbeTimeout)}
 	n.roots, n.problem = trusted(options.CAFile)
 	n.pods, n.hosts = n.transport(neverPod, ""), n.transport(neverHost, "")
 	return n

@@ -45,6 +45,7 @@ func TestAnExternalSinkIsReachedAtItsOwnHost(t *testing.T) {
 	require.Equal(t, "api.example.com:80", dialled.Load())
 	require.Equal(t, "api.example.com", server.Requests()[0].Host)
 	require.Equal(t, "/in", server.Requests()[0].URI)
+	require.NotContains(t, server.Requests()[0].Header, "Rouse-Via")
 }
 
 func TestAnExternalSinkThatRefusesFailsAnAttempt(t *testing.T) {

@@ -9,11 +9,15 @@ import (
 	"net/url"
 
 	"github.com/rouse-run/rouse/eventbridge/tracecontext"
+	"github.com/rouse-run/rouse/internal/activation"
 	"github.com/rouse-run/rouse/internal/cloudevent"
 )
 
 // headers of a usual event.
 const headers = 12
+
+// via tells a Function's pod that the bridge counts the call, too.
+var via = []string{activation.ViaEventbridge}
 
 // newRequest writes an event in binary mode in the sink's name, addressed to where it goes.
 func (s *Sink) newRequest(ctx context.Context, to *url.URL, ev *cloudevent.Event) *http.Request {
@@ -25,6 +29,9 @@ func (s *Sink) newRequest(ctx context.Context, to *url.URL, ev *cloudevent.Event
 	tracecontext.Inject(req.Header)
 	if s.login != nil {
 		req.Header["Authorization"] = s.login
+	}
+	if !s.target.External {
+		req.Header[activation.HeaderVia] = via
 	}
 	if len(ev.Data) == 0 {
 		return req

@@ -16,6 +16,7 @@ import (
 
 	"github.com/rouse-run/rouse/eventbridge/dispatch"
 	"github.com/rouse-run/rouse/internal/cloudevent"
+	"github.com/rouse-run/rouse/internal/endpoint"
 	"github.com/rouse-run/rouse/internal/routing"
 )
 
@@ -28,15 +29,6 @@ type Target struct {
 	Timeout  time.Duration        // of one delivery; 0 leaves it to the options
 }
 
-// Deps are what a Sink works with.
-type Deps struct {
-	Network   *Network
-	Endpoints Endpoints // not asked about an external sink
-	Openness  Openness  // of the gate; may be nil
-	Budget    Budget    // for large replies; nil for as much as they take
-	Log       logr.Logger
-}
-
 // Sink sends events to one Target.
 type Sink struct {
 	target    Target
@@ -45,7 +37,9 @@ type Sink struct {
 	opening   string   // of a request
 	network   *Network
 	endpoints Endpoints
-	pool      *pool
+	gate      *endpoint.Gate
+	pods      *endpoint.Pool[*pod] // nil for an external sink
+	service   bool                 // events go to the Service, which leads only to pods that are ready
 	budget    Budget
 	transport *http.Transport
 	log       logr.Logger
@@ -69,17 +63,18 @@ func New(target Target, deps Deps) (*Sink, error) {
 	}
 	s := &Sink{
 		target: target, url: u, login: loginOf(u), network: deps.Network, endpoints: deps.Endpoints,
-		pool:   newPool(u, deps.Network.options.Endpoints == EndpointsService, deps.Openness, deps.Log),
-		budget: deps.Budget, log: deps.Log, precise: deps.Log.V(1).Enabled(),
+		service: deps.Network.options.Endpoints == EndpointsService,
+		budget:  deps.Budget, log: deps.Log, precise: deps.Log.V(1).Enabled(),
 	}
 	s.opening = openingOf(u.RequestURI(), u.Host)
 	s.transport = s.chooseTransport()
 	if target.External {
-		s.pool.gate.set(true)
-		if deps.Openness != nil {
-			deps.Openness.Set(1)
-		}
+		s.gate = endpoint.NewGate(true)
+	} else {
+		s.pods = newPods(u, deps)
+		s.gate = s.pods.Gate()
 	}
+	show(deps.Openness, target.External)
 	return s, nil
 }
 
@@ -87,7 +82,7 @@ func New(target Target, deps Deps) (*Sink, error) {
 // address does not say which name its server has to prove.
 func (s *Sink) chooseTransport() *http.Transport {
 	switch {
-	case s.target.External || s.pool.service:
+	case s.target.External || s.service:
 		return s.network.hosts
 	case s.url.Scheme == "https":
 		return s.network.transport(neverPod, s.url.Hostname())
@@ -97,7 +92,7 @@ func (s *Sink) chooseTransport() *http.Transport {
 }
 
 // Gate is open while the sink can be reached.
-func (s *Sink) Gate() *Gate { return s.pool.gate }
+func (s *Sink) Gate() *endpoint.Gate { return s.gate }
 
 // Run keeps the gate until ctx ends or the endpoints cannot be watched.
 func (s *Sink) Run(ctx context.Context) error {
@@ -105,16 +100,13 @@ func (s *Sink) Run(ctx context.Context) error {
 		<-ctx.Done()
 		return nil
 	}
-	ctx, stop := context.WithCancel(ctx)
-	d := &dialler{pool: s.pool, interval: s.network.options.ProbeInterval, dialer: s.network.prober}
-	d.start(ctx)
-	defer s.pool.closeIdle()
-	defer d.stop()
+	stop := s.pods.Dial(ctx)
+	defer s.pods.Each((*pod).closeIdle)
 	defer stop()
 	if s.transport != s.network.pods && s.transport != s.network.hosts {
 		defer s.transport.CloseIdleConnections()
 	}
-	if err := s.endpoints.Watch(ctx, s.target.Service, s.target.Port, s.pool.apply); err != nil && ctx.Err() == nil {
+	if err := s.endpoints.Watch(ctx, s.target.Service, s.target.Port, s.pods.Apply); err != nil && ctx.Err() == nil {
 		return fmt.Errorf("watch endpoints of %s: %w", s.target.Service, err)
 	}
 	return nil
@@ -130,7 +122,7 @@ func (s *Sink) Send(ctx context.Context, ev *cloudevent.Event) (dispatch.Answer,
 		return answer, err
 	}
 	for range maxReroutes {
-		m := s.pool.pick()
+		m := s.pods.Pick()
 		if m == nil {
 			break
 		}
@@ -138,22 +130,22 @@ func (s *Sink) Send(ctx context.Context, ev *cloudevent.Event) (dispatch.Answer,
 		if err == nil || !notConnected(err) || ctx.Err() != nil {
 			return answer, err
 		}
-		if !s.pool.service { // which says nothing about one of its pods
-			s.pool.refuse(m)
+		if !s.service { // which says nothing about one of its pods
+			s.pods.Refuse(m)
 		}
 	}
 	return dispatch.Answer{}, dispatch.ErrSinkGone
 }
 
-func (s *Sink) sendTo(ctx context.Context, m *member, ev *cloudevent.Event) (dispatch.Answer, error) {
-	defer s.pool.done(m)
+func (s *Sink) sendTo(ctx context.Context, m *endpoint.Member[*pod], ev *cloudevent.Event) (dispatch.Answer, error) {
+	defer s.pods.Done(m)
 	switch {
-	case s.pool.service:
+	case s.service:
 		return s.post(ctx, s.url, ev)
 	case s.url.Scheme == "http" && len(ev.Data) <= maxDirect:
-		return s.direct(ctx, m, ev)
+		return s.direct(ctx, m.Value, ev)
 	default:
-		return s.post(ctx, m.url, ev)
+		return s.post(ctx, &m.Value.url, ev)
 	}
 }
 

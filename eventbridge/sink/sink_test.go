@@ -1,6 +1,7 @@
 package sink
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"io"
@@ -99,8 +100,35 @@ func TestAnEventIsSentInBinaryModeToThePodInTheSinksName(t *testing.T) {
 		"Ce-Specversion": "1.0", "Ce-Id": "1", "Ce-Source": "shop", "Ce-Type": "order.received.v1", "Ce-Subject": "order",
 		"Ce-Time": "2026-01-02T03:04:05.000000006Z", "Ce-Originaltype": "order.received.v1", "Content-Type": "application/json",
 		"Traceparent": "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01", "Ce-Traceparent": "", "Content-Length": "16",
+		"Rouse-Via": "eventbridge",
 	} {
 		require.Equal(t, want, request.Header.Get(name), name)
+	}
+}
+
+func TestNoEventCanHideThatTheBridgeHasSentIt(t *testing.T) {
+	t.Parallel()
+	server := sinktest.Start(t, nil)
+	viaService := DefaultOptions()
+	viaService.Endpoints = EndpointsService
+	service := create(t, Target{URL: sinkURL}, sinktest.NewEndpoints(sinktest.Ready(server.Address())), viaService)
+	resolve(service, server.Address())
+	pods := create(t, Target{URL: sinkURL}, sinktest.NewEndpoints(sinktest.Ready(server.Address())), DefaultOptions())
+	for _, s := range []*Sink{pods, service} {
+		open(t, start(t, s))
+		for _, size := range []int{1, maxDirect + 1} {
+			ev := order("1")
+			ev.Data = bytes.Repeat([]byte("x"), size)
+			for _, name := range []string{"rousevia", "rouse-via", "Rouse-Via"} {
+				ev.SetExtension(name, "gateway")
+			}
+			_, err := s.Send(t.Context(), ev)
+			require.NoError(t, err)
+		}
+	}
+	require.Len(t, server.Requests(), 4)
+	for _, request := range server.Requests() {
+		require.Equal(t, []string{"eventbridge"}, request.Header.Values("Rouse-Via"))
 	}
 }
 
@@ -302,27 +330,15 @@ func TestAnotherServiceWaitsForItsReadinessProbe(t *testing.T) {
 	open(t, s)
 }
 
-func TestTheGateWaitsNoLongerThanItsContext(t *testing.T) {
-	t.Parallel()
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	g := newGate()
-	_, err := g.Wait(ctx)
-	require.ErrorIs(t, err, context.Canceled)
-	g.set(true)
-	_, err = g.Wait(ctx)
-	require.ErrorIs(t, err, context.Canceled, "a caller that is stopping is not let through")
-}
-
 func TestLogsShowNoSecretsOfTheSink(t *testing.T) {
 	t.Parallel()
 	var lines strings.Builder
 	log := funcr.New(func(_, line string) { lines.WriteString(line) }, funcr.Options{})
 	u, err := url.Parse("http://user:hidden@price.shop.svc.cluster.local/in?token=hidden#hidden")
 	require.NoError(t, err)
-	p := newPool(u, false, nil, log)
-	p.apply([]routing.Endpoint{{Address: "10.0.0.1:80", Ready: true}})
-	p.apply(nil)
+	p := newPods(u, Deps{Network: NewNetwork(DefaultOptions()), Log: log})
+	p.Apply([]routing.Endpoint{{Address: "10.0.0.1:80", Ready: true}})
+	p.Apply(nil)
 	require.Contains(t, lines.String(), `"gate opened" "sink"="http://price.shop.svc.cluster.local/in"`)
 	require.Contains(t, lines.String(), `"gate closed" "sink"="http://price.shop.svc.cluster.local/in"`)
 	require.NotContains(t, lines.String(), "hidden")
@@ -331,12 +347,29 @@ func TestLogsShowNoSecretsOfTheSink(t *testing.T) {
 func TestOpennessIsMeasured(t *testing.T) {
 	t.Parallel()
 	openness := prometheus.NewGauge(prometheus.GaugeOpts{Name: "open", Help: "1 while open."})
-	p := newPool(&url.URL{Scheme: "http"}, false, openness, logr.Discard())
+	deps := Deps{Network: NewNetwork(DefaultOptions()), Openness: openness, Log: logr.Discard()}
+	p := newPods(&url.URL{Scheme: "http"}, deps)
 	for _, tc := range []struct {
 		endpoints []routing.Endpoint
 		want      float64
 	}{{nil, 0}, {[]routing.Endpoint{sinktest.Ready("a:1"), sinktest.Ready("b:1")}, 1}, {nil, 0}} {
-		p.apply(tc.endpoints)
+		p.Apply(tc.endpoints)
 		require.InDelta(t, tc.want, testutil.ToFloat64(openness), 0)
 	}
+	_, err := New(Target{URL: externalURL, External: true}, deps)
+	require.NoError(t, err)
+	require.InDelta(t, 1, testutil.ToFloat64(openness), 0, "an external sink is always open")
+	_, err = New(Target{URL: sinkURL}, deps)
+	require.NoError(t, err)
+	require.InDelta(t, 0, testutil.ToFloat64(openness), 0, "another before it has an address")
+}
+
+func TestAPodIsCalledAtItsAddressInTheSinksName(t *testing.T) {
+	t.Parallel()
+	sink, err := url.Parse("http://price/in?region=eu")
+	require.NoError(t, err)
+	p := newPods(sink, Deps{Network: NewNetwork(DefaultOptions()), Log: logr.Discard()})
+	p.Apply([]routing.Endpoint{sinktest.Ready("a:1")})
+	require.Equal(t, "http://a:1/in?region=eu", p.Pick().Value.url.String())
+	require.Equal(t, "price", sink.Host)
 }

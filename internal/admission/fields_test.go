@@ -51,6 +51,12 @@ func TestEveryProblemNamesItsField(t *testing.T) {
 				fn.Annotations = map[string]string{v1alpha2.AnnotationLagThreshold: "many"}
 			}, "metadata.annotations[rouse.run/lag-threshold]",
 		},
+		"whether HTTP wakes it": {
+			func(fn *v1alpha2.Function) {
+				scaled(0, 2)(fn)
+				fn.Annotations = map[string]string{v1alpha2.AnnotationHTTPWake: "false"}
+			}, "metadata.annotations[rouse.run/http-wake]",
+		},
 		"a switch": {
 			func(fn *v1alpha2.Function) {
 				fn.Annotations = map[string]string{v1alpha2.AnnotationRestartOnChange: "yes"}

@@ -63,6 +63,11 @@
 //	Detach --admit--> rouse.call.4m16s.> --> ack of the message --> the call ends --> retry or dead letter, if need be --> copy deleted
 //	                                                                     the bridge dies --4m16s later--> kyma.rouse-redelivery.<consumer>
 //
+// # Idle Functions
+//
+// [Conn.AnnounceIdle] and [Conn.WatchIdle] are messages of core NATS. An announcement may be lost or forged, so it may only
+// have harmless effects, and whoever announces repeats it for as long as it is true.
+//
 // # Listening for the first publish
 //
 // [Conn.OnPublish] reports the first message that is published from now on. A caller

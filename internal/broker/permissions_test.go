@@ -98,6 +98,10 @@ func TestEachProcessDoesItsWorkWithTheDocumentedPermissions(t *testing.T) {
 	backlog, err := scaler.Backlog(ctx, testStream, name)
 	require.NoError(t, err)
 	require.Zero(t, backlog.Total())
+	idle := make(chan types.NamespacedName, 1000)
+	stopWatching := watchIdle(t, controller, func(function types.NamespacedName) { idle <- function })
+	announce(t, scaler, idlePrice, idle)
+	stopWatching()
 
 	// The bridge stores, fetches, settles.
 	publisher := NewPublisher(bridge, DefaultPublisherOptions())
@@ -274,6 +278,7 @@ func TestTheDocumentedPermissionsAllowNothingElse(t *testing.T) {
 				"$JS.API.STREAM.MSG.DELETE.sap", "$JS.API.STREAM.MSG.GET.sap", "$JS.API.CONSUMER.MSG.NEXT.sap.x", "$JS.ACK.sap.x",
 				"$JS.API.STREAM.CREATE.other", "$JS.API.CONSUMER.LIST.other", "$JS.API.STREAM.PURGE.rouse-dead-letters",
 				"$JS.API.CONSUMER.MSG.NEXT.rouse-dead-letters.x", "$JS.ACK.rouse-dead-letters.x", "$JS.API.STREAM.LIST", "$SYS.REQ.SERVER.PING", "other",
+				"rouse.idle.shop.price",
 			},
 			subscribe: []string{
 				"kyma.>", ">", "_INBOX.>", "_INBOX_rouse_eventbridge.>", "_INBOX_rouse_scaler.x",
@@ -285,9 +290,9 @@ func TestTheDocumentedPermissionsAllowNothingElse(t *testing.T) {
 				"$JS.API.STREAM.CREATE.sap", "$JS.API.STREAM.UPDATE.sap", "$JS.API.STREAM.DELETE.sap", "$JS.API.STREAM.PURGE.sap",
 				"$JS.API.STREAM.MSG.DELETE.sap", "$JS.API.STREAM.PURGE.rouse-retries", "$JS.API.CONSUMER.CREATE.sap.x", "$JS.API.CONSUMER.DELETE.sap.x",
 				"$JS.API.CONSUMER.CREATE.rouse-dead-letters.x", "$JS.API.CONSUMER.DELETE.rouse-dead-letters.x",
-				"$JS.API.CONSUMER.MSG.NEXT.other.x", "$JS.ACK.other.x", "other",
+				"$JS.API.CONSUMER.MSG.NEXT.other.x", "$JS.ACK.other.x", "other", "rouse.idle.shop.price",
 			},
-			subscribe: []string{"kyma.>", "rouse.>", "_INBOX.>", "_INBOX_rouse_controller.>"},
+			subscribe: []string{"kyma.>", "rouse.>", "rouse.idle.>", "_INBOX.>", "_INBOX_rouse_controller.>"},
 		},
 		"scaler": {
 			publish: []string{
@@ -295,7 +300,7 @@ func TestTheDocumentedPermissionsAllowNothingElse(t *testing.T) {
 				"$JS.API.STREAM.MSG.DELETE.rouse-retries", "$JS.API.CONSUMER.DELETE.sap.x", "$JS.API.STREAM.INFO.sap", "$JS.API.CONSUMER.INFO.other.x",
 				"rouse.deadletter.shop.orders", "$JS.API.CONSUMER.MSG.NEXT.rouse-dead-letters.x", "$JS.ACK.rouse-dead-letters.x",
 			},
-			subscribe: []string{"rouse.>", "rouse.retry.>", "$JS.>", "_INBOX.>", "_INBOX_rouse_eventbridge.>"},
+			subscribe: []string{"rouse.>", "rouse.idle.>", "rouse.retry.>", "$JS.>", "_INBOX.>", "_INBOX_rouse_eventbridge.>"},
 		},
 	} {
 		t.Run(user, func(t *testing.T) {

@@ -14,16 +14,23 @@ type connection struct {
 	all     *connections
 	address string // without the port
 
-	since atomic.Int64 // in nanoseconds: when it was opened, or the last request was answered
-	waits atomic.Bool  // for its client to send or to read
+	since atomic.Int64  // in nanoseconds: when it was opened, or the last request was answered
+	waits atomic.Uint32 // for its client: to send, to read, or both
 
-	header header // of the reader: net/http reads one at a time
-	reads  readDeadline
+	secured bool   // what it carries is TLS
+	header  header // of the reader: net/http reads one at a time
+	reads   readDeadline
 
 	// Of the writer.
 	deadline time.Time // of writes
 	own      bool      // a handler has set it
 }
+
+// What a connection waits for its client to do.
+const (
+	toSend uint32 = 1 << iota
+	toRead
+)
 
 func newConnection(conn net.Conn, all *connections) *connection {
 	address := conn.RemoteAddr().String()
@@ -32,35 +39,61 @@ func newConnection(conn net.Conn, all *connections) *connection {
 	}
 	c := &connection{Conn: conn, all: all, address: address}
 	c.since.Store(time.Now().UnixNano())
-	c.waits.Store(true) // until its first byte is there
+	c.waits.Store(toSend) // until its first byte is there
 	c.header.begin()
 	return c
 }
 
 // Read implements net.Conn.
 func (c *connection) Read(p []byte) (int, error) {
-	ahead := len(p) == 1 // what net/http reads while the handler works
-	if !ahead {
-		c.waits.Store(true)
+	if c.secured {
+		return c.read(p)
 	}
-	n, err := c.Conn.Read(p)
-	for err != nil && c.reads.extend(c.Conn, err) {
-		n, err = c.Conn.Read(p)
-	}
-	if !ahead {
-		c.waits.Store(false)
-	}
-	if !c.header.read(p[:n]) {
-		c.refuse()
+	c.willRead(p)
+	n, err := c.read(p)
+	if !c.hasRead(p, n) {
+		refuse(c)
 		return 0, errManyHeaders
 	}
 	return n, err
 }
 
+func (c *connection) read(p []byte) (int, error) {
+	n, err := c.Conn.Read(p)
+	for err != nil && c.reads.extend(c.Conn, err) {
+		n, err = c.Conn.Read(p)
+	}
+	return n, err
+}
+
+// ahead reports whether net/http reads into p while the handler works.
+func ahead(p []byte) bool { return len(p) == 1 }
+
+// willRead is called before a request is read.
+func (c *connection) willRead(p []byte) {
+	if !ahead(p) {
+		c.waits.Or(toSend)
+	}
+}
+
+// hasRead is called with what was read of a request. It is false when its header has too many lines.
+func (c *connection) hasRead(p []byte, n int) bool {
+	if !ahead(p) {
+		c.waits.And(^toSend)
+	}
+	return c.header.read(p[:n])
+}
+
 // errManyHeaders ends a request. net/http answers nothing to errors of this type.
 var errManyHeaders = &net.OpError{Op: "read", Net: "tcp", Err: errors.New("the request has too many headers")}
 
-func (c *connection) refuse() {
+// halfConn is a connection that is closed for writing first.
+type halfConn interface {
+	io.Writer
+	CloseWrite() error
+}
+
+func refuse(c halfConn) {
 	const answer = "HTTP/1.1 431 Request Header Fields Too Large\r\nContent-Type: text/plain; charset=utf-8\r\nConnection: close\r\n\r\n" +
 		"431 Request Header Fields Too Large"
 	_, _ = io.WriteString(c, answer)
@@ -75,9 +108,9 @@ func (c *connection) Write(p []byte) (int, error) {
 			return 0, err
 		}
 	}
-	c.waits.Store(true)
+	c.waits.Or(toRead)
 	n, err := c.Conn.Write(p)
-	c.waits.Store(false)
+	c.waits.And(^toRead)
 	return n, err
 }
 
@@ -105,6 +138,9 @@ func (c *connection) CloseWrite() error {
 	}
 	return nil
 }
+
+// NetConn is what the listener has accepted.
+func (c *connection) NetConn() net.Conn { return c.Conn }
 
 // Close implements net.Conn.
 func (c *connection) Close() error {

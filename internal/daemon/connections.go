@@ -2,6 +2,7 @@ package daemon
 
 import (
 	"cmp"
+	"crypto/tls"
 	"net"
 	"net/http"
 	"slices"
@@ -86,7 +87,7 @@ func longestWaiting(open map[*connection]struct{}, n int) []*connection {
 	byAddress := map[string][]*connection{}
 	var most []*connection
 	for c := range open {
-		if !c.waits.Load() {
+		if c.waits.Load() == 0 {
 			continue
 		}
 		byAddress[c.address] = append(byAddress[c.address], c)
@@ -104,16 +105,37 @@ func longestWaiting(open map[*connection]struct{}, n int) []*connection {
 
 // follow receives the state of a connection from the server.
 func (l *connections) follow(conn net.Conn, state http.ConnState) {
-	c, ok := conn.(*connection)
-	if !ok {
+	_, http2 := conn.(*tls.Conn) // which has no single request to wait for
+	c := connectionOf(conn)
+	if c == nil {
 		return
 	}
 	switch state {
 	case http.StateActive:
 		c.header.end()
+		if http2 {
+			c.waits.And(^toSend)
+		}
 	case http.StateIdle:
 		c.since.Store(time.Now().UnixNano())
 		c.header.begin()
+		if http2 {
+			c.waits.Or(toSend)
+		}
 	case http.StateNew, http.StateHijacked, http.StateClosed: // it is counted from Accept to Close
+	}
+}
+
+// connectionOf is the one that carries what the server has accepted.
+func connectionOf(conn net.Conn) *connection {
+	for {
+		switch c := conn.(type) {
+		case *connection:
+			return c
+		case interface{ NetConn() net.Conn }:
+			conn = c.NetConn()
+		default:
+			return nil
+		}
 	}
 }

@@ -7,7 +7,8 @@
 //
 // Servers bound what clients hold: the header of a request in lines and bytes, the time that requests take to arrive and answers
 // to be read, and the number of connections, of which the slowest are closed for further ones. So much
-// takes at most 54 KiB of memory for each connection, without what handlers read.
+// takes at most 54 KiB of memory for each connection, without what handlers read. The same bounds hold inside TLS; a client of
+// HTTP/2 has 100 requests at a time, of whose bodies 64 KiB are received before handlers read them.
 //
 // Profiles are off until a flag names an address, which has to be one of the loopback interface. None is taken for longer than
 // a minute, and none holds up the end of the process.

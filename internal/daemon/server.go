@@ -3,6 +3,7 @@ package daemon
 import (
 	"cmp"
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"net"
@@ -22,6 +23,14 @@ type Server struct {
 	ReadTimeout  time.Duration // how long a request may take to arrive, body and all; 30 s when zero
 	WriteTimeout time.Duration // how long what is written at a time may take to be read; 15 s when zero
 	DrainTimeout time.Duration // how long busy requests may take after the context ends; 10 s when zero
+
+	// ConnContext derives the context of a connection's requests; nil leaves it as it is. The connection shows what the listener
+	// has accepted with NetConn.
+	ConnContext func(context.Context, net.Conn) context.Context
+
+	// TLS says by which configuration a connection is secured; nil, or nil for a connection: not at all. HTTP/2 is spoken where the
+	// configuration's NextProtos have it.
+	TLS func(net.Conn) *tls.Config
 
 	MaxConnections int // clients at a time, of which the slowest are closed for further ones; 1024 when zero
 }
@@ -49,6 +58,7 @@ func Serve(ctx context.Context, s Server, log logr.Logger) error {
 		}
 	}
 	clients := newConnections(listener, s.MaxConnections, s.WriteTimeout)
+	var accepting net.Listener = clients
 	server := &http.Server{
 		Handler:           s.Handler,
 		ReadHeaderTimeout: readHeaderTimeout,
@@ -56,12 +66,18 @@ func Serve(ctx context.Context, s Server, log logr.Logger) error {
 		IdleTimeout:       idleTimeout,
 		MaxHeaderBytes:    maxHeaderBytes,
 		ConnState:         clients.follow,
+		ConnContext:       s.ConnContext,
+	}
+	if s.TLS != nil {
+		secure := newHandshakes(clients, s.TLS)
+		defer secure.wait()
+		accepting, server.HTTP2, server.ErrorLog = secure, boundedHTTP2(), errorLog(log)
 	}
 	log.Info("listening", "server", s.Name, "address", listener.Addr().String())
 
 	group, groupCtx := errgroup.WithContext(ctx)
 	group.Go(func() error {
-		if err := server.Serve(clients); !errors.Is(err, http.ErrServerClosed) {
+		if err := server.Serve(accepting); !errors.Is(err, http.ErrServerClosed) {
 			return fmt.Errorf("%s: serve: %w", s.Name, err)
 		}
 		return nil

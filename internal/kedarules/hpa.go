@@ -29,6 +29,27 @@ func DesiredReplicas(current int, value, target float64) int {
 	return int(min(math.Ceil(value/target), math.MaxInt32))
 }
 
+// Metric is what an HPA knows of one of its metrics.
+type Metric struct {
+	// Value is what there is now.
+	Value float64
+	// Target is what each replica is meant to carry of it.
+	Target float64
+}
+
+// DesiredByMost is how many replicas the metric wants that wants most, as an HPA decides over several. The rule is
+// computeReplicasForMetrics of Kubernetes' pkg/controller/podautoscaler.
+func DesiredByMost(current int, metrics []Metric) int {
+	if len(metrics) == 0 {
+		return current
+	}
+	desired := 0
+	for _, metric := range metrics {
+		desired = max(desired, DesiredReplicas(current, metric.Value, metric.Target))
+	}
+	return desired
+}
+
 // ScaleUpLimit is how many replicas there may be one sync later where behavior.scaleUp has no policies of its own: four
 // more, or twice as many. The rule is calculateScaleUpLimitWithScalingRules of Kubernetes' pkg/controller/podautoscaler, with
 // the policies of its pkg/apis/autoscaling/v2/defaults.go.

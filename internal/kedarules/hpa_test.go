@@ -34,6 +34,25 @@ func TestDesiredReplicasCarryTheValue(t *testing.T) {
 	}
 }
 
+func TestTheMetricThatWantsMostReplicasDecides(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		metrics []Metric
+		want    int
+	}{
+		"no metric changes nothing": {nil, 2},
+		"one":                       {[]Metric{{Value: 35, Target: 10}}, 4},
+		"the first":                 {[]Metric{{Value: 35, Target: 10}, {Value: 35, Target: 50}}, 4},
+		"the second":                {[]Metric{{Target: 10}, {Value: 120, Target: 50}}, 3},
+		"none of them":              {[]Metric{{Target: 10}, {Target: 50}}, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			require.Equal(t, tc.want, DesiredByMost(2, tc.metrics))
+		})
+	}
+}
+
 func TestScaleUpLimitIsFourMoreOrTwiceAsMany(t *testing.T) {
 	t.Parallel()
 	for current, want := range map[int]int{1: 5, 4: 8, 5: 10, 20: 40} {

@@ -2,21 +2,28 @@ package kube
 
 import (
 	"fmt"
+	"maps"
 
 	"github.com/go-logr/logr"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
 // NewCache is a cache of the cluster's objects for processes that only read: what is asked for is watched. It reads
-// the cluster that the pod runs in, or that KUBECONFIG names. It leaves annotations out, which none of these reads.
-func NewCache(logger logr.Logger) (cache.Cache, error) {
+// the cluster that the pod runs in, or that KUBECONFIG names. It leaves annotations out, but of kinds that have a transform of
+// their own.
+func NewCache(logger logr.Logger, kinds ...map[client.Object]cache.ByObject) (cache.Cache, error) {
 	SetLogger(logger)
 	rest, scheme, err := Cluster()
 	if err != nil {
 		return nil, err
 	}
-	objects, err := cache.New(rest, cache.Options{Scheme: scheme, DefaultTransform: withoutAnnotations})
+	options := cache.Options{Scheme: scheme, DefaultTransform: withoutAnnotations, ByObject: map[client.Object]cache.ByObject{}}
+	for _, kind := range kinds {
+		maps.Copy(options.ByObject, kind)
+	}
+	objects, err := cache.New(rest, options)
 	if err != nil {
 		return nil, fmt.Errorf("make a cache: %w", err)
 	}

@@ -8,6 +8,14 @@ import (
 	"github.com/rouse-run/rouse/api/serverless/v1alpha2"
 )
 
+// What holds for every Function that does not say otherwise.
+const (
+	// DefaultHTTPConcurrency is how many HTTP requests at a time one replica is meant for.
+	DefaultHTTPConcurrency = 50
+	// DefaultHTTPWaitSeconds is how long an HTTP request may wait for a pod.
+	DefaultHTTPWaitSeconds = 60
+)
+
 // Tuning is what a Function's annotations may change about its scaling.
 type Tuning struct {
 	// PollingSeconds is KEDA's pollingInterval.
@@ -17,6 +25,12 @@ type Tuning struct {
 	// LagThreshold is the backlog for each replica. The scaler, which knows the
 	// Function's Subscriptions, decides when it is 0.
 	LagThreshold int64
+	// HTTPConcurrency is how many HTTP requests at a time one replica is meant for.
+	HTTPConcurrency int64
+	// HTTPWaitSeconds is how long an HTTP request may wait for a pod.
+	HTTPWaitSeconds int64
+	// HTTPWake is true unless the Function opts out of being woken by HTTP.
+	HTTPWake bool
 }
 
 // AnnotationError is what is wrong with the value of an annotation.
@@ -29,8 +43,9 @@ type AnnotationError struct {
 
 func (e AnnotationError) Error() string { return e.Text }
 
-// TuningOf reads a Function's tuning annotations on top of the defaults. The
-// error names every annotation that is wrong.
+// TuningOf reads a Function's tuning annotations on top of the defaults, of
+// which those of HTTP are the same everywhere. The error names every annotation
+// that is wrong.
 func TuningOf(annotations map[string]string, defaults Tuning) (Tuning, error) {
 	tuning, wrong := readTuning(annotations, defaults)
 	problems := make([]error, len(wrong))
@@ -48,6 +63,7 @@ func TuningErrors(annotations map[string]string) []AnnotationError {
 
 func readTuning(annotations map[string]string, defaults Tuning) (tuning Tuning, wrong []AnnotationError) {
 	tuning = defaults
+	tuning.HTTPConcurrency, tuning.HTTPWaitSeconds, tuning.HTTPWake = DefaultHTTPConcurrency, DefaultHTTPWaitSeconds, true
 	for _, entry := range []struct {
 		key      string
 		low, top int64
@@ -56,6 +72,8 @@ func readTuning(annotations map[string]string, defaults Tuning) (tuning Tuning, 
 		{v1alpha2.AnnotationPollingInterval, 1, 86400, &tuning.PollingSeconds},
 		{v1alpha2.AnnotationCooldownPeriod, 0, 604800, &tuning.CooldownSeconds},
 		{v1alpha2.AnnotationLagThreshold, 1, 1000000, &tuning.LagThreshold},
+		{v1alpha2.AnnotationHTTPConcurrency, 1, 1000000, &tuning.HTTPConcurrency},
+		{v1alpha2.AnnotationHTTPWait, 1, 3600, &tuning.HTTPWaitSeconds},
 	} {
 		text, ok := annotations[entry.key]
 		if !ok {
@@ -68,6 +86,15 @@ func readTuning(annotations map[string]string, defaults Tuning) (tuning Tuning, 
 			continue
 		}
 		*entry.target = value
+	}
+	const key = v1alpha2.AnnotationHTTPWake
+	switch text, ok := annotations[key]; {
+	case !ok, text == v1alpha2.HTTPWakeEnabled:
+	case text == v1alpha2.HTTPWakeDisabled:
+		tuning.HTTPWake = false
+	default:
+		wrong = append(wrong, AnnotationError{Key: key, Text: fmt.Sprintf("annotation %s: invalid value %q: must be %s or %s",
+			key, text, v1alpha2.HTTPWakeEnabled, v1alpha2.HTTPWakeDisabled)})
 	}
 	return tuning, wrong
 }

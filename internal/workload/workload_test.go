@@ -36,7 +36,7 @@ func TestSourceComesBackAsItWasWritten(t *testing.T) {
 
 func TestTuning(t *testing.T) {
 	t.Parallel()
-	defaults := Tuning{PollingSeconds: 10, CooldownSeconds: 60}
+	defaults := Tuning{PollingSeconds: 10, CooldownSeconds: 60, HTTPConcurrency: 50, HTTPWaitSeconds: 60, HTTPWake: true}
 	tests := map[string]struct {
 		annotations map[string]string
 		want        Tuning
@@ -48,20 +48,29 @@ func TestTuning(t *testing.T) {
 				v1alpha2.AnnotationPollingInterval: "300",
 				v1alpha2.AnnotationCooldownPeriod:  "0",
 				v1alpha2.AnnotationLagThreshold:    "1",
+				v1alpha2.AnnotationHTTPWake:        "disabled",
+				v1alpha2.AnnotationHTTPConcurrency: "5",
+				v1alpha2.AnnotationHTTPWait:        "3600",
 			},
-			want: Tuning{PollingSeconds: 300, CooldownSeconds: 0, LagThreshold: 1},
+			want: Tuning{PollingSeconds: 300, CooldownSeconds: 0, LagThreshold: 1, HTTPConcurrency: 5, HTTPWaitSeconds: 3600},
 		},
 		"every wrong annotation is named": {
 			annotations: map[string]string{
 				v1alpha2.AnnotationPollingInterval: "10s",
 				v1alpha2.AnnotationCooldownPeriod:  "-1",
 				v1alpha2.AnnotationLagThreshold:    "0",
+				v1alpha2.AnnotationHTTPWake:        "never",
+				v1alpha2.AnnotationHTTPConcurrency: "0",
+				v1alpha2.AnnotationHTTPWait:        "2h",
 			},
 			want: defaults,
 			wantErrors: []string{
 				`annotation rouse.run/polling-interval: invalid value "10s"`,
 				`annotation rouse.run/cooldown-period: invalid value "-1"`,
 				`annotation rouse.run/lag-threshold: invalid value "0"`,
+				`annotation rouse.run/http-wake: invalid value "never": must be enabled or disabled`,
+				`annotation rouse.run/http-concurrency: invalid value "0": must be a whole number from 1 to 1000000`,
+				`annotation rouse.run/http-wait: invalid value "2h": must be a whole number from 1 to 3600`,
 			},
 		},
 	}

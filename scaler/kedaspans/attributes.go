@@ -4,12 +4,15 @@ import (
 	pb "github.com/kedacore/keda/v2/pkg/scalers/externalscaler"
 	"go.opentelemetry.io/otel/attribute"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/rouse-run/rouse/scaler/httpload"
 )
 
 const (
 	keyNamespace = "rouse.function.namespace"
 	keyName      = "rouse.function.name"
 	keyBacklog   = "rouse.scaler.backlog"
+	keyCalls     = "rouse.scaler.calls"
 	keyActive    = "rouse.scaler.active"
 	keyTarget    = "rouse.scaler.target"
 	keyCause     = "rouse.scaler.cause"
@@ -42,7 +45,11 @@ func answered(out any) []attribute.KeyValue {
 		return []attribute.KeyValue{attribute.Bool(keyActive, answer.GetResult())}
 	case *pb.GetMetricsResponse:
 		if values := answer.GetMetricValues(); len(values) > 0 {
-			return []attribute.KeyValue{attribute.Int64(keyBacklog, int64(values[0].GetMetricValueFloat()))}
+			key := attribute.Key(keyBacklog)
+			if values[0].GetMetricName() == httpload.MetricName {
+				key = keyCalls
+			}
+			return []attribute.KeyValue{key.Int64(int64(values[0].GetMetricValueFloat()))}
 		}
 	case *pb.GetMetricSpecResponse:
 		if specs := answer.GetMetricSpecs(); len(specs) > 0 {

@@ -70,4 +70,15 @@ const (
 	AnnotationCooldownPeriod = "rouse.run/cooldown-period"
 	// AnnotationLagThreshold is the backlog that one pod is meant for.
 	AnnotationLagThreshold = "rouse.run/lag-threshold"
+	// AnnotationHTTPWake is HTTPWakeEnabled, as without it, or HTTPWakeDisabled: HTTP requests then neither wake the
+	// Function nor keep it awake.
+	AnnotationHTTPWake = "rouse.run/http-wake" //nolint:gosec // "PW" is of two words
+	// HTTPWakeEnabled lets HTTP requests wake the Function.
+	HTTPWakeEnabled = "enabled"
+	// HTTPWakeDisabled leaves it to events alone.
+	HTTPWakeDisabled = "disabled"
+	// AnnotationHTTPConcurrency is how many HTTP requests at a time one pod is meant for.
+	AnnotationHTTPConcurrency = "rouse.run/http-concurrency"
+	// AnnotationHTTPWait is how long an HTTP request may wait for a pod, in seconds.
+	AnnotationHTTPWait = "rouse.run/http-wait" //nolint:gosec // "PW" is of two words
 )

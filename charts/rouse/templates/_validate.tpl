@@ -31,6 +31,7 @@
 {{- end -}}
 {{- end -}}
 {{- include "rouse.validateKyma" . -}}
+{{- include "rouse.validateAPIRules" . -}}
 {{- with .Values.scaler.tls -}}
 {{- if ne (empty .secret) (empty .kedaSecret) -}}
 {{- fail "scaler.tls: secret and kedaSecret belong together, set both or, for certificates that the chart makes, none" -}}

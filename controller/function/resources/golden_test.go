@@ -173,13 +173,17 @@ func TestOtherObjectsAreAsInTheGoldenFiles(t *testing.T) {
 	scaling := settings().Scaling
 	secured := scaling
 	secured.ScalerAuthentication = "rouse-scaler"
+	woken, tuning := scaling, scaling.Defaults
+	woken.HTTPWake, tuning.HTTPWake, tuning.HTTPConcurrency = true, true, 50
 	long := named("a-function-whose-name-is-long-enough-for-keda-to-stumble-over")
 	tests := map[string]any{
 		"service":                service(),
 		"hpa":                    HPA(function(scaled(0, 5))),
-		"scaledobject":           ScaledObject(function(scaled(0, 5)), scaling, scaling.Defaults),
-		"scaledobject-tls":       ScaledObject(function(scaled(0, 5)), secured, scaling.Defaults),
-		"scaledobject-long-name": ScaledObject(function(long, scaled(1, 2)), scaling, workload.Tuning{PollingSeconds: 300, CooldownSeconds: 5, LagThreshold: 1}),
+		"scaledobject":           ScaledObject(function(scaled(0, 5)), scaling, tuning, true),
+		"scaledobject-http":      ScaledObject(function(scaled(0, 5)), woken, tuning, true),
+		"scaledobject-http-kyma": ScaledObject(function(scaled(0, 5)), woken, tuning, false),
+		"scaledobject-tls":       ScaledObject(function(scaled(0, 5)), secured, scaling.Defaults, true),
+		"scaledobject-long-name": ScaledObject(function(long, scaled(1, 2)), woken, workload.Tuning{PollingSeconds: 300, CooldownSeconds: 5, LagThreshold: 1}, true),
 	}
 	for name, object := range tests {
 		t.Run(name, func(t *testing.T) {

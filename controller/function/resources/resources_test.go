@@ -64,7 +64,7 @@ func TestTheScaledObjectIsOneThatKEDAKnows(t *testing.T) {
 	t.Parallel()
 	scaling := settings().Scaling
 	fn := function(named(strings.Repeat("x", 63)), scaled(0, 5))
-	content, err := json.Marshal(ScaledObject(fn, scaling, scaling.Defaults))
+	content, err := json.Marshal(ScaledObject(fn, scaling, scaling.Defaults, true))
 	require.NoError(t, err)
 
 	decoder := json.NewDecoder(bytes.NewReader(content))

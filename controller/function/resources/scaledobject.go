@@ -19,8 +19,9 @@ func ScaledObjectKind() schema.GroupVersionKind {
 
 // ScaledObject lets KEDA scale the Function's Deployment by its backlog. It has
 // no fallback: a backlog that cannot be read must hold the replicas, and a
-// fallback would wake every sleeping Function.
-func ScaledObject(fn *v1alpha2.Function, scaling Scaling, tuning workload.Tuning) *unstructured.Unstructured {
+// fallback would wake every sleeping Function. Counted reports whether pods can be
+// asked for their HTTP load.
+func ScaledObject(fn *v1alpha2.Function, scaling Scaling, tuning workload.Tuning, counted bool) *unstructured.Unstructured {
 	low, high := workload.ReplicaBounds(fn)
 	object := &unstructured.Unstructured{Object: map[string]any{
 		"spec": map[string]any{
@@ -31,7 +32,7 @@ func ScaledObject(fn *v1alpha2.Function, scaling Scaling, tuning workload.Tuning
 			"cooldownPeriod":        tuning.CooldownSeconds,
 			"initialCooldownPeriod": scaling.InitialCooldownSeconds,
 			"advanced":              map[string]any{"horizontalPodAutoscalerConfig": hpaConfig(fn.Name, scaling)},
-			"triggers":              []any{trigger(fn.Name, scaling, tuning)},
+			"triggers":              []any{trigger(fn.Name, scaling, tuning, counted)},
 		},
 	}}
 	object.SetGroupVersionKind(ScaledObjectKind())
@@ -42,10 +43,10 @@ func ScaledObject(fn *v1alpha2.Function, scaling Scaling, tuning workload.Tuning
 	return object
 }
 
-func trigger(function string, scaling Scaling, tuning workload.Tuning) map[string]any {
+func trigger(function string, scaling Scaling, tuning workload.Tuning, counted bool) map[string]any {
 	made := map[string]any{
 		"type":     "external-push",
-		"metadata": triggerMetadata(function, scaling, tuning),
+		"metadata": triggerMetadata(function, scaling, tuning, counted),
 	}
 	if scaling.ScalerAuthentication != "" {
 		made["authenticationRef"] = map[string]any{"kind": "ClusterTriggerAuthentication", "name": scaling.ScalerAuthentication}
@@ -54,7 +55,7 @@ func trigger(function string, scaling Scaling, tuning workload.Tuning) map[strin
 }
 
 // triggerMetadata is what KEDA hands to the scaler with every call.
-func triggerMetadata(function string, scaling Scaling, tuning workload.Tuning) map[string]any {
+func triggerMetadata(function string, scaling Scaling, tuning workload.Tuning, counted bool) map[string]any {
 	metadata := map[string]any{
 		"scalerAddress":          scaling.ScalerAddress,
 		"function":               function,
@@ -63,7 +64,29 @@ func triggerMetadata(function string, scaling Scaling, tuning workload.Tuning) m
 	if tuning.LagThreshold > 0 {
 		metadata["lagThreshold"] = strconv.FormatInt(tuning.LagThreshold, 10)
 	}
+	if !scaling.HTTPWake || !tuning.HTTPWake {
+		return metadata
+	}
+	metadata["httpConcurrency"] = strconv.FormatInt(tuning.HTTPConcurrency, 10)
+	if !counted {
+		metadata[metadataHTTPCounted] = "false"
+	}
 	return metadata
+}
+
+// metadataHTTPCounted is "false" where every path of a pod leads to the handler: only gateways count then.
+const metadataHTTPCounted = "httpCounted"
+
+// IsHTTPCounted reports whether a ScaledObject says that pods can be asked for their HTTP load.
+func IsHTTPCounted(scaledObject *unstructured.Unstructured) bool {
+	triggers, _, _ := unstructured.NestedSlice(scaledObject.Object, "spec", "triggers")
+	for _, entry := range triggers {
+		fields, _ := entry.(map[string]any)
+		if text, _, _ := unstructured.NestedString(fields, "metadata", metadataHTTPCounted); text == "false" {
+			return false
+		}
+	}
+	return true
 }
 
 // hpaConfig lets a burst have all its replicas at once and takes them away when

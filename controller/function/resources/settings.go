@@ -61,6 +61,8 @@ type Scaling struct {
 	// ScaleDownSeconds is how long the backlog must stay small before replicas
 	// are taken away, down to one.
 	ScaleDownSeconds int64
+	// HTTPWake is true where there are gateways, so that HTTP wakes Functions.
+	HTTPWake bool
 	// Defaults are for Functions without tuning annotations.
 	Defaults workload.Tuning
 }

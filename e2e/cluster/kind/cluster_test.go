@@ -110,8 +110,8 @@ func TestUpBuildsImagesMakesTheClusterAndInstallsRouse(t *testing.T) {
 		"kubectl --namespace keda rollout status deployment/keda-metrics-apiserver --timeout=10m0s",
 		"kubectl wait --for=condition=Available apiservice/v1beta1.external.metrics.k8s.io --timeout=10m0s",
 		"kubectl apply --server-side --force-conflicts -f -",
-		"kubectl " + strings.Join(release.DeletePending(), " "),
-		"helm upgrade --install rouse /repo/charts/rouse --namespace rouse-system --create-namespace --values /state/helm/values.yaml " +
+		"kubectl " + strings.Join(release.DeletePending(release.Namespace, release.Name), " "),
+		"helm upgrade --install rouse /repo/charts/rouse --namespace rouse-system --create-namespace --values /state/helm/values-rouse.yaml " +
 			"--wait --timeout 8m0s",
 	}, m.calls())
 

@@ -83,7 +83,7 @@ func (c *Cluster) installRouse(ctx context.Context, images map[string]string, ru
 		if err := c.kubectl().Apply(ctx, release.Fixtures(images[sourcesName])); err != nil {
 			return err
 		}
-		if _, err := c.kubectl().Run(ctx, release.DeletePending()...); err != nil {
+		if _, err := c.kubectl().Run(ctx, release.DeletePending(release.Namespace, release.Name)...); err != nil {
 			return err
 		}
 		helm := release.Helm{Binary: binary, Kubeconfig: c.options.Dir.Kubeconfig(), Home: c.options.Dir.Helm(), Log: c.options.Dir.Log("helm")}

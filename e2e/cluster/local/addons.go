@@ -65,7 +65,7 @@ func (c *Cluster) installAddons(ctx context.Context, images baseImages) error {
 		if err := c.kubectl().Apply(ctx, manifests); err != nil {
 			return err
 		}
-		dir, err := keda.WriteKustomization(c.options.Dir, c.built[component.KEDAOperator().Name].Copied(), images.kedaOperator, images.kedaAdapter)
+		dir, err := keda.WriteKustomization(c.options.Dir, c.built[component.KEDAOperator().Name].Path("config"), images.kedaOperator, images.kedaAdapter)
 		if err != nil {
 			return err
 		}

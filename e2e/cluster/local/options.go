@@ -19,6 +19,7 @@ type Options struct {
 	Cache        state.Cache
 	Dir          state.Dir
 	Bare         bool // Kubernetes and its addons only
+	EnvoyGateway bool // an implementation of Gateway API too
 	KeepFailed   bool // leave a failed cluster for a look
 	Runtimes     []string
 	NATSReplicas int
@@ -66,6 +67,8 @@ func (o *Options) Validate() error {
 // BindFlags adds the options' flags.
 func (o *Options) BindFlags(flags *pflag.FlagSet) {
 	flags.BoolVar(&o.Bare, "bare", o.Bare, "up: Kubernetes, CoreDNS, registry and KEDA only, without Rouse")
+	flags.BoolVar(&o.EnvoyGateway, "envoy-gateway", o.EnvoyGateway,
+		"up: Gateway API too, by Envoy Gateway, with the Gateway kyma-system/kyma-gateway for *.local.rouse.run")
 	flags.BoolVar(&o.KeepFailed, "keep-failed", o.KeepFailed, "up: leave a cluster that failed to start, for a look at it")
 	flags.StringSliceVar(&o.Runtimes, "runtimes", o.Runtimes, "up: runtimes of Functions to make images of (ROUSE_RUNTIMES)")
 	flags.IntVar(&o.NATSReplicas, "nats-replicas", o.NATSReplicas, "up: 1 is the chart's NATS, 3 a cluster of servers beside it (NATS_REPLICAS)")

@@ -84,18 +84,21 @@ func (c *Cluster) installRouse(ctx context.Context, images release.Images) error
 		if err != nil {
 			return err
 		}
-		helm := release.Helm{
-			Binary: c.built[component.Helm().Name].Path("helm"), Kubeconfig: c.options.Dir.Kubeconfig(),
-			Home: c.options.Dir.Helm(), Log: c.logs("helm"),
-		}
-		if _, err := c.kubectl().Run(ctx, release.DeletePending()...); err != nil {
+		if _, err := c.kubectl().Run(ctx, release.DeletePending(release.Namespace, release.Name)...); err != nil {
 			return err
 		}
-		if err := helm.Install(ctx, c.options.Repository, values); err != nil {
+		if err := c.helm().Install(ctx, c.options.Repository, values); err != nil {
 			return c.kubectl().Explain(ctx, release.Namespace, err)
 		}
 		return nil
 	})
+}
+
+func (c *Cluster) helm() release.Helm {
+	return release.Helm{
+		Binary: c.built[component.Helm().Name].Path("helm"), Kubeconfig: c.options.Dir.Kubeconfig(),
+		Home: c.options.Dir.Helm(), Log: c.logs("helm"),
+	}
 }
 
 func (c *Cluster) installNATS(ctx context.Context, nats image.Image) error {

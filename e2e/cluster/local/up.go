@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/rouse-run/rouse/e2e/cluster/component"
+	"github.com/rouse-run/rouse/e2e/cluster/envoygateway"
 	"github.com/rouse-run/rouse/e2e/cluster/host"
 	"github.com/rouse-run/rouse/e2e/cluster/image"
 	"github.com/rouse-run/rouse/e2e/cluster/progress"
@@ -103,6 +104,9 @@ func (c *Cluster) prepare(ctx context.Context) (images, error) {
 	if made.base, err = c.baseImages(ctx); err == nil && !c.options.Bare {
 		made.nats, err = c.natsImage()
 	}
+	if err == nil && c.options.EnvoyGateway {
+		made.gateway, err = c.gatewayImages(ctx)
+	}
 	return made, err
 }
 
@@ -115,6 +119,9 @@ func (c *Cluster) components() []component.Component {
 	if !c.options.Bare {
 		all = append(all, component.NATS(), component.Helm())
 	}
+	if c.options.EnvoyGateway {
+		all = append(all, component.EnvoyGateway(), component.Envoy(), component.Helm())
+	}
 	return all
 }
 
@@ -124,8 +131,10 @@ type images struct {
 	nats     image.Image
 	sources  image.Image // what the e2e tests fetch from
 	runtimes map[string]image.Image
+	gateway  envoygateway.Images
 }
 
+// all but those of the gateway, which few clusters run: the template that the next one starts from has none of them.
 func (i images) all() []image.Image {
 	all := i.base.all()
 	if i.nats.Name != "" {
@@ -190,5 +199,10 @@ func (c *Cluster) bringUpKubernetes(ctx context.Context, ran bool, images images
 	if err := c.seedRegistry(ctx, images.runtimes); err != nil {
 		return err
 	}
-	return c.installAddons(ctx, images.base)
+	group, groupCtx = errgroup.WithContext(ctx)
+	group.Go(func() error { return c.installAddons(groupCtx, images.base) })
+	if c.options.EnvoyGateway {
+		group.Go(func() error { return c.installGateway(groupCtx, images.gateway) })
+	}
+	return group.Wait()
 }

@@ -22,6 +22,11 @@ func (s Source) base(ctx context.Context, runtime Runtime) (image.Layer, error) 
 	return s.debian(ctx, runtime.Kind, runtime.Suite, packages)
 }
 
+// Glibc is a Debian for programs that need its C library and nothing else. It is the one of the Go runtime, which is there anyway.
+func (s Source) Glibc(ctx context.Context) (image.Layer, error) {
+	return s.base(ctx, Runtime{Kind: "golang", Suite: "bookworm", Go: goVersion})
+}
+
 // debian makes a layer of a suite's essential packages and others.
 func (s Source) debian(ctx context.Context, purpose, suite, packages string, options ...string) (image.Layer, error) {
 	args := []string{

@@ -88,19 +88,23 @@ func Settings() map[string]any {
 		// The demo reads each delivery from the log, and nobody wants to wait a minute for a new Function's first sleep.
 		"logLevel": "debug",
 		"scaling":  map[string]any{"initialCooldownPeriodSeconds": 5},
+		// Three times as long as kube-proxy here takes to sync, so that Functions sleep soon.
+		"gateway": map[string]any{"graceSeconds": 3},
+		// A domain of tests, which no DNS has: callers name the host.
+		"apiRules": map[string]any{"enabled": true, "domains": map[string]any{Namespace + "/entrance": "rouse.test"}},
 	}
 }
 
 // DeletePending are kubectl's arguments for what a helm that was killed leaves: its operation is pending, and later ones refuse to
 // start. Only who knows that none runs may use them.
-func DeletePending() []string {
+func DeletePending(namespace, name string) []string {
 	return []string{
-		"--namespace", Namespace, "delete", "secrets", "--selector",
-		"owner=helm,name=" + Name + ",status in (pending-install,pending-upgrade,pending-rollback)",
+		"--namespace", namespace, "delete", "secrets", "--selector",
+		"owner=helm,name=" + name + ",status in (pending-install,pending-upgrade,pending-rollback)",
 	}
 }
 
-// Helm installs the chart of a checkout.
+// Helm installs charts.
 type Helm struct {
 	Binary     string
 	Kubeconfig string
@@ -108,9 +112,14 @@ type Helm struct {
 	Log        string
 }
 
-// Install installs or upgrades the release and waits until it is ready.
+// Install installs or upgrades Rouse by the chart of a checkout, and waits until it is ready.
 func (h Helm) Install(ctx context.Context, repository, values string) error {
-	file := filepath.Join(h.Home, "values.yaml")
+	return h.Upgrade(ctx, Namespace, Name, filepath.Join(repository, "charts", "rouse"), values)
+}
+
+// Upgrade installs or upgrades a release and waits until it is ready.
+func (h Helm) Upgrade(ctx context.Context, namespace, name, chart, values string) error {
+	file := filepath.Join(h.Home, "values-"+name+".yaml")
 	if err := state.Write(file, values); err != nil {
 		return err
 	}
@@ -121,7 +130,7 @@ func (h Helm) Install(ctx context.Context, repository, values string) error {
 			"HELM_CONFIG_HOME=" + filepath.Join(h.Home, "config"), "HELM_DATA_HOME=" + filepath.Join(h.Home, "data"),
 		},
 		Args: []string{
-			"upgrade", "--install", Name, filepath.Join(repository, "charts", "rouse"), "--namespace", Namespace, "--create-namespace",
+			"upgrade", "--install", name, chart, "--namespace", namespace, "--create-namespace",
 			"--values", file, "--wait", "--timeout", installLimit.String(),
 		},
 	}

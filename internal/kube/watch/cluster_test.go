@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 
+	"github.com/rouse-run/rouse/internal/activation"
 	"github.com/rouse-run/rouse/internal/routing"
 	"github.com/rouse-run/rouse/internal/testing/envtest"
 )
@@ -37,9 +38,15 @@ func TestWatchesWorkOnARealCache(t *testing.T) {
 	endpoints := collect(t, func(ctx context.Context, apply func([]routing.Endpoint)) error {
 		return NewEndpoints(objects).Watch(ctx, name, 80, apply)
 	})
+	listings := collect(t, NewListings(objects).Watch)
+	isListed := collect(t, func(ctx context.Context, apply func(bool)) error {
+		return NewListings(objects).WatchFunction(ctx, name, apply)
+	})
 	running.Go(func() { _ = objects.Start(ctx) })
 	require.Empty(t, next(t, routes))
 	require.Empty(t, next(t, endpoints))
+	require.Empty(t, next(t, listings))
+	require.False(t, next(t, isListed))
 
 	sub := subscription("orders", "http://price."+namespace+".svc.cluster.local", 0)
 	sub.Namespace = namespace
@@ -55,6 +62,15 @@ func TestWatchesWorkOnARealCache(t *testing.T) {
 	pods.Endpoints[0].Conditions.Ready = new(true)
 	require.NoError(t, env.Client.Update(t.Context(), &pods))
 	require.Equal(t, []routing.Endpoint{{Address: "10.0.0.1:8080", Ready: true}}, next(t, endpoints))
+
+	activators := in(namespace, listed("price", 0, activation.FirstPort, "10.0.1.1"))
+	require.NoError(t, env.Client.Create(t.Context(), activators))
+	require.Equal(t, []activation.Listing{listing(namespace, "price", activation.FirstPort, "10.0.1.1")}, next(t, listings))
+	require.True(t, next(t, isListed))
+	require.NoError(t, env.Client.Delete(t.Context(), activators))
+	require.Empty(t, next(t, listings))
+	require.False(t, next(t, isListed))
+	require.Empty(t, endpoints, "activators are no pods")
 
 	require.NoError(t, env.Client.Delete(t.Context(), sub))
 	require.Empty(t, next(t, routes))

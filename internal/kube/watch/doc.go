@@ -1,9 +1,13 @@
-// Package watch reports to the data plane what Kubernetes knows: which Subscriptions there are, and where their
-// Services can be reached.
+// Package watch reports to the data plane what Kubernetes knows: which Subscriptions there are, where their
+// Services can be reached, and where the activators of Functions are listed.
 //
 // Everything is read from an informer cache that the process runs anyway; nothing is polled. Guarantees:
 //   - apply gets the full picture, first after the cache is in step and then after each change that
 //     matters, one call at a time. Changes that come together are reported together.
 //   - The Subscriptions that are deleted or lead nowhere are left out.
-//   - Endpoints hold addresses that are not ready too, with the port that the Service maps to.
+//   - Endpoints hold addresses that are not ready too, with the port that the Service maps to. Activators are not among
+//     them.
+//   - Of the Functions whose slices claim the same port for their activators, Listings name the one that has it already, or
+//     else the one whose slice is the oldest, so that a slice that a tenant writes takes no port of another's. Reads of all
+//     of them are at least 100 ms apart.
 package watch

@@ -13,12 +13,13 @@ import (
 	"k8s.io/utils/ptr"
 
 	serverlessv1alpha2 "github.com/rouse-run/rouse/api/serverless/v1alpha2"
+	"github.com/rouse-run/rouse/internal/activation"
 	"github.com/rouse-run/rouse/internal/routing"
 )
 
 // endpointsOf finds where a port of a Service is served. Slices name ports as the Service does; the number
-// in them is the pods' own. A Service of two IP families is reached by its first. One that is another name for
-// a host, which anybody may write, is served nowhere.
+// in them is the pods' own. Slices of activators are left out. A Service of two IP families is reached by its first.
+// One that is another name for a host, which anybody may write, is served nowhere.
 func endpointsOf(service *corev1.Service, items []discoveryv1.EndpointSlice, port int32) []routing.Endpoint {
 	portName, found := portName(service, port)
 	if !found || service.Spec.Type == corev1.ServiceTypeExternalName {
@@ -29,7 +30,7 @@ func endpointsOf(service *corev1.Service, items []discoveryv1.EndpointSlice, por
 	for i := range items {
 		slice := &items[i]
 		number, served := portNumber(slice, portName)
-		if !served || !slice.DeletionTimestamp.IsZero() || !ofFamily(service, slice) {
+		if !served || !listsPods(slice) || !ofFamily(service, slice) {
 			continue
 		}
 		for _, endpoint := range slice.Endpoints {
@@ -72,6 +73,11 @@ func portNumber(slice *discoveryv1.EndpointSlice, name string) (int32, bool) {
 		}
 	}
 	return 0, false
+}
+
+// listsPods is false for a slice of activators, and for one that is being deleted.
+func listsPods(slice *discoveryv1.EndpointSlice) bool {
+	return !activation.IsOurs(slice) && slice.DeletionTimestamp.IsZero()
 }
 
 func ofFamily(service *corev1.Service, slice *discoveryv1.EndpointSlice) bool {

@@ -8,6 +8,7 @@ import (
 	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/rouse-run/rouse/internal/activation"
 	"github.com/rouse-run/rouse/internal/routing"
 )
 
@@ -78,6 +79,10 @@ func TestEndpointsAreMappedFromSlices(t *testing.T) {
 		"another name for a host": {
 			service: service(func(s *corev1.Service) { s.Spec.Type = corev1.ServiceTypeExternalName }),
 			slices:  []discoveryv1.EndpointSlice{slice(pod("10.0.0.1", yes, no))},
+		},
+		"activators are no pods": {
+			slices: []discoveryv1.EndpointSlice{*listed("price", 0, activation.FirstPort, "10.0.1.1"), slice(pod("10.0.0.1", yes, no))},
+			want:   []routing.Endpoint{ready},
 		},
 		"no pods": {slices: []discoveryv1.EndpointSlice{slice()}, want: []routing.Endpoint{}},
 		"the Service of another owner": {

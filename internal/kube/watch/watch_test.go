@@ -198,7 +198,7 @@ func TestAWatchThatEndsIsForgotten(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	err := endpoints.Watch(ctx, types.NamespacedName{Namespace: "shop", Name: "price"}, 80, func([]routing.Endpoint) { cancel() })
 	require.NoError(t, err)
-	require.Empty(t, endpoints.watchers)
+	require.Empty(t, endpoints.watches.signals)
 }
 
 func TestSpecsAreThoseOfAllSubscriptions(t *testing.T) {

@@ -62,20 +62,29 @@ func guard(bare assets) (assets, error) {
 	return guarded, nil
 }
 
-// crdPaths are where the CRDs are: those of the chart, and that of KEDA's
-// ScaledObject in the KEDA module.
-func crdPaths(keda bool) ([]string, error) {
+// crdPaths are where the CRDs are: those of the chart, and those of others in
+// their modules.
+func crdPaths(o options) ([]string, error) {
 	rouse, err := moduleDir("github.com/rouse-run/rouse")
 	if err != nil {
 		return nil, err
 	}
 	paths := []string{filepath.Join(rouse, "charts", "rouse", "files", "crds")}
-	if keda {
+	if o.keda {
 		module, err := moduleDir("github.com/kedacore/keda/v2")
 		if err != nil {
 			return nil, err
 		}
 		paths = append(paths, filepath.Join(module, "config", "crd", "bases", "keda.sh_scaledobjects.yaml"))
+	}
+	if o.gatewayAPI {
+		module, err := moduleDir("sigs.k8s.io/gateway-api")
+		if err != nil {
+			return nil, err
+		}
+		for _, kind := range []string{"gateways", "httproutes", "referencegrants"} {
+			paths = append(paths, filepath.Join(module, "config", "crd", "standard", "gateway.networking.k8s.io_"+kind+".yaml"))
+		}
 	}
 	return paths, nil
 }

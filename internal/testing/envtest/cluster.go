@@ -16,8 +16,11 @@ import (
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	ctrlenvtest "sigs.k8s.io/controller-runtime/pkg/envtest"
+	gatewayapi "sigs.k8s.io/gateway-api/apis/v1"
 
 	eventingv1alpha2 "github.com/rouse-run/rouse/api/eventing/v1alpha2"
+	gatewayv2 "github.com/rouse-run/rouse/api/gateway/v2"
+	gatewayv2alpha1 "github.com/rouse-run/rouse/api/gateway/v2alpha1"
 	serverlessv1alpha2 "github.com/rouse-run/rouse/api/serverless/v1alpha2"
 )
 
@@ -88,7 +91,7 @@ func (c *Cluster) run() (*Environment, error) {
 	if err != nil {
 		return nil, err
 	}
-	crds, err := crdPaths(c.options.keda)
+	crds, err := crdPaths(c.options)
 	if err != nil {
 		return nil, err
 	}
@@ -132,6 +135,9 @@ func newScheme(more []func(*runtime.Scheme) error) (*runtime.Scheme, error) {
 		apiextensionsv1.AddToScheme,
 		serverlessv1alpha2.AddToScheme,
 		eventingv1alpha2.AddToScheme,
+		gatewayv2.AddToScheme,
+		gatewayv2alpha1.AddToScheme,
+		gatewayapi.Install,
 	}, more...)
 	for _, add := range adds {
 		if err := add(scheme); err != nil {

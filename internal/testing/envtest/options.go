@@ -9,12 +9,18 @@ type Option func(*options)
 
 type options struct {
 	keda        bool
+	gatewayAPI  bool
 	addToScheme []func(*runtime.Scheme) error
 }
 
 // WithKEDA also installs the CRD of KEDA's ScaledObject.
 func WithKEDA() Option {
 	return func(o *options) { o.keda = true }
+}
+
+// WithGatewayAPI also installs the CRDs of Gateway API's Gateways, HTTPRoutes and ReferenceGrants.
+func WithGatewayAPI() Option {
+	return func(o *options) { o.gatewayAPI = true }
 }
 
 // WithScheme teaches the client more types. It knows those of Kubernetes, of

@@ -52,7 +52,7 @@ func (o *ScaledObject) PollOnce(ctx context.Context) {
 	case <-ctx.Done():
 		return
 	}
-	active, value, err := o.observe(ctx)
+	active, metrics, err := o.observe(ctx)
 	if ctx.Err() != nil {
 		return
 	}
@@ -63,15 +63,15 @@ func (o *ScaledObject) PollOnce(ctx context.Context) {
 			o.errs = append(o.errs, err)
 			return
 		}
-		o.values = append(o.values, value)
+		o.values = append(o.values, metrics[0].Value)
 	})
 }
 
 // observe asks for the specs, and per metric for its value and the activity.
-func (o *ScaledObject) observe(ctx context.Context) (active bool, value float64, err error) {
+func (o *ScaledObject) observe(ctx context.Context) (active bool, metrics []kedarules.Metric, err error) {
 	specs, err := o.getSpecs(ctx)
 	if err != nil {
-		return false, 0, err
+		return false, nil, err
 	}
 	for _, spec := range specs {
 		metricActive, metricValue, metricErr := o.getMetric(ctx, spec.GetMetricName())
@@ -83,9 +83,10 @@ func (o *ScaledObject) observe(ctx context.Context) (active bool, value float64,
 			err = errors.Join(err, metricErr)
 			continue
 		}
-		active, value = active || metricActive, metricValue
+		active = active || metricActive
+		metrics = append(metrics, kedarules.Metric{Value: metricValue, Target: o.targetOf(spec.GetMetricName())})
 	}
-	return active, value, err
+	return active, metrics, err
 }
 
 func (o *ScaledObject) getSpecs(ctx context.Context) ([]*pb.MetricSpec, error) {
@@ -139,7 +140,7 @@ func (o *ScaledObject) hpaLoop(ctx context.Context) {
 		if o.Replicas() == 0 {
 			continue
 		}
-		_, value, err := o.observe(ctx)
+		_, metrics, err := o.observe(ctx)
 		if err != nil {
 			continue
 		}
@@ -147,7 +148,7 @@ func (o *ScaledObject) hpaLoop(ctx context.Context) {
 		if replicas == 0 {
 			continue
 		}
-		desired := kedarules.DesiredReplicas(replicas, value, o.Target())
+		desired := kedarules.DesiredByMost(replicas, metrics)
 		stable := recommendations.Stabilize(replicas, desired, o.clock.Now(), kedarules.DefaultScaleDownStabilization)
 		o.scaleTo(o.bounds().Clamp(min(stable, kedarules.ScaleUpLimit(replicas))), HPA)
 	}

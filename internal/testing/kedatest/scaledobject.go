@@ -78,7 +78,7 @@ type ScaledObject struct {
 	backoffs    []time.Duration  // waits between streams
 	polls       int              // polls that ended
 	errs        []error          // errors of polls
-	values      []float64        // values that polls saw
+	values      []float64        // values that polls saw of the first metric
 }
 
 // New makes a ScaledObject that calls over conn.
@@ -143,21 +143,37 @@ func (o *ScaledObject) Streams() (opened int, waits []time.Duration) {
 	return o.streams, slices.Clone(o.backoffs)
 }
 
-// Polls is how many polls ended, the values they saw and the errors they met.
+// Polls is how many polls ended, the values they saw of the first metric and the errors they met.
 func (o *ScaledObject) Polls() (ended int, values []float64, errs []error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return o.polls, slices.Clone(o.values), slices.Clone(o.errs)
 }
 
-// Target is the backlog per replica that the HPA works with; 0 before it has one.
+// Target is what the HPA wants each replica to carry of the first metric; 0 before it has one.
 func (o *ScaledObject) Target() float64 {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if len(o.specs) == 0 {
 		return 0
 	}
-	return kedarules.Number(o.specs[0].GetTargetSizeFloat(), o.specs[0].GetTargetSize())
+	return number(o.specs[0])
+}
+
+// targetOf is that of any metric; 0 when the HPA does not know it.
+func (o *ScaledObject) targetOf(metric string) float64 {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for _, spec := range o.specs {
+		if spec.GetMetricName() == metric {
+			return number(spec)
+		}
+	}
+	return 0
+}
+
+func number(spec *pb.MetricSpec) float64 {
+	return kedarules.Number(spec.GetTargetSizeFloat(), spec.GetTargetSize())
 }
 
 // Await waits until the condition holds. It is checked after each change.

@@ -1,0 +1,86 @@
+{{/* The gateway's Service as namespace/name, empty when plain HTTP wakes nobody. */}}
+{{- define "rouse.gatewayService" -}}
+{{- if (.Values.gateway | default dict).enabled -}}
+{{ .Release.Namespace }}/{{ include "rouse.fullname" . }}-gateway
+{{- end -}}
+{{- end -}}
+
+{{/* Where requests to the hosts of APIRules come in, and by which certificates. The first of these is for clients that ask for no
+other, so their folders are in order. A Secret that is not there yet keeps no pod from starting. */}}
+{{- define "rouse.entranceArgs" -}}
+{{- if eq (include "rouse.servesAPIRules" .) "true" -}}
+{{ include "rouse.apiRulesArgs" . }}
+- --http-address=:8080
+{{- with .Values.apiRules }}
+{{- if .tls.secretNames }}
+- --tls-address=:8443
+- --tls-dir=/etc/rouse/tls
+{{- end }}
+{{- if .authorizers }}
+- --authorizers-file=/etc/rouse/authorizers/authorizers.json
+{{- end }}
+{{- with .trustedProxies }}
+- --trusted-proxies={{ join "," . }}
+{{- end }}
+{{- end }}
+{{- end -}}
+{{- end -}}
+
+{{- define "rouse.entrancePorts" -}}
+{{- if eq (include "rouse.servesAPIRules" .) "true" -}}
+- name: http
+  containerPort: 8080
+{{- if .Values.apiRules.tls.secretNames }}
+- name: https
+  containerPort: 8443
+{{- end }}
+{{- end -}}
+{{- end -}}
+
+{{- define "rouse.entranceMounts" -}}
+{{- if eq (include "rouse.servesAPIRules" .) "true" -}}
+{{- if .Values.apiRules.tls.secretNames -}}
+- name: tls
+  mountPath: /etc/rouse/tls
+  readOnly: true
+{{ end -}}
+{{- if .Values.apiRules.authorizers -}}
+- name: authorizers
+  mountPath: /etc/rouse/authorizers
+  readOnly: true
+{{- end -}}
+{{- end -}}
+{{- end -}}
+
+{{- define "rouse.entranceVolumes" -}}
+{{- if eq (include "rouse.servesAPIRules" .) "true" -}}
+{{- with .Values.apiRules.tls.secretNames -}}
+- name: tls
+  projected:
+    defaultMode: 0440
+    sources:
+      {{- range $i, $name := . }}
+      - secret:
+          name: {{ $name }}
+          optional: true
+          items:
+            - {key: tls.crt, path: {{ printf "%03d-%s/tls.crt" $i $name }}}
+            - {key: tls.key, path: {{ printf "%03d-%s/tls.key" $i $name }}}
+      {{- end }}
+{{ end -}}
+{{- if .Values.apiRules.authorizers -}}
+- name: authorizers
+  configMap:
+    name: {{ include "rouse.fullname" . }}-gateway-authorizers
+{{- end -}}
+{{- end -}}
+{{- end -}}
+
+{{/* Authorizers are read when a gateway starts: a change of them restarts the pods. */}}
+{{- define "rouse.authorizersChecksum" -}}
+{{- if eq (include "rouse.servesAPIRules" .) "true" -}}
+{{- with .Values.apiRules.authorizers -}}
+checksum/authorizers: {{ toJson . | sha256sum }}
+{{- end -}}
+{{- end -}}
+{{- end -}}

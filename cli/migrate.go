@@ -1,0 +1,14 @@
+package cli
+
+import (
+	"github.com/spf13/cobra"
+
+	"github.com/rouse-run/rouse/cli/migrate"
+)
+
+// newMigrate is the command that writes manifests of old versions anew.
+func newMigrate() *cobra.Command {
+	cmd := migrate.NewCommand()
+	cmd.GroupID = groupWork
+	return cmd
+}

@@ -1,0 +1,158 @@
+package target
+
+import (
+	"context"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+
+	v2 "github.com/rouse-run/rouse/api/gateway/v2"
+	"github.com/rouse-run/rouse/internal/apirule"
+)
+
+func apiRulesResource() schema.GroupVersionResource { return v2.GroupVersion.WithResource("apirules") }
+
+func gatewaysResource() schema.GroupVersionResource {
+	return schema.GroupVersionResource{Group: "gateway.networking.k8s.io", Version: "v1", Resource: "gateways"}
+}
+
+// maxGateways bounds how many Gateways are asked for.
+const maxGateways = 20
+
+// front is a gateway, as far as the URLs at it need it.
+type front struct {
+	apirule.Gateway
+
+	tls bool
+}
+
+// Exposed implements Inventory. What cannot be listed, or is not there, exposes nothing.
+func (c *cluster) Exposed(ctx context.Context, namespace string) map[types.NamespacedName][]string {
+	apiRules := c.readyAPIRules(ctx, namespace)
+	if len(apiRules) == 0 {
+		return nil
+	}
+	fronts := c.ownFronts(ctx)
+	for i := range apiRules {
+		name := gatewayOf(&apiRules[i])
+		if _, known := fronts[name]; !known && len(fronts) < maxGateways {
+			fronts[name] = c.front(ctx, name)
+		}
+	}
+	return exposedBy(apiRules, fronts)
+}
+
+// readyAPIRules are those that may expose Functions of a namespace: those of all, where the user may list them.
+func (c *cluster) readyAPIRules(ctx context.Context, namespace string) []v2.APIRule {
+	resource := c.objects.Resource(apiRulesResource())
+	list, err := resource.List(ctx, metav1.ListOptions{})
+	if err != nil && namespace != "" {
+		list, err = resource.Namespace(namespace).List(ctx, metav1.ListOptions{})
+	}
+	if err != nil {
+		return nil
+	}
+	var ready []v2.APIRule
+	for _, item := range list.Items {
+		apiRule, err := into[v2.APIRule](item.Object)
+		if err == nil && apiRule.Status.State == v2.StateReady {
+			ready = append(ready, apiRule)
+		}
+	}
+	return ready
+}
+
+// ownFronts are the gateways that Rouse itself is, as the pods' arguments name them.
+func (c *cluster) ownFronts(ctx context.Context) map[types.NamespacedName]front {
+	fronts := map[types.NamespacedName]front{}
+	pods, err := c.pods(ctx, c.options.RouseNamespace, gatewayPods)
+	if err != nil {
+		return fronts
+	}
+	for i := range pods {
+		for j := range pods[i].Spec.Containers {
+			addFronts(fronts, &pods[i].Spec.Containers[j])
+		}
+	}
+	return fronts
+}
+
+func addFronts(fronts map[types.NamespacedName]front, gateway *corev1.Container) {
+	arguments := slices.Concat(gateway.Command, gateway.Args)
+	tls := slices.ContainsFunc(arguments, func(a string) bool { return strings.HasPrefix(a, "--tls-address=") && a != "--tls-address=" })
+	for _, argument := range arguments {
+		if text, found := strings.CutPrefix(argument, "--gateway-domain="); found {
+			name, domain, _ := strings.Cut(text, "=")
+			fronts[nameOf(name)] = front{apirule.Gateway{Hosts: []string{"*." + domain}}, tls}
+		}
+	}
+}
+
+// front is a Gateway of Gateway API. One that cannot be seen has no hosts, and is taken to speak TLS, as gateways do.
+func (c *cluster) front(ctx context.Context, name types.NamespacedName) front {
+	found, err := c.objects.Resource(gatewaysResource()).Namespace(name.Namespace).Get(ctx, name.Name, metav1.GetOptions{})
+	if err != nil {
+		return front{tls: true}
+	}
+	listeners, _, _ := unstructured.NestedSlice(found.Object, "spec", "listeners")
+	var seen front
+	for _, each := range listeners {
+		listener, _ := each.(map[string]any)
+		host, _, _ := unstructured.NestedString(listener, "hostname")
+		protocol, _, _ := unstructured.NestedString(listener, "protocol")
+		if protocol == "HTTP" || protocol == "HTTPS" {
+			seen.Hosts = append(seen.Hosts, host)
+			seen.tls = seen.tls || protocol == "HTTPS"
+		}
+	}
+	return seen
+}
+
+func gatewayOf(apiRule *v2.APIRule) types.NamespacedName {
+	if apiRule.Spec.Gateway == nil {
+		return types.NamespacedName{}
+	}
+	return nameOf(*apiRule.Spec.Gateway)
+}
+
+func nameOf(text string) types.NamespacedName {
+	namespace, name, _ := strings.Cut(text, "/")
+	return types.NamespacedName{Namespace: namespace, Name: name}
+}
+
+// exposedBy lists the URLs that lead to each Service, each once, in the order of the rules.
+func exposedBy(apiRules []v2.APIRule, fronts map[types.NamespacedName]front) map[types.NamespacedName][]string {
+	exposed := map[types.NamespacedName][]string{}
+	for i := range apiRules {
+		apiRule := &apiRules[i]
+		if len(apiRule.Spec.Hosts) == 0 {
+			continue
+		}
+		at := fronts[gatewayOf(apiRule)]
+		host, ok := apirule.FullHost(apiRule.Spec.Hosts[0], &at.Gateway)
+		if !ok {
+			continue // a short host whose domain is not known
+		}
+		scheme := "http://"
+		if at.tls {
+			scheme = "https://"
+		}
+		for j := range apiRule.Spec.Rules {
+			target, named := apirule.TargetOf(apiRule, &apiRule.Spec.Rules[j])
+			path := apiRule.Spec.Rules[j].Path
+			if path == "/*" {
+				path = "/"
+			}
+			url := scheme + host + path
+			if named && !slices.Contains(exposed[target.Service], url) {
+				exposed[target.Service] = append(exposed[target.Service], url)
+			}
+		}
+	}
+	return exposed
+}

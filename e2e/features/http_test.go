@@ -1,0 +1,260 @@
+//go:build e2e
+
+package features
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/rouse-run/rouse/e2e/framework"
+)
+
+// echoes answer with the body that they get, or hello.
+var echoes = map[string]string{
+	"nodejs22": `
+module.exports.main = async function (event) {
+  await new Promise(resolve => setTimeout(resolve, 20))
+  return typeof event.data === 'string' && event.data ? event.data : 'hello'
+}
+`,
+	"python312": `
+def main(event, context):
+    data = event['extensions']['request'].body.read()
+    if isinstance(data, bytes):
+        data = data.decode()
+    return data or 'hello'
+`,
+}
+
+// httpSleepers applies Functions that no Subscription leads to, and waits until they sleep.
+func httpSleepers(t *testing.T, cluster *framework.Cluster, namespace string, functions ...framework.Function) {
+	t.Helper()
+	for i := range functions {
+		functions[i].Asleep = true
+		if functions[i].Annotations == nil {
+			functions[i].Annotations = framework.Fast()
+		}
+		require.NoError(t, cluster.ApplyYAML(t.Context(), namespace, functions[i].YAML()))
+	}
+	for i := range functions {
+		name := functions[i].Name
+		require.NoError(t, cluster.AwaitCondition(t.Context(), namespace, framework.FunctionGVK, name, "Running", "True", 3*time.Minute))
+	}
+	for i := range functions {
+		require.NoError(t, cluster.AwaitReplicas(t.Context(), namespace, functions[i].Name, 0, asleep))
+	}
+	for i := range functions { // one that ends still answers
+		require.NoError(t, cluster.AwaitNoPods(t.Context(), namespace, functions[i].Name, asleep))
+	}
+}
+
+func startCaller(t *testing.T, cluster *framework.Cluster, namespace string) *framework.Caller {
+	t.Helper()
+	caller, err := cluster.StartCaller(t.Context(), namespace)
+	require.NoError(t, err)
+	return caller
+}
+
+func clusterIP(t *testing.T, cluster *framework.Cluster, namespace, name string) string {
+	t.Helper()
+	var service corev1.Service
+	require.NoError(t, cluster.Get(t.Context(), client.ObjectKey{Namespace: namespace, Name: name}, &service))
+	return service.Spec.ClusterIP
+}
+
+func TestASleepingFunctionAnswersEveryHTTPClientOfTheCluster(t *testing.T) {
+	t.Parallel()
+	cluster, namespace := connect(t)
+	caller := startCaller(t, cluster, namespace)
+	var functions []framework.Function
+	for runtime, source := range echoes {
+		for _, by := range []string{"name", "short", "ip", "body"} {
+			functions = append(functions, framework.Function{Name: by + "-" + runtime, Runtime: runtime, Source: source})
+		}
+	}
+	httpSleepers(t, cluster, namespace, functions...)
+	var calls []framework.Call
+	for runtime := range echoes {
+		calls = append(calls,
+			framework.Call{URL: fmt.Sprintf("http://name-%s.%s.svc.cluster.local/", runtime, namespace)},
+			framework.Call{URL: fmt.Sprintf("http://short-%s/some/path?x=1", runtime)},
+			framework.Call{URL: fmt.Sprintf("http://%s/", clusterIP(t, cluster, namespace, "ip-"+runtime))},
+			framework.Call{URL: fmt.Sprintf("http://body-%s/", runtime), Method: "POST", Body: strings.Repeat("order ", 100)})
+	}
+	answers, err := caller.Do(t.Context(), calls...)
+	require.NoError(t, err)
+	for i, answer := range answers {
+		require.Empty(t, answer.Error, "%+v", calls[i])
+		require.Equal(t, 200, answer.Status, "%+v: %s", calls[i], answer.Text)
+		want := calls[i].Body
+		if want == "" {
+			want = "hello"
+		}
+		require.Equal(t, want, answer.Text, "%+v", calls[i])
+		require.Positive(t, answer.Waited, "%+v was not answered by an activator", calls[i])
+		t.Logf("%s answered after %d ms, %d of them waiting for a pod", calls[i].URL, answer.MS, answer.Waited)
+	}
+	for i := range functions {
+		require.NoError(t, cluster.AwaitReplicas(t.Context(), namespace, functions[i].Name, 0, asleep), "it sleeps again")
+	}
+}
+
+func TestTwoHundredCallersAtOnceAreAllAnsweredFromZero(t *testing.T) {
+	const callers = 200
+	t.Parallel()
+	cluster, namespace := connect(t)
+	caller := startCaller(t, cluster, namespace)
+	httpSleepers(t, cluster, namespace, framework.Function{Name: "crowd", Runtime: "nodejs22", Source: echoes["nodejs22"], Max: 2})
+	calls := make([]framework.Call, callers)
+	for i := range calls {
+		calls[i] = framework.Call{URL: "http://crowd/", Method: "POST", Body: fmt.Sprint("caller ", i)}
+	}
+	answers, err := caller.Do(t.Context(), calls...)
+	require.NoError(t, err)
+	for i, answer := range answers {
+		require.Equal(t, framework.Called{Status: 200, Text: calls[i].Body, Waited: answer.Waited, MS: answer.MS}, answer)
+	}
+}
+
+func TestAnActivatorThatStopsWhileCallersWaitCostsNobodyAnAnswer(t *testing.T) {
+	t.Parallel()
+	cluster, namespace := connect(t)
+	caller := startCaller(t, cluster, namespace)
+	slow := `require('child_process').execSync('sleep 6')` + echoes["nodejs22"] // so that callers wait
+	httpSleepers(t, cluster, namespace, framework.Function{Name: "slow", Runtime: "nodejs22", Source: slow})
+	calls := make([]framework.Call, 20)
+	for i := range calls {
+		calls[i] = framework.Call{URL: "http://slow/", Method: "POST", Body: fmt.Sprint("caller ", i)}
+	}
+	stopped := make(chan error, 1)
+	go func() {
+		time.Sleep(time.Second) // they wait by then; later is no error
+		stopped <- stopOneGateway(t.Context(), cluster)
+	}()
+	answers, err := caller.Do(t.Context(), calls...)
+	require.NoError(t, err)
+	require.NoError(t, <-stopped)
+	for i, answer := range answers {
+		require.Equal(t, framework.Called{Status: 200, Text: calls[i].Body, Waited: answer.Waited, MS: answer.MS}, answer)
+	}
+}
+
+func stopOneGateway(ctx context.Context, cluster *framework.Cluster) error {
+	pods, err := cluster.PodsOf(ctx, "gateway")
+	if err != nil {
+		return err
+	}
+	return cluster.Delete(ctx, &pods[0])
+}
+
+func TestEventsAndHTTPWakeOneFunction(t *testing.T) {
+	t.Parallel()
+	cluster, namespace := connect(t)
+	caller := startCaller(t, cluster, namespace)
+	require.NoError(t, cluster.StartLedger(t.Context(), namespace))
+	sleeper(t, cluster, namespace, "both.ways.v1", framework.Function{Name: "both", Max: 1, Source: framework.ReportingHandler("")})
+
+	answers, err := caller.Do(t.Context(), framework.Call{URL: "http://both/"})
+	require.NoError(t, err)
+	require.Equal(t, "ok", answers[0].Text, "%+v", answers[0])
+	require.NoError(t, cluster.AwaitReplicas(t.Context(), namespace, "both", 0, asleep))
+
+	keys := publishMany(t, cluster, "both.ways.v1", "both", 3)
+	_, err = cluster.AwaitLedger(t.Context(), namespace, keys, time.Minute)
+	require.NoError(t, err)
+	require.NoError(t, cluster.AwaitReplicas(t.Context(), namespace, "both", 0, asleep))
+}
+
+// chatty answers what it is told, over a WebSocket.
+const chatty = `package handler
+
+import (
+	"net/http"
+
+	"github.com/coder/websocket"
+)
+
+func Handle(w http.ResponseWriter, r *http.Request) {
+	conn, err := websocket.Accept(w, r, nil)
+	if err != nil {
+		return
+	}
+	defer conn.CloseNow()
+	for {
+		kind, text, err := conn.Read(r.Context())
+		if err != nil {
+			return
+		}
+		if err := conn.Write(r.Context(), kind, append([]byte("you said "), text...)); err != nil {
+			return
+		}
+	}
+}
+`
+
+func TestAWebSocketWakesASleepingFunction(t *testing.T) {
+	t.Parallel()
+	cluster, namespace := connect(t)
+	caller := startCaller(t, cluster, namespace)
+	httpSleepers(t, cluster, namespace, framework.Function{
+		Name: "chatty", Runtime: goRuntime, Source: chatty, Dependencies: "require github.com/coder/websocket v1.8.15\n",
+	})
+	answers, err := caller.Chat(t.Context(), "ws://chatty/", "hello", "goodbye")
+	require.NoError(t, err)
+	require.Equal(t, []string{"you said hello", "you said goodbye"}, answers)
+	require.NoError(t, cluster.AwaitReplicas(t.Context(), namespace, "chatty", 0, asleep), "it sleeps again")
+}
+
+func TestAFunctionThatDoesNotWantToBeWokenByHTTPIsNot(t *testing.T) {
+	t.Parallel()
+	cluster, namespace := connect(t)
+	caller := startCaller(t, cluster, namespace)
+	annotations := framework.Fast()
+	annotations["rouse.run/http-wake"] = "disabled"
+	httpSleepers(t, cluster, namespace, framework.Function{
+		Name: "shut", Runtime: "nodejs22", Source: echoes["nodejs22"], Annotations: annotations,
+	})
+	// A node that does not know yet that the last pod is gone sends a caller nowhere, which no answer tells him.
+	answers, err := caller.Do(t.Context(), framework.Call{URL: "http://shut/", Timeout: 5000})
+	require.NoError(t, err)
+	require.NotEmpty(t, answers[0].Error, "nobody listens: %+v", answers[0])
+}
+
+func TestAFunctionThatDoesNotStartTellsItsCallerAtOnce(t *testing.T) {
+	t.Parallel()
+	cluster, namespace := connect(t)
+	caller := startCaller(t, cluster, namespace)
+	function := framework.Function{Name: "broken", Runtime: "nodejs22", Source: "throw new Error('no')", Asleep: true, Annotations: framework.Fast()}
+	require.NoError(t, cluster.ApplyYAML(t.Context(), namespace, function.YAML()))
+	require.NoError(t, cluster.AwaitCondition(t.Context(), namespace, framework.FunctionGVK, "broken", "Running", "False", 2*time.Minute))
+	var answer framework.Called
+	require.NoError(t, framework.Await(t.Context(), 30*time.Second, "nodes to know the new Service", func(ctx context.Context) (bool, error) {
+		answers, err := caller.Do(ctx, framework.Call{URL: "http://broken/"})
+		if err != nil {
+			return false, err
+		}
+		answer = answers[0]
+		return answer.Error == "", nil
+	}))
+	require.Equal(t, 503, answer.Status, "%+v", answer)
+	require.Contains(t, answer.Text, "does not run: HandlerFailed; its status says why")
+}
+
+// It runs alone: a client that is kept from its processor uses a connection that the ended pod has closed already, which no server can
+// prevent, and a POST is not repeated then.
+func TestASteadyLoadLosesNothingWhileItsFunctionSleepsAndWakes(t *testing.T) {
+	const rounds = 3 // as many as fit; make soak-http does a hundred
+	cluster, namespace := connect(t)
+	report, err := framework.SleepAndWake(t.Context(), cluster, namespace, rounds, t.Logf)
+	require.NoError(t, err)
+	require.Zero(t, report.Failed, "%v", report.Failures)
+	require.Zero(t, report.Doubles)
+	require.Equal(t, rounds, report.Rounds)
+}

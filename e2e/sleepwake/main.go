@@ -1,0 +1,50 @@
+// Command sleepwake puts a Function to sleep and wakes it, again and again, under a load over new and kept connections, and fails when
+// a request gets no answer or is handled twice.
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/rouse-run/rouse/e2e/framework"
+)
+
+func main() { framework.Main("sleepwake", run) }
+
+func run(ctx context.Context) error {
+	rounds := flag.Int("rounds", 100, "how often the Function sleeps and wakes")
+	flag.Parse()
+	cluster, err := framework.Connect()
+	if err != nil {
+		return err
+	}
+	namespace, err := cluster.CreateNamespace(ctx, "sleepwake")
+	if err != nil {
+		return err
+	}
+	defer func() {
+		cleanup, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*time.Minute)
+		defer cancel()
+		if err := cluster.DeleteNamespace(cleanup, namespace); err != nil {
+			fmt.Fprintln(os.Stderr, "clean up:", err)
+		}
+	}()
+	report, err := framework.SleepAndWake(ctx, cluster, namespace, *rounds, func(format string, values ...any) {
+		fmt.Printf(format+"\n", values...)
+	})
+	if err != nil {
+		return err
+	}
+	for _, failure := range report.Failures {
+		fmt.Println("failed:", failure)
+	}
+	fmt.Printf("sleepwake rounds=%d requests=%d waited=%d errors=%d doubles=%d\n",
+		report.Rounds, report.Asked, report.Waited, report.Failed, report.Doubles)
+	if report.Failed+report.Doubles > 0 {
+		return fmt.Errorf("%d requests failed and %d were handled twice", report.Failed, report.Doubles)
+	}
+	return nil
+}

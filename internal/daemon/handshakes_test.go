@@ -1,0 +1,230 @@
+package daemon
+
+import (
+	"bufio"
+	"context"
+	"crypto/tls"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/go-logr/logr"
+	"github.com/stretchr/testify/require"
+
+	"github.com/rouse-run/rouse/internal/testing/tlstest"
+)
+
+// secured is a server with TLS that tells by which protocol it was asked.
+type secured struct {
+	t       *testing.T
+	address string
+	client  *tls.Config
+	stop    context.CancelFunc
+	served  chan error
+}
+
+func serveTLS(t *testing.T, handler http.HandlerFunc, change ...func(*Server)) *secured {
+	t.Helper()
+	pair := tlstest.Make(t, time.Time{}, "shop.example.com")
+	config := pair.Server(t)
+	listener := listen(t)
+	ctx, stop := context.WithCancel(context.WithoutCancel(t.Context()))
+	s := &secured{
+		t: t, address: listener.Addr().String(), stop: stop, served: make(chan error, 1),
+		client: &tls.Config{RootCAs: tlstest.Roots(t, pair), ServerName: "shop.example.com", MinVersion: tls.VersionTLS12},
+	}
+	server := Server{
+		Name: "test", Listener: listener, Handler: handler, DrainTimeout: time.Minute,
+		TLS: func(net.Conn) *tls.Config { return config },
+	}
+	for _, c := range change {
+		c(&server)
+	}
+	go func() { s.served <- Serve(ctx, server, logr.Discard()) }()
+	t.Cleanup(stop)
+	return s
+}
+
+// dial speaks one of the protocols.
+func (s *secured) dial(protocols ...string) *tls.Conn {
+	s.t.Helper()
+	config := s.client.Clone()
+	config.NextProtos = protocols
+	conn, err := (&tls.Dialer{Config: config}).DialContext(s.t.Context(), "tcp", s.address)
+	require.NoError(s.t, err)
+	s.t.Cleanup(func() { _ = conn.Close() })
+	secure, ok := conn.(*tls.Conn)
+	require.True(s.t, ok)
+	return secure
+}
+
+func (s *secured) transport(http2 bool) *http.Transport {
+	transport := &http.Transport{TLSClientConfig: s.client.Clone(), ForceAttemptHTTP2: http2}
+	s.t.Cleanup(transport.CloseIdleConnections)
+	return transport
+}
+
+// text is the answer.
+func (s *secured) text(transport *http.Transport) string {
+	s.t.Helper()
+	request, err := http.NewRequestWithContext(s.t.Context(), http.MethodGet, "https://"+s.address, http.NoBody)
+	require.NoError(s.t, err)
+	answer, err := transport.RoundTrip(request)
+	require.NoError(s.t, err)
+	defer func() { require.NoError(s.t, answer.Body.Close()) }()
+	text, err := io.ReadAll(answer.Body)
+	require.NoError(s.t, err)
+	return string(text)
+}
+
+func protocol(w http.ResponseWriter, r *http.Request) {
+	scheme := "http"
+	if r.TLS != nil {
+		scheme = "https"
+	}
+	_, _ = io.WriteString(w, scheme+" "+r.Proto)
+}
+
+func TestServeSpeaksHTTP1AndHTTP2OverTLS(t *testing.T) {
+	t.Parallel()
+	s := serveTLS(t, protocol)
+	for http2, want := range map[bool]string{false: "https HTTP/1.1", true: "https HTTP/2.0"} {
+		require.Equal(t, want, s.text(s.transport(http2)))
+	}
+}
+
+func TestServeSecuresOnlyTheConnectionsThatAreToBe(t *testing.T) {
+	t.Parallel()
+	s := serveTLS(t, protocol, func(s *Server) { s.TLS = func(net.Conn) *tls.Config { return nil } })
+	require.Equal(t, "http HTTP/1.1", get(t, s.address))
+}
+
+func TestAClientThatSpeaksHTTPToATLSPortIsTold(t *testing.T) {
+	t.Parallel()
+	require.Equal(t, "This port speaks HTTPS\n", get(t, serveTLS(t, protocol).address))
+}
+
+func TestHeaderLinesInsideTLSAreBounded(t *testing.T) {
+	t.Parallel()
+	s := serveTLS(t, protocol)
+	for lines, want := range map[int]string{126: "HTTP/1.1 200 OK", 127: "HTTP/1.1 431 Request Header Fields Too Large"} {
+		conn := s.dial("http/1.1")
+		_, err := io.WriteString(conn, "GET / HTTP/1.1\r\nHost: h\r\n"+strings.Repeat("a:\r\n", lines)+"\r\n")
+		require.NoError(t, err)
+		status, err := bufio.NewReader(conn).ReadString('\n')
+		require.NoError(t, err)
+		require.Equal(t, want, strings.TrimSpace(status))
+	}
+}
+
+func TestAHeaderOfHTTP2IsBounded(t *testing.T) {
+	t.Parallel()
+	s := serveTLS(t, protocol)
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "https://"+s.address, http.NoBody)
+	require.NoError(t, err)
+	request.Header.Set("Note", strings.Repeat("x", 21<<10))
+	answer, err := s.transport(true).RoundTrip(request)
+	if err == nil { // clients that know the bound do not send it
+		require.NoError(t, answer.Body.Close())
+		require.Equal(t, http.StatusRequestHeaderFieldsTooLarge, answer.StatusCode)
+	}
+}
+
+func TestAFurtherClientEvictsTheConnectionThatWaitedLongestOverTLS(t *testing.T) {
+	t.Parallel()
+	answered := "GET / HTTP/1.1\r\nHost: h\r\n\r\n"
+	for name, tc := range map[string]struct {
+		protocol, sent string
+	}{
+		"for a request":         {"http/1.1", ""},
+		"for another request":   {"http/1.1", answered},
+		"for half a header":     {"http/1.1", "GET / HTTP/1.1\r\nHost"},
+		"for a body":            {"http/1.1", "POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 10\r\n\r\n{"},
+		"for a stream":          {"h2", "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\x00\x00\x00\x04\x00\x00\x00\x00\x00"},
+		"for HTTP/2 to begin":   {"h2", ""},
+		"for half a HTTP/2 one": {"h2", "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\x00\x00\x00\x04\x00\x00\x00\x00\x00\x00\x00"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := serveTLS(t, func(w http.ResponseWriter, r *http.Request) {
+				_, _ = io.Copy(io.Discard, r.Body)
+				protocol(w, r)
+			}, func(s *Server) { s.MaxConnections = 1 })
+			slow := s.dial(tc.protocol)
+			_, err := io.WriteString(slow, tc.sent)
+			require.NoError(t, err)
+			if tc.sent == answered {
+				_, err = slow.Read(make([]byte, 512))
+				require.NoError(t, err)
+			}
+			require.Eventually(t, func() bool { // a client that is being served at this moment is not evicted
+				conn, err := (&tls.Dialer{Config: s.client}).DialContext(t.Context(), "tcp", s.address)
+				if err != nil {
+					return false
+				}
+				_ = conn.Close()
+				return true
+			}, 20*time.Second, 5*time.Millisecond)
+			_, err = io.Copy(io.Discard, slow)
+			if err != nil {
+				require.NotErrorIs(t, err, context.DeadlineExceeded)
+			}
+		})
+	}
+}
+
+func TestAClientOfHTTP2ThatIsBeingAnsweredIsNotEvicted(t *testing.T) {
+	t.Parallel()
+	entered, release := make(chan struct{}), make(chan struct{})
+	s := serveTLS(t, func(w http.ResponseWriter, r *http.Request) {
+		close(entered)
+		<-release
+		protocol(w, r)
+	}, func(s *Server) { s.MaxConnections = 1 })
+	texts := make(chan string, 1)
+	transport := s.transport(true)
+	go func() { texts <- s.text(transport) }()
+	<-entered
+	_, err := (&tls.Dialer{Config: s.client}).DialContext(t.Context(), "tcp", s.address)
+	require.Error(t, err, "there is no place for it")
+	close(release)
+	require.Equal(t, "https HTTP/2.0", <-texts)
+}
+
+func TestServeDrainsHTTP2(t *testing.T) {
+	t.Parallel()
+	entered, release := make(chan struct{}), make(chan struct{})
+	s := serveTLS(t, func(w http.ResponseWriter, r *http.Request) {
+		close(entered)
+		<-release
+		protocol(w, r)
+	})
+	texts := make(chan string, 1)
+	transport := s.transport(true)
+	go func() { texts <- s.text(transport) }()
+	<-entered
+	s.stop()
+	close(release)
+	require.Equal(t, "https HTTP/2.0", <-texts)
+	require.NoError(t, <-s.served)
+}
+
+func TestAHandshakeThatDoesNotEndHoldsUpNoDrain(t *testing.T) {
+	t.Parallel()
+	s := serveTLS(t, protocol)
+	conn, err := new(net.Dialer).DialContext(t.Context(), "tcp", s.address)
+	require.NoError(t, err)
+	_, err = io.WriteString(conn, "\x16\x03\x01")
+	require.NoError(t, err)
+	require.Equal(t, "https HTTP/1.1", s.text(s.transport(false)), "others are served meanwhile")
+	s.stop()
+	require.NoError(t, <-s.served)
+	_, err = io.Copy(io.Discard, conn)
+	if err != nil {
+		require.ErrorContains(t, err, "reset")
+	}
+	require.NoError(t, conn.Close())
+}

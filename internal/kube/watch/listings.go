@@ -1,0 +1,104 @@
+package watch
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	discoveryv1 "k8s.io/api/discovery/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/rouse-run/rouse/internal/activation"
+)
+
+// readPause parts two reads of all listings. A rollout of the gateways changes each of them, and each read looks at all.
+const readPause = 100 * time.Millisecond
+
+// Listings report where the activators of Functions are listed.
+type Listings struct {
+	cache   cache.Cache
+	watches *serviceWatches
+}
+
+// NewListings reads EndpointSlices from c.
+func NewListings(c cache.Cache) *Listings {
+	return &Listings{cache: c, watches: newServiceWatches(c, functionOf, &discoveryv1.EndpointSlice{})}
+}
+
+// Watch calls apply with the listings of all Functions, sorted by Function and those of IPv4 first, until ctx ends. No two
+// Functions have the same port: the one that has had it since the watch began keeps it, or the one whose slice is the oldest.
+func (l *Listings) Watch(ctx context.Context, apply func([]activation.Listing)) error {
+	changed := newSignal()
+	remove, inStep, err := onChange(ctx, l.cache, &discoveryv1.EndpointSlice{}, func(before, after any) {
+		if isOurs(before) || isOurs(after) {
+			changed.raise()
+		}
+	})
+	if err != nil {
+		return err
+	}
+	defer remove()
+	if ok, err := awaitSync(ctx, l.cache, inStep); !ok {
+		return err
+	}
+	var ports holders
+	read := func(ctx context.Context) (listings []activation.Listing, err error) {
+		listings, ports, err = l.read(ctx, ports)
+		return listings, err
+	}
+	return follow(ctx, changed, read, func(listings []activation.Listing) {
+		apply(listings)
+		select {
+		case <-ctx.Done():
+		case <-time.After(readPause):
+		}
+	})
+}
+
+// WatchFunction calls apply with whether an activator of the Function is listed, until ctx ends.
+func (l *Listings) WatchFunction(ctx context.Context, function types.NamespacedName, apply func(listed bool)) error {
+	return followService(ctx, l.watches, function, func(ctx context.Context) (bool, error) { return l.isListed(ctx, function) }, apply)
+}
+
+func (l *Listings) read(ctx context.Context, before holders) ([]activation.Listing, holders, error) {
+	var list discoveryv1.EndpointSliceList
+	ours := client.MatchingLabels{discoveryv1.LabelManagedBy: activation.ManagedBy}
+	if err := l.cache.List(ctx, &list, ours, client.UnsafeDisableDeepCopy); err != nil {
+		return nil, nil, fmt.Errorf("list EndpointSlices of activators: %w", err)
+	}
+	listings, now := listingsOf(list.Items, before)
+	return listings, now, nil
+}
+
+func (l *Listings) isListed(ctx context.Context, function types.NamespacedName) (bool, error) {
+	for _, family := range []discoveryv1.AddressType{discoveryv1.AddressTypeIPv4, discoveryv1.AddressTypeIPv6} {
+		name := types.NamespacedName{Namespace: function.Namespace, Name: activation.SliceName(function.Name, family)}
+		var slice discoveryv1.EndpointSlice
+		err := l.cache.Get(ctx, name, &slice, client.UnsafeDisableDeepCopy)
+		if apierrors.IsNotFound(err) {
+			continue
+		}
+		if err != nil {
+			return false, fmt.Errorf("get EndpointSlice %s: %w", name, err)
+		}
+		if listing, ok := activation.ListingOf(&slice); ok && len(listing.Addresses) > 0 {
+			return true, nil
+		}
+	}
+	return false, nil
+}
+
+// functionOf is the Function whose activators an object lists.
+func functionOf(obj any) types.NamespacedName {
+	slice, ok := obj.(*discoveryv1.EndpointSlice)
+	if !ok || !activation.IsOurs(slice) {
+		return types.NamespacedName{}
+	}
+	return types.NamespacedName{Namespace: slice.Namespace, Name: slice.Labels[discoveryv1.LabelServiceName]}
+}
+
+// isOurs reports whether an object lists activators.
+func isOurs(obj any) bool { return functionOf(obj) != types.NamespacedName{} }

@@ -1,0 +1,126 @@
+package scaler
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/rouse-run/rouse/internal/activation"
+	"github.com/rouse-run/rouse/scaler/httpload"
+)
+
+// errCallsUnknown is why a question about calls over HTTP cannot be answered.
+var errCallsUnknown = errors.New("calls over HTTP are not known")
+
+// countsHTTP reports whether calls over HTTP need the Function awake.
+func (f *function) countsHTTP() bool { return f.target.http != httpOff }
+
+// followCalls keeps what is known of the Function's calls current until ctx ends. end waits for that.
+func (f *function) followCalls(ctx context.Context) (end func()) {
+	stop := f.deps.HTTP.Gateways.OnRequest(f.target.function, f.called)
+	if f.held() > 0 { // since before
+		f.called()
+	}
+	var running sync.WaitGroup
+	running.Go(func() { f.watchListing(ctx) })
+	running.Go(func() { f.watchCalls(ctx) })
+	return func() {
+		stop()
+		running.Wait()
+	}
+}
+
+// held is how many requests the gateways hold, as far as is known.
+func (f *function) held() uint64 {
+	if !f.countsHTTP() {
+		return 0
+	}
+	load, _ := f.deps.HTTP.Gateways.Load(f.target.function) // an error means that there may be more
+	return load.Waiting + load.Running
+}
+
+// called records that a gateway has taken a request. It runs on the goroutine
+// that reads the gateway's stream, so that nothing delays the wake.
+func (f *function) called() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	now := time.Now()
+	f.noteCalls(now, func() { f.demand.Called(now) })
+}
+
+// look counts the calls now: those at gateways from memory, those at pods by
+// asking them.
+func (f *function) look(ctx context.Context) (uint64, error) {
+	gateways, err := f.deps.HTTP.Gateways.Load(f.target.function)
+	if err != nil {
+		return 0, fmt.Errorf("%w: %w", errCallsUnknown, err)
+	}
+	pods, err := f.podLoads(ctx)
+	if err != nil {
+		return 0, fmt.Errorf("%w: %w", errCallsUnknown, err)
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	now, load := time.Now(), uint64(0)
+	f.noteCalls(now, func() {
+		load = f.demand.Looked(now, httpload.Look{Gateways: gateways, Pods: pods, Events: f.inFlight})
+	})
+	return load, nil
+}
+
+func (f *function) podLoads(ctx context.Context) (map[string]activation.PodLoad, error) {
+	f.mu.Lock()
+	endpoints, located := f.endpoints, f.located
+	f.mu.Unlock()
+	switch {
+	case !located:
+		return nil, errors.New("endpoints are not known yet")
+	case len(endpoints) == 0 || f.target.http != httpEverywhere:
+		return nil, nil
+	}
+	return f.pods.read(ctx, endpoints, f.readPods)
+}
+
+// noteCalls records a sign of calls, or that there is none, and follows the change from none to some. One that comes while
+// others have not found a pod for a while is no new edge: a Function that cannot start must not cost KEDA a status patch
+// per second for as long as it is called. The lock must be held.
+func (f *function) noteCalls(now time.Time, note func()) {
+	was, last := f.demand.Active(now, 0), f.demand.Busy()
+	note()
+	if was || !f.demand.Active(now, 0) {
+		return
+	}
+	_, err := f.activity.answer(now, f.options.Refresh.MaxAge, true)
+	hasBacklog := err == nil && f.activity.phase == phaseActive
+	if !hasBacklog && (!f.starting || now.Sub(last) >= f.options.Push.RepeatFor) {
+		f.activity.addEdge(now, causeRequest)
+		f.starting = !f.ready
+	}
+	f.broadcast()
+}
+
+// active reports whether the Function has work. What is known to be work needs
+// nothing else to be known.
+func (f *function) active(ctx context.Context) (bool, error) {
+	backlog, err := f.answer()
+	switch {
+	case err == nil && float64(backlog) > f.target.activation:
+		return true, nil
+	case !f.countsHTTP():
+		return false, err
+	}
+	_, lookErr := f.look(ctx)
+	held := f.held()
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	now := time.Now()
+	if f.demand.Active(now, held) {
+		return true, nil
+	}
+	if err := errors.Join(err, lookErr); err != nil {
+		return false, err
+	}
+	return !f.demand.MaySleep(now, held, len(f.endpoints) > 0, f.options.HTTP.ActivatorGrace), nil
+}

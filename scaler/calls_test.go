@@ -1,0 +1,262 @@
+package scaler
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	pb "github.com/kedacore/keda/v2/pkg/scalers/externalscaler"
+	"github.com/stretchr/testify/require"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/rouse-run/rouse/internal/activation"
+	"github.com/rouse-run/rouse/internal/broker"
+	"github.com/rouse-run/rouse/internal/routing"
+	"github.com/rouse-run/rouse/internal/testing/kedatest"
+)
+
+var orderFunction = types.NamespacedName{Namespace: shop, Name: "order"}
+
+// wokenByHTTP is a trigger whose calls count.
+func wokenByHTTP(o *kedatest.Options) { o.Metadata["httpConcurrency"] = "50" }
+
+func (r *rig) httpRef() *pb.ScaledObjectRef { return r.ref("order", "httpConcurrency", "50") }
+
+// calls is what KEDA asks for the second metric.
+func (r *rig) calls() (float64, error) {
+	answer, err := r.client.GetMetrics(r.t.Context(), &pb.GetMetricsRequest{ScaledObjectRef: r.httpRef(), MetricName: "http-concurrency"})
+	if err != nil {
+		return 0, err
+	}
+	return answer.GetMetricValues()[0].GetMetricValueFloat(), nil
+}
+
+func (r *rig) isActive() (bool, error) {
+	answer, err := r.client.IsActive(r.t.Context(), r.httpRef())
+	return answer.GetResult(), err
+}
+
+func (r *rig) requireActive(want bool, reason string) {
+	r.t.Helper()
+	active, err := r.isActive()
+	require.NoError(r.t, err, reason)
+	require.Equal(r.t, want, active, reason)
+}
+
+func TestARequestAtAGatewayWakesTheFunctionAtOnce(t *testing.T) {
+	t.Parallel()
+	for name, waits := range map[string]bool{"it waits": true, "it was refused": false} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			inBubble(t, func(r *rig) { // a Function without Subscriptions
+				t := r.t
+				object := r.keda("order", func(o *kedatest.Options) { seldom(o); wokenByHTTP(o) })
+				advance(20 * time.Second)
+				require.Zero(t, object.Replicas())
+
+				called := time.Now()
+				r.gateways.take(orderFunction, waits)
+				synctest.Wait()
+				require.Equal(t, 1, object.Replicas())
+				require.Equal(t, kedatest.Push, object.Transitions()[0].Reason)
+				require.Equal(t, called, object.Transitions()[0].At, "no timer lies between the request and the wake")
+				require.Contains(t, r.logs.containing("activation sent")[0], `"cause"="request"`)
+				require.InDelta(t, 1, value(t, r.registry, "rouse_scaler_activations_total"), 0)
+				advance(2 * time.Second)
+				require.InDelta(t, 1, value(t, r.registry, "rouse_scaler_ready_endpoint_seconds"), 0)
+			})
+		})
+	}
+}
+
+func TestARequestThatWaitsSinceBeforeKEDAAskedWakesTheFunction(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(r *rig) {
+		r.gateways.take(orderFunction, true)
+		object := r.keda("order", func(o *kedatest.Options) { seldom(o); wokenByHTTP(o) })
+		require.Equal(r.t, 1, object.Replicas())
+		require.Len(r.t, r.logs.containing("activation sent"), 1)
+	})
+}
+
+func TestARequestWakesTheFunctionWhileNATSIsDown(t *testing.T) {
+	t.Parallel()
+	order := routeTo(shop, "order", "orders", orderPlaced)
+	inBubble(t, func(r *rig) {
+		t := r.t
+		r.broker.set(order, broker.Backlog{AckPending: 1})
+		object := r.keda("order", func(o *kedatest.Options) { seldom(o); wokenByHTTP(o); o.OnReplicas = nil })
+		advance(time.Second)
+		r.broker.breakDown()
+		advance(time.Minute) // what was read of the backlog is too old by now
+		before, _ := object.Pushed()
+		_, err := r.isActive()
+		require.Error(t, err)
+
+		r.gateways.take(orderFunction, true)
+		synctest.Wait()
+		after, _ := object.Pushed()
+		require.Equal(t, before+1, after)
+		r.requireActive(true, "what is known to be work needs nothing else to be known")
+	}, order)
+}
+
+func TestHTTPAddsAMetricWhereTheTriggerCountsIt(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(r *rig) {
+		t := r.t
+		names := func(ref *pb.ScaledObjectRef) (found []string) {
+			unary, err := r.client.GetMetricSpec(t.Context(), ref)
+			require.NoError(t, err)
+			stream, err := r.client.StreamMetricSpec(t.Context(), ref)
+			require.NoError(t, err)
+			streamed, err := stream.Recv()
+			require.NoError(t, err)
+			require.Len(t, streamed.GetMetricSpecs(), len(unary.GetMetricSpecs()))
+			for i, spec := range unary.GetMetricSpecs() {
+				require.Equal(t, spec.String(), streamed.GetMetricSpecs()[i].String())
+				found = append(found, spec.GetMetricName())
+			}
+			return found
+		}
+		require.Equal(t, []string{"rouse-backlog"}, names(r.ref("order")))
+		require.Equal(t, []string{"rouse-backlog", "http-concurrency"}, names(r.httpRef()))
+		specs, err := r.client.GetMetricSpec(t.Context(), r.httpRef())
+		require.NoError(t, err)
+		require.InDelta(t, 50, specs.GetMetricSpecs()[1].GetTargetSizeFloat(), 0)
+
+		_, err = r.client.GetMetrics(t.Context(), &pb.GetMetricsRequest{ScaledObjectRef: r.ref("order"), MetricName: "http-concurrency"})
+		require.Equal(t, codes.InvalidArgument, status.Code(err))
+	})
+}
+
+func TestATriggerThatIsChangedTakesEffect(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(r *rig) {
+		t := r.t
+		requireAnswer(t, r, 0, false)
+		r.gateways.take(orderFunction, true)
+		requireAnswer(t, r, 0, false)
+		r.requireActive(true, "with HTTP")
+		requireAnswer(t, r, 0, false)
+	})
+}
+
+func TestWithoutGatewaysHTTPCountsNothing(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		r.http = nil
+		r.routes.post(nil)
+		r.start()
+		r.requireActive(false, "")
+		specs, err := r.client.GetMetricSpec(t.Context(), r.httpRef())
+		require.NoError(t, err)
+		require.Len(t, specs.GetMetricSpecs(), 1)
+	})
+}
+
+// KEDA polls seldom, and asks for the HPA in between. What the HPA's call found must not be lost to the cooldown.
+func TestGatewaysThatAreNotKnownAreAnErrorAndNeverZero(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(r *rig) {
+		t := r.t
+		r.requireActive(false, "")
+		r.gateways.fail(errDown)
+		_, err := r.isActive()
+		require.Equal(t, codes.Unavailable, status.Code(err))
+		_, err = r.calls()
+		require.Equal(t, codes.Unavailable, status.Code(err))
+
+		r.gateways.take(orderFunction, true)
+		r.requireActive(true, "what waits at another gateway is known")
+	})
+}
+
+func TestEventsAreNoCallsOverHTTP(t *testing.T) {
+	t.Parallel()
+	order := routeTo(shop, "order", "orders", orderPlaced)
+	inBubble(t, func(r *rig) {
+		t := r.t
+		r.broker.set(order, broker.Backlog{Pending: 5, AckPending: 2})
+		r.awake(orderFunction, true)
+		advance(3 * time.Second)
+		r.pods.change(func(p *fakePods) { p.load = activation.PodLoad{Requests: 9, Running: 3, ViaEventbridge: 2} })
+		requireAnswer(t, r, 7, true)
+		calls, err := r.calls()
+		require.NoError(t, err)
+		require.InDelta(t, 1, calls, 0)
+	}, order)
+}
+
+func TestACallerThatForgesTheHeaderKeepsTheFunctionAwake(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(r *rig) {
+		r.awake(orderFunction, true)
+		r.listings.post(true)
+		r.pods.change(func(p *fakePods) {
+			p.load = activation.PodLoad{Requests: 2, Running: 2, ViaGateway: 1, ViaEventbridge: 1}
+		})
+		advance(time.Minute)
+		calls, err := r.calls()
+		require.NoError(r.t, err)
+		require.InDelta(r.t, 2, calls, 0)
+		r.requireActive(true, "")
+	})
+}
+
+func TestReplicasFollowTheMetricThatWantsMore(t *testing.T) {
+	t.Parallel()
+	order := routeTo(shop, "order", "orders", orderPlaced)
+	inBubble(t, func(r *rig) {
+		t := r.t
+		r.broker.set(order, broker.Backlog{Pending: 15})
+		object := r.keda("order", wokenByHTTP)
+		advance(30 * time.Second)
+		require.Equal(t, 2, object.Replicas(), "the backlog")
+		r.pods.run(180) // of the one endpoint that tests have
+		advance(30 * time.Second)
+		require.Equal(t, 4, object.Replicas(), "the calls")
+	}, order)
+}
+
+func TestCallersOfAFunctionThatCannotStartCostFewActivations(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(r *rig) {
+		object := r.keda("order", func(o *kedatest.Options) { wokenByHTTP(o); o.OnReplicas = nil })
+		for range 100 {
+			r.gateways.take(orderFunction, false)
+			advance(6 * time.Second)
+		}
+		received, _ := object.Pushed()
+		require.Less(r.t, received, 60+600/6+10)
+		require.Len(r.t, r.logs.containing("activation sent"), 1)
+
+		advance(10 * time.Minute)
+		r.gateways.take(orderFunction, false)
+		synctest.Wait()
+		require.Len(r.t, r.logs.containing("activation sent"), 2)
+	})
+}
+
+func TestTheEndpointsOfAFunctionThatHTTPWakesAreThoseOfItsService(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		mode   httpMode
+		routes []routing.Route
+		want   int32
+	}{
+		"without Subscriptions":                  {mode: httpEverywhere, want: 80},
+		"a Subscription that names another port": {mode: httpAtGateways, routes: []routing.Route{{Port: 81}}, want: 80},
+		"HTTP counts nothing":                    {routes: []routing.Route{{Port: 81}}, want: 81},
+		"nothing leads to it":                    {want: 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f := &function{target: target{http: tc.mode}}
+			require.Equal(t, tc.want, f.port(tc.routes))
+		})
+	}
+}

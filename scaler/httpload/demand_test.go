@@ -1,0 +1,60 @@
+package httpload
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestAFunctionSleepsOnlyWhenIdleAndListedForTheGrace(t *testing.T) {
+	t.Parallel()
+	const grace = 15 * time.Second
+	start := time.Unix(1000, 0)
+	at := func(seconds int) time.Time { return start.Add(time.Duration(seconds) * time.Second) }
+	type step func(*Demand)
+	look := func(s int, requests, running uint64) step {
+		return func(d *Demand) { d.Looked(at(s), Look{Pods: pods{first: {Requests: requests, Running: running}}}) }
+	}
+	none := func(s int) step { return func(d *Demand) { d.Looked(at(s), Look{}) } }
+	called := func(s int) step { return func(d *Demand) { d.Called(at(s)) } }
+	listed := func(s int, is bool) step { return func(d *Demand) { d.SetListed(at(s), is) } }
+
+	for name, tc := range map[string]struct {
+		steps []step
+		asked int
+		held  uint64
+		pods  bool
+
+		active, idle, maySleep bool
+	}{
+		"before the first look nothing is idle":     {asked: 100},
+		"without pods and calls":                    {steps: []step{none(1)}, asked: 1, idle: true, maySleep: true},
+		"a request that waits":                      {steps: []step{none(1)}, asked: 100, held: 1, active: true},
+		"a request that a gateway refused":          {steps: []step{none(1), called(2)}, asked: 4, active: true},
+		"a request of a while ago":                  {steps: []step{none(1), called(2)}, asked: 7, idle: true, maySleep: true},
+		"with pods it has to be listed":             {steps: []step{look(1, 5, 0)}, asked: 100, pods: true, idle: true},
+		"listed, but not for the grace":             {steps: []step{look(1, 5, 0), listed(2, true)}, asked: 16, pods: true, idle: true},
+		"listed for the grace":                      {steps: []step{look(1, 5, 0), listed(2, true)}, asked: 17, pods: true, idle: true, maySleep: true},
+		"listed again begins anew":                  {steps: []step{look(1, 5, 0), listed(2, true), listed(9, false), listed(10, true)}, asked: 20, pods: true, idle: true},
+		"listed twice does not":                     {steps: []step{look(1, 5, 0), listed(2, true), listed(9, true)}, asked: 17, pods: true, idle: true, maySleep: true},
+		"a call that runs":                          {steps: []step{look(1, 5, 1), listed(1, true)}, asked: 100, pods: true},
+		"a call that has ended since":               {steps: []step{listed(1, true), look(1, 5, 1), look(40, 5, 0)}, asked: 41, pods: true, active: true},
+		"a call between two looks":                  {steps: []step{listed(1, true), look(1, 5, 0), look(40, 6, 0)}, asked: 41, pods: true, active: true},
+		"idle, but not for the grace":               {steps: []step{listed(1, true), look(1, 5, 0), look(40, 6, 0), look(46, 6, 0)}, asked: 54, pods: true, idle: true},
+		"idle for the grace":                        {steps: []step{listed(1, true), look(1, 5, 0), look(40, 6, 0), look(46, 6, 0)}, asked: 55, pods: true, idle: true, maySleep: true},
+		"what was counted before the first look":    {steps: []step{listed(1, true), look(1, 5, 0)}, asked: 17, pods: true, idle: true, maySleep: true},
+		"a gateway's request holds awake with pods": {steps: []step{listed(1, true), look(1, 5, 0), called(30)}, asked: 44, pods: true, idle: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var d Demand
+			for _, s := range tc.steps {
+				s(&d)
+			}
+			require.Equal(t, tc.active, d.Active(at(tc.asked), tc.held), "active")
+			require.Equal(t, tc.idle, d.Idle(at(tc.asked), tc.held), "idle")
+			require.Equal(t, tc.maySleep, d.MaySleep(at(tc.asked), tc.held, tc.pods, grace), "may sleep")
+		})
+	}
+}
