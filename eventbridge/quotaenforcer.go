@@ -30,6 +30,7 @@ type quotaEnforcer struct {
 	ordered bool
 	limit   *quota.Limit
 	stop    context.CancelFunc
+	stopped bool // it drains, and is replaced when it is done
 	done    chan struct{}
 }
 
@@ -53,10 +54,11 @@ func (c *quotaEnforcers) reconcile(ctx context.Context, over []quota.Held) {
 	wanted := c.unserved(over)
 	for name, current := range c.working {
 		held, still := wanted[name]
-		if still && held.Ordered == current.ordered && c.deliveries.quotas.Limit(name) == current.limit {
+		if still && !current.stopped && held.Ordered == current.ordered && c.deliveries.quotas.Limit(name) == current.limit {
 			continue
 		}
 		current.stop()
+		current.stopped = true
 		select {
 		case <-current.done:
 			delete(c.working, name)

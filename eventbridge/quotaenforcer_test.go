@@ -190,3 +190,23 @@ func TestAQuotaEnforcerRunsOnlyForConsumersWithoutADispatcher(t *testing.T) {
 		}, timeout, tick, step.title)
 	}
 }
+
+func TestAQuotaEnforcerThatDrainsIsReplacedWhenItIsWantedAgain(t *testing.T) {
+	t.Parallel()
+	w := newFixture(t)
+	d := newDeliveries(Deps{Store: w.store, Quota: w.store, Registry: prometheus.NewRegistry(), Log: logr.Discard()}, DefaultOptions(), nil, &replicas{})
+	ctx, cancel := context.WithCancel(t.Context())
+	defer d.enforcers.wait()
+	defer cancel()
+	d.enforcers.setRoutes(nil)
+	held := quota.Held{Subscription: orders(sinkURL).Subscription}
+	draining := &quotaEnforcer{limit: d.quotas.Limit(held.Subscription), stop: func() {}, done: make(chan struct{})}
+	d.enforcers.working[held.Subscription] = draining
+	d.enforcers.reconcile(ctx, nil)
+	d.enforcers.reconcile(ctx, []quota.Held{held})
+	require.Same(t, draining, d.enforcers.working[held.Subscription], "two of one consumer would work at a time")
+	close(draining.done)
+	d.enforcers.reconcile(ctx, []quota.Held{held})
+	require.NotSame(t, draining, d.enforcers.working[held.Subscription])
+	require.NotNil(t, d.enforcers.working[held.Subscription])
+}
