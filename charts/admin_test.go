@@ -2,54 +2,77 @@ package charts
 
 import (
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+
+	"github.com/rouse-run/rouse/eventbridge/admin/authorization"
 )
 
-func TestTheAdminAPIHasATokenAPortAndAService(t *testing.T) {
+func TestTheAdminAPIHasAPortAServiceAndNoTokenOfItsOwn(t *testing.T) {
 	t.Parallel()
-	for name, tc := range map[string]struct {
-		set    values
-		secret string
-		makes  bool
-	}{
-		"as it comes":         {nil, "rouse-eventbridge-admin", true},
-		"a Secret of the own": {values{"eventbridge.admin.secret=mine"}, "mine", false},
-		"beside NATS's users": {values{"nats.users.enabled=true"}, "rouse-eventbridge-admin", true},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			all := render(t, tc.set)
-			pod := named[*appsv1.Deployment](t, all, "rouse-eventbridge").Spec.Template.Spec
-			container := pod.Containers[0]
-			require.Subset(t, container.Args, []string{"--admin-address=:9091", "--admin-token-file=/etc/rouse/admin/token"})
-			mount := container.VolumeMounts[slices.IndexFunc(container.VolumeMounts, func(m corev1.VolumeMount) bool {
-				return m.MountPath == "/etc/rouse/admin"
-			})]
-			volume := pod.Volumes[slices.IndexFunc(pod.Volumes, func(v corev1.Volume) bool { return v.Name == mount.Name })]
-			require.Equal(t, tc.secret, volume.Secret.SecretName)
-			require.Equal(t, []corev1.KeyToPath{{Key: "token", Path: "token"}}, volume.Secret.Items)
-
-			service := named[*corev1.Service](t, all, "rouse-eventbridge-admin")
-			require.Empty(t, service.Spec.Type, "it is unreachable from outside the cluster")
-			require.Equal(t, int32(9091), service.Spec.Ports[0].Port)
-			require.True(t, slices.ContainsFunc(container.Ports, func(p corev1.ContainerPort) bool {
-				return p.Name == service.Spec.Ports[0].TargetPort.String() && p.ContainerPort == 9091
-			}))
-			for _, port := range named[*corev1.Service](t, all, "rouse-eventbridge").Spec.Ports {
-				require.NotEqual(t, "admin", port.TargetPort.String(), "publishers reach it")
-			}
-			made := slices.ContainsFunc(of[*corev1.Secret](all), func(s *corev1.Secret) bool { return s.Name == "rouse-eventbridge-admin" })
-			require.Equal(t, tc.makes, made)
-			if made {
-				require.Len(t, named[*corev1.Secret](t, all, "rouse-eventbridge-admin").StringData["token"], 48)
-			}
-		})
+	all := render(t, nil)
+	container := named[*appsv1.Deployment](t, all, "rouse-eventbridge").Spec.Template.Spec.Containers[0]
+	require.Contains(t, container.Args, "--admin-address=:9091")
+	require.NotContains(t, strings.Join(container.Args, " "), "token")
+	for _, secret := range of[*corev1.Secret](all) {
+		require.NotContains(t, secret.Name, "admin")
 	}
+	service := named[*corev1.Service](t, all, "rouse-eventbridge-admin")
+	require.Empty(t, service.Spec.Type, "it is unreachable from outside the cluster")
+	require.Equal(t, int32(9091), service.Spec.Ports[0].Port)
+	require.True(t, slices.ContainsFunc(container.Ports, func(p corev1.ContainerPort) bool {
+		return p.Name == service.Spec.Ports[0].TargetPort.String() && p.ContainerPort == 9091
+	}))
+	for _, port := range named[*corev1.Service](t, all, "rouse-eventbridge").Spec.Ports {
+		require.NotEqual(t, "admin", port.TargetPort.String(), "publishers reach it")
+	}
+}
+
+// allRights are those that the admin API asks for.
+func allRights() []authorization.Right {
+	return []authorization.Right{
+		authorization.ListSubscriptions(""), authorization.ListDeadLetters(""), authorization.GetDeadLetter(""),
+		authorization.Redrive(""), authorization.Purge(""), authorization.ListEvents(""), authorization.WatchEvents(""),
+	}
+}
+
+// grants reports whether a role has a right, as RBAC does.
+func grants(role *rbacv1.ClusterRole, right authorization.Right) bool {
+	resource := right.Resource
+	if right.Subresource != "" {
+		resource += "/" + right.Subresource
+	}
+	return slices.ContainsFunc(role.Rules, func(rule rbacv1.PolicyRule) bool {
+		return slices.Contains(rule.APIGroups, right.Group) && slices.Contains(rule.Resources, resource) && slices.Contains(rule.Verbs, right.Verb)
+	})
+}
+
+func TestRolesHaveTheRightsOfTheAdminAPI(t *testing.T) {
+	t.Parallel()
+	all := render(t, nil)
+	view, edit := named[*rbacv1.ClusterRole](t, all, "rouse-view"), named[*rbacv1.ClusterRole](t, all, "rouse-edit")
+	require.Equal(t, "true", view.Labels["rbac.authorization.k8s.io/aggregate-to-view"])
+	require.Equal(t, "true", edit.Labels["rbac.authorization.k8s.io/aggregate-to-edit"])
+	for _, right := range allRights() {
+		reads := right.Verb == "list" || right.Verb == "watch"
+		require.Equal(t, reads, grants(view, right), "view may see no event and change nothing: %s", right)
+		require.True(t, grants(edit, right) || grants(view, right), "edit has what view has, by aggregation: %s", right)
+		require.True(t, grants(named[*rbacv1.ClusterRole](t, all, "rouse-admin"), right), right)
+	}
+	binding := named[*rbacv1.ClusterRoleBinding](t, all, "rouse-admin")
+	require.Equal(t, "rouse-admin", binding.RoleRef.Name)
+	require.Equal(t, []rbacv1.Subject{{Kind: "ServiceAccount", Name: "rouse-admin", Namespace: namespace}}, binding.Subjects)
+	account := named[*corev1.ServiceAccount](t, all, "rouse-admin")
+	require.False(t, *account.AutomountServiceAccountToken)
+	require.False(t, slices.ContainsFunc(of[*appsv1.Deployment](all), func(d *appsv1.Deployment) bool {
+		return d.Spec.Template.Spec.ServiceAccountName == account.Name
+	}), "no pod has its token")
 }
 
 func TestADisabledAdminAPIHasNoObjects(t *testing.T) {
@@ -59,7 +82,7 @@ func TestADisabledAdminAPIHasNoObjects(t *testing.T) {
 		require.NotContains(t, object.GetName(), "admin")
 	}
 	container := named[*appsv1.Deployment](t, all, "rouse-eventbridge").Spec.Template.Spec.Containers[0]
-	require.Empty(t, container.VolumeMounts)
+	require.NotContains(t, strings.Join(container.Args, " "), "admin")
 	require.Len(t, container.Ports, 2)
 	require.Len(t, named[*networkingv1.NetworkPolicy](t, all, "rouse-eventbridge").Spec.Ingress, 1)
 }

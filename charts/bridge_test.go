@@ -68,13 +68,23 @@ func TestAccessRulesAreAFlagOfAllComponents(t *testing.T) {
 		require.Equal(t, []string{"order.>"}, access.Subscribe.Rules[0].Types)
 		require.Equal(t, routing.DefaultAudience, access.Publish.Audience)
 	}
-	reviews := func(all objects) bool {
-		return slices.ContainsFunc(of[*rbacv1.ClusterRole](all), func(role *rbacv1.ClusterRole) bool {
-			return role.Name == "rouse-tokenreviews"
-		})
+	reviews := func(set values) (resources []string) {
+		for _, role := range of[*rbacv1.ClusterRole](render(t, set)) {
+			for _, rule := range role.Rules {
+				if strings.HasSuffix(rule.Resources[0], "reviews") {
+					require.Equal(t, "rouse-reviews", role.Name)
+					require.Equal(t, []string{"create"}, rule.Verbs)
+					resources = append(resources, rule.Resources...)
+				}
+			}
+		}
+		return resources
 	}
-	require.True(t, reviews(all))
-	require.False(t, reviews(render(t, nil)), "no token is asked for, so no component may create reviews")
+	require.Equal(t, []string{"tokenreviews", "subjectaccessreviews"}, reviews(set))
+	require.Equal(t, []string{"tokenreviews", "subjectaccessreviews"}, reviews(nil))
+	without := values{"eventbridge.admin.enabled=false"}
+	require.Equal(t, []string{"tokenreviews"}, reviews(append(without, set...)))
+	require.Empty(t, reviews(without), "no token is asked for, so no component may create reviews")
 }
 
 func TestTheCertificatesOfSinksAreAFile(t *testing.T) {

@@ -19,7 +19,7 @@ func TestTheChartsValuesAreTheDefaultsOfTheFlags(t *testing.T) {
 	t.Parallel()
 	// What a cluster alone has, or each installation for itself.
 	own := map[string]bool{
-		"service": true, "admin-address": true, "admin-token-file": true, "nats-url": true, "namespace": true,
+		"service": true, "admin-address": true, "nats-url": true, "namespace": true,
 		"gateway-service": true,
 	}
 	bridge, door, asker := replica.DefaultOptions(), gateway.DefaultOptions(), scaler.DefaultOptions()

@@ -194,11 +194,7 @@ func TestSecretsReachAPodAsFilesAlone(t *testing.T) {
 			require.True(t, mount.ReadOnly)
 			mounts[mount.Name] = mount.MountPath
 		}
-		want := map[string]string{"nats-login": "/etc/rouse/nats-login", "nats-tls": "/etc/rouse/nats-tls"}
-		if deployment.Name == "rouse-eventbridge" {
-			want["admin-token"] = "/etc/rouse/admin"
-		}
-		require.Equal(t, want, mounts, deployment.Name)
+		require.Equal(t, map[string]string{"nats-login": "/etc/rouse/nats-login", "nats-tls": "/etc/rouse/nats-tls"}, mounts, deployment.Name)
 	}
 }
 

@@ -53,6 +53,7 @@ func TestValuesThatCannotWorkAreRefusedWithTheReason(t *testing.T) {
 		"more traces than all":             {values{"eventbridge.traceSampleRatio=2"}, []string{"/eventbridge/traceSampleRatio", "maximum: got 2, want 1"}},
 		"a watermark in per cent":          {values{"stream.watermark=95"}, []string{"/stream/watermark", "maximum: got 95, want 1"}},
 		"less than no memory":              {values{"eventbridge.journalEvents=-1"}, []string{"/eventbridge/journalEvents", "minimum: got -1, want 0"}},
+		"a token that all users share":     {values{"eventbridge.admin.secret=mine"}, []string{"/eventbridge/admin/secret", "value must be ''"}},
 		"sinks that are called at last":    {values{"sinks.endpoints=nodes"}, []string{"/sinks/endpoints", "'pods', 'service'"}},
 		"a CA of sinks from two places":    {values{"sinks.ca.secret=a", "sinks.ca.configMap=b"}, []string{"sinks.ca.configMap and sinks.ca.secret are set"}},
 		"answers that NATS never takes":    {values{"eventbridge.maxReplySize=65Mi"}, []string{"eventbridge.maxReplySize (65Mi) is more than NATS ever takes"}},

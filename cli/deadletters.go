@@ -91,15 +91,10 @@ func (s *scope) noteReasons(ctx context.Context, ss *session, client *bridge.Cli
 
 // selection is what the admin API is asked for.
 func (s *scope) selection(ss *session, conn *target.Connection) (bridge.Selection, error) {
-	selected := bridge.Selection{Namespace: conn.Namespace, Subscription: s.subscription, Reason: s.reason}
-	if s.everywhere {
-		if ss.options.Namespace != "" {
-			return selected, exit.Errorf(exit.Usage, "--all-namespaces and --namespace contradict each other: leave one out")
-		}
-		selected.Namespace = ""
-	}
-	if s.subscription == "" {
-		return selected, nil
+	namespace, err := ss.namespaceOf(conn, s.everywhere)
+	selected := bridge.Selection{Namespace: namespace, Subscription: s.subscription, Reason: s.reason}
+	if err != nil || s.subscription == "" {
+		return selected, err
 	}
 	namespace, name, err := ss.function(conn, s.subscription) // both are names in a namespace
 	if err != nil {
@@ -110,6 +105,17 @@ func (s *scope) selection(ss *session, conn *target.Connection) (bridge.Selectio
 	}
 	selected.Namespace, selected.Subscription = namespace, name
 	return selected, nil
+}
+
+// namespaceOf is the namespace that is asked about, "" for all.
+func (s *session) namespaceOf(conn *target.Connection, everywhere bool) (string, error) {
+	switch {
+	case !everywhere:
+		return conn.Namespace, nil
+	case s.options.Namespace != "":
+		return "", exit.Errorf(exit.Usage, "--all-namespaces and --namespace contradict each other: leave one out")
+	}
+	return "", nil
 }
 
 // bridgeOf is any bridge: dead letters are in the stream that all share.
@@ -206,6 +212,7 @@ func (s *session) printDeadLetters(deadLetters []bridge.DeadLetter) error {
 }
 
 func newDeadLetterShow(streams Streams) *cobra.Command {
+	var everywhere bool
 	cmd := &cobra.Command{
 		Use:   "show SEQUENCE",
 		Short: "Show a dead letter with its event",
@@ -215,6 +222,7 @@ func newDeadLetterShow(streams Streams) *cobra.Command {
 	}
 	s := ask(streams, cmd, output.JSON, output.YAML)
 	cmd.GroupID = ""
+	cmd.Flags().BoolVarP(&everywhere, "all-namespaces", "A", false, "of whatever namespace")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		sequences, err := sequencesOf(args)
 		if err != nil {
@@ -226,7 +234,11 @@ func newDeadLetterShow(streams Streams) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			deadLetter, err := client.DeadLetter(cmd.Context(), sequences[0])
+			namespace, err := s.namespaceOf(conn, everywhere)
+			if err != nil {
+				return err
+			}
+			deadLetter, err := client.DeadLetter(cmd.Context(), namespace, sequences[0])
 			if err != nil {
 				return err
 			}

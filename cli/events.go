@@ -85,6 +85,7 @@ func (t *tail) run(ctx context.Context) error {
 		if t.wanted.Namespace = conn.Namespace; t.everywhere {
 			t.wanted.Namespace = ""
 		}
+		t.wanted.Within, t.wanted.Note = t.wanted.Namespace, t.noteOnce()
 		t.reportProgress("waiting for events of " + conn.Name)
 		admins, err := conn.Admins(ctx)
 		if err != nil {

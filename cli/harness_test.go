@@ -9,7 +9,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
-	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -26,6 +25,7 @@ import (
 	"github.com/rouse-run/rouse/dev/runner"
 	"github.com/rouse-run/rouse/dev/subscriptions"
 	"github.com/rouse-run/rouse/eventbridge"
+	"github.com/rouse-run/rouse/eventbridge/admin/authorization"
 	"github.com/rouse-run/rouse/eventbridge/dispatch"
 	"github.com/rouse-run/rouse/eventbridge/jetstream"
 	"github.com/rouse-run/rouse/eventbridge/journal"
@@ -145,15 +145,14 @@ func (w *fixture) startBridge(t *testing.T) net.Listener {
 	bridge.ShutdownDelay = 0
 	bridge.Dispatch.Backoff = dispatch.Backoff{Base: tick, Max: tick, Jitter: 0.2}
 	bridge.Dispatch.MaxAttempts = 2
-	bridge.Admin.TokenFile = filepath.Join(t.TempDir(), "token")
-	require.NoError(t, os.WriteFile(bridge.Admin.TokenFile, []byte(token), 0o600))
 	public, metrics, admin := listen(t), listen(t), listen(t)
 	events := journal.New(1000)
 	deps := eventbridge.Deps{
 		Routes: fixedRoutes{route}, Endpoints: sinktest.NewEndpoints(sinktest.Ready(w.pricing.Address())),
 		Store: jetstream.NewStore(conn, broker.NewPublisher(conn, broker.DefaultPublisherOptions()), broker.DefaultStream),
 		Admin: jetstream.NewAdminStore(conn, broker.DefaultStream, events), Destination: "nats",
-		Journal: events, Registry: prometheus.NewRegistry(), Log: logr.Discard(),
+		AdminAccess: authorization.Token(token),
+		Journal:     events, Registry: prometheus.NewRegistry(), Log: logr.Discard(),
 		Listener: public, MetricsListener: metrics, AdminListener: admin,
 	}
 	w.instance.Publish = "http://" + public.Addr().String() + "/publish"

@@ -105,11 +105,12 @@ func (c *change) selections(conn *target.Connection, sequences []uint64) ([]brid
 		selected.All = c.all
 		return []bridge.Selection{selected}, err
 	}
+	namespace, err := c.namespaceOf(conn, c.everywhere)
 	selections := make([]bridge.Selection, len(sequences))
 	for i, sequence := range sequences {
-		selections[i] = bridge.Selection{Sequence: sequence}
+		selections[i] = bridge.Selection{Namespace: namespace, Sequence: sequence}
 	}
-	return selections, nil
+	return selections, err
 }
 
 // confirm asks a person before everything is touched.
@@ -162,7 +163,7 @@ func missing(done bridge.Outcome, selected bridge.Selection, err error) error {
 	notFound := exit.CodeOf(err) == exit.NotFound
 	switch nothing := done.Redriven+done.Purged+done.Failed == 0; {
 	case selected.Sequence != 0 && nothing && (err == nil || notFound):
-		return exit.Errorf(exit.NotFound, "there is no dead letter %d", selected.Sequence)
+		return bridge.NoDeadLetter(selected.Namespace, selected.Sequence)
 	case selected.Subscription != "" && notFound:
 		return exit.Errorf(exit.NotFound, "Subscription %s/%s: %w", selected.Namespace, selected.Subscription, err)
 	}

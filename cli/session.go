@@ -35,7 +35,8 @@ func ask(streams Streams, cmd *cobra.Command, formats ...output.Format) *session
 	fs.StringVar(&s.options.Context, "context", "", "ask the cluster of this context of the kubeconfig, not the local mode")
 	fs.StringVar(&s.options.Kubeconfig, "kubeconfig", "", "ask the cluster of this kubeconfig, not the local mode")
 	fs.StringVar(&s.options.RouseNamespace, "rouse-namespace", target.DefaultRouseNamespace, "namespace that Rouse is installed in, in a cluster")
-	fs.StringVar(&s.options.AdminSecret, "admin-secret", target.DefaultAdminSecret, "Secret there with the token of the admin API")
+	fs.StringSliceVar(&s.options.AdminURLs, "admin-url", nil, "URL of the admin API, in a cluster, one of each bridge (default: port-forward)")
+	fs.StringVar(&s.options.ServiceAccount, "service-account", "", "log in to the admin API as this ServiceAccount, NAMESPACE/NAME (default: by the\nkubeconfig's token, and without one as rouse-admin of the namespace of Rouse)")
 	fs.StringVar(&s.options.Directory, "dir", "", "folder whose local mode is meant (default: the working directory)")
 	if len(formats) > 0 {
 		fs.VarP(&s.format, "output", "o", "write for programs: "+s.format.Names())
@@ -87,6 +88,12 @@ func (s *session) endProgress() {
 func (s *session) note(format string, args ...any) {
 	s.endProgress()
 	_, _ = fmt.Fprintf(s.Err, format+"\n", args...) // notes that cannot be written are no failure
+}
+
+// noteOnce is a note for what several bridges answer.
+func (s *session) noteOnce() func(text string) {
+	var once sync.Once
+	return func(text string) { once.Do(func() { s.note("%s", text) }) }
 }
 
 func (s *session) forPeople() bool { return s.format.Chosen == output.Text }

@@ -64,7 +64,7 @@ func (s *session) listSubscriptions(ctx context.Context, conn *target.Connection
 		listed = append(listed, subscription{Subscription: sub})
 	}
 	if len(listed) > 0 && s.format.Chosen != output.Name {
-		if err := fillBacklogs(ctx, conn, listed); err != nil {
+		if err := fillBacklogs(ctx, conn, namespace, listed); err != nil {
 			if ctx.Err() != nil {
 				return err
 			}
@@ -76,12 +76,12 @@ func (s *session) listSubscriptions(ctx context.Context, conn *target.Connection
 }
 
 // fillBacklogs asks any bridge: what waits is in the stream that all share.
-func fillBacklogs(ctx context.Context, conn *target.Connection, listed []subscription) error {
+func fillBacklogs(ctx context.Context, conn *target.Connection, namespace string, listed []subscription) error {
 	client, err := bridgeOf(ctx, conn)
 	if err != nil {
 		return err
 	}
-	all, err := client.Work(ctx)
+	all, err := client.Work(ctx, namespace)
 	if err != nil {
 		return err
 	}

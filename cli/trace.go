@@ -41,7 +41,8 @@ events that came of it. Bridges remember their last events only.`,
 			if err != nil {
 				return err
 			}
-			root, atRest, err := s.chain(cmd.Context(), admins, args[0], wait)
+			asked := bridge.Wanted{Since: -1, Within: conn.Namespace, Note: s.noteOnce()}
+			root, atRest, err := s.chain(cmd.Context(), admins, asked, args[0], wait)
 			if err != nil {
 				return err
 			}
@@ -67,14 +68,16 @@ func (s *session) writeTree(root trace.Node) error {
 }
 
 // chain asks until the chain is at rest, or as long as it may.
-func (s *session) chain(ctx context.Context, admins []target.Admin, id string, wait time.Duration) (root trace.Node, atRest bool, err error) {
+func (s *session) chain(
+	ctx context.Context, admins []target.Admin, asked bridge.Wanted, id string, wait time.Duration,
+) (root trace.Node, atRest bool, err error) {
 	deadline := time.Now().Add(wait)
 	for {
-		idle, err := bridge.New(admins[0]).Idle(ctx) // before the records: what is delivered in between is in them
+		idle, err := bridge.New(admins[0]).Idle(ctx, asked.Within) // before the records: what is delivered in between is in them
 		if err != nil {
 			return root, false, err
 		}
-		records, err := chainRecords(ctx, admins, id)
+		records, err := chainRecords(ctx, admins, asked, id)
 		if err != nil {
 			return root, false, err
 		}
@@ -99,12 +102,14 @@ func (s *session) chain(ctx context.Context, admins []target.Admin, id string, w
 }
 
 // chainRecords are those of the event and of all that have its trace.
-func chainRecords(ctx context.Context, admins []target.Admin, id string) ([]journal.Record, error) {
-	records, err := bridge.Recent(ctx, admins, bridge.Wanted{ID: id, Since: -1})
+func chainRecords(ctx context.Context, admins []target.Admin, asked bridge.Wanted, id string) ([]journal.Record, error) {
+	ofEvent, ofCause := asked, asked
+	ofEvent.ID, ofCause.Cause = id, id
+	records, err := bridge.Recent(ctx, admins, ofEvent)
 	if err != nil {
 		return nil, err
 	}
-	caused, err := bridge.Recent(ctx, admins, bridge.Wanted{Cause: id, Since: -1})
+	caused, err := bridge.Recent(ctx, admins, ofCause)
 	if err != nil {
 		return nil, err
 	}
@@ -119,7 +124,9 @@ func chainRecords(ctx context.Context, admins []target.Admin, id string) ([]jour
 	}
 	var all []journal.Record
 	for _, id := range traces {
-		of, err := bridge.Recent(ctx, admins, bridge.Wanted{Trace: id, Since: -1})
+		ofTrace := asked
+		ofTrace.Trace = id
+		of, err := bridge.Recent(ctx, admins, ofTrace)
 		if err != nil {
 			return nil, err
 		}

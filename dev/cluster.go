@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"net"
-	"path/filepath"
 	"time"
 
 	"google.golang.org/grpc"
@@ -12,6 +11,7 @@ import (
 
 	"github.com/rouse-run/rouse/dev/autoscale"
 	"github.com/rouse-run/rouse/eventbridge"
+	"github.com/rouse-run/rouse/eventbridge/admin/authorization"
 	"github.com/rouse-run/rouse/eventbridge/jetstream"
 	"github.com/rouse-run/rouse/eventbridge/replica"
 	"github.com/rouse-run/rouse/internal/daemon"
@@ -27,7 +27,6 @@ func (m *mode) buildBridge() {
 	o := replica.DefaultOptions()
 	o.Bridge.ShutdownDelay, o.Bridge.DrainTimeout = 0, stopTimeout
 	o.Bridge.Dispatch.DrainTimeout = stopTimeout
-	o.Bridge.Admin.TokenFile = filepath.Join(m.state, tokenFile)
 	o.Publisher.Stream = m.streams.Name
 	m.store = jetstream.NewAdminStore(m.conn, m.streams.Name, m.journal)
 	m.bridge = replica.New(m.conn, eventbridge.Deps{
@@ -35,6 +34,7 @@ func (m *mode) buildBridge() {
 		Subscriptions: m.subs,
 		Endpoints:     m.functions,
 		Admin:         m.store,
+		AdminAccess:   authorization.Token(m.token),
 		Journal:       m.journal,
 		Destination:   m.nats,
 		Registry:      daemon.NewRegistry(),

@@ -4,14 +4,13 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"os"
-	"path/filepath"
 	"strings"
 	"sync/atomic"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/rouse-run/rouse/eventbridge/admin/authorization"
 	"github.com/rouse-run/rouse/eventbridge/jetstream"
 	"github.com/rouse-run/rouse/eventbridge/journal"
 	"github.com/rouse-run/rouse/internal/broker"
@@ -33,13 +32,12 @@ func TestAnOperatorRedrivesDeadLettersOverTheAdminAPI(t *testing.T) {
 	}))
 	var listener net.Listener
 	events := journal.New(100)
-	r := w.start(t, func(deps *Deps, options *Options) {
+	r := w.start(t, func(deps *Deps, _ *Options) {
 		listener = listen(t)
 		deps.AdminListener = listener
 		deps.Journal = events
 		deps.Admin = jetstream.NewAdminStore(w.conn, broker.DefaultStream, events)
-		options.Admin.TokenFile = filepath.Join(t.TempDir(), "token")
-		require.NoError(t, os.WriteFile(options.Admin.TokenFile, []byte("secret"), 0o600))
+		deps.AdminAccess = authorization.Token("secret")
 	})
 	ask := func(method, path, body string) (int, string) {
 		request, err := http.NewRequestWithContext(t.Context(), method, "http://"+listener.Addr().String()+path, strings.NewReader(body))

@@ -2,6 +2,7 @@ package eventbridge
 
 import (
 	"context"
+	"errors"
 	"net"
 	"net/url"
 	"strings"
@@ -13,6 +14,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/rouse-run/rouse/eventbridge/admin"
+	"github.com/rouse-run/rouse/eventbridge/admin/authorization"
 	"github.com/rouse-run/rouse/eventbridge/dispatch"
 	"github.com/rouse-run/rouse/eventbridge/identity"
 	"github.com/rouse-run/rouse/eventbridge/ingress"
@@ -59,6 +61,7 @@ type Deps struct {
 	Storage       storage.Streams      // how full the store is; nil when that does not matter
 	Quota         quota.Stream         // what Subscriptions keep in the store; nil when that does not matter
 	Admin         admin.Store          // what the admin API asks; it is not asked while that API has no address
+	AdminAccess   authorization.Access // who may ask it, which has to be there where that API has an address
 	Journal       *journal.Journal     // remembers what happened to events for the admin API; nil does not
 	Tracer        *tracecontext.Tracer // nil makes no spans
 	Destination   string               // URLs of the Store; metrics show them without user and password
@@ -150,7 +153,10 @@ func (b *Bridge) administer(ctx context.Context) error {
 		<-ctx.Done()
 		return nil
 	}
-	handler := admin.New(b.deps.Admin, b.remembered(), b.options.Admin, b.deps.Log.WithName("admin"))
+	if b.deps.AdminAccess == nil {
+		return errors.New("the admin API has an address, and nothing that says who may use it")
+	}
+	handler := admin.New(b.deps.Admin, b.remembered(), b.deps.AdminAccess, b.deps.Log.WithName("admin"))
 	return daemon.Serve(ctx, daemon.Server{
 		Name: "admin", Addr: b.options.Admin.Address, Listener: b.deps.AdminListener, Handler: handler.Until(ctx), DrainTimeout: b.options.DrainTimeout,
 		MaxConnections: operatorsConnections,

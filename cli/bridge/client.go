@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -16,6 +17,9 @@ import (
 
 const maxFailure = 64 << 10
 
+// errForbidden means that the user is known, and lacks the right.
+var errForbidden = errors.New("the bridge refuses that")
+
 // Client asks one bridge.
 type Client struct {
 	admin target.Admin
@@ -24,7 +28,10 @@ type Client struct {
 
 // New makes a client.
 func New(admin target.Admin) *Client {
-	return &Client{admin: admin, http: &http.Client{Transport: &http.Transport{Proxy: nil, DisableKeepAlives: true}}}
+	return &Client{admin: admin, http: &http.Client{
+		Transport:     &http.Transport{Proxy: nil, DisableKeepAlives: true},
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }, // the token is for nobody else
+	}}
 }
 
 // ask sends a request and returns the answer, whatever its status. The caller closes the body.
@@ -77,7 +84,9 @@ func judge(status int, text []byte) error {
 	}
 	switch status {
 	case http.StatusUnauthorized:
-		return exit.Errorf(exit.Unreachable, "the bridge does not accept the token: %s", message)
+		return exit.Errorf(exit.Unreachable, "the bridge does not accept your login: %s", message)
+	case http.StatusForbidden:
+		return exit.Errorf(exit.Unreachable, "%w: %s", errForbidden, message)
 	case http.StatusNotFound, http.StatusConflict: // a Subscription that is not there for a redrive
 		return exit.Errorf(exit.NotFound, "%s", message)
 	case http.StatusServiceUnavailable:

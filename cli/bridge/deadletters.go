@@ -111,14 +111,22 @@ func (c *Client) Reasons(ctx context.Context, s Selection) (counts []ReasonCount
 	return counts, more, nil
 }
 
-// DeadLetter returns one with its event.
-func (c *Client) DeadLetter(ctx context.Context, sequence uint64) (DeadLetter, error) {
+// DeadLetter returns one of a namespace, or of any for "", with its event.
+func (c *Client) DeadLetter(ctx context.Context, namespace string, sequence uint64) (DeadLetter, error) {
 	var deadLetter DeadLetter
-	err := c.read(ctx, "/v1/deadletters/"+strconv.FormatUint(sequence, 10), nil, &deadLetter)
+	err := c.read(ctx, "/v1/deadletters/"+strconv.FormatUint(sequence, 10), inNamespace(namespace), &deadLetter)
 	if exit.CodeOf(err) == exit.NotFound {
-		err = exit.Errorf(exit.NotFound, "there is no dead letter %d", sequence)
+		err = NoDeadLetter(namespace, sequence)
 	}
 	return deadLetter, err
+}
+
+// NoDeadLetter says that there is none.
+func NoDeadLetter(namespace string, sequence uint64) error {
+	if namespace == "" {
+		return exit.Errorf(exit.NotFound, "there is no dead letter %d", sequence)
+	}
+	return exit.Errorf(exit.NotFound, "there is no dead letter %d in namespace %s: name another with -n, or all with -A", sequence, namespace)
 }
 
 // Redrive delivers dead letters again. The outcome counts also when there is an error.

@@ -33,6 +33,11 @@ type Wanted struct {
 	Kinds            []journal.Kind
 	Since            time.Duration // how far back; negative: as far as it is remembered
 	Follow           bool
+
+	// Within is the namespace that is asked about where not all may be. Note is called then; it may be nil.
+	Within   string
+	Note     func(text string)
+	narrowed bool // to Within
 }
 
 // query is the part of it that the bridge answers.
@@ -50,6 +55,9 @@ func (w Wanted) query() url.Values {
 	}
 	if w.Since >= 0 {
 		query.Set("since", w.Since.String())
+	}
+	if w.narrowed {
+		query.Set("namespace", w.Within)
 	}
 	if w.Follow {
 		query.Set("follow", strconv.FormatBool(true))
@@ -70,14 +78,18 @@ func (w Wanted) fits(r journal.Record) bool {
 
 // Events calls handle with each record, until there are no more or ctx ends.
 func (c *Client) Events(ctx context.Context, wanted Wanted, handle func(journal.Record)) error {
-	response, err := c.ask(ctx, http.MethodGet, "/v1/events", wanted.query(), nil)
+	response, err := c.events(ctx, wanted)
+	if errors.Is(err, errForbidden) && wanted.Within != "" {
+		wanted.narrowed = true
+		if response, err = c.events(ctx, wanted); err == nil && wanted.Note != nil {
+			wanted.Note("only deliveries in namespace " + wanted.Within + ": what was stored, and other namespaces, are for users who may list and " +
+				"watch events.rouse.run in all namespaces")
+		}
+	}
 	if err != nil {
 		return err
 	}
 	defer func() { _ = response.Body.Close() }()
-	if response.StatusCode != http.StatusOK {
-		return failureOf(response)
-	}
 	lines := bufio.NewScanner(response.Body)
 	lines.Buffer(nil, maxRecord)
 	for lines.Scan() {
@@ -96,6 +108,16 @@ func (c *Client) Events(ctx context.Context, wanted Wanted, handle func(journal.
 		return exit.Errorf(exit.Unreachable, "the bridge broke off: %w", err)
 	}
 	return ctx.Err()
+}
+
+// events asks for records. The caller closes the body.
+func (c *Client) events(ctx context.Context, wanted Wanted) (*http.Response, error) {
+	response, err := c.ask(ctx, http.MethodGet, "/v1/events", wanted.query(), nil)
+	if err == nil && response.StatusCode != http.StatusOK {
+		defer func() { _ = response.Body.Close() }()
+		return nil, failureOf(response)
+	}
+	return response, err
 }
 
 // Recent is what all bridges remember, by time.
@@ -138,7 +160,7 @@ func Follow(ctx context.Context, admins []target.Admin, wanted Wanted, handle fu
 				return
 			}
 			if err == nil {
-				err = exit.Errorf(exit.Unreachable, "the bridge has stopped")
+				err = exit.Errorf(exit.Unreachable, "the bridge has stopped, or has ended it after an hour or because you lost the right to it: call again")
 			}
 			mu.Lock()
 			defer mu.Unlock()

@@ -1,6 +1,10 @@
 package bridge
 
-import "context"
+import (
+	"context"
+	"errors"
+	"net/url"
+)
 
 // Work is what one Subscription has to do.
 type Work struct {
@@ -14,18 +18,29 @@ type Work struct {
 	DeadLetters    uint64 `json:"deadLetters"`
 }
 
-// Work is what each Subscription has to do.
-func (c *Client) Work(ctx context.Context) ([]Work, error) {
+// Work is what each Subscription of a namespace has to do, or of all for "".
+func (c *Client) Work(ctx context.Context, namespace string) ([]Work, error) {
 	var answer struct {
 		Subscriptions []Work `json:"subscriptions"`
 	}
-	err := c.read(ctx, "/v1/subscriptions", nil, &answer)
+	err := c.read(ctx, "/v1/subscriptions", inNamespace(namespace), &answer)
 	return answer.Subscriptions, err
 }
 
-// Idle reports whether no Subscription has anything to deliver.
-func (c *Client) Idle(ctx context.Context) (bool, error) {
-	all, err := c.Work(ctx)
+// inNamespace is the query for one namespace, or for all.
+func inNamespace(namespace string) url.Values {
+	if namespace == "" {
+		return nil
+	}
+	return url.Values{"namespace": {namespace}}
+}
+
+// Idle reports whether no Subscription has anything to deliver, as far as the user may know: in all namespaces, or within one.
+func (c *Client) Idle(ctx context.Context, within string) (bool, error) {
+	all, err := c.Work(ctx, "")
+	if errors.Is(err, errForbidden) && within != "" {
+		all, err = c.Work(ctx, within)
+	}
 	if err != nil {
 		return false, err
 	}

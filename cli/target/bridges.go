@@ -2,12 +2,9 @@ package target
 
 import (
 	"context"
-	"encoding/base64"
 
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/rouse-run/rouse/cli/exit"
 )
@@ -16,7 +13,6 @@ const (
 	bridgePods = "app.kubernetes.io/part-of=rouse,app.kubernetes.io/component=eventbridge"
 	publishing = "http" // the ports of a bridge
 	operating  = "admin"
-	tokenKey   = "token"
 )
 
 // Publish implements Target.
@@ -34,6 +30,26 @@ func (c *cluster) Publish(ctx context.Context) (string, error) {
 
 // Admins implements Target.
 func (c *cluster) Admins(ctx context.Context) ([]Admin, error) {
+	urls, err := c.adminURLs(ctx)
+	if err != nil {
+		return nil, err
+	}
+	token, err := c.login(ctx)
+	if err != nil {
+		return nil, err
+	}
+	admins := make([]Admin, len(urls))
+	for i, url := range urls {
+		admins[i] = Admin{URL: url, Token: token}
+	}
+	return admins, nil
+}
+
+// adminURLs are those that the user names, else ports of all bridges on loopback.
+func (c *cluster) adminURLs(ctx context.Context) ([]string, error) {
+	if len(c.options.AdminURLs) > 0 {
+		return c.options.AdminURLs, nil
+	}
 	bridges, err := c.bridges(ctx)
 	if err != nil {
 		return nil, err
@@ -41,19 +57,13 @@ func (c *cluster) Admins(ctx context.Context) ([]Admin, error) {
 	if portOf(&bridges[0], operating) == 0 {
 		return nil, exit.Errorf(exit.Unreachable, "the admin API is switched off in %s: set eventbridge.admin.enabled of the chart to true", c.name)
 	}
-	token, err := c.token(ctx)
-	if err != nil {
-		return nil, err
-	}
-	admins := make([]Admin, 0, len(bridges))
+	urls := make([]string, len(bridges))
 	for i := range bridges {
-		url, err := c.forward(ctx, bridges[i].Namespace, bridges[i].Name, portOf(&bridges[i], operating))
-		if err != nil {
+		if urls[i], err = c.forward(ctx, bridges[i].Namespace, bridges[i].Name, portOf(&bridges[i], operating)); err != nil {
 			return nil, err
 		}
-		admins = append(admins, Admin{URL: url, Token: token})
 	}
-	return admins, nil
+	return urls, nil
 }
 
 // bridges are the ready ones, at least one.
@@ -78,24 +88,6 @@ func (c *cluster) bridges(ctx context.Context) ([]corev1.Pod, error) {
 			c.options.RouseNamespace, c.name, len(pods), c.options.RouseNamespace, bridgePods)
 	}
 	return ready, nil
-}
-
-// token is that of the admin API.
-func (c *cluster) token(ctx context.Context) (string, error) {
-	namespace, name := c.options.RouseNamespace, c.options.AdminSecret
-	secret, err := c.objects.Resource(secretsResource()).Namespace(namespace).Get(ctx, name, metav1.GetOptions{})
-	if apierrors.IsNotFound(err) {
-		return "", exit.Errorf(exit.Unreachable, "there is no Secret %s in namespace %s of %s: name the one with the token of the admin API with --admin-secret", name, namespace, c.name)
-	}
-	if err != nil {
-		return "", c.explain(err, "get", "secrets", namespace)
-	}
-	encoded, _, _ := unstructured.NestedString(secret.Object, "data", tokenKey)
-	token, err := base64.StdEncoding.DecodeString(encoded)
-	if err != nil || len(token) == 0 {
-		return "", exit.Errorf(exit.Unreachable, "Secret %s in namespace %s has no key %s: name another one with --admin-secret", name, namespace, tokenKey)
-	}
-	return string(token), nil
 }
 
 // pods lists those with the labels.

@@ -36,10 +36,6 @@ func podsResource() schema.GroupVersionResource {
 	return schema.GroupVersionResource{Version: "v1", Resource: "pods"}
 }
 
-func secretsResource() schema.GroupVersionResource {
-	return schema.GroupVersionResource{Version: "v1", Resource: "secrets"}
-}
-
 func deploymentsResource() schema.GroupVersionResource {
 	return schema.GroupVersionResource{Group: "apps", Version: "v1", Resource: "deployments"}
 }

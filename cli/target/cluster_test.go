@@ -1,15 +1,12 @@
 package target
 
 import (
-	"encoding/base64"
 	"os"
 	"path/filepath"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
-	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
@@ -55,7 +52,7 @@ func newTestCluster(t *testing.T) testCluster {
 
 func (c testCluster) open(t *testing.T, context string, notes ...func(string)) *Connection {
 	t.Helper()
-	o := Options{Context: context, Kubeconfig: c.kubeconfig, RouseNamespace: c.namespace, AdminSecret: DefaultAdminSecret}
+	o := Options{Context: context, Kubeconfig: c.kubeconfig, RouseNamespace: c.namespace}
 	for _, note := range notes {
 		o.Note = note
 	}
@@ -233,21 +230,9 @@ func TestBridgesAreFoundOrMissedByTheirPods(t *testing.T) {
 		"phase": "Running", "conditions": []any{map[string]any{"type": "Ready", "status": "True"}},
 	}, "status"))
 	require.NoError(t, c.Client.Status().Update(t.Context(), pod))
-	_, err = conn.Admins(t.Context())
-	require.ErrorContains(t, err, "there is no Secret rouse-eventbridge-admin in namespace "+c.namespace)
-	require.ErrorContains(t, err, "--admin-secret")
-
-	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: c.namespace, Name: DefaultAdminSecret}}
-	require.NoError(t, c.Client.Create(t.Context(), secret))
-	_, err = conn.Admins(t.Context())
-	require.ErrorContains(t, err, "has no key token")
-	secret.Data = map[string][]byte{"token": []byte("s3cret")}
-	require.NoError(t, c.Client.Update(t.Context(), secret))
 	_, err = conn.Admins(t.Context()) // no kubelet can open the port
 	require.Equal(t, exit.Unreachable, exit.CodeOf(err))
 	require.ErrorContains(t, err, "forward a port of pod "+c.namespace+"/bridge")
-	require.NotContains(t, err.Error(), "s3cret")
-	require.NotContains(t, err.Error(), base64.StdEncoding.EncodeToString([]byte("s3cret")))
 }
 
 func TestForbiddenRequestsNameTheMissingPermission(t *testing.T) {

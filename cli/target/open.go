@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"net/netip"
+	"net/url"
 
 	"github.com/rouse-run/rouse/cli/exit"
 	"github.com/rouse-run/rouse/dev/instance"
@@ -17,18 +19,16 @@ type Options struct {
 
 	Directory string // the folder whose local mode is meant; empty: the working directory
 
-	RouseNamespace string // where Rouse is installed in the cluster
-	AdminSecret    string // the Secret with the token of the admin API there
+	RouseNamespace string   // where Rouse is installed in the cluster
+	AdminURLs      []string // of the admin APIs there; none: those of all bridges, by port-forward
+	ServiceAccount string   // namespace/name, whose token the admin API gets; empty: that of the kubeconfig
 
 	// Note is called with what is waited for. It may be nil.
 	Note func(text string)
 }
 
-// The defaults of the chart.
-const (
-	DefaultRouseNamespace = "rouse-system"
-	DefaultAdminSecret    = "rouse-eventbridge-admin" //nolint:gosec // the name of a Secret
-)
+// DefaultRouseNamespace is where the chart's documentation installs it.
+const DefaultRouseNamespace = "rouse-system"
 
 // Connection is an open Target, with its name and its namespace.
 type Connection struct {
@@ -46,10 +46,42 @@ type Connection struct {
 // IsCluster reports whether a cluster is meant.
 func (o Options) IsCluster() bool { return o.Context != "" || o.Kubeconfig != "" }
 
+// checkAdmin refuses what would send a login where it can be read on its way.
+func (o Options) checkAdmin() error {
+	if (len(o.AdminURLs) > 0 || o.ServiceAccount != "") && !o.IsCluster() {
+		return exit.Errorf(exit.Usage, "--admin-url and --service-account are for a cluster: add --context or --kubeconfig")
+	}
+	for _, text := range o.AdminURLs {
+		if err := checkAdminURL(text); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func checkAdminURL(text string) error {
+	address, err := url.Parse(text)
+	switch {
+	case err != nil || address.Host == "" || address.User != nil || address.RawQuery != "" || address.Fragment != "":
+		return exit.Errorf(exit.Usage, "--admin-url: use a URL such as https://rouse.example.com, or http://localhost:9091 behind kubectl port-forward")
+	case address.Scheme == "https", address.Scheme == "http" && isThisMachine(address.Hostname()):
+		return nil
+	}
+	return exit.Errorf(exit.Usage, "--admin-url %s: your token could be read on its way there: use https, or http to this machine behind kubectl port-forward", address)
+}
+
+func isThisMachine(host string) bool {
+	address, err := netip.ParseAddr(host)
+	return host == "localhost" || err == nil && address.Unmap().IsLoopback()
+}
+
 // Open finds the target. Nothing is asked of it yet.
 func Open(o Options) (*Connection, error) {
 	if o.Note == nil {
 		o.Note = func(string) {}
+	}
+	if err := o.checkAdmin(); err != nil {
+		return nil, err
 	}
 	if o.IsCluster() {
 		return openCluster(o)

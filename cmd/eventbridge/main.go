@@ -40,10 +40,15 @@ func run(ctx context.Context, o *options, log logr.Logger) error {
 	if err != nil {
 		return err
 	}
+	access, err := adminAccess(o.bridge.Bridge.Admin, log)
+	if err != nil {
+		return err
+	}
 	bridge := replica.New(conn, eventbridge.Deps{
 		Routes:        watch.NewRoutes(objects, policy),
 		Subscriptions: watch.NewSubscriptions(objects),
 		Tokens:        reviewer,
+		AdminAccess:   access,
 		Endpoints:     watch.NewEndpoints(objects),
 		Tracer:        tracer,
 		Destination:   o.broker.URL,

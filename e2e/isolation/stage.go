@@ -34,6 +34,7 @@ type stage struct {
 	victim, attacker string
 	sources          *sources.Server
 	registry         *registry
+	admin            string // the URL of an admin API
 	// victimImage is what the victim's Function runs.
 	victimImage string
 }
@@ -74,8 +75,15 @@ func newStage(ctx context.Context, cluster *framework.Cluster) (s *stage, err er
 	if err := cluster.AwaitAnswer(ctx, s.attacker, "own", "mine", built); err != nil {
 		return s, err
 	}
-	s.registry, err = openRegistry(ctx, cluster)
-	return s, err
+	if s.registry, err = openRegistry(ctx, cluster); err != nil {
+		return s, err
+	}
+	admins, err := cluster.AdminAPIs(ctx)
+	if err != nil {
+		return s, err
+	}
+	s.admin = admins[0]
+	return s, nil
 }
 
 func (s *stage) end(ctx context.Context) error {

@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/rouse-run/rouse/eventbridge"
+	"github.com/rouse-run/rouse/eventbridge/admin/authorization"
 	"github.com/rouse-run/rouse/eventbridge/replica"
 	"github.com/rouse-run/rouse/internal/broker"
 	"github.com/rouse-run/rouse/internal/daemon"
@@ -184,12 +185,9 @@ func bridgeRole(ctx context.Context, ready func(string), args []string) error {
 	if err != nil {
 		return err
 	}
-	options.Bridge.Admin.TokenFile = *path + ".token"
-	if err := os.WriteFile(options.Bridge.Admin.TokenFile, []byte(AdminToken), 0o600); err != nil {
-		return fmt.Errorf("write the admin API's token: %w", err)
-	}
 	bridge := replica.New(conn, eventbridge.Deps{
 		Routes: fixedRoutes(w.Routes), Endpoints: fixedEndpoints(w.Endpoints), Tokens: tokens(w.Review),
+		AdminAccess: authorization.Token(AdminToken),
 		Destination: w.NATS, Registry: daemon.NewRegistry(), Log: log,
 		Listener: listeners[0], MetricsListener: listeners[1], AdminListener: listeners[2],
 	}, options)

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/rouse-run/rouse/eventbridge/admin/authorization"
 	"github.com/rouse-run/rouse/eventbridge/journal"
 )
 
@@ -26,35 +27,41 @@ type Journal interface {
 }
 
 // events answers with a line of JSON for each record.
-func (h *Handler) events(w http.ResponseWriter, r *http.Request) error {
+func (h *Handler) events(_ http.ResponseWriter, r *http.Request) (action, error) {
 	query, follow, err := eventsOf(r.URL.Query(), time.Now())
-	switch {
-	case err != nil:
-		return err
-	case h.journal == nil:
-		return httpError{http.StatusNotFound, "this eventbridge remembers no events: --journal-events is 0"}
+	if err == nil && h.journal == nil {
+		err = httpError{http.StatusNotFound, "this eventbridge remembers no events: --journal-events is 0"}
 	}
-	w.Header().Set("Content-Type", "application/x-ndjson")
-	w.Header().Set("Cache-Control", "no-store")
-	w.Header().Set("X-Content-Type-Options", "nosniff")
-	lines := newLines(w)
-	if !follow {
+	if follow {
+		right := authorization.WatchEvents(query.Namespace)
+		return action{right, func(w http.ResponseWriter, r *http.Request, user authorization.User) error {
+			ctx, end := h.whileAllowed(r.Context(), user, right)
+			defer end()
+			h.follow(ctx, w, query)
+			return nil
+		}}, err
+	}
+	return action{authorization.ListEvents(query.Namespace), func(w http.ResponseWriter, _ *http.Request, _ authorization.User) error {
+		lines := newLines(w)
 		h.journal.Each(query, func(record journal.Record) bool {
 			return lines.write(record) == nil // a client that is gone, or too slow, does not matter
 		})
 		return nil
-	}
-	ctx, stop := context.WithCancel(r.Context())
+	}}, err
+}
+
+func (h *Handler) follow(ctx context.Context, w http.ResponseWriter, query journal.Query) {
+	ctx, stop := context.WithCancel(ctx)
 	defer stop()
+	lines := newLines(w)
 	lines.flush()
 	h.journal.Follow(ctx, query, func(record journal.Record) {
-		if lines.write(record) != nil {
+		if ctx.Err() != nil || lines.write(record) != nil {
 			stop()
 			return
 		}
 		lines.flush()
 	})
-	return nil
 }
 
 // lines writes records, each within its time.
@@ -65,6 +72,9 @@ type lines struct {
 
 // newLines takes away the time bound of the request's arrival, which would end it while it is answered.
 func newLines(w http.ResponseWriter) lines {
+	w.Header().Set("Content-Type", "application/x-ndjson")
+	w.Header().Set("Cache-Control", "no-store")
+	w.Header().Set("X-Content-Type-Options", "nosniff")
 	l := lines{control: http.NewResponseController(w), encoder: json.NewEncoder(w)}
 	_ = l.control.SetReadDeadline(time.Time{}) // tests' recorders have none
 	return l
@@ -125,7 +135,8 @@ func checkEvents(query *journal.Query) error {
 	if strings.Contains(strings.TrimSuffix(query.Type, "*"), "*") {
 		return problem("type", "a * may stand at its end only, as in order.*")
 	}
-	return nil
+	selected := Selection{Namespace: query.Namespace}
+	return invalid(selected.Validate())
 }
 
 func kindsOf(values []string) (kinds []journal.Kind, err error) {

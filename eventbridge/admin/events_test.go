@@ -6,8 +6,6 @@ import (
 	"encoding/json"
 	"net/http"
 	"net/http/httptest"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -15,19 +13,18 @@ import (
 	"github.com/go-logr/logr"
 	"github.com/stretchr/testify/require"
 
+	"github.com/rouse-run/rouse/eventbridge/admin/authorization"
 	"github.com/rouse-run/rouse/eventbridge/journal"
 )
 
 // remembering is a handler with a journal that holds some records.
 func remembering(t *testing.T, records ...journal.Record) (*Handler, *journal.Journal) {
 	t.Helper()
-	file := filepath.Join(t.TempDir(), "token")
-	require.NoError(t, os.WriteFile(file, []byte(token), 0o600))
 	j := journal.New(100)
 	for _, r := range records {
 		j.Add(r)
 	}
-	return New(&fakeStore{}, j, Options{TokenFile: file}, logr.Discard()), j
+	return New(&fakeStore{}, j, authorization.Token(token), logr.Discard()), j
 }
 
 func idsIn(t *testing.T, body string) []string {
@@ -89,6 +86,8 @@ func TestInvalidEventQueriesAreRefused(t *testing.T) {
 		"trace=7":         "trace: it must be the 32 hexadecimal digits",
 		"type=*.received": "type: a * may stand at its end only",
 		"id=":             "id: it must not be empty",
+		"namespace=":      "namespace: it must not be empty",
+		"namespace=*":     "namespace: it is not the name of a namespace",
 		"tpye=order":      `there is no parameter "tpye": use follow, since`,
 	} {
 		answered := ask(h, "GET", "/v1/events?"+query, "")

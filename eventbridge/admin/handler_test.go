@@ -7,8 +7,6 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
-	"os"
-	"path/filepath"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -22,6 +20,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
+	"github.com/rouse-run/rouse/eventbridge/admin/authorization"
 	"github.com/rouse-run/rouse/internal/failure"
 )
 
@@ -82,13 +81,12 @@ func storedDeadLetter() DeadLetterDetail {
 
 func newHandler(t *testing.T, store Store, log logr.Logger) *Handler {
 	t.Helper()
-	file := filepath.Join(t.TempDir(), "token")
-	require.NoError(t, os.WriteFile(file, []byte(token+"\n"), 0o600))
-	return New(store, nil, Options{TokenFile: file}, log)
+	return New(store, nil, authorization.Token(token), log)
 }
 
 func ask(h http.Handler, method, path, body string, change ...func(*http.Request)) *httptest.ResponseRecorder {
 	request := httptest.NewRequest(method, "http://admin"+path, strings.NewReader(body))
+	request.RemoteAddr = "127.0.0.1:1234"
 	request.Header.Set("Authorization", "Bearer "+token)
 	for _, c := range change {
 		c(request)
@@ -278,26 +276,6 @@ func TestAdminAPINeedsTheBearerToken(t *testing.T) {
 	require.NotContains(t, logged.String(), token)
 }
 
-func TestAdminTokenFileIsReadForEachRequest(t *testing.T) {
-	t.Parallel()
-	h := newHandler(t, &fakeStore{}, logr.Discard())
-	is := func(want int, given string) {
-		t.Helper()
-		answered := ask(h, "GET", "/v1/subscriptions", "", func(r *http.Request) { r.Header.Set("Authorization", "Bearer "+given) })
-		require.Equal(t, want, answered.Code)
-	}
-	is(200, token)
-	require.NoError(t, os.WriteFile(h.tokenFile, []byte("another"), 0o600))
-	is(401, token)
-	is(200, "another")
-	require.NoError(t, os.WriteFile(h.tokenFile, []byte(" \n"), 0o600))
-	is(503, "")
-	require.NoError(t, os.Remove(h.tokenFile))
-	is(503, "another")
-	h.tokenFile = ""
-	is(503, "")
-}
-
 func TestARedriveEndsWithItsProcessAndReportsItsProgress(t *testing.T) {
 	t.Parallel()
 	ctx, stop := context.WithCancel(t.Context())
@@ -393,9 +371,8 @@ func TestOptions(t *testing.T) {
 		want string
 	}{
 		"none":               {nil, ""},
-		"both":               {[]string{"--admin-address=:9091", "--admin-token-file=/token"}, ""},
-		"no token":           {[]string{"--admin-address=:9091"}, "--admin-token-file must not be empty"},
-		"an address of none": {[]string{"--admin-address=9091", "--admin-token-file=/token"}, "--admin-address"},
+		"a port":             {[]string{"--admin-address=:9091"}, ""},
+		"an address of none": {[]string{"--admin-address=9091"}, "--admin-address"},
 	} {
 		options := DefaultOptions()
 		fs := pflag.NewFlagSet(name, pflag.ContinueOnError)
@@ -415,18 +392,17 @@ func FuzzAnyRequestHasAJSONAnswer(f *testing.F) {
 	f.Add("GET", "/v1/deadletters", "limit=1&after=2&namespace=a", []byte(nil))
 	f.Add("GET", "/v1/deadletters/18446744073709551616", "", []byte(nil))
 	f.Add("GET", "/v1/../v1//deadletters", "%zz", []byte("{"))
-	file := filepath.Join(f.TempDir(), "token")
-	require.NoError(f, os.WriteFile(file, []byte(token), 0o600))
 	f.Fuzz(func(t *testing.T, method, path, query string, body []byte) {
 		request, err := http.NewRequestWithContext(t.Context(), method, "http://admin/", strings.NewReader(string(body)))
 		if err != nil {
 			t.Skip()
 		}
 		request.URL.Path, request.URL.RawQuery = "/"+strings.TrimPrefix(path, "/"), query
+		request.RemoteAddr = "127.0.0.1:1234"
 		request.Header.Set("Authorization", "Bearer "+token)
 		store := &fakeStore{deadLetter: storedDeadLetter()}
 		recorder := httptest.NewRecorder()
-		New(store, nil, Options{TokenFile: file}, logr.Discard()).ServeHTTP(recorder, request)
+		New(store, nil, authorization.Token(token), logr.Discard()).ServeHTTP(recorder, request)
 		if recorder.Code == http.StatusMovedPermanently || recorder.Code == http.StatusTemporaryRedirect {
 			return // to a path without dots
 		}

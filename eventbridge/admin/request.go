@@ -99,6 +99,17 @@ func queryOf(values url.Values) (Query, error) {
 	return query, invalid(query.Validate())
 }
 
+// namespaceOf reads the one parameter that a request may have. It is empty for all namespaces.
+func namespaceOf(values url.Values) (string, error) {
+	for name := range values {
+		if name != "namespace" {
+			return "", httpError{http.StatusBadRequest, fmt.Sprintf("there is no parameter %q: use namespace", name)}
+		}
+	}
+	selected := Selection{Namespace: values.Get("namespace")}
+	return selected.Namespace, invalid(selected.Validate())
+}
+
 func number(name, text string) (uint64, error) {
 	value, err := strconv.ParseUint(text, 10, 64)
 	if err != nil {

@@ -6,6 +6,8 @@ import (
 	"encoding/json"
 	"errors"
 	"net/http"
+
+	"github.com/rouse-run/rouse/eventbridge/admin/authorization"
 )
 
 // httpError is an answer that is known where the problem is found.
@@ -45,6 +47,7 @@ func (h *Handler) fail(w http.ResponseWriter, err error) {
 // judge maps an error to an answer, and logs one that the answer does not explain.
 func (h *Handler) judge(err error) (status int, text string) {
 	known, isKnown := errors.AsType[httpError](err)
+	refused := refusalOf(err)
 	is := func(targets ...error) bool {
 		for _, target := range targets {
 			if errors.Is(err, target) {
@@ -56,10 +59,8 @@ func (h *Handler) judge(err error) (status int, text string) {
 	switch {
 	case isKnown:
 		return known.status, known.text
-	case is(errUnauthorized):
-		return http.StatusUnauthorized, err.Error()
-	case is(errNoToken):
-		return http.StatusServiceUnavailable, err.Error()
+	case refused != 0:
+		return refused, err.Error()
 	case is(ErrNotFound):
 		return http.StatusNotFound, ErrNotFound.Error()
 	case is(ErrNoConsumer):
@@ -75,6 +76,20 @@ func (h *Handler) judge(err error) (status int, text string) {
 		h.log.Error(err, "a request of the admin API failed")
 		return http.StatusInternalServerError, "it failed in a way that was not foreseen; the log of the eventbridge says more"
 	}
+}
+
+// refusalOf is the status for who may not do what is asked, or cannot be known; 0 for other errors.
+func refusalOf(err error) int {
+	if _, forbidden := errors.AsType[authorization.ForbiddenError](err); forbidden {
+		return http.StatusForbidden
+	}
+	switch {
+	case errors.Is(err, authorization.ErrUnauthenticated):
+		return http.StatusUnauthorized
+	case errors.Is(err, authorization.ErrBusy), errors.Is(err, authorization.ErrUndecided):
+		return http.StatusServiceUnavailable
+	}
+	return 0
 }
 
 func answer(w http.ResponseWriter, status int, content any) {

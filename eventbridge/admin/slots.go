@@ -1,6 +1,7 @@
 package admin
 
 import (
+	"context"
 	"net/http"
 	"time"
 )
@@ -18,18 +19,19 @@ const (
 type slots chan struct{}
 
 // limit has a request wait for a slot, which it keeps until it is answered.
-func (p slots) limit(handle func(http.ResponseWriter, *http.Request) error) func(http.ResponseWriter, *http.Request) error {
-	return func(w http.ResponseWriter, r *http.Request) error {
-		timeout := time.NewTimer(slotWait)
-		defer timeout.Stop()
-		select {
-		case p <- struct{}{}:
-			defer func() { <-p }()
-			return handle(w, r)
-		case <-timeout.C:
-			return httpError{http.StatusServiceUnavailable, "this eventbridge answers as many such requests as it may at a time, try again"}
-		case <-r.Context().Done():
-			return r.Context().Err()
-		}
+func (p slots) limit(ctx context.Context, do func() error) error {
+	if p == nil {
+		return do()
+	}
+	timeout := time.NewTimer(slotWait)
+	defer timeout.Stop()
+	select {
+	case p <- struct{}{}:
+		defer func() { <-p }()
+		return do()
+	case <-timeout.C:
+		return httpError{http.StatusServiceUnavailable, "this eventbridge answers as many such requests as it may at a time, try again"}
+	case <-ctx.Done():
+		return ctx.Err()
 	}
 }

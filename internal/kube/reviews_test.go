@@ -26,7 +26,7 @@ func TestOnlyATokenForTheAudienceIsOfAServiceAccount(t *testing.T) {
 		require.NoError(t, env.Client.SubResource("token").Create(t.Context(), account, request))
 		return request.Status.Token
 	}
-	reviews := &TokenReviews{client: env.Client}
+	reviews := ReviewsBy(env.Client)
 	namespace, name, ok, err := reviews.ServiceAccountOf(t.Context(), token("rouse-eventbridge"), "rouse-eventbridge")
 	require.NoError(t, err)
 	require.True(t, ok)

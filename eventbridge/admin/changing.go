@@ -1,0 +1,68 @@
+package admin
+
+import (
+	"context"
+	"net/http"
+	"time"
+
+	"github.com/rouse-run/rouse/eventbridge/admin/authorization"
+)
+
+// runTimeout bounds a redrive or purge; what is left takes another request.
+const runTimeout = 5 * time.Minute
+
+// redrive delivers dead letters again.
+func (h *Handler) redrive(w http.ResponseWriter, r *http.Request) (action, error) {
+	selection, err := selectionOf(w, r)
+	do := func(w http.ResponseWriter, r *http.Request, user authorization.User) error {
+		ctx, cancel := withRunTimeout(w, r)
+		defer cancel()
+		done, err := h.store.Redrive(ctx, selection)
+		h.audit("dead letters redriven", user, selection,
+			"redriven", done.Redriven, "failed", done.Failed, "remaining", done.Remaining)
+		result := redrivenBody{
+			Redriven: &done.Redriven, Failed: &done.Failed, Remaining: &done.Remaining, Problems: done.Problems,
+		}
+		h.finish(w, &result.Error, err, &result)
+		return nil
+	}
+	return action{authorization.Redrive(selection.Namespace), do}, err
+}
+
+// purge deletes dead letters.
+func (h *Handler) purge(w http.ResponseWriter, r *http.Request) (action, error) {
+	selection, err := selectionOf(w, r)
+	do := func(w http.ResponseWriter, r *http.Request, user authorization.User) error {
+		ctx, cancel := withRunTimeout(w, r)
+		defer cancel()
+		count, err := h.store.Purge(ctx, selection)
+		h.audit("dead letters purged", user, selection, "purged", count)
+		result := purgedBody{Purged: count}
+		h.finish(w, &result.Error, err, &result)
+		return nil
+	}
+	return action{authorization.Purge(selection.Namespace), do}, err
+}
+
+// audit logs who did what, also when it ended with an error. An empty namespace is all of them.
+func (h *Handler) audit(what string, user authorization.User, s Selection, counts ...any) {
+	h.log.Info(what, append([]any{
+		"user", user.Name, "namespace", s.Namespace, "subscription", s.Subscription, "reason", s.Reason, "sequence", s.Sequence,
+	}, counts...)...)
+}
+
+// finish answers with what was done, also when that ended with an error.
+func (h *Handler) finish(w http.ResponseWriter, text *string, err error, result any) {
+	status := http.StatusOK
+	if err != nil {
+		status, *text = h.judge(err)
+	}
+	answer(w, status, result)
+}
+
+// withRunTimeout replaces the read deadline of the request, which would end it
+// while it is worked on, by runTimeout.
+func withRunTimeout(w http.ResponseWriter, r *http.Request) (context.Context, context.CancelFunc) {
+	_ = http.NewResponseController(w).SetReadDeadline(time.Time{}) // tests' recorders have none
+	return context.WithTimeout(r.Context(), runTimeout)
+}

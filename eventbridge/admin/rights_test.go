@@ -1,0 +1,223 @@
+package admin
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/go-logr/logr"
+	"github.com/go-logr/logr/funcr"
+	"github.com/stretchr/testify/require"
+
+	"github.com/rouse-run/rouse/eventbridge/admin/authorization"
+	"github.com/rouse-run/rouse/eventbridge/journal"
+)
+
+// fakeAccess knows one user, and notes which rights are asked for.
+type fakeAccess struct {
+	unknown error // of whoever asks
+	denied  error
+
+	mu    sync.Mutex
+	asked []authorization.Right
+}
+
+func (a *fakeAccess) Authenticate(*http.Request) (authorization.User, error) {
+	return authorization.User{Name: "alice"}, a.unknown
+}
+
+func (a *fakeAccess) Authorize(_ context.Context, user authorization.User, right authorization.Right) error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.asked = append(a.asked, right)
+	if user.Name != "alice" {
+		return errors.New("another user")
+	}
+	return a.denied
+}
+
+func (a *fakeAccess) deny(err error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.denied = err
+}
+
+func TestEachRequestNeedsItsRightInTheNamespaceThatItNames(t *testing.T) {
+	t.Parallel()
+	const redrive, purge = "/v1/deadletters/redrive", "/v1/deadletters/purge"
+	for _, tc := range []struct {
+		method, path, body string
+		want               authorization.Right
+	}{
+		{"GET", "/v1/subscriptions", "", authorization.ListSubscriptions("")},
+		{"GET", "/v1/subscriptions?namespace=shop", "", authorization.ListSubscriptions("shop")},
+		{"GET", "/v1/deadletters", "", authorization.ListDeadLetters("")},
+		{"GET", "/v1/deadletters?reason=Unknown", "", authorization.ListDeadLetters("")},
+		{"GET", "/v1/deadletters?namespace=shop&subscription=orders", "", authorization.ListDeadLetters("shop")},
+		{"GET", "/v1/deadletters/5", "", authorization.GetDeadLetter("")},
+		{"GET", "/v1/deadletters/5?namespace=shop", "", authorization.GetDeadLetter("shop")},
+		{"POST", redrive, `{"all":true}`, authorization.Redrive("")},
+		{"POST", redrive, `{"sequence":5}`, authorization.Redrive("")},
+		{"POST", redrive, `{"sequence":5,"namespace":"shop"}`, authorization.Redrive("shop")},
+		{"POST", redrive, `{"namespace":"shop","all":true}`, authorization.Redrive("shop")},
+		{"POST", purge, `{"all":true}`, authorization.Purge("")},
+		{"POST", purge, `{"reason":"Unknown","all":true}`, authorization.Purge("")},
+		{"POST", purge, `{"namespace":"shop","subscription":"orders"}`, authorization.Purge("shop")},
+		{"GET", "/v1/events", "", authorization.ListEvents("")},
+		{"GET", "/v1/events?namespace=shop", "", authorization.ListEvents("shop")},
+		{"GET", "/v1/events?follow=true", "", authorization.WatchEvents("")},
+		{"GET", "/v1/events?follow=true&namespace=shop", "", authorization.WatchEvents("shop")},
+	} {
+		name := tc.method + " " + tc.path + " " + tc.body
+		store := &fakeStore{deadLetter: storedDeadLetter()}
+		access := &fakeAccess{denied: authorization.ForbiddenError{User: "alice", Right: tc.want}}
+		answered := ask(New(store, journal.New(1), access, logr.Discard()), tc.method, tc.path, tc.body)
+		require.Equal(t, []authorization.Right{tc.want}, access.asked, name)
+		require.Equal(t, http.StatusForbidden, answered.Code, name)
+		var got errorBody
+		require.NoError(t, json.Unmarshal(answered.Body.Bytes(), &got), name)
+		require.Contains(t, got.Error, "alice may not "+tc.want.String()+": ", name)
+		require.Nil(t, store.selection, name)
+		require.Zero(t, store.query, name)
+	}
+}
+
+func TestNothingIsAskedBeforeTheUserIsKnown(t *testing.T) {
+	t.Parallel()
+	for unknown, want := range map[error]int{
+		authorization.ErrUnauthenticated: http.StatusUnauthorized,
+		authorization.ErrBusy:            http.StatusServiceUnavailable,
+		authorization.ErrUndecided:       http.StatusServiceUnavailable,
+	} {
+		access, store := &fakeAccess{unknown: unknown}, &fakeStore{}
+		h := New(store, journal.New(1), access, logr.Discard())
+		for _, path := range []string{"/v1/deadletters", "/v1/events", "/nowhere"} {
+			answered := ask(h, "GET", path, "")
+			require.Equal(t, want, answered.Code)
+			require.Contains(t, answered.Body.String(), unknown.Error())
+		}
+		require.Empty(t, access.asked)
+	}
+	store := &fakeStore{}
+	answered := ask(New(store, nil, &fakeAccess{denied: authorization.ErrUndecided}, logr.Discard()), "POST", "/v1/deadletters/purge", `{"all":true}`)
+	require.Equal(t, http.StatusServiceUnavailable, answered.Code)
+	require.Nil(t, store.selection, "who may do that is not known")
+}
+
+// Who has a dead letter's sequence could learn whose it is.
+func TestADeadLetterOfAnotherNamespaceIsNone(t *testing.T) {
+	t.Parallel()
+	h := New(&fakeStore{deadLetter: storedDeadLetter()}, nil, &fakeAccess{}, logr.Discard())
+	require.Equal(t, http.StatusOK, ask(h, "GET", "/v1/deadletters/5?namespace=shop", "").Code)
+	other := ask(h, "GET", "/v1/deadletters/5?namespace=mine", "")
+	missing := ask(New(&fakeStore{err: ErrNotFound}, nil, &fakeAccess{}, logr.Discard()), "GET", "/v1/deadletters/6?namespace=mine", "")
+	require.Equal(t, http.StatusNotFound, other.Code)
+	require.Equal(t, missing.Body.String(), other.Body.String())
+}
+
+func TestSubscriptionsAreThoseOfTheNamespace(t *testing.T) {
+	t.Parallel()
+	h := New(&fakeStore{}, nil, &fakeAccess{}, logr.Discard())
+	require.Contains(t, ask(h, "GET", "/v1/subscriptions?namespace=shop", "").Body.String(), `"name":"orders"`)
+	require.JSONEq(t, `{"subscriptions":[]}`, ask(h, "GET", "/v1/subscriptions?namespace=mine", "").Body.String())
+	for path, want := range map[string]string{
+		"/v1/subscriptions?namespce=shop": `there is no parameter \"namespce\": use namespace`,
+		"/v1/subscriptions?namespace=*":   "namespace: it is not the name of a namespace",
+		"/v1/deadletters/5?limit=1":       `there is no parameter \"limit\": use namespace`,
+	} {
+		answered := ask(h, "GET", path, "")
+		require.Equal(t, http.StatusBadRequest, answered.Code, path)
+		require.Contains(t, answered.Body.String(), want, path)
+	}
+}
+
+func TestWhoIsRefusedTakesNoSlot(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		store := &busyStore{end: make(chan struct{})}
+		access := &fakeAccess{}
+		h := New(store, nil, access, logr.Discard())
+		var all sync.WaitGroup
+		for range readersAtATime {
+			all.Go(func() { ask(h, "GET", "/v1/deadletters", "") })
+		}
+		synctest.Wait()
+		access.deny(authorization.ForbiddenError{User: "alice", Right: authorization.ListDeadLetters("")})
+		began := time.Now()
+		require.Equal(t, http.StatusForbidden, ask(h, "GET", "/v1/deadletters", "").Code)
+		require.Zero(t, time.Since(began), "it has waited for a slot")
+		close(store.end)
+		all.Wait()
+	})
+}
+
+func TestRedriveAndPurgeAreLoggedWithTheirUser(t *testing.T) {
+	t.Parallel()
+	for path, want := range map[string]string{
+		"/v1/deadletters/redrive": `"msg"="dead letters redriven" "user"="alice" "namespace"="shop" "subscription"="orders" "reason"="Unknown" "sequence"=5 "redriven"=3`,
+		"/v1/deadletters/purge":   `"msg"="dead letters purged" "user"="alice" "namespace"="shop" "subscription"="orders" "reason"="Unknown" "sequence"=5 "purged"=4`,
+	} {
+		for _, failure := range []error{nil, ErrUnavailable} {
+			var logged strings.Builder
+			log := funcr.New(func(_, args string) { logged.WriteString(args) }, funcr.Options{})
+			ask(New(&fakeStore{err: failure}, nil, &fakeAccess{}, log), "POST", path,
+				`{"namespace":"shop","subscription":"orders","reason":"Unknown","sequence":5}`)
+			require.Contains(t, logged.String(), want)
+		}
+	}
+}
+
+func TestAFollowerLosesWhatItFollowsWithItsRight(t *testing.T) {
+	t.Parallel()
+	forbidden := authorization.ForbiddenError{User: "alice", Right: authorization.WatchEvents("shop")}
+	for name, tc := range map[string]struct {
+		denied error
+		after  time.Duration
+		lasts  time.Duration
+	}{
+		"a right that is taken away":      {forbidden, 3 * followAgain / 2, 2 * followAgain},
+		"an API server that is away":      {authorization.ErrUndecided, 3 * followAgain / 2, 3 * followAgain},
+		"a token that may be over by now": {nil, 0, followFor},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				access := &fakeAccess{}
+				h := New(&fakeStore{}, journal.New(10), access, logr.Discard())
+				began := time.Now()
+				ended := make(chan *httptest.ResponseRecorder)
+				go func() { ended <- ask(h, "GET", "/v1/events?follow=true&namespace=shop", "") }()
+				time.Sleep(tc.after)
+				access.deny(tc.denied)
+				require.Equal(t, http.StatusOK, (<-ended).Code)
+				require.Equal(t, tc.lasts, time.Since(began))
+			})
+		})
+	}
+}
+
+func TestOneFailedCheckEndsNoFollower(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		access := &fakeAccess{}
+		h := New(&fakeStore{}, nil, access, logr.Discard())
+		ctx, end := h.whileAllowed(t.Context(), authorization.User{Name: "alice"}, authorization.WatchEvents("shop"))
+		defer end()
+		for range 3 {
+			access.deny(authorization.ErrUndecided)
+			time.Sleep(followAgain)
+			synctest.Wait()
+			access.deny(nil)
+			time.Sleep(followAgain)
+			synctest.Wait()
+			require.NoError(t, ctx.Err())
+		}
+	})
+}

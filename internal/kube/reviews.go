@@ -1,0 +1,72 @@
+package kube
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	authenticationv1 "k8s.io/api/authentication/v1"
+	authorizationv1 "k8s.io/api/authorization/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// Reviews asks the API server whose tokens are, and what their users may do. No error of it holds anything of a token.
+type Reviews struct{ client client.Client }
+
+// NewReviews makes a client of its own for the cluster that the pod runs in, or that KUBECONFIG names.
+func NewReviews() (*Reviews, error) {
+	rest, scheme, err := Cluster()
+	if err != nil {
+		return nil, err
+	}
+	c, err := client.New(rest, client.Options{Scheme: scheme})
+	if err != nil {
+		return nil, fmt.Errorf("make a client for reviews: %w", err)
+	}
+	return &Reviews{client: c}, nil
+}
+
+// ReviewsBy asks with a client that there is.
+func ReviewsBy(c client.Client) *Reviews { return &Reviews{client: c} }
+
+// ServiceAccountOf returns the ServiceAccount that a token for the audience is of. ok is false for any other token. An
+// error means that there is no answer.
+func (r *Reviews) ServiceAccountOf(ctx context.Context, token, audience string) (namespace, name string, ok bool, err error) {
+	user, ok, err := r.UserOf(ctx, token, audience)
+	if err != nil || !ok {
+		return "", "", false, err
+	}
+	account, ok := strings.CutPrefix(user.Username, "system:serviceaccount:")
+	if !ok {
+		return "", "", false, nil
+	}
+	namespace, name, ok = strings.Cut(account, ":")
+	return namespace, name, ok, nil
+}
+
+// UserOf returns the user that a token is of: one for the audience, or for the API server itself when that is empty. ok is
+// false for any other token. An error means that there is no answer.
+func (r *Reviews) UserOf(ctx context.Context, token, audience string) (user authenticationv1.UserInfo, ok bool, err error) {
+	review := &authenticationv1.TokenReview{Spec: authenticationv1.TokenReviewSpec{Token: token}}
+	if audience != "" {
+		review.Spec.Audiences = []string{audience}
+	}
+	if err := r.client.Create(ctx, review); err != nil {
+		return user, false, fmt.Errorf("create a TokenReview: %w", err)
+	}
+	// An authenticator that knows no audiences leaves them empty.
+	if !review.Status.Authenticated || audience != "" && !slices.Contains(review.Status.Audiences, audience) {
+		return user, false, nil
+	}
+	return review.Status.User, true, nil
+}
+
+// Allows reports whether a user may do something. An error means that there is no answer.
+func (r *Reviews) Allows(ctx context.Context, spec authorizationv1.SubjectAccessReviewSpec) (bool, error) {
+	review := &authorizationv1.SubjectAccessReview{Spec: spec}
+	if err := r.client.Create(ctx, review); err != nil {
+		return false, fmt.Errorf("create a SubjectAccessReview: %w", err)
+	}
+	return review.Status.Allowed && !review.Status.Denied, nil
+}
