@@ -149,6 +149,11 @@ bench-latency: ## 200 and 2,000 events/s from publisher to sink, beside the bare
 bench-subscriptions: ## 10,000 Subscriptions on one bridge, idle and with 1 % active (SUBSCRIPTIONS, ROUND_SECONDS)
 	@$(GO) run ./e2e/bench/subscriptions
 
+.PHONY: bench-controller
+bench-controller: ## 10,000 Functions and Subscriptions in a real kube-apiserver without nodes: applied, a restart, and at rest (N, IDLE)
+	@assets=$$($(CLUSTERS) assets) && export KUBEBUILDER_ASSETS=$$assets PATH="$$assets:$$PATH" && \
+	  $(GO) run ./e2e/bench/controller $(if $(N),-n $(N)) $(if $(IDLE),-idle $(IDLE))
+
 .PHONY: bench-memory
 bench-memory: ## Hostile loads that could make a bridge take unbounded memory, beside the chart's limit (SHAPE_SECONDS, SCALE_PERCENT)
 	@$(GO) run ./e2e/bench/memory

@@ -79,7 +79,7 @@ func registeredMetrics(t *testing.T) map[string]bool {
 		Scheme: scheme, Metrics: metricsserver.Options{BindAddress: "0"},
 	})
 	require.NoError(t, err)
-	require.NoError(t, subscription.Setup(manager, conn, registry, subscription.DefaultOptions()))
+	require.NoError(t, subscription.Setup(t.Context(), manager, conn, registry, subscription.DefaultOptions()))
 
 	descriptions := make(chan *prometheus.Desc)
 	go func() {

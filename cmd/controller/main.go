@@ -65,7 +65,7 @@ func run(ctx context.Context, o *options, log logr.Logger) error {
 	if err := exposure.Setup(manager, nil, o.exposure); err != nil {
 		return err
 	}
-	if err := subscription.Setup(manager, conn, metrics.Registry, o.subscription); err != nil {
+	if err := subscription.Setup(ctx, manager, conn, metrics.Registry, o.subscription); err != nil {
 		return err
 	}
 	return daemon.RunOn(ctx, manager.Start, conn.Hold)
@@ -78,11 +78,11 @@ func newManager(o *options) (ctrl.Manager, error) {
 	}
 	cached := function.CacheObjects()
 	maps.Copy(cached, activation.CacheObjects())
-	maps.Copy(cached, exposure.CacheObjects(o.exposure))
+	maps.Copy(cached, subscription.CacheObjects())
 	health := &healthz.Handler{Checks: map[string]healthz.Checker{"ping": healthz.Ping}}
 	manager, err := ctrl.NewManager(rest, ctrl.Options{
 		Scheme:     scheme,
-		Cache:      cache.Options{ByObject: cached, DefaultTransform: exposure.Transform},
+		Cache:      cache.Options{ByObject: cached, DefaultTransform: transform},
 		Controller: kube.Controllers(),
 		Metrics: metricsserver.Options{
 			BindAddress: o.metricsAddress,
@@ -100,4 +100,13 @@ func newManager(o *options) (ctrl.Manager, error) {
 		return nil, fmt.Errorf("make the manager: %w", err)
 	}
 	return manager, nil
+}
+
+// transform limits what the cache holds of kinds that it may not know when it is made.
+func transform(object any) (any, error) {
+	object, err := function.Transform(object)
+	if err != nil {
+		return nil, err
+	}
+	return exposure.Transform(object)
 }

@@ -25,7 +25,7 @@ type scope struct {
 
 	// What is there. Nil means that there is none.
 	fn      *v1alpha2.Function
-	service *metav1.PartialObjectMetadata
+	service *corev1.Service
 	// ours are the slices that claim to be of this controller.
 	ours     []discoveryv1.EndpointSlice
 	gateways gateways
@@ -69,8 +69,8 @@ func (r *Reconciler) gatherFunction(ctx context.Context, s *scope) (bool, error)
 	if err := r.client.Get(ctx, s.key, fn, client.UnsafeDisableDeepCopy); err != nil { // its source may be long
 		return false, ignoreNotFound(err, "get Function %q: %w", s.key)
 	}
-	service := serviceMetadata()
-	if err := r.client.Get(ctx, s.key, service); err != nil {
+	service := &corev1.Service{}
+	if err := r.client.Get(ctx, s.key, service, client.UnsafeDisableDeepCopy); err != nil {
 		return false, ignoreNotFound(err, "get Service %q: %w", s.key)
 	}
 	s.fn, s.service = fn, service
@@ -79,12 +79,6 @@ func (r *Reconciler) gatherFunction(ctx context.Context, s *scope) (bool, error)
 	}
 	installed, err := r.keda(ctx)
 	return installed && err == nil, err
-}
-
-func serviceMetadata() *metav1.PartialObjectMetadata {
-	service := &metav1.PartialObjectMetadata{}
-	service.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind(kindService))
-	return service
 }
 
 func ignoreNotFound(err error, format string, key types.NamespacedName) error {

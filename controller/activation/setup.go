@@ -45,10 +45,12 @@ func withoutDetails(object any) (any, error) {
 	if !ok {
 		return object, nil
 	}
-	slice.Annotations = nil
 	if activation.IsOurs(slice) {
+		slice.Annotations = kube.OnlyMark(slice.Annotations)
+		kube.ShareManagedFields(slice)
 		return slice, nil
 	}
+	slice.Annotations = nil
 	slice.ManagedFields, slice.Ports = nil, nil
 	for i := range slice.Endpoints {
 		endpoint := &slice.Endpoints[i]
@@ -104,7 +106,7 @@ func Setup(ctx context.Context, mgr ctrl.Manager, parts Parts, options Options) 
 	err := ctrl.NewControllerManagedBy(mgr).
 		Named("activation").
 		For(&v1alpha2.Function{}, builder.WithPredicates(kube.ChangedOrDiffers(scalingDiffers))).
-		Owns(&corev1.Service{}, builder.OnlyMetadata).
+		Owns(&corev1.Service{}).
 		Watches(&discoveryv1.EndpointSlice{}, handler.EnqueueRequestsFromMapFunc(functionsOf(mgr.GetClient(), options.GatewayService)),
 			builder.WithPredicates(endpointsChanged())).
 		WatchesRawSource(source.Channel(changes, handler.EnqueueRequestsFromMapFunc(wakeable(mgr.GetClient())))).

@@ -103,7 +103,7 @@ func (f *fixture) start(change ...func(*Options)) {
 		Scheme: scheme, Metrics: metricsserver.Options{BindAddress: "0"}, Controller: controllers,
 		// Of this test alone: controllers of others would write the status, too.
 		Cache: cache.Options{
-			ByObject: CacheObjects(options), DefaultTransform: Transform, DefaultNamespaces: map[string]cache.Config{f.tenant: {}, f.release: {}},
+			ByObject: exposures.CacheObjects(options.Settings), DefaultTransform: Transform, DefaultNamespaces: map[string]cache.Config{f.tenant: {}, f.release: {}},
 		},
 	})
 	require.NoError(f.t, err)

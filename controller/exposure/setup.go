@@ -37,13 +37,8 @@ const (
 	syncTimeout = 10 * 365 * 24 * time.Hour
 )
 
-// CacheObjects and Transform limit what the manager's cache holds. Setup relies on it; pass them to the manager as part of
-// cache.Options.ByObject, and as its DefaultTransform.
-func CacheObjects(options Options) map[client.Object]cache.ByObject {
-	return exposures.CacheObjects(options.Settings)
-}
-
-// Transform leaves of an HTTPRoute of another owner whose it is, and of the other objects what decides.
+// Transform leaves of an HTTPRoute of another owner whose it is, and of the other objects what decides. Setup relies on it; pass
+// it to the manager as its DefaultTransform. Of Services the cache has to hold what exposures.CacheObjects leaves.
 func Transform(object any) (any, error) {
 	route, ok := object.(*gatewayapi.HTTPRoute)
 	if !ok {
@@ -58,7 +53,7 @@ func Transform(object any) (any, error) {
 	return route, nil
 }
 
-// Setup adds the controller of APIRules to a manager whose cache is limited by CacheObjects and Transform. Where they are not served nothing looks at
+// Setup adds the controller of APIRules to a manager whose cache is limited by Transform. Where they are not served nothing looks at
 // them: another one may.
 func Setup(mgr ctrl.Manager, dial activation.Dial, options Options) error {
 	if !options.Enabled {

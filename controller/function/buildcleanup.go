@@ -62,7 +62,8 @@ func (r *Reconciler) clearBuilds(ctx context.Context, s *scope, past *history) e
 func (r *Reconciler) deleteSecrets(ctx context.Context, s *scope, labels client.MatchingLabels, used map[string]bool) error {
 	secrets := &metav1.PartialObjectMetadataList{}
 	secrets.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("SecretList"))
-	if err := r.client.List(ctx, secrets, client.InNamespace(s.fn.Namespace), labels); err != nil {
+	owned := client.MatchingFields{ownerIndex: string(s.fn.UID)}
+	if err := r.client.List(ctx, secrets, client.InNamespace(s.fn.Namespace), owned, labels); err != nil {
 		return fmt.Errorf("list the Secrets of %q: %w", s.fn.Name, err)
 	}
 	var problems []error

@@ -30,7 +30,9 @@ const (
 // jobsOf lists the builds of a Function.
 func (r *Reconciler) jobsOf(ctx context.Context, fn *v1alpha2.Function) ([]batchv1.Job, error) {
 	jobs := &batchv1.JobList{}
-	if err := r.client.List(ctx, jobs, client.InNamespace(fn.Namespace), client.MatchingLabels(resources.JobLabels(fn))); err != nil {
+	err := r.client.List(ctx, jobs, client.InNamespace(fn.Namespace),
+		client.MatchingFields{ownerIndex: string(fn.UID)}, client.MatchingLabels(resources.JobLabels(fn)))
+	if err != nil {
 		return nil, fmt.Errorf("list the builds of %q: %w", fn.Name, err)
 	}
 	return jobs.Items, nil

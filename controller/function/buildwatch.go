@@ -2,7 +2,6 @@ package function
 
 import (
 	"context"
-	"slices"
 
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -22,30 +21,25 @@ func builders(reader client.Reader, concerns concerns) handler.EventHandler {
 		if own := functionOfPod(ctx, secret); own != nil {
 			return own
 		}
-		everywhere, here := concerns(client.ObjectKeyFromObject(secret))
-		functions := &v1alpha2.FunctionList{}
-		var within []client.ListOption
-		if !everywhere {
+		within := []client.ListOption{client.UnsafeDisableDeepCopy}
+		switch everywhere, here := concerns(client.ObjectKeyFromObject(secret)); {
+		case everywhere:
+		case here:
 			within = append(within, client.InNamespace(secret.GetNamespace()))
+		default:
+			within = append(within, client.InNamespace(secret.GetNamespace()), client.MatchingFields{secretIndex: secret.GetName()})
 		}
+		functions := &v1alpha2.FunctionList{}
 		if err := reader.List(ctx, functions, within...); err != nil {
 			ctrl.LoggerFrom(ctx).Error(err, "list the functions that are built with a secret")
 			return nil
 		}
-		var requests []reconcile.Request
+		requests := make([]reconcile.Request, len(functions.Items))
 		for i := range functions.Items {
-			fn := &functions.Items[i]
-			if everywhere || here || slices.Contains(buildSecrets(fn), secret.GetName()) || mounts(fn, secret.GetName()) {
-				requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(fn)})
-			}
+			requests[i].NamespacedName = client.ObjectKeyFromObject(&functions.Items[i])
 		}
 		return requests
 	})
-}
-
-// mounts reports whether pods of the Function need a Secret to start.
-func mounts(fn *v1alpha2.Function, secret string) bool {
-	return slices.ContainsFunc(fn.Spec.SecretMounts, func(mount v1alpha2.SecretMount) bool { return mount.SecretName == secret })
 }
 
 // jobs finds the Function of a build, and notifies the queue of the change.

@@ -21,11 +21,12 @@ func (r *Reconciler) findConflictingAutoscalers(ctx context.Context, s *scope) e
 		return nil
 	}
 	hpas := &autoscalingv2.HorizontalPodAutoscalerList{}
-	if err := r.client.List(ctx, hpas, client.InNamespace(s.fn.Namespace)); err != nil {
+	err := r.client.List(ctx, hpas, client.InNamespace(s.fn.Namespace), client.MatchingFields{targetIndex: s.fn.Name}, client.UnsafeDisableDeepCopy)
+	if err != nil {
 		return fmt.Errorf("list autoscalers: %w", err)
 	}
 	for i := range hpas.Items {
-		if hpa := &hpas.Items[i]; targetOf(hpa) == s.fn.Name && !isOurs(hpa, s.fn) {
+		if hpa := &hpas.Items[i]; !isOurs(hpa, s.fn) {
 			s.conflictingAutoscalers = append(s.conflictingAutoscalers, hpa.Name)
 		}
 	}
@@ -65,17 +66,4 @@ func targetDiffers(before, after client.Object) bool {
 	was, _ := before.(*autoscalingv2.HorizontalPodAutoscaler)
 	is, _ := after.(*autoscalingv2.HorizontalPodAutoscaler)
 	return was == nil || is == nil || targetOf(was) != targetOf(is)
-}
-
-// withoutMeasures keeps of other people's autoscalers what they scale.
-func withoutMeasures(object any) (any, error) {
-	hpa, ok := object.(*autoscalingv2.HorizontalPodAutoscaler)
-	if !ok {
-		return object, nil
-	}
-	hpa.Status = autoscalingv2.HorizontalPodAutoscalerStatus{}
-	if hpa.Labels[v1alpha2.LabelManagedBy] != v1alpha2.ManagedBy {
-		hpa.ManagedFields, hpa.Annotations, hpa.Spec.Metrics, hpa.Spec.Behavior = nil, nil, nil, nil
-	}
-	return hpa, nil
 }

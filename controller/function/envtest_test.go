@@ -65,7 +65,7 @@ func runManager(t *testing.T, simultaneous int, change ...func(*Options)) *fakeR
 	mgr, err := ctrl.NewManager(cluster.Environment(t).Config, ctrl.Options{
 		Scheme:     scheme,
 		Metrics:    metricsserver.Options{BindAddress: "0"},
-		Cache:      cache.Options{ByObject: CacheObjects()},
+		Cache:      cache.Options{ByObject: CacheObjects(), DefaultTransform: Transform},
 		Controller: controllers,
 	})
 	require.NoError(t, err)

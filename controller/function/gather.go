@@ -11,7 +11,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/rouse-run/rouse/api/serverless/v1alpha2"
@@ -75,8 +74,7 @@ func (r *Reconciler) gather(ctx context.Context, s *scope) error {
 		s.deployment = deployment
 	}
 
-	service := &metav1.PartialObjectMetadata{}
-	service.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Service"))
+	service := &corev1.Service{}
 	err = r.client.Get(ctx, key, service)
 	switch {
 	case err == nil:
@@ -95,7 +93,7 @@ func (r *Reconciler) gather(ctx context.Context, s *scope) error {
 	}
 
 	pods := &corev1.PodList{}
-	err = r.client.List(ctx, pods, client.InNamespace(s.fn.Namespace), client.MatchingLabels{v1alpha2.LabelUUID: string(s.fn.UID)})
+	err = r.client.List(ctx, pods, client.InNamespace(s.fn.Namespace), client.MatchingFields{ownerIndex: string(s.fn.UID)})
 	if err != nil {
 		return fmt.Errorf("list pods: %w", err)
 	}
@@ -147,11 +145,9 @@ func (r *Reconciler) gatherScaledObject(ctx context.Context, s *scope) error {
 		return err
 	}
 	s.keda = true
-	object := &unstructured.Unstructured{}
-	object.SetGroupVersionKind(resources.ScaledObjectKind())
 	ctx, cancel := context.WithTimeout(ctx, cacheTimeout) // the first read waits for the cache to fill
 	defer cancel()
-	err = r.keda.scaledObjects.Get(ctx, client.ObjectKeyFromObject(s.fn), object)
+	object, err := r.keda.scaledObject(ctx, client.ObjectKeyFromObject(s.fn))
 	if apierrors.IsNotFound(err) {
 		return nil
 	}

@@ -16,7 +16,8 @@ func TestPodsOfKymasContractAreNotAskedForTheirHTTPLoad(t *testing.T) {
 	present := func(counted bool) func(*scope) {
 		return func(s *scope) {
 			scaled(0, 1)(s.fn)
-			s.scaledObject = resources.ScaledObject(s.fn, resources.Scaling{HTTPWake: true}, workload.Tuning{HTTPWake: true}, counted)
+			object := resources.ScaledObject(s.fn, resources.Scaling{HTTPWake: true}, workload.Tuning{HTTPWake: true}, counted)
+			s.scaledObject, _ = liveScaledObject(object)
 		}
 	}
 	for name, tc := range map[string]struct {

@@ -31,8 +31,17 @@ const conflictText = "the object has been modified"
 type keda struct {
 	// installed reports whether the cluster knows ScaledObjects.
 	installed func(context.Context) (bool, error)
-	// scaledObjects reads them.
-	scaledObjects client.Reader
+	// scaledObject reads one.
+	scaledObject func(context.Context, client.ObjectKey) (*resources.LiveScaledObject, error)
+}
+
+// liveScaledObjects reads them from a cache.
+func liveScaledObjects(reader client.Reader) func(context.Context, client.ObjectKey) (*resources.LiveScaledObject, error) {
+	return func(ctx context.Context, key client.ObjectKey) (*resources.LiveScaledObject, error) {
+		object := &resources.LiveScaledObject{}
+		err := reader.Get(ctx, key, object)
+		return object, err
+	}
 }
 
 // crdKind is the kind of the one definition that is watched.
@@ -89,13 +98,13 @@ func (w *kedaWatch) follow(ctx context.Context, installed bool) error {
 	case installed && !w.running:
 		owner := handler.TypedEnqueueRequestForOwner[client.Object](
 			w.client.Scheme(), w.client.RESTMapper(), &v1alpha2.Function{}, handler.OnlyControllerOwner())
-		err := w.controller.Watch(source.Kind[client.Object](w.cache, scaledObject(), owner, kube.ChangedOrDiffers(readinessDiffers)))
+		err := w.controller.Watch(source.Kind[client.Object](w.cache, &resources.LiveScaledObject{}, owner, kube.ChangedOrDiffers(readinessDiffers)))
 		if err != nil {
 			return fmt.Errorf("watch ScaledObjects: %w", err)
 		}
 		w.running = true
 	case !installed && w.running:
-		if err := w.cache.RemoveInformer(ctx, scaledObject()); err != nil {
+		if err := w.cache.RemoveInformer(ctx, &resources.LiveScaledObject{}); err != nil {
 			return fmt.Errorf("end the watch of ScaledObjects: %w", err)
 		}
 		w.running = false
@@ -106,8 +115,8 @@ func (w *kedaWatch) follow(ctx context.Context, installed bool) error {
 // readinessDiffers reports whether KEDA changed its mind about a ScaledObject. It
 // writes the status at every sign of life, which says nothing new.
 func readinessDiffers(before, after client.Object) bool {
-	was, _ := before.(*unstructured.Unstructured)
-	is, _ := after.(*unstructured.Unstructured)
+	was, _ := before.(*resources.LiveScaledObject)
+	is, _ := after.(*resources.LiveScaledObject)
 	return was == nil || is == nil || readiness(was) != readiness(is)
 }
 
@@ -120,16 +129,11 @@ func (r ready) isConflict() bool {
 	return r.status == string(metav1.ConditionFalse) && strings.Contains(r.message, conflictText)
 }
 
-func readiness(object *unstructured.Unstructured) ready {
-	conditions, _, _ := unstructured.NestedSlice(object.Object, "status", "conditions")
-	for _, entry := range conditions {
-		condition, ok := entry.(map[string]any)
-		if !ok || condition["type"] != "Ready" {
-			continue
+func readiness(object *resources.LiveScaledObject) ready {
+	for _, condition := range object.Status.Conditions {
+		if condition.Type == "Ready" {
+			return ready{status: condition.Status, message: condition.Message}
 		}
-		status, _ := condition["status"].(string)
-		message, _ := condition["message"].(string)
-		return ready{status: status, message: message}
 	}
 	return ready{}
 }

@@ -46,7 +46,11 @@ func newBench(t *testing.T, keda bool, objects ...client.Object) *bench {
 	require.NoError(t, err)
 	b := &bench{t: t, failing: map[string]error{}, recorder: events.NewFakeRecorder(100)}
 	objects = append(objects, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "shop", UID: "uid-of-shop"}})
-	c := fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).WithStatusSubresource(&v1alpha2.Function{}).
+	builder := fake.NewClientBuilder().WithScheme(scheme)
+	for _, each := range indexes() {
+		builder.WithIndex(each.object, each.field, each.values)
+	}
+	c := builder.WithObjects(objects...).WithStatusSubresource(&v1alpha2.Function{}).
 		WithIndex(&corev1.Event{}, "involvedObject.uid", func(object client.Object) []string {
 			event, _ := object.(*corev1.Event)
 			return []string{string(event.InvolvedObject.UID)}
@@ -73,7 +77,7 @@ func newBench(t *testing.T, keda bool, objects ...client.Object) *bench {
 		repositories: newFakeRepositories(),
 	}
 	b.keda.installed = func(context.Context) (bool, error) { return keda, nil }
-	b.keda.scaledObjects = c
+	b.keda.scaledObject = untypedScaledObjects(c)
 	return b
 }
 

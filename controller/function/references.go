@@ -23,9 +23,6 @@ const (
 	kindNamespace = "Namespace"
 )
 
-// referenceIndex finds the Functions whose pods follow a ConfigMap or Secret.
-const referenceIndex = "followed"
-
 // referent is an object in the Function's namespace that it takes values from.
 type referent struct{ kind, name string }
 
@@ -87,7 +84,7 @@ func followers(reader client.Reader, kind string) handler.EventHandler {
 	return handler.EnqueueRequestsFromMapFunc(func(ctx context.Context, object client.Object) []reconcile.Request {
 		functions := &v1alpha2.FunctionList{}
 		err := reader.List(ctx, functions, client.InNamespace(object.GetNamespace()),
-			client.MatchingFields{referenceIndex: referent{kind, object.GetName()}.String()})
+			client.MatchingFields{referenceIndex: referent{kind, object.GetName()}.String()}, client.UnsafeDisableDeepCopy)
 		if err != nil {
 			ctrl.LoggerFrom(ctx).Error(err, "list the functions that follow an object")
 			return nil
@@ -98,19 +95,6 @@ func followers(reader client.Reader, kind string) handler.EventHandler {
 		}
 		return requests
 	})
-}
-
-// withoutContent drops what a cache of metadata has no use for. An annotation of
-// kubectl holds the values of a Secret. The managed fields of our own Secrets
-// show whether others have changed them.
-func withoutContent(object any) (any, error) {
-	if typed, ok := object.(client.Object); ok {
-		if typed.GetLabels()[v1alpha2.LabelManagedBy] != v1alpha2.ManagedBy {
-			typed.SetManagedFields(nil)
-		}
-		typed.SetAnnotations(nil)
-	}
-	return object, nil
 }
 
 // metadataOf is an empty object of a kind of which only metadata is read.

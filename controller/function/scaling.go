@@ -10,6 +10,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/rouse-run/rouse/api/serverless/v1alpha2"
@@ -27,7 +28,12 @@ var errNoKEDA = errors.New("the API server does not serve ScaledObjects yet, or 
 // anything else decides about its replicas.
 func (r *Reconciler) retireScaling(ctx context.Context, s *scope) error {
 	if !s.scaled() && s.scaledObject != nil && metav1.IsControlledBy(s.scaledObject, s.fn) {
-		if err := r.remove(ctx, s.scaledObject); err != nil {
+		object := scaledObject()
+		object.SetNamespace(s.scaledObject.Namespace)
+		object.SetName(s.scaledObject.Name)
+		object.SetUID(s.scaledObject.UID)
+		object.SetDeletionTimestamp(s.scaledObject.DeletionTimestamp)
+		if err := r.remove(ctx, object); err != nil {
 			return fmt.Errorf("delete ScaledObject %q: %w", s.fn.Name, err)
 		}
 		s.scaledObject = nil
@@ -80,7 +86,10 @@ func (r *Reconciler) applyScaledObject(ctx context.Context, s *scope) error {
 			fmt.Sprintf("ScaledObject %s %s failed: %v", s.fn.Name, verb(live == nil), err))
 	}
 	if result != nil {
-		s.scaledObject = result
+		s.scaledObject = &resources.LiveScaledObject{}
+		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(result.Object, s.scaledObject); err != nil {
+			return fmt.Errorf("read applied ScaledObject: %w", err)
+		}
 	}
 	return nil
 }

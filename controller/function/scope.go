@@ -6,7 +6,6 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/rouse-run/rouse/api/serverless/v1alpha2"
 	"github.com/rouse-run/rouse/controller/function/resources"
@@ -27,7 +26,7 @@ type scope struct {
 	deployment   *appsv1.Deployment
 	service      metav1.Object
 	hpa          metav1.Object
-	scaledObject *unstructured.Unstructured
+	scaledObject *resources.LiveScaledObject
 	pods         []corev1.Pod
 	// buildPods are those of the Function's builds.
 	buildPods []corev1.Pod

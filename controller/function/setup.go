@@ -10,12 +10,9 @@ import (
 	autoscalingv2 "k8s.io/api/autoscaling/v2"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/fields"
-	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
-	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
@@ -24,44 +21,10 @@ import (
 
 	"github.com/rouse-run/rouse/api/serverless/v1alpha2"
 	"github.com/rouse-run/rouse/controller/buildqueue"
+	"github.com/rouse-run/rouse/controller/function/resources"
 	"github.com/rouse-run/rouse/controller/registryconfig"
 	"github.com/rouse-run/rouse/internal/kube"
 )
-
-// CacheObjects limits what the manager's cache holds: of Deployments and pods
-// those with our label, and no parts that no reconciler reads. Setup relies
-// on it; pass it to the manager as cache.Options.ByObject. ConfigMaps and Secrets
-// must be read past the cache. A default transform must not drop managed fields:
-// they show whether an object has to be applied.
-func CacheObjects() map[client.Object]cache.ByObject {
-	ours := labels.SelectorFromSet(labels.Set{v1alpha2.LabelManagedBy: v1alpha2.ManagedBy})
-	return map[client.Object]cache.ByObject{
-		&appsv1.Deployment{}:                     {Label: ours, Transform: withoutPodSpec},
-		&corev1.Pod{}:                            {Label: ours, Transform: withoutPodSpec},
-		&batchv1.Job{}:                           {Label: ours, Transform: withoutPodSpec},
-		&v1alpha2.Function{}:                     {Transform: cache.TransformStripManagedFields()},
-		&autoscalingv2.HorizontalPodAutoscaler{}: {Transform: withoutMeasures},
-		crd():                                    {Field: fields.OneTermEqualSelector("metadata.name", scaledObjectCRD)},
-		metadataOf(kindConfigMap):                {Transform: withoutContent},
-		metadataOf(kindSecret):                   {Transform: withoutContent},
-		metadataOf(kindNamespace):                {Transform: withoutContent},
-	}
-}
-
-// withoutPodSpec drops what carries the source code.
-func withoutPodSpec(object any) (any, error) {
-	switch typed := object.(type) {
-	case *appsv1.Deployment:
-		typed.Spec.Template.Spec = corev1.PodSpec{}
-	case *corev1.Pod:
-		typed.Spec = corev1.PodSpec{}
-		typed.ManagedFields = nil
-	case *batchv1.Job:
-		typed.Spec.Template = corev1.PodTemplateSpec{}
-		typed.ManagedFields = nil
-	}
-	return object, nil
-}
 
 // Parts are what the controller works with and does not make.
 type Parts struct {
@@ -83,14 +46,15 @@ func Setup(ctx context.Context, mgr ctrl.Manager, parts Parts, options Options) 
 	if err := chooseProfile(ctx, mgr, &options); err != nil {
 		return err
 	}
-	if err := mgr.GetFieldIndexer().IndexField(ctx, &v1alpha2.Function{}, referenceIndex, indexReferences); err != nil {
-		return fmt.Errorf("index the Functions: %w", err)
+	if err := indexObjects(ctx, mgr.GetFieldIndexer()); err != nil {
+		return err
 	}
+	resources.AddLiveScaledObject(mgr.GetScheme())
 	watch := &kedaWatch{client: mgr.GetClient(), cache: mgr.GetCache()}
 	reconciler := &Reconciler{
 		client:   mgr.GetClient(),
 		live:     mgr.GetAPIReader(),
-		keda:     keda{installed: watch.installed, scaledObjects: mgr.GetCache()},
+		keda:     keda{installed: watch.installed, scaledObject: liveScaledObjects(mgr.GetCache())},
 		applier:  kube.NewApplier(mgr.GetClient()),
 		recorder: mgr.GetEventRecorder("function-controller"),
 		clock:    clock.RealClock{},
@@ -110,7 +74,7 @@ func Setup(ctx context.Context, mgr ctrl.Manager, parts Parts, options Options) 
 		// Its own status too: what was computed from a stale cache is computed again.
 		For(&v1alpha2.Function{}).
 		Owns(&appsv1.Deployment{}).
-		Owns(&corev1.Service{}, builder.OnlyMetadata).
+		Owns(&corev1.Service{}).
 		Owns(&autoscalingv2.HorizontalPodAutoscaler{}, builder.WithPredicates(kube.ChangedOrDiffers(unchanging))).
 		Watches(&autoscalingv2.HorizontalPodAutoscaler{}, handler.EnqueueRequestsFromMapFunc(functionOfHPA),
 			builder.WithPredicates(kube.ChangedOrDiffers(targetDiffers))).

@@ -10,7 +10,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/utils/ptr"
 
 	"github.com/rouse-run/rouse/api/serverless/v1alpha2"
@@ -403,10 +402,9 @@ func TestScalingCondition(t *testing.T) {
 	t.Parallel()
 	keda := func(status, message string) func(*scope) {
 		return func(s *scope) {
-			s.scaledObject = &unstructured.Unstructured{Object: map[string]any{"status": map[string]any{"conditions": []any{
-				map[string]any{"type": "Active", "status": "False"},
-				map[string]any{"type": "Ready", "status": status, "message": message},
-			}}}}
+			s.scaledObject = &resources.LiveScaledObject{Status: resources.LiveScaledObjectStatus{Conditions: []resources.LiveCondition{
+				{Type: "Active", Status: "False"}, {Type: "Ready", Status: status, Message: message},
+			}}}
 		}
 	}
 	scales := func(s *scope) { scaled(0, 5)(s.fn) }
@@ -420,7 +418,7 @@ func TestScalingCondition(t *testing.T) {
 			wantStatus: "True", wantReason: "ScaledObjectReady", wantMessage: "ScaledObject price keeps 0 to 5 replicas",
 		},
 		"KEDA has not answered": {
-			scope:      newScope(scales, func(s *scope) { s.scaledObject = &unstructured.Unstructured{Object: map[string]any{}} }),
+			scope:      newScope(scales, func(s *scope) { s.scaledObject = &resources.LiveScaledObject{} }),
 			wantStatus: "Unknown", wantReason: "ScaledObjectWaiting",
 		},
 		"KEDA has an error": {

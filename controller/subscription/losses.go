@@ -11,7 +11,6 @@ import (
 
 	eventingv1alpha2 "github.com/rouse-run/rouse/api/eventing/v1alpha2"
 	"github.com/rouse-run/rouse/internal/broker"
-	"github.com/rouse-run/rouse/internal/routing"
 )
 
 // maxLost bounds the consumers that are remembered. With more of them all Subscriptions are reconciled.
@@ -80,14 +79,15 @@ func (l *losses) drain() map[string]bool {
 
 // restore reconciles each Subscription that has lost a consumer and is not being deleted itself.
 func (l *losses) restore(ctx context.Context, lost map[string]bool) error {
-	list := &eventingv1alpha2.SubscriptionList{}
-	if err := l.reader.List(ctx, list); err != nil {
-		return fmt.Errorf("list subscriptions: %w", err)
-	}
-	for i := range list.Items {
-		sub := &list.Items[i]
-		if sub.DeletionTimestamp.IsZero() && lost[routing.ConsumerName(sub.Namespace, sub.Name)] {
-			l.request(ctx, client.ObjectKeyFromObject(sub))
+	for consumer := range lost {
+		list := &eventingv1alpha2.SubscriptionList{}
+		if err := l.reader.List(ctx, list, client.MatchingFields{consumerIndex: consumer}, client.UnsafeDisableDeepCopy); err != nil {
+			return fmt.Errorf("list subscriptions: %w", err)
+		}
+		for i := range list.Items {
+			if sub := &list.Items[i]; sub.DeletionTimestamp.IsZero() {
+				l.request(ctx, client.ObjectKeyFromObject(sub))
+			}
 		}
 	}
 	return nil

@@ -1,6 +1,7 @@
 package subscription
 
 import (
+	"context"
 	"fmt"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -36,9 +37,12 @@ type Notices interface {
 }
 
 // Setup adds the Subscription controller to a manager.
-func Setup(mgr ctrl.Manager, conn Broker, registerer prometheus.Registerer, options Options) error {
+func Setup(ctx context.Context, mgr ctrl.Manager, conn Broker, registerer prometheus.Registerer, options Options) error {
 	if !options.AllowEventingManager {
 		conn = &guard{Broker: conn, stream: options.Stream.Name}
+	}
+	if err := indexSubscriptions(ctx, mgr.GetFieldIndexer(), options.Sinks); err != nil {
+		return err
 	}
 	released, missing := make(chan struct{}, 1), make(chan struct{}, 1)
 	reconciler := &Reconciler{
@@ -58,7 +62,7 @@ func Setup(mgr ctrl.Manager, conn Broker, registerer prometheus.Registerer, opti
 		Named("subscription").
 		// Its own status too: what was computed from a stale cache is computed again.
 		For(&eventingv1alpha2.Subscription{}).
-		Watches(&corev1.Service{}, handler.EnqueueRequestsFromMapFunc(subscriptionsOf(mgr.GetClient(), options.Sinks)),
+		Watches(&corev1.Service{}, handler.EnqueueRequestsFromMapFunc(subscriptionsOf(mgr.GetClient())),
 			builder.WithPredicates(servedOtherwise())).
 		WatchesRawSource(source.Channel(requests, &handler.EnqueueRequestForObject{})).
 		WithOptions(controller.Options{MaxConcurrentReconciles: options.MaxConcurrentReconciles}).

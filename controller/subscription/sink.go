@@ -59,30 +59,19 @@ func servedOtherwise() predicate.Predicate {
 	}}
 }
 
-// subscriptionsOf finds the Subscriptions whose sink a Service is.
-func subscriptionsOf(reader client.Reader, policy routing.Policy) handler.MapFunc {
+// subscriptionsOf finds the Subscriptions whose sink a Service is, in whatever namespace.
+func subscriptionsOf(reader client.Reader) handler.MapFunc {
 	return func(ctx context.Context, service client.Object) []reconcile.Request {
 		list := &eventingv1alpha2.SubscriptionList{}
-		where := []client.ListOption{client.InNamespace(service.GetNamespace())}
-		if policy.Opens() {
-			where = nil // those of other namespaces too
-		}
-		if err := reader.List(ctx, list, where...); err != nil {
+		sink := client.MatchingFields{sinkIndex: client.ObjectKeyFromObject(service).String()}
+		if err := reader.List(ctx, list, sink, client.UnsafeDisableDeepCopy); err != nil {
 			log.FromContext(ctx).Error(err, "list subscriptions")
 			return nil
 		}
-		var requests []reconcile.Request
+		requests := make([]reconcile.Request, len(list.Items))
 		for i := range list.Items {
-			route, err := routing.FromSubscription(&list.Items[i], policy)
-			if err == nil && leadsTo(route, client.ObjectKeyFromObject(service)) {
-				requests = append(requests, reconcile.Request{NamespacedName: route.Subscription})
-			}
+			requests[i].NamespacedName = client.ObjectKeyFromObject(&list.Items[i])
 		}
 		return requests
 	}
-}
-
-// leadsTo reports whether events or dead letters go to the Service.
-func leadsTo(route routing.Route, service client.ObjectKey) bool {
-	return route.Service == service || route.DeadLetters != nil && route.DeadLetters.Service == service
 }

@@ -79,7 +79,7 @@ func newFixtureAt(t *testing.T, server *natstest.Server, url string, changes ...
 		change(&options)
 	}
 	registry := prometheus.NewRegistry()
-	require.NoError(t, Setup(mgr, conn, registry, options))
+	require.NoError(t, Setup(t.Context(), mgr, conn, registry, options))
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
 	go func() { ended <- mgr.Start(ctx) }()

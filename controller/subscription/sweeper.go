@@ -116,7 +116,7 @@ func (s *sweeper) sweep(ctx context.Context, all bool) error {
 	deadLetters, deadLettersErr := s.consumers.Consumers(ctx, broker.DeadLetterStream)
 	retries, retriesErr := s.consumers.WaitingRetries(ctx)
 	list := &eventingv1alpha2.SubscriptionList{}
-	if err := s.reader.List(ctx, list); err != nil {
+	if err := s.reader.List(ctx, list, client.UnsafeDisableDeepCopy); err != nil { // they are the cache's: nothing changes them
 		return fmt.Errorf("list subscriptions: %w", err)
 	}
 	stray, deadLettersOf := bySubscription(consumers), bySubscription(deadLetters)
@@ -160,7 +160,7 @@ func strayRetries(stray map[types.NamespacedName]broker.Consumer, retries map[ty
 // interested are the consumers that a new stream needs before its first event.
 func (s *sweeper) interested(ctx context.Context) ([]broker.Consumer, error) {
 	list := &eventingv1alpha2.SubscriptionList{}
-	if err := s.reader.List(ctx, list); err != nil {
+	if err := s.reader.List(ctx, list, client.UnsafeDisableDeepCopy); err != nil {
 		return nil, fmt.Errorf("list subscriptions: %w", err)
 	}
 	var consumers []broker.Consumer

@@ -18,31 +18,38 @@ import (
 const FieldOwner = client.FieldOwner("rouse-controller")
 
 // Applier writes objects by server-side apply. It remembers what it applied
-// last, so that an object which is still as it was left costs no request.
+// last, and marks the objects with it for the process after it, so that an
+// object which is still as it was left costs no request. A cache must keep
+// managed fields and AnnotationApplied of what is applied.
 // It is safe for concurrent use.
 type Applier struct {
 	client client.Client
 
 	mu      sync.Mutex
-	applied map[objectRef]record
-}
-
-type objectRef struct {
-	kind string
-	key  types.NamespacedName
+	applied map[types.NamespacedName][]record // one for each kind
 }
 
 // record is what an object looked like after it was applied: a change to a
 // field that we own, or its removal, takes the field out of our managed fields.
 type record struct {
+	kind    string
 	uid     types.UID
-	desired [sha256.Size]byte
-	owned   [sha256.Size]byte
+	desired sum
+	owned   sum
+}
+
+// sum is a hash. Thousands are remembered, and half of SHA-256 is enough: who finds two texts of one sum has a Function of
+// their own that does not follow.
+type sum [sha256.Size / 2]byte
+
+func sumOf(text []byte) sum {
+	whole := sha256.Sum256(text)
+	return sum(whole[:len(sum{})])
 }
 
 // NewApplier returns an Applier that writes through c.
 func NewApplier(c client.Client) *Applier {
-	return &Applier{client: c, applied: make(map[objectRef]record)}
+	return &Applier{client: c, applied: make(map[types.NamespacedName][]record)}
 }
 
 // Apply makes the live object what desired says. Live is nil when there is
@@ -54,20 +61,18 @@ func NewApplier(c client.Client) *Applier {
 func (a *Applier) Apply(
 	ctx context.Context, desired *unstructured.Unstructured, live metav1.Object, exclusive ...Exclusive,
 ) (*unstructured.Unstructured, error) {
-	ref := refOf(desired)
-	content, err := json.Marshal(desired.Object)
+	marked, hash, err := mark(desired)
 	if err != nil {
-		return nil, fmt.Errorf("encode %s %q: %w", ref.kind, ref.key, err)
+		return nil, err
 	}
-	hash := sha256.Sum256(content)
 	if live == nil {
-		return a.write(ctx, desired, hash)
+		return a.write(ctx, marked, hash)
 	}
 	fields, err := reclaimed(live, exclusive)
 	if err != nil {
 		return nil, err
 	}
-	if fields == nil && a.upToDate(ref, live, hash) {
+	if fields == nil && a.upToDate(live, marked, hash) {
 		return nil, nil
 	}
 	if fields != nil {
@@ -75,71 +80,85 @@ func (a *Applier) Apply(
 			return nil, err
 		}
 	}
-	precise := desired.DeepCopy()
-	precise.SetUID(live.GetUID()) // a precondition: not the object that took its place
-	return a.write(ctx, precise, hash, client.ForceOwnership)
+	marked.SetUID(live.GetUID()) // a precondition: not the object that took its place
+	return a.write(ctx, marked, hash, client.ForceOwnership)
 }
 
+// write overwrites desired with the object after the write.
 func (a *Applier) write(
-	ctx context.Context, desired *unstructured.Unstructured, hash [sha256.Size]byte, options ...client.ApplyOption,
+	ctx context.Context, desired *unstructured.Unstructured, hash sum, options ...client.ApplyOption,
 ) (*unstructured.Unstructured, error) {
-	ref, result := refOf(desired), desired.DeepCopy()
-	config := client.ApplyConfigurationFromUnstructured(result)
+	kind, key := desired.GetKind(), client.ObjectKeyFromObject(desired)
+	config := client.ApplyConfigurationFromUnstructured(desired)
 	if err := a.client.Apply(ctx, config, append(options, FieldOwner)...); err != nil {
-		return nil, fmt.Errorf("apply %s %q: %w", ref.kind, ref.key, err)
+		return nil, fmt.Errorf("apply %s %q: %w", kind, key, err)
 	}
-	a.remember(ref, record{uid: result.GetUID(), desired: hash, owned: ownedFields(result)})
-	return result, nil
+	a.remember(key, record{kind: kind, uid: desired.GetUID(), desired: hash, owned: ownedFields(desired)})
+	return desired, nil
 }
 
 // Forget drops what is remembered of the objects with this key.
 func (a *Applier) Forget(key types.NamespacedName) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	for ref := range a.applied {
-		if ref.key == key {
-			delete(a.applied, ref)
-		}
+	delete(a.applied, key)
+}
+
+// upToDate reports whether an object is as this process has left it or, when this process has not met it, as an earlier one has.
+func (a *Applier) upToDate(live metav1.Object, marked *unstructured.Unstructured, desired sum) bool {
+	key := client.ObjectKeyFromObject(marked)
+	seen := record{kind: marked.GetKind(), uid: live.GetUID(), desired: desired, owned: ownedFields(live)}
+	if last, ok := a.last(key, seen.kind); ok {
+		return last == seen
 	}
+	if !isIntact(live, marked) {
+		return false
+	}
+	a.remember(key, seen)
+	return true
 }
 
-func (a *Applier) upToDate(ref objectRef, live metav1.Object, desired [sha256.Size]byte) bool {
-	a.mu.Lock()
-	last, ok := a.applied[ref]
-	a.mu.Unlock()
-	return ok && last == record{uid: live.GetUID(), desired: desired, owned: ownedFields(live)}
-}
-
-func (a *Applier) remember(ref objectRef, r record) {
+func (a *Applier) last(key types.NamespacedName, kind string) (record, bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.applied[ref] = r
+	for _, known := range a.applied[key] {
+		if known.kind == kind {
+			return known, true
+		}
+	}
+	return record{}, false
 }
 
-func refOf(object *unstructured.Unstructured) objectRef {
-	return objectRef{
-		kind: object.GetKind(),
-		key:  types.NamespacedName{Namespace: object.GetNamespace(), Name: object.GetName()},
+func (a *Applier) remember(key types.NamespacedName, r record) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	known := a.applied[key]
+	for i := range known {
+		if known[i].kind == r.kind {
+			known[i] = r
+			return
+		}
 	}
+	a.applied[key] = append(known, r)
 }
 
 // ownedFields is a fingerprint of the fields that FieldOwner owns by apply.
-func ownedFields(object metav1.Object) [sha256.Size]byte {
-	entry := appliedEntry(object.GetManagedFields())
+func ownedFields(object metav1.Object) sum {
+	entry := appliedEntry(managedFields(object))
 	if entry == nil || entry.FieldsV1 == nil {
-		return [sha256.Size]byte{}
+		return sum{}
 	}
 	// The same set comes in different key order from a watch and from an answer.
 	raw := entry.FieldsV1.GetRawBytes()
 	var set any
 	if err := json.Unmarshal(raw, &set); err != nil {
-		return sha256.Sum256(raw)
+		return sumOf(raw)
 	}
 	sorted, err := json.Marshal(set)
 	if err != nil {
-		return sha256.Sum256(raw)
+		return sumOf(raw)
 	}
-	return sha256.Sum256(sorted)
+	return sumOf(sorted)
 }
 
 // IsApplied reports whether FieldOwner has applied anything to the object.

@@ -5,6 +5,7 @@ import (
 	"maps"
 
 	"github.com/go-logr/logr"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -28,6 +29,19 @@ func NewCache(logger logr.Logger, kinds ...map[client.Object]cache.ByObject) (ca
 		return nil, fmt.Errorf("make a cache: %w", err)
 	}
 	return objects, nil
+}
+
+// WithoutManagedFields is a transform for a cache of objects that are not applied: it leaves out what the API server says of
+// their fields, and the copy of the whole object that kubectl apply leaves in an annotation.
+func WithoutManagedFields(object any) (any, error) {
+	if known, err := meta.Accessor(object); err == nil {
+		known.SetManagedFields(nil)
+		if annotations := known.GetAnnotations(); annotations[corev1.LastAppliedConfigAnnotation] != "" {
+			delete(annotations, corev1.LastAppliedConfigAnnotation)
+			known.SetAnnotations(annotations)
+		}
+	}
+	return object, nil
 }
 
 // withoutAnnotations leaves out of an object what its owner may fill with 256 KiB, and what the API server says of its fields.

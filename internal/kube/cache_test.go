@@ -24,3 +24,19 @@ func TestCachesKeepNoAnnotations(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, gone, kept, "what is no object is left alone")
 }
+
+// kubectl apply writes the whole object into an annotation, the source of a Function among it.
+func TestCachesKeepNoCopyThatKubectlLeaves(t *testing.T) {
+	t.Parallel()
+	kept, err := WithoutManagedFields(&corev1.Service{ObjectMeta: metav1.ObjectMeta{
+		Name: "price", Annotations: map[string]string{corev1.LastAppliedConfigAnnotation: "long", "note": "kept"},
+		ManagedFields: []metav1.ManagedFieldsEntry{{Manager: "kubectl"}},
+	}})
+	require.NoError(t, err)
+	require.Equal(t, &corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: "price", Annotations: map[string]string{"note": "kept"}}}, kept)
+
+	gone := toolscache.DeletedFinalStateUnknown{Key: "shop/price"}
+	kept, err = WithoutManagedFields(gone)
+	require.NoError(t, err)
+	require.Equal(t, gone, kept)
+}

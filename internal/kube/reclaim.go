@@ -33,13 +33,14 @@ func (e Exclusive) contains(path fieldpath.Path) bool {
 // hand to the exclusive parts given to FieldOwner, whose next apply will then
 // remove it. It is nil when nothing was added.
 func reclaimed(object metav1.Object, exclusive []Exclusive) ([]metav1.ManagedFieldsEntry, error) {
-	own := appliedEntry(object.GetManagedFields())
+	entries := managedFields(object)
+	own := appliedEntry(entries)
 	if own == nil || len(exclusive) == 0 {
 		return nil, nil
 	}
 	added := &fieldpath.Set{}
 	var others []metav1.ManagedFieldsEntry
-	for _, entry := range object.GetManagedFields() {
+	for _, entry := range entries {
 		if isApplied(&entry) {
 			continue
 		}

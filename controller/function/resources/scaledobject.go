@@ -1,6 +1,7 @@
 package resources
 
 import (
+	"slices"
 	"strconv"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -78,15 +79,8 @@ func triggerMetadata(function string, scaling Scaling, tuning workload.Tuning, c
 const metadataHTTPCounted = "httpCounted"
 
 // IsHTTPCounted reports whether a ScaledObject says that pods can be asked for their HTTP load.
-func IsHTTPCounted(scaledObject *unstructured.Unstructured) bool {
-	triggers, _, _ := unstructured.NestedSlice(scaledObject.Object, "spec", "triggers")
-	for _, entry := range triggers {
-		fields, _ := entry.(map[string]any)
-		if text, _, _ := unstructured.NestedString(fields, "metadata", metadataHTTPCounted); text == "false" {
-			return false
-		}
-	}
-	return true
+func IsHTTPCounted(scaledObject *LiveScaledObject) bool {
+	return !slices.ContainsFunc(scaledObject.Spec.Triggers, func(trigger LiveTrigger) bool { return trigger.Metadata.HTTPCounted == "false" })
 }
 
 // hpaConfig lets a burst have all its replicas at once and takes them away when

@@ -42,6 +42,8 @@ type Environment struct {
 	Scheme *runtime.Scheme
 	// Client reads and writes without a cache.
 	Client client.Client
+
+	plane *ctrlenvtest.Environment
 }
 
 // New describes a Cluster. Nothing starts before Environment is called.
@@ -69,11 +71,26 @@ func (c *Cluster) Main(m *testing.M) int {
 // that is impossible.
 func (c *Cluster) Environment(t testing.TB) *Environment {
 	t.Helper()
-	env, err := c.start()
+	env, err := c.Start()
 	if err != nil {
 		t.Fatalf("start the test control plane: %v", err)
 	}
 	return env
+}
+
+// Start is Environment for programs that are no tests. They end with Stop.
+func (c *Cluster) Start() (*Environment, error) { return c.start() }
+
+// Stop ends what Start has started.
+func (c *Cluster) Stop() error { return c.stop() }
+
+// KubeConfig is a kubeconfig by which a further user reaches the kube-apiserver, with the rights that RBAC gives.
+func (e *Environment) KubeConfig(user string, groups ...string) ([]byte, error) {
+	added, err := e.plane.AddUser(ctrlenvtest.User{Name: user, Groups: groups}, nil)
+	if err != nil {
+		return nil, fmt.Errorf("add user %q: %w", user, err)
+	}
+	return added.KubeConfig()
 }
 
 // Namespace makes a namespace for one test.
@@ -115,6 +132,12 @@ func (c *Cluster) run() (*Environment, error) {
 	}
 	plane.ControlPlane.GetAPIServer().Path = guarded.apiServer
 	plane.ControlPlane.Etcd = &ctrlenvtest.Etcd{Path: guarded.etcd}
+	for flag, value := range c.options.apiServerFlags {
+		plane.ControlPlane.GetAPIServer().Configure().Set(flag, value)
+	}
+	for flag, value := range c.options.etcdFlags {
+		plane.ControlPlane.Etcd.Configure().Set(flag, value)
+	}
 	c.stop = func() error { return errors.Join(plane.Stop(), guarded.remove()) }
 
 	config, err := plane.Start()
@@ -125,7 +148,7 @@ func (c *Cluster) run() (*Environment, error) {
 	if err != nil {
 		return nil, fmt.Errorf("create a client: %w", err)
 	}
-	return &Environment{Config: config, Scheme: scheme, Client: kube}, nil
+	return &Environment{Config: config, Scheme: scheme, Client: kube, plane: plane}, nil
 }
 
 func newScheme(more []func(*runtime.Scheme) error) (*runtime.Scheme, error) {

@@ -11,6 +11,8 @@ type options struct {
 	keda        bool
 	gatewayAPI  bool
 	addToScheme []func(*runtime.Scheme) error
+
+	apiServerFlags, etcdFlags map[string]string
 }
 
 // WithKEDA also installs the CRD of KEDA's ScaledObject.
@@ -27,4 +29,9 @@ func WithGatewayAPI() Option {
 // apiextensions.k8s.io and of this project.
 func WithScheme(add func(*runtime.Scheme) error) Option {
 	return func(o *options) { o.addToScheme = append(o.addToScheme, add) }
+}
+
+// WithFlags sets flags of kube-apiserver and etcd, by their names without dashes, in place of envtest's.
+func WithFlags(apiServer, etcd map[string]string) Option {
+	return func(o *options) { o.apiServerFlags, o.etcdFlags = apiServer, etcd }
 }

@@ -1,0 +1,107 @@
+package function
+
+import (
+	"context"
+	"fmt"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	autoscalingv2 "k8s.io/api/autoscaling/v2"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/util/workqueue"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/rouse-run/rouse/api/serverless/v1alpha2"
+	"github.com/rouse-run/rouse/controller/function/resources"
+)
+
+// listing counts the objects that lists return.
+type listing struct {
+	client.Client
+	items int
+}
+
+func (l *listing) List(ctx context.Context, list client.ObjectList, options ...client.ListOption) error {
+	err := l.Client.List(ctx, list, options...)
+	l.items += meta.LenList(list)
+	return err
+}
+
+// neighbours are Functions in the same namespace, each with all that a Function may have.
+func neighbours(count int) []client.Object {
+	var objects []client.Object
+	for i := range count {
+		fn := newFunction(scaled(0, 3), func(fn *v1alpha2.Function) {
+			fn.Name, fn.UID = fmt.Sprintf("neighbour-%d", i), types.UID(fmt.Sprintf("uid-of-neighbour-%d", i))
+			fn.Spec.SecretMounts = []v1alpha2.SecretMount{{SecretName: fn.Name, MountPath: "/secret"}}
+		})
+		labelled := func(name string, labels map[string]string) metav1.ObjectMeta {
+			return metav1.ObjectMeta{Namespace: fn.Namespace, Name: name, Labels: labels}
+		}
+		objects = append(objects, fn,
+			&corev1.Pod{ObjectMeta: labelled(fn.Name, resources.SelectorLabels(fn))},
+			&batchv1.Job{ObjectMeta: labelled(fn.Name, resources.JobLabels(fn))},
+			&corev1.Secret{ObjectMeta: labelled(fn.Name, resources.JobLabels(fn))},
+			&autoscalingv2.HorizontalPodAutoscaler{
+				ObjectMeta: labelled(fn.Name, nil),
+				Spec:       autoscalingv2.HorizontalPodAutoscalerSpec{ScaleTargetRef: autoscalingv2.CrossVersionObjectReference{Kind: "Deployment", Name: fn.Name}},
+			})
+	}
+	return objects
+}
+
+func TestWhatAReconciliationReadsDoesNotGrowWithTheNeighbours(t *testing.T) {
+	t.Parallel()
+	own := newFunction(scaled(0, 3))
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: own.Namespace, Name: "own", Labels: resources.SelectorLabels(own)}}
+	job := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Namespace: own.Namespace, Name: "own", Labels: resources.JobLabels(own)}}
+	foreign := &autoscalingv2.HorizontalPodAutoscaler{
+		ObjectMeta: metav1.ObjectMeta{Namespace: own.Namespace, Name: "own"},
+		Spec:       autoscalingv2.HorizontalPodAutoscalerSpec{ScaleTargetRef: autoscalingv2.CrossVersionObjectReference{Kind: "Deployment", Name: own.Name}},
+	}
+	read := func(others int) int {
+		present := []client.Object{own.DeepCopy(), pod.DeepCopy(), job.DeepCopy(), foreign.DeepCopy()}
+		b := newBench(t, true, append(present, neighbours(others)...)...)
+		counted := &listing{Client: b.client}
+		b.client = counted
+		_, err := b.reconcile()
+		require.NoError(t, err)
+		return counted.items
+	}
+	require.Equal(t, 3, read(0), "its pod, its Job and the autoscaler of somebody")
+	require.Equal(t, 3, read(20))
+}
+
+func TestASecretConcernsThoseThatUseItAndReadsNoOthers(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, true, neighbours(20)...)
+	counted := &listing{Client: b.client}
+	concerned := func(secret string, all, namespace bool) []reconcile.Request {
+		counted.items = 0
+		queue := workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[reconcile.Request]())
+		defer queue.ShutDown()
+		watch := builders(counted, func(client.ObjectKey) (bool, bool) { return all, namespace })
+		object := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: secret}}
+		watch.Create(t.Context(), event.CreateEvent{Object: object}, queue)
+		var found []reconcile.Request
+		for queue.Len() > 0 {
+			request, _ := queue.Get()
+			found = append(found, request)
+			queue.Done(request)
+		}
+		return found
+	}
+	require.Empty(t, concerned("of-nobody", false, false))
+	require.Zero(t, counted.items)
+	require.Equal(t, []reconcile.Request{{NamespacedName: types.NamespacedName{Namespace: "shop", Name: "neighbour-7"}}}, concerned("neighbour-7", false, false))
+	require.Equal(t, 1, counted.items)
+	require.Len(t, concerned(v1alpha2.PackageRegistrySecret, false, false), 20, "each build may use it")
+	require.Len(t, concerned("registry", false, true), 20)
+	require.Len(t, concerned("registry", true, false), 20)
+}

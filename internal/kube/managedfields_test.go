@@ -1,0 +1,95 @@
+package kube
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+func ownedService(uid types.UID, fields string) *corev1.Service {
+	return &corev1.Service{ObjectMeta: metav1.ObjectMeta{
+		OwnerReferences: []metav1.OwnerReference{{UID: uid, Controller: new(true)}},
+		ManagedFields: []metav1.ManagedFieldsEntry{
+			{Manager: string(FieldOwner), Operation: metav1.ManagedFieldsOperationApply, FieldsV1: metav1.NewFieldsV1(fields)},
+			{Manager: "kubectl", Operation: metav1.ManagedFieldsOperationUpdate},
+		},
+	}}
+}
+
+func TestManagedFieldsThatAreAlikeAreKeptOnce(t *testing.T) {
+	t.Parallel()
+	fields := func(uid types.UID) string {
+		return fmt.Sprintf(`{"f:metadata":{"f:ownerReferences":{"k:{\"uid\":\"%s\"}":{}}}}`, uid)
+	}
+	const one, other = "7a1f3b52-0000-4000-8000-000000000001", "7a1f3b52-0000-4000-8000-000000000002"
+	a, b := ownedService(one, fields(one)), ownedService(other, fields(other))
+	before := a.DeepCopy()
+	ShareManagedFields(a)
+	ShareManagedFields(b)
+	require.Same(t, a.ManagedFields[0].FieldsV1, b.ManagedFields[0].FieldsV1)
+	require.Equal(t, before.ManagedFields, managedFields(a), "nothing is lost")
+	require.Equal(t, ownedFields(before), ownedFields(a), "what is compared is the same")
+	require.NotEqual(t, ownedFields(a), ownedFields(b))
+
+	ShareManagedFields(a)
+	require.Equal(t, before.ManagedFields, managedFields(a), "twice does no harm")
+
+	stolen := ownedService(one, fields(other))
+	ShareManagedFields(stolen)
+	require.NotEqual(t, ownedFields(a), ownedFields(stolen), "the owner that is applied is not the controller")
+	none := ownedService("", fields(one))
+	none.OwnerReferences = nil
+	ShareManagedFields(none)
+	require.Equal(t, fields(one), managedFields(none)[0].FieldsV1.String())
+}
+
+// Tenants bring forth sets of their own, by what they write into their objects.
+func TestSetsThatAreSharedAreBounded(t *testing.T) {
+	t.Parallel()
+	for i := range 3 * maxSharedBytes / maxSetBytes {
+		ShareManagedFields(ownedService("u", fmt.Sprintf(`{"f:%0*d":{}}`, maxSetBytes/2, i)))
+		ShareManagedFields(ownedService("u", fmt.Sprintf(`{"f:%0*d":{}}`, maxSetBytes, i)))
+	}
+	sharedFields.Lock()
+	defer sharedFields.Unlock()
+	held := 0
+	for text := range sharedFields.byText {
+		held += len(text)
+		require.LessOrEqual(t, len(text), maxSetBytes)
+	}
+	require.LessOrEqual(t, held, maxSharedBytes)
+}
+
+func TestObjectsWithSharedManagedFieldsAreComparedAndReclaimedAsOthers(t *testing.T) {
+	t.Parallel()
+	c := newCounting(t)
+	const uid = "7a1f3b52-0000-4000-8000-000000000003"
+	desired := desiredConfigMap(t, "a")
+	desired.SetOwnerReferences([]metav1.OwnerReference{{APIVersion: "v1", Kind: "Function", Name: "price", UID: uid, Controller: new(true)}})
+	cached := func() *corev1.ConfigMap {
+		live := liveConfigMap(t, c)
+		ShareManagedFields(live)
+		return live
+	}
+	applier := NewApplier(c)
+	_, err := applier.Apply(t.Context(), desired, nil, Exclusive{"data"})
+	require.NoError(t, err)
+	for _, each := range []*Applier{applier, NewApplier(c)} {
+		result, err := each.Apply(t.Context(), desired, cached(), Exclusive{"data"})
+		require.NoError(t, err)
+		require.Nil(t, result)
+	}
+	changed := liveConfigMap(t, c)
+	changed.Data["added"] = "theirs"
+	require.NoError(t, c.Update(t.Context(), changed, client.FieldOwner("somebody")))
+	result, err := applier.Apply(t.Context(), desired, cached(), Exclusive{"data"})
+	require.NoError(t, err)
+	require.NotNil(t, result)
+	require.Equal(t, map[string]string{"key": "a"}, liveConfigMap(t, c).Data)
+	require.Contains(t, appliedEntry(liveConfigMap(t, c).ManagedFields).FieldsV1.String(), uid)
+}
