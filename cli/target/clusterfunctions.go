@@ -105,7 +105,7 @@ func phaseOf(fn *v1alpha2.Function, count replicas, failing bool) string {
 		return phaseAsleep
 	case count.ready == 0:
 		return phaseWaking
-	case status[v1alpha2.ConditionRunning] != metav1.ConditionTrue && fn.Status.ObservedGeneration != 0:
+	case status[v1alpha2.ConditionRunning] != metav1.ConditionTrue && fn.Status.ObservedGeneration > 0:
 		return phaseReloading
 	}
 	return phaseReady

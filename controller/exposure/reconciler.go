@@ -64,7 +64,7 @@ func (r *Reconciler) settle(ctx context.Context, rule *v2.APIRule, known *standi
 		return err
 	}
 	before, said := rule.DeepCopy(), statusFor(known, route)
-	setStatus(&rule.Status, said, r.clock.Now())
+	setStatus(&rule.Status, rule.Generation, said, r.clock.Now())
 	if err := kube.PatchStatus(ctx, r.client, before, rule); err != nil {
 		return err
 	}

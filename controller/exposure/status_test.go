@@ -15,7 +15,7 @@ import (
 func TestTheStateSaysWhatIsMostPressing(t *testing.T) {
 	t.Parallel()
 	written := apirule.Problem{Attribute: ".spec.rules", Message: "wrong"}
-	keys := apirule.Problem{Attribute: ".spec.rules[0].jwt", Message: "no keys"}
+	keys := apirule.Problem{Attribute: ".spec.rules[0].jwt", Message: "no keys", Closes: apirule.RuleAt(0)}
 	served := func(change ...func(*standing)) standing {
 		s := standing{gateways: 2}
 		for _, c := range change {
@@ -36,12 +36,12 @@ func TestTheStateSaysWhatIsMostPressing(t *testing.T) {
 		"something is wrong in it": {
 			served(wrong, late, nobody),
 			routeState{problem: "HTTPRouteErrors: none"},
-			statusUpdate{state: v2.StateError, description: "Validation errors: Attribute '.spec.rules': wrong"},
+			statusUpdate{state: v2.StateError, description: "Validation errors: Attribute '.spec.rules': wrong", stalled: true},
 		},
 		"something is wrong in it and gateways see more": {
 			served(wrong, unsure),
 			routeState{},
-			statusUpdate{state: v2.StateError, description: "Validation errors: Attribute '.spec.rules': wrong\nAttribute '.spec.rules[0].jwt': no keys"},
+			statusUpdate{state: v2.StateError, description: "Validation errors: Attribute '.spec.rules': wrong\nAttribute '.spec.rules[0].jwt': no keys", stalled: true},
 		},
 		"its HTTPRoute does not work": {
 			served(late, unsure), routeState{problem: "HTTPRouteErrors: none"}, statusUpdate{state: v2.StateError, description: "HTTPRouteErrors: none"},
@@ -78,11 +78,58 @@ func TestTheTimeOfAStatusIsThatOfItsLastChange(t *testing.T) {
 	first, later := time.Unix(100, 0), time.Unix(200, 0)
 	ready := statusUpdate{state: v2.StateReady, description: "Reconciled successfully"}
 	status := v2.APIRuleStatus{}
-	setStatus(&status, ready, first)
-	require.Equal(t, v2.APIRuleStatus{State: v2.StateReady, Description: "Reconciled successfully", LastProcessedTime: new(metav1.NewTime(first))}, status)
+	setStatus(&status, 1, ready, first)
+	require.Equal(t, v2.APIRuleStatus{
+		State: v2.StateReady, Description: "Reconciled successfully", LastProcessedTime: new(metav1.NewTime(first)), ObservedGeneration: 1,
+		Conditions: []metav1.Condition{{
+			Type: "Ready", Status: "True", Reason: "Ready", Message: "Reconciled successfully", ObservedGeneration: 1, LastTransitionTime: metav1.NewTime(first),
+		}},
+	}, status)
 	before := *status.DeepCopy()
-	setStatus(&status, ready, later)
+	setStatus(&status, 1, ready, later)
 	require.Equal(t, before, status)
-	setStatus(&status, statusUpdate{state: v2.StateError, description: "wrong"}, later)
-	require.Equal(t, v2.APIRuleStatus{State: v2.StateError, Description: "wrong", LastProcessedTime: new(metav1.NewTime(later))}, status)
+	setStatus(&status, 2, statusUpdate{state: v2.StateError, description: "wrong"}, later)
+	require.Equal(t, v2.StateError, status.State)
+	require.Equal(t, "wrong", status.Description)
+	require.Equal(t, metav1.NewTime(later), *status.LastProcessedTime)
+	require.Equal(t, int64(2), status.ObservedGeneration)
+}
+
+func TestReadyAndStalledOfAnAPIRule(t *testing.T) {
+	t.Parallel()
+	written := apirule.Problem{Attribute: ".spec.rules", Message: "wrong"}
+	absent := apirule.Problem{Attribute: ".spec.rules[0]", Message: "no Service", Closes: apirule.RuleAt(0)}
+	taken := apirule.Problem{Attribute: ".spec.hosts[0]", Message: "Host is occupied by another APIRule"}
+	standingWith := func(problems ...apirule.Problem) standing {
+		return standing{gateways: 1, exposure: exposure.Exposure{Problems: problems}}
+	}
+	for name, tc := range map[string]struct {
+		standing   standing
+		route      routeState
+		wantStatus metav1.ConditionStatus
+		wantReason string
+		stalled    bool
+	}{
+		"all is well":                            {standingWith(), routeState{}, "True", "Ready", false},
+		"something is wrong in it":               {standingWith(absent, written), routeState{}, "False", "Error", true},
+		"a Service is missing that may come":     {standingWith(absent), routeState{}, "False", "Error", false},
+		"another one has its host, and may go":   {standingWith(taken), routeState{}, "False", "Error", false},
+		"its HTTPRoute does not work":            {standingWith(), routeState{problem: "HTTPRouteErrors: none"}, "False", "Error", false},
+		"its HTTPRoute waits":                    {standingWith(), routeState{pending: "soon"}, "Unknown", "Progressing", false},
+		"there is no gateway yet":                {standing{}, routeState{}, "Unknown", "Progressing", false},
+		"gateways cannot fetch the keys of it":   {standing{gateways: 1, problems: apirule.Problems{absent}}, routeState{}, "False", "Warning", false},
+		"gateways find something wrong in it":    {standing{gateways: 1, problems: apirule.Problems{written}}, routeState{}, "False", "Warning", true},
+		"a gateway has not loaded it yet":        {standing{gateways: 1, behind: []string{"10.0.0.1"}}, routeState{}, "Unknown", "Progressing", false},
+		"it is wrong, and gateways find more so": {standing{gateways: 1, exposure: exposure.Exposure{Problems: apirule.Problems{written}}, problems: apirule.Problems{absent}}, routeState{}, "False", "Error", true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			said := statusFor(&tc.standing, tc.route)
+			summary := summaryOf(said, 3)
+			require.Equal(t, metav1.Condition{
+				Type: "Ready", Status: tc.wantStatus, Reason: tc.wantReason, Message: said.description, ObservedGeneration: 3,
+			}, summary.Ready)
+			require.Equal(t, tc.stalled, summary.Stalled != nil)
+		})
+	}
 }

@@ -14,7 +14,7 @@ import (
 // scalingCondition reports whether the number of pods follows the events.
 func scalingCondition(s *scope) conditionUpdate {
 	if failed := failureOf(s.err); failed != nil && failed.condition == v1alpha2.ConditionScaling {
-		return conditionUpdate{status: metav1.ConditionFalse, reason: failed.reason, message: failed.message}
+		return failedCondition(s, failed)
 	}
 	low, high := workload.ReplicaBounds(s.fn)
 	switch {

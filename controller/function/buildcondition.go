@@ -75,11 +75,12 @@ func failedBuildCondition(job *batchv1.Job, result buildplan.Result, due, now ti
 	}
 	return conditionUpdate{
 		status: metav1.ConditionFalse, reason: v1alpha2.ReasonJobFailed, message: message, requeueAfter: max(due.Sub(now), time.Second),
+		stalls: !result.Reason.Transient(),
 	}
 }
 
 func invalidRegistryCondition(message string) conditionUpdate {
-	return conditionUpdate{status: metav1.ConditionFalse, reason: v1alpha2.ReasonRegistryInvalid, message: message}
+	return conditionUpdate{status: metav1.ConditionFalse, reason: v1alpha2.ReasonRegistryInvalid, message: message, stalls: true}
 }
 
 func unavailableRegistryCondition(err error) conditionUpdate {

@@ -16,6 +16,9 @@ const maxEventNote = 1024
 // announce sends an event for each condition that changed.
 func (r *Reconciler) announce(fn *v1alpha2.Function, before []metav1.Condition) {
 	for _, condition := range kube.Transitions(before, fn.Status.Conditions) {
+		if kube.IsSummary(condition.Type) {
+			continue // it repeats another one
+		}
 		kind := corev1.EventTypeNormal
 		if condition.Status == metav1.ConditionFalse || strings.HasPrefix(condition.Message, "Warning") {
 			kind = corev1.EventTypeWarning

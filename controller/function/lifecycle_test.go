@@ -79,6 +79,7 @@ func TestFunctionsOnARealAPIServer(t *testing.T) {
 		"an autoscaler of the Function scales the Deployment":  scalesByTheSubresource,
 		"the default profile follows the number of nodes":      choosesAProfileByTheNodes,
 		"an autoscaler beside the scaleConfig is noticed":      noticesAnotherAutoscaler,
+		"a commit is in force, and never drifts":               obeysGit,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

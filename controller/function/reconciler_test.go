@@ -167,7 +167,7 @@ func TestAFailedWriteIsAConditionOrARetry(t *testing.T) {
 			fn := b.function()
 			require.True(t, meta.IsStatusConditionTrue(fn.Status.Conditions, v1alpha2.ConditionConfigurationReady))
 			if tc.wantCondition == "" {
-				require.Len(t, fn.Status.Conditions, 1)
+				require.Len(t, fn.Status.Conditions, 2, "that and Ready")
 				return
 			}
 			condition := meta.FindStatusCondition(fn.Status.Conditions, tc.wantCondition)

@@ -28,7 +28,7 @@ const (
 func runningCondition(s *scope) conditionUpdate {
 	if failed := failureOf(s.err); failed != nil &&
 		(failed.condition == v1alpha2.ConditionRunning || failed.reason == v1alpha2.ReasonOwnedByOther) {
-		return conditionUpdate{status: metav1.ConditionFalse, reason: failed.reason, message: failed.message}
+		return failedCondition(s, failed)
 	}
 	if !s.applied {
 		return absentCondition(s)
@@ -88,7 +88,7 @@ func deploymentCondition(s *scope, found workers) conditionUpdate {
 	case found.handler != "":
 		return conditionUpdate{
 			status: metav1.ConditionFalse, reason: v1alpha2.ReasonHandlerFailed,
-			message: withOldReplicas(s, found.handler, found.others),
+			message: withOldReplicas(s, found.handler, found.others), stalls: true,
 		}
 	case conditionOf(s.deployment, appsv1.DeploymentReplicaFailure).Status == corev1.ConditionTrue,
 		progressing.Status == corev1.ConditionFalse:
@@ -111,7 +111,8 @@ func readyCondition(s *scope) conditionUpdate {
 	message := fmt.Sprintf("Deployment %s is ready", s.fn.Name)
 	if ptr.Deref(s.deployment.Spec.Replicas, 1) == 0 {
 		if before := runningBefore(s); before != nil && before.Reason == v1alpha2.ReasonHandlerFailed {
-			return conditionUpdate{} // asleep, and it would not load when woken
+			// It sleeps, and would not load when woken.
+			return conditionUpdate{status: before.Status, reason: before.Reason, message: before.Message, stalls: true}
 		}
 		message += " and sleeps at zero replicas"
 	}
@@ -176,6 +177,7 @@ func failedDeployment(s *scope, found workers) conditionUpdate {
 		status:  metav1.ConditionFalse,
 		reason:  v1alpha2.ReasonDeploymentFailed,
 		message: fmt.Sprintf("Deployment %s failed with condition: \n%s", s.fn.Name, text),
+		stalls:  conditionOf(s.deployment, appsv1.DeploymentProgressing).Status == corev1.ConditionFalse, // its time is over
 	}
 }
 

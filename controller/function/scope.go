@@ -71,6 +71,8 @@ type scope struct {
 	applied bool
 	// err is what ended the phases.
 	err error
+	// stalled are the conditions that only a change by somebody ends.
+	stalled map[string]bool
 }
 
 // change is what a reconciliation did to the Deployment.

@@ -24,16 +24,20 @@ type conditionUpdate struct {
 	generation int64
 	// recheck is when the condition will be out of date by itself.
 	requeueAfter time.Duration
+	// stalls is true when only a change that somebody makes ends it.
+	stalls bool
 }
 
 // setStatus computes the status of the scope's Function from everything else in
 // the scope. It returns when to reconcile again although nothing happens, or 0.
 func setStatus(s *scope) time.Duration {
+	s.stalled = stalledBefore(s.fn.Status.Conditions)
+	defer summarize(s)
+	s.fn.Status.ObservedGeneration = s.fn.Generation
 	setCondition(s, v1alpha2.ConditionConfigurationReady, configurationCondition(s))
 	if failed := failureOf(s.err); failed != nil && failed.condition == v1alpha2.ConditionConfigurationReady {
 		return 0 // what runs is that of an earlier spec
 	}
-	s.fn.Status.ObservedGeneration = s.fn.Generation
 	describeBuild(s)
 	running := runningCondition(s)
 	setCondition(s, v1alpha2.ConditionRunning, running)
@@ -89,6 +93,7 @@ func setCondition(s *scope, condition string, v conditionUpdate) {
 	if v.status == "" {
 		return
 	}
+	s.stalled[condition] = v.stalls
 	kube.SetCondition(&s.fn.Status.Conditions, metav1.Condition{
 		Type:               condition,
 		Status:             v.status,
@@ -100,7 +105,7 @@ func setCondition(s *scope, condition string, v conditionUpdate) {
 
 func configurationCondition(s *scope) conditionUpdate {
 	if failed := failureOf(s.err); failed != nil && failed.condition == v1alpha2.ConditionConfigurationReady {
-		return conditionUpdate{status: metav1.ConditionFalse, reason: failed.reason, message: failed.message}
+		return failedCondition(s, failed)
 	}
 	switch {
 	case s.source.status != "":

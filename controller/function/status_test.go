@@ -544,7 +544,7 @@ func TestTheRestOfTheStatus(t *testing.T) {
 			s.err = kube.Stalled(&failure{condition: "ConfigurationReady", reason: "InvalidFunctionSpec", message: "no"})
 		})
 		setStatus(s)
-		require.Zero(t, s.fn.Status.ObservedGeneration)
+		require.Equal(t, int64(1), s.fn.Status.ObservedGeneration, "it was looked at")
 		require.Zero(t, s.fn.Status.Replicas)
 		require.Equal(t, "before", s.fn.Status.Conditions[0].Message)
 		require.Equal(t, "InvalidFunctionSpec", s.fn.Status.Conditions[1].Reason)

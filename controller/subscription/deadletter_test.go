@@ -22,7 +22,7 @@ func (w *fixture) awaitDeadLetterConsumer(sub *eventingv1alpha2.Subscription, wh
 func (w *fixture) awaitDeadLetterSink(sub *eventingv1alpha2.Subscription, want eventingv1alpha2.ConditionReason) {
 	w.t.Helper()
 	w.awaitStatus(sub, string(want), func(status eventingv1alpha2.SubscriptionStatus) bool {
-		return len(status.Conditions) == 3 && status.Conditions[2].Reason == want
+		return len(own(status)) == 3 && status.Conditions[2].Reason == want
 	})
 	require.Equal(w.t, eventingv1alpha2.ConditionDeadLetterSink, sub.Status.Conditions[2].Type)
 	require.True(w.t, sub.Status.Ready, "events do not depend on it")
@@ -38,7 +38,7 @@ func TestASinkOfDeadLettersHasAConsumerAndACondition(t *testing.T) {
 
 	unfound := "Sink validation failed: service dead-letters." + w.namespace + " not found in the cluster"
 	w.awaitStatus(sub, unfound, func(status eventingv1alpha2.SubscriptionStatus) bool { // at first its stream may not be there either
-		return len(status.Conditions) == 3 && status.Conditions[2].Message == unfound
+		return len(own(status)) == 3 && status.Conditions[2].Message == unfound
 	})
 	w.awaitDeadLetterSink(sub, eventingv1alpha2.ReasonNoDeadLetterSink)
 	consumer, ok := w.consumerOf(broker.DeadLetterStream, sub)
@@ -62,7 +62,7 @@ func TestASinkOfDeadLettersHasAConsumerAndACondition(t *testing.T) {
 	w.awaitDeadLetterSink(sub, eventingv1alpha2.ReasonNoDeadLetterSink)
 	w.update(sub, func(spec *eventingv1alpha2.SubscriptionSpec) { spec.Delivery = nil })
 	w.awaitDeadLetterConsumer(sub, "the consumer goes with the field", missing)
-	w.awaitStatus(sub, "and the condition", func(status eventingv1alpha2.SubscriptionStatus) bool { return len(status.Conditions) == 2 })
+	w.awaitStatus(sub, "and the condition", func(status eventingv1alpha2.SubscriptionStatus) bool { return len(own(status)) == 2 })
 
 	w.update(sub, func(spec *eventingv1alpha2.SubscriptionSpec) { spec.Delivery = deadLettersTo(deadLetterSink) })
 	w.awaitDeadLetterConsumer(sub, "it is made again", exists)

@@ -72,14 +72,14 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 // run does the work of a reconciliation. The outcome is nil when nothing new is known.
 func (r *Reconciler) run(ctx context.Context, sub *eventingv1alpha2.Subscription) (*outcome, error) {
 	if errs := admission.Subscription(sub, r.policy); len(errs) > 0 {
-		return &outcome{invalid: invalidMessage(errs)}, kube.Stalled(errs.ToAggregate())
+		return &outcome{invalid: invalidMessage(errs), stalled: true}, kube.Stalled(errs.ToAggregate())
 	}
 	route, err := routing.FromSubscription(sub, r.policy)
 	if err != nil {
 		if errors.Is(err, routing.ErrNotAllowed) {
 			r.denials.WithLabelValues(sub.Namespace).Inc()
 		}
-		return &outcome{invalid: "Subscription validation failed: " + err.Error()}, kube.Stalled(err)
+		return &outcome{invalid: "Subscription validation failed: " + err.Error(), stalled: true}, kube.Stalled(err)
 	}
 	// The consumer comes first: events that arrive before their sink are kept.
 	ensured := classify(r.consumers.EnsureConsumer(ctx, r.stream, broker.ConsumerOf(route)))
@@ -94,7 +94,9 @@ func (r *Reconciler) run(ctx context.Context, sub *eventingv1alpha2.Subscription
 	case problem != "":
 		return &outcome{route: route, invalid: problem}, ensured // its Service is watched
 	case ensured != nil:
-		return &outcome{route: route, inactive: ensured.Error(), deadLettersBlocked: deadLettersBlocked}, ensured
+		return &outcome{
+			route: route, inactive: ensured.Error(), stalled: kube.IsStalled(ensured), deadLettersBlocked: deadLettersBlocked,
+		}, ensured
 	default:
 		return &outcome{route: route, deadLettersBlocked: deadLettersBlocked}, deadLettersErr
 	}
@@ -158,7 +160,7 @@ func (r *Reconciler) announce(before, after *eventingv1alpha2.Subscription) {
 		kube.Truncate(obstacle(after.Status.Conditions), maxEventNote))
 }
 
-// obstacle is what the first condition that is not met says.
+// obstacle is what the first condition that is not met says; Ready comes behind those that it repeats.
 func obstacle(conditions []eventingv1alpha2.Condition) string {
 	for _, condition := range conditions {
 		if condition.Status == corev1.ConditionFalse {

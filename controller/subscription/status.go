@@ -24,6 +24,8 @@ const pausedMessage = "Paused: events are kept and not delivered until spec.paus
 type outcome struct {
 	// invalid is what the user has to correct, empty if nothing.
 	invalid string
+	// stalled is true when only a change of the Subscription, or of what its operator allows, helps.
+	stalled bool
 	// inactive is why no consumer carries the Subscription, empty if one does.
 	inactive string
 	// deadLettersBlocked is why dead letters cannot go to their sink, empty if they can or have none.
@@ -38,11 +40,13 @@ func setStatus(sub *eventingv1alpha2.Subscription, found outcome, now time.Time)
 	before := status.Conditions
 	if found.invalid != "" {
 		*status = eventingv1alpha2.SubscriptionStatus{
+			ObservedGeneration: sub.Generation,
+
 			Types:       []eventingv1alpha2.EventType{},
 			DeadLetters: status.DeadLetters, // the sweeper's
-			Conditions: withTimes(before, now, append([]eventingv1alpha2.Condition{
+			Conditions: withTimes(before, now, slices.Concat([]eventingv1alpha2.Condition{
 				condition(eventingv1alpha2.ConditionSpecValid, false, eventingv1alpha2.ReasonSpecInvalid, found.invalid),
-			}, sweeperConditions(before)...)...),
+			}, sweeperConditions(before), summary(found))...),
 		}
 		return
 	}
@@ -54,14 +58,16 @@ func setStatus(sub *eventingv1alpha2.Subscription, found outcome, now time.Time)
 		active = condition(eventingv1alpha2.ConditionActive, false, eventingv1alpha2.ReasonNotActive, found.inactive)
 	}
 	*status = eventingv1alpha2.SubscriptionStatus{
+		ObservedGeneration: sub.Generation,
+
 		Ready: found.inactive == "",
 		Types: []eventingv1alpha2.EventType{},
 
 		DeadLetters: status.DeadLetters,
-		Conditions: withTimes(before, now, append([]eventingv1alpha2.Condition{
+		Conditions: withTimes(before, now, slices.Concat([]eventingv1alpha2.Condition{
 			condition(eventingv1alpha2.ConditionSpecValid, true, eventingv1alpha2.ReasonSpecValid, remarks(sub, found.route)),
 			active,
-		}, append(deadLetterConditions(found), sweeperConditions(before)...)...)...),
+		}, deadLetterConditions(found), sweeperConditions(before), summary(found))...),
 	}
 	for _, mapping := range found.route.Types {
 		status.Types = append(status.Types, eventingv1alpha2.EventType{

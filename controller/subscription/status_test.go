@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	eventingv1alpha2 "github.com/rouse-run/rouse/api/eventing/v1alpha2"
@@ -92,7 +93,7 @@ func TestSetStatus(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
-			sub := &eventingv1alpha2.Subscription{}
+			sub := &eventingv1alpha2.Subscription{ObjectMeta: metav1.ObjectMeta{Generation: 7}}
 			setStatus(sub, tc.found, now)
 			require.Equal(t, tc.wantReady, sub.Status.Ready)
 			require.Len(t, sub.Status.Types, tc.wantTypes)
@@ -100,7 +101,9 @@ func TestSetStatus(t *testing.T) {
 			for i := range tc.want {
 				tc.want[i].LastTransitionTime = metav1.NewTime(now)
 			}
-			require.Equal(t, tc.want, sub.Status.Conditions)
+			require.Equal(t, tc.want, own(sub.Status))
+			require.Equal(t, int64(7), sub.Status.ObservedGeneration)
+			require.Equal(t, tc.wantReady, sub.Status.Conditions[len(tc.want)].Status == corev1.ConditionTrue, "Ready says the same")
 
 			content, err := json.Marshal(sub.Status)
 			require.NoError(t, err)

@@ -240,7 +240,7 @@ func (s *sweeper) countDeadLetters(ctx context.Context, list *eventingv1alpha2.S
 		after.Status.DeadLetters = count
 		conditions := slices.DeleteFunc(slices.Clone(before.Status.Conditions), isDeadLettersDropped)
 		if lost {
-			conditions = append(conditions, deadLettersDroppedCondition())
+			conditions = slices.Insert(conditions, beforeSummary(conditions), deadLettersDroppedCondition())
 		}
 		after.Status.Conditions = withTimes(before.Status.Conditions, time.Now(), conditions...)
 		errs = append(errs, patchStatus(ctx, s.statuses, before, after)) // after a conflict the next sweep comes soon

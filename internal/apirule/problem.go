@@ -18,6 +18,11 @@ type Problem struct {
 // Closed is a part of an APIRule.
 type Closed int
 
+// IsOfOthers reports whether other objects are the reason: it may pass although the APIRule stays as it is.
+func (p Problem) IsOfOthers() bool {
+	return p.Closes != All || p.Message == messageGatewayMissing || strings.HasPrefix(p.Message, messageHostTaken)
+}
+
 // All is the whole of an APIRule: something is wrong in it.
 const All Closed = 0
 

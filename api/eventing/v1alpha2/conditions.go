@@ -3,8 +3,8 @@ package v1alpha2
 // ConditionType is an aspect of the state of a Subscription.
 type ConditionType string
 
-// A healthy Subscription has exactly the first two, in this order, and the third if its dead letters have a sink. The last
-// is only there when it is False.
+// A healthy Subscription has the first two, in this order, the third if its dead letters have a sink, and then Ready. The fourth is
+// only there when it is False.
 const (
 	// ConditionSpecValid says whether the spec makes sense.
 	ConditionSpecValid ConditionType = "Subscription spec valid"
@@ -14,6 +14,10 @@ const (
 	ConditionDeadLetterSink ConditionType = "Dead letter sink active"
 	// ConditionDeadLettersKept says whether dead letters were deleted before they were too old. Nothing else depends on it.
 	ConditionDeadLettersKept ConditionType = "Dead letters kept"
+	// ConditionReady says in one word, which tools know, whether the spec makes sense and the backend carries the Subscription.
+	ConditionReady ConditionType = "Ready"
+	// ConditionStalled is True when the user has to act, and is otherwise not there.
+	ConditionStalled ConditionType = "Stalled"
 )
 
 // ConditionReason is why a condition has its status.
@@ -35,4 +39,14 @@ const (
 	ReasonNoDeadLetterSink ConditionReason = "Dead letters wait"
 	// ReasonDeadLettersDropped goes with ConditionDeadLettersKept=False.
 	ReasonDeadLettersDropped ConditionReason = "Oldest dead letters dropped"
+	// ReasonServing goes with ConditionReady=True.
+	ReasonServing ConditionReason = "Active"
+	// ReasonPaused is the same of one that is paused.
+	ReasonPaused ConditionReason = "Paused"
+	// ReasonInvalid goes with ConditionReady=False and ConditionStalled=True: the spec has to be corrected.
+	ReasonInvalid ConditionReason = "SpecInvalid"
+	// ReasonSinkMissing goes with ConditionReady=False: the Service that the sink names takes no events.
+	ReasonSinkMissing ConditionReason = "SinkMissing"
+	// ReasonInactive goes with ConditionReady=False, and with ConditionStalled=True if NATS will never accept the consumer.
+	ReasonInactive ConditionReason = "NotActive"
 )

@@ -16,6 +16,7 @@ import (
 
 	"github.com/rouse-run/rouse/api/eventing/v1alpha2"
 	"github.com/rouse-run/rouse/internal/testing/envtest"
+	"github.com/rouse-run/rouse/internal/testing/gitops"
 )
 
 // The schema asks for three fields and has no opinion about their values: those
@@ -145,6 +146,21 @@ func TestStatusIsASubresource(t *testing.T) {
 	got := &v1alpha2.Subscription{}
 	require.NoError(t, env.Client.Get(t.Context(), client.ObjectKeyFromObject(sub), got))
 	require.Empty(t, cmp.Diff(want, got.Status))
+}
+
+// Tools that look before the controller does must not take it for one in force. What the schema requires of a status is there then,
+// so that the spec can be written all the same.
+func TestASubscriptionThatNobodyHasSeenIsInProgress(t *testing.T) {
+	t.Parallel()
+	env := cluster.Environment(t)
+	sub := stored(t, env)
+	require.Equal(t, v1alpha2.SubscriptionStatus{ObservedGeneration: -1, Types: []v1alpha2.EventType{}}, sub.Status)
+	gitops.RequireInProgress(t, sub)
+	sub.Finalizers, sub.Spec.Paused = []string{v1alpha2.Finalizer}, true
+	require.NoError(t, env.Client.Update(t.Context(), sub))
+	require.Equal(t, int64(-1), sub.Status.ObservedGeneration)
+	sub.Finalizers = nil
+	require.NoError(t, env.Client.Update(t.Context(), sub))
 }
 
 // The controller writes an empty list of types when the spec is not valid, and

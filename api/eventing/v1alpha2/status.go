@@ -9,6 +9,10 @@ import (
 
 // SubscriptionStatus is what the controller found and did.
 type SubscriptionStatus struct {
+	// ObservedGeneration is the generation that the rest is about, and -1 before the controller has seen any.
+	// +optional
+	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
+
 	// Conditions explain Ready.
 	// +optional
 	Conditions []Condition `json:"conditions,omitempty"`

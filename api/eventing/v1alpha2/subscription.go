@@ -18,7 +18,8 @@ type Subscription struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	Spec   SubscriptionSpec   `json:"spec,omitempty"`
+	Spec SubscriptionSpec `json:"spec,omitempty"`
+	// +default={"observedGeneration":-1,"ready":false,"types":[]}
 	Status SubscriptionStatus `json:"status,omitempty"`
 }
 

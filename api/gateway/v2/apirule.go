@@ -15,7 +15,8 @@ type APIRule struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	Spec   APIRuleSpec   `json:"spec"`
+	Spec APIRuleSpec `json:"spec"`
+	// +default={"observedGeneration":-1,"state":"Processing"}
 	Status APIRuleStatus `json:"status,omitempty"`
 }
 

@@ -12,6 +12,7 @@ import (
 	v2 "github.com/rouse-run/rouse/api/gateway/v2"
 	"github.com/rouse-run/rouse/api/gateway/v2alpha1"
 	"github.com/rouse-run/rouse/internal/testing/envtest"
+	"github.com/rouse-run/rouse/internal/testing/gitops"
 )
 
 // stored makes an APIRule that is there.
@@ -65,7 +66,7 @@ func TestStatusIsASubresource(t *testing.T) {
 	t.Parallel()
 	env := cluster.Environment(t)
 	apiRule := stored(t, env)
-	require.Empty(t, apiRule.Status)
+	require.Equal(t, v2.APIRuleStatus{State: v2.StateProcessing, ObservedGeneration: -1}, apiRule.Status, "nobody has seen it")
 	want := v2.APIRuleStatus{
 		LastProcessedTime: new(metav1.NewTime(time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC))),
 		State:             v2.StateWarning, Description: "why",
@@ -77,6 +78,12 @@ func TestStatusIsASubresource(t *testing.T) {
 	require.True(t, want.LastProcessedTime.Equal(got.Status.LastProcessedTime))
 	require.Equal(t, want.State, got.Status.State)
 	require.Equal(t, want.Description, got.Status.Description)
+}
+
+// Tools that look before the controller does must not take it for one in force.
+func TestAnAPIRuleThatNobodyHasSeenIsInProgress(t *testing.T) {
+	t.Parallel()
+	gitops.RequireInProgress(t, stored(t, cluster.Environment(t)))
 }
 
 func TestStatusHasAState(t *testing.T) {

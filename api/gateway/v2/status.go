@@ -17,6 +17,16 @@ type APIRuleStatus struct {
 	// Description explains the state.
 	// +optional
 	Description string `json:"description,omitempty"`
+
+	// ObservedGeneration is the generation that the rest is about, and -1 before the controller has seen any.
+	// +optional
+	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
+
+	// Conditions say the same to tools that know nothing of APIRules: Ready, and Stalled when the user has to act.
+	// +listType=map
+	// +listMapKey=type
+	// +optional
+	Conditions []metav1.Condition `json:"conditions,omitempty"`
 }
 
 // State is what became of an APIRule.
@@ -30,7 +40,8 @@ const (
 	StateWarning State = "Warning"
 	// StateError means that the rules do not hold.
 	StateError State = "Error"
-	// StateProcessing and StateDeleting are accepted; the controller does not set them.
+	// StateProcessing is that of an APIRule that the controller has not seen yet.
 	StateProcessing State = "Processing"
-	StateDeleting   State = "Deleting"
+	// StateDeleting is accepted; the controller does not set it.
+	StateDeleting State = "Deleting"
 )

@@ -5,6 +5,7 @@
 package v2
 
 import (
+	"k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
@@ -125,6 +126,13 @@ func (in *APIRuleStatus) DeepCopyInto(out *APIRuleStatus) {
 	if in.LastProcessedTime != nil {
 		in, out := &in.LastProcessedTime, &out.LastProcessedTime
 		*out = (*in).DeepCopy()
+	}
+	if in.Conditions != nil {
+		in, out := &in.Conditions, &out.Conditions
+		*out = make([]v1.Condition, len(*in))
+		for i := range *in {
+			(*in)[i].DeepCopyInto(&(*out)[i])
+		}
 	}
 }
 

@@ -18,7 +18,8 @@ type APIRule struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	Spec   v2.APIRuleSpec   `json:"spec,omitempty"`
+	Spec v2.APIRuleSpec `json:"spec,omitempty"`
+	// +default={"observedGeneration":-1,"state":"Processing"}
 	Status v2.APIRuleStatus `json:"status,omitempty"`
 }
 

@@ -22,6 +22,7 @@ type Function struct {
 	metav1.ObjectMeta `json:"metadata"`
 
 	Spec FunctionSpec `json:"spec"`
+	// +default={"observedGeneration":-1}
 	// +optional
 	Status FunctionStatus `json:"status,omitempty"`
 }

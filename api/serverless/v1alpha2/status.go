@@ -8,7 +8,7 @@ import (
 // FunctionStatus is what the controller found and did. What describes the
 // workload is that of the last time the workload was ready.
 type FunctionStatus struct {
-	// ObservedGeneration is the generation whose workload was looked at last.
+	// ObservedGeneration is the generation that was looked at last, and -1 before the controller has seen any.
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 
