@@ -54,7 +54,7 @@ var installations = map[string]values{
 		"networkPolicies.publishers[0].podSelector.matchLabels.publishes=events",
 		"access.subscribe.enabled=true", "access.subscribe.rules[0].namespaces={orders}", "access.subscribe.rules[0].types={order.>}",
 		"access.publish.enabled=true", "access.publish.rules[0].serviceAccounts={shop/*}", "access.publish.rules[0].sources={shop}",
-		"priorityClassName=system-cluster-critical", "nodeSelector.pool=system", "tolerations[0].operator=Exists",
+		"priorityClass.create=false", "priorityClass.name=system-cluster-critical", "networkPolicies.dnsPorts={5353}", "nodeSelector.pool=system", "tolerations[0].operator=Exists",
 		"profiling.enabled=true", "podAnnotations.example\\.com/a=b", "image.pullSecrets[0]=registry",
 	},
 	"for a trial, leaving nothing behind": {
