@@ -76,7 +76,12 @@ var installations = map[string]values{
 		"eventbridge.publishes.maxPending=1000000", "eventbridge.delivery.maxBackoff=1h", "stream.watermark=0.5", "stream.duplicateWindow=10m",
 	},
 	"plain HTTP wakes nobody": {"gateway.enabled=false"},
-	"with APIRules":           {"apiRules.enabled=true"},
+	"with a NetworkPolicy for each Function": {
+		"functions.networkPolicies.enabled=true", "functions.networkPolicies.from[0].podSelector.matchLabels.calls=functions",
+		"functions.networkPolicies.from[1].ipBlock.cidr=10.0.0.0/8",
+		"functions.networkPolicies.egress[0].to[0].namespaceSelector.matchLabels.team=a", "functions.networkPolicies.egress[0].ports[0].port=5432",
+	},
+	"with APIRules": {"apiRules.enabled=true"},
 	"with APIRules of all kinds": {
 		"apiRules.enabled=true", "apiRules.gatewayAPI=enabled", "apiRules.domains.kyma-system/kyma-gateway=example.com",
 		"apiRules.authorizers[0].name=sessions", "apiRules.authorizers[0].service=sessions.auth", "apiRules.authorizers[0].port=8080",
