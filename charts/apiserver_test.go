@@ -15,6 +15,7 @@ import (
 	networkingv1 "k8s.io/api/networking/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
+	schedulingv1 "k8s.io/api/scheduling/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -39,8 +40,12 @@ func TestARealAPIServerTakesEveryObjectAndEveryPodUnderRestricted(t *testing.T) 
 	for name, all := range renderedInstallations(t) {
 		t.Run(name, func(t *testing.T) {
 			for _, object := range all {
-				if _, ok := object.(*unstructured.Unstructured); ok {
+				switch typed := object.(type) {
+				case *unstructured.Unstructured:
 					continue // of the Prometheus operator or KEDA: its kind is not installed
+				case *schedulingv1.PriorityClass:
+					// No pod is taken without it.
+					require.NoError(t, client.IgnoreAlreadyExists(env.Client.Create(t.Context(), typed.DeepCopy())))
 				}
 				dryApply(t, env.Client, object)
 			}
@@ -73,12 +78,14 @@ func TestAReleaseIsInstalledUpgradedAndUninstalledWithoutATrace(t *testing.T) {
 	before := registryLogin(t, env)
 	require.Len(t, before["password"], 40)
 
-	out = run("upgrade", "rouse", chart, "--set", "nats.enabled=false", "--set", "nats.external.url=nats://nats.messaging")
+	out = run("upgrade", "rouse", chart, "--set", "nats.enabled=false", "--set", "nats.external.url=nats://nats.messaging",
+		"--set", "priorityClass.value=1000")
 	require.NotContains(t, out, "StorageClass")
 	require.Equal(t, before, registryLogin(t, env), "credentials survive an upgrade")
 	controller := &appsv1.Deployment{}
 	require.NoError(t, env.Client.Get(t.Context(), client.ObjectKey{Namespace: namespace, Name: "rouse-controller"}, controller))
 	require.Contains(t, controller.Spec.Template.Spec.Containers[0].Args, "--nats-url=nats://nats.messaging")
+	require.Equal(t, "rouse-1000", controller.Spec.Template.Spec.PriorityClassName, "a class keeps its value for ever, so another value is another class")
 
 	run("uninstall", "rouse", "--no-hooks") // no Job ends without a kubelet
 	require.Empty(t, leftovers(t, env))
@@ -91,7 +98,7 @@ func TestAnUpgradeWithReusedValuesKeepsWhatWasChosenAndMadeUp(t *testing.T) {
 	env := cluster.Environment(t)
 	restrictedNamespace(t, env)
 	run := helmOn(t, env.Config)
-	run("install", "rouse", chart, "--take-ownership", "--set", "runtimes.python314=null", "--set", "nats.users.enabled=true")
+	run("install", "rouse", chart, "--take-ownership", "--set", "runtimes.python314=null", "--set", "priorityClassName=system-cluster-critical", "--set", "nats.users.enabled=true")
 	defer run("uninstall", "rouse", "--no-hooks") // no Job ends without a kubelet
 	users := &corev1.Secret{}
 	require.NoError(t, env.Client.Get(t.Context(), client.ObjectKey{Namespace: namespace, Name: "rouse-nats"}, users))
@@ -102,6 +109,7 @@ func TestAnUpgradeWithReusedValuesKeepsWhatWasChosenAndMadeUp(t *testing.T) {
 
 	controller := &appsv1.Deployment{}
 	require.NoError(t, env.Client.Get(t.Context(), client.ObjectKey{Namespace: namespace, Name: "rouse-controller"}, controller))
+	require.Equal(t, "system-cluster-critical", controller.Spec.Template.Spec.PriorityClassName, "the value's earlier name")
 	args := strings.Join(controller.Spec.Template.Spec.Containers[0].Args, "\n")
 	require.Contains(t, args, "--log-level=debug")
 	require.Contains(t, args, "--runtime-image=nodejs24=")
@@ -196,6 +204,7 @@ func leftovers(t *testing.T, env *envtest.Environment) []string {
 		&appsv1.DeploymentList{}, &appsv1.StatefulSetList{}, &corev1.ServiceList{}, &corev1.ConfigMapList{}, &corev1.SecretList{},
 		&corev1.ServiceAccountList{}, &corev1.PersistentVolumeClaimList{}, &rbacv1.ClusterRoleList{}, &rbacv1.ClusterRoleBindingList{}, &rbacv1.RoleList{},
 		&rbacv1.RoleBindingList{}, &policyv1.PodDisruptionBudgetList{}, &networkingv1.NetworkPolicyList{}, &coordinationv1.LeaseList{},
+		&schedulingv1.PriorityClassList{},
 	} {
 		require.NoError(t, env.Client.List(t.Context(), list, client.MatchingLabels{"app.kubernetes.io/instance": "rouse"}))
 		text, err := json.Marshal(list)

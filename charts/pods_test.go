@@ -128,6 +128,26 @@ func TestNetworkPoliciesAllowOnlyNeededTraffic(t *testing.T) {
 	require.Empty(t, named[*networkingv1.NetworkPolicy](t, all, "rouse-registry").Spec.Egress)
 }
 
+func TestEveryComponentReachesDNSWhereTheValuesSay(t *testing.T) {
+	t.Parallel()
+	for want, set := range map[string]values{
+		"53/UDP 53/TCP 8053/UDP 8053/TCP": nil,
+		"5353/UDP 5353/TCP":               {"networkPolicies.dnsPorts={5353}"},
+		"53/UDP 53/TCP 1053/UDP 1053/TCP": {"networkPolicies.dnsPorts={53,1053}"},
+	} {
+		for _, policy := range of[*networkingv1.NetworkPolicy](render(t, append(values{"crds.keep=false"}, set...))) {
+			if len(policy.Spec.Egress) == 0 {
+				continue // of NATS and the registry, which ask nobody
+			}
+			var ports []string
+			for _, port := range policy.Spec.Egress[0].Ports {
+				ports = append(ports, port.Port.String()+"/"+string(*port.Protocol))
+			}
+			require.Equal(t, want, strings.Join(ports, " "), policy.Name)
+		}
+	}
+}
+
 func TestAnExternalNATSMayBeReachedOnItsPorts(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
@@ -146,7 +166,7 @@ func TestAnExternalNATSMayBeReachedOnItsPorts(t *testing.T) {
 					ports = append(ports, port.Port.String())
 				}
 			}
-			require.Equal(t, append([]string{"53", "53", "443", "6443", "9091", "8080"}, tc.want...), ports)
+			require.Equal(t, append([]string{"53", "53", "8053", "8053", "443", "6443", "9091", "8080"}, tc.want...), ports)
 		})
 	}
 }

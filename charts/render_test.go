@@ -54,7 +54,7 @@ var installations = map[string]values{
 		"networkPolicies.publishers[0].podSelector.matchLabels.publishes=events",
 		"access.subscribe.enabled=true", "access.subscribe.rules[0].namespaces={orders}", "access.subscribe.rules[0].types={order.>}",
 		"access.publish.enabled=true", "access.publish.rules[0].serviceAccounts={shop/*}", "access.publish.rules[0].sources={shop}",
-		"priorityClassName=system-cluster-critical", "nodeSelector.pool=system", "tolerations[0].operator=Exists",
+		"priorityClass.create=false", "priorityClass.name=system-cluster-critical", "networkPolicies.dnsPorts={5353}", "nodeSelector.pool=system", "tolerations[0].operator=Exists",
 		"profiling.enabled=true", "podAnnotations.example\\.com/a=b", "image.pullSecrets[0]=registry",
 	},
 	"for a trial, leaving nothing behind": {
@@ -76,7 +76,12 @@ var installations = map[string]values{
 		"eventbridge.publishes.maxPending=1000000", "eventbridge.delivery.maxBackoff=1h", "stream.watermark=0.5", "stream.duplicateWindow=10m",
 	},
 	"plain HTTP wakes nobody": {"gateway.enabled=false"},
-	"with APIRules":           {"apiRules.enabled=true"},
+	"with a NetworkPolicy for each Function": {
+		"functions.networkPolicies.enabled=true", "functions.networkPolicies.from[0].podSelector.matchLabels.calls=functions",
+		"functions.networkPolicies.from[1].ipBlock.cidr=10.0.0.0/8",
+		"functions.networkPolicies.egress[0].to[0].namespaceSelector.matchLabels.team=a", "functions.networkPolicies.egress[0].ports[0].port=5432",
+	},
+	"with APIRules": {"apiRules.enabled=true"},
 	"with APIRules of all kinds": {
 		"apiRules.enabled=true", "apiRules.gatewayAPI=enabled", "apiRules.domains.kyma-system/kyma-gateway=example.com",
 		"apiRules.authorizers[0].name=sessions", "apiRules.authorizers[0].service=sessions.auth", "apiRules.authorizers[0].port=8080",

@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/rouse-run/rouse/api/serverless/v1alpha2"
+	"github.com/rouse-run/rouse/controller/function/resources"
 	"github.com/rouse-run/rouse/internal/kube"
 	"github.com/rouse-run/rouse/internal/testing/gitops"
 )
@@ -126,7 +127,7 @@ func TestReadyAndStalledOfAFunction(t *testing.T) {
 		"its build is tried again":           {newScope(unbuilt(failedBuild(false))), gitops.RequireInProgress},
 		"its build fails for good":           {newScope(unbuilt(failedBuild(true))), gitops.RequireFailed},
 		"the registry's Secret is wrong":     {newScope(unbuilt(invalidRegistryCondition("no"))), gitops.RequireFailed},
-		"KEDA has not answered":              {newScope(scales, func(s *scope) { s.scaledObject = scaledObject() }), gitops.RequireInProgress},
+		"KEDA has not answered":              {newScope(scales, func(s *scope) { s.scaledObject = &resources.LiveScaledObject{} }), gitops.RequireInProgress},
 		"its handler does not load":          {newScope(available(false), pods(pod(time.Minute, ended(1, "Error", "boom")))), gitops.RequireFailed},
 		"its handler did not load, sleeping": {newScope(was("False", "HandlerFailed"), desired(0)), gitops.RequireFailed},
 		"pods cannot be made for now": {newScope(available(false), func(s *scope) {

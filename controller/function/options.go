@@ -49,6 +49,8 @@ type Options struct {
 	MaxConcurrentReconciles int
 	// Build is how images are built.
 	Build BuildOptions
+	// Network has the rules of the NetworkPolicies of Functions; nil: they have none.
+	Network *resources.NetworkRules
 }
 
 // DefaultOptions are the settings of an installation that sets none.
@@ -90,6 +92,8 @@ func (o *Options) BindFlags(fs *pflag.FlagSet) {
 		"how long a backlog must stay small before replicas are taken away")
 	fs.IntVar(&o.MaxConcurrentReconciles, "function-concurrent-reconciles", o.MaxConcurrentReconciles,
 		"how many Functions are worked on at a time")
+	fs.Var(&networkRules{&o.Network}, "function-network-policy",
+		"whom Functions may call and be called by, as JSON of a NetworkPolicy for each; empty: none, and those of before are deleted")
 	o.Build.bindFlags(fs)
 }
 
@@ -147,6 +151,7 @@ func (o *Options) settings() *resources.Settings {
 		TraceCollectorEndpoint: o.TraceCollectorEndpoint,
 		DefaultProfile:         o.DefaultProfile,
 		Build:                  o.Build.settings(),
+		Network:                o.Network,
 		Scaling: resources.Scaling{
 			ScalerAddress:          o.ScalerAddress,
 			ScalerAuthentication:   o.ScalerAuthentication,

@@ -75,7 +75,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	s := &scope{fn: fn, settings: r.settings, now: began}
 	for _, run := range []phase{
 		r.decide, r.gather, r.checkOwners, r.findCommit, r.buildImage, r.rollBack, r.authorizePull, r.readConfiguration,
-		r.findConflictingAutoscalers, r.retireScaling, r.applyWorkload, r.applyScaling,
+		r.findConflictingAutoscalers, r.retireScaling, r.applyNetworkPolicy, r.applyWorkload, r.applyScaling,
 	} {
 		if s.err = run(ctx, s); s.err != nil {
 			break
@@ -109,6 +109,7 @@ func (r *Reconciler) isTerminating(ctx context.Context, name string) (bool, erro
 func (r *Reconciler) forget(key types.NamespacedName) {
 	r.applier.Forget(key)
 	r.applier.Forget(registrySecretOf(key))
+	r.applier.Forget(networkPolicyOf(key))
 	r.slots.Leave(key)
 	r.repositories.Forget(key)
 	r.progress.forget(key)

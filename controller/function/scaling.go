@@ -77,7 +77,7 @@ func (r *Reconciler) applyScaledObject(ctx context.Context, s *scope) error {
 		live = s.scaledObject
 	}
 	desired := resources.ScaledObject(s.fn, s.settings.Scaling, s.tuning, s.httpCounted())
-	result, err := r.applier.Apply(ctx, desired, live, kube.Exclusive{"spec"})
+	result, err := r.applier.Apply(ctx, desired, live, wholeSpec)
 	if meta.IsNoMatchError(err) || apierrors.IsNotFound(err) {
 		return kube.Waiting(errNoKEDA, kedaDelay) // the CRD is just coming or going
 	}

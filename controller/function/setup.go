@@ -10,6 +10,7 @@ import (
 	autoscalingv2 "k8s.io/api/autoscaling/v2"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
@@ -69,7 +70,13 @@ func Setup(ctx context.Context, mgr ctrl.Manager, parts Parts, options Options) 
 	}
 	reconciler.progress = newProgress(reconciler.metrics)
 	unchanging := func(_, _ client.Object) bool { return false }
-	built, err := ctrl.NewControllerManagedBy(mgr).
+	controllers := ctrl.NewControllerManagedBy(mgr)
+	if options.Network != nil {
+		controllers.Owns(&networkingv1.NetworkPolicy{}, builder.OnlyMetadata)
+	} else if err := mgr.Add(newPolicyRemover(mgr)); err != nil {
+		return fmt.Errorf("set up the removal of NetworkPolicies: %w", err)
+	}
+	built, err := controllers.
 		Named("function").
 		// Its own status too: what was computed from a stale cache is computed again.
 		For(&v1alpha2.Function{}).

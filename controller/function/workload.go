@@ -25,6 +25,9 @@ import (
 // owner the field would fall back to the API server's default.
 const replicasOwner = client.FieldOwner("rouse-replicas")
 
+// wholeSpec is for objects to whose spec nobody adds anything.
+var wholeSpec = kube.Exclusive{"spec"}
+
 // applyWorkload applies the Deployment and the Service.
 func (r *Reconciler) applyWorkload(ctx context.Context, s *scope) error {
 	if err := r.handOverReplicas(ctx, s); err != nil {
@@ -41,7 +44,7 @@ func (r *Reconciler) applyWorkload(ctx context.Context, s *scope) error {
 	if err != nil {
 		return err
 	}
-	if _, err := r.applier.Apply(ctx, service, s.service, kube.Exclusive{"spec"}); err != nil {
+	if _, err := r.applier.Apply(ctx, service, s.service, wholeSpec); err != nil {
 		return explain(err, v1alpha2.ConditionRunning, v1alpha2.ReasonServiceFailed,
 			fmt.Sprintf("Service %s %s failed: %v", s.fn.Name, verb(s.service == nil), err))
 	}

@@ -67,6 +67,9 @@ const (
 	ReasonDeploymentFailed = "DeploymentFailed"
 	// ReasonServiceFailed goes with False.
 	ReasonServiceFailed = "ServiceFailed"
+	// ReasonNetworkPolicyFailed goes with False: without its NetworkPolicy a Function
+	// is not run, or not changed.
+	ReasonNetworkPolicyFailed = "NetworkPolicyFailed"
 	// ReasonHandlerFailed goes with False: the code does not load.
 	ReasonHandlerFailed = "HandlerFailed"
 )

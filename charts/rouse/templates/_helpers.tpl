@@ -93,6 +93,24 @@ annotations:
   {{- end }}
 {{- end -}}
 
+{{/* The PriorityClass of the release's pods; empty: none. Without a name the chart's own has its value in its name, because that of a
+class cannot change: another value is another class. priorityClassName is what an earlier chart called the name of an existing class. */}}
+{{- define "rouse.priorityClass" -}}
+{{- $class := .Values.priorityClass | default dict -}}
+{{- if .Values.priorityClassName -}}
+{{ .Values.priorityClassName }}
+{{- else if and $class.create (not $class.name) -}}
+{{ printf "%s-%d" (include "rouse.fullname" .) (int $class.value) }}
+{{- else -}}
+{{ $class.name }}
+{{- end -}}
+{{- end -}}
+
+{{/* "true" where the chart makes that class. */}}
+{{- define "rouse.createsPriorityClass" -}}
+{{ and (.Values.priorityClass | default dict).create (not .Values.priorityClassName) }}
+{{- end -}}
+
 {{- define "rouse.scheduling" -}}
 topologySpreadConstraints:
   - maxSkew: 1
@@ -108,8 +126,11 @@ imagePullSecrets:
   - name: {{ . }}
   {{- end }}
 {{- end }}
-{{- with .root.Values.priorityClassName }}
+{{- with include "rouse.priorityClass" .root }}
+{{- /* After the release is gone its own class is, too, and a pod that names it would be refused. */}}
+{{- if not (and $.afterwards (eq (include "rouse.createsPriorityClass" $.root) "true")) }}
 priorityClassName: {{ . }}
+{{- end }}
 {{- end }}
 {{- with .root.Values.nodeSelector }}
 nodeSelector:

@@ -6,11 +6,18 @@
 {{- end -}}
 {{- end -}}
 
+{{/* The ports of DNS servers, as JSON. What an earlier chart's values say has none. */}}
+{{- define "rouse.dnsPorts" -}}
+{{- .Values.networkPolicies.dnsPorts | default (list 53 8053) | toJson -}}
+{{- end -}}
+
 {{/* DNS and the API server. Neither can be named by labels everywhere, so their ports are open to any address. */}}
 {{- define "rouse.clusterEgress" -}}
 - ports:
-    - {port: 53, protocol: UDP}
-    - {port: 53, protocol: TCP}
+    {{- range include "rouse.dnsPorts" . | fromJsonArray }}
+    - {port: {{ int . }}, protocol: UDP}
+    - {port: {{ int . }}, protocol: TCP}
+    {{- end }}
 - ports:
     {{- range .Values.networkPolicies.apiServerPorts }}
     - port: {{ . }}

@@ -24,6 +24,8 @@ type Settings struct {
 	Scaling Scaling
 	// Build is how images are built.
 	Build BuildSettings
+	// Network is whom pods may call and be called by; nil: there are no policies.
+	Network *NetworkRules
 }
 
 func (s *Settings) addresses(fn *v1alpha2.Function) workload.Addresses {

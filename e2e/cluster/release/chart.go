@@ -70,6 +70,13 @@ func (i Images) Values() (string, error) {
 			"persistence": map[string]any{"size": "10Gi"},
 		}},
 		"caBundle": i.CABundle,
+		// This cluster's network enforces none, so all tests run with Functions that have a NetworkPolicy. One that does would let them
+		// call and be called within their namespaces, as tests do.
+		"functions": map[string]any{"networkPolicies": map[string]any{
+			"enabled": true,
+			"from":    []any{map[string]any{"podSelector": map[string]any{}}},
+			"egress":  []any{map[string]any{"to": []any{map[string]any{"podSelector": map[string]any{}}}}},
+		}},
 	}
 	maps.Copy(values, Settings())
 	if i.NATSURL != "" {

@@ -1,0 +1,49 @@
+{{/* What users may do, one line for each resource: group, resource, and whether it is scaled, or read-only for all. A resource that
+this release does not serve is none of its business. */}}
+{{- define "rouse.userResources" -}}
+- {group: serverless.kyma-project.io, resource: functions, scaled: true}
+- {group: eventing.kyma-project.io, resource: subscriptions}
+{{- if eq (include "rouse.servesAPIRules" .) "true" }}
+- {group: gateway.kyma-project.io, resource: apirules}
+{{- end }}
+{{- end -}}
+
+{{/* The reading rules of those who view, which are those of who edits, too: Kubernetes adds them up only where the cluster's roles
+are as they come. */}}
+{{- define "rouse.viewRules" -}}
+{{- range include "rouse.userResources" . | fromYamlArray }}
+- apiGroups: [{{ .group }}]
+  resources: [{{ .resource }}]
+  verbs: [get, list, watch]
+- apiGroups: [{{ .group }}]
+  resources: [{{ .resource }}/status{{ if .scaled }}, {{ .resource }}/scale{{ end }}]
+  verbs: [get]
+{{- end }}
+- apiGroups: [rouse.run] # of the admin API: what shows no event
+  resources: [deadletters]
+  verbs: [list]
+- apiGroups: [rouse.run]
+  resources: [events]
+  verbs: [list, watch]
+{{- end -}}
+
+{{- define "rouse.editRules" -}}
+{{- range include "rouse.userResources" . | fromYamlArray }}
+{{- if not .readOnly }}
+- apiGroups: [{{ .group }}]
+  resources: [{{ .resource }}]
+  verbs: [create, update, patch, delete, deletecollection]
+{{- if .scaled }}
+- apiGroups: [{{ .group }}]
+  resources: [{{ .resource }}/scale]
+  verbs: [update, patch]
+{{- end }}
+{{- end }}
+{{- end }}
+- apiGroups: [rouse.run] # of the admin API: events that are dead letters, and their end
+  resources: [deadletters]
+  verbs: [get, delete]
+- apiGroups: [rouse.run]
+  resources: [deadletters/redrive]
+  verbs: [create]
+{{- end -}}

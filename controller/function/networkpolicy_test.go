@@ -1,0 +1,155 @@
+package function
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	appsv1 "k8s.io/api/apps/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	networkingv1ac "k8s.io/client-go/applyconfigurations/networking/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/rouse-run/rouse/api/serverless/v1alpha2"
+)
+
+// boundsFunctions switches NetworkPolicies on.
+func boundsFunctions(o *Options) {
+	if err := (&networkRules{&o.Network}).Set(someRules); err != nil {
+		panic(err)
+	}
+}
+
+func (w *fixture) networkPolicy(fn *v1alpha2.Function) *networkingv1.NetworkPolicy {
+	w.t.Helper()
+	policy := &networkingv1.NetworkPolicy{ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: "rouse-" + fn.Name}}
+	await(w, policy, "the NetworkPolicy exists", func(*networkingv1.NetworkPolicy) bool { return true })
+	return policy
+}
+
+func TestNetworkPoliciesOnARealAPIServer(t *testing.T) {
+	runManager(t, simultaneous, boundsFunctions)
+	for name, test := range map[string]func(*fixture){
+		"a Function has a NetworkPolicy of its own":           boundsItsPods,
+		"a NetworkPolicy that others widen is repaired":       repairsItsNetworkPolicy,
+		"a Function without its NetworkPolicy is not started": startsNothingUnbounded,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			test(newFixture(t))
+		})
+	}
+}
+
+func boundsItsPods(w *fixture) {
+	fn := w.create(func(fn *v1alpha2.Function) { fn.Spec.Labels = map[string]string{"team": "sales"} })
+	deployment, policy := w.deployment(fn), w.networkPolicy(fn)
+	require.True(w.t, metav1.IsControlledBy(policy, fn))
+	require.False(w.t, deployment.CreationTimestamp.Before(&policy.CreationTimestamp), "no pod is there before it")
+	require.Equal(w.t, []networkingv1.PolicyType{networkingv1.PolicyTypeIngress, networkingv1.PolicyTypeEgress}, policy.Spec.PolicyTypes)
+	selector, err := metav1.LabelSelectorAsSelector(&policy.Spec.PodSelector)
+	require.NoError(w.t, err)
+	own, err := metav1.LabelSelectorAsSelector(deployment.Spec.Selector)
+	require.NoError(w.t, err)
+	require.Equal(w.t, own.String(), selector.String())
+	require.Len(w.t, policy.Spec.Ingress, 1)
+	require.Len(w.t, policy.Spec.Egress, 3, "DNS, the eventbridge, and the publisher at another address")
+}
+
+func repairsItsNetworkPolicy(w *fixture) {
+	fn := w.create()
+	policy := w.networkPolicy(fn)
+	original := policy.DeepCopy()
+	restored := func(p *networkingv1.NetworkPolicy) bool {
+		return metav1.IsControlledBy(p, fn) && p.Labels[v1alpha2.LabelUUID] == string(fn.UID) &&
+			len(p.Spec.Ingress[0].From) == 1 && len(p.Spec.Egress) == len(original.Spec.Egress) && len(p.Spec.PodSelector.MatchLabels) == 4
+	}
+	for what, widen := range map[string]func(*networkingv1.NetworkPolicy){
+		"everyone may call": func(p *networkingv1.NetworkPolicy) { p.Spec.Ingress[0].From = nil },
+		"all may be called": func(p *networkingv1.NetworkPolicy) {
+			p.Spec.Egress = append(p.Spec.Egress, networkingv1.NetworkPolicyEgressRule{})
+		},
+		"of no pods":         func(p *networkingv1.NetworkPolicy) { p.Spec.PodSelector.MatchLabels["none"] = "such" },
+		"without its labels": func(p *networkingv1.NetworkPolicy) { delete(p.Labels, v1alpha2.LabelManagedBy) },
+		"of no owner":        func(p *networkingv1.NetworkPolicy) { p.OwnerReferences = nil },
+	} {
+		update(w, policy, widen)
+		await(w, policy, what, func(p *networkingv1.NetworkPolicy) bool {
+			return restored(p) && p.Labels[v1alpha2.LabelManagedBy] == v1alpha2.ManagedBy
+		})
+	}
+	everyone := networkingv1ac.NetworkPolicy(policy.Name, w.namespace).WithSpec(networkingv1ac.NetworkPolicySpec().
+		WithIngress(networkingv1ac.NetworkPolicyIngressRule(), networkingv1ac.NetworkPolicyIngressRule()))
+	require.NoError(w.t, w.Apply(w.t.Context(), everyone, client.FieldOwner("tenant"), client.ForceOwnership))
+	await(w, policy, "by server-side apply", restored)
+	require.NoError(w.t, w.Delete(w.t.Context(), policy))
+	await(w, policy, "deleted", func(p *networkingv1.NetworkPolicy) bool { return p.UID != original.UID && restored(p) })
+}
+
+func startsNothingUnbounded(w *fixture) {
+	fn := newFunction()
+	foreign := &networkingv1.NetworkPolicy{
+		ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: "rouse-" + fn.Name},
+		Spec:       networkingv1.NetworkPolicySpec{Ingress: []networkingv1.NetworkPolicyIngressRule{{}}},
+	}
+	require.NoError(w.t, w.Create(w.t.Context(), foreign, client.FieldOwner("tenant")))
+	fn = w.create()
+	condition := w.awaitCondition(fn, v1alpha2.ConditionRunning, metav1.ConditionFalse, v1alpha2.ReasonNetworkPolicyFailed)
+	require.Contains(w.t, condition.Message, "NetworkPolicy rouse-price already exists and belongs to no controller (it was written by tenant)")
+	require.Contains(w.t, condition.Message, "Delete it")
+	err := w.Get(w.t.Context(), client.ObjectKeyFromObject(fn), &appsv1.Deployment{})
+	require.True(w.t, apierrors.IsNotFound(err), "%v", err)
+
+	require.NoError(w.t, w.Delete(w.t.Context(), foreign))
+	update(w, fn, func(fn *v1alpha2.Function) { fn.Spec.Labels = map[string]string{"tried": "again"} })
+	w.deployment(fn)
+	require.True(w.t, metav1.IsControlledBy(w.networkPolicy(fn), fn))
+}
+
+func TestNetworkPoliciesGoWhereTheyAreSwitchedOff(t *testing.T) {
+	var w *fixture
+	var policy, users *networkingv1.NetworkPolicy
+	t.Run("on", func(t *testing.T) {
+		runManager(t, simultaneous, boundsFunctions)
+		w = newFixture(t)
+		policy = w.networkPolicy(w.create())
+		users = policy.DeepCopy() // with its labels and its owner
+		users.ObjectMeta = metav1.ObjectMeta{
+			Namespace: w.namespace, Name: "mine", Labels: policy.Labels, OwnerReferences: policy.OwnerReferences,
+		}
+		require.NoError(t, w.Create(t.Context(), users))
+	})
+	t.Run("off", func(t *testing.T) {
+		w.t = t
+		runManager(t, simultaneous)
+		w.awaitGone(policy, string(policy.UID))
+		require.NoError(t, w.Get(t.Context(), client.ObjectKeyFromObject(users), users), "what a user made stays")
+	})
+}
+
+func TestWithoutItsNetworkPolicyAFunctionIsNotChanged(t *testing.T) {
+	t.Parallel()
+	for name, err := range map[string]error{
+		"forbidden": apierrors.NewForbidden(schema.GroupResource{}, "rouse-price", errors.New("no right")),
+		"refused":   apierrors.NewInvalid(schema.GroupKind{Kind: "NetworkPolicy"}, "rouse-price", nil),
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := newBench(t, false, newFunction())
+			options := testOptions()
+			boundsFunctions(&options)
+			b.settings = options.settings()
+			b.failing["NetworkPolicy"] = err
+			_, failed := b.reconcile()
+			require.Error(t, failed)
+			conditions := b.function().Status.Conditions
+			require.Equal(t, v1alpha2.ReasonNetworkPolicyFailed, conditions[len(conditions)-1].Reason)
+			require.Contains(t, conditions[len(conditions)-1].Message, "NetworkPolicy rouse-price create failed: ")
+			require.Error(t, b.client.Get(t.Context(), client.ObjectKeyFromObject(b.function()), &appsv1.Deployment{}))
+			require.Equal(t, 1, b.applies, "nothing but the policy was tried")
+		})
+	}
+}
