@@ -16,7 +16,11 @@ GO        ?= go
 CLUSTER   ?= local
 CLUSTERS  := $(GO) run -C e2e/cluster .
 export ROUSE_CLUSTER = $(CLUSTER)
-CONTROLLER_GEN := $(GO) tool -modfile="$(CURDIR)/tools/go.mod" controller-gen object crd paths=./api/... output:crd:dir=charts/rouse/files/crds
+GENERATOR := $(GO) tool -modfile="$(CURDIR)/tools/go.mod" controller-gen object crd
+# Of versions that are served only on request the chart has CRDs apart.
+OLD_APIS := api/serverless/v1alpha1
+CONTROLLER_GEN := $(GENERATOR) $(addprefix paths=./,$(filter-out $(OLD_APIS),$(wildcard api/*/*))) output:crd:dir=charts/rouse/files/crds && \
+  $(GENERATOR) $(addprefix paths=./,$(OLD_APIS)) output:crd:dir=charts/rouse/files/old-crds
 GOLANGCI_LINT  := $(GO) tool -modfile="$(CURDIR)/tools/lint/go.mod" golangci-lint
 MODULES   := . e2e/cluster e2e/bench/own
 VERSION   ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo devel)
@@ -73,7 +77,8 @@ lint: ## Lint the Go code
 verify: ## Fail when generated files are stale
 	@fresh=$$(mktemp -d); trap 'rm -rf "$$fresh"' EXIT; mkdir -p "$$fresh/charts/rouse/files"; \
 	  cp -r go.mod go.sum api "$$fresh/"; find "$$fresh/api" -name 'zz_generated.*' -delete; (cd "$$fresh" && $(CONTROLLER_GEN)); \
-	  if diff -r api "$$fresh/api" && diff -r charts/rouse/files/crds "$$fresh/charts/rouse/files/crds"; \
+	  if diff -r api "$$fresh/api" && diff -r charts/rouse/files/crds "$$fresh/charts/rouse/files/crds" && \
+     diff -r charts/rouse/files/old-crds "$$fresh/charts/rouse/files/old-crds"; \
 	  then echo "verify: generated files are up to date"; \
 	  else echo "verify: generated files are stale: run 'make generate' and commit what it writes"; exit 1; fi
 

@@ -15,6 +15,7 @@ import (
 const (
 	sample = `{"specversion":"1.0","id":"1","source":"shop","type":"order.received"}`
 	old    = `{"apiVersion":"gateway.kyma-project.io/v1beta1","kind":"APIRule","spec":{}}`
+	inline = `{"apiVersion":"serverless.kyma-project.io/v1alpha1","kind":"Function","metadata":{"name":"a"},"spec":{"source":"b"}}`
 	dirOf  = "DIR"  // stands for a folder of the test
 	fileOf = "FILE" // stands for a file with an event
 )
@@ -32,6 +33,8 @@ func TestEveryVerbEndsWithTheCodeThatIsDocumented(t *testing.T) {
 	require.NoError(t, os.WriteFile(filepath.Join(directory, "none.json"), []byte(`{}`), 0o600))
 	require.NoError(t, os.WriteFile(filepath.Join(directory, "fn.yaml"), []byte("a: ["), 0o600))
 	require.NoError(t, os.WriteFile(filepath.Join(directory, "old.yaml"), []byte(old), 0o600))
+	require.NoError(t, os.WriteFile(filepath.Join(directory, "function.yaml"), []byte(inline), 0o600))
+	require.NoError(t, os.WriteFile(filepath.Join(directory, "without-git.yaml"), []byte(strings.Replace(inline, `"b"`, `"b","type":"git"`, 1)), 0o600))
 	require.NoError(t, os.Mkdir(filepath.Join(directory, "there"), 0o700))
 	for line, want := range map[string]exit.Code{
 		"":                           exit.OK,
@@ -63,6 +66,16 @@ func TestEveryVerbEndsWithTheCodeThatIsDocumented(t *testing.T) {
 		"migrate apirule FILE -o DIR":  exit.Failed,
 		"migrate apirule DIR/old.yaml": exit.Failed,
 		"migrate apirule --nonsense":   exit.Usage,
+
+		"convert":                         exit.Usage,
+		"convert FILE":                    exit.Usage,
+		"convert -f FILE":                 exit.OK,
+		"convert -f DIR/function.yaml":    exit.OK,
+		"convert -f no/such":              exit.Usage,
+		"convert -f DIR/there":            exit.Usage,
+		"convert -f DIR/fn.yaml":          exit.Usage,
+		"convert -f DIR/without-git.yaml": exit.Failed,
+		"convert --nonsense":              exit.Usage,
 
 		"dev DIR twice":                                   exit.Usage,
 		"dev DIR --once":                                  exit.Usage,

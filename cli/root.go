@@ -54,7 +54,7 @@ and handles dead letters.`,
 	})
 	root.AddGroup(&cobra.Group{ID: groupWork, Title: "Work on Functions:"}, &cobra.Group{ID: groupAsk, Title: "Ask a running Rouse:"})
 	root.AddCommand(
-		newInit(), newDev(streams), newMigrate(),
+		newInit(), newDev(streams), newMigrate(), newConvert(),
 		newPublish(streams), newInvoke(streams), newLogs(streams), newFunctions(streams), newSubscriptions(streams),
 		newEvents(streams), newTrace(streams), newDeadLetters(streams),
 		newVersion(streams), helpTopicExitCodes(),
@@ -65,7 +65,7 @@ and handles dead letters.`,
 
 // The groups of the help.
 const (
-	groupWork = "work" // init, dev, migrate
+	groupWork = "work" // init, dev, migrate, convert
 	groupAsk  = "ask"  // publish and all that act on a target
 )
 

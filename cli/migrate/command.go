@@ -13,10 +13,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/rouse-run/rouse/cli/exit"
+	"github.com/rouse-run/rouse/cli/manifests"
 )
-
-// MaxInput bounds what is read of each file, and of the input.
-const MaxInput = 64 << 20
 
 // ofInput is the file that the input is written to with --output.
 const ofInput = "manifests.yaml"
@@ -68,11 +66,11 @@ type file struct {
 
 func run(cmd *cobra.Command, args []string, folder string) error {
 	if len(args) == 0 {
-		args = []string{"-"}
+		args = []string{manifests.Input}
 	}
 	files := make([]file, len(args))
 	for i, path := range args {
-		name, content, err := readFile(cmd.InOrStdin(), path)
+		name, content, err := manifests.ReadFile(cmd.InOrStdin(), path)
 		if err != nil {
 			return exit.With(exit.Usage, err)
 		}
@@ -94,29 +92,6 @@ func run(cmd *cobra.Command, args []string, folder string) error {
 	return report(cmd.ErrOrStderr(), files)
 }
 
-// readFile reads a file, or the input for "-", and its name for messages.
-func readFile(in io.Reader, path string) (string, []byte, error) {
-	name := path
-	if path == "-" {
-		name = "the input"
-	} else {
-		opened, err := os.Open(path) //nolint:gosec // the user names it
-		if err != nil {
-			return "", nil, err
-		}
-		defer func() { _ = opened.Close() }()
-		in = opened
-	}
-	content, err := io.ReadAll(io.LimitReader(in, MaxInput+1))
-	switch {
-	case err != nil:
-		return "", nil, fmt.Errorf("read %s: %w", name, err)
-	case len(content) > MaxInput:
-		return "", nil, fmt.Errorf("%s is larger than %d MiB: take several", name, MaxInput>>20)
-	}
-	return name, content, nil
-}
-
 // writeOutput writes all documents to the output.
 func writeOutput(out io.Writer, files []file) error {
 	var all Result
@@ -136,7 +111,7 @@ func writeFolder(folder string, files []file) error {
 	paths := make([]string, len(files))
 	for i, f := range files {
 		name := filepath.Base(f.path)
-		if f.path == "-" {
+		if f.path == manifests.Input {
 			name = ofInput
 		}
 		paths[i] = filepath.Join(folder, name)

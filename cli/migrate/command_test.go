@@ -109,19 +109,3 @@ func TestMigrateRefusesAWrongCommandLine(t *testing.T) {
 		})
 	}
 }
-
-// endless is an input without an end.
-type endless struct{}
-
-func (endless) Read(p []byte) (int, error) {
-	for i := range p {
-		p[i] = '\n'
-	}
-	return len(p), nil
-}
-
-func TestMigrateReadsABoundedInput(t *testing.T) {
-	t.Parallel()
-	_, _, err := readFile(endless{}, "-")
-	require.ErrorContains(t, err, "the input is larger than 64 MiB: take several")
-}

@@ -1,15 +1,16 @@
 package migrate
 
 import (
-	"bytes"
 	"fmt"
 	"slices"
+	"strings"
 
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/yaml"
 
 	v2 "github.com/rouse-run/rouse/api/gateway/v2"
+	"github.com/rouse-run/rouse/cli/manifests"
 	"github.com/rouse-run/rouse/internal/apirule"
 	"github.com/rouse-run/rouse/internal/apirule/conversion"
 	"github.com/rouse-run/rouse/internal/exposure"
@@ -28,64 +29,46 @@ type Result struct {
 // APIRules converts those of a file that are of an old version. name is that of the file in messages. An error says that the file
 // cannot be read as manifests.
 func APIRules(name string, content []byte) (Result, error) {
+	documents, err := manifests.Documents(name, content, isOld)
+	if err != nil {
+		return Result{}, err
+	}
 	r := &Result{}
-	for i, document := range split(content) {
-		o, err := read(document)
-		if err != nil {
-			return Result{}, fmt.Errorf("%s: document %d %w", name, i+1, err)
-		}
-		switch {
-		case o == nil:
-		case o.isList():
-			err = r.addList(name, o, document)
-		default:
-			err = r.add(name, o, document)
-		}
-		if err != nil {
-			return Result{}, fmt.Errorf("%s: document %d: %w", name, i+1, err)
+	for _, document := range documents {
+		if err := r.add(name, document); err != nil {
+			return Result{}, fmt.Errorf("%s: %s: %w", name, document.Where, err)
 		}
 	}
 	return *r, nil
 }
 
-// addList takes a list apart when one of its objects has to be converted.
-func (r *Result) addList(name string, list *object, document []byte) error {
-	items := make([]*object, len(list.Items))
-	for i, item := range list.Items {
-		o, err := read(item)
-		if err != nil || o == nil {
-			return fmt.Errorf("item %d of the list is no object", i)
-		}
-		items[i] = o
+// isOld reports whether the object is an APIRule that has to be converted: of an old version, or of a later one in which only an
+// annotation has the spec.
+func isOld(o *manifests.Object) bool {
+	group, version, _ := strings.Cut(o.APIVersion, "/")
+	if group != v2.GroupVersion.Group || o.Kind != "APIRule" {
+		return false
 	}
-	if !slices.ContainsFunc(items, (*object).isOld) {
-		r.Unchanged += len(items)
-		r.write(document)
-		return nil
-	}
-	for i, o := range items {
-		text, err := yaml.JSONToYAML(list.Items[i])
-		if err != nil {
-			return fmt.Errorf("item %d of the list: %w", i, err)
-		}
-		if err := r.add(name, o, text); err != nil {
-			return fmt.Errorf("item %d of the list: %w", i, err)
-		}
-	}
-	return nil
+	return version == "v1beta1" || version == "v1alpha1" || keepsOldSpec(o) && len(o.Spec) == 0
 }
 
-func (r *Result) add(name string, o *object, document []byte) error {
-	where := name + ": " + o.name() + ": "
-	if !o.isOld() {
-		if o.keepsOldSpec() {
+// keepsOldSpec reports whether the object was written as v1beta1, and an annotation has that spec.
+func keepsOldSpec(o *manifests.Object) bool {
+	return o.Metadata.Annotations[v2.AnnotationOriginalVersion] == "v1beta1" && o.Metadata.Annotations[v2.AnnotationV1beta1Spec] != ""
+}
+
+func (r *Result) add(name string, document manifests.Document) error {
+	o := document.Object
+	where := name + ": " + o.FullName() + ": "
+	if !isOld(o) {
+		if keepsOldSpec(o) {
 			r.Notes = append(r.Notes, where+"passes as it is, because it has a spec: that of its annotation "+v2.AnnotationV1beta1Spec+" is not read")
 		}
-		r.Unchanged++
-		r.write(document)
+		r.Unchanged += document.Objects
+		r.write(document.Text)
 		return nil
 	}
-	made, problems, err := conversion.Convert(document)
+	made, problems, err := conversion.Convert(document.Text)
 	if err != nil {
 		return err
 	}
@@ -112,15 +95,7 @@ func (r *Result) add(name string, o *object, document []byte) error {
 }
 
 // write adds a document.
-func (r *Result) write(document []byte) {
-	if len(r.Content) > 0 {
-		r.Content = append(r.Content, "---\n"...)
-	}
-	r.Content = append(r.Content, document...)
-	if !bytes.HasSuffix(document, []byte("\n")) {
-		r.Content = append(r.Content, '\n')
-	}
-}
+func (r *Result) write(document []byte) { r.Content = manifests.Append(r.Content, document) }
 
 // judge finds what the controller would refuse, wherever the APIRule is applied: gateways and Services are taken to be there.
 func judge(made *v2.APIRule) apirule.Problems {

@@ -14,6 +14,7 @@ import (
 	eventingv1alpha2 "github.com/rouse-run/rouse/api/eventing/v1alpha2"
 	serverlessv1alpha2 "github.com/rouse-run/rouse/api/serverless/v1alpha2"
 	"github.com/rouse-run/rouse/internal/admission"
+	"github.com/rouse-run/rouse/internal/crdschema"
 	"github.com/rouse-run/rouse/internal/routing"
 	"github.com/rouse-run/rouse/runtimes/languages"
 )
@@ -28,7 +29,7 @@ const (
 
 // decoder makes a Set of objects.
 type decoder struct {
-	known map[schema.GroupVersionKind]*definition
+	known map[schema.GroupVersionKind]*crdschema.Definition
 	sinks routing.Policy
 
 	set      Set
@@ -41,7 +42,7 @@ type decoder struct {
 	reported   map[string]bool
 }
 
-func newDecoder(known map[schema.GroupVersionKind]*definition, sinks routing.Policy, problems []Problem) *decoder {
+func newDecoder(known map[schema.GroupVersionKind]*crdschema.Definition, sinks routing.Policy, problems []Problem) *decoder {
 	return &decoder{
 		known: known, sinks: sinks, problems: problems,
 		seen: map[string]Position{}, declared: map[types.NamespacedName]bool{}, reported: map[string]bool{},
@@ -71,7 +72,7 @@ func (d *decoder) add(ctx context.Context, o object) {
 		d.addCore(&o)
 		return
 	}
-	unknown, errs := definition.admit(ctx, &o.Unstructured)
+	unknown, errs := definition.Admit(ctx, &o.Unstructured)
 	for _, path := range unknown {
 		d.note(o.problem(path, fmt.Sprintf("unknown field %q", path), "check its spelling and its indentation, or remove it"))
 	}

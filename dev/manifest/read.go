@@ -10,6 +10,8 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/rouse-run/rouse/charts"
+	"github.com/rouse-run/rouse/internal/crdschema"
 	"github.com/rouse-run/rouse/internal/routing"
 )
 
@@ -18,11 +20,20 @@ type Reader struct {
 	// Sinks are those that are allowed besides Services.
 	Sinks routing.Policy
 
-	definitions func() (map[schema.GroupVersionKind]*definition, error)
+	definitions func() (map[schema.GroupVersionKind]*crdschema.Definition, error)
 }
 
 // NewReader makes a Reader.
 func NewReader() *Reader { return &Reader{definitions: sync.OnceValues(definitions)} }
+
+// definitions are those of the chart's CRDs.
+func definitions() (map[schema.GroupVersionKind]*crdschema.Definition, error) {
+	files, err := charts.CRDs()
+	if err != nil {
+		return nil, err
+	}
+	return crdschema.Definitions(files)
+}
 
 // Read reads all objects of a folder. Objects with a Problem that is no warning are left out, and the rest goes on;
 // the error is for a folder that cannot be read at all.

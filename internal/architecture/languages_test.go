@@ -19,6 +19,7 @@ import (
 // knowsLanguages lists the files outside of runtimes/ that know a language by its name, with what excuses them.
 var knowsLanguages = map[string]string{
 	"api/serverless/v1alpha2/function.go": "the names of runtimes in the API, which a test compares with the list",
+	"internal/conversion/runtime.go":      "the runtimes of older Functions, which no language has any more",
 	"cli/scaffold/command.go":             "an example in its help",
 	"dev/runner/stack.go":                 "the frames of stack traces, which are read whatever the language",
 }

@@ -32,6 +32,7 @@
 {{- end -}}
 {{- include "rouse.validateKyma" . -}}
 {{- include "rouse.validateAPIRules" . -}}
+{{- include "rouse.validateStoredVersions" . -}}
 {{- with .Values.scaler.tls -}}
 {{- if ne (empty .secret) (empty .kedaSecret) -}}
 {{- fail "scaler.tls: secret and kedaSecret belong together, set both or, for certificates that the chart makes, none" -}}

@@ -1,4 +1,4 @@
-package manifest
+package crdschema
 
 import (
 	"context"
@@ -18,26 +18,20 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/apimachinery/pkg/util/yaml"
 	celconfig "k8s.io/apiserver/pkg/apis/cel"
-	"sigs.k8s.io/yaml"
-
-	"github.com/rouse-run/rouse/charts"
 )
 
-// definition is one version of a CRD, compiled: what an API server makes of it.
-type definition struct {
+// Definition is one version of a CRD, compiled: what an API server makes of it. It may be used by many at a time.
+type Definition struct {
 	structural *structuralschema.Structural
 	schema     validation.SchemaValidator
 	rules      *cel.Validator
 }
 
-// definitions compiles the served versions of the chart's CRDs.
-func definitions() (map[schema.GroupVersionKind]*definition, error) {
-	files, err := charts.CRDs()
-	if err != nil {
-		return nil, err
-	}
-	found := map[schema.GroupVersionKind]*definition{}
+// Definitions compiles all versions of CRDs, which are given as YAML.
+func Definitions(files [][]byte) (map[schema.GroupVersionKind]*Definition, error) {
+	found := map[schema.GroupVersionKind]*Definition{}
 	for _, file := range files {
 		var crd apiextensionsv1.CustomResourceDefinition
 		if err := yaml.Unmarshal(file, &crd); err != nil {
@@ -46,15 +40,17 @@ func definitions() (map[schema.GroupVersionKind]*definition, error) {
 		for i := range crd.Spec.Versions {
 			version := &crd.Spec.Versions[i]
 			kind := schema.GroupVersionKind{Group: crd.Spec.Group, Version: version.Name, Kind: crd.Spec.Names.Kind}
-			if found[kind], err = compile(version.Schema.OpenAPIV3Schema); err != nil {
+			compiled, err := compile(version.Schema.OpenAPIV3Schema)
+			if err != nil {
 				return nil, fmt.Errorf("compile the CRD of %s: %w", kind.Kind, err)
 			}
+			found[kind] = compiled
 		}
 	}
 	return found, nil
 }
 
-func compile(written *apiextensionsv1.JSONSchemaProps) (*definition, error) {
+func compile(written *apiextensionsv1.JSONSchemaProps) (*Definition, error) {
 	var internal apiextensions.JSONSchemaProps
 	if err := apiextensionsv1.Convert_v1_JSONSchemaProps_To_apiextensions_JSONSchemaProps(written, &internal, nil); err != nil {
 		return nil, err
@@ -67,16 +63,16 @@ func compile(written *apiextensionsv1.JSONSchemaProps) (*definition, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &definition{
+	return &Definition{
 		structural: structural,
 		schema:     validator,
 		rules:      cel.NewValidator(structural, true, celconfig.PerCallLimit),
 	}, nil
 }
 
-// admit sets the defaults in an object, removes fields that it does not have, and reports what an API server would report of it
+// Admit sets the defaults in an object, removes fields that it does not have, and reports what an API server would report of it
 // when it is created.
-func (d *definition) admit(ctx context.Context, object *unstructured.Unstructured) (unknown []string, errs field.ErrorList) {
+func (d *Definition) Admit(ctx context.Context, object *unstructured.Unstructured) (unknown []string, errs field.ErrorList) {
 	_, _, unknown, err := schemameta.GetObjectMetaWithOptions(object.Object,
 		schemameta.ObjectMetaOptions{ReturnUnknownFieldPaths: true})
 	if err != nil {

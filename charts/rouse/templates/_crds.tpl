@@ -1,0 +1,25 @@
+{{/* A version leaves a CRD only when no object may be stored in it. The API server would refuse it, too, amid the upgrade and without
+a word of what to do. internal/crdversions has the same rule for the controller. A chart that is rendered without a cluster looks up
+nothing. */}}
+{{- define "rouse.validateStoredVersions" -}}
+{{- if .Values.crds.enabled -}}
+{{- range $path, $_ := .Files.Glob "files/crds/*.yaml" -}}
+{{- $crd := $.Files.Get $path | fromYaml -}}
+{{- $versions := list -}}
+{{- $storage := "" -}}
+{{- range $crd.spec.versions -}}
+{{- $versions = append $versions .name -}}
+{{- if .storage -}}{{- $storage = .name -}}{{- end -}}
+{{- end -}}
+{{- if or (not (hasPrefix "gateway." (base $path))) (eq (include "rouse.installsAPIRules" $) "true") -}}
+{{- range ((lookup "apiextensions.k8s.io/v1" "CustomResourceDefinition" "" $crd.metadata.name).status | default dict).storedVersions -}}
+{{- if not (has . $versions) -}}
+{{- $name := $crd.metadata.name -}}
+{{- $qualified := replace (printf "%s." $crd.spec.names.plural) (printf "%s.%s." $crd.spec.names.plural $storage) $name -}}
+{{- fail (printf "CustomResourceDefinition %s: its objects may be stored as %s, which this release does not have. With the release that is installed, write all of them once more, as in kubectl get %s -A -o json | kubectl replace -f -, then kubectl patch crd %s --subresource=status --type=merge -p '{\"status\":{\"storedVersions\":[%q]}}', and upgrade again. See docs/convert.md" $name . $qualified $name $storage) -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
