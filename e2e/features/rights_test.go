@@ -79,9 +79,13 @@ func TestATenantHandlesTheDeadLettersOfItsNamespaceAlone(t *testing.T) {
 	require.NotContains(t, happened, other)
 
 	for _, refused := range [][]string{
-		{"dlq", "list", "-n", other}, {"dlq", "list", "-A"}, {"dlq", "purge", "--all", "--yes", "-n", other},
-		{"dlq", "redrive", "--all", "--yes", "-n", other}, {"dlq", "show", sequence, "-A"},
-		{"events", "tail", "--follow=false", "-n", other}, {"events", "tail", "-n", other},
+		{"dlq", "list", "-n", other},
+		{"dlq", "list", "-A"},
+		{"dlq", "purge", "--all", "--yes", "-n", other},
+		{"dlq", "redrive", "--all", "--yes", "-n", other},
+		{"dlq", "show", sequence, "-A"},
+		{"events", "tail", "--follow=false", "-n", other},
+		{"events", "tail", "-n", other},
 	} {
 		_, err := run(refused...)
 		require.ErrorContains(t, err, "system:serviceaccount:"+own+":tenant may not ", "%v", refused)
