@@ -179,8 +179,9 @@ func TestOneEventOnARealServerWakesAFunction(t *testing.T) {
 	require.Zero(t, waiting.Total())
 	require.Never(t, func() bool {
 		value, err := c.backlog()
-		return err != nil || value != 1
+		return err != nil || value < 1 // a reading at the moment of the detachment counts it twice
 	}, 500*time.Millisecond, 10*time.Millisecond, "its call goes on")
+	c.eventually(1)
 	require.NoError(t, message.Ack(t.Context()))
 	c.eventually(0)
 
