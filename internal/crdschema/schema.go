@@ -1,6 +1,7 @@
 package crdschema
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -91,6 +92,7 @@ func (d *Definition) Admit(ctx context.Context, object *unstructured.Unstructure
 		broken, _ := d.rules.Validate(ctx, nil, d.structural, object.Object, nil, celconfig.RuntimeCELCostBudget)
 		errs = append(errs, broken...)
 	}
+	slices.SortStableFunc(errs, func(a, b *field.Error) int { return cmp.Compare(a.Field, b.Field) }) // rules come in the order of a map
 	return unknown, errs
 }
 
