@@ -124,7 +124,7 @@ func requireDeadLetter(t *testing.T, r verbs.Rouse, order string) {
 	require.Equal(t, 400, deadLetters[0].Status)
 	require.Equal(t, 1, deadLetters[0].Attempts, "an event whose retries cannot succeed is tried once")
 	require.Contains(t, deadLetters[0].Excerpt, `unknown product`)
-	_, err := r.Run(t.Context(), "dlq", "purge", strconv.FormatUint(deadLetters[0].Sequence, 10), "--yes")
+	_, err := r.Run(t.Context(), "dlq", "purge", strconv.FormatUint(deadLetters[0].Sequence, 10), "--yes", "--namespace", namespace)
 	require.NoError(t, err)
 }
 
