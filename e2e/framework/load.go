@@ -50,6 +50,8 @@ module.exports.main = async function (event, context) {
   if (!target) return 'ok'
   if (action === 'start') {
     const run = { target, asked: 0, failed: 0, failures: [], answers: {}, stopped: false }
+    const limit = Date.now() + 30000 // a node knows a Service a moment after the API server does
+    while (await ask(run) && Date.now() < limit) await new Promise(resolve => setTimeout(resolve, 50))
     run.ended = Promise.all([drive(run), drive(run)])
     runs.set(target, run)
   }
