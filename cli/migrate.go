@@ -6,7 +6,7 @@ import (
 	"github.com/rouse-run/rouse/cli/migrate"
 )
 
-// newMigrate is the command that writes manifests of old versions anew.
+// newMigrate is the command that rewrites manifests of old versions.
 func newMigrate() *cobra.Command {
 	cmd := migrate.NewCommand()
 	cmd.GroupID = groupWork

@@ -15,6 +15,7 @@ import (
 
 	"github.com/rouse-run/rouse/cli/exit"
 	"github.com/rouse-run/rouse/eventbridge/admin/authorization"
+	"github.com/rouse-run/rouse/internal/daemon"
 )
 
 const (
@@ -50,8 +51,7 @@ func (c *cluster) login(ctx context.Context) (string, error) {
 // tokenOf is the token by which a kubeconfig logs in, empty if it does by other means. What finds it out is what puts it into requests:
 // a token, a file of one, a program, or another plugin.
 func tokenOf(ctx context.Context, config *rest.Config) (string, error) {
-	seen := &capture{}
-	wrapped, err := rest.HTTPWrappersForConfig(config, seen)
+	wrapped, err := rest.HTTPWrappersForConfig(config, unsent{})
 	if err != nil {
 		return "", err
 	}
@@ -64,19 +64,15 @@ func tokenOf(ctx context.Context, config *rest.Config) (string, error) {
 		return "", withoutURL(err)
 	}
 	_ = response.Body.Close()
-	const bearer = "Bearer "
-	if given := seen.authorization; len(given) > len(bearer) && strings.EqualFold(given[:len(bearer)], bearer) {
-		return strings.TrimSpace(given[len(bearer):]), nil
-	}
-	return "", nil
+	token, _ := daemon.Bearer(response.Request)
+	return token, nil
 }
 
-// capture keeps the login of a request, which goes nowhere.
-type capture struct{ authorization string }
+// unsent answers with the request as it would have been sent.
+type unsent struct{}
 
 // RoundTrip implements http.RoundTripper.
-func (c *capture) RoundTrip(r *http.Request) (*http.Response, error) {
-	c.authorization = r.Header.Get("Authorization")
+func (unsent) RoundTrip(r *http.Request) (*http.Response, error) {
 	return &http.Response{
 		Status: "200 OK", StatusCode: http.StatusOK, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
 		Header: http.Header{}, Body: io.NopCloser(strings.NewReader("")), Request: r,

@@ -25,7 +25,7 @@ func TestMain(m *testing.M) { os.Exit(cluster.Main(m)) }
 const functions = "functions.serverless.kyma-project.io"
 
 // everStored are the versions in which any release has stored objects. One that is here leaves a CRD only in a release whose notes say
-// what to do before; one that a CRD stores anew is to be added.
+// what to do before; one that a CRD begins to store is to be added.
 var everStored = map[string][]string{
 	functions:                                {"v1alpha2"},
 	"subscriptions.eventing.kyma-project.io": {"v1alpha2"},

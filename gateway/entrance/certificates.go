@@ -48,7 +48,7 @@ func newCertificates(dir string, log logr.Logger) *certificates {
 
 func (c *certificates) all() []*certificate { return c.current.Load().all }
 
-// config asks for the certificate anew at each handshake.
+// config asks for the certificate again at each handshake.
 func (c *certificates) config() *tls.Config {
 	return &tls.Config{
 		MinVersion:     tls.VersionTLS12,

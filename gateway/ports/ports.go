@@ -53,7 +53,7 @@ func New(host string, share int, log logr.Logger) *Ports {
 	}
 }
 
-// Set opens the ports that are new and closes those that are gone. A port that goes to another Function is opened anew. Of
+// Set opens the ports that are new and closes those that are gone. A port that goes to another Function is opened again. Of
 // each Function there may be a listing for each address family, with one port.
 func (p *Ports) Set(listings []activation.Listing) {
 	p.mu.Lock()
