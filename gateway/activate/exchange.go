@@ -96,7 +96,7 @@ func rewrite(r *httputil.ProxyRequest) {
 // RoundTrip sends the request to a pod, and to another one when the connection to that cannot be made.
 func (e *exchange) RoundTrip(r *http.Request) (*http.Response, error) {
 	for {
-		member, waited, refused := e.function.acquire(r.Context(), e.deadline)
+		member, waited, refused := e.function.acquire(r.Context(), e.began, e.deadline)
 		if refused != nil {
 			return nil, refused
 		}

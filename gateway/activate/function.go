@@ -69,9 +69,8 @@ func (f *function) follow(ctx context.Context) {
 	}
 }
 
-// acquire waits until a pod takes connections, and counts a request at it. waited tells whether it had to.
-func (f *function) acquire(ctx context.Context, deadline time.Time) (member *endpoint.Member[struct{}], waited bool, refused *refusal) {
-	began := time.Now()
+// acquire waits until a pod takes connections, and counts a request at it, which came when it began. waited tells whether it had to.
+func (f *function) acquire(ctx context.Context, began, deadline time.Time) (member *endpoint.Member[struct{}], waited bool, refused *refusal) {
 	for {
 		turn, ok := f.wait.enter(f.all.options.MaxWaiting)
 		if !ok {
@@ -79,7 +78,7 @@ func (f *function) acquire(ctx context.Context, deadline time.Time) (member *end
 		}
 		if turn != nil {
 			waited = true
-			if refused := f.await(ctx, turn, deadline, began); refused != nil {
+			if refused := f.await(ctx, turn, began, deadline); refused != nil {
 				return nil, waited, refused
 			}
 		}
@@ -91,15 +90,15 @@ func (f *function) acquire(ctx context.Context, deadline time.Time) (member *end
 }
 
 // await waits for a turn.
-func (f *function) await(ctx context.Context, turn chan struct{}, deadline, began time.Time) *refusal {
-	refused := f.hold(ctx, turn, deadline, began)
+func (f *function) await(ctx context.Context, turn chan struct{}, began, deadline time.Time) *refusal {
+	refused := f.hold(ctx, turn, began, deadline)
 	if refused != nil && !f.wait.leave(turn) {
 		f.wait.answered() // its turn came meanwhile: the next one's now
 	}
 	return refused
 }
 
-func (f *function) hold(ctx context.Context, turn chan struct{}, deadline, began time.Time) *refusal {
+func (f *function) hold(ctx context.Context, turn chan struct{}, began, deadline time.Time) *refusal {
 	if f.all.memory.Add(waitingCost) > f.all.options.MaxWaitingBytes {
 		f.all.memory.Add(-waitingCost)
 		return noMemory(f.name)

@@ -24,7 +24,7 @@ func TestWhoWaitsTooLongIsToldWhyAndWhenToComeAgain(t *testing.T) {
 	require.Equal(t, http.StatusServiceUnavailable, answer.StatusCode)
 	require.Equal(t, "5", answer.Header.Get("Retry-After"))
 	require.Equal(t, activation.RefusedTimeout, answer.Header.Get(activation.HeaderRefused))
-	require.Regexp(t, `^Function shop/price has no pod that takes requests after \d+ms: MinReplicasNotAvailable\n$`, answer.text)
+	require.Regexp(t, `^Function shop/price has no pod that takes requests after [\d.]+m?s: MinReplicasNotAvailable\n$`, answer.text)
 	f.awaitLoad(0, 0)
 }
 
