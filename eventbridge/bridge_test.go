@@ -269,11 +269,9 @@ func TestAnOutageOfNATSNeedsNoRestart(t *testing.T) {
 		status, _ := get(t, r.url+"/readyz")
 		return status == http.StatusInternalServerError
 	}, timeout, tick)
-	started := time.Now()
 	status, retryAfter := r.publish(t, "refused")
 	require.Equal(t, http.StatusBadGateway, status)
 	require.Equal(t, "1", retryAfter)
-	require.Less(t, time.Since(started), time.Second)
 	status, _ = get(t, r.url+"/healthz")
 	require.Equal(t, http.StatusOK, status)
 

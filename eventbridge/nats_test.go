@@ -15,7 +15,7 @@ import (
 )
 
 const (
-	timeout = 30 * time.Second
+	timeout = time.Minute
 	tick    = 10 * time.Millisecond
 	subject = "kyma.shop.order.received.v1"
 )

@@ -136,7 +136,7 @@ func TestAServiceIsReachedFromOutsideByTheNameOfItsCertificate(t *testing.T) {
 	require.Eventually(t, func() bool {
 		status, _ := o.get("web.example.com", "/a")
 		return status == http.StatusNotFound
-	}, 20*time.Second, time.Millisecond)
+	}, time.Minute, time.Millisecond)
 	o.stop()
 	require.NoError(t, <-o.ended)
 }
@@ -158,7 +158,7 @@ func TestARequestFromOutsideWakesAFunctionAndCountsAsItsLoad(t *testing.T) {
 	}()
 	require.Eventually(t, func() bool {
 		return strings.Contains(o.metrics(), "rouse_gateway_requests_waiting 1")
-	}, 20*time.Second, 5*time.Millisecond)
+	}, time.Minute, 5*time.Millisecond)
 	o.stop() // what waits is answered though the gateway stops
 	o.awaitStatus(o.options.MetricsAddress, "/readyz", http.StatusServiceUnavailable)
 	o.endpoints <- []routing.Endpoint{{Address: pod.Listener.Addr().String(), Ready: true, Function: true}}
@@ -190,7 +190,7 @@ func TestAGatewayIsReadyOnceItKnowsTheAPIRulesAndTellsWhatItHasLoaded(t *testing
 	require.Eventually(t, func() bool {
 		_, report := o.report()
 		return len(report.APIRules["shop/jwt"].Problems) == 1
-	}, 20*time.Second, 5*time.Millisecond)
+	}, time.Minute, 5*time.Millisecond)
 	_, report := o.report()
 	require.Equal(t, exposure.Loaded{Fingerprint: fingerprint}, report.APIRules["shop/web"])
 	problem := report.APIRules["shop/jwt"].Problems[0]

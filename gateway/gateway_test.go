@@ -126,7 +126,7 @@ func (f *fixture) awaitStatus(address, path string, status int) {
 			return false
 		}
 		return answer.Body.Close() == nil && answer.StatusCode == status
-	}, 20*time.Second, 5*time.Millisecond, "%s%s does not answer %d", address, path, status)
+	}, time.Minute, 5*time.Millisecond, "%s%s does not answer %d", address, path, status)
 }
 
 func (f *fixture) metrics() string {
@@ -179,7 +179,7 @@ func TestAGatewayThatStopsAnswersWhatItHas(t *testing.T) {
 	}()
 	require.Eventually(t, func() bool {
 		return strings.Contains(f.metrics(), "rouse_gateway_requests_waiting 1")
-	}, 20*time.Second, 5*time.Millisecond)
+	}, time.Minute, 5*time.Millisecond)
 	f.stop()
 	pod := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "hello") }))
 	defer pod.Close()

@@ -30,7 +30,7 @@ import (
 )
 
 const (
-	timeout = 20 * time.Second
+	timeout = time.Minute
 	tick    = 50 * time.Millisecond
 )
 

@@ -19,7 +19,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-const testTimeout = 20 * time.Second
+const testTimeout = time.Minute
 
 // stub is a scaler whose answers the test sets.
 type stub struct {

@@ -14,7 +14,7 @@ import (
 	"github.com/rouse-run/rouse/internal/cloudevent"
 )
 
-const testTimeout = 30 * time.Second
+const testTimeout = time.Minute
 
 func start(t *testing.T, folder string) *Server {
 	t.Helper()

@@ -20,7 +20,7 @@ import (
 	"github.com/rouse-run/rouse/internal/testing/natstest"
 )
 
-const testTimeout = 30 * time.Second
+const testTimeout = time.Minute
 
 func subscription(t *testing.T, name string, change ...func(*eventingv1alpha2.Subscription)) manifest.Subscription {
 	t.Helper()

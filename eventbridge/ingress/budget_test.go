@@ -90,7 +90,7 @@ func begin(t *testing.T, url, body string) <-chan int {
 }
 
 const (
-	timeout = 20 * time.Second
+	timeout = time.Minute
 	moment  = 5 * time.Millisecond
 )
 

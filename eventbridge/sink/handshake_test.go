@@ -9,6 +9,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/go-logr/logr"
 	"github.com/stretchr/testify/assert"
@@ -30,7 +31,7 @@ func TestTLSHandshakesWaitForTheMemoryBudget(t *testing.T) {
 		_, _ = io.Copy(io.Discard, conn) // until the client has waited long enough
 	})
 	options := DefaultOptions()
-	options.DialTimeout = timeout / 10
+	options.DialTimeout = time.Second
 	network := NewNetwork(options)
 	t.Cleanup(network.Close)
 	s, err := New(Target{URL: "https://price.shop/in"}, Deps{

@@ -30,7 +30,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 const (
 	sinkURL = "http://price.shop.svc.cluster.local:8080/orders?region=eu"
-	timeout = 10 * time.Second
+	timeout = time.Minute
 )
 
 // run starts a sink for the endpoints and stops it with the test.

@@ -157,7 +157,7 @@ func (f *fixture) awaitLoad(waiting, running int) {
 	require.Eventually(f.t, func() bool {
 		w, r := f.table.Totals()
 		return w == waiting && r == running
-	}, 10*time.Second, time.Millisecond, "the load is not waiting=%d running=%d", waiting, running)
+	}, time.Minute, time.Millisecond, "the load is not waiting=%d running=%d", waiting, running)
 }
 
 func hello(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "hello") }
@@ -285,6 +285,6 @@ func TestAFunctionIsForgottenSomeTimeAfterItsLastRequest(t *testing.T) {
 		f.all.mu.Lock()
 		defer f.all.mu.Unlock()
 		return len(f.all.functions) == 0
-	}, 10*time.Second, time.Millisecond)
+	}, time.Minute, time.Millisecond)
 	require.Equal(t, "hello", f.do(f.request(http.MethodGet, "/", "")).text, "and followed again with the next one")
 }

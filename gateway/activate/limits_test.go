@@ -51,7 +51,7 @@ func TestAFunctionThatCannotStartAnswersAtOnceAndIsWokenAllTheSame(t *testing.T)
 	require.Equal(t, "Function shop/price does not run: HandlerFailed; its status says why\n", answer.text)
 
 	f.set(f.pod(true, hello)) // what runs serves, whatever the status says
-	require.Eventually(t, func() bool { return f.do(f.request(http.MethodGet, "/", "")).text == "hello" }, 10*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return f.do(f.request(http.MethodGet, "/", "")).text == "hello" }, time.Minute, time.Millisecond)
 }
 
 func TestWhoWaitsIsToldWhenTheFunctionTurnsOutNotToStart(t *testing.T) {

@@ -54,12 +54,12 @@ func TestConnectionsOverTheShareOfAnAddressAreClosed(t *testing.T) {
 		require.ErrorContains(t, err, "reset")
 	}
 	refused := f.entrance.metrics.refused.WithLabelValues(refusedConnection)
-	require.Eventually(t, func() bool { return testutil.ToFloat64(refused) >= 1 }, 20*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return testutil.ToFloat64(refused) >= 1 }, time.Minute, time.Millisecond)
 	require.NoError(t, held.Close())
 	require.Eventually(t, func() bool {
 		answer, err := f.transport(false).RoundTrip(f.request("http", "/"))
 		return err == nil && answer.Body.Close() == nil
-	}, 20*time.Second, time.Millisecond)
+	}, time.Minute, time.Millisecond)
 }
 
 func TestRequestsOfHTTP2AreBoundedBeyondTheirConnection(t *testing.T) {
@@ -94,7 +94,7 @@ func TestRequestsOfHTTP2AreBoundedBeyondTheirConnection(t *testing.T) {
 	for range 3 {
 		require.Equal(t, http.StatusOK, (<-answers).StatusCode)
 	}
-	require.Eventually(t, func() bool { return f.entrance.clients.running.Load() == 0 }, 20*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return f.entrance.clients.running.Load() == 0 }, time.Minute, time.Millisecond)
 }
 
 func TestAProxyMayHaveAllRequestsButNotMore(t *testing.T) {

@@ -57,7 +57,7 @@ func start(t *testing.T, handler http.HandlerFunc, change ...func(*Options)) *fi
 	}
 	go func() { f.ended <- f.entrance.Run(ctx, handler) }()
 	t.Cleanup(stop)
-	require.Eventually(t, func() bool { return f.entrance.Ready() == nil }, 20*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return f.entrance.Ready() == nil }, time.Minute, time.Millisecond)
 	return f
 }
 
@@ -148,7 +148,7 @@ func TestTheEntranceDrains(t *testing.T) {
 					_ = conn.Close()
 				}
 				return err != nil
-			}, 20*time.Second, time.Millisecond, "no further connection is taken")
+			}, time.Minute, time.Millisecond, "no further connection is taken")
 			close(release)
 			require.Contains(t, <-texts, "shop.example.com")
 			require.NoError(t, <-f.ended)

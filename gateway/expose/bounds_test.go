@@ -129,7 +129,7 @@ func TestRequestsAreCountedByOutcomeAndClass(t *testing.T) {
 	for n := range 3 {
 		f.do("GET", fmt.Sprintf("unknown%d.example.com", n), "/")
 	}
-	require.Eventually(t, func() bool { return testutil.CollectAndCount(f.exposed.metrics.requests) == 7 }, 10*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return testutil.CollectAndCount(f.exposed.metrics.requests) == 7 }, time.Minute, time.Millisecond)
 	for labels, count := range map[[2]string]float64{
 		{"served", "2xx"}: 2, {"served", "4xx"}: 1, {"closed", "5xx"}: 1, {"denied", "4xx"}: 1, {"unauthorized", "4xx"}: 1,
 		{"timeout", "5xx"}: 1, {"not_found", "4xx"}: 3,

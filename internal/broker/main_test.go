@@ -15,7 +15,7 @@ import (
 const (
 	// testTimeout is how long tests wait for what must happen; moment is how often
 	// they poll.
-	testTimeout = 20 * time.Second
+	testTimeout = time.Minute
 	moment      = 5 * time.Millisecond
 
 	testStream = DefaultStream

@@ -13,7 +13,7 @@ import (
 	"github.com/rouse-run/rouse/internal/testing/sinktest"
 )
 
-const timeout = 10 * time.Second
+const timeout = time.Minute
 
 // dialled is a pool that dials until the test ends, with the addresses to which it has connected or tried to.
 func dialled(t *testing.T, change ...func(*Options[struct{}])) (*Pool[struct{}], <-chan string) {

@@ -20,7 +20,7 @@ import (
 	"github.com/rouse-run/rouse/internal/routing"
 )
 
-const timeout = 30 * time.Second
+const timeout = time.Minute
 
 // fakeCache reads from a fake client; events are raised by the test.
 type fakeCache struct {
