@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/rouse-run/rouse/dev/view"
 	"github.com/rouse-run/rouse/eventbridge/admin"
@@ -14,9 +15,12 @@ import (
 // namedSubscriptions is how many of those with pending events are named.
 const namedSubscriptions = 3
 
+// countTimeout bounds how long the end waits to tell what is left; NATS of this process takes milliseconds.
+const countTimeout = 5 * time.Second
+
 // countKept asks, once nothing is delivered any more, what is left.
 func (m *mode) countKept(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopTimeout)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), countTimeout)
 	defer cancel()
 	all, err := m.store.Subscriptions(ctx)
 	if err != nil {

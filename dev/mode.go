@@ -39,8 +39,8 @@ const (
 	feedLines      = 5000
 	journalRecords = 20_000
 	publishPath    = "/publish"
-	// settleTimeout is how long others cannot find a local mode whose consumers are not there yet.
-	settleTimeout = 3 * time.Second
+	// openTimeout is how long others cannot find a local mode whose streams take no events yet.
+	openTimeout = 30 * time.Second
 )
 
 // mode is one local mode and its parts.
@@ -265,14 +265,14 @@ func (m *mode) serveControl(ctx context.Context) error {
 	}, m.log)
 }
 
-// announce publishes the addresses of the local mode until it ends. It waits for the consumers, because an event that is published
-// before them reaches no Subscription, but not for ever: one that cannot be made must not hide the rest.
+// announce publishes the addresses of the local mode until it ends. It waits for the streams, because an event that is published
+// before them is refused, but not for ever: streams that cannot be made must not hide the rest.
 func (m *mode) announce(ctx context.Context) error {
 	select {
 	case <-ctx.Done():
 		return nil
-	case <-m.subs.Settled():
-	case <-time.After(settleTimeout):
+	case <-m.subs.Opened():
+	case <-time.After(openTimeout):
 	}
 	for {
 		changed := m.folder.renewed()

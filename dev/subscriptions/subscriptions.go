@@ -10,10 +10,8 @@ import (
 	"github.com/go-logr/logr"
 	"k8s.io/apimachinery/pkg/types"
 
-	eventingv1alpha2 "github.com/rouse-run/rouse/api/eventing/v1alpha2"
 	"github.com/rouse-run/rouse/dev/manifest"
 	"github.com/rouse-run/rouse/internal/broker"
-	"github.com/rouse-run/rouse/internal/interest"
 	"github.com/rouse-run/rouse/internal/routing"
 )
 
@@ -58,6 +56,7 @@ type Subscriptions struct {
 	routes   []routing.Route // those that have their consumers
 	routed   chan struct{}   // closed and replaced when they change
 	settled  chan struct{}   // closed and replaced while what is wanted is not there yet
+	opened   chan struct{}   // closed once the streams take events
 	reported map[types.NamespacedName]string
 }
 
@@ -69,7 +68,7 @@ func New(
 	return &Subscriptions{
 		consumers: consumers, streams: streams, report: report, log: log,
 		renewed: make(chan struct{}, 1), routed: make(chan struct{}), settled: make(chan struct{}),
-		reported: map[types.NamespacedName]string{},
+		opened: make(chan struct{}), reported: map[types.NamespacedName]string{},
 	}
 }
 
@@ -100,6 +99,9 @@ func (s *Subscriptions) Settled() <-chan struct{} {
 	defer s.mu.Unlock()
 	return s.settled
 }
+
+// Opened is closed once the streams take events, and each Subscription has its consumer or an error that was reported.
+func (s *Subscriptions) Opened() <-chan struct{} { return s.opened }
 
 // Run makes and deletes consumers until ctx ends.
 func (s *Subscriptions) Run(ctx context.Context) error {
@@ -152,6 +154,7 @@ func (s *Subscriptions) sync(ctx context.Context) error {
 		routes = append(routes, e.route)
 	}
 	s.publish(routes)
+	s.open()
 	errs = append(errs, s.sweep(ctx, w))
 	if _, err := s.consumers.DropUnwanted(ctx, s.streams.Name); err != nil && ctx.Err() == nil {
 		s.log.Info("cannot look for events that no consumer wants", "reason", err.Error())
@@ -205,12 +208,12 @@ func (s *Subscriptions) reportChange(ctx context.Context, subscription types.Nam
 	}
 }
 
-func (s *Subscriptions) publish(routes []routing.Route) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.routes = routes
-	close(s.routed)
-	s.routed = make(chan struct{})
+func (s *Subscriptions) open() {
+	select {
+	case <-s.opened:
+	default:
+		close(s.opened)
+	}
 }
 
 func (s *Subscriptions) settle() {
@@ -224,39 +227,4 @@ func (s *Subscriptions) settle() {
 	default:
 		close(s.settled)
 	}
-}
-
-// Watch calls apply with all routes that have their consumers, as soon as the folder was read and after each change,
-// until ctx ends. It is what the eventbridge and the scaler watch.
-func (s *Subscriptions) Watch(ctx context.Context, apply func([]routing.Route)) error {
-	for applied := false; ; applied = true {
-		s.mu.Lock()
-		routes, routed := s.routes, s.routed
-		s.mu.Unlock()
-		if applied || routes != nil {
-			apply(routes)
-		}
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-routed:
-		}
-	}
-}
-
-// Specs are those of all Subscriptions.
-func (s *Subscriptions) Specs(context.Context) ([]eventingv1alpha2.SubscriptionSpec, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if !s.known {
-		return nil, errUnknown
-	}
-	return s.wanted.specs(), nil
-}
-
-// Interest is what all of them together take.
-func (s *Subscriptions) Interest() interest.Set {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.wanted.interest
 }

@@ -265,6 +265,26 @@ func (b *broken) EnsureConsumer(ctx context.Context, stream string, c broker.Con
 	return b.store.EnsureConsumer(ctx, stream, c)
 }
 
+func closed(c <-chan struct{}) bool {
+	select {
+	case <-c:
+		return true
+	default:
+		return false
+	}
+}
+
+func TestStreamsThatCannotBeMadeAreNotOpened(t *testing.T) {
+	t.Parallel()
+	w := start(t)
+	streams := broker.DefaultStreamOptions()
+	streams.Storage, streams.Replicas = "memory", 3 // of one server
+	s := New(w.conn, streams, func(types.NamespacedName, error) {}, logr.Discard())
+	s.Apply(of(subscription(t, "pricing")), nil)
+	require.Error(t, s.sync(t.Context()))
+	require.False(t, closed(s.Opened()))
+}
+
 func TestFailingSubscriptionIsReportedOnceAndStopsNoOther(t *testing.T) {
 	t.Parallel()
 	w := start(t)
@@ -278,7 +298,10 @@ func TestFailingSubscriptionIsReportedOnceAndStopsNoOther(t *testing.T) {
 		}
 	}, logr.Discard())
 	s.Apply(of(subscription(t, "pricing"), subscription(t, "invoicing")), nil)
+	require.False(t, closed(s.Opened()))
 	require.Error(t, s.sync(t.Context()))
+	require.True(t, closed(s.Opened()), "the streams take the events of the other one")
+	require.False(t, closed(s.Settled()))
 	require.Error(t, s.sync(t.Context()))
 	require.EqualError(t, <-reports, "subjects overlap")
 	require.Empty(t, reports, "it was reported before")
