@@ -36,6 +36,19 @@ const (
 // certificate looks like one, as far as the chart checks.
 const certificate = "-----BEGIN CERTIFICATE-----\nMA==\n-----END CERTIFICATE-----\n"
 
+// authority is one, as an API server demands of a webhook.
+const authority = `-----BEGIN CERTIFICATE-----
+MIIBdjCCARugAwIBAgIUIvwre5IdkreQL7H/ichYwL630ZwwCgYIKoZIzj0EAwIw
+DzENMAsGA1UEAwwEdGVzdDAgFw0yNjExMjMxMzQxMzVaGA8yMTI2MTAzMDEzNDEz
+NVowDzENMAsGA1UEAwwEdGVzdDBZMBMGByqGSM49AgEGCCqGSM49AwEHA0IABHga
+CEdEf3dFeHTiYvpnNw0kQcFL4PYLL3zCNg2FSTxU3KHqYK/lRnZK4qzOYKQDa380
+EdYFMjZVSbpHQ5jdCp2jUzBRMB0GA1UdDgQWBBTnk85xXZQp4PH4vSeHx7seCrS5
+DzAfBgNVHSMEGDAWgBTnk85xXZQp4PH4vSeHx7seCrS5DzAPBgNVHRMBAf8EBTAD
+AQH/MAoGCCqGSM49BAMCA0kAMEYCIQD9k2uNU4yBMQRAHjiQQa23+fpVxy4BFuKI
+ylKbjDeYLgIhAMBT9YxdhXcIz01MFRrPCHpVAm3L5TeMopFVIBo5HTwh
+-----END CERTIFICATE-----
+`
+
 // installations are the sets of values that every rule is checked with.
 var installations = map[string]values{
 	"as it comes": nil,
@@ -87,6 +100,10 @@ var installations = map[string]values{
 		"apiRules.authorizers[0].name=sessions", "apiRules.authorizers[0].service=sessions.auth", "apiRules.authorizers[0].port=8080",
 		"apiRules.authorizers[0].headersToUpstreamOnAllow={x-user}", "apiRules.service.type=LoadBalancer", "apiRules.tls.secretNames={example-com}",
 		"apiRules.trustedProxies={10.0.0.0/8}",
+	},
+	"older Functions": {"functions.v1alpha1.enabled=true", "controller.replicas=2"},
+	"older Functions by another certificate": {
+		"functions.v1alpha1.enabled=true", "functions.v1alpha1.secret=conversion", "functions.v1alpha1.caBundle=" + authority, "networkPolicies.metricsFrom[0].podSelector.matchLabels.a=b",
 	},
 	"TLS with KEDA":                       {"scaler.tls.enabled=true"},
 	"TLS with KEDA by other certificates": {"scaler.tls.enabled=true", "scaler.tls.secret=scaler", "scaler.tls.kedaSecret=keda"},

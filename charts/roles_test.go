@@ -28,6 +28,7 @@ var userRights = []struct{ group, resource, view, edit string }{
 	{"serverless.kyma-project.io", "functions/status", "get", "get"},
 	{"serverless.kyma-project.io", "functions/scale", "get", "get update patch"},
 	{"serverless.kyma-project.io", "functions/finalizers", "", ""},
+	{"serverless.kyma-project.io", "gitrepositories", readVerbs, readVerbs + " " + writeVerbs},
 	{"eventing.kyma-project.io", "subscriptions", readVerbs, readVerbs + " " + writeVerbs},
 	{"eventing.kyma-project.io", "subscriptions/status", "get", "get"},
 	{"eventing.kyma-project.io", "subscriptions/finalizers", "", ""},
@@ -40,7 +41,7 @@ func TestUsersOfANamespaceMayDoWhatTheirRolesSay(t *testing.T) {
 	const own, other = "team-of-roles", "team-of-others"
 	createNamespace(t, env, own)
 	createNamespace(t, env, other)
-	all := render(t, values{"apiRules.enabled=true"})
+	all := render(t, values{"apiRules.enabled=true", "functions.v1alpha1.enabled=true"})
 	for _, name := range []string{"rouse-view", "rouse-edit"} {
 		create(t, env, named[*rbacv1.ClusterRole](t, all, name))
 	}

@@ -17,11 +17,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
-	"github.com/rouse-run/rouse/charts"
 	"github.com/rouse-run/rouse/controller/activation"
 	"github.com/rouse-run/rouse/controller/exposure"
 	"github.com/rouse-run/rouse/controller/function"
-	"github.com/rouse-run/rouse/controller/storedversions"
 	"github.com/rouse-run/rouse/controller/subscription"
 	"github.com/rouse-run/rouse/internal/broker"
 	"github.com/rouse-run/rouse/internal/daemon"
@@ -70,11 +68,7 @@ func run(ctx context.Context, o *options, log logr.Logger) error {
 	if err := subscription.Setup(ctx, manager, conn, metrics.Registry, o.subscription); err != nil {
 		return err
 	}
-	files, err := charts.CRDs()
-	if err != nil {
-		return err
-	}
-	if err := storedversions.Setup(manager, metrics.Registry, files); err != nil {
+	if err := setUpVersions(manager, o); err != nil {
 		return err
 	}
 	return daemon.RunOn(ctx, manager.Start, conn.Hold)

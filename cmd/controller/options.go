@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/rouse-run/rouse/controller/activation"
+	"github.com/rouse-run/rouse/controller/conversionwebhook"
 	"github.com/rouse-run/rouse/controller/exposure"
 	"github.com/rouse-run/rouse/controller/function"
 	"github.com/rouse-run/rouse/controller/gitpoll"
@@ -27,6 +28,7 @@ type options struct {
 	caBundle             string
 	deniedCIDRs          []string
 	subscription         subscription.Options
+	conversion           conversionwebhook.Options
 	broker               broker.Options
 	metricsAddress       string
 	leaderElect          bool
@@ -65,6 +67,7 @@ func (o *options) BindFlags(fs *pflag.FlagSet) {
 	o.git.BindFlags(fs)
 	o.images.BindFlags(fs)
 	o.subscription.BindFlags(fs)
+	o.conversion.BindFlags(fs)
 	o.broker.BindFlags(fs)
 }
 
@@ -73,7 +76,7 @@ func (o *options) Validate() error {
 	_, denied := o.guard()
 	o.exposure.Gateways = o.activation.GatewayService // both ask the same gateways
 	return errors.Join(denied, o.function.Validate(), o.exposure.Validate(), o.registry.Validate(), o.git.Validate(), o.images.Validate(),
-		o.subscription.Validate(), o.broker.Validate())
+		o.subscription.Validate(), o.conversion.Validate(), o.broker.Validate())
 }
 
 // guard bounds what is dialled for tenants.

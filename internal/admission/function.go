@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
+	"github.com/rouse-run/rouse/api/serverless/v1alpha1"
 	"github.com/rouse-run/rouse/api/serverless/v1alpha2"
 	"github.com/rouse-run/rouse/internal/workload"
 	"github.com/rouse-run/rouse/runtimes/languages"
@@ -28,9 +29,7 @@ func Function(fn *v1alpha2.Function, runs bool) Problems {
 		func() Problems { return checkRuntime(spec.Child("runtime"), fn, runs) },
 		func() Problems { return checkSecretMounts(spec.Child("secretMounts"), fn.Spec.SecretMounts) },
 		func() Problems { return checkMetadata(fn) },
-		func() Problems {
-			return checkRepository(spec.Child("source", "gitRepository"), fn.Spec.Source.GitRepository)
-		},
+		func() Problems { return checkRepository(spec.Child("source", "gitRepository"), fn) },
 		func() Problems { return checkResources(fn) },
 		func() Problems { return checkBuildResources(fn) },
 		func() Problems { return checkScaling(fn) },
@@ -119,9 +118,14 @@ func repeated(mounts []v1alpha2.SecretMount, value func(v1alpha2.SecretMount) st
 	}))
 }
 
-func checkRepository(path *field.Path, repository *v1alpha2.GitRepositorySource) Problems {
+func checkRepository(path *field.Path, fn *v1alpha2.Function) Problems {
+	repository := fn.Spec.Source.GitRepository
 	if repository == nil {
 		return nil
+	}
+	if older := fn.Annotations[v1alpha1.AnnotationGitRepository]; older != "" && repository.URL == "" {
+		return Problems{problemAt(path.Child("url"), fmt.Sprintf("source.gitRepository.URL: it is empty, as GitRepository %s/%s is missing or has none: "+
+			"create it with spec.url where v1alpha1 is served, or write the URL into the Function", fn.Namespace, older))}
 	}
 	if slices.Contains(strings.Split(repository.BaseDir, "/"), "..") {
 		return Problems{problemAt(path.Child("baseDir"), fmt.Sprintf(

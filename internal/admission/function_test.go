@@ -8,6 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 
+	"github.com/rouse-run/rouse/api/serverless/v1alpha1"
 	"github.com/rouse-run/rouse/api/serverless/v1alpha2"
 )
 
@@ -93,6 +94,13 @@ func TestFunction(t *testing.T) {
 		},
 		"a repository needs a URL": {
 			change: repository("nowhere"), want: `source.gitRepository.URL: parse "nowhere": invalid URI for request`,
+		},
+		"a GitRepository of v1alpha1 that is missing is named, with what to do": {
+			change: func(fn *v1alpha2.Function) {
+				repository("")(fn)
+				fn.Annotations = map[string]string{v1alpha1.AnnotationGitRepository: "code"}
+			},
+			want: "source.gitRepository.URL: it is empty, as GitRepository shop/code is missing or has none: create it with spec.url where v1alpha1 is served, or write the URL into the Function",
 		},
 		"resources have a minimum": {
 			change: own(list("1m", "1Mi"), list("5m", "5Mi")),

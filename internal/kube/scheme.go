@@ -9,6 +9,7 @@ import (
 
 	eventingv1alpha2 "github.com/rouse-run/rouse/api/eventing/v1alpha2"
 	gatewayv2 "github.com/rouse-run/rouse/api/gateway/v2"
+	serverlessv1alpha1 "github.com/rouse-run/rouse/api/serverless/v1alpha1"
 	serverlessv1alpha2 "github.com/rouse-run/rouse/api/serverless/v1alpha2"
 )
 
@@ -18,6 +19,7 @@ func NewScheme() (*runtime.Scheme, error) {
 	scheme := runtime.NewScheme()
 	err := errors.Join(
 		clientgoscheme.AddToScheme(scheme),
+		serverlessv1alpha1.AddToScheme(scheme),
 		serverlessv1alpha2.AddToScheme(scheme),
 		eventingv1alpha2.AddToScheme(scheme),
 		gatewayv2.AddToScheme(scheme),

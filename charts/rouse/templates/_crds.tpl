@@ -11,6 +11,11 @@ nothing. */}}
 {{- $versions = append $versions .name -}}
 {{- if .storage -}}{{- $storage = .name -}}{{- end -}}
 {{- end -}}
+{{- if eq (include "rouse.servesV1alpha1" $) "true" -}}
+{{- range (($.Files.Get (printf "files/old-crds/%s" (base $path)) | fromYaml).spec | default dict).versions -}}
+{{- $versions = append $versions .name -}}
+{{- end -}}
+{{- end -}}
 {{- if or (not (hasPrefix "gateway." (base $path))) (eq (include "rouse.installsAPIRules" $) "true") -}}
 {{- range ((lookup "apiextensions.k8s.io/v1" "CustomResourceDefinition" "" $crd.metadata.name).status | default dict).storedVersions -}}
 {{- if not (has . $versions) -}}

@@ -2,6 +2,9 @@
 this release does not serve is none of its business. */}}
 {{- define "rouse.userResources" -}}
 - {group: serverless.kyma-project.io, resource: functions, scaled: true}
+{{- if eq (include "rouse.servesV1alpha1" .) "true" }}
+- {group: serverless.kyma-project.io, resource: gitrepositories}
+{{- end }}
 - {group: eventing.kyma-project.io, resource: subscriptions}
 {{- if eq (include "rouse.servesAPIRules" .) "true" }}
 - {group: gateway.kyma-project.io, resource: apirules}

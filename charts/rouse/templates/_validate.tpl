@@ -32,6 +32,7 @@
 {{- end -}}
 {{- include "rouse.validateKyma" . -}}
 {{- include "rouse.validateAPIRules" . -}}
+{{- include "rouse.validateV1alpha1" . -}}
 {{- include "rouse.validateStoredVersions" . -}}
 {{- with .Values.scaler.tls -}}
 {{- if ne (empty .secret) (empty .kedaSecret) -}}
