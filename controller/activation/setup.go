@@ -47,7 +47,7 @@ func withoutDetails(object any) (any, error) {
 	}
 	if activation.IsOurs(slice) {
 		slice.Annotations = kube.OnlyMark(slice.Annotations)
-		kube.ShareManagedFields(slice)
+		kube.Share(slice)
 		return slice, nil
 	}
 	slice.Annotations = nil

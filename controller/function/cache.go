@@ -8,6 +8,7 @@ import (
 	autoscalingv2 "k8s.io/api/autoscaling/v2"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
@@ -53,17 +54,18 @@ func CacheObjects() map[client.Object]cache.ByObject {
 func Transform(object any) (any, error) {
 	if scaledObject, ok := object.(*resources.LiveScaledObject); ok {
 		withoutNotes(scaledObject.Annotations)
-		kube.ShareManagedFields(scaledObject)
+		kube.Share(scaledObject)
 	}
 	return object, nil
 }
 
-// withoutPodSpec drops what carries the source code.
+// withoutPodSpec drops what carries the source code, and of a Deployment what it selects, which its Function decides.
 func withoutPodSpec(object any) (any, error) {
 	switch typed := object.(type) {
 	case *appsv1.Deployment:
-		typed.Spec.Template.Spec = corev1.PodSpec{}
-		kube.ShareManagedFields(typed)
+		typed.Spec.Selector = nil
+		typed.Spec.Template = corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Annotations: typed.Spec.Template.Annotations}}
+		kube.Share(typed)
 	case *corev1.Pod:
 		typed.Spec = corev1.PodSpec{}
 		typed.ManagedFields = nil
@@ -83,7 +85,7 @@ func withoutServiceDetails(object any) (any, error) {
 	service.Status = corev1.ServiceStatus{}
 	withoutNotes(service.Annotations)
 	if service.Labels[v1alpha2.LabelManagedBy] == v1alpha2.ManagedBy {
-		kube.ShareManagedFields(service)
+		kube.Share(service)
 		return service, nil
 	}
 	for i := range service.ManagedFields {
@@ -100,7 +102,7 @@ func withoutMeasures(object any) (any, error) {
 	}
 	hpa.Status = autoscalingv2.HorizontalPodAutoscalerStatus{}
 	if hpa.Labels[v1alpha2.LabelManagedBy] == v1alpha2.ManagedBy {
-		kube.ShareManagedFields(hpa)
+		kube.Share(hpa)
 		return hpa, nil
 	}
 	hpa.ManagedFields, hpa.Annotations, hpa.Spec.Metrics, hpa.Spec.Behavior = nil, nil, nil, nil
@@ -117,7 +119,7 @@ func withoutContent(object any) (any, error) {
 	}
 	typed.SetAnnotations(kube.OnlyMark(typed.GetAnnotations()))
 	if typed.GetLabels()[v1alpha2.LabelManagedBy] == v1alpha2.ManagedBy {
-		kube.ShareManagedFields(typed)
+		kube.Share(typed)
 	} else {
 		typed.SetManagedFields(nil)
 	}

@@ -24,10 +24,11 @@ var sharedFields = struct {
 	bytes  int
 }{byText: map[string]*metav1.FieldsV1{}}
 
-// ShareManagedFields lets an object of a cache share its managed fields with others. They are most of what a cache holds of a
-// small object, and with thousands of objects that are applied alike they differ in the UID of the owner alone. Afterwards
-// only this package can read them.
-func ShareManagedFields(object metav1.Object) {
+// Share lets an object of a cache share its managed fields and the texts of its labels with others. They are most of what a cache
+// holds of a small object, and with thousands of objects that are applied alike they differ in the UID of the owner alone.
+// Afterwards only this package can read managed fields.
+func Share(object metav1.Object) {
+	object.SetLabels(sharedTexts(object.GetLabels()))
 	controller := controllerUID(object)
 	entries := object.GetManagedFields()
 	for i := range entries {
@@ -43,6 +44,17 @@ func ShareManagedFields(object metav1.Object) {
 		entry.FieldsV1 = shared(raw)
 	}
 	object.SetManagedFields(entries)
+}
+
+func sharedTexts(of map[string]string) map[string]string {
+	if len(of) == 0 {
+		return nil
+	}
+	shared := make(map[string]string, len(of))
+	for name, value := range of {
+		shared[unique.Make(name).Value()] = unique.Make(value).Value()
+	}
+	return shared
 }
 
 func shared(raw []byte) *metav1.FieldsV1 {

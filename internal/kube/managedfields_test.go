@@ -13,6 +13,7 @@ import (
 
 func ownedService(uid types.UID, fields string) *corev1.Service {
 	return &corev1.Service{ObjectMeta: metav1.ObjectMeta{
+		Labels:          map[string]string{"function": "price"},
 		OwnerReferences: []metav1.OwnerReference{{UID: uid, Controller: new(true)}},
 		ManagedFields: []metav1.ManagedFieldsEntry{
 			{Manager: string(FieldOwner), Operation: metav1.ManagedFieldsOperationApply, FieldsV1: metav1.NewFieldsV1(fields)},
@@ -29,22 +30,23 @@ func TestManagedFieldsThatAreAlikeAreKeptOnce(t *testing.T) {
 	const one, other = "7a1f3b52-0000-4000-8000-000000000001", "7a1f3b52-0000-4000-8000-000000000002"
 	a, b := ownedService(one, fields(one)), ownedService(other, fields(other))
 	before := a.DeepCopy()
-	ShareManagedFields(a)
-	ShareManagedFields(b)
+	Share(a)
+	Share(b)
 	require.Same(t, a.ManagedFields[0].FieldsV1, b.ManagedFields[0].FieldsV1)
 	require.Equal(t, before.ManagedFields, managedFields(a), "nothing is lost")
+	require.Equal(t, before.Labels, a.Labels)
 	require.Equal(t, ownedFields(before), ownedFields(a), "what is compared is the same")
 	require.NotEqual(t, ownedFields(a), ownedFields(b))
 
-	ShareManagedFields(a)
+	Share(a)
 	require.Equal(t, before.ManagedFields, managedFields(a), "twice does no harm")
 
 	stolen := ownedService(one, fields(other))
-	ShareManagedFields(stolen)
+	Share(stolen)
 	require.NotEqual(t, ownedFields(a), ownedFields(stolen), "the owner that is applied is not the controller")
 	none := ownedService("", fields(one))
 	none.OwnerReferences = nil
-	ShareManagedFields(none)
+	Share(none)
 	require.Equal(t, fields(one), managedFields(none)[0].FieldsV1.String())
 }
 
@@ -52,8 +54,8 @@ func TestManagedFieldsThatAreAlikeAreKeptOnce(t *testing.T) {
 func TestSetsThatAreSharedAreBounded(t *testing.T) {
 	t.Parallel()
 	for i := range 3 * maxSharedBytes / maxSetBytes {
-		ShareManagedFields(ownedService("u", fmt.Sprintf(`{"f:%0*d":{}}`, maxSetBytes/2, i)))
-		ShareManagedFields(ownedService("u", fmt.Sprintf(`{"f:%0*d":{}}`, maxSetBytes, i)))
+		Share(ownedService("u", fmt.Sprintf(`{"f:%0*d":{}}`, maxSetBytes/2, i)))
+		Share(ownedService("u", fmt.Sprintf(`{"f:%0*d":{}}`, maxSetBytes, i)))
 	}
 	sharedFields.Lock()
 	defer sharedFields.Unlock()
@@ -73,7 +75,7 @@ func TestObjectsWithSharedManagedFieldsAreComparedAndReclaimedAsOthers(t *testin
 	desired.SetOwnerReferences([]metav1.OwnerReference{{APIVersion: "v1", Kind: "Function", Name: "price", UID: uid, Controller: new(true)}})
 	cached := func() *corev1.ConfigMap {
 		live := liveConfigMap(t, c)
-		ShareManagedFields(live)
+		Share(live)
 		return live
 	}
 	applier := NewApplier(c)

@@ -21,6 +21,8 @@ func TestSourceComesBackAsItWasWritten(t *testing.T) {
 	require.Less(t, len(encoded), 2000, "a repetitive source should shrink")
 	require.NotContains(t, encoded, "$", "Kubernetes would expand it")
 
+	_, err = EncodeSource("exports.main = () => 'of another Function'\n")
+	require.NoError(t, err)
 	again, err := EncodeSource(source)
 	require.NoError(t, err)
 	require.Equal(t, encoded, again, "another result would restart the pods")
