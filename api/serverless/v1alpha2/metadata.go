@@ -35,6 +35,9 @@ const (
 	AnnotationCheckGit = "rouse.run/check-git"
 	// AnnotationRebuild builds again at once whenever its value changes.
 	AnnotationRebuild = "rouse.run/rebuild"
+	// AnnotationDebugUntil, on a Function or a Subscription, shows the lines about it in the logs of all processes from debug upwards until
+	// that time, which is at most one hour ahead: 2026-05-01T12:00:00Z. A Function's Service has it too.
+	AnnotationDebugUntil = "rouse.run/debug-until"
 	// AnnotationRuntimeContract says what the image of spec.runtimeImageOverride
 	// is: RuntimeContractRouse or RuntimeContractKyma. Without it an image from a
 	// repository of the installation's runtimes is the first, any other the second.

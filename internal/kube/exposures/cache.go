@@ -7,6 +7,7 @@ import (
 	gatewayapi "sigs.k8s.io/gateway-api/apis/v1"
 
 	v2 "github.com/rouse-run/rouse/api/gateway/v2"
+	"github.com/rouse-run/rouse/api/serverless/v1alpha2"
 	"github.com/rouse-run/rouse/internal/exposure"
 )
 
@@ -36,10 +37,18 @@ func withoutDetails(object any) (any, error) {
 	if !ok {
 		return object, nil
 	}
-	from, named := service.Annotations[exposure.AnnotationFrom]
+	const longestTime = 64
+	all := service.Annotations
 	service.Annotations, service.ManagedFields, service.Status = nil, nil, corev1.ServiceStatus{}
-	if named {
-		service.Annotations = map[string]string{exposure.AnnotationFrom: from}
+	for _, key := range []string{exposure.AnnotationFrom, v1alpha2.AnnotationDebugUntil} {
+		value, named := all[key]
+		if !named || key == v1alpha2.AnnotationDebugUntil && len(value) > longestTime {
+			continue
+		}
+		if service.Annotations == nil {
+			service.Annotations = map[string]string{}
+		}
+		service.Annotations[key] = value
 	}
 	return service, nil
 }
