@@ -39,14 +39,21 @@ type Parts struct {
 	Repositories Repositories
 	// CA has PEM certificates that builds trust besides those of their images.
 	CA []byte
+	// Settings are those of the options, which may change; nil: they do not.
+	Settings *Live
 }
 
 // Setup adds the Function controller and its queue to a manager whose cache is
 // limited by CacheObjects.
 func Setup(ctx context.Context, mgr ctrl.Manager, parts Parts, options Options) error {
+	live := parts.Settings
+	if live == nil {
+		live = NewLive(options, false)
+	}
 	if err := chooseProfile(ctx, mgr, &options); err != nil {
 		return err
 	}
+	live.complete(options)
 	if err := indexObjects(ctx, mgr.GetFieldIndexer()); err != nil {
 		return err
 	}
@@ -59,7 +66,8 @@ func Setup(ctx context.Context, mgr ctrl.Manager, parts Parts, options Options) 
 		applier:  kube.NewApplier(mgr.GetClient()),
 		recorder: mgr.GetEventRecorder("function-controller"),
 		clock:    clock.RealClock{},
-		settings: options.settings(),
+		settings: live,
+		rollouts: newRollouts(func() int { return live.load().rollouts }, clock.RealClock{}),
 		metrics:  newMetrics(parts.Registerer),
 
 		ca:         parts.CA,
@@ -93,6 +101,8 @@ func Setup(ctx context.Context, mgr ctrl.Manager, parts Parts, options Options) 
 		WatchesMetadata(&corev1.Secret{}, builders(mgr.GetClient(), parts.Registries.Concerns)).
 		WatchesRawSource(source.Channel(parts.Builds.Calls(), &handler.EnqueueRequestForObject{})).
 		WatchesRawSource(source.Channel(parts.Repositories.Events(), &handler.EnqueueRequestForObject{})).
+		WatchesRawSource(source.Channel(reconciler.rollouts.calls, &handler.EnqueueRequestForObject{})).
+		WatchesRawSource(settingsFollowers(live.changed, mgr.GetClient())).
 		Watches(crd(), handler.EnqueueRequestsFromMapFunc(scaledFunctions(mgr.GetClient()))).
 		WithOptions(controller.Options{MaxConcurrentReconciles: options.MaxConcurrentReconciles}).
 		Build(reconciler)
@@ -100,7 +110,7 @@ func Setup(ctx context.Context, mgr ctrl.Manager, parts Parts, options Options) 
 		return fmt.Errorf("set up the Function controller: %w", err)
 	}
 	watch.controller = built
-	if err := errors.Join(mgr.Add(parts.Builds), mgr.Add(parts.Repositories)); err != nil {
+	if err := errors.Join(mgr.Add(parts.Builds), mgr.Add(parts.Repositories), mgr.Add(reconciler.rollouts)); err != nil {
 		return fmt.Errorf("set up what calls the Function controller: %w", err)
 	}
 	return nil

@@ -84,6 +84,10 @@ func (r *Reconciler) applyDeployment(ctx context.Context, s *scope) error {
 	if err != nil {
 		return fmt.Errorf("build Deployment: %w", err)
 	}
+	if !r.mayFollow(s, config) {
+		s.postponed = true
+		return r.holdDeployment(ctx, s)
+	}
 	s.template = config.Spec.Template.Annotations[resources.AnnotationTemplate]
 	desired, err := kube.ToUnstructured(config)
 	if err != nil {
