@@ -59,24 +59,7 @@ func Setup(ctx context.Context, mgr ctrl.Manager, parts Parts, options Options) 
 	}
 	resources.AddLiveScaledObject(mgr.GetScheme())
 	watch := &kedaWatch{client: mgr.GetClient(), cache: mgr.GetCache()}
-	reconciler := &Reconciler{
-		client:   mgr.GetClient(),
-		live:     mgr.GetAPIReader(),
-		keda:     keda{installed: watch.installed, scaledObject: liveScaledObjects(mgr.GetCache())},
-		applier:  kube.NewApplier(mgr.GetClient()),
-		recorder: mgr.GetEventRecorder("function-controller"),
-		clock:    clock.RealClock{},
-		settings: live,
-		rollouts: newRollouts(func() int { return live.load().rollouts }, clock.RealClock{}),
-		metrics:  newMetrics(parts.Registerer),
-
-		ca:         parts.CA,
-		registries: parts.Registries,
-		slots:      parts.Builds,
-
-		repositories: parts.Repositories,
-	}
-	reconciler.progress = newProgress(reconciler.metrics)
+	reconciler := newReconciler(mgr, parts, live, watch)
 	unchanging := func(_, _ client.Object) bool { return false }
 	controllers := ctrl.NewControllerManagedBy(mgr)
 	if options.Network != nil {
@@ -114,6 +97,28 @@ func Setup(ctx context.Context, mgr ctrl.Manager, parts Parts, options Options) 
 		return fmt.Errorf("set up what calls the Function controller: %w", err)
 	}
 	return nil
+}
+
+func newReconciler(mgr ctrl.Manager, parts Parts, live *Live, watch *kedaWatch) *Reconciler {
+	r := &Reconciler{
+		client:   mgr.GetClient(),
+		live:     mgr.GetAPIReader(),
+		keda:     keda{installed: watch.installed, scaledObject: liveScaledObjects(mgr.GetCache())},
+		applier:  kube.NewApplier(mgr.GetClient()),
+		recorder: mgr.GetEventRecorder("function-controller"),
+		clock:    clock.RealClock{},
+		settings: live,
+		rollouts: newRollouts(func() int { return live.load().rollouts }, clock.RealClock{}),
+		metrics:  newMetrics(parts.Registerer),
+
+		ca:         parts.CA,
+		registries: parts.Registries,
+		slots:      parts.Builds,
+
+		repositories: parts.Repositories,
+	}
+	r.progress = newProgress(r.metrics)
+	return r
 }
 
 func functionOfPod(_ context.Context, pod client.Object) []reconcile.Request {

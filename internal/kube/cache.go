@@ -8,7 +8,6 @@ import (
 	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
@@ -94,19 +93,8 @@ func onlyKey(object any, key string, bound int) any {
 // withoutAnnotations leaves out of an object what its owner may fill with 256 KiB, and what the API server says of its fields.
 func withoutAnnotations(object any) (any, error) {
 	if known, err := meta.Accessor(object); err == nil {
-		known.SetAnnotations(DebugAnnotation(known))
+		known.SetAnnotations(v1alpha2.DebugUntil(known.GetAnnotations()))
 		known.SetManagedFields(nil)
 	}
 	return object, nil
-}
-
-// DebugAnnotation is of an object's annotations the one until when it is debugged, nil without it. What is too long to be a time is
-// left out.
-func DebugAnnotation(object metav1.Object) map[string]string {
-	const longest = 64
-	until := object.GetAnnotations()[v1alpha2.AnnotationDebugUntil]
-	if until == "" || len(until) > longest {
-		return nil
-	}
-	return map[string]string{v1alpha2.AnnotationDebugUntil: until}
 }

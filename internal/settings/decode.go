@@ -50,8 +50,7 @@ func fieldsOf(t reflect.Type, into map[string]bool) {
 	if t.Kind() != reflect.Struct {
 		return
 	}
-	for i := range t.NumField() {
-		field := t.Field(i)
+	for field := range t.Fields() {
 		if name, _, _ := strings.Cut(field.Tag.Get("json"), ","); name != "" {
 			into[name] = true
 		}

@@ -1,6 +1,7 @@
 package settings
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -153,14 +154,14 @@ func TestParseShowsNoPasswordOfAnAddress(t *testing.T) {
 
 func TestParseOutlastsHostileFiles(t *testing.T) {
 	t.Parallel()
-	bomb := "a: &a [x,x,x,x,x,x,x,x,x]\n"
+	var bomb strings.Builder
+	bomb.WriteString("a: &a [x,x,x,x,x,x,x,x,x]\n")
 	for i := 'b'; i <= 'j'; i++ {
-		previous := string(i - 1)
-		bomb += string(i) + ": &" + string(i) + " [" + strings.TrimSuffix(strings.Repeat("*"+previous+",", 9), ",") + "]\n"
+		fmt.Fprintf(&bomb, "%c: &%c [%s*%c]\n", i, i, strings.Repeat("*"+string(i-1)+",", 8), i-1)
 	}
 	for name, text := range map[string]string{
 		"1 MB":                         "# " + strings.Repeat("x", 1<<20),
-		"aliases of aliases":           bomb,
+		"aliases of aliases":           bomb.String(),
 		"deep":                         strings.Repeat("[", 100_000),
 		"a long name":                  strings.Repeat("x", 10_000) + ": 1",
 		"many presets with long names": "resourcesConfiguration: {function: {resources: {presets: {" + manyPresets() + "}}}}",

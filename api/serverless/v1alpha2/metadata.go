@@ -85,3 +85,13 @@ const (
 	// AnnotationHTTPWait is how long an HTTP request may wait for a pod, in seconds.
 	AnnotationHTTPWait = "rouse.run/http-wait" //nolint:gosec // "PW" is of two words
 )
+
+// DebugUntil is of annotations the one until when an object is debugged, nil without it. What is too long to be a time is left out.
+func DebugUntil(annotations map[string]string) map[string]string {
+	const longest = 64
+	until := annotations[AnnotationDebugUntil]
+	if until == "" || len(until) > longest {
+		return nil
+	}
+	return map[string]string{AnnotationDebugUntil: until}
+}

@@ -26,7 +26,7 @@ const (
 	AnnotationConfiguration = "rouse.run/configuration"
 )
 
-// AnnotationOwn, on the Deployment, holds a hash of what the template would be without the settings of the installation that may change
+// AnnotationOwn is an annotation of the Deployment, and holds a hash of what the template would be without the settings of the installation that may change
 // while it runs.
 const AnnotationOwn = "rouse.run/own-template"
 

@@ -12,8 +12,8 @@ import (
 // is debugged.
 func Service(fn *v1alpha2.Function) *corev1ac.ServiceApplyConfiguration {
 	service := corev1ac.Service(fn.Name, fn.Namespace)
-	if until, ok := fn.Annotations[v1alpha2.AnnotationDebugUntil]; ok {
-		service.WithAnnotations(map[string]string{v1alpha2.AnnotationDebugUntil: until})
+	if until := v1alpha2.DebugUntil(fn.Annotations); until != nil {
+		service.WithAnnotations(until)
 	}
 	return service.
 		WithLabels(objectLabels(fn)).

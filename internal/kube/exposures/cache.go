@@ -37,19 +37,14 @@ func withoutDetails(object any) (any, error) {
 	if !ok {
 		return object, nil
 	}
-	const longestTime = 64
-	all := service.Annotations
-	service.Annotations, service.ManagedFields, service.Status = nil, nil, corev1.ServiceStatus{}
-	for _, key := range []string{exposure.AnnotationFrom, v1alpha2.AnnotationDebugUntil} {
-		value, named := all[key]
-		if !named || key == v1alpha2.AnnotationDebugUntil && len(value) > longestTime {
-			continue
+	kept := v1alpha2.DebugUntil(service.Annotations)
+	if from, named := service.Annotations[exposure.AnnotationFrom]; named {
+		if kept == nil {
+			kept = map[string]string{}
 		}
-		if service.Annotations == nil {
-			service.Annotations = map[string]string{}
-		}
-		service.Annotations[key] = value
+		kept[exposure.AnnotationFrom] = from
 	}
+	service.Annotations, service.ManagedFields, service.Status = kept, nil, corev1.ServiceStatus{}
 	return service, nil
 }
 
