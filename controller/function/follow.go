@@ -58,11 +58,33 @@ func (r *Reconciler) followed(s *scope) {
 	if s.err != nil || s.postponed || s.deployment == nil || s.change != unchanged {
 		return
 	}
-	status := &s.deployment.Status
-	rolledOut := status.ObservedGeneration >= s.deployment.Generation && status.UpdatedReplicas >= status.Replicas && status.UnavailableReplicas == 0
-	if rolledOut && status.ReadyReplicas >= ptr.Deref(s.deployment.Spec.Replicas, 1) {
+	if rolledOut(s.deployment) && s.deployment.Status.ReadyReplicas >= ptr.Deref(s.deployment.Spec.Replicas, 1) {
 		r.rollouts.leave(client.ObjectKeyFromObject(s.fn))
 	}
+}
+
+// rolledOut reports whether no pod has another template than the Deployment.
+func rolledOut(deployment *appsv1.Deployment) bool {
+	status := &deployment.Status
+	return status.ObservedGeneration >= deployment.Generation && status.UpdatedReplicas >= status.Replicas && status.UnavailableReplicas == 0
+}
+
+// stillCalled are addresses of earlier settings that pods may have until all have followed.
+func stillCalled(s *scope) ([]string, error) {
+	if len(s.former) == 0 || s.deployment == nil {
+		return nil, nil
+	}
+	if s.held() || !rolledOut(s.deployment) {
+		return s.former, nil
+	}
+	wanted, err := wantedDeployment(s)
+	if err != nil {
+		return nil, err
+	}
+	if differs(s.deployment, wanted) == none {
+		return nil, nil
+	}
+	return s.former, nil
 }
 
 // followers of the settings are all Functions.

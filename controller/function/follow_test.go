@@ -12,7 +12,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/rouse-run/rouse/api/serverless/v1alpha2"
-	"github.com/rouse-run/rouse/controller/function/resources"
 	"github.com/rouse-run/rouse/internal/settings"
 )
 
@@ -170,19 +169,19 @@ func TestADeploymentTellsWhatChanged(t *testing.T) {
 			}
 			s := &scope{fn: fn, settings: live.load().Settings}
 			require.NoError(t, b.decide(t.Context(), s))
-			require.Equal(t, tc.want, differs(deployment, wantedDeployment(t, s)))
+			require.Equal(t, tc.want, differs(deployment, wants(t, s)))
 		})
 	}
-	require.Equal(t, bySpec, differs(&appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{}}, wantedDeployment(t, func() *scope {
+	require.Equal(t, bySpec, differs(&appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{}}, wants(t, func() *scope {
 		s := &scope{fn: newFunction(), settings: NewLive(testOptions(), false).load().Settings}
 		require.NoError(t, b.decide(t.Context(), s))
 		return s
 	}())), "one of an earlier version follows at once, as before")
 }
 
-func wantedDeployment(t *testing.T, s *scope) *appsv1ac.DeploymentApplyConfiguration {
+func wants(t *testing.T, s *scope) *appsv1ac.DeploymentApplyConfiguration {
 	t.Helper()
-	wanted, err := resources.Deployment(s.fn, s.settings, resources.Workload{Code: s.code, Replicas: new(int32(1))})
+	wanted, err := wantedDeployment(s)
 	require.NoError(t, err)
 	return wanted
 }

@@ -2,6 +2,7 @@ package function
 
 import (
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -28,6 +29,8 @@ type Live struct {
 type liveState struct {
 	*resources.Settings
 
+	// former are addresses of before, the last ones first. Pods that have not followed yet may have them.
+	former []string
 	// requeue is how often a Function is looked at again without any change; 0: never.
 	requeue time.Duration
 	// hang is for how long all workers may hang; 0: for ever.
@@ -79,11 +82,26 @@ func (l *Live) compute() {
 	}
 	next.Settings = options.settings()
 	next.Profiles = profiles
+	if previous := l.state.Load(); previous != nil {
+		next.former = formerAddresses(previous, next.Settings)
+	}
 	l.state.Store(next)
 	select {
 	case l.changed <- struct{}{}:
 	default:
 	}
+}
+
+// formerAddresses are no more than the last few: a Function follows within minutes.
+func formerAddresses(previous *liveState, now *resources.Settings) []string {
+	const most = 4
+	var former []string
+	for _, address := range slices.Concat([]string{previous.PublisherAddress, previous.TraceCollectorEndpoint}, previous.former) {
+		if address != "" && address != now.PublisherAddress && address != now.TraceCollectorEndpoint && !slices.Contains(former, address) {
+			former = append(former, address)
+		}
+	}
+	return former[:min(len(former), most)]
 }
 
 // with are the options where a file says something else.

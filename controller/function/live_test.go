@@ -50,6 +50,24 @@ func TestAFileChangesWhatTheCommandLineSaysAndNoMore(t *testing.T) {
 	require.Len(t, live.changed, 1)
 }
 
+func TestFormerAddressesAreTheLastFew(t *testing.T) {
+	t.Parallel()
+	options := testOptions()
+	options.PublisherAddress, options.TraceCollectorEndpoint = "http://p/publish", "http://a"
+	live := NewLive(options, false)
+	require.Empty(t, live.load().former)
+	for _, collector := range []string{"http://b", "", "http://a", "http://c"} {
+		live.Apply(&settings.Settings{TraceCollector: new(collector)})
+	}
+	require.Equal(t, []string{"http://a", "http://b"}, live.load().former)
+	live.Apply(&settings.Settings{PublisherAddress: "http://q/publish", TraceCollector: new("http://d")})
+	require.Equal(t, []string{"http://p/publish", "http://c", "http://a", "http://b"}, live.load().former)
+	live.Apply(&settings.Settings{PublisherAddress: "http://q/publish", TraceCollector: new("http://a")})
+	require.Equal(t, []string{"http://d", "http://p/publish", "http://c", "http://b"}, live.load().former)
+	live.Apply(&settings.Settings{PublisherAddress: "http://r/publish", TraceCollector: new("http://a")})
+	require.Equal(t, []string{"http://q/publish", "http://d", "http://p/publish", "http://c"}, live.load().former)
+}
+
 func TestTheDefaultProfileOfTheControllerGivesWayToThatOfAFile(t *testing.T) {
 	t.Parallel()
 	options := testOptions()

@@ -74,7 +74,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 
 	before := fn.DeepCopy()
 	state := r.settings.load()
-	s := &scope{fn: fn, settings: state.Settings, settled: state.settled, now: began}
+	s := &scope{fn: fn, settings: state.Settings, settled: state.settled, former: state.former, now: began}
 	for _, run := range []phase{
 		r.decide, r.gather, r.checkOwners, r.findCommit, r.buildImage, r.rollBack, r.authorizePull, r.readConfiguration,
 		r.findConflictingAutoscalers, r.retireScaling, r.applyNetworkPolicy, r.applyWorkload, r.applyScaling,

@@ -22,7 +22,9 @@ type scope struct {
 	settings *resources.Settings
 	// settled is false while the settings are not known that pods may run with.
 	settled bool
-	now     time.Time
+	// former are addresses of earlier settings.
+	former []string
+	now    time.Time
 
 	// What is there. Nil means that there is none.
 	deployment   *appsv1.Deployment
