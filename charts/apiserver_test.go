@@ -24,6 +24,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd/api"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/rouse-run/rouse/internal/settings"
 	"github.com/rouse-run/rouse/internal/testing/envtest"
 )
 
@@ -111,7 +112,9 @@ func TestAnUpgradeWithReusedValuesKeepsWhatWasChosenAndMadeUp(t *testing.T) {
 	require.NoError(t, env.Client.Get(t.Context(), client.ObjectKey{Namespace: namespace, Name: "rouse-controller"}, controller))
 	require.Equal(t, "system-cluster-critical", controller.Spec.Template.Spec.PriorityClassName, "the value's earlier name")
 	args := strings.Join(controller.Spec.Template.Spec.Containers[0].Args, "\n")
-	require.Contains(t, args, "--log-level=debug")
+	log := &corev1.ConfigMap{}
+	require.NoError(t, env.Client.Get(t.Context(), client.ObjectKey{Namespace: namespace, Name: "rouse-log-config"}, log))
+	require.Contains(t, log.Data[settings.LogKey], "logLevel: debug")
 	require.Contains(t, args, "--runtime-image=nodejs24=")
 	require.NotContains(t, args, "--runtime-image=python314=")
 }

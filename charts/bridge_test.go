@@ -24,22 +24,20 @@ func TestEventbridgeFlagsFollowTheValues(t *testing.T) {
 		"as it comes": {nil, []string{
 			"--service=rouse-system/rouse-eventbridge", "--storage-watermark=0.95", "--quota-share=0.5", "--sink-endpoints=pods", "--max-request-size=65536", "--max-reply-size=1048576",
 			"--max-batch-size=1048576", "--max-batch-events=256", "--event-type-series=500", "--publish-max-bytes=67108864",
-			"--publish-max-pending=1024", "--publish-timeout=5s", "--delivery-max-attempts=16", "--delivery-backoff=500ms",
-			"--delivery-backoff-max=5m", "--delivery-max-in-flight=1000", "--delivery-max-bytes=67108864", "--journal-events=20000",
+			"--publish-max-pending=1024", "--publish-timeout=5s", "--delivery-max-in-flight=1000", "--delivery-max-bytes=67108864", "--journal-events=20000",
 			"--publish-max-connections=2048",
 		}},
 		"otherwise": {
 			values{
 				"stream.watermark=1", "stream.namespaceShare=0.3", "sinks.endpoints=service", "eventbridge.maxReplySize=2Mi", "eventbridge.publishes.maxPending=2000000",
 				"eventbridge.maxBatchSize=2Mi", "eventbridge.maxBatchEvents=9", "eventbridge.eventTypeSeries=0", "eventbridge.publishes.maxBytes=1Gi",
-				"eventbridge.publishes.timeoutSeconds=9", "eventbridge.delivery.maxAttempts=3", "eventbridge.delivery.backoff=1s",
-				"eventbridge.delivery.maxBackoff=1h", "eventbridge.delivery.maxInFlight=50", "eventbridge.delivery.maxBytes=32Mi", "eventbridge.journalEvents=0",
+				"eventbridge.publishes.timeoutSeconds=9", "eventbridge.delivery.maxInFlight=50", "eventbridge.delivery.maxBytes=32Mi", "eventbridge.journalEvents=0",
 				"eventbridge.publishes.maxConnections=8000",
 			},
 			[]string{
 				"--max-batch-size=2097152", "--max-batch-events=9", "--event-type-series=0", "--publish-max-bytes=1073741824",
 				"--storage-watermark=1", "--quota-share=0.3", "--sink-endpoints=service", "--max-reply-size=2097152", "--publish-max-pending=2000000",
-				"--publish-timeout=9s", "--delivery-max-attempts=3", "--delivery-backoff=1s", "--delivery-backoff-max=1h", "--delivery-max-in-flight=50",
+				"--publish-timeout=9s", "--delivery-max-in-flight=50",
 				"--delivery-max-bytes=33554432", "--journal-events=0", "--publish-max-connections=8000",
 			},
 		},

@@ -20,6 +20,7 @@ import (
 	"github.com/rouse-run/rouse/eventbridge/jetstream"
 	"github.com/rouse-run/rouse/internal/broker"
 	"github.com/rouse-run/rouse/internal/kube"
+	"github.com/rouse-run/rouse/internal/kube/settingswatch"
 	"github.com/rouse-run/rouse/internal/testing/loopback"
 	"github.com/rouse-run/rouse/internal/testing/sinktest"
 	"github.com/rouse-run/rouse/scaler"
@@ -80,6 +81,9 @@ func registeredMetrics(t *testing.T) map[string]bool {
 	})
 	require.NoError(t, err)
 	require.NoError(t, subscription.Setup(t.Context(), manager, conn, registry, subscription.DefaultOptions()))
+
+	_, err = settingswatch.New(settingswatch.Options{}, settingswatch.Deps{Registry: registry, Log: logr.Discard()})
+	require.NoError(t, err)
 
 	descriptions := make(chan *prometheus.Desc)
 	go func() {

@@ -37,7 +37,7 @@ func TestFunctionsPublishWhereTheChartSays(t *testing.T) {
 	t.Parallel()
 	const address = "http://eventing-publisher-proxy.kyma-system.svc.cluster.local/publish"
 	all := render(t, values{"publisherAddress=" + address})
-	require.Contains(t, named[*appsv1.Deployment](t, all, "rouse-controller").Spec.Template.Spec.Containers[0].Args, "--publisher-address="+address)
+	require.Equal(t, address, functionConfig(t, all).PublisherAddress)
 }
 
 func TestTheControllerLooksForEventingManagerUnlessItIsAllowed(t *testing.T) {

@@ -166,7 +166,7 @@ func TestAnExternalNATSMayBeReachedOnItsPorts(t *testing.T) {
 					ports = append(ports, port.Port.String())
 				}
 			}
-			require.Equal(t, append([]string{"53", "53", "8053", "8053", "443", "6443", "9091", "8080"}, tc.want...), ports)
+			require.Equal(t, slices.Concat([]string{"53", "53", "8053", "8053", "443", "6443", "9091", "8080"}, tc.want, []string{"4318"}), ports)
 		})
 	}
 }
@@ -226,10 +226,10 @@ func TestEventbridgeAndScalerReachTheCollectorOfTraces(t *testing.T) {
 		all := render(t, values{"traceCollectorEndpoint=" + endpoint, "eventbridge.traceSampleRatio=0.5", "scaler.traceSampleRatio=0.25"})
 		for name, ratio := range map[string]string{"rouse-eventbridge": "0.5", "rouse-scaler": "0.25"} {
 			require.Subset(t, named[*appsv1.Deployment](t, all, name).Spec.Template.Spec.Containers[0].Args,
-				[]string{"--trace-endpoint=" + endpoint, "--trace-sample-ratio=" + ratio})
+				[]string{"--trace-sample-ratio=" + ratio})
 			require.True(t, slices.ContainsFunc(named[*networkingv1.NetworkPolicy](t, all, name).Spec.Egress,
 				func(rule networkingv1.NetworkPolicyEgressRule) bool {
-					return len(rule.To) == 0 && len(rule.Ports) == 1 && rule.Ports[0].Port.IntValue() == port
+					return len(rule.To) == 0 && rule.Ports[0].Port.IntValue() == port && rule.Ports[len(rule.Ports)-1].Port.IntValue() == 4318
 				}), endpoint)
 		}
 	}

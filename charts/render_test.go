@@ -94,6 +94,13 @@ var installations = map[string]values{
 		"functions.networkPolicies.from[1].ipBlock.cidr=10.0.0.0/8",
 		"functions.networkPolicies.egress[0].to[0].namespaceSelector.matchLabels.team=a", "functions.networkPolicies.egress[0].ports[0].port=5432",
 	},
+	"settings of all kinds": {
+		"logLevel=debug", "logFormat=console", "logLevels.eventbridge/delivery=debug", "logLevels.scaler=warn", "logDebugLinesPerSecond=0",
+		"controller.defaultProfile=S", "controller.maxRollouts=3", "controller.requeueDuration=5m", "controller.profiles.S.requestCpu=1",
+		"controller.profiles.S.requestMemory=1Gi", "controller.profiles.S.limitCpu=1500m", "controller.profiles.S.limitMemory=2Gi",
+		"scaling.cooldownPeriodSeconds=0", "git.checkInterval=1m", "gateway.waitSeconds=30", "eventbridge.delivery.maxAttempts=3", "networkPolicies.tracePorts={4318,9411}",
+		"traceCollectorEndpoint=http://collector:9411", "publisherAddress=http://elsewhere/publish",
+	},
 	"with APIRules": {"apiRules.enabled=true"},
 	"with APIRules of all kinds": {
 		"apiRules.enabled=true", "apiRules.gatewayAPI=enabled", "apiRules.domains.kyma-system/kyma-gateway=example.com",

@@ -50,6 +50,7 @@ func TestValuesThatCannotWorkAreRefusedWithTheReason(t *testing.T) {
 		"no NATS at all":                   {values{"nats.enabled=false"}, []string{"set nats.external.url to the NATS to use"}},
 		"two NATS":                         {values{"nats.external.url=nats://nats"}, []string{"set nats.enabled=false to use an external NATS"}},
 		"a publisher that is no URL":       {values{"publisherAddress=eventbridge"}, []string{"/publisherAddress", "does not match pattern"}},
+		"a password in a collector's URL":  {values{"traceCollectorEndpoint=http://me:secret@collector:4318"}, []string{"/traceCollectorEndpoint", "does not match pattern"}},
 		"more traces than all":             {values{"eventbridge.traceSampleRatio=2"}, []string{"/eventbridge/traceSampleRatio", "maximum: got 2, want 1"}},
 		"a watermark in per cent":          {values{"stream.watermark=95"}, []string{"/stream/watermark", "maximum: got 95, want 1"}},
 		"less than no memory":              {values{"eventbridge.journalEvents=-1"}, []string{"/eventbridge/journalEvents", "minimum: got -1, want 0"}},

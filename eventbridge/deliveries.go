@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"reflect"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -34,6 +35,7 @@ type deliveries struct {
 	enforcers   *quotaEnforcers
 	budgets     *budgets
 	replicas    *replicas
+	retries     atomic.Pointer[Retries] // nil: those of the options
 
 	running map[deliveryKey]*delivery // only apply touches it
 	all     sync.WaitGroup

@@ -17,7 +17,7 @@ import (
 // deliver runs one dispatcher until ctx ends and it has drained. Its sink outlives the drain, which is bounded from when
 // the Subscription's life ends. The drain of an ordered route, which its next dispatcher waits for, is bounded from its beginning.
 func (d *deliveries) deliver(ctx context.Context, ended <-chan struct{}, route routing.Route) {
-	log := d.deps.Log.WithName("delivery").WithValues("subscription", route.Subscription.String())
+	log := d.logOf(route)
 	if route.OfDeadLetters {
 		log = log.WithValues("deadLetters", true)
 	}
@@ -56,6 +56,15 @@ func (d *deliveries) deliver(ctx context.Context, ended <-chan struct{}, route r
 	dispatch.New(deps, options).Run(ctx)
 	stopSink()
 	sinkRuns.Wait()
+}
+
+// logOf names what the lines of a route are about, so that the Subscription and the Function behind the Service can be debugged alone.
+func (d *deliveries) logOf(route routing.Route) logr.Logger {
+	log := d.deps.Log.WithName("delivery").WithValues("subscription", route.Subscription.String())
+	if route.Service.Name != "" {
+		log = log.WithValues("service", route.Service.String())
+	}
+	return log
 }
 
 // hold delivers nothing until ctx ends. Limits hold nevertheless: what is over them becomes a dead letter, also where the
@@ -115,6 +124,7 @@ func (d *deliveries) dispatcher(
 		options := d.options.Dispatch
 		options.Endless = true
 		deps.Source, deps.Metrics = d.deps.Store.DeadLetterSource(route, memory), d.deadLetters
+		deps.Retries = d.retriesOf(routing.Delivery{})
 		return deps, options, nil
 	}
 	picked, err := d.filtering.compile(route, share, stop)
@@ -122,6 +132,7 @@ func (d *deliveries) dispatcher(
 		return deps, dispatch.Options{}, err
 	}
 	deps.Limit = d.replicas.limitOf(route)
+	deps.Retries = d.retriesOf(route.Delivery)
 	deps.Source, deps.Metrics = d.deps.Store.Source(route, memory, deps.Limit), d.dispatch
 	deps.Filter = picked
 	if d.quotas != nil {

@@ -52,6 +52,7 @@ func newFixture(t *testing.T, endpoints ...routing.Endpoint) *fixture {
 // replica is one running bridge.
 type replica struct {
 	url, metricsURL string
+	bridge          *Bridge
 	stop            func() error // drains and returns what Run returned; only the first call does
 }
 
@@ -72,9 +73,11 @@ func (w *fixture) start(t *testing.T, change ...func(*Deps, *Options)) *replica 
 	}
 	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
 	ended := make(chan error, 1)
-	go func() { ended <- New(deps, options).Run(ctx) }()
+	bridge := New(deps, options)
+	go func() { ended <- bridge.Run(ctx) }()
 	var once sync.Once
 	r := &replica{
+		bridge:     bridge,
 		url:        "http://" + deps.Listener.Addr().String(),
 		metricsURL: "http://" + deps.MetricsListener.Addr().String(),
 		stop: func() (err error) {

@@ -60,7 +60,7 @@ func (o observed) begin(ctx context.Context, ev *cloudevent.Event) publishing {
 	if o.journal != nil {
 		p.began = time.Now()
 	}
-	if o.tracer != nil {
+	if o.tracer.Active() {
 		p.span = o.tracer.Publish(ctx, ev)
 	} else {
 		tracecontext.Ensure(ev)

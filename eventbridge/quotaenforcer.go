@@ -122,7 +122,7 @@ func (d *deliveries) enforceQuota(ctx context.Context, held quota.Held) {
 	if held.Ordered {
 		route.Delivery.OrderedBy = "id" // any would do: nothing is delivered
 	}
-	log := d.deps.Log.WithName("delivery").WithValues("subscription", route.Subscription.String())
+	log := d.logOf(route)
 	log.Info("the Subscription cannot be served and keeps more than its namespace's share, so its oldest events become dead letters")
 	memory, _ := d.budgets.of(route)
 	deps, options, err := d.dispatcher(route, nil, ctx.Done(), memory)

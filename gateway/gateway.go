@@ -78,6 +78,9 @@ func New(deps Deps, options Options) *Gateway {
 	return g
 }
 
+// SetWait changes how long a request may wait for a pod where its Function does not say, for the requests from now on.
+func (g *Gateway) SetWait(wait time.Duration) { g.activators.SetWait(wait) }
+
 // Run answers until ctx ends, and then drains.
 func (g *Gateway) Run(ctx context.Context) error {
 	defer g.activators.Close()

@@ -110,6 +110,9 @@ func (f *function) commit(began time.Time, found work, err error) {
 	case !healthy:
 		f.log.Info("backlog can be read again")
 	}
+	if log := f.log.V(1); err == nil && log.Enabled() {
+		log.Info("backlog read", "events", found.total, "inFlight", found.inFlight, "took", time.Since(began).String())
+	}
 }
 
 // turned follows a change between idle and active. The lock must be held.

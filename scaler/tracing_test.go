@@ -208,12 +208,27 @@ func TestAnActivationIsASpanFromTheFirstSignOfABacklog(t *testing.T) {
 	require.LessOrEqual(t, span.GetEndTimeUnixNano(), uint64(time.Now().UnixNano()))
 }
 
-func TestWithoutACollectorCallsPassWithoutAHandlerForSpans(t *testing.T) {
+func TestWithoutATracerCallsPassWithoutAHandlerForSpans(t *testing.T) {
 	t.Parallel()
-	tracer, err := kedaspans.New(t.Context(), DefaultOptions().Tracing, logr.Discard())
-	require.NoError(t, err)
-	require.Nil(t, tracer)
+	var tracer *kedaspans.Tracer
 	require.Empty(t, tracer.ServerOptions(functionOf))
 	require.NotPanics(t, func() { tracer.Activated(types.NamespacedName{}, "", time.Time{}, time.Time{}) })
 	require.NoError(t, tracer.Close(t.Context()))
+}
+
+func TestSpansAreMadeWhileThereIsACollector(t *testing.T) {
+	t.Parallel()
+	tracer, err := kedaspans.New(t.Context(), DefaultOptions().Tracing, logr.Discard())
+	require.NoError(t, err)
+	collector := otlptest.Start(t)
+	activated := func() {
+		tracer.Activated(types.NamespacedName{Namespace: shop, Name: "price"}, "publish", time.Now(), time.Now())
+	}
+	activated()
+	require.NoError(t, tracer.Collect(collector.URL))
+	activated()
+	require.NoError(t, tracer.Collect(""))
+	activated()
+	require.NoError(t, tracer.Close(t.Context()))
+	require.Len(t, collector.Spans(), 1)
 }

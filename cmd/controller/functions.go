@@ -22,19 +22,19 @@ import (
 	"github.com/rouse-run/rouse/internal/git"
 )
 
-// setUpFunctions sets up the controllers of Functions and of their builds.
-func setUpFunctions(ctx context.Context, manager ctrl.Manager, o *options) error {
+// setUpFunctions sets up the controllers of Functions and of their builds. What it returns may change their settings.
+func setUpFunctions(ctx context.Context, manager ctrl.Manager, o *options) (*liveSettings, error) {
 	ca, err := readCABundle(o.caBundle)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	guard, err := o.guard()
 	if err != nil {
-		return err
+		return nil, err
 	}
 	repositories, err := git.New(git.Options{CA: ca, Guard: guard})
 	if err != nil {
-		return fmt.Errorf("set up the client of Git repositories: %w", err)
+		return nil, fmt.Errorf("set up the client of Git repositories: %w", err)
 	}
 	namespaces := o.registry
 	namespaces.Guard = guard
@@ -43,18 +43,22 @@ func setUpFunctions(ctx context.Context, manager ctrl.Manager, o *options) error
 		o.function.PublisherAudience = access.Publish.Audience
 	}
 	o.function.HTTPWake = o.activation.Enabled()
+	live := &liveSettings{
+		functions: function.NewLive(o.function, o.settings.ConfigMap != ""), repositories: gitpoll.NewTracker(repositories, metrics.Registry, o.git), git: o.git,
+	}
 	builds := buildqueue.NewQueue(o.function.Build.Limits(), buildqueue.JobReader{Reader: manager.GetClient()}, clock.RealClock{})
 	err = function.Setup(ctx, manager, function.Parts{
 		Registerer:   metrics.Registry,
 		Registries:   registries,
 		Builds:       builds,
-		Repositories: gitpoll.NewTracker(repositories, metrics.Registry, o.git),
+		Repositories: live.repositories,
 		CA:           ca,
+		Settings:     live.functions,
 	}, o.function)
 	if err != nil || o.images.RegistryDeployment == "" {
-		return err
+		return live, err
 	}
-	return collectImages(manager, o, registries, builds)
+	return live, collectImages(manager, o, registries, builds)
 }
 
 // collectImages deletes what Functions leave in the internal registry.

@@ -43,7 +43,8 @@ func start(args []string) int {
 
 func run(ctx context.Context, o *options, log logr.Logger) error {
 	kube.SetLogger(log)
-	manager, err := newManager(o)
+	checks := map[string]healthz.Checker{"ping": healthz.Ping}
+	manager, err := newManager(o, checks)
 	if err != nil {
 		return err
 	}
@@ -51,7 +52,13 @@ func run(ctx context.Context, o *options, log logr.Logger) error {
 	if err != nil {
 		return err
 	}
-	if err := setUpFunctions(ctx, manager, o); err != nil {
+	live, err := setUpFunctions(ctx, manager, o)
+	if err != nil {
+		return err
+	}
+	checks["functions"] = live.functions.Healthy
+	follow, err := followSettings(manager, o, live, log)
+	if err != nil {
 		return err
 	}
 	err = activation.Setup(ctx, manager, activation.Parts{
@@ -71,10 +78,11 @@ func run(ctx context.Context, o *options, log logr.Logger) error {
 	if err := setUpVersions(manager, o); err != nil {
 		return err
 	}
-	return daemon.RunOn(ctx, manager.Start, conn.Hold)
+	return daemon.RunOn(ctx, follow.before(manager.Start), conn.Hold, follow.watcher.Run)
 }
 
-func newManager(o *options) (ctrl.Manager, error) {
+// newManager makes the manager. Checks may be added until it starts.
+func newManager(o *options, checks map[string]healthz.Checker) (ctrl.Manager, error) {
 	rest, scheme, err := kube.Cluster()
 	if err != nil {
 		return nil, err
@@ -82,7 +90,7 @@ func newManager(o *options) (ctrl.Manager, error) {
 	cached := function.CacheObjects()
 	maps.Copy(cached, activation.CacheObjects())
 	maps.Copy(cached, subscription.CacheObjects())
-	health := &healthz.Handler{Checks: map[string]healthz.Checker{"ping": healthz.Ping}}
+	health := &healthz.Handler{Checks: checks}
 	manager, err := ctrl.NewManager(rest, ctrl.Options{
 		Scheme:     scheme,
 		Cache:      cache.Options{ByObject: cached, DefaultTransform: transform},

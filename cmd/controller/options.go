@@ -16,6 +16,7 @@ import (
 	"github.com/rouse-run/rouse/controller/subscription"
 	"github.com/rouse-run/rouse/internal/broker"
 	"github.com/rouse-run/rouse/internal/dialguard"
+	"github.com/rouse-run/rouse/internal/kube/settingswatch"
 )
 
 type options struct {
@@ -33,6 +34,7 @@ type options struct {
 	metricsAddress       string
 	leaderElect          bool
 	leaderElectNamespace string
+	settings             settingswatch.Options
 }
 
 func defaultOptions() *options {
@@ -69,6 +71,7 @@ func (o *options) BindFlags(fs *pflag.FlagSet) {
 	o.subscription.BindFlags(fs)
 	o.conversion.BindFlags(fs)
 	o.broker.BindFlags(fs)
+	o.settings.BindFlags(fs)
 }
 
 // Validate reports everything that is wrong.
@@ -76,7 +79,7 @@ func (o *options) Validate() error {
 	_, denied := o.guard()
 	o.exposure.Gateways = o.activation.GatewayService // both ask the same gateways
 	return errors.Join(denied, o.function.Validate(), o.exposure.Validate(), o.registry.Validate(), o.git.Validate(), o.images.Validate(),
-		o.subscription.Validate(), o.conversion.Validate(), o.broker.Validate())
+		o.subscription.Validate(), o.conversion.Validate(), o.broker.Validate(), o.settings.Validate())
 }
 
 // guard bounds what is dialled for tenants.

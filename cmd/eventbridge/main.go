@@ -14,7 +14,9 @@ import (
 	"github.com/rouse-run/rouse/internal/broker"
 	"github.com/rouse-run/rouse/internal/daemon"
 	"github.com/rouse-run/rouse/internal/kube"
+	"github.com/rouse-run/rouse/internal/kube/settingswatch"
 	"github.com/rouse-run/rouse/internal/kube/watch"
+	"github.com/rouse-run/rouse/internal/settings"
 )
 
 func main() {
@@ -35,6 +37,11 @@ func run(ctx context.Context, o *options, log logr.Logger) error {
 	if err != nil {
 		return err
 	}
+	registry := daemon.NewRegistry()
+	config, _, err := kube.Cluster()
+	if err != nil {
+		return err
+	}
 	policy := o.bridge.Bridge.Sinks
 	reviewer, err := reviewerFor(policy.Access)
 	if err != nil {
@@ -52,10 +59,19 @@ func run(ctx context.Context, o *options, log logr.Logger) error {
 		Endpoints:     watch.NewEndpoints(objects),
 		Tracer:        tracer,
 		Destination:   o.broker.URL,
-		Registry:      daemon.NewRegistry(),
+		Registry:      registry,
 		Log:           log,
 	}, o.bridge)
-	err = daemon.RunOn(ctx, bridge.Run, objects.Start, conn.Hold)
+	watcher, err := settingswatch.New(o.settings, settingswatch.Deps{Config: config, Log: log, Registry: registry, Apply: func(read *settings.Settings) {
+		if err := tracer.Collect(read.Collector(o.bridge.Bridge.Tracing.Endpoint)); err != nil {
+			log.Error(err, "the collector of traces stays as it was")
+		}
+		bridge.SetRetries(eventbridge.Retries{MaxAttempts: read.MaxAttempts, Backoff: read.Backoff, MaxBackoff: read.MaxBackoff})
+	}})
+	if err != nil {
+		return err
+	}
+	err = daemon.RunOn(ctx, bridge.Run, objects.Start, conn.Hold, watcher.Run, settingswatch.DebuggedBehindServices(objects, log, true).Run)
 	if lost := tracer.Close(ctx); lost != nil {
 		log.Info("the last spans are lost", "reason", lost.Error())
 	}

@@ -7,11 +7,13 @@ import (
 
 	"github.com/rouse-run/rouse/eventbridge/replica"
 	"github.com/rouse-run/rouse/internal/broker"
+	"github.com/rouse-run/rouse/internal/kube/settingswatch"
 )
 
 type options struct {
-	bridge replica.Options
-	broker broker.Options
+	bridge   replica.Options
+	broker   broker.Options
+	settings settingswatch.Options
 }
 
 func defaultOptions() *options {
@@ -24,7 +26,10 @@ func defaultOptions() *options {
 func (o *options) BindFlags(fs *pflag.FlagSet) {
 	o.bridge.BindFlags(fs)
 	o.broker.BindFlags(fs)
+	o.settings.BindFlags(fs)
 }
 
 // Validate reports everything that is wrong.
-func (o *options) Validate() error { return errors.Join(o.bridge.Validate(), o.broker.Validate()) }
+func (o *options) Validate() error {
+	return errors.Join(o.bridge.Validate(), o.broker.Validate(), o.settings.Validate())
+}

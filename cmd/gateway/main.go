@@ -2,6 +2,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"os"
 
@@ -16,7 +17,9 @@ import (
 	"github.com/rouse-run/rouse/internal/exposure"
 	"github.com/rouse-run/rouse/internal/kube"
 	"github.com/rouse-run/rouse/internal/kube/exposures"
+	"github.com/rouse-run/rouse/internal/kube/settingswatch"
 	"github.com/rouse-run/rouse/internal/kube/watch"
+	"github.com/rouse-run/rouse/internal/settings"
 )
 
 func main() {
@@ -49,5 +52,16 @@ func run(ctx context.Context, o *options, log logr.Logger) error {
 			return exposures.Watch(ctx, objects, o.apiRules, apply)
 		}
 	}
-	return daemon.RunOn(ctx, gateway.New(deps, o.gateway).Run, objects.Start)
+	serves := gateway.New(deps, o.gateway)
+	config, _, err := kube.Cluster()
+	if err != nil {
+		return err
+	}
+	watcher, err := settingswatch.New(o.settings, settingswatch.Deps{Config: config, Log: log, Registry: deps.Registry, Apply: func(read *settings.Settings) {
+		serves.SetWait(cmp.Or(read.HTTPWait, o.gateway.Activate.Wait))
+	}})
+	if err != nil {
+		return err
+	}
+	return daemon.RunOn(ctx, serves.Run, objects.Start, watcher.Run, settingswatch.DebuggedBehindServices(objects, log, false).Run)
 }

@@ -10,23 +10,28 @@ import (
 	"github.com/rouse-run/rouse/gateway"
 	"github.com/rouse-run/rouse/gateway/expose"
 	"github.com/rouse-run/rouse/internal/kube/exposures"
+	"github.com/rouse-run/rouse/internal/kube/settingswatch"
 )
 
 type options struct {
 	gateway         gateway.Options
 	apiRules        exposures.Settings
 	authorizersFile string
+	settings        settingswatch.Options
 }
 
 // BindFlags implements daemon.Options.
 func (o *options) BindFlags(fs *pflag.FlagSet) {
 	o.gateway.BindFlags(fs)
 	o.apiRules.BindFlags(fs)
+	o.settings.BindFlags(fs)
 	fs.StringVar(&o.authorizersFile, "authorizers-file", o.authorizersFile, "list of the authorizers that extAuth of APIRules may name, as JSON")
 }
 
 // Validate implements daemon.Options.
-func (o *options) Validate() error { return errors.Join(o.gateway.Validate(), o.apiRules.Validate()) }
+func (o *options) Validate() error {
+	return errors.Join(o.gateway.Validate(), o.apiRules.Validate(), o.settings.Validate())
+}
 
 // readAuthorizers makes those of the file known.
 func (o *options) readAuthorizers() error {

@@ -11,7 +11,9 @@ import (
 	"github.com/rouse-run/rouse/internal/broker"
 	"github.com/rouse-run/rouse/internal/daemon"
 	"github.com/rouse-run/rouse/internal/kube"
+	"github.com/rouse-run/rouse/internal/kube/settingswatch"
 	"github.com/rouse-run/rouse/internal/kube/watch"
+	"github.com/rouse-run/rouse/internal/settings"
 	"github.com/rouse-run/rouse/scaler"
 	"github.com/rouse-run/rouse/scaler/kedaspans"
 )
@@ -35,6 +37,18 @@ func run(ctx context.Context, o *options, log logr.Logger) error {
 		return err
 	}
 	registry := daemon.NewRegistry()
+	config, _, err := kube.Cluster()
+	if err != nil {
+		return err
+	}
+	watcher, err := settingswatch.New(o.settings, settingswatch.Deps{Config: config, Log: log, Registry: registry, Apply: func(read *settings.Settings) {
+		if err := tracer.Collect(read.Collector(o.scaler.Tracing.Endpoint)); err != nil {
+			log.Error(err, "the collector of traces stays as it was")
+		}
+	}})
+	if err != nil {
+		return err
+	}
 	endpoints := watch.NewEndpoints(objects)
 	s := scaler.New(scaler.Deps{
 		Routes:     watch.NewRoutes(objects, o.scaler.Sinks),
@@ -51,6 +65,8 @@ func run(ctx context.Context, o *options, log logr.Logger) error {
 	err = daemon.RunOn(ctx, s.Run,
 		objects.Start,
 		conn.Hold,
+		watcher.Run,
+		settingswatch.DebuggedBehindServices(objects, log, true).Run,
 		func(ctx context.Context) error {
 			return daemon.Serve(ctx, daemon.Server{Name: "metrics", Addr: o.metricsAddress, Handler: s.Handler()}, log)
 		})

@@ -199,10 +199,10 @@ func TestWhatBuildsLeaveIsCleared(t *testing.T) {
 
 	found, err := supplyOf(fn, "runtime-nodejs22:1", nil)
 	require.NoError(t, err)
-	found.plan.MaxSize = b.settings.Build.MaxImageSize
+	found.plan.MaxSize = b.settings.load().Build.MaxImageSize
 	registry, err := b.registries.For(t.Context(), "shop")
 	require.NoError(t, err)
-	as, err := b.attempt(t.Context(), &scope{fn: fn, settings: b.settings, plan: found.plan, registry: registry})
+	as, err := b.attempt(t.Context(), &scope{fn: fn, settings: b.settings.load().Settings, plan: found.plan, registry: registry})
 	require.NoError(t, err)
 	job.Annotations[annotationInputs] = as.inputs
 	require.NoError(t, b.client.Update(t.Context(), job))

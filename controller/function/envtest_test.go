@@ -56,6 +56,11 @@ func newFixture(t *testing.T) *fixture {
 // runManager runs the controller until the test and its parts have ended.
 func runManager(t *testing.T, simultaneous int, change ...func(*Options)) *fakeRepositories {
 	t.Helper()
+	return runManagerWith(t, simultaneous, nil, change...)
+}
+
+func runManagerWith(t *testing.T, simultaneous int, settings *Live, change ...func(*Options)) *fakeRepositories {
+	t.Helper()
 	repositories := newFakeRepositories()
 	ctrllog.SetLogger(logr.Discard())
 	scheme, err := kube.NewScheme()
@@ -79,6 +84,7 @@ func runManager(t *testing.T, simultaneous int, change ...func(*Options)) *fakeR
 		Registries:   registryconfig.NewResolver(mgr.GetClient(), mgr.GetAPIReader(), registryOptions(), nil),
 		Repositories: repositories,
 		Builds:       buildqueue.NewQueue(buildLimits(simultaneous), buildqueue.JobReader{Reader: mgr.GetClient()}, clock.RealClock{}),
+		Settings:     settings,
 	}, options))
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)

@@ -23,7 +23,11 @@ func (r *Reconciler) applyNetworkPolicy(ctx context.Context, s *scope) error {
 	if s.settings.Network == nil {
 		return nil
 	}
-	config, err := resources.NetworkPolicy(s.fn, s.settings)
+	former, err := stillCalled(s)
+	if err != nil {
+		return err
+	}
+	config, err := resources.NetworkPolicy(s.fn, s.settings, former...)
 	if err != nil {
 		return err
 	}

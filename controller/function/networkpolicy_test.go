@@ -2,6 +2,7 @@ package function
 
 import (
 	"errors"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -14,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/rouse-run/rouse/api/serverless/v1alpha2"
+	"github.com/rouse-run/rouse/internal/settings"
 )
 
 // boundsFunctions switches NetworkPolicies on.
@@ -130,6 +132,65 @@ func TestNetworkPoliciesGoWhereTheyAreSwitchedOff(t *testing.T) {
 	})
 }
 
+func TestPodsThatHaveNotFollowedYetMayCallWhereTheyDidBefore(t *testing.T) {
+	const before, after = "10.0.0.8/32", "10.0.0.9/32"
+	options := testOptions()
+	boundsFunctions(&options)
+	options.TraceCollectorEndpoint = "http://10.0.0.8:4318"
+	live := NewLive(options, false)
+	live.Apply(&settings.Settings{MaxRollouts: 1})
+	runManagerWith(t, simultaneous, live, func(o *Options) { *o = options })
+	var places []*fixture
+	var deployments []*appsv1.Deployment
+	var policies []*networkingv1.NetworkPolicy
+	for range 2 {
+		w := newFixture(t)
+		fn := w.create()
+		deployment := w.deployment(fn)
+		w.rollOut(deployment)
+		places, deployments, policies = append(places, w), append(deployments, deployment), append(policies, w.networkPolicy(fn))
+		require.Equal(t, []string{before}, reached(policies[len(policies)-1]))
+	}
+	awaitReached := func(i int, what string, want ...string) {
+		t.Helper()
+		await(places[i], policies[i], what, func(p *networkingv1.NetworkPolicy) bool { return slices.Equal(reached(p), want) })
+	}
+
+	live.Apply(&settings.Settings{MaxRollouts: 1, TraceCollector: new("http://10.0.0.9:4318")})
+	awaitReached(0, "one goes first, and one waits for its turn", after, before)
+	awaitReached(1, "one goes first, and one waits for its turn", after, before)
+	first := 0
+	replaces := func(d *appsv1.Deployment) bool { return d.Status.ObservedGeneration < d.Generation }
+	require.Eventually(t, func() bool {
+		for i := range deployments {
+			require.NoError(t, places[i].Get(t.Context(), client.ObjectKeyFromObject(deployments[i]), deployments[i]))
+			if replaces(deployments[i]) {
+				first = i
+				return true
+			}
+		}
+		return false
+	}, timeout, tick)
+	for _, i := range []int{first, 1 - first} {
+		await(places[i], deployments[i], "its pods are replaced", replaces)
+		awaitReached(i, "a pod of before is there", after, before)
+		places[i].rollOut(deployments[i])
+		awaitReached(i, "all have followed", after)
+	}
+}
+
+// reached are the addresses that pods may call.
+func reached(policy *networkingv1.NetworkPolicy) (addresses []string) {
+	for i := range policy.Spec.Egress {
+		for _, peer := range policy.Spec.Egress[i].To {
+			if peer.IPBlock != nil {
+				addresses = append(addresses, peer.IPBlock.CIDR)
+			}
+		}
+	}
+	return addresses
+}
+
 func TestWithoutItsNetworkPolicyAFunctionIsNotChanged(t *testing.T) {
 	t.Parallel()
 	for name, err := range map[string]error{
@@ -141,7 +202,7 @@ func TestWithoutItsNetworkPolicyAFunctionIsNotChanged(t *testing.T) {
 			b := newBench(t, false, newFunction())
 			options := testOptions()
 			boundsFunctions(&options)
-			b.settings = options.settings()
+			b.settings = NewLive(options, false)
 			b.failing["NetworkPolicy"] = err
 			_, failed := b.reconcile()
 			require.Error(t, failed)

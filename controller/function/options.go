@@ -47,6 +47,9 @@ type Options struct {
 	ScaleDownStabilization time.Duration
 	// MaxConcurrentReconciles bounds the Functions that are worked on at a time.
 	MaxConcurrentReconciles int
+	// MaxRollouts is how many Functions that are awake replace their pods at a
+	// time when settings change that all Functions have in common.
+	MaxRollouts int
 	// Build is how images are built.
 	Build BuildOptions
 	// Network has the rules of the NetworkPolicies of Functions; nil: they have none.
@@ -64,6 +67,7 @@ func DefaultOptions() Options {
 		InitialCooldownPeriod:   60 * time.Second,
 		ScaleDownStabilization:  30 * time.Second,
 		MaxConcurrentReconciles: 4,
+		MaxRollouts:             10,
 		Build:                   defaultBuildOptions(),
 	}
 }
@@ -94,6 +98,8 @@ func (o *Options) BindFlags(fs *pflag.FlagSet) {
 		"how many Functions are worked on at a time")
 	fs.Var(&networkRules{&o.Network}, "function-network-policy",
 		"whom Functions may call and be called by, as JSON of a NetworkPolicy for each; empty: none, and those of before are deleted")
+	fs.IntVar(&o.MaxRollouts, "settings-max-rollouts", o.MaxRollouts,
+		"how many Functions that are awake replace their pods at a time when settings change")
 	o.Build.bindFlags(fs)
 }
 
@@ -118,6 +124,9 @@ func (o *Options) Validate() error {
 	}
 	if o.MaxConcurrentReconciles < 1 {
 		refuse("--function-concurrent-reconciles %d: must be at least 1", o.MaxConcurrentReconciles)
+	}
+	if o.MaxRollouts < 1 {
+		refuse("--settings-max-rollouts %d: must be at least 1", o.MaxRollouts)
 	}
 	return errors.Join(append(problems, o.validateScaling(), o.Build.validate())...)
 }

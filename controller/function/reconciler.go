@@ -14,7 +14,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/rouse-run/rouse/api/serverless/v1alpha2"
-	"github.com/rouse-run/rouse/controller/function/resources"
 	"github.com/rouse-run/rouse/internal/kube"
 )
 
@@ -29,7 +28,8 @@ type Reconciler struct {
 	applier  *kube.Applier
 	recorder events.EventRecorder
 	clock    clock.PassiveClock
-	settings *resources.Settings
+	settings *Live
+	rollouts *rollouts
 	// ca has the certificates that builds trust besides those of their images.
 	ca         []byte
 	registries registries
@@ -45,6 +45,7 @@ type phase func(context.Context, *scope) error
 
 // Reconcile makes the cluster match one Function, and its status the cluster.
 func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {
+	defer r.settings.workers.begin()()
 	fn := &v1alpha2.Function{}
 	err := r.client.Get(ctx, request.NamespacedName, fn)
 	if apierrors.IsNotFound(err) {
@@ -72,7 +73,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	defer func() { r.metrics.observe(fn, r.clock.Since(began)) }()
 
 	before := fn.DeepCopy()
-	s := &scope{fn: fn, settings: r.settings, now: began}
+	state := r.settings.load()
+	s := &scope{fn: fn, settings: state.Settings, settled: state.settled, former: state.former, now: began}
 	for _, run := range []phase{
 		r.decide, r.gather, r.checkOwners, r.findCommit, r.buildImage, r.rollBack, r.authorizePull, r.readConfiguration,
 		r.findConflictingAutoscalers, r.retireScaling, r.applyNetworkPolicy, r.applyWorkload, r.applyScaling,
@@ -86,11 +88,18 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 		return ctrl.Result{}, nil
 	}
 	requeueAfter := setStatus(s)
+	if requeueAfter == 0 {
+		requeueAfter = state.requeueAfter()
+	}
 	if err := kube.PatchStatus(ctx, r.client, before, fn); err != nil {
 		return kube.Result(err) // comes first, so that it is tried again even when the rest is stalled
 	}
+	r.followed(s)
 	r.progress.end(fn, r.clock.Now())
 	r.announce(fn, before.Status.Conditions)
+	if log := ctrl.LoggerFrom(ctx).V(1); log.Enabled() {
+		log.Info("reconciled", append(s.summary(), "took", r.clock.Since(began).String(), "requeueAfter", requeueAfter.String())...)
+	}
 	return result(s.err, requeueAfter)
 }
 
@@ -111,6 +120,7 @@ func (r *Reconciler) forget(key types.NamespacedName) {
 	r.applier.Forget(registrySecretOf(key))
 	r.applier.Forget(networkPolicyOf(key))
 	r.slots.Leave(key)
+	r.rollouts.leave(key)
 	r.repositories.Forget(key)
 	r.progress.forget(key)
 }

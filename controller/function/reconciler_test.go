@@ -70,7 +70,8 @@ func newBench(t *testing.T, keda bool, objects ...client.Object) *bench {
 	b.Reconciler = &Reconciler{
 		metrics: counted, progress: newProgress(counted),
 		client: c, live: c, applier: kube.NewApplier(c), recorder: b.recorder,
-		clock: clocktesting.NewFakePassiveClock(noon()), settings: options.settings(),
+		clock: clocktesting.NewFakePassiveClock(noon()), settings: NewLive(options, false),
+		rollouts:   newRollouts(func() int { return 2 }, clocktesting.NewFakeClock(noon())),
 		registries: registryconfig.NewResolver(c, c, registryOptions(), nil),
 		slots:      buildqueue.NewQueue(buildLimits(simultaneous), buildqueue.JobReader{Reader: c}, clocktesting.NewFakeClock(noon())),
 
@@ -281,7 +282,7 @@ func TestMountedSecretsThatAreMissingAreNamed(t *testing.T) {
 		fn.Spec.SecretMounts = []v1alpha2.SecretMount{{SecretName: "there", MountPath: "/a"}, {SecretName: "missing", MountPath: "/b"}}
 	})
 	b := newBench(t, false, fn, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "there"}})
-	s := &scope{fn: fn, settings: b.settings}
+	s := &scope{fn: fn, settings: b.settings.load().Settings}
 	require.NoError(t, b.gather(t.Context(), s))
 	require.Equal(t, []string{"missing"}, s.missingSecrets)
 }

@@ -20,7 +20,11 @@ import (
 type scope struct {
 	fn       *v1alpha2.Function
 	settings *resources.Settings
-	now      time.Time
+	// settled is false while the settings are not known that pods may run with.
+	settled bool
+	// former are addresses of earlier settings.
+	former []string
+	now    time.Time
 
 	// What is there. Nil means that there is none.
 	deployment   *appsv1.Deployment
@@ -67,6 +71,8 @@ type scope struct {
 
 	// What was done.
 	change change
+	// postponed is true when the pods stay as they are although the settings have changed: the Function's turn comes later.
+	postponed bool
 	// applied is true when Deployment and Service are as they should be.
 	applied bool
 	// err is what ended the phases.
@@ -83,6 +89,8 @@ const (
 	created
 	updated
 )
+
+func (c change) String() string { return [...]string{"none", "created", "updated"}[c] }
 
 // ownVersion is the version of the spec's own code, empty as long as it has no
 // image.
@@ -112,6 +120,21 @@ func (s *scope) httpCounted() bool {
 
 // scaled reports whether an autoscaler decides about the number of pods.
 func (s *scope) scaled() bool { return s.fn.Spec.ScaleConfig != nil }
+
+// summary is what a line of the log says of the reconciliation. It has nothing of the source or of the environment.
+func (s *scope) summary() []any {
+	said := []any{"held", s.held(), "postponed", s.postponed, "change", s.change.String()}
+	if s.deployment != nil {
+		said = append(said, "replicas", s.deployment.Status.Replicas, "template", s.template)
+	}
+	for _, condition := range s.fn.Status.Conditions {
+		said = append(said, condition.Type, string(condition.Status)+" "+condition.Reason)
+	}
+	if s.err != nil {
+		said = append(said, "reason", s.err.Error())
+	}
+	return said
+}
 
 // failure is an error that a condition explains to the user.
 type failure struct {

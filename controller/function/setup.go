@@ -39,36 +39,27 @@ type Parts struct {
 	Repositories Repositories
 	// CA has PEM certificates that builds trust besides those of their images.
 	CA []byte
+	// Settings are those of the options, which may change; nil: they do not.
+	Settings *Live
 }
 
 // Setup adds the Function controller and its queue to a manager whose cache is
 // limited by CacheObjects.
 func Setup(ctx context.Context, mgr ctrl.Manager, parts Parts, options Options) error {
+	live := parts.Settings
+	if live == nil {
+		live = NewLive(options, false)
+	}
 	if err := chooseProfile(ctx, mgr, &options); err != nil {
 		return err
 	}
+	live.complete(options)
 	if err := indexObjects(ctx, mgr.GetFieldIndexer()); err != nil {
 		return err
 	}
 	resources.AddLiveScaledObject(mgr.GetScheme())
 	watch := &kedaWatch{client: mgr.GetClient(), cache: mgr.GetCache()}
-	reconciler := &Reconciler{
-		client:   mgr.GetClient(),
-		live:     mgr.GetAPIReader(),
-		keda:     keda{installed: watch.installed, scaledObject: liveScaledObjects(mgr.GetCache())},
-		applier:  kube.NewApplier(mgr.GetClient()),
-		recorder: mgr.GetEventRecorder("function-controller"),
-		clock:    clock.RealClock{},
-		settings: options.settings(),
-		metrics:  newMetrics(parts.Registerer),
-
-		ca:         parts.CA,
-		registries: parts.Registries,
-		slots:      parts.Builds,
-
-		repositories: parts.Repositories,
-	}
-	reconciler.progress = newProgress(reconciler.metrics)
+	reconciler := newReconciler(mgr, parts, live, watch)
 	unchanging := func(_, _ client.Object) bool { return false }
 	controllers := ctrl.NewControllerManagedBy(mgr)
 	if options.Network != nil {
@@ -93,6 +84,8 @@ func Setup(ctx context.Context, mgr ctrl.Manager, parts Parts, options Options) 
 		WatchesMetadata(&corev1.Secret{}, builders(mgr.GetClient(), parts.Registries.Concerns)).
 		WatchesRawSource(source.Channel(parts.Builds.Calls(), &handler.EnqueueRequestForObject{})).
 		WatchesRawSource(source.Channel(parts.Repositories.Events(), &handler.EnqueueRequestForObject{})).
+		WatchesRawSource(source.Channel(reconciler.rollouts.calls, &handler.EnqueueRequestForObject{})).
+		WatchesRawSource(settingsFollowers(live.changed, mgr.GetClient())).
 		Watches(crd(), handler.EnqueueRequestsFromMapFunc(scaledFunctions(mgr.GetClient()))).
 		WithOptions(controller.Options{MaxConcurrentReconciles: options.MaxConcurrentReconciles}).
 		Build(reconciler)
@@ -100,10 +93,32 @@ func Setup(ctx context.Context, mgr ctrl.Manager, parts Parts, options Options) 
 		return fmt.Errorf("set up the Function controller: %w", err)
 	}
 	watch.controller = built
-	if err := errors.Join(mgr.Add(parts.Builds), mgr.Add(parts.Repositories)); err != nil {
+	if err := errors.Join(mgr.Add(parts.Builds), mgr.Add(parts.Repositories), mgr.Add(reconciler.rollouts)); err != nil {
 		return fmt.Errorf("set up what calls the Function controller: %w", err)
 	}
 	return nil
+}
+
+func newReconciler(mgr ctrl.Manager, parts Parts, live *Live, watch *kedaWatch) *Reconciler {
+	r := &Reconciler{
+		client:   mgr.GetClient(),
+		live:     mgr.GetAPIReader(),
+		keda:     keda{installed: watch.installed, scaledObject: liveScaledObjects(mgr.GetCache())},
+		applier:  kube.NewApplier(mgr.GetClient()),
+		recorder: mgr.GetEventRecorder("function-controller"),
+		clock:    clock.RealClock{},
+		settings: live,
+		rollouts: newRollouts(func() int { return live.load().rollouts }, clock.RealClock{}),
+		metrics:  newMetrics(parts.Registerer),
+
+		ca:         parts.CA,
+		registries: parts.Registries,
+		slots:      parts.Builds,
+
+		repositories: parts.Repositories,
+	}
+	r.progress = newProgress(r.metrics)
+	return r
 }
 
 func functionOfPod(_ context.Context, pod client.Object) []reconcile.Request {

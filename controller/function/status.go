@@ -134,7 +134,7 @@ func describeWorkload(s *scope, running conditionUpdate) {
 	status := &s.fn.Status
 	status.Replicas = s.deployment.Status.Replicas
 	status.PodSelector = resources.PodSelector(s.fn)
-	if !s.applied || s.held() {
+	if !s.applied || s.held() || s.postponed {
 		return
 	}
 	status.FunctionAnnotations = maps.Clone(s.fn.Spec.Annotations)
@@ -145,7 +145,7 @@ func describeWorkload(s *scope, running conditionUpdate) {
 	status.Runtime = s.code.Runtime
 	status.RuntimeImage = s.code.Image
 	status.Version = s.code.Version()
-	status.FunctionResourceProfile, _ = resources.Requirements(s.fn, s.settings.DefaultProfile)
+	status.FunctionResourceProfile, _ = resources.Requirements(s.fn, s.settings)
 	status.ContainerSecurityContext = resources.ContainerSecurityContext(s.fn, s.code.Kyma)
 	status.PodSecurityContext = resources.PodSecurityContext(s.fn)
 }

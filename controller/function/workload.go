@@ -75,14 +75,26 @@ func (r *Reconciler) applyReplicas(ctx context.Context, s *scope, replicas int32
 	return nil
 }
 
-func (r *Reconciler) applyDeployment(ctx context.Context, s *scope) error {
+func wantedDeployment(s *scope) (*appsv1ac.DeploymentApplyConfiguration, error) {
 	wanted := resources.Workload{Code: s.code, Configuration: s.configuration, PullSecret: pullSecret(s)}
 	if !s.scaled() {
 		wanted.Replicas = new(ptr.Deref(s.fn.Spec.Replicas, 1))
 	}
 	config, err := resources.Deployment(s.fn, s.settings, wanted)
 	if err != nil {
-		return fmt.Errorf("build Deployment: %w", err)
+		return nil, fmt.Errorf("build Deployment: %w", err)
+	}
+	return config, nil
+}
+
+func (r *Reconciler) applyDeployment(ctx context.Context, s *scope) error {
+	config, err := wantedDeployment(s)
+	if err != nil {
+		return err
+	}
+	if !r.mayFollow(s, config) {
+		s.postponed = true
+		return r.holdDeployment(ctx, s)
 	}
 	s.template = config.Spec.Template.Annotations[resources.AnnotationTemplate]
 	desired, err := kube.ToUnstructured(config)

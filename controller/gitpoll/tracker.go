@@ -79,6 +79,24 @@ func NewTracker(lister Lister, registry prometheus.Registerer, options Options) 
 	}
 }
 
+// SetInterval changes how often repositories are asked. Those that would wait for longer are asked within the new interval.
+func (t *Tracker) SetInterval(interval time.Duration) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if interval == t.interval {
+		return
+	}
+	t.interval = interval
+	now := time.Now()
+	for _, repository := range t.repositories {
+		next := now.Add(nextCheck(interval, repository.last, rand.Float64())) //nolint:gosec // spreads load
+		if repository.due.After(next) {
+			repository.due = next
+		}
+	}
+	t.rouse()
+}
+
 // Events carries the Functions whose answers have changed.
 func (t *Tracker) Events() <-chan event.GenericEvent { return t.events }
 

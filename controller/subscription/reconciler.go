@@ -66,6 +66,13 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 		}
 		r.announce(before, sub)
 	}
+	if log := ctrl.LoggerFrom(ctx).V(1); log.Enabled() {
+		said := []any{"ready", sub.Status.Ready}
+		if err != nil {
+			said = append(said, "reason", err.Error())
+		}
+		log.Info("reconciled", said...)
+	}
 	return kube.Result(err)
 }
 

@@ -23,7 +23,7 @@ func (d *Dispatcher) storeDeadLetter(ctx context.Context, j *job, a attempt, dec
 	})
 	if err != nil {
 		d.Log.Error(err, "cannot store a dead letter, the event is retried", "reason", dec.reason)
-		return decision{outcome: Retry, delay: d.policy.backoff.Delay(j.attempt, 0, random()), reason: failure.DeadLetterNotStored}
+		return decision{outcome: Retry, delay: d.now().backoff.Delay(j.attempt, 0, random()), reason: failure.DeadLetterNotStored}
 	}
 	d.metrics.deadLetters.WithLabelValues(string(dec.reason)).Inc()
 	d.Log.Info("dead letter stored", "reason", dec.reason, "attempts", attempts, "status", a.answer.Status)

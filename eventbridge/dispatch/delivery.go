@@ -68,7 +68,7 @@ func (d *Dispatcher) decide(j *job, a attempt) decision {
 	if a.result == overLimit {
 		return decision{outcome: Reject, reason: a.reason}
 	}
-	return d.policy.decide(a.result, j.attempt, a.answer.RetryAfter, random())
+	return d.now().decide(a.result, j.attempt, a.answer.RetryAfter, random())
 }
 
 // holdsUp reports whether what comes after an ordered message has to wait for it.

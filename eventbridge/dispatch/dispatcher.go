@@ -36,6 +36,7 @@ type Deps struct {
 	Observe      func(msg Message, ev *cloudevent.Event, a Answer, took time.Duration) // called after each attempt; may be nil
 	Settled      func(msg Message, s Settled)                                          // called after each settlement; may be nil
 	BoundDrain   <-chan struct{}                                                       // DrainTimeout starts when it is closed; nil starts it with the drain
+	Retries      func() (maxAttempts int, backoff Backoff)                             // what holds now; nil: what the Options say
 	Log          logr.Logger
 }
 

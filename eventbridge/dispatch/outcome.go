@@ -83,6 +83,15 @@ func struggling(status int) bool {
 	}
 }
 
+// now is the policy of the moment.
+func (d *Dispatcher) now() policy {
+	p := d.policy
+	if d.Retries != nil {
+		p.maxAttempts, p.backoff = d.Retries()
+	}
+	return p
+}
+
 // policy holds the numbers behind a decision.
 type policy struct {
 	maxAttempts int

@@ -43,7 +43,6 @@ type Sink struct {
 	budget    Budget
 	transport *http.Transport
 	log       logr.Logger
-	precise   bool // the log shows when a request was written; to know it costs more than a guess
 }
 
 // maxReroutes is how many addresses one Send tries when connections are refused.
@@ -64,7 +63,7 @@ func New(target Target, deps Deps) (*Sink, error) {
 	s := &Sink{
 		target: target, url: u, login: loginOf(u), network: deps.Network, endpoints: deps.Endpoints,
 		service: deps.Network.options.Endpoints == EndpointsService,
-		budget:  deps.Budget, log: deps.Log, precise: deps.Log.V(1).Enabled(),
+		budget:  deps.Budget, log: deps.Log,
 	}
 	s.opening = openingOf(u.RequestURI(), u.Host)
 	s.transport = s.chooseTransport()
@@ -156,7 +155,7 @@ func (s *Sink) post(ctx context.Context, to *url.URL, ev *cloudevent.Event) (dis
 	defer cancel()
 	var started atomic.Int64 // the callback may still run when the answer is there
 	trace := &httptrace.ClientTrace{GotConn: asked}
-	if s.precise {
+	if s.log.V(1).Enabled() { // it shows when a request was written; to know it costs more than a guess
 		trace.WroteHeaders = func() { started.Store(time.Now().UnixNano()) }
 	} else {
 		started.Store(time.Now().UnixNano())

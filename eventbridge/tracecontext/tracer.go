@@ -27,26 +27,32 @@ const (
 // Tracer makes spans of what the bridge does with an event. Each span is the parent of what comes after it: the event
 // carries its context on.
 type Tracer struct {
-	provider *tracing.Provider
-	tracer   trace.Tracer
-	w3c      propagation.TraceContext
+	live   *tracing.Live
+	tracer trace.Tracer
+	w3c    propagation.TraceContext
 }
 
-// New makes the Tracer of the options, or nil when they name no collector. It does not wait for one.
+// New makes the Tracer of the options, which makes no spans while it has no collector. It does not wait for one.
 func New(ctx context.Context, options tracing.Options, log logr.Logger) (*Tracer, error) {
-	provider, err := tracing.New(ctx, options, service, log)
-	if provider == nil {
+	live, err := tracing.NewLive(ctx, options, service, log)
+	if err != nil {
 		return nil, err
 	}
-	return &Tracer{provider: provider, tracer: provider.Tracer(scope)}, nil
+	return &Tracer{live: live, tracer: live.Tracer(scope)}, nil
 }
+
+// Collect sends spans to another collector from now on, to none when the endpoint is empty.
+func (t *Tracer) Collect(endpoint string) error { return t.live.Collect(endpoint) }
+
+// Active reports whether spans are made. A nil Tracer makes none.
+func (t *Tracer) Active() bool { return t != nil && t.live.Active() }
 
 // Close sends the last spans. A nil Tracer has none.
 func (t *Tracer) Close(ctx context.Context) error {
 	if t == nil {
 		return nil
 	}
-	return t.provider.Close(ctx)
+	return t.live.Close(ctx)
 }
 
 // Publish begins the span of an event that is being stored, and makes the event carry its context. The parent is what
@@ -59,6 +65,7 @@ func (t *Tracer) Publish(ctx context.Context, ev *cloudevent.Event) (end func(er
 	}
 	ev.DeleteExtension(tracestate) // nothing of the span before
 	t.w3c.Inject(ctx, carrier{ev})
+	Ensure(ev) // the collector may have gone meanwhile
 	return func(err error) {
 		if err != nil {
 			span.SetStatus(codes.Error, err.Error())
@@ -69,8 +76,11 @@ func (t *Tracer) Publish(ctx context.Context, ev *cloudevent.Event) (end func(er
 
 // Deliver begins the span of one attempt to deliver the event to a Subscription's sink, whose parent is what the event
 // carries, and makes the event carry the span's own context. The sink's status, or 0, and what became of the event end
-// it.
+// it. Without a collector there is no span, and end is nil.
 func (t *Tracer) Deliver(ctx context.Context, subscription string, attempt int, ev *cloudevent.Event) (end func(status int, outcome string)) {
+	if !t.Active() {
+		return nil
+	}
 	ctx, span := t.start(ctx, "deliver "+subscription, trace.SpanKindClient, carrier{ev})
 	if span.IsRecording() {
 		span.SetAttributes(attributesOf(ev)...)

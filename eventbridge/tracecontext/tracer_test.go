@@ -173,12 +173,28 @@ func TestWhoeverBeganTheTraceDecidesWhetherItIsRecorded(t *testing.T) {
 	}
 }
 
-func TestWithoutACollectorThereIsNoTracer(t *testing.T) {
+func TestSpansAreMadeWhileThereIsACollector(t *testing.T) {
 	t.Parallel()
 	tracer, err := New(t.Context(), tracing.DefaultOptions(), logr.Discard())
 	require.NoError(t, err)
-	require.Nil(t, tracer)
+	require.False(t, tracer.Active())
+	ev := order()
+	require.Nil(t, tracer.Deliver(t.Context(), "shop/orders", 1, &ev))
+	require.Empty(t, ev.Extension("traceparent"), "the event stays as it is")
+
+	collector := otlptest.Start(t)
+	require.NoError(t, tracer.Collect(collector.URL))
+	require.True(t, tracer.Active())
+	tracer.Deliver(t.Context(), "shop/orders", 1, &ev)(200, "ack")
+	require.NoError(t, tracer.Collect(""))
+	require.False(t, tracer.Active())
+	last := order()
+	tracer.Publish(t.Context(), &last)(nil)
+	require.NotEmpty(t, last.Extension("traceparent"), "also when the collector goes while it is published")
 	require.NoError(t, tracer.Close(t.Context()))
+	require.Len(t, collector.Spans(), 1)
+	require.False(t, (*Tracer)(nil).Active())
+	require.NoError(t, (*Tracer)(nil).Close(t.Context()))
 }
 
 func contextOf(t *testing.T, traceparent string) trace.SpanContext {

@@ -64,6 +64,7 @@ type Activators struct {
 	guard     dialguard.Guard
 	transport *http.Transport
 	memory    atomic.Int64 // of the requests that wait
+	wait      atomic.Int64 // a time.Duration: how long one may, where the Function does not say
 
 	ctx     context.Context //nolint:containedctx // that of Run: what follows a Function outlives the request that began it
 	stop    context.CancelFunc
@@ -81,10 +82,14 @@ func New(deps Deps, options Options) *Activators {
 		deps: deps, options: options, ctx: ctx, stop: stop, functions: map[types.NamespacedName]*function{},
 		guard: dialguard.Guard{AllowLoopback: options.AllowLoopback}, // who may write EndpointSlices names addresses
 	}
+	a.SetWait(options.Wait)
 	a.metrics = newMetrics(deps.Registry)
 	a.transport = newTransport(a.guard, options.FreshConnections)
 	return a
 }
+
+// SetWait changes how long a request may wait for a pod where its Function does not say, for the requests from now on.
+func (a *Activators) SetWait(wait time.Duration) { a.wait.Store(int64(wait)) }
 
 // Close ends what follows the Functions, after the last request.
 func (a *Activators) Close() {

@@ -103,3 +103,13 @@ func TestACallWithoutTimeLeftIsRefusedWhileItWaitsAndNotAnsweredLater(t *testing
 	require.False(t, recorder.Flushed)
 	f.awaitLoad(0, 0)
 }
+
+func TestTheWaitOfTheGatewayMayChangeWhileItRuns(t *testing.T) {
+	t.Parallel()
+	f := start(t, func(o *Options, _ *Condition) { o.Wait = time.Hour })
+	f.outside(Call{})
+	f.all.SetWait(20 * time.Millisecond)
+	answer := f.do(f.request(http.MethodGet, "/", ""))
+	require.Equal(t, http.StatusServiceUnavailable, answer.StatusCode)
+	require.Equal(t, activation.RefusedTimeout, answer.Header.Get(activation.HeaderRefused))
+}

@@ -174,4 +174,7 @@ func (e *exchange) finish() {
 		e.outcome = failed
 	}
 	e.all.metrics.finished(e)
+	if log := e.function.log.V(1); log.Enabled() {
+		log.Info("request ended", "outcome", string(e.outcome), "waited", e.waited.String(), "took", time.Since(e.began).String())
+	}
 }

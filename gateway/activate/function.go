@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/go-logr/logr"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/rouse-run/rouse/internal/activation"
@@ -23,6 +24,7 @@ const (
 type function struct {
 	name types.NamespacedName
 	all  *Activators
+	log  logr.Logger
 	pool *endpoint.Pool[struct{}]
 	wait queue
 
@@ -35,6 +37,7 @@ type function struct {
 
 func newFunction(name types.NamespacedName, all *Activators) *function {
 	f := &function{name: name, all: all, done: make(chan struct{})}
+	f.log = all.deps.Log.WithName("activate").WithValues("namespace", name.Namespace, "function", name.Name)
 	f.pool = endpoint.NewPool(endpoint.Options[struct{}]{
 		OnUsable:     f.wait.set,
 		DialInterval: all.options.DialInterval,
@@ -60,7 +63,7 @@ func (f *function) follow(ctx context.Context) {
 	for ctx.Err() == nil {
 		err := f.all.deps.Endpoints.Watch(ctx, f.name, activation.ServicePort, f.pool.Apply)
 		if err != nil && ctx.Err() == nil {
-			f.all.deps.Log.Error(err, "cannot watch endpoints", "namespace", f.name.Namespace, "function", f.name.Name)
+			f.log.Error(err, "cannot watch endpoints")
 		}
 		select {
 		case <-ctx.Done():

@@ -81,7 +81,7 @@ func (a *Activators) serve(w http.ResponseWriter, r *http.Request, name types.Na
 		limit = a.deps.Functions.Condition(name).Wait
 	}
 	if limit <= 0 {
-		limit = a.options.Wait
+		limit = time.Duration(a.wait.Load())
 	}
 	began := time.Now()
 	e := &exchange{all: a, function: f, counted: counted, stay: call.Stay, began: began, deadline: began.Add(limit)}

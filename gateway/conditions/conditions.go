@@ -63,7 +63,8 @@ func (c *Conditions) Condition(name types.NamespacedName) activate.Condition {
 // serves while a build of a new one fails.
 func conditionOf(fn *v1alpha2.Function) activate.Condition {
 	var known activate.Condition
-	if tuning, err := workload.TuningOf(fn.Annotations, workload.Tuning{}); err == nil {
+	_, says := fn.Annotations[v1alpha2.AnnotationHTTPWait]
+	if tuning, err := workload.TuningOf(fn.Annotations, workload.Tuning{}); err == nil && says {
 		known.Wait = time.Duration(tuning.HTTPWaitSeconds) * time.Second
 	}
 	running := meta.FindStatusCondition(fn.Status.Conditions, v1alpha2.ConditionRunning)

@@ -11,6 +11,8 @@ import (
 
 	"github.com/go-logr/logr"
 	"github.com/spf13/pflag"
+
+	"github.com/rouse-run/rouse/internal/logging"
 )
 
 // Options is what a component brings: its flags and their check.
@@ -57,9 +59,13 @@ func runMain(
 		return usage(stderr, name, err)
 	}
 
-	log := logs.NewLogger(stderr)
+	live, err := logging.New(stderr, name, logs.Config())
+	if err != nil {
+		return usage(stderr, name, err)
+	}
+	log := live.Logger()
 	log.Info("starting", "component", name, "version", Version())
-	err := profiling.run(ctx, log, func(ctx context.Context) error { return run(ctx, log) })
+	err = profiling.run(ctx, log, func(ctx context.Context) error { return run(ctx, log) })
 	if err != nil && !errors.Is(err, context.Canceled) {
 		log.Error(err, "stopped by an error", "component", name)
 		return 1

@@ -3,20 +3,27 @@ package kube
 import (
 	"fmt"
 	"maps"
+	"strings"
 
 	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/rouse-run/rouse/api/serverless/v1alpha2"
 )
 
 // NewCache is a cache of the cluster's objects for processes that only read: what is asked for is watched. It reads
-// the cluster that the pod runs in, or that KUBECONFIG names. It leaves annotations out, but of kinds that have a transform of
-// their own.
+// the cluster that the pod runs in, or that KUBECONFIG names. It leaves annotations out but the one for debugging, and but of kinds that
+// have a transform of their own.
 func NewCache(logger logr.Logger, kinds ...map[client.Object]cache.ByObject) (cache.Cache, error) {
 	SetLogger(logger)
-	rest, scheme, err := Cluster()
+	config, scheme, err := Cluster()
 	if err != nil {
 		return nil, err
 	}
@@ -24,7 +31,7 @@ func NewCache(logger logr.Logger, kinds ...map[client.Object]cache.ByObject) (ca
 	for _, kind := range kinds {
 		maps.Copy(options.ByObject, kind)
 	}
-	objects, err := cache.New(rest, options)
+	objects, err := cache.New(config, options)
 	if err != nil {
 		return nil, fmt.Errorf("make a cache: %w", err)
 	}
@@ -44,10 +51,49 @@ func WithoutManagedFields(object any) (any, error) {
 	return object, nil
 }
 
+// NewConfigMapCache is a cache of one ConfigMap, for which the right to read that one is enough, and of one of its keys, of whose value
+// no more than a byte over the bound is kept. The other keys have no values.
+func NewConfigMapCache(config *rest.Config, name types.NamespacedName, key string, bound int) (cache.Cache, error) {
+	scheme := runtime.NewScheme()
+	if err := corev1.AddToScheme(scheme); err != nil {
+		return nil, fmt.Errorf("register types: %w", err)
+	}
+	mapper := meta.NewDefaultRESTMapper(nil) // the API server need not be there yet to be asked
+	mapper.Add(corev1.SchemeGroupVersion.WithKind("ConfigMap"), meta.RESTScopeNamespace)
+	c, err := cache.New(config, cache.Options{
+		Scheme:            scheme,
+		Mapper:            mapper,
+		DefaultNamespaces: map[string]cache.Config{name.Namespace: {}},
+		ByObject: map[client.Object]cache.ByObject{&corev1.ConfigMap{}: {
+			Field:     fields.OneTermEqualSelector("metadata.name", name.Name),
+			Transform: func(object any) (any, error) { return onlyKey(object, key, bound), nil },
+		}},
+	})
+	if err != nil {
+		return nil, fmt.Errorf("make a cache of ConfigMap %s: %w", name, err)
+	}
+	return c, nil
+}
+
+func onlyKey(object any, key string, bound int) any {
+	typed, ok := object.(*corev1.ConfigMap)
+	if !ok {
+		return object
+	}
+	typed.Annotations, typed.ManagedFields, typed.BinaryData = nil, nil, nil
+	for name, value := range typed.Data {
+		if name != key {
+			value = ""
+		}
+		typed.Data[name] = strings.Clone(value[:min(len(value), bound+1)])
+	}
+	return object
+}
+
 // withoutAnnotations leaves out of an object what its owner may fill with 256 KiB, and what the API server says of its fields.
 func withoutAnnotations(object any) (any, error) {
 	if known, err := meta.Accessor(object); err == nil {
-		known.SetAnnotations(nil)
+		known.SetAnnotations(v1alpha2.DebugUntil(known.GetAnnotations()))
 		known.SetManagedFields(nil)
 	}
 	return object, nil

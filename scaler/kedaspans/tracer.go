@@ -24,25 +24,28 @@ const (
 
 // Tracer makes the spans of a scaler.
 type Tracer struct {
-	provider *tracing.Provider
-	tracer   trace.Tracer
+	live   *tracing.Live
+	tracer trace.Tracer
 }
 
-// New makes the Tracer of the options, or nil when they name no collector. It does not wait for one.
+// New makes the Tracer of the options, which makes no spans while it has no collector. It does not wait for one.
 func New(ctx context.Context, options tracing.Options, log logr.Logger) (*Tracer, error) {
-	provider, err := tracing.New(ctx, options, service, log)
-	if provider == nil {
+	live, err := tracing.NewLive(ctx, options, service, log)
+	if err != nil {
 		return nil, err
 	}
-	return &Tracer{provider: provider, tracer: provider.Tracer(scope)}, nil
+	return &Tracer{live: live, tracer: live.Tracer(scope)}, nil
 }
+
+// Collect sends spans to another collector from now on, to none when the endpoint is empty.
+func (t *Tracer) Collect(endpoint string) error { return t.live.Collect(endpoint) }
 
 // Close sends the last spans. A nil Tracer has none.
 func (t *Tracer) Close(ctx context.Context) error {
 	if t == nil {
 		return nil
 	}
-	return t.provider.Close(ctx)
+	return t.live.Close(ctx)
 }
 
 // FunctionOf says which Function a call is about, and is false where that is no name that a Function can have.
@@ -55,7 +58,8 @@ func (t *Tracer) ServerOptions(functionOf FunctionOf) []grpc.ServerOption {
 	}
 	return []grpc.ServerOption{
 		grpc.StatsHandler(otelgrpc.NewServerHandler(
-			otelgrpc.WithTracerProvider(t.provider), otelgrpc.WithPropagators(propagation.TraceContext{}), otelgrpc.WithFilter(isTraced),
+			otelgrpc.WithTracerProvider(t.live), otelgrpc.WithPropagators(propagation.TraceContext{}),
+			otelgrpc.WithFilter(func(info *stats.RPCTagInfo) bool { return t.live.Active() && isTraced(info) }),
 		)),
 		grpc.ChainUnaryInterceptor(func(ctx context.Context, in any, _ *grpc.UnaryServerInfo, handle grpc.UnaryHandler) (any, error) {
 			out, err := handle(ctx, in)
@@ -84,7 +88,7 @@ func isTraced(info *stats.RPCTagInfo) bool {
 // Activated makes the span of an activation that was sent on a stream: from the first sign of a backlog, whose cause is given,
 // until then. A nil Tracer makes none.
 func (t *Tracer) Activated(function types.NamespacedName, cause string, since, sent time.Time) {
-	if t == nil {
+	if t == nil || !t.live.Active() {
 		return
 	}
 	_, span := t.tracer.Start(context.Background(), "activate "+function.String(), trace.WithTimestamp(since),

@@ -35,6 +35,9 @@ const (
 	AnnotationCheckGit = "rouse.run/check-git"
 	// AnnotationRebuild builds again at once whenever its value changes.
 	AnnotationRebuild = "rouse.run/rebuild"
+	// AnnotationDebugUntil, on a Function or a Subscription, shows the lines about it in the logs of all processes from debug upwards until
+	// that time, which is at most one hour ahead: 2026-05-01T12:00:00Z. A Function's Service has it too.
+	AnnotationDebugUntil = "rouse.run/debug-until"
 	// AnnotationRuntimeContract says what the image of spec.runtimeImageOverride
 	// is: RuntimeContractRouse or RuntimeContractKyma. Without it an image from a
 	// repository of the installation's runtimes is the first, any other the second.
@@ -82,3 +85,13 @@ const (
 	// AnnotationHTTPWait is how long an HTTP request may wait for a pod, in seconds.
 	AnnotationHTTPWait = "rouse.run/http-wait" //nolint:gosec // "PW" is of two words
 )
+
+// DebugUntil is of annotations the one until when an object is debugged, nil without it. What is too long to be a time is left out.
+func DebugUntil(annotations map[string]string) map[string]string {
+	const longest = 64
+	until := annotations[AnnotationDebugUntil]
+	if until == "" || len(until) > longest {
+		return nil
+	}
+	return map[string]string{AnnotationDebugUntil: until}
+}

@@ -23,7 +23,6 @@
 {{- with .Values.controller.deniedCIDRs }}
 - --denied-cidrs={{ join "," . }}
 {{- end }}
-- --git-check-interval={{ .Values.git.checkInterval }}
 {{- if .Values.caBundle }}
 - --ca-bundle=/etc/rouse/ca/ca.crt
 {{- end }}

@@ -142,10 +142,9 @@ tolerations:
 {{- end }}
 {{- end -}}
 
-{{/* What every process of ours serves and logs. Profiles are on loopback, where neither Services nor other pods get. */}}
+{{/* What every process of ours serves. Profiles are on loopback, where neither Services nor other pods get. */}}
 {{- define "rouse.processArgs" -}}
 - --metrics-address=:9090
-- --log-level={{ .Values.logLevel }}
 {{- if (.Values.profiling | default dict).enabled }}
 - --pprof-address=127.0.0.1:6060
 {{- end }}

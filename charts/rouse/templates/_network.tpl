@@ -1,9 +1,14 @@
-{{/* The port of the collector of traces, empty without one. */}}
-{{- define "rouse.tracePort" -}}
+{{/* The ports of collectors of traces, as JSON: that of the value, and those of others that may take its place while the processes run. */}}
+{{- define "rouse.tracePorts" -}}
+{{- $ports := list -}}
 {{- with .Values.traceCollectorEndpoint -}}
 {{- $url := urlParse . -}}
-{{ regexFind ":[0-9]+$" $url.host | trimPrefix ":" | default (eq $url.scheme "https" | ternary 443 80) }}
+{{- $ports = append $ports (regexFind ":[0-9]+$" $url.host | trimPrefix ":" | default (eq $url.scheme "https" | ternary 443 80) | int) -}}
 {{- end -}}
+{{- range .Values.networkPolicies.tracePorts -}}
+{{- $ports = append $ports (int .) -}}
+{{- end -}}
+{{ uniq $ports | toJson }}
 {{- end -}}
 
 {{/* The ports of DNS servers, as JSON. What an earlier chart's values say has none. */}}

@@ -41,7 +41,7 @@ func BuildRequirements(fn *v1alpha2.Function, defaultProfile string) corev1.Reso
 // prepareRequirements let a pod that installs for itself use what a build may,
 // and ask for no more than it asks for anyway.
 func prepareRequirements(fn *v1alpha2.Function, settings *Settings) corev1.ResourceRequirements {
-	_, runs := Requirements(fn, settings.DefaultProfile)
+	_, runs := Requirements(fn, settings)
 	builds := BuildRequirements(fn, settings.Build.Profile)
 	limits := builds.Limits.DeepCopy()
 	for _, at := range []corev1.ResourceList{runs.Limits, runs.Requests} {

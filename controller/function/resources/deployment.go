@@ -43,6 +43,10 @@ func Deployment(fn *v1alpha2.Function, settings *Settings, wanted Workload) (*ap
 	if err != nil {
 		return nil, fmt.Errorf("build pod template: %w", err)
 	}
+	own, err := ownHash(fn, settings, wanted)
+	if err != nil {
+		return nil, err
+	}
 	spec := appsv1ac.DeploymentSpec().
 		WithSelector(metav1ac.LabelSelector().WithMatchLabels(SelectorLabels(fn))).
 		WithRevisionHistoryLimit(revisionHistory).
@@ -52,8 +56,21 @@ func Deployment(fn *v1alpha2.Function, settings *Settings, wanted Workload) (*ap
 	}
 	return appsv1ac.Deployment(fn.Name, fn.Namespace).
 		WithLabels(objectLabels(fn)).
+		WithAnnotations(map[string]string{AnnotationOwn: own}).
 		WithOwnerReferences(ownerReference(fn)).
 		WithSpec(spec), nil
+}
+
+// ownHash is a hash of what the pod template is made of but for those settings of the installation that may change while it runs: where
+// it differs from the Deployment's the Function itself has changed.
+func ownHash(fn *v1alpha2.Function, settings *Settings, wanted Workload) (string, error) {
+	unset := *settings
+	unset.PublisherAddress, unset.TraceCollectorEndpoint, unset.DefaultProfile, unset.Profiles = "", "", "", nil
+	template, err := podTemplate(fn, &unset, wanted)
+	if err != nil {
+		return "", fmt.Errorf("build pod template without settings: %w", err)
+	}
+	return template.Annotations[AnnotationTemplate], nil
 }
 
 func podTemplate(fn *v1alpha2.Function, settings *Settings, wanted Workload) (*corev1ac.PodTemplateSpecApplyConfiguration, error) {
@@ -104,7 +121,7 @@ func podTemplate(fn *v1alpha2.Function, settings *Settings, wanted Workload) (*c
 // container has no command and no working directory, but for an image of Kyma's
 // contract: the image's entry point is the runtime's server, and it is process 1.
 func container(fn *v1alpha2.Function, settings *Settings, code Code) (*corev1ac.ContainerApplyConfiguration, error) {
-	_, requirements := Requirements(fn, settings.DefaultProfile)
+	_, requirements := Requirements(fn, settings)
 	resources, err := convert[corev1ac.ResourceRequirementsApplyConfiguration](requirements)
 	if err != nil {
 		return nil, err

@@ -26,6 +26,10 @@ const (
 	AnnotationConfiguration = "rouse.run/configuration"
 )
 
+// AnnotationOwn is an annotation of the Deployment, and holds a hash of what the template would be without the settings of the installation that may change
+// while it runs.
+const AnnotationOwn = "rouse.run/own-template"
+
 // ResourcePreparation is the value of LabelResource on the Secrets of pods that
 // install for themselves.
 const ResourcePreparation = "preparation"

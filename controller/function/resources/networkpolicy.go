@@ -49,8 +49,9 @@ func NetworkPolicyName(function string) string { return "rouse-" + function }
 
 // NetworkPolicy lets the pods of a Function be called, and call, only as far as the
 // installation's rules say. Nothing of it is taken from the Function but whose pods
-// they are. Builds are other pods and stay outside of it.
-func NetworkPolicy(fn *v1alpha2.Function, settings *Settings) (*networkingv1ac.NetworkPolicyApplyConfiguration, error) {
+// they are. Builds are other pods and stay outside of it. Former addresses of the
+// installation are those that pods of before still have.
+func NetworkPolicy(fn *v1alpha2.Function, settings *Settings, former ...string) (*networkingv1ac.NetworkPolicyApplyConfiguration, error) {
 	rules := settings.Network
 	spec, err := convert[networkingv1ac.NetworkPolicySpecApplyConfiguration](networkingv1.NetworkPolicySpec{
 		PodSelector: metav1.LabelSelector{MatchLabels: SelectorLabels(fn)},
@@ -58,7 +59,7 @@ func NetworkPolicy(fn *v1alpha2.Function, settings *Settings) (*networkingv1ac.N
 		Ingress: []networkingv1.NetworkPolicyIngressRule{{
 			From: slices.Concat(rules.Callers, rules.From), Ports: ports(corev1.ProtocolTCP, Port),
 		}},
-		Egress: egress(settings),
+		Egress: egress(settings, former),
 	})
 	if err != nil {
 		return nil, fmt.Errorf("build NetworkPolicy: %w", err)
@@ -69,7 +70,7 @@ func NetworkPolicy(fn *v1alpha2.Function, settings *Settings) (*networkingv1ac.N
 		WithSpec(spec), nil
 }
 
-func egress(settings *Settings) []networkingv1.NetworkPolicyEgressRule {
+func egress(settings *Settings, former []string) []networkingv1.NetworkPolicyEgressRule {
 	rules := settings.Network
 	allowed := []networkingv1.NetworkPolicyEgressRule{
 		{To: rules.DNSTo, Ports: append(ports(corev1.ProtocolUDP, rules.DNSPorts...), ports(corev1.ProtocolTCP, rules.DNSPorts...)...)},
@@ -79,6 +80,11 @@ func egress(settings *Settings) []networkingv1.NetworkPolicyEgressRule {
 		allowed = append(allowed, egressTo(settings.PublisherAddress)...)
 	}
 	allowed = append(allowed, egressTo(settings.TraceCollectorEndpoint)...)
+	for _, address := range former {
+		if address != rules.Publisher.Address {
+			allowed = append(allowed, egressTo(address)...)
+		}
+	}
 	return append(allowed, rules.Egress...)
 }
 

@@ -106,6 +106,23 @@ func TestAPolicyOpensWhatAURLOfTheInstallationNamesAndNoMore(t *testing.T) {
 	}
 }
 
+func TestAPolicyOpensAddressesThatPodsOfBeforeStillHave(t *testing.T) {
+	t.Parallel()
+	present := bounded(func(s *Settings) { s.TraceCollectorEndpoint = "http://10.0.0.9:4318" })
+	policy, err := NetworkPolicy(function(), present, "http://10.0.0.8:4318", present.PublisherAddress, "https://traces.example.com")
+	require.NoError(t, err)
+	var reached []string
+	for i := range policy.Spec.Egress {
+		for _, peer := range policy.Spec.Egress[i].To {
+			if peer.IPBlock != nil {
+				reached = append(reached, *peer.IPBlock.CIDR)
+			}
+		}
+	}
+	require.Equal(t, []string{"169.254.20.10/32", "10.0.0.9/32", "10.0.0.8/32"}, reached)
+	require.Len(t, policy.Spec.Egress, 4, "DNS, the eventbridge, and collectors that a policy can name")
+}
+
 func TestNoFunctionWidensItsNetworkPolicy(t *testing.T) {
 	t.Parallel()
 	ours := map[string]string{

@@ -11,8 +11,8 @@ import (
 const ProfileCustom = "custom"
 
 // Requirements are the name of a Function's resource profile and what it means.
-func Requirements(fn *v1alpha2.Function, defaultProfile string) (string, corev1.ResourceRequirements) {
-	name := defaultProfile
+func Requirements(fn *v1alpha2.Function, settings *Settings) (string, corev1.ResourceRequirements) {
+	name := settings.DefaultProfile
 	if config := fn.Spec.ResourceConfiguration; config != nil && config.Function != nil {
 		if config.Function.Resources != nil {
 			return ProfileCustom, *config.Function.Resources
@@ -21,11 +21,14 @@ func Requirements(fn *v1alpha2.Function, defaultProfile string) (string, corev1.
 			name = config.Function.Profile
 		}
 	}
-	requirements, _ := Profile(name)
+	requirements, ok := settings.Profiles[name]
+	if !ok {
+		requirements, _ = Profile(name)
+	}
 	return name, requirements
 }
 
-// Profile is what the profile of that name means, and whether there is one.
+// Profile is what the profile of that name means where the installation says nothing else, and whether there is one.
 func Profile(name string) (corev1.ResourceRequirements, bool) {
 	switch name {
 	case "XS":

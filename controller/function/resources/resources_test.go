@@ -53,7 +53,7 @@ func TestRequirements(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			fn := function(func(fn *v1alpha2.Function) { fn.Spec.ResourceConfiguration = tc.config })
-			got, requirements := Requirements(fn, "M")
+			got, requirements := Requirements(fn, &Settings{DefaultProfile: "M"})
 			require.Equal(t, tc.wantName, got)
 			require.Equal(t, tc.wantCPU, requirements.Limits.Cpu().String())
 		})

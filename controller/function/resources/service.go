@@ -8,9 +8,14 @@ import (
 	"github.com/rouse-run/rouse/api/serverless/v1alpha2"
 )
 
-// Service makes the Function reachable as <name>.<namespace>.svc.
+// Service makes the Function reachable as <name>.<namespace>.svc. It tells those who know Services and no Functions until when this one
+// is debugged.
 func Service(fn *v1alpha2.Function) *corev1ac.ServiceApplyConfiguration {
-	return corev1ac.Service(fn.Name, fn.Namespace).
+	service := corev1ac.Service(fn.Name, fn.Namespace)
+	if until := v1alpha2.DebugUntil(fn.Annotations); until != nil {
+		service.WithAnnotations(until)
+	}
+	return service.
 		WithLabels(objectLabels(fn)).
 		WithOwnerReferences(ownerReference(fn)).
 		WithSpec(corev1ac.ServiceSpec().

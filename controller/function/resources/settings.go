@@ -1,6 +1,7 @@
 package resources
 
 import (
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 
 	"github.com/rouse-run/rouse/api/serverless/v1alpha2"
@@ -20,6 +21,8 @@ type Settings struct {
 	TraceCollectorEndpoint string
 	// DefaultProfile is the resource profile of Functions that name none.
 	DefaultProfile string
+	// Profiles are what resource profiles mean, where that is not what Profile says.
+	Profiles map[string]corev1.ResourceRequirements
 	// Scaling is how Functions with a scaleConfig are scaled.
 	Scaling Scaling
 	// Build is how images are built.

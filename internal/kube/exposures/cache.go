@@ -7,6 +7,7 @@ import (
 	gatewayapi "sigs.k8s.io/gateway-api/apis/v1"
 
 	v2 "github.com/rouse-run/rouse/api/gateway/v2"
+	"github.com/rouse-run/rouse/api/serverless/v1alpha2"
 	"github.com/rouse-run/rouse/internal/exposure"
 )
 
@@ -36,11 +37,14 @@ func withoutDetails(object any) (any, error) {
 	if !ok {
 		return object, nil
 	}
-	from, named := service.Annotations[exposure.AnnotationFrom]
-	service.Annotations, service.ManagedFields, service.Status = nil, nil, corev1.ServiceStatus{}
-	if named {
-		service.Annotations = map[string]string{exposure.AnnotationFrom: from}
+	kept := v1alpha2.DebugUntil(service.Annotations)
+	if from, named := service.Annotations[exposure.AnnotationFrom]; named {
+		if kept == nil {
+			kept = map[string]string{}
+		}
+		kept[exposure.AnnotationFrom] = from
 	}
+	service.Annotations, service.ManagedFields, service.Status = kept, nil, corev1.ServiceStatus{}
 	return service, nil
 }
 

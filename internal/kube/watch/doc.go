@@ -1,5 +1,6 @@
 // Package watch reports to the data plane what Kubernetes knows: which Subscriptions there are, where their
-// Services can be reached, and where the activators of Functions are listed.
+// Services can be reached, and where the activators of Functions are listed. Beside that it follows the ConfigMap of settings, and
+// an annotation of objects.
 //
 // Everything is read from an informer cache that the process runs anyway; nothing is polled. Guarantees:
 //   - apply gets the full picture, first after the cache is in step and then after each change that

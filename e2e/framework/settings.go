@@ -1,0 +1,99 @@
+package framework
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	eventsv1 "k8s.io/api/events/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// ConfigMaps of the settings that change while the processes run, and their keys.
+const (
+	FunctionConfig    = "rouse-config"
+	FunctionConfigKey = "function-config.yaml"
+	LogConfig         = "rouse-log-config"
+	LogConfigKey      = "log-config.yaml"
+)
+
+// ChangeSettings changes a file of settings, and returns what it was and when the API server had it.
+func (c *Cluster) ChangeSettings(ctx context.Context, name, key string, change func(string) string) (before string, at time.Time, err error) {
+	object := &corev1.ConfigMap{}
+	if err := c.Get(ctx, client.ObjectKey{Namespace: System, Name: name}, object); err != nil {
+		return "", at, fmt.Errorf("read settings: %w", err)
+	}
+	before = object.Data[key]
+	object.Data[key] = change(before)
+	if err := c.Update(ctx, object); err != nil {
+		return before, at, fmt.Errorf("change settings: %w", err)
+	}
+	return before, time.Now(), nil
+}
+
+// AwaitSettings waits until each pod of the components has logged that it uses changed settings of a ConfigMap, and returns when the last one
+// did. Times are those of the lines.
+func (c *Cluster) AwaitSettings(ctx context.Context, configMap string, since time.Time, components ...string) (last time.Time, err error) {
+	for _, component := range components {
+		pods, err := c.PodsOf(ctx, component)
+		if err != nil {
+			return last, err
+		}
+		for i := range pods {
+			name := pods[i].Name
+			err := Await(ctx, time.Minute, name+" to follow "+configMap, func(ctx context.Context) (bool, error) {
+				text, err := c.Logs(ctx, System, name, component, 0)
+				if err != nil {
+					return false, err
+				}
+				at, ok := followed(text, configMap, since)
+				if at.After(last) {
+					last = at
+				}
+				return ok, nil
+			})
+			if err != nil {
+				return last, err
+			}
+		}
+	}
+	return last, nil
+}
+
+// followed finds the line of a log.
+func followed(text, configMap string, since time.Time) (at time.Time, ok bool) {
+	for line := range strings.Lines(text) {
+		var said struct {
+			Time      time.Time `json:"time"`
+			Message   string    `json:"msg"`
+			ConfigMap string    `json:"configMap"`
+		}
+		if json.Unmarshal([]byte(line), &said) != nil || said.Message != "the settings of the ConfigMap are in force" {
+			continue
+		}
+		const before = 100 * time.Millisecond // a watch may be faster than the answer to the write
+		if strings.HasSuffix(said.ConfigMap, "/"+configMap) && said.Time.After(since.Add(-before)) {
+			return said.Time, true
+		}
+	}
+	return time.Time{}, false
+}
+
+// AwaitSettingsEvent waits for an Event on a ConfigMap of settings that says so.
+func (c *Cluster) AwaitSettingsEvent(ctx context.Context, configMap, reason, text string) error {
+	return Await(ctx, time.Minute, "an Event "+reason+" on "+configMap, func(ctx context.Context) (bool, error) {
+		list := &eventsv1.EventList{}
+		if err := c.List(ctx, list, client.InNamespace(System)); err != nil {
+			return false, fmt.Errorf("list events: %w", err)
+		}
+		for i := range list.Items {
+			if e := &list.Items[i]; e.Regarding.Name == configMap && e.Reason == reason && strings.Contains(e.Note, text) {
+				return true, nil
+			}
+		}
+		return false, nil
+	})
+}

@@ -1,0 +1,82 @@
+package settingswatch
+
+import (
+	"context"
+	"time"
+
+	"github.com/go-logr/logr"
+	"golang.org/x/sync/errgroup"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/tools/events"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	eventingv1alpha2 "github.com/rouse-run/rouse/api/eventing/v1alpha2"
+	"github.com/rouse-run/rouse/api/serverless/v1alpha2"
+	"github.com/rouse-run/rouse/internal/kube"
+	"github.com/rouse-run/rouse/internal/kube/watch"
+	"github.com/rouse-run/rouse/internal/logging"
+)
+
+// ReasonDebugRefused is that of the Event on an object whose annotation cannot be honoured.
+const ReasonDebugRefused = "DebugRefused"
+
+// Debugged follows the annotation rouse.run/debug-until.
+type Debugged struct {
+	cache    cache.Cache
+	log      *logging.Log
+	recorder events.EventRecorder // nil: another process announces
+	kinds    map[client.Object]string
+	now      func() time.Time
+}
+
+// DebuggedBehindServices is for the data plane, which knows Functions by their Services. Subscriptions are followed where they are read.
+func DebuggedBehindServices(c cache.Cache, logger logr.Logger, subscriptions bool) *Debugged {
+	kinds := map[client.Object]string{&corev1.Service{}: logging.Function}
+	if subscriptions {
+		kinds[&eventingv1alpha2.Subscription{}] = logging.Subscription
+	}
+	return &Debugged{cache: c, log: logging.Of(logger), kinds: kinds, now: time.Now}
+}
+
+// DebuggedThemselves is for the controller, which announces what cannot be honoured.
+func DebuggedThemselves(c cache.Cache, logger logr.Logger, recorder events.EventRecorder) *Debugged {
+	return &Debugged{cache: c, log: logging.Of(logger), recorder: recorder, now: time.Now, kinds: map[client.Object]string{
+		&v1alpha2.Function{}: logging.Function, &eventingv1alpha2.Subscription{}: logging.Subscription,
+	}}
+}
+
+// Run follows the objects until ctx ends.
+func (d *Debugged) Run(ctx context.Context) error {
+	if d.log == nil { // it has one level for all
+		<-ctx.Done()
+		return nil
+	}
+	group, ctx := errgroup.WithContext(ctx)
+	for kind, as := range d.kinds {
+		group.Go(func() error {
+			return watch.Annotation(ctx, d.cache, kind, v1alpha2.AnnotationDebugUntil, func(object client.Object, value string) {
+				d.apply(as, object, value)
+			})
+		})
+	}
+	return group.Wait()
+}
+
+func (d *Debugged) apply(kind string, object client.Object, value string) {
+	about := logging.Object{Kind: kind, Namespace: object.GetNamespace(), Name: object.GetName()}
+	if value == "" {
+		d.log.End(about)
+		return
+	}
+	until, err := logging.Until(value, d.now())
+	if err != nil {
+		d.log.End(about)
+		if d.recorder != nil {
+			d.recorder.Eventf(object, nil, corev1.EventTypeWarning, ReasonDebugRefused, "Debug", "%s",
+				kube.Truncate("annotation "+v1alpha2.AnnotationDebugUntil+": "+err.Error(), maxEventNote))
+		}
+		return
+	}
+	d.log.Debug(about, until)
+}
