@@ -26,7 +26,7 @@ ENV CGO_ENABLED=0 GOOS=$TARGETOS GOARCH=$TARGETARCH
 RUN --mount=type=cache,target=/go/pkg/mod --mount=type=cache,target=/root/.cache/go-build \
     mkdir /out && \
     go build -trimpath -ldflags "-s -w -X github.com/rouse-run/rouse/internal/daemon.version=${VERSION}" -o /out/ \
-    ./cmd/builder ./cmd/controller ./cmd/eventbridge ./cmd/gateway ./cmd/registryproxy ./cmd/scaler
+    ./cmd/builder ./cmd/controller ./cmd/eventbridge ./cmd/gateway ./cmd/operator ./cmd/registryproxy ./cmd/scaler
 
 # No shell, no package, no file but ours. The public CA roots are compiled into the binaries.
 FROM scratch

@@ -113,6 +113,10 @@ e2e-gateway: ## From outside through Envoy Gateway to a sleeping Function, on th
 	@$(CLUSTERS) up --envoy-gateway; selected=$$($(CLUSTERS) env); eval "$$selected"; \
 	  $(GO) test -tags e2e -count=1 -timeout 30m -v ./e2e/gateway
 
+.PHONY: e2e-serverless
+e2e-serverless: cluster ## A Serverless that brings, changes, repairs and removes the Function controller while Functions serve, on the local cluster
+	@selected=$$($(CLUSTERS) env); eval "$$selected"; $(GO) test -tags e2e -count=1 -timeout 15m -v ./e2e/serverless
+
 .PHONY: soak-http
 soak-http: cluster ## Put a Function to sleep and wake it a hundred times under a load over HTTP: no error, nothing twice (ROUNDS)
 	@selected=$$($(CLUSTERS) env); eval "$$selected"; $(GO) run ./e2e/sleepwake $(if $(ROUNDS),-rounds $(ROUNDS))

@@ -60,6 +60,9 @@ func TestEveryDeploymentSurvivesANodeDrainAndIsProbed(t *testing.T) {
 		if name != "plain HTTP wakes nobody" {
 			want["rouse-gateway"] = true
 		}
+		if name == operated || name == operatedAnywhere {
+			want["rouse-operator"] = true
+		}
 		require.Equal(t, want, drained, name)
 	}
 }

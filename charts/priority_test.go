@@ -24,10 +24,10 @@ func TestPodsOfAReleaseHaveItsPriorityClass(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			all := render(t, append(values{"crds.keep=false"}, tc.set...))
+			all := render(t, append(values{"crds.keep=false", "operator.enabled=true"}, tc.set...))
 			for _, w := range workloads(all) {
 				want := tc.class
-				if w.component() == "uninstall-slices" {
+				if w.component() == "uninstall-slices" || w.component() == "uninstall-serverless" {
 					want = tc.last // it runs when the release's own class is gone, without which its pod would be refused
 				}
 				require.Equal(t, want, w.Pod.Spec.PriorityClassName, w.GetName())

@@ -49,6 +49,12 @@ ylKbjDeYLgIhAMBT9YxdhXcIz01MFRrPCHpVAm3L5TeMopFVIBo5HTwh
 -----END CERTIFICATE-----
 `
 
+// Installations with an operator.
+const (
+	operated         = "a Function controller that a Serverless brings"
+	operatedAnywhere = "a Function controller that a Serverless of any namespace brings"
+)
+
 // installations are the sets of values that every rule is checked with.
 var installations = map[string]values{
 	"as it comes": nil,
@@ -111,6 +117,17 @@ var installations = map[string]values{
 	"older Functions": {"functions.v1alpha1.enabled=true", "controller.replicas=2"},
 	"older Functions by another certificate": {
 		"functions.v1alpha1.enabled=true", "functions.v1alpha1.secret=conversion", "functions.v1alpha1.caBundle=" + authority, "networkPolicies.metricsFrom[0].podSelector.matchLabels.a=b",
+	},
+	operated: {
+		"operator.enabled=true", "operator.namespaces={rouse-system,kyma-system}", "operator.replicas=2", "controller.defaultProfile=S",
+		"traceCollectorEndpoint=http://collector:4318/v1/traces", "caBundle=" + certificate, "metrics.podMonitor.enabled=true",
+		"networkPolicies.metricsFrom[0].namespaceSelector.matchLabels.name=monitoring", "image.pullSecrets[0]=registry", "profiling.enabled=true",
+		"access.publish.enabled=true", "access.publish.rules[0].serviceAccounts={shop/*}", "access.publish.rules[0].sources={shop}",
+		"priorityClassName=system-cluster-critical", "nodeSelector.pool=system", "tolerations[0].operator=Exists", "podAnnotations.example\\.com/a=b",
+	},
+	operatedAnywhere: {
+		"operator.enabled=true", "operator.namespaces={*}", "crds.keep=false", "apiRules.enabled=true", "functions.networkPolicies.enabled=true",
+		"scaler.tls.enabled=true",
 	},
 	"TLS with KEDA":                       {"scaler.tls.enabled=true"},
 	"TLS with KEDA by other certificates": {"scaler.tls.enabled=true", "scaler.tls.secret=scaler", "scaler.tls.kedaSecret=keda"},

@@ -34,6 +34,9 @@ var userRights = []struct{ group, resource, view, edit string }{
 	{"eventing.kyma-project.io", "subscriptions/finalizers", "", ""},
 	{"gateway.kyma-project.io", "apirules", readVerbs, readVerbs + " " + writeVerbs},
 	{"gateway.kyma-project.io", "apirules/status", "get", "get"},
+	{"operator.kyma-project.io", "serverlesses", readVerbs, readVerbs},
+	{"operator.kyma-project.io", "serverlesses/status", "get", "get"},
+	{"operator.kyma-project.io", "serverlesses/finalizers", "", ""},
 }
 
 func TestUsersOfANamespaceMayDoWhatTheirRolesSay(t *testing.T) {
@@ -41,7 +44,7 @@ func TestUsersOfANamespaceMayDoWhatTheirRolesSay(t *testing.T) {
 	const own, other = "team-of-roles", "team-of-others"
 	createNamespace(t, env, own)
 	createNamespace(t, env, other)
-	all := render(t, values{"apiRules.enabled=true", "functions.v1alpha1.enabled=true"})
+	all := render(t, values{"apiRules.enabled=true", "functions.v1alpha1.enabled=true", "operator.enabled=true"})
 	for _, name := range []string{"rouse-view", "rouse-edit"} {
 		create(t, env, named[*rbacv1.ClusterRole](t, all, name))
 	}
@@ -88,6 +91,7 @@ func TestRolesSayNothingOfWhatTheReleaseDoesNotServe(t *testing.T) {
 	for _, name := range []string{"rouse-view", "rouse-edit"} {
 		for _, rule := range named[*rbacv1.ClusterRole](t, render(t, nil), name).Rules {
 			require.NotContains(t, rule.APIGroups, "gateway.kyma-project.io", name)
+			require.NotContains(t, rule.APIGroups, "operator.kyma-project.io", name)
 		}
 	}
 }

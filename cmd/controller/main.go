@@ -1,5 +1,5 @@
 // Command controller is the control plane: it turns Functions into Deployments, Services and ScaledObjects, lists activators
-// among their endpoints, turns Subscriptions into durable consumers, and APIRules into HTTPRoutes. "controller uninstall" deletes all
+// among their endpoints, turns Subscriptions into durable consumers, and APIRules into HTTPRoutes, or does some of that. "controller uninstall" deletes all
 // Functions and Subscriptions, or what lists activators.
 package main
 
@@ -48,37 +48,55 @@ func run(ctx context.Context, o *options, log logr.Logger) error {
 	if err != nil {
 		return err
 	}
-	conn, err := broker.Connect(ctx, o.broker, log)
-	if err != nil {
-		return err
+	live := &liveSettings{}
+	if o.runs(functions) {
+		if live, err = setUpFunctions(ctx, manager, o); err != nil {
+			return err
+		}
+		checks["functions"] = live.functions.Healthy
 	}
-	live, err := setUpFunctions(ctx, manager, o)
-	if err != nil {
-		return err
-	}
-	checks["functions"] = live.functions.Healthy
 	follow, err := followSettings(manager, o, live, log)
 	if err != nil {
 		return err
 	}
-	err = activation.Setup(ctx, manager, activation.Parts{
-		Registerer:    metrics.Registry,
-		Announcements: conn,
-		KEDA:          func(ctx context.Context) (bool, error) { return function.KEDAInstalled(ctx, manager.GetClient()) },
-	}, o.activation)
+	if o.runs(apiRules) {
+		if err := exposure.Setup(manager, nil, o.exposure); err != nil {
+			return err
+		}
+	}
+	work := follow.before(manager.Start)
+	if !o.runs(activators, subscriptions) {
+		return daemon.RunOn(ctx, work, follow.watcher.Run) // none of the others knows NATS
+	}
+	conn, err := broker.Connect(ctx, o.broker, log)
 	if err != nil {
 		return err
 	}
-	if err := exposure.Setup(manager, nil, o.exposure); err != nil {
+	if err := setUpEventing(ctx, manager, conn, o); err != nil {
 		return err
+	}
+	return daemon.RunOn(ctx, work, conn.Hold, follow.watcher.Run)
+}
+
+// setUpEventing sets up the controllers that need NATS.
+func setUpEventing(ctx context.Context, manager ctrl.Manager, conn *broker.Conn, o *options) error {
+	if o.runs(activators) {
+		err := activation.Setup(ctx, manager, activation.Parts{
+			Registerer:    metrics.Registry,
+			Announcements: conn,
+			KEDA:          func(ctx context.Context) (bool, error) { return function.KEDAInstalled(ctx, manager.GetClient()) },
+		}, o.activation)
+		if err != nil {
+			return err
+		}
+	}
+	if !o.runs(subscriptions) {
+		return nil
 	}
 	if err := subscription.Setup(ctx, manager, conn, metrics.Registry, o.subscription); err != nil {
 		return err
 	}
-	if err := setUpVersions(manager, o); err != nil {
-		return err
-	}
-	return daemon.RunOn(ctx, follow.before(manager.Start), conn.Hold, follow.watcher.Run)
+	return setUpVersions(manager, o) // of a release one process does
 }
 
 // newManager makes the manager. Checks may be added until it starts.
@@ -103,7 +121,7 @@ func newManager(o *options, checks map[string]healthz.Checker) (ctrl.Manager, er
 			},
 		},
 		LeaderElection:                o.leaderElect,
-		LeaderElectionID:              "rouse-controller",
+		LeaderElectionID:              o.leaderElectLease,
 		LeaderElectionNamespace:       o.leaderElectNamespace,
 		LeaderElectionReleaseOnCancel: true, // the process ends right after
 	})

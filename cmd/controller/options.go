@@ -3,6 +3,8 @@ package main
 import (
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 
 	"github.com/spf13/pflag"
 
@@ -19,7 +21,18 @@ import (
 	"github.com/rouse-run/rouse/internal/kube/settingswatch"
 )
 
+// Controllers that a process may run. The Function controller knows neither NATS nor gateways, so that it can run where those are not.
+const (
+	functions     = "functions"
+	activators    = "activators"
+	apiRules      = "apirules"
+	subscriptions = "subscriptions"
+)
+
+var allControllers = []string{functions, activators, apiRules, subscriptions}
+
 type options struct {
+	controllers          []string
 	function             function.Options
 	activation           activation.Options
 	exposure             exposure.Options
@@ -34,6 +47,7 @@ type options struct {
 	metricsAddress       string
 	leaderElect          bool
 	leaderElectNamespace string
+	leaderElectLease     string
 	settings             settingswatch.Options
 }
 
@@ -46,6 +60,9 @@ func defaultOptions() *options {
 		subscription:   subscription.DefaultOptions(),
 		broker:         broker.DefaultOptions(),
 		metricsAddress: ":9090",
+
+		controllers:      allControllers,
+		leaderElectLease: "rouse-controller",
 	}
 	o.broker.Name = "rouse-controller"
 	return o
@@ -57,6 +74,10 @@ func (o *options) BindFlags(fs *pflag.FlagSet) {
 	fs.BoolVar(&o.leaderElect, "leader-elect", o.leaderElect, "let one of several replicas work at a time")
 	fs.StringVar(&o.leaderElectNamespace, "leader-elect-namespace", o.leaderElectNamespace,
 		"namespace of the lease; that of the pod when empty")
+	fs.StringVar(&o.leaderElectLease, "leader-elect-lease", o.leaderElectLease,
+		"name of the lease: that of all processes which run the same controllers")
+	fs.StringSliceVar(&o.controllers, "controllers", o.controllers,
+		"which controllers run in this process, of "+strings.Join(allControllers, ", "))
 	fs.StringVar(&o.caBundle, "ca-bundle", o.caBundle,
 		"PEM file with certificates that are trusted besides those of the images, here and in builds; empty: none")
 	fs.StringSliceVar(&o.deniedCIDRs, "denied-cidrs", o.deniedCIDRs,
@@ -74,12 +95,42 @@ func (o *options) BindFlags(fs *pflag.FlagSet) {
 	o.settings.BindFlags(fs)
 }
 
-// Validate reports everything that is wrong.
+// Validate reports everything that is wrong with what the controllers of this process use.
 func (o *options) Validate() error {
-	_, denied := o.guard()
+	problems := []error{o.validateControllers(), o.settings.Validate(), o.conversion.Validate()}
 	o.exposure.Gateways = o.activation.GatewayService // both ask the same gateways
-	return errors.Join(denied, o.function.Validate(), o.exposure.Validate(), o.registry.Validate(), o.git.Validate(), o.images.Validate(),
-		o.subscription.Validate(), o.conversion.Validate(), o.broker.Validate(), o.settings.Validate())
+	if o.runs(functions) {
+		_, denied := o.guard()
+		problems = append(problems, denied, o.function.Validate(), o.registry.Validate(), o.git.Validate(), o.images.Validate())
+	}
+	if o.runs(apiRules) {
+		problems = append(problems, o.exposure.Validate())
+	}
+	if o.runs(activators, subscriptions) {
+		problems = append(problems, o.subscription.Validate(), o.broker.Validate())
+	}
+	return errors.Join(problems...)
+}
+
+func (o *options) validateControllers() error {
+	var problems []error
+	if len(o.controllers) == 0 {
+		problems = append(problems, errors.New("--controllers: must not be empty"))
+	}
+	for _, name := range o.controllers {
+		if !slices.Contains(allControllers, name) {
+			problems = append(problems, fmt.Errorf("--controllers %q: must be of %s", name, strings.Join(allControllers, ", ")))
+		}
+	}
+	if o.leaderElectLease == "" {
+		problems = append(problems, errors.New("--leader-elect-lease: must not be empty"))
+	}
+	return errors.Join(problems...)
+}
+
+// runs reports whether any of the controllers is to run.
+func (o *options) runs(names ...string) bool {
+	return slices.ContainsFunc(names, func(name string) bool { return slices.Contains(o.controllers, name) })
 }
 
 // guard bounds what is dialled for tenants.

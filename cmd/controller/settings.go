@@ -29,6 +29,9 @@ type liveSettings struct {
 }
 
 func (l *liveSettings) apply(read *settings.Settings) {
+	if l.functions == nil {
+		return // another process works on Functions
+	}
 	l.functions.Apply(read)
 	l.repositories.SetInterval(cmp.Or(read.GitCheckInterval, l.git.CheckInterval))
 }
@@ -47,7 +50,7 @@ func followSettings(mgr ctrl.Manager, o *options, live *liveSettings, log logr.L
 	if err != nil {
 		return nil, err
 	}
-	debugged := settingswatch.DebuggedThemselves(mgr.GetCache(), log, mgr.GetEventRecorder("settings"))
+	debugged := settingswatch.DebuggedThemselves(mgr.GetCache(), log, mgr.GetEventRecorder("settings"), o.runs(functions), o.runs(subscriptions))
 	if err := mgr.Add(everywhere{debugged.Run}); err != nil {
 		return nil, fmt.Errorf("follow what is debugged: %w", err)
 	}

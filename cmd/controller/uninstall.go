@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	eventingv1alpha2 "github.com/rouse-run/rouse/api/eventing/v1alpha2"
+	operatorv1alpha1 "github.com/rouse-run/rouse/api/operator/v1alpha1"
 	serverlessv1alpha2 "github.com/rouse-run/rouse/api/serverless/v1alpha2"
 	"github.com/rouse-run/rouse/internal/activation"
 	"github.com/rouse-run/rouse/internal/kube"
@@ -24,6 +25,8 @@ import (
 type uninstallOptions struct {
 	timeout time.Duration
 	slices  bool
+	// serverlesses are deleted, too: after the Functions, for which they wait.
+	serverlesses bool
 }
 
 // BindFlags adds the flags of the command.
@@ -31,6 +34,8 @@ func (o *uninstallOptions) BindFlags(fs *pflag.FlagSet) {
 	fs.DurationVar(&o.timeout, "timeout", 3*time.Minute, "how long all that is deleted may take to go")
 	fs.BoolVar(&o.slices, "slices", o.slices,
 		"delete the EndpointSlices that list activators, in place of Functions and Subscriptions: when no controller makes them again")
+	fs.BoolVar(&o.serverlesses, "serverlesses", o.serverlesses,
+		"delete the Serverlesses after the Functions and Subscriptions: while their operator runs")
 }
 
 // Validate refuses a timeout that has passed already.
@@ -57,7 +62,10 @@ func uninstall(ctx context.Context, o *uninstallOptions, log logr.Logger) error 
 	if o.slices {
 		return deleteSlices(ctx, objects, log)
 	}
-	return deleteResources(ctx, objects, log)
+	if err := deleteResources(ctx, objects, log); err != nil || !o.serverlesses {
+		return err
+	}
+	return deleteAll(ctx, objects, &operatorv1alpha1.ServerlessList{}, log)
 }
 
 // deleteResources deletes every Subscription and Function. The controller has to run meanwhile: it releases the Subscriptions'

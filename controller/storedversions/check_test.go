@@ -30,6 +30,7 @@ var everStored = map[string][]string{
 	functions:                                {"v1alpha2"},
 	"subscriptions.eventing.kyma-project.io": {"v1alpha2"},
 	"apirules.gateway.kyma-project.io":       {"v2alpha1"},
+	"serverlesses.operator.kyma-project.io":  {"v1alpha1"},
 }
 
 func TestNoReleaseLacksAVersionInWhichOneBeforeHasStoredObjects(t *testing.T) {

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"net/http"
 	"time"
+
+	corev1 "k8s.io/api/core/v1"
 )
 
 const loadName = "load"
@@ -81,8 +83,9 @@ type LoadReport struct {
 
 // StartLoad asks a Function some sixty times a second, on a new connection each, and returns when the first answers came.
 func (c *Cluster) StartLoad(ctx context.Context, namespace, function string) (*Load, error) {
-	spec := map[string]any{"env": []any{ // it publishes nothing: a change of the address must not replace its pod, which counts
-		map[string]any{"name": "PUBLISHER_PROXY_ADDRESS", "value": "http://nowhere"},
+	// It publishes nothing: a change of an address must not replace its pod, which counts.
+	spec := map[string]any{"env": []corev1.EnvVar{
+		{Name: "PUBLISHER_PROXY_ADDRESS", Value: "http://nowhere"}, {Name: "TRACE_COLLECTOR_ENDPOINT"},
 	}}
 	if err := c.ApplyYAML(ctx, namespace, Function{Name: loadName, Runtime: nodeRuntime, Source: loadSource, Spec: spec}.YAML()); err != nil {
 		return nil, err

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"regexp"
 	"strings"
 	"time"
 
@@ -43,44 +44,71 @@ func (c *Cluster) AwaitSettings(ctx context.Context, configMap string, since tim
 			return last, err
 		}
 		for i := range pods {
-			name := pods[i].Name
-			err := Await(ctx, time.Minute, name+" to follow "+configMap, func(ctx context.Context) (bool, error) {
-				text, err := c.Logs(ctx, System, name, component, 0)
-				if err != nil {
-					return false, err
-				}
-				at, ok := followed(text, configMap, since)
-				if at.After(last) {
-					last = at
-				}
-				return ok, nil
-			})
+			const before = 100 * time.Millisecond // a watch may be faster than the answer to the write
+			at, err := c.AwaitFollowed(ctx, &pods[i], component, configMap, since.Add(-before))
 			if err != nil {
 				return last, err
+			}
+			if at.After(last) {
+				last = at
 			}
 		}
 	}
 	return last, nil
 }
 
+// AwaitFollowed waits until a container has logged since then that it uses changed settings of a ConfigMap, and returns the time of the line.
+func (c *Cluster) AwaitFollowed(
+	ctx context.Context, pod *corev1.Pod, container, configMap string, since time.Time,
+) (at time.Time, err error) {
+	err = Await(ctx, time.Minute, pod.Name+" to follow "+configMap, func(ctx context.Context) (bool, error) {
+		text, err := c.Logs(ctx, pod.Namespace, pod.Name, container, 0)
+		if err != nil {
+			return false, err
+		}
+		var ok bool
+		at, ok = followed(text, configMap, since)
+		return ok, nil
+	})
+	return at, err
+}
+
 // followed finds the line of a log.
 func followed(text, configMap string, since time.Time) (at time.Time, ok bool) {
 	for line := range strings.Lines(text) {
-		var said struct {
-			Time      time.Time `json:"time"`
-			Message   string    `json:"msg"`
-			ConfigMap string    `json:"configMap"`
-		}
-		if json.Unmarshal([]byte(line), &said) != nil || said.Message != "the settings of the ConfigMap are in force" {
+		said, ok := readLine(line)
+		if !ok || said.Message != "the settings of the ConfigMap are in force" {
 			continue
 		}
-		const before = 100 * time.Millisecond // a watch may be faster than the answer to the write
-		if strings.HasSuffix(said.ConfigMap, "/"+configMap) && said.Time.After(since.Add(-before)) {
+		if strings.HasSuffix(said.ConfigMap, "/"+configMap) && said.Time.After(since) {
 			return said.Time, true
 		}
 	}
 	return time.Time{}, false
 }
+
+// logLine is what is read of a line of a log.
+type logLine struct {
+	Time      time.Time `json:"time"`
+	Message   string    `json:"msg"`
+	ConfigMap string    `json:"configMap"`
+}
+
+// readLine reads a line of either format.
+func readLine(line string) (read logLine, ok bool) {
+	if json.Unmarshal([]byte(line), &read) == nil {
+		return read, true
+	}
+	found := consoleLine.FindStringSubmatch(line)
+	if found == nil {
+		return read, false
+	}
+	at, err := time.Parse(time.RFC3339Nano, found[1])
+	return logLine{Time: at, Message: found[2], ConfigMap: found[3]}, err == nil
+}
+
+// consoleLine is a line of the other format.
+var consoleLine = regexp.MustCompile(`^time=(\S+) .*msg="([^"]*)".* configMap=(\S+)`)
 
 // AwaitSettingsEvent waits for an Event on a ConfigMap of settings that says so.
 func (c *Cluster) AwaitSettingsEvent(ctx context.Context, configMap, reason, text string) error {

@@ -14,8 +14,11 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// FieldOwner is the field owner of everything that the controllers apply.
-const FieldOwner = client.FieldOwner("rouse-controller")
+// FieldOwner is the field owner of everything that the controllers apply, and OperatorFieldOwner of what the operator applies.
+const (
+	FieldOwner         = client.FieldOwner("rouse-controller")
+	OperatorFieldOwner = client.FieldOwner("rouse-operator")
+)
 
 // Applier writes objects by server-side apply. It remembers what it applied
 // last, and marks the objects with it for the process after it, so that an
@@ -24,6 +27,7 @@ const FieldOwner = client.FieldOwner("rouse-controller")
 // It is safe for concurrent use.
 type Applier struct {
 	client client.Client
+	owner  client.FieldOwner
 
 	mu      sync.Mutex
 	applied map[types.NamespacedName][]record // one for each kind
@@ -47,9 +51,12 @@ func sumOf(text []byte) sum {
 	return sum(whole[:len(sum{})])
 }
 
-// NewApplier returns an Applier that writes through c.
-func NewApplier(c client.Client) *Applier {
-	return &Applier{client: c, applied: make(map[types.NamespacedName][]record)}
+// NewApplier returns an Applier that writes through c as FieldOwner.
+func NewApplier(c client.Client) *Applier { return NewApplierAs(c, FieldOwner) }
+
+// NewApplierAs returns an Applier that writes through c as owner.
+func NewApplierAs(c client.Client, owner client.FieldOwner) *Applier {
+	return &Applier{client: c, owner: owner, applied: make(map[types.NamespacedName][]record)}
 }
 
 // Apply makes the live object what desired says. Live is nil when there is
@@ -68,7 +75,7 @@ func (a *Applier) Apply(
 	if live == nil {
 		return a.write(ctx, marked, hash)
 	}
-	fields, err := reclaimed(live, exclusive)
+	fields, err := reclaimed(live, a.owner, exclusive)
 	if err != nil {
 		return nil, err
 	}
@@ -90,10 +97,10 @@ func (a *Applier) write(
 ) (*unstructured.Unstructured, error) {
 	kind, key := desired.GetKind(), client.ObjectKeyFromObject(desired)
 	config := client.ApplyConfigurationFromUnstructured(desired)
-	if err := a.client.Apply(ctx, config, append(options, FieldOwner)...); err != nil {
+	if err := a.client.Apply(ctx, config, append(options, a.owner)...); err != nil {
 		return nil, fmt.Errorf("apply %s %q: %w", kind, key, err)
 	}
-	a.remember(key, record{kind: kind, uid: desired.GetUID(), desired: hash, owned: ownedFields(desired)})
+	a.remember(key, record{kind: kind, uid: desired.GetUID(), desired: hash, owned: ownedFields(desired, a.owner)})
 	return desired, nil
 }
 
@@ -107,11 +114,11 @@ func (a *Applier) Forget(key types.NamespacedName) {
 // upToDate reports whether an object is as this process has left it or, when this process has not met it, as an earlier one has.
 func (a *Applier) upToDate(live metav1.Object, marked *unstructured.Unstructured, desired sum) bool {
 	key := client.ObjectKeyFromObject(marked)
-	seen := record{kind: marked.GetKind(), uid: live.GetUID(), desired: desired, owned: ownedFields(live)}
+	seen := record{kind: marked.GetKind(), uid: live.GetUID(), desired: desired, owned: ownedFields(live, a.owner)}
 	if last, ok := a.last(key, seen.kind); ok {
 		return last == seen
 	}
-	if !isIntact(live, marked) {
+	if !isIntact(live, marked, a.owner) {
 		return false
 	}
 	a.remember(key, seen)
@@ -142,9 +149,9 @@ func (a *Applier) remember(key types.NamespacedName, r record) {
 	a.applied[key] = append(known, r)
 }
 
-// ownedFields is a fingerprint of the fields that FieldOwner owns by apply.
-func ownedFields(object metav1.Object) sum {
-	entry := appliedEntry(managedFields(object))
+// ownedFields is a fingerprint of the fields that owner has by apply.
+func ownedFields(object metav1.Object, owner client.FieldOwner) sum {
+	entry := appliedEntry(managedFields(object), owner)
 	if entry == nil || entry.FieldsV1 == nil {
 		return sum{}
 	}
@@ -162,21 +169,24 @@ func ownedFields(object metav1.Object) sum {
 }
 
 // IsApplied reports whether FieldOwner has applied anything to the object.
-func IsApplied(object metav1.Object) bool {
-	return appliedEntry(object.GetManagedFields()) != nil
+func IsApplied(object metav1.Object) bool { return IsAppliedBy(object, FieldOwner) }
+
+// IsAppliedBy reports whether owner has applied anything to the object.
+func IsAppliedBy(object metav1.Object, owner client.FieldOwner) bool {
+	return appliedEntry(object.GetManagedFields(), owner) != nil
 }
 
-func appliedEntry(entries []metav1.ManagedFieldsEntry) *metav1.ManagedFieldsEntry {
+func appliedEntry(entries []metav1.ManagedFieldsEntry, owner client.FieldOwner) *metav1.ManagedFieldsEntry {
 	for i := range entries {
-		if isApplied(&entries[i]) {
+		if isApplied(&entries[i], owner) {
 			return &entries[i]
 		}
 	}
 	return nil
 }
 
-func isApplied(entry *metav1.ManagedFieldsEntry) bool {
-	return entry.Manager == string(FieldOwner) && entry.Operation == metav1.ManagedFieldsOperationApply && entry.Subresource == ""
+func isApplied(entry *metav1.ManagedFieldsEntry, owner client.FieldOwner) bool {
+	return entry.Manager == string(owner) && entry.Operation == metav1.ManagedFieldsOperationApply && entry.Subresource == ""
 }
 
 // ToUnstructured turns an apply configuration into the form that Apply takes.

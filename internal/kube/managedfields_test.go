@@ -35,15 +35,15 @@ func TestManagedFieldsThatAreAlikeAreKeptOnce(t *testing.T) {
 	require.Same(t, a.ManagedFields[0].FieldsV1, b.ManagedFields[0].FieldsV1)
 	require.Equal(t, before.ManagedFields, managedFields(a), "nothing is lost")
 	require.Equal(t, before.Labels, a.Labels)
-	require.Equal(t, ownedFields(before), ownedFields(a), "what is compared is the same")
-	require.NotEqual(t, ownedFields(a), ownedFields(b))
+	require.Equal(t, ownedFields(before, FieldOwner), ownedFields(a, FieldOwner), "what is compared is the same")
+	require.NotEqual(t, ownedFields(a, FieldOwner), ownedFields(b, FieldOwner))
 
 	Share(a)
 	require.Equal(t, before.ManagedFields, managedFields(a), "twice does no harm")
 
 	stolen := ownedService(one, fields(other))
 	Share(stolen)
-	require.NotEqual(t, ownedFields(a), ownedFields(stolen), "the owner that is applied is not the controller")
+	require.NotEqual(t, ownedFields(a, FieldOwner), ownedFields(stolen, FieldOwner), "the owner that is applied is not the controller")
 	none := ownedService("", fields(one))
 	none.OwnerReferences = nil
 	Share(none)
@@ -93,5 +93,5 @@ func TestObjectsWithSharedManagedFieldsAreComparedAndReclaimedAsOthers(t *testin
 	require.NoError(t, err)
 	require.NotNil(t, result)
 	require.Equal(t, map[string]string{"key": "a"}, liveConfigMap(t, c).Data)
-	require.Contains(t, appliedEntry(liveConfigMap(t, c).ManagedFields).FieldsV1.String(), uid)
+	require.Contains(t, appliedEntry(liveConfigMap(t, c).ManagedFields, FieldOwner).FieldsV1.String(), uid)
 }

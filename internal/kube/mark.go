@@ -10,10 +10,11 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
 // AnnotationApplied is on everything that an Applier writes: a hash of what was applied, by which a process knows what an
-// earlier one has left. Whoever else writes it takes it away from FieldOwner, and the object is applied again.
+// earlier one has left. Whoever else writes it takes it away from its owner, and the object is applied again.
 const AnnotationApplied = "rouse.run/applied"
 
 // mark returns a copy of what is desired with the annotation, and its hash.
@@ -41,14 +42,14 @@ func OnlyMark(annotations map[string]string) map[string]string {
 	return nil
 }
 
-// isIntact reports whether FieldOwner applied to an object what is desired, and nobody has changed any of it since. Whoever
+// isIntact reports whether owner applied to an object what is desired, and nobody has changed any of it since. Whoever
 // changes or removes a field takes it from its owner's managed fields, so they have to be those of what is desired: no
 // field less, and none more, which an apply that did not come about would have removed.
-func isIntact(live metav1.Object, marked *unstructured.Unstructured) bool {
+func isIntact(live metav1.Object, marked *unstructured.Unstructured, owner client.FieldOwner) bool {
 	if live.GetAnnotations()[AnnotationApplied] != marked.GetAnnotations()[AnnotationApplied] {
 		return false
 	}
-	entry := appliedEntry(managedFields(live))
+	entry := appliedEntry(managedFields(live), owner)
 	if entry == nil || entry.FieldsV1 == nil || entry.APIVersion != marked.GetAPIVersion() {
 		return false
 	}

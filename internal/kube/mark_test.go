@@ -135,10 +135,10 @@ func TestOwnedFieldsHaveToBeThoseThatAreDesired(t *testing.T) {
 			live.SetManagedFields([]metav1.ManagedFieldsEntry{{
 				Manager: string(FieldOwner), Operation: metav1.ManagedFieldsOperationApply, APIVersion: "v1", FieldsV1: metav1.NewFieldsV1(string(raw)),
 			}})
-			require.Equal(t, tc.want, isIntact(live, marked))
+			require.Equal(t, tc.want, isIntact(live, marked, FieldOwner))
 
 			live.SetAnnotations(nil)
-			require.False(t, isIntact(live, marked), "without the mark it never is")
+			require.False(t, isIntact(live, marked, FieldOwner), "without the mark it never is")
 		})
 	}
 }

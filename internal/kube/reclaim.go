@@ -30,21 +30,21 @@ func (e Exclusive) contains(path fieldpath.Path) bool {
 }
 
 // reclaimed are the managed fields of object with everything that was added by
-// hand to the exclusive parts given to FieldOwner, whose next apply will then
+// hand to the exclusive parts given to owner, whose next apply will then
 // remove it. It is nil when nothing was added.
-func reclaimed(object metav1.Object, exclusive []Exclusive) ([]metav1.ManagedFieldsEntry, error) {
+func reclaimed(object metav1.Object, owner client.FieldOwner, exclusive []Exclusive) ([]metav1.ManagedFieldsEntry, error) {
 	entries := managedFields(object)
-	own := appliedEntry(entries)
+	own := appliedEntry(entries, owner)
 	if own == nil || len(exclusive) == 0 {
 		return nil, nil
 	}
 	added := &fieldpath.Set{}
 	var others []metav1.ManagedFieldsEntry
 	for _, entry := range entries {
-		if isApplied(&entry) {
+		if isApplied(&entry, owner) {
 			continue
 		}
-		taken, rest, err := split(&entry, exclusive)
+		taken, rest, err := split(&entry, owner, exclusive)
 		if err != nil {
 			return nil, err
 		}
@@ -67,10 +67,12 @@ func reclaimed(object metav1.Object, exclusive []Exclusive) ([]metav1.ManagedFie
 // split takes the fields of the exclusive parts out of an entry. The rest is
 // nil when nothing is left of it. Subresources are not touched: scaling
 // and status updates add nothing by hand.
-func split(entry *metav1.ManagedFieldsEntry, exclusive []Exclusive) (*fieldpath.Set, *metav1.ManagedFieldsEntry, error) {
+func split(
+	entry *metav1.ManagedFieldsEntry, owner client.FieldOwner, exclusive []Exclusive,
+) (*fieldpath.Set, *metav1.ManagedFieldsEntry, error) {
 	taken := fieldpath.NewSet()
 	if entry.Operation != metav1.ManagedFieldsOperationUpdate || entry.Subresource != "" ||
-		entry.Manager == string(FieldOwner) || entry.FieldsV1 == nil {
+		entry.Manager == string(owner) || entry.FieldsV1 == nil {
 		return taken, entry, nil
 	}
 	fields, err := decode(entry)

@@ -28,8 +28,9 @@
 {{- end }}
 {{- end -}}
 
+{{/* Only the Function controller uses the certificates; the operator brings them to its own. */}}
 {{- define "rouse.caMount" -}}
-{{- if .Values.caBundle -}}
+{{- if and .Values.caBundle (ne (include "rouse.operated" .) "true") -}}
 - name: ca
   mountPath: /etc/rouse/ca
   readOnly: true
@@ -37,7 +38,7 @@
 {{- end -}}
 
 {{- define "rouse.caVolume" -}}
-{{- if .Values.caBundle -}}
+{{- if include "rouse.caMount" . -}}
 - name: ca
   configMap:
     name: {{ include "rouse.fullname" . }}-ca

@@ -1,3 +1,14 @@
+{{/* "true" for a CRD of the chart that this release installs. */}}
+{{- define "rouse.installsCRD" -}}
+{{- if hasPrefix "gateway." (base .path) -}}
+{{ include "rouse.installsAPIRules" .root }}
+{{- else if hasPrefix "operator." (base .path) -}}
+{{ include "rouse.operated" .root }}
+{{- else -}}
+true
+{{- end -}}
+{{- end -}}
+
 {{/* A version leaves a CRD only when no object may be stored in it. The API server would refuse it, too, amid the upgrade and without
 a word of what to do. internal/crdversions has the same rule for the controller. A chart that is rendered without a cluster looks up
 nothing. */}}
@@ -16,7 +27,7 @@ nothing. */}}
 {{- $versions = append $versions .name -}}
 {{- end -}}
 {{- end -}}
-{{- if or (not (hasPrefix "gateway." (base $path))) (eq (include "rouse.installsAPIRules" $) "true") -}}
+{{- if eq (include "rouse.installsCRD" (dict "root" $ "path" $path)) "true" -}}
 {{- range ((lookup "apiextensions.k8s.io/v1" "CustomResourceDefinition" "" $crd.metadata.name).status | default dict).storedVersions -}}
 {{- if not (has . $versions) -}}
 {{- $name := $crd.metadata.name -}}

@@ -1,3 +1,128 @@
+{{/* The flags of the Function controller, wherever it runs. What changes while it runs is in a ConfigMap. */}}
+{{- define "rouse.functionArgs" -}}
+{{ include "rouse.runtimeArgs" . }}
+- --publisher-address={{ include "rouse.publisherURL" . }}
+- --scaler-address={{ include "rouse.fullname" . }}-scaler.{{ .Release.Namespace }}.svc.cluster.local:9000
+{{- if .Values.scaler.tls.enabled }}
+- --scaler-authentication={{ include "rouse.fullname" . }}-scaler
+{{- end }}
+{{ include "rouse.buildArgs" . }}
+{{- with include "rouse.functionNetworkPolicy" . }}
+- {{ printf "--function-network-policy=%s" . | quote }}
+{{- end }}
+{{- end -}}
+
+{{/* "true" when an operator brings the Function controller, as a Serverless asks for it. */}}
+{{- define "rouse.operated" -}}
+{{ (.Values.operator | default dict).enabled | default false }}
+{{- end -}}
+
+{{/* Where a Serverless may be, as a JSON list. */}}
+{{- define "rouse.operatorNamespaces" -}}
+{{ (.Values.operator | default dict).namespaces | default (list .Release.Namespace) | uniq | toJson }}
+{{- end -}}
+
+{{/* Roles that the operator binds to the Function controller's account. */}}
+{{- define "rouse.functionRole" -}}
+{{ include "rouse.fullname" . }}-functions
+{{- end -}}
+
+{{- define "rouse.leaderRole" -}}
+{{ include "rouse.fullname" . }}-functions-leader
+{{- end -}}
+
+{{/* What the operator has to know to install the same Function controller as this chart. */}}
+{{- define "rouse.installation" -}}
+{{- $args := printf "%s\n%s\n%s" (include "rouse.sinkArgs" .) (include "rouse.functionArgs" .) (include "rouse.processArgs" .) | fromYamlArray -}}
+{{- with include "rouse.gatewayService" . -}}
+{{- $args = append $args (printf "--gateway-service=%s" .) -}}
+{{- end -}}
+namespaces: {{ include "rouse.operatorNamespaces" . }}
+binding: {{ include "rouse.functionRole" . }}
+roles:
+  functions: {{ include "rouse.functionRole" . }}
+  leader: {{ include "rouse.leaderRole" . }}
+defaults:
+  publisherAddress: {{ .Values.publisherAddress | default (include "rouse.publisherURL" .) | quote }}
+  {{- with .Values.traceCollectorEndpoint }}
+  traceCollectorEndpoint: {{ . | quote }}
+  {{- end }}
+  {{- with .Values.controller.defaultProfile }}
+  profile: {{ . }}
+  {{- end }}
+  logLevel: {{ .Values.logLevel }}
+  logFormat: {{ .Values.logFormat | default "json" }}
+functionConfig: {{ include "rouse.functionConfig" . | fromYaml | toJson }}
+logConfig: {{ include "rouse.logConfig" . | fromYaml | toJson }}
+controller:
+  image: {{ include "rouse.image" . | quote }}
+  imagePullPolicy: {{ .Values.image.pullPolicy }}
+  {{- with .Values.image.pullSecrets }}
+  imagePullSecrets: {{ toJson . }}
+  {{- end }}
+  replicas: {{ .Values.controller.replicas }}
+  args:
+    {{- toYaml $args | nindent 4 }}
+  {{- with include "rouse.memoryEnv" .Values.controller.resources }}
+  {{- . | nindent 2 }}
+  {{- end }}
+  resources:
+    {{- toYaml .Values.controller.resources | nindent 4 }}
+  {{- with .Values.caBundle }}
+  caBundle: |
+    {{- . | trim | nindent 4 }}
+  {{- end }}
+  {{- with include "rouse.priorityClass" . }}
+  priorityClassName: {{ . | quote }}
+  {{- end }}
+  {{- with .Values.nodeSelector }}
+  nodeSelector: {{ toJson . }}
+  {{- end }}
+  {{- with .Values.tolerations }}
+  tolerations: {{ toJson . }}
+  {{- end }}
+  {{- with .Values.podAnnotations }}
+  podAnnotations: {{ toJson . }}
+  {{- end }}
+{{- if .Values.networkPolicies.enabled }}
+networkPolicy:
+  {{- with .Values.networkPolicies.metricsFrom }}
+  ingress:
+    - ports:
+        - port: metrics
+      from:
+        {{- toYaml . | nindent 8 }}
+  {{- else }}
+  ingress: []
+  {{- end }}
+  egress:
+    {{- include "rouse.clusterEgress" . | nindent 4 }}
+    - ports: # Git servers and registries, on whatever ports users name
+        - protocol: TCP
+{{- end }}
+{{- end -}}
+
+{{/* Kyma's operator serves the same Serverlesses, and its Function controller the same Functions. */}}
+{{- define "rouse.validateOperator" -}}
+{{- if eq (include "rouse.operated" .) "true" -}}
+{{- $namespaces := include "rouse.operatorNamespaces" . | fromJsonArray -}}
+{{- if and (has "*" $namespaces) (gt (len $namespaces) 1) -}}
+{{- fail "operator.namespaces has \"*\" beside others: set it to [\"*\"] for all namespaces, or name them" -}}
+{{- end -}}
+{{- $kymas := lookup "apps/v1" "Deployment" "kyma-system" "serverless-operator" -}}
+{{- if and $kymas (gt (int ($kymas.spec | default dict).replicas) 0) -}}
+{{- fail "operator.enabled is true, but Kyma's operator runs in this cluster (Deployment kyma-system/serverless-operator) and serves the same Serverlesses: stop it for good first, or set operator.enabled=false" -}}
+{{- end -}}
+{{- if lookup "v1" "Namespace" "" "kube-system" -}}
+{{- range $namespace := $namespaces -}}
+{{- if and (ne $namespace "*") (ne $namespace $.Release.Namespace) (not (lookup "v1" "Namespace" "" $namespace)) -}}
+{{- fail (printf "operator.namespaces has %s, which does not exist: create it with kubectl create namespace %s, or take it off the list" $namespace $namespace) -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+
 {{/* "true" where each Function gets a NetworkPolicy. */}}
 {{- define "rouse.boundsFunctions" -}}
 {{ ((.Values.functions | default dict).networkPolicies | default dict).enabled | default false }}
@@ -41,11 +166,14 @@ it has none. */}}
 {{- if eq (include "rouse.boundsFunctions" .) "true" -}}
 get, list, watch, create, patch, delete
 {{- else -}}
-{{- $before := lookup "rbac.authorization.k8s.io/v1" "ClusterRole" "" (include "rouse.name" (dict "root" . "component" "controller")) -}}
-{{- range ($before | default dict).rules -}}
-{{- if and (has "networkpolicies" (.resources | default list)) (has "create" .verbs) -}}
-list, delete
+{{- $creates := false -}}
+{{- range $role := list (include "rouse.name" (dict "root" . "component" "controller")) (include "rouse.functionRole" .) -}}
+{{- range (lookup "rbac.authorization.k8s.io/v1" "ClusterRole" "" $role | default dict).rules -}}
+{{- $creates = or $creates (and (has "networkpolicies" (.resources | default list)) (has "create" .verbs)) -}}
 {{- end -}}
+{{- end -}}
+{{- if $creates -}}
+list, delete
 {{- end -}}
 {{- end -}}
 {{- end -}}

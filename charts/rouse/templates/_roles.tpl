@@ -9,6 +9,9 @@ this release does not serve is none of its business. */}}
 {{- if eq (include "rouse.servesAPIRules" .) "true" }}
 - {group: gateway.kyma-project.io, resource: apirules}
 {{- end }}
+{{- if eq (include "rouse.operated" .) "true" }}
+- {group: operator.kyma-project.io, resource: serverlesses, readOnly: true} # it rules the Functions of all namespaces
+{{- end }}
 {{- end -}}
 
 {{/* The reading rules of those who view, which are those of who edits, too: Kubernetes adds them up only where the cluster's roles

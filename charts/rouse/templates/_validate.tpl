@@ -34,6 +34,7 @@
 {{- include "rouse.validateAPIRules" . -}}
 {{- include "rouse.validateV1alpha1" . -}}
 {{- include "rouse.validateStoredVersions" . -}}
+{{- include "rouse.validateOperator" . -}}
 {{- with .Values.scaler.tls -}}
 {{- if ne (empty .secret) (empty .kedaSecret) -}}
 {{- fail "scaler.tls: secret and kedaSecret belong together, set both or, for certificates that the chart makes, none" -}}

@@ -39,11 +39,16 @@ func DebuggedBehindServices(c cache.Cache, logger logr.Logger, subscriptions boo
 	return &Debugged{cache: c, log: logging.Of(logger), kinds: kinds, now: time.Now}
 }
 
-// DebuggedThemselves is for the controller, which announces what cannot be honoured.
-func DebuggedThemselves(c cache.Cache, logger logr.Logger, recorder events.EventRecorder) *Debugged {
-	return &Debugged{cache: c, log: logging.Of(logger), recorder: recorder, now: time.Now, kinds: map[client.Object]string{
-		&v1alpha2.Function{}: logging.Function, &eventingv1alpha2.Subscription{}: logging.Subscription,
-	}}
+// DebuggedThemselves is for the controllers of Functions and of Subscriptions, which announce what cannot be honoured.
+func DebuggedThemselves(c cache.Cache, logger logr.Logger, recorder events.EventRecorder, functions, subscriptions bool) *Debugged {
+	kinds := map[client.Object]string{}
+	if functions {
+		kinds[&v1alpha2.Function{}] = logging.Function
+	}
+	if subscriptions {
+		kinds[&eventingv1alpha2.Subscription{}] = logging.Subscription
+	}
+	return &Debugged{cache: c, log: logging.Of(logger), recorder: recorder, now: time.Now, kinds: kinds}
 }
 
 // Run follows the objects until ctx ends.

@@ -275,7 +275,7 @@ func TestAnAnnotationShowsTheLinesOfOneObject(t *testing.T) {
 	objects, err := cache.New(env.Config, cache.Options{Scheme: scheme, DefaultNamespaces: map[string]cache.Config{f.namespace: {}}})
 	require.NoError(t, err)
 	refused := events.NewFakeRecorder(10)
-	debugged := []*Debugged{DebuggedThemselves(objects, f.log.Logger(), refused), DebuggedBehindServices(objects, f.log.Logger(), true)}
+	debugged := []*Debugged{DebuggedThemselves(objects, f.log.Logger(), refused, true, true), DebuggedBehindServices(objects, f.log.Logger(), true)}
 	ctx, cancel := context.WithCancel(context.Background())
 	var running sync.WaitGroup
 	t.Cleanup(func() {

@@ -21,6 +21,7 @@ import (
 	eventingv1alpha2 "github.com/rouse-run/rouse/api/eventing/v1alpha2"
 	gatewayv2 "github.com/rouse-run/rouse/api/gateway/v2"
 	gatewayv2alpha1 "github.com/rouse-run/rouse/api/gateway/v2alpha1"
+	operatorv1alpha1 "github.com/rouse-run/rouse/api/operator/v1alpha1"
 	serverlessv1alpha2 "github.com/rouse-run/rouse/api/serverless/v1alpha2"
 )
 
@@ -160,6 +161,7 @@ func newScheme(more []func(*runtime.Scheme) error) (*runtime.Scheme, error) {
 		eventingv1alpha2.AddToScheme,
 		gatewayv2.AddToScheme,
 		gatewayv2alpha1.AddToScheme,
+		operatorv1alpha1.AddToScheme,
 		gatewayapi.Install,
 	}, more...)
 	for _, add := range adds {

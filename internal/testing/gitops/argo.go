@@ -26,7 +26,10 @@ const (
 
 // Kinds are those with a script, as Argo CD writes them.
 func Kinds() []string {
-	return []string{"serverless.kyma-project.io_Function", "eventing.kyma-project.io_Subscription", "gateway.kyma-project.io_APIRule"}
+	return []string{
+		"serverless.kyma-project.io_Function", "eventing.kyma-project.io_Subscription", "gateway.kyma-project.io_APIRule",
+		"operator.kyma-project.io_Serverless",
+	}
 }
 
 // script reads the one script of all kinds once.

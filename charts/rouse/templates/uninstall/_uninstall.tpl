@@ -12,3 +12,18 @@ helm.sh/hook-delete-policy: before-hook-creation,hook-succeeded,hook-failed
 helm.sh/hook: post-delete
 helm.sh/hook-delete-policy: before-hook-creation,hook-succeeded,hook-failed
 {{- end -}}
+
+{{/* When the operator's Function controllers are taken away: with the release, or with the operator alone. Empty: not at all. Only Helm itself can
+look up what is there. */}}
+{{- define "rouse.leaves" -}}
+{{- if eq (include "rouse.operated" .) "true" -}}
+post-delete
+{{- else if lookup "rbac.authorization.k8s.io/v1" "ClusterRoleBinding" "" (include "rouse.functionRole" .) -}}
+post-upgrade
+{{- end -}}
+{{- end -}}
+
+{{- define "rouse.leavesHook" -}}
+helm.sh/hook: {{ include "rouse.leaves" . }}
+helm.sh/hook-delete-policy: before-hook-creation,hook-succeeded,hook-failed
+{{- end -}}

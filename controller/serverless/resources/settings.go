@@ -1,0 +1,176 @@
+package resources
+
+import (
+	"cmp"
+	"fmt"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	operatorv1alpha1 "github.com/rouse-run/rouse/api/operator/v1alpha1"
+)
+
+// Settings are the values in force of what a Serverless may say.
+type Settings struct {
+	EventingEndpoint        string
+	TracingEndpoint         string
+	FunctionRequeueDuration string // empty: the Function controller's own
+	HealthzLivenessTimeout  string // empty: the Function controller's own
+	DefaultPreset           string
+	LogLevel                string
+	LogFormat               string
+}
+
+// Found is what the cluster says about what is left out.
+type Found struct {
+	// TracingEndpoint is that of a collector in the cluster.
+	TracingEndpoint string
+	// Preset is the one that was chosen before: a node that comes or goes must not replace the pods of all Functions.
+	Preset string
+	// Small is true of a cluster of up to two nodes.
+	Small bool
+}
+
+const (
+	defaultLogLevel  = "info"
+	defaultLogFormat = "json"
+	smallPreset      = "XS"
+	largePreset      = "L"
+	maxURL           = 2048
+)
+
+// Values that a Serverless may have.
+var (
+	presets    = []string{"XS", "S", "M", "L", "XL"}
+	logLevels  = []string{"debug", "info", "warn", "error", "fatal"}
+	logFormats = []string{"json", "console"}
+)
+
+// InvalidError says which fields of a Serverless are wrong, and what to write there.
+type InvalidError struct{ Problems []string }
+
+// Error has all of them.
+func (e *InvalidError) Error() string { return strings.Join(e.Problems, ". ") }
+
+// Resolve decides what is in force. Its error is an *InvalidError.
+func Resolve(spec *operatorv1alpha1.ServerlessSpec, installation *Installation, found Found) (Settings, error) {
+	defaults := &installation.Defaults
+	settings := Settings{
+		EventingEndpoint:        defaults.PublisherAddress,
+		TracingEndpoint:         cmp.Or(defaults.TraceCollectorEndpoint, found.TracingEndpoint),
+		FunctionRequeueDuration: spec.FunctionRequeueDuration,
+		HealthzLivenessTimeout:  spec.HealthzLivenessTimeout,
+		DefaultPreset:           cmp.Or(spec.DefaultRuntimePodPreset, defaults.Profile, found.Preset, presetFor(found)),
+		LogLevel:                cmp.Or(spec.LogLevel, defaults.LogLevel, defaultLogLevel),
+		LogFormat:               formatOf(cmp.Or(spec.LogFormat, defaults.LogFormat, defaultLogFormat)),
+	}
+	if spec.Eventing != nil {
+		settings.EventingEndpoint = spec.Eventing.Endpoint
+	}
+	if spec.Tracing != nil {
+		settings.TracingEndpoint = spec.Tracing.Endpoint
+	}
+	if err := settings.validate(defaults.PublisherAddress); err != nil {
+		return settings, err
+	}
+	if problems := settings.check(installation); problems != nil {
+		return settings, &InvalidError{Problems: problems}
+	}
+	return settings, nil
+}
+
+// formatOf takes Kyma's other name of console, too.
+func formatOf(format string) string {
+	if format == "text" {
+		return "console"
+	}
+	return format
+}
+
+func presetFor(found Found) string {
+	if found.Small {
+		return smallPreset
+	}
+	return largePreset
+}
+
+func (s *Settings) validate(publisher string) error {
+	var problems []string
+	refuse := func(format string, args ...any) { problems = append(problems, fmt.Sprintf(format, args...)) }
+	if problem := endpointProblem(s.EventingEndpoint); problem != "" {
+		refuse("spec.eventing.endpoint %s: use a URL like %s, or leave spec.eventing out", problem, publisher)
+	}
+	if problem := endpointProblem(s.TracingEndpoint); problem != "" && s.TracingEndpoint != "" {
+		refuse("spec.tracing.endpoint %s: use a URL like http://collector.monitoring.svc.cluster.local:4318/v1/traces, or an empty one for no traces",
+			problem)
+	}
+	for _, duration := range []struct {
+		field, value, example string
+		low, high             time.Duration
+	}{
+		{"spec.functionRequeueDuration", s.FunctionRequeueDuration, "5m", 10 * time.Second, 24 * time.Hour},
+		{"spec.healthzLivenessTimeout", s.HealthzLivenessTimeout, "10s", time.Second, 10 * time.Minute},
+	} {
+		if problem := durationProblem(duration.value, duration.low, duration.high); problem != "" {
+			refuse("%s %s: use a duration like %s, or leave it out", duration.field, problem, duration.example)
+		}
+	}
+	for _, choice := range []struct {
+		field, value string
+		values       []string
+	}{
+		{"spec.defaultRuntimePodPreset", s.DefaultPreset, presets},
+		{"spec.logLevel", s.LogLevel, logLevels},
+		{"spec.logFormat", s.LogFormat, logFormats},
+	} {
+		if !slices.Contains(choice.values, choice.value) {
+			refuse("%s %q is not known: use one of %s", choice.field, shown(choice.value), strings.Join(choice.values, ", "))
+		}
+	}
+	if problems == nil {
+		return nil
+	}
+	return &InvalidError{Problems: problems}
+}
+
+// endpointProblem says what keeps a text from being the URL of a server.
+func endpointProblem(text string) string {
+	if len(text) > maxURL {
+		return fmt.Sprintf("has %d bytes, at most %d", len(text), maxURL)
+	}
+	parsed, err := url.Parse(text)
+	switch {
+	case err != nil || (parsed.Scheme != "http" && parsed.Scheme != "https") || parsed.Hostname() == "":
+		return fmt.Sprintf("%q is no URL of http or https", shown(text))
+	case parsed.User != nil:
+		return "has a user name or password, which everybody could read"
+	default:
+		return ""
+	}
+}
+
+// durationProblem says what keeps a text from being a duration within the bounds; none is fine.
+func durationProblem(text string, low, high time.Duration) string {
+	if text == "" {
+		return ""
+	}
+	duration, err := time.ParseDuration(text)
+	switch {
+	case err != nil:
+		return fmt.Sprintf("%q is no duration", shown(text))
+	case duration < low || duration > high:
+		return fmt.Sprintf("%q is not between %s and %s", shown(text), low, high)
+	default:
+		return ""
+	}
+}
+
+// shown is as much of a text as a message needs.
+func shown(text string) string {
+	const enough = 64
+	if runes := []rune(text); len(runes) > enough {
+		return string(runes[:enough]) + "…"
+	}
+	return text
+}

@@ -1,0 +1,181 @@
+//go:build e2e
+
+package serverless
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	appsv1 "k8s.io/api/apps/v1"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/rouse-run/rouse/e2e/framework"
+)
+
+func TestAServerlessRulesTheFunctionControllerWhileFunctionsServe(t *testing.T) {
+	cluster, namespace := start(t)
+	function := framework.Function{
+		Name: "here", Runtime: "nodejs22", Source: always, Spec: map[string]any{"resourceConfiguration": map[string]any{}}, // by the default preset
+	}
+	require.NoError(t, cluster.ApplyYAML(t.Context(), namespace, function.YAML()))
+	require.NoError(t, cluster.AwaitCondition(t.Context(), namespace, framework.FunctionGVK, "here", "Running", "True", time.Minute))
+	load, err := cluster.StartLoad(t.Context(), namespace, "here")
+	require.NoError(t, err)
+	operate(t)
+	apply(t, cluster, "default", "{}")
+	installed := time.Now()
+	awaitReady(t)
+	t.Logf("the Function controller runs after %s", time.Since(installed).Round(time.Millisecond))
+
+	changeEveryField(t, cluster, namespace)
+	repairParts(t, cluster)
+	refuseBadInput(t, cluster)
+
+	require.NoError(t, cluster.AwaitCondition(t.Context(), namespace, framework.FunctionGVK, "here", "Running", "True", time.Minute))
+	report, err := load.Stop(t.Context())
+	require.NoError(t, err)
+	t.Logf("%d requests meanwhile, %d failed", report.Asked, report.Failed)
+	require.Positive(t, report.Asked)
+	require.Zero(t, report.Failed, report.Failures)
+	remove(t, cluster, namespace)
+}
+
+// inForce is how soon a change has to be.
+const inForce = 2 * time.Second
+
+// changeEveryField changes one after the other, and measures until what follows from it is in force.
+func changeEveryField(t *testing.T, cluster *framework.Cluster, namespace string) {
+	t.Helper()
+	pod := controllerPod(t, cluster)
+	function := func(wanted func(*appsv1.Deployment) bool) func(time.Time) time.Duration {
+		return func(since time.Time) time.Duration {
+			awaitDeployment(t, cluster, namespace, "here", time.Minute, wanted)
+			return time.Since(since)
+		}
+	}
+	process := func(configMap string) func(time.Time) time.Duration {
+		return func(since time.Time) time.Duration {
+			at, err := cluster.AwaitFollowed(t.Context(), pod, "manager", configMap, since)
+			require.NoError(t, err)
+			return at.Sub(since)
+		}
+	}
+	var spec []string
+	for _, step := range []struct {
+		field string
+		await func(time.Time) time.Duration
+	}{
+		{"eventing: {endpoint: 'http://rouse-eventbridge.rouse-system/publish'}", function(func(d *appsv1.Deployment) bool {
+			return env(d, "PUBLISHER_PROXY_ADDRESS") == "http://rouse-eventbridge.rouse-system/publish"
+		})},
+		{"tracing: {endpoint: 'http://collector.nowhere:4318/v1/traces'}", function(func(d *appsv1.Deployment) bool {
+			return env(d, "TRACE_COLLECTOR_ENDPOINT") == "http://collector.nowhere:4318/v1/traces"
+		})},
+		{"defaultRuntimePodPreset: S", function(func(d *appsv1.Deployment) bool {
+			return d.Spec.Template.Spec.Containers[0].Resources.Limits.Cpu().String() == "200m"
+		})},
+		{"functionRequeueDuration: 2m", process("serverless-config")},
+		{"healthzLivenessTimeout: 7s", process("serverless-config")},
+		{"logLevel: info", process("serverless-log-config")},
+		{"logFormat: console", process("serverless-log-config")},
+	} {
+		spec = append(spec, step.field)
+		since := time.Now()
+		apply(t, cluster, "default", "{"+strings.Join(spec, ", ")+"}")
+		took := step.await(since)
+		t.Logf("%s: in force after %s", step.field, took.Round(time.Millisecond))
+		require.Less(t, took, inForce, step.field)
+	}
+	require.Equal(t, pod.UID, controllerPod(t, cluster).UID, "nothing was restarted")
+	awaitState(t, cluster, "default", "Ready", time.Minute)
+}
+
+// repairParts deletes and changes what the operator has made.
+func repairParts(t *testing.T, cluster *framework.Cluster) {
+	t.Helper()
+	of := func(name string) metav1.ObjectMeta { return metav1.ObjectMeta{Namespace: kymaSystem, Name: name} }
+	for _, part := range []client.Object{
+		&corev1.ConfigMap{ObjectMeta: of("serverless-config")}, &corev1.ConfigMap{ObjectMeta: of("serverless-log-config")},
+		&corev1.ServiceAccount{ObjectMeta: of("serverless-controller-manager")}, &rbacv1.RoleBinding{ObjectMeta: of("serverless-controller-manager")},
+		&rbacv1.ClusterRoleBinding{ObjectMeta: metav1.ObjectMeta{Name: "rouse-functions"}}, &appsv1.Deployment{ObjectMeta: of(controller)},
+	} {
+		require.NoError(t, cluster.Get(t.Context(), client.ObjectKeyFromObject(part), part))
+		old, since := part.GetUID(), time.Now()
+		require.NoError(t, cluster.Delete(t.Context(), part))
+		require.NoError(t, framework.Await(t.Context(), 10*time.Second, part.GetName()+" to be made again", func(ctx context.Context) (bool, error) {
+			err := cluster.Get(ctx, client.ObjectKeyFromObject(part), part)
+			return err == nil && part.GetUID() != old, client.IgnoreNotFound(err)
+		}))
+		t.Logf("%T %s is back after %s", part, part.GetName(), time.Since(since).Round(time.Millisecond))
+	}
+	scaled := &appsv1.Deployment{}
+	require.NoError(t, cluster.Get(t.Context(), client.ObjectKey{Namespace: kymaSystem, Name: controller}, scaled))
+	old := scaled.DeepCopy()
+	scaled.Spec.Replicas = new(int32(0))
+	require.NoError(t, cluster.Patch(t.Context(), scaled, client.MergeFrom(old)))
+	took := awaitDeployment(t, cluster, kymaSystem, controller, 10*time.Second, func(d *appsv1.Deployment) bool { return *d.Spec.Replicas == 1 })
+	t.Logf("scaled to zero by hand: back after %s", took.Round(time.Millisecond))
+	awaitState(t, cluster, "default", "Ready", time.Minute)
+}
+
+// refuseBadInput shows a second Serverless, and nonsense in the first.
+func refuseBadInput(t *testing.T, cluster *framework.Cluster) {
+	t.Helper()
+	apply(t, cluster, "second", "{}")
+	conditions := awaitState(t, cluster, "second", "Warning", 10*time.Second)
+	require.Equal(t, "ServerlessDuplicated", conditions["Configured"].Reason)
+	require.Contains(t, conditions["Configured"].Message, "current served instance: kyma-system/default")
+	second := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Namespace: kymaSystem, Name: "second"}}
+	second.SetGroupVersionKind(serverlessGVK)
+	require.NoError(t, cluster.Delete(t.Context(), second))
+
+	apply(t, cluster, "default", "{logLevel: loud, functionRequeueDuration: often}")
+	conditions = awaitState(t, cluster, "default", "Error", 10*time.Second)
+	require.Equal(t, "ConfigurationErr", conditions["Configured"].Reason)
+	require.Contains(t, conditions["Configured"].Message, `spec.logLevel "loud" is not known: use one of debug, info, warn, error, fatal`)
+	require.Contains(t, conditions["Configured"].Message, `spec.functionRequeueDuration "often" is no duration`)
+	require.Equal(t, "True", conditions["Installed"].Status, "what was in force before goes on")
+	apply(t, cluster, "default", "{}")
+	awaitState(t, cluster, "default", "Ready", time.Minute)
+}
+
+// remove deletes the Serverless while there are Functions, and then these.
+func remove(t *testing.T, cluster *framework.Cluster, namespace string) {
+	t.Helper()
+	one := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Namespace: kymaSystem, Name: "default"}}
+	one.SetGroupVersionKind(serverlessGVK)
+	require.NoError(t, cluster.Delete(t.Context(), one))
+	conditions := awaitState(t, cluster, "default", "Warning", 10*time.Second)
+	require.Equal(t, "DeletionErr", conditions["Deleted"].Reason)
+	require.Contains(t, conditions["Deleted"].Message, "items with VersionKind serverless.kyma-project.io/v1alpha2: delete these Functions first")
+	require.NoError(t, cluster.AwaitAnswer(t.Context(), namespace, "here", "here", 10*time.Second))
+
+	functions := &metav1.PartialObjectMetadata{}
+	functions.SetGroupVersionKind(framework.FunctionGVK)
+	require.NoError(t, cluster.DeleteAllOf(t.Context(), functions, client.InNamespace(namespace)))
+	since := time.Now()
+	require.NoError(t, framework.Await(t.Context(), time.Minute, "the Serverless to be gone", func(ctx context.Context) (bool, error) {
+		err := cluster.Get(ctx, client.ObjectKeyFromObject(one), one)
+		return apierrors.IsNotFound(err), client.IgnoreNotFound(err)
+	}))
+	t.Logf("gone %s after the last Function", time.Since(since).Round(time.Millisecond))
+	for _, list := range []client.ObjectList{
+		&appsv1.DeploymentList{}, &corev1.ConfigMapList{}, &corev1.ServiceList{}, &corev1.ServiceAccountList{}, &rbacv1.RoleBindingList{},
+		&rbacv1.ClusterRoleBindingList{}, &coordinationv1.LeaseList{},
+	} {
+		require.NoError(t, cluster.List(t.Context(), list, client.MatchingLabels{"app.kubernetes.io/managed-by": "rouse-operator"}))
+		require.Zero(t, meta.LenList(list), "%T", list)
+	}
+	left := &metav1.PartialObjectMetadataList{}
+	left.SetGroupVersionKind(framework.FunctionGVK.GroupVersion().WithKind("FunctionList"))
+	require.NoError(t, cluster.List(t.Context(), left), "the CRD of Functions stays")
+}
