@@ -46,7 +46,8 @@ eval "$selected"
 run go test -tags e2e -count=1 -timeout 60m -parallel 6 -v ./e2e/features
 run go run ./e2e/isolation
 if [[ -z "$own" ]]; then
+  run go test -tags e2e -count=1 -timeout 15m -v ./e2e/serverless
   run go test -tags e2e -count=1 -timeout 30m -v ./e2e/lifecycle
 else
-  echo "e2e: upgrade and uninstall are left out on a cluster of your own"
+  echo "e2e: the operator, upgrade and uninstall are left out on a cluster of your own"
 fi
