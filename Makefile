@@ -22,7 +22,7 @@ OLD_APIS := api/serverless/v1alpha1
 CONTROLLER_GEN := $(GENERATOR) $(addprefix paths=./,$(filter-out $(OLD_APIS),$(wildcard api/*/*))) output:crd:dir=charts/rouse/files/crds && \
   $(GENERATOR) $(addprefix paths=./,$(OLD_APIS)) output:crd:dir=charts/rouse/files/old-crds
 GOLANGCI_LINT  := $(GO) tool -modfile="$(CURDIR)/tools/lint/go.mod" golangci-lint
-MODULES   := . e2e/cluster e2e/bench/own
+MODULES   := . e2e/cluster e2e/bench/own e2e/bindings
 VERSION   ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo devel)
 LDFLAGS   := -s -w -X github.com/rouse-run/rouse/internal/daemon.version=$(VERSION)
 

@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/rouse-run/rouse/api/serverless/v1alpha2"
+	"github.com/rouse-run/rouse/controller/function/bindings"
 	"github.com/rouse-run/rouse/controller/function/resources"
 	"github.com/rouse-run/rouse/internal/exposure"
 	"github.com/rouse-run/rouse/internal/kube"
@@ -59,12 +60,15 @@ func Transform(object any) (any, error) {
 	return object, nil
 }
 
-// withoutPodSpec drops what carries the source code, and of a Deployment what it selects, which its Function decides.
+// withoutPodSpec drops what carries the source code, and of a Deployment what it selects, which its Function decides. Of a
+// Deployment's pods it keeps what was bound to them.
 func withoutPodSpec(object any) (any, error) {
 	switch typed := object.(type) {
 	case *appsv1.Deployment:
 		typed.Spec.Selector = nil
-		typed.Spec.Template = corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Annotations: typed.Spec.Template.Annotations}}
+		typed.Spec.Template = corev1.PodTemplateSpec{
+			ObjectMeta: metav1.ObjectMeta{Annotations: typed.Spec.Template.Annotations}, Spec: bindings.Projected(&typed.Spec.Template),
+		}
 		kube.Share(typed)
 	case *corev1.Pod:
 		typed.Spec = corev1.PodSpec{}

@@ -33,7 +33,7 @@ func (r *Reconciler) readConfiguration(ctx context.Context, s *scope) error {
 	if !followsConfiguration(s.fn) {
 		return nil
 	}
-	references := referencesOf(s.fn)
+	references := s.references()
 	contents := make(map[referent]*content, len(references))
 	for _, ref := range references {
 		if _, ok := contents[ref.referent]; ok {

@@ -112,15 +112,26 @@ func (r *Reconciler) gather(ctx context.Context, s *scope) error {
 
 // findMissingSecrets looks for what pods cannot start without.
 func (r *Reconciler) findMissingSecrets(ctx context.Context, s *scope) error {
-	for _, mount := range s.fn.Spec.SecretMounts {
-		key := client.ObjectKey{Namespace: s.fn.Namespace, Name: mount.SecretName}
+	look := func(name string, missing *[]string) error {
+		key := client.ObjectKey{Namespace: s.fn.Namespace, Name: name}
 		err := r.client.Get(ctx, key, metadataOf(kindSecret))
 		if apierrors.IsNotFound(err) {
-			s.missingSecrets = append(s.missingSecrets, mount.SecretName)
-			continue
+			*missing = append(*missing, name)
+			return nil
 		}
 		if err != nil {
 			return fmt.Errorf("look for Secret %q: %w", key, err)
+		}
+		return nil
+	}
+	for _, mount := range s.fn.Spec.SecretMounts {
+		if err := look(mount.SecretName, &s.missingSecrets); err != nil {
+			return err
+		}
+	}
+	for _, name := range s.boundSecrets() {
+		if err := look(name, &s.missingBindings); err != nil {
+			return err
 		}
 	}
 	return nil

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 
+	appsv1 "k8s.io/api/apps/v1"
 	autoscalingv2 "k8s.io/api/autoscaling/v2"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -37,6 +38,7 @@ func indexes() []index {
 	return []index{
 		{&v1alpha2.Function{}, referenceIndex, indexReferences},
 		{&v1alpha2.Function{}, secretIndex, indexSecrets},
+		{&appsv1.Deployment{}, boundIndex, indexBound},
 		{&corev1.Pod{}, ownerIndex, indexOwner},
 		{&batchv1.Job{}, ownerIndex, indexOwner},
 		{metadataOf(kindSecret), ownerIndex, indexOwner},

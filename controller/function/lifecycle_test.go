@@ -80,6 +80,11 @@ func TestFunctionsOnARealAPIServer(t *testing.T) {
 		"the default profile follows the number of nodes":      choosesAProfileByTheNodes,
 		"an autoscaler beside the scaleConfig is noticed":      noticesAnotherAutoscaler,
 		"a commit is in force, and never drifts":               obeysGit,
+		"what a runtime of bindings projects stays":            keepsBindings,
+		"what its webhook projects stays":                      keepsBindingsOfAWebhook,
+		"what its webhook took out comes back":                 restoresWhatAWebhookTookOut,
+		"what a binding claims as well is refused":             refusesWhatABindingClaims,
+		"pods follow a bound Secret when asked":                followsBoundSecrets,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -38,7 +38,7 @@ func (w *writing) Patch(ctx context.Context, object client.Object, patch client.
 // child is an object of a Function, with what others may do to it.
 type child struct {
 	desired   *unstructured.Unstructured
-	exclusive []kube.Exclusive
+	exclusive []kube.Part
 	// change gives a field of ours another value, and add adds one that is nobody's to an exclusive part, if there is one.
 	change, add func(map[string]any)
 }
@@ -98,17 +98,17 @@ func children(t *testing.T, fn *v1alpha2.Function) map[string]*child {
 	}
 	return map[string]*child{
 		"Deployment": {
-			desired: unstructuredOf(deployment), exclusive: []kube.Exclusive{{"spec", "template", "spec"}},
+			desired: unstructuredOf(deployment), exclusive: []kube.Part{kube.Exclusive{"spec", "template", "spec"}},
 			change: set("theirs:1", "spec", "template", "spec", "containers", "image"),
 			add:    set("theirs", "spec", "template", "spec", "nodeName"),
 		},
 		"Service": {
-			desired: unstructuredOf(resources.Service(fn)), exclusive: []kube.Exclusive{{"spec"}},
+			desired: unstructuredOf(resources.Service(fn)), exclusive: []kube.Part{kube.Exclusive{"spec"}},
 			change: set(int64(9999), "spec", "ports", "targetPort"),
 			add:    set([]any{"192.0.2.7"}, "spec", "externalIPs"),
 		},
 		"ScaledObject": {
-			desired: resources.ScaledObject(fn, settings.Scaling, settings.Scaling.Defaults, true), exclusive: []kube.Exclusive{{"spec"}},
+			desired: resources.ScaledObject(fn, settings.Scaling, settings.Scaling.Defaults, true), exclusive: []kube.Part{kube.Exclusive{"spec"}},
 			change: set(int64(77), "spec", "maxReplicaCount"),
 			add:    set(int64(7), "spec", "idleReplicaCount"),
 		},
@@ -117,7 +117,7 @@ func children(t *testing.T, fn *v1alpha2.Function) map[string]*child {
 			change:  set(int64(77), "spec", "maxReplicas"),
 		},
 		"Secret": {
-			desired: unstructuredOf(resources.RegistrySecret(fn, []byte(`{"auths":{}}`))), exclusive: []kube.Exclusive{{"data"}},
+			desired: unstructuredOf(resources.RegistrySecret(fn, []byte(`{"auths":{}}`))), exclusive: []kube.Part{kube.Exclusive{"data"}},
 			change: set("e30=", "data", ".dockerconfigjson"),
 			add:    set("e30=", "data", "more"),
 		},

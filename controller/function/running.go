@@ -115,6 +115,9 @@ func readyCondition(s *scope) conditionUpdate {
 			return conditionUpdate{status: before.Status, reason: before.Reason, message: before.Message, stalls: true}
 		}
 		message += " and sleeps at zero replicas"
+		if missing := explainMissing(s); missing != "" {
+			message += "; " + missing
+		}
 	}
 	return conditionUpdate{status: metav1.ConditionTrue, reason: v1alpha2.ReasonDeploymentReady, message: message}
 }
@@ -154,11 +157,25 @@ func explainUnavailable(s *scope, found workers) string {
 		return found.detail + ". " + overrideHint(s)
 	case found.detail == "" && found.silent && s.overridden():
 		return fmt.Sprintf("the pod runs and does not answer GET %s on port %d. %s", resources.HealthPath, resources.Port, overrideHint(s))
-	case found.detail != "" || len(s.missingSecrets) == 0:
+	case found.detail != "":
 		return found.detail
+	default:
+		return explainMissing(s)
 	}
-	// The kubelet reports only in events that a volume is missing.
-	return "a pod starts once the Secrets of spec.secretMounts exist. Missing: " + strings.Join(s.missingSecrets, ", ")
+}
+
+// explainMissing names the Secrets without which no pod starts. The kubelet reports only in events that a volume is
+// missing.
+func explainMissing(s *scope) string {
+	var parts []string
+	if len(s.missingSecrets) > 0 {
+		parts = append(parts, "a pod starts once the Secrets of spec.secretMounts exist. Missing: "+strings.Join(s.missingSecrets, ", "))
+	}
+	if len(s.missingBindings) > 0 {
+		parts = append(parts, "a pod starts once the Secrets of its ServiceBindings exist. Missing: "+strings.Join(s.missingBindings, ", ")+
+			"; their services make them, or delete the ServiceBindings")
+	}
+	return strings.Join(parts, "; ")
 }
 
 // failedDeployment quotes the conditions of the Deployment, and says what the

@@ -36,6 +36,8 @@ type scope struct {
 	buildPods []corev1.Pod
 	// missingSecrets are those of spec.secretMounts that do not exist.
 	missingSecrets []string
+	// missingBindings are Secrets that do not exist although they are bound to the Function.
+	missingBindings []string
 	// conflictingAutoscalers are those of users beside the Function's own.
 	conflictingAutoscalers []string
 	// keda reports whether the cluster knows ScaledObjects.

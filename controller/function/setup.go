@@ -80,6 +80,7 @@ func Setup(ctx context.Context, mgr ctrl.Manager, parts Parts, options Options) 
 			builder.WithPredicates(kube.ChangedOrDiffers(troubleDiffers))).
 		WatchesMetadata(&corev1.ConfigMap{}, followers(mgr.GetClient(), kindConfigMap)).
 		WatchesMetadata(&corev1.Secret{}, followers(mgr.GetClient(), kindSecret)).
+		WatchesMetadata(&corev1.Secret{}, bound(mgr.GetClient())).
 		Watches(&batchv1.Job{}, jobs(parts.Builds.Changed)).
 		WatchesMetadata(&corev1.Secret{}, builders(mgr.GetClient(), parts.Registries.Concerns)).
 		WatchesRawSource(source.Channel(parts.Builds.Calls(), &handler.EnqueueRequestForObject{})).

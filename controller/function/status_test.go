@@ -327,6 +327,20 @@ func TestRunning(t *testing.T) {
 			wantStatus: "Unknown", wantReason: "MinReplicasNotAvailable",
 			wantMessage: "a pod starts once the Secrets of spec.secretMounts exist. Missing: a, b",
 		},
+		"bound Secrets that are missing are named": {
+			scope: newScope(available(false), pods(pod(time.Minute, waitingFor("ContainerCreating", ""))), func(s *scope) {
+				s.missingSecrets, s.missingBindings = []string{"a"}, []string{"b", "c"}
+			}),
+			wantStatus: "Unknown", wantReason: "MinReplicasNotAvailable",
+			wantMessage: "a pod starts once the Secrets of spec.secretMounts exist. Missing: a; " +
+				"a pod starts once the Secrets of its ServiceBindings exist. Missing: b, c; their services make them, or delete the ServiceBindings",
+		},
+		"a Function that sleeps says which Secrets it cannot wake without": {
+			scope:      newScope(desired(0), func(s *scope) { s.missingSecrets = []string{"a"} }),
+			wantStatus: "True", wantReason: "DeploymentReady",
+			wantMessage: "Deployment price is ready and sleeps at zero replicas; " +
+				"a pod starts once the Secrets of spec.secretMounts exist. Missing: a",
+		},
 		"the replicas of a rollout that has not begun are not those of the present template": {
 			scope:      newScope(func(s *scope) { s.deployment.Status.UpdatedReplicas = 0 }),
 			wantStatus: "Unknown", wantReason: "DeploymentWaiting", wantMessage: "Deployment price is not ready yet",

@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/rouse-run/rouse/api/serverless/v1alpha2"
+	"github.com/rouse-run/rouse/controller/function/bindings"
 	"github.com/rouse-run/rouse/controller/function/resources"
 	"github.com/rouse-run/rouse/internal/kube"
 	"github.com/rouse-run/rouse/internal/workload"
@@ -25,8 +26,11 @@ import (
 // owner the field would fall back to the API server's default.
 const replicasOwner = client.FieldOwner("rouse-replicas")
 
-// wholeSpec is for objects to whose spec nobody adds anything.
-var wholeSpec = kube.Exclusive{"spec"}
+// wholeSpec is for objects to whose spec nobody adds anything, podSpec for a Deployment to whose pods nobody does.
+var (
+	wholeSpec = kube.Exclusive{"spec"}
+	podSpec   = kube.Exclusive{"spec", "template", "spec"}
+)
 
 // applyWorkload applies the Deployment and the Service.
 func (r *Reconciler) applyWorkload(ctx context.Context, s *scope) error {
@@ -92,6 +96,9 @@ func (r *Reconciler) applyDeployment(ctx context.Context, s *scope) error {
 	if err != nil {
 		return err
 	}
+	if err := r.heedBindings(s, config); err != nil {
+		return err
+	}
 	if !r.mayFollow(s, config) {
 		s.postponed = true
 		return r.holdDeployment(ctx, s)
@@ -102,10 +109,12 @@ func (r *Reconciler) applyDeployment(ctx context.Context, s *scope) error {
 		return err
 	}
 	var live metav1.Object
+	exclusive := kube.Part(podSpec)
 	if s.deployment != nil {
 		live = s.deployment
+		exclusive = podSpec.Tolerating(bindings.Tolerated(&s.deployment.Spec.Template))
 	}
-	result, err := r.applier.Apply(ctx, desired, live, kube.Exclusive{"spec", "template", "spec"})
+	result, err := r.applier.Apply(ctx, desired, live, exclusive)
 	if err != nil {
 		return explain(err, v1alpha2.ConditionRunning, v1alpha2.ReasonDeploymentFailed,
 			fmt.Sprintf("Deployment %s %s failed: %v", s.fn.Name, verb(s.deployment == nil), err))

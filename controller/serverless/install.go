@@ -133,14 +133,14 @@ func (r *Reconciler) read(ctx context.Context, part resources.Part) (*metav1.Par
 }
 
 // exclusive are the fields of a part in which nobody else may add anything.
-func exclusive(part resources.Part) []kube.Exclusive {
+func exclusive(part resources.Part) []kube.Part {
 	switch part.Kind {
 	case resources.KindConfigMap:
-		return []kube.Exclusive{{"data"}, {"binaryData"}}
+		return []kube.Part{kube.Exclusive{"data"}, kube.Exclusive{"binaryData"}}
 	case resources.KindDeployment:
-		return []kube.Exclusive{{"spec", "template", "spec"}}
+		return []kube.Part{kube.Exclusive{"spec", "template", "spec"}}
 	case resources.KindService, resources.KindNetworkPolicy:
-		return []kube.Exclusive{{"spec"}}
+		return []kube.Part{kube.Exclusive{"spec"}}
 	default:
 		return nil
 	}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -33,18 +34,17 @@ func (l *launching) environment(function, mounts string) ([]string, error) {
 	variables := workload.Environment(l.fn.Function, l.fn.Spec.Runtime, "", workload.Addresses{Publisher: l.in.PublisherAddress})
 	own := map[string]string{} // what one may refer to: those that came before
 	for _, variable := range variables {
-		value := expand(variable.Value, own)
+		value, there, err := expand(variable.Value, own), true, error(nil)
 		if variable.ValueFrom != nil {
-			found, there, err := l.valueOf(variable)
-			if err != nil {
-				return nil, err
-			}
-			if !there {
-				continue
-			}
-			value = found
+			value, there, err = l.valueOf(variable)
 		}
-		own[variable.Name], values[variable.Name] = value, value
+		if err != nil {
+			return nil, err
+		}
+		if there {
+			value = l.moved(variable.Name, value, mounts)
+			own[variable.Name], values[variable.Name] = value, value
+		}
 	}
 	if l.in.Debug {
 		values["FUNC_TIMEOUT"] = debugTimeout
@@ -58,6 +58,14 @@ func (l *launching) environment(function, mounts string) ([]string, error) {
 	}
 	slices.Sort(env)
 	return env, nil
+}
+
+// moved is the value of a variable where mounts lie below a folder.
+func (l *launching) moved(name, value, mounts string) string {
+	if name == workload.EnvBindingRoot && workload.MountsBelow(l.fn.Function, value) {
+		return filepath.Join(mounts, value)
+	}
+	return value
 }
 
 // slows reports whether a variable of this machine would slow every start.

@@ -154,6 +154,29 @@ func TestMountedSecretsLieBelowAFolderThatTheEnvironmentNames(t *testing.T) {
 	require.Equal(t, "def", start(t, changed).get(t))
 }
 
+func TestBindingsLieBelowTheirRootAsInACluster(t *testing.T) {
+	t.Parallel()
+	for name, own := range map[string][]corev1.EnvVar{
+		"the root that a mount implies": nil,
+		"a root of the user's":          {{Name: "SERVICE_BINDING_ROOT", Value: "/bindings"}, {Name: "DB", Value: "$(SERVICE_BINDING_ROOT)/db"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newFixture(t)
+			w.in.Secrets = []*corev1.Secret{{
+				ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "db"}, StringData: map[string]string{"type": "postgresql"},
+			}}
+			fn := inline("nodejs22", `exports.main = () => require('fs').readFileSync(
+				(process.env.DB || process.env.SERVICE_BINDING_ROOT + '/db') + '/type', 'utf8')`,
+				func(fn *v1alpha2.Function) {
+					fn.Spec.SecretMounts = []v1alpha2.SecretMount{{SecretName: "db", MountPath: "/bindings/db"}}
+					fn.Spec.Env = own
+				})
+			require.Equal(t, "postgresql", start(t, w.launch(t, fn)).get(t))
+		})
+	}
+}
+
 func TestRuntimeOfAnotherVersionIsReportedOnce(t *testing.T) {
 	t.Parallel()
 	w := newFixture(t)

@@ -66,7 +66,7 @@ func NewApplierAs(c client.Client, owner client.FieldOwner) *Applier {
 // Fields are taken from other owners only in an object that exists: a caller
 // with a live object has checked that it is ours (see CheckOwner).
 func (a *Applier) Apply(
-	ctx context.Context, desired *unstructured.Unstructured, live metav1.Object, exclusive ...Exclusive,
+	ctx context.Context, desired *unstructured.Unstructured, live metav1.Object, exclusive ...Part,
 ) (*unstructured.Unstructured, error) {
 	marked, hash, err := mark(desired)
 	if err != nil {
@@ -109,6 +109,12 @@ func (a *Applier) Forget(key types.NamespacedName) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	delete(a.applied, key)
+}
+
+// Distrust has the next Apply of an object write, also one that looks as it was left: an admission webhook that takes a field
+// out leaves it in our managed fields.
+func (a *Applier) Distrust(kind string, key types.NamespacedName) {
+	a.remember(key, record{kind: kind})
 }
 
 // upToDate reports whether an object is as this process has left it or, when this process has not met it, as an earlier one has.

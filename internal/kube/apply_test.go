@@ -2,6 +2,7 @@ package kube
 
 import (
 	"context"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -15,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 )
 
 // counting is a client that counts the requests that write.
@@ -156,4 +158,46 @@ func TestPatchStatus(t *testing.T) {
 
 	require.NoError(t, c.Delete(t.Context(), changed))
 	require.NoError(t, PatchStatus(t.Context(), c, pod, stale), "an object that is gone needs no status")
+}
+
+func TestApplyLeavesWhatAnExclusivePartTolerates(t *testing.T) {
+	t.Parallel()
+	c := newCounting(t)
+	applier := NewApplier(c)
+	desired := desiredService(t, 80)
+	_, err := applier.Apply(t.Context(), desired, nil, Exclusive{"spec"})
+	require.NoError(t, err)
+
+	changed := liveService(t, c)
+	changed.Spec.Ports = append(changed.Spec.Ports,
+		corev1.ServicePort{Name: "tolerated", Port: 98, Protocol: corev1.ProtocolTCP},
+		corev1.ServicePort{Name: "added", Port: 99, Protocol: corev1.ProtocolTCP})
+	changed.Spec.ExternalIPs = []string{"192.0.2.1"}
+	require.NoError(t, c.Update(t.Context(), changed, client.FieldOwner("somebody")))
+
+	part := Exclusive{"spec"}.Tolerating(func(path fieldpath.Path) bool {
+		return len(path) > 2 && path[2].Key != nil && strings.Contains(path[2].String(), "98")
+	})
+	result, err := applier.Apply(t.Context(), desired, liveService(t, c), part)
+	require.NoError(t, err)
+	require.NotNil(t, result)
+	live := liveService(t, c)
+	require.Len(t, live.Spec.Ports, 2)
+	require.Equal(t, int32(98), live.Spec.Ports[1].Port)
+	require.Empty(t, live.Spec.ExternalIPs)
+
+	result, err = applier.Apply(t.Context(), desired, liveService(t, c), part)
+	require.NoError(t, err)
+	require.Nil(t, result, "what is tolerated is no reason to write again")
+	require.Equal(t, 1, c.patches)
+
+	for _, each := range []*Applier{applier, NewApplier(c)} {
+		each.Distrust("Service", client.ObjectKeyFromObject(desired))
+		result, err = each.Apply(t.Context(), desired, liveService(t, c), part)
+		require.NoError(t, err)
+		require.NotNil(t, result, "what is not trusted is written once")
+		result, err = each.Apply(t.Context(), desired, liveService(t, c), part)
+		require.NoError(t, err)
+		require.Nil(t, result)
+	}
 }

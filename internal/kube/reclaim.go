@@ -12,9 +12,31 @@ import (
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 )
 
+// Part is a part of an object that its owner keeps as it applied it.
+type Part interface {
+	// contains reports whether path lies in the part.
+	contains(path fieldpath.Path) bool
+	// tolerates reports whether what another owner added at path stays.
+	tolerates(path fieldpath.Path) bool
+}
+
 // Exclusive names a part of an object in which no other owner may add anything,
 // for example spec, template, spec.
 type Exclusive []string
+
+// Tolerating is the part without the additions for which stays returns true.
+func (e Exclusive) Tolerating(stays func(fieldpath.Path) bool) Part {
+	return tolerant{Exclusive: e, stays: stays}
+}
+
+type tolerant struct {
+	Exclusive
+	stays func(fieldpath.Path) bool
+}
+
+func (t tolerant) tolerates(path fieldpath.Path) bool { return t.stays(path) }
+
+func (e Exclusive) tolerates(fieldpath.Path) bool { return false }
 
 // contains reports whether path lies in the part.
 func (e Exclusive) contains(path fieldpath.Path) bool {
@@ -30,9 +52,9 @@ func (e Exclusive) contains(path fieldpath.Path) bool {
 }
 
 // reclaimed are the managed fields of object with everything that was added by
-// hand to the exclusive parts given to owner, whose next apply will then
-// remove it. It is nil when nothing was added.
-func reclaimed(object metav1.Object, owner client.FieldOwner, exclusive []Exclusive) ([]metav1.ManagedFieldsEntry, error) {
+// hand to the exclusive parts, and is not tolerated there, given to owner, whose
+// next apply will then remove it. It is nil when nothing was added.
+func reclaimed(object metav1.Object, owner client.FieldOwner, exclusive []Part) ([]metav1.ManagedFieldsEntry, error) {
 	entries := managedFields(object)
 	own := appliedEntry(entries, owner)
 	if own == nil || len(exclusive) == 0 {
@@ -68,7 +90,7 @@ func reclaimed(object metav1.Object, owner client.FieldOwner, exclusive []Exclus
 // nil when nothing is left of it. Subresources are not touched: scaling
 // and status updates add nothing by hand.
 func split(
-	entry *metav1.ManagedFieldsEntry, owner client.FieldOwner, exclusive []Exclusive,
+	entry *metav1.ManagedFieldsEntry, owner client.FieldOwner, exclusive []Part,
 ) (*fieldpath.Set, *metav1.ManagedFieldsEntry, error) {
 	taken := fieldpath.NewSet()
 	if entry.Operation != metav1.ManagedFieldsOperationUpdate || entry.Subresource != "" ||
@@ -79,13 +101,7 @@ func split(
 	if err != nil {
 		return nil, nil, err
 	}
-	fields.Iterate(func(path fieldpath.Path) {
-		for _, part := range exclusive {
-			if part.contains(path) {
-				taken.Insert(path.Copy())
-			}
-		}
-	})
+	taken = notTolerated(fields, exclusive)
 	rest := fields.Difference(taken)
 	if taken.Empty() || rest.Empty() {
 		if rest.Empty() {
@@ -95,6 +111,26 @@ func split(
 	}
 	kept, err := encode(entry, rest)
 	return taken, &kept, err
+}
+
+// notTolerated are the fields in the exclusive parts that do not stay. What holds one that stays, as a list does, is not among
+// them: its removal would take all in it.
+func notTolerated(fields *fieldpath.Set, exclusive []Part) *fieldpath.Set {
+	found, holders := fieldpath.NewSet(), fieldpath.NewSet()
+	fields.Iterate(func(path fieldpath.Path) {
+		for _, part := range exclusive {
+			switch {
+			case !part.contains(path):
+			case part.tolerates(path):
+				for i := 1; i < len(path); i++ {
+					holders.Insert(path[:i].Copy())
+				}
+			default:
+				found.Insert(path.Copy())
+			}
+		}
+	})
+	return found.Difference(holders)
 }
 
 func decode(entry *metav1.ManagedFieldsEntry) (*fieldpath.Set, error) {

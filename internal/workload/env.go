@@ -54,6 +54,7 @@ func common(fn *v1alpha2.Function, runtime v1alpha2.Runtime, addresses Addresses
 	if known, err := languages.Of(runtime); err == nil {
 		env = append(env, variables(known.Environment)...)
 	}
+	env = append(env, bindingRoot(fn)...)
 	env = append(env, fn.Spec.Env...)
 	if addresses.PublisherToken != "" {
 		env = append(env, corev1.EnvVar{Name: EnvPublisherToken, Value: addresses.PublisherToken})

@@ -93,3 +93,31 @@ func TestAPodServesOnForAWhileAfterTheOrderToEnd(t *testing.T) {
 	require.Greater(t, *pod.TerminationGracePeriodSeconds, sleep, "the grace period includes the sleep")
 	require.Nil(t, pod.Containers[0].Lifecycle.PostStart, "nothing may delay the start")
 }
+
+// What prepares a pod runs scripts of packages.
+func TestMountedSecretsAreInTheFunctionsContainerAlone(t *testing.T) {
+	t.Parallel()
+	fn := function(func(fn *v1alpha2.Function) {
+		fn.Spec.SecretMounts = []v1alpha2.SecretMount{{SecretName: "db", MountPath: "/bindings/db"}}
+	})
+	code := Code{Image: "runtime:1", Runtime: "nodejs22", Prepared: Prepared{Input: "price-prepare-1"}}
+	config, err := Deployment(fn, settings(), Workload{Code: code})
+	require.NoError(t, err)
+	pod := config.Spec.Template.Spec
+	require.NotEmpty(t, pod.InitContainers)
+	for i := range pod.InitContainers {
+		for _, mount := range pod.InitContainers[i].VolumeMounts {
+			require.NotEqual(t, "db", *mount.Name)
+		}
+		for _, variable := range pod.InitContainers[i].Env {
+			require.NotEqual(t, workload.EnvBindingRoot, *variable.Name)
+		}
+	}
+	names := map[string]string{}
+	for _, variable := range pod.Containers[0].Env {
+		if variable.Value != nil {
+			names[*variable.Name] = *variable.Value
+		}
+	}
+	require.Equal(t, "/bindings", names[workload.EnvBindingRoot])
+}

@@ -3,10 +3,12 @@ package resources
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"strings"
 
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/rouse-run/rouse/api/serverless/v1alpha2"
+	"github.com/rouse-run/rouse/internal/workload"
 )
 
 // maxName is the longest name of a Service, a label value, a volume and an HPA.
@@ -24,7 +26,8 @@ func hpaName(function string) string {
 	return shortened(hpaPrefix, function)
 }
 
-// volumeName is the volume of a mounted Secret: its name where that can be one.
+// volumeName is the volume of a mounted Secret: its name where that can be one. What begins as volumes of bindings do
+// is for those who bind: they sort and remove by that.
 func volumeName(secret string) string {
 	if len(validation.IsDNS1123Label(secret)) == 0 && !isReservedVolume(secret) {
 		return secret
@@ -39,7 +42,7 @@ func isReservedVolume(name string) bool {
 		registryVolume, gitVolume, packagesVolume, sourcesVolume, localVolume, kymaPackagesVolume:
 		return true
 	default:
-		return false
+		return strings.HasPrefix(name, workload.BindingVolumePrefix)
 	}
 }
 

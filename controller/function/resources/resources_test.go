@@ -80,7 +80,7 @@ func TestTheScaledObjectIsOneThatKEDAKnows(t *testing.T) {
 func TestNamesOfVolumesAreValid(t *testing.T) {
 	t.Parallel()
 	require.Equal(t, "plain", volumeName("plain"))
-	for _, secret := range []string{"with.dots", tmpVolume, functionVolume, inputVolume, strings.Repeat("long", 30)} {
+	for _, secret := range []string{"with.dots", tmpVolume, functionVolume, inputVolume, "servicebinding-1", strings.Repeat("long", 30)} {
 		name := volumeName(secret)
 		require.NotEqual(t, secret, name)
 		require.LessOrEqual(t, len(name), 63)

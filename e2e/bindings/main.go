@@ -1,0 +1,93 @@
+// Command bindings is servicebinding.io's runtime for the end-to-end test: its own projector and resolver, from its Go
+// module, in a process beside the cluster that takes care of one namespace. The loop around them, and the webhook with
+// -webhook, do as the runtime's controllers do, whose packages need a module that not every proxy has.
+//
+// It is a module of its own, since the runtime's types need an older controller-runtime than Rouse's.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+	"syscall"
+
+	servicebindingv1 "github.com/servicebinding/runtime/apis/v1"
+	"github.com/servicebinding/runtime/projector"
+	"github.com/servicebinding/runtime/resolver"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
+	"k8s.io/klog/v2/textlogger"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
+)
+
+func main() {
+	namespace := flag.String("namespace", "", "the namespace to take care of")
+	hooked := flag.Bool("webhook", false, "project at admission, too")
+	flag.Parse()
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	err := run(ctx, *namespace, *hooked)
+	stop()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "bindings:", err)
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context, namespace string, hooked bool) error {
+	if namespace == "" {
+		return errors.New("-namespace is missing")
+	}
+	ctrl.SetLogger(textlogger.NewLogger(textlogger.NewConfig()))
+	config, err := ctrl.GetConfig()
+	if err != nil {
+		return fmt.Errorf("read kubeconfig: %w", err)
+	}
+	// The API server makes the name of the field manager of it, as of the runtime's program.
+	config.UserAgent = "runtime/v1.0.0"
+	scheme := clientgoscheme.Scheme
+	if err := servicebindingv1.AddToScheme(scheme); err != nil {
+		return fmt.Errorf("register types: %w", err)
+	}
+	live, err := client.New(config, client.Options{Scheme: scheme})
+	if err != nil {
+		return fmt.Errorf("make a client: %w", err)
+	}
+	if err := installCRDs(ctx, config); err != nil {
+		return err
+	}
+	found := resolver.New(live)
+	runtime := &runtime{Client: live, resolver: found, projector: projector.New(found)}
+	if hooked {
+		stop, err := runtime.serveWebhook(ctx, config.Host, namespace)
+		if err != nil {
+			return err
+		}
+		defer stop()
+	}
+	return runtime.manage(ctx, config, namespace)
+}
+
+func (r *runtime) manage(ctx context.Context, config *rest.Config, namespace string) error {
+	mgr, err := ctrl.NewManager(config, ctrl.Options{
+		Scheme:  r.Scheme(),
+		Metrics: metricsserver.Options{BindAddress: "0"},
+		Cache:   cache.Options{DefaultNamespaces: map[string]cache.Config{namespace: {}}},
+	})
+	if err != nil {
+		return fmt.Errorf("make a manager: %w", err)
+	}
+	if err := r.setup(mgr); err != nil {
+		return err
+	}
+	fmt.Println("bindings: ready")
+	if err := mgr.Start(ctx); err != nil {
+		return fmt.Errorf("run the manager: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,201 @@
+//go:build e2e
+
+package features
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/rouse-run/rouse/e2e/framework"
+)
+
+// renewed is how long the kubelet may take to renew the files of a Secret.
+const renewed = 2 * time.Minute
+
+// A Secret as the BTP service operator writes it, mounted by the Function.
+func TestASecretOfAServiceReachesItsFunctionAlsoWhenItIsRotated(t *testing.T) {
+	t.Parallel()
+	cluster, namespace := connect(t)
+	function := framework.Function{
+		Name: "paying", Runtime: "nodejs22",
+		Source: `const fs = require('fs')
+const root = process.env.SERVICE_BINDING_ROOT
+const read = key => fs.readFileSync(root + '/bank/' + key, 'utf8')
+const atStart = read('password')
+module.exports.main = () => [root, JSON.parse(read('.metadata')).credentialProperties[0].name, atStart, read('password')].join(' ')`,
+		Spec: map[string]any{"secretMounts": []any{map[string]any{"secretName": "bank", "mountPath": "/bindings/bank"}}},
+	}
+	rotate := func(password string) {
+		t.Helper()
+		require.NoError(t, cluster.ApplyYAML(t.Context(), namespace, framework.Secret("bank", nil, map[string]string{
+			"password": password, "type": "payment", "label": "payment", "plan": "free",
+			".metadata": `{"metaDataProperties":[{"name":"type","format":"text"}],"credentialProperties":[{"name":"password","format":"text"}]}`,
+		})))
+	}
+	require.NoError(t, cluster.ApplyYAML(t.Context(), namespace, function.YAML()))
+	missing, err := cluster.AwaitMessage(t.Context(), namespace, "paying", "Running", "Unknown", time.Minute,
+		"a pod starts once the Secrets of spec.secretMounts exist. Missing: bank")
+	require.NoError(t, err)
+	t.Log(missing)
+
+	rotate("one")
+	require.NoError(t, cluster.AwaitAnswer(t.Context(), namespace, "paying", "/bindings password one one", 3*time.Minute))
+	pods := podsOf(t, cluster, namespace, "paying")
+
+	began := time.Now()
+	rotate("two")
+	require.NoError(t, cluster.AwaitAnswer(t.Context(), namespace, "paying", "/bindings password one two", renewed))
+	t.Logf("the file was renewed after %s", time.Since(began).Round(time.Second))
+	require.Equal(t, pods, podsOf(t, cluster, namespace, "paying"), "nothing restarts by itself")
+
+	require.NoError(t, cluster.Annotate(t.Context(), namespace, "paying", map[string]string{"rouse.run/restart-on-change": "true"}))
+	require.NoError(t, cluster.AwaitAnswer(t.Context(), namespace, "paying", "/bindings password two two", time.Minute))
+	began = time.Now()
+	rotate("three")
+	require.NoError(t, cluster.AwaitAnswer(t.Context(), namespace, "paying", "/bindings password three three", time.Minute))
+	t.Logf("new pods had the Secret after %s", time.Since(began).Round(time.Second))
+}
+
+// The projector of servicebinding.io's runtime writes into the Deployment of a Function that sleeps, is changed and
+// wakes.
+func TestAServiceBindingStaysInTheFunctionItIsMadeFor(t *testing.T) {
+	t.Parallel()
+	for name, webhook := range map[string]bool{"by updates": false, "by updates and its webhook": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			cluster, namespace := connect(t)
+			runtime, err := cluster.StartBindingRuntime(t.Context(), t.TempDir(), namespace, webhook)
+			require.NoError(t, err)
+			if webhook && !runtime.Hooked {
+				t.Skip("the API server of this cluster cannot reach a webhook of this machine")
+			}
+			bindWhileItSleepsAndChanges(t, cluster, namespace)
+		})
+	}
+}
+
+func bindWhileItSleepsAndChanges(t *testing.T, cluster *framework.Cluster, namespace string) {
+	t.Helper()
+	function := framework.Function{Name: "bound", Runtime: "nodejs22"}
+	source := func(version string) string {
+		return fmt.Sprintf(`const fs = require('fs')
+const file = process.env.SERVICE_BINDING_ROOT + '/bank/user'
+module.exports.main = () => ['%s', fs.existsSync(file) ? fs.readFileSync(file, 'utf8') : 'unbound', process.env.BANK_PASSWORD ?? 'none'].join(' ')`, version)
+	}
+	function.Source = source("v1")
+	kind := "rouse.e2e.bound." + namespace
+	sleeper(t, cluster, namespace, kind, function)
+	require.NoError(t, cluster.ApplyYAML(t.Context(), namespace,
+		framework.Secret("bank", nil, map[string]string{"user": "clerk", "password": "sesame"})+"---\n"+serviceBinding))
+	require.NoError(t, awaitBound(t.Context(), cluster, namespace, true))
+	require.NoError(t, cluster.AwaitReplicas(t.Context(), namespace, "bound", 0, time.Minute), "a binding wakes nothing")
+	requireQuiet(t, cluster, namespace)
+
+	require.NoError(t, cluster.Annotate(t.Context(), namespace, "bound", map[string]string{"rouse.run/cooldown-period": "600"}))
+	publishMany(t, cluster, kind, "wake", 1)
+	require.NoError(t, cluster.AwaitAnswer(t.Context(), namespace, "bound", "v1 clerk sesame", time.Minute))
+
+	function.Annotations = map[string]string{"rouse.run/polling-interval": "1", "rouse.run/cooldown-period": "600"}
+	function.Source, function.Asleep = source("v2"), true
+	require.NoError(t, cluster.ApplyYAML(t.Context(), namespace, function.YAML()))
+	require.NoError(t, cluster.AwaitAnswer(t.Context(), namespace, "bound", "v2 clerk sesame", time.Minute))
+	require.NoError(t, cluster.AwaitCondition(t.Context(), namespace, framework.FunctionGVK, "bound", "Running", "True", time.Minute))
+	requireQuiet(t, cluster, namespace)
+
+	claiming := function
+	claiming.Spec = map[string]any{"env": []any{map[string]any{
+		"name": "OWN", "valueFrom": map[string]any{"secretKeyRef": map[string]any{"name": "bank", "key": "password"}},
+	}}}
+	require.NoError(t, cluster.ApplyYAML(t.Context(), namespace, claiming.YAML()))
+	refused, err := cluster.AwaitMessage(t.Context(), namespace, "bound", "ConfigurationReady", "False", time.Minute,
+		"The variable OWN takes a key of the Secret bank, which a ServiceBinding projects")
+	require.NoError(t, err)
+	t.Log(refused)
+	requireQuiet(t, cluster, namespace)
+	require.NoError(t, cluster.ApplyYAML(t.Context(), namespace, function.YAML()))
+	require.NoError(t, cluster.AwaitCondition(t.Context(), namespace, framework.FunctionGVK, "bound", "ConfigurationReady", "True", time.Minute))
+
+	binding := &unstructured.Unstructured{}
+	binding.SetGroupVersionKind(schema.GroupVersionKind{Group: "servicebinding.io", Version: "v1", Kind: "ServiceBinding"})
+	binding.SetNamespace(namespace)
+	binding.SetName("bank")
+	require.NoError(t, cluster.Delete(t.Context(), binding))
+	require.NoError(t, awaitBound(t.Context(), cluster, namespace, false))
+	require.NoError(t, cluster.AwaitAnswer(t.Context(), namespace, "bound", "v2 unbound none", time.Minute))
+	requireQuiet(t, cluster, namespace)
+	require.NoError(t, framework.Await(t.Context(), time.Minute, "the ServiceBinding to be gone", func(ctx context.Context) (bool, error) {
+		err := cluster.Get(ctx, client.ObjectKeyFromObject(binding), binding)
+		return apierrors.IsNotFound(err), client.IgnoreNotFound(err)
+	}))
+}
+
+const serviceBinding = `
+apiVersion: servicebinding.io/v1
+kind: ServiceBinding
+metadata:
+  name: bank
+spec:
+  service: {apiVersion: v1, kind: Secret, name: bank}
+  workload: {apiVersion: apps/v1, kind: Deployment, name: bound, containers: [function]}
+  env:
+    - {name: BANK_PASSWORD, key: password}
+`
+
+// awaitBound waits until the Deployment of the Function has all of the binding, or nothing.
+func awaitBound(ctx context.Context, cluster *framework.Cluster, namespace string, want bool) error {
+	return framework.Await(ctx, time.Minute, fmt.Sprintf("the Deployment to be bound: %t", want), func(ctx context.Context) (bool, error) {
+		deployment := &appsv1.Deployment{}
+		if err := cluster.Get(ctx, client.ObjectKey{Namespace: namespace, Name: "bound"}, deployment); err != nil {
+			return false, err
+		}
+		pod := deployment.Spec.Template.Spec
+		ofBinding := func(name string) bool { return strings.HasPrefix(name, "servicebinding-") }
+		parts := []bool{
+			slices.ContainsFunc(pod.Volumes, func(v corev1.Volume) bool { return ofBinding(v.Name) }),
+			slices.ContainsFunc(pod.Containers[0].VolumeMounts, func(m corev1.VolumeMount) bool { return ofBinding(m.Name) }),
+			slices.ContainsFunc(pod.Containers[0].Env, func(v corev1.EnvVar) bool { return v.Name == "BANK_PASSWORD" }),
+		}
+		if slices.Contains(parts, !want) {
+			return false, errors.New("volume, mount, variable: " + fmt.Sprint(parts))
+		}
+		return true, nil
+	})
+}
+
+// requireQuiet makes sure that neither controller goes on writing to the Deployment's spec.
+func requireQuiet(t *testing.T, cluster *framework.Cluster, namespace string) {
+	t.Helper()
+	generation := func() int64 {
+		deployment := &appsv1.Deployment{}
+		require.NoError(t, cluster.Get(t.Context(), client.ObjectKey{Namespace: namespace, Name: "bound"}, deployment))
+		return deployment.Generation
+	}
+	before := generation()
+	require.Never(t, func() bool { return generation() != before }, 4*time.Second, 500*time.Millisecond, "the Deployment was written to")
+}
+
+// podsOf are the UIDs of the Function's pods.
+func podsOf(t *testing.T, cluster *framework.Cluster, namespace, function string) []string {
+	t.Helper()
+	pods := &corev1.PodList{}
+	require.NoError(t, cluster.List(t.Context(), pods, client.InNamespace(namespace), client.MatchingLabels{framework.FunctionLabel: function}))
+	var found []string
+	for i := range pods.Items {
+		found = append(found, string(pods.Items[i].UID))
+	}
+	slices.Sort(found)
+	return found
+}
