@@ -8,6 +8,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -99,19 +100,31 @@ func (c *Cluster) DeleteNamespace(ctx context.Context, name string) error {
 	})
 }
 
+// DeleteDefinition deletes a CustomResourceDefinition, which a chart leaves behind, and with it all its objects.
+func (c *Cluster) DeleteDefinition(ctx context.Context, name string) error {
+	definition := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Name: name}}
+	definition.SetGroupVersionKind(apiextensionsv1.SchemeGroupVersion.WithKind("CustomResourceDefinition"))
+	if err := c.Delete(ctx, definition); client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("delete the CustomResourceDefinition %s: %w", name, err)
+	}
+	return nil
+}
+
 // slack is how much longer than on a machine with nothing else to do everything may take: waits bound what hangs, and
 // measure nothing.
 const slack = 3
 
 // Await polls until the condition holds, for slack times the timeout. Errors of the condition do not end the wait,
-// because servers restart under some features, but the last one is reported.
+// because servers restart under some features, but the last one before its end is reported.
 func Await(ctx context.Context, timeout time.Duration, what string, condition wait.ConditionWithContextFunc) error {
 	timeout *= slack
 	var last error
 	err := wait.PollUntilContextTimeout(ctx, 100*time.Millisecond, timeout, true, func(ctx context.Context) (bool, error) {
-		var done bool
-		done, last = condition(ctx)
-		return done && last == nil, nil
+		done, err := condition(ctx)
+		if last == nil || ctx.Err() == nil {
+			last = err
+		}
+		return done && err == nil, nil
 	})
 	if err != nil {
 		return errors.Join(fmt.Errorf("waited %s for %s: %w", timeout, what, err), last)

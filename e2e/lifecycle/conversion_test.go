@@ -11,8 +11,6 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
-	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/rouse-run/rouse/e2e/framework"
 	"github.com/rouse-run/rouse/e2e/framework/sources"
@@ -39,9 +37,7 @@ func TestFunctionsOfV1alpha1AreServedWhileTheOptionIsOn(t *testing.T) {
 	const option = "functions.v1alpha1.enabled="
 	helm(t, "upgrade", release, chart, "--reuse-values", "--set", option+"true", "--wait", "--timeout", "3m")
 	t.Cleanup(func() {
-		crd := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Name: "gitrepositories.serverless.kyma-project.io"}}
-		crd.SetGroupVersionKind(apiextensionsv1.SchemeGroupVersion.WithKind("CustomResourceDefinition"))
-		require.NoError(t, cluster.Delete(context.WithoutCancel(t.Context()), crd))
+		require.NoError(t, cluster.DeleteDefinition(context.WithoutCancel(t.Context()), "gitrepositories.serverless.kyma-project.io"))
 	})
 	server, err := sources.Start(t.Context(), cluster, namespace)
 	require.NoError(t, err)

@@ -54,6 +54,7 @@ func start(t *testing.T) (*framework.Cluster, string) {
 		}
 		require.NoError(t, cluster.DeleteNamespace(ctx, namespace))
 		helm(t, "operator.enabled=false")
+		require.NoError(t, cluster.DeleteDefinition(ctx, "serverlesses.operator.kyma-project.io")) // which the chart keeps
 	})
 	return cluster, namespace
 }
