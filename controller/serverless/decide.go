@@ -94,7 +94,7 @@ func verify(deployment *appsv1.Deployment) rollout {
 		conditions[appsv1.DeploymentAvailable].Status == corev1.ConditionTrue && deployment.Status.UnavailableReplicas == 0}
 }
 
-// foreignError says that a part has the name of somebody else's object.
+// foreignError says that a part has the name of an object that another owner made.
 type foreignError struct{ kind, key string }
 
 // Error says what to do about it.

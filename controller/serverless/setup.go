@@ -108,33 +108,39 @@ func Setup(mgr ctrl.Manager, installation *resources.Installation) error {
 // everyServerless are all of the cluster, of which there is rarely more than one.
 func everyServerless(reader client.Reader) handler.MapFunc {
 	return func(ctx context.Context, _ client.Object) []reconcile.Request {
-		all := &operatorv1alpha1.ServerlessList{}
-		if err := reader.List(ctx, all); err != nil {
-			ctrl.LoggerFrom(ctx).Error(err, "list Serverlesses")
-			return nil
-		}
-		requests := make([]reconcile.Request, 0, len(all.Items))
-		for i := range all.Items {
-			requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&all.Items[i])})
-		}
-		return requests
+		all, _ := listAll(ctx, reader)
+		return requestsFor(all)
 	}
 }
 
 // concerned are those whose part it may be, and its namespace when its Serverless is gone.
 func concerned(reader client.Reader) handler.MapFunc {
 	return func(ctx context.Context, part client.Object) []reconcile.Request {
-		all := &operatorv1alpha1.ServerlessList{}
-		if err := reader.List(ctx, all); err != nil {
-			ctrl.LoggerFrom(ctx).Error(err, "list Serverlesses")
-			return nil
-		}
-		requests := everyServerless(reader)(ctx, part)
-		if leftBehind(all.Items)(part) {
+		all, known := listAll(ctx, reader)
+		requests := requestsFor(all)
+		if known && leftBehind(all)(part) {
 			requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKey{Namespace: part.GetNamespace()}})
 		}
 		return requests
 	}
+}
+
+// listAll reports false when it cannot.
+func listAll(ctx context.Context, reader client.Reader) (all []operatorv1alpha1.Serverless, known bool) {
+	found := &operatorv1alpha1.ServerlessList{}
+	if err := reader.List(ctx, found); err != nil {
+		ctrl.LoggerFrom(ctx).Error(err, "list Serverlesses")
+		return nil, false
+	}
+	return found.Items, true
+}
+
+func requestsFor(all []operatorv1alpha1.Serverless) []reconcile.Request {
+	requests := make([]reconcile.Request, 0, len(all))
+	for i := range all {
+		requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&all[i])})
+	}
+	return requests
 }
 
 // servedDiffers reports whether others may have to take its place.

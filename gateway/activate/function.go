@@ -72,7 +72,7 @@ func (f *function) follow(ctx context.Context) {
 	}
 }
 
-// acquire waits until a pod takes connections, and counts a request at it, which came when it began. waited tells whether it had to.
+// acquire waits until a pod takes connections, and counts a request at it, which came when it began. waited is true when it had to wait.
 func (f *function) acquire(ctx context.Context, began, deadline time.Time) (member *endpoint.Member[struct{}], waited bool, refused *refusal) {
 	for {
 		turn, ok := f.wait.enter(f.all.options.MaxWaiting)

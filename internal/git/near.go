@@ -5,6 +5,8 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+
+	"github.com/rouse-run/rouse/internal/misspelling"
 )
 
 // plain is a name that may be shown. Others are a server's words.
@@ -67,28 +69,10 @@ func list(names []string) string {
 	return ", but " + strings.Join(names, ", ") + suffix
 }
 
-// distance is how many letters differ (Levenshtein), without regard to case; of names that are far apart only that
-// they are.
+// distance is how many letters differ, without regard to case; of names that are far apart only that they are.
 func distance(a, b string) int {
 	if diff := len(a) - len(b); diff > misspelt || -diff > misspelt {
 		return misspelt + 1
 	}
-	a, b = strings.ToLower(a), strings.ToLower(b)
-	row := make([]int, len(b)+1)
-	for i := range row {
-		row[i] = i
-	}
-	for i := range len(a) {
-		diagonal := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			substituted := diagonal
-			if a[i] != b[j] {
-				substituted++
-			}
-			diagonal = row[j+1]
-			row[j+1] = min(substituted, diagonal+1, row[j]+1)
-		}
-	}
-	return row[len(b)]
+	return misspelling.Distance(a, b)
 }

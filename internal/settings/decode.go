@@ -8,6 +8,8 @@ import (
 	"strings"
 
 	"sigs.k8s.io/yaml"
+
+	"github.com/rouse-run/rouse/internal/misspelling"
 )
 
 var unknownField = regexp.MustCompile(`unknown field "([^"]*)"`)
@@ -65,32 +67,12 @@ func closest(name string, known map[string]bool) string {
 		return ""
 	}
 	for candidate := range known {
-		d := edits(strings.ToLower(name), strings.ToLower(candidate))
+		d := misspelling.Distance(name, candidate)
 		if d < distance || d == distance && best != "" && candidate < best {
 			best, distance = candidate, d
 		}
 	}
 	return best
-}
-
-// edits counts the letters to change, insert or delete between two words (Levenshtein).
-func edits(a, b string) int {
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		diagonal := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			cost := 1
-			if a[i] == b[j] {
-				cost = 0
-			}
-			diagonal, row[j+1] = row[j+1], min(row[j+1]+1, row[j]+1, diagonal+cost)
-		}
-	}
-	return row[len(b)]
 }
 
 func shortened(text string) string {

@@ -6,6 +6,7 @@ import (
 	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
 
 	"github.com/rouse-run/rouse/api/serverless/v1alpha2"
+	"github.com/rouse-run/rouse/internal/applyconfig"
 	"github.com/rouse-run/rouse/internal/buildplan"
 	"github.com/rouse-run/rouse/runtimes/languages"
 )
@@ -58,7 +59,7 @@ type builderPod struct {
 func newBuilderPod(
 	settings *Settings, name, command, image string, prepared Prepared, requirements corev1.ResourceRequirements,
 ) (*builderPod, error) {
-	needs, err := convert[corev1ac.ResourceRequirementsApplyConfiguration](requirements)
+	needs, err := applyconfig.Of[corev1ac.ResourceRequirementsApplyConfiguration](requirements)
 	if err != nil {
 		return nil, err
 	}

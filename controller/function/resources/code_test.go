@@ -9,6 +9,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/rouse-run/rouse/api/serverless/v1alpha2"
+	"github.com/rouse-run/rouse/internal/applyconfig"
 	"github.com/rouse-run/rouse/internal/workload"
 )
 
@@ -44,7 +45,7 @@ func TestCodeComesBackFromTheTemplateThatRunsIt(t *testing.T) {
 			t.Parallel()
 			config, err := Deployment(function(python), settings(), Workload{Code: want})
 			require.NoError(t, err)
-			deployment, err := convert[appsv1.Deployment](config)
+			deployment, err := applyconfig.Of[appsv1.Deployment](config)
 			require.NoError(t, err)
 			got, ok := CodeOf(&deployment.Spec.Template)
 			require.True(t, ok)

@@ -12,6 +12,7 @@ import (
 	metav1ac "k8s.io/client-go/applyconfigurations/meta/v1"
 
 	"github.com/rouse-run/rouse/api/serverless/v1alpha2"
+	"github.com/rouse-run/rouse/internal/applyconfig"
 	"github.com/rouse-run/rouse/internal/workload"
 )
 
@@ -83,7 +84,7 @@ func podTemplate(fn *v1alpha2.Function, settings *Settings, wanted Workload) (*c
 		return nil, err
 	}
 	container.WithVolumeMounts(mounts...)
-	security, err := convert[corev1ac.PodSecurityContextApplyConfiguration](PodSecurityContext(fn))
+	security, err := applyconfig.Of[corev1ac.PodSecurityContextApplyConfiguration](PodSecurityContext(fn))
 	if err != nil {
 		return nil, err
 	}
@@ -122,11 +123,11 @@ func podTemplate(fn *v1alpha2.Function, settings *Settings, wanted Workload) (*c
 // contract: the image's entry point is the runtime's server, and it is process 1.
 func container(fn *v1alpha2.Function, settings *Settings, code Code) (*corev1ac.ContainerApplyConfiguration, error) {
 	_, requirements := Requirements(fn, settings)
-	resources, err := convert[corev1ac.ResourceRequirementsApplyConfiguration](requirements)
+	resources, err := applyconfig.Of[corev1ac.ResourceRequirementsApplyConfiguration](requirements)
 	if err != nil {
 		return nil, err
 	}
-	security, err := convert[corev1ac.SecurityContextApplyConfiguration](ContainerSecurityContext(fn, code.Kyma))
+	security, err := applyconfig.Of[corev1ac.SecurityContextApplyConfiguration](ContainerSecurityContext(fn, code.Kyma))
 	if err != nil {
 		return nil, err
 	}
@@ -152,7 +153,7 @@ func container(fn *v1alpha2.Function, settings *Settings, code Code) (*corev1ac.
 		built.WithCommand(kymaCommand(known)...).WithWorkingDir(known.FunctionDir)
 	}
 	for _, variable := range env {
-		converted, err := convert[corev1ac.EnvVarApplyConfiguration](variable)
+		converted, err := applyconfig.Of[corev1ac.EnvVarApplyConfiguration](variable)
 		if err != nil {
 			return nil, err
 		}

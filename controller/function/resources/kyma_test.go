@@ -9,6 +9,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/rouse-run/rouse/api/serverless/v1alpha2"
+	"github.com/rouse-run/rouse/internal/applyconfig"
 	"github.com/rouse-run/rouse/internal/workload"
 )
 
@@ -51,7 +52,7 @@ func TestPodsOfKymasContractFitTheRestrictedLevel(t *testing.T) {
 		fn := function(kyma)
 		config, err := Deployment(fn, settings(), Workload{Code: Code{Image: "kyma:1", Runtime: runtime, Kyma: true, Inline: &workload.Inline{}}})
 		require.NoError(t, err)
-		deployment, err := convert[appsv1.Deployment](config)
+		deployment, err := applyconfig.Of[appsv1.Deployment](config)
 		require.NoError(t, err)
 		pod := deployment.Spec.Template.Spec
 		require.Equal(t, corev1.SeccompProfileTypeRuntimeDefault, pod.SecurityContext.SeccompProfile.Type)

@@ -15,6 +15,7 @@ import (
 	networkingv1ac "k8s.io/client-go/applyconfigurations/networking/v1"
 
 	"github.com/rouse-run/rouse/api/serverless/v1alpha2"
+	"github.com/rouse-run/rouse/internal/applyconfig"
 )
 
 // NetworkRules are the installation's choices for the NetworkPolicies of Functions.
@@ -53,7 +54,7 @@ func NetworkPolicyName(function string) string { return "rouse-" + function }
 // installation are those that pods of before still have.
 func NetworkPolicy(fn *v1alpha2.Function, settings *Settings, former ...string) (*networkingv1ac.NetworkPolicyApplyConfiguration, error) {
 	rules := settings.Network
-	spec, err := convert[networkingv1ac.NetworkPolicySpecApplyConfiguration](networkingv1.NetworkPolicySpec{
+	spec, err := applyconfig.Of[networkingv1ac.NetworkPolicySpecApplyConfiguration](networkingv1.NetworkPolicySpec{
 		PodSelector: metav1.LabelSelector{MatchLabels: SelectorLabels(fn)},
 		PolicyTypes: []networkingv1.PolicyType{networkingv1.PolicyTypeIngress, networkingv1.PolicyTypeEgress},
 		Ingress: []networkingv1.NetworkPolicyIngressRule{{

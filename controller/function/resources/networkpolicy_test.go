@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/rouse-run/rouse/api/serverless/v1alpha2"
+	"github.com/rouse-run/rouse/internal/applyconfig"
 )
 
 // releasePods are pods of the installation, as the chart selects them.
@@ -165,7 +166,7 @@ func TestNobodyIsLetInByTheLabelsOfItsPods(t *testing.T) {
 			t.Parallel()
 			applied, err := NetworkPolicy(function(), bounded(func(s *Settings) { s.Network.From = tc.from }))
 			require.NoError(t, err)
-			policy, err := convert[networkingv1.NetworkPolicy](applied)
+			policy, err := applyconfig.Of[networkingv1.NetworkPolicy](applied)
 			require.NoError(t, err)
 			require.Equal(t, tc.admitted, admits(t, policy, tc.namespace, tc.pod, tc.port))
 		})

@@ -3,8 +3,6 @@ package resources
 import (
 	"crypto/sha256"
 	"encoding/hex"
-	"encoding/json"
-	"fmt"
 	"maps"
 	"slices"
 
@@ -15,6 +13,7 @@ import (
 	metav1ac "k8s.io/client-go/applyconfigurations/meta/v1"
 
 	operatorv1alpha1 "github.com/rouse-run/rouse/api/operator/v1alpha1"
+	"github.com/rouse-run/rouse/internal/applyconfig"
 )
 
 const (
@@ -65,7 +64,7 @@ func podSpec(owner *operatorv1alpha1.Serverless, controller *Controller) (*corev
 	if err != nil {
 		return nil, err
 	}
-	tolerations, err := convert[[]corev1ac.TolerationApplyConfiguration](controller.Tolerations)
+	tolerations, err := applyconfig.Of[[]corev1ac.TolerationApplyConfiguration](controller.Tolerations)
 	if err != nil {
 		return nil, err
 	}
@@ -101,11 +100,11 @@ func podSpec(owner *operatorv1alpha1.Serverless, controller *Controller) (*corev
 }
 
 func container(owner *operatorv1alpha1.Serverless, controller *Controller) (*corev1ac.ContainerApplyConfiguration, error) {
-	requirements, err := convert[corev1ac.ResourceRequirementsApplyConfiguration](controller.Resources)
+	requirements, err := applyconfig.Of[corev1ac.ResourceRequirementsApplyConfiguration](controller.Resources)
 	if err != nil {
 		return nil, err
 	}
-	env, err := convert[[]corev1ac.EnvVarApplyConfiguration](controller.Env)
+	env, err := applyconfig.Of[[]corev1ac.EnvVarApplyConfiguration](controller.Env)
 	if err != nil {
 		return nil, err
 	}
@@ -139,18 +138,4 @@ func container(owner *operatorv1alpha1.Serverless, controller *Controller) (*cor
 
 func probe(path string) *corev1ac.ProbeApplyConfiguration {
 	return corev1ac.Probe().WithHTTPGet(corev1ac.HTTPGetAction().WithPath(path).WithPort(intstr.FromString(metricsPort)))
-}
-
-// convert carries what the installation says over into the type that is applied, which has the same form in JSON but distinguishes
-// "not set" from "zero".
-func convert[T any](from any) (*T, error) {
-	content, err := json.Marshal(from)
-	if err != nil {
-		return nil, fmt.Errorf("encode %T: %w", from, err)
-	}
-	to := new(T)
-	if err := json.Unmarshal(content, to); err != nil {
-		return nil, fmt.Errorf("decode %T: %w", to, err)
-	}
-	return to, nil
 }

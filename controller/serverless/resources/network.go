@@ -9,6 +9,7 @@ import (
 	networkingv1ac "k8s.io/client-go/applyconfigurations/networking/v1"
 
 	operatorv1alpha1 "github.com/rouse-run/rouse/api/operator/v1alpha1"
+	"github.com/rouse-run/rouse/internal/applyconfig"
 )
 
 func service(owner *operatorv1alpha1.Serverless) *corev1ac.ServiceApplyConfiguration {
@@ -26,7 +27,7 @@ func service(owner *operatorv1alpha1.Serverless) *corev1ac.ServiceApplyConfigura
 
 // networkPolicy bounds whom the Function controller's pods talk to; nil where the installation has no NetworkPolicies.
 func networkPolicy(owner *operatorv1alpha1.Serverless, rules *NetworkPolicy) (*networkingv1ac.NetworkPolicyApplyConfiguration, error) {
-	spec, err := convert[networkingv1ac.NetworkPolicySpecApplyConfiguration](rules)
+	spec, err := applyconfig.Of[networkingv1ac.NetworkPolicySpecApplyConfiguration](rules)
 	if err != nil {
 		return nil, err
 	}

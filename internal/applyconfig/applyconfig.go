@@ -1,13 +1,13 @@
-package resources
+package applyconfig
 
 import (
 	"encoding/json"
 	"fmt"
 )
 
-// convert carries what a user wrote over into the type that is applied, which
+// Of carries what somebody wrote over into the type that is applied, which
 // has the same form in JSON but distinguishes "not set" from "zero".
-func convert[T any](from any) (*T, error) {
+func Of[T any](from any) (*T, error) {
 	content, err := json.Marshal(from)
 	if err != nil {
 		return nil, fmt.Errorf("encode %T: %w", from, err)
