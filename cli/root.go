@@ -57,7 +57,7 @@ and handles dead letters.`,
 		newInit(), newDev(streams), newMigrate(), newConvert(),
 		newPublish(streams), newInvoke(streams), newLogs(streams), newFunctions(streams), newSubscriptions(streams),
 		newEvents(streams), newTrace(streams), newDeadLetters(streams),
-		newVersion(streams), helpTopicExitCodes(),
+		newVersion(streams), newMan(), helpTopicExitCodes(),
 	)
 	judgeArguments(root)
 	return root
