@@ -90,7 +90,7 @@ test-unit: packages ## Unit and integration tests with the race detector (real k
 
 .PHONY: test-runtimes
 test-runtimes: packages ## Tests of the runtimes over real HTTP
-	@runtimes/test.sh
+	@assets=$$($(CLUSTERS) assets) && RUNTIME_PYTHONS=$$assets runtimes/test.sh
 
 .PHONY: test-samples
 test-samples: ## Tests of the sample Functions
@@ -159,7 +159,7 @@ bench-subscriptions: ## 10,000 Subscriptions on one bridge, idle and with 1 % ac
 	@$(GO) run ./e2e/bench/subscriptions
 
 .PHONY: bench-controller
-bench-controller: ## 10,000 Functions and Subscriptions in a real kube-apiserver without nodes: applied, a restart, and at rest (N, IDLE)
+bench-controller: packages ## 10,000 Functions and Subscriptions in a real kube-apiserver without nodes: applied, a restart, and at rest (N, IDLE)
 	@assets=$$($(CLUSTERS) assets) && export KUBEBUILDER_ASSETS=$$assets PATH="$$assets:$$PATH" && \
 	  $(GO) run ./e2e/bench/controller $(if $(N),-n $(N)) $(if $(IDLE),-idle $(IDLE))
 

@@ -31,7 +31,7 @@ Commands:
   leftovers   list what is on this machine of a cluster; fails when there is something
   preflight   say what this machine lacks to run the cluster
   packages    install the Debian packages that the project's tests need beside it
-  assets      build kube-apiserver, kubectl, etcd, nats-server and registry for tests, fetch envoy, and print their directory
+  assets      build kube-apiserver, kubectl, etcd, nats-server and registry for tests, fetch envoy and Python, and print their directory
   env         print the shell commands that select the cluster
 
 Environment:

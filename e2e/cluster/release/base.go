@@ -16,6 +16,9 @@ func (s Source) base(ctx context.Context, runtime Runtime) (image.Layer, error) 
 	switch {
 	case runtime.NodeJS != "":
 		packages += ",libstdc++6,libatomic1"
+	case runtime.Python != nil:
+		// What the modules of its library are linked with.
+		packages += ",libbz2-1.0,liblzma5,libncursesw6,libreadline8,libsqlite3-0,libuuid1,zlib1g"
 	case runtime.Go == "":
 		packages += ",python3"
 	}

@@ -57,6 +57,10 @@ func (s Source) language(ctx context.Context, runtime Runtime, base image.Layer)
 		toolchain, program, err := s.goLayer(ctx, runtime.Go)
 		return []image.Layer{base, toolchain}, program, err
 	}
+	if runtime.Python != nil {
+		python, program, err := s.pythonLayer(ctx, runtime)
+		return []image.Layer{base, python}, program, err
+	}
 	if runtime.NodeJS == "" {
 		pip, err := s.pipLayer(ctx, runtime, base)
 		return []image.Layer{base, pip}, "", err
@@ -89,7 +93,7 @@ func (s Source) server(ctx context.Context, runtime Runtime, base image.Layer, i
 		return image.Layer{}, err
 	}
 	name := "runtime-" + runtime.Name
-	layer, err := s.Store.Layer(name, state.Key(sum, digest.Hex, runtime.NodeJS, runtime.Go), func(file string) error {
+	layer, err := s.Store.Layer(name, state.Key(sum, digest.Hex, runtime.version()), func(file string) error {
 		return s.buildServer(ctx, runtime, base, interpreter, file)
 	})
 	if err != nil {
@@ -129,7 +133,12 @@ func (s Source) config(runtime Runtime) (v1.Config, error) {
 	if err != nil {
 		return v1.Config{}, err
 	}
-	return parseConfig(content, runtime.Really)
+	config, err := parseConfig(content, runtime.Really)
+	if runtime.Python != nil {
+		config.Env = append(config.Env, authorities)
+		slices.Sort(config.Env)
+	}
+	return config, err
 }
 
 func parseConfig(content []byte, really string) (v1.Config, error) {

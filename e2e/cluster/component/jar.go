@@ -1,0 +1,56 @@
+package component
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+
+	"github.com/rouse-run/rouse/e2e/cluster/command"
+	"github.com/rouse-run/rouse/e2e/cluster/state"
+)
+
+// Jar is an artifact of Maven's central repository with programs in it, for what neither a Go module nor a Python package holds.
+type Jar struct {
+	Group, Artifact, Version string
+	Hashes                   map[string]string // SHA-256 by the architecture as Go names it
+}
+
+// copier is the plugin that fetches artifacts. What it fetched is checked here, so that it need not be trusted.
+const copier = "org.apache.maven.plugins:maven-dependency-plugin:3.8.1:copy"
+
+// platforms are the names that these artifacts have for architectures.
+var platforms = map[string]string{"amd64": "linux-x86_64", "arm64": "linux-arm64"}
+
+// platform is the one of this machine.
+func (j Jar) platform() string { return platforms[runtime.GOARCH] }
+
+// fetch gets the archive of this machine's platform into dir and refuses any other content than the one whose hash is known.
+func (j Jar) fetch(ctx context.Context, dir, log string) (string, error) {
+	hash, known := j.Hashes[runtime.GOARCH]
+	if !known {
+		return "", fmt.Errorf("there is no %s for %s", j.Artifact, runtime.GOARCH)
+	}
+	// Maven reads what lies in the directory it starts in.
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return "", err
+	}
+	wanted := j.Group + ":" + j.Artifact + ":" + j.Version + ":jar:" + j.platform()
+	get := command.Command{Name: "mvn", Dir: dir, Log: log, Args: []string{
+		"--batch-mode", "--no-transfer-progress", "--strict-checksums", copier, "-Dartifact=" + wanted, "-DoutputDirectory=" + dir,
+	}}
+	if err := downloaded(ctx, get); err != nil {
+		return "", fmt.Errorf("fetch %s: %w", wanted, err)
+	}
+	archive := filepath.Join(dir, j.Artifact+"-"+j.Version+"-"+j.platform()+".jar")
+	return archive, checkSum(archive, wanted, hash)
+}
+
+func checkSum(archive, name, hash string) error {
+	sum, err := state.SumFile(archive)
+	if err == nil && sum != hash {
+		err = fmt.Errorf("%s has the SHA-256 %s and not %s: it is another archive than the one that was looked at", name, sum, hash)
+	}
+	return err
+}
