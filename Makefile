@@ -22,7 +22,9 @@ OLD_APIS := api/serverless/v1alpha1
 CONTROLLER_GEN := $(GENERATOR) $(addprefix paths=./,$(filter-out $(OLD_APIS),$(wildcard api/*/*))) output:crd:dir=charts/rouse/files/crds && \
   $(GENERATOR) $(addprefix paths=./,$(OLD_APIS)) output:crd:dir=charts/rouse/files/old-crds
 GOLANGCI_LINT  := $(GO) tool -modfile="$(CURDIR)/tools/lint/go.mod" golangci-lint
-MODULES   := . e2e/cluster e2e/bench/own e2e/bindings
+MODULES   := . e2e/cluster e2e/bench/own e2e/bindings tools/pack tools/release
+# A release's has to be named: what Git describes is none.
+RELEASE_VERSION := $(VERSION)
 VERSION   ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo devel)
 LDFLAGS   := -s -w -X github.com/rouse-run/rouse/internal/daemon.version=$(VERSION)
 
@@ -199,6 +201,13 @@ generate: ## Generate deepcopy functions and CRDs
 .PHONY: fmt
 fmt: ## Format the Go code
 	@for module in $(MODULES); do (cd $$module && $(GOLANGCI_LINT) fmt --config "$(CURDIR)/.golangci.yml" ./...); done
+
+.PHONY: release
+release: ## Make a release: images, chart, archives, manifests, checksums (VERSION, OUT; REGISTRY pushes, KEY signs, BASES names the runtimes' bases)
+	@work=$$(mktemp -d); trap 'rm -rf "$$work"' EXIT; bases='$(BASES)'; \
+	  if [ -z "$$bases" ]; then bases=$$work/bases; $(CLUSTERS) bases --out "$$bases"; fi; \
+	  $(GO) run -C tools/release . --repository "$(CURDIR)" --version '$(RELEASE_VERSION)' --out '$(if $(OUT),$(abspath $(OUT)))' \
+	    --registry '$(REGISTRY)' --key '$(if $(KEY),$(abspath $(KEY)))' --bases "$$bases"
 
 .PHONY: image
 image: ## Build the image with all Go binaries (needs Docker)

@@ -32,6 +32,7 @@ Commands:
   preflight   say what this machine lacks to run the cluster
   packages    install the Debian packages that the project's tests need beside it
   assets      build kube-apiserver, kubectl, etcd, nats-server and registry for tests, fetch envoy and Python, and print their directory
+  bases       write the bases of runtimes' images into the folder --out, for amd64 and arm64, as an OCI layout
   env         print the shell commands that select the cluster
 
 Environment:
@@ -147,6 +148,7 @@ func commandsOf(cluster *local.Cluster, out io.Writer) commands {
 		"env":       func(context.Context) error { return cluster.Env(out) },
 		"leftovers": func(ctx context.Context) error { return leftovers(cluster.Leftovers(ctx), out) },
 		"assets":    func(ctx context.Context) error { return assets(ctx, cluster, out) },
+		"bases":     cluster.Bases,
 	}
 }
 

@@ -7,7 +7,8 @@
 # ROOT is where the tree will lie (default: /). Only for an image is the server
 # compiled in advance, which spares each build the standard library: a machine
 # has a cache of its own. Files may be owned by anyone, they only need to be
-# readable.
+# readable. TARGETARCH is the architecture of the image, amd64 or arm64
+# (default: this machine's).
 set -eu
 
 [ $# -ge 1 ] && [ $# -le 3 ] || { echo "usage: $0 OUTDIR [GO [ROOT]]" >&2; exit 2; }
@@ -30,6 +31,7 @@ if [ "${3:-/}" = / ]; then
     ln -sf ../go/bin/go "$root/usr/local/bin/go"
     (
         cd "$app"
+        [ -z "${TARGETARCH:-}" ] || export GOARCH="$TARGETARCH"
         export CGO_ENABLED=0 GOFLAGS=-mod=mod GOWORK=off GOTOOLCHAIN=local GOENV=off GOCACHE="$app/cache"
         "$go" build -trimpath -buildvcs=false ./... \
             archive/zip compress/gzip database/sql encoding/csv encoding/xml expvar hash/crc32 html/template image/png log/slog \

@@ -46,7 +46,16 @@ labels:
 {{- end -}}
 
 {{- define "rouse.image" -}}
-{{ .Values.image.repository }}:{{ include "rouse.tag" . }}
+{{ .Values.image.repository }}:{{ include "rouse.tag" . }}{{ include "rouse.digest" (dict "root" . "name" "rouse") }}
+{{- end -}}
+
+{{/* The digest of an image of this release, with its @: of no other tag than its own. */}}
+{{- define "rouse.digest" -}}
+{{- with get (.root.Values.image.digests | default dict) .name -}}
+{{- if not $.root.Values.image.tag -}}
+@{{ . }}
+{{- end -}}
+{{- end -}}
 {{- end -}}
 
 {{/* One --runtime-image flag for each runtime. One that is null was taken away: Helm drops it from the values, but not with
@@ -56,7 +65,7 @@ labels:
 {{- $args := list -}}
 {{- range $runtime, $image := .Values.runtimes -}}
 {{- if not (kindIs "invalid" $image) -}}
-{{- $args = append $args (printf "- --runtime-image=%s=%s" $runtime ($image | default (printf "%srouse-runtime-%s:%s" $beside $runtime (include "rouse.tag" $)))) -}}
+{{- $args = append $args (printf "- --runtime-image=%s=%s" $runtime ($image | default (printf "%srouse-runtime-%s:%s%s" $beside $runtime (include "rouse.tag" $) (include "rouse.digest" (dict "root" $ "name" (printf "rouse-runtime-%s" $runtime)))))) -}}
 {{- end -}}
 {{- end -}}
 {{ join "\n" $args }}

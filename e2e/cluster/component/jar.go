@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"runtime"
 
 	"github.com/rouse-run/rouse/e2e/cluster/command"
 	"github.com/rouse-run/rouse/e2e/cluster/state"
@@ -23,27 +22,24 @@ const copier = "org.apache.maven.plugins:maven-dependency-plugin:3.8.1:copy"
 // platforms are the names that these artifacts have for architectures.
 var platforms = map[string]string{"amd64": "linux-x86_64", "arm64": "linux-arm64"}
 
-// platform is the one of this machine.
-func (j Jar) platform() string { return platforms[runtime.GOARCH] }
-
-// fetch gets the archive of this machine's platform into dir and refuses any other content than the one whose hash is known.
-func (j Jar) fetch(ctx context.Context, dir, log string) (string, error) {
-	hash, known := j.Hashes[runtime.GOARCH]
+// fetch gets the archive of an architecture into dir and refuses any other content than the one whose hash is known.
+func (j Jar) fetch(ctx context.Context, architecture, dir, log string) (string, error) {
+	hash, known := j.Hashes[architecture]
 	if !known {
-		return "", fmt.Errorf("there is no %s for %s", j.Artifact, runtime.GOARCH)
+		return "", fmt.Errorf("there is no %s for %s", j.Artifact, architecture)
 	}
 	// Maven reads what lies in the directory it starts in.
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return "", err
 	}
-	wanted := j.Group + ":" + j.Artifact + ":" + j.Version + ":jar:" + j.platform()
+	wanted := j.Group + ":" + j.Artifact + ":" + j.Version + ":jar:" + platforms[architecture]
 	get := command.Command{Name: "mvn", Dir: dir, Log: log, Args: []string{
 		"--batch-mode", "--no-transfer-progress", "--strict-checksums", copier, "-Dartifact=" + wanted, "-DoutputDirectory=" + dir,
 	}}
 	if err := downloaded(ctx, get); err != nil {
 		return "", fmt.Errorf("fetch %s: %w", wanted, err)
 	}
-	archive := filepath.Join(dir, j.Artifact+"-"+j.Version+"-"+j.platform()+".jar")
+	archive := filepath.Join(dir, j.Artifact+"-"+j.Version+"-"+platforms[architecture]+".jar")
 	return archive, checkSum(archive, wanted, hash)
 }
 

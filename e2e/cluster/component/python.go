@@ -9,6 +9,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 
@@ -61,13 +62,8 @@ func (p CPython) key() string {
 
 // install fetches the interpreter, lays it out, adds pip and compiles all of it.
 func (p CPython) install(ctx context.Context, dir, log string) error {
-	fetched := filepath.Join(dir, "fetched")
-	archive, err := p.Jar.fetch(ctx, fetched, log)
-	if err != nil {
+	if err := p.extract(ctx, runtime.GOARCH, dir, log); err != nil {
 		return err
-	}
-	if err := errors.Join(p.unpack(archive, dir), os.RemoveAll(fetched)); err != nil {
-		return fmt.Errorf("unpack %s: %w", filepath.Base(archive), err)
 	}
 	name := "python" + p.Minor
 	for _, link := range []string{"python3", "python"} {
@@ -83,17 +79,40 @@ func (p CPython) install(ctx context.Context, dir, log string) error {
 	compile := command.Command{Name: filepath.Join(dir, "bin", name), Log: log, Env: []string{"PYTHONHASHSEED=0"}, Args: []string{
 		"-I", "-m", "compileall", "-q", "-f", "-j", "0", "--invalidation-mode", "unchecked-hash", "-s", dir, "-p", Prefix, library,
 	}}
-	_, err = compile.Run(ctx)
+	_, err := compile.Run(ctx)
 	return err
 }
 
-func (p CPython) unpack(archive, dir string) (err error) {
+// Foreign lays out the interpreter of another architecture in a directory. Nothing of it runs: bytecode and pip, which are the same
+// everywhere, are those of an interpreter that is installed here.
+func (p CPython) Foreign(ctx context.Context, architecture, installed, dir, log string) error {
+	if err := p.extract(ctx, architecture, dir, log); err != nil {
+		return err
+	}
+	_, err := command.Command{Name: "cp", Log: log, Args: []string{"--archive", "--no-clobber", installed + "/.", dir}}.Run(ctx)
+	return err
+}
+
+// extract fetches the archive of an architecture and puts its files where an installation has them.
+func (p CPython) extract(ctx context.Context, architecture, dir, log string) error {
+	fetched := filepath.Join(dir, "fetched")
+	archive, err := p.Jar.fetch(ctx, architecture, fetched, log)
+	if err != nil {
+		return err
+	}
+	if err := errors.Join(p.unpack(archive, architecture, dir), os.RemoveAll(fetched)); err != nil {
+		return fmt.Errorf("unpack %s: %w", filepath.Base(archive), err)
+	}
+	return nil
+}
+
+func (p CPython) unpack(archive, architecture, dir string) (err error) {
 	read, err := zip.OpenReader(archive)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, read.Close()) }()
-	top := path.Join("org", "bytedeco", "cpython", p.Jar.platform()) + "/"
+	top := path.Join("org", "bytedeco", "cpython", platforms[architecture]) + "/"
 	for _, entry := range read.File {
 		name, below := strings.CutPrefix(entry.Name, top)
 		place, mode := p.place(name)

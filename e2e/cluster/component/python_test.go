@@ -62,11 +62,11 @@ func archive(t *testing.T, files map[string]string) string {
 func TestAnInterpreterIsUnpackedWithModes(t *testing.T) {
 	t.Parallel()
 	python := Python312().CPython
-	top := "org/bytedeco/cpython/" + python.Jar.platform() + "/"
+	top := "org/bytedeco/cpython/" + platforms["amd64"] + "/"
 	dir := t.TempDir()
 	require.NoError(t, python.unpack(archive(t, map[string]string{
 		top + "bin/": "", top + "bin/python3.12": "program", top + "lib/python3.12/os.py": "library", top + "libffi.so": "unused", "bin/python3.12": "elsewhere",
-	}), dir))
+	}), "amd64", dir))
 	info, err := os.Stat(filepath.Join(dir, "bin", "python3.12"))
 	require.NoError(t, err)
 	require.Equal(t, os.FileMode(0o111), info.Mode()&0o111)
@@ -81,9 +81,9 @@ func TestAnInterpreterIsUnpackedWithModes(t *testing.T) {
 func TestAnArchiveThatLeadsOutOfItselfIsRefused(t *testing.T) {
 	t.Parallel()
 	python := Python312().CPython
-	top := "org/bytedeco/cpython/" + python.Jar.platform() + "/"
+	top := "org/bytedeco/cpython/" + platforms["amd64"] + "/"
 	dir := filepath.Join(t.TempDir(), "here")
-	err := python.unpack(archive(t, map[string]string{top + "lib/python3.12/../../../outside.py": "x"}), dir)
+	err := python.unpack(archive(t, map[string]string{top + "lib/python3.12/../../../outside.py": "x"}), "amd64", dir)
 	require.ErrorContains(t, err, "outside.py")
 	require.NoFileExists(t, filepath.Join(filepath.Dir(dir), "outside.py"))
 }

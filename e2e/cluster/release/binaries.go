@@ -9,6 +9,7 @@ import (
 	"github.com/rouse-run/rouse/e2e/cluster/command"
 	"github.com/rouse-run/rouse/e2e/cluster/image"
 	"github.com/rouse-run/rouse/e2e/cluster/state"
+	"github.com/rouse-run/rouse/tools/pack"
 )
 
 // Source is the checkout that Rouse is made from.
@@ -51,11 +52,11 @@ func (s Source) Binaries(ctx context.Context) (image.Image, error) {
 	if err != nil {
 		return image.Image{}, err
 	}
-	var files []image.File
+	var files []pack.File
 	for _, binary := range binaries {
-		files = append(files, image.File{Path: "/" + filepath.Base(binary), Source: binary})
+		files = append(files, pack.File{Path: "/" + filepath.Base(binary), Source: binary})
 	}
-	layer, err := s.Store.Layer("rouse", key, func(file string) error { return image.Files(file, files) })
+	layer, err := s.Store.Layer("rouse", key, func(file string) error { return pack.Files(file, files) })
 	if err != nil {
 		return image.Image{}, err
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/rouse-run/rouse/e2e/cluster/component"
 	"github.com/rouse-run/rouse/e2e/cluster/image"
 	"github.com/rouse-run/rouse/e2e/cluster/state"
+	"github.com/rouse-run/rouse/tools/pack"
 )
 
 // The package managers with which Functions' dependencies are installed. The official images of both languages bring
@@ -41,21 +42,21 @@ func (s Source) npmLayer(ctx context.Context) (image.Layer, error) {
 				return err
 			}
 		}
-		files, err := image.Tree(tree)
+		files, err := pack.Tree(tree)
 		if err != nil {
 			return err
 		}
-		return image.Files(file, append(files,
-			image.File{Path: "/usr/local/bin/npm", Link: "../lib/node_modules/npm/bin/npm-cli.js"},
-			image.File{Path: "/usr/local/bin/npx", Link: "../lib/node_modules/npm/bin/npx-cli.js"}))
+		return pack.Files(file, append(files,
+			pack.File{Path: "/usr/local/bin/npm", Link: "../lib/node_modules/npm/bin/npm-cli.js"},
+			pack.File{Path: "/usr/local/bin/npx", Link: "../lib/node_modules/npm/bin/npx-cli.js"}))
 	})
 }
 
 // fromNPM installs a package below dir/node_modules.
-func (s Source) fromNPM(ctx context.Context, dir, wanted string) error {
-	install := command.Command{Name: "npm", Log: filepath.Join(s.Logs, wanted+".log"), Args: []string{
+func (s Source) fromNPM(ctx context.Context, dir, wanted string, options ...string) error {
+	install := command.Command{Name: "npm", Log: filepath.Join(s.Logs, wanted+".log"), Args: append([]string{
 		"install", "--prefix", dir, "--no-save", "--no-audit", "--no-fund", "--ignore-scripts", wanted,
-	}}
+	}, options...)}
 	if _, err := install.Run(ctx); err != nil {
 		return fmt.Errorf("fetch %s: %w", wanted, err)
 	}
@@ -84,11 +85,11 @@ func (s Source) pipLayer(ctx context.Context, runtime Runtime, base image.Layer)
 		if err := s.installPip(ctx, tree, python); err != nil {
 			return err
 		}
-		files, err := image.Tree(tree)
+		files, err := pack.Tree(tree)
 		if err != nil {
 			return err
 		}
-		return image.Files(file, files)
+		return pack.Files(file, files)
 	})
 }
 

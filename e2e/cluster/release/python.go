@@ -5,6 +5,7 @@ import (
 
 	"github.com/rouse-run/rouse/e2e/cluster/component"
 	"github.com/rouse-run/rouse/e2e/cluster/image"
+	"github.com/rouse-run/rouse/tools/pack"
 )
 
 // authorities tells an interpreter that was built for no system where Debian has its certificates.
@@ -18,14 +19,14 @@ func (s Source) pythonLayer(ctx context.Context, runtime Runtime) (image.Layer, 
 		return image.Layer{}, "", err
 	}
 	layer, err := s.Store.Layer(built.Name, built.Key, func(file string) error {
-		files, err := image.Tree(built.Dir)
+		files, err := pack.Tree(built.Dir)
 		if err != nil {
 			return err
 		}
 		for i := range files {
 			files[i].Path = component.Prefix + files[i].Path
 		}
-		return image.Files(file, files)
+		return pack.Files(file, files)
 	})
 	return layer, built.Path("bin", built.Name), err
 }

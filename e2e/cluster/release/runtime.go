@@ -15,6 +15,7 @@ import (
 	"github.com/rouse-run/rouse/e2e/cluster/command"
 	"github.com/rouse-run/rouse/e2e/cluster/image"
 	"github.com/rouse-run/rouse/e2e/cluster/state"
+	"github.com/rouse-run/rouse/tools/pack"
 )
 
 // imageFile is what a runtime's image.json says about how its image runs.
@@ -69,7 +70,7 @@ func (s Source) language(ctx context.Context, runtime Runtime, base image.Layer)
 	if err != nil {
 		return nil, "", err
 	}
-	node, err := s.nodeLayer(runtime.NodeJS, interpreter)
+	node, err := s.nodeLayer(runtime.NodeJS, native, interpreter)
 	if err != nil {
 		return nil, "", err
 	}
@@ -121,11 +122,11 @@ func (s Source) buildServer(ctx context.Context, runtime Runtime, base image.Lay
 	if _, err := fill.Run(ctx); err != nil {
 		return err
 	}
-	files, err := image.Tree(tree)
+	files, err := pack.Tree(tree)
 	if err != nil {
 		return err
 	}
-	return image.Files(file, files)
+	return pack.Files(file, files)
 }
 
 func (s Source) config(runtime Runtime) (v1.Config, error) {
