@@ -13,6 +13,7 @@ import (
 const (
 	npmLock = "package-lock.json"
 	pipLock = "requirements.txt"
+	modules = "node_modules/"
 )
 
 // Runtime lists the packages in the server of a runtime, by the lock file in its directory. A runtime without one has none.
@@ -39,10 +40,11 @@ func npm(lock []byte) ([]Package, error) {
 	}
 	found := map[Package]bool{}
 	for path, each := range file.Packages {
-		if path == "" || each.Dev {
+		below := strings.LastIndex(path, modules)
+		if below < 0 || each.Dev { // what is not below is a folder of the runtime itself
 			continue
 		}
-		name := path[strings.LastIndex(path, "node_modules/")+len("node_modules/"):]
+		name := path[below+len(modules):]
 		found[Package{Name: name, Version: each.Version, Locator: "pkg:npm/" + strings.Replace(name, "@", "%40", 1) + "@" + each.Version}] = true
 	}
 	return sorted(found), nil

@@ -34,7 +34,7 @@ func TestServersOfRuntimesAreMadeOfWhatTheirLockFilesSay(t *testing.T) {
 	}{
 		"npm, without what only tests": {
 			"package-lock.json",
-			`{"packages": {"": {}, "node_modules/@opentelemetry/api": {"version": "1.9.0"}, "node_modules/a/node_modules/b": {"version": "2.0.0"}, "node_modules/eslint": {"version": "9.0.0", "dev": true}}}`,
+			`{"packages": {"": {}, "sdk": {"version": "0.0.1"}, "node_modules/sdk": {"version": "0.0.1", "dev": true}, "node_modules/@opentelemetry/api": {"version": "1.9.0"}, "node_modules/a/node_modules/b": {"version": "2.0.0"}, "node_modules/eslint": {"version": "9.0.0", "dev": true}}}`,
 			[]sbom.Package{
 				{Name: "@opentelemetry/api", Version: "1.9.0", Locator: "pkg:npm/%40opentelemetry/api@1.9.0"},
 				{Name: "b", Version: "2.0.0", Locator: "pkg:npm/b@2.0.0"},
