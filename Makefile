@@ -53,7 +53,7 @@ cluster-down: ## Take the local cluster away and leave nothing behind
 
 ##@ Test it
 .PHONY: test
-test: preflight lint verify test-unit test-runtimes test-samples test-run test-e2e ## Run everything: lint, unit, integration, runtimes, chart, local mode and e2e
+test: preflight lint verify test-unit test-release test-runtimes test-samples test-run test-e2e ## Run everything: lint, unit, integration, runtimes, chart, local mode and e2e
 
 # Reports at the start what would fail the run after half an hour.
 .PHONY: preflight
@@ -90,6 +90,10 @@ test-unit: packages ## Unit and integration tests with the race detector (real k
 	@assets=$$($(CLUSTERS) assets) && export KUBEBUILDER_ASSETS=$$assets PATH="$$assets:$$PATH" && \
 	  $(GO) test -race -shuffle=on -parallel 4 ./... && $(GO) test -C e2e/cluster ./...
 
+.PHONY: test-release
+test-release: ## Tests of what makes releases, and that go install works from the last commit
+	@$(GO) test -C tools/pack ./... && $(GO) test -C tools/release -timeout 15m ./...
+
 .PHONY: test-runtimes
 test-runtimes: packages ## Tests of the runtimes over real HTTP
 	@assets=$$($(CLUSTERS) assets) && RUNTIME_PYTHONS=$$assets runtimes/test.sh
@@ -118,6 +122,10 @@ e2e-gateway: ## From outside through Envoy Gateway to a sleeping Function, on th
 .PHONY: e2e-serverless
 e2e-serverless: cluster ## A Serverless that brings, changes, repairs and removes the Function controller while Functions serve, on the local cluster
 	@selected=$$($(CLUSTERS) env); eval "$$selected"; $(GO) test -tags e2e -count=1 -timeout 15m -v ./e2e/serverless
+
+.PHONY: e2e-release
+e2e-release: cluster ## Make a release, push it to the local cluster's registry, install it from there alone and play the order chain
+	@selected=$$($(CLUSTERS) env); eval "$$selected"; $(GO) test -tags e2e -count=1 -timeout 40m -v ./e2e/release
 
 .PHONY: soak-http
 soak-http: cluster ## Put a Function to sleep and wake it a hundred times under a load over HTTP: no error, nothing twice (ROUNDS)

@@ -54,5 +54,10 @@ func (c Compiler) build(ctx context.Context, platform v1.Platform, out string, n
 	if _, err := compiler.Run(ctx, "go", args...); err != nil {
 		return fmt.Errorf("compile for %s/%s: %w", platform.OS, platform.Architecture, err)
 	}
+	for _, name := range names {
+		if err := check(filepath.Join(out, name), platform); err != nil {
+			return err
+		}
+	}
 	return nil
 }

@@ -55,6 +55,9 @@ func (m Maker) forPlatform(ctx context.Context, base bases.Base, described Descr
 	if err != nil {
 		return nil, err
 	}
+	if err := checkMachine(below, described, platform); err != nil {
+		return nil, err
+	}
 	work := filepath.Join(m.Work, base.Runtime, platform.Architecture)
 	tree := filepath.Join(work, "tree")
 	if err := os.MkdirAll(tree, 0o755); err != nil {
