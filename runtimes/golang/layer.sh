@@ -36,6 +36,8 @@ if [ "${3:-/}" = / ]; then
         "$go" build -trimpath -buildvcs=false ./... \
             archive/zip compress/gzip database/sql encoding/csv encoding/xml expvar hash/crc32 html/template image/png log/slog \
             math/big net/smtp net/rpc os/exec text/tabwriter time/tzdata
+        # When each result was stored, which nothing needs here, in the twenty places that it has.
+        find "$app/cache" -name '*-a' -exec sed -i -E 's/ +[0-9]+$/                    0/' {} +
         # The first line of the cache's own notes says when it was last cleared, which would differ from one layer to the next.
         rm -f "$app/cache/trim.txt" "$app/cache/README"
     )

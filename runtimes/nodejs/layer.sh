@@ -30,6 +30,7 @@ case $(uname -m) in
 esac
 [ "${TARGETARCH:-$machine}" = "$machine" ] || set --
 for node in "$@"; do
-    "$node" "$here/warm.js" "$app" >/dev/null
+    # With a seed of its own each process would hash, and so cache, otherwise.
+    "$node" --random-seed=1 "$here/warm.js" "$app" >/dev/null
 done
 chmod -R a+rX "$root"

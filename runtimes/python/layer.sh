@@ -41,6 +41,7 @@ cp "$here/main.py" "$here/sdk.py" "$app/"
 done
 
 # unchecked-hash: at start no source file is checked. -s and -p give the
-# bytecode the paths that the files will have.
-"$python" -m compileall -q -f --invalidation-mode unchecked-hash -s "$root" -p "${3:-/}" "$app"
+# bytecode the paths that the files will have. Sets in it are in the order of
+# their hashes, which differ from one process to the next without a seed.
+PYTHONHASHSEED=0 "$python" -m compileall -q -f --invalidation-mode unchecked-hash -s "$root" -p "${3:-/}" "$app"
 chmod -R a+rX "$root"
