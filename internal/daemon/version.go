@@ -14,7 +14,7 @@ import (
 var (
 	version string
 	commit  string // of Git
-	built   string // RFC 3339; the time of the commit, since the same source has to give the same binary
+	date    string // RFC 3339; the time of the commit, since the same source has to give the same binary
 )
 
 const unknown = "unknown"
@@ -36,7 +36,7 @@ func (b Build) String() string {
 // ThisBuild is that of this binary.
 func ThisBuild() Build {
 	info, _ := debug.ReadBuildInfo()
-	return buildOf(Build{Version: version, Commit: commit, Time: built}, info)
+	return buildOf(Build{Version: version, Commit: commit, Time: date}, info)
 }
 
 // Version is what this binary calls itself: the linked version, else the module's, else "devel".

@@ -1,0 +1,76 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// permissive licences ask for no more than their text and their notices in what is given away, which the notices are for.
+var permissive = []string{
+	"0BSD", "Apache-2.0", "BlueOak-1.0.0", "BSD-2-Clause", "BSD-2-Clause-Views", "BSD-3-Clause", "BSL-1.0", "CC0-1.0", "ISC", "MIT", "MIT-0", "Unicode-DFS-2016",
+	"Unlicense", "WTFPL", "Zlib",
+	// Go's grant of patents, which stands beside its licence.
+	"GooglePatentClause",
+}
+
+// exception allows a module what others may not have.
+type exception struct {
+	licences []string // as they are recognized
+	// unrecognized allows files whose text is no known licence: somebody has read them.
+	unrecognized []string
+	packages     []string // the exception is for these alone; none: for all of the module
+	reason       string
+}
+
+// judge says what is wrong with a module's licences.
+func judge(one component, allowed map[string]exception) error {
+	with := allowed[one.path]
+	var problems []error
+	for _, pkg := range one.packages {
+		if len(with.packages) > 0 && !slices.Contains(with.packages, pkg) {
+			problems = append(problems, fmt.Errorf("%s@%s: package %s is in a binary, and the exception is for %s alone: %s",
+				one.path, one.version, pkg, strings.Join(with.packages, ", "), with.reason))
+		}
+	}
+	licensed := false
+	for _, read := range one.files {
+		if read.licences == nil && !read.known && !isLicenceFile(read) {
+			continue // a notice
+		}
+		if !read.known && !slices.Contains(with.unrecognized, read.name) {
+			problems = append(problems, fmt.Errorf("%s@%s: %s is no licence that is known (%s): read it, and add an exception to tools/supply/licenses",
+				one.path, one.version, read.name, strings.Join(read.licences, ", ")))
+			continue
+		}
+		licensed = true
+		for _, id := range read.licences {
+			if !slices.Contains(permissive, id) && !slices.Contains(with.licences, id) {
+				problems = append(problems, fmt.Errorf("%s@%s: %s is under %s, which is not allowed", one.path, one.version, read.name, id))
+			}
+		}
+	}
+	if !licensed && problems == nil {
+		problems = append(problems, fmt.Errorf("%s@%s has no licence", one.path, one.version))
+	}
+	return errors.Join(problems...)
+}
+
+func isLicenceFile(read file) bool {
+	return licenceName.MatchString(read.name[strings.LastIndex(read.name, "/")+1:])
+}
+
+// ids are the identifiers of a module's licences.
+func (c component) ids() []string {
+	var all []string
+	for _, read := range c.files {
+		for _, id := range read.licences {
+			if !slices.Contains(all, id) {
+				all = append(all, id)
+			}
+		}
+	}
+	slices.Sort(all)
+	return all
+}
