@@ -22,7 +22,7 @@ OLD_APIS := api/serverless/v1alpha1
 CONTROLLER_GEN := $(GENERATOR) $(addprefix paths=./,$(filter-out $(OLD_APIS),$(wildcard api/*/*))) output:crd:dir=charts/rouse/files/crds && \
   $(GENERATOR) $(addprefix paths=./,$(OLD_APIS)) output:crd:dir=charts/rouse/files/old-crds
 GOLANGCI_LINT  := $(GO) tool -modfile="$(CURDIR)/tools/lint/go.mod" golangci-lint
-ACTIONLINT     := $(GO) tool -modfile="$(CURDIR)/tools/lint/go.mod" actionlint
+ACTIONLINT     := $(GO) tool -modfile="$(CURDIR)/tools/lint/actions/go.mod" actionlint
 SUPPLY    := $(GO) run -C tools/supply
 MODULES   := . e2e/cluster e2e/bench/own e2e/bindings tools/pack tools/release tools/supply
 # A release's has to be named: what Git describes is none.
@@ -69,7 +69,7 @@ preflight: modules
 # go gives up at the first module that a proxy does not send, which should not end the run later.
 .PHONY: modules
 modules:
-	@for module in $(MODULES) tools tools/lint; do for pause in 5 10 0; do \
+	@for module in $(MODULES) tools tools/lint tools/lint/actions; do for pause in 5 10 0; do \
 	  if $(GO) -C $$module mod download; then continue 2; fi; sleep $$pause; done; exit 1; done
 
 .PHONY: packages
@@ -236,6 +236,17 @@ release: ## Make a release: images, chart, archives, manifests, checksums (VERSI
 .PHONY: image
 image: ## Build the image with all Go binaries (needs Docker)
 	docker build --build-arg VERSION=$(VERSION) --build-arg COMMIT=$(COMMIT) --build-arg DATE=$(DATE) -t rouse:$(VERSION) .
+
+# These two are for the workflow of releases: they need its identity, cosign and gh.
+.PHONY: sign
+sign: ## Sign what make release has made and pushed, without a key, by the identity of the workflow (OUT)
+	@while read -r image; do cosign sign --yes "$$image"; done <"$(OUT)/images.txt"
+	@cosign sign-blob --yes --bundle "$(OUT)/SHA256SUMS.sigstore.json" "$(OUT)/SHA256SUMS"
+
+.PHONY: publish
+publish: ## Make a release on GitHub of a tag that is there, with the files of make release (VERSION, OUT)
+	@find "$(OUT)" -maxdepth 1 -type f -print0 | sort -z | \
+	  xargs -0 gh release create "$(VERSION)" --verify-tag --title "$(VERSION)" --notes "See CHANGELOG.md at this tag."
 
 .PHONY: dco
 dco: ## Fail when a commit since BASE is not signed off by its author

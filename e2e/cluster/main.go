@@ -42,6 +42,7 @@ Environment:
   ROUSE_STATE     where the running cluster keeps its files (default: /var/lib/rouse-cluster; with kind a directory in the cache)
   ROUSE_RUNTIMES  the runtimes to make images of, separated by commas
   NATS_REPLICAS   1 or 3; with kind 1
+  NODES           with kind: how many nodes
 
 Flags:
 `
@@ -105,16 +106,11 @@ func dispatch(ctx context.Context, args []string, out io.Writer, report *progres
 	}
 	verbs := commandsOf(local.New(options, report), out)
 	if withKind && options.Kubeconfig == "" {
-		if options.NATSReplicas != 1 {
-			return errors.New("NATS_REPLICAS: with kind there is one NATS server, the chart's")
+		cluster, err := withOptions(options, report)
+		if err != nil {
+			return err
 		}
-		if options.EnvoyGateway {
-			return errors.New("--envoy-gateway: with kind there is none; install a Gateway API implementation yourself")
-		}
-		maps.Copy(verbs, commandsOfKind(kind.New(kind.Options{
-			Repository: options.Repository, Cache: options.Cache, Dir: options.Dir, Bare: options.Bare, KeepFailed: options.KeepFailed,
-			Runtimes: options.Runtimes,
-		}, report), out))
+		maps.Copy(verbs, commandsOfKind(cluster, out))
 	}
 	run, ok := verbs[flags.Arg(0)]
 	if !ok {
@@ -134,6 +130,21 @@ func environment(getenv func(string) string) (variables func(string) string, wit
 	default:
 		return nil, false, fmt.Errorf("ROUSE_CLUSTER, which is make's CLUSTER, can be local or kind, not %q", wanted)
 	}
+}
+
+// withOptions is a cluster of kind with what of the options it can have.
+func withOptions(options local.Options, report *progress.Progress) (*kind.Cluster, error) {
+	if options.NATSReplicas != 1 {
+		return nil, errors.New("NATS_REPLICAS: with kind there is one NATS server, the chart's")
+	}
+	if options.EnvoyGateway {
+		return nil, errors.New("--envoy-gateway: with kind there is none; install a Gateway API implementation yourself")
+	}
+	nodes, err := kind.Nodes(os.Getenv)
+	return kind.New(kind.Options{
+		Repository: options.Repository, Cache: options.Cache, Dir: options.Dir, Bare: options.Bare, KeepFailed: options.KeepFailed,
+		Runtimes: options.Runtimes, Nodes: nodes,
+	}, report), err
 }
 
 type commands map[string]func(context.Context) error

@@ -28,7 +28,8 @@ func TestABuildIsWhatWasLinkedElseWhatGoRecorded(t *testing.T) {
 		want   Build
 	}{
 		"a release": {
-			Build{Version: "v1.2.3", Commit: "abc", Time: "2026-01-02T03:04:05Z"}, module("(devel)", checkout("false")...),
+			Build{Version: "v1.2.3", Commit: "abc", Time: "2026-01-02T03:04:05Z"},
+			module("(devel)", checkout("false")...),
 			Build{Version: "v1.2.3", Commit: "abc", Time: "2026-01-02T03:04:05Z"},
 		},
 		"go install":         {Build{}, module("v1.2.3"), Build{Version: "v1.2.3", Commit: unknown, Time: unknown}},

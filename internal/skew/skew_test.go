@@ -9,16 +9,18 @@ import (
 
 func TestClientsAndBridgesOfOtherReleasesFitOrSayWhichVersionIsNeeded(t *testing.T) {
 	t.Parallel()
-	at := func(level, oldest int, version string) Side { return Side{Level: level, Oldest: oldest, Version: version} }
+	at := func(level, oldest int, version string) Side {
+		return Side{Level: level, Oldest: oldest, Version: version}
+	}
 	for name, tc := range map[string]struct {
 		client, server       Side
 		serves, knows        error
 		wantServes, wantKnow string
 	}{
-		"the same release":                    {client: at(3, 2, "v0.3.0"), server: at(3, 2, "v0.3.0")},
-		"a client that is still served":       {client: at(2, 1, "v0.2.0"), server: at(3, 2, "v0.3.0")},
-		"a client that is no longer served":   {client: at(1, 1, "v0.1.0"), server: at(3, 2, "v0.3.0"), serves: ErrClientTooOld, wantServes: "use rouse v0.3.0"},
-		"a server that does not know it yet":  {client: at(3, 2, "v0.3.0"), server: at(2, 1, "v0.2.0"), knows: ErrServerTooOld, wantKnow: "upgrade it to v0.3.0, or use rouse v0.2.0"},
+		"the same release":                      {client: at(3, 2, "v0.3.0"), server: at(3, 2, "v0.3.0")},
+		"a client that is still served":         {client: at(2, 1, "v0.2.0"), server: at(3, 2, "v0.3.0")},
+		"a client that is no longer served":     {client: at(1, 1, "v0.1.0"), server: at(3, 2, "v0.3.0"), serves: ErrClientTooOld, wantServes: "use rouse v0.3.0"},
+		"a server that does not know it yet":    {client: at(3, 2, "v0.3.0"), server: at(2, 1, "v0.2.0"), knows: ErrServerTooOld, wantKnow: "upgrade it to v0.3.0, or use rouse v0.2.0"},
 		"another version of the same abilities": {client: at(3, 2, "v0.3.7"), server: at(3, 2, "v0.4.0")},
 	} {
 		serves, knows := Serves(tc.server, tc.client), Knows(tc.server, tc.client)
@@ -63,11 +65,11 @@ func TestAResourceInAnotherVersionSaysWhichSideHasToChange(t *testing.T) {
 		served []string
 		want   error
 	}{
-		"not served":               {},
-		"served":                   {served: []string{"v1alpha1", "v1alpha2"}},
-		"only earlier versions":    {served: []string{"v1alpha1"}, want: ErrServerTooOld},
-		"only later versions":      {served: []string{"v1beta1", "v1"}, want: ErrClientTooOld},
-		"an earlier and a later":   {served: []string{"v1alpha1", "v1beta1"}, want: ErrClientTooOld},
+		"not served":             {},
+		"served":                 {served: []string{"v1alpha1", "v1alpha2"}},
+		"only earlier versions":  {served: []string{"v1alpha1"}, want: ErrServerTooOld},
+		"only later versions":    {served: []string{"v1beta1", "v1"}, want: ErrClientTooOld},
+		"an earlier and a later": {served: []string{"v1alpha1", "v1beta1"}, want: ErrClientTooOld},
 	} {
 		err := Resource("functions", "v1alpha2", tc.served)
 		require.ErrorIs(t, err, tc.want, name)

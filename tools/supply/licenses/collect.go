@@ -28,6 +28,7 @@ type component struct {
 type file struct {
 	name     string // below the module's root
 	text     string
+	notice   bool     // beside a licence, and no licence itself
 	licences []string // SPDX identifiers; none for a notice
 	known    bool     // whether nearly all of its text is known
 }
@@ -98,7 +99,7 @@ func collect(ctx context.Context, dir string, platforms, patterns []string) ([]c
 
 func list(ctx context.Context, dir, system, architecture string, patterns []string) ([]listed, error) {
 	args := append([]string{"list", "-deps", "-json=ImportPath,Dir,Standard,Module"}, patterns...)
-	command := exec.CommandContext(ctx, "go", args...)
+	command := exec.CommandContext(ctx, "go", args...) //nolint:gosec // go list reads what its caller names
 	command.Dir = dir
 	command.Env = append(os.Environ(), "GOOS="+system, "GOARCH="+architecture, "CGO_ENABLED=0")
 	var problems bytes.Buffer
@@ -148,27 +149,39 @@ func read(path string, module *listedModule, packages []listed) (component, erro
 		}
 	}
 	for _, folder := range folders(module.Dir, directories) {
-		entries, err := os.ReadDir(folder)
+		found, err := readFolder(module.Dir, folder)
 		if err != nil {
-			return component{}, err
+			return component{}, fmt.Errorf("%s: %w", path, err)
 		}
-		for _, entry := range entries {
-			isLicence, isNotice := licenceName.MatchString(entry.Name()), noticeName.MatchString(entry.Name())
-			if !entry.Type().IsRegular() || !isLicence && !isNotice || sourceName.MatchString(entry.Name()) {
-				continue
-			}
-			text, err := os.ReadFile(filepath.Join(folder, entry.Name()))
-			if err != nil {
-				return component{}, err
-			}
-			name, err := filepath.Rel(module.Dir, filepath.Join(folder, entry.Name()))
-			if err != nil {
-				return component{}, err
-			}
-			one.files = append(one.files, recognized(filepath.ToSlash(name), text, isLicence))
-		}
+		one.files = append(one.files, found...)
 	}
 	return one, nil
+}
+
+// readFolder reads the licences and notices of one folder.
+func readFolder(root, folder string) ([]file, error) {
+	entries, err := os.ReadDir(folder)
+	if err != nil {
+		return nil, err
+	}
+	var files []file
+	for _, entry := range entries {
+		isLicence, isNotice := licenceName.MatchString(entry.Name()), noticeName.MatchString(entry.Name())
+		if !entry.Type().IsRegular() || !isLicence && !isNotice || sourceName.MatchString(entry.Name()) {
+			continue
+		}
+		source := filepath.Join(folder, entry.Name())
+		text, err := os.ReadFile(source) //nolint:gosec // a file of a module that is in go.sum
+		if err != nil {
+			return nil, err
+		}
+		name, err := filepath.Rel(root, source)
+		if err != nil {
+			return nil, err
+		}
+		files = append(files, recognized(filepath.ToSlash(name), text, isLicence))
+	}
+	return files, nil
 }
 
 // folders are those from the root to each package, the root first.
@@ -189,8 +202,8 @@ func folders(root string, packages []string) []string {
 }
 
 func recognized(name string, text []byte, isLicence bool) file {
-	read := file{name: name, text: string(text)}
-	if !isLicence {
+	read := file{name: name, text: string(text), notice: !isLicence}
+	if read.notice {
 		return read
 	}
 	coverage := licensecheck.Scan(text)

@@ -26,39 +26,42 @@ type exception struct {
 
 // judge says what is wrong with a module's licences.
 func judge(one component, allowed map[string]exception) error {
-	with := allowed[one.path]
-	var problems []error
-	for _, pkg := range one.packages {
-		if len(with.packages) > 0 && !slices.Contains(with.packages, pkg) {
-			problems = append(problems, fmt.Errorf("%s@%s: package %s is in a binary, and the exception is for %s alone: %s",
-				one.path, one.version, pkg, strings.Join(with.packages, ", "), with.reason))
-		}
-	}
+	with, where := allowed[one.path], one.path+"@"+one.version
+	problems := with.packagesBeyond(where, one.packages)
 	licensed := false
 	for _, read := range one.files {
-		if read.licences == nil && !read.known && !isLicenceFile(read) {
-			continue // a notice
-		}
-		if !read.known && !slices.Contains(with.unrecognized, read.name) {
-			problems = append(problems, fmt.Errorf("%s@%s: %s is no licence that is known (%s): read it, and add an exception to tools/supply/licenses",
-				one.path, one.version, read.name, strings.Join(read.licences, ", ")))
-			continue
-		}
-		licensed = true
-		for _, id := range read.licences {
-			if !slices.Contains(permissive, id) && !slices.Contains(with.licences, id) {
-				problems = append(problems, fmt.Errorf("%s@%s: %s is under %s, which is not allowed", one.path, one.version, read.name, id))
-			}
+		if !read.notice {
+			licensed = true
+			problems = append(problems, with.judge(where, read)...)
 		}
 	}
-	if !licensed && problems == nil {
-		problems = append(problems, fmt.Errorf("%s@%s has no licence", one.path, one.version))
+	if !licensed {
+		problems = append(problems, fmt.Errorf("%s has no licence", where))
 	}
 	return errors.Join(problems...)
 }
 
-func isLicenceFile(read file) bool {
-	return licenceName.MatchString(read.name[strings.LastIndex(read.name, "/")+1:])
+func (e exception) packagesBeyond(where string, compiled []string) (problems []error) {
+	for _, pkg := range compiled {
+		if len(e.packages) > 0 && !slices.Contains(e.packages, pkg) {
+			problems = append(problems, fmt.Errorf("%s: package %s is in a binary, and the exception is for %s alone: %s",
+				where, pkg, strings.Join(e.packages, ", "), e.reason))
+		}
+	}
+	return problems
+}
+
+func (e exception) judge(where string, read file) (problems []error) {
+	if !read.known && !slices.Contains(e.unrecognized, read.name) {
+		return []error{fmt.Errorf("%s: %s is no licence that is known (%s): read it, and add an exception to tools/supply/licenses",
+			where, read.name, strings.Join(read.licences, ", "))}
+	}
+	for _, id := range read.licences {
+		if !slices.Contains(permissive, id) && !slices.Contains(e.licences, id) {
+			problems = append(problems, fmt.Errorf("%s: %s is under %s, which is not allowed", where, read.name, id))
+		}
+	}
+	return problems
 }
 
 // ids are the identifiers of a module's licences.
