@@ -239,7 +239,13 @@ release: ## Make a release: images, chart, archives, manifests, checksums (VERSI
 image: ## Build the image with all Go binaries (needs Docker)
 	docker build --build-arg VERSION=$(VERSION) --build-arg COMMIT=$(COMMIT) --build-arg DATE=$(DATE) -t rouse:$(VERSION) .
 
-# These two are for the workflow of releases: they need its identity, cosign and gh.
+# These are for the workflow of releases: they need docker, its identity, cosign and gh.
+.PHONY: official-bases
+official-bases: ## Write the official images of today that runtimes can stand on, by their digests, into a file for BASES (OUT; needs docker)
+	@$(CLUSTERS) officials | { lines=; while read -r runtime image; do \
+	  digest=$$(docker buildx imagetools inspect "$$image" --format '{{.Manifest.Digest}}'); \
+	  lines+="$${lines:+,}"$$'\n'"  \"$$runtime\": \"$$image@$$digest\""; done; printf '{%s\n}\n' "$$lines"; } >"$(OUT)"
+
 .PHONY: sign
 sign: ## Sign what make release has made and pushed, without a key, by the identity of the workflow (OUT)
 	@while read -r image; do cosign sign --yes "$$image"; done <"$(OUT)/images.txt"

@@ -19,6 +19,7 @@ import (
 	"github.com/rouse-run/rouse/e2e/cluster/local"
 	"github.com/rouse-run/rouse/e2e/cluster/process"
 	"github.com/rouse-run/rouse/e2e/cluster/progress"
+	"github.com/rouse-run/rouse/e2e/cluster/release"
 	"github.com/rouse-run/rouse/e2e/cluster/state"
 )
 
@@ -29,6 +30,7 @@ Commands:
   down        take it down and check that nothing is left
   status      show what runs
   leftovers   list what is on this machine of a cluster; fails when there is something
+  officials   print the official images that the runtimes can stand on, one a line behind its runtime
   preflight   say what this machine lacks to run the cluster
   packages    install the Debian packages that the project's tests need beside it
   assets      build kube-apiserver, kubectl, etcd, nats-server and registry for tests, fetch envoy and Python, and print their directory
@@ -160,6 +162,7 @@ func commandsOf(cluster *local.Cluster, out io.Writer) commands {
 		"leftovers": func(ctx context.Context) error { return leftovers(cluster.Leftovers(ctx), out) },
 		"assets":    func(ctx context.Context) error { return assets(ctx, cluster, out) },
 		"bases":     cluster.Bases,
+		"officials": func(context.Context) error { return officials(out) },
 	}
 }
 
@@ -174,6 +177,15 @@ func commandsOfKind(cluster *kind.Cluster, out io.Writer) commands {
 		"env":       func(ctx context.Context) error { return cluster.Env(ctx, out) },
 		"leftovers": func(ctx context.Context) error { return leftovers(cluster.Leftovers(ctx), out) },
 	}
+}
+
+func officials(out io.Writer) error {
+	for _, runtime := range release.Catalogue() {
+		if _, err := fmt.Fprintln(out, runtime.Name, "docker.io/library/"+runtime.Official); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func leftovers(found []string, out io.Writer) error {
