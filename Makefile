@@ -22,11 +22,17 @@ OLD_APIS := api/serverless/v1alpha1
 CONTROLLER_GEN := $(GENERATOR) $(addprefix paths=./,$(filter-out $(OLD_APIS),$(wildcard api/*/*))) output:crd:dir=charts/rouse/files/crds && \
   $(GENERATOR) $(addprefix paths=./,$(OLD_APIS)) output:crd:dir=charts/rouse/files/old-crds
 GOLANGCI_LINT  := $(GO) tool -modfile="$(CURDIR)/tools/lint/go.mod" golangci-lint
-MODULES   := . e2e/cluster e2e/bench/own e2e/bindings tools/pack tools/release
+ACTIONLINT     := $(GO) tool -modfile="$(CURDIR)/tools/lint/actions/go.mod" actionlint
+SUPPLY    := $(GO) run -C tools/supply
+MODULES   := . e2e/cluster e2e/bench/own e2e/bindings tools/pack tools/release tools/supply
 # A release's has to be named: what Git describes is none.
 RELEASE_VERSION := $(VERSION)
 VERSION   ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo devel)
-LDFLAGS   := -s -w -X github.com/rouse-run/rouse/internal/daemon.version=$(VERSION)
+# What the binaries say of themselves. Their time is the commit's: the same source gives the same binary.
+COMMIT    ?= $(shell git rev-parse HEAD 2>/dev/null)
+DATE      ?= $(shell TZ=UTC0 git log -1 --format=%cd --date=format-local:%Y-%m-%dT%H:%M:%SZ 2>/dev/null)
+DAEMON    := github.com/rouse-run/rouse/internal/daemon
+LDFLAGS    = -s -w -X $(DAEMON).version=$(VERSION) -X $(DAEMON).commit=$(COMMIT) -X $(DAEMON).date=$(DATE)
 
 ##@ See it work
 .PHONY: run
@@ -53,7 +59,7 @@ cluster-down: ## Take the local cluster away and leave nothing behind
 
 ##@ Test it
 .PHONY: test
-test: preflight lint verify test-unit test-release test-runtimes test-samples test-run test-e2e ## Run everything: lint, unit, integration, runtimes, chart, local mode and e2e
+test: preflight lint verify licenses vulncheck test-unit test-release test-runtimes test-samples test-run test-e2e ## Run everything: lint, unit, integration, runtimes, chart, local mode and e2e
 
 # Reports at the start what would fail the run after half an hour.
 .PHONY: preflight
@@ -63,17 +69,29 @@ preflight: modules
 # go gives up at the first module that a proxy does not send, which should not end the run later.
 .PHONY: modules
 modules:
-	@for module in $(MODULES) tools tools/lint; do for pause in 5 10 0; do \
+	@for module in $(MODULES) tools tools/lint tools/lint/actions; do for pause in 5 10 0; do \
 	  if $(GO) -C $$module mod download; then continue 2; fi; sleep $$pause; done; exit 1; done
 
 .PHONY: packages
 packages:
 	@$(CLUSTERS) packages
 
+# actionlint knows the inputs of actions by their tags, not by the digests that pin them.
 .PHONY: lint
-lint: ## Lint the Go code
+lint: ## Lint the Go code and the workflows
 	@for module in $(MODULES); do echo "lint $$module"; \
 	  (cd $$module && $(GOLANGCI_LINT) run --allow-parallel-runners --config "$(CURDIR)/.golangci.yml" ./...); done
+	@echo "lint .github/workflows"; for workflow in .github/workflows/*.yaml; do \
+	  sed -E 's/@[0-9a-f]{40} # (v[0-9]+).*/@\1/' "$$workflow" | $(ACTIONLINT) -shellcheck= -pyflakes= -stdin-filename "$$workflow" -; done
+
+.PHONY: licenses
+licenses: ## Write the licences of all that is compiled in to bin/THIRD_PARTY_NOTICES; fails when one is unknown or not allowed
+	@$(SUPPLY) ./licenses -C "$(CURDIR)" -o "$(CURDIR)/bin/THIRD_PARTY_NOTICES" ./cmd/...
+
+# VULNDB_REQUIRED=1 makes it a failure that the database of vulnerabilities cannot be asked.
+.PHONY: vulncheck
+vulncheck: ## Fail when a known vulnerability is reachable; says so when the database cannot be asked (VULNDB_REQUIRED, GOVULNDB)
+	@$(SUPPLY) ./vulncheck -C "$(CURDIR)" ./cmd/... ./runtimes/...
 
 .PHONY: verify
 verify: ## Fail when generated files are stale
@@ -88,7 +106,7 @@ verify: ## Fail when generated files are stale
 .PHONY: test-unit
 test-unit: packages ## Unit and integration tests with the race detector (real kube-apiserver, etcd and nats-server)
 	@assets=$$($(CLUSTERS) assets) && export KUBEBUILDER_ASSETS=$$assets PATH="$$assets:$$PATH" && \
-	  $(GO) test -race -shuffle=on -parallel 4 ./... && $(GO) test -C e2e/cluster ./...
+	  $(GO) test -race -shuffle=on -parallel 4 ./... && $(GO) test -C e2e/cluster ./... && $(GO) test -C tools/supply ./...
 
 .PHONY: test-release
 test-release: ## Tests of what makes releases, and that go install works from the last commit
@@ -219,7 +237,28 @@ release: ## Make a release: images, chart, archives, manifests, checksums (VERSI
 
 .PHONY: image
 image: ## Build the image with all Go binaries (needs Docker)
-	docker build --build-arg VERSION=$(VERSION) -t rouse:$(VERSION) .
+	docker build --build-arg VERSION=$(VERSION) --build-arg COMMIT=$(COMMIT) --build-arg DATE=$(DATE) -t rouse:$(VERSION) .
+
+# These are for the workflow of releases: they need docker, its identity, cosign and gh.
+.PHONY: official-bases
+official-bases: ## Write the official images of today that runtimes can stand on, by their digests, into a file for BASES (OUT; needs docker)
+	@$(CLUSTERS) officials | { lines=; while read -r runtime image; do \
+	  digest=$$(docker buildx imagetools inspect "$$image" --format '{{.Manifest.Digest}}'); \
+	  lines+="$${lines:+,}"$$'\n'"  \"$$runtime\": \"$$image@$$digest\""; done; printf '{%s\n}\n' "$$lines"; } >"$(OUT)"
+
+.PHONY: sign
+sign: ## Sign what make release has made and pushed, without a key, by the identity of the workflow (OUT)
+	@while read -r image; do cosign sign --yes "$$image"; done <"$(OUT)/images.txt"
+	@cosign sign-blob --yes --bundle "$(OUT)/SHA256SUMS.sigstore.json" "$(OUT)/SHA256SUMS"
+
+.PHONY: publish
+publish: ## Make a release on GitHub of a tag that is there, with the files of make release (VERSION, OUT)
+	@find "$(OUT)" -maxdepth 1 -type f -print0 | sort -z | \
+	  xargs -0 gh release create "$(VERSION)" --verify-tag --title "$(VERSION)" --notes "See CHANGELOG.md at this tag."
+
+.PHONY: dco
+dco: ## Fail when a commit since BASE is not signed off by its author
+	@$(SUPPLY) ./signoff -C "$(CURDIR)" "$(or $(BASE),origin/main)..HEAD"
 
 .PHONY: help
 help: ## List the targets

@@ -37,7 +37,7 @@ func newRoot(streams Streams) *cobra.Command {
 		Short: "Functions that sleep at zero and wake on the first event",
 		Long: `rouse runs Functions on this machine, and asks a running Rouse: publishes events, follows them, reads logs
 and handles dead letters.`,
-		Version:       daemon.Version(),
+		Version:       daemon.ThisBuild().String(),
 		SilenceErrors: true,
 		SilenceUsage:  true,
 		Args:          noCommand,

@@ -128,6 +128,9 @@ func newManager(o *options, checks map[string]healthz.Checker) (ctrl.Manager, er
 	if err != nil {
 		return nil, fmt.Errorf("make the manager: %w", err)
 	}
+	if err := daemon.RegisterBuild(metrics.Registry); err != nil {
+		return nil, err
+	}
 	return kube.BoundEvents(manager)
 }
 

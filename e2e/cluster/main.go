@@ -19,6 +19,7 @@ import (
 	"github.com/rouse-run/rouse/e2e/cluster/local"
 	"github.com/rouse-run/rouse/e2e/cluster/process"
 	"github.com/rouse-run/rouse/e2e/cluster/progress"
+	"github.com/rouse-run/rouse/e2e/cluster/release"
 	"github.com/rouse-run/rouse/e2e/cluster/state"
 )
 
@@ -29,6 +30,7 @@ Commands:
   down        take it down and check that nothing is left
   status      show what runs
   leftovers   list what is on this machine of a cluster; fails when there is something
+  officials   print the official images that the runtimes can stand on, one a line behind its runtime
   preflight   say what this machine lacks to run the cluster
   packages    install the Debian packages that the project's tests need beside it
   assets      build kube-apiserver, kubectl, etcd, nats-server and registry for tests, fetch envoy and Python, and print their directory
@@ -42,6 +44,7 @@ Environment:
   ROUSE_STATE     where the running cluster keeps its files (default: /var/lib/rouse-cluster; with kind a directory in the cache)
   ROUSE_RUNTIMES  the runtimes to make images of, separated by commas
   NATS_REPLICAS   1 or 3; with kind 1
+  NODES           with kind: how many nodes
 
 Flags:
 `
@@ -105,16 +108,11 @@ func dispatch(ctx context.Context, args []string, out io.Writer, report *progres
 	}
 	verbs := commandsOf(local.New(options, report), out)
 	if withKind && options.Kubeconfig == "" {
-		if options.NATSReplicas != 1 {
-			return errors.New("NATS_REPLICAS: with kind there is one NATS server, the chart's")
+		cluster, err := withOptions(options, report)
+		if err != nil {
+			return err
 		}
-		if options.EnvoyGateway {
-			return errors.New("--envoy-gateway: with kind there is none; install a Gateway API implementation yourself")
-		}
-		maps.Copy(verbs, commandsOfKind(kind.New(kind.Options{
-			Repository: options.Repository, Cache: options.Cache, Dir: options.Dir, Bare: options.Bare, KeepFailed: options.KeepFailed,
-			Runtimes: options.Runtimes,
-		}, report), out))
+		maps.Copy(verbs, commandsOfKind(cluster, out))
 	}
 	run, ok := verbs[flags.Arg(0)]
 	if !ok {
@@ -136,6 +134,21 @@ func environment(getenv func(string) string) (variables func(string) string, wit
 	}
 }
 
+// withOptions is a cluster of kind with what of the options it can have.
+func withOptions(options local.Options, report *progress.Progress) (*kind.Cluster, error) {
+	if options.NATSReplicas != 1 {
+		return nil, errors.New("NATS_REPLICAS: with kind there is one NATS server, the chart's")
+	}
+	if options.EnvoyGateway {
+		return nil, errors.New("--envoy-gateway: with kind there is none; install a Gateway API implementation yourself")
+	}
+	nodes, err := kind.Nodes(os.Getenv)
+	return kind.New(kind.Options{
+		Repository: options.Repository, Cache: options.Cache, Dir: options.Dir, Bare: options.Bare, KeepFailed: options.KeepFailed,
+		Runtimes: options.Runtimes, Nodes: nodes,
+	}, report), err
+}
+
 type commands map[string]func(context.Context) error
 
 func commandsOf(cluster *local.Cluster, out io.Writer) commands {
@@ -149,6 +162,7 @@ func commandsOf(cluster *local.Cluster, out io.Writer) commands {
 		"leftovers": func(ctx context.Context) error { return leftovers(cluster.Leftovers(ctx), out) },
 		"assets":    func(ctx context.Context) error { return assets(ctx, cluster, out) },
 		"bases":     cluster.Bases,
+		"officials": func(context.Context) error { return officials(out) },
 	}
 }
 
@@ -163,6 +177,15 @@ func commandsOfKind(cluster *kind.Cluster, out io.Writer) commands {
 		"env":       func(ctx context.Context) error { return cluster.Env(ctx, out) },
 		"leftovers": func(ctx context.Context) error { return leftovers(cluster.Leftovers(ctx), out) },
 	}
+}
+
+func officials(out io.Writer) error {
+	for _, runtime := range release.Catalogue() {
+		if _, err := fmt.Fprintln(out, runtime.Name, "docker.io/library/"+runtime.Official); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func leftovers(found []string, out io.Writer) error {

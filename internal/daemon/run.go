@@ -49,7 +49,7 @@ func runMain(
 		return usage(stderr, name, err)
 	}
 	if *showVersion {
-		_, _ = fmt.Fprintln(stderr, name, Version())
+		_, _ = fmt.Fprintln(stderr, name, ThisBuild())
 		return 0
 	}
 	if fs.NArg() > 0 {
@@ -64,7 +64,8 @@ func runMain(
 		return usage(stderr, name, err)
 	}
 	log := live.Logger()
-	log.Info("starting", "component", name, "version", Version())
+	build := ThisBuild()
+	log.Info("starting", "component", name, "version", build.Version, "commit", build.Commit, "built", build.Time, "go", build.Go)
 	err = profiling.run(ctx, log, func(ctx context.Context) error { return run(ctx, log) })
 	if err != nil && !errors.Is(err, context.Canceled) {
 		log.Error(err, "stopped by an error", "component", name)
