@@ -17,7 +17,7 @@ func newMan() *cobra.Command {
 		Args:   cobra.ExactArgs(1),
 		Hidden: true,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := os.MkdirAll(args[0], 0o755); err != nil {
+			if err := os.MkdirAll(args[0], 0o750); err != nil {
 				return fmt.Errorf("make the directory of pages: %w", err)
 			}
 			root := cmd.Root()

@@ -14,6 +14,7 @@ import (
 	"github.com/rouse-run/rouse/tools/pack"
 	"github.com/rouse-run/rouse/tools/release/compile"
 	"github.com/rouse-run/rouse/tools/release/plan"
+	"github.com/rouse-run/rouse/tools/release/program"
 	"github.com/rouse-run/rouse/tools/release/runtimeimage"
 	"github.com/rouse-run/rouse/tools/release/sbom"
 )
@@ -21,8 +22,19 @@ import (
 // user is who runs in the image of the servers: nobody that a node has.
 const user = "65532:65532"
 
-// notices are the licences of what is in an image or an archive, in the source tree.
-const notices = "THIRD_PARTY_NOTICES"
+// Files of the source tree: the licence of Rouse, and those of what is compiled in, which licences writes.
+const (
+	licence = "LICENSE"
+	notices = "THIRD_PARTY_NOTICES"
+)
+
+// licences collects those of all that is compiled in, into the source tree. One that is unknown or not allowed ends the release.
+func (m *maker) licences(ctx context.Context) error {
+	m.progress("collect the licences of what is compiled in")
+	collect := program.Program{Dir: filepath.Join(m.source, "tools", "supply"), Env: []string{"GOFLAGS=", "GOWORK=off"}}
+	_, err := collect.Run(ctx, "go", "run", "./licenses", "-C", m.source, "-o", filepath.Join(m.source, notices), "./cmd/...")
+	return err
+}
 
 // servers makes the image with all Go binaries of a cluster.
 func (m *maker) servers(ctx context.Context) error {
@@ -41,10 +53,8 @@ func (m *maker) servers(ctx context.Context) error {
 			binaries = append(binaries, filepath.Join(dir, name))
 			files = append(files, pack.File{Path: "/" + name, Source: filepath.Join(dir, name)})
 		}
-		for name, source := range m.texts() {
-			if name != "README.md" {
-				files = append(files, pack.File{Path: "/licenses/" + name, Source: source, Mode: 0o644})
-			}
+		for _, name := range []string{licence, notices} {
+			files = append(files, pack.File{Path: "/licenses/" + name, Source: filepath.Join(m.source, name), Mode: 0o644})
 		}
 		built, err := m.image(platform, v1.Config{User: user, Labels: m.labels("Rouse")}, dir+".tar", files)
 		if err != nil {
@@ -119,18 +129,6 @@ func (m *maker) labels(title string) map[string]string {
 		prefix + "title": title, prefix + "version": m.release.Version, prefix + "revision": m.release.Commit,
 		prefix + "source": plan.Repository, prefix + "licenses": "Apache-2.0", prefix + "description": "Functions on Kubernetes that sleep at zero and wake on the first event",
 	}
-}
-
-// texts are documents that go into images and archives, where the source tree has them.
-func (m *maker) texts() map[string]string {
-	found := map[string]string{}
-	for _, name := range []string{"LICENSE", "README.md", notices} {
-		file := filepath.Join(m.source, name)
-		if _, err := os.Stat(file); err == nil {
-			found[name] = file
-		}
-	}
-	return found
 }
 
 func (m *maker) document(name, text string) error {

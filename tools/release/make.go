@@ -48,7 +48,7 @@ func (m *maker) make(ctx context.Context) (err error) {
 		return fmt.Errorf("make the folder of images: %w", err)
 	}
 	m.digests = chart.Digests{}
-	for _, step := range []func(context.Context) error{m.servers, m.runtimes, m.commandLine, m.chart} {
+	for _, step := range []func(context.Context) error{m.licences, m.servers, m.runtimes, m.commandLine, m.chart} {
 		if err := step(ctx); err != nil {
 			return err
 		}
@@ -92,7 +92,7 @@ func (m *maker) commandLine(ctx context.Context) error {
 	var archives []install.Archive
 	for _, platform := range plan.CommandPlatforms() {
 		file := filepath.Join(m.out, m.release.Archive(platform))
-		if err := archive.CommandLine(file, binary(platform), extras, m.texts()); err != nil {
+		if err := archive.CommandLine(file, binary(platform), extras, m.source, licence, notices, "README.md"); err != nil {
 			return err
 		}
 		sum, err := sumFile(file)

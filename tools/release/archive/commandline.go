@@ -32,8 +32,8 @@ func Extras(ctx context.Context, command, dir string) error {
 	return nil
 }
 
-// CommandLine packs a command with what comes with it and the licences.
-func CommandLine(file, command, extras string, documents map[string]string) error {
+// CommandLine packs a command with what comes with it and documents of the source tree.
+func CommandLine(file, command, extras, source string, documents ...string) error {
 	files, err := pack.Tree(extras)
 	if err != nil {
 		return fmt.Errorf("list what comes with the command: %w", err)
@@ -45,10 +45,8 @@ func CommandLine(file, command, extras string, documents map[string]string) erro
 			packed = append(packed, each)
 		}
 	}
-	for _, name := range []string{"LICENSE", "README.md", "THIRD_PARTY_NOTICES"} {
-		if source, ok := documents[name]; ok {
-			packed = append(packed, pack.File{Path: "/" + name, Source: source, Mode: 0o644})
-		}
+	for _, name := range documents {
+		packed = append(packed, pack.File{Path: "/" + name, Source: filepath.Join(source, name), Mode: 0o644})
 	}
 	return Write(file, packed)
 }
