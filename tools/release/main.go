@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/signal"
 	"path/filepath"
@@ -21,7 +22,7 @@ import (
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	context.AfterFunc(ctx, stop) // a second signal ends at once
-	if err := run(ctx, os.Args[1:]); err != nil {
+	if err := run(ctx, os.Args[1:], os.Stdout); err != nil {
 		fmt.Fprintln(os.Stderr, "release failed:", err)
 		os.Exit(1)
 	}
@@ -31,7 +32,7 @@ type options struct {
 	version, out, registry, bases, key, repository string
 }
 
-func run(ctx context.Context, args []string) error {
+func run(ctx context.Context, args []string, out io.Writer) error {
 	var o options
 	flags := pflag.NewFlagSet("release", pflag.ContinueOnError)
 	flags.StringVar(&o.version, "version", "", "of the release, as v0.1.0")
@@ -43,13 +44,13 @@ func run(ctx context.Context, args []string) error {
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
-	return o.make(ctx)
+	return o.make(ctx, out)
 }
 
-func (o options) make(ctx context.Context) error {
+func (o options) make(ctx context.Context, out io.Writer) error {
 	began := time.Now()
 	progress := func(format string, args ...any) {
-		fmt.Printf("%4.0f s  %s\n", time.Since(began).Seconds(), fmt.Sprintf(format, args...))
+		_, _ = fmt.Fprintf(out, "%4.0f s  %s\n", time.Since(began).Seconds(), fmt.Sprintf(format, args...))
 	}
 	release, commit, err := o.check(ctx)
 	if err != nil {
@@ -68,41 +69,47 @@ func (o options) make(ctx context.Context) error {
 		return err
 	}
 	defer func() { _ = os.RemoveAll(work) }()
-	makers := [2]*maker{}
-	for i := range makers {
-		// The second is made elsewhere, since the first difference between two builds is where they lie.
-		source := filepath.Join(work, fmt.Sprintf("source-%d", i))
-		if err := (checkout.Checkout{Dir: o.repository}).Export(ctx, commit, source); err != nil {
-			return fmt.Errorf("export the commit: %w", err)
-		}
-		makers[i] = &maker{
-			release: release, source: source, work: filepath.Join(work, fmt.Sprintf("work-%d", i)),
-			out: filepath.Join(work, fmt.Sprintf("out-%d", i)), bases: found, progress: progress,
-		}
-		if err := makers[i].make(ctx); err != nil {
-			return err
-		}
-	}
-	if err := same(makers[0].out, makers[1].out); err != nil {
+	made, err := twice(ctx, checkout.Checkout{Dir: o.repository}, commit, work, maker{release: release, bases: found, progress: progress})
+	if err != nil {
 		return err
 	}
-	made := makers[0]
+	if err := o.give(ctx, made, signer); err != nil {
+		return err
+	}
+	progress("all is in %s", o.out)
+	_, err = fmt.Fprintf(out, "release ok: images=%d platforms=%d charts=1 archives=%d sbom=%d reproducible=yes\n",
+		len(made.digests), len(plan.CommandPlatforms()), len(plan.CommandPlatforms()), made.sboms)
+	return err
+}
+
+// twice makes a release in two places, since the first difference between two builds is where they lie, and compares them.
+func twice(ctx context.Context, clone checkout.Checkout, commit checkout.Commit, work string, template maker) (*maker, error) {
+	makers := [2]maker{template, template}
+	for i := range makers {
+		m := &makers[i]
+		m.source, m.work, m.out = filepath.Join(work, fmt.Sprintf("source-%d", i)), filepath.Join(work, fmt.Sprintf("work-%d", i)), filepath.Join(work, fmt.Sprintf("out-%d", i))
+		if err := clone.Export(ctx, commit, m.source); err != nil {
+			return nil, fmt.Errorf("export the commit: %w", err)
+		}
+		if err := m.make(ctx); err != nil {
+			return nil, err
+		}
+	}
+	return &makers[0], same(makers[0].out, makers[1].out)
+}
+
+// give signs what was made, pushes it, and moves it to where the user wants it.
+func (o options) give(ctx context.Context, made *maker, signer publish.Signer) error {
 	if err := signer.File(filepath.Join(made.out, plan.Checksums)); err != nil {
 		return err
 	}
 	if o.registry != "" {
-		progress("push to %s", o.registry)
-		if err := o.push(ctx, made, signer); err != nil {
+		made.progress("push to %s", o.registry)
+		if err := (publish.Registry{}).Push(ctx, made.artifacts, signer); err != nil {
 			return err
 		}
 	}
-	if err := move(made.out, o.out); err != nil {
-		return err
-	}
-	progress("all is in %s", o.out)
-	fmt.Printf("release ok: images=%d platforms=%d charts=1 archives=%d sbom=%d reproducible=yes\n",
-		len(made.digests), len(plan.CommandPlatforms()), len(plan.CommandPlatforms()), made.sboms)
-	return nil
+	return move(made.out, o.out)
 }
 
 // check finds everything that would fail a release later, before anything is made.
@@ -129,8 +136,4 @@ func (o options) check(ctx context.Context) (plan.Release, checkout.Commit, erro
 		return release, commit, nil
 	}
 	return release, commit, publish.Registry{}.Refuse(ctx, []string{release.Image(), release.ChartRepository() + "/rouse"}, release.Number())
-}
-
-func (o options) push(ctx context.Context, made *maker, signer publish.Signer) error {
-	return publish.Registry{}.Push(ctx, made.artifacts, signer)
 }

@@ -66,7 +66,7 @@ func TestWhatWouldFailAReleaseIsSaidBeforeAnythingIsMade(t *testing.T) {
 			o := options{version: "v0.1.0", out: filepath.Join(t.TempDir(), "out"), repository: clone(t)}
 			o.bases = t.TempDir()
 			test.change(&o)
-			require.ErrorContains(t, o.make(t.Context()), test.problem)
+			require.ErrorContains(t, o.make(t.Context(), io.Discard), test.problem)
 			require.NoFileExists(t, filepath.Join(o.out, "SHA256SUMS"))
 		})
 	}

@@ -53,7 +53,7 @@ func fromRegistries(ctx context.Context, references map[string]string) ([]Base, 
 	for _, runtime := range slices.Sorted(maps.Keys(references)) {
 		reference, err := name.NewDigest(references[runtime])
 		if err != nil {
-			return nil, fmt.Errorf("the base of %s is %q: name it with its digest, as in docker.io/library/node:22-bookworm-slim@sha256:...", runtime, references[runtime])
+			return nil, fmt.Errorf("the base of %s is %q: name it with its digest, as in docker.io/library/node:22-bookworm-slim@sha256:0123abcd", runtime, references[runtime])
 		}
 		index, err := remote.Index(reference, remote.WithContext(ctx), remote.WithAuthFromKeychain(authn.DefaultKeychain))
 		if err != nil {

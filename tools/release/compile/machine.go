@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"debug/elf"
 	"debug/macho"
+	"encoding/binary"
 	"fmt"
 	"os"
 
@@ -13,26 +14,29 @@ import (
 // HeaderSize is how much of the beginning of a program says for which machine it is.
 const HeaderSize = 64
 
+// machines that Rouse is released for, by how ELF and Mach-O number them.
+var (
+	ofLinux  = map[elf.Machine]string{elf.EM_X86_64: "linux/amd64", elf.EM_AARCH64: "linux/arm64"}
+	ofDarwin = map[macho.Cpu]string{macho.CpuAmd64: "darwin/amd64", macho.CpuArm64: "darwin/arm64"}
+)
+
 // Machine is for which system and processor a program is, by its header: linux/arm64. What is none of those that are released is
 // an error.
 func Machine(header []byte) (string, error) {
-	if len(header) >= HeaderSize && bytes.HasPrefix(header, []byte(elf.ELFMAG)) && header[elf.EI_DATA] == byte(elf.ELFDATA2LSB) {
-		switch elf.Machine(uint16(header[18]) | uint16(header[19])<<8) {
-		case elf.EM_X86_64:
-			return "linux/amd64", nil
-		case elf.EM_AARCH64:
-			return "linux/arm64", nil
+	machine := ""
+	if len(header) >= HeaderSize {
+		order := binary.LittleEndian
+		switch {
+		case bytes.HasPrefix(header, []byte(elf.ELFMAG)) && header[elf.EI_DATA] == byte(elf.ELFDATA2LSB):
+			machine = ofLinux[elf.Machine(order.Uint16(header[18:]))]
+		case order.Uint32(header) == macho.Magic64:
+			machine = ofDarwin[macho.Cpu(order.Uint32(header[4:]))]
 		}
 	}
-	if len(header) >= HeaderSize && bytes.HasPrefix(header, []byte{0xcf, 0xfa, 0xed, 0xfe}) {
-		switch macho.Cpu(uint32(header[4]) | uint32(header[5])<<8 | uint32(header[6])<<16 | uint32(header[7])<<24) {
-		case macho.CpuAmd64:
-			return "darwin/amd64", nil
-		case macho.CpuArm64:
-			return "darwin/arm64", nil
-		}
+	if machine == "" {
+		return "", fmt.Errorf("it is no program for a machine that Rouse is released for: it begins with % x", header[:min(len(header), 20)])
 	}
-	return "", fmt.Errorf("it is no program for a machine that Rouse is released for: it begins with % x", header[:min(len(header), 20)])
+	return machine, nil
 }
 
 // check fails when a program is for another machine than it was built for. Most of them cannot run here.
