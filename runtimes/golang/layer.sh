@@ -32,6 +32,8 @@ if [ "${3:-/}" = / ]; then
     (
         cd "$app"
         [ -z "${TARGETARCH:-}" ] || export GOARCH="$TARGETARCH"
+        # Without an index of the toolchain's folders, which says where they lie and when they were written.
+        export GODEBUG=goindex=0
         export CGO_ENABLED=0 GOFLAGS=-mod=mod GOWORK=off GOTOOLCHAIN=local GOENV=off GOCACHE="$app/cache"
         "$go" build -trimpath -buildvcs=false ./... \
             archive/zip compress/gzip database/sql encoding/csv encoding/xml expvar hash/crc32 html/template image/png log/slog \

@@ -33,7 +33,9 @@ platforms=
 # shellcheck disable=SC2086 # each is a word
 "$pip" -m pip install --quiet --root-user-action=ignore --disable-pip-version-check --no-compile --no-deps --upgrade --require-hashes \
     --only-binary=:all: --python-version "$version" $platforms --target "$app/site-packages" -r "$here/requirements.txt"
+# The programs of packages, and their checksums in what pip notes: they name the interpreter of this machine.
 rm -rf "$app/site-packages/bin"
+find "$app/site-packages" -path '*.dist-info/RECORD' -exec sed -i '/^\.\.\/\.\.\/bin\//d' {} +
 
 cp "$here/main.py" "$here/sdk.py" "$app/"
 (cd "$here" && find function_server -name '*.py') | while read -r file; do
