@@ -34,6 +34,10 @@ DATE      ?= $(shell TZ=UTC0 git log -1 --format=%cd --date=format-local:%Y-%m-%
 DAEMON    := github.com/rouse-run/rouse/internal/daemon
 LDFLAGS    = -s -w -X $(DAEMON).version=$(VERSION) -X $(DAEMON).commit=$(COMMIT) -X $(DAEMON).date=$(DATE)
 
+# The version of Go's FIPS 140-3 module that was validated, as in the Dockerfile.
+FIPS      := GOFIPS140=v1.0.0
+LDFLAGS   := -s -w -X github.com/rouse-run/rouse/internal/daemon.version=$(VERSION)
+
 ##@ See it work
 .PHONY: run
 run: bin/rouse ## Play the order chain on this machine without a cluster; ARGS=--once ends by itself (first time: a minute and a half)
@@ -112,6 +116,13 @@ test-unit: packages ## Unit and integration tests with the race detector (real k
 test-release: ## Tests of what makes releases, and that go install works from the last commit
 	@$(GO) test -C tools/pack ./... && $(GO) test -C tools/release -timeout 15m ./...
 
+.PHONY: test-fips
+test-fips: packages ## Unit tests in FIPS 140-3's strict mode, which docs/fips.md is about (PACKAGES); not part of make test
+	@assets=$$($(CLUSTERS) assets) && export KUBEBUILDER_ASSETS=$$assets PATH="$$assets:$$PATH" && \
+	  strict=$$(mktemp -d) && trap 'rm -rf "$$strict"' EXIT && cp go.mod go.sum "$$strict/" && \
+	  $(GO) mod edit -godebug=fips140=only -godebug=tlsmlkem=0 "$$strict/go.mod" && \
+	  $(FIPS) $(GO) test -modfile="$$strict/go.mod" -parallel 4 -timeout 30m $(or $(PACKAGES),./...)
+
 .PHONY: test-runtimes
 test-runtimes: packages ## Tests of the runtimes over real HTTP
 	@assets=$$($(CLUSTERS) assets) && RUNTIME_PYTHONS=$$assets runtimes/test.sh
@@ -144,6 +155,10 @@ e2e-serverless: cluster ## A Serverless that brings, changes, repairs and remove
 .PHONY: e2e-release
 e2e-release: cluster ## Make a release, push it to the local cluster's registry, install it from there alone and play the order chain
 	@selected=$$($(CLUSTERS) env); eval "$$selected"; $(GO) test -tags e2e -count=1 -timeout 40m -v ./e2e/release
+
+.PHONY: e2e-fips
+e2e-fips: cluster ## Rouse in both modes of FIPS 140-3: builds, wakes, refusals, on the local cluster
+	@selected=$$($(CLUSTERS) env); eval "$$selected"; $(GO) test -tags e2e -count=1 -timeout 30m -v ./e2e/fips
 
 .PHONY: soak-http
 soak-http: cluster ## Put a Function to sleep and wake it a hundred times under a load over HTTP: no error, nothing twice (ROUNDS)
@@ -218,7 +233,7 @@ recording: bin/rouse ## Make the README's moving picture again (docs/images/dev.
 
 .PHONY: build
 build: ## Build the binaries into bin/
-	@CGO_ENABLED=0 $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o bin/ ./cmd/...
+	@CGO_ENABLED=0 $(FIPS) $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o bin/ ./cmd/...
 
 .PHONY: generate
 generate: ## Generate deepcopy functions and CRDs

@@ -2,6 +2,9 @@ module github.com/rouse-run/rouse
 
 go 1.26.0
 
+// Binaries are built with a frozen FIPS 140-3 module, which would be on then. The environment switches it on.
+godebug fips140=off
+
 require (
 	github.com/agnivade/levenshtein v1.2.2
 	github.com/charmbracelet/bubbletea v1.3.10

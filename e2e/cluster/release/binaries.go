@@ -19,6 +19,9 @@ type Source struct {
 	Logs       string // directory
 }
 
+// FIPSModule has the binaries built with the version of Go's FIPS 140-3 module that was validated.
+const FIPSModule = "GOFIPS140=v1.0.0"
+
 // kept is how many layers of earlier states of the checkout stay in the cache.
 const kept = 3
 
@@ -35,7 +38,7 @@ func (s Source) Binaries(ctx context.Context) (image.Image, error) {
 	}
 	defer remove()
 	compile := command.Command{
-		Name: "go", Dir: s.Repository, Log: filepath.Join(s.Logs, "build-rouse.log"), Env: []string{"CGO_ENABLED=0", "GOFLAGS=-buildvcs=false"},
+		Name: "go", Dir: s.Repository, Log: filepath.Join(s.Logs, "build-rouse.log"), Env: []string{"CGO_ENABLED=0", "GOFLAGS=-buildvcs=false", FIPSModule},
 		// The version says what it is and not which commit: else every commit would replace all pods.
 		Args: append([]string{
 			"build", "-trimpath", "-ldflags", "-s -w -X github.com/rouse-run/rouse/internal/daemon.version=local", "-o", out + "/",

@@ -42,6 +42,19 @@ func TestTheDockerfileHasAllThatTheBinariesAreCompiledFrom(t *testing.T) {
 	require.Greater(t, found, 50)
 }
 
+func TestBinariesAreBuiltWithOneFIPSModuleEverywhere(t *testing.T) {
+	t.Parallel()
+	for name, end := range map[string]string{"Dockerfile": "\n", "Makefile": "\n", "tools/release/compile/compile.go": `"`} {
+		text, err := os.ReadFile(filepath.Join("..", "..", "..", name))
+		require.NoError(t, err)
+		require.Equal(t, 1, strings.Count(string(text), "GOFIPS140="), name)
+		require.Contains(t, string(text), FIPSModule+end, name)
+	}
+	module, err := os.ReadFile(filepath.Join("..", "..", "..", "go.mod"))
+	require.NoError(t, err)
+	require.Contains(t, string(module), "\ngodebug fips140=off\n", "such a binary is in FIPS mode, unless this says otherwise")
+}
+
 func TestEveryCommandButThatOfPeopleIsInTheImage(t *testing.T) {
 	t.Parallel()
 	folders, err := filepath.Glob(filepath.Join("..", "..", "..", "cmd", "*"))
