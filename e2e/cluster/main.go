@@ -4,6 +4,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -106,6 +107,10 @@ func dispatch(ctx context.Context, args []string, out io.Writer, report *progres
 	if options.Repository, err = local.FindRepository(); err != nil {
 		return err
 	}
+	if withKind && options.Checkout != "" {
+		return errors.New("--checkout: with kind there is none; check the commit out and run it there")
+	}
+	options.Checkout = cmp.Or(options.Checkout, options.Repository)
 	verbs := commandsOf(local.New(options, report), out)
 	if withKind && options.Kubeconfig == "" {
 		cluster, err := withOptions(options, report)
