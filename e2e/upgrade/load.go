@@ -38,14 +38,39 @@ func (s *stage) startLoad(ctx context.Context) (*load, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	l := &load{s: s, stop: cancel}
 	s.load = l
-	for chain, pace := range map[string]struct {
-		every time.Duration
-		burst int
-	}{relay: {every: 200 * time.Millisecond, burst: 1}, napper: {every: 20 * time.Second, burst: 5}, flaky: {every: time.Second, burst: 1}, refuser: {every: 2 * time.Second, burst: 1}} {
+	for chain, pace := range paces() {
 		l.wg.Go(func() { l.repeat(ctx, pace.every, func(n int) error { return l.burst(ctx, chain, n, pace.burst) }) })
 	}
-	l.wg.Go(func() { l.repeat(ctx, 20*time.Second, func(n int) error { return l.visit(ctx, n) }) })
-	return l, s.caller.Steady(ctx, "http://"+asked+"/", asked, 50)
+	l.wg.Go(func() { l.repeat(ctx, 30*time.Second, func(n int) error { return l.visit(ctx, n) }) })
+	for called, to := range steady() {
+		if err := s.callers[called].Steady(ctx, to, called, 50); err != nil {
+			return l, err
+		}
+	}
+	return l, nil
+}
+
+// pace is how often how many events are published at once.
+type pace struct {
+	every time.Duration
+	burst int
+}
+
+func paces() map[string]pace {
+	return map[string]pace{
+		relay:   {every: 200 * time.Millisecond, burst: 1},
+		napper:  {every: 20 * time.Second, burst: 5},
+		flaky:   {every: time.Second, burst: 1},
+		refuser: {every: 2 * time.Second, burst: 1},
+	}
+}
+
+// steady are the requests that are made all the time.
+func steady() map[string]framework.Call {
+	return map[string]framework.Call{
+		asked:   {URL: "http://" + asked + "/"},
+		exposed: {URL: framework.Entrance, Headers: map[string]string{"host": exposed + "." + framework.OwnDomain}},
+	}
 }
 
 func (l *load) repeat(ctx context.Context, every time.Duration, do func(n int) error) {
@@ -93,7 +118,7 @@ func (l *load) publish(ctx context.Context, chain, key string) (string, error) {
 // visit asks the Function that sleeps meanwhile.
 func (l *load) visit(ctx context.Context, n int) error {
 	body := fmt.Sprintf("%s-%d", visited, n)
-	answers, err := l.s.caller.Do(context.WithoutCancel(ctx), framework.Call{URL: "http://" + visited + "/", Method: http.MethodPost, Body: body})
+	answers, err := l.s.callers[visited].Do(context.WithoutCancel(ctx), framework.Call{URL: "http://" + visited + "/", Method: http.MethodPost, Body: body})
 	if err != nil {
 		return err
 	}
@@ -104,7 +129,7 @@ func (l *load) visit(ctx context.Context, n int) error {
 		l.held++
 	}
 	if answers[0].Status != http.StatusOK || answers[0].Text != body {
-		l.failures = append(l.failures, fmt.Sprintf("%s: %+v", body, answers[0]))
+		l.failures = append(l.failures, fmt.Sprintf("%s %s: %+v", time.Now().Format(time.TimeOnly), body, answers[0]))
 	}
 	return nil
 }

@@ -62,7 +62,8 @@ func (s *stage) deployment(ctx context.Context, component string) (*appsv1.Deplo
 	return deployment, nil
 }
 
-// set has the components of the mix run as in the older release and the others as in the newer one, and waits until no other pod is left.
+// set has the components of the mix run as in the older release and the others as in the newer one, and waits until no other pod is
+// left that is not ending.
 func (s *stage) set(ctx context.Context, mix mix) error {
 	for _, component := range components() {
 		deployment, err := s.deployment(ctx, component)

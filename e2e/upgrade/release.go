@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"github.com/rouse-run/rouse/e2e/framework"
 )
@@ -15,9 +16,14 @@ const (
 	wait = "5m"
 )
 
-// release is a chart, and a file with the values that name its images.
+// defaultGrace is what everybody has who sets none. The local cluster's own is shorter than a controller needs to take over from another
+// one, for which the release before the first tag does not wait.
+const defaultGrace = "gateway.graceSeconds=15"
+
+// release is a chart, a file with the values that name its images, and what is set beside them.
 type release struct {
 	chart, values string
+	set           []string
 }
 
 type releases struct {
@@ -29,7 +35,9 @@ func installOlder(ctx context.Context, older checkout) (releases, error) {
 	fmt.Printf("the release before is %s, with NATS %s\n", older.commit, natsBefore)
 	found := releases{
 		newer: release{chart: "charts/rouse", values: filepath.Join(older.dir, "newer.yaml")},
-		older: release{chart: filepath.Join(older.dir, "charts", "rouse"), values: filepath.Join(older.dir, "older.yaml")},
+		older: release{
+			chart: filepath.Join(older.dir, "charts", "rouse"), values: filepath.Join(older.dir, "older.yaml"), set: []string{"--set", defaultGrace},
+		},
 	}
 	err := errors.Join(
 		saveValues(ctx, found.newer.values),
@@ -42,7 +50,7 @@ func installOlder(ctx context.Context, older checkout) (releases, error) {
 	if _, err := output(ctx, "e2e/cluster", "go", "run", ".", "up", "--checkout", older.dir); err != nil {
 		return releases{}, err
 	}
-	return found, saveValues(ctx, found.older.values)
+	return found, errors.Join(saveValues(ctx, found.older.values), found.older.upgrade(ctx))
 }
 
 func saveValues(ctx context.Context, file string) error {
@@ -55,7 +63,8 @@ func saveValues(ctx context.Context, file string) error {
 
 // upgrade is what the documentation tells people to do, in both directions.
 func (r release) upgrade(ctx context.Context, more ...string) error {
-	return helm(ctx, append([]string{"upgrade", name, r.chart, "--values", r.values, "--wait", "--timeout", wait}, more...)...)
+	command := []string{"upgrade", name, r.chart, "--values", r.values, "--wait", "--timeout", wait}
+	return helm(ctx, slices.Concat(command, r.set, more)...)
 }
 
 func helm(ctx context.Context, args ...string) error {

@@ -61,9 +61,17 @@ func missing(taken []event, handled map[string]bool, kept map[string]kept) (lost
 func (l *load) finish(ctx context.Context) (result, error) {
 	l.stop()
 	l.wg.Wait()
-	steady, err := l.s.caller.Pause(ctx)
-	if err := errors.Join(err, l.err); err != nil {
-		return result{}, err
+	if l.err != nil {
+		return result{}, l.err
+	}
+	requests, failed, why := l.visits, len(l.failures), l.failures
+	for called := range steady() {
+		report, err := l.s.callers[called].Pause(ctx)
+		if err != nil {
+			return result{}, err
+		}
+		fmt.Printf("%s: %d requests, %d failed\n", called, report.Asked, report.Failed)
+		requests, failed, why = requests+report.Asked, failed+report.Failed, append(why, report.Failures...)
 	}
 	kept, err := l.settled(ctx)
 	if err != nil {
@@ -77,11 +85,11 @@ func (l *load) finish(ctx context.Context) (result, error) {
 	for key := range entries {
 		handled[key] = true
 	}
-	r := result{published: len(l.taken), failedRequests: steady.Failed + len(l.failures), why: slices.Concat(l.failures, steady.Failures)}
-	lost, rollbackLost, why := missing(l.taken, handled, kept)
-	r.lost, r.rollbackLost, r.why = lost, rollbackLost, append(r.why, why...)
+	r := result{published: len(l.taken), failedRequests: failed}
+	lost, rollbackLost, whyLost := missing(l.taken, handled, kept)
+	r.lost, r.rollbackLost, r.why = lost, rollbackLost, append(why, whyLost...)
 	fmt.Printf("acked=%d dead_letters=%d pending=%d requests=%d wakes_by_request=%d publishes_refused_and_sent_again=%d\n",
-		len(handled), kept[refuser].deadLetters, pending(kept), steady.Asked+l.visits, l.held, l.refused)
+		len(handled), kept[refuser].deadLetters, pending(kept), requests, l.held, l.refused)
 	return r, nil
 }
 

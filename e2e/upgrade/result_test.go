@@ -1,7 +1,10 @@
 package main
 
 import (
+	"os"
+	"regexp"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -49,6 +52,17 @@ func TestWhatIsNeitherHandledNorKeptIsLostByTheOneThatTookIt(t *testing.T) {
 			require.Equal(t, tc.lost+tc.rollbackLost == 0, result{published: 1, lost: lost, rollbackLost: rollbackLost}.err() == nil)
 		})
 	}
+}
+
+func TestTheVersionsOfNATSThatWereTriedAreInTheTable(t *testing.T) {
+	t.Parallel()
+	module, err := os.ReadFile("../../" + natsModule + "/go.mod")
+	require.NoError(t, err)
+	now := regexp.MustCompile(`nats-server/v2 v(\S+)`).FindSubmatch(module)
+	require.NotNil(t, now)
+	page, err := os.ReadFile("../../docs/compatibility.md")
+	require.NoError(t, err)
+	require.Contains(t, string(page), "tried from "+strings.TrimPrefix(natsBefore, "v")+" to "+string(now[1])+" and back")
 }
 
 func TestEveryPairOfComponentsMeetsInBothDirections(t *testing.T) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"os"
 	"strings"
 	"time"
@@ -16,37 +17,17 @@ import (
 )
 
 const (
-	runtime = "nodejs22"
 	// heldEvents is the backlog that has to be there after an upgrade and after a rollback.
 	heldEvents = 50
 	// started is how long Functions may take to run, or to fall asleep.
 	started = 2 * time.Minute
 )
 
-// The chains of events; each is a Function and its Subscription.
-const (
-	relay   = "relay"   // always awake, emits an event for each that it gets
-	worker  = "worker"  // gets those, and is awake as long as they come
-	napper  = "napper"  // sleeps between events that come seldom
-	flaky   = "flaky"   // fails at some, which are tried again
-	refuser = "refuser" // refuses all, which become dead letters
-	held    = "held"    // asleep and paused: its events wait
-	dormant = "dormant" // gets none, and sleeps
-)
-
-// The Functions that answer over HTTP.
-const (
-	asked   = "asked"   // may sleep, and is asked all the time
-	visited = "visited" // is asked seldom, so that requests wake it
-)
-
-const echo = `module.exports.main = event => event.data`
-
 // stage is a namespace with chains of Functions, and with clients that no release of Rouse changes.
 type stage struct {
 	cluster   *framework.Cluster
 	namespace string
-	caller    *framework.Caller
+	callers   map[string]*framework.Caller   // by the Function that each asks
 	moves     map[string]*framework.Replicas // of the Functions that have to stay asleep
 	backlog   []string                       // keys that were published for held and wait there
 	load      *load
@@ -55,20 +36,12 @@ type stage struct {
 }
 
 func newStage(ctx context.Context, cluster *framework.Cluster) (s *stage, err error) {
-	s = &stage{cluster: cluster, moves: map[string]*framework.Replicas{}}
+	s = &stage{cluster: cluster, moves: map[string]*framework.Replicas{}, callers: map[string]*framework.Caller{}}
 	if s.namespace, err = cluster.CreateNamespace(ctx, "upgrade"); err != nil {
 		return s, err
 	}
-	if err := cluster.StartLedger(ctx, s.namespace); err != nil {
+	if err := s.startClients(ctx); err != nil {
 		return s, err
-	}
-	if s.caller, err = cluster.StartCaller(ctx, s.namespace); err != nil {
-		return s, err
-	}
-	for _, name := range []string{framework.LedgerName, "caller"} {
-		if err := cluster.Detach(ctx, s.namespace, name); err != nil {
-			return s, err
-		}
 	}
 	var manifest strings.Builder
 	for _, function := range functions() {
@@ -79,35 +52,40 @@ func newStage(ctx context.Context, cluster *framework.Cluster) (s *stage, err er
 		subscription := framework.Subscription{Name: chain, Namespace: s.namespace, Type: kind(chain), Sink: chain}
 		manifest.WriteString(subscription.YAML() + "---\n")
 	}
+	rule := framework.APIRule{Name: exposed, Host: exposed, Service: exposed, Gateway: framework.OwnGateway, Methods: []string{http.MethodPost}}
+	manifest.WriteString(rule.YAML())
 	if err := cluster.ApplyYAML(ctx, s.namespace, manifest.String()); err != nil {
 		return s, err
 	}
 	return s, s.settle(ctx)
 }
 
-func functions() []framework.Function {
-	reporting := framework.ReportingHandler("")
-	return []framework.Function{
-		{Name: relay, Source: `module.exports.main = async event => event['ce-type'] &&
-  event.emitCloudEvent('` + kind(worker) + `', '` + framework.Source + `', { key: event.data.key })`},
-		{Name: worker, Source: reporting, Asleep: true, Max: 2},
-		{Name: napper, Source: reporting, Asleep: true},
-		{Name: flaky, Source: framework.ReportingHandler("if (Math.random() < 0.3) throw new Error('not yet')")},
-		{Name: refuser, Source: `module.exports.main = event => { event.extensions.response.status(422); return 'never' }`},
-		{Name: held, Source: reporting, Asleep: true},
-		{Name: dormant, Source: reporting, Asleep: true},
-		{Name: asked, Source: echo, Asleep: true},
-		{Name: visited, Source: echo, Asleep: true},
+// startClients makes what counts: the ledger, and a client for each Function that is asked.
+func (s *stage) startClients(ctx context.Context) (err error) {
+	if err := s.cluster.StartLedger(ctx, s.namespace); err != nil {
+		return err
 	}
+	unchanged := []string{framework.LedgerName}
+	for _, called := range []string{asked, exposed, visited} {
+		name := called + "-caller"
+		if s.callers[called], err = s.cluster.StartCallerAs(ctx, s.namespace, name); err != nil {
+			return err
+		}
+		unchanged = append(unchanged, name)
+	}
+	for _, name := range unchanged {
+		if err := s.cluster.Detach(ctx, s.namespace, name); err != nil {
+			return err
+		}
+	}
+	return nil
 }
-
-func chains() []string { return []string{relay, worker, napper, flaky, refuser, held, dormant} }
-
-// kind is the type of the events that a chain begins with.
-func kind(chain string) string { return "upgrade." + chain + ".v1" }
 
 // settle waits until all runs, and what may sleep sleeps.
 func (s *stage) settle(ctx context.Context) error {
+	if err := s.cluster.AwaitState(ctx, s.namespace, exposed, "Ready", "", started); err != nil {
+		return err
+	}
 	for _, chain := range chains() {
 		if err := s.cluster.AwaitSubscribed(ctx, s.namespace, chain); err != nil {
 			return err
