@@ -107,9 +107,6 @@ func dispatch(ctx context.Context, args []string, out io.Writer, report *progres
 	if options.Repository, err = local.FindRepository(); err != nil {
 		return err
 	}
-	if withKind && options.Checkout != "" {
-		return errors.New("--checkout: with kind there is none; check the commit out and run it there")
-	}
 	options.Checkout = cmp.Or(options.Checkout, options.Repository)
 	verbs := commandsOf(local.New(options, report), out)
 	if withKind && options.Kubeconfig == "" {
@@ -146,6 +143,9 @@ func withOptions(options local.Options, report *progress.Progress) (*kind.Cluste
 	}
 	if options.EnvoyGateway {
 		return nil, errors.New("--envoy-gateway: with kind there is none; install a Gateway API implementation yourself")
+	}
+	if options.Checkout != options.Repository {
+		return nil, errors.New("--checkout: with kind there is none; check the commit out and run it there")
 	}
 	nodes, err := kind.Nodes(os.Getenv)
 	return kind.New(kind.Options{

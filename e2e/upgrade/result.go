@@ -87,7 +87,7 @@ func (l *load) finish(ctx context.Context) (result, error) {
 	}
 	r := result{published: len(l.taken), failedRequests: failed}
 	lost, rollbackLost, whyLost := missing(l.taken, handled, kept)
-	r.lost, r.rollbackLost, r.why = lost, rollbackLost, append(why, whyLost...)
+	r.lost, r.rollbackLost, r.why = lost, rollbackLost, slices.Concat(why, whyLost)
 	fmt.Printf("acked=%d dead_letters=%d pending=%d requests=%d wakes_by_request=%d publishes_refused_and_sent_again=%d\n",
 		len(handled), kept[refuser].deadLetters, pending(kept), requests, l.held, l.refused)
 	return r, nil
