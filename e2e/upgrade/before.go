@@ -32,7 +32,7 @@ func checkOut(ctx context.Context, wanted string) (checkout, error) {
 	}
 	commit, err := output(ctx, ".", "git", "rev-parse", "--verify", "--quiet", wanted+"^{commit}")
 	if err != nil {
-		return checkout{}, fmt.Errorf("this clone has no %s, which is upgraded from; fetch it with: git fetch --unshallow --tags origin", wanted)
+		return checkout{}, fmt.Errorf("this clone has no %s, which is upgraded from; fetch it with: git fetch --tags origin, and in a shallow clone --unshallow", wanted)
 	}
 	dir, err := os.MkdirTemp("", "rouse-before-")
 	if err != nil {
