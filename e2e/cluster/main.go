@@ -28,6 +28,8 @@ Commands:
   up          bring the cluster up, or what is missing of it
   down        take it down and check that nothing is left
   status      show what runs
+  cut NODE    pull the cable of a node besides the first
+  mend NODE   put it in again
   leftovers   list what is on this machine of a cluster; fails when there is something
   preflight   say what this machine lacks to run the cluster
   packages    install the Debian packages that the project's tests need beside it
@@ -41,6 +43,7 @@ Environment:
   ROUSE_STATE     where the running cluster keeps its files (default: /var/lib/rouse-cluster; with kind a directory in the cache)
   ROUSE_RUNTIMES  the runtimes to make images of, separated by commas
   NATS_REPLICAS   1 or 3; with kind 1
+  NODES           how many nodes; several enforce NetworkPolicies; with kind 1
 
 Flags:
 `
@@ -92,9 +95,9 @@ func dispatch(ctx context.Context, args []string, out io.Writer, report *progres
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
-	if flags.NArg() != 1 {
+	if flags.NArg() != 1+operands[flags.Arg(0)] {
 		flags.Usage()
-		return errors.New("name one command")
+		return errors.New("name one command, and for cut and mend a node")
 	}
 	if err := options.Validate(); err != nil {
 		return err
@@ -102,10 +105,13 @@ func dispatch(ctx context.Context, args []string, out io.Writer, report *progres
 	if options.Repository, err = local.FindRepository(); err != nil {
 		return err
 	}
-	verbs := commandsOf(local.New(options, report), out)
+	verbs := commandsOf(local.New(options, report), out, flags.Arg(1))
 	if withKind && options.Kubeconfig == "" {
 		if options.NATSReplicas != 1 {
 			return errors.New("NATS_REPLICAS: with kind there is one NATS server, the chart's")
+		}
+		if options.Nodes != 1 {
+			return errors.New("NODES: with kind there is one node")
 		}
 		if options.EnvoyGateway {
 			return errors.New("--envoy-gateway: with kind there is none; install a Gateway API implementation yourself")
@@ -137,8 +143,13 @@ func environment(getenv func(string) string) (variables func(string) string, wit
 
 type commands map[string]func(context.Context) error
 
-func commandsOf(cluster *local.Cluster, out io.Writer) commands {
+// operands are how many words follow a command.
+var operands = map[string]int{"cut": 1, "mend": 1}
+
+func commandsOf(cluster *local.Cluster, out io.Writer, operand string) commands {
 	return commands{
+		"cut":       func(ctx context.Context) error { return cluster.Cut(ctx, operand) },
+		"mend":      func(ctx context.Context) error { return cluster.Mend(ctx, operand) },
 		"up":        cluster.Up,
 		"down":      cluster.Down,
 		"preflight": cluster.Preflight,
