@@ -117,6 +117,14 @@ e2e-gateway: ## From outside through Envoy Gateway to a sleeping Function, on th
 e2e-serverless: cluster ## A Serverless that brings, changes, repairs and removes the Function controller while Functions serve, on the local cluster
 	@selected=$$($(CLUSTERS) env); eval "$$selected"; $(GO) test -tags e2e -count=1 -timeout 15m -v ./e2e/serverless
 
+.PHONY: e2e-nodes
+e2e-nodes: ## On three nodes: NetworkPolicies, and events and wakes while a node is cut off and one is drained, on the local cluster (half an hour)
+	@$(GO) test -C e2e/cluster/components/network-policies -count=1 ./...
+	@NODES=3 NATS_REPLICAS=1 $(CLUSTERS) up; selected=$$($(CLUSTERS) env); eval "$$selected"; \
+	  $(GO) test -tags e2e -count=1 -timeout 20m -v -run Policies ./e2e/nodes
+	@NODES=3 NATS_REPLICAS=3 $(CLUSTERS) up; selected=$$($(CLUSTERS) env); eval "$$selected"; \
+	  $(GO) test -tags e2e -count=1 -timeout 40m -v -run Node ./e2e/nodes
+
 .PHONY: soak-http
 soak-http: cluster ## Put a Function to sleep and wake it a hundred times under a load over HTTP: no error, nothing twice (ROUNDS)
 	@selected=$$($(CLUSTERS) env); eval "$$selected"; $(GO) run ./e2e/sleepwake $(if $(ROUNDS),-rounds $(ROUNDS))

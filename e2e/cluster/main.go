@@ -107,14 +107,8 @@ func dispatch(ctx context.Context, args []string, out io.Writer, report *progres
 	}
 	verbs := commandsOf(local.New(options, report), out, flags.Arg(1))
 	if withKind && options.Kubeconfig == "" {
-		if options.NATSReplicas != 1 {
-			return errors.New("NATS_REPLICAS: with kind there is one NATS server, the chart's")
-		}
-		if options.Nodes != 1 {
-			return errors.New("NODES: with kind there is one node")
-		}
-		if options.EnvoyGateway {
-			return errors.New("--envoy-gateway: with kind there is none; install a Gateway API implementation yourself")
+		if err := fitsKind(options); err != nil {
+			return err
 		}
 		maps.Copy(verbs, commandsOfKind(kind.New(kind.Options{
 			Repository: options.Repository, Cache: options.Cache, Dir: options.Dir, Bare: options.Bare, KeepFailed: options.KeepFailed,
@@ -126,6 +120,19 @@ func dispatch(ctx context.Context, args []string, out io.Writer, report *progres
 		return fmt.Errorf("there is no command %q", flags.Arg(0))
 	}
 	return run(ctx)
+}
+
+// fitsKind refuses what only the local cluster has.
+func fitsKind(options local.Options) error {
+	switch {
+	case options.NATSReplicas != 1:
+		return errors.New("NATS_REPLICAS: with kind there is one NATS server, the chart's")
+	case options.Nodes != 1:
+		return errors.New("NODES: with kind there is one node")
+	case options.EnvoyGateway:
+		return errors.New("--envoy-gateway: with kind there is none; install a Gateway API implementation yourself")
+	}
+	return nil
 }
 
 // environment says whether the cluster is kind's, and what the variables are then.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"os"
+	"strconv"
 	"time"
 
 	"github.com/rouse-run/rouse/e2e/cluster/command"
@@ -103,7 +104,7 @@ func (c *Cluster) versions() map[string]string {
 	}
 	keys["options"] = fmt.Sprintf("%+v", c.options.ControlPlane)
 	if len(c.nodes) > 1 {
-		keys["nodes"] = fmt.Sprint(len(c.nodes))
+		keys["nodes"] = strconv.Itoa(len(c.nodes))
 		keys[component.NetworkPolicies().Name] = c.built[component.NetworkPolicies().Name].Key
 	}
 	return keys

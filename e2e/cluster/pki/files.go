@@ -98,6 +98,10 @@ func Write(dir state.Dir, members []network.Member) error {
 		files[dir.KubeconfigOf(name)] = Kubeconfig(network.APIServer, authority.PEM(), signed)
 	}
 	files[dir.Kubeconfig()] = files[dir.KubeconfigOf("admin")]
+	return writeAll(files)
+}
+
+func writeAll(files map[string]string) error {
 	for path, content := range files {
 		if err := state.Write(path, content); err != nil {
 			return err

@@ -62,8 +62,10 @@ func (i Images) Values() (string, error) {
 		"image":   map[string]any{"repository": i.NATS.Repository(), "tag": i.NATS.Tag()},
 	}
 	from := []any{map[string]any{"podSelector": map[string]any{}}}
-	if i.Nodes != "" { // tests ask Functions by the API server's proxy
+	egress := []any{map[string]any{"to": []any{map[string]any{"podSelector": map[string]any{}}}}}
+	if i.Nodes != "" { // tests ask Functions by the API server's proxy, and Functions others that sleep, which gateways answer for
 		from = append(from, map[string]any{"ipBlock": map[string]any{"cidr": i.Nodes}})
+		egress = append(egress, gateways())
 	}
 	values := map[string]any{
 		"image":    map[string]any{"repository": i.Rouse.Repository(), "tag": i.Rouse.Tag()},
@@ -81,7 +83,7 @@ func (i Images) Values() (string, error) {
 		"functions": map[string]any{"networkPolicies": map[string]any{
 			"enabled": true,
 			"from":    from,
-			"egress":  []any{map[string]any{"to": []any{map[string]any{"podSelector": map[string]any{}}}}},
+			"egress":  egress,
 		}},
 	}
 	maps.Copy(values, Settings())
@@ -91,6 +93,17 @@ func (i Images) Values() (string, error) {
 	}
 	text, err := yaml.Marshal(values)
 	return string(text), err
+}
+
+// gateways is the rule by which Functions may wake others.
+func gateways() map[string]any {
+	return map[string]any{
+		"to": []any{map[string]any{
+			"namespaceSelector": map[string]any{"matchLabels": map[string]any{"kubernetes.io/metadata.name": Namespace}},
+			"podSelector":       map[string]any{"matchLabels": map[string]any{"app.kubernetes.io/component": "gateway"}},
+		}},
+		"ports": []any{map[string]any{"port": 10000, "endPort": 32767}},
+	}
 }
 
 // Settings are the chart's values for a cluster of tests, whoever runs it.
