@@ -22,8 +22,20 @@ OLD_APIS := api/serverless/v1alpha1
 CONTROLLER_GEN := $(GENERATOR) $(addprefix paths=./,$(filter-out $(OLD_APIS),$(wildcard api/*/*))) output:crd:dir=charts/rouse/files/crds && \
   $(GENERATOR) $(addprefix paths=./,$(OLD_APIS)) output:crd:dir=charts/rouse/files/old-crds
 GOLANGCI_LINT  := $(GO) tool -modfile="$(CURDIR)/tools/lint/go.mod" golangci-lint
-MODULES   := . e2e/cluster e2e/bench/own e2e/bindings
+ACTIONLINT     := $(GO) tool -modfile="$(CURDIR)/tools/lint/actions/go.mod" actionlint
+SUPPLY    := $(GO) run -C tools/supply
+MODULES   := . e2e/cluster e2e/bench/own e2e/bindings tools/pack tools/release tools/supply
+# A release's has to be named: what Git describes is none.
+RELEASE_VERSION := $(VERSION)
 VERSION   ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo devel)
+# What the binaries say of themselves. Their time is the commit's: the same source gives the same binary.
+COMMIT    ?= $(shell git rev-parse HEAD 2>/dev/null)
+DATE      ?= $(shell TZ=UTC0 git log -1 --format=%cd --date=format-local:%Y-%m-%dT%H:%M:%SZ 2>/dev/null)
+DAEMON    := github.com/rouse-run/rouse/internal/daemon
+LDFLAGS    = -s -w -X $(DAEMON).version=$(VERSION) -X $(DAEMON).commit=$(COMMIT) -X $(DAEMON).date=$(DATE)
+
+# The version of Go's FIPS 140-3 module that was validated, as in the Dockerfile.
+FIPS      := GOFIPS140=v1.0.0
 LDFLAGS   := -s -w -X github.com/rouse-run/rouse/internal/daemon.version=$(VERSION)
 
 ##@ See it work
@@ -51,7 +63,7 @@ cluster-down: ## Take the local cluster away and leave nothing behind
 
 ##@ Test it
 .PHONY: test
-test: preflight lint verify test-unit test-runtimes test-samples test-run test-e2e ## Run everything: lint, unit, integration, runtimes, chart, local mode and e2e
+test: preflight lint verify licenses vulncheck test-unit test-release test-runtimes test-samples test-run test-e2e ## Run everything: lint, unit, integration, runtimes, chart, local mode and e2e
 
 # Reports at the start what would fail the run after half an hour.
 .PHONY: preflight
@@ -61,17 +73,29 @@ preflight: modules
 # go gives up at the first module that a proxy does not send, which should not end the run later.
 .PHONY: modules
 modules:
-	@for module in $(MODULES) tools tools/lint; do for pause in 5 10 0; do \
+	@for module in $(MODULES) tools tools/lint tools/lint/actions; do for pause in 5 10 0; do \
 	  if $(GO) -C $$module mod download; then continue 2; fi; sleep $$pause; done; exit 1; done
 
 .PHONY: packages
 packages:
 	@$(CLUSTERS) packages
 
+# actionlint knows the inputs of actions by their tags, not by the digests that pin them.
 .PHONY: lint
-lint: ## Lint the Go code
+lint: ## Lint the Go code and the workflows
 	@for module in $(MODULES); do echo "lint $$module"; \
 	  (cd $$module && $(GOLANGCI_LINT) run --allow-parallel-runners --config "$(CURDIR)/.golangci.yml" ./...); done
+	@echo "lint .github/workflows"; for workflow in .github/workflows/*.yaml; do \
+	  sed -E 's/@[0-9a-f]{40} # (v[0-9]+).*/@\1/' "$$workflow" | $(ACTIONLINT) -shellcheck= -pyflakes= -stdin-filename "$$workflow" -; done
+
+.PHONY: licenses
+licenses: ## Write the licences of all that is compiled in to bin/THIRD_PARTY_NOTICES; fails when one is unknown or not allowed
+	@$(SUPPLY) ./licenses -C "$(CURDIR)" -o "$(CURDIR)/bin/THIRD_PARTY_NOTICES" ./cmd/...
+
+# VULNDB_REQUIRED=1 makes it a failure that the database of vulnerabilities cannot be asked.
+.PHONY: vulncheck
+vulncheck: ## Fail when a known vulnerability is reachable; says so when the database cannot be asked (VULNDB_REQUIRED, GOVULNDB)
+	@$(SUPPLY) ./vulncheck -C "$(CURDIR)" ./cmd/... ./runtimes/...
 
 .PHONY: verify
 verify: ## Fail when generated files are stale
@@ -86,11 +110,22 @@ verify: ## Fail when generated files are stale
 .PHONY: test-unit
 test-unit: packages ## Unit and integration tests with the race detector (real kube-apiserver, etcd and nats-server)
 	@assets=$$($(CLUSTERS) assets) && export KUBEBUILDER_ASSETS=$$assets PATH="$$assets:$$PATH" && \
-	  $(GO) test -race -shuffle=on -parallel 4 ./... && $(GO) test -C e2e/cluster ./...
+	  $(GO) test -race -shuffle=on -parallel 4 ./... && $(GO) test -C e2e/cluster ./... && $(GO) test -C tools/supply ./...
+
+.PHONY: test-release
+test-release: ## Tests of what makes releases, and that go install works from the last commit
+	@$(GO) test -C tools/pack ./... && $(GO) test -C tools/release -timeout 15m ./...
+
+.PHONY: test-fips
+test-fips: packages ## Unit tests in FIPS 140-3's strict mode, which docs/fips.md is about (PACKAGES); not part of make test
+	@assets=$$($(CLUSTERS) assets) && export KUBEBUILDER_ASSETS=$$assets PATH="$$assets:$$PATH" && \
+	  strict=$$(mktemp -d) && trap 'rm -rf "$$strict"' EXIT && cp go.mod go.sum "$$strict/" && \
+	  $(GO) mod edit -godebug=fips140=only -godebug=tlsmlkem=0 "$$strict/go.mod" && \
+	  $(FIPS) $(GO) test -modfile="$$strict/go.mod" -parallel 4 -timeout 30m $(or $(PACKAGES),./...)
 
 .PHONY: test-runtimes
 test-runtimes: packages ## Tests of the runtimes over real HTTP
-	@runtimes/test.sh
+	@assets=$$($(CLUSTERS) assets) && RUNTIME_PYTHONS=$$assets runtimes/test.sh
 
 .PHONY: test-samples
 test-samples: ## Tests of the sample Functions
@@ -124,6 +159,14 @@ e2e-nodes: ## On three nodes: NetworkPolicies, and events and wakes while a node
 	  $(GO) test -tags e2e -count=1 -timeout 20m -v -run Policies ./e2e/nodes
 	@NODES=3 NATS_REPLICAS=3 $(CLUSTERS) up; selected=$$($(CLUSTERS) env); eval "$$selected"; \
 	  $(GO) test -tags e2e -count=1 -timeout 40m -v -run Node ./e2e/nodes
+
+.PHONY: e2e-release
+e2e-release: cluster ## Make a release, push it to the local cluster's registry, install it from there alone and play the order chain
+	@selected=$$($(CLUSTERS) env); eval "$$selected"; $(GO) test -tags e2e -count=1 -timeout 40m -v ./e2e/release
+
+.PHONY: e2e-fips
+e2e-fips: cluster ## Rouse in both modes of FIPS 140-3: builds, wakes, refusals, on the local cluster
+	@selected=$$($(CLUSTERS) env); eval "$$selected"; $(GO) test -tags e2e -count=1 -timeout 30m -v ./e2e/fips
 
 .PHONY: soak-http
 soak-http: cluster ## Put a Function to sleep and wake it a hundred times under a load over HTTP: no error, nothing twice (ROUNDS)
@@ -167,7 +210,7 @@ bench-subscriptions: ## 10,000 Subscriptions on one bridge, idle and with 1 % ac
 	@$(GO) run ./e2e/bench/subscriptions
 
 .PHONY: bench-controller
-bench-controller: ## 10,000 Functions and Subscriptions in a real kube-apiserver without nodes: applied, a restart, and at rest (N, IDLE)
+bench-controller: packages ## 10,000 Functions and Subscriptions in a real kube-apiserver without nodes: applied, a restart, and at rest (N, IDLE)
 	@assets=$$($(CLUSTERS) assets) && export KUBEBUILDER_ASSETS=$$assets PATH="$$assets:$$PATH" && \
 	  $(GO) run ./e2e/bench/controller $(if $(N),-n $(N)) $(if $(IDLE),-idle $(IDLE))
 
@@ -198,7 +241,7 @@ recording: bin/rouse ## Make the README's moving picture again (docs/images/dev.
 
 .PHONY: build
 build: ## Build the binaries into bin/
-	@CGO_ENABLED=0 $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o bin/ ./cmd/...
+	@CGO_ENABLED=0 $(FIPS) $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o bin/ ./cmd/...
 
 .PHONY: generate
 generate: ## Generate deepcopy functions and CRDs
@@ -208,9 +251,37 @@ generate: ## Generate deepcopy functions and CRDs
 fmt: ## Format the Go code
 	@for module in $(MODULES); do (cd $$module && $(GOLANGCI_LINT) fmt --config "$(CURDIR)/.golangci.yml" ./...); done
 
+.PHONY: release
+release: ## Make a release: images, chart, archives, manifests, checksums (VERSION, OUT; REGISTRY pushes, KEY signs, BASES names the runtimes' bases)
+	@work=$$(mktemp -d); trap 'rm -rf "$$work"' EXIT; bases='$(BASES)'; \
+	  if [ -z "$$bases" ]; then bases=$$work/bases; $(CLUSTERS) bases --out "$$bases"; fi; \
+	  $(GO) run -C tools/release . --repository "$(CURDIR)" --version '$(RELEASE_VERSION)' --out '$(if $(OUT),$(abspath $(OUT)))' \
+	    --registry '$(REGISTRY)' --key '$(if $(KEY),$(abspath $(KEY)))' --bases "$$bases"
+
 .PHONY: image
 image: ## Build the image with all Go binaries (needs Docker)
-	docker build --build-arg VERSION=$(VERSION) -t rouse:$(VERSION) .
+	docker build --build-arg VERSION=$(VERSION) --build-arg COMMIT=$(COMMIT) --build-arg DATE=$(DATE) -t rouse:$(VERSION) .
+
+# These are for the workflow of releases: they need docker, its identity, cosign and gh.
+.PHONY: official-bases
+official-bases: ## Write the official images of today that runtimes can stand on, by their digests, into a file for BASES (OUT; needs docker)
+	@$(CLUSTERS) officials | { lines=; while read -r runtime image; do \
+	  digest=$$(docker buildx imagetools inspect "$$image" --format '{{.Manifest.Digest}}'); \
+	  lines+="$${lines:+,}"$$'\n'"  \"$$runtime\": \"$$image@$$digest\""; done; printf '{%s\n}\n' "$$lines"; } >"$(OUT)"
+
+.PHONY: sign
+sign: ## Sign what make release has made and pushed, without a key, by the identity of the workflow (OUT)
+	@while read -r image; do cosign sign --yes "$$image"; done <"$(OUT)/images.txt"
+	@cosign sign-blob --yes --bundle "$(OUT)/SHA256SUMS.sigstore.json" "$(OUT)/SHA256SUMS"
+
+.PHONY: publish
+publish: ## Make a release on GitHub of a tag that is there, with the files of make release (VERSION, OUT)
+	@find "$(OUT)" -maxdepth 1 -type f -print0 | sort -z | \
+	  xargs -0 gh release create "$(VERSION)" --verify-tag --title "$(VERSION)" --notes "See CHANGELOG.md at this tag."
+
+.PHONY: dco
+dco: ## Fail when a commit since BASE is not signed off by its author
+	@$(SUPPLY) ./signoff -C "$(CURDIR)" "$(or $(BASE),origin/main)..HEAD"
 
 .PHONY: help
 help: ## List the targets

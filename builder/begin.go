@@ -7,8 +7,10 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"github.com/rouse-run/rouse/internal/buildplan"
+	"github.com/rouse-run/rouse/internal/fips"
 	"github.com/rouse-run/rouse/runtimes/languages"
 )
 
@@ -42,7 +44,7 @@ func (b *Builder) begin() (buildplan.Plan, error) {
 	if err != nil {
 		return buildplan.Plan{}, err
 	}
-	b.env = slices.Concat(os.Environ(), trusted, []string{"HOME=" + home, "TMPDIR=" + temporary})
+	b.env = slices.Concat(environment(os.Environ(), fips.Running().Mode()), trusted, []string{"HOME=" + home, "TMPDIR=" + temporary})
 	for _, each := range languages.All() { // packages of one are built by programs in another
 		b.env = append(b.env, each.BuildEnvironment...)
 		if err := furnish(home, each.BuildHome); err != nil {
@@ -50,6 +52,15 @@ func (b *Builder) begin() (buildplan.Plan, error) {
 		}
 	}
 	return plan, nil
+}
+
+// environment is what programs of the image get of ours. In which mode of FIPS 140-3 those run is for the image to say: a
+// package's own program in Go would fail where it calls what is not approved.
+func environment(ours []string, mode fips.Mode) []string {
+	if !mode.Asked() {
+		return ours
+	}
+	return slices.DeleteFunc(slices.Clone(ours), func(variable string) bool { return strings.HasPrefix(variable, fips.Variable+"=") })
 }
 
 // furnish writes the files that a language's programs look for in their HOME.

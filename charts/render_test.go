@@ -108,6 +108,7 @@ var installations = map[string]values{
 		"traceCollectorEndpoint=http://collector:9411", "publisherAddress=http://elsewhere/publish",
 	},
 	"with APIRules": {"apiRules.enabled=true"},
+	"FIPS 140-3":    {"fips.mode=only", "crds.keep=false"},
 	"with APIRules of all kinds": {
 		"apiRules.enabled=true", "apiRules.gatewayAPI=enabled", "apiRules.domains.kyma-system/kyma-gateway=example.com",
 		"apiRules.authorizers[0].name=sessions", "apiRules.authorizers[0].service=sessions.auth", "apiRules.authorizers[0].port=8080",
@@ -124,10 +125,11 @@ var installations = map[string]values{
 		"networkPolicies.metricsFrom[0].namespaceSelector.matchLabels.name=monitoring", "image.pullSecrets[0]=registry", "profiling.enabled=true",
 		"access.publish.enabled=true", "access.publish.rules[0].serviceAccounts={shop/*}", "access.publish.rules[0].sources={shop}",
 		"priorityClassName=system-cluster-critical", "nodeSelector.pool=system", "tolerations[0].operator=Exists", "podAnnotations.example\\.com/a=b",
+		"fips.mode=on",
 	},
 	operatedAnywhere: {
 		"operator.enabled=true", "operator.namespaces={*}", "crds.keep=false", "apiRules.enabled=true", "functions.networkPolicies.enabled=true",
-		"scaler.tls.enabled=true",
+		"scaler.tls.enabled=true", "fips.mode=only",
 	},
 	"TLS with KEDA":                       {"scaler.tls.enabled=true"},
 	"TLS with KEDA by other certificates": {"scaler.tls.enabled=true", "scaler.tls.secret=scaler", "scaler.tls.kedaSecret=keda"},

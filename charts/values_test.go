@@ -41,6 +41,7 @@ func TestValuesThatCannotWorkAreRefusedWithTheReason(t *testing.T) {
 		"all namespaces and one": {
 			values{"operator.enabled=true", "operator.namespaces={*,kyma-system}"}, []string{`set it to ["*"] for all namespaces, or name them`},
 		},
+		"a FIPS mode that there is not":   {values{"fips.mode=strict"}, []string{"/fips/mode", "'off', 'on', 'only'"}},
 		"no replica":                      {values{"scaler.replicas=0"}, []string{"/scaler/replicas", "minimum: got 0, want 1"}},
 		"a log level that there is not":   {values{"logLevel=loud"}, []string{"/logLevel", "'debug', 'info', 'warn', 'error'"}},
 		"an unknown runtime":              {values{"runtimes.ruby=x"}, []string{"/runtimes", "additional properties 'ruby' not allowed"}},

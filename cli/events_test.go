@@ -31,8 +31,12 @@ func TestEventsAreFollowedAsTheyHappen(t *testing.T) {
 	l := w.live(t, "events", "tail", "--since", "1h")
 	w.publish(t, "order.received", "1001")
 	l.next(t, "TIME")
-	require.Regexp(t, `^\d\d:\d\d:\d\d\.\d{3} +stored +order\.received +1001 +- +from shop`, l.next(t, "stored"))
-	require.Regexp(t, `delivered +order\.received +1001 +orders/pricing +200, in `, l.next(t, "delivered"))
+	stored, delivered := l.next(t, "1001"), l.next(t, "1001")
+	if strings.Contains(stored, "delivered") { // on a busy machine it is, before NATS' confirmation is read
+		stored, delivered = delivered, stored
+	}
+	require.Regexp(t, `^\d\d:\d\d:\d\d\.\d{3} +stored +order\.received +1001 +- +from shop`, stored)
+	require.Regexp(t, `delivered +order\.received +1001 +orders/pricing +200, in `, delivered)
 	require.Equal(t, ran{}, l.stop())
 }
 

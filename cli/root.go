@@ -37,7 +37,7 @@ func newRoot(streams Streams) *cobra.Command {
 		Short: "Functions that sleep at zero and wake on the first event",
 		Long: `rouse runs Functions on this machine, and asks a running Rouse: publishes events, follows them, reads logs
 and handles dead letters.`,
-		Version:       daemon.Version(),
+		Version:       daemon.ThisBuild().String(),
 		SilenceErrors: true,
 		SilenceUsage:  true,
 		Args:          noCommand,
@@ -57,7 +57,7 @@ and handles dead letters.`,
 		newInit(), newDev(streams), newMigrate(), newConvert(),
 		newPublish(streams), newInvoke(streams), newLogs(streams), newFunctions(streams), newSubscriptions(streams),
 		newEvents(streams), newTrace(streams), newDeadLetters(streams),
-		newVersion(streams), helpTopicExitCodes(),
+		newVersion(streams), newMan(), helpTopicExitCodes(),
 	)
 	judgeArguments(root)
 	return root

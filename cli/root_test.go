@@ -1,9 +1,12 @@
 package cli
 
 import (
+	"encoding/json"
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/rouse-run/rouse/internal/daemon"
 )
 
 func TestUnknownCommandIsAUsageErrorWithASuggestion(t *testing.T) {
@@ -25,8 +28,15 @@ func TestUnknownCommandIsAUsageErrorWithASuggestion(t *testing.T) {
 func TestTheVersionIsAFlagAsWellAsACommand(t *testing.T) {
 	t.Parallel()
 	command := run(t, "", "version")
-	require.Regexp(t, `^rouse \S+\n$`, command.out)
+	require.Regexp(t, `^rouse \S+ \(commit \S+ of \S+, go\S+, \w+/\w+\)\n$`, command.out)
 	require.Equal(t, command, run(t, "", "--version"))
+}
+
+func TestProgramsReadTheVersionAsJSON(t *testing.T) {
+	t.Parallel()
+	var build daemon.Build
+	require.NoError(t, json.Unmarshal([]byte(run(t, "", "version", "-o", "json").out), &build))
+	require.Equal(t, daemon.ThisBuild(), build)
 }
 
 func TestHelpExplainsExitCodes(t *testing.T) {

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Tests all runtimes over real HTTP, side by side: Node.js with the machine's node and, as the image layer, with every
-# version it is made for; Python from its layer with the machine's python3; Go compiled by the machine's go. What each of
-# them prints comes in one piece when it is done.
+# version it is made for; Python from its layer with python3.12 and python3.14 of the folder RUNTIME_PYTHONS, which make
+# test-runtimes sets, and else with the machine's python3; Go compiled by the machine's go. What each of them prints comes
+# in one piece when it is done.
 set -euo pipefail
 cd "$(dirname "$0")"
 
@@ -15,7 +16,7 @@ nodejs() {
 
 python() {
   cd python
-  python3 --version
+  for one in "${RUNTIME_PYTHONS:+$RUNTIME_PYTHONS/python3.12}" "${RUNTIME_PYTHONS:+$RUNTIME_PYTHONS/python3.14}"; do "${one:-python3}" --version; done
   ./venv.sh
   .venv/bin/python -m pytest -q
 }

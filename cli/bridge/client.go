@@ -13,6 +13,8 @@ import (
 
 	"github.com/rouse-run/rouse/cli/exit"
 	"github.com/rouse-run/rouse/cli/target"
+	"github.com/rouse-run/rouse/internal/daemon"
+	"github.com/rouse-run/rouse/internal/skew"
 )
 
 const maxFailure = 64 << 10
@@ -71,16 +73,21 @@ func (c *Client) read(ctx context.Context, path string, query url.Values, into a
 // failureOf makes an error of an answer.
 func failureOf(response *http.Response) error {
 	text, _ := io.ReadAll(io.LimitReader(response.Body, maxFailure)) // the status is enough without it
-	return judge(response.StatusCode, text)
+	return judge(response, text)
 }
 
-func judge(status int, text []byte) error {
+// judge makes an error of an answer. What a bridge of another release cannot answer names the version that is needed.
+func judge(response *http.Response, text []byte) error {
+	status := response.StatusCode
 	var failure struct {
 		Error string `json:"error"`
 	}
 	message := strings.TrimSpace(string(text))
 	if json.Unmarshal(text, &failure) == nil && failure.Error != "" {
 		message = failure.Error
+	}
+	if err := unfit(skew.This(daemon.Version()), response, message); err != nil {
+		return exit.Errorf(exit.Unreachable, "%w (it said: %s)", err, message)
 	}
 	switch status {
 	case http.StatusUnauthorized:
@@ -93,4 +100,21 @@ func judge(status int, text []byte) error {
 		return exit.Errorf(exit.Failed, "the bridge cannot do that now: %s", message)
 	}
 	return exit.Errorf(exit.Refused, "the bridge refuses: %s", message)
+}
+
+// unfit explains a refusal by what bridge and client say of themselves. Statuses of a request that was understood explain nothing.
+func unfit(client skew.Side, response *http.Response, message string) error {
+	server, told := skew.Parse(response.Header.Get(skew.Header))
+	if !told {
+		return nil
+	}
+	if err := skew.Serves(server, client); err != nil {
+		return err
+	}
+	switch {
+	case response.StatusCode == http.StatusBadRequest, response.StatusCode == http.StatusMethodNotAllowed,
+		response.StatusCode == http.StatusNotFound && message == skew.NoSuchPath:
+		return skew.Knows(server, client)
+	}
+	return nil
 }

@@ -152,7 +152,7 @@ func (c *Client) change(ctx context.Context, path string, s Selection) (Outcome,
 	var outcome Outcome
 	unread := json.Unmarshal(text, &outcome)
 	if response.StatusCode != http.StatusOK {
-		return outcome, judge(response.StatusCode, text)
+		return outcome, judge(response, text)
 	}
 	if unread != nil {
 		return outcome, fmt.Errorf("read the bridge's answer: %w", unread)

@@ -2,21 +2,15 @@ package event
 
 import (
 	"bytes"
-	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"unicode/utf8"
 
-	"github.com/rouse-run/rouse/cli/exit"
-	"github.com/rouse-run/rouse/internal/cloudevent"
-)
+	sdk "github.com/cloudevents/sdk-go/v2/event"
 
-const (
-	specVersion = "specversion"
-	typeJSON    = "application/json"
+	"github.com/rouse-run/rouse/cli/exit"
 )
 
 // Input is the part of the command line about what to publish.
@@ -34,7 +28,7 @@ type Input struct {
 
 // Batch is events that are sent together.
 type Batch struct {
-	Events []cloudevent.Event
+	Events []sdk.Event
 	Single bool // one event that was not written as an array
 }
 
@@ -51,21 +45,28 @@ func Build(in Input) (Batch, error) {
 	if in.Source == "" {
 		return Batch{}, exit.Errorf(exit.Usage, "--source is missing: say where the event comes from, as the Subscriptions that want it do")
 	}
-	ev := cloudevent.Event{DataContentType: in.ContentType, Type: in.Type}
+	m := members{}
+	m.set("type", in.Type)
+	m.set("subject", in.Subject)
+	m.set(contentType, in.ContentType)
 	if in.HasContent {
-		ev.Data = in.Content
-		if ev.DataContentType == "" {
-			ev.DataContentType = contentTypeOf(in.Content)
+		if in.ContentType == "" {
+			in.ContentType = contentTypeOf(in.Content)
+			m.set(contentType, in.ContentType)
 		}
-		if isJSON(ev.DataContentType) && !json.Valid(ev.Data) {
+		if isJSON(in.ContentType) && !json.Valid(in.Content) {
 			return Batch{}, exit.Errorf(exit.Usage, "the data is no JSON: correct it, or name its type with --content-type")
 		}
 	}
-	complete(&ev, in)
-	if err := ev.Validate(); err != nil {
+	ev, err := m.event(in)
+	if err != nil {
 		return Batch{}, exit.Errorf(exit.Usage, "this makes no event: %w", err)
 	}
-	return Batch{Events: []cloudevent.Event{ev}, Single: true}, nil
+	if in.HasContent {
+		ev.DataEncoded = in.Content
+		ev.DataBase64 = !embeddable(in.Content, in.ContentType)
+	}
+	return Batch{Events: []sdk.Event{ev}, Single: true}, nil
 }
 
 // wholeEvents reads one structured event or an array of them. Flags fill in what they do not have.
@@ -74,22 +75,22 @@ func wholeEvents(in Input) (Batch, error) {
 	if len(content) == 0 {
 		return Batch{}, exit.Errorf(exit.Usage, "--type is missing: name the event's type, or give whole events with --data-file")
 	}
-	var members []json.RawMessage
+	var each []json.RawMessage
 	single := content[0] != '['
 	if single {
-		members = []json.RawMessage{content}
-	} else if err := json.Unmarshal(content, &members); err != nil {
+		each = []json.RawMessage{content}
+	} else if err := json.Unmarshal(content, &each); err != nil {
 		return Batch{}, exit.Errorf(exit.Usage, "the events are no JSON array: %w", err)
 	}
 	switch {
-	case len(members) == 0:
+	case len(each) == 0:
 		return Batch{}, exit.Errorf(exit.Usage, "the array holds no events")
-	case len(members) > 1 && in.ID != "":
-		return Batch{}, exit.Errorf(exit.Usage, "--id names one event, and there are %d: write the ids into them", len(members))
+	case len(each) > 1 && in.ID != "":
+		return Batch{}, exit.Errorf(exit.Usage, "--id names one event, and there are %d: write the ids into them", len(each))
 	}
 	batch := Batch{Single: single}
-	for i, member := range members {
-		ev, err := wholeEvent(member, in)
+	for i, text := range each {
+		ev, err := wholeEvent(text, in)
 		if err != nil {
 			return Batch{}, exit.Errorf(exit.Usage, "event %d: %w", i+1, err)
 		}
@@ -99,69 +100,32 @@ func wholeEvents(in Input) (Batch, error) {
 }
 
 // wholeEvent fills in what an event needs and people leave out, before it is judged.
-func wholeEvent(member []byte, in Input) (cloudevent.Event, error) {
-	var fields map[string]json.RawMessage
-	if err := json.Unmarshal(member, &fields); err != nil {
-		return cloudevent.Event{}, fmt.Errorf("it is no JSON object: %w", err)
+func wholeEvent(text []byte, in Input) (sdk.Event, error) {
+	var m members
+	if err := json.Unmarshal(text, &m); err != nil {
+		return sdk.Event{}, fmt.Errorf("it is no JSON object: %w", err)
 	}
-	if _, has := fields["type"]; !has {
-		return cloudevent.Event{}, errors.New("it has no type; if this is data and no event, name its type with --type")
+	m.dropEmpty()
+	if _, has := m["type"]; !has {
+		return sdk.Event{}, errors.New("it has no type; if this is data and no event, name its type with --type")
 	}
-	if _, has := fields["source"]; !has && in.Source == "" {
-		return cloudevent.Event{}, errors.New("it has no source: add one, or --source for all that have none")
+	if _, has := m["source"]; !has && in.Source == "" {
+		return sdk.Event{}, errors.New("it has no source: add one, or --source for all that have none")
 	}
-	missing, err := missingMembers(fields, in)
-	if err != nil {
-		return cloudevent.Event{}, err
+	// Without a type data are JSON, which headers have to say.
+	if _, has := m["data"]; has && m[contentEncoding] == nil && m[dataBase64] == nil {
+		m.setMissing(contentType, typeJSON)
 	}
-	ev, err := cloudevent.FromStructured(slices.Concat([]byte("{"), missing, bytes.TrimPrefix(bytes.TrimSpace(member), []byte("{"))))
-	if err != nil {
-		return cloudevent.Event{}, err
-	}
-	for name, value := range in.Extensions {
-		if ev.Extension(name) == "" {
-			ev.SetExtension(name, value)
-		}
-	}
-	return ev, ev.Validate()
+	return m.event(in)
 }
 
-// missingMembers are what goes before the others. What is there stays as it was written: its data above all.
-func missingMembers(fields map[string]json.RawMessage, in Input) ([]byte, error) {
-	var text []byte
-	for name, value := range map[string]string{specVersion: "1.0", "id": firstOf(in.ID, rand.Text()), "source": in.Source} {
-		if _, has := fields[name]; has {
-			continue
-		}
-		quoted, err := json.Marshal(value)
-		if err != nil {
-			return nil, err
-		}
-		text = fmt.Appendf(text, "%q:%s,", name, quoted)
-	}
-	return text, nil
-}
-
-func complete(ev *cloudevent.Event, in Input) {
-	ev.ID, ev.Source, ev.Subject = firstOf(in.ID, rand.Text()), in.Source, in.Subject
-	for name, value := range in.Extensions {
-		ev.SetExtension(name, value)
-	}
-}
-
-func isExtension(name string) bool {
-	switch name {
-	case "", specVersion, "id", "source", "type", "subject", "time", "data", "datacontenttype", "dataschema":
+// embeddable reports whether data come back byte for byte when they stand in a JSON event. White space around a value
+// would be lost.
+func embeddable(data []byte, contentType string) bool {
+	if !utf8.Valid(data) {
 		return false
 	}
-	return strings.IndexFunc(name, func(r rune) bool { return (r < 'a' || r > 'z') && (r < '0' || r > '9') }) < 0
-}
-
-func firstOf(a, b string) string {
-	if a != "" {
-		return a
-	}
-	return b
+	return !isJSON(contentType) || json.Valid(data) && len(bytes.TrimSpace(data)) == len(data)
 }
 
 func contentTypeOf(data []byte) string {
@@ -177,5 +141,5 @@ func contentTypeOf(data []byte) string {
 func isJSON(contentType string) bool {
 	media, _, _ := strings.Cut(contentType, ";")
 	media = strings.ToLower(strings.TrimSpace(media))
-	return media == typeJSON || strings.HasSuffix(media, "+json")
+	return media == typeJSON || media == sdk.TextJSON || strings.HasSuffix(media, "+json")
 }

@@ -1,6 +1,9 @@
 // Package event is what `rouse publish` sends: it makes events of flags and files, and sends them until each is stored
 // or refused.
 //
-// It guarantees that an event keeps its id over all tries, so that the bridge stores it once, and that of a batch only
-// events that failed for a reason that may pass are sent again.
+// Events are those of the CloudEvents SDK, which decodes them, judges them and writes them to HTTP: speed does not decide
+// here. What it would change, or misses, is dealt with before and after it.
+//
+// It guarantees that data go byte for byte as they were written, that an event keeps its id over all tries, so that the
+// bridge stores it once, and that of a batch only events that failed for a reason that may pass are sent again.
 package event

@@ -1,7 +1,6 @@
 package event
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -18,8 +17,6 @@ const (
 	maxAnswer   = 8 << 20
 	firstPause  = 200 * time.Millisecond
 	maxPause    = 10 * time.Second
-	structured  = "application/cloudevents+json; charset=utf-8"
-	batched     = "application/cloudevents-batch+json; charset=utf-8"
 	unknownNote = "the bridge said nothing about it"
 )
 
@@ -57,7 +54,7 @@ func (s Sender) Send(ctx context.Context, b Batch) ([]Result, error) {
 	pending := make([]int, len(b.Events))
 	for i, ev := range b.Events {
 		pending[i] = i
-		results[i] = Result{ID: ev.ID, Source: ev.Source, Type: ev.Type}
+		results[i] = Result{ID: ev.ID(), Source: ev.Source(), Type: ev.Type()}
 	}
 	deadline := time.Now().Add(s.RetryFor)
 	for pause := firstPause; ; pause = min(2*pause, maxPause) {
@@ -89,12 +86,10 @@ func (s Sender) Send(ctx context.Context, b Batch) ([]Result, error) {
 
 // try sends the pending events once. It returns how long the bridge asks to wait.
 func (s Sender) try(ctx context.Context, b Batch, pending []int, results []Result) (retryAfter time.Duration, err error) {
-	body, contentType := encode(b, pending)
-	request, err := http.NewRequestWithContext(ctx, http.MethodPost, s.URL, bytes.NewReader(body))
+	request, err := newRequest(ctx, s.URL, b, pending)
 	if err != nil {
 		return 0, fmt.Errorf("publish: %w", err)
 	}
-	request.Header.Set("Content-Type", contentType)
 	response, err := s.Client.Do(request)
 	if err != nil {
 		if ctx.Err() != nil {
@@ -110,20 +105,6 @@ func (s Sender) try(ctx context.Context, b Batch, pending []int, results []Resul
 	judge(response.StatusCode, answer, pending, results)
 	seconds, _ := strconv.Atoi(response.Header.Get("Retry-After")) // without one there is none
 	return time.Duration(seconds) * time.Second, nil
-}
-
-func encode(b Batch, pending []int) (body []byte, contentType string) {
-	if b.Single {
-		return b.Events[0].AppendStructured(nil), structured
-	}
-	body = []byte{'['}
-	for n, i := range pending {
-		if n > 0 {
-			body = append(body, ',')
-		}
-		body = b.Events[i].AppendStructured(body)
-	}
-	return append(body, ']'), batched
 }
 
 // judge records the answer for each event that was sent.

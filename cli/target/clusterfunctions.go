@@ -30,7 +30,7 @@ type replicas struct{ desired, ready int }
 func (c *cluster) Functions(ctx context.Context, namespace string) ([]Function, error) {
 	list, err := c.objects.Resource(functionsResource()).Namespace(namespace).List(ctx, metav1.ListOptions{})
 	if apierrors.IsNotFound(err) {
-		return nil, exit.Errorf(exit.Unreachable, "%s has no Functions: Rouse is not installed there", c.name)
+		return nil, c.notServed(ctx, "Functions", functionsResource())
 	}
 	if err != nil {
 		return nil, c.explain(err, "list", "functions", namespace)

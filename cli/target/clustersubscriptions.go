@@ -10,7 +10,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	eventingv1alpha2 "github.com/rouse-run/rouse/api/eventing/v1alpha2"
-	"github.com/rouse-run/rouse/cli/exit"
 	"github.com/rouse-run/rouse/internal/routing"
 )
 
@@ -21,7 +20,7 @@ const statePaused = "paused"
 func (c *cluster) Subscriptions(ctx context.Context, namespace string) ([]Subscription, error) {
 	list, err := c.objects.Resource(subscriptionsResource()).Namespace(namespace).List(ctx, metav1.ListOptions{})
 	if apierrors.IsNotFound(err) {
-		return nil, exit.Errorf(exit.Unreachable, "%s has no Subscriptions: Rouse is not installed there", c.name)
+		return nil, c.notServed(ctx, "Subscriptions", subscriptionsResource())
 	}
 	if err != nil {
 		return nil, c.explain(err, "list", "subscriptions", namespace)

@@ -7,6 +7,9 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
+
+	"github.com/rouse-run/rouse/internal/daemon"
+	"github.com/rouse-run/rouse/internal/skew"
 )
 
 // Ask sends a request and returns the answer, whatever its status. The caller closes the body. Errors name no URL, which
@@ -23,6 +26,7 @@ func (a Admin) Ask(
 		return nil, err
 	}
 	request.Header.Set("Authorization", "Bearer "+a.Token)
+	request.Header.Set(skew.Header, skew.This(daemon.Version()).String())
 	response, err := client.Do(request)
 	return response, withoutURL(err)
 }

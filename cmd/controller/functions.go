@@ -19,6 +19,7 @@ import (
 	"github.com/rouse-run/rouse/controller/gitpoll"
 	"github.com/rouse-run/rouse/controller/images"
 	"github.com/rouse-run/rouse/controller/registryconfig"
+	"github.com/rouse-run/rouse/internal/fips"
 	"github.com/rouse-run/rouse/internal/git"
 )
 
@@ -43,6 +44,7 @@ func setUpFunctions(ctx context.Context, manager ctrl.Manager, o *options) (*liv
 		o.function.PublisherAudience = access.Publish.Audience
 	}
 	o.function.HTTPWake = o.activation.Enabled()
+	o.function.Build.FIPS = fips.Running().Mode()
 	live := &liveSettings{
 		functions: function.NewLive(o.function, o.settings.ConfigMap != ""), repositories: gitpoll.NewTracker(repositories, metrics.Registry, o.git), git: o.git,
 	}

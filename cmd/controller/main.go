@@ -128,7 +128,10 @@ func newManager(o *options, checks map[string]healthz.Checker) (ctrl.Manager, er
 	if err != nil {
 		return nil, fmt.Errorf("make the manager: %w", err)
 	}
-	return manager, nil
+	if err := daemon.RegisterBuild(metrics.Registry); err != nil {
+		return nil, err
+	}
+	return kube.BoundEvents(manager)
 }
 
 // transform limits what the cache holds of kinds that it may not know when it is made.

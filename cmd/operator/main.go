@@ -12,6 +12,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/healthz"
+	"sigs.k8s.io/controller-runtime/pkg/metrics"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	"github.com/rouse-run/rouse/controller/serverless"
@@ -76,5 +77,5 @@ func newManager(o *options, installation *resources.Installation) (ctrl.Manager,
 	if err != nil {
 		return nil, fmt.Errorf("make the manager: %w", err)
 	}
-	return manager, nil
+	return manager, daemon.RegisterBuild(metrics.Registry)
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/rouse-run/rouse/controller/buildqueue"
 	"github.com/rouse-run/rouse/controller/function/resources"
+	"github.com/rouse-run/rouse/internal/fips"
 )
 
 // BuildOptions are the settings of builds.
@@ -30,10 +31,12 @@ type BuildOptions struct {
 	// VolumeSize bounds each volume in which a build works: the source, the
 	// dependencies with what their package manager leaves, and the packed layer.
 	VolumeSize string
+	// FIPS is the mode of FIPS 140-3 in which this process runs, and so do builds.
+	FIPS fips.Mode
 }
 
 func defaultBuildOptions() BuildOptions {
-	return BuildOptions{Profile: "normal", MaxSimultaneous: 5, Deadline: 15 * time.Minute, MaxImageSize: "1Gi", VolumeSize: "4Gi"}
+	return BuildOptions{Profile: "normal", MaxSimultaneous: 5, Deadline: 15 * time.Minute, MaxImageSize: "1Gi", VolumeSize: "4Gi", FIPS: fips.Off}
 }
 
 func (o *BuildOptions) bindFlags(fs *pflag.FlagSet) {
@@ -88,6 +91,6 @@ func (o *BuildOptions) settings() resources.BuildSettings {
 	size := resource.MustParse(o.MaxImageSize)
 	return resources.BuildSettings{
 		Builder: o.Builder, Profile: o.Profile, DeadlineSeconds: seconds(o.Deadline), MaxImageSize: size.Value(),
-		VolumeSize: resource.MustParse(o.VolumeSize),
+		VolumeSize: resource.MustParse(o.VolumeSize), FIPS: o.FIPS,
 	}
 }

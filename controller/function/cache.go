@@ -41,7 +41,7 @@ func CacheObjects() map[client.Object]cache.ByObject {
 		&corev1.Pod{}:                            {Label: ours, Transform: withoutPodSpec},
 		&batchv1.Job{}:                           {Label: ours, Transform: withoutPodSpec},
 		&corev1.Service{}:                        {Transform: withoutServiceDetails},
-		&v1alpha2.Function{}:                     {Transform: kube.WithoutManagedFields},
+		&v1alpha2.Function{}:                     {Transform: withSharedTexts},
 		&autoscalingv2.HorizontalPodAutoscaler{}: {Transform: withoutMeasures},
 		crd():                                    {Field: fields.OneTermEqualSelector("metadata.name", scaledObjectCRD)},
 		metadataOf(kindConfigMap):                {Transform: withoutContent},
@@ -58,6 +58,19 @@ func Transform(object any) (any, error) {
 		kube.Share(scaledObject)
 	}
 	return object, nil
+}
+
+func withSharedTexts(object any) (any, error) {
+	if fn, ok := object.(*v1alpha2.Function); ok {
+		kube.ShareTexts(fn)
+		for i := range fn.Status.Conditions {
+			condition := &fn.Status.Conditions[i]
+			kube.ShareText(&condition.Type)
+			kube.ShareText(&condition.Status)
+			kube.ShareText(&condition.Reason)
+		}
+	}
+	return kube.WithoutManagedFields(object)
 }
 
 // withoutPodSpec drops what carries the source code, and of a Deployment what it selects, which its Function decides. Of a

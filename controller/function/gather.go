@@ -38,7 +38,11 @@ func (r *Reconciler) decide(_ context.Context, s *scope) error {
 		})
 	}
 	base := resources.Image(s.fn, s.settings)
-	if err := admission.Function(s.fn, base != "").Err(); err != nil {
+	problems := admission.Function(s.fn, base != "")
+	if s.settings.Build.FIPS.Asked() {
+		problems = append(problems, admission.FIPS(s.fn)...)
+	}
+	if err := problems.Err(); err != nil {
 		return refuse(v1alpha2.ReasonInvalidSpec, err)
 	}
 	kyma, supply := resources.FollowsKyma(s.fn, s.settings), supplyOf

@@ -28,8 +28,11 @@ type rolloutTimer struct {
 	// began is zero when the rollout began before the controller did, so that
 	// its duration is not known.
 	began   time.Time
-	reached map[string]bool
+	reached [len(timedConditions)]bool
 }
+
+// timedConditions are those whose time is measured.
+var timedConditions = [...]string{v1alpha2.ConditionConfigurationReady, v1alpha2.ConditionBuildReady, v1alpha2.ConditionRunning}
 
 func newProgress(m *metrics) *progress {
 	return &progress{metrics: m, functions: make(map[types.NamespacedName]*rolloutTimer)}
@@ -45,7 +48,7 @@ func (p *progress) begin(fn *v1alpha2.Function, now time.Time) {
 	if known && last.generation == fn.Generation {
 		return
 	}
-	next := &rolloutTimer{uid: fn.UID, generation: fn.Generation, reached: map[string]bool{}}
+	next := &rolloutTimer{uid: fn.UID, generation: fn.Generation}
 	switch {
 	case known:
 		next.began = now
@@ -67,15 +70,13 @@ func (p *progress) end(fn *v1alpha2.Function, now time.Time) {
 		return
 	}
 	runtime, source := metricLabels(fn)
-	for _, state := range []string{
-		v1alpha2.ConditionConfigurationReady, v1alpha2.ConditionBuildReady, v1alpha2.ConditionRunning,
-	} {
+	for i, state := range timedConditions {
 		condition := meta.FindStatusCondition(fn.Status.Conditions, state)
-		if timer.reached[state] || condition == nil ||
+		if timer.reached[i] || condition == nil ||
 			condition.Status != "True" || condition.ObservedGeneration != timer.generation {
 			continue
 		}
-		timer.reached[state] = true
+		timer.reached[i] = true
 		p.metrics.reached.WithLabelValues(runtime, source, state).Observe(now.Sub(timer.began).Seconds())
 	}
 }

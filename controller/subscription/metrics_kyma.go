@@ -1,6 +1,7 @@
 package subscription
 
 import (
+	"maps"
 	"slices"
 	"sync"
 
@@ -14,66 +15,69 @@ import (
 const kymaBackend = "NATS_Jetstream"
 
 // readiness shows which Subscriptions are ready, under the name that Kyma's dashboards ask for. Only the controller
-// that leads knows it of all of them.
+// that leads knows it of all of them. A series exists only while it is collected: there are thousands.
 type readiness struct {
-	gauge  *prometheus.GaugeVec
-	stream string
+	description *prometheus.Desc
 
 	mu    sync.Mutex
-	shown map[types.NamespacedName][]string // the consumers of each Subscription
+	shown map[types.NamespacedName]consumerReadiness
+}
+
+// consumerReadiness is that of all consumers of a Subscription.
+type consumerReadiness struct {
+	consumers []string // each once
+	ready     float64
 }
 
 func newReadiness(registerer prometheus.Registerer, stream string) *readiness {
 	r := &readiness{
-		gauge: prometheus.NewGaugeVec(prometheus.GaugeOpts{
-			Name: "eventing_ec_subscription_status", Help: "1 while a Subscription is ready, 0 while it is not.",
-		}, []string{"subscription_name", "subscription_namespace", "consumer_name", "eventing_backend", "stream_name"}),
-		stream: stream,
-		shown:  map[types.NamespacedName][]string{},
+		description: prometheus.NewDesc("eventing_ec_subscription_status", "1 while a Subscription is ready, 0 while it is not.",
+			[]string{"subscription_name", "subscription_namespace", "consumer_name"},
+			prometheus.Labels{"eventing_backend": kymaBackend, "stream_name": stream}),
+		shown: map[types.NamespacedName]consumerReadiness{},
 	}
-	registerer.MustRegister(r.gauge)
+	registerer.MustRegister(r)
 	return r
 }
 
-// show sets for each consumer of the Subscription's status whether it is ready. A Subscription without them keeps those
+// show takes over whether the consumers of the Subscription's status are ready. A Subscription without them keeps those
 // that it had, or has one without a name.
 func (r *readiness) show(name types.NamespacedName, consumers []string, ready bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	before := r.shown[name]
 	if len(consumers) == 0 {
-		consumers = before
+		consumers = r.shown[name].consumers
 	}
 	if len(consumers) == 0 {
 		consumers = []string{""}
 	}
-	value := 0.0
+	now := consumerReadiness{consumers: slices.Compact(slices.Sorted(slices.Values(consumers)))}
 	if ready {
-		value = 1
+		now.ready = 1
 	}
-	for _, consumer := range consumers {
-		r.gauge.WithLabelValues(r.labels(name, consumer)...).Set(value)
-	}
-	for _, consumer := range before {
-		if !slices.Contains(consumers, consumer) {
-			r.gauge.DeleteLabelValues(r.labels(name, consumer)...)
-		}
-	}
-	r.shown[name] = consumers
+	r.shown[name] = now
 }
 
 // forget drops the series of a Subscription that is gone.
 func (r *readiness) forget(name types.NamespacedName) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for _, consumer := range r.shown[name] {
-		r.gauge.DeleteLabelValues(r.labels(name, consumer)...)
-	}
 	delete(r.shown, name)
 }
 
-func (r *readiness) labels(name types.NamespacedName, consumer string) []string {
-	return []string{name.Name, name.Namespace, consumer, kymaBackend, r.stream}
+// Describe implements prometheus.Collector.
+func (r *readiness) Describe(to chan<- *prometheus.Desc) { to <- r.description }
+
+// Collect implements prometheus.Collector.
+func (r *readiness) Collect(to chan<- prometheus.Metric) {
+	r.mu.Lock()
+	shown := maps.Clone(r.shown)
+	r.mu.Unlock()
+	for name, now := range shown {
+		for _, consumer := range now.consumers {
+			to <- prometheus.MustNewConstMetric(r.description, prometheus.GaugeValue, now.ready, name.Name, name.Namespace, consumer)
+		}
+	}
 }
 
 // consumerNames are those that the status gives to the types of a route.

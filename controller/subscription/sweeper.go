@@ -121,7 +121,7 @@ func (s *sweeper) sweep(ctx context.Context, all bool) error {
 	}
 	stray, deadLettersOf := bySubscription(consumers), bySubscription(deadLetters)
 	strayRetries(stray, retries)
-	var watchedConsumers []watchedConsumer
+	watchedConsumers := make([]watchedConsumer, 0, len(list.Items))
 	for i := range list.Items {
 		sub := &list.Items[i]
 		key := client.ObjectKeyFromObject(sub)
@@ -135,7 +135,7 @@ func (s *sweeper) sweep(ctx context.Context, all bool) error {
 			s.request(ctx, key)
 		default:
 			watchedConsumers = append(watchedConsumers, watchedConsumer{
-				subscription: sub, wanted: broker.ConsumerOf(route), seen: seen, held: heldTimeout(route),
+				subscription: sub, wanted: func() broker.Consumer { return s.wanted(sub) }, seen: seen, held: heldTimeout(route),
 			})
 		}
 	}
@@ -148,11 +148,17 @@ func (s *sweeper) sweep(ctx context.Context, all bool) error {
 	return errors.Join(streamErr, consumersErr, deadLettersErr, retriesErr, s.dismiss(ctx, deadLettersOf, list), s.countDeadLetters(ctx, list))
 }
 
+// wanted is the consumer that a valid Subscription ought to have.
+func (s *sweeper) wanted(sub *eventingv1alpha2.Subscription) broker.Consumer {
+	route, _ := routing.FromSubscription(sub, s.policy)
+	return broker.ConsumerOf(route)
+}
+
 // strayRetries adds Subscriptions of which only retries are left: a bridge stored them after the others were purged.
-func strayRetries(stray map[types.NamespacedName]broker.Consumer, retries map[types.NamespacedName]uint64) {
+func strayRetries(stray map[types.NamespacedName]*broker.Consumer, retries map[types.NamespacedName]uint64) {
 	for key := range retries {
 		if _, ok := stray[key]; !ok {
-			stray[key] = broker.Consumer{}
+			stray[key] = nil
 		}
 	}
 }
@@ -177,31 +183,31 @@ func (s *sweeper) interested(ctx context.Context) ([]broker.Consumer, error) {
 }
 
 // bySubscription leaves out consumers that are not ours.
-func bySubscription(consumers []broker.Consumer) map[types.NamespacedName]broker.Consumer {
-	ours := make(map[types.NamespacedName]broker.Consumer, len(consumers))
-	for _, consumer := range consumers {
-		if key, ok := broker.SubscriptionOf(consumer); ok {
-			ours[key] = consumer
+func bySubscription(consumers []broker.Consumer) map[types.NamespacedName]*broker.Consumer {
+	ours := make(map[types.NamespacedName]*broker.Consumer, len(consumers))
+	for i := range consumers {
+		if key, ok := broker.SubscriptionOf(consumers[i]); ok {
+			ours[key] = &consumers[i]
 		}
 	}
 	return ours
 }
 
 // fits reports whether the consumer of a route is there and as it ought to be.
-func fits(route routing.Route, consumers map[types.NamespacedName]broker.Consumer) bool {
-	seen, ok := consumers[route.Subscription]
-	return ok && broker.ConsumerOf(route).Matches(seen)
+func fits(route routing.Route, consumers map[types.NamespacedName]*broker.Consumer) bool {
+	seen := consumers[route.Subscription]
+	return seen != nil && broker.ConsumerOf(route).Matches(*seen)
 }
 
 // deadLettersFit is the same for its dead letters.
-func deadLettersFit(route routing.Route, consumers map[types.NamespacedName]broker.Consumer) bool {
+func deadLettersFit(route routing.Route, consumers map[types.NamespacedName]*broker.Consumer) bool {
 	return route.DeadLetters == nil || fits(*route.DeadLetters, consumers)
 }
 
 // dismiss deletes the consumers of dead letters that have no sink any more. The dead letters
 // are kept.
 func (s *sweeper) dismiss(
-	ctx context.Context, consumers map[types.NamespacedName]broker.Consumer, list *eventingv1alpha2.SubscriptionList,
+	ctx context.Context, consumers map[types.NamespacedName]*broker.Consumer, list *eventingv1alpha2.SubscriptionList,
 ) error {
 	for i := range list.Items {
 		if _, wanted := routing.DeadLetterSink(&list.Items[i]); wanted {

@@ -22,10 +22,12 @@ type ConsumerRecovery interface {
 	RenewConsumer(ctx context.Context, stream string, consumer broker.Consumer) error
 }
 
-// watchedConsumer is a consumer whose configuration is right, with its Subscription.
+// watchedConsumer is a consumer whose configuration is right, with its Subscription. There are thousands of them, and what is wanted
+// of one is rarely asked for.
 type watchedConsumer struct {
 	subscription *eventingv1alpha2.Subscription
-	wanted, seen broker.Consumer
+	wanted       func() broker.Consumer
+	seen         *broker.Consumer
 	held         time.Duration // as of heldTimeout
 }
 
@@ -47,7 +49,7 @@ func (d *watchdog) inspect(ctx context.Context, watchedConsumers []watchedConsum
 	d.watches = make(map[types.NamespacedName]watch, len(watchedConsumers))
 	for _, p := range watchedConsumers {
 		key := types.NamespacedName{Namespace: p.subscription.Namespace, Name: p.subscription.Name}
-		after, what := before[key].next(p.seen, p.held, d.clock.Now())
+		after, what := before[key].next(*p.seen, p.held, d.clock.Now())
 		d.watches[key] = after
 		if what != noRecovery {
 			d.recoverConsumer(ctx, key, p, what, d.clock.Since(before[key].since))
@@ -57,13 +59,13 @@ func (d *watchdog) inspect(ctx context.Context, watchedConsumers []watchedConsum
 
 // recoverConsumer applies a recovery. A later inspection repeats one that fails, or applies the next.
 func (d *watchdog) recoverConsumer(ctx context.Context, key types.NamespacedName, p watchedConsumer, what recovery, after time.Duration) {
-	log := d.log.WithValues("subscription", key.String(), "consumer", p.wanted.Name, "remedy", string(what),
+	log := d.log.WithValues("subscription", key.String(), "consumer", p.seen.Name, "remedy", string(what),
 		"pending", p.seen.Backlog.Pending, "held", p.seen.Backlog.AckPending, "after", after.String())
 	var err error
 	if what == moveLeader {
-		err = d.recoverer.MoveLeader(ctx, d.stream, p.wanted.Name)
+		err = d.recoverer.MoveLeader(ctx, d.stream, p.seen.Name)
 	} else {
-		err = d.recoverer.RenewConsumer(ctx, d.stream, p.wanted)
+		err = d.recoverer.RenewConsumer(ctx, d.stream, p.wanted())
 	}
 	if err != nil {
 		log.Error(err, "cannot recover a consumer that does not deliver")

@@ -83,8 +83,10 @@ func TestAConsumerWhoseDeliveredMessagesAreLostIsRenewed(t *testing.T) {
 	dog, clock := newWatchdog(conn, recorder)
 	sub := &eventingv1alpha2.Subscription{}
 	sub.Namespace, sub.Name = ours.Namespace, ours.Name
+	wanted := func() broker.Consumer { return consumer }
 	inspect := func() {
-		dog.inspect(t.Context(), []watchedConsumer{{subscription: sub, wanted: consumer, seen: asking(t, conn), held: minHeldTimeout}})
+		seen := asking(t, conn)
+		dog.inspect(t.Context(), []watchedConsumer{{subscription: sub, wanted: wanted, seen: &seen, held: minHeldTimeout}})
 	}
 	inspect()
 	for passed := time.Duration(0); passed < minHeldTimeout; passed += sweepInterval {
@@ -130,7 +132,8 @@ func TestARecoveryThatFailsIsFollowedByTheNext(t *testing.T) {
 	sub := &eventingv1alpha2.Subscription{}
 	sub.Namespace, sub.Name = "shop", "orders"
 	for range 5 {
-		dog.inspect(t.Context(), []watchedConsumer{{subscription: sub, wanted: broker.Consumer{Name: "c1"}, seen: clustered(stuck())}})
+		seen := clustered(stuck())
+		dog.inspect(t.Context(), []watchedConsumer{{subscription: sub, wanted: func() broker.Consumer { return seen }, seen: &seen}})
 		clock.SetTime(clock.Now().Add(sweepInterval))
 	}
 	require.Equal(t, []recovery{moveLeader, renew}, to.tried)

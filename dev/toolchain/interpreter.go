@@ -25,24 +25,37 @@ type interpreter struct {
 	env     []string
 }
 
-// find looks for the interpreter that options name, or for that of the PATH.
-func find(ctx context.Context, l *language.Language, named string) (interpreter, error) {
+// find looks for the interpreter that options name, or for one of the PATH: the runtime's own version before any other.
+func find(ctx context.Context, l *language.Language, runtime, named string) (interpreter, error) {
+	if named == "" && l.Local.Versioned != nil {
+		program, probe := l.Local.Versioned(runtime)
+		// A version manager may have the name in the PATH and the program not.
+		if own, err := look(ctx, l, program, "", probe); err == nil && own.release() == digits(runtime) {
+			return own, nil
+		}
+	}
+	return look(ctx, l, l.Local.Program, named, l.Local.Probe)
+}
+
+// look probes a program, or the one that options name in its place.
+func look(ctx context.Context, l *language.Language, program, named string, probe []string) (interpreter, error) {
 	where := named
 	if where == "" {
-		where = l.Local.Program
+		where = program
 	}
 	file, err := exec.LookPath(where)
 	if err != nil {
 		if named != "" {
 			return interpreter{}, fail(InterpreterMissing, "there is no %s at %s; correct the path, or %s", l.Title, named, l.Local.Remedy)
 		}
-		return interpreter{}, fail(InterpreterMissing, "there is no %s on the PATH; %s", l.Local.Program, l.Local.Remedy)
+		return interpreter{}, fail(InterpreterMissing, "there is no %s on the PATH; %s", program, l.Local.Remedy)
 	}
 	if file, err = filepath.Abs(file); err != nil {
-		return interpreter{}, fmt.Errorf("find %s: %w", l.Local.Program, err)
+		return interpreter{}, fmt.Errorf("find %s: %w", program, err)
 	}
-	probe := append([]string{file}, l.Local.Probe...)
-	ran := dependencies.Run(ctx, dependencies.Command{Dir: string(filepath.Separator), Env: os.Environ(), Args: probe}, io.Discard)
+	ran := dependencies.Run(ctx, dependencies.Command{
+		Dir: string(filepath.Separator), Env: os.Environ(), Args: append([]string{file}, probe...),
+	}, io.Discard)
 	probed, understood := read(l, ran.Output)
 	if ran.Err != nil || !understood {
 		if ctx.Err() != nil {

@@ -27,7 +27,7 @@ type Toolchain struct {
 	firstPort func(*language.Language) int
 
 	mu       sync.Mutex
-	found    map[string]interpreter // by the name of the language
+	found    map[string]interpreter // by the name of the language, or of the runtime
 	commits  map[string]string      // what references stand for
 	reported map[string]bool        // what Progress got already
 	debug    map[string]string      // addresses of debuggers, by Function and identity
@@ -160,18 +160,22 @@ func (t *Toolchain) interpreter(ctx context.Context, fn manifest.Function) (inte
 	if err != nil {
 		return interpreter{}, fail(Reason(buildplan.InstallFailed), "%s: %v", fn.At, err)
 	}
+	key, runtime := l.Name, string(fn.Spec.Runtime)
+	if l.Local.Versioned != nil {
+		key = runtime
+	}
 	t.mu.Lock()
-	known, found := t.found[l.Name]
+	known, found := t.found[key]
 	t.mu.Unlock()
 	if found && isExecutable(known.path) {
 		return known, nil
 	}
-	if known, err = find(ctx, l, t.o.Programs[l.Name]); err != nil {
+	if known, err = find(ctx, l, runtime, t.o.Programs[l.Name]); err != nil {
 		return interpreter{}, err
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.found[l.Name] = known
+	t.found[key] = known
 	return known, nil
 }
 

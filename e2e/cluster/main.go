@@ -19,6 +19,7 @@ import (
 	"github.com/rouse-run/rouse/e2e/cluster/local"
 	"github.com/rouse-run/rouse/e2e/cluster/process"
 	"github.com/rouse-run/rouse/e2e/cluster/progress"
+	"github.com/rouse-run/rouse/e2e/cluster/release"
 	"github.com/rouse-run/rouse/e2e/cluster/state"
 )
 
@@ -31,9 +32,11 @@ Commands:
   cut NODE    pull the cable of a node besides the first
   mend NODE   put it in again
   leftovers   list what is on this machine of a cluster; fails when there is something
+  officials   print the official images that the runtimes can stand on, one a line behind its runtime
   preflight   say what this machine lacks to run the cluster
   packages    install the Debian packages that the project's tests need beside it
-  assets      build kube-apiserver, kubectl, etcd, nats-server and registry for tests, fetch envoy, and print their directory
+  assets      build kube-apiserver, kubectl, etcd, nats-server and registry for tests, fetch envoy and Python, and print their directory
+  bases       write the bases of runtimes' images into the folder --out, for amd64 and arm64, as an OCI layout
   env         print the shell commands that select the cluster
 
 Environment:
@@ -43,7 +46,7 @@ Environment:
   ROUSE_STATE     where the running cluster keeps its files (default: /var/lib/rouse-cluster; with kind a directory in the cache)
   ROUSE_RUNTIMES  the runtimes to make images of, separated by commas
   NATS_REPLICAS   1 or 3; with kind 1
-  NODES           how many nodes; several enforce NetworkPolicies; with kind 1
+  NODES           how many nodes; several enforce NetworkPolicies
 
 Flags:
 `
@@ -107,32 +110,17 @@ func dispatch(ctx context.Context, args []string, out io.Writer, report *progres
 	}
 	verbs := commandsOf(local.New(options, report), out, flags.Arg(1))
 	if withKind && options.Kubeconfig == "" {
-		if err := fitsKind(options); err != nil {
+		cluster, err := withOptions(options, report)
+		if err != nil {
 			return err
 		}
-		maps.Copy(verbs, commandsOfKind(kind.New(kind.Options{
-			Repository: options.Repository, Cache: options.Cache, Dir: options.Dir, Bare: options.Bare, KeepFailed: options.KeepFailed,
-			Runtimes: options.Runtimes,
-		}, report), out))
+		maps.Copy(verbs, commandsOfKind(cluster, out))
 	}
 	run, ok := verbs[flags.Arg(0)]
 	if !ok {
 		return fmt.Errorf("there is no command %q", flags.Arg(0))
 	}
 	return run(ctx)
-}
-
-// fitsKind refuses what only the local cluster has.
-func fitsKind(options local.Options) error {
-	switch {
-	case options.NATSReplicas != 1:
-		return errors.New("NATS_REPLICAS: with kind there is one NATS server, the chart's")
-	case options.Nodes != 1:
-		return errors.New("NODES: with kind there is one node")
-	case options.EnvoyGateway:
-		return errors.New("--envoy-gateway: with kind there is none; install a Gateway API implementation yourself")
-	}
-	return nil
 }
 
 // environment says whether the cluster is kind's, and what the variables are then.
@@ -146,6 +134,20 @@ func environment(getenv func(string) string) (variables func(string) string, wit
 	default:
 		return nil, false, fmt.Errorf("ROUSE_CLUSTER, which is make's CLUSTER, can be local or kind, not %q", wanted)
 	}
+}
+
+// withOptions is a cluster of kind with what of the options it can have.
+func withOptions(options local.Options, report *progress.Progress) (*kind.Cluster, error) {
+	if options.NATSReplicas != 1 {
+		return nil, errors.New("NATS_REPLICAS: with kind there is one NATS server, the chart's")
+	}
+	if options.EnvoyGateway {
+		return nil, errors.New("--envoy-gateway: with kind there is none; install a Gateway API implementation yourself")
+	}
+	return kind.New(kind.Options{
+		Repository: options.Repository, Cache: options.Cache, Dir: options.Dir, Bare: options.Bare, KeepFailed: options.KeepFailed,
+		Runtimes: options.Runtimes, Nodes: options.Nodes,
+	}, report), nil
 }
 
 type commands map[string]func(context.Context) error
@@ -165,6 +167,8 @@ func commandsOf(cluster *local.Cluster, out io.Writer, operand string) commands 
 		"env":       func(context.Context) error { return cluster.Env(out) },
 		"leftovers": func(ctx context.Context) error { return leftovers(cluster.Leftovers(ctx), out) },
 		"assets":    func(ctx context.Context) error { return assets(ctx, cluster, out) },
+		"bases":     cluster.Bases,
+		"officials": func(context.Context) error { return officials(out) },
 	}
 }
 
@@ -179,6 +183,15 @@ func commandsOfKind(cluster *kind.Cluster, out io.Writer) commands {
 		"env":       func(ctx context.Context) error { return cluster.Env(ctx, out) },
 		"leftovers": func(ctx context.Context) error { return leftovers(cluster.Leftovers(ctx), out) },
 	}
+}
+
+func officials(out io.Writer) error {
+	for _, runtime := range release.Catalogue() {
+		if _, err := fmt.Fprintln(out, runtime.Name, "docker.io/library/"+runtime.Official); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func leftovers(found []string, out io.Writer) error {

@@ -6,8 +6,10 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"strings"
 	"testing"
 	"time"
+	"unicode"
 
 	"github.com/stretchr/testify/require"
 
@@ -44,9 +46,20 @@ func TestEveryRuntimeAnswers(t *testing.T) {
 				return err == nil, err
 			}))
 			require.Contains(t, answer, runtime[:4])
+			require.True(t, strings.HasPrefix(digits(answer), digits(runtime)), "%s answers: %s", runtime, answer)
 			t.Logf("%s answers: %s", runtime, answer)
 		})
 	}
+}
+
+// digits are all that a runtime's name has of a version: 312 of 3.12.1.
+func digits(text string) string {
+	return strings.Map(func(r rune) rune {
+		if unicode.IsDigit(r) {
+			return r
+		}
+		return -1
+	}, text)
 }
 
 func TestAHandlerThatDoesNotLoadIsReportedWithItsError(t *testing.T) {

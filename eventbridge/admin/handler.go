@@ -7,6 +7,8 @@ import (
 	"github.com/go-logr/logr"
 
 	"github.com/rouse-run/rouse/eventbridge/admin/authorization"
+	"github.com/rouse-run/rouse/internal/daemon"
+	"github.com/rouse-run/rouse/internal/skew"
 )
 
 // Handler answers the API's requests.
@@ -16,6 +18,7 @@ type Handler struct {
 	access  authorization.Access
 	log     logr.Logger
 	mux     *http.ServeMux
+	side    skew.Side
 }
 
 // action is what a request asks for: the right that it needs, and what is done for a user who has it.
@@ -34,7 +37,7 @@ type endpoint struct {
 
 // New makes a handler. Without a journal it has no records of events.
 func New(store Store, events Journal, access authorization.Access, log logr.Logger) *Handler {
-	h := &Handler{store: store, journal: events, access: access, log: log, mux: http.NewServeMux()}
+	h := &Handler{store: store, journal: events, access: access, log: log, mux: http.NewServeMux(), side: skew.This(daemon.Version())}
 	reading, changing := make(slots, readersAtATime), make(slots, changersAtATime)
 	for path, e := range map[string]endpoint{
 		"/v1/events":                 {http.MethodGet, h.events, nil},
@@ -47,7 +50,7 @@ func New(store Store, events Journal, access authorization.Access, log logr.Logg
 		h.mux.HandleFunc(path, h.serve(e))
 	}
 	h.mux.HandleFunc("/", func(w http.ResponseWriter, _ *http.Request) {
-		h.fail(w, httpError{http.StatusNotFound, "there is no such path"})
+		h.fail(w, httpError{http.StatusNotFound, skew.NoSuchPath})
 	})
 	return h
 }
@@ -61,6 +64,13 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if err != nil {
 		h.fail(w, err)
 		return
+	}
+	w.Header().Set(skew.Header, h.side.String()) // strangers do not learn the version
+	if client, told := skew.Parse(r.Header.Get(skew.Header)); told {
+		if err := skew.Serves(h.side, client); err != nil {
+			h.fail(w, httpError{http.StatusBadRequest, err.Error()})
+			return
+		}
 	}
 	h.mux.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), userKey{}, user)))
 }

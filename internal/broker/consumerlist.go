@@ -28,7 +28,7 @@ func (c *Conn) Consumers(ctx context.Context, stream string) ([]Consumer, error)
 	if err != nil {
 		return nil, fmt.Errorf("list consumers: %w", mapError(err))
 	}
-	var consumers []Consumer
+	consumers := make([]Consumer, 0, handle.CachedInfo().State.Consumers)
 	lister := handle.ListConsumers(ctx)
 	for info := range lister.Info() {
 		consumers = append(consumers, listed(info))

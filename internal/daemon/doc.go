@@ -10,6 +10,8 @@
 // takes at most 54 KiB of memory for each connection, without what handlers read. The same bounds hold inside TLS; a client of
 // HTTP/2 has 100 requests at a time, of whose bodies 64 KiB are received before handlers read them.
 //
+// A process that is asked for a FIPS 140-3 mode and is not in it does not start.
+//
 // Profiles are off until a flag names an address, which has to be one of the loopback interface. None is taken for longer than
 // a minute, and none holds up the end of the process.
 package daemon

@@ -12,6 +12,7 @@ import (
 	"github.com/go-logr/logr"
 	"github.com/spf13/pflag"
 
+	"github.com/rouse-run/rouse/internal/fips"
 	"github.com/rouse-run/rouse/internal/logging"
 )
 
@@ -40,6 +41,7 @@ func runMain(
 	options.BindFlags(fs)
 	logs.BindFlags(fs)
 	profiling.BindFlags(fs)
+	asked := fs.String("fips-mode", string(fips.Off), "FIPS 140-3 mode without which the process does not start, of off, on and only")
 	showVersion := fs.Bool("version", false, "print the version and exit")
 
 	if err := fs.Parse(args); err != nil {
@@ -49,13 +51,14 @@ func runMain(
 		return usage(stderr, name, err)
 	}
 	if *showVersion {
-		_, _ = fmt.Fprintln(stderr, name, Version())
+		_, _ = fmt.Fprintln(stderr, name, ThisBuild())
 		return 0
 	}
 	if fs.NArg() > 0 {
 		return usage(stderr, name, fmt.Errorf("unknown argument %q: only flags are accepted", fs.Arg(0)))
 	}
-	if err := errors.Join(options.Validate(), logs.Validate(), profiling.Validate()); err != nil {
+	state := fips.Running()
+	if err := errors.Join(options.Validate(), logs.Validate(), profiling.Validate(), checkFIPS(*asked, state)); err != nil {
 		return usage(stderr, name, err)
 	}
 
@@ -64,7 +67,9 @@ func runMain(
 		return usage(stderr, name, err)
 	}
 	log := live.Logger()
-	log.Info("starting", "component", name, "version", Version())
+	build := ThisBuild()
+	log.Info("starting", "component", name, "version", build.Version, "commit", build.Commit, "built", build.Time, "go", build.Go,
+		"fips", state.Mode(), "fipsModule", state.Version)
 	err = profiling.run(ctx, log, func(ctx context.Context) error { return run(ctx, log) })
 	if err != nil && !errors.Is(err, context.Canceled) {
 		log.Error(err, "stopped by an error", "component", name)
@@ -72,6 +77,17 @@ func runMain(
 	}
 	log.Info("stopped", "component", name)
 	return 0
+}
+
+func checkFIPS(asked string, state fips.State) error {
+	mode, err := fips.Parse(asked)
+	if err == nil {
+		err = mode.Check(state)
+	}
+	if err != nil {
+		err = fmt.Errorf("--fips-mode %w", err)
+	}
+	return err
 }
 
 func usage(stderr io.Writer, name string, err error) int {

@@ -9,6 +9,8 @@ import (
 	"github.com/go-logr/logr"
 	"github.com/spf13/pflag"
 	"github.com/stretchr/testify/require"
+
+	"github.com/rouse-run/rouse/internal/fips"
 )
 
 type fakeOptions struct {
@@ -43,8 +45,9 @@ func TestMainTurnsEveryEndIntoAnExitCode(t *testing.T) {
 		"profiles that others could read": {
 			args: []string{"--pprof-address=:6060"}, wantCode: 2, wantText: `--pprof-address ":6060": use an IP address of the loopback interface`,
 		},
-		"help":    {args: []string{"--help"}, wantCode: 0, wantText: "--address"},
-		"version": {args: []string{"--version"}, wantCode: 0, wantText: "test "},
+		"a FIPS mode that there is not": {args: []string{"--fips-mode=yes"}, wantCode: 2, wantText: `--fips-mode "yes": use off, on or only`},
+		"help":                          {args: []string{"--help"}, wantCode: 0, wantText: "--address"},
+		"version":                       {args: []string{"--version"}, wantCode: 0, wantText: "test "},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -54,6 +57,28 @@ func TestMainTurnsEveryEndIntoAnExitCode(t *testing.T) {
 			require.Equal(t, tc.wantCode, code, stderr.String())
 			require.Contains(t, stderr.String(), tc.wantText)
 		})
+	}
+}
+
+func TestAProcessDoesNotStartWithoutTheFIPSModeThatItIsAskedFor(t *testing.T) {
+	t.Parallel()
+	for _, mode := range []fips.Mode{fips.Off, fips.On, fips.Only} {
+		var stderr bytes.Buffer
+		ran := false
+		code := runMain(t.Context(), "test", []string{"--fips-mode=" + string(mode)}, &stderr, &fakeOptions{}, func(context.Context, logr.Logger) error {
+			ran = true
+			return nil
+		})
+		// The tests run in any of the modes.
+		if err := mode.Check(fips.Running()); err != nil {
+			require.Equal(t, 2, code)
+			require.False(t, ran)
+			require.Contains(t, stderr.String(), "--fips-mode "+err.Error())
+		} else {
+			require.Zero(t, code, stderr.String())
+			require.True(t, ran)
+			require.Contains(t, stderr.String(), `"fips":"`+string(fips.Running().Mode())+`"`)
+		}
 	}
 }
 

@@ -160,6 +160,7 @@ func complain(offered ssh.NewChannel, complaint string) {
 
 func TestErrorsOfSSHCommandsAreClassifiedWithoutTheirText(t *testing.T) {
 	t.Parallel()
+	skipStrict(t, "ssh://")
 	private, _ := gittest.Key(t)
 	key, err := ParseSecret(AuthKey, "", map[string][]byte{"key": private})
 	require.NoError(t, err)

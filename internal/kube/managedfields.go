@@ -28,7 +28,7 @@ var sharedFields = struct {
 // holds of a small object, and with thousands of objects that are applied alike they differ in the UID of the owner alone.
 // Afterwards only this package can read managed fields.
 func Share(object metav1.Object) {
-	object.SetLabels(sharedTexts(object.GetLabels()))
+	ShareTexts(object)
 	controller := controllerUID(object)
 	entries := object.GetManagedFields()
 	for i := range entries {
@@ -45,6 +45,15 @@ func Share(object metav1.Object) {
 	}
 	object.SetManagedFields(entries)
 }
+
+// ShareTexts lets an object of a cache share with others what many of them say: their namespace and labels.
+func ShareTexts(object metav1.Object) {
+	object.SetNamespace(unique.Make(object.GetNamespace()).Value())
+	object.SetLabels(sharedTexts(object.GetLabels()))
+}
+
+// ShareText lets a field of an object of a cache share its text.
+func ShareText[T ~string](text *T) { *text = unique.Make(*text).Value() }
 
 func sharedTexts(of map[string]string) map[string]string {
 	if len(of) == 0 {

@@ -2,7 +2,9 @@ package kube
 
 import (
 	"fmt"
+	"strings"
 	"testing"
+	"unsafe"
 
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
@@ -48,6 +50,28 @@ func TestManagedFieldsThatAreAlikeAreKeptOnce(t *testing.T) {
 	none.OwnerReferences = nil
 	Share(none)
 	require.Equal(t, fields(one), managedFields(none)[0].FieldsV1.String())
+}
+
+func TestTextsThatManyObjectsHaveAreKeptOnce(t *testing.T) {
+	t.Parallel()
+	read := func() *corev1.Service { // as from an answer, where each text has memory of its own
+		return &corev1.Service{ObjectMeta: metav1.ObjectMeta{
+			Name: "price", Namespace: strings.Clone("shop"), Labels: map[string]string{strings.Clone("function"): strings.Clone("price")},
+		}}
+	}
+	one, other := read(), read()
+	require.NotSame(t, unsafe.StringData(one.Namespace), unsafe.StringData(other.Namespace))
+	ShareTexts(one)
+	ShareTexts(other)
+	require.Equal(t, read(), one, "nothing is changed")
+	require.Same(t, unsafe.StringData(one.Namespace), unsafe.StringData(other.Namespace))
+	require.Same(t, unsafe.StringData(one.Labels["function"]), unsafe.StringData(other.Labels["function"]))
+
+	reason, again := strings.Clone("DeploymentReady"), strings.Clone("DeploymentReady")
+	ShareText(&reason)
+	ShareText(&again)
+	require.Equal(t, "DeploymentReady", reason)
+	require.Same(t, unsafe.StringData(reason), unsafe.StringData(again))
 }
 
 // Tenants bring forth sets of their own, by what they write into their objects.

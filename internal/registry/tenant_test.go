@@ -45,9 +45,10 @@ func TestAccountsOfTenantsAreToldFromOthers(t *testing.T) {
 
 func TestAPasswordFitsOneAccountAndOneKey(t *testing.T) {
 	t.Parallel()
-	own := Password([]byte("key"), "team_0a1b2c3d")
-	require.Equal(t, own, Password([]byte("key"), "team_0a1b2c3d"))
-	require.NotEqual(t, own, Password([]byte("key"), "team_0a1b2c3e"))
-	require.NotEqual(t, own, Password([]byte("other"), "team_0a1b2c3d"))
+	key, other := []byte("a key of at least 14 bytes"), []byte("another key of at least 14")
+	own := Password(key, "team_0a1b2c3d")
+	require.Equal(t, own, Password(key, "team_0a1b2c3d"))
+	require.NotEqual(t, own, Password(key, "team_0a1b2c3e"))
+	require.NotEqual(t, own, Password(other, "team_0a1b2c3d"))
 	require.Len(t, own, 43)
 }

@@ -51,6 +51,8 @@ type Runtime struct {
 	Name string
 	// Deprecated runtimes get a warning.
 	Deprecated bool
+	// NoFIPS runtimes are refused where FIPS 140-3 is asked for: their interpreters have no base with a validated module.
+	NoFIPS bool
 	// Modern handlers are called as the language's web library calls them, and not as main(event, context).
 	Modern bool
 }

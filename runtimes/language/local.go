@@ -9,6 +9,9 @@ type Local struct {
 	Probe []string
 	// ReadProbe takes the same from another form of output; nil: it is that array.
 	ReadProbe func(output string) (path, version, made string)
+	// Versioned names a program of the PATH that a runtime prefers to Program where it is of the runtime's version, with arguments
+	// in place of Probe that fail where it lacks its package manager; nil: there are no such names.
+	Versioned func(runtime string) (program string, probe []string)
 	// Least is the oldest version that works: major and minor.
 	Least [2]int
 	// Remedy says how to get one.

@@ -20,7 +20,7 @@ func Language() *language.Language {
 	return &language.Language{
 		Name: "nodejs", Folder: "nodejs", Title: "Node.js", Default: "nodejs22",
 		Runtimes: []language.Runtime{
-			{Name: "nodejs20", Deprecated: true}, {Name: "nodejs22"}, {Name: "nodejs24"}, {Name: "nodejs26", Modern: true},
+			{Name: "nodejs20", Deprecated: true, NoFIPS: true}, {Name: "nodejs22"}, {Name: "nodejs24"}, {Name: "nodejs26", Modern: true},
 		},
 		FunctionDir: "/usr/src/app/function",
 		Handler:     "handler.js", OtherHandlers: otherHandlers, Check: check,

@@ -6,6 +6,8 @@
 # Each NODE is a Node.js binary that will run the server; a code cache is made
 # for its version, and it must be able to run here. Without one, the node on
 # PATH is taken. Files may be owned by anyone, they only need to be readable.
+# TARGETARCH is the architecture of the image, amd64 or arm64 (default: this
+# machine's). For another one no code cache is made, which its CPU could not use.
 set -eu
 
 [ $# -ge 1 ] || { echo "usage: $0 OUTDIR [NODE ...]" >&2; exit 2; }
@@ -21,7 +23,14 @@ if [ ! -x "$here/node_modules/.bin/esbuild" ] || [ "$here/package-lock.json" -nt
     (cd "$here" && npm ci --include=dev --no-audit --no-fund)
 fi
 node "$here/build.js" "$app"
+case $(uname -m) in
+    x86_64) machine=amd64 ;;
+    aarch64) machine=arm64 ;;
+    *) machine=$(uname -m) ;;
+esac
+[ "${TARGETARCH:-$machine}" = "$machine" ] || set --
 for node in "$@"; do
-    "$node" "$here/warm.js" "$app" >/dev/null
+    # With a seed of its own each process would hash, and so cache, otherwise.
+    "$node" --random-seed=1 "$here/warm.js" "$app" >/dev/null
 done
 chmod -R a+rX "$root"

@@ -8,6 +8,17 @@ const path = require('node:path');
 
 const UNREAD = /\.(d\.[cm]?ts|ts|map|md|markdown|flow)$|[/\\]@opentelemetry[/\\][^/\\]+[/\\]build[/\\]es[^/\\]+$|[/\\]axios[/\\]dist[/\\](browser|esm|axios[^/\\]*)$/i;
 
+// Licences and notices stay, whatever their ending: they have to be with what is given away. Who has no file for them has them in the
+// README.
+const LEGAL = /^(un)?(licen[cs]e|copying|notice)/i;
+
+function legal(directory) {
+  const entries = fs.readdirSync(directory, { withFileTypes: true });
+  const names = entries.filter((entry) => entry.isFile()).map((entry) => entry.name);
+  const files = names.filter((name) => LEGAL.test(name));
+  return files.length > 0 ? files : names.filter((name) => /^readme/i.test(name));
+}
+
 // installed lists the packages that are no tools of the development, by their places in node_modules.
 function installed(root) {
   const { packages } = JSON.parse(fs.readFileSync(path.join(root, 'package-lock.json'), 'utf8'));
@@ -18,9 +29,10 @@ function copyPackages(root, outDir) {
   for (const place of installed(root)) {
     const from = path.join(root, place);
     // Those of a package's own are listed as well.
-    const filter = (file) => !UNREAD.test(file) && file !== path.join(from, 'node_modules');
+    const kept = legal(from).map((name) => path.join(from, name));
+    const filter = (file) => (kept.includes(file) || !UNREAD.test(file)) && file !== path.join(from, 'node_modules');
     fs.cpSync(from, path.join(outDir, place), { recursive: true, filter });
   }
 }
 
-module.exports = { copyPackages };
+module.exports = { copyPackages, installed, legal };

@@ -12,6 +12,9 @@ const vm = require('node:vm');
 
 const bundles = path.join(__dirname, 'bundles');
 
+// A script's name is in its code cache: the one in an image, so that a cache is the same wherever it was made.
+const NAMED = '/usr/src/app/bundles';
+
 function readIfThere(file) {
   try {
     return fs.readFileSync(file);
@@ -25,14 +28,14 @@ const scripts = new Map();
 
 // A bundle is ASCII, which latin1 reads quickest.
 function loadBundle(name) {
-  const filename = path.join(bundles, `${name}.js`);
-  const source = readIfThere(filename);
+  const file = path.join(bundles, `${name}.js`);
+  const source = readIfThere(file);
   if (!source) return undefined;
   const script = new vm.Script(source.toString('latin1'), {
-    filename,
-    cachedData: readIfThere(`${filename}.${process.version}.cache`),
+    filename: `${NAMED}/${name}.js`,
+    cachedData: readIfThere(`${file}.${process.version}.cache`),
   });
-  scripts.set(filename, script);
+  scripts.set(file, script);
   const mod = { exports: {} };
   script.runInThisContext()(require, mod, mod.exports);
   return mod.exports;

@@ -7,6 +7,7 @@
 const fs = require('node:fs');
 const http = require('node:http');
 const path = require('node:path');
+const v8 = require('node:v8');
 const zlib = require('node:zlib');
 const { once } = require('node:events');
 
@@ -56,12 +57,19 @@ async function warm(appDir) {
     SERVER_INTERNAL_LOGGER: 'true',
   });
 
+  // What differs from one time to the next would be in the cache: how often garbage was collected since a function ran, and
+  // whether it was hot enough for the baseline compiler.
+  v8.setFlagsFromString('--no-flush-bytecode');
+  v8.setFlagsFromString('--no-sparkplug');
   const { scripts, start } = require(path.join(appDir, 'server.js'));
   const server = await start(appDir);
   await once(server, 'listening');
   for (const request of REQUESTS) {
     await send(server.address().port, request);
   }
+  // The cache is refused where flags are others than here.
+  v8.setFlagsFromString('--flush-bytecode');
+  v8.setFlagsFromString('--sparkplug');
   for (const [file, script] of scripts) {
     fs.writeFileSync(`${file}.${process.version}.cache`, script.createCachedData());
   }

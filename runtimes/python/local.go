@@ -13,6 +13,11 @@ import (
 const probe = `import json, sys, sysconfig
 print(json.dumps([sys.executable, "%d.%d.%d" % sys.version_info[:3], sys.version + sysconfig.get_platform()]))`
 
+// versioned is the program with a runtime's version in its name. One without pip could install nothing, where python3 can.
+func versioned(runtime string) (program string, probing []string) {
+	return "python3." + strings.TrimPrefix(runtime, "python3"), []string{"-I", "-c", "import pip\n" + probe}
+}
+
 //go:embed debug.py
 var debugScript string
 
@@ -20,7 +25,7 @@ const debugFile = "debug.py"
 
 func local() language.Local {
 	return language.Local{
-		Program: "python3", Flag: "python", Probe: []string{"-I", "-c", probe}, Least: [2]int{3, 11},
+		Program: "python3", Flag: "python", Probe: []string{"-I", "-c", probe}, Least: [2]int{3, 11}, Versioned: versioned,
 		Remedy:        "install Python 3.11 or newer with pip, from https://www.python.org or your system's packages (python3 and python3-pip)",
 		VersionParts:  2,
 		ManagerRemedy: "pip is the package python3-pip of Debian and Ubuntu", TrustVariable: "PIP_CERT",

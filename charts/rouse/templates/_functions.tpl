@@ -63,7 +63,7 @@ controller:
   replicas: {{ .Values.controller.replicas }}
   args:
     {{- toYaml $args | nindent 4 }}
-  {{- with include "rouse.memoryEnv" .Values.controller.resources }}
+  {{- with include "rouse.processEnv" (dict "root" $ "resources" .Values.controller.resources) }}
   {{- . | nindent 2 }}
   {{- end }}
   resources:

@@ -46,7 +46,16 @@ labels:
 {{- end -}}
 
 {{- define "rouse.image" -}}
-{{ .Values.image.repository }}:{{ include "rouse.tag" . }}
+{{ .Values.image.repository }}:{{ include "rouse.tag" . }}{{ include "rouse.digest" (dict "root" . "name" "rouse") }}
+{{- end -}}
+
+{{/* The digest of an image of this release, with its @: of no other tag than its own. */}}
+{{- define "rouse.digest" -}}
+{{- with get (.root.Values.image.digests | default dict) .name -}}
+{{- if not $.root.Values.image.tag -}}
+@{{ . }}
+{{- end -}}
+{{- end -}}
 {{- end -}}
 
 {{/* One --runtime-image flag for each runtime. One that is null was taken away: Helm drops it from the values, but not with
@@ -56,7 +65,7 @@ labels:
 {{- $args := list -}}
 {{- range $runtime, $image := .Values.runtimes -}}
 {{- if not (kindIs "invalid" $image) -}}
-{{- $args = append $args (printf "- --runtime-image=%s=%s" $runtime ($image | default (printf "%srouse-runtime-%s:%s" $beside $runtime (include "rouse.tag" $)))) -}}
+{{- $args = append $args (printf "- --runtime-image=%s=%s" $runtime ($image | default (printf "%srouse-runtime-%s:%s%s" $beside $runtime (include "rouse.tag" $) (include "rouse.digest" (dict "root" $ "name" (printf "rouse-runtime-%s" $runtime)))))) -}}
 {{- end -}}
 {{- end -}}
 {{ join "\n" $args }}
@@ -148,16 +157,47 @@ tolerations:
 {{- if (.Values.profiling | default dict).enabled }}
 - --pprof-address=127.0.0.1:6060
 {{- end }}
+{{- with include "rouse.fipsArg" . }}
+{{ . }}
+{{- end }}
 {{- end -}}
 
-{{/* The garbage collector of Go starts to work hard at nine tenths of the memory limit, instead of being killed at all of it. */}}
-{{- define "rouse.memoryEnv" -}}
-{{- with include "rouse.memoryVariable" . -}}
+{{/* The environment of a process in Go. It takes (dict "root" $ "resources" the container's). */}}
+{{- define "rouse.processEnv" -}}
+{{- with printf "%s\n%s" (include "rouse.memoryVariable" .resources) (include "rouse.fipsVariable" .root) | trim -}}
 env:
   {{- . | nindent 2 }}
 {{- end -}}
 {{- end -}}
 
+{{/* FIPS 140-3. YAML takes on and off for true and false. */}}
+{{- define "rouse.fipsMode" -}}
+{{- $mode := (.Values.fips | default dict).mode -}}
+{{- if kindIs "bool" $mode -}}
+{{ ternary "on" "off" $mode }}
+{{- else -}}
+{{ $mode | default "off" }}
+{{- end -}}
+{{- end -}}
+
+{{/* What Go is told. Package internal/fips says the same to builds. */}}
+{{- define "rouse.fipsVariable" -}}
+{{- $mode := include "rouse.fipsMode" . -}}
+{{- if ne $mode "off" -}}
+- name: GODEBUG
+  value: fips140={{ $mode }}{{ if eq $mode "only" }},tlsmlkem=0{{ end }}
+{{- end -}}
+{{- end -}}
+
+{{/* A process of ours does not start without it. */}}
+{{- define "rouse.fipsArg" -}}
+{{- $mode := include "rouse.fipsMode" . -}}
+{{- if ne $mode "off" -}}
+- --fips-mode={{ $mode }}
+{{- end -}}
+{{- end -}}
+
+{{/* The garbage collector of Go starts to work hard at nine tenths of the memory limit, instead of being killed at all of it. */}}
 {{- define "rouse.memoryVariable" -}}
 {{- with (.limits | default dict).memory -}}
 - name: GOMEMLIMIT

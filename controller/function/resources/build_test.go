@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/rouse-run/rouse/api/serverless/v1alpha2"
+	"github.com/rouse-run/rouse/internal/fips"
 )
 
 func buildWith(config v1alpha2.ResourceRequirements) option {
@@ -77,6 +78,29 @@ func TestEachContainerOfABuildSeesTheCredentialsThatItNeeds(t *testing.T) {
 	require.Equal(t, []string{"/rouse/bin/builder", "install"}, pod.Containers[0].Command)
 	require.Equal(t, "runtime:1", *pod.Containers[0].Image)
 	require.NotEqual(t, "runtime:1", *pod.Containers[1].Image, "what pushes is ours")
+}
+
+// The chart says the same to the processes of a release, which a test of it compares.
+func TestEveryContainerOfABuildRunsInTheInstallationsFIPSMode(t *testing.T) {
+	t.Parallel()
+	for _, mode := range []fips.Mode{fips.Off, fips.On, fips.Only} {
+		config := settings()
+		config.Build.FIPS = mode
+		job, err := Job(function(named("price")), config, Build{Name: "price-build-0123456789", Base: "runtime:1"})
+		require.NoError(t, err)
+		pod := job.Spec.Template.Spec
+		for _, container := range slices.Concat(pod.InitContainers, pod.Containers) {
+			setting := ""
+			for _, variable := range container.Env {
+				if *variable.Name == fips.Variable {
+					setting = *variable.Value
+				}
+			}
+			require.Equal(t, mode.Setting(), setting, *container.Name)
+			require.Equal(t, mode.Asked(), slices.Contains(container.Command, "--fips-mode="+string(mode)), *container.Name)
+			require.Equal(t, *container.Name, container.Command[1], "the step comes before flags")
+		}
+	}
 }
 
 func TestBuildRequirements(t *testing.T) {

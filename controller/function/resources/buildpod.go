@@ -8,6 +8,7 @@ import (
 	"github.com/rouse-run/rouse/api/serverless/v1alpha2"
 	"github.com/rouse-run/rouse/internal/applyconfig"
 	"github.com/rouse-run/rouse/internal/buildplan"
+	"github.com/rouse-run/rouse/internal/fips"
 	"github.com/rouse-run/rouse/runtimes/languages"
 )
 
@@ -64,8 +65,8 @@ func newBuilderPod(
 		return nil, err
 	}
 	pod := &builderPod{
-		fetch:      builderContainer(fetchContainerName, settings.Build.Builder, "/builder", "fetch").WithResources(needs),
-		install:    builderContainer(name, image, buildplan.BinaryDir+"/builder", command).WithResources(needs),
+		fetch:      settings.Build.container(fetchContainerName, settings.Build.Builder, "/builder", "fetch").WithResources(needs),
+		install:    settings.Build.container(name, image, buildplan.BinaryDir+"/builder", command).WithResources(needs),
 		volumeSize: settings.Build.VolumeSize,
 	}
 	pod.add(emptyVolume(binVolume, binSize), mount{pod.fetch, buildplan.BinaryDir, false}, mount{pod.install, buildplan.BinaryDir, true})
@@ -102,7 +103,7 @@ func (p *builderPod) add(volume *corev1ac.VolumeApplyConfiguration, mounts ...mo
 // push is the container that has the credentials of the registry. It runs nothing
 // of the Function, and shares with the one that installs no more than a socket.
 func (p *builderPod) push(fn *v1alpha2.Function, settings *Settings) *corev1ac.ContainerApplyConfiguration {
-	container := builderContainer(PushContainerName, settings.Build.Builder, "/builder", "push").
+	container := settings.Build.container(PushContainerName, settings.Build.Builder, "/builder", "push").
 		WithResources(corev1ac.ResourceRequirements().
 			WithRequests(pushRequests()).
 			WithLimits(pushLimits()))
@@ -123,6 +124,16 @@ func pushRequests() corev1.ResourceList {
 
 func pushLimits() corev1.ResourceList {
 	return corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("1"), corev1.ResourceMemory: resource.MustParse("256Mi")}
+}
+
+// container is one in which the builder runs.
+func (s *BuildSettings) container(name, image string, command ...string) *corev1ac.ContainerApplyConfiguration {
+	container := builderContainer(name, image, command...)
+	if s.FIPS.Asked() {
+		container.WithCommand("--fips-mode=" + string(s.FIPS)).
+			WithEnv(corev1ac.EnvVar().WithName(fips.Variable).WithValue(s.FIPS.Setting()))
+	}
+	return container
 }
 
 // builderContainer fits the restricted Pod Security level.

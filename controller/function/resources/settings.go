@@ -5,6 +5,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 
 	"github.com/rouse-run/rouse/api/serverless/v1alpha2"
+	"github.com/rouse-run/rouse/internal/fips"
 	"github.com/rouse-run/rouse/internal/workload"
 )
 
@@ -52,6 +53,8 @@ type BuildSettings struct {
 	MaxImageSize int64
 	// VolumeSize bounds each volume in which a build works.
 	VolumeSize resource.Quantity
+	// FIPS is the mode of FIPS 140-3 in which the builder runs.
+	FIPS fips.Mode
 }
 
 // Scaling are the installation's choices for Functions with a scaleConfig.

@@ -13,6 +13,7 @@ import (
 	"github.com/rouse-run/rouse/e2e/cluster/image"
 	"github.com/rouse-run/rouse/e2e/cluster/network"
 	"github.com/rouse-run/rouse/e2e/cluster/state"
+	"github.com/rouse-run/rouse/tools/pack"
 )
 
 //go:embed manifests
@@ -33,7 +34,7 @@ func PoliciesRights() string { return policiesRights }
 // Binary makes an image of one static binary, as they all are here.
 func Binary(store image.Store, built component.Built, args ...string) (image.Image, error) {
 	layer, err := store.Layer(built.Name, built.Key, func(file string) error {
-		return image.Files(file, []image.File{{Path: "/" + built.Name, Source: built.Path(built.Name)}})
+		return pack.Files(file, []pack.File{{Path: "/" + built.Name, Source: built.Path(built.Name)}})
 	})
 	return image.Image{
 		Name: built.Name, Layers: []image.Layer{layer},

@@ -9,9 +9,12 @@ import (
 )
 
 // Assets are the programs that integration tests start themselves.
-func Assets() []Component { return []Component{Kubernetes(), Etcd(), NATS(), Registry(), Envoy()} }
+func Assets() []Component {
+	return []Component{Kubernetes(), Etcd(), NATS(), Registry(), Envoy(), Python312(), Python314()}
+}
 
-// LinkAssets puts links to kube-apiserver, kubectl, etcd, nats-server, registry and envoy into one directory of the cache and returns it.
+// LinkAssets puts links to kube-apiserver, kubectl, etcd, nats-server, registry, envoy, python3.12 and python3.14 into one directory of
+// the cache and returns it.
 func LinkAssets(ctx context.Context, builder Builder) (string, error) {
 	links := map[string]string{}
 	var keys []string
@@ -21,8 +24,10 @@ func LinkAssets(ctx context.Context, builder Builder) (string, error) {
 			return "", err
 		}
 		keys = append(keys, built.Key)
-		switch c.Name {
-		case "kubernetes":
+		switch {
+		case c.CPython != nil:
+			links[c.Name] = built.Path("bin", c.Name)
+		case c.Name == "kubernetes":
 			links["kube-apiserver"], links["kubectl"] = built.Path("kube-apiserver"), built.Path("kubectl")
 		default:
 			links[c.Name] = built.Path(c.Name)

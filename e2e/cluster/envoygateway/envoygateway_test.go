@@ -12,6 +12,7 @@ import (
 	"github.com/rouse-run/rouse/e2e/cluster/component"
 	"github.com/rouse-run/rouse/e2e/cluster/image"
 	"github.com/rouse-run/rouse/e2e/cluster/state"
+	"github.com/rouse-run/rouse/tools/pack"
 )
 
 func TestTheChartIsWrittenWithOurImageInItsValues(t *testing.T) {
@@ -57,7 +58,7 @@ func TestManifestsNameTheGatewayThatTheClusterWaitsFor(t *testing.T) {
 func TestImagesHaveTheProgramsWherePodsLookForThem(t *testing.T) {
 	t.Parallel()
 	store := image.Store{Cache: state.Cache(t.TempDir())}
-	glibc, err := store.Layer("glibc", "k", func(file string) error { return image.Files(file, nil) })
+	glibc, err := store.Layer("glibc", "k", func(file string) error { return pack.Files(file, nil) })
 	require.NoError(t, err)
 	built := func(name string) component.Built {
 		dir := t.TempDir()

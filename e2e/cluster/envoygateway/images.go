@@ -7,6 +7,7 @@ import (
 
 	"github.com/rouse-run/rouse/e2e/cluster/component"
 	"github.com/rouse-run/rouse/e2e/cluster/image"
+	"github.com/rouse-run/rouse/tools/pack"
 )
 
 // Images are those of the controller and of the proxies that it starts.
@@ -37,7 +38,7 @@ func config(built component.Built) v1.Config {
 
 func layer(store image.Store, built component.Built) (image.Layer, error) {
 	return store.Layer(built.Name, built.Key, func(file string) error {
-		return image.Files(file, []image.File{
+		return pack.Files(file, []pack.File{
 			{Path: path.Join(programs, built.Name), Source: built.Path(built.Name)},
 			{Path: "/tmp", Mode: 0o1777}, // a proxy that ends says so by a file in it
 		})

@@ -31,7 +31,7 @@ func Packages() []Package {
 		{Name: "iproute2", File: "ip"},
 		{Name: "mmdebstrap", File: "mmdebstrap"},
 		{Name: "debian-archive-keyring", File: "/usr/share/keyrings/debian-archive-keyring.gpg"},
-		pip(),
+		maven(), pip(),
 	}
 }
 
@@ -44,9 +44,12 @@ func TestPackages() []Package {
 		{Name: "git", File: "git"},
 		{Name: "openssh-server", File: "/usr/sbin/sshd"},
 		{Name: "python3-venv", Works: []string{"python3", "-c", "import ensurepip, venv"}},
-		pip(),
+		maven(), pip(),
 	}
 }
+
+// maven fetches the Python that Debian has not.
+func maven() Package { return Package{Name: "maven", File: "mvn"} }
 
 // pip fetches what the layer of a Python runtime is made of.
 func pip() Package {

@@ -19,6 +19,7 @@ import (
 
 	"github.com/rouse-run/rouse/e2e/cluster/image"
 	"github.com/rouse-run/rouse/e2e/cluster/state"
+	"github.com/rouse-run/rouse/tools/pack"
 )
 
 func TestARegistryServesWhatIsPutIntoItsStorage(t *testing.T) {
@@ -36,7 +37,7 @@ func TestARegistryServesWhatIsPutIntoItsStorage(t *testing.T) {
 		require.NoError(t, state.Write(source, text))
 		store := image.Store{Cache: cache}
 		layer, err := store.Layer("layer", key, func(file string) error {
-			return image.Files(file, []image.File{{Path: "/file", Source: source}})
+			return pack.Files(file, []pack.File{{Path: "/file", Source: source}})
 		})
 		require.NoError(t, err)
 		made := image.Image{Name: "runtime", Registry: host, Layers: []image.Layer{layer}, Config: v1.Config{User: "1000:1000"}}

@@ -26,6 +26,7 @@ type Options struct {
 	Bare       bool // Kubernetes, KEDA and the registry only
 	KeepFailed bool // leave a failed cluster for a look
 	Runtimes   []string
+	Nodes      int // several: the first takes no pods
 }
 
 // Cluster is the one that kind runs.

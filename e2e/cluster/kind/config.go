@@ -13,7 +13,7 @@ import (
 const (
 	// Name of the cluster, as kind knows it.
 	Name = "rouse"
-	// container is the one node.
+	// container is the first node.
 	container = Name + "-control-plane"
 
 	// registryAddress is the Service of the registry in the cluster: of kind's own range, in the part that is not given out.
@@ -30,23 +30,29 @@ const (
 	kedaManifest = "https://github.com/kedacore/keda/releases/download/v" + kedaVersion + "/keda-" + kedaVersion + ".yaml"
 )
 
-// config is what kind makes the cluster from. The node finds the cluster's registry, which containerd does not ask the cluster's DNS
-// for, by files that it sees in the state directory. The chart's registry is on a port of localhost, which kube-proxy gives with iptables.
-func config(dir state.Dir) (string, error) {
+// config is what kind makes the cluster from. Nodes find the cluster's registry, which containerd does not ask the cluster's DNS
+// for, by files that they see in the state directory. The chart's registry is on a port of localhost, which kube-proxy gives with iptables.
+// Of several nodes the first takes no pods. The network of kind enforces NetworkPolicies, with any number of nodes.
+func config(dir state.Dir, nodes int) (string, error) {
 	type mount struct {
 		HostPath      string `json:"hostPath"`
 		ContainerPath string `json:"containerPath"`
 		ReadOnly      bool   `json:"readOnly"`
+	}
+	mounts := []mount{
+		{HostPath: dir.Config("hosts"), ContainerPath: hostsDir, ReadOnly: true},
+		{HostPath: dir.Path("pki"), ContainerPath: pkiDir, ReadOnly: true},
+	}
+	all := []any{map[string]any{"role": "control-plane", "extraMounts": mounts}}
+	for len(all) < nodes {
+		all = append(all, map[string]any{"role": "worker", "extraMounts": mounts})
 	}
 	text, err := yaml.Marshal(map[string]any{
 		"kind": "Cluster", "apiVersion": "kind.x-k8s.io/v1alpha4",
 		"networking": map[string]any{"serviceSubnet": servicesRange, "kubeProxyMode": "iptables"},
 		"containerdConfigPatches": []string{fmt.Sprintf(
 			"[plugins.\"io.containerd.cri.v1.images\".registry]\n  config_path = %q\n", hostsDir)},
-		"nodes": []any{map[string]any{"role": "control-plane", "extraMounts": []mount{
-			{HostPath: dir.Config("hosts"), ContainerPath: hostsDir, ReadOnly: true},
-			{HostPath: dir.Path("pki"), ContainerPath: pkiDir, ReadOnly: true},
-		}}},
+		"nodes": all,
 	})
 	return string(text), err
 }

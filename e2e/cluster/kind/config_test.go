@@ -18,7 +18,7 @@ import (
 
 func TestConfigOfKindMountsWhatTheNodeFindsTheRegistryBy(t *testing.T) {
 	t.Parallel()
-	text, err := config("/state")
+	text, err := config("/state", 1)
 	require.NoError(t, err)
 	var parsed map[string]any
 	require.NoError(t, yaml.Unmarshal([]byte(text), &parsed))
@@ -33,10 +33,28 @@ func TestConfigOfKindMountsWhatTheNodeFindsTheRegistryBy(t *testing.T) {
 	}, parsed)
 }
 
+func TestEachNodeOfSeveralFindsTheRegistry(t *testing.T) {
+	t.Parallel()
+	text, err := config("/state", 3)
+	require.NoError(t, err)
+	var parsed struct {
+		Nodes []struct {
+			Role        string
+			ExtraMounts []map[string]any
+		}
+	}
+	require.NoError(t, yaml.Unmarshal([]byte(text), &parsed))
+	require.Len(t, parsed.Nodes, 3)
+	for i, node := range parsed.Nodes {
+		require.Equal(t, map[bool]string{true: "control-plane", false: "worker"}[i == 0], node.Role)
+		require.Len(t, node.ExtraMounts, 2)
+	}
+}
+
 func TestFilesOfTheNodeLieWhereTheConfigMountsThem(t *testing.T) {
 	t.Parallel()
 	dir := state.Dir(t.TempDir())
-	require.NoError(t, writeFiles(dir))
+	require.NoError(t, writeFiles(dir, 1))
 	for _, file := range []string{
 		"config/kind.yaml", "config/hosts/" + node.RegistryHost + "/hosts.toml", "pki/ca.crt", "pki/registry.crt", "pki/registry.key",
 	} {

@@ -103,8 +103,8 @@ func (c *Cluster) buildImages(ctx context.Context, runtimes []release.Runtime) (
 
 func (c *Cluster) create(ctx context.Context) error {
 	return c.progress.Step(ctx, "kind", func(ctx context.Context, detail progress.Detail) error {
-		detail("cluster %s, state %s", Name, c.options.Dir)
-		if err := writeFiles(c.options.Dir); err != nil {
+		detail("cluster %s of %d nodes, state %s", Name, max(1, c.options.Nodes), c.options.Dir)
+		if err := writeFiles(c.options.Dir, c.options.Nodes); err != nil {
 			return err
 		}
 		_, err := c.run(ctx, "kind", createArgs(c.options.Dir)...)
@@ -112,8 +112,8 @@ func (c *Cluster) create(ctx context.Context) error {
 	})
 }
 
-// writeFiles writes what kind and the node read.
-func writeFiles(dir state.Dir) error {
+// writeFiles writes what kind and the nodes read.
+func writeFiles(dir state.Dir, nodes int) error {
 	authority, err := pki.NewAuthority("rouse-kind")
 	if err != nil {
 		return err
@@ -123,7 +123,7 @@ func writeFiles(dir state.Dir) error {
 	if err != nil {
 		return err
 	}
-	cluster, err := config(dir)
+	cluster, err := config(dir, nodes)
 	if err != nil {
 		return err
 	}

@@ -23,6 +23,7 @@ type Options struct {
 	EnvoyGateway bool // an implementation of Gateway API too
 	KeepFailed   bool // leave a failed cluster for a look
 	Runtimes     []string
+	Out          string // where bases are written to
 	NATSReplicas int
 	Nodes        int
 	Kubeconfig   string // of a cluster of the user's own; empty: the local cluster
@@ -81,6 +82,7 @@ func (o *Options) BindFlags(flags *pflag.FlagSet) {
 		"up: Gateway API too, by Envoy Gateway, with the Gateway kyma-system/kyma-gateway for *.local.rouse.run")
 	flags.BoolVar(&o.KeepFailed, "keep-failed", o.KeepFailed, "up: leave a cluster that failed to start, for a look at it")
 	flags.StringSliceVar(&o.Runtimes, "runtimes", o.Runtimes, "up: runtimes of Functions to make images of (ROUSE_RUNTIMES)")
+	flags.StringVar(&o.Out, "out", o.Out, "bases: the folder that they are written to, which is not there yet")
 	flags.IntVar(&o.NATSReplicas, "nats-replicas", o.NATSReplicas, "up: 1 is the chart's NATS, 3 a cluster of servers beside it (NATS_REPLICAS)")
 	flags.IntVar(&o.Nodes, "nodes", o.Nodes, "up: how many nodes; several enforce NetworkPolicies (NODES)")
 	flags.DurationVar(&o.ControlPlane.HPASync, "hpa-sync", o.ControlPlane.HPASync, "up: how often autoscalers are looked at")

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/rouse-run/rouse/e2e/cluster/component"
+	"github.com/rouse-run/rouse/e2e/cluster/network"
 )
 
 // ErrNotRunning means that there is no local cluster, or not all of it runs.
@@ -66,7 +67,8 @@ func (c *Cluster) Env(out io.Writer) error {
 	if !c.Running() {
 		return fmt.Errorf("%w; bring it up first", ErrNotRunning)
 	}
-	_, err := fmt.Fprintf(out, "export KUBECONFIG='%s'\nexport PATH='%s':\"$PATH\"\n", c.options.Dir.Kubeconfig(), c.options.Dir.Path("tools"))
+	_, err := fmt.Fprintf(out, "export KUBECONFIG='%s'\nexport PATH='%s':\"$PATH\"\nexport ROUSE_REGISTRY='%s' ROUSE_REGISTRY_CA='%s'\n",
+		c.options.Dir.Kubeconfig(), c.options.Dir.Path("tools"), network.Registry+":5000", c.options.Dir.PKI("ca.crt"))
 	return err
 }
 

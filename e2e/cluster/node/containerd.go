@@ -36,6 +36,7 @@ func WriteContainerd(n Node, pauseImage string) (process.Program, error) {
 	files := map[string]string{
 		dir.Config("containerd.toml"):                 containerdConfig(n, pauseImage, runc, pluginDir()),
 		hostsFile(dir, RegistryHost):                  registryHosts("https://"+network.Registry+":5000", n.Cluster.PKI("ca.crt")),
+		hostsFile(dir, network.Registry+":5000"):      registryHosts("https://"+network.Registry+":5000", n.Cluster.PKI("ca.crt")),
 		hostsFile(dir, BuildsHost):                    registryHosts("http://"+network.Builds+":5000", ""),
 		dir.Path("cni", "net.d", "10-rouse.conflist"): cniConfig(n),
 	}

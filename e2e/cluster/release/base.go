@@ -8,18 +8,26 @@ import (
 	"github.com/rouse-run/rouse/e2e/cluster/command"
 	"github.com/rouse-run/rouse/e2e/cluster/image"
 	"github.com/rouse-run/rouse/e2e/cluster/state"
+	"github.com/rouse-run/rouse/tools/pack"
 )
 
 // base makes the Debian that a runtime's image stands on.
 func (s Source) base(ctx context.Context, runtime Runtime) (image.Layer, error) {
+	return s.debian(ctx, runtime.Kind, runtime.Suite, basePackages(runtime))
+}
+
+func basePackages(runtime Runtime) string {
 	packages := "ca-certificates"
 	switch {
 	case runtime.NodeJS != "":
 		packages += ",libstdc++6,libatomic1"
+	case runtime.Python != nil:
+		// What the modules of its library are linked with.
+		packages += ",libbz2-1.0,liblzma5,libncursesw6,libreadline8,libsqlite3-0,libuuid1,zlib1g"
 	case runtime.Go == "":
 		packages += ",python3"
 	}
-	return s.debian(ctx, runtime.Kind, runtime.Suite, packages)
+	return packages
 }
 
 // Glibc is a Debian for programs that need its C library and nothing else. It is the one of the Go runtime, which is there anyway.
@@ -64,9 +72,9 @@ func (s Source) nodeBinary(ctx context.Context, version string) (string, error) 
 }
 
 // nodeLayer puts the binary where the official images have it.
-func (s Source) nodeLayer(version, binary string) (image.Layer, error) {
-	return s.Store.Layer("node", version, func(file string) error {
-		return image.Files(file, []image.File{
+func (s Source) nodeLayer(version, architecture, binary string) (image.Layer, error) {
+	return s.Store.Layer("node-"+architecture, version, func(file string) error {
+		return pack.Files(file, []pack.File{
 			{Path: "/usr/local/bin/node", Source: binary},
 			{Path: "/usr/local/bin/nodejs", Link: "node"},
 		})

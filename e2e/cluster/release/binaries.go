@@ -9,6 +9,7 @@ import (
 	"github.com/rouse-run/rouse/e2e/cluster/command"
 	"github.com/rouse-run/rouse/e2e/cluster/image"
 	"github.com/rouse-run/rouse/e2e/cluster/state"
+	"github.com/rouse-run/rouse/tools/pack"
 )
 
 // Source is the checkout that Rouse is made from.
@@ -17,6 +18,9 @@ type Source struct {
 	Store      image.Store
 	Logs       string // directory
 }
+
+// FIPSModule has the binaries built with the version of Go's FIPS 140-3 module that was validated.
+const FIPSModule = "GOFIPS140=v1.0.0"
 
 // kept is how many layers of earlier states of the checkout stay in the cache.
 const kept = 3
@@ -34,7 +38,7 @@ func (s Source) Binaries(ctx context.Context) (image.Image, error) {
 	}
 	defer remove()
 	compile := command.Command{
-		Name: "go", Dir: s.Repository, Log: filepath.Join(s.Logs, "build-rouse.log"), Env: []string{"CGO_ENABLED=0", "GOFLAGS=-buildvcs=false"},
+		Name: "go", Dir: s.Repository, Log: filepath.Join(s.Logs, "build-rouse.log"), Env: []string{"CGO_ENABLED=0", "GOFLAGS=-buildvcs=false", FIPSModule},
 		// The version says what it is and not which commit: else every commit would replace all pods.
 		Args: append([]string{
 			"build", "-trimpath", "-ldflags", "-s -w -X github.com/rouse-run/rouse/internal/daemon.version=local", "-o", out + "/",
@@ -51,11 +55,11 @@ func (s Source) Binaries(ctx context.Context) (image.Image, error) {
 	if err != nil {
 		return image.Image{}, err
 	}
-	var files []image.File
+	var files []pack.File
 	for _, binary := range binaries {
-		files = append(files, image.File{Path: "/" + filepath.Base(binary), Source: binary})
+		files = append(files, pack.File{Path: "/" + filepath.Base(binary), Source: binary})
 	}
-	layer, err := s.Store.Layer("rouse", key, func(file string) error { return image.Files(file, files) })
+	layer, err := s.Store.Layer("rouse", key, func(file string) error { return pack.Files(file, files) })
 	if err != nil {
 		return image.Image{}, err
 	}

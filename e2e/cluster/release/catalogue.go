@@ -4,32 +4,46 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/rouse-run/rouse/e2e/cluster/component"
 )
 
 // Runtime is one runtime of Functions and where its language comes from on the local cluster.
 type Runtime struct {
-	Name     string // as in spec.runtime
-	Kind     string // directory below runtimes/
-	Suite    string // of Debian, for the base
-	NodeJS   string // version of the npm package that carries the Node.js binary
-	Go       string // version of Go's toolchain
-	Official string // image of the language, for clusters with Docker
-	Really   string // what runs
+	Name     string             // as in spec.runtime
+	Kind     string             // directory below runtimes/
+	Suite    string             // of Debian, for the base
+	NodeJS   string             // version of the npm package that carries the Node.js binary
+	Go       string             // version of Go's toolchain
+	Python   *component.CPython // the interpreter, where it is not the suite's
+	Official string             // image of the language, for clusters with Docker
+	Really   string             // what runs
 }
 
 // Catalogue lists every runtime. Node.js comes as a binary inside an npm package; Python is what a suite of Debian
-// carries. No suite carries Python 3.12, so its neighbour stands in for it, and says so. Go is the toolchain of its own
-// module proxy.
+// carries, and 3.12, which none does, an interpreter inside a Java archive. Go is the toolchain of its own module proxy.
 func Catalogue() []Runtime {
+	python312 := component.Python312().CPython
 	return []Runtime{
 		nodeJS("nodejs20", "20.20.2"),
 		nodeJS("nodejs22", "22.23.3"),
 		nodeJS("nodejs24", "24.21.0"),
 		nodeJS("nodejs26", "26.10.0"),
-		{Name: "python312", Kind: "python", Suite: "trixie", Official: "python:3.12-slim", Really: "Python 3.13 of Debian trixie in place of 3.12"},
+		{
+			Name: "python312", Kind: "python", Suite: "bookworm", Python: python312, Official: "python:3.12-slim",
+			Really: "Python " + python312.Version() + " on Debian bookworm",
+		},
 		{Name: "python314", Kind: "python", Suite: "sid", Official: "python:3.14-slim", Really: "Python 3.14 of Debian sid"},
 		{Name: "go126", Kind: "golang", Suite: "bookworm", Go: goVersion, Official: "golang:1.26-bookworm", Really: "Go " + goVersion + " on Debian bookworm"},
 	}
+}
+
+// version is that of the language where it is not the base's.
+func (r Runtime) version() string {
+	if r.Python != nil {
+		return r.Python.Jar.Version
+	}
+	return r.NodeJS + r.Go
 }
 
 // goVersion is the toolchain's, which compiles the Functions of the local cluster.

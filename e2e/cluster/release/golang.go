@@ -9,6 +9,7 @@ import (
 
 	"github.com/rouse-run/rouse/e2e/cluster/command"
 	"github.com/rouse-run/rouse/e2e/cluster/image"
+	"github.com/rouse-run/rouse/tools/pack"
 )
 
 // goroot is where the official images have Go.
@@ -20,18 +21,23 @@ func (s Source) goLayer(ctx context.Context, version string) (image.Layer, strin
 	if err != nil {
 		return image.Layer{}, "", err
 	}
-	layer, err := s.Store.Layer("go", version, func(file string) error {
-		files, err := image.Tree(found)
+	layer, err := s.goTree(version, native, found)
+	return layer, filepath.Join(found, "bin", "go"), err
+}
+
+// goTree puts a toolchain's folder where the official images have it.
+func (s Source) goTree(version, architecture, found string) (image.Layer, error) {
+	return s.Store.Layer("go-"+architecture, version, func(file string) error {
+		files, err := pack.Tree(found)
 		if err != nil {
 			return err
 		}
-		files = slices.DeleteFunc(files, func(f image.File) bool { return unusedOfGo(f.Path) })
+		files = slices.DeleteFunc(files, func(f pack.File) bool { return unusedOfGo(f.Path) })
 		for i := range files {
 			files[i].Path = goroot + files[i].Path
 		}
-		return image.Files(file, files)
+		return pack.Files(file, files)
 	})
-	return layer, filepath.Join(found, "bin", "go"), err
 }
 
 // toolchain is the folder of a version: this machine's, when it has that one, or else the module proxy's in the cache of modules.

@@ -5,19 +5,18 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"github.com/rouse-run/rouse/e2e/cluster/command"
+	"github.com/rouse-run/rouse/e2e/cluster/component"
 	"github.com/rouse-run/rouse/e2e/cluster/image"
 	"github.com/rouse-run/rouse/e2e/cluster/state"
+	"github.com/rouse-run/rouse/tools/pack"
 )
 
 // The package managers with which Functions' dependencies are installed. The official images of both languages bring
 // theirs. One npm runs on every Node.js here.
-const (
-	npmVersion = "11.21.2"
-	pipVersion = "26.3"
-	pipHash    = "sha256:f3b60b20ffaadd4415ed7957212a38ac63fa4c5fa375bd0f4a797777940fad13"
-)
+const npmVersion = "11.21.2"
 
 // npmLayer puts npm where the official images have it.
 func (s Source) npmLayer(ctx context.Context) (image.Layer, error) {
@@ -43,21 +42,21 @@ func (s Source) npmLayer(ctx context.Context) (image.Layer, error) {
 				return err
 			}
 		}
-		files, err := image.Tree(tree)
+		files, err := pack.Tree(tree)
 		if err != nil {
 			return err
 		}
-		return image.Files(file, append(files,
-			image.File{Path: "/usr/local/bin/npm", Link: "../lib/node_modules/npm/bin/npm-cli.js"},
-			image.File{Path: "/usr/local/bin/npx", Link: "../lib/node_modules/npm/bin/npx-cli.js"}))
+		return pack.Files(file, append(files,
+			pack.File{Path: "/usr/local/bin/npm", Link: "../lib/node_modules/npm/bin/npm-cli.js"},
+			pack.File{Path: "/usr/local/bin/npx", Link: "../lib/node_modules/npm/bin/npx-cli.js"}))
 	})
 }
 
 // fromNPM installs a package below dir/node_modules.
-func (s Source) fromNPM(ctx context.Context, dir, wanted string) error {
-	install := command.Command{Name: "npm", Log: filepath.Join(s.Logs, wanted+".log"), Args: []string{
+func (s Source) fromNPM(ctx context.Context, dir, wanted string, options ...string) error {
+	install := command.Command{Name: "npm", Log: filepath.Join(s.Logs, wanted+".log"), Args: append([]string{
 		"install", "--prefix", dir, "--no-save", "--no-audit", "--no-fund", "--ignore-scripts", wanted,
-	}}
+	}, options...)}
 	if _, err := install.Run(ctx); err != nil {
 		return fmt.Errorf("fetch %s: %w", wanted, err)
 	}
@@ -71,7 +70,8 @@ func (s Source) pipLayer(ctx context.Context, runtime Runtime, base image.Layer)
 	if err != nil {
 		return image.Layer{}, err
 	}
-	return s.Store.Layer("pip-"+runtime.Suite, state.Key(pipVersion, pipHash, digest.Hex), func(file string) error {
+	pip := component.Pip()
+	return s.Store.Layer("pip-"+runtime.Suite, state.Key(pip.Version, strings.Join(pip.Hashes, " "), digest.Hex), func(file string) error {
 		work, remove, err := s.Store.Cache.Temporary("pip-" + runtime.Suite)
 		if err != nil {
 			return err
@@ -82,31 +82,20 @@ func (s Source) pipLayer(ctx context.Context, runtime Runtime, base image.Layer)
 			return err
 		}
 		tree := filepath.Join(work, "tree")
-		if err := s.installPip(ctx, work, tree, python); err != nil {
+		if err := s.installPip(ctx, tree, python); err != nil {
 			return err
 		}
-		files, err := image.Tree(tree)
+		files, err := pack.Tree(tree)
 		if err != nil {
 			return err
 		}
-		return image.Files(file, files)
+		return pack.Files(file, files)
 	})
 }
 
-func (s Source) installPip(ctx context.Context, work, tree, python string) error {
+func (s Source) installPip(ctx context.Context, tree, python string) error {
 	packages, log := filepath.Join(tree, "usr", "lib", "python3", "dist-packages"), filepath.Join(s.Logs, "pip.log")
-	wanted := filepath.Join(work, "requirements.txt")
-	if err := state.Write(wanted, "pip=="+pipVersion+" --hash="+pipHash+"\n"); err != nil {
-		return err
-	}
-	install := command.Command{Name: "python3", Log: log, Args: []string{
-		"-m", "pip", "install", "--quiet", "--root-user-action=ignore", "--disable-pip-version-check", "--no-compile", "--no-deps",
-		"--require-hashes", "--only-binary=:all:", "--ignore-requires-python", "--target", packages, "--requirement", wanted,
-	}}
-	if _, err := install.Run(ctx); err != nil {
-		return fmt.Errorf("fetch pip %s: %w", pipVersion, err)
-	}
-	if err := os.RemoveAll(filepath.Join(packages, "bin")); err != nil {
+	if err := component.Pip().Install(ctx, packages, log); err != nil {
 		return err
 	}
 	compile := command.Command{Name: python, Log: log, Args: []string{

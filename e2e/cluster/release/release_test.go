@@ -2,6 +2,8 @@ package release
 
 import (
 	"path/filepath"
+	"slices"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -76,6 +78,27 @@ func TestChooseKnowsTheCatalogueOnly(t *testing.T) {
 	require.Len(t, chosen, len(DefaultRuntimes()))
 	_, err = Choose([]string{"nodejs22", "ruby33"})
 	require.ErrorContains(t, err, `there is no runtime "ruby33"`)
+}
+
+func TestEveryRuntimeIsMadeOfTheVersionThatItsNameSays(t *testing.T) {
+	t.Parallel()
+	for _, runtime := range Catalogue() {
+		language := strings.TrimRight(runtime.Name, "0123456789")
+		release := strings.TrimPrefix(runtime.Name, language)
+		really := strings.Fields(strings.ReplaceAll(runtime.Really, ".", ""))
+		require.True(t, slices.ContainsFunc(really, func(word string) bool { return strings.HasPrefix(word, release) }), "%s is %s", runtime.Name, runtime.Really)
+	}
+}
+
+func TestAnInterpreterOfNoSystemIsToldWhereTheAuthoritiesAre(t *testing.T) {
+	t.Parallel()
+	source := Source{Repository: filepath.Join("..", "..", "..")}
+	for _, runtime := range Catalogue() {
+		config, err := source.config(runtime)
+		require.NoError(t, err)
+		require.Equal(t, runtime.Name == "python312", slices.Contains(config.Env, authorities), runtime.Name)
+		require.True(t, slices.IsSorted(config.Env))
+	}
 }
 
 func TestImageFileBecomesTheImagesConfiguration(t *testing.T) {

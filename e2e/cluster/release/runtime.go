@@ -15,6 +15,7 @@ import (
 	"github.com/rouse-run/rouse/e2e/cluster/command"
 	"github.com/rouse-run/rouse/e2e/cluster/image"
 	"github.com/rouse-run/rouse/e2e/cluster/state"
+	"github.com/rouse-run/rouse/tools/pack"
 )
 
 // imageFile is what a runtime's image.json says about how its image runs.
@@ -57,6 +58,10 @@ func (s Source) language(ctx context.Context, runtime Runtime, base image.Layer)
 		toolchain, program, err := s.goLayer(ctx, runtime.Go)
 		return []image.Layer{base, toolchain}, program, err
 	}
+	if runtime.Python != nil {
+		python, program, err := s.pythonLayer(ctx, runtime)
+		return []image.Layer{base, python}, program, err
+	}
 	if runtime.NodeJS == "" {
 		pip, err := s.pipLayer(ctx, runtime, base)
 		return []image.Layer{base, pip}, "", err
@@ -65,7 +70,7 @@ func (s Source) language(ctx context.Context, runtime Runtime, base image.Layer)
 	if err != nil {
 		return nil, "", err
 	}
-	node, err := s.nodeLayer(runtime.NodeJS, interpreter)
+	node, err := s.nodeLayer(runtime.NodeJS, native, interpreter)
 	if err != nil {
 		return nil, "", err
 	}
@@ -89,7 +94,7 @@ func (s Source) server(ctx context.Context, runtime Runtime, base image.Layer, i
 		return image.Layer{}, err
 	}
 	name := "runtime-" + runtime.Name
-	layer, err := s.Store.Layer(name, state.Key(sum, digest.Hex, runtime.NodeJS, runtime.Go), func(file string) error {
+	layer, err := s.Store.Layer(name, state.Key(sum, digest.Hex, runtime.version()), func(file string) error {
 		return s.buildServer(ctx, runtime, base, interpreter, file)
 	})
 	if err != nil {
@@ -117,11 +122,11 @@ func (s Source) buildServer(ctx context.Context, runtime Runtime, base image.Lay
 	if _, err := fill.Run(ctx); err != nil {
 		return err
 	}
-	files, err := image.Tree(tree)
+	files, err := pack.Tree(tree)
 	if err != nil {
 		return err
 	}
-	return image.Files(file, files)
+	return pack.Files(file, files)
 }
 
 func (s Source) config(runtime Runtime) (v1.Config, error) {
@@ -129,7 +134,12 @@ func (s Source) config(runtime Runtime) (v1.Config, error) {
 	if err != nil {
 		return v1.Config{}, err
 	}
-	return parseConfig(content, runtime.Really)
+	config, err := parseConfig(content, runtime.Really)
+	if runtime.Python != nil {
+		config.Env = append(config.Env, authorities)
+		slices.Sort(config.Env)
+	}
+	return config, err
 }
 
 func parseConfig(content []byte, really string) (v1.Config, error) {

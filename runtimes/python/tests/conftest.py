@@ -25,9 +25,16 @@ for more in sorted((CONTRACT / "cases").glob("*.json")):
     CASES["requests"] += json.loads(more.read_text())["requests"]
 START_TIMEOUT, END_TIMEOUT = 120, 60  # bound what hangs, on a busy machine too
 
-# The interpreter itself and not the virtual environment's, so that the layer's packages are all there is; another one,
-# of another version, may be named.
-PYTHON = os.environ.get("RUNTIME_PYTHON") or os.path.realpath(sys.executable)
+# The folder with an interpreter of each version.
+PYTHONS = os.environ.get("RUNTIME_PYTHONS")
+
+
+def interpreter(runtime):
+    """Give the interpreter that a runtime's tests use: of the version that its name says, if there is a folder of them."""
+    if PYTHONS:
+        return f"{PYTHONS}/python3.{runtime.removeprefix('python3')}"
+    # The interpreter itself and not the virtual environment's, so that the layer's packages are all there is.
+    return os.path.realpath(sys.executable)
 
 
 def encode(source):
@@ -41,29 +48,44 @@ def read_handler(handler, file):
 
 
 @pytest.fixture(scope="session")
-def app(tmp_path_factory):
-    """The directory of the server in the layer, made for the interpreter that runs the tests."""
-    layer = tmp_path_factory.mktemp("layer")
-    subprocess.run([ROOT / "layer.sh", layer, PYTHON], check=True)
-    return layer / "usr/src/app"
+def layers(tmp_path_factory):
+    """What gives the directory of the server in a runtime's layer."""
+    made = {}
+
+    def layer(runtime):
+        python = interpreter(runtime)
+        if python not in made:
+            directory = tmp_path_factory.mktemp("layer")
+            subprocess.run([ROOT / "layer.sh", directory, python], check=True)
+            made[python] = directory / "usr/src/app"
+        return made[python]
+
+    return layer
+
+
+@pytest.fixture
+def app(layers):
+    """The directory of the server in the layer of the runtime that servers have when nothing else is said."""
+    return layers("python312")
 
 
 class Server:
     """One running server; its port is known once listening() has returned."""
 
-    def __init__(self, app, directory, environment):
+    def __init__(self, layers, directory, environment):
+        runtime = environment.get("FUNC_RUNTIME", "python312")
         self.directory = directory
         self.termination_log = directory / "termination-log"
         self.termination_log.touch()
         self.output = ""
         self.process = subprocess.Popen(
-            [PYTHON, *IMAGE["entrypoint"][1:-1], app / "main.py"],
+            [interpreter(runtime), *IMAGE["entrypoint"][1:-1], layers(runtime) / "main.py"],
             cwd=directory,
             env={
                 "PATH": os.environ["PATH"],
                 "TERMINATION_LOG_PATH": str(self.termination_log),
                 "FUNC_PORT": "0",
-                "FUNC_RUNTIME": "python312",
+                "FUNC_RUNTIME": runtime,
                 "SERVER_PROCESSES": "1",
                 "FUNCTION_PATH": str(directory),
                 **IMAGE["env"],
@@ -146,14 +168,14 @@ class Answer:
 
 
 @pytest.fixture
-def serve(app, tmp_path):
+def serve(layers, tmp_path):
     """Start servers for handlers' sources; they end with the test, however it goes."""
     servers = []
 
     def start(source=None, **environment):
         if source is not None:
             environment["FUNC_HANDLER_SOURCE"] = encode(source)
-        server = Server(app, tmp_path, environment)
+        server = Server(layers, tmp_path, environment)
         servers.append(server)
         return server
 

@@ -9,7 +9,7 @@ import sys
 import threading
 
 import pytest
-from conftest import IMAGE, ROOT, encode, wait_for
+from conftest import IMAGE, PYTHONS, ROOT, encode, wait_for
 
 LEGACY = "python312"
 MODERN = "python314"
@@ -315,10 +315,19 @@ def test_a_signal_while_the_handler_loads_ends_the_process(serve):
     assert server.exit_code() == 0
 
 
-def test_the_layer_has_bytecode_for_every_module(app):
+@pytest.mark.skipif(not PYTHONS, reason="there is only the machine's interpreter; make test-runtimes brings each version")
+@pytest.mark.parametrize("runtime", [LEGACY, MODERN])
+def test_what_runs_is_the_version_that_the_runtime_names(serve, runtime):
+    arguments = "event, context" if runtime == LEGACY else ""
+    source = f"import sys\ndef main({arguments}):\n    return 'python%d%d' % sys.version_info[:2]\n"
+    assert ask(serve, source, runtime).text == runtime
+
+
+@pytest.mark.parametrize("runtime", [LEGACY, MODERN])
+def test_the_layer_has_bytecode_for_every_module(layers, runtime):
     missing = [
         file
-        for file in app.rglob("*.py")
+        for file in layers(runtime).rglob("*.py")
         if file.name != "main.py" and not list((file.parent / "__pycache__").glob(f"{file.stem}.cpython-*.pyc"))
     ]
     assert not missing

@@ -12,7 +12,7 @@
   resources: [customresourcedefinitions] # whether KEDA is there
   resourceNames: [scaledobjects.keda.sh]
   verbs: [get, list, watch]
-- apiGroups: [events.k8s.io]
+- apiGroups: ["", events.k8s.io]
   resources: [events]
   verbs: [create, patch]
 {{- end -}}

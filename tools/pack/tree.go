@@ -1,4 +1,4 @@
-package image
+package pack
 
 import (
 	"io/fs"

@@ -1,0 +1,134 @@
+//go:build e2e
+
+package release
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/yaml"
+
+	"github.com/rouse-run/rouse/e2e/framework"
+)
+
+const (
+	version = "v0.1.0"
+	root    = "../.."
+)
+
+func TestAReleaseIsInstalledFromItsRegistryAloneAndServesTheOrderChain(t *testing.T) {
+	registry, authority := os.Getenv("ROUSE_REGISTRY"), os.Getenv("ROUSE_REGISTRY_CA")
+	require.NotEmpty(t, registry, "ROUSE_REGISTRY: it is set by the env of the local cluster")
+	cluster, err := framework.Connect()
+	require.NoError(t, err)
+	// Each run has a path of its own: a version is released once.
+	registry += fmt.Sprintf("/releases-%d", time.Now().Unix())
+	out := filepath.Join(t.TempDir(), "release")
+	last := makeRelease(t, registry, authority, out)
+	require.Regexp(t, `^release ok: images=\d+ platforms=4 charts=1 archives=4 sbom=\d+ reproducible=yes$`, last)
+
+	values := remainingValues(t)
+	helm(t, "uninstall", framework.System, "--wait", "--timeout", "3m")
+	chart := "oci://" + registry + "/charts/rouse"
+	helm(t, "install", framework.System, chart, "--version", strings.TrimPrefix(version, "v"), "--ca-file", authority,
+		"--values", values, "--wait", "--timeout", "5m")
+	requireDigests(t, cluster, registry)
+
+	played, err := exec.CommandContext(t.Context(), "go", "run", root+"/e2e/demo", "-sample", root+"/samples/orders").CombinedOutput()
+	t.Log(string(played))
+	require.NoError(t, err)
+	require.Contains(t, string(played), "demo ok: events=9 lost=0 ")
+	t.Log(last)
+}
+
+// makeRelease runs the command of people, and returns the last line that it printed.
+func makeRelease(t *testing.T, registry, authority, out string) string {
+	t.Helper()
+	command := exec.CommandContext(t.Context(), "make", "-C", root, "release", "VERSION="+version, "OUT="+out, "REGISTRY="+registry)
+	command.Env = append(os.Environ(), "SSL_CERT_FILE="+trusted(t, authority))
+	printed, err := command.CombinedOutput()
+	t.Log(string(printed))
+	require.NoError(t, err)
+	lines := strings.Split(strings.TrimSpace(string(printed)), "\n")
+	return lines[len(lines)-1]
+}
+
+// trusted is what this machine trusts, and the authority of the cluster's registry.
+func trusted(t *testing.T, authority string) string {
+	t.Helper()
+	system := os.Getenv("SSL_CERT_FILE")
+	if system == "" {
+		system = "/etc/ssl/certs/ca-certificates.crt"
+	}
+	both, err := os.ReadFile(system)
+	require.NoError(t, err)
+	own, err := os.ReadFile(authority)
+	require.NoError(t, err)
+	file := filepath.Join(t.TempDir(), "trusted.crt")
+	require.NoError(t, os.WriteFile(file, append(append(both, '\n'), own...), 0o600))
+	return file
+}
+
+// remainingValues are those that the cluster's own installation has, without its images.
+func remainingValues(t *testing.T) string {
+	t.Helper()
+	text, err := exec.CommandContext(t.Context(), "helm", "get", "values", release, "--namespace", framework.System, "--output", "yaml").Output()
+	require.NoError(t, err)
+	var values map[string]any
+	require.NoError(t, yaml.Unmarshal(text, &values))
+	delete(values, "image")
+	runtimes, _ := values["runtimes"].(map[string]any)
+	for runtime, image := range runtimes {
+		if image != nil {
+			delete(runtimes, runtime)
+		}
+	}
+	text, err = yaml.Marshal(values)
+	require.NoError(t, err)
+	file := filepath.Join(t.TempDir(), "values.yaml")
+	require.NoError(t, os.WriteFile(file, text, 0o600))
+	return file
+}
+
+// requireDigests looks at what runs: each image of ours is of that registry and named by a digest.
+func requireDigests(t *testing.T, cluster *framework.Cluster, registry string) {
+	t.Helper()
+	pinned := regexp.MustCompile("^" + regexp.QuoteMeta(registry) + "/rouse:" + strings.TrimPrefix(version, "v") + "@sha256:[0-9a-f]{64}$")
+	deployments, err := cluster.Kube.AppsV1().Deployments(framework.System).List(t.Context(), metav1.ListOptions{})
+	require.NoError(t, err)
+	ours := 0
+	for _, deployment := range deployments.Items {
+		for _, container := range deployment.Spec.Template.Spec.Containers {
+			if strings.Contains(container.Image, "rouse.local/") { // NATS and the registry of images are the cluster's own
+				continue
+			}
+			require.Regexp(t, pinned, container.Image, deployment.Name)
+			ours++
+			for _, arg := range container.Args {
+				if runtime, ok := strings.CutPrefix(arg, "--runtime-image="); ok {
+					require.Contains(t, runtime, registry+"/rouse-runtime-")
+					require.Contains(t, runtime, "@sha256:")
+				}
+			}
+		}
+	}
+	require.GreaterOrEqual(t, ours, 4)
+}
+
+const release = "rouse"
+
+func helm(t *testing.T, verb string, namespace string, args ...string) {
+	t.Helper()
+	all := append([]string{verb, release}, args...)
+	out, err := exec.CommandContext(context.WithoutCancel(t.Context()), "helm", append(all, "--namespace", namespace)...).CombinedOutput()
+	require.NoError(t, err, "helm %s: %s", strings.Join(all, " "), out)
+}

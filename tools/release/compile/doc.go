@@ -1,0 +1,2 @@
+// Package compile builds the binaries of a release for each platform, without C.
+package compile

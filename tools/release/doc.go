@@ -1,0 +1,4 @@
+// Command release makes all that people install of Rouse, without a container engine: images for several platforms as an OCI layout, the
+// chart with their digests, archives of the command line, manifests, lists of what is in each, checksums and a statement of how they
+// were made. It makes everything twice and fails when the two differ. With a registry it pushes; with a key it signs.
+package main

@@ -1,0 +1,139 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"syscall"
+	"time"
+
+	"github.com/spf13/pflag"
+
+	"github.com/rouse-run/rouse/tools/release/bases"
+	"github.com/rouse-run/rouse/tools/release/checkout"
+	"github.com/rouse-run/rouse/tools/release/plan"
+	"github.com/rouse-run/rouse/tools/release/publish"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	context.AfterFunc(ctx, stop) // a second signal ends at once
+	if err := run(ctx, os.Args[1:], os.Stdout); err != nil {
+		fmt.Fprintln(os.Stderr, "release failed:", err)
+		os.Exit(1)
+	}
+}
+
+type options struct {
+	version, out, registry, bases, key, repository string
+}
+
+func run(ctx context.Context, args []string, out io.Writer) error {
+	var o options
+	flags := pflag.NewFlagSet("release", pflag.ContinueOnError)
+	flags.StringVar(&o.version, "version", "", "of the release, as v0.1.0")
+	flags.StringVar(&o.out, "out", "", "a folder that is not there yet")
+	flags.StringVar(&o.registry, "registry", "", "where images and the chart are pushed to, as registry.example.com/path; empty: nowhere")
+	flags.StringVar(&o.bases, "bases", "", "what the runtimes' images stand on: a folder that is an OCI layout, or a JSON file of references with digests")
+	flags.StringVar(&o.key, "key", "", "cosign's private key, with its password in COSIGN_PASSWORD; empty: nothing is signed")
+	flags.StringVar(&o.repository, "repository", ".", "the clone that is released")
+	if err := flags.Parse(args); err != nil {
+		return err
+	}
+	return o.make(ctx, out)
+}
+
+func (o options) make(ctx context.Context, out io.Writer) error {
+	began := time.Now()
+	progress := func(format string, args ...any) {
+		_, _ = fmt.Fprintf(out, "%4.0f s  %s\n", time.Since(began).Seconds(), fmt.Sprintf(format, args...))
+	}
+	release, commit, err := o.check(ctx)
+	if err != nil {
+		return err
+	}
+	signer, err := publish.NewSigner(o.key)
+	if err != nil {
+		return err
+	}
+	found, err := bases.Open(ctx, o.bases)
+	if err != nil {
+		return err
+	}
+	work, err := os.MkdirTemp("", "rouse-release-")
+	if err != nil {
+		return err
+	}
+	defer func() { _ = os.RemoveAll(work) }()
+	made, err := twice(ctx, checkout.Checkout{Dir: o.repository}, commit, work, maker{release: release, bases: found, progress: progress})
+	if err != nil {
+		return err
+	}
+	if err := o.give(ctx, made, signer); err != nil {
+		return err
+	}
+	progress("all is in %s", o.out)
+	_, err = fmt.Fprintf(out, "release ok: images=%d platforms=%d charts=1 archives=%d sbom=%d reproducible=yes\n",
+		len(made.digests), len(plan.CommandPlatforms()), len(plan.CommandPlatforms()), made.sboms)
+	return err
+}
+
+// twice makes a release in two places, since the first difference between two builds is where they lie, and compares them.
+func twice(ctx context.Context, clone checkout.Checkout, commit checkout.Commit, work string, template maker) (*maker, error) {
+	makers := [2]maker{template, template}
+	for i := range makers {
+		m := &makers[i]
+		m.source, m.work, m.out = filepath.Join(work, fmt.Sprintf("source-%d", i)), filepath.Join(work, fmt.Sprintf("work-%d", i)), filepath.Join(work, fmt.Sprintf("out-%d", i))
+		if err := clone.Export(ctx, commit, m.source); err != nil {
+			return nil, fmt.Errorf("export the commit: %w", err)
+		}
+		if err := m.make(ctx); err != nil {
+			return nil, err
+		}
+	}
+	return &makers[0], same(makers[0].out, makers[1].out)
+}
+
+// give signs what was made, pushes it, and moves it to where the user wants it.
+func (o options) give(ctx context.Context, made *maker, signer publish.Signer) error {
+	if err := signer.File(filepath.Join(made.out, plan.Checksums)); err != nil {
+		return err
+	}
+	if o.registry != "" {
+		made.progress("push to %s", o.registry)
+		if err := (publish.Registry{}).Push(ctx, made.artifacts, signer); err != nil {
+			return err
+		}
+	}
+	return move(made.out, o.out)
+}
+
+// check finds everything that would fail a release later, before anything is made.
+func (o options) check(ctx context.Context) (plan.Release, checkout.Commit, error) {
+	release := plan.Release{Version: o.version, Registry: o.registry}
+	if release.Registry == "" {
+		release.Registry = plan.DefaultRegistry
+	}
+	if err := release.Validate(); err != nil {
+		return release, checkout.Commit{}, err
+	}
+	if o.out == "" {
+		return release, checkout.Commit{}, errors.New("OUT is empty: name a folder that is not there yet")
+	}
+	if _, err := os.Stat(o.out); err == nil {
+		return release, checkout.Commit{}, fmt.Errorf("OUT is %s, which is there already: remove it, or name another folder", o.out)
+	}
+	commit, err := checkout.Checkout{Dir: o.repository}.Head(ctx, o.version)
+	if err != nil {
+		return release, commit, err
+	}
+	release.Commit, release.Time = commit.ID, commit.Time
+	if o.registry == "" {
+		return release, commit, nil
+	}
+	return release, commit, publish.Registry{}.Refuse(ctx, []string{release.Image(), release.ChartRepository() + "/rouse"}, release.Number())
+}

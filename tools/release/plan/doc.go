@@ -1,0 +1,2 @@
+// Package plan decides what a release consists of and what its parts are called. It is pure.
+package plan

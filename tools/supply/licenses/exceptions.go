@@ -1,0 +1,17 @@
+package main
+
+// exceptions are modules whose licences somebody has read.
+func exceptions() map[string]exception {
+	const securejoin = "github.com/cyphar/filepath-securejoin"
+	return map[string]exception{
+		securejoin: {
+			licences: []string{"MPL-2.0"},
+			packages: []string{securejoin, securejoin + "/internal/consts"},
+			reason:   "the files of these packages are under BSD-3-Clause, those of others under MPL-2.0",
+		},
+		"github.com/opencontainers/go-digest": {
+			licences: []string{"CC-BY-SA-4.0"},
+			reason:   "the licence of its documentation, which is in no binary",
+		},
+	}
+}
