@@ -1,4 +1,4 @@
-// Command rouse-cluster runs a real single-node Kubernetes on a bare Debian machine, with KEDA, and Rouse installed
+// Command rouse-cluster runs a real Kubernetes of one or several nodes on a bare Debian machine, with KEDA, and Rouse installed
 // by its chart. It builds every part from source, keeps what it built in a cache, and leaves nothing on the machine
 // after `down`. With ROUSE_CLUSTER=kind the Kubernetes is kind's, in Docker.
 package main

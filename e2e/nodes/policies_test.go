@@ -3,27 +3,25 @@
 package nodes
 
 import (
-	"context"
-	"fmt"
-	"maps"
-	"net"
 	"net/http"
-	"slices"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/rouse-run/rouse/e2e/framework"
 )
 
 const echo = "module.exports.main = event => typeof event.data === 'string' && event.data ? event.data : 'hello'"
 
-// gateOfHost is the host's end of the cluster's network: it stands for the world outside.
-const gateOfHost = "10.200.255.1"
+const (
+	api       = "10.202.0.1:443"
+	publisher = "rouse-eventbridge.rouse-system.svc.cluster.local:80"
+	images    = "registry.kube-system.svc.cluster.local:5000"
+	// gateOfHost is the host's end of the cluster's network: it stands for the world outside.
+	gateOfHost = "10.200.255.1"
+)
 
 func TestNetworkPoliciesLetPassWhatTheyNameAndNothingElse(t *testing.T) {
 	cluster, namespaces := start(t, "policies", "stranger")
@@ -32,32 +30,47 @@ func TestNetworkPoliciesLetPassWhatTheyNameAndNothingElse(t *testing.T) {
 	apply(t, cluster, ours, framework.Function{Name: "target", Source: echo})
 	apply(t, cluster, ours, framework.Function{Name: "inside", Source: echo})
 	apply(t, cluster, theirs, framework.Function{Name: "other", Source: echo})
-	function, other := one(t, cluster, ours, ofFunction("inside")), one(t, cluster, theirs, ofFunction("other"))
+	function, other := one(t, cluster, ours, ofFunction("inside")), at(one(t, cluster, theirs, ofFunction("other")), 8080)
 	target := at(one(t, cluster, ours, ofFunction("target")), 8080)
-	world := listen(t)
+	world, image := listen(t), function.Spec.Containers[0].Image
 
-	bridge, scaler := one(t, cluster, framework.System, component("eventbridge")), one(t, cluster, framework.System, component("scaler"))
-	nats, registry := one(t, cluster, framework.System, component("nats")), one(t, cluster, framework.System, component("registry"))
-	const api, publisher, images = "10.202.0.1:443", "rouse-eventbridge.rouse-system.svc.cluster.local:80", "registry.kube-system.svc.cluster.local:5000"
-
+	parts := map[string]*corev1.Pod{}
 	// What is not to pass is only worth something where there is somebody to answer.
-	for pod, ports := range map[*corev1.Pod][]int{bridge: {8080, 9090}, scaler: {9000, 9090}, nats: {4222, 8222}, registry: {5000}} {
+	for name, ports := range map[string][]int{
+		"controller": {9090}, "eventbridge": {8080, 9090, 9091}, "scaler": {9000, 9090}, "gateway": {9090, 9091},
+		"nats": {4222, 8222}, "registry": {5000, 9090},
+	} {
+		parts[name] = one(t, cluster, framework.System, component(name))
 		for _, port := range ports {
-			requireListens(t, cluster, pod, port)
+			requireListens(t, cluster, parts[name], port)
 		}
 	}
+	nats, scaler, gateway := at(parts["nats"], 4222), at(parts["scaler"], 9000), at(parts["gateway"], 9091)
+	registry, admin := at(parts["registry"], 5000), at(parts["eventbridge"], 9091)
+	closed := map[string]bool{nats: false, at(parts["nats"], 8222): false, scaler: false, gateway: false, admin: false}
+	for _, name := range []string{"controller", "eventbridge", "scaler", "gateway", "registry"} {
+		closed[at(parts[name], 9090)] = false
+	}
 
-	requireOpen(t, cluster, function, "a Function", map[string]bool{
-		target: true, publisher: true,
-		at(other, 8080): false, at(nats, 4222): false, at(scaler, 9000): false, at(bridge, 9090): false, api: false, images: false, world: false,
-	})
+	requireOpen(t, cluster, function, "a Function", with(closed, map[string]bool{
+		target: true, publisher: true, other: false, api: false, images: false, registry: false, world: false,
+	}))
 	for _, node := range nodes(t, cluster) {
-		plain := clientOn(t, cluster, theirs, node.Name, function.Spec.Containers[0].Image)
-		requireOpen(t, cluster, plain, "a pod of another namespace on "+node.Name, map[string]bool{
-			publisher: true, api: true, images: true, world: true, at(registry, 5000): true,
-			target: false, at(other, 8080): true, // the Functions of its own namespace
-			at(nats, 4222): false, at(nats, 8222): false, at(scaler, 9000): false, at(scaler, 9090): false, at(bridge, 9090): false,
-		})
+		plain := clientOn(t, cluster, theirs, node.Name, image)
+		requireOpen(t, cluster, plain, "a pod of another namespace on "+node.Name, with(closed, map[string]bool{
+			publisher: true, api: true, images: true, world: true, registry: true,
+			target: false, other: true, // the Functions of its own namespace
+		}))
+	}
+	for name, want := range map[string]map[string]bool{
+		"controller":  {nats: true, gateway: true, api: true, world: true, target: false, scaler: false, admin: false},
+		"eventbridge": {nats: true, target: true, other: true, api: true, world: false, scaler: false, gateway: false},
+		"scaler":      {nats: true, gateway: true, target: true, api: true, world: false, registry: false, admin: false},
+		"gateway":     {target: true, other: true, api: true, world: true, nats: false, scaler: false, admin: false},
+		"nats":        {target: false, api: false, world: false, registry: false, scaler: false},
+		"registry":    {target: false, api: false, world: false, nats: false, scaler: false},
+	} {
+		requireOpen(t, cluster, standIn(t, cluster, parts[name], image), "who has the labels of "+name, want)
 	}
 	passesAsItShould(t, cluster, ours)
 }
@@ -83,91 +96,4 @@ func passesAsItShould(t *testing.T, cluster *framework.Cluster, namespace string
 	require.Equal(t, http.StatusOK, answers[0].Status, "%+v", answers[0])
 	require.Positive(t, answers[0].Waited, "a gateway held it")
 	t.Logf("an event and a request woke a sleeping Function; the request waited %d ms", answers[0].Waited)
-}
-
-// requireOpen dials until all is as wanted: a new pod's address becomes known within a moment. What is refused has to stay so.
-func requireOpen(t *testing.T, cluster *framework.Cluster, from *corev1.Pod, who string, want map[string]bool) {
-	t.Helper()
-	targets := slices.Sorted(maps.Keys(want))
-	var got map[string]bool
-	err := framework.Await(t.Context(), 30*time.Second, who+" to be let and refused", func(context.Context) (bool, error) {
-		got = dial(t, cluster, from, targets)
-		return maps.Equal(got, want), nil
-	})
-	require.NoError(t, err, "%s: got %v, want %v", who, got, want)
-	require.Equal(t, want, dial(t, cluster, from, targets), who)
-	open := 0
-	for _, is := range want {
-		if is {
-			open++
-		}
-	}
-	t.Logf("%s (on %s): %d of %d targets open, as they should", who, from.Spec.NodeName, open, len(want))
-}
-
-func requireListens(t *testing.T, cluster *framework.Cluster, pod *corev1.Pod, port int) {
-	t.Helper()
-	local, err := cluster.Forward(t.Context(), pod, port)
-	require.NoError(t, err)
-	conn, err := (&net.Dialer{Timeout: 10 * time.Second}).DialContext(t.Context(), "tcp", fmt.Sprintf("127.0.0.1:%d", local))
-	require.NoError(t, err, "%s does not listen at %d", pod.Name, port)
-	require.NoError(t, conn.Close())
-}
-
-// listen opens a port outside of the cluster.
-func listen(t *testing.T) string {
-	t.Helper()
-	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", gateOfHost+":0")
-	require.NoError(t, err)
-	t.Cleanup(func() { _ = listener.Close() })
-	go func() {
-		for {
-			conn, err := listener.Accept()
-			if err != nil {
-				return
-			}
-			_ = conn.Close()
-		}
-	}()
-	return listener.Addr().String()
-}
-
-func at(pod *corev1.Pod, port int) string { return fmt.Sprintf("%s:%d", pod.Status.PodIP, port) }
-
-// one is a pod that is ready, of those with a label.
-func one(t *testing.T, cluster *framework.Cluster, namespace string, labels client.MatchingLabels) *corev1.Pod {
-	t.Helper()
-	for _, pod := range pods(t, cluster, namespace, labels) {
-		if framework.Ready(&pod) {
-			return &pod
-		}
-	}
-	require.Fail(t, "no pod is ready", "%s %v", namespace, labels)
-	return nil
-}
-
-// clientOn is a pod on a node that is nobody's Function.
-func clientOn(t *testing.T, cluster *framework.Cluster, namespace, node, image string) *corev1.Pod {
-	t.Helper()
-	pod := &corev1.Pod{
-		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "client-" + node},
-		Spec: corev1.PodSpec{
-			NodeName: node, TerminationGracePeriodSeconds: new(int64(0)), AutomountServiceAccountToken: new(false),
-			SecurityContext: &corev1.PodSecurityContext{
-				RunAsNonRoot: new(true), RunAsUser: new(int64(1000)), SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault},
-			},
-			Containers: []corev1.Container{{
-				Name: "client", Image: image, Command: []string{"node", "-e", "setInterval(() => {}, 1 << 30)"},
-				SecurityContext: &corev1.SecurityContext{
-					AllowPrivilegeEscalation: new(false), Capabilities: &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}},
-				},
-			}},
-		},
-	}
-	require.NoError(t, cluster.Create(t.Context(), pod))
-	require.NoError(t, framework.Await(t.Context(), time.Minute, pod.Name+" to run", func(ctx context.Context) (bool, error) {
-		err := cluster.Get(ctx, client.ObjectKeyFromObject(pod), pod)
-		return framework.Ready(pod) && pod.Status.PodIP != "", err
-	}))
-	return pod
 }

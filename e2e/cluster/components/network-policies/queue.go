@@ -11,7 +11,7 @@ import (
 
 // The messages and attributes of the kernel's nfnetlink_queue.
 const (
-	messagePacket  = unix.NFNL_SUBSYS_QUEUE<<8 | 0
+	messagePacket  = unix.NFNL_SUBSYS_QUEUE << 8
 	messageAnswer  = unix.NFNL_SUBSYS_QUEUE<<8 | 1
 	messageConfig  = unix.NFNL_SUBSYS_QUEUE<<8 | 2
 	configCommand  = 1

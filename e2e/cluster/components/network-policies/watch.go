@@ -13,8 +13,12 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 )
 
-// knowledge is the latest snapshot.
-type knowledge struct{ latest atomic.Pointer[snapshot] }
+// knowledge is the latest snapshot, made of what informers have.
+type knowledge struct {
+	factory informers.SharedInformerFactory
+	changed chan struct{}
+	latest  atomic.Pointer[snapshot]
+}
 
 func (k *knowledge) allows(first packet) bool { return k.latest.Load().allows(first) }
 
@@ -28,55 +32,62 @@ func watch(ctx context.Context, kubeconfig string) (*knowledge, error) {
 	if err != nil {
 		return nil, err
 	}
-	factory := informers.NewSharedInformerFactory(client, 0)
-	pods, namespaces := factory.Core().V1().Pods(), factory.Core().V1().Namespaces()
-	policies := factory.Networking().V1().NetworkPolicies()
-	changed := make(chan struct{}, 1)
-	notify := func() {
-		select {
-		case changed <- struct{}{}:
-		default: // one waits already
-		}
-	}
-	handler := cache.ResourceEventHandlerFuncs{
-		AddFunc: func(any) { notify() }, UpdateFunc: func(any, any) { notify() }, DeleteFunc: func(any) { notify() },
-	}
-	for _, informer := range []cache.SharedIndexInformer{pods.Informer(), namespaces.Informer(), policies.Informer()} {
-		if _, err := informer.AddEventHandler(handler); err != nil {
-			return nil, err
-		}
-	}
-	factory.Start(ctx.Done())
-	limited, cancel := context.WithTimeout(ctx, time.Minute)
-	defer cancel()
-	for _, synced := range factory.WaitForCacheSync(limited.Done()) {
-		if !synced {
-			return nil, errors.New("the API server did not list pods, namespaces and NetworkPolicies within a minute")
-		}
-	}
-	known := &knowledge{}
-	refresh := func() error {
-		p, podsErr := pods.Lister().List(labels.Everything())
-		n, namespacesErr := namespaces.Lister().List(labels.Everything())
-		r, policiesErr := policies.Lister().List(labels.Everything())
-		if err := errors.Join(podsErr, namespacesErr, policiesErr); err != nil {
-			return err
-		}
-		known.latest.Store(newSnapshot(p, n, r))
-		return nil
-	}
-	if err := refresh(); err != nil {
+	known := &knowledge{factory: informers.NewSharedInformerFactory(client, 0), changed: make(chan struct{}, 1)}
+	if err := errors.Join(known.begin(ctx), known.refresh()); err != nil {
 		return nil, err
 	}
-	go func() {
-		for {
-			select {
-			case <-ctx.Done():
-				return
-			case <-changed:
-				_ = refresh() // a cache answers always
-			}
-		}
-	}()
+	go known.follow(ctx)
 	return known, nil
+}
+
+// begin returns when all is there.
+func (k *knowledge) begin(ctx context.Context) error {
+	handler := cache.ResourceEventHandlerFuncs{
+		AddFunc: func(any) { k.notify() }, UpdateFunc: func(any, any) { k.notify() }, DeleteFunc: func(any) { k.notify() },
+	}
+	for _, informer := range []cache.SharedIndexInformer{
+		k.factory.Core().V1().Pods().Informer(), k.factory.Core().V1().Namespaces().Informer(), k.factory.Networking().V1().NetworkPolicies().Informer(),
+	} {
+		if _, err := informer.AddEventHandler(handler); err != nil {
+			return err
+		}
+	}
+	k.factory.Start(ctx.Done())
+	limited, cancel := context.WithTimeout(ctx, time.Minute)
+	defer cancel()
+	for _, synced := range k.factory.WaitForCacheSync(limited.Done()) {
+		if !synced {
+			return errors.New("the API server did not list pods, namespaces and NetworkPolicies within a minute")
+		}
+	}
+	return nil
+}
+
+func (k *knowledge) notify() {
+	select {
+	case k.changed <- struct{}{}:
+	default: // one waits already
+	}
+}
+
+func (k *knowledge) follow(ctx context.Context) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-k.changed:
+			_ = k.refresh() // a cache answers always
+		}
+	}
+}
+
+func (k *knowledge) refresh() error {
+	pods, podsErr := k.factory.Core().V1().Pods().Lister().List(labels.Everything())
+	namespaces, namespacesErr := k.factory.Core().V1().Namespaces().Lister().List(labels.Everything())
+	policies, policiesErr := k.factory.Networking().V1().NetworkPolicies().Lister().List(labels.Everything())
+	if err := errors.Join(podsErr, namespacesErr, policiesErr); err != nil {
+		return err
+	}
+	k.latest.Store(newSnapshot(pods, namespaces, policies))
+	return nil
 }
