@@ -63,10 +63,10 @@ func TestNetworkPoliciesLetPassWhatTheyNameAndNothingElse(t *testing.T) {
 		}))
 	}
 	for name, want := range map[string]map[string]bool{
-		"controller":  {nats: true, gateway: true, api: true, world: true, target: false, scaler: false, admin: false},
+		"controller":  {nats: true, gateway: true, api: true, world: true, admin: true, target: false, scaler: false},
 		"eventbridge": {nats: true, target: true, other: true, api: true, world: false, scaler: false, gateway: false},
 		"scaler":      {nats: true, gateway: true, target: true, api: true, world: false, registry: false, admin: false},
-		"gateway":     {target: true, other: true, api: true, world: true, nats: false, scaler: false, admin: false},
+		"gateway":     {target: true, other: true, api: true, world: true, admin: true, nats: false, scaler: false, gateway: false},
 		"nats":        {target: false, api: false, world: false, registry: false, scaler: false},
 		"registry":    {target: false, api: false, world: false, nats: false, scaler: false},
 	} {
