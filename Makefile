@@ -36,7 +36,6 @@ LDFLAGS    = -s -w -X $(DAEMON).version=$(VERSION) -X $(DAEMON).commit=$(COMMIT)
 
 # The version of Go's FIPS 140-3 module that was validated, as in the Dockerfile.
 FIPS      := GOFIPS140=v1.0.0
-LDFLAGS   := -s -w -X github.com/rouse-run/rouse/internal/daemon.version=$(VERSION)
 
 ##@ See it work
 .PHONY: run

@@ -30,7 +30,6 @@ func TestTheComponentsAreUsersOfTheChartsOwnNATS(t *testing.T) {
 	t.Parallel()
 	all := render(t, installations["its own NATS with users"])
 	secret := named[*corev1.Secret](t, all, "rouse-nats")
-	require.Contains(t, named[*corev1.ConfigMap](t, all, "rouse-nats").Data["nats.conf"], `include "users.conf"`)
 	for _, source := range []string{"rouse-controller", "rouse-eventbridge", "rouse-scaler"} {
 		component := strings.TrimPrefix(source, "rouse-")
 		pod := named[*appsv1.Deployment](t, all, source).Spec.Template.Spec
@@ -41,7 +40,7 @@ func TestTheComponentsAreUsersOfTheChartsOwnNATS(t *testing.T) {
 		require.Equal(t, component, pod.Volumes[0].Secret.Items[0].Key)
 	}
 
-	server := natstest.Start(t, natstest.WithAuthorization(t, secret.StringData["users.conf"]))
+	server := natstest.Start(t, natstest.WithAuthorizationFile(t, natsConfig(t, all, secret.StringData["passwords.conf"])))
 	streams := broker.DefaultStreamOptions()
 	streams.Name = "events" // as that installation has it
 	require.NoError(t, login(t, server, secret, "controller").EnsureStreams(t.Context(), streams))
@@ -49,6 +48,16 @@ func TestTheComponentsAreUsersOfTheChartsOwnNATS(t *testing.T) {
 		_, err := login(t, server, secret, component).Backlog(t.Context(), "events", "orders")
 		require.ErrorIs(t, err, broker.ErrConsumerNotFound, "it is allowed to ask")
 	}
+}
+
+// natsConfig is the file that the chart's NATS reads, with its passwords beside it.
+func natsConfig(t *testing.T, all objects, passwords string) string {
+	t.Helper()
+	dir := t.TempDir()
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "passwords.conf"), []byte(passwords), 0o600))
+	file := filepath.Join(dir, "nats.conf")
+	require.NoError(t, os.WriteFile(file, []byte(named[*corev1.ConfigMap](t, all, "rouse-nats").Data["nats.conf"]), 0o600))
+	return file
 }
 
 func TestTheChartsNATSHasSyncedWhatItConfirms(t *testing.T) {

@@ -134,6 +134,7 @@ var installations = map[string]values{
 	"TLS with KEDA":                       {"scaler.tls.enabled=true"},
 	"TLS with KEDA by other certificates": {"scaler.tls.enabled=true", "scaler.tls.secret=scaler", "scaler.tls.kedaSecret=keda"},
 	"its own NATS with users":             {"nats.users.enabled=true", "stream.name=events"},
+	"credentials that a Job makes":        {"credentials.madeBy=job", "nats.users.enabled=true", "scaler.tls.enabled=true", "fips.mode=on"},
 	"in place of Kyma's eventing": {
 		"kyma.publisherAlias=true", "kyma.allowEventingManager=true",
 		"publisherAddress=http://eventing-publisher-proxy.kyma-system.svc.cluster.local/publish",

@@ -1,6 +1,6 @@
 // Command controller is the control plane: it turns Functions into Deployments, Services and ScaledObjects, lists activators
 // among their endpoints, turns Subscriptions into durable consumers, and APIRules into HTTPRoutes, or does some of that. "controller uninstall" deletes all
-// Functions and Subscriptions, or what lists activators.
+// Functions and Subscriptions, or what lists activators; "controller credentials" makes up the passwords of an installation.
 package main
 
 import (
@@ -18,6 +18,7 @@ import (
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	"github.com/rouse-run/rouse/controller/activation"
+	"github.com/rouse-run/rouse/controller/credentials"
 	"github.com/rouse-run/rouse/controller/exposure"
 	"github.com/rouse-run/rouse/controller/function"
 	"github.com/rouse-run/rouse/controller/subscription"
@@ -35,6 +36,12 @@ func start(args []string) int {
 		o := &uninstallOptions{}
 		return daemon.Main("controller uninstall", args[1:], o, func(ctx context.Context, log logr.Logger) error {
 			return uninstall(ctx, o, log)
+		})
+	}
+	if len(args) > 0 && args[0] == "credentials" {
+		o := &credentials.Options{}
+		return daemon.Main("controller credentials", args[1:], o, func(ctx context.Context, log logr.Logger) error {
+			return makeCredentials(ctx, o, log)
 		})
 	}
 	o := defaultOptions()

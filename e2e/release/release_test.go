@@ -15,6 +15,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/yaml"
 
 	"github.com/rouse-run/rouse/e2e/framework"
@@ -25,7 +26,7 @@ const (
 	root    = "../.."
 )
 
-func TestAReleaseIsInstalledFromItsRegistryAloneAndServesTheOrderChain(t *testing.T) {
+func TestAReleaseIsInstalledFromItsRegistryAloneByHelmAndWithoutAndServesTheOrderChain(t *testing.T) {
 	registry, authority := os.Getenv("ROUSE_REGISTRY"), os.Getenv("ROUSE_REGISTRY_CA")
 	require.NotEmpty(t, registry, "ROUSE_REGISTRY: it is set by the env of the local cluster")
 	cluster, err := framework.Connect()
@@ -36,18 +37,28 @@ func TestAReleaseIsInstalledFromItsRegistryAloneAndServesTheOrderChain(t *testin
 	last := makeRelease(t, registry, authority, out)
 	require.Regexp(t, `^release ok: images=\d+ platforms=4 charts=1 archives=4 sbom=\d+ reproducible=yes$`, last)
 
-	values := remainingValues(t)
+	values, nats, images := remainingValues(t)
 	helm(t, "uninstall", framework.System, "--wait", "--timeout", "3m")
 	chart := "oci://" + registry + "/charts/rouse"
 	helm(t, "install", framework.System, chart, "--version", strings.TrimPrefix(version, "v"), "--ca-file", authority,
 		"--values", values, "--wait", "--timeout", "5m")
 	requireDigests(t, cluster, registry)
+	play(t)
 
+	helm(t, "uninstall", framework.System, "--wait", "--timeout", "3m")
+	installWithoutHelm(t, cluster, out, nats, images)
+	requireDigests(t, cluster, registry)
+	play(t)
+	t.Log(last)
+}
+
+// play plays the order chain.
+func play(t *testing.T) {
+	t.Helper()
 	played, err := exec.CommandContext(t.Context(), "go", "run", root+"/e2e/demo", "-sample", root+"/samples/orders").CombinedOutput()
 	t.Log(string(played))
 	require.NoError(t, err)
 	require.Contains(t, string(played), "demo ok: events=9 lost=0 ")
-	t.Log(last)
 }
 
 // makeRelease runs the command of people, and returns the last line that it printed.
@@ -78,8 +89,9 @@ func trusted(t *testing.T, authority string) string {
 	return file
 }
 
-// remainingValues are those that the cluster's own installation has, without its images.
-func remainingValues(t *testing.T) string {
+// remainingValues are those that the cluster's own installation has, without its images, in a file, and which images of NATS and of the
+// registry it has.
+func remainingValues(t *testing.T) (file, nats, registry string) {
 	t.Helper()
 	text, err := exec.CommandContext(t.Context(), "helm", "get", "values", release, "--namespace", framework.System, "--output", "yaml").Output()
 	require.NoError(t, err)
@@ -94,9 +106,15 @@ func remainingValues(t *testing.T) string {
 	}
 	text, err = yaml.Marshal(values)
 	require.NoError(t, err)
-	file := filepath.Join(t.TempDir(), "values.yaml")
+	file = filepath.Join(t.TempDir(), "values.yaml")
 	require.NoError(t, os.WriteFile(file, text, 0o600))
-	return file
+	image := func(path ...string) string {
+		named, found, err := unstructured.NestedStringMap(values, path...)
+		require.NoError(t, err)
+		require.True(t, found, path)
+		return named["repository"] + ":" + named["tag"]
+	}
+	return file, image("nats", "image"), image("registry", "internal", "image")
 }
 
 // requireDigests looks at what runs: each image of ours is of that registry and named by a digest.

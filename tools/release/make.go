@@ -17,6 +17,7 @@ import (
 	"github.com/rouse-run/rouse/tools/release/chart"
 	"github.com/rouse-run/rouse/tools/release/compile"
 	"github.com/rouse-run/rouse/tools/release/install"
+	"github.com/rouse-run/rouse/tools/release/manifest"
 	"github.com/rouse-run/rouse/tools/release/plan"
 	"github.com/rouse-run/rouse/tools/release/publish"
 )
@@ -107,7 +108,7 @@ func (m *maker) commandLine(ctx context.Context) error {
 	return install.Manifests(m.out, m.release, archives)
 }
 
-// chart packs the chart with the digests of the images.
+// chart packs the chart with the digests of the images, and renders it for those without Helm.
 func (m *maker) chart(context.Context) error {
 	dir := filepath.Join(m.source, "charts", "rouse")
 	if err := chart.Pin(dir, m.release, m.digests); err != nil {
@@ -122,5 +123,8 @@ func (m *maker) chart(context.Context) error {
 		return fmt.Errorf("make an image of the chart: %w", err)
 	}
 	m.artifacts = append(m.artifacts, publish.Artifact{Repository: m.release.ChartRepository() + "/rouse", Tag: m.release.Number(), Content: packed})
+	if err := manifest.Write(dir, filepath.Join(m.out, plan.Manifest), m.release); err != nil {
+		return err
+	}
 	return install.CRDs(dir, filepath.Join(m.out, plan.CRDs))
 }

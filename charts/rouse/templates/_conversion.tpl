@@ -91,6 +91,9 @@ the values, as each call would make another. */}}
 {{- if ne (empty $old.secret) (empty $old.caBundle) -}}
 {{- fail "functions.v1alpha1: secret and caBundle belong together, set both or, for a certificate that the chart makes, none" -}}
 {{- end -}}
+{{- if and $old.enabled (not $old.secret) (eq (include "rouse.makesCredentials" .) "false") -}}
+{{- fail "functions.v1alpha1.enabled is true and credentials.madeBy is job: the CRD has to name the authority of the webhook's certificate, which a Job makes too late. Set functions.v1alpha1.secret and caBundle" -}}
+{{- end -}}
 {{- if and $old.caBundle (not (contains "-----BEGIN CERTIFICATE-----" $old.caBundle)) -}}
 {{- fail "functions.v1alpha1.caBundle has no certificate in PEM: pass the content of a file, with --set-file functions.v1alpha1.caBundle=/path/to/ca.crt" -}}
 {{- end -}}

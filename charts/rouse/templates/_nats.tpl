@@ -8,25 +8,38 @@ nats://{{ include "rouse.fullname" . }}-nats.{{ .Release.Namespace }}.svc.cluste
 {{- end -}}
 {{- end -}}
 
-{{/* The users of the chart's own NATS, with the permissions of docs/nats.md. Passwords that an earlier release made up stay. They
-are kept beside the values, as each call would make up others. */}}
+{{/* The users of the chart's own NATS. */}}
 {{- define "rouse.natsUsers" -}}
+controller,eventbridge,scaler
+{{- end -}}
+
+{{/* Their permissions, which docs/nats.md has, and their passwords, which are in a file of the Secret. */}}
+{{- define "rouse.natsAuthorization" -}}
+{{ regexReplaceAll "\\bsap\\b" (.Files.Get "files/nats/permissions.conf" | trim) .Values.stream.name }}
+include "passwords.conf"
+authorization: {
+  users: [
+    {{- range $user := splitList "," (include "rouse.natsUsers" .) }}
+    {user: {{ $user }}, password: $rouse_{{ $user }}_password, permissions: $rouse_{{ $user }}}
+    {{- end }}
+  ]
+}
+{{- end -}}
+
+{{/* The file of the passwords. Those that an earlier release made up stay. They are kept beside the values, as each call would make up
+others. */}}
+{{- define "rouse.natsPasswords" -}}
 {{- if not (hasKey .Values.nats.users "passwords") -}}
 {{- $known := (lookup "v1" "Secret" .Release.Namespace (printf "%s-nats" (include "rouse.fullname" .))).data | default dict -}}
 {{- $passwords := dict -}}
-{{- range $user := list "controller" "eventbridge" "scaler" -}}
+{{- range $user := splitList "," (include "rouse.natsUsers" .) -}}
 {{- $_ := set $passwords $user (hasKey $known $user | ternary (get $known $user | b64dec) (randAlphaNum 40)) -}}
 {{- end -}}
 {{- $_ := set .Values.nats.users "passwords" $passwords -}}
 {{- end -}}
-{{ regexReplaceAll "\\bsap\\b" (.Files.Get "files/nats/permissions.conf" | trim) .Values.stream.name }}
-authorization: {
-  users: [
-    {{- range $user, $password := .Values.nats.users.passwords }}
-    {user: {{ $user }}, password: "{{ $password }}", permissions: $rouse_{{ $user }}}
-    {{- end }}
-  ]
-}
+{{- range $user, $password := .Values.nats.users.passwords }}
+rouse_{{ $user }}_password: {{ $password | quote }}
+{{- end }}
 {{- end -}}
 
 {{/* The login of one component: as JSON, the flag, the Secret, and the key in it. Each component may have a key

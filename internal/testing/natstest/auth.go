@@ -25,6 +25,18 @@ func WithAuthorization(t testing.TB, config string) Option {
 	t.Helper()
 	parsed := &server.Options{}
 	require.NoError(t, parsed.ProcessConfigString(config), "parse the server's configuration")
+	return authorized(parsed)
+}
+
+// WithAuthorizationFile does the same by a file, which may include others.
+func WithAuthorizationFile(t testing.TB, file string) Option {
+	t.Helper()
+	parsed := &server.Options{}
+	require.NoError(t, parsed.ProcessConfigFile(file), "parse the server's configuration")
+	return authorized(parsed)
+}
+
+func authorized(parsed *server.Options) Option {
 	return func(o *server.Options) {
 		o.Users, o.Nkeys, o.Accounts, o.NoAuthUser = parsed.Users, parsed.Nkeys, parsed.Accounts, parsed.NoAuthUser
 	}

@@ -8,13 +8,16 @@ import (
 	"slices"
 	"strings"
 
+	"go.yaml.in/yaml/v3"
+
 	"github.com/rouse-run/rouse/tools/release/plan"
 )
 
 // Digests are those of the images by their names without registry.
 type Digests map[string]string
 
-// Pin gives a chart's directory the version of a release, its registry, and the digests of its images. Comments stay.
+// Pin gives a chart's directory the version of a release, its registry, and the digests of its images. A runtime without an image is not
+// offered. Comments stay.
 func Pin(dir string, release plan.Release, digests Digests) error {
 	err := edit(filepath.Join(dir, "Chart.yaml"), map[string]string{
 		"version:":    "version: " + release.Number(),
@@ -23,14 +26,36 @@ func Pin(dir string, release plan.Release, digests Digests) error {
 	if err != nil {
 		return err
 	}
+	offered, err := runtimes(filepath.Join(dir, "values.yaml"))
+	if err != nil {
+		return err
+	}
+	lines := map[string]string{}
+	for _, runtime := range offered {
+		if _, ok := digests["rouse-runtime-"+runtime]; !ok {
+			lines["  "+runtime+": "] = "  " + runtime + ": null # not in this release"
+		}
+	}
 	var pins strings.Builder
 	for _, name := range slices.Sorted(maps.Keys(digests)) {
 		fmt.Fprintf(&pins, "\n    %s: %s", name, digests[name])
 	}
-	return edit(filepath.Join(dir, "values.yaml"), map[string]string{
-		"  repository: " + plan.DefaultRegistry + "/rouse": "  repository: " + release.Image(),
-		"  digests: {}": "  digests:                    # of the images of this release. They hold while tag is empty" + pins.String(),
-	})
+	lines["  repository: "+plan.DefaultRegistry+"/rouse"] = "  repository: " + release.Image()
+	lines["  digests: {}"] = "  digests:                    # of the images of this release. They hold while tag is empty" + pins.String()
+	return edit(filepath.Join(dir, "values.yaml"), lines)
+}
+
+// runtimes are those that a chart offers.
+func runtimes(file string) ([]string, error) {
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return nil, fmt.Errorf("read the chart: %w", err)
+	}
+	var values struct{ Runtimes map[string]any }
+	if err := yaml.Unmarshal(text, &values); err != nil {
+		return nil, fmt.Errorf("read the chart's values: %w", err)
+	}
+	return slices.Sorted(maps.Keys(values.Runtimes)), nil
 }
 
 // edit replaces lines by what they begin with. Each has to be there once.

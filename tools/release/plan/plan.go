@@ -90,6 +90,7 @@ const (
 	Images     = "images"
 	ImageList  = "images.txt"
 	CRDs       = "crds.yaml"
+	Manifest   = "install.yaml"
 	Script     = "install.sh"
 	Krew       = "krew.yaml"
 	Homebrew   = "rouse.rb"

@@ -1,0 +1,75 @@
+{{/* Who makes up the passwords and certificates that no Secret of the user has: the chart, or a Job in the cluster. */}}
+
+{{/* "true" when the chart does. */}}
+{{- define "rouse.makesCredentials" -}}
+{{ ne ((.Values.credentials | default dict).madeBy | default "chart") "job" }}
+{{- end -}}
+
+{{/* The namespaces, as JSON, in which the Job writes the Secrets of these names. Empty: nothing is needed. */}}
+{{- define "rouse.jobSecrets" -}}
+{{- $name := include "rouse.fullname" . -}}
+{{- $secrets := list -}}
+{{- $kedas := list -}}
+{{- if eq (include "rouse.makesCredentials" .) "false" -}}
+{{- if and .Values.nats.enabled .Values.nats.users.enabled -}}
+{{- $secrets = append $secrets (printf "%s-nats" $name) -}}
+{{- end -}}
+{{- if eq (include "rouse.registry" .) "internal" -}}
+{{- $secrets = append $secrets (printf "%s-registry" $name) -}}
+{{- end -}}
+{{- if and .Values.scaler.tls.enabled (not .Values.scaler.tls.secret) -}}
+{{- $secrets = append $secrets (printf "%s-scaler" $name) -}}
+{{- $kedas = append $kedas (printf "%s-scaler-keda" $name) -}}
+{{- end -}}
+{{- end -}}
+{{- $all := list -}}
+{{- with $secrets -}}
+{{- $all = append $all (dict "namespace" $.Release.Namespace "names" .) -}}
+{{- end -}}
+{{- with $kedas -}}
+{{- $all = append $all (dict "namespace" $.Values.keda.namespace "names" .) -}}
+{{- end -}}
+{{ $all | toJson }}
+{{- end -}}
+
+{{- define "rouse.credentialsPod" -}}
+{{- $scope := dict "root" . "component" "credentials" -}}
+metadata:
+  {{- include "rouse.podTemplateMetadata" $scope | nindent 2 }}
+spec:
+  restartPolicy: OnFailure
+  serviceAccountName: {{ include "rouse.name" $scope }}
+  enableServiceLinks: false
+  securityContext:
+    {{- include "rouse.podSecurityContext" . | nindent 4 }}
+  {{- include "rouse.scheduling" $scope | nindent 2 }}
+  containers:
+    - name: credentials
+      image: {{ include "rouse.image" . }}
+      imagePullPolicy: {{ .Values.image.pullPolicy }}
+      command: [/controller, credentials]
+      args:
+        - --release={{ include "rouse.fullname" . }}
+        - --namespace={{ .Release.Namespace }}
+        {{- if and .Values.nats.enabled .Values.nats.users.enabled }}
+        - --nats-users={{ include "rouse.natsUsers" . }}
+        {{- end }}
+        {{- if eq (include "rouse.registry" .) "internal" }}
+        - --registry-push-address={{ include "rouse.registryPushAddress" . }}
+        - --registry-pull-address={{ include "rouse.registryPullAddress" . }}
+        {{- end }}
+        {{- if and .Values.scaler.tls.enabled (not .Values.scaler.tls.secret) }}
+        - --keda-namespace={{ .Values.keda.namespace }}
+        {{- end }}
+        {{- with include "rouse.fipsArg" . }}
+        {{- . | nindent 8 }}
+        {{- end }}
+      {{- with include "rouse.processEnv" (dict "root" . "resources" dict) }}
+      {{- . | nindent 6 }}
+      {{- end }}
+      securityContext:
+        {{- include "rouse.containerSecurityContext" . | nindent 8 }}
+      resources:
+        requests: {cpu: 20m, memory: 32Mi}
+        limits: {memory: 128Mi}
+{{- end -}}
