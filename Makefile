@@ -53,7 +53,7 @@ demo: cluster ## Play the order chain from zero on the local cluster and print i
 	@selected=$$($(CLUSTERS) env); eval "$$selected"; $(GO) run ./e2e/demo
 
 .PHONY: cluster
-cluster: ## Bring up a real Kubernetes with KEDA, NATS and Rouse on this machine (root; first time: a quarter of an hour; CLUSTER=kind: in Docker)
+cluster: ## Bring up a real Kubernetes with KEDA, NATS and Rouse on this machine (root; first time: a quarter of an hour; NODES=3: three nodes; CLUSTER=kind: in Docker)
 	@$(CLUSTERS) up
 
 .PHONY: cluster-down
@@ -153,7 +153,7 @@ e2e-serverless: cluster ## A Serverless that brings, changes, repairs and remove
 	@selected=$$($(CLUSTERS) env); eval "$$selected"; $(GO) test -tags e2e -count=1 -timeout 15m -v ./e2e/serverless
 
 .PHONY: e2e-nodes
-e2e-nodes: ## On three nodes: NetworkPolicies, and events and wakes while a node is cut off and one is drained, on a local cluster of its own
+e2e-nodes: ## On three nodes: NetworkPolicies, and events and wakes while a node is cut off and one is drained, on a local cluster of its own (a quarter of an hour)
 	@e2e/nodes/run.sh
 
 .PHONY: e2e-release
