@@ -17,8 +17,8 @@ import (
 	"github.com/rouse-run/rouse/e2e/framework"
 )
 
-// installWithoutHelm applies the release's one file, of which only what a cluster without the internet needs is changed: where the images
-// of others are. The demo reads deliveries from the log, and does not wait a minute for a first sleep.
+// installWithoutHelm applies the release's one file, of which only what this cluster needs is changed: where the images of others are, and
+// a smaller volume. The demo reads deliveries from the log, and does not wait a minute for a first sleep.
 func installWithoutHelm(t *testing.T, cluster *framework.Cluster, out string, nats, registry string) {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join(out, "install.yaml"))
@@ -29,6 +29,7 @@ func installWithoutHelm(t *testing.T, cluster *framework.Cluster, out string, na
 		for before, after := range map[string]string{
 			"image: docker.io/library/nats:":     "image: " + nats,
 			"image: docker.io/library/registry:": "image: " + registry,
+			"storage: 20Gi":                      "storage: 10Gi",
 			"logLevel: info":                     "logLevel: debug",
 			"initialCooldownPeriod: ":            "initialCooldownPeriod: 5s",
 		} {
