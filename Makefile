@@ -24,7 +24,7 @@ CONTROLLER_GEN := $(GENERATOR) $(addprefix paths=./,$(filter-out $(OLD_APIS),$(w
 GOLANGCI_LINT  := $(GO) tool -modfile="$(CURDIR)/tools/lint/go.mod" golangci-lint
 ACTIONLINT     := $(GO) tool -modfile="$(CURDIR)/tools/lint/actions/go.mod" actionlint
 SUPPLY    := $(GO) run -C tools/supply
-MODULES   := . e2e/cluster e2e/bench/own e2e/bindings tools/pack tools/release tools/supply
+MODULES   := . e2e/cluster e2e/cluster/components/network-policies e2e/bench/own e2e/bindings tools/pack tools/release tools/supply
 # A release's has to be named: what Git describes is none.
 RELEASE_VERSION := $(VERSION)
 VERSION   ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo devel)
@@ -53,7 +53,7 @@ demo: cluster ## Play the order chain from zero on the local cluster and print i
 	@selected=$$($(CLUSTERS) env); eval "$$selected"; $(GO) run ./e2e/demo
 
 .PHONY: cluster
-cluster: ## Bring up a real Kubernetes with KEDA, NATS and Rouse on this machine (root; first time: a quarter of an hour; CLUSTER=kind: in Docker)
+cluster: ## Bring up a real Kubernetes with KEDA, NATS and Rouse on this machine (root; first time: a quarter of an hour; NODES=3: three nodes; CLUSTER=kind: in Docker)
 	@$(CLUSTERS) up
 
 .PHONY: cluster-down
@@ -109,7 +109,8 @@ verify: ## Fail when generated files are stale
 .PHONY: test-unit
 test-unit: packages ## Unit and integration tests with the race detector (real kube-apiserver, etcd and nats-server)
 	@assets=$$($(CLUSTERS) assets) && export KUBEBUILDER_ASSETS=$$assets PATH="$$assets:$$PATH" && \
-	  $(GO) test -race -shuffle=on -parallel 4 ./... && $(GO) test -C e2e/cluster ./... && $(GO) test -C tools/supply ./...
+	  $(GO) test -race -shuffle=on -parallel 4 ./... && $(GO) test -C e2e/cluster ./... && \
+	  $(GO) test -C e2e/cluster/components/network-policies ./... && $(GO) test -C tools/supply ./...
 
 .PHONY: test-release
 test-release: ## Tests of what makes releases, and that go install works from the last commit
@@ -150,6 +151,10 @@ e2e-gateway: ## From outside through Envoy Gateway to a sleeping Function, on th
 .PHONY: e2e-serverless
 e2e-serverless: cluster ## A Serverless that brings, changes, repairs and removes the Function controller while Functions serve, on the local cluster
 	@selected=$$($(CLUSTERS) env); eval "$$selected"; $(GO) test -tags e2e -count=1 -timeout 15m -v ./e2e/serverless
+
+.PHONY: e2e-nodes
+e2e-nodes: ## On three nodes: NetworkPolicies, and events and wakes while a node is cut off and one is drained, on a local cluster of its own (a quarter of an hour)
+	@e2e/nodes/run.sh
 
 .PHONY: e2e-release
 e2e-release: cluster ## Make a release, push it to the local cluster's registry, install it from there alone and play the order chain

@@ -1,4 +1,4 @@
-// Command rouse-cluster runs a real single-node Kubernetes on a bare Debian machine, with KEDA, and Rouse installed
+// Command rouse-cluster runs a real Kubernetes of one or several nodes on a bare Debian machine, with KEDA, and Rouse installed
 // by its chart. It builds every part from source, keeps what it built in a cache, and leaves nothing on the machine
 // after `down`. With ROUSE_CLUSTER=kind the Kubernetes is kind's, in Docker.
 package main
@@ -30,6 +30,8 @@ Commands:
   up          bring the cluster up, or what is missing of it
   down        take it down and check that nothing is left
   status      show what runs
+  cut NODE    pull the cable of a node besides the first
+  mend NODE   put it in again
   leftovers   list what is on this machine of a cluster; fails when there is something
   officials   print the official images that the runtimes can stand on, one a line behind its runtime
   preflight   say what this machine lacks to run the cluster
@@ -45,7 +47,7 @@ Environment:
   ROUSE_STATE     where the running cluster keeps its files (default: /var/lib/rouse-cluster; with kind a directory in the cache)
   ROUSE_RUNTIMES  the runtimes to make images of, separated by commas
   NATS_REPLICAS   1 or 3; with kind 1
-  NODES           with kind: how many nodes
+  NODES           how many nodes; several enforce NetworkPolicies
 
 Flags:
 `
@@ -97,9 +99,9 @@ func dispatch(ctx context.Context, args []string, out io.Writer, report *progres
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
-	if flags.NArg() != 1 {
+	if flags.NArg() != 1+operands[flags.Arg(0)] {
 		flags.Usage()
-		return errors.New("name one command")
+		return errors.New("name one command, and for cut and mend a node")
 	}
 	if err := options.Validate(); err != nil {
 		return err
@@ -108,7 +110,7 @@ func dispatch(ctx context.Context, args []string, out io.Writer, report *progres
 		return err
 	}
 	options.Checkout = cmp.Or(options.Checkout, options.Repository)
-	verbs := commandsOf(local.New(options, report), out)
+	verbs := commandsOf(local.New(options, report), out, flags.Arg(1))
 	if withKind && options.Kubeconfig == "" {
 		cluster, err := withOptions(options, report)
 		if err != nil {
@@ -147,17 +149,21 @@ func withOptions(options local.Options, report *progress.Progress) (*kind.Cluste
 	if options.Checkout != options.Repository {
 		return nil, errors.New("--checkout: with kind there is none; check the commit out and run it there")
 	}
-	nodes, err := kind.Nodes(os.Getenv)
 	return kind.New(kind.Options{
 		Repository: options.Repository, Cache: options.Cache, Dir: options.Dir, Bare: options.Bare, KeepFailed: options.KeepFailed,
-		Runtimes: options.Runtimes, Nodes: nodes,
-	}, report), err
+		Runtimes: options.Runtimes, Nodes: options.Nodes,
+	}, report), nil
 }
 
 type commands map[string]func(context.Context) error
 
-func commandsOf(cluster *local.Cluster, out io.Writer) commands {
+// operands are how many words follow a command.
+var operands = map[string]int{"cut": 1, "mend": 1}
+
+func commandsOf(cluster *local.Cluster, out io.Writer, operand string) commands {
 	return commands{
+		"cut":       func(ctx context.Context) error { return cluster.Cut(ctx, operand) },
+		"mend":      func(ctx context.Context) error { return cluster.Mend(ctx, operand) },
 		"up":        cluster.Up,
 		"down":      cluster.Down,
 		"preflight": cluster.Preflight,

@@ -1,9 +1,12 @@
 package main
 
 import (
+	"bytes"
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/rouse-run/rouse/e2e/cluster/progress"
 )
 
 func TestClusterIsLocalUnlessKindIsAskedFor(t *testing.T) {
@@ -21,4 +24,12 @@ func TestClusterIsLocalUnlessKindIsAskedFor(t *testing.T) {
 	}
 	_, _, err := environment(func(string) string { return "production" })
 	require.ErrorContains(t, err, `can be local or kind, not "production"`)
+}
+
+func TestCutAndMendNameANode(t *testing.T) {
+	t.Parallel()
+	for _, args := range [][]string{{"cut"}, {"mend"}, {"up", "rouse-2"}, {"cut", "rouse-2", "rouse-3"}, {}} {
+		var out bytes.Buffer
+		require.ErrorContains(t, dispatch(t.Context(), args, &out, progress.New(&out)), "name one command, and for cut and mend a node", args)
+	}
 }

@@ -24,11 +24,11 @@ type Balance struct {
 func (c *Cluster) Balance(ctx context.Context, namespace, subscription string) (Balance, error) {
 	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
 	defer cancel()
-	pods, err := c.PodsOf(ctx, "nats")
+	server, err := c.natsServer(ctx)
 	if err != nil {
 		return Balance{}, err
 	}
-	port, err := c.Forward(ctx, &pods[0], 4222)
+	port, err := c.Forward(ctx, server, 4222)
 	if err != nil {
 		return Balance{}, err
 	}
@@ -47,6 +47,24 @@ func (c *Cluster) Balance(ctx context.Context, namespace, subscription string) (
 		return Balance{}, fmt.Errorf("count dead letters of %s: %w", subscription, err)
 	}
 	return Balance{Pending: backlog.Total(), DeadLetters: dead}, nil
+}
+
+// natsServer is one that is ready: the chart's, or one of those beside it.
+func (c *Cluster) natsServer(ctx context.Context) (*corev1.Pod, error) {
+	beside := &corev1.PodList{}
+	if err := c.List(ctx, beside, client.InNamespace("nats-system"), client.MatchingLabels{"app": "nats"}); err != nil {
+		return nil, fmt.Errorf("list NATS servers: %w", err)
+	}
+	for _, pod := range beside.Items {
+		if Ready(&pod) {
+			return &pod, nil
+		}
+	}
+	pods, err := c.PodsOf(ctx, "nats")
+	if err != nil {
+		return nil, err
+	}
+	return &pods[0], nil
 }
 
 // CrashNATS kills the servers until the kubelet waits before it starts them again, so that NATS is away for ten

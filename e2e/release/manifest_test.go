@@ -33,8 +33,8 @@ func installWithoutHelm(t *testing.T, cluster *framework.Cluster, out string, na
 			"logLevel: info":                     "logLevel: debug",
 			"initialCooldownPeriod: ":            "initialCooldownPeriod: 5s",
 		} {
-			if at := strings.Index(line, before); at >= 0 {
-				lines[i] = line[:at] + after
+			if indent, _, found := strings.Cut(line, before); found {
+				lines[i] = indent + after
 			}
 		}
 	}

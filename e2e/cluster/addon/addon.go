@@ -19,11 +19,17 @@ import (
 //go:embed manifests
 var manifests embed.FS
 
+//go:embed policies.yaml
+var policiesRights string
+
 //go:embed nats.yaml
 var natsManifest string
 
 // volumes is how many volumes claims can be bound to before the cluster has to be made again.
 const volumes = 20
+
+// PoliciesRights are what enforces NetworkPolicies may read.
+func PoliciesRights() string { return policiesRights }
 
 // Binary makes an image of one static binary, as they all are here.
 func Binary(store image.Store, built component.Built, args ...string) (image.Image, error) {

@@ -97,6 +97,11 @@ func EnvoyGateway() Component {
 	}
 }
 
+// NetworkPolicies enforces them on a node.
+func NetworkPolicies() Component {
+	return Component{Name: "network-policies", Module: "e2e/cluster/components/network-policies", Package: ".", About: "1 min"}
+}
+
 // Helm installs the chart.
 func Helm() Component {
 	return Component{Name: "helm", Module: "tools", Package: "helm.sh/helm/v3/cmd/helm", About: "1 min"}

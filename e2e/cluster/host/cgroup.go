@@ -14,7 +14,7 @@ import (
 	"github.com/rouse-run/rouse/e2e/cluster/command"
 )
 
-// CgroupRoot is the cgroup that holds the pods' cgroups.
+// CgroupRoot is the cgroup that holds the pods' cgroups, and those of further nodes.
 const CgroupRoot = "/rouse-cluster"
 
 // neededControllers are those without which the kubelet does not start.
@@ -22,24 +22,26 @@ func neededControllers() []string { return []string{"cpu", "memory", "pids"} }
 
 const cgroups = "/sys/fs/cgroup"
 
-// CreateCgroups makes the cgroup that the kubelet uses: on v1 one in each hierarchy, on v2 one with the
+// CreateCgroup makes a cgroup that a kubelet uses, CgroupRoot or one right in it: on v1 one in each hierarchy, on v2 one with the
 // controllers switched on.
-func CreateCgroups() error {
-	if v2, err := os.ReadFile(filepath.Join(cgroups, "cgroup.controllers")); err == nil {
-		// The root has to pass its controllers on before the new group has them. Some cannot be passed on everywhere, and
+func CreateCgroup(group string) error {
+	above := filepath.Join(cgroups, filepath.Dir(group))
+	if v2, err := os.ReadFile(filepath.Join(above, "cgroup.controllers")); err == nil {
+		// The group above has to pass its controllers on before the new group has them. Some cannot be passed on everywhere, and
 		// only these three are needed.
 		for name := range strings.FieldsSeq(string(v2)) {
-			err := os.WriteFile(filepath.Join(cgroups, "cgroup.subtree_control"), []byte("+"+name), 0o644)
+			err := os.WriteFile(filepath.Join(above, "cgroup.subtree_control"), []byte("+"+name), 0o644)
 			if err != nil && slices.Contains(neededControllers(), name) {
 				return fmt.Errorf("pass on the cgroup controller %s: %w", name, err)
 			}
 		}
 	}
-	for _, parent := range cgroupParents() {
-		if err := os.Mkdir(filepath.Join(parent, CgroupRoot), 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
+	for _, hierarchy := range cgroupParents() {
+		dir := filepath.Join(hierarchy, group)
+		if err := os.Mkdir(dir, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
 			return err
 		}
-		if err := inheritCPUs(parent); err != nil {
+		if err := inheritCPUs(dir); err != nil {
 			return err
 		}
 	}
@@ -47,13 +49,13 @@ func CreateCgroups() error {
 }
 
 // inheritCPUs fills in what cgroup v1 leaves empty in a new cpuset, where then no process may live.
-func inheritCPUs(parent string) error {
+func inheritCPUs(dir string) error {
 	for _, name := range []string{"cpuset.cpus", "cpuset.mems"} {
-		value, err := os.ReadFile(filepath.Join(parent, name))
+		value, err := os.ReadFile(filepath.Join(filepath.Dir(dir), name))
 		if err != nil {
 			continue // not the cpuset hierarchy, or v2's root, which passes them on by itself
 		}
-		if err := os.WriteFile(filepath.Join(parent, CgroupRoot, name), value, 0o644); err != nil {
+		if err := os.WriteFile(filepath.Join(dir, name), value, 0o644); err != nil {
 			return err
 		}
 	}

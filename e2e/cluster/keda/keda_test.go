@@ -7,6 +7,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/rouse-run/rouse/e2e/cluster/image"
+	"github.com/rouse-run/rouse/e2e/cluster/network"
 	"github.com/rouse-run/rouse/e2e/cluster/pki"
 	"github.com/rouse-run/rouse/e2e/cluster/state"
 )
@@ -14,7 +15,7 @@ import (
 func TestKustomizationPutsOurImagesOverKEDAsManifests(t *testing.T) {
 	t.Parallel()
 	dir := state.Dir(t.TempDir())
-	require.NoError(t, pki.Write(dir))
+	require.NoError(t, pki.Write(dir, network.Members(1)))
 	config := t.TempDir()
 	require.NoError(t, state.Write(config+"/crd/kustomization.yaml", "resources: []\n"))
 	operator := image.Image{Name: "keda-operator"}

@@ -3,7 +3,6 @@ package kind
 import (
 	"fmt"
 	"path"
-	"strconv"
 
 	"sigs.k8s.io/yaml"
 
@@ -21,9 +20,6 @@ const (
 	registryAddress = "10.96.0.50"
 	servicesRange   = "10.96.0.0/16"
 
-	// maxNodes is more than a machine with Docker can hold well.
-	maxNodes = 9
-
 	// Directories of the node.
 	hostsDir    = "/etc/containerd/certs.d"
 	pkiDir      = "/etc/rouse-pki"
@@ -33,19 +29,6 @@ const (
 	kedaVersion  = "2.21.0"
 	kedaManifest = "https://github.com/kedacore/keda/releases/download/v" + kedaVersion + "/keda-" + kedaVersion + ".yaml"
 )
-
-// Nodes is how many nodes NODES asks for, one where it says nothing.
-func Nodes(getenv func(string) string) (int, error) {
-	text := getenv("NODES")
-	if text == "" {
-		return 1, nil
-	}
-	nodes, err := strconv.Atoi(text)
-	if err != nil || nodes < 1 || nodes > maxNodes {
-		return 0, fmt.Errorf("NODES: with kind it can be 1 to %d, not %q", maxNodes, text)
-	}
-	return nodes, nil
-}
 
 // config is what kind makes the cluster from. Nodes find the cluster's registry, which containerd does not ask the cluster's DNS
 // for, by files that they see in the state directory. The chart's registry is on a port of localhost, which kube-proxy gives with iptables.

@@ -51,15 +51,6 @@ func TestEachNodeOfSeveralFindsTheRegistry(t *testing.T) {
 	}
 }
 
-func TestNodesAreANumberThatAMachineCanHold(t *testing.T) {
-	t.Parallel()
-	for text, want := range map[string]int{"": 1, "1": 1, "3": 3, "9": 9, "10": 0, "0": 0, "-1": 0, "three": 0} {
-		got, err := Nodes(func(string) string { return text })
-		require.Equal(t, want, got, text)
-		require.Equal(t, want == 0, err != nil, text)
-	}
-}
-
 func TestFilesOfTheNodeLieWhereTheConfigMountsThem(t *testing.T) {
 	t.Parallel()
 	dir := state.Dir(t.TempDir())

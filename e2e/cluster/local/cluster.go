@@ -11,8 +11,10 @@ import (
 	"github.com/rouse-run/rouse/e2e/cluster/component"
 	"github.com/rouse-run/rouse/e2e/cluster/image"
 	"github.com/rouse-run/rouse/e2e/cluster/kubectl"
+	"github.com/rouse-run/rouse/e2e/cluster/node"
 	"github.com/rouse-run/rouse/e2e/cluster/process"
 	"github.com/rouse-run/rouse/e2e/cluster/progress"
+	"github.com/rouse-run/rouse/e2e/cluster/state"
 )
 
 // Cluster is the local cluster of one state directory.
@@ -21,8 +23,36 @@ type Cluster struct {
 	progress *progress.Progress
 	builder  component.Builder
 	store    image.Store
-	process  *process.Client
+	process  *process.Client // of the first node
+	nodes    []machine
 	built    map[string]component.Built
+}
+
+// machine is a node with what starts its programs.
+type machine struct {
+	node.Node
+
+	process *process.Client
+}
+
+func machines(dir state.Dir, count int) []machine {
+	var all []machine
+	for _, one := range node.All(dir, count) {
+		all = append(all, machine{Node: one, process: process.NewClient(one.Dir)})
+	}
+	return all
+}
+
+func (m machine) containerd() image.Containerd {
+	return image.Containerd{Socket: m.Dir.ContainerdSocket(), Log: m.Dir.Log("images")}
+}
+
+// label tells the steps of one node from those of another.
+func (m machine) label(step string) string {
+	if m.Alone {
+		return step
+	}
+	return step + " of " + m.Name
 }
 
 // New prepares a cluster without touching anything.
@@ -32,6 +62,7 @@ func New(options Options, progress *progress.Progress) *Cluster {
 		builder: component.Builder{Repository: options.Repository, Cache: options.Cache, Logs: options.Cache.Path("logs")},
 		store:   image.Store{Cache: options.Cache},
 		process: process.NewClient(options.Dir),
+		nodes:   machines(options.Dir, options.Nodes),
 		built:   map[string]component.Built{},
 	}
 }
@@ -117,8 +148,14 @@ func (c *Cluster) kubectl() kubectl.Client {
 	}
 }
 
-func (c *Cluster) containerd() image.Containerd {
-	return image.Containerd{Socket: c.options.Dir.ContainerdSocket(), Log: c.options.Dir.Log("images")}
+// load gives every node the images that it does not have.
+func (c *Cluster) load(ctx context.Context, images ...image.Image) error {
+	for _, one := range c.nodes {
+		if _, err := one.containerd().Load(ctx, images...); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // status asks the running cluster with the kubectl that it was made with.

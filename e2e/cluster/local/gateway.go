@@ -24,8 +24,7 @@ func (c *Cluster) gatewayImages(ctx context.Context) (images envoygateway.Images
 // installGateway brings Gateway API into the cluster, and a Gateway that takes requests.
 func (c *Cluster) installGateway(ctx context.Context, images envoygateway.Images) error {
 	err := c.progress.Step(ctx, "load Envoy Gateway's images", func(ctx context.Context, _ progress.Detail) error {
-		_, err := c.containerd().Load(ctx, images.All()...)
-		return err
+		return c.load(ctx, images.All()...)
 	})
 	if err != nil {
 		return err

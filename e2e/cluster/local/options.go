@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/rouse-run/rouse/e2e/cluster/controlplane"
+	"github.com/rouse-run/rouse/e2e/cluster/network"
 	"github.com/rouse-run/rouse/e2e/cluster/release"
 	"github.com/rouse-run/rouse/e2e/cluster/state"
 )
@@ -25,6 +26,7 @@ type Options struct {
 	Runtimes     []string
 	Out          string // where bases are written to
 	NATSReplicas int
+	Nodes        int
 	Kubeconfig   string // of a cluster of the user's own; empty: the local cluster
 	ControlPlane controlplane.Options
 }
@@ -33,14 +35,19 @@ type Options struct {
 func DefaultOptions(getenv func(string) string) (Options, error) {
 	options := Options{
 		Dir: state.FromEnv(getenv), ControlPlane: controlplane.DefaultOptions(), Runtimes: release.DefaultRuntimes(), NATSReplicas: 1,
+		Nodes: 1,
 	}
 	if names := getenv("ROUSE_RUNTIMES"); names != "" {
 		options.Runtimes = strings.Split(names, ",")
 	}
 	var err error
-	if replicas := getenv("NATS_REPLICAS"); replicas != "" {
-		if options.NATSReplicas, err = strconv.Atoi(replicas); err != nil {
-			return options, fmt.Errorf("NATS_REPLICAS: %w", err)
+	for name, number := range map[string]*int{"NATS_REPLICAS": &options.NATSReplicas, "NODES": &options.Nodes} {
+		text := getenv(name)
+		if text == "" {
+			continue
+		}
+		if *number, err = strconv.Atoi(text); err != nil {
+			return options, fmt.Errorf("%s: %w", name, err)
 		}
 	}
 	// The local cluster's own kubeconfig, as env prints it, is no cluster of the user's.
@@ -56,6 +63,9 @@ func (o *Options) Validate() error {
 	var problems []error
 	if o.NATSReplicas != 1 && o.NATSReplicas != 3 {
 		problems = append(problems, fmt.Errorf("NATS replicas can be 1 or 3, not %d", o.NATSReplicas))
+	}
+	if o.Nodes < 1 || o.Nodes > network.MaxMembers {
+		problems = append(problems, fmt.Errorf("nodes can be 1 to %d, not %d", network.MaxMembers, o.Nodes))
 	}
 	if _, err := release.Choose(o.Runtimes); err != nil {
 		problems = append(problems, err)
@@ -76,6 +86,7 @@ func (o *Options) BindFlags(flags *pflag.FlagSet) {
 	flags.StringSliceVar(&o.Runtimes, "runtimes", o.Runtimes, "up: runtimes of Functions to make images of (ROUSE_RUNTIMES)")
 	flags.StringVar(&o.Out, "out", o.Out, "bases: the folder that they are written to, which is not there yet")
 	flags.IntVar(&o.NATSReplicas, "nats-replicas", o.NATSReplicas, "up: 1 is the chart's NATS, 3 a cluster of servers beside it (NATS_REPLICAS)")
+	flags.IntVar(&o.Nodes, "nodes", o.Nodes, "up: how many nodes; several enforce NetworkPolicies (NODES)")
 	flags.DurationVar(&o.ControlPlane.HPASync, "hpa-sync", o.ControlPlane.HPASync, "up: how often autoscalers are looked at")
 	flags.DurationVar(&o.ControlPlane.HPADownscaleStabilization, "hpa-downscale-stabilization", o.ControlPlane.HPADownscaleStabilization,
 		"up: for how long an autoscaler's highest recommendation counts")

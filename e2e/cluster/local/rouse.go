@@ -66,8 +66,7 @@ func (c *Cluster) runtimeImages(ctx context.Context) (map[string]image.Image, er
 // installRouse loads the images, brings NATS if it is to be more than one server, and installs the chart.
 func (c *Cluster) installRouse(ctx context.Context, images release.Images) error {
 	err := c.progress.Step(ctx, "load Rouse's image", func(ctx context.Context, _ progress.Detail) error {
-		_, err := c.containerd().Load(ctx, images.Rouse)
-		return err
+		return c.load(ctx, images.Rouse)
 	})
 	if err != nil {
 		return err

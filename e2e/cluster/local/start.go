@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"os"
+	"strconv"
 	"time"
 
 	"github.com/rouse-run/rouse/e2e/cluster/command"
@@ -20,10 +21,14 @@ import (
 	"github.com/rouse-run/rouse/e2e/cluster/state"
 )
 
-// startNode makes the namespaces and joins them to the host's network.
-func (c *Cluster) startNode(ctx context.Context) error {
+// startNodes makes the namespaces and joins them to the host's network.
+func (c *Cluster) startNodes(ctx context.Context) error {
 	dir := c.options.Dir
-	return c.progress.Step(ctx, "node", func(ctx context.Context, detail progress.Detail) error {
+	name := "node"
+	if len(c.nodes) > 1 {
+		name = fmt.Sprintf("%d nodes", len(c.nodes))
+	}
+	return c.progress.Step(ctx, name, func(ctx context.Context, detail progress.Detail) error {
 		detail("namespaces, network %s, pods %s, services %s", network.Node, network.Pods, network.Services)
 		if err := dir.Create(); err != nil {
 			return err
@@ -31,10 +36,10 @@ func (c *Cluster) startNode(ctx context.Context) error {
 		if err := dir.Save(sysctlsName, host.ReadSysctls()); err != nil {
 			return err
 		}
-		if err := pki.Write(dir); err != nil {
+		if err := pki.Write(dir, network.Members(len(c.nodes))); err != nil {
 			return err
 		}
-		if err := host.CreateCgroups(); err != nil {
+		if err := host.CreateCgroup(host.CgroupRoot); err != nil {
 			return err
 		}
 		self, err := copySelf(dir)
@@ -42,7 +47,7 @@ func (c *Cluster) startNode(ctx context.Context) error {
 			return err
 		}
 		pid, err := c.process.StartInit(ctx, self, process.Settings{
-			State: string(dir), Keep: []string{string(c.options.Cache)}, Hostname: pki.NodeName,
+			State: string(dir), Keep: []string{string(c.options.Cache)}, Hostname: network.NodeName,
 		})
 		if err != nil {
 			return err
@@ -50,9 +55,40 @@ func (c *Cluster) startNode(ctx context.Context) error {
 		if err := network.Join(ctx, pid, c.logs("network")); err != nil {
 			return err
 		}
+		if err := c.startFurther(ctx, pid); err != nil {
+			return err
+		}
 		// Written last: without it the next up starts from the beginning.
 		return dir.Save(versionsName, c.versions())
 	})
+}
+
+// startFurther makes the namespaces of all nodes but the first, before there is anything in those of the first that they would inherit.
+func (c *Cluster) startFurther(ctx context.Context, first int) error {
+	if len(c.nodes) == 1 {
+		return nil
+	}
+	if err := network.JoinLinks(ctx, c.logs("network")); err != nil {
+		return err
+	}
+	for _, one := range c.nodes[1:] {
+		if err := one.Dir.Create(); err != nil {
+			return err
+		}
+		if err := host.CreateCgroup(one.Cgroup); err != nil {
+			return err
+		}
+		pid, err := one.process.StartInner(ctx, c.process, process.Settings{
+			State: string(one.Dir), Keep: []string{string(c.options.Cache), string(c.options.Dir)}, Hostname: one.Name,
+		})
+		if err != nil {
+			return err
+		}
+		if err := network.Link(ctx, one.Member, first, pid, c.logs("network")); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 const (
@@ -67,6 +103,10 @@ func (c *Cluster) versions() map[string]string {
 		keys[program.Name] = c.built[program.Name].Key
 	}
 	keys["options"] = fmt.Sprintf("%+v", c.options.ControlPlane)
+	if len(c.nodes) > 1 {
+		keys["nodes"] = strconv.Itoa(len(c.nodes))
+		keys[component.NetworkPolicies().Name] = c.built[component.NetworkPolicies().Name].Key
+	}
 	return keys
 }
 
@@ -92,7 +132,7 @@ func (c *Cluster) startControlPlane(ctx context.Context) error {
 		if err := c.process.Start(ctx, etcd); err != nil {
 			return err
 		}
-		return c.startUntil(ctx, controlplane.APIServer(dir, kubernetes.Path("kube-apiserver")), 3*time.Minute, c.kubectl().Ready)
+		return c.startUntil(ctx, c.nodes[0], controlplane.APIServer(dir, kubernetes.Path("kube-apiserver")), 3*time.Minute, c.kubectl().Ready)
 	})
 	if err != nil {
 		return err
@@ -102,38 +142,50 @@ func (c *Cluster) startControlPlane(ctx context.Context) error {
 		controlplane.Scheduler(dir, kubernetes.Path("kube-scheduler")))
 }
 
-func (c *Cluster) startKubelet(ctx context.Context) error {
-	dir, kubernetes := c.options.Dir, c.built[component.Kubernetes().Name]
-	return c.progress.Step(ctx, "kubelet and kube-proxy", func(ctx context.Context, detail progress.Detail) error {
-		detail("node %s is ready", pki.NodeName)
-		kubelet, err := node.WriteKubelet(dir, kubernetes.Path("kubelet"))
+func (c *Cluster) startKubelet(ctx context.Context, on machine) error {
+	kubernetes := c.built[component.Kubernetes().Name]
+	return c.progress.Step(ctx, on.label("kubelet and kube-proxy"), func(ctx context.Context, detail progress.Detail) error {
+		detail("node %s is ready", on.Name)
+		kubelet, err := node.WriteKubelet(on.Node, kubernetes.Path("kubelet"))
 		if err != nil {
 			return err
 		}
-		if err := c.process.Start(ctx, kubelet, node.Proxy(dir, kubernetes.Path("kube-proxy"))); err != nil {
+		if err := on.process.Start(ctx, kubelet, node.Proxy(on.Node, kubernetes.Path("kube-proxy"))); err != nil {
 			return err
 		}
 		return c.await(ctx, 4*time.Minute, "the node is ready", func(ctx context.Context) error {
 			quiet := c.kubectl()
 			quiet.Log = ""
-			_, err := quiet.Run(ctx, "wait", "--for=condition=Ready", "node/"+pki.NodeName, "--timeout=20s")
+			_, err := quiet.Run(ctx, "wait", "--for=condition=Ready", "node/"+on.Name, "--timeout=20s")
 			return err
 		})
 	})
 }
 
-func (c *Cluster) startUntil(ctx context.Context, program process.Program, limit time.Duration, ready func(context.Context) error) error {
-	if err := c.process.Start(ctx, program); err != nil {
+func (c *Cluster) startUntil(
+	ctx context.Context, on machine, program process.Program, limit time.Duration, ready func(context.Context) error,
+) error {
+	if err := on.process.Start(ctx, program); err != nil {
 		return err
 	}
 	return c.await(ctx, limit, program.Name+" is ready", ready)
+}
+
+// checkAlive fails with the first program of any node that has ended.
+func (c *Cluster) checkAlive(ctx context.Context) error {
+	for _, one := range c.nodes {
+		if err := one.process.CheckAlive(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // await waits for something in the cluster, and gives up early when one of its programs has died.
 func (c *Cluster) await(ctx context.Context, limit time.Duration, what string, ready func(context.Context) error) error {
 	var died error
 	err := command.Await(ctx, limit, 100*time.Millisecond, what, func(ctx context.Context) error {
-		if died = c.process.CheckAlive(ctx); died != nil && errors.Is(died, process.ErrDied) {
+		if died = c.checkAlive(ctx); died != nil && errors.Is(died, process.ErrDied) {
 			return nil
 		}
 		return ready(ctx)

@@ -25,20 +25,22 @@ func (c *Cluster) Status(ctx context.Context, out io.Writer) error {
 	if !c.Running() {
 		return fmt.Errorf("%w (%s)", ErrNotRunning, c.describe())
 	}
-	programs, err := c.process.List(ctx)
-	if err != nil {
-		return err
-	}
 	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	_, _ = fmt.Fprintln(table, "PROGRAM\tSTATE\tFOR\tLOG")
 	down := 0
-	for _, program := range programs {
-		condition := "running"
-		if !program.Running {
-			condition = program.Exit
-			down++
+	for _, one := range c.running() {
+		programs, err := one.process.List(ctx)
+		if err != nil {
+			return err
 		}
-		_, _ = fmt.Fprintf(table, "%s\t%s\t%s\t%s\n", program.Name, condition, time.Since(program.Started).Round(time.Second), program.Log)
+		for _, program := range programs {
+			condition := "running"
+			if !program.Running {
+				condition = program.Exit
+				down++
+			}
+			_, _ = fmt.Fprintf(table, "%s\t%s\t%s\t%s\n", program.Name, condition, time.Since(program.Started).Round(time.Second), program.Log)
+		}
 	}
 	if err := table.Flush(); err != nil {
 		return err

@@ -13,6 +13,7 @@ import (
 	"github.com/rouse-run/rouse/e2e/cluster/envoygateway"
 	"github.com/rouse-run/rouse/e2e/cluster/host"
 	"github.com/rouse-run/rouse/e2e/cluster/image"
+	"github.com/rouse-run/rouse/e2e/cluster/network"
 	"github.com/rouse-run/rouse/e2e/cluster/progress"
 	"github.com/rouse-run/rouse/e2e/cluster/release"
 	"github.com/rouse-run/rouse/e2e/cluster/state"
@@ -40,7 +41,7 @@ func (c *Cluster) Up(ctx context.Context) error {
 		return err
 	}
 
-	ran := c.Running() && c.process.CheckAlive(ctx) == nil && c.sameVersions()
+	ran := c.Running() && c.sameVersions() && c.checkAlive(ctx) == nil
 	if err := c.bringUp(ctx, ran, images); err != nil {
 		if ran || c.options.KeepFailed {
 			return err
@@ -119,6 +120,9 @@ func (c *Cluster) components() []component.Component {
 	if !c.options.Bare {
 		all = append(all, component.NATS(), component.Helm())
 	}
+	if c.options.Nodes > 1 {
+		all = append(all, component.NetworkPolicies())
+	}
 	if c.options.EnvoyGateway {
 		all = append(all, component.EnvoyGateway(), component.Envoy(), component.Helm())
 	}
@@ -173,24 +177,35 @@ func (c *Cluster) bringUp(ctx context.Context, ran bool, images images) error {
 	}
 	return c.installRouse(ctx, release.Images{
 		Rouse: rouse, NATS: images.nats, Registry: images.base.registry, Runtimes: images.runtimes,
-		CABundle: string(authority) + host.CABundle(),
+		CABundle: string(authority) + host.CABundle(), Nodes: c.links(),
 	})
+}
+
+// links are the addresses of the nodes, where there are several.
+func (c *Cluster) links() string {
+	if len(c.nodes) == 1 {
+		return ""
+	}
+	return network.Links
 }
 
 func (c *Cluster) bringUpKubernetes(ctx context.Context, ran bool, images images) error {
 	if !ran {
-		if err := c.startNode(ctx); err != nil {
+		if err := c.startNodes(ctx); err != nil {
 			return err
 		}
 	}
 	// Images go in while the control plane starts.
 	group, groupCtx := errgroup.WithContext(ctx)
-	group.Go(func() error { return c.startContainerd(groupCtx, ran, images) })
+	group.Go(func() error { return c.startContainerds(groupCtx, ran, images) })
 	group.Go(func() error { return c.startControlPlane(groupCtx) })
 	if err := group.Wait(); err != nil {
 		return err
 	}
-	if err := c.startKubelet(ctx); err != nil {
+	if err := c.startKubelet(ctx, c.nodes[0]); err != nil {
+		return err
+	}
+	if err := c.startPolicies(ctx, c.nodes[0]); err != nil {
 		return err
 	}
 	if err := c.linkTools(); err != nil {
@@ -200,7 +215,12 @@ func (c *Cluster) bringUpKubernetes(ctx context.Context, ran bool, images images
 		return err
 	}
 	group, groupCtx = errgroup.WithContext(ctx)
-	group.Go(func() error { return c.installAddons(groupCtx, images.base) })
+	group.Go(func() error {
+		if err := c.installAddons(groupCtx, images.base); err != nil {
+			return err
+		}
+		return c.joinFurther(groupCtx)
+	})
 	if c.options.EnvoyGateway {
 		group.Go(func() error { return c.installGateway(groupCtx, images.gateway) })
 	}

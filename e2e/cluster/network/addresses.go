@@ -9,9 +9,9 @@ import (
 
 // Addresses of the cluster. All are private; pods and Services are reached from this host only.
 const (
-	Host     = "10.200.255.1" // the host's end of the veth pair
-	Node     = "10.200.255.2" // the node's end, where the API server listens
-	Link     = "10.200.255.0/30"
+	Host     = "10.200.255.1"    // the host's end of the veth pair
+	Node     = "10.200.255.2"    // the node's end, where the API server listens
+	Links    = "10.200.255.0/24" // that pair's, and those from the first node to further ones
 	Pods     = "10.201.0.0/16"
 	Services = "10.202.0.0/16"
 
@@ -26,6 +26,9 @@ const (
 	Table = "rouse_cluster"
 
 	peer = "rouse1"
+
+	// NodeName is the name of the first node, which may be the only one.
+	NodeName = "rouse"
 )
 
 // APIServer is the URL of the API server, from the host and from the node.
@@ -33,7 +36,7 @@ const APIServer = "https://" + Node + ":6443"
 
 // Collisions lists the routes of the host (as `ip route` prints them) that the cluster's addresses would hide.
 func Collisions(routes string) []string {
-	ours := []netip.Prefix{netip.MustParsePrefix(Link), netip.MustParsePrefix(Pods), netip.MustParsePrefix(Services)}
+	ours := []netip.Prefix{netip.MustParsePrefix(Links), netip.MustParsePrefix(Pods), netip.MustParsePrefix(Services)}
 	var found []string
 	for line := range strings.Lines(routes) {
 		fields := strings.Fields(line)

@@ -26,8 +26,8 @@ func Join(ctx context.Context, pid int, log string) error {
 	if found := Collisions(routes); len(found) > 0 {
 		return fmt.Errorf("%w: %s", ErrCollision, strings.Join(found, ", "))
 	}
-	if err := os.WriteFile(forwardSetting, []byte("1"), 0o644); err != nil {
-		return fmt.Errorf("let the host forward packets: %w", err)
+	if err := letHostForward(); err != nil {
+		return err
 	}
 	namespace := strconv.Itoa(pid)
 	for _, line := range joinCommands(namespace, mtu()) {

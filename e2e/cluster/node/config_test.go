@@ -12,10 +12,12 @@ import (
 
 const dir = state.Dir("/state")
 
+var alone = All(dir, 1)[0]
+
 func TestKubeletRunsWhereOthersRefuse(t *testing.T) {
 	t.Parallel()
 	var config map[string]any
-	require.NoError(t, yaml.Unmarshal([]byte(kubeletConfig(dir)), &config))
+	require.NoError(t, yaml.Unmarshal([]byte(kubeletConfig(alone)), &config))
 	require.Equal(t, false, config["failCgroupV1"])
 	require.Equal(t, false, config["failSwapOn"])
 	require.Equal(t, map[string]any{}, config["evictionHard"])
@@ -26,7 +28,7 @@ func TestKubeletRunsWhereOthersRefuse(t *testing.T) {
 
 func TestContainerdKeepsToItsDirectories(t *testing.T) {
 	t.Parallel()
-	config := containerdConfig(dir, "rouse.local/pause:1", "/usr/sbin/runc", "/usr/lib/cni")
+	config := containerdConfig(alone, "rouse.local/pause:1", "/usr/sbin/runc", "/usr/lib/cni")
 	for _, want := range []string{
 		`root = "/state/containerd/root"`, `state = "/state/containerd/state"`, `address = "/state/containerd.sock"`,
 		`sandbox_image = "rouse.local/pause:1"`, `restrict_oom_score_adj = true`, `conf_dir = "/state/cni/net.d"`,
@@ -52,7 +54,7 @@ func TestPodsAreRoutedAndMasqueraded(t *testing.T) {
 			IPAM   struct{ DataDir string }
 		}
 	}
-	require.NoError(t, json.Unmarshal([]byte(cniConfig(dir)), &config))
+	require.NoError(t, json.Unmarshal([]byte(cniConfig(alone)), &config))
 	require.Equal(t, "ptp", config.Plugins[0].Type)
 	require.True(t, config.Plugins[0].IPMasq)
 	require.Equal(t, "/state/cni/addresses", config.Plugins[0].IPAM.DataDir)
@@ -62,4 +64,26 @@ func TestResolvConf(t *testing.T) {
 	t.Parallel()
 	require.Equal(t, "nameserver 192.0.2.1\nnameserver 192.0.2.2\n", resolvConf([]string{"192.0.2.1", "192.0.2.2"}))
 	require.Empty(t, resolvConf(nil))
+}
+
+func TestAFurtherNodeHasFilesAddressesAndCgroupsOfItsOwn(t *testing.T) {
+	t.Parallel()
+	all := All(dir, 3)
+	require.Len(t, all, 3)
+	require.Equal(t, dir, all[0].Dir)
+	third := all[2]
+	var config map[string]any
+	require.NoError(t, yaml.Unmarshal([]byte(kubeletConfig(third)), &config))
+	require.Equal(t, "10.200.255.10", config["address"])
+	require.Equal(t, "/rouse-cluster/rouse-3", config["cgroupRoot"])
+	require.Equal(t, "unix:///state/nodes/3/containerd.sock", config["containerRuntimeEndpoint"])
+	require.Equal(t, "/state/pki/kubelet-rouse-3.crt", config["tlsCertFile"])
+	require.Contains(t, containerdConfig(third, "pause", "runc", "cni"), `root = "/state/nodes/3/containerd/root"`)
+	require.Contains(t, cniConfig(third), `"subnet": "10.201.3.0/24"`)
+}
+
+func TestNetworkPoliciesSeeThePodsOfOtherNodes(t *testing.T) {
+	t.Parallel()
+	require.Contains(t, cniConfig(All(dir, 3)[1]), `"ipMasq": false`)
+	require.Contains(t, Policies(All(dir, 3)[1], "network-policies").Args, "--kubeconfig=/state/pki/network-policies.kubeconfig")
 }

@@ -20,10 +20,11 @@ const (
 )
 
 // ContainerdRoot is where containerd keeps images.
-func ContainerdRoot(dir state.Dir) string { return dir.Path("containerd", "root") }
+func (n Node) ContainerdRoot() string { return n.Dir.Path("containerd", "root") }
 
 // WriteContainerd writes containerd's configuration and returns how to start it.
-func WriteContainerd(dir state.Dir, pauseImage string) (process.Program, error) {
+func WriteContainerd(n Node, pauseImage string) (process.Program, error) {
+	dir := n.Dir
 	containerd, err := exec.LookPath("containerd")
 	if err != nil {
 		return process.Program{}, err
@@ -33,11 +34,11 @@ func WriteContainerd(dir state.Dir, pauseImage string) (process.Program, error) 
 		return process.Program{}, err
 	}
 	files := map[string]string{
-		dir.Config("containerd.toml"):                 containerdConfig(dir, pauseImage, runc, pluginDir()),
-		hostsFile(dir, RegistryHost):                  registryHosts("https://"+network.Registry+":5000", dir.PKI("ca.crt")),
-		hostsFile(dir, network.Registry+":5000"):      registryHosts("https://"+network.Registry+":5000", dir.PKI("ca.crt")),
+		dir.Config("containerd.toml"):                 containerdConfig(n, pauseImage, runc, pluginDir()),
+		hostsFile(dir, RegistryHost):                  registryHosts("https://"+network.Registry+":5000", n.Cluster.PKI("ca.crt")),
+		hostsFile(dir, network.Registry+":5000"):      registryHosts("https://"+network.Registry+":5000", n.Cluster.PKI("ca.crt")),
 		hostsFile(dir, BuildsHost):                    registryHosts("http://"+network.Builds+":5000", ""),
-		dir.Path("cni", "net.d", "10-rouse.conflist"): cniConfig(dir),
+		dir.Path("cni", "net.d", "10-rouse.conflist"): cniConfig(n),
 	}
 	for path, content := range files {
 		if err := state.Write(path, content); err != nil {
@@ -60,7 +61,8 @@ func pluginDir() string {
 }
 
 // containerdConfig: restrict_oom_score_adj, since without CAP_SYS_RESOURCE runc fails to lower it and dies.
-func containerdConfig(dir state.Dir, pauseImage, runc, plugins string) string {
+func containerdConfig(n Node, pauseImage, runc, plugins string) string {
+	dir := n.Dir
 	return fmt.Sprintf(`version = 2
 root = %[1]q
 state = %[2]q
@@ -98,7 +100,7 @@ disabled_plugins = [
 
 [plugins."io.containerd.grpc.v1.cri".registry]
   config_path = %[9]q
-`, ContainerdRoot(dir), dir.Path("containerd", "state"), dir.ContainerdSocket(), dir.Path("containerd", "opt"),
+`, n.ContainerdRoot(), dir.Path("containerd", "state"), dir.ContainerdSocket(), dir.Path("containerd", "opt"),
 		pauseImage, runc, plugins, dir.Path("cni", "net.d"), dir.Config("hosts"))
 }
 
@@ -116,15 +118,16 @@ func registryHosts(url, ca string) string {
 }
 
 // cniConfig connects each pod with a veth pair of its own to the node, which routes. There is no bridge, so packets
-// between pods always pass the node's packet filter, and Services work without br_netfilter.
-func cniConfig(dir state.Dir) string {
+// between pods always pass the node's packet filter, and Services work without br_netfilter. Of several nodes each keeps the addresses of
+// its pods in what these send, by which NetworkPolicies know them; the host hides them from the world.
+func cniConfig(n Node) string {
 	return fmt.Sprintf(`{
   "cniVersion": "0.4.0",
   "name": "rouse",
   "plugins": [
     {
       "type": "ptp",
-      "ipMasq": true,
+      "ipMasq": %t,
       "ipam": {
         "type": "host-local",
         "dataDir": %q,
@@ -135,5 +138,5 @@ func cniConfig(dir state.Dir) string {
     {"type": "portmap", "capabilities": {"portMappings": true}}
   ]
 }
-`, dir.Path("cni", "addresses"), network.Pods)
+`, n.Alone, n.Dir.Path("cni", "addresses"), n.Pods)
 }

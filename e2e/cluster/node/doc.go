@@ -1,2 +1,3 @@
-// Package node says how the one node works: containerd, the CNI plugins, the kubelet and kube-proxy.
+// Package node says how a node works: containerd, the CNI plugins, the kubelet, kube-proxy and, where there are
+// several nodes, what enforces NetworkPolicies.
 package node

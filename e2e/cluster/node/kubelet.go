@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/rouse-run/rouse/e2e/cluster/host"
 	"github.com/rouse-run/rouse/e2e/cluster/network"
 	"github.com/rouse-run/rouse/e2e/cluster/pki"
 	"github.com/rouse-run/rouse/e2e/cluster/process"
@@ -12,9 +11,10 @@ import (
 )
 
 // WriteKubelet writes the kubelet's configuration and returns how to start it.
-func WriteKubelet(dir state.Dir, binary string) (process.Program, error) {
+func WriteKubelet(n Node, binary string) (process.Program, error) {
+	dir := n.Dir
 	files := map[string]string{
-		dir.Config("kubelet.yaml"): kubeletConfig(dir),
+		dir.Config("kubelet.yaml"): kubeletConfig(n),
 		dir.Config("resolv.conf"):  resolvConf(network.Nameservers()),
 	}
 	for path, content := range files {
@@ -25,8 +25,8 @@ func WriteKubelet(dir state.Dir, binary string) (process.Program, error) {
 	return process.Program{
 		Name: "kubelet", Path: binary, Log: dir.Log("kubelet"),
 		Args: []string{
-			"--config=" + dir.Config("kubelet.yaml"), "--kubeconfig=" + dir.KubeconfigOf("kubelet"),
-			"--hostname-override=" + pki.NodeName, "--node-ip=" + network.Node,
+			"--config=" + dir.Config("kubelet.yaml"), "--kubeconfig=" + n.Cluster.KubeconfigOf(pki.KubeletOf(n.Member)),
+			"--hostname-override=" + n.Name, "--node-ip=" + n.Address,
 		},
 	}, nil
 }
@@ -41,7 +41,8 @@ func resolvConf(servers []string) string {
 }
 
 // kubeletConfig runs on cgroup v1 and on machines with swap too, evicts nothing, and does not slow itself down.
-func kubeletConfig(dir state.Dir) string {
+func kubeletConfig(n Node) string {
+	dir, kubelet := n.Dir, pki.KubeletOf(n.Member)
 	return fmt.Sprintf(`apiVersion: kubelet.config.k8s.io/v1beta1
 kind: KubeletConfiguration
 address: %[1]s
@@ -73,6 +74,6 @@ kubeAPIQPS: 100
 kubeAPIBurst: 200
 oomScoreAdj: 0
 shutdownGracePeriod: 0s
-`, network.Node, dir.PKI("ca.crt"), dir.PKI("kubelet.crt"), dir.PKI("kubelet.key"), host.CgroupRoot, network.DNS,
+`, n.Address, n.Cluster.PKI("ca.crt"), n.Cluster.PKI(kubelet+".crt"), n.Cluster.PKI(kubelet+".key"), n.Cgroup, network.DNS,
 		dir.Config("resolv.conf"), dir.ContainerdSocket(), dir.Path("kubelet-plugins"))
 }

@@ -9,22 +9,40 @@ import (
 	"github.com/rouse-run/rouse/e2e/cluster/state"
 )
 
-// NodeName is the name of the one node.
-const NodeName = "rouse"
+// Policies is the user and the kubeconfig of what enforces NetworkPolicies.
+const Policies = "network-policies"
+
+// KubeletOf is the name of the certificate and the kubeconfig of a node's kubelet.
+func KubeletOf(member network.Member) string {
+	if member.Name == network.NodeName {
+		return "kubelet"
+	}
+	return "kubelet-" + member.Name
+}
+
+func asNode(member network.Member) Request {
+	return Request{Name: "system:node:" + member.Name, Groups: []string{"system:nodes"}, Hosts: []string{member.Name, member.Address}}
+}
 
 // clients are the components that log in with a certificate, by the name of their kubeconfig.
-func clients() map[string]Request {
-	return map[string]Request{
+func clients(members []network.Member) map[string]Request {
+	all := map[string]Request{
 		"admin":              {Name: "rouse-cluster-admin", Groups: []string{"system:masters"}},
 		"controller-manager": {Name: "system:kube-controller-manager"},
 		"scheduler":          {Name: "system:kube-scheduler"},
 		"proxy":              {Name: "system:kube-proxy"},
-		"kubelet":            {Name: "system:node:" + NodeName, Groups: []string{"system:nodes"}},
 	}
+	for _, member := range members {
+		all[KubeletOf(member)] = asNode(member)
+	}
+	if len(members) > 1 {
+		all[Policies] = Request{Name: Policies}
+	}
+	return all
 }
 
-// Write makes all certificates, keys and kubeconfigs of the cluster and writes them into its state directory.
-func Write(dir state.Dir) error {
+// Write makes all certificates, keys and kubeconfigs of a cluster with these nodes and writes them into its state directory.
+func Write(dir state.Dir, members []network.Member) error {
 	authority, err := NewAuthority("rouse-cluster")
 	if err != nil {
 		return err
@@ -43,17 +61,17 @@ func Write(dir state.Dir) error {
 		dir.PKI("sa.pub"):             public,
 		dir.PKI("sa.key"):             private,
 	}
-	pairs := []struct {
+	type pair struct {
 		name    string
 		by      *Authority
 		request Request
-	}{
+	}
+	pairs := []pair{
 		{"apiserver", authority, Request{Name: "kube-apiserver", Hosts: []string{
 			network.Node, network.APIService, "127.0.0.1", "localhost", "kubernetes", "kubernetes.default", "kubernetes.default.svc",
 			"kubernetes.default.svc.cluster.local",
 		}}},
 		{"apiserver-kubelet", authority, Request{Name: "kube-apiserver-kubelet-client", Groups: []string{"system:masters"}}},
-		{"kubelet", authority, Request{Name: "system:node:" + NodeName, Groups: []string{"system:nodes"}, Hosts: []string{NodeName, network.Node}}},
 		{"registry", authority, Request{Name: "registry", Hosts: []string{"registry.kube-system.svc.cluster.local", network.Registry}}},
 		{"front-proxy-client", front, Request{Name: "front-proxy-client"}},
 		{"keda", authority, Request{Name: "keda-operator", Hosts: []string{
@@ -62,6 +80,9 @@ func Write(dir state.Dir) error {
 			"keda-metrics-apiserver.keda.svc.cluster.local",
 		}}},
 	}
+	for _, member := range members {
+		pairs = append(pairs, pair{KubeletOf(member), authority, asNode(member)})
+	}
 	for _, pair := range pairs {
 		signed, err := pair.by.Sign(pair.request)
 		if err != nil {
@@ -69,7 +90,7 @@ func Write(dir state.Dir) error {
 		}
 		files[dir.PKI(pair.name+".crt")], files[dir.PKI(pair.name+".key")] = signed.Certificate, signed.Key
 	}
-	for name, request := range clients() {
+	for name, request := range clients(members) {
 		signed, err := authority.Sign(request)
 		if err != nil {
 			return err
@@ -77,6 +98,10 @@ func Write(dir state.Dir) error {
 		files[dir.KubeconfigOf(name)] = Kubeconfig(network.APIServer, authority.PEM(), signed)
 	}
 	files[dir.Kubeconfig()] = files[dir.KubeconfigOf("admin")]
+	return writeAll(files)
+}
+
+func writeAll(files map[string]string) error {
 	for path, content := range files {
 		if err := state.Write(path, content); err != nil {
 			return err

@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/rouse-run/rouse/e2e/cluster/network"
 	"github.com/rouse-run/rouse/e2e/cluster/pki"
 	"github.com/rouse-run/rouse/e2e/cluster/state"
 )
@@ -26,13 +27,14 @@ func certificate(t *testing.T, path string) *x509.Certificate {
 func TestServersAreTrustedUnderTheirNames(t *testing.T) {
 	t.Parallel()
 	dir := state.Dir(t.TempDir())
-	require.NoError(t, pki.Write(dir))
+	require.NoError(t, pki.Write(dir, network.Members(3)))
 	roots := x509.NewCertPool()
 	roots.AddCert(certificate(t, dir.PKI("ca.crt")))
 	for file, names := range map[string][]string{
-		"apiserver.crt": {"10.200.255.2", "10.202.0.1", "kubernetes.default.svc"},
-		"kubelet.crt":   {"10.200.255.2", "rouse"},
-		"keda.crt":      {"keda-operator.keda.svc.cluster.local", "keda-metrics-apiserver.keda.svc"},
+		"apiserver.crt":       {"10.200.255.2", "10.202.0.1", "kubernetes.default.svc"},
+		"kubelet.crt":         {"10.200.255.2", "rouse"},
+		"kubelet-rouse-3.crt": {"10.200.255.10", "rouse-3"},
+		"keda.crt":            {"keda-operator.keda.svc.cluster.local", "keda-metrics-apiserver.keda.svc"},
 	} {
 		for _, name := range names {
 			_, err := certificate(t, dir.PKI(file)).Verify(x509.VerifyOptions{Roots: roots, DNSName: name})
@@ -57,7 +59,7 @@ func TestClientsLogInAsWhatKubernetesExpects(t *testing.T) {
 func TestFrontProxyHasAnAuthorityOfItsOwn(t *testing.T) {
 	t.Parallel()
 	dir := state.Dir(t.TempDir())
-	require.NoError(t, pki.Write(dir))
+	require.NoError(t, pki.Write(dir, network.Members(3)))
 	roots := x509.NewCertPool()
 	roots.AddCert(certificate(t, dir.PKI("ca.crt")))
 	_, err := certificate(t, dir.PKI("front-proxy-client.crt")).Verify(x509.VerifyOptions{

@@ -55,7 +55,7 @@ func (c *Client) StartInit(ctx context.Context, self string, settings Settings) 
 	cmd.Dir = "/"
 	cmd.SysProcAttr = &syscall.SysProcAttr{
 		Setsid:     true,
-		Cloneflags: syscall.CLONE_NEWPID | syscall.CLONE_NEWNS | syscall.CLONE_NEWNET | syscall.CLONE_NEWUTS,
+		Cloneflags: namespaces,
 	}
 	if err := cmd.Start(); err != nil {
 		return 0, fmt.Errorf("make the namespaces: %w", err)
@@ -64,14 +64,40 @@ func (c *Client) StartInit(ctx context.Context, self string, settings Settings) 
 	if err := cmd.Process.Release(); err != nil {
 		return 0, err
 	}
-	err = command.Await(ctx, time.Minute, 10*time.Millisecond, "the init answers", func(ctx context.Context) error {
+	return pid, c.awaitInit(ctx)
+}
+
+// StartInner makes the namespaces of a further node within those of the init that first talks to, with which they end. It returns the
+// process number of their init on the host.
+func (c *Client) StartInner(ctx context.Context, first *Client, settings Settings) (int, error) {
+	if err := c.dir.Save(settingsName, settings); err != nil {
+		return 0, err
+	}
+	err := first.Start(ctx, Program{
+		Name: settings.Hostname, Path: Self(first.dir), Args: []string{InitCommand, string(c.dir)}, Log: c.dir.Log("init"), Init: true,
+	})
+	if err != nil {
+		return 0, err
+	}
+	if err := c.awaitInit(ctx); err != nil {
+		return 0, err
+	}
+	pid := InnerPID(first.dir, c.dir)
+	if pid == 0 {
+		return 0, fmt.Errorf("the init of %s has ended", settings.Hostname)
+	}
+	return pid, nil
+}
+
+func (c *Client) awaitInit(ctx context.Context) error {
+	err := command.Await(ctx, time.Minute, 10*time.Millisecond, "the init answers", func(ctx context.Context) error {
 		_, err := c.List(ctx)
 		return err
 	})
 	if err != nil {
-		return 0, &command.Error{Command: "init", Log: c.dir.Log("init"), Tail: command.Tail(c.dir.Log("init")), Err: err}
+		return &command.Error{Command: "init", Log: c.dir.Log("init"), Tail: command.Tail(c.dir.Log("init")), Err: err}
 	}
-	return pid, nil
+	return nil
 }
 
 // Start starts programs. One that runs already is left alone.

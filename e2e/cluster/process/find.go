@@ -20,9 +20,12 @@ func Self(dir state.Dir) string { return dir.Path("bin", "rouse-cluster") }
 
 // PID is the init's process number on the host, or 0 when it does not run. It is looked up among the processes, not
 // in a file: an orchestrator that was killed may not have come to write one.
-func PID(dir state.Dir) int {
+func PID(dir state.Dir) int { return InnerPID(dir, dir) }
+
+// InnerPID is that of the init of a further node, whose files are in inner.
+func InnerPID(dir, inner state.Dir) int {
 	for pid, args := range processes() {
-		if len(args) == 3 && args[0] == Self(dir) && args[1] == InitCommand && args[2] == string(dir) {
+		if len(args) == 3 && args[0] == Self(dir) && args[1] == InitCommand && args[2] == string(inner) {
 			return pid
 		}
 	}

@@ -121,8 +121,18 @@ func fork(program Program) (int, error) {
 	return syscall.ForkExec(program.Path, append([]string{program.Path}, program.Args...), &syscall.ProcAttr{
 		Env:   append(os.Environ(), program.Env...),
 		Files: []uintptr{null.Fd(), log.Fd(), log.Fd()},
-		Sys:   &syscall.SysProcAttr{Setsid: true},
+		Sys:   &syscall.SysProcAttr{Setsid: true, Cloneflags: cloneFlags(program)},
 	})
+}
+
+// namespaces are those of a node.
+const namespaces = syscall.CLONE_NEWPID | syscall.CLONE_NEWNS | syscall.CLONE_NEWNET | syscall.CLONE_NEWUTS
+
+func cloneFlags(program Program) uintptr {
+	if program.Init {
+		return namespaces
+	}
+	return 0
 }
 
 // reap takes every child that dies, the programs' orphans too.

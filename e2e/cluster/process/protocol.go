@@ -9,6 +9,8 @@ type Program struct {
 	Args []string `json:"args"`
 	Env  []string `json:"env,omitempty"`
 	Log  string   `json:"log"`
+	// Init is true of the init of a further node, in namespaces of its own within those of the first.
+	Init bool `json:"init,omitempty"`
 }
 
 // Status is what became of a program.

@@ -38,6 +38,8 @@ type Images struct {
 	StreamReplicas int
 	// CABundle is what builds trust, as PEM.
 	CABundle string
+	// Nodes are the addresses of nodes, where there are several.
+	Nodes string
 }
 
 // Values are the chart's values for the local cluster. Runtimes without an image are taken away.
@@ -59,6 +61,12 @@ func (i Images) Values() (string, error) {
 		"enabled": true,
 		"image":   map[string]any{"repository": i.NATS.Repository(), "tag": i.NATS.Tag()},
 	}
+	from := []any{map[string]any{"podSelector": map[string]any{}}}
+	egress := []any{map[string]any{"to": []any{map[string]any{"podSelector": map[string]any{}}}}}
+	if i.Nodes != "" { // tests ask Functions by the API server's proxy, and Functions others that sleep, which gateways answer for
+		from = append(from, map[string]any{"ipBlock": map[string]any{"cidr": i.Nodes}})
+		egress = append(egress, gateways())
+	}
 	values := map[string]any{
 		"image":    map[string]any{"repository": i.Rouse.Repository(), "tag": i.Rouse.Tag()},
 		"runtimes": runtimes,
@@ -70,12 +78,12 @@ func (i Images) Values() (string, error) {
 			"persistence": map[string]any{"size": "10Gi"},
 		}},
 		"caBundle": i.CABundle,
-		// This cluster's network enforces none, so all tests run with Functions that have a NetworkPolicy. One that does would let them
+		// All tests run with Functions that have a NetworkPolicy, though the network of one node enforces none. That of several lets them
 		// call and be called within their namespaces, as tests do.
 		"functions": map[string]any{"networkPolicies": map[string]any{
 			"enabled": true,
-			"from":    []any{map[string]any{"podSelector": map[string]any{}}},
-			"egress":  []any{map[string]any{"to": []any{map[string]any{"podSelector": map[string]any{}}}}},
+			"from":    from,
+			"egress":  egress,
 		}},
 	}
 	maps.Copy(values, Settings())
@@ -85,6 +93,17 @@ func (i Images) Values() (string, error) {
 	}
 	text, err := yaml.Marshal(values)
 	return string(text), err
+}
+
+// gateways is the rule by which Functions may wake others.
+func gateways() map[string]any {
+	return map[string]any{
+		"to": []any{map[string]any{
+			"namespaceSelector": map[string]any{"matchLabels": map[string]any{"kubernetes.io/metadata.name": Namespace}},
+			"podSelector":       map[string]any{"matchLabels": map[string]any{"app.kubernetes.io/component": "gateway"}},
+		}},
+		"ports": []any{map[string]any{"port": 10000, "endPort": 32767}},
+	}
 }
 
 // Settings are the chart's values for a cluster of tests, whoever runs it.

@@ -57,6 +57,20 @@ func TestValuesPointAtTheClusterOfNATSServers(t *testing.T) {
 		"nats://nats-1.nats.nats-system.svc.cluster.local:4222,nats://nats-2.nats.nats-system.svc.cluster.local:4222"}}, got["nats"])
 }
 
+func TestOnSeveralNodesTheAPIServersProxyMayCallFunctions(t *testing.T) {
+	t.Parallel()
+	from := func(images Images) any {
+		functions, ok := values(t, images)["functions"].(map[string]any)
+		require.True(t, ok)
+		policies, ok := functions["networkPolicies"].(map[string]any)
+		require.True(t, ok)
+		return policies["from"]
+	}
+	own := map[string]any{"podSelector": map[string]any{}}
+	require.Equal(t, []any{own}, from(Images{}))
+	require.Equal(t, []any{own, map[string]any{"ipBlock": map[string]any{"cidr": network.Links}}}, from(Images{Nodes: network.Links}))
+}
+
 func TestChooseKnowsTheCatalogueOnly(t *testing.T) {
 	t.Parallel()
 	chosen, err := Choose(DefaultRuntimes())

@@ -1,0 +1,27 @@
+#!/usr/bin/env bash
+# Brings up three nodes, shows there what one cannot show, and takes them away again. NetworkPolicies first, with the chart's NATS as they
+# are about it; then three NATS servers, of which two outlast a node. A cluster that runs already gives way.
+set -euo pipefail
+cd "$(dirname "$0")/../.."
+. e2e/steps.sh
+
+if [[ -n "$own" || "${ROUSE_CLUSTER:-local}" != local ]]; then
+  echo "e2e-nodes: it pulls the cables of nodes, which only the local cluster lets it do: unset KUBECONFIG and CLUSTER" >&2
+  exit 2
+fi
+export ROUSE_TALLY NODES=3
+ROUSE_TALLY=$(mktemp)
+trap 'rm -f "$ROUSE_TALLY"; cluster down' EXIT
+
+NATS_REPLICAS=1 run cluster up
+selected=$(cluster env)
+eval "$selected"
+run go test -tags e2e -count=1 -timeout 20m -v -run Policies ./e2e/nodes
+NATS_REPLICAS=3 run cluster up
+run go test -tags e2e -count=1 -timeout 40m -v -run Node ./e2e/nodes
+
+counted=$(<"$ROUSE_TALLY")
+trap - EXIT
+rm -f "$ROUSE_TALLY"
+cluster down
+echo "nodes ok:$counted"
