@@ -164,6 +164,10 @@ e2e-release: cluster ## Make a release, push it to the local cluster's registry,
 e2e-fips: cluster ## Rouse in both modes of FIPS 140-3: builds, wakes, refusals, on the local cluster
 	@selected=$$($(CLUSTERS) env); eval "$$selected"; $(GO) test -tags e2e -count=1 -timeout 30m -v ./e2e/fips
 
+.PHONY: e2e-upgrade
+e2e-upgrade: cluster ## Upgrade the release before to this checkout and roll back, under a load of events and requests, on the local cluster (BEFORE)
+	@selected=$$($(CLUSTERS) env); eval "$$selected"; $(GO) run ./e2e/upgrade $(if $(BEFORE),-before $(BEFORE))
+
 .PHONY: soak-http
 soak-http: cluster ## Put a Function to sleep and wake it a hundred times under a load over HTTP: no error, nothing twice (ROUNDS)
 	@selected=$$($(CLUSTERS) env); eval "$$selected"; $(GO) run ./e2e/sleepwake $(if $(ROUNDS),-rounds $(ROUNDS))
@@ -242,6 +246,10 @@ build: ## Build the binaries into bin/
 .PHONY: generate
 generate: ## Generate deepcopy functions and CRDs
 	@$(CONTROLLER_GEN)
+
+.PHONY: baseline
+baseline: ## Keep the CRDs and the settings of streams and consumers of this checkout as those of the release before (at the commit of a release)
+	@$(GO) test ./internal/testing/crdcompat -run ReleaseBefore -renew && $(GO) test ./internal/broker -run TheOneBefore -renew
 
 .PHONY: fmt
 fmt: ## Format the Go code

@@ -51,3 +51,32 @@ func TestAnUpgradeIsRefusedWhileObjectsMayBeStoredInAVersionThatItDoesNotHave(t 
 	out, err = try(install...)
 	require.NoError(t, err, out)
 }
+
+func TestAReleaseIsRefusedWithWhichHelmWouldDeleteTheCRDs(t *testing.T) {
+	env := cluster.Environment(t)
+	restrictedNamespace(t, env)
+	try := tryHelmOn(t, env.Config)
+	const name = "functions.serverless.kyma-project.io"
+	annotate := func(annotations string) {
+		t.Helper()
+		crd := &apiextensionsv1.CustomResourceDefinition{ObjectMeta: metav1.ObjectMeta{Name: name}}
+		patch := client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"annotations":`+annotations+`}}`))
+		require.NoError(t, env.Client.Patch(context.WithoutCancel(t.Context()), crd, patch))
+	}
+	t.Cleanup(func() {
+		annotate(`{"meta.helm.sh/release-name":null,"meta.helm.sh/release-namespace":null,"helm.sh/resource-policy":null}`)
+	})
+	for annotations, refused := range map[string]bool{
+		`{"meta.helm.sh/release-name":"rouse","meta.helm.sh/release-namespace":"` + namespace + `","helm.sh/resource-policy":null}`:   true,
+		`{"meta.helm.sh/release-name":"rouse","meta.helm.sh/release-namespace":"` + namespace + `","helm.sh/resource-policy":"keep"}`: false,
+		`{"meta.helm.sh/release-name":"other","meta.helm.sh/release-namespace":"` + namespace + `","helm.sh/resource-policy":null}`:   false,
+		`{"meta.helm.sh/release-name":"rouse","meta.helm.sh/release-namespace":"elsewhere","helm.sh/resource-policy":null}`:           false,
+	} {
+		annotate(annotations)
+		out, err := try("install", "rouse", chart, "--dry-run=server", "--set", "crds.enabled=false")
+		require.Equal(t, refused, err != nil, annotations+out)
+		if refused {
+			require.Contains(t, out, "Helm would delete the CustomResourceDefinition "+name+" of this release with all its objects")
+		}
+	}
+}

@@ -101,12 +101,12 @@ func TestOneGraceHoldsForScalerAndGateway(t *testing.T) {
 		set   values
 		grace string
 		ends  int64
-	}{{nil, "15s", 200}, {values{"gateway.graceSeconds=90", "gateway.drainTimeoutSeconds=30"}, "90s", 125}} {
+	}{{nil, "15s", 230}, {values{"gateway.graceSeconds=90", "gateway.drainTimeoutSeconds=30"}, "90s", 155}} {
 		all := render(t, tc.set)
 		require.Contains(t, argsOf(t, all, "rouse-scaler"), "--activator-grace="+tc.grace)
 		require.Contains(t, argsOf(t, all, "rouse-gateway"), "--drain-delay="+tc.grace)
 		pod := named[*appsv1.Deployment](t, all, "rouse-gateway").Spec.Template.Spec
-		require.Equal(t, tc.ends, ptr.Deref(pod.TerminationGracePeriodSeconds, 0), "the delay, then the drain, and some seconds to end")
+		require.Equal(t, tc.ends, ptr.Deref(pod.TerminationGracePeriodSeconds, 0), "until it is not listed, the delay, then the drain, and some seconds to end")
 	}
 }
 

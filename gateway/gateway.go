@@ -55,6 +55,7 @@ type Gateway struct {
 	activators *activate.Activators
 	apiRules   *apiRules // nil without
 	draining   atomic.Bool
+	listed     atomic.Bool // callers are led here by a listing
 }
 
 // New makes a Gateway from valid options. It does nothing before Run.
@@ -124,6 +125,7 @@ func (g *Gateway) follow(ctx context.Context) error {
 				return nil
 			case current = <-listings:
 				known = true
+				g.listed.Store(lists(current, g.options.Addresses))
 				g.forget(current)
 			case <-ticker.C:
 			}
@@ -154,13 +156,14 @@ func (g *Gateway) serve(ctx context.Context) error {
 	linger := context.AfterFunc(ctx, func() {
 		g.draining.Store(true)
 		g.deps.Log.Info("draining", "delay", g.options.DrainDelay.String())
-		time.AfterFunc(g.options.DrainDelay, stop)
+		g.leave(accepting)
+		stop()
 	})
 	defer linger()
-	group, accepting := errgroup.WithContext(accepting)
-	group.Go(func() error { return g.serveActivators(accepting) })
+	group, serving := errgroup.WithContext(accepting)
+	group.Go(func() error { return g.serveActivators(serving) })
 	if g.apiRules != nil {
-		group.Go(func() error { return g.apiRules.entrance.Run(accepting, http.HandlerFunc(g.answerOutside)) })
+		group.Go(func() error { return g.apiRules.entrance.Run(serving, http.HandlerFunc(g.answerOutside)) })
 	}
 	if err := group.Wait(); err != nil {
 		return err

@@ -193,3 +193,37 @@ func TestAGatewayThatStopsAnswersWhatItHas(t *testing.T) {
 	}
 	require.Error(t, err)
 }
+
+func TestAGatewayGoesOnWhileCallersAreLedToIt(t *testing.T) {
+	t.Parallel()
+	f := start(t, func(o *Options) { o.Addresses, o.ListedTimeout = []string{"10.0.0.1", "fd00::1"}, time.Hour })
+	pod := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "hello") }))
+	defer pod.Close()
+	port := freePort(t)
+	listed := price(port)
+	listed.Addresses = []string{"10.0.0.2", "fd00::1"}
+	f.listings <- []activation.Listing{listed}
+	f.awaitStatus(f.options.MetricsAddress, "/readyz", http.StatusOK)
+	f.stop()
+	f.awaitStatus(f.options.MetricsAddress, "/readyz", http.StatusServiceUnavailable)
+	go func() {
+		f.endpoints <- []routing.Endpoint{{Address: pod.Listener.Addr().String(), Ready: true, Function: true}}
+	}()
+	for range 20 {
+		f.awaitStatus(addressOf(port), "/", http.StatusOK)
+	}
+	listed.Addresses = []string{"10.0.0.2"}
+	f.listings <- []activation.Listing{listed}
+	require.NoError(t, <-f.ended)
+}
+
+func TestAGatewayThatStaysListedStopsAllTheSame(t *testing.T) {
+	t.Parallel()
+	f := start(t, func(o *Options) { o.Addresses, o.ListedTimeout = []string{"10.0.0.1"}, 10*time.Millisecond })
+	listed := price(freePort(t))
+	listed.Addresses = []string{"10.0.0.1"}
+	f.listings <- []activation.Listing{listed}
+	f.awaitStatus(f.options.MetricsAddress, "/readyz", http.StatusOK)
+	f.stop()
+	require.NoError(t, <-f.ended)
+}

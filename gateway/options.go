@@ -25,7 +25,11 @@ type Options struct {
 	MaxConnections int
 	// ConnectionsPerFunction is how many of them one Function may have.
 	ConnectionsPerFunction int
-	// DrainDelay is how long everything goes on after the signal to stop: for so long callers may still be led here.
+	// Addresses are those by which listings lead here.
+	Addresses []string
+	// ListedTimeout is how long everything goes on at most after the signal to stop while a listing leads here.
+	ListedTimeout time.Duration
+	// DrainDelay is how long everything goes on after that: for so long callers may still be led here.
 	DrainDelay time.Duration
 	// DrainTimeout is how long requests may take after that.
 	DrainTimeout time.Duration
@@ -44,6 +48,7 @@ func DefaultOptions() Options {
 		MetricsAddress:         ":9090",
 		MaxConnections:         8192,
 		ConnectionsPerFunction: 2048,
+		ListedTimeout:          30 * time.Second,
 		DrainDelay:             15 * time.Second,
 		DrainTimeout:           3 * time.Minute,
 		Activate:               activate.DefaultOptions(),
@@ -59,7 +64,8 @@ func (o *Options) BindFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&o.MetricsAddress, "metrics-address", o.MetricsAddress, "address of metrics and probes")
 	fs.IntVar(&o.MaxConnections, "max-connections", o.MaxConnections, "callers at a time; for a further one the slowest is closed. From outside half as many")
 	fs.IntVar(&o.ConnectionsPerFunction, "connections-per-function", o.ConnectionsPerFunction, "how many of them one Function may have")
-	fs.DurationVar(&o.DrainDelay, "drain-delay", o.DrainDelay, "how long to go on after the signal to stop")
+	fs.DurationVar(&o.ListedTimeout, "listed-timeout", o.ListedTimeout, "how long to go on at most after the signal to stop while callers are led here")
+	fs.DurationVar(&o.DrainDelay, "drain-delay", o.DrainDelay, "how long to go on after that")
 	fs.DurationVar(&o.DrainTimeout, "drain-timeout", o.DrainTimeout, "how long requests may take after that")
 	o.Activate.BindFlags(fs)
 	o.Entrance.BindFlags(fs)
@@ -78,8 +84,10 @@ func (o *Options) Validate() error {
 			problems = append(problems, fmt.Errorf("--%s must be at least 1, is %d", flag, count))
 		}
 	}
-	if o.DrainDelay < 0 {
-		problems = append(problems, fmt.Errorf("--drain-delay must not be negative, is %s", o.DrainDelay))
+	for flag, delay := range map[string]time.Duration{"listed-timeout": o.ListedTimeout, "drain-delay": o.DrainDelay} {
+		if delay < 0 {
+			problems = append(problems, fmt.Errorf("--%s must not be negative, is %s", flag, delay))
+		}
 	}
 	if o.DrainTimeout <= 0 {
 		problems = append(problems, fmt.Errorf("--drain-timeout must be more than 0, is %s", o.DrainTimeout))

@@ -40,6 +40,9 @@ func run(ctx context.Context, o *options, log logr.Logger) error {
 	if err := known.Watch(ctx); err != nil {
 		return err
 	}
+	if o.gateway.Addresses, err = addresses(); err != nil {
+		return err
+	}
 	deps := gateway.Deps{
 		Listings:  watch.NewListings(objects),
 		Endpoints: watch.NewEndpoints(objects),

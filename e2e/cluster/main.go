@@ -4,6 +4,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -108,6 +109,7 @@ func dispatch(ctx context.Context, args []string, out io.Writer, report *progres
 	if options.Repository, err = local.FindRepository(); err != nil {
 		return err
 	}
+	options.Checkout = cmp.Or(options.Checkout, options.Repository)
 	verbs := commandsOf(local.New(options, report), out, flags.Arg(1))
 	if withKind && options.Kubeconfig == "" {
 		cluster, err := withOptions(options, report)
@@ -143,6 +145,9 @@ func withOptions(options local.Options, report *progress.Progress) (*kind.Cluste
 	}
 	if options.EnvoyGateway {
 		return nil, errors.New("--envoy-gateway: with kind there is none; install a Gateway API implementation yourself")
+	}
+	if options.Checkout != options.Repository {
+		return nil, errors.New("--checkout: with kind there is none; check the commit out and run it there")
 	}
 	return kind.New(kind.Options{
 		Repository: options.Repository, Cache: options.Cache, Dir: options.Dir, Bare: options.Bare, KeepFailed: options.KeepFailed,

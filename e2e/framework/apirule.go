@@ -32,13 +32,15 @@ const (
 	Entrance = "http://rouse-gateway-http." + System + ".svc.cluster.local"
 )
 
-// APIRule exposes port 80 of a Service of its namespace to GET requests of every path.
+// APIRule exposes port 80 of a Service of its namespace to requests of every path.
 type APIRule struct {
 	Name    string
 	Host    string // a single label, to which the Gateway's domain is added
 	Service string
 	// Gateway as namespace/name; empty: that of Gateway API.
 	Gateway string
+	// Methods that it takes; GET alone when there are none.
+	Methods []string
 	// JWT is the rule's jwt; without it everybody may.
 	JWT map[string]any
 }
@@ -49,7 +51,11 @@ func (a APIRule) YAML() string {
 	if gateway == "" {
 		gateway = gatewayNamespace + "/" + gatewayName
 	}
-	rule := map[string]any{"path": "/*", "methods": []string{"GET"}}
+	methods := a.Methods
+	if len(methods) == 0 {
+		methods = []string{"GET"}
+	}
+	rule := map[string]any{"path": "/*", "methods": methods}
 	if a.JWT == nil {
 		rule["noAuth"] = true
 	} else {

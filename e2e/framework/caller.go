@@ -58,7 +58,7 @@ function chat({ url, messages, timeout = 90000 }) {
 async function drive(run, keep) {
   while (!run.stopped) {
     const id = run.prefix + '-' + run.asked++
-    const { status, error, text, waited } = await call({ url: run.url, method: 'POST', body: id, keep, timeout: 60000 })
+    const { status, error, text, waited } = await call({ url: run.url, headers: run.headers, method: 'POST', body: id, keep, timeout: 60000 })
     if (status !== 200 || text !== id) {
       run.failed++
       if (run.failures.length < 20) run.failures.push(new Date().toISOString() + ' ' + id + ' ' + (keep ? 'kept: ' : 'new: ') + (error ?? status + ' ' + text))
@@ -68,8 +68,8 @@ async function drive(run, keep) {
   }
 }
 
-function start({ url, prefix, pause }) {
-  steady = { url, prefix, pause, asked: 0, failed: 0, waited: 0, failures: [], stopped: false }
+function start({ url, headers, prefix, pause }) {
+  steady = { url, headers, prefix, pause, asked: 0, failed: 0, waited: 0, failures: [], stopped: false }
   steady.ended = Promise.all([drive(steady, false), drive(steady, true), drive(steady, true)])
 }
 
@@ -94,8 +94,8 @@ module.exports.main = async function (event) {
 
 // Caller is a client in a pod of a namespace.
 type Caller struct {
-	cluster   *Cluster
-	namespace string
+	cluster         *Cluster
+	namespace, name string
 }
 
 // Call is one request of a Caller.
@@ -128,13 +128,18 @@ type Steady struct {
 
 // StartCaller makes a client in a namespace.
 func (c *Cluster) StartCaller(ctx context.Context, namespace string) (*Caller, error) {
-	if err := c.ApplyYAML(ctx, namespace, Function{Name: callerName, Runtime: nodeRuntime, Source: callerSource}.YAML()); err != nil {
+	return c.StartCallerAs(ctx, namespace, callerName)
+}
+
+// StartCallerAs is StartCaller for several clients, each with the name of its Function.
+func (c *Cluster) StartCallerAs(ctx context.Context, namespace, name string) (*Caller, error) {
+	if err := c.ApplyYAML(ctx, namespace, Function{Name: name, Runtime: nodeRuntime, Source: callerSource}.YAML()); err != nil {
 		return nil, err
 	}
-	if err := c.AwaitCondition(ctx, namespace, FunctionGVK, callerName, "Running", "True", 2*time.Minute); err != nil {
+	if err := c.AwaitCondition(ctx, namespace, FunctionGVK, name, "Running", "True", 2*time.Minute); err != nil {
 		return nil, err
 	}
-	return &Caller{cluster: c, namespace: namespace}, nil
+	return &Caller{cluster: c, namespace: namespace, name: name}, nil
 }
 
 // Do makes all calls at once and returns when all are answered.
@@ -158,10 +163,10 @@ func (c *Caller) Chat(ctx context.Context, url string, messages ...string) ([]st
 	return result.Answers, nil
 }
 
-// Steady begins to post to a URL over new and kept connections, with pauses of so many milliseconds on average. Each body is
-// new and begins with the prefix; the answer has to be the same text.
-func (c *Caller) Steady(ctx context.Context, url, prefix string, pause int) error {
-	return c.send(ctx, map[string]any{"start": map[string]any{"url": url, "prefix": prefix, "pause": pause}}, nil)
+// Steady begins to post to a call's URL, with its headers, over new and kept connections, with pauses of so many milliseconds on
+// average. Each body is new and begins with the prefix; the answer has to be the same text.
+func (c *Caller) Steady(ctx context.Context, to Call, prefix string, pause int) error {
+	return c.send(ctx, map[string]any{"start": map[string]any{"url": to.URL, "headers": to.Headers, "prefix": prefix, "pause": pause}}, nil)
 }
 
 // Pause ends the steady load until Resume, and reports once its last request is answered.
@@ -181,7 +186,7 @@ func (c *Caller) send(ctx context.Context, command map[string]any, result any) e
 		return fmt.Errorf("encode a command to the caller: %w", err)
 	}
 	header := http.Header{"Content-Type": {"application/json"}}
-	status, answer, err := c.cluster.RequestWithin(ctx, 2*time.Minute, http.MethodPost, c.namespace, callerName, "", header, body)
+	status, answer, err := c.cluster.RequestWithin(ctx, 2*time.Minute, http.MethodPost, c.namespace, c.name, "", header, body)
 	if err != nil {
 		return err
 	}

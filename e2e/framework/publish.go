@@ -24,19 +24,24 @@ type Event struct {
 // Publish posts the event to the eventbridge's Service in binary mode and returns when it is stored. Answers
 // that ask to come back (429, 5xx) are tried again with the same id for some minutes, as a careful publisher does.
 func (c *Cluster) Publish(ctx context.Context, event Event) error {
-	deadline := time.Now().Add(slack * time.Minute)
-	for {
+	_, err := c.PublishCounting(ctx, event)
+	return err
+}
+
+// PublishCounting is Publish, and says how many attempts were refused before.
+func (c *Cluster) PublishCounting(ctx context.Context, event Event) (refused int, err error) {
+	for deadline := time.Now().Add(slack * time.Minute); ; refused++ {
 		status, answer, err := c.TryPublish(ctx, event)
 		if err == nil && status == http.StatusNoContent {
-			return nil
+			return refused, nil
 		}
 		retryable := err != nil || status == http.StatusTooManyRequests || status >= http.StatusInternalServerError
 		if !retryable || time.Now().After(deadline) {
-			return errors.Join(fmt.Errorf("publish %s %s: status %d: %s", event.Type, event.ID, status, answer), err)
+			return refused, errors.Join(fmt.Errorf("publish %s %s: status %d: %s", event.Type, event.ID, status, answer), err)
 		}
 		select {
 		case <-ctx.Done():
-			return ctx.Err()
+			return refused, ctx.Err()
 		case <-time.After(200 * time.Millisecond):
 		}
 	}

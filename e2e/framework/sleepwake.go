@@ -50,7 +50,7 @@ func SleepAndWake(ctx context.Context, c *Cluster, namespace string, rounds int,
 	if err != nil {
 		return result, err
 	}
-	if err := caller.Steady(ctx, "http://tallied/", "order", 20); err != nil {
+	if err := caller.Steady(ctx, Call{URL: "http://tallied/"}, "order", 20); err != nil {
 		return result, err
 	}
 	for limit := time.Now().Add(time.Duration(rounds+2) * 2 * time.Minute); result.Rounds < rounds; {

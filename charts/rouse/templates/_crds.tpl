@@ -39,3 +39,17 @@ nothing. */}}
 {{- end -}}
 {{- end -}}
 {{- end -}}
+
+{{/* Helm deletes what a release no longer has, unless it is annotated to be kept: here that would be every Function. */}}
+{{- define "rouse.validateKeptCRDs" -}}
+{{- if not .Values.crds.enabled -}}
+{{- range $path, $_ := .Files.Glob "files/crds/*.yaml" -}}
+{{- $name := ($.Files.Get $path | fromYaml).metadata.name -}}
+{{- $annotations := ((lookup "apiextensions.k8s.io/v1" "CustomResourceDefinition" "" $name).metadata | default dict).annotations | default dict -}}
+{{- $owner := printf "%s/%s" (get $annotations "meta.helm.sh/release-namespace") (get $annotations "meta.helm.sh/release-name") -}}
+{{- if and (eq $owner (printf "%s/%s" $.Release.Namespace $.Release.Name)) (ne (get $annotations "helm.sh/resource-policy") "keep") -}}
+{{- fail (printf "crds.enabled is false: Helm would delete the CustomResourceDefinition %s of this release with all its objects. Upgrade with crds.enabled=true and crds.keep=true first, and then again" $name) -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}

@@ -34,6 +34,7 @@
 {{- include "rouse.validateAPIRules" . -}}
 {{- include "rouse.validateV1alpha1" . -}}
 {{- include "rouse.validateStoredVersions" . -}}
+{{- include "rouse.validateKeptCRDs" . -}}
 {{- include "rouse.validateOperator" . -}}
 {{- with .Values.scaler.tls -}}
 {{- if ne (empty .secret) (empty .kedaSecret) -}}

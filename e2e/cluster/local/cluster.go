@@ -104,7 +104,7 @@ func (c *Cluster) Assets(ctx context.Context) (string, error) {
 func (c *Cluster) build(ctx context.Context, components ...component.Component) error {
 	for _, wanted := range components {
 		name := "build " + wanted.Name
-		if c.builder.Cached(wanted) {
+		if c.builderOf(wanted).Cached(wanted) {
 			name = "cached " + wanted.Name
 		} else {
 			c.progress.Printf("     %s takes about %s on two cores, once\n", name, wanted.About)
@@ -119,17 +119,27 @@ func (c *Cluster) build(ctx context.Context, components ...component.Component) 
 }
 
 func (c *Cluster) buildOne(ctx context.Context, name string, wanted component.Component) (built component.Built, err error) {
-	if c.builder.Cached(wanted) {
-		return c.builder.Build(ctx, wanted)
+	builder := c.builderOf(wanted)
+	if builder.Cached(wanted) {
+		return builder.Build(ctx, wanted)
 	}
 	err = c.progress.Step(ctx, name, func(ctx context.Context, detail progress.Detail) error {
-		built, err = c.builder.Build(ctx, wanted)
+		built, err = builder.Build(ctx, wanted)
 		if err == nil {
 			detail("%s", built.Dir)
 		}
 		return err
 	})
 	return built, err
+}
+
+// builderOf has NATS be of the version that the installed Rouse is of; all that Rouse stands on is the repository's.
+func (c *Cluster) builderOf(wanted component.Component) component.Builder {
+	builder := c.builder
+	if wanted.Name == component.NATS().Name && c.options.Checkout != "" {
+		builder.Repository = c.options.Checkout
+	}
+	return builder
 }
 
 func (c *Cluster) kubectl() kubectl.Client {

@@ -17,6 +17,7 @@ import (
 // Options are what a user may set.
 type Options struct {
 	Repository   string
+	Checkout     string // of which Rouse, its chart, its runtimes and NATS are; the repository itself unless a flag says otherwise
 	Cache        state.Cache
 	Dir          state.Dir
 	Bare         bool // Kubernetes and its addons only
@@ -81,6 +82,7 @@ func (o *Options) BindFlags(flags *pflag.FlagSet) {
 	flags.BoolVar(&o.EnvoyGateway, "envoy-gateway", o.EnvoyGateway,
 		"up: Gateway API too, by Envoy Gateway, with the Gateway kyma-system/kyma-gateway for *.local.rouse.run")
 	flags.BoolVar(&o.KeepFailed, "keep-failed", o.KeepFailed, "up: leave a cluster that failed to start, for a look at it")
+	flags.StringVar(&o.Checkout, "checkout", o.Checkout, "up: another checkout that Rouse, its chart, its runtimes and NATS are made of")
 	flags.StringSliceVar(&o.Runtimes, "runtimes", o.Runtimes, "up: runtimes of Functions to make images of (ROUSE_RUNTIMES)")
 	flags.StringVar(&o.Out, "out", o.Out, "bases: the folder that they are written to, which is not there yet")
 	flags.IntVar(&o.NATSReplicas, "nats-replicas", o.NATSReplicas, "up: 1 is the chart's NATS, 3 a cluster of servers beside it (NATS_REPLICAS)")

@@ -13,7 +13,7 @@ import (
 )
 
 func (c *Cluster) source() release.Source {
-	return release.Source{Repository: c.options.Repository, Store: c.store, Logs: c.builder.Logs}
+	return release.Source{Repository: c.options.Checkout, Store: c.store, Logs: c.builder.Logs}
 }
 
 // rouseImage compiles the checkout.
@@ -86,7 +86,7 @@ func (c *Cluster) installRouse(ctx context.Context, images release.Images) error
 		if _, err := c.kubectl().Run(ctx, release.DeletePending(release.Namespace, release.Name)...); err != nil {
 			return err
 		}
-		if err := c.helm().Install(ctx, c.options.Repository, values); err != nil {
+		if err := c.helm().Install(ctx, c.options.Checkout, values); err != nil {
 			return c.kubectl().Explain(ctx, release.Namespace, err)
 		}
 		return nil

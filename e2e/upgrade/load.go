@@ -1,0 +1,173 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/rouse-run/rouse/e2e/framework"
+)
+
+// load publishes and asks until it is finished.
+type load struct {
+	s    *stage
+	stop context.CancelFunc
+	wg   sync.WaitGroup
+
+	mu         sync.Mutex
+	taken      []event       // those whose publishers received 204
+	refused    int           // attempts that were answered otherwise, and made again
+	slowest    time.Duration // of the publishes since the last step, with all attempts
+	visits     int           // requests to the Function that sleeps between them
+	held       int           // those of them that waited for it to wake
+	failures   []string
+	rolledBack bool
+	err        error
+}
+
+// event was taken by one release or the other.
+type event struct {
+	chain, key string
+	rollback   bool // after the rollback began
+}
+
+// startLoad begins with events of all chains and with requests.
+func (s *stage) startLoad(ctx context.Context) (*load, error) {
+	ctx, cancel := context.WithCancel(ctx)
+	l := &load{s: s, stop: cancel}
+	s.load = l
+	for chain, pace := range paces() {
+		l.wg.Go(func() { l.repeat(ctx, pace.every, func(n int) error { return l.burst(ctx, chain, n, pace.burst) }) })
+	}
+	l.wg.Go(func() { l.repeat(ctx, 30*time.Second, func(n int) error { return l.visit(ctx, n) }) })
+	for called, to := range steady() {
+		if err := s.callers[called].Steady(ctx, to, called, 50); err != nil {
+			return l, err
+		}
+	}
+	return l, nil
+}
+
+// pace is how often how many events are published at once.
+type pace struct {
+	every time.Duration
+	burst int
+}
+
+func paces() map[string]pace {
+	return map[string]pace{
+		relay:   {every: 200 * time.Millisecond, burst: 1},
+		napper:  {every: 20 * time.Second, burst: 5},
+		flaky:   {every: time.Second, burst: 1},
+		refuser: {every: 2 * time.Second, burst: 1},
+	}
+}
+
+// steady are the requests that are made all the time.
+func steady() map[string]framework.Call {
+	return map[string]framework.Call{
+		asked:   {URL: "http://" + asked + "/"},
+		exposed: {URL: framework.Entrance, Headers: map[string]string{"host": exposed + "." + framework.OwnDomain}},
+	}
+}
+
+func (l *load) repeat(ctx context.Context, every time.Duration, do func(n int) error) {
+	ticker := time.NewTicker(every)
+	defer ticker.Stop()
+	for n := 0; ; n++ {
+		if err := do(n); err != nil {
+			l.mu.Lock()
+			if l.err == nil && ctx.Err() == nil {
+				l.err = err
+			}
+			l.mu.Unlock()
+			return
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+		}
+	}
+}
+
+func (l *load) burst(ctx context.Context, chain string, n, size int) error {
+	for i := range size {
+		if _, err := l.publish(context.WithoutCancel(ctx), chain, fmt.Sprintf("%s-%d-%d", chain, n, i)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// publish sends an event until it is taken, as a careful publisher does.
+func (l *load) publish(ctx context.Context, chain, key string) (string, error) {
+	began := time.Now()
+	refused, err := l.s.cluster.PublishCounting(ctx, framework.Event{ID: l.s.namespace + key, Type: kind(chain), Data: map[string]string{"key": key}})
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.slowest = max(l.slowest, time.Since(began))
+	if l.refused += refused; err == nil {
+		l.taken = append(l.taken, event{chain: chain, key: key, rollback: l.rolledBack})
+	}
+	return key, err
+}
+
+// visit asks the Function that sleeps meanwhile.
+func (l *load) visit(ctx context.Context, n int) error {
+	body := fmt.Sprintf("%s-%d", visited, n)
+	answers, err := l.s.callers[visited].Do(context.WithoutCancel(ctx), framework.Call{URL: "http://" + visited + "/", Method: http.MethodPost, Body: body})
+	if err != nil {
+		return err
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.visits++
+	if answers[0].Waited > 0 {
+		l.held++
+	}
+	if answers[0].Status != http.StatusOK || answers[0].Text != body {
+		l.failures = append(l.failures, fmt.Sprintf("%s %s: %+v", time.Now().Format(time.TimeOnly), body, answers[0]))
+	}
+	return nil
+}
+
+// rollBack marks that what is taken from now on counts for the rollback.
+func (l *load) rollBack() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.rolledBack = true
+}
+
+// during changes the cluster and lets the load go on for a while then. What it publishes at the end has to be handled at the end:
+// events are not only kept.
+func (l *load) during(ctx context.Context, what string, change func() error) error {
+	began := time.Now()
+	if err := change(); err != nil {
+		return fmt.Errorf("%s: %w", what, err)
+	}
+	changed := time.Since(began)
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-time.After(look):
+	}
+	key, err := l.publish(ctx, relay, fmt.Sprintf("%s-marker-%d", relay, time.Now().UnixNano()))
+	if err != nil {
+		return err
+	}
+	if _, err := l.s.cluster.AwaitLedger(ctx, l.s.namespace, []string{key}, time.Minute); err != nil {
+		return fmt.Errorf("%s: %w", what, err)
+	}
+	if err := l.s.checkAsleep(); err != nil {
+		return fmt.Errorf("%s: %w", what, err)
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	fmt.Printf("%-32s %3.0f s, then taken=%d refused=%d slowest_publish=%.1fs visits=%d woke=%d failed=%d\n",
+		what, changed.Seconds(), len(l.taken), l.refused, l.slowest.Seconds(), l.visits, l.held, len(l.failures))
+	l.slowest = 0
+	return l.err
+}
