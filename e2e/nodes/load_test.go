@@ -64,7 +64,7 @@ func begin(t *testing.T, cluster *framework.Cluster, namespace string) *load {
 		require.NoError(t, cluster.ApplyYAML(t.Context(), namespace, subscription.YAML()))
 		require.NoError(t, cluster.AwaitSubscribed(t.Context(), namespace, name))
 	}
-	require.NoError(t, caller.Steady(t.Context(), "http://steady/", "steady", 300))
+	require.NoError(t, caller.Steady(t.Context(), framework.Call{URL: "http://steady/"}, "steady", 300))
 	ctx, cancel := context.WithCancel(t.Context())
 	made.stop = cancel
 	t.Cleanup(made.end)
