@@ -137,7 +137,7 @@ func (d *nkeyDialer) Dial(network, address string) (net.Conn, error) {
 			client.Opts.Nkey = public
 		}
 	}
-	return (&net.Dialer{Timeout: dialTimeout}).Dial(network, address)
+	return dial(network, address)
 }
 
 func publicKey(path string) (string, error) {

@@ -86,8 +86,10 @@ func (c *Conn) clientOptions(name string) []nats.Option {
 		// Nothing is buffered while disconnected: a publisher must get the error at once.
 		nats.ReconnectBufSize(-1),
 		nats.Timeout(dialTimeout),
+		nats.SetCustomDialer(dialer(dial)),
 		nats.PingInterval(pingInterval),
 		nats.MaxPingsOutstanding(maxPingsOutstanding),
+		nats.FlusherTimeout(writeTimeout),
 		nats.ConnectHandler(c.connected),
 		nats.ReconnectHandler(c.connected),
 		nats.DisconnectErrHandler(func(_ *nats.Conn, err error) {
