@@ -18,6 +18,8 @@ selected=$(cluster env)
 eval "$selected"
 run go test -tags e2e -count=1 -timeout 20m -v -run Policies ./e2e/nodes
 NATS_REPLICAS=3 run cluster up
+run kubectl -n rouse-system scale deployment/rouse-controller --replicas="${CONTROLLERS:-1}"
+run kubectl -n rouse-system rollout status deployment/rouse-controller --timeout=2m
 run go test -tags e2e -count=1 -timeout 40m -v -run Node ./e2e/nodes
 
 counted=$(<"$ROUSE_TALLY")
