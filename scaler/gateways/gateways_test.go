@@ -151,8 +151,8 @@ func TestAGatewayThatLeavesCountsWhileItsStreamLives(t *testing.T) {
 			gateway.send(t, `{"functions":{"shop/price":{"requests":12,"waiting":1}}}`)
 			f.eventuallyLoad(price, activation.FunctionLoad{Requests: 12, Waiting: 1})
 
+			gateway.Listener.Close() //nolint:errcheck // the test ends it only so that no further stream opens
 			gateway.CloseClientConnections()
-			gateway.Listener.Close() //nolint:errcheck // the test ends it only so that no stream opens
 			f.eventuallyLoad(price, activation.FunctionLoad{})
 			require.Zero(t, f.Connected())
 		})
