@@ -14,6 +14,7 @@ import (
 
 	"github.com/rouse-run/rouse/cli/exit"
 	"github.com/rouse-run/rouse/eventbridge/admin/authorization"
+	"github.com/rouse-run/rouse/internal/testing/executable"
 )
 
 const anyURL = "https://admin.example.com"
@@ -54,9 +55,8 @@ func TestTheAdminAPIGetsTheTokenOfTheKubeconfig(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "token")
 	require.NoError(t, os.WriteFile(file, []byte("of-a-file\n"), 0o600))
 	program := filepath.Join(t.TempDir(), "login")
-	require.NoError(t, os.WriteFile(program, []byte(`#!/bin/sh
-echo '{"apiVersion":"client.authentication.k8s.io/v1","kind":"ExecCredential","status":{"token":"of-a-program"}}'
-`), 0o700))
+	require.NoError(t, executable.Script(program,
+		`echo '{"apiVersion":"client.authentication.k8s.io/v1","kind":"ExecCredential","status":{"token":"of-a-program"}}'`))
 	for want, user := range map[string]clientcmdapi.AuthInfo{
 		"itself":    {Token: "itself"},
 		"of-a-file": {TokenFile: file},

@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/rouse-run/rouse/api/serverless/v1alpha2"
+	"github.com/rouse-run/rouse/internal/testing/executable"
 )
 
 func TestFailureOfALaunchHasAReasonAndAdvice(t *testing.T) {
@@ -54,7 +55,7 @@ func TestAnInterpreterThatCannotBeUsedIsNamedWithWhatToInstall(t *testing.T) {
 	t.Parallel()
 	program := func(text string) string {
 		file := filepath.Join(t.TempDir(), "interpreter")
-		require.NoError(t, os.WriteFile(file, []byte("#!/bin/sh\n"+text+"\n"), 0o700))
+		require.NoError(t, executable.Script(file, text))
 		return file
 	}
 	old, broken, gone := program(`echo '["/usr/bin/python3.9", "3.9.2", "x"]'`), program("echo no display >&2; exit 3"), "/no/such/node"

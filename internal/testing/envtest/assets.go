@@ -8,6 +8,8 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+
+	"github.com/rouse-run/rouse/internal/testing/executable"
 )
 
 // ErrNoAssets means that there is no kube-apiserver or no etcd to start.
@@ -50,8 +52,7 @@ func guard(bare assets) (assets, error) {
 	guarded := assets{remove: func() error { return os.RemoveAll(dir) }}
 	wrap := func(binary string) (string, error) {
 		script := filepath.Join(dir, filepath.Base(binary))
-		content := fmt.Sprintf("#!/bin/sh\nexec %q --pdeathsig KILL -- %q \"$@\"\n", setpriv, binary)
-		return script, os.WriteFile(script, []byte(content), 0o700)
+		return script, executable.Script(script, fmt.Sprintf("exec %q --pdeathsig KILL -- %q \"$@\"", setpriv, binary))
 	}
 	var apiServerErr, etcdErr error
 	guarded.apiServer, apiServerErr = wrap(bare.apiServer)
