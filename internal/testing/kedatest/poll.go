@@ -118,14 +118,12 @@ func (o *ScaledObject) getMetric(ctx context.Context, name string) (active bool,
 
 // requestScale is KEDA's part of the decision: between 0 and 1.
 func (o *ScaledObject) requestScale(active bool, err error, reason Reason) {
-	o.mu.Lock()
-	before := kedarules.Scale{Replicas: o.replicas, LastActive: o.lastActive}
-	after := before.Request(active, err != nil, o.clock.Now(), o.bounds())
-	o.lastActive = after.LastActive
-	o.mu.Unlock()
-	if after.Replicas != before.Replicas {
-		o.scaleTo(after.Replicas, reason)
-	}
+	o.scale(reason, func(replicas int) int {
+		before := kedarules.Scale{Replicas: replicas, LastActive: o.lastActive}
+		after := before.Request(active, err != nil, o.clock.Now(), o.bounds())
+		o.lastActive = after.LastActive
+		return after.Replicas
+	})
 }
 
 // bounds are those of the ScaledObject, which sets no minimum.
@@ -137,33 +135,36 @@ func (o *ScaledObject) bounds() kedarules.Bounds {
 func (o *ScaledObject) hpaLoop(ctx context.Context) {
 	var recommendations kedarules.Recommendations
 	for o.sleep(ctx, kedarules.HPASyncPeriod) {
-		if o.Replicas() == 0 {
+		replicas := o.Replicas()
+		if replicas == 0 {
 			continue
 		}
 		_, metrics, err := o.observe(ctx)
 		if err != nil {
 			continue
 		}
-		replicas := o.Replicas()
-		if replicas == 0 {
-			continue
-		}
 		desired := kedarules.DesiredByMost(replicas, metrics)
 		stable := recommendations.Stabilize(replicas, desired, o.clock.Now(), kedarules.DefaultScaleDownStabilization)
-		o.scaleTo(o.bounds().Clamp(min(stable, kedarules.ScaleUpLimit(replicas))), HPA)
+		o.scale(HPA, func(now int) int {
+			if now != replicas {
+				return now // the HPA's write carries the resource version that it read: what is late is refused
+			}
+			return o.bounds().Clamp(min(stable, kedarules.ScaleUpLimit(replicas)))
+		})
 	}
 }
 
-func (o *ScaledObject) scaleTo(replicas int, reason Reason) {
-	changed := false
+// scale sets the replicas to what decide makes of the present ones. It calls decide with o.mu held.
+func (o *ScaledObject) scale(reason Reason, decide func(replicas int) int) {
+	var from, to int
 	o.note(func() {
-		if changed = o.replicas != replicas; changed {
-			o.transitions = append(o.transitions,
-				Transition{At: o.clock.Now(), From: o.replicas, To: replicas, Reason: reason})
-			o.replicas = replicas
+		from = o.replicas
+		if to = decide(from); from != to {
+			o.transitions = append(o.transitions, Transition{At: o.clock.Now(), From: from, To: to, Reason: reason})
+			o.replicas = to
 		}
 	})
-	if changed && o.options.OnReplicas != nil {
-		o.options.OnReplicas(replicas)
+	if from != to && o.options.OnReplicas != nil {
+		o.options.OnReplicas(to)
 	}
 }

@@ -256,3 +256,21 @@ func TestTheHPATakesReplicasAwayOnlyAfterItsStabilizationWindow(t *testing.T) {
 		require.Equal(t, 1, o.Replicas())
 	})
 }
+
+// Its write carries the resource version that it read, which is no longer the present one.
+func TestTheHPADoesNotWakeWhatKEDAHasJustScaledToZero(t *testing.T) {
+	t.Parallel()
+	s := &stub{life: time.Hour, value: 1}
+	run(t, s, func(o *Options) { o.CooldownPeriod = 10 * time.Second }, func(w fixture) {
+		t, o := w.t, w.object
+		hang := make(chan struct{}) // made inside the bubble
+		s.change(func() { s.value, s.hang = 0, hang })
+		advance(20 * time.Second) // the HPA asks at 15 s
+		s.change(func() { s.hang = nil })
+		advance(20 * time.Second) // KEDA asks at 30 s
+		require.Zero(t, o.Replicas())
+		close(hang)
+		synctest.Wait()
+		require.Zero(t, o.Replicas())
+	})
+}
