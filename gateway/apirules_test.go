@@ -22,6 +22,7 @@ import (
 	"github.com/rouse-run/rouse/internal/activation"
 	"github.com/rouse-run/rouse/internal/exposure"
 	"github.com/rouse-run/rouse/internal/routing"
+	"github.com/rouse-run/rouse/internal/testing/loopback"
 	"github.com/rouse-run/rouse/internal/testing/tlstest"
 )
 
@@ -55,7 +56,7 @@ func startOutside(t *testing.T) *outside {
 			}
 		}
 	}, func(o *Options) {
-		o.Entrance.HTTPAddress, o.Entrance.TLSAddress, o.Entrance.TLSDir = freeAddress(t), freeAddress(t), dir
+		o.Entrance.HTTPAddress, o.Entrance.TLSAddress, o.Entrance.TLSDir = loopback.Address(t), loopback.Address(t), dir
 	})
 	o.listings <- nil
 	return o
@@ -205,7 +206,7 @@ func TestAGatewayIsReadyOnceItKnowsTheAPIRulesAndTellsWhatItHasLoaded(t *testing
 
 func TestWithoutAPIRulesNobodyIsLetInFromOutside(t *testing.T) {
 	t.Parallel()
-	address := freeAddress(t)
+	address := loopback.Address(t)
 	f := start(t, func(o *Options) { o.Entrance.HTTPAddress = address })
 	f.listings <- nil
 	f.awaitStatus(f.options.MetricsAddress, "/readyz", http.StatusOK)

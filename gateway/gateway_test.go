@@ -19,9 +19,8 @@ import (
 	"github.com/rouse-run/rouse/gateway/activate"
 	"github.com/rouse-run/rouse/internal/activation"
 	"github.com/rouse-run/rouse/internal/routing"
+	"github.com/rouse-run/rouse/internal/testing/loopback"
 )
-
-const loopback = "127.0.0.1"
 
 // listings are given one after the other.
 type listings chan []activation.Listing
@@ -67,23 +66,6 @@ type fixture struct {
 	ended     chan error
 }
 
-func freeAddress(t *testing.T) string {
-	t.Helper()
-	listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp", net.JoinHostPort(loopback, "0"))
-	require.NoError(t, err)
-	defer func() { require.NoError(t, listener.Close()) }()
-	return listener.Addr().String()
-}
-
-func freePort(t *testing.T) int32 {
-	t.Helper()
-	_, text, err := net.SplitHostPort(freeAddress(t))
-	require.NoError(t, err)
-	port, err := strconv.ParseInt(text, 10, 32)
-	require.NoError(t, err)
-	return int32(port)
-}
-
 func start(t *testing.T, change ...func(*Options)) *fixture {
 	t.Helper()
 	return startWith(t, func(*Deps) {}, change...)
@@ -92,7 +74,7 @@ func start(t *testing.T, change ...func(*Options)) *fixture {
 func startWith(t *testing.T, with func(*Deps), change ...func(*Options)) *fixture {
 	t.Helper()
 	options := DefaultOptions()
-	options.Host, options.LoadAddress, options.MetricsAddress = loopback, freeAddress(t), freeAddress(t)
+	options.Host, options.LoadAddress, options.MetricsAddress = loopback.Host, loopback.Address(t), loopback.Address(t)
 	options.DrainDelay, options.Activate.AllowLoopback = 0, true
 	for _, c := range change {
 		c(&options)
@@ -143,13 +125,13 @@ func price(port int32) activation.Listing {
 	return activation.Listing{Function: types.NamespacedName{Namespace: "shop", Name: "price"}, UID: "1", Port: port}
 }
 
-func addressOf(port int32) string { return net.JoinHostPort(loopback, strconv.Itoa(int(port))) }
+func addressOf(port int32) string { return net.JoinHostPort(loopback.Host, strconv.Itoa(int(port))) }
 
 func TestAGatewayIsReadyOnceItListensForAllFunctions(t *testing.T) {
 	t.Parallel()
 	f := start(t)
 	f.awaitStatus(f.options.MetricsAddress, "/readyz", http.StatusServiceUnavailable)
-	port := freePort(t)
+	port := int32(loopback.Reserve(t))
 	f.listings <- []activation.Listing{price(port)}
 	f.awaitStatus(f.options.MetricsAddress, "/readyz", http.StatusOK)
 	answer, err := f.get(addressOf(port), "/healthz")
@@ -163,7 +145,7 @@ func TestAGatewayIsReadyOnceItListensForAllFunctions(t *testing.T) {
 func TestAGatewayThatStopsAnswersWhatItHas(t *testing.T) {
 	t.Parallel()
 	f := start(t)
-	port := freePort(t)
+	port := int32(loopback.Reserve(t))
 	f.listings <- []activation.Listing{price(port)}
 	f.awaitStatus(f.options.MetricsAddress, "/readyz", http.StatusOK)
 	texts := make(chan string, 1)
@@ -199,7 +181,7 @@ func TestAGatewayGoesOnWhileCallersAreLedToIt(t *testing.T) {
 	f := start(t, func(o *Options) { o.Addresses, o.ListedTimeout = []string{"10.0.0.1", "fd00::1"}, time.Hour })
 	pod := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "hello") }))
 	defer pod.Close()
-	port := freePort(t)
+	port := int32(loopback.Reserve(t))
 	listed := price(port)
 	listed.Addresses = []string{"10.0.0.2", "fd00::1"}
 	f.listings <- []activation.Listing{listed}
@@ -220,7 +202,7 @@ func TestAGatewayGoesOnWhileCallersAreLedToIt(t *testing.T) {
 func TestAGatewayThatStaysListedStopsAllTheSame(t *testing.T) {
 	t.Parallel()
 	f := start(t, func(o *Options) { o.Addresses, o.ListedTimeout = []string{"10.0.0.1"}, 10*time.Millisecond })
-	listed := price(freePort(t))
+	listed := price(int32(loopback.Reserve(t)))
 	listed.Addresses = []string{"10.0.0.1"}
 	f.listings <- []activation.Listing{listed}
 	f.awaitStatus(f.options.MetricsAddress, "/readyz", http.StatusOK)

@@ -15,6 +15,7 @@ import (
 
 	"github.com/rouse-run/rouse/internal/activation"
 	"github.com/rouse-run/rouse/internal/routing"
+	"github.com/rouse-run/rouse/internal/testing/loopback"
 )
 
 func TestWhoWaitsTooLongIsToldWhyAndWhenToComeAgain(t *testing.T) {
@@ -101,10 +102,7 @@ func TestWhoGoesAwayWaitsNoMore(t *testing.T) {
 // closedPort refuses connections.
 func closedPort(t *testing.T) routing.Endpoint {
 	t.Helper()
-	listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	require.NoError(t, listener.Close())
-	return routing.Endpoint{Address: listener.Addr().String(), Ready: true, Function: true}
+	return routing.Endpoint{Address: loopback.Address(t), Ready: true, Function: true}
 }
 
 func TestAPodThatRefusesLeavesARequestToAnotherOneWholeAndOnce(t *testing.T) {

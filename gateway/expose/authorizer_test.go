@@ -13,6 +13,7 @@ import (
 
 	v2 "github.com/rouse-run/rouse/api/gateway/v2"
 	"github.com/rouse-run/rouse/internal/exposure"
+	"github.com/rouse-run/rouse/internal/testing/loopback"
 )
 
 // withAuthorizers is a gateway whose rule for /locked asks authorizers, named by their index.
@@ -201,11 +202,9 @@ func TestAnAuthorizerThatIsSlowDeniesAndHoldsUpNoOther(t *testing.T) {
 
 func TestAnAuthorizerThatIsNotThereDenies(t *testing.T) {
 	t.Parallel()
-	server := httptest.NewServer(nil)
-	server.Close()
-	at := netip.MustParseAddrPort(server.Listener.Addr().String())
+	port := int32(loopback.Reserve(t))
 	f := start(t, func(_ *Deps, o *Options) {
-		o.Authorizers = []Authorizer{{Name: "a", Service: at.Addr().String(), Port: int32(at.Port())}}
+		o.Authorizers = []Authorizer{{Name: "a", Service: loopback.Host, Port: port}}
 	})
 	f.serve(shopHost, exposure.Rule{
 		Spec:    &v2.Rule{Path: "/*", Methods: []v2.Method{"GET"}, ExtAuth: &v2.ExtAuth{Authorizers: []string{"a"}}},

@@ -16,6 +16,7 @@ import (
 
 	"github.com/rouse-run/rouse/gateway/forward"
 	"github.com/rouse-run/rouse/internal/exposure"
+	"github.com/rouse-run/rouse/internal/testing/loopback"
 )
 
 // within is an open rule with little time.
@@ -169,11 +170,8 @@ func TestAnUpgradeHasToBeAllowedLikeEveryRequest(t *testing.T) {
 func TestAServiceThatRefusesConnectionsIsUnavailable(t *testing.T) {
 	t.Parallel()
 	f := start(t)
-	listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	require.NoError(t, listener.Close())
 	refusing := f.service.address
-	refusing.Port = int32(listener.Addr().(*net.TCPAddr).Port)
+	refusing.Port = int32(loopback.Reserve(t))
 	f.serve(shopHost, open(refusing, "/*", "GET"))
 	got := f.get("/")
 	require.Equal(t, http.StatusServiceUnavailable, got.StatusCode)

@@ -10,20 +10,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/rouse-run/rouse/internal/activation"
+	"github.com/rouse-run/rouse/internal/testing/loopback"
 )
-
-const host = "127.0.0.1"
-
-// freePort is one that nobody listened on a moment ago.
-func freePort(t *testing.T) int32 {
-	t.Helper()
-	listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp", net.JoinHostPort(host, "0"))
-	require.NoError(t, err)
-	defer func() { require.NoError(t, listener.Close()) }()
-	address, ok := listener.Addr().(*net.TCPAddr)
-	require.True(t, ok)
-	return int32(address.Port)
-}
 
 func listing(name string, port int32) activation.Listing {
 	return activation.Listing{Function: types.NamespacedName{Namespace: "shop", Name: name}, UID: types.UID(name), Port: port}
@@ -31,14 +19,14 @@ func listing(name string, port int32) activation.Listing {
 
 func newPorts(t *testing.T, share int) *Ports {
 	t.Helper()
-	p := New(host, share, logr.Discard())
+	p := New(loopback.Host, share, logr.Discard())
 	t.Cleanup(func() { require.NoError(t, p.Close()) })
 	return p
 }
 
 func dial(t *testing.T, port int32) net.Conn {
 	t.Helper()
-	conn, err := new(net.Dialer).DialContext(t.Context(), "tcp", net.JoinHostPort(host, strconv.Itoa(int(port))))
+	conn, err := new(net.Dialer).DialContext(t.Context(), "tcp", net.JoinHostPort(loopback.Host, strconv.Itoa(int(port))))
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = conn.Close() })
 	return conn
@@ -58,7 +46,7 @@ func TestThePortTellsWhichFunctionIsMeant(t *testing.T) {
 	t.Parallel()
 	p := newPorts(t, 10)
 	require.ErrorContains(t, p.Ready(), "not known yet")
-	price, stock := listing("price", freePort(t)), listing("stock", freePort(t))
+	price, stock := listing("price", int32(loopback.Reserve(t))), listing("stock", int32(loopback.Reserve(t)))
 	p.Set([]activation.Listing{price, stock})
 	require.NoError(t, p.Ready())
 	require.Equal(t, 2, p.Open())
@@ -74,7 +62,7 @@ func TestThePortTellsWhichFunctionIsMeant(t *testing.T) {
 func TestAPortThatGoesToAnotherFunctionAnswersNobodyWhoKeptAConnection(t *testing.T) {
 	t.Parallel()
 	p := newPorts(t, 10)
-	number := freePort(t)
+	number := int32(loopback.Reserve(t))
 	p.Set([]activation.Listing{listing("price", number)})
 	dial(t, number)
 	_, before := accept(t, p)
@@ -92,7 +80,7 @@ func TestAPortThatGoesToAnotherFunctionAnswersNobodyWhoKeptAConnection(t *testin
 func TestAFunctionHasNoMoreConnectionsThanItsShare(t *testing.T) {
 	t.Parallel()
 	p := newPorts(t, 1)
-	price, stock := listing("price", freePort(t)), listing("stock", freePort(t))
+	price, stock := listing("price", int32(loopback.Reserve(t))), listing("stock", int32(loopback.Reserve(t)))
 	p.Set([]activation.Listing{price, stock})
 	dial(t, price.Port)
 	held, _ := accept(t, p)
@@ -112,12 +100,12 @@ func TestAFunctionHasNoMoreConnectionsThanItsShare(t *testing.T) {
 
 func TestAPortThatIsTakenIsReportedAndDisturbsNoOther(t *testing.T) {
 	t.Parallel()
-	taken, err := new(net.ListenConfig).Listen(t.Context(), "tcp", net.JoinHostPort(host, "0"))
+	taken, err := new(net.ListenConfig).Listen(t.Context(), "tcp", net.JoinHostPort(loopback.Host, "0"))
 	require.NoError(t, err)
 	address, ok := taken.Addr().(*net.TCPAddr)
 	require.True(t, ok)
 	p := newPorts(t, 10)
-	both := []activation.Listing{listing("price", int32(address.Port)), listing("stock", freePort(t))}
+	both := []activation.Listing{listing("price", int32(address.Port)), listing("stock", int32(loopback.Reserve(t)))}
 	p.Set(both)
 	require.ErrorContains(t, p.Ready(), "address already in use")
 	dial(t, both[1].Port)
@@ -131,15 +119,15 @@ func TestAPortThatIsTakenIsReportedAndDisturbsNoOther(t *testing.T) {
 
 func TestClosingEndsAcceptAndLeavesConnections(t *testing.T) {
 	t.Parallel()
-	p := New(host, 10, logr.Discard())
-	price := listing("price", freePort(t))
+	p := New(loopback.Host, 10, logr.Discard())
+	price := listing("price", int32(loopback.Reserve(t)))
 	p.Set([]activation.Listing{price})
 	client := dial(t, price.Port)
 	conn, _ := accept(t, p)
 	require.NoError(t, p.Close())
 	_, err := p.Accept()
 	require.ErrorIs(t, err, net.ErrClosed)
-	p.Set([]activation.Listing{listing("stock", freePort(t))})
+	p.Set([]activation.Listing{listing("stock", int32(loopback.Reserve(t)))})
 	require.Zero(t, p.Open())
 
 	_, err = client.Write([]byte("x"))

@@ -3,7 +3,6 @@ package authorization_test
 import (
 	"context"
 	"errors"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -22,6 +21,7 @@ import (
 	"github.com/rouse-run/rouse/eventbridge/admin/authorization"
 	"github.com/rouse-run/rouse/internal/kube"
 	"github.com/rouse-run/rouse/internal/testing/envtest"
+	"github.com/rouse-run/rouse/internal/testing/loopback"
 )
 
 var cluster = envtest.New()
@@ -122,13 +122,10 @@ func TestWithoutAnAPIServerOrItsPermissionNobodyMayDoAnything(t *testing.T) {
 	env := cluster.Environment(t)
 	own := newTenant(t, env)
 	token := own.token(t)
-	listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	require.NoError(t, listener.Close())
 	powerless := rest.CopyConfig(env.Config)
 	powerless.Impersonate.UserName = "nobody"
 	for name, config := range map[string]*rest.Config{
-		"nothing listens": {Host: "https://" + listener.Addr().String()}, "no permission to review": powerless,
+		"nothing listens": {Host: "https://" + loopback.Address(t)}, "no permission to review": powerless,
 	} {
 		c, err := client.New(config, client.Options{Scheme: env.Client.Scheme(), Mapper: env.Client.RESTMapper()})
 		require.NoError(t, err)
