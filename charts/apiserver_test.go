@@ -1,6 +1,7 @@
 package charts
 
 import (
+	"context"
 	"encoding/json"
 	"os"
 	"os/exec"
@@ -38,6 +39,10 @@ func TestARealAPIServerTakesEveryObjectAndEveryPodUnderRestricted(t *testing.T) 
 	for _, name := range []string{"keda", kymaSystem} {
 		createNamespace(t, env, name)
 	}
+	t.Cleanup(func() { // else no release could be installed any more without taking it over
+		ofReleases := client.MatchingLabels{"app.kubernetes.io/instance": "rouse"}
+		require.NoError(t, env.Client.DeleteAllOf(context.WithoutCancel(t.Context()), &schedulingv1.PriorityClass{}, ofReleases))
+	})
 	for name, all := range renderedInstallations(t) {
 		t.Run(name, func(t *testing.T) {
 			for _, object := range all {

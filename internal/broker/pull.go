@@ -64,8 +64,7 @@ const quickly = time.Second
 // run returns nil when it was stopped.
 func (p *pullSubscription) run(ctx context.Context, stop, link <-chan struct{}) error {
 	defer p.releaseReserved()
-	// The server promised heartbeats; two missing ones are a stall.
-	timeout := 2*p.source.heartbeat + p.source.heartbeat/2
+	timeout := p.source.stallTimeout
 	stall := time.NewTimer(timeout)
 	defer stall.Stop()
 	retry := time.NewTimer(starvedDelay)

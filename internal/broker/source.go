@@ -18,6 +18,8 @@ const (
 	pullExpires = 30 * time.Second
 	// pullHeartbeat is how often the server confirms that a request still stands.
 	pullHeartbeat = 5 * time.Second
+	// stallTimeout is how long nothing may come for a request: two heartbeats are missing then.
+	stallTimeout = 2*pullHeartbeat + pullHeartbeat/2
 	// repeatDelay is before requests are sent again that the server gave up.
 	repeatDelay = 20 * time.Millisecond
 	// Bounds of what one request asks for. The server sends no more than the
@@ -42,6 +44,7 @@ type Source struct {
 	hold         *holder // nil for no limit
 	expires      time.Duration
 	heartbeat    time.Duration
+	stallTimeout time.Duration
 	ordered      bool
 	pin          string // by which the server of an ordered consumer knows this source; kept over outages
 }
@@ -60,6 +63,7 @@ func NewSource(c *Conn, stream, consumer string, subscription types.NamespacedNa
 		budget:       unlimitedBudget{},
 		expires:      pullExpires,
 		heartbeat:    pullHeartbeat,
+		stallTimeout: stallTimeout,
 	}
 }
 

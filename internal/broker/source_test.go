@@ -382,6 +382,7 @@ func TestASourceNoticesAStall(t *testing.T) {
 	conn := connect(t, natstest.Start(t).URL())
 	awaitConnected(t, conn)
 	s := newSource(conn)
+	s.stallTimeout = 500 * time.Millisecond
 	// Somebody takes the pull request and answers nothing, as a server does that
 	// has lost the consumer's leader.
 	silent, err := conn.nc.SubscribeSync(s.subject)
