@@ -19,6 +19,7 @@ import (
 	"github.com/rouse-run/rouse/dev/feed"
 	"github.com/rouse-run/rouse/dev/instance"
 	"github.com/rouse-run/rouse/dev/runner"
+	"github.com/rouse-run/rouse/internal/testing/httpclient"
 )
 
 const (
@@ -118,7 +119,7 @@ func (w *fixture) get(t *testing.T, url string, into any) {
 	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, http.NoBody)
 	require.NoError(t, err)
 	request.Header.Set("Authorization", "Bearer "+w.Token)
-	response, err := http.DefaultClient.Do(request)
+	response, err := httpclient.Default.Do(request)
 	require.NoError(t, err)
 	defer func() { _ = response.Body.Close() }()
 	require.Equal(t, http.StatusOK, response.StatusCode)
@@ -143,7 +144,7 @@ func (w *fixture) printed(t *testing.T, name string) string {
 		w.Control+"/v1/functions/orders/"+name+"/log?tail=-1", http.NoBody)
 	require.NoError(t, err)
 	request.Header.Set("Authorization", "Bearer "+w.Token)
-	response, err := http.DefaultClient.Do(request)
+	response, err := httpclient.Default.Do(request)
 	require.NoError(t, err)
 	defer func() { _ = response.Body.Close() }()
 	var text strings.Builder

@@ -12,6 +12,7 @@ import (
 
 	"github.com/rouse-run/rouse/eventbridge/identity"
 	"github.com/rouse-run/rouse/internal/routing"
+	"github.com/rouse-run/rouse/internal/testing/httpclient"
 	"github.com/rouse-run/rouse/internal/testing/sinktest"
 )
 
@@ -46,7 +47,7 @@ func (r *replica) publishAs(t *testing.T, token, path, contentType, body string)
 	if token != "" {
 		req.Header.Set("Authorization", "Bearer "+token)
 	}
-	resp, err := http.DefaultClient.Do(req)
+	resp, err := httpclient.Default.Do(req)
 	require.NoError(t, err)
 	defer func() { _ = resp.Body.Close() }()
 	content, err := io.ReadAll(resp.Body)

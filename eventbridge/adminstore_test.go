@@ -14,6 +14,7 @@ import (
 	"github.com/rouse-run/rouse/eventbridge/jetstream"
 	"github.com/rouse-run/rouse/eventbridge/journal"
 	"github.com/rouse-run/rouse/internal/broker"
+	"github.com/rouse-run/rouse/internal/testing/httpclient"
 	"github.com/rouse-run/rouse/internal/testing/sinktest"
 )
 
@@ -43,7 +44,7 @@ func TestAnOperatorRedrivesDeadLettersOverTheAdminAPI(t *testing.T) {
 		request, err := http.NewRequestWithContext(t.Context(), method, "http://"+listener.Addr().String()+path, strings.NewReader(body))
 		require.NoError(t, err)
 		request.Header.Set("Authorization", "Bearer secret")
-		response, err := http.DefaultClient.Do(request)
+		response, err := httpclient.Default.Do(request)
 		require.NoError(t, err)
 		defer func() { _ = response.Body.Close() }()
 		answered, err := io.ReadAll(response.Body)

@@ -20,6 +20,7 @@ import (
 	"github.com/rouse-run/rouse/eventbridge/jetstream"
 	"github.com/rouse-run/rouse/internal/broker"
 	"github.com/rouse-run/rouse/internal/routing"
+	"github.com/rouse-run/rouse/internal/testing/httpclient"
 	"github.com/rouse-run/rouse/internal/testing/natstest"
 	"github.com/rouse-run/rouse/internal/testing/sinktest"
 )
@@ -109,7 +110,7 @@ func (r *replica) publish(t *testing.T, id string) (status int, retryAfter strin
 	} {
 		req.Header.Set(name, value)
 	}
-	resp, err := http.DefaultClient.Do(req)
+	resp, err := httpclient.Default.Do(req)
 	require.NoError(t, err)
 	defer func() { _ = resp.Body.Close() }()
 	_, err = io.Copy(io.Discard, resp.Body)
@@ -124,7 +125,7 @@ func (r *replica) publishBatch(t *testing.T, events ...string) (status int, body
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, r.url+"/publish", batch)
 	require.NoError(t, err)
 	req.Header.Set("Content-Type", "application/cloudevents-batch+json")
-	resp, err := http.DefaultClient.Do(req)
+	resp, err := httpclient.Default.Do(req)
 	require.NoError(t, err)
 	defer func() { _ = resp.Body.Close() }()
 	text, err := io.ReadAll(resp.Body)
@@ -145,7 +146,7 @@ func get(t *testing.T, url string) (status int, body string) {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, http.NoBody)
 	require.NoError(t, err)
-	resp, err := http.DefaultClient.Do(req)
+	resp, err := httpclient.Default.Do(req)
 	require.NoError(t, err)
 	defer func() { _ = resp.Body.Close() }()
 	text, err := io.ReadAll(resp.Body)

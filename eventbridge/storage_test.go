@@ -11,6 +11,7 @@ import (
 
 	"github.com/rouse-run/rouse/internal/broker"
 	"github.com/rouse-run/rouse/internal/cloudevent"
+	"github.com/rouse-run/rouse/internal/testing/httpclient"
 	"github.com/rouse-run/rouse/internal/testing/sinktest"
 )
 
@@ -76,7 +77,7 @@ func (r *replica) refusal(t *testing.T) string {
 		strings.NewReader(`{"specversion":"1.0","id":"1","source":"shop","type":"order.received.v1"}`))
 	require.NoError(t, err)
 	req.Header.Set("Content-Type", "application/cloudevents+json")
-	resp, err := http.DefaultClient.Do(req)
+	resp, err := httpclient.Default.Do(req)
 	require.NoError(t, err)
 	defer func() { _ = resp.Body.Close() }()
 	text, err := io.ReadAll(resp.Body)

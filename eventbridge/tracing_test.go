@@ -14,6 +14,7 @@ import (
 
 	"github.com/rouse-run/rouse/eventbridge/tracecontext"
 	"github.com/rouse-run/rouse/internal/routing"
+	"github.com/rouse-run/rouse/internal/testing/httpclient"
 	"github.com/rouse-run/rouse/internal/testing/otlptest"
 	"github.com/rouse-run/rouse/internal/testing/sinktest"
 )
@@ -116,7 +117,7 @@ func (r *replica) publishTraced(t *testing.T, id, traceparent string) {
 	} {
 		req.Header.Set(name, value)
 	}
-	resp, err := http.DefaultClient.Do(req)
+	resp, err := httpclient.Default.Do(req)
 	require.NoError(t, err)
 	defer func() { _ = resp.Body.Close() }()
 	_, err = io.Copy(io.Discard, resp.Body)

@@ -19,6 +19,7 @@ import (
 
 	"github.com/rouse-run/rouse/internal/buildplan"
 	"github.com/rouse-run/rouse/internal/registry"
+	"github.com/rouse-run/rouse/internal/testing/httpclient"
 	"github.com/rouse-run/rouse/internal/testing/registrytest"
 )
 
@@ -132,7 +133,7 @@ func TestALayerOfAnotherTenantIsNotMounted(t *testing.T) {
 			"http://"+f.host+"/v2/"+thief.Repository("mine")+"/blobs/uploads/?"+query, nil)
 		require.NoError(t, err)
 		request.SetBasicAuth(account, registry.Password(key, account))
-		response, err := http.DefaultClient.Do(request)
+		response, err := httpclient.Default.Do(request)
 		require.NoError(t, err)
 		require.NoError(t, response.Body.Close())
 		require.Equal(t, http.StatusAccepted, response.StatusCode, "an upload begins; 201 would be a mount")
@@ -193,7 +194,7 @@ func TestRequestsOfATenantAtATimeAreBounded(t *testing.T) {
 			return 0
 		}
 		request.SetBasicAuth(tenant.Account(), registry.Password(key, tenant.Account()))
-		response, err := http.DefaultClient.Do(request)
+		response, err := httpclient.Default.Do(request)
 		if err != nil {
 			return 0
 		}

@@ -21,6 +21,7 @@ import (
 	"github.com/rouse-run/rouse/dev/process"
 	"github.com/rouse-run/rouse/dev/toolchain"
 	"github.com/rouse-run/rouse/internal/routing"
+	"github.com/rouse-run/rouse/internal/testing/httpclient"
 )
 
 // testTimeout is how long a test waits for what will happen; only a test that fails waits so long.
@@ -180,7 +181,7 @@ func (w *fixture) request(path, host string, body io.Reader) (int, string) {
 	r, err := http.NewRequestWithContext(w.t.Context(), http.MethodPost, w.Status()[0].URL+path, body)
 	require.NoError(w.t, err)
 	r.Host, r.Close = host, true
-	answer, err := http.DefaultClient.Do(r)
+	answer, err := httpclient.Default.Do(r)
 	require.NoError(w.t, err)
 	defer func() { _ = answer.Body.Close() }()
 	text, err := io.ReadAll(answer.Body)

@@ -17,6 +17,7 @@ import (
 	"github.com/rouse-run/rouse/dev/manifest"
 	"github.com/rouse-run/rouse/dev/toolchain"
 	"github.com/rouse-run/rouse/internal/routing"
+	"github.com/rouse-run/rouse/internal/testing/httpclient"
 )
 
 func TestAFunctionWithoutScalingRunsItsReplicas(t *testing.T) {
@@ -68,7 +69,7 @@ func TestAChangedFunctionTakesOverAndTheOldOneFinishesWhatItHasBegun(t *testing.
 	require.NoError(t, err)
 	go func() {
 		defer close(answers)
-		answer, err := http.DefaultClient.Do(r)
+		answer, err := httpclient.Default.Do(r)
 		if err != nil {
 			return
 		}
@@ -231,7 +232,7 @@ func TestProbesAndScrapersOfAFrontPortWakeNobody(t *testing.T) {
 	for path, want := range map[string]int{"/healthz": http.StatusOK, "/metrics": http.StatusServiceUnavailable} {
 		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url+path, nil)
 		require.NoError(t, err)
-		answer, err := http.DefaultTransport.RoundTrip(r)
+		answer, err := httpclient.Default.Transport.RoundTrip(r)
 		require.NoError(t, err)
 		require.NoError(t, answer.Body.Close())
 		require.Equal(t, want, answer.StatusCode, path)
@@ -255,7 +256,7 @@ func TestWhoWaitsForAFunctionThatEndsIsToldSo(t *testing.T) {
 			require.NoError(t, err)
 			go func() {
 				defer close(answers)
-				answer, err := http.DefaultClient.Do(r)
+				answer, err := httpclient.Default.Do(r)
 				if err != nil {
 					return
 				}
@@ -276,7 +277,7 @@ func TestAFrontPortKeepsItsCallersConnections(t *testing.T) {
 	w.Apply(set(function("serve v1")), nil)
 	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, w.awaitReplicas(1).URL, nil)
 	require.NoError(t, err)
-	answer, err := http.DefaultTransport.RoundTrip(r)
+	answer, err := httpclient.Default.Transport.RoundTrip(r)
 	require.NoError(t, err)
 	require.NoError(t, answer.Body.Close())
 	require.False(t, answer.Close, "there is no Service that leads elsewhere")
@@ -363,7 +364,7 @@ func TestRunLeavesNothing(t *testing.T) {
 	require.Zero(t, w.alive())
 	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil)
 	require.NoError(t, err)
-	_, err = http.DefaultClient.Do(r) //nolint:bodyclose // there is none
+	_, err = httpclient.Default.Do(r) //nolint:bodyclose // there is none
 	require.ErrorContains(t, err, "refused")
 }
 

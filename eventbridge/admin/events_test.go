@@ -15,6 +15,7 @@ import (
 
 	"github.com/rouse-run/rouse/eventbridge/admin/authorization"
 	"github.com/rouse-run/rouse/eventbridge/journal"
+	"github.com/rouse-run/rouse/internal/testing/httpclient"
 )
 
 // remembering is a handler with a journal that holds some records.
@@ -109,7 +110,7 @@ func follow(ctx context.Context, t *testing.T, url string) *bufio.Scanner {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	require.NoError(t, err)
 	request.Header.Set("Authorization", "Bearer "+token)
-	response, err := http.DefaultClient.Do(request)
+	response, err := httpclient.Default.Do(request)
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = response.Body.Close() })
 	require.Equal(t, http.StatusOK, response.StatusCode)

@@ -20,6 +20,7 @@ import (
 	"github.com/rouse-run/rouse/gateway/load"
 	"github.com/rouse-run/rouse/internal/activation"
 	"github.com/rouse-run/rouse/internal/routing"
+	"github.com/rouse-run/rouse/internal/testing/httpclient"
 )
 
 var price = types.NamespacedName{Namespace: "shop", Name: "price"}
@@ -127,7 +128,7 @@ type answer struct {
 
 func (f *fixture) do(r *http.Request) answer {
 	f.t.Helper()
-	response, err := http.DefaultTransport.RoundTrip(r)
+	response, err := httpclient.Default.Transport.RoundTrip(r)
 	require.NoError(f.t, err)
 	text, err := io.ReadAll(response.Body)
 	require.NoError(f.t, err)
@@ -139,7 +140,7 @@ func (f *fixture) do(r *http.Request) answer {
 func (f *fixture) goDo(r *http.Request) <-chan answer {
 	answers := make(chan answer, 1)
 	go func() {
-		response, err := http.DefaultTransport.RoundTrip(r)
+		response, err := httpclient.Default.Transport.RoundTrip(r)
 		if err != nil {
 			answers <- answer{text: err.Error()}
 			return

@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/rouse-run/rouse/internal/testing/httpclient"
 )
 
 func TestServerSentEventsComeOneByOne(t *testing.T) {
@@ -23,7 +25,7 @@ func TestServerSentEventsComeOneByOne(t *testing.T) {
 			_ = http.NewResponseController(w).Flush()
 		}
 	}))
-	response, err := http.DefaultTransport.RoundTrip(f.request(http.MethodGet, "/", ""))
+	response, err := httpclient.Default.Transport.RoundTrip(f.request(http.MethodGet, "/", ""))
 	require.NoError(t, err)
 	defer func() { _ = response.Body.Close() }()
 	lines := bufio.NewReader(response.Body)
@@ -57,7 +59,7 @@ func TestBodiesFlowInBothDirectionsAtOnce(t *testing.T) {
 	r := f.request(http.MethodPost, "/", "")
 	r.Body, r.ContentLength = reader, -1
 	go func() { _, _ = io.WriteString(writer, "one\n") }()
-	response, err := http.DefaultTransport.RoundTrip(r)
+	response, err := httpclient.Default.Transport.RoundTrip(r)
 	require.NoError(t, err)
 	defer func() { _ = response.Body.Close() }()
 	lines := bufio.NewReader(response.Body)

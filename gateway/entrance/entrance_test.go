@@ -17,6 +17,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/require"
 
+	"github.com/rouse-run/rouse/internal/testing/httpclient"
 	"github.com/rouse-run/rouse/internal/testing/loopback"
 	"github.com/rouse-run/rouse/internal/testing/tlstest"
 )
@@ -218,7 +219,7 @@ func TestAListenerThatIsThereIsTakenInPlaceOfTheAddress(t *testing.T) {
 	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+listener.Addr().String(), http.NoBody)
 	require.NoError(t, err)
 	request.Close = true
-	answer, err := http.DefaultClient.Do(request)
+	answer, err := httpclient.Default.Do(request)
 	require.NoError(t, err)
 	require.NoError(t, answer.Body.Close())
 	require.Equal(t, http.StatusTeapot, answer.StatusCode)

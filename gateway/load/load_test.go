@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/rouse-run/rouse/internal/activation"
+	"github.com/rouse-run/rouse/internal/testing/httpclient"
 )
 
 var price = types.NamespacedName{Namespace: "shop", Name: "price"}
@@ -24,7 +25,7 @@ func stream(t *testing.T, table *Table) func() activation.FunctionLoad {
 	t.Cleanup(stop)
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, server.URL, http.NoBody)
 	require.NoError(t, err)
-	answer, err := http.DefaultClient.Do(request)
+	answer, err := httpclient.Default.Do(request)
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = answer.Body.Close() })
 	require.Equal(t, http.StatusOK, answer.StatusCode)

@@ -14,6 +14,8 @@ import (
 
 	"github.com/go-logr/logr/testr"
 	"github.com/stretchr/testify/require"
+
+	"github.com/rouse-run/rouse/internal/testing/httpclient"
 )
 
 func TestServeFinishesABusyRequestAfterTheContextEnds(t *testing.T) {
@@ -164,7 +166,7 @@ func get(t *testing.T, address string) string {
 	if err != nil {
 		return err.Error()
 	}
-	response, err := http.DefaultClient.Do(request)
+	response, err := httpclient.Default.Do(request)
 	if err != nil {
 		return err.Error()
 	}

@@ -26,6 +26,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/rouse-run/rouse/internal/testing/httpclient"
 )
 
 // handlerVariable makes this program the Function with that handler.
@@ -206,7 +208,7 @@ func (s step) send(ctx context.Context, server *started) (answered, error) {
 	for name, value := range s.Request.Headers {
 		made.Header.Set(name, value)
 	}
-	answer, err := http.DefaultTransport.RoundTrip(made)
+	answer, err := httpclient.Default.Transport.RoundTrip(made)
 	if err != nil {
 		return answered{}, err
 	}
