@@ -18,6 +18,7 @@ import (
 
 	"github.com/rouse-run/rouse/internal/broker"
 	"github.com/rouse-run/rouse/internal/routing"
+	"github.com/rouse-run/rouse/internal/testing/never"
 	"github.com/rouse-run/rouse/internal/testing/sinktest"
 )
 
@@ -64,7 +65,7 @@ func TestWithoutAnEndpointEventsStayPendingUntilAFunctionStarts(t *testing.T) {
 	w.backlogIs(t, 5, 0)
 
 	w.endpoints.Set(sinktest.Starting(price.Address()))
-	require.Never(t, func() bool { return len(price.Requests()) > 0 }, 100*time.Millisecond, tick)
+	never.Happens(t, func() bool { return len(price.Requests()) > 0 }, 100*time.Millisecond, tick)
 	w.backlogIs(t, 5, 0)
 	price.Restart(t)
 	price.Await(t, 5)

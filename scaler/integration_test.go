@@ -21,6 +21,7 @@ import (
 	"github.com/rouse-run/rouse/internal/routing"
 	"github.com/rouse-run/rouse/internal/testing/kedatest"
 	"github.com/rouse-run/rouse/internal/testing/natstest"
+	"github.com/rouse-run/rouse/internal/testing/never"
 )
 
 // timeout is less than the interval of KEDA's polls, which must not be what a test sees.
@@ -177,7 +178,7 @@ func TestOneEventOnARealServerWakesAFunction(t *testing.T) {
 	waiting, err := c.conn.Backlog(t.Context(), broker.DefaultStream, c.route.Consumer)
 	require.NoError(t, err)
 	require.Zero(t, waiting.Total())
-	require.Never(t, func() bool {
+	never.Happens(t, func() bool {
 		value, err := c.backlog()
 		return err != nil || value < 1 // a reading at the moment of the detachment counts it twice
 	}, 500*time.Millisecond, 10*time.Millisecond, "its call goes on")

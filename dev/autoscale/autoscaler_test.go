@@ -31,7 +31,8 @@ type stub struct {
 	mu      sync.Mutex
 	value   float64
 	err     error
-	streams int
+	streams int // that were opened
+	open    int // that are
 	asked   map[string]string
 }
 
@@ -68,7 +69,13 @@ func (s *stub) IsActive(context.Context, *pb.ScaledObjectRef) (*pb.IsActiveRespo
 func (s *stub) StreamIsActive(_ *pb.ScaledObjectRef, stream grpc.ServerStreamingServer[pb.IsActiveResponse]) error {
 	s.mu.Lock()
 	s.streams++
+	s.open++
 	s.mu.Unlock()
+	defer func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.open--
+	}()
 	for {
 		select {
 		case active := <-s.pushes:
@@ -81,6 +88,15 @@ func (s *stub) StreamIsActive(_ *pb.ScaledObjectRef, stream grpc.ServerStreaming
 			return nil
 		}
 	}
+}
+
+func (s *stub) awaitOpen(t *testing.T, streams int) {
+	t.Helper()
+	require.Eventually(t, func() bool {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		return s.open == streams
+	}, testTimeout, time.Millisecond, "%d streams are not open", streams)
 }
 
 func serve(t *testing.T, s *stub) *grpc.ClientConn {
@@ -228,7 +244,9 @@ func TestFunctionsComeAndGo(t *testing.T) {
 	w.expect(t, 2)
 	w.Apply([]Target{{Function: pricing, Min: 1, Max: 1}})
 	w.expect(t, 1)
+	s.awaitOpen(t, 1)
 	w.Apply(nil)
+	s.awaitOpen(t, 0) // else it may take the push
 	_, known := w.Backlog(pricing)
 	require.False(t, known)
 	w.Apply([]Target{{Function: pricing, Max: 1}})

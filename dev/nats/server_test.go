@@ -12,6 +12,7 @@ import (
 
 	"github.com/rouse-run/rouse/internal/broker"
 	"github.com/rouse-run/rouse/internal/cloudevent"
+	"github.com/rouse-run/rouse/internal/testing/never"
 )
 
 const testTimeout = time.Minute
@@ -41,7 +42,7 @@ func TestServerListensOnLoopbackAndNeedsTheToken(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, host, address.Hostname())
 	require.Eventually(t, connect(t, s, "secret").Connected, testTimeout, time.Millisecond)
-	require.Never(t, connect(t, s, "wrong").Connected, 200*time.Millisecond, 10*time.Millisecond)
+	never.Happens(t, connect(t, s, "wrong").Connected, 200*time.Millisecond, 10*time.Millisecond)
 }
 
 func TestStreamsSurviveARestart(t *testing.T) {

@@ -23,6 +23,7 @@ import (
 	"github.com/rouse-run/rouse/eventbridge/dispatch"
 	"github.com/rouse-run/rouse/internal/cloudevent"
 	"github.com/rouse-run/rouse/internal/routing"
+	"github.com/rouse-run/rouse/internal/testing/never"
 	"github.com/rouse-run/rouse/internal/testing/sinktest"
 )
 
@@ -308,7 +309,7 @@ func TestAStartingFunctionOpensTheGateBeforeItsReadinessProbe(t *testing.T) {
 	endpoints := sinktest.NewEndpoints()
 	s := run(t, endpoints, DefaultOptions())
 	endpoints.Set(sinktest.Starting(server.Address()))
-	require.Never(t, s.Gate().IsOpen, 100*time.Millisecond, 5*time.Millisecond)
+	never.Happens(t, s.Gate().IsOpen, 100*time.Millisecond, 5*time.Millisecond)
 	server.Restart(t)
 	closed := open(t, s)
 	_, err := s.Send(t.Context(), order("1"))
@@ -325,7 +326,7 @@ func TestAnotherServiceWaitsForItsReadinessProbe(t *testing.T) {
 	server := sinktest.Start(t, nil)
 	endpoints := sinktest.NewEndpoints(routing.Endpoint{Address: server.Address()})
 	s := run(t, endpoints, DefaultOptions())
-	require.Never(t, s.Gate().IsOpen, 100*time.Millisecond, 5*time.Millisecond)
+	never.Happens(t, s.Gate().IsOpen, 100*time.Millisecond, 5*time.Millisecond)
 	endpoints.Set(sinktest.Ready(server.Address()))
 	open(t, s)
 }

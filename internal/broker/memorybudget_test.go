@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/rouse-run/rouse/internal/cloudevent"
+	"github.com/rouse-run/rouse/internal/testing/never"
 )
 
 // limitedBudget is a budget of so many bytes.
@@ -66,7 +67,7 @@ func TestASourceStaysWithinItsMemoryBudget(t *testing.T) {
 	r := receive(t, NewSource(f.conn, testStream, "c1", subscription(), 1_000_000).Within(budget))
 	fits := int(budget.size/MessageMemory(60<<10)) - 1 // one may be asked for as if it were as large as can be
 	held := fetch(t, r, fits/2)
-	require.Never(t, func() bool { return len(r.arrived) > fits }, 300*time.Millisecond, 10*time.Millisecond)
+	never.Happens(t, func() bool { return len(r.arrived) > fits }, 300*time.Millisecond, 10*time.Millisecond)
 	for range 200 - len(held) {
 		m := held[0]
 		require.NoError(t, m.Ack(t.Context()))

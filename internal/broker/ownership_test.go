@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/rouse-run/rouse/internal/routing"
+	"github.com/rouse-run/rouse/internal/testing/never"
 )
 
 func orderedFeed(t *testing.T, ackWait time.Duration) *feed {
@@ -143,7 +144,7 @@ func TestASourceWithoutMemoryKeepsLittleMoreThanEarlierOwnersHeld(t *testing.T) 
 	budget := newLimitedBudget(0)
 	b := receive(t, NewOrderedSource(f.conn, testStream, "c1", subscription(), 1000).Within(budget))
 	require.Eventually(t, func() bool { return budget.used.Load() >= MessageMemory(size) }, testTimeout, moment, "it pulls")
-	require.Never(t, func() bool { return budget.peak.Load() > 4*MessageMemory(size) }, 500*time.Millisecond, moment)
+	never.Happens(t, func() bool { return budget.peak.Load() > 4*MessageMemory(size) }, 500*time.Millisecond, moment)
 	require.Empty(t, b.arrived, "the calls of the owner before still run")
 	for _, m := range held {
 		require.NoError(t, m.Ack(t.Context()))

@@ -9,6 +9,8 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/stretchr/testify/require"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/rouse-run/rouse/internal/testing/never"
 )
 
 // forward brings retries back until the returned function is called, or the test ends.
@@ -106,7 +108,7 @@ func TestARetryWaitsWhileItsConsumerCannotTakeIt(t *testing.T) {
 			require.NoError(t, await(t, s.ended))
 			spoil(t, f.conn)
 			forward(t, f.conn)
-			require.Never(t, func() bool { return waitingRetries(t, f.conn) == 0 }, 30*moment, moment, "the stream has dropped it")
+			never.Happens(t, func() bool { return waitingRetries(t, f.conn) == 0 }, 30*moment, moment, "the stream has dropped it")
 
 			ensureConsumer(t, f.conn, Consumer{Name: "c1", Subjects: []string{testSubject, newSource(f.conn).redelivery}})
 			require.Equal(t, 2, fetchOne(t, f.source(t)).Attempt())

@@ -14,6 +14,7 @@ import (
 
 	"github.com/rouse-run/rouse/internal/routing"
 	"github.com/rouse-run/rouse/internal/testing/natstest"
+	"github.com/rouse-run/rouse/internal/testing/never"
 )
 
 const testSubject = "kyma.shop.order.received.v1"
@@ -152,7 +153,7 @@ func TestTheConsumersLimitHoldsAndIsUsedAgain(t *testing.T) {
 	f.publish(t, 50)
 	one, two := f.source(t), f.source(t)
 	awaitBacklog(t, f.conn, "c1", Backlog{Pending: 47, AckPending: 3})
-	require.Never(t, func() bool { return len(one.arrived)+len(two.arrived) > 3 }, 10*moment, moment)
+	never.Happens(t, func() bool { return len(one.arrived)+len(two.arrived) > 3 }, 10*moment, moment)
 	seen := map[string]bool{}
 	for len(seen) < 50 {
 		var message *Message

@@ -12,6 +12,7 @@ import (
 	"github.com/rouse-run/rouse/eventbridge/dispatch"
 	"github.com/rouse-run/rouse/internal/cloudevent"
 	"github.com/rouse-run/rouse/internal/failure"
+	"github.com/rouse-run/rouse/internal/testing/never"
 )
 
 const (
@@ -59,7 +60,7 @@ func boundsDetached(t *testing.T, b *bench) {
 	b.start(t, sink)
 	b.Publish(t, Events(50)...)
 	b.backlogIs(t, Backlog{Pending: 50 - 2*MaxAckPending, AckPending: MaxAckPending, Detached: MaxAckPending})
-	require.Never(t, func() bool { return sink.Busy() > 2*MaxAckPending }, time.Second, tick)
+	never.Happens(t, func() bool { return sink.Busy() > 2*MaxAckPending }, time.Second, tick)
 	close(release)
 	b.settled(t)
 	require.Equal(t, each(50, 1), sink.Attempts())
@@ -72,7 +73,7 @@ func detachesNoneOfOne(t *testing.T, b *bench) {
 	b.start(t, sink)
 	b.Publish(t, Events(2)...)
 	require.Eventually(t, func() bool { return sink.Busy() == 1 }, timeout, tick)
-	require.Never(t, func() bool { return b.Backlog(t).Detached > 0 || len(sink.Attempts()) > 1 }, detachedAfter+time.Second/2, tick)
+	never.Happens(t, func() bool { return b.Backlog(t).Detached > 0 || len(sink.Attempts()) > 1 }, detachedAfter+time.Second/2, tick)
 	close(release)
 	b.settled(t)
 }

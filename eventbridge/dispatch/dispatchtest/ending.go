@@ -11,6 +11,7 @@ import (
 
 	"github.com/rouse-run/rouse/eventbridge/dispatch"
 	"github.com/rouse-run/rouse/internal/cloudevent"
+	"github.com/rouse-run/rouse/internal/testing/never"
 )
 
 func drains(t *testing.T, b *bench) {
@@ -28,7 +29,7 @@ func drains(t *testing.T, b *bench) {
 		defer close(stopped)
 		stop()
 	}()
-	require.Never(t, func() bool {
+	never.Happens(t, func() bool {
 		select {
 		case <-stopped:
 			return true

@@ -11,6 +11,7 @@ import (
 
 	"github.com/rouse-run/rouse/eventbridge/dispatch"
 	"github.com/rouse-run/rouse/internal/cloudevent"
+	"github.com/rouse-run/rouse/internal/testing/never"
 )
 
 func closedGate(t *testing.T, b *bench) {
@@ -26,7 +27,7 @@ func closedGate(t *testing.T, b *bench) {
 	sink := NewSink(nil)
 	b.start(t, sink)
 	b.Publish(t, Events(5)...)
-	require.Never(t, func() bool { return received.Load() > 0 }, 100*time.Millisecond, tick)
+	never.Happens(t, func() bool { return received.Load() > 0 }, 100*time.Millisecond, tick)
 	b.backlogIs(t, Backlog{Pending: 5})
 
 	b.gate.Open()
@@ -54,10 +55,10 @@ func closingGate(t *testing.T, b *bench) {
 	b.gate.Close()
 	<-left
 	// The broker hears of it a moment later. What comes in between is given back.
-	require.Never(t, func() bool { return sink.Busy() > 0 }, 200*time.Millisecond, tick)
+	never.Happens(t, func() bool { return sink.Busy() > 0 }, 200*time.Millisecond, tick)
 	b.Publish(t, Events(1)...)
 	b.backlogIs(t, Backlog{Pending: 1})
-	require.Never(t, func() bool { return b.Backlog(t).Pending != 1 }, 150*time.Millisecond, tick,
+	never.Happens(t, func() bool { return b.Backlog(t).Pending != 1 }, 150*time.Millisecond, tick,
 		"a message was received through a closed gate")
 	b.gate.Open()
 	b.settled(t)
