@@ -78,7 +78,9 @@ func TestRetriesOfADeletedSubscriptionAreDroppedHoweverLateTheyWereStored(t *tes
 	consumer := broker.Consumer{Name: name, Subjects: []string{"kyma.shop.gone"}}
 	require.NoError(t, w.conn.EnsureConsumer(t.Context(), broker.DefaultStream, consumer))
 	publisher := broker.NewPublisher(w.conn, broker.DefaultPublisherOptions())
-	require.NoError(t, publisher.Publish(t.Context(), &cloudevent.Event{ID: "1", Source: "shop", Type: "gone"}))
+	require.Eventually(t, func() bool { // the controller may be updating the stream, which does not answer then
+		return publisher.Publish(t.Context(), &cloudevent.Event{ID: "1", Source: "shop", Type: "gone"}) == nil
+	}, timeout, tick)
 	ctx, stop := context.WithCancel(t.Context())
 	source := broker.NewSource(w.conn, broker.DefaultStream, name, gone, 1)
 	require.NoError(t, source.Receive(ctx, nil, func(m *broker.Message) {
