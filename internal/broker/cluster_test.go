@@ -2,10 +2,12 @@ package broker
 
 import (
 	"context"
+	"slices"
 	"strconv"
 	"testing"
 	"time"
 
+	"github.com/nats-io/nats.go/jetstream"
 	"github.com/stretchr/testify/require"
 
 	"github.com/rouse-run/rouse/internal/testing/natstest"
@@ -60,5 +62,18 @@ func startCluster(t *testing.T) (*natstest.Cluster, *Conn) {
 	require.Eventually(t, func() bool { return conn.EnsureStreams(t.Context(), options) == nil }, testTimeout, 100*moment)
 	consumer := Consumer{Name: "c1", Subjects: []string{testSubject}, AckWait: 2 * time.Second}
 	require.Eventually(t, func() bool { return conn.EnsureConsumer(t.Context(), testStream, consumer) == nil }, testTimeout, 100*moment)
+	require.Eventually(t, func() bool { return isReplicated(t, conn) }, testTimeout, 100*moment)
 	return cluster, conn
+}
+
+// isReplicated says whether the consumer has a leader that all its replicas follow.
+func isReplicated(t *testing.T, conn *Conn) bool {
+	t.Helper()
+	handle, err := conn.js.Consumer(t.Context(), testStream, "c1")
+	if err != nil {
+		return false
+	}
+	cluster := handle.CachedInfo().Cluster
+	return cluster != nil && cluster.Leader != "" && len(cluster.Replicas) == 2 &&
+		!slices.ContainsFunc(cluster.Replicas, func(p *jetstream.PeerInfo) bool { return !p.Current })
 }

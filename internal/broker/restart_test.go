@@ -151,7 +151,7 @@ func TestASourceFollowsTheLeaderOfItsConsumer(t *testing.T) {
 	seen := collect(t.Context(), t, NewSource(conn, testStream, "c1", subscription(), 10))
 	for i := range 5 {
 		require.Eventually(t, func() bool { return waiting(t, conn) > 0 }, testTimeout, moment, "its request stands")
-		require.NoError(t, conn.MoveLeader(t.Context(), testStream, "c1"))
+		require.Eventually(t, func() bool { return conn.MoveLeader(t.Context(), testStream, "c1") == nil }, testTimeout, moment)
 		require.Eventually(t, func() bool { return f.Publish(t.Context(), eventWithID(strconv.Itoa(i))) == nil }, testTimeout, moment)
 		require.Eventually(t, func() bool { return len(seen()) == i+1 }, testTimeout, moment)
 	}
