@@ -61,7 +61,7 @@ func Setup(ctx context.Context, mgr ctrl.Manager, parts Parts, options Options) 
 	watch := &kedaWatch{client: mgr.GetClient(), cache: mgr.GetCache()}
 	reconciler := newReconciler(mgr, parts, live, watch)
 	unchanging := func(_, _ client.Object) bool { return false }
-	controllers := ctrl.NewControllerManagedBy(mgr)
+	controllers := kube.NewController(mgr, controller.Options{MaxConcurrentReconciles: options.MaxConcurrentReconciles})
 	if options.Network != nil {
 		controllers.Owns(&networkingv1.NetworkPolicy{}, builder.OnlyMetadata)
 	} else if err := mgr.Add(newPolicyRemover(mgr)); err != nil {
@@ -88,7 +88,6 @@ func Setup(ctx context.Context, mgr ctrl.Manager, parts Parts, options Options) 
 		WatchesRawSource(source.Channel(reconciler.rollouts.calls, &handler.EnqueueRequestForObject{})).
 		WatchesRawSource(settingsFollowers(live.changed, mgr.GetClient())).
 		Watches(crd(), handler.EnqueueRequestsFromMapFunc(scaledFunctions(mgr.GetClient()))).
-		WithOptions(controller.Options{MaxConcurrentReconciles: options.MaxConcurrentReconciles}).
 		Build(reconciler)
 	if err != nil {
 		return fmt.Errorf("set up the Function controller: %w", err)
