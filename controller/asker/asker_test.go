@@ -66,7 +66,9 @@ func start(t *testing.T, limits Limits) *Asker[string] {
 	return a
 }
 
-func next(a *Asker[string]) types.NamespacedName { return client.ObjectKeyFromObject((<-a.Events()).Object) }
+func next(a *Asker[string]) types.NamespacedName {
+	return client.ObjectKeyFromObject((<-a.Events()).Object)
+}
 
 func TestAnObjectIsNotifiedOfTheAnswerItDidNotWaitFor(t *testing.T) {
 	t.Parallel()
