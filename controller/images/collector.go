@@ -151,7 +151,7 @@ func (c *Collector) take(ctx context.Context, images store, used needs, next par
 		return c.look(ctx, images, used, part{next.repository, tags})
 	}
 	// In another order each time, so that what comes first does not keep the rest from being looked at.
-	rand.Shuffle(len(tags), func(i, j int) { tags[i], tags[j] = tags[j], tags[i] })
+	rand.Shuffle(len(tags), func(i, j int) { tags[i], tags[j] = tags[j], tags[i] }) //nolint:gosec // no secret
 	for some := range slices.Chunk(tags, batch) {
 		turns.Push(namespaceOf(next.repository), part{next.repository, some})
 	}

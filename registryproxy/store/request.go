@@ -38,11 +38,11 @@ const longest = len("sha512:") + 128
 func (m *manifest) Read(into []byte) (int, error) {
 	n, err := m.ReadCloser.Read(into)
 	m.sum.Write(into[:n])
-	text := append(m.tail, into[:n]...)
-	for _, digest := range named.FindAll(text, -1) {
+	m.tail = append(m.tail, into[:n]...)
+	for _, digest := range named.FindAll(m.tail, -1) {
 		m.store.Use(string(digest))
 	}
-	m.tail = append(m.tail[:0], text[max(0, len(text)-longest):]...)
+	m.tail = append(m.tail[:0], m.tail[max(0, len(m.tail)-longest):]...)
 	if m.left -= int64(n); m.left == 0 || err != nil {
 		m.store.Use("sha256:" + hex.EncodeToString(m.sum.Sum(nil)))
 	}
