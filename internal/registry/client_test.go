@@ -142,7 +142,6 @@ func TestAnErrorHasACause(t *testing.T) {
 	}
 }
 
-
 func TestARegistryThatIsNotThereIsUnavailable(t *testing.T) {
 	t.Parallel()
 	for name, host := range map[string]string{
