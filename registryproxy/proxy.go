@@ -25,6 +25,8 @@ type Deps struct {
 	Key      []byte
 	Registry prometheus.Registerer
 	Log      logr.Logger
+	// Store is noted what requests name; nil: the registry's store is not swept.
+	Store interface{ Note(r *http.Request) }
 }
 
 // Proxy is an http.Handler.
@@ -87,6 +89,9 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		}
 		defer budget.leave()
 		r.Body = &metered{body: r.Body, budget: budget}
+	}
+	if p.deps.Store != nil {
+		p.deps.Store.Note(r)
 	}
 	p.metrics.count(allowed)
 	p.forward.ServeHTTP(w, r)
