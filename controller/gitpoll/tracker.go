@@ -13,9 +13,9 @@ import (
 	"github.com/rouse-run/rouse/internal/git"
 )
 
-// Lister asks a repository for its references.
+// Lister asks a repository for references.
 type Lister interface {
-	List(ctx context.Context, repository git.Repository) (git.References, error)
+	List(ctx context.Context, repository git.Repository, references ...string) (git.References, error)
 }
 
 // Want is what a Function needs to know.
@@ -232,7 +232,7 @@ func (t *Tracker) due(now time.Time) (ready []*tracked, wait time.Duration) {
 func (t *Tracker) check(ctx context.Context, repository *tracked) {
 	limited, cancel := context.WithTimeout(ctx, checkTimeout)
 	started := time.Now()
-	references, err := t.lister.List(limited, repository.repository)
+	references, err := t.lister.List(limited, repository.repository, t.wanted(repository)...)
 	cancel()
 	if ctx.Err() != nil {
 		return
@@ -246,6 +246,16 @@ func (t *Tracker) check(ctx context.Context, repository *tracked) {
 			return
 		}
 	}
+}
+
+// wanted are the references in which Functions are interested.
+func (t *Tracker) wanted(repository *tracked) (references []string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, known := range repository.functions {
+		references = append(references, known.want.Reference)
+	}
+	return references
 }
 
 // settle notes what a check found and returns the Functions for which it is news.

@@ -130,7 +130,7 @@ type counter struct {
 	err   error
 }
 
-func (c *counter) List(context.Context, git.Repository) (git.References, error) {
+func (c *counter) List(context.Context, git.Repository, ...string) (git.References, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.times = append(c.times, time.Now())
@@ -150,14 +150,14 @@ type slow struct {
 	asking, most int // guarded by mu
 }
 
-func (s *slow) List(ctx context.Context, repository git.Repository) (git.References, error) {
+func (s *slow) List(ctx context.Context, repository git.Repository, references ...string) (git.References, error) {
 	s.enter(1)
 	defer s.enter(-1)
 	select {
 	case <-time.After(time.Second):
 	case <-ctx.Done():
 	}
-	return s.counter.List(ctx, repository)
+	return s.counter.List(ctx, repository, references...)
 }
 
 func (s *slow) enter(count int) {

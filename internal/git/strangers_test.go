@@ -176,13 +176,14 @@ func TestErrorsOfSSHCommandsAreClassifiedWithoutTheirText(t *testing.T) {
 
 func TestAHintNamesNoReferenceThatIsNoPlainShortName(t *testing.T) {
 	t.Parallel()
-	commit := strings.Repeat("a", 40)
-	found := References{commits: map[string]string{
-		branches + "main": commit, branches + "<b>" + stolen: commit, branches + "a\nb": commit, tags + "mai\x1b": commit,
-		branches + strings.Repeat(stolen, 100): commit,
-	}}
 	for _, reference := range []string{"mian", "nothing-like-it"} {
-		_, err := found.Resolve(reference)
+		seen := newSelection([]string{reference})
+		for _, name := range []string{
+			branches + "main", branches + "<b>" + stolen, branches + "a\nb", tags + "mai\x1b", branches + strings.Repeat(stolen, 100),
+		} {
+			seen.see([]byte(name), []byte(strings.Repeat("a", 40)))
+		}
+		_, err := seen.references().Resolve(reference)
 		require.ErrorContains(t, err, "but main. Correct")
 		require.NotContains(t, err.Error(), stolen)
 	}
