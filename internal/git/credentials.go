@@ -80,8 +80,7 @@ const (
 // encrypted key is decrypted when it is used first.
 func ParseSecret(authType, secretType string, data map[string][]byte) (Credentials, error) {
 	if (secretType == typeBasic && authType != AuthBasic) || (secretType == typeSSH && authType != AuthKey) {
-		return Credentials{}, fmt.Errorf("while parsing git authorization secret: inconsistent secret type: %s does not fit auth.type %s",
-			secretType, authType)
+		return Credentials{}, secretError("inconsistent secret type: %s does not fit auth.type %s", secretType, authType)
 	}
 	if authType == AuthBasic {
 		used := []string{keyUsername, keyPassword}
@@ -111,7 +110,7 @@ func ParseSecret(authType, secretType string, data map[string][]byte) (Credentia
 func checkFields(data map[string][]byte, used, needed []string) error {
 	for _, field := range needed {
 		if len(data[field]) == 0 {
-			return fmt.Errorf("while parsing git authorization secret: missing '%s'", field)
+			return secretError("missing '%s'", field)
 		}
 	}
 	for _, field := range used {
@@ -120,14 +119,19 @@ func checkFields(data map[string][]byte, used, needed []string) error {
 			most = maxKnownHosts
 		}
 		if size := len(data[field]); size > most {
-			return fmt.Errorf("while parsing git authorization secret: '%s' has %d bytes, and at most %d are read. Shorten it", field, size, most)
+			return secretError("'%s' has %d bytes, and at most %d are read. Shorten it", field, size, most)
 		}
 	}
 	return nil
 }
 
 func (c Credentials) refused(err error) error {
-	return fmt.Errorf("while parsing git authorization secret: '%s' is no private key that can be used: %w", c.field, err)
+	return secretError("'%s' is no private key that can be used: %w", c.field, err)
+}
+
+func secretError(format string, args ...any) error {
+	err := fmt.Errorf("while parsing git authorization secret: "+format, args...)
+	return &Error{Kind: Secret, Message: err.Error(), err: err}
 }
 
 func fingerprint(data map[string][]byte, used []string) string {

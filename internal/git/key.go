@@ -230,7 +230,7 @@ func (c *Client) unlock(ctx context.Context, owner string, key *privateKey) (ssh
 		return known.signer, known.err
 	}
 	if err := c.unlocking.Acquire(ctx.Done(), owner, 1); err != nil {
-		return nil, fmt.Errorf("decrypt an SSH key: %w", context.Cause(ctx))
+		return nil, fmt.Errorf("decrypt an SSH key: %w", err)
 	}
 	began := time.Now()
 	defer func() {

@@ -167,6 +167,7 @@ func TestAnSSHKeyThatIsCostlyIsRefusedBeforeAnythingIsComputed(t *testing.T) {
 			t.Parallel()
 			began := time.Now()
 			_, err := ParseSecret(AuthKey, "", secretOf(tc.key, tc.password))
+			requireKind(t, Secret, err)
 			require.ErrorContains(t, err, tc.want)
 			require.Less(t, time.Since(began), 10*time.Second)
 		})

@@ -172,7 +172,7 @@ func (c *Client) sshConfig(ctx context.Context, endpoint *transport.Endpoint, ad
 	if credentials.key != nil {
 		signer, err := c.unlock(ctx, repository.Owner, credentials.key)
 		if err != nil {
-			return nil, &Error{Kind: Secret, Message: credentials.refused(err).Error(), err: err}
+			return nil, credentials.refused(err)
 		}
 		config.Auth = []ssh.AuthMethod{ssh.PublicKeys(signer)}
 	} else {

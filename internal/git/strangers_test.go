@@ -114,6 +114,11 @@ func serveSSH(t *testing.T, complaint string) string {
 	private, _ := gittest.Key(t)
 	signer, err := ssh.ParsePrivateKey(private)
 	require.NoError(t, err)
+	return serveSSHBy(t, signer, complaint)
+}
+
+func serveSSHBy(t *testing.T, signer ssh.Signer, complaint string) string {
+	t.Helper()
 	config := &ssh.ServerConfig{NoClientAuth: true}
 	config.AddHostKey(signer)
 	listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
