@@ -6,6 +6,7 @@ import (
 	"path"
 	"strconv"
 	"strings"
+	"unicode"
 )
 
 // ownModule is that of the server, which handlers may import.
@@ -75,6 +76,14 @@ func wordsOf(line string) ([]string, error) {
 func (m *module) take(words []string, line int) error {
 	const form = `the dependencies have to be a go.mod, with lines such as: require github.com/google/uuid v1.6.0`
 	switch words[0] {
+	case "module", "go", "replace":
+		for _, word := range words[1:] { // the main module has them, too
+			if word != "=>" && (strings.ContainsFunc(word, isForeign) || strings.Contains(word, "//")) {
+				return fmt.Errorf("%s has %q, where only letters, digits and -._~/+!:@ may be, and no //", words[0], word)
+			}
+		}
+	}
+	switch words[0] {
 	case "module":
 		if len(words) != 2 {
 			return fmt.Errorf("module has to name one path; %s", form)
@@ -96,6 +105,12 @@ func (m *module) take(words []string, line int) error {
 		return fmt.Errorf("%q is no directive; %s", words[0], form)
 	}
 	return nil
+}
+
+// isForeign reports whether a character belongs to no path, folder or version. A line break, a quote, a bracket or a comment would make
+// a word several ones where it is written out.
+func isForeign(c rune) bool {
+	return !unicode.IsLetter(c) && !unicode.IsDigit(c) && !unicode.IsMark(c) && !strings.ContainsRune("-._~/+!:@", c)
 }
 
 func (m *module) replace(words []string, line int) error {
