@@ -75,13 +75,8 @@ func wordsOf(line string) ([]string, error) {
 
 func (m *module) take(words []string, line int) error {
 	const form = `the dependencies have to be a go.mod, with lines such as: require github.com/google/uuid v1.6.0`
-	switch words[0] {
-	case "module", "go", "replace":
-		for _, word := range words[1:] { // the main module has them, too
-			if word != "=>" && (strings.ContainsFunc(word, isForeign) || strings.Contains(word, "//")) {
-				return fmt.Errorf("%s has %q, where only letters, digits and -._~/+!:@ may be, and no //", words[0], word)
-			}
-		}
+	if err := checkTaken(words); err != nil {
+		return err
 	}
 	switch words[0] {
 	case "module":
@@ -103,6 +98,19 @@ func (m *module) take(words []string, line int) error {
 	case "toolchain", "exclude", "retract", "tool", "ignore", "godebug":
 	default:
 		return fmt.Errorf("%q is no directive; %s", words[0], form)
+	}
+	return nil
+}
+
+// checkTaken refuses words that would be others in the main module, which takes over what these directives say.
+func checkTaken(words []string) error {
+	if words[0] != "module" && words[0] != "go" && words[0] != "replace" {
+		return nil
+	}
+	for _, word := range words[1:] {
+		if word != "=>" && (strings.ContainsFunc(word, isForeign) || strings.Contains(word, "//")) {
+			return fmt.Errorf("%s has %q, where only letters, digits and -._~/+!:@ may be, and no //", words[0], word)
+		}
 	}
 	return nil
 }
