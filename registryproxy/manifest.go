@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/rouse-run/rouse/internal/fair"
+	"github.com/rouse-run/rouse/internal/jsonshape"
 )
 
 const (
@@ -38,7 +39,7 @@ type manifest struct {
 
 // readManifest reads a manifest as the share has memory for it. What was acquired is to be released, also after an error.
 func readManifest(from io.Reader, share *fair.Share) (found manifest, acquired int64, err error) {
-	sum, form := sha256.New(), shape{}
+	sum, shape := sha256.New(), jsonshape.Counter{Limits: jsonshape.Limits{Values: maxValues, Depth: maxDepth}}
 	for {
 		if share.Acquire(chunk, chunk) < chunk {
 			return found, acquired, errManifestMemory
@@ -52,7 +53,7 @@ func readManifest(from io.Reader, share *fair.Share) (found manifest, acquired i
 		switch {
 		case found.size > maxManifest:
 			return found, acquired, errManifestSize
-		case !form.add(part):
+		case !shape.Add(part):
 			return found, acquired, errManifestForm
 		case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
 			found.sum = "sha256:" + hex.EncodeToString(sum.Sum(nil))
@@ -70,37 +71,6 @@ func (m manifest) body() io.ReadCloser {
 		readers = append(readers, bytes.NewReader(part))
 	}
 	return io.NopCloser(io.MultiReader(readers...))
-}
-
-// shape counts the values of a JSON text and how deep they are, without reading them. Whether it is JSON is the registry's to say.
-type shape struct {
-	values, depth    int
-	text, afterSlash bool
-}
-
-// add is false once there are too many.
-func (s *shape) add(part []byte) bool {
-	for _, c := range part {
-		switch {
-		case s.afterSlash:
-			s.afterSlash = false
-		case s.text:
-			s.text, s.afterSlash = c != '"', c == '\\'
-		case c == '"':
-			s.text = true
-		case c == '{' || c == '[':
-			s.values++
-			s.depth++
-		case c == '}' || c == ']':
-			s.depth--
-		case c == ',':
-			s.values++
-		}
-		if s.values > maxValues || s.depth > maxDepth {
-			return false
-		}
-	}
-	return true
 }
 
 // takeManifest reads the manifest that a request pushes, and has the request go on with it. It answers and is false when the manifest
