@@ -3,6 +3,7 @@ package kube
 import (
 	"context"
 	"fmt"
+	"strconv"
 	"testing"
 	"time"
 
@@ -65,10 +66,10 @@ func TestEventsOfNamespacesAreWrittenInTurn(t *testing.T) {
 	t.Parallel()
 	queue := newEventQueue()
 	for i := range 2 * waitingEvents {
-		queue.push(&corev1.Event{ObjectMeta: metav1.ObjectMeta{Namespace: "hostile", Name: fmt.Sprint(i)}})
+		queue.push(&corev1.Event{ObjectMeta: metav1.ObjectMeta{Namespace: "hostile", Name: strconv.Itoa(i)}})
 	}
 	for i := range 3 {
-		queue.push(&corev1.Event{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: fmt.Sprint(i)}})
+		queue.push(&corev1.Event{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: strconv.Itoa(i)}})
 	}
 	var order []string
 	for event, ok := queue.pop(); ok; event, ok = queue.pop() {

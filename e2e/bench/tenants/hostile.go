@@ -11,6 +11,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"strconv"
 	"strings"
 	"time"
 
@@ -77,6 +78,11 @@ func (h *hostile) attack(ctx context.Context) (err error) {
 	if err := h.cluster.AwaitCondition(ctx, h.namespace, framework.FunctionGVK, "storm", "Running", "True", ended); err != nil {
 		return err
 	}
+	return h.begin(ctx, account)
+}
+
+// begin returns when each kind of attack has begun.
+func (h *hostile) begin(ctx context.Context, account login) error {
 	token, err := h.cluster.Tenant(ctx, h.namespace, "admin")
 	if err != nil {
 		return err
@@ -255,13 +261,15 @@ func (h *hostile) annotate(ctx context.Context) {
 			return
 		case <-ticker.C:
 			name := fmt.Sprintf("git-%d", i%slowGit)
-			_ = h.cluster.Annotate(ctx, h.namespace, name, map[string]string{"rouse.run/check-git": fmt.Sprint(i)}) // the next one comes soon
+			_ = h.cluster.Annotate(ctx, h.namespace, name, map[string]string{"rouse.run/check-git": strconv.Itoa(i)}) // the next one comes soon
 		}
 	}
 }
 
 // report is how often the storm did what.
-func (h *hostile) report(ctx context.Context) (map[string]int, error) { return h.send(ctx, map[string]any{}) }
+func (h *hostile) report(ctx context.Context) (map[string]int, error) {
+	return h.send(ctx, map[string]any{})
+}
 
 func (h *hostile) send(ctx context.Context, command map[string]any) (report map[string]int, err error) {
 	body, err := json.Marshal(command)
