@@ -2,6 +2,7 @@ package watch
 
 import (
 	"net"
+	"net/netip"
 	"slices"
 	"strconv"
 	"strings"
@@ -18,9 +19,12 @@ import (
 )
 
 // endpointsOf finds where a port of a Service is served. Slices name ports as the Service does; the number
-// in them is the pods' own. Slices of activators are left out. A Service of two IP families is reached by its first.
+// in them is the pods' own. Slices of activators are left out, and so are addresses of which isPod says no: anybody who may write
+// slices can name any. A Service of two IP families is reached by its first.
 // One that is another name for a host, which anybody may write, is served nowhere.
-func endpointsOf(service *corev1.Service, items []discoveryv1.EndpointSlice, port int32) []routing.Endpoint {
+func endpointsOf(
+	service *corev1.Service, items []discoveryv1.EndpointSlice, port int32, isPod func(netip.Addr) bool,
+) []routing.Endpoint {
 	portName, found := portName(service, port)
 	if !found || service.Spec.Type == corev1.ServiceTypeExternalName {
 		return nil
@@ -34,10 +38,11 @@ func endpointsOf(service *corev1.Service, items []discoveryv1.EndpointSlice, por
 			continue
 		}
 		for _, endpoint := range slice.Endpoints {
-			if len(endpoint.Addresses) == 0 {
+			ip, ok := addressOf(&endpoint)
+			if !ok || !isPod(ip) {
 				continue
 			}
-			address := net.JoinHostPort(endpoint.Addresses[0], strconv.Itoa(int(number)))
+			address := net.JoinHostPort(ip.String(), strconv.Itoa(int(number)))
 			current := routing.Endpoint{
 				Address:     address,
 				Ready:       ptr.Deref(endpoint.Conditions.Ready, true),
@@ -55,6 +60,15 @@ func endpointsOf(service *corev1.Service, items []discoveryv1.EndpointSlice, por
 	}
 	slices.SortFunc(endpoints, func(a, b routing.Endpoint) int { return strings.Compare(a.Address, b.Address) })
 	return endpoints
+}
+
+// addressOf is the one that counts of those that an endpoint may have.
+func addressOf(endpoint *discoveryv1.Endpoint) (netip.Addr, bool) {
+	if len(endpoint.Addresses) == 0 {
+		return netip.Addr{}, false
+	}
+	ip, err := netip.ParseAddr(endpoint.Addresses[0])
+	return ip.Unmap(), err == nil && ip.Zone() == ""
 }
 
 func portName(service *corev1.Service, port int32) (string, bool) {
