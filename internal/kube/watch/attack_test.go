@@ -10,6 +10,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/go-logr/logr"
 	"github.com/prometheus/client_golang/prometheus"
@@ -18,10 +19,15 @@ import (
 	discoveryv1 "k8s.io/api/discovery/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	v2 "github.com/rouse-run/rouse/api/gateway/v2"
 	"github.com/rouse-run/rouse/eventbridge/sink"
 	"github.com/rouse-run/rouse/gateway/activate"
+	"github.com/rouse-run/rouse/gateway/expose"
+	"github.com/rouse-run/rouse/gateway/jwt"
 	"github.com/rouse-run/rouse/gateway/load"
 	"github.com/rouse-run/rouse/internal/cloudevent"
+	"github.com/rouse-run/rouse/internal/dialguard"
+	"github.com/rouse-run/rouse/internal/exposure"
 	"github.com/rouse-run/rouse/internal/routing"
 	"github.com/rouse-run/rouse/internal/testing/httpclient"
 	"github.com/rouse-run/rouse/scaler/pods"
@@ -98,12 +104,7 @@ func TestAForgedSliceLeadsAGatewayToNoPodOfAnotherNamespace(t *testing.T) {
 		all.Close()
 	})
 	for range mostCalls {
-		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, server.URL, http.NoBody)
-		require.NoError(t, err)
-		response, err := httpclient.Default.Do(request)
-		require.NoError(t, err)
-		require.NoError(t, response.Body.Close())
-		require.Equal(t, http.StatusOK, response.StatusCode)
+		require.Equal(t, http.StatusOK, get(t, server.URL))
 	}
 	require.EqualValues(t, mostCalls, h.answered.Load())
 	require.Zero(t, h.victim.Load())
@@ -113,6 +114,42 @@ func TestAForgedSliceLeadsAGatewayToNoPodOfAnotherNamespace(t *testing.T) {
 type startable struct{}
 
 func (startable) Condition(types.NamespacedName) activate.Condition { return activate.Condition{} }
+
+func TestAForgedSliceLeadsAnAPIRuleToNoPodOfAnotherNamespace(t *testing.T) {
+	t.Parallel()
+	h := newHostile(t, func(s *corev1.Service) { s.OwnerReferences = nil })
+	guard := dialguard.Guard{AllowLoopback: true}
+	exposed := expose.New(expose.Deps{
+		Endpoints: h.endpoints, Guard: guard, Now: time.Now, Registry: prometheus.NewRegistry(), Log: logr.Discard(),
+		Keys: jwt.NewKeys(jwt.KeysOptions{Guard: guard, Now: time.Now}),
+	}, expose.DefaultOptions())
+	rule := &v2.Rule{Path: "/*", Methods: []v2.Method{http.MethodGet}, NoAuth: new(true)}
+	exposed.Set([]exposure.Exposure{{APIRule: h.service, UID: "1", Host: "127.0.0.1", Rules: []exposure.Rule{
+		{Spec: rule, Backend: exposure.Backend{Service: h.service, Port: 80, Address: "10.96.0.1"}, Timeout: timeout},
+	}}})
+	server := httptest.NewServer(exposed)
+	t.Cleanup(func() {
+		server.CloseClientConnections()
+		server.Close()
+		exposed.Close()
+	})
+	for range mostCalls {
+		require.Equal(t, http.StatusOK, get(t, server.URL))
+		exposed.Close() // the next one needs another connection
+	}
+	require.EqualValues(t, mostCalls, h.answered.Load())
+	require.Zero(t, h.victim.Load())
+}
+
+func get(t *testing.T, url string) (status int) {
+	t.Helper()
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, http.NoBody)
+	require.NoError(t, err)
+	response, err := httpclient.Default.Do(request)
+	require.NoError(t, err)
+	require.NoError(t, response.Body.Close())
+	return response.StatusCode
+}
 
 func TestAForgedSliceLeadsABridgeToNoPodOfAnotherNamespace(t *testing.T) {
 	t.Parallel()
