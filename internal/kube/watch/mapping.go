@@ -37,20 +37,14 @@ func endpointsOf(
 		if !served || !listsPods(slice) || !ofFamily(service, slice) {
 			continue
 		}
-		for _, endpoint := range slice.Endpoints {
-			ip, ok := addressOf(&endpoint)
-			if !ok || !isPod(ip) {
+		for j := range slice.Endpoints {
+			current, ok := endpointOf(&slice.Endpoints[j], number, isPod)
+			if !ok {
 				continue
 			}
-			address := net.JoinHostPort(ip.String(), strconv.Itoa(int(number)))
-			current := routing.Endpoint{
-				Address:     address,
-				Ready:       ptr.Deref(endpoint.Conditions.Ready, true),
-				Terminating: ptr.Deref(endpoint.Conditions.Terminating, false),
-				Function:    function,
-			}
-			if other, twice := byAddress[address]; !twice || !other.Ready { // an endpoint that moves is in two slices
-				byAddress[address] = current
+			current.Function = function
+			if other, twice := byAddress[current.Address]; !twice || !other.Ready { // an endpoint that moves is in two slices
+				byAddress[current.Address] = current
 			}
 		}
 	}
@@ -62,13 +56,20 @@ func endpointsOf(
 	return endpoints
 }
 
-// addressOf is the one that counts of those that an endpoint may have.
-func addressOf(endpoint *discoveryv1.Endpoint) (netip.Addr, bool) {
+// endpointOf is false for an endpoint that is no pod. Of its addresses the first counts, as for Kubernetes.
+func endpointOf(endpoint *discoveryv1.Endpoint, port int32, isPod func(netip.Addr) bool) (routing.Endpoint, bool) {
 	if len(endpoint.Addresses) == 0 {
-		return netip.Addr{}, false
+		return routing.Endpoint{}, false
 	}
 	ip, err := netip.ParseAddr(endpoint.Addresses[0])
-	return ip.Unmap(), err == nil && ip.Zone() == ""
+	if err != nil || !isPod(ip.Unmap()) {
+		return routing.Endpoint{}, false
+	}
+	return routing.Endpoint{
+		Address:     net.JoinHostPort(ip.Unmap().String(), strconv.Itoa(int(port))),
+		Ready:       ptr.Deref(endpoint.Conditions.Ready, true),
+		Terminating: ptr.Deref(endpoint.Conditions.Terminating, false),
+	}, true
 }
 
 func portName(service *corev1.Service, port int32) (string, bool) {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/netip"
 	"runtime"
+	"strconv"
 	"sync"
 	"testing"
 
@@ -203,7 +204,9 @@ func TestAForgedSliceLeadsToNoPodOfAnotherNamespaceOnARealAPIServer(t *testing.T
 
 	endpoints := NewEndpoints(objects)
 	name := types.NamespacedName{Namespace: attacker, Name: "price"}
-	applied := collect(t, func(ctx context.Context, apply func([]routing.Endpoint)) error { return endpoints.Watch(ctx, name, 80, apply) })
+	applied := collect(t, func(ctx context.Context, apply func([]routing.Endpoint)) error {
+		return endpoints.Watch(ctx, name, 80, apply)
+	})
 	require.Empty(t, next(t, applied))
 
 	forged := slice(pod("10.7.0.1", new(true), new(false)), pod("10.7.0.3", new(true), new(false)), pod("10.7.0.4", new(true), new(false)))
@@ -253,7 +256,7 @@ func TestTenThousandPodsTakeLittleMemory(t *testing.T) { // no t.Parallel: it me
 	all := newPlaces()
 	for i := range pods {
 		p := podAt(fmt.Sprintf("namespace-%d", i%100), fmt.Sprintf("function-%d-5d4f8c7b9-abcde", i), fmt.Sprintf("10.%d.%d.%d", i>>16, i>>8&255, i&255))
-		p.ResourceVersion = fmt.Sprintf("%d", 1_000_000+i)
+		p.ResourceVersion = strconv.Itoa(1_000_000 + i)
 		kept, err := keep(p)
 		require.NoError(t, err)
 		require.NoError(t, store.Add(kept))
@@ -269,5 +272,5 @@ func heap() int64 {
 	runtime.GC()
 	var stats runtime.MemStats
 	runtime.ReadMemStats(&stats)
-	return int64(stats.HeapAlloc) //nolint:gosec // no heap is that large
+	return int64(stats.HeapAlloc)
 }
