@@ -41,7 +41,8 @@ const (
 )
 
 const (
-	accessDenied = "RBAC: access denied"
+	accessDenied   = "RBAC: access denied"
+	malformedQuery = "The query is malformed: write % as %25 and ; as %3B"
 	// maxRealmPath is how much of a path a challenge repeats.
 	maxRealmPath = 256
 )
@@ -49,6 +50,9 @@ const (
 // Result is the decision on a request. Its zero value denies.
 type Result struct {
 	Allowed bool
+	// Unchecked are headers of a request that is allowed which could be taken for a token, and were not checked. They are not to be
+	// forwarded.
+	Unchecked []string
 	// Status and Body are those of the answer where the request is not allowed.
 	Status int
 	Body   string

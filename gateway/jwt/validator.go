@@ -24,6 +24,10 @@ type Validator struct {
 	id      uint64
 	rule    Rule
 	places  []place
+
+	headers    []string // of the places, also as those write them who have dashes for underscores
+	params     []string // that backends could take for tokens
+	readsQuery bool     // whether a parameter is a place
 }
 
 // New fails where a rule has what no token could meet, or what would allow more than it says.
@@ -34,27 +38,31 @@ func New(rule Rule, options Options) (*Validator, error) {
 	if err := rule.check(); err != nil {
 		return nil, err
 	}
-	return &Validator{options: options, id: options.Keys.validators.Add(1), rule: rule, places: rule.places()}, nil
+	v := &Validator{options: options, id: options.Keys.validators.Add(1), rule: rule, places: rule.places()}
+	v.compile()
+	return v, nil
 }
 
 // Check decides on a request. It may wait for keys that are being fetched, for as long as the request's context lasts. The
 // challenge has the scheme of the request's URL where the caller has set it, and else that of the connection.
 func (v *Validator) Check(request *http.Request) Result {
-	raw, at, count := find(request, v.places)
+	found, ok := v.find(request)
 	switch {
-	case count == 0:
+	case !ok:
+		return Result{Status: http.StatusBadRequest, Body: malformedQuery}
+	case found.count == 0:
 		return forbidden()
-	case count > 1:
+	case found.count > 1 || found.others:
 		return unauthorized(request, severalTokens)
 	}
-	allowed, why := v.decide(request.Context(), raw, at)
+	allowed, why := v.decide(request.Context(), found.raw, found.at)
 	switch {
 	case why != "":
 		return unauthorized(request, why)
 	case !allowed:
 		return forbidden()
 	}
-	return Result{Allowed: true}
+	return Result{Allowed: true, Unchecked: v.unchecked(request.Header, v.places[found.at].header)}
 }
 
 // decide says whether the token that was found at a place is allowed, or why it is not valid.
