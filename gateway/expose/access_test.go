@@ -1,6 +1,7 @@
 package expose
 
 import (
+	"bytes"
 	"context"
 	"crypto/ed25519"
 	"encoding/base64"
@@ -27,7 +28,8 @@ const issuerName = "https://issuer.example"
 type issuer struct {
 	*httptest.Server
 
-	key ed25519.PrivateKey
+	key  ed25519.PrivateKey
+	keys []byte
 }
 
 func newIssuer(t *testing.T) *issuer {
@@ -38,7 +40,7 @@ func newIssuer(t *testing.T) *issuer {
 		"kty": "OKP", "crv": "Ed25519", "kid": "1", "alg": "EdDSA", "use": "sig", "x": base64.RawURLEncoding.EncodeToString(public),
 	}}})
 	require.NoError(t, err)
-	i := &issuer{key: key}
+	i := &issuer{key: key, keys: keys}
 	i.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(keys) }))
 	t.Cleanup(i.Close)
 	return i
@@ -233,6 +235,23 @@ func TestIssuersWhoseKeysCannotBeFetchedAreTold(t *testing.T) {
 		Message: "Its keys cannot be fetched, and tokens by them are refused: the connection failed",
 	}}, f.exposed.Loaded()[name].Problems)
 	require.Equal(t, http.StatusOK, f.get("/good", "Authorization", i.bearer(nil)).StatusCode, "others are not held up")
+}
+
+func TestKeysThatAreNotUsedAreTold(t *testing.T) {
+	t.Parallel()
+	f, i := start(t), newIssuer(t)
+	costly := `,{"kty":"RSA","kid":"2","n":"` + base64.RawURLEncoding.EncodeToString(bytes.Repeat([]byte{0xff}, 512)) + `","e":"f____w"}]}`
+	i.Config.Handler = http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		_, _ = w.Write(append(bytes.TrimSuffix(i.keys, []byte("]}")), costly...))
+	})
+	f.serve(shopHost, withTokens(f.service.address, "/*", i.jwt()))
+	f.fetchKeys()
+	require.Equal(t, http.StatusOK, f.get("/", "Authorization", i.bearer(nil)).StatusCode)
+	require.Equal(t, apirule.Problems{{
+		Attribute: ".spec.rules[0].jwt.authentications[0].jwksUri", Closes: apirule.RuleAt(0),
+		Message: "Not all of its keys are used, and tokens by the others are refused: " +
+			"an RSA key has an exponent larger than 65537: the issuer has to make keys with 65537",
+	}}, f.exposed.Loaded()[types.NamespacedName{Namespace: "shop", Name: shopHost}].Problems)
 }
 
 func TestWhatDidNotChangeIsTakenOver(t *testing.T) {

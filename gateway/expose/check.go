@@ -77,9 +77,13 @@ func (to *rule) admits(x *exchange, out *http.Request) bool {
 		}
 		return true
 	}
-	x.outcome = denied
-	if result.Status == http.StatusUnauthorized {
+	switch result.Status {
+	case http.StatusUnauthorized:
 		x.outcome = unauthorized
+	case http.StatusServiceUnavailable:
+		x.outcome = overload
+	default:
+		x.outcome = denied
 	}
 	result.Write(x.w)
 	return false

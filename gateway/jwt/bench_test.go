@@ -1,9 +1,12 @@
 package jwt
 
 import (
+	"crypto/rand"
+	"crypto/rsa"
 	"encoding/json"
-	"fmt"
+	"math/big"
 	"net/http"
+	"strconv"
 	"testing"
 
 	"github.com/go-jose/go-jose/v4"
@@ -50,7 +53,7 @@ func BenchmarkANewToken(b *testing.B) {
 		v := loaded(b, each.public)
 		requests := make([]*http.Request, 256)
 		for i := range requests {
-			requests[i] = bearing(each.sign(string(must(json.Marshal(claimsOf(map[string]any{"jti": fmt.Sprint(i)}))))))
+			requests[i] = bearing(each.sign(string(must(json.Marshal(claimsOf(map[string]any{"jti": i}))))))
 		}
 		v.options.Keys.verified = newVerifiedTokens(1) // none comes twice in a row
 		b.Run(name, func(b *testing.B) {
@@ -71,8 +74,39 @@ func BenchmarkANewToken(b *testing.B) {
 	}
 }
 
+// BenchmarkTheCostliestToken is unsigned, of 32 issuers with ten keys of 8,192 bits each.
+func BenchmarkTheCostliestToken(b *testing.B) {
+	at := &clock{now: atNoon}
+	keys := NewKeys(KeysOptions{Now: at.Now})
+	set := &keySet{}
+	for range 10 {
+		modulus := make([]byte, maxRSABits/8)
+		_, _ = rand.Read(modulus)
+		modulus[0], modulus[len(modulus)-1] = modulus[0]|0x80, modulus[len(modulus)-1]|1
+		set.keys = append(set.keys, key{public: &rsa.PublicKey{N: new(big.Int).SetBytes(modulus), E: maxExponent}})
+	}
+	rule, uris := Rule{}, []string(nil)
+	for i := range maxAuthentications {
+		uris = append(uris, "http://issuer.example/"+strconv.Itoa(i))
+		rule.Authentications = append(rule.Authentications, Authentication{Issuer: issuerName, JWKSURI: uris[i]})
+	}
+	keys.Use(map[string][]string{"shop": uris})
+	for _, uri := range uris {
+		keys.source(uri).begin()
+		keys.source(uri).finish(answer{keys: &keySet{keys: set.keys}}, nil)
+	}
+	v, err := New(rule, Options{Keys: keys, Now: at.Now})
+	require.NoError(b, err)
+	request := bearing(encode(`{"alg":"RS256"}`) + "." + encode(string(must(json.Marshal(claimsOf(nil))))) + "." + encode(string(make([]byte, maxRSABits/8))))
+	for b.Loop() {
+		if v.Check(request).Body != string(badSignature) {
+			b.Fatal("it was not tried")
+		}
+	}
+}
+
 // loaded has keys that no server was asked for.
-func loaded(b *testing.B, public ...jose.JSONWebKey) *Validator {
+func loaded(b testing.TB, public ...jose.JSONWebKey) *Validator {
 	b.Helper()
 	const uri = "http://issuer.example/keys"
 	at := &clock{now: atNoon}

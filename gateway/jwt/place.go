@@ -29,18 +29,16 @@ func (p place) same(other place) bool {
 
 // cut returns the token in a header. A scheme has no case, and ends at a space or a tab: backends read it so. In other headers the
 // prefix is literal.
-func (p place) cut(value string) (raw string, there bool) {
+func (p *place) cut(value string) (raw string, there bool) {
 	if len(value) < len(p.prefix) {
 		return "", false
 	}
 	prefix, rest := value[:len(p.prefix)], value[len(p.prefix):]
-	if p.header == authorization {
-		there = strings.EqualFold(strings.ReplaceAll(prefix, "\t", " "), p.prefix)
-	} else {
-		there = prefix == p.prefix
-	}
-	return strings.Trim(rest, " \t"), there
+	there = prefix == p.prefix || p.header == authorization && strings.EqualFold(strings.ReplaceAll(prefix, "\t", " "), p.prefix)
+	return strings.TrimFunc(rest, isBlank), there
 }
+
+func isBlank(c rune) bool { return c == ' ' || c == '\t' }
 
 // shown is what a request shows at the places of a rule.
 type shown struct {
@@ -58,7 +56,11 @@ func (s *shown) note(raw string, at int) {
 
 // find is false for a query that has a place for tokens and cannot be read in one way.
 func (v *Validator) find(request *http.Request) (s shown, ok bool) {
-	for i, p := range v.places {
+	for i := range v.places {
+		p := &v.places[i]
+		if p.header == "" {
+			continue
+		}
 		values := request.Header[p.header]
 		if len(values) > 1 {
 			s.count, s.others = s.count+1, true
@@ -67,6 +69,9 @@ func (v *Validator) find(request *http.Request) (s shown, ok bool) {
 				s.note(raw, i)
 			}
 		}
+	}
+	if request.URL.RawQuery == "" {
+		return s, true
 	}
 	wellFormed := eachParameter(request.URL.RawQuery, func(name, value string) {
 		at := slices.IndexFunc(v.places, func(p place) bool { return p.param != "" && p.param == name })

@@ -38,6 +38,9 @@ const (
 	tooLong       problem = "Jwt is longer than 8192 bytes"
 	extension     problem = "Jwt header [crit] and [b64] are not supported"
 	expiryMissing problem = "Jwt payload [exp] field is required"
+
+	// busy is no problem of the token.
+	busy problem = "Too many tokens of this namespace wait to be verified"
 )
 
 const (
@@ -65,6 +68,9 @@ func (r Result) Write(w http.ResponseWriter) {
 	w.Header().Set("Content-Type", "text/plain")
 	if r.Challenge != "" {
 		w.Header().Set("WWW-Authenticate", r.Challenge)
+	}
+	if r.Status == http.StatusServiceUnavailable {
+		w.Header().Set("Retry-After", "1")
 	}
 	w.WriteHeader(r.Status)
 	_, _ = io.WriteString(w, r.Body) // a client that has gone needs no answer

@@ -5,9 +5,12 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/rouse-run/rouse/internal/fair"
 )
 
 func TestTokensAreFoundInThePlacesOfTheirIssuerAlone(t *testing.T) {
@@ -182,6 +185,61 @@ func TestAnyAuthenticationMayAcceptAToken(t *testing.T) {
 	}
 }
 
+func TestTokensAreVerifiedInTurnByNamespace(t *testing.T) {
+	t.Parallel()
+	key := newSigner(t, keyName)
+	issuer := newIssuer(t, key.public())
+	keys, at := keysOf(t, issuer)
+	keys.turns = fair.NewPool(fair.Limits{Total: 1, PerKey: 1, Waiting: 2})
+	in := func(namespace string) *Validator {
+		v, err := New(ruleOf(issuer), Options{Keys: keys, Namespace: namespace, Now: at.Now})
+		require.NoError(t, err)
+		return v
+	}
+	flooded, quiet, known := in("flooded"), in("quiet"), in("flooded")
+	token := bearing(key.token(t, claimsOf(nil)))
+	require.Equal(t, allowed, known.Check(token))
+	require.True(t, keys.turns.TryAcquire("flooded", 1), "one is being verified")
+	results := make(chan Result)
+	for n, v := range []*Validator{flooded, quiet} {
+		go func() { results <- v.Check(token) }()
+		require.Eventually(t, func() bool { _, waiting := keys.turns.Stats(); return waiting == int64(n+1) }, time.Minute, time.Millisecond)
+	}
+	tooMany := Result{Status: http.StatusServiceUnavailable, Body: "Too many tokens of this namespace wait to be verified"}
+	require.Equal(t, tooMany, flooded.Check(token))
+	require.Equal(t, allowed, known.Check(token), "a token that is known waits for nothing")
+	require.Equal(t, invalid(badForm), flooded.Check(bearing("no-token")), "nor does one that costs no signature")
+	keys.turns.Release("flooded", 1)
+	require.Equal(t, allowed, <-results)
+	require.Equal(t, allowed, <-results)
+	used, waiting := keys.turns.Stats()
+	require.Zero(t, used+waiting)
+}
+
+func TestATokenWaitsFiveSecondsForItsTurn(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		key := newSigner(t, keyName)
+		v := loaded(t, key.public())
+		keys := v.options.Keys
+		for keys.turns.TryAcquire("hostile", 1) {
+			continue
+		}
+		began := time.Now()
+		require.Equal(t, Result{Status: http.StatusServiceUnavailable, Body: string(busy)}, v.Check(bearing(key.token(t, claimsOf(nil)))))
+		require.Equal(t, turnTimeout, time.Since(began))
+		_, waiting := keys.turns.Stats()
+		require.Zero(t, waiting)
+	})
+}
+
+func TestAllProcessorsButOneVerifyTokens(t *testing.T) {
+	t.Parallel()
+	for processors, want := range map[int]int64{1: 1, 2: 1, 3: 2, 16: 15} {
+		require.Equal(t, want, turnsFor(processors).Total, processors)
+	}
+}
+
 func TestTokensAreAuthorizedAsByKymasGateway(t *testing.T) {
 	t.Parallel()
 	key := newSigner(t, keyName)
@@ -318,6 +376,11 @@ func TestADenialIsAnsweredAsByEnvoy(t *testing.T) {
 	require.Equal(t, 403, answer.Code)
 	require.Equal(t, "RBAC: access denied", answer.Body.String())
 	require.Empty(t, answer.Header().Values("WWW-Authenticate"))
+	require.Empty(t, answer.Header().Values("Retry-After"))
+
+	answer = httptest.NewRecorder()
+	Result{Status: http.StatusServiceUnavailable, Body: string(busy)}.Write(answer)
+	require.Equal(t, "1", answer.Header().Get("Retry-After"))
 }
 
 func TestRulesThatNoTokenCanMeetAreRefused(t *testing.T) {
