@@ -101,7 +101,7 @@ func (v *Validator) decide(ctx context.Context, raw string, at int) (allowed boo
 	d := decision{
 		lifetime: t.claims.lifetime, authentication: by.authentication, generation: by.generation, allowed: v.rule.admits(&t.claims),
 	}
-	v.options.Keys.verified.put(id, d)
+	v.options.Keys.verified.put(v.options.Namespace, id, d)
 	return d.allowed, ""
 }
 
