@@ -6,6 +6,16 @@ import (
 	"net"
 	"sync/atomic"
 	"time"
+
+	"github.com/rouse-run/rouse/internal/pace"
+)
+
+const (
+	// patience is how long a read of a body, or a write, lasts before the connection counts as waiting for its client: less is the time
+	// that the network and the scheduler take.
+	patience = 100 * time.Millisecond
+	// unhurriedRate is how many bytes of a body a second are no waiting.
+	unhurriedRate = 32 << 10
 )
 
 // connection is that of one client, of which a request's header and each write are bounded.
@@ -14,8 +24,10 @@ type connection struct {
 	all     *connections
 	address string // without the port
 
-	since atomic.Int64  // in nanoseconds: when it was opened, or the last request was answered
-	waits atomic.Uint32 // for its client: to send, to read, or both
+	since   int64        // in nanoseconds: when it was opened, or the last request was answered
+	request atomic.Int64 // since, while the server waits for a request
+	body    pace.Meter   // of the request
+	write   atomic.Int64 // when the write began that has not ended
 
 	secured bool   // what it carries is TLS
 	header  header // of the reader: net/http reads one at a time
@@ -26,22 +38,34 @@ type connection struct {
 	own      bool      // a handler has set it
 }
 
-// What a connection waits for its client to do.
-const (
-	toSend uint32 = 1 << iota
-	toRead
-)
-
 func newConnection(conn net.Conn, all *connections) *connection {
 	address := conn.RemoteAddr().String()
 	if host, _, err := net.SplitHostPort(address); err == nil {
 		address = host
 	}
-	c := &connection{Conn: conn, all: all, address: address}
-	c.since.Store(time.Now().UnixNano())
-	c.waits.Store(toSend) // until its first byte is there
-	c.header.begin()
+	c := &connection{Conn: conn, all: all, address: address, body: pace.Meter{Rate: unhurriedRate}}
+	c.awaitRequest()
 	return c
+}
+
+// awaitRequest is called when no request of the client is being answered.
+func (c *connection) awaitRequest() {
+	c.since = time.Now().UnixNano()
+	c.request.Store(c.since)
+	c.header.begin()
+	c.body.Reset()
+}
+
+// waitsSince returns since when the server has waited for the client to send or to read, in nanoseconds, or 0 when it does not: a client
+// that moves its bytes in time is not waited for.
+func (c *connection) waitsSince(now int64) int64 {
+	since := c.request.Load()
+	for _, begun := range []int64{c.body.Since(), c.write.Load()} {
+		if begun != 0 && now-begun >= int64(patience) && (since == 0 || begun < since) {
+			since = begun
+		}
+	}
+	return since
 }
 
 // Read implements net.Conn.
@@ -71,15 +95,23 @@ func ahead(p []byte) bool { return len(p) == 1 }
 
 // willRead is called before a request is read.
 func (c *connection) willRead(p []byte) {
-	if !ahead(p) {
-		c.waits.Or(toSend)
+	switch {
+	case ahead(p):
+	case c.header.open:
+		c.request.Store(c.since)
+	default:
+		c.body.Begin(time.Now())
 	}
 }
 
 // hasRead is called with what was read of a request. It is false when its header has too many lines.
 func (c *connection) hasRead(p []byte, n int) bool {
-	if !ahead(p) {
-		c.waits.And(^toSend)
+	switch {
+	case ahead(p):
+	case c.header.open:
+		c.request.Store(0)
+	default:
+		c.body.End(time.Now(), n)
 	}
 	return c.header.read(p[:n])
 }
@@ -102,15 +134,16 @@ func refuse(c halfConn) {
 
 // Write implements net.Conn.
 func (c *connection) Write(p []byte) (int, error) {
-	if now := time.Now(); !c.own && c.deadline.Sub(now) < c.all.writeTimeout*3/4 { // rather than at each write
+	now := time.Now()
+	if !c.own && c.deadline.Sub(now) < c.all.writeTimeout*3/4 { // rather than at each write
 		c.deadline = now.Add(c.all.writeTimeout)
 		if err := c.Conn.SetWriteDeadline(c.deadline); err != nil {
 			return 0, err
 		}
 	}
-	c.waits.Or(toRead)
+	c.write.Store(now.UnixNano())
 	n, err := c.Conn.Write(p)
-	c.waits.And(^toRead)
+	c.write.Store(0)
 	return n, err
 }
 

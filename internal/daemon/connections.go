@@ -2,12 +2,13 @@ package daemon
 
 import (
 	"cmp"
-	"crypto/tls"
+	"iter"
 	"net"
 	"net/http"
-	"slices"
 	"sync"
 	"time"
+
+	"github.com/rouse-run/rouse/internal/pace"
 )
 
 const (
@@ -56,9 +57,9 @@ func (l *connections) add(conn net.Conn) net.Conn {
 	full := len(l.open) >= l.limit
 	var evicted []*connection
 	if full {
-		evicted = longestWaiting(l.open, max(1, l.limit/evictedShare))
-		for _, c := range evicted {
-			delete(l.open, c)
+		for _, slow := range pace.Slowest(l.slow(), max(1, l.limit/evictedShare)) {
+			delete(l.open, slow.Client)
+			evicted = append(evicted, slow.Client)
 		}
 	}
 	var accepted *connection
@@ -82,30 +83,21 @@ func (l *connections) remove(c *connection) {
 	delete(l.open, c)
 }
 
-// longestWaiting are up to n connections on whose client the server waits, of the address that has most of these.
-func longestWaiting(open map[*connection]struct{}, n int) []*connection {
-	byAddress := map[string][]*connection{}
-	var most []*connection
-	for c := range open {
-		if c.waits.Load() == 0 {
-			continue
-		}
-		byAddress[c.address] = append(byAddress[c.address], c)
-		if len(byAddress[c.address]) > len(most) {
-			most = byAddress[c.address]
+// slow are the connections on whose client the server waits.
+func (l *connections) slow() iter.Seq[pace.Slow[*connection]] {
+	now := time.Now().UnixNano()
+	return func(yield func(pace.Slow[*connection]) bool) {
+		for c := range l.open {
+			since := c.waitsSince(now)
+			if since != 0 && !yield(pace.Slow[*connection]{Client: c, Holder: c.address, Since: since}) {
+				return
+			}
 		}
 	}
-	since := make(map[*connection]int64, len(most)) // as it is now
-	for _, c := range most {
-		since[c] = c.since.Load()
-	}
-	slices.SortFunc(most, func(a, b *connection) int { return cmp.Compare(since[a], since[b]) })
-	return most[:min(n, len(most))]
 }
 
 // follow receives the state of a connection from the server.
 func (l *connections) follow(conn net.Conn, state http.ConnState) {
-	_, http2 := conn.(*tls.Conn) // which has no single request to wait for
 	c := connectionOf(conn)
 	if c == nil {
 		return
@@ -113,15 +105,9 @@ func (l *connections) follow(conn net.Conn, state http.ConnState) {
 	switch state {
 	case http.StateActive:
 		c.header.end()
-		if http2 {
-			c.waits.And(^toSend)
-		}
+		c.request.Store(0)
 	case http.StateIdle:
-		c.since.Store(time.Now().UnixNano())
-		c.header.begin()
-		if http2 {
-			c.waits.Or(toSend)
-		}
+		c.awaitRequest()
 	case http.StateNew, http.StateHijacked, http.StateClosed: // it is counted from Accept to Close
 	}
 }

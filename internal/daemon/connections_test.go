@@ -64,6 +64,7 @@ func TestAFurtherClientEvictsTheConnectionThatWaitedLongest(t *testing.T) {
 					}
 					time.Sleep(time.Millisecond)
 				}
+				time.Sleep(patience)
 				for i := range slow {
 					synctest.Wait()
 					quick := listener.open()
@@ -101,6 +102,69 @@ func TestAClientThatIsBeingAnsweredIsNotEvicted(t *testing.T) {
 			requireAnswer(t, conn)
 		}
 	})
+}
+
+// It answers for a long time, and its client has a pause before each part, as each client has.
+func TestAClientThatReadsItsAnswerInTimeIsNotEvicted(t *testing.T) {
+	t.Parallel()
+	for pause, evicted := range map[time.Duration]bool{patience / 2: false, 2 * patience: true} {
+		t.Run(pause.String(), func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				listener := startServer(t, Server{MaxConnections: 1, Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+					_, _ = io.WriteString(w, strings.Repeat("x", 1<<20))
+				})})
+				conn := listener.open()
+				time.Sleep(5 * time.Second) // which counts for nothing once it sends
+				_, err := io.WriteString(conn, shortRequest)
+				require.NoError(t, err)
+				for range 10 {
+					time.Sleep(pause)
+					synctest.Wait()
+					further := listener.open()
+					synctest.Wait()
+					_ = further.Close()
+					if _, err = io.ReadFull(conn, make([]byte, 4<<10)); err != nil {
+						break
+					}
+				}
+				require.Equal(t, evicted, err != nil)
+			})
+		})
+	}
+}
+
+func TestAClientThatSendsItsBodyInTimeIsNotEvicted(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		piece   int
+		evicted bool
+	}{"in pieces that are large enough": {4 << 10, false}, "by the byte": {1, true}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				listener := startServer(t, Server{MaxConnections: 1, Handler: http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+					_, _ = io.Copy(io.Discard, r.Body)
+				})})
+				conn := listener.open()
+				time.Sleep(time.Second)
+				_, err := io.WriteString(conn, "POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 1000000\r\n\r\n")
+				require.NoError(t, err)
+				for range 10 {
+					time.Sleep(patience / 2)
+					further := listener.open()
+					synctest.Wait()
+					_ = further.Close()
+					if _, err = conn.Write(make([]byte, tc.piece)); err != nil {
+						break
+					}
+				}
+				require.Equal(t, tc.evicted, err != nil)
+				_ = conn.Close()
+				time.Sleep(time.Second) // for which net/http lets a client read
+			})
+		})
+	}
 }
 
 func requireAnswer(t *testing.T, conn net.Conn) {
