@@ -10,24 +10,15 @@ import (
 	"github.com/rouse-run/rouse/internal/pace"
 )
 
-const (
-	// patience is how long a read of a body, or a write, lasts before the connection counts as waiting for its client: less is the time
-	// that the network and the scheduler take.
-	patience = 100 * time.Millisecond
-	// unhurriedRate is how many bytes of a body a second are no waiting.
-	unhurriedRate = 32 << 10
-)
-
 // connection is that of one client, of which a request's header and each write are bounded.
 type connection struct {
 	net.Conn
-	all     *connections
-	address string // without the port
+	place        pace.Place
+	writeTimeout time.Duration
 
 	since   int64        // in nanoseconds: when it was opened, or the last request was answered
 	request atomic.Int64 // since, while the server waits for a request
-	body    pace.Meter   // of the request
-	write   atomic.Int64 // when the write began that has not ended
+	pace    pace.Exchange
 
 	secured bool   // what it carries is TLS
 	header  header // of the reader: net/http reads one at a time
@@ -38,12 +29,8 @@ type connection struct {
 	own      bool      // a handler has set it
 }
 
-func newConnection(conn net.Conn, all *connections) *connection {
-	address := conn.RemoteAddr().String()
-	if host, _, err := net.SplitHostPort(address); err == nil {
-		address = host
-	}
-	c := &connection{Conn: conn, all: all, address: address, body: pace.Meter{Rate: unhurriedRate}}
+func newConnection(conn net.Conn, writeTimeout time.Duration) *connection {
+	c := &connection{Conn: conn, writeTimeout: writeTimeout}
 	c.awaitRequest()
 	return c
 }
@@ -53,20 +40,19 @@ func (c *connection) awaitRequest() {
 	c.since = time.Now().UnixNano()
 	c.request.Store(c.since)
 	c.header.begin()
-	c.body.Reset()
+	c.pace.Reset()
 }
 
-// waitsSince returns since when the server has waited for the client to send or to read, in nanoseconds, or 0 when it does not: a client
-// that moves its bytes in time is not waited for.
-func (c *connection) waitsSince(now int64) int64 {
-	since := c.request.Load()
-	for _, begun := range []int64{c.body.Since(), c.write.Load()} {
-		if begun != 0 && now-begun >= int64(patience) && (since == 0 || begun < since) {
-			since = begun
-		}
+// WaitsSince implements pace.Client. A client that moves its bytes in time is not waited for.
+func (c *connection) WaitsSince(now int64) int64 {
+	if since := c.request.Load(); since != 0 {
+		return since
 	}
-	return since
+	return c.pace.WaitsSince(now)
 }
+
+// Evict implements pace.Client.
+func (c *connection) Evict() { _ = c.Close() }
 
 // Read implements net.Conn.
 func (c *connection) Read(p []byte) (int, error) {
@@ -100,7 +86,7 @@ func (c *connection) willRead(p []byte) {
 	case c.header.open:
 		c.request.Store(c.since)
 	default:
-		c.body.Begin(time.Now())
+		c.pace.BeginRead(time.Now())
 	}
 }
 
@@ -111,7 +97,7 @@ func (c *connection) hasRead(p []byte, n int) bool {
 	case c.header.open:
 		c.request.Store(0)
 	default:
-		c.body.End(time.Now(), n)
+		c.pace.EndRead(time.Now(), n)
 	}
 	return c.header.read(p[:n])
 }
@@ -135,15 +121,15 @@ func refuse(c halfConn) {
 // Write implements net.Conn.
 func (c *connection) Write(p []byte) (int, error) {
 	now := time.Now()
-	if !c.own && c.deadline.Sub(now) < c.all.writeTimeout*3/4 { // rather than at each write
-		c.deadline = now.Add(c.all.writeTimeout)
+	if !c.own && c.deadline.Sub(now) < c.writeTimeout*3/4 { // rather than at each write
+		c.deadline = now.Add(c.writeTimeout)
 		if err := c.Conn.SetWriteDeadline(c.deadline); err != nil {
 			return 0, err
 		}
 	}
-	c.write.Store(now.UnixNano())
+	c.pace.BeginWrite(now)
 	n, err := c.Conn.Write(p)
-	c.write.Store(0)
+	c.pace.EndWrite()
 	return n, err
 }
 
@@ -177,6 +163,6 @@ func (c *connection) NetConn() net.Conn { return c.Conn }
 
 // Close implements net.Conn.
 func (c *connection) Close() error {
-	c.all.remove(c)
+	c.place.Leave()
 	return c.Conn.Close()
 }

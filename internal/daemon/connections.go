@@ -2,40 +2,54 @@ package daemon
 
 import (
 	"cmp"
-	"iter"
 	"net"
 	"net/http"
-	"sync"
 	"time"
 
 	"github.com/rouse-run/rouse/internal/pace"
 )
 
-const (
-	// defaultMaxConnections is how many a Server has that names no number.
-	defaultMaxConnections = 1024
-	// evictedShare is which part of all connections is closed at a time where there are too many, so that the search for
-	// the oldest is not repeated for each further one.
-	evictedShare = 64
-)
+// defaultMaxConnections is how many a Server has that names no number.
+const defaultMaxConnections = 1024
 
-// connections bounds how many clients a server has. A further one replaces those that the server has waited for
-// longest, of the address that has most: a client that sends its request at once, and reads its answer, is served beside
-// any number of others.
-type connections struct {
-	net.Listener
-	limit        int
-	writeTimeout time.Duration
-
-	mu   sync.Mutex
-	open map[*connection]struct{}
+// Share bounds the connections of one key: an address, or the one who is asked.
+type Share struct {
+	// Of returns the key of a connection.
+	Of func(net.Conn) pace.Key
+	// Most is how many connections a key has; 0: no more than it leaves free.
+	Most int
 }
 
-func newConnections(listener net.Listener, limit int, writeTimeout time.Duration) *connections {
-	return &connections{
-		Listener: listener, limit: cmp.Or(limit, defaultMaxConnections), writeTimeout: cmp.Or(writeTimeout, defaultWriteTimeout),
-		open: map[*connection]struct{}{},
+// connections bounds how many clients a server has, and how many of these have a key in common. A further one replaces those that the
+// server has waited for longest: a client that sends its request at once, and reads its answer, is served beside any number of others.
+type connections struct {
+	net.Listener
+	places       *pace.Places
+	shares       []Share
+	writeTimeout time.Duration
+	full         func(evicted int, refused bool) // called when there were too many
+}
+
+func newConnections(listener net.Listener, s *Server) *connections {
+	l := &connections{Listener: listener, shares: s.Shares, writeTimeout: cmp.Or(s.WriteTimeout, defaultWriteTimeout), full: s.Full}
+	if len(l.shares) == 0 {
+		l.shares = []Share{{Of: func(c net.Conn) pace.Key { return pace.Key{Name: addressOf(c), Unshared: true} }}}
 	}
+	perKey := make([]int, len(l.shares))
+	for i, each := range l.shares {
+		perKey[i] = each.Most
+	}
+	l.places = pace.NewPlaces(cmp.Or(s.MaxConnections, defaultMaxConnections), perKey...)
+	return l
+}
+
+// addressOf is the address of a client without its port.
+func addressOf(c net.Conn) string {
+	address := c.RemoteAddr().String()
+	if host, _, err := net.SplitHostPort(address); err == nil {
+		return host
+	}
+	return address
 }
 
 // Accept implements net.Listener.
@@ -53,47 +67,18 @@ func (l *connections) Accept() (net.Conn, error) {
 }
 
 func (l *connections) add(conn net.Conn) net.Conn {
-	l.mu.Lock()
-	full := len(l.open) >= l.limit
-	var evicted []*connection
-	if full {
-		for _, slow := range pace.Slowest(l.slow(), max(1, l.limit/evictedShare)) {
-			delete(l.open, slow.Client)
-			evicted = append(evicted, slow.Client)
-		}
+	accepted, keys := newConnection(conn, l.writeTimeout), make([]pace.Key, len(l.shares))
+	for i, each := range l.shares {
+		keys[i] = each.Of(conn)
 	}
-	var accepted *connection
-	if !full || len(evicted) > 0 {
-		accepted = newConnection(conn, l)
-		l.open[accepted] = struct{}{}
+	ok, evicted := l.places.Take(&accepted.place, accepted, keys...)
+	if l.full != nil && (evicted > 0 || !ok) {
+		l.full(evicted, !ok)
 	}
-	l.mu.Unlock()
-	for _, c := range evicted {
-		_ = c.Close()
-	}
-	if accepted == nil {
+	if !ok {
 		return nil
 	}
 	return accepted
-}
-
-func (l *connections) remove(c *connection) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	delete(l.open, c)
-}
-
-// slow are the connections on whose client the server waits.
-func (l *connections) slow() iter.Seq[pace.Slow[*connection]] {
-	now := time.Now().UnixNano()
-	return func(yield func(pace.Slow[*connection]) bool) {
-		for c := range l.open {
-			since := c.waitsSince(now)
-			if since != 0 && !yield(pace.Slow[*connection]{Client: c, Holder: c.address, Since: since}) {
-				return
-			}
-		}
-	}
 }
 
 // follow receives the state of a connection from the server.

@@ -31,6 +31,9 @@ func startServer(t *testing.T, s Server) *pipes {
 	return listener
 }
 
+// inTime is what pace allows a client before it counts as slow.
+const inTime = 100 * time.Millisecond
+
 const shortRequest = "GET / HTTP/1.1\r\nHost: h\r\n\r\n"
 
 func TestAFurtherClientEvictsTheConnectionThatWaitedLongest(t *testing.T) {
@@ -64,7 +67,7 @@ func TestAFurtherClientEvictsTheConnectionThatWaitedLongest(t *testing.T) {
 					}
 					time.Sleep(time.Millisecond)
 				}
-				time.Sleep(patience)
+				time.Sleep(inTime)
 				for i := range slow {
 					synctest.Wait()
 					quick := listener.open()
@@ -107,7 +110,7 @@ func TestAClientThatIsBeingAnsweredIsNotEvicted(t *testing.T) {
 // It answers for a long time, and its client has a pause before each part, as each client has.
 func TestAClientThatReadsItsAnswerInTimeIsNotEvicted(t *testing.T) {
 	t.Parallel()
-	for pause, evicted := range map[time.Duration]bool{patience / 2: false, 2 * patience: true} {
+	for pause, evicted := range map[time.Duration]bool{inTime / 2: false, 2 * inTime: true} {
 		t.Run(pause.String(), func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
@@ -151,7 +154,7 @@ func TestAClientThatSendsItsBodyInTimeIsNotEvicted(t *testing.T) {
 				_, err := io.WriteString(conn, "POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 1000000\r\n\r\n")
 				require.NoError(t, err)
 				for range 10 {
-					time.Sleep(patience / 2)
+					time.Sleep(inTime / 2)
 					further := listener.open()
 					synctest.Wait()
 					_ = further.Close()
@@ -187,7 +190,7 @@ func (f from) RemoteAddr() net.Addr { return &net.UnixAddr{Name: f.address} }
 func TestConnectionsOfTheAddressWithMostAreEvictedFirst(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		all := newConnections(nil, 10, 0)
+		all := newConnections(nil, &Server{MaxConnections: 10})
 		add := func(address string) net.Conn {
 			time.Sleep(time.Millisecond)
 			ours, _ := net.Pipe()
@@ -199,8 +202,9 @@ func TestConnectionsOfTheAddressWithMostAreEvictedFirst(t *testing.T) {
 		for range 100 {
 			add("10.0.0.2")
 		}
-		require.Len(t, all.open, 10)
-		require.Contains(t, all.open, alone)
+		require.Equal(t, 10, all.places.Held())
+		require.NoError(t, alone.Close())
+		require.Equal(t, 9, all.places.Held(), "it was open")
 	})
 }
 

@@ -215,7 +215,7 @@ func TestAClientOfHTTP2ThatIsBeingAnsweredIsNotEvicted(t *testing.T) {
 				RootCAs: roots, ServerName: "shop.example.com", MinVersion: tls.VersionTLS12, Time: func() time.Time { return now },
 			},
 			ForceAttemptHTTP2: true,
-			DialContext: func(context.Context, string, string) (net.Conn, error) { return listener.open(), nil },
+			DialContext:       func(context.Context, string, string) (net.Conn, error) { return listener.open(), nil },
 		}
 		defer transport.CloseIdleConnections()
 		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "https://shop.example.com", http.NoBody)
@@ -223,7 +223,7 @@ func TestAClientOfHTTP2ThatIsBeingAnsweredIsNotEvicted(t *testing.T) {
 		answer, err := transport.RoundTrip(request)
 		require.NoError(t, err)
 		for range 10 {
-			time.Sleep(patience)
+			time.Sleep(inTime)
 			_, err = io.Copy(io.Discard, listener.open())
 			require.NoError(t, err, "there is no place for it")
 		}

@@ -1,7 +1,6 @@
 package pace
 
 import (
-	"slices"
 	"testing"
 	"time"
 
@@ -45,12 +44,4 @@ func TestWhatWasSentAheadOfThePaceCountsForNothingLater(t *testing.T) {
 	now = now.Add(time.Second)
 	m.End(now, 0)
 	require.Equal(t, now.Add(-time.Second), m.Begin(now))
-}
-
-func TestSlowestAreThoseOfTheHolderWithMost(t *testing.T) {
-	t.Parallel()
-	all := []Slow[string]{{"honest", "10.0.0.1", 1}, {"b", "10.0.0.2", 3}, {"c", "10.0.0.2", 4}, {"a", "10.0.0.2", 2}}
-	require.Equal(t, []Slow[string]{all[3], all[1]}, Slowest(slices.Values(all), 2))
-	require.Len(t, Slowest(slices.Values(all), 9), 3)
-	require.Empty(t, Slowest(slices.Values(all[:0]), 1))
 }
