@@ -43,12 +43,22 @@ func (c *connection) awaitRequest() {
 	c.pace.Reset()
 }
 
+// measured is a connection that the listener has accepted, and whose clients are measured there as well: the streams of HTTP/2 wait for
+// their client while the connection is not blocked.
+type measured interface{ WaitsSince(now int64) int64 }
+
 // WaitsSince implements pace.Client. A client that moves its bytes in time is not waited for.
 func (c *connection) WaitsSince(now int64) int64 {
 	if since := c.request.Load(); since != 0 {
 		return since
 	}
-	return c.pace.WaitsSince(now)
+	if since := c.pace.WaitsSince(now); since != 0 {
+		return since
+	}
+	if streams, ok := c.Conn.(measured); ok {
+		return streams.WaitsSince(now)
+	}
+	return 0
 }
 
 // Evict implements pace.Client.

@@ -33,6 +33,9 @@ func (e *Exchange) BeginWrite(now time.Time) { e.write.Store(now.UnixNano()) }
 // EndWrite is called when what was written has been taken.
 func (e *Exchange) EndWrite() { e.write.Store(0) }
 
+// Writes reports whether something is being written to the client.
+func (e *Exchange) Writes() bool { return e.write.Load() != 0 }
+
 // Reset forgets how slow the client was with its last body.
 func (e *Exchange) Reset() { e.body.Reset() }
 
