@@ -138,7 +138,7 @@ func TestRequestsAreCountedByOutcomeAndClass(t *testing.T) {
 	}
 	families, err := f.registry.Gather()
 	require.NoError(t, err)
-	require.Len(t, families, 3)
+	require.Len(t, families, 4)
 }
 
 func TestNothingOfARequestIsLoggedOrAnswered(t *testing.T) {
