@@ -45,3 +45,13 @@ func TestWhatWasSentAheadOfThePaceCountsForNothingLater(t *testing.T) {
 	m.End(now, 0)
 	require.Equal(t, now.Add(-time.Second), m.Begin(now))
 }
+
+func TestAClientThatMayBeAheadStopsForAsLongAsItIs(t *testing.T) {
+	t.Parallel()
+	now, m := time.Unix(1000, 0), Meter{Rate: 1000, Ahead: 5 * time.Second}
+	m.Begin(now)
+	m.End(now, 3000)
+	require.Equal(t, now.Add(3*time.Second), m.Begin(now))
+	m.End(now, 1<<30)
+	require.Equal(t, now.Add(5*time.Second), m.Begin(now))
+}
