@@ -6,6 +6,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"strconv"
 	"testing"
 	"time"
 
@@ -28,7 +29,7 @@ func TestANamespaceAndACallerTakeNoMorePlacesOfWaitingRequestsThanTheyLeaveFree(
 	t.Parallel()
 	for name, of := range map[string]func(i int) (types.NamespacedName, pace.Key){
 		"a namespace": func(i int) (types.NamespacedName, pace.Key) {
-			return named("hostile", i%5), pace.Key{Name: fmt.Sprint(i)}
+			return named("hostile", i%5), pace.Key{Name: strconv.Itoa(i)}
 		},
 		"a caller": func(i int) (types.NamespacedName, pace.Key) {
 			return named(fmt.Sprint("ns", i%3), 0), pace.Key{Name: "one"}
@@ -66,7 +67,7 @@ func TestTheFunctionsThatAreWokenAtATimeAreBounded(t *testing.T) {
 	}{
 		"of a namespace": {
 			func(i int) (types.NamespacedName, pace.Key) {
-				return named("hostile", i), pace.Key{Name: fmt.Sprint(i)}
+				return named("hostile", i), pace.Key{Name: strconv.Itoa(i)}
 			},
 			128, "as many Functions of its namespace are being woken as may be at a time",
 		},

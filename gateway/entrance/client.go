@@ -33,9 +33,8 @@ func (p proxies) keyOf(address netip.Addr) pace.Key {
 // clientOf returns whose share a request of a trusted proxy counts for: that of the last address which no trusted proxy has. One that
 // the proxy does not tell counts for none.
 func (p proxies) clientOf(header http.Header, proxy pace.Key) pace.Key {
-	lines := header["X-Forwarded-For"]
-	for i := len(lines) - 1; i >= 0; i-- {
-		for rest, last := lines[i], ""; rest != ""; {
+	for _, line := range slices.Backward(header["X-Forwarded-For"]) {
+		for rest, last := line, ""; rest != ""; {
 			if comma := strings.LastIndexByte(rest, ','); comma >= 0 {
 				rest, last = rest[:comma], rest[comma+1:]
 			} else {

@@ -23,8 +23,8 @@ func TestAClientThatKeepsItsPaceIsNeverBehind(t *testing.T) {
 func TestAClientThatTricklesFallsBehind(t *testing.T) {
 	t.Parallel()
 	now, m := time.Unix(1000, 0), Meter{Rate: 1000}
-	for i := range time.Duration(10) {
-		require.Equal(t, now.Add(-i*(time.Second-time.Millisecond)), m.Begin(now))
+	for i := range 10 {
+		require.Equal(t, now.Add(-time.Duration(i*999)*time.Millisecond), m.Begin(now))
 		now = now.Add(time.Second)
 		m.End(now, 1)
 	}
