@@ -148,3 +148,14 @@ func TestPlacesAndSharesAgree(t *testing.T) {
 		require.Empty(t, each.keys)
 	}
 }
+func BenchmarkAPlaceIsTakenAndLeft(b *testing.B) {
+	p := NewPlaces(4096, 0, 2048, 1024)
+	other := &guest{}
+	p.Take(&other.Place, other, Key{Name: "other"}, Key{Name: "other"}, Key{Name: "other"})
+	b.ReportAllocs()
+	for b.Loop() {
+		g := &guest{}
+		p.Take(&g.Place, g, Key{Name: "10.0.0.1"}, Key{Name: "shop"}, Key{Name: "shop/price"})
+		g.Leave()
+	}
+}
