@@ -22,7 +22,7 @@ var (
 type Authorize func(ctx context.Context, token string) (Permission, error)
 
 // Permission returns ErrForbidden for an event that may not be published, under its own type and, if that is not empty,
-// an old one.
+// an old one. It sets the Publisher of one that may.
 type Permission func(ev *cloudevent.Event, oldType string) error
 
 func anything(*cloudevent.Event, string) error { return nil }

@@ -17,6 +17,10 @@ type Event struct {
 	Extensions      []Extension // in the order of their names
 	Data            []byte      // verbatim
 	Base64          bool        // the publisher wrote the data as base64, and so they stay
+
+	// Publisher is the namespace in whose name the event is published, empty where that is not known. It is no attribute: it is
+	// neither read nor written.
+	Publisher string
 }
 
 // Extension is an attribute that the specification does not name.
