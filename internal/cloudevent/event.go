@@ -66,7 +66,9 @@ func (e *Event) set(extension Extension) {
 		e.Extensions[i] = extension
 		return
 	}
-	e.Extensions = slices.Insert(e.Extensions, i, extension)
+	e.Extensions = append(e.Extensions, Extension{}) // slices.Insert would allocate its argument
+	copy(e.Extensions[i+1:], e.Extensions[i:])
+	e.Extensions[i] = extension
 }
 
 // sortExtensions brings what was appended into order. Of several with one name the last counts.
