@@ -18,8 +18,12 @@ import (
 	"github.com/rouse-run/rouse/registryproxy/store"
 )
 
-// transferTimeout is how long one layer may take.
-const transferTimeout = 15 * time.Minute
+const (
+	// transferTimeout is how long one layer may take to arrive.
+	transferTimeout = 15 * time.Minute
+	// readerTimeout is how long a client may leave what is written at a time unread.
+	readerTimeout = time.Minute
+)
 
 func main() {
 	o := defaultOptions()
@@ -52,7 +56,7 @@ func run(ctx context.Context, o *options, log logr.Logger) error {
 	}
 	serve := func(ctx context.Context) error {
 		return daemon.Serve(ctx, daemon.Server{
-			Name: "registry", Addr: o.address, Handler: proxy, ReadTimeout: transferTimeout, WriteTimeout: transferTimeout,
+			Name: "registry", Addr: o.address, Handler: proxy, ReadTimeout: transferTimeout, WriteTimeout: readerTimeout,
 		}, log)
 	}
 	return daemon.RunOn(ctx, serve, append(ground, func(ctx context.Context) error {
