@@ -137,7 +137,7 @@ func (r *Reconciler) credentials(ctx context.Context, fn *v1alpha2.Function) (fo
 	return found, "", nil
 }
 
-const secretProblem = "Getting git authorization data failed: "
+const secretProblem = "Getting git authorization data failed: " //nolint:gosec // no credential
 
 // explainSecret says which Secret has to be corrected.
 func explainSecret(fn *v1alpha2.Function, err error) string {

@@ -104,7 +104,7 @@ type envelope struct {
 func checkOpenSSH(text []byte) (sealed bool, err error) {
 	inside, ok := strings.CutPrefix(string(text), "openssh-key-v1\x00")
 	var e envelope
-	if !ok || ssh.Unmarshal([]byte(inside), &e) != nil {
+	if !ok || !reads([]byte(inside), &e) {
 		return false, errors.New("it is not a key of OpenSSH, as its first line says it were. Use what ssh-keygen has written")
 	}
 	if err := checkPublic(e.Public); err != nil {
@@ -122,7 +122,7 @@ func checkCipher(e envelope) error {
 		Rounds uint32
 	}
 	switch {
-	case e.KDF != "bcrypt" || ssh.Unmarshal([]byte(e.Options), &options) != nil:
+	case e.KDF != "bcrypt" || !reads([]byte(e.Options), &options):
 		return errors.New("it is not encrypted by way of bcrypt. Encrypt it again by ssh-keygen -p")
 	case options.Rounds > maxRounds:
 		return fmt.Errorf("it takes %d rounds of bcrypt to decrypt, and at most %d are made. Encrypt it again by ssh-keygen -p -a 24",
@@ -132,6 +132,8 @@ func checkCipher(e envelope) error {
 	}
 	return nil
 }
+
+func reads(text []byte, into any) bool { return ssh.Unmarshal(text, into) == nil }
 
 // checkPublic reads the half that is never encrypted.
 func checkPublic(text []byte) error {
@@ -143,7 +145,7 @@ func checkPublic(text []byte) error {
 		E, N *big.Int
 		Rest []byte `ssh:"rest"`
 	}
-	if ssh.Unmarshal(text, &head) != nil || head.Type != ssh.KeyAlgoRSA || ssh.Unmarshal(head.Rest, &numbers) != nil {
+	if !reads(text, &head) || head.Type != ssh.KeyAlgoRSA || !reads(head.Rest, &numbers) {
 		return nil // what is none of RSA has one size
 	}
 	return checkRSA(numbers.E, numbers.N)
@@ -159,7 +161,7 @@ func checkPrivate(text []byte) error {
 		N, E, D, Inverse, P, Q *big.Int
 		Rest                   []byte `ssh:"rest"`
 	}
-	if ssh.Unmarshal(text, &head) != nil || head.Type != ssh.KeyAlgoRSA || ssh.Unmarshal(head.Rest, &numbers) != nil {
+	if !reads(text, &head) || head.Type != ssh.KeyAlgoRSA || !reads(head.Rest, &numbers) {
 		return nil
 	}
 	return checkRSA(numbers.E, numbers.N, numbers.D, numbers.Inverse, numbers.P, numbers.Q)

@@ -56,29 +56,36 @@ var errTooLong = &Error{Kind: Unreadable, Message: fmt.Sprintf(
 
 // next takes a packet, and returns it where it has to be handed on.
 func (l *listing) next() ([]byte, error) {
-	head, err := l.from.Peek(lengthSize)
-	if err != nil {
-		l.plain = true // an end, or too few bytes: whoever reads on finds out
+	size := l.size()
+	if size == 0 {
+		l.plain = true // an end, too few bytes or no Git: whoever reads on finds out
 		return nil, nil
 	}
-	size, err := strconv.ParseUint(string(head), 16, 16)
-	switch {
-	case err != nil || size > maxPacket:
-		l.plain = true // no Git
-		return nil, nil
-	case size <= lengthSize: // a flush, or a packet without content
-		size = lengthSize
+	if size == lengthSize { // a flush, or a packet without content
 		l.plain = l.began
 	}
-	if l.left -= int(size); l.left < 0 {
+	if l.left -= size; l.left < 0 {
 		return nil, errTooLong
 	}
-	packet, err := l.from.Peek(int(size))
+	packet, err := l.from.Peek(size)
 	if err == nil && l.take(packet[lengthSize:]) {
 		packet = nil
 	}
-	_, _ = l.from.Discard(min(int(size), l.from.Buffered())) // keeps what was peeked until the next packet
+	_, _ = l.from.Discard(min(size, l.from.Buffered())) // keeps what was peeked until the next packet
 	return packet, err
+}
+
+// size is that of the next packet with its length, and 0 where there is none.
+func (l *listing) size() int {
+	head, err := l.from.Peek(lengthSize)
+	if err != nil {
+		return 0
+	}
+	size, err := strconv.ParseUint(string(head), 16, 16)
+	if err != nil || size > maxPacket {
+		return 0
+	}
+	return max(int(size), lengthSize)
 }
 
 // take reports whether a line is one of a list that need not be handed on.
