@@ -66,7 +66,14 @@ func start(t *testing.T, limits Limits) *Asker[string] {
 	return a
 }
 
-func next(a *Asker[string]) types.NamespacedName { return client.ObjectKeyFromObject((<-a.Events()).Object) }
+// ask is the first time that an object asks.
+func ask(a *Asker[string], object types.NamespacedName, question Question[string]) {
+	_, _, _ = a.Answer(object, question)
+}
+
+func next(a *Asker[string]) types.NamespacedName {
+	return client.ObjectKeyFromObject((<-a.Events()).Object)
+}
 
 func TestAnObjectIsNotifiedOfTheAnswerItDidNotWaitFor(t *testing.T) {
 	t.Parallel()
@@ -122,13 +129,13 @@ func TestServersOfOneNamespaceTakeNoMoreThanTheyLeaveFree(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, s := start(t, usual()), &servers{}
 		for i := range 100 {
-			a.Answer(object("hostile", i), s.question("hostile", i, time.Hour, 0))
+			ask(a, object("hostile", i), s.question("hostile", i, time.Hour, 0))
 		}
 		synctest.Wait()
 		_, most := s.seen()
 		require.Equal(t, 2, most)
 		began := time.Now()
-		a.Answer(object("shop", 1), s.question("shop", "shop", 100*time.Millisecond, 0))
+		ask(a, object("shop", 1), s.question("shop", "shop", 100*time.Millisecond, 0))
 		require.Equal(t, object("shop", 1), next(a), "it comes past 98 that wait")
 		require.Equal(t, 100*time.Millisecond, time.Since(began))
 	})
@@ -140,7 +147,7 @@ func TestAServerThatDoesNotAnswerIsAnError(t *testing.T) {
 		a, s := start(t, usual()), &servers{}
 		mute := s.question("shop", "registry", time.Hour, 0)
 		began := time.Now()
-		a.Answer(object("shop", 1), mute)
+		ask(a, object("shop", 1), mute)
 		next(a)
 		require.Equal(t, 5*time.Second, time.Since(began))
 		_, known, err := a.Answer(object("shop", 1), mute)
@@ -156,7 +163,7 @@ func TestTooManyQuestionsAreAnsweredWithAnErrorAtOnce(t *testing.T) {
 		refused := 0
 		for i := range 10 {
 			question := s.question("hostile", i, time.Minute, 0)
-			a.Answer(object("hostile", i), question)
+			ask(a, object("hostile", i), question)
 		}
 		for range 7 { // one is asked, two wait
 			name := next(a)
@@ -169,7 +176,7 @@ func TestTooManyQuestionsAreAnsweredWithAnErrorAtOnce(t *testing.T) {
 			}
 		}
 		require.Equal(t, 7, refused)
-		a.Answer(object("shop", 1), s.question("shop", "shop", time.Second, 0))
+		ask(a, object("shop", 1), s.question("shop", "shop", time.Second, 0))
 		require.Equal(t, object("shop", 1), next(a))
 	})
 }
@@ -178,19 +185,19 @@ func TestAnObjectThatIsForgottenOrAsksSomethingElseIsNotNotified(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		a, s := start(t, usual()), &servers{}
-		a.Answer(object("shop", 1), s.question("shop", "old", time.Second, 0))
-		a.Answer(object("shop", 1), s.question("shop", "new", 2*time.Second, 0))
-		a.Answer(object("shop", 2), s.question("shop", "old", time.Second, 0))
+		ask(a, object("shop", 1), s.question("shop", "old", time.Second, 0))
+		ask(a, object("shop", 1), s.question("shop", "new", 2*time.Second, 0))
+		ask(a, object("shop", 2), s.question("shop", "old", time.Second, 0))
 		a.Forget(object("shop", 2))
 		began := time.Now()
 		require.Equal(t, object("shop", 1), next(a))
 		require.Equal(t, 2*time.Second, time.Since(began))
 		_, known, _ := a.Answer(object("shop", 1), s.question("shop", "new", time.Second, 0))
 		require.True(t, known)
-		a.Answer(object("shop", 3), s.question("shop", "last", time.Second, 0))
+		ask(a, object("shop", 3), s.question("shop", "last", time.Second, 0))
 		next(a)
 		a.Forget(object("shop", 3))
-		a.Answer(object("shop", 4), s.question("shop", "very last", time.Second, 0))
+		ask(a, object("shop", 4), s.question("shop", "very last", time.Second, 0))
 		next(a)
 		a.mu.Lock()
 		defer a.mu.Unlock()

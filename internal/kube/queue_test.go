@@ -1,7 +1,7 @@
 package kube
 
 import (
-	"fmt"
+	"strconv"
 	"testing"
 	"time"
 
@@ -13,7 +13,7 @@ import (
 )
 
 func request(namespace string, number int) reconcile.Request {
-	return reconcile.Request{NamespacedName: types.NamespacedName{Namespace: namespace, Name: fmt.Sprint(number)}}
+	return reconcile.Request{NamespacedName: types.NamespacedName{Namespace: namespace, Name: strconv.Itoa(number)}}
 }
 
 // startQueue makes the queue that controllers get.
