@@ -34,7 +34,7 @@ type outside struct {
 	client    *tls.Config
 }
 
-func startOutside(t *testing.T) *outside {
+func startOutside(t *testing.T, change ...func(*Options)) *outside {
 	t.Helper()
 	pair := tlstest.Make(t, time.Time{}, "*.example.com")
 	dir := filepath.Join(t.TempDir(), "tls")
@@ -56,9 +56,9 @@ func startOutside(t *testing.T) *outside {
 				}
 			}
 		}
-	}, func(o *Options) {
+	}, append(change, func(o *Options) {
 		o.Entrance.HTTPAddress, o.Entrance.TLSAddress, o.Entrance.TLSDir = loopback.Address(t), loopback.Address(t), dir
-	})
+	})...)
 	o.listings <- nil
 	return o
 }

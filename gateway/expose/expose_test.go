@@ -77,6 +77,17 @@ func (b *backend) last(t *testing.T) *http.Request {
 	return b.got[len(b.got)-1]
 }
 
+// take is the one request that there was since the last was taken.
+func (b *backend) take(t *testing.T) *http.Request {
+	t.Helper()
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	require.Len(t, b.got, 1)
+	one := b.got[0]
+	b.got = nil
+	return one
+}
+
 func (b *backend) requests() int {
 	b.mu.Lock()
 	defer b.mu.Unlock()
