@@ -29,7 +29,7 @@ type header struct{ name, value string }
 
 // compile makes of an Exposure what serves it. What cannot be compiled closes its rule alone.
 func (e *Exposed) compile(x *exposure.Exposure, fingerprint string) *host {
-	h := &host{apiRule: x.APIRule, fingerprint: fingerprint, name: x.Host}
+	h := &host{apiRule: x.APIRule, id: x.APIRule.String(), fingerprint: fingerprint, name: x.Host}
 	h.cors, h.problems = compileCORS(x.CORS)
 	for i := range x.Rules {
 		route, compiled, problems := e.compileRule(x.APIRule.Namespace, &x.Rules[i])
