@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"strings"
 
 	"github.com/rouse-run/rouse/gateway/forward"
 )
@@ -59,6 +60,9 @@ func (to *rule) admits(x *exchange, out *http.Request) bool {
 		x.refuse(unauthorized, http.StatusUnauthorized, severalCredentials)
 		return false
 	}
+	for _, each := range to.authorizers {
+		each.join(out.Header)
+	}
 	given := http.Header{}
 	for _, each := range to.authorizers {
 		if !each.admits(x, out, given) {
@@ -87,6 +91,20 @@ func (to *rule) admits(x *exchange, out *http.Request) bool {
 	}
 	result.Write(x.w)
 	return false
+}
+
+// join makes one value of several (RFC 9110, 5.3) in what the authorizer sees: the backend could read another one of them than it did.
+func (a *authorizer) join(header http.Header) {
+	for name, values := range header {
+		if len(values) < 2 || !a.include.has(name) {
+			continue
+		}
+		separator := ", "
+		if name == "Cookie" {
+			separator = "; "
+		}
+		header[name] = []string{strings.Join(values, separator)}
+	}
 }
 
 // admits asks the authorizer. What it does not allow in time, with 200, is denied. It notes the headers that it has given the backend.
