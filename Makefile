@@ -189,6 +189,10 @@ bench-local: bin/rouse ## 20 wakes of a Function of each language in local mode,
 bench-build: cluster ## From apply to Running: inline, first build, same dependencies again, on the local cluster
 	@selected=$$($(CLUSTERS) env); eval "$$selected"; $(GO) run ./e2e/bench/build
 
+.PHONY: bench-tenants
+bench-tenants: cluster ## What a quiet tenant notices of a hostile one that attacks all that they share, on the local cluster (ROUNDS)
+	@selected=$$($(CLUSTERS) env); eval "$$selected"; $(GO) run ./e2e/bench/tenants $(if $(ROUNDS),-rounds $(ROUNDS))
+
 .PHONY: bench-dispatch
 bench-dispatch: ## 100,000 stored events to a sink, beside the simplest loop that can do it (EVENTS, ROUNDS)
 	@$(GO) run ./e2e/bench/dispatch
@@ -256,11 +260,11 @@ fmt: ## Format the Go code
 	@for module in $(MODULES); do (cd $$module && $(GOLANGCI_LINT) fmt --config "$(CURDIR)/.golangci.yml" ./...); done
 
 .PHONY: release
-release: ## Make a release: images, chart, archives, manifests, checksums (VERSION, OUT; REGISTRY pushes, KEY signs, BASES names the runtimes' bases)
+release: ## Make a release: images, chart, archives, manifests, checksums (VERSION, OUT; REGISTRY pushes, and needs IMAGES, KEY signs, BASES names the runtimes' bases)
 	@work=$$(mktemp -d); trap 'rm -rf "$$work"' EXIT; bases='$(BASES)'; \
 	  if [ -z "$$bases" ]; then bases=$$work/bases; $(CLUSTERS) bases --out "$$bases"; fi; \
 	  $(GO) run -C tools/release . --repository "$(CURDIR)" --version '$(RELEASE_VERSION)' --out '$(if $(OUT),$(abspath $(OUT)))' \
-	    --registry '$(REGISTRY)' --key '$(if $(KEY),$(abspath $(KEY)))' --bases "$$bases"
+	    --registry '$(REGISTRY)' --images '$(if $(IMAGES),$(abspath $(IMAGES)))' --key '$(if $(KEY),$(abspath $(KEY)))' --bases "$$bases"
 
 .PHONY: image
 image: ## Build the image with all Go binaries (needs Docker)
@@ -272,6 +276,12 @@ official-bases: ## Write the official images of today that runtimes can stand on
 	@$(CLUSTERS) officials | { lines=; while read -r runtime image; do \
 	  digest=$$(docker buildx imagetools inspect "$$image" --format '{{.Manifest.Digest}}'); \
 	  lines+="$${lines:+,}"$$'\n'"  \"$$runtime\": \"$$image@$$digest\""; done; printf '{%s\n}\n' "$$lines"; } >"$(OUT)"
+
+.PHONY: official-images
+official-images: ## Write the digests that the tags of the chart's other images have today, into a file for IMAGES (OUT; needs docker)
+	@$(GO) run -C tools/release . --repository "$(CURDIR)" --list-images | { lines=; while read -r image; do \
+	  digest=$$(docker buildx imagetools inspect "$$image" --format '{{.Manifest.Digest}}'); \
+	  lines+="$${lines:+,}"$$'\n'"  \"$$image\": \"$$digest\""; done; printf '{%s\n}\n' "$$lines"; } >"$(OUT)"
 
 .PHONY: sign
 sign: ## Sign what make release has made and pushed, without a key, by the identity of the workflow (OUT)
