@@ -12,6 +12,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -33,7 +34,7 @@ type outside struct {
 	client    *tls.Config
 }
 
-func startOutside(t *testing.T) *outside {
+func startOutside(t *testing.T, change ...func(*Options)) *outside {
 	t.Helper()
 	pair := tlstest.Make(t, time.Time{}, "*.example.com")
 	dir := filepath.Join(t.TempDir(), "tls")
@@ -55,9 +56,9 @@ func startOutside(t *testing.T) *outside {
 				}
 			}
 		}
-	}, func(o *Options) {
+	}, append(change, func(o *Options) {
 		o.Entrance.HTTPAddress, o.Entrance.TLSAddress, o.Entrance.TLSDir = loopback.Address(t), loopback.Address(t), dir
-	})
+	})...)
 	o.listings <- nil
 	return o
 }
@@ -127,7 +128,10 @@ func TestAServiceIsReachedFromOutsideByTheNameOfItsCertificate(t *testing.T) {
 	o.exposures <- []exposure.Exposure{exposed("web.example.com", backendOf(t, service))}
 	o.awaitStatus(o.options.MetricsAddress, "/readyz", http.StatusOK)
 
+	var given sync.WaitGroup
+	given.Go(func() { o.endpoints <- []routing.Endpoint{{Address: service.Listener.Addr().String(), Ready: true}} })
 	_, text := o.get("web.example.com", "/a")
+	given.Wait()
 	require.Equal(t, "web.example.com /a https 127.0.0.1", text)
 	status, text := o.get("other.example.com", "/a")
 	require.Equal(t, http.StatusNotFound, status)

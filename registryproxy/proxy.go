@@ -26,6 +26,8 @@ type Deps struct {
 	Key      []byte
 	Registry prometheus.Registerer
 	Log      logr.Logger
+	// Store is noted what requests name; nil: the registry's store is not swept.
+	Store interface{ Note(r *http.Request) }
 }
 
 // Proxy is an http.Handler.
@@ -75,8 +77,7 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	r.URL.RawQuery = access.Query
 	if account.Admin {
-		p.metrics.count(allowed)
-		p.forward.ServeHTTP(w, r)
+		p.pass(w, r)
 		return
 	}
 	p.serveTenant(w, r, account.Name, access)
@@ -125,6 +126,9 @@ func (p *Proxy) serveTenant(w http.ResponseWriter, r *http.Request, account stri
 }
 
 func (p *Proxy) pass(w http.ResponseWriter, r *http.Request) {
+	if p.deps.Store != nil {
+		p.deps.Store.Note(r)
+	}
 	p.metrics.count(allowed)
 	p.forward.ServeHTTP(w, r)
 }

@@ -15,6 +15,7 @@ import (
 
 	"github.com/rouse-run/rouse/internal/daemon"
 	"github.com/rouse-run/rouse/registryproxy"
+	"github.com/rouse-run/rouse/registryproxy/store"
 )
 
 const (
@@ -44,6 +45,11 @@ func run(ctx context.Context, o *options, log logr.Logger) error {
 		return err
 	}
 	deps.Key = []byte(key)
+	var ground []func(context.Context) error
+	if o.store.Directory != "" {
+		swept := store.New(o.store, metrics, log)
+		deps.Store, ground = swept, append(ground, swept.Start)
+	}
 	proxy, err := registryproxy.New(deps, o.proxy)
 	if err != nil {
 		return fmt.Errorf("set up the proxy: %w", err)
@@ -53,11 +59,11 @@ func run(ctx context.Context, o *options, log logr.Logger) error {
 			Name: "registry", Addr: o.address, Handler: proxy, ReadTimeout: transferTimeout, WriteTimeout: readerTimeout,
 		}, log)
 	}
-	return daemon.RunOn(ctx, serve, func(ctx context.Context) error {
+	return daemon.RunOn(ctx, serve, append(ground, func(ctx context.Context) error {
 		return daemon.Serve(ctx, daemon.Server{
 			Name: "metrics", Addr: o.metricsAddress, Handler: promhttp.HandlerFor(metrics, promhttp.HandlerOpts{}),
 		}, log)
-	})
+	})...)
 }
 
 // read is a value of the Secret, which must not be empty.

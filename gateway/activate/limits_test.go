@@ -67,8 +67,8 @@ func TestWhoWaitsIsToldWhenTheFunctionTurnsOutNotToStart(t *testing.T) {
 func TestNoMoreRequestsWaitThanMay(t *testing.T) {
 	t.Parallel()
 	for name, limit := range map[string]setting{
-		"of one Function": func(o *Options, _ *Condition) { o.MaxWaiting = 2 },
-		"in memory":       func(o *Options, _ *Condition) { o.MaxWaitingBytes = 2*waitingCost + 1 },
+		"of one Function":                     func(o *Options, _ *Condition) { o.MaxWaiting = 2 },
+		"of one caller, and of one namespace": func(o *Options, _ *Condition) { o.MaxWaitingBytes = 4 * waitingCost },
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -82,7 +82,7 @@ func TestNoMoreRequestsWaitThanMay(t *testing.T) {
 			f.set(f.pod(true, hello))
 			require.Equal(t, "hello", (<-first).text)
 			require.Equal(t, "hello", (<-second).text)
-			require.Zero(t, f.all.memory.Load())
+			require.Zero(t, f.all.waiting.requests())
 		})
 	}
 }
@@ -96,7 +96,7 @@ func TestWhoGoesAwayWaitsNoMore(t *testing.T) {
 	cancel()
 	<-answers
 	f.awaitLoad(0, 0)
-	require.Zero(t, f.all.memory.Load())
+	require.Zero(t, f.all.waiting.requests())
 }
 
 // closedPort refuses connections.
