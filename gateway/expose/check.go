@@ -56,18 +56,9 @@ func authorizersOf(all []Authorizer) map[string]*authorizer {
 // admits decides whether a request may go on, and takes away what a backend could believe and nobody has checked. It has answered one
 // that may not.
 func (to *rule) admits(x *exchange, out *http.Request) bool {
-	if len(to.authorizers) > 0 && len(out.Header["Authorization"]) > 1 { // authorizers and backends could read different ones
-		x.refuse(unauthorized, http.StatusUnauthorized, severalCredentials)
-		return false
-	}
-	for _, each := range to.authorizers {
-		each.join(out.Header)
-	}
 	given := http.Header{}
-	for _, each := range to.authorizers {
-		if !each.admits(x, out, given) {
-			return false
-		}
+	if !to.authorize(x, out, given) {
+		return false
 	}
 	if to.tokens == nil {
 		return true
@@ -91,6 +82,23 @@ func (to *rule) admits(x *exchange, out *http.Request) bool {
 	}
 	result.Write(x.w)
 	return false
+}
+
+// authorize asks all authorizers, and notes the headers that they have given the backend.
+func (to *rule) authorize(x *exchange, out *http.Request, given http.Header) bool {
+	if len(to.authorizers) > 0 && len(out.Header["Authorization"]) > 1 { // authorizers and backends could read different ones
+		x.refuse(unauthorized, http.StatusUnauthorized, severalCredentials)
+		return false
+	}
+	for _, each := range to.authorizers {
+		each.join(out.Header)
+	}
+	for _, each := range to.authorizers {
+		if !each.admits(x, out, given) {
+			return false
+		}
+	}
+	return true
 }
 
 // join makes one value of several (RFC 9110, 5.3) in what the authorizer sees: the backend could read another one of them than it did.
