@@ -23,8 +23,8 @@ import (
 	"github.com/rouse-run/rouse/eventbridge/sink"
 	"github.com/rouse-run/rouse/eventbridge/storage"
 	"github.com/rouse-run/rouse/eventbridge/tracecontext"
-	"github.com/rouse-run/rouse/internal/budget"
 	"github.com/rouse-run/rouse/internal/daemon"
+	"github.com/rouse-run/rouse/internal/fair"
 	"github.com/rouse-run/rouse/internal/routing"
 )
 
@@ -39,14 +39,14 @@ type Store interface {
 	ingress.Publisher
 	// Source hands out the messages of a Subscription, as many as memory allows and no more at a time than limit says, which
 	// may be nil. Receiving fails while its consumer does not exist.
-	Source(route routing.Route, memory *budget.Share, limit dispatch.HoldLimit) dispatch.Source
+	Source(route routing.Route, memory *fair.Share, limit dispatch.HoldLimit) dispatch.Source
 	// DeadLetterSource hands out the dead letters of a Subscription, for the sink that it names for them. Those that are
 	// delivered stay dead letters.
-	DeadLetterSource(route routing.Route, memory *budget.Share) dispatch.Source
+	DeadLetterSource(route routing.Route, memory *fair.Share) dispatch.Source
 	// OnDeadLettersDropped calls f whenever the oldest dead letters of a namespace were dropped because their stream was full.
 	OnDeadLettersDropped(f func(namespace string, deadLetters uint64))
 	// ForwardRetries brings events back that are due for their next attempt, until ctx ends.
-	ForwardRetries(ctx context.Context, memory *budget.Budget)
+	ForwardRetries(ctx context.Context, memory *fair.Budget)
 	// Connected reports whether the store can be reached.
 	Connected() bool
 }

@@ -6,7 +6,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/spf13/pflag"
 
-	"github.com/rouse-run/rouse/internal/budget"
+	"github.com/rouse-run/rouse/internal/fair"
 	"github.com/rouse-run/rouse/internal/routing"
 )
 
@@ -25,16 +25,16 @@ const (
 // budgets bound the memory that deliveries may take. Replies have one of their own: they wait for memory while their events
 // hold some, which would never be free otherwise.
 type budgets struct {
-	events, replies, retries *budget.Budget
+	events, replies, retries *fair.Budget
 }
 
 func newBudgets(bytes int64, registerer prometheus.Registerer) *budgets {
 	r := &budgets{
-		events:  budget.New(bytes, ownDeliveryBytes),
-		replies: budget.New(bytes/repliesPart, 0),
-		retries: budget.New(bytes/retriesPart, ownDeliveryBytes),
+		events:  fair.NewBudget(bytes, ownDeliveryBytes),
+		replies: fair.NewBudget(bytes/repliesPart, 0),
+		retries: fair.NewBudget(bytes/retriesPart, ownDeliveryBytes),
 	}
-	for name, memory := range map[string]*budget.Budget{"events": r.events, "replies": r.replies, "retries": r.retries} {
+	for name, memory := range map[string]*fair.Budget{"events": r.events, "replies": r.replies, "retries": r.retries} {
 		registerer.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 			Name: "rouse_eventbridge_delivery_bytes", Help: "Memory that deliveries have taken or reserved, by what for.",
 			ConstLabels: prometheus.Labels{"of": name},
@@ -44,7 +44,7 @@ func newBudgets(bytes int64, registerer prometheus.Registerer) *budgets {
 }
 
 // of are the shares of a route. The Subscriptions of a namespace have to leave as much to the others as they take.
-func (r *budgets) of(route routing.Route) (events, replies *budget.Share) {
+func (r *budgets) of(route routing.Route) (events, replies *fair.Share) {
 	return r.events.Share(route.Subscription.Namespace), r.replies.Share(route.Subscription.Namespace)
 }
 

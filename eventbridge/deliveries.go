@@ -15,7 +15,7 @@ import (
 	"github.com/rouse-run/rouse/eventbridge/dispatch"
 	"github.com/rouse-run/rouse/eventbridge/quota"
 	"github.com/rouse-run/rouse/eventbridge/sink"
-	"github.com/rouse-run/rouse/internal/budget"
+	"github.com/rouse-run/rouse/internal/fair"
 	"github.com/rouse-run/rouse/internal/routing"
 )
 
@@ -90,7 +90,7 @@ func newDeliveries(deps Deps, options Options, access *publishAccess, replicas *
 			Name: "rouse_eventbridge_gate_open", Help: "1 while the sink of a Subscription can take deliveries.",
 		}, []string{"namespace", "subscription"}),
 		kyma:      newKymaCounts(deps),
-		filtering: newFiltering(deps.Registry, budget.New(filterBytes, ownFilterBytes), deps.Log.WithName("filter")),
+		filtering: newFiltering(deps.Registry, fair.NewBudget(filterBytes, ownFilterBytes), deps.Log.WithName("filter")),
 		access:    access,
 		network:   sink.NewNetwork(options.Sink),
 		budgets:   newBudgets(options.DeliveryBytes, deps.Registry),

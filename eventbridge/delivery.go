@@ -10,7 +10,7 @@ import (
 	"github.com/rouse-run/rouse/eventbridge/dispatch"
 	"github.com/rouse-run/rouse/eventbridge/fairshare"
 	"github.com/rouse-run/rouse/eventbridge/sink"
-	"github.com/rouse-run/rouse/internal/budget"
+	"github.com/rouse-run/rouse/internal/fair"
 	"github.com/rouse-run/rouse/internal/routing"
 )
 
@@ -69,7 +69,7 @@ func (d *deliveries) logOf(route routing.Route) logr.Logger {
 
 // hold delivers nothing until ctx ends. Limits hold nevertheless: what is over them becomes a dead letter, also where the
 // filter cannot decide whether it would have been delivered.
-func (d *deliveries) hold(ctx context.Context, share *filterShare, memory *budget.Share, route routing.Route, log logr.Logger) {
+func (d *deliveries) hold(ctx context.Context, share *filterShare, memory *fair.Share, route routing.Route, log logr.Logger) {
 	deps, options, err := d.dispatcher(route, share, ctx.Done(), memory)
 	if err != nil {
 		route.Filter = nil
@@ -114,7 +114,7 @@ func (o openness) Set(value float64) { o(value) }
 // dispatcher returns what is delivered and how. A dead letter never becomes another, whatever its sink answers: it is tried
 // again with the waits of the installation, because those of the Subscription are meant for another sink.
 func (d *deliveries) dispatcher(
-	route routing.Route, share *filterShare, stop <-chan struct{}, memory *budget.Share,
+	route routing.Route, share *filterShare, stop <-chan struct{}, memory *fair.Share,
 ) (dispatch.Deps, dispatch.Options, error) {
 	deps := dispatch.Deps{
 		Subscription: subscriptionOf(route), MaxInFlight: route.MaxInFlight,

@@ -10,8 +10,8 @@ import (
 	eventingv1alpha2 "github.com/rouse-run/rouse/api/eventing/v1alpha2"
 	"github.com/rouse-run/rouse/eventbridge/dispatch"
 	"github.com/rouse-run/rouse/eventbridge/fairshare"
-	"github.com/rouse-run/rouse/internal/budget"
 	"github.com/rouse-run/rouse/internal/cloudevent"
+	"github.com/rouse-run/rouse/internal/fair"
 	"github.com/rouse-run/rouse/internal/filter"
 	"github.com/rouse-run/rouse/internal/routing"
 )
@@ -26,13 +26,13 @@ const (
 // filtering runs the filters of all Subscriptions, within bounds of processor time and of memory.
 type filtering struct {
 	pool   *fairshare.Pool
-	memory *budget.Budget
+	memory *fair.Budget
 	used   *prometheus.CounterVec
 	waits  *prometheus.CounterVec
 	log    logr.Logger
 }
 
-func newFiltering(registerer prometheus.Registerer, memory *budget.Budget, log logr.Logger) *filtering {
+func newFiltering(registerer prometheus.Registerer, memory *fair.Budget, log logr.Logger) *filtering {
 	subscription := []string{"namespace", "subscription"}
 	f := &filtering{
 		pool:   fairshare.New(),
@@ -57,7 +57,7 @@ func newFiltering(registerer prometheus.Registerer, memory *budget.Budget, log l
 type filterShare struct {
 	*fairshare.Lane
 
-	memory *budget.Share
+	memory *fair.Share
 	taken  int64
 }
 

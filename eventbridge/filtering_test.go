@@ -16,8 +16,8 @@ import (
 	eventingv1alpha2 "github.com/rouse-run/rouse/api/eventing/v1alpha2"
 	"github.com/rouse-run/rouse/eventbridge/dispatch"
 	"github.com/rouse-run/rouse/internal/broker"
-	"github.com/rouse-run/rouse/internal/budget"
 	"github.com/rouse-run/rouse/internal/cloudevent"
+	"github.com/rouse-run/rouse/internal/fair"
 	"github.com/rouse-run/rouse/internal/routing"
 	"github.com/rouse-run/rouse/internal/testing/sinktest"
 )
@@ -82,7 +82,7 @@ func TestACostlyFilterDelaysNoOtherTenant(t *testing.T) {
 
 func TestMatchSoonDoesNotWaitLongForTheFilter(t *testing.T) {
 	t.Parallel()
-	f := newFiltering(prometheus.NewRegistry(), budget.New(1<<20, 4<<10), logr.Discard())
+	f := newFiltering(prometheus.NewRegistry(), fair.NewBudget(1<<20, 4<<10), logr.Discard())
 	share := f.share("shop")
 	defer share.Close()
 	route := orders(sinkURL)
@@ -108,7 +108,7 @@ func TestMatchSoonDoesNotWaitLongForTheFilter(t *testing.T) {
 func TestCompiledFiltersStayWithinTheirMemoryBudget(t *testing.T) {
 	t.Parallel()
 	const size = 1 << 20
-	memory := budget.New(size, 4<<10)
+	memory := fair.NewBudget(size, 4<<10)
 	f := newFiltering(prometheus.NewRegistry(), memory, logr.Discard())
 	long := &eventingv1alpha2.Filter{CEL: "event.id == 'yes'" + strings.Repeat(" && event.id != 'no'", 190)}
 	kept, compiled := 0, 0

@@ -13,8 +13,8 @@ import (
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/rouse-run/rouse/internal/budget"
 	"github.com/rouse-run/rouse/internal/crdschema"
+	"github.com/rouse-run/rouse/internal/fair"
 )
 
 const (
@@ -33,12 +33,12 @@ var errBusy = errors.New("too many ConversionReviews at a time")
 // Handler answers ConversionReviews.
 type Handler struct {
 	rules  *crdschema.Definition
-	memory *budget.Budget
+	memory *fair.Budget
 }
 
 // NewHandler makes a Handler that judges by the rules of v1alpha2.
 func NewHandler(rules *crdschema.Definition) *Handler {
-	return &Handler{rules: rules, memory: budget.New(maxMemory, 0)}
+	return &Handler{rules: rules, memory: fair.NewBudget(maxMemory, 0)}
 }
 
 // ServeHTTP implements http.Handler.
@@ -72,7 +72,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 // read counts a body as it arrives.
-func read(from io.Reader, share *budget.Share) (body []byte, taken int64, err error) {
+func read(from io.Reader, share *fair.Share) (body []byte, taken int64, err error) {
 	buffer := make([]byte, chunk)
 	for {
 		n, err := from.Read(buffer)

@@ -2,11 +2,13 @@ package fairshare
 
 import (
 	"errors"
+	"math"
 	"runtime"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/rouse-run/rouse/internal/fair"
 )
 
 // ErrStopped means that the caller stopped before the work began.
@@ -19,11 +21,10 @@ const suspension = 10 * time.Second
 type Pool struct {
 	rests   bool  // a permit stays away for as long as it was used
 	inPlace int32 // light work of one tenant at a time
+	permits *fair.Pool
 
 	mu      sync.Mutex
-	free    int
 	tenants map[string]*tenant
-	floor   time.Duration // what the tenant that got the last permit had used
 }
 
 // tenant shares the pool with others.
@@ -31,11 +32,7 @@ type tenant struct {
 	name      string
 	inPlace   atomic.Int32
 	suspended atomic.Bool
-
-	// The pool's lock is held for these.
-	lanes   int
-	used    time.Duration
-	waiting []chan struct{} // closed when a permit is theirs
+	lanes     int // the pool's lock is held
 }
 
 // New makes a Pool for all processors that the process may use.
@@ -43,10 +40,12 @@ func New() *Pool { return newPool(runtime.GOMAXPROCS(0)) }
 
 // newPool leaves half of the processors alone. Of a single one it leaves half of the time alone.
 func newPool(processors int) *Pool {
+	permits := int64(max(processors/2, 1))
 	return &Pool{
 		rests:   processors == 1,
 		inPlace: int32(min(2*processors, 1024)),
-		free:    max(processors/2, 1),
+		// A lane waits once, so the queue is bounded by the lanes. What is left over by others may all be used.
+		permits: fair.NewPool(fair.Limits{Total: permits, PerKey: permits, Waiting: math.MaxInt64}),
 		tenants: map[string]*tenant{},
 	}
 }
@@ -74,82 +73,24 @@ func (p *Pool) leave(t *tenant) {
 
 // acquire waits for a permit.
 func (p *Pool) acquire(t *tenant, stop <-chan struct{}) error {
-	permit := p.ask(t)
-	if permit == nil {
-		return nil
-	}
-	select {
-	case <-permit:
-		return nil
-	case <-stop:
-		if !p.withdraw(t, permit) {
-			p.release(t, 0) // it came in the same moment
-		}
+	if err := p.permits.Acquire(stop, t.name, 1); err != nil {
 		return ErrStopped
 	}
+	return nil
 }
 
-// ask takes a permit, or returns what is closed when there is one.
-func (p *Pool) ask(t *tenant) <-chan struct{} {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.free > 0 { // then no tenant waits
-		p.free--
-		return nil
-	}
-	if len(t.waiting) == 0 {
-		t.used = max(t.used, p.floor) // what it has not used while it rested is not saved up
-	}
-	permit := make(chan struct{})
-	t.waiting = append(t.waiting, permit)
-	return permit
-}
-
-// withdraw reports false when the permit was given already.
-func (p *Pool) withdraw(t *tenant, permit <-chan struct{}) bool {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	i := slices.IndexFunc(t.waiting, func(c chan struct{}) bool { return c == permit })
-	if i < 0 {
-		return false
-	}
-	t.waiting = slices.Delete(t.waiting, i, i+1)
-	return true
-}
-
-// release notes what a permit was used for and gives it to the next tenant.
-func (p *Pool) release(t *tenant, took time.Duration) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	t.used += took
-	next := p.next()
-	if next == nil {
-		p.free++
-		return
-	}
-	p.floor = max(p.floor, next.used)
-	close(next.waiting[0])
-	next.waiting = next.waiting[1:]
-}
-
-// next is the tenant that has used the least of those that wait.
-func (p *Pool) next() *tenant {
-	var least *tenant
-	for _, t := range p.tenants {
-		if len(t.waiting) > 0 && (least == nil || t.used < least.used) {
-			least = t
-		}
-	}
-	return least
-}
-
-// finish is release after the rest that a single processor needs.
+// finish charges a tenant for the time that it had a permit, and gives the permit on, of a single processor after a rest.
 func (p *Pool) finish(t *tenant, took time.Duration) {
 	if p.rests && took > 0 {
 		time.AfterFunc(took, func() { p.release(t, took) })
 		return
 	}
 	p.release(t, took)
+}
+
+func (p *Pool) release(t *tenant, took time.Duration) {
+	p.permits.Charge(t.name, int64(took))
+	p.permits.Release(t.name, 1)
 }
 
 // suspend keeps a tenant from working in place for a while.

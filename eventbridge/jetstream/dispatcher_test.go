@@ -14,8 +14,8 @@ import (
 	"github.com/rouse-run/rouse/eventbridge/dispatch"
 	"github.com/rouse-run/rouse/eventbridge/dispatch/dispatchtest"
 	"github.com/rouse-run/rouse/internal/broker"
-	"github.com/rouse-run/rouse/internal/budget"
 	"github.com/rouse-run/rouse/internal/cloudevent"
+	"github.com/rouse-run/rouse/internal/fair"
 	"github.com/rouse-run/rouse/internal/routing"
 	"github.com/rouse-run/rouse/internal/testing/natstest"
 )
@@ -115,7 +115,7 @@ func (b *backend) forward(t *testing.T) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
 	var running sync.WaitGroup
-	running.Go(func() { b.store.ForwardRetries(ctx, budget.New(1<<30, 0)) })
+	running.Go(func() { b.store.ForwardRetries(ctx, fair.NewBudget(1<<30, 0)) })
 	t.Cleanup(func() {
 		cancel()
 		running.Wait()
@@ -152,4 +152,4 @@ func (b *backend) Backlog(t *testing.T) dispatchtest.Backlog {
 }
 
 // plenty is memory that no test fills.
-func plenty() *budget.Share { return budget.New(1<<40, 0).Share("") }
+func plenty() *fair.Share { return fair.NewBudget(1<<40, 0).Share("") }

@@ -5,8 +5,8 @@ import (
 
 	"github.com/rouse-run/rouse/eventbridge/dispatch"
 	"github.com/rouse-run/rouse/internal/broker"
-	"github.com/rouse-run/rouse/internal/budget"
 	"github.com/rouse-run/rouse/internal/cloudevent"
+	"github.com/rouse-run/rouse/internal/fair"
 	"github.com/rouse-run/rouse/internal/routing"
 )
 
@@ -47,7 +47,7 @@ func (s *Store) PublishAll(ctx context.Context, events []*cloudevent.Event) []er
 func (s *Store) Connected() bool { return s.conn.Connected() }
 
 // Source implements eventbridge.Store.
-func (s *Store) Source(route routing.Route, memory *budget.Share, limit dispatch.HoldLimit) dispatch.Source {
+func (s *Store) Source(route routing.Route, memory *fair.Share, limit dispatch.HoldLimit) dispatch.Source {
 	newSource := broker.NewSource
 	if route.Delivery.OrderedBy != "" {
 		newSource = broker.NewOrderedSource
@@ -57,7 +57,7 @@ func (s *Store) Source(route routing.Route, memory *budget.Share, limit dispatch
 }
 
 // DeadLetterSource implements eventbridge.Store.
-func (s *Store) DeadLetterSource(route routing.Route, memory *budget.Share) dispatch.Source {
+func (s *Store) DeadLetterSource(route routing.Route, memory *fair.Share) dispatch.Source {
 	return deadLetterSource{broker.NewDeadLetterSource(s.conn, route.Subscription, route.MaxInFlight).Within(memory)}
 }
 
@@ -67,7 +67,7 @@ func (s *Store) OnDeadLettersDropped(f func(namespace string, deadLetters uint64
 }
 
 // ForwardRetries implements eventbridge.Store.
-func (s *Store) ForwardRetries(ctx context.Context, memory *budget.Budget) {
+func (s *Store) ForwardRetries(ctx context.Context, memory *fair.Budget) {
 	s.conn.ForwardRetries(ctx, s.stream, func(level string) broker.MemoryBudget { return memory.Share(level) })
 }
 

@@ -15,7 +15,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/rouse-run/rouse/internal/budget"
+	"github.com/rouse-run/rouse/internal/fair"
 	"github.com/rouse-run/rouse/internal/testing/sinktest"
 )
 
@@ -23,7 +23,7 @@ import (
 func TestTLSHandshakesWaitForTheMemoryBudget(t *testing.T) {
 	t.Parallel()
 	const calls, atATime = 12, 3
-	memory := budget.New(2*atATime*handshakeBytes, 0)
+	memory := fair.NewBudget(2*atATime*handshakeBytes, 0)
 	var most atomic.Int64
 	address := listen(t, func(conn net.Conn) {
 		defer func() { _ = conn.Close() }()

@@ -22,8 +22,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/rouse-run/rouse/eventbridge/dispatch"
-	"github.com/rouse-run/rouse/internal/budget"
 	"github.com/rouse-run/rouse/internal/cloudevent"
+	"github.com/rouse-run/rouse/internal/fair"
 	"github.com/rouse-run/rouse/internal/testing/sinktest"
 )
 
@@ -200,7 +200,7 @@ func TestRepliesWaitForTheMemoryBudget(t *testing.T) {
 	options.MaxReplySize = size
 	network := NewNetwork(options)
 	t.Cleanup(network.Close)
-	memory := budget.New(4*replyFactor*size, 0)
+	memory := fair.NewBudget(4*replyFactor*size, 0)
 	endpoints := sinktest.NewEndpoints(sinktest.Ready(server.Address()))
 	s, err := New(Target{URL: sinkURL}, Deps{Network: network, Endpoints: endpoints, Budget: memory.Share("shop"), Log: logr.Discard()})
 	require.NoError(t, err)
@@ -222,7 +222,7 @@ func TestRepliesWaitForTheMemoryBudget(t *testing.T) {
 
 func TestAReplyWithoutMemoryInTimeIsNoAnswer(t *testing.T) {
 	t.Parallel()
-	memory := budget.New(100, 0).Share("shop")
+	memory := fair.NewBudget(100, 0).Share("shop")
 	memory.Overdraw(100)
 	replies := replyReader{most: 1 << 20, budget: memory, until: time.Now().Add(10 * time.Millisecond)}
 	body := io.NopCloser(strings.NewReader(strings.Repeat("x", 2*smallReply)))

@@ -1,4 +1,4 @@
-package budget
+package fair
 
 import (
 	"testing"
@@ -8,7 +8,7 @@ import (
 
 func TestOneGroupAcquiresAtMostHalfOfTheBudget(t *testing.T) {
 	t.Parallel()
-	b := New(1000, 0)
+	b := NewBudget(1000, 0)
 	hostile := []*Share{b.Share("hostile"), b.Share("hostile"), b.Share("hostile")}
 	for range 100 {
 		for _, s := range hostile {
@@ -22,7 +22,7 @@ func TestOneGroupAcquiresAtMostHalfOfTheBudget(t *testing.T) {
 
 func TestAnEmptyGroupAlwaysAcquiresFromAFullBudget(t *testing.T) {
 	t.Parallel()
-	b := New(1<<20, 0)
+	b := NewBudget(1<<20, 0)
 	for _, group := range []string{"a", "b", "c", "d", "e", "f", "g", "h"} {
 		s := b.Share(group)
 		for s.Acquire(1, 1<<20) > 0 {
@@ -34,7 +34,7 @@ func TestAnEmptyGroupAlwaysAcquiresFromAFullBudget(t *testing.T) {
 
 func TestTheOwnBytesOfAShareAreAlwaysThere(t *testing.T) {
 	t.Parallel()
-	b := New(1000, 10)
+	b := NewBudget(1000, 10)
 	hostile := b.Share("shop")
 	for hostile.Acquire(1, 1000) > 0 {
 	}
@@ -47,7 +47,7 @@ func TestTheOwnBytesOfAShareAreAlwaysThere(t *testing.T) {
 
 func TestReleasedBytesCanBeAcquiredAgain(t *testing.T) {
 	t.Parallel()
-	b := New(1000, 100)
+	b := NewBudget(1000, 100)
 	s := b.Share("shop")
 	for range 1000 {
 		taken := s.Acquire(300, 400)
@@ -62,7 +62,7 @@ func TestReleasedBytesCanBeAcquiredAgain(t *testing.T) {
 
 func TestARefusedShareIsNotifiedOfItsOwnRelease(t *testing.T) {
 	t.Parallel()
-	b := New(100, 0)
+	b := NewBudget(100, 0)
 	s := b.Share("shop")
 	require.Equal(t, int64(50), s.Acquire(1, 100))
 	require.Zero(t, s.Acquire(50, 50))
@@ -74,13 +74,13 @@ func TestARefusedShareIsNotifiedOfItsOwnRelease(t *testing.T) {
 // Nothing may wait for ever for what will never be there.
 func TestARequestLargerThanTheBudgetCountsAsAPartOfIt(t *testing.T) {
 	t.Parallel()
-	require.Equal(t, int64(25), New(100, 0).Share("shop").Acquire(1000, 25))
-	require.Equal(t, int64(50), New(100, 0).Share("shop").Acquire(1000, 1000))
+	require.Equal(t, int64(25), NewBudget(100, 0).Share("shop").Acquire(1000, 25))
+	require.Equal(t, int64(50), NewBudget(100, 0).Share("shop").Acquire(1000, 1000))
 }
 
 func TestOneShareOfAGroupMayOverdrawAtATime(t *testing.T) {
 	t.Parallel()
-	b := New(100, 10)
+	b := NewBudget(100, 10)
 	first, second := b.Share("shop"), b.Share("shop")
 	require.True(t, first.Overdraw(1000))
 	require.True(t, first.Overdraw(1000), "the same one goes on")

@@ -1,4 +1,4 @@
-package budget
+package fair
 
 import "sync"
 
@@ -17,8 +17,8 @@ type Budget struct {
 	overdrawn map[string]*Share // by group
 }
 
-// New makes a budget of size bytes, and own more for each share.
-func New(size, own int64) *Budget {
+// NewBudget makes a budget of size bytes, and own more for each share.
+func NewBudget(size, own int64) *Budget {
 	return &Budget{size: size, own: own, groups: map[string]int64{}, overdrawn: map[string]*Share{}}
 }
 

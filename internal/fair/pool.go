@@ -1,0 +1,325 @@
+package fair
+
+import (
+	"cmp"
+	"container/heap"
+	"errors"
+	"sync"
+)
+
+var (
+	// ErrFull means that a request may not even wait: the queue is full, or its key has its share of the queue.
+	ErrFull = errors.New("too many requests wait")
+	// ErrStopped means that the caller stopped before it was granted anything.
+	ErrStopped = errors.New("stopped while waiting")
+)
+
+// mostKeys bounds the keys that are remembered: with more of them, one that holds nothing is not remembered for what it was charged.
+const mostKeys = 4096
+
+// Limits bound a Pool.
+type Limits struct {
+	// Total is the number of units of all keys together.
+	Total int64
+	// PerKey is the number of units that one key may hold. 0: no more than it leaves free.
+	PerKey int64
+	// Waiting is the number of requests that may wait, of which one key has no more than it leaves free. 0: none waits.
+	Waiting int64
+}
+
+// Pool shares units (places, permits, bytes) by key. It is safe for concurrent use.
+type Pool struct {
+	limits Limits
+
+	mu      sync.Mutex
+	used    int64
+	waiting int64
+	keys    map[string]*member
+	turns   turns
+	joined  uint64
+	floor   int64 // what the key that was granted units last had been charged
+}
+
+// member is what a Pool knows of a key.
+type member struct {
+	key      string
+	held     int64
+	charged  int64
+	requests []*Request // in the order in which they came
+	turn     uint64     // when it joined the queue, or was granted units last
+	index    int        // in the heap, while requests wait
+}
+
+// NewPool returns a Pool of which everything is free.
+func NewPool(limits Limits) *Pool { return &Pool{limits: limits, keys: map[string]*member{}} }
+
+// TryAcquire takes units for a key, if the key may have them at once.
+func (p *Pool) TryAcquire(key string, units int64) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	m := p.member(key)
+	defer p.forget(m)
+	if !p.mayTake(m, units) {
+		return false
+	}
+	p.take(m, units)
+	return true
+}
+
+// Acquire takes units for a key, and waits in turn until the key may have them or the caller stops.
+func (p *Pool) Acquire(stop <-chan struct{}, key string, units int64) error {
+	if p.TryAcquire(key, units) {
+		return nil
+	}
+	granted := make(chan struct{})
+	request, err := p.Request(key, units, func() { close(granted) })
+	if err != nil {
+		return err
+	}
+	select {
+	case <-granted:
+		return nil
+	case <-stop:
+		request.Close()
+		return ErrStopped
+	}
+}
+
+// Release gives units back that a key holds.
+func (p *Pool) Release(key string, units int64) {
+	p.mu.Lock()
+	m := p.keys[key]
+	m.held -= units
+	p.used -= units
+	granted := p.grant()
+	p.forget(m)
+	p.mu.Unlock()
+	notify(granted)
+}
+
+// Charge adds to what a key has cost so far, in any unit that is the same for all keys. Of the keys that wait, the one with the
+// smallest cost comes first. A key that did not wait for a while gains nothing by it.
+func (p *Pool) Charge(key string, cost int64) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	m := p.member(key)
+	defer p.forget(m)
+	m.charged = max(m.charged, p.floor) + cost
+	if len(m.requests) > 0 {
+		heap.Fix(&p.turns, m.index)
+	}
+}
+
+// Request is a request for units that may have to wait.
+type Request struct {
+	pool    *Pool
+	member  *member
+	units   int64
+	notify  func()
+	granted bool
+	closed  bool
+}
+
+// Request asks for units without blocking. granted is called once, when the key has them, from any goroutine and possibly before
+// Request returns. Close gives up the place in the queue, or releases the units.
+func (p *Pool) Request(key string, units int64, granted func()) (*Request, error) {
+	p.mu.Lock()
+	m := p.member(key)
+	r := &Request{pool: p, member: m, units: units, notify: granted}
+	if p.mayTake(m, units) {
+		p.take(m, units)
+		r.granted = true
+		p.mu.Unlock()
+		granted()
+		return r, nil
+	}
+	defer p.mu.Unlock()
+	defer p.forget(m)
+	if units > p.limits.Total || !fits(p.limits.Waiting, p.waiting, int64(len(m.requests)), 1) {
+		return nil, ErrFull
+	}
+	m.requests = append(m.requests, r)
+	p.waiting++
+	if len(m.requests) == 1 {
+		m.charged = max(m.charged, p.floor)
+		p.joined++
+		m.turn = p.joined
+		heap.Push(&p.turns, m)
+	}
+	return r, nil
+}
+
+// Granted reports whether the units are held.
+func (r *Request) Granted() bool {
+	r.pool.mu.Lock()
+	defer r.pool.mu.Unlock()
+	return r.granted && !r.closed
+}
+
+// Close leaves the queue, or releases what was granted. Closing again does nothing.
+func (r *Request) Close() {
+	p := r.pool
+	p.mu.Lock()
+	if r.closed {
+		p.mu.Unlock()
+		return
+	}
+	r.closed = true
+	if r.granted {
+		r.member.held -= r.units
+		p.used -= r.units
+	} else {
+		p.withdraw(r)
+	}
+	granted := p.grant()
+	p.forget(r.member)
+	p.mu.Unlock()
+	notify(granted)
+}
+
+// Stats are the units that are held, and the requests that wait.
+func (p *Pool) Stats() (used, waiting int64) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.used, p.waiting
+}
+
+// Held is the number of units that a key holds.
+func (p *Pool) Held(key string) int64 {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if m := p.keys[key]; m != nil {
+		return m.held
+	}
+	return 0
+}
+
+// mayTake reports whether units may be taken past the queue: nobody waits who could have them. The lock is held.
+func (p *Pool) mayTake(m *member, units int64) bool {
+	if len(m.requests) > 0 || !p.fits(m, units) {
+		return false
+	}
+	// Whoever has nothing and waits for more than is free gets what becomes free.
+	return len(p.turns) == 0 || p.turns[0].held > 0
+}
+
+func (p *Pool) fits(m *member, units int64) bool {
+	if p.limits.PerKey > 0 {
+		return units <= p.limits.Total-p.used && m.held+units <= p.limits.PerKey
+	}
+	return fits(p.limits.Total, p.used, m.held, units)
+}
+
+// fits reports whether a key that holds so much of a total may take more. It may when it then holds no more than is left free,
+// and always when it holds nothing and there is enough.
+func fits(total, used, held, more int64) bool {
+	left := total - used - more
+	return left >= 0 && (held == 0 || held+more <= left)
+}
+
+func (p *Pool) take(m *member, units int64) {
+	p.floor = max(p.floor, m.charged)
+	m.held += units
+	p.used += units
+}
+
+// grant gives what is free to those that wait, in turn, and returns whom to notify. The lock is held.
+func (p *Pool) grant() (granted []*Request) {
+	var over []*member // keys that have their share
+	for len(p.turns) > 0 {
+		m := p.turns[0]
+		r := m.requests[0]
+		if !p.fits(m, r.units) {
+			if m.held == 0 {
+				break // what becomes free is kept for it
+			}
+			over = append(over, heap.Pop(&p.turns).(*member))
+			continue
+		}
+		p.take(m, r.units)
+		r.granted = true
+		granted = append(granted, r)
+		m.requests[0] = nil
+		m.requests = m.requests[1:]
+		p.waiting--
+		p.joined++
+		m.turn = p.joined
+		if len(m.requests) == 0 {
+			heap.Pop(&p.turns)
+		} else {
+			heap.Fix(&p.turns, 0)
+		}
+	}
+	for _, m := range over {
+		heap.Push(&p.turns, m)
+	}
+	return granted
+}
+
+func notify(granted []*Request) {
+	for _, r := range granted {
+		r.notify()
+	}
+}
+
+func (p *Pool) withdraw(r *Request) {
+	m := r.member
+	for i, other := range m.requests {
+		if other == r {
+			m.requests = append(m.requests[:i], m.requests[i+1:]...)
+			break
+		}
+	}
+	p.waiting--
+	if len(m.requests) == 0 {
+		heap.Remove(&p.turns, m.index)
+	}
+}
+
+func (p *Pool) member(key string) *member {
+	m := p.keys[key]
+	if m == nil {
+		m = &member{key: key}
+		p.keys[key] = m
+	}
+	return m
+}
+
+// forget drops a key that holds nothing and does not wait, unless it has been charged more than the others so far.
+func (p *Pool) forget(m *member) {
+	switch {
+	case p.used == 0 && p.waiting == 0:
+		clear(p.keys)
+	case m.held > 0 || len(m.requests) > 0:
+	case m.charged <= p.floor || len(p.keys) > mostKeys:
+		delete(p.keys, m.key)
+	}
+}
+
+// turns is a heap of the keys that wait: the one that was charged least comes first, and of several the one that waits longest.
+type turns []*member
+
+func (t turns) Len() int { return len(t) }
+
+func (t turns) Less(i, j int) bool {
+	return cmp.Or(cmp.Compare(t[i].charged, t[j].charged), cmp.Compare(t[i].turn, t[j].turn)) < 0
+}
+
+func (t turns) Swap(i, j int) {
+	t[i], t[j] = t[j], t[i]
+	t[i].index, t[j].index = i, j
+}
+
+func (t *turns) Push(m any) {
+	added := m.(*member)
+	added.index = len(*t)
+	*t = append(*t, added)
+}
+
+func (t *turns) Pop() any {
+	last := len(*t) - 1
+	m := (*t)[last]
+	(*t)[last] = nil
+	*t = (*t)[:last]
+	return m
+}
