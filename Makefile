@@ -189,6 +189,10 @@ bench-local: bin/rouse ## 20 wakes of a Function of each language in local mode,
 bench-build: cluster ## From apply to Running: inline, first build, same dependencies again, on the local cluster
 	@selected=$$($(CLUSTERS) env); eval "$$selected"; $(GO) run ./e2e/bench/build
 
+.PHONY: bench-tenants
+bench-tenants: cluster ## What a quiet tenant notices of a hostile one that attacks all that they share, on the local cluster (ROUNDS)
+	@selected=$$($(CLUSTERS) env); eval "$$selected"; $(GO) run ./e2e/bench/tenants $(if $(ROUNDS),-rounds $(ROUNDS))
+
 .PHONY: bench-dispatch
 bench-dispatch: ## 100,000 stored events to a sink, beside the simplest loop that can do it (EVENTS, ROUNDS)
 	@$(GO) run ./e2e/bench/dispatch

@@ -2,6 +2,7 @@ package journal
 
 import (
 	"encoding/binary"
+	"slices"
 	"strings"
 	"time"
 )
@@ -9,15 +10,65 @@ import (
 // blockRecords is how many records a block takes, and a reader holds at a time.
 const blockRecords = 128
 
+// ring has the records of a namespace that are remembered. Ordinals count those that it ever had.
+type ring struct {
+	blocks      []block // the oldest first; only the last one is being written
+	names       index   // of the last one
+	first, next uint64  // ordinals of the first record that is remembered, and of the next that will be
+	last        uint64  // number of the last record
+
+	newer, older *ring // by the last record
+}
+
+func newRing() *ring { return &ring{names: index{numbers: map[string]uint64{}}} }
+
+func (r *ring) len() int { return int(r.next - r.first) }
+
+func (r *ring) add(record *Record, number uint64) {
+	if len(r.blocks) == 0 || r.blocks[len(r.blocks)-1].count == blockRecords {
+		r.grow(number)
+	}
+	r.blocks[len(r.blocks)-1].add(record, number-r.last, &r.names)
+	r.last = number
+	r.next++
+}
+
+// grow makes the next block, which will be about as large as the one before.
+func (r *ring) grow(number uint64) {
+	next := block{first: r.next, number: number}
+	if last := len(r.blocks) - 1; last >= 0 {
+		next.data = make([]byte, 0, len(r.blocks[last].data)+len(r.blocks[last].data)/8)
+	}
+	r.names.clear()
+	r.last = number // the first record of a block is at no distance
+	r.blocks = append(r.blocks, next)
+}
+
+// drop forgets the oldest record, and reports whether its block or the ring has no other.
+func (r *ring) drop() bool {
+	r.first++
+	if r.first < r.blocks[0].first+blockRecords {
+		return r.first == r.next
+	}
+	r.blocks = slices.Delete(r.blocks, 0, 1)
+	return true
+}
+
+// blockOf is a copy of the block of a record that is remembered.
+func (r *ring) blockOf(ordinal uint64) block {
+	return r.blocks[(ordinal-r.blocks[0].first)/blockRecords]
+}
+
 // block has records one behind the other: numbers as varints, times as their distance from each other, and by a number
 // each the names that most records of a bridge share. Bytes and names that are written never change, so who has a copy
 // of a block reads it without a lock.
 type block struct {
-	first uint64 // number of its first record
-	count int
-	base  int64 // nanoseconds, from which the records' times count
-	data  []byte
-	names []string
+	first  uint64 // ordinal of its first record
+	number uint64 // and its number; each further one has its distance
+	count  int
+	base   int64 // nanoseconds, from which the records' times count
+	data   []byte
+	names  []string
 }
 
 const sharedNames = 8
@@ -40,12 +91,13 @@ const (
 )
 
 // add writes a record behind the others.
-func (b *block) add(r *Record, names *index) {
+func (b *block) add(r *Record, distance uint64, names *index) {
 	at := r.Time.UnixNano()
 	if b.count == 0 {
 		b.base = at
 	}
-	data := binary.AppendUvarint(b.data, r.flags())
+	data := binary.AppendUvarint(b.data, distance)
+	data = binary.AppendUvarint(data, r.flags())
 	data = binary.AppendVarint(data, at-b.base)
 	data = binary.AppendVarint(data, int64(r.Took))
 	if !r.Stored.IsZero() {
@@ -63,7 +115,7 @@ func (b *block) add(r *Record, names *index) {
 	for i, name := range [sharedNames]string{
 		string(r.Kind), cut(r.Source), cut(r.Type), r.Namespace, r.Subscription, r.Sink, r.Reason, r.Message,
 	} {
-		data = binary.AppendUvarint(data, b.number(i, name, names))
+		data = binary.AppendUvarint(data, b.numberOf(i, name, names))
 	}
 	texts := [...]string{cut(r.ID), cut(r.Cause), cut(r.Trace)}
 	for _, text := range texts {
@@ -92,8 +144,8 @@ func (r *Record) flags() (flags uint64) {
 	return flags
 }
 
-// number is that of a name, a copy of which the block keeps: from 1, and 0 for none.
-func (b *block) number(i int, name string, names *index) uint64 {
+// numberOf is that of a name, a copy of which the block keeps: from 1, and 0 for none.
+func (b *block) numberOf(i int, name string, names *index) uint64 {
 	if name == "" {
 		return 0
 	}
@@ -118,26 +170,11 @@ func (b *block) name(number uint64) string {
 	return b.names[number-1]
 }
 
-// each calls yield with the block's records from one number on and before another, in their order, until it returns false.
-func (b *block) each(from, end uint64, yield func(number uint64, r Record) bool) bool {
-	rest := reader{data: b.data}
-	for i := range uint64(b.count) {
-		number := b.first + i
-		if number >= end {
-			break
-		}
-		record, texts := rest.record(b)
-		if number >= from && !yield(number, texts.of(record)) {
-			return false
-		}
-	}
-	return true
-}
-
 // reader reads what add has written.
 type reader struct {
-	data []byte
-	at   int
+	data   []byte
+	at     int
+	number uint64 // of the last record
 }
 
 // texts are the bytes of an id, a cause and a trace, one behind the other.
@@ -156,6 +193,7 @@ func (t texts) of(r Record) Record {
 }
 
 func (r *reader) record(b *block) (record Record, t texts) {
+	r.number += r.uvarint()
 	flags := r.uvarint()
 	at := b.base + r.varint()
 	record.Time, record.Took = instant(at), time.Duration(r.varint())

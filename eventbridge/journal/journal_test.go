@@ -106,6 +106,55 @@ func TestTextsAreCutAndFoundByWhatTheyWere(t *testing.T) {
 	require.Equal(t, "s", found[0].Source)
 }
 
+func TestANamespaceThatFloodsTheJournalDisplacesNoRecordsOfOthers(t *testing.T) {
+	t.Parallel()
+	const capacity, quiet = 1000, 40
+	j := journal.New(capacity)
+	for i := range quiet {
+		j.Add(journal.Record{ID: strconv.Itoa(i), Namespace: "shop"})
+		j.Add(journal.Record{ID: strconv.Itoa(i), Namespace: "blog"})
+	}
+	for i := range 10 * capacity {
+		j.Add(journal.Record{ID: "flood", Namespace: "hostile", Attempt: i})
+	}
+	require.Len(t, j.Recent(journal.Query{}), capacity)
+	require.Len(t, j.Recent(journal.Query{Namespace: "shop"}), quiet)
+	all := j.Recent(journal.Query{})
+	require.Equal(t, []string{"0", "0", "1", "1"}, ids(all[:4]), "in the order in which they were added")
+	require.Equal(t, 10*capacity-1, all[capacity-1].Attempt)
+	require.Equal(t, []string{"38", "39"}, ids(j.Recent(journal.Query{Namespace: "shop", Limit: 2})))
+
+	for i := range 10 * capacity {
+		j.Add(journal.Record{ID: "flood", Namespace: "second", Attempt: i})
+	}
+	require.Len(t, j.Recent(journal.Query{Namespace: "blog"}), quiet)
+	require.InDelta(t, len(j.Recent(journal.Query{Namespace: "hostile"})), len(j.Recent(journal.Query{Namespace: "second"})), 130,
+		"two that flood it share what is left")
+	require.Len(t, j.Recent(journal.Query{}), capacity)
+}
+
+func TestManyNamespacesShareTheJournalAndAreForgotten(t *testing.T) {
+	t.Parallel()
+	const capacity = 100
+	j := journal.New(capacity)
+	for i := range 10 * capacity {
+		j.Add(journal.Record{ID: strconv.Itoa(i), Namespace: strconv.Itoa(i)})
+	}
+	require.Len(t, j.Recent(journal.Query{}), capacity)
+}
+
+func TestAFollowerOfAllGetsRecordsOfNamespacesThatCome(t *testing.T) {
+	t.Parallel()
+	j := journal.New(100)
+	j.Add(journal.Record{ID: "old", Namespace: "shop"})
+	followed := follow(t, j, journal.Query{})
+	require.Equal(t, "old", (<-followed).ID)
+	for i, namespace := range []string{"blog", "shop", "blog", "news"} {
+		j.Add(journal.Record{ID: strconv.Itoa(i), Namespace: namespace})
+		require.Equal(t, strconv.Itoa(i), (<-followed).ID)
+	}
+}
+
 // A block's bytes and names are allocations for all its records.
 func TestAddingAllocatesLessThanOnceARecord(t *testing.T) {
 	j := filled(16, 16) // not parallel: it counts allocations
@@ -146,13 +195,13 @@ func TestARecordIsTheSameAfterTheRing(t *testing.T) {
 	t.Parallel()
 	due := noon.Add(time.Minute)
 	all := []journal.Record{
-		{Time: noon, Kind: journal.Stored},
+		{Time: noon, Kind: journal.Stored, Namespace: "orders"},
 		delivered(7),
 		{
-			Time: noon.Add(-time.Hour), Kind: journal.Retry, ID: "1", DeadLetter: true, Stored: noon.Add(-24 * 365 * time.Hour),
+			Time: noon.Add(-time.Hour), Kind: journal.Retry, ID: "1", Namespace: "orders", DeadLetter: true, Stored: noon.Add(-24 * 365 * time.Hour),
 			Attempt: 3, Status: 503, Reason: "SinkFailed", Message: "sink failed", Due: &due, Began: noon.Add(time.Nanosecond), Took: -1,
 		},
-		{Time: noon, Kind: journal.DeadLettered, Source: "é", Trace: "t", Count: 1 << 40},
+		{Time: noon, Kind: journal.DeadLettered, Namespace: "orders", Source: "é", Trace: "t", Count: 1 << 40},
 	}
 	j := journal.New(len(all))
 	for range 100 {

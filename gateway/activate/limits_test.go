@@ -198,3 +198,26 @@ func TestACallerWhoStopsSendingHisBodyIsCutOff(t *testing.T) {
 	<-answers
 	f.awaitLoad(0, 0)
 }
+
+func TestACallerWhoSendsAByteOfHisBodyNowAndThenIsCutOff(t *testing.T) {
+	t.Parallel()
+	f := start(t, func(o *Options, _ *Condition) { o.BodyTimeout = 300 * time.Millisecond })
+	ended := make(chan error, 1)
+	f.set(f.pod(true, func(_ http.ResponseWriter, r *http.Request) {
+		_, err := io.Copy(io.Discard, r.Body)
+		ended <- err
+	}))
+	reader, writer := io.Pipe()
+	r := f.request(http.MethodPost, "/", "")
+	r.Body, r.ContentLength = reader, 1<<20
+	answers := f.goDo(r)
+	go func() {
+		for _, err := writer.Write([]byte("x")); err == nil; _, err = writer.Write([]byte("x")) {
+			time.Sleep(10 * time.Millisecond)
+		}
+	}()
+	require.Error(t, <-ended, "the pod sees that the body is not whole")
+	require.NoError(t, reader.Close())
+	<-answers
+	f.awaitLoad(0, 0)
+}

@@ -3,32 +3,47 @@ package kube
 import (
 	"context"
 	"fmt"
+	"sync"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/client-go/tools/events"
 	eventrecord "k8s.io/client-go/tools/record"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
+
+	"github.com/rouse-run/rouse/internal/fair"
 )
 
-// rememberedEvents are kept to count repetitions.
-const rememberedEvents = 1024
+const (
+	// rememberedEvents are kept to count repetitions.
+	rememberedEvents = 1024
+	// waitingEvents bounds the Events that wait to be written, of which a namespace has no more than it leaves free.
+	waitingEvents = 1000
+	// writeEventTries and writeEventPause bound how long an Event holds up the next ones while the API server is away.
+	writeEventTries = 12
+	writeEventPause = 10 * time.Second
+)
 
-// BoundEvents has the recorders of a manager bounded, by client-go's package record: a thousand Events wait to be written, one at a
-// time, and an object that has had 25 gets another one every five minutes. Package events, which a manager has otherwise, keeps each
-// Event for six to twelve minutes and starts a goroutine for it.
+// BoundEvents has the recorders of a manager bounded: a thousand Events wait to be written, namespaces in turn, one at a time, and an
+// object that has had 25 gets another one every five minutes. Package events of client-go, which a manager has otherwise, keeps each Event
+// for six to twelve minutes and starts a goroutine for it; its package record is first come first served.
 func BoundEvents(mgr ctrl.Manager) (ctrl.Manager, error) {
 	client, err := typedcorev1.NewForConfigAndClient(mgr.GetConfig(), mgr.GetHTTPClient())
 	if err != nil {
 		return nil, fmt.Errorf("make a client for Events: %w", err)
 	}
-	broadcaster := eventrecord.NewBroadcasterWithCorrelatorOptions(eventrecord.CorrelatorOptions{LRUCacheSize: rememberedEvents})
+	broadcaster := eventrecord.NewBroadcaster()
+	queue := newEventQueue()
+	broadcaster.StartEventWatcher(queue.push)
 	err = mgr.Add(manager.RunnableFunc(func(ctx context.Context) error {
-		broadcaster.StartRecordingToSink(&typedcorev1.EventSinkImpl{Interface: client.Events("")})
-		<-ctx.Done()
-		broadcaster.Shutdown()
+		defer broadcaster.Shutdown()
+		queue.write(ctx, client)
 		return nil
 	}))
 	if err != nil {
@@ -54,4 +69,95 @@ type eventRecorder struct{ recorder eventrecord.EventRecorder }
 // Eventf implements events.EventRecorder.
 func (r eventRecorder) Eventf(regarding, _ runtime.Object, kind, reason, _, note string, args ...any) {
 	r.recorder.Eventf(regarding, kind, reason, note, args...)
+}
+
+// eventQueue holds the Events that wait to be written.
+type eventQueue struct {
+	correlator *eventrecord.EventCorrelator
+	places     *fair.Pool
+	wake       chan struct{}
+
+	mu      sync.Mutex
+	waiting fair.Queue[*corev1.Event]
+}
+
+func newEventQueue() *eventQueue {
+	return &eventQueue{
+		correlator: eventrecord.NewEventCorrelatorWithOptions(eventrecord.CorrelatorOptions{LRUCacheSize: rememberedEvents}),
+		places:     fair.NewPool(fair.Limits{Total: waitingEvents}),
+		wake:       make(chan struct{}, 1),
+	}
+}
+
+// push leaves out an Event for which its namespace has no place. Conditions say the same and are always written.
+func (q *eventQueue) push(event *corev1.Event) {
+	if !q.places.TryAcquire(event.Namespace, 1) {
+		return
+	}
+	q.mu.Lock()
+	q.waiting.Push(event.Namespace, event)
+	q.mu.Unlock()
+	select {
+	case q.wake <- struct{}{}:
+	default:
+	}
+}
+
+func (q *eventQueue) pop() (*corev1.Event, bool) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	event, ok := q.waiting.Pop()
+	if ok {
+		q.places.Release(event.Namespace, 1)
+	}
+	return event, ok
+}
+
+// write writes Events until ctx ends.
+func (q *eventQueue) write(ctx context.Context, to typedcorev1.EventsGetter) {
+	for ctx.Err() == nil {
+		event, ok := q.pop()
+		if !ok {
+			select {
+			case <-q.wake:
+			case <-ctx.Done():
+			}
+			continue
+		}
+		correlated, err := q.correlator.EventCorrelate(event)
+		if err != nil || correlated.Skip {
+			continue
+		}
+		q.record(ctx, to, correlated.Event, correlated.Patch)
+	}
+}
+
+// record writes one Event, or counts it at the one that it repeats. What the API server refuses is left out.
+func (q *eventQueue) record(ctx context.Context, to typedcorev1.EventsGetter, event *corev1.Event, patch []byte) {
+	for range writeEventTries {
+		written, err := writeEvent(ctx, to.Events(event.Namespace), event, patch)
+		if err == nil {
+			q.correlator.UpdateState(written)
+			return
+		}
+		if apierrors.ReasonForError(err) != metav1.StatusReasonUnknown {
+			return
+		}
+		select {
+		case <-time.After(writeEventPause):
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+func writeEvent(ctx context.Context, to typedcorev1.EventInterface, event *corev1.Event, patch []byte) (*corev1.Event, error) {
+	if event.Count > 1 && len(patch) > 0 {
+		written, err := to.Patch(ctx, event.Name, types.StrategicMergePatchType, patch, metav1.PatchOptions{})
+		if !apierrors.IsNotFound(err) {
+			return written, err
+		}
+	}
+	event.ResourceVersion = "" // it has one when it was written before
+	return to.Create(ctx, event, metav1.CreateOptions{})
 }

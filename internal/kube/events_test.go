@@ -3,12 +3,15 @@ package kube
 import (
 	"context"
 	"fmt"
+	"strconv"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
+	eventrecord "k8s.io/client-go/tools/record"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
@@ -57,4 +60,52 @@ func TestAnObjectThatChangesForEverHasAFewEvents(t *testing.T) {
 	calm := all["calm"][0]
 	require.Equal(t, []string{"function-controller", "Warning", "DeploymentFailed", "it fails"},
 		[]string{calm.Source.Component, calm.Type, calm.Reason, calm.Message})
+}
+
+func TestEventsOfNamespacesAreWrittenInTurn(t *testing.T) {
+	t.Parallel()
+	queue := newEventQueue()
+	for i := range 2 * waitingEvents {
+		queue.push(&corev1.Event{ObjectMeta: metav1.ObjectMeta{Namespace: "hostile", Name: strconv.Itoa(i)}})
+	}
+	for i := range 3 {
+		queue.push(&corev1.Event{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: strconv.Itoa(i)}})
+	}
+	var order []string
+	for event, ok := queue.pop(); ok; event, ok = queue.pop() {
+		order = append(order, event.Namespace)
+	}
+	require.Equal(t, []string{"hostile", "shop", "hostile", "shop", "hostile", "shop", "hostile"}, order[:7])
+	require.Len(t, order, waitingEvents/2+3, "a namespace has no more places than it leaves free")
+	used, _ := queue.places.Stats()
+	require.Zero(t, used)
+}
+
+func TestAnEventThatIsRepeatedIsCounted(t *testing.T) {
+	t.Parallel()
+	env := cluster.Environment(t)
+	namespace := env.Namespace(t)
+	client, err := typedcorev1.NewForConfig(env.Config)
+	require.NoError(t, err)
+	queue := newEventQueue()
+	ended := make(chan struct{})
+	ctx, cancel := context.WithCancel(t.Context())
+	go func() {
+		defer close(ended)
+		queue.write(ctx, client)
+	}()
+	t.Cleanup(func() { cancel(); <-ended })
+	broadcaster := eventrecord.NewBroadcaster()
+	t.Cleanup(broadcaster.Shutdown)
+	broadcaster.StartEventWatcher(queue.push)
+	recorder := broadcaster.NewRecorder(env.Scheme, corev1.EventSource{Component: "function-controller"})
+	object := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "restless", UID: "1"}}
+	for range 3 {
+		recorder.Event(object, corev1.EventTypeWarning, "Failed", "again")
+	}
+	require.Eventually(t, func() bool {
+		list, err := client.Events(namespace).List(t.Context(), metav1.ListOptions{})
+		require.NoError(t, err)
+		return len(list.Items) == 1 && list.Items[0].Count == 3
+	}, time.Minute, 10*time.Millisecond)
 }

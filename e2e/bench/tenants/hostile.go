@@ -1,0 +1,302 @@
+package main
+
+import (
+	"context"
+	"crypto/ed25519"
+	"crypto/rand"
+	_ "embed"
+	"encoding/binary"
+	"encoding/json"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"golang.org/x/crypto/ssh"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/rouse-run/rouse/e2e/framework"
+)
+
+const (
+	neverStart   = 5
+	slowGit      = 20
+	costlyKeys   = 12
+	slowRegistry = 10
+	issuers      = 32
+	// kdfRounds of bcrypt take 13 s of a processor.
+	kdfRounds = 2000
+	loopType  = "hostile.loop.v1"
+	// annotateEvery is how soon the next Function of the hostile tenant is to be checked at once.
+	annotateEvery = 100 * time.Millisecond
+)
+
+var (
+	//go:embed storm.js
+	stormSource string
+	//go:embed slow.js
+	slowSource string
+)
+
+// hostile is a tenant with all rights in one namespace, who uses them against all that tenants share.
+type hostile struct {
+	cluster   *framework.Cluster
+	namespace string
+	stop      context.CancelFunc
+	stopped   chan struct{}
+}
+
+// attack begins everything and returns when it is under way.
+func (h *hostile) attack(ctx context.Context) (err error) {
+	if h.namespace, err = h.cluster.CreateNamespace(ctx, "hostile"); err != nil {
+		return err
+	}
+	own := h.function("own", answer("mine"))
+	own.Dependencies = `{"dependencies":{"is-number":"7.0.0"}}`
+	if err := h.cluster.ApplyYAML(ctx, h.namespace, own.YAML()); err != nil {
+		return err
+	}
+	if err := h.cluster.AwaitAnswer(ctx, h.namespace, own.Name, "mine", ended); err != nil {
+		return err
+	}
+	account, err := h.account(ctx, own.Name)
+	if err != nil {
+		return err
+	}
+	manifest, err := h.manifest()
+	if err != nil {
+		return err
+	}
+	if err := h.cluster.ApplyYAML(ctx, h.namespace, manifest); err != nil {
+		return err
+	}
+	if err := h.cluster.AwaitCondition(ctx, h.namespace, framework.FunctionGVK, "storm", "Running", "True", ended); err != nil {
+		return err
+	}
+	return h.begin(ctx, account)
+}
+
+// begin returns when each kind of attack has begun.
+func (h *hostile) begin(ctx context.Context, account login) error {
+	token, err := h.cluster.Tenant(ctx, h.namespace, "admin")
+	if err != nil {
+		return err
+	}
+	if _, err := h.send(ctx, map[string]any{"start": h.targets(account, token)}); err != nil {
+		return err
+	}
+	annotating, cancel := context.WithCancel(ctx)
+	h.stop, h.stopped = cancel, make(chan struct{})
+	go h.annotate(annotating)
+	return framework.Await(ctx, ended, "the hostile tenant to be at everything", func(ctx context.Context) (bool, error) {
+		report, err := h.send(ctx, map[string]any{})
+		if err != nil {
+			return false, err
+		}
+		for what, count := range report {
+			if count == 0 {
+				return false, fmt.Errorf("nothing yet of %s", what)
+			}
+		}
+		return true, nil
+	})
+}
+
+// targets is what the storm aims at.
+func (h *hostile) targets(account login, token string) map[string]any {
+	var waiting []string
+	for i := range neverStart {
+		waiting = append(waiting, fmt.Sprintf("http://never-%d.%s.svc.cluster.local", i, h.namespace))
+	}
+	return map[string]any{
+		"waiting": waiting, "entrance": framework.Entrance, "tokens": "tokens." + framework.OwnDomain, "host": "hostile." + framework.OwnDomain,
+		"publish": "http://rouse-eventbridge." + framework.System + ".svc.cluster.local/publish", "type": loopType, "source": framework.Source,
+		"registry": "http://rouse-registry." + framework.System + ".svc.cluster.local:5000", "user": account.Username, "password": account.Password,
+		"repository": account.repository, "issuer": h.issuer(0), "token": token,
+		"admin": fmt.Sprintf("http://rouse-eventbridge-admin.%s.svc.cluster.local:9091/v1/deadletters?namespace=%s", framework.System, h.namespace),
+	}
+}
+
+func (h *hostile) manifest() (string, error) {
+	key, err := costlyKey()
+	if err != nil {
+		return "", err
+	}
+	documents := []string{
+		h.function("slow", slowSource).YAML(), h.slowService(), h.function("storm", stormSource).YAML(),
+		h.function("echo", echoSource).YAML(), h.subscription("echo-1"), h.subscription("echo-2"),
+		framework.APIRule{Name: "hostile", Host: "hostile", Service: "echo", Gateway: framework.OwnGateway}.YAML(),
+		framework.APIRule{Name: "tokens", Host: "tokens", Service: "echo", Gateway: framework.OwnGateway, JWT: h.jwt()}.YAML(),
+		framework.Secret("costly-key", nil, map[string]string{"key": key, "password": "wrong"}),
+		framework.Secret("serverless-registry-config", map[string]string{"serverless.kyma-project.io/remote-registry": "config"},
+			map[string]string{"registryAddress": h.slowHost(), "insecure": "true", "username": "me", "password": "mine"}),
+	}
+	for i := range neverStart {
+		never := h.function(fmt.Sprintf("never-%d", i), "Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0)")
+		never.Asleep = true
+		documents = append(documents, never.YAML())
+	}
+	for i := range slowGit {
+		function := h.function(fmt.Sprintf("git-%d", i), "")
+		function.Git = &framework.Git{URL: "http://" + h.slowHost() + "/" + function.Name + ".git", Reference: "main", BaseDir: "/"}
+		documents = append(documents, function.YAML())
+	}
+	for i := range costlyKeys {
+		function := h.function(fmt.Sprintf("key-%d", i), "")
+		function.Git = &framework.Git{
+			URL: fmt.Sprintf("ssh://git@%s:22/%d.git", h.slowHost(), i), Reference: "main", BaseDir: "/", AuthType: "key", Secret: "costly-key",
+		}
+		documents = append(documents, function.YAML())
+	}
+	for i := range slowRegistry {
+		function := h.function(fmt.Sprintf("registry-%d", i), answer("never"))
+		function.Dependencies = fmt.Sprintf(`{"name":"hostile-%d","dependencies":{"is-number":"7.0.0"}}`, i)
+		documents = append(documents, function.YAML())
+	}
+	return strings.Join(documents, "---\n"), nil
+}
+
+// function has a limit on its CPU, as an operator's quota would have: what is measured is Rouse, and not a node without processors.
+func (h *hostile) function(name, source string) framework.Function {
+	return framework.Function{Name: name, Runtime: nodeJS, Source: source, Spec: map[string]any{"resourceConfiguration": map[string]any{
+		"function": map[string]any{"resources": map[string]any{
+			"requests": map[string]any{"cpu": "10m", "memory": "32Mi"}, "limits": map[string]any{"cpu": "150m", "memory": "256Mi"},
+		}},
+	}}}
+}
+
+// echoSource answers each event by one of its own type.
+const echoSource = `
+module.exports.main = event => {
+  if (!event['ce-type']) return 'echo'
+  event.setResponseHeader('content-type', 'application/cloudevents+json')
+  return JSON.stringify({ specversion: '1.0', id: require('crypto').randomUUID(), source: event['ce-source'], type: event['ce-type'], data: {} })
+}
+`
+
+func (h *hostile) subscription(name string) string {
+	return framework.Subscription{Name: name, Namespace: h.namespace, Type: loopType, Sink: "echo", InFlight: 100}.YAML()
+}
+
+func (h *hostile) slowHost() string { return "slow-server." + h.namespace + ".svc.cluster.local" }
+
+// slowService is that of the port which the slow Function opens beside its own.
+func (h *hostile) slowService() string {
+	return `apiVersion: v1
+kind: Service
+metadata: {name: slow-server}
+spec:
+  selector: {` + framework.FunctionLabel + `: slow}
+  ports: [{name: http, port: 80, targetPort: 8090}, {name: ssh, port: 22, targetPort: 8090}]
+`
+}
+
+func (h *hostile) issuer(i int) string { return fmt.Sprintf("http://%s/issuers/%d", h.slowHost(), i) }
+
+// jwt is a rule with many issuers, each with many costly keys.
+func (h *hostile) jwt() map[string]any {
+	var authentications []any
+	for i := range issuers {
+		authentications = append(authentications, map[string]any{"issuer": h.issuer(0), "jwksUri": h.issuer(i)})
+	}
+	return map[string]any{"authentications": authentications}
+}
+
+// costlyKey is an SSH key that takes seconds to decrypt, whatever the password.
+func costlyKey() (string, error) {
+	_, private, err := ed25519.GenerateKey(rand.Reader)
+	if err != nil {
+		return "", fmt.Errorf("make a key: %w", err)
+	}
+	block, err := ssh.MarshalPrivateKeyWithPassphrase(private, "", []byte("right"))
+	if err != nil {
+		return "", fmt.Errorf("encrypt a key: %w", err)
+	}
+	// "openssh-key-v1\0", cipher and KDF by name, the length of the KDF's options, its salt, and then the rounds.
+	at := strings.Index(string(block.Bytes), "bcrypt") + len("bcrypt") + 4
+	at += 4 + int(binary.BigEndian.Uint32(block.Bytes[at:]))
+	binary.BigEndian.PutUint32(block.Bytes[at:], kdfRounds)
+	return string(pem.EncodeToMemory(block)), nil
+}
+
+// login is the account by which the images of a Function are pushed and pulled.
+type login struct{ Username, Password, repository string }
+
+func (h *hostile) account(ctx context.Context, function string) (login, error) {
+	secret := &corev1.Secret{}
+	if err := h.cluster.Get(ctx, client.ObjectKey{Namespace: h.namespace, Name: "rouse-registry-" + function}, secret); err != nil {
+		return login{}, fmt.Errorf("read an account of the registry: %w", err)
+	}
+	var config struct{ Auths map[string]login }
+	if err := json.Unmarshal(secret.Data[corev1.DockerConfigJsonKey], &config); err != nil {
+		return login{}, fmt.Errorf("decode %s: %w", secret.Name, err)
+	}
+	object, err := h.cluster.Function(ctx, h.namespace, function)
+	if err != nil {
+		return login{}, err
+	}
+	image, _, _ := unstructured.NestedString(object.Object, "status", "build", "image")
+	_, path, _ := strings.Cut(image, "/")
+	repository, _, _ := strings.Cut(path, "@")
+	for _, account := range config.Auths {
+		account.repository = repository
+		return account, nil
+	}
+	return login{}, errors.New("the hostile tenant has no account of the registry")
+}
+
+// annotate has the tenant's repositories checked at once, again and again, until ctx ends.
+func (h *hostile) annotate(ctx context.Context) {
+	defer close(h.stopped)
+	ticker := time.NewTicker(annotateEvery)
+	defer ticker.Stop()
+	for i := 0; ; i++ {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+			name := fmt.Sprintf("git-%d", i%slowGit)
+			_ = h.cluster.Annotate(ctx, h.namespace, name, map[string]string{"rouse.run/check-git": strconv.Itoa(i)}) // the next one comes soon
+		}
+	}
+}
+
+// report is how often the storm did what.
+func (h *hostile) report(ctx context.Context) (map[string]int, error) {
+	return h.send(ctx, map[string]any{})
+}
+
+func (h *hostile) send(ctx context.Context, command map[string]any) (report map[string]int, err error) {
+	body, err := json.Marshal(command)
+	if err != nil {
+		return nil, fmt.Errorf("encode a command: %w", err)
+	}
+	header := http.Header{"Content-Type": {"application/json"}}
+	status, answer, err := h.cluster.Request(ctx, http.MethodPost, h.namespace, "storm", "", header, body)
+	if err == nil && status != http.StatusOK {
+		err = fmt.Errorf("the storm answers %d: %s", status, answer)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if err := json.Unmarshal([]byte(answer), &report); err != nil {
+		return nil, fmt.Errorf("decode %q: %w", answer, err)
+	}
+	return report, nil
+}
+
+func (h *hostile) end(ctx context.Context) error {
+	if h.stop != nil {
+		h.stop()
+		<-h.stopped
+	}
+	if h.namespace == "" {
+		return nil
+	}
+	return h.cluster.DeleteNamespace(ctx, h.namespace)
+}
