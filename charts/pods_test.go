@@ -217,7 +217,12 @@ func TestSecretsReachAPodAsFilesAlone(t *testing.T) {
 			require.True(t, mount.ReadOnly)
 			mounts[mount.Name] = mount.MountPath
 		}
-		require.Equal(t, map[string]string{"nats-login": "/etc/rouse/nats-login", "nats-tls": "/etc/rouse/nats-tls"}, mounts, deployment.Name)
+		want := map[string]string{"nats-login": "/etc/rouse/nats-login", "nats-tls": "/etc/rouse/nats-tls"}
+		if deployment.Name == "rouse-eventbridge" {
+			require.Contains(t, container.Args, "--chain-key-file=/etc/rouse/chain/key")
+			want["chain"] = "/etc/rouse/chain"
+		}
+		require.Equal(t, want, mounts, deployment.Name)
 	}
 }
 

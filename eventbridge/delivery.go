@@ -118,7 +118,7 @@ func (d *deliveries) dispatcher(
 ) (dispatch.Deps, dispatch.Options, error) {
 	deps := dispatch.Deps{
 		Subscription: subscriptionOf(route), MaxInFlight: route.MaxInFlight,
-		Tracer: d.tracer(), Settled: d.recorder(route),
+		Chain: d.chains.Of(route.Subscription.Namespace), Tracer: d.tracer(), Settled: d.recorder(route),
 	}
 	if route.OfDeadLetters {
 		options := d.options.Dispatch

@@ -12,6 +12,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -133,7 +134,10 @@ func TestAServiceIsReachedFromOutsideByTheNameOfItsCertificate(t *testing.T) {
 	o.exposures <- []exposure.Exposure{exposed("web.example.com", backendOf(t, service))}
 	o.awaitStatus(o.options.MetricsAddress, "/readyz", http.StatusOK)
 
+	var given sync.WaitGroup
+	given.Go(func() { o.endpoints <- []routing.Endpoint{{Address: service.Listener.Addr().String(), Ready: true}} })
 	_, text := o.get("web.example.com", "/a")
+	given.Wait()
 	require.Equal(t, "web.example.com /a https 127.0.0.1", text)
 	status, text := o.get("other.example.com", "/a")
 	require.Equal(t, http.StatusNotFound, status)

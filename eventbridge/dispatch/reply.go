@@ -28,7 +28,7 @@ type Replies interface {
 }
 
 // publishReply publishes what the sink replied. The event counts as delivered when its reply is stored, or never can be.
-func (d *Dispatcher) publishReply(ctx context.Context, cause *cloudevent.Event, answer Answer) result {
+func (d *Dispatcher) publishReply(ctx context.Context, msg Message, cause *cloudevent.Event, answer Answer) result {
 	switch {
 	case d.Replies == nil || (answer.Reply == nil && answer.ReplyError == nil):
 		return delivered
@@ -36,9 +36,12 @@ func (d *Dispatcher) publishReply(ctx context.Context, cause *cloudevent.Event, 
 		d.ignoreReply(cause, answer.ReplyError)
 		return delivered
 	}
-	hops := hopsOf(cause)
+	hops := Hops(cause)
 	if hops >= d.options.MaxHops {
 		return looping
+	}
+	if d.Chain != nil && !d.Chain.Extend(msg.Stored(), cause, answer.Reply) {
+		return exhausted
 	}
 	answer.Reply.SetExtension(ExtensionHops, strconv.Itoa(hops+1))
 	answer.Reply.SetExtension(ExtensionCause, cause.ID)
@@ -48,6 +51,9 @@ func (d *Dispatcher) publishReply(ctx context.Context, cause *cloudevent.Event, 
 	err := d.Replies.Publish(ctx, answer.Reply)
 	switch {
 	case err == nil:
+		if d.Chain != nil {
+			d.Chain.Count(msg.Stored(), cause)
+		}
 		d.metrics.replies.Inc()
 		return delivered
 	case errors.Is(err, ErrUnpublishable):
@@ -61,10 +67,14 @@ func (d *Dispatcher) publishReply(ctx context.Context, cause *cloudevent.Event, 
 	}
 }
 
-// hopsOf is how many events come before one in its chain. Publishers may write anything.
-func hopsOf(ev *cloudevent.Event) int {
-	hops, _ := strconv.Atoi(ev.Extension(ExtensionHops))
-	return max(hops, 0)
+// Hops returns how many events come before one in its chain, and 0 for what is no number.
+func Hops(ev *cloudevent.Event) int {
+	text := ev.Extension(ExtensionHops)
+	if text == "" {
+		return 0 // without an error that is allocated for each event
+	}
+	hops, _ := strconv.ParseInt(text, 10, 32) // the largest there is, if it is larger
+	return max(int(hops), 0)
 }
 
 func (d *Dispatcher) ignoreReply(cause *cloudevent.Event, err error) {

@@ -74,7 +74,8 @@ func TestNoMoreRequestsWaitThanMay(t *testing.T) {
 			t.Parallel()
 			f := start(t, limit)
 			first, second := f.goDo(f.request(http.MethodGet, "/", "")), f.goDo(f.request(http.MethodGet, "/", ""))
-			f.awaitLoad(2, 0)
+			queue := &f.all.borrow(price).wait
+			require.Eventually(t, func() bool { return queue.length() == 2 }, time.Minute, time.Millisecond) // they count before they queue
 			refused := f.do(f.request(http.MethodGet, "/", ""))
 			require.Equal(t, http.StatusServiceUnavailable, refused.StatusCode)
 			require.Equal(t, "1", refused.Header.Get("Retry-After"))

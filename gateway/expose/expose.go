@@ -26,6 +26,8 @@ type Deps struct {
 	Activate Activate
 	// Keys are those of the issuers. Whoever made them runs them.
 	Keys *jwt.Keys
+	// Endpoints tell where Services can be reached that are no Functions; nil where APIRules lead to none.
+	Endpoints Endpoints
 	// Guard decides which addresses of Services are dialled.
 	Guard    dialguard.Guard
 	Now      func() time.Time
@@ -66,7 +68,7 @@ type Exposed struct {
 // New knows no APIRule before Set: every host is unknown.
 func New(deps Deps, options Options) *Exposed {
 	e := &Exposed{
-		deps: deps, options: options, services: newServices(deps.Guard), authorizers: authorizersOf(options.Authorizers),
+		deps: deps, options: options, services: newServices(deps.Endpoints, deps.Guard), authorizers: authorizersOf(options.Authorizers),
 	}
 	e.places = pace.NewPlaces(options.Requests, 0, options.RequestsPerAPIRule, (options.RequestsPerAPIRule+1)/2)
 	e.current.Store(newTable())
