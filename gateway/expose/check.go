@@ -154,7 +154,7 @@ func (a *authorizer) ask(ctx context.Context, out *http.Request) (ruling, error)
 		err = errNoAnswer
 	}
 	removeHops(answer.Header)
-	removeOwn(answer.Header)
+	forward.RemoveOwn(answer.Header)
 	return ruling{answer.StatusCode, answer.Header, text}, err
 }
 
