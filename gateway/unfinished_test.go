@@ -69,9 +69,12 @@ func (w *ways) ServeHTTP(answer http.ResponseWriter, r *http.Request) {
 }
 
 // Watch implements activate.Endpoints.
-func (w *ways) Watch(ctx context.Context, service types.NamespacedName, _ int32, apply func([]routing.Endpoint)) error {
-	if service.Name == "price" {
+func (w *ways) Watch(ctx context.Context, service types.NamespacedName, port int32, apply func([]routing.Endpoint)) error {
+	switch service.Name {
+	case "price":
 		apply([]routing.Endpoint{{Address: w.backend.Listener.Addr().String(), Ready: true, Function: true}})
+	case "web":
+		return onLoopback{}.Watch(ctx, service, port, apply)
 	}
 	<-ctx.Done()
 	return nil
