@@ -69,7 +69,7 @@ func TestConnectionsOfHTTP2OfOneAddressLeaveAHostToOthers(t *testing.T) {
 		}
 	}))
 	t.Cleanup(backend.Close)
-	o := startOutside(t, func(o *Options) { o.MaxConnections, o.Expose.RequestsPerAPIRule = 4*requests, requests })
+	o := startOutside(t, func(_ *Deps, o *Options) { o.MaxConnections, o.Expose.RequestsPerAPIRule = 4*requests, requests })
 	o.exposures <- []exposure.Exposure{exposed("shop.example.com", backendOf(t, backend), func(rule *v2.Rule) {
 		rule.Methods = []v2.Method{"GET", "POST"}
 	})}

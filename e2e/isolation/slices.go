@@ -86,10 +86,10 @@ func sliceOfSink(ctx context.Context, s *stage) (refusal string, err error) {
 		return "", err
 	}
 	defer func() { err = errors.Join(err, remove()) }()
-	manifest := lure(service, "type: ClusterIP")
-	for name, sink := range map[string]string{stolen: service, own: "own"} {
-		manifest += "---\n" + framework.Subscription{Name: name, Namespace: s.attacker, Type: eventType, Sink: sink}.YAML()
+	wants := func(name, sink string) string {
+		return framework.Subscription{Name: name, Namespace: s.attacker, Type: eventType, Sink: sink}.YAML()
 	}
+	manifest := strings.Join([]string{lure(service, "type: ClusterIP"), wants(stolen, service), wants(own, "own")}, "---\n")
 	if err := s.cluster.ApplyYAML(ctx, s.attacker, manifest); err != nil {
 		return "", err
 	}

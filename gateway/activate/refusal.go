@@ -23,6 +23,7 @@ const (
 	broken     outcome = "broken"
 	clientGone outcome = "client_gone"
 	failed     outcome = "failed"
+	unfinished outcome = "unfinished" // the body of the request did not reach its end
 )
 
 // refusal is why a request gets no answer of the Function's.

@@ -126,6 +126,12 @@ func TestAnAuthorizerAndTheBackendSeeTheSameCredential(t *testing.T) {
 	require.Equal(t, []string{"good"}, header.Values("X-Api-Key"))
 	require.NotContains(t, header, "X_api_key")
 	require.Contains(t, header, "X_other")
+
+	require.Equal(t, http.StatusOK, f.get("/locked/", "X-Api-Key", "good", "X-Api-Key", "forged", "X-Other", "a", "X-Other", "b").StatusCode)
+	header = f.service.take(t).Header
+	require.Equal(t, []string{"good, forged"}, header["X-Api-Key"])
+	require.Equal(t, header["X-Api-Key"], asked.last(t).Header["X-Api-Key"])
+	require.Equal(t, []string{"a", "b"}, header["X-Other"], "what no authorizer sees stays as it is")
 }
 
 func TestWhatAnAuthorizerGivesTheBackendStaysBesideAToken(t *testing.T) {

@@ -6,10 +6,9 @@ import (
 	"net/textproto"
 	"slices"
 	"strings"
-)
 
-// ownPrefix is that of the headers by which parts of Rouse know each other.
-const ownPrefix = "Rouse-"
+	"github.com/rouse-run/rouse/gateway/forward"
+)
 
 const headerForwardedHost, headerForwardedFor, headerForwardedProto = "X-Forwarded-Host", "X-Forwarded-For", "X-Forwarded-Proto"
 
@@ -25,7 +24,8 @@ func (h *host) prepare(r *http.Request, path string, to *rule) *http.Request {
 		out.URL.Scheme = proto
 	}
 	removeHops(out.Header)
-	removeOwn(out.Header)
+	forward.RemoveOwn(out.Header)
+	forward.RemoveOwn(out.Trailer)
 	removeAlike(out.Header, to.owns)
 	name := h.name
 	if strings.HasPrefix(name, wildcard) {
@@ -55,15 +55,6 @@ func removeHops(header http.Header) {
 		header["Connection"] = []string{"Upgrade"}
 	} else {
 		delete(header, "Upgrade")
-	}
-}
-
-// removeOwn takes away headers by which parts of Rouse know each other.
-func removeOwn(header http.Header) {
-	for name := range header {
-		if strings.HasPrefix(dashes(name), ownPrefix) {
-			delete(header, name)
-		}
 	}
 }
 

@@ -40,20 +40,21 @@ func newServices(endpoints Endpoints, guard dialguard.Guard) *services {
 
 // forward answers from a Service.
 func (s *services) forward(x *exchange, r *http.Request, to exposure.Backend) {
-	// Bodies flow in both directions at once. The server closes a body only where they do not.
+	// Bodies flow in both directions at once.
 	_ = http.NewResponseController(x.w).EnableFullDuplex()
-	if r.Body != nil {
-		defer func() { _ = r.Body.Close() }()
-	}
 	address := serviceAddress(&to)
 	proxy := httputil.ReverseProxy{
-		Rewrite:        func(p *httputil.ProxyRequest) { toAddress(p, address) },
-		Transport:      &dialing{transport: s.transport, trailer: r.Trailer},
-		FlushInterval:  -1, // answers may be streams
-		ModifyResponse: func(answer *http.Response) error { removeOwn(answer.Header); return nil },
-		ErrorHandler:   func(_ http.ResponseWriter, r *http.Request, err error) { x.failed(r, err) },
-		ErrorLog:       forward.Silent,
-		BufferPool:     forward.Buffers,
+		Rewrite:       func(p *httputil.ProxyRequest) { toAddress(p, address) },
+		Transport:     &dialing{transport: s.transport, trailer: r.Trailer},
+		FlushInterval: -1, // answers may be streams
+		ModifyResponse: func(answer *http.Response) error {
+			forward.RemoveOwn(answer.Header)
+			forward.CleanTrailer(answer)
+			return nil
+		},
+		ErrorHandler: func(_ http.ResponseWriter, r *http.Request, err error) { x.failed(r, err) },
+		ErrorLog:     forward.Silent,
+		BufferPool:   forward.Buffers,
 	}
 	proxy.ServeHTTP(x.w, r)
 }
@@ -74,11 +75,19 @@ func toAddress(p *httputil.ProxyRequest, address string) {
 
 // failed answers for a Service that does not.
 func (x *exchange) failed(r *http.Request, err error) {
-	switch {
-	case r.Context().Err() != nil: // the time is over, or the caller has gone
-	case forward.IsDial(err):
+	if ranOut(r.Context()) {
+		return
+	}
+	if status, text := x.body.Failure(); status != 0 {
+		x.refuse(unfinished, status, text)
+		return
+	}
+	if r.Context().Err() != nil { // the caller has gone
+		return
+	}
+	if forward.IsDial(err) {
 		x.refuse(unreachable, http.StatusServiceUnavailable, refusesConnections)
-	default:
+	} else {
 		x.refuse(unreachable, http.StatusBadGateway, brokeOff)
 	}
 }

@@ -84,7 +84,8 @@ func TestTheTimeOfAnUploadDoesNotCount(t *testing.T) {
 		ctx, left := startDeadline(t.Context(), time.Minute)
 		defer left.stop()
 		reader, writer := io.Pipe()
-		upload := &body{forward.NewBody(reader, http.NewResponseController(httptest.NewRecorder()), 0), left}
+		r := httptest.NewRequestWithContext(ctx, http.MethodPost, "/", reader)
+		upload := &body{forward.NewBody(r, httptest.NewRecorder(), 0), left, nil}
 		go func() {
 			time.Sleep(time.Hour)
 			_, _ = io.WriteString(writer, "order")
