@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/rouse-run/rouse/gateway/activate"
+	"github.com/rouse-run/rouse/gateway/forward"
 	"github.com/rouse-run/rouse/gateway/load"
 	"github.com/rouse-run/rouse/gateway/ports"
 	"github.com/rouse-run/rouse/internal/activation"
@@ -65,15 +66,17 @@ func New(deps Deps, options Options) *Gateway {
 	options.Entrance.BodyTimeout, options.Expose.BodyTimeout = options.Activate.BodyTimeout, options.Activate.BodyTimeout
 	g := &Gateway{deps: deps, options: options, load: load.NewTable()}
 	g.ports = ports.New(options.Host, options.ConnectionsPerFunction, deps.Log)
+	heads := forward.NewHeads()
 	g.activators = activate.New(activate.Deps{
 		Endpoints: deps.Endpoints,
 		Functions: deps.Functions,
 		Begin:     func(function types.NamespacedName) activate.Request { return g.load.Begin(function) },
+		Heads:     heads,
 		Registry:  deps.Registry,
 		Log:       deps.Log,
 	}, options.Activate)
 	if deps.Exposures != nil {
-		g.apiRules = newAPIRules(&g.deps, &g.options, g.activators)
+		g.apiRules = newAPIRules(&g.deps, &g.options, g.activators, heads)
 	}
 	registerGauges(deps.Registry, g)
 	return g

@@ -88,6 +88,7 @@ func (a *Activators) serve(w http.ResponseWriter, r *http.Request, name types.Na
 	}
 	began := time.Now()
 	e := &exchange{all: a, function: f, counted: counted, stay: call.Stay, began: began, deadline: began.Add(limit)}
+	a.deps.Heads.Open(&e.head, name.Namespace)
 	defer e.finish()
 	return e.forward(w, r)
 }

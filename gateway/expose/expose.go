@@ -25,6 +25,8 @@ type Deps struct {
 	Activate Activate
 	// Keys are those of the issuers. Whoever made them runs them.
 	Keys *jwt.Keys
+	// Heads are those of answers; nil: its own.
+	Heads *forward.Heads
 	// Guard decides which addresses of Services are dialled.
 	Guard    dialguard.Guard
 	Now      func() time.Time
@@ -61,6 +63,9 @@ type Exposed struct {
 
 // New knows no APIRule before Set: every host is unknown.
 func New(deps Deps, options Options) *Exposed {
+	if deps.Heads == nil {
+		deps.Heads = forward.NewHeads()
+	}
 	e := &Exposed{
 		deps: deps, options: options, services: newServices(deps.Guard), authorizers: authorizersOf(options.Authorizers),
 	}
