@@ -80,10 +80,8 @@ func TestConnectionsOfHTTP2OfOneAddressLeaveAHostToOthers(t *testing.T) {
 		}
 	}))
 	t.Cleanup(backend.Close)
-	o := startOutside(t, func(d *Deps, o *Options) {
-		d.Endpoints, o.MaxConnections, o.Expose.RequestsPerAPIRule = onLoopback{}, 4*requests, requests
-	})
-	o.exposures <- []exposure.Exposure{exposed("shop.example.com", backendOf(t, backend), func(rule *v2.Rule) {
+	o := startOutside(t, func(_ *Deps, o *Options) { o.MaxConnections, o.Expose.RequestsPerAPIRule = 4*requests, requests })
+	o.exposures <- []exposure.Exposure{exposed("shop.example.com", o.behind(backend), func(rule *v2.Rule) {
 		rule.Methods = []v2.Method{"GET", "POST"}
 	})}
 	o.awaitStatus(o.options.MetricsAddress, "/readyz", http.StatusOK)

@@ -12,6 +12,7 @@ import (
 
 	"github.com/rouse-run/rouse/gateway/forward"
 	"github.com/rouse-run/rouse/internal/activation"
+	"github.com/rouse-run/rouse/internal/answerhead"
 	"github.com/rouse-run/rouse/internal/dialguard"
 	"github.com/rouse-run/rouse/internal/endpoint"
 	"github.com/rouse-run/rouse/internal/pace"
@@ -29,12 +30,12 @@ const (
 
 func newTransport(guard dialguard.Guard, fresh bool) *http.Transport {
 	return &http.Transport{
-		DialContext:            guard.Dialer(dialTimeout).DialContext,
+		DialContext:            answerhead.Count(guard.Dialer(dialTimeout).DialContext),
 		DisableCompression:     true,
 		DisableKeepAlives:      fresh,
 		MaxIdleConnsPerHost:    idlePerPod,
 		IdleConnTimeout:        forward.IdleConnTimeout,
-		MaxResponseHeaderBytes: forward.HeaderBytes,
+		MaxResponseHeaderBytes: 2 * answerhead.MaxBytes, // connections count
 		ForceAttemptHTTP2:      false,
 	}
 }
@@ -51,6 +52,7 @@ type exchange struct {
 	waits    bool        // and has a place
 	trailer  http.Header // of the request: the server fills it after the body
 	body     *forward.Body
+	head     answerhead.Account
 
 	member   *endpoint.Member[struct{}]
 	answered bool          // a pod has begun to, or none will
@@ -113,12 +115,12 @@ func (e *exchange) RoundTrip(r *http.Request) (*http.Response, error) {
 		}
 		e.member, e.answered = member, false
 		e.counted.Run()
-		out := r.Clone(r.Context())
+		out := r.Clone(e.head.With(r.Context()))
 		out.URL.Host, out.Trailer = member.Address(), e.trailer
 		if r.Body != nil {
 			out.Body = io.NopCloser(r.Body) // a failed dial has not read it, and must not close it
 		}
-		answer, err := e.all.transport.RoundTrip(out)
+		answer, err := forward.RoundTrip(e.all.transport, out, &e.head)
 		if err == nil {
 			return answer, nil
 		}
@@ -211,6 +213,7 @@ func (e *exchange) stopWaiting() {
 func (e *exchange) finish() {
 	e.release()
 	e.stopWaiting()
+	e.head.Close()
 	if e.outcome == "" {
 		e.outcome = failed
 	}

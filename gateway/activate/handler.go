@@ -79,6 +79,7 @@ func (a *Activators) serve(w http.ResponseWriter, r *http.Request, name types.Na
 	f := a.borrow(name)
 	defer a.giveBack(f)
 	e := &exchange{all: a, function: f, from: caller.Of(r).Key, stay: call.Stay}
+	a.deps.Heads.Open(&e.head, name.Namespace)
 	defer e.finish()
 	if f.wait.idle() {
 		if refused := e.startWaiting(); refused != nil { // before it counts: it wakes nobody

@@ -10,6 +10,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/rouse-run/rouse/gateway/forward"
 	"github.com/rouse-run/rouse/internal/activation"
 )
 
@@ -80,6 +81,9 @@ func didNotAnswer(function types.NamespacedName, err error) *refusal {
 
 // plain leaves the pod's address out of what a caller is told.
 func plain(err error) string {
+	if refused := forward.RefusedHead(err); refused != "" {
+		return refused
+	}
 	var at *net.OpError
 	if errors.As(err, &at) && at.Err != nil {
 		return at.Err.Error()

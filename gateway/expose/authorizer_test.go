@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	v2 "github.com/rouse-run/rouse/api/gateway/v2"
+	"github.com/rouse-run/rouse/internal/answerhead"
 	"github.com/rouse-run/rouse/internal/exposure"
 	"github.com/rouse-run/rouse/internal/testing/loopback"
 )
@@ -195,7 +196,7 @@ func TestAnAuthorizerThatDoesNotAnswerAsItShouldDenies(t *testing.T) {
 		"an error of its own": func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusInternalServerError) },
 		"no answer":           func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) },
 		"headers without an end": func(w http.ResponseWriter, _ *http.Request) {
-			w.Header().Set("X", strings.Repeat("a", 2*checkHeaderBytes))
+			w.Header().Set("X", strings.Repeat("a", 2*answerhead.MaxBytes))
 		},
 		"a body without an end": func(w http.ResponseWriter, r *http.Request) {
 			for r.Context().Err() == nil {

@@ -10,12 +10,12 @@ import (
 	"strings"
 
 	"github.com/rouse-run/rouse/gateway/forward"
+	"github.com/rouse-run/rouse/internal/answerhead"
 )
 
 const (
-	// checkHeaderBytes and checkBodyBytes bound the answer of an authorizer. A larger one denies.
-	checkHeaderBytes = 16 << 10
-	checkBodyBytes   = 64 << 10
+	// checkBodyBytes bounds the answer of an authorizer. A larger one denies.
+	checkBodyBytes = 64 << 10
 	// checkConnections is how many questions one authorizer gets at a time. Further ones wait, as long as each may take.
 	checkConnections = 256
 )
@@ -37,12 +37,12 @@ func authorizersOf(all []Authorizer) map[string]*authorizer {
 	made := make(map[string]*authorizer, len(all))
 	for i := range all {
 		a := &authorizer{Authorizer: all[i], transport: &http.Transport{
-			DialContext:            (&net.Dialer{Timeout: all[i].timeout()}).DialContext, // it is the operator's: its address is not judged
+			DialContext:            answerhead.Count((&net.Dialer{Timeout: all[i].timeout()}).DialContext), // the operator's: its address is not judged
 			DisableCompression:     true,
 			MaxConnsPerHost:        checkConnections,
 			MaxIdleConnsPerHost:    checkConnections,
 			IdleConnTimeout:        forward.IdleConnTimeout,
-			MaxResponseHeaderBytes: checkHeaderBytes,
+			MaxResponseHeaderBytes: answerhead.MaxBytes,
 		}}
 		a.include, _ = newHeaderList(a.IncludeRequestHeadersInCheck)
 		a.upstream, _ = newHeaderList(a.HeadersToUpstreamOnAllow)
@@ -141,7 +141,8 @@ type ruling struct {
 
 // ask sends the head of a request. An answer that is not whole is an error.
 func (a *authorizer) ask(ctx context.Context, out *http.Request) (ruling, error) {
-	answer, err := a.transport.RoundTrip(a.question(out).WithContext(ctx))
+	var head answerhead.Account
+	answer, err := forward.RoundTrip(a.transport, a.question(out).WithContext(head.With(ctx)), &head)
 	if err != nil {
 		return ruling{}, err
 	}

@@ -51,7 +51,7 @@ func (x *exchange) serve(r *http.Request) {
 		return
 	}
 	allowed := h.cors.allows(r)
-	x.w.cors = allowed
+	x.w.cors, x.w.varies = allowed, h.cors != nil
 	switch {
 	case allowed != nil && isPreflight(r):
 		allowed.asked = true

@@ -28,6 +28,8 @@ type Deps struct {
 	Keys *jwt.Keys
 	// Endpoints tell where Services can be reached that are no Functions; nil where APIRules lead to none.
 	Endpoints Endpoints
+	// Heads are those of answers; nil: its own.
+	Heads *forward.Heads
 	// Guard decides which addresses of Services are dialled.
 	Guard    dialguard.Guard
 	Now      func() time.Time
@@ -67,6 +69,9 @@ type Exposed struct {
 
 // New knows no APIRule before Set: every host is unknown.
 func New(deps Deps, options Options) *Exposed {
+	if deps.Heads == nil {
+		deps.Heads = forward.NewHeads()
+	}
 	e := &Exposed{
 		deps: deps, options: options, services: newServices(deps.Endpoints, deps.Guard), authorizers: authorizersOf(options.Authorizers),
 	}

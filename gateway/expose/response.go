@@ -5,6 +5,7 @@ import (
 	"net"
 	"net/http"
 	"slices"
+	"strings"
 
 	"github.com/rouse-run/rouse/gateway/forward"
 )
@@ -14,6 +15,7 @@ type response struct {
 	*forward.Writer
 
 	cors     *origin     // that may read it, or nil
+	varies   bool        // by the origin: there is a policy
 	add      http.Header // of authorizers
 	upgraded func()      // called when the connection is no longer one of HTTP
 }
@@ -32,7 +34,20 @@ func (r *response) WriteHeader(code int) {
 	if last {
 		r.cors.mark(header)
 	}
+	if last && r.varies && !slices.ContainsFunc(header["Vary"], namesOrigin) { // or a cache gives one origin the answer to another
+		header["Vary"] = append(header["Vary"], "Origin")
+	}
 	r.Writer.WriteHeader(code)
+}
+
+// namesOrigin reports whether a value of Vary covers the origin.
+func namesOrigin(vary string) bool {
+	for name := range strings.SplitSeq(vary, ",") {
+		if name = strings.TrimSpace(name); name == "*" || strings.EqualFold(name, "Origin") {
+			return true
+		}
+	}
+	return false
 }
 
 // replace gives an answer headers in place of its own. Cookies add up: each sender has its own.

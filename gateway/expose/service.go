@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/rouse-run/rouse/gateway/forward"
+	"github.com/rouse-run/rouse/internal/answerhead"
 	"github.com/rouse-run/rouse/internal/dialguard"
 	"github.com/rouse-run/rouse/internal/exposure"
 )
@@ -30,11 +31,11 @@ type services struct {
 
 func newServices(endpoints Endpoints, guard dialguard.Guard) *services {
 	return &services{transport: &http.Transport{
-		DialContext:            (&pods{endpoints, guard}).dial,
+		DialContext:            answerhead.Count((&pods{endpoints, guard}).dial),
 		DisableCompression:     true,
 		MaxIdleConnsPerHost:    idlePerService,
 		IdleConnTimeout:        forward.IdleConnTimeout,
-		MaxResponseHeaderBytes: forward.HeaderBytes,
+		MaxResponseHeaderBytes: 2 * answerhead.MaxBytes, // connections count
 	}}
 }
 
@@ -42,10 +43,13 @@ func newServices(endpoints Endpoints, guard dialguard.Guard) *services {
 func (s *services) forward(x *exchange, r *http.Request, to exposure.Backend) {
 	// Bodies flow in both directions at once.
 	_ = http.NewResponseController(x.w).EnableFullDuplex()
+	var head answerhead.Account
+	x.all.deps.Heads.Open(&head, to.Service.Namespace)
+	defer head.Close()
 	address := serviceAddress(&to)
 	proxy := httputil.ReverseProxy{
 		Rewrite:       func(p *httputil.ProxyRequest) { toAddress(p, address) },
-		Transport:     &dialing{transport: s.transport, trailer: r.Trailer},
+		Transport:     &dialing{transport: s.transport, trailer: r.Trailer, head: &head},
 		FlushInterval: -1, // answers may be streams
 		ModifyResponse: func(answer *http.Response) error {
 			forward.RemoveOwn(answer.Header)
@@ -85,9 +89,12 @@ func (x *exchange) failed(r *http.Request, err error) {
 	if r.Context().Err() != nil { // the caller has gone
 		return
 	}
-	if forward.IsDial(err) {
+	switch refused := forward.RefusedHead(err); {
+	case forward.IsDial(err):
 		x.refuse(unreachable, http.StatusServiceUnavailable, refusesConnections)
-	} else {
+	case refused != "":
+		x.refuse(unreachable, http.StatusBadGateway, refused)
+	default:
 		x.refuse(unreachable, http.StatusBadGateway, brokeOff)
 	}
 }
@@ -96,17 +103,18 @@ func (x *exchange) failed(r *http.Request, err error) {
 type dialing struct {
 	transport http.RoundTripper
 	trailer   http.Header // of the request: the server fills it after the body
+	head      *answerhead.Account
 }
 
 // RoundTrip implements http.RoundTripper.
 func (d *dialing) RoundTrip(r *http.Request) (*http.Response, error) {
 	for attempt := 1; ; attempt++ {
-		out := r.Clone(r.Context())
+		out := r.Clone(d.head.With(r.Context()))
 		out.Trailer = d.trailer
 		if r.Body != nil {
 			out.Body = io.NopCloser(r.Body) // a failed dial has not read it, and must not close it
 		}
-		answer, err := d.transport.RoundTrip(out)
+		answer, err := forward.RoundTrip(d.transport, out, d.head)
 		if err == nil || attempt == dialAttempts || !forward.IsDial(err) || errors.Is(err, dialguard.ErrDenied) {
 			return answer, err
 		}
