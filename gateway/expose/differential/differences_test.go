@@ -294,7 +294,7 @@ var differences = []difference{
 		requests: []string{
 			`^two lengths`, `^a length and chunks`, `^a signed length`, `^a coding but chunked`, `^a path in the host`, `^no host`,
 			`^a line without a colon`, `^a space in the target`, `^a target without a slash`, `^a control character`,
-			`^a space before the colon`, `X-Ünicode`,
+			`^a space before the colon`, `X-Ünicode`, `^a chunk that is (none|too long)$`,
 		},
 		parts: []string{body, contentType},
 	},
@@ -321,6 +321,27 @@ var differences = []difference{
 		why:      "it is the server's, before any rule",
 		requests: []string{`^HTTP/[23]\.`},
 		parts:    []string{status, body, contentType},
+	},
+	{
+		subject:  "Body that stops",
+		envoy:    "408 stream timeout",
+		rouse:    "408 with another text",
+		why:      "it says what was missing",
+		requests: []string{`^a body that (stops|does not begin)$`, `^chunks that stop$`},
+		parts:    []string{body},
+	},
+	{
+		subject: "Vary at a host with corsPolicy",
+		envoy:   "as the backend says it",
+		rouse:   "has Origin too",
+		why:     "a cache gives no origin the answer to another",
+		requests: []string{
+			`^(with a (bad )?token: )?(GET|POST) cors(-star|-regex)?\.example\.com/(open|guarded|no-options)[^X]*$`,
+			`^(GET|OPTIONS) cors\.example\.com/open.* https://EXACT\.example`, `^GET cors\..*X-Backend: status=500$`,
+			`^OPTIONS cors(-star|-regex)\.example\.com/open`, `^OPTIONS cors\.example\.com/(open|guarded)[^X]*$`,
+			`^OPTIONS cors\.example\.com/open.*X-Other$`,
+		},
+		parts: []string{"Vary"},
 	},
 	{
 		subject:  "Content-Length twice the same",
