@@ -165,7 +165,7 @@ func (h *hostile) manifest() (string, error) {
 func (h *hostile) function(name, source string) framework.Function {
 	return framework.Function{Name: name, Runtime: nodeJS, Source: source, Spec: map[string]any{"resourceConfiguration": map[string]any{
 		"function": map[string]any{"resources": map[string]any{
-			"requests": map[string]any{"cpu": "10m", "memory": "32Mi"}, "limits": map[string]any{"cpu": "150m", "memory": "256Mi"},
+			"requests": map[string]any{"cpu": "10m", "memory": "32Mi"}, "limits": map[string]any{"cpu": "300m", "memory": "512Mi"},
 		}},
 	}}}
 }
