@@ -260,11 +260,11 @@ fmt: ## Format the Go code
 	@for module in $(MODULES); do (cd $$module && $(GOLANGCI_LINT) fmt --config "$(CURDIR)/.golangci.yml" ./...); done
 
 .PHONY: release
-release: ## Make a release: images, chart, archives, manifests, checksums (VERSION, OUT; REGISTRY pushes, KEY signs, BASES names the runtimes' bases)
+release: ## Make a release: images, chart, archives, manifests, checksums (VERSION, OUT; REGISTRY pushes, and needs IMAGES, KEY signs, BASES names the runtimes' bases)
 	@work=$$(mktemp -d); trap 'rm -rf "$$work"' EXIT; bases='$(BASES)'; \
 	  if [ -z "$$bases" ]; then bases=$$work/bases; $(CLUSTERS) bases --out "$$bases"; fi; \
 	  $(GO) run -C tools/release . --repository "$(CURDIR)" --version '$(RELEASE_VERSION)' --out '$(if $(OUT),$(abspath $(OUT)))' \
-	    --registry '$(REGISTRY)' --key '$(if $(KEY),$(abspath $(KEY)))' --bases "$$bases"
+	    --registry '$(REGISTRY)' --images '$(if $(IMAGES),$(abspath $(IMAGES)))' --key '$(if $(KEY),$(abspath $(KEY)))' --bases "$$bases"
 
 .PHONY: image
 image: ## Build the image with all Go binaries (needs Docker)
@@ -276,6 +276,12 @@ official-bases: ## Write the official images of today that runtimes can stand on
 	@$(CLUSTERS) officials | { lines=; while read -r runtime image; do \
 	  digest=$$(docker buildx imagetools inspect "$$image" --format '{{.Manifest.Digest}}'); \
 	  lines+="$${lines:+,}"$$'\n'"  \"$$runtime\": \"$$image@$$digest\""; done; printf '{%s\n}\n' "$$lines"; } >"$(OUT)"
+
+.PHONY: official-images
+official-images: ## Write the digests that the tags of the chart's other images have today, into a file for IMAGES (OUT; needs docker)
+	@$(GO) run -C tools/release . --repository "$(CURDIR)" --list-images | { lines=; while read -r image; do \
+	  digest=$$(docker buildx imagetools inspect "$$image" --format '{{.Manifest.Digest}}'); \
+	  lines+="$${lines:+,}"$$'\n'"  \"$$image\": \"$$digest\""; done; printf '{%s\n}\n' "$$lines"; } >"$(OUT)"
 
 .PHONY: sign
 sign: ## Sign what make release has made and pushed, without a key, by the identity of the workflow (OUT)

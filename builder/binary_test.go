@@ -250,6 +250,26 @@ func TestACompilerRunsNothingOfASourceAndReadsNothingOutsideOfIt(t *testing.T) {
 			files: map[string]string{"go.mod": module + "require example.org/secret v0.0.0\nreplace example.org/secret => ./a/../../secret\n"},
 			says:  "by a folder outside of the source",
 		},
+		"a replacement in the name of the module": {
+			files: map[string]string{
+				"go.mod":  "module \"v1.0.0\\nreplace\\x20example.org/secret\\x20=>\\x20" + secret + "\"\n\ngo 1.26\n\nrequire example.org/secret v0.0.0\n",
+				"more.go": "package handler\n\nimport _ \"example.org/secret\"\n",
+			},
+			says: "line 1: module has \"v1.0.0\\nreplace",
+		},
+		"one in the version of Go": {
+			files: map[string]string{"go.mod": "module example.org/shop\n\ngo \"1.26\\nreplace\\x20example.org/secret\\x20=>\\x20" + secret + "\"\n"},
+			says:  "line 3: go has \"1.26\\nreplace",
+		},
+		"one in a replacement": {
+			files: map[string]string{"go.mod": module + "replace example.org/a => \"./a\\nreplace\\x20example.org/secret\\x20=>\\x20" + secret + "\"\n"},
+			says:  "line 4: replace has \"./a\\nreplace",
+		},
+		"one whose version is a comment": {
+			files: map[string]string{"go.mod": module + "require example.org/secret v0.0.0\nreplace example.org/secret => \"" +
+				strings.ReplaceAll(secret, "/", "\\x2f") + "\\x2f\\x2fa\" v0.0.0\n"},
+			says: "and no //",
+		},
 		"a link to a file of the builder":   {link: filepath.Join(secret, "secret.go"), says: "link.go is a link that leads nowhere, or out of the source"},
 		"a link to a folder of the builder": {link: secret, says: "link.go is a link that leads nowhere, or out of the source"},
 		"a module in a repository": {

@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -95,4 +96,24 @@ func TestV1alpha1IsSwitchedOnAndOffAgain(t *testing.T) {
 	require.Len(t, crd.Spec.Versions, 1)
 	require.Equal(t, apiextensionsv1.NoneConverter, crd.Spec.Conversion.Strategy)
 	require.NoError(t, env.Client.Get(t.Context(), client.ObjectKey{Name: crdOfGitRepositories}, crd), "it stays, with what was stored")
+}
+
+// No label names an API server, so that its addresses are the operator's to say.
+func TestNetworkPolicyAdmitsConversionsFromWhereTheOperatorSays(t *testing.T) {
+	t.Parallel()
+	const serves = "functions.v1alpha1.enabled=true"
+	for _, tc := range []struct {
+		set  values
+		want []networkingv1.NetworkPolicyPeer
+	}{
+		{set: values{serves}},
+		{
+			set:  values{serves, "networkPolicies.conversionFrom[0].ipBlock.cidr=10.0.0.0/28"},
+			want: []networkingv1.NetworkPolicyPeer{{IPBlock: &networkingv1.IPBlock{CIDR: "10.0.0.0/28"}}},
+		},
+	} {
+		rules := named[*networkingv1.NetworkPolicy](t, render(t, tc.set), "rouse-controller").Spec.Ingress
+		require.Equal(t, "conversion", rules[0].Ports[0].Port.String())
+		require.Equal(t, tc.want, rules[0].From)
+	}
 }

@@ -20,7 +20,7 @@ func TestTheChartsValuesAreTheDefaultsOfTheFlags(t *testing.T) {
 	// What a cluster alone has, or each installation for itself.
 	own := map[string]bool{
 		"service": true, "admin-address": true, "nats-url": true, "namespace": true,
-		"gateway-service": true,
+		"gateway-service": true, "chain-key-file": true,
 	}
 	bridge, door, asker := replica.DefaultOptions(), gateway.DefaultOptions(), scaler.DefaultOptions()
 	for name, bind := range map[string]func(*pflag.FlagSet){

@@ -4,6 +4,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -59,6 +60,21 @@ func TestTheDataPlaneOnlyReads(t *testing.T) {
 		for _, rule := range named[*rbacv1.ClusterRole](t, all, name).Rules {
 			require.Subset(t, []string{"get", "list", "watch"}, rule.Verbs, name)
 		}
+	}
+}
+
+// An endpoint counts where a pod of the Service's namespace has its address.
+func TestTheDataPlaneListsAndWatchesPodsAndNoPartOfThem(t *testing.T) {
+	t.Parallel()
+	all := render(t, nil)
+	for _, name := range []string{"rouse-eventbridge", "rouse-gateway", "rouse-scaler"} {
+		var found []rbacv1.PolicyRule
+		for _, rule := range named[*rbacv1.ClusterRole](t, all, name).Rules {
+			if slices.ContainsFunc(rule.Resources, func(resource string) bool { return strings.HasPrefix(resource, "pods") }) {
+				found = append(found, rule)
+			}
+		}
+		require.Equal(t, []rbacv1.PolicyRule{{APIGroups: []string{""}, Resources: []string{"pods"}, Verbs: []string{"list", "watch"}}}, found, name)
 	}
 }
 

@@ -20,6 +20,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/config"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	operatorv1alpha1 "github.com/rouse-run/rouse/api/operator/v1alpha1"
@@ -120,17 +121,16 @@ func TestTheOperatorsRightsAreEnoughToBringAndRemoveAFunctionController(t *testi
 	for _, binding := range of[*rbacv1.RoleBinding](all) {
 		provide(t, env.Client, binding)
 	}
-	config := rest.CopyConfig(env.Config)
-	config.Impersonate = rest.ImpersonationConfig{
+	account := rest.CopyConfig(env.Config)
+	account.Impersonate = rest.ImpersonationConfig{
 		UserName: "system:serviceaccount:" + namespace + ":rouse-operator",
 		Groups:   []string{"system:serviceaccounts", "system:serviceaccounts:" + namespace, "system:authenticated"},
 	}
 	installation := installationOf(t, all)
 	scheme, err := kube.NewScheme()
 	require.NoError(t, err)
-	controllers := kube.Controllers()
-	controllers.SkipNameValidation = new(true)
-	mgr, err := ctrl.NewManager(config, ctrl.Options{
+	controllers := config.Controller{SkipNameValidation: new(true)}
+	mgr, err := ctrl.NewManager(account, ctrl.Options{
 		Scheme: scheme, Metrics: metricsserver.Options{BindAddress: "0"}, Controller: controllers,
 		Cache: cache.Options{ByObject: serverless.CacheObjects(installation)},
 	})
@@ -158,7 +158,7 @@ func TestTheOperatorsRightsAreEnoughToBringAndRemoveAFunctionController(t *testi
 		return one.Status.State == operatorv1alpha1.StateProcessing
 	}, timeout, 50*time.Millisecond, "%+v", &one.Status)
 
-	intruder, err := client.New(config, client.Options{Scheme: scheme})
+	intruder, err := client.New(account, client.Options{Scheme: scheme})
 	require.NoError(t, err)
 	for name, attack := range map[string]func() error{
 		"bind another role": func() error {

@@ -114,7 +114,7 @@ func TestTheRegistryLetsImagesBeDeleted(t *testing.T) {
 	t.Parallel()
 	config := registryConfig(t)
 	require.True(t, config.Storage.Delete.Enabled)
-	require.Nil(t, config.Storage.Cache, "the garbage collector is another process")
+	require.Nil(t, config.Storage.Cache, "what is removed is removed by another process")
 }
 
 // The registry itself asks for no credentials.
@@ -126,7 +126,8 @@ func TestNothingButItsProxyReachesTheRegistry(t *testing.T) {
 	require.False(t, pod.HostNetwork)
 	for _, container := range pod.Containers {
 		for _, mount := range container.VolumeMounts {
-			require.Equal(t, mount.Name == "login", container.Name == "proxy", "%s sees %s", container.Name, mount.Name)
+			sees := map[string][]string{"login": {"proxy"}, "config": {"registry"}, "data": {"proxy", "registry"}}[mount.Name]
+			require.Contains(t, sees, container.Name, "%s sees %s", container.Name, mount.Name)
 		}
 		if container.Name != "proxy" {
 			require.Empty(t, container.Ports, container.Name)
@@ -166,8 +167,17 @@ func TestOnlyTheChartsRegistryIsGarbageCollected(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			args := named[*appsv1.Deployment](t, render(t, tc.values), "rouse-controller").Spec.Template.Spec.Containers[0].Args
+			all := render(t, tc.values)
+			args := named[*appsv1.Deployment](t, all, "rouse-controller").Spec.Template.Spec.Containers[0].Args
 			require.Equal(t, tc.clears, slices.Contains(args, flag), "%v", args)
+			for _, registry := range of[*appsv1.Deployment](all) {
+				if registry.Name != "rouse-registry" {
+					continue
+				}
+				proxy := registry.Spec.Template.Spec.Containers[0]
+				require.Equal(t, tc.clears, slices.Contains(proxy.Args, "--store=/data"), "%v", proxy.Args)
+				require.Equal(t, tc.clears, slices.ContainsFunc(proxy.VolumeMounts, func(m corev1.VolumeMount) bool { return m.Name == "data" && !m.ReadOnly }))
+			}
 		})
 	}
 }

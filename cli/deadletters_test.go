@@ -121,7 +121,7 @@ func TestUnmatchedReasonListsTheReasonsOfDeadLetters(t *testing.T) {
 		w.run(t, "dlq", "purge", "--all", "--yes", "--reason", "NotSendable"))
 	unknown := w.run(t, "dlq", "list", "--reason", "attempts exhausted")
 	require.Equal(t, 2, unknown.code)
-	require.Contains(t, unknown.err, "use one of SinkRejected, AttemptsExhausted, NotACloudEvent, NotSendable, TooManyReplies, Expired, QuotaExceeded, Unknown")
+	require.Contains(t, unknown.err, "use one of SinkRejected, AttemptsExhausted, NotACloudEvent, NotSendable, TooManyReplies, TooManyCaused, Expired, QuotaExceeded, Unknown")
 }
 
 func TestRedriveToAMissingSubscriptionEndsWithNotFound(t *testing.T) {

@@ -67,6 +67,7 @@ func (a *publishAccess) authorize(ctx context.Context, token string) (ingress.Pe
 			a.denials.WithLabelValues("forbidden", account.Namespace).Inc()
 			return fmt.Errorf("%w: %w", ingress.ErrForbidden, err)
 		}
+		ev.Publisher = account.Namespace
 		return nil
 	}, nil
 }
@@ -80,5 +81,6 @@ func (a *publishAccess) reply(namespace string, ev *cloudevent.Event) error {
 		a.denials.WithLabelValues("forbidden", namespace).Inc()
 		return fmt.Errorf("%w: %w", dispatch.ErrUnpublishable, err)
 	}
+	ev.Publisher = namespace
 	return nil
 }

@@ -91,6 +91,31 @@ func TestPublishingNeedsAnAccessRule(t *testing.T) {
 	require.Contains(t, metrics, `rouse_eventbridge_publish_denials_total{namespace="",reason="unauthenticated"} 4`)
 }
 
+func TestNoAccountSuppressesAnEventThatAnotherOnePublishes(t *testing.T) {
+	t.Parallel()
+	sink := sinktest.Start(t, nil)
+	w := newFixture(t, sinktest.Ready(sink.Address()))
+	bridge := w.startWithRules(t, `{"publish":{"rules":[
+		{"serviceAccounts":["shop/checkout","red/default"],"sources":["shop"],"types":["order.received.v1"]},
+		{"serviceAccounts":["red/default"],"sources":["shop"],"types":["order.noted.v1"]}]}}`)
+	for _, attempt := range []struct{ token, eventType, data string }{
+		{"red/default", "order.noted.v1", "red"},    // the right for some type of the source
+		{"red/default", "order.received.v1", "red"}, // the right for the very type
+		{"shop/checkout", "order.received.v1", "shop"},
+		{"shop/checkout", "order.received.v1", "shop"}, // a repeat
+	} {
+		status, text := bridge.publishAs(t, attempt.token, "/publish", "application/cloudevents+json",
+			`{"specversion":"1.0","id":"guessed","source":"shop","type":"`+attempt.eventType+`","data":"`+attempt.data+`"}`)
+		require.Equal(t, http.StatusNoContent, status, text)
+	}
+	w.backlogIs(t, 0, 0)
+	var delivered []string
+	for _, request := range sink.Requests() {
+		delivered = append(delivered, string(request.Body))
+	}
+	require.ElementsMatch(t, []string{`"red"`, `"shop"`}, delivered)
+}
+
 func TestRepliesAreBoundByTheNamespacesAccessRules(t *testing.T) {
 	t.Parallel()
 	sink := sinktest.Start(t, func(w http.ResponseWriter, r *http.Request) {

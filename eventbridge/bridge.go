@@ -15,6 +15,7 @@ import (
 
 	"github.com/rouse-run/rouse/eventbridge/admin"
 	"github.com/rouse-run/rouse/eventbridge/admin/authorization"
+	"github.com/rouse-run/rouse/eventbridge/chain"
 	"github.com/rouse-run/rouse/eventbridge/dispatch"
 	"github.com/rouse-run/rouse/eventbridge/identity"
 	"github.com/rouse-run/rouse/eventbridge/ingress"
@@ -64,6 +65,7 @@ type Deps struct {
 	AdminAccess   authorization.Access // who may ask it, which has to be there where that API has an address
 	Journal       *journal.Journal     // remembers what happened to events for the admin API; nil does not
 	Tracer        *tracecontext.Tracer // nil makes no spans
+	ChainKey      chain.Key            // signs what sinks show when they publish, the same at all replicas; the zero Key is one of this replica's own
 	Destination   string               // URLs of the Store; metrics show them without user and password
 	Registry      *prometheus.Registry
 	Log           logr.Logger
@@ -102,6 +104,7 @@ func New(deps Deps, options Options) *Bridge {
 		Publisher:     bounded(observed{deps.Store, deps.Tracer, deps.Journal}, b.storage),
 		Subscriptions: deps.Subscriptions,
 		Authorize:     access.authorizer(),
+		Chains:        b.deliveries.chains,
 		Destination:   withoutSecrets(deps.Destination),
 		Connected:     deps.Store.Connected,
 		Registerer:    deps.Registry,

@@ -12,6 +12,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/rouse-run/rouse/eventbridge/chain"
 	"github.com/rouse-run/rouse/eventbridge/dispatch"
 	"github.com/rouse-run/rouse/eventbridge/quota"
 	"github.com/rouse-run/rouse/eventbridge/sink"
@@ -30,6 +31,8 @@ type deliveries struct {
 	kyma        *kymaCounts
 	filtering   *filtering
 	access      *publishAccess // nil without rules
+	chains      *chain.Chains
+	replying    *fair.Pool
 	network     *sink.Network
 	quotas      *quota.Monitor // nil without Deps.Quota
 	enforcers   *quotaEnforcers
@@ -92,6 +95,8 @@ func newDeliveries(deps Deps, options Options, access *publishAccess, replicas *
 		kyma:      newKymaCounts(deps),
 		filtering: newFiltering(deps.Registry, fair.NewBudget(filterBytes, ownFilterBytes), deps.Log.WithName("filter")),
 		access:    access,
+		chains:    chain.New(deps.ChainKey, options.Dispatch.MaxCaused),
+		replying:  newReplyPlaces(),
 		network:   sink.NewNetwork(options.Sink),
 		budgets:   newBudgets(options.DeliveryBytes, deps.Registry),
 		replicas:  replicas,

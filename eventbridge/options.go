@@ -34,6 +34,7 @@ type Options struct {
 	Admin          admin.Options
 	Service        types.NamespacedName // that all replicas are behind; empty where this is the only one
 	DeliveryBytes  int64                // memory for events that are being delivered
+	ChainKeyFile   string               // of the key that the caller reads; empty for one of this replica's own
 	JournalEvents  int                  // records of the Journal that the caller makes, 0 for no Journal
 }
 
@@ -68,6 +69,8 @@ func (o *Options) BindFlags(fs *pflag.FlagSet) {
 	fs.DurationVar(&o.DrainTimeout, "request-drain-timeout", o.DrainTimeout, "how long requests that are being answered then may take")
 	fs.IntVar(&o.JournalEvents, "journal-events", o.JournalEvents,
 		"how many of the last things that happened to events are remembered for the admin API; 0: none")
+	fs.StringVar(&o.ChainKeyFile, "chain-key-file", o.ChainKeyFile,
+		"file with the secret by which replicas know each other's deliveries when sinks publish because of them; empty: each knows its own")
 	fs.Func("service", "Service of the bridges, namespace/name: its endpoints say among how many limits of deliveries are divided; "+
 		"empty: among none", func(text string) (err error) {
 		o.Service, err = parseService(text)

@@ -41,7 +41,7 @@ func newAPIRules(deps *Deps, options *Options, activators *activate.Activators, 
 			Activate: func(w http.ResponseWriter, r *http.Request, function types.NamespacedName, wait time.Duration) {
 				activators.Serve(w, r, function, activate.Call{Wait: wait, Stay: true})
 			},
-			Keys: keys, Heads: heads, Guard: guard, Now: time.Now, Registry: deps.Registry, Log: deps.Log,
+			Keys: keys, Endpoints: deps.Endpoints, Heads: heads, Guard: guard, Now: time.Now, Registry: deps.Registry, Log: deps.Log,
 		}, options.Expose),
 		entrance: entrance.New(entrance.Deps{Registry: deps.Registry, Log: deps.Log}, options.Entrance),
 	}

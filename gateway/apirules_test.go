@@ -12,6 +12,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -102,12 +103,27 @@ func exposed(host string, backend exposure.Backend, change ...func(*v2.Rule)) ex
 	}
 }
 
-func backendOf(t *testing.T, server *httptest.Server) exposure.Backend {
-	t.Helper()
+// behind is a Service whose only pod is the server, from now on.
+func (o *outside) behind(server *httptest.Server) exposure.Backend {
+	o.t.Helper()
 	address, err := netip.ParseAddrPort(server.Listener.Addr().String())
-	require.NoError(t, err)
+	require.NoError(o.t, err)
+	ctx, stop := context.WithCancel(context.WithoutCancel(o.t.Context()))
+	var giving sync.WaitGroup
+	giving.Go(func() {
+		for ctx.Err() == nil {
+			select {
+			case o.endpoints <- []routing.Endpoint{{Address: address.String(), Ready: true}}: // for each connection
+			case <-ctx.Done():
+			}
+		}
+	})
+	o.t.Cleanup(func() {
+		stop()
+		giving.Wait()
+	})
 	return exposure.Backend{
-		Service: types.NamespacedName{Namespace: "shop", Name: "web"}, Address: address.Addr().String(), Port: int32(address.Port()),
+		Service: types.NamespacedName{Namespace: "shop", Name: "web"}, Address: "10.0.0.1", Port: 80,
 	}
 }
 
@@ -130,7 +146,7 @@ func TestAServiceIsReachedFromOutsideByTheNameOfItsCertificate(t *testing.T) {
 	}))
 	defer service.Close()
 	o := startOutside(t)
-	o.exposures <- []exposure.Exposure{exposed("web.example.com", backendOf(t, service))}
+	o.exposures <- []exposure.Exposure{exposed("web.example.com", o.behind(service))}
 	o.awaitStatus(o.options.MetricsAddress, "/readyz", http.StatusOK)
 
 	_, text := o.get("web.example.com", "/a")

@@ -13,11 +13,13 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/rouse-run/rouse/gateway/activate"
+	"github.com/rouse-run/rouse/gateway/caller"
 	"github.com/rouse-run/rouse/gateway/forward"
 	"github.com/rouse-run/rouse/gateway/load"
 	"github.com/rouse-run/rouse/gateway/ports"
 	"github.com/rouse-run/rouse/internal/activation"
 	"github.com/rouse-run/rouse/internal/daemon"
+	"github.com/rouse-run/rouse/internal/pace"
 )
 
 // retryPorts is how often ports are tried again that could not be opened.
@@ -55,6 +57,7 @@ type Gateway struct {
 	load       *load.Table
 	activators *activate.Activators
 	apiRules   *apiRules // nil without
+	crowded    crowded
 	draining   atomic.Bool
 	listed     atomic.Bool // callers are led here by a listing
 }
@@ -64,8 +67,9 @@ func New(deps Deps, options Options) *Gateway {
 	// Half, as those from outside may have requests of HTTP/2 beside their connections, and are anyone.
 	options.Entrance.MaxConnections, options.Entrance.DrainTimeout = (options.MaxConnections+1)/2, options.DrainTimeout
 	options.Entrance.BodyTimeout, options.Expose.BodyTimeout = options.Activate.BodyTimeout, options.Activate.BodyTimeout
-	g := &Gateway{deps: deps, options: options, load: load.NewTable()}
-	g.ports = ports.New(options.Host, options.ConnectionsPerFunction, deps.Log)
+	options.Expose.Requests = options.Entrance.MaxConnections
+	g := &Gateway{deps: deps, options: options, load: load.NewTable(), crowded: newCrowded(deps.Registry)}
+	g.ports = ports.New(options.Host, deps.Log)
 	heads := forward.NewHeads()
 	g.activators = activate.New(activate.Deps{
 		Endpoints: deps.Endpoints,
@@ -188,7 +192,22 @@ func (g *Gateway) serveActivators(ctx context.Context) error {
 		ConnContext:    withOwner,
 		DrainTimeout:   g.options.DrainTimeout,
 		MaxConnections: g.options.MaxConnections,
+		Shares: []daemon.Share{
+			{Of: caller.KeyOfConn},
+			{Of: func(c net.Conn) pace.Key { return pace.Key{Name: functionOf(c).Namespace} }},
+			{Of: func(c net.Conn) pace.Key { return pace.Key{Name: functionOf(c).String()} }, Most: g.options.ConnectionsPerFunction},
+		},
+		Full: g.crowded.count,
 	}, g.deps.Log)
+}
+
+// functionOf returns at whose port a connection came.
+func functionOf(c net.Conn) types.NamespacedName {
+	owner, ok := ports.Of(c)
+	if !ok {
+		return types.NamespacedName{}
+	}
+	return owner.Function().Function
 }
 
 // answerOutside has clients come back elsewhere from the signal to stop on.

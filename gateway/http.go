@@ -75,3 +75,25 @@ func registerGauges(registerer prometheus.Registerer, g *Gateway) {
 	})
 	gauge("rouse_gateway_ports_open", "Ports of Functions that are open.", g.ports.Open)
 }
+
+// crowded counts connections to the ports of Functions that were too many for a caller, a Function, its namespace or all.
+type crowded struct{ evicted, refused prometheus.Counter }
+
+func newCrowded(registerer prometheus.Registerer) crowded {
+	factory := promauto.With(registerer)
+	return crowded{
+		evicted: factory.NewCounter(prometheus.CounterOpts{
+			Name: "rouse_gateway_connections_evicted_total", Help: "Connections of callers that were closed for further ones, as their callers were slowest.",
+		}),
+		refused: factory.NewCounter(prometheus.CounterOpts{
+			Name: "rouse_gateway_connections_refused_total", Help: "Connections of callers that were closed at once, as there was no place and no slow caller.",
+		}),
+	}
+}
+
+func (c crowded) count(evicted int, refused bool) {
+	c.evicted.Add(float64(evicted))
+	if refused {
+		c.refused.Inc()
+	}
+}

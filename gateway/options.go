@@ -20,8 +20,8 @@ type Options struct {
 	LoadAddress string
 	// MetricsAddress is where metrics and probes are served.
 	MetricsAddress string
-	// MaxConnections is how many callers there may be at a time, of which the slowest are closed for further ones. From outside
-	// there may be half as many beside them.
+	// MaxConnections is how many callers there may be at a time, of which the slowest are closed for further ones. A caller, and the
+	// Functions of a namespace, take no more of them than they leave free. From outside there may be half as many beside them.
 	MaxConnections int
 	// ConnectionsPerFunction is how many of them one Function may have.
 	ConnectionsPerFunction int

@@ -69,9 +69,12 @@ func (w *ways) ServeHTTP(answer http.ResponseWriter, r *http.Request) {
 }
 
 // Watch implements activate.Endpoints.
-func (w *ways) Watch(ctx context.Context, service types.NamespacedName, _ int32, apply func([]routing.Endpoint)) error {
-	if service.Name == "price" {
+func (w *ways) Watch(ctx context.Context, service types.NamespacedName, port int32, apply func([]routing.Endpoint)) error {
+	switch service.Name {
+	case "price":
 		apply([]routing.Endpoint{{Address: w.backend.Listener.Addr().String(), Ready: true, Function: true}})
+	case "web":
+		return onLoopback{}.Watch(ctx, service, port, apply)
 	}
 	<-ctx.Done()
 	return nil
@@ -95,12 +98,16 @@ func startWays(t *testing.T) *ways {
 	function := func(name string) exposure.Backend {
 		return exposure.Backend{Service: types.NamespacedName{Namespace: "shop", Name: name}, Address: "10.0.0.1", Port: 80, Function: true}
 	}
-	refusing := backendOf(t, w.backend)
-	refusing.Port = int32(loopback.Reserve(t))
+	web := func(port int) exposure.Backend {
+		return exposure.Backend{Service: types.NamespacedName{Namespace: "shop", Name: "web"}, Address: loopback.Host, Port: int32(port)}
+	}
+	listening, ok := w.backend.Listener.Addr().(*net.TCPAddr)
+	require.True(t, ok)
 	sleeps := exposed("sleeper.example.com", function("sleeper"), post)
 	sleeps.Rules[0].Timeout = 50 * time.Millisecond
 	w.exposures <- []exposure.Exposure{
-		sleeps, exposed("service.example.com", backendOf(t, w.backend), post), exposed("refusing.example.com", refusing, post),
+		sleeps, exposed("service.example.com", web(listening.Port), post),
+		exposed("refusing.example.com", web(loopback.Reserve(t)), post),
 		exposed("function.example.com", function("price"), post),
 		exposed("closed.example.com", function("price"), post, func(r *v2.Rule) { r.NoAuth = nil }),
 	}

@@ -22,6 +22,8 @@ type Account struct {
 type Access struct {
 	// Allowed requests go on to the registry.
 	Allowed bool
+	// Kind is what is asked for: manifests, blobs, uploads, tags or referrers; empty for the rest.
+	Kind string
 	// Digest is what the body of the request has to sum up to; empty: it may be anything.
 	Digest string
 	// Query is the request's, without a mount that the account may not have: the layer is uploaded then.
@@ -57,7 +59,7 @@ func Decide(account Account, method string, u *url.URL) Access {
 	case !ok || !mayRead(account, asked.repository):
 		return Access{}
 	case isRead(method) && asked.kind != "uploads":
-		return Access{Allowed: true, Query: u.RawQuery}
+		return Access{Allowed: true, Kind: asked.kind, Query: u.RawQuery}
 	case owns(account, asked.repository):
 		return write(account, method, asked, u, "")
 	}
@@ -72,13 +74,13 @@ func Decide(account Account, method string, u *url.URL) Access {
 func write(account Account, method string, asked target, u *url.URL, digest string) Access {
 	switch {
 	case asked.kind == "manifests" && method == http.MethodPut:
-		return Access{Allowed: true, Digest: digest, Query: u.RawQuery}
+		return Access{Allowed: true, Kind: asked.kind, Digest: digest, Query: u.RawQuery}
 	case asked.kind == "uploads" && asked.reference == "" && method == http.MethodPost:
-		return Access{Allowed: true, Query: withoutForeignMount(account, u)}
+		return Access{Allowed: true, Kind: asked.kind, Query: withoutForeignMount(account, u)}
 	case asked.kind == "uploads" && asked.reference != "":
 		switch method {
 		case http.MethodGet, http.MethodPatch, http.MethodPut, http.MethodDelete: // of the upload
-			return Access{Allowed: true, Query: u.RawQuery}
+			return Access{Allowed: true, Kind: asked.kind, Query: u.RawQuery}
 		}
 	}
 	return Access{}

@@ -1,30 +1,69 @@
 package registryproxy
 
 import (
+	"context"
 	"sync"
 	"time"
 
 	"golang.org/x/time/rate"
+
+	"github.com/rouse-run/rouse/internal/fair"
 )
 
-// budgets bound what each account sends. There is one for each account that has logged in, so their number is that of
-// the namespaces with builds.
+// What a request costs of the bytes that an account may push, besides those that it sends: files and folders in the registry's store,
+// of which a volume has one for every 16 KiB.
+const (
+	inode       = 16 << 10
+	uploadPrice = 4 * inode
+	imagePrice  = 8 * inode
+)
+
+// uploadLife is after what time the registry, which looks once an hour for those of two hours, has deleted an upload that nobody ended.
+const uploadLife = 3 * time.Hour
+
+// limits bound what no operator has to choose. Tests have smaller ones.
+type limits struct {
+	patience        time.Duration // how long a request waits for its turn
+	perSecond       rate.Limit    // requests of an account
+	burst           int
+	uploads         int // open ones of an account
+	copiesPerHour   int // of runtimes' images that an account adds
+	strangers       int // requests without an account at a time, which the registry answers
+	manifests       int // requests for manifests at a time, each of which has one in the registry's memory
+	manifestBytes   int64
+	manifestTimeout time.Duration // how long a manifest may take to arrive
+}
+
+func defaultLimits() limits {
+	return limits{
+		patience: 10 * time.Second, perSecond: 100, burst: 1000, uploads: 256, copiesPerHour: 60, strangers: 32,
+		manifests: 16, manifestBytes: 24 << 20, manifestTimeout: 30 * time.Second,
+	}
+}
+
+// budgets bound what each account does. There is one for each account that has logged in, so their number is that of the
+// namespaces with builds. What is scarce at one time is shared: an account has no more of it than it leaves free.
 type budgets struct {
-	bytes    int64 // by hour
-	requests int
+	options Options
+	limits  limits
+
+	requests  *fair.Pool
+	strangers *fair.Pool
+	manifests *fair.Pool
+	memory    *fair.Budget // for manifests that arrive
 
 	mu    sync.Mutex
 	known map[string]*budget
 }
 
-// budget is what an account may still send.
-type budget struct {
-	bytes    *rate.Limiter
-	requests chan struct{}
-}
-
-func newBudgets(bytesPerHour int64, requests int) *budgets {
-	return &budgets{bytes: bytesPerHour, requests: requests, known: map[string]*budget{}}
+func newBudgets(options Options, l limits) *budgets {
+	pool := func(total int) *fair.Pool {
+		return fair.NewPool(fair.Limits{Total: int64(total), Waiting: 2 * int64(total)})
+	}
+	return &budgets{
+		options: options, limits: l, known: map[string]*budget{},
+		requests: pool(options.Requests), strangers: pool(l.strangers), manifests: pool(l.manifests), memory: fair.NewBudget(l.manifestBytes, chunk),
+	}
 }
 
 func (b *budgets) of(account string) *budget {
@@ -32,24 +71,74 @@ func (b *budgets) of(account string) *budget {
 	defer b.mu.Unlock()
 	found := b.known[account]
 	if found == nil {
-		perSecond := rate.Limit(float64(b.bytes) / time.Hour.Seconds())
-		found = &budget{bytes: rate.NewLimiter(perSecond, int(b.bytes)), requests: make(chan struct{}, b.requests)}
+		found = &budget{
+			bytes:    byHour(b.options.bytesPerHour()),
+			images:   byHour(int64(b.options.ImagesPerHour)),
+			copies:   byHour(int64(b.limits.copiesPerHour)),
+			requests: rate.NewLimiter(b.limits.perSecond, b.limits.burst),
+			most:     b.limits.uploads,
+			open:     map[string]time.Time{},
+		}
 		b.known[account] = found
 	}
 	return found
 }
 
-// enter acquires one of the concurrent requests; leave releases it.
-func (b *budget) enter() bool {
-	select {
-	case b.requests <- struct{}{}:
-		return true
-	default:
-		return false
-	}
+func byHour(amount int64) *rate.Limiter {
+	return rate.NewLimiter(rate.Limit(float64(amount)/time.Hour.Seconds()), int(amount))
 }
 
-func (b *budget) leave() { <-b.requests }
+// wait takes a place of a pool in turn, for at most the patience. leave gives it back.
+func (b *budgets) wait(ctx context.Context, pool *fair.Pool, key string) (leave func(), ok bool) {
+	ctx, cancel := context.WithTimeout(ctx, b.limits.patience)
+	defer cancel()
+	return func() { pool.Release(key, 1) }, pool.Acquire(ctx.Done(), key, 1) == nil
+}
+
+// budget is what an account may still do.
+type budget struct {
+	bytes, images, copies, requests *rate.Limiter
+
+	mu      sync.Mutex
+	most    int
+	opening int
+	open    map[string]time.Time // uploads by their paths, and when they began
+}
 
 // spend reports whether so many bytes were left.
 func (b *budget) spend(bytes int) bool { return b.bytes.AllowN(time.Now(), bytes) }
+
+// beginUpload reports whether the account may have one more. Its end is known by uploaded.
+func (b *budget) beginUpload(now time.Time) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if len(b.open)+b.opening >= b.most {
+		for path, began := range b.open {
+			if now.Sub(began) > uploadLife {
+				delete(b.open, path)
+			}
+		}
+	}
+	if len(b.open)+b.opening >= b.most {
+		return false
+	}
+	b.opening++
+	return true
+}
+
+// uploaded is called once the registry has answered a request to begin an upload. path is that of the upload, empty if there is none.
+func (b *budget) uploaded(path string, now time.Time) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.opening--
+	if path != "" {
+		b.open[path] = now
+	}
+}
+
+// endUpload is called once the registry has ended an upload, or does not have it.
+func (b *budget) endUpload(path string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	delete(b.open, path)
+}

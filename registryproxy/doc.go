@@ -9,7 +9,10 @@
 //   - layers are mounted from nowhere that the account may not read;
 //   - a request that the distribution specification does not know is refused, as is one whose path could be read in two
 //     ways;
-//   - what an account sends is bounded in bytes by hour and in requests at a time, and unknown callers send nothing.
+//   - what an account does is bounded before anything of it is read: bytes, images and copies of bases by hour, requests by second and
+//     at a time, open uploads; what takes files of the store costs bytes, too;
+//   - manifests are read within a memory that accounts share, and are sent on if the registry can read them without much of its own;
+//   - unknown callers send nothing, and are answered for the registry's health in turn by address.
 //
-// What is allowed is a pure function of account and request (Decide). Nothing is kept but what was sent lately.
+// What is allowed is a pure function of account and request (Decide). Nothing is kept but what was done lately.
 package registryproxy

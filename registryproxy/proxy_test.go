@@ -5,7 +5,9 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync"
 	"testing"
+	"time"
 
 	"github.com/go-logr/logr"
 	"github.com/google/go-containerregistry/pkg/authn"
@@ -29,9 +31,15 @@ var key = []byte("only for tests")
 type fixture struct {
 	host     string
 	registry *registrytest.Registry
+	proxy    *Proxy
 }
 
 func start(t *testing.T, change func(*Options)) fixture {
+	t.Helper()
+	return startWith(t, change, nil)
+}
+
+func startWith(t *testing.T, change func(*Options), bound func(*limits)) fixture {
 	t.Helper()
 	behind := registrytest.Start(t)
 	options := DefaultOptions()
@@ -42,9 +50,14 @@ func start(t *testing.T, change func(*Options)) fixture {
 	require.NoError(t, options.Validate())
 	proxy, err := New(Deps{Username: "rouse", Password: "of the controller", Key: key, Registry: prometheus.NewRegistry(), Log: logr.Discard()}, options)
 	require.NoError(t, err)
+	if bound != nil {
+		l := defaultLimits()
+		bound(&l)
+		proxy.budgets = newBudgets(options, l)
+	}
 	server := httptest.NewServer(proxy)
 	t.Cleanup(server.Close)
-	return fixture{host: strings.TrimPrefix(server.URL, "http://"), registry: behind}
+	return fixture{host: strings.TrimPrefix(server.URL, "http://"), registry: behind, proxy: proxy}
 }
 
 // as is how a tenant reaches the registry.
@@ -166,9 +179,9 @@ func TestACopyOfABaseIsSharedAndCannotBeReplaced(t *testing.T) {
 
 func TestATenantThatSendsTooMuchIsStoppedAloneAndInTime(t *testing.T) {
 	t.Parallel()
-	f := start(t, func(o *Options) { o.BytesPerHour = "20Ki" })
+	f := start(t, func(o *Options) { o.BytesPerHour = "1Mi" })
 	greedy, modest := registry.Tenant{Namespace: "greedy", UID: "1"}, registry.Tenant{Namespace: "modest", UID: "2"}
-	large, err := random.Image(100_000, 1)
+	large, err := random.Image(2_000_000, 1)
 	require.NoError(t, err)
 	requireStatus(t, http.StatusTooManyRequests, remote.Write(f.reference(t, greedy.Repository("junk")+":1"), large, as(t, greedy)...))
 	small, _ := image(t)
@@ -177,7 +190,7 @@ func TestATenantThatSendsTooMuchIsStoppedAloneAndInTime(t *testing.T) {
 
 func TestRequestsOfATenantAtATimeAreBounded(t *testing.T) {
 	t.Parallel()
-	f := start(t, func(o *Options) { o.Requests = 1 })
+	f := startWith(t, func(o *Options) { o.Requests = 2 }, func(l *limits) { l.patience = time.Millisecond })
 	hanging := make(chan struct{})
 	arrived := make(chan struct{}, 1)
 	f.registry.Intercept(func(_ http.ResponseWriter, r *http.Request) bool {
@@ -215,7 +228,42 @@ func TestOptionsNameTheFlagThatIsWrong(t *testing.T) {
 	t.Parallel()
 	o := Options{Upstream: "nowhere", BytesPerHour: "much"}
 	err := o.Validate()
-	for _, flag := range []string{"--upstream", "--bytes-per-hour", "--max-requests"} {
+	for _, flag := range []string{"--upstream", "--bytes-per-hour", "--images-per-hour", "--max-requests"} {
 		require.ErrorContains(t, err, flag)
 	}
+}
+
+// noted is a store that hears of requests.
+type noted struct {
+	mu   sync.Mutex
+	uris []string
+}
+
+func (n *noted) Note(r *http.Request) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.uris = append(n.uris, r.Method+" "+r.URL.RequestURI())
+}
+
+// What it does not hear of, it could remove while the registry relies on it.
+func TestTheStoreHearsOfEachRequestThatReachesTheRegistry(t *testing.T) {
+	t.Parallel()
+	f, store := start(t, nil), &noted{}
+	f.proxy.deps.Store = store
+	shop := registry.Tenant{Namespace: "shop", UID: "1"}
+	made, digest := image(t)
+	f.registry.Requests()
+	require.NoError(t, remote.Write(f.reference(t, shop.Repository("price")+":1"), made, as(t, shop)...))
+	_, err := remote.Get(f.reference(t, shop.Repository("price")+"@"+digest), as(t, shop)...)
+	require.NoError(t, err)
+	admin := options(t, authn.AuthConfig{Username: "rouse", Password: "of the controller"})
+	require.NoError(t, remote.Delete(f.reference(t, shop.Repository("price")+":1"), admin...))
+	var reached []string
+	for _, request := range f.registry.Requests() {
+		reached = append(reached, request.Method+" "+request.URI)
+	}
+	store.mu.Lock()
+	defer store.mu.Unlock()
+	require.Greater(t, len(reached), 8)
+	require.ElementsMatch(t, reached, store.uris)
 }

@@ -49,9 +49,12 @@ func TestTheResultIsTheTerminationMessageAndTheExitCode(t *testing.T) {
 		code    int
 		want    buildplan.Reason
 	}{
-		"prepared":                 {"prepare", buildplan.Plan{Runtime: "nodejs22", Source: "exports.main = () => 1"}, 0, ""},
-		"does not compile":         {"prepare", buildplan.Plan{Runtime: "nodejs22", Source: "exports.main = ("}, 1, buildplan.SourceInvalid},
-		"no registry answers":      {"push", buildplan.Plan{Runtime: "nodejs22", Base: "base:1", Target: address + "/a:1"}, 1, buildplan.RegistryUnavailable},
+		"prepared":            {"prepare", buildplan.Plan{Runtime: "nodejs22", Source: "exports.main = () => 1"}, 0, ""},
+		"does not compile":    {"prepare", buildplan.Plan{Runtime: "nodejs22", Source: "exports.main = ("}, 1, buildplan.SourceInvalid},
+		"no registry answers": {"push", buildplan.Plan{Runtime: "nodejs22", Base: "base:1", Target: address + "/a:1"}, 1, buildplan.RegistryUnavailable},
+		"a key that is too large": {"fetch", buildplan.Plan{
+			Runtime: "nodejs22", Git: &buildplan.Git{URL: "ssh://git@" + address + "/shop.git", Auth: "key"},
+		}, 1, buildplan.SourceUnavailable},
 		"a repository that is not": {"fetch", buildplan.Plan{Runtime: "nodejs22", Git: &buildplan.Git{URL: "file:///etc"}}, 1, buildplan.SourceUnavailable},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -60,6 +63,7 @@ func TestTheResultIsTheTerminationMessageAndTheExitCode(t *testing.T) {
 			text, err := buildplan.EncodePlan(tc.plan)
 			require.NoError(t, err)
 			require.NoError(t, os.WriteFile(filepath.Join(root, buildplan.PlanFile), text, 0o600))
+			require.NoError(t, os.WriteFile(filepath.Join(root, "key"), make([]byte, 20<<10), 0o600)) // in the place of the Git credentials
 			require.NoError(t, os.Mkdir(filepath.Join(root, "function"), 0o700))
 			source := filepath.Join(root, "source")
 			require.NoError(t, os.Mkdir(source, 0o700))

@@ -11,7 +11,6 @@ import (
 
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	"github.com/rouse-run/rouse/controller/buildqueue"
@@ -65,14 +64,8 @@ func setUpFunctions(ctx context.Context, manager ctrl.Manager, o *options) (*liv
 
 // collectImages deletes what Functions leave in the internal registry.
 func collectImages(manager ctrl.Manager, o *options, registries *registryconfig.Resolver, builds *buildqueue.Queue) error {
-	live, err := client.New(manager.GetConfig(), client.Options{
-		HTTPClient: manager.GetHTTPClient(), Scheme: manager.GetScheme(), Mapper: manager.GetRESTMapper(),
-	})
-	if err != nil {
-		return fmt.Errorf("make a client without a cache: %w", err)
-	}
 	collector := images.New(images.Deps{
-		Live: live, Namespace: o.registry.ReleaseNamespace, Registry: registries, Builds: builds, Registerer: metrics.Registry,
+		Live: manager.GetAPIReader(), Registry: registries, Builds: builds, Registerer: metrics.Registry,
 		Log: manager.GetLogger().WithName("images"), RuntimeImages: slices.Sorted(maps.Values(o.function.RuntimeImages)),
 	}, o.images)
 	if err := manager.Add(collector); err != nil {

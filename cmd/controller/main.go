@@ -117,9 +117,8 @@ func newManager(o *options, checks map[string]healthz.Checker) (ctrl.Manager, er
 	maps.Copy(cached, subscription.CacheObjects())
 	health := &healthz.Handler{Checks: checks}
 	manager, err := ctrl.NewManager(rest, ctrl.Options{
-		Scheme:     scheme,
-		Cache:      cache.Options{ByObject: cached, DefaultTransform: transform},
-		Controller: kube.Controllers(),
+		Scheme: scheme,
+		Cache:  cache.Options{ByObject: cached, DefaultTransform: transform},
 		Metrics: metricsserver.Options{
 			BindAddress: o.metricsAddress,
 			ExtraHandlers: map[string]http.Handler{

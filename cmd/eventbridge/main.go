@@ -9,6 +9,7 @@ import (
 	"github.com/go-logr/logr"
 
 	"github.com/rouse-run/rouse/eventbridge"
+	"github.com/rouse-run/rouse/eventbridge/chain"
 	"github.com/rouse-run/rouse/eventbridge/replica"
 	"github.com/rouse-run/rouse/eventbridge/tracecontext"
 	"github.com/rouse-run/rouse/internal/broker"
@@ -51,6 +52,10 @@ func run(ctx context.Context, o *options, log logr.Logger) error {
 	if err != nil {
 		return err
 	}
+	key, err := chain.ReadKey(o.bridge.Bridge.ChainKeyFile)
+	if err != nil {
+		return err
+	}
 	bridge := replica.New(conn, eventbridge.Deps{
 		Routes:        watch.NewRoutes(objects, policy),
 		Subscriptions: watch.NewSubscriptions(objects),
@@ -58,6 +63,7 @@ func run(ctx context.Context, o *options, log logr.Logger) error {
 		AdminAccess:   access,
 		Endpoints:     watch.NewEndpoints(objects),
 		Tracer:        tracer,
+		ChainKey:      key,
 		Destination:   o.broker.URL,
 		Registry:      registry,
 		Log:           log,

@@ -43,9 +43,10 @@ func run(ctx context.Context, o *options, log logr.Logger) error {
 	if o.gateway.Addresses, err = addresses(); err != nil {
 		return err
 	}
+	endpoints := watch.NewEndpoints(objects)
 	deps := gateway.Deps{
 		Listings:  watch.NewListings(objects),
-		Endpoints: watch.NewEndpoints(objects),
+		Endpoints: endpoints,
 		Functions: known,
 		Registry:  daemon.NewRegistry(),
 		Log:       log,
@@ -66,5 +67,5 @@ func run(ctx context.Context, o *options, log logr.Logger) error {
 	if err != nil {
 		return err
 	}
-	return daemon.RunOn(ctx, serves.Run, objects.Start, watcher.Run, settingswatch.DebuggedBehindServices(objects, log, false).Run)
+	return daemon.RunOn(ctx, serves.Run, objects.Start, endpoints.Run, watcher.Run, settingswatch.DebuggedBehindServices(objects, log, false).Run)
 }

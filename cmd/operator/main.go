@@ -59,9 +59,8 @@ func newManager(o *options, installation *resources.Installation) (ctrl.Manager,
 	}
 	health := &healthz.Handler{Checks: map[string]healthz.Checker{"ping": healthz.Ping}}
 	manager, err := ctrl.NewManager(rest, ctrl.Options{
-		Scheme:     scheme,
-		Cache:      cache.Options{ByObject: serverless.CacheObjects(installation)},
-		Controller: kube.Controllers(),
+		Scheme: scheme,
+		Cache:  cache.Options{ByObject: serverless.CacheObjects(installation)},
 		Metrics: metricsserver.Options{
 			BindAddress: o.metricsAddress,
 			ExtraHandlers: map[string]http.Handler{

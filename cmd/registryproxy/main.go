@@ -15,10 +15,15 @@ import (
 
 	"github.com/rouse-run/rouse/internal/daemon"
 	"github.com/rouse-run/rouse/registryproxy"
+	"github.com/rouse-run/rouse/registryproxy/store"
 )
 
-// transferTimeout is how long one layer may take.
-const transferTimeout = 15 * time.Minute
+const (
+	// transferTimeout is how long one layer may take to arrive.
+	transferTimeout = 15 * time.Minute
+	// readerTimeout is how long a client may leave what is written at a time unread.
+	readerTimeout = time.Minute
+)
 
 func main() {
 	o := defaultOptions()
@@ -40,20 +45,25 @@ func run(ctx context.Context, o *options, log logr.Logger) error {
 		return err
 	}
 	deps.Key = []byte(key)
+	var ground []func(context.Context) error
+	if o.store.Directory != "" {
+		swept := store.New(o.store, metrics, log)
+		deps.Store, ground = swept, append(ground, swept.Start)
+	}
 	proxy, err := registryproxy.New(deps, o.proxy)
 	if err != nil {
 		return fmt.Errorf("set up the proxy: %w", err)
 	}
 	serve := func(ctx context.Context) error {
 		return daemon.Serve(ctx, daemon.Server{
-			Name: "registry", Addr: o.address, Handler: proxy, ReadTimeout: transferTimeout, WriteTimeout: transferTimeout,
+			Name: "registry", Addr: o.address, Handler: proxy, ReadTimeout: transferTimeout, WriteTimeout: readerTimeout,
 		}, log)
 	}
-	return daemon.RunOn(ctx, serve, func(ctx context.Context) error {
+	return daemon.RunOn(ctx, serve, append(ground, func(ctx context.Context) error {
 		return daemon.Serve(ctx, daemon.Server{
 			Name: "metrics", Addr: o.metricsAddress, Handler: promhttp.HandlerFor(metrics, promhttp.HandlerOpts{}),
 		}, log)
-	})
+	})...)
 }
 
 // read is a value of the Secret, which must not be empty.

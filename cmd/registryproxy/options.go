@@ -6,15 +6,17 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/rouse-run/rouse/registryproxy"
+	"github.com/rouse-run/rouse/registryproxy/store"
 )
 
 type options struct {
 	proxy                          registryproxy.Options
+	store                          store.Options
 	address, metricsAddress, login string
 }
 
 func defaultOptions() *options {
-	return &options{proxy: registryproxy.DefaultOptions(), address: ":5000", metricsAddress: ":9090"}
+	return &options{proxy: registryproxy.DefaultOptions(), store: store.DefaultOptions(), address: ":5000", metricsAddress: ":9090"}
 }
 
 // BindFlags adds all flags of the command.
@@ -23,12 +25,14 @@ func (o *options) BindFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&o.metricsAddress, "metrics-address", o.metricsAddress, "address of /metrics")
 	fs.StringVar(&o.login, "login", o.login, "directory with the files username, password and accountKey")
 	o.proxy.BindFlags(fs)
+	o.store.BindFlags(fs)
 }
 
 // Validate reports everything that is wrong.
 func (o *options) Validate() error {
+	problems := errors.Join(o.proxy.Validate(), o.store.Validate())
 	if o.login == "" {
-		return errors.Join(errors.New("--login: must be a directory"), o.proxy.Validate())
+		return errors.Join(errors.New("--login: must be a directory"), problems)
 	}
-	return o.proxy.Validate()
+	return problems
 }

@@ -21,6 +21,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/config"
 	ctrllog "sigs.k8s.io/controller-runtime/pkg/log"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
@@ -97,8 +98,7 @@ func (w *fixture) start(change ...func(*Options)) (stop func()) {
 	ctrllog.SetLogger(logr.Discard())
 	scheme, err := kube.NewScheme()
 	require.NoError(w.t, err)
-	controllers := kube.Controllers()
-	controllers.SkipNameValidation = new(true) // one controller after the other
+	controllers := config.Controller{SkipNameValidation: new(true)} // one controller after the other
 	mgr, err := ctrl.NewManager(cluster.Environment(w.t).Config, ctrl.Options{
 		Scheme:     scheme,
 		Metrics:    metricsserver.Options{BindAddress: "0"},

@@ -103,7 +103,7 @@ func Setup(ctx context.Context, mgr ctrl.Manager, parts Parts, options Options) 
 		ports:          newPorts(),
 	}
 	reconciler.metrics = newMetrics(parts.Registerer, reconciler.memories, reconciler.ports)
-	err := ctrl.NewControllerManagedBy(mgr).
+	err := kube.NewController(mgr, controller.Options{MaxConcurrentReconciles: maxConcurrentReconciles}).
 		Named("activation").
 		For(&v1alpha2.Function{}, builder.WithPredicates(kube.ChangedOrDiffers(scalingDiffers))).
 		Owns(&corev1.Service{}).
@@ -111,7 +111,6 @@ func Setup(ctx context.Context, mgr ctrl.Manager, parts Parts, options Options) 
 			builder.WithPredicates(endpointsChanged())).
 		WatchesRawSource(source.Channel(changes, handler.EnqueueRequestsFromMapFunc(wakeable(mgr.GetClient())))).
 		WatchesRawSource(source.Channel(idle, &handler.EnqueueRequestForObject{})).
-		WithOptions(controller.Options{MaxConcurrentReconciles: maxConcurrentReconciles}).
 		Complete(reconciler)
 	if err != nil {
 		return fmt.Errorf("set up the controller of activators: %w", err)

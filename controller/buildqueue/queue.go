@@ -31,7 +31,6 @@ type Queue struct {
 
 	mu      sync.Mutex
 	slots   *slots
-	holds   int
 	changed chan struct{} // closed at the next change
 }
 
@@ -75,7 +74,7 @@ func (q *Queue) Changed() {
 	q.announce()
 }
 
-// announce wakes Start and Hold, which wait for a change; the lock is held.
+// announce wakes Start, which waits for a change; the lock is held.
 func (q *Queue) announce() {
 	close(q.changed)
 	q.changed = make(chan struct{})
@@ -119,48 +118,29 @@ func (q *Queue) next(ctx context.Context) (<-chan struct{}, []types.NamespacedNa
 	return changed, q.slots.next(running, q.clock.Now())
 }
 
-// Hold lets no build begin and waits for those that hold a slot, which none does for longer than a build may take.
-// Builds go on after release, or when Hold fails because ctx has ended first.
-func (q *Queue) Hold(ctx context.Context) (release func(), err error) {
-	q.hold(1)
-	release = sync.OnceFunc(func() { q.hold(-1) })
-	for {
-		changed, busy, err := q.busy(ctx)
-		if err != nil {
-			release()
-			return nil, err
-		}
-		if !busy {
-			return release, nil
-		}
-		select {
-		case <-ctx.Done():
-			release()
-			return nil, fmt.Errorf("wait for the builds that run: %w", ctx.Err())
-		case <-changed:
-		case <-q.clock.After(recheck):
-		}
-	}
-}
-
-func (q *Queue) hold(count int) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	q.holds += count
-	q.slots.paused = q.holds > 0
-	q.announce()
-}
-
-func (q *Queue) busy(ctx context.Context) (<-chan struct{}, bool, error) {
-	q.mu.Lock()
-	changed := q.changed
-	q.mu.Unlock()
+// Between runs do while no build of a Function runs, and lets none of it begin meanwhile. It reports false, without running do, when one
+// runs or may be about to. Builds of other Functions go on.
+func (q *Queue) Between(ctx context.Context, fn types.NamespacedName, do func() error) (done bool, err error) {
 	running, err := q.jobs.Running(ctx)
 	if err != nil {
-		return nil, false, fmt.Errorf("count the builds: %w", err)
+		return false, fmt.Errorf("count the builds: %w", err)
 	}
+	if !q.exclude(fn, running) {
+		return false, nil
+	}
+	defer q.admit(fn)
+	return true, do()
+}
+
+func (q *Queue) exclude(fn types.NamespacedName, running []types.NamespacedName) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	q.slots.update(running, q.clock.Now())
-	return changed, len(q.slots.taken) > 0, nil
+	return q.slots.exclude(fn, running, q.clock.Now())
+}
+
+func (q *Queue) admit(fn types.NamespacedName) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	delete(q.slots.excluded, fn)
+	q.announce()
 }

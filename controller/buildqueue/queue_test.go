@@ -102,46 +102,41 @@ func TestTheLimitOfBuildsHoldsUnderLoadAndEveryFunctionBuilds(t *testing.T) {
 	wait.Wait()
 }
 
-func TestHold(t *testing.T) {
+// A build that hangs is that of one Function.
+func TestACollectorHasAFunctionForItselfAndNoOtherBuildWaits(t *testing.T) {
 	t.Parallel()
-	jobs := &builds{running: map[types.NamespacedName]bool{named("a/1"): true}}
-	q := NewQueue(Limits{Total: 2, PerNamespace: 2, Longest: time.Hour}, jobs, clock.RealClock{})
-	held := make(chan func(), 1)
-	go func() {
-		release, err := q.Hold(t.Context())
-		if err == nil {
-			held <- release
-		}
-	}()
-	require.Eventually(t, func() bool {
-		status, err := q.Enter(t.Context(), named("a/2"))
-		if status.Granted {
-			q.Leave(named("a/2"))
-		}
-		return err == nil && !status.Granted
-	}, time.Minute, 1e6, "builds begin although the queue is held")
-	require.Empty(t, held, "a build runs")
-
-	jobs.set(named("a/1"), false)
-	q.Changed()
-	release := <-held
+	jobs := &builds{running: map[types.NamespacedName]bool{named("evil/hangs"): true}}
+	q := NewQueue(Limits{Total: 4, PerNamespace: 2, Longest: time.Hour}, jobs, clock.RealClock{})
 	start(t, q)
-	require.Empty(t, q.calls)
-	release()
-	release()
-	require.Equal(t, named("a/2"), client.ObjectKeyFromObject((<-q.Calls()).Object))
+	enter := func(fn string) bool {
+		status, err := q.Enter(t.Context(), named(fn))
+		require.NoError(t, err)
+		return status.Granted
+	}
+	require.True(t, enter("evil/granted"))
+	for _, fn := range []string{"evil/hangs", "evil/granted"} {
+		done, err := q.Between(t.Context(), named(fn), func() error { return errors.New("it was run") })
+		require.NoError(t, err)
+		require.False(t, done, fn)
+	}
+	done, err := q.Between(t.Context(), named("shop/price"), func() error {
+		require.True(t, enter("shop/other"), "another one of its namespace")
+		require.False(t, enter("shop/price"))
+		again, err := q.Between(t.Context(), named("shop/price"), func() error { return nil })
+		require.False(t, again)
+		return errors.Join(err, errors.New("what it says"))
+	})
+	require.True(t, done)
+	require.ErrorContains(t, err, "what it says")
+	require.Equal(t, named("shop/price"), client.ObjectKeyFromObject((<-q.Calls()).Object), "it is called at once")
+	require.True(t, enter("shop/price"))
 }
 
-func TestAHoldThatCannotBeGrantedLetsBuildsGoOn(t *testing.T) {
+func TestQueueThatCannotReadJobsGrantsNothing(t *testing.T) {
 	t.Parallel()
-	jobs := &builds{running: map[types.NamespacedName]bool{named("a/1"): true}}
+	jobs := &builds{running: map[types.NamespacedName]bool{}, err: errors.New("no cache")}
 	q := NewQueue(Limits{Total: 2, PerNamespace: 2, Longest: time.Hour}, jobs, clock.RealClock{})
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	_, err := q.Hold(ctx)
-	require.ErrorIs(t, err, context.Canceled)
-	jobs.err = errors.New("no cache")
-	_, err = q.Hold(t.Context())
+	_, err := q.Between(t.Context(), named("a/1"), func() error { return nil })
 	require.ErrorContains(t, err, "no cache")
 	_, err = q.Enter(t.Context(), named("a/2"))
 	require.ErrorContains(t, err, "no cache")
@@ -151,23 +146,21 @@ func TestAHoldThatCannotBeGrantedLetsBuildsGoOn(t *testing.T) {
 	require.True(t, status.Granted)
 }
 
-func TestHoldWaitsNoLongerThanTheLongestBuildWhateverJobsSay(t *testing.T) {
+func TestJobsOfUsersKeepACollectorAwayForNoLongerThanABuild(t *testing.T) {
 	t.Parallel()
 	jobs := &builds{running: map[types.NamespacedName]bool{named("evil/1"): true}}
 	now := clocktesting.NewFakeClock(noon())
-	limits := few()
-	q := NewQueue(limits, jobs, now)
-	held := make(chan error, 1)
-	go func() {
-		_, err := q.Hold(t.Context())
-		held <- err
-	}()
-	for elapsed := time.Duration(0); elapsed <= limits.holdable(); elapsed += recheck {
-		require.Eventually(t, now.HasWaiters, time.Minute, time.Millisecond)
-		require.Empty(t, held)
-		now.Step(recheck)
+	q := NewQueue(few(), jobs, now)
+	between := func() bool {
+		done, err := q.Between(t.Context(), named("evil/1"), func() error { return nil })
+		require.NoError(t, err)
+		return done
 	}
-	require.NoError(t, <-held)
+	require.False(t, between(), "an earlier process may have begun it")
+	now.Step(few().holdable())
+	require.False(t, between())
+	now.Step(1)
+	require.True(t, between())
 }
 
 // newReader has a Function, and Jobs that claim to be its builds.

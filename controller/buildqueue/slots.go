@@ -27,10 +27,10 @@ type QueueStatus struct {
 // slots are who builds and who waits. They are not safe for concurrent use.
 type slots struct {
 	limits Limits
-	// paused lets no build begin.
-	paused bool
-	// started is false until the running builds were read once.
-	started bool
+	// excluded are Functions of which no build begins for a moment.
+	excluded map[types.NamespacedName]struct{}
+	// started is when the running builds were read first; zero: they were not.
+	started time.Time
 	taken   map[types.NamespacedName]slot
 	waiting map[types.NamespacedName]entry
 	// served numbers the last grant of each namespace.
@@ -56,7 +56,8 @@ type entry struct {
 
 func newSlots(limits Limits) *slots {
 	return &slots{
-		limits: limits, taken: map[types.NamespacedName]slot{}, waiting: map[types.NamespacedName]entry{}, served: map[string]int{},
+		limits: limits, excluded: map[types.NamespacedName]struct{}{},
+		taken: map[types.NamespacedName]slot{}, waiting: map[types.NamespacedName]entry{}, served: map[string]int{},
 	}
 }
 
@@ -90,6 +91,20 @@ func (s *slots) enter(fn types.NamespacedName, running []types.NamespacedName, n
 	return status
 }
 
+// exclude lets no build of a Function begin, unless one runs. What runs without a slot was begun by an earlier process, or is a Job that a
+// user has made, which keeps nothing for longer than a build.
+func (s *slots) exclude(fn types.NamespacedName, running []types.NamespacedName, now time.Time) bool {
+	s.update(running, now)
+	_, holds := s.taken[fn]
+	_, excluded := s.excluded[fn]
+	former := slices.Contains(running, fn) && now.Sub(s.started) <= s.limits.holdable()
+	if holds || excluded || former {
+		return false
+	}
+	s.excluded[fn] = struct{}{}
+	return true
+}
+
 // leave gives up the position or the slot.
 func (s *slots) leave(fn types.NamespacedName) {
 	delete(s.waiting, fn)
@@ -113,16 +128,13 @@ func (s *slots) next(running []types.NamespacedName, now time.Time) []types.Name
 // eligible are the first in the queue for which there is a slot. That of asking counts as free: its own earlier build
 // frees its slot for it.
 func (s *slots) eligible(asking types.NamespacedName) []types.NamespacedName {
-	if s.paused {
-		return nil
-	}
 	total, perNamespace := s.count(asking)
 	var found []types.NamespacedName
 	for _, fn := range s.order() {
 		if total >= s.limits.Total {
 			break
 		}
-		if perNamespace[fn.Namespace] < s.limits.share() {
+		if _, excluded := s.excluded[fn]; !excluded && perNamespace[fn.Namespace] < s.limits.share() {
 			found = append(found, fn)
 			total++
 			perNamespace[fn.Namespace]++
@@ -145,7 +157,7 @@ func (s *slots) count(asking types.NamespacedName) (total int, perNamespace map[
 
 // update frees slots by what runs, and drops who has stopped to ask.
 func (s *slots) update(running []types.NamespacedName, now time.Time) {
-	if !s.started {
+	if s.started.IsZero() {
 		s.start(running, now)
 	}
 	for fn, held := range s.taken {
@@ -176,7 +188,7 @@ func (s *slots) update(running []types.NamespacedName, now time.Time) {
 // start takes over the builds of an earlier process. They cannot be distinguished from Jobs that users have made
 // for their own Functions, so that no namespace gets more than its share.
 func (s *slots) start(running []types.NamespacedName, now time.Time) {
-	s.started = true
+	s.started = now
 	perNamespace := map[string]int{}
 	for _, fn := range running {
 		if perNamespace[fn.Namespace] < s.limits.share() {

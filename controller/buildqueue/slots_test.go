@@ -92,13 +92,15 @@ func TestSlots(t *testing.T) {
 		require.True(t, s.enter(named("a/1"), several("a/1"), noon()).Granted)
 		require.False(t, s.enter(named("a/2"), several("a/1"), noon()).Granted)
 	})
-	t.Run("no build begins while the queue is paused", func(t *testing.T) {
+	t.Run("no build of a Function begins that is excluded", func(t *testing.T) {
 		t.Parallel()
 		s := newSlots(one())
-		s.paused = true
+		require.True(t, s.exclude(named("a/1"), nil, noon()))
 		require.False(t, s.enter(named("a/1"), nil, noon()).Granted)
 		require.Empty(t, s.next(nil, noon()))
-		s.paused = false
+		require.True(t, s.enter(named("b/1"), nil, noon()).Granted, "nor does it hold up the next one")
+		s.leave(named("b/1"))
+		delete(s.excluded, named("a/1"))
 		require.Equal(t, several("a/1"), s.next(nil, noon()))
 	})
 	t.Run("a Function that does not ask again loses its position", func(t *testing.T) {

@@ -15,12 +15,17 @@ import (
 	"github.com/rouse-run/rouse/api/serverless/v1alpha1"
 	"github.com/rouse-run/rouse/api/serverless/v1alpha2"
 	"github.com/rouse-run/rouse/internal/conversion"
+	"github.com/rouse-run/rouse/internal/jsonshape"
 )
 
 func rawOf(content []byte) runtime.RawExtension { return runtime.RawExtension{Raw: content} }
 
 // convert writes one object in a version.
 func (h *Handler) convert(ctx context.Context, raw []byte, version string) ([]byte, error) {
+	shape := jsonshape.Counter{Limits: jsonshape.Limits{Values: maxObjectValues, Depth: maxDepth}}
+	if len(raw) > maxObject || !shape.Add(raw) {
+		return nil, fmt.Errorf("an object has more than %d MiB or %d values, or they are nested too deeply", maxObject>>20, maxObjectValues)
+	}
 	head := &metav1.PartialObjectMetadata{}
 	if err := json.Unmarshal(raw, head); err != nil {
 		return nil, fmt.Errorf("decode an object: %w", err)

@@ -2,7 +2,6 @@ package conversionwebhook
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -10,11 +9,9 @@ import (
 	"net/http"
 	"time"
 
-	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
 	"github.com/rouse-run/rouse/internal/crdschema"
 	"github.com/rouse-run/rouse/internal/fair"
+	"github.com/rouse-run/rouse/internal/jsonshape"
 )
 
 const (
@@ -22,23 +19,50 @@ const (
 	maxBody = 8 << 20
 	// copies is how often a body is in memory while it is answered: as it came, decoded, converted and encoded.
 	copies = 4
-	// maxMemory bounds all of that. One caller gets half of it at most.
+	// maxMemory bounds all of that. One caller gets half of it at most. Each request has ownMemory besides, so that one Function is
+	// converted whatever others hold.
 	maxMemory = 2 * copies * maxBody
+	ownMemory = copies * chunk
 	chunk     = 64 << 10
 	timeout   = 10 * time.Second
+
+	// maxRequests are read at a time, of which a caller has no more than it leaves free; maxTurns are worked on.
+	maxRequests = 128
+	maxTurns    = 2
+
+	// The bounds of what a body becomes. The API server stores no object of more than 1.5 MiB.
+	maxValues       = maxBody / 16
+	maxDepth        = 100
+	maxObjects      = 10_000
+	maxObject       = 4 << 20
+	maxObjectValues = 20_000
+	maxAnswer       = 2 * maxBody
 )
 
-var errBusy = errors.New("too many ConversionReviews at a time")
+var (
+	errBusy    = errors.New("too many ConversionReviews at a time")
+	errUnread  = errors.New("the body cannot be read")
+	errShape   = errors.New("the ConversionReview has more than 524288 values, or they are nested too deeply: ask for the list in pages (limit)")
+	errObjects = errors.New("the ConversionReview has more than 10000 objects: ask for the list in pages (limit)")
+)
 
 // Handler answers ConversionReviews.
 type Handler struct {
-	rules  *crdschema.Definition
-	memory *fair.Budget
+	rules    *crdschema.Definition
+	memory   *fair.Budget
+	requests *fair.Pool
+	// turns are for what takes CPU: decoding, each object, encoding. A caller has one at a time, and pays for its duration, so that of
+	// those that wait the one comes first that has taken least.
+	turns *fair.Pool
 }
 
 // NewHandler makes a Handler that judges by the rules of v1alpha2.
 func NewHandler(rules *crdschema.Definition) *Handler {
-	return &Handler{rules: rules, memory: fair.NewBudget(maxMemory, 0)}
+	return &Handler{
+		rules: rules, memory: fair.NewBudget(maxMemory, ownMemory),
+		requests: fair.NewPool(fair.Limits{Total: maxRequests, Waiting: 4 * maxRequests}),
+		turns:    fair.NewPool(fair.Limits{Total: maxTurns, PerKey: 1, Waiting: 2 * maxRequests}),
+	}
 }
 
 // ServeHTTP implements http.Handler.
@@ -49,6 +73,11 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if err != nil {
 		caller = r.RemoteAddr
 	}
+	if h.requests.Acquire(ctx.Done(), caller, 1) != nil {
+		refuse(w, errBusy)
+		return
+	}
+	defer h.requests.Release(caller, 1)
 	share := h.memory.Share(caller)
 	body, taken, err := read(http.MaxBytesReader(w, r.Body, maxBody), share)
 	defer func() { share.Release(taken) }()
@@ -56,24 +85,33 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		refuse(w, err)
 		return
 	}
-	review := &apiextensionsv1.ConversionReview{}
-	if err := json.Unmarshal(body, review); err != nil || review.Request == nil {
-		http.Error(w, "the body is no ConversionReview with a request", http.StatusBadRequest)
-		return
-	}
-	answer := &apiextensionsv1.ConversionReview{TypeMeta: review.TypeMeta, Response: h.answer(ctx, review.Request)}
-	text, err := json.Marshal(answer)
+	text, err := h.review(ctx, caller, body)
 	if err != nil {
-		http.Error(w, "the answer cannot be encoded", http.StatusInternalServerError)
+		refuse(w, err)
 		return
 	}
 	w.Header().Set("Content-Type", "application/json")
-	_, _ = w.Write(text) // a caller that is gone misses nothing
+	_, _ = w.Write(text) //nolint:gosec // JSON, as its type says; a caller that is gone misses nothing
 }
 
-// read counts a body as it arrives.
+// turn works for a caller when it is its turn.
+func (h *Handler) turn(ctx context.Context, caller string, work func()) error {
+	if h.turns.Acquire(ctx.Done(), caller, 1) != nil {
+		return errBusy
+	}
+	began := time.Now()
+	defer func() {
+		h.turns.Charge(caller, time.Since(began).Microseconds())
+		h.turns.Release(caller, 1)
+	}()
+	work()
+	return nil
+}
+
+// read counts a body as it arrives: its bytes, and what they become.
 func read(from io.Reader, share *fair.Share) (body []byte, taken int64, err error) {
 	buffer := make([]byte, chunk)
+	shape := jsonshape.Counter{Limits: jsonshape.Limits{Values: maxValues, Depth: maxDepth}}
 	for {
 		n, err := from.Read(buffer)
 		if n > 0 {
@@ -83,13 +121,16 @@ func read(from io.Reader, share *fair.Share) (body []byte, taken int64, err erro
 			if got < need {
 				return nil, taken, errBusy
 			}
+			if !shape.Add(buffer[:n]) {
+				return nil, taken, errShape
+			}
 			body = append(body, buffer[:n]...)
 		}
 		if errors.Is(err, io.EOF) {
 			return body, taken, nil
 		}
 		if err != nil {
-			return nil, taken, fmt.Errorf("read the body: %w", err)
+			return nil, taken, fmt.Errorf("%w: %w", errUnread, err)
 		}
 	}
 }
@@ -102,26 +143,13 @@ func refuse(w http.ResponseWriter, err error) {
 		http.Error(w, err.Error(), http.StatusServiceUnavailable)
 	case errors.As(err, &tooLarge):
 		http.Error(w, fmt.Sprintf("the ConversionReview has more than %d MiB: ask for the list in pages (limit)", maxBody>>20), http.StatusRequestEntityTooLarge)
+	case errors.Is(err, errShape), errors.Is(err, errObjects):
+		http.Error(w, err.Error(), http.StatusRequestEntityTooLarge)
+	case errors.Is(err, errUnread):
+		http.Error(w, errUnread.Error(), http.StatusBadRequest)
+	case errors.Is(err, errNoReview):
+		http.Error(w, err.Error(), http.StatusBadRequest)
 	default:
-		http.Error(w, "the body cannot be read", http.StatusBadRequest)
+		http.Error(w, "the answer cannot be encoded", http.StatusInternalServerError)
 	}
-}
-
-// answer converts all objects, or says why one of them cannot be.
-func (h *Handler) answer(ctx context.Context, request *apiextensionsv1.ConversionRequest) *apiextensionsv1.ConversionResponse {
-	response := &apiextensionsv1.ConversionResponse{UID: request.UID, Result: metav1.Status{Status: metav1.StatusSuccess}}
-	for i := range request.Objects {
-		err := ctx.Err()
-		if err == nil {
-			var converted []byte
-			if converted, err = h.convert(ctx, request.Objects[i].Raw, request.DesiredAPIVersion); err == nil {
-				response.ConvertedObjects = append(response.ConvertedObjects, rawOf(converted))
-				continue
-			}
-		}
-		response.ConvertedObjects = nil
-		response.Result = metav1.Status{Status: metav1.StatusFailure, Message: err.Error(), Reason: metav1.StatusReasonInvalid}
-		break
-	}
-	return response
 }

@@ -2,12 +2,17 @@ package conversionwebhook
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"io"
 	"net/http"
 	"net/http/httptest"
+	runtimemetrics "runtime"
+	"strconv"
 	"strings"
+	"sync"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
@@ -125,7 +130,10 @@ func TestNonsenseIsAnsweredAndNothingIsKeptOfIt(t *testing.T) {
 		"no JSON":              {strings.NewReader("{"), http.StatusBadRequest},
 		"no request":           {strings.NewReader(`{"response":{}}`), http.StatusBadRequest},
 		"an array":             {strings.NewReader(`[]`), http.StatusBadRequest},
-		"deep nesting":         {strings.NewReader(`{"request":{"objects":[` + strings.Repeat("[", 20000) + `]}}`), http.StatusBadRequest},
+		"deep nesting":         {strings.NewReader(`{"request":{"objects":[` + strings.Repeat("[", 20000) + `]}}`), http.StatusRequestEntityTooLarge},
+		"too many values":      {strings.NewReader(`{"request":{"objects":[` + strings.Repeat("[],", maxValues/2) + `[]]}}`), http.StatusRequestEntityTooLarge},
+		"too many objects":     {strings.NewReader(`{"request":{"objects":[` + strings.Repeat(`{},`, maxObjects) + `{}]}}`), http.StatusRequestEntityTooLarge},
+		"objects of no kind":   {strings.NewReader(`{"request":{"objects":{}}}`), http.StatusBadRequest},
 		"more than is allowed": {io.LimitReader(endless{}, maxBody+1), http.StatusRequestEntityTooLarge},
 	} {
 		recorder := httptest.NewRecorder()
@@ -167,6 +175,102 @@ func TestACallerThatHoldsMemoryLeavesTheAPIServerItsOwn(t *testing.T) {
 	require.Equal(t, metav1.StatusSuccess, answer.Result.Status)
 }
 
+// from is a request of an address.
+func from(t *testing.T, address string, body io.Reader) *http.Request {
+	t.Helper()
+	request := httptest.NewRequestWithContext(t.Context(), http.MethodPost, path, body)
+	request.RemoteAddr = address
+	return request
+}
+
+func reviewOf(objects string) string {
+	return `{"apiVersion":"apiextensions.k8s.io/v1","kind":"ConversionReview","request":{"uid":"1","desiredAPIVersion":"` + up + `","objects":[` + objects + `]}}`
+}
+
+// What is decoded takes many times the bytes that it came as: these took 280 MiB and more of the controller's 256.
+func TestWhatABodyBecomesIsBoundedAndNotOnlyItsBytes(t *testing.T) { //nolint:paralleltest // it measures the memory of the process
+	h := newHandler(t)
+	const code = `"source":"a","runtime":"nodejs22"`
+	dense := func(form string) string { return strings.Repeat(form, maxBody/len(form)/2) }
+	for name, tc := range map[string]struct{ objects, says string }{
+		"empty objects":                   {dense("{},") + "{}", "than 524288 values"},
+		"empty objects, as many as fit":   {strings.Repeat("{},", maxObjects+1) + "{}", "more than 10000 objects"},
+		"an object of empty ones":         {oldFunction(code+`,"env":[`+strings.Repeat("{},", 200_000)+`{}]`, ""), "an object has more than 4 MiB or 20000 values"},
+		"an object that nobody knows":     {oldFunction(code+`,"x":[`+strings.Repeat(`{"":0},`, 100_000)+`{}]`, ""), "an object has more than 4 MiB or 20000 values"},
+		"an object that is deep":          {oldFunction(code+`,"x":`+strings.Repeat(`{"a":`, 101)+`1`+strings.Repeat("}", 101), ""), "nested too deeply"},
+		"an object with a long text":      {oldFunction(`"source":"`+strings.Repeat("a", 7<<20)+`","runtime":"nodejs22"`, ""), "an object has more than 4 MiB"},
+		"objects that make a long answer": {strings.Repeat(oldFunction(code, "")+",", 9_000) + oldFunction(code, ""), ""},
+	} {
+		var before, after runtimemetrics.MemStats
+		runtimemetrics.ReadMemStats(&before)
+		recorder := httptest.NewRecorder()
+		h.ServeHTTP(recorder, from(t, "10.0.0.9:1", strings.NewReader(reviewOf(tc.objects))))
+		runtimemetrics.ReadMemStats(&after)
+		require.Contains(t, recorder.Body.String(), tc.says, name)
+		if tc.says != "" { // what is converted is garbage object by object
+			require.Less(t, (after.TotalAlloc-before.TotalAlloc)>>20, uint64(100), name)
+		}
+	}
+	require.Zero(t, h.memory.Used())
+}
+
+func TestAnAddressIsWorkedForOnceAtATime(t *testing.T) {
+	t.Parallel()
+	h := newHandler(t)
+	require.NoError(t, h.turns.Acquire(nil, "10.0.0.9", 1)) // one that takes long
+	defer h.turns.Release("10.0.0.9", 1)
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	recorder := httptest.NewRecorder()
+	h.ServeHTTP(recorder, from(t, "10.0.0.9:2", strings.NewReader(reviewOf(oldFunction(`"source":"a","runtime":"nodejs22"`, "")))).WithContext(ctx))
+	require.Equal(t, http.StatusServiceUnavailable, recorder.Code)
+	require.NotEmpty(t, recorder.Header().Get("Retry-After"))
+	answer := ask(t, h, up, oldFunction(`"source":"a","runtime":"nodejs22"`, ""))
+	require.Equal(t, metav1.StatusSuccess, answer.Result.Status)
+}
+
+func TestAFloodOfOneAddressDoesNotLockTheAPIServerOut(t *testing.T) {
+	t.Parallel()
+	h := newHandler(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	var flood sync.WaitGroup
+	defer flood.Wait()
+	defer cancel()
+	costly := reviewOf(strings.Repeat(oldFunction(`"source":"a","runtime":"nodejs22"`, "")+",", 999) + oldFunction(`"source":"a","runtime":"nodejs22"`, ""))
+	stalled, unstall := io.Pipe() // bodies that do not come
+	defer func() { _ = unstall.Close() }()
+	for i := range 4 * maxRequests {
+		var body io.Reader = strings.NewReader(costly)
+		if i%2 == 0 {
+			body = stalled
+		}
+		request := from(t, "10.0.0.9:1", body).WithContext(ctx)
+		flood.Go(func() { h.ServeHTTP(httptest.NewRecorder(), request) })
+	}
+	require.Eventually(t, func() bool { return h.turns.Held("10.0.0.9") > 0 && h.requests.Held("10.0.0.9") > 1 }, patient, time.Millisecond)
+	for range 10 {
+		answer := ask(t, h, up, oldFunction(`"source":"a","runtime":"nodejs22"`, ""))
+		require.Equal(t, metav1.StatusSuccess, answer.Result.Status, answer.Result.Message)
+		require.LessOrEqual(t, h.requests.Held("10.0.0.9"), int64(maxRequests/2))
+	}
+}
+
+// Pods have many addresses.
+func TestMemoryThatManyAddressesHoldLeavesOneFunctionItsOwn(t *testing.T) {
+	t.Parallel()
+	h := newHandler(t)
+	for i := range 64 {
+		share := h.memory.Share(strconv.Itoa(i))
+		var held int64
+		for got := int64(1); got > 0; held += got {
+			got = share.Acquire(chunk, chunk)
+		}
+		defer share.Release(held)
+	}
+	answer := ask(t, h, up, oldFunction(`"source":"`+strings.Repeat("a", 30<<10)+`","runtime":"nodejs22"`, ""))
+	require.Equal(t, metav1.StatusSuccess, answer.Result.Status)
+}
+
 func FuzzHandler(f *testing.F) {
 	h := newHandler(f)
 	f.Add([]byte(`{"request":{"desiredAPIVersion":"` + up + `","objects":[` + oldFunction(`"source":"a","type":"git"`, "") + `]}}`))
@@ -174,7 +278,7 @@ func FuzzHandler(f *testing.F) {
 	f.Fuzz(func(t *testing.T, body []byte) {
 		recorder := httptest.NewRecorder()
 		h.ServeHTTP(recorder, httptest.NewRequest(http.MethodPost, path, bytes.NewReader(body)))
-		require.Contains(t, []int{http.StatusOK, http.StatusBadRequest}, recorder.Code)
+		require.Contains(t, []int{http.StatusOK, http.StatusBadRequest, http.StatusRequestEntityTooLarge}, recorder.Code)
 		require.Zero(t, h.memory.Used())
 	})
 }

@@ -36,7 +36,7 @@ func written(t *testing.T, known map[types.NamespacedName]*corev1.Secret) map[ty
 func TestAnInstallationWithoutSecretsGetsThoseThatItNeeds(t *testing.T) {
 	t.Parallel()
 	all := written(t, nil)
-	require.Len(t, all, 4)
+	require.Len(t, all, 5)
 	for _, name := range Needed(options()) {
 		require.Contains(t, all, name)
 		require.Equal(t, "rouse-credentials", all[name].Labels["app.kubernetes.io/managed-by"])

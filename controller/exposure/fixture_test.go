@@ -23,6 +23,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/config"
 	ctrllog "sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
@@ -97,8 +98,7 @@ func (f *fixture) start(change ...func(*Options)) {
 	for _, c := range change {
 		c(&options)
 	}
-	controllers := kube.Controllers()
-	controllers.SkipNameValidation = new(true) // many controllers in a process
+	controllers := config.Controller{SkipNameValidation: new(true)} // many controllers in a process
 	mgr, err := ctrl.NewManager(cluster.Environment(f.t).Config, ctrl.Options{
 		Scheme: scheme, Metrics: metricsserver.Options{BindAddress: "0"}, Controller: controllers,
 		// Of this test alone: controllers of others would write the status, too.

@@ -107,11 +107,10 @@ func Setup(mgr ctrl.Manager, dial activation.Dial, options Options) error {
 }
 
 func addController(mgr ctrl.Manager, reconciler *Reconciler, changes <-chan event.GenericEvent) error {
-	b := ctrl.NewControllerManagedBy(mgr).
+	b := kube.NewController(mgr, controller.Options{MaxConcurrentReconciles: maxConcurrentReconciles, CacheSyncTimeout: syncTimeout}).
 		Named("apirule").
 		For(&v2.APIRule{}).
-		WatchesRawSource(source.Channel(changes, &handler.EnqueueRequestForObject{})).
-		WithOptions(controller.Options{MaxConcurrentReconciles: maxConcurrentReconciles, CacheSyncTimeout: syncTimeout})
+		WatchesRawSource(source.Channel(changes, &handler.EnqueueRequestForObject{}))
 	if reconciler.options.GatewayAPI {
 		if err := watchRoutes(mgr, b, reconciler); err != nil {
 			return err

@@ -79,7 +79,7 @@ func (r *Reconciler) findOrBuild(ctx context.Context, s *scope) (bool, error) {
 	tag := imageTag(s.fn, *s.plan)
 	s.plan.Target, s.plan.Insecure = s.registry.Target(repository, tag), s.registry.Insecure
 
-	known, err := r.knownImage(ctx, s, repository, tag)
+	known, answered, err := r.knownImage(s, repository, tag)
 	if err != nil {
 		s.build = unreachableRegistryCondition(s.registry, err)
 		return false, nil
@@ -106,9 +106,15 @@ func (r *Reconciler) findOrBuild(ctx context.Context, s *scope) (bool, error) {
 			return begun, err
 		}
 	}
-	if err := r.reach(ctx, s, repository, tag); err != nil {
-		s.build = unreachableRegistryCondition(s.registry, err)
-		return false, nil
+	if !answered {
+		if answered, err = r.reach(s, repository, tag); err != nil {
+			s.build = unreachableRegistryCondition(s.registry, err)
+			return false, nil
+		}
+	}
+	if !answered {
+		s.build = awaitsRegistryCondition(s)
+		return true, nil // it keeps its place in the queue, if it has one
 	}
 	return r.begin(ctx, s, wanted, past)
 }

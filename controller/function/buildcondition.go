@@ -79,6 +79,17 @@ func failedBuildCondition(job *batchv1.Job, result buildplan.Result, due, now ti
 	}
 }
 
+// awaitsRegistryCondition is for as long as a registry has not answered. What it said before holds until then.
+func awaitsRegistryCondition(s *scope) conditionUpdate {
+	before := meta.FindStatusCondition(s.fn.Status.Conditions, v1alpha2.ConditionBuildReady)
+	if before != nil && (before.Reason == v1alpha2.ReasonRegistryUnavailable || before.Reason == v1alpha2.ReasonRegistryInvalid) {
+		return conditionUpdate{
+			status: before.Status, reason: before.Reason, message: before.Message, stalls: before.Reason == v1alpha2.ReasonRegistryInvalid,
+		}
+	}
+	return unknown(v1alpha2.ReasonBuildQueued, "Waiting for an answer of the registry %s", s.registry)
+}
+
 func invalidRegistryCondition(message string) conditionUpdate {
 	return conditionUpdate{status: metav1.ConditionFalse, reason: v1alpha2.ReasonRegistryInvalid, message: message, stalls: true}
 }

@@ -7,7 +7,11 @@ import (
 	"strings"
 	"time"
 
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
 	"github.com/rouse-run/rouse/api/serverless/v1alpha2"
+	"github.com/rouse-run/rouse/controller/asker"
 	"github.com/rouse-run/rouse/controller/function/resources"
 	"github.com/rouse-run/rouse/controller/registryconfig"
 	"github.com/rouse-run/rouse/internal/buildplan"
@@ -17,46 +21,77 @@ import (
 const (
 	// registryTimeout bounds the request whether a registry has an image.
 	registryTimeout = 5 * time.Second
+	// registryQuestions are such requests at a time, and registryQueue those that wait.
+	registryQuestions = 16
+	registryQueue     = 4096
+	// reachFresh is for how long a registry that has answered counts as one that does.
+	reachFresh = 3 * time.Second
 	// untrustedDelay is how soon a registry whose certificate is not trusted is
 	// asked again.
 	untrustedDelay = 5 * time.Minute
 )
 
 // knownImage is what the status says of the wanted image, nil when that is of
-// another one, kept elsewhere, or gone.
-func (r *Reconciler) knownImage(ctx context.Context, s *scope, repository, tag string) (*v1alpha2.BuildStatus, error) {
-	known := s.fn.Status.Build
+// another one, kept elsewhere, or gone. Answered is true when the registry was
+// asked for it, and has answered.
+func (r *Reconciler) knownImage(s *scope, repository, tag string) (known *v1alpha2.BuildStatus, answered bool, err error) {
+	known = s.fn.Status.Build
 	if known == nil || known.Tag != tag || !strings.HasPrefix(known.Image, s.registry.Image(repository, "")) {
-		return nil, nil //nolint:nilnil // there is none
+		return nil, false, nil
 	}
 	if !pullFails(s) {
-		return known, nil
+		return known, false, nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, registryTimeout)
-	defer cancel()
 	_, digest, _ := strings.Cut(known.Image, "@")
-	found, err := s.registry.Holds(ctx, repository, digest)
-	if errors.Is(err, registry.ErrForbidden) {
-		return known, nil // whether the credentials are right, the pods say
+	found, answered, err := r.images.Answer(client.ObjectKeyFromObject(s.fn), holds(s.registry, repository, digest))
+	if !answered || errors.Is(err, registry.ErrForbidden) {
+		return known, false, nil // whether the credentials are right, the pods say
 	}
 	if err != nil || !found {
-		return nil, err
+		return nil, true, err
 	}
-	return known, nil
+	return known, true, nil
 }
 
 // reach asks the registry for anything, so that no build begins for one that does
 // not answer. What it answers does not matter: some refuse to say what is in a
 // repository that does not exist yet, and whether the credentials are right, the
 // build finds out.
-func (r *Reconciler) reach(ctx context.Context, s *scope, repository, tag string) error {
-	ctx, cancel := context.WithTimeout(ctx, registryTimeout)
-	defer cancel()
-	_, err := s.registry.Holds(ctx, repository, tag)
+func (r *Reconciler) reach(s *scope, repository, tag string) (answered bool, err error) {
+	question := holds(s.registry, repository, tag)
+	question.Key, question.Fresh = s.registry, reachFresh
+	_, answered, err = r.images.Answer(client.ObjectKeyFromObject(s.fn), question)
 	if errors.Is(err, registry.ErrForbidden) {
-		return nil
+		return true, nil
 	}
-	return err
+	return answered, err
+}
+
+// images tells whether registries have images.
+type images interface {
+	// Answer is false while a registry has not answered. The Function is reconciled again when it has.
+	Answer(fn types.NamespacedName, question asker.Question[bool]) (found, answered bool, err error)
+	// Forget ends the interest of a Function.
+	Forget(fn types.NamespacedName)
+}
+
+// newImages asks registries, a bounded number at a time.
+func newImages() *asker.Asker[bool] {
+	return asker.New[bool](asker.Limits{AtATime: registryQuestions, Waiting: registryQueue, Timeout: registryTimeout})
+}
+
+// holds asks whether a registry has an image. The namespace of the Secret that names the registry has the slowness of it.
+func holds(at *registryconfig.Registry, repository, identifier string) asker.Question[bool] {
+	return asker.Question[bool]{
+		Key: heldImage{at, repository, identifier}, Namespace: at.Secret.Namespace,
+		Ask: func(ctx context.Context) (bool, error) { return at.Holds(ctx, repository, identifier) },
+	}
+}
+
+// heldImage is the key of a question. A registry whose Secret changes is another one.
+type heldImage struct {
+	at                     *registryconfig.Registry
+	repository, identifier string
 }
 
 // unreachableRegistryCondition distinguishes what the user has to repair from what is transient.

@@ -1,11 +1,17 @@
 package function
 
 import (
+	"bytes"
+	"crypto/ed25519"
+	"crypto/rand"
+	"encoding/pem"
 	"strconv"
 	"strings"
+	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"golang.org/x/crypto/ssh"
 	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -108,4 +114,35 @@ func survivesRepository(w *fixture, repositories *fakeRepositories) {
 	token := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: "token"}, Data: map[string][]byte{"username": []byte("u")}}
 	require.NoError(t, w.Create(t.Context(), token))
 	says("while parsing git authorization secret: missing 'password'")
+}
+
+// tooManyRounds is a key that takes 2,000 rounds of bcrypt to decrypt.
+func tooManyRounds(t *testing.T) []byte {
+	t.Helper()
+	_, key, err := ed25519.GenerateKey(rand.Reader)
+	require.NoError(t, err)
+	block, err := ssh.MarshalPrivateKeyWithPassphrase(key, "", []byte("x"))
+	require.NoError(t, err)
+	bcrypt := bytes.Index(block.Bytes, []byte("\x00\x00\x00\x06bcrypt")) + 4 + 6
+	rounds := block.Bytes[bcrypt+4+4+16:] // behind the lengths of the options and of the salt, and the salt
+	require.Equal(t, []byte{0, 0, 0, 16}, rounds[:4])
+	copy(rounds, []byte{0, 0, 0x07, 0xD0})
+	return pem.EncodeToMemory(block)
+}
+
+func refusesCostlyKey(w *fixture, _ *fakeRepositories) {
+	t := w.t
+	w.useRegistry(registrytest.Start(t))
+	secret := &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: "costly"},
+		Data:       map[string][]byte{"key": tooManyRounds(t), "password": []byte("x")},
+	}
+	require.NoError(t, w.Create(t.Context(), secret))
+	fn := w.create(gitSource("ssh://git@example.com/shop.git"), func(fn *v1alpha2.Function) {
+		fn.Spec.Source.GitRepository.Auth = &v1alpha2.RepositoryAuth{Type: v1alpha2.RepositoryAuthSSHKey, SecretName: "costly"}
+	})
+	condition := w.awaitCondition(fn, v1alpha2.ConditionConfigurationReady, metav1.ConditionFalse, v1alpha2.ReasonSourceUpdateFailed)
+	require.Equal(t, "Getting git authorization data failed: while parsing git authorization secret: 'key' is no private key that can be "+
+		"used: it takes 2000 rounds of bcrypt to decrypt, and at most 128 are made. Encrypt it again by ssh-keygen -p -a 24. Correct Secret "+
+		w.namespace+"/costly, or spec.source.gitRepository.auth", condition.Message)
 }

@@ -47,6 +47,7 @@ func TestBuildsOnARealAPIServer(t *testing.T) {
 		"a build that cannot begin frees its slot":              endsStuckBuild,
 		"a commit is built, and a newer one when it is there":   followsCommits,
 		"a repository that cannot be read leaves what runs":     survivesRepository,
+		"an SSH key that is costly is not decrypted":            refusesCostlyKey,
 		"without a registry pods install for themselves":        installsInPods,
 		"a Function that needs no image any more has no builds": forgetsBuilds,
 		"an image of Kyma's contract installs in its pods":      runsKymasImage,

@@ -113,29 +113,36 @@ func newestFirst(jobs []batchv1.Job) []*batchv1.Job {
 	return kept
 }
 
-// credentials reads the Secret for the repository. Refused says to the user what
+// credentials reads the Secret for the repository, and decrypts no key of it. Refused says to the user what
 // is wrong with it.
 func (r *Reconciler) credentials(ctx context.Context, fn *v1alpha2.Function) (found git.Credentials, refused string, err error) {
 	auth := fn.Spec.Source.GitRepository.Auth
 	if auth == nil {
 		return git.Credentials{}, "", nil
 	}
-	const problem = "Getting git authorization data failed: "
 	secret := &corev1.Secret{}
 	key := client.ObjectKey{Namespace: fn.Namespace, Name: auth.SecretName}
 	err = r.live.Get(ctx, key, secret)
 	switch {
 	case apierrors.IsNotFound(err):
-		return git.Credentials{}, problem + fmt.Sprintf("there is no Secret %s. Create it, or correct spec.source.gitRepository.auth.secretName",
-			key), nil
+		return git.Credentials{}, fmt.Sprintf("%sthere is no Secret %s. Create it, or correct spec.source.gitRepository.auth.secretName",
+			secretProblem, key), nil
 	case err != nil:
 		return git.Credentials{}, "", fmt.Errorf("read Secret %q: %w", key, err)
 	}
 	found, err = git.ParseSecret(string(auth.Type), string(secret.Type), secret.Data)
 	if err != nil {
-		return git.Credentials{}, problem + fmt.Sprintf("%v. Correct Secret %s, or spec.source.gitRepository.auth", err, key), nil
+		return git.Credentials{}, explainSecret(fn, err), nil
 	}
 	return found, "", nil
+}
+
+const secretProblem = "Getting git authorization data failed: " //nolint:gosec // no credential
+
+// explainSecret says which Secret has to be corrected.
+func explainSecret(fn *v1alpha2.Function, err error) string {
+	return fmt.Sprintf("%s%v. Correct Secret %s/%s, or spec.source.gitRepository.auth",
+		secretProblem, err, fn.Namespace, fn.Spec.Source.GitRepository.Auth.SecretName)
 }
 
 // explainRepository says what to repair so that the repository can be read.
@@ -153,6 +160,8 @@ func explainRepository(fn *v1alpha2.Function, err error) string {
 			message += fmt.Sprintf(" (%s in namespace %s)", repository.Auth.SecretName, fn.Namespace)
 		}
 		return message
+	case explained != nil && explained.Kind == git.Secret && repository.Auth != nil:
+		return explainSecret(fn, err)
 	case explained != nil && explained.Kind == git.Certificate:
 		return fmt.Sprintf("Git repository: %s source check failed: %v, the value caBundle of its chart", where, err)
 	default:

@@ -16,6 +16,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/config"
 	ctrllog "sigs.k8s.io/controller-runtime/pkg/log"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
@@ -65,8 +66,7 @@ func runManagerWith(t *testing.T, simultaneous int, settings *Live, change ...fu
 	ctrllog.SetLogger(logr.Discard())
 	scheme, err := kube.NewScheme()
 	require.NoError(t, err)
-	controllers := kube.Controllers()
-	controllers.SkipNameValidation = new(true) // so that -count works
+	controllers := config.Controller{SkipNameValidation: new(true)} // so that -count works
 	mgr, err := ctrl.NewManager(cluster.Environment(t).Config, ctrl.Options{
 		Scheme:     scheme,
 		Metrics:    metricsserver.Options{BindAddress: "0"},

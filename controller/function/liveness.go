@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// shortestHang is what a reconciliation may take at any rate: it may ask a registry that a tenant has named, and that is slow.
+// shortestHang is what a reconciliation may take at any rate: the API server may be slow.
 const shortestHang = time.Minute
 
 // busyWorkers notice when all of them hang: none has begun or ended anything for a while, and all are busy.

@@ -34,6 +34,7 @@ type Reconciler struct {
 	ca         []byte
 	registries registries
 	slots      slots
+	images     images
 
 	repositories Repositories
 	metrics      *metrics
@@ -122,6 +123,7 @@ func (r *Reconciler) forget(key types.NamespacedName) {
 	r.slots.Leave(key)
 	r.rollouts.leave(key)
 	r.repositories.Forget(key)
+	r.images.Forget(key)
 	r.progress.forget(key)
 }
 

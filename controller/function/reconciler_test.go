@@ -16,6 +16,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
 	clocktesting "k8s.io/utils/clock/testing"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -25,6 +26,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/rouse-run/rouse/api/serverless/v1alpha2"
+	"github.com/rouse-run/rouse/controller/asker"
 	"github.com/rouse-run/rouse/controller/buildqueue"
 	"github.com/rouse-run/rouse/controller/registryconfig"
 	"github.com/rouse-run/rouse/internal/kube"
@@ -76,11 +78,22 @@ func newBench(t *testing.T, keda bool, objects ...client.Object) *bench {
 		slots:      buildqueue.NewQueue(buildLimits(simultaneous), buildqueue.JobReader{Reader: c}, clocktesting.NewFakeClock(noon())),
 
 		repositories: newFakeRepositories(),
+		images:       askedInPlace{},
 	}
 	b.keda.installed = func(context.Context) (bool, error) { return keda, nil }
 	b.keda.scaledObject = untypedScaledObjects(c)
 	return b
 }
+
+// askedInPlace are registries that answer at once.
+type askedInPlace struct{}
+
+func (askedInPlace) Answer(_ types.NamespacedName, question asker.Question[bool]) (found, answered bool, err error) {
+	found, err = question.Ask(context.Background())
+	return found, true, err
+}
+
+func (askedInPlace) Forget(types.NamespacedName) {}
 
 func (b *bench) reconcile() (ctrl.Result, error) {
 	b.t.Helper()

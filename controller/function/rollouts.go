@@ -91,5 +91,5 @@ func (r *rollouts) next() (called []types.NamespacedName, waits bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	called = r.slots.next(r.most(), r.clock.Now())
-	return called, len(r.slots.turn) > 0
+	return called, r.slots.waiting.Len() > 0
 }

@@ -1,10 +1,11 @@
 package function
 
 import (
-	"slices"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/rouse-run/rouse/internal/fair"
 )
 
 // rolloutTimeout is for how long a Function may hold a slot. One whose pods do not start keeps others waiting for no longer.
@@ -14,15 +15,12 @@ const rolloutTimeout = time.Minute
 // namespace has no more than half, and namespaces in turn. It has no lock.
 type rolloutSlots struct {
 	held    map[types.NamespacedName]time.Time // since when
-	waiting map[string][]types.NamespacedName  // by namespace, the first comes first
-	queued  map[types.NamespacedName]struct{}  // all that wait
-	turn    []string                           // namespaces that wait
+	waiting fair.Queue[types.NamespacedName]
+	queued  map[types.NamespacedName]struct{} // all that wait
 }
 
 func newRolloutSlots() *rolloutSlots {
-	return &rolloutSlots{
-		held: map[types.NamespacedName]time.Time{}, waiting: map[string][]types.NamespacedName{}, queued: map[types.NamespacedName]struct{}{},
-	}
+	return &rolloutSlots{held: map[types.NamespacedName]time.Time{}, queued: map[types.NamespacedName]struct{}{}}
 }
 
 // enter reports whether the Function may go on. It waits otherwise, and is among those of next when it may.
@@ -31,64 +29,40 @@ func (r *rolloutSlots) enter(fn types.NamespacedName, most int, now time.Time) b
 		return true
 	}
 	r.expire(now)
-	if len(r.turn) == 0 && r.fits(fn.Namespace, most) {
+	if r.waiting.Len() == 0 && r.fits(fn.Namespace, most) {
 		r.held[fn] = now
 		return true
 	}
-	if _, ok := r.queued[fn]; ok {
-		return false
+	if _, ok := r.queued[fn]; !ok {
+		r.waiting.Push(fn.Namespace, fn)
+		r.queued[fn] = struct{}{}
 	}
-	if len(r.waiting[fn.Namespace]) == 0 {
-		r.turn = append(r.turn, fn.Namespace)
-	}
-	r.waiting[fn.Namespace] = append(r.waiting[fn.Namespace], fn)
-	r.queued[fn] = struct{}{}
 	return false
 }
 
 // leave gives up the slot, or the place among those that wait. It reports whether there was one.
 func (r *rolloutSlots) leave(fn types.NamespacedName) bool {
-	if _, ok := r.held[fn]; ok {
-		delete(r.held, fn)
-		return true
+	_, held := r.held[fn]
+	delete(r.held, fn)
+	_, queued := r.queued[fn]
+	if queued {
+		delete(r.queued, fn)
+		r.waiting.Remove(fn.Namespace, func(other types.NamespacedName) bool { return other == fn })
 	}
-	if _, ok := r.queued[fn]; !ok {
-		return false
-	}
-	r.drop(fn.Namespace, slices.Index(r.waiting[fn.Namespace], fn))
-	return true
+	return held || queued
 }
 
 // next gives free slots to those that wait.
 func (r *rolloutSlots) next(most int, now time.Time) (called []types.NamespacedName) {
 	r.expire(now)
-	for i := 0; i < len(r.turn); {
-		namespace := r.turn[i]
-		if !r.fits(namespace, most) {
-			i++
-			continue
+	for {
+		fn, ok := r.waiting.PopFrom(func(namespace string) bool { return r.fits(namespace, most) })
+		if !ok {
+			return called
 		}
-		fn := r.waiting[namespace][0]
-		r.drop(namespace, 0)
-		if i < len(r.turn) && r.turn[i] == namespace { // it has more, and others come first
-			r.turn = append(slices.Delete(r.turn, i, i+1), namespace)
-		}
+		delete(r.queued, fn)
 		r.held[fn] = now
 		called = append(called, fn)
-		i = 0
-	}
-	return called
-}
-
-func (r *rolloutSlots) drop(namespace string, at int) {
-	delete(r.queued, r.waiting[namespace][at])
-	rest := slices.Delete(r.waiting[namespace], at, at+1)
-	if r.waiting[namespace] = rest; len(rest) > 0 {
-		return
-	}
-	delete(r.waiting, namespace)
-	if place := slices.Index(r.turn, namespace); place >= 0 {
-		r.turn = slices.Delete(r.turn, place, place+1)
 	}
 }
 

@@ -59,9 +59,10 @@ func Setup(ctx context.Context, mgr ctrl.Manager, parts Parts, options Options) 
 	}
 	resources.AddLiveScaledObject(mgr.GetScheme())
 	watch := &kedaWatch{client: mgr.GetClient(), cache: mgr.GetCache()}
-	reconciler := newReconciler(mgr, parts, live, watch)
+	reconciler, registries := newReconciler(mgr, parts, live, watch), newImages()
+	reconciler.images = registries
 	unchanging := func(_, _ client.Object) bool { return false }
-	controllers := ctrl.NewControllerManagedBy(mgr)
+	controllers := kube.NewController(mgr, controller.Options{MaxConcurrentReconciles: options.MaxConcurrentReconciles})
 	if options.Network != nil {
 		controllers.Owns(&networkingv1.NetworkPolicy{}, builder.OnlyMetadata)
 	} else if err := mgr.Add(newPolicyRemover(mgr)); err != nil {
@@ -86,15 +87,15 @@ func Setup(ctx context.Context, mgr ctrl.Manager, parts Parts, options Options) 
 		WatchesRawSource(source.Channel(parts.Builds.Calls(), &handler.EnqueueRequestForObject{})).
 		WatchesRawSource(source.Channel(parts.Repositories.Events(), &handler.EnqueueRequestForObject{})).
 		WatchesRawSource(source.Channel(reconciler.rollouts.calls, &handler.EnqueueRequestForObject{})).
+		WatchesRawSource(source.Channel(registries.Events(), &handler.EnqueueRequestForObject{})).
 		WatchesRawSource(settingsFollowers(live.changed, mgr.GetClient())).
 		Watches(crd(), handler.EnqueueRequestsFromMapFunc(scaledFunctions(mgr.GetClient()))).
-		WithOptions(controller.Options{MaxConcurrentReconciles: options.MaxConcurrentReconciles}).
 		Build(reconciler)
 	if err != nil {
 		return fmt.Errorf("set up the Function controller: %w", err)
 	}
 	watch.controller = built
-	if err := errors.Join(mgr.Add(parts.Builds), mgr.Add(parts.Repositories), mgr.Add(reconciler.rollouts)); err != nil {
+	if err := errors.Join(mgr.Add(parts.Builds), mgr.Add(parts.Repositories), mgr.Add(reconciler.rollouts), mgr.Add(registries)); err != nil {
 		return fmt.Errorf("set up what calls the Function controller: %w", err)
 	}
 	return nil

@@ -2,7 +2,10 @@ package gitpoll
 
 import (
 	"context"
+	"maps"
+	"math"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"time"
 
@@ -10,12 +13,13 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 
+	"github.com/rouse-run/rouse/internal/fair"
 	"github.com/rouse-run/rouse/internal/git"
 )
 
-// Lister asks a repository for its references.
+// Lister asks a repository for references.
 type Lister interface {
-	List(ctx context.Context, repository git.Repository) (git.References, error)
+	List(ctx context.Context, repository git.Repository, references ...string) (git.References, error)
 }
 
 // Want is what a Function needs to know.
@@ -44,12 +48,15 @@ type Tracker struct {
 	lister   Lister
 	interval time.Duration
 	metrics  *metrics
+	places   *fair.Pool // for checks, by namespace
 	events   chan event.GenericEvent
 	wake     chan struct{}
 
 	mu           sync.Mutex
 	repositories map[string]*tracked
+	credentials  map[string]*lent // by fingerprint
 	functions    map[types.NamespacedName]*interest
+	waiting      map[string]bool // namespaces that wait for a place
 }
 
 // tracked is a repository with one set of credentials.
@@ -58,9 +65,17 @@ type tracked struct {
 	repository git.Repository
 	functions  map[types.NamespacedName]*interest
 	due        time.Time
+	started    time.Time // the last check
 	busy       bool
-	again      bool // a Function asked for a check while one was under way
+	again      time.Duration // how long after its start another check is wanted than the one that is under way; 0: none
 	last       attempts
+}
+
+// lent are credentials of several repositories, which decrypt a key once.
+type lent struct {
+	git.Credentials
+
+	to int
 }
 
 // interest is that of one Function.
@@ -74,8 +89,10 @@ type interest struct {
 func NewTracker(lister Lister, registry prometheus.Registerer, options Options) *Tracker {
 	return &Tracker{
 		lister: lister, interval: options.CheckInterval, metrics: newMetrics(registry),
+		places: fair.NewPool(fair.Limits{Total: maxChecks, Waiting: math.MaxInt64}), // one request of each namespace
 		events: make(chan event.GenericEvent), wake: make(chan struct{}, 1),
-		repositories: map[string]*tracked{}, functions: map[types.NamespacedName]*interest{},
+		repositories: map[string]*tracked{}, credentials: map[string]*lent{}, functions: map[types.NamespacedName]*interest{},
+		waiting: map[string]bool{},
 	}
 }
 
@@ -118,13 +135,13 @@ func (t *Tracker) Commit(function types.NamespacedName, want Want) (Finding, boo
 	case known == nil:
 		known = &interest{repository: key, want: want}
 		t.functions[function] = known
-		t.ask(key, want).functions[function] = known
+		t.ask(key, want, leastPause).functions[function] = known
 	case known.want.Reference != want.Reference:
 		known.want, known.found = want, nil
-		t.ask(key, want)
+		t.ask(key, want, leastPause)
 	case known.want.Nonce != want.Nonce:
 		known.want = want
-		t.ask(key, want)
+		t.ask(key, want, leastAsked)
 	}
 	if known.found == nil {
 		return Finding{}, false
@@ -150,26 +167,49 @@ func (t *Tracker) forget(function types.NamespacedName) {
 	t.tidy(repository)
 }
 
-// tidy drops a repository without Functions, once its check has ended: a Function that wants it again meanwhile must not
-// start a second one.
+// tidy drops a repository without Functions, once its check has ended and another one could begin: a Function that wants it again
+// meanwhile must not start a second one.
 func (t *Tracker) tidy(repository *tracked) {
-	if len(repository.functions) == 0 && !repository.busy {
-		delete(t.repositories, repository.key)
+	if len(repository.functions) > 0 || repository.busy || time.Since(repository.started) < leastAsked {
+		return
+	}
+	delete(t.repositories, repository.key)
+	fingerprint := repository.repository.Credentials.Fingerprint()
+	if held := t.credentials[fingerprint]; held.to > 1 {
+		held.to--
+	} else {
+		delete(t.credentials, fingerprint)
 	}
 }
 
-// ask makes a repository due at once.
-func (t *Tracker) ask(key string, want Want) *tracked {
+// ask makes a repository due at once, or so long after the last check began.
+func (t *Tracker) ask(key string, want Want, pause time.Duration) *tracked {
 	repository := t.repositories[key]
 	if repository == nil {
 		repository = &tracked{
-			key: key, repository: git.Repository{URL: want.URL, Credentials: want.Credentials}, functions: map[types.NamespacedName]*interest{},
+			key: key, repository: git.Repository{URL: want.URL, Credentials: t.lend(want.Credentials)},
+			functions: map[types.NamespacedName]*interest{},
 		}
 		t.repositories[key] = repository
 	}
-	repository.due, repository.again = time.Time{}, repository.busy
+	if repository.busy && (repository.again == 0 || pause < repository.again) {
+		repository.again = pause
+	}
+	if due := repository.started.Add(pause); due.Before(repository.due) {
+		repository.due = due
+	}
 	t.rouse()
 	return repository
+}
+
+func (t *Tracker) lend(credentials git.Credentials) git.Credentials {
+	held := t.credentials[credentials.Fingerprint()]
+	if held == nil {
+		held = &lent{Credentials: credentials}
+		t.credentials[credentials.Fingerprint()] = held
+	}
+	held.to++
+	return held.Credentials
 }
 
 func (t *Tracker) rouse() {
@@ -186,18 +226,10 @@ func (t *Tracker) NeedLeaderElection() bool { return true }
 func (t *Tracker) Start(ctx context.Context) error {
 	var checks sync.WaitGroup
 	defer checks.Wait()
-	slots := make(chan struct{}, maxChecks)
 	for {
-		ready, wait := t.due(time.Now())
-		for _, repository := range ready {
-			checks.Go(func() {
-				select {
-				case slots <- struct{}{}:
-					defer func() { <-slots }()
-					t.check(ctx, repository)
-				case <-ctx.Done():
-				}
-			})
+		namespaces, wait := t.due(time.Now())
+		for _, namespace := range namespaces {
+			checks.Go(func() { t.serve(ctx, &checks, namespace) })
 		}
 		timer := time.NewTimer(wait)
 		select {
@@ -211,35 +243,45 @@ func (t *Tracker) Start(ctx context.Context) error {
 	}
 }
 
-// due returns the repositories whose time has come, and how long until the next one's.
-func (t *Tracker) due(now time.Time) (ready []*tracked, wait time.Duration) {
+// due returns the namespaces that have repositories whose time has come and do not wait for a place yet, and how long until the next
+// repository's.
+func (t *Tracker) due(now time.Time) (ready []string, wait time.Duration) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	wait = t.interval
 	for _, repository := range t.repositories {
+		t.tidy(repository)
 		switch {
 		case repository.busy:
-		case !repository.due.After(now):
-			repository.busy = true
-			ready = append(ready, repository)
-		default:
+		case repository.due.After(now):
 			wait = min(wait, repository.due.Sub(now))
+		default:
+			for function := range repository.functions {
+				if !t.waiting[function.Namespace] {
+					t.waiting[function.Namespace] = true
+					ready = append(ready, function.Namespace)
+				}
+			}
 		}
 	}
 	return ready, wait
 }
 
-func (t *Tracker) check(ctx context.Context, repository *tracked) {
-	limited, cancel := context.WithTimeout(ctx, checkTimeout)
-	started := time.Now()
-	references, err := t.lister.List(limited, repository.repository)
-	cancel()
-	if ctx.Err() != nil {
+// serve checks a repository for a namespace once that has a place.
+func (t *Tracker) serve(ctx context.Context, checks *sync.WaitGroup, namespace string) {
+	if t.places.Acquire(ctx.Done(), namespace, 1) != nil {
 		return
 	}
-	took := time.Since(started)
-	t.metrics.observe(err, took)
-	for _, function := range t.settle(repository, references, err, took) {
+	repository, references, more := t.next(namespace, time.Now())
+	if more {
+		checks.Go(func() { t.serve(ctx, checks, namespace) })
+	}
+	var news []types.NamespacedName
+	if repository != nil {
+		news = t.check(ctx, namespace, repository, references)
+	}
+	t.places.Release(namespace, 1)
+	for _, function := range news {
 		select {
 		case t.events <- event.GenericEvent{Object: named(function)}:
 		case <-ctx.Done():
@@ -248,28 +290,72 @@ func (t *Tracker) check(ctx context.Context, repository *tracked) {
 	}
 }
 
+// next takes the repository of a namespace that is due for longest, with the references that are wanted of it, and reports whether
+// there are more. It may be nil: one in which several namespaces are interested is checked for whichever comes first.
+func (t *Tracker) next(namespace string, now time.Time) (found *tracked, references []string, more bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for function, known := range t.functions {
+		repository := t.repositories[known.repository]
+		if function.Namespace != namespace || repository.busy || repository.due.After(now) || repository == found {
+			continue
+		}
+		more = found != nil
+		if found == nil || repository.due.Before(found.due) {
+			found = repository
+		}
+	}
+	if !more {
+		delete(t.waiting, namespace)
+	}
+	if found == nil {
+		return nil, nil, false
+	}
+	found.busy, found.started = true, now
+	wanted := map[string]bool{}
+	for _, known := range found.functions {
+		wanted[known.want.Reference] = true
+	}
+	return found, slices.Sorted(maps.Keys(wanted)), more
+}
+
+func (t *Tracker) check(ctx context.Context, namespace string, repository *tracked, references []string) (news []types.NamespacedName) {
+	limited, cancel := context.WithTimeout(ctx, checkTimeout)
+	defer cancel()
+	asked := repository.repository
+	asked.Owner = namespace
+	listed, err := t.lister.List(limited, asked, references...)
+	if ctx.Err() != nil {
+		return nil
+	}
+	took := time.Since(repository.started)
+	t.places.Charge(namespace, int64(took))
+	t.metrics.observe(err, took)
+	return t.settle(repository, references, listed, err, took)
+}
+
 // settle notes what a check found and returns the Functions for which it is news.
 func (t *Tracker) settle(
-	repository *tracked, references git.References, err error, took time.Duration,
+	repository *tracked, asked []string, listed git.References, err error, took time.Duration,
 ) (news []types.NamespacedName) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	defer t.rouse() // to plan the next one
-	if err == nil {
-		repository.last = attempts{}
-	} else {
-		repository.last = attempts{failures: repository.last.failures + 1, transient: git.IsTransient(err), took: took}
+	repository.last = repository.last.after(err != nil, git.IsTransient(err), took)
+	now := time.Now()
+	repository.due = now.Add(nextCheck(t.interval, repository.last, rand.Float64())) //nolint:gosec // spreads load
+	if repository.again > 0 {
+		repository.due = repository.started.Add(repository.again)
 	}
-	repository.due = time.Now().Add(nextCheck(t.interval, repository.last, rand.Float64())) //nolint:gosec // spreads load
-	if repository.again {
-		repository.due = time.Time{}
-	}
-	repository.busy, repository.again = false, false
+	repository.busy, repository.again = false, 0
 	t.tidy(repository)
 	for function, known := range repository.functions {
+		if _, listed := slices.BinarySearch(asked, known.want.Reference); !listed && err == nil {
+			continue // it came meanwhile, and another check is due
+		}
 		found := Finding{Err: err}
 		if err == nil {
-			found.Commit, found.Err = references.Resolve(known.want.Reference)
+			found.Commit, found.Err = listed.Resolve(known.want.Reference)
 		}
 		if known.found == nil || !known.found.same(found) {
 			news = append(news, function)

@@ -2,9 +2,13 @@ package gitpoll
 
 import (
 	"context"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -130,7 +134,7 @@ type counter struct {
 	err   error
 }
 
-func (c *counter) List(context.Context, git.Repository) (git.References, error) {
+func (c *counter) List(context.Context, git.Repository, ...string) (git.References, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.times = append(c.times, time.Now())
@@ -150,14 +154,14 @@ type slow struct {
 	asking, most int // guarded by mu
 }
 
-func (s *slow) List(ctx context.Context, repository git.Repository) (git.References, error) {
+func (s *slow) List(ctx context.Context, repository git.Repository, references ...string) (git.References, error) {
 	s.enter(1)
 	defer s.enter(-1)
 	select {
 	case <-time.After(time.Second):
 	case <-ctx.Done():
 	}
-	return s.counter.List(ctx, repository)
+	return s.counter.List(ctx, repository, references...)
 }
 
 func (s *slow) enter(count int) {
@@ -252,6 +256,29 @@ func TestANonceAsksAtOnceAndOnlyWhenItChanges(t *testing.T) {
 			tracker.Commit(function("a"), Want{URL: "u", Reference: "main", Nonce: nonce})
 			synctest.Wait()
 			require.Equal(t, []int{1, 2, 2, 3}[i], lister.asked(), "nonce %q", nonce)
+			time.Sleep(leastAsked)
+		}
+	})
+}
+
+func TestNoncesThatChangeQuicklyAskOnceInTheLeastInterval(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		lister := &counter{}
+		tracker := alone(t, lister)
+		for i := range 1000 {
+			name := function(strconv.Itoa(i % 10))
+			tracker.Commit(name, Want{URL: "u", Reference: "main", Nonce: strconv.Itoa(i)})
+			time.Sleep(100 * time.Millisecond)
+			if i%7 == 0 {
+				tracker.Forget(name) // nor do Functions that come and go
+			}
+		}
+		require.InDelta(t, 100, lister.asked(), 2, "a Function that is new is told within leastPause")
+		lister.mu.Lock()
+		defer lister.mu.Unlock()
+		for i := 1; i < len(lister.times); i++ {
+			require.GreaterOrEqual(t, lister.times[i].Sub(lister.times[i-1]), leastPause)
 		}
 	})
 }
@@ -289,24 +316,173 @@ func TestOneRepositoryIsNeverAskedByTwoRequestsAtATime(t *testing.T) {
 		for i := range 3 {
 			tracker.Forget(function(strconv.Itoa(i)))
 		}
-		time.Sleep(3 * time.Second)
+		time.Sleep(time.Minute)
 		require.Zero(t, followed(tracker))
 	})
 }
 
-func TestASlowRepositoryDelaysNoOthers(t *testing.T) {
+// silent is a Lister of which every repository but that of the honest answers only when the time is up.
+type silent struct {
+	slow
+
+	of     time.Duration
+	answer atomic.Int64 // when the honest one was asked
+}
+
+func (s *silent) List(ctx context.Context, repository git.Repository, _ ...string) (git.References, error) {
+	if repository.URL == "honest" {
+		s.answer.CompareAndSwap(0, time.Now().UnixNano())
+		return git.References{}, nil
+	}
+	s.enter(1)
+	defer s.enter(-1)
+	select {
+	case <-time.After(s.of):
+		return git.References{}, nil
+	case <-ctx.Done():
+		return git.References{}, &git.Error{Kind: git.Unreachable, Message: "the time is up"}
+	}
+}
+
+// first is how long the honest one waits for its first commit.
+func (s *silent) first(t *testing.T, began time.Time) time.Duration {
+	t.Helper()
+	time.Sleep(6 * checkTimeout)
+	require.NotZero(t, s.answer.Load())
+	return time.Unix(0, s.answer.Load()).Sub(began)
+}
+
+func TestASlowServerDelaysNoFirstCommitOfAnotherNamespace(t *testing.T) {
+	t.Parallel()
+	for name, of := range map[string]time.Duration{
+		"that answers after 29 s": 29 * time.Second, "that answers in time": checkTimeout - 100*time.Millisecond,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				lister := &silent{of: of}
+				tracker := alone(t, lister)
+				for i := range 500 {
+					tracker.Commit(function(strconv.Itoa(i)), Want{URL: strconv.Itoa(i), Reference: "main"})
+				}
+				time.Sleep(time.Minute)
+				began := time.Now()
+				tracker.Commit(types.NamespacedName{Namespace: "quiet", Name: "a"}, Want{URL: "honest", Reference: "main"})
+				require.Zero(t, lister.first(t, began))
+				require.Equal(t, maxChecks/2, lister.sideBySide(), "the other half is left free")
+			})
+		})
+	}
+}
+
+func TestSlowServersOfManyNamespacesDelayAFirstCommitByOneRoundAtMost(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		lister := &slow{}
+		lister := &silent{of: 29 * time.Second}
 		tracker := alone(t, lister)
-		started := time.Now()
-		for i := range 100 {
-			_, known := tracker.Commit(function(strconv.Itoa(i)), Want{URL: "u" + strconv.Itoa(i), Reference: "main"})
-			require.False(t, known)
+		for i := range 1000 {
+			name := types.NamespacedName{Namespace: fmt.Sprint("hostile-", i%100), Name: strconv.Itoa(i)}
+			tracker.Commit(name, Want{URL: strconv.Itoa(i), Reference: "main"})
 		}
-		require.Equal(t, started, time.Now())
 		time.Sleep(time.Minute)
-		require.Equal(t, maxChecks, lister.sideBySide())
+		began := time.Now()
+		tracker.Commit(types.NamespacedName{Namespace: "quiet", Name: "a"}, Want{URL: "honest", Reference: "main"})
+		require.LessOrEqual(t, lister.first(t, began), (100/maxChecks+1)*checkTimeout)
+		require.LessOrEqual(t, lister.sideBySide(), maxChecks)
+	})
+}
+
+// Who has no place left must not hold up others by being interested in the same repository.
+func TestARepositoryOfTwoNamespacesIsCheckedForWhoeverHasAPlace(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		lister := &silent{of: 29 * time.Second}
+		tracker := alone(t, lister)
+		for i := range 500 {
+			tracker.Commit(function(strconv.Itoa(i)), Want{URL: strconv.Itoa(i), Reference: "main"})
+		}
+		time.Sleep(time.Second)
+		began := time.Now()
+		tracker.Commit(function("same"), Want{URL: "honest", Reference: "main"})
+		tracker.Commit(types.NamespacedName{Namespace: "quiet", Name: "a"}, Want{URL: "honest", Reference: "main"})
+		require.Zero(t, lister.first(t, began))
+	})
+}
+
+func TestAServerThatHangsDelaysNoRealRepositoryOfAnotherNamespace(t *testing.T) {
+	t.Parallel()
+	repository := gittest.New(t)
+	commit := repository.Commit(t, "main", map[string]string{"a": "1"})
+	honest := Want{URL: repository.HTTP(t, "", "").Address(), Reference: "main"}
+	var ended atomic.Int64
+	release, asked := make(chan struct{}), make(chan struct{}, 1000)
+	hostile := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, request *http.Request) {
+		asked <- struct{}{}
+		select {
+		case <-release:
+		case <-request.Context().Done():
+			ended.Add(1)
+		}
+	}))
+	t.Cleanup(hostile.Close)
+	t.Cleanup(func() { close(release) })
+	tracker := running(t, time.Hour)
+	for i := range 100 {
+		tracker.Commit(function(strconv.Itoa(i)), Want{URL: hostile.URL + "/" + strconv.Itoa(i) + ".git", Reference: "main"})
+	}
+	for range maxChecks / 2 {
+		<-asked
+	}
+	quiet := types.NamespacedName{Namespace: "quiet", Name: "a"}
+	tracker.Commit(quiet, honest)
+	for awaitNews(t, tracker) != quiet { // on a machine on which its own check lasts so long, some of the others may have ended
+	}
+	found, known := tracker.Commit(quiet, honest)
+	require.True(t, known)
+	require.Equal(t, Finding{Commit: commit}, found)
+	require.LessOrEqual(t, ended.Load(), int64(maxChecks), "it did not wait for the hundred")
+}
+
+func TestARepositoryThatIsSlowIsAskedLessUntilItTakesAPartOfTheTime(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		lister := &silent{of: 5 * time.Second}
+		tracker := alone(t, lister)
+		tracker.Commit(function("a"), Want{URL: "u", Reference: "main"})
+		time.Sleep(time.Hour)
+		tracker.mu.Lock()
+		defer tracker.mu.Unlock()
+		for _, repository := range tracker.repositories {
+			require.Greater(t, repository.last.slow, 10)
+			require.GreaterOrEqual(t, repository.due.Sub(repository.started), 120*time.Second)
+		}
+	})
+}
+
+func TestCredentialsOfSeveralRepositoriesAreTheSame(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		tracker := alone(t, &counter{})
+		for _, name := range []string{"a", "b"} {
+			private, err := git.ParseSecret(git.AuthBasic, "", map[string][]byte{"username": []byte("a"), "password": []byte("b")})
+			require.NoError(t, err)
+			tracker.Commit(function(name), Want{URL: name, Reference: "main", Credentials: private})
+		}
+		held := func() (total int, kinds int) {
+			tracker.mu.Lock()
+			defer tracker.mu.Unlock()
+			for _, held := range tracker.credentials {
+				total += held.to
+			}
+			return total, len(tracker.credentials)
+		}
+		total, kinds := held()
+		require.Equal(t, []int{2, 1}, []int{total, kinds}, "a key is decrypted for both")
+		tracker.Forget(function("a"))
+		tracker.Forget(function("b"))
+		time.Sleep(time.Minute)
+		total, _ = held()
+		require.Zero(t, total)
 	})
 }
 
@@ -321,6 +497,7 @@ func TestAReferenceThatChangesIsUnknownUntilItIsChecked(t *testing.T) {
 		require.ErrorContains(t, found.Err, `"main"`)
 		_, known = tracker.Commit(function("a"), Want{URL: "u", Reference: "release"})
 		require.False(t, known, "what is known is of another branch")
+		time.Sleep(leastPause)
 		synctest.Wait()
 		found, known = tracker.Commit(function("a"), Want{URL: "u", Reference: "release"})
 		require.True(t, known)
@@ -359,6 +536,9 @@ func TestTheNextCheckIsJitteredAndBacksOff(t *testing.T) {
 		"without an answer again":        {attempts{failures: 4, transient: true}, 0, 8 * time.Second},
 		"without an answer for long":     {attempts{failures: 1000, transient: true}, 0, 10 * time.Minute},
 		"of one that takes all its time": {attempts{failures: 1, transient: true, took: 30 * time.Second}, 0, 30 * time.Second},
+		"after a slow answer":            {attempts{slow: 1, took: 5 * time.Second}, 0, time.Minute},
+		"after several slow answers":     {attempts{slow: 2, took: 5 * time.Second}, 0, 2 * time.Minute},
+		"after many slow answers":        {attempts{slow: 1000, took: 5 * time.Second}, 0, 150 * time.Second},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

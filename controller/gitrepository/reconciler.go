@@ -10,12 +10,14 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/rouse-run/rouse/api/serverless/v1alpha1"
 	"github.com/rouse-run/rouse/api/serverless/v1alpha2"
+	"github.com/rouse-run/rouse/internal/kube"
 )
 
 // Reconciler keeps Functions as their GitRepositories say.
@@ -26,7 +28,7 @@ type Reconciler struct {
 // Setup adds the controller to a manager.
 func Setup(manager ctrl.Manager) error {
 	r := &Reconciler{client: manager.GetClient()}
-	err := ctrl.NewControllerManagedBy(manager).
+	err := kube.NewController(manager, controller.Options{}).
 		Named("gitrepository").
 		For(&v1alpha2.Function{}, builder.WithPredicates(predicate.NewPredicateFuncs(named))).
 		Watches(&v1alpha1.GitRepository{}, handler.EnqueueRequestsFromMapFunc(r.functionsOf)).

@@ -3,13 +3,27 @@ package images
 import (
 	"context"
 	"fmt"
+	"math/rand/v2"
+	"slices"
 	"time"
 
 	"github.com/go-logr/logr"
 	"github.com/prometheus/client_golang/prometheus"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/rouse-run/rouse/controller/registryconfig"
+	"github.com/rouse-run/rouse/internal/fair"
+	"github.com/rouse-run/rouse/internal/registry"
+)
+
+const (
+	// collectTimeout bounds a collection. The next one goes on with what this one did not come to.
+	collectTimeout = 15 * time.Minute
+	// batch is how many tags of a Function are looked at, and perhaps deleted, in one turn.
+	batch = 50
+	// batchTimeout bounds for how long no build of that Function begins meanwhile.
+	batchTimeout = 10 * time.Second
 )
 
 // Registry finds the internal one.
@@ -17,10 +31,11 @@ type Registry interface {
 	Default(ctx context.Context) (*registryconfig.Registry, error)
 }
 
-// Builds lets no Function build for a while.
+// Builds knows which Functions build.
 type Builds interface {
-	// Hold waits for running builds, no longer than the longest of them may take.
-	Hold(ctx context.Context) (release func(), err error)
+	// Between runs do while no build of a Function runs, and lets none of it begin meanwhile. It reports false, without running do, when
+	// one runs.
+	Between(ctx context.Context, fn types.NamespacedName, do func() error) (done bool, err error)
 }
 
 // store is what the collector needs of a registry.
@@ -28,21 +43,13 @@ type store interface {
 	Repositories(ctx context.Context) ([]string, error)
 	Tags(ctx context.Context, repository string) ([]string, error)
 	Digest(ctx context.Context, repository, tag string) (digest string, found bool, err error)
-	Delete(ctx context.Context, repository, digest string) error
-}
-
-// sweeper frees the space of what was deleted.
-type sweeper interface {
-	// Sweep waits for the sweep that runs already, if one does.
-	Sweep(ctx context.Context) error
-	Running(ctx context.Context) (bool, error)
+	DeleteTag(ctx context.Context, repository, tag string) error
 }
 
 // Deps are what a Collector works with.
 type Deps struct {
-	// Live reads past the cache, and starts Jobs.
-	Live       client.Client
-	Namespace  string // of the release
+	// Live reads past the cache.
+	Live       client.Reader
 	Registry   Registry
 	Builds     Builds
 	Registerer prometheus.Registerer
@@ -55,19 +62,13 @@ type Deps struct {
 type Collector struct {
 	deps    Deps
 	options Options
-	sweeper sweeper
 	metrics *metrics
-	unused  unusedSince
-	// owed is true while something may have been deleted whose space is not free yet.
-	owed bool
+	unused  *unusedSince
 }
 
-// New makes a Collector. It owes a sweep, since an earlier process may have been stopped before it swept.
+// New makes a Collector.
 func New(deps Deps, options Options) *Collector {
-	return &Collector{
-		deps: deps, options: options, metrics: newMetrics(deps.Registerer), unused: unusedSince{}, owed: true,
-		sweeper: &jobs{live: deps.Live, namespace: deps.Namespace, name: options.RegistryDeployment},
-	}
+	return &Collector{deps: deps, options: options, metrics: newMetrics(deps.Registerer), unused: newUnusedSince()}
 }
 
 // NeedLeaderElection implements manager.LeaderElectionRunnable.
@@ -75,7 +76,6 @@ func (c *Collector) NeedLeaderElection() bool { return true }
 
 // Start collects until ctx ends. What fails is tried again the next time.
 func (c *Collector) Start(ctx context.Context) error {
-	c.note(ctx, c.resume(ctx))
 	ticker := time.NewTicker(c.options.Interval)
 	defer ticker.Stop()
 	for {
@@ -84,116 +84,145 @@ func (c *Collector) Start(ctx context.Context) error {
 			return nil
 		case <-ticker.C:
 		}
-		c.note(ctx, c.collect(ctx))
+		if err := c.collect(ctx); err != nil && ctx.Err() == nil {
+			c.metrics.failures.Inc()
+			c.deps.Log.Error(err, "unused images are not collected")
+		}
 	}
 }
 
-func (c *Collector) note(ctx context.Context, err error) {
-	if err != nil && ctx.Err() == nil {
-		c.metrics.failures.Inc()
-		c.deps.Log.Error(err, "unused images are not collected")
-	}
+// part is a repository, or some tags of one.
+type part struct {
+	repository string
+	tags       []string // nil: they are not listed yet
 }
 
-// resume holds builds for a sweep that an earlier process has begun.
-func (c *Collector) resume(ctx context.Context) error {
-	running, err := c.sweeper.Running(ctx)
-	if err != nil || !running {
-		return err
-	}
-	return c.whileHeld(ctx, c.sweep)
-}
-
+// collect looks at all images, namespaces in turn.
 func (c *Collector) collect(ctx context.Context) error {
 	where, err := c.deps.Registry.Default(ctx)
 	if err != nil || where == nil || !where.Internal {
 		return err // the installation owns only what is in its internal registry
 	}
-	held, err := listInventory(ctx, where.Images())
-	if err != nil || held == nil {
-		return err
+	ctx, cancel := context.WithTimeout(ctx, collectTimeout)
+	defer cancel()
+	images := store(where.Images())
+	repositories, err := images.Repositories(ctx)
+	if err != nil {
+		return fmt.Errorf("list the repositories: %w", err)
 	}
-	needs, err := usage(ctx, c.deps.Live, c.deps.RuntimeImages)
+	used, err := usage(ctx, c.deps.Live, c.deps.RuntimeImages)
 	if err != nil {
 		return err
 	}
-	expired := held.only(c.unused.expired(held.unused(needs), time.Now(), c.options.Grace))
-	if len(expired) == 0 && !c.owed {
-		return nil
+	var turns fair.Queue[part]
+	for _, repository := range repositories {
+		turns.Push(namespaceOf(repository), part{repository: repository})
 	}
-	return c.whileHeld(ctx, func(ctx context.Context) error {
-		if err := c.delete(ctx, where.Images(), expired); err != nil || !c.owed {
-			return err
+	c.unused.begin()
+	failed := map[string]error{} // by namespace: its further parts wait for the next time
+	for next, ok := turns.Pop(); ok; next, ok = turns.Pop() {
+		namespace := namespaceOf(next.repository)
+		if failed[namespace] != nil {
+			continue
 		}
-		return c.sweep(ctx)
-	})
+		if err := c.take(ctx, images, used, next, &turns); err != nil {
+			failed[namespace] = fmt.Errorf("repository %s: %w", next.repository, err)
+		}
+		if ctx.Err() != nil {
+			return fmt.Errorf("end the collection with %d parts left: %w", turns.Len(), ctx.Err())
+		}
+	}
+	if len(failed) == 0 {
+		c.unused.end()
+	}
+	return joined(failed)
 }
 
-// whileHeld does what must not happen beside a build.
-func (c *Collector) whileHeld(ctx context.Context, do func(context.Context) error) error {
-	release, err := c.deps.Builds.Hold(ctx)
-	if err != nil {
-		return fmt.Errorf("hold builds for clearing the registry: %w", err)
+// take lists the tags of a repository, or looks at some of them.
+func (c *Collector) take(ctx context.Context, images store, used needs, next part, turns *fair.Queue[part]) error {
+	if next.tags != nil {
+		return c.look(ctx, images, used, next)
 	}
-	defer release()
-	return do(ctx)
-}
-
-// delete takes the tags and manifests of images that are still unused, as a build that has ended meanwhile may use one
-// that was there.
-func (c *Collector) delete(ctx context.Context, images store, expired inventory) error {
-	needs, err := usage(ctx, c.deps.Live, c.deps.RuntimeImages)
-	if err != nil {
+	tags, err := images.Tags(ctx, next.repository)
+	if err != nil || len(tags) == 0 {
 		return err
 	}
-	for _, found := range expired.unused(needs) {
-		if err := images.Delete(ctx, found.repository, found.digest); err != nil {
-			return fmt.Errorf("delete an unused image of %s: %w", found.repository, err)
-		}
-		c.deps.Log.Info("deleted an unused image", "repository", found.repository, "digest", found.digest)
-		c.metrics.deleted.Inc()
-		delete(c.unused, found)
-		c.owed = true
+	if _, _, ours := registry.FunctionOf(next.repository); !ours { // all tags of an image say whether it is needed
+		return c.look(ctx, images, used, part{next.repository, tags})
+	}
+	// In another order each time, so that what comes first does not keep the rest from being looked at.
+	rand.Shuffle(len(tags), func(i, j int) { tags[i], tags[j] = tags[j], tags[i] }) //nolint:gosec // no secret
+	for some := range slices.Chunk(tags, batch) {
+		turns.Push(namespaceOf(next.repository), part{next.repository, some})
 	}
 	return nil
 }
 
-// listInventory lists what a registry holds, nil where nothing was ever pushed. Such a registry cannot be swept either.
-func listInventory(ctx context.Context, images store) (inventory, error) {
-	repositories, err := images.Repositories(ctx)
+// look finds out which images some tags name, and deletes those that have been unused for long enough.
+func (c *Collector) look(ctx context.Context, images store, used needs, tags part) error {
+	held, err := inventoryOf(ctx, images, tags)
 	if err != nil {
-		return nil, fmt.Errorf("list the repositories: %w", err)
+		return err
 	}
-	if len(repositories) == 0 {
-		return nil, nil
+	expired := held.only(c.unused.expired(held, used, time.Now(), c.options.Grace))
+	if len(expired) == 0 {
+		return nil
 	}
-	held := inventory{}
-	for _, repository := range repositories {
-		tags, err := images.Tags(ctx, repository)
-		if err != nil {
-			return nil, fmt.Errorf("list the tags of %s: %w", repository, err)
-		}
-		for _, tag := range tags {
-			digest, found, err := images.Digest(ctx, repository, tag)
+	namespace, function, ours := registry.FunctionOf(tags.repository)
+	if !ours {
+		return c.delete(ctx, images, expired)
+	}
+	fn := types.NamespacedName{Namespace: namespace, Name: function}
+	_, err = c.deps.Builds.Between(ctx, fn, func() error {
+		ctx, cancel := context.WithTimeout(ctx, batchTimeout)
+		defer cancel()
+		return c.delete(ctx, images, expired, client.InNamespace(namespace))
+	})
+	return err
+}
+
+// delete takes the tags of images that are still unused, as a build that has ended meanwhile may have pushed one of them again. A tag
+// that names another image now stays.
+func (c *Collector) delete(ctx context.Context, images store, expired inventory, in ...client.ListOption) error {
+	used, err := usage(ctx, c.deps.Live, c.deps.RuntimeImages, in...)
+	if err != nil {
+		return err
+	}
+	for _, found := range expired.unused(used) {
+		for _, tag := range expired[found] {
+			digest, there, err := images.Digest(ctx, found.repository, tag)
+			if err == nil && there && digest == found.digest {
+				err = images.DeleteTag(ctx, found.repository, tag)
+			}
 			if err != nil {
-				return nil, fmt.Errorf("look at %s:%s: %w", repository, tag, err)
+				return fmt.Errorf("delete an unused image: %w", err)
 			}
-			if found {
-				at := image{repository, digest}
-				held[at] = append(held[at], tag)
-			}
+		}
+		c.deps.Log.Info("deleted an unused image", "repository", found.repository, "digest", found.digest)
+		c.metrics.deleted.Inc()
+		c.unused.forget(found)
+	}
+	return nil
+}
+
+// inventoryOf asks which images the tags name.
+func inventoryOf(ctx context.Context, images store, tags part) (inventory, error) {
+	held := inventory{}
+	for _, tag := range tags.tags {
+		digest, found, err := images.Digest(ctx, tags.repository, tag)
+		if err != nil {
+			return nil, fmt.Errorf("look at the tag %s: %w", tag, err)
+		}
+		if found {
+			at := image{tags.repository, digest}
+			held[at] = append(held[at], tag)
 		}
 	}
 	return held, nil
 }
 
-func (c *Collector) sweep(ctx context.Context) error {
-	started := time.Now()
-	if err := c.sweeper.Sweep(ctx); err != nil {
-		return err
-	}
-	c.owed = false
-	c.metrics.sweeps.Inc()
-	c.deps.Log.Info("swept the registry", "seconds", time.Since(started).Seconds())
-	return nil
+// namespaceOf is whose a repository is, empty for those of all.
+func namespaceOf(repository string) string {
+	namespace, _, _ := registry.FunctionOf(repository)
+	return namespace
 }

@@ -2,6 +2,10 @@ package images
 
 import (
 	"context"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -17,6 +21,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
@@ -34,34 +39,22 @@ type fixture struct {
 	collector *Collector
 	store     *registrytest.Registry
 	kube      client.Client
-	sweeps    int
-	held      bool
-	holds     int
-	// ended is called when builds are held: what a build did just before.
+	building  map[types.NamespacedName]bool
+	excluded  []types.NamespacedName // Functions that did not build meanwhile
+	// ended is called when a Function is excluded: what a build of it did just before.
 	ended func()
-	// sweeping is a sweep of an earlier process.
-	sweeping bool
 }
 
-// Sweep does what the Job does.
-func (w *fixture) Sweep(context.Context) error {
-	w.sweeps++
-	require.True(w.t, w.held, "swept while builds may run")
-	w.store.Sweep(w.t)
-	return nil
-}
-
-// Running stands for a list of the Jobs.
-func (w *fixture) Running(context.Context) (bool, error) { return w.sweeping, nil }
-
-// Hold stands for the queue of builds.
-func (w *fixture) Hold(context.Context) (func(), error) {
-	w.held = true
-	w.holds++
+// Between stands for the queue of builds.
+func (w *fixture) Between(_ context.Context, fn types.NamespacedName, do func() error) (bool, error) {
+	if w.building[fn] {
+		return false, nil
+	}
+	w.excluded = append(w.excluded, fn)
 	if w.ended != nil {
 		w.ended()
 	}
-	return func() { w.held = false }, nil
+	return true, do()
 }
 
 func newFixture(t *testing.T, grace time.Duration, change ...func(*corev1.Secret)) *fixture {
@@ -83,11 +76,10 @@ func newFixture(t *testing.T, grace time.Duration, change ...func(*corev1.Secret
 	options := DefaultOptions()
 	options.Grace = grace
 	w.collector = New(Deps{
-		Live: w.kube, Namespace: "rouse-system", Builds: w, Registerer: prometheus.NewRegistry(), Log: logr.Discard(),
+		Live: w.kube, Builds: w, Registerer: prometheus.NewRegistry(), Log: logr.Discard(),
 		Registry:      registryconfig.NewResolver(w.kube, w.kube, registryconfig.Options{ReleaseNamespace: "rouse-system", Secret: "rouse-registry"}, nil),
 		RuntimeImages: []string{"example.org/runtime:v2"},
 	}, options)
-	w.collector.sweeper = w
 	return w
 }
 
@@ -107,33 +99,6 @@ func (w *fixture) write(t *testing.T, reference string, picture v1.Image) {
 	tag, err := name.NewTag(w.store.Host+"/"+reference, name.Insecure)
 	require.NoError(t, err)
 	require.NoError(t, remote.Write(tag, picture))
-}
-
-// layer is the first one of an image.
-func (w *fixture) layer(t *testing.T, reference string) name.Digest {
-	t.Helper()
-	tag, err := name.NewTag(w.store.Host+"/"+reference, name.Insecure)
-	require.NoError(t, err)
-	picture, err := remote.Image(tag)
-	require.NoError(t, err)
-	layers, err := picture.Layers()
-	require.NoError(t, err)
-	digest, err := layers[0].Digest()
-	require.NoError(t, err)
-	return tag.Digest(digest.String())
-}
-
-// keeps reports whether the registry still has the content of a layer.
-func (w *fixture) keeps(t *testing.T, layer name.Digest) bool {
-	t.Helper()
-	found, err := remote.Layer(layer)
-	require.NoError(t, err)
-	content, err := found.Compressed()
-	if err != nil {
-		return false
-	}
-	require.NoError(t, content.Close())
-	return true
 }
 
 // has reports whether an image is there with all of its layers.
@@ -175,7 +140,7 @@ func (w *fixture) name(t *testing.T, fn *v1alpha2.Function, digest string) {
 	require.NoError(t, w.kube.Status().Update(t.Context(), fn))
 }
 
-func TestOnlyUnusedImagesAreDeletedAndTheirSpaceIsFreedWhileBuildsAreHeld(t *testing.T) {
+func TestOnlyUnusedImagesAreDeleted(t *testing.T) {
 	t.Parallel()
 	w := newFixture(t, 0)
 	built, runs, ran, old, last := price+":"+tag("built"), price+":"+tag("runs"), price+":"+tag("ran"), price+":"+tag("old"), gone+":"+tag("last")
@@ -187,8 +152,7 @@ func TestOnlyUnusedImagesAreDeletedAndTheirSpaceIsFreedWhileBuildsAreHeld(t *tes
 	w.push(t, past)
 	w.push(t, present)
 	w.push(t, last)
-	lost := w.push(t, old)
-	layer := w.layer(t, old)
+	w.push(t, old)
 
 	require.NoError(t, w.collector.collect(t.Context()))
 	for reference, stays := range map[string]bool{
@@ -196,26 +160,77 @@ func TestOnlyUnusedImagesAreDeletedAndTheirSpaceIsFreedWhileBuildsAreHeld(t *tes
 	} {
 		require.Equal(t, stays, w.has(t, reference), reference)
 	}
-	require.Equal(t, 1, w.sweeps)
-	require.False(t, w.held, "builds go on")
-	require.False(t, w.keeps(t, layer), "the space of %s is free", lost)
-
+	require.ElementsMatch(t, []types.NamespacedName{{Namespace: "shop", Name: "price"}, {Namespace: "shop", Name: "gone"}}, w.excluded)
 	require.NoError(t, w.collector.collect(t.Context()))
-	require.Equal(t, 1, w.sweeps, "where nothing was deleted nothing is swept")
-	require.Equal(t, 1, w.holds)
+	require.Len(t, w.excluded, 2, "where nothing is unused no build is kept from beginning")
 }
 
-func TestWhatWasSweptCanBePushedAgain(t *testing.T) {
+func TestImagesOfAFunctionThatBuildsStayAndOthersGo(t *testing.T) {
 	t.Parallel()
 	w := newFixture(t, 0)
-	picture, err := random.Image(1000, 3)
-	require.NoError(t, err)
-	reference := price + ":" + tag("old")
-	w.write(t, reference, picture)
+	w.building = map[types.NamespacedName]bool{{Namespace: "shop", Name: "price"}: true}
+	w.push(t, price+":"+tag("old"))
+	w.push(t, gone+":"+tag("last"))
 	require.NoError(t, w.collector.collect(t.Context()))
-	require.False(t, w.has(t, reference))
-	w.write(t, reference, picture)
-	require.True(t, w.has(t, reference), "the registry must not believe that it still has the layers")
+	require.True(t, w.has(t, price+":"+tag("old")))
+	require.False(t, w.has(t, gone+":"+tag("last")))
+	w.building = nil
+	require.NoError(t, w.collector.collect(t.Context()))
+	require.False(t, w.has(t, price+":"+tag("old")))
+}
+
+// With thousands of them the others would come after many minutes.
+func TestGarbageOfOneNamespaceDoesNotComeBeforeThatOfOthers(t *testing.T) {
+	t.Parallel()
+	w := newFixture(t, 0)
+	hostile := registry.Tenant{Namespace: "a-hostile", UID: "1"}.Repository("f")
+	made, err := random.Image(10, 1)
+	require.NoError(t, err)
+	for i := range 4 * batch {
+		w.write(t, hostile+":"+tag(strconv.Itoa(i)), made)
+	}
+	w.push(t, price+":"+tag("old"))
+	w.store.Requests()
+	require.NoError(t, w.collector.collect(t.Context()))
+	var deleted []string
+	for _, request := range w.store.Requests() {
+		if request.Method == http.MethodDelete {
+			deleted = append(deleted, request.URI)
+		}
+	}
+	require.Len(t, deleted, 4*batch+1)
+	at := slices.IndexFunc(deleted, func(uri string) bool { return strings.Contains(uri, price) })
+	require.LessOrEqual(t, at, batch, "it comes after one batch")
+	for i, fn := range w.excluded {
+		require.Equal(t, i == 1, fn.Namespace == "shop", "%v", w.excluded)
+	}
+}
+
+func TestFailuresInOneNamespaceKeepNoOthersGarbage(t *testing.T) {
+	t.Parallel()
+	w := newFixture(t, 0)
+	hostile := registry.Tenant{Namespace: "a-hostile", UID: "1"}.Repository("f")
+	w.push(t, hostile+":"+tag("1"))
+	w.push(t, price+":"+tag("old"))
+	w.store.Intercept(func(rw http.ResponseWriter, r *http.Request) bool {
+		if strings.Contains(r.URL.Path, hostile) {
+			rw.WriteHeader(http.StatusInternalServerError)
+			return true
+		}
+		return false
+	})
+	require.ErrorContains(t, w.collector.collect(t.Context()), "repository "+hostile)
+	require.False(t, w.has(t, price+":"+tag("old")))
+}
+
+func TestATagThatNamesAnotherImageMeanwhileStays(t *testing.T) {
+	t.Parallel()
+	w := newFixture(t, 0)
+	reference := price + ":" + tag("old")
+	w.push(t, reference)
+	w.ended = func() { w.create(t, w.push(t, reference)) }
+	require.NoError(t, w.collector.collect(t.Context()))
+	require.True(t, w.has(t, reference))
 }
 
 func TestAnImageThatIsUsedAgainByTheBuildThatWasWaitedForStays(t *testing.T) {
@@ -251,7 +266,6 @@ func TestAnExternalRegistryIsNotCollected(t *testing.T) {
 	w.push(t, reference)
 	require.NoError(t, w.collector.collect(t.Context()))
 	require.True(t, w.has(t, reference))
-	require.Zero(t, w.sweeps)
 }
 
 func TestAnUnusedImageStaysForItsGrace(t *testing.T) {
@@ -262,25 +276,9 @@ func TestAnUnusedImageStaysForItsGrace(t *testing.T) {
 	require.NoError(t, w.collector.collect(t.Context()))
 	require.NoError(t, w.collector.collect(t.Context()))
 	require.True(t, w.has(t, reference))
-	require.Equal(t, 1, w.sweeps, "once, for what an earlier process may have left")
 }
 
-func TestARegistryToWhichNothingWasEverPushedIsNotSwept(t *testing.T) {
+func TestARegistryToWhichNothingWasEverPushedIsCollected(t *testing.T) {
 	t.Parallel()
-	w := newFixture(t, 0)
-	require.NoError(t, w.collector.collect(t.Context()))
-	require.Zero(t, w.sweeps, "the registry's collector fails there")
-}
-
-func TestBuildsAreHeldForASweepThatAnEarlierProcessBegan(t *testing.T) {
-	t.Parallel()
-	w := newFixture(t, time.Hour)
-	w.push(t, price+":"+tag("old"))
-	require.NoError(t, w.collector.resume(t.Context()))
-	require.Zero(t, w.holds)
-	w.sweeping = true
-	require.NoError(t, w.collector.resume(t.Context()))
-	require.Equal(t, 1, w.holds)
-	require.Equal(t, 1, w.sweeps)
-	require.False(t, w.held)
+	require.NoError(t, newFixture(t, 0).collector.collect(t.Context()))
 }

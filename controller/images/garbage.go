@@ -1,6 +1,8 @@
 package images
 
 import (
+	"errors"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -8,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/rouse-run/rouse/internal/buildplan"
+	"github.com/rouse-run/rouse/internal/fair"
 	"github.com/rouse-run/rouse/internal/registry"
 )
 
@@ -76,29 +79,77 @@ func (n needs) isBase(tag string) bool {
 	return false
 }
 
-// unusedSince is when each image was first found unused.
-type unusedSince map[image]time.Time
+// mostUnused bounds the images that are noted.
+const mostUnused = 100_000
 
-// expired notes what is unused now and returns what has been for the whole grace period. What is in use again,
-// or gone, is forgotten.
-func (g unusedSince) expired(unused []image, now time.Time, grace time.Duration) []image {
-	for known := range g {
-		if !slices.Contains(unused, known) {
-			delete(g, known)
+// unusedSince is when each image was first found unused, by one and the same process. A namespace has no more of them than it leaves to
+// others: the rest is noted when those are deleted.
+type unusedSince struct {
+	since  map[image]sighting
+	shares *fair.Pool
+	look   int // counts the looks at everything
+}
+
+type sighting struct {
+	since time.Time
+	look  int // the last one that found it
+}
+
+func newUnusedSince() *unusedSince {
+	return &unusedSince{since: map[image]sighting{}, shares: fair.NewPool(fair.Limits{Total: mostUnused})}
+}
+
+// begin begins a look at everything.
+func (g *unusedSince) begin() { g.look++ }
+
+// end forgets what is not there any more: the look has not found it.
+func (g *unusedSince) end() {
+	for known, seen := range g.since {
+		if seen.look != g.look {
+			g.forget(known)
 		}
 	}
+}
+
+func (g *unusedSince) forget(known image) {
+	if _, ok := g.since[known]; ok {
+		delete(g.since, known)
+		g.shares.Release(namespaceOf(known.repository), 1)
+	}
+}
+
+// expired notes which images are unused now and returns those that have been for the whole grace period. What is in use again is
+// forgotten.
+func (g *unusedSince) expired(held inventory, used needs, now time.Time, grace time.Duration) []image {
 	var found []image
-	for _, candidate := range unused {
-		since, known := g[candidate]
-		if !known {
-			since = now
-			g[candidate] = now
+	for candidate, tags := range held {
+		if used.include(candidate, tags) {
+			g.forget(candidate)
+			continue
 		}
-		if now.Sub(since) >= grace {
+		seen, known := g.since[candidate]
+		if !known {
+			if !g.shares.TryAcquire(namespaceOf(candidate.repository), 1) {
+				continue
+			}
+			seen.since = now
+		}
+		seen.look = g.look
+		g.since[candidate] = seen
+		if now.Sub(seen.since) >= grace {
 			found = append(found, candidate)
 		}
 	}
 	return found
+}
+
+// joined are the errors of namespaces, as one.
+func joined(failed map[string]error) error {
+	var all []error
+	for _, namespace := range slices.Sorted(maps.Keys(failed)) {
+		all = append(all, failed[namespace])
+	}
+	return errors.Join(all...)
 }
 
 // identifierOf is the digest of an image's reference or else its tag.

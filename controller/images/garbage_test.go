@@ -1,6 +1,7 @@
 package images
 
 import (
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -56,12 +57,36 @@ func TestAnImageIsGarbageWhenItIsOursAndUnused(t *testing.T) {
 func TestAnImageExpiresAfterItsGraceWithoutABreak(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
-	a, b := image{"a", "sha256:a"}, image{"b", "sha256:b"}
-	known := unusedSince{}
-	require.Empty(t, known.expired([]image{a, b}, now, time.Hour))
-	require.Empty(t, known.expired([]image{a}, now.Add(30*time.Minute), time.Hour), "b is in use again")
-	require.Equal(t, []image{a}, known.expired([]image{a, b}, now.Add(time.Hour), time.Hour))
-	require.Equal(t, []image{b}, known.expired([]image{b}, now.Add(2*time.Hour), time.Hour))
+	a, b := image{price, "sha256:a"}, image{price, "sha256:b"}
+	both := inventory{a: {"1"}, b: {"2"}}
+	known, nobody := newUnusedSince(), needs{}
+	look := func(used needs, after time.Duration) []image {
+		known.begin()
+		defer known.end()
+		return known.expired(both, used, now.Add(after), time.Hour)
+	}
+	require.Empty(t, look(nobody, 0))
+	require.Empty(t, look(needs{digests: map[string]bool{"sha256:b": true}}, 30*time.Minute))
+	require.Equal(t, []image{a}, look(nobody, time.Hour))
+	require.ElementsMatch(t, []image{a, b}, look(nobody, 2*time.Hour))
+	both = inventory{}
+	look(nobody, 3*time.Hour)
+	require.Empty(t, known.since, "what is gone is forgotten")
+	used, _ := known.shares.Stats()
+	require.Zero(t, used)
+}
+
+func TestImagesOfOneNamespaceFillNoMoreThanTheirShareOfTheMemory(t *testing.T) {
+	t.Parallel()
+	known := newUnusedSince()
+	many := inventory{}
+	for i := range mostUnused {
+		many[image{price, strconv.Itoa(i)}] = nil
+	}
+	known.expired(many, needs{}, time.Now(), 0)
+	require.Len(t, known.since, mostUnused/2)
+	other := image{registry.Tenant{Namespace: "other", UID: "1"}.Repository("f"), "sha256:a"}
+	require.Equal(t, []image{other}, known.expired(inventory{other: nil}, needs{}, time.Now(), 0))
 }
 
 func TestReferencesAreTakenApart(t *testing.T) {

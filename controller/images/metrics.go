@@ -3,7 +3,7 @@ package images
 import "github.com/prometheus/client_golang/prometheus"
 
 type metrics struct {
-	deleted, sweeps, failures prometheus.Counter
+	deleted, failures prometheus.Counter
 }
 
 func newMetrics(registry prometheus.Registerer) *metrics {
@@ -11,13 +11,10 @@ func newMetrics(registry prometheus.Registerer) *metrics {
 		deleted: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "rouse_controller_images_deleted_total", Help: "Images of the internal registry that were deleted because they were unused.",
 		}),
-		sweeps: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "rouse_controller_image_sweeps_total", Help: "Times that the space of deleted images was freed in the internal registry.",
-		}),
 		failures: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "rouse_controller_image_collection_failures_total", Help: "Times that unused images could not be collected.",
 		}),
 	}
-	registry.MustRegister(m.deleted, m.sweeps, m.failures)
+	registry.MustRegister(m.deleted, m.failures)
 	return m
 }

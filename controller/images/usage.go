@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -47,7 +48,7 @@ func (n needs) noteFunction(fn *v1alpha2.Function) {
 
 // usage collects what runtimes, Functions, Deployments and ReplicaSets name. All are read from the API server, since
 // caches leave out what pods are made of and may be late.
-func usage(ctx context.Context, live client.Reader, runtimes []string) (needs, error) {
+func usage(ctx context.Context, live client.Reader, runtimes []string, in ...client.ListOption) (needs, error) {
 	found := needs{digests: map[string]bool{}, bases: map[string]bool{}, building: map[types.NamespacedName]bool{}}
 	for _, image := range runtimes {
 		found.bases[identifierOf(image)] = true
@@ -59,17 +60,17 @@ func usage(ctx context.Context, live client.Reader, runtimes []string) (needs, e
 			for i := range functions.Items {
 				found.noteFunction(&functions.Items[i])
 			}
-		}),
+		}, in...),
 		eachPage(ctx, live, deployments, func() {
 			for i := range deployments.Items {
 				found.notePods(deployments.Items[i].Spec.Template)
 			}
-		}, ours),
+		}, append(slices.Clone(in), ours)...),
 		eachPage(ctx, live, sets, func() {
 			for i := range sets.Items {
 				found.notePods(sets.Items[i].Spec.Template)
 			}
-		}, ours))
+		}, append(slices.Clone(in), ours)...))
 	if err != nil {
 		return needs{}, fmt.Errorf("list who uses images: %w", err)
 	}

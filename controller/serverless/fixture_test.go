@@ -16,6 +16,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/config"
 	ctrllog "sigs.k8s.io/controller-runtime/pkg/log"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
@@ -66,8 +67,7 @@ func (f *fixture) start() (stop func()) {
 	f.t.Helper()
 	scheme, err := kube.NewScheme()
 	require.NoError(f.t, err)
-	controllers := kube.Controllers()
-	controllers.SkipNameValidation = new(true) // many operators in a process
+	controllers := config.Controller{SkipNameValidation: new(true)} // many operators in a process
 	mgr, err := ctrl.NewManager(cluster.Environment(f.t).Config, ctrl.Options{
 		Scheme: scheme, Metrics: metricsserver.Options{BindAddress: "0"}, Controller: controllers,
 		Cache: cache.Options{ByObject: CacheObjects(f.installation)},

@@ -83,7 +83,10 @@ func Setup(mgr ctrl.Manager, installation *resources.Installation) error {
 		installation: installation,
 	}
 	every := handler.EnqueueRequestsFromMapFunc(everyServerless(mgr.GetClient()))
-	b := ctrl.NewControllerManagedBy(mgr).
+	b := kube.NewController(mgr, controller.Options{
+		MaxConcurrentReconciles: 1, // which one is served is decided from all of them
+		RateLimiter:             workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](firstRetry, lastRetry),
+	}).
 		Named("serverless").
 		For(&operatorv1alpha1.Serverless{}).
 		Watches(&operatorv1alpha1.Serverless{}, every, builder.WithPredicates(kube.ChangedOrDiffers(servedDiffers))).
@@ -95,11 +98,7 @@ func Setup(mgr ctrl.Manager, installation *resources.Installation) error {
 	for _, kind := range watched {
 		b = b.WatchesMetadata(metadataOf(kind), handler.EnqueueRequestsFromMapFunc(concerned(mgr.GetClient())))
 	}
-	err = b.WithOptions(controller.Options{
-		MaxConcurrentReconciles: 1, // which one is served is decided from all of them
-		RateLimiter:             workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](firstRetry, lastRetry),
-	}).Complete(reconciler)
-	if err != nil {
+	if err = b.Complete(reconciler); err != nil {
 		return fmt.Errorf("set up the operator: %w", err)
 	}
 	return nil

@@ -17,6 +17,7 @@ import (
 
 	eventingv1alpha2 "github.com/rouse-run/rouse/api/eventing/v1alpha2"
 	"github.com/rouse-run/rouse/internal/broker"
+	"github.com/rouse-run/rouse/internal/kube"
 )
 
 // Broker is the connection to NATS as this controller needs it.
@@ -58,14 +59,13 @@ func Setup(ctx context.Context, mgr ctrl.Manager, conn Broker, registerer promet
 		missing:   func() { notify(missing) },
 	}
 	requests := make(chan event.GenericEvent)
-	err := ctrl.NewControllerManagedBy(mgr).
+	err := kube.NewController(mgr, controller.Options{MaxConcurrentReconciles: options.MaxConcurrentReconciles}).
 		Named("subscription").
 		// Its own status too: what was computed from a stale cache is computed again.
 		For(&eventingv1alpha2.Subscription{}).
 		Watches(&corev1.Service{}, handler.EnqueueRequestsFromMapFunc(subscriptionsOf(mgr.GetClient())),
 			builder.WithPredicates(servedOtherwise())).
 		WatchesRawSource(source.Channel(requests, &handler.EnqueueRequestForObject{})).
-		WithOptions(controller.Options{MaxConcurrentReconciles: options.MaxConcurrentReconciles}).
 		Complete(reconciler)
 	if err != nil {
 		return fmt.Errorf("set up the Subscription controller: %w", err)

@@ -18,6 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/config"
 	ctrllog "sigs.k8s.io/controller-runtime/pkg/log"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
@@ -66,8 +67,7 @@ func newFixtureAt(t *testing.T, server *natstest.Server, url string, changes ...
 
 	scheme, err := kube.NewScheme()
 	require.NoError(t, err)
-	controllers := kube.Controllers()
-	controllers.SkipNameValidation = new(true) // one controller after the other
+	controllers := config.Controller{SkipNameValidation: new(true)} // one controller after the other
 	mgr, err := ctrl.NewManager(env.Config, ctrl.Options{
 		Scheme:     scheme,
 		Metrics:    metricsserver.Options{BindAddress: "0"},

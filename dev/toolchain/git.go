@@ -53,7 +53,7 @@ func (l *launching) commit(ctx context.Context, client *git.Client, repository g
 	}
 	file := filepath.Join(l.t.store.dir, "commits", keyOf(repository.URL, reference))
 	asking := l.step("asking the repository what " + reference + " stands for")
-	found, err := client.List(ctx, repository)
+	found, err := client.List(ctx, repository, reference)
 	asking.end(err)
 	if err != nil {
 		last, readErr := os.ReadFile(file) //nolint:gosec // in our own cache

@@ -72,5 +72,5 @@ func playAll(ctx context.Context, s *stage, attacks []attack) (refused int, fail
 }
 
 func allAttacks() []attack {
-	return slices.Concat(imageAttacks(), registryAttacks(), buildAttacks(), controllerAttacks(), apiRuleAttacks(), adminAttacks())
+	return slices.Concat(imageAttacks(), registryAttacks(), buildAttacks(), controllerAttacks(), apiRuleAttacks(), sliceAttacks(), adminAttacks())
 }

@@ -75,14 +75,20 @@ func TestUnusedImagesAreDeletedFromTheRegistry(t *testing.T) {
 
 	since := time.Now()
 	var log string
+	logOf := func(ctx context.Context, component, container string) (string, error) {
+		pods, err := cluster.PodsOf(ctx, component)
+		if err != nil || len(pods) == 0 {
+			return "", err
+		}
+		return cluster.Logs(ctx, framework.System, pods[0].Name, container, 0)
+	}
 	require.NoError(t, framework.Await(t.Context(), 2*time.Minute, "the image to be deleted and its space freed", func(ctx context.Context) (bool, error) {
-		pods, err := cluster.PodsOf(ctx, "controller")
+		swept, err := logOf(ctx, "registry", "proxy")
 		if err != nil {
 			return false, err
 		}
-		log, err = cluster.Logs(ctx, framework.System, pods[0].Name, "controller", 0)
-		at := repositoryOf(namespace, "goes").FindStringIndex(log)
-		return at != nil && strings.Contains(log[at[1]:], "swept the registry"), err
+		log, err = logOf(ctx, "controller", "controller")
+		return repositoryOf(namespace, "goes").MatchString(log) && strings.Contains(swept, "swept the registry"), err
 	}))
 	t.Logf("after %s", time.Since(since).Round(time.Second))
 	require.NotRegexp(t, repositoryOf(namespace, "stays"), log)

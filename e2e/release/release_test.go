@@ -4,6 +4,7 @@ package release
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"os"
 	"os/exec"
@@ -64,13 +65,30 @@ func play(t *testing.T) {
 // makeRelease runs the command of people, and returns the last line that it printed.
 func makeRelease(t *testing.T, registry, authority, out string) string {
 	t.Helper()
-	command := exec.CommandContext(t.Context(), "make", "-C", root, "release", "VERSION="+version, "OUT="+out, "REGISTRY="+registry)
+	command := exec.CommandContext(t.Context(), "make", "-C", root, "release", "VERSION="+version, "OUT="+out, "REGISTRY="+registry, "IMAGES="+othersDigests(t))
 	command.Env = append(os.Environ(), "SSL_CERT_FILE="+trusted(t, authority))
 	printed, err := command.CombinedOutput()
 	t.Log(string(printed))
 	require.NoError(t, err)
 	lines := strings.Split(strings.TrimSpace(string(printed)), "\n")
 	return lines[len(lines)-1]
+}
+
+// othersDigests is a file for the images that are not of the release. The cluster has images of its own in their places, so that any
+// digests will do.
+func othersDigests(t *testing.T) string {
+	t.Helper()
+	listed, err := exec.CommandContext(t.Context(), "go", "run", "-C", root+"/tools/release", ".", "--list-images", "--repository", "../..").Output()
+	require.NoError(t, err)
+	digests := map[string]string{}
+	for _, reference := range strings.Fields(string(listed)) {
+		digests[reference] = "sha256:" + strings.Repeat("0", 64)
+	}
+	text, err := json.Marshal(digests)
+	require.NoError(t, err)
+	file := filepath.Join(t.TempDir(), "images.json")
+	require.NoError(t, os.WriteFile(file, text, 0o600))
+	return file
 }
 
 // trusted is what this machine trusts, and the authority of the cluster's registry.

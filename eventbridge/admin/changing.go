@@ -2,6 +2,7 @@ package admin
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"time"
 
@@ -15,7 +16,7 @@ const runTimeout = 5 * time.Minute
 func (h *Handler) redrive(w http.ResponseWriter, r *http.Request) (action, error) {
 	selection, err := selectionOf(w, r)
 	do := func(w http.ResponseWriter, r *http.Request, user authorization.User) error {
-		ctx, cancel := withRunTimeout(w, r)
+		ctx, cancel := context.WithTimeout(r.Context(), runTimeout)
 		defer cancel()
 		done, err := h.store.Redrive(ctx, selection)
 		h.audit("dead letters redriven", user, selection,
@@ -23,7 +24,7 @@ func (h *Handler) redrive(w http.ResponseWriter, r *http.Request) (action, error
 		result := redrivenBody{
 			Redriven: &done.Redriven, Failed: &done.Failed, Remaining: &done.Remaining, Problems: done.Problems,
 		}
-		h.finish(w, &result.Error, err, &result)
+		h.finish(w, &result.Error, turnError(ctx, err), &result)
 		return nil
 	}
 	return action{authorization.Redrive(selection.Namespace), do}, err
@@ -33,12 +34,12 @@ func (h *Handler) redrive(w http.ResponseWriter, r *http.Request) (action, error
 func (h *Handler) purge(w http.ResponseWriter, r *http.Request) (action, error) {
 	selection, err := selectionOf(w, r)
 	do := func(w http.ResponseWriter, r *http.Request, user authorization.User) error {
-		ctx, cancel := withRunTimeout(w, r)
+		ctx, cancel := context.WithTimeout(r.Context(), runTimeout)
 		defer cancel()
 		count, err := h.store.Purge(ctx, selection)
 		h.audit("dead letters purged", user, selection, "purged", count)
 		result := purgedBody{Purged: count}
-		h.finish(w, &result.Error, err, &result)
+		h.finish(w, &result.Error, turnError(ctx, err), &result)
 		return nil
 	}
 	return action{authorization.Purge(selection.Namespace), do}, err
@@ -51,6 +52,14 @@ func (h *Handler) audit(what string, user authorization.User, s Selection, count
 	}, counts...)...)
 }
 
+// turnError is the reason why a request was stopped, if that is others' turn.
+func turnError(ctx context.Context, err error) error {
+	if err != nil && errors.Is(context.Cause(ctx), errTurnOver) {
+		return errTurnOver
+	}
+	return err
+}
+
 // finish answers with what was done, also when that ended with an error.
 func (h *Handler) finish(w http.ResponseWriter, text *string, err error, result any) {
 	status := http.StatusOK
@@ -60,9 +69,7 @@ func (h *Handler) finish(w http.ResponseWriter, text *string, err error, result 
 	answer(w, status, result)
 }
 
-// withRunTimeout replaces the read deadline of the request, which would end it
-// while it is worked on, by runTimeout.
-func withRunTimeout(w http.ResponseWriter, r *http.Request) (context.Context, context.CancelFunc) {
+// withoutReadDeadline takes away the read deadline of a request, which would end it while it waits or is worked on: both have bounds of their own.
+func withoutReadDeadline(w http.ResponseWriter) {
 	_ = http.NewResponseController(w).SetReadDeadline(time.Time{}) // tests' recorders have none
-	return context.WithTimeout(r.Context(), runTimeout)
 }

@@ -32,15 +32,15 @@ type endpoint struct {
 	method string
 	// read finds out what a request asks for, and does nothing yet.
 	read  func(w http.ResponseWriter, r *http.Request) (action, error)
-	slots slots // nil: as many requests at a time as there are connections
+	slots *slots
 }
 
 // New makes a handler. Without a journal it has no records of events.
 func New(store Store, events Journal, access authorization.Access, log logr.Logger) *Handler {
 	h := &Handler{store: store, journal: events, access: access, log: log, mux: http.NewServeMux(), side: skew.This(daemon.Version())}
-	reading, changing := make(slots, readersAtATime), make(slots, changersAtATime)
+	reading, changing, following := newSlots(readersAtATime, slotTurn), newSlots(changersAtATime, slotTurn), newSlots(followersAtATime, 0)
 	for path, e := range map[string]endpoint{
-		"/v1/events":                 {http.MethodGet, h.events, nil},
+		"/v1/events":                 {http.MethodGet, h.events, following},
 		"/v1/subscriptions":          {http.MethodGet, h.subscriptions, reading},
 		"/v1/deadletters":            {http.MethodGet, h.list, reading},
 		"/v1/deadletters/{sequence}": {http.MethodGet, h.get, reading},
@@ -99,7 +99,8 @@ func (h *Handler) serve(e endpoint) http.HandlerFunc {
 			err = h.access.Authorize(r.Context(), user, asked.right)
 		}
 		if err == nil {
-			err = e.slots.limit(r.Context(), func() error { return asked.do(w, r, user) })
+			withoutReadDeadline(w)
+			err = e.slots.limit(r.Context(), asked.right.Namespace, func(ctx context.Context) error { return asked.do(w, r.WithContext(ctx), user) })
 		}
 		if err != nil {
 			h.fail(w, err)

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -21,6 +22,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/rouse-run/rouse/eventbridge/admin/authorization"
+	"github.com/rouse-run/rouse/eventbridge/journal"
 	"github.com/rouse-run/rouse/internal/failure"
 )
 
@@ -292,14 +294,14 @@ func TestARedriveEndsWithItsProcessAndReportsItsProgress(t *testing.T) {
 func TestAdminRequestsWaitForAFreeSlot(t *testing.T) {
 	t.Parallel()
 	for path, tc := range map[string]struct {
-		method, body string
-		atATime      int
+		method  string
+		atATime int
 	}{
-		"/v1/deadletters/redrive": {http.MethodPost, `{"all":true}`, changersAtATime},
-		"/v1/deadletters/purge":   {http.MethodPost, `{"all":true}`, changersAtATime},
-		"/v1/deadletters":         {http.MethodGet, "", readersAtATime},
-		"/v1/deadletters/7":       {http.MethodGet, "", readersAtATime},
-		"/v1/subscriptions":       {http.MethodGet, "", readersAtATime},
+		"/v1/deadletters/redrive": {http.MethodPost, changersAtATime},
+		"/v1/deadletters/purge":   {http.MethodPost, changersAtATime},
+		"/v1/deadletters":         {http.MethodGet, readersAtATime},
+		"/v1/deadletters/7":       {http.MethodGet, readersAtATime},
+		"/v1/subscriptions":       {http.MethodGet, readersAtATime},
 	} {
 		t.Run(path, func(t *testing.T) {
 			t.Parallel()
@@ -308,9 +310,9 @@ func TestAdminRequestsWaitForAFreeSlot(t *testing.T) {
 				handler := newHandler(t, store, logr.Discard())
 				var all sync.WaitGroup
 				var refused atomic.Int32
-				for range 3 * tc.atATime {
+				for i := range 3 * tc.atATime {
 					all.Go(func() {
-						if ask(handler, tc.method, path, tc.body).Code == http.StatusServiceUnavailable {
+						if askAbout(handler, tc.method, path, "ns-"+strconv.Itoa(i)).Code == http.StatusServiceUnavailable {
 							refused.Add(1)
 						}
 					})
@@ -322,10 +324,113 @@ func TestAdminRequestsWaitForAFreeSlot(t *testing.T) {
 				require.EqualValues(t, 2*tc.atATime, refused.Load())
 				close(store.end)
 				all.Wait()
-				require.Equal(t, http.StatusOK, ask(handler, tc.method, path, tc.body).Code, "the slots are free again")
+				require.NotEqual(t, http.StatusServiceUnavailable, askAbout(handler, tc.method, path, "shop").Code, "the slots are free again")
 			})
 		})
 	}
+}
+
+func TestAdminSlotsAreSharedByNamespace(t *testing.T) {
+	t.Parallel()
+	for path, method := range map[string]string{
+		"/v1/deadletters/redrive": http.MethodPost, "/v1/deadletters": http.MethodGet, "/v1/subscriptions": http.MethodGet,
+	} {
+		t.Run(path, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				store := &busyStore{end: make(chan struct{})}
+				handler := newHandler(t, store, logr.Discard())
+				var hostile, quiet sync.WaitGroup
+				for range 20 {
+					hostile.Go(func() { askAbout(handler, method, path, "red") })
+				}
+				synctest.Wait()
+				before := store.busy.Load()
+				var code atomic.Int32
+				quiet.Go(func() { code.Store(int32(askAbout(handler, method, path, "shop").Code)) })
+				synctest.Wait()
+				require.Equal(t, before+1, store.busy.Load(), "the quiet namespace does not wait")
+				close(store.end)
+				quiet.Wait()
+				hostile.Wait()
+				require.NotEqualValues(t, http.StatusServiceUnavailable, code.Load())
+			})
+		})
+	}
+}
+
+func TestALongRedriveEndsItsTurnWhenAnotherNamespaceWaits(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		store := &slowStore{}
+		handler := newHandler(t, store, logr.Discard())
+		const redrive = "/v1/deadletters/redrive"
+		hostile := make(chan *httptest.ResponseRecorder, 2)
+		for _, namespace := range []string{"red", "blue"} {
+			go func() { hostile <- askAbout(handler, http.MethodPost, redrive, namespace) }()
+		}
+		time.Sleep(10 * slotTurn)
+		require.Empty(t, hostile, "nobody else waits")
+		go func() { hostile <- askAbout(handler, http.MethodPost, redrive, "shop") }()
+		time.Sleep(slotTurn)
+		synctest.Wait()
+		require.NotEmpty(t, hostile)
+		stopped := <-hostile
+		require.Equal(t, http.StatusServiceUnavailable, stopped.Code)
+		require.Contains(t, stopped.Body.String(), `"redriven":1`)
+		require.Contains(t, stopped.Body.String(), "requests for other namespaces wait, so this one was stopped after 5s: ask again for the rest")
+		time.Sleep(runTimeout + slotTurn)
+	})
+}
+
+func TestFollowersLeaveConnectionsToOtherNamespaces(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		following := &endlessJournal{}
+		handler := New(&fakeStore{}, following, authorization.Token(token), logr.Discard())
+		ctx, stop := context.WithCancel(t.Context())
+		var all sync.WaitGroup
+		follow := func(namespace string) {
+			all.Go(func() {
+				ask(handler, http.MethodGet, "/v1/events?follow=true&namespace="+namespace, "", func(r *http.Request) { *r = *r.WithContext(ctx) })
+			})
+			synctest.Wait()
+		}
+		for range followersAtATime {
+			follow("red")
+		}
+		require.EqualValues(t, followersAtATime/2, following.readers.Load())
+		follow("shop")
+		require.EqualValues(t, followersAtATime/2+1, following.readers.Load(), "another namespace does not wait")
+		stop()
+		all.Wait()
+	})
+}
+
+// askAbout asks for what a namespace has.
+func askAbout(h http.Handler, method, path, namespace string) *httptest.ResponseRecorder {
+	if method == http.MethodPost {
+		return ask(h, method, path, `{"namespace":"`+namespace+`","subscription":"orders"}`)
+	}
+	return ask(h, method, path+"?namespace="+namespace, "")
+}
+
+// endlessJournal has no records.
+type endlessJournal struct{ readers atomic.Int32 }
+
+func (*endlessJournal) Each(journal.Query, func(journal.Record) bool) {}
+
+func (j *endlessJournal) Follow(ctx context.Context, _ journal.Query, _ func(journal.Record)) {
+	j.readers.Add(1)
+	<-ctx.Done()
+}
+
+// slowStore redrives until it is stopped.
+type slowStore struct{ busyStore }
+
+func (*slowStore) Redrive(ctx context.Context, _ Selection) (Redriven, error) {
+	<-ctx.Done()
+	return Redriven{Redriven: 1}, ctx.Err()
 }
 
 // busyStore answers nothing before the end.

@@ -6,6 +6,8 @@ import (
 	"encoding/json"
 	"errors"
 	"net/http"
+	"strconv"
+	"time"
 
 	"github.com/rouse-run/rouse/eventbridge/admin/authorization"
 )
@@ -104,6 +106,11 @@ func answer(w http.ResponseWriter, status int, content any) {
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Cache-Control", "no-store")
 	w.Header().Set("X-Content-Type-Options", "nosniff")
+	w.Header().Set("Content-Length", strconv.Itoa(body.Len()))
+	control := http.NewResponseController(w)
+	_ = control.SetWriteDeadline(time.Now().Add(answerTimeout)) // tests' recorders have none
 	w.WriteHeader(status)
 	_, _ = w.Write(body.Bytes()) // a client that is gone does not matter
+	_ = control.Flush()
+	_ = control.SetWriteDeadline(time.Time{})
 }

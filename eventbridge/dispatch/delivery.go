@@ -124,6 +124,9 @@ func (d *Dispatcher) try(ctx context.Context, j *job) (a attempt) {
 	if d.Tracer != nil {
 		a.traced = d.Tracer.Deliver(ctx, d.Subscription.String(), j.attempt, a.event)
 	}
+	if d.Chain != nil {
+		d.Chain.Carry(j.Stored(), a.event)
+	}
 	a.answer, err = d.send(ctx, j, &a)
 	defer a.answer.release()
 	if err != nil && ctx.Err() != nil {
@@ -140,7 +143,7 @@ func (d *Dispatcher) try(ctx context.Context, j *job) (a attempt) {
 		d.Log.V(1).Info("no answer from the sink", "id", ev.ID, "reason", err.Error())
 	}
 	if a.result == delivered {
-		a.result, a.reason = d.publishReply(ctx, a.event, a.answer), failure.ReplyNotStored
+		a.result, a.reason = d.publishReply(ctx, j.Message, a.event, a.answer), failure.ReplyNotStored
 	}
 	return a
 }
@@ -154,7 +157,7 @@ func (d *Dispatcher) precheck(j *job, ev *cloudevent.Event) (result, failure.Rea
 	if reason != "" {
 		return overLimit, reason
 	}
-	if !d.options.Endless && hopsOf(ev) > d.options.MaxHops {
+	if !d.options.Endless && Hops(ev) > d.options.MaxHops {
 		return looping, ""
 	}
 	return wanted, ""

@@ -30,6 +30,7 @@ type Deps struct {
 	Sink         Sink
 	Filter       Filter  // nil takes every event
 	Replies      Replies // nil ignores what sinks reply
+	Chain        Chain   // nil counts no more than the length of chains
 	Quota        Quota   // nil lets any number of events wait
 	Tracer       Tracer  // nil makes no spans
 	Metrics      *Metrics

@@ -31,6 +31,7 @@
 //   - A slow sink costs no second delivery: the message is extended for as long as the call runs.
 //   - When the context ends no more messages are fetched, busy workers get DrainTimeout to finish, from when BoundDrain is
 //     closed, and what is then still unanswered is given back for a prompt redelivery. Run returns when all is settled.
-//   - An event that has come further than MaxHops in its chain is not sent: it becomes a dead letter.
+//   - An event that has come further than MaxHops in its chain is not sent: it becomes a dead letter. So does one whose reply would
+//     make its chain larger than it may be.
 //   - A panic while one message is handled is a failed attempt of that message and of nothing else.
 package dispatch

@@ -113,6 +113,16 @@ type Tracer interface {
 	Deliver(ctx context.Context, subscription string, attempt int, ev *cloudevent.Event) (end func(status int, outcome string))
 }
 
+// Chain bounds what an event causes, one thing by the other. stored is when the event was stored that is delivered.
+type Chain interface {
+	// Carry gives an event that is sent what its sink shows when it publishes itself, so that it is known what has caused that.
+	Carry(stored time.Time, ev *cloudevent.Event)
+	// Extend makes a reply the next event of the chain of its cause, and returns false when the chain may have no more.
+	Extend(stored time.Time, cause, reply *cloudevent.Event) bool
+	// Count is called when the reply is stored.
+	Count(stored time.Time, cause *cloudevent.Event)
+}
+
 // Answer is what a sink said.
 type Answer struct {
 	Status     int               // HTTP status

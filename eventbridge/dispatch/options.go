@@ -17,6 +17,7 @@ type Options struct {
 	DrainTimeout time.Duration // how long busy deliveries may finish after the context ended
 	Timeout      time.Duration // of a call of the sink, which is detached after a part of it; 0 for never
 	MaxHops      int           // events in a chain of those that bring each other forth
+	MaxCaused    int           // events of a chain, with all its branches, in the name of one namespace
 	Endless      bool          // nothing becomes a dead letter: what cannot be delivered is tried again, for ever
 
 	EventsPerSecond int           // deliveries in a second, 0 for no limit
@@ -34,6 +35,7 @@ func DefaultOptions() Options {
 		AckWait:      30 * time.Second,
 		DrainTimeout: 30 * time.Second,
 		MaxHops:      32,
+		MaxCaused:    10_000,
 	}
 }
 
@@ -53,6 +55,9 @@ func (o *Options) BindFlags(fs *pflag.FlagSet) {
 		"how long running deliveries may finish when the process stops")
 	fs.IntVar(&o.MaxHops, "delivery-max-hops", o.MaxHops,
 		"events that one event may bring forth one after the other, by replies or emitted; what goes beyond becomes a dead letter")
+	fs.IntVar(&o.MaxCaused, "delivery-max-caused", o.MaxCaused,
+		"events that one event may bring forth in all, by replies or emitted, in the name of one namespace and at each replica; "+
+			"what replies beyond that becomes a dead letter, what is emitted is refused")
 }
 
 // Validate names every limit that cannot work.
@@ -72,6 +77,9 @@ func (o *Options) Validate() error {
 	}
 	if o.MaxHops < 1 {
 		errs = append(errs, errors.New("--delivery-max-hops must be at least 1"))
+	}
+	if o.MaxCaused < 1 {
+		errs = append(errs, errors.New("--delivery-max-caused must be at least 1"))
 	}
 	if o.DrainTimeout < 0 {
 		errs = append(errs, errors.New("--delivery-drain-timeout must not be negative"))

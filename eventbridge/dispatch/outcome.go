@@ -36,6 +36,7 @@ const (
 	undecodable               // the stored message is no event
 	unsendable                // the event does not fit into a request
 	looping                   // the chain of events is too long
+	exhausted                 // the chain of events is too large
 	wanted                    // the filter lets it through; the sink is yet to be asked
 	overLimit                 // it is too old, or one of too many, and was not sent
 )
@@ -130,6 +131,8 @@ func (p policy) end(v result, attempt int) failure.Reason {
 	switch v {
 	case looping:
 		return failure.TooManyReplies
+	case exhausted:
+		return failure.TooManyCaused
 	case refused:
 		return failure.SinkRejected
 	case undecodable:

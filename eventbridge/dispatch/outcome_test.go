@@ -64,6 +64,7 @@ func TestResultsMapToSettlements(t *testing.T) {
 		"an interruption ends no event":                {result: interrupted, attempt: 9, want: decision{outcome: Return, delay: time.Millisecond}},
 		"unwanted":                                     {result: unwanted, attempt: 1, want: decision{outcome: Skip}},
 		"a chain of replies that does not end":         {result: looping, attempt: 1, want: decision{outcome: Reject, reason: failure.TooManyReplies}},
+		"a chain of replies that is too large":         {result: exhausted, attempt: 1, want: decision{outcome: Reject, reason: failure.TooManyCaused}},
 		"refused":                                      {result: refused, attempt: 1, want: decision{outcome: Reject, reason: failure.SinkRejected}},
 		"no event":                                     {result: undecodable, attempt: 1, want: decision{outcome: Reject, reason: failure.NotACloudEvent}},
 		"an event that cannot be written as a request": {result: unsendable, attempt: 1, want: decision{outcome: Reject, reason: failure.NotSendable}},

@@ -28,7 +28,7 @@ type Replies interface {
 }
 
 // publishReply publishes what the sink replied. The event counts as delivered when its reply is stored, or never can be.
-func (d *Dispatcher) publishReply(ctx context.Context, cause *cloudevent.Event, answer Answer) result {
+func (d *Dispatcher) publishReply(ctx context.Context, msg Message, cause *cloudevent.Event, answer Answer) result {
 	switch {
 	case d.Replies == nil || (answer.Reply == nil && answer.ReplyError == nil):
 		return delivered
@@ -36,18 +36,15 @@ func (d *Dispatcher) publishReply(ctx context.Context, cause *cloudevent.Event, 
 		d.ignoreReply(cause, answer.ReplyError)
 		return delivered
 	}
-	hops := hopsOf(cause)
-	if hops >= d.options.MaxHops {
-		return looping
-	}
-	answer.Reply.SetExtension(ExtensionHops, strconv.Itoa(hops+1))
-	answer.Reply.SetExtension(ExtensionCause, cause.ID)
-	if parent := cause.Extension(extensionTrace); parent != "" && answer.Reply.Extension(extensionTrace) == "" {
-		answer.Reply.SetExtension(extensionTrace, parent)
+	if over := d.extendChain(msg, cause, answer.Reply); over != delivered {
+		return over
 	}
 	err := d.Replies.Publish(ctx, answer.Reply)
 	switch {
 	case err == nil:
+		if d.Chain != nil {
+			d.Chain.Count(msg.Stored(), cause)
+		}
 		d.metrics.replies.Inc()
 		return delivered
 	case errors.Is(err, ErrUnpublishable):
@@ -61,10 +58,31 @@ func (d *Dispatcher) publishReply(ctx context.Context, cause *cloudevent.Event, 
 	}
 }
 
-// hopsOf is how many events come before one in its chain. Publishers may write anything.
-func hopsOf(ev *cloudevent.Event) int {
-	hops, _ := strconv.Atoi(ev.Extension(ExtensionHops))
-	return max(hops, 0)
+// extendChain makes a reply the next event of its cause's chain, unless that is as long or as large as it may be.
+func (d *Dispatcher) extendChain(msg Message, cause, reply *cloudevent.Event) result {
+	hops := Hops(cause)
+	if hops >= d.options.MaxHops {
+		return looping
+	}
+	if d.Chain != nil && !d.Chain.Extend(msg.Stored(), cause, reply) {
+		return exhausted
+	}
+	reply.SetExtension(ExtensionHops, strconv.Itoa(hops+1))
+	reply.SetExtension(ExtensionCause, cause.ID)
+	if parent := cause.Extension(extensionTrace); parent != "" && reply.Extension(extensionTrace) == "" {
+		reply.SetExtension(extensionTrace, parent)
+	}
+	return delivered
+}
+
+// Hops returns how many events come before one in its chain, and 0 for what is no number.
+func Hops(ev *cloudevent.Event) int {
+	text := ev.Extension(ExtensionHops)
+	if text == "" {
+		return 0 // without an error that is allocated for each event
+	}
+	hops, _ := strconv.ParseInt(text, 10, 32) // the largest there is, if it is larger
+	return max(int(hops), 0)
 }
 
 func (d *Dispatcher) ignoreReply(cause *cloudevent.Event, err error) {

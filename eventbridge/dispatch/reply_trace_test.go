@@ -41,7 +41,7 @@ func TestAReplyCarriesTheTraceOn(t *testing.T) {
 			if tc.reply != "" {
 				reply.SetExtension(extensionTrace, tc.reply)
 			}
-			require.Equal(t, delivered, d.publishReply(t.Context(), &cause, Answer{Reply: &reply}))
+			require.Equal(t, delivered, d.publishReply(t.Context(), nil, &cause, Answer{Reply: &reply}))
 			require.Equal(t, tc.want, published.Extension(extensionTrace))
 		})
 	}
@@ -62,7 +62,7 @@ func TestNoPublisherMakesAChainLonger(t *testing.T) {
 			}
 			var cause, reply cloudevent.Event
 			cause.SetExtension(ExtensionHops, hops)
-			result := d.publishReply(t.Context(), &cause, Answer{Reply: &reply})
+			result := d.publishReply(t.Context(), nil, &cause, Answer{Reply: &reply})
 			require.Equal(t, want == "", result == looping)
 			require.Equal(t, want, reply.Extension(ExtensionHops))
 		})

@@ -7,6 +7,8 @@ import (
 	"net/http"
 	"os"
 	"time"
+
+	"github.com/rouse-run/rouse/internal/pace"
 )
 
 var (
@@ -72,7 +74,7 @@ func outcome(arrived, size int64, announced bool, err error) error {
 type arrival struct {
 	budget  *budget
 	conn    *http.ResponseController
-	began   time.Time
+	pace    pace.Meter
 	element *list.Element
 
 	// Under the budget's lock.
@@ -81,7 +83,7 @@ type arrival struct {
 }
 
 func (b *budget) begin(w http.ResponseWriter, held int64) *arrival {
-	a := &arrival{budget: b, conn: http.NewResponseController(w), began: time.Now(), held: held}
+	a := &arrival{budget: b, conn: http.NewResponseController(w), pace: pace.Meter{Rate: slowestRate, Ahead: time.Hour}, held: held}
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	a.element = b.arriving.PushBack(a)
@@ -116,10 +118,11 @@ func (a *arrival) readRest(from io.Reader, body []byte, size int64) ([]byte, err
 				return body, err
 			}
 		}
-		if err := a.extend(len(body)); err != nil {
+		if err := a.extend(); err != nil {
 			return body, err
 		}
 		n, err := from.Read(body[len(body):cap(body)])
+		a.pace.End(time.Now(), n)
 		body = body[:len(body)+n]
 		if err != nil {
 			return body, err
@@ -141,13 +144,13 @@ func (a *arrival) grow(body []byte, size int64) ([]byte, error) {
 }
 
 // extend gives a body that comes fast enough the time for more.
-func (a *arrival) extend(arrived int) error {
+func (a *arrival) extend() error {
 	a.budget.mu.Lock()
 	defer a.budget.mu.Unlock()
 	if a.evicted {
 		return errTooSlow
 	}
-	_ = a.conn.SetReadDeadline(a.began.Add(arrivalGrace + time.Duration(arrived)*time.Second/slowestRate))
+	_ = a.conn.SetReadDeadline(a.pace.Begin(time.Now()).Add(arrivalGrace))
 	return nil
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"maps"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -183,6 +184,41 @@ func TestAnEventHasNoMoreExtensionsThanASinkTakes(t *testing.T) {
 				require.Equal(t, tc.want, body, mode)
 				require.Equal(t, tc.want == "", status == http.StatusNoContent, mode)
 			}
+		})
+	}
+}
+
+func TestAWebPageOfAnotherOriginPublishesNothing(t *testing.T) {
+	t.Parallel()
+	const simple, beside = "text/plain", "cross-site"
+	for name, tc := range map[string]struct {
+		header map[string]string
+		status int
+	}{
+		"a page elsewhere":                         {map[string]string{"Content-Type": simple, "Origin": "https://evil.example"}, http.StatusForbidden},
+		"a page elsewhere, by fetch metadata":      {map[string]string{"Content-Type": simple, "Sec-Fetch-Site": beside}, http.StatusForbidden},
+		"a page of another port":                   {map[string]string{"Content-Type": simple, "Sec-Fetch-Site": "same-site"}, http.StatusForbidden},
+		"a sandboxed page":                         {map[string]string{"Content-Type": "TEXT/plain;charset=utf-8", "Origin": "null"}, http.StatusForbidden},
+		"a form":                                   {map[string]string{"Content-Type": "application/x-www-form-urlencoded", "Origin": "https://evil.example"}, http.StatusForbidden},
+		"a form with files":                        {map[string]string{"Content-Type": "multipart/form-data; boundary=x", "Origin": "https://evil.example"}, http.StatusForbidden},
+		"a blob without a type":                    {map[string]string{"Origin": "https://evil.example"}, http.StatusForbidden},
+		"a page of the publisher's own":            {map[string]string{"Content-Type": simple, "Sec-Fetch-Site": "same-origin", "Origin": "https://behind.a.gateway"}, http.StatusOK},
+		"a page that a gateway's CORS lets in":     {map[string]string{"Content-Type": typeJSON, "Origin": "https://shop.example", "Sec-Fetch-Site": beside}, http.StatusOK},
+		"curl, which is no browser, with its form": {map[string]string{"Content-Type": "application/x-www-form-urlencoded"}, http.StatusOK},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			url, _ := serve(t, &legacyPublisher{})
+			status, _, body := request{method: http.MethodPost, path: legacyURI, header: tc.header, body: legacyBody()}.send(t, url)
+			require.Equal(t, tc.status, status, body)
+			if tc.status != http.StatusForbidden {
+				return
+			}
+			require.Contains(t, body, "a web page of another origin")
+			binary := map[string]string{"Ce-Specversion": "1.0", "Ce-Id": "1", "Ce-Source": "shop", "Ce-Type": "order.received.v1"}
+			maps.Copy(binary, tc.header)
+			status, _, body = request{method: http.MethodPost, path: "/publish", header: binary, body: "{}"}.send(t, url)
+			require.Equal(t, http.StatusForbidden, status, body)
 		})
 	}
 }

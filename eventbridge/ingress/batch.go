@@ -48,10 +48,14 @@ func (h *handler) storeAll(ctx context.Context, header http.Header, members [][]
 	events := make([]*cloudevent.Event, 0, len(members))
 	positions := make([]int, 0, len(members)) // of the events among the members
 	now := time.Now()
+	pass := h.chains.Shown(header)
 	for i, member := range members {
 		ev, err := h.decodeMember(header, member, now)
 		if err == nil {
 			err = may(&ev, "")
+		}
+		if err == nil {
+			err = h.chains.Admit(pass, &ev)
 		}
 		if err != nil {
 			results[i] = resultOf(&ev, refusal(err))
@@ -66,7 +70,7 @@ func (h *handler) storeAll(ctx context.Context, header http.Header, members [][]
 	errs := h.publisher.PublishAll(untilStored(ctx), events)
 	took := time.Since(started)
 	for i, ev := range events {
-		results[positions[i]] = resultOf(ev, h.settle(ev, errs[i], took))
+		results[positions[i]] = resultOf(ev, h.settle(pass, ev, errs[i], took))
 	}
 	return results
 }

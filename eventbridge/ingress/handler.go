@@ -8,6 +8,7 @@ import (
 	"github.com/go-logr/logr"
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/rouse-run/rouse/eventbridge/chain"
 	"github.com/rouse-run/rouse/internal/cloudevent"
 )
 
@@ -26,6 +27,7 @@ type Deps struct {
 	Publisher     Publisher
 	Subscriptions Subscriptions // nil where they are not known
 	Authorize     Authorize     // nil lets every client publish everything
+	Chains        *chain.Chains // nil takes no pass
 	Destination   string        // what backend metrics call the store of the events
 	Connected     func() bool
 	Registerer    prometheus.Registerer
@@ -44,10 +46,14 @@ func New(deps Deps, options Options) http.Handler {
 
 func newHandler(deps Deps, options Options) *handler {
 	memory := &budget{limit: options.MaxBytesInFlight}
+	if deps.Chains == nil {
+		deps.Chains = chain.New(chain.Key{}, 1)
+	}
 	return &handler{
 		publisher:     deps.Publisher,
 		subscriptions: deps.Subscriptions,
 		authorize:     deps.Authorize,
+		chains:        deps.Chains,
 		options:       options,
 		memory:        memory,
 		answers:       &budget{limit: options.MaxBytesInFlight / answerShare},
@@ -61,6 +67,7 @@ type handler struct {
 	publisher     Publisher
 	subscriptions Subscriptions
 	authorize     Authorize
+	chains        *chain.Chains
 	options       Options
 	memory        *budget // of what has arrived
 	answers       *budget // of answers about batches and about Subscriptions
@@ -94,17 +101,21 @@ func (h *handler) publishOne(w http.ResponseWriter, r *http.Request, may Permiss
 	if err == nil {
 		err = may(&ev, "")
 	}
+	pass := h.chains.Shown(r.Header)
+	if err == nil {
+		err = h.chains.Admit(pass, &ev)
+	}
 	if err != nil {
 		return refusal(err)
 	}
-	return h.store(r.Context(), &ev)
+	return h.store(r.Context(), pass, &ev)
 }
 
 // store gives an event to the publisher, and returns the response to its sender.
-func (h *handler) store(ctx context.Context, ev *cloudevent.Event) response {
+func (h *handler) store(ctx context.Context, pass *chain.Pass, ev *cloudevent.Event) response {
 	started := time.Now()
 	err := h.publisher.Publish(untilStored(ctx), ev)
-	return h.settle(ev, err, time.Since(started))
+	return h.settle(pass, ev, err, time.Since(started))
 }
 
 // untilStored is a request's context for its publish, which goes on when the sender of the event is gone: until then the
@@ -112,10 +123,11 @@ func (h *handler) store(ctx context.Context, ev *cloudevent.Event) response {
 func untilStored(ctx context.Context) context.Context { return context.WithoutCancel(ctx) }
 
 // settle counts and logs what became of an event, and returns the response to its publisher.
-func (h *handler) settle(ev *cloudevent.Event, err error, took time.Duration) response {
+func (h *handler) settle(pass *chain.Pass, ev *cloudevent.Event, err error, took time.Duration) response {
 	resp := responseFor(err)
 	h.metrics.stored(resp.status, took)
 	if err == nil {
+		h.chains.Count(pass, 1)
 		h.metrics.published.count(ev)
 	}
 	log := h.log.V(1)

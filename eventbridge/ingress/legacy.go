@@ -38,12 +38,16 @@ func (h *handler) publishOneLegacy(w http.ResponseWriter, r *http.Request) (id s
 	if err == nil {
 		err = may(&event.Event, event.oldType)
 	}
+	pass := h.chains.Shown(r.Header)
+	if err == nil {
+		err = h.chains.Admit(pass, &event.Event)
+	}
 	if err != nil {
 		return "", new(legacyRefusal(err))
 	}
 	started := time.Now()
 	err = h.publisher.PublishLegacy(untilStored(r.Context()), &event.Event, event.oldType)
-	resp := h.settle(&event.Event, err, time.Since(started))
+	resp := h.settle(pass, &event.Event, err, time.Since(started))
 	if err != nil {
 		return "", new(legacyFailure(err, resp))
 	}

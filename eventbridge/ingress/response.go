@@ -8,6 +8,8 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
+
+	"github.com/rouse-run/rouse/eventbridge/chain"
 )
 
 // response is the answer to a publisher.
@@ -32,7 +34,7 @@ func refusal(err error) response {
 		return response{status: http.StatusTooManyRequests, reason: err.Error(), retryAfter: retrySoon}
 	case errors.Is(err, ErrUnauthenticated):
 		return response{status: http.StatusUnauthorized, reason: err.Error()}
-	case errors.Is(err, ErrForbidden):
+	case errors.Is(err, ErrForbidden), errors.Is(err, chain.ErrExhausted):
 		return response{status: http.StatusForbidden, reason: err.Error()}
 	case errors.Is(err, ErrUndecided):
 		return response{status: http.StatusServiceUnavailable, reason: ErrUndecided.Error(), retryAfter: retrySoon}

@@ -65,7 +65,7 @@ type Activators struct {
 	metrics   *metrics
 	guard     dialguard.Guard
 	transport *http.Transport
-	memory    atomic.Int64 // of the requests that wait
+	waiting   *waiting
 	wait      atomic.Int64 // a time.Duration: how long one may, where the Function does not say
 
 	ctx     context.Context //nolint:containedctx // that of Run: what follows a Function outlives the request that began it
@@ -81,7 +81,7 @@ type Activators struct {
 func New(deps Deps, options Options) *Activators {
 	ctx, stop := context.WithCancel(context.Background())
 	a := &Activators{
-		deps: deps, options: options, ctx: ctx, stop: stop, functions: map[types.NamespacedName]*function{},
+		deps: deps, options: options, waiting: newWaiting(options.MaxWaitingBytes), ctx: ctx, stop: stop, functions: map[types.NamespacedName]*function{},
 		guard: dialguard.Guard{AllowLoopback: options.AllowLoopback}, // who may write EndpointSlices names addresses
 	}
 	if a.deps.Heads == nil {

@@ -11,8 +11,9 @@
 //     it was sent. Its body is not read before;
 //   - what is sent and received is a stream: bodies, server-sent events, trailers, upgraded connections. No time limit is put on
 //     what moves; a caller who stops sending his body, or reading his answer, is cut off;
-//   - waiting is bounded: in time for each request, in number for each Function, in bytes for all. What is beyond gets 503 with
-//     Retry-After and why, at once, and still wakes the Function;
+//   - waiting is bounded: in time for each request, in number for each Function, in bytes for all. Of these, and of the Functions that are
+//     woken at a time, the namespace of the Functions and the address of a caller take no more than their share. What is beyond gets 503
+//     with Retry-After and why, at once;
 //   - a burst goes out at the pace at which pods answer: of those that waited, a pod has 100 at a time without an answer;
 //   - a Function that is known not to start answers at once, with the reason's code and nothing else of it;
 //   - an answer that is none of a pod's says so in the header Rouse-Refused, which no pod can set;

@@ -15,6 +15,7 @@ import (
 	"github.com/rouse-run/rouse/internal/answerhead"
 	"github.com/rouse-run/rouse/internal/dialguard"
 	"github.com/rouse-run/rouse/internal/endpoint"
+	"github.com/rouse-run/rouse/internal/pace"
 )
 
 // HeaderColdStart has, in the answer to a request that waited for a pod, for how many milliseconds it did.
@@ -47,6 +48,8 @@ type exchange struct {
 	stay     bool // on the connection
 	began    time.Time
 	deadline time.Time
+	from     pace.Key
+	waits    bool        // and has a place
 	trailer  http.Header // of the request: the server fills it after the body
 	body     *forward.Body
 	head     answerhead.Account
@@ -103,7 +106,7 @@ func rewrite(r *httputil.ProxyRequest) {
 // RoundTrip sends the request to a pod, and to another one when the connection to that cannot be made.
 func (e *exchange) RoundTrip(r *http.Request) (*http.Response, error) {
 	for {
-		member, waited, refused := e.function.acquire(r.Context(), e.began, e.deadline)
+		member, waited, refused := e.function.acquire(r.Context(), e)
 		if refused != nil {
 			return nil, refused
 		}
@@ -189,9 +192,27 @@ func (e *exchange) release() {
 	e.member = nil
 }
 
+// startWaiting takes a place among the requests that wait, which stopWaiting leaves.
+func (e *exchange) startWaiting() *refusal {
+	if e.waits {
+		return nil
+	}
+	refused := e.all.waiting.enter(e.function.name, e.from)
+	e.waits = refused == nil
+	return refused
+}
+
+func (e *exchange) stopWaiting() {
+	if e.waits {
+		e.waits = false
+		e.all.waiting.leave(e.function.name, e.from)
+	}
+}
+
 // finish is called when the answer is complete.
 func (e *exchange) finish() {
 	e.release()
+	e.stopWaiting()
 	e.head.Close()
 	if e.outcome == "" {
 		e.outcome = failed

@@ -12,8 +12,6 @@ import (
 )
 
 const (
-	// waitingCost is the memory of a request that waits: its connection's buffers, its goroutines, and headers of common size.
-	waitingCost = 32 << 10
 	// newsEvery is how often a request that waits learns whether the Function turned out not to start.
 	newsEvery = 250 * time.Millisecond
 	// rewatchPause parts two attempts to follow a Function's pods after one failed.
@@ -72,8 +70,8 @@ func (f *function) follow(ctx context.Context) {
 	}
 }
 
-// acquire waits until a pod takes connections, and counts a request at it, which came when it began. waited is true when it had to wait.
-func (f *function) acquire(ctx context.Context, began, deadline time.Time) (member *endpoint.Member[struct{}], waited bool, refused *refusal) {
+// acquire waits until a pod takes connections, and counts a request at it. waited is true when it had to wait.
+func (f *function) acquire(ctx context.Context, e *exchange) (member *endpoint.Member[struct{}], waited bool, refused *refusal) {
 	for {
 		turn, ok := f.wait.enter(f.all.options.MaxWaiting)
 		if !ok {
@@ -81,11 +79,12 @@ func (f *function) acquire(ctx context.Context, began, deadline time.Time) (memb
 		}
 		if turn != nil {
 			waited = true
-			if refused := f.await(ctx, turn, began, deadline); refused != nil {
+			if refused := f.await(ctx, turn, e); refused != nil {
 				return nil, waited, refused
 			}
 		}
 		if member := f.pool.Pick(); member != nil {
+			e.stopWaiting()
 			return member, waited, nil
 		}
 		f.wait.answered() // the last pod went away in between
@@ -93,8 +92,11 @@ func (f *function) acquire(ctx context.Context, began, deadline time.Time) (memb
 }
 
 // await waits for a turn.
-func (f *function) await(ctx context.Context, turn chan struct{}, began, deadline time.Time) *refusal {
-	refused := f.hold(ctx, turn, began, deadline)
+func (f *function) await(ctx context.Context, turn chan struct{}, e *exchange) *refusal {
+	refused := e.startWaiting()
+	if refused == nil {
+		refused = f.hold(ctx, turn, e.began, e.deadline)
+	}
 	if refused != nil && !f.wait.leave(turn) {
 		f.wait.answered() // its turn came meanwhile: the next one's now
 	}
@@ -102,11 +104,6 @@ func (f *function) await(ctx context.Context, turn chan struct{}, began, deadlin
 }
 
 func (f *function) hold(ctx context.Context, turn chan struct{}, began, deadline time.Time) *refusal {
-	if f.all.memory.Add(waitingCost) > f.all.options.MaxWaitingBytes {
-		f.all.memory.Add(-waitingCost)
-		return noMemory(f.name)
-	}
-	defer f.all.memory.Add(-waitingCost)
 	timer, news := time.NewTimer(time.Until(deadline)), time.NewTicker(newsEvery)
 	defer timer.Stop()
 	defer news.Stop()

@@ -8,6 +8,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/rouse-run/rouse/gateway/caller"
 	"github.com/rouse-run/rouse/internal/activation"
 )
 
@@ -77,8 +78,18 @@ func (a *Activators) Serve(w http.ResponseWriter, r *http.Request, function type
 func (a *Activators) serve(w http.ResponseWriter, r *http.Request, name types.NamespacedName, call Call) bool {
 	f := a.borrow(name)
 	defer a.giveBack(f)
-	counted := a.deps.Begin(name)
-	defer counted.End()
+	e := &exchange{all: a, function: f, from: caller.Of(r).Key, stay: call.Stay}
+	a.deps.Heads.Open(&e.head, name.Namespace)
+	defer e.finish()
+	if f.wait.idle() {
+		if refused := e.startWaiting(); refused != nil { // before it counts: it wakes nobody
+			e.outcome = refused.outcome
+			refused.write(w)
+			return true
+		}
+	}
+	e.counted = a.deps.Begin(name)
+	defer e.counted.End()
 	limit := call.Wait
 	if limit <= 0 {
 		limit = a.deps.Functions.Condition(name).Wait
@@ -86,10 +97,8 @@ func (a *Activators) serve(w http.ResponseWriter, r *http.Request, name types.Na
 	if limit <= 0 {
 		limit = time.Duration(a.wait.Load())
 	}
-	began := time.Now()
-	e := &exchange{all: a, function: f, counted: counted, stay: call.Stay, began: began, deadline: began.Add(limit)}
-	a.deps.Heads.Open(&e.head, name.Namespace)
-	defer e.finish()
+	e.began = time.Now()
+	e.deadline = e.began.Add(limit)
 	return e.forward(w, r)
 }
 

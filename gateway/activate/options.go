@@ -14,7 +14,7 @@ type Options struct {
 	Wait time.Duration
 	// MaxWaiting is how many requests of one Function may wait at a time.
 	MaxWaiting int
-	// MaxWaitingBytes bounds the memory for all requests that wait.
+	// MaxWaitingBytes bounds the memory for all requests that wait. A namespace, and a caller, take no more of it than they leave free.
 	MaxWaitingBytes int64
 	// DialInterval is the pause between two attempts to connect to a pod that starts.
 	DialInterval time.Duration

@@ -34,6 +34,13 @@ func (q *queue) enter(limit int) (turn chan struct{}, ok bool) {
 	return turn, true
 }
 
+// idle reports whether a request would have to wait for a pod that takes connections.
+func (q *queue) idle() bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.usable == 0
+}
+
 // leave ends the waiting of a request that goes away. It is false when its turn came just before.
 func (q *queue) leave(turn chan struct{}) bool {
 	q.mu.Lock()

@@ -73,13 +73,6 @@ func tooMany(function types.NamespacedName, waiting int) *refusal {
 	}
 }
 
-func noMemory(function types.NamespacedName) *refusal {
-	return &refusal{
-		overloaded, http.StatusServiceUnavailable, time.Second,
-		fmt.Sprintf("Function %s is starting, and too many requests wait for this and other Functions", function),
-	}
-}
-
 func gone(err error) *refusal { return &refusal{clientGone, statusClientGone, 0, err.Error()} }
 
 func didNotAnswer(function types.NamespacedName, err error) *refusal {

@@ -7,12 +7,17 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"os"
+	"strconv"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/rouse-run/rouse/gateway/caller"
 )
 
 // Each is sent with a second request behind it, which an HTTP server before or behind this one might see where this one does not.
@@ -109,7 +114,7 @@ func TestABodyThatDoesNotComeIsCutOff(t *testing.T) {
 				require.NoError(t, answer.Body.Close())
 				_, _ = io.Copy(io.Discard, conn) // it ends
 			}
-			require.Eventually(t, func() bool { return f.entrance.clients.running.Load() == 0 }, time.Minute, time.Millisecond)
+			require.Eventually(t, func() bool { return f.entrance.requests.Held() == 0 }, time.Minute, time.Millisecond)
 		})
 	}
 }
@@ -119,19 +124,53 @@ func TestABodyThatKeepsComingMayTakeItsTime(t *testing.T) {
 	for name, http2 := range map[string]bool{"HTTP/1.1": false, "HTTP/2": true} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			f := start(t, func(w http.ResponseWriter, r *http.Request) { _, _ = io.Copy(w, r.Body) },
-				func(o *Options) { o.BodyTimeout = 2 * time.Second })
+			f := start(t, func(w http.ResponseWriter, r *http.Request) {
+				length, _ := io.Copy(io.Discard, r.Body)
+				_, _ = io.WriteString(w, strconv.FormatInt(length, 10))
+			}, func(o *Options) { o.BodyTimeout = 2 * time.Second })
 			reader, writer := io.Pipe()
 			go func() {
 				for range 5 {
-					_, _ = writer.Write([]byte("x"))
+					_, _ = writer.Write(make([]byte, caller.LeastRate))
 					time.Sleep(500 * time.Millisecond) // together longer than the limit for silence
 				}
 				_ = writer.Close()
 			}()
 			request := f.request("https", "/")
 			request.Method, request.Body, request.ContentLength = http.MethodPost, reader, -1
-			require.Equal(t, "xxxxx", f.text(request, http2))
+			require.Equal(t, strconv.Itoa(5*caller.LeastRate), f.text(request, http2))
+		})
+	}
+}
+
+func TestABodyOfAByteNowAndThenIsCutOff(t *testing.T) {
+	t.Parallel()
+	for name, http2 := range map[string]bool{"HTTP/1.1": false, "HTTP/2": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			failed := make(chan error, 1)
+			f := start(t, func(_ http.ResponseWriter, r *http.Request) {
+				_, err := io.Copy(io.Discard, r.Body)
+				failed <- err
+			}, func(o *Options) { o.BodyTimeout = 300 * time.Millisecond })
+			reader, writer := io.Pipe()
+			request := f.request("https", "/")
+			request.Method, request.Body, request.ContentLength = http.MethodPost, reader, -1
+			transport := f.transport(http2)
+			var sending sync.WaitGroup
+			sending.Go(func() {
+				if answer, err := transport.RoundTrip(request); err == nil {
+					_ = answer.Body.Close()
+				}
+			})
+			sending.Go(func() {
+				for _, err := writer.Write([]byte("x")); err == nil; _, err = writer.Write([]byte("x")) {
+					time.Sleep(10 * time.Millisecond)
+				}
+			})
+			require.ErrorIs(t, <-failed, os.ErrDeadlineExceeded)
+			require.NoError(t, reader.Close())
+			sending.Wait()
 		})
 	}
 }

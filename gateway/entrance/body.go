@@ -6,17 +6,19 @@ import (
 	"net/http"
 	"sync/atomic"
 	"time"
+
+	"github.com/rouse-run/rouse/gateway/caller"
+	"github.com/rouse-run/rouse/internal/pace"
 )
 
-// body is that of a request. It may take as long as it likes, while something of it comes.
+// body is that of a request. It may take as long as it likes, while its client sends as much as it has to.
 type body struct {
 	io.ReadCloser
-	controller *http.ResponseController
-	http1      bool
-	timeout    time.Duration
-	rest       time.Duration // for what is left when nobody wants it
-	moved      time.Time     // when the deadline was last put off
-	state      atomic.Uint32
+	client  *request
+	pace    pace.Meter
+	timeout time.Duration
+	rest    time.Duration // for what is left when nobody wants it
+	state   atomic.Uint32
 }
 
 // States of a body: while it comes, when it was read to its end, and when it cannot be read any more.
@@ -26,24 +28,28 @@ const (
 	failed
 )
 
-func newBody(r *http.Request, controller *http.ResponseController, timeout, rest time.Duration) *body {
-	b := &body{ReadCloser: r.Body, controller: controller, http1: r.ProtoMajor == 1, timeout: timeout, rest: rest}
+func newBody(r *http.Request, client *request, timeout, rest time.Duration) *body {
+	b := &body{ReadCloser: r.Body, client: client, pace: pace.Meter{Rate: caller.LeastRate}, timeout: timeout, rest: rest}
 	_ = b.unlimited()
 	return b
 }
 
 // Read implements io.Reader.
 func (b *body) Read(p []byte) (int, error) {
-	if now := time.Now(); now.Sub(b.moved) > b.timeout/4 { // rather than at each read
-		b.moved = now
-		_ = b.controller.SetReadDeadline(now.Add(b.timeout))
+	now := time.Now()
+	if err := b.client.extend(b.pace.Begin(now).Add(b.timeout), b.timeout/4); err != nil {
+		b.state.Store(failed)
+		return 0, err
 	}
+	b.client.BeginRead(now)
 	n, err := b.ReadCloser.Read(p)
+	now = time.Now()
+	b.client.EndRead(now, n)
+	b.pace.End(now, n)
 	switch {
 	case errors.Is(err, io.EOF):
 		b.state.Store(complete)
-		b.moved = time.Time{}
-		_ = b.controller.SetReadDeadline(time.Time{}) // the client may be silent while it waits for its answer
+		_ = b.client.setReadDeadline(time.Time{}) // the client may be silent while it waits for its answer
 	case err != nil:
 		b.state.Store(failed)
 	}
@@ -56,16 +62,16 @@ func (b *body) unlimited() error {
 	switch state := b.state.Load(); {
 	case state == failed:
 		return nil
-	case state == coming && b.http1:
-		return b.controller.SetReadDeadline(time.Now().Add(b.timeout))
+	case state == coming && b.client.http1:
+		return b.client.setReadDeadline(time.Now().Add(b.timeout))
 	}
-	return b.controller.SetReadDeadline(time.Time{})
+	return b.client.setReadDeadline(time.Time{})
 }
 
 // finish is called when the handler has returned: what is left is read only so that the client reads its answer.
 func (b *body) finish() {
-	if b.http1 && b.state.Load() == coming {
-		_ = b.controller.SetReadDeadline(time.Now().Add(b.rest))
+	if b.client.http1 && b.state.Load() == coming {
+		_ = b.client.setReadDeadline(time.Now().Add(b.rest))
 	}
 }
 
@@ -74,6 +80,29 @@ func (b *body) Close() error {
 	b.finish()
 	return b.ReadCloser.Close()
 }
+
+// measuredWriter notes for how long a client does not read.
+type measuredWriter struct {
+	http.ResponseWriter
+	client *request
+}
+
+// Write implements io.Writer.
+func (w *measuredWriter) Write(p []byte) (int, error) {
+	w.client.BeginWrite(time.Now())
+	defer w.client.EndWrite()
+	return w.ResponseWriter.Write(p)
+}
+
+// FlushError lets an http.ResponseController flush.
+func (w *measuredWriter) FlushError() error {
+	w.client.BeginWrite(time.Now())
+	defer w.client.EndWrite()
+	return w.client.controller.Flush()
+}
+
+// Unwrap shows an http.ResponseController what is below.
+func (w *measuredWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
 // limitedWriter answers a request with a body. Handlers may put its deadline off, but not take it away.
 type limitedWriter struct {
@@ -86,7 +115,7 @@ func (w *limitedWriter) SetReadDeadline(t time.Time) error {
 	if t.IsZero() {
 		return w.body.unlimited()
 	}
-	return w.body.controller.SetReadDeadline(t)
+	return w.body.client.setReadDeadline(t)
 }
 
 // Unwrap shows an http.ResponseController what is below.
@@ -101,7 +130,8 @@ type streamWriter struct {
 	unsent     bool
 }
 
-func newStreamWriter(w http.ResponseWriter, controller *http.ResponseController, timeout time.Duration) *streamWriter {
+func newStreamWriter(w http.ResponseWriter, timeout time.Duration) *streamWriter {
+	controller := http.NewResponseController(w)
 	s := &streamWriter{ResponseWriter: w, controller: controller, timeout: timeout}
 	s.timer = time.AfterFunc(timeout, func() { _ = controller.SetWriteDeadline(time.Unix(1, 0)) })
 	s.timer.Stop()

@@ -1,83 +1,124 @@
 package entrance
 
 import (
+	"net/http"
 	"net/netip"
+	"os"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
+	"time"
+
+	"github.com/rouse-run/rouse/gateway/caller"
+	"github.com/rouse-run/rouse/internal/pace"
 )
 
-// ipv6Share is the part of an IPv6 address that one customer of a provider has.
-const ipv6Share = 64
+// proxies are the networks whose word counts.
+type proxies []netip.Prefix
 
-// client is an address that has connections.
-type client struct {
-	address  netip.Addr
-	trusted  bool
-	conns    int // guarded by clients
-	requests atomic.Int64
-}
-
-// clients counts what each address has.
-type clients struct {
-	trusted     []netip.Prefix
-	connections int // that an address may have
-	requests    int64
-	maxRequests int64 // of all
-
-	running atomic.Int64
-	mu      sync.Mutex
-	open    map[netip.Addr]*client
-}
-
-// newClients gives an address half of everything, or all where that is only one.
-func newClients(most int, trusted []netip.Prefix) *clients {
-	half := (most + 1) / 2
-	return &clients{trusted: trusted, connections: half, requests: int64(half), maxRequests: int64(most), open: map[netip.Addr]*client{}}
-}
-
-// connect counts a connection of an address. It is nil when that has as many as it may have.
-func (c *clients) connect(address netip.Addr) *client {
+func (p proxies) trust(address netip.Addr) bool {
 	address = address.WithZone("").Unmap()
-	trusted := slices.ContainsFunc(c.trusted, func(p netip.Prefix) bool { return p.Contains(address) })
-	if address.Is6() && !trusted {
-		if network, err := address.Prefix(ipv6Share); err == nil {
-			address = network.Addr()
+	return slices.ContainsFunc(p, func(network netip.Prefix) bool { return network.Contains(address) })
+}
+
+// keyOf returns whose share a connection counts for. A proxy stands for many clients.
+func (p proxies) keyOf(address netip.Addr) pace.Key {
+	if p.trust(address) {
+		return pace.Key{Name: address.WithZone("").Unmap().String(), Unshared: true}
+	}
+	return caller.KeyOf(address)
+}
+
+// clientOf returns whose share a request of a trusted proxy counts for: that of the last address which no trusted proxy has. One that
+// the proxy does not tell counts for none.
+func (p proxies) clientOf(header http.Header, proxy pace.Key) pace.Key {
+	for _, line := range slices.Backward(header["X-Forwarded-For"]) {
+		for rest, last := line, ""; rest != ""; {
+			if comma := strings.LastIndexByte(rest, ','); comma >= 0 {
+				rest, last = rest[:comma], rest[comma+1:]
+			} else {
+				rest, last = "", rest
+			}
+			address, err := netip.ParseAddr(strings.TrimSpace(last))
+			if err != nil {
+				return proxy
+			}
+			if !p.trust(address) {
+				return caller.KeyOf(address)
+			}
 		}
 	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	found := c.open[address]
+	return proxy
+}
+
+// request is one of a client, who may lose its place.
+type request struct {
+	pace.Exchange
+	pace.Place
+
+	caller     caller.Caller
+	from       *conn
+	http1      bool
+	controller *http.ResponseController
+	evicted    atomic.Bool
+
+	mu    sync.Mutex
+	ended bool
+	until time.Time // by which more of the body has to be there
+}
+
+var past = time.Unix(1, 0)
+
+// Evict implements pace.Client. What is being read of the body, or written of the answer, fails.
+func (r *request) Evict() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.ended || r.evicted.Swap(true) {
+		return
+	}
 	switch {
-	case found == nil:
-		found = &client{address: address, trusted: trusted}
-		c.open[address] = found
-	case !trusted && found.conns >= c.connections:
+	case !r.Writes():
+		_ = r.controller.SetReadDeadline(past)
+	case r.http1:
+		_ = r.from.Close()
+	default:
+		_ = r.controller.SetWriteDeadline(past)
+	}
+}
+
+// end is called when the handler has returned.
+func (r *request) end() {
+	r.mu.Lock()
+	r.ended = true
+	r.mu.Unlock()
+	if !r.http1 {
+		r.from.remove(r)
+	}
+	r.Leave()
+}
+
+// setReadDeadline sets by when more of the body has to be there; the zero time: never.
+func (r *request) setReadDeadline(t time.Time) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.evicted.Load() {
+		return os.ErrDeadlineExceeded
+	}
+	r.until = t
+	return r.controller.SetReadDeadline(t)
+}
+
+// extend puts the deadline off rather than at each read, but shortens it at once.
+func (r *request) extend(t time.Time, step time.Duration) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	switch {
+	case r.evicted.Load():
+		return os.ErrDeadlineExceeded
+	case !r.until.IsZero() && !t.Before(r.until) && t.Sub(r.until) <= step:
 		return nil
 	}
-	found.conns++
-	return found
-}
-
-func (c *clients) disconnect(of *client) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if of.conns--; of.conns == 0 {
-		delete(c.open, of.address)
-	}
-}
-
-// begin counts a request. It is false when there are too many of its address, or at all.
-func (c *clients) begin(of *client) bool {
-	own := of.requests.Add(1)
-	if c.running.Add(1) > c.maxRequests || (own > c.requests && !of.trusted) {
-		c.end(of)
-		return false
-	}
-	return true
-}
-
-func (c *clients) end(of *client) {
-	c.running.Add(-1)
-	of.requests.Add(-1)
+	r.until = t
+	return r.controller.SetReadDeadline(t)
 }

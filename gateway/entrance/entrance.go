@@ -14,6 +14,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/rouse-run/rouse/internal/daemon"
+	"github.com/rouse-run/rouse/internal/pace"
 )
 
 // Deps is what an Entrance works with.
@@ -28,7 +29,8 @@ type Deps struct {
 type Entrance struct {
 	deps         Deps
 	options      Options
-	clients      *clients
+	proxies      proxies
+	requests     *pace.Places // by address
 	certificates *certificates
 	metrics      *metrics
 	listening    atomic.Bool
@@ -39,10 +41,11 @@ type Entrance struct {
 func New(deps Deps, options Options) *Entrance {
 	e := &Entrance{
 		deps: deps, options: options,
-		clients:      newClients(options.MaxConnections, options.TrustedProxies),
+		proxies:      options.TrustedProxies,
+		requests:     pace.NewPlaces(options.MaxConnections, 0),
 		certificates: newCertificates(options.TLSDir, deps.Log),
 	}
-	e.metrics = newMetrics(deps.Registry, e.certificates, e.clients)
+	e.metrics = newMetrics(deps.Registry, e.certificates, e.requests)
 	return e
 }
 
@@ -82,6 +85,8 @@ func (e *Entrance) Run(ctx context.Context, handler http.Handler) error {
 		WriteTimeout:   e.options.ReadTimeout,
 		DrainTimeout:   e.options.DrainTimeout,
 		MaxConnections: e.options.MaxConnections,
+		Shares:         []daemon.Share{{Of: func(c net.Conn) pace.Key { return connOf(c).key }}},
+		Full:           func(evicted int, refused bool) { e.metrics.full(whatConnection, evicted, refused) },
 		TLS: func(c net.Conn) *tls.Config {
 			if from := connOf(c); from != nil && from.secure {
 				return config
@@ -105,6 +110,6 @@ func (e *Entrance) awaitHandlers() {
 	select {
 	case <-returned:
 	case <-time.After(e.options.DrainTimeout):
-		e.deps.Log.Info("upgraded connections did not end in time", "running", e.clients.running.Load())
+		e.deps.Log.Info("upgraded connections did not end in time", "running", e.requests.Held())
 	}
 }

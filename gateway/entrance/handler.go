@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/rouse-run/rouse/gateway/caller"
 	"github.com/rouse-run/rouse/internal/activation"
 )
 
@@ -29,31 +30,46 @@ func (e *Entrance) bounded(handler http.Handler) http.Handler {
 			http.Error(w, "HTTP/2 is spoken over TLS alone", http.StatusBadRequest)
 			return
 		}
-		if !e.clients.begin(from.of) {
-			e.metrics.refused.WithLabelValues(refusedRequest).Inc()
+		client, ok := e.begin(w, r, from)
+		if !ok {
 			w.Header().Set("Retry-After", "1")
 			w.Header().Set(activation.HeaderRefused, activation.RefusedOverload)
-			http.Error(w, "too many requests at a time", http.StatusServiceUnavailable)
+			http.Error(w, "too many requests of this address, or of all, are being answered", http.StatusServiceUnavailable)
 			return
 		}
-		defer e.clients.end(from.of)
+		defer client.end()
 		e.handlers.Add(1)
 		defer e.handlers.Done()
+		w = &measuredWriter{w, client}
 		// The server's own limit is for the whole of a request, and would end streams.
-		controller := http.NewResponseController(w)
 		if r.ContentLength == 0 {
-			_ = controller.SetReadDeadline(time.Time{})
+			_ = client.setReadDeadline(time.Time{})
 		} else {
-			limited := newBody(r, controller, e.options.BodyTimeout, e.options.ReadTimeout)
+			limited := newBody(r, client, e.options.BodyTimeout, e.options.ReadTimeout)
 			defer limited.finish()
 			r.Body, w = limited, &limitedWriter{w, limited}
 		}
 		if r.ProtoMajor > 1 {
-			stream := newStreamWriter(w, controller, e.options.ReadTimeout)
+			stream := newStreamWriter(w, e.options.ReadTimeout)
 			defer stream.finish()
 			w = stream
 		}
-		cleanHeaders(r.Header, from.of.trusted, from.secure)
-		handler.ServeHTTP(w, r)
+		cleanHeaders(r.Header, from.key.Unshared, from.secure)
+		handler.ServeHTTP(w, r.WithContext(caller.With(r.Context(), &client.caller)))
 	})
+}
+
+// begin gives a request a place, if need be that of a slower one.
+func (e *Entrance) begin(w http.ResponseWriter, r *http.Request, from *conn) (*request, bool) {
+	client := &request{from: from, http1: r.ProtoMajor == 1, controller: http.NewResponseController(w)}
+	client.caller = caller.Caller{Client: client, Key: from.key}
+	if from.key.Unshared {
+		client.caller.Key = e.proxies.clientOf(r.Header, from.key)
+	}
+	ok, evicted := e.requests.Take(&client.Place, client, client.caller.Key)
+	e.metrics.full(whatRequest, evicted, !ok)
+	if ok && !client.http1 {
+		from.add(client)
+	}
+	return client, ok
 }

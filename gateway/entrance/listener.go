@@ -8,6 +8,8 @@ import (
 	"net/netip"
 	"sync"
 	"time"
+
+	"github.com/rouse-run/rouse/internal/pace"
 )
 
 // acceptPause parts two tries after a listener could not accept, as when the process has no file descriptor left.
@@ -15,8 +17,7 @@ const acceptPause = 50 * time.Millisecond
 
 // listener is one over HTTP and TLS, so that both have their bounds together.
 type listener struct {
-	clients  *clients
-	metrics  *metrics
+	proxies  proxies
 	accepted chan net.Conn
 	closed   chan struct{}
 	once     sync.Once
@@ -26,7 +27,7 @@ type listener struct {
 
 // listen opens both, or none.
 func (e *Entrance) listen(ctx context.Context) (*listener, error) {
-	l := &listener{clients: e.clients, metrics: e.metrics, accepted: make(chan net.Conn), closed: make(chan struct{})}
+	l := &listener{proxies: e.proxies, accepted: make(chan net.Conn), closed: make(chan struct{})}
 	type opened struct {
 		net.Listener
 		secure bool
@@ -70,31 +71,27 @@ func (l *listener) accept(from net.Listener, secure bool) {
 			}
 			continue
 		}
-		counted := l.count(accepted, secure)
-		if counted == nil {
-			l.metrics.refused.WithLabelValues(refusedConnection).Inc()
+		identified := l.identify(accepted, secure)
+		if identified == nil {
 			_ = accepted.Close()
 			continue
 		}
 		select {
-		case l.accepted <- counted:
+		case l.accepted <- identified:
 		case <-l.closed:
-			_ = counted.Close()
+			_ = identified.Close()
 			return
 		}
 	}
 }
 
-func (l *listener) count(accepted net.Conn, secure bool) net.Conn {
+// identify notes whose connection it is.
+func (l *listener) identify(accepted net.Conn, secure bool) net.Conn {
 	address, err := netip.ParseAddrPort(accepted.RemoteAddr().String())
 	if err != nil {
 		return nil
 	}
-	client := l.clients.connect(address.Addr())
-	if client == nil {
-		return nil
-	}
-	return &conn{Conn: accepted, of: client, secure: secure, close: func() { l.clients.disconnect(client) }}
+	return &conn{Conn: accepted, key: l.proxies.keyOf(address.Addr()), secure: secure}
 }
 
 // Accept implements net.Listener.
@@ -125,16 +122,41 @@ func (l *listener) Addr() net.Addr { return l.under[0].Addr() }
 // conn is a connection of a client.
 type conn struct {
 	net.Conn
-	of     *client
+	key    pace.Key
 	secure bool
-	once   sync.Once
-	close  func()
+
+	mu      sync.Mutex
+	streams map[*request]struct{} // of HTTP/2
 }
 
-// Close implements net.Conn.
-func (c *conn) Close() error {
-	c.once.Do(c.close)
-	return c.Conn.Close()
+func (c *conn) add(stream *request) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.streams == nil {
+		c.streams = map[*request]struct{}{}
+	}
+	c.streams[stream] = struct{}{}
+}
+
+func (c *conn) remove(stream *request) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.streams, stream)
+}
+
+// WaitsSince returns since when all streams have waited for their client, or 0 when one of them does not.
+func (c *conn) WaitsSince(now int64) int64 {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	last := int64(0)
+	for stream := range c.streams {
+		since := stream.WaitsSince(now)
+		if since == 0 {
+			return 0
+		}
+		last = max(last, since)
+	}
+	return last
 }
 
 // CloseWrite lets the server tell a client to read its answer before the connection ends.

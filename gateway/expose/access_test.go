@@ -1,13 +1,16 @@
 package expose
 
 import (
+	"bytes"
 	"context"
 	"crypto/ed25519"
 	"encoding/base64"
 	"encoding/json"
+	"fmt"
 	"maps"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"testing"
 	"time"
 
@@ -25,7 +28,8 @@ const issuerName = "https://issuer.example"
 type issuer struct {
 	*httptest.Server
 
-	key ed25519.PrivateKey
+	key  ed25519.PrivateKey
+	keys []byte
 }
 
 func newIssuer(t *testing.T) *issuer {
@@ -36,7 +40,7 @@ func newIssuer(t *testing.T) *issuer {
 		"kty": "OKP", "crv": "Ed25519", "kid": "1", "alg": "EdDSA", "use": "sig", "x": base64.RawURLEncoding.EncodeToString(public),
 	}}})
 	require.NoError(t, err)
-	i := &issuer{key: key}
+	i := &issuer{key: key, keys: keys}
 	i.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(keys) }))
 	t.Cleanup(i.Close)
 	return i
@@ -99,7 +103,8 @@ func TestTokensDecideWhoMay(t *testing.T) {
 	}{
 		"no token":            {"", 403, "RBAC: access denied"},
 		"another scheme":      {"Basic YTpi", 403, "RBAC: access denied"},
-		"a scheme in lower":   {"bearer x", 403, "RBAC: access denied"},
+		"a scheme in lower":   {"bearer x", 401, "Jwt is not in the form of Header.Payload.Signature with two dots and 3 sections"},
+		"a good one in lower": {"bearer" + strings.TrimPrefix(good, "Bearer"), 200, "catalog"},
 		"no JWT":              {"Bearer x", 401, "Jwt is not in the form of Header.Payload.Signature with two dots and 3 sections"},
 		"another issuer":      {i.bearer(map[string]any{"iss": "x"}), 401, "Jwt issuer is not configured"},
 		"another key":         {other.bearer(nil), 401, "Jwt verification fails"},
@@ -130,6 +135,46 @@ func TestTokensDecideWhoMay(t *testing.T) {
 		require.Equal(t, http.StatusOK, f.get("/orders", "Authorization", good).StatusCode)
 		require.Equal(t, "catalog", f.get("/else", "Authorization", "Bearer bad").text, "and is ignored where none is asked for")
 	})
+}
+
+// A backend may read any of these as its caller's.
+func TestABackendGetsNoTokenThatWasNotChecked(t *testing.T) {
+	t.Parallel()
+	f, i := start(t), newIssuer(t)
+	f.fetchKeys()
+	named := i.jwt()
+	named.Authentications[0].FromHeaders = []v2.JWTHeader{{Name: "X-User-Jwt"}}
+	f.serve(shopHost, withTokens(f.service.address, "/orders", i.jwt()), withTokens(f.service.address, "/named", named))
+	good := i.token(nil)
+	for name, tc := range map[string]struct {
+		target  string
+		headers []string
+		status  int
+	}{
+		"bearer in lower case before":  {"/orders", []string{"Authorization", "bearer forged", "Authorization", "Bearer " + good}, 401},
+		"a tab before":                 {"/orders", []string{"Authorization", "Bearer\tforged", "Authorization", "Bearer " + good}, 401},
+		"another scheme after":         {"/orders", []string{"Authorization", "Bearer " + good, "Authorization", "JWT forged"}, 401},
+		"a header beside the query":    {"/orders?access_token=" + good, []string{"Authorization", "bearer forged"}, 401},
+		"no scheme beside the query":   {"/orders?access_token=" + good, []string{"Authorization", "forged"}, 200},
+		"a semicolon":                  {"/orders?access_token=forged;x&access_token=" + good, nil, 400},
+		"a bad escape":                 {"/orders?access_token=forged%zz&access_token=" + good, nil, 400},
+		"an escaped name":              {"/orders?access%5Ftoken=forged", []string{"Authorization", "Bearer " + good}, 401},
+		"an underscore in the header":  {"/named", []string{"X-User_jwt", "forged", "X-User-Jwt", good}, 200},
+		"Authorization beside another": {"/named", []string{"Authorization", "bearer forged", "X-User-Jwt", good}, 200},
+		"access_token beside another":  {"/named?access_token=forged", []string{"X-User-Jwt", good}, 401},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got := f.get(tc.target, tc.headers...)
+			require.Equal(t, tc.status, got.StatusCode, got.text)
+			if tc.status != http.StatusOK {
+				require.Zero(t, f.service.requests())
+				return
+			}
+			forwarded := f.service.take(t)
+			require.NotContains(t, fmt.Sprint(forwarded.Header, forwarded.URL), "forged")
+			require.Contains(t, fmt.Sprint(forwarded.Header, forwarded.URL), good)
+		})
+	}
 }
 
 func TestTheChallengeHasTheSchemeThatTheCallerUsed(t *testing.T) {
@@ -190,6 +235,23 @@ func TestIssuersWhoseKeysCannotBeFetchedAreTold(t *testing.T) {
 		Message: "Its keys cannot be fetched, and tokens by them are refused: the connection failed",
 	}}, f.exposed.Loaded()[name].Problems)
 	require.Equal(t, http.StatusOK, f.get("/good", "Authorization", i.bearer(nil)).StatusCode, "others are not held up")
+}
+
+func TestKeysThatAreNotUsedAreTold(t *testing.T) {
+	t.Parallel()
+	f, i := start(t), newIssuer(t)
+	costly := `,{"kty":"RSA","kid":"2","n":"` + base64.RawURLEncoding.EncodeToString(bytes.Repeat([]byte{0xff}, 512)) + `","e":"f____w"}]}`
+	i.Config.Handler = http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		_, _ = w.Write(append(bytes.TrimSuffix(i.keys, []byte("]}")), costly...))
+	})
+	f.serve(shopHost, withTokens(f.service.address, "/*", i.jwt()))
+	f.fetchKeys()
+	require.Equal(t, http.StatusOK, f.get("/", "Authorization", i.bearer(nil)).StatusCode)
+	require.Equal(t, apirule.Problems{{
+		Attribute: ".spec.rules[0].jwt.authentications[0].jwksUri", Closes: apirule.RuleAt(0),
+		Message: "Not all of its keys are used, and tokens by the others are refused: " +
+			"an RSA key has an exponent larger than 65537: the issuer has to make keys with 65537",
+	}}, f.exposed.Loaded()[types.NamespacedName{Namespace: "shop", Name: shopHost}].Problems)
 }
 
 func TestWhatDidNotChangeIsTakenOver(t *testing.T) {

@@ -113,6 +113,45 @@ func TestAnAuthorizerThatAllowsAddsHeaders(t *testing.T) {
 	}
 }
 
+func TestAnAuthorizerAndTheBackendSeeTheSameCredential(t *testing.T) {
+	t.Parallel()
+	asked := &backend{handler: says("")}
+	f := withAuthorizers(t, func(a *Authorizer) { a.IncludeRequestHeadersInCheck = []string{"X-Api-Key"} }, nil, asked)
+	got := f.get("/locked/", "Authorization", "Bearer good", "Authorization", "Bearer forged")
+	require.Equal(t, http.StatusUnauthorized, got.StatusCode)
+	require.Equal(t, "Found multiple Authorization headers", got.text)
+	require.Zero(t, asked.requests())
+
+	require.Equal(t, http.StatusOK, f.get("/locked/", "X-Api-Key", "good", "X_Api_Key", "forged", "X_Other", "kept").StatusCode)
+	header := f.service.take(t).Header
+	require.Equal(t, []string{"good"}, header.Values("X-Api-Key"))
+	require.NotContains(t, header, "X_api_key")
+	require.Contains(t, header, "X_other")
+
+	require.Equal(t, http.StatusOK, f.get("/locked/", "X-Api-Key", "good", "X-Api-Key", "forged", "X-Other", "a", "X-Other", "b").StatusCode)
+	header = f.service.take(t).Header
+	require.Equal(t, []string{"good, forged"}, header["X-Api-Key"])
+	require.Equal(t, header["X-Api-Key"], asked.last(t).Header["X-Api-Key"])
+	require.Equal(t, []string{"a", "b"}, header["X-Other"], "what no authorizer sees stays as it is")
+}
+
+func TestWhatAnAuthorizerGivesTheBackendStaysBesideAToken(t *testing.T) {
+	t.Parallel()
+	i := newIssuer(t)
+	f := withAuthorizers(t, func(a *Authorizer) { a.HeadersToUpstreamOnAllow = []string{"Authorization"} }, i.jwt(),
+		http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if r.Header.Get("Authorization") == "session" {
+				w.Header().Set("Authorization", "Basic YTpi")
+			}
+		}))
+	f.fetchKeys()
+	target := "/locked/?access_token=" + i.token(nil)
+	require.Equal(t, http.StatusOK, f.get(target, "Authorization", "session").StatusCode)
+	require.Equal(t, "Basic YTpi", f.service.take(t).Header.Get("Authorization"))
+	require.Equal(t, http.StatusOK, f.get(target, "Authorization", "forged").StatusCode)
+	require.NotContains(t, f.service.take(t).Header, "Authorization")
+}
+
 func TestCookiesOfAuthorizersAndBackendsAddUp(t *testing.T) {
 	t.Parallel()
 	sets := func(cookie string) http.HandlerFunc {

@@ -3,6 +3,7 @@ package expose
 import (
 	"fmt"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"sync"
 	"testing"
@@ -43,6 +44,52 @@ func TestRequestsOfOneAPIRuleAreBounded(t *testing.T) {
 	require.Equal(t, http.StatusOK, (<-answers).StatusCode)
 	f.service.answers(says("again"))
 	require.Equal(t, "again", f.get("/").text)
+}
+
+func TestRequestsOfANamespaceLeaveAsManyToOthers(t *testing.T) {
+	t.Parallel()
+	f := start(t, func(_ *Deps, o *Options) { o.Requests, o.RequestsPerAPIRule = 4, 4 })
+	other := exposureOf("other.example.com", open(f.function.address, "/*", "GET"))
+	other.APIRule.Namespace = "other"
+	f.exposed.Set([]exposure.Exposure{
+		exposureOf("a.example.com", open(f.service.address, "/*", "GET")), exposureOf("b.example.com", open(f.service.address, "/*", "GET")), other,
+	})
+	entered, release := make(chan struct{}), make(chan struct{})
+	f.service.answers(func(http.ResponseWriter, *http.Request) {
+		entered <- struct{}{}
+		<-release
+	})
+	answers := make(chan answer, 2)
+	for _, host := range []string{"a.example.com", "b.example.com"} {
+		go func() { answers <- f.do("GET", host, "/") }()
+		<-entered
+	}
+	refused := f.do("GET", "b.example.com", "/")
+	require.Equal(t, http.StatusServiceUnavailable, refused.StatusCode)
+	require.Equal(t, "1", refused.Header.Get("Retry-After"))
+	require.Equal(t, "price", f.do("GET", "other.example.com", "/").text)
+	close(release)
+	for range cap(answers) {
+		require.Equal(t, http.StatusOK, (<-answers).StatusCode)
+	}
+}
+
+func TestACallerLeavesHalfOfTheRequestsOfAnAPIRuleToOthers(t *testing.T) {
+	t.Parallel()
+	f := start(t, func(_ *Deps, o *Options) { o.RequestsPerAPIRule = 4 })
+	f.serve(shopHost, open(f.service.address, "/*", "GET"))
+	h := f.exposed.current.Load().find(shopHost)
+	enter := func(address string) bool {
+		r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", http.NoBody)
+		r.RemoteAddr = address
+		return (&exchange{all: f.exposed}).enter(h, r)
+	}
+	require.True(t, enter("192.0.2.1:1"))
+	require.True(t, enter("192.0.2.1:2"))
+	require.False(t, enter("192.0.2.1:3"))
+	require.True(t, enter("192.0.2.2:1"))
+	require.True(t, enter("192.0.2.3:1"))
+	require.False(t, enter("192.0.2.4:1"))
 }
 
 func TestTenThousandHostsAreCompiledOnceEach(t *testing.T) {
@@ -138,7 +185,7 @@ func TestRequestsAreCountedByOutcomeAndClass(t *testing.T) {
 	}
 	families, err := f.registry.Gather()
 	require.NoError(t, err)
-	require.Len(t, families, 3)
+	require.Len(t, families, 4)
 }
 
 func TestNothingOfARequestIsLoggedOrAnswered(t *testing.T) {

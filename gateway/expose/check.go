@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"strings"
 
 	"github.com/rouse-run/rouse/gateway/forward"
 	"github.com/rouse-run/rouse/internal/answerhead"
@@ -18,6 +19,8 @@ const (
 	// checkConnections is how many questions one authorizer gets at a time. Further ones wait, as long as each may take.
 	checkConnections = 256
 )
+
+const severalCredentials = "Found multiple Authorization headers"
 
 var errNoAnswer = errors.New("it is no answer, or too large")
 
@@ -50,30 +53,70 @@ func authorizersOf(all []Authorizer) map[string]*authorizer {
 	return made
 }
 
-// admits decides whether a request may go on. It has answered one that may not.
+// admits decides whether a request may go on, and takes away what a backend could believe and nobody has checked. It has answered one
+// that may not.
 func (to *rule) admits(x *exchange, out *http.Request) bool {
-	for _, each := range to.authorizers {
-		if !each.admits(x, out) {
-			return false
-		}
+	given := http.Header{}
+	if !to.authorize(x, out, given) {
+		return false
 	}
 	if to.tokens == nil {
 		return true
 	}
 	result := to.tokens.Check(out)
 	if result.Allowed {
+		for _, name := range result.Unchecked {
+			if given[name] == nil {
+				delete(out.Header, name)
+			}
+		}
 		return true
 	}
-	x.outcome = denied
-	if result.Status == http.StatusUnauthorized {
+	switch result.Status {
+	case http.StatusUnauthorized:
 		x.outcome = unauthorized
+	case http.StatusServiceUnavailable:
+		x.outcome = overload
+	default:
+		x.outcome = denied
 	}
 	result.Write(x.w)
 	return false
 }
 
-// admits asks the authorizer. What it does not allow in time, with 200, is denied.
-func (a *authorizer) admits(x *exchange, out *http.Request) bool {
+// authorize asks all authorizers, and notes the headers that they have given the backend.
+func (to *rule) authorize(x *exchange, out *http.Request, given http.Header) bool {
+	if len(to.authorizers) > 0 && len(out.Header["Authorization"]) > 1 { // authorizers and backends could read different ones
+		x.refuse(unauthorized, http.StatusUnauthorized, severalCredentials)
+		return false
+	}
+	for _, each := range to.authorizers {
+		each.join(out.Header)
+	}
+	for _, each := range to.authorizers {
+		if !each.admits(x, out, given) {
+			return false
+		}
+	}
+	return true
+}
+
+// join makes one value of several (RFC 9110, 5.3) in what the authorizer sees: the backend could read another one of them than it did.
+func (a *authorizer) join(header http.Header) {
+	for name, values := range header {
+		if len(values) < 2 || !a.include.has(name) {
+			continue
+		}
+		separator := ", "
+		if name == "Cookie" {
+			separator = "; "
+		}
+		header[name] = []string{strings.Join(values, separator)}
+	}
+}
+
+// admits asks the authorizer. What it does not allow in time, with 200, is denied. It notes the headers that it has given the backend.
+func (a *authorizer) admits(x *exchange, out *http.Request, given http.Header) bool {
 	ctx, cancel := context.WithTimeout(out.Context(), a.timeout())
 	defer cancel()
 	says, err := a.ask(ctx, out)
@@ -85,7 +128,7 @@ func (a *authorizer) admits(x *exchange, out *http.Request) bool {
 		a.deny(x, says)
 		return false
 	}
-	a.change(x, out, says.header)
+	a.change(x, out, says.header, given)
 	return true
 }
 
@@ -161,11 +204,11 @@ func (a *authorizer) deny(x *exchange, says ruling) {
 }
 
 // change gives the backend and the caller what an authorizer that allows has for them.
-func (a *authorizer) change(x *exchange, out *http.Request, answer http.Header) {
+func (a *authorizer) change(x *exchange, out *http.Request, answer, given http.Header) {
 	a.forget(out.Header)
 	for name, values := range answer {
 		if a.upstream.has(name) && !isFixed(name) {
-			out.Header[name] = values
+			out.Header[name], given[name] = values, values
 		}
 		if a.downstream.has(name) && !isFixed(name) {
 			if x.w.add == nil {

@@ -29,10 +29,10 @@ type header struct{ name, value string }
 
 // compile makes of an Exposure what serves it. What cannot be compiled closes its rule alone.
 func (e *Exposed) compile(x *exposure.Exposure, fingerprint string) *host {
-	h := &host{apiRule: x.APIRule, fingerprint: fingerprint, name: x.Host}
+	h := &host{apiRule: x.APIRule, id: x.APIRule.String(), fingerprint: fingerprint, name: x.Host}
 	h.cors, h.problems = compileCORS(x.CORS)
 	for i := range x.Rules {
-		route, compiled, problems := e.compileRule(&x.Rules[i])
+		route, compiled, problems := e.compileRule(x.APIRule.Namespace, &x.Rules[i])
 		for _, problem := range problems {
 			problem.Attribute, problem.Closes = fmt.Sprintf(".spec.rules[%d].%s", i, problem.Attribute), apirule.RuleAt(i)
 			h.problems = append(h.problems, problem)
@@ -44,7 +44,7 @@ func (e *Exposed) compile(x *exposure.Exposure, fingerprint string) *host {
 }
 
 // compileRule names attributes as seen from the rule.
-func (e *Exposed) compileRule(from *exposure.Rule) (apirule.Route, rule, apirule.Problems) {
+func (e *Exposed) compileRule(namespace string, from *exposure.Rule) (apirule.Route, rule, apirule.Problems) {
 	to := rule{closed: from.Closed, timeout: from.Timeout, backend: from.Backend}
 	spec := *from.Spec
 	spec.Path = normalEscapes(spec.Path, func(c byte) bool { return c != '%' })
@@ -52,7 +52,7 @@ func (e *Exposed) compileRule(from *exposure.Rule) (apirule.Route, rule, apirule
 	if err != nil {
 		return apirule.Route{}, to, apirule.Problems{{Attribute: "path", Message: err.Error()}}
 	}
-	problems := e.compileAccess(&spec, &to)
+	problems := e.compileAccess(namespace, &spec, &to)
 	if spec.Request != nil {
 		problems = append(problems, to.compileRequest(spec.Request)...)
 	}
@@ -60,10 +60,10 @@ func (e *Exposed) compileRule(from *exposure.Rule) (apirule.Route, rule, apirule
 }
 
 // compileAccess finds one way in. A rule without any is closed.
-func (e *Exposed) compileAccess(spec *v2.Rule, to *rule) apirule.Problems {
+func (e *Exposed) compileAccess(namespace string, spec *v2.Rule, to *rule) apirule.Problems {
 	switch {
 	case spec.JWT != nil:
-		return e.compileTokens("jwt.", spec.JWT, to)
+		return e.compileTokens(namespace, "jwt.", spec.JWT, to)
 	case spec.ExtAuth != nil:
 		var problems apirule.Problems
 		for i, name := range spec.ExtAuth.Authorizers {
@@ -79,7 +79,7 @@ func (e *Exposed) compileAccess(spec *v2.Rule, to *rule) apirule.Problems {
 			problems = append(problems, apirule.Problem{Attribute: "extAuth.authorizers", Message: "There is none"})
 		}
 		if spec.ExtAuth.Restrictions != nil {
-			problems = append(problems, e.compileTokens("extAuth.restrictions.", spec.ExtAuth.Restrictions, to)...)
+			problems = append(problems, e.compileTokens(namespace, "extAuth.restrictions.", spec.ExtAuth.Restrictions, to)...)
 		}
 		return problems
 	case spec.NoAuth != nil && *spec.NoAuth:
@@ -89,9 +89,9 @@ func (e *Exposed) compileAccess(spec *v2.Rule, to *rule) apirule.Problems {
 	}
 }
 
-func (e *Exposed) compileTokens(attribute string, spec *v2.JWT, to *rule) apirule.Problems {
+func (e *Exposed) compileTokens(namespace, attribute string, spec *v2.JWT, to *rule) apirule.Problems {
 	wanted := tokenRule(spec)
-	validator, err := jwt.New(wanted, jwt.Options{Keys: e.deps.Keys, Now: e.deps.Now})
+	validator, err := jwt.New(wanted, jwt.Options{Keys: e.deps.Keys, Namespace: namespace, Now: e.deps.Now})
 	if err != nil {
 		field, message, _ := strings.Cut(strings.TrimPrefix(err.Error(), "jwt."), ": ")
 		return apirule.Problems{{Attribute: attribute + field, Message: message}}

@@ -12,6 +12,7 @@
 //     answer has a CORS header that is not the APIRule's;
 //   - an answer has the time of its rule, in which a caller's own slowness does not count: 504 before it has begun, and cut
 //     afterwards. Upgraded connections have no limit;
+//   - a Service that is no Function is reached at pods that Endpoints knows to be its own, never at its cluster IP;
 //   - a request reaches one backend once. It is repeated only when no connection could be made;
 //   - requests of one APIRule at a time are bounded, and so are bodies and headers of authorizers, origins and their patterns;
 //   - Set takes over what did not change, and requests that run keep what they began with.

@@ -11,13 +11,14 @@ import (
 	v2 "github.com/rouse-run/rouse/api/gateway/v2"
 	"github.com/rouse-run/rouse/gateway/forward"
 	"github.com/rouse-run/rouse/internal/apirule"
+	"github.com/rouse-run/rouse/internal/pace"
 )
 
 const (
 	accessDenied = "RBAC: access denied"
 	tooSlow      = "upstream request timeout"
 	notReady     = "The rule for this path is not ready: the status of its APIRule says why"
-	tooMany      = "Too many requests for this host are being answered"
+	tooMany      = "Too many requests for this host, or for its namespace, are being answered"
 	// statusClientGone is in metrics alone: nobody reads it.
 	statusClientGone = 499
 )
@@ -27,6 +28,7 @@ type exchange struct {
 	all     *Exposed
 	began   time.Time
 	w       *response
+	place   pace.Place
 	body    *body // of a request that a rule takes
 	outcome outcome
 }
@@ -58,11 +60,11 @@ func (x *exchange) serve(r *http.Request) {
 		x.refuse(denied, http.StatusForbidden, accessDenied)
 	case h.rules[index].closed:
 		x.refuse(closed, http.StatusServiceUnavailable, notReady)
-	case !h.enter(x.all.options.RequestsPerAPIRule):
+	case !x.enter(h, r):
 		x.w.Header().Set("Retry-After", "1")
 		x.refuse(overload, http.StatusServiceUnavailable, tooMany)
 	default:
-		defer h.leave()
+		defer x.place.Leave()
 		x.follow(h, &h.rules[index], r, path)
 	}
 }

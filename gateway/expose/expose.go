@@ -14,6 +14,7 @@ import (
 	"github.com/rouse-run/rouse/gateway/jwt"
 	"github.com/rouse-run/rouse/internal/dialguard"
 	"github.com/rouse-run/rouse/internal/exposure"
+	"github.com/rouse-run/rouse/internal/pace"
 )
 
 // Activate answers a request from the pods of a Function, for which it may wait so long. A request whose context ends with the cause
@@ -25,6 +26,8 @@ type Deps struct {
 	Activate Activate
 	// Keys are those of the issuers. Whoever made them runs them.
 	Keys *jwt.Keys
+	// Endpoints tell where Services can be reached that are no Functions; nil where APIRules lead to none.
+	Endpoints Endpoints
 	// Heads are those of answers; nil: its own.
 	Heads *forward.Heads
 	// Guard decides which addresses of Services are dialled.
@@ -38,7 +41,9 @@ type Deps struct {
 type Options struct {
 	// Authorizers are those that rules may name. ParseAuthorizers makes valid ones.
 	Authorizers []Authorizer
-	// RequestsPerAPIRule is how many requests of one APIRule there may be at a time.
+	// Requests is how many there may be at a time, of which the APIRules of a namespace take no more than they leave free.
+	Requests int
+	// RequestsPerAPIRule is how many of them are of one APIRule. A caller has half of these.
 	RequestsPerAPIRule int
 	// BodyTimeout is for how long a caller may send nothing of a body that he has announced.
 	BodyTimeout time.Duration
@@ -46,7 +51,7 @@ type Options struct {
 
 // DefaultOptions are the values that a cluster runs with.
 func DefaultOptions() Options {
-	return Options{RequestsPerAPIRule: 2048, BodyTimeout: time.Minute}
+	return Options{Requests: 4096, RequestsPerAPIRule: 2048, BodyTimeout: time.Minute}
 }
 
 // Exposed answers the requests of APIRules.
@@ -55,6 +60,7 @@ type Exposed struct {
 	options     Options
 	metrics     *metrics
 	services    *services
+	places      *pace.Places // of requests, by namespace, by APIRule, and by APIRule and caller
 	authorizers map[string]*authorizer
 
 	setting sync.Mutex // serializes Set
@@ -67,8 +73,9 @@ func New(deps Deps, options Options) *Exposed {
 		deps.Heads = forward.NewHeads()
 	}
 	e := &Exposed{
-		deps: deps, options: options, services: newServices(deps.Guard), authorizers: authorizersOf(options.Authorizers),
+		deps: deps, options: options, services: newServices(deps.Endpoints, deps.Guard), authorizers: authorizersOf(options.Authorizers),
 	}
+	e.places = pace.NewPlaces(options.Requests, 0, options.RequestsPerAPIRule, (options.RequestsPerAPIRule+1)/2)
 	e.current.Store(newTable())
 	e.metrics = newMetrics(deps.Registry, func() int { return e.current.Load().hosts() })
 	return e

@@ -1,10 +1,13 @@
 package expose
 
 import (
+	"context"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -20,6 +23,8 @@ import (
 	"github.com/rouse-run/rouse/gateway/jwt"
 	"github.com/rouse-run/rouse/internal/dialguard"
 	"github.com/rouse-run/rouse/internal/exposure"
+	"github.com/rouse-run/rouse/internal/routing"
+	"github.com/rouse-run/rouse/internal/testing/loopback"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -72,6 +77,17 @@ func (b *backend) last(t *testing.T) *http.Request {
 	return b.got[len(b.got)-1]
 }
 
+// take is the one request that there was since the last was taken.
+func (b *backend) take(t *testing.T) *http.Request {
+	t.Helper()
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	require.Len(t, b.got, 1)
+	one := b.got[0]
+	b.got = nil
+	return one
+}
+
 func (b *backend) requests() int {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -92,11 +108,12 @@ func start(t *testing.T, change ...func(*Deps, *Options)) *fixture {
 			require.Equal(t, price, function)
 			f.function.ServeHTTP(w, r)
 		},
-		Keys:     jwt.NewKeys(jwt.KeysOptions{Guard: dialguard.Guard{AllowLoopback: true}, Now: time.Now}),
-		Guard:    dialguard.Guard{AllowLoopback: true},
-		Now:      time.Now,
-		Registry: f.registry,
-		Log:      logr.Discard(),
+		Keys:      jwt.NewKeys(jwt.KeysOptions{Guard: dialguard.Guard{AllowLoopback: true}, Now: time.Now}),
+		Endpoints: onLoopback{},
+		Guard:     dialguard.Guard{AllowLoopback: true},
+		Now:       time.Now,
+		Registry:  f.registry,
+		Log:       logr.Discard(),
 	}, DefaultOptions()
 	for _, c := range change {
 		c(&deps, &options)
@@ -109,6 +126,16 @@ func start(t *testing.T, change ...func(*Deps, *Options)) *fixture {
 		f.exposed.Close()
 	})
 	return f
+}
+
+// onLoopback is where all Services have a pod, which listens at their port.
+type onLoopback struct{}
+
+// Watch implements Endpoints.
+func (onLoopback) Watch(ctx context.Context, _ types.NamespacedName, port int32, apply func([]routing.Endpoint)) error {
+	apply([]routing.Endpoint{{Address: net.JoinHostPort(loopback.Host, strconv.Itoa(int(port))), Ready: true}})
+	<-ctx.Done()
+	return nil
 }
 
 func addressOf(t *testing.T, server *httptest.Server) exposure.Backend {

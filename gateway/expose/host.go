@@ -1,12 +1,14 @@
 package expose
 
 import (
+	"net/http"
 	"strings"
-	"sync/atomic"
 
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/rouse-run/rouse/gateway/caller"
 	"github.com/rouse-run/rouse/internal/apirule"
+	"github.com/rouse-run/rouse/internal/pace"
 )
 
 // maxHost is how long a host of requests may be.
@@ -17,26 +19,23 @@ const wildcard = "*."
 // host is an Exposure as requests need it. It does not change.
 type host struct {
 	apiRule     types.NamespacedName
+	id          string // of the APIRule
 	fingerprint string
 	name        string // empty: nothing is served
 	cors        *cors
 	routes      []apirule.Route // of the rules, in their order
 	rules       []rule
 	problems    apirule.Problems
-
-	running atomic.Int64 // requests
 }
 
-// enter counts a request, until leave. It is false when already so many run.
-func (h *host) enter(limit int) bool {
-	if h.running.Add(1) > int64(limit) {
-		h.leave()
-		return false
-	}
-	return true
+// enter takes a place for a request: one of its namespace, one of its APIRule, and of these one of its caller.
+func (x *exchange) enter(h *host, r *http.Request) bool {
+	from := caller.Of(r)
+	ok, evicted := x.all.places.Take(&x.place, from,
+		pace.Key{Name: h.apiRule.Namespace}, pace.Key{Name: h.id}, pace.Key{Name: h.id + " " + from.Key.Name, Unshared: from.Key.Unshared})
+	x.all.metrics.evicted.Add(float64(evicted))
+	return ok
 }
-
-func (h *host) leave() { h.running.Add(-1) }
 
 // hostOf is the host that a request names, without its port, in lower case.
 func hostOf(authority string) string {

@@ -45,7 +45,8 @@ func (h *host) problemsWith(states map[string]jwt.State) apirule.Problems {
 			if !fetched {
 				state.Err = jwt.ErrManyURIs
 			}
-			if state.Err == nil || state.Keys > 0 && state.Age < staleAfter {
+			message := wordsFor(state)
+			if message == "" {
 				continue
 			}
 			field := "jwt"
@@ -54,10 +55,21 @@ func (h *host) problemsWith(states map[string]jwt.State) apirule.Problems {
 			}
 			problems = append(problems, apirule.Problem{
 				Attribute: fmt.Sprintf(".spec.rules[%d].%s.authentications[%d].jwksUri", i, field, j),
-				Message:   fmt.Sprintf("Its keys cannot be fetched, and tokens by them are refused: %v", state.Err),
+				Message:   message,
 				Closes:    apirule.RuleAt(i),
 			})
 		}
 	}
 	return problems
+}
+
+// wordsFor is what there is to say of an issuer's keys, or nothing.
+func wordsFor(state jwt.State) string {
+	switch {
+	case state.Err != nil && (state.Keys == 0 || state.Age >= staleAfter):
+		return fmt.Sprintf("Its keys cannot be fetched, and tokens by them are refused: %v", state.Err)
+	case state.Refused != nil:
+		return fmt.Sprintf("Not all of its keys are used, and tokens by the others are refused: %v", state.Refused)
+	}
+	return ""
 }

@@ -30,6 +30,7 @@ var requestBuckets = []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1
 
 type metrics struct {
 	requests *prometheus.CounterVec
+	evicted  prometheus.Counter
 	seconds  prometheus.Histogram
 }
 
@@ -44,6 +45,10 @@ func newMetrics(registerer prometheus.Registerer, hosts func() int) *metrics {
 			Help: "Requests to APIRules that have ended, by how (served, not_found, preflight, denied, unauthorized, closed, overload, " +
 				"timeout, unreachable, client_gone or unfinished) and by the class of the status.",
 		}, []string{"outcome", "code"}),
+		evicted: factory.NewCounter(prometheus.CounterOpts{
+			Name: "rouse_gateway_exposed_evicted_total",
+			Help: "Requests that were ended for further ones of their namespace, APIRule or caller, as their callers were slowest.",
+		}),
 		seconds: factory.NewHistogram(prometheus.HistogramOpts{
 			Name:    "rouse_gateway_exposed_request_seconds",
 			Help:    "Time from the headers of a request to an APIRule to the end of its answer.",

@@ -26,7 +26,7 @@ func (h *host) prepare(r *http.Request, path string, to *rule) *http.Request {
 	removeHops(out.Header)
 	forward.RemoveOwn(out.Header)
 	forward.RemoveOwn(out.Trailer)
-	removeAlike(out.Header, to.sets)
+	removeAlike(out.Header, to.owns)
 	name := h.name
 	if strings.HasPrefix(name, wildcard) {
 		name = hostOf(r.Host)
@@ -64,10 +64,10 @@ func tellsTheWay(name string) bool {
 		strings.EqualFold(name, "Forwarded") || strings.EqualFold(name, "X-Real-Ip")
 }
 
-// removeAlike takes away headers that some servers take for those that the gateway sets: they have underscores for dashes.
-func removeAlike(header http.Header, sets func(name string) bool) {
+// removeAlike takes away headers that some servers take for those that the gateway sets or judges by: they have underscores for dashes.
+func removeAlike(header http.Header, owns func(name string) bool) {
 	for name := range header {
-		if strings.Contains(name, "_") && sets(http.CanonicalHeaderKey(dashes(name))) {
+		if strings.Contains(name, "_") && owns(name) {
 			delete(header, name)
 		}
 	}
@@ -82,9 +82,14 @@ func addHop(header http.Header, remote string) {
 	}
 }
 
-// sets reports whether the backend gets a header from the gateway.
-func (to *rule) sets(name string) bool {
-	return slices.Contains(forwarded, name) || slices.ContainsFunc(to.headers, func(each header) bool { return each.name == name })
+// owns reports whether the header of a name with dashes in place of its underscores is the gateway's: it sets it, finds a token in it, or
+// shows it to an authorizer.
+func (to *rule) owns(name string) bool {
+	plain := http.CanonicalHeaderKey(dashes(name))
+	return slices.Contains(forwarded, plain) ||
+		slices.ContainsFunc(to.headers, func(each header) bool { return each.name == plain }) ||
+		to.tokens != nil && to.tokens.Shadows(name) ||
+		slices.ContainsFunc(to.authorizers, func(a *authorizer) bool { return a.include.has(plain) && !a.include.has(name) })
 }
 
 // rewrite sets what the rule says.

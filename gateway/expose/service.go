@@ -3,10 +3,8 @@ package expose
 import (
 	"errors"
 	"io"
-	"net"
 	"net/http"
 	"net/http/httputil"
-	"strconv"
 	"time"
 
 	"github.com/rouse-run/rouse/gateway/forward"
@@ -26,14 +24,14 @@ const (
 	brokeOff           = "upstream disconnected before it answered"
 )
 
-// services forwards to Services that are no Functions, at their cluster IPs.
+// services forwards to Services that are no Functions, at their pods.
 type services struct {
 	transport *http.Transport
 }
 
-func newServices(guard dialguard.Guard) *services {
+func newServices(endpoints Endpoints, guard dialguard.Guard) *services {
 	return &services{transport: &http.Transport{
-		DialContext:            answerhead.Count(guard.Dialer(dialTimeout).DialContext),
+		DialContext:            answerhead.Count((&pods{endpoints, guard}).dial),
 		DisableCompression:     true,
 		MaxIdleConnsPerHost:    idlePerService,
 		IdleConnTimeout:        forward.IdleConnTimeout,
@@ -48,7 +46,7 @@ func (s *services) forward(x *exchange, r *http.Request, to exposure.Backend) {
 	var head answerhead.Account
 	x.all.deps.Heads.Open(&head, to.Service.Namespace)
 	defer head.Close()
-	address := net.JoinHostPort(to.Address, strconv.Itoa(int(to.Port)))
+	address := serviceAddress(&to)
 	proxy := httputil.ReverseProxy{
 		Rewrite:       func(p *httputil.ProxyRequest) { toAddress(p, address) },
 		Transport:     &dialing{transport: s.transport, trailer: r.Trailer, head: &head},

@@ -8,6 +8,9 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/rouse-run/rouse/gateway/caller"
+	"github.com/rouse-run/rouse/internal/pace"
 )
 
 // restTimeout bounds for how long the rest of a body is read that nobody wants.
@@ -15,7 +18,7 @@ const restTimeout = time.Second
 
 var errEnded = errors.New("the request has been answered")
 
-// Body is that of a request. It may take as long as it likes, while something of it comes.
+// Body is that of a request. It may take as long as it likes, while its caller sends as much as he has to.
 type Body struct {
 	under   io.ReadCloser
 	w       http.ResponseWriter
@@ -25,15 +28,16 @@ type Body struct {
 	last    atomic.Bool // the deadline is not put off any more
 
 	reading sync.Mutex
-	moved   time.Time // when the deadline was last put off
+	pace    pace.Meter
+	until   time.Time // the deadline
 	err     error     // why no more is read
 }
 
-// NewBody bounds for how long the caller of a request may send nothing of its body. The server's own limit is for the whole of a
+// NewBody bounds for how long the caller of a request may send nothing of its body, and be behind caller.LeastRate. The server's own limit is for the whole of a
 // request, and would end streams.
 func NewBody(r *http.Request, w http.ResponseWriter, timeout time.Duration) *Body {
 	_ = http.NewResponseController(w).SetReadDeadline(time.Time{})
-	b := &Body{under: r.Body, w: w, timeout: timeout, http1: r.ProtoMajor == 1}
+	b := &Body{under: r.Body, w: w, timeout: timeout, pace: pace.Meter{Rate: caller.LeastRate}, http1: r.ProtoMajor == 1}
 	b.whole.Store(r.Body == nil || r.ContentLength == 0)
 	return b
 }
@@ -42,11 +46,14 @@ func NewBody(r *http.Request, w http.ResponseWriter, timeout time.Duration) *Bod
 func (b *Body) Read(p []byte) (int, error) {
 	b.reading.Lock()
 	defer b.reading.Unlock()
-	if now := time.Now(); !b.last.Load() && now.Sub(b.moved) > b.timeout/4 { // rather than at each read
-		b.moved = now
-		b.endAt(now.Add(b.timeout))
+	late := b.pace.Begin(time.Now()).Add(b.timeout)
+	if !b.last.Load() && (late.Before(b.until) || late.Sub(b.until) > b.timeout/4) { // rather than at each read
+		b.until = late
+		b.endAt(late)
 	}
-	return b.read(p)
+	n, err := b.read(p)
+	b.pace.End(time.Now(), n)
+	return n, err
 }
 
 func (b *Body) read(p []byte) (int, error) {

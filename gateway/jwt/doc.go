@@ -1,7 +1,7 @@
 // Package jwt decides by bearer tokens whether a rule of an APIRule lets a request through.
 //
 //	request --> find the token --> parse --> issuer, time --> signature --> subject, scopes, audiences --> Result
-//	              (place.go)     (token.go)   (claims.go)     (keyset.go)          (authorize.go)
+//	              (place.go)     (token.go)   (claims.go)     (search.go)          (authorize.go)
 //	                                                              ^
 //	                jwksUri --GET--> Keys, a cache for each URI --+
 //
@@ -13,7 +13,9 @@
 //     it. What cannot be decided is denied;
 //   - algorithms are those of public keys (RS, PS, ES, EdDSA), and a key is asked for no algorithm but its own. What a token says
 //     about where its key is, and about extensions, is not believed;
-//   - one token in a request, in one of the places that its issuer allows, of 8 KiB at most, without duplicate members;
+//   - one token in a request, in one of the places that its issuer allows, of 8 KiB at most, without duplicate members. What a backend
+//     could take for it elsewhere is refused, or named as not checked;
+//   - a token costs ten signatures at most, whoever's the keys are, and namespaces take turns with them;
 //   - a token that was found valid costs no signature until its keys change, and is judged by the clock each time;
 //   - no token, and nothing of one, is in an error, a Result or a State.
 //
@@ -23,5 +25,5 @@
 //   - a token by a key that is not known has the URI asked once, at most every 10 seconds, however many such tokens come;
 //   - an outage takes no keys away for 24 hours;
 //   - answers are bounded: 5 seconds, 1 MiB, 100 keys, no redirect to another host. Addresses are judged by a dialguard.Guard;
-//   - 32 URIs of a namespace and 512 in all, those first that are there already.
+//   - 32 URIs of a namespace and 512 in all. Namespaces take turns, in which those come first that are there already.
 package jwt

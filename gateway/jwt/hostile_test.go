@@ -6,8 +6,10 @@ import (
 	"crypto/hmac"
 	"crypto/sha256"
 	"crypto/x509"
+	"encoding/base64"
 	"encoding/json"
 	"encoding/pem"
+	"fmt"
 	"net/http"
 	"strings"
 	"testing"
@@ -276,20 +278,98 @@ func TestKeysThatAreNotForSignaturesOrWeakAreLeftOut(t *testing.T) {
 	}
 }
 
-func TestATokenWithoutANameTriesTenKeys(t *testing.T) {
+// Many issuers of one name, and many keys of each, make one token cost as many signatures.
+func TestATokenTriesTenKeysOfAllIssuersTogether(t *testing.T) {
 	t.Parallel()
+	const issuers, keysOfEach = 32, 10
 	last := newSigner(t, "last")
-	set := &keySet{}
-	for range maxTries {
-		set.keys = append(set.keys, key{id: "other", public: newSigner(t, "").key.Public()})
+	at := &clock{now: atNoon}
+	keys := NewKeys(KeysOptions{Now: at.Now})
+	rule := Rule{}
+	for i := range issuers {
+		rule.Authentications = append(rule.Authentications, Authentication{Issuer: issuerName, JWKSURI: fmt.Sprintf("http://issuer-%d/", i)})
 	}
-	set.keys = append(set.keys, key{id: "last", public: last.key.Public()})
-	named, why := parse(last.token(t, claimsOf(nil)))
-	require.Empty(t, why)
-	require.Empty(t, set.verify(named))
-	unnamed, why := parse(last.sign(`{"alg":"EdDSA"}`, plainPayload(t)))
-	require.Empty(t, why)
-	require.Equal(t, badSignature, set.verify(unnamed))
+	loadAll := func(place int) { // the key of last is in this place
+		for i, each := range rule.Authentications {
+			set := &keySet{}
+			for n := range keysOfEach {
+				k := key{id: "other", public: newSigner(t, "").key.Public()}
+				if i*keysOfEach+n == place {
+					k = key{id: last.id, public: last.key.Public()}
+				}
+				set.keys = append(set.keys, k)
+			}
+			keys.source(each.JWKSURI).begin()
+			keys.source(each.JWKSURI).finish(answer{keys: set}, nil)
+		}
+	}
+	var uris []string
+	for _, each := range rule.Authentications {
+		uris = append(uris, each.JWKSURI)
+	}
+	keys.Use(map[string][]string{"shop": uris})
+	v := validatorOf(t, keys, at, rule)
+	unnamed := bearing(last.sign(`{"alg":"EdDSA"}`, plainPayload(t)))
+	loadAll(maxTries - 1)
+	require.Equal(t, allowed, v.Check(unnamed))
+	loadAll(maxTries)
+	require.Equal(t, invalid(badSignature), v.Check(unnamed))
+	loadAll(issuers*keysOfEach - 1)
+	require.Equal(t, allowed, v.Check(bearing(last.token(t, claimsOf(nil)))), "a key that is named is tried first, whoever's it is")
+}
+
+func TestAnotherFetchBringsATokenNoFurtherTries(t *testing.T) {
+	t.Parallel()
+	stranger := newSigner(t, "")
+	others := func(count int) []jose.JSONWebKey {
+		all := make([]jose.JSONWebKey, count)
+		for i := range all {
+			all[i] = newSigner(t, "").public()
+		}
+		return all
+	}
+	for place, want := range map[int]Result{0: allowed, 1: invalid(badSignature)} {
+		issuer := newIssuer(t, others(maxTries-1)...)
+		keys, at := keysOf(t, issuer)
+		next := others(2)
+		next[place] = stranger.public()
+		issuer.publish(t, next...)
+		at.advance(refetchPause)
+		require.Equal(t, want, validatorOf(t, keys, at, ruleOf(issuer)).Check(bearing(stranger.token(t, claimsOf(nil)))), place)
+	}
+}
+
+func TestKeysWithLargeExponentsAreRefusedInWords(t *testing.T) {
+	t.Parallel()
+	modulus := base64.RawURLEncoding.EncodeToString(rsaKey().N.Bytes())
+	rsaWith := func(exponent ...byte) string {
+		return `{"kty":"RSA","kid":"rsa","n":"` + modulus + `","e":"` + encode(string(exponent)) + `"}`
+	}
+	good := string(must(json.Marshal(newSigner(t, keyName).public())))
+	for name, tc := range map[string]struct {
+		key  string
+		kept bool
+	}{
+		"3":                      {rsaWith(3), true},
+		"65537":                  {rsaWith(1, 0, 1), true},
+		"65539":                  {rsaWith(1, 0, 3), false},
+		"the largest in Go":      {rsaWith(0x7f, 0xff, 0xff, 0xff), false},
+		"beyond 64 bits":         {rsaWith(1, 0, 0, 0, 0, 0, 0, 0, 1), false},
+		"the sign of 64 bits":    {rsaWith(0xff, 0, 0, 0, 0, 0, 0, 1), false},
+		"as long as the modulus": {rsaWith(rsaKey().N.Bytes()...), false},
+	} {
+		set, err := parseKeySet([]byte(`{"keys":[` + tc.key + `,` + good + `]}`))
+		require.NoError(t, err, name)
+		if tc.kept {
+			require.Len(t, set.keys, 2, name)
+			require.NoError(t, set.refused, name)
+			continue
+		}
+		require.Len(t, set.keys, 1, name)
+		require.ErrorIs(t, set.refused, errExponent, name)
+		_, err = parseKeySet([]byte(`{"keys":[` + tc.key + `]}`))
+		require.ErrorIs(t, err, errExponent, name)
+	}
 }
 
 func FuzzNoBytesPassForAToken(f *testing.F) {

@@ -88,7 +88,7 @@ type signer struct {
 	key ed25519.PrivateKey
 }
 
-func newSigner(t *testing.T, id string) signer {
+func newSigner(t testing.TB, id string) signer {
 	t.Helper()
 	_, key, err := ed25519.GenerateKey(rand.Reader)
 	require.NoError(t, err)

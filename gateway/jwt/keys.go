@@ -7,6 +7,7 @@ import (
 	"maps"
 	"math/rand/v2"
 	"net/http"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -14,6 +15,7 @@ import (
 	"time"
 
 	"github.com/rouse-run/rouse/internal/dialguard"
+	"github.com/rouse-run/rouse/internal/fair"
 )
 
 const (
@@ -21,6 +23,8 @@ const (
 	maxURIs = 512
 	// maxURIsPerNamespace leaves the others theirs.
 	maxURIsPerNamespace = 32
+	// maxTurns bounds the tokens that wait to be verified. One namespace has no more of them than it leaves free.
+	maxTurns = 4096
 )
 
 // ErrManyURIs means that a URI is not fetched.
@@ -42,6 +46,7 @@ type Keys struct {
 	fetch    func(ctx context.Context, uri string) (answer, error)
 	random   func() float64
 	verified *verifiedTokens
+	turns    *fair.Pool    // of processors that verify, by namespace
 	changed  chan struct{} // has Run look for sources that do not run yet
 
 	validators, generations atomic.Uint64
@@ -57,6 +62,7 @@ func NewKeys(options KeysOptions) *Keys {
 		fetch:    newFetcher(options.Guard, options.RootCAs, http.ProxyFromEnvironment).fetch,
 		random:   rand.Float64, // jitter needs no secrecy
 		verified: newVerifiedTokens(maxVerified),
+		turns:    fair.NewPool(turnsFor(runtime.GOMAXPROCS(0))),
 		changed:  make(chan struct{}, 1),
 		sources:  map[string]*source{},
 	}
@@ -161,26 +167,41 @@ func (k *Keys) refetch(ctx context.Context, uri string, seen *keySet, kid string
 	return nil
 }
 
-// admit picks the URIs that are fetched: those that are known first, so that no further one takes the place of one in use.
+// turnsFor leaves a processor to requests that have a token which is known, or need none. One namespace may use all the others while no
+// other one waits.
+func turnsFor(processors int) fair.Limits {
+	total := int64(max(processors-1, 1))
+	return fair.Limits{Total: total, PerKey: total, Waiting: maxTurns}
+}
+
+// admit picks the URIs that are fetched. Namespaces take turns: each has its first one before any has a second. Within a turn, and of one
+// namespace, those come first that are known, so that no further one takes the place of one in use.
 func admit(wanted map[string][]string, known func(uri string) bool) map[string]struct{} {
-	var old, further []string
+	var all [][]string
 	for _, namespace := range slices.Sorted(maps.Keys(wanted)) {
-		there, others := partition(slices.Compact(slices.Sorted(slices.Values(wanted[namespace]))), known)
-		there = there[:min(len(there), maxURIsPerNamespace)]
-		others = others[:min(len(others), maxURIsPerNamespace-len(there))]
-		old, further = append(old, there...), append(further, others...)
+		all = append(all, knownFirst(slices.Compact(slices.Sorted(slices.Values(wanted[namespace]))), known))
 	}
 	admitted := map[string]struct{}{}
-	for _, uri := range append(old, further...) {
-		if len(admitted) == maxURIs {
-			break
+	for turn := range maxURIsPerNamespace {
+		var uris []string
+		for _, each := range all {
+			if turn < len(each) {
+				uris = append(uris, each[turn])
+			}
 		}
-		admitted[uri] = struct{}{}
+		for _, uri := range knownFirst(uris, known) {
+			if len(admitted) == maxURIs {
+				return admitted
+			}
+			admitted[uri] = struct{}{}
+		}
 	}
 	return admitted
 }
 
-func partition(uris []string, known func(uri string) bool) (there, others []string) {
+// knownFirst keeps the order otherwise.
+func knownFirst(uris []string, known func(uri string) bool) []string {
+	var there, others []string
 	for _, uri := range uris {
 		if known(uri) {
 			there = append(there, uri)
@@ -188,5 +209,5 @@ func partition(uris []string, known func(uri string) bool) (there, others []stri
 			others = append(others, uri)
 		}
 	}
-	return there, others
+	return append(there, others...)
 }

@@ -208,32 +208,60 @@ func TestURIsThatNoRuleNamesAreForgotten(t *testing.T) {
 
 func TestURIsOfANamespaceAndOfAllAreBounded(t *testing.T) {
 	t.Parallel()
-	uris := func(prefix string, count int) []string {
-		var all []string
-		for i := range count {
-			all = append(all, fmt.Sprintf("http://%s-%03d/", prefix, i))
-		}
-		return all
-	}
 	none := func(string) bool { return false }
-	require.Len(t, admit(map[string][]string{"a": uris("a", 100)}, none), maxURIsPerNamespace)
-	require.Len(t, admit(map[string][]string{"a": append(uris("a", 2), uris("a", 2)...)}, none), 2)
+	require.Len(t, admit(map[string][]string{"a": urisOf("a", 100)}, none), maxURIsPerNamespace)
+	require.Len(t, admit(map[string][]string{"a": append(urisOf("a", 2), urisOf("a", 2)...)}, none), 2)
 
 	used := func(uri string) bool { return uri == "http://a-099/" || uri == "http://z-000/" }
-	require.Contains(t, admit(map[string][]string{"a": uris("a", 100)}, used), "http://a-099/", "those in use stay")
-	many := map[string][]string{"z": uris("z", 1)}
+	require.Contains(t, admit(map[string][]string{"a": urisOf("a", 100)}, used), "http://a-099/", "those in use stay")
+	many := map[string][]string{"z": urisOf("z", 1)}
 	for n := range 20 {
 		namespace := fmt.Sprint("n", n)
-		many[namespace] = uris(namespace, maxURIsPerNamespace)
+		many[namespace] = urisOf(namespace, maxURIsPerNamespace)
 	}
 	admitted := admit(many, used)
 	require.Len(t, admitted, maxURIs)
 	require.Contains(t, admitted, "http://z-000/")
+	require.Equal(t, admitted, admit(many, func(uri string) bool { _, known := admitted[uri]; return known }), "nothing changes without a need")
 
 	keys := NewKeys(KeysOptions{Now: time.Now})
-	keys.Use(map[string][]string{"a": uris("a", 100)})
+	keys.Use(map[string][]string{"a": urisOf("a", 100)})
 	require.ErrorIs(t, keys.State("http://a-099/").Err, ErrManyURIs)
 	require.NoError(t, keys.State("http://a-000/").Err)
+}
+
+func TestURIsOfNamespacesThatSortFirstTakeNoneFromOthers(t *testing.T) {
+	t.Parallel()
+	wanted := map[string][]string{"zoo": urisOf("zoo", 2)}
+	for n := range 40 {
+		namespace := fmt.Sprintf("a-%02d", n)
+		wanted[namespace] = urisOf(namespace, 100)
+	}
+	for name, known := range map[string]func(string) bool{
+		"after a restart":           func(string) bool { return false },
+		"when others had all of it": func(uri string) bool { return uri < "http://a-16" },
+	} {
+		admitted := admit(wanted, known)
+		require.Len(t, admitted, maxURIs, name)
+		for namespace, uris := range wanted {
+			count := 0
+			for _, uri := range uris {
+				if _, has := admitted[uri]; has {
+					count++
+				}
+			}
+			require.GreaterOrEqual(t, count, min(len(uris), maxURIs/len(wanted)), "%s: %s", name, namespace)
+		}
+	}
+}
+
+// urisOf are some of a namespace.
+func urisOf(namespace string, count int) []string {
+	var all []string
+	for i := range count {
+		all = append(all, fmt.Sprintf("http://%s-%03d/", namespace, i))
+	}
+	return all
 }
 
 func TestLoopbackIsAskedOnlyWhereItIsAllowed(t *testing.T) {

@@ -1,13 +1,17 @@
 package jwt
 
 import (
+	"cmp"
 	"crypto"
 	"crypto/ecdsa"
 	"crypto/ed25519"
 	"crypto/elliptic"
 	"crypto/rsa"
+	"encoding/base64"
 	"errors"
+	"math/big"
 	"slices"
+	"strings"
 
 	"github.com/go-jose/go-jose/v4"
 	"github.com/go-json-experiment/json"
@@ -15,11 +19,11 @@ import (
 )
 
 const (
-	maxKeys = 100
-	// maxTries bounds the signatures that are computed for one token: keys without a name may all be meant.
-	maxTries   = 10
+	maxKeys    = 100
 	minRSABits = 2048
 	maxRSABits = 8192
+	// maxExponent is the one that nearly all keys have. Larger ones make a verification cost several times as much.
+	maxExponent = 65537
 )
 
 var (
@@ -27,6 +31,8 @@ var (
 		"in its /.well-known/openid-configuration")
 	errManyKeys = errors.New("the key set has more than 100 keys")
 	errNoKeys   = errors.New("the key set has no key for signatures that is RSA of 2048 to 8192 bits, EC P-256, P-384, P-521 or Ed25519")
+	errOfNoUse  = errors.New("the key is of no use for signatures, or too weak")
+	errExponent = errors.New("an RSA key has an exponent larger than 65537: the issuer has to make keys with 65537")
 )
 
 // key is a public key, with what its owner says it is for.
@@ -38,6 +44,7 @@ type key struct {
 // keySet is what a URI had at a time. It does not change.
 type keySet struct {
 	keys       []key
+	refused    error  // why a key is left out that its issuer may sign by
 	generation uint64 // no two sets of a process have the same
 }
 
@@ -54,12 +61,15 @@ func parseKeySet(body []byte) (*keySet, error) {
 	}
 	set := &keySet{}
 	for _, text := range *raw.Keys {
-		if k, ok := parseKey(text); ok {
+		switch k, err := parseKey(text); {
+		case err == nil:
 			set.keys = append(set.keys, k)
+		case errors.Is(err, errExponent):
+			set.refused = err
 		}
 	}
 	if len(set.keys) == 0 {
-		return nil, errNoKeys
+		return nil, cmp.Or(set.refused, errNoKeys)
 	}
 	return set, nil
 }
@@ -90,21 +100,33 @@ func (d *description) verifies() bool {
 		(d.Operations == nil || slices.Contains(d.Operations, "verify"))
 }
 
-func parseKey(text jsontext.Value) (key, bool) {
+func parseKey(text jsontext.Value) (key, error) {
 	var (
 		about   description
 		members publicMembers
 		parsed  jose.JSONWebKey
 	)
 	if json.Unmarshal(text, &about) != nil || json.Unmarshal(text, &members) != nil || !about.verifies() {
-		return key{}, false
+		return key{}, errOfNoUse
+	}
+	if members.costly() {
+		return key{}, errExponent
 	}
 	public, err := json.Marshal(&members)
 	if err != nil || parsed.UnmarshalJSON(public) != nil || !parsed.IsPublic() || !parsed.Valid() {
-		return key{}, false
+		return key{}, errOfNoUse
 	}
 	k := key{id: about.ID, algorithm: about.Algorithm, public: parsed.Key}
-	return k, k.strong() && (k.algorithm == "" || k.fits(k.algorithm))
+	if !k.strong() || k.algorithm != "" && !k.fits(k.algorithm) {
+		return key{}, errOfNoUse
+	}
+	return k, nil
+}
+
+// costly reads the exponent itself: a parsed one is what was left of it in 64 bits.
+func (m *publicMembers) costly() bool {
+	exponent, err := base64.RawURLEncoding.DecodeString(strings.TrimRight(m.E, "="))
+	return err == nil && m.Type == "RSA" && new(big.Int).SetBytes(exponent).Cmp(big.NewInt(maxExponent)) > 0
 }
 
 func (k *key) strong() bool {
@@ -137,51 +159,13 @@ func (k *key) matches(t *token) bool {
 	return (k.id == t.keyID || k.id == "" || t.keyID == "") && (k.algorithm == t.algorithm || k.algorithm == "")
 }
 
-// verify tries the keys that have the token's kid first.
-func (s *keySet) verify(t *token) problem {
-	var named, others []key
-	known := false
-	for _, k := range s.keys {
-		if !k.matches(t) {
-			continue
-		}
-		known = true
-		switch {
-		case !k.fits(t.algorithm):
-		case k.id == t.keyID:
-			named = append(named, k)
-		default:
-			others = append(others, k)
-		}
-	}
-	if !known {
-		return unknownKey
-	}
-	candidates := slices.Concat(named, others)
-	if len(candidates) == 0 || !verifies(t, candidates[:min(len(candidates), maxTries)]) {
-		return badSignature
-	}
-	return ""
-}
-
-func verifies(t *token, candidates []key) bool {
-	signed, err := jose.ParseSignedCompact(t.raw, algorithms)
-	if err != nil {
-		return false
-	}
-	return slices.ContainsFunc(candidates, func(k key) bool {
-		_, err := signed.Verify(k.public)
-		return err == nil
-	})
-}
-
 // has reports whether a key has this very kid.
 func (s *keySet) has(kid string) bool {
 	return kid != "" && slices.ContainsFunc(s.keys, func(k key) bool { return k.id == kid })
 }
 
 func (s *keySet) equal(other *keySet) bool {
-	return slices.EqualFunc(s.keys, other.keys, func(a, b key) bool {
+	return errors.Is(s.refused, other.refused) && slices.EqualFunc(s.keys, other.keys, func(a, b key) bool {
 		public, ok := a.public.(interface {
 			Equal(other crypto.PublicKey) bool
 		})

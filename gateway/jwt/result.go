@@ -38,10 +38,14 @@ const (
 	tooLong       problem = "Jwt is longer than 8192 bytes"
 	extension     problem = "Jwt header [crit] and [b64] are not supported"
 	expiryMissing problem = "Jwt payload [exp] field is required"
+
+	// busy is no problem of the token.
+	busy problem = "Too many tokens of this namespace wait to be verified"
 )
 
 const (
-	accessDenied = "RBAC: access denied"
+	accessDenied   = "RBAC: access denied"
+	malformedQuery = "The query is malformed: write % as %25 and ; as %3B"
 	// maxRealmPath is how much of a path a challenge repeats.
 	maxRealmPath = 256
 )
@@ -49,6 +53,9 @@ const (
 // Result is the decision on a request. Its zero value denies.
 type Result struct {
 	Allowed bool
+	// Unchecked are headers of a request that is allowed which could be taken for a token, and were not checked. They are not to be
+	// forwarded.
+	Unchecked []string
 	// Status and Body are those of the answer where the request is not allowed.
 	Status int
 	Body   string
@@ -61,6 +68,9 @@ func (r Result) Write(w http.ResponseWriter) {
 	w.Header().Set("Content-Type", "text/plain")
 	if r.Challenge != "" {
 		w.Header().Set("WWW-Authenticate", r.Challenge)
+	}
+	if r.Status == http.StatusServiceUnavailable {
+		w.Header().Set("Retry-After", "1")
 	}
 	w.WriteHeader(r.Status)
 	_, _ = io.WriteString(w, r.Body) // a client that has gone needs no answer

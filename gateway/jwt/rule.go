@@ -33,7 +33,7 @@ type Authentication struct {
 	FromParams  []string
 }
 
-// FromHeader is a header that has a token after the prefix, which is compared literally.
+// FromHeader is a header that has a token after the prefix, which is compared literally. In Authorization it is a scheme, without case.
 type FromHeader struct {
 	Name, Prefix string
 }
@@ -99,8 +99,8 @@ func (r *Rule) places() []place {
 			add(place{param: name}, i)
 		}
 		if len(a.FromHeaders)+len(a.FromParams) == 0 {
-			add(place{header: "Authorization", prefix: "Bearer "}, i)
-			add(place{param: "access_token"}, i)
+			add(place{header: authorization, prefix: bearerScheme + " "}, i)
+			add(place{param: accessToken}, i)
 		}
 	}
 	return places

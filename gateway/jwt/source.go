@@ -184,6 +184,8 @@ type State struct {
 	Age time.Duration
 	// Err is why the last fetch failed, in words that a tenant may read.
 	Err error
+	// Refused is why one of the keys there is not used, in such words.
+	Refused error
 }
 
 func (s *source) state() State {
@@ -191,7 +193,7 @@ func (s *source) state() State {
 	defer s.mu.Unlock()
 	state := State{URI: s.uri, Err: s.err}
 	if set := s.usable(); set != nil {
-		state.Keys, state.Age = len(set.keys), s.keys.options.Now().Sub(s.loaded)
+		state.Keys, state.Age, state.Refused = len(set.keys), s.keys.options.Now().Sub(s.loaded), set.refused
 	}
 	return state
 }

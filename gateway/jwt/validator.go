@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"errors"
 	"net/http"
+	"slices"
 	"time"
 )
 
@@ -12,6 +13,8 @@ import (
 type Options struct {
 	// Keys has the keys of the rule's issuers. Its Use has to name their URIs.
 	Keys *Keys
+	// Namespace is that of the rule. Tokens are verified in turn by it.
+	Namespace string
 	// Now is the time.
 	Now func() time.Time
 	// RequireExpiry refuses tokens that do not end. Kyma's gateway accepts them.
@@ -24,6 +27,10 @@ type Validator struct {
 	id      uint64
 	rule    Rule
 	places  []place
+
+	headers    []string // of the places, also as those write them who have dashes for underscores
+	params     []string // that backends could take for tokens
+	readsQuery bool     // whether a parameter is a place
 }
 
 // New fails where a rule has what no token could meet, or what would allow more than it says.
@@ -34,27 +41,33 @@ func New(rule Rule, options Options) (*Validator, error) {
 	if err := rule.check(); err != nil {
 		return nil, err
 	}
-	return &Validator{options: options, id: options.Keys.validators.Add(1), rule: rule, places: rule.places()}, nil
+	v := &Validator{options: options, id: options.Keys.validators.Add(1), rule: rule, places: rule.places()}
+	v.compile()
+	return v, nil
 }
 
-// Check decides on a request. It may wait for keys that are being fetched, for as long as the request's context lasts. The
+// Check decides on a request. It may wait for keys that are being fetched, for as long as the request's context lasts, and for its turn. The
 // challenge has the scheme of the request's URL where the caller has set it, and else that of the connection.
 func (v *Validator) Check(request *http.Request) Result {
-	raw, at, count := find(request, v.places)
+	found, ok := v.find(request)
 	switch {
-	case count == 0:
+	case !ok:
+		return Result{Status: http.StatusBadRequest, Body: malformedQuery}
+	case found.count == 0:
 		return forbidden()
-	case count > 1:
+	case found.count > 1 || found.others:
 		return unauthorized(request, severalTokens)
 	}
-	allowed, why := v.decide(request.Context(), raw, at)
+	allowed, why := v.decide(request.Context(), found.raw, found.at)
 	switch {
+	case why == busy:
+		return Result{Status: http.StatusServiceUnavailable, Body: string(busy)}
 	case why != "":
 		return unauthorized(request, why)
 	case !allowed:
 		return forbidden()
 	}
-	return Result{Allowed: true}
+	return Result{Allowed: true, Unchecked: v.unchecked(request.Header, v.places[found.at].header)}
 }
 
 // decide says whether the token that was found at a place is allowed, or why it is not valid.
@@ -81,11 +94,14 @@ func (v *Validator) decide(ctx context.Context, raw string, at int) (allowed boo
 	if v.options.RequireExpiry && t.claims.expires == never {
 		return false, expiryMissing
 	}
-	d := decision{lifetime: t.claims.lifetime, allowed: v.rule.admits(&t.claims)}
-	if d.authentication, d.generation, why = v.verify(ctx, t, candidates); why != "" {
+	by, why := v.verify(ctx, t, candidates)
+	if why != "" {
 		return false, why
 	}
-	v.options.Keys.verified.put(id, d)
+	d := decision{
+		lifetime: t.claims.lifetime, authentication: by.authentication, generation: by.generation, allowed: v.rule.admits(&t.claims),
+	}
+	v.options.Keys.verified.put(v.options.Namespace, id, d)
 	return d.allowed, ""
 }
 
@@ -107,25 +123,26 @@ func (v *Validator) issuersOf(t *token, at int) []int {
 }
 
 // verify asks the keys that are there before it has any fetched.
-func (v *Validator) verify(ctx context.Context, t *token, candidates []int) (authentication int, generation uint64, why problem) {
-	why = keysMissing
+func (v *Validator) verify(ctx context.Context, t *token, candidates []int) (found candidate, why problem) {
+	s := search{token: t, tries: maxTries, why: keysMissing}
 	seen := make([]*keySet, len(candidates))
 	for n, i := range candidates {
-		if seen[n] = v.options.Keys.current(v.rule.Authentications[i].JWKSURI); seen[n] == nil {
-			continue
-		}
-		if why = seen[n].verify(t); why == "" {
-			return i, seen[n].generation, ""
+		seen[n] = v.options.Keys.current(v.rule.Authentications[i].JWKSURI)
+		if seen[n] != nil && !slices.Contains(seen[:n], seen[n]) {
+			s.add(seen[n], i)
 		}
 	}
-	for n, i := range candidates {
+	found, ok, why := v.options.Keys.try(ctx, v.options.Namespace, &s)
+	for n := 0; !ok && why != busy && s.tries > 0 && n < len(candidates); n++ {
+		i := candidates[n]
 		newer := v.options.Keys.refetch(ctx, v.rule.Authentications[i].JWKSURI, seen[n], t.keyID)
-		if newer == nil {
-			continue
-		}
-		if why = newer.verify(t); why == "" {
-			return i, newer.generation, ""
+		if newer != nil {
+			s.add(newer, i)
+			found, ok, why = v.options.Keys.try(ctx, v.options.Namespace, &s)
 		}
 	}
-	return 0, 0, why
+	if ok {
+		return found, ""
+	}
+	return candidate{}, why
 }

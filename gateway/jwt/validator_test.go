@@ -2,11 +2,15 @@ package jwt
 
 import (
 	"crypto/tls"
+	"net/http"
 	"net/http/httptest"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/rouse-run/rouse/internal/fair"
 )
 
 func TestTokensAreFoundInThePlacesOfTheirIssuerAlone(t *testing.T) {
@@ -19,7 +23,8 @@ func TestTokensAreFoundInThePlacesOfTheirIssuerAlone(t *testing.T) {
 	joined := []string{"Authorization", "Bearer " + good + ", Bearer " + good}
 	const shop = "http://shop.example/orders"
 	usual := Authentication{Issuer: issuerName, JWKSURI: issuer.URL}
-	header, param, both := usual, usual, usual
+	header, param, both, scheme := usual, usual, usual, usual
+	scheme.FromHeaders = []FromHeader{{Name: "authorization", Prefix: "jwt "}}
 	header.FromHeaders = []FromHeader{{Name: "x-jwt", Prefix: "JwtToken "}}
 	param.FromParams = []string{"token"}
 	both.FromHeaders, both.FromParams = []FromHeader{{Name: "x-jwt"}}, []string{"token"}
@@ -35,9 +40,11 @@ func TestTokensAreFoundInThePlacesOfTheirIssuerAlone(t *testing.T) {
 		"spaces after the scheme":                  {usual, shop, []string{"Authorization", "Bearer   " + good + " "}, allowed},
 		"the query parameter access_token":         {usual, shop + "?a=b&access_token=" + good, nil, allowed},
 		"another scheme":                           {usual, shop, basic, denied},
-		"the scheme in lower case":                 {usual, shop, []string{"Authorization", "bearer " + good}, denied},
+		"the scheme in lower case":                 {usual, shop, []string{"Authorization", "bearer " + good}, allowed},
+		"a tab after the scheme":                   {usual, shop, []string{"Authorization", "Bearer\t" + good}, allowed},
+		"a bad token after the scheme in lower":    {usual, shop, []string{"Authorization", "bearer " + bad}, invalid(badForm)},
 		"the scheme alone":                         {usual, shop, []string{"Authorization", "Bearer"}, denied},
-		"another scheme beside the parameter":      {usual, shop + "?access_token=" + good, basic, allowed},
+		"another word that begins so":              {usual, shop, []string{"Authorization", "Bearers " + good}, denied},
 		"a bad token beside a good one":            {usual, shop + "?access_token=" + bad, bearer, invalid(severalTokens)},
 		"the same token twice":                     {usual, shop + "?access_token=" + good, bearer, invalid(severalTokens)},
 		"two headers":                              {usual, shop, append(bearer, bearer...), invalid(severalTokens)},
@@ -57,12 +64,101 @@ func TestTokensAreFoundInThePlacesOfTheirIssuerAlone(t *testing.T) {
 		"a header and a parameter, the parameter":  {both, shop + "?token=" + good, nil, allowed},
 		"a header and a parameter, both":           {both, shop + "?token=" + good, []string{"X-Jwt", good}, invalid(severalTokens)},
 		"the place of another issuer":              {usual, shop, []string{"X-Other", good}, invalid(unknownIssuer)},
+		"the prefix in another case":               {header, shop, []string{"X-Jwt", "jwttoken " + good}, denied},
+		"a named scheme in another case":           {scheme, shop, []string{"Authorization", "JWT " + good}, allowed},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			v := validatorOf(t, keys, at, Rule{Authentications: []Authentication{tc.of, other}})
 			require.Equal(t, tc.want, v.Check(get(tc.target, tc.headers...)))
 		})
+	}
+}
+
+// A forged token beside a good one is found by some backends, wherever it stands.
+func TestATokenBesideTheOneThatIsCheckedIsRefusedOrTakenAway(t *testing.T) {
+	t.Parallel()
+	key := newSigner(t, keyName)
+	issuer := newIssuer(t, key.public())
+	keys, at := keysOf(t, issuer)
+	good := key.token(t, claimsOf(nil))
+	const shop = "http://shop.example/orders"
+	query := shop + "?access_token=" + good
+	bearer := []string{"Authorization", "Bearer " + good}
+	second := func(value string) []string { return append([]string{"Authorization", value}, bearer...) }
+	usual := Authentication{Issuer: issuerName, JWKSURI: issuer.URL}
+	header, param, both, underscore := usual, usual, usual, usual
+	header.FromHeaders = []FromHeader{{Name: "X-Jwt"}}
+	param.FromParams = []string{"token"}
+	both.FromHeaders, both.FromParams = []FromHeader{{Name: "X-Jwt", Prefix: "JWT "}}, []string{"token"}
+	underscore.FromHeaders = []FromHeader{{Name: "x_jwt"}}
+	named := []string{"X-Jwt", good}
+	without := func(names ...string) Result { return Result{Allowed: true, Unchecked: names} }
+	several, malformed := invalid(severalTokens), Result{Status: http.StatusBadRequest, Body: malformedQuery}
+	for name, tc := range map[string]struct {
+		of      Authentication
+		target  string
+		headers []string
+		want    Result
+	}{
+		"a scheme in lower case before":               {usual, shop, second("bearer forged"), several},
+		"a scheme in lower case after":                {usual, shop, append(bearer, "Authorization", "bearer forged"), several},
+		"a tab after the scheme before":               {usual, shop, second("Bearer\tforged"), several},
+		"another scheme before":                       {usual, shop, second("Basic YTpi"), several},
+		"an empty header before":                      {usual, shop, second(""), several},
+		"a named header twice":                        {header, shop, append(named, named...), several},
+		"a header beside the parameter":               {usual, query, []string{"Authorization", "Bearer forged"}, several},
+		"one in lower case beside the parameter":      {usual, query, []string{"Authorization", "bearer forged"}, several},
+		"one with a tab beside the parameter":         {usual, query, []string{"Authorization", "Bearer\tforged"}, several},
+		"another scheme beside the parameter":         {usual, query, []string{"Authorization", "JWT forged"}, without("Authorization")},
+		"no scheme beside the parameter":              {usual, query, []string{"Authorization", "forged"}, without("Authorization")},
+		"a space of Latin-1 beside the parameter":     {usual, query, []string{"Authorization", "Bearer\xa0forged"}, without("Authorization")},
+		"a parameter before a semicolon":              {usual, shop + "?access_token=forged;x&access_token=" + good, nil, malformed},
+		"a parameter after a semicolon":               {usual, shop + "?x;access_token=forged", bearer, malformed},
+		"a parameter with a bad escape":               {usual, shop + "?access_token=forged%zz&access_token=" + good, nil, malformed},
+		"a bad escape elsewhere":                      {usual, shop + "?x=%&access_token=" + good, nil, malformed},
+		"a bad escape without any token":              {usual, shop + "?x=%", nil, malformed},
+		"an escaped name":                             {usual, shop + "?access%5Ftoken=forged&access_token=" + good, nil, several},
+		"an escaped name beside the header":           {usual, shop + "?%61ccess_token=forged", bearer, several},
+		"a name in another case":                      {usual, shop + "?Access_Token=forged", bearer, several},
+		"a name with a dot for an underscore":         {usual, shop + "?access.token=forged", bearer, several},
+		"a name with a space for an underscore":       {usual, shop + "?access+token=forged", bearer, several},
+		"a name with a space before it":               {usual, shop + "?+access_token=forged", bearer, several},
+		"a name with a bracket for an underscore":     {usual, shop + "?access[token=forged", bearer, several},
+		"a name of a list":                            {usual, shop + "?access_token[]=forged&access_token=" + good, nil, several},
+		"a name of an object":                         {usual, shop + "?access_token%5Ba%5D=forged", bearer, several},
+		"a name that ends at NUL":                     {usual, shop + "?access_token%00=forged", bearer, several},
+		"a name without a value":                      {usual, shop + "?access_token", bearer, several},
+		"a name like another one and no token":        {usual, shop + "?Access_Token=" + good, nil, denied},
+		"names that are longer":                       {usual, shop + "?access_tokens=1&my_access_token=2&access_token_type=3", bearer, allowed},
+		"a named header where another one was found":  {both, shop + "?token=" + good, []string{"X-Jwt", "forged"}, without("X-Jwt")},
+		"a bearer token where a header is named":      {header, shop, append([]string{"Authorization", "bearer forged"}, named...), without("Authorization")},
+		"a password where a header is named":          {header, shop, append([]string{"Authorization", "Basic YTpi"}, named...), allowed},
+		"access_token where a header is named":        {header, shop + "?access_token=forged", named, several},
+		"access_token after a semicolon there":        {header, shop + "?x;access_token=forged", named, several},
+		"a bad escape where a header is named":        {header, shop + "?x=%", named, allowed},
+		"a bearer token where a parameter is named":   {param, shop + "?token=" + good, []string{"Authorization", "Bearer forged"}, without("Authorization")},
+		"access_token where a parameter is named":     {param, shop + "?access_token=forged&token=" + good, nil, several},
+		"a dash for the underscore of a named header": {underscore, shop, []string{"X_jwt", good, "X-Jwt", "forged"}, without("X-Jwt")},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			v := validatorOf(t, keys, at, Rule{Authentications: []Authentication{tc.of}})
+			require.Equal(t, tc.want, v.Check(get(tc.target, tc.headers...)))
+		})
+	}
+}
+
+func TestAHeaderWithUnderscoresShadowsThatOfAToken(t *testing.T) {
+	t.Parallel()
+	keys := NewKeys(KeysOptions{Now: time.Now})
+	v := validatorOf(t, keys, &clock{now: atNoon}, Rule{Authentications: []Authentication{{
+		Issuer: issuerName, JWKSURI: "http://issuer.example/", FromHeaders: []FromHeader{{Name: "x-id-jwt"}, {Name: "x_user_jwt"}},
+	}}})
+	for name, want := range map[string]bool{
+		"X_id_jwt": true, "X-Id_jwt": true, "X_user-Jwt": true, "X_user_jwt": false, "X-Id-Jwt": false, "X_id": false, "X_other": false,
+	} {
+		require.Equal(t, want, v.Shadows(name), name)
 	}
 }
 
@@ -86,6 +182,61 @@ func TestAnyAuthenticationMayAcceptAToken(t *testing.T) {
 		"a key with a name that is known":   {stranger.token(t, claimsOf(nil)), invalid(badSignature)},
 	} {
 		require.Equal(t, tc.want, v.Check(bearing(tc.token)), name)
+	}
+}
+
+func TestTokensAreVerifiedInTurnByNamespace(t *testing.T) {
+	t.Parallel()
+	key := newSigner(t, keyName)
+	issuer := newIssuer(t, key.public())
+	keys, at := keysOf(t, issuer)
+	keys.turns = fair.NewPool(fair.Limits{Total: 1, PerKey: 1, Waiting: 2})
+	in := func(namespace string) *Validator {
+		v, err := New(ruleOf(issuer), Options{Keys: keys, Namespace: namespace, Now: at.Now})
+		require.NoError(t, err)
+		return v
+	}
+	flooded, quiet, known := in("flooded"), in("quiet"), in("flooded")
+	token := bearing(key.token(t, claimsOf(nil)))
+	require.Equal(t, allowed, known.Check(token))
+	require.True(t, keys.turns.TryAcquire("flooded", 1), "one is being verified")
+	results := make(chan Result)
+	for n, v := range []*Validator{flooded, quiet} {
+		go func() { results <- v.Check(token) }()
+		require.Eventually(t, func() bool { _, waiting := keys.turns.Stats(); return waiting == int64(n+1) }, time.Minute, time.Millisecond)
+	}
+	tooMany := Result{Status: http.StatusServiceUnavailable, Body: "Too many tokens of this namespace wait to be verified"}
+	require.Equal(t, tooMany, flooded.Check(token))
+	require.Equal(t, allowed, known.Check(token), "a token that is known waits for nothing")
+	require.Equal(t, invalid(badForm), flooded.Check(bearing("no-token")), "nor does one that costs no signature")
+	keys.turns.Release("flooded", 1)
+	require.Equal(t, allowed, <-results)
+	require.Equal(t, allowed, <-results)
+	used, waiting := keys.turns.Stats()
+	require.Zero(t, used+waiting)
+}
+
+func TestATokenWaitsFiveSecondsForItsTurn(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		key := newSigner(t, keyName)
+		v := loaded(t, key.public())
+		keys := v.options.Keys
+		for keys.turns.TryAcquire("hostile", 1) {
+			continue
+		}
+		began := time.Now()
+		require.Equal(t, Result{Status: http.StatusServiceUnavailable, Body: string(busy)}, v.Check(bearing(key.token(t, claimsOf(nil)))))
+		require.Equal(t, turnTimeout, time.Since(began))
+		_, waiting := keys.turns.Stats()
+		require.Zero(t, waiting)
+	})
+}
+
+func TestAllProcessorsButOneVerifyTokens(t *testing.T) {
+	t.Parallel()
+	for processors, want := range map[int]int64{1: 1, 2: 1, 3: 2, 16: 15} {
+		require.Equal(t, want, turnsFor(processors).Total, processors)
 	}
 }
 
@@ -225,6 +376,11 @@ func TestADenialIsAnsweredAsByEnvoy(t *testing.T) {
 	require.Equal(t, 403, answer.Code)
 	require.Equal(t, "RBAC: access denied", answer.Body.String())
 	require.Empty(t, answer.Header().Values("WWW-Authenticate"))
+	require.Empty(t, answer.Header().Values("Retry-After"))
+
+	answer = httptest.NewRecorder()
+	Result{Status: http.StatusServiceUnavailable, Body: string(busy)}.Write(answer)
+	require.Equal(t, "1", answer.Header().Get("Retry-After"))
 }
 
 func TestRulesThatNoTokenCanMeetAreRefused(t *testing.T) {

@@ -24,17 +24,17 @@ type decision struct {
 	allowed        bool
 }
 
-// verifiedTokens remembers decisions, the latest ones. It is for speed alone: who fills it makes others verify again.
+// verifiedTokens remembers decisions, of each namespace the latest ones. It is for speed alone: who fills it makes others verify again,
+// but for those of namespaces that have no more than their share.
 type verifiedTokens struct {
 	mu        sync.Mutex
 	decisions map[tokenID]decision
-	order     []tokenID // a ring, in which next is the oldest when it is full
-	next      int
+	order     map[string][]tokenID // by namespace, the oldest first
 	limit     int
 }
 
 func newVerifiedTokens(limit int) *verifiedTokens {
-	return &verifiedTokens{decisions: map[tokenID]decision{}, limit: limit}
+	return &verifiedTokens{decisions: map[tokenID]decision{}, order: map[string][]tokenID{}, limit: limit}
 }
 
 func (v *verifiedTokens) get(id tokenID) (decision, bool) {
@@ -44,22 +44,37 @@ func (v *verifiedTokens) get(id tokenID) (decision, bool) {
 	return d, found
 }
 
-func (v *verifiedTokens) put(id tokenID, d decision) {
+func (v *verifiedTokens) put(namespace string, id tokenID, d decision) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	if _, found := v.decisions[id]; !found {
-		v.evictFor(id)
+		if len(v.decisions) == v.limit {
+			v.forget(v.giving(namespace))
+		}
+		v.order[namespace] = append(v.order[namespace], id)
 	}
 	v.decisions[id] = d
 }
 
-// evictFor adds id to the ring, in place of the oldest where the ring is full.
-func (v *verifiedTokens) evictFor(id tokenID) {
-	if len(v.order) < v.limit {
-		v.order = append(v.order, id)
-		return
+// giving is the namespace that has one forgotten for another: itself when it has its share, and else the one that has most.
+func (v *verifiedTokens) giving(namespace string) string {
+	if len(v.order[namespace]) > v.limit/len(v.order) {
+		return namespace
 	}
-	delete(v.decisions, v.order[v.next])
-	v.order[v.next] = id
-	v.next = (v.next + 1) % v.limit
+	most := namespace
+	for each, ids := range v.order {
+		if len(ids) > len(v.order[most]) {
+			most = each
+		}
+	}
+	return most
+}
+
+// forget drops the oldest.
+func (v *verifiedTokens) forget(namespace string) {
+	ids := v.order[namespace]
+	delete(v.decisions, ids[0])
+	if v.order[namespace] = ids[1:]; len(ids) == 1 {
+		delete(v.order, namespace)
+	}
 }

@@ -18,7 +18,7 @@ func TestAVerifiedTokenIsNotVerifiedAgain(t *testing.T) {
 	require.Len(t, keys.verified.decisions, 1)
 	for id, d := range keys.verified.decisions { // a decision that no verification would make
 		d.allowed = false
-		keys.verified.put(id, d)
+		keys.verified.put("", id, d)
 	}
 	require.Equal(t, denied, v.Check(token))
 	inQuery := get("http://shop.example/orders?access_token=" + key.token(t, claimsOf(nil)))
@@ -69,8 +69,8 @@ func TestVerifiedTokensAreBounded(t *testing.T) {
 	t.Parallel()
 	v := newVerifiedTokens(3)
 	for n := range uint64(10) {
-		v.put(tokenID{validator: n}, decision{generation: n})
-		v.put(tokenID{validator: n}, decision{generation: n + 100})
+		v.put("shop", tokenID{validator: n}, decision{generation: n})
+		v.put("shop", tokenID{validator: n}, decision{generation: n + 100})
 	}
 	require.Len(t, v.decisions, 3)
 	for n := range uint64(10) {
@@ -80,4 +80,39 @@ func TestVerifiedTokensAreBounded(t *testing.T) {
 			require.Equal(t, n+100, d.generation)
 		}
 	}
+}
+
+func TestANamespaceWithManyVerifiedTokensForgetsItsOwn(t *testing.T) {
+	t.Parallel()
+	const limit = 12
+	v := newVerifiedTokens(limit)
+	has := map[string]func() int{}
+	next := uint64(0)
+	verify := func(namespace string, count int) {
+		first := next
+		for range count {
+			next++
+			v.put(namespace, tokenID{validator: next}, decision{})
+		}
+		has[namespace] = func() int {
+			remembered := 0
+			for n := first + 1; n <= first+uint64(count); n++ {
+				if _, found := v.get(tokenID{validator: n}); found {
+					remembered++
+				}
+			}
+			return remembered
+		}
+	}
+	verify("flooded", 100)
+	require.Equal(t, limit, has["flooded"](), "one alone has all of it")
+	verify("quiet", 2)
+	verify("busy", 100)
+	require.Equal(t, 2, has["quiet"]())
+	require.Equal(t, limit, has["quiet"]()+has["busy"]()+has["flooded"]())
+	require.GreaterOrEqual(t, has["flooded"](), limit/3)
+	verify("flooded", 100)
+	require.Equal(t, 2, has["quiet"]())
+	require.GreaterOrEqual(t, has["busy"](), limit/3)
+	require.Len(t, v.decisions, limit)
 }

@@ -2,7 +2,6 @@ package ports
 
 import (
 	"net"
-	"sync"
 
 	"github.com/rouse-run/rouse/internal/activation"
 )
@@ -11,28 +10,6 @@ import (
 type conn struct {
 	net.Conn
 	port *port
-	once sync.Once
-}
-
-// count is nil when the Function has as many connections as it may have.
-func (p *port) count(accepted net.Conn, share int) net.Conn {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.conns >= share {
-		return nil
-	}
-	p.conns++
-	return &conn{Conn: accepted, port: p}
-}
-
-// Close implements net.Conn.
-func (c *conn) Close() error {
-	c.once.Do(func() {
-		c.port.mu.Lock()
-		c.port.conns--
-		c.port.mu.Unlock()
-	})
-	return c.Conn.Close()
 }
 
 // CloseWrite lets the server tell a client to read its answer before the connection ends.

@@ -2,7 +2,6 @@
 //
 // It guarantees:
 //   - a connection belongs to the Function that had its port when it was accepted, see [Of];
-//   - a Function has at most its share of the connections, so that the callers of one do not shut out those of others;
 //   - a port that cannot be opened is reported and tried again with the next set, and closes no other;
 //   - connections outlive the port at which they came.
 package ports

@@ -19,9 +19,8 @@ const acceptPause = 50 * time.Millisecond
 
 // Ports is a net.Listener over the ports of Functions.
 type Ports struct {
-	host  string
-	share int
-	log   logr.Logger
+	host string
+	log  logr.Logger
 
 	accepted chan net.Conn
 	closed   chan struct{}
@@ -40,15 +39,12 @@ type port struct {
 	listener net.Listener
 	gone     chan struct{}
 	once     sync.Once
-
-	mu    sync.Mutex
-	conns int
 }
 
-// New listens on no port yet. A Function has at most share connections at a time.
-func New(host string, share int, log logr.Logger) *Ports {
+// New listens on no port yet.
+func New(host string, log logr.Logger) *Ports {
 	return &Ports{
-		host: host, share: share, log: log, accepted: make(chan net.Conn), closed: make(chan struct{}),
+		host: host, log: log, accepted: make(chan net.Conn), closed: make(chan struct{}),
 		open: map[int32]*port{}, failed: map[int32]string{},
 	}
 }
@@ -106,7 +102,7 @@ func (p *Ports) listen(number int32, listing activation.Listing) {
 
 func (p *Ports) accept(from *port) {
 	for {
-		conn, err := from.listener.Accept()
+		accepted, err := from.listener.Accept()
 		if err != nil {
 			if errors.Is(err, net.ErrClosed) {
 				return
@@ -118,15 +114,11 @@ func (p *Ports) accept(from *port) {
 			}
 			continue
 		}
-		counted := from.count(conn, p.share)
-		if counted == nil {
-			_ = conn.Close()
-			continue
-		}
+		found := &conn{Conn: accepted, port: from}
 		select {
-		case p.accepted <- counted:
+		case p.accepted <- found:
 		case <-p.closed:
-			_ = counted.Close()
+			_ = found.Close()
 			return
 		}
 	}

@@ -17,9 +17,9 @@ func listing(name string, port int32) activation.Listing {
 	return activation.Listing{Function: types.NamespacedName{Namespace: "shop", Name: name}, UID: types.UID(name), Port: port}
 }
 
-func newPorts(t *testing.T, share int) *Ports {
+func newPorts(t *testing.T) *Ports {
 	t.Helper()
-	p := New(loopback.Host, share, logr.Discard())
+	p := New(loopback.Host, logr.Discard())
 	t.Cleanup(func() { require.NoError(t, p.Close()) })
 	return p
 }
@@ -44,7 +44,7 @@ func accept(t *testing.T, p *Ports) (net.Conn, Owner) {
 
 func TestThePortTellsWhichFunctionIsMeant(t *testing.T) {
 	t.Parallel()
-	p := newPorts(t, 10)
+	p := newPorts(t)
 	require.ErrorContains(t, p.Ready(), "not known yet")
 	price, stock := listing("price", int32(loopback.Reserve(t))), listing("stock", int32(loopback.Reserve(t)))
 	p.Set([]activation.Listing{price, stock})
@@ -61,7 +61,7 @@ func TestThePortTellsWhichFunctionIsMeant(t *testing.T) {
 
 func TestAPortThatGoesToAnotherFunctionAnswersNobodyWhoKeptAConnection(t *testing.T) {
 	t.Parallel()
-	p := newPorts(t, 10)
+	p := newPorts(t)
 	number := int32(loopback.Reserve(t))
 	p.Set([]activation.Listing{listing("price", number)})
 	dial(t, number)
@@ -77,34 +77,13 @@ func TestAPortThatGoesToAnotherFunctionAnswersNobodyWhoKeptAConnection(t *testin
 	require.False(t, after.Gone())
 }
 
-func TestAFunctionHasNoMoreConnectionsThanItsShare(t *testing.T) {
-	t.Parallel()
-	p := newPorts(t, 1)
-	price, stock := listing("price", int32(loopback.Reserve(t))), listing("stock", int32(loopback.Reserve(t)))
-	p.Set([]activation.Listing{price, stock})
-	dial(t, price.Port)
-	held, _ := accept(t, p)
-
-	refused := dial(t, price.Port)
-	_, err := refused.Read(make([]byte, 1))
-	require.Error(t, err, "it is closed at once")
-	dial(t, stock.Port) // others are not affected
-	_, owner := accept(t, p)
-	require.Equal(t, stock, owner.Function())
-
-	require.NoError(t, held.Close())
-	dial(t, price.Port)
-	_, owner = accept(t, p)
-	require.Equal(t, price, owner.Function())
-}
-
 func TestAPortThatIsTakenIsReportedAndDisturbsNoOther(t *testing.T) {
 	t.Parallel()
 	taken, err := new(net.ListenConfig).Listen(t.Context(), "tcp", net.JoinHostPort(loopback.Host, "0"))
 	require.NoError(t, err)
 	address, ok := taken.Addr().(*net.TCPAddr)
 	require.True(t, ok)
-	p := newPorts(t, 10)
+	p := newPorts(t)
 	both := []activation.Listing{listing("price", int32(address.Port)), listing("stock", int32(loopback.Reserve(t)))}
 	p.Set(both)
 	require.ErrorContains(t, p.Ready(), "address already in use")
@@ -119,7 +98,7 @@ func TestAPortThatIsTakenIsReportedAndDisturbsNoOther(t *testing.T) {
 
 func TestClosingEndsAcceptAndLeavesConnections(t *testing.T) {
 	t.Parallel()
-	p := New(loopback.Host, 10, logr.Discard())
+	p := New(loopback.Host, logr.Discard())
 	price := listing("price", int32(loopback.Reserve(t)))
 	p.Set([]activation.Listing{price})
 	client := dial(t, price.Port)

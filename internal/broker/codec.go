@@ -62,11 +62,11 @@ func encodeAt(e *cloudevent.Event, address address) *nats.Msg {
 		stored.DeleteExtension(ExtensionOriginalType)
 	}
 	body := stored.AppendStructured(make([]byte, 0, len(stored.Data)+attributesSize))
-	return &nats.Msg{Subject: address.subject, Header: headers(&stored), Data: body}
+	return &nats.Msg{Subject: address.subject, Header: headers(&stored, messageID(address.subject, e)), Data: body}
 }
 
-func headers(e *cloudevent.Event) nats.Header {
-	values := [...]string{specVersion, e.Type, e.Source, e.ID, messageID(e.Source, e.ID), e.DataContentType}
+func headers(e *cloudevent.Event, messageID string) nats.Header {
+	values := [...]string{specVersion, e.Type, e.Source, e.ID, messageID, e.DataContentType}
 	header := make(nats.Header, len(values))
 	for i, name := range [...]string{headerSpecVersion, headerType, headerSource, headerID, jetstream.MsgIDHeader, headerContentType} {
 		if values[i] != "" {
@@ -76,14 +76,18 @@ func headers(e *cloudevent.Event) nats.Header {
 	return header
 }
 
-// messageID is what duplicates are recognised by. An id is unique only within
-// its source, so both are part of it.
-func messageID(source, id string) string {
+// messageID is what duplicates are recognised by: source and id, which identify an event,
+// and what its publisher needs a right for, so that nobody can send another's event first
+// and have it dropped as a repeat: the subject and, where publishers show who they are,
+// their namespace.
+func messageID(subject string, e *cloudevent.Event) string {
 	const size = 16
-	var buffer [256]byte
-	text := append(buffer[:0], source...)
-	text = append(text, 0)
-	sum := sha256.Sum256(append(text, id...))
+	var buffer [512]byte
+	text := append(buffer[:0], subject...) // without control characters, as is a namespace
+	text = append(append(text, 0), e.Publisher...)
+	text = append(append(text, 0), e.Source...)
+	text = append(append(text, 0), e.ID...)
+	sum := sha256.Sum256(text)
 	return hex.EncodeToString(sum[:size])
 }
 

@@ -77,7 +77,7 @@ func NewPublisher(c *Conn, o PublisherOptions) *Publisher {
 }
 
 // Publish returns nil after the stream has confirmed that the event is stored,
-// or that it was stored before under the same source and id. After ErrTimeout,
+// or that it was stored before under the same subject, source and id. After ErrTimeout,
 // ErrNotConnected or the context's end the event may be stored or not, and may
 // be published again. It neither changes nor keeps the event.
 func (p *Publisher) Publish(ctx context.Context, e *cloudevent.Event) error {

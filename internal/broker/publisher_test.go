@@ -42,6 +42,24 @@ func TestPublishStoresAnEventOnce(t *testing.T) {
 	awaitBacklog(t, conn, "c1", Backlog{Pending: 3})
 }
 
+func TestAnEventIsNoRepeatOfOneThatAnotherRightWasNeededFor(t *testing.T) {
+	t.Parallel()
+	_, conn := start(t)
+	ensureConsumer(t, conn, Consumer{Name: "c1", Subjects: []string{"kyma.>"}})
+	publisher := NewPublisher(conn, publisherOptions())
+	victims := func(change func(*cloudevent.Event)) *cloudevent.Event {
+		return newEvent(func(e *cloudevent.Event) { e.Publisher = "shop" }, change)
+	}
+	require.NoError(t, publisher.Publish(t.Context(), victims(func(e *cloudevent.Event) { e.Type = "order.noted.v1" })), "of another type")
+	require.NoError(t, publisher.Publish(t.Context(), victims(func(e *cloudevent.Event) { e.Publisher = "red" })), "of another namespace")
+	for range 2 {
+		errs := publisher.PublishAll(t.Context(), []*cloudevent.Event{victims(func(*cloudevent.Event) {})})
+		require.NoError(t, errs[0])
+		require.NoError(t, publisher.PublishLegacy(t.Context(), victims(func(*cloudevent.Event) {}), ""), "a repeat is a success")
+	}
+	awaitBacklog(t, conn, "c1", Backlog{Pending: 3})
+}
+
 func TestABatchIsStoredInItsOrderAndOnce(t *testing.T) {
 	t.Parallel()
 	_, conn := start(t)

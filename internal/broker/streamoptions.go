@@ -34,7 +34,7 @@ type StreamOptions struct {
 	MaxBytes int64
 	// MaxMsgsPerSubject that may wait per event type; more is refused.
 	MaxMsgsPerSubject int64
-	// DuplicateWindow in which an event with the same source and id is stored once.
+	// DuplicateWindow in which an event with the same source, id and type is stored once.
 	DuplicateWindow time.Duration
 	// DeadLetterMaxAge after which dead letters are deleted.
 	DeadLetterMaxAge time.Duration
@@ -75,7 +75,7 @@ func (o *StreamOptions) BindFlags(fs *pflag.FlagSet) {
 	fs.Int64Var(&o.MaxMsgsPerSubject, "stream-max-msgs-per-subject", o.MaxMsgsPerSubject,
 		"events of one type that may wait")
 	fs.DurationVar(&o.DuplicateWindow, "stream-duplicate-window", o.DuplicateWindow,
-		"time in which an event with the same source and id is stored once")
+		"time in which an event with the same source, id and type is stored once")
 	fs.DurationVar(&o.DeadLetterMaxAge, "stream-dead-letter-max-age", o.DeadLetterMaxAge,
 		"age at which dead letters are deleted")
 	fs.Var((*byteSize)(&o.DeadLetterMaxBytes), "stream-dead-letter-max-bytes", "bytes that dead letters may take")

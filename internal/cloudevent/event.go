@@ -17,6 +17,10 @@ type Event struct {
 	Extensions      []Extension // in the order of their names
 	Data            []byte      // verbatim
 	Base64          bool        // the publisher wrote the data as base64, and so they stay
+
+	// Publisher is the namespace in whose name the event is published, empty where that is not known. It is no attribute: it is
+	// neither read nor written.
+	Publisher string
 }
 
 // Extension is an attribute that the specification does not name.
@@ -62,7 +66,9 @@ func (e *Event) set(extension Extension) {
 		e.Extensions[i] = extension
 		return
 	}
-	e.Extensions = slices.Insert(e.Extensions, i, extension)
+	e.Extensions = append(e.Extensions, Extension{}) // slices.Insert would allocate its argument
+	copy(e.Extensions[i+1:], e.Extensions[i:])
+	e.Extensions[i] = extension
 }
 
 // sortExtensions brings what was appended into order. Of several with one name the last counts.

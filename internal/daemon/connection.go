@@ -5,16 +5,19 @@ import (
 	"net"
 	"sync/atomic"
 	"time"
+
+	"github.com/rouse-run/rouse/internal/pace"
 )
 
 // connection is that of one client, of which a request's header and each write are bounded.
 type connection struct {
 	net.Conn
-	all     *connections
-	address string // without the port
+	place        pace.Place
+	writeTimeout time.Duration
 
-	since atomic.Int64  // in nanoseconds: when it was opened, or the last request was answered
-	waits atomic.Uint32 // for its client: to send, to read, or both
+	since   int64        // in nanoseconds: when it was opened, or the last request was answered
+	request atomic.Int64 // since, while the server waits for a request
+	pace    pace.Exchange
 
 	secured bool   // what it carries is TLS
 	header  header // of the reader: net/http reads one at a time
@@ -26,23 +29,40 @@ type connection struct {
 	own      bool      // a handler has set it
 }
 
-// What a connection waits for its client to do.
-const (
-	toSend uint32 = 1 << iota
-	toRead
-)
-
-func newConnection(conn net.Conn, all *connections) *connection {
-	address := conn.RemoteAddr().String()
-	if host, _, err := net.SplitHostPort(address); err == nil {
-		address = host
-	}
-	c := &connection{Conn: conn, all: all, address: address}
-	c.since.Store(time.Now().UnixNano())
-	c.waits.Store(toSend) // until its first byte is there
-	c.header.begin()
+func newConnection(conn net.Conn, writeTimeout time.Duration) *connection {
+	c := &connection{Conn: conn, writeTimeout: writeTimeout}
+	c.awaitRequest()
 	return c
 }
+
+// awaitRequest is called when no request of the client is being answered.
+func (c *connection) awaitRequest() {
+	c.since = time.Now().UnixNano()
+	c.request.Store(c.since)
+	c.header.begin()
+	c.pace.Reset()
+}
+
+// measured is a connection that the listener has accepted, and whose clients are measured there as well: the streams of HTTP/2 wait for
+// their client while the connection is not blocked.
+type measured interface{ WaitsSince(now int64) int64 }
+
+// WaitsSince implements pace.Client. A client that moves its bytes in time is not waited for.
+func (c *connection) WaitsSince(now int64) int64 {
+	if since := c.request.Load(); since != 0 {
+		return since
+	}
+	if since := c.pace.WaitsSince(now); since != 0 {
+		return since
+	}
+	if streams, ok := c.Conn.(measured); ok {
+		return streams.WaitsSince(now)
+	}
+	return 0
+}
+
+// Evict implements pace.Client.
+func (c *connection) Evict() { _ = c.Close() }
 
 // Read implements net.Conn.
 func (c *connection) Read(p []byte) (int, error) {
@@ -74,16 +94,24 @@ func ahead(p []byte) bool { return len(p) == 1 }
 // willRead is called before a request is read. It fails when a read has failed before: net/http takes that for the end of the
 // connection, and ends the context of all its requests.
 func (c *connection) willRead(p []byte) error {
-	if c.over == nil && !ahead(p) {
-		c.waits.Or(toSend)
+	switch {
+	case c.over != nil, ahead(p):
+	case c.header.open:
+		c.request.Store(c.since)
+	default:
+		c.pace.BeginRead(time.Now())
 	}
 	return c.over
 }
 
 // hasRead is called with what was read of a request. It fails when its header is refused.
 func (c *connection) hasRead(p []byte, n int, err error) error {
-	if !ahead(p) {
-		c.waits.And(^toSend)
+	switch {
+	case ahead(p):
+	case c.header.open:
+		c.request.Store(0)
+	default:
+		c.pace.EndRead(time.Now(), n)
 	}
 	wrong := c.header.read(p[:n])
 	switch {
@@ -97,15 +125,16 @@ func (c *connection) hasRead(p []byte, n int, err error) error {
 
 // Write implements net.Conn.
 func (c *connection) Write(p []byte) (int, error) {
-	if now := time.Now(); !c.own && c.deadline.Sub(now) < c.all.writeTimeout*3/4 { // rather than at each write
-		c.deadline = now.Add(c.all.writeTimeout)
+	now := time.Now()
+	if !c.own && c.deadline.Sub(now) < c.writeTimeout*3/4 { // rather than at each write
+		c.deadline = now.Add(c.writeTimeout)
 		if err := c.Conn.SetWriteDeadline(c.deadline); err != nil {
 			return 0, err
 		}
 	}
-	c.waits.Or(toRead)
+	c.pace.BeginWrite(now)
 	n, err := c.Conn.Write(p)
-	c.waits.And(^toRead)
+	c.pace.EndWrite()
 	return n, err
 }
 
@@ -139,6 +168,6 @@ func (c *connection) NetConn() net.Conn { return c.Conn }
 
 // Close implements net.Conn.
 func (c *connection) Close() error {
-	c.all.remove(c)
+	c.place.Leave()
 	return c.Conn.Close()
 }

@@ -2,39 +2,54 @@ package daemon
 
 import (
 	"cmp"
-	"crypto/tls"
 	"net"
 	"net/http"
-	"slices"
-	"sync"
 	"time"
+
+	"github.com/rouse-run/rouse/internal/pace"
 )
 
-const (
-	// defaultMaxConnections is how many a Server has that names no number.
-	defaultMaxConnections = 1024
-	// evictedShare is which part of all connections is closed at a time where there are too many, so that the search for
-	// the oldest is not repeated for each further one.
-	evictedShare = 64
-)
+// defaultMaxConnections is how many a Server has that names no number.
+const defaultMaxConnections = 1024
 
-// connections bounds how many clients a server has. A further one replaces those that the server has waited for
-// longest, of the address that has most: a client that sends its request at once, and reads its answer, is served beside
-// any number of others.
-type connections struct {
-	net.Listener
-	limit        int
-	writeTimeout time.Duration
-
-	mu   sync.Mutex
-	open map[*connection]struct{}
+// Share bounds the connections of one key: an address, or the one who is asked.
+type Share struct {
+	// Of returns the key of a connection.
+	Of func(net.Conn) pace.Key
+	// Most is how many connections a key has; 0: no more than it leaves free.
+	Most int
 }
 
-func newConnections(listener net.Listener, limit int, writeTimeout time.Duration) *connections {
-	return &connections{
-		Listener: listener, limit: cmp.Or(limit, defaultMaxConnections), writeTimeout: cmp.Or(writeTimeout, defaultWriteTimeout),
-		open: map[*connection]struct{}{},
+// connections bounds how many clients a server has, and how many of these have a key in common. A further one replaces those that the
+// server has waited for longest: a client that sends its request at once, and reads its answer, is served beside any number of others.
+type connections struct {
+	net.Listener
+	places       *pace.Places
+	shares       []Share
+	writeTimeout time.Duration
+	full         func(evicted int, refused bool) // called when there were too many
+}
+
+func newConnections(listener net.Listener, s *Server) *connections {
+	l := &connections{Listener: listener, shares: s.Shares, writeTimeout: cmp.Or(s.WriteTimeout, defaultWriteTimeout), full: s.Full}
+	if len(l.shares) == 0 {
+		l.shares = []Share{{Of: func(c net.Conn) pace.Key { return pace.Key{Name: addressOf(c), Unshared: true} }}}
 	}
+	perKey := make([]int, len(l.shares))
+	for i, each := range l.shares {
+		perKey[i] = each.Most
+	}
+	l.places = pace.NewPlaces(cmp.Or(s.MaxConnections, defaultMaxConnections), perKey...)
+	return l
+}
+
+// addressOf is the address of a client without its port.
+func addressOf(c net.Conn) string {
+	address := c.RemoteAddr().String()
+	if host, _, err := net.SplitHostPort(address); err == nil {
+		return host
+	}
+	return address
 }
 
 // Accept implements net.Listener.
@@ -52,60 +67,22 @@ func (l *connections) Accept() (net.Conn, error) {
 }
 
 func (l *connections) add(conn net.Conn) net.Conn {
-	l.mu.Lock()
-	full := len(l.open) >= l.limit
-	var evicted []*connection
-	if full {
-		evicted = longestWaiting(l.open, max(1, l.limit/evictedShare))
-		for _, c := range evicted {
-			delete(l.open, c)
-		}
+	accepted, keys := newConnection(conn, l.writeTimeout), make([]pace.Key, len(l.shares))
+	for i, each := range l.shares {
+		keys[i] = each.Of(conn)
 	}
-	var accepted *connection
-	if !full || len(evicted) > 0 {
-		accepted = newConnection(conn, l)
-		l.open[accepted] = struct{}{}
+	ok, evicted := l.places.Take(&accepted.place, accepted, keys...)
+	if l.full != nil && (evicted > 0 || !ok) {
+		l.full(evicted, !ok)
 	}
-	l.mu.Unlock()
-	for _, c := range evicted {
-		_ = c.Close()
-	}
-	if accepted == nil {
+	if !ok {
 		return nil
 	}
 	return accepted
 }
 
-func (l *connections) remove(c *connection) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	delete(l.open, c)
-}
-
-// longestWaiting are up to n connections on whose client the server waits, of the address that has most of these.
-func longestWaiting(open map[*connection]struct{}, n int) []*connection {
-	byAddress := map[string][]*connection{}
-	var most []*connection
-	for c := range open {
-		if c.waits.Load() == 0 {
-			continue
-		}
-		byAddress[c.address] = append(byAddress[c.address], c)
-		if len(byAddress[c.address]) > len(most) {
-			most = byAddress[c.address]
-		}
-	}
-	since := make(map[*connection]int64, len(most)) // as it is now
-	for _, c := range most {
-		since[c] = c.since.Load()
-	}
-	slices.SortFunc(most, func(a, b *connection) int { return cmp.Compare(since[a], since[b]) })
-	return most[:min(n, len(most))]
-}
-
 // follow receives the state of a connection from the server.
 func (l *connections) follow(conn net.Conn, state http.ConnState) {
-	_, http2 := conn.(*tls.Conn) // which has no single request to wait for
 	c := connectionOf(conn)
 	if c == nil {
 		return
@@ -113,15 +90,9 @@ func (l *connections) follow(conn net.Conn, state http.ConnState) {
 	switch state {
 	case http.StateActive:
 		c.header.end()
-		if http2 {
-			c.waits.And(^toSend)
-		}
+		c.request.Store(0)
 	case http.StateIdle:
-		c.since.Store(time.Now().UnixNano())
-		c.header.begin()
-		if http2 {
-			c.waits.Or(toSend)
-		}
+		c.awaitRequest()
 	case http.StateNew, http.StateHijacked, http.StateClosed: // it is counted from Accept to Close
 	}
 }

@@ -31,6 +31,9 @@ func startServer(t *testing.T, s Server) *pipes {
 	return listener
 }
 
+// inTime is what pace allows a client before it counts as slow.
+const inTime = 100 * time.Millisecond
+
 const shortRequest = "GET / HTTP/1.1\r\nHost: h\r\n\r\n"
 
 func TestAFurtherClientEvictsTheConnectionThatWaitedLongest(t *testing.T) {
@@ -64,6 +67,7 @@ func TestAFurtherClientEvictsTheConnectionThatWaitedLongest(t *testing.T) {
 					}
 					time.Sleep(time.Millisecond)
 				}
+				time.Sleep(inTime)
 				for i := range slow {
 					synctest.Wait()
 					quick := listener.open()
@@ -103,6 +107,69 @@ func TestAClientThatIsBeingAnsweredIsNotEvicted(t *testing.T) {
 	})
 }
 
+// It answers for a long time, and its client has a pause before each part, as each client has.
+func TestAClientThatReadsItsAnswerInTimeIsNotEvicted(t *testing.T) {
+	t.Parallel()
+	for pause, evicted := range map[time.Duration]bool{inTime / 2: false, 2 * inTime: true} {
+		t.Run(pause.String(), func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				listener := startServer(t, Server{MaxConnections: 1, Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+					_, _ = io.WriteString(w, strings.Repeat("x", 1<<20))
+				})})
+				conn := listener.open()
+				time.Sleep(5 * time.Second) // which counts for nothing once it sends
+				_, err := io.WriteString(conn, shortRequest)
+				require.NoError(t, err)
+				for range 10 {
+					time.Sleep(pause)
+					synctest.Wait()
+					further := listener.open()
+					synctest.Wait()
+					_ = further.Close()
+					if _, err = io.ReadFull(conn, make([]byte, 4<<10)); err != nil {
+						break
+					}
+				}
+				require.Equal(t, evicted, err != nil)
+			})
+		})
+	}
+}
+
+func TestAClientThatSendsItsBodyInTimeIsNotEvicted(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		piece   int
+		evicted bool
+	}{"in pieces that are large enough": {4 << 10, false}, "by the byte": {1, true}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				listener := startServer(t, Server{MaxConnections: 1, Handler: http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+					_, _ = io.Copy(io.Discard, r.Body)
+				})})
+				conn := listener.open()
+				time.Sleep(time.Second)
+				_, err := io.WriteString(conn, "POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 1000000\r\n\r\n")
+				require.NoError(t, err)
+				for range 10 {
+					time.Sleep(inTime / 2)
+					further := listener.open()
+					synctest.Wait()
+					_ = further.Close()
+					if _, err = conn.Write(make([]byte, tc.piece)); err != nil {
+						break
+					}
+				}
+				require.Equal(t, tc.evicted, err != nil)
+				_ = conn.Close()
+				time.Sleep(time.Second) // for which net/http lets a client read
+			})
+		})
+	}
+}
+
 func requireAnswer(t *testing.T, conn net.Conn) {
 	t.Helper()
 	answer := make([]byte, 1024)
@@ -123,7 +190,7 @@ func (f from) RemoteAddr() net.Addr { return &net.UnixAddr{Name: f.address} }
 func TestConnectionsOfTheAddressWithMostAreEvictedFirst(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		all := newConnections(nil, 10, 0)
+		all := newConnections(nil, &Server{MaxConnections: 10})
 		add := func(address string) net.Conn {
 			time.Sleep(time.Millisecond)
 			ours, _ := net.Pipe()
@@ -135,8 +202,9 @@ func TestConnectionsOfTheAddressWithMostAreEvictedFirst(t *testing.T) {
 		for range 100 {
 			add("10.0.0.2")
 		}
-		require.Len(t, all.open, 10)
-		require.Contains(t, all.open, alone)
+		require.Equal(t, 10, all.places.Held())
+		require.NoError(t, alone.Close())
+		require.Equal(t, 9, all.places.Held(), "it was open")
 	})
 }
 

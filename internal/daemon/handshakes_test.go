@@ -4,11 +4,13 @@ import (
 	"bufio"
 	"context"
 	"crypto/tls"
+	"errors"
 	"io"
 	"net"
 	"net/http"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -70,14 +72,32 @@ func (s *secured) transport(http2 bool) *http.Transport {
 // text is the answer.
 func (s *secured) text(transport *http.Transport) string {
 	s.t.Helper()
+	got := <-s.goText(transport)
+	require.NoError(s.t, got.err)
+	return got.text
+}
+
+type answered struct {
+	text string
+	err  error
+}
+
+// goText answers later.
+func (s *secured) goText(transport *http.Transport) <-chan answered {
+	s.t.Helper()
 	request, err := http.NewRequestWithContext(s.t.Context(), http.MethodGet, "https://"+s.address, http.NoBody)
 	require.NoError(s.t, err)
-	answer, err := transport.RoundTrip(request)
-	require.NoError(s.t, err)
-	defer func() { require.NoError(s.t, answer.Body.Close()) }()
-	text, err := io.ReadAll(answer.Body)
-	require.NoError(s.t, err)
-	return string(text)
+	answers := make(chan answered, 1)
+	go func() {
+		answer, err := transport.RoundTrip(request)
+		if err != nil {
+			answers <- answered{err: err}
+			return
+		}
+		text, err := io.ReadAll(answer.Body)
+		answers <- answered{string(text), errors.Join(err, answer.Body.Close())}
+	}()
+	return answers
 }
 
 func protocol(w http.ResponseWriter, r *http.Request) {
@@ -178,20 +198,41 @@ func TestAFurtherClientEvictsTheConnectionThatWaitedLongestOverTLS(t *testing.T)
 
 func TestAClientOfHTTP2ThatIsBeingAnsweredIsNotEvicted(t *testing.T) {
 	t.Parallel()
-	entered, release := make(chan struct{}), make(chan struct{})
-	s := serveTLS(t, func(w http.ResponseWriter, r *http.Request) {
-		close(entered)
-		<-release
-		protocol(w, r)
-	}, func(s *Server) { s.MaxConnections = 1 })
-	texts := make(chan string, 1)
-	transport := s.transport(true)
-	go func() { texts <- s.text(transport) }()
-	<-entered
-	_, err := (&tls.Dialer{Config: s.client}).DialContext(t.Context(), "tcp", s.address)
-	require.Error(t, err, "there is no place for it")
-	close(release)
-	require.Equal(t, "https HTTP/2.0", <-texts)
+	pair := tlstest.Make(t, time.Time{}, "shop.example.com")
+	config, roots, now := pair.Server(t), tlstest.Roots(t, pair), time.Now()
+	synctest.Test(t, func(t *testing.T) {
+		release := make(chan struct{})
+		listener := startServer(t, Server{
+			MaxConnections: 1, TLS: func(net.Conn) *tls.Config { return config },
+			Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				_ = http.NewResponseController(w).Flush()
+				<-release
+				protocol(w, r)
+			}),
+		})
+		transport := &http.Transport{
+			TLSClientConfig: &tls.Config{
+				RootCAs: roots, ServerName: "shop.example.com", MinVersion: tls.VersionTLS12, Time: func() time.Time { return now },
+			},
+			ForceAttemptHTTP2: true,
+			DialContext:       func(context.Context, string, string) (net.Conn, error) { return listener.open(), nil },
+		}
+		defer transport.CloseIdleConnections()
+		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "https://shop.example.com", http.NoBody)
+		require.NoError(t, err)
+		answer, err := transport.RoundTrip(request)
+		require.NoError(t, err)
+		for range 10 {
+			time.Sleep(inTime)
+			_, err = io.Copy(io.Discard, listener.open())
+			require.NoError(t, err, "there is no place for it")
+		}
+		close(release)
+		text, err := io.ReadAll(answer.Body)
+		require.NoError(t, err)
+		require.NoError(t, answer.Body.Close())
+		require.Equal(t, "https HTTP/2.0", string(text))
+	})
 }
 
 func TestServeDrainsHTTP2(t *testing.T) {
@@ -202,13 +243,11 @@ func TestServeDrainsHTTP2(t *testing.T) {
 		<-release
 		protocol(w, r)
 	})
-	texts := make(chan string, 1)
-	transport := s.transport(true)
-	go func() { texts <- s.text(transport) }()
+	answers := s.goText(s.transport(true))
 	<-entered
 	s.stop()
 	close(release)
-	require.Equal(t, "https HTTP/2.0", <-texts)
+	require.Equal(t, answered{text: "https HTTP/2.0"}, <-answers)
 	require.NoError(t, <-s.served)
 }
 

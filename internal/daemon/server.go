@@ -33,6 +33,12 @@ type Server struct {
 	TLS func(net.Conn) *tls.Config
 
 	MaxConnections int // clients at a time, of which the slowest are closed for further ones; 1024 when zero
+
+	// Shares are what one address, or another key, has of the connections. Where several keys have most of those that are waited for, the
+	// ones of the first share count. None: an address may have all of them.
+	Shares []Share
+	// Full is called when further clients have cost others their connections, or were refused; nil: nobody is.
+	Full func(evicted int, refused bool)
 }
 
 const (
@@ -57,7 +63,7 @@ func Serve(ctx context.Context, s Server, log logr.Logger) error {
 			return fmt.Errorf("%s: listen on %s: %w", s.Name, s.Addr, err)
 		}
 	}
-	clients := newConnections(listener, s.MaxConnections, s.WriteTimeout)
+	clients := newConnections(listener, &s)
 	var accepting net.Listener = clients
 	server := &http.Server{
 		Handler:           s.Handler,

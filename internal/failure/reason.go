@@ -16,6 +16,7 @@ const (
 	NotACloudEvent    Reason = "NotACloudEvent"    // the stored message cannot be read
 	NotSendable       Reason = "NotSendable"       // the event does not fit into a request
 	TooManyReplies    Reason = "TooManyReplies"    // the chain of events that brought each other forth is too long
+	TooManyCaused     Reason = "TooManyCaused"     // its chain, with all that branches off, has as many events as one may cause
 	Expired           Reason = "Expired"           // it is older than its Subscription lets events become
 	QuotaExceeded     Reason = "QuotaExceeded"     // its namespace has more events stored than is its share
 	// Unknown stands for what another client gave a dead letter as its reason.
@@ -39,6 +40,7 @@ var messages = map[Reason]string{
 	NotACloudEvent:    "message is not a CloudEvent",
 	NotSendable:       "event cannot be sent over HTTP",
 	TooManyReplies:    "too many replies in a chain",
+	TooManyCaused:     "one event caused too many others",
 	Expired:           "event is older than delivery.ttl",
 	QuotaExceeded:     "namespace has more events stored than its share",
 	Unknown:           "the reason is not known",
@@ -57,7 +59,7 @@ func (r Reason) Message() string { return messages[r] }
 
 // DeadLetters are all reasons that a dead letter may have.
 func DeadLetters() []Reason {
-	return []Reason{SinkRejected, AttemptsExhausted, NotACloudEvent, NotSendable, TooManyReplies, Expired, QuotaExceeded, Unknown}
+	return []Reason{SinkRejected, AttemptsExhausted, NotACloudEvent, NotSendable, TooManyReplies, TooManyCaused, Expired, QuotaExceeded, Unknown}
 }
 
 // ParseDeadLetter reads what a person or a program asks for. The error lists the reasons that there are.

@@ -29,7 +29,7 @@ func TestAReasonOfDeadLettersIsFoundByItsExactCode(t *testing.T) {
 	}
 	for _, other := range []string{"", "sinkrejected", "sink refused the event", string(SinkFailed)} {
 		_, err := ParseDeadLetter(other)
-		require.ErrorContains(t, err, "use one of SinkRejected, AttemptsExhausted, NotACloudEvent, NotSendable, TooManyReplies, Expired, QuotaExceeded, Unknown", other)
+		require.ErrorContains(t, err, "use one of SinkRejected, AttemptsExhausted, NotACloudEvent, NotSendable, TooManyReplies, TooManyCaused, Expired, QuotaExceeded, Unknown", other)
 	}
 }
 

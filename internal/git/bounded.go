@@ -8,8 +8,7 @@ import (
 
 // bounded limits what go-git holds in memory: the text of an error and the references. A pack goes to disk.
 type bounded struct {
-	client *Client
-	inner  http.RoundTripper
+	inner http.RoundTripper
 }
 
 // RoundTrip implements http.RoundTripper.
@@ -23,11 +22,7 @@ func (b *bounded) RoundTrip(request *http.Request) (*http.Response, error) {
 	case response.StatusCode >= http.StatusMultipleChoices:
 		response.Body = body{Reader: io.LimitReader(all, complaintSize), close: all.Close}
 	case strings.HasSuffix(request.URL.Path, "/info/refs"):
-		list := b.client.listing(request.Context(), all)
-		response.Body = body{Reader: list, close: func() error {
-			list.Close()
-			return all.Close()
-		}}
+		response.Body = body{Reader: newListing(all, selectionOf(request.Context())), close: all.Close}
 	}
 	return response, nil
 }

@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
+	"math"
 	"net/http"
 	"net/url"
 	"time"
@@ -14,6 +15,7 @@ import (
 	githttp "github.com/go-git/go-git/v5/plumbing/transport/http"
 
 	"github.com/rouse-run/rouse/internal/dialguard"
+	"github.com/rouse-run/rouse/internal/fair"
 )
 
 const dialTimeout = 10 * time.Second
@@ -30,7 +32,8 @@ type Options struct {
 type Client struct {
 	options Options
 	http    transport.Transport
-	large   chan struct{} // a slot in it allows to read a large list of references
+	// unlocking has one unit, for whoever decrypts a key.
+	unlocking *fair.Pool
 }
 
 // New fails when the CA has no certificate. Repositories over HTTP are asked through the proxy of the environment, if
@@ -45,7 +48,7 @@ func newClient(options Options, proxy func(*http.Request) (*url.URL, error)) (*C
 	if len(options.CA) > 0 && !roots.AppendCertsFromPEM(options.CA) {
 		return nil, errors.New("read the CA bundle: it has no certificate in PEM form")
 	}
-	c := &Client{options: options, large: make(chan struct{}, 1)}
+	c := &Client{options: options, unlocking: fair.NewPool(fair.Limits{Total: 1, Waiting: math.MaxInt64})}
 	guarded := options.Guard.Transport(&http.Transport{
 		Proxy:                  proxy,
 		TLSClientConfig:        &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12},
@@ -55,7 +58,7 @@ func newClient(options Options, proxy func(*http.Request) (*url.URL, error)) (*C
 		IdleConnTimeout:        time.Second, // repositories are asked seldom
 		ForceAttemptHTTP2:      true,
 	}, dialTimeout)
-	c.http = githttp.NewClient(&http.Client{Transport: &bounded{client: c, inner: guarded}})
+	c.http = githttp.NewClient(&http.Client{Transport: &bounded{inner: guarded}})
 	return c, nil
 }
 
@@ -70,27 +73,40 @@ type uploads interface {
 type session struct {
 	uploads
 
-	advertised *packp.AdvRefs
+	advertised *packp.AdvRefs // of its references no more than the first
+	wanted     *selection
 }
 
-// open connects and reads the references. The session ends with ctx.
-func (c *Client) open(ctx context.Context, repository Repository) (*session, error) {
+// open connects and reads the references, of which it keeps those that are wanted. The session ends with ctx.
+func (c *Client) open(ctx context.Context, repository Repository, references ...string) (*session, error) {
 	endpoint, err := repository.endpoint(c.options.Guard)
 	if err != nil {
 		return nil, err
 	}
-	opened, err := c.connect(ctx, endpoint, repository.Credentials)
+	wanted := newSelection(references)
+	opened, err := c.connect(context.WithValue(ctx, selecting{}, wanted), endpoint, repository)
 	if err != nil {
 		if ctx.Err() != nil {
 			err = ctx.Err() // rather than that the connection was closed for it
 		}
 		return nil, explain(err, repository)
 	}
+	opened.wanted = wanted
 	return opened, nil
 }
 
-func (c *Client) connect(ctx context.Context, endpoint *transport.Endpoint, credentials Credentials) (*session, error) {
-	opened, err := c.uploadsOf(ctx, endpoint, credentials)
+// selecting is the key of a context with the selection from a list of references, on which go-git has no hold.
+type selecting struct{}
+
+func selectionOf(ctx context.Context) *selection {
+	if wanted, ok := ctx.Value(selecting{}).(*selection); ok {
+		return wanted
+	}
+	return newSelection(nil)
+}
+
+func (c *Client) connect(ctx context.Context, endpoint *transport.Endpoint, repository Repository) (*session, error) {
+	opened, err := c.uploadsOf(ctx, endpoint, repository)
 	if err != nil {
 		return nil, err
 	}
@@ -102,15 +118,16 @@ func (c *Client) connect(ctx context.Context, endpoint *transport.Endpoint, cred
 	return &session{uploads: opened, advertised: advertised}, nil
 }
 
-func (c *Client) uploadsOf(ctx context.Context, endpoint *transport.Endpoint, credentials Credentials) (uploads, error) {
+func (c *Client) uploadsOf(ctx context.Context, endpoint *transport.Endpoint, repository Repository) (uploads, error) {
 	if endpoint.Protocol == "ssh" {
-		opened, err := c.openSSH(ctx, endpoint, credentials)
+		opened, err := c.openSSH(ctx, endpoint, repository)
 		if err != nil {
 			return nil, err
 		}
 		return opened, nil
 	}
-	if len(credentials.privateKey) > 0 {
+	credentials := repository.Credentials
+	if credentials.key != nil {
 		return nil, &Error{Kind: Authentication, Message: "an SSH key does not open " + endpoint.Protocol + " URLs. " +
 			"Use an ssh URL in spec.source.gitRepository.url, or auth.type basic"}
 	}

@@ -10,9 +10,6 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
-	"strings"
-
-	"golang.org/x/crypto/ssh"
 )
 
 // Kinds of authentication, as spec.source.gitRepository.auth.type names them.
@@ -24,14 +21,15 @@ const (
 // Credentials open a private repository. The zero value is none. They print nothing of themselves.
 type Credentials struct {
 	username, password string
-	privateKey         []byte
-	passphrase         string
+	key                *privateKey
+	field              string // of the Secret, that has the key
 	knownHosts         []byte
+	fingerprint        string
 }
 
 // IsZero reports whether there are none.
 func (c Credentials) IsZero() bool {
-	return c.username == "" && c.password == "" && len(c.privateKey) == 0
+	return c.username == "" && c.password == "" && c.key == nil
 }
 
 // String hides what they are.
@@ -39,7 +37,7 @@ func (c Credentials) String() string {
 	switch {
 	case c.IsZero():
 		return "no credentials"
-	case len(c.privateKey) > 0:
+	case c.key != nil:
 		return "an SSH key"
 	default:
 		return "a username and a password"
@@ -78,38 +76,70 @@ const (
 
 // ParseSecret reads the forms of Secrets that Kyma takes: kubernetes.io/basic-auth, kubernetes.io/ssh-auth,
 // and any other type with the keys username and password, or key and, for its passphrase, password. Beside
-// an SSH key, known_hosts may have the keys of the host.
+// an SSH key, known_hosts may have the keys of the host. It takes no time: what would cost much is refused, and an
+// encrypted key is decrypted when it is used first.
 func ParseSecret(authType, secretType string, data map[string][]byte) (Credentials, error) {
 	if (secretType == typeBasic && authType != AuthBasic) || (secretType == typeSSH && authType != AuthKey) {
-		return Credentials{}, fmt.Errorf("while parsing git authorization secret: inconsistent secret type: %s does not fit auth.type %s",
-			secretType, authType)
-	}
-	missing := func(field string) error {
-		return fmt.Errorf("while parsing git authorization secret: missing '%s'", field)
+		return Credentials{}, secretError("inconsistent secret type: %s does not fit auth.type %s", secretType, authType)
 	}
 	if authType == AuthBasic {
-		for _, field := range []string{keyUsername, keyPassword} {
-			if len(data[field]) == 0 {
-				return Credentials{}, missing(field)
-			}
+		used := []string{keyUsername, keyPassword}
+		if err := checkFields(data, used, used); err != nil {
+			return Credentials{}, err
 		}
-		return Credentials{username: string(data[keyUsername]), password: string(data[keyPassword])}, nil
+		return Credentials{
+			username: string(data[keyUsername]), password: string(data[keyPassword]), fingerprint: fingerprint(data, used),
+		}, nil
 	}
-	field := keyKey
+	used, passphrase := []string{keyKey, keyPassword, keyKnownHosts}, string(data[keyPassword])
 	if secretType == typeSSH {
-		field = keySSH
+		used, passphrase = []string{keySSH, keyKnownHosts}, ""
 	}
-	if len(data[field]) == 0 {
-		return Credentials{}, missing(field)
+	if err := checkFields(data, used, used[:1]); err != nil {
+		return Credentials{}, err
 	}
-	found := Credentials{privateKey: data[field], knownHosts: data[keyKnownHosts]}
-	if secretType != typeSSH {
-		found.passphrase = string(data[keyPassword])
-	}
-	if _, err := found.signer(); err != nil {
-		return Credentials{}, fmt.Errorf("while parsing git authorization secret: '%s' is no private key: %w", field, err)
+	found := Credentials{field: used[0], knownHosts: data[keyKnownHosts], fingerprint: fingerprint(data, used)}
+	var err error
+	if found.key, err = readKey(data[found.field], passphrase); err != nil {
+		return Credentials{}, found.refused(err)
 	}
 	return found, nil
+}
+
+// checkFields makes sure that a Secret has what it must have, and of what is used no more than is read.
+func checkFields(data map[string][]byte, used, needed []string) error {
+	for _, field := range needed {
+		if len(data[field]) == 0 {
+			return secretError("missing '%s'", field)
+		}
+	}
+	for _, field := range used {
+		most := maxField
+		if field == keyKnownHosts {
+			most = maxKnownHosts
+		}
+		if size := len(data[field]); size > most {
+			return secretError("'%s' has %d bytes, and at most %d are read. Shorten it", field, size, most)
+		}
+	}
+	return nil
+}
+
+func (c Credentials) refused(err error) error {
+	return secretError("'%s' is no private key that can be used: %w", c.field, err)
+}
+
+func secretError(format string, args ...any) error {
+	err := fmt.Errorf("while parsing git authorization secret: "+format, args...)
+	return &Error{Kind: Secret, Message: err.Error(), err: err}
+}
+
+func fingerprint(data map[string][]byte, used []string) string {
+	hash := sha256.New()
+	for _, field := range used {
+		hash.Write(fmt.Appendf(nil, "%s %d:%s", field, len(data[field]), data[field]))
+	}
+	return hex.EncodeToString(hash.Sum(nil))
 }
 
 // ReadDir reads a mounted Secret of any of these forms.
@@ -134,19 +164,5 @@ func ReadDir(authType, dir string) (Credentials, error) {
 	return ParseSecret(authType, secretType, data)
 }
 
-func (c Credentials) signer() (ssh.Signer, error) {
-	key := append([]byte(strings.TrimSpace(string(c.privateKey))), '\n') // what editors and YAML do to the end of a key
-	if c.passphrase != "" {
-		return ssh.ParsePrivateKeyWithPassphrase(key, []byte(c.passphrase))
-	}
-	return ssh.ParsePrivateKey(key)
-}
-
 // Fingerprint identifies credentials without showing them.
-func (c Credentials) Fingerprint() string {
-	hash := sha256.New()
-	for _, part := range [][]byte{[]byte(c.username), []byte(c.password), c.privateKey, []byte(c.passphrase), c.knownHosts} {
-		hash.Write(fmt.Appendf(nil, "%d:%s", len(part), part))
-	}
-	return hex.EncodeToString(hash.Sum(nil))
-}
+func (c Credentials) Fingerprint() string { return c.fingerprint }

@@ -32,6 +32,7 @@ const (
 	InvalidURL         Kind = "InvalidURL"
 	Forbidden          Kind = "Forbidden" // the address is one that Functions must not make us connect to
 	Authentication     Kind = "Authentication"
+	Secret             Kind = "Secret" // what is in it cannot be used
 	Certificate        Kind = "Certificate"
 	HostKey            Kind = "HostKey"
 	Unreachable        Kind = "Unreachable"

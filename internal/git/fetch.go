@@ -87,12 +87,12 @@ func (f *fetch) commit(ctx context.Context, commit Commit) error {
 		return nil
 	}
 	// The next try needs a session of its own.
-	opened, openErr := f.client.open(ctx, f.repository)
+	opened, openErr := f.client.open(ctx, f.repository, commit.Reference)
 	if openErr != nil {
 		return openErr
 	}
 	f.sparse = false
-	tip, resolveErr := referencesOf(opened).Resolve(commit.Reference)
+	tip, resolveErr := opened.wanted.references().Resolve(commit.Reference)
 	if resolveErr != nil || IsCommit(commit.Reference) {
 		_ = opened.Close()
 		return missing(commit, f.repository, err)

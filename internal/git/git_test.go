@@ -7,10 +7,12 @@ import (
 	"fmt"
 	"io/fs"
 	"log/slog"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -72,11 +74,13 @@ func TestBranchesTagsAndCommitsAreResolved(t *testing.T) {
 	repository.Tag(t, "v1", "main")
 	second := repository.Commit(t, "main", map[string]string{"README.md": "newer"})
 	feature := repository.Commit(t, "feature/new", files)
-	references, err := client(t, nil).List(t.Context(), Repository{URL: repository.HTTP(t, "", "").Address()})
-	require.NoError(t, err)
-	for reference, want := range map[string]string{
+	wanted := map[string]string{
 		"main": second, "refs/heads/main": second, "v1": first, "refs/tags/v1": first, "feature/new": feature, first: first,
-	} {
+	}
+	references, err := client(t, nil).List(t.Context(), Repository{URL: repository.HTTP(t, "", "").Address()},
+		append(slices.Collect(maps.Keys(wanted)), "mian")...)
+	require.NoError(t, err)
+	for reference, want := range wanted {
 		found, err := references.Resolve(reference)
 		require.NoError(t, err, reference)
 		require.Equal(t, want, found, reference)

@@ -3,7 +3,6 @@ package git
 import (
 	"context"
 	"fmt"
-	"io"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -139,32 +138,8 @@ func TestAnAnswerWithoutEndIsNotReadToItsEnd(t *testing.T) {
 		}
 	}))
 	t.Cleanup(server.Close)
-	c := client(t, nil)
-	_, err := c.List(t.Context(), Repository{URL: server.URL + "/shop.git"})
+	_, err := client(t, nil).List(t.Context(), Repository{URL: server.URL + "/shop.git"})
 	requireKind(t, Unreadable, err)
 	require.ErrorContains(t, err, "lists more than 32 MiB")
 	require.Less(t, sent.Load(), int64(2*maxAdvertised))
-	require.Empty(t, c.large, "the next large list may be read")
-}
-
-func TestLargeListsAreReadOneAfterTheOther(t *testing.T) {
-	t.Parallel()
-	c := client(t, nil)
-	read := func(ctx context.Context) (*listing, error) {
-		l := c.listing(ctx, strings.NewReader(strings.Repeat("x", 2*smallAdvertised)))
-		_, err := io.Copy(io.Discard, l)
-		return l, err
-	}
-	first, err := read(t.Context())
-	require.NoError(t, err)
-	short, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
-	defer cancel()
-	_, err = read(short)
-	require.ErrorIs(t, err, context.DeadlineExceeded)
-	first.Close()
-	second, err := read(t.Context())
-	require.NoError(t, err)
-	second.Close()
-	second.Close()
-	require.Empty(t, c.large)
 }

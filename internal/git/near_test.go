@@ -25,11 +25,11 @@ func TestAMissingReferenceIsAnsweredWithNamesThatLookLikeIt(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			references := References{commits: map[string]string{}}
+			seen := newSelection([]string{tc.asked})
 			for i, reference := range tc.references {
-				references.commits[reference] = fmt.Sprintf("%040d", i+1)
+				seen.see([]byte(reference), fmt.Appendf(nil, "%040d", i+1))
 			}
-			_, err := references.Resolve(tc.asked)
+			_, err := seen.references().Resolve(tc.asked)
 			require.ErrorContains(t, err, tc.want+"Correct spec.source.gitRepository.reference")
 		})
 	}
@@ -42,4 +42,20 @@ func TestDistanceCountsLettersThatDiffer(t *testing.T) {
 	} {
 		require.Equal(t, want, distance(pair[0], pair[1]), "%v", pair)
 	}
+}
+
+func TestHintsForManyReferencesAreThoseOfAFew(t *testing.T) {
+	t.Parallel()
+	var asked []string
+	for i := range maxHints + 1 {
+		asked = append(asked, fmt.Sprintf("release-%d", i))
+	}
+	seen := newSelection(asked)
+	for _, name := range []string{"main", "release-x"} {
+		seen.see([]byte(branches+name), fmt.Appendf(nil, "%040d", 1))
+	}
+	_, err := seen.references().Resolve("release-0")
+	require.ErrorContains(t, err, ", but release-x. ")
+	_, err = seen.references().Resolve(asked[maxHints])
+	require.ErrorContains(t, err, ", but main, release-x. ")
 }

@@ -7,31 +7,22 @@ import (
 	"strings"
 )
 
-// References are the branches and tags of a repository and the commits that they stand for.
+// References are some branches and tags of a repository, the commits that they stand for, and what may have been meant by
+// those that are not there.
 type References struct {
 	commits map[string]string // by full name
+	hints   map[string]string // by what was asked for
+	hint    string            // for what has none of its own
 }
 
-// List asks a repository for its references.
-func (c *Client) List(ctx context.Context, repository Repository) (References, error) {
-	opened, err := c.open(ctx, repository)
+// List asks a repository for references, in any form that Resolve takes. However many there are, it keeps these alone.
+func (c *Client) List(ctx context.Context, repository Repository, references ...string) (References, error) {
+	opened, err := c.open(ctx, repository, references...)
 	if err != nil {
 		return References{}, err
 	}
 	defer func() { _ = opened.Close() }()
-	return referencesOf(opened), nil
-}
-
-// referencesOf takes the commit that an annotated tag points to, not the tag's own object.
-func referencesOf(s *session) References {
-	found := References{commits: make(map[string]string, len(s.advertised.References))}
-	for name, hash := range s.advertised.References {
-		found.commits[name] = hash.String()
-	}
-	for name, hash := range s.advertised.Peeled {
-		found.commits[name] = hash.String()
-	}
-	return found
+	return opened.wanted.references(), nil
 }
 
 var commitHash = regexp.MustCompile(`^[0-9a-f]{40}$`)
@@ -44,22 +35,30 @@ const (
 	tags     = "refs/tags/"
 )
 
-// Resolve finds the commit of a branch, a tag, a full reference name or a commit. A branch comes before a
+// namesOf are the full names by which a reference may be listed, the first of which counts.
+func namesOf(reference string) []string {
+	if strings.HasPrefix(reference, "refs/") {
+		return []string{reference}
+	}
+	return []string{branches + reference, tags + reference}
+}
+
+// Resolve finds the commit of a branch, a tag, a full reference name or a commit, which was asked for. A branch comes before a
 // tag of the same name.
 func (r References) Resolve(reference string) (string, error) {
 	reference = strings.TrimSpace(reference)
 	if IsCommit(reference) {
 		return reference, nil
 	}
-	candidates := []string{branches + reference, tags + reference}
-	if strings.HasPrefix(reference, "refs/") {
-		candidates = []string{reference}
-	}
-	for _, name := range candidates {
+	for _, name := range namesOf(reference) {
 		if commit := r.commits[name]; commit != "" {
 			return commit, nil
 		}
 	}
+	hint, ok := r.hints[reference]
+	if !ok {
+		hint = r.hint
+	}
 	return "", &Error{Kind: ReferenceNotFound, Message: fmt.Sprintf(
-		"reference not found: there is no branch or tag %q%s. Correct spec.source.gitRepository.reference", reference, r.hint(reference))}
+		"reference not found: there is no branch or tag %q%s. Correct spec.source.gitRepository.reference", reference, hint)}
 }

@@ -13,6 +13,8 @@ type Repository struct {
 	// URL is https://, http://, ssh:// or user@host:path.
 	URL         string
 	Credentials Credentials
+	// Owner is the namespace that asks. Owners take turns where they would be in each other's way.
+	Owner string
 }
 
 // CheckURL reports whether a repository's URL can be read at all.

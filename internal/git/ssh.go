@@ -37,9 +37,9 @@ type sshSession struct {
 }
 
 // openSSH connects and starts the command. The connection ends with ctx.
-func (c *Client) openSSH(ctx context.Context, endpoint *transport.Endpoint, credentials Credentials) (*sshSession, error) {
+func (c *Client) openSSH(ctx context.Context, endpoint *transport.Endpoint, repository Repository) (*sshSession, error) {
 	address := sshAddress(endpoint)
-	config, err := sshConfig(endpoint, address, credentials)
+	config, err := c.sshConfig(ctx, endpoint, address, repository)
 	if err != nil {
 		return nil, err
 	}
@@ -53,7 +53,7 @@ func (c *Client) openSSH(ctx context.Context, endpoint *transport.Endpoint, cred
 		_ = connection.Close()
 		return nil, err
 	}
-	s.listing = c.listing(ctx, s.stdout)
+	s.listing = newListing(s.stdout, selectionOf(ctx))
 	return s, nil
 }
 
@@ -97,7 +97,6 @@ func quoted(path string) string {
 
 // AdvertisedReferencesContext reads what the server says first. ctx is that of openSSH.
 func (s *sshSession) AdvertisedReferencesContext(context.Context) (*packp.AdvRefs, error) {
-	defer s.listing.Close()
 	advertised := packp.NewAdvRefs()
 	err := advertised.Decode(s.listing)
 	switch {
@@ -163,16 +162,17 @@ func isNotFound(said string) bool {
 	return false
 }
 
-func sshConfig(endpoint *transport.Endpoint, address string, credentials Credentials) (*ssh.ClientConfig, error) {
+func (c *Client) sshConfig(ctx context.Context, endpoint *transport.Endpoint, address string, repository Repository) (*ssh.ClientConfig, error) {
+	credentials := repository.Credentials
 	if credentials.IsZero() {
 		return nil, &Error{Kind: Authentication, Message: "an ssh URL needs a key. Name a Secret with one in spec.source.gitRepository.auth " +
 			"with type key"}
 	}
 	config := &ssh.ClientConfig{User: endpoint.User}
-	if len(credentials.privateKey) > 0 {
-		signer, err := credentials.signer()
+	if credentials.key != nil {
+		signer, err := c.unlock(ctx, repository.Owner, credentials.key)
 		if err != nil {
-			return nil, err
+			return nil, credentials.refused(err)
 		}
 		config.Auth = []ssh.AuthMethod{ssh.PublicKeys(signer)}
 	} else {

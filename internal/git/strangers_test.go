@@ -114,6 +114,11 @@ func serveSSH(t *testing.T, complaint string) string {
 	private, _ := gittest.Key(t)
 	signer, err := ssh.ParsePrivateKey(private)
 	require.NoError(t, err)
+	return serveSSHBy(t, signer, complaint)
+}
+
+func serveSSHBy(t *testing.T, signer ssh.Signer, complaint string) string {
+	t.Helper()
 	config := &ssh.ServerConfig{NoClientAuth: true}
 	config.AddHostKey(signer)
 	listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
@@ -176,13 +181,14 @@ func TestErrorsOfSSHCommandsAreClassifiedWithoutTheirText(t *testing.T) {
 
 func TestAHintNamesNoReferenceThatIsNoPlainShortName(t *testing.T) {
 	t.Parallel()
-	commit := strings.Repeat("a", 40)
-	found := References{commits: map[string]string{
-		branches + "main": commit, branches + "<b>" + stolen: commit, branches + "a\nb": commit, tags + "mai\x1b": commit,
-		branches + strings.Repeat(stolen, 100): commit,
-	}}
 	for _, reference := range []string{"mian", "nothing-like-it"} {
-		_, err := found.Resolve(reference)
+		seen := newSelection([]string{reference})
+		for _, name := range []string{
+			branches + "main", branches + "<b>" + stolen, branches + "a\nb", tags + "mai\x1b", branches + strings.Repeat(stolen, 100),
+		} {
+			seen.see([]byte(name), []byte(strings.Repeat("a", 40)))
+		}
+		_, err := seen.references().Resolve(reference)
 		require.ErrorContains(t, err, "but main. Correct")
 		require.NotContains(t, err.Error(), stolen)
 	}

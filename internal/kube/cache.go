@@ -16,18 +16,21 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/rouse-run/rouse/api/serverless/v1alpha2"
+	"github.com/rouse-run/rouse/internal/kube/watch"
 )
 
 // NewCache is a cache of the cluster's objects for processes that only read: what is asked for is watched. It reads
 // the cluster that the pod runs in, or that KUBECONFIG names. It leaves annotations out but the one for debugging, and but of kinds that
-// have a transform of their own.
+// have a transform of their own. Of pods it keeps where they are, for watch.Endpoints.
 func NewCache(logger logr.Logger, kinds ...map[client.Object]cache.ByObject) (cache.Cache, error) {
 	SetLogger(logger)
 	config, scheme, err := Cluster()
 	if err != nil {
 		return nil, err
 	}
-	options := cache.Options{Scheme: scheme, DefaultTransform: withoutAnnotations, ByObject: map[client.Object]cache.ByObject{}}
+	options := cache.Options{
+		Scheme: scheme, DefaultTransform: withoutAnnotations, ByObject: watch.CacheObjects(), NewInformer: watch.NewInformer,
+	}
 	for _, kind := range kinds {
 		maps.Copy(options.ByObject, kind)
 	}

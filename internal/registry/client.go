@@ -16,6 +16,8 @@ const (
 	responseTimeout = 10 * time.Second
 	// maxAnswer is how much of an answer is read: the longest is a page of names.
 	maxAnswer = 4 << 20
+	// maxNames bounds a list of many pages.
+	maxNames = 1 << 20
 )
 
 // Client talks to one registry. It may be used by several goroutines and needs no end.
@@ -85,14 +87,16 @@ func (c *Client) Digest(ctx context.Context, repository, identifier string) (dig
 
 // Repositories lists the repositories below the registry's path. Not every registry supports that.
 func (c *Client) Repositories(ctx context.Context) ([]string, error) {
-	ctx, cancel := context.WithTimeout(ctx, callTimeout)
-	defer cancel()
-	catalogue, err := c.puller.Catalog(ctx, c.host)
+	catalogue, err := inTime(ctx, func(ctx context.Context) (*remote.Catalogger, error) { return c.puller.Catalogger(ctx, c.host) })
 	if err != nil {
 		return nil, fmt.Errorf("list the repositories of registry %s: %w", c.at, Explain(err))
 	}
-	repositories := make([]string, 0, len(catalogue))
-	for _, repository := range catalogue {
+	names, err := names(ctx, catalogue, func(page *remote.Catalogs) []string { return page.Repos })
+	if err != nil {
+		return nil, fmt.Errorf("list the repositories of registry %s: %w", c.at, Explain(err))
+	}
+	repositories := make([]string, 0, len(names))
+	for _, repository := range names {
 		if rest, ok := strings.CutPrefix(repository, c.prefix); ok {
 			repositories = append(repositories, rest)
 		}
@@ -102,33 +106,60 @@ func (c *Client) Repositories(ctx context.Context) ([]string, error) {
 
 // Tags lists the tags of a repository. One that has none any more has an empty list.
 func (c *Client) Tags(ctx context.Context, repository string) ([]string, error) {
-	ctx, cancel := context.WithTimeout(ctx, callTimeout)
-	defer cancel()
 	at, err := c.at.Repository(repository)
 	if err != nil {
 		return nil, fmt.Errorf("name the repository: %w", err)
 	}
-	tags, err := c.puller.List(ctx, at)
-	switch {
-	case isNotFound(err):
+	list, err := inTime(ctx, func(ctx context.Context) (*remote.Lister, error) { return c.puller.Lister(ctx, at) })
+	if isNotFound(err) {
 		return nil, nil
-	case err != nil:
+	}
+	var tags []string
+	if err == nil {
+		tags, err = names(ctx, list, func(page *remote.Tags) []string { return page.Tags })
+	}
+	if err != nil {
 		return nil, fmt.Errorf("list the tags of %s in registry %s: %w", repository, c.at, Explain(err))
 	}
 	return tags, nil
 }
 
-// Delete takes the image of a digest away together with all of its tags. One that is not there is no error.
-// The registry frees the space only when it collects its garbage.
-func (c *Client) Delete(ctx context.Context, repository, digest string) error {
+// names reads all pages of a list.
+func names[P any](ctx context.Context, list interface {
+	HasNext() bool
+	Next(ctx context.Context) (P, error)
+}, of func(P) []string,
+) (found []string, err error) {
+	for list.HasNext() {
+		page, err := inTime(ctx, list.Next)
+		if err != nil {
+			return nil, err
+		}
+		if found = append(found, of(page)...); len(found) > maxNames {
+			return nil, fmt.Errorf("there are more than %d", maxNames)
+		}
+	}
+	return found, nil
+}
+
+// inTime bounds one request for a page.
+func inTime[P any](ctx context.Context, request func(context.Context) (P, error)) (P, error) {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	return request(ctx)
+}
+
+// DeleteTag takes a tag away. One that is not there is no error. The image itself goes, and its space is free, when the registry's store
+// is swept.
+func (c *Client) DeleteTag(ctx context.Context, repository, tag string) error {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	at, err := c.at.Repository(repository)
 	if err != nil {
 		return fmt.Errorf("name the repository: %w", err)
 	}
-	if err := c.pusher.Delete(ctx, at.Digest(digest)); err != nil && !isNotFound(err) {
-		return fmt.Errorf("delete %s@%s from registry %s: %w", repository, digest, c.at, Explain(err))
+	if err := c.pusher.Delete(ctx, at.Tag(tag)); err != nil && !isNotFound(err) {
+		return fmt.Errorf("delete %s:%s from registry %s: %w", repository, tag, c.at, Explain(err))
 	}
 	return nil
 }

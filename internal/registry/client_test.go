@@ -74,7 +74,7 @@ func TestARegistryIsAskedListedAndCleared(t *testing.T) {
 			require.Equal(t, []string{"1"}, tags)
 
 			for range 2 {
-				require.NoError(t, client.Delete(t.Context(), "shop-price", digest))
+				require.NoError(t, client.DeleteTag(t.Context(), "shop-price", "1"))
 			}
 			_, found, err = client.Digest(t.Context(), "shop-price", "1")
 			require.NoError(t, err)
@@ -133,7 +133,7 @@ func TestAnErrorHasACause(t *testing.T) {
 			_, _, digestErr := client.Digest(t.Context(), "shop-price", "1")
 			_, tagsErr := client.Tags(t.Context(), "shop-price")
 			_, repositoriesErr := client.Repositories(t.Context())
-			for _, err := range []error{digestErr, tagsErr, repositoriesErr, client.Delete(t.Context(), "shop-price", emptyDigest)} {
+			for _, err := range []error{digestErr, tagsErr, repositoriesErr, client.DeleteTag(t.Context(), "shop-price", "1")} {
 				require.ErrorIs(t, err, tc.want)
 				require.ErrorContains(t, err, tc.says)
 				require.NotContains(t, err.Error(), "secret")
@@ -141,8 +141,6 @@ func TestAnErrorHasACause(t *testing.T) {
 		})
 	}
 }
-
-const emptyDigest = "sha256:e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
 
 func TestARegistryThatIsNotThereIsUnavailable(t *testing.T) {
 	t.Parallel()

@@ -1,7 +1,7 @@
 // Package registry asks a container registry what it holds and deletes from it.
 //
 // Guarantees:
-//   - Every call ends within a bounded time, and reads a bounded part of what is answered.
+//   - Every call ends within a bounded time, which of a list is that of each page, and reads a bounded part of what is answered.
 //   - An error has one of a few meanings (ErrForbidden, ErrUnavailable, ErrUntrusted, ErrDenied, ErrFull), and is in
 //     words of our own with the status that was answered: no text, header or redirect of a registry is in it, and no
 //     password.

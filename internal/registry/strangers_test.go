@@ -172,7 +172,7 @@ func TestNoErrorHasTextOfTheServer(t *testing.T) {
 			_, tagsErr := client.Tags(t.Context(), "shop-price")
 			_, repositoriesErr := client.Repositories(t.Context())
 			failed := 0
-			for _, err := range []error{digestErr, tagsErr, repositoriesErr, client.Delete(t.Context(), "shop-price", emptyDigest)} {
+			for _, err := range []error{digestErr, tagsErr, repositoriesErr, client.DeleteTag(t.Context(), "shop-price", "1")} {
 				if err == nil {
 					continue
 				}

@@ -59,6 +59,7 @@ type request struct {
 	Only            []string
 	PublisherStatus int
 	LimitBody       bool
+	MemoryLimit     int
 	step
 	Held, Then     []step
 	Emitted        map[string]any
@@ -141,6 +142,10 @@ func (c request) run(t *testing.T, shared map[string]string, v variant) {
 	if c.LimitBody {
 		maps.Copy(env, v.BodyLimit)
 	}
+	if c.MemoryLimit > 0 {
+		env["FUNC_CGROUP"] = t.TempDir()
+		require.NoError(t, os.WriteFile(filepath.Join(env["FUNC_CGROUP"], "memory.max"), fmt.Appendln(nil, c.MemoryLimit), 0o600))
+	}
 	collector := newRecorder(t, http.StatusOK)
 	if c.Spans != nil {
 		env["TRACE_COLLECTOR_ENDPOINT"] = collector.URL + "/v1/traces"
@@ -198,8 +203,8 @@ func read(answer *http.Response) (answered, error) {
 
 func (s step) send(ctx context.Context, server *started) (answered, error) {
 	body := s.Request.Body
-	if s.Request.BodyLength > 0 {
-		body = strings.Repeat("x", s.Request.BodyLength)
+	if length := s.Request.BodyLength; length > 0 {
+		body = strings.Repeat(cmp.Or(body, "x"), length)[:length]
 	}
 	made, err := http.NewRequestWithContext(ctx, s.Request.Method, server.url+s.Request.Path, strings.NewReader(body))
 	if err != nil {

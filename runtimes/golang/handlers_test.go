@@ -62,6 +62,7 @@ var handlers = map[string]func(){
 	"empty/http/handler.go":         func() { function.Serve(emptyHttp.Handle) },
 	"event/event/handler.go":        func() { function.Serve(eventEvent.Handle) },
 	"event/http/handler.go":         func() { function.Serve(eventHttp.Handle) },
+	"misstated":                     func() { function.Serve(misstated) },
 	"lasting":                       func() { function.Serve(lasting) },
 	"upgraded":                      func() { function.Serve(upgraded) },
 	"object/event/handler.go":       func() { function.Serve(objectEvent.Handle) },

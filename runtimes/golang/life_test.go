@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -187,6 +188,47 @@ func TestAServerWithTooManyCallsThatHangIsReplaced(t *testing.T) {
 	text, err := os.ReadFile(log)
 	require.NoError(t, err)
 	require.Equal(t, "50 calls hang: the process ends, to be replaced\n", string(text))
+}
+
+// misstated answers with the status that the path is.
+func misstated(w http.ResponseWriter, r *http.Request) {
+	status, err := strconv.Atoi(strings.TrimPrefix(r.URL.Path, "/"))
+	if err != nil {
+		panic(err)
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Content-Length", "3")
+	w.WriteHeader(status)
+	if _, err := io.WriteString(w, `"a"`); err != nil {
+		panic(err)
+	}
+}
+
+func TestAStatusThatThereIsNotIsAnsweredByTheServer(t *testing.T) {
+	t.Parallel()
+	server := start(t, "misstated", map[string]string{})
+	for path, want := range map[string]struct {
+		status     int
+		text, says string
+	}{
+		"/99999": {500, "Internal Server Error", "the handler answered with the status 99999: it has to be one from 100 to 999"},
+		"/99":    {500, "Internal Server Error", "the handler answered with the status 99:"},
+		"/-1":    {500, "Internal Server Error", "the handler answered with the status -1:"},
+		"/0":     {500, "Internal Server Error", "the handler answered with the status 0:"},
+		"/999":   {999, `"a"`, ""},
+		"/200":   {200, `"a"`, ""},
+	} {
+		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, server.url+path, http.NoBody)
+		require.NoError(t, err)
+		answer, err := httpclient.Default.Transport.RoundTrip(request)
+		require.NoError(t, err, path)
+		got, err := read(answer)
+		require.NoError(t, err, path)
+		require.Equal(t, want.status, got.StatusCode, path)
+		require.Equal(t, want.text, got.text, path)
+		require.Eventually(t, func() bool { return strings.Contains(server.output.String(), want.says) }, patience, 10*time.Millisecond, want.says)
+	}
+	require.NotContains(t, server.output.String(), "panic")
 }
 
 func TestATokenIsReadAgainWhenItsFileChanges(t *testing.T) {

@@ -6,6 +6,7 @@ import (
 	"path"
 	"strconv"
 	"strings"
+	"unicode"
 )
 
 // ownModule is that of the server, which handlers may import.
@@ -74,6 +75,9 @@ func wordsOf(line string) ([]string, error) {
 
 func (m *module) take(words []string, line int) error {
 	const form = `the dependencies have to be a go.mod, with lines such as: require github.com/google/uuid v1.6.0`
+	if err := checkTaken(words); err != nil {
+		return err
+	}
 	switch words[0] {
 	case "module":
 		if len(words) != 2 {
@@ -96,6 +100,25 @@ func (m *module) take(words []string, line int) error {
 		return fmt.Errorf("%q is no directive; %s", words[0], form)
 	}
 	return nil
+}
+
+// checkTaken refuses words that would be others in the main module, which takes over what these directives say.
+func checkTaken(words []string) error {
+	if words[0] != "module" && words[0] != "go" && words[0] != "replace" {
+		return nil
+	}
+	for _, word := range words[1:] {
+		if word != "=>" && (strings.ContainsFunc(word, isForeign) || strings.Contains(word, "//")) {
+			return fmt.Errorf("%s has %q, where only letters, digits and -._~/+!:@ may be, and no //", words[0], word)
+		}
+	}
+	return nil
+}
+
+// isForeign reports whether a character belongs to no path, folder or version. A line break, a quote, a bracket or a comment would make
+// a word several ones where it is written out.
+func isForeign(c rune) bool {
+	return !unicode.IsLetter(c) && !unicode.IsDigit(c) && !unicode.IsMark(c) && !strings.ContainsRune("-._~/+!:@", c)
 }
 
 func (m *module) replace(words []string, line int) error {

@@ -1,7 +1,7 @@
 // Package pods asks the pods of Functions how many calls they run.
 //
-// What answers is a tenant's, and so is the address: who may write EndpointSlices in its namespace decides where a request
-// goes. It guarantees:
+// What answers is a tenant's: a pod of the Function's namespace, of which who may write EndpointSlices there chooses the port. It
+// guarantees:
 //   - only IP addresses are asked, and none that is loopback, link-local or metadata;
 //   - each answer takes half a second and a kibibyte at most, and leads nowhere else;
 //   - a namespace has no more than 64 pods asked at a time, so that those that stall take little memory;

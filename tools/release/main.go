@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/rouse-run/rouse/tools/release/bases"
+	"github.com/rouse-run/rouse/tools/release/chart"
 	"github.com/rouse-run/rouse/tools/release/checkout"
 	"github.com/rouse-run/rouse/tools/release/plan"
 	"github.com/rouse-run/rouse/tools/release/publish"
@@ -29,7 +30,7 @@ func main() {
 }
 
 type options struct {
-	version, out, registry, bases, key, repository string
+	version, out, registry, bases, images, key, repository string
 }
 
 func run(ctx context.Context, args []string, out io.Writer) error {
@@ -39,12 +40,35 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	flags.StringVar(&o.out, "out", "", "a folder that is not there yet")
 	flags.StringVar(&o.registry, "registry", "", "where images and the chart are pushed to, as registry.example.com/path; empty: nowhere")
 	flags.StringVar(&o.bases, "bases", "", "what the runtimes' images stand on: a folder that is an OCI layout, or a JSON file of references with digests")
+	flags.StringVar(&o.images, "images", "", "a JSON file with the digests of the chart's other images, by their references; needed with --registry")
+	listImages := flags.Bool("list-images", false, "print the references of these images, one a line, and make nothing")
 	flags.StringVar(&o.key, "key", "", "cosign's private key, with its password in COSIGN_PASSWORD; empty: nothing is signed")
 	flags.StringVar(&o.repository, "repository", ".", "the clone that is released")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
+	if *listImages {
+		references, err := chart.Others(o.chart())
+		for _, reference := range references {
+			_, _ = fmt.Fprintln(out, reference)
+		}
+		return err
+	}
 	return o.make(ctx, out)
+}
+
+func (o options) chart() string { return filepath.Join(o.repository, "charts", "rouse") }
+
+// others are the digests of the images that are not made here. A release that is pushed has them all; one of this machine may have tags.
+func (o options) others() (chart.Digests, error) {
+	if o.registry == "" && o.images == "" {
+		return nil, nil
+	}
+	digests, err := chart.ReadOthers(o.images)
+	if err != nil {
+		return nil, err
+	}
+	return digests, chart.RequireOthers(o.chart(), digests)
 }
 
 func (o options) make(ctx context.Context, out io.Writer) error {
@@ -60,6 +84,10 @@ func (o options) make(ctx context.Context, out io.Writer) error {
 	if err != nil {
 		return err
 	}
+	others, err := o.others()
+	if err != nil {
+		return err
+	}
 	found, err := bases.Open(ctx, o.bases)
 	if err != nil {
 		return err
@@ -69,7 +97,7 @@ func (o options) make(ctx context.Context, out io.Writer) error {
 		return err
 	}
 	defer func() { _ = os.RemoveAll(work) }()
-	made, err := twice(ctx, checkout.Checkout{Dir: o.repository}, commit, work, maker{release: release, bases: found, progress: progress})
+	made, err := twice(ctx, checkout.Checkout{Dir: o.repository}, commit, work, maker{release: release, bases: found, others: others, progress: progress})
 	if err != nil {
 		return err
 	}

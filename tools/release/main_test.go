@@ -19,13 +19,17 @@ import (
 	"github.com/rouse-run/rouse/tools/release/program"
 )
 
-// clone is a repository with one commit.
+// clone is a repository with one commit, of a chart that names an image of others.
 func clone(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
+	chart := filepath.Join(dir, "charts", "rouse")
+	require.NoError(t, os.MkdirAll(chart, 0o700))
+	require.NoError(t, os.WriteFile(filepath.Join(chart, "values.yaml"), []byte("nats:\n  image: {repository: example.com/nats, tag: \"2\"}\n"), 0o600))
 	for _, args := range [][]string{
 		{"init", "--quiet"},
-		{"-c", "user.name=Rouse", "-c", "user.email=rouse@example.com", "commit", "--quiet", "--allow-empty", "--message", "one"},
+		{"add", "."},
+		{"-c", "user.name=Rouse", "-c", "user.email=rouse@example.com", "commit", "--quiet", "--message", "one"},
 	} {
 		_, err := program.Program{Dir: dir}.Run(t.Context(), "git", args...)
 		require.NoError(t, err)
@@ -43,6 +47,7 @@ func TestWhatWouldFailAReleaseIsSaidBeforeAnythingIsMade(t *testing.T) {
 	image, err := random.Image(16, 1)
 	require.NoError(t, err)
 	require.NoError(t, remote.Write(tag, image))
+	digest := "sha256:" + strings.Repeat("ab", 32)
 	closed := httptest.NewServer(http.NotFoundHandler())
 	closed.Close()
 
@@ -57,6 +62,14 @@ func TestWhatWouldFailAReleaseIsSaidBeforeAnythingIsMade(t *testing.T) {
 		"no key":                          {func(o *options) { o.key = filepath.Join(o.repository, "none") }, "KEY: "},
 		"a version that is released":      {func(o *options) { o.registry = at }, "is there already"},
 		"a registry that does not answer": {func(o *options) { o.registry = strings.TrimPrefix(closed.URL, "http://") }, "ask REGISTRY for"},
+		"an image of others that is pushed by its tag": {
+			func(o *options) { o.registry = at + "/other" }, "IMAGES has no digest of example.com/nats:2, so that whoever may move that tag",
+		},
+		"no file of their digests": {func(o *options) { o.images = filepath.Join(o.repository, "none") }, "IMAGES: "},
+		"a digest that is none":    {digests(t, `{"example.com/nats:2": "latest"}`), `has "latest" for example.com/nats:2: name a digest`},
+		"a digest of what is not there": {
+			digests(t, `{"example.com/nats:2": "`+digest+`", "example.com/nats:1": "`+digest+`"}`), "a digest of example.com/nats:1, which the chart does not name",
+		},
 		"a file that is not committed": {func(o *options) {
 			require.NoError(t, os.WriteFile(filepath.Join(o.repository, "file"), nil, 0o600))
 		}, "1 files are not committed"},
@@ -70,6 +83,21 @@ func TestWhatWouldFailAReleaseIsSaidBeforeAnythingIsMade(t *testing.T) {
 			require.NoFileExists(t, filepath.Join(o.out, "SHA256SUMS"))
 		})
 	}
+}
+
+// digests are those of a file.
+func digests(t *testing.T, text string) func(*options) {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "images.json")
+	require.NoError(t, os.WriteFile(file, []byte(text), 0o600))
+	return func(o *options) { o.images = file }
+}
+
+func TestTheImagesOfOthersAreListedWithTheirTags(t *testing.T) {
+	t.Parallel()
+	var out strings.Builder
+	require.NoError(t, run(t.Context(), []string{"--list-images", "--repository", "../.."}, &out))
+	require.Regexp(t, `^docker\.io/library/registry:\S+\ndocker\.io/library/nats:\S+\n$`, out.String())
 }
 
 func TestBuildsThatDifferAreNamed(t *testing.T) {

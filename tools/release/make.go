@@ -32,6 +32,7 @@ type maker struct {
 	work     string // for what is made on the way
 	out      string
 	bases    []bases.Base
+	others   chart.Digests // of the chart's images that the release does not make
 	progress func(format string, args ...any)
 
 	images    layout.Path
@@ -111,7 +112,7 @@ func (m *maker) commandLine(ctx context.Context) error {
 // chart packs the chart with the digests of the images, and renders it for those without Helm.
 func (m *maker) chart(context.Context) error {
 	dir := filepath.Join(m.source, "charts", "rouse")
-	if err := chart.Pin(dir, m.release, m.digests); err != nil {
+	if err := chart.Pin(dir, m.release, m.digests, m.others); err != nil {
 		return err
 	}
 	file := filepath.Join(m.out, m.release.Chart())

@@ -11,6 +11,7 @@
 {{- $secrets := list -}}
 {{- $kedas := list -}}
 {{- if eq (include "rouse.makesCredentials" .) "false" -}}
+{{- $secrets = append $secrets (printf "%s-eventbridge" $name) -}}
 {{- if and .Values.nats.enabled .Values.nats.users.enabled -}}
 {{- $secrets = append $secrets (printf "%s-nats" $name) -}}
 {{- end -}}

@@ -1,4 +1,4 @@
-{{/* The eventbridge and the scaler read the same: Subscriptions, and the endpoints of their sinks. */}}
+{{/* The eventbridge and the scaler read the same: Subscriptions, the endpoints of their sinks, and which of these are pods. */}}
 {{- define "rouse.dataPlaneRBAC" -}}
 apiVersion: v1
 kind: ServiceAccount
@@ -16,6 +16,9 @@ rules:
   - apiGroups: [""]
     resources: [services]
     verbs: [get, list, watch]
+  - apiGroups: [""]
+    resources: [pods] # whose an address of an EndpointSlice is
+    verbs: [list, watch]
   - apiGroups: [discovery.k8s.io]
     resources: [endpointslices]
     verbs: [get, list, watch]

@@ -24,6 +24,7 @@ import (
 	"github.com/rouse-run/rouse/internal/apirule"
 	"github.com/rouse-run/rouse/internal/dialguard"
 	"github.com/rouse-run/rouse/internal/exposure"
+	"github.com/rouse-run/rouse/internal/routing"
 	"github.com/rouse-run/rouse/internal/testing/loopback"
 )
 
@@ -107,6 +108,16 @@ func startBackends(t *testing.T, apiRules []apiRule) map[types.NamespacedName]in
 	return ports
 }
 
+// onLoopback is where all Services have a pod, which listens at their port.
+type onLoopback struct{}
+
+// Watch implements expose.Endpoints.
+func (onLoopback) Watch(ctx context.Context, _ types.NamespacedName, port int32, apply func([]routing.Endpoint)) error {
+	apply([]routing.Endpoint{{Address: net.JoinHostPort(loopback.Host, strconv.Itoa(int(port))), Ready: true}})
+	<-ctx.Done()
+	return nil
+}
+
 // serve starts the gateway and returns its address.
 func serve(t *testing.T, m mesh) string {
 	t.Helper()
@@ -118,7 +129,7 @@ func serve(t *testing.T, m mesh) string {
 		Activate: func(http.ResponseWriter, *http.Request, types.NamespacedName, time.Duration) {
 			panic("there are no Functions")
 		},
-		Keys: keys, Guard: guard, Now: time.Now, Registry: prometheus.NewRegistry(), Log: logr.Discard(),
+		Keys: keys, Endpoints: onLoopback{}, Guard: guard, Now: time.Now, Registry: prometheus.NewRegistry(), Log: logr.Discard(),
 	}, options)
 	exposed.Set(decide(t, m))
 	ctx, stop := context.WithCancel(context.WithoutCancel(t.Context()))

@@ -53,6 +53,7 @@ func TestWatchesWorkOnARealCache(t *testing.T) {
 	require.NoError(t, env.Client.Create(t.Context(), sub))
 	require.Equal(t, name, next(t, routes)[0].Service)
 
+	startPod(t, env, podAt(namespace, "price-1", "10.0.0.1"))
 	pods := slice(pod("10.0.0.1", new(false), new(false)))
 	pods.Namespace = namespace
 	require.NoError(t, env.Client.Create(t.Context(), &pods))

@@ -7,7 +7,8 @@
 //     matters, one call at a time. Changes that come together are reported together.
 //   - The Subscriptions that are deleted or lead nowhere are left out.
 //   - Endpoints hold addresses that are not ready too, with the port that the Service maps to. Activators are not among
-//     them.
+//     them, nor is any address that no pod of the Service's namespace has, whatever its slices say: who may write those could
+//     lead a process to pods of another namespace, which let that process in. It takes as long as the later of slice and pod.
 //   - Of the Functions whose slices claim the same port for their activators, Listings name the one that has it already, or
 //     else the one whose slice is the oldest, so that a slice that a tenant writes takes no port of another's. Reads of all
 //     of them are at least 100 ms apart.

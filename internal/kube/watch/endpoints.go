@@ -3,6 +3,7 @@ package watch
 import (
 	"context"
 	"fmt"
+	"net/netip"
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
@@ -15,15 +16,28 @@ import (
 	"github.com/rouse-run/rouse/internal/routing"
 )
 
-// Endpoints report where Services can be reached. Activators, which are among the endpoints of a Function's Service, are none.
+// Endpoints report where Services can be reached. Activators, which are among the endpoints of a Function's Service, are none, and
+// neither is what is no pod of the Service's namespace.
 type Endpoints struct {
 	cache   cache.Cache
 	watches *serviceWatches
+	pods    *places
 }
 
-// NewEndpoints reads Services and EndpointSlices from c.
+// NewEndpoints reads Services, EndpointSlices and pods from c.
 func NewEndpoints(c cache.Cache) *Endpoints {
-	return &Endpoints{cache: c, watches: newServiceWatches(c, serviceOf, &corev1.Service{}, &discoveryv1.EndpointSlice{})}
+	e := &Endpoints{cache: c, watches: newServiceWatches(c, serviceOf, &corev1.Service{}, &discoveryv1.EndpointSlice{}), pods: newPlaces()}
+	e.watches.handlers = append(e.watches.handlers, handler{&corev1.Pod{}, e.pods.changed})
+	return e
+}
+
+// Run reads everything before the first Watch does, which would have to wait for it, until ctx ends.
+func (e *Endpoints) Run(ctx context.Context) error {
+	if _, err := e.watches.register(ctx); err != nil && ctx.Err() == nil {
+		return err
+	}
+	<-ctx.Done()
+	return nil
 }
 
 // Watch calls apply with all endpoints of the Service's port, sorted by address, until ctx ends. There are
@@ -31,8 +45,10 @@ func NewEndpoints(c cache.Cache) *Endpoints {
 func (e *Endpoints) Watch(
 	ctx context.Context, service types.NamespacedName, port int32, apply func([]routing.Endpoint),
 ) error {
-	return followService(ctx, e.watches, service, func(ctx context.Context) ([]routing.Endpoint, error) {
-		return e.read(ctx, service, port)
+	changed := newSignal()
+	defer e.pods.forget(changed)
+	return followService(ctx, e.watches, service, changed, func(ctx context.Context) ([]routing.Endpoint, error) {
+		return e.read(ctx, service, port, e.pods.ask(changed, service.Namespace))
 	}, apply)
 }
 
@@ -51,7 +67,9 @@ func serviceOf(obj any) types.NamespacedName {
 	}
 }
 
-func (e *Endpoints) read(ctx context.Context, name types.NamespacedName, port int32) ([]routing.Endpoint, error) {
+func (e *Endpoints) read(
+	ctx context.Context, name types.NamespacedName, port int32, isPod func(netip.Addr) bool,
+) ([]routing.Endpoint, error) {
 	var service corev1.Service
 	if err := e.cache.Get(ctx, name, &service); err != nil {
 		if apierrors.IsNotFound(err) {
@@ -65,5 +83,5 @@ func (e *Endpoints) read(ctx context.Context, name types.NamespacedName, port in
 	if err != nil {
 		return nil, fmt.Errorf("list EndpointSlices of %s: %w", name, err)
 	}
-	return endpointsOf(&service, slices.Items, port), nil
+	return endpointsOf(&service, slices.Items, port, isPod), nil
 }

@@ -60,7 +60,7 @@ func (l *Listings) Watch(ctx context.Context, apply func([]activation.Listing)) 
 
 // WatchFunction calls apply with whether an activator of the Function is listed, until ctx ends.
 func (l *Listings) WatchFunction(ctx context.Context, function types.NamespacedName, apply func(listed bool)) error {
-	return followService(ctx, l.watches, function, func(ctx context.Context) (bool, error) { return l.isListed(ctx, function) }, apply)
+	return followService(ctx, l.watches, function, newSignal(), func(ctx context.Context) (bool, error) { return l.isListed(ctx, function) }, apply)
 }
 
 func (l *Listings) read(ctx context.Context, before holders) ([]activation.Listing, holders, error) {

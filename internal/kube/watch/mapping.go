@@ -2,6 +2,7 @@ package watch
 
 import (
 	"net"
+	"net/netip"
 	"slices"
 	"strconv"
 	"strings"
@@ -18,9 +19,12 @@ import (
 )
 
 // endpointsOf finds where a port of a Service is served. Slices name ports as the Service does; the number
-// in them is the pods' own. Slices of activators are left out. A Service of two IP families is reached by its first.
+// in them is the pods' own. Slices of activators are left out, and so are addresses of which isPod says no: anybody who may write
+// slices can name any. A Service of two IP families is reached by its first.
 // One that is another name for a host, which anybody may write, is served nowhere.
-func endpointsOf(service *corev1.Service, items []discoveryv1.EndpointSlice, port int32) []routing.Endpoint {
+func endpointsOf(
+	service *corev1.Service, items []discoveryv1.EndpointSlice, port int32, isPod func(netip.Addr) bool,
+) []routing.Endpoint {
 	portName, found := portName(service, port)
 	if !found || service.Spec.Type == corev1.ServiceTypeExternalName {
 		return nil
@@ -33,19 +37,14 @@ func endpointsOf(service *corev1.Service, items []discoveryv1.EndpointSlice, por
 		if !served || !listsPods(slice) || !ofFamily(service, slice) {
 			continue
 		}
-		for _, endpoint := range slice.Endpoints {
-			if len(endpoint.Addresses) == 0 {
+		for j := range slice.Endpoints {
+			current, ok := endpointOf(&slice.Endpoints[j], number, isPod)
+			if !ok {
 				continue
 			}
-			address := net.JoinHostPort(endpoint.Addresses[0], strconv.Itoa(int(number)))
-			current := routing.Endpoint{
-				Address:     address,
-				Ready:       ptr.Deref(endpoint.Conditions.Ready, true),
-				Terminating: ptr.Deref(endpoint.Conditions.Terminating, false),
-				Function:    function,
-			}
-			if other, twice := byAddress[address]; !twice || !other.Ready { // an endpoint that moves is in two slices
-				byAddress[address] = current
+			current.Function = function
+			if other, twice := byAddress[current.Address]; !twice || !other.Ready { // an endpoint that moves is in two slices
+				byAddress[current.Address] = current
 			}
 		}
 	}
@@ -55,6 +54,22 @@ func endpointsOf(service *corev1.Service, items []discoveryv1.EndpointSlice, por
 	}
 	slices.SortFunc(endpoints, func(a, b routing.Endpoint) int { return strings.Compare(a.Address, b.Address) })
 	return endpoints
+}
+
+// endpointOf is false for an endpoint that is no pod. Of its addresses the first counts, as for Kubernetes.
+func endpointOf(endpoint *discoveryv1.Endpoint, port int32, isPod func(netip.Addr) bool) (routing.Endpoint, bool) {
+	if len(endpoint.Addresses) == 0 {
+		return routing.Endpoint{}, false
+	}
+	ip, err := netip.ParseAddr(endpoint.Addresses[0])
+	if err != nil || !isPod(ip.Unmap()) {
+		return routing.Endpoint{}, false
+	}
+	return routing.Endpoint{
+		Address:     net.JoinHostPort(ip.Unmap().String(), strconv.Itoa(int(port))),
+		Ready:       ptr.Deref(endpoint.Conditions.Ready, true),
+		Terminating: ptr.Deref(endpoint.Conditions.Terminating, false),
+	}, true
 }
 
 func portName(service *corev1.Service, port int32) (string, bool) {

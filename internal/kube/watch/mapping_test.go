@@ -1,6 +1,8 @@
 package watch
 
 import (
+	"net/netip"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -54,6 +56,7 @@ func TestEndpointsAreMappedFromSlices(t *testing.T) {
 		service *corev1.Service
 		slices  []discoveryv1.EndpointSlice
 		port    int32
+		foreign []string // addresses that are no pods' of the namespace
 		want    []routing.Endpoint
 	}{
 		"ready":                               {slices: []discoveryv1.EndpointSlice{slice(pod("10.0.0.1", yes, no))}, want: []routing.Endpoint{ready}},
@@ -70,6 +73,20 @@ func TestEndpointsAreMappedFromSlices(t *testing.T) {
 		"in two slices the ready one counts": {
 			slices: []discoveryv1.EndpointSlice{slice(pod("10.0.0.1", yes, no)), slice(pod("10.0.0.1", no, no))},
 			want:   []routing.Endpoint{ready},
+		},
+		"an address of another namespace's pod is left out": {
+			slices: []discoveryv1.EndpointSlice{slice(pod("10.0.0.1", yes, no), pod("10.0.9.9", yes, no))}, foreign: []string{"10.0.9.9"},
+			want: []routing.Endpoint{ready},
+		},
+		"another namespace's pod is left out in a slice of its own": {
+			slices: []discoveryv1.EndpointSlice{slice(pod("10.0.0.1", yes, no)), slice(pod("10.0.9.9", nil, nil))}, foreign: []string{"10.0.9.9"},
+			want: []routing.Endpoint{ready},
+		},
+		"what is no address is left out": {slices: []discoveryv1.EndpointSlice{slice(pod("price", yes, no), pod("10.0.0.1", yes, no))}, want: []routing.Endpoint{ready}},
+		"another namespace's pod is left out of the Service of another owner": {
+			service: service(func(s *corev1.Service) { s.OwnerReferences = nil }),
+			slices:  []discoveryv1.EndpointSlice{slice(pod("10.0.9.9", yes, no))}, foreign: []string{"10.0.9.9"},
+			want: []routing.Endpoint{},
 		},
 		"a port that the Service lacks": {slices: []discoveryv1.EndpointSlice{slice(pod("10.0.0.1", yes, no))}, port: 81},
 		"a port that the pods lack": {
@@ -115,7 +132,8 @@ func TestEndpointsAreMappedFromSlices(t *testing.T) {
 			if tc.port == 0 {
 				tc.port = 80
 			}
-			require.Equal(t, tc.want, endpointsOf(tc.service, tc.slices, tc.port))
+			isPod := func(address netip.Addr) bool { return !slices.Contains(tc.foreign, address.String()) }
+			require.Equal(t, tc.want, endpointsOf(tc.service, tc.slices, tc.port, isPod))
 		})
 	}
 }

@@ -15,22 +15,32 @@ import (
 type serviceWatches struct {
 	cache     cache.Cache
 	serviceOf func(obj any) types.NamespacedName // zero for an object that matters to none
-	kinds     []client.Object
+	handlers  []handler
 
 	mu      sync.Mutex
 	inStep  []toolscache.InformerSynced // empty until the handlers are registered
 	signals map[types.NamespacedName]map[signal]struct{}
 }
 
-func newServiceWatches(c cache.Cache, serviceOf func(any) types.NamespacedName, kinds ...client.Object) *serviceWatches {
-	return &serviceWatches{cache: c, serviceOf: serviceOf, kinds: kinds, signals: map[types.NamespacedName]map[signal]struct{}{}}
+// handler is told what changes in a kind of object.
+type handler struct {
+	kind    client.Object
+	changed func(before, after any)
 }
 
-// followService calls apply with what read finds of a Service, at once and after each change, until ctx ends.
+func newServiceWatches(c cache.Cache, serviceOf func(any) types.NamespacedName, kinds ...client.Object) *serviceWatches {
+	w := &serviceWatches{cache: c, serviceOf: serviceOf, signals: map[types.NamespacedName]map[signal]struct{}{}}
+	for _, kind := range kinds {
+		w.handlers = append(w.handlers, handler{kind, w.changed})
+	}
+	return w
+}
+
+// followService calls apply with what read finds of a Service, at once and after each change, until ctx ends. A change of another
+// kind than those of w is one that raises the signal.
 func followService[T any](
-	ctx context.Context, w *serviceWatches, service types.NamespacedName, read func(context.Context) (T, error), apply func(T),
+	ctx context.Context, w *serviceWatches, service types.NamespacedName, changed signal, read func(context.Context) (T, error), apply func(T),
 ) error {
-	changed := newSignal()
 	w.add(service, changed)
 	defer w.remove(service, changed)
 	inStep, err := w.register(ctx)
@@ -52,8 +62,8 @@ func (w *serviceWatches) register(ctx context.Context) ([]toolscache.InformerSyn
 	}
 	var all []toolscache.InformerSynced
 	var undo []func()
-	for _, kind := range w.kinds {
-		remove, inStep, err := onChange(ctx, w.cache, kind, w.changed)
+	for _, h := range w.handlers {
+		remove, inStep, err := onChange(ctx, w.cache, h.kind, h.changed)
 		if err != nil {
 			for _, remove := range undo {
 				remove()

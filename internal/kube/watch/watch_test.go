@@ -158,8 +158,8 @@ func TestAnUpdateOfTheStatusReroutesNothing(t *testing.T) {
 
 func TestEndpointsFollowTheServiceAndItsSlices(t *testing.T) {
 	t.Parallel()
-	c, informers := newFakeCache(t, &corev1.Service{}, &discoveryv1.EndpointSlice{})
-	services, slices := informers[0], informers[1]
+	c, informers := newFakeCache(t, &corev1.Service{}, &discoveryv1.EndpointSlice{}, &corev1.Pod{})
+	services, slices, pods := informers[0], informers[1], informers[2]
 	endpoints := NewEndpoints(c)
 	watch := func(name string) <-chan []routing.Endpoint {
 		return collect(t, func(ctx context.Context, apply func([]routing.Endpoint)) error {
@@ -170,6 +170,7 @@ func TestEndpointsFollowTheServiceAndItsSlices(t *testing.T) {
 	require.Empty(t, next(t, applied))
 	require.Empty(t, next(t, other))
 
+	pods.Add(podAt("shop", "price-1", "10.0.0.1"))
 	starting := slice(pod("10.0.0.1", new(false), new(false)))
 	require.NoError(t, c.Create(t.Context(), &starting))
 	slices.Add(&starting)

@@ -1,6 +1,7 @@
 package gittest
 
 import (
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -81,6 +82,25 @@ func (r *Repository) CommitSpecial(t testing.TB, branch string) string {
 func (r *Repository) Tag(t testing.TB, name, branch string) {
 	t.Helper()
 	r.git(t, r.path(), "tag", "--annotate", "--message", "a release", name, branch)
+}
+
+// Many gives a commit so many more branches, named bulk/0000000 and so on.
+func (r *Repository) Many(t testing.TB, commit string, branches int) {
+	t.Helper()
+	r.git(t, r.path(), "pack-refs", "--all", "--prune")
+	file, err := os.OpenFile(filepath.Join(r.path(), "packed-refs"), os.O_APPEND|os.O_WRONLY, 0)
+	require.NoError(t, err)
+	defer func() { require.NoError(t, file.Close()) }()
+	first, err := os.ReadFile(file.Name())
+	require.NoError(t, err)
+	head, rest, _ := strings.Cut(string(first), "\n")
+	require.NoError(t, file.Truncate(0))
+	text := []byte(head + "\n")
+	for i := range branches {
+		text = fmt.Appendf(text, "%s refs/heads/bulk/%07d\n", commit, i) // sorted before main
+	}
+	_, err = file.Write(append(text, rest...))
+	require.NoError(t, err)
 }
 
 func (r *Repository) has(branch string) bool {

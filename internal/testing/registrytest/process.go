@@ -31,8 +31,7 @@ type settings struct {
 // process is the registry itself, without what records its requests.
 type process struct {
 	address string
-	binary  string
-	config  string
+	store   string
 	output  syncBuffer
 	command *exec.Cmd
 	ended   chan struct{}
@@ -49,7 +48,7 @@ func startProcess(t testing.TB, s settings) *process {
 	store := filepath.Join(dir, "store")
 	require.NoError(t, os.Mkdir(store, 0o755))
 	config := filepath.Join(dir, "config.yml")
-	p := &process{address: loopback.Address(t), binary: binary, config: config, ended: make(chan struct{})}
+	p := &process{address: loopback.Address(t), store: store, ended: make(chan struct{})}
 	require.NoError(t, os.WriteFile(config, []byte(configuration(t, dir, store, p.address, s)), 0o600))
 
 	line := guard([]string{binary, "serve", config})

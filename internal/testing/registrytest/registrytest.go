@@ -8,13 +8,9 @@ import (
 	"net/http/httptest"
 	"net/http/httputil"
 	"net/url"
-	"os"
-	"os/exec"
 	"strings"
 	"sync"
 	"testing"
-
-	"github.com/stretchr/testify/require"
 )
 
 // Option changes the registry before it starts.
@@ -94,15 +90,8 @@ func Start(t testing.TB, options ...Option) *Registry {
 	return r
 }
 
-// Sweep frees the space of what was deleted, as the Job of an installation does: by another process, while the registry
-// serves.
-func (r *Registry) Sweep(t testing.TB) {
-	t.Helper()
-	command := exec.CommandContext(t.Context(), r.running.binary, "garbage-collect", "--delete-untagged", r.running.config)
-	command.Env = append(os.Environ(), "OTEL_TRACES_EXPORTER=none")
-	output, err := command.CombinedOutput()
-	require.NoError(t, err, "%s", output)
-}
+// Directory is where the registry keeps what it has.
+func (r *Registry) Directory() string { return r.running.store }
 
 // Intercept has answer reply instead of the registry to the requests that it returns true for.
 func (r *Registry) Intercept(answer func(http.ResponseWriter, *http.Request) bool) {

@@ -1,8 +1,10 @@
 package function
 
 import (
+	"fmt"
 	"maps"
 	"net/http"
+	"os"
 	"sync"
 )
 
@@ -17,6 +19,7 @@ type answer struct {
 	err     error
 	expired bool
 	broken  bool
+	refused bool // the server has answered in the handler's place, which is still writing
 
 	upgraded *upgradedConnections
 	conn     *upgradedConn // nil: it is the server's
@@ -40,6 +43,13 @@ func (a *answer) begin(status int) {
 	if a.expired || a.conn != nil || a.status != 0 {
 		return
 	}
+	if status < 100 || status > 999 { // net/http panics
+		fmt.Fprintf(os.Stderr, "the handler answered with the status %d: it has to be one from 100 to 999\n", status)
+		a.err = fmt.Errorf("the handler answered with the status %d", status)
+		a.replace(http.StatusInternalServerError, internalError)
+		a.refused = true
+		return
+	}
 	header := a.to.Header()
 	maps.Copy(header, a.header)
 	if status >= 200 {
@@ -58,6 +68,9 @@ func (a *answer) Write(text []byte) (int, error) {
 		return 0, http.ErrHijacked
 	}
 	a.begin(http.StatusOK)
+	if a.refused {
+		return len(text), nil
+	}
 	n, err := a.to.Write(text)
 	a.size += int64(n)
 	return n, err
@@ -104,11 +117,16 @@ func (a *answer) refuse(status int, text string) bool {
 	if a.status != 0 {
 		return false
 	}
+	a.replace(status, text)
+	return true
+}
+
+// replace writes an answer of the server's own. Nothing is written yet.
+func (a *answer) replace(status int, text string) {
 	a.header = http.Header{"Content-Type": {"text/plain; charset=utf-8"}}
 	a.begin(status)
 	n, _ := a.to.Write([]byte(text)) // who has asked may be gone
 	a.size = int64(n)
-	return true
 }
 
 // expire answers for a handler that takes too long. It is false when the handler has the connection and with it all the time.

@@ -3,6 +3,7 @@ package function
 import (
 	"net"
 	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"time"
@@ -11,9 +12,15 @@ import (
 const (
 	defaultPort    = "8080"
 	defaultTimeout = 180 * time.Second
-	defaultLimit   = 100
-	mebibyte       = 1 << 20
+	// A body may have defaultLimit bytes, or what memoryShare makes of the container's memory, if that is less; but leastLimit.
+	defaultLimit = 100 * mebibyte
+	leastLimit   = mebibyte
+	memoryShare  = 16
+	mebibyte     = 1 << 20
 )
+
+// cgroupRoot is where a container sees the limits of its own.
+const cgroupRoot = "/sys/fs/cgroup"
 
 // config is read once from the environment that the controller gives a Function's container.
 type config struct {
@@ -33,7 +40,7 @@ func fromEnvironment(get func(string) string) config {
 	c := config{
 		name: get("FUNC_NAME"), namespace: get("SERVICE_NAMESPACE"), runtime: get("FUNC_RUNTIME"),
 		timeout:   time.Duration(positive(get("FUNC_TIMEOUT"), defaultTimeout.Seconds()) * float64(time.Second)),
-		bodyLimit: int64(positive(get("FUNC_BODY_MB_LIMIT"), defaultLimit) * mebibyte),
+		bodyLimit: int64(positive(get("FUNC_BODY_MB_LIMIT"), bodyLimit(get)/mebibyte) * mebibyte),
 		publisher: get("PUBLISHER_PROXY_ADDRESS"), tokenFile: get("PUBLISHER_TOKEN_FILE"), collector: get("TRACE_COLLECTOR_ENDPOINT"),
 		ready: -1, requestLog: isOn(get("SERVER_INTERNAL_LOGGER")),
 	}
@@ -65,6 +72,24 @@ func positive(text string, otherwise float64) float64 {
 		return value
 	}
 	return otherwise
+}
+
+// bodyLimit is the limit of a container that names none.
+func bodyLimit(get func(string) string) float64 {
+	cgroup := cgroupRoot
+	if folder := get("FUNC_CGROUP"); folder != "" && get("FUNC_PORT") == "0" {
+		cgroup = folder
+	}
+	for _, file := range []string{"memory.max", "memory/memory.limit_in_bytes"} { // version 2, version 1
+		text, err := os.ReadFile(filepath.Join(cgroup, file)) //nolint:gosec // the kernel's
+		if err != nil {
+			continue
+		}
+		if memory, err := strconv.ParseUint(strings.TrimSpace(string(text)), 10, 64); err == nil {
+			return min(max(float64(memory)/memoryShare, leastLimit), defaultLimit)
+		}
+	}
+	return defaultLimit
 }
 
 func isOn(text string) bool { return text != "" && text != "0" && !strings.EqualFold(text, "false") }

@@ -116,8 +116,12 @@ func (e *Event) complete() error {
 			return Errorf(400, "malformed CloudEvent: attribute %q is missing", required.name)
 		}
 	}
-	if e.SpecVersion == "" {
+	switch e.SpecVersion {
+	case "":
 		e.SpecVersion = "1.0"
+	case "1.0", "0.3":
+	default:
+		return Errorf(400, "malformed CloudEvent: specversion %.20q is unknown; it has to be 1.0", e.SpecVersion)
 	}
 	if e.Time.IsZero() {
 		e.Time = time.Now().UTC()

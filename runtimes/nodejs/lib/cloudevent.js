@@ -9,6 +9,7 @@
 const { STRUCTURED, mediaType } = require('./body.js');
 
 const REQUIRED = ['id', 'source', 'type'];
+const VERSIONS = ['1.0', '0.3'];
 
 class MalformedEventError extends Error {
   constructor(message) {
@@ -69,6 +70,10 @@ function parse(req) {
     }
   }
   event.specversion ??= '1.0';
+  if (!VERSIONS.includes(event.specversion)) {
+    const version = typeof event.specversion === 'string' ? event.specversion.slice(0, 20) : typeof event.specversion;
+    throw new MalformedEventError(`malformed CloudEvent: specversion "${version}" is unknown; it has to be 1.0`);
+  }
   event.time ??= new Date().toISOString();
   return event;
 }
@@ -92,7 +97,8 @@ const MOST_HOPS = 1_000_000;
 
 // chained returns the extensions of what is emitted while an event is handled: its id, and how many events come before.
 function chained(id, hops) {
-  const before = Math.min(Math.max(Number.parseInt(hops, 10) || 0, 0), MOST_HOPS);
+  const known = typeof hops === 'string' || typeof hops === 'number'; // JSON may have an object that makes no text
+  const before = known ? Math.min(Math.max(Number.parseInt(hops, 10) || 0, 0), MOST_HOPS) : 0;
   return { ...(id && { [CAUSE]: id }), [HOPS]: String(before + 1) };
 }
 

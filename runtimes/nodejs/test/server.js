@@ -34,7 +34,7 @@ async function answerTo(request) {
 }
 
 async function sendTo(port, { method, path: target, headers, body, bodyLength, agent }) {
-  const content = bodyLength ? Buffer.alloc(bodyLength, 'x') : body;
+  const content = bodyLength ? Buffer.alloc(bodyLength, body || 'x') : body;
   const options = { host: '127.0.0.1', port, method, path: target, agent, headers: { ...headers } };
   if (content !== undefined) options.headers['content-length'] = Buffer.byteLength(content);
   const request = http.request(options);

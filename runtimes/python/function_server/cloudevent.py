@@ -9,6 +9,7 @@ from . import request
 
 STRUCTURED = "application/cloudevents+json"
 REQUIRED = ("id", "source", "type")
+VERSIONS = ("1.0", "0.3")
 CAUSE = "rousecause"
 HOPS = "rousehops"
 MOST_HOPS = 1_000_000
@@ -23,7 +24,9 @@ def parse(environ):
     for name in REQUIRED:
         if not isinstance(event.get(name), str) or not event[name]:
             raise request.BadRequest(f'malformed CloudEvent: attribute "{name}" is missing')
-    event.setdefault("specversion", "1.0")
+    version = event.setdefault("specversion", "1.0")
+    if version not in VERSIONS:
+        raise request.BadRequest(f'malformed CloudEvent: specversion "{str(version)[:20]}" is unknown; it has to be 1.0')
     event.setdefault("time", _now())
     return event
 
@@ -36,7 +39,10 @@ def to_cloud_event(environ):
     from cloudevents.http import CloudEvent
 
     data = event.pop("data", None)
-    return CloudEvent(event, data)
+    try:
+        return CloudEvent(event, data)
+    except Exception as error:  # the package has rules of its own
+        raise request.BadRequest(f"malformed CloudEvent: {error}") from error
 
 
 def chain(environ):
@@ -57,7 +63,7 @@ def chain(environ):
 def _chained(found, hops):
     try:
         before = min(max(int(hops), 0), MOST_HOPS)
-    except (TypeError, ValueError):
+    except (OverflowError, TypeError, ValueError):
         before = 0
     extensions = {HOPS: str(before + 1)}
     if isinstance(found, str) and found:
@@ -136,7 +142,7 @@ def _json_or_bytes(data):
         return None
     try:
         return json.loads(data)
-    except ValueError:
+    except (RecursionError, ValueError):
         return data
 
 

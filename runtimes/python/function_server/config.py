@@ -5,6 +5,8 @@ import sys
 from . import cores
 
 MIB = 1024 * 1024
+MOST_BODY, LEAST_BODY = 100 * MIB, MIB
+MEMORY_SHARE = 16  # JSON takes many times its length once it is read
 FIRST_MODERN = 314  # the first Python runtime whose handler is main() without arguments
 
 
@@ -36,10 +38,18 @@ class Config:
         self.directory = new("HANDLER_PATH") or env.get("FUNCTION_PATH") or "/kubeless"
         self.module = new("HANDLER_MOD_NAME") or env.get("MOD_NAME") or "handler"
         self.function = new("HANDLER_FUNC_NAME") or env.get("FUNC_HANDLER") or "main"
+        most = _body_limit(env)
         if self.modern:
-            self.body_limit = int(_positive(env.get("FUNC_BODY_MB_LIMIT"), 100) * MIB)
+            self.body_limit = int(_positive(env.get("FUNC_BODY_MB_LIMIT"), most / MIB) * MIB)
         else:
-            self.body_limit = int(_positive(env.get("FUNC_MEMFILE_MAX"), 100 * MIB))
+            self.body_limit = int(_positive(env.get("FUNC_MEMFILE_MAX"), most))
+
+
+def _body_limit(env):
+    """Give the limit in bytes of a container that names none."""
+    cgroup = env.get("FUNC_CGROUP") if env.get("FUNC_PORT") == "0" else None
+    memory = cores.memory_limit(cgroup or cores.CGROUP)
+    return min(max(memory // MEMORY_SHARE, LEAST_BODY), MOST_BODY) if memory else MOST_BODY
 
 
 def _nothing(_name):

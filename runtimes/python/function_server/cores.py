@@ -11,7 +11,7 @@ def processes(cgroup=CGROUP, affinity=None):
     """Give the number for the CPU time and the memory that the container may use."""
     available = len(os.sched_getaffinity(0)) if affinity is None else affinity
     cores = min(_quota(cgroup) or available, available, MOST)
-    memory = _memory(cgroup)
+    memory = memory_limit(cgroup)
     if memory:
         cores = min(cores, memory // MEMORY_EACH)
     return max(1, -int(-cores // 1))
@@ -29,7 +29,8 @@ def _quota(cgroup):
     return quota / period if quota > 0 and period > 0 else None
 
 
-def _memory(cgroup):
+def memory_limit(cgroup=CGROUP):
+    """Give the container's limit in bytes, or None without one."""
     text = _read(cgroup, "memory.max") or _read(cgroup, "memory/memory.limit_in_bytes")
     return int(text) if text.strip().isdecimal() else None
 

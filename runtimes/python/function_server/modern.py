@@ -38,7 +38,16 @@ class Application:
         import flask
         from werkzeug.exceptions import HTTPException
 
+        class Provider(flask.json.provider.DefaultJSONProvider):
+            def loads(self, text, **options):
+                try:
+                    return super().loads(text, **options)
+                except RecursionError:  # Flask answers 400 to a ValueError
+                    raise ValueError("it is nested too deeply") from None
+
         class FunctionApp(flask.Flask):
+            json_provider_class = Provider
+
             def create_url_adapter(self, request):
                 """Do no routing: there is one handler for every path."""
 

@@ -34,3 +34,5 @@ def json_body(environ):
         return json.loads(data)
     except ValueError as error:
         raise BadRequest(f"malformed JSON: {error}") from error
+    except RecursionError:
+        raise BadRequest("malformed JSON: it is nested too deeply") from None

@@ -121,7 +121,7 @@ class Server:
         """Send one request and read the answer."""
         connection = connection or self.connect()
         if bodyLength is not None:
-            body = "x" * bodyLength
+            body = ((body or "x") * bodyLength)[:bodyLength]
         if connection.sock is None:
             connection.connect()
         connection.request(method, path, body.encode() if body is not None else None, headers or {})

@@ -35,13 +35,16 @@ def start_variant(serve, variant):
 
 
 @pytest.mark.parametrize("case", CASES["requests"], ids=lambda case: case["name"])
-def test_request(case, variant, start, publisher, recorder):
+def test_request(case, variant, start, publisher, recorder, tmp_path):
     if variant["name"] not in case.get("only", VARIANTS):
         pytest.skip("not a case of this API")
     publisher.status = case.get("publisherStatus", 204)
     environment = {"PUBLISHER_PROXY_ADDRESS": publisher.address, **case.get("environment", {})}
     if case.get("limitBody"):
         environment.update(variant["bodyLimit"])
+    if "memoryLimit" in case:
+        (tmp_path / "memory.max").write_text(f"{case['memoryLimit']}\n")
+        environment["FUNC_CGROUP"] = str(tmp_path)
     collector = recorder() if "spans" in case else None
     if collector is not None:
         environment["TRACE_COLLECTOR_ENDPOINT"] = collector.address + "/v1/traces"

@@ -30,7 +30,14 @@ func TestTheChartNamesTheReleaseAndItsImages(t *testing.T) {
 	t.Parallel()
 	dir := copied(t)
 	digest := "sha256:" + strings.Repeat("ab", 32)
-	require.NoError(t, chart.Pin(dir, release(), chart.Digests{"rouse-runtime-nodejs22": digest, "rouse": digest}))
+	others := chart.Digests{}
+	references, err := chart.Others(dir)
+	require.NoError(t, err)
+	for _, reference := range references {
+		others[reference] = digest
+	}
+	require.NoError(t, chart.RequireOthers(dir, others))
+	require.NoError(t, chart.Pin(dir, release(), chart.Digests{"rouse-runtime-nodejs22": digest, "rouse": digest}, others))
 	values, err := os.ReadFile(filepath.Join(dir, "values.yaml"))
 	require.NoError(t, err)
 	require.Contains(t, string(values), "  repository: registry.example.com/functions/rouse\n")
@@ -39,7 +46,14 @@ func TestTheChartNamesTheReleaseAndItsImages(t *testing.T) {
 	require.NoError(t, err)
 	require.Contains(t, string(metadata), "\nversion: 1.2.3\nappVersion: 1.2.3\n")
 
-	err = chart.Pin(dir, release(), nil)
+	pinned, err := chart.Others(dir)
+	require.NoError(t, err)
+	require.Len(t, pinned, 2)
+	for i, reference := range references {
+		require.Equal(t, reference+"@"+digest, pinned[i])
+	}
+
+	err = chart.Pin(dir, release(), nil, nil)
 	require.ErrorContains(t, err, "values.yaml has 0 lines that begin with", "twice")
 }
 

@@ -16,9 +16,12 @@ import (
 // Digests are those of the images by their names without registry.
 type Digests map[string]string
 
-// Pin gives a chart's directory the version of a release, its registry, and the digests of its images. A runtime without an image is not
-// offered. Comments stay.
-func Pin(dir string, release plan.Release, digests Digests) error {
+// Pin gives a chart's directory the version of a release, its registry, and the digests of its images and, by their references, of those
+// that are others'. A runtime without an image is not offered. Comments stay.
+func Pin(dir string, release plan.Release, digests, others Digests) error {
+	if err := pinOthers(filepath.Join(dir, "values.yaml"), others); err != nil {
+		return err
+	}
 	err := edit(filepath.Join(dir, "Chart.yaml"), map[string]string{
 		"version:":    "version: " + release.Number(),
 		"appVersion:": "appVersion: " + release.Number(),

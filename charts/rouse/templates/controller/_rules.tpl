@@ -25,9 +25,6 @@
 - apiGroups: [serverless.kyma-project.io]
   resources: [functions/finalizers] # owner references that block deletion
   verbs: [update]
-- apiGroups: [apps]
-  resources: [deployments/finalizers] # the same for the sweep of the chart's registry
-  verbs: [update]
 # The objects that the controller makes of Functions.
 - apiGroups: [apps]
   resources: [deployments]
@@ -47,7 +44,7 @@
   resources: [horizontalpodautoscalers]
   verbs: [get, list, watch, create, patch, delete]
 - apiGroups: [batch]
-  resources: [jobs] # builds, and the garbage collection of the chart's registry
+  resources: [jobs] # builds
   verbs: [get, list, watch, create, patch, delete]
 - apiGroups: [""]
   resources: [secrets] # input of builds and credentials of registries, beside each Function; what is read see below
