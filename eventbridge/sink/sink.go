@@ -155,7 +155,8 @@ func (s *Sink) post(ctx context.Context, to *url.URL, ev *cloudevent.Event) (dis
 	ctx, cancel := context.WithDeadline(ctx, deadline)
 	defer cancel()
 	var started atomic.Int64 // the callback may still run when the answer is there
-	trace := &httptrace.ClientTrace{GotConn: func(info httptrace.GotConnInfo) { new(answerhead.Account).Picked(info.Conn) }}
+	var head answerhead.Account
+	trace := &httptrace.ClientTrace{GotConn: func(info httptrace.GotConnInfo) { head.Picked(info.Conn) }}
 	if s.log.V(1).Enabled() { // it shows when a request was written; to know it costs more than a guess
 		trace.WroteHeaders = func() { started.Store(time.Now().UnixNano()) }
 	} else {
@@ -170,6 +171,8 @@ func (s *Sink) post(ctx context.Context, to *url.URL, ev *cloudevent.Event) (dis
 	if err == nil {
 		answer, _, err = readAnswer(ctx, resp, s.replies(deadline))
 		_ = resp.Body.Close()
+	} else if refused := head.Refused(); refused != nil {
+		err = refused
 	}
 	if at := started.Load(); at > 0 {
 		answer.Started = time.Unix(0, at)

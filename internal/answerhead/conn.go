@@ -99,13 +99,7 @@ func (c *conn) Read(p []byte) (int, error) {
 	if c.head.over {
 		return n, err
 	}
-	short := !c.head.long()
-	fine, wrong := c.head.Read(p[:n])
-	if wrong == nil && short && c.head.long() && c.account != nil {
-		if wrong = c.account.take(); wrong != nil {
-			fine = 1 // so that the answer has begun, and no more
-		}
-	}
+	fine, wrong := c.count(p[:n])
 	if c.err = wrong; wrong == nil {
 		return n, err
 	}
@@ -116,6 +110,18 @@ func (c *conn) Read(p []byte) (int, error) {
 		return fine, nil
 	}
 	return 0, wrong
+}
+
+// count returns how much of a head may be read.
+func (c *conn) count(p []byte) (int, error) {
+	short := !c.head.long()
+	fine, err := c.head.Read(p)
+	if err == nil && short && c.head.long() && c.account != nil {
+		if err = c.account.take(); err != nil {
+			fine = 1 // so that the answer has begun, and no more
+		}
+	}
+	return fine, err
 }
 
 // Dial connects.

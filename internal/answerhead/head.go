@@ -3,8 +3,9 @@ package answerhead
 import "net/http"
 
 const (
-	// MaxBytes and MaxLines bound the head of an answer.
+	// MaxBytes bounds the head of an answer.
 	MaxBytes = 16 << 10
+	// MaxLines bounds the lines of its header.
 	MaxLines = 64
 
 	// maxLinesRead is what MaxLines leaves, the first line, headers that net/http takes out, and interim answers.

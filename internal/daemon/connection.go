@@ -117,7 +117,7 @@ func (c *connection) hasRead(p []byte, n int, err error) error {
 	switch {
 	case wrong != nil:
 		c.over = wrong
-	case err != nil && !(ahead(p) && c.reads.interrupted()):
+	case err != nil && (!ahead(p) || !c.reads.interrupted()):
 		c.over = err
 	}
 	return wrong

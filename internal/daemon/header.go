@@ -79,14 +79,19 @@ func (h *header) endLine() error {
 	}
 	switch h.start[0] {
 	case 'C', 'c':
-		h.sized = h.sized || length >= len(contentLength) && strings.EqualFold(string(h.start[:len(contentLength)]), contentLength)
+		h.sized = h.sized || h.names(length, contentLength)
 	case 'T', 't':
-		h.coded = h.coded || length >= len(transferEncoding) && strings.EqualFold(string(h.start[:]), transferEncoding)
+		h.coded = h.coded || h.names(length, transferEncoding)
 	}
 	if h.sized && h.coded {
 		return errTwoLengths
 	}
 	return nil
+}
+
+// names reports whether a line of some length begins with a name.
+func (h *header) names(length int, name string) bool {
+	return length >= len(name) && strings.EqualFold(string(h.start[:len(name)]), name)
 }
 
 // halfConn is a connection that is closed for writing first.
