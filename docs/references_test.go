@@ -40,6 +40,46 @@ func TestEveryAttackNamedInTheThreatModelExists(t *testing.T) {
 	}
 }
 
+// shared lists what tenants and strangers share. What is missing here and in the table is found by the next review.
+var shared = []string{
+	"reconcile workers", "Git checks", "lists of references", "SSH keys", "answers of registries", "build slots", "image collection", "rollouts of settings", "HTTP activation ports",
+	"registry: requests", "registry: manifests", "registry: bytes", "registry: uploads", "registry: tags", "conversion webhook: memory", "conversion webhook: CPU",
+	"gateway: connections", "gateway: requests under way", "gateway: waiting requests", "gateway: HTTP/2 streams", "gateway: wakes", "gateway: headers of answers",
+	"gateway: JWT verifications", "gateway: JWKS places", "publishing: connections", "publishing: memory", "publishing: token reviews",
+	"admin API: slots", "admin API: token reviews", "filters: CPU", "filters: memory", "deliveries: memory", "retries", "dead letters", "stream of events",
+	"events that one event causes", "journal", "Events", "logs of debugging", "metrics", "scaler: questions to pods",
+}
+
+// Each resource has its total, its share, its bound in time, what who is over it gets, and a test that attacks it.
+func TestWhatIsSharedHasAShareAndATest(t *testing.T) {
+	t.Parallel()
+	page, err := os.ReadFile("security.md")
+	require.NoError(t, err)
+	_, section, found := strings.Cut(string(page), "\n## What is shared\n")
+	require.True(t, found)
+	section, _, _ = strings.Cut(section, "\n## ")
+	rows := map[string][]string{}
+	for line := range strings.Lines(section) {
+		cells := strings.Split(strings.Trim(strings.TrimSpace(line), "|"), "|")
+		if len(cells) > 1 {
+			rows[strings.TrimSpace(cells[0])] = cells
+		}
+	}
+	for _, resource := range shared {
+		cells := rows[resource]
+		require.Len(t, cells, 6, "the table has no row of six cells for %q", resource)
+		for _, cell := range cells {
+			require.NotEmpty(t, strings.TrimSpace(cell), resource)
+		}
+		tests := namedTest.FindAllStringSubmatch(cells[5], -1)
+		require.NotEmpty(t, tests, "no test attacks %q", resource)
+		for _, test := range tests {
+			requireSource(t, "func "+test[1]+"(", "_test.go")
+		}
+	}
+	require.Len(t, rows, len(shared)+2, "a row is not in the list of this test") // and the head with its rule
+}
+
 func requireSource(t *testing.T, text, ending string) {
 	t.Helper()
 	found, err := exec.CommandContext(t.Context(), "grep", "-rlF", "--include=*"+ending, text, "..").Output()

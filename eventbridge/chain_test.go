@@ -5,14 +5,18 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/rouse-run/rouse/eventbridge/chain"
 	"github.com/rouse-run/rouse/internal/broker"
+	"github.com/rouse-run/rouse/internal/cloudevent"
 	"github.com/rouse-run/rouse/internal/failure"
 	"github.com/rouse-run/rouse/internal/routing"
 	"github.com/rouse-run/rouse/internal/testing/httpclient"
@@ -212,4 +216,42 @@ func TestAPublisherMakesNoEventOfAnothersChain(t *testing.T) {
 	}
 	w.backlogIs(t, 0, 0)
 	require.Zero(t, w.deadLetters(t))
+}
+
+// hangingStore confirms nothing before it is let go.
+type hangingStore struct {
+	Store
+	publishing atomic.Int32
+	letGo      chan struct{}
+}
+
+func (s *hangingStore) Publish(context.Context, *cloudevent.Event) error {
+	s.publishing.Add(1)
+	<-s.letGo
+	return nil
+}
+
+func TestRepliesOfANamespaceLeavePlacesToOthers(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		store, places := &hangingStore{letGo: make(chan struct{})}, newReplyPlaces()
+		var all sync.WaitGroup
+		reply := func(namespace string) {
+			to := replies{to: observed{store: store}, places: places, namespace: namespace}
+			all.Go(func() {
+				assert.NoError(t, to.Publish(t.Context(), &cloudevent.Event{ID: "1", Source: "shop", Type: "order.received.v1"}))
+			})
+		}
+		for range 2 * repliesAtATime {
+			reply("red")
+		}
+		synctest.Wait()
+		require.EqualValues(t, repliesAtATime/2, store.publishing.Load())
+		reply("shop")
+		synctest.Wait()
+		require.EqualValues(t, repliesAtATime/2+1, store.publishing.Load(), "another namespace does not wait")
+		close(store.letGo)
+		all.Wait()
+		require.EqualValues(t, 2*repliesAtATime+1, store.publishing.Load())
+	})
 }

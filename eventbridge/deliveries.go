@@ -32,6 +32,7 @@ type deliveries struct {
 	filtering   *filtering
 	access      *publishAccess // nil without rules
 	chains      *chain.Chains
+	replying    *fair.Pool
 	network     *sink.Network
 	quotas      *quota.Monitor // nil without Deps.Quota
 	enforcers   *quotaEnforcers
@@ -95,6 +96,7 @@ func newDeliveries(deps Deps, options Options, access *publishAccess, replicas *
 		filtering: newFiltering(deps.Registry, fair.NewBudget(filterBytes, ownFilterBytes), deps.Log.WithName("filter")),
 		access:    access,
 		chains:    chain.New(deps.ChainKey, options.Dispatch.MaxCaused),
+		replying:  newReplyPlaces(),
 		network:   sink.NewNetwork(options.Sink),
 		budgets:   newBudgets(options.DeliveryBytes, deps.Registry),
 		replicas:  replicas,

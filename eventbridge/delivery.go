@@ -139,7 +139,7 @@ func (d *deliveries) dispatcher(
 		deps.Quota = overQuota{d.quotas.Limit(route.Subscription)}
 	}
 	deps.Replies = replies{
-		to: observed{store: d.deps.Store, journal: d.deps.Journal}, access: d.access, namespace: route.Subscription.Namespace,
+		to: observed{store: d.deps.Store, journal: d.deps.Journal}, access: d.access, places: d.replying, namespace: route.Subscription.Namespace,
 	}
 	deps.Observe = d.kyma.observer(route.Subscription)
 	options := d.options.Dispatch

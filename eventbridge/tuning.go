@@ -4,11 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 
 	eventingv1alpha2 "github.com/rouse-run/rouse/api/eventing/v1alpha2"
 	"github.com/rouse-run/rouse/eventbridge/dispatch"
 	"github.com/rouse-run/rouse/eventbridge/ingress"
 	"github.com/rouse-run/rouse/internal/cloudevent"
+	"github.com/rouse-run/rouse/internal/fair"
 	"github.com/rouse-run/rouse/internal/routing"
 )
 
@@ -47,11 +49,19 @@ func backoffOf(b dispatch.Backoff, own routing.Backoff) dispatch.Backoff {
 	return b
 }
 
+// repliesAtATime are stored by a replica, of the events that may wait to be stored in all: those of publishers find places beside them.
+const repliesAtATime = 256
+
+func newReplyPlaces() *fair.Pool {
+	return fair.NewPool(fair.Limits{Total: repliesAtATime, Waiting: math.MaxInt32}) // calls that have been answered, which other limits bound
+}
+
 // replies publishes what sinks answer with.
 type replies struct {
 	to        observed
 	access    *publishAccess
-	namespace string // whose sink it is
+	places    *fair.Pool // by namespace
+	namespace string     // whose sink it is
 }
 
 // Publish implements dispatch.Replies.
@@ -59,6 +69,10 @@ func (r replies) Publish(ctx context.Context, reply *cloudevent.Event) error {
 	if err := r.access.reply(r.namespace, reply); err != nil {
 		return err
 	}
+	if err := r.places.Acquire(ctx.Done(), r.namespace, 1); err != nil {
+		return err
+	}
+	defer r.places.Release(r.namespace, 1)
 	err := r.to.Publish(ctx, reply)
 	if _, invalid := errors.AsType[*ingress.InvalidEventError](err); invalid || errors.Is(err, ingress.ErrTooLarge) {
 		return fmt.Errorf("%w: %w", dispatch.ErrUnpublishable, err)

@@ -13,6 +13,7 @@ import (
 	"github.com/rouse-run/rouse/gateway/activate"
 	"github.com/rouse-run/rouse/gateway/entrance"
 	"github.com/rouse-run/rouse/gateway/expose"
+	"github.com/rouse-run/rouse/gateway/forward"
 	"github.com/rouse-run/rouse/gateway/jwt"
 	"github.com/rouse-run/rouse/internal/dialguard"
 	"github.com/rouse-run/rouse/internal/exposure"
@@ -31,7 +32,7 @@ type apiRules struct {
 	loaded    atomic.Bool
 }
 
-func newAPIRules(deps *Deps, options *Options, activators *activate.Activators) *apiRules {
+func newAPIRules(deps *Deps, options *Options, activators *activate.Activators, heads *forward.Heads) *apiRules {
 	guard := dialguard.Guard{AllowLoopback: options.Activate.AllowLoopback}
 	keys := jwt.NewKeys(jwt.KeysOptions{Guard: guard, Now: time.Now})
 	a := &apiRules{
@@ -40,7 +41,7 @@ func newAPIRules(deps *Deps, options *Options, activators *activate.Activators) 
 			Activate: func(w http.ResponseWriter, r *http.Request, function types.NamespacedName, wait time.Duration) {
 				activators.Serve(w, r, function, activate.Call{Wait: wait, Stay: true})
 			},
-			Keys: keys, Endpoints: deps.Endpoints, Guard: guard, Now: time.Now, Registry: deps.Registry, Log: deps.Log,
+			Keys: keys, Endpoints: deps.Endpoints, Heads: heads, Guard: guard, Now: time.Now, Registry: deps.Registry, Log: deps.Log,
 		}, options.Expose),
 		entrance: entrance.New(entrance.Deps{Registry: deps.Registry, Log: deps.Log}, options.Entrance),
 	}

@@ -34,7 +34,7 @@ type outside struct {
 	client    *tls.Config
 }
 
-func startOutside(t *testing.T, change ...func(*Options)) *outside {
+func startOutside(t *testing.T, change ...func(*Deps, *Options)) *outside {
 	t.Helper()
 	pair := tlstest.Make(t, time.Time{}, "*.example.com")
 	dir := filepath.Join(t.TempDir(), "tls")
@@ -56,9 +56,15 @@ func startOutside(t *testing.T, change ...func(*Options)) *outside {
 				}
 			}
 		}
-	}, append(change, func(o *Options) {
+		for _, c := range change {
+			c(d, &Options{})
+		}
+	}, func(o *Options) {
+		for _, c := range change {
+			c(&Deps{}, o)
+		}
 		o.Entrance.HTTPAddress, o.Entrance.TLSAddress, o.Entrance.TLSDir = loopback.Address(t), loopback.Address(t), dir
-	})...)
+	})
 	o.listings <- nil
 	return o
 }

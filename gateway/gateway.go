@@ -14,6 +14,7 @@ import (
 
 	"github.com/rouse-run/rouse/gateway/activate"
 	"github.com/rouse-run/rouse/gateway/caller"
+	"github.com/rouse-run/rouse/gateway/forward"
 	"github.com/rouse-run/rouse/gateway/load"
 	"github.com/rouse-run/rouse/gateway/ports"
 	"github.com/rouse-run/rouse/internal/activation"
@@ -69,15 +70,17 @@ func New(deps Deps, options Options) *Gateway {
 	options.Expose.Requests = options.Entrance.MaxConnections
 	g := &Gateway{deps: deps, options: options, load: load.NewTable(), crowded: newCrowded(deps.Registry)}
 	g.ports = ports.New(options.Host, deps.Log)
+	heads := forward.NewHeads()
 	g.activators = activate.New(activate.Deps{
 		Endpoints: deps.Endpoints,
 		Functions: deps.Functions,
 		Begin:     func(function types.NamespacedName) activate.Request { return g.load.Begin(function) },
+		Heads:     heads,
 		Registry:  deps.Registry,
 		Log:       deps.Log,
 	}, options.Activate)
 	if deps.Exposures != nil {
-		g.apiRules = newAPIRules(&g.deps, &g.options, g.activators)
+		g.apiRules = newAPIRules(&g.deps, &g.options, g.activators, heads)
 	}
 	registerGauges(deps.Registry, g)
 	return g

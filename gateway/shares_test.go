@@ -20,6 +20,7 @@ import (
 	v2 "github.com/rouse-run/rouse/api/gateway/v2"
 	"github.com/rouse-run/rouse/internal/activation"
 	"github.com/rouse-run/rouse/internal/exposure"
+	"github.com/rouse-run/rouse/internal/routing"
 	"github.com/rouse-run/rouse/internal/testing/loopback"
 )
 
@@ -56,6 +57,16 @@ func (b *trickle) Read(p []byte) (int, error) {
 	return 1, nil
 }
 
+// onLoopback are the pods of Services, each at the port of its own.
+type onLoopback struct{}
+
+// Watch implements activate.Endpoints.
+func (onLoopback) Watch(ctx context.Context, _ types.NamespacedName, port int32, apply func([]routing.Endpoint)) error {
+	apply([]routing.Endpoint{{Address: addressOf(port), Ready: true}})
+	<-ctx.Done()
+	return nil
+}
+
 // The attacker has as many requests as the host: before, it took all of them.
 func TestConnectionsOfHTTP2OfOneAddressLeaveAHostToOthers(t *testing.T) {
 	t.Parallel()
@@ -69,7 +80,7 @@ func TestConnectionsOfHTTP2OfOneAddressLeaveAHostToOthers(t *testing.T) {
 		}
 	}))
 	t.Cleanup(backend.Close)
-	o := startOutside(t, func(o *Options) { o.MaxConnections, o.Expose.RequestsPerAPIRule = 4*requests, requests })
+	o := startOutside(t, func(_ *Deps, o *Options) { o.MaxConnections, o.Expose.RequestsPerAPIRule = 4*requests, requests })
 	o.exposures <- []exposure.Exposure{exposed("shop.example.com", o.behind(backend), func(rule *v2.Rule) {
 		rule.Methods = []v2.Method{"GET", "POST"}
 	})}

@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -230,4 +231,39 @@ func TestOptionsNameTheFlagThatIsWrong(t *testing.T) {
 	for _, flag := range []string{"--upstream", "--bytes-per-hour", "--images-per-hour", "--max-requests"} {
 		require.ErrorContains(t, err, flag)
 	}
+}
+
+// noted is a store that hears of requests.
+type noted struct {
+	mu   sync.Mutex
+	uris []string
+}
+
+func (n *noted) Note(r *http.Request) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.uris = append(n.uris, r.Method+" "+r.URL.RequestURI())
+}
+
+// What it does not hear of, it could remove while the registry relies on it.
+func TestTheStoreHearsOfEachRequestThatReachesTheRegistry(t *testing.T) {
+	t.Parallel()
+	f, store := start(t, nil), &noted{}
+	f.proxy.deps.Store = store
+	shop := registry.Tenant{Namespace: "shop", UID: "1"}
+	made, digest := image(t)
+	f.registry.Requests()
+	require.NoError(t, remote.Write(f.reference(t, shop.Repository("price")+":1"), made, as(t, shop)...))
+	_, err := remote.Get(f.reference(t, shop.Repository("price")+"@"+digest), as(t, shop)...)
+	require.NoError(t, err)
+	admin := options(t, authn.AuthConfig{Username: "rouse", Password: "of the controller"})
+	require.NoError(t, remote.Delete(f.reference(t, shop.Repository("price")+":1"), admin...))
+	var reached []string
+	for _, request := range f.registry.Requests() {
+		reached = append(reached, request.Method+" "+request.URI)
+	}
+	store.mu.Lock()
+	defer store.mu.Unlock()
+	require.Greater(t, len(reached), 8)
+	require.ElementsMatch(t, reached, store.uris)
 }

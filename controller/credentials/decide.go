@@ -18,10 +18,8 @@ import (
 const managedBy = "rouse-credentials"
 
 // Names of the Secrets, as the chart mounts them.
-func (o *Options) nats() types.NamespacedName { return o.named(o.Namespace, "-nats") }
-func (o *Options) eventbridge() types.NamespacedName {
-	return o.named(o.Namespace, "-eventbridge")
-}
+func (o *Options) chain() types.NamespacedName    { return o.named(o.Namespace, "-eventbridge") }
+func (o *Options) nats() types.NamespacedName     { return o.named(o.Namespace, "-nats") }
 func (o *Options) registry() types.NamespacedName { return o.named(o.Namespace, "-registry") }
 func (o *Options) scaler() types.NamespacedName   { return o.named(o.Namespace, "-scaler") }
 func (o *Options) keda() types.NamespacedName     { return o.named(o.KEDANamespace, "-scaler-keda") }
@@ -32,7 +30,7 @@ func (o *Options) named(namespace, suffix string) types.NamespacedName {
 
 // Needed are the names of the Secrets that the options ask for.
 func Needed(o *Options) []types.NamespacedName {
-	all := []types.NamespacedName{o.eventbridge()}
+	all := []types.NamespacedName{o.chain()}
 	if len(o.NATSUsers) > 0 {
 		all = append(all, o.nats())
 	}
@@ -47,7 +45,7 @@ func Needed(o *Options) []types.NamespacedName {
 
 // Decide returns what has to be written of the Secrets that are needed: those that are not there, or lack something. known are those that are.
 func Decide(o *Options, known map[types.NamespacedName]*corev1.Secret) ([]*corev1.Secret, error) {
-	changed := appendChanged(nil, known, o.eventbridge(), chainSecret(data(known, o.eventbridge())), corev1.SecretTypeOpaque, nil)
+	changed := appendChanged(nil, known, o.chain(), chainSecret(data(known, o.chain())), corev1.SecretTypeOpaque, nil)
 	if len(o.NATSUsers) > 0 {
 		changed = appendChanged(changed, known, o.nats(), natsSecret(o, data(known, o.nats())), corev1.SecretTypeOpaque, nil)
 	}

@@ -17,6 +17,7 @@ import (
 
 	"github.com/rouse-run/rouse/eventbridge"
 	"github.com/rouse-run/rouse/eventbridge/admin/authorization"
+	"github.com/rouse-run/rouse/eventbridge/chain"
 	"github.com/rouse-run/rouse/eventbridge/replica"
 	"github.com/rouse-run/rouse/internal/broker"
 	"github.com/rouse-run/rouse/internal/daemon"
@@ -187,7 +188,7 @@ func bridgeRole(ctx context.Context, ready func(string), args []string) error {
 	}
 	bridge := replica.New(conn, eventbridge.Deps{
 		Routes: fixedRoutes(w.Routes), Endpoints: fixedEndpoints(w.Endpoints), Tokens: tokens(w.Review),
-		AdminAccess: authorization.Token(AdminToken),
+		AdminAccess: authorization.Token(AdminToken), ChainKey: chain.NewKey([]byte(w.NATS)),
 		Destination: w.NATS, Registry: daemon.NewRegistry(), Log: log,
 		Listener: listeners[0], MetricsListener: listeners[1], AdminListener: listeners[2],
 	}, options)

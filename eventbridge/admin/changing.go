@@ -2,6 +2,7 @@ package admin
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"time"
 
@@ -53,7 +54,7 @@ func (h *Handler) audit(what string, user authorization.User, s Selection, count
 
 // turnError is the reason why a request was stopped, if that is others' turn.
 func turnError(ctx context.Context, err error) error {
-	if err != nil && context.Cause(ctx) == error(errTurnOver) {
+	if err != nil && errors.Is(context.Cause(ctx), errTurnOver) {
 		return errTurnOver
 	}
 	return err

@@ -53,7 +53,7 @@ func (b *budget) count(p *place, events int) {
 		b.namespaces[p.namespace] = c
 	}
 	c.turn(now)
-	c.raise(p.root, max(p.caused, c.caused(p.root))+uint32(events)) //nolint:gosec // as many as a batch has
+	c.raise(p.root, max(p.caused, c.caused(p.root))+uint32(events))
 }
 
 // sweep forgets namespaces that have caused nothing for two windows.

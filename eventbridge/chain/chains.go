@@ -33,7 +33,7 @@ func New(key Key, limit int) *Chains {
 	if key.signers == nil {
 		key = RandomKey()
 	}
-	return &Chains{key: key, budget: budget{limit: uint32(min(limit, math.MaxUint32)), namespaces: map[id]*counts{}}} //nolint:gosec // it fits
+	return &Chains{key: key, budget: budget{limit: uint32(min(limit, math.MaxUint32)), namespaces: map[id]*counts{}}}
 }
 
 // Shown returns the pass of a request, nil if it has none that counts.

@@ -63,7 +63,7 @@ func placeOf(ev *cloudevent.Event, event id, stored time.Time) place {
 			return readPlace(digits[:])
 		}
 	}
-	at := binary.BigEndian.Uint64(event[:]) ^ uint64(stored.UnixNano()) //nolint:gosec // any bits do
+	at := binary.BigEndian.Uint64(event[:]) ^ uint64(stored.UnixNano())
 	binary.BigEndian.PutUint64(event[:], at)
 	return place{root: event}
 }
@@ -128,7 +128,7 @@ func (k Key) appendTo(text []byte, p *Pass) []byte {
 }
 
 func (p *Pass) append(to []byte) []byte {
-	to = binary.BigEndian.AppendUint32(p.place.append(to), uint32(p.hops)) //nolint:gosec // of 31 bits
+	to = binary.BigEndian.AppendUint32(p.place.append(to), uint32(p.hops))
 	return append(to, p.event[:]...)
 }
 

@@ -36,17 +36,8 @@ func (d *Dispatcher) publishReply(ctx context.Context, msg Message, cause *cloud
 		d.ignoreReply(cause, answer.ReplyError)
 		return delivered
 	}
-	hops := Hops(cause)
-	if hops >= d.options.MaxHops {
-		return looping
-	}
-	if d.Chain != nil && !d.Chain.Extend(msg.Stored(), cause, answer.Reply) {
-		return exhausted
-	}
-	answer.Reply.SetExtension(ExtensionHops, strconv.Itoa(hops+1))
-	answer.Reply.SetExtension(ExtensionCause, cause.ID)
-	if parent := cause.Extension(extensionTrace); parent != "" && answer.Reply.Extension(extensionTrace) == "" {
-		answer.Reply.SetExtension(extensionTrace, parent)
+	if over := d.extendChain(msg, cause, answer.Reply); over != delivered {
+		return over
 	}
 	err := d.Replies.Publish(ctx, answer.Reply)
 	switch {
@@ -65,6 +56,23 @@ func (d *Dispatcher) publishReply(ctx context.Context, msg Message, cause *cloud
 		d.Log.Error(err, "cannot publish a reply, the event is delivered again", "id", cause.ID)
 		return failed
 	}
+}
+
+// extendChain makes a reply the next event of its cause's chain, unless that is as long or as large as it may be.
+func (d *Dispatcher) extendChain(msg Message, cause, reply *cloudevent.Event) result {
+	hops := Hops(cause)
+	if hops >= d.options.MaxHops {
+		return looping
+	}
+	if d.Chain != nil && !d.Chain.Extend(msg.Stored(), cause, reply) {
+		return exhausted
+	}
+	reply.SetExtension(ExtensionHops, strconv.Itoa(hops+1))
+	reply.SetExtension(ExtensionCause, cause.ID)
+	if parent := cause.Extension(extensionTrace); parent != "" && reply.Extension(extensionTrace) == "" {
+		reply.SetExtension(extensionTrace, parent)
+	}
+	return delivered
 }
 
 // Hops returns how many events come before one in its chain, and 0 for what is no number.

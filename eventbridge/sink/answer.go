@@ -10,26 +10,19 @@ import (
 	"time"
 
 	"github.com/rouse-run/rouse/eventbridge/dispatch"
+	"github.com/rouse-run/rouse/internal/answerhead"
 )
 
 const (
 	excerptSize = 1 << 10  // of the body of an answer that is no success
 	drainSize   = 64 << 10 // read so that the connection can be used again; beyond, it is closed
-
-	maxHeader = 16 << 10 // bytes of an answer before its body
-	maxLines  = 64       // of its header
-)
-
-var (
-	errLongHeader = fmt.Errorf("the header of the answer has more than %d bytes", maxHeader)
-	errManyLines  = fmt.Errorf("the header of the answer has more than %d lines", maxLines)
 )
 
 // readAnswer reads what matters of a response and drains it, unless that is too much. It fails when a reply breaks off,
 // which would be lost otherwise.
 func readAnswer(ctx context.Context, resp *http.Response, replies replyReader) (answer dispatch.Answer, drained bool, err error) {
-	if lines(resp.Header) > maxLines {
-		return dispatch.Answer{}, false, errManyLines
+	if err := answerhead.Check(resp.Header); err != nil {
+		return dispatch.Answer{}, false, err
 	}
 	answer.Status = resp.StatusCode
 	if isEvent(resp) {
@@ -57,14 +50,6 @@ func readAnswer(ctx context.Context, resp *http.Response, replies replyReader) (
 	}
 	_, broken := io.Copy(io.Discard, body) // the status has been answered, whatever becomes of the body
 	return answer, broken == nil && body.N > 0, nil
-}
-
-// lines counts those of a header.
-func lines(header http.Header) (count int) {
-	for _, values := range header {
-		count += len(values)
-	}
-	return count
 }
 
 // promisesBody reports whether an answer that has no body, as its status says, announces one. Bytes that come after it would

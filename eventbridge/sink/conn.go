@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math"
 	"net"
 	"net/http"
 	"os"
@@ -15,6 +14,7 @@ import (
 	"time"
 
 	"github.com/rouse-run/rouse/eventbridge/dispatch"
+	"github.com/rouse-run/rouse/internal/answerhead"
 )
 
 // maxInterim is how many answers 1xx may come before the one that counts.
@@ -93,21 +93,17 @@ type exchange struct {
 type reader struct {
 	buffer *bufio.Reader
 	conn   net.Conn
-	left   int64
-	header header
+	head   answerhead.Head
+	err    error // why no more is read: a reader of lines drops an error behind a whole line
 }
 
 func (r *reader) Read(p []byte) (int, error) {
-	if r.left <= 0 {
-		return 0, errLongHeader
+	if r.err != nil {
+		return 0, r.err
 	}
-	if r.header.many() { // the error was dropped behind a whole line
-		return 0, errManyLines
-	}
-	n, err := r.conn.Read(p[:min(int64(len(p)), r.left)])
-	r.left -= int64(n)
-	if many := r.header.read(p[:n]); many != nil {
-		return 0, many
+	n, err := r.conn.Read(p)
+	if _, r.err = r.head.Read(p[:n]); r.err != nil {
+		return 0, r.err
 	}
 	return n, err
 }
@@ -123,7 +119,6 @@ func (r *reader) response() (*http.Response, error) {
 			return nil, err
 		}
 		if resp.StatusCode >= http.StatusOK || resp.StatusCode == http.StatusSwitchingProtocols {
-			r.left = math.MaxInt64
 			return resp, nil
 		}
 	}
@@ -136,7 +131,7 @@ func (n *Network) borrowReader(conn net.Conn) *reader {
 		r = &reader{}
 		r.buffer = bufio.NewReader(r)
 	}
-	r.conn, r.left, r.header = conn, maxHeader, header{}
+	r.conn, r.head, r.err = conn, answerhead.Head{}, nil
 	r.buffer.Reset(r)
 	return r
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/rouse-run/rouse/eventbridge/dispatch"
+	"github.com/rouse-run/rouse/internal/answerhead"
 	"github.com/rouse-run/rouse/internal/cloudevent"
 	"github.com/rouse-run/rouse/internal/testing/sinktest"
 )
@@ -102,8 +103,8 @@ func TestAnswersAreReadAsTheProtocolAllows(t *testing.T) {
 		},
 		"nothing":        {then: shut, says: "unexpected EOF", connections: 2},
 		"no HTTP":        {text: "220 mail.example.com ESMTP\r\n\r\n", says: "malformed", connections: 2},
-		"a long header":  {text: "HTTP/1.1 200 OK\r\nA: " + strings.Repeat("a", maxHeader), says: "more than 16384 bytes", connections: 2},
-		"many lines":     {text: "HTTP/1.1 204 No Content\r\n" + strings.Repeat("A: b\r\n", maxLines+1) + "\r\n", says: "more than 64 lines", connections: 2},
+		"a long header":  {text: "HTTP/1.1 200 OK\r\nA: " + strings.Repeat("a", answerhead.MaxBytes), says: "more than 16384 bytes", connections: 2},
+		"many lines":     {text: "HTTP/1.1 204 No Content\r\n" + strings.Repeat("A: b\r\n", answerhead.MaxLines+1) + "\r\n", says: "more than 64 lines", connections: 2},
 		"half an answer": {text: "HTTP/1.1 200 OK\r\nA:", then: shut, says: "unexpected EOF", connections: 2},
 	} {
 		t.Run(name, func(t *testing.T) {

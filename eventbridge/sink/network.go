@@ -12,6 +12,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/rouse-run/rouse/internal/answerhead"
 	"github.com/rouse-run/rouse/internal/endpoint"
 	"github.com/rouse-run/rouse/internal/routing"
 )
@@ -57,13 +58,13 @@ func (n *Network) Close() {
 func (n *Network) transport(never func(netip.Addr) bool, name string) *http.Transport {
 	dial := dialer(never, n.options.DialTimeout).DialContext
 	return &http.Transport{
-		DialContext:         counting(dial),
-		DialTLSContext:      counting(n.secure(dial, name)),
+		DialContext:         answerhead.Count(dial),
+		DialTLSContext:      answerhead.Count(n.secure(dial, name)),
 		MaxIdleConnsPerHost: maxIdle,
 		IdleConnTimeout:     idleTimeout,
 		DisableCompression:  true,
 
-		MaxResponseHeaderBytes: maxHeader,
+		MaxResponseHeaderBytes: answerhead.MaxBytes,
 	}
 }
 

@@ -3,7 +3,6 @@ package sink
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -22,6 +21,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/rouse-run/rouse/eventbridge/dispatch"
+	"github.com/rouse-run/rouse/internal/answerhead"
 	"github.com/rouse-run/rouse/internal/cloudevent"
 	"github.com/rouse-run/rouse/internal/fair"
 	"github.com/rouse-run/rouse/internal/testing/sinktest"
@@ -110,8 +110,8 @@ func TestAReplyOfManyExtensionsIsNotReadToItsEnd(t *testing.T) {
 func TestALongHeaderOfAnAnswerIsNotRead(t *testing.T) {
 	t.Parallel()
 	for name, header := range map[string]http.Header{
-		"bytes": {"A": {strings.Repeat("a", maxHeader)}},
-		"lines": {"A": slices.Repeat([]string{"b"}, maxLines+1)},
+		"bytes": {"A": {strings.Repeat("a", answerhead.MaxBytes)}},
+		"lines": {"A": slices.Repeat([]string{"b"}, answerhead.MaxLines+1)},
 	} {
 		for size, ev := range map[string]*cloudevent.Event{"small": order("1"), "large": large()} {
 			t.Run(name+" "+size, func(t *testing.T) {
@@ -131,12 +131,12 @@ func TestALongHeaderOfAnAnswerIsNotRead(t *testing.T) {
 func TestTinyLinesOfAnAnswerAreNotKept(t *testing.T) {
 	t.Parallel()
 	hang := func(net.Conn) { <-t.Context().Done() }
-	address, _ := raw(t, hang, "HTTP/1.1 200 OK\r\n"+strings.Repeat("a:\r\n", maxLinesRead))
+	address, _ := raw(t, hang, "HTTP/1.1 200 OK\r\n"+strings.Repeat("a:\r\n", 2*answerhead.MaxLines))
 	s := run(t, sinktest.NewEndpoints(sinktest.Ready(address)), DefaultOptions())
 	open(t, s)
 	for name, ev := range map[string]*cloudevent.Event{"small": order("1"), "large": large()} {
 		_, err := s.Send(t.Context(), ev) // which else takes as long as a delivery may
-		require.ErrorContains(t, err, errManyLines.Error(), name)
+		require.ErrorContains(t, err, answerhead.ErrLines.Error(), name)
 	}
 }
 
@@ -144,12 +144,12 @@ func TestTinyLinesOfAnAnswerAreNotKept(t *testing.T) {
 func TestEachAnswerOfAConnectionIsCounted(t *testing.T) {
 	t.Parallel()
 	const fine = 4
-	begin := "HTTP/1.1 200 OK\r\nContent-Length: 3\r\n" + strings.Repeat("a: b\r\n", maxLines-1)
+	begin := "HTTP/1.1 200 OK\r\nContent-Length: 3\r\n" + strings.Repeat("a: b\r\n", answerhead.MaxLines-1)
 	var answers atomic.Int32
 	address, _ := raw(t, func(conn net.Conn) {
 		end := "\r\n\n\n\n"
 		if answers.Add(1) > fine {
-			end = strings.Repeat("a:\r\n", maxLinesRead)
+			end = strings.Repeat("a:\r\n", 2*answerhead.MaxLines)
 		}
 		_, _ = io.WriteString(conn, end)
 	}, begin)
@@ -160,20 +160,7 @@ func TestEachAnswerOfAConnectionIsCounted(t *testing.T) {
 		require.NoError(t, err)
 	}
 	_, err := s.Send(t.Context(), large())
-	require.ErrorContains(t, err, errManyLines.Error())
-}
-
-// A reader of a header line by line drops what comes behind a whole line, an error too.
-func TestAnAnswerOfTooManyLinesIsNotReadOn(t *testing.T) {
-	t.Parallel()
-	here, there := net.Pipe()
-	t.Cleanup(func() { require.NoError(t, errors.Join(here.Close(), there.Close())) })
-	go func() { _, _ = io.WriteString(there, strings.Repeat("a:\r\n", maxLinesRead+1)) }()
-	conn, buffer := &counted{Conn: here}, make([]byte, 4<<10)
-	for range 2 {
-		_, err := conn.Read(buffer)
-		require.ErrorIs(t, err, errManyLines)
-	}
+	require.ErrorContains(t, err, answerhead.ErrLines.Error())
 }
 
 func large() *cloudevent.Event {

@@ -11,6 +11,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/rouse-run/rouse/gateway/forward"
 	"github.com/rouse-run/rouse/internal/dialguard"
 	"github.com/rouse-run/rouse/internal/routing"
 )
@@ -52,6 +53,7 @@ type Deps struct {
 	Endpoints Endpoints
 	Functions Functions
 	Begin     func(function types.NamespacedName) Request // counts one as waiting
+	Heads     *forward.Heads                              // of answers; nil: its own
 	Registry  prometheus.Registerer
 	Log       logr.Logger
 }
@@ -81,6 +83,9 @@ func New(deps Deps, options Options) *Activators {
 	a := &Activators{
 		deps: deps, options: options, waiting: newWaiting(options.MaxWaitingBytes), ctx: ctx, stop: stop, functions: map[types.NamespacedName]*function{},
 		guard: dialguard.Guard{AllowLoopback: options.AllowLoopback}, // who may write EndpointSlices names addresses
+	}
+	if a.deps.Heads == nil {
+		a.deps.Heads = forward.NewHeads()
 	}
 	a.SetWait(options.Wait)
 	a.metrics = newMetrics(deps.Registry)

@@ -1,6 +1,7 @@
 package activate
 
 import (
+	"context"
 	"errors"
 	"io"
 	"net"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/rouse-run/rouse/gateway/forward"
 	"github.com/rouse-run/rouse/internal/activation"
+	"github.com/rouse-run/rouse/internal/answerhead"
 	"github.com/rouse-run/rouse/internal/dialguard"
 	"github.com/rouse-run/rouse/internal/endpoint"
 	"github.com/rouse-run/rouse/internal/pace"
@@ -28,12 +30,12 @@ const (
 
 func newTransport(guard dialguard.Guard, fresh bool) *http.Transport {
 	return &http.Transport{
-		DialContext:            guard.Dialer(dialTimeout).DialContext,
+		DialContext:            answerhead.Count(guard.Dialer(dialTimeout).DialContext),
 		DisableCompression:     true,
 		DisableKeepAlives:      fresh,
 		MaxIdleConnsPerHost:    idlePerPod,
 		IdleConnTimeout:        forward.IdleConnTimeout,
-		MaxResponseHeaderBytes: forward.HeaderBytes,
+		MaxResponseHeaderBytes: 2 * answerhead.MaxBytes, // connections count
 		ForceAttemptHTTP2:      false,
 	}
 }
@@ -49,6 +51,8 @@ type exchange struct {
 	from     pace.Key
 	waits    bool        // and has a place
 	trailer  http.Header // of the request: the server fills it after the body
+	body     *forward.Body
+	head     answerhead.Account
 
 	member   *endpoint.Member[struct{}]
 	answered bool          // a pod has begun to, or none will
@@ -56,15 +60,17 @@ type exchange struct {
 	outcome  outcome
 }
 
-// forward answers from a pod.
-func (e *exchange) forward(w http.ResponseWriter, r *http.Request) {
-	controller := http.NewResponseController(w)
-	// Bodies flow in both directions at once, as without an activator between. The server reads what is left of a body only
-	// where it does not.
-	_ = controller.EnableFullDuplex()
-	body := newBody(r.Body, controller, e.all.options.BodyTimeout)
-	defer body.end()
-	r.Body = body
+// forward answers from a pod. It returns false when nobody has answered.
+func (e *exchange) forward(w http.ResponseWriter, r *http.Request) bool {
+	// Bodies flow in both directions at once, as without an activator between.
+	_ = http.NewResponseController(w).EnableFullDuplex()
+	e.body = forward.NewBody(r, w, e.all.options.BodyTimeout)
+	defer e.body.End()
+	answer := forward.NewWriter(w)
+	answer.Await(e.body)
+	if !e.body.Whole() {
+		r.Body = e.body
+	}
 	e.trailer = r.Trailer
 	proxy := httputil.ReverseProxy{
 		Rewrite:        rewrite,
@@ -75,7 +81,8 @@ func (e *exchange) forward(w http.ResponseWriter, r *http.Request) {
 		ErrorLog:       forward.Silent,
 		BufferPool:     forward.Buffers,
 	}
-	proxy.ServeHTTP(w, r)
+	proxy.ServeHTTP(answer, r)
+	return answer.Code() != 0
 }
 
 // rewrite leaves a request as it came, but for what shows the pod and its handler the way of it.
@@ -108,12 +115,12 @@ func (e *exchange) RoundTrip(r *http.Request) (*http.Response, error) {
 		}
 		e.member, e.answered = member, false
 		e.counted.Run()
-		out := r.Clone(r.Context())
+		out := r.Clone(e.head.With(r.Context()))
 		out.URL.Host, out.Trailer = member.Address(), e.trailer
 		if r.Body != nil {
 			out.Body = io.NopCloser(r.Body) // a failed dial has not read it, and must not close it
 		}
-		answer, err := e.all.transport.RoundTrip(out)
+		answer, err := forward.RoundTrip(e.all.transport, out, &e.head)
 		if err == nil {
 			return answer, nil
 		}
@@ -130,6 +137,7 @@ func (e *exchange) RoundTrip(r *http.Request) (*http.Response, error) {
 func (e *exchange) answer(r *http.Response) error {
 	e.outcome = served
 	r.Header.Del(activation.HeaderRefused)
+	forward.CleanTrailer(r)
 	e.noteAnswer()
 	if e.waited >= time.Millisecond { // less is no waiting: its pods have just been looked up
 		r.Header.Set(HeaderColdStart, strconv.FormatInt(e.waited.Milliseconds(), 10))
@@ -142,15 +150,29 @@ func (e *exchange) answer(r *http.Response) error {
 
 // refuse answers in place of a pod.
 func (e *exchange) refuse(w http.ResponseWriter, r *http.Request, err error) {
-	e.outcome = outcomeOf(r.Context(), err)
 	var refused *refusal
 	if !errors.As(err, &refused) {
-		refused = didNotAnswer(e.function.name, err)
+		refused = e.failed(r.Context(), err)
 	}
-	if e.outcome == clientGone || e.outcome == failed && ranOut(r.Context()) { // nobody reads it, or the caller of Serve answers
+	e.outcome = refused.outcome
+	if refused.status == statusClientGone || refused.status == 0 { // nobody reads it, or the caller of Serve answers
 		return
 	}
 	refused.write(w)
+}
+
+// failed is why a request that a pod had got no answer.
+func (e *exchange) failed(ctx context.Context, err error) *refusal {
+	if ranOut(ctx) {
+		return &refusal{outcome: failed}
+	}
+	if status, text := e.body.Failure(); status != 0 {
+		return &refusal{unfinished, status, 0, text}
+	}
+	if ctx.Err() != nil {
+		return gone(ctx.Err())
+	}
+	return didNotAnswer(e.function.name, err)
 }
 
 func (e *exchange) noteAnswer() {
@@ -191,6 +213,7 @@ func (e *exchange) stopWaiting() {
 func (e *exchange) finish() {
 	e.release()
 	e.stopWaiting()
+	e.head.Close()
 	if e.outcome == "" {
 		e.outcome = failed
 	}

@@ -32,7 +32,9 @@ func (a *Activators) Handler(function types.NamespacedName, uid types.UID) http.
 		if (r.Method == http.MethodGet || r.Method == http.MethodHead) && a.reserved(w, r, uid) {
 			return
 		}
-		a.serve(w, r, function, call)
+		if !a.serve(w, r, function, call) {
+			panic(http.ErrAbortHandler) // who returns answers 200
+		}
 	})
 }
 
@@ -59,7 +61,7 @@ func healthy(w http.ResponseWriter, uid types.UID) {
 
 // Serve answers a request from outside the cluster, who learns nothing of a Function but its answers: what pods tell to others of the
 // cluster alone is not found. A request whose context has ended with the cause context.DeadlineExceeded had no time left: while it
-// waited it gets 503 as others do, and is not answered when a pod has it.
+// waited it gets 503 as others do, and is not answered when a pod has it. Nor is one whose caller has gone.
 func (a *Activators) Serve(w http.ResponseWriter, r *http.Request, function types.NamespacedName, call Call) {
 	reads := r.Method == http.MethodGet || r.Method == http.MethodHead
 	switch {
@@ -72,16 +74,18 @@ func (a *Activators) Serve(w http.ResponseWriter, r *http.Request, function type
 	}
 }
 
-func (a *Activators) serve(w http.ResponseWriter, r *http.Request, name types.NamespacedName, call Call) {
+// serve returns false when nobody has answered.
+func (a *Activators) serve(w http.ResponseWriter, r *http.Request, name types.NamespacedName, call Call) bool {
 	f := a.borrow(name)
 	defer a.giveBack(f)
 	e := &exchange{all: a, function: f, from: caller.Of(r).Key, stay: call.Stay}
+	a.deps.Heads.Open(&e.head, name.Namespace)
 	defer e.finish()
 	if f.wait.idle() {
 		if refused := e.startWaiting(); refused != nil { // before it counts: it wakes nobody
 			e.outcome = refused.outcome
 			refused.write(w)
-			return
+			return true
 		}
 	}
 	e.counted = a.deps.Begin(name)
@@ -95,22 +99,7 @@ func (a *Activators) serve(w http.ResponseWriter, r *http.Request, name types.Na
 	}
 	e.began = time.Now()
 	e.deadline = e.began.Add(limit)
-	e.forward(w, r)
-}
-
-// outcomeOf is how a request ended that got no answer of a pod's.
-func outcomeOf(ctx context.Context, err error) outcome {
-	var refused *refusal
-	switch {
-	case errors.As(err, &refused):
-		return refused.outcome
-	case ranOut(ctx):
-		return failed
-	case ctx.Err() != nil:
-		return clientGone
-	default:
-		return failed
-	}
+	return e.forward(w, r)
 }
 
 // ranOut reports whether a request has no time left, rather than no caller.

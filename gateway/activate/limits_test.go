@@ -74,7 +74,8 @@ func TestNoMoreRequestsWaitThanMay(t *testing.T) {
 			t.Parallel()
 			f := start(t, limit)
 			first, second := f.goDo(f.request(http.MethodGet, "/", "")), f.goDo(f.request(http.MethodGet, "/", ""))
-			f.awaitLoad(2, 0)
+			queue := &f.all.borrow(price).wait
+			require.Eventually(t, func() bool { return queue.length() == 2 }, time.Minute, time.Millisecond) // they count before they queue
 			refused := f.do(f.request(http.MethodGet, "/", ""))
 			require.Equal(t, http.StatusServiceUnavailable, refused.StatusCode)
 			require.Equal(t, "1", refused.Header.Get("Retry-After"))
@@ -195,6 +196,29 @@ func TestACallerWhoStopsSendingHisBodyIsCutOff(t *testing.T) {
 	require.NoError(t, err)
 	require.Error(t, <-ended, "the pod sees that the body is not whole")
 	_ = writer.Close()
+	<-answers
+	f.awaitLoad(0, 0)
+}
+
+func TestACallerWhoSendsAByteOfHisBodyNowAndThenIsCutOff(t *testing.T) {
+	t.Parallel()
+	f := start(t, func(o *Options, _ *Condition) { o.BodyTimeout = 300 * time.Millisecond })
+	ended := make(chan error, 1)
+	f.set(f.pod(true, func(_ http.ResponseWriter, r *http.Request) {
+		_, err := io.Copy(io.Discard, r.Body)
+		ended <- err
+	}))
+	reader, writer := io.Pipe()
+	r := f.request(http.MethodPost, "/", "")
+	r.Body, r.ContentLength = reader, 1<<20
+	answers := f.goDo(r)
+	go func() {
+		for _, err := writer.Write([]byte("x")); err == nil; _, err = writer.Write([]byte("x")) {
+			time.Sleep(10 * time.Millisecond)
+		}
+	}()
+	require.Error(t, <-ended, "the pod sees that the body is not whole")
+	require.NoError(t, reader.Close())
 	<-answers
 	f.awaitLoad(0, 0)
 }

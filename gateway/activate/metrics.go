@@ -20,7 +20,7 @@ func newMetrics(registerer prometheus.Registerer) *metrics {
 	return &metrics{
 		requests: factory.NewCounterVec(prometheus.CounterOpts{
 			Name: "rouse_gateway_requests_total",
-			Help: "Requests to activators that have ended, by how: served, timeout, overload, broken, client_gone or failed.",
+			Help: "Requests to activators that have ended, by how: served, timeout, overload, broken, client_gone, unfinished or failed.",
 		}, []string{"outcome"}),
 		wait: factory.NewHistogram(prometheus.HistogramOpts{
 			Name: "rouse_gateway_wait_seconds", Help: "Time that requests waited for a pod which then got them.", Buckets: waitBuckets,

@@ -10,6 +10,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/rouse-run/rouse/gateway/forward"
 	"github.com/rouse-run/rouse/internal/activation"
 )
 
@@ -23,6 +24,7 @@ const (
 	broken     outcome = "broken"
 	clientGone outcome = "client_gone"
 	failed     outcome = "failed"
+	unfinished outcome = "unfinished" // the body of the request did not reach its end
 )
 
 // refusal is why a request gets no answer of the Function's.
@@ -79,6 +81,9 @@ func didNotAnswer(function types.NamespacedName, err error) *refusal {
 
 // plain leaves the pod's address out of what a caller is told.
 func plain(err error) string {
+	if refused := forward.RefusedHead(err); refused != "" {
+		return refused
+	}
 	var at *net.OpError
 	if errors.As(err, &at) && at.Err != nil {
 		return at.Err.Error()

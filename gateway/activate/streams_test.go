@@ -5,6 +5,8 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptrace"
+	"net/textproto"
 	"strings"
 	"testing"
 
@@ -92,6 +94,32 @@ func TestTrailersComeAfterTheBody(t *testing.T) {
 	answer := f.do(r)
 	require.Equal(t, "order", answer.text)
 	require.Equal(t, "42", answer.Trailer.Get("X-Sum"))
+}
+
+func TestForgedHeadersInTrailersAndInterimAnswersAreTakenAway(t *testing.T) {
+	t.Parallel()
+	f := start(t)
+	f.set(f.pod(true, func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Rouse-Cold-Start", "1")
+		w.Header().Set("Link", "a")
+		w.WriteHeader(http.StatusEarlyHints)
+		clear(w.Header())
+		w.Header().Set("Trailer", "Rouse-Refused, X-Sum")
+		_ = http.NewResponseController(w).Flush()
+		for _, name := range []string{"Rouse-Refused", "X-Sum", http.TrailerPrefix + "Rouse-Late"} {
+			w.Header().Set(name, "1")
+		}
+	}))
+	early := make(chan textproto.MIMEHeader, 1)
+	r := f.request(http.MethodGet, "/", "")
+	answer := f.do(r.WithContext(httptrace.WithClientTrace(r.Context(), &httptrace.ClientTrace{
+		Got1xxResponse: func(_ int, header textproto.MIMEHeader) error {
+			early <- header
+			return nil
+		},
+	})))
+	require.Equal(t, textproto.MIMEHeader{"Link": {"a"}}, <-early)
+	require.Equal(t, http.Header{"X-Sum": {"1"}}, answer.Trailer)
 }
 
 func TestAnUpgradedConnectionLastsAndCountsUntilItEnds(t *testing.T) {

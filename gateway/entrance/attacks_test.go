@@ -42,6 +42,8 @@ func TestRequestsThatServersReadDifferentlyAreRefused(t *testing.T) {
 		"an unknown transfer encoding":     "POST / HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: xchunked\r\n\r\n0\r\n\r\n",
 		"two transfer encodings":           "POST / HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\nTransfer-Encoding: identity\r\n\r\n0\r\n\r\n",
 		"a list of transfer encodings":     "POST / HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: gzip, chunked\r\n\r\n0\r\n\r\n",
+		"a length beside chunks":           "POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
+		"chunks beside a length":           "POST / HTTP/1.1\r\nHost: h\r\ntransfer-encoding: chunked\r\ncontent-length: 5\r\n\r\n0\r\n\r\n",
 		"a space before the colon":         "POST / HTTP/1.1\r\nHost: h\r\nContent-Length : 35\r\n\r\n",
 		"a name that is none":              "POST / HTTP/1.1\r\nHost: h\r\nContent-Length\x00: 35\r\n\r\n",
 		"a header line that goes on":       "POST / HTTP/1.1\r\n Content-Length: 35\r\nHost: h\r\n\r\n",
@@ -80,32 +82,6 @@ func TestRequestsThatServersReadDifferentlyAreRefused(t *testing.T) {
 		}
 	}
 	require.Zero(t, hiddenSeen.Load())
-}
-
-// With a length and chunks the chunks count, as RFC 9112 has it, and nobody behind sees the length.
-func TestALengthBesideChunksIsForgotten(t *testing.T) {
-	t.Parallel()
-	f := start(t, func(w http.ResponseWriter, r *http.Request) {
-		text, _ := io.ReadAll(r.Body)
-		_, _ = io.WriteString(w, r.URL.Path+" "+string(text)+" "+r.Header.Get("Content-Length"))
-	})
-	conn := f.dial()
-	_, err := io.WriteString(conn, "POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 6\r\nTransfer-Encoding: chunked\r\n\r\n1\r\nx\r\n0\r\n\r\n"+
-		"GET /next HTTP/1.1\r\nHost: h\r\n\r\n")
-	require.NoError(t, err)
-	reader := bufio.NewReader(conn)
-	answer, err := http.ReadResponse(reader, nil)
-	require.NoError(t, err)
-	text, err := io.ReadAll(answer.Body)
-	require.NoError(t, err)
-	require.NoError(t, answer.Body.Close())
-	require.Equal(t, "/ x ", string(text))
-	answer, err = http.ReadResponse(reader, nil)
-	require.NoError(t, err)
-	text, err = io.ReadAll(answer.Body)
-	require.NoError(t, err)
-	require.NoError(t, answer.Body.Close())
-	require.Equal(t, "/next  ", string(text))
 }
 
 func TestABodyThatDoesNotComeIsCutOff(t *testing.T) {

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	v2 "github.com/rouse-run/rouse/api/gateway/v2"
+	"github.com/rouse-run/rouse/internal/answerhead"
 	"github.com/rouse-run/rouse/internal/exposure"
 	"github.com/rouse-run/rouse/internal/testing/loopback"
 )
@@ -126,6 +127,12 @@ func TestAnAuthorizerAndTheBackendSeeTheSameCredential(t *testing.T) {
 	require.Equal(t, []string{"good"}, header.Values("X-Api-Key"))
 	require.NotContains(t, header, "X_api_key")
 	require.Contains(t, header, "X_other")
+
+	require.Equal(t, http.StatusOK, f.get("/locked/", "X-Api-Key", "good", "X-Api-Key", "forged", "X-Other", "a", "X-Other", "b").StatusCode)
+	header = f.service.take(t).Header
+	require.Equal(t, []string{"good, forged"}, header["X-Api-Key"])
+	require.Equal(t, header["X-Api-Key"], asked.last(t).Header["X-Api-Key"])
+	require.Equal(t, []string{"a", "b"}, header["X-Other"], "what no authorizer sees stays as it is")
 }
 
 func TestWhatAnAuthorizerGivesTheBackendStaysBesideAToken(t *testing.T) {
@@ -189,7 +196,7 @@ func TestAnAuthorizerThatDoesNotAnswerAsItShouldDenies(t *testing.T) {
 		"an error of its own": func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusInternalServerError) },
 		"no answer":           func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) },
 		"headers without an end": func(w http.ResponseWriter, _ *http.Request) {
-			w.Header().Set("X", strings.Repeat("a", 2*checkHeaderBytes))
+			w.Header().Set("X", strings.Repeat("a", 2*answerhead.MaxBytes))
 		},
 		"a body without an end": func(w http.ResponseWriter, r *http.Request) {
 			for r.Context().Err() == nil {

@@ -7,14 +7,15 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"strings"
 
 	"github.com/rouse-run/rouse/gateway/forward"
+	"github.com/rouse-run/rouse/internal/answerhead"
 )
 
 const (
-	// checkHeaderBytes and checkBodyBytes bound the answer of an authorizer. A larger one denies.
-	checkHeaderBytes = 16 << 10
-	checkBodyBytes   = 64 << 10
+	// checkBodyBytes bounds the answer of an authorizer. A larger one denies.
+	checkBodyBytes = 64 << 10
 	// checkConnections is how many questions one authorizer gets at a time. Further ones wait, as long as each may take.
 	checkConnections = 256
 )
@@ -36,12 +37,12 @@ func authorizersOf(all []Authorizer) map[string]*authorizer {
 	made := make(map[string]*authorizer, len(all))
 	for i := range all {
 		a := &authorizer{Authorizer: all[i], transport: &http.Transport{
-			DialContext:            (&net.Dialer{Timeout: all[i].timeout()}).DialContext, // it is the operator's: its address is not judged
+			DialContext:            answerhead.Count((&net.Dialer{Timeout: all[i].timeout()}).DialContext), // the operator's: its address is not judged
 			DisableCompression:     true,
 			MaxConnsPerHost:        checkConnections,
 			MaxIdleConnsPerHost:    checkConnections,
 			IdleConnTimeout:        forward.IdleConnTimeout,
-			MaxResponseHeaderBytes: checkHeaderBytes,
+			MaxResponseHeaderBytes: answerhead.MaxBytes,
 		}}
 		a.include, _ = newHeaderList(a.IncludeRequestHeadersInCheck)
 		a.upstream, _ = newHeaderList(a.HeadersToUpstreamOnAllow)
@@ -55,15 +56,9 @@ func authorizersOf(all []Authorizer) map[string]*authorizer {
 // admits decides whether a request may go on, and takes away what a backend could believe and nobody has checked. It has answered one
 // that may not.
 func (to *rule) admits(x *exchange, out *http.Request) bool {
-	if len(to.authorizers) > 0 && len(out.Header["Authorization"]) > 1 { // authorizers and backends could read different ones
-		x.refuse(unauthorized, http.StatusUnauthorized, severalCredentials)
-		return false
-	}
 	given := http.Header{}
-	for _, each := range to.authorizers {
-		if !each.admits(x, out, given) {
-			return false
-		}
+	if !to.authorize(x, out, given) {
+		return false
 	}
 	if to.tokens == nil {
 		return true
@@ -87,6 +82,37 @@ func (to *rule) admits(x *exchange, out *http.Request) bool {
 	}
 	result.Write(x.w)
 	return false
+}
+
+// authorize asks all authorizers, and notes the headers that they have given the backend.
+func (to *rule) authorize(x *exchange, out *http.Request, given http.Header) bool {
+	if len(to.authorizers) > 0 && len(out.Header["Authorization"]) > 1 { // authorizers and backends could read different ones
+		x.refuse(unauthorized, http.StatusUnauthorized, severalCredentials)
+		return false
+	}
+	for _, each := range to.authorizers {
+		each.join(out.Header)
+	}
+	for _, each := range to.authorizers {
+		if !each.admits(x, out, given) {
+			return false
+		}
+	}
+	return true
+}
+
+// join makes one value of several (RFC 9110, 5.3) in what the authorizer sees: the backend could read another one of them than it did.
+func (a *authorizer) join(header http.Header) {
+	for name, values := range header {
+		if len(values) < 2 || !a.include.has(name) {
+			continue
+		}
+		separator := ", "
+		if name == "Cookie" {
+			separator = "; "
+		}
+		header[name] = []string{strings.Join(values, separator)}
+	}
 }
 
 // admits asks the authorizer. What it does not allow in time, with 200, is denied. It notes the headers that it has given the backend.
@@ -115,7 +141,8 @@ type ruling struct {
 
 // ask sends the head of a request. An answer that is not whole is an error.
 func (a *authorizer) ask(ctx context.Context, out *http.Request) (ruling, error) {
-	answer, err := a.transport.RoundTrip(a.question(out).WithContext(ctx))
+	var head answerhead.Account
+	answer, err := forward.RoundTrip(a.transport, a.question(out).WithContext(head.With(ctx)), &head)
 	if err != nil {
 		return ruling{}, err
 	}
@@ -128,7 +155,7 @@ func (a *authorizer) ask(ctx context.Context, out *http.Request) (ruling, error)
 		err = errNoAnswer
 	}
 	removeHops(answer.Header)
-	removeOwn(answer.Header)
+	forward.RemoveOwn(answer.Header)
 	return ruling{answer.StatusCode, answer.Header, text}, err
 }
 

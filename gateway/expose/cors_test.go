@@ -187,3 +187,24 @@ func TestPatternsOfOriginsAreBounded(t *testing.T) {
 		})
 	}
 }
+
+func TestAnswersOfAHostWithAPolicyVaryByOrigin(t *testing.T) {
+	t.Parallel()
+	f := start(t)
+	f.withCORS(shopPolicy(v2.StringMatch{"exact": "https://shop.example"}), open(f.function.address, "/vary", "GET"))
+	require.Equal(t, []string{"Origin"}, f.get("/a").Header["Vary"], "a cache keeps it for who has no origin")
+	require.Equal(t, []string{"Origin"}, f.get("/a", "Origin", "https://shop.example").Header["Vary"])
+	require.Equal(t, []string{"Origin"}, f.do("OPTIONS", shopHost, "/a", "Origin", "https://shop.example",
+		"Access-Control-Request-Method", "GET").Header["Vary"])
+	for vary, want := range map[string][]string{
+		"Accept": {"Accept", "Origin"}, "accept, origin": {"accept, origin"}, "*": {"*"},
+	} {
+		f.function.answers(func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Vary", vary)
+			w.WriteHeader(http.StatusOK)
+		})
+		require.Equal(t, want, f.get("/vary").Header["Vary"])
+	}
+	f.serve(shopHost, open(f.service.address, "/*", "GET"))
+	require.Empty(t, f.get("/a").Header["Vary"])
+}

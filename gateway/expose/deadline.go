@@ -2,6 +2,7 @@ package expose
 
 import (
 	"context"
+	"net/http"
 	"sync"
 	"time"
 
@@ -74,12 +75,17 @@ func (d *deadline) stop() {
 // body is that of a request. While it is awaited, the time of the request stands still.
 type body struct {
 	*forward.Body
-	left *deadline
+	left    *deadline
+	trailer http.Header // of the request: the server fills it after the body
 }
 
 // Read implements io.Reader.
 func (b *body) Read(p []byte) (int, error) {
 	b.left.pause()
 	defer b.left.resume()
-	return b.Body.Read(p)
+	n, err := b.Body.Read(p)
+	if err != nil {
+		forward.RemoveOwn(b.trailer)
+	}
+	return n, err
 }

@@ -29,6 +29,7 @@ type exchange struct {
 	began   time.Time
 	w       *response
 	place   pace.Place
+	body    *body // of a request that a rule takes
 	outcome outcome
 }
 
@@ -50,7 +51,7 @@ func (x *exchange) serve(r *http.Request) {
 		return
 	}
 	allowed := h.cors.allows(r)
-	x.w.cors = allowed
+	x.w.cors, x.w.varies = allowed, h.cors != nil
 	switch {
 	case allowed != nil && isPreflight(r):
 		allowed.asked = true
@@ -70,34 +71,38 @@ func (x *exchange) serve(r *http.Request) {
 
 // follow does what a rule says.
 func (x *exchange) follow(h *host, to *rule, r *http.Request, path string) {
-	controller := http.NewResponseController(x.w)
-	// The server's own limit is for the whole of a request, and would end streams. What is read of a body has one of its own.
-	_ = controller.SetReadDeadline(time.Time{})
 	ctx, left := startDeadline(r.Context(), to.timeout)
 	defer left.stop()
 	defer func() {
-		// The server reads what is left of the body of a request that was not forwarded.
-		_ = controller.SetReadDeadline(time.Now().Add(x.all.options.BodyTimeout))
 		if ranOut(ctx) {
 			x.outcome = timedOut
 		}
 	}()
 	x.w.upgraded = left.unlimited
 	out := h.prepare(r.WithContext(ctx), path, to)
-	if out.Body != nil && out.Body != http.NoBody {
-		out.Body = &body{forward.NewBody(out.Body, controller, x.all.options.BodyTimeout), left}
+	x.body = &body{forward.NewBody(out, x.w, x.all.options.BodyTimeout), left, out.Trailer}
+	if !x.body.Whole() {
+		out.Body = x.body
 	}
-	switch {
-	case !to.admits(x, out):
-	case to.backend.Function:
-		to.rewrite(out)
-		x.all.deps.Activate(x.w, out, to.backend.Service, left.remaining())
-	default:
-		to.rewrite(out)
-		x.all.services.forward(x, out, to.backend)
+	if to.admits(x, out) {
+		x.send(to, out)
+	} else if !x.body.Whole() { // the server reads what is left of it
+		_ = http.NewResponseController(x.w).SetReadDeadline(time.Now().Add(x.all.options.BodyTimeout))
 	}
-	if x.w.code == 0 && ranOut(ctx) {
+	if x.w.Code() == 0 && ranOut(ctx) {
 		x.refuse(timedOut, http.StatusGatewayTimeout, tooSlow)
+	}
+}
+
+// send forwards a request.
+func (x *exchange) send(to *rule, out *http.Request) {
+	defer x.body.End()
+	x.w.Await(x.body.Body)
+	to.rewrite(out)
+	if to.backend.Function {
+		x.all.deps.Activate(x.w, out, to.backend.Service, x.body.left.remaining())
+	} else {
+		x.all.services.forward(x, out, to.backend)
 	}
 }
 
@@ -118,13 +123,10 @@ func (x *exchange) refuse(why outcome, status int, text string) {
 }
 
 // finish is called when the answer is complete, or has been cut.
-func (x *exchange) finish(r *http.Request) {
-	code := x.w.code
-	switch {
-	case code == 0 && r.Context().Err() != nil:
+func (x *exchange) finish() {
+	code := x.w.Code()
+	if code == 0 {
 		x.outcome, code = clientGone, statusClientGone
-	case code == 0: // the server answers so for a handler that writes nothing
-		code = http.StatusOK
 	}
 	if x.outcome == "" {
 		x.outcome = served

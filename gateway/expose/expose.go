@@ -10,6 +10,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/rouse-run/rouse/gateway/forward"
 	"github.com/rouse-run/rouse/gateway/jwt"
 	"github.com/rouse-run/rouse/internal/dialguard"
 	"github.com/rouse-run/rouse/internal/exposure"
@@ -17,7 +18,7 @@ import (
 )
 
 // Activate answers a request from the pods of a Function, for which it may wait so long. A request whose context ends with the cause
-// context.DeadlineExceeded has run out of time: one that a pod has is not answered then.
+// context.DeadlineExceeded has run out of time: one that a pod has is not answered then, nor is one whose caller has gone.
 type Activate func(w http.ResponseWriter, r *http.Request, function types.NamespacedName, wait time.Duration)
 
 // Deps is what Exposed works with.
@@ -27,6 +28,8 @@ type Deps struct {
 	Keys *jwt.Keys
 	// Endpoints tell where Services can be reached that are no Functions; nil where APIRules lead to none.
 	Endpoints Endpoints
+	// Heads are those of answers; nil: its own.
+	Heads *forward.Heads
 	// Guard decides which addresses of Services are dialled.
 	Guard    dialguard.Guard
 	Now      func() time.Time
@@ -66,6 +69,9 @@ type Exposed struct {
 
 // New knows no APIRule before Set: every host is unknown.
 func New(deps Deps, options Options) *Exposed {
+	if deps.Heads == nil {
+		deps.Heads = forward.NewHeads()
+	}
 	e := &Exposed{
 		deps: deps, options: options, services: newServices(deps.Endpoints, deps.Guard), authorizers: authorizersOf(options.Authorizers),
 	}
@@ -93,9 +99,10 @@ func (e *Exposed) Set(exposures []exposure.Exposure) {
 }
 
 // ServeHTTP implements http.Handler. It adds the address of the connection to X-Forwarded-For, whose other addresses, and
-// X-Forwarded-Proto, it believes.
+// X-Forwarded-Proto, it believes. A request that cannot be answered is aborted.
 func (e *Exposed) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	x := &exchange{all: e, began: time.Now(), w: &response{ResponseWriter: w}}
-	defer x.finish(r)
+	x := &exchange{all: e, began: time.Now(), w: &response{Writer: forward.NewWriter(w)}}
+	defer x.finish()
 	x.serve(r)
+	x.w.AbortUnlessAnswered()
 }

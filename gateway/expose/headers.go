@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	v2 "github.com/rouse-run/rouse/api/gateway/v2"
+	"github.com/rouse-run/rouse/gateway/forward"
 	"github.com/rouse-run/rouse/internal/apirule"
 )
 
@@ -20,7 +21,7 @@ var fixed = []string{
 }
 
 func isFixed(name string) bool {
-	return slices.Contains(fixed, name) || strings.HasPrefix(name, ownPrefix)
+	return slices.Contains(fixed, name) || strings.HasPrefix(name, forward.OwnPrefix)
 }
 
 // compileRequest reads what a rule sets in requests.

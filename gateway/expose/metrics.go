@@ -22,6 +22,7 @@ const (
 	timedOut     outcome = "timeout"
 	unreachable  outcome = "unreachable"
 	clientGone   outcome = "client_gone"
+	unfinished   outcome = "unfinished" // the body of the request did not reach its end
 )
 
 // requestBuckets reach from an answer of a warm backend to the longest timeout of a rule.
@@ -42,7 +43,7 @@ func newMetrics(registerer prometheus.Registerer, hosts func() int) *metrics {
 		requests: factory.NewCounterVec(prometheus.CounterOpts{
 			Name: "rouse_gateway_exposed_requests_total",
 			Help: "Requests to APIRules that have ended, by how (served, not_found, preflight, denied, unauthorized, closed, overload, " +
-				"timeout, unreachable or client_gone) and by the class of the status.",
+				"timeout, unreachable, client_gone or unfinished) and by the class of the status.",
 		}, []string{"outcome", "code"}),
 		evicted: factory.NewCounter(prometheus.CounterOpts{
 			Name: "rouse_gateway_exposed_evicted_total",

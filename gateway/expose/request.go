@@ -6,10 +6,9 @@ import (
 	"net/textproto"
 	"slices"
 	"strings"
-)
 
-// ownPrefix is that of the headers by which parts of Rouse know each other.
-const ownPrefix = "Rouse-"
+	"github.com/rouse-run/rouse/gateway/forward"
+)
 
 const headerForwardedHost, headerForwardedFor, headerForwardedProto = "X-Forwarded-Host", "X-Forwarded-For", "X-Forwarded-Proto"
 
@@ -25,7 +24,8 @@ func (h *host) prepare(r *http.Request, path string, to *rule) *http.Request {
 		out.URL.Scheme = proto
 	}
 	removeHops(out.Header)
-	removeOwn(out.Header)
+	forward.RemoveOwn(out.Header)
+	forward.RemoveOwn(out.Trailer)
 	removeAlike(out.Header, to.owns)
 	name := h.name
 	if strings.HasPrefix(name, wildcard) {
@@ -36,7 +36,7 @@ func (h *host) prepare(r *http.Request, path string, to *rule) *http.Request {
 }
 
 // removeHops takes away the headers that a caller says are not for the backend. It has to happen before any is set: what the
-// gateway sets is no caller's to remove. WebSockets are the one upgrade: in another protocol further requests could follow, which
+// gateway sets is no caller's to remove, nor is what the entrance or a trusted proxy has said of the way of a request. WebSockets are the one upgrade: in another protocol further requests could follow, which
 // no rule sees.
 func removeHops(header http.Header) {
 	upgrade := false
@@ -45,7 +45,7 @@ func removeHops(header http.Header) {
 			name = textproto.TrimString(name)
 			if strings.EqualFold(name, "Upgrade") {
 				upgrade = true
-			} else if name != "" {
+			} else if name != "" && !tellsTheWay(name) {
 				header.Del(name)
 			}
 		}
@@ -58,13 +58,10 @@ func removeHops(header http.Header) {
 	}
 }
 
-// removeOwn takes away headers by which parts of Rouse know each other.
-func removeOwn(header http.Header) {
-	for name := range header {
-		if strings.HasPrefix(dashes(name), ownPrefix) {
-			delete(header, name)
-		}
-	}
+func tellsTheWay(name string) bool {
+	const prefix = "X-Forwarded-"
+	return len(name) >= len(prefix) && strings.EqualFold(name[:len(prefix)], prefix) ||
+		strings.EqualFold(name, "Forwarded") || strings.EqualFold(name, "X-Real-Ip")
 }
 
 // removeAlike takes away headers that some servers take for those that the gateway sets or judges by: they have underscores for dashes.

@@ -1,6 +1,8 @@
 package expose
 
 import (
+	"bufio"
+	"io"
 	"net/http"
 	"strings"
 	"testing"
@@ -107,6 +109,59 @@ func TestForgedHeadersAreTakenAway(t *testing.T) {
 	require.NotContains(t, got.Header, "X-Hop")
 	require.Equal(t, "shop", got.Header.Get("X-Tenant"), "what the gateway sets is no caller's to remove")
 	require.NotContains(t, answered.Header, "Rouse-Refused", "nor can a backend say that it got nothing")
+}
+
+func TestACallerDoesNotRemoveWhatIsSaidOfItsWay(t *testing.T) {
+	t.Parallel()
+	f := start(t)
+	f.serve(shopHost, open(f.service.address, "/*", "GET"))
+	says := []string{"X-Forwarded-Proto", "https", "X-Forwarded-For", "192.0.2.1", "X-Forwarded-Port", "443", "Forwarded", "proto=https", "X-Real-Ip", "192.0.2.1"}
+	f.get("/", append(says, "Connection", "x-forwarded-proto, X-Forwarded-For,X-Forwarded-Port, X-Forwarded-Host", "Connection", "forwarded, x-real-ip, X-Hop",
+		"X-Hop", "1")...)
+	got := f.service.last(t).Header
+	for i := 0; i < len(says); i += 2 {
+		require.Contains(t, got.Values(says[i]), says[i+1])
+	}
+	require.Equal(t, shopHost, got.Get("X-Forwarded-Host"))
+	require.NotContains(t, got, "X-Hop")
+}
+
+func TestForgedHeadersInTrailersAndInterimAnswersAreTakenAway(t *testing.T) {
+	t.Parallel()
+	f := start(t)
+	f.serve(shopHost, open(f.service.address, "/*", "POST"))
+	trailers := make(chan http.Header, 1)
+	f.service.answers(func(w http.ResponseWriter, r *http.Request) {
+		for _, name := range []string{"Rouse-Refused", "Rouse_cold_start", "Link", "Connection", "Keep-Alive"} {
+			w.Header().Set(name, "forged")
+		}
+		w.WriteHeader(http.StatusEarlyHints)
+		clear(w.Header())
+		_, _ = io.Copy(io.Discard, r.Body)
+		trailers <- r.Trailer
+		w.Header().Set("Trailer", "Rouse-Refused, X-Sum")
+		_ = http.NewResponseController(w).Flush()
+		for _, name := range []string{"Rouse-Refused", "X-Sum", http.TrailerPrefix + "Rouse-Late", http.TrailerPrefix + "X-Late"} {
+			w.Header().Set(name, "1")
+		}
+	})
+	conn := f.dial()
+	_, err := io.WriteString(conn, "POST / HTTP/1.1\r\nHost: shop.example.com\r\nTrailer: Rouse-Via, X-Sum\r\nTransfer-Encoding: chunked\r\n\r\n"+
+		"1\r\nx\r\n0\r\nRouse-Via: gateway\r\nRouse-Late: 1\r\nX-Sum: 42\r\n\r\n")
+	require.NoError(t, err)
+	reader := bufio.NewReader(conn)
+	early, err := http.ReadResponse(reader, nil)
+	require.NoError(t, err)
+	require.Equal(t, http.StatusEarlyHints, early.StatusCode)
+	require.Equal(t, http.Header{"Link": {"forged"}}, early.Header)
+	require.NoError(t, early.Body.Close())
+	require.Equal(t, http.Header{"X-Sum": {"42"}}, <-trailers)
+	last, err := http.ReadResponse(reader, nil)
+	require.NoError(t, err)
+	_, err = io.ReadAll(last.Body)
+	require.NoError(t, err)
+	require.NoError(t, last.Body.Close())
+	require.Equal(t, http.Header{"X-Sum": {"1"}, "X-Late": {"1"}}, last.Trailer)
 }
 
 func TestWebSocketsAreTheOneUpgrade(t *testing.T) {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/rouse-run/rouse/gateway/forward"
+	"github.com/rouse-run/rouse/internal/answerhead"
 	"github.com/rouse-run/rouse/internal/dialguard"
 	"github.com/rouse-run/rouse/internal/exposure"
 )
@@ -30,30 +31,34 @@ type services struct {
 
 func newServices(endpoints Endpoints, guard dialguard.Guard) *services {
 	return &services{transport: &http.Transport{
-		DialContext:            (&pods{endpoints, guard}).dial,
+		DialContext:            answerhead.Count((&pods{endpoints, guard}).dial),
 		DisableCompression:     true,
 		MaxIdleConnsPerHost:    idlePerService,
 		IdleConnTimeout:        forward.IdleConnTimeout,
-		MaxResponseHeaderBytes: forward.HeaderBytes,
+		MaxResponseHeaderBytes: 2 * answerhead.MaxBytes, // connections count
 	}}
 }
 
 // forward answers from a Service.
 func (s *services) forward(x *exchange, r *http.Request, to exposure.Backend) {
-	// Bodies flow in both directions at once. The server closes a body only where they do not.
+	// Bodies flow in both directions at once.
 	_ = http.NewResponseController(x.w).EnableFullDuplex()
-	if r.Body != nil {
-		defer func() { _ = r.Body.Close() }()
-	}
+	var head answerhead.Account
+	x.all.deps.Heads.Open(&head, to.Service.Namespace)
+	defer head.Close()
 	address := serviceAddress(&to)
 	proxy := httputil.ReverseProxy{
-		Rewrite:        func(p *httputil.ProxyRequest) { toAddress(p, address) },
-		Transport:      &dialing{transport: s.transport, trailer: r.Trailer},
-		FlushInterval:  -1, // answers may be streams
-		ModifyResponse: func(answer *http.Response) error { removeOwn(answer.Header); return nil },
-		ErrorHandler:   func(_ http.ResponseWriter, r *http.Request, err error) { x.failed(r, err) },
-		ErrorLog:       forward.Silent,
-		BufferPool:     forward.Buffers,
+		Rewrite:       func(p *httputil.ProxyRequest) { toAddress(p, address) },
+		Transport:     &dialing{transport: s.transport, trailer: r.Trailer, head: &head},
+		FlushInterval: -1, // answers may be streams
+		ModifyResponse: func(answer *http.Response) error {
+			forward.RemoveOwn(answer.Header)
+			forward.CleanTrailer(answer)
+			return nil
+		},
+		ErrorHandler: func(_ http.ResponseWriter, r *http.Request, err error) { x.failed(r, err) },
+		ErrorLog:     forward.Silent,
+		BufferPool:   forward.Buffers,
 	}
 	proxy.ServeHTTP(x.w, r)
 }
@@ -74,10 +79,21 @@ func toAddress(p *httputil.ProxyRequest, address string) {
 
 // failed answers for a Service that does not.
 func (x *exchange) failed(r *http.Request, err error) {
-	switch {
-	case r.Context().Err() != nil: // the time is over, or the caller has gone
+	if ranOut(r.Context()) {
+		return
+	}
+	if status, text := x.body.Failure(); status != 0 {
+		x.refuse(unfinished, status, text)
+		return
+	}
+	if r.Context().Err() != nil { // the caller has gone
+		return
+	}
+	switch refused := forward.RefusedHead(err); {
 	case forward.IsDial(err):
 		x.refuse(unreachable, http.StatusServiceUnavailable, refusesConnections)
+	case refused != "":
+		x.refuse(unreachable, http.StatusBadGateway, refused)
 	default:
 		x.refuse(unreachable, http.StatusBadGateway, brokeOff)
 	}
@@ -87,17 +103,18 @@ func (x *exchange) failed(r *http.Request, err error) {
 type dialing struct {
 	transport http.RoundTripper
 	trailer   http.Header // of the request: the server fills it after the body
+	head      *answerhead.Account
 }
 
 // RoundTrip implements http.RoundTripper.
 func (d *dialing) RoundTrip(r *http.Request) (*http.Response, error) {
 	for attempt := 1; ; attempt++ {
-		out := r.Clone(r.Context())
+		out := r.Clone(d.head.With(r.Context()))
 		out.Trailer = d.trailer
 		if r.Body != nil {
 			out.Body = io.NopCloser(r.Body) // a failed dial has not read it, and must not close it
 		}
-		answer, err := d.transport.RoundTrip(out)
+		answer, err := forward.RoundTrip(d.transport, out, d.head)
 		if err == nil || attempt == dialAttempts || !forward.IsDial(err) || errors.Is(err, dialguard.ErrDenied) {
 			return answer, err
 		}

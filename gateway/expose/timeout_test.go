@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/rouse-run/rouse/gateway/forward"
+	"github.com/rouse-run/rouse/internal/answerhead"
 	"github.com/rouse-run/rouse/internal/exposure"
 	"github.com/rouse-run/rouse/internal/testing/loopback"
 )
@@ -84,7 +85,8 @@ func TestTheTimeOfAnUploadDoesNotCount(t *testing.T) {
 		ctx, left := startDeadline(t.Context(), time.Minute)
 		defer left.stop()
 		reader, writer := io.Pipe()
-		upload := &body{forward.NewBody(reader, http.NewResponseController(httptest.NewRecorder()), 0), left}
+		r := httptest.NewRequestWithContext(ctx, http.MethodPost, "/", reader)
+		upload := &body{forward.NewBody(r, httptest.NewRecorder(), 0), left, nil}
 		go func() {
 			time.Sleep(time.Hour)
 			_, _ = io.WriteString(writer, "order")
@@ -206,14 +208,14 @@ func TestARequestIsRepeatedOnlyWhenNoConnectionCouldBeMade(t *testing.T) {
 	})
 	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://192.0.2.1/", strings.NewReader("whole"))
 	require.NoError(t, err)
-	answer, err := (&dialing{transport: failing}).RoundTrip(r)
+	answer, err := (&dialing{transport: failing, head: new(answerhead.Account)}).RoundTrip(r)
 	require.NoError(t, err)
 	require.NoError(t, answer.Body.Close())
 	require.Equal(t, "whole", answer.Header.Get("X-Body"))
 	require.Equal(t, dialAttempts, dials)
 
 	dials = -100
-	_, err = (&dialing{transport: failing}).RoundTrip(r) //nolint:bodyclose // there is none
+	_, err = (&dialing{transport: failing, head: new(answerhead.Account)}).RoundTrip(r) //nolint:bodyclose // there is none
 	require.Error(t, err)
 	require.Equal(t, dialAttempts-100, dials)
 }

@@ -14,8 +14,6 @@ const (
 	// IdleConnTimeout is shorter than servers keep an idle connection, the five seconds of Node.js among them: a request never
 	// meets one that its server is closing.
 	IdleConnTimeout = 4 * time.Second
-	// HeaderBytes bounds the headers of an answer.
-	HeaderBytes = 256 << 10
 
 	bufferBytes = 32 << 10
 )

@@ -2,7 +2,6 @@ package daemon
 
 import (
 	"errors"
-	"io"
 	"net"
 	"sync/atomic"
 	"time"
@@ -22,6 +21,7 @@ type connection struct {
 
 	secured bool   // what it carries is TLS
 	header  header // of the reader: net/http reads one at a time
+	over    error  // of the reader: why nothing is read any more
 	reads   readDeadline
 
 	// Of the writer.
@@ -69,11 +69,13 @@ func (c *connection) Read(p []byte) (int, error) {
 	if c.secured {
 		return c.read(p)
 	}
-	c.willRead(p)
+	if err := c.willRead(p); err != nil {
+		return 0, err
+	}
 	n, err := c.read(p)
-	if !c.hasRead(p, n) {
-		refuse(c)
-		return 0, errManyHeaders
+	if wrong := c.hasRead(p, n, err); wrong != nil {
+		refuse(c, wrong)
+		return 0, wrong
 	}
 	return n, err
 }
@@ -89,19 +91,21 @@ func (c *connection) read(p []byte) (int, error) {
 // ahead reports whether net/http reads into p while the handler works.
 func ahead(p []byte) bool { return len(p) == 1 }
 
-// willRead is called before a request is read.
-func (c *connection) willRead(p []byte) {
+// willRead is called before a request is read. It fails when a read has failed before: net/http takes that for the end of the
+// connection, and ends the context of all its requests.
+func (c *connection) willRead(p []byte) error {
 	switch {
-	case ahead(p):
+	case c.over != nil, ahead(p):
 	case c.header.open:
 		c.request.Store(c.since)
 	default:
 		c.pace.BeginRead(time.Now())
 	}
+	return c.over
 }
 
-// hasRead is called with what was read of a request. It is false when its header has too many lines.
-func (c *connection) hasRead(p []byte, n int) bool {
+// hasRead is called with what was read of a request. It fails when its header is refused.
+func (c *connection) hasRead(p []byte, n int, err error) error {
 	switch {
 	case ahead(p):
 	case c.header.open:
@@ -109,23 +113,14 @@ func (c *connection) hasRead(p []byte, n int) bool {
 	default:
 		c.pace.EndRead(time.Now(), n)
 	}
-	return c.header.read(p[:n])
-}
-
-// errManyHeaders ends a request. net/http answers nothing to errors of this type.
-var errManyHeaders = &net.OpError{Op: "read", Net: "tcp", Err: errors.New("the request has too many headers")}
-
-// halfConn is a connection that is closed for writing first.
-type halfConn interface {
-	io.Writer
-	CloseWrite() error
-}
-
-func refuse(c halfConn) {
-	const answer = "HTTP/1.1 431 Request Header Fields Too Large\r\nContent-Type: text/plain; charset=utf-8\r\nConnection: close\r\n\r\n" +
-		"431 Request Header Fields Too Large"
-	_, _ = io.WriteString(c, answer)
-	_ = c.CloseWrite()
+	wrong := c.header.read(p[:n])
+	switch {
+	case wrong != nil:
+		c.over = wrong
+	case err != nil && !(ahead(p) && c.reads.interrupted()):
+		c.over = err
+	}
+	return wrong
 }
 
 // Write implements net.Conn.

@@ -118,11 +118,13 @@ type plaintext struct {
 
 // Read implements net.Conn.
 func (p *plaintext) Read(b []byte) (int, error) {
-	p.under.willRead(b)
+	if err := p.under.willRead(b); err != nil {
+		return 0, err
+	}
 	n, err := p.Conn.Read(b)
-	if !p.under.hasRead(b, n) {
-		refuse(p)
-		return 0, errManyHeaders
+	if wrong := p.under.hasRead(b, n, err); wrong != nil {
+		refuse(p, wrong)
+		return 0, wrong
 	}
 	return n, err
 }

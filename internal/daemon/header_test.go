@@ -7,29 +7,33 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestAHeaderHasNoMoreLinesThanItMay(t *testing.T) {
+func TestAHeaderHasNoMoreLinesThanItMayAndOneLength(t *testing.T) {
 	t.Parallel()
 	const first = "POST / HTTP/1.1\r\n"
 	for name, tc := range map[string]struct {
 		sent string
-		want bool
+		want error
 	}{
-		"as many as may be":           {first + strings.Repeat("a:\r\n", maxHeaderLines-1) + "\r\n", true},
-		"one more":                    {first + strings.Repeat("a:\r\n", maxHeaderLines) + "\r\n", false},
-		"one more without an end":     {first + strings.Repeat("a:\n", maxHeaderLines), false},
-		"behind empty lines":          {"\r\n\n" + first + strings.Repeat("a:\n", maxHeaderLines), false},
-		"behind a line of one space":  {first + "a: b\r\n \n" + strings.Repeat("a:\n", maxHeaderLines-2), false},
-		"behind a line of one letter": {first + "a\n" + strings.Repeat("a:\n", maxHeaderLines-1), false},
-		"a body of many":              {first + "\r\n" + strings.Repeat("\n", 1000), true},
-		"a body behind bare ends":     {"POST / HTTP/1.1\n\n" + strings.Repeat("\n", 1000), true},
+		"as many as may be":           {first + strings.Repeat("a:\r\n", maxHeaderLines-1) + "\r\n", nil},
+		"one more":                    {first + strings.Repeat("a:\r\n", maxHeaderLines) + "\r\n", errManyHeaders},
+		"one more without an end":     {first + strings.Repeat("a:\n", maxHeaderLines), errManyHeaders},
+		"behind empty lines":          {"\r\n\n" + first + strings.Repeat("a:\n", maxHeaderLines), errManyHeaders},
+		"behind a line of one space":  {first + "a: b\r\n \n" + strings.Repeat("a:\n", maxHeaderLines-2), errManyHeaders},
+		"behind a line of one letter": {first + "a\n" + strings.Repeat("a:\n", maxHeaderLines-1), errManyHeaders},
+		"a body of many":              {first + "\r\n" + strings.Repeat("\n", 1000), nil},
+		"a length":                    {first + "Content-Length: 1\r\n\r\nTransfer-Encoding: chunked\r\n", nil},
+		"a length and chunks":         {first + "a: b\r\ncontent-LENGTH:1\r\nTransfer-Encoding: chunked\r\n\r\n", errTwoLengths},
+		"chunks and a length":         {first + "Transfer-encoding:chunked\nContent-Length:\n\n", errTwoLengths},
+		"chunks and names like it":    {first + "Transfer-Encoding: chunked\r\nContent-Lengths: 1\r\nX-Content-Length: 1\r\n\r\n", nil},
+		"a body behind bare ends":     {"POST / HTTP/1.1\n\n" + strings.Repeat("\n", 1000), nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			for _, piece := range []int{1, 2, 3, 7, 4096, len(tc.sent)} {
 				h := header{}
 				h.begin()
-				got := true
-				for rest := tc.sent; got && rest != ""; rest = rest[min(piece, len(rest)):] {
+				var got error
+				for rest := tc.sent; got == nil && rest != ""; rest = rest[min(piece, len(rest)):] {
 					got = h.read([]byte(rest[:min(piece, len(rest))]))
 				}
 				require.Equal(t, tc.want, got, "in pieces of %d", piece)
@@ -44,8 +48,8 @@ func FuzzHeader(f *testing.F) {
 		whole, parts := header{}, header{}
 		whole.begin()
 		parts.begin()
-		want, got := whole.read([]byte(sent)), true
-		for rest := sent; got && rest != ""; {
+		want, got := whole.read([]byte(sent)), error(nil)
+		for rest := sent; got == nil && rest != ""; {
 			n := min(max(piece, 1), len(rest))
 			got, rest = parts.read([]byte(rest[:n])), rest[n:]
 		}

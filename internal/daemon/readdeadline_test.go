@@ -1,8 +1,13 @@
 package daemon
 
 import (
+	"bufio"
+	"io"
 	"net"
+	"net/http"
 	"os"
+	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -55,5 +60,43 @@ func TestAReadGoesOnWhoseDeadlineIsLater(t *testing.T) {
 			require.Equal(t, tc.want, d.extend(conn, tc.failed))
 			require.Equal(t, tc.set, conn.set)
 		})
+	}
+}
+
+// net/http ends the context of a connection with the first read that fails. Had it read on, all further requests would come to
+// handlers whose clients seem to have gone.
+func TestAConnectionIsOverOnceAReadHasFailed(t *testing.T) {
+	t.Parallel()
+	var requests atomic.Int64
+	handler := func(w http.ResponseWriter, r *http.Request) {
+		requests.Add(1)
+		controller := http.NewResponseController(w)
+		if r.Header.Get("Duplex") != "" {
+			_ = controller.EnableFullDuplex()
+		}
+		_ = controller.SetReadDeadline(time.Now().Add(20 * time.Millisecond))
+		_, _ = io.ReadAll(r.Body)
+		_ = controller.SetReadDeadline(time.Time{})
+		w.Header().Set("Content-Length", "0")
+		_ = controller.Flush()
+	}
+	plain, secure := serveTLS(t, handler, func(s *Server) { s.TLS = nil }), serveTLS(t, handler)
+	for _, header := range []string{"", "Duplex: yes\r\n"} {
+		insecure, err := new(net.Dialer).DialContext(t.Context(), "tcp", plain.address)
+		require.NoError(t, err)
+		for _, conn := range []net.Conn{insecure, secure.dial("http/1.1")} {
+			requests.Store(0)
+			_, err := io.WriteString(conn, "POST / HTTP/1.1\r\nHost: h\r\n"+header+"Content-Length: 100\r\n\r\n{")
+			require.NoError(t, err)
+			reader := bufio.NewReader(conn)
+			answer, err := http.ReadResponse(reader, nil)
+			require.NoError(t, err)
+			require.NoError(t, answer.Body.Close())
+			_, _ = io.WriteString(conn, strings.Repeat("x", 99)+"GET / HTTP/1.1\r\nHost: h\r\n\r\n")
+			rest, _ := io.ReadAll(reader)
+			require.Empty(t, string(rest))
+			require.Equal(t, int64(1), requests.Load())
+			_ = conn.Close()
+		}
 	}
 }

@@ -7,9 +7,9 @@ import (
 	"crypto/rsa"
 	"crypto/x509"
 	"encoding/asn1"
-	"encoding/binary"
 	"encoding/pem"
 	"math/big"
+	"sync"
 	"testing"
 	"time"
 
@@ -21,18 +21,31 @@ import (
 
 const passphrase = "correct horse"
 
-// encrypted is a key of OpenSSH that takes so many rounds to decrypt, or pretends to.
-func encrypted(t *testing.T, rounds uint32) []byte {
-	t.Helper()
+// encrypted is a key of OpenSSH that passphrase decrypts. To make it takes as long as to decrypt it.
+var encrypted = sync.OnceValues(func() ([]byte, error) {
 	_, key, err := ed25519.GenerateKey(rand.Reader)
-	require.NoError(t, err)
+	if err != nil {
+		return nil, err
+	}
 	block, err := ssh.MarshalPrivateKeyWithPassphrase(key, "", []byte(passphrase))
-	require.NoError(t, err)
-	usual, forged := binary.BigEndian.AppendUint32(nil, 16), binary.BigEndian.AppendUint32(nil, rounds)
-	salt := bytes.Index(block.Bytes, binary.BigEndian.AppendUint32(nil, 24)) // the length of the options: salt and rounds
-	at := salt + bytes.LastIndex(block.Bytes[salt:salt+4+24], usual)
-	copy(block.Bytes[at:], forged)
-	return pem.EncodeToMemory(block)
+	if err != nil {
+		return nil, err
+	}
+	return pem.EncodeToMemory(block), nil
+})
+
+// costly is one that takes so many rounds, and that nothing decrypts.
+func costly(rounds uint32) []byte {
+	return inPEM(pemOpenSSH, append([]byte("openssh-key-v1\x00"), ssh.Marshal(envelope{
+		Cipher: "aes256-ctr", KDF: "bcrypt", Options: bcryptOptions(rounds), Keys: 1, Private: make([]byte, 256),
+	})...))
+}
+
+func bcryptOptions(rounds uint32) string {
+	return string(ssh.Marshal(struct {
+		Salt   string
+		Rounds uint32
+	}{"0123456789abcdef", rounds}))
 }
 
 // oversized is an RSA key that is consistent, of numbers that are no primes: no one has to look for these.
@@ -137,17 +150,14 @@ func TestAnSSHKeyThatIsCostlyIsRefusedBeforeAnythingIsComputed(t *testing.T) {
 	t.Parallel()
 	large, huge := oversized(t, 16384), oversized(t, 65536)
 	e, odd := big.NewInt(65537), new(big.Int).SetBit(big.NewInt(1), 40, 1)
-	options := string(ssh.Marshal(struct {
-		Salt   string
-		Rounds uint32
-	}{"0123456789abcdef", 16}))
+	options := bcryptOptions(16)
 	for name, tc := range map[string]struct {
 		key      []byte
 		password string
 		want     string
 	}{
-		"2,000 rounds of bcrypt":             {encrypted(t, 2000), passphrase, "'key' is no private key that can be used: it takes 2000 rounds of bcrypt to decrypt, and at most 128 are made. Encrypt it again by ssh-keygen -p -a 24"},
-		"rounds without an end":              {encrypted(t, 1<<32-1), passphrase, "it takes 4294967295 rounds"},
+		"2,000 rounds of bcrypt":             {costly(2000), passphrase, "'key' is no private key that can be used: it takes 2000 rounds of bcrypt to decrypt, and at most 128 are made. Encrypt it again by ssh-keygen -p -a 24"},
+		"rounds without an end":              {costly(1<<32 - 1), passphrase, "it takes 4294967295 rounds"},
 		"64 kbit":                            {inPEM(pemPKCS1, pkcs1(t, huge, e)), "", "'key' has 5"},
 		"16 kbit in PKCS#1":                  {inPEM(pemPKCS1, pkcs1(t, large, e)), "", "it is an RSA key of 16384 bits, and at most 8192 are taken. Make one by ssh-keygen -t ed25519, or -t rsa -b 4096"},
 		"16 kbit in PKCS#8":                  {inPEM(pemPKCS8, pkcs8(t, pkcs1(t, large, e))), "", "RSA key of 16384 bits"},
@@ -157,10 +167,10 @@ func TestAnSSHKeyThatIsCostlyIsRefusedBeforeAnythingIsComputed(t *testing.T) {
 		"an exponent of 41 bits of OpenSSH":  {openSSH(oversized(t, 2048), odd, "none", ""), "", "an exponent of 41 bits"},
 		"an exponent of 8 kbit in PKCS#8":    {inPEM(pemPKCS8, pkcs8(t, pkcs1(t, oversized(t, 2048), large.Primes[0]))), "", "an exponent of 8192 bits"},
 		"DSA":                                {inPEM("DSA PRIVATE KEY", []byte{1}), "", `a key of type "DSA PRIVATE KEY" is not read`},
-		"an unknown cipher":                  {bytes.Clone(inPEM(pemOpenSSH, append([]byte("openssh-key-v1\x00"), ssh.Marshal(envelope{Cipher: "rot13", KDF: "bcrypt", Options: options, Keys: 1})...))), passphrase, `the cipher "rot13"`},
+		"an unknown cipher":                  {inPEM(pemOpenSSH, append([]byte("openssh-key-v1\x00"), ssh.Marshal(envelope{Cipher: "rot13", KDF: "bcrypt", Options: options, Keys: 1})...)), passphrase, `the cipher "rot13"`},
 		"another way to make a key":          {openSSH(oversized(t, 2048), e, "scrypt", options), passphrase, "not encrypted by way of bcrypt"},
 		"PKCS#8 encrypted":                   {inPEM("ENCRYPTED PRIVATE KEY", []byte{1}), passphrase, `a key of type "ENCRYPTED PRIVATE KEY" is not read`},
-		"encrypted without passphrase":       {encrypted(t, 16), "", "no 'password' is beside it"},
+		"encrypted without passphrase":       {costly(16), "", "no 'password' is beside it"},
 		"a passphrase without an encryption": {openSSH(oversized(t, 2048), e, "none", ""), passphrase, "it is not an encrypted key"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -204,12 +214,14 @@ func TestKeysOfEveryFormAreDecryptedOnce(t *testing.T) {
 	pkcs8, err := x509.MarshalPKCS8PrivateKey(key)
 	require.NoError(t, err)
 	plain, _ := gittest.Key(t)
+	sealed, err := encrypted()
+	require.NoError(t, err)
 	for name, tc := range map[string]struct {
 		key      []byte
 		password string
 	}{
 		"OpenSSH":            {plain, ""},
-		"OpenSSH, encrypted": {encrypted(t, 16), passphrase},
+		"OpenSSH, encrypted": {sealed, passphrase},
 		"PKCS#1":             {inPEM(pemPKCS1, x509.MarshalPKCS1PrivateKey(key)), ""},
 		"PKCS#1, encrypted":  {legacy(t, pemPKCS1, x509.MarshalPKCS1PrivateKey(key)), passphrase},
 		"PKCS#8":             {inPEM(pemPKCS8, pkcs8), ""},

@@ -172,7 +172,9 @@ func TestAnEncryptedKeyIsDecryptedOnceForAllRequests(t *testing.T) {
 	skipStrict(t, "ssh://")
 	repository := gittest.New(t)
 	repository.Commit(t, "main", files)
-	credentials, err := ParseSecret(AuthKey, "", secretOf(encrypted(t, 16), passphrase))
+	sealed, err := encrypted()
+	require.NoError(t, err)
+	credentials, err := ParseSecret(AuthKey, "", secretOf(sealed, passphrase))
 	require.NoError(t, err)
 	signer, err := credentials.key.decrypt()
 	require.NoError(t, err)
@@ -190,7 +192,7 @@ func TestAnEncryptedKeyIsDecryptedOnceForAllRequests(t *testing.T) {
 func TestAWrongPassphraseNamesWhatToCorrect(t *testing.T) {
 	t.Parallel()
 	skipStrict(t, "ssh://")
-	credentials, err := ParseSecret(AuthKey, "", secretOf(encrypted(t, 16), "wrong"))
+	credentials, err := ParseSecret(AuthKey, "", secretOf(costly(1), "wrong"))
 	require.NoError(t, err)
 	_, err = client(t, nil).List(t.Context(), Repository{URL: "ssh://git@127.0.0.1:1/shop.git", Credentials: credentials})
 	requireKind(t, Secret, err)
@@ -201,7 +203,7 @@ func TestAWrongPassphraseNamesWhatToCorrect(t *testing.T) {
 func TestAKeyWaitsForOthersToBeDecryptedNoLongerThanItsRequest(t *testing.T) {
 	t.Parallel()
 	skipStrict(t, "ssh://")
-	credentials, err := ParseSecret(AuthKey, "", secretOf(encrypted(t, 16), passphrase))
+	credentials, err := ParseSecret(AuthKey, "", secretOf(costly(1), passphrase))
 	require.NoError(t, err)
 	c := client(t, nil)
 	require.NoError(t, c.unlocking.Acquire(t.Context().Done(), "hostile", 1))

@@ -148,6 +148,7 @@ func TestPlacesAndSharesAgree(t *testing.T) {
 		require.Empty(t, each.keys)
 	}
 }
+
 func BenchmarkAPlaceIsTakenAndLeft(b *testing.B) {
 	p := NewPlaces(4096, 0, 2048, 1024)
 	other := &guest{}

@@ -16,7 +16,7 @@ func gatewayManager(m mesh) object {
 		virtualHosts = append(virtualHosts, virtualHost(&m.apiRules[i]))
 	}
 	manager := connectionManager("gateway", virtualHosts, list{filter("cors", typed("extensions.filters.http.cors.v3.Cors", object{}))})
-	manager["use_remote_address"] = true
+	manager["use_remote_address"], manager["stream_idle_timeout"] = true, seconds(int64(silence.Seconds()))
 	return manager
 }
 

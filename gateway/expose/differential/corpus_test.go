@@ -11,6 +11,10 @@ import (
 type request struct {
 	name string
 	text string
+	// rest is sent later, where it is anything.
+	rest string
+	// last says that the connection must be over behind the answer, without another one.
+	last bool
 }
 
 // anyToken has no place in names.
@@ -65,7 +69,7 @@ func (c *corpus) raw(name, text string) {
 func newCorpus(issuers map[string]*issuer) *corpus {
 	c := &corpus{issuers: issuers}
 	for _, area := range []func(*corpus){
-		paths, encodings, order, hosts, methods, origins, headers, backends, tokens, tokenPlaces, manyIssuers, scopes, authorizers, malformed,
+		paths, encodings, order, hosts, methods, origins, headers, backends, tokens, tokenPlaces, manyIssuers, scopes, authorizers, malformed, bodies,
 	} {
 		area(c)
 	}

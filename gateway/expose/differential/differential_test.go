@@ -28,6 +28,9 @@ import (
 	"github.com/rouse-run/rouse/internal/testing/loopback"
 )
 
+// silence is for how long a body may not come.
+const silence = 5 * time.Second
+
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 func TestGatewayAnswersAsEnvoyDoes(t *testing.T) {
@@ -121,7 +124,7 @@ func serve(t *testing.T, m mesh) string {
 	guard := dialguard.Guard{AllowLoopback: true}
 	keys := jwt.NewKeys(jwt.KeysOptions{Guard: guard, Now: time.Now})
 	options := expose.DefaultOptions()
-	options.Authorizers = m.authorizers
+	options.Authorizers, options.BodyTimeout = m.authorizers, silence
 	exposed := expose.New(expose.Deps{
 		Activate: func(http.ResponseWriter, *http.Request, types.NamespacedName, time.Duration) {
 			panic("there are no Functions")
@@ -133,7 +136,7 @@ func serve(t *testing.T, m mesh) string {
 	var running sync.WaitGroup
 	running.Go(func() { keys.Run(ctx) })
 	at := entrance.DefaultOptions()
-	at.HTTPAddress = loopback.Address(t)
+	at.HTTPAddress, at.BodyTimeout = loopback.Address(t), silence
 	outside := entrance.New(entrance.Deps{Registry: prometheus.NewRegistry(), Log: logr.Discard()}, at)
 	running.Go(func() { _ = outside.Run(ctx, exposed) })
 	t.Cleanup(func() {

@@ -3,9 +3,11 @@ package differential
 import (
 	"bufio"
 	"context"
+	"errors"
 	"io"
 	"net"
 	"net/http"
+	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -14,6 +16,8 @@ import (
 )
 
 const (
+	// restAfter is how slow a body is that comes slowly.
+	restAfter = 300 * time.Millisecond
 	// exchangeTimeout is beyond what any answer takes.
 	exchangeTimeout = time.Minute
 	// atATime has the slow answers wait together.
@@ -27,6 +31,8 @@ type reply struct {
 	body   string
 	// whole says that the body ended as it had to.
 	whole bool
+	// behind is what came behind the last answer of a connection.
+	behind string
 }
 
 // untold are the headers of answers that need not be alike: those of the transport, and those that each gateway names itself by.
@@ -71,7 +77,13 @@ func exchange(ctx context.Context, address string, sent request) reply {
 	}
 	var sending sync.WaitGroup
 	defer sending.Wait()
-	sending.Go(func() { _, _ = io.WriteString(conn, sent.text) }) // it may be answered before it is read
+	sending.Go(func() {
+		_, err := io.WriteString(conn, sent.text) // it may be answered before it is read
+		if err == nil && sent.rest != "" {
+			time.Sleep(restAfter)
+			_, _ = io.WriteString(conn, sent.rest)
+		}
+	})
 
 	method, _, _ := strings.Cut(sent.text, " ")
 	from := bufio.NewReader(conn)
@@ -84,7 +96,14 @@ func exchange(ctx context.Context, address string, sent request) reply {
 	}
 	defer func() { _ = response.Body.Close() }()
 	defer func() { _ = conn.Close() }() // before what is still being sent is waited for
-	return read(response, from)
+	got := read(response, from)
+	if sent.last {
+		behind, err := io.ReadAll(from)
+		if got.behind = string(behind); errors.Is(err, os.ErrDeadlineExceeded) {
+			got.behind += " and the connection goes on"
+		}
+	}
+	return got
 }
 
 func read(response *http.Response, from io.Reader) reply {
@@ -115,6 +134,7 @@ func parts(a, b reply) []string {
 	note("status", a.status == b.status)
 	note("body", a.body == b.body)
 	note("end", a.whole == b.whole)
+	note("behind", a.behind == "" && b.behind == "")
 	for name := range a.header {
 		note(name, a.header[name] == b.header[name])
 	}
