@@ -1,6 +1,7 @@
 package watch
 
 import (
+	"maps"
 	"net"
 	"net/netip"
 	"slices"
@@ -48,12 +49,7 @@ func endpointsOf(
 			}
 		}
 	}
-	endpoints := make([]routing.Endpoint, 0, len(byAddress))
-	for _, endpoint := range byAddress {
-		endpoints = append(endpoints, endpoint)
-	}
-	slices.SortFunc(endpoints, func(a, b routing.Endpoint) int { return strings.Compare(a.Address, b.Address) })
-	return endpoints
+	return slices.SortedFunc(maps.Values(byAddress), func(a, b routing.Endpoint) int { return strings.Compare(a.Address, b.Address) })
 }
 
 // endpointOf is false for an endpoint that is no pod. Of its addresses the first counts, as for Kubernetes.

@@ -86,12 +86,11 @@ func TestEndpointsAreMappedFromSlices(t *testing.T) {
 		"another namespace's pod is left out of the Service of another owner": {
 			service: service(func(s *corev1.Service) { s.OwnerReferences = nil }),
 			slices:  []discoveryv1.EndpointSlice{slice(pod("10.0.9.9", yes, no))}, foreign: []string{"10.0.9.9"},
-			want: []routing.Endpoint{},
 		},
 		"a port that the Service lacks": {slices: []discoveryv1.EndpointSlice{slice(pod("10.0.0.1", yes, no))}, port: 81},
 		"a port that the pods lack": {
 			service: service(func(s *corev1.Service) { s.Spec.Ports[0].Name = "grpc" }),
-			slices:  []discoveryv1.EndpointSlice{slice(pod("10.0.0.1", yes, no))}, want: []routing.Endpoint{},
+			slices:  []discoveryv1.EndpointSlice{slice(pod("10.0.0.1", yes, no))},
 		},
 		"another name for a host": {
 			service: service(func(s *corev1.Service) { s.Spec.Type = corev1.ServiceTypeExternalName }),
@@ -101,7 +100,7 @@ func TestEndpointsAreMappedFromSlices(t *testing.T) {
 			slices: []discoveryv1.EndpointSlice{*listed("price", 0, activation.FirstPort, "10.0.1.1"), slice(pod("10.0.0.1", yes, no))},
 			want:   []routing.Endpoint{ready},
 		},
-		"no pods": {slices: []discoveryv1.EndpointSlice{slice()}, want: []routing.Endpoint{}},
+		"no pods": {slices: []discoveryv1.EndpointSlice{slice()}},
 		"the Service of another owner": {
 			service: service(func(s *corev1.Service) { s.OwnerReferences = nil }),
 			slices:  []discoveryv1.EndpointSlice{slice(pod("10.0.0.1", no, no))},

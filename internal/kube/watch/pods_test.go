@@ -17,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	toolscache "k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/rouse-run/rouse/internal/routing"
 	"github.com/rouse-run/rouse/internal/testing/envtest"
@@ -38,11 +39,14 @@ func podAt(namespace, name string, addresses ...string) *corev1.Pod {
 	return p
 }
 
-// startPod creates a pod, which has no addresses before its kubelet says so.
+// startPod creates a pod until the test ends, which has no addresses before its kubelet says so.
 func startPod(t *testing.T, env *envtest.Environment, p *corev1.Pod) {
 	t.Helper()
 	status := p.Status
 	require.NoError(t, env.Client.Create(t.Context(), p))
+	t.Cleanup(func() { // no kubelet does, and its addresses would stay its namespace's
+		require.NoError(t, env.Client.Delete(context.WithoutCancel(t.Context()), p, client.GracePeriodSeconds(0)))
+	})
 	p.Status = status
 	require.NoError(t, env.Client.Status().Update(t.Context(), p))
 }
