@@ -24,7 +24,7 @@ func written(t *testing.T) (text string, objects []map[string]any) {
 	require.NoError(t, os.CopyFS(dir, os.DirFS(filepath.Join("..", "..", "..", "charts", "rouse"))))
 	release := plan.Release{Version: "v1.2.3", Registry: "registry.example.com/functions"}
 	digest := "sha256:" + strings.Repeat("ab", 32)
-	require.NoError(t, chart.Pin(dir, release, chart.Digests{"rouse": digest, "rouse-runtime-nodejs22": digest}))
+	require.NoError(t, chart.Pin(dir, release, chart.Digests{"rouse": digest, "rouse-runtime-nodejs22": digest}, nil))
 	file := filepath.Join(t.TempDir(), plan.Manifest)
 	require.NoError(t, manifest.Write(dir, file, release))
 	content, err := os.ReadFile(file)
