@@ -5,12 +5,14 @@ import (
 	"cmp"
 	"context"
 	"crypto/tls"
+	"errors"
 	"io"
 	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -31,6 +33,7 @@ const hidden = "POST /hidden HTTP/1.1\r\nHost: HOST\r\nContent-Length: 0\r\n\r\n
 var unfinished = map[string]struct {
 	header, body string
 	ends         bool // the client says that nothing follows
+	long         bool // it is refused before all of it was read
 	status       int
 }{
 	"that stops":                    {header: "Content-Length: 100", body: "{", status: http.StatusRequestTimeout},
@@ -41,7 +44,7 @@ var unfinished = map[string]struct {
 	"with a chunk that is none":     {header: "Transfer-Encoding: chunked", body: "1\r\n{\r\nx\r\n" + hidden, status: http.StatusBadRequest},
 	"with a chunk that is too long": {header: "Transfer-Encoding: chunked", body: "1\r\n{{\r\n" + hidden, status: http.StatusBadRequest},
 	"with a trailer that is none":   {header: "Transfer-Encoding: chunked", body: "0\r\nnone\r\n\r\n" + hidden, status: http.StatusBadRequest},
-	"whose trailer has no end":      {header: "Transfer-Encoding: chunked", body: "0\r\na: " + strings.Repeat("x", 8<<10) + "\r\n\r\n" + hidden, status: http.StatusBadRequest},
+	"whose trailer has no end":      {header: "Transfer-Encoding: chunked", body: "0\r\na: " + strings.Repeat("x", 8<<10) + "\r\n\r\n" + hidden, long: true, status: http.StatusBadRequest},
 }
 
 // ways lead through a gateway, each to one kind of answer.
@@ -162,11 +165,14 @@ func (w *ways) dial(t *testing.T, to way) net.Conn {
 	return conn
 }
 
-// requireLastAnswer is met by one answer, behind which the connection is over.
-func requireLastAnswer(t *testing.T, conn net.Conn, hidden string, statuses ...int) {
+// requireLastAnswer is met by one answer, behind which the connection is over. Who still sends may find it reset instead.
+func requireLastAnswer(t *testing.T, conn net.Conn, sends bool, hidden string, statuses ...int) {
 	t.Helper()
 	reader := bufio.NewReader(conn)
 	answer, err := http.ReadResponse(reader, &http.Request{Method: http.MethodPost})
+	if sends && errors.Is(err, syscall.ECONNRESET) {
+		return
+	}
 	require.NoError(t, err)
 	require.Contains(t, statuses, answer.StatusCode)
 	_, err = io.Copy(io.Discard, answer.Body)
@@ -189,7 +195,7 @@ func TestAConnectionEndsWithABodyThatDidNotReachItsEnd(t *testing.T) {
 					conn, next := w.dial(t, to), strings.ReplaceAll(hidden, "HOST", to.host)
 					_, err := io.WriteString(conn, "POST "+cmp.Or(to.path, "/")+" HTTP/1.1\r\nHost: "+to.host+"\r\n"+sent.header+"\r\n\r\n"+
 						strings.ReplaceAll(sent.body, "HOST", to.host))
-					require.NoError(t, err)
+					require.True(t, err == nil || sent.long, err)
 					if half, ok := conn.(interface{ CloseWrite() error }); ok && sent.ends {
 						require.NoError(t, half.CloseWrite())
 					}
@@ -197,7 +203,7 @@ func TestAConnectionEndsWithABodyThatDidNotReachItsEnd(t *testing.T) {
 					if to.refused {
 						statuses = append(statuses, http.StatusRequestEntityTooLarge)
 					}
-					requireLastAnswer(t, conn, next, statuses...)
+					requireLastAnswer(t, conn, sent.long, next, statuses...)
 				})
 			}
 		}
@@ -228,7 +234,7 @@ func TestAConnectionEndsWithABodyThatGoesOnBehindItsAnswer(t *testing.T) {
 						_, err = io.WriteString(conn, chunk)
 					}
 				}()
-				requireLastAnswer(t, conn, "", statuses...)
+				requireLastAnswer(t, conn, true, "", statuses...)
 				<-ended
 			})
 			t.Run(name+", and is large", func(t *testing.T) {
@@ -243,7 +249,7 @@ func TestAConnectionEndsWithABodyThatGoesOnBehindItsAnswer(t *testing.T) {
 						_, err = io.WriteString(conn, strings.Repeat(next, 1000))
 					}
 				}()
-				requireLastAnswer(t, conn, "", statuses...)
+				requireLastAnswer(t, conn, true, "", statuses...)
 				<-ended
 			})
 		}
