@@ -89,6 +89,20 @@ func isBound(template *corev1.PodTemplateSpec) bool {
 		slices.ContainsFunc(container.Env, func(v corev1.EnvVar) bool { return v.Name == "SERVICE_BINDING_ROOT" })
 }
 
+// awaitSettled waits until the controller has done what changes before ask of it.
+func (w *fixture) awaitSettled(deployment *appsv1.Deployment) {
+	w.t.Helper()
+	for version, rounds := "", 0; rounds < 60; rounds++ {
+		require.NoError(w.t, w.Get(w.t.Context(), client.ObjectKeyFromObject(deployment), deployment))
+		if deployment.ResourceVersion == version {
+			return
+		}
+		version = deployment.ResourceVersion
+		settle()
+	}
+	require.Fail(w.t, "the controller does not come to rest")
+}
+
 // requireSettled makes sure that the controller does not write to a Deployment any more.
 func (w *fixture) requireSettled(deployment *appsv1.Deployment) {
 	w.t.Helper()
@@ -295,6 +309,7 @@ func followsBoundSecrets(w *fixture) {
 	require.True(t, isBound(&deployment.Spec.Template))
 
 	before = deployment.Spec.Template.Annotations[resources.AnnotationConfiguration]
+	w.awaitSettled(deployment)
 	require.NoError(t, w.Delete(t.Context(), secret))
 	w.requireSettled(deployment)
 	require.False(t, changes(deployment), "pods without the Secret would not start")
