@@ -265,7 +265,7 @@ func TestCopiesOfBasesThatANamespaceAddsByHourAreBounded(t *testing.T) {
 // A pod that has no account is answered for the registry's health, beside the kubelet.
 func TestStrangersThatAskForTheRegistrysHealthLeaveTheKubeletItsAnswer(t *testing.T) {
 	t.Parallel()
-	f := startWith(t, nil, func(l *limits) { l.strangers, l.patience = 4, time.Millisecond })
+	f := startWith(t, nil, func(l *limits) { l.strangers, l.turnTimeout = 4, time.Millisecond })
 	hanging := make(chan struct{})
 	arrived := make(chan struct{}, 8)
 	f.registry.Intercept(func(_ http.ResponseWriter, r *http.Request) bool {

@@ -23,7 +23,7 @@ const uploadLife = 3 * time.Hour
 
 // limits bound what no operator has to choose. Tests have smaller ones.
 type limits struct {
-	patience        time.Duration // how long a request waits for its turn
+	turnTimeout     time.Duration // how long a request waits for its turn
 	perSecond       rate.Limit    // requests of an account
 	burst           int
 	uploads         int // open ones of an account
@@ -36,7 +36,7 @@ type limits struct {
 
 func defaultLimits() limits {
 	return limits{
-		patience: 10 * time.Second, perSecond: 100, burst: 1000, uploads: 256, copiesPerHour: 60, strangers: 32,
+		turnTimeout: 10 * time.Second, perSecond: 100, burst: 1000, uploads: 256, copiesPerHour: 60, strangers: 32,
 		manifests: 16, manifestBytes: 24 << 20, manifestTimeout: 30 * time.Second,
 	}
 }
@@ -88,9 +88,9 @@ func byHour(amount int64) *rate.Limiter {
 	return rate.NewLimiter(rate.Limit(float64(amount)/time.Hour.Seconds()), int(amount))
 }
 
-// wait takes a place of a pool in turn, for at most the patience. leave gives it back.
+// wait takes a place of a pool in turn, for at most the turnTimeout. leave gives it back.
 func (b *budgets) wait(ctx context.Context, pool *fair.Pool, key string) (leave func(), ok bool) {
-	ctx, cancel := context.WithTimeout(ctx, b.limits.patience)
+	ctx, cancel := context.WithTimeout(ctx, b.limits.turnTimeout)
 	defer cancel()
 	return func() { pool.Release(key, 1) }, pool.Acquire(ctx.Done(), key, 1) == nil
 }

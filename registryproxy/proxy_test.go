@@ -190,7 +190,7 @@ func TestATenantThatSendsTooMuchIsStoppedAloneAndInTime(t *testing.T) {
 
 func TestRequestsOfATenantAtATimeAreBounded(t *testing.T) {
 	t.Parallel()
-	f := startWith(t, func(o *Options) { o.Requests = 2 }, func(l *limits) { l.patience = time.Millisecond })
+	f := startWith(t, func(o *Options) { o.Requests = 2 }, func(l *limits) { l.turnTimeout = time.Millisecond })
 	hanging := make(chan struct{})
 	arrived := make(chan struct{}, 1)
 	f.registry.Intercept(func(_ http.ResponseWriter, r *http.Request) bool {

@@ -23,13 +23,13 @@ type Limits struct {
 	Timeout time.Duration
 }
 
-// Question is what an object wants to know from a server.
+// Question asks a server something on behalf of an object.
 type Question[A any] struct {
 	// Key is comparable. Questions of the same key are the same.
 	Key any
 	// Namespace is the one that has named the server.
 	Namespace string
-	// Fresh is how old an answer may be that another object was given, or this one earlier. 0: each time it is asked anew.
+	// Fresh is how old an answer may be that another object was given, or this one earlier. 0: each question is asked again.
 	Fresh time.Duration
 	// Ask asks the server until it answers or its context ends.
 	Ask func(context.Context) (A, error)

@@ -61,6 +61,7 @@ func (j *Journal) goOn(q *Query, r *reading) {
 	defer j.mu.Unlock()
 	before := r.end
 	r.end, r.from, r.skip, r.cursors = j.added, 0, 0, nil
+	r.forget(len(j.rings))
 	if q.Namespace != "" {
 		if ring := j.rings[q.Namespace]; ring != nil {
 			r.take(ring, r.next[ring])
@@ -70,8 +71,16 @@ func (j *Journal) goOn(q *Query, r *reading) {
 	for ring := j.recent; ring != nil && ring.last >= before; ring = ring.older {
 		r.take(ring, r.next[ring])
 	}
+}
+
+// forget drops the rings that are no longer the journal's, once there are as many of them as of the others: a follower comes here for
+// each record. The lock is held.
+func (r *reading) forget(rings int) {
+	if len(r.next) <= 2*rings {
+		return
+	}
 	for ring := range r.next {
-		if ring.len() == 0 { // it is no longer the journal's
+		if ring.len() == 0 {
 			delete(r.next, ring)
 		}
 	}

@@ -45,7 +45,7 @@ type Rule struct {
 type Backend struct {
 	Service types.NamespacedName
 	Port    int32
-	// Address is the cluster IP, by which a Service that was made anew is told from the one before. Requests go to pods.
+	// Address is the cluster IP, which distinguishes a recreated Service from the one before. Requests go to pods.
 	Address string
 	// Function says that Service is the name of a Function, which may sleep.
 	Function bool

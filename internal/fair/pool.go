@@ -149,13 +149,6 @@ func (p *Pool) Request(key string, units int64, granted func()) (*Request, error
 	return r, nil
 }
 
-// Granted reports whether the units are held.
-func (r *Request) Granted() bool {
-	r.pool.mu.Lock()
-	defer r.pool.mu.Unlock()
-	return r.granted && !r.closed
-}
-
 // Close leaves the queue, or releases what was granted. Closing again does nothing.
 func (r *Request) Close() {
 	p := r.pool

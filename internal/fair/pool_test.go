@@ -158,12 +158,13 @@ func TestTheQueueOfAPoolIsSharedAsItsUnitsAre(t *testing.T) {
 func TestARequestThatIsClosedGivesUpItsPlaceOrItsUnits(t *testing.T) {
 	t.Parallel()
 	p := NewPool(Limits{Total: 1, Waiting: 4})
-	first, err := p.Request("a", 1, func() {})
+	granted := false
+	first, err := p.Request("a", 1, func() { granted = true })
 	require.NoError(t, err)
-	require.True(t, first.Granted())
+	require.True(t, granted)
 	second, err := p.Request("b", 1, func() { t.Error("it was closed before") })
 	require.NoError(t, err)
-	granted := false
+	granted = false
 	third, err := p.Request("b", 1, func() { granted = true })
 	require.NoError(t, err)
 	second.Close()

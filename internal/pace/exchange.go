@@ -6,8 +6,8 @@ import (
 )
 
 const (
-	// patience is how long a server waits for bytes before that counts: less is the time that the network and the scheduler take.
-	patience = 100 * time.Millisecond
+	// slowAfter is the time after which waiting for bytes counts: less than that the network and the scheduler take.
+	slowAfter = 100 * time.Millisecond
 	// unhurriedRate is how many bytes a second a client sends that is not waited for.
 	unhurriedRate = 32 << 10
 )
@@ -43,7 +43,7 @@ func (e *Exchange) Reset() { e.body.Reset() }
 func (e *Exchange) WaitsSince(now int64) int64 {
 	since := int64(0)
 	for _, begun := range [...]int64{e.body.Since(), e.write.Load()} {
-		if begun != 0 && now-begun >= int64(patience) && (since == 0 || begun < since) {
+		if begun != 0 && now-begun >= int64(slowAfter) && (since == 0 || begun < since) {
 			since = begun
 		}
 	}
