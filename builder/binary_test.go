@@ -25,7 +25,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/rouse-run/rouse/internal/buildplan"
-	"github.com/rouse-run/rouse/internal/testing/httpclient"
+	"github.com/rouse-run/rouse/internal/testing/loopback"
 	"github.com/rouse-run/rouse/internal/testing/registrytest"
 )
 
@@ -191,7 +191,7 @@ func answerOf(t *testing.T, program string) string {
 	require.NoError(t, err, "it does not start: %s", &output)
 	request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://127.0.0.1:"+strings.TrimSpace(port), strings.NewReader("it"))
 	require.NoError(t, err)
-	answer, err := httpclient.Default.Do(request)
+	answer, err := loopback.Default.Do(request)
 	require.NoError(t, err)
 	defer func() { require.NoError(t, answer.Body.Close()) }()
 	text, err := io.ReadAll(answer.Body)

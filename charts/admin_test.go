@@ -11,7 +11,7 @@ import (
 	networkingv1 "k8s.io/api/networking/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 
-	"github.com/rouse-run/rouse/eventbridge/admin/authorization"
+	"github.com/rouse-run/rouse/eventbridge/identity"
 )
 
 func TestTheAdminAPIHasAPortAServiceAndNoTokenOfItsOwn(t *testing.T) {
@@ -35,15 +35,15 @@ func TestTheAdminAPIHasAPortAServiceAndNoTokenOfItsOwn(t *testing.T) {
 }
 
 // allRights are those that the admin API asks for.
-func allRights() []authorization.Right {
-	return []authorization.Right{
-		authorization.ListSubscriptions(""), authorization.ListDeadLetters(""), authorization.GetDeadLetter(""),
-		authorization.Redrive(""), authorization.Purge(""), authorization.ListEvents(""), authorization.WatchEvents(""),
+func allRights() []identity.Right {
+	return []identity.Right{
+		identity.ListSubscriptions(""), identity.ListDeadLetters(""), identity.GetDeadLetter(""),
+		identity.Redrive(""), identity.Purge(""), identity.ListEvents(""), identity.WatchEvents(""),
 	}
 }
 
 // grants reports whether a role has a right, as RBAC does.
-func grants(role *rbacv1.ClusterRole, right authorization.Right) bool {
+func grants(role *rbacv1.ClusterRole, right identity.Right) bool {
 	resource := right.Resource
 	if right.Subresource != "" {
 		resource += "/" + right.Subresource

@@ -21,7 +21,6 @@ import (
 	"github.com/rouse-run/rouse/controller/function"
 	"github.com/rouse-run/rouse/controller/gitpoll"
 	"github.com/rouse-run/rouse/controller/images"
-	"github.com/rouse-run/rouse/controller/registryconfig"
 	"github.com/rouse-run/rouse/controller/serverless/resources"
 )
 
@@ -94,7 +93,7 @@ func requireSameFlags(t *testing.T, own, brought, left *appsv1.Deployment) {
 	require.NotContains(t, strings.Join(args(brought), " "), "--nats-", "it has no login there")
 
 	flags := pflag.NewFlagSet("of Functions", pflag.ContinueOnError)
-	functions, registries, repositories, collector := function.DefaultOptions(), registryconfig.DefaultOptions(), gitpoll.DefaultOptions(), images.DefaultOptions()
+	functions, registries, repositories, collector := function.DefaultOptions(), images.DefaultRegistryOptions(), gitpoll.DefaultOptions(), images.DefaultOptions()
 	functions.BindFlags(flags)
 	registries.BindFlags(flags)
 	repositories.BindFlags(flags)

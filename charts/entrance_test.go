@@ -11,7 +11,7 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/utils/ptr"
 
-	"github.com/rouse-run/rouse/gateway/expose"
+	"github.com/rouse-run/rouse/gateway/apirules"
 )
 
 func TestWithoutAPIRulesAGatewayIsNotToBeReachedFromOutside(t *testing.T) {
@@ -74,9 +74,9 @@ func TestAuthorizersAreGivenToTheGatewaysAndAChangeRestartsThem(t *testing.T) {
 	}
 	all := render(t, set)
 	require.Contains(t, argsOf(t, all, "rouse-gateway"), "--authorizers-file=/etc/rouse/authorizers/authorizers.json")
-	authorizers, err := expose.ParseAuthorizers([]byte(named[*corev1.ConfigMap](t, all, "rouse-gateway-authorizers").Data["authorizers.json"]))
+	authorizers, err := apirules.ParseAuthorizers([]byte(named[*corev1.ConfigMap](t, all, "rouse-gateway-authorizers").Data["authorizers.json"]))
 	require.NoError(t, err)
-	require.Equal(t, []expose.Authorizer{{
+	require.Equal(t, []apirules.Authorizer{{
 		Name: "sessions", Service: "sessions.auth.svc", Port: 8080, Path: "/check", TimeoutSeconds: 1,
 		IncludeRequestHeadersInCheck: []string{"cookie"}, HeadersToUpstreamOnAllow: []string{"x-user"},
 	}}, authorizers)

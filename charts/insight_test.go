@@ -22,7 +22,6 @@ import (
 	"github.com/rouse-run/rouse/internal/kube"
 	"github.com/rouse-run/rouse/internal/kube/settingswatch"
 	"github.com/rouse-run/rouse/internal/testing/loopback"
-	"github.com/rouse-run/rouse/internal/testing/sinktest"
 	"github.com/rouse-run/rouse/scaler"
 )
 
@@ -69,10 +68,10 @@ func registeredMetrics(t *testing.T) map[string]bool {
 	registry := prometheus.NewRegistry()
 	store := jetstream.NewStore(conn, broker.NewPublisher(conn, broker.DefaultPublisherOptions()), broker.DefaultStream)
 	eventbridge.New(eventbridge.Deps{
-		Endpoints: sinktest.NewEndpoints(), Registry: registry, Log: logr.Discard(), Store: store, Storage: store, Quota: store,
+		Endpoints: loopback.NewEndpoints(), Registry: registry, Log: logr.Discard(), Store: store, Storage: store, Quota: store,
 	}, eventbridge.DefaultOptions())
 	scaler.New(scaler.Deps{
-		Endpoints: sinktest.NewEndpoints(), Backlogs: conn, Listener: conn, Connection: conn, Registry: registry, Log: logr.Discard(),
+		Endpoints: loopback.NewEndpoints(), Backlogs: conn, Listener: conn, Connection: conn, Registry: registry, Log: logr.Discard(),
 	}, scaler.DefaultOptions())
 	scheme, err := kube.NewScheme()
 	require.NoError(t, err)

@@ -14,8 +14,8 @@ import (
 	"github.com/rouse-run/rouse/controller/function"
 	"github.com/rouse-run/rouse/controller/gitpoll"
 	"github.com/rouse-run/rouse/eventbridge/dispatch"
-	"github.com/rouse-run/rouse/gateway/activate"
-	"github.com/rouse-run/rouse/internal/logging"
+	"github.com/rouse-run/rouse/gateway/activator"
+	"github.com/rouse-run/rouse/internal/daemon"
 	"github.com/rouse-run/rouse/internal/settings"
 )
 
@@ -59,10 +59,10 @@ func TestTheSettingsOfTheChartAreTheDefaultsOfTheFlags(t *testing.T) {
 		PublisherAddress: functions.PublisherAddress, TraceCollector: new(""), MaxRollouts: functions.MaxRollouts,
 		PollingInterval: functions.PollingInterval, CooldownPeriod: &functions.CooldownPeriod,
 		InitialCooldownPeriod: &functions.InitialCooldownPeriod, ScaleDownStabilization: &functions.ScaleDownStabilization,
-		GitCheckInterval: gitpoll.DefaultOptions().CheckInterval, HTTPWait: activate.DefaultOptions().Wait,
+		GitCheckInterval: gitpoll.DefaultOptions().CheckInterval, HTTPWait: activator.DefaultOptions().Wait,
 		MaxAttempts: delivery.MaxAttempts, Backoff: delivery.Backoff.Base, MaxBackoff: delivery.Backoff.Max,
 	}, *read)
-	require.Equal(t, settings.Log{Level: "info", Format: settings.FormatJSON, DebugLinesPerSecond: new(logging.DefaultDebugLines)}, *logConfig(t, all))
+	require.Equal(t, settings.Log{Level: "info", Format: settings.FormatJSON, DebugLinesPerSecond: new(daemon.DefaultDebugLines)}, *logConfig(t, all))
 }
 
 func TestValuesOfSettingsReachTheirFiles(t *testing.T) {

@@ -10,7 +10,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/rouse-run/rouse/cli/bridge"
 	"github.com/rouse-run/rouse/cli/exit"
 	"github.com/rouse-run/rouse/cli/output"
 	"github.com/rouse-run/rouse/cli/target"
@@ -68,7 +67,7 @@ func (s *scope) check() error {
 }
 
 // noteReasons lists which reasons there are when no dead letter has the one of the flag.
-func (s *scope) noteReasons(ctx context.Context, ss *session, client *bridge.Client, selected bridge.Selection) error {
+func (s *scope) noteReasons(ctx context.Context, ss *session, client *target.Client, selected target.Selection) error {
 	counts, more, err := client.Reasons(ctx, selected)
 	if err != nil {
 		return err
@@ -90,9 +89,9 @@ func (s *scope) noteReasons(ctx context.Context, ss *session, client *bridge.Cli
 }
 
 // selection is what the admin API is asked for.
-func (s *scope) selection(ss *session, conn *target.Connection) (bridge.Selection, error) {
+func (s *scope) selection(ss *session, conn *target.Connection) (target.Selection, error) {
 	namespace, err := ss.namespaceOf(conn, s.everywhere)
-	selected := bridge.Selection{Namespace: namespace, Subscription: s.subscription, Reason: s.reason}
+	selected := target.Selection{Namespace: namespace, Subscription: s.subscription, Reason: s.reason}
 	if err != nil || s.subscription == "" {
 		return selected, err
 	}
@@ -119,12 +118,12 @@ func (s *session) namespaceOf(conn *target.Connection, everywhere bool) (string,
 }
 
 // bridgeOf is any bridge: dead letters are in the stream that all share.
-func bridgeOf(ctx context.Context, conn *target.Connection) (*bridge.Client, error) {
+func bridgeOf(ctx context.Context, conn *target.Connection) (*target.Client, error) {
 	admins, err := conn.Admins(ctx)
 	if err != nil {
 		return nil, err
 	}
-	return bridge.New(admins[0]), nil
+	return target.New(admins[0]), nil
 }
 
 func newDeadLetterList(streams Streams) *cobra.Command {
@@ -183,7 +182,7 @@ func newDeadLetterList(streams Streams) *cobra.Command {
 	return cmd
 }
 
-func (s *session) printDeadLetters(deadLetters []bridge.DeadLetter) error {
+func (s *session) printDeadLetters(deadLetters []target.DeadLetter) error {
 	switch s.format.Chosen {
 	case output.JSON, output.YAML:
 		return output.Write(s.Out, s.format.Chosen, orEmpty(deadLetters))
@@ -252,7 +251,7 @@ func newDeadLetterShow(streams Streams) *cobra.Command {
 	return cmd
 }
 
-func (s *session) printDeadLetter(l bridge.DeadLetter) error {
+func (s *session) printDeadLetter(l target.DeadLetter) error {
 	table := output.NewTable("", "")
 	row := func(name string, value any) { table.Row(s.style.Dim(name), value) }
 	row("sequence", l.Sequence)

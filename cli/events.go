@@ -9,7 +9,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/rouse-run/rouse/cli/bridge"
 	"github.com/rouse-run/rouse/cli/exit"
 	"github.com/rouse-run/rouse/cli/output"
 	"github.com/rouse-run/rouse/cli/target"
@@ -32,7 +31,7 @@ func newEvents(streams Streams) *cobra.Command {
 type tail struct {
 	*session
 
-	wanted     bridge.Wanted
+	wanted     target.Wanted
 	kinds      []string
 	follow     bool
 	everywhere bool
@@ -139,7 +138,7 @@ func kindNames(kinds []journal.Kind) string {
 }
 
 func (t *tail) recent(ctx context.Context, admins []target.Admin) error {
-	records, err := bridge.Recent(ctx, admins, t.wanted)
+	records, err := target.Recent(ctx, admins, t.wanted)
 	if err != nil {
 		return err
 	}
@@ -158,7 +157,7 @@ func (t *tail) live(ctx context.Context, admins []target.Admin) error {
 	following, stop := context.WithCancel(ctx)
 	defer stop()
 	var written error
-	err := bridge.Follow(following, admins, t.wanted, func(r journal.Record) {
+	err := target.Follow(following, admins, t.wanted, func(r journal.Record) {
 		if following.Err() != nil {
 			return
 		}

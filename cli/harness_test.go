@@ -19,20 +19,19 @@ import (
 	"github.com/stretchr/testify/require"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/rouse-run/rouse/dev/control"
-	"github.com/rouse-run/rouse/dev/feed"
+	"github.com/rouse-run/rouse/dev"
 	"github.com/rouse-run/rouse/dev/instance"
+	"github.com/rouse-run/rouse/dev/process"
 	"github.com/rouse-run/rouse/dev/runner"
-	"github.com/rouse-run/rouse/dev/subscriptions"
 	"github.com/rouse-run/rouse/eventbridge"
-	"github.com/rouse-run/rouse/eventbridge/admin/authorization"
 	"github.com/rouse-run/rouse/eventbridge/dispatch"
+	"github.com/rouse-run/rouse/eventbridge/identity"
 	"github.com/rouse-run/rouse/eventbridge/jetstream"
 	"github.com/rouse-run/rouse/eventbridge/journal"
 	"github.com/rouse-run/rouse/internal/broker"
 	"github.com/rouse-run/rouse/internal/routing"
+	"github.com/rouse-run/rouse/internal/testing/loopback"
 	"github.com/rouse-run/rouse/internal/testing/natstest"
-	"github.com/rouse-run/rouse/internal/testing/sinktest"
 )
 
 const (
@@ -71,9 +70,9 @@ func run(t *testing.T, stdin string, args ...string) ran {
 // handler of the test.
 type fixture struct {
 	directory string
-	pricing   *sinktest.Server
+	pricing   *loopback.Sink
 	functions *fakeFunctions
-	feed      *feed.Feed
+	feed      *process.Feed
 	conn      *broker.Conn
 	instance  instance.Instance
 }
@@ -91,7 +90,7 @@ func pricingRoute() routing.Route {
 
 func newFixture(t *testing.T, handler http.HandlerFunc) *fixture {
 	t.Helper()
-	w := &fixture{directory: t.TempDir(), pricing: sinktest.Start(t, handler), feed: feed.New(1000)}
+	w := &fixture{directory: t.TempDir(), pricing: loopback.StartSink(t, handler), feed: process.NewFeed(1000)}
 	w.functions = &fakeFunctions{all: []runner.Status{
 		{Namespace: "orders", Name: "pricing", Runtime: "nodejs22", URL: "http://" + w.pricing.Address(), Phase: runner.Ready, Desired: 1, Ready: 1},
 		{Namespace: "orders", Name: "broken", Runtime: "python312", Phase: runner.Failing, LastError: "handler.py:3: no\nTraceback"},
@@ -105,7 +104,7 @@ func newFixture(t *testing.T, handler http.HandlerFunc) *fixture {
 	}
 	admin := w.startBridge(t)
 	w.instance.Admin = "http://" + admin.Addr().String()
-	w.instance.Control = serve(t, control.New(control.Deps{
+	w.instance.Control = serve(t, dev.NewControl(dev.ControlDeps{
 		Functions: w.functions, Exposures: w.functions, Subscriptions: subs, Backlogs: w.functions, Lines: w.feed, Token: token,
 	}))
 	w.instance.Token, w.instance.Namespace = token, "default"
@@ -148,10 +147,10 @@ func (w *fixture) startBridge(t *testing.T) net.Listener {
 	public, metrics, admin := listen(t), listen(t), listen(t)
 	events := journal.New(1000)
 	deps := eventbridge.Deps{
-		Routes: fixedRoutes{route}, Endpoints: sinktest.NewEndpoints(sinktest.Ready(w.pricing.Address())),
+		Routes: fixedRoutes{route}, Endpoints: loopback.NewEndpoints(loopback.Ready(w.pricing.Address())),
 		Store: jetstream.NewStore(conn, broker.NewPublisher(conn, broker.DefaultPublisherOptions()), broker.DefaultStream),
 		Admin: jetstream.NewAdminStore(conn, broker.DefaultStream, events), Destination: "nats",
-		AdminAccess: authorization.Token(token),
+		AdminAccess: identity.Token(token),
 		Journal:     events, Registry: prometheus.NewRegistry(), Log: logr.Discard(),
 		Listener: public, MetricsListener: metrics, AdminListener: admin,
 	}
@@ -270,9 +269,9 @@ func (f fixedRoutes) Watch(ctx context.Context, apply func([]routing.Route)) err
 
 type fakeFunctions struct{ all []runner.Status }
 
-type fakeSubscriptions []subscriptions.Status
+type fakeSubscriptions []dev.SubscriptionStatus
 
-func (f fakeSubscriptions) Status() []subscriptions.Status { return f }
+func (f fakeSubscriptions) Status() []dev.SubscriptionStatus { return f }
 
 func (f *fakeFunctions) Status() []runner.Status { return f.all }
 

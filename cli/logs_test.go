@@ -7,11 +7,11 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/rouse-run/rouse/dev/feed"
+	"github.com/rouse-run/rouse/dev/process"
 )
 
 func (w *fixture) print(name, replica, text string, at time.Time) {
-	w.feed.Add(feed.Line{Time: at, Namespace: "orders", Function: name, Replica: replica, Stream: "stdout", Text: text})
+	w.feed.Add(process.Line{Time: at, Namespace: "orders", Function: name, Replica: replica, Stream: "stdout", Text: text})
 }
 
 func TestLogsShowTheLinesOfOneFunction(t *testing.T) {

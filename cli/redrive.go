@@ -9,7 +9,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/rouse-run/rouse/cli/bridge"
 	"github.com/rouse-run/rouse/cli/exit"
 	"github.com/rouse-run/rouse/cli/output"
 	"github.com/rouse-run/rouse/cli/target"
@@ -23,17 +22,17 @@ type change struct {
 	verb  string // redrive or purge
 	all   bool
 	yes   bool
-	apply func(*bridge.Client, context.Context, bridge.Selection) (bridge.Outcome, error)
+	apply func(*target.Client, context.Context, target.Selection) (target.Outcome, error)
 }
 
 func newRedrive(streams Streams) *cobra.Command {
-	return newChange(streams, &change{verb: "redrive", apply: (*bridge.Client).Redrive}, `Deliver dead letters again`,
+	return newChange(streams, &change{verb: "redrive", apply: (*target.Client).Redrive}, `Deliver dead letters again`,
 		`Give dead letters back to their Subscriptions, which deliver them anew with all their attempts. Correct first what made
 them fail: what fails again is a dead letter again.`)
 }
 
 func newPurge(streams Streams) *cobra.Command {
-	return newChange(streams, &change{verb: "purge", apply: (*bridge.Client).Purge}, `Delete dead letters`,
+	return newChange(streams, &change{verb: "purge", apply: (*target.Client).Purge}, `Delete dead letters`,
 		`Delete dead letters. Their events are lost.`)
 }
 
@@ -99,22 +98,22 @@ func (c *change) check(sequences []uint64) error {
 	return c.scope.check()
 }
 
-func (c *change) selections(conn *target.Connection, sequences []uint64) ([]bridge.Selection, error) {
+func (c *change) selections(conn *target.Connection, sequences []uint64) ([]target.Selection, error) {
 	if len(sequences) == 0 {
 		selected, err := c.selection(c.session, conn)
 		selected.All = c.all
-		return []bridge.Selection{selected}, err
+		return []target.Selection{selected}, err
 	}
 	namespace, err := c.namespaceOf(conn, c.everywhere)
-	selections := make([]bridge.Selection, len(sequences))
+	selections := make([]target.Selection, len(sequences))
 	for i, sequence := range sequences {
-		selections[i] = bridge.Selection{Namespace: namespace, Sequence: sequence}
+		selections[i] = target.Selection{Namespace: namespace, Sequence: sequence}
 	}
 	return selections, err
 }
 
 // confirm asks a person before everything is touched.
-func (c *change) confirm(conn *target.Connection, selected bridge.Selection) error {
+func (c *change) confirm(conn *target.Connection, selected target.Selection) error {
 	if !selected.All || c.yes {
 		return nil
 	}
@@ -134,8 +133,8 @@ func (c *change) confirm(conn *target.Connection, selected bridge.Selection) err
 }
 
 // applyAll prints how far it came, also when it ends early.
-func (c *change) applyAll(ctx context.Context, client *bridge.Client, selections []bridge.Selection) (bridge.Outcome, error) {
-	var total bridge.Outcome
+func (c *change) applyAll(ctx context.Context, client *target.Client, selections []target.Selection) (target.Outcome, error) {
+	var total target.Outcome
 	var failed error
 	for _, selected := range selections {
 		done, err := c.apply(client, ctx, selected)
@@ -159,18 +158,18 @@ func (c *change) applyAll(ctx context.Context, client *bridge.Client, selections
 }
 
 // missing is the error about what of a selection is not there: the dead letter, or the Subscription that is to get it.
-func missing(done bridge.Outcome, selected bridge.Selection, err error) error {
+func missing(done target.Outcome, selected target.Selection, err error) error {
 	notFound := exit.CodeOf(err) == exit.NotFound
 	switch nothing := done.Redriven+done.Purged+done.Failed == 0; {
 	case selected.Sequence != 0 && nothing && (err == nil || notFound):
-		return bridge.NoDeadLetter(selected.Namespace, selected.Sequence)
+		return target.NoDeadLetter(selected.Namespace, selected.Sequence)
 	case selected.Subscription != "" && notFound:
 		return exit.Errorf(exit.NotFound, "Subscription %s/%s: %w", selected.Namespace, selected.Subscription, err)
 	}
 	return err
 }
 
-func (c *change) printOutcome(total bridge.Outcome) error {
+func (c *change) printOutcome(total target.Outcome) error {
 	if !c.forPeople() {
 		return output.Write(c.Out, c.format.Chosen, total)
 	}

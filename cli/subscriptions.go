@@ -8,7 +8,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/rouse-run/rouse/cli/bridge"
 	"github.com/rouse-run/rouse/cli/output"
 	"github.com/rouse-run/rouse/cli/target"
 )
@@ -85,7 +84,7 @@ func fillBacklogs(ctx context.Context, conn *target.Connection, namespace string
 	if err != nil {
 		return err
 	}
-	work := make(map[string]bridge.Work, len(all))
+	work := make(map[string]target.Work, len(all))
 	for _, w := range all {
 		work[w.Namespace+"/"+w.Name] = w
 	}

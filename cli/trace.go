@@ -9,7 +9,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/rouse-run/rouse/cli/bridge"
 	"github.com/rouse-run/rouse/cli/exit"
 	"github.com/rouse-run/rouse/cli/output"
 	"github.com/rouse-run/rouse/cli/target"
@@ -41,7 +40,7 @@ events that came of it. Bridges remember their last events only.`,
 			if err != nil {
 				return err
 			}
-			asked := bridge.Wanted{Since: -1, Within: conn.Namespace, Note: s.noteOnce()}
+			asked := target.Wanted{Since: -1, Within: conn.Namespace, Note: s.noteOnce()}
 			root, atRest, err := s.chain(cmd.Context(), admins, asked, args[0], wait)
 			if err != nil {
 				return err
@@ -69,11 +68,11 @@ func (s *session) writeTree(root trace.Node) error {
 
 // chain asks until the chain is at rest, or as long as it may.
 func (s *session) chain(
-	ctx context.Context, admins []target.Admin, asked bridge.Wanted, id string, wait time.Duration,
+	ctx context.Context, admins []target.Admin, asked target.Wanted, id string, wait time.Duration,
 ) (root trace.Node, atRest bool, err error) {
 	deadline := time.Now().Add(wait)
 	for {
-		idle, err := bridge.New(admins[0]).Idle(ctx, asked.Within) // before the records: what is delivered in between is in them
+		idle, err := target.New(admins[0]).Idle(ctx, asked.Within) // before the records: what is delivered in between is in them
 		if err != nil {
 			return root, false, err
 		}
@@ -102,14 +101,14 @@ func (s *session) chain(
 }
 
 // chainRecords are those of the event and of all that have its trace.
-func chainRecords(ctx context.Context, admins []target.Admin, asked bridge.Wanted, id string) ([]journal.Record, error) {
+func chainRecords(ctx context.Context, admins []target.Admin, asked target.Wanted, id string) ([]journal.Record, error) {
 	ofEvent, ofCause := asked, asked
 	ofEvent.ID, ofCause.Cause = id, id
-	records, err := bridge.Recent(ctx, admins, ofEvent)
+	records, err := target.Recent(ctx, admins, ofEvent)
 	if err != nil {
 		return nil, err
 	}
-	caused, err := bridge.Recent(ctx, admins, ofCause)
+	caused, err := target.Recent(ctx, admins, ofCause)
 	if err != nil {
 		return nil, err
 	}
@@ -126,7 +125,7 @@ func chainRecords(ctx context.Context, admins []target.Admin, asked bridge.Wante
 	for _, id := range traces {
 		ofTrace := asked
 		ofTrace.Trace = id
-		of, err := bridge.Recent(ctx, admins, ofTrace)
+		of, err := target.Recent(ctx, admins, ofTrace)
 		if err != nil {
 			return nil, err
 		}

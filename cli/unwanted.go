@@ -9,7 +9,7 @@ import (
 	"github.com/rouse-run/rouse/cli/event"
 	"github.com/rouse-run/rouse/cli/output"
 	"github.com/rouse-run/rouse/cli/target"
-	"github.com/rouse-run/rouse/internal/interest"
+	"github.com/rouse-run/rouse/internal/routing"
 )
 
 const (
@@ -34,13 +34,13 @@ func noteUnwanted(ctx context.Context, conn *target.Connection, results []event.
 			Source: sub.Source, Types: sub.Types, TypeMatching: eventingv1alpha2.TypeMatching(sub.TypeMatching),
 		})
 	}
-	wanted, known := interest.New(specs), map[interest.Kind]string{}
+	wanted, known := routing.InterestOf(specs), map[routing.EventKind]string{}
 	for i := range results {
 		r := &results[i]
 		if !r.Stored() {
 			continue
 		}
-		kind := interest.Kind{Type: r.Type, Source: r.Source}
+		kind := routing.EventKind{Type: r.Type, Source: r.Source}
 		text, done := known[kind]
 		if !done {
 			text = wanted.Explain(kind)
@@ -52,13 +52,13 @@ func noteUnwanted(ctx context.Context, conn *target.Connection, results []event.
 
 // printUnwanted writes a line for each kind of events that no Subscription takes.
 func (s *session) printUnwanted(results []event.Result) {
-	var order []interest.Kind
-	count, texts := map[interest.Kind]int{}, map[interest.Kind]string{}
+	var order []routing.EventKind
+	count, texts := map[routing.EventKind]int{}, map[routing.EventKind]string{}
 	for _, r := range results {
 		if r.Note == "" {
 			continue
 		}
-		kind := interest.Kind{Type: r.Type, Source: r.Source}
+		kind := routing.EventKind{Type: r.Type, Source: r.Source}
 		if count[kind]++; count[kind] == 1 {
 			order, texts[kind] = append(order, kind), r.Note
 		}

@@ -11,7 +11,7 @@ import (
 
 	"github.com/rouse-run/rouse/dev/autoscale"
 	"github.com/rouse-run/rouse/eventbridge"
-	"github.com/rouse-run/rouse/eventbridge/admin/authorization"
+	"github.com/rouse-run/rouse/eventbridge/identity"
 	"github.com/rouse-run/rouse/eventbridge/jetstream"
 	"github.com/rouse-run/rouse/eventbridge/replica"
 	"github.com/rouse-run/rouse/internal/daemon"
@@ -34,7 +34,7 @@ func (m *mode) buildBridge() {
 		Subscriptions: m.subs,
 		Endpoints:     m.functions,
 		Admin:         m.store,
-		AdminAccess:   authorization.Token(m.token),
+		AdminAccess:   identity.Token(m.token),
 		Journal:       m.journal,
 		Destination:   m.nats,
 		Registry:      daemon.NewRegistry(),

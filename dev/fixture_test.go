@@ -15,11 +15,10 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/rouse-run/rouse/dev/control"
-	"github.com/rouse-run/rouse/dev/feed"
 	"github.com/rouse-run/rouse/dev/instance"
+	"github.com/rouse-run/rouse/dev/process"
 	"github.com/rouse-run/rouse/dev/runner"
-	"github.com/rouse-run/rouse/internal/testing/httpclient"
+	"github.com/rouse-run/rouse/internal/testing/loopback"
 )
 
 const (
@@ -119,18 +118,18 @@ func (w *fixture) get(t *testing.T, url string, into any) {
 	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, http.NoBody)
 	require.NoError(t, err)
 	request.Header.Set("Authorization", "Bearer "+w.Token)
-	response, err := httpclient.Default.Do(request)
+	response, err := loopback.Default.Do(request)
 	require.NoError(t, err)
 	defer func() { _ = response.Body.Close() }()
 	require.Equal(t, http.StatusOK, response.StatusCode)
 	require.NoError(t, json.NewDecoder(response.Body).Decode(into))
 }
 
-func (w *fixture) functions(t *testing.T) map[string]control.Function {
+func (w *fixture) functions(t *testing.T) map[string]Function {
 	t.Helper()
-	var list control.List
+	var list List
 	w.get(t, w.Control+"/v1/functions", &list)
-	found := map[string]control.Function{}
+	found := map[string]Function{}
 	for _, fn := range list.Functions {
 		found[fn.Name] = fn
 	}
@@ -144,12 +143,12 @@ func (w *fixture) printed(t *testing.T, name string) string {
 		w.Control+"/v1/functions/orders/"+name+"/log?tail=-1", http.NoBody)
 	require.NoError(t, err)
 	request.Header.Set("Authorization", "Bearer "+w.Token)
-	response, err := httpclient.Default.Do(request)
+	response, err := loopback.Default.Do(request)
 	require.NoError(t, err)
 	defer func() { _ = response.Body.Close() }()
 	var text strings.Builder
 	for lines := json.NewDecoder(response.Body); lines.More(); {
-		var line feed.Line
+		var line process.Line
 		require.NoError(t, lines.Decode(&line))
 		text.WriteString(line.Text + "\n")
 	}

@@ -10,11 +10,9 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 
-	"github.com/rouse-run/rouse/dev/apirules"
 	"github.com/rouse-run/rouse/dev/autoscale"
 	"github.com/rouse-run/rouse/dev/manifest"
 	"github.com/rouse-run/rouse/dev/runner"
-	"github.com/rouse-run/rouse/dev/subscriptions"
 	"github.com/rouse-run/rouse/internal/workload"
 )
 
@@ -29,8 +27,8 @@ type folder struct {
 	shown     string // as the user named it
 	reader    *manifest.Reader
 	functions *runner.Functions
-	subs      *subscriptions.Subscriptions
-	apiRules  *apirules.APIRules
+	subs      *subscriptionWorkers
+	apiRules  *APIRules
 	scaling   *autoscale.Autoscaler
 	debug     debugged
 	source    *source

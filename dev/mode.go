@@ -15,15 +15,11 @@ import (
 	"google.golang.org/grpc/test/bufconn"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/rouse-run/rouse/dev/apirules"
 	"github.com/rouse-run/rouse/dev/autoscale"
-	"github.com/rouse-run/rouse/dev/control"
-	"github.com/rouse-run/rouse/dev/feed"
 	"github.com/rouse-run/rouse/dev/instance"
 	"github.com/rouse-run/rouse/dev/manifest"
 	"github.com/rouse-run/rouse/dev/process"
 	"github.com/rouse-run/rouse/dev/runner"
-	"github.com/rouse-run/rouse/dev/subscriptions"
 	"github.com/rouse-run/rouse/dev/toolchain"
 	"github.com/rouse-run/rouse/eventbridge"
 	"github.com/rouse-run/rouse/eventbridge/jetstream"
@@ -56,14 +52,14 @@ type mode struct {
 	started time.Time
 	kept    string // what is printed at the end
 
-	feed        *feed.Feed
+	feed        *process.Feed
 	journal     *journal.Journal
 	conn        *broker.Conn
 	supervisor  *process.Supervisor
 	functions   *runner.Functions
-	apiRules    *apirules.APIRules
+	apiRules    *APIRules
 	scaling     *autoscale.Autoscaler
-	subs        *subscriptions.Subscriptions
+	subs        *subscriptionWorkers
 	bridge      *eventbridge.Bridge
 	store       *jetstream.AdminStore
 	scaler      *scaler.Scaler
@@ -80,13 +76,13 @@ type mode struct {
 	metrics                *bufconn.Listener // without a client
 }
 
-func newFeed() *feed.Feed { return feed.New(feedLines) }
+func newFeed() *process.Feed { return process.NewFeed(feedLines) }
 
 // logLine adds a line of local mode's own to the feed.
-func (m *mode) logLine(text string) { m.feed.Add(feed.Line{Stream: feed.Rouse, Text: text}) }
+func (m *mode) logLine(text string) { m.feed.Add(process.Line{Stream: process.Rouse, Text: text}) }
 
 func (m *mode) logFunctionLine(fn types.NamespacedName, text string) {
-	m.feed.Add(feed.Line{Namespace: fn.Namespace, Function: fn.Name, Stream: feed.Rouse, Text: text})
+	m.feed.Add(process.Line{Namespace: fn.Namespace, Function: fn.Name, Stream: process.Rouse, Text: text})
 }
 
 // run makes the parts and runs them, the lower ones longer.
@@ -167,7 +163,7 @@ func (m *mode) holdConnection(ctx context.Context) error {
 
 func (m *mode) build(ctx context.Context) error {
 	m.journal = journal.New(journalRecords)
-	m.subs = subscriptions.New(m.conn, m.streams, m.reportSubscription, m.log.WithName("subscriptions"))
+	m.subs = newSubscriptions(m.conn, m.streams, m.reportSubscription, m.log.WithName("subscriptions"))
 	m.conn.OnConnect(m.subs.Check)
 	debug := newDebugged(m.options.Debug)
 	m.functions = runner.New(runner.Deps{
@@ -184,7 +180,7 @@ func (m *mode) build(ctx context.Context) error {
 		State:            m.state,
 		Debug:            debug.has,
 	})
-	m.apiRules = apirules.New(apirules.Deps{Listener: m.outside, Serve: m.functions.Serve, Log: m.log.WithName("apirules")})
+	m.apiRules = newAPIRules(apiRulesDeps{Listener: m.outside, Serve: m.functions.Serve, Log: m.log.WithName("apirules")})
 	if err := m.buildScaling(); err != nil {
 		return err
 	}
@@ -257,7 +253,7 @@ func together(ctx context.Context, parts ...func(context.Context) error) error {
 }
 
 func (m *mode) serveControl(ctx context.Context) error {
-	handler := control.New(control.Deps{
+	handler := NewControl(ControlDeps{
 		Functions: m.functions, Exposures: m.apiRules, Subscriptions: m.subs, Backlogs: m.scaling, Lines: m.feed, Token: m.token,
 	})
 	return daemon.Serve(ctx, daemon.Server{

@@ -8,7 +8,7 @@ import (
 	"text/tabwriter"
 	"time"
 
-	"github.com/rouse-run/rouse/dev/feed"
+	"github.com/rouse-run/rouse/dev/process"
 	"github.com/rouse-run/rouse/eventbridge/journal"
 	"github.com/rouse-run/rouse/internal/routing"
 )
@@ -45,7 +45,7 @@ type deliveryKey struct {
 }
 
 // reportOf reads what happened: each event that was stored has to come to an end at each Subscription that takes it.
-func reportOf(records []journal.Record, lines []feed.Line, routes []routing.Route, sleepers map[string]bool) report {
+func reportOf(records []journal.Record, lines []process.Line, routes []routing.Route, sleepers map[string]bool) report {
 	stored := map[eventKey]journal.Record{}
 	ends := map[deliveryKey]journal.Record{}
 	for _, record := range records {
@@ -79,7 +79,7 @@ func reportOf(records []journal.Record, lines []feed.Line, routes []routing.Rout
 }
 
 // follow adds one event that was stored.
-func (r *report) follow(stored journal.Record, ends map[deliveryKey]journal.Record, lines []feed.Line, routes []routing.Route) {
+func (r *report) follow(stored journal.Record, ends map[deliveryKey]journal.Record, lines []process.Line, routes []routing.Route) {
 	subject := routing.Subject(stored.Source, stored.Type, false)
 	wanted := false
 	for _, route := range routes {
@@ -108,14 +108,14 @@ func takes(route routing.Route, subject string) bool {
 	return slices.ContainsFunc(route.Types, func(t routing.TypeMapping) bool { return t.Matches(subject) })
 }
 
-func hopOf(stored, end journal.Record, lines []feed.Line) hop {
+func hopOf(stored, end journal.Record, lines []process.Line) hop {
 	h := hop{event: end.Type, sink: end.Sink, stored: end.Stored, deadLettered: end.Kind == journal.DeadLettered}
 	if h.stored.IsZero() {
 		h.stored = stored.Time
 	}
 	first := end.Began
 	for _, line := range lines {
-		spoke := line.Stream == feed.Stdout || line.Stream == feed.Stderr
+		spoke := line.Stream == process.Stdout || line.Stream == process.Stderr
 		if spoke && line.Namespace+"/"+line.Function == end.Sink && !line.Time.Before(end.Began) && !line.Time.After(end.Time) {
 			first = line.Time
 			break

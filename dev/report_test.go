@@ -9,7 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	eventingv1alpha2 "github.com/rouse-run/rouse/api/eventing/v1alpha2"
-	"github.com/rouse-run/rouse/dev/feed"
+	"github.com/rouse-run/rouse/dev/process"
 	"github.com/rouse-run/rouse/eventbridge/journal"
 	"github.com/rouse-run/rouse/internal/routing"
 )
@@ -41,8 +41,8 @@ func endedAt(kind journal.Kind, id, name string, stored, began, ended int) journ
 	}
 }
 
-func spokeAt(name, stream string, ms int) feed.Line {
-	return feed.Line{Namespace: "orders", Function: name, Stream: stream, Time: at(ms), Text: "x"}
+func spokeAt(name, stream string, ms int) process.Line {
+	return process.Line{Namespace: "orders", Function: name, Stream: stream, Time: at(ms), Text: "x"}
 }
 
 func TestEveryStoredEventHasToEndAtEachSubscription(t *testing.T) {
@@ -87,12 +87,12 @@ func TestEveryStoredEventHasToEndAtEachSubscription(t *testing.T) {
 
 func TestTheFirstByteIsTheHandlersFirstLine(t *testing.T) {
 	t.Parallel()
-	lines := []feed.Line{
-		spokeAt("a", feed.Stdout, 90),  // while it started
-		spokeAt("a", feed.Rouse, 101),  // not its own
-		spokeAt("b", feed.Stdout, 102), // another's
-		spokeAt("a", feed.Stderr, 104),
-		spokeAt("a", feed.Stdout, 105),
+	lines := []process.Line{
+		spokeAt("a", process.Stdout, 90),  // while it started
+		spokeAt("a", process.Rouse, 101),  // not its own
+		spokeAt("b", process.Stdout, 102), // another's
+		spokeAt("a", process.Stderr, 104),
+		spokeAt("a", process.Stdout, 105),
 	}
 	r := reportOf([]journal.Record{
 		storedAt("1", 0), endedAt(journal.Delivered, "1", "a", 2, 100, 110),

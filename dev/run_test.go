@@ -20,7 +20,6 @@ import (
 	"github.com/rouse-run/rouse/dev/instance"
 	"github.com/rouse-run/rouse/dev/runner"
 	"github.com/rouse-run/rouse/internal/cloudevent"
-	"github.com/rouse-run/rouse/internal/testing/httpclient"
 	"github.com/rouse-run/rouse/internal/testing/loopback"
 )
 
@@ -126,7 +125,7 @@ func TestARequestWakesAFunction(t *testing.T) {
 	await(t, "it has a port", func() bool { return w.functions(t)["greeter"].URL != "" })
 	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, w.functions(t)["greeter"].URL, http.NoBody)
 	require.NoError(t, err)
-	response, err := httpclient.Default.Do(request)
+	response, err := loopback.Default.Do(request)
 	require.NoError(t, err)
 	require.NoError(t, response.Body.Close())
 	require.Equal(t, http.StatusOK, response.StatusCode)

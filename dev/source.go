@@ -10,16 +10,14 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/rouse-run/rouse/dev/apirules"
 	"github.com/rouse-run/rouse/dev/autoscale"
-	"github.com/rouse-run/rouse/dev/feed"
 	"github.com/rouse-run/rouse/dev/manifest"
+	"github.com/rouse-run/rouse/dev/process"
 	"github.com/rouse-run/rouse/dev/runner"
-	"github.com/rouse-run/rouse/dev/subscriptions"
 	"github.com/rouse-run/rouse/dev/view"
 	"github.com/rouse-run/rouse/eventbridge/journal"
 	"github.com/rouse-run/rouse/internal/cloudevent"
-	"github.com/rouse-run/rouse/internal/interest"
+	"github.com/rouse-run/rouse/internal/routing"
 )
 
 const (
@@ -34,12 +32,12 @@ type source struct {
 	directory, publish, admin string
 
 	functions   *runner.Functions
-	apiRules    *apirules.APIRules
+	apiRules    *APIRules
 	scaling     *autoscale.Autoscaler
 	deadLetters *deadLetters
-	subs        *subscriptions.Subscriptions
+	subs        *subscriptionWorkers
 	journal     *journal.Journal
-	feed        *feed.Feed
+	feed        *process.Feed
 	publisher   *publisher
 	events      []cloudevent.Event // of --publish
 
@@ -112,14 +110,14 @@ func (s *source) state() view.State {
 func (s *source) FollowEvents(ctx context.Context, handle func(journal.Record)) {
 	s.journal.Follow(ctx, journal.Query{}, func(r journal.Record) {
 		if r.Kind == journal.Stored {
-			r.Message = s.subs.Interest().Explain(interest.Kind{Type: r.Type, Source: r.Source})
+			r.Message = s.subs.Interest().Explain(routing.EventKind{Type: r.Type, Source: r.Source})
 		}
 		handle(r)
 	})
 }
 
 // FollowLines implements view.Source.
-func (s *source) FollowLines(ctx context.Context, handle func(feed.Line)) {
+func (s *source) FollowLines(ctx context.Context, handle func(process.Line)) {
 	s.feed.Follow(ctx, types.NamespacedName{}, shownLines, handle)
 }
 

@@ -12,8 +12,7 @@ import (
 
 	"github.com/rouse-run/rouse/eventbridge/identity"
 	"github.com/rouse-run/rouse/internal/routing"
-	"github.com/rouse-run/rouse/internal/testing/httpclient"
-	"github.com/rouse-run/rouse/internal/testing/sinktest"
+	"github.com/rouse-run/rouse/internal/testing/loopback"
 )
 
 // tokens knows those of the form namespace/name.
@@ -47,7 +46,7 @@ func (r *replica) publishAs(t *testing.T, token, path, contentType, body string)
 	if token != "" {
 		req.Header.Set("Authorization", "Bearer "+token)
 	}
-	resp, err := httpclient.Default.Do(req)
+	resp, err := loopback.Default.Do(req)
 	require.NoError(t, err)
 	defer func() { _ = resp.Body.Close() }()
 	content, err := io.ReadAll(resp.Body)
@@ -58,7 +57,7 @@ func (r *replica) publishAs(t *testing.T, token, path, contentType, body string)
 
 func TestPublishingNeedsAnAccessRule(t *testing.T) {
 	t.Parallel()
-	w := newFixture(t, sinktest.Ready("127.0.0.1:1"))
+	w := newFixture(t, loopback.Ready("127.0.0.1:1"))
 	bridge := w.startWithRules(t, `{"publish":{"rules":[{"serviceAccounts":["shop/checkout"],"sources":["shop"]}]}}`)
 	const one, batch = "application/cloudevents+json", "application/cloudevents-batch+json"
 	event := func(source string) string {
@@ -93,8 +92,8 @@ func TestPublishingNeedsAnAccessRule(t *testing.T) {
 
 func TestNoAccountSuppressesAnEventThatAnotherOnePublishes(t *testing.T) {
 	t.Parallel()
-	sink := sinktest.Start(t, nil)
-	w := newFixture(t, sinktest.Ready(sink.Address()))
+	sink := loopback.StartSink(t, nil)
+	w := newFixture(t, loopback.Ready(sink.Address()))
 	bridge := w.startWithRules(t, `{"publish":{"rules":[
 		{"serviceAccounts":["shop/checkout","red/default"],"sources":["shop"],"types":["order.received.v1"]},
 		{"serviceAccounts":["red/default"],"sources":["shop"],"types":["order.noted.v1"]}]}}`)
@@ -118,7 +117,7 @@ func TestNoAccountSuppressesAnEventThatAnotherOnePublishes(t *testing.T) {
 
 func TestRepliesAreBoundByTheNamespacesAccessRules(t *testing.T) {
 	t.Parallel()
-	sink := sinktest.Start(t, func(w http.ResponseWriter, r *http.Request) {
+	sink := loopback.StartSink(t, func(w http.ResponseWriter, r *http.Request) {
 		if r.Header.Get("Ce-Rousehops") != "" {
 			return
 		}
@@ -132,7 +131,7 @@ func TestRepliesAreBoundByTheNamespacesAccessRules(t *testing.T) {
 			w.Header().Set(name, value)
 		}
 	})
-	w := newFixture(t, sinktest.Ready(sink.Address()))
+	w := newFixture(t, loopback.Ready(sink.Address()))
 	bridge := w.startWithRules(t, `{"publish":{"rules":[{"serviceAccounts":["shop/*"],"sources":["shop"]}]}}`)
 	for _, id := range []string{"0", "1"} {
 		status, text := bridge.publishAs(t, "shop/checkout", "/publish", "application/cloudevents+json",

@@ -10,23 +10,22 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/rouse-run/rouse/eventbridge/admin/authorization"
+	"github.com/rouse-run/rouse/eventbridge/identity"
 	"github.com/rouse-run/rouse/eventbridge/jetstream"
 	"github.com/rouse-run/rouse/eventbridge/journal"
 	"github.com/rouse-run/rouse/internal/broker"
-	"github.com/rouse-run/rouse/internal/testing/httpclient"
-	"github.com/rouse-run/rouse/internal/testing/sinktest"
+	"github.com/rouse-run/rouse/internal/testing/loopback"
 )
 
 func TestAnOperatorRedrivesDeadLettersOverTheAdminAPI(t *testing.T) {
 	t.Parallel()
 	var repaired atomic.Bool
-	price := sinktest.Start(t, func(w http.ResponseWriter, _ *http.Request) {
+	price := loopback.StartSink(t, func(w http.ResponseWriter, _ *http.Request) {
 		if !repaired.Load() {
 			http.Error(w, "no such order", http.StatusBadRequest)
 		}
 	})
-	w := newFixture(t, sinktest.Ready(price.Address()))
+	w := newFixture(t, loopback.Ready(price.Address()))
 	require.NoError(t, w.conn.EnsureConsumer(t.Context(), broker.DefaultStream, broker.Consumer{ // as the controller makes it
 		Name: orders(sinkURL).Consumer, Description: "shop/orders", Subjects: orders(sinkURL).Subjects,
 		AckWait: w.ackWait, MaxAckPending: orders(sinkURL).MaxInFlight,
@@ -38,13 +37,13 @@ func TestAnOperatorRedrivesDeadLettersOverTheAdminAPI(t *testing.T) {
 		deps.AdminListener = listener
 		deps.Journal = events
 		deps.Admin = jetstream.NewAdminStore(w.conn, broker.DefaultStream, events)
-		deps.AdminAccess = authorization.Token("secret")
+		deps.AdminAccess = identity.Token("secret")
 	})
 	ask := func(method, path, body string) (int, string) {
 		request, err := http.NewRequestWithContext(t.Context(), method, "http://"+listener.Addr().String()+path, strings.NewReader(body))
 		require.NoError(t, err)
 		request.Header.Set("Authorization", "Bearer secret")
-		response, err := httpclient.Default.Do(request)
+		response, err := loopback.Default.Do(request)
 		require.NoError(t, err)
 		defer func() { _ = response.Body.Close() }()
 		answered, err := io.ReadAll(response.Body)

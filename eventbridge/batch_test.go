@@ -8,8 +8,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/rouse-run/rouse/internal/testing/loopback"
 	"github.com/rouse-run/rouse/internal/testing/otlptest"
-	"github.com/rouse-run/rouse/internal/testing/sinktest"
 )
 
 func order(id string) string {
@@ -19,7 +19,7 @@ func order(id string) string {
 func TestABatchThatIsSentAgainIsStoredOnce(t *testing.T) {
 	t.Parallel()
 	const events = 200
-	sink := sinktest.Start(t, nil)
+	sink := loopback.StartSink(t, nil)
 	w := newFixture(t)
 	r := w.start(t)
 	var batch []string
@@ -39,7 +39,7 @@ func TestABatchThatIsSentAgainIsStoredOnce(t *testing.T) {
 	require.Equal(t, http.StatusNoContent, status, body)
 	w.backlogIs(t, events, 0)
 
-	w.endpoints.Set(sinktest.Ready(sink.Address()))
+	w.endpoints.Set(loopback.Ready(sink.Address()))
 	w.backlogIs(t, 0, 0)
 	require.Len(t, sink.Deliveries(), events)
 }

@@ -14,7 +14,6 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/rouse-run/rouse/eventbridge/admin"
-	"github.com/rouse-run/rouse/eventbridge/admin/authorization"
 	"github.com/rouse-run/rouse/eventbridge/chain"
 	"github.com/rouse-run/rouse/eventbridge/dispatch"
 	"github.com/rouse-run/rouse/eventbridge/identity"
@@ -22,7 +21,6 @@ import (
 	"github.com/rouse-run/rouse/eventbridge/journal"
 	"github.com/rouse-run/rouse/eventbridge/quota"
 	"github.com/rouse-run/rouse/eventbridge/sink"
-	"github.com/rouse-run/rouse/eventbridge/storage"
 	"github.com/rouse-run/rouse/eventbridge/tracecontext"
 	"github.com/rouse-run/rouse/internal/daemon"
 	"github.com/rouse-run/rouse/internal/fair"
@@ -59,10 +57,10 @@ type Deps struct {
 	Tokens        identity.Reviewer     // whose tokens are, where options have rules for publishers; nil lets no client publish then
 	Endpoints     sink.Endpoints
 	Store         Store
-	Storage       storage.Streams      // how full the store is; nil when that does not matter
+	Storage       quota.FillStreams    // how full the store is; nil when that does not matter
 	Quota         quota.Stream         // what Subscriptions keep in the store; nil when that does not matter
 	Admin         admin.Store          // what the admin API asks; it is not asked while that API has no address
-	AdminAccess   authorization.Access // who may ask it, which has to be there where that API has an address
+	AdminAccess   identity.Access      // who may ask it, which has to be there where that API has an address
 	Journal       *journal.Journal     // remembers what happened to events for the admin API; nil does not
 	Tracer        *tracecontext.Tracer // nil makes no spans
 	ChainKey      chain.Key            // signs what sinks show when they publish, the same at all replicas; the zero Key is one of this replica's own
@@ -82,7 +80,7 @@ type Bridge struct {
 	metrics    daemon.Server
 	deliveries *deliveries
 	replicas   *replicas
-	storage    *storage.Monitor // nil without Deps.Storage
+	storage    *quota.StorageMonitor // nil without Deps.Storage
 	stopping   atomic.Bool
 	reached    atomic.Bool // NATS, once
 }
@@ -96,7 +94,7 @@ func New(deps Deps, options Options) *Bridge {
 	replicas := &replicas{service: options.Service, endpoints: deps.Endpoints}
 	b := &Bridge{deps: deps, options: options, replicas: replicas, deliveries: newDeliveries(deps, options, access, replicas)}
 	if deps.Storage != nil {
-		b.storage = storage.New(storage.Deps{
+		b.storage = quota.NewStorageMonitor(quota.StorageDeps{
 			Streams: deps.Storage, Registerer: deps.Registry, Log: deps.Log.WithName("storage"),
 		}, options.Storage)
 	}

@@ -18,14 +18,14 @@ import (
 
 	"github.com/rouse-run/rouse/internal/broker"
 	"github.com/rouse-run/rouse/internal/routing"
+	"github.com/rouse-run/rouse/internal/testing/loopback"
 	"github.com/rouse-run/rouse/internal/testing/never"
-	"github.com/rouse-run/rouse/internal/testing/sinktest"
 )
 
 func TestAPublishedEventIsDeliveredAsItWasPublished(t *testing.T) {
 	t.Parallel()
-	price := sinktest.Start(t, nil)
-	w := newFixture(t, sinktest.Ready(price.Address()))
+	price := loopback.StartSink(t, nil)
+	w := newFixture(t, loopback.Ready(price.Address()))
 	r := w.start(t)
 	status, _ := r.publish(t, "1")
 	require.Equal(t, http.StatusNoContent, status)
@@ -52,7 +52,7 @@ func TestAPublishedEventIsDeliveredAsItWasPublished(t *testing.T) {
 func TestWithoutAnEndpointEventsStayPendingUntilAFunctionStarts(t *testing.T) {
 	t.Parallel()
 	var attempts sync.Map
-	price := sinktest.Reserve(t, nil)
+	price := loopback.ReserveSink(t, nil)
 	w := newFixture(t)
 	r := w.start(t, func(deps *Deps, _ *Options) {
 		deps.Log = funcr.New(func(_, args string) {
@@ -64,7 +64,7 @@ func TestWithoutAnEndpointEventsStayPendingUntilAFunctionStarts(t *testing.T) {
 	r.publishMany(t, 0, 5)
 	w.backlogIs(t, 5, 0)
 
-	w.endpoints.Set(sinktest.Starting(price.Address()))
+	w.endpoints.Set(loopback.StartingSink(price.Address()))
 	never.Happens(t, func() bool { return len(price.Requests()) > 0 }, 100*time.Millisecond, tick)
 	w.backlogIs(t, 5, 0)
 	price.Restart(t)
@@ -93,12 +93,12 @@ func TestWithoutAnEndpointEventsStayPendingUntilAFunctionStarts(t *testing.T) {
 func TestAFailingFunctionIsRetriedUntilItAnswers(t *testing.T) {
 	t.Parallel()
 	var calls atomic.Int32
-	price := sinktest.Start(t, func(w http.ResponseWriter, _ *http.Request) {
+	price := loopback.StartSink(t, func(w http.ResponseWriter, _ *http.Request) {
 		if calls.Add(1) < 3 {
 			http.Error(w, "database is away", http.StatusInternalServerError)
 		}
 	})
-	w := newFixture(t, sinktest.Ready(price.Address()))
+	w := newFixture(t, loopback.Ready(price.Address()))
 	w.start(t).publishMany(t, 0, 1)
 	price.Await(t, 3)
 	w.backlogIs(t, 0, 0)
@@ -107,12 +107,12 @@ func TestAFailingFunctionIsRetriedUntilItAnswers(t *testing.T) {
 
 func TestARefusedEventIsADeadLetterAndTheOthersGoOn(t *testing.T) {
 	t.Parallel()
-	price := sinktest.Start(t, func(w http.ResponseWriter, r *http.Request) {
+	price := loopback.StartSink(t, func(w http.ResponseWriter, r *http.Request) {
 		if r.Header.Get("Ce-Id") == "1" {
 			http.Error(w, "no such order", http.StatusBadRequest)
 		}
 	})
-	w := newFixture(t, sinktest.Ready(price.Address()))
+	w := newFixture(t, loopback.Ready(price.Address()))
 	w.start(t).publishMany(t, 0, 3)
 	price.Await(t, 3)
 	w.backlogIs(t, 0, 0)
@@ -122,14 +122,14 @@ func TestARefusedEventIsADeadLetterAndTheOthersGoOn(t *testing.T) {
 
 func TestAFunctionThatCrashesAtAnEventGetsItAgain(t *testing.T) {
 	t.Parallel()
-	var price *sinktest.Server
+	var price *loopback.Sink
 	var crashed atomic.Bool
-	price = sinktest.Start(t, func(http.ResponseWriter, *http.Request) {
+	price = loopback.StartSink(t, func(http.ResponseWriter, *http.Request) {
 		if crashed.CompareAndSwap(false, true) {
 			price.Stop()
 		}
 	})
-	w := newFixture(t, sinktest.Ready(price.Address()))
+	w := newFixture(t, loopback.Ready(price.Address()))
 	w.start(t).publishMany(t, 0, 1)
 	price.Await(t, 1)
 	require.Eventually(t, crashed.Load, timeout, tick)
@@ -142,13 +142,13 @@ func TestAFunctionThatCrashesAtAnEventGetsItAgain(t *testing.T) {
 func TestAHandlerSlowerThanAckWaitGetsItsEventOnce(t *testing.T) {
 	t.Parallel()
 	w := newFixture(t)
-	price := sinktest.Start(t, func(_ http.ResponseWriter, r *http.Request) {
+	price := loopback.StartSink(t, func(_ http.ResponseWriter, r *http.Request) {
 		select {
 		case <-time.After(w.ackWait * 5 / 2):
 		case <-r.Context().Done():
 		}
 	})
-	w.endpoints.Set(sinktest.Ready(price.Address()))
+	w.endpoints.Set(loopback.Ready(price.Address()))
 	w.start(t).publishMany(t, 0, 1)
 	w.start(t) // would get what is redelivered
 	price.Await(t, 1)
@@ -158,8 +158,8 @@ func TestAHandlerSlowerThanAckWaitGetsItsEventOnce(t *testing.T) {
 
 func TestReplicasShareOneSubscription(t *testing.T) {
 	t.Parallel()
-	price := sinktest.Start(t, nil)
-	w := newFixture(t, sinktest.Ready(price.Address()))
+	price := loopback.StartSink(t, nil)
+	w := newFixture(t, loopback.Ready(price.Address()))
 	first, second := w.start(t), w.start(t)
 	first.publishMany(t, 0, 50)
 	second.publishMany(t, 50, 50)
@@ -171,8 +171,8 @@ func TestReplicasShareOneSubscription(t *testing.T) {
 func TestADrainLosesNothingAndRepeatsNothing(t *testing.T) {
 	t.Parallel()
 	release := make(chan struct{})
-	price := sinktest.Start(t, func(http.ResponseWriter, *http.Request) { <-release })
-	w := newFixture(t, sinktest.Ready(price.Address()))
+	price := loopback.StartSink(t, func(http.ResponseWriter, *http.Request) { <-release })
+	w := newFixture(t, loopback.Ready(price.Address()))
 	fetchingEnded := make(chan struct{})
 	first := w.start(t, func(deps *Deps, _ *Options) {
 		deps.Routes = watchFunc(func(ctx context.Context, apply func([]routing.Route)) error {
@@ -258,8 +258,8 @@ func (s *switchedStore) Connected() bool { return s.connected }
 
 func TestAnOutageOfNATSNeedsNoRestart(t *testing.T) {
 	t.Parallel()
-	price := sinktest.Start(t, nil)
-	w := newFixture(t, sinktest.Ready(price.Address()))
+	price := loopback.StartSink(t, nil)
+	w := newFixture(t, loopback.Ready(price.Address()))
 	r := w.start(t)
 	r.publishMany(t, 0, 3)
 	price.Await(t, 3)
@@ -289,8 +289,8 @@ func TestAnOutageOfNATSNeedsNoRestart(t *testing.T) {
 func TestAnOutageOfNATSDuringADeliveryRepeatsNothing(t *testing.T) {
 	t.Parallel()
 	release := make(chan struct{})
-	price := sinktest.Start(t, func(http.ResponseWriter, *http.Request) { <-release })
-	w := newFixture(t, sinktest.Ready(price.Address()))
+	price := loopback.StartSink(t, func(http.ResponseWriter, *http.Request) { <-release })
+	w := newFixture(t, loopback.Ready(price.Address()))
 	w.ackWait = time.Minute // so that a second delivery could only come of a lost ack
 	ensureConsumer(t, w.conn, orders(sinkURL), w.ackWait)
 	r := w.start(t)
@@ -309,8 +309,8 @@ func TestAnOutageOfNATSDuringADeliveryRepeatsNothing(t *testing.T) {
 
 func TestSubscriptionsComeChangeAndGo(t *testing.T) {
 	t.Parallel()
-	price := sinktest.Start(t, nil)
-	w := newFixture(t, sinktest.Ready(price.Address()))
+	price := loopback.StartSink(t, nil)
+	w := newFixture(t, loopback.Ready(price.Address()))
 	require.NoError(t, w.conn.DeleteConsumer(t.Context(), broker.DefaultStream, orders(sinkURL).Consumer))
 	r := w.start(t)
 	ensureConsumer(t, w.conn, orders(sinkURL), w.ackWait) // the controller comes later than the bridge
@@ -365,12 +365,12 @@ func TestWhatIsPublishedIsAckedDeadLetteredOrPending(t *testing.T) {
 			acked[id] = true
 		}
 	}
-	one, two := sinktest.Start(t, handler), sinktest.Start(t, handler)
-	w.endpoints.Set(sinktest.Ready(one.Address()), sinktest.Ready(two.Address()))
+	one, two := loopback.StartSink(t, handler), loopback.StartSink(t, handler)
+	w.endpoints.Set(loopback.Ready(one.Address()), loopback.Ready(two.Address()))
 	first, second := w.start(t), w.start(t)
 	first.publishMany(t, 0, published/2)
 	two.Stop()
-	w.endpoints.Set(sinktest.Ready(one.Address()))
+	w.endpoints.Set(loopback.Ready(one.Address()))
 	require.NoError(t, first.stop())
 	second.publishMany(t, published/2, published/2)
 	require.Eventually(t, func() bool {
@@ -404,8 +404,8 @@ func TestABridgeReportsAnAddressItCannotListenOn(t *testing.T) {
 
 func TestRoutesThatCannotBeWatchedAreTriedAgain(t *testing.T) {
 	t.Parallel()
-	price := sinktest.Start(t, nil)
-	w := newFixture(t, sinktest.Ready(price.Address()))
+	price := loopback.StartSink(t, nil)
+	w := newFixture(t, loopback.Ready(price.Address()))
 	var failed atomic.Bool
 	r := w.start(t, func(deps *Deps, _ *Options) {
 		deps.Routes = watchFunc(func(ctx context.Context, apply func([]routing.Route)) error {

@@ -19,8 +19,7 @@ import (
 	"github.com/rouse-run/rouse/internal/cloudevent"
 	"github.com/rouse-run/rouse/internal/failure"
 	"github.com/rouse-run/rouse/internal/routing"
-	"github.com/rouse-run/rouse/internal/testing/httpclient"
-	"github.com/rouse-run/rouse/internal/testing/sinktest"
+	"github.com/rouse-run/rouse/internal/testing/loopback"
 )
 
 // twin is a second Subscription to the same events.
@@ -68,8 +67,8 @@ func TestSubscriptionsThatReplyToEachOtherEndWhenTheirChainIsTooLarge(t *testing
 	t.Parallel()
 	const most = 100
 	var ids atomic.Int64
-	sink := sinktest.Start(t, func(w http.ResponseWriter, _ *http.Request) { answerAs(w, "reply-"+strconv.FormatInt(ids.Add(1), 10)) })
-	w := newFixture(t, sinktest.Ready(sink.Address()))
+	sink := loopback.StartSink(t, func(w http.ResponseWriter, _ *http.Request) { answerAs(w, "reply-"+strconv.FormatInt(ids.Add(1), 10)) })
+	w := newFixture(t, loopback.Ready(sink.Address()))
 	twin := w.twin(t)
 	bridges := []*replica{w.start(t, withKey(most)), w.start(t, withKey(most))}
 	status, _ := bridges[0].publish(t, "first")
@@ -105,7 +104,7 @@ func TestAWideAndLongChainOfEmittedEventsAndRepliesPasses(t *testing.T) {
 	t.Parallel()
 	const wide, long = 100, 20
 	var bridge atomic.Pointer[replica]
-	sink := sinktest.Start(t, func(w http.ResponseWriter, r *http.Request) {
+	sink := loopback.StartSink(t, func(w http.ResponseWriter, r *http.Request) {
 		branch, step, _ := strings.Cut(r.Header.Get("Ce-Id"), "-")
 		if step == "" {
 			for i := range wide {
@@ -119,7 +118,7 @@ func TestAWideAndLongChainOfEmittedEventsAndRepliesPasses(t *testing.T) {
 			answerAs(w, branch+"-"+strconv.Itoa(n+1))
 		}
 	})
-	w := newFixture(t, sinktest.Ready(sink.Address()))
+	w := newFixture(t, loopback.Ready(sink.Address()))
 	bridge.Store(w.start(t))
 	status, _ := bridge.Load().publish(t, "first")
 	require.Equal(t, http.StatusNoContent, status)
@@ -143,7 +142,7 @@ func emit(handled *http.Request, url, id, cause string) (status int, problem str
 	for _, name := range []string{"Traceparent", "Tracestate"} {
 		req.Header.Set(name, handled.Header.Get(name))
 	}
-	resp, err := httpclient.Default.Do(req)
+	resp, err := loopback.Default.Do(req)
 	if err != nil {
 		return 0, err.Error()
 	}
@@ -161,7 +160,7 @@ func TestWhatASinkEmitsIsOfTheChainOfWhatItHandlesAtEveryReplica(t *testing.T) {
 		text   string
 	}
 	answers := make(chan answer, 10)
-	sink := sinktest.Start(t, func(_ http.ResponseWriter, r *http.Request) {
+	sink := loopback.StartSink(t, func(_ http.ResponseWriter, r *http.Request) {
 		if r.Header.Get("Ce-Id") != "first" {
 			return
 		}
@@ -170,7 +169,7 @@ func TestWhatASinkEmitsIsOfTheChainOfWhatItHandlesAtEveryReplica(t *testing.T) {
 			answers <- answer{status, text}
 		}
 	})
-	w := newFixture(t, sinktest.Ready(sink.Address()))
+	w := newFixture(t, loopback.Ready(sink.Address()))
 	other.Store(w.start(t, withKey(1), func(deps *Deps, _ *Options) { deps.Routes = newFakeRoutes() }))
 	status, _ := w.start(t, withKey(1)).publish(t, "first")
 	require.Equal(t, http.StatusNoContent, status)
@@ -185,8 +184,8 @@ func TestWhatASinkEmitsIsOfTheChainOfWhatItHandlesAtEveryReplica(t *testing.T) {
 
 func TestAPublisherMakesNoEventOfAnothersChain(t *testing.T) {
 	t.Parallel()
-	sink := sinktest.Start(t, nil)
-	w := newFixture(t, sinktest.Ready(sink.Address()))
+	sink := loopback.StartSink(t, nil)
+	w := newFixture(t, loopback.Ready(sink.Address()))
 	bridge := w.start(t)
 	const said = `"rousehops":"99","rousecause":"victim","rousechain":"` + "00000000000000000000000000000000ffffffff" + `"`
 	event := func(id string) string {
@@ -204,7 +203,7 @@ func TestAPublisherMakesNoEventOfAnothersChain(t *testing.T) {
 	} {
 		req.Header.Set(name, value)
 	}
-	resp, err := httpclient.Default.Do(req)
+	resp, err := loopback.Default.Do(req)
 	require.NoError(t, err)
 	require.NoError(t, resp.Body.Close())
 	require.Equal(t, http.StatusNoContent, resp.StatusCode)

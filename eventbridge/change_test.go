@@ -9,14 +9,14 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/rouse-run/rouse/internal/testing/sinktest"
+	"github.com/rouse-run/rouse/internal/testing/loopback"
 )
 
 // hanging is a sink that answers requests to /in when it is released, and others at once.
-func hanging(t *testing.T) (sink *sinktest.Server, called chan string, release func()) {
+func hanging(t *testing.T) (sink *loopback.Sink, called chan string, release func()) {
 	t.Helper()
 	called, answer := make(chan string, 100), make(chan struct{})
-	sink = sinktest.Start(t, func(_ http.ResponseWriter, r *http.Request) {
+	sink = loopback.StartSink(t, func(_ http.ResponseWriter, r *http.Request) {
 		called <- r.URL.Path + " " + r.Header.Get("Ce-Id")
 		if r.URL.Path != "/in" {
 			return
@@ -34,7 +34,7 @@ func TestEventsGoToTheNewSinkRightAfterItsChange(t *testing.T) {
 	t.Parallel()
 	const running = 9 // of ten that may be
 	sink, called, release := hanging(t)
-	w := newFixture(t, sinktest.Ready(sink.Address()))
+	w := newFixture(t, loopback.Ready(sink.Address()))
 	routes := make(steps)
 	bridge := w.start(t, func(deps *Deps, options *Options) {
 		deps.Routes = routes
@@ -63,7 +63,7 @@ func TestCallsThatOutlastTheirSubscriptionAreCutWhenTheDrainIsOver(t *testing.T)
 	t.Parallel()
 	sink, called, release := hanging(t)
 	defer release()
-	w := newFixture(t, sinktest.Ready(sink.Address()))
+	w := newFixture(t, loopback.Ready(sink.Address()))
 	routes := make(steps)
 	bridge := w.start(t, func(deps *Deps, options *Options) {
 		deps.Routes = routes

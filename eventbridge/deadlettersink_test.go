@@ -13,7 +13,7 @@ import (
 
 	"github.com/rouse-run/rouse/internal/broker"
 	"github.com/rouse-run/rouse/internal/routing"
-	"github.com/rouse-run/rouse/internal/testing/sinktest"
+	"github.com/rouse-run/rouse/internal/testing/loopback"
 )
 
 // deadLetterFixture is a fixture whose Subscription names a sink for its dead letters.
@@ -21,16 +21,16 @@ type deadLetterFixture struct {
 	*fixture
 
 	route               routing.Route
-	deadLetterEndpoints *sinktest.Endpoints // of the sink of dead letters
+	deadLetterEndpoints *loopback.Endpoints // of the sink of dead letters
 }
 
 // newDeadLetterFixture is a fixture with a sink, which refuses all, and one for dead letters.
 func newDeadLetterFixture(t *testing.T, endpoints ...routing.Endpoint) *deadLetterFixture {
 	t.Helper()
-	price := sinktest.Start(t, func(w http.ResponseWriter, _ *http.Request) {
+	price := loopback.StartSink(t, func(w http.ResponseWriter, _ *http.Request) {
 		http.Error(w, "no such order", http.StatusUnprocessableEntity)
 	})
-	y := &deadLetterFixture{fixture: newFixture(t, sinktest.Ready(price.Address())), route: orders(sinkURL), deadLetterEndpoints: sinktest.NewEndpoints(endpoints...)}
+	y := &deadLetterFixture{fixture: newFixture(t, loopback.Ready(price.Address())), route: orders(sinkURL), deadLetterEndpoints: loopback.NewEndpoints(endpoints...)}
 	y.route.DeadLetters = &routing.Route{
 		Subscription:  y.route.Subscription,
 		Consumer:      y.route.Consumer,
@@ -73,8 +73,8 @@ func (y *deadLetterFixture) awaitDeadLetters(t *testing.T, want int) {
 
 func TestDeadLettersReachTheirSinkWithTheReason(t *testing.T) {
 	t.Parallel()
-	deadLetterSink := sinktest.Start(t, nil)
-	y := newDeadLetterFixture(t, sinktest.Ready(deadLetterSink.Address()))
+	deadLetterSink := loopback.StartSink(t, nil)
+	y := newDeadLetterFixture(t, loopback.Ready(deadLetterSink.Address()))
 	r := y.start(t)
 	r.publishMany(t, 0, 3)
 	y.backlogIs(t, 0, 0)
@@ -114,12 +114,12 @@ func TestAFailingDeadLetterSinkBlocksNoOthersAndGetsAllDeadLetters(t *testing.T)
 			t.Parallel()
 			const many = 100 // more than one bridge holds
 			var healthy atomic.Bool
-			deadLetterSink := sinktest.Start(t, func(w http.ResponseWriter, _ *http.Request) {
+			deadLetterSink := loopback.StartSink(t, func(w http.ResponseWriter, _ *http.Request) {
 				if !healthy.Load() {
 					w.WriteHeader(status)
 				}
 			})
-			y := newDeadLetterFixture(t, sinktest.Ready(deadLetterSink.Address()))
+			y := newDeadLetterFixture(t, loopback.Ready(deadLetterSink.Address()))
 			r := y.start(t)
 			r.publishMany(t, 0, many)
 			deadLetterSink.Await(t, 1)
@@ -143,7 +143,7 @@ func TestAFailingDeadLetterSinkBlocksNoOthersAndGetsAllDeadLetters(t *testing.T)
 
 func TestDeadLettersWaitForAMissingSink(t *testing.T) {
 	t.Parallel()
-	deadLetterSink := sinktest.Start(t, nil)
+	deadLetterSink := loopback.StartSink(t, nil)
 	y := newDeadLetterFixture(t)
 	first := y.start(t)
 	first.publishMany(t, 0, 5)
@@ -152,7 +152,7 @@ func TestDeadLettersWaitForAMissingSink(t *testing.T) {
 	require.Empty(t, deadLetterSink.Requests())
 	require.NoError(t, first.stop())
 
-	y.deadLetterEndpoints.Set(sinktest.Ready(deadLetterSink.Address()))
+	y.deadLetterEndpoints.Set(loopback.Ready(deadLetterSink.Address()))
 	y.start(t)
 	y.awaitUndelivered(t, 0)
 	require.Equal(t, once(5), deadLetterSink.Deliveries(), "a restart delivers what was left, and nothing else")
@@ -161,12 +161,12 @@ func TestDeadLettersWaitForAMissingSink(t *testing.T) {
 func TestARestartDeliversTheDeadLettersThatAreLeft(t *testing.T) {
 	t.Parallel()
 	var healthy atomic.Bool
-	deadLetterSink := sinktest.Start(t, func(w http.ResponseWriter, r *http.Request) {
+	deadLetterSink := loopback.StartSink(t, func(w http.ResponseWriter, r *http.Request) {
 		if number, _ := strconv.Atoi(r.Header.Get("Ce-Id")); number >= 3 && !healthy.Load() {
 			w.WriteHeader(http.StatusInternalServerError)
 		}
 	})
-	y := newDeadLetterFixture(t, sinktest.Ready(deadLetterSink.Address()))
+	y := newDeadLetterFixture(t, loopback.Ready(deadLetterSink.Address()))
 	first := y.start(t)
 	first.publishMany(t, 0, 8)
 	y.awaitDeadLetters(t, 8)
@@ -186,8 +186,8 @@ func TestARestartDeliversTheDeadLettersThatAreLeft(t *testing.T) {
 
 func TestBridgesShareTheDeadLetters(t *testing.T) {
 	t.Parallel()
-	deadLetterSink := sinktest.Start(t, nil)
-	y := newDeadLetterFixture(t, sinktest.Ready(deadLetterSink.Address()))
+	deadLetterSink := loopback.StartSink(t, nil)
+	y := newDeadLetterFixture(t, loopback.Ready(deadLetterSink.Address()))
 	first, _, _ := y.start(t), y.start(t), y.start(t)
 	first.publishMany(t, 0, 60)
 	y.awaitDeadLetters(t, 60)
@@ -197,8 +197,8 @@ func TestBridgesShareTheDeadLetters(t *testing.T) {
 
 func TestDeadLettersStayWhenTheirSinkIsRemoved(t *testing.T) {
 	t.Parallel()
-	deadLetterSink := sinktest.Start(t, nil)
-	y := newDeadLetterFixture(t, sinktest.Ready(deadLetterSink.Address()))
+	deadLetterSink := loopback.StartSink(t, nil)
+	y := newDeadLetterFixture(t, loopback.Ready(deadLetterSink.Address()))
 	r := y.start(t)
 	r.publishMany(t, 0, 1)
 	deadLetterSink.Await(t, 1) // a consumer may count a dead letter later than its stream
@@ -223,7 +223,7 @@ func TestDeadLettersStayWhenTheirSinkIsRemoved(t *testing.T) {
 
 func TestAPausedSubscriptionKeepsItsDeadLetters(t *testing.T) {
 	t.Parallel()
-	deadLetterSink := sinktest.Start(t, nil)
+	deadLetterSink := loopback.StartSink(t, nil)
 	y := newDeadLetterFixture(t)
 	r := y.start(t)
 	r.publishMany(t, 0, 2)
@@ -232,7 +232,7 @@ func TestAPausedSubscriptionKeepsItsDeadLetters(t *testing.T) {
 	paused.Paused, deadLetters.Paused = true, true
 	paused.DeadLetters = &deadLetters
 	y.routes.set(paused)
-	y.deadLetterEndpoints.Set(sinktest.Ready(deadLetterSink.Address()))
+	y.deadLetterEndpoints.Set(loopback.Ready(deadLetterSink.Address()))
 	y.awaitUndelivered(t, 2)
 	y.routes.set(y.route)
 	y.awaitUndelivered(t, 0)
@@ -241,8 +241,8 @@ func TestAPausedSubscriptionKeepsItsDeadLetters(t *testing.T) {
 
 func TestAnUndecodableMessageReachesTheDeadLetterSinkAsAnEvent(t *testing.T) {
 	t.Parallel()
-	deadLetterSink := sinktest.Start(t, nil)
-	y := newDeadLetterFixture(t, sinktest.Ready(deadLetterSink.Address()))
+	deadLetterSink := loopback.StartSink(t, nil)
+	y := newDeadLetterFixture(t, loopback.Ready(deadLetterSink.Address()))
 	y.nats.Publish(t, subject, []byte("no event"))
 	y.start(t)
 	deadLetter := deadLetterSink.Await(t, 1)[0]

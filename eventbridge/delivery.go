@@ -8,7 +8,6 @@ import (
 	"github.com/go-logr/logr"
 
 	"github.com/rouse-run/rouse/eventbridge/dispatch"
-	"github.com/rouse-run/rouse/eventbridge/fairshare"
 	"github.com/rouse-run/rouse/eventbridge/sink"
 	"github.com/rouse-run/rouse/internal/fair"
 	"github.com/rouse-run/rouse/internal/routing"
@@ -38,7 +37,7 @@ func (d *deliveries) deliver(ctx context.Context, ended <-chan struct{}, route r
 		return
 	}
 	deps, options, err := d.dispatcher(route, share, ctx.Done(), events)
-	if errors.Is(err, fairshare.ErrStopped) {
+	if errors.Is(err, ErrStopped) {
 		return
 	}
 	if err != nil {

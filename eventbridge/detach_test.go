@@ -11,12 +11,12 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/rouse-run/rouse/internal/testing/sinktest"
+	"github.com/rouse-run/rouse/internal/testing/loopback"
 )
 
 // stuck is a sink at which the first calls of events below number hang until they are released.
 type stuck struct {
-	*sinktest.Server
+	*loopback.Sink
 
 	release func()
 	ended   atomic.Int32 // of those that hang
@@ -29,7 +29,7 @@ func newStuck(t *testing.T, number int) *stuck {
 	t.Helper()
 	answer := make(chan struct{})
 	s := &stuck{release: sync.OnceFunc(func() { close(answer) }), calls: map[string]int{}}
-	s.Server = sinktest.Start(t, func(_ http.ResponseWriter, r *http.Request) {
+	s.Sink = loopback.StartSink(t, func(_ http.ResponseWriter, r *http.Request) {
 		id := r.Header.Get("Ce-Id")
 		if n, _ := strconv.Atoi(id); s.count(id) > 1 || n >= number {
 			return
@@ -72,7 +72,7 @@ func (w *fixture) detachedAre(t *testing.T, calls int) {
 func TestHangingCallsBlockOthersForAQuarterOfTheirTimeout(t *testing.T) {
 	t.Parallel()
 	sink := newStuck(t, 10)
-	w := newFixture(t, sinktest.Ready(sink.Address()))
+	w := newFixture(t, loopback.Ready(sink.Address()))
 	bridge := w.start(t, func(_ *Deps, options *Options) { options.Sink.Timeout = 20 * time.Second })
 	bridge.publishMany(t, 0, 200)
 	begun := time.Now()
@@ -98,7 +98,7 @@ func TestHangingCallsBlockOthersForAQuarterOfTheirTimeout(t *testing.T) {
 func TestADetachedCallThatTimesOutIsTriedAgain(t *testing.T) {
 	t.Parallel()
 	sink := newStuck(t, 2)
-	w := newFixture(t, sinktest.Ready(sink.Address()))
+	w := newFixture(t, loopback.Ready(sink.Address()))
 	route := orders(sinkURL)
 	route.Delivery.Timeout = 6 * time.Second // its own
 	route.Delivery.MaxAttempts = 2
@@ -114,7 +114,7 @@ func TestADetachedCallThatTimesOutIsTriedAgain(t *testing.T) {
 func TestAnEventWhoseCallWasDetachedOutlastsItsBridge(t *testing.T) {
 	t.Parallel()
 	sink := newStuck(t, 1)
-	w := newFixture(t, sinktest.Ready(sink.Address()))
+	w := newFixture(t, loopback.Ready(sink.Address()))
 	natsLink := newLink(t, w.nats.URL())
 	killed := w.start(t, func(deps *Deps, options *Options) {
 		deps.Store = newStore(connect(t, natsLink.url()))

@@ -7,14 +7,14 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/rouse-run/rouse/internal/broker"
+	"github.com/rouse-run/rouse/internal/testing/loopback"
 	"github.com/rouse-run/rouse/internal/testing/natstest"
-	"github.com/rouse-run/rouse/internal/testing/sinktest"
 )
 
 func TestDeadLettersThatAreDroppedAreCounted(t *testing.T) {
 	t.Parallel()
-	refusing := sinktest.Start(t, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusUnprocessableEntity) })
-	w := newFixture(t, sinktest.Ready(refusing.Address()))
+	refusing := loopback.StartSink(t, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusUnprocessableEntity) })
+	w := newFixture(t, loopback.Ready(refusing.Address()))
 	w.nats.Change(natstest.WithMaxPayload(32 << 10))
 	streams := broker.DefaultStreamOptions()
 	streams.DeadLetterMaxBytes = 64 << 10

@@ -11,7 +11,7 @@ import (
 
 	eventingv1alpha2 "github.com/rouse-run/rouse/api/eventing/v1alpha2"
 	"github.com/rouse-run/rouse/internal/routing"
-	"github.com/rouse-run/rouse/internal/testing/sinktest"
+	"github.com/rouse-run/rouse/internal/testing/loopback"
 )
 
 // The ten events that come first fail for ever. Kyma's dispatcher, whose limit they use up, lets 190 of 200 wait for
@@ -20,7 +20,7 @@ func TestTenEventsThatAlwaysFailHoldUpNoOthers(t *testing.T) {
 	t.Parallel()
 	var mu sync.Mutex
 	arrived := map[string]bool{}
-	sink := sinktest.Start(t, func(w http.ResponseWriter, r *http.Request) {
+	sink := loopback.StartSink(t, func(w http.ResponseWriter, r *http.Request) {
 		number, _ := strconv.Atoi(r.Header.Get("Ce-Id"))
 		if number < 10 {
 			w.WriteHeader(http.StatusInternalServerError)
@@ -30,7 +30,7 @@ func TestTenEventsThatAlwaysFailHoldUpNoOthers(t *testing.T) {
 		defer mu.Unlock()
 		arrived[r.Header.Get("Ce-Id")] = true
 	})
-	w := newFixture(t, sinktest.Ready(sink.Address()))
+	w := newFixture(t, loopback.Ready(sink.Address()))
 	bridge := w.start(t, func(_ *Deps, options *Options) {
 		options.Dispatch.MaxAttempts = 1000
 		options.Dispatch.Backoff.Base, options.Dispatch.Backoff.Max = time.Hour, time.Hour
@@ -55,7 +55,7 @@ func TestTheLimitOfDeliveriesHoldsOverAllBridges(t *testing.T) {
 	release := make(chan struct{})
 	var mu sync.Mutex
 	busy, peak := 0, 0
-	sink := sinktest.Start(t, func(http.ResponseWriter, *http.Request) {
+	sink := loopback.StartSink(t, func(http.ResponseWriter, *http.Request) {
 		mu.Lock()
 		busy++
 		peak = max(peak, busy)
@@ -65,7 +65,7 @@ func TestTheLimitOfDeliveriesHoldsOverAllBridges(t *testing.T) {
 		busy--
 		mu.Unlock()
 	})
-	w := newFixture(t, sinktest.Ready(sink.Address()))
+	w := newFixture(t, loopback.Ready(sink.Address()))
 	first, _, _ := w.start(t), w.start(t), w.start(t)
 	first.publishMany(t, 0, 40)
 	limit := orders(sinkURL).MaxInFlight
@@ -82,8 +82,8 @@ func TestTheLimitOfDeliveriesHoldsOverAllBridges(t *testing.T) {
 
 func TestSubscriptionDeliveryOptionsAreApplied(t *testing.T) {
 	t.Parallel()
-	sink := sinktest.Start(t, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusInternalServerError) })
-	w := newFixture(t, sinktest.Ready(sink.Address()))
+	sink := loopback.StartSink(t, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusInternalServerError) })
+	w := newFixture(t, loopback.Ready(sink.Address()))
 	route := orders(sinkURL)
 	route.Filter = &eventingv1alpha2.Filter{CEL: `data.order != "1"`, Exact: map[string]string{"source": "shop"}}
 	route.Delivery = routing.Delivery{MaxAttempts: 2, Backoff: routing.Backoff{Policy: eventingv1alpha2.BackoffConstant, Delay: time.Millisecond}}
@@ -100,8 +100,8 @@ func TestSubscriptionDeliveryOptionsAreApplied(t *testing.T) {
 
 func TestAFilterWithoutAConditionDeliversNothing(t *testing.T) {
 	t.Parallel()
-	sink := sinktest.Start(t, nil)
-	w := newFixture(t, sinktest.Ready(sink.Address()))
+	sink := loopback.StartSink(t, nil)
+	w := newFixture(t, loopback.Ready(sink.Address()))
 	route := orders(sinkURL)
 	route.Filter = &eventingv1alpha2.Filter{}
 	w.routes.set(route)
@@ -116,7 +116,7 @@ func TestAFilterWithoutAConditionDeliversNothing(t *testing.T) {
 
 func TestAReplyWakesTheNextInTheChain(t *testing.T) {
 	t.Parallel()
-	sink := sinktest.Start(t, func(w http.ResponseWriter, r *http.Request) {
+	sink := loopback.StartSink(t, func(w http.ResponseWriter, r *http.Request) {
 		if r.Header.Get("Ce-Rousehops") != "" {
 			return // the end of the chain
 		}
@@ -126,7 +126,7 @@ func TestAReplyWakesTheNextInTheChain(t *testing.T) {
 			w.Header().Set(name, value)
 		}
 	})
-	w := newFixture(t, sinktest.Ready(sink.Address()))
+	w := newFixture(t, loopback.Ready(sink.Address()))
 	w.start(t).publishMany(t, 0, 1)
 	require.Eventually(t, func() bool { return len(sink.Requests()) == 2 }, timeout, tick)
 	reply := sink.Requests()[1].Header

@@ -9,7 +9,6 @@ import (
 
 	eventingv1alpha2 "github.com/rouse-run/rouse/api/eventing/v1alpha2"
 	"github.com/rouse-run/rouse/eventbridge/dispatch"
-	"github.com/rouse-run/rouse/eventbridge/fairshare"
 	"github.com/rouse-run/rouse/internal/cloudevent"
 	"github.com/rouse-run/rouse/internal/fair"
 	"github.com/rouse-run/rouse/internal/filter"
@@ -25,7 +24,7 @@ const (
 
 // filtering runs the filters of all Subscriptions, within bounds of processor time and of memory.
 type filtering struct {
-	pool   *fairshare.Pool
+	pool   *FilterPool
 	memory *fair.Budget
 	used   *prometheus.CounterVec
 	waits  *prometheus.CounterVec
@@ -35,7 +34,7 @@ type filtering struct {
 func newFiltering(registerer prometheus.Registerer, memory *fair.Budget, log logr.Logger) *filtering {
 	subscription := []string{"namespace", "subscription"}
 	f := &filtering{
-		pool:   fairshare.New(),
+		pool:   NewFilterPool(),
 		memory: memory,
 		log:    log,
 		used: prometheus.NewCounterVec(prometheus.CounterOpts{
@@ -55,7 +54,7 @@ func newFiltering(registerer prometheus.Registerer, memory *fair.Budget, log log
 
 // filterShare is what the filter of a route has: a share of processor time, and one of memory.
 type filterShare struct {
-	*fairshare.Lane
+	*Lane
 
 	memory *fair.Share
 	taken  int64
@@ -89,7 +88,7 @@ func (f *filtering) forget(s dispatch.Subscription) {
 type boundFilter struct {
 	filter      *filter.Filter // nil where there is no memory for it: then it is compiled for each event
 	written     *eventingv1alpha2.Filter
-	lane        *fairshare.Lane
+	lane        *Lane
 	stop        <-chan struct{} // closed when the Subscription is not delivered any more
 	used, waits prometheus.Counter
 }

@@ -19,7 +19,7 @@ import (
 	"github.com/rouse-run/rouse/internal/cloudevent"
 	"github.com/rouse-run/rouse/internal/fair"
 	"github.com/rouse-run/rouse/internal/routing"
-	"github.com/rouse-run/rouse/internal/testing/sinktest"
+	"github.com/rouse-run/rouse/internal/testing/loopback"
 )
 
 // hostileFilter costs almost as much for a large order as an evaluation may, and then lets it through.
@@ -37,14 +37,14 @@ func TestACostlyFilterDelaysNoOtherTenant(t *testing.T) {
 	t.Parallel()
 	const hostileEvents, honestEvents = 600, 20
 	var hostileDone, honestDone atomic.Int32
-	sink := sinktest.Start(t, func(_ http.ResponseWriter, r *http.Request) {
+	sink := loopback.StartSink(t, func(_ http.ResponseWriter, r *http.Request) {
 		if strings.HasPrefix(r.Header.Get("Ce-Id"), "hostile") {
 			hostileDone.Add(1)
 			return
 		}
 		honestDone.Add(1)
 	})
-	w := newFixture(t, sinktest.Ready(sink.Address()))
+	w := newFixture(t, loopback.Ready(sink.Address()))
 	hostile, honest := orders(sinkURL), orders(sinkURL)
 	hostile.Filter, hostile.MaxInFlight = hostileFilter(), hostileEvents
 	honest.Subscription = types.NamespacedName{Namespace: "bank", Name: "orders"}

@@ -20,9 +20,8 @@ import (
 	"github.com/rouse-run/rouse/eventbridge/jetstream"
 	"github.com/rouse-run/rouse/internal/broker"
 	"github.com/rouse-run/rouse/internal/routing"
-	"github.com/rouse-run/rouse/internal/testing/httpclient"
+	"github.com/rouse-run/rouse/internal/testing/loopback"
 	"github.com/rouse-run/rouse/internal/testing/natstest"
-	"github.com/rouse-run/rouse/internal/testing/sinktest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -35,13 +34,13 @@ type fixture struct {
 	conn      *broker.Conn // of the test itself
 	store     *jetstream.Store
 	routes    *fakeRoutes
-	endpoints *sinktest.Endpoints
+	endpoints *loopback.Endpoints
 	ackWait   time.Duration
 }
 
 func newFixture(t *testing.T, endpoints ...routing.Endpoint) *fixture {
 	t.Helper()
-	w := &fixture{nats: natstest.Start(t), endpoints: sinktest.NewEndpoints(endpoints...), ackWait: 2 * time.Second}
+	w := &fixture{nats: natstest.Start(t), endpoints: loopback.NewEndpoints(endpoints...), ackWait: 2 * time.Second}
 	w.conn = connect(t, w.nats.URL())
 	w.store = newStore(w.conn)
 	ensureStream(t, w.conn)
@@ -110,7 +109,7 @@ func (r *replica) publish(t *testing.T, id string) (status int, retryAfter strin
 	} {
 		req.Header.Set(name, value)
 	}
-	resp, err := httpclient.Default.Do(req)
+	resp, err := loopback.Default.Do(req)
 	require.NoError(t, err)
 	defer func() { _ = resp.Body.Close() }()
 	_, err = io.Copy(io.Discard, resp.Body)
@@ -125,7 +124,7 @@ func (r *replica) publishBatch(t *testing.T, events ...string) (status int, body
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, r.url+"/publish", batch)
 	require.NoError(t, err)
 	req.Header.Set("Content-Type", "application/cloudevents-batch+json")
-	resp, err := httpclient.Default.Do(req)
+	resp, err := loopback.Default.Do(req)
 	require.NoError(t, err)
 	defer func() { _ = resp.Body.Close() }()
 	text, err := io.ReadAll(resp.Body)
@@ -146,7 +145,7 @@ func get(t *testing.T, url string) (status int, body string) {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, http.NoBody)
 	require.NoError(t, err)
-	resp, err := httpclient.Default.Do(req)
+	resp, err := loopback.Default.Do(req)
 	require.NoError(t, err)
 	defer func() { _ = resp.Body.Close() }()
 	text, err := io.ReadAll(resp.Body)

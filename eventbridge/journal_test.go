@@ -12,7 +12,7 @@ import (
 	"github.com/rouse-run/rouse/internal/cloudevent"
 	"github.com/rouse-run/rouse/internal/failure"
 	"github.com/rouse-run/rouse/internal/routing"
-	"github.com/rouse-run/rouse/internal/testing/sinktest"
+	"github.com/rouse-run/rouse/internal/testing/loopback"
 )
 
 // await returns the first record of a kind about an event. The sink may have it before its publisher knows that it is stored.
@@ -31,7 +31,7 @@ func TestTheJournalRecordsTheDeliveryOfAnEvent(t *testing.T) {
 	answers := make(chan int, 2)
 	answers <- http.StatusInternalServerError
 	answers <- http.StatusBadRequest
-	price := sinktest.Start(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+	price := loopback.StartSink(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		select {
 		case status := <-answers:
 			w.WriteHeader(status)
@@ -39,7 +39,7 @@ func TestTheJournalRecordsTheDeliveryOfAnEvent(t *testing.T) {
 			w.WriteHeader(http.StatusNoContent)
 		}
 	}))
-	w := newFixture(t, sinktest.Ready(price.Address()))
+	w := newFixture(t, loopback.Ready(price.Address()))
 	j := journal.New(100)
 	r := w.start(t, func(d *Deps, _ *Options) { d.Journal = j })
 	status, _ := r.publish(t, "1")
@@ -77,7 +77,7 @@ func TestTheJournalRecordsTheDeliveryOfAnEvent(t *testing.T) {
 
 func TestTheJournalKnowsWhatAReplyAnswers(t *testing.T) {
 	t.Parallel()
-	price := sinktest.Start(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	price := loopback.StartSink(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Header.Get("Ce-Id") != "1" {
 			return
 		}
@@ -87,7 +87,7 @@ func TestTheJournalKnowsWhatAReplyAnswers(t *testing.T) {
 			w.Header().Set(name, value)
 		}
 	}))
-	w := newFixture(t, sinktest.Ready(price.Address()))
+	w := newFixture(t, loopback.Ready(price.Address()))
 	j := journal.New(100)
 	_, _ = w.start(t, func(d *Deps, _ *Options) { d.Journal = j }).publish(t, "1")
 	stored := await(t, j, "reply", journal.Stored)

@@ -11,8 +11,7 @@ import (
 
 	eventingv1alpha2 "github.com/rouse-run/rouse/api/eventing/v1alpha2"
 	"github.com/rouse-run/rouse/internal/routing"
-	"github.com/rouse-run/rouse/internal/testing/httpclient"
-	"github.com/rouse-run/rouse/internal/testing/sinktest"
+	"github.com/rouse-run/rouse/internal/testing/loopback"
 )
 
 func (r *replica) post(t *testing.T, path, body string, header map[string]string) int {
@@ -22,7 +21,7 @@ func (r *replica) post(t *testing.T, path, body string, header map[string]string
 	for name, value := range header {
 		req.Header.Set(name, value)
 	}
-	resp, err := httpclient.Default.Do(req)
+	resp, err := loopback.Default.Do(req)
 	require.NoError(t, err)
 	defer func() { _ = resp.Body.Close() }()
 	_, err = io.Copy(io.Discard, resp.Body)
@@ -31,8 +30,8 @@ func (r *replica) post(t *testing.T, path, body string, header map[string]string
 }
 
 // delivered are the requests whose path begins so.
-func delivered(server *sinktest.Server, path string) []sinktest.Request {
-	var found []sinktest.Request
+func delivered(server *loopback.Sink, path string) []loopback.Request {
+	var found []loopback.Request
 	for _, request := range server.Requests() {
 		if strings.HasPrefix(request.URI, path) {
 			found = append(found, request)
@@ -43,8 +42,8 @@ func delivered(server *sinktest.Server, path string) []sinktest.Request {
 
 func TestALegacyEventReachesSubscriptionsByItsModernAndItsOldName(t *testing.T) {
 	t.Parallel()
-	server := sinktest.Start(t, nil)
-	w := newFixture(t, sinktest.Ready(server.Address()))
+	server := loopback.StartSink(t, nil)
+	w := newFixture(t, loopback.Ready(server.Address()))
 	var routes []routing.Route
 	for name, spec := range map[string]eventingv1alpha2.SubscriptionSpec{
 		"modern": {Source: "my-shop", TypeMatching: eventingv1alpha2.TypeMatchingStandard, Types: []string{"Account.Root.Created.v1"}},

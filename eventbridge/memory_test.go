@@ -14,7 +14,7 @@ import (
 	"github.com/rouse-run/rouse/internal/broker"
 	"github.com/rouse-run/rouse/internal/cloudevent"
 	"github.com/rouse-run/rouse/internal/routing"
-	"github.com/rouse-run/rouse/internal/testing/sinktest"
+	"github.com/rouse-run/rouse/internal/testing/loopback"
 )
 
 // hostileRoute is that of a Subscription in another namespace, to the events of the type evil.v1.
@@ -35,7 +35,7 @@ func TestANamespaceTakesHalfOfTheDeliveryMemoryAtMost(t *testing.T) {
 	hang := make(chan struct{})
 	t.Cleanup(func() { close(hang) })
 	var served atomic.Int32
-	sink := sinktest.Start(t, func(_ http.ResponseWriter, r *http.Request) {
+	sink := loopback.StartSink(t, func(_ http.ResponseWriter, r *http.Request) {
 		if r.Header.Get("Ce-Type") != "evil.v1" {
 			served.Add(1)
 			return
@@ -45,7 +45,7 @@ func TestANamespaceTakesHalfOfTheDeliveryMemoryAtMost(t *testing.T) {
 		case <-r.Context().Done():
 		}
 	})
-	w := newFixture(t, sinktest.Ready(sink.Address()))
+	w := newFixture(t, loopback.Ready(sink.Address()))
 	routes := []routing.Route{orders(sinkURL)}
 	for _, name := range []string{"a", "b", "c", "d"} {
 		routes = append(routes, hostileRoute(name))

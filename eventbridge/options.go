@@ -13,7 +13,6 @@ import (
 	"github.com/rouse-run/rouse/eventbridge/ingress"
 	"github.com/rouse-run/rouse/eventbridge/quota"
 	"github.com/rouse-run/rouse/eventbridge/sink"
-	"github.com/rouse-run/rouse/eventbridge/storage"
 	"github.com/rouse-run/rouse/internal/routing"
 	"github.com/rouse-run/rouse/internal/tracing"
 )
@@ -25,7 +24,7 @@ type Options struct {
 	ShutdownDelay  time.Duration // between failing readiness and refusing events
 	DrainTimeout   time.Duration // how long requests that are being answered then may take
 	Ingress        ingress.Options
-	Storage        storage.Options
+	Storage        quota.StorageOptions
 	Quota          quota.Options
 	Dispatch       dispatch.Options
 	Sink           sink.Options
@@ -49,7 +48,7 @@ func DefaultOptions() Options {
 		ShutdownDelay:  5 * time.Second,
 		DrainTimeout:   10 * time.Second,
 		Ingress:        ingress.DefaultOptions(),
-		Storage:        storage.DefaultOptions(),
+		Storage:        quota.DefaultStorageOptions(),
 		Quota:          quota.DefaultOptions(),
 		Dispatch:       dispatch.DefaultOptions(),
 		Sink:           sink.DefaultOptions(),

@@ -16,7 +16,7 @@ import (
 	"github.com/rouse-run/rouse/internal/broker"
 	"github.com/rouse-run/rouse/internal/cloudevent"
 	"github.com/rouse-run/rouse/internal/routing"
-	"github.com/rouse-run/rouse/internal/testing/sinktest"
+	"github.com/rouse-run/rouse/internal/testing/loopback"
 )
 
 const (
@@ -78,9 +78,9 @@ func newBooks(limit int) *books {
 }
 
 // sink is that of one bridge, so that it is known which bridge delivers.
-func (b *books) sink(t *testing.T, bridge string) *sinktest.Server {
+func (b *books) sink(t *testing.T, bridge string) *loopback.Sink {
 	t.Helper()
-	return sinktest.Start(t, func(w http.ResponseWriter, r *http.Request) {
+	return loopback.StartSink(t, func(w http.ResponseWriter, r *http.Request) {
 		id, customer := r.Header.Get("Ce-Id"), r.Header.Get("Ce-Customer")
 		number, _ := strconv.Atoi(r.Header.Get("Ce-Number"))
 		b.mu.Lock()
@@ -155,7 +155,7 @@ func ensureOrdered(t *testing.T, w *fixture, route routing.Route) {
 func (f fleet) bridge(t *testing.T, name string) (*replica, *link) {
 	t.Helper()
 	natsLink := newLink(t, f.nats.URL())
-	endpoints := sinktest.NewEndpoints(sinktest.Ready(f.books.sink(t, name).Address()))
+	endpoints := loopback.NewEndpoints(loopback.Ready(f.books.sink(t, name).Address()))
 	store := newStore(connect(t, natsLink.url()))
 	return f.start(t, func(deps *Deps, _ *Options) { deps.Store, deps.Endpoints = store, endpoints }), natsLink
 }
@@ -230,15 +230,15 @@ func TestOnlyOrderedSubscriptionsAreDeliveredByOneBridge(t *testing.T) {
 	release := make(chan struct{})
 	route := orders(sinkURL)
 	for _, name := range []string{"a", "b", "c"} {
-		unordered := sinktest.Start(t, func(http.ResponseWriter, *http.Request) {
+		unordered := loopback.StartSink(t, func(http.ResponseWriter, *http.Request) {
 			mu.Lock()
 			busy[name] = true
 			mu.Unlock()
 			<-release
 		})
 		endpoints := perService{
-			route.Service:    sinktest.NewEndpoints(sinktest.Ready(unordered.Address())),
-			placed().Service: sinktest.NewEndpoints(sinktest.Ready(f.books.sink(t, name).Address())),
+			route.Service:    loopback.NewEndpoints(loopback.Ready(unordered.Address())),
+			placed().Service: loopback.NewEndpoints(loopback.Ready(f.books.sink(t, name).Address())),
 		}
 		f.start(t, func(deps *Deps, _ *Options) { deps.Endpoints = endpoints }).publishMany(t, 0, 1)
 	}
@@ -285,7 +285,7 @@ func TestSwitchingOrderOnAndOffLosesNothing(t *testing.T) {
 }
 
 // perService are the endpoints of several Services.
-type perService map[types.NamespacedName]*sinktest.Endpoints
+type perService map[types.NamespacedName]*loopback.Endpoints
 
 func (p perService) Watch(ctx context.Context, service types.NamespacedName, port int32, apply func([]routing.Endpoint)) error {
 	return p[service].Watch(ctx, service, port, apply)

@@ -8,13 +8,13 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/rouse-run/rouse/internal/routing"
-	"github.com/rouse-run/rouse/internal/testing/sinktest"
+	"github.com/rouse-run/rouse/internal/testing/loopback"
 )
 
 func TestAPausedSubscriptionKeepsItsEvents(t *testing.T) {
 	t.Parallel()
-	sink := sinktest.Start(t, nil)
-	w := newFixture(t, sinktest.Ready(sink.Address()))
+	sink := loopback.StartSink(t, nil)
+	w := newFixture(t, loopback.Ready(sink.Address()))
 	route := orders(sinkURL)
 	route.Paused = true
 	w.routes.set(route)
@@ -49,15 +49,15 @@ func (s steps) apply(route routing.Route) {
 }
 
 // pausing is a fixture whose Subscription is paused while the sink works on its only event.
-func pausing(t *testing.T, status int) (w *fixture, sink *sinktest.Server, routes steps, release func()) {
+func pausing(t *testing.T, status int) (w *fixture, sink *loopback.Sink, routes steps, release func()) {
 	t.Helper()
 	called, answer := make(chan struct{}, 10), make(chan struct{})
-	sink = sinktest.Start(t, func(w http.ResponseWriter, _ *http.Request) {
+	sink = loopback.StartSink(t, func(w http.ResponseWriter, _ *http.Request) {
 		called <- struct{}{}
 		<-answer
 		w.WriteHeader(status)
 	})
-	w, routes = newFixture(t, sinktest.Ready(sink.Address())), make(steps)
+	w, routes = newFixture(t, loopback.Ready(sink.Address())), make(steps)
 	bridge := w.start(t, func(deps *Deps, options *Options) {
 		deps.Routes = routes
 		options.Dispatch.MaxAttempts = 2

@@ -6,7 +6,7 @@ import (
 
 	"github.com/rouse-run/rouse/eventbridge/ingress"
 	"github.com/rouse-run/rouse/eventbridge/journal"
-	"github.com/rouse-run/rouse/eventbridge/storage"
+	"github.com/rouse-run/rouse/eventbridge/quota"
 	"github.com/rouse-run/rouse/eventbridge/tracecontext"
 	"github.com/rouse-run/rouse/internal/cloudevent"
 )
@@ -78,7 +78,7 @@ func (p publishing) end(err error) {
 }
 
 // bounded refuses new events while the free storage is reserved for stored ones.
-func bounded(publisher ingress.Publisher, storage *storage.Monitor) ingress.Publisher {
+func bounded(publisher ingress.Publisher, storage *quota.StorageMonitor) ingress.Publisher {
 	if storage == nil {
 		return publisher
 	}
@@ -87,7 +87,7 @@ func bounded(publisher ingress.Publisher, storage *storage.Monitor) ingress.Publ
 
 type boundedPublisher struct {
 	publisher ingress.Publisher
-	storage   *storage.Monitor
+	storage   *quota.StorageMonitor
 }
 
 // Publish implements ingress.Publisher.

@@ -14,13 +14,13 @@ import (
 	"github.com/rouse-run/rouse/internal/broker"
 	"github.com/rouse-run/rouse/internal/failure"
 	"github.com/rouse-run/rouse/internal/routing"
-	"github.com/rouse-run/rouse/internal/testing/sinktest"
+	"github.com/rouse-run/rouse/internal/testing/loopback"
 )
 
 func TestANamespaceOverItsQuotaLosesItsOldestEventsOnly(t *testing.T) {
 	t.Parallel()
-	sink := sinktest.Start(t, nil)
-	w := newFixture(t, sinktest.Ready(sink.Address()))
+	sink := loopback.StartSink(t, nil)
+	w := newFixture(t, loopback.Ready(sink.Address()))
 	small := broker.DefaultStreamOptions()
 	small.MaxBytes = 6 << 20
 	require.NoError(t, w.conn.EnsureStreams(t.Context(), small))
@@ -95,7 +95,7 @@ func TestHeldBytesOfAConsumerAreMeasured(t *testing.T) {
 var structured = map[string]string{"Content-Type": "application/cloudevents+json"}
 
 // countRequests is how often each event came.
-func countRequests(sink *sinktest.Server) map[string]int {
+func countRequests(sink *loopback.Sink) map[string]int {
 	counts := map[string]int{}
 	for _, request := range sink.Requests() {
 		counts[request.ID()]++

@@ -17,7 +17,7 @@ import (
 	"github.com/rouse-run/rouse/eventbridge/quota"
 	"github.com/rouse-run/rouse/internal/broker"
 	"github.com/rouse-run/rouse/internal/routing"
-	"github.com/rouse-run/rouse/internal/testing/sinktest"
+	"github.com/rouse-run/rouse/internal/testing/loopback"
 )
 
 // keepsOrder is what a consumer or a route has that keeps an order.
@@ -34,7 +34,7 @@ func spamRoute(name string) routing.Route {
 
 func TestQuotaIsEnforcedOnInvalidSubscriptions(t *testing.T) {
 	t.Parallel()
-	w := newFixture(t, sinktest.Ready("127.0.0.1:1"))
+	w := newFixture(t, loopback.Ready("127.0.0.1:1"))
 	small := broker.DefaultStreamOptions()
 	small.MaxBytes = 6 << 20
 	require.NoError(t, w.conn.EnsureStreams(t.Context(), small))
@@ -124,14 +124,14 @@ func TestQuotaIsEnforcedWhileCallsHangAfterASubscriptionChanged(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			called, over := make(chan struct{}, 1000), make(chan struct{})
-			sink := sinktest.Start(t, func(_ http.ResponseWriter, r *http.Request) {
+			sink := loopback.StartSink(t, func(_ http.ResponseWriter, r *http.Request) {
 				called <- struct{}{}
 				select {
 				case <-over:
 				case <-r.Context().Done():
 				}
 			})
-			w := newFixture(t, sinktest.Ready(sink.Address()))
+			w := newFixture(t, loopback.Ready(sink.Address()))
 			small := broker.DefaultStreamOptions()
 			small.MaxBytes = 6 << 20
 			require.NoError(t, w.conn.EnsureStreams(t.Context(), small))

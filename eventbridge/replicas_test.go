@@ -11,13 +11,13 @@ import (
 
 	"github.com/rouse-run/rouse/internal/broker"
 	"github.com/rouse-run/rouse/internal/routing"
-	"github.com/rouse-run/rouse/internal/testing/sinktest"
+	"github.com/rouse-run/rouse/internal/testing/loopback"
 )
 
 var bridges = types.NamespacedName{Namespace: "rouse-system", Name: "rouse-eventbridge"}
 
 // replicated has the bridges' own Service beside those of sinks.
-type replicated struct{ sinks, bridges *sinktest.Endpoints }
+type replicated struct{ sinks, bridges *loopback.Endpoints }
 
 // Watch implements sink.Endpoints.
 func (r replicated) Watch(ctx context.Context, service types.NamespacedName, port int32, apply func([]routing.Endpoint)) error {
@@ -29,7 +29,7 @@ func (r replicated) Watch(ctx context.Context, service types.NamespacedName, por
 
 // busySink answers when it is released, and counts the calls that wait for that.
 type busySink struct {
-	*sinktest.Server
+	*loopback.Sink
 
 	release    chan struct{}
 	mu         sync.Mutex
@@ -39,7 +39,7 @@ type busySink struct {
 func newBusySink(t *testing.T) *busySink {
 	t.Helper()
 	s := &busySink{release: make(chan struct{})}
-	s.Server = sinktest.Start(t, func(http.ResponseWriter, *http.Request) {
+	s.Sink = loopback.StartSink(t, func(http.ResponseWriter, *http.Request) {
 		s.mu.Lock()
 		s.busy++
 		s.most = max(s.most, s.busy)
@@ -59,10 +59,10 @@ func (s *busySink) calls() (busy, most int) {
 }
 
 // startReplica runs a bridge that knows the others, with a sink of its own.
-func (w *fixture) startReplica(t *testing.T, address string, others *sinktest.Endpoints) *replica {
+func (w *fixture) startReplica(t *testing.T, address string, others *loopback.Endpoints) *replica {
 	t.Helper()
 	return w.start(t, func(deps *Deps, options *Options) {
-		deps.Endpoints = replicated{sinktest.NewEndpoints(sinktest.Ready(address)), others}
+		deps.Endpoints = replicated{loopback.NewEndpoints(loopback.Ready(address)), others}
 		options.Service = bridges
 	})
 }
@@ -79,7 +79,7 @@ func TestReplicasDivideTheLimitOfDeliveriesAndEachHoldsOneEventAheadOfASlowSink(
 	t.Parallel()
 	w, route := newAheadFixture(t)
 	sink := newBusySink(t)
-	others := sinktest.NewEndpoints(sinktest.Ready("10.0.0.1:80"), routing.Endpoint{Address: "10.0.0.2:80", Terminating: true})
+	others := loopback.NewEndpoints(loopback.Ready("10.0.0.1:80"), routing.Endpoint{Address: "10.0.0.2:80", Terminating: true})
 	w.startReplica(t, sink.Address(), others)
 	w.startReplica(t, sink.Address(), others).publishMany(t, 0, 100)
 	require.Eventually(t, func() bool {
@@ -97,13 +97,13 @@ func TestAReplicaThatIsAloneHasTheWholeLimit(t *testing.T) {
 	t.Parallel()
 	w, route := newAheadFixture(t)
 	sink := newBusySink(t)
-	others := sinktest.NewEndpoints(sinktest.Ready("10.0.0.1:80"), sinktest.Ready("10.0.0.2:80"))
+	others := loopback.NewEndpoints(loopback.Ready("10.0.0.1:80"), loopback.Ready("10.0.0.2:80"))
 	w.startReplica(t, sink.Address(), others).publishMany(t, 0, 100)
 	require.Eventually(t, func() bool {
 		busy, _ := sink.calls()
 		return busy == route.MaxInFlight/2
 	}, timeout, tick)
-	others.Set(sinktest.Ready("10.0.0.1:80"))
+	others.Set(loopback.Ready("10.0.0.1:80"))
 	sink.release <- struct{}{} // what ends asks for the next
 	require.Eventually(t, func() bool {
 		busy, _ := sink.calls()
@@ -116,8 +116,8 @@ func TestAReplicaThatIsAloneHasTheWholeLimit(t *testing.T) {
 func TestAReplicaWhoseCallsTakeLongKeepsFewEventsFromTheOthers(t *testing.T) {
 	t.Parallel()
 	w, route := newAheadFixture(t)
-	slow, quick := newBusySink(t), sinktest.Start(t, nil)
-	others := sinktest.NewEndpoints(sinktest.Ready("10.0.0.1:80"), sinktest.Ready("10.0.0.2:80"))
+	slow, quick := newBusySink(t), loopback.StartSink(t, nil)
+	others := loopback.NewEndpoints(loopback.Ready("10.0.0.1:80"), loopback.Ready("10.0.0.2:80"))
 	w.startReplica(t, slow.Address(), others)
 	w.startReplica(t, quick.Address(), others).publishMany(t, 0, 100)
 	deliveries, _ := route.Share(2)

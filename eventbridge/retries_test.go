@@ -9,7 +9,7 @@ import (
 
 	"github.com/rouse-run/rouse/eventbridge/dispatch"
 	"github.com/rouse-run/rouse/internal/routing"
-	"github.com/rouse-run/rouse/internal/testing/sinktest"
+	"github.com/rouse-run/rouse/internal/testing/loopback"
 )
 
 func TestRetriesChangeWhereASubscriptionSaysNothing(t *testing.T) {
@@ -39,8 +39,8 @@ func TestRetriesChangeWhereASubscriptionSaysNothing(t *testing.T) {
 
 func TestChangedRetriesHoldForDeliveriesThatAreUnderWay(t *testing.T) {
 	t.Parallel()
-	failing := sinktest.Start(t, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusInternalServerError) })
-	w := newFixture(t, sinktest.Ready(failing.Address()))
+	failing := loopback.StartSink(t, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusInternalServerError) })
+	w := newFixture(t, loopback.Ready(failing.Address()))
 	routes := make(steps)
 	r := w.start(t, func(deps *Deps, options *Options) {
 		deps.Routes = routes

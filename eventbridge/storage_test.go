@@ -11,13 +11,12 @@ import (
 
 	"github.com/rouse-run/rouse/internal/broker"
 	"github.com/rouse-run/rouse/internal/cloudevent"
-	"github.com/rouse-run/rouse/internal/testing/httpclient"
-	"github.com/rouse-run/rouse/internal/testing/sinktest"
+	"github.com/rouse-run/rouse/internal/testing/loopback"
 )
 
 func TestPublishersAreRefusedBeforeTheStreamIsFull(t *testing.T) {
 	t.Parallel()
-	price := sinktest.Start(t, nil)
+	price := loopback.StartSink(t, nil)
 	w := newFixture(t)
 	small := broker.DefaultStreamOptions()
 	small.MaxBytes = 64 << 10
@@ -55,7 +54,7 @@ func TestPublishersAreRefusedBeforeTheStreamIsFull(t *testing.T) {
 	}
 	require.Contains(t, metrics, `eventing_epp_requests_total{code="507",method="POST",path="/publish"}`)
 
-	w.endpoints.Set(sinktest.Ready(price.Address()))
+	w.endpoints.Set(loopback.Ready(price.Address()))
 	w.backlogIs(t, 0, 0)
 	require.Eventually(t, func() bool {
 		status, _ := r.publish(t, "after")
@@ -77,7 +76,7 @@ func (r *replica) refusal(t *testing.T) string {
 		strings.NewReader(`{"specversion":"1.0","id":"1","source":"shop","type":"order.received.v1"}`))
 	require.NoError(t, err)
 	req.Header.Set("Content-Type", "application/cloudevents+json")
-	resp, err := httpclient.Default.Do(req)
+	resp, err := loopback.Default.Do(req)
 	require.NoError(t, err)
 	defer func() { _ = resp.Body.Close() }()
 	text, err := io.ReadAll(resp.Body)

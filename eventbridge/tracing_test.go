@@ -14,9 +14,8 @@ import (
 
 	"github.com/rouse-run/rouse/eventbridge/tracecontext"
 	"github.com/rouse-run/rouse/internal/routing"
-	"github.com/rouse-run/rouse/internal/testing/httpclient"
+	"github.com/rouse-run/rouse/internal/testing/loopback"
 	"github.com/rouse-run/rouse/internal/testing/otlptest"
-	"github.com/rouse-run/rouse/internal/testing/sinktest"
 )
 
 const (
@@ -26,8 +25,8 @@ const (
 
 func TestOneTraceRunsThroughAllThatAnEventBringsForth(t *testing.T) {
 	t.Parallel()
-	price := sinktest.Start(t, nil)
-	w := newFixture(t, sinktest.Ready(price.Address()))
+	price := loopback.StartSink(t, nil)
+	w := newFixture(t, loopback.Ready(price.Address()))
 	collector := otlptest.Start(t)
 	tracer := newTracer(t, collector, 0)
 	r := w.start(t, func(deps *Deps, _ *Options) { deps.Tracer = tracer })
@@ -57,8 +56,8 @@ func TestOneTraceRunsThroughAllThatAnEventBringsForth(t *testing.T) {
 
 func TestWithoutTracingATracePassesAsItCame(t *testing.T) {
 	t.Parallel()
-	price := sinktest.Start(t, nil)
-	w := newFixture(t, sinktest.Ready(price.Address()))
+	price := loopback.StartSink(t, nil)
+	w := newFixture(t, loopback.Ready(price.Address()))
 	w.start(t).publishTraced(t, "1", published)
 	require.Equal(t, published, price.Await(t, 1)[0].Header.Get("Traceparent"))
 
@@ -68,8 +67,8 @@ func TestWithoutTracingATracePassesAsItCame(t *testing.T) {
 
 func TestDeliveriesAreCountedAsKymaCounts(t *testing.T) {
 	t.Parallel()
-	price := sinktest.Start(t, nil)
-	w := newFixture(t, sinktest.Ready(price.Address()))
+	price := loopback.StartSink(t, nil)
+	w := newFixture(t, loopback.Ready(price.Address()))
 	route := orders(sinkURL)
 	route.Types = []routing.TypeMapping{{
 		Original: "order.received.v1", Clean: "order.received.v1", Subject: subject, ConsumerName: "c1",
@@ -117,7 +116,7 @@ func (r *replica) publishTraced(t *testing.T, id, traceparent string) {
 	} {
 		req.Header.Set(name, value)
 	}
-	resp, err := httpclient.Default.Do(req)
+	resp, err := loopback.Default.Do(req)
 	require.NoError(t, err)
 	defer func() { _ = resp.Body.Close() }()
 	_, err = io.Copy(io.Discard, resp.Body)

@@ -8,13 +8,13 @@ import (
 
 	"github.com/rouse-run/rouse/internal/broker"
 	"github.com/rouse-run/rouse/internal/failure"
-	"github.com/rouse-run/rouse/internal/testing/sinktest"
+	"github.com/rouse-run/rouse/internal/testing/loopback"
 )
 
 func TestEventsOfAPausedSubscriptionExpireAndCanBeRedriven(t *testing.T) {
 	t.Parallel()
-	sink := sinktest.Start(t, nil)
-	w := newFixture(t, sinktest.Ready(sink.Address()))
+	sink := loopback.StartSink(t, nil)
+	w := newFixture(t, loopback.Ready(sink.Address()))
 	route := orders(sinkURL)
 	route.Paused = true
 	route.Delivery.TTL = 500 * time.Millisecond

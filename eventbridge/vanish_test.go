@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/rouse-run/rouse/internal/broker"
-	"github.com/rouse-run/rouse/internal/testing/sinktest"
+	"github.com/rouse-run/rouse/internal/testing/loopback"
 )
 
 // refusing answers as the event's id says.
@@ -23,8 +23,8 @@ func refusing(w http.ResponseWriter, r *http.Request) {
 
 func TestStreamsThatVanishUnderARunningBridgeAreUsedWhenTheyAreBack(t *testing.T) {
 	t.Parallel()
-	price := sinktest.Start(t, refusing)
-	w := newFixture(t, sinktest.Ready(price.Address()))
+	price := loopback.StartSink(t, refusing)
+	w := newFixture(t, loopback.Ready(price.Address()))
 	r := w.start(t)
 	r.publishMany(t, 0, 3)
 	price.Await(t, 3)
@@ -67,8 +67,8 @@ func TestNothingEndsWhileNeitherRetriesNorDeadLettersCanBeStored(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			price := sinktest.Start(t, refusing)
-			w := newFixture(t, sinktest.Ready(price.Address()))
+			price := loopback.StartSink(t, refusing)
+			w := newFixture(t, loopback.Ready(price.Address()))
 			spoil(t, w)
 			r := w.start(t)
 			for _, id := range []string{"refused", "failing", "fine"} {

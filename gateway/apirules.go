@@ -10,36 +10,36 @@ import (
 	"golang.org/x/sync/errgroup"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/rouse-run/rouse/gateway/activate"
+	"github.com/rouse-run/rouse/gateway/activator"
+	"github.com/rouse-run/rouse/gateway/apirules"
 	"github.com/rouse-run/rouse/gateway/entrance"
-	"github.com/rouse-run/rouse/gateway/expose"
 	"github.com/rouse-run/rouse/gateway/forward"
 	"github.com/rouse-run/rouse/gateway/jwt"
+	"github.com/rouse-run/rouse/internal/apirule"
 	"github.com/rouse-run/rouse/internal/dialguard"
-	"github.com/rouse-run/rouse/internal/exposure"
 )
 
 // WatchExposures calls apply with what all APIRules amount to, at once and after each change, one call at a time, until ctx ends.
-type WatchExposures func(ctx context.Context, apply func([]exposure.Exposure)) error
+type WatchExposures func(ctx context.Context, apply func([]apirule.Exposure)) error
 
 // apiRules serves the hosts of APIRules.
 type apiRules struct {
 	watch     WatchExposures
 	entrance  *entrance.Entrance
-	exposed   *expose.Exposed
+	exposed   *apirules.Exposed
 	keys      *jwt.Keys
 	plainKeys *plainKeys
 	loaded    atomic.Bool
 }
 
-func newAPIRules(deps *Deps, options *Options, activators *activate.Activators, heads *forward.Heads) *apiRules {
+func newAPIRules(deps *Deps, options *Options, activators *activator.Activators, heads *forward.Heads) *apiRules {
 	guard := dialguard.Guard{AllowLoopback: options.Activate.AllowLoopback}
 	keys := jwt.NewKeys(jwt.KeysOptions{Guard: guard, Now: time.Now})
 	a := &apiRules{
 		watch: deps.Exposures, keys: keys, plainKeys: &plainKeys{log: deps.Log},
-		exposed: expose.New(expose.Deps{
+		exposed: apirules.New(apirules.Deps{
 			Activate: func(w http.ResponseWriter, r *http.Request, function types.NamespacedName, wait time.Duration) {
-				activators.Serve(w, r, function, activate.Call{Wait: wait, Stay: true})
+				activators.Serve(w, r, function, activator.Call{Wait: wait, Stay: true})
 			},
 			Keys: keys, Endpoints: deps.Endpoints, Heads: heads, Guard: guard, Now: time.Now, Registry: deps.Registry, Log: deps.Log,
 		}, options.Expose),
@@ -65,7 +65,7 @@ func (a *apiRules) follow(ctx context.Context) error {
 		return nil
 	})
 	group.Go(func() error {
-		return a.watch(ctx, func(exposures []exposure.Exposure) {
+		return a.watch(ctx, func(exposures []apirule.Exposure) {
 			a.plainKeys.note(exposures)
 			a.exposed.Set(exposures)
 			a.loaded.Store(true)
@@ -75,13 +75,13 @@ func (a *apiRules) follow(ctx context.Context) error {
 }
 
 // report is what is loaded.
-func (a *apiRules) report() exposure.Report {
+func (a *apiRules) report() apirule.Report {
 	loaded := a.exposed.Loaded()
-	report := exposure.Report{APIRules: make(map[string]exposure.Loaded, len(loaded))}
+	report := apirule.Report{APIRules: make(map[string]apirule.Loaded, len(loaded))}
 	for name, each := range loaded {
-		told := exposure.Loaded{Fingerprint: each.Fingerprint}
+		told := apirule.Loaded{Fingerprint: each.Fingerprint}
 		for _, problem := range each.Problems {
-			told.Problems = append(told.Problems, exposure.LoadedProblem{
+			told.Problems = append(told.Problems, apirule.LoadedProblem{
 				Rule: int(problem.Closes) - 1, Attribute: problem.Attribute, Message: problem.Message,
 			})
 		}

@@ -21,32 +21,31 @@ import (
 
 	v2 "github.com/rouse-run/rouse/api/gateway/v2"
 	"github.com/rouse-run/rouse/internal/activation"
-	"github.com/rouse-run/rouse/internal/exposure"
+	"github.com/rouse-run/rouse/internal/apirule"
 	"github.com/rouse-run/rouse/internal/routing"
 	"github.com/rouse-run/rouse/internal/testing/loopback"
-	"github.com/rouse-run/rouse/internal/testing/tlstest"
 )
 
 // outside is a gateway that serves APIRules, and what its clients trust.
 type outside struct {
 	*fixture
-	exposures chan []exposure.Exposure
+	exposures chan []apirule.Exposure
 	client    *tls.Config
 }
 
 func startOutside(t *testing.T, change ...func(*Deps, *Options)) *outside {
 	t.Helper()
-	pair := tlstest.Make(t, time.Time{}, "*.example.com")
+	pair := loopback.Make(t, time.Time{}, "*.example.com")
 	dir := filepath.Join(t.TempDir(), "tls")
 	require.NoError(t, os.MkdirAll(filepath.Join(dir, "shop"), 0o700))
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "shop", "tls.crt"), pair.Certificate, 0o600))
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "shop", "tls.key"), pair.Key, 0o600))
 	o := &outside{
-		exposures: make(chan []exposure.Exposure),
-		client:    &tls.Config{RootCAs: tlstest.Roots(t, pair), MinVersion: tls.VersionTLS12},
+		exposures: make(chan []apirule.Exposure),
+		client:    &tls.Config{RootCAs: loopback.Roots(t, pair), MinVersion: tls.VersionTLS12},
 	}
 	o.fixture = startWith(t, func(d *Deps) {
-		d.Exposures = func(ctx context.Context, apply func([]exposure.Exposure)) error {
+		d.Exposures = func(ctx context.Context, apply func([]apirule.Exposure)) error {
 			for {
 				select {
 				case <-ctx.Done():
@@ -90,21 +89,21 @@ func (o *outside) get(host, path string) (int, string) {
 	return answer.StatusCode, string(text)
 }
 
-func exposed(host string, backend exposure.Backend, change ...func(*v2.Rule)) exposure.Exposure {
+func exposed(host string, backend apirule.Backend, change ...func(*v2.Rule)) apirule.Exposure {
 	yes := true
 	rule := &v2.Rule{Path: "/*", Methods: []v2.Method{"GET"}, NoAuth: &yes}
 	for _, c := range change {
 		c(rule)
 	}
 	name, _, _ := strings.Cut(host, ".")
-	return exposure.Exposure{
+	return apirule.Exposure{
 		APIRule: types.NamespacedName{Namespace: "shop", Name: name}, UID: types.UID(host), Generation: 1, Host: host,
-		Rules: []exposure.Rule{{Spec: rule, Backend: backend, Timeout: time.Minute}},
+		Rules: []apirule.Rule{{Spec: rule, Backend: backend, Timeout: time.Minute}},
 	}
 }
 
 // behind is a Service whose only pod is the server, from now on.
-func (o *outside) behind(server *httptest.Server) exposure.Backend {
+func (o *outside) behind(server *httptest.Server) apirule.Backend {
 	o.t.Helper()
 	address, err := netip.ParseAddrPort(server.Listener.Addr().String())
 	require.NoError(o.t, err)
@@ -122,17 +121,17 @@ func (o *outside) behind(server *httptest.Server) exposure.Backend {
 		stop()
 		giving.Wait()
 	})
-	return exposure.Backend{
+	return apirule.Backend{
 		Service: types.NamespacedName{Namespace: "shop", Name: "web"}, Address: "10.0.0.1", Port: 80,
 	}
 }
 
-func (o *outside) report() (int, exposure.Report) {
+func (o *outside) report() (int, apirule.Report) {
 	o.t.Helper()
-	answer, err := o.fixture.get(o.options.LoadAddress, exposure.ReportPath)
+	answer, err := o.fixture.get(o.options.LoadAddress, apirule.ReportPath)
 	require.NoError(o.t, err)
 	defer func() { require.NoError(o.t, answer.Body.Close()) }()
-	var report exposure.Report
+	var report apirule.Report
 	if answer.StatusCode == http.StatusOK {
 		require.NoError(o.t, json.NewDecoder(answer.Body).Decode(&report))
 	}
@@ -146,7 +145,7 @@ func TestAServiceIsReachedFromOutsideByTheNameOfItsCertificate(t *testing.T) {
 	}))
 	defer service.Close()
 	o := startOutside(t)
-	o.exposures <- []exposure.Exposure{exposed("web.example.com", o.behind(service))}
+	o.exposures <- []apirule.Exposure{exposed("web.example.com", o.behind(service))}
 	o.awaitStatus(o.options.MetricsAddress, "/readyz", http.StatusOK)
 
 	_, text := o.get("web.example.com", "/a")
@@ -171,8 +170,8 @@ func TestARequestFromOutsideWakesAFunctionAndCountsAsItsLoad(t *testing.T) {
 	}))
 	defer pod.Close()
 	o := startOutside(t)
-	price := exposure.Backend{Service: types.NamespacedName{Namespace: "shop", Name: "price"}, Address: "10.0.0.1", Port: 80, Function: true}
-	o.exposures <- []exposure.Exposure{exposed("price.example.com", price)}
+	price := apirule.Backend{Service: types.NamespacedName{Namespace: "shop", Name: "price"}, Address: "10.0.0.1", Port: 80, Function: true}
+	o.exposures <- []apirule.Exposure{exposed("price.example.com", price)}
 	o.awaitStatus(o.options.MetricsAddress, "/readyz", http.StatusOK)
 	texts := make(chan string, 1)
 	go func() {
@@ -201,12 +200,12 @@ func TestAGatewayIsReadyOnceItKnowsTheAPIRulesAndTellsWhatItHasLoaded(t *testing
 	require.NoError(t, answer.Body.Close())
 	require.Contains(t, string(text), "the APIRules are not known yet")
 
-	web := exposed("web.example.com", exposure.Backend{Address: "10.0.0.1", Port: 80})
-	refused := exposed("jwt.example.com", exposure.Backend{Address: "10.0.0.1", Port: 80}, func(r *v2.Rule) {
+	web := exposed("web.example.com", apirule.Backend{Address: "10.0.0.1", Port: 80})
+	refused := exposed("jwt.example.com", apirule.Backend{Address: "10.0.0.1", Port: 80}, func(r *v2.Rule) {
 		r.NoAuth = nil
 		r.JWT = &v2.JWT{Authentications: []*v2.JWTAuthentication{{Issuer: "https://issuer", JWKSURI: "http://169.254.169.254/keys"}}}
 	})
-	o.exposures <- []exposure.Exposure{web, refused}
+	o.exposures <- []apirule.Exposure{web, refused}
 	o.awaitStatus(o.options.MetricsAddress, "/readyz", http.StatusOK)
 	fingerprint, err := web.Fingerprint()
 	require.NoError(t, err)
@@ -215,7 +214,7 @@ func TestAGatewayIsReadyOnceItKnowsTheAPIRulesAndTellsWhatItHasLoaded(t *testing
 		return len(report.APIRules["shop/jwt"].Problems) == 1
 	}, time.Minute, 5*time.Millisecond)
 	_, report := o.report()
-	require.Equal(t, exposure.Loaded{Fingerprint: fingerprint}, report.APIRules["shop/web"])
+	require.Equal(t, apirule.Loaded{Fingerprint: fingerprint}, report.APIRules["shop/web"])
 	problem := report.APIRules["shop/jwt"].Problems[0]
 	require.Zero(t, problem.Rule)
 	require.Equal(t, ".spec.rules[0].jwt.authentications[0].jwksUri", problem.Attribute)
@@ -234,7 +233,7 @@ func TestWithoutAPIRulesNobodyIsLetInFromOutside(t *testing.T) {
 	f.awaitStatus(f.options.MetricsAddress, "/readyz", http.StatusOK)
 	_, err := new(net.Dialer).DialContext(t.Context(), "tcp", address)
 	require.Error(t, err)
-	answer, err := f.get(f.options.LoadAddress, exposure.ReportPath)
+	answer, err := f.get(f.options.LoadAddress, apirule.ReportPath)
 	require.NoError(t, err)
 	require.NoError(t, answer.Body.Close())
 	require.Equal(t, http.StatusNotFound, answer.StatusCode)

@@ -4,7 +4,7 @@
 //	                            |                         |
 //	              load stream   +--> scaler --> KEDA      |
 //	                                                      |
-//	client --> gateway/entrance --> gateway/expose -------+--> any other Service
+//	client --> gateway/entrance --> gateway/apirules -------+--> any other Service
 //
 // It listens on one port for each Function that may sleep. The controller decides for how long these ports are among the
 // endpoints of the Function's Service (internal/activation), and the scaler learns from the load stream what waits here. It owns

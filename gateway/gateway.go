@@ -12,14 +12,11 @@ import (
 	"golang.org/x/sync/errgroup"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/rouse-run/rouse/gateway/activate"
-	"github.com/rouse-run/rouse/gateway/caller"
+	"github.com/rouse-run/rouse/gateway/activator"
 	"github.com/rouse-run/rouse/gateway/forward"
-	"github.com/rouse-run/rouse/gateway/load"
-	"github.com/rouse-run/rouse/gateway/ports"
 	"github.com/rouse-run/rouse/internal/activation"
 	"github.com/rouse-run/rouse/internal/daemon"
-	"github.com/rouse-run/rouse/internal/pace"
+	"github.com/rouse-run/rouse/internal/httplimit"
 )
 
 // retryPorts is how often ports are tried again that could not be opened.
@@ -41,8 +38,8 @@ type Registry interface {
 // Deps is what a Gateway works with.
 type Deps struct {
 	Listings  Listings
-	Endpoints activate.Endpoints
-	Functions activate.Functions
+	Endpoints activator.Endpoints
+	Functions activator.Functions
 	// Exposures watches APIRules; nil: none are served.
 	Exposures WatchExposures
 	Registry  Registry
@@ -53,9 +50,9 @@ type Deps struct {
 type Gateway struct {
 	deps       Deps
 	options    Options
-	ports      *ports.Ports
-	load       *load.Table
-	activators *activate.Activators
+	ports      *activator.Ports
+	load       *activator.Table
+	activators *activator.Activators
 	apiRules   *apiRules // nil without
 	crowded    crowded
 	draining   atomic.Bool
@@ -68,13 +65,13 @@ func New(deps Deps, options Options) *Gateway {
 	options.Entrance.MaxConnections, options.Entrance.DrainTimeout = (options.MaxConnections+1)/2, options.DrainTimeout
 	options.Entrance.BodyTimeout, options.Expose.BodyTimeout = options.Activate.BodyTimeout, options.Activate.BodyTimeout
 	options.Expose.Requests = options.Entrance.MaxConnections
-	g := &Gateway{deps: deps, options: options, load: load.NewTable(), crowded: newCrowded(deps.Registry)}
-	g.ports = ports.New(options.Host, deps.Log)
+	g := &Gateway{deps: deps, options: options, load: activator.NewTable(), crowded: newCrowded(deps.Registry)}
+	g.ports = activator.NewPorts(options.Host, deps.Log)
 	heads := forward.NewHeads()
-	g.activators = activate.New(activate.Deps{
+	g.activators = activator.New(activator.Deps{
 		Endpoints: deps.Endpoints,
 		Functions: deps.Functions,
-		Begin:     func(function types.NamespacedName) activate.Request { return g.load.Begin(function) },
+		Begin:     func(function types.NamespacedName) activator.Request { return g.load.Begin(function) },
 		Heads:     heads,
 		Registry:  deps.Registry,
 		Log:       deps.Log,
@@ -193,9 +190,9 @@ func (g *Gateway) serveActivators(ctx context.Context) error {
 		DrainTimeout:   g.options.DrainTimeout,
 		MaxConnections: g.options.MaxConnections,
 		Shares: []daemon.Share{
-			{Of: caller.KeyOfConn},
-			{Of: func(c net.Conn) pace.Key { return pace.Key{Name: functionOf(c).Namespace} }},
-			{Of: func(c net.Conn) pace.Key { return pace.Key{Name: functionOf(c).String()} }, Most: g.options.ConnectionsPerFunction},
+			{Of: forward.KeyOfConn},
+			{Of: func(c net.Conn) httplimit.Key { return httplimit.Key{Name: functionOf(c).Namespace} }},
+			{Of: func(c net.Conn) httplimit.Key { return httplimit.Key{Name: functionOf(c).String()} }, Most: g.options.ConnectionsPerFunction},
 		},
 		Full: g.crowded.count,
 	}, g.deps.Log)
@@ -203,7 +200,7 @@ func (g *Gateway) serveActivators(ctx context.Context) error {
 
 // functionOf returns at whose port a connection came.
 func functionOf(c net.Conn) types.NamespacedName {
-	owner, ok := ports.Of(c)
+	owner, ok := activator.Of(c)
 	if !ok {
 		return types.NamespacedName{}
 	}
@@ -222,7 +219,7 @@ type ownerKey struct{}
 
 // withOwner remembers at whose port a connection came.
 func withOwner(ctx context.Context, conn net.Conn) context.Context {
-	owner, ok := ports.Of(conn)
+	owner, ok := activator.Of(conn)
 	if !ok {
 		return ctx
 	}
@@ -230,7 +227,7 @@ func withOwner(ctx context.Context, conn net.Conn) context.Context {
 }
 
 func (g *Gateway) answer(w http.ResponseWriter, r *http.Request) {
-	owner, ok := r.Context().Value(ownerKey{}).(ports.Owner)
+	owner, ok := r.Context().Value(ownerKey{}).(activator.Owner)
 	if !ok || (owner.Gone() && !g.draining.Load()) {
 		w.Header().Set("Connection", "close")
 		http.Error(w, "this port is no Function's any more", http.StatusServiceUnavailable)

@@ -16,7 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/rouse-run/rouse/gateway/activate"
+	"github.com/rouse-run/rouse/gateway/activator"
 	"github.com/rouse-run/rouse/internal/activation"
 	"github.com/rouse-run/rouse/internal/routing"
 	"github.com/rouse-run/rouse/internal/testing/loopback"
@@ -55,7 +55,7 @@ func (e endpoints) Watch(ctx context.Context, _ types.NamespacedName, _ int32, a
 type nothingKnown struct{}
 
 // Condition implements activate.Functions.
-func (nothingKnown) Condition(types.NamespacedName) activate.Condition { return activate.Condition{} }
+func (nothingKnown) Condition(types.NamespacedName) activator.Condition { return activator.Condition{} }
 
 type fixture struct {
 	t         *testing.T

@@ -16,8 +16,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/rouse-run/rouse/internal/activation"
-	"github.com/rouse-run/rouse/internal/answerhead"
-	"github.com/rouse-run/rouse/internal/exposure"
+	"github.com/rouse-run/rouse/internal/apirule"
+	"github.com/rouse-run/rouse/internal/httplimit"
 	"github.com/rouse-run/rouse/internal/routing"
 	"github.com/rouse-run/rouse/internal/testing/loopback"
 )
@@ -76,7 +76,7 @@ func startStreaming(t *testing.T, heads map[string]string) *streaming {
 	s.port = addressOf(listed.Port)
 	s.listings <- []activation.Listing{listed}
 	address := listener.Addr().(*net.TCPAddr)
-	s.exposures <- []exposure.Exposure{exposed("web.example.com", exposure.Backend{
+	s.exposures <- []apirule.Exposure{exposed("web.example.com", apirule.Backend{
 		Service: types.NamespacedName{Namespace: "shop", Name: "web"}, Address: loopback.Host, Port: int32(address.Port),
 	})}
 	s.awaitStatus(s.options.MetricsAddress, "/readyz", http.StatusOK)
@@ -102,7 +102,7 @@ func (s *streaming) ask(t *testing.T, address, path string) (int, *bufio.Reader,
 // Measured before heads were counted: 11 MiB for one of 250 KiB in lines of four bytes.
 func TestTheHeadOfAnAnswerTakesNoMoreMemoryThanItIsChargedFor(t *testing.T) { // not parallel: it measures the heap
 	const answers = 50
-	longest := strings.Repeat("a:"+strings.Repeat("x", answerhead.MaxBytes/answerhead.MaxLines-8)+"\r\n", answerhead.MaxLines-1)
+	longest := strings.Repeat("a:"+strings.Repeat("x", httplimit.MaxHeadBytes/httplimit.MaxHeadLines-8)+"\r\n", httplimit.MaxHeadLines-1)
 	s := startStreaming(t, map[string]string{"/short": "", "/longest": longest})
 	heap := func(address, path string) uint64 {
 		conns := make([]net.Conn, 0, answers)
@@ -129,14 +129,14 @@ func TestTheHeadOfAnAnswerTakesNoMoreMemoryThanItIsChargedFor(t *testing.T) { //
 		before, after := heap(address, "/short"), heap(address, "/longest")
 		each := (int64(after) - int64(before)) / answers
 		t.Logf("%s: %d bytes for a head", name, each)
-		require.Less(t, each, int64(answerhead.Cost), name)
+		require.Less(t, each, int64(httplimit.HeadCost), name)
 	}
 }
 
 func TestWhoAnswersWithTooMuchOfAHeadIsToldSoByItsCallers(t *testing.T) {
 	t.Parallel()
 	s := startStreaming(t, map[string]string{
-		"/lines": strings.Repeat("a:\r\n", 64<<10), "/more": strings.Repeat("a:\r\n", answerhead.MaxLines+1),
+		"/lines": strings.Repeat("a:\r\n", 64<<10), "/more": strings.Repeat("a:\r\n", httplimit.MaxHeadLines+1),
 		"/bytes": "a: " + strings.Repeat("a", 250<<10) + "\r\n",
 	})
 	for path, says := range map[string]string{"/lines": "more than 64 lines", "/more": "more than 64 lines", "/bytes": "more than 16384 bytes"} {

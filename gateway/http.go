@@ -9,7 +9,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"github.com/rouse-run/rouse/internal/activation"
-	"github.com/rouse-run/rouse/internal/exposure"
+	"github.com/rouse-run/rouse/internal/apirule"
 )
 
 // loadHandler is for the scaler, and for the controller, which asks whether the process lives and what it has loaded.
@@ -18,7 +18,7 @@ func (g *Gateway) loadHandler() http.Handler {
 	mux.Handle("GET "+activation.GatewayLoadPath, g.load)
 	mux.HandleFunc("GET /healthz", healthy)
 	if g.apiRules != nil {
-		mux.HandleFunc("GET "+exposure.ReportPath, g.reportAPIRules)
+		mux.HandleFunc("GET "+apirule.ReportPath, g.reportAPIRules)
 	}
 	return mux
 }

@@ -10,7 +10,7 @@ import (
 
 	v2 "github.com/rouse-run/rouse/api/gateway/v2"
 	"github.com/rouse-run/rouse/gateway/jwt"
-	"github.com/rouse-run/rouse/internal/exposure"
+	"github.com/rouse-run/rouse/internal/apirule"
 )
 
 // plainKeys remembers which keys of issuers come without TLS: who can change what the network carries can sign tokens by them.
@@ -22,7 +22,7 @@ type plainKeys struct {
 }
 
 // note logs each URI once while a rule names it.
-func (p *plainKeys) note(exposures []exposure.Exposure) {
+func (p *plainKeys) note(exposures []apirule.Exposure) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	before := p.known

@@ -7,9 +7,9 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"github.com/rouse-run/rouse/gateway/activate"
+	"github.com/rouse-run/rouse/gateway/activator"
+	"github.com/rouse-run/rouse/gateway/apirules"
 	"github.com/rouse-run/rouse/gateway/entrance"
-	"github.com/rouse-run/rouse/gateway/expose"
 )
 
 // Options configures a Gateway.
@@ -34,11 +34,11 @@ type Options struct {
 	// DrainTimeout is how long requests may take after that.
 	DrainTimeout time.Duration
 	// Activate bounds what waits.
-	Activate activate.Options
+	Activate activator.Options
 	// Entrance is where the requests to the hosts of APIRules come in. Its bounds follow from those above.
 	Entrance entrance.Options
 	// Expose bounds what is served of them.
-	Expose expose.Options
+	Expose apirules.Options
 }
 
 // DefaultOptions are the values that a cluster runs with.
@@ -51,9 +51,9 @@ func DefaultOptions() Options {
 		ListedTimeout:          30 * time.Second,
 		DrainDelay:             15 * time.Second,
 		DrainTimeout:           3 * time.Minute,
-		Activate:               activate.DefaultOptions(),
+		Activate:               activator.DefaultOptions(),
 		Entrance:               entrance.DefaultOptions(),
-		Expose:                 expose.DefaultOptions(),
+		Expose:                 apirules.DefaultOptions(),
 	}
 }
 

@@ -19,7 +19,7 @@ import (
 
 	v2 "github.com/rouse-run/rouse/api/gateway/v2"
 	"github.com/rouse-run/rouse/internal/activation"
-	"github.com/rouse-run/rouse/internal/exposure"
+	"github.com/rouse-run/rouse/internal/apirule"
 	"github.com/rouse-run/rouse/internal/routing"
 	"github.com/rouse-run/rouse/internal/testing/loopback"
 )
@@ -81,7 +81,7 @@ func TestConnectionsOfHTTP2OfOneAddressLeaveAHostToOthers(t *testing.T) {
 	}))
 	t.Cleanup(backend.Close)
 	o := startOutside(t, func(_ *Deps, o *Options) { o.MaxConnections, o.Expose.RequestsPerAPIRule = 4*requests, requests })
-	o.exposures <- []exposure.Exposure{exposed("shop.example.com", o.behind(backend), func(rule *v2.Rule) {
+	o.exposures <- []apirule.Exposure{exposed("shop.example.com", o.behind(backend), func(rule *v2.Rule) {
 		rule.Methods = []v2.Method{"GET", "POST"}
 	})}
 	o.awaitStatus(o.options.MetricsAddress, "/readyz", http.StatusOK)

@@ -21,7 +21,7 @@ import (
 
 	v2 "github.com/rouse-run/rouse/api/gateway/v2"
 	"github.com/rouse-run/rouse/internal/activation"
-	"github.com/rouse-run/rouse/internal/exposure"
+	"github.com/rouse-run/rouse/internal/apirule"
 	"github.com/rouse-run/rouse/internal/routing"
 	"github.com/rouse-run/rouse/internal/testing/loopback"
 )
@@ -98,17 +98,17 @@ func startWays(t *testing.T) *ways {
 	w.awake, w.sleeper = addressOf(awake.Port), addressOf(sleeper.Port)
 	w.listings <- []activation.Listing{awake, sleeper}
 	post := func(rule *v2.Rule) { rule.Methods = []v2.Method{"POST"} }
-	function := func(name string) exposure.Backend {
-		return exposure.Backend{Service: types.NamespacedName{Namespace: "shop", Name: name}, Address: "10.0.0.1", Port: 80, Function: true}
+	function := func(name string) apirule.Backend {
+		return apirule.Backend{Service: types.NamespacedName{Namespace: "shop", Name: name}, Address: "10.0.0.1", Port: 80, Function: true}
 	}
-	web := func(port int) exposure.Backend {
-		return exposure.Backend{Service: types.NamespacedName{Namespace: "shop", Name: "web"}, Address: loopback.Host, Port: int32(port)}
+	web := func(port int) apirule.Backend {
+		return apirule.Backend{Service: types.NamespacedName{Namespace: "shop", Name: "web"}, Address: loopback.Host, Port: int32(port)}
 	}
 	listening, ok := w.backend.Listener.Addr().(*net.TCPAddr)
 	require.True(t, ok)
 	sleeps := exposed("sleeper.example.com", function("sleeper"), post)
 	sleeps.Rules[0].Timeout = 50 * time.Millisecond
-	w.exposures <- []exposure.Exposure{
+	w.exposures <- []apirule.Exposure{
 		sleeps, exposed("service.example.com", web(listening.Port), post),
 		exposed("refusing.example.com", web(loopback.Reserve(t)), post),
 		exposed("function.example.com", function("price"), post),

@@ -23,7 +23,7 @@ import (
 
 	"github.com/rouse-run/rouse/internal/buildplan"
 	"github.com/rouse-run/rouse/internal/registry"
-	"github.com/rouse-run/rouse/internal/testing/httpclient"
+	"github.com/rouse-run/rouse/internal/testing/loopback"
 )
 
 var (
@@ -53,7 +53,7 @@ func (f fixture) ask(t *testing.T, tenant registry.Tenant, method, path string, 
 	require.NoError(t, err)
 	request.SetBasicAuth(tenant.Account(), registry.Password(key, tenant.Account()))
 	request.Header.Set("Content-Type", "application/vnd.oci.image.manifest.v1+json")
-	response, err := httpclient.Default.Do(request)
+	response, err := loopback.Default.Do(request)
 	require.NoError(t, err)
 	return replyOf(t, response)
 }

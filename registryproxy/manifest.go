@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/rouse-run/rouse/internal/fair"
-	"github.com/rouse-run/rouse/internal/jsonshape"
 )
 
 const (
@@ -39,7 +38,7 @@ type manifest struct {
 
 // readManifest reads a manifest as the share has memory for it. What was acquired is to be released, also after an error.
 func readManifest(from io.Reader, share *fair.Share) (found manifest, acquired int64, err error) {
-	sum, shape := sha256.New(), jsonshape.Counter{Limits: jsonshape.Limits{Values: maxValues, Depth: maxDepth}}
+	sum, shape := sha256.New(), fair.JSONCounter{Limits: fair.JSONLimits{Values: maxValues, Depth: maxDepth}}
 	for {
 		if share.Acquire(chunk, chunk) < chunk {
 			return found, acquired, errManifestMemory

@@ -21,7 +21,7 @@ import (
 
 	"github.com/rouse-run/rouse/internal/buildplan"
 	"github.com/rouse-run/rouse/internal/registry"
-	"github.com/rouse-run/rouse/internal/testing/httpclient"
+	"github.com/rouse-run/rouse/internal/testing/loopback"
 	"github.com/rouse-run/rouse/internal/testing/registrytest"
 )
 
@@ -146,7 +146,7 @@ func TestALayerOfAnotherTenantIsNotMounted(t *testing.T) {
 			"http://"+f.host+"/v2/"+thief.Repository("mine")+"/blobs/uploads/?"+query, nil)
 		require.NoError(t, err)
 		request.SetBasicAuth(account, registry.Password(key, account))
-		response, err := httpclient.Default.Do(request)
+		response, err := loopback.Default.Do(request)
 		require.NoError(t, err)
 		require.NoError(t, response.Body.Close())
 		require.Equal(t, http.StatusAccepted, response.StatusCode, "an upload begins; 201 would be a mount")
@@ -207,7 +207,7 @@ func TestRequestsOfATenantAtATimeAreBounded(t *testing.T) {
 			return 0
 		}
 		request.SetBasicAuth(tenant.Account(), registry.Password(key, tenant.Account()))
-		response, err := httpclient.Default.Do(request)
+		response, err := loopback.Default.Do(request)
 		if err != nil {
 			return 0
 		}

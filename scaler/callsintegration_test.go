@@ -18,8 +18,7 @@ import (
 	"github.com/rouse-run/rouse/internal/activation"
 	"github.com/rouse-run/rouse/internal/routing"
 	"github.com/rouse-run/rouse/internal/testing/kedatest"
-	"github.com/rouse-run/rouse/scaler/gateways"
-	"github.com/rouse-run/rouse/scaler/pods"
+	"github.com/rouse-run/rouse/scaler/httpload"
 )
 
 var gatewayService = types.NamespacedName{Namespace: "rouse-system", Name: "rouse-gateway"}
@@ -77,8 +76,8 @@ func TestRequestsOfRealGatewaysAndPodsWakeAndScale(t *testing.T) {
 	r := newRig(t)
 	endpoints := &servers{}
 	endpoints.post(map[types.NamespacedName]string{gatewayService: gateway})
-	asking := pods.New(pods.Options{AllowLoopback: true})
-	r.http.Gateways = gateways.New(endpoints, gateways.Options{Service: gatewayService, AllowLoopback: true}, logr.Discard())
+	asking := httpload.NewPods(httpload.PodsOptions{AllowLoopback: true})
+	r.http.Gateways = httpload.NewGateways(endpoints, httpload.GatewaysOptions{Service: gatewayService, AllowLoopback: true}, logr.Discard())
 	r.http.Pods = asking
 	t.Cleanup(asking.Close)
 	r.located = endpoints

@@ -11,7 +11,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/rouse-run/rouse/cli/exit"
-	"github.com/rouse-run/rouse/cli/manifests"
 )
 
 // NewCommand is `rouse convert`.
@@ -65,12 +64,12 @@ func readAll(in io.Reader, paths []string) ([]File, error) {
 			return nil, err
 		}
 		for _, path := range below {
-			name, content, err := manifests.ReadFile(in, path)
+			name, content, err := ReadFile(in, path)
 			if err != nil {
 				return nil, err
 			}
-			if size += len(content); size > manifests.MaxInput {
-				return nil, fmt.Errorf("the files are larger than %d MiB together: convert them in parts", manifests.MaxInput>>20)
+			if size += len(content); size > MaxInput {
+				return nil, fmt.Errorf("the files are larger than %d MiB together: convert them in parts", MaxInput>>20)
 			}
 			files = append(files, File{name, content})
 		}
@@ -80,7 +79,7 @@ func readAll(in io.Reader, paths []string) ([]File, error) {
 
 // filesOf are the files of a folder, or the file itself.
 func filesOf(path string) ([]string, error) {
-	if path == manifests.Input {
+	if path == Input {
 		return []string{path}, nil
 	}
 	info, err := os.Stat(path)

@@ -9,7 +9,6 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/rouse-run/rouse/api/serverless/v1alpha1"
-	"github.com/rouse-run/rouse/cli/manifests"
 	"github.com/rouse-run/rouse/internal/conversion"
 )
 
@@ -47,7 +46,7 @@ type converter struct {
 
 // located is a document with the name of its file.
 type located struct {
-	manifests.Document
+	Document
 
 	file string
 }
@@ -62,7 +61,7 @@ func (l located) key() types.NamespacedName {
 func Functions(ctx context.Context, files []File) (Result, error) {
 	var documents []located
 	for _, file := range files {
-		found, err := manifests.Documents(file.Name, file.Content, isOld)
+		found, err := Documents(file.Name, file.Content, isOld)
 		if err != nil {
 			return Result{}, err
 		}
@@ -86,7 +85,7 @@ func Functions(ctx context.Context, files []File) (Result, error) {
 }
 
 // isOld reports whether the object is of the version that has to be converted.
-func isOld(o *manifests.Object) bool {
+func isOld(o *Object) bool {
 	return o.APIVersion == v1alpha1.GroupVersion.String() && (o.Kind == kindFunction || o.Kind == kindGitRepository)
 }
 
@@ -114,7 +113,7 @@ func (c *converter) add(ctx context.Context, document located) error {
 	switch {
 	case !isOld(document.Object):
 		c.Unchanged += document.Objects
-		c.Content = manifests.Append(c.Content, document.Text)
+		c.Content = Append(c.Content, document.Text)
 		return nil
 	case document.Object.Kind == kindGitRepository:
 		return nil
@@ -155,7 +154,7 @@ func (c *converter) add(ctx context.Context, document located) error {
 		c.Notes = append(c.Notes, document.name()+note)
 	}
 	c.Converted++
-	c.Content = manifests.Append(c.Content, written)
+	c.Content = Append(c.Content, written)
 	return nil
 }
 

@@ -10,7 +10,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/rouse-run/rouse/cli/exit"
-	"github.com/rouse-run/rouse/cli/manifests"
 )
 
 const (
@@ -121,7 +120,7 @@ func TestWhatCannotBeConvertedIsNamedWithWhatToDo(t *testing.T) {
 func TestConvertReadsABoundedInput(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "a.yaml")
-	require.NoError(t, os.WriteFile(path, bytes.Repeat([]byte("\n"), manifests.MaxInput/2+1), 0o600))
+	require.NoError(t, os.WriteFile(path, bytes.Repeat([]byte("\n"), MaxInput/2+1), 0o600))
 	_, _, err := execute(t, "", "-f", path, "-f", path)
 	require.ErrorContains(t, err, "the files are larger than 64 MiB together: convert them in parts")
 	require.Equal(t, exit.Usage, exit.CodeOf(err))

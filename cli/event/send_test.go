@@ -16,7 +16,7 @@ import (
 
 	"github.com/rouse-run/rouse/cli/exit"
 	"github.com/rouse-run/rouse/internal/cloudevent"
-	"github.com/rouse-run/rouse/internal/testing/httpclient"
+	"github.com/rouse-run/rouse/internal/testing/loopback"
 )
 
 type sent struct {
@@ -196,7 +196,7 @@ func TestABridgeThatIsNotThereIsUnreachable(t *testing.T) {
 	b.Close()
 	batch, err := Build(Input{Type: "t", Source: "s"})
 	require.NoError(t, err)
-	_, err = Sender{URL: b.URL, Client: httpclient.Default}.Send(t.Context(), batch)
+	_, err = Sender{URL: b.URL, Client: loopback.Default}.Send(t.Context(), batch)
 	require.ErrorContains(t, err, "publish: the bridge does not answer: ")
 	require.Equal(t, exit.Unreachable, exit.CodeOf(err))
 }

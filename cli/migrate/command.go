@@ -12,8 +12,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/rouse-run/rouse/cli/convert"
 	"github.com/rouse-run/rouse/cli/exit"
-	"github.com/rouse-run/rouse/cli/manifests"
 )
 
 // ofInput is the file that the input is written to with --output.
@@ -66,11 +66,11 @@ type file struct {
 
 func run(cmd *cobra.Command, args []string, folder string) error {
 	if len(args) == 0 {
-		args = []string{manifests.Input}
+		args = []string{convert.Input}
 	}
 	files := make([]file, len(args))
 	for i, path := range args {
-		name, content, err := manifests.ReadFile(cmd.InOrStdin(), path)
+		name, content, err := convert.ReadFile(cmd.InOrStdin(), path)
 		if err != nil {
 			return exit.With(exit.Usage, err)
 		}
@@ -111,7 +111,7 @@ func writeFolder(folder string, files []file) error {
 	paths := make([]string, len(files))
 	for i, f := range files {
 		name := filepath.Base(f.path)
-		if f.path == manifests.Input {
+		if f.path == convert.Input {
 			name = ofInput
 		}
 		paths[i] = filepath.Join(folder, name)

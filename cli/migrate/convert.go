@@ -10,10 +10,9 @@ import (
 	"sigs.k8s.io/yaml"
 
 	v2 "github.com/rouse-run/rouse/api/gateway/v2"
-	"github.com/rouse-run/rouse/cli/manifests"
+	"github.com/rouse-run/rouse/cli/convert"
 	"github.com/rouse-run/rouse/internal/apirule"
-	"github.com/rouse-run/rouse/internal/apirule/conversion"
-	"github.com/rouse-run/rouse/internal/exposure"
+	"github.com/rouse-run/rouse/internal/conversion"
 )
 
 // Result is what became of a file.
@@ -29,7 +28,7 @@ type Result struct {
 // APIRules converts those of a file that are of an old version. name is that of the file in messages. An error says that the file
 // cannot be read as manifests.
 func APIRules(name string, content []byte) (Result, error) {
-	documents, err := manifests.Documents(name, content, isOld)
+	documents, err := convert.Documents(name, content, isOld)
 	if err != nil {
 		return Result{}, err
 	}
@@ -44,7 +43,7 @@ func APIRules(name string, content []byte) (Result, error) {
 
 // isOld reports whether the object is an APIRule that has to be converted: of an old version, or of a later one in which only an
 // annotation has the spec.
-func isOld(o *manifests.Object) bool {
+func isOld(o *convert.Object) bool {
 	group, version, _ := strings.Cut(o.APIVersion, "/")
 	if group != v2.GroupVersion.Group || o.Kind != "APIRule" {
 		return false
@@ -53,11 +52,11 @@ func isOld(o *manifests.Object) bool {
 }
 
 // keepsOldSpec reports whether the object was written as v1beta1, and an annotation has that spec.
-func keepsOldSpec(o *manifests.Object) bool {
+func keepsOldSpec(o *convert.Object) bool {
 	return o.Metadata.Annotations[v2.AnnotationOriginalVersion] == "v1beta1" && o.Metadata.Annotations[v2.AnnotationV1beta1Spec] != ""
 }
 
-func (r *Result) add(name string, document manifests.Document) error {
+func (r *Result) add(name string, document convert.Document) error {
 	o := document.Object
 	where := name + ": " + o.FullName() + ": "
 	if !isOld(o) {
@@ -68,7 +67,7 @@ func (r *Result) add(name string, document manifests.Document) error {
 		r.write(document.Text)
 		return nil
 	}
-	made, problems, err := conversion.Convert(document.Text)
+	made, problems, err := conversion.ConvertAPIRule(document.Text)
 	if err != nil {
 		return err
 	}
@@ -95,7 +94,7 @@ func (r *Result) add(name string, document manifests.Document) error {
 }
 
 // write adds a document.
-func (r *Result) write(document []byte) { r.Content = manifests.Append(r.Content, document) }
+func (r *Result) write(document []byte) { r.Content = convert.Append(r.Content, document) }
 
 // judge finds what the controller would refuse, wherever the APIRule is applied: gateways and Services are taken to be there.
 func judge(made *v2.APIRule) apirule.Problems {
@@ -122,7 +121,7 @@ func notes(made *v2.APIRule) []string {
 		if !named || made.Namespace == "" || target.Service.Namespace == made.Namespace {
 			continue
 		}
-		line := fmt.Sprintf("Service %s is in another namespace: it needs the annotation %s: %s", target.Service, exposure.AnnotationFrom, made.Namespace)
+		line := fmt.Sprintf("Service %s is in another namespace: it needs the annotation %s: %s", target.Service, apirule.AnnotationFrom, made.Namespace)
 		if !slices.Contains(lines, line) {
 			lines = append(lines, line)
 		}

@@ -21,7 +21,6 @@ import (
 	"github.com/rouse-run/rouse/api/serverless/v1alpha2"
 	"github.com/rouse-run/rouse/dev/manifest"
 	"github.com/rouse-run/rouse/internal/apirule"
-	"github.com/rouse-run/rouse/internal/exposure"
 	"github.com/rouse-run/rouse/internal/testing/envtest"
 )
 
@@ -148,9 +147,9 @@ func requireAPIRule(t *testing.T, f Function, text []byte) {
 	require.NoError(t, yaml.UnmarshalStrict(text, &rule))
 	require.Equal(t, f.Name, rule.Name)
 	require.Equal(t, f.Namespace, rule.Namespace)
-	exposed := exposure.Decide([]*v2.APIRule{&rule}, &exposure.Cluster{
+	exposed := apirule.Decide([]*v2.APIRule{&rule}, &apirule.Objects{
 		Gateways: map[types.NamespacedName]apirule.Gateway{{Namespace: "kyma-system", Name: "kyma-gateway"}: {Hosts: []string{"*.example.com"}}},
-		Services: map[types.NamespacedName]exposure.Service{
+		Services: map[types.NamespacedName]apirule.ServiceInfo{
 			{Namespace: f.Namespace, Name: f.Name}: {Selects: true, Function: true, Address: "10.0.0.1", Ports: []int32{80}},
 		},
 	})

@@ -21,7 +21,7 @@ import (
 	"github.com/rouse-run/rouse/dev/process"
 	"github.com/rouse-run/rouse/dev/toolchain"
 	"github.com/rouse-run/rouse/internal/testing/envtest"
-	"github.com/rouse-run/rouse/internal/testing/httpclient"
+	"github.com/rouse-run/rouse/internal/testing/loopback"
 )
 
 func TestMain(m *testing.M) {
@@ -119,7 +119,7 @@ func (r *running) post(t *testing.T, header http.Header, body string) (int, stri
 	request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, r.url, bytes.NewBufferString(body))
 	require.NoError(t, err)
 	request.Header = header
-	response, err := httpclient.Default.Do(request)
+	response, err := loopback.Default.Do(request)
 	require.NoError(t, err)
 	defer func() { require.NoError(t, response.Body.Close()) }()
 	text, err := io.ReadAll(response.Body)

@@ -14,7 +14,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/rouse-run/rouse/cli/exit"
-	"github.com/rouse-run/rouse/eventbridge/admin/authorization"
+	"github.com/rouse-run/rouse/eventbridge/identity"
 	"github.com/rouse-run/rouse/internal/daemon"
 )
 
@@ -88,7 +88,7 @@ func (c *cluster) accountToken(ctx context.Context, account string) (string, err
 	request := &unstructured.Unstructured{Object: map[string]any{
 		"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest",
 		"metadata": map[string]any{"namespace": namespace, "name": name},
-		"spec":     map[string]any{"audiences": []any{authorization.Audience}, "expirationSeconds": int64(tokenSeconds)},
+		"spec":     map[string]any{"audiences": []any{identity.Audience}, "expirationSeconds": int64(tokenSeconds)},
 	}}
 	answer, err := c.objects.Resource(serviceAccountsResource()).Namespace(namespace).Create(ctx, request, metav1.CreateOptions{}, "token")
 	if err != nil {

@@ -13,8 +13,8 @@ import (
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
 	"github.com/rouse-run/rouse/cli/exit"
-	"github.com/rouse-run/rouse/eventbridge/admin/authorization"
-	"github.com/rouse-run/rouse/internal/testing/executable"
+	"github.com/rouse-run/rouse/eventbridge/identity"
+	"github.com/rouse-run/rouse/internal/testing/envtest"
 )
 
 const anyURL = "https://admin.example.com"
@@ -55,7 +55,7 @@ func TestTheAdminAPIGetsTheTokenOfTheKubeconfig(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "token")
 	require.NoError(t, os.WriteFile(file, []byte("of-a-file\n"), 0o600))
 	program := filepath.Join(t.TempDir(), "login")
-	require.NoError(t, executable.Script(program,
+	require.NoError(t, envtest.Script(program,
 		`echo '{"apiVersion":"client.authentication.k8s.io/v1","kind":"ExecCredential","status":{"token":"of-a-program"}}'`))
 	for want, user := range map[string]clientcmdapi.AuthInfo{
 		"itself":    {Token: "itself"},
@@ -94,7 +94,7 @@ func TestACertificateLogsInByATokenForTheAdminAPIAlone(t *testing.T) {
 	} {
 		token, err := c.loginAs(t, tc.user, tc.account)
 		require.NoError(t, err, name)
-		for audience, good := range map[string]bool{authorization.Audience: true, "": false, "rouse-eventbridge": false} {
+		for audience, good := range map[string]bool{identity.Audience: true, "": false, "rouse-eventbridge": false} {
 			review := &authenticationv1.TokenReview{Spec: authenticationv1.TokenReviewSpec{Token: token}}
 			if audience != "" {
 				review.Spec.Audiences = []string{audience}

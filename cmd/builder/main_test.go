@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/rouse-run/rouse/internal/buildplan"
-	"github.com/rouse-run/rouse/internal/testing/executable"
+	"github.com/rouse-run/rouse/internal/testing/envtest"
 	"github.com/rouse-run/rouse/internal/testing/loopback"
 )
 
@@ -32,7 +32,7 @@ func TestACopyIsTheSameProgram(t *testing.T) {
 	t.Parallel()
 	to := t.TempDir()
 	for range 2 { // a pod whose container is started again
-		require.NoError(t, executable.Write(func() error { return copyProgram(to) }))
+		require.NoError(t, envtest.Write(func() error { return copyProgram(to) }))
 	}
 	output, err := exec.CommandContext(t.Context(), filepath.Join(to, "builder"), "-test.list", "ACopy").CombinedOutput()
 	require.NoError(t, err, string(output))

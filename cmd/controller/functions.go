@@ -17,7 +17,6 @@ import (
 	"github.com/rouse-run/rouse/controller/function"
 	"github.com/rouse-run/rouse/controller/gitpoll"
 	"github.com/rouse-run/rouse/controller/images"
-	"github.com/rouse-run/rouse/controller/registryconfig"
 	"github.com/rouse-run/rouse/internal/fips"
 	"github.com/rouse-run/rouse/internal/git"
 )
@@ -38,7 +37,7 @@ func setUpFunctions(ctx context.Context, manager ctrl.Manager, o *options) (*liv
 	}
 	namespaces := o.registry
 	namespaces.Guard = guard
-	registries := registryconfig.NewResolver(manager.GetClient(), manager.GetAPIReader(), namespaces, ca)
+	registries := images.NewResolver(manager.GetClient(), manager.GetAPIReader(), namespaces, ca)
 	if access := o.subscription.Sinks.Access; access.Publish != nil {
 		o.function.PublisherAudience = access.Publish.Audience
 	}
@@ -63,7 +62,7 @@ func setUpFunctions(ctx context.Context, manager ctrl.Manager, o *options) (*liv
 }
 
 // collectImages deletes what Functions leave in the internal registry.
-func collectImages(manager ctrl.Manager, o *options, registries *registryconfig.Resolver, builds *buildqueue.Queue) error {
+func collectImages(manager ctrl.Manager, o *options, registries *images.Resolver, builds *buildqueue.Queue) error {
 	collector := images.New(images.Deps{
 		Live: manager.GetAPIReader(), Registry: registries, Builds: builds, Registerer: metrics.Registry,
 		Log: manager.GetLogger().WithName("images"), RuntimeImages: slices.Sorted(maps.Values(o.function.RuntimeImages)),

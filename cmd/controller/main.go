@@ -17,9 +17,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
-	"github.com/rouse-run/rouse/controller/activation"
+	"github.com/rouse-run/rouse/controller/activator"
+	"github.com/rouse-run/rouse/controller/apirules"
 	"github.com/rouse-run/rouse/controller/credentials"
-	"github.com/rouse-run/rouse/controller/exposure"
 	"github.com/rouse-run/rouse/controller/function"
 	"github.com/rouse-run/rouse/controller/subscription"
 	"github.com/rouse-run/rouse/internal/broker"
@@ -67,7 +67,7 @@ func run(ctx context.Context, o *options, log logr.Logger) error {
 		return err
 	}
 	if o.runs(apiRules) {
-		if err := exposure.Setup(manager, nil, o.exposure); err != nil {
+		if err := apirules.Setup(manager, nil, o.exposure); err != nil {
 			return err
 		}
 	}
@@ -88,7 +88,7 @@ func run(ctx context.Context, o *options, log logr.Logger) error {
 // setUpEventing sets up the controllers that need NATS.
 func setUpEventing(ctx context.Context, manager ctrl.Manager, conn *broker.Conn, o *options) error {
 	if o.runs(activators) {
-		err := activation.Setup(ctx, manager, activation.Parts{
+		err := activator.Setup(ctx, manager, activator.Parts{
 			Registerer:    metrics.Registry,
 			Announcements: conn,
 			KEDA:          func(ctx context.Context) (bool, error) { return function.KEDAInstalled(ctx, manager.GetClient()) },
@@ -113,7 +113,7 @@ func newManager(o *options, checks map[string]healthz.Checker) (ctrl.Manager, er
 		return nil, err
 	}
 	cached := function.CacheObjects()
-	maps.Copy(cached, activation.CacheObjects())
+	maps.Copy(cached, activator.CacheObjects())
 	maps.Copy(cached, subscription.CacheObjects())
 	health := &healthz.Handler{Checks: checks}
 	manager, err := ctrl.NewManager(rest, ctrl.Options{
@@ -146,5 +146,5 @@ func transform(object any) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	return exposure.Transform(object)
+	return apirules.Transform(object)
 }

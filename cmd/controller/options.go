@@ -8,13 +8,12 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"github.com/rouse-run/rouse/controller/activation"
-	"github.com/rouse-run/rouse/controller/conversionwebhook"
-	"github.com/rouse-run/rouse/controller/exposure"
+	"github.com/rouse-run/rouse/controller/activator"
+	"github.com/rouse-run/rouse/controller/apirules"
+	"github.com/rouse-run/rouse/controller/conversion"
 	"github.com/rouse-run/rouse/controller/function"
 	"github.com/rouse-run/rouse/controller/gitpoll"
 	"github.com/rouse-run/rouse/controller/images"
-	"github.com/rouse-run/rouse/controller/registryconfig"
 	"github.com/rouse-run/rouse/controller/subscription"
 	"github.com/rouse-run/rouse/internal/broker"
 	"github.com/rouse-run/rouse/internal/dialguard"
@@ -34,15 +33,15 @@ var allControllers = []string{functions, activators, apiRules, subscriptions}
 type options struct {
 	controllers          []string
 	function             function.Options
-	activation           activation.Options
-	exposure             exposure.Options
-	registry             registryconfig.Options
+	activation           activator.Options
+	exposure             apirules.Options
+	registry             images.RegistryOptions
 	git                  gitpoll.Options
 	images               images.Options
 	caBundle             string
 	deniedCIDRs          []string
 	subscription         subscription.Options
-	conversion           conversionwebhook.Options
+	conversion           conversion.Options
 	broker               broker.Options
 	metricsAddress       string
 	leaderElect          bool
@@ -54,7 +53,7 @@ type options struct {
 func defaultOptions() *options {
 	o := &options{
 		function:       function.DefaultOptions(),
-		registry:       registryconfig.DefaultOptions(),
+		registry:       images.DefaultRegistryOptions(),
 		git:            gitpoll.DefaultOptions(),
 		images:         images.DefaultOptions(),
 		subscription:   subscription.DefaultOptions(),

@@ -5,9 +5,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	"github.com/rouse-run/rouse/charts"
-	"github.com/rouse-run/rouse/controller/conversionwebhook"
-	"github.com/rouse-run/rouse/controller/gitrepository"
-	"github.com/rouse-run/rouse/controller/storedversions"
+	"github.com/rouse-run/rouse/controller/conversion"
 )
 
 // setUpVersions sets up what looks after the versions of the resources.
@@ -16,14 +14,14 @@ func setUpVersions(manager ctrl.Manager, o *options) error {
 	if err != nil {
 		return err
 	}
-	if err := storedversions.Setup(manager, metrics.Registry, files); err != nil {
+	if err := conversion.SetupStoredVersions(manager, metrics.Registry, files); err != nil {
 		return err
 	}
 	if !o.conversion.Enabled() {
 		return nil
 	}
-	if err := conversionwebhook.Setup(manager, o.conversion, files); err != nil {
+	if err := conversion.Setup(manager, o.conversion, files); err != nil {
 		return err
 	}
-	return gitrepository.Setup(manager)
+	return conversion.SetupGitRepositories(manager)
 }

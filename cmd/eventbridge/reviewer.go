@@ -6,7 +6,6 @@ import (
 	"github.com/go-logr/logr"
 
 	"github.com/rouse-run/rouse/eventbridge/admin"
-	"github.com/rouse-run/rouse/eventbridge/admin/authorization"
 	"github.com/rouse-run/rouse/eventbridge/identity"
 	"github.com/rouse-run/rouse/internal/kube"
 	"github.com/rouse-run/rouse/internal/routing"
@@ -14,7 +13,7 @@ import (
 
 // adminAccess is nil, and not an interface that holds nil, where there is no admin API. Its reviews have a client of their own, so
 // that they wait for none of publishers.
-func adminAccess(o admin.Options, log logr.Logger) (authorization.Access, error) {
+func adminAccess(o admin.Options, log logr.Logger) (identity.Access, error) {
 	if o.Address == "" {
 		return nil, nil //nolint:nilnil // no API needs no access
 	}
@@ -22,7 +21,7 @@ func adminAccess(o admin.Options, log logr.Logger) (authorization.Access, error)
 	if err != nil {
 		return nil, err
 	}
-	return authorization.NewKubernetes(reviews, log.WithName("admin")), nil
+	return identity.NewKubernetes(reviews, log.WithName("admin")), nil
 }
 
 // reviewerFor is nil, and not an interface that holds nil, where publishers need no token.

@@ -13,10 +13,9 @@ import (
 	"github.com/rouse-run/rouse/api/serverless/v1alpha2"
 	"github.com/rouse-run/rouse/gateway"
 	"github.com/rouse-run/rouse/gateway/conditions"
+	"github.com/rouse-run/rouse/internal/apirule"
 	"github.com/rouse-run/rouse/internal/daemon"
-	"github.com/rouse-run/rouse/internal/exposure"
 	"github.com/rouse-run/rouse/internal/kube"
-	"github.com/rouse-run/rouse/internal/kube/exposures"
 	"github.com/rouse-run/rouse/internal/kube/settingswatch"
 	"github.com/rouse-run/rouse/internal/kube/watch"
 	"github.com/rouse-run/rouse/internal/settings"
@@ -32,7 +31,7 @@ func run(ctx context.Context, o *options, log logr.Logger) error {
 		return err
 	}
 	functions := map[client.Object]cache.ByObject{&v1alpha2.Function{}: {Transform: conditions.Transform}}
-	objects, err := kube.NewCache(log, functions, exposures.CacheObjects(o.apiRules))
+	objects, err := kube.NewCache(log, functions, watch.APIRuleObjects(o.apiRules))
 	if err != nil {
 		return err
 	}
@@ -52,8 +51,8 @@ func run(ctx context.Context, o *options, log logr.Logger) error {
 		Log:       log,
 	}
 	if o.apiRules.Enabled {
-		deps.Exposures = func(ctx context.Context, apply func([]exposure.Exposure)) error {
-			return exposures.Watch(ctx, objects, o.apiRules, apply)
+		deps.Exposures = func(ctx context.Context, apply func([]apirule.Exposure)) error {
+			return watch.APIRules(ctx, objects, o.apiRules, apply)
 		}
 	}
 	serves := gateway.New(deps, o.gateway)

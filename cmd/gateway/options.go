@@ -8,14 +8,14 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/rouse-run/rouse/gateway"
-	"github.com/rouse-run/rouse/gateway/expose"
-	"github.com/rouse-run/rouse/internal/kube/exposures"
+	"github.com/rouse-run/rouse/gateway/apirules"
 	"github.com/rouse-run/rouse/internal/kube/settingswatch"
+	"github.com/rouse-run/rouse/internal/kube/watch"
 )
 
 type options struct {
 	gateway         gateway.Options
-	apiRules        exposures.Settings
+	apiRules        watch.APIRuleSettings
 	authorizersFile string
 	settings        settingswatch.Options
 }
@@ -42,7 +42,7 @@ func (o *options) readAuthorizers() error {
 	if err != nil {
 		return fmt.Errorf("--authorizers-file: %w", err)
 	}
-	if o.gateway.Expose.Authorizers, err = expose.ParseAuthorizers(text); err != nil {
+	if o.gateway.Expose.Authorizers, err = apirules.ParseAuthorizers(text); err != nil {
 		return fmt.Errorf("--authorizers-file: %w", err)
 	}
 	o.apiRules.Authorizers = map[string]bool{}

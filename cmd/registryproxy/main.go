@@ -15,7 +15,6 @@ import (
 
 	"github.com/rouse-run/rouse/internal/daemon"
 	"github.com/rouse-run/rouse/registryproxy"
-	"github.com/rouse-run/rouse/registryproxy/store"
 )
 
 const (
@@ -47,7 +46,7 @@ func run(ctx context.Context, o *options, log logr.Logger) error {
 	deps.Key = []byte(key)
 	var ground []func(context.Context) error
 	if o.store.Directory != "" {
-		swept := store.New(o.store, metrics, log)
+		swept := registryproxy.NewStore(o.store, metrics, log)
 		deps.Store, ground = swept, append(ground, swept.Start)
 	}
 	proxy, err := registryproxy.New(deps, o.proxy)

@@ -6,17 +6,16 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/rouse-run/rouse/registryproxy"
-	"github.com/rouse-run/rouse/registryproxy/store"
 )
 
 type options struct {
 	proxy                          registryproxy.Options
-	store                          store.Options
+	store                          registryproxy.StoreOptions
 	address, metricsAddress, login string
 }
 
 func defaultOptions() *options {
-	return &options{proxy: registryproxy.DefaultOptions(), store: store.DefaultOptions(), address: ":5000", metricsAddress: ":9090"}
+	return &options{proxy: registryproxy.DefaultOptions(), store: registryproxy.DefaultStoreOptions(), address: ":5000", metricsAddress: ":9090"}
 }
 
 // BindFlags adds all flags of the command.

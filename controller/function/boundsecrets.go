@@ -14,7 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/rouse-run/rouse/api/serverless/v1alpha2"
-	"github.com/rouse-run/rouse/controller/function/bindings"
+	"github.com/rouse-run/rouse/controller/function/resources"
 	"github.com/rouse-run/rouse/internal/kube"
 )
 
@@ -26,7 +26,7 @@ func indexBound(object client.Object) []string {
 	if !ok {
 		return nil
 	}
-	return bindings.Secrets(deployment.Spec.Template.Annotations)
+	return resources.Secrets(deployment.Spec.Template.Annotations)
 }
 
 // bound finds the Functions that a runtime of servicebinding.io bound to a Secret. Their names are those of their
@@ -52,7 +52,7 @@ func (s *scope) boundSecrets() []string {
 	if s.deployment == nil {
 		return nil
 	}
-	return bindings.Secrets(s.deployment.Spec.Template.Annotations)
+	return resources.Secrets(s.deployment.Spec.Template.Annotations)
 }
 
 // references are all that the pods take values from: what the spec names, and what is bound.
@@ -73,7 +73,7 @@ func (r *Reconciler) heedBindings(s *scope, wanted *appsv1ac.DeploymentApplyConf
 	if s.deployment == nil {
 		return nil
 	}
-	if conflict := bindings.Conflict(&s.deployment.Spec.Template, wanted.Spec.Template.Spec); conflict != "" {
+	if conflict := resources.Conflict(&s.deployment.Spec.Template, wanted.Spec.Template.Spec); conflict != "" {
 		return kube.Stalled(&failure{
 			condition: v1alpha2.ConditionConfigurationReady, reason: v1alpha2.ReasonInvalidSpec, message: conflict,
 		})

@@ -21,7 +21,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/rouse-run/rouse/api/serverless/v1alpha2"
-	"github.com/rouse-run/rouse/controller/function/bindings"
 	"github.com/rouse-run/rouse/controller/function/resources"
 	"github.com/rouse-run/rouse/internal/kube"
 )
@@ -364,8 +363,8 @@ func TestARestartWritesNothingToADeploymentThatIsBound(t *testing.T) {
 	deployment := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: c.desired.GetNamespace(), Name: c.desired.GetName()}}
 	w.writeAs(bindingRuntime, deployment, func(template *corev1.PodTemplateSpec) { project(template, "db") })
 	whole := *deployment.Spec.Template.DeepCopy()
-	whole.Spec = bindings.Projected(&whole)
-	c.exclusive = []kube.Part{kube.Exclusive{"spec", "template", "spec"}.Tolerating(bindings.Tolerated(&whole))}
+	whole.Spec = resources.Projected(&whole)
+	c.exclusive = []kube.Part{kube.Exclusive{"spec", "template", "spec"}.Tolerating(resources.Tolerated(&whole))}
 	writes, err := c.restart(t, w, nil)
 	require.NoError(t, err)
 	require.Zero(t, writes)

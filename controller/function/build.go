@@ -10,14 +10,14 @@ import (
 	"github.com/rouse-run/rouse/api/serverless/v1alpha2"
 	"github.com/rouse-run/rouse/controller/buildqueue"
 	"github.com/rouse-run/rouse/controller/function/resources"
-	"github.com/rouse-run/rouse/controller/registryconfig"
+	"github.com/rouse-run/rouse/controller/images"
 )
 
 // registries finds where images are kept.
 type registries interface {
 	// For is the registry of a namespace, nil when there is none. The error may be
 	// a *registryconfig.InvalidError.
-	For(ctx context.Context, namespace string) (*registryconfig.Registry, error)
+	For(ctx context.Context, namespace string) (*images.Location, error)
 }
 
 // slots lets builds begin.
@@ -45,7 +45,7 @@ func (r *Reconciler) buildImage(ctx context.Context, s *scope) error {
 		return errors.Join(r.clearBuilds(ctx, s, nil), r.prepareInPods(ctx, s))
 	}
 	found, err := r.registries.For(ctx, s.fn.Namespace)
-	if invalid, ok := errors.AsType[*registryconfig.InvalidError](err); ok {
+	if invalid, ok := errors.AsType[*images.InvalidError](err); ok {
 		r.slots.Leave(key)
 		s.planned, s.build = true, invalidRegistryCondition(invalid.Error())
 		return nil

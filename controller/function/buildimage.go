@@ -11,9 +11,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/rouse-run/rouse/api/serverless/v1alpha2"
-	"github.com/rouse-run/rouse/controller/asker"
 	"github.com/rouse-run/rouse/controller/function/resources"
-	"github.com/rouse-run/rouse/controller/registryconfig"
+	"github.com/rouse-run/rouse/controller/images"
 	"github.com/rouse-run/rouse/internal/buildplan"
 	"github.com/rouse-run/rouse/internal/registry"
 )
@@ -67,22 +66,22 @@ func (r *Reconciler) reach(s *scope, repository, tag string) (answered bool, err
 	return answered, err
 }
 
-// images tells whether registries have images.
-type images interface {
+// imageAnswers tells whether registries have images.
+type imageAnswers interface {
 	// Answer is false while a registry has not answered. The Function is reconciled again when it has.
-	Answer(fn types.NamespacedName, question asker.Question[bool]) (found, answered bool, err error)
+	Answer(fn types.NamespacedName, question Question[bool]) (found, answered bool, err error)
 	// Forget ends the interest of a Function.
 	Forget(fn types.NamespacedName)
 }
 
 // newImages asks registries, a bounded number at a time.
-func newImages() *asker.Asker[bool] {
-	return asker.New[bool](asker.Limits{AtATime: registryQuestions, Waiting: registryQueue, Timeout: registryTimeout})
+func newImages() *Asker[bool] {
+	return NewAsker[bool](AskerLimits{AtATime: registryQuestions, Waiting: registryQueue, Timeout: registryTimeout})
 }
 
 // holds asks whether a registry has an image. The namespace of the Secret that names the registry has the slowness of it.
-func holds(at *registryconfig.Registry, repository, identifier string) asker.Question[bool] {
-	return asker.Question[bool]{
+func holds(at *images.Location, repository, identifier string) Question[bool] {
+	return Question[bool]{
 		Key: heldImage{at, repository, identifier}, Namespace: at.Secret.Namespace,
 		Ask: func(ctx context.Context) (bool, error) { return at.Holds(ctx, repository, identifier) },
 	}
@@ -90,12 +89,12 @@ func holds(at *registryconfig.Registry, repository, identifier string) asker.Que
 
 // heldImage is the key of a question. A registry whose Secret changes is another one.
 type heldImage struct {
-	at                     *registryconfig.Registry
+	at                     *images.Location
 	repository, identifier string
 }
 
 // unreachableRegistryCondition distinguishes what the user has to repair from what is transient.
-func unreachableRegistryCondition(at *registryconfig.Registry, err error) conditionUpdate {
+func unreachableRegistryCondition(at *images.Location, err error) conditionUpdate {
 	remedy := "Correct"
 	switch {
 	case errors.Is(err, registry.ErrDenied):

@@ -15,7 +15,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/rouse-run/rouse/api/serverless/v1alpha2"
-	"github.com/rouse-run/rouse/controller/asker"
 )
 
 // A tenant's registry may take as long as it likes, and all workers of the controller would wait with it.
@@ -35,7 +34,7 @@ func TestAReconciliationDoesNotWaitForARegistry(t *testing.T) {
 		},
 		Data: map[string][]byte{"registryAddress": []byte(host), "insecure": []byte("true")},
 	})
-	registries := asker.New[bool](asker.Limits{AtATime: 4, Waiting: 4, Timeout: time.Minute})
+	registries := NewAsker[bool](AskerLimits{AtATime: 4, Waiting: 4, Timeout: time.Minute})
 	b.images = registries
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)

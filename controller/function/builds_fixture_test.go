@@ -18,7 +18,7 @@ import (
 	"github.com/rouse-run/rouse/api/serverless/v1alpha2"
 	"github.com/rouse-run/rouse/controller/buildqueue"
 	"github.com/rouse-run/rouse/controller/function/resources"
-	"github.com/rouse-run/rouse/controller/registryconfig"
+	"github.com/rouse-run/rouse/controller/images"
 	"github.com/rouse-run/rouse/internal/buildplan"
 	"github.com/rouse-run/rouse/internal/dialguard"
 	"github.com/rouse-run/rouse/internal/registry"
@@ -26,8 +26,8 @@ import (
 )
 
 // registryOptions let namespaces name registries on this machine.
-func registryOptions() registryconfig.Options {
-	return registryconfig.Options{ReleaseNamespace: releaseNamespace, Guard: dialguard.Guard{AllowLoopback: true}}
+func registryOptions() images.RegistryOptions {
+	return images.RegistryOptions{ReleaseNamespace: releaseNamespace, Guard: dialguard.Guard{AllowLoopback: true}}
 }
 
 // buildLimits leave the slots to one namespace.

@@ -15,16 +15,15 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/rouse-run/rouse/api/serverless/v1alpha2"
-	"github.com/rouse-run/rouse/controller/function/bindings"
 	"github.com/rouse-run/rouse/controller/function/resources"
-	"github.com/rouse-run/rouse/internal/exposure"
+	"github.com/rouse-run/rouse/internal/apirule"
 	"github.com/rouse-run/rouse/internal/kube"
 )
 
 // withoutNotes keeps the annotations that are read: Helm's names the release to which an object belongs.
 func withoutNotes(annotations map[string]string) {
 	maps.DeleteFunc(annotations, func(name, _ string) bool {
-		return !slices.Contains([]string{kube.AnnotationApplied, exposure.AnnotationFrom, "meta.helm.sh/release-name"}, name)
+		return !slices.Contains([]string{kube.AnnotationApplied, apirule.AnnotationFrom, "meta.helm.sh/release-name"}, name)
 	})
 }
 
@@ -80,7 +79,7 @@ func withoutPodSpec(object any) (any, error) {
 	case *appsv1.Deployment:
 		typed.Spec.Selector = nil
 		typed.Spec.Template = corev1.PodTemplateSpec{
-			ObjectMeta: metav1.ObjectMeta{Annotations: typed.Spec.Template.Annotations}, Spec: bindings.Projected(&typed.Spec.Template),
+			ObjectMeta: metav1.ObjectMeta{Annotations: typed.Spec.Template.Annotations}, Spec: resources.Projected(&typed.Spec.Template),
 		}
 		kube.Share(typed)
 	case *corev1.Pod:

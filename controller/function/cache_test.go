@@ -10,7 +10,7 @@ import (
 
 	"github.com/rouse-run/rouse/api/serverless/v1alpha2"
 	"github.com/rouse-run/rouse/controller/function/resources"
-	"github.com/rouse-run/rouse/internal/exposure"
+	"github.com/rouse-run/rouse/internal/apirule"
 	"github.com/rouse-run/rouse/internal/kube"
 )
 
@@ -26,11 +26,11 @@ func TestCachesKeepWhatIsReadOfServices(t *testing.T) {
 			Spec:       corev1.ServiceSpec{Ports: []corev1.ServicePort{{Port: 80}}},
 		}
 	}
-	theirs := service(nil, map[string]string{"note": "long", exposure.AnnotationFrom: "web", "meta.helm.sh/release-name": "shop"})
+	theirs := service(nil, map[string]string{"note": "long", apirule.AnnotationFrom: "web", "meta.helm.sh/release-name": "shop"})
 	theirs.Status.LoadBalancer.Ingress = []corev1.LoadBalancerIngress{{IP: "192.0.2.1"}}
 	kept, err := withoutServiceDetails(theirs)
 	require.NoError(t, err)
-	want := service(nil, map[string]string{exposure.AnnotationFrom: "web", "meta.helm.sh/release-name": "shop"})
+	want := service(nil, map[string]string{apirule.AnnotationFrom: "web", "meta.helm.sh/release-name": "shop"})
 	want.ManagedFields[0].FieldsV1 = nil
 	require.Equal(t, want, kept)
 

@@ -22,7 +22,7 @@ import (
 
 	"github.com/rouse-run/rouse/api/serverless/v1alpha2"
 	"github.com/rouse-run/rouse/controller/buildqueue"
-	"github.com/rouse-run/rouse/controller/registryconfig"
+	"github.com/rouse-run/rouse/controller/images"
 	"github.com/rouse-run/rouse/internal/kube"
 	"github.com/rouse-run/rouse/internal/testing/envtest"
 )
@@ -81,7 +81,7 @@ func runManagerWith(t *testing.T, simultaneous int, settings *Live, change ...fu
 	}
 	require.NoError(t, Setup(t.Context(), mgr, Parts{
 		Registerer:   prometheus.NewRegistry(),
-		Registries:   registryconfig.NewResolver(mgr.GetClient(), mgr.GetAPIReader(), registryOptions(), nil),
+		Registries:   images.NewResolver(mgr.GetClient(), mgr.GetAPIReader(), registryOptions(), nil),
 		Repositories: repositories,
 		Builds:       buildqueue.NewQueue(buildLimits(simultaneous), buildqueue.JobReader{Reader: mgr.GetClient()}, clock.RealClock{}),
 		Settings:     settings,

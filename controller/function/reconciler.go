@@ -34,7 +34,7 @@ type Reconciler struct {
 	ca         []byte
 	registries registries
 	slots      slots
-	images     images
+	images     imageAnswers
 
 	repositories Repositories
 	metrics      *metrics

@@ -26,9 +26,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/rouse-run/rouse/api/serverless/v1alpha2"
-	"github.com/rouse-run/rouse/controller/asker"
 	"github.com/rouse-run/rouse/controller/buildqueue"
-	"github.com/rouse-run/rouse/controller/registryconfig"
+	"github.com/rouse-run/rouse/controller/images"
 	"github.com/rouse-run/rouse/internal/kube"
 )
 
@@ -74,7 +73,7 @@ func newBench(t *testing.T, keda bool, objects ...client.Object) *bench {
 		client: c, live: c, applier: kube.NewApplier(c), recorder: b.recorder,
 		clock: clocktesting.NewFakePassiveClock(noon()), settings: NewLive(options, false),
 		rollouts:   newRollouts(func() int { return 2 }, clocktesting.NewFakeClock(noon())),
-		registries: registryconfig.NewResolver(c, c, registryOptions(), nil),
+		registries: images.NewResolver(c, c, registryOptions(), nil),
 		slots:      buildqueue.NewQueue(buildLimits(simultaneous), buildqueue.JobReader{Reader: c}, clocktesting.NewFakeClock(noon())),
 
 		repositories: newFakeRepositories(),
@@ -88,7 +87,7 @@ func newBench(t *testing.T, keda bool, objects ...client.Object) *bench {
 // askedInPlace are registries that answer at once.
 type askedInPlace struct{}
 
-func (askedInPlace) Answer(_ types.NamespacedName, question asker.Question[bool]) (found, answered bool, err error) {
+func (askedInPlace) Answer(_ types.NamespacedName, question Question[bool]) (found, answered bool, err error) {
 	found, err = question.Ask(context.Background())
 	return found, true, err
 }

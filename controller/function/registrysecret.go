@@ -11,7 +11,7 @@ import (
 
 	"github.com/rouse-run/rouse/api/serverless/v1alpha2"
 	"github.com/rouse-run/rouse/controller/function/resources"
-	"github.com/rouse-run/rouse/controller/registryconfig"
+	"github.com/rouse-run/rouse/controller/images"
 	"github.com/rouse-run/rouse/internal/kube"
 	"github.com/rouse-run/rouse/internal/registry"
 )
@@ -69,7 +69,7 @@ func (r *Reconciler) authorizePull(ctx context.Context, s *scope) error {
 		return nil
 	}
 	found, err := r.registries.For(ctx, s.fn.Namespace)
-	if _, invalid := errors.AsType[*registryconfig.InvalidError](err); invalid || found == nil && err == nil {
+	if _, invalid := errors.AsType[*images.InvalidError](err); invalid || found == nil && err == nil {
 		return nil // the image may be on the node, and the pods say so if it is not
 	}
 	if err != nil {

@@ -9,7 +9,7 @@ import (
 
 	"github.com/rouse-run/rouse/api/serverless/v1alpha2"
 	"github.com/rouse-run/rouse/controller/function/resources"
-	"github.com/rouse-run/rouse/controller/registryconfig"
+	"github.com/rouse-run/rouse/controller/images"
 	"github.com/rouse-run/rouse/internal/buildplan"
 	"github.com/rouse-run/rouse/internal/registry"
 	"github.com/rouse-run/rouse/internal/workload"
@@ -50,7 +50,7 @@ type scope struct {
 	plan *buildplan.Plan
 	// registry is where the images are kept, nil when there is none, and tenant
 	// whose they are.
-	registry *registryconfig.Registry
+	registry *images.Location
 	tenant   registry.Tenant
 	// source says why it is not known what the source is now.
 	source conditionUpdate

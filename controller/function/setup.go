@@ -23,7 +23,7 @@ import (
 	"github.com/rouse-run/rouse/api/serverless/v1alpha2"
 	"github.com/rouse-run/rouse/controller/buildqueue"
 	"github.com/rouse-run/rouse/controller/function/resources"
-	"github.com/rouse-run/rouse/controller/registryconfig"
+	"github.com/rouse-run/rouse/controller/images"
 	"github.com/rouse-run/rouse/internal/kube"
 )
 
@@ -32,7 +32,7 @@ type Parts struct {
 	// Registerer gets the metrics.
 	Registerer prometheus.Registerer
 	// Registries finds the registry of a Function.
-	Registries *registryconfig.Resolver
+	Registries *images.Resolver
 	// Builds gives out the slots for builds.
 	Builds *buildqueue.Queue
 	// Repositories follows the repositories of Functions.

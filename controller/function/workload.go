@@ -15,7 +15,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/rouse-run/rouse/api/serverless/v1alpha2"
-	"github.com/rouse-run/rouse/controller/function/bindings"
 	"github.com/rouse-run/rouse/controller/function/resources"
 	"github.com/rouse-run/rouse/internal/kube"
 	"github.com/rouse-run/rouse/internal/workload"
@@ -112,7 +111,7 @@ func (r *Reconciler) applyDeployment(ctx context.Context, s *scope) error {
 	exclusive := kube.Part(podSpec)
 	if s.deployment != nil {
 		live = s.deployment
-		exclusive = podSpec.Tolerating(bindings.Tolerated(&s.deployment.Spec.Template))
+		exclusive = podSpec.Tolerating(resources.Tolerated(&s.deployment.Spec.Template))
 	}
 	result, err := r.applier.Apply(ctx, desired, live, exclusive)
 	if err != nil {

@@ -12,7 +12,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/rouse-run/rouse/controller/registryconfig"
 	"github.com/rouse-run/rouse/internal/fair"
 	"github.com/rouse-run/rouse/internal/registry"
 )
@@ -28,7 +27,7 @@ const (
 
 // Registry finds the internal one.
 type Registry interface {
-	Default(ctx context.Context) (*registryconfig.Registry, error)
+	Default(ctx context.Context) (*Location, error)
 }
 
 // Builds knows which Functions build.

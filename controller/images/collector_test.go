@@ -26,7 +26,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	"github.com/rouse-run/rouse/api/serverless/v1alpha2"
-	"github.com/rouse-run/rouse/controller/registryconfig"
 	"github.com/rouse-run/rouse/internal/buildplan"
 	"github.com/rouse-run/rouse/internal/kube"
 	"github.com/rouse-run/rouse/internal/registry"
@@ -77,7 +76,7 @@ func newFixture(t *testing.T, grace time.Duration, change ...func(*corev1.Secret
 	options.Grace = grace
 	w.collector = New(Deps{
 		Live: w.kube, Builds: w, Registerer: prometheus.NewRegistry(), Log: logr.Discard(),
-		Registry:      registryconfig.NewResolver(w.kube, w.kube, registryconfig.Options{ReleaseNamespace: "rouse-system", Secret: "rouse-registry"}, nil),
+		Registry:      NewResolver(w.kube, w.kube, RegistryOptions{ReleaseNamespace: "rouse-system", Secret: "rouse-registry"}, nil),
 		RuntimeImages: []string{"example.org/runtime:v2"},
 	}, options)
 	return w

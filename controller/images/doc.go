@@ -10,4 +10,11 @@
 //   - Namespaces take turns, so that nobody's garbage keeps another's from being collected. A collection is bounded in time.
 //   - Memory is bounded, and shared by namespaces: what does not fit is looked at again once something was deleted.
 //   - Only the registry that belongs to the installation is touched.
+//
+// Package registryconfig finds the container registry that the images of a Function belong in.
+//
+// A Secret of the Function's namespace comes before one of the installation's, and that before the default of the
+// installation. It guarantees that a Secret is read from the API server only when it has changed, that what is
+// wrong with one is reported as an *InvalidError with the way to repair it, and that no message has credentials. A registry
+// that a namespace names for itself is reached within a dialguard.Guard; the installation's own may be anywhere.
 package images

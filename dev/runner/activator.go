@@ -9,21 +9,21 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/rouse-run/rouse/api/serverless/v1alpha2"
-	"github.com/rouse-run/rouse/gateway/activate"
+	"github.com/rouse-run/rouse/gateway/activator"
 	"github.com/rouse-run/rouse/internal/workload"
 )
 
 // newActivators answer the requests to front ports as the gateways of a cluster answer those to Functions that sleep.
-func newActivators(f *Functions) *activate.Activators {
-	options := activate.DefaultOptions()
+func newActivators(f *Functions) *activator.Activators {
+	options := activator.DefaultOptions()
 	options.AllowLoopback, options.StayOnPath, options.FreshConnections = true, true, true
-	return activate.New(activate.Deps{Endpoints: f, Functions: f, Begin: f.begin, Log: f.deps.Log}, options)
+	return activator.New(activator.Deps{Endpoints: f, Functions: f, Begin: f.begin, Log: f.deps.Log}, options)
 }
 
 // Serve answers a request to a Function that comes by no front port, and waits so long for a replica. Whoever calls it has judged
 // the request's host.
 func (f *Functions) Serve(w http.ResponseWriter, r *http.Request, function types.NamespacedName, wait time.Duration) {
-	f.activators.Serve(w, r, function, activate.Call{Wait: wait, Stay: true})
+	f.activators.Serve(w, r, function, activator.Call{Wait: wait, Stay: true})
 }
 
 // handler answers the requests to one front port.
@@ -41,7 +41,7 @@ func (f *Functions) handler(name types.NamespacedName) http.Handler {
 // call is a request that keeps its Function awake until it has ended.
 type call struct{ release func() }
 
-func (f *Functions) begin(name types.NamespacedName) activate.Request {
+func (f *Functions) begin(name types.NamespacedName) activator.Request {
 	if f.deps.Waker == nil {
 		return call{func() {}}
 	}
@@ -58,10 +58,10 @@ func (c call) Wait() {}
 func (c call) End() { c.release() }
 
 // Condition is what is known of a Function without a replica that is ready.
-func (f *Functions) Condition(name types.NamespacedName) activate.Condition {
+func (f *Functions) Condition(name types.NamespacedName) activator.Condition {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	known := activate.Condition{Wait: f.options.StartWithin, Changed: f.change}
+	known := activator.Condition{Wait: f.options.StartWithin, Changed: f.change}
 	u := f.units[name]
 	switch {
 	case f.isOver():

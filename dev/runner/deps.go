@@ -7,7 +7,6 @@ import (
 	"github.com/go-logr/logr"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/rouse-run/rouse/dev/feed"
 	"github.com/rouse-run/rouse/dev/manifest"
 	"github.com/rouse-run/rouse/dev/process"
 	"github.com/rouse-run/rouse/dev/toolchain"
@@ -28,7 +27,7 @@ type Waker interface {
 type Deps struct {
 	Launcher   Launcher
 	Supervisor *process.Supervisor
-	Feed       *feed.Feed
+	Feed       *process.Feed
 	// Waker may be nil: then requests to a front port wake no Function.
 	Waker Waker
 	Log   logr.Logger

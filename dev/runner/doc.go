@@ -9,7 +9,7 @@
 //     take is ended and replaced;
 //   - what Functions print names the user's files, and no copies of them;
 //   - a Function keeps its front port, where a request waits for a replica and is forwarded as by a gateway of a cluster
-//     (gateway/activate);
+//     (gateway/activator);
 //   - nothing runs any more when Run returns.
 //
 // What to start and what to stop is decided by a pure function over a snapshot; one loop acts on it.

@@ -16,12 +16,11 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	serverlessv1alpha2 "github.com/rouse-run/rouse/api/serverless/v1alpha2"
-	"github.com/rouse-run/rouse/dev/feed"
 	"github.com/rouse-run/rouse/dev/manifest"
 	"github.com/rouse-run/rouse/dev/process"
 	"github.com/rouse-run/rouse/dev/toolchain"
 	"github.com/rouse-run/rouse/internal/routing"
-	"github.com/rouse-run/rouse/internal/testing/httpclient"
+	"github.com/rouse-run/rouse/internal/testing/loopback"
 )
 
 // testTimeout is how long a test waits for what will happen; only a test that fails waits so long.
@@ -48,7 +47,7 @@ func (launcher) Launch(_ context.Context, fn manifest.Function, in toolchain.Inp
 type fixture struct {
 	*Functions
 	t    *testing.T
-	feed *feed.Feed
+	feed *process.Feed
 	stop func()
 }
 
@@ -69,7 +68,7 @@ func runWith(t *testing.T, from Launcher, options Options) *fixture {
 	t.Helper()
 	supervisor, err := process.New()
 	require.NoError(t, err)
-	w := &fixture{t: t, feed: feed.New(100)}
+	w := &fixture{t: t, feed: process.NewFeed(100)}
 	w.Functions = New(Deps{
 		Launcher: from, Supervisor: supervisor, Feed: w.feed, Log: logr.Discard(),
 		Waker: holds{func() *Functions { return w.Functions }},
@@ -181,7 +180,7 @@ func (w *fixture) request(path, host string, body io.Reader) (int, string) {
 	r, err := http.NewRequestWithContext(w.t.Context(), http.MethodPost, w.Status()[0].URL+path, body)
 	require.NoError(w.t, err)
 	r.Host, r.Close = host, true
-	answer, err := httpclient.Default.Do(r)
+	answer, err := loopback.Default.Do(r)
 	require.NoError(w.t, err)
 	defer func() { _ = answer.Body.Close() }()
 	text, err := io.ReadAll(answer.Body)
@@ -203,7 +202,7 @@ func (w *fixture) awaitLine(text string) {
 	ctx, cancel := context.WithTimeout(w.t.Context(), testTimeout)
 	defer cancel()
 	found := false
-	w.feed.Follow(ctx, pricing, 100, func(line feed.Line) {
+	w.feed.Follow(ctx, pricing, 100, func(line process.Line) {
 		if line.Text == text {
 			found = true
 			cancel()

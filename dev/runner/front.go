@@ -12,7 +12,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/rouse-run/rouse/dev/feed"
+	"github.com/rouse-run/rouse/dev/process"
 )
 
 const (
@@ -90,7 +90,7 @@ func (f *Functions) listen(u *unit) (net.Listener, error) {
 	}
 	if address, ok := listener.Addr().(*net.TCPAddr); ok {
 		if had {
-			f.logLine(u, "", feed.Rouse, fmt.Sprintf("port %d is taken by another program, so its own is %d from now on", before, address.Port))
+			f.logLine(u, "", process.Rouse, fmt.Sprintf("port %d is taken by another program, so its own is %d from now on", before, address.Port))
 		}
 		err = f.ports.give(u.name, address.Port, f.units)
 	}

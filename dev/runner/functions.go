@@ -10,7 +10,7 @@ import (
 
 	"github.com/rouse-run/rouse/dev/manifest"
 	"github.com/rouse-run/rouse/dev/toolchain"
-	"github.com/rouse-run/rouse/gateway/activate"
+	"github.com/rouse-run/rouse/gateway/activator"
 )
 
 // Functions runs the Functions of a folder.
@@ -20,7 +20,7 @@ type Functions struct {
 	slots      chan struct{} // one for each preparation that may run
 	wake       chan struct{} // a note that there may be something to do
 	running    sync.WaitGroup
-	activators *activate.Activators
+	activators *activator.Activators
 
 	mu       sync.Mutex
 	units    map[types.NamespacedName]*unit

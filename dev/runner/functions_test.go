@@ -17,7 +17,7 @@ import (
 	"github.com/rouse-run/rouse/dev/manifest"
 	"github.com/rouse-run/rouse/dev/toolchain"
 	"github.com/rouse-run/rouse/internal/routing"
-	"github.com/rouse-run/rouse/internal/testing/httpclient"
+	"github.com/rouse-run/rouse/internal/testing/loopback"
 )
 
 func TestAFunctionWithoutScalingRunsItsReplicas(t *testing.T) {
@@ -69,7 +69,7 @@ func TestAChangedFunctionTakesOverAndTheOldOneFinishesWhatItHasBegun(t *testing.
 	require.NoError(t, err)
 	go func() {
 		defer close(answers)
-		answer, err := httpclient.Default.Do(r)
+		answer, err := loopback.Default.Do(r)
 		if err != nil {
 			return
 		}
@@ -232,7 +232,7 @@ func TestProbesAndScrapersOfAFrontPortWakeNobody(t *testing.T) {
 	for path, want := range map[string]int{"/healthz": http.StatusOK, "/metrics": http.StatusServiceUnavailable} {
 		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url+path, nil)
 		require.NoError(t, err)
-		answer, err := httpclient.Default.Transport.RoundTrip(r)
+		answer, err := loopback.Default.Transport.RoundTrip(r)
 		require.NoError(t, err)
 		require.NoError(t, answer.Body.Close())
 		require.Equal(t, want, answer.StatusCode, path)
@@ -256,7 +256,7 @@ func TestWhoWaitsForAFunctionThatEndsIsToldSo(t *testing.T) {
 			require.NoError(t, err)
 			go func() {
 				defer close(answers)
-				answer, err := httpclient.Default.Do(r)
+				answer, err := loopback.Default.Do(r)
 				if err != nil {
 					return
 				}
@@ -277,7 +277,7 @@ func TestAFrontPortKeepsItsCallersConnections(t *testing.T) {
 	w.Apply(set(function("serve v1")), nil)
 	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, w.awaitReplicas(1).URL, nil)
 	require.NoError(t, err)
-	answer, err := httpclient.Default.Transport.RoundTrip(r)
+	answer, err := loopback.Default.Transport.RoundTrip(r)
 	require.NoError(t, err)
 	require.NoError(t, answer.Body.Close())
 	require.False(t, answer.Close, "there is no Service that leads elsewhere")
@@ -364,7 +364,7 @@ func TestRunLeavesNothing(t *testing.T) {
 	require.Zero(t, w.alive())
 	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil)
 	require.NoError(t, err)
-	_, err = httpclient.Default.Do(r) //nolint:bodyclose // there is none
+	_, err = loopback.Default.Do(r) //nolint:bodyclose // there is none
 	require.ErrorContains(t, err, "refused")
 }
 

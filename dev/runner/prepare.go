@@ -9,8 +9,8 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/rouse-run/rouse/dev/feed"
 	"github.com/rouse-run/rouse/dev/manifest"
+	"github.com/rouse-run/rouse/dev/process"
 	"github.com/rouse-run/rouse/dev/toolchain"
 )
 
@@ -96,7 +96,7 @@ func (f *Functions) prepared(u *unit, spec manifest.Function, launch toolchain.L
 		return
 	}
 	if u.launch != nil && u.launch.Identity != launch.Identity {
-		f.logLine(u, "", feed.Rouse, "changed")
+		f.logLine(u, "", process.Rouse, "changed")
 	}
 	u.launch, u.launched, u.unprepared = &launch, spec, ""
 	u.resetFailures() // what crashed may have been mended

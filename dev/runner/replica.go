@@ -6,7 +6,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/rouse-run/rouse/dev/feed"
 	"github.com/rouse-run/rouse/dev/manifest"
 	"github.com/rouse-run/rouse/dev/process"
 	"github.com/rouse-run/rouse/dev/toolchain"
@@ -54,7 +53,7 @@ func (f *Functions) start(u *unit, now time.Time) error {
 	u.counter++
 	r := &replica{id: u.counter, name: fmt.Sprintf("%s-%d", u.name.Name, u.counter), launch: *u.launch, fn: u.launched, started: now}
 	s := newStack(r.fn, r.launch)
-	traces := map[string]*trace{feed.Stdout: s.trace(), feed.Stderr: s.trace()} // each read by one goroutine
+	traces := map[string]*trace{process.Stdout: s.trace(), process.Stderr: s.trace()} // each read by one goroutine
 	started, err := f.deps.Supervisor.Start(
 		process.Command{Path: r.launch.Path, Args: r.launch.Args, Env: r.launch.Env, Dir: r.launch.Dir},
 		func(stream, text string) {
@@ -116,10 +115,10 @@ func (f *Functions) abandon(r *replica) {
 
 // logProblem adds the reason why a Function does not run to the feed.
 func (f *Functions) logProblem(u *unit, text string) {
-	f.deps.Feed.Add(feed.Line{Namespace: u.name.Namespace, Function: u.name.Name, Stream: feed.Rouse, Text: text, Problem: true})
+	f.deps.Feed.Add(process.Line{Namespace: u.name.Namespace, Function: u.name.Name, Stream: process.Rouse, Text: text, Problem: true})
 }
 
 // logLine adds a line to the feed.
 func (f *Functions) logLine(u *unit, replica, stream, text string) {
-	f.deps.Feed.Add(feed.Line{Namespace: u.name.Namespace, Function: u.name.Name, Replica: replica, Stream: stream, Text: text})
+	f.deps.Feed.Add(process.Line{Namespace: u.name.Namespace, Function: u.name.Name, Replica: replica, Stream: stream, Text: text})
 }

@@ -8,8 +8,8 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/rouse-run/rouse/dev/feed"
 	"github.com/rouse-run/rouse/dev/manifest"
+	"github.com/rouse-run/rouse/dev/process"
 	"github.com/rouse-run/rouse/dev/toolchain"
 )
 
@@ -127,7 +127,7 @@ func (f *Functions) removeReplica(u *unit, r *replica) {
 		return
 	case !u.current(r):
 		u.restarts++
-		f.logLine(u, r.name, feed.Rouse, "the version before ended by itself")
+		f.logLine(u, r.name, process.Rouse, "the version before ended by itself")
 	case r.overdue:
 		u.restarts++
 		u.unready++

@@ -6,7 +6,7 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/rouse-run/rouse/dev/feed"
+	"github.com/rouse-run/rouse/dev/process"
 	"github.com/rouse-run/rouse/runtimes/languages"
 )
 
@@ -91,7 +91,7 @@ func (f *Functions) markSilent(u *unit, r *replica, since, limit time.Duration) 
 	}
 	r.silent = fmt.Sprintf("%s: %s does not answer since %s: handler %s seems to loop; it is ended and replaced after %s",
 		u.position(), r.name, since, u.name.Name, limit)
-	f.logLine(u, r.name, feed.Rouse, r.silent)
+	f.logLine(u, r.name, process.Rouse, r.silent)
 }
 
 // clearSilent reports that it was only slow.
@@ -100,7 +100,7 @@ func (f *Functions) clearSilent(u *unit, r *replica) {
 		return
 	}
 	r.silent = ""
-	f.logLine(u, r.name, feed.Rouse, "answers again")
+	f.logLine(u, r.name, process.Rouse, "answers again")
 }
 
 // killSilent kills a replica that is silent for too long. One that has to end has its own bound.

@@ -15,7 +15,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/rouse-run/rouse/dev/manifest"
-	"github.com/rouse-run/rouse/internal/testing/httpclient"
 	"github.com/rouse-run/rouse/internal/testing/loopback"
 	"github.com/rouse-run/rouse/runtimes/language"
 )
@@ -41,7 +40,7 @@ func TestADebuggerOfNodeJSShowsTheUsersFile(t *testing.T) {
 
 	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+launch.DebugAddress+"/json/version", http.NoBody)
 	require.NoError(t, err)
-	response, err := httpclient.Default.Do(request)
+	response, err := loopback.Default.Do(request)
 	require.NoError(t, err)
 	text, err := io.ReadAll(response.Body)
 	require.NoError(t, err)

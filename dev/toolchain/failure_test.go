@@ -9,7 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/rouse-run/rouse/api/serverless/v1alpha2"
-	"github.com/rouse-run/rouse/internal/testing/executable"
+	"github.com/rouse-run/rouse/internal/testing/envtest"
 )
 
 func TestFailureOfALaunchHasAReasonAndAdvice(t *testing.T) {
@@ -55,7 +55,7 @@ func TestAnInterpreterThatCannotBeUsedIsNamedWithWhatToInstall(t *testing.T) {
 	t.Parallel()
 	program := func(text string) string {
 		file := filepath.Join(t.TempDir(), "interpreter")
-		require.NoError(t, executable.Script(file, text))
+		require.NoError(t, envtest.Script(file, text))
 		return file
 	}
 	old, broken, gone := program(`echo '["/usr/bin/python3.9", "3.9.2", "x"]'`), program("echo no display >&2; exit 3"), "/no/such/node"

@@ -6,7 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/rouse-run/rouse/internal/testing/executable"
+	"github.com/rouse-run/rouse/internal/testing/envtest"
 	"github.com/rouse-run/rouse/runtimes/languages"
 )
 
@@ -27,7 +27,7 @@ func TestARuntimePrefersTheInterpreterOfItsOwnVersion(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
 			program := func(name, text string) {
-				require.NoError(t, executable.Script(filepath.Join(dir, name), text))
+				require.NoError(t, envtest.Script(filepath.Join(dir, name), text))
 			}
 			program("python3", `echo '["/usr/bin/python3", "3.11.2", "x"]'`)
 			if tc.versioned != "" {
@@ -46,7 +46,7 @@ func TestAnInterpreterThatIsNamedIsTakenForEveryRuntime(t *testing.T) {
 	python, err := languages.Of("python314")
 	require.NoError(t, err)
 	named := filepath.Join(t.TempDir(), "python")
-	require.NoError(t, executable.Script(named, `echo '["/named/python", "3.11.9", "x"]'`))
+	require.NoError(t, envtest.Script(named, `echo '["/named/python", "3.11.9", "x"]'`))
 	found, err := find(t.Context(), python, "python314", named)
 	require.NoError(t, err)
 	require.Equal(t, "/named/python", found.path)

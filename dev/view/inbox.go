@@ -3,7 +3,7 @@ package view
 import (
 	"sync"
 
-	"github.com/rouse-run/rouse/dev/feed"
+	"github.com/rouse-run/rouse/dev/process"
 	"github.com/rouse-run/rouse/eventbridge/journal"
 )
 
@@ -14,7 +14,7 @@ const mostWaiting = 4000
 type batch struct {
 	state   *State
 	events  []journal.Record
-	lines   []feed.Line
+	lines   []process.Line
 	skipped int // what came faster than it could be shown
 }
 
@@ -42,7 +42,7 @@ func (i *inbox) event(r journal.Record) {
 	})
 }
 
-func (i *inbox) line(l feed.Line) {
+func (i *inbox) line(l process.Line) {
 	i.put(func(b *batch) {
 		b.lines = append(b.lines, l)
 		if len(b.lines) > mostWaiting {

@@ -9,7 +9,7 @@ import (
 	"github.com/charmbracelet/x/ansi"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/rouse-run/rouse/dev/feed"
+	"github.com/rouse-run/rouse/dev/process"
 )
 
 const widestLogName = 16
@@ -50,7 +50,7 @@ func (m *model) logLines(rows int) []string {
 	for _, f := range m.state.Functions {
 		width = max(width, min(widestLogName, ansi.StringWidth(m.naming.of(f.Namespace, f.Name))))
 	}
-	var newest []feed.Line
+	var newest []process.Line
 	for i := len(m.lines) - 1; i >= 0 && len(newest) < rows+m.scroll[paneLogs]; i-- {
 		if m.shows(m.lines[i]) {
 			newest = append(newest, m.lines[i])
@@ -66,12 +66,12 @@ func (m *model) logLines(rows int) []string {
 	return lines
 }
 
-func (m *model) logLine(line feed.Line, width int) string {
+func (m *model) logLine(line process.Line, width int) string {
 	bar, textStyle := "│", m.style.plain
 	switch line.Stream {
-	case feed.Stderr:
+	case process.Stderr:
 		bar, textStyle = "┃", m.style.warn
-	case feed.Rouse:
+	case process.Rouse:
 		textStyle = m.style.info
 	}
 	clock := len(shortClock)

@@ -7,7 +7,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/rouse-run/rouse/dev/feed"
+	"github.com/rouse-run/rouse/dev/process"
 	"github.com/rouse-run/rouse/eventbridge/journal"
 )
 
@@ -34,7 +34,7 @@ type model struct {
 	state   State
 	naming  naming
 	flow    *flow
-	lines   []feed.Line
+	lines   []process.Line
 	skipped int
 	dead    []journal.Record // the last dead letters, for the problems
 
@@ -91,7 +91,7 @@ func (m *model) stay(p pane, added int) {
 }
 
 // shows reports whether a line is among those that the logs show.
-func (m *model) shows(l feed.Line) bool {
+func (m *model) shows(l process.Line) bool {
 	return m.only == types.NamespacedName{} || m.only == types.NamespacedName{Namespace: l.Namespace, Name: l.Function}
 }
 
@@ -169,7 +169,7 @@ func cleanRecord(r journal.Record) journal.Record {
 	return r
 }
 
-func cleanLine(l feed.Line) feed.Line {
+func cleanLine(l process.Line) process.Line {
 	l.Namespace, l.Function, l.Replica = clean(l.Namespace), clean(l.Function), clean(l.Replica)
 	l.Stream, l.Text = clean(l.Stream), clean(l.Text)
 	return l

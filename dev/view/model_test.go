@@ -12,8 +12,8 @@ import (
 	"github.com/stretchr/testify/require"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/rouse-run/rouse/dev/feed"
 	"github.com/rouse-run/rouse/dev/manifest"
+	"github.com/rouse-run/rouse/dev/process"
 	"github.com/rouse-run/rouse/dev/runner"
 	"github.com/rouse-run/rouse/eventbridge/journal"
 )
@@ -147,7 +147,7 @@ func TestKeysAskForWhatTheModelCannotDo(t *testing.T) {
 func TestTheScreenIsExactlyAsLargeAsTheTerminal(t *testing.T) {
 	t.Parallel()
 	b := orders()
-	b.lines = append(b.lines, feed.Line{Function: "pricing", Namespace: "orders", Text: strings.Repeat("漢字 🎉 ", 200)})
+	b.lines = append(b.lines, process.Line{Function: "pricing", Namespace: "orders", Text: strings.Repeat("漢字 🎉 ", 200)})
 	b.events = append(b.events, journal.Record{Kind: journal.Stored, ID: strings.Repeat("字", 90), Type: strings.Repeat("界", 90), Source: "源"})
 	for _, width := range []int{1, 7, 40, 79, 80, 99, 100, 137, 300} {
 		for _, height := range []int{1, 2, 5, 9, 24, 40, 90} {
@@ -222,7 +222,7 @@ func TestNothingThatIsShownControlsTheTerminal(t *testing.T) {
 			{Time: at, Kind: journal.Retry, ID: evil, Source: evil, Type: evil, Namespace: evil, Subscription: evil, Sink: evil, Reason: evil, Message: evil},
 			{Time: at, Kind: journal.DeadLettered, ID: evil + "2", Source: evil, Type: evil, Sink: evil, Reason: evil, Message: evil},
 		},
-		lines: []feed.Line{{Time: at, Namespace: evil, Function: evil, Replica: evil, Stream: evil, Text: evil}},
+		lines: []process.Line{{Time: at, Namespace: evil, Function: evil, Replica: evil, Stream: evil, Text: evil}},
 	}
 	m := modelOf(t, 120, 40, b)
 	for p := range panes {
@@ -247,7 +247,7 @@ func TestKeptRecordsAndLinesAreBounded(t *testing.T) {
 	in := newInbox()
 	for i := range 3 * mostWaiting {
 		in.event(journal.Record{Kind: journal.Stored, ID: strconv.Itoa(i), Cause: strconv.Itoa(i - i%7), Source: "s"})
-		in.line(feed.Line{Function: "f", Text: "x"})
+		in.line(process.Line{Function: "f", Text: "x"})
 	}
 	b := in.drain()
 	require.LessOrEqual(t, len(b.events), mostWaiting)
@@ -267,13 +267,13 @@ func TestScrolledLogsStayInPlace(t *testing.T) {
 	t.Parallel()
 	m := modelOf(t, 80, 24, batch{})
 	for i := range 50 {
-		m.receive(batch{lines: []feed.Line{{Function: "f", Text: fmt.Sprintf("line %d.", i)}}})
+		m.receive(batch{lines: []process.Line{{Function: "f", Text: fmt.Sprintf("line %d.", i)}}})
 	}
 	m.setFocus(paneLogs)
 	m.press("pgup")
 	before := m.view()
 	require.NotContains(t, before, "line 49.")
-	m.receive(batch{lines: []feed.Line{{Function: "f", Text: "line 50."}}})
+	m.receive(batch{lines: []process.Line{{Function: "f", Text: "line 50."}}})
 	require.Equal(t, body(before), body(m.view()))
 	m.press("end")
 	require.Contains(t, m.view(), "line 50.")

@@ -5,8 +5,8 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/rouse-run/rouse/dev/feed"
 	"github.com/rouse-run/rouse/dev/manifest"
+	"github.com/rouse-run/rouse/dev/process"
 	"github.com/rouse-run/rouse/dev/runner"
 	"github.com/rouse-run/rouse/eventbridge/journal"
 )
@@ -45,10 +45,10 @@ func orders() batch {
 			}},
 		},
 		events: orderEvents(),
-		lines: []feed.Line{
-			{Time: begin(0), Stream: feed.Rouse, Text: "publish to http://127.0.0.1:8080/publish"},
-			{Time: begin(200 * time.Millisecond), Namespace: "orders", Function: "pricing", Stream: feed.Stdout, Text: "priced 1001"},
-			{Time: begin(600 * time.Millisecond), Namespace: "orders", Function: "invoicing", Stream: feed.Stderr, Text: "19 percent of 1130 is \x1b[31m214.7\x1b[0m"},
+		lines: []process.Line{
+			{Time: begin(0), Stream: process.Rouse, Text: "publish to http://127.0.0.1:8080/publish"},
+			{Time: begin(200 * time.Millisecond), Namespace: "orders", Function: "pricing", Stream: process.Stdout, Text: "priced 1001"},
+			{Time: begin(600 * time.Millisecond), Namespace: "orders", Function: "invoicing", Stream: process.Stderr, Text: "19 percent of 1130 is \x1b[31m214.7\x1b[0m"},
 		},
 	}
 }

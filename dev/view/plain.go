@@ -12,8 +12,8 @@ import (
 	"golang.org/x/sync/errgroup"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/rouse-run/rouse/dev/feed"
 	"github.com/rouse-run/rouse/dev/manifest"
+	"github.com/rouse-run/rouse/dev/process"
 	"github.com/rouse-run/rouse/dev/runner"
 	"github.com/rouse-run/rouse/eventbridge/journal"
 )
@@ -219,7 +219,7 @@ func phaseOf(f Function) string {
 	return sentence(f.Phase, replicas, waiting, took)
 }
 
-func (p *printer) line(l feed.Line) {
+func (p *printer) line(l process.Line) {
 	p.mutex.Lock()
 	defer p.mutex.Unlock()
 	l = cleanLine(l)
@@ -232,7 +232,7 @@ func (p *printer) line(l feed.Line) {
 		p.print(l.Time, "problem", p.named(p.naming.of(l.Namespace, l.Function), text))
 		return
 	}
-	if l.Stream != feed.Stdout {
+	if l.Stream != process.Stdout {
 		text = l.Stream + ": " + text
 	}
 	p.print(l.Time, "log", p.named(p.naming.of(l.Namespace, l.Function), text))

@@ -10,8 +10,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/rouse-run/rouse/dev/feed"
 	"github.com/rouse-run/rouse/dev/manifest"
+	"github.com/rouse-run/rouse/dev/process"
 	"github.com/rouse-run/rouse/dev/runner"
 	"github.com/rouse-run/rouse/eventbridge/journal"
 )
@@ -23,8 +23,8 @@ func TestPlainPrintsALineForEachThingThatHappens(t *testing.T) {
 	b := orders()
 	p.state(*b.state)
 	p.state(*b.state) // nothing new
-	b.lines = slices.Insert(b.lines, 2, feed.Line{
-		Time: begin(200 * time.Millisecond), Namespace: "orders", Function: "reports", Stream: feed.Rouse, Problem: true,
+	b.lines = slices.Insert(b.lines, 2, process.Line{
+		Time: begin(200 * time.Millisecond), Namespace: "orders", Function: "reports", Stream: process.Rouse, Problem: true,
 		Text: "SyntaxError: Unexpected token ')' at reports.yaml:12; it is started again in 1s",
 	})
 	for _, l := range b.lines {

@@ -6,8 +6,8 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/rouse-run/rouse/dev/feed"
 	"github.com/rouse-run/rouse/dev/manifest"
+	"github.com/rouse-run/rouse/dev/process"
 	"github.com/rouse-run/rouse/dev/runner"
 	"github.com/rouse-run/rouse/eventbridge/journal"
 )
@@ -22,7 +22,7 @@ type Source interface {
 	FollowEvents(ctx context.Context, handle func(journal.Record))
 	// FollowLines gives what Functions write, and what local mode itself reports: a line of the stream "rouse",
 	// without a Function where it is about none.
-	FollowLines(ctx context.Context, handle func(feed.Line))
+	FollowLines(ctx context.Context, handle func(process.Line))
 	// Republish publishes the events of this run once more, with ids of their own, and returns what it did
 	// in a few words.
 	Republish(ctx context.Context) (string, error)

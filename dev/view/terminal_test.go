@@ -18,7 +18,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sync/errgroup"
 
-	"github.com/rouse-run/rouse/dev/feed"
+	"github.com/rouse-run/rouse/dev/process"
 	"github.com/rouse-run/rouse/eventbridge/journal"
 	"github.com/rouse-run/rouse/internal/testing/screen"
 )
@@ -49,7 +49,7 @@ func (s *script) FollowEvents(ctx context.Context, handle func(journal.Record)) 
 	<-ctx.Done()
 }
 
-func (s *script) FollowLines(ctx context.Context, handle func(feed.Line)) {
+func (s *script) FollowLines(ctx context.Context, handle func(process.Line)) {
 	for _, l := range s.lines {
 		handle(l)
 	}

@@ -11,7 +11,6 @@ import (
 
 	v2 "github.com/rouse-run/rouse/api/gateway/v2"
 	"github.com/rouse-run/rouse/internal/apirule"
-	"github.com/rouse-run/rouse/internal/exposure"
 )
 
 func TestTheAPIRuleOfTheShopLetsInOrdersAndReaders(t *testing.T) {
@@ -20,10 +19,10 @@ func TestTheAPIRuleOfTheShopLetsInOrdersAndReaders(t *testing.T) {
 	require.NoError(t, err)
 	var rule v2.APIRule
 	require.NoError(t, yaml.UnmarshalStrict(text, &rule))
-	function := exposure.Service{Selects: true, Function: true, Address: "10.0.0.1", Ports: []int32{80}}
-	exposed := exposure.Decide([]*v2.APIRule{&rule}, &exposure.Cluster{
+	function := apirule.ServiceInfo{Selects: true, Function: true, Address: "10.0.0.1", Ports: []int32{80}}
+	exposed := apirule.Decide([]*v2.APIRule{&rule}, &apirule.Objects{
 		Gateways: map[types.NamespacedName]apirule.Gateway{{Namespace: "kyma-system", Name: "kyma-gateway"}: {Hosts: []string{"*.example.com"}}},
-		Services: map[types.NamespacedName]exposure.Service{{Namespace: "orders", Name: "shop"}: function, {Namespace: "orders", Name: "status"}: function},
+		Services: map[types.NamespacedName]apirule.ServiceInfo{{Namespace: "orders", Name: "shop"}: function, {Namespace: "orders", Name: "status"}: function},
 	})
 	require.Len(t, exposed, 1)
 	require.Empty(t, exposed[0].Problems)

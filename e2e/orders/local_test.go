@@ -18,7 +18,7 @@ import (
 
 	"github.com/rouse-run/rouse/e2e/orders"
 	"github.com/rouse-run/rouse/e2e/verbs"
-	"github.com/rouse-run/rouse/internal/testing/httpclient"
+	"github.com/rouse-run/rouse/internal/testing/loopback"
 )
 
 func TestTheOrderChainRunsInLocalMode(t *testing.T) {
@@ -76,7 +76,7 @@ func callByAPIRule(t *testing.T, rouse verbs.Rouse) orders.Call {
 		}
 		request.Host = base.Host
 		request.Header.Set("Content-Type", "application/json")
-		answer, err := httpclient.Default.Do(request)
+		answer, err := loopback.Default.Do(request)
 		if err != nil {
 			return nil, err
 		}

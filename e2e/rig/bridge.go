@@ -16,8 +16,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/rouse-run/rouse/eventbridge"
-	"github.com/rouse-run/rouse/eventbridge/admin/authorization"
 	"github.com/rouse-run/rouse/eventbridge/chain"
+	"github.com/rouse-run/rouse/eventbridge/identity"
 	"github.com/rouse-run/rouse/eventbridge/replica"
 	"github.com/rouse-run/rouse/internal/broker"
 	"github.com/rouse-run/rouse/internal/daemon"
@@ -188,7 +188,7 @@ func bridgeRole(ctx context.Context, ready func(string), args []string) error {
 	}
 	bridge := replica.New(conn, eventbridge.Deps{
 		Routes: fixedRoutes(w.Routes), Endpoints: fixedEndpoints(w.Endpoints), Tokens: tokens(w.Review),
-		AdminAccess: authorization.Token(AdminToken), ChainKey: chain.NewKey([]byte(w.NATS)),
+		AdminAccess: identity.Token(AdminToken), ChainKey: chain.NewKey([]byte(w.NATS)),
 		Destination: w.NATS, Registry: daemon.NewRegistry(), Log: log,
 		Listener: listeners[0], MetricsListener: listeners[1], AdminListener: listeners[2],
 	}, options)
@@ -208,7 +208,7 @@ func bridgeRole(ctx context.Context, ready func(string), args []string) error {
 func listen(ctx context.Context, ports ...int) ([]net.Listener, error) {
 	listeners := make([]net.Listener, len(ports))
 	for i, port := range ports {
-		listener, err := new(net.ListenConfig).Listen(ctx, "tcp", net.JoinHostPort(loopback, strconv.Itoa(port)))
+		listener, err := new(net.ListenConfig).Listen(ctx, "tcp", net.JoinHostPort(host, strconv.Itoa(port)))
 		if err != nil {
 			return nil, fmt.Errorf("listen: %w", err)
 		}

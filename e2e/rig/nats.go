@@ -18,7 +18,7 @@ import (
 )
 
 const (
-	loopback   = "127.0.0.1"
+	host       = "127.0.0.1"
 	syncAlways = "always"
 	syncUsual  = "2m" // nats-server's own
 )
@@ -54,7 +54,7 @@ func (n NATS) sync() string {
 
 func natsRole(ctx context.Context, ready func(string), args []string) error {
 	flags := flag.NewFlagSet("nats", flag.ContinueOnError)
-	options := server.Options{Host: loopback, JetStream: true, NoLog: true, NoSigs: true, MaxPayload: 1 << 20}
+	options := server.Options{Host: host, JetStream: true, NoLog: true, NoSigs: true, MaxPayload: 1 << 20}
 	flags.StringVar(&options.ServerName, "name", "nats", "")
 	flags.StringVar(&options.StoreDir, "store", "", "")
 	flags.IntVar(&options.Port, "port", 0, "")
@@ -70,9 +70,9 @@ func natsRole(ctx context.Context, ready func(string), args []string) error {
 		return err
 	}
 	if *route > 0 {
-		options.Cluster = server.ClusterOpts{Name: "rig", Host: loopback, Port: *route}
+		options.Cluster = server.ClusterOpts{Name: "rig", Host: host, Port: *route}
 		for port := range strings.SplitSeq(*routes, ",") {
-			options.Routes = append(options.Routes, &url.URL{Scheme: "nats-route", Host: net.JoinHostPort(loopback, port)})
+			options.Routes = append(options.Routes, &url.URL{Scheme: "nats-route", Host: net.JoinHostPort(host, port)})
 		}
 	}
 	if options.Port == 0 {
@@ -98,7 +98,7 @@ func natsRole(ctx context.Context, ready func(string), args []string) error {
 func Ports(n int) ([]int, error) {
 	ports := make([]int, n)
 	for i := range ports {
-		listener, err := new(net.ListenConfig).Listen(context.Background(), "tcp", net.JoinHostPort(loopback, "0"))
+		listener, err := new(net.ListenConfig).Listen(context.Background(), "tcp", net.JoinHostPort(host, "0"))
 		if err != nil {
 			return nil, fmt.Errorf("find a port: %w", err)
 		}

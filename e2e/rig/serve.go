@@ -12,7 +12,7 @@ import (
 
 // Serve answers requests on a port, 0 for any, until ctx ends.
 func Serve(ctx context.Context, port int, ready func(string), handler http.Handler) error {
-	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", net.JoinHostPort(loopback, strconv.Itoa(port)))
+	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", net.JoinHostPort(host, strconv.Itoa(port)))
 	if err != nil {
 		return fmt.Errorf("listen: %w", err)
 	}

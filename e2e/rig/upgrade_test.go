@@ -16,8 +16,8 @@ import (
 
 	"github.com/rouse-run/rouse/internal/broker"
 	"github.com/rouse-run/rouse/internal/routing"
+	"github.com/rouse-run/rouse/internal/testing/loopback"
 	"github.com/rouse-run/rouse/internal/testing/natstest"
-	"github.com/rouse-run/rouse/internal/testing/sinktest"
 )
 
 // TestMain is also that of the processes which the tests start.
@@ -48,7 +48,7 @@ func TestARollingUpgradeOfTheBridgesUnderLoadLosesNothing(t *testing.T) {
 	w := Fixture{
 		NATS:      natstest.Start(t).URL(),
 		Routes:    []routing.Route{Route("shop", "orders", "shop", "order.v1", upgradeInFlight)},
-		Endpoints: map[string][]string{"shop/orders": {sinktest.Start(t, taken.receive).Address()}},
+		Endpoints: map[string][]string{"shop/orders": {loopback.StartSink(t, taken.receive).Address()}},
 	}
 	require.NoError(t, w.PrepareAlone(t.Context(), broker.DefaultStreamOptions(), 30*time.Second))
 	run := func() *Process {

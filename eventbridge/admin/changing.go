@@ -6,7 +6,7 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/rouse-run/rouse/eventbridge/admin/authorization"
+	"github.com/rouse-run/rouse/eventbridge/identity"
 )
 
 // runTimeout bounds a redrive or purge; what is left takes another request.
@@ -15,7 +15,7 @@ const runTimeout = 5 * time.Minute
 // redrive delivers dead letters again.
 func (h *Handler) redrive(w http.ResponseWriter, r *http.Request) (action, error) {
 	selection, err := selectionOf(w, r)
-	do := func(w http.ResponseWriter, r *http.Request, user authorization.User) error {
+	do := func(w http.ResponseWriter, r *http.Request, user identity.User) error {
 		ctx, cancel := context.WithTimeout(r.Context(), runTimeout)
 		defer cancel()
 		done, err := h.store.Redrive(ctx, selection)
@@ -27,13 +27,13 @@ func (h *Handler) redrive(w http.ResponseWriter, r *http.Request) (action, error
 		h.finish(w, &result.Error, turnError(ctx, err), &result)
 		return nil
 	}
-	return action{authorization.Redrive(selection.Namespace), do}, err
+	return action{identity.Redrive(selection.Namespace), do}, err
 }
 
 // purge deletes dead letters.
 func (h *Handler) purge(w http.ResponseWriter, r *http.Request) (action, error) {
 	selection, err := selectionOf(w, r)
-	do := func(w http.ResponseWriter, r *http.Request, user authorization.User) error {
+	do := func(w http.ResponseWriter, r *http.Request, user identity.User) error {
 		ctx, cancel := context.WithTimeout(r.Context(), runTimeout)
 		defer cancel()
 		count, err := h.store.Purge(ctx, selection)
@@ -42,11 +42,11 @@ func (h *Handler) purge(w http.ResponseWriter, r *http.Request) (action, error) 
 		h.finish(w, &result.Error, turnError(ctx, err), &result)
 		return nil
 	}
-	return action{authorization.Purge(selection.Namespace), do}, err
+	return action{identity.Purge(selection.Namespace), do}, err
 }
 
 // audit logs who did what, also when it ended with an error. An empty namespace is all of them.
-func (h *Handler) audit(what string, user authorization.User, s Selection, counts ...any) {
+func (h *Handler) audit(what string, user identity.User, s Selection, counts ...any) {
 	h.log.Info(what, append([]any{
 		"user", user.Name, "namespace", s.Namespace, "subscription", s.Subscription, "reason", s.Reason, "sequence", s.Sequence,
 	}, counts...)...)

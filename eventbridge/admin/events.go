@@ -11,7 +11,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/rouse-run/rouse/eventbridge/admin/authorization"
+	"github.com/rouse-run/rouse/eventbridge/identity"
 	"github.com/rouse-run/rouse/eventbridge/journal"
 )
 
@@ -33,15 +33,15 @@ func (h *Handler) events(_ http.ResponseWriter, r *http.Request) (action, error)
 		err = httpError{http.StatusNotFound, "this eventbridge remembers no events: --journal-events is 0"}
 	}
 	if follow {
-		right := authorization.WatchEvents(query.Namespace)
-		return action{right, func(w http.ResponseWriter, r *http.Request, user authorization.User) error {
+		right := identity.WatchEvents(query.Namespace)
+		return action{right, func(w http.ResponseWriter, r *http.Request, user identity.User) error {
 			ctx, end := h.whileAllowed(r.Context(), user, right)
 			defer end()
 			h.follow(ctx, w, query)
 			return nil
 		}}, err
 	}
-	return action{authorization.ListEvents(query.Namespace), func(w http.ResponseWriter, _ *http.Request, _ authorization.User) error {
+	return action{identity.ListEvents(query.Namespace), func(w http.ResponseWriter, _ *http.Request, _ identity.User) error {
 		lines := newLines(w)
 		h.journal.Each(query, func(record journal.Record) bool {
 			return lines.write(record) == nil // a client that is gone, or too slow, does not matter

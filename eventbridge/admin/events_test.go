@@ -13,9 +13,9 @@ import (
 	"github.com/go-logr/logr"
 	"github.com/stretchr/testify/require"
 
-	"github.com/rouse-run/rouse/eventbridge/admin/authorization"
+	"github.com/rouse-run/rouse/eventbridge/identity"
 	"github.com/rouse-run/rouse/eventbridge/journal"
-	"github.com/rouse-run/rouse/internal/testing/httpclient"
+	"github.com/rouse-run/rouse/internal/testing/loopback"
 )
 
 // remembering is a handler with a journal that holds some records.
@@ -25,7 +25,7 @@ func remembering(t *testing.T, records ...journal.Record) (*Handler, *journal.Jo
 	for _, r := range records {
 		j.Add(r)
 	}
-	return New(&fakeStore{}, j, authorization.Token(token), logr.Discard()), j
+	return New(&fakeStore{}, j, identity.Token(token), logr.Discard()), j
 }
 
 func idsIn(t *testing.T, body string) []string {
@@ -110,7 +110,7 @@ func follow(ctx context.Context, t *testing.T, url string) *bufio.Scanner {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	require.NoError(t, err)
 	request.Header.Set("Authorization", "Bearer "+token)
-	response, err := httpclient.Default.Do(request)
+	response, err := loopback.Default.Do(request)
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = response.Body.Close() })
 	require.Equal(t, http.StatusOK, response.StatusCode)

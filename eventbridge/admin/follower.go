@@ -6,7 +6,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/rouse-run/rouse/eventbridge/admin/authorization"
+	"github.com/rouse-run/rouse/eventbridge/identity"
 )
 
 const (
@@ -18,7 +18,7 @@ const (
 
 // whileAllowed is a context that ends when the user has no right any more. One failed check is forgiven, so that a restart of
 // the API server ends nothing.
-func (h *Handler) whileAllowed(ctx context.Context, user authorization.User, right authorization.Right) (_ context.Context, end func()) {
+func (h *Handler) whileAllowed(ctx context.Context, user identity.User, right identity.Right) (_ context.Context, end func()) {
 	ctx, cancel := context.WithTimeout(ctx, followFor)
 	var checks sync.WaitGroup
 	checks.Go(func() {
@@ -32,7 +32,7 @@ func (h *Handler) whileAllowed(ctx context.Context, user authorization.User, rig
 			case <-ticker.C:
 			}
 			err := h.access.Authorize(ctx, user, right)
-			_, forbidden := errors.AsType[authorization.ForbiddenError](err)
+			_, forbidden := errors.AsType[identity.ForbiddenError](err)
 			switch {
 			case forbidden:
 				return

@@ -6,7 +6,7 @@ import (
 
 	"github.com/go-logr/logr"
 
-	"github.com/rouse-run/rouse/eventbridge/admin/authorization"
+	"github.com/rouse-run/rouse/eventbridge/identity"
 	"github.com/rouse-run/rouse/internal/daemon"
 	"github.com/rouse-run/rouse/internal/skew"
 )
@@ -15,7 +15,7 @@ import (
 type Handler struct {
 	store   Store
 	journal Journal
-	access  authorization.Access
+	access  identity.Access
 	log     logr.Logger
 	mux     *http.ServeMux
 	side    skew.Side
@@ -23,8 +23,8 @@ type Handler struct {
 
 // action is what a request asks for: the right that it needs, and what is done for a user who has it.
 type action struct {
-	right authorization.Right
-	do    func(w http.ResponseWriter, r *http.Request, user authorization.User) error
+	right identity.Right
+	do    func(w http.ResponseWriter, r *http.Request, user identity.User) error
 }
 
 // endpoint is a path of the API.
@@ -36,7 +36,7 @@ type endpoint struct {
 }
 
 // New makes a handler. Without a journal it has no records of events.
-func New(store Store, events Journal, access authorization.Access, log logr.Logger) *Handler {
+func New(store Store, events Journal, access identity.Access, log logr.Logger) *Handler {
 	h := &Handler{store: store, journal: events, access: access, log: log, mux: http.NewServeMux(), side: skew.This(daemon.Version())}
 	reading, changing, following := newSlots(readersAtATime, slotTurn), newSlots(changersAtATime, slotTurn), newSlots(followersAtATime, 0)
 	for path, e := range map[string]endpoint{
@@ -93,7 +93,7 @@ func (h *Handler) serve(e endpoint) http.HandlerFunc {
 			h.fail(w, httpError{http.StatusMethodNotAllowed, "use " + e.method})
 			return
 		}
-		user, _ := r.Context().Value(userKey{}).(authorization.User)
+		user, _ := r.Context().Value(userKey{}).(identity.User)
 		asked, err := e.read(w, r)
 		if err == nil {
 			err = h.access.Authorize(r.Context(), user, asked.right)

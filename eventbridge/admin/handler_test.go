@@ -21,7 +21,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
-	"github.com/rouse-run/rouse/eventbridge/admin/authorization"
+	"github.com/rouse-run/rouse/eventbridge/identity"
 	"github.com/rouse-run/rouse/eventbridge/journal"
 	"github.com/rouse-run/rouse/internal/failure"
 )
@@ -83,7 +83,7 @@ func storedDeadLetter() DeadLetterDetail {
 
 func newHandler(t *testing.T, store Store, log logr.Logger) *Handler {
 	t.Helper()
-	return New(store, nil, authorization.Token(token), log)
+	return New(store, nil, identity.Token(token), log)
 }
 
 func ask(h http.Handler, method, path, body string, change ...func(*http.Request)) *httptest.ResponseRecorder {
@@ -387,7 +387,7 @@ func TestFollowersLeaveConnectionsToOtherNamespaces(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		following := &endlessJournal{}
-		handler := New(&fakeStore{}, following, authorization.Token(token), logr.Discard())
+		handler := New(&fakeStore{}, following, identity.Token(token), logr.Discard())
 		ctx, stop := context.WithCancel(t.Context())
 		var all sync.WaitGroup
 		follow := func(namespace string) {
@@ -507,7 +507,7 @@ func FuzzAnyRequestHasAJSONAnswer(f *testing.F) {
 		request.Header.Set("Authorization", "Bearer "+token)
 		store := &fakeStore{deadLetter: storedDeadLetter()}
 		recorder := httptest.NewRecorder()
-		New(store, nil, authorization.Token(token), logr.Discard()).ServeHTTP(recorder, request)
+		New(store, nil, identity.Token(token), logr.Discard()).ServeHTTP(recorder, request)
 		if recorder.Code == http.StatusMovedPermanently || recorder.Code == http.StatusTemporaryRedirect {
 			return // to a path without dots
 		}

@@ -4,13 +4,13 @@ import (
 	"net/http"
 	"slices"
 
-	"github.com/rouse-run/rouse/eventbridge/admin/authorization"
+	"github.com/rouse-run/rouse/eventbridge/identity"
 )
 
 // subscriptions lists what each has to do.
 func (h *Handler) subscriptions(_ http.ResponseWriter, r *http.Request) (action, error) {
 	namespace, err := namespaceOf(r.URL.Query())
-	do := func(w http.ResponseWriter, r *http.Request, _ authorization.User) error {
+	do := func(w http.ResponseWriter, r *http.Request, _ identity.User) error {
 		all, err := h.store.Subscriptions(r.Context())
 		if err != nil {
 			return err
@@ -24,13 +24,13 @@ func (h *Handler) subscriptions(_ http.ResponseWriter, r *http.Request) (action,
 		}{all})
 		return nil
 	}
-	return action{authorization.ListSubscriptions(namespace), do}, err
+	return action{identity.ListSubscriptions(namespace), do}, err
 }
 
 // list shows a page of dead letters.
 func (h *Handler) list(_ http.ResponseWriter, r *http.Request) (action, error) {
 	query, err := queryOf(r.URL.Query())
-	do := func(w http.ResponseWriter, r *http.Request, _ authorization.User) error {
+	do := func(w http.ResponseWriter, r *http.Request, _ identity.User) error {
 		page, err := h.store.List(r.Context(), query)
 		if err != nil {
 			return err
@@ -41,7 +41,7 @@ func (h *Handler) list(_ http.ResponseWriter, r *http.Request) (action, error) {
 		answer(w, http.StatusOK, page)
 		return nil
 	}
-	return action{authorization.ListDeadLetters(query.Namespace), do}, err
+	return action{identity.ListDeadLetters(query.Namespace), do}, err
 }
 
 // get shows one dead letter. One of another namespace than the request names is none, so that sequences tell nobody about others.
@@ -51,7 +51,7 @@ func (h *Handler) get(_ http.ResponseWriter, r *http.Request) (action, error) {
 		return action{}, err
 	}
 	namespace, err := namespaceOf(r.URL.Query())
-	do := func(w http.ResponseWriter, r *http.Request, _ authorization.User) error {
+	do := func(w http.ResponseWriter, r *http.Request, _ identity.User) error {
 		found, err := h.store.Get(r.Context(), sequence)
 		if err == nil && namespace != "" && found.Namespace != namespace {
 			err = ErrNotFound
@@ -62,5 +62,5 @@ func (h *Handler) get(_ http.ResponseWriter, r *http.Request) (action, error) {
 		answer(w, http.StatusOK, found)
 		return nil
 	}
-	return action{authorization.GetDeadLetter(namespace), do}, err
+	return action{identity.GetDeadLetter(namespace), do}, err
 }

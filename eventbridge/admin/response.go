@@ -9,7 +9,7 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/rouse-run/rouse/eventbridge/admin/authorization"
+	"github.com/rouse-run/rouse/eventbridge/identity"
 )
 
 // httpError is an answer that is known where the problem is found.
@@ -82,13 +82,13 @@ func (h *Handler) judge(err error) (status int, text string) {
 
 // refusalOf is the status for who may not do what is asked, or cannot be known; 0 for other errors.
 func refusalOf(err error) int {
-	if _, forbidden := errors.AsType[authorization.ForbiddenError](err); forbidden {
+	if _, forbidden := errors.AsType[identity.ForbiddenError](err); forbidden {
 		return http.StatusForbidden
 	}
 	switch {
-	case errors.Is(err, authorization.ErrUnauthenticated):
+	case errors.Is(err, identity.ErrUnauthenticated):
 		return http.StatusUnauthorized
-	case errors.Is(err, authorization.ErrBusy), errors.Is(err, authorization.ErrUndecided):
+	case errors.Is(err, identity.ErrBusy), errors.Is(err, identity.ErrRightUndecided):
 		return http.StatusServiceUnavailable
 	}
 	return 0

@@ -16,7 +16,7 @@ import (
 	"github.com/go-logr/logr/funcr"
 	"github.com/stretchr/testify/require"
 
-	"github.com/rouse-run/rouse/eventbridge/admin/authorization"
+	"github.com/rouse-run/rouse/eventbridge/identity"
 	"github.com/rouse-run/rouse/eventbridge/journal"
 )
 
@@ -26,14 +26,14 @@ type fakeAccess struct {
 	denied  error
 
 	mu    sync.Mutex
-	asked []authorization.Right
+	asked []identity.Right
 }
 
-func (a *fakeAccess) Authenticate(*http.Request) (authorization.User, error) {
-	return authorization.User{Name: "alice"}, a.unknown
+func (a *fakeAccess) Authenticate(*http.Request) (identity.User, error) {
+	return identity.User{Name: "alice"}, a.unknown
 }
 
-func (a *fakeAccess) Authorize(_ context.Context, user authorization.User, right authorization.Right) error {
+func (a *fakeAccess) Authorize(_ context.Context, user identity.User, right identity.Right) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.asked = append(a.asked, right)
@@ -54,32 +54,32 @@ func TestEachRequestNeedsItsRightInTheNamespaceThatItNames(t *testing.T) {
 	const redrive, purge = "/v1/deadletters/redrive", "/v1/deadletters/purge"
 	for _, tc := range []struct {
 		method, path, body string
-		want               authorization.Right
+		want               identity.Right
 	}{
-		{"GET", "/v1/subscriptions", "", authorization.ListSubscriptions("")},
-		{"GET", "/v1/subscriptions?namespace=shop", "", authorization.ListSubscriptions("shop")},
-		{"GET", "/v1/deadletters", "", authorization.ListDeadLetters("")},
-		{"GET", "/v1/deadletters?reason=Unknown", "", authorization.ListDeadLetters("")},
-		{"GET", "/v1/deadletters?namespace=shop&subscription=orders", "", authorization.ListDeadLetters("shop")},
-		{"GET", "/v1/deadletters/5", "", authorization.GetDeadLetter("")},
-		{"GET", "/v1/deadletters/5?namespace=shop", "", authorization.GetDeadLetter("shop")},
-		{"POST", redrive, `{"all":true}`, authorization.Redrive("")},
-		{"POST", redrive, `{"sequence":5}`, authorization.Redrive("")},
-		{"POST", redrive, `{"sequence":5,"namespace":"shop"}`, authorization.Redrive("shop")},
-		{"POST", redrive, `{"namespace":"shop","all":true}`, authorization.Redrive("shop")},
-		{"POST", purge, `{"all":true}`, authorization.Purge("")},
-		{"POST", purge, `{"reason":"Unknown","all":true}`, authorization.Purge("")},
-		{"POST", purge, `{"namespace":"shop","subscription":"orders"}`, authorization.Purge("shop")},
-		{"GET", "/v1/events", "", authorization.ListEvents("")},
-		{"GET", "/v1/events?namespace=shop", "", authorization.ListEvents("shop")},
-		{"GET", "/v1/events?follow=true", "", authorization.WatchEvents("")},
-		{"GET", "/v1/events?follow=true&namespace=shop", "", authorization.WatchEvents("shop")},
+		{"GET", "/v1/subscriptions", "", identity.ListSubscriptions("")},
+		{"GET", "/v1/subscriptions?namespace=shop", "", identity.ListSubscriptions("shop")},
+		{"GET", "/v1/deadletters", "", identity.ListDeadLetters("")},
+		{"GET", "/v1/deadletters?reason=Unknown", "", identity.ListDeadLetters("")},
+		{"GET", "/v1/deadletters?namespace=shop&subscription=orders", "", identity.ListDeadLetters("shop")},
+		{"GET", "/v1/deadletters/5", "", identity.GetDeadLetter("")},
+		{"GET", "/v1/deadletters/5?namespace=shop", "", identity.GetDeadLetter("shop")},
+		{"POST", redrive, `{"all":true}`, identity.Redrive("")},
+		{"POST", redrive, `{"sequence":5}`, identity.Redrive("")},
+		{"POST", redrive, `{"sequence":5,"namespace":"shop"}`, identity.Redrive("shop")},
+		{"POST", redrive, `{"namespace":"shop","all":true}`, identity.Redrive("shop")},
+		{"POST", purge, `{"all":true}`, identity.Purge("")},
+		{"POST", purge, `{"reason":"Unknown","all":true}`, identity.Purge("")},
+		{"POST", purge, `{"namespace":"shop","subscription":"orders"}`, identity.Purge("shop")},
+		{"GET", "/v1/events", "", identity.ListEvents("")},
+		{"GET", "/v1/events?namespace=shop", "", identity.ListEvents("shop")},
+		{"GET", "/v1/events?follow=true", "", identity.WatchEvents("")},
+		{"GET", "/v1/events?follow=true&namespace=shop", "", identity.WatchEvents("shop")},
 	} {
 		name := tc.method + " " + tc.path + " " + tc.body
 		store := &fakeStore{deadLetter: storedDeadLetter()}
-		access := &fakeAccess{denied: authorization.ForbiddenError{User: "alice", Right: tc.want}}
+		access := &fakeAccess{denied: identity.ForbiddenError{User: "alice", Right: tc.want}}
 		answered := ask(New(store, journal.New(1), access, logr.Discard()), tc.method, tc.path, tc.body)
-		require.Equal(t, []authorization.Right{tc.want}, access.asked, name)
+		require.Equal(t, []identity.Right{tc.want}, access.asked, name)
 		require.Equal(t, http.StatusForbidden, answered.Code, name)
 		var got errorBody
 		require.NoError(t, json.Unmarshal(answered.Body.Bytes(), &got), name)
@@ -92,9 +92,9 @@ func TestEachRequestNeedsItsRightInTheNamespaceThatItNames(t *testing.T) {
 func TestNothingIsAskedBeforeTheUserIsKnown(t *testing.T) {
 	t.Parallel()
 	for unknown, want := range map[error]int{
-		authorization.ErrUnauthenticated: http.StatusUnauthorized,
-		authorization.ErrBusy:            http.StatusServiceUnavailable,
-		authorization.ErrUndecided:       http.StatusServiceUnavailable,
+		identity.ErrUnauthenticated: http.StatusUnauthorized,
+		identity.ErrBusy:            http.StatusServiceUnavailable,
+		identity.ErrRightUndecided:  http.StatusServiceUnavailable,
 	} {
 		access, store := &fakeAccess{unknown: unknown}, &fakeStore{}
 		h := New(store, journal.New(1), access, logr.Discard())
@@ -106,7 +106,7 @@ func TestNothingIsAskedBeforeTheUserIsKnown(t *testing.T) {
 		require.Empty(t, access.asked)
 	}
 	store := &fakeStore{}
-	answered := ask(New(store, nil, &fakeAccess{denied: authorization.ErrUndecided}, logr.Discard()), "POST", "/v1/deadletters/purge", `{"all":true}`)
+	answered := ask(New(store, nil, &fakeAccess{denied: identity.ErrRightUndecided}, logr.Discard()), "POST", "/v1/deadletters/purge", `{"all":true}`)
 	require.Equal(t, http.StatusServiceUnavailable, answered.Code)
 	require.Nil(t, store.selection, "who may do that is not known")
 }
@@ -149,7 +149,7 @@ func TestWhoIsRefusedTakesNoSlot(t *testing.T) {
 			all.Go(func() { ask(h, "GET", "/v1/deadletters", "") })
 		}
 		synctest.Wait()
-		access.deny(authorization.ForbiddenError{User: "alice", Right: authorization.ListDeadLetters("")})
+		access.deny(identity.ForbiddenError{User: "alice", Right: identity.ListDeadLetters("")})
 		began := time.Now()
 		require.Equal(t, http.StatusForbidden, ask(h, "GET", "/v1/deadletters", "").Code)
 		require.Zero(t, time.Since(began), "it has waited for a slot")
@@ -176,14 +176,14 @@ func TestRedriveAndPurgeAreLoggedWithTheirUser(t *testing.T) {
 
 func TestAFollowerLosesWhatItFollowsWithItsRight(t *testing.T) {
 	t.Parallel()
-	forbidden := authorization.ForbiddenError{User: "alice", Right: authorization.WatchEvents("shop")}
+	forbidden := identity.ForbiddenError{User: "alice", Right: identity.WatchEvents("shop")}
 	for name, tc := range map[string]struct {
 		denied error
 		after  time.Duration
 		lasts  time.Duration
 	}{
 		"a right that is taken away":      {forbidden, 3 * followAgain / 2, 2 * followAgain},
-		"an API server that is away":      {authorization.ErrUndecided, 3 * followAgain / 2, 3 * followAgain},
+		"an API server that is away":      {identity.ErrRightUndecided, 3 * followAgain / 2, 3 * followAgain},
 		"a token that may be over by now": {nil, 0, followFor},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -208,10 +208,10 @@ func TestOneFailedCheckEndsNoFollower(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		access := &fakeAccess{}
 		h := New(&fakeStore{}, nil, access, logr.Discard())
-		ctx, end := h.whileAllowed(t.Context(), authorization.User{Name: "alice"}, authorization.WatchEvents("shop"))
+		ctx, end := h.whileAllowed(t.Context(), identity.User{Name: "alice"}, identity.WatchEvents("shop"))
 		defer end()
 		for range 3 {
-			access.deny(authorization.ErrUndecided)
+			access.deny(identity.ErrRightUndecided)
 			time.Sleep(followAgain)
 			synctest.Wait()
 			access.deny(nil)

@@ -8,7 +8,7 @@ import (
 	"os"
 	"time"
 
-	"github.com/rouse-run/rouse/internal/pace"
+	"github.com/rouse-run/rouse/internal/httplimit"
 )
 
 var (
@@ -74,7 +74,7 @@ func outcome(arrived, size int64, announced bool, err error) error {
 type arrival struct {
 	budget  *budget
 	conn    *http.ResponseController
-	pace    pace.Meter
+	pace    httplimit.Meter
 	element *list.Element
 
 	// Under the budget's lock.
@@ -83,7 +83,7 @@ type arrival struct {
 }
 
 func (b *budget) begin(w http.ResponseWriter, held int64) *arrival {
-	a := &arrival{budget: b, conn: http.NewResponseController(w), pace: pace.Meter{Rate: slowestRate, Ahead: time.Hour}, held: held}
+	a := &arrival{budget: b, conn: http.NewResponseController(w), pace: httplimit.Meter{Rate: slowestRate, Ahead: time.Hour}, held: held}
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	a.element = b.arriving.PushBack(a)

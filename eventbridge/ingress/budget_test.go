@@ -15,7 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/rouse-run/rouse/internal/cloudevent"
-	"github.com/rouse-run/rouse/internal/testing/httpclient"
+	"github.com/rouse-run/rouse/internal/testing/loopback"
 )
 
 // holding stores an event only when it is released.
@@ -82,7 +82,7 @@ func begin(t *testing.T, url, body string) <-chan int {
 	status := make(chan int, 1)
 	go func() {
 		defer close(status)
-		if resp, err := httpclient.Default.Do(req); err == nil {
+		if resp, err := loopback.Default.Do(req); err == nil {
 			_ = resp.Body.Close()
 			status <- resp.StatusCode
 		}

@@ -16,7 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/rouse-run/rouse/internal/cloudevent"
-	"github.com/rouse-run/rouse/internal/testing/httpclient"
+	"github.com/rouse-run/rouse/internal/testing/loopback"
 )
 
 // fakePublisher keeps events instead of storing them.
@@ -86,7 +86,7 @@ func (r request) send(t *testing.T, url string) (status int, header http.Header,
 	for name, value := range r.header {
 		req.Header.Set(name, value)
 	}
-	resp, err := httpclient.Default.Do(req)
+	resp, err := loopback.Default.Do(req)
 	require.NoError(t, err)
 	defer func() { _ = resp.Body.Close() }()
 	text, err := io.ReadAll(resp.Body)
@@ -259,7 +259,7 @@ func TestABodyThatDoesNotArriveInTimeMayBeSentAgain(t *testing.T) {
 			for header, value := range binary(map[string]string{"Content-Type": contentType}) {
 				req.Header.Set(header, value)
 			}
-			resp, err := httpclient.Default.Do(req)
+			resp, err := loopback.Default.Do(req)
 			require.NoError(t, err)
 			defer func() { _ = resp.Body.Close() }()
 			body, err := io.ReadAll(resp.Body)

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/rouse-run/rouse/eventbridge/dispatch"
-	"github.com/rouse-run/rouse/internal/answerhead"
+	"github.com/rouse-run/rouse/internal/httplimit"
 )
 
 const (
@@ -21,7 +21,7 @@ const (
 // readAnswer reads what matters of a response and drains it, unless that is too much. It fails when a reply breaks off,
 // which would be lost otherwise.
 func readAnswer(ctx context.Context, resp *http.Response, replies replyReader) (answer dispatch.Answer, drained bool, err error) {
-	if err := answerhead.Check(resp.Header); err != nil {
+	if err := httplimit.CheckHead(resp.Header); err != nil {
 		return dispatch.Answer{}, false, err
 	}
 	answer.Status = resp.StatusCode

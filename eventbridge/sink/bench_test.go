@@ -16,7 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/rouse-run/rouse/internal/cloudevent"
-	"github.com/rouse-run/rouse/internal/testing/sinktest"
+	"github.com/rouse-run/rouse/internal/testing/loopback"
 )
 
 // BenchmarkSend compares a delivery with the POST of the same bytes and headers by a bare client. The server's part is in
@@ -30,7 +30,7 @@ func BenchmarkSend(b *testing.B) {
 	network := NewNetwork(DefaultOptions())
 	defer network.Close()
 	s, err := New(Target{URL: sinkURL}, Deps{
-		Network: network, Endpoints: sinktest.NewEndpoints(sinktest.Ready(server.Listener.Addr().String())), Log: logr.Discard(),
+		Network: network, Endpoints: loopback.NewEndpoints(loopback.Ready(server.Listener.Addr().String())), Log: logr.Discard(),
 	})
 	require.NoError(b, err)
 	open(b, start(b, s))
@@ -102,7 +102,7 @@ func cpu(b *testing.B) time.Duration {
 func BenchmarkIdle(b *testing.B) {
 	network := NewNetwork(DefaultOptions())
 	defer network.Close()
-	endpoints := sinktest.NewEndpoints(sinktest.Ready("10.0.0.1:8080"))
+	endpoints := loopback.NewEndpoints(loopback.Ready("10.0.0.1:8080"))
 	before, goroutines := memory(), runtime.NumGoroutine()
 	for range b.N {
 		s, err := New(Target{URL: sinkURL}, Deps{Network: network, Endpoints: endpoints, Log: logr.Discard()})

@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"github.com/rouse-run/rouse/eventbridge/dispatch"
-	"github.com/rouse-run/rouse/internal/answerhead"
+	"github.com/rouse-run/rouse/internal/httplimit"
 )
 
 // maxInterim is how many answers 1xx may come before the one that counts.
@@ -93,7 +93,7 @@ type exchange struct {
 type reader struct {
 	buffer *bufio.Reader
 	conn   net.Conn
-	head   answerhead.Head
+	head   httplimit.Head
 	err    error // why no more is read: a reader of lines drops an error behind a whole line
 }
 
@@ -131,7 +131,7 @@ func (n *Network) borrowReader(conn net.Conn) *reader {
 		r = &reader{}
 		r.buffer = bufio.NewReader(r)
 	}
-	r.conn, r.head, r.err = conn, answerhead.Head{}, nil
+	r.conn, r.head, r.err = conn, httplimit.Head{}, nil
 	r.buffer.Reset(r)
 	return r
 }

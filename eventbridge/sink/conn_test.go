@@ -14,7 +14,7 @@ import (
 
 	"github.com/stretchr/testify/assert"
 
-	"github.com/rouse-run/rouse/internal/testing/sinktest"
+	"github.com/rouse-run/rouse/internal/testing/loopback"
 )
 
 // oddAnswers are variants to answer an event with its own id, whole or in part. They report whether the server goes on with
@@ -94,7 +94,7 @@ func TestPooledConnectionsDoNotMixAnswers(t *testing.T) {
 			cancel.(context.CancelFunc)()
 		}
 	})
-	s := run(t, sinktest.NewEndpoints(sinktest.Ready(address)), DefaultOptions())
+	s := run(t, loopback.NewEndpoints(loopback.Ready(address)), DefaultOptions())
 	open(t, s)
 	send := func(id string) {
 		ctx, cancel := context.WithCancel(t.Context())

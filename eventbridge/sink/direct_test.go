@@ -18,9 +18,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/rouse-run/rouse/eventbridge/dispatch"
-	"github.com/rouse-run/rouse/internal/answerhead"
 	"github.com/rouse-run/rouse/internal/cloudevent"
-	"github.com/rouse-run/rouse/internal/testing/sinktest"
+	"github.com/rouse-run/rouse/internal/httplimit"
+	"github.com/rouse-run/rouse/internal/testing/loopback"
 )
 
 // raw answers each request with text that need not be HTTP. A connection lasts as long as then lets it.
@@ -103,14 +103,14 @@ func TestAnswersAreReadAsTheProtocolAllows(t *testing.T) {
 		},
 		"nothing":        {then: shut, says: "unexpected EOF", connections: 2},
 		"no HTTP":        {text: "220 mail.example.com ESMTP\r\n\r\n", says: "malformed", connections: 2},
-		"a long header":  {text: "HTTP/1.1 200 OK\r\nA: " + strings.Repeat("a", answerhead.MaxBytes), says: "more than 16384 bytes", connections: 2},
-		"many lines":     {text: "HTTP/1.1 204 No Content\r\n" + strings.Repeat("A: b\r\n", answerhead.MaxLines+1) + "\r\n", says: "more than 64 lines", connections: 2},
+		"a long header":  {text: "HTTP/1.1 200 OK\r\nA: " + strings.Repeat("a", httplimit.MaxHeadBytes), says: "more than 16384 bytes", connections: 2},
+		"many lines":     {text: "HTTP/1.1 204 No Content\r\n" + strings.Repeat("A: b\r\n", httplimit.MaxHeadLines+1) + "\r\n", says: "more than 64 lines", connections: 2},
 		"half an answer": {text: "HTTP/1.1 200 OK\r\nA:", then: shut, says: "unexpected EOF", connections: 2},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			address, accepted := raw(t, tc.then, tc.text)
-			s := run(t, sinktest.NewEndpoints(sinktest.Ready(address)), DefaultOptions())
+			s := run(t, loopback.NewEndpoints(loopback.Ready(address)), DefaultOptions())
 			open(t, s)
 			for range 2 {
 				answer, err := s.Send(t.Context(), order("1"))
@@ -135,7 +135,7 @@ func TestAConnectionThatWasClosedWhileItIdledCostsNoAttempt(t *testing.T) {
 		shut(conn)
 		closed <- struct{}{}
 	}, "HTTP/1.1 204 No Content\r\n\r\n")
-	s := run(t, sinktest.NewEndpoints(sinktest.Ready(address)), DefaultOptions())
+	s := run(t, loopback.NewEndpoints(loopback.Ready(address)), DefaultOptions())
 	open(t, s)
 	for range 10 {
 		_, err := s.Send(t.Context(), order("1"))
@@ -178,7 +178,7 @@ func TestAnAnswerThatDoesNotEndIsCutOffAtTheTimeout(t *testing.T) {
 			if tc.want > 0 { // the header has to come in time
 				target.Timeout = 2 * time.Second
 			}
-			s := start(t, create(t, target, sinktest.NewEndpoints(sinktest.Ready(address)), DefaultOptions()))
+			s := start(t, create(t, target, loopback.NewEndpoints(loopback.Ready(address)), DefaultOptions()))
 			open(t, s)
 			answer, err := s.Send(t.Context(), order("1"))
 			require.Equal(t, tc.want, answer.Status)
@@ -193,7 +193,7 @@ func TestAnAnswerThatDoesNotEndIsCutOffAtTheTimeout(t *testing.T) {
 func TestAnotherProtocolBlocksNoDelivery(t *testing.T) {
 	t.Parallel()
 	address, _ := raw(t, nil, "HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\nConnection: Upgrade\r\n\r\n")
-	s := run(t, sinktest.NewEndpoints(sinktest.Ready(address)), DefaultOptions())
+	s := run(t, loopback.NewEndpoints(loopback.Ready(address)), DefaultOptions())
 	open(t, s)
 	for _, size := range []int{1, maxDirect + 1} {
 		ev := order("1")
@@ -208,7 +208,7 @@ func TestAnotherProtocolBlocksNoDelivery(t *testing.T) {
 func TestAnAnswerMayComeBeforeTheRequestIsRead(t *testing.T) {
 	t.Parallel()
 	address := answerWithoutReading(t, "HTTP/1.1 431 Request Header Fields Too Large\r\nConnection: close\r\nContent-Length: 0\r\n\r\n")
-	s := run(t, sinktest.NewEndpoints(sinktest.Ready(address)), DefaultOptions())
+	s := run(t, loopback.NewEndpoints(loopback.Ready(address)), DefaultOptions())
 	open(t, s)
 	const much = 8 << 20 // more than buffers take
 	for name, ev := range map[string]*cloudevent.Event{
@@ -238,11 +238,11 @@ func TestADeliveryIsInterrupted(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			came := make(chan struct{}, 1)
-			server := sinktest.Start(t, func(_ http.ResponseWriter, r *http.Request) {
+			server := loopback.StartSink(t, func(_ http.ResponseWriter, r *http.Request) {
 				came <- struct{}{}
 				<-r.Context().Done()
 			})
-			s := run(t, sinktest.NewEndpoints(sinktest.Ready(server.Address())), DefaultOptions())
+			s := run(t, loopback.NewEndpoints(loopback.Ready(server.Address())), DefaultOptions())
 			open(t, s)
 			ctx, cancel := context.WithCancel(t.Context())
 			var sending sync.WaitGroup
@@ -262,9 +262,9 @@ func TestADeliveryIsInterrupted(t *testing.T) {
 // What net/http sends and what we send differ in nothing but the order of headers.
 func TestSmallAndLargeEventsLookTheSame(t *testing.T) {
 	t.Parallel()
-	server := sinktest.Start(t, nil)
+	server := loopback.StartSink(t, nil)
 	target := Target{URL: "http://shop:secret@price.shop.svc.cluster.local/a%20path?q=%2F"}
-	s := start(t, create(t, target, sinktest.NewEndpoints(sinktest.Ready(server.Address())), DefaultOptions()))
+	s := start(t, create(t, target, loopback.NewEndpoints(loopback.Ready(server.Address())), DefaultOptions()))
 	open(t, s)
 	for i, size := range []int{0, 1, maxDirect, maxDirect + 1, 1 << 20} {
 		ev := order("1")
@@ -283,8 +283,8 @@ func TestSmallAndLargeEventsLookTheSame(t *testing.T) {
 
 func TestDataWithoutATypeAreSentAsTheJSONThatTheyAre(t *testing.T) {
 	t.Parallel()
-	server := sinktest.Start(t, nil)
-	s := run(t, sinktest.NewEndpoints(sinktest.Ready(server.Address())), DefaultOptions())
+	server := loopback.StartSink(t, nil)
+	s := run(t, loopback.NewEndpoints(loopback.Ready(server.Address())), DefaultOptions())
 	open(t, s)
 	for i, size := range []int{1, maxDirect} {
 		body := `{"specversion":"1.0","id":"1","source":"shop","type":"order","data":"` + strings.Repeat("x", size) + `"}`
@@ -298,8 +298,8 @@ func TestDataWithoutATypeAreSentAsTheJSONThatTheyAre(t *testing.T) {
 
 func TestAnEventThatMakesNoRequestIsUnsendable(t *testing.T) {
 	t.Parallel()
-	server := sinktest.Start(t, nil)
-	s := run(t, sinktest.NewEndpoints(sinktest.Ready(server.Address())), DefaultOptions())
+	server := loopback.StartSink(t, nil)
+	s := run(t, loopback.NewEndpoints(loopback.Ready(server.Address())), DefaultOptions())
 	open(t, s)
 	ev := order("1")
 	ev.Extensions = []cloudevent.Extension{{Name: "a: b\r\nc", Value: "d"}}

@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"net"
 
-	"github.com/rouse-run/rouse/internal/answerhead"
+	"github.com/rouse-run/rouse/internal/httplimit"
 )
 
 const (
@@ -20,7 +20,7 @@ const (
 type callKey struct{}
 
 // secure makes connections with TLS on those of dial. Each waits for the budget before its server may send certificates.
-func (n *Network) secure(dial answerhead.Dial, name string) answerhead.Dial {
+func (n *Network) secure(dial httplimit.DialFunc, name string) httplimit.DialFunc {
 	config := &tls.Config{ServerName: name, RootCAs: n.roots, MinVersion: tls.VersionTLS12, VerifyConnection: fewCertificates}
 	return func(ctx context.Context, network, address string) (net.Conn, error) {
 		config := config

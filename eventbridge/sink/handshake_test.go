@@ -16,7 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/rouse-run/rouse/internal/fair"
-	"github.com/rouse-run/rouse/internal/testing/sinktest"
+	"github.com/rouse-run/rouse/internal/testing/loopback"
 )
 
 // A server may send a quarter of a mebibyte of certificates, and not end.
@@ -35,7 +35,7 @@ func TestTLSHandshakesWaitForTheMemoryBudget(t *testing.T) {
 	network := NewNetwork(options)
 	t.Cleanup(network.Close)
 	s, err := New(Target{URL: "https://price.shop/in"}, Deps{
-		Network: network, Endpoints: sinktest.NewEndpoints(sinktest.Ready(address)), Budget: memory.Share("shop"), Log: logr.Discard(),
+		Network: network, Endpoints: loopback.NewEndpoints(loopback.Ready(address)), Budget: memory.Share("shop"), Log: logr.Discard(),
 	})
 	require.NoError(t, err)
 	open(t, start(t, s))

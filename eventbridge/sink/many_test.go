@@ -16,19 +16,19 @@ import (
 
 	"github.com/rouse-run/rouse/internal/cloudevent"
 	"github.com/rouse-run/rouse/internal/routing"
-	"github.com/rouse-run/rouse/internal/testing/sinktest"
+	"github.com/rouse-run/rouse/internal/testing/loopback"
 )
 
 func TestABusyPodIsPassedOver(t *testing.T) {
 	t.Parallel()
 	var held sync.WaitGroup
 	held.Add(1)
-	busy := sinktest.Start(t, func(w http.ResponseWriter, _ *http.Request) {
+	busy := loopback.StartSink(t, func(w http.ResponseWriter, _ *http.Request) {
 		held.Wait()
 		w.WriteHeader(http.StatusNoContent)
 	})
-	idle := []*sinktest.Server{sinktest.Start(t, nil), sinktest.Start(t, nil)}
-	endpoints := sinktest.NewEndpoints(sinktest.Ready(busy.Address()))
+	idle := []*loopback.Sink{loopback.StartSink(t, nil), loopback.StartSink(t, nil)}
+	endpoints := loopback.NewEndpoints(loopback.Ready(busy.Address()))
 	s := run(t, endpoints, DefaultOptions())
 	open(t, s)
 	var first sync.WaitGroup
@@ -39,7 +39,7 @@ func TestABusyPodIsPassedOver(t *testing.T) {
 	busy.Await(t, 1)
 
 	s.pods.Apply([]routing.Endpoint{
-		sinktest.Ready(busy.Address()), sinktest.Ready(idle[0].Address()), sinktest.Ready(idle[1].Address()),
+		loopback.Ready(busy.Address()), loopback.Ready(idle[0].Address()), loopback.Ready(idle[1].Address()),
 	})
 	for range 20 {
 		_, err := s.Send(t.Context(), order("fast"))
@@ -57,14 +57,14 @@ func TestAHangingSinkBlocksNoOther(t *testing.T) {
 	const many = 50
 	var held sync.WaitGroup
 	held.Add(1)
-	hanging := sinktest.Start(t, func(http.ResponseWriter, *http.Request) { held.Wait() })
-	quick := sinktest.Start(t, nil)
+	hanging := loopback.StartSink(t, func(http.ResponseWriter, *http.Request) { held.Wait() })
+	quick := loopback.StartSink(t, nil)
 	network := NewNetwork(DefaultOptions())
 	t.Cleanup(network.Close)
 	var sinks []*Sink
-	for _, server := range []*sinktest.Server{hanging, quick} {
+	for _, server := range []*loopback.Sink{hanging, quick} {
 		s, err := New(Target{URL: sinkURL}, Deps{
-			Network: network, Endpoints: sinktest.NewEndpoints(sinktest.Ready(server.Address())), Log: logr.Discard(),
+			Network: network, Endpoints: loopback.NewEndpoints(loopback.Ready(server.Address())), Log: logr.Discard(),
 		})
 		require.NoError(t, err)
 		open(t, start(t, s))
@@ -99,7 +99,7 @@ func TestOneConnectionIsEnoughForOneAtATime(t *testing.T) {
 	}
 	server.Start()
 	t.Cleanup(server.Close)
-	s := run(t, sinktest.NewEndpoints(sinktest.Ready(server.Listener.Addr().String())), DefaultOptions())
+	s := run(t, loopback.NewEndpoints(loopback.Ready(server.Listener.Addr().String())), DefaultOptions())
 	open(t, s)
 	for range 50 {
 		_, err := s.Send(t.Context(), order("1"))
@@ -115,13 +115,13 @@ func TestBodiesOfAnySizeAreAnswers(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			server := sinktest.Start(t, func(w http.ResponseWriter, r *http.Request) {
+			server := loopback.StartSink(t, func(w http.ResponseWriter, r *http.Request) {
 				if r.Header.Get("Ce-Id") == "fails" {
 					w.WriteHeader(http.StatusTeapot)
 				}
 				_, _ = io.WriteString(w, strings.Repeat("x", size))
 			})
-			s := run(t, sinktest.NewEndpoints(sinktest.Ready(server.Address())), DefaultOptions())
+			s := run(t, loopback.NewEndpoints(loopback.Ready(server.Address())), DefaultOptions())
 			open(t, s)
 			for id, status := range map[string]int{"works": http.StatusOK, "fails": http.StatusTeapot} {
 				for range 2 {
@@ -140,14 +140,14 @@ func FuzzHeaderValues(f *testing.F) {
 	} {
 		f.Add(value, value)
 	}
-	requests := make(chan sinktest.Request, 1)
+	requests := make(chan loopback.Request, 1)
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
-		requests <- sinktest.Request{Host: r.Host, Header: r.Header, Body: body}
+		requests <- loopback.Request{Host: r.Host, Header: r.Header, Body: body}
 		w.WriteHeader(http.StatusNoContent)
 	}))
 	f.Cleanup(server.Close)
-	s := run(f, sinktest.NewEndpoints(sinktest.Ready(server.Listener.Addr().String())), DefaultOptions())
+	s := run(f, loopback.NewEndpoints(loopback.Ready(server.Listener.Addr().String())), DefaultOptions())
 	open(f, s)
 	f.Fuzz(func(t *testing.T, subject, extension string) {
 		if len(subject)+len(extension) > 100<<10 {

@@ -12,8 +12,8 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/rouse-run/rouse/internal/answerhead"
 	"github.com/rouse-run/rouse/internal/endpoint"
+	"github.com/rouse-run/rouse/internal/httplimit"
 	"github.com/rouse-run/rouse/internal/routing"
 )
 
@@ -58,13 +58,13 @@ func (n *Network) Close() {
 func (n *Network) transport(never func(netip.Addr) bool, name string) *http.Transport {
 	dial := dialer(never, n.options.DialTimeout).DialContext
 	return &http.Transport{
-		DialContext:         answerhead.Count(dial),
-		DialTLSContext:      answerhead.Count(n.secure(dial, name)),
+		DialContext:         httplimit.CountHeads(dial),
+		DialTLSContext:      httplimit.CountHeads(n.secure(dial, name)),
 		MaxIdleConnsPerHost: maxIdle,
 		IdleConnTimeout:     idleTimeout,
 		DisableCompression:  true,
 
-		MaxResponseHeaderBytes: answerhead.MaxBytes,
+		MaxResponseHeaderBytes: httplimit.MaxHeadBytes,
 	}
 }
 

@@ -16,7 +16,6 @@ import (
 
 	"github.com/rouse-run/rouse/eventbridge/dispatch"
 	"github.com/rouse-run/rouse/internal/testing/loopback"
-	"github.com/rouse-run/rouse/internal/testing/sinktest"
 )
 
 const externalURL = "http://api.example.com/in"
@@ -34,7 +33,7 @@ func resolve(s *Sink, address string) *atomic.Value {
 
 func TestAnExternalSinkIsReachedAtItsOwnHost(t *testing.T) {
 	t.Parallel()
-	server := sinktest.Start(t, nil)
+	server := loopback.StartSink(t, nil)
 	s := start(t, create(t, Target{URL: externalURL, Port: 80, External: true}, nil, DefaultOptions()))
 	dialled := resolve(s, server.Address())
 	require.True(t, s.Gate().IsOpen())
@@ -60,7 +59,7 @@ func TestAnExternalSinkThatRefusesFailsAnAttempt(t *testing.T) {
 
 func TestAnExternalSinkNeverLeadsToTheMachineItself(t *testing.T) {
 	t.Parallel()
-	server := sinktest.Start(t, nil)
+	server := loopback.StartSink(t, nil)
 	_, port, err := net.SplitHostPort(server.Address())
 	require.NoError(t, err)
 	for _, host := range []string{"localhost", "127.0.0.1", "[::1]", "0.0.0.0", "169.254.169.254", "[fd00:ec2::254]"} {
@@ -99,17 +98,17 @@ func requireJudged(t *testing.T, ok bool, err error) {
 
 func TestAServiceIsReachedAtItsOwnAddressWhenItsPodsAreReady(t *testing.T) {
 	t.Parallel()
-	service, pod := sinktest.Start(t, nil), sinktest.Start(t, nil)
+	service, pod := loopback.StartSink(t, nil), loopback.StartSink(t, nil)
 	options := DefaultOptions()
 	options.Endpoints = EndpointsService
-	endpoints := sinktest.NewEndpoints(sinktest.Starting(pod.Address()))
+	endpoints := loopback.NewEndpoints(loopback.StartingSink(pod.Address()))
 	s := create(t, Target{URL: sinkURL}, endpoints, options)
 	dialled := resolve(s, service.Address())
 	start(t, s)
 	_, err := s.Send(t.Context(), order("0"))
 	require.ErrorIs(t, err, dispatch.ErrSinkGone)
 
-	endpoints.Set(sinktest.Ready(pod.Address()))
+	endpoints.Set(loopback.Ready(pod.Address()))
 	open(t, s)
 	_, err = s.Send(t.Context(), order("1"))
 	require.NoError(t, err)
@@ -156,7 +155,7 @@ func TestAServerWithTLSProvesTheHostOfTheSink(t *testing.T) {
 			t.Parallel()
 			options := DefaultOptions()
 			options.CAFile = tc.caFile
-			s := create(t, Target{URL: tc.url, External: tc.external}, sinktest.NewEndpoints(sinktest.Ready(address)), options)
+			s := create(t, Target{URL: tc.url, External: tc.external}, loopback.NewEndpoints(loopback.Ready(address)), options)
 			resolve(s, address)
 			start(t, s)
 			open(t, s)
@@ -198,9 +197,9 @@ func TestOptionsThatCannotWorkAreNamed(t *testing.T) {
 
 func TestALoginInTheURLIsSent(t *testing.T) {
 	t.Parallel()
-	server := sinktest.Start(t, nil)
+	server := loopback.StartSink(t, nil)
 	target := Target{URL: "http://shop:open%20sesame@price.shop.svc.cluster.local/in"}
-	s := start(t, create(t, target, sinktest.NewEndpoints(sinktest.Ready(server.Address())), DefaultOptions()))
+	s := start(t, create(t, target, loopback.NewEndpoints(loopback.Ready(server.Address())), DefaultOptions()))
 	open(t, s)
 	_, err := s.Send(t.Context(), order("1"))
 	require.NoError(t, err)

@@ -21,10 +21,10 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/rouse-run/rouse/eventbridge/dispatch"
-	"github.com/rouse-run/rouse/internal/answerhead"
 	"github.com/rouse-run/rouse/internal/cloudevent"
 	"github.com/rouse-run/rouse/internal/fair"
-	"github.com/rouse-run/rouse/internal/testing/sinktest"
+	"github.com/rouse-run/rouse/internal/httplimit"
+	"github.com/rouse-run/rouse/internal/testing/loopback"
 )
 
 func TestAnAnswerThatIsAnEventIsAReply(t *testing.T) {
@@ -62,14 +62,14 @@ func TestAnAnswerThatIsAnEventIsAReply(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			server := sinktest.Start(t, func(w http.ResponseWriter, _ *http.Request) {
+			server := loopback.StartSink(t, func(w http.ResponseWriter, _ *http.Request) {
 				for name, value := range tc.header {
 					w.Header().Set(name, value)
 				}
 				w.WriteHeader(max(tc.status, http.StatusOK))
 				_, _ = w.Write([]byte(tc.body))
 			})
-			s := run(t, sinktest.NewEndpoints(sinktest.Ready(server.Address())), DefaultOptions())
+			s := run(t, loopback.NewEndpoints(loopback.Ready(server.Address())), DefaultOptions())
 			open(t, s)
 			answer, err := s.Send(t.Context(), order("1"))
 			require.NoError(t, err)
@@ -110,14 +110,14 @@ func TestAReplyOfManyExtensionsIsNotReadToItsEnd(t *testing.T) {
 func TestALongHeaderOfAnAnswerIsNotRead(t *testing.T) {
 	t.Parallel()
 	for name, header := range map[string]http.Header{
-		"bytes": {"A": {strings.Repeat("a", answerhead.MaxBytes)}},
-		"lines": {"A": slices.Repeat([]string{"b"}, answerhead.MaxLines+1)},
+		"bytes": {"A": {strings.Repeat("a", httplimit.MaxHeadBytes)}},
+		"lines": {"A": slices.Repeat([]string{"b"}, httplimit.MaxHeadLines+1)},
 	} {
 		for size, ev := range map[string]*cloudevent.Event{"small": order("1"), "large": large()} {
 			t.Run(name+" "+size, func(t *testing.T) {
 				t.Parallel()
-				server := sinktest.Start(t, func(w http.ResponseWriter, _ *http.Request) { maps.Copy(w.Header(), header) })
-				s := run(t, sinktest.NewEndpoints(sinktest.Ready(server.Address())), DefaultOptions())
+				server := loopback.StartSink(t, func(w http.ResponseWriter, _ *http.Request) { maps.Copy(w.Header(), header) })
+				s := run(t, loopback.NewEndpoints(loopback.Ready(server.Address())), DefaultOptions())
 				open(t, s)
 				_, err := s.Send(t.Context(), ev)
 				require.Error(t, err)
@@ -131,12 +131,12 @@ func TestALongHeaderOfAnAnswerIsNotRead(t *testing.T) {
 func TestTinyLinesOfAnAnswerAreNotKept(t *testing.T) {
 	t.Parallel()
 	hang := func(net.Conn) { <-t.Context().Done() }
-	address, _ := raw(t, hang, "HTTP/1.1 200 OK\r\n"+strings.Repeat("a:\r\n", 2*answerhead.MaxLines))
-	s := run(t, sinktest.NewEndpoints(sinktest.Ready(address)), DefaultOptions())
+	address, _ := raw(t, hang, "HTTP/1.1 200 OK\r\n"+strings.Repeat("a:\r\n", 2*httplimit.MaxHeadLines))
+	s := run(t, loopback.NewEndpoints(loopback.Ready(address)), DefaultOptions())
 	open(t, s)
 	for name, ev := range map[string]*cloudevent.Event{"small": order("1"), "large": large()} {
 		_, err := s.Send(t.Context(), ev) // which else takes as long as a delivery may
-		require.ErrorContains(t, err, answerhead.ErrLines.Error(), name)
+		require.ErrorContains(t, err, httplimit.ErrHeadLines.Error(), name)
 	}
 }
 
@@ -144,23 +144,23 @@ func TestTinyLinesOfAnAnswerAreNotKept(t *testing.T) {
 func TestEachAnswerOfAConnectionIsCounted(t *testing.T) {
 	t.Parallel()
 	const fine = 4
-	begin := "HTTP/1.1 200 OK\r\nContent-Length: 3\r\n" + strings.Repeat("a: b\r\n", answerhead.MaxLines-1)
+	begin := "HTTP/1.1 200 OK\r\nContent-Length: 3\r\n" + strings.Repeat("a: b\r\n", httplimit.MaxHeadLines-1)
 	var answers atomic.Int32
 	address, _ := raw(t, func(conn net.Conn) {
 		end := "\r\n\n\n\n"
 		if answers.Add(1) > fine {
-			end = strings.Repeat("a:\r\n", 2*answerhead.MaxLines)
+			end = strings.Repeat("a:\r\n", 2*httplimit.MaxHeadLines)
 		}
 		_, _ = io.WriteString(conn, end)
 	}, begin)
-	s := run(t, sinktest.NewEndpoints(sinktest.Ready(address)), DefaultOptions())
+	s := run(t, loopback.NewEndpoints(loopback.Ready(address)), DefaultOptions())
 	open(t, s)
 	for range fine {
 		_, err := s.Send(t.Context(), large())
 		require.NoError(t, err)
 	}
 	_, err := s.Send(t.Context(), large())
-	require.ErrorContains(t, err, answerhead.ErrLines.Error())
+	require.ErrorContains(t, err, httplimit.ErrHeadLines.Error())
 }
 
 func large() *cloudevent.Event {
@@ -173,7 +173,7 @@ func large() *cloudevent.Event {
 func TestRepliesWaitForTheMemoryBudget(t *testing.T) {
 	t.Parallel()
 	const calls, size = 20, 256 << 10
-	server := sinktest.Start(t, func(w http.ResponseWriter, r *http.Request) {
+	server := loopback.StartSink(t, func(w http.ResponseWriter, r *http.Request) {
 		for name, value := range map[string]string{"Specversion": "1.0", "Id": "2", "Source": "price", "Type": "order.priced.v1"} {
 			w.Header().Set("Ce-"+name, value)
 		}
@@ -188,7 +188,7 @@ func TestRepliesWaitForTheMemoryBudget(t *testing.T) {
 	network := NewNetwork(options)
 	t.Cleanup(network.Close)
 	memory := fair.NewBudget(4*replyFactor*size, 0)
-	endpoints := sinktest.NewEndpoints(sinktest.Ready(server.Address()))
+	endpoints := loopback.NewEndpoints(loopback.Ready(server.Address()))
 	s, err := New(Target{URL: sinkURL}, Deps{Network: network, Endpoints: endpoints, Budget: memory.Share("shop"), Log: logr.Discard()})
 	require.NoError(t, err)
 	open(t, start(t, s))

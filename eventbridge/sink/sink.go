@@ -15,9 +15,9 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/rouse-run/rouse/eventbridge/dispatch"
-	"github.com/rouse-run/rouse/internal/answerhead"
 	"github.com/rouse-run/rouse/internal/cloudevent"
 	"github.com/rouse-run/rouse/internal/endpoint"
+	"github.com/rouse-run/rouse/internal/httplimit"
 	"github.com/rouse-run/rouse/internal/routing"
 )
 
@@ -155,7 +155,7 @@ func (s *Sink) post(ctx context.Context, to *url.URL, ev *cloudevent.Event) (dis
 	ctx, cancel := context.WithDeadline(ctx, deadline)
 	defer cancel()
 	var started atomic.Int64 // the callback may still run when the answer is there
-	var head answerhead.Account
+	var head httplimit.HeadAccount
 	trace := &httptrace.ClientTrace{GotConn: func(info httptrace.GotConnInfo) { head.Picked(info.Conn) }}
 	if s.log.V(1).Enabled() { // it shows when a request was written; to know it costs more than a guess
 		trace.WroteHeaders = func() { started.Store(time.Now().UnixNano()) }

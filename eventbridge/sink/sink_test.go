@@ -23,8 +23,8 @@ import (
 	"github.com/rouse-run/rouse/eventbridge/dispatch"
 	"github.com/rouse-run/rouse/internal/cloudevent"
 	"github.com/rouse-run/rouse/internal/routing"
+	"github.com/rouse-run/rouse/internal/testing/loopback"
 	"github.com/rouse-run/rouse/internal/testing/never"
-	"github.com/rouse-run/rouse/internal/testing/sinktest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -83,8 +83,8 @@ func order(id string) *cloudevent.Event {
 
 func TestAnEventIsSentInBinaryModeToThePodInTheSinksName(t *testing.T) {
 	t.Parallel()
-	server := sinktest.Start(t, nil)
-	s := run(t, sinktest.NewEndpoints(sinktest.Ready(server.Address())), DefaultOptions())
+	server := loopback.StartSink(t, nil)
+	s := run(t, loopback.NewEndpoints(loopback.Ready(server.Address())), DefaultOptions())
 	open(t, s)
 	before, sent := time.Now(), order("1")
 	answer, err := s.Send(t.Context(), sent)
@@ -109,12 +109,12 @@ func TestAnEventIsSentInBinaryModeToThePodInTheSinksName(t *testing.T) {
 
 func TestNoEventCanHideThatTheBridgeHasSentIt(t *testing.T) {
 	t.Parallel()
-	server := sinktest.Start(t, nil)
+	server := loopback.StartSink(t, nil)
 	viaService := DefaultOptions()
 	viaService.Endpoints = EndpointsService
-	service := create(t, Target{URL: sinkURL}, sinktest.NewEndpoints(sinktest.Ready(server.Address())), viaService)
+	service := create(t, Target{URL: sinkURL}, loopback.NewEndpoints(loopback.Ready(server.Address())), viaService)
 	resolve(service, server.Address())
-	pods := create(t, Target{URL: sinkURL}, sinktest.NewEndpoints(sinktest.Ready(server.Address())), DefaultOptions())
+	pods := create(t, Target{URL: sinkURL}, loopback.NewEndpoints(loopback.Ready(server.Address())), DefaultOptions())
 	for _, s := range []*Sink{pods, service} {
 		open(t, start(t, s))
 		for _, size := range []int{1, maxDirect + 1} {
@@ -135,8 +135,8 @@ func TestNoEventCanHideThatTheBridgeHasSentIt(t *testing.T) {
 
 func TestAnEventWithoutDataHasNoBody(t *testing.T) {
 	t.Parallel()
-	server := sinktest.Start(t, nil)
-	s := run(t, sinktest.NewEndpoints(sinktest.Ready(server.Address())), DefaultOptions())
+	server := loopback.StartSink(t, nil)
+	s := run(t, loopback.NewEndpoints(loopback.Ready(server.Address())), DefaultOptions())
 	open(t, s)
 	ev := &cloudevent.Event{ID: "1", Source: "shop", Type: "order", Subject: "two\nlines"}
 	_, err := s.Send(t.Context(), ev)
@@ -176,8 +176,8 @@ func TestAnswersAreReported(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			server := sinktest.Start(t, tc.handler)
-			s := run(t, sinktest.NewEndpoints(sinktest.Ready(server.Address())), DefaultOptions())
+			server := loopback.StartSink(t, tc.handler)
+			s := run(t, loopback.NewEndpoints(loopback.Ready(server.Address())), DefaultOptions())
 			open(t, s)
 			answer, err := s.Send(t.Context(), order("1"))
 			require.NoError(t, err)
@@ -190,9 +190,9 @@ func TestAnswersAreReported(t *testing.T) {
 
 func TestASinkThatHangsRunsIntoTheTimeout(t *testing.T) {
 	t.Parallel()
-	server := sinktest.Start(t, func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() })
+	server := loopback.StartSink(t, func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() })
 	target := Target{URL: sinkURL, Timeout: 50 * time.Millisecond}
-	s := start(t, create(t, target, sinktest.NewEndpoints(sinktest.Ready(server.Address())), DefaultOptions()))
+	s := start(t, create(t, target, loopback.NewEndpoints(loopback.Ready(server.Address())), DefaultOptions()))
 	closed := open(t, s)
 	_, err := s.Send(t.Context(), order("1"))
 	require.ErrorIs(t, err, context.DeadlineExceeded)
@@ -206,8 +206,8 @@ func TestASinkThatHangsRunsIntoTheTimeout(t *testing.T) {
 
 func TestABrokenConnectionIsNotErrSinkGone(t *testing.T) {
 	t.Parallel()
-	server := sinktest.Start(t, func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) })
-	s := run(t, sinktest.NewEndpoints(sinktest.Ready(server.Address())), DefaultOptions())
+	server := loopback.StartSink(t, func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) })
+	s := run(t, loopback.NewEndpoints(loopback.Ready(server.Address())), DefaultOptions())
 	open(t, s)
 	_, err := s.Send(t.Context(), order("1"))
 	require.Error(t, err)
@@ -219,14 +219,14 @@ func TestConnectionsAreKeptForAsManyAsAreInFlight(t *testing.T) {
 	t.Parallel()
 	var barrier sync.WaitGroup
 	barrier.Add(5)
-	server := sinktest.Start(t, func(w http.ResponseWriter, r *http.Request) {
+	server := loopback.StartSink(t, func(w http.ResponseWriter, r *http.Request) {
 		if r.Header.Get("Ce-Id") == "first" {
 			barrier.Done()
 			barrier.Wait()
 		}
 		_, _ = io.WriteString(w, strings.Repeat("a body that must be drained", 100))
 	})
-	s := run(t, sinktest.NewEndpoints(sinktest.Ready(server.Address())), DefaultOptions())
+	s := run(t, loopback.NewEndpoints(loopback.Ready(server.Address())), DefaultOptions())
 	open(t, s)
 	for _, round := range []string{"first", "second"} {
 		var calls sync.WaitGroup
@@ -247,8 +247,8 @@ func TestConnectionsAreKeptForAsManyAsAreInFlight(t *testing.T) {
 
 func TestEventsGoRoundTheReadyPods(t *testing.T) {
 	t.Parallel()
-	first, second, leaving := sinktest.Start(t, nil), sinktest.Start(t, nil), sinktest.Start(t, nil)
-	endpoints := sinktest.NewEndpoints(sinktest.Ready(first.Address()), sinktest.Ready(second.Address()),
+	first, second, leaving := loopback.StartSink(t, nil), loopback.StartSink(t, nil), loopback.StartSink(t, nil)
+	endpoints := loopback.NewEndpoints(loopback.Ready(first.Address()), loopback.Ready(second.Address()),
 		routing.Endpoint{Address: leaving.Address(), Ready: true, Terminating: true})
 	s := run(t, endpoints, DefaultOptions())
 	open(t, s)
@@ -263,8 +263,8 @@ func TestEventsGoRoundTheReadyPods(t *testing.T) {
 
 func TestAPodThatRefusesIsReplacedWithinTheSend(t *testing.T) {
 	t.Parallel()
-	up, down := sinktest.Start(t, nil), sinktest.Reserve(t, nil)
-	s := run(t, sinktest.NewEndpoints(sinktest.Ready(up.Address()), sinktest.Ready(down.Address())), DefaultOptions())
+	up, down := loopback.StartSink(t, nil), loopback.ReserveSink(t, nil)
+	s := run(t, loopback.NewEndpoints(loopback.Ready(up.Address()), loopback.Ready(down.Address())), DefaultOptions())
 	closed := open(t, s)
 	for range 4 {
 		answer, err := s.Send(t.Context(), order("1"))
@@ -283,8 +283,8 @@ func TestAPodThatRefusesIsReplacedWithinTheSend(t *testing.T) {
 
 func TestTheGateClosesWhenTheLastPodRefusesAndOpensWhenItAccepts(t *testing.T) {
 	t.Parallel()
-	server := sinktest.Start(t, nil)
-	s := run(t, sinktest.NewEndpoints(sinktest.Ready(server.Address())), DefaultOptions())
+	server := loopback.StartSink(t, nil)
+	s := run(t, loopback.NewEndpoints(loopback.Ready(server.Address())), DefaultOptions())
 	closed := open(t, s)
 	_, err := s.Send(t.Context(), order("1"))
 	require.NoError(t, err)
@@ -305,10 +305,10 @@ func TestTheGateClosesWhenTheLastPodRefusesAndOpensWhenItAccepts(t *testing.T) {
 
 func TestAStartingFunctionOpensTheGateBeforeItsReadinessProbe(t *testing.T) {
 	t.Parallel()
-	server := sinktest.Reserve(t, nil)
-	endpoints := sinktest.NewEndpoints()
+	server := loopback.ReserveSink(t, nil)
+	endpoints := loopback.NewEndpoints()
 	s := run(t, endpoints, DefaultOptions())
-	endpoints.Set(sinktest.Starting(server.Address()))
+	endpoints.Set(loopback.StartingSink(server.Address()))
 	never.Happens(t, s.Gate().IsOpen, 100*time.Millisecond, 5*time.Millisecond)
 	server.Restart(t)
 	closed := open(t, s)
@@ -323,11 +323,11 @@ func TestAStartingFunctionOpensTheGateBeforeItsReadinessProbe(t *testing.T) {
 
 func TestAnotherServiceWaitsForItsReadinessProbe(t *testing.T) {
 	t.Parallel()
-	server := sinktest.Start(t, nil)
-	endpoints := sinktest.NewEndpoints(routing.Endpoint{Address: server.Address()})
+	server := loopback.StartSink(t, nil)
+	endpoints := loopback.NewEndpoints(routing.Endpoint{Address: server.Address()})
 	s := run(t, endpoints, DefaultOptions())
 	never.Happens(t, s.Gate().IsOpen, 100*time.Millisecond, 5*time.Millisecond)
-	endpoints.Set(sinktest.Ready(server.Address()))
+	endpoints.Set(loopback.Ready(server.Address()))
 	open(t, s)
 }
 
@@ -353,7 +353,7 @@ func TestOpennessIsMeasured(t *testing.T) {
 	for _, tc := range []struct {
 		endpoints []routing.Endpoint
 		want      float64
-	}{{nil, 0}, {[]routing.Endpoint{sinktest.Ready("a:1"), sinktest.Ready("b:1")}, 1}, {nil, 0}} {
+	}{{nil, 0}, {[]routing.Endpoint{loopback.Ready("a:1"), loopback.Ready("b:1")}, 1}, {nil, 0}} {
 		p.Apply(tc.endpoints)
 		require.InDelta(t, tc.want, testutil.ToFloat64(openness), 0)
 	}
@@ -370,7 +370,7 @@ func TestAPodIsCalledAtItsAddressInTheSinksName(t *testing.T) {
 	sink, err := url.Parse("http://price/in?region=eu")
 	require.NoError(t, err)
 	p := newPods(sink, Deps{Network: NewNetwork(DefaultOptions()), Log: logr.Discard()})
-	p.Apply([]routing.Endpoint{sinktest.Ready("a:1")})
+	p.Apply([]routing.Endpoint{loopback.Ready("a:1")})
 	require.Equal(t, "http://a:1/in?region=eu", p.Pick().Value.url.String())
 	require.Equal(t, "price", sink.Host)
 }

@@ -12,7 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/rouse-run/rouse/api/serverless/v1alpha2"
-	"github.com/rouse-run/rouse/gateway/activate"
+	"github.com/rouse-run/rouse/gateway/activator"
 	"github.com/rouse-run/rouse/internal/workload"
 )
 
@@ -51,18 +51,18 @@ func (c *Conditions) Watch(ctx context.Context) error {
 }
 
 // Condition implements activate.Functions. Of a Function that is not known nothing is.
-func (c *Conditions) Condition(name types.NamespacedName) activate.Condition {
+func (c *Conditions) Condition(name types.NamespacedName) activator.Condition {
 	var fn v1alpha2.Function
 	if err := c.cache.Get(context.Background(), name, &fn, client.UnsafeDisableDeepCopy); err != nil {
-		return activate.Condition{}
+		return activator.Condition{}
 	}
 	return conditionOf(&fn)
 }
 
 // conditionOf distinguishes a Function that cannot start from one that takes its time. An earlier version that runs, or sleeps,
 // serves while a build of a new one fails.
-func conditionOf(fn *v1alpha2.Function) activate.Condition {
-	var known activate.Condition
+func conditionOf(fn *v1alpha2.Function) activator.Condition {
+	var known activator.Condition
 	_, says := fn.Annotations[v1alpha2.AnnotationHTTPWait]
 	if tuning, err := workload.TuningOf(fn.Annotations, workload.Tuning{}); err == nil && says {
 		known.Wait = time.Duration(tuning.HTTPWaitSeconds) * time.Second

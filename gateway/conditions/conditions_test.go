@@ -8,7 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/rouse-run/rouse/api/serverless/v1alpha2"
-	"github.com/rouse-run/rouse/gateway/activate"
+	"github.com/rouse-run/rouse/gateway/activator"
 )
 
 func function(conditions ...metav1.Condition) *v1alpha2.Function {
@@ -28,26 +28,26 @@ func TestWhatActivatorsLearnFromAStatus(t *testing.T) {
 	buildFailed := condition(v1alpha2.ConditionBuildReady, metav1.ConditionFalse, v1alpha2.ReasonJobFailed)
 	for name, tc := range map[string]struct {
 		fn   *v1alpha2.Function
-		want activate.Condition
+		want activator.Condition
 	}{
-		"nothing yet":        {function(), activate.Condition{}},
-		"it runs, or sleeps": {function(runs), activate.Condition{}},
+		"nothing yet":        {function(), activator.Condition{}},
+		"it runs, or sleeps": {function(runs), activator.Condition{}},
 		"its handler does not load": {
 			function(condition(v1alpha2.ConditionRunning, metav1.ConditionFalse, v1alpha2.ReasonHandlerFailed)),
-			activate.Condition{Broken: "HandlerFailed; its status says why"},
+			activator.Condition{Broken: "HandlerFailed; its status says why"},
 		},
 		"its first build failed": {
 			function(condition(v1alpha2.ConditionRunning, metav1.ConditionUnknown, v1alpha2.ReasonDeploymentWaiting), buildFailed),
-			activate.Condition{Broken: "JobFailed; its status says why"},
+			activator.Condition{Broken: "JobFailed; its status says why"},
 		},
-		"a build failed, and the version before serves": {function(runs, buildFailed), activate.Condition{}},
+		"a build failed, and the version before serves": {function(runs, buildFailed), activator.Condition{}},
 		"its spec is wrong": {
 			function(condition(v1alpha2.ConditionConfigurationReady, metav1.ConditionFalse, v1alpha2.ReasonInvalidSpec)),
-			activate.Condition{Broken: "InvalidFunctionSpec; its status says why"},
+			activator.Condition{Broken: "InvalidFunctionSpec; its status says why"},
 		},
 		"it takes its time": {
 			function(condition(v1alpha2.ConditionRunning, metav1.ConditionUnknown, v1alpha2.ReasonMinReplicasNotAvailable)),
-			activate.Condition{Reason: "MinReplicasNotAvailable"},
+			activator.Condition{Reason: "MinReplicasNotAvailable"},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -17,7 +17,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/rouse-run/rouse/gateway/caller"
+	"github.com/rouse-run/rouse/gateway/forward"
 )
 
 // Each is sent with a second request behind it, which an HTTP server before or behind this one might see where this one does not.
@@ -131,14 +131,14 @@ func TestABodyThatKeepsComingMayTakeItsTime(t *testing.T) {
 			reader, writer := io.Pipe()
 			go func() {
 				for range 5 {
-					_, _ = writer.Write(make([]byte, caller.LeastRate))
+					_, _ = writer.Write(make([]byte, forward.LeastRate))
 					time.Sleep(500 * time.Millisecond) // together longer than the limit for silence
 				}
 				_ = writer.Close()
 			}()
 			request := f.request("https", "/")
 			request.Method, request.Body, request.ContentLength = http.MethodPost, reader, -1
-			require.Equal(t, strconv.Itoa(5*caller.LeastRate), f.text(request, http2))
+			require.Equal(t, strconv.Itoa(5*forward.LeastRate), f.text(request, http2))
 		})
 	}
 }

@@ -7,15 +7,15 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/rouse-run/rouse/gateway/caller"
-	"github.com/rouse-run/rouse/internal/pace"
+	"github.com/rouse-run/rouse/gateway/forward"
+	"github.com/rouse-run/rouse/internal/httplimit"
 )
 
 // body is that of a request. It may take as long as it likes, while its client sends as much as it has to.
 type body struct {
 	io.ReadCloser
 	client  *request
-	pace    pace.Meter
+	pace    httplimit.Meter
 	timeout time.Duration
 	rest    time.Duration // for what is left when nobody wants it
 	state   atomic.Uint32
@@ -29,7 +29,7 @@ const (
 )
 
 func newBody(r *http.Request, client *request, timeout, rest time.Duration) *body {
-	b := &body{ReadCloser: r.Body, client: client, pace: pace.Meter{Rate: caller.LeastRate}, timeout: timeout, rest: rest}
+	b := &body{ReadCloser: r.Body, client: client, pace: httplimit.Meter{Rate: forward.LeastRate}, timeout: timeout, rest: rest}
 	_ = b.unlimited()
 	return b
 }

@@ -16,7 +16,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 	"github.com/stretchr/testify/require"
 
-	"github.com/rouse-run/rouse/internal/testing/tlstest"
+	"github.com/rouse-run/rouse/internal/testing/loopback"
 )
 
 // shown is the certificate that a client gets which asks for a name.
@@ -34,10 +34,10 @@ func (f *fixture) shown(name string) *x509.Certificate {
 func TestACertificateIsFoundByTheNameThatIsAskedFor(t *testing.T) {
 	t.Parallel()
 	f := start(t, protocol, func(o *Options) {
-		store(t, o.TLSDir, "wild", tlstest.Make(t, time.Time{}, "*.example.com"))
-		store(t, o.TLSDir, "other", tlstest.Make(t, time.Time{}, "other.example.org", "also.example.org"))
-		store(t, o.TLSDir, "soon", tlstest.Make(t, time.Now().Add(time.Minute), "twice.example.org"))
-		store(t, o.TLSDir, "then", tlstest.Make(t, time.Now().Add(2*time.Hour), "twice.example.org"))
+		store(t, o.TLSDir, "wild", loopback.Make(t, time.Time{}, "*.example.com"))
+		store(t, o.TLSDir, "other", loopback.Make(t, time.Time{}, "other.example.org", "also.example.org"))
+		store(t, o.TLSDir, "soon", loopback.Make(t, time.Now().Add(time.Minute), "twice.example.org"))
+		store(t, o.TLSDir, "then", loopback.Make(t, time.Now().Add(2*time.Hour), "twice.example.org"))
 	})
 	for asked, want := range map[string]string{
 		"shop.example.com":    "shop.example.com", // though the wildcard fits
@@ -69,10 +69,10 @@ func TestOldVersionsOfTLSAreRefused(t *testing.T) {
 func TestARenewedCertificateIsServedWithoutARestart(t *testing.T) {
 	t.Parallel()
 	f := start(t, protocol)
-	renewed := tlstest.Make(t, time.Now().Add(48*time.Hour), "shop.example.com")
+	renewed := loopback.Make(t, time.Now().Add(48*time.Hour), "shop.example.com")
 	store(t, f.options.TLSDir, "first", renewed)
 	require.Eventually(t, func() bool { return time.Until(f.shown("shop.example.com").NotAfter) > 24*time.Hour }, time.Minute, time.Millisecond)
-	store(t, f.options.TLSDir, "second", tlstest.Make(t, time.Time{}, "new.example.com"))
+	store(t, f.options.TLSDir, "second", loopback.Make(t, time.Time{}, "new.example.com"))
 	require.Eventually(t, func() bool { return f.shown("new.example.com").DNSNames[0] == "new.example.com" }, time.Minute, time.Millisecond)
 	require.NoError(t, os.RemoveAll(filepath.Join(f.options.TLSDir, "second")))
 	require.Eventually(t, func() bool { return f.shown("new.example.com").DNSNames[0] == "shop.example.com" }, time.Minute, time.Millisecond)
@@ -82,12 +82,12 @@ func TestKubeletMaySwapTheFolderOfCertificates(t *testing.T) {
 	t.Parallel()
 	f := start(t, protocol, func(o *Options) {
 		require.NoError(t, os.RemoveAll(filepath.Join(o.TLSDir, "first")))
-		store(t, filepath.Join(o.TLSDir, "..1"), "shop", tlstest.Make(t, time.Time{}, "shop.example.com"))
+		store(t, filepath.Join(o.TLSDir, "..1"), "shop", loopback.Make(t, time.Time{}, "shop.example.com"))
 		require.NoError(t, os.Symlink("..1", filepath.Join(o.TLSDir, "..data")))
 		require.NoError(t, os.Symlink(filepath.Join("..data", "shop"), filepath.Join(o.TLSDir, "shop")))
 	})
 	require.Equal(t, "shop.example.com", f.shown("").DNSNames[0])
-	store(t, filepath.Join(f.options.TLSDir, "..2"), "shop", tlstest.Make(t, time.Time{}, "renewed.example.com"))
+	store(t, filepath.Join(f.options.TLSDir, "..2"), "shop", loopback.Make(t, time.Time{}, "renewed.example.com"))
 	require.NoError(t, os.Symlink("..2", filepath.Join(f.options.TLSDir, "..next")))
 	require.NoError(t, os.Rename(filepath.Join(f.options.TLSDir, "..next"), filepath.Join(f.options.TLSDir, "..data")))
 	require.Eventually(t, func() bool { return f.shown("").DNSNames[0] == "renewed.example.com" }, time.Minute, time.Millisecond)
@@ -96,9 +96,9 @@ func TestKubeletMaySwapTheFolderOfCertificates(t *testing.T) {
 func TestABrokenRenewalKeepsTheCertificateAndIsCountedOnce(t *testing.T) {
 	t.Parallel()
 	f := start(t, protocol, func(o *Options) { o.Reload = time.Hour })
-	good, other := tlstest.Make(t, time.Time{}, "good.example.com"), tlstest.Make(t, time.Time{}, "other.example.com")
+	good, other := loopback.Make(t, time.Time{}, "good.example.com"), loopback.Make(t, time.Time{}, "other.example.com")
 	failures := &f.entrance.metrics.failures
-	for i, broken := range []tlstest.Pair{
+	for i, broken := range []loopback.Pair{
 		{Certificate: other.Certificate, Key: good.Key},
 		{Certificate: []byte("no certificate"), Key: good.Key},
 		{Certificate: []byte(strings.Repeat("x", maxFile+1)), Key: good.Key},
@@ -124,9 +124,9 @@ func TestHTTPIsServedWhileNoCertificateIsThere(t *testing.T) {
 	require.Equal(t, "HTTP/1.1 shop.example.com", f.text(f.request("http", "/"), false))
 	_, err := (&tls.Dialer{Config: f.client}).DialContext(t.Context(), "tcp", f.options.TLSAddress)
 	require.Error(t, err)
-	late := tlstest.Make(t, time.Time{}, "shop.example.com")
+	late := loopback.Make(t, time.Time{}, "shop.example.com")
 	store(t, f.options.TLSDir, "late", late)
-	f.client.RootCAs = tlstest.Roots(t, late)
+	f.client.RootCAs = loopback.Roots(t, late)
 	require.Eventually(t, func() bool {
 		answer, err := f.transport(true).RoundTrip(f.request("https", "/"))
 		return err == nil && answer.Body.Close() == nil && answer.StatusCode == http.StatusOK

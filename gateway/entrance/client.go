@@ -10,8 +10,8 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/rouse-run/rouse/gateway/caller"
-	"github.com/rouse-run/rouse/internal/pace"
+	"github.com/rouse-run/rouse/gateway/forward"
+	"github.com/rouse-run/rouse/internal/httplimit"
 )
 
 // proxies are the networks whose word counts.
@@ -23,16 +23,16 @@ func (p proxies) trust(address netip.Addr) bool {
 }
 
 // keyOf returns whose share a connection counts for. A proxy stands for many clients.
-func (p proxies) keyOf(address netip.Addr) pace.Key {
+func (p proxies) keyOf(address netip.Addr) httplimit.Key {
 	if p.trust(address) {
-		return pace.Key{Name: address.WithZone("").Unmap().String(), Unshared: true}
+		return httplimit.Key{Name: address.WithZone("").Unmap().String(), Unshared: true}
 	}
-	return caller.KeyOf(address)
+	return forward.KeyOf(address)
 }
 
 // clientOf returns whose share a request of a trusted proxy counts for: that of the last address which no trusted proxy has. One that
 // the proxy does not tell counts for none.
-func (p proxies) clientOf(header http.Header, proxy pace.Key) pace.Key {
+func (p proxies) clientOf(header http.Header, proxy httplimit.Key) httplimit.Key {
 	for _, line := range slices.Backward(header["X-Forwarded-For"]) {
 		for rest, last := line, ""; rest != ""; {
 			if comma := strings.LastIndexByte(rest, ','); comma >= 0 {
@@ -45,7 +45,7 @@ func (p proxies) clientOf(header http.Header, proxy pace.Key) pace.Key {
 				return proxy
 			}
 			if !p.trust(address) {
-				return caller.KeyOf(address)
+				return forward.KeyOf(address)
 			}
 		}
 	}
@@ -54,10 +54,10 @@ func (p proxies) clientOf(header http.Header, proxy pace.Key) pace.Key {
 
 // request is one of a client, who may lose its place.
 type request struct {
-	pace.Exchange
-	pace.Place
+	httplimit.Exchange
+	httplimit.Place
 
-	caller     caller.Caller
+	caller     forward.Caller
 	from       *conn
 	http1      bool
 	controller *http.ResponseController

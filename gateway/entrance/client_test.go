@@ -13,13 +13,13 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/rouse-run/rouse/internal/activation"
-	"github.com/rouse-run/rouse/internal/pace"
+	"github.com/rouse-run/rouse/internal/httplimit"
 )
 
 func TestAnIPv6NetworkHasOneShareAndAProxyHasNone(t *testing.T) {
 	t.Parallel()
 	trusted := proxies{netip.MustParsePrefix("10.0.0.0/8"), netip.MustParsePrefix("fd00::/8")}
-	for address, want := range map[string]pace.Key{
+	for address, want := range map[string]httplimit.Key{
 		"192.0.2.1": {Name: "192.0.2.1"}, "::ffff:192.0.2.1": {Name: "192.0.2.1"}, "2001:db8::1": {Name: "2001:db8::/64"},
 		"10.1.2.3": {Name: "10.1.2.3", Unshared: true}, "fd00::1": {Name: "fd00::1", Unshared: true},
 	} {
@@ -29,17 +29,17 @@ func TestAnIPv6NetworkHasOneShareAndAProxyHasNone(t *testing.T) {
 
 func TestARequestOfATrustedProxyCountsForTheClientThatItNames(t *testing.T) {
 	t.Parallel()
-	trusted, proxy := proxies{netip.MustParsePrefix("10.0.0.0/8")}, pace.Key{Name: "10.0.0.1", Unshared: true}
+	trusted, proxy := proxies{netip.MustParsePrefix("10.0.0.0/8")}, httplimit.Key{Name: "10.0.0.1", Unshared: true}
 	for _, tc := range []struct {
 		lines []string
-		want  pace.Key
+		want  httplimit.Key
 	}{
 		{nil, proxy},
-		{[]string{"192.0.2.1"}, pace.Key{Name: "192.0.2.1"}},
-		{[]string{"198.51.100.7, 192.0.2.1"}, pace.Key{Name: "192.0.2.1"}}, // what is before is the client's own word
-		{[]string{"198.51.100.7", "192.0.2.1 , 10.0.0.2"}, pace.Key{Name: "192.0.2.1"}},
-		{[]string{"192.0.2.1", "10.0.0.2"}, pace.Key{Name: "192.0.2.1"}},
-		{[]string{"2001:db8::1"}, pace.Key{Name: "2001:db8::/64"}},
+		{[]string{"192.0.2.1"}, httplimit.Key{Name: "192.0.2.1"}},
+		{[]string{"198.51.100.7, 192.0.2.1"}, httplimit.Key{Name: "192.0.2.1"}}, // what is before is the client's own word
+		{[]string{"198.51.100.7", "192.0.2.1 , 10.0.0.2"}, httplimit.Key{Name: "192.0.2.1"}},
+		{[]string{"192.0.2.1", "10.0.0.2"}, httplimit.Key{Name: "192.0.2.1"}},
+		{[]string{"2001:db8::1"}, httplimit.Key{Name: "2001:db8::/64"}},
 		{[]string{"192.0.2.1, unknown"}, proxy},
 		{[]string{"10.0.0.3"}, proxy},
 	} {

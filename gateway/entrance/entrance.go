@@ -14,7 +14,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/rouse-run/rouse/internal/daemon"
-	"github.com/rouse-run/rouse/internal/pace"
+	"github.com/rouse-run/rouse/internal/httplimit"
 )
 
 // Deps is what an Entrance works with.
@@ -30,7 +30,7 @@ type Entrance struct {
 	deps         Deps
 	options      Options
 	proxies      proxies
-	requests     *pace.Places // by address
+	requests     *httplimit.Places // by address
 	certificates *certificates
 	metrics      *metrics
 	listening    atomic.Bool
@@ -42,7 +42,7 @@ func New(deps Deps, options Options) *Entrance {
 	e := &Entrance{
 		deps: deps, options: options,
 		proxies:      options.TrustedProxies,
-		requests:     pace.NewPlaces(options.MaxConnections, 0),
+		requests:     httplimit.NewPlaces(options.MaxConnections, 0),
 		certificates: newCertificates(options.TLSDir, deps.Log),
 	}
 	e.metrics = newMetrics(deps.Registry, e.certificates, e.requests)
@@ -85,7 +85,7 @@ func (e *Entrance) Run(ctx context.Context, handler http.Handler) error {
 		WriteTimeout:   e.options.ReadTimeout,
 		DrainTimeout:   e.options.DrainTimeout,
 		MaxConnections: e.options.MaxConnections,
-		Shares:         []daemon.Share{{Of: func(c net.Conn) pace.Key { return connOf(c).key }}},
+		Shares:         []daemon.Share{{Of: func(c net.Conn) httplimit.Key { return connOf(c).key }}},
 		Full:           func(evicted int, refused bool) { e.metrics.full(whatConnection, evicted, refused) },
 		TLS: func(c net.Conn) *tls.Config {
 			if from := connOf(c); from != nil && from.secure {

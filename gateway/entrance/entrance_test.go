@@ -17,9 +17,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/require"
 
-	"github.com/rouse-run/rouse/internal/testing/httpclient"
 	"github.com/rouse-run/rouse/internal/testing/loopback"
-	"github.com/rouse-run/rouse/internal/testing/tlstest"
 )
 
 // fixture is an Entrance with both listeners, whose clients trust what its folder had at the beginning.
@@ -32,7 +30,7 @@ type fixture struct {
 	ended    chan error
 }
 
-func store(t *testing.T, dir, folder string, pair tlstest.Pair) {
+func store(t *testing.T, dir, folder string, pair loopback.Pair) {
 	t.Helper()
 	require.NoError(t, os.MkdirAll(filepath.Join(dir, folder), 0o700))
 	require.NoError(t, os.WriteFile(filepath.Join(dir, folder, "tls.crt"), pair.Certificate, 0o600))
@@ -41,7 +39,7 @@ func store(t *testing.T, dir, folder string, pair tlstest.Pair) {
 
 func start(t *testing.T, handler http.HandlerFunc, change ...func(*Options)) *fixture {
 	t.Helper()
-	pair := tlstest.Make(t, time.Time{}, "shop.example.com")
+	pair := loopback.Make(t, time.Time{}, "shop.example.com")
 	options := DefaultOptions()
 	options.HTTPAddress, options.TLSAddress, options.TLSDir = loopback.Address(t), loopback.Address(t), t.TempDir()
 	options.Reload = time.Millisecond
@@ -54,7 +52,7 @@ func start(t *testing.T, handler http.HandlerFunc, change ...func(*Options)) *fi
 	f := &fixture{
 		t: t, options: options, stop: stop, ended: make(chan error, 1),
 		entrance: New(Deps{Registry: prometheus.NewPedanticRegistry(), Log: logr.Discard()}, options),
-		client:   &tls.Config{RootCAs: tlstest.Roots(t, pair), ServerName: "shop.example.com", MinVersion: tls.VersionTLS12},
+		client:   &tls.Config{RootCAs: loopback.Roots(t, pair), ServerName: "shop.example.com", MinVersion: tls.VersionTLS12},
 	}
 	go func() { f.ended <- f.entrance.Run(ctx, handler) }()
 	t.Cleanup(stop)
@@ -219,7 +217,7 @@ func TestAListenerThatIsThereIsTakenInPlaceOfTheAddress(t *testing.T) {
 	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+listener.Addr().String(), http.NoBody)
 	require.NoError(t, err)
 	request.Close = true
-	answer, err := httpclient.Default.Do(request)
+	answer, err := loopback.Default.Do(request)
 	require.NoError(t, err)
 	require.NoError(t, answer.Body.Close())
 	require.Equal(t, http.StatusTeapot, answer.StatusCode)

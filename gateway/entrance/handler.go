@@ -6,7 +6,7 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/rouse-run/rouse/gateway/caller"
+	"github.com/rouse-run/rouse/gateway/forward"
 	"github.com/rouse-run/rouse/internal/activation"
 )
 
@@ -55,14 +55,14 @@ func (e *Entrance) bounded(handler http.Handler) http.Handler {
 			w = stream
 		}
 		cleanHeaders(r.Header, from.key.Unshared, from.secure)
-		handler.ServeHTTP(w, r.WithContext(caller.With(r.Context(), &client.caller)))
+		handler.ServeHTTP(w, r.WithContext(forward.With(r.Context(), &client.caller)))
 	})
 }
 
 // begin gives a request a place, if need be that of a slower one.
 func (e *Entrance) begin(w http.ResponseWriter, r *http.Request, from *conn) (*request, bool) {
 	client := &request{from: from, http1: r.ProtoMajor == 1, controller: http.NewResponseController(w)}
-	client.caller = caller.Caller{Client: client, Key: from.key}
+	client.caller = forward.Caller{Client: client, Key: from.key}
 	if from.key.Unshared {
 		client.caller.Key = e.proxies.clientOf(r.Header, from.key)
 	}

@@ -9,7 +9,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/rouse-run/rouse/internal/pace"
+	"github.com/rouse-run/rouse/internal/httplimit"
 )
 
 // acceptPause parts two tries after a listener could not accept, as when the process has no file descriptor left.
@@ -122,7 +122,7 @@ func (l *listener) Addr() net.Addr { return l.under[0].Addr() }
 // conn is a connection of a client.
 type conn struct {
 	net.Conn
-	key    pace.Key
+	key    httplimit.Key
 	secure bool
 
 	mu      sync.Mutex

@@ -6,7 +6,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promauto"
 
-	"github.com/rouse-run/rouse/internal/pace"
+	"github.com/rouse-run/rouse/internal/httplimit"
 )
 
 // What clients have a share of, the label of refused and evicted.
@@ -21,7 +21,7 @@ type metrics struct {
 	failures prometheus.Counter
 }
 
-func newMetrics(registerer prometheus.Registerer, certificates *certificates, requests *pace.Places) *metrics {
+func newMetrics(registerer prometheus.Registerer, certificates *certificates, requests *httplimit.Places) *metrics {
 	factory := promauto.With(registerer)
 	factory.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "rouse_gateway_entrance_requests", Help: "Requests from outside that are being answered.",

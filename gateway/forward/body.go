@@ -9,8 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/rouse-run/rouse/gateway/caller"
-	"github.com/rouse-run/rouse/internal/pace"
+	"github.com/rouse-run/rouse/internal/httplimit"
 )
 
 // restTimeout bounds for how long the rest of a body is read that nobody wants.
@@ -28,7 +27,7 @@ type Body struct {
 	last    atomic.Bool // the deadline is not put off any more
 
 	reading sync.Mutex
-	pace    pace.Meter
+	pace    httplimit.Meter
 	until   time.Time // the deadline
 	err     error     // why no more is read
 }
@@ -37,7 +36,7 @@ type Body struct {
 // request, and would end streams.
 func NewBody(r *http.Request, w http.ResponseWriter, timeout time.Duration) *Body {
 	_ = http.NewResponseController(w).SetReadDeadline(time.Time{})
-	b := &Body{under: r.Body, w: w, timeout: timeout, pace: pace.Meter{Rate: caller.LeastRate}, http1: r.ProtoMajor == 1}
+	b := &Body{under: r.Body, w: w, timeout: timeout, pace: httplimit.Meter{Rate: LeastRate}, http1: r.ProtoMajor == 1}
 	b.whole.Store(r.Body == nil || r.ContentLength == 0)
 	return b
 }

@@ -5,8 +5,8 @@ import (
 	"io"
 	"net/http"
 
-	"github.com/rouse-run/rouse/internal/answerhead"
 	"github.com/rouse-run/rouse/internal/fair"
+	"github.com/rouse-run/rouse/internal/httplimit"
 )
 
 // headMemory is what the long heads of all answers may take that are under way.
@@ -19,19 +19,19 @@ type Heads struct{ memory *fair.Pool }
 func NewHeads() *Heads { return &Heads{fair.NewPool(fair.Limits{Total: headMemory})} }
 
 // Open begins the account of a request to a backend of a namespace.
-func (h *Heads) Open(account *answerhead.Account, namespace string) {
+func (h *Heads) Open(account *httplimit.HeadAccount, namespace string) {
 	account.Open(h.memory, namespace)
 }
 
 // RoundTrip sends a request with the context of an account, whose answer has no more of a head than it may. The transport counts.
-func RoundTrip(transport http.RoundTripper, r *http.Request, account *answerhead.Account) (*http.Response, error) {
+func RoundTrip(transport http.RoundTripper, r *http.Request, account *httplimit.HeadAccount) (*http.Response, error) {
 	answer, err := transport.RoundTrip(r)
 	if refused := account.Refused(); err != nil && refused != nil {
 		return nil, refused
 	} else if err != nil {
 		return nil, err
 	}
-	if err := answerhead.Check(answer.Header); err != nil {
+	if err := httplimit.CheckHead(answer.Header); err != nil {
 		_ = answer.Body.Close()
 		return nil, err
 	}
@@ -40,7 +40,7 @@ func RoundTrip(transport http.RoundTripper, r *http.Request, account *answerhead
 
 // RefusedHead is why the head of an answer was refused; empty where that is not why a request failed.
 func RefusedHead(err error) string {
-	if refused, ok := errors.AsType[answerhead.Error](err); ok {
+	if refused, ok := errors.AsType[httplimit.HeadError](err); ok {
 		return refused.Error()
 	}
 	return ""
@@ -64,7 +64,7 @@ func (t *trailed) Read(p []byte) (int, error) {
 	n, err := t.ReadCloser.Read(p)
 	if errors.Is(err, io.EOF) {
 		RemoveOwn(t.of.Trailer)
-		if many := answerhead.Check(t.of.Trailer); many != nil {
+		if many := httplimit.CheckHead(t.of.Trailer); many != nil {
 			return n, many
 		}
 	}

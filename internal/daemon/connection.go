@@ -6,18 +6,18 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/rouse-run/rouse/internal/pace"
+	"github.com/rouse-run/rouse/internal/httplimit"
 )
 
 // connection is that of one client, of which a request's header and each write are bounded.
 type connection struct {
 	net.Conn
-	place        pace.Place
+	place        httplimit.Place
 	writeTimeout time.Duration
 
 	since   int64        // in nanoseconds: when it was opened, or the last request was answered
 	request atomic.Int64 // since, while the server waits for a request
-	pace    pace.Exchange
+	pace    httplimit.Exchange
 
 	secured bool   // what it carries is TLS
 	header  header // of the reader: net/http reads one at a time

@@ -6,7 +6,7 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/rouse-run/rouse/internal/pace"
+	"github.com/rouse-run/rouse/internal/httplimit"
 )
 
 // defaultMaxConnections is how many a Server has that names no number.
@@ -15,7 +15,7 @@ const defaultMaxConnections = 1024
 // Share bounds the connections of one key: an address, or the one who is asked.
 type Share struct {
 	// Of returns the key of a connection.
-	Of func(net.Conn) pace.Key
+	Of func(net.Conn) httplimit.Key
 	// Most is how many connections a key has; 0: no more than it leaves free.
 	Most int
 }
@@ -24,7 +24,7 @@ type Share struct {
 // server has waited for longest: a client that sends its request at once, and reads its answer, is served beside any number of others.
 type connections struct {
 	net.Listener
-	places       *pace.Places
+	places       *httplimit.Places
 	shares       []Share
 	writeTimeout time.Duration
 	full         func(evicted int, refused bool) // called when there were too many
@@ -33,13 +33,13 @@ type connections struct {
 func newConnections(listener net.Listener, s *Server) *connections {
 	l := &connections{Listener: listener, shares: s.Shares, writeTimeout: cmp.Or(s.WriteTimeout, defaultWriteTimeout), full: s.Full}
 	if len(l.shares) == 0 {
-		l.shares = []Share{{Of: func(c net.Conn) pace.Key { return pace.Key{Name: addressOf(c), Unshared: true} }}}
+		l.shares = []Share{{Of: func(c net.Conn) httplimit.Key { return httplimit.Key{Name: addressOf(c), Unshared: true} }}}
 	}
 	perKey := make([]int, len(l.shares))
 	for i, each := range l.shares {
 		perKey[i] = each.Most
 	}
-	l.places = pace.NewPlaces(cmp.Or(s.MaxConnections, defaultMaxConnections), perKey...)
+	l.places = httplimit.NewPlaces(cmp.Or(s.MaxConnections, defaultMaxConnections), perKey...)
 	return l
 }
 
@@ -67,7 +67,7 @@ func (l *connections) Accept() (net.Conn, error) {
 }
 
 func (l *connections) add(conn net.Conn) net.Conn {
-	accepted, keys := newConnection(conn, l.writeTimeout), make([]pace.Key, len(l.shares))
+	accepted, keys := newConnection(conn, l.writeTimeout), make([]httplimit.Key, len(l.shares))
 	for i, each := range l.shares {
 		keys[i] = each.Of(conn)
 	}

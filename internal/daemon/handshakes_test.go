@@ -16,7 +16,7 @@ import (
 	"github.com/go-logr/logr"
 	"github.com/stretchr/testify/require"
 
-	"github.com/rouse-run/rouse/internal/testing/tlstest"
+	"github.com/rouse-run/rouse/internal/testing/loopback"
 )
 
 // secured is a server with TLS that tells by which protocol it was asked.
@@ -30,13 +30,13 @@ type secured struct {
 
 func serveTLS(t *testing.T, handler http.HandlerFunc, change ...func(*Server)) *secured {
 	t.Helper()
-	pair := tlstest.Make(t, time.Time{}, "shop.example.com")
+	pair := loopback.Make(t, time.Time{}, "shop.example.com")
 	config := pair.Server(t)
 	listener := listen(t)
 	ctx, stop := context.WithCancel(context.WithoutCancel(t.Context()))
 	s := &secured{
 		t: t, address: listener.Addr().String(), stop: stop, served: make(chan error, 1),
-		client: &tls.Config{RootCAs: tlstest.Roots(t, pair), ServerName: "shop.example.com", MinVersion: tls.VersionTLS12},
+		client: &tls.Config{RootCAs: loopback.Roots(t, pair), ServerName: "shop.example.com", MinVersion: tls.VersionTLS12},
 	}
 	server := Server{
 		Name: "test", Listener: listener, Handler: handler, DrainTimeout: time.Minute,
@@ -198,8 +198,8 @@ func TestAFurtherClientEvictsTheConnectionThatWaitedLongestOverTLS(t *testing.T)
 
 func TestAClientOfHTTP2ThatIsBeingAnsweredIsNotEvicted(t *testing.T) {
 	t.Parallel()
-	pair := tlstest.Make(t, time.Time{}, "shop.example.com")
-	config, roots, now := pair.Server(t), tlstest.Roots(t, pair), time.Now()
+	pair := loopback.Make(t, time.Time{}, "shop.example.com")
+	config, roots, now := pair.Server(t), loopback.Roots(t, pair), time.Now()
 	synctest.Test(t, func(t *testing.T) {
 		release := make(chan struct{})
 		listener := startServer(t, Server{

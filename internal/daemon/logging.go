@@ -6,8 +6,6 @@ import (
 
 	"github.com/go-logr/logr"
 	"github.com/spf13/pflag"
-
-	"github.com/rouse-run/rouse/internal/logging"
 )
 
 // LogOptions says how much is logged and in what form.
@@ -17,7 +15,7 @@ type LogOptions struct {
 }
 
 // DefaultLogOptions logs JSON from info upwards.
-func DefaultLogOptions() LogOptions { return LogOptions{Level: "info", Format: logging.FormatJSON} }
+func DefaultLogOptions() LogOptions { return LogOptions{Level: "info", Format: FormatJSON} }
 
 // BindFlags adds --log-level and --log-format.
 func (o *LogOptions) BindFlags(fs *pflag.FlagSet) {
@@ -27,23 +25,23 @@ func (o *LogOptions) BindFlags(fs *pflag.FlagSet) {
 
 // Validate names the flag that cannot be used.
 func (o *LogOptions) Validate() error {
-	if _, err := logging.ParseLevel(o.Level); err != nil {
+	if _, err := ParseLevel(o.Level); err != nil {
 		return fmt.Errorf("--log-level %w", err)
 	}
-	if o.Format != logging.FormatJSON && o.Format != logging.FormatText {
+	if o.Format != FormatJSON && o.Format != FormatText {
 		return fmt.Errorf("--log-format %q: use json or text", o.Format)
 	}
 	return nil
 }
 
 // Config is what the flags say, for a log that settings may change.
-func (o *LogOptions) Config() logging.Config {
-	return logging.Config{Level: o.Level, Format: o.Format, DebugLines: logging.DefaultDebugLines}
+func (o *LogOptions) Config() Config {
+	return Config{Level: o.Level, Format: o.Format, DebugLines: DefaultDebugLines}
 }
 
 // NewLogger writes structured lines to w, for processes whose log stays as it is. Debug shows logr's V(1); deeper levels
 // stay hidden.
 func (o *LogOptions) NewLogger(w io.Writer) logr.Logger {
-	level, _ := logging.ParseLevel(o.Level) // info when it cannot be read
-	return logr.FromSlogHandler(logging.NewHandler(w, o.Format, level))
+	level, _ := ParseLevel(o.Level) // info when it cannot be read
+	return logr.FromSlogHandler(NewHandler(w, o.Format, level))
 }

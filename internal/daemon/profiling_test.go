@@ -15,7 +15,6 @@ import (
 	"github.com/go-logr/logr/testr"
 	"github.com/stretchr/testify/require"
 
-	"github.com/rouse-run/rouse/internal/testing/httpclient"
 	"github.com/rouse-run/rouse/internal/testing/loopback"
 )
 
@@ -81,7 +80,7 @@ func ask(t *testing.T, url string) (status int, body string) {
 	t.Helper()
 	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, http.NoBody)
 	require.NoError(t, err)
-	response, err := httpclient.Default.Do(request)
+	response, err := loopback.Default.Do(request)
 	if err != nil {
 		return 0, ""
 	}

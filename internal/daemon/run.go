@@ -13,7 +13,6 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/rouse-run/rouse/internal/fips"
-	"github.com/rouse-run/rouse/internal/logging"
 )
 
 // Options is what a component brings: its flags and their check.
@@ -62,7 +61,7 @@ func runMain(
 		return usage(stderr, name, err)
 	}
 
-	live, err := logging.New(stderr, name, logs.Config())
+	live, err := New(stderr, name, logs.Config())
 	if err != nil {
 		return usage(stderr, name, err)
 	}

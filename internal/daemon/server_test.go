@@ -15,7 +15,7 @@ import (
 	"github.com/go-logr/logr/testr"
 	"github.com/stretchr/testify/require"
 
-	"github.com/rouse-run/rouse/internal/testing/httpclient"
+	"github.com/rouse-run/rouse/internal/testing/loopback"
 )
 
 func TestServeFinishesABusyRequestAfterTheContextEnds(t *testing.T) {
@@ -166,7 +166,7 @@ func get(t *testing.T, address string) string {
 	if err != nil {
 		return err.Error()
 	}
-	response, err := httpclient.Default.Do(request)
+	response, err := loopback.Default.Do(request)
 	if err != nil {
 		return err.Error()
 	}

@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/rouse-run/rouse/internal/routing"
-	"github.com/rouse-run/rouse/internal/testing/sinktest"
+	"github.com/rouse-run/rouse/internal/testing/loopback"
 )
 
 const timeout = time.Minute
@@ -48,9 +48,9 @@ func open(t *testing.T, p *Pool[struct{}]) (closed <-chan struct{}) {
 
 func TestAStartingFunctionIsUsableAsSoonAsItAccepts(t *testing.T) {
 	t.Parallel()
-	server := sinktest.Reserve(t, nil)
+	server := loopback.ReserveSink(t, nil)
 	p, attempts := dialled(t)
-	p.Apply([]routing.Endpoint{sinktest.Starting(server.Address())})
+	p.Apply([]routing.Endpoint{loopback.StartingSink(server.Address())})
 	for range 3 {
 		require.Equal(t, server.Address(), <-attempts)
 	}
@@ -67,9 +67,9 @@ func TestAStartingFunctionIsUsableAsSoonAsItAccepts(t *testing.T) {
 
 func TestAnAddressThatRefusedIsUsableWhenItAcceptsAgain(t *testing.T) {
 	t.Parallel()
-	server := sinktest.Reserve(t, nil)
+	server := loopback.ReserveSink(t, nil)
 	p, attempts := dialled(t)
-	p.Apply([]routing.Endpoint{sinktest.Ready(server.Address())})
+	p.Apply([]routing.Endpoint{loopback.Ready(server.Address())})
 	closed := open(t, p)
 	require.Empty(t, attempts, "what is ready is not dialled")
 	p.Refuse(p.Pick())
@@ -92,11 +92,11 @@ func TestOnlyStartingFunctionsAreDialled(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			server, other := sinktest.Start(t, nil), sinktest.Start(t, nil)
+			server, other := loopback.StartSink(t, nil), loopback.StartSink(t, nil)
 			p, attempts := dialled(t, tc.change...)
 			tc.endpoint.Address = server.Address()
 			// The other one, which refused, shows that the pool dials.
-			p.Apply([]routing.Endpoint{tc.endpoint, sinktest.Ready(other.Address())})
+			p.Apply([]routing.Endpoint{tc.endpoint, loopback.Ready(other.Address())})
 			p.Refuse(p.Pick())
 			open(t, p)
 			require.Equal(t, other.Address(), p.Pick().Address())
@@ -113,11 +113,11 @@ func TestOnlyStartingFunctionsAreDialled(t *testing.T) {
 
 func TestDiallingEndsWithItsAddress(t *testing.T) {
 	t.Parallel()
-	server, other := sinktest.Reserve(t, nil), sinktest.Reserve(t, nil)
+	server, other := loopback.ReserveSink(t, nil), loopback.ReserveSink(t, nil)
 	p, attempts := dialled(t)
-	p.Apply([]routing.Endpoint{sinktest.Starting(server.Address())})
+	p.Apply([]routing.Endpoint{loopback.StartingSink(server.Address())})
 	require.Equal(t, server.Address(), <-attempts)
-	p.Apply([]routing.Endpoint{sinktest.Starting(other.Address())})
+	p.Apply([]routing.Endpoint{loopback.StartingSink(other.Address())})
 	for <-attempts == server.Address() {
 	}
 	late := 0
@@ -131,9 +131,9 @@ func TestDiallingEndsWithItsAddress(t *testing.T) {
 
 func TestDiallingCanBeStoppedAndBegunAgain(t *testing.T) {
 	t.Parallel()
-	server := sinktest.Reserve(t, nil)
+	server := loopback.ReserveSink(t, nil)
 	p := NewPool(Options[struct{}]{DialInterval: time.Millisecond, Dialer: &net.Dialer{Timeout: ProbeTimeout}})
-	p.Apply([]routing.Endpoint{sinktest.Starting(server.Address())})
+	p.Apply([]routing.Endpoint{loopback.StartingSink(server.Address())})
 	for range 2 {
 		p.Dial(t.Context())()
 	}

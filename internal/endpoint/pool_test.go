@@ -9,7 +9,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/rouse-run/rouse/internal/routing"
-	"github.com/rouse-run/rouse/internal/testing/sinktest"
+	"github.com/rouse-run/rouse/internal/testing/loopback"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -18,7 +18,7 @@ func TestAPoolCountsWhatIsInFlight(t *testing.T) {
 	t.Parallel()
 	p := NewPool(Options[struct{}]{})
 	require.Nil(t, p.Pick())
-	both := []routing.Endpoint{sinktest.Ready("a:1"), sinktest.Ready("b:1")}
+	both := []routing.Endpoint{loopback.Ready("a:1"), loopback.Ready("b:1")}
 	p.Apply(both)
 	first, second := p.Pick(), p.Pick()
 	require.Equal(t, "a:1", first.Address())
@@ -48,17 +48,17 @@ func TestAPoolKnowsHowManyAddressesAreUsableAndWhetherOneIsReady(t *testing.T) {
 		ready     bool
 	}{
 		"none":                       {},
-		"ready":                      {endpoints: []routing.Endpoint{sinktest.Ready(address)}, usable: 1, ready: true},
-		"ready, and one that is not": {endpoints: []routing.Endpoint{sinktest.Ready(address), {Address: "b:1"}}, usable: 1, ready: true},
-		"two":                        {endpoints: []routing.Endpoint{sinktest.Ready(address), sinktest.Ready("b:1")}, usable: 2, ready: true},
-		"a starting Function":        {endpoints: []routing.Endpoint{sinktest.Starting(address)}},
+		"ready":                      {endpoints: []routing.Endpoint{loopback.Ready(address)}, usable: 1, ready: true},
+		"ready, and one that is not": {endpoints: []routing.Endpoint{loopback.Ready(address), {Address: "b:1"}}, usable: 1, ready: true},
+		"two":                        {endpoints: []routing.Endpoint{loopback.Ready(address), loopback.Ready("b:1")}, usable: 2, ready: true},
+		"a starting Function":        {endpoints: []routing.Endpoint{loopback.StartingSink(address)}},
 		"ready and terminating":      {endpoints: []routing.Endpoint{{Address: address, Ready: true, Terminating: true}}},
-		"ready but refused":          {endpoints: []routing.Endpoint{sinktest.Ready(address)}, refused: true, ready: true},
+		"ready but refused":          {endpoints: []routing.Endpoint{loopback.Ready(address)}, refused: true, ready: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			p := NewPool(Options[struct{}]{})
-			p.Apply([]routing.Endpoint{sinktest.Ready("before:1")})
+			p.Apply([]routing.Endpoint{loopback.Ready("before:1")})
 			p.Apply(tc.endpoints)
 			if tc.refused {
 				p.Refuse(p.Pick())
@@ -73,13 +73,13 @@ func TestAPoolKnowsHowManyAddressesAreUsableAndWhetherOneIsReady(t *testing.T) {
 func TestAnAddressThatRefusesIsLeftOut(t *testing.T) {
 	t.Parallel()
 	p := NewPool(Options[struct{}]{})
-	p.Apply([]routing.Endpoint{sinktest.Ready("a:1"), sinktest.Ready("b:1")})
+	p.Apply([]routing.Endpoint{loopback.Ready("a:1"), loopback.Ready("b:1")})
 	first := p.Pick()
 	p.Refuse(first)
 	for range 3 {
 		require.Equal(t, "b:1", p.Pick().Address())
 	}
-	p.Apply([]routing.Endpoint{sinktest.Ready("b:1")})
+	p.Apply([]routing.Endpoint{loopback.Ready("b:1")})
 	p.Refuse(first)
 	require.Equal(t, 1, p.Usable(), "one that is gone cannot refuse")
 }
@@ -96,14 +96,14 @@ func TestEachAddressKeepsItsValueAsLongAsItIsKnown(t *testing.T) {
 		return all
 	}
 	for range 2 {
-		p.Apply([]routing.Endpoint{sinktest.Ready("a:1"), sinktest.Starting("b:1")})
+		p.Apply([]routing.Endpoint{loopback.Ready("a:1"), loopback.StartingSink("b:1")})
 	}
 	require.Equal(t, []string{"a:1", "b:1"}, made)
 	require.ElementsMatch(t, []string{"value of a:1", "value of b:1"}, values(), "also of those that are not usable")
 	require.Equal(t, "value of a:1", p.Pick().Value)
 	p.Apply(nil)
 	require.Empty(t, values())
-	p.Apply([]routing.Endpoint{sinktest.Ready("a:1")})
+	p.Apply([]routing.Endpoint{loopback.Ready("a:1")})
 	require.Equal(t, []string{"a:1", "b:1", "a:1"}, made)
 }
 
@@ -113,10 +113,10 @@ func TestChangesOfTheGateAreReported(t *testing.T) {
 		var changes []Change
 		p := NewPool(Options[struct{}]{OnGate: func(change Change) { changes = append(changes, change) }})
 		for _, endpoints := range [][]routing.Endpoint{
-			{sinktest.Starting("a:1"), sinktest.Starting("b:1")},
-			{sinktest.Starting("a:1"), sinktest.Ready("b:1")},
-			{sinktest.Ready("a:1"), sinktest.Ready("b:1")},
-			{sinktest.Ready("b:1")},
+			{loopback.StartingSink("a:1"), loopback.StartingSink("b:1")},
+			{loopback.StartingSink("a:1"), loopback.Ready("b:1")},
+			{loopback.Ready("a:1"), loopback.Ready("b:1")},
+			{loopback.Ready("b:1")},
 			nil,
 		} {
 			time.Sleep(time.Second)
@@ -132,6 +132,6 @@ func TestChangesOfTheGateAreReported(t *testing.T) {
 // What a delivery costs.
 func TestPickAndDoneAllocateNothing(t *testing.T) {
 	p := NewPool(Options[*struct{}]{})
-	p.Apply([]routing.Endpoint{sinktest.Ready("a:1"), sinktest.Ready("b:1")})
+	p.Apply([]routing.Endpoint{loopback.Ready("a:1"), loopback.Ready("b:1")})
 	require.Zero(t, testing.AllocsPerRun(100, func() { p.Done(p.Pick()) }))
 }

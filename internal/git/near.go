@@ -5,7 +5,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/rouse-run/rouse/internal/misspelling"
+	"github.com/agnivade/levenshtein"
 )
 
 const (
@@ -150,5 +150,5 @@ func distance(a, b string) int {
 	if diff := len(a) - len(b); diff > misspelt || -diff > misspelt {
 		return misspelt + 1
 	}
-	return misspelling.Distance(a, b)
+	return levenshtein.ComputeDistance(strings.ToLower(a), strings.ToLower(b))
 }

@@ -11,4 +11,9 @@
 // Route never leads out of the Subscription's namespace unless a Policy allows
 // its host, and nowhere that NeverSink names. With rules in Access, a Route has no
 // subject that a rule does not cover wholly.
+//
+// Package interest reports whether any Subscription takes an event, and which event its publisher may have meant when none
+// does. It is for those who show events to people; what is delivered is decided by the consumers' subjects alone.
+//
+// It is pure, and bounded whatever Subscriptions and publishers write: only names that are near in length are compared.
 package routing

@@ -7,9 +7,8 @@ import (
 	"regexp"
 	"strings"
 
+	"github.com/agnivade/levenshtein"
 	"sigs.k8s.io/yaml"
-
-	"github.com/rouse-run/rouse/internal/misspelling"
 )
 
 var unknownField = regexp.MustCompile(`unknown field "([^"]*)"`)
@@ -67,7 +66,7 @@ func closest(name string, known map[string]bool) string {
 		return ""
 	}
 	for candidate := range known {
-		d := misspelling.Distance(name, candidate)
+		d := levenshtein.ComputeDistance(strings.ToLower(name), strings.ToLower(candidate))
 		if d < distance || d == distance && best != "" && candidate < best {
 			best, distance = candidate, d
 		}

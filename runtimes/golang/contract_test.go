@@ -27,7 +27,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/rouse-run/rouse/internal/testing/httpclient"
+	"github.com/rouse-run/rouse/internal/testing/loopback"
 )
 
 // handlerVariable makes this program the Function with that handler.
@@ -213,7 +213,7 @@ func (s step) send(ctx context.Context, server *started) (answered, error) {
 	for name, value := range s.Request.Headers {
 		made.Header.Set(name, value)
 	}
-	answer, err := httpclient.Default.Transport.RoundTrip(made)
+	answer, err := loopback.Default.Transport.RoundTrip(made)
 	if err != nil {
 		return answered{}, err
 	}

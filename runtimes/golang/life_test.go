@@ -17,7 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/rouse-run/rouse/internal/dependencies"
-	"github.com/rouse-run/rouse/internal/testing/httpclient"
+	"github.com/rouse-run/rouse/internal/testing/loopback"
 	"github.com/rouse-run/rouse/runtimes/golang"
 	"github.com/rouse-run/rouse/runtimes/language"
 )
@@ -29,7 +29,7 @@ func TestSIGTERMLetsACallFinishAndTakesNoNewOne(t *testing.T) {
 	go func() {
 		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, server.url, http.NoBody)
 		if err == nil {
-			if answer, err := httpclient.Default.Transport.RoundTrip(request); err == nil {
+			if answer, err := loopback.Default.Transport.RoundTrip(request); err == nil {
 				text, _ := io.ReadAll(answer.Body)
 				_ = answer.Body.Close()
 				answered <- string(text)
@@ -159,7 +159,7 @@ func Handle(_ http.ResponseWriter, r *http.Request) {
 	require.True(t, listens)
 	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, server.url+"/the-secret", http.NoBody)
 	require.NoError(t, err)
-	_, err = httpclient.Default.Transport.RoundTrip(request) //nolint:bodyclose // there is no answer
+	_, err = loopback.Default.Transport.RoundTrip(request) //nolint:bodyclose // there is no answer
 	require.Error(t, err)
 	require.NotZero(t, server.wait(t))
 	require.Contains(t, server.output.String(), "about /the-secret")
@@ -179,7 +179,7 @@ func TestAServerWithTooManyCallsThatHangIsReplaced(t *testing.T) {
 			if err != nil {
 				return
 			}
-			if answer, err := httpclient.Default.Transport.RoundTrip(request); err == nil {
+			if answer, err := loopback.Default.Transport.RoundTrip(request); err == nil {
 				_ = answer.Body.Close()
 			}
 		}()
@@ -220,7 +220,7 @@ func TestAStatusThatThereIsNotIsAnsweredByTheServer(t *testing.T) {
 	} {
 		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, server.url+path, http.NoBody)
 		require.NoError(t, err)
-		answer, err := httpclient.Default.Transport.RoundTrip(request)
+		answer, err := loopback.Default.Transport.RoundTrip(request)
 		require.NoError(t, err, path)
 		got, err := read(answer)
 		require.NoError(t, err, path)
@@ -240,7 +240,7 @@ func TestATokenIsReadAgainWhenItsFileChanges(t *testing.T) {
 	for _, want := range []string{"Bearer first", "Bearer the-second", "Bearer the-second", ""} {
 		request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, server.url, http.NoBody)
 		require.NoError(t, err)
-		answer, err := httpclient.Default.Transport.RoundTrip(request)
+		answer, err := loopback.Default.Transport.RoundTrip(request)
 		require.NoError(t, err)
 		require.NoError(t, answer.Body.Close())
 		require.Equal(t, http.StatusOK, answer.StatusCode)

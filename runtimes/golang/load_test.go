@@ -14,7 +14,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/rouse-run/rouse/internal/testing/httpclient"
+	"github.com/rouse-run/rouse/internal/testing/loopback"
 )
 
 // lasting is a handler whose calls last as long as their clients want, or longer.
@@ -35,7 +35,7 @@ func requireLoad(t *testing.T, server *started, want podLoad) {
 	require.EventuallyWithT(t, func(c *assert.CollectT) {
 		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, server.url+"/.well-known/rouse/load", http.NoBody)
 		require.NoError(c, err)
-		answer, err := httpclient.Default.Transport.RoundTrip(request)
+		answer, err := loopback.Default.Transport.RoundTrip(request)
 		require.NoError(c, err)
 		defer func() { _ = answer.Body.Close() }()
 		var got podLoad
@@ -63,7 +63,7 @@ func TestAStreamIsUnderWayUntilItEnds(t *testing.T) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, server.url, http.NoBody)
 	require.NoError(t, err)
 	request.Header.Set("Rouse-Via", "gateway")
-	answer, err := httpclient.Default.Transport.RoundTrip(request)
+	answer, err := loopback.Default.Transport.RoundTrip(request)
 	require.NoError(t, err)
 	defer func() { _ = answer.Body.Close() }()
 	requireLoad(t, server, podLoad{Requests: 1, Running: 1, ViaGateway: 1})

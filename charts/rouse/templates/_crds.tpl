@@ -10,7 +10,7 @@ true
 {{- end -}}
 
 {{/* A version leaves a CRD only when no object may be stored in it. The API server would refuse it, too, amid the upgrade and without
-a word of what to do. internal/crdversions has the same rule for the controller. A chart that is rendered without a cluster looks up
+a word of what to do. controller/conversion has the same rule for the controller. A chart that is rendered without a cluster looks up
 nothing. */}}
 {{- define "rouse.validateStoredVersions" -}}
 {{- if .Values.crds.enabled -}}

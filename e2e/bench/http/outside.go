@@ -17,9 +17,9 @@ import (
 	v2 "github.com/rouse-run/rouse/api/gateway/v2"
 	"github.com/rouse-run/rouse/e2e/rig"
 	"github.com/rouse-run/rouse/gateway"
-	"github.com/rouse-run/rouse/gateway/activate"
+	"github.com/rouse-run/rouse/gateway/activator"
 	"github.com/rouse-run/rouse/internal/activation"
-	"github.com/rouse-run/rouse/internal/exposure"
+	"github.com/rouse-run/rouse/internal/apirule"
 	"github.com/rouse-run/rouse/internal/routing"
 )
 
@@ -129,12 +129,12 @@ func awaitReady(ctx context.Context, url string) error {
 }
 
 // exposed is a rule that lets everyone in.
-func exposed(ctx context.Context, apply func([]exposure.Exposure)) error {
-	apply([]exposure.Exposure{{
+func exposed(ctx context.Context, apply func([]apirule.Exposure)) error {
+	apply([]apirule.Exposure{{
 		APIRule: exposedFunction, Host: exposedHost,
-		Rules: []exposure.Rule{{
+		Rules: []apirule.Rule{{
 			Spec:    &v2.Rule{Path: "/*", Methods: []v2.Method{http.MethodGet}, NoAuth: new(true)},
-			Backend: exposure.Backend{Service: exposedFunction, Port: 80, Function: true},
+			Backend: apirule.Backend{Service: exposedFunction, Port: 80, Function: true},
 			Timeout: time.Duration(v2.DefaultTimeout) * time.Second,
 		}},
 	}})
@@ -164,4 +164,4 @@ func (a awake) Watch(ctx context.Context, _ types.NamespacedName, _ int32, apply
 type nothingKnown struct{}
 
 // Condition implements activate.Functions.
-func (nothingKnown) Condition(types.NamespacedName) activate.Condition { return activate.Condition{} }
+func (nothingKnown) Condition(types.NamespacedName) activator.Condition { return activator.Condition{} }

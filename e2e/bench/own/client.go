@@ -15,7 +15,7 @@ import (
 
 	"github.com/rouse-run/rouse/eventbridge/sink"
 	"github.com/rouse-run/rouse/internal/cloudevent"
-	"github.com/rouse-run/rouse/internal/testing/sinktest"
+	"github.com/rouse-run/rouse/internal/testing/loopback"
 )
 
 const (
@@ -61,7 +61,7 @@ func newClients(ctx context.Context, address string) (*clients, error) {
 		},
 	}
 	c.own, err = sink.New(sink.Target{URL: "http://function.bench.svc.cluster.local/"}, sink.Deps{
-		Network: c.network, Endpoints: sinktest.NewEndpoints(sinktest.Ready(address)), Log: logr.Discard(),
+		Network: c.network, Endpoints: loopback.NewEndpoints(loopback.Ready(address)), Log: logr.Discard(),
 	})
 	if err != nil {
 		return nil, err

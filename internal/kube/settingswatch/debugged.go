@@ -13,9 +13,9 @@ import (
 
 	eventingv1alpha2 "github.com/rouse-run/rouse/api/eventing/v1alpha2"
 	"github.com/rouse-run/rouse/api/serverless/v1alpha2"
+	"github.com/rouse-run/rouse/internal/daemon"
 	"github.com/rouse-run/rouse/internal/kube"
 	"github.com/rouse-run/rouse/internal/kube/watch"
-	"github.com/rouse-run/rouse/internal/logging"
 )
 
 // ReasonDebugRefused is that of the Event on an object whose annotation cannot be honoured.
@@ -24,7 +24,7 @@ const ReasonDebugRefused = "DebugRefused"
 // Debugged follows the annotation rouse.run/debug-until.
 type Debugged struct {
 	cache    cache.Cache
-	log      *logging.Log
+	log      *daemon.Log
 	recorder events.EventRecorder // nil: another process announces
 	kinds    map[client.Object]string
 	now      func() time.Time
@@ -32,23 +32,23 @@ type Debugged struct {
 
 // DebuggedBehindServices is for the data plane, which knows Functions by their Services. Subscriptions are followed where they are read.
 func DebuggedBehindServices(c cache.Cache, logger logr.Logger, subscriptions bool) *Debugged {
-	kinds := map[client.Object]string{&corev1.Service{}: logging.Function}
+	kinds := map[client.Object]string{&corev1.Service{}: daemon.Function}
 	if subscriptions {
-		kinds[&eventingv1alpha2.Subscription{}] = logging.Subscription
+		kinds[&eventingv1alpha2.Subscription{}] = daemon.Subscription
 	}
-	return &Debugged{cache: c, log: logging.Of(logger), kinds: kinds, now: time.Now}
+	return &Debugged{cache: c, log: daemon.Of(logger), kinds: kinds, now: time.Now}
 }
 
 // DebuggedThemselves is for the controllers of Functions and of Subscriptions, which announce what cannot be honoured.
 func DebuggedThemselves(c cache.Cache, logger logr.Logger, recorder events.EventRecorder, functions, subscriptions bool) *Debugged {
 	kinds := map[client.Object]string{}
 	if functions {
-		kinds[&v1alpha2.Function{}] = logging.Function
+		kinds[&v1alpha2.Function{}] = daemon.Function
 	}
 	if subscriptions {
-		kinds[&eventingv1alpha2.Subscription{}] = logging.Subscription
+		kinds[&eventingv1alpha2.Subscription{}] = daemon.Subscription
 	}
-	return &Debugged{cache: c, log: logging.Of(logger), recorder: recorder, now: time.Now, kinds: kinds}
+	return &Debugged{cache: c, log: daemon.Of(logger), recorder: recorder, now: time.Now, kinds: kinds}
 }
 
 // Run follows the objects until ctx ends.
@@ -69,12 +69,12 @@ func (d *Debugged) Run(ctx context.Context) error {
 }
 
 func (d *Debugged) apply(kind string, object client.Object, value string) {
-	about := logging.Object{Kind: kind, Namespace: object.GetNamespace(), Name: object.GetName()}
+	about := daemon.Object{Kind: kind, Namespace: object.GetNamespace(), Name: object.GetName()}
 	if value == "" {
 		d.log.End(about)
 		return
 	}
-	until, err := logging.Until(value, d.now())
+	until, err := daemon.Until(value, d.now())
 	if err != nil {
 		d.log.End(about)
 		if d.recorder != nil {

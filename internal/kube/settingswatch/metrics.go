@@ -4,7 +4,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promauto"
 
-	"github.com/rouse-run/rouse/internal/logging"
+	"github.com/rouse-run/rouse/internal/daemon"
 )
 
 // metrics have a file as their only label.
@@ -14,7 +14,7 @@ type metrics struct {
 	since   *prometheus.GaugeVec
 }
 
-func newMetrics(registerer prometheus.Registerer, log *logging.Log) *metrics {
+func newMetrics(registerer prometheus.Registerer, log *daemon.Log) *metrics {
 	factory, labels := promauto.With(registerer), []string{"file"}
 	if log != nil {
 		factory.NewCounterFunc(prometheus.CounterOpts{

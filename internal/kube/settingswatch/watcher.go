@@ -14,9 +14,9 @@ import (
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/rouse-run/rouse/internal/daemon"
 	"github.com/rouse-run/rouse/internal/kube"
 	"github.com/rouse-run/rouse/internal/kube/watch"
-	"github.com/rouse-run/rouse/internal/logging"
 	"github.com/rouse-run/rouse/internal/settings"
 )
 
@@ -46,7 +46,7 @@ type Watcher struct {
 
 // New makes a Watcher that does nothing until Run.
 func New(o Options, deps Deps) (*Watcher, error) {
-	w := &Watcher{deps: deps, metrics: newMetrics(deps.Registry, logging.Of(deps.Log))}
+	w := &Watcher{deps: deps, metrics: newMetrics(deps.Registry, daemon.Of(deps.Log))}
 	for _, named := range []struct {
 		text, key string
 		use       func(string) ([]string, error)
@@ -175,7 +175,7 @@ func (w *Watcher) useLog(text string) ([]string, error) {
 	if err != nil {
 		return nil, err //nolint:wrapcheck // it names the file already
 	}
-	if log := logging.Of(w.deps.Log); log != nil {
+	if log := daemon.Of(w.deps.Log); log != nil {
 		if err := log.Set(configOf(log.Base(), &read)); err != nil {
 			return nil, fmt.Errorf("%s: %w", settings.LogKey, err)
 		}
@@ -186,15 +186,15 @@ func (w *Watcher) useLog(text string) ([]string, error) {
 }
 
 // configOf is what a file says on top of the command line.
-func configOf(base logging.Config, read *settings.Log) logging.Config {
+func configOf(base daemon.Config, read *settings.Log) daemon.Config {
 	if read.Level != "" {
 		base.Level = read.Level
 	}
 	switch read.Format {
 	case settings.FormatJSON:
-		base.Format = logging.FormatJSON
+		base.Format = daemon.FormatJSON
 	case settings.FormatConsole:
-		base.Format = logging.FormatText
+		base.Format = daemon.FormatText
 	}
 	base.Components = read.Components
 	if read.DebugLinesPerSecond != nil {

@@ -24,8 +24,8 @@ import (
 
 	eventingv1alpha2 "github.com/rouse-run/rouse/api/eventing/v1alpha2"
 	"github.com/rouse-run/rouse/api/serverless/v1alpha2"
+	"github.com/rouse-run/rouse/internal/daemon"
 	"github.com/rouse-run/rouse/internal/kube"
-	"github.com/rouse-run/rouse/internal/logging"
 	"github.com/rouse-run/rouse/internal/settings"
 	"github.com/rouse-run/rouse/internal/testing/envtest"
 )
@@ -50,7 +50,7 @@ type fixture struct {
 	user      *rest.Config
 	watcher   *Watcher
 	registry  *prometheus.Registry
-	log       *logging.Log
+	log       *daemon.Log
 	out       *output
 
 	mu   sync.Mutex
@@ -85,7 +85,7 @@ func start(t *testing.T, objects ...*corev1.ConfigMap) *fixture {
 		require.NoError(t, f.Create(t.Context(), object))
 	}
 	var err error
-	f.log, err = logging.New(f.out, "scaler", logging.Config{Level: "info", Format: logging.FormatJSON, DebugLines: 50})
+	f.log, err = daemon.New(f.out, "scaler", daemon.Config{Level: "info", Format: daemon.FormatJSON, DebugLines: 50})
 	require.NoError(t, err)
 	ctx, cancel := context.WithCancel(context.Background())
 	f.watcher, err = New(Options{ConfigMap: f.namespace + "/rouse-config", LogConfigMap: f.namespace + "/rouse-log-config"}, Deps{

@@ -21,16 +21,15 @@ import (
 
 	v2 "github.com/rouse-run/rouse/api/gateway/v2"
 	"github.com/rouse-run/rouse/eventbridge/sink"
-	"github.com/rouse-run/rouse/gateway/activate"
-	"github.com/rouse-run/rouse/gateway/expose"
+	"github.com/rouse-run/rouse/gateway/activator"
+	"github.com/rouse-run/rouse/gateway/apirules"
 	"github.com/rouse-run/rouse/gateway/jwt"
-	"github.com/rouse-run/rouse/gateway/load"
+	"github.com/rouse-run/rouse/internal/apirule"
 	"github.com/rouse-run/rouse/internal/cloudevent"
 	"github.com/rouse-run/rouse/internal/dialguard"
-	"github.com/rouse-run/rouse/internal/exposure"
 	"github.com/rouse-run/rouse/internal/routing"
-	"github.com/rouse-run/rouse/internal/testing/httpclient"
-	"github.com/rouse-run/rouse/scaler/pods"
+	"github.com/rouse-run/rouse/internal/testing/loopback"
+	"github.com/rouse-run/rouse/scaler/httpload"
 )
 
 // mostCalls are enough for each of two pods to get some, as equal ones take turns.
@@ -91,11 +90,11 @@ func serve(t *testing.T, ip string, connections *atomic.Int64, handle http.Handl
 func TestAForgedSliceLeadsAGatewayToNoPodOfAnotherNamespace(t *testing.T) {
 	t.Parallel()
 	h := newHostile(t)
-	options, table := activate.DefaultOptions(), load.NewTable()
+	options, table := activator.DefaultOptions(), activator.NewTable()
 	options.AllowLoopback = true
-	all := activate.New(activate.Deps{
+	all := activator.New(activator.Deps{
 		Endpoints: h.endpoints, Functions: startable{}, Registry: prometheus.NewRegistry(), Log: logr.Discard(),
-		Begin: func(name types.NamespacedName) activate.Request { return table.Begin(name) },
+		Begin: func(name types.NamespacedName) activator.Request { return table.Begin(name) },
 	}, options)
 	server := httptest.NewServer(all.Handler(h.service, "uid"))
 	t.Cleanup(func() {
@@ -113,19 +112,19 @@ func TestAForgedSliceLeadsAGatewayToNoPodOfAnotherNamespace(t *testing.T) {
 // startable are Functions that nothing is known of.
 type startable struct{}
 
-func (startable) Condition(types.NamespacedName) activate.Condition { return activate.Condition{} }
+func (startable) Condition(types.NamespacedName) activator.Condition { return activator.Condition{} }
 
 func TestAForgedSliceLeadsAnAPIRuleToNoPodOfAnotherNamespace(t *testing.T) {
 	t.Parallel()
 	h := newHostile(t, func(s *corev1.Service) { s.OwnerReferences = nil })
 	guard := dialguard.Guard{AllowLoopback: true}
-	exposed := expose.New(expose.Deps{
+	exposed := apirules.New(apirules.Deps{
 		Endpoints: h.endpoints, Guard: guard, Now: time.Now, Registry: prometheus.NewRegistry(), Log: logr.Discard(),
 		Keys: jwt.NewKeys(jwt.KeysOptions{Guard: guard, Now: time.Now}),
-	}, expose.DefaultOptions())
+	}, apirules.DefaultOptions())
 	rule := &v2.Rule{Path: "/*", Methods: []v2.Method{http.MethodGet}, NoAuth: new(true)}
-	exposed.Set([]exposure.Exposure{{APIRule: h.service, UID: "1", Host: "127.0.0.1", Rules: []exposure.Rule{
-		{Spec: rule, Backend: exposure.Backend{Service: h.service, Port: 80, Address: "10.96.0.1"}, Timeout: timeout},
+	exposed.Set([]apirule.Exposure{{APIRule: h.service, UID: "1", Host: "127.0.0.1", Rules: []apirule.Rule{
+		{Spec: rule, Backend: apirule.Backend{Service: h.service, Port: 80, Address: "10.96.0.1"}, Timeout: timeout},
 	}}})
 	server := httptest.NewServer(exposed)
 	t.Cleanup(func() {
@@ -145,7 +144,7 @@ func get(t *testing.T, url string) (status int) {
 	t.Helper()
 	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, http.NoBody)
 	require.NoError(t, err)
-	response, err := httpclient.Default.Do(request)
+	response, err := loopback.Default.Do(request)
 	require.NoError(t, err)
 	require.NoError(t, response.Body.Close())
 	return response.StatusCode
@@ -184,7 +183,7 @@ func TestAForgedSliceLeadsABridgeToNoPodOfAnotherNamespace(t *testing.T) {
 func TestAForgedSliceLeadsAScalerToNoPodOfAnotherNamespace(t *testing.T) {
 	t.Parallel()
 	h := newHostile(t)
-	client := pods.New(pods.Options{AllowLoopback: true})
+	client := httpload.NewPods(httpload.PodsOptions{AllowLoopback: true})
 	t.Cleanup(client.Close)
 	found := next(t, collect(t, func(ctx context.Context, apply func([]routing.Endpoint)) error {
 		return h.endpoints.Watch(ctx, h.service, 80, apply)

@@ -8,8 +8,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
-
-	"github.com/rouse-run/rouse/internal/testing/executable"
 )
 
 // ErrNoAssets means that there is no kube-apiserver or no etcd to start.
@@ -52,7 +50,7 @@ func guard(bare assets) (assets, error) {
 	guarded := assets{remove: func() error { return os.RemoveAll(dir) }}
 	wrap := func(binary string) (string, error) {
 		script := filepath.Join(dir, filepath.Base(binary))
-		return script, executable.Script(script, fmt.Sprintf("exec %q --pdeathsig KILL -- %q \"$@\"", setpriv, binary))
+		return script, Script(script, fmt.Sprintf("exec %q --pdeathsig KILL -- %q \"$@\"", setpriv, binary))
 	}
 	var apiServerErr, etcdErr error
 	guarded.apiServer, apiServerErr = wrap(bare.apiServer)

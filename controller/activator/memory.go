@@ -1,0 +1,134 @@
+package activator
+
+import (
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+)
+
+const (
+	// announcementLifetime is how long an announcement holds that a Function is idle. The scaler repeats it every 3 s.
+	announcementLifetime = 15 * time.Second
+	// settleTime is how long a pod has to be ready before activators go.
+	settleTime = 3 * time.Second
+	// flappingTime is the same for a Function whose activators had been gone for less than that.
+	flappingTime = 30 * time.Second
+)
+
+// memory is what is remembered of a Function from one decision to the next.
+type memory struct {
+	readySince time.Time // zero: no pod is ready
+	announced  time.Time // when the Function was last announced to be idle
+	listed     bool      // its activators were to be listed
+	ended      time.Time // when they last ceased to be
+	flapping   bool      // they were soon listed again
+}
+
+// firstSight is the memory of a Function that a leader meets. What an earlier leader has listed may be about to sleep.
+func firstSight(listed bool, now time.Time) memory {
+	if !listed {
+		return memory{}
+	}
+	return memory{listed: true, announced: now}
+}
+
+// next decides whether activators are listed. While they are for a time only, after says when to decide again. That a pod
+// is ready for a short while keeps them listed, and is no reason to list them: a new leader knows of no pod for how long.
+func (m memory) next(ready bool, now time.Time) (decided memory, after time.Duration) {
+	switch {
+	case !ready:
+		m.readySince = time.Time{}
+	case m.readySince.IsZero():
+		m.readySince = now
+	}
+	listed := !ready
+	if ready {
+		until := m.announced.Add(announcementLifetime)
+		if m.listed {
+			until = later(until, m.readySince.Add(m.settle()))
+		}
+		after = max(until.Sub(now), 0)
+		listed = after > 0
+	}
+	switch {
+	case listed && !m.listed:
+		m.flapping = now.Sub(m.ended) < flappingTime
+	case !listed && m.listed:
+		m.ended = now
+	}
+	m.listed = listed
+	return m, after
+}
+
+// settle is how long pods have to be ready.
+func (m memory) settle() time.Duration {
+	if m.flapping {
+		return flappingTime
+	}
+	return settleTime
+}
+
+func later(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
+}
+
+// memories are those of all Functions that HTTP may wake. It is safe for concurrent use.
+type memories struct {
+	mu         sync.Mutex
+	byFunction map[types.NamespacedName]memory
+}
+
+func newMemories() *memories { return &memories{byFunction: map[types.NamespacedName]memory{}} }
+
+// decide takes over what is seen of a Function: whether a pod is ready and, for the first time, whether activators are listed.
+func (m *memories) decide(function types.NamespacedName, ready, seenListed bool, now time.Time) (listed bool, after time.Duration) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	known, ok := m.byFunction[function]
+	if !ok {
+		known = firstSight(seenListed, now)
+	}
+	known, after = known.next(ready, now)
+	m.byFunction[function] = known
+	return known.listed, after
+}
+
+// announce takes over that a Function is idle. It reports whether there is something to decide: not for a Function that HTTP
+// does not wake, and not for one whose activators are listed.
+func (m *memories) announce(function types.NamespacedName, now time.Time) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	known, ok := m.byFunction[function]
+	if !ok {
+		return false
+	}
+	known.announced = now
+	m.byFunction[function] = known
+	return !known.listed
+}
+
+// forget reports whether there was anything to forget.
+func (m *memories) forget(function types.NamespacedName) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	_, ok := m.byFunction[function]
+	delete(m.byFunction, function)
+	return ok
+}
+
+// listed counts the Functions whose activators are listed.
+func (m *memories) listed() int {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	count := 0
+	for _, known := range m.byFunction {
+		if known.listed {
+			count++
+		}
+	}
+	return count
+}

@@ -1,0 +1,116 @@
+package activator
+
+import (
+	"errors"
+	"hash/fnv"
+	"maps"
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/rouse-run/rouse/internal/activation"
+)
+
+const (
+	portCount = activation.LastPort - activation.FirstPort + 1
+	// restTime is how long a port belongs to no Function after it was given back. Nodes and clients with connections that
+	// they keep may still send there what is meant for the one before.
+	restTime = 5 * time.Minute
+)
+
+// errNoPort is why a Function has no activators.
+var errNoPort = errors.New("no port is left for its activators: the namespace holds as many as are free, or all are taken. HTTP does not " +
+	"wake the Function, which therefore stays awake. Delete Functions, or take HTTP from some with the annotation rouse.run/http-wake: disabled")
+
+// ports are those of activators: each belongs to one Function, whose slices show it. What this process has given out counts,
+// and not what is written into slices afterwards. It is safe for concurrent use.
+type ports struct {
+	mu         sync.Mutex
+	byFunction map[types.NamespacedName]int32
+	byPort     map[int32]types.NamespacedName
+	inSpace    map[string]int      // how many a namespace holds
+	resting    map[int32]time.Time // until when
+}
+
+func newPorts() *ports {
+	return &ports{
+		byFunction: map[types.NamespacedName]int32{}, byPort: map[int32]types.NamespacedName{},
+		inSpace: map[string]int{}, resting: map[int32]time.Time{},
+	}
+}
+
+// of is the port of a Function, if this process knows it.
+func (p *ports) of(function types.NamespacedName) (int32, bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	port, ok := p.byFunction[function]
+	return port, ok
+}
+
+// claim gives a Function the port that its slices had before this process began, unless another one has it.
+func (p *ports) claim(function types.NamespacedName, port int32) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if _, taken := p.byPort[port]; taken {
+		return false
+	}
+	p.give(function, port)
+	return true
+}
+
+// allocate gives a Function a new port: always the same when it is free, or the next one that is. Taken reports ports that
+// slices have whose Functions this process has not met yet.
+func (p *ports) allocate(function types.NamespacedName, uid types.UID, taken func(port int32) bool, now time.Time) (int32, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	maps.DeleteFunc(p.resting, func(_ int32, until time.Time) bool { return !now.Before(until) })
+	if p.inSpace[function.Namespace] >= portCount-len(p.byPort) {
+		return 0, errNoPort
+	}
+	for offset, first := int32(0), preferred(uid); offset < portCount; offset++ {
+		port := activation.FirstPort + (first+offset)%portCount
+		_, held := p.byPort[port]
+		_, rests := p.resting[port]
+		if !held && !rests && !taken(port) {
+			p.give(function, port)
+			return port, nil
+		}
+	}
+	return 0, errNoPort
+}
+
+// preferred spreads Functions over the ports, so that allocations rarely meet.
+func preferred(uid types.UID) int32 {
+	hash := fnv.New32a()
+	_, _ = hash.Write([]byte(uid))
+	return int32(hash.Sum32() % portCount)
+}
+
+func (p *ports) give(function types.NamespacedName, port int32) {
+	p.byFunction[function], p.byPort[port] = port, function
+	p.inSpace[function.Namespace]++
+}
+
+// release takes the port of a Function back.
+func (p *ports) release(function types.NamespacedName, now time.Time) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	port, ok := p.byFunction[function]
+	if !ok {
+		return
+	}
+	delete(p.byFunction, function)
+	delete(p.byPort, port)
+	p.resting[port] = now.Add(restTime)
+	if p.inSpace[function.Namespace]--; p.inSpace[function.Namespace] == 0 {
+		delete(p.inSpace, function.Namespace)
+	}
+}
+
+// used counts the ports that Functions have.
+func (p *ports) used() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return len(p.byPort)
+}

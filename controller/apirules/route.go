@@ -1,0 +1,178 @@
+package apirules
+
+import (
+	"context"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	gatewayapi "sigs.k8s.io/gateway-api/apis/v1"
+
+	v2 "github.com/rouse-run/rouse/api/gateway/v2"
+	"github.com/rouse-run/rouse/internal/apirule"
+	"github.com/rouse-run/rouse/internal/kube"
+)
+
+const (
+	kindAPIRule = "APIRule"
+	kindRoute   = "HTTPRoute"
+	// routeErrors is how Kyma begins what is wrong with an object that an APIRule needs.
+	routeErrors = "HTTPRouteErrors: "
+	// entrancePort is that of the gateways' Service for hosts of APIRules.
+	entrancePort = 80
+)
+
+// routeState is how the HTTPRoute of an APIRule stands. Nothing is said of one that is not needed, or works.
+type routeState struct {
+	// problem is why no request comes by it.
+	problem string
+	// pending is what it waits for.
+	pending string
+}
+
+// routed reports whether a Gateway of Gateway API leads to an APIRule: what Rouse itself is needs no HTTPRoute.
+func (o *Options) routed(e *apirule.Exposure) bool {
+	_, ours := o.Domains[e.Gateway]
+	return o.GatewayAPI && !ours && e.Host != ""
+}
+
+// route makes the HTTPRoute of an APIRule what it should be, or deletes it.
+func (r *Reconciler) route(ctx context.Context, rule *v2.APIRule, e *apirule.Exposure) (routeState, error) {
+	if !r.options.GatewayAPI {
+		return routeState{}, nil
+	}
+	live, problem, err := r.liveRoute(ctx, rule)
+	switch {
+	case err != nil:
+		return routeState{}, err
+	case !r.options.routed(e):
+		if live == nil {
+			return routeState{}, nil
+		}
+		return routeState{}, r.deleteRoute(ctx, live)
+	case problem != "":
+		return routeState{problem: problem}, nil // it is watched
+	}
+	if err := r.grant(ctx, rule.Namespace); err != nil {
+		return routeState{}, err
+	}
+	return r.applyRoute(ctx, rule, e, live)
+}
+
+// liveRoute is the HTTPRoute of an APIRule, nil without one. One of another owner is a problem.
+func (r *Reconciler) liveRoute(ctx context.Context, rule *v2.APIRule) (live *gatewayapi.HTTPRoute, problem string, err error) {
+	live = &gatewayapi.HTTPRoute{}
+	key := client.ObjectKeyFromObject(rule)
+	if err := r.client.Get(ctx, key, live); err != nil {
+		if apierrors.IsNotFound(err) {
+			return nil, "", nil
+		}
+		return nil, "", fmt.Errorf("get HTTPRoute %q: %w", key, err)
+	}
+	if foreign := kube.CheckOwner(live, kindRoute, rule, schema.GroupKind{Group: v2.GroupVersion.Group, Kind: kindAPIRule}); foreign != nil {
+		problem = routeErrors + foreign.Error()
+		return nil, problem, nil //nolint:nilerr // it is for the status
+	}
+	return live, "", nil
+}
+
+func (r *Reconciler) applyRoute(ctx context.Context, rule *v2.APIRule, e *apirule.Exposure, live *gatewayapi.HTTPRoute) (routeState, error) {
+	var present metav1.Object
+	if live != nil {
+		present = live
+	}
+	written, err := r.applier.Apply(ctx, routeOf(rule, e, r.options.Entrance), present)
+	if apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) {
+		return routeState{}, nil // nothing of it will be there for long
+	}
+	if err != nil {
+		return routeState{}, err
+	}
+	if written != nil {
+		live = &gatewayapi.HTTPRoute{}
+		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(written.Object, live); err != nil {
+			return routeState{}, fmt.Errorf("read HTTPRoute %q: %w", client.ObjectKeyFromObject(rule), err)
+		}
+	}
+	return stateOf(live, e.Gateway), nil
+}
+
+func (r *Reconciler) deleteRoute(ctx context.Context, live *gatewayapi.HTTPRoute) error {
+	r.applier.Forget(client.ObjectKeyFromObject(live))
+	stub := &gatewayapi.HTTPRoute{ObjectMeta: metav1.ObjectMeta{Namespace: live.Namespace, Name: live.Name}}
+	err := r.client.Delete(ctx, stub, client.Preconditions{UID: new(live.UID)})
+	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
+		return nil // it is gone, or another one has its name
+	}
+	if err != nil {
+		return fmt.Errorf("delete HTTPRoute %q: %w", client.ObjectKeyFromObject(live), err)
+	}
+	return nil
+}
+
+// routeOf leads all requests of the host to the gateways, which know the rules.
+func routeOf(rule *v2.APIRule, e *apirule.Exposure, entrance types.NamespacedName) *unstructured.Unstructured {
+	owner := metav1.OwnerReference{APIVersion: v2.GroupVersion.String(), Kind: kindAPIRule, Name: rule.Name, UID: rule.UID}
+	backend := reference("", kindService, entrance)
+	backend["port"] = int64(entrancePort)
+	return objectOf(gatewayapi.GroupVersion.String(), kindRoute, client.ObjectKeyFromObject(rule), owner, map[string]any{
+		"parentRefs": []any{reference(gatewayapi.GroupName, "Gateway", e.Gateway)},
+		"hostnames":  []any{e.Host},
+		"rules": []any{map[string]any{
+			"matches":     []any{map[string]any{"path": map[string]any{"type": string(gatewayapi.PathMatchPathPrefix), "value": "/"}}},
+			"backendRefs": []any{backend},
+		}},
+	})
+}
+
+// objectOf is an object that goes with its owner.
+func objectOf(version, kind string, key types.NamespacedName, owner metav1.OwnerReference, spec map[string]any) *unstructured.Unstructured {
+	owner.Controller = new(true)
+	object := &unstructured.Unstructured{Object: map[string]any{"spec": spec}}
+	object.SetAPIVersion(version)
+	object.SetKind(kind)
+	object.SetNamespace(key.Namespace)
+	object.SetName(key.Name)
+	object.SetOwnerReferences([]metav1.OwnerReference{owner})
+	return object
+}
+
+func reference(group, kind string, to types.NamespacedName) map[string]any {
+	return map[string]any{"group": group, "kind": kind, "namespace": to.Namespace, "name": to.Name}
+}
+
+// stateOf reads what a Gateway says of an HTTPRoute.
+func stateOf(route *gatewayapi.HTTPRoute, gateway types.NamespacedName) routeState {
+	pending := routeState{pending: fmt.Sprintf("Gateway %s has not accepted HTTPRoute %s yet", gateway, route.Name)}
+	for i := range route.Status.Parents {
+		parent := &route.Status.Parents[i]
+		if string(parent.ParentRef.Name) != gateway.Name || namespaceOf(&parent.ParentRef, route.Namespace) != gateway.Namespace {
+			continue
+		}
+		for _, kind := range []gatewayapi.RouteConditionType{gatewayapi.RouteConditionAccepted, gatewayapi.RouteConditionResolvedRefs} {
+			condition := meta.FindStatusCondition(parent.Conditions, string(kind))
+			switch {
+			case condition == nil || condition.ObservedGeneration < route.Generation || condition.Status == metav1.ConditionUnknown:
+				return pending
+			case condition.Status == metav1.ConditionFalse:
+				return routeState{problem: fmt.Sprintf("%sGateway %s: %s is false (%s): %s", routeErrors, gateway, kind, condition.Reason, condition.Message)}
+			}
+		}
+		return routeState{}
+	}
+	return pending
+}
+
+func namespaceOf(parent *gatewayapi.ParentReference, route string) string {
+	if parent.Namespace == nil {
+		return route
+	}
+	return string(*parent.Namespace)
+}

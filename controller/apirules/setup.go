@@ -1,0 +1,183 @@
+package apirules
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/clock"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/controller-runtime/pkg/source"
+	gatewayapi "sigs.k8s.io/gateway-api/apis/v1"
+
+	v2 "github.com/rouse-run/rouse/api/gateway/v2"
+	"github.com/rouse-run/rouse/controller/activator"
+	"github.com/rouse-run/rouse/internal/apirule"
+	"github.com/rouse-run/rouse/internal/kube"
+	"github.com/rouse-run/rouse/internal/kube/watch"
+)
+
+const (
+	// maxConcurrentReconciles is how many APIRules are looked after at a time.
+	maxConcurrentReconciles = 4
+	// syncTimeout is how long the controller waits for its kinds to be served. Others, of Functions, must not end with it.
+	syncTimeout = 10 * 365 * 24 * time.Hour
+)
+
+// Transform leaves of an HTTPRoute of another owner whose it is, and of the other objects what decides. Setup relies on it; pass
+// it to the manager as its DefaultTransform. Of Services the cache has to hold what exposures.CacheObjects leaves.
+func Transform(object any) (any, error) {
+	route, ok := object.(*gatewayapi.HTTPRoute)
+	if !ok {
+		return watch.TransformAPIRules(object)
+	}
+	for _, owner := range route.OwnerReferences {
+		if owner.Kind == kindAPIRule {
+			return route, nil
+		}
+	}
+	route.Spec, route.Status = gatewayapi.HTTPRouteSpec{}, gatewayapi.HTTPRouteStatus{}
+	return route, nil
+}
+
+// Setup adds the controller of APIRules to a manager whose cache is limited by Transform. Where they are not served nothing looks at
+// them: another one may.
+func Setup(mgr ctrl.Manager, dial activator.Dial, options Options) error {
+	if !options.Enabled {
+		return nil
+	}
+	if dial == nil {
+		dial = (&net.Dialer{}).DialContext
+	}
+	changes, decided := make(chan event.GenericEvent), make(chan struct{}, 1)
+	stand := newTable(options.routed)
+	reconciler := &Reconciler{
+		client:   mgr.GetClient(),
+		applier:  kube.NewApplier(mgr.GetClient()),
+		recorder: mgr.GetEventRecorder("apirule-controller"),
+		clock:    clock.RealClock{},
+		table:    stand,
+		options:  options,
+	}
+	if err := addController(mgr, reconciler, changes); err != nil {
+		return err
+	}
+	changed := func(ctx context.Context, names []types.NamespacedName) { request(ctx, changes, names) }
+	asks := &poller{
+		addresses: func(ctx context.Context) ([]string, error) {
+			return activator.Gateways(ctx, mgr.GetClient(), options.Gateways)
+		},
+		gateways: newCaller(dial),
+		table:    stand,
+		changed:  changed,
+		decided:  decided,
+		clock:    clock.RealClock{},
+		log:      mgr.GetLogger().WithName("apirule"),
+	}
+	decides := manager.RunnableFunc(func(ctx context.Context) error {
+		return watch.APIRules(ctx, mgr.GetCache(), options.APIRuleSettings, func(all []apirule.Exposure) {
+			names, err := stand.decide(all)
+			if err != nil {
+				mgr.GetLogger().Error(err, "cannot compare APIRules with those of gateways")
+				return
+			}
+			notify(decided)
+			changed(ctx, names)
+		})
+	})
+	for _, part := range []manager.Runnable{asks, decides} {
+		if err := mgr.Add(part); err != nil {
+			return fmt.Errorf("set up the controller of APIRules: %w", err)
+		}
+	}
+	return nil
+}
+
+func addController(mgr ctrl.Manager, reconciler *Reconciler, changes <-chan event.GenericEvent) error {
+	b := kube.NewController(mgr, controller.Options{MaxConcurrentReconciles: maxConcurrentReconciles, CacheSyncTimeout: syncTimeout}).
+		Named("apirule").
+		For(&v2.APIRule{}).
+		WatchesRawSource(source.Channel(changes, &handler.EnqueueRequestForObject{}))
+	if reconciler.options.GatewayAPI {
+		if err := watchRoutes(mgr, b, reconciler); err != nil {
+			return err
+		}
+	}
+	if err := b.Complete(reconciler); err != nil {
+		return fmt.Errorf("set up the controller of APIRules: %w", err)
+	}
+	return nil
+}
+
+// watchRoutes adds what Gateway API needs. Grants have a cache of their own: those of other namespaces are none of ours.
+func watchRoutes(mgr ctrl.Manager, b *builder.Builder, reconciler *Reconciler) error {
+	options := &reconciler.options
+	grants, err := cache.New(mgr.GetConfig(), cache.Options{
+		HTTPClient: mgr.GetHTTPClient(), Scheme: mgr.GetScheme(), Mapper: mgr.GetRESTMapper(),
+		DefaultNamespaces: map[string]cache.Config{options.Entrance.Namespace: {}},
+	})
+	if err != nil {
+		return fmt.Errorf("make a cache of ReferenceGrants: %w", err)
+	}
+	if err := mgr.Add(grants); err != nil {
+		return fmt.Errorf("set up the controller of APIRules: %w", err)
+	}
+	reconciler.grants = grants
+	isEntrance := predicate.NewPredicateFuncs(func(o client.Object) bool { return client.ObjectKeyFromObject(o) == options.Entrance })
+	// An HTTPRoute has the name of its APIRule, and so has one of another owner that is in the way.
+	b.Watches(&gatewayapi.HTTPRoute{}, &handler.EnqueueRequestForObject{}).
+		Watches(&corev1.Service{}, handler.EnqueueRequestsFromMapFunc(allGrants(reconciler.table)), builder.WithPredicates(isEntrance)).
+		WatchesRawSource(source.Kind(grants, grantMetadata(),
+			handler.TypedEnqueueRequestsFromMapFunc(func(_ context.Context, grant *metav1.PartialObjectMetadata) []reconcile.Request {
+				if namespace, ours := options.grantedTo(grant); ours {
+					return []reconcile.Request{{NamespacedName: types.NamespacedName{Namespace: namespace}}}
+				}
+				return nil
+			})))
+	return nil
+}
+
+// allGrants are those of every namespace that has routed APIRules.
+func allGrants(stand *table) handler.MapFunc {
+	return func(context.Context, client.Object) []reconcile.Request {
+		var requests []reconcile.Request
+		for _, namespace := range stand.routedNamespaces() {
+			requests = append(requests, reconcile.Request{NamespacedName: types.NamespacedName{Namespace: namespace}})
+		}
+		return requests
+	}
+}
+
+// request has the APIRules looked after.
+func request(ctx context.Context, changes chan<- event.GenericEvent, names []types.NamespacedName) {
+	for _, name := range names {
+		rule := &v2.APIRule{}
+		rule.Namespace, rule.Name = name.Namespace, name.Name
+		select {
+		case changes <- event.GenericEvent{Object: rule}:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// notify wakes the reader of the channel, unless a notification is pending.
+func notify(channel chan<- struct{}) {
+	select {
+	case channel <- struct{}{}:
+	default:
+	}
+}

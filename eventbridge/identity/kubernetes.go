@@ -1,0 +1,177 @@
+package identity
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"net/http"
+	"time"
+
+	"github.com/go-logr/logr"
+	"golang.org/x/time/rate"
+	authenticationv1 "k8s.io/api/authentication/v1"
+	authorizationv1 "k8s.io/api/authorization/v1"
+
+	"github.com/rouse-run/rouse/internal/daemon"
+)
+
+// Reviews asks the API server. An error means that there is no answer.
+type Reviews interface {
+	// UserOf returns the user that a token is of, for an audience or, where that is empty, for the API server itself.
+	UserOf(ctx context.Context, token, audience string) (user authenticationv1.UserInfo, ok bool, err error)
+	// Allows reports whether a user may do something.
+	Allows(ctx context.Context, review authorizationv1.SubjectAccessReviewSpec) (bool, error)
+}
+
+// The bounds of reviews.
+const (
+	maxUserToken       = 8 << 10 // bytes
+	rightReviewTimeout = 5 * time.Second
+	slotWait           = 5 * time.Second
+
+	tokensOfNew = 4 // at a time
+	tokensOfOld = 4 // at a time, of tokens that were good lately
+	rightsAtAll = 8 // at a time
+
+	newTokensPerSecond rate.Limit = 5 // of one source
+	newTokensAtOnce               = 20
+	rightsPerSecond    rate.Limit = 10 // of one user
+	rightsAtOnce                  = 50
+
+	logEvery = 10 * time.Second
+)
+
+// Kubernetes is the Access of a cluster. It is safe for concurrent use.
+type Kubernetes struct {
+	reviews Reviews
+	log     logr.Logger
+	logged  rate.Sometimes
+
+	users     memory[hash, reviewed]
+	refused   memory[hash, struct{}]
+	decisions memory[question, bool]
+
+	sources, askers                *limits
+	newTokens, oldTokens, ofRights chan struct{}
+}
+
+// NewKubernetes makes an Access.
+func NewKubernetes(reviews Reviews, log logr.Logger) *Kubernetes {
+	return &Kubernetes{
+		reviews: reviews, log: log, logged: rate.Sometimes{Interval: logEvery},
+		users: remember[hash, reviewed](maxUsers), refused: remember[hash, struct{}](maxRefused),
+		decisions: remember[question, bool](maxDecisions),
+		sources:   newLimits(newTokensPerSecond, newTokensAtOnce), askers: newLimits(rightsPerSecond, rightsAtOnce),
+		newTokens: make(chan struct{}, tokensOfNew), oldTokens: make(chan struct{}, tokensOfOld), ofRights: make(chan struct{}, rightsAtAll),
+	}
+}
+
+// Authenticate implements Access.
+func (k *Kubernetes) Authenticate(r *http.Request) (User, error) {
+	token, ok := daemon.Bearer(r)
+	if !ok || len(token) > maxUserToken {
+		return User{}, ErrUnauthenticated
+	}
+	key := sha256.Sum256([]byte(token))
+	entry, known := k.users.get(key)
+	if known && entry.isFresh() {
+		return entry.user, nil
+	}
+	if _, refused := k.refused.get(key); refused {
+		return User{}, ErrUnauthenticated
+	}
+	slots := k.oldTokens
+	if !known {
+		slots = k.newTokens
+		if !k.sources.allow(sourceOf(r)) {
+			return User{}, ErrBusy
+		}
+	}
+	leave, err := enter(r.Context(), slots)
+	if err != nil {
+		return User{}, err
+	}
+	defer leave()
+	if entry, known = k.users.get(key); known && entry.isFresh() {
+		return entry.user, nil // another request has asked meanwhile
+	}
+	return k.review(r.Context(), key, token)
+}
+
+func (k *Kubernetes) review(ctx context.Context, key hash, token string) (User, error) {
+	ctx, cancel := context.WithTimeout(ctx, rightReviewTimeout)
+	defer cancel()
+	info, ok, err := k.reviews.UserOf(ctx, token, audienceOf(token))
+	switch {
+	case err != nil:
+		return User{}, k.undecided(ctx, err)
+	case !ok || info.Username == "":
+		k.users.remove(key)
+		k.refused.add(key, struct{}{}, rightRefusedFor)
+		return User{}, ErrUnauthenticated
+	}
+	user := User{Name: info.Username, info: info, token: key}
+	k.users.add(key, reviewed{user, time.Now()}, knownFor)
+	return user, nil
+}
+
+// Authorize implements Access.
+func (k *Kubernetes) Authorize(ctx context.Context, user User, right Right) error {
+	asked := question{user.token, right}
+	refusal := ForbiddenError{User: user.Name, Right: right}
+	if allowed, known := k.decisions.get(asked); known {
+		return refusedUnless(allowed, refusal)
+	}
+	if !k.askers.allow(ownerOf(user.Name)) {
+		return ErrBusy
+	}
+	leave, err := enter(ctx, k.ofRights)
+	if err != nil {
+		return err
+	}
+	defer leave()
+	if allowed, known := k.decisions.get(asked); known {
+		return refusedUnless(allowed, refusal)
+	}
+	ctx, cancel := context.WithTimeout(ctx, rightReviewTimeout)
+	defer cancel()
+	allowed, err := k.reviews.Allows(ctx, right.review(user.info))
+	if err != nil {
+		return k.undecided(ctx, err)
+	}
+	lasts := deniedFor
+	if allowed {
+		lasts = rightFreshFor
+	}
+	k.decisions.add(asked, allowed, lasts)
+	return refusedUnless(allowed, refusal)
+}
+
+func refusedUnless(allowed bool, refusal ForbiddenError) error {
+	if allowed {
+		return nil
+	}
+	return refusal
+}
+
+// enter waits for a slot, which leave frees.
+func enter(ctx context.Context, slots chan struct{}) (leave func(), err error) {
+	timeout := time.NewTimer(slotWait)
+	defer timeout.Stop()
+	select {
+	case slots <- struct{}{}:
+		return func() { <-slots }, nil
+	case <-timeout.C:
+		return nil, ErrBusy
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+// undecided logs now and then why, since anybody can have a review fail while the API server is away.
+func (k *Kubernetes) undecided(ctx context.Context, err error) error {
+	if !errors.Is(ctx.Err(), context.Canceled) { // then the client is gone
+		k.logged.Do(func() { k.log.Error(err, "the API server does not say who may use the admin API") })
+	}
+	return ErrRightUndecided
+}

@@ -1,0 +1,180 @@
+package activator
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/go-logr/logr"
+
+	"github.com/rouse-run/rouse/internal/activation"
+)
+
+// acceptPause parts two tries after a port could not accept, as when the process has no file descriptor left.
+const acceptPause = 50 * time.Millisecond
+
+// Ports is a net.Listener over the ports of Functions.
+type Ports struct {
+	host string
+	log  logr.Logger
+
+	accepted chan net.Conn
+	closed   chan struct{}
+	once     sync.Once
+	accepts  sync.WaitGroup
+
+	mu     sync.Mutex
+	open   map[int32]*port
+	failed map[int32]string // why a port is not open
+	known  bool
+}
+
+// port is that of one Function.
+type port struct {
+	function activation.Listing
+	listener net.Listener
+	gone     chan struct{}
+	once     sync.Once
+}
+
+// NewPorts listens on no port yet.
+func NewPorts(host string, log logr.Logger) *Ports {
+	return &Ports{
+		host: host, log: log, accepted: make(chan net.Conn), closed: make(chan struct{}),
+		open: map[int32]*port{}, failed: map[int32]string{},
+	}
+}
+
+// Set opens the ports that are new and closes those that are gone. A port that goes to another Function is opened again. Of
+// each Function there may be a listing for each address family, with one port.
+func (p *Ports) Set(listings []activation.Listing) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	select {
+	case <-p.closed:
+		return
+	default:
+	}
+	wanted := make(map[int32]activation.Listing, len(listings))
+	for _, listing := range listings {
+		if _, taken := wanted[listing.Port]; !taken {
+			wanted[listing.Port] = listing
+		}
+	}
+	for number, opened := range p.open {
+		if wanted[number].UID != opened.function.UID || wanted[number].Function != opened.function.Function {
+			opened.close()
+			delete(p.open, number)
+		}
+	}
+	for number := range p.failed {
+		if _, ok := wanted[number]; !ok {
+			delete(p.failed, number)
+		}
+	}
+	for number, listing := range wanted {
+		if p.open[number] == nil {
+			p.listen(number, listing)
+		}
+	}
+	p.known = true
+}
+
+// listen is called with the lock held.
+func (p *Ports) listen(number int32, listing activation.Listing) {
+	listener, err := new(net.ListenConfig).Listen(context.Background(), "tcp", net.JoinHostPort(p.host, strconv.Itoa(int(number))))
+	if err != nil {
+		if before := p.failed[number]; before != err.Error() {
+			p.log.Error(err, "activator port cannot be opened", "port", number, "namespace", listing.Function.Namespace, "function", listing.Function.Name)
+		}
+		p.failed[number] = err.Error()
+		return
+	}
+	delete(p.failed, number)
+	opened := &port{function: listing, listener: listener, gone: make(chan struct{})}
+	p.open[number] = opened
+	p.accepts.Go(func() { p.accept(opened) })
+}
+
+func (p *Ports) accept(from *port) {
+	for {
+		accepted, err := from.listener.Accept()
+		if err != nil {
+			if errors.Is(err, net.ErrClosed) {
+				return
+			}
+			select {
+			case <-from.gone:
+				return
+			case <-time.After(acceptPause):
+			}
+			continue
+		}
+		found := &conn{Conn: accepted, port: from}
+		select {
+		case p.accepted <- found:
+		case <-p.closed:
+			_ = found.Close()
+			return
+		}
+	}
+}
+
+// Ready says why not all ports are open, or nil.
+func (p *Ports) Ready() error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !p.known {
+		return errors.New("the Functions are not known yet")
+	}
+	for number, why := range p.failed {
+		return fmt.Errorf("port %d, and %d more, cannot be opened: %s", number, len(p.failed)-1, why)
+	}
+	return nil
+}
+
+// Open is how many ports there are.
+func (p *Ports) Open() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return len(p.open)
+}
+
+// Accept implements net.Listener.
+func (p *Ports) Accept() (net.Conn, error) {
+	select {
+	case conn := <-p.accepted:
+		return conn, nil
+	case <-p.closed:
+		return nil, net.ErrClosed
+	}
+}
+
+// Close closes all ports. Connections stay.
+func (p *Ports) Close() error {
+	p.once.Do(func() {
+		close(p.closed)
+		p.mu.Lock()
+		for number, opened := range p.open {
+			opened.close()
+			delete(p.open, number)
+		}
+		p.mu.Unlock()
+		p.accepts.Wait()
+	})
+	return nil
+}
+
+// Addr implements net.Listener: it is that of no port in particular.
+func (p *Ports) Addr() net.Addr { return &net.TCPAddr{IP: net.ParseIP(p.host)} }
+
+func (p *port) close() {
+	p.once.Do(func() {
+		close(p.gone)
+		_ = p.listener.Close()
+	})
+}

@@ -1,0 +1,267 @@
+package apirules
+
+import (
+	"bytes"
+	"context"
+	"crypto/ed25519"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"k8s.io/apimachinery/pkg/types"
+
+	v2 "github.com/rouse-run/rouse/api/gateway/v2"
+	"github.com/rouse-run/rouse/internal/apirule"
+)
+
+const issuerName = "https://issuer.example"
+
+// issuer signs tokens and serves its keys.
+type issuer struct {
+	*httptest.Server
+
+	key  ed25519.PrivateKey
+	keys []byte
+}
+
+func newIssuer(t *testing.T) *issuer {
+	t.Helper()
+	public, key, err := ed25519.GenerateKey(nil)
+	require.NoError(t, err)
+	keys, err := json.Marshal(map[string]any{"keys": []any{map[string]string{
+		"kty": "OKP", "crv": "Ed25519", "kid": "1", "alg": "EdDSA", "use": "sig", "x": base64.RawURLEncoding.EncodeToString(public),
+	}}})
+	require.NoError(t, err)
+	i := &issuer{key: key, keys: keys}
+	i.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(keys) }))
+	t.Cleanup(i.Close)
+	return i
+}
+
+// bearer is the header of a token with these claims, besides those of a good one.
+func (i *issuer) bearer(claims map[string]any) string { return "Bearer " + i.token(claims) }
+
+func (i *issuer) token(claims map[string]any) string {
+	all := map[string]any{"iss": issuerName, "sub": "alice", "exp": time.Now().Add(time.Hour).Unix()}
+	maps.Copy(all, claims)
+	encode := func(value any) string {
+		text, _ := json.Marshal(value)
+		return base64.RawURLEncoding.EncodeToString(text)
+	}
+	signed := encode(map[string]string{"alg": "EdDSA", "kid": "1"}) + "." + encode(all)
+	return signed + "." + base64.RawURLEncoding.EncodeToString(ed25519.Sign(i.key, []byte(signed)))
+}
+
+func (i *issuer) jwt(authorizations ...*v2.JWTAuthorization) *v2.JWT {
+	return &v2.JWT{
+		Authentications: []*v2.JWTAuthentication{{Issuer: issuerName, JWKSURI: i.URL}}, Authorizations: authorizations,
+	}
+}
+
+// withTokens has a rule for tokens.
+func withTokens(to apirule.Backend, path string, jwt *v2.JWT) apirule.Rule {
+	return apirule.Rule{
+		Spec: &v2.Rule{Path: path, Methods: []v2.Method{"GET"}, JWT: jwt}, Backend: to, Timeout: 10 * time.Second,
+	}
+}
+
+// fetchKeys runs the keys of the issuers until the end of the test.
+func (f *fixture) fetchKeys() {
+	ctx, stop := context.WithCancel(f.t.Context())
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		f.exposed.deps.Keys.Run(ctx)
+	}()
+	f.t.Cleanup(func() {
+		stop()
+		<-ended
+	})
+}
+
+func TestTokensDecideWhoMay(t *testing.T) {
+	t.Parallel()
+	f, i := start(t), newIssuer(t)
+	f.fetchKeys()
+	f.serve(shopHost,
+		withTokens(f.service.address, "/orders", i.jwt(&v2.JWTAuthorization{RequiredScopes: []string{"read"}})),
+		open(f.service.address, "/*", "GET"))
+	good := i.bearer(map[string]any{"scope": "read write"})
+	other := newIssuer(t)
+	for name, tc := range map[string]struct {
+		token  string
+		status int
+		text   string
+	}{
+		"no token":            {"", 403, "RBAC: access denied"},
+		"another scheme":      {"Basic YTpi", 403, "RBAC: access denied"},
+		"a scheme in lower":   {"bearer x", 401, "Jwt is not in the form of Header.Payload.Signature with two dots and 3 sections"},
+		"a good one in lower": {"bearer" + strings.TrimPrefix(good, "Bearer"), 200, "catalog"},
+		"no JWT":              {"Bearer x", 401, "Jwt is not in the form of Header.Payload.Signature with two dots and 3 sections"},
+		"another issuer":      {i.bearer(map[string]any{"iss": "x"}), 401, "Jwt issuer is not configured"},
+		"another key":         {other.bearer(nil), 401, "Jwt verification fails"},
+		"a token that ended":  {i.bearer(map[string]any{"exp": 1}), 401, "Jwt is expired"},
+		"no scope":            {i.bearer(nil), 403, "RBAC: access denied"},
+		"no subject":          {i.bearer(map[string]any{"scope": "read", "sub": ""}), 403, "RBAC: access denied"},
+		"a token that may":    {good, 200, "catalog"},
+		"the same once again": {good, 200, "catalog"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var headers []string
+			if tc.token != "" {
+				headers = []string{"Authorization", tc.token}
+			}
+			got := f.get("/orders?a=b", headers...)
+			require.Equal(t, tc.status, got.StatusCode)
+			require.Equal(t, tc.text, got.text)
+			challenge := ""
+			if tc.status == http.StatusUnauthorized {
+				challenge = `Bearer realm="http://shop.example.com/orders", error="invalid_token"`
+			}
+			require.Equal(t, challenge, got.Header.Get("WWW-Authenticate"))
+		})
+	}
+	t.Run("the token goes on to the backend", func(t *testing.T) {
+		t.Parallel()
+		require.Equal(t, http.StatusOK, f.get("/orders", "Authorization", good).StatusCode)
+		require.Equal(t, "catalog", f.get("/else", "Authorization", "Bearer bad").text, "and is ignored where none is asked for")
+	})
+}
+
+// A backend may read any of these as its caller's.
+func TestABackendGetsNoTokenThatWasNotChecked(t *testing.T) {
+	t.Parallel()
+	f, i := start(t), newIssuer(t)
+	f.fetchKeys()
+	named := i.jwt()
+	named.Authentications[0].FromHeaders = []v2.JWTHeader{{Name: "X-User-Jwt"}}
+	f.serve(shopHost, withTokens(f.service.address, "/orders", i.jwt()), withTokens(f.service.address, "/named", named))
+	good := i.token(nil)
+	for name, tc := range map[string]struct {
+		target  string
+		headers []string
+		status  int
+	}{
+		"bearer in lower case before":  {"/orders", []string{"Authorization", "bearer forged", "Authorization", "Bearer " + good}, 401},
+		"a tab before":                 {"/orders", []string{"Authorization", "Bearer\tforged", "Authorization", "Bearer " + good}, 401},
+		"another scheme after":         {"/orders", []string{"Authorization", "Bearer " + good, "Authorization", "JWT forged"}, 401},
+		"a header beside the query":    {"/orders?access_token=" + good, []string{"Authorization", "bearer forged"}, 401},
+		"no scheme beside the query":   {"/orders?access_token=" + good, []string{"Authorization", "forged"}, 200},
+		"a semicolon":                  {"/orders?access_token=forged;x&access_token=" + good, nil, 400},
+		"a bad escape":                 {"/orders?access_token=forged%zz&access_token=" + good, nil, 400},
+		"an escaped name":              {"/orders?access%5Ftoken=forged", []string{"Authorization", "Bearer " + good}, 401},
+		"an underscore in the header":  {"/named", []string{"X-User_jwt", "forged", "X-User-Jwt", good}, 200},
+		"Authorization beside another": {"/named", []string{"Authorization", "bearer forged", "X-User-Jwt", good}, 200},
+		"access_token beside another":  {"/named?access_token=forged", []string{"X-User-Jwt", good}, 401},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got := f.get(tc.target, tc.headers...)
+			require.Equal(t, tc.status, got.StatusCode, got.text)
+			if tc.status != http.StatusOK {
+				require.Zero(t, f.service.requests())
+				return
+			}
+			forwarded := f.service.take(t)
+			require.NotContains(t, fmt.Sprint(forwarded.Header, forwarded.URL), "forged")
+			require.Contains(t, fmt.Sprint(forwarded.Header, forwarded.URL), good)
+		})
+	}
+}
+
+func TestTheChallengeHasTheSchemeThatTheCallerUsed(t *testing.T) {
+	t.Parallel()
+	f, i := start(t), newIssuer(t)
+	f.serve(shopHost, withTokens(f.service.address, "/orders", i.jwt()))
+	got := f.get("/orders?access_token=secret", "X-Forwarded-Proto", "https")
+	require.Equal(t, http.StatusUnauthorized, got.StatusCode)
+	require.Equal(t, `Bearer realm="https://shop.example.com/orders", error="invalid_token"`, got.Header.Get("WWW-Authenticate"))
+}
+
+func TestARuleForTokensThatCannotBeServedIsClosedAlone(t *testing.T) {
+	t.Parallel()
+	for name, jwt := range map[string]*v2.JWT{
+		"a URI with a password": {Authentications: []*v2.JWTAuthentication{{Issuer: issuerName, JWKSURI: "https://a:secret@issuer.example/keys"}}},
+		"a path for a URI":      {Authentications: []*v2.JWTAuthentication{{Issuer: issuerName, JWKSURI: "/keys"}}},
+		"no authentication":     {},
+		"an empty entry": {
+			Authentications: []*v2.JWTAuthentication{{Issuer: issuerName, JWKSURI: "https://issuer.example"}}, Authorizations: []*v2.JWTAuthorization{nil},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f := start(t)
+			f.serve(shopHost, withTokens(f.service.address, "/orders", jwt), open(f.service.address, "/*", "GET"))
+			require.Equal(t, http.StatusServiceUnavailable, f.get("/orders").StatusCode)
+			require.Equal(t, "catalog", f.get("/").text)
+			problems := f.exposed.Loaded()[types.NamespacedName{Namespace: "shop", Name: shopHost}].Problems
+			require.Len(t, problems, 1)
+			require.Contains(t, problems[0].Attribute, ".spec.rules[0].jwt.auth")
+			require.Equal(t, apirule.RuleAt(0), problems[0].Closes)
+			require.NotContains(t, problems.String(), "secret")
+		})
+	}
+}
+
+func TestARuleThatNamesNoWayInIsClosed(t *testing.T) {
+	t.Parallel()
+	f, no := start(t), false
+	for _, spec := range []v2.Rule{{}, {NoAuth: &no}, {ExtAuth: &v2.ExtAuth{}}, {ExtAuth: &v2.ExtAuth{Authorizers: []string{"unknown"}}}} {
+		spec.Path, spec.Methods = "/*", []v2.Method{"GET"}
+		f.serve(shopHost, apirule.Rule{Spec: &spec, Backend: f.service.address, Timeout: time.Second})
+		require.Equal(t, http.StatusServiceUnavailable, f.get("/").StatusCode)
+	}
+}
+
+func TestIssuersWhoseKeysCannotBeFetchedAreTold(t *testing.T) {
+	t.Parallel()
+	f, i := start(t), newIssuer(t)
+	gone := newIssuer(t)
+	gone.Close()
+	f.serve(shopHost, withTokens(f.service.address, "/good", i.jwt()), withTokens(f.service.address, "/bad", gone.jwt()))
+	f.fetchKeys()
+	name := types.NamespacedName{Namespace: "shop", Name: shopHost}
+	require.Eventually(t, func() bool { return len(f.exposed.Loaded()[name].Problems) > 0 }, time.Minute, time.Millisecond)
+	require.Equal(t, apirule.Problems{{
+		Attribute: ".spec.rules[1].jwt.authentications[0].jwksUri", Closes: apirule.RuleAt(1),
+		Message: "Its keys cannot be fetched, and tokens by them are refused: the connection failed",
+	}}, f.exposed.Loaded()[name].Problems)
+	require.Equal(t, http.StatusOK, f.get("/good", "Authorization", i.bearer(nil)).StatusCode, "others are not held up")
+}
+
+func TestKeysThatAreNotUsedAreTold(t *testing.T) {
+	t.Parallel()
+	f, i := start(t), newIssuer(t)
+	costly := `,{"kty":"RSA","kid":"2","n":"` + base64.RawURLEncoding.EncodeToString(bytes.Repeat([]byte{0xff}, 512)) + `","e":"f____w"}]}`
+	i.Config.Handler = http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		_, _ = w.Write(append(bytes.TrimSuffix(i.keys, []byte("]}")), costly...))
+	})
+	f.serve(shopHost, withTokens(f.service.address, "/*", i.jwt()))
+	f.fetchKeys()
+	require.Equal(t, http.StatusOK, f.get("/", "Authorization", i.bearer(nil)).StatusCode)
+	require.Equal(t, apirule.Problems{{
+		Attribute: ".spec.rules[0].jwt.authentications[0].jwksUri", Closes: apirule.RuleAt(0),
+		Message: "Not all of its keys are used, and tokens by the others are refused: " +
+			"an RSA key has an exponent larger than 65537: the issuer has to make keys with 65537",
+	}}, f.exposed.Loaded()[types.NamespacedName{Namespace: "shop", Name: shopHost}].Problems)
+}
+
+func TestWhatDidNotChangeIsTakenOver(t *testing.T) {
+	t.Parallel()
+	f, i := start(t), newIssuer(t)
+	tokens, others := exposureOf(shopHost, withTokens(f.service.address, "/*", i.jwt())), exposureOf("other.example.com", open(f.service.address, "/*", "GET"))
+	f.exposed.Set([]apirule.Exposure{tokens, others})
+	before := f.exposed.current.Load()
+	others.Generation = 2
+	f.exposed.Set([]apirule.Exposure{tokens, others})
+	after := f.exposed.current.Load()
+	require.Same(t, before.loaded[tokens.APIRule], after.loaded[tokens.APIRule], "with its validators")
+	require.NotSame(t, before.loaded[others.APIRule], after.loaded[others.APIRule])
+}

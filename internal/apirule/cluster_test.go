@@ -1,0 +1,55 @@
+package apirule
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+)
+
+func TestServiceOfKeepsWhereAServiceLeads(t *testing.T) {
+	t.Parallel()
+	plain := ServiceInfo{Selects: true, Address: "10.0.0.1", Ports: []int32{80}}
+	for name, tc := range map[string]struct {
+		change func(*corev1.Service)
+		want   func(*ServiceInfo)
+	}{
+		"a plain one": {func(*corev1.Service) {}, func(*ServiceInfo) {}},
+		"that of a Function": {
+			ownedBy("Function", "price", functions), func(s *ServiceInfo) { s.Function = true },
+		},
+		"another one of a Function": {ownedBy("Function", "other", functions), func(*ServiceInfo) {}},
+		"that of a Function of another group": {
+			ownedBy("Function", "price", functions+".example.com"), func(*ServiceInfo) {},
+		},
+		"that of a workload": {ownedBy("StatefulSet", "price", "apps"), func(*ServiceInfo) {}},
+		"one owned by a Function that does not control it": {
+			func(s *corev1.Service) {
+				ownedBy("Function", "price", functions)(s)
+				s.OwnerReferences[0].Controller = nil
+			}, func(*ServiceInfo) {},
+		},
+		"one without a selector": {func(s *corev1.Service) { s.Spec.Selector = nil }, func(s *ServiceInfo) { s.Selects = false }},
+		"an external name with a selector": {
+			func(s *corev1.Service) { s.Spec.Type, s.Spec.ClusterIP = corev1.ServiceTypeExternalName, "" },
+			func(s *ServiceInfo) { s.Selects, s.Address = false, "" },
+		},
+		"a headless one": {func(s *corev1.Service) { s.Spec.ClusterIP = corev1.ClusterIPNone }, func(s *ServiceInfo) { s.Address = "" }},
+		"ports of which TCP ones count": {
+			func(s *corev1.Service) {
+				s.Spec.Ports = []corev1.ServicePort{{Port: 53, Protocol: corev1.ProtocolUDP}, {Port: 53, Protocol: corev1.ProtocolTCP}, {Port: 81}}
+			}, func(s *ServiceInfo) { s.Ports = []int32{53, 81} },
+		},
+		"one that lets namespaces in": {
+			func(s *corev1.Service) { s.Annotations = map[string]string{AnnotationFrom: " front, back ,,"} },
+			func(s *ServiceInfo) { s.From = []string{"front", "back"} },
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			want := plain
+			tc.want(&want)
+			require.Equal(t, want, ServiceInfoOf(service(tc.change)))
+		})
+	}
+}

@@ -1,0 +1,163 @@
+package apirule
+
+import (
+	"cmp"
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	v2 "github.com/rouse-run/rouse/api/gateway/v2"
+)
+
+// Decide says what each APIRule amounts to. Those that are being deleted amount to nothing and are left out. The oldest is first.
+func Decide(apiRules []*v2.APIRule, cluster *Objects) []Exposure {
+	return new(Decider).Decide(apiRules, cluster)
+}
+
+// Decider is for those who decide again and again: what did not change is not validated again, because an APIRule of a thousand rules
+// takes long. It is not safe for concurrent use.
+type Decider struct {
+	validations map[types.NamespacedName]validation
+}
+
+// validation is what was found wrong with an APIRule, and by what.
+type validation struct {
+	uid        types.UID
+	generation int64
+	around     Cluster
+	problems   Problems
+}
+
+// Decide is as the function of that name.
+func (d *Decider) Decide(apiRules []*v2.APIRule, cluster *Objects) []Exposure {
+	apiRules = slices.DeleteFunc(slices.Clone(apiRules), func(r *v2.APIRule) bool { return !r.DeletionTimestamp.IsZero() })
+	slices.SortFunc(apiRules, byAge)
+	before := d.validations
+	d.validations = make(map[types.NamespacedName]validation, len(apiRules))
+	owners := make(map[string]types.NamespacedName, len(apiRules))
+	exposures := make([]Exposure, 0, len(apiRules))
+	for _, each := range apiRules {
+		name := types.NamespacedName{Namespace: each.Namespace, Name: each.Name}
+		e, found := decide(each, cluster, owners, before[name])
+		d.validations[name] = found
+		exposures = append(exposures, e)
+	}
+	return exposures
+}
+
+func byAge(a, b *v2.APIRule) int {
+	return cmp.Or(
+		a.CreationTimestamp.Compare(b.CreationTimestamp.Time), strings.Compare(a.Namespace, b.Namespace), strings.Compare(a.Name, b.Name),
+	)
+}
+
+// decide takes its host for an APIRule, also for one that does not hold: an edit that is wrong must not give the host away.
+func decide(r *v2.APIRule, cluster *Objects, owners map[string]types.NamespacedName, before validation) (Exposure, validation) {
+	e := Exposure{
+		APIRule: types.NamespacedName{Namespace: r.Namespace, Name: r.Name}, UID: r.UID, Generation: r.Generation,
+		CORS: r.Spec.CORSPolicy,
+	}
+	now := validation{uid: r.UID, generation: r.Generation, around: Cluster{
+		Authorizers: cluster.Authorizers, Services: map[types.NamespacedName]Service{},
+	}}
+	e.Gateway, now.around.Gateway = gatewayOf(r, cluster)
+	host, valid := "", false
+	if len(r.Spec.Hosts) > 0 {
+		host, valid = FullHost(r.Spec.Hosts[0], now.around.Gateway)
+	}
+	if owner, taken := owners[host]; taken {
+		now.around.HostOwner = "APIRule " + owner.String()
+	} else if valid {
+		owners[host] = e.APIRule
+	}
+	backends, problems := backendsOf(r, cluster, now.around.Services)
+	if now.uid == before.uid && now.generation == before.generation && reflect.DeepEqual(now.around, before.around) {
+		now.problems = before.problems
+	} else {
+		now.problems = Validate(r, now.around)
+	}
+	e.Problems = slices.Concat(now.problems, problems)
+	if closes(e.Problems, All) {
+		return e, now
+	}
+	e.Host = host
+	for i := range r.Spec.Rules {
+		rule := Rule{Spec: &r.Spec.Rules[i], Closed: closes(e.Problems, RuleAt(i)), Timeout: timeoutOf(r, &r.Spec.Rules[i])}
+		if !rule.Closed {
+			rule.Backend = backends[i]
+		}
+		e.Rules = append(e.Rules, rule)
+	}
+	return e, now
+}
+
+func gatewayOf(r *v2.APIRule, cluster *Objects) (types.NamespacedName, *Gateway) {
+	if r.Spec.Gateway == nil {
+		return types.NamespacedName{}, nil
+	}
+	namespace, name, _ := strings.Cut(*r.Spec.Gateway, "/")
+	key := types.NamespacedName{Namespace: namespace, Name: name}
+	if gateway, exists := cluster.Gateways[key]; exists {
+		return key, &gateway
+	}
+	return key, nil
+}
+
+func closes(problems Problems, part Closed) bool {
+	return slices.ContainsFunc(problems, func(p Problem) bool { return p.Closes == part })
+}
+
+// backendsOf finds where each rule leads. It tells Validate of the Services that may be led to.
+func backendsOf(r *v2.APIRule, cluster *Objects, known map[types.NamespacedName]Service) ([]Backend, Problems) {
+	var problems Problems
+	backends := make([]Backend, len(r.Spec.Rules))
+	for i := range r.Spec.Rules {
+		target, named := TargetOf(r, &r.Spec.Rules[i])
+		if !named {
+			continue
+		}
+		service, exists := cluster.Services[target.Service]
+		foreign := target.Service.Namespace != r.Namespace
+		if !exists && !foreign {
+			continue // Validate says so
+		}
+		message := obstacle(r.Namespace, target, &service)
+		// One message is enough of a foreign Service, and it must not tell what is there.
+		known[target.Service] = Service{Selects: service.Selects || foreign && message != ""}
+		if message == "" {
+			backends[i] = Backend{Service: target.Service, Port: target.Port, Address: service.Address, Function: service.Function}
+			continue
+		}
+		problems = append(problems, Problem{
+			Attribute: fmt.Sprintf(".spec.rules[%d].service", i), Message: message, Closes: RuleAt(i),
+		})
+	}
+	return backends, problems
+}
+
+// obstacle is why APIRules of a namespace cannot lead to a Service, empty when they can. One that is not there allows nobody.
+func obstacle(namespace string, target Target, service *ServiceInfo) string {
+	switch {
+	case target.Service.Namespace != namespace && !service.allows(namespace):
+		return fmt.Sprintf("Service %s is not there, or does not allow it: it needs the annotation %s: %s", target.Service, AnnotationFrom, namespace)
+	case service.Selects && service.Address == "":
+		return fmt.Sprintf("Service %s has no cluster IP: remove clusterIP: None", target.Service)
+	case service.Selects && !slices.Contains(service.Ports, target.Port):
+		return fmt.Sprintf("Service %s has no TCP port %d", target.Service, target.Port)
+	default:
+		return ""
+	}
+}
+
+func timeoutOf(r *v2.APIRule, rule *v2.Rule) time.Duration {
+	for _, timeout := range []*v2.Timeout{rule.Timeout, r.Spec.Timeout} {
+		if timeout != nil {
+			return time.Duration(*timeout) * time.Second
+		}
+	}
+	return time.Duration(v2.DefaultTimeout) * time.Second
+}

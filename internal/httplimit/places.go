@@ -1,0 +1,266 @@
+package httplimit
+
+import (
+	"cmp"
+	"iter"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/rouse-run/rouse/internal/fair"
+)
+
+const (
+	// evictedPart is which part of all places is vacated at a time, so that the search is not repeated for each further client.
+	evictedPart = 64
+	// searchAgain is how long nobody is looked for where all were found to be in time.
+	searchAgain = 10 * time.Millisecond
+	// mostKinds of keys have shares.
+	mostKinds = 3
+)
+
+// Client has a place, and may lose it.
+type Client interface {
+	// WaitsSince returns since when the server has waited for the client, in nanoseconds of Unix time, or 0 while it does not.
+	WaitsSince(now int64) int64
+	// Evict ends what the client does. It may be called twice, and after the place was left.
+	Evict()
+}
+
+// Key is whose share a client counts for.
+type Key struct {
+	Name string
+	// Unshared is for those that stand for many others.
+	Unshared bool
+}
+
+// Places are what a server has for clients: connections, or requests. It is safe for concurrent use.
+//
+// A client counts for a key of each kind, such as its address and the namespace that it asks. A further client of a key that has its
+// share takes the place of the one of the same key that has been waited for longest. Without a free place, it takes that of the one who
+// has been waited for longest at the first key with most of them. So whoever sends at once and reads at once is served beside any number
+// of others, also where these come by the same address.
+type Places struct {
+	total int
+	now   func() time.Time
+	kinds []kind
+
+	mu   sync.Mutex
+	held int
+	full barren
+}
+
+// kind is that of a key.
+type kind struct {
+	shares *fair.Pool
+	keys   map[string]*holder
+}
+
+// holder is a key that has places.
+type holder struct {
+	places []*Place
+	barren barren
+}
+
+// barren is when a search found nobody.
+type barren time.Time
+
+// Place is that of one client. The zero Place is none.
+type Place struct {
+	of     *Places
+	client Client
+	keys   [mostKinds]Key
+	index  [mostKinds]int  // among those of the key
+	units  [mostKinds]bool // of the key's share
+	held   bool
+}
+
+// NewPlaces makes so many places, and for each kind of key says how many a key has; 0: no more than it leaves free.
+func NewPlaces(total int, perKey ...int) *Places {
+	p := &Places{total: total, now: time.Now}
+	for _, most := range perKey {
+		p.kinds = append(p.kinds, kind{fair.NewPool(fair.Limits{Total: int64(total), PerKey: int64(most)}), map[string]*holder{}})
+	}
+	return p
+}
+
+// Held returns how many places are taken.
+func (p *Places) Held() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.held
+}
+
+// Take takes a place for a client with a key of each kind, and reports whether there is one, and how many others lost theirs.
+func (p *Places) Take(place *Place, client Client, keys ...Key) (ok bool, evicted int) {
+	p.mu.Lock()
+	place.of, place.client = p, client
+	copy(place.keys[:], keys)
+	gone, ok := p.enter(place)
+	p.mu.Unlock()
+	for _, each := range gone {
+		each.Evict()
+	}
+	return ok, len(gone)
+}
+
+// Leave vacates a place, once.
+func (l *Place) Leave() {
+	if l.of == nil {
+		return
+	}
+	l.of.mu.Lock()
+	defer l.of.mu.Unlock()
+	l.of.leave(l)
+}
+
+// enter is called with the lock held, as all below are.
+func (p *Places) enter(place *Place) (gone []Client, ok bool) {
+	for i := range p.kinds {
+		key := place.keys[i]
+		place.units[i] = !key.Unshared && p.kinds[i].shares.TryAcquire(key.Name, 1)
+		if place.units[i] || key.Unshared {
+			continue
+		}
+		more, vacated := p.makeRoom(place, i)
+		gone = append(gone, more...)
+		if !vacated {
+			p.release(place)
+			return gone, false
+		}
+	}
+	if p.held >= p.total {
+		more := p.vacateAny()
+		if gone = append(gone, more...); len(more) == 0 {
+			p.release(place)
+			return gone, false
+		}
+	}
+	place.held = true
+	p.held++
+	for i := range p.kinds {
+		p.kinds[i].add(place, i)
+	}
+	return gone, true
+}
+
+// makeRoom gives a place the unit of another of its key, or one of the key that has most when its own has nothing yet.
+func (p *Places) makeRoom(place *Place, i int) (gone []Client, ok bool) {
+	key := place.keys[i].Name
+	if own := p.kinds[i].keys[key]; own != nil && p.kinds[i].shares.Held(key) > 0 {
+		slow := p.slowest(&own.barren, func(yield func(*Place, string) bool) {
+			for _, each := range own.places {
+				if each.units[i] && !yield(each, key) {
+					return
+				}
+			}
+		})
+		if len(slow) == 0 {
+			return nil, false
+		}
+		slow[0].place.units[i], place.units[i] = false, true
+		return p.vacate(slow), true
+	}
+	gone = p.vacateAny()
+	place.units[i] = p.kinds[i].shares.TryAcquire(key, 1)
+	return gone, place.units[i]
+}
+
+func (p *Places) vacateAny() []Client {
+	if len(p.kinds) == 0 {
+		return nil
+	}
+	return p.vacate(p.slowest(&p.full, func(yield func(*Place, string) bool) {
+		for name, each := range p.kinds[0].keys {
+			for _, place := range each.places {
+				if !yield(place, name) {
+					return
+				}
+			}
+		}
+	}))
+}
+
+// slow has a place, and the server waits for it.
+type slow struct {
+	place *Place
+	since int64
+}
+
+// slowest returns who has been waited for longest, of the key that has most of them.
+func (p *Places) slowest(last *barren, all iter.Seq2[*Place, string]) []slow {
+	now := p.now()
+	if now.Sub(time.Time(*last)) < searchAgain {
+		return nil
+	}
+	byKey := map[string][]slow{}
+	var most []slow
+	for each, key := range all {
+		since := each.client.WaitsSince(now.UnixNano())
+		if since == 0 {
+			continue
+		}
+		byKey[key] = append(byKey[key], slow{each, since})
+		if len(byKey[key]) > len(most) {
+			most = byKey[key]
+		}
+	}
+	if len(most) == 0 {
+		*last = barren(now)
+	}
+	slices.SortFunc(most, func(a, b slow) int { return cmp.Compare(a.since, b.since) })
+	return most[:min(len(most), max(1, p.total/evictedPart))]
+}
+
+func (p *Places) vacate(all []slow) []Client {
+	gone := make([]Client, len(all))
+	for i, each := range all {
+		gone[i] = each.place.client
+		p.leave(each.place)
+	}
+	return gone
+}
+
+func (p *Places) leave(place *Place) {
+	if !place.held {
+		return
+	}
+	place.held = false
+	p.held--
+	for i := range p.kinds {
+		p.kinds[i].remove(place, i)
+	}
+	p.release(place)
+}
+
+// release gives back what a place has of the shares.
+func (p *Places) release(place *Place) {
+	for i := range p.kinds {
+		if place.units[i] {
+			place.units[i] = false
+			p.kinds[i].shares.Release(place.keys[i].Name, 1)
+		}
+	}
+}
+
+func (k *kind) add(place *Place, i int) {
+	name := place.keys[i].Name
+	own := k.keys[name]
+	if own == nil {
+		own = &holder{}
+		k.keys[name] = own
+	}
+	place.index[i] = len(own.places)
+	own.places = append(own.places, place)
+}
+
+func (k *kind) remove(place *Place, i int) {
+	name := place.keys[i].Name
+	own, last := k.keys[name], len(k.keys[name].places)-1
+	moved := own.places[last]
+	own.places[place.index[i]], moved.index[i] = moved, place.index[i]
+	own.places[last] = nil
+	if own.places = own.places[:last]; last == 0 {
+		delete(k.keys, name)
+	}
+}

@@ -1,0 +1,131 @@
+package registryproxy
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"sync"
+	"time"
+
+	"github.com/go-logr/logr"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/spf13/pflag"
+)
+
+// StoreOptions of a Store.
+type StoreOptions struct {
+	// Directory is the rootdirectory of the registry.
+	Directory string
+	// Interval is how often it is swept.
+	Interval time.Duration
+	// Keep is for how long something stays that no image has and that nobody names. It is shortestKeep at least: a build names a layer some
+	// time before the image that has it.
+	Keep time.Duration
+}
+
+const shortestKeep = 5 * time.Second
+
+// DefaultStoreOptions are those of a registry whose directory is not swept.
+func DefaultStoreOptions() StoreOptions { return StoreOptions{Interval: time.Hour, Keep: time.Hour} }
+
+// BindFlags lets command-line flags change the options.
+func (o *StoreOptions) BindFlags(fs *pflag.FlagSet) {
+	fs.StringVar(&o.Directory, "store", o.Directory, "rootdirectory of the registry, in which what no image has is removed; empty: nothing is")
+	fs.DurationVar(&o.Interval, "sweep-interval", o.Interval, "how often that is done")
+	fs.DurationVar(&o.Keep, "sweep-keep", o.Keep, "for how long something stays that no image has and no request names")
+}
+
+// Validate finds everything that is wrong with the options.
+func (o *StoreOptions) Validate() error {
+	var problems []error
+	if o.Interval < time.Second || o.Interval > 24*time.Hour {
+		problems = append(problems, fmt.Errorf("--sweep-interval %s: must be between 1s and 24h", o.Interval))
+	}
+	if o.Keep < 0 {
+		problems = append(problems, fmt.Errorf("--sweep-keep %s: must not be negative", o.Keep))
+	}
+	return errors.Join(problems...)
+}
+
+// Store is the directory of a registry. It is safe for concurrent use.
+type Store struct {
+	options StoreOptions
+	root    string
+	metrics *storeMetrics
+	log     logr.Logger
+
+	removing sync.Mutex // is held while something is looked at for the last time and removed, and while it is marked as used
+	most     int        // bounds the blobs of a part of a sweep
+}
+
+type storeMetrics struct{ blobs, bytes, failures prometheus.Counter }
+
+// NewStore makes a Store that is not swept until Start.
+func NewStore(options StoreOptions, registry prometheus.Registerer, log logr.Logger) *Store {
+	m := &storeMetrics{
+		blobs: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "rouse_registry_swept_blobs_total", Help: "Blobs that were removed from the registry's volume because no image has them.",
+		}),
+		bytes: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "rouse_registry_swept_bytes_total", Help: "Bytes that were freed on the registry's volume.",
+		}),
+		failures: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "rouse_registry_sweep_failures_total", Help: "Times that the registry's volume could not be swept.",
+		}),
+	}
+	registry.MustRegister(m.blobs, m.bytes, m.failures)
+	options.Keep = max(options.Keep, shortestKeep)
+	return &Store{most: mostBlobs, options: options, root: filepath.Join(options.Directory, "docker", "registry", "v2"), metrics: m, log: log}
+}
+
+// Start sweeps until ctx ends. What fails is tried again the next time.
+func (s *Store) Start(ctx context.Context) error {
+	ticker := time.NewTicker(s.options.Interval)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-ticker.C:
+		}
+		if err := s.Sweep(ctx); err != nil && ctx.Err() == nil {
+			s.metrics.failures.Inc()
+			s.log.Error(err, "the registry's volume is not swept")
+		}
+	}
+}
+
+var digestForm = regexp.MustCompile(`^(sha256|sha512):([0-9a-f]{64,128})$`)
+
+// Use keeps what a request names, from before the registry gets the request.
+func (s *Store) Use(digest string) {
+	path := s.blob(digest)
+	if path == "" {
+		return
+	}
+	s.removing.Lock()
+	defer s.removing.Unlock()
+	now := time.Now()
+	_ = os.Chtimes(path, now, now) // one that is not there is uploaded
+}
+
+// blob is the file of a digest, empty where that is none.
+func (s *Store) blob(digest string) string {
+	parts := digestForm.FindStringSubmatch(digest)
+	if parts == nil {
+		return ""
+	}
+	return filepath.Join(s.root, "blobs", parts[1], parts[2][:2], parts[2], "data")
+}
+
+// unused reports whether a file has been there for as long as things are kept, without being written or named.
+func (s *Store) unused(path string, now time.Time) (size int64, unused bool, err error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return 0, false, err
+	}
+	return info.Size(), now.Sub(info.ModTime()) >= s.options.Keep, nil
+}

@@ -1,0 +1,185 @@
+package httpload
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/go-logr/logr"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/wait"
+
+	"github.com/rouse-run/rouse/internal/activation"
+	"github.com/rouse-run/rouse/internal/dialguard"
+	"github.com/rouse-run/rouse/internal/routing"
+)
+
+// GatewayPort is the gateways' port for their load, at their Service.
+const GatewayPort = 9091
+
+const (
+	mostGateways = 256
+	mostHeader   = 16 << 10
+	dialTimeout  = time.Second
+	rewatchPause = time.Second
+)
+
+// ErrUnknown is why it is not known what the gateways hold.
+var ErrUnknown = errors.New("what gateways hold is not known")
+
+// Endpoints watches where a Service can be reached.
+type Endpoints interface {
+	// Watch hands the endpoints of one port to apply, now and after each change, until ctx ends.
+	Watch(ctx context.Context, service types.NamespacedName, port int32, apply func([]routing.Endpoint)) error
+}
+
+// GatewaysOptions say where the gateways are.
+type GatewaysOptions struct {
+	// Service is that of the gateways. Without a name there are none.
+	Service types.NamespacedName
+	// AllowLoopback is for tests, whose gateways are servers of the same machine.
+	AllowLoopback bool
+}
+
+// Gateways holds a stream to each gateway.
+type Gateways struct {
+	endpoints Endpoints
+	service   types.NamespacedName
+	http      *http.Client
+	silence   time.Duration // after which a stream has ended
+	backoff   wait.Backoff  // between two streams
+	log       logr.Logger
+
+	mu       sync.Mutex
+	known    bool                // the endpoints are
+	excess   bool                // there are too many gateways
+	gateways map[string]*gateway // by address
+	watchers map[types.NamespacedName]map[*watcher]struct{}
+}
+
+// gateway is one of them. Its fields belong to the lock of Gateways.
+type gateway struct {
+	address string
+	listed  bool // the Service has it
+	needed  bool // it is Ready and does not terminate: it may hold requests that nobody else knows of
+	live    bool // its stream has begun and not ended
+	ledger  ledger
+
+	turnedReady chan struct{} // a note to try at once
+}
+
+// NewGateways makes Gateways that do nothing before Run.
+func NewGateways(endpoints Endpoints, o GatewaysOptions, log logr.Logger) *Gateways {
+	return &Gateways{
+		endpoints: endpoints,
+		service:   o.Service,
+		silence:   silentFor,
+		backoff:   wait.Backoff{Duration: firstPause, Cap: longestPause, Factor: 2, Jitter: 0.2, Steps: 10},
+		log:       log,
+		http: &http.Client{
+			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+			Transport: &http.Transport{
+				DialContext:            dialguard.Guard{AllowLoopback: o.AllowLoopback}.Dialer(dialTimeout).DialContext,
+				DisableCompression:     true,
+				DisableKeepAlives:      true, // a stream has its connection for itself
+				MaxResponseHeaderBytes: mostHeader,
+			},
+		},
+		gateways: map[string]*gateway{},
+		watchers: map[types.NamespacedName]map[*watcher]struct{}{},
+	}
+}
+
+// Run follows the gateways until ctx ends.
+func (g *Gateways) Run(ctx context.Context) error {
+	if g.service.Name == "" {
+		<-ctx.Done()
+		return nil
+	}
+	var streams sync.WaitGroup
+	defer streams.Wait()
+	for ctx.Err() == nil {
+		err := g.endpoints.Watch(ctx, g.service, GatewayPort, func(found []routing.Endpoint) { g.follow(ctx, &streams, found) })
+		if ctx.Err() != nil {
+			break
+		}
+		g.log.Error(err, "cannot watch the gateways", "service", g.service.String())
+		g.mu.Lock()
+		g.known = false
+		g.mu.Unlock()
+		select {
+		case <-ctx.Done():
+		case <-time.After(rewatchPause):
+		}
+	}
+	return nil
+}
+
+// follow begins a stream to each gateway that is new. One that is not listed any more ends it by itself.
+func (g *Gateways) follow(ctx context.Context, streams *sync.WaitGroup, found []routing.Endpoint) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.known, g.excess = true, len(found) > mostGateways
+	for _, known := range g.gateways {
+		known.listed, known.needed = false, false
+	}
+	for _, endpoint := range found[:min(len(found), mostGateways)] {
+		known := g.gateways[endpoint.Address]
+		if known == nil {
+			known = &gateway{address: endpoint.Address, turnedReady: make(chan struct{}, 1)}
+			g.gateways[endpoint.Address] = known
+			streams.Go(func() { g.hold(ctx, known) })
+		}
+		known.listed, known.needed = true, endpoint.Ready && !endpoint.Terminating
+		if known.needed && !known.live {
+			select {
+			case known.turnedReady <- struct{}{}:
+			default:
+			}
+		}
+	}
+}
+
+// Load is what the gateways hold for the Function, their sum. With an error there may be more.
+func (g *Gateways) Load(function types.NamespacedName) (activation.FunctionLoad, error) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	var sum activation.FunctionLoad
+	var err error
+	for _, each := range g.gateways {
+		if !each.live {
+			if each.needed {
+				err = fmt.Errorf("%w: there is no stream to %s", ErrUnknown, each.address)
+			}
+			continue
+		}
+		load := each.ledger.loads[function]
+		sum.Requests += load.Requests
+		sum.Waiting += load.Waiting
+		sum.Running += load.Running
+	}
+	switch {
+	case g.service.Name == "":
+	case !g.known:
+		err = fmt.Errorf("%w: the endpoints of Service %s are not known", ErrUnknown, g.service)
+	case g.excess:
+		err = fmt.Errorf("%w: Service %s has more than %d endpoints", ErrUnknown, g.service, mostGateways)
+	}
+	return sum, err
+}
+
+// Connected counts the gateways that have a stream.
+func (g *Gateways) Connected() int {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	count := 0
+	for _, each := range g.gateways {
+		if each.live {
+			count++
+		}
+	}
+	return count
+}
