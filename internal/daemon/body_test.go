@@ -66,7 +66,9 @@ func serving(t *testing.T, handler http.Handler) net.Conn {
 	require.NoError(t, err)
 	ctx, cancel := context.WithCancel(t.Context())
 	served := make(chan error, 1)
-	go func() { served <- Serve(ctx, Server{Name: "test", Listener: listener, ReadTimeout: time.Hour, Handler: handler}, testr.New(t)) }()
+	go func() {
+		served <- Serve(ctx, Server{Name: "test", Listener: listener, ReadTimeout: time.Hour, Handler: handler}, testr.New(t))
+	}()
 	conn, err := new(net.Dialer).DialContext(t.Context(), "tcp", listener.Addr().String())
 	require.NoError(t, err)
 	require.NoError(t, conn.SetDeadline(time.Now().Add(20*time.Second)))
