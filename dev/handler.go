@@ -118,6 +118,10 @@ func (h *ControlHandler) subscriptions(w http.ResponseWriter, _ *http.Request) {
 
 // log writes lines until the last one, or until the request ends.
 func (h *ControlHandler) log(w http.ResponseWriter, r *http.Request) {
+	if err := daemon.WithoutBody(w, r); err != nil {
+		fail(w, http.StatusBadRequest, err.Error())
+		return
+	}
 	fn := types.NamespacedName{Namespace: r.PathValue("namespace"), Name: r.PathValue("name")}
 	tail, follow, err := logQuery(r)
 	switch {

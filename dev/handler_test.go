@@ -14,6 +14,7 @@ import (
 
 	"github.com/rouse-run/rouse/dev/process"
 	"github.com/rouse-run/rouse/dev/runner"
+	"github.com/rouse-run/rouse/internal/daemon"
 )
 
 type functions []runner.Status
@@ -171,6 +172,21 @@ func splitLines(body []byte) []string {
 		}
 	}
 	return lines
+}
+
+func TestALogIsNotFollowedByARequestThatAnnouncesABody(t *testing.T) {
+	t.Parallel()
+	server, _, _ := serveControl(t)
+	never, end := io.Pipe()
+	t.Cleanup(func() { _ = end.Close() })
+	response := get(t, server, "/v1/functions/orders/pricing/log?follow=true", func(r *http.Request) { //nolint:bodyclose // get does
+		r.Body, r.ContentLength = never, 10
+	})
+	require.Equal(t, http.StatusBadRequest, response.StatusCode)
+	require.True(t, response.Close)
+	text, err := io.ReadAll(response.Body)
+	require.NoError(t, err)
+	require.Contains(t, string(text), daemon.ErrBody.Error())
 }
 
 func TestTheLogIsFollowedUntilTheEnd(t *testing.T) {

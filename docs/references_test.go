@@ -45,7 +45,7 @@ var shared = []string{
 	"reconcile workers", "Git checks", "lists of references", "SSH keys", "answers of registries", "build slots", "image collection", "rollouts of settings", "HTTP activation ports",
 	"registry: requests", "registry: manifests", "registry: bytes", "registry: uploads", "registry: tags", "conversion webhook: memory", "conversion webhook: CPU",
 	"gateway: connections", "gateway: requests under way", "gateway: waiting requests", "gateway: HTTP/2 streams", "gateway: wakes", "gateway: headers of answers",
-	"gateway: JWT verifications", "gateway: JWKS places", "publishing: connections", "publishing: memory", "publishing: token reviews",
+	"gateway: JWT verifications", "gateway: JWKS places", "gateway: large JWKS answers", "gateway: streams of the load", "publishing: connections", "publishing: memory", "publishing: token reviews",
 	"admin API: slots", "admin API: token reviews", "filters: CPU", "filters: memory", "deliveries: memory", "retries", "dead letters", "stream of events",
 	"events that one event causes", "journal", "Events", "logs of debugging", "metrics", "scaler: questions to pods",
 }

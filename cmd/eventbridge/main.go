@@ -61,7 +61,7 @@ func run(ctx context.Context, o *options, log logr.Logger) error {
 		Subscriptions: watch.NewSubscriptions(objects),
 		Tokens:        reviewer,
 		AdminAccess:   access,
-		Endpoints:     watch.NewEndpoints(objects),
+		Endpoints:     watch.NewEndpoints(objects, log),
 		Tracer:        tracer,
 		ChainKey:      key,
 		Destination:   o.broker.URL,

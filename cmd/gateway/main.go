@@ -42,7 +42,7 @@ func run(ctx context.Context, o *options, log logr.Logger) error {
 	if o.gateway.Addresses, err = addresses(); err != nil {
 		return err
 	}
-	endpoints := watch.NewEndpoints(objects)
+	endpoints := watch.NewEndpoints(objects, log)
 	deps := gateway.Deps{
 		Listings:  watch.NewListings(objects),
 		Endpoints: endpoints,

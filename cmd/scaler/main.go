@@ -49,7 +49,7 @@ func run(ctx context.Context, o *options, log logr.Logger) error {
 	if err != nil {
 		return err
 	}
-	endpoints := watch.NewEndpoints(objects)
+	endpoints := watch.NewEndpoints(objects, log)
 	s := scaler.New(scaler.Deps{
 		Routes:     watch.NewRoutes(objects, o.scaler.Sinks),
 		Endpoints:  endpoints,

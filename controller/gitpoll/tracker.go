@@ -56,7 +56,8 @@ type Tracker struct {
 	repositories map[string]*tracked
 	credentials  map[string]*lent // by fingerprint
 	functions    map[types.NamespacedName]*interest
-	waiting      map[string]bool // namespaces that wait for a place
+	queue        queue
+	unwanted     map[*tracked]struct{} // without Functions, until tidy drops them
 }
 
 // tracked is a repository with one set of credentials.
@@ -64,6 +65,7 @@ type tracked struct {
 	key        string
 	repository git.Repository
 	functions  map[types.NamespacedName]*interest
+	spots      map[string]*spot // by namespace
 	due        time.Time
 	started    time.Time // the last check
 	busy       bool
@@ -92,7 +94,7 @@ func NewTracker(lister Lister, registry prometheus.Registerer, options Options) 
 		places: fair.NewPool(fair.Limits{Total: maxChecks, Waiting: math.MaxInt64}), // one request of each namespace
 		events: make(chan event.GenericEvent), wake: make(chan struct{}, 1),
 		repositories: map[string]*tracked{}, credentials: map[string]*lent{}, functions: map[types.NamespacedName]*interest{},
-		waiting: map[string]bool{},
+		queue: queue{lines: map[string]*line{}}, unwanted: map[*tracked]struct{}{},
 	}
 }
 
@@ -109,6 +111,7 @@ func (t *Tracker) SetInterval(interval time.Duration) {
 		next := now.Add(nextCheck(interval, repository.last, rand.Float64())) //nolint:gosec // spreads load
 		if repository.due.After(next) {
 			repository.due = next
+			t.queue.move(repository)
 		}
 	}
 	t.rouse()
@@ -135,7 +138,9 @@ func (t *Tracker) Commit(function types.NamespacedName, want Want) (Finding, boo
 	case known == nil:
 		known = &interest{repository: key, want: want}
 		t.functions[function] = known
-		t.ask(key, want, leastPause).functions[function] = known
+		repository := t.ask(key, want, leastPause)
+		repository.functions[function] = known
+		t.queue.add(function.Namespace, repository)
 	case known.want.Reference != want.Reference:
 		known.want, known.found = want, nil
 		t.ask(key, want, leastPause)
@@ -164,15 +169,22 @@ func (t *Tracker) forget(function types.NamespacedName) {
 	delete(t.functions, function)
 	repository := t.repositories[known.repository]
 	delete(repository.functions, function)
+	t.queue.remove(function.Namespace, repository)
 	t.tidy(repository)
 }
 
 // tidy drops a repository without Functions, once its check has ended and another one could begin: a Function that wants it again
 // meanwhile must not start a second one.
 func (t *Tracker) tidy(repository *tracked) {
-	if len(repository.functions) > 0 || repository.busy || time.Since(repository.started) < leastAsked {
+	switch {
+	case len(repository.functions) > 0 || repository.busy: // its check ends with tidy
+		delete(t.unwanted, repository)
+		return
+	case time.Since(repository.started) < leastAsked:
+		t.unwanted[repository] = struct{}{}
 		return
 	}
+	delete(t.unwanted, repository)
 	delete(t.repositories, repository.key)
 	fingerprint := repository.repository.Credentials.Fingerprint()
 	if held := t.credentials[fingerprint]; held.to > 1 {
@@ -188,7 +200,7 @@ func (t *Tracker) ask(key string, want Want, pause time.Duration) *tracked {
 	if repository == nil {
 		repository = &tracked{
 			key: key, repository: git.Repository{URL: want.URL, Credentials: t.lend(want.Credentials)},
-			functions: map[types.NamespacedName]*interest{},
+			functions: map[types.NamespacedName]*interest{}, spots: map[string]*spot{},
 		}
 		t.repositories[key] = repository
 	}
@@ -197,6 +209,7 @@ func (t *Tracker) ask(key string, want Want, pause time.Duration) *tracked {
 	}
 	if due := repository.started.Add(pause); due.Before(repository.due) {
 		repository.due = due
+		t.queue.move(repository)
 	}
 	t.rouse()
 	return repository
@@ -248,21 +261,12 @@ func (t *Tracker) Start(ctx context.Context) error {
 func (t *Tracker) due(now time.Time) (ready []string, wait time.Duration) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	wait = t.interval
-	for _, repository := range t.repositories {
+	for repository := range t.unwanted {
 		t.tidy(repository)
-		switch {
-		case repository.busy:
-		case repository.due.After(now):
-			wait = min(wait, repository.due.Sub(now))
-		default:
-			for function := range repository.functions {
-				if !t.waiting[function.Namespace] {
-					t.waiting[function.Namespace] = true
-					ready = append(ready, function.Namespace)
-				}
-			}
-		}
+	}
+	ready, wait = t.queue.ready(now), t.interval
+	if len(t.queue.heads) > 0 {
+		wait = min(wait, t.queue.heads[0].due.Sub(now))
 	}
 	return ready, wait
 }
@@ -295,23 +299,18 @@ func (t *Tracker) serve(ctx context.Context, checks *sync.WaitGroup, namespace s
 func (t *Tracker) next(namespace string, now time.Time) (found *tracked, references []string, more bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	for function, known := range t.functions {
-		repository := t.repositories[known.repository]
-		if function.Namespace != namespace || repository.busy || repository.due.After(now) || repository == found {
-			continue
-		}
-		more = found != nil
-		if found == nil || repository.due.Before(found.due) {
-			found = repository
-		}
+	if found = t.queue.first(namespace, now); found != nil {
+		found.busy, found.started = true, now
+		t.queue.move(found)
+		more = t.queue.first(namespace, now) != nil
 	}
 	if !more {
-		delete(t.waiting, namespace)
+		t.queue.served(namespace)
+		t.rouse() // for what is due before the check ends
 	}
 	if found == nil {
 		return nil, nil, false
 	}
-	found.busy, found.started = true, now
 	wanted := map[string]bool{}
 	for _, known := range found.functions {
 		wanted[known.want.Reference] = true
@@ -348,6 +347,7 @@ func (t *Tracker) settle(
 		repository.due = repository.started.Add(repository.again)
 	}
 	repository.busy, repository.again = false, 0
+	t.queue.move(repository)
 	t.tidy(repository)
 	for function, known := range repository.functions {
 		if _, listed := slices.BinarySearch(asked, known.want.Reference); !listed && err == nil {

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"encoding/json"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -15,6 +16,7 @@ import (
 
 	"github.com/rouse-run/rouse/eventbridge/identity"
 	"github.com/rouse-run/rouse/eventbridge/journal"
+	"github.com/rouse-run/rouse/internal/daemon"
 	"github.com/rouse-run/rouse/internal/testing/loopback"
 )
 
@@ -155,4 +157,32 @@ func TestFollowingEndsWhenTheBridgeStops(t *testing.T) {
 	stop()
 	require.False(t, lines.Scan())
 	require.NoError(t, lines.Err(), "it ends as an answer ends")
+}
+
+func TestReadersThatAnnounceABodyTakeNoSlot(t *testing.T) {
+	t.Parallel()
+	h, _ := remembering(t, journal.Record{ID: "1"})
+	server := httptest.NewServer(h)
+	defer server.Close()
+	for range followersAtATime {
+		for _, path := range []string{"/v1/events?follow=true", "/v1/events", "/v1/subscriptions", "/v1/deadletters", "/v1/deadletters/5"} {
+			never, end := io.Pipe()
+			request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, server.URL+path, never)
+			require.NoError(t, err)
+			request.Header.Set("Authorization", "Bearer "+token)
+			request.ContentLength = 10
+			response, err := loopback.Default.Do(request)
+			require.NoError(t, err, path)
+			text, err := io.ReadAll(response.Body)
+			require.NoError(t, err, path)
+			require.NoError(t, response.Body.Close())
+			require.NoError(t, end.Close())
+			require.Equal(t, http.StatusBadRequest, response.StatusCode, path)
+			require.True(t, response.Close, "the connection is closed")
+			require.JSONEq(t, `{"error":"`+daemon.ErrBody.Error()+`"}`, string(text), path)
+		}
+	}
+	ctx, leave := context.WithCancel(t.Context())
+	defer leave()
+	require.True(t, follow(ctx, t, server.URL+"/v1/events?follow=true").Scan())
 }

@@ -93,6 +93,12 @@ func (h *Handler) serve(e endpoint) http.HandlerFunc {
 			h.fail(w, httpError{http.StatusMethodNotAllowed, "use " + e.method})
 			return
 		}
+		if e.method == http.MethodGet { // read takes the others' bodies
+			if err := daemon.WithoutBody(w, r); err != nil {
+				h.fail(w, httpError{http.StatusBadRequest, err.Error()})
+				return
+			}
+		}
 		user, _ := r.Context().Value(userKey{}).(identity.User)
 		asked, err := e.read(w, r)
 		if err == nil {

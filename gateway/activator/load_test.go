@@ -3,14 +3,18 @@ package activator
 import (
 	"bufio"
 	"context"
+	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/rouse-run/rouse/internal/activation"
+	"github.com/rouse-run/rouse/internal/daemon"
 	"github.com/rouse-run/rouse/internal/testing/loopback"
 )
 
@@ -96,6 +100,27 @@ func TestStreamsAreBounded(t *testing.T) {
 	answer := httptest.NewRecorder()
 	table.ServeHTTP(answer, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/load", http.NoBody))
 	require.Equal(t, http.StatusServiceUnavailable, answer.Code)
+}
+
+func TestRequestsThatAnnounceABodyTakeNoStream(t *testing.T) {
+	t.Parallel()
+	table := NewTable()
+	server := httptest.NewServer(table)
+	t.Cleanup(server.Close)
+	for range mostStreams + 1 {
+		conn, err := new(net.Dialer).DialContext(t.Context(), "tcp", server.Listener.Addr().String())
+		require.NoError(t, err)
+		t.Cleanup(func() { _ = conn.Close() })
+		require.NoError(t, conn.SetDeadline(time.Now().Add(20*time.Second)))
+		_, err = io.WriteString(conn, "GET / HTTP/1.1\r\nHost: h\r\nContent-Length: 10\r\n\r\n")
+		require.NoError(t, err)
+		answer, err := io.ReadAll(conn) // to the end of the connection
+		require.NoError(t, err)
+		require.Contains(t, string(answer), "HTTP/1.1 400 ")
+		require.Contains(t, string(answer), daemon.ErrBody.Error())
+	}
+	table.Begin(price)
+	require.Equal(t, uint64(1), stream(t, table)().Requests)
 }
 
 func TestATableIsIdleWhenItsLastRequestEnds(t *testing.T) {

@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"net/http"
 	"time"
+
+	"github.com/rouse-run/rouse/internal/daemon"
 )
 
 const (
@@ -21,6 +23,10 @@ const (
 // ServeHTTP streams the counts, one JSON object for each line, until the reader goes or the table's process ends. All
 // Functions are in the first line, those that have changed in the further ones.
 func (t *Table) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if err := daemon.WithoutBody(w, r); err != nil {
+		http.Error(w, err.Error(), http.StatusBadRequest)
+		return
+	}
 	watched := t.watch()
 	if watched == nil {
 		http.Error(w, "too many streams of the load", http.StatusServiceUnavailable)

@@ -1,15 +1,18 @@
 package apirules
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"crypto/ed25519"
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
+	"io"
 	"maps"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -173,6 +176,39 @@ func TestABackendGetsNoTokenThatWasNotChecked(t *testing.T) {
 			require.NotContains(t, fmt.Sprint(forwarded.Header, forwarded.URL), "forged")
 			require.Contains(t, fmt.Sprint(forwarded.Header, forwarded.URL), good)
 		})
+	}
+}
+
+// A trailer comes after the token was checked, and some backends add it to the header.
+func TestABackendGetsNothingInATrailerThatItsRuleJudgesInTheHeader(t *testing.T) {
+	t.Parallel()
+	i := newIssuer(t)
+	named := i.jwt()
+	named.Authentications[0].FromHeaders = []v2.JWTHeader{{Name: "X-User-Jwt"}}
+	f := withAuthorizers(t, func(a *Authorizer) {
+		a.IncludeRequestHeadersInCheck, a.HeadersToUpstreamOnAllow = []string{"X-Shop-*"}, []string{"X-User"}
+	}, named, says(""))
+	f.fetchKeys()
+	trailers := make(chan http.Header, 1)
+	f.service.answers(func(_ http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body)
+		trailers <- r.Trailer
+	})
+	forged := []string{
+		"Authorization", "Proxy-Authorization", "Cookie", "Host", "Content-Type", "Connection", "X-User-Jwt", "X_user_jwt", "X-Forwarded-For",
+		"X_Forwarded_Host", "Forwarded", "X-Real-Ip", "Rouse-Via", "X-Rule", "X_rule", "X-Shop-Tenant", "X-User",
+	}
+	for name, declared := range map[string][]string{"declared": forged, "not declared": nil} {
+		head := strings.Join(append(slices.Clone(declared), "X-Sum"), ", ")
+		conn := f.dial()
+		_, err := io.WriteString(conn, "POST /locked/x HTTP/1.1\r\nHost: "+shopHost+"\r\nX-User-Jwt: "+i.token(nil)+"\r\nTrailer: "+head+"\r\n"+
+			"Transfer-Encoding: chunked\r\n\r\n1\r\nx\r\n0\r\n"+strings.Join(forged, ": forged\r\n")+": forged\r\nX-Sum: 42\r\n\r\n")
+		require.NoError(t, err)
+		answer, err := http.ReadResponse(bufio.NewReader(conn), nil)
+		require.NoError(t, err)
+		require.NoError(t, answer.Body.Close())
+		require.Equal(t, http.StatusOK, answer.StatusCode, name)
+		require.Equal(t, http.Header{"X-Sum": {"42"}}, <-trailers, name)
 	}
 }
 

@@ -77,6 +77,7 @@ type body struct {
 	*forward.Body
 	left    *deadline
 	trailer http.Header // of the request: the server fills it after the body
+	to      *rule
 }
 
 // Read implements io.Reader.
@@ -85,7 +86,7 @@ func (b *body) Read(p []byte) (int, error) {
 	defer b.left.resume()
 	n, err := b.Body.Read(p)
 	if err != nil {
-		forward.RemoveOwn(b.trailer)
+		removeJudged(b.trailer, b.to)
 	}
 	return n, err
 }

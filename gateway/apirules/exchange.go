@@ -80,7 +80,7 @@ func (x *exchange) follow(h *host, to *rule, r *http.Request, path string) {
 	}()
 	x.w.upgraded = left.unlimited
 	out := h.prepare(r.WithContext(ctx), path, to)
-	x.body = &body{forward.NewBody(out, x.w, x.all.options.BodyTimeout), left, out.Trailer}
+	x.body = &body{forward.NewBody(out, x.w, x.all.options.BodyTimeout), left, out.Trailer, to}
 	if !x.body.Whole() {
 		out.Body = x.body
 	}

@@ -25,7 +25,7 @@ func (h *host) prepare(r *http.Request, path string, to *rule) *http.Request {
 	}
 	removeHops(out.Header)
 	forward.RemoveOwn(out.Header)
-	forward.RemoveOwn(out.Trailer)
+	removeJudged(out.Trailer, to)
 	removeAlike(out.Header, to.owns)
 	name := h.name
 	if strings.HasPrefix(name, wildcard) {
@@ -71,6 +71,26 @@ func removeAlike(header http.Header, owns func(name string) bool) {
 			delete(header, name)
 		}
 	}
+}
+
+// judged are headers that say who asks, or what for, at any rule.
+var judged = []string{"Authorization", "Cookie", "Host", "Content-Encoding", "Content-Range", "Content-Type", "Range"}
+
+// removeJudged takes away from a trailer what the gateway judges or sets in the header. It comes after the judgement, and some servers
+// add it to the header.
+func removeJudged(trailer http.Header, to *rule) {
+	for name := range trailer {
+		if plain := http.CanonicalHeaderKey(dashes(name)); isFixed(plain) || slices.Contains(judged, plain) ||
+			strings.HasPrefix(plain, "Proxy-") || tellsTheWay(plain) || to.judges(name, plain) {
+			delete(trailer, name)
+		}
+	}
+}
+
+func (to *rule) judges(name, plain string) bool {
+	return slices.ContainsFunc(to.headers, func(each header) bool { return each.name == plain }) ||
+		to.tokens != nil && to.tokens.Reads(name) ||
+		slices.ContainsFunc(to.authorizers, func(a *authorizer) bool { return a.include.has(plain) || a.upstream.has(plain) })
 }
 
 func dashes(name string) string { return strings.ReplaceAll(name, "_", "-") }

@@ -86,7 +86,7 @@ func TestTheTimeOfAnUploadDoesNotCount(t *testing.T) {
 		defer left.stop()
 		reader, writer := io.Pipe()
 		r := httptest.NewRequestWithContext(ctx, http.MethodPost, "/", reader)
-		upload := &body{forward.NewBody(r, httptest.NewRecorder(), 0), left, nil}
+		upload := &body{forward.NewBody(r, httptest.NewRecorder(), 0), left, nil, nil}
 		go func() {
 			time.Sleep(time.Hour)
 			_, _ = io.WriteString(writer, "order")

@@ -25,5 +25,6 @@
 //   - a token by a key that is not known has the URI asked once, at most every 10 seconds, however many such tokens come;
 //   - an outage takes no keys away for 24 hours;
 //   - answers are bounded: 5 seconds, 1 MiB, 100 keys, no redirect to another host. Addresses are judged by a dialguard.Guard;
+//   - 16 answers over 64 KiB are read at a time, of which a namespace has no more than it leaves free;
 //   - 32 URIs of a namespace and 512 in all. Namespaces take turns, in which those come first that are there already.
 package jwt

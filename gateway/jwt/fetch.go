@@ -1,6 +1,7 @@
 package jwt
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
@@ -10,9 +11,11 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"slices"
 	"time"
 
 	"github.com/rouse-run/rouse/internal/dialguard"
+	"github.com/rouse-run/rouse/internal/fair"
 )
 
 const (
@@ -20,7 +23,7 @@ const (
 	maxBody      = 1 << 20
 	// smallBody is what an answer may have without a slot. Most key sets have a tenth of it.
 	smallBody  = 64 << 10
-	largeSlots = 16
+	largeSlots = 16 // of which a namespace has no more than it leaves free
 	maxHeader  = 16 << 10
 	maxHops    = 3
 )
@@ -33,6 +36,7 @@ var (
 	errConnection  = errors.New("the connection failed")
 	errRedirect    = errors.New("the server redirects to another host, or too often: write the URI that it redirects to")
 	errLarge       = errors.New("the answer is larger than 1 MiB")
+	errCrowded     = errors.New("the answer is larger than 64 KiB, and other large ones were read for all of its 5 seconds: make it smaller")
 )
 
 // answer is what a fetch brought.
@@ -45,7 +49,7 @@ type answer struct {
 type fetcher struct {
 	client  *http.Client
 	timeout time.Duration
-	large   chan struct{} // a slot in it allows to read an answer that is not small
+	large   *fair.Pool // slots to read an answer that is not small, by namespace
 }
 
 func newFetcher(guard dialguard.Guard, roots *x509.CertPool, proxy func(*http.Request) (*url.URL, error)) *fetcher {
@@ -59,7 +63,7 @@ func newFetcher(guard dialguard.Guard, roots *x509.CertPool, proxy func(*http.Re
 	return &fetcher{
 		client:  &http.Client{Transport: transport, CheckRedirect: sameHost},
 		timeout: fetchTimeout,
-		large:   make(chan struct{}, largeSlots),
+		large:   fair.NewPool(fair.Limits{Total: largeSlots, Waiting: 2 * maxURIs}), // in which all of a namespace's find a place
 	}
 }
 
@@ -72,8 +76,8 @@ func sameHost(request *http.Request, via []*http.Request) error {
 	return nil
 }
 
-// fetch asks a URI for its keys.
-func (f *fetcher) fetch(ctx context.Context, uri string) (answer, error) {
+// fetch asks a URI for its keys, for the namespaces whose rules name it.
+func (f *fetcher) fetch(ctx context.Context, uri string, namespaces []string) (answer, error) {
 	if err := checkURI(uri); err != nil {
 		return answer{}, fmt.Errorf("it is %w", err)
 	}
@@ -95,7 +99,7 @@ func (f *fetcher) fetch(ctx context.Context, uri string) (answer, error) {
 	case response.ContentLength > maxBody:
 		return answer{}, errLarge
 	}
-	keys, err := f.read(ctx, response.Body)
+	keys, err := f.read(ctx, response.Body, namespaces)
 	if err != nil {
 		return answer{}, err
 	}
@@ -103,7 +107,7 @@ func (f *fetcher) fetch(ctx context.Context, uri string) (answer, error) {
 }
 
 // read waits for a slot where an answer is not small, so that many of them cannot fill the memory, nor hold small ones up.
-func (f *fetcher) read(ctx context.Context, from io.Reader) (*keySet, error) {
+func (f *fetcher) read(ctx context.Context, from io.Reader, namespaces []string) (*keySet, error) {
 	body, err := io.ReadAll(io.LimitReader(from, smallBody+1))
 	if err != nil {
 		return nil, explain(err)
@@ -111,12 +115,11 @@ func (f *fetcher) read(ctx context.Context, from io.Reader) (*keySet, error) {
 	if len(body) <= smallBody {
 		return parseKeySet(body)
 	}
-	select {
-	case f.large <- struct{}{}:
-		defer func() { <-f.large }()
-	case <-ctx.Done():
-		return nil, errSlow
+	namespace := f.leastBusy(namespaces)
+	if err := f.large.Acquire(ctx.Done(), namespace, 1); err != nil {
+		return nil, errCrowded
 	}
+	defer f.large.Release(namespace, 1)
 	rest, err := io.ReadAll(io.LimitReader(from, maxBody+1-int64(len(body))))
 	if err != nil {
 		return nil, explain(err)
@@ -125,6 +128,14 @@ func (f *fetcher) read(ctx context.Context, from io.Reader) (*keySet, error) {
 		return nil, errLarge
 	}
 	return parseKeySet(body)
+}
+
+// leastBusy is the namespace that pays for an answer, so that one that names a URI of another's costs the other one nothing.
+func (f *fetcher) leastBusy(namespaces []string) string {
+	if len(namespaces) == 0 {
+		return ""
+	}
+	return slices.MinFunc(namespaces, func(a, b string) int { return cmp.Compare(f.large.Held(a), f.large.Held(b)) })
 }
 
 func explain(err error) error {

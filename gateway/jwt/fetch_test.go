@@ -2,12 +2,14 @@ package jwt
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"fmt"
 	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -17,6 +19,9 @@ import (
 	"github.com/rouse-run/rouse/internal/dialguard"
 	"github.com/rouse-run/rouse/internal/testing/loopback"
 )
+
+// shop is who fetches are for.
+var shop = []string{"shop"}
 
 func localFetcher() *fetcher { return newFetcher(dialguard.Guard{AllowLoopback: true}, nil, nil) }
 
@@ -68,7 +73,7 @@ func TestAnswersThatAreNoKeySetsAreFailures(t *testing.T) {
 			t.Parallel()
 			server := httptest.NewServer(tc.handler)
 			t.Cleanup(server.Close)
-			_, err := localFetcher().fetch(t.Context(), server.URL)
+			_, err := localFetcher().fetch(t.Context(), server.URL, shop)
 			require.ErrorIs(t, err, tc.want)
 		})
 	}
@@ -117,7 +122,7 @@ func TestAnswersWithinTheBoundsAreRead(t *testing.T) {
 			t.Parallel()
 			server := httptest.NewServer(handler)
 			t.Cleanup(server.Close)
-			got, err := localFetcher().fetch(t.Context(), server.URL+"/")
+			got, err := localFetcher().fetch(t.Context(), server.URL+"/", shop)
 			require.NoError(t, err)
 			require.Len(t, got.keys.keys, maxKeys)
 		})
@@ -139,34 +144,56 @@ func TestServersThatAreSlowAreFailures(t *testing.T) {
 			t.Cleanup(server.Close)
 			f := localFetcher()
 			f.timeout = 100 * time.Millisecond
-			_, err := f.fetch(t.Context(), server.URL)
+			_, err := f.fetch(t.Context(), server.URL, shop)
 			require.ErrorIs(t, err, errSlow)
 		})
 	}
 }
 
-func TestLargeAnswersWaitForASlotAndSmallOnesDoNot(t *testing.T) {
+func TestLargeKeySetsOfANamespaceLeaveSlotsToOthersAndToSmallOnes(t *testing.T) {
 	t.Parallel()
 	good := setOf(t, 1)
+	hanging := make(chan struct{}, maxURIsPerNamespace)
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, request *http.Request) {
-		if request.URL.Path == "/large" {
-			_, _ = w.Write(bytes.Repeat([]byte(" "), smallBody))
+		if request.URL.Path != "/small" {
+			_, _ = w.Write(bytes.Repeat([]byte(" "), smallBody+1))
+		}
+		if request.URL.Path == "/hanging" {
+			_ = http.NewResponseController(w).Flush()
+			hanging <- struct{}{}
+			<-request.Context().Done()
+			return
 		}
 		_, _ = w.Write(good)
 	}))
 	t.Cleanup(server.Close)
 	f := localFetcher()
-	_, err := f.fetch(t.Context(), server.URL+"/large")
-	require.NoError(t, err)
-	require.Empty(t, f.large, "the slot is free again")
-	for range largeSlots {
-		f.large <- struct{}{}
+	f.timeout = 30 * time.Second
+	ctx, stop := context.WithCancel(t.Context())
+	var fetches sync.WaitGroup
+	for range maxURIsPerNamespace {
+		fetches.Go(func() { _, _ = f.fetch(ctx, server.URL+"/hanging", []string{"red"}) })
 	}
-	_, err = f.fetch(t.Context(), server.URL+"/small")
+	for range maxURIsPerNamespace {
+		<-hanging
+	}
+	waits := func(count int64) func() bool {
+		return func() bool { _, waiting := f.large.Stats(); return waiting == count }
+	}
+	require.Eventually(t, waits(maxURIsPerNamespace-largeSlots/2), 20*time.Second, time.Millisecond)
+	_, err := f.fetch(t.Context(), server.URL+"/large", shop)
+	require.NoError(t, err, "another namespace finds a slot")
+	_, err = f.fetch(t.Context(), server.URL+"/large", []string{"red", "shop"})
+	require.NoError(t, err, "who names another's URI costs it nothing")
+	_, err = f.fetch(t.Context(), server.URL+"/small", []string{"red"})
 	require.NoError(t, err)
-	f.timeout = 100 * time.Millisecond
-	_, err = f.fetch(t.Context(), server.URL+"/large")
-	require.ErrorIs(t, err, errSlow)
+	fetches.Go(func() { _, err = f.fetch(ctx, server.URL+"/large", []string{"red"}) })
+	require.Eventually(t, waits(maxURIsPerNamespace-largeSlots/2+1), 20*time.Second, time.Millisecond)
+	stop()
+	fetches.Wait()
+	require.ErrorIs(t, err, errCrowded)
+	used, waiting := f.large.Stats()
+	require.Zero(t, used+waiting, "the slots are free again")
 }
 
 func TestFailuresNameNoAddressAndNothingOfAURI(t *testing.T) {
@@ -187,7 +214,7 @@ func TestFailuresNameNoAddressAndNothingOfAURI(t *testing.T) {
 		"a URI of more than 2 KiB":  {"http://issuer.example/hidden" + strings.Repeat("x", maxURI), errURI},
 		"an address that is denied": {"http://169.254.169.254/hidden", dialguard.ErrDenied},
 	} {
-		_, err := localFetcher().fetch(t.Context(), tc.uri)
+		_, err := localFetcher().fetch(t.Context(), tc.uri, shop)
 		require.ErrorIs(t, err, tc.want, name)
 		require.NotContains(t, err.Error(), "hidden", name)
 		require.NotContains(t, err.Error(), "127.0.0.1", name)

@@ -43,7 +43,7 @@ type KeysOptions struct {
 // Keys has the keys of all URIs in use, and the tokens that they have verified.
 type Keys struct {
 	options  KeysOptions
-	fetch    func(ctx context.Context, uri string) (answer, error)
+	fetch    func(ctx context.Context, uri string, namespaces []string) (answer, error)
 	random   func() float64
 	verified *verifiedTokens
 	turns    *fair.Pool    // of processors that verify, by namespace
@@ -84,10 +84,11 @@ func (k *Keys) Use(wanted map[string][]string) {
 			s.stop()
 		}
 	}
-	for uri := range admitted {
+	for uri, namespaces := range admitted {
 		if k.sources[uri] == nil {
 			k.sources[uri] = newSource(uri, k)
 		}
+		k.sources[uri].isFor(namespaces)
 	}
 	select {
 	case k.changed <- struct{}{}:
@@ -174,14 +175,19 @@ func turnsFor(processors int) fair.Limits {
 	return fair.Limits{Total: total, PerKey: total, Waiting: maxTurns}
 }
 
-// admit picks the URIs that are fetched. Namespaces take turns: each has its first one before any has a second. Within a turn, and of one
+// admit picks the URIs that are fetched, with the namespaces that name them. Namespaces take turns: each has its first one before any has a second. Within a turn, and of one
 // namespace, those come first that are known, so that no further one takes the place of one in use.
-func admit(wanted map[string][]string, known func(uri string) bool) map[string]struct{} {
+func admit(wanted map[string][]string, known func(uri string) bool) map[string][]string {
 	var all [][]string
+	namespaces := map[string][]string{}
 	for _, namespace := range slices.Sorted(maps.Keys(wanted)) {
-		all = append(all, knownFirst(slices.Compact(slices.Sorted(slices.Values(wanted[namespace]))), known))
+		uris := slices.Compact(slices.Sorted(slices.Values(wanted[namespace])))
+		for _, uri := range uris {
+			namespaces[uri] = append(namespaces[uri], namespace)
+		}
+		all = append(all, knownFirst(uris, known))
 	}
-	admitted := map[string]struct{}{}
+	admitted := map[string][]string{}
 	for turn := range maxURIsPerNamespace {
 		var uris []string
 		for _, each := range all {
@@ -193,7 +199,7 @@ func admit(wanted map[string][]string, known func(uri string) bool) map[string]s
 			if len(admitted) == maxURIs {
 				return admitted
 			}
-			admitted[uri] = struct{}{}
+			admitted[uri] = namespaces[uri]
 		}
 	}
 	return admitted

@@ -268,9 +268,9 @@ func TestLoopbackIsAskedOnlyWhereItIsAllowed(t *testing.T) {
 	t.Parallel()
 	issuer := newIssuer(t, newSigner(t, keyName).public())
 	fetch := newFetcher(dialguard.Guard{}, nil, nil).fetch
-	_, err := fetch(t.Context(), issuer.URL)
+	_, err := fetch(t.Context(), issuer.URL, nil)
 	require.ErrorIs(t, err, dialguard.ErrDenied)
-	_, err = fetch(t.Context(), "http://169.254.169.254/latest/meta-data")
+	_, err = fetch(t.Context(), "http://169.254.169.254/latest/meta-data", nil)
 	require.ErrorIs(t, err, dialguard.ErrDenied)
 	require.Zero(t, issuer.asked.Load())
 }
@@ -279,7 +279,7 @@ func TestRunEndsWithItsFetchesAndReleasesWaitingRequests(t *testing.T) {
 	t.Parallel()
 	keys := NewKeys(KeysOptions{Now: time.Now})
 	began := make(chan struct{})
-	keys.fetch = func(ctx context.Context, _ string) (answer, error) {
+	keys.fetch = func(ctx context.Context, _ string, _ []string) (answer, error) {
 		close(began)
 		<-ctx.Done()
 		return answer{}, errors.New("it has ended")
@@ -294,4 +294,11 @@ func TestRunEndsWithItsFetchesAndReleasesWaitingRequests(t *testing.T) {
 	stop()
 	running.Wait()
 	require.Nil(t, keys.refetch(t.Context(), uri, nil, ""))
+}
+
+func TestAURIIsFetchedForTheNamespacesThatNameIt(t *testing.T) {
+	t.Parallel()
+	none := func(string) bool { return false }
+	require.Equal(t, map[string][]string{"http://a/": {"red", "shop"}, "http://b/": {"shop"}},
+		admit(map[string][]string{"shop": {"http://b/", "http://a/", "http://a/"}, "red": {"http://a/"}}, none))
 }

@@ -175,6 +175,11 @@ func isBearer(value string) bool {
 	return len(value) > len(bearerScheme) && strings.EqualFold(value[:len(bearerScheme)], bearerScheme)
 }
 
+// Reads reports whether a header is one in which tokens are, or one that some servers take for it.
+func (v *Validator) Reads(name string) bool {
+	return slices.Contains(v.headers, name) || slices.Contains(v.headers, dashed(name))
+}
+
 // Shadows reports whether some servers take a header for one in which tokens are, though it is another: underscores are dashes there.
 func (v *Validator) Shadows(name string) bool {
 	return !slices.ContainsFunc(v.places, func(p place) bool { return p.header == name }) && slices.Contains(v.headers, dashed(name))

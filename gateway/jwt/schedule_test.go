@@ -62,7 +62,7 @@ type script struct {
 	asked  []time.Duration
 }
 
-func (s *script) fetch(context.Context, string) (answer, error) {
+func (s *script) fetch(context.Context, string, []string) (answer, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.asked = append(s.asked, time.Since(s.began))

@@ -22,15 +22,16 @@ type source struct {
 	stop context.CancelFunc // nil before it runs; guarded by Keys
 	wake chan struct{}      // has a fetch begin at once
 
-	mu        sync.Mutex
-	set       *keySet
-	loaded    time.Time     // when the set was last confirmed
-	attempted time.Time     // when the last fetch began
-	failures  int           // in a row
-	err       error         // of the last fetch
-	fetching  chan struct{} // closed at the end of the fetch that runs or is due; nil without one
-	ended     bool
-	missing   map[[sha256.Size]byte]time.Time // until when the kids with these hashes cause no fetch
+	mu         sync.Mutex
+	namespaces []string // whose rules name the URI
+	set        *keySet
+	loaded     time.Time     // when the set was last confirmed
+	attempted  time.Time     // when the last fetch began
+	failures   int           // in a row
+	err        error         // of the last fetch
+	fetching   chan struct{} // closed at the end of the fetch that runs or is due; nil without one
+	ended      bool
+	missing    map[[sha256.Size]byte]time.Time // until when the kids with these hashes cause no fetch
 }
 
 func newSource(uri string, keys *Keys) *source {
@@ -46,8 +47,7 @@ func newSource(uri string, keys *Keys) *source {
 func (s *source) run(ctx context.Context) {
 	defer s.end()
 	for ctx.Err() == nil {
-		s.begin()
-		got, err := s.keys.fetch(ctx, s.uri)
+		got, err := s.keys.fetch(ctx, s.uri, s.begin())
 		pause := time.NewTimer(s.finish(got, err))
 		select {
 		case <-ctx.Done():
@@ -58,7 +58,15 @@ func (s *source) run(ctx context.Context) {
 	}
 }
 
-func (s *source) begin() {
+// isFor says whose rules name the URI, from the next fetch on.
+func (s *source) isFor(namespaces []string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.namespaces = namespaces
+}
+
+// begin returns the namespaces that a fetch is for.
+func (s *source) begin() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	select {
@@ -69,6 +77,7 @@ func (s *source) begin() {
 		s.fetching = make(chan struct{})
 	}
 	s.attempted = s.keys.options.Now()
+	return s.namespaces
 }
 
 // finish returns the pause before the next fetch. Keys that are the same keep their generation, and a failure takes none away.

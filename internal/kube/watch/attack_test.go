@@ -48,7 +48,7 @@ func newHostile(t *testing.T, change ...func(*corev1.Service)) *hostile {
 	t.Helper()
 	const ownIP, victimIP = "127.0.0.1", "127.0.0.2"
 	c, _ := newFakeCache(t)
-	h := &hostile{endpoints: NewEndpoints(c), service: types.NamespacedName{Namespace: "shop", Name: "price"}}
+	h := &hostile{endpoints: NewEndpoints(c, logr.Discard()), service: types.NamespacedName{Namespace: "shop", Name: "price"}}
 	h.own = serve(t, ownIP, &atomic.Int64{}, func(w http.ResponseWriter, _ *http.Request) {
 		h.answered.Add(1)
 		_, _ = io.WriteString(w, "{}")

@@ -6,6 +6,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/go-logr/logr"
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -36,7 +37,7 @@ func TestWatchesWorkOnARealCache(t *testing.T) {
 	routes := collect(t, NewRoutes(objects, routing.Policy{}).Watch)
 	name := types.NamespacedName{Namespace: namespace, Name: "price"}
 	endpoints := collect(t, func(ctx context.Context, apply func([]routing.Endpoint)) error {
-		return NewEndpoints(objects).Watch(ctx, name, 80, apply)
+		return NewEndpoints(objects, logr.Discard()).Watch(ctx, name, 80, apply)
 	})
 	listings := collect(t, NewListings(objects).Watch)
 	isListed := collect(t, func(ctx context.Context, apply func(bool)) error {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/netip"
 
+	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -22,11 +23,14 @@ type Endpoints struct {
 	cache   cache.Cache
 	watches *serviceWatches
 	pods    *places
+	log     logr.Logger
 }
 
-// NewEndpoints reads Services, EndpointSlices and pods from c.
-func NewEndpoints(c cache.Cache) *Endpoints {
-	e := &Endpoints{cache: c, watches: newServiceWatches(c, serviceOf, &corev1.Service{}, &discoveryv1.EndpointSlice{}), pods: newPlaces()}
+// NewEndpoints reads Services, EndpointSlices and pods from c. The log is for addresses that are left out.
+func NewEndpoints(c cache.Cache, log logr.Logger) *Endpoints {
+	e := &Endpoints{
+		cache: c, watches: newServiceWatches(c, serviceOf, &corev1.Service{}, &discoveryv1.EndpointSlice{}), pods: newPlaces(), log: log,
+	}
 	e.watches.handlers = append(e.watches.handlers, handler{&corev1.Pod{}, e.pods.changed})
 	return e
 }
@@ -47,8 +51,14 @@ func (e *Endpoints) Watch(
 ) error {
 	changed := newSignal()
 	defer e.pods.forget(changed)
-	return followService(ctx, e.watches, service, changed, func(ctx context.Context) ([]routing.Endpoint, error) {
-		return e.read(ctx, service, port, e.pods.ask(changed, service.Namespace))
+	left := &outsiders{log: e.log.WithValues("service", service)}
+	defer left.stop()
+	return followService(ctx, e.watches, service, changed, func(ctx context.Context) (endpoints []routing.Endpoint, err error) {
+		err = left.read(e.pods.ask(changed, service.Namespace), func(isPod func(netip.Addr) bool) error {
+			endpoints, err = e.read(ctx, service, port, isPod)
+			return err
+		})
+		return endpoints, err
 	}, apply)
 }
 

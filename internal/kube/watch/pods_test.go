@@ -9,6 +9,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/go-logr/logr"
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
@@ -173,7 +174,7 @@ func TestAnEndpointWaitsForThePodThatHasItsAddress(t *testing.T) {
 	require.NoError(t, c.Create(t.Context(), &listed))
 	name := types.NamespacedName{Namespace: "shop", Name: "price"}
 	applied := collect(t, func(ctx context.Context, apply func([]routing.Endpoint)) error {
-		return NewEndpoints(c).Watch(ctx, name, 80, apply)
+		return NewEndpoints(c, logr.Discard()).Watch(ctx, name, 80, apply)
 	})
 	require.Empty(t, next(t, applied))
 
@@ -206,7 +207,7 @@ func TestAForgedSliceLeadsToNoPodOfAnotherNamespaceOnARealAPIServer(t *testing.T
 	startPod(t, env, ended)
 	require.NoError(t, env.Client.Create(t.Context(), service(func(s *corev1.Service) { s.Namespace = attacker })))
 
-	endpoints := NewEndpoints(objects)
+	endpoints := NewEndpoints(objects, logr.Discard())
 	name := types.NamespacedName{Namespace: attacker, Name: "price"}
 	applied := collect(t, func(ctx context.Context, apply func([]routing.Endpoint)) error {
 		return endpoints.Watch(ctx, name, 80, apply)

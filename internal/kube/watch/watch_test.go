@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-logr/logr"
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
@@ -160,7 +161,7 @@ func TestEndpointsFollowTheServiceAndItsSlices(t *testing.T) {
 	t.Parallel()
 	c, informers := newFakeCache(t, &corev1.Service{}, &discoveryv1.EndpointSlice{}, &corev1.Pod{})
 	services, slices, pods := informers[0], informers[1], informers[2]
-	endpoints := NewEndpoints(c)
+	endpoints := NewEndpoints(c, logr.Discard())
 	watch := func(name string) <-chan []routing.Endpoint {
 		return collect(t, func(ctx context.Context, apply func([]routing.Endpoint)) error {
 			return endpoints.Watch(ctx, types.NamespacedName{Namespace: "shop", Name: name}, 80, apply)
@@ -195,7 +196,7 @@ func TestEndpointsFollowTheServiceAndItsSlices(t *testing.T) {
 func TestAWatchThatEndsIsForgotten(t *testing.T) {
 	t.Parallel()
 	c, _ := newFakeCache(t)
-	endpoints := NewEndpoints(c)
+	endpoints := NewEndpoints(c, logr.Discard())
 	ctx, cancel := context.WithCancel(t.Context())
 	err := endpoints.Watch(ctx, types.NamespacedName{Namespace: "shop", Name: "price"}, 80, func([]routing.Endpoint) { cancel() })
 	require.NoError(t, err)
