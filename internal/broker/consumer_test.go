@@ -89,8 +89,9 @@ func TestDeleteConsumerTakesAnAbsentOneForDeleted(t *testing.T) {
 
 func publishRaw(t *testing.T, conn *Conn, subject string, count int) {
 	t.Helper()
+	ctx := patient(t)
 	for range count {
-		_, err := conn.js.Publish(t.Context(), subject, []byte("{}"))
+		_, err := conn.js.Publish(ctx, subject, []byte("{}"))
 		require.NoError(t, err)
 	}
 }

@@ -50,8 +50,16 @@ func start(t *testing.T, options ...natstest.Option) (*natstest.Server, *Conn) {
 	server := natstest.Start(t, options...)
 	conn := connect(t, server.URL())
 	awaitConnected(t, conn)
-	require.NoError(t, conn.EnsureStreams(t.Context(), testStreams()))
+	require.NoError(t, conn.EnsureStreams(patient(t), testStreams()))
 	return server, conn
+}
+
+// patient is for what a busy machine does in more than the few seconds that a request has without a deadline.
+func patient(t *testing.T) context.Context {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), testTimeout)
+	t.Cleanup(cancel)
+	return ctx
 }
 
 func awaitConnected(t *testing.T, conn *Conn) {
@@ -71,5 +79,5 @@ func testStreams() StreamOptions {
 
 func ensureConsumer(t *testing.T, conn *Conn, consumer Consumer) {
 	t.Helper()
-	require.NoError(t, conn.EnsureConsumer(t.Context(), testStream, consumer))
+	require.NoError(t, conn.EnsureConsumer(patient(t), testStream, consumer))
 }

@@ -63,7 +63,8 @@ func TestEachProcessDoesItsWorkWithTheDocumentedPermissions(t *testing.T) {
 	t.Parallel()
 	server := natstest.Start(t, documented(t))
 	controller, bridge, scaler := process(t, server, "controller"), process(t, server, "eventbridge"), process(t, server, "scaler")
-	ctx := t.Context()
+	ctx, end := context.WithTimeout(t.Context(), 2*testTimeout) // a request without a deadline has a few seconds
+	defer end()
 	subscription := types.NamespacedName{Namespace: "shop", Name: "orders"}
 	name := routing.ConsumerName("shop", "orders")
 	consumer := Consumer{Name: name, Subjects: []string{"kyma.shop.order", routing.RedeliverySubject(name)}, AckWait: time.Minute}
@@ -104,7 +105,7 @@ func TestEachProcessDoesItsWorkWithTheDocumentedPermissions(t *testing.T) {
 	stopWatching()
 
 	// The bridge stores, fetches, settles.
-	publisher := NewPublisher(bridge, DefaultPublisherOptions())
+	publisher := NewPublisher(bridge, publisherOptions(func(o *PublisherOptions) { o.Timeout = testTimeout }))
 	for _, id := range []string{"acked", "retried", "returned", "rejected", "detached"} {
 		require.NoError(t, publisher.Publish(ctx, permitted(id)))
 	}

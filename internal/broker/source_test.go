@@ -35,7 +35,7 @@ func newFeed(t *testing.T, change ...func(*Consumer)) *feed {
 		c(&consumer)
 	}
 	ensureConsumer(t, conn, consumer)
-	return &feed{Publisher: NewPublisher(conn, publisherOptions()), server: server, conn: conn}
+	return &feed{Publisher: NewPublisher(conn, publisherOptions(func(o *PublisherOptions) { o.Timeout = testTimeout })), server: server, conn: conn}
 }
 
 func (f *feed) publish(t *testing.T, count int) {
