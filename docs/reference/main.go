@@ -11,7 +11,7 @@ import (
 	"strings"
 
 	crd "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
-	"sigs.k8s.io/yaml"
+	"k8s.io/apimachinery/pkg/util/yaml"
 )
 
 func main() {
@@ -32,11 +32,11 @@ func run(crds, out string) error {
 	if len(files) == 0 {
 		return fmt.Errorf("the folder %s contains no CRD", crds)
 	}
-	if err := os.MkdirAll(out, 0o755); err != nil {
+	if err := os.MkdirAll(out, 0o755); err != nil { //nolint:gosec // a folder of the repository
 		return fmt.Errorf("make the folder of the pages: %w", err)
 	}
 	for _, file := range files {
-		text, err := os.ReadFile(file)
+		text, err := os.ReadFile(file) //nolint:gosec // a file of the folder that was asked for
 		if err != nil {
 			return fmt.Errorf("read a CRD: %w", err)
 		}
@@ -44,7 +44,7 @@ func run(crds, out string) error {
 		if err != nil {
 			return fmt.Errorf("render %s: %w", file, err)
 		}
-		if err := os.WriteFile(filepath.Join(out, name), []byte(page), 0o644); err != nil {
+		if err := os.WriteFile(filepath.Join(out, name), []byte(page), 0o644); err != nil { //nolint:gosec // a page of the repository
 			return fmt.Errorf("write a page: %w", err)
 		}
 	}
@@ -54,7 +54,7 @@ func run(crds, out string) error {
 // render returns the file name and the text of a CRD's page.
 func render(text []byte) (name, page string, err error) {
 	var definition crd.CustomResourceDefinition
-	if err := yaml.UnmarshalStrict(text, &definition); err != nil {
+	if err := yaml.Unmarshal(text, &definition); err != nil {
 		return "", "", fmt.Errorf("decode the CRD: %w", err)
 	}
 	versions := definition.Spec.Versions
