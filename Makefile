@@ -14,7 +14,7 @@ export GOFLAGS += -buildvcs=false -trimpath
 GO        ?= go
 # local: a Kubernetes of processes on this machine, needs root. kind: one in Docker.
 CLUSTER   ?= local
-CLUSTERS  := $(GO) run -C e2e/cluster .
+CLUSTERS  := $(if $(filter kind,$(CLUSTER)),e2e/kind.sh,$(GO) run -C e2e/cluster .)
 export ROUSE_CLUSTER = $(CLUSTER)
 GENERATOR := $(GO) tool -modfile="$(CURDIR)/tools/go.mod" controller-gen object crd
 # Of versions that are served only on request the chart has CRDs apart.

@@ -35,7 +35,7 @@ func TestTheTableOfCompatibilitySaysWhatIsTestedAndAskedFor(t *testing.T) {
 		},
 		"KEDA": {
 			supported: []evidence{{"charts/rouse/templates/NOTES.txt", `Install KEDA (\S+) or newer`}, {"charts/rouse/values.yaml", `Needs KEDA in the cluster before, since (\S+)\.\n`}},
-			tested:    []evidence{{components + "keda/go.mod", `kedacore/keda/v2 v(\S+)`}, {"e2e/cluster/kind/config.go", `kedaVersion +=? *"(\S+)"`}},
+			tested:    []evidence{{components + "keda/go.mod", `kedacore/keda/v2 v(\S+)`}, {"e2e/kind.sh", `\nkeda=(\S+)`}},
 		},
 		"NATS": {
 			supported: []evidence{{"docs/nats.md", `Version (\S+) or later with JetStream`}, {"internal/broker/errors.go", `nats-server (\S+) has to come first`}},

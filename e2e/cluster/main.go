@@ -1,6 +1,6 @@
 // Command rouse-cluster runs a real Kubernetes of one or several nodes on a bare Debian machine, with KEDA, and Rouse installed
 // by its chart. It builds every part from source, keeps what it built in a cache, and leaves nothing on the machine
-// after `down`. With ROUSE_CLUSTER=kind the Kubernetes is kind's, in Docker.
+// after `down`.
 package main
 
 import (
@@ -9,14 +9,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"maps"
 	"os"
 	"os/signal"
 	"syscall"
 
 	"github.com/spf13/pflag"
 
-	"github.com/rouse-run/rouse/e2e/cluster/kind"
 	"github.com/rouse-run/rouse/e2e/cluster/local"
 	"github.com/rouse-run/rouse/e2e/cluster/process"
 	"github.com/rouse-run/rouse/e2e/cluster/progress"
@@ -41,12 +39,11 @@ Commands:
   env         print the shell commands that select the cluster
 
 Environment:
-  ROUSE_CLUSTER   local: a Kubernetes of processes, needs root (the default); kind: one in Docker
   KUBECONFIG      a cluster of your own to use instead; up then builds none
   ROUSE_CACHE     where built programs and image layers are kept (default: rouse in the user's cache directory)
-  ROUSE_STATE     where the running cluster keeps its files (default: /var/lib/rouse-cluster; with kind a directory in the cache)
+  ROUSE_STATE     where the running cluster keeps its files (default: /var/lib/rouse-cluster)
   ROUSE_RUNTIMES  the runtimes to make images of, separated by commas
-  NATS_REPLICAS   1 or 3; with kind 1
+  NATS_REPLICAS   1 or 3
   NODES           how many nodes; several enforce NetworkPolicies
 
 Flags:
@@ -85,11 +82,10 @@ func run(ctx context.Context, args []string, out, messages io.Writer) int {
 }
 
 func dispatch(ctx context.Context, args []string, out io.Writer, report *progress.Progress) error {
-	getenv, withKind, err := environment(os.Getenv)
-	if err != nil {
-		return err
+	if wanted := os.Getenv("ROUSE_CLUSTER"); wanted != "" && wanted != "local" {
+		return fmt.Errorf("ROUSE_CLUSTER, which is make's CLUSTER, is %q: this command runs the cluster local alone; that of kind is e2e/kind.sh", wanted)
 	}
-	options, err := local.DefaultOptions(getenv)
+	options, err := local.DefaultOptions(os.Getenv)
 	if err != nil {
 		return err
 	}
@@ -110,49 +106,11 @@ func dispatch(ctx context.Context, args []string, out io.Writer, report *progres
 		return err
 	}
 	options.Checkout = cmp.Or(options.Checkout, options.Repository)
-	verbs := commandsOf(local.New(options, report), out, flags.Arg(1))
-	if withKind && options.Kubeconfig == "" {
-		cluster, err := withOptions(options, report)
-		if err != nil {
-			return err
-		}
-		maps.Copy(verbs, commandsOfKind(cluster, out))
-	}
-	run, ok := verbs[flags.Arg(0)]
+	run, ok := commandsOf(local.New(options, report), out, flags.Arg(1))[flags.Arg(0)]
 	if !ok {
 		return fmt.Errorf("there is no command %q", flags.Arg(0))
 	}
 	return run(ctx)
-}
-
-// environment says whether the cluster is kind's, and what the variables are then.
-func environment(getenv func(string) string) (variables func(string) string, withKind bool, err error) {
-	switch wanted := getenv("ROUSE_CLUSTER"); wanted {
-	case "", "local":
-		return getenv, false, nil
-	case "kind":
-		variables, err = kind.Environment(getenv)
-		return variables, true, err
-	default:
-		return nil, false, fmt.Errorf("ROUSE_CLUSTER, which is make's CLUSTER, can be local or kind, not %q", wanted)
-	}
-}
-
-// withOptions is a cluster of kind with what of the options it can have.
-func withOptions(options local.Options, report *progress.Progress) (*kind.Cluster, error) {
-	if options.NATSReplicas != 1 {
-		return nil, errors.New("NATS_REPLICAS: with kind there is one NATS server, the chart's")
-	}
-	if options.EnvoyGateway {
-		return nil, errors.New("--envoy-gateway: with kind there is none; install a Gateway API implementation yourself")
-	}
-	if options.Checkout != options.Repository {
-		return nil, errors.New("--checkout: with kind there is none; check the commit out and run it there")
-	}
-	return kind.New(kind.Options{
-		Repository: options.Repository, Cache: options.Cache, Dir: options.Dir, Bare: options.Bare, KeepFailed: options.KeepFailed,
-		Runtimes: options.Runtimes, Nodes: options.Nodes,
-	}, report), nil
 }
 
 type commands map[string]func(context.Context) error
@@ -174,19 +132,6 @@ func commandsOf(cluster *local.Cluster, out io.Writer, operand string) commands 
 		"assets":    func(ctx context.Context) error { return assets(ctx, cluster, out) },
 		"bases":     cluster.Bases,
 		"officials": func(context.Context) error { return officials(out) },
-	}
-}
-
-// commandsOfKind are those that differ with kind: what integration tests start is built as before.
-func commandsOfKind(cluster *kind.Cluster, out io.Writer) commands {
-	return commands{
-		"up":        cluster.Up,
-		"down":      cluster.Down,
-		"preflight": cluster.Preflight,
-		"packages":  cluster.Packages,
-		"status":    func(ctx context.Context) error { return cluster.Status(ctx, out) },
-		"env":       func(ctx context.Context) error { return cluster.Env(ctx, out) },
-		"leftovers": func(ctx context.Context) error { return leftovers(cluster.Leftovers(ctx), out) },
 	}
 }
 

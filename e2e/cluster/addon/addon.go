@@ -97,26 +97,6 @@ func render(values settings) (string, error) {
 	return all.String(), nil
 }
 
-// Registry is the cluster's registry, on a Kubernetes that has the other addons already.
-type Registry struct {
-	Image, Address         string
-	Certificate, Key, Data string // paths in the node
-}
-
-// RegistryManifest renders it alone.
-func RegistryManifest(registry Registry) (string, error) {
-	parsed, err := template.ParseFS(manifests, "manifests/registry.yaml")
-	if err != nil {
-		return "", err
-	}
-	var text bytes.Buffer
-	err = parsed.Execute(&text, settings{
-		Registry: registry.Image, RegistryAddress: registry.Address,
-		RegistryCertificate: registry.Certificate, RegistryKey: registry.Key, RegistryData: registry.Data,
-	})
-	return text.String(), err
-}
-
 // NATSCluster renders a NATS of several servers, as the chart itself does not bring one.
 func NATSCluster(nats image.Image, servers int) (string, error) {
 	values := struct {

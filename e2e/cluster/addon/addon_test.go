@@ -55,18 +55,6 @@ func TestCoreDNSForwardsOnlyToUpstreamNameservers(t *testing.T) {
 	require.NotContains(t, text, "forward")
 }
 
-func TestTheRegistryIsRenderedAlone(t *testing.T) {
-	t.Parallel()
-	text, err := RegistryManifest(Registry{
-		Image: "registry:3", Address: "10.96.0.50", Certificate: "/pki/registry.crt", Key: "/pki/registry.key", Data: "/var/registry",
-	})
-	require.NoError(t, err)
-	require.Len(t, objects(t, text), 3)
-	for _, want := range []string{"image: registry:3", "clusterIP: 10.96.0.50", "path: /pki/registry.crt", "path: /pki/registry.key", "path: /var/registry"} {
-		require.Contains(t, text, want)
-	}
-}
-
 func TestNATSClusterKnowsAllItsServers(t *testing.T) {
 	t.Parallel()
 	text, err := NATSCluster(image.Image{Name: "rouse-nats"}, 3)
