@@ -30,7 +30,7 @@ func TestTheTableOfCompatibilitySaysWhatIsTestedAndAskedFor(t *testing.T) {
 			supported: []evidence{{"charts/rouse/Chart.yaml", `kubeVersion: ">=(\d+\.\d+)\.0-0"`}},
 			tested: []evidence{
 				{components + "kubernetes/go.mod", `k8s\.io/kubernetes v(\S+)`},
-				{"e2e/cluster/component/component.go", `kubernetesVersion = "v(\S+)"`},
+				{"e2e/cluster/components/components.go", `kubernetesVersion = "v(\S+)"`},
 			},
 		},
 		"KEDA": {
@@ -52,7 +52,7 @@ func TestTheTableOfCompatibilitySaysWhatIsTestedAndAskedFor(t *testing.T) {
 		"Gateway API": {tested: []evidence{{"go.mod", `sigs\.k8s\.io/gateway-api v(\S+)`}, {components + "envoy-gateway/go.mod", `sigs\.k8s\.io/gateway-api v(\S+)`}}},
 		"Go": {
 			supported: []evidence{{"go.mod", `\ngo (\d+\.\d+)`}, {"CONTRIBUTING.md", `Go (\d+\.\d+)`}, {"Dockerfile", `golang:(\d+\.\d+)`}},
-			tested:    []evidence{{"e2e/cluster/release/catalogue.go", `goVersion = "(\S+)"`}},
+			tested:    []evidence{{"e2e/cluster/rouse/runtimes.go", `goVersion = "(\S+)"`}},
 		},
 	}
 	rows := table(t, "part")

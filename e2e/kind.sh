@@ -87,7 +87,7 @@ load() {
 install_addons() {
   sed -e 's|{{.Registry}}|docker.io/library/registry:3|' -e "s|{{.RegistryAddress}}|$address|" -e 's|{{.RegistryData}}|/var/lib/rouse-registry|' \
     -e 's|{{.RegistryCertificate}}|/etc/rouse-pki/registry.crt|' -e 's|{{.RegistryKey}}|/etc/rouse-pki/registry.key|' \
-    e2e/cluster/addon/manifests/registry.yaml | k apply --server-side --force-conflicts -f -
+    e2e/cluster/local/manifests/addons/registry.yaml | k apply --server-side --force-conflicts -f -
   ready kube-system deployment/registry
   for image in "${offered[@]}"; do
     docker exec "$node" ctr --namespace k8s.io images push --hosts-dir /etc/containerd/certs.d "$image"

@@ -15,10 +15,10 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"github.com/rouse-run/rouse/e2e/cluster/command"
+	"github.com/rouse-run/rouse/e2e/cluster/host"
 	"github.com/rouse-run/rouse/e2e/cluster/local"
-	"github.com/rouse-run/rouse/e2e/cluster/process"
-	"github.com/rouse-run/rouse/e2e/cluster/progress"
-	"github.com/rouse-run/rouse/e2e/cluster/release"
+	"github.com/rouse-run/rouse/e2e/cluster/rouse"
 	"github.com/rouse-run/rouse/e2e/cluster/state"
 )
 
@@ -66,11 +66,11 @@ func adjust() {
 }
 
 func run(ctx context.Context, args []string, out, messages io.Writer) int {
-	if len(args) == 2 && args[0] == process.InitCommand {
-		_, _ = fmt.Fprintln(messages, process.Init(ctx, state.Dir(args[1])))
+	if len(args) == 2 && args[0] == host.InitCommand {
+		_, _ = fmt.Fprintln(messages, host.Init(ctx, state.Dir(args[1])))
 		return 1
 	}
-	report := progress.New(messages)
+	report := command.NewProgress(messages)
 	if err := dispatch(ctx, args, out, report); err != nil {
 		if errors.Is(err, pflag.ErrHelp) {
 			return 0
@@ -81,7 +81,7 @@ func run(ctx context.Context, args []string, out, messages io.Writer) int {
 	return 0
 }
 
-func dispatch(ctx context.Context, args []string, out io.Writer, report *progress.Progress) error {
+func dispatch(ctx context.Context, args []string, out io.Writer, report *command.Progress) error {
 	if wanted := os.Getenv("ROUSE_CLUSTER"); wanted != "" && wanted != "local" {
 		return fmt.Errorf("ROUSE_CLUSTER, which is make's CLUSTER, is %q: this command runs the cluster local alone; that of kind is e2e/kind.sh", wanted)
 	}
@@ -89,9 +89,15 @@ func dispatch(ctx context.Context, args []string, out io.Writer, report *progres
 	if err != nil {
 		return err
 	}
+	workload, err := rouse.DefaultOptions(os.Getenv)
+	if err != nil {
+		return err
+	}
 	flags := pflag.NewFlagSet("rouse-cluster", pflag.ContinueOnError)
 	flags.Usage = func() { report.Printf("%s%s", usage, flags.FlagUsages()) }
+	bare := flags.Bool("bare", false, "up: Kubernetes, CoreDNS, registry and KEDA only, without Rouse")
 	options.BindFlags(flags)
+	workload.BindFlags(flags)
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
@@ -99,14 +105,20 @@ func dispatch(ctx context.Context, args []string, out io.Writer, report *progres
 		flags.Usage()
 		return errors.New("name one command, and for cut and mend a node")
 	}
-	if err := options.Validate(); err != nil {
+	if err := errors.Join(options.Validate(), workload.Validate()); err != nil {
 		return err
 	}
-	if options.Repository, err = local.FindRepository(); err != nil {
+	if options.Repository, err = rouse.FindRepository(); err != nil {
 		return err
 	}
-	options.Checkout = cmp.Or(options.Checkout, options.Repository)
-	run, ok := commandsOf(local.New(options, report), out, flags.Arg(1))[flags.Arg(0)]
+	workload.Checkout = cmp.Or(workload.Checkout, options.Repository)
+	options.Registries, options.OwnCluster = rouse.Registries(), rouse.OwnCluster()
+	installed := rouse.New(workload)
+	cluster := local.New(options, installed, report)
+	if *bare {
+		cluster = local.New(options, local.Nothing{}, report)
+	}
+	run, ok := commandsOf(cluster, installed, out, flags.Arg(1))[flags.Arg(0)]
 	if !ok {
 		return fmt.Errorf("there is no command %q", flags.Arg(0))
 	}
@@ -118,7 +130,7 @@ type commands map[string]func(context.Context) error
 // operands are how many words follow a command.
 var operands = map[string]int{"cut": 1, "mend": 1}
 
-func commandsOf(cluster *local.Cluster, out io.Writer, operand string) commands {
+func commandsOf(cluster *local.Cluster, installed *rouse.Rouse, out io.Writer, operand string) commands {
 	return commands{
 		"cut":       func(ctx context.Context) error { return cluster.Cut(ctx, operand) },
 		"mend":      func(ctx context.Context) error { return cluster.Mend(ctx, operand) },
@@ -130,13 +142,13 @@ func commandsOf(cluster *local.Cluster, out io.Writer, operand string) commands 
 		"env":       func(context.Context) error { return cluster.Env(out) },
 		"leftovers": func(ctx context.Context) error { return leftovers(cluster.Leftovers(ctx), out) },
 		"assets":    func(ctx context.Context) error { return assets(ctx, cluster, out) },
-		"bases":     cluster.Bases,
+		"bases":     func(ctx context.Context) error { return installed.Bases(ctx, cluster) },
 		"officials": func(context.Context) error { return officials(out) },
 	}
 }
 
 func officials(out io.Writer) error {
-	for _, runtime := range release.Catalogue() {
+	for _, runtime := range rouse.Catalogue() {
 		if _, err := fmt.Fprintln(out, runtime.Name, "docker.io/library/"+runtime.Official); err != nil {
 			return err
 		}
