@@ -44,7 +44,7 @@ func TestTheDockerfileHasAllThatTheBinariesAreCompiledFrom(t *testing.T) {
 
 func TestBinariesAreBuiltWithOneFIPSModuleEverywhere(t *testing.T) {
 	t.Parallel()
-	for name, end := range map[string]string{"Dockerfile": "\n", "Makefile": "\n", "tools/release/compile/compile.go": `"`} {
+	for name, end := range map[string]string{"Dockerfile": "\n", "Makefile": "\n", "tools/release/compile.go": `"`} {
 		text, err := os.ReadFile(filepath.Join("..", "..", "..", name))
 		require.NoError(t, err)
 		require.Equal(t, 1, strings.Count(string(text), "GOFIPS140="), name)
