@@ -94,7 +94,7 @@ licenses: ## Write the licences of all that is compiled in to bin/THIRD_PARTY_NO
 # VULNDB_REQUIRED=1 makes it a failure that the database of vulnerabilities cannot be asked.
 .PHONY: vulncheck
 vulncheck: ## Fail when a known vulnerability is reachable; says so when the database cannot be asked (VULNDB_REQUIRED, GOVULNDB)
-	@$(SUPPLY) ./vulncheck -C "$(CURDIR)" ./cmd/... ./runtimes/...
+	@tools/supply/vulncheck.sh . ./cmd/... ./runtimes/...
 
 .PHONY: verify
 verify: ## Fail when generated files are stale
@@ -295,7 +295,7 @@ publish: ## Make a release on GitHub of a tag that is there, with the files of m
 
 .PHONY: dco
 dco: ## Fail when a commit since BASE is not signed off by its author
-	@$(SUPPLY) ./signoff -C "$(CURDIR)" "$(or $(BASE),origin/main)..HEAD"
+	@tools/supply/signoff.sh . "$(or $(BASE),origin/main)..HEAD"
 
 .PHONY: help
 help: ## List the targets
