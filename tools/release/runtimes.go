@@ -110,12 +110,8 @@ func (m runtimeMaker) forPlatform(ctx context.Context, base runtimeBase, describ
 	if _, err := fill.Run(ctx, filepath.Join(described.Dir, "layer.sh"), tree, interpreter); err != nil {
 		return nil, err
 	}
-	files, err := pack.Tree(tree)
-	if err != nil {
-		return nil, err
-	}
 	packed := filepath.Join(work, "layer.tar")
-	if err := pack.Files(packed, files); err != nil {
+	if err := pack.Dir(packed, tree); err != nil {
 		return nil, err
 	}
 	layer, err := tarball.LayerFromFile(packed, tarball.WithMediaType(types.OCILayer))

@@ -121,11 +121,7 @@ func (s Source) made(name string, of []image.Layer, write func(dir string) error
 		if err := write(work); err != nil {
 			return err
 		}
-		files, err := pack.Tree(work)
-		if err != nil {
-			return err
-		}
-		return pack.Files(file, files)
+		return pack.Dir(file, work)
 	})
 }
 
@@ -174,11 +170,7 @@ func (s Source) foreignPython(ctx context.Context, runtime Runtime) (image.Layer
 		if err := runtime.Python.Foreign(ctx, foreign, built.Dir, filepath.Join(work, components.Prefix), filepath.Join(s.Logs, name+".log")); err != nil {
 			return err
 		}
-		files, err := pack.Tree(work)
-		if err != nil {
-			return err
-		}
-		return pack.Files(file, files)
+		return pack.Dir(file, work)
 	})
 }
 

@@ -145,11 +145,7 @@ func (s Source) pipLayer(ctx context.Context, runtime Runtime, base image.Layer)
 		if err := s.installPip(ctx, tree, python); err != nil {
 			return err
 		}
-		files, err := pack.Tree(tree)
-		if err != nil {
-			return err
-		}
-		return pack.Files(file, files)
+		return pack.Dir(file, tree)
 	})
 }
 

@@ -195,11 +195,7 @@ func (s Source) buildServer(ctx context.Context, runtime Runtime, base image.Lay
 	if _, err := fill.Run(ctx); err != nil {
 		return err
 	}
-	files, err := pack.Tree(tree)
-	if err != nil {
-		return err
-	}
-	return pack.Files(file, files)
+	return pack.Dir(file, tree)
 }
 
 func (s Source) config(runtime Runtime) (v1.Config, error) {
