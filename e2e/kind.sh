@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
 # The cluster of CLUSTER=kind: kind's Kubernetes in Docker, with KEDA, a registry and Rouse. It has the commands of e2e/cluster, which
-# does what differs in nothing, as the programs of integration tests. See e2e/cluster/README.md.
+# runs those that are the same for both, as assets. See e2e/cluster/README.md.
 set -euo pipefail
 cd "$(dirname "$0")/.."
+unset ROUSE_CLUSTER # what it has e2e/cluster do is not of kind
 
 name=rouse
 node=$name-control-plane
@@ -16,7 +17,7 @@ address=10.96.0.50
 # An image with an attestation has parts that docker does not save, and containerd asks for them.
 export DOCKER_BUILDKIT=1 BUILDX_NO_DEFAULT_ATTESTATIONS=1
 
-local_cluster() { exec env -u ROUSE_CLUSTER ROUSE_STATE="$state" go run -C e2e/cluster . "$@"; }
+local_cluster() { exec env ROUSE_STATE="$state" go run -C e2e/cluster . "$@"; }
 step() { echo "==> $*" >&2; }
 fail() { echo "CLUSTER=kind: $*" >&2; exit 1; }
 k() { kubectl --kubeconfig "$config" "$@"; }

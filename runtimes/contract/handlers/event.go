@@ -11,6 +11,9 @@ import (
 	"github.com/rouse-run/rouse/runtimes/golang/function"
 )
 
+// emitted is the response of those that emit.
+var emitted = map[string]any{"emitted": true}
+
 // verbatim has what a shell or a template would replace.
 const verbatim = "$$$ b $(FUNC_NAME) c \\n d \u00e9 ü 漢 🦉 `"
 
@@ -50,28 +53,28 @@ func emitEvent(ctx context.Context, event function.Event) (any, error) {
 	if err := function.Emit(ctx, "order.priced", "orders", priced, function.Attributes{"eventtypeversion": "v1"}); err != nil {
 		return nil, err
 	}
-	return map[string]any{"emitted": true}, nil
+	return emitted, nil
 }
 
 func emitCauseEvent(ctx context.Context, _ function.Event) (any, error) {
 	if err := function.Emit(ctx, "order.noted", "orders", nil, function.Attributes{"rousecause": "mine"}); err != nil {
 		return nil, err
 	}
-	return map[string]any{"emitted": true}, nil
+	return emitted, nil
 }
 
 func emitInvalidEvent(ctx context.Context, _ function.Event) (any, error) {
 	if err := function.Emit(ctx, "order.noted", "orders", "grüß dich", function.Attributes{"not-valid": "x"}); err != nil {
 		return nil, err
 	}
-	return map[string]any{"emitted": true}, nil
+	return emitted, nil
 }
 
 func emitTextEvent(ctx context.Context, _ function.Event) (any, error) {
 	if err := function.Emit(ctx, "order.noted", "orders", "grüß dich"); err != nil {
 		return nil, err
 	}
-	return map[string]any{"emitted": true}, nil
+	return emitted, nil
 }
 
 func emptyEvent(context.Context, function.Event) error {

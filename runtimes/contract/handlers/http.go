@@ -56,7 +56,7 @@ func emitHTTP(w http.ResponseWriter, r *http.Request) {
 		function.Fail(w, err)
 		return
 	}
-	writeJSON(w, map[string]any{"emitted": true})
+	writeJSON(w, emitted)
 }
 
 func emitCauseHTTP(w http.ResponseWriter, r *http.Request) {
@@ -145,5 +145,5 @@ func emitNote(w http.ResponseWriter, r *http.Request, data any, attributes ...fu
 		function.Fail(w, err)
 		return
 	}
-	writeJSON(w, map[string]any{"emitted": true})
+	writeJSON(w, emitted)
 }
