@@ -14,7 +14,7 @@ export GOFLAGS += -buildvcs=false -trimpath
 GO        ?= go
 # local: a Kubernetes of processes on this machine, needs root. kind: one in Docker.
 CLUSTER   ?= local
-CLUSTERS  := $(GO) run -C e2e/cluster .
+CLUSTERS  := $(if $(filter kind,$(CLUSTER)),e2e/kind.sh,$(GO) run -C e2e/cluster .)
 export ROUSE_CLUSTER = $(CLUSTER)
 GENERATOR := $(GO) tool -modfile="$(CURDIR)/tools/go.mod" controller-gen object crd
 # Of versions that are served only on request the chart has CRDs apart.
@@ -94,7 +94,7 @@ licenses: ## Write the licences of all that is compiled in to bin/THIRD_PARTY_NO
 # VULNDB_REQUIRED=1 makes it a failure that the database of vulnerabilities cannot be asked.
 .PHONY: vulncheck
 vulncheck: ## Fail when a known vulnerability is reachable; says so when the database cannot be asked (VULNDB_REQUIRED, GOVULNDB)
-	@$(SUPPLY) ./vulncheck -C "$(CURDIR)" ./cmd/... ./runtimes/...
+	@tools/supply/vulncheck.sh . ./cmd/... ./runtimes/...
 
 .PHONY: verify
 verify: ## Fail when generated files are stale
@@ -298,7 +298,7 @@ publish: ## Make a release on GitHub of a tag that is there, with the files of m
 
 .PHONY: dco
 dco: ## Fail when a commit since BASE is not signed off by its author
-	@$(SUPPLY) ./signoff -C "$(CURDIR)" "$(or $(BASE),origin/main)..HEAD"
+	@tools/supply/signoff.sh . "$(or $(BASE),origin/main)..HEAD"
 
 .PHONY: help
 help: ## List the targets
