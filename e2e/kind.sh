@@ -188,6 +188,7 @@ case "${1:-}" in
     [[ -z "$left" ]] || { echo "$left"; exit 1; }
     ;;
   packages) echo "With kind no packages are installed. The tests need a C compiler, and Python's venv and pip." >&2 ;;
+  programs) ;; # Docker builds them as part of up
   cut | mend) fail "no node of kind's can be cut off" ;;
   *) local_cluster "$@" ;;
 esac

@@ -34,6 +34,7 @@ Commands:
   officials   print the official images that the runtimes can stand on, one a line behind its runtime
   preflight   say what this machine lacks to run the cluster
   packages    install the Debian packages that the project's tests need beside it
+  programs    build and fetch what the cluster runs, and start nothing
   assets      build kube-apiserver, kubectl, etcd, nats-server and registry for tests, fetch envoy and Python, and print their directory
   bases       write the bases of runtimes' images into the folder --out, for amd64 and arm64, as an OCI layout
   env         print the shell commands that select the cluster
@@ -138,6 +139,7 @@ func commandsOf(cluster *local.Cluster, installed *rouse.Rouse, out io.Writer, o
 		"down":      cluster.Down,
 		"preflight": cluster.Preflight,
 		"packages":  cluster.Packages,
+		"programs":  cluster.Programs,
 		"status":    func(ctx context.Context) error { return cluster.Status(ctx, out) },
 		"env":       func(context.Context) error { return cluster.Env(out) },
 		"leftovers": func(ctx context.Context) error { return leftovers(cluster.Leftovers(ctx), out) },

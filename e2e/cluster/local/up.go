@@ -30,6 +30,10 @@ func (c *Cluster) Up(ctx context.Context) error {
 	if err := c.checkAlone(); err != nil {
 		return err
 	}
+	// Files of earlier builds: logs, and the unfinished output of killed ones.
+	if err := errors.Join(os.RemoveAll(c.builder.Logs), c.options.Cache.Sweep()); err != nil {
+		return err
+	}
 	images, err := c.prepare(ctx)
 	if err != nil {
 		return err
@@ -48,6 +52,16 @@ func (c *Cluster) Up(ctx context.Context) error {
 	return nil
 }
 
+// Programs builds and fetches what the cluster runs, which Up then finds in the cache. A cluster of the user's own runs
+// nothing of it.
+func (c *Cluster) Programs(ctx context.Context) error {
+	if c.options.Kubeconfig != "" {
+		return nil
+	}
+	_, err := c.prepare(ctx)
+	return err
+}
+
 func (c *Cluster) needs() host.Needs {
 	needs := host.Needs{Dirs: []string{string(c.options.Cache), string(c.options.Dir)}, Tools: []host.Tool{
 		{Name: "Go", Works: []string{"go", "version"}},
@@ -62,10 +76,6 @@ var ErrTakenDown = errors.New("the start failed, see above")
 
 // prepare installs packages and builds, which changes nothing but packages and the cache.
 func (c *Cluster) prepare(ctx context.Context) (images, error) {
-	// Files of earlier builds: logs, and the unfinished output of killed ones.
-	if err := errors.Join(os.RemoveAll(c.builder.Logs), c.options.Cache.Sweep()); err != nil {
-		return images{}, err
-	}
 	if err := c.InstallPackages(ctx); err != nil {
 		return images{}, err
 	}
