@@ -15,10 +15,10 @@ new (require('worker_threads').Worker)('for (;;) {}', { eval: true })
 module.exports.main = () => 'busy'
 `
 
-// busy is a tenant that only computes: the control of a hostile one, whose pods have the same limits.
+// busy is a tenant that only computes, and so the control of a hostile one: what is slow beside it waits for a processor, and not in a queue of Rouse's.
 type busy struct {
 	cluster   *framework.Cluster
-	cores     float64 // of all its pods
+	cores     float64 // of all its pods, whose limits are those of the hostile one's
 	namespace string
 }
 

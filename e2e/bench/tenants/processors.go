@@ -19,7 +19,7 @@ import (
 const sampleEvery = 5 * time.Second
 
 // users are whose use of processors is shown, in this order. The rest is Kubernetes, the tool, and pods that were too short to be seen.
-var users = []string{"hostile", "quiet", "controller", "eventbridge", "gateway", "nats", "registry", "scaler", "keda", "rest"}
+var users = []string{"hostile", "quiet", "controller", "eventbridge", "gateway", "nats", "registry", "scaler", "keda", "rest", "all"}
 
 var podLine = regexp.MustCompile(`^pod_cpu_usage_seconds_total\{namespace="([^"]+)",pod="([^"]+)"\} (\S+)`)
 

@@ -62,7 +62,8 @@ func (q *quiet) prepare(ctx context.Context) (err error) {
 	fast := map[string]string{"rouse.run/polling-interval": "1", "rouse.run/cooldown-period": "1"}
 	manifest := strings.Join([]string{
 		framework.Function{Name: "events", Runtime: nodeJS, Source: framework.ReportingHandler("")}.YAML(),
-		framework.Subscription{Name: "events", Namespace: q.namespace, Type: eventType, Sink: "events"}.YAML(),
+		// So many at a time that no event waits for the reports of those before it, which are events too.
+		framework.Subscription{Name: "events", Namespace: q.namespace, Type: eventType, Sink: "events", InFlight: 100}.YAML(),
 		framework.Function{Name: "sleeper", Runtime: nodeJS, Source: answer("awake"), Asleep: true, Annotations: fast}.YAML(),
 		framework.APIRule{Name: "sleeper", Host: hostLabel, Service: "sleeper", Gateway: framework.OwnGateway}.YAML(),
 		framework.Function{
