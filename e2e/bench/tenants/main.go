@@ -195,7 +195,7 @@ func restarts(ctx context.Context, cluster *framework.Cluster) (count int32, err
 
 // typical is the 99th percentile of events, of which there are many, and the median of what is done once a round.
 func typical(of measured, what string) float64 {
-	if what == "event" {
+	if what == eventKind {
 		return rig.Milliseconds(of[what], 99)
 	}
 	return rig.Milliseconds(of[what], 50)
@@ -206,7 +206,7 @@ func (b *bench) ratios(prefix, name string) string {
 	var fields []string
 	for _, what := range b.kinds {
 		title := what
-		if what == "event" {
+		if what == eventKind {
 			title = "event_p99"
 		}
 		fields = append(fields, fmt.Sprintf("%s_%s_ratio=%.2f", prefix, title, typical(b.named(name).took, what)/typical(b.named("alone").took, what)))
@@ -227,7 +227,7 @@ func (b *bench) explain() {
 	row("", func(p phase) string { return p.name })
 	for _, what := range b.kinds {
 		row(what+" ms", func(p phase) string { return fmt.Sprintf("%.0f", typical(p.took, what)) })
-		if what == "event" {
+		if what == eventKind {
 			row("event p50 ms", func(p phase) string { return fmt.Sprintf("%.0f", rig.Milliseconds(p.took[what], 50)) })
 		}
 		row(what+" slowest ms", func(p phase) string { return fmt.Sprintf("%.0f", rig.Milliseconds(p.took[what], 100)) })

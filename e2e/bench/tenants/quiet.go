@@ -25,8 +25,11 @@ const (
 	ended = 5 * time.Minute
 )
 
+// eventKind is the one kind that is done many times a round.
+const eventKind = "event"
+
 // kinds are what is measured, in the order in which it is done and shown.
-var kinds = []string{"apply", "event", "wake", "git", "build"}
+var kinds = []string{"apply", eventKind, "wake", "git", "build"}
 
 // measured are durations by kind.
 type measured map[string][]time.Duration
@@ -107,7 +110,7 @@ func (q *quiet) measure(ctx context.Context, when string, rounds int) (measured,
 }
 
 func (q *quiet) do(ctx context.Context, what string) ([]time.Duration, error) {
-	if what == "event" {
+	if what == eventKind {
 		return q.publish(ctx)
 	}
 	once := map[string]func(context.Context) (time.Duration, error){"apply": q.apply, "wake": q.wake, "git": q.deploy, "build": q.build}
