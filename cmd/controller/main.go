@@ -4,27 +4,44 @@
 package main
 
 import (
+	"cmp"
 	"context"
+	"crypto/x509"
+	"errors"
 	"fmt"
 	"maps"
 	"net/http"
 	"os"
+	"slices"
+	"time"
 
 	"github.com/go-logr/logr"
+	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/healthz"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
+	"github.com/rouse-run/rouse/charts"
 	"github.com/rouse-run/rouse/controller/activator"
 	"github.com/rouse-run/rouse/controller/apirules"
+	"github.com/rouse-run/rouse/controller/buildqueue"
+	"github.com/rouse-run/rouse/controller/conversion"
 	"github.com/rouse-run/rouse/controller/credentials"
 	"github.com/rouse-run/rouse/controller/function"
+	"github.com/rouse-run/rouse/controller/gitpoll"
+	"github.com/rouse-run/rouse/controller/images"
 	"github.com/rouse-run/rouse/controller/subscription"
 	"github.com/rouse-run/rouse/internal/broker"
 	"github.com/rouse-run/rouse/internal/daemon"
+	"github.com/rouse-run/rouse/internal/fips"
+	"github.com/rouse-run/rouse/internal/git"
 	"github.com/rouse-run/rouse/internal/kube"
+	"github.com/rouse-run/rouse/internal/kube/settingswatch"
+	"github.com/rouse-run/rouse/internal/settings"
 )
 
 func main() {
@@ -147,4 +164,160 @@ func transform(object any) (any, error) {
 		return nil, err
 	}
 	return apirules.Transform(object)
+}
+
+// setUpFunctions sets up the controllers of Functions and of their builds. What it returns may change their settings.
+func setUpFunctions(ctx context.Context, manager ctrl.Manager, o *options) (*liveSettings, error) {
+	ca, err := readCABundle(o.caBundle)
+	if err != nil {
+		return nil, err
+	}
+	guard, err := o.guard()
+	if err != nil {
+		return nil, err
+	}
+	repositories, err := git.New(git.Options{CA: ca, Guard: guard})
+	if err != nil {
+		return nil, fmt.Errorf("set up the client of Git repositories: %w", err)
+	}
+	namespaces := o.registry
+	namespaces.Guard = guard
+	registries := images.NewResolver(manager.GetClient(), manager.GetAPIReader(), namespaces, ca)
+	if access := o.subscription.Sinks.Access; access.Publish != nil {
+		o.function.PublisherAudience = access.Publish.Audience
+	}
+	o.function.HTTPWake = o.activation.Enabled()
+	o.function.Build.FIPS = fips.Running().Mode()
+	live := &liveSettings{
+		functions: function.NewLive(o.function, o.settings.ConfigMap != ""), repositories: gitpoll.NewTracker(repositories, metrics.Registry, o.git), git: o.git,
+	}
+	builds := buildqueue.NewQueue(o.function.Build.Limits(), buildqueue.JobReader{Reader: manager.GetClient()}, clock.RealClock{})
+	err = function.Setup(ctx, manager, function.Parts{
+		Registerer:   metrics.Registry,
+		Registries:   registries,
+		Builds:       builds,
+		Repositories: live.repositories,
+		CA:           ca,
+		Settings:     live.functions,
+	}, o.function)
+	if err != nil || o.images.RegistryDeployment == "" {
+		return live, err
+	}
+	return live, collectImages(manager, o, registries, builds)
+}
+
+// collectImages deletes what Functions leave in the internal registry.
+func collectImages(manager ctrl.Manager, o *options, registries *images.Resolver, builds *buildqueue.Queue) error {
+	collector := images.New(images.Deps{
+		Live: manager.GetAPIReader(), Registry: registries, Builds: builds, Registerer: metrics.Registry,
+		Log: manager.GetLogger().WithName("images"), RuntimeImages: slices.Sorted(maps.Values(o.function.RuntimeImages)),
+	}, o.images)
+	if err := manager.Add(collector); err != nil {
+		return fmt.Errorf("set up the collector of images: %w", err)
+	}
+	return nil
+}
+
+// readCABundle refuses a file without a certificate: no connection would trust more with it.
+func readCABundle(path string) ([]byte, error) {
+	if path == "" {
+		return nil, nil
+	}
+	content, err := os.ReadFile(path) //nolint:gosec // the installation names it
+	if err != nil {
+		return nil, fmt.Errorf("read --ca-bundle: %w", err)
+	}
+	if !x509.NewCertPool().AppendCertsFromPEM(content) {
+		return nil, fmt.Errorf("read --ca-bundle %s: %w", path, errors.New("it has no certificate in PEM form"))
+	}
+	return content, nil
+}
+
+// setUpVersions sets up what looks after the versions of the resources.
+func setUpVersions(manager ctrl.Manager, o *options) error {
+	files, err := charts.CRDs()
+	if err != nil {
+		return err
+	}
+	if err := conversion.SetupStoredVersions(manager, metrics.Registry, files); err != nil {
+		return err
+	}
+	if !o.conversion.Enabled() {
+		return nil
+	}
+	if err := conversion.Setup(manager, o.conversion, files); err != nil {
+		return err
+	}
+	return conversion.SetupGitRepositories(manager)
+}
+
+// firstSettings is how long the controllers wait for the settings before they begin without them. Without the API server they could do
+// nothing anyway.
+const firstSettings = 15 * time.Second
+
+// liveSettings are what settings change while the process runs.
+type liveSettings struct {
+	functions    *function.Live
+	repositories *gitpoll.Tracker
+	git          gitpoll.Options
+}
+
+func (l *liveSettings) apply(read *settings.Settings) {
+	if l.functions == nil {
+		return // another process works on Functions
+	}
+	l.functions.Apply(read)
+	l.repositories.SetInterval(cmp.Or(read.GitCheckInterval, l.git.CheckInterval))
+}
+
+// follower follows the ConfigMaps of settings.
+type follower struct {
+	watcher *settingswatch.Watcher
+	log     logr.Logger
+}
+
+// followSettings announces what is wrong with them: of all processes this one may write Events.
+func followSettings(mgr ctrl.Manager, o *options, live *liveSettings, log logr.Logger) (*follower, error) {
+	watcher, err := settingswatch.New(o.settings, settingswatch.Deps{
+		Config: mgr.GetConfig(), Log: log, Registry: metrics.Registry, Events: mgr.GetClient(), Apply: live.apply,
+	})
+	if err != nil {
+		return nil, err
+	}
+	debugged := settingswatch.DebuggedThemselves(mgr.GetCache(), log, mgr.GetEventRecorder("settings"), o.runs(functions), o.runs(subscriptions))
+	if err := mgr.Add(everywhere{debugged.Run}); err != nil {
+		return nil, fmt.Errorf("follow what is debugged: %w", err)
+	}
+	return &follower{watcher: watcher, log: log}, nil
+}
+
+// before begins work once the settings were read: with those of the command line Functions might be made differently for a moment.
+func (f *follower) before(work func(context.Context) error) func(context.Context) error {
+	return func(ctx context.Context) error {
+		if !f.watcher.First(ctx, firstSettings) && ctx.Err() == nil {
+			f.log.Error(nil, "the ConfigMaps of settings could not be read yet: Functions that run stay as they are until then",
+				"waited", firstSettings.String())
+		}
+		return work(ctx)
+	}
+}
+
+// everywhere runs in all replicas and not only in the one that leads.
+type everywhere struct{ manager.RunnableFunc }
+
+// NeedLeaderElection implements manager.LeaderElectionRunnable.
+func (everywhere) NeedLeaderElection() bool { return false }
+
+// makeCredentials writes the Secrets that an installation needs and lacks.
+func makeCredentials(ctx context.Context, o *credentials.Options, log logr.Logger) error {
+	kube.SetLogger(log)
+	rest, scheme, err := kube.Cluster()
+	if err != nil {
+		return err
+	}
+	objects, err := client.New(rest, client.Options{Scheme: scheme})
+	if err != nil {
+		return fmt.Errorf("make a client: %w", err)
+	}
+	return credentials.Make(ctx, objects, o, log)
 }

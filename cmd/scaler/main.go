@@ -4,9 +4,11 @@ package main
 
 import (
 	"context"
+	"errors"
 	"os"
 
 	"github.com/go-logr/logr"
+	"github.com/spf13/pflag"
 
 	"github.com/rouse-run/rouse/internal/broker"
 	"github.com/rouse-run/rouse/internal/daemon"
@@ -15,6 +17,7 @@ import (
 	"github.com/rouse-run/rouse/internal/kube/watch"
 	"github.com/rouse-run/rouse/internal/settings"
 	"github.com/rouse-run/rouse/scaler"
+	"github.com/rouse-run/rouse/scaler/httpload"
 	"github.com/rouse-run/rouse/scaler/kedaspans"
 )
 
@@ -74,4 +77,40 @@ func run(ctx context.Context, o *options, log logr.Logger) error {
 		log.Info("the last spans are lost", "reason", lost.Error())
 	}
 	return err
+}
+
+type options struct {
+	scaler         scaler.Options
+	broker         broker.Options
+	metricsAddress string
+	settings       settingswatch.Options
+}
+
+func defaultOptions() *options {
+	o := &options{scaler: scaler.DefaultOptions(), broker: broker.DefaultOptions(), metricsAddress: ":9090"}
+	o.broker.Name = "rouse-scaler"
+	return o
+}
+
+// BindFlags adds all flags of the command.
+func (o *options) BindFlags(fs *pflag.FlagSet) {
+	fs.StringVar(&o.metricsAddress, "metrics-address", o.metricsAddress, "address of /metrics, /healthz and /readyz")
+	o.scaler.BindFlags(fs)
+	o.broker.BindFlags(fs)
+	o.settings.BindFlags(fs)
+}
+
+// Validate reports everything that is wrong.
+func (o *options) Validate() error {
+	return errors.Join(o.scaler.Validate(), o.broker.Validate(), o.settings.Validate())
+}
+
+// countCalls makes what counting calls over HTTP takes.
+func countCalls(o scaler.HTTPOptions, endpoints scaler.Endpoints, listings scaler.Listings, idleness scaler.Idleness, log logr.Logger) *scaler.HTTP {
+	return &scaler.HTTP{
+		Gateways: httpload.NewGateways(endpoints, httpload.GatewaysOptions{Service: o.GatewayService}, log.WithName("gateways")),
+		Pods:     httpload.NewPods(httpload.PodsOptions{}),
+		Listings: listings,
+		Idleness: idleness,
+	}
 }

@@ -1,10 +1,20 @@
 package main
 
 import (
+	"context"
 	"testing"
 
+	"github.com/go-logr/logr"
 	"github.com/spf13/pflag"
 	"github.com/stretchr/testify/require"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	"github.com/rouse-run/rouse/internal/activation"
+	"github.com/rouse-run/rouse/internal/kube"
 )
 
 func TestAProcessRunsTheControllersThatItsFlagSays(t *testing.T) {
@@ -41,4 +51,33 @@ func TestAProcessRunsTheControllersThatItsFlagSays(t *testing.T) {
 			}
 		})
 	}
+}
+
+func slice(name, manager string) *discoveryv1.EndpointSlice {
+	return &discoveryv1.EndpointSlice{ObjectMeta: metav1.ObjectMeta{
+		Namespace: "shop", Name: name, Labels: map[string]string{discoveryv1.LabelManagedBy: manager},
+	}}
+}
+
+func TestSlicesOfActivatorsAreDeletedUntilNoneIsLeftAndOthersStay(t *testing.T) {
+	t.Parallel()
+	scheme, err := kube.NewScheme()
+	require.NoError(t, err)
+	again := true // a controller that still ends makes one more
+	objects := fake.NewClientBuilder().WithScheme(scheme).
+		WithObjects(slice("price-rouse-ipv4", activation.ManagedBy), slice("price-x7k2p", "endpointslice-controller.k8s.io")).
+		WithInterceptorFuncs(interceptor.Funcs{
+			Delete: func(ctx context.Context, inner client.WithWatch, object client.Object, options ...client.DeleteOption) error {
+				if again {
+					again = false
+					require.NoError(t, inner.Create(ctx, slice("price-rouse-ipv6", activation.ManagedBy)))
+				}
+				return inner.Delete(ctx, object, options...)
+			},
+		}).Build()
+	require.NoError(t, deleteSlices(t.Context(), objects, logr.Discard()))
+	left := &discoveryv1.EndpointSliceList{}
+	require.NoError(t, objects.List(t.Context(), left))
+	require.Len(t, left.Items, 1)
+	require.Equal(t, "price-x7k2p", left.Items[0].Name)
 }
