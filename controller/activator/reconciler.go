@@ -4,19 +4,28 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"sync"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	discoveryv1ac "k8s.io/client-go/applyconfigurations/discovery/v1"
+	metav1ac "k8s.io/client-go/applyconfigurations/meta/v1"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/rouse-run/rouse/api/serverless/v1alpha2"
 	"github.com/rouse-run/rouse/internal/activation"
 	"github.com/rouse-run/rouse/internal/kube"
+	"github.com/rouse-run/rouse/internal/workload"
 )
 
 const (
@@ -125,4 +134,280 @@ func (r *Reconciler) forget(s *scope) {
 	for _, family := range []discoveryv1.AddressType{discoveryv1.AddressTypeIPv4, discoveryv1.AddressTypeIPv6} {
 		r.applier.Forget(types.NamespacedName{Namespace: s.key.Namespace, Name: activation.SliceName(s.key.Name, family)})
 	}
+}
+
+// scope is everything that one reconciliation learns about a Function. Its objects are the cache's: nothing changes them.
+type scope struct {
+	key types.NamespacedName
+	now time.Time
+
+	// What is there. Nil means that there is none.
+	fn      *v1alpha2.Function
+	service *corev1.Service
+	// ours are the slices that claim to be of this controller.
+	ours     []discoveryv1.EndpointSlice
+	gateways gateways
+	// ready is true when a pod is.
+	ready bool
+
+	// wanted is true when HTTP may wake the Function.
+	wanted bool
+}
+
+// gather reads what is there.
+func (r *Reconciler) gather(ctx context.Context, key types.NamespacedName) (*scope, error) {
+	s := &scope{key: key, now: r.clock.Now()}
+	all, err := slicesOf(ctx, r.client, key)
+	if err != nil {
+		return nil, err
+	}
+	s.ready = isAwake(all)
+	for i := range all {
+		if activation.IsOurs(&all[i]) {
+			s.ours = append(s.ours, all[i])
+		}
+	}
+	if s.wanted, err = r.gatherFunction(ctx, s); err != nil || !s.wanted {
+		return s, err
+	}
+	list, err := slicesOf(ctx, r.client, r.gatewayService)
+	if err != nil {
+		return nil, err
+	}
+	s.gateways = gatewaysOf(list, r.lost)
+	return s, nil
+}
+
+// gatherFunction reports whether HTTP may wake the Function, and fills in what that depends on.
+func (r *Reconciler) gatherFunction(ctx context.Context, s *scope) (bool, error) {
+	if s.key.Name == "" { // of slices without the label
+		return false, nil
+	}
+	fn := &v1alpha2.Function{}
+	if err := r.client.Get(ctx, s.key, fn, client.UnsafeDisableDeepCopy); err != nil { // its source may be long
+		return false, ignoreNotFound(err, "get Function %q: %w", s.key)
+	}
+	service := &corev1.Service{}
+	if err := r.client.Get(ctx, s.key, service, client.UnsafeDisableDeepCopy); err != nil {
+		return false, ignoreNotFound(err, "get Service %q: %w", s.key)
+	}
+	s.fn, s.service = fn, service
+	if !mayBeWoken(fn) || !metav1.IsControlledBy(service, fn) || !service.DeletionTimestamp.IsZero() {
+		return false, nil
+	}
+	installed, err := r.keda(ctx)
+	return installed && err == nil, err
+}
+
+func ignoreNotFound(err error, format string, key types.NamespacedName) error {
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	return fmt.Errorf(format, key, err)
+}
+
+// mayBeWoken reports whether a Function may sleep, and lets HTTP wake it.
+func mayBeWoken(fn *v1alpha2.Function) bool {
+	if !fn.DeletionTimestamp.IsZero() || fn.Spec.ScaleConfig == nil {
+		return false
+	}
+	tuning, _ := workload.TuningOf(fn.Annotations, workload.Tuning{}) // the Function's status says what is wrong
+	low, _ := workload.ReplicaBounds(fn)
+	return low == 0 && tuning.HTTPWake
+}
+
+// families are those that the Function needs a slice of: the gateways', or while there is no gateway those that it has.
+func (s *scope) families() []discoveryv1.AddressType {
+	if len(s.gateways.families) > 0 {
+		return s.gateways.families
+	}
+	var present []discoveryv1.AddressType
+	for i := range s.ours {
+		if s.ours[i].AddressType != discoveryv1.AddressTypeFQDN {
+			present = append(present, s.ours[i].AddressType)
+		}
+	}
+	slices.Sort(present)
+	return slices.Compact(present)
+}
+
+// listings are what the slices of the Function say, the oldest first.
+func (s *scope) listings() []aged {
+	var found []aged
+	for i := range s.ours {
+		slice := &s.ours[i]
+		listing, ok := activation.ListingOf(slice)
+		if ok && listing.UID == s.fn.UID && isControlledBy(slice, s.service.GetUID()) {
+			found = append(found, aged{Listing: listing, created: slice.CreationTimestamp.Time})
+		}
+	}
+	slices.SortStableFunc(found, func(a, b aged) int { return a.created.Compare(b.created) })
+	return found
+}
+
+// aged is what a slice says, with its age.
+type aged struct {
+	activation.Listing
+	created time.Time
+}
+
+// isOlder decides between two Functions with one port.
+func (a aged) isOlder(b aged) bool {
+	if !a.created.Equal(b.created) {
+		return a.created.Before(b.created)
+	}
+	return a.Function.String() < b.Function.String()
+}
+
+const kindService = "Service"
+
+// sliceOf is what one family's slice of a Function should be. The owner reference does not block the deletion of the
+// Service, for which the controller would need rights.
+func sliceOf(s *scope, family discoveryv1.AddressType, port int32, listed []gateway) (*unstructured.Unstructured, error) {
+	config := discoveryv1ac.EndpointSlice(activation.SliceName(s.key.Name, family), s.key.Namespace).
+		WithLabels(map[string]string{
+			discoveryv1.LabelServiceName: s.key.Name,
+			discoveryv1.LabelManagedBy:   activation.ManagedBy,
+			v1alpha2.LabelUUID:           string(s.fn.UID),
+		}).
+		WithOwnerReferences(metav1ac.OwnerReference().
+			WithAPIVersion(corev1.SchemeGroupVersion.String()).
+			WithKind(kindService).
+			WithName(s.service.GetName()).
+			WithUID(s.service.GetUID()).
+			WithController(true)).
+		WithAddressType(family).
+		WithPorts(discoveryv1ac.EndpointPort().WithName(activation.PortName).WithPort(port).WithProtocol(corev1.ProtocolTCP))
+	for _, each := range listed {
+		endpoint := discoveryv1ac.Endpoint().WithAddresses(each.address).
+			WithConditions(discoveryv1ac.EndpointConditions().WithReady(true).WithServing(true).WithTerminating(false))
+		if each.node != "" {
+			endpoint.WithNodeName(each.node)
+		}
+		config.WithEndpoints(endpoint)
+	}
+	object, err := kube.ToUnstructured(config)
+	if err != nil {
+		return nil, err
+	}
+	if len(listed) == 0 {
+		object.Object["endpoints"] = []any{} // ours, too: nobody else adds any
+	}
+	return object, nil
+}
+
+// keeps reports whether a slice of ours is one that the Function should have. What is wrong in it is repaired.
+func (s *scope) keeps(slice *discoveryv1.EndpointSlice, families []discoveryv1.AddressType) bool {
+	return s.wanted && slice.Name == activation.SliceName(s.key.Name, slice.AddressType) &&
+		isControlledBy(slice, s.service.GetUID()) && slices.Contains(families, slice.AddressType)
+}
+
+// isForged reports whether a slice was never written by this controller: it does not belong to the Service that it names.
+func isForged(slice *discoveryv1.EndpointSlice) bool {
+	owner := metav1.GetControllerOf(slice)
+	return owner == nil || owner.Kind != kindService || owner.Name != slice.Labels[discoveryv1.LabelServiceName] ||
+		slice.Name != activation.SliceName(owner.Name, slice.AddressType)
+}
+
+func isControlledBy(slice *discoveryv1.EndpointSlice, service types.UID) bool {
+	owner := metav1.GetControllerOf(slice)
+	return owner != nil && owner.UID == service
+}
+
+// known are the addresses that a slice lists already for this Function at this port.
+func known(slice *discoveryv1.EndpointSlice, function types.UID, port int32) map[string]bool {
+	if slice == nil {
+		return nil
+	}
+	listing, ok := activation.ListingOf(slice)
+	if !ok || listing.UID != function || listing.Port != port {
+		return nil
+	}
+	addresses := make(map[string]bool, len(listing.Addresses))
+	for _, address := range listing.Addresses {
+		addresses[address] = true
+	}
+	return addresses
+}
+
+// write applies a slice for each family. It is not complete while an activator that should be listed is not.
+func (r *Reconciler) write(
+	ctx context.Context, s *scope, families []discoveryv1.AddressType, port int32, listed bool,
+) (complete bool, err error) {
+	complete = true
+	var errs []error
+	for _, family := range families {
+		live, err := r.liveSlice(ctx, s, family)
+		if err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		var answering []gateway
+		if listed {
+			ready := s.gateways.ready[family]
+			answering = r.verified(ctx, s, known(live, s.fn.UID, port), port, ready)
+			complete = complete && len(answering) == len(ready)
+		}
+		errs = append(errs, r.apply(ctx, s, family, port, answering, live))
+	}
+	return complete, errors.Join(errs...)
+}
+
+func (r *Reconciler) apply(
+	ctx context.Context, s *scope, family discoveryv1.AddressType, port int32, listed []gateway, live *discoveryv1.EndpointSlice,
+) error {
+	desired, err := sliceOf(s, family, port, listed)
+	if err != nil {
+		return err
+	}
+	var present metav1.Object
+	if live != nil {
+		present = live
+	}
+	_, err = r.applier.Apply(ctx, desired, present)
+	if apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) {
+		return nil // nothing of it will be there for long
+	}
+	return err
+}
+
+// liveSlice is the slice that has the name of ours. One of another owner is left as it is, and named.
+func (r *Reconciler) liveSlice(ctx context.Context, s *scope, family discoveryv1.AddressType) (*discoveryv1.EndpointSlice, error) {
+	slice := &discoveryv1.EndpointSlice{}
+	key := types.NamespacedName{Namespace: s.key.Namespace, Name: activation.SliceName(s.key.Name, family)}
+	err := r.client.Get(ctx, key, slice)
+	if apierrors.IsNotFound(err) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("get EndpointSlice %q: %w", key, err)
+	}
+	if err := kube.CheckOwner(slice, "EndpointSlice", s.service, schema.GroupKind{Kind: kindService}); err != nil {
+		return nil, kube.Waiting(err, foreignDelay)
+	}
+	return slice, nil
+}
+
+// verified are the gateways that are listed already, and those that answer for this Function at its port.
+func (r *Reconciler) verified(ctx context.Context, s *scope, known map[string]bool, port int32, ready []gateway) []gateway {
+	answers := make([]bool, len(ready))
+	var asked sync.WaitGroup
+	for i, each := range ready {
+		if known[each.address] {
+			answers[i] = true
+			continue
+		}
+		asked.Go(func() {
+			function, err := r.activators.FunctionAt(ctx, each.address, port)
+			answers[i] = err == nil && function == s.fn.UID
+		})
+	}
+	asked.Wait()
+	var found []gateway
+	for i, each := range ready {
+		if answers[i] {
+			found = append(found, each)
+		}
+	}
+	return found
 }

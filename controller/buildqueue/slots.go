@@ -1,11 +1,37 @@
 package buildqueue
 
 import (
+	"cmp"
+	"maps"
 	"slices"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/rouse-run/rouse/internal/fair"
 )
+
+// Limits bound how much is built at a time.
+type Limits struct {
+	// Total is how many builds may run in the cluster.
+	Total int
+	// PerNamespace is how many of them one namespace may have. 0: half of them, rounded up, so that what is left for all
+	// others is as much as one can take.
+	PerNamespace int
+	// Longest is how long one build may take. A slot is not held for longer, whatever the Job says.
+	Longest time.Duration
+}
+
+// share is how many slots one namespace may hold.
+func (l Limits) share() int {
+	if l.PerNamespace == 0 {
+		return (l.Total + 1) / 2
+	}
+	return min(l.PerNamespace, l.Total)
+}
+
+// holdable is how long a slot may be held: a build's time, and what its Job needs to begin and to end.
+func (l Limits) holdable() time.Duration { return l.Longest + 2*startGrace }
 
 const (
 	// startGrace is how long a granted build may take to show up as a Job.
@@ -196,4 +222,15 @@ func (s *slots) start(running []types.NamespacedName, now time.Time) {
 			s.taken[fn] = slot{granted: now, seen: true}
 		}
 	}
+}
+
+// order has the namespaces in turn, and begins with the one whose last grant is the longest ago.
+func (s *slots) order() []types.NamespacedName {
+	var turns fair.Queue[types.NamespacedName]
+	for _, fn := range slices.SortedFunc(maps.Keys(s.waiting), func(a, b types.NamespacedName) int {
+		return cmp.Or(cmp.Compare(s.served[a.Namespace], s.served[b.Namespace]), cmp.Compare(s.waiting[a].number, s.waiting[b].number))
+	}) {
+		turns.Push(fn.Namespace, fn)
+	}
+	return slices.Collect(turns.All())
 }

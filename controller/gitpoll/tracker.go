@@ -2,6 +2,7 @@ package gitpoll
 
 import (
 	"context"
+	"fmt"
 	"maps"
 	"math"
 	"math/rand/v2"
@@ -10,12 +11,39 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/spf13/pflag"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 
+	"github.com/rouse-run/rouse/api/serverless/v1alpha2"
 	"github.com/rouse-run/rouse/internal/fair"
 	"github.com/rouse-run/rouse/internal/git"
 )
+
+// Options of a Tracker.
+type Options struct {
+	// CheckInterval is how often a repository is asked.
+	CheckInterval time.Duration
+}
+
+// DefaultOptions are the settings of an installation that sets none.
+func DefaultOptions() Options { return Options{CheckInterval: 30 * time.Second} }
+
+// BindFlags lets command-line flags change the settings.
+func (o *Options) BindFlags(fs *pflag.FlagSet) {
+	fs.DurationVar(&o.CheckInterval, "git-check-interval", o.CheckInterval,
+		"how often a Git repository is asked whether its branches have moved")
+}
+
+// Validate finds what is wrong with the settings.
+func (o *Options) Validate() error {
+	if o.CheckInterval < 5*time.Second || o.CheckInterval > 24*time.Hour {
+		return fmt.Errorf("--git-check-interval %s: must be between 5s and 24h", o.CheckInterval)
+	}
+	return nil
+}
 
 // Lister asks a repository for references.
 type Lister interface {
@@ -363,4 +391,37 @@ func (t *Tracker) settle(
 		known.found = &found
 	}
 	return news
+}
+
+type metrics struct {
+	checks  *prometheus.CounterVec
+	seconds prometheus.Histogram
+}
+
+func newMetrics(registry prometheus.Registerer) *metrics {
+	m := &metrics{
+		checks: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "rouse_controller_git_checks_total", Help: "Requests for the references of Git repositories, by result.",
+		}, []string{"result"}),
+		seconds: prometheus.NewHistogram(prometheus.HistogramOpts{
+			Name: "rouse_controller_git_check_duration_seconds", Help: "How long a Git repository takes to list its references.",
+			Buckets: []float64{.05, .1, .3, 1, 3, 10, 30},
+		}),
+	}
+	registry.MustRegister(m.checks, m.seconds)
+	return m
+}
+
+func (m *metrics) observe(err error, took time.Duration) {
+	result := "success"
+	if err != nil {
+		result = "failure"
+	}
+	m.checks.WithLabelValues(result).Inc()
+	m.seconds.Observe(took.Seconds())
+}
+
+// named is a Function of which the queue needs no more than the name.
+func named(function types.NamespacedName) client.Object {
+	return &v1alpha2.Function{ObjectMeta: metav1.ObjectMeta{Namespace: function.Namespace, Name: function.Name}}
 }

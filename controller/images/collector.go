@@ -2,6 +2,7 @@ package images
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -9,12 +10,47 @@ import (
 
 	"github.com/go-logr/logr"
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/spf13/pflag"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/rouse-run/rouse/internal/fair"
 	"github.com/rouse-run/rouse/internal/registry"
 )
+
+// Options of a Collector.
+type Options struct {
+	// RegistryDeployment is the Deployment of the internal registry in the release's namespace. Empty: nothing
+	// is collected.
+	RegistryDeployment string
+	// Interval is how often garbage is looked for.
+	Interval time.Duration
+	// Grace is how long an image has to be unused before it goes.
+	Grace time.Duration
+}
+
+// DefaultOptions are the settings of an installation that sets none.
+func DefaultOptions() Options { return Options{Interval: time.Hour, Grace: time.Hour} }
+
+// BindFlags lets command-line flags change the settings.
+func (o *Options) BindFlags(fs *pflag.FlagSet) {
+	fs.StringVar(&o.RegistryDeployment, "image-gc-registry", o.RegistryDeployment,
+		"Deployment of the internal registry whose unused images are deleted; empty: none")
+	fs.DurationVar(&o.Interval, "image-gc-interval", o.Interval, "how often unused images are looked for")
+	fs.DurationVar(&o.Grace, "image-gc-grace", o.Grace, "how long an image has to be unused before it is deleted")
+}
+
+// Validate finds everything that is wrong with the settings.
+func (o *Options) Validate() error {
+	var problems []error
+	if o.Interval < time.Second || o.Interval > 24*time.Hour {
+		problems = append(problems, fmt.Errorf("--image-gc-interval %s: must be between 1s and 24h", o.Interval))
+	}
+	if o.Grace < 0 {
+		problems = append(problems, fmt.Errorf("--image-gc-grace %s: must not be negative", o.Grace))
+	}
+	return errors.Join(problems...)
+}
 
 const (
 	// collectTimeout bounds a collection. The next one goes on with what this one did not come to.
@@ -224,4 +260,21 @@ func inventoryOf(ctx context.Context, images store, tags part) (inventory, error
 func namespaceOf(repository string) string {
 	namespace, _, _ := registry.FunctionOf(repository)
 	return namespace
+}
+
+type metrics struct {
+	deleted, failures prometheus.Counter
+}
+
+func newMetrics(registry prometheus.Registerer) *metrics {
+	m := &metrics{
+		deleted: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "rouse_controller_images_deleted_total", Help: "Images of the internal registry that were deleted because they were unused.",
+		}),
+		failures: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "rouse_controller_image_collection_failures_total", Help: "Times that unused images could not be collected.",
+		}),
+	}
+	registry.MustRegister(m.deleted, m.failures)
+	return m
 }

@@ -1,6 +1,7 @@
 package images
 
 import (
+	"cmp"
 	"context"
 	"encoding/base64"
 	"encoding/json"
@@ -10,10 +11,167 @@ import (
 	"sync"
 	"time"
 
+	"github.com/spf13/pflag"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/validation"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/rouse-run/rouse/api/serverless/v1alpha2"
+	"github.com/rouse-run/rouse/internal/dialguard"
 	"github.com/rouse-run/rouse/internal/registry"
 )
+
+// RegistryOptions say where the installation's own registry is described.
+type RegistryOptions struct {
+	// ReleaseNamespace has the Secrets that hold for all Functions.
+	ReleaseNamespace string
+	// Secret is the name of the default one; empty when there is none.
+	Secret string
+	// Guard bounds where a registry may be that a namespace names for itself.
+	Guard dialguard.Guard
+}
+
+// DefaultRegistryOptions are those of an installation without a registry.
+func DefaultRegistryOptions() RegistryOptions {
+	return RegistryOptions{ReleaseNamespace: "rouse-system"}
+}
+
+// BindFlags lets command-line flags change the options.
+func (o *RegistryOptions) BindFlags(fs *pflag.FlagSet) {
+	fs.StringVar(&o.ReleaseNamespace, "release-namespace", o.ReleaseNamespace, "namespace of the installation")
+	fs.StringVar(&o.Secret, "registry-secret", o.Secret,
+		"Secret in the installation's namespace that says where images are kept; empty: no registry by default")
+}
+
+// Validate finds everything that is wrong with the options.
+func (o *RegistryOptions) Validate() error {
+	var problems []error
+	if found := validation.IsDNS1123Label(o.ReleaseNamespace); len(found) > 0 {
+		problems = append(problems, fmt.Errorf("--release-namespace %q: %s", o.ReleaseNamespace, strings.Join(found, "; ")))
+	}
+	if found := validation.IsDNS1123Subdomain(o.Secret); o.Secret != "" && len(found) > 0 {
+		problems = append(problems, fmt.Errorf("--registry-secret %q: %s", o.Secret, strings.Join(found, "; ")))
+	}
+	return errors.Join(problems...)
+}
+
+// Resolver finds the registry of a namespace. It is safe for concurrent use.
+type Resolver struct {
+	metadata client.Reader
+	live     client.Reader
+	options  RegistryOptions
+	ca       []byte
+
+	mu   sync.Mutex
+	read map[types.NamespacedName]reading
+}
+
+// reading is the result of parsing one version of a Secret.
+type reading struct {
+	uid      types.UID
+	version  string
+	registry *Location
+	err      error
+}
+
+// NewResolver reads the metadata of Secrets from a cache, and what is in them from live. Registries may have
+// certificates by the authorities in ca.
+func NewResolver(metadata, live client.Reader, options RegistryOptions, ca []byte) *Resolver {
+	return &Resolver{metadata: metadata, live: live, options: options, ca: ca, read: map[types.NamespacedName]reading{}}
+}
+
+// For is the registry of a namespace's Functions, nil when there is none. The error may be an *InvalidError.
+func (r *Resolver) For(ctx context.Context, namespace string) (*Location, error) {
+	for _, in := range []string{namespace, r.options.ReleaseNamespace} {
+		found, err := r.labelled(ctx, types.NamespacedName{Namespace: in, Name: v1alpha2.RegistrySecret})
+		if found != nil || err != nil {
+			return found, err
+		}
+	}
+	return r.Default(ctx)
+}
+
+// Default is the registry that came with the installation, nil when there is none.
+func (r *Resolver) Default(ctx context.Context) (*Location, error) {
+	if r.options.Secret == "" {
+		return nil, nil //nolint:nilnil // an installation may have no registry
+	}
+	key := types.NamespacedName{Namespace: r.options.ReleaseNamespace, Name: r.options.Secret}
+	found, err := r.getMetadata(ctx, key)
+	if err != nil {
+		return nil, err
+	}
+	if found == nil {
+		return nil, &InvalidError{Secret: key, Problem: "it does not exist. Create it, or install without a registry"}
+	}
+	return r.open(ctx, key, found)
+}
+
+// Concerns reports for which Functions a Secret may choose the registry: for all, or for those of its namespace.
+func (r *Resolver) Concerns(secret types.NamespacedName) (all, namespace bool) {
+	known := secret.Name == v1alpha2.RegistrySecret
+	all = secret.Namespace == r.options.ReleaseNamespace && (known || secret.Name == r.options.Secret)
+	return all, known
+}
+
+// labelled is the registry of a Secret, unless the Secret is not meant as one.
+func (r *Resolver) labelled(ctx context.Context, key types.NamespacedName) (*Location, error) {
+	found, err := r.getMetadata(ctx, key)
+	if err != nil || found == nil || found.Labels[v1alpha2.LabelRemoteRegistry] != v1alpha2.RemoteRegistryConfig {
+		return nil, err
+	}
+	return r.open(ctx, key, found)
+}
+
+func (r *Resolver) getMetadata(ctx context.Context, key types.NamespacedName) (*metav1.PartialObjectMetadata, error) {
+	found := &metav1.PartialObjectMetadata{}
+	found.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Secret"))
+	err := r.metadata.Get(ctx, key, found)
+	switch {
+	case apierrors.IsNotFound(err):
+		r.forget(key)
+		return nil, nil //nolint:nilnil // a Secret need not exist
+	case err != nil:
+		return nil, fmt.Errorf("look for Secret %s: %w", key, err)
+	}
+	return found, nil
+}
+
+// open reads a Secret unless this state of it has been read before.
+func (r *Resolver) open(ctx context.Context, key types.NamespacedName, state *metav1.PartialObjectMetadata) (*Location, error) {
+	r.mu.Lock()
+	known, ok := r.read[key]
+	r.mu.Unlock()
+	if ok && known.uid == state.UID && known.version == state.ResourceVersion {
+		return known.registry, known.err
+	}
+	secret := &corev1.Secret{}
+	if err := r.live.Get(ctx, key, secret); err != nil {
+		return nil, fmt.Errorf("read Secret %s: %w", key, err)
+	}
+	found, err := parse(secret, r.ca, r.guardFor(key))
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.read[key] = reading{uid: secret.UID, version: secret.ResourceVersion, registry: found, err: err}
+	return found, err
+}
+
+// guardFor bounds where the registry of a Secret may be. Those of the installation are trusted by their operator.
+func (r *Resolver) guardFor(secret types.NamespacedName) *dialguard.Guard {
+	if secret.Namespace == r.options.ReleaseNamespace {
+		return nil
+	}
+	return &r.options.Guard
+}
+
+func (r *Resolver) forget(key types.NamespacedName) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	delete(r.read, key)
+}
 
 // Location is where the images of some Functions are kept.
 type Location struct {
@@ -132,4 +290,110 @@ func dockerConfig(username, password string, addresses ...string) ([]byte, error
 		return nil, fmt.Errorf("encode the credentials: %w", err)
 	}
 	return content, nil
+}
+
+// Keys of a registry's Secret.
+const (
+	keyUsername = "username"
+	keyPassword = "password"
+	// keyServer is what "docker login" takes.
+	keyServer = "serverAddress"
+	// keyRegistry is what the names of images begin with.
+	keyRegistry = "registryAddress"
+	// keyInsecure is "true" for a registry that speaks plain HTTP.
+	keyInsecure = "insecure"
+	// An internal registry is pushed to by one name and pulled from by another.
+	keyPush     = "pushRegAddr"
+	keyPull     = "pullRegAddr"
+	keyInternal = "isInternal"
+	// keyAccounts is what the passwords of tenants' accounts follow from, in the chart's registry.
+	keyAccounts = "accountKey"
+)
+
+// InvalidError says what is wrong with a registry's Secret, and what to do.
+type InvalidError struct {
+	// Secret is the one to repair.
+	Secret types.NamespacedName
+	// Problem is a sentence without its end.
+	Problem string
+}
+
+// Error names the Secret.
+func (e *InvalidError) Error() string {
+	return fmt.Sprintf("Secret %s, which says where images are kept, cannot be used: %s", e.Secret, e.Problem)
+}
+
+// parse reads a Secret. The registry is reached within the guard, nil for one that the operator names. The error is an
+// *InvalidError.
+func parse(secret *corev1.Secret, ca []byte, guard *dialguard.Guard) (*Location, error) {
+	at := client.ObjectKeyFromObject(secret)
+	invalid := func(format string, args ...any) error {
+		return &InvalidError{Secret: at, Problem: fmt.Sprintf(format, args...)}
+	}
+	value := func(key string) string { return strings.TrimSpace(string(secret.Data[key])) }
+
+	internal := value(keyInternal) == "true"
+	pushKey, pullKey := keyRegistry, keyRegistry
+	if internal {
+		pushKey, pullKey = keyPush, keyPull
+	}
+	for _, key := range []string{pushKey, pullKey} {
+		if value(key) == "" {
+			return nil, invalid("the key %s is missing. Set it to the address of the registry, such as registry.example.com:5000 "+
+				"or docker.io/user", key)
+		}
+	}
+	username, password := value(keyUsername), value(keyPassword)
+	if problem := checkValues(value); problem != "" {
+		return nil, invalid("%s", problem)
+	}
+	found := &Location{
+		Secret: at, Push: strings.TrimSuffix(value(pushKey), "/"), Pull: strings.TrimSuffix(value(pullKey), "/"),
+		Insecure: internal || value(keyInsecure) == "true", Internal: internal,
+	}
+	for key, address := range map[string]string{pushKey: found.Push, pullKey: found.Pull} {
+		if problem := checkAddress(key, address, ca); problem != "" {
+			return nil, invalid("%s", problem)
+		}
+	}
+	asked, err := registry.New(registry.Registry{
+		Host: found.Push, Username: username, Password: password, Insecure: found.Insecure, CA: ca, Guard: guard,
+	})
+	if err != nil {
+		return nil, invalid("%v", err)
+	}
+	found.images = asked
+	if internal {
+		found.accountKey = []byte(value(keyAccounts))
+	}
+	found.config, err = dockerConfig(username, password, cmp.Or(value(keyServer), found.Push), found.Push, found.Pull)
+	if err != nil {
+		return nil, invalid("%v", err)
+	}
+	return found, nil
+}
+
+// checkValues checks what is no address.
+func checkValues(value func(key string) string) string {
+	if (value(keyUsername) == "") != (value(keyPassword) == "") {
+		return fmt.Sprintf("of the keys %s and %s only one is set. Set both, or neither for a registry that allows anonymous access",
+			keyUsername, keyPassword)
+	}
+	for _, key := range []string{keyInsecure, keyInternal} {
+		if flag := value(key); flag != "" && flag != "true" && flag != "false" {
+			return fmt.Sprintf("the key %s is %q. Set it to true or false", key, flag)
+		}
+	}
+	return ""
+}
+
+func checkAddress(key, address string, ca []byte) string {
+	if strings.Contains(address, "://") {
+		return fmt.Sprintf("the key %s is a whole URL. Leave out what comes before the host; for plain HTTP set %s to true",
+			key, keyInsecure)
+	}
+	if _, err := registry.New(registry.Registry{Host: address, CA: ca}); err != nil {
+		return fmt.Sprintf("the key %s is no address of a registry: %v. Set it to host[:port][/path]", key, err)
+	}
+	return ""
 }

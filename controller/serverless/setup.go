@@ -2,9 +2,11 @@ package serverless
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
+	"github.com/spf13/pflag"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
@@ -25,6 +27,26 @@ import (
 	"github.com/rouse-run/rouse/controller/serverless/resources"
 	"github.com/rouse-run/rouse/internal/kube"
 )
+
+// Options are the settings of the operator.
+type Options struct {
+	// InstallationFile is where the chart has described the installation.
+	InstallationFile string
+}
+
+// BindFlags lets command-line flags change the settings.
+func (o *Options) BindFlags(fs *pflag.FlagSet) {
+	fs.StringVar(&o.InstallationFile, "installation-file", o.InstallationFile,
+		"what the chart says about the Function controller to install, as YAML")
+}
+
+// Validate reports everything that is wrong.
+func (o *Options) Validate() error {
+	if o.InstallationFile == "" {
+		return errors.New("--installation-file: must not be empty")
+	}
+	return nil
+}
 
 // What failed is tried again this soon.
 const (

@@ -4,15 +4,25 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"reflect"
+	"slices"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	eventingv1alpha2 "github.com/rouse-run/rouse/api/eventing/v1alpha2"
 	"github.com/rouse-run/rouse/internal/admission"
@@ -175,4 +185,185 @@ func obstacle(conditions []eventingv1alpha2.Condition) string {
 		}
 	}
 	return ""
+}
+
+const (
+	// brokerDelay is how soon NATS is tried again.
+	brokerDelay = 5 * time.Second
+	// deletionDelay is how soon a deleted stream or consumer is created again.
+	deletionDelay = 250 * time.Millisecond
+	// limitDelay is how soon to check again whether a limit was raised.
+	limitDelay = 30 * time.Second
+	// badRequest is JetStream's code for what it will never accept.
+	badRequest = 400
+)
+
+// consumersRemedy is what to do when NATS takes no further consumer.
+const consumersRemedy = "every Subscription needs a consumer: delete unused Subscriptions, or raise max_consumers " +
+	"of the stream or of its account in NATS"
+
+// DeadLetterStats counts stored and dropped dead letters.
+type DeadLetterStats interface {
+	DeadLetterCounts(ctx context.Context) (map[types.NamespacedName]uint64, error)
+	DroppedDeadLetters(ctx context.Context) (map[types.NamespacedName]bool, error)
+}
+
+// Consumers is where the durable consumers live.
+type Consumers interface {
+	DeadLetterStats
+
+	EnsureConsumer(ctx context.Context, stream string, consumer broker.Consumer) error
+	DeleteConsumer(ctx context.Context, stream, name string) error
+	Consumers(ctx context.Context, stream string) ([]broker.Consumer, error)
+	WaitingRetries(ctx context.Context) (map[types.NamespacedName]uint64, error)
+	PurgeRetries(ctx context.Context, subscription types.NamespacedName) error
+}
+
+// classify distinguishes what will never work from what may work later.
+func classify(err error) error {
+	var api *broker.APIError
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, broker.ErrOverlappingSubjects):
+		return kube.Stalled(err)
+	case errors.Is(err, broker.ErrBeingDeleted):
+		return kube.Waiting(err, deletionDelay)
+	case errors.Is(err, broker.ErrNotConnected), errors.Is(err, broker.ErrTimeout), errors.Is(err, broker.ErrInsufficientResources):
+		return kube.Waiting(err, brokerDelay)
+	case errors.Is(err, errEventingManager):
+		return kube.Waiting(err, sweepInterval)
+	case errors.Is(err, broker.ErrTooManyConsumers):
+		return kube.Waiting(fmt.Errorf("%w; %s", err, consumersRemedy), limitDelay)
+	case errors.Is(err, broker.ErrNoStream):
+		return kube.Waiting(fmt.Errorf("%w; it is created when NATS has capacity for it", err), brokerDelay)
+	case errors.As(err, &api) && api.Code == badRequest:
+		return kube.Stalled(err)
+	default:
+		return err
+	}
+}
+
+// serveDeadLetters makes the consumer that brings dead letters to their sink, or deletes
+// it if they have none any more, and reports why they wait. The sweeper repeats a deletion
+// that fails.
+func (r *Reconciler) serveDeadLetters(
+	ctx context.Context, sub *eventingv1alpha2.Subscription, route routing.Route,
+) (wait string, err error) {
+	deadLetters := route.DeadLetters
+	if deadLetters == nil {
+		if !hadDeadLetterSink(sub) {
+			return "", nil
+		}
+		return "", classify(r.consumers.DeleteConsumer(ctx, broker.DeadLetterStream, route.Consumer))
+	}
+	if err := classify(r.consumers.EnsureConsumer(ctx, broker.DeadLetterStream, broker.ConsumerOf(*deadLetters))); err != nil {
+		return err.Error(), err
+	}
+	problem, err := r.sinkProblem(ctx, *deadLetters)
+	if err != nil {
+		return err.Error(), err
+	}
+	return problem, nil // its Service is watched too
+}
+
+// droppedMessage says what happened to dead letters, and what to do.
+const droppedMessage = "The stream of dead letters was full, and this namespace held most of it: its oldest were dropped. " +
+	"Redrive or purge dead letters, or have deadLetters.maxBytes raised"
+
+// deadLettersDroppedCondition is the condition of a Subscription that has lost dead letters.
+func deadLettersDroppedCondition() eventingv1alpha2.Condition {
+	return condition(eventingv1alpha2.ConditionDeadLettersKept, false, eventingv1alpha2.ReasonDeadLettersDropped, droppedMessage)
+}
+
+// isDeadLettersDropped reports whether the condition is the one that the sweeper sets and removes.
+func isDeadLettersDropped(c eventingv1alpha2.Condition) bool {
+	return c.Type == eventingv1alpha2.ConditionDeadLettersKept
+}
+
+// hadDeadLetterSink reads the status of the last reconciliation.
+func hadDeadLetterSink(sub *eventingv1alpha2.Subscription) bool {
+	return slices.ContainsFunc(sub.Status.Conditions, func(c eventingv1alpha2.Condition) bool {
+		return c.Type == eventingv1alpha2.ConditionDeadLetterSink
+	})
+}
+
+// sinkProblem looks up the Service of a sink and returns why it can take no events, empty if it can. What is outside the
+// cluster is believed to be there.
+func (r *Reconciler) sinkProblem(ctx context.Context, route routing.Route) (string, error) {
+	if route.External {
+		return "", nil
+	}
+	service := &corev1.Service{}
+	err := r.client.Get(ctx, route.Service, service)
+	switch {
+	case apierrors.IsNotFound(err):
+		return missingSinkMessage(route.Service), nil
+	case err != nil:
+		return "", fmt.Errorf("get Service %q: %w", route.Service, err)
+	default:
+		return serviceProblem(service, route.Port), nil
+	}
+}
+
+// serviceProblem returns why a port of a Service can take no events.
+func serviceProblem(service *corev1.Service, port int32) string {
+	key := client.ObjectKeyFromObject(service)
+	if service.Spec.Type == corev1.ServiceTypeExternalName {
+		return externalNameMessage(key)
+	}
+	for _, p := range service.Spec.Ports {
+		if p.Port == port && (p.Protocol == "" || p.Protocol == corev1.ProtocolTCP) {
+			return ""
+		}
+	}
+	return missingPortMessage(key, port)
+}
+
+// servedOtherwise passes creations, deletions and what changes a serviceProblem.
+func servedOtherwise() predicate.Predicate {
+	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
+		before, ok := e.ObjectOld.(*corev1.Service)
+		after, too := e.ObjectNew.(*corev1.Service)
+		return ok && too && (before.Spec.Type != after.Spec.Type || !reflect.DeepEqual(before.Spec.Ports, after.Spec.Ports))
+	}}
+}
+
+// subscriptionsOf finds the Subscriptions whose sink a Service is, in whatever namespace.
+func subscriptionsOf(reader client.Reader) handler.MapFunc {
+	return func(ctx context.Context, service client.Object) []reconcile.Request {
+		list := &eventingv1alpha2.SubscriptionList{}
+		sink := client.MatchingFields{sinkIndex: client.ObjectKeyFromObject(service).String()}
+		if err := reader.List(ctx, list, sink, client.UnsafeDisableDeepCopy); err != nil {
+			log.FromContext(ctx).Error(err, "list subscriptions")
+			return nil
+		}
+		requests := make([]reconcile.Request, len(list.Items))
+		for i := range list.Items {
+			requests[i].NamespacedName = client.ObjectKeyFromObject(&list.Items[i])
+		}
+		return requests
+	}
+}
+
+// invalidMessage is the message of the condition for the errors of a Subscription.
+func invalidMessage(errs field.ErrorList) string {
+	return "Subscription validation failed: " + errs.ToAggregate().Error()
+}
+
+// missingSinkMessage is the message of the condition for a sink without Service.
+func missingSinkMessage(service types.NamespacedName) string {
+	return "Sink validation failed: service " + service.Name + "." + service.Namespace + " not found in the cluster"
+}
+
+// missingPortMessage is that for a sink whose port the Service does not have.
+func missingPortMessage(service types.NamespacedName, port int32) string {
+	return fmt.Sprintf("Sink validation failed: service %s.%s has no TCP port %d: write one of its ports into the sink",
+		service.Name, service.Namespace, port)
+}
+
+// externalNameMessage is that for a Service that is another name for a host.
+func externalNameMessage(service types.NamespacedName) string {
+	return "Sink validation failed: service " + service.Name + "." + service.Namespace +
+		" is of type ExternalName: name the host itself as the sink, which the operator of the cluster has to allow"
 }
