@@ -1,6 +1,7 @@
 package function
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -10,12 +11,22 @@ import (
 	"slices"
 	"strconv"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	appsv1ac "k8s.io/client-go/applyconfigurations/apps/v1"
+	"k8s.io/utils/ptr"
+	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
+	"github.com/rouse-run/rouse/api/serverless/v1alpha2"
 	"github.com/rouse-run/rouse/controller/function/resources"
+	"github.com/rouse-run/rouse/internal/kube"
 )
 
 // content is a ConfigMap or a Secret as far as pods see it. Nil is one that does
@@ -117,4 +128,165 @@ func write(digest hash.Hash, parts ...string) {
 	for _, part := range parts {
 		digest.Write(fmt.Appendf(nil, "%d:%s", len(part), part))
 	}
+}
+
+// The kinds of objects that a Function takes values from, and lives in.
+const (
+	kindConfigMap = "ConfigMap"
+	kindSecret    = "Secret"
+	kindNamespace = "Namespace"
+)
+
+// referent is an object in the Function's namespace that it takes values from.
+type referent struct{ kind, name string }
+
+func (r referent) String() string { return r.kind + "/" + r.name }
+
+// reference is the use of a referent: of one key or, when that is empty, of all.
+type reference struct {
+	referent
+	key      string
+	optional bool
+}
+
+// referencesOf lists what the environment and the mounted Secrets refer to, in
+// an order of its own.
+func referencesOf(fn *v1alpha2.Function) []reference {
+	var found []reference
+	for _, variable := range fn.Spec.Env {
+		from := variable.ValueFrom
+		switch {
+		case from == nil:
+		case from.ConfigMapKeyRef != nil:
+			ref := from.ConfigMapKeyRef
+			found = append(found, reference{referent{kindConfigMap, ref.Name}, ref.Key, ptr.Deref(ref.Optional, false)})
+		case from.SecretKeyRef != nil:
+			ref := from.SecretKeyRef
+			found = append(found, reference{referent{kindSecret, ref.Name}, ref.Key, ptr.Deref(ref.Optional, false)})
+		}
+	}
+	for _, mount := range fn.Spec.SecretMounts {
+		found = append(found, reference{referent: referent{kindSecret, mount.SecretName}})
+	}
+	slices.SortStableFunc(found, func(a, b reference) int {
+		return cmp.Or(cmp.Compare(a.String(), b.String()), cmp.Compare(a.key, b.key))
+	})
+	return found
+}
+
+// followsConfiguration reports whether the user wants a changed ConfigMap or
+// Secret to replace the pods.
+func followsConfiguration(fn *v1alpha2.Function) bool {
+	return fn.Annotations[v1alpha2.AnnotationRestartOnChange] == "true"
+}
+
+// indexReferences is what referenceIndex knows of a Function.
+func indexReferences(object client.Object) []string {
+	fn, ok := object.(*v1alpha2.Function)
+	if !ok || !followsConfiguration(fn) {
+		return nil
+	}
+	var values []string
+	for _, ref := range referencesOf(fn) {
+		values = append(values, ref.String())
+	}
+	return slices.Compact(values)
+}
+
+// followers finds the Functions that follow an object of a kind.
+func followers(reader client.Reader, kind string) handler.EventHandler {
+	return handler.EnqueueRequestsFromMapFunc(func(ctx context.Context, object client.Object) []reconcile.Request {
+		functions := &v1alpha2.FunctionList{}
+		err := reader.List(ctx, functions, client.InNamespace(object.GetNamespace()),
+			client.MatchingFields{referenceIndex: referent{kind, object.GetName()}.String()}, client.UnsafeDisableDeepCopy)
+		if err != nil {
+			ctrl.LoggerFrom(ctx).Error(err, "list the functions that follow an object")
+			return nil
+		}
+		requests := make([]reconcile.Request, 0, len(functions.Items))
+		for i := range functions.Items {
+			requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&functions.Items[i])})
+		}
+		return requests
+	})
+}
+
+// metadataOf is an empty object of a kind of which only metadata is read.
+func metadataOf(kind string) *metav1.PartialObjectMetadata {
+	object := &metav1.PartialObjectMetadata{}
+	object.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind(kind))
+	return object
+}
+
+// boundIndex finds the Deployments that a Secret was projected into.
+const boundIndex = "bound"
+
+func indexBound(object client.Object) []string {
+	deployment, ok := object.(*appsv1.Deployment)
+	if !ok {
+		return nil
+	}
+	return resources.Secrets(deployment.Spec.Template.Annotations)
+}
+
+// bound finds the Functions that a runtime of servicebinding.io bound to a Secret. Their names are those of their
+// Deployments, which alone say so.
+func bound(reader client.Reader) handler.EventHandler {
+	return handler.EnqueueRequestsFromMapFunc(func(ctx context.Context, secret client.Object) []reconcile.Request {
+		deployments := &appsv1.DeploymentList{}
+		err := reader.List(ctx, deployments, client.InNamespace(secret.GetNamespace()), client.MatchingFields{boundIndex: secret.GetName()})
+		if err != nil {
+			ctrl.LoggerFrom(ctx).Error(err, "list the deployments that a secret is bound to")
+			return nil
+		}
+		requests := make([]reconcile.Request, 0, len(deployments.Items))
+		for i := range deployments.Items {
+			requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&deployments.Items[i])})
+		}
+		return requests
+	})
+}
+
+// boundSecrets are the Secrets of the services that the Function is bound to.
+func (s *scope) boundSecrets() []string {
+	if s.deployment == nil {
+		return nil
+	}
+	return resources.Secrets(s.deployment.Spec.Template.Annotations)
+}
+
+// references are all that the pods take values from: what the spec names, and what is bound.
+func (s *scope) references() []reference {
+	found := referencesOf(s.fn)
+	for _, name := range s.boundSecrets() {
+		ref := reference{referent: referent{kindSecret, name}}
+		if !slices.Contains(found, ref) {
+			found = append(found, ref)
+		}
+	}
+	return found
+}
+
+// heedBindings makes sure that the controller and a runtime of servicebinding.io do not write against each other, and that what
+// one of its webhooks took out meanwhile comes back.
+func (r *Reconciler) heedBindings(s *scope, wanted *appsv1ac.DeploymentApplyConfiguration) error {
+	if s.deployment == nil {
+		return nil
+	}
+	if conflict := resources.Conflict(&s.deployment.Spec.Template, wanted.Spec.Template.Spec); conflict != "" {
+		return kube.Stalled(&failure{
+			condition: v1alpha2.ConditionConfigurationReady, reason: v1alpha2.ReasonInvalidSpec, message: conflict,
+		})
+	}
+	if claimedBefore(s.fn) {
+		r.applier.Distrust("Deployment", client.ObjectKeyFromObject(s.deployment))
+	}
+	return nil
+}
+
+// claimedBefore reports whether what a Function and a binding both claim may have kept its Deployment from being applied, also
+// when another process found that. The runtime's webhook may have taken out what our managed fields go on to list.
+func claimedBefore(fn *v1alpha2.Function) bool {
+	before := meta.FindStatusCondition(fn.Status.Conditions, v1alpha2.ConditionConfigurationReady)
+	return before != nil && before.Status == metav1.ConditionFalse && before.Reason == v1alpha2.ReasonInvalidSpec
 }

@@ -1,10 +1,14 @@
 package function
 
 import (
+	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promauto"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/rouse-run/rouse/api/serverless/v1alpha2"
 )
@@ -56,4 +60,81 @@ func metricLabels(fn *v1alpha2.Function) (runtime, source string) {
 		source = "git"
 	}
 	return string(fn.Spec.Runtime), source
+}
+
+// progress measures how long Functions take from a new spec to each of their
+// conditions. It is safe for concurrent use, and it remembers nothing of a
+// Function that is gone.
+type progress struct {
+	metrics *metrics
+
+	mu        sync.Mutex
+	functions map[types.NamespacedName]*rolloutTimer
+}
+
+// rolloutTimer measures the rollout of one generation of a Function.
+type rolloutTimer struct {
+	uid        types.UID
+	generation int64
+	// began is zero when the rollout began before the controller did, so that
+	// its duration is not known.
+	began   time.Time
+	reached [len(timedConditions)]bool
+}
+
+// timedConditions are those whose time is measured.
+var timedConditions = [...]string{v1alpha2.ConditionConfigurationReady, v1alpha2.ConditionBuildReady, v1alpha2.ConditionRunning}
+
+func newProgress(m *metrics) *progress {
+	return &progress{metrics: m, functions: make(map[types.NamespacedName]*rolloutTimer)}
+}
+
+// begin notes a Function as it is before a reconciliation.
+func (p *progress) begin(fn *v1alpha2.Function, now time.Time) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	key := client.ObjectKeyFromObject(fn)
+	last := p.functions[key]
+	known := last != nil && last.uid == fn.UID
+	if known && last.generation == fn.Generation {
+		return
+	}
+	next := &rolloutTimer{uid: fn.UID, generation: fn.Generation}
+	switch {
+	case known:
+		next.began = now
+	case len(fn.Status.Conditions) == 0: // no controller has reconciled it yet
+		next.began = fn.CreationTimestamp.Time
+	}
+	if !known {
+		p.metrics.processed.WithLabelValues(metricLabels(fn)).Inc()
+	}
+	p.functions[key] = next
+}
+
+// end notes which conditions a Function has after a reconciliation.
+func (p *progress) end(fn *v1alpha2.Function, now time.Time) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	timer := p.functions[client.ObjectKeyFromObject(fn)]
+	if timer == nil || timer.began.IsZero() {
+		return
+	}
+	runtime, source := metricLabels(fn)
+	for i, state := range timedConditions {
+		condition := meta.FindStatusCondition(fn.Status.Conditions, state)
+		if timer.reached[i] || condition == nil ||
+			condition.Status != "True" || condition.ObservedGeneration != timer.generation {
+			continue
+		}
+		timer.reached[i] = true
+		p.metrics.reached.WithLabelValues(runtime, source, state).Observe(now.Sub(timer.began).Seconds())
+	}
+}
+
+// forget drops a Function that is gone.
+func (p *progress) forget(key types.NamespacedName) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	delete(p.functions, key)
 }

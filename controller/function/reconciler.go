@@ -2,20 +2,61 @@ package function
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
+	autoscalingv2 "k8s.io/api/autoscaling/v2"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
 
 	"github.com/rouse-run/rouse/api/serverless/v1alpha2"
+	"github.com/rouse-run/rouse/controller/buildqueue"
+	"github.com/rouse-run/rouse/controller/function/resources"
+	"github.com/rouse-run/rouse/controller/gitpoll"
+	"github.com/rouse-run/rouse/controller/images"
+	"github.com/rouse-run/rouse/internal/buildplan"
 	"github.com/rouse-run/rouse/internal/kube"
+	"github.com/rouse-run/rouse/internal/registry"
+	"github.com/rouse-run/rouse/internal/workload"
 )
+
+// slots lets builds begin.
+type slots interface {
+	Enter(ctx context.Context, fn client.ObjectKey) (buildqueue.QueueStatus, error)
+	Leave(fn client.ObjectKey)
+}
+
+// Repositories follows the repositories of Functions.
+type Repositories interface {
+	manager.Runnable
+	// Commit is what is known of a reference; false before the first check.
+	Commit(fn types.NamespacedName, want gitpoll.Want) (gitpoll.Finding, bool)
+	// Forget ends the interest of a Function.
+	Forget(fn types.NamespacedName)
+	// Events has the Functions for which there is news.
+	Events() <-chan event.GenericEvent
+}
+
+// registries finds the registry of a namespace and the images in it.
+type registries interface {
+	// For returns the registry of a namespace, nil when it has none. The error may be an *images.InvalidError.
+	For(ctx context.Context, namespace string) (*images.Location, error)
+	// result returns the result of a query to a registry. ready is false while there is none; the Function is reconciled
+	// again when it arrives.
+	result(fn types.NamespacedName, asked query) (found, ready bool, err error)
+	// forget removes a Function that no longer needs a result.
+	forget(fn types.NamespacedName)
+}
 
 // Reconciler turns Functions into the objects that run them.
 type Reconciler struct {
@@ -34,7 +75,6 @@ type Reconciler struct {
 	ca         []byte
 	registries registries
 	slots      slots
-	images     imageAnswers
 
 	repositories Repositories
 	metrics      *metrics
@@ -123,7 +163,7 @@ func (r *Reconciler) forget(key types.NamespacedName) {
 	r.slots.Leave(key)
 	r.rollouts.leave(key)
 	r.repositories.Forget(key)
-	r.images.Forget(key)
+	r.registries.forget(key)
 	r.progress.forget(key)
 }
 
@@ -134,4 +174,338 @@ func result(err error, requeueAfter time.Duration) (ctrl.Result, error) {
 		outcome.RequeueAfter = requeueAfter
 	}
 	return outcome, err
+}
+
+// scope is everything that one reconciliation learns about a Function. Phases fill it,
+// and the status is computed from it.
+type scope struct {
+	fn       *v1alpha2.Function
+	settings *resources.Settings
+	// settled is false while the settings are not known that pods may run with.
+	settled bool
+	// former are addresses of earlier settings.
+	former []string
+	now    time.Time
+
+	// What is there. Nil means that there is none.
+	deployment   *appsv1.Deployment
+	service      metav1.Object
+	hpa          metav1.Object
+	scaledObject *resources.LiveScaledObject
+	pods         []corev1.Pod
+	// buildPods are those of the Function's builds.
+	buildPods []corev1.Pod
+	// missingSecrets are those of spec.secretMounts that do not exist.
+	missingSecrets []string
+	// missingBindings are Secrets that do not exist although they are bound to the Function.
+	missingBindings []string
+	// conflictingAutoscalers are those of users beside the Function's own.
+	conflictingAutoscalers []string
+	// keda reports whether the cluster knows ScaledObjects.
+	keda bool
+
+	// What was decided.
+	//
+	// plan is of the image that the code needs, nil when it needs none. It is not
+	// complete before the registry and the commit are known.
+	plan *buildplan.Plan
+	// registry is where the images are kept, nil when there is none, and tenant
+	// whose they are.
+	registry *images.Location
+	tenant   registry.Tenant
+	// source says why it is not known what the source is now.
+	source conditionUpdate
+	// planned is true when it was found out how the code gets to the pods, with
+	// image, which is ready to run, or with build, which says why there is none.
+	planned bool
+	image   *v1alpha2.BuildStatus
+	build   conditionUpdate
+	// code is what the pods run. Without an image it is not known yet, and the
+	// Deployment stays as it is.
+	code resources.Code
+	// rolledBack is true when code is an earlier version and own the spec's.
+	rolledBack bool
+	own        resources.Code
+	tuning     workload.Tuning
+	// configuration is a hash of the ConfigMaps and Secrets that the pods follow.
+	configuration string
+	// template is the hash of the pod template that the pods should have.
+	template string
+
+	// What was done.
+	change change
+	// postponed is true when the pods stay as they are although the settings have changed: the Function's turn comes later.
+	postponed bool
+	// applied is true when Deployment and Service are as they should be.
+	applied bool
+	// err is what ended the phases.
+	err error
+	// stalled are the conditions that only a change by somebody ends.
+	stalled map[string]bool
+}
+
+// change is what a reconciliation did to the Deployment.
+type change int
+
+const (
+	unchanged change = iota
+	created
+	updated
+)
+
+func (c change) String() string { return [...]string{"none", "created", "updated"}[c] }
+
+// ownVersion is the version of the spec's own code, empty as long as it has no
+// image.
+func (s *scope) ownVersion() string {
+	own := s.code
+	if s.rolledBack {
+		own = s.own
+	}
+	if own.Image == "" {
+		return ""
+	}
+	return own.Version()
+}
+
+// held reports whether the Deployment stays as it is, because there is nothing new
+// to run yet.
+func (s *scope) held() bool { return s.code.Image == "" }
+
+// httpCounted reports whether pods can be asked for their HTTP load: for those of Kyma's contract every path leads to
+// the handler. It stays as it is while those that run do.
+func (s *scope) httpCounted() bool {
+	if s.held() && s.scaledObject != nil {
+		return resources.IsHTTPCounted(s.scaledObject)
+	}
+	return !s.code.Kyma
+}
+
+// scaled reports whether an autoscaler decides about the number of pods.
+func (s *scope) scaled() bool { return s.fn.Spec.ScaleConfig != nil }
+
+// summary is what a line of the log says of the reconciliation. It has nothing of the source or of the environment.
+func (s *scope) summary() []any {
+	said := []any{"held", s.held(), "postponed", s.postponed, "change", s.change.String()}
+	if s.deployment != nil {
+		said = append(said, "replicas", s.deployment.Status.Replicas, "template", s.template)
+	}
+	for _, condition := range s.fn.Status.Conditions {
+		said = append(said, condition.Type, string(condition.Status)+" "+condition.Reason)
+	}
+	if s.err != nil {
+		said = append(said, "reason", s.err.Error())
+	}
+	return said
+}
+
+// failure is an error that a condition explains to the user.
+type failure struct {
+	condition, reason, message string
+	err                        error
+}
+
+// Error is the message that the user sees.
+func (f *failure) Error() string { return f.message }
+
+// Unwrap returns the cause, if there is one.
+func (f *failure) Unwrap() error { return f.err }
+
+// failureOf is the error that explains a condition, nil when there is none.
+func failureOf(err error) *failure {
+	if failed, ok := errors.AsType[*failure](err); ok {
+		return failed
+	}
+	return nil
+}
+
+// failureCondition makes a condition of a failure.
+func failureCondition(failed *failure) conditionUpdate {
+	if failed == nil {
+		return conditionUpdate{}
+	}
+	return conditionUpdate{status: metav1.ConditionFalse, reason: failed.reason, message: failed.message}
+}
+
+// explain makes a condition of an error that will stay or often does, such as
+// a webhook that does not answer, and lets one that may pass be tried again
+// quietly.
+func explain(err error, condition, reason, message string) error {
+	explained := &failure{condition: condition, reason: reason, message: message, err: err}
+	switch {
+	case apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause):
+		return err // nothing of it will be there for long
+	case apierrors.IsInvalid(err), apierrors.IsBadRequest(err):
+		return kube.Stalled(explained)
+	case apierrors.IsForbidden(err), apierrors.IsInternalError(err):
+		return explained
+	default:
+		return err
+	}
+}
+
+func verb(creates bool) string {
+	if creates {
+		return "create"
+	}
+	return "update"
+}
+
+const (
+	// foreignDelay is how soon an object of another owner is checked again.
+	// Such objects are not watched, because they do not carry our label.
+	foreignDelay = 30 * time.Second
+	// predecessorDelay is the same for one that is being garbage collected.
+	predecessorDelay = time.Second
+	// cacheTimeout bounds the wait for a cache that cannot be filled.
+	cacheTimeout = 10 * time.Second
+)
+
+// gather reads what is there.
+func (r *Reconciler) gather(ctx context.Context, s *scope) error {
+	key := client.ObjectKeyFromObject(s.fn)
+	deployment := &appsv1.Deployment{}
+	found, err := r.find(ctx, key, deployment)
+	if err != nil {
+		return err
+	}
+	if found {
+		s.deployment = deployment
+	}
+
+	service := &corev1.Service{}
+	err = r.client.Get(ctx, key, service)
+	switch {
+	case err == nil:
+		s.service = service
+	case !apierrors.IsNotFound(err):
+		return fmt.Errorf("get Service %q: %w", key, err)
+	}
+
+	hpa := &autoscalingv2.HorizontalPodAutoscaler{}
+	err = r.client.Get(ctx, key, hpa)
+	switch {
+	case err == nil:
+		s.hpa = hpa
+	case !apierrors.IsNotFound(err):
+		return fmt.Errorf("get HorizontalPodAutoscaler %q: %w", key, err)
+	}
+
+	pods := &corev1.PodList{}
+	err = r.client.List(ctx, pods, client.InNamespace(s.fn.Namespace), client.MatchingFields{ownerIndex: string(s.fn.UID)})
+	if err != nil {
+		return fmt.Errorf("list pods: %w", err)
+	}
+	for i := range pods.Items {
+		if pods.Items[i].Labels[v1alpha2.LabelResource] == v1alpha2.ResourceJob {
+			s.buildPods = append(s.buildPods, pods.Items[i])
+			continue
+		}
+		s.pods = append(s.pods, pods.Items[i])
+	}
+	if err := r.findMissingSecrets(ctx, s); err != nil {
+		return err
+	}
+	return r.gatherScaledObject(ctx, s)
+}
+
+// findMissingSecrets looks for what pods cannot start without.
+func (r *Reconciler) findMissingSecrets(ctx context.Context, s *scope) error {
+	look := func(name string, missing *[]string) error {
+		key := client.ObjectKey{Namespace: s.fn.Namespace, Name: name}
+		err := r.client.Get(ctx, key, metadataOf(kindSecret))
+		if apierrors.IsNotFound(err) {
+			*missing = append(*missing, name)
+			return nil
+		}
+		if err != nil {
+			return fmt.Errorf("look for Secret %q: %w", key, err)
+		}
+		return nil
+	}
+	for _, mount := range s.fn.Spec.SecretMounts {
+		if err := look(mount.SecretName, &s.missingSecrets); err != nil {
+			return err
+		}
+	}
+	for _, name := range s.boundSecrets() {
+		if err := look(name, &s.missingBindings); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// find looks into the cache and then past it, because the cache has no object
+// without our label.
+func (r *Reconciler) find(ctx context.Context, key client.ObjectKey, object client.Object) (bool, error) {
+	err := r.client.Get(ctx, key, object)
+	if apierrors.IsNotFound(err) {
+		err = r.live.Get(ctx, key, object)
+	}
+	if err != nil && !apierrors.IsNotFound(err) {
+		return false, fmt.Errorf("get %T %q: %w", object, key, err)
+	}
+	return err == nil, nil
+}
+
+func (r *Reconciler) gatherScaledObject(ctx context.Context, s *scope) error {
+	installed, err := r.keda.installed(ctx)
+	if err != nil || !installed {
+		return err
+	}
+	s.keda = true
+	ctx, cancel := context.WithTimeout(ctx, cacheTimeout) // the first read waits for the cache to fill
+	defer cancel()
+	object, err := r.keda.scaledObject(ctx, client.ObjectKeyFromObject(s.fn))
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("get ScaledObject %q: %w", s.fn.Name, err)
+	}
+	s.scaledObject = object
+	return nil
+}
+
+// checkOwners makes sure that no object of another owner is written.
+func (r *Reconciler) checkOwners(_ context.Context, s *scope) error {
+	check := func(object metav1.Object, kind, condition string) error {
+		err := kube.CheckOwner(object, kind, s.fn, v1alpha2.GroupVersion.WithKind(resources.FunctionKind).GroupKind())
+		var foreign *kube.ForeignError
+		var predecessor *kube.PredecessorError
+		switch {
+		case errors.As(err, &foreign) && isOrphan(object, s.fn):
+			return nil
+		case errors.As(err, &foreign):
+			return kube.Waiting(&failure{
+				condition: condition, reason: v1alpha2.ReasonOwnedByOther, message: err.Error(), err: err,
+			}, foreignDelay)
+		case errors.As(err, &predecessor):
+			return kube.Waiting(err, predecessorDelay)
+		default:
+			return err
+		}
+	}
+	if s.deployment != nil {
+		if err := check(s.deployment, "Deployment", v1alpha2.ConditionRunning); err != nil {
+			return err
+		}
+	}
+	if s.service != nil {
+		if err := check(s.service, "Service", v1alpha2.ConditionRunning); err != nil {
+			return err
+		}
+	}
+	if s.scaled() && s.scaledObject != nil {
+		return check(s.scaledObject, resources.ScaledObjectKind().Kind, v1alpha2.ConditionScaling)
+	}
+	return nil
+}
+
+// isOrphan reports whether an object of this Function has lost its owner
+// reference, which is then put back.
+func isOrphan(object metav1.Object, fn *v1alpha2.Function) bool {
+	return metav1.GetControllerOf(object) == nil &&
+		object.GetLabels()[v1alpha2.LabelUUID] == string(fn.UID) && kube.IsApplied(object)
 }

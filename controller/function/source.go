@@ -1,16 +1,61 @@
 package function
 
 import (
+	"context"
 	"fmt"
 	"strings"
 
+	appsv1 "k8s.io/api/apps/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
 	"github.com/rouse-run/rouse/api/serverless/v1alpha2"
+	"github.com/rouse-run/rouse/controller/function/resources"
+	"github.com/rouse-run/rouse/internal/admission"
 	"github.com/rouse-run/rouse/internal/buildplan"
+	"github.com/rouse-run/rouse/internal/kube"
 	"github.com/rouse-run/rouse/internal/workload"
+	"github.com/rouse-run/rouse/runtimes/languages"
 )
 
 // maxInput is what fits a Secret beside its names.
 const maxInput = 1<<20 - 16<<10
+
+// decide finds out what the Function should be, or why it cannot be.
+func (r *Reconciler) decide(_ context.Context, s *scope) error {
+	refuse := func(reason string, err error) error {
+		return kube.Stalled(&failure{
+			condition: v1alpha2.ConditionConfigurationReady, reason: reason, message: err.Error(), err: err,
+		})
+	}
+	base := resources.Image(s.fn, s.settings)
+	problems := admission.Function(s.fn, base != "")
+	if s.settings.Build.FIPS.Asked() {
+		problems = append(problems, admission.FIPS(s.fn)...)
+	}
+	if err := problems.Err(); err != nil {
+		return refuse(v1alpha2.ReasonInvalidSpec, err)
+	}
+	kyma, supply := resources.FollowsKyma(s.fn, s.settings), supplyOf
+	if kyma {
+		supply = supplyByKyma
+	}
+	found, err := supply(s.fn, base, r.ca)
+	if err != nil {
+		return refuse(v1alpha2.ReasonInvalidSpec, err)
+	}
+	s.code = resources.Code{Source: found.source, Runtime: s.fn.Spec.Runtime, Kyma: kyma, Inline: found.inline}
+	if s.plan = found.plan; s.plan == nil {
+		s.code.Image = base
+	} else {
+		s.plan.MaxSize = s.settings.Build.MaxImageSize
+	}
+	if !s.scaled() {
+		return nil
+	}
+	s.tuning, err = workload.TuningOf(s.fn.Annotations, s.settings.Scaling.Defaults)
+	return err
+}
 
 // supply is how a Function gets its code.
 type supply struct {
@@ -93,4 +138,68 @@ func checkInput(plan *buildplan.Plan, ca []byte) error {
 			size, maxInput)
 	}
 	return nil
+}
+
+// overridden reports whether the pods run an image of the user's.
+func (s *scope) overridden() bool { return s.fn.Spec.RuntimeImageOverride != "" }
+
+// overrideHint says what the user's image has to bring. The controller cannot
+// know why a foreign image does not answer.
+func overrideHint(s *scope) string {
+	own := "one of the installation's runtime images"
+	if base := s.settings.Images[string(s.fn.Spec.Runtime)]; base != "" {
+		own = base
+	}
+	if !s.code.Kyma {
+		return fmt.Sprintf("spec.runtimeImageOverride names %s, which has to bring the server of a runtime of Rouse and its entry point: "+
+			"make it FROM %s, or set the annotation %s to %s if it follows Kyma's contract",
+			s.fn.Spec.RuntimeImageOverride, own, v1alpha2.AnnotationRuntimeContract, v1alpha2.RuntimeContractKyma)
+	}
+	known, err := languages.Of(s.fn.Spec.Runtime)
+	if err != nil {
+		return err.Error()
+	}
+	if known.Kyma == nil {
+		return fmt.Sprintf("images of %s follow no contract of Kyma; set the annotation %s to %s",
+			known.Title, v1alpha2.AnnotationRuntimeContract, v1alpha2.RuntimeContractRouse)
+	}
+	return fmt.Sprintf("spec.runtimeImageOverride names %s, which has to bring by Kyma's contract a server that %s and listens on "+
+		"port 8080. Or make it FROM %s and set the annotation %s to %s",
+		s.fn.Spec.RuntimeImageOverride, known.Kyma.Server, own, v1alpha2.AnnotationRuntimeContract, v1alpha2.RuntimeContractRouse)
+}
+
+// prepareInPods lets every pod install for itself, because there is no registry
+// to keep an image in, or because the pod's image follows Kyma's contract.
+func (r *Reconciler) prepareInPods(ctx context.Context, s *scope) error {
+	id := fingerprint(imageTag(s.fn, *s.plan), string(r.ca))[:10]
+	name := resources.PreparationName(s.fn, id)
+	s.code.Image = s.plan.Base
+	s.code.Prepared = resources.Prepared{Input: name, GitSecret: gitSecret(s.fn)}
+
+	err := r.client.Get(ctx, client.ObjectKey{Namespace: s.fn.Namespace, Name: name}, metadataOf(kindSecret))
+	if err == nil {
+		return nil
+	}
+	if !apierrors.IsNotFound(err) {
+		return fmt.Errorf("look for Secret %q: %w", name, err)
+	}
+	if err := r.applyInput(ctx, s, name, resources.ResourcePreparation); err != nil {
+		return err
+	}
+	return r.clearPreparations(ctx, s, name)
+}
+
+// clearPreparations deletes what no version needs any more that a rollback can
+// still choose.
+func (r *Reconciler) clearPreparations(ctx context.Context, s *scope, present string) error {
+	sets := &appsv1.ReplicaSetList{}
+	err := r.live.List(ctx, sets, client.InNamespace(s.fn.Namespace), client.MatchingLabels(resources.SelectorLabels(s.fn)))
+	if err != nil {
+		return fmt.Errorf("list the earlier versions of %q: %w", s.fn.Name, err)
+	}
+	used := map[string]bool{present: true}
+	for _, code := range versionsOf(sets.Items) {
+		used[code.Prepared.Input] = true
+	}
+	return r.deleteSecrets(ctx, s, resources.PreparationLabels(s.fn), used)
 }

@@ -2,10 +2,11 @@ package function
 
 import (
 	"cmp"
-	"errors"
 	"maps"
+	"strings"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -81,14 +82,6 @@ func awaitsCommit(s *scope) bool {
 	return s.plan != nil && s.plan.Git != nil && s.plan.Git.Commit == ""
 }
 
-// failureCondition makes a condition of a failure.
-func failureCondition(failed *failure) conditionUpdate {
-	if failed == nil {
-		return conditionUpdate{}
-	}
-	return conditionUpdate{status: metav1.ConditionFalse, reason: failed.reason, message: failed.message}
-}
-
 func setCondition(s *scope, condition string, v conditionUpdate) {
 	if v.status == "" {
 		return
@@ -150,10 +143,55 @@ func describeWorkload(s *scope, running conditionUpdate) {
 	status.PodSecurityContext = resources.PodSecurityContext(s.fn)
 }
 
-// failureOf is the error that explains a condition, nil when there is none.
-func failureOf(err error) *failure {
-	if failed, ok := errors.AsType[*failure](err); ok {
-		return failed
+// summarize derives Ready and Stalled. A Function without a registry or without KEDA serves, in its way.
+func summarize(s *scope) {
+	kube.SetSummary(&s.fn.Status.Conditions, s.fn.Generation, s.now,
+		kube.Aspect{Type: v1alpha2.ConditionConfigurationReady, Stalled: s.stalled[v1alpha2.ConditionConfigurationReady]},
+		kube.Aspect{
+			Type: v1alpha2.ConditionBuildReady, Optional: true, Tolerated: []string{v1alpha2.ReasonNoRegistry},
+			Stalled: s.stalled[v1alpha2.ConditionBuildReady],
+		},
+		kube.Aspect{Type: v1alpha2.ConditionRunning, Stalled: s.stalled[v1alpha2.ConditionRunning]},
+		kube.Aspect{
+			Type: v1alpha2.ConditionScaling, Optional: true, Tolerated: []string{v1alpha2.ReasonKedaNotInstalled},
+			Stalled: s.stalled[v1alpha2.ConditionScaling],
+		},
+	)
+}
+
+// stalledBefore are the conditions that stalled the Function and stay as they are until a reconciliation comes as far again.
+func stalledBefore(conditions []metav1.Condition) map[string]bool {
+	stalled := map[string]bool{}
+	last := meta.FindStatusCondition(conditions, kube.ConditionStalled)
+	if last == nil {
+		return stalled
 	}
-	return nil
+	for _, condition := range conditions {
+		stalled[condition.Type] = condition.Reason == last.Reason && kube.Brief(condition.Type, condition.Message) == last.Message
+	}
+	return stalled
+}
+
+// failedCondition says what a failure that ended the phases means.
+func failedCondition(s *scope, failed *failure) conditionUpdate {
+	v := failureCondition(failed)
+	v.stalls = kube.IsStalled(s.err)
+	return v
+}
+
+// maxEventNote is the longest text that an event may have.
+const maxEventNote = 1024
+
+// announce sends an event for each condition that changed.
+func (r *Reconciler) announce(fn *v1alpha2.Function, before []metav1.Condition) {
+	for _, condition := range kube.Transitions(before, fn.Status.Conditions) {
+		if kube.IsSummary(condition.Type) {
+			continue // it repeats another one
+		}
+		kind := corev1.EventTypeNormal
+		if condition.Status == metav1.ConditionFalse || strings.HasPrefix(condition.Message, "Warning") {
+			kind = corev1.EventTypeWarning
+		}
+		r.recorder.Eventf(fn, nil, kind, condition.Reason, "Reconcile", "%s", kube.Truncate(condition.Message, maxEventNote))
+	}
 }

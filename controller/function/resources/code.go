@@ -4,11 +4,15 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
 
 	"github.com/rouse-run/rouse/api/serverless/v1alpha2"
 	"github.com/rouse-run/rouse/internal/workload"
+	"github.com/rouse-run/rouse/runtimes/language"
+	"github.com/rouse-run/rouse/runtimes/languages"
 )
 
 // Code is what makes a version of a Function. Everything else, from the
@@ -102,4 +106,91 @@ func (c *Code) read(container *corev1.Container) {
 	if c.Kyma {
 		c.Source, c.Inline = "", workload.InlineOf(container.Env)
 	}
+}
+
+// FollowsKyma reports whether the image that runs a Function is one of Kyma's
+// contract. What cannot be one of ours is: Kyma's manifests have no annotation.
+func FollowsKyma(fn *v1alpha2.Function, settings *Settings) bool {
+	if fn.Spec.RuntimeImageOverride == "" {
+		return false
+	}
+	// Where Kyma has no such runtime, an image can only be one of ours.
+	if known, err := languages.Of(fn.Spec.Runtime); err == nil && known.Kyma == nil {
+		return false
+	}
+	if contract := fn.Annotations[v1alpha2.AnnotationRuntimeContract]; contract != "" {
+		return contract == v1alpha2.RuntimeContractKyma
+	}
+	for _, image := range settings.Images {
+		if repositoryOf(image) == repositoryOf(fn.Spec.RuntimeImageOverride) {
+			return false
+		}
+	}
+	return true
+}
+
+// repositoryOf is an image's reference without its tag and its digest.
+func repositoryOf(image string) string {
+	image, _, _ = strings.Cut(image, "@")
+	if colon := strings.LastIndexByte(image, ':'); colon > strings.LastIndexByte(image, '/') {
+		image = image[:colon]
+	}
+	return image
+}
+
+// Image is the image that runs a Function, empty when its runtime has none.
+func Image(fn *v1alpha2.Function, settings *Settings) string {
+	if fn.Spec.RuntimeImageOverride != "" {
+		return fn.Spec.RuntimeImageOverride
+	}
+	return settings.Images[string(fn.Spec.Runtime)]
+}
+
+// Volumes of Kyma's contract.
+const (
+	sourcesVolume      = "sources"
+	localVolume        = "local"
+	kymaPackagesVolume = "package-registry-config"
+)
+
+// kymaOf is the language of code for an image of Kyma's contract.
+func kymaOf(code Code) (*language.Language, error) {
+	known, err := languages.Of(code.Runtime)
+	if err != nil {
+		return nil, err
+	}
+	if known.Kyma == nil {
+		return nil, fmt.Errorf("images of %s follow no contract of Kyma: set the annotation %s to %s",
+			known.Title, v1alpha2.AnnotationRuntimeContract, v1alpha2.RuntimeContractRouse)
+	}
+	return known, nil
+}
+
+// kymaCommand is process 1 of a pod of Kyma's contract until the server takes its
+// place. It works in the Function's directory and starts the image's server in the
+// directory above. Nothing of a Function is part of its text.
+func kymaCommand(known *language.Language) []string {
+	return []string{"sh", "-c", known.Kyma.Script}
+}
+
+// kymaVolumes adds what the image's server and the package managers write to, and
+// what they log in with. Code that is prepared has a volume of its own.
+func kymaVolumes(
+	code Code, vols []*corev1ac.VolumeApplyConfiguration, mounts []*corev1ac.VolumeMountApplyConfiguration,
+) ([]*corev1ac.VolumeApplyConfiguration, []*corev1ac.VolumeMountApplyConfiguration, error) {
+	known, err := kymaOf(code)
+	if err != nil {
+		return nil, nil, err
+	}
+	if dir := known.Kyma.WritableDir; dir != "" {
+		vols, mounts = withEmptyDir(vols, mounts, localVolume, dir)
+	}
+	if code.Prepared.Input != "" {
+		return vols, mounts, nil
+	}
+	file := known.Packages.Settings
+	vols, mounts = withEmptyDir(vols, mounts, sourcesVolume, known.FunctionDir)
+	return append(vols, secretVolume(kymaPackagesVolume, v1alpha2.PackageRegistrySecret, true)),
+		append(mounts, corev1ac.VolumeMount().WithName(kymaPackagesVolume).WithReadOnly(true).
+			WithMountPath(known.FunctionDir+"/"+kymaPackagesVolume+"/"+file).WithSubPath(file)), nil
 }

@@ -74,3 +74,103 @@ type Scaling struct {
 	// Defaults are for Functions without tuning annotations.
 	Defaults workload.Tuning
 }
+
+// ProfileCustom is the name of the profile of a Function with resources of its own.
+const ProfileCustom = "custom"
+
+// Requirements are the name of a Function's resource profile and what it means.
+func Requirements(fn *v1alpha2.Function, settings *Settings) (string, corev1.ResourceRequirements) {
+	name := settings.DefaultProfile
+	if config := fn.Spec.ResourceConfiguration; config != nil && config.Function != nil {
+		if config.Function.Resources != nil {
+			return ProfileCustom, *config.Function.Resources
+		}
+		if config.Function.Profile != "" {
+			name = config.Function.Profile
+		}
+	}
+	requirements, ok := settings.Profiles[name]
+	if !ok {
+		requirements, _ = Profile(name)
+	}
+	return name, requirements
+}
+
+// Profile is what the profile of that name means where the installation says nothing else, and whether there is one.
+func Profile(name string) (corev1.ResourceRequirements, bool) {
+	switch name {
+	case "XS":
+		return profile("50m", "64Mi", "150m", "256Mi"), true
+	case "S":
+		return profile("100m", "128Mi", "200m", "256Mi"), true
+	case "M":
+		return profile("200m", "256Mi", "400m", "512Mi"), true
+	case "L":
+		return profile("400m", "512Mi", "800m", "1024Mi"), true
+	case "XL":
+		return profile("800m", "1024Mi", "1600m", "2048Mi"), true
+	default:
+		return corev1.ResourceRequirements{}, false
+	}
+}
+
+func profile(requestCPU, requestMemory, limitCPU, limitMemory string) corev1.ResourceRequirements {
+	list := func(cpu, memory string) corev1.ResourceList {
+		return corev1.ResourceList{
+			corev1.ResourceCPU:    resource.MustParse(cpu),
+			corev1.ResourceMemory: resource.MustParse(memory),
+		}
+	}
+	return corev1.ResourceRequirements{
+		Requests: list(requestCPU, requestMemory),
+		Limits:   list(limitCPU, limitMemory),
+	}
+}
+
+// BuildProfile is what the build profile of that name means, and whether there
+// is one.
+func BuildProfile(name string) (corev1.ResourceRequirements, bool) {
+	switch name {
+	case "local-dev":
+		return profile("200m", "200Mi", "400m", "400Mi"), true
+	case "slow":
+		return profile("200m", "200Mi", "700m", "700Mi"), true
+	case "normal":
+		return profile("500m", "700Mi", "1100m", "1100Mi"), true
+	case "fast":
+		return profile("900m", "1100Mi", "1700m", "1100Mi"), true
+	default:
+		return corev1.ResourceRequirements{}, false
+	}
+}
+
+// BuildRequirements are what the build of a Function's image may use.
+func BuildRequirements(fn *v1alpha2.Function, defaultProfile string) corev1.ResourceRequirements {
+	name := defaultProfile
+	if config := fn.Spec.ResourceConfiguration; config != nil && config.Build != nil {
+		if config.Build.Resources != nil {
+			return *config.Build.Resources
+		}
+		if config.Build.Profile != "" {
+			name = config.Build.Profile
+		}
+	}
+	requirements, _ := BuildProfile(name)
+	return requirements
+}
+
+// prepareRequirements let a pod that installs for itself use what a build may,
+// and ask for no more than it asks for anyway.
+func prepareRequirements(fn *v1alpha2.Function, settings *Settings) corev1.ResourceRequirements {
+	_, runs := Requirements(fn, settings)
+	builds := BuildRequirements(fn, settings.Build.Profile)
+	limits := builds.Limits.DeepCopy()
+	for _, at := range []corev1.ResourceList{runs.Limits, runs.Requests} {
+		for kind, least := range at {
+			if limit, ok := limits[kind]; ok && limit.Cmp(least) < 0 {
+				limits[kind] = least
+			}
+		}
+	}
+	return corev1.ResourceRequirements{Requests: runs.Requests.DeepCopy(), Limits: limits}
+}
