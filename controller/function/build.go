@@ -20,9 +20,8 @@ import (
 	"github.com/rouse-run/rouse/internal/workload"
 )
 
-// buildImage finds the image that the plan describes, or has it built. As long
-// as there is none, the scope's code has no image. An image is one whose digest a
-// build of this Function has reported: a tag in the registry proves nothing.
+// buildImage finds the image that the plan describes, or has it built. Until there is one, the scope's code has no
+// image. Only a digest that a build of this Function reported counts: a tag in the registry proves nothing.
 func (r *Reconciler) buildImage(ctx context.Context, s *scope) error {
 	key := client.ObjectKeyFromObject(s.fn)
 	if s.plan == nil || awaitsCommit(s) {
@@ -113,15 +112,15 @@ func (r *Reconciler) findOrBuild(ctx context.Context, s *scope) (bool, error) {
 	return r.begin(ctx, s, wanted, past)
 }
 
-// followJob reads the newest Job for the wanted image. It is over when there is
-// nothing more to decide; otherwise wanted is the next attempt, which is due.
+// followJob reads the newest Job for the wanted image. over is true when nothing is left to decide; otherwise wanted
+// becomes the next attempt, which is due.
 func (r *Reconciler) followJob(ctx context.Context, s *scope, past history, wanted *attempt) (over, begun bool, err error) {
 	job := past.present
 	pods, err := r.podsOf(ctx, s, job)
 	if err != nil {
 		return false, false, err
 	}
-	result, pushed := resultOfPods(pods) // the Job itself takes a second or two to see that its pod is done
+	result, pushed := resultOfPods(pods) // the Job's own status follows a second or two later
 	if !buildqueue.Ended(job) && (!pushed || result.Digest == "") {
 		return true, true, r.watchJob(ctx, s, job)
 	}
@@ -141,7 +140,7 @@ func (r *Reconciler) followJob(ctx context.Context, s *scope, past history, want
 	return false, false, nil
 }
 
-// begin creates the Job when the queue grants this Function a slot.
+// begin creates the Job once the queue grants this Function a slot.
 func (r *Reconciler) begin(ctx context.Context, s *scope, wanted attempt, past history) (bool, error) {
 	queueStatus, err := r.slots.Enter(ctx, client.ObjectKeyFromObject(s.fn))
 	if err != nil {
@@ -166,9 +165,8 @@ func (r *Reconciler) begin(ctx context.Context, s *scope, wanted attempt, past h
 	return true, r.clearBuilds(ctx, s, &past)
 }
 
-// useImage runs what was built, and clears away what it was built with. Until the
-// status names the image, only the Job knows it: a reconciliation that reads an
-// older status would build again.
+// useImage runs the built image and deletes the objects of its build. The Job is kept until the status names the image:
+// a reconciliation that reads an older status would otherwise build again.
 func (r *Reconciler) useImage(ctx context.Context, s *scope, message string) error {
 	s.code.Image = s.image.Image
 	s.build = builtCondition(s, message)
@@ -179,11 +177,11 @@ func (r *Reconciler) useImage(ctx context.Context, s *scope, message string) err
 }
 
 const (
-	// soonestPositionCheck and latestPositionCheck bound how soon a queued Function checks its
-	// position again, although the queue requeues it when it gets a slot.
+	// soonestPositionCheck and latestPositionCheck bound the delay until a queued Function checks its position again.
+	// The queue also requeues it when it gets a slot.
 	soonestPositionCheck = 5 * time.Second
 	latestPositionCheck  = time.Minute
-	// registryDelay is how soon a registry that did not answer is asked again.
+	// registryDelay is the delay before a registry that did not answer is queried again.
 	registryDelay = 10 * time.Second
 )
 
@@ -216,19 +214,18 @@ func builtCondition(s *scope, message string) conditionUpdate {
 		message = before.Message
 	}
 	if message == "" {
-		message = "The image is there already, so nothing had to be built"
+		message = "The image exists already, so no build was needed"
 	}
 	return conditionUpdate{status: metav1.ConditionTrue, reason: v1alpha2.ReasonJobFinished, message: message}
 }
 
-// failedBuildCondition reports why a build failed, where the rest of the log is, and when
-// the next one comes.
+// failedBuildCondition reports why a build failed, where the full log is, and when the next attempt is due.
 func failedBuildCondition(job *batchv1.Job, result buildplan.Result, due, now time.Time) conditionUpdate {
 	message := fmt.Sprintf("Job %s failed: %s", job.Name, strings.TrimSuffix(withLog(result), "."))
 	if !strings.HasSuffix(message, "\n") {
 		message += ". "
 	}
-	message += fmt.Sprintf("All of the log: kubectl logs --namespace %s job/%s. ", job.Namespace, job.Name)
+	message += fmt.Sprintf("Full log: kubectl logs --namespace %s job/%s. ", job.Namespace, job.Name)
 	at := due.UTC().Format(time.DateTime) + " UTC"
 	if result.Reason.Transient() {
 		message += "It is tried again at " + at
@@ -242,7 +239,7 @@ func failedBuildCondition(job *batchv1.Job, result buildplan.Result, due, now ti
 	}
 }
 
-// awaitsRegistryCondition is for as long as a registry has not answered. What it said before holds until then.
+// awaitsRegistryCondition is the condition until a registry answers. The registry's last known state holds until then.
 func awaitsRegistryCondition(s *scope) conditionUpdate {
 	before := meta.FindStatusCondition(s.fn.Status.Conditions, v1alpha2.ConditionBuildReady)
 	if before != nil && (before.Reason == v1alpha2.ReasonRegistryUnavailable || before.Reason == v1alpha2.ReasonRegistryInvalid) {
@@ -250,7 +247,7 @@ func awaitsRegistryCondition(s *scope) conditionUpdate {
 			status: before.Status, reason: before.Reason, message: before.Message, stalls: before.Reason == v1alpha2.ReasonRegistryInvalid,
 		}
 	}
-	return unknown(v1alpha2.ReasonBuildQueued, "Waiting for an answer of the registry %s", s.registry)
+	return unknown(v1alpha2.ReasonBuildQueued, "Waiting for the registry %s to answer", s.registry)
 }
 
 func invalidRegistryCondition(message string) conditionUpdate {

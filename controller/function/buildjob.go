@@ -24,11 +24,10 @@ import (
 )
 
 const (
-	// podGrace is how long a Job may take to get a pod before its events are read
-	// for the reason.
+	// podGrace is how long a Job may take to get a pod before its events are read for the reason.
 	podGrace = 10 * time.Second
-	// stuckGrace is how long a pod may be unable to start before the slot goes to
-	// another build, and unschedulableGrace the same for an unschedulable one.
+	// stuckGrace is how long a pod may fail to start before its slot goes to another build; unschedulableGrace is the
+	// same for an unschedulable pod.
 	stuckGrace         = 2 * time.Minute
 	unschedulableGrace = resources.UnschedulableSeconds * time.Second
 )
@@ -44,7 +43,7 @@ func (r *Reconciler) jobsOf(ctx context.Context, fn *v1alpha2.Function) ([]batch
 	return jobs.Items, nil
 }
 
-// createJob begins a build. Doing it twice changes nothing.
+// createJob starts a build. It is idempotent.
 func (r *Reconciler) createJob(ctx context.Context, s *scope, name string, wanted attempt) error {
 	if err := r.applyInput(ctx, s, name, v1alpha2.ResourceJob); err != nil {
 		return err
@@ -73,8 +72,7 @@ func (r *Reconciler) applyInput(ctx context.Context, s *scope, name, resource st
 	return nil
 }
 
-// watchJob reports the progress of a build, and ends one that cannot begin: its
-// slot is for others.
+// watchJob reports the progress of a build, and ends a Job that cannot start, to free its slot for others.
 func (r *Reconciler) watchJob(ctx context.Context, s *scope, job *batchv1.Job) error {
 	pods, err := r.podsOf(ctx, s, job)
 	if err != nil {
@@ -116,7 +114,7 @@ func (r *Reconciler) watchJob(ctx context.Context, s *scope, job *batchv1.Job) e
 	return nil
 }
 
-// startGrace is how long the pod of a build may take to start, and since when.
+// startGrace returns how long the pod of a build may take to start, and since when.
 func startGrace(job *batchv1.Job, pods []corev1.Pod) (since time.Time, grace time.Duration) {
 	since, grace = job.CreationTimestamp.Time, stuckGrace
 	for i := range pods {
@@ -131,7 +129,7 @@ func startGrace(job *batchv1.Job, pods []corev1.Pod) (since time.Time, grace tim
 	return since, grace
 }
 
-// whyNoPod finds what the Job controller says: a quota, or Pod Security.
+// whyNoPod returns the Job controller's warning, such as a quota or Pod Security.
 func (r *Reconciler) whyNoPod(ctx context.Context, job *batchv1.Job) (string, error) {
 	events := &corev1.EventList{}
 	err := r.live.List(ctx, events, client.InNamespace(job.Namespace), client.MatchingFields{"involvedObject.uid": string(job.UID)})
@@ -146,7 +144,7 @@ func (r *Reconciler) whyNoPod(ctx context.Context, job *batchv1.Job) (string, er
 	return "", nil
 }
 
-// podsOf are the pods of a Job. The cache may lag behind the Job.
+// podsOf returns the pods of a Job. It bypasses the cache when that lags behind the Job.
 func (r *Reconciler) podsOf(ctx context.Context, s *scope, job *batchv1.Job) ([]corev1.Pod, error) {
 	var found []corev1.Pod
 	for i := range s.buildPods {
@@ -170,7 +168,7 @@ func (r *Reconciler) podsOf(ctx context.Context, s *scope, job *batchv1.Job) ([]
 
 const reasonOOMKilled = "OOMKilled"
 
-// resultOf is the result of a Job that has ended, as its pod reports it.
+// resultOf returns the result of a Job that has ended, as its pod reports it.
 func resultOf(job *batchv1.Job, pods []corev1.Pod) buildplan.Result {
 	if text := job.Annotations[annotationProblem]; text != "" {
 		if result, err := buildplan.DecodeResult(text); err == nil {
@@ -184,7 +182,7 @@ func resultOf(job *batchv1.Job, pods []corev1.Pod) buildplan.Result {
 	}
 	switch {
 	case late:
-		return buildplan.Result{Reason: buildplan.Interrupted, Message: "The build took longer than builds may. " +
+		return buildplan.Result{Reason: buildplan.Interrupted, Message: "The build exceeded its deadline. " +
 			"Give it more with spec.resourceConfiguration.build, use fewer packages, or let builds take longer with --build-deadline"}
 	case len(pods) > 0 && strings.Contains(pods[0].Status.Message, "EmptyDir volume"):
 		return buildplan.Result{Reason: buildplan.ImageTooLarge, Message: "The build wrote more than one of its volumes may hold. " +
@@ -193,12 +191,11 @@ func resultOf(job *batchv1.Job, pods []corev1.Pod) buildplan.Result {
 		return buildplan.Result{Reason: buildplan.Interrupted, Message: "The pod of the build was ended: " +
 			strings.TrimSuffix(pods[0].Status.Reason+": "+pods[0].Status.Message, ": ")}
 	default:
-		return buildplan.Result{Reason: buildplan.Interrupted, Message: "The pod of the build is gone before it told what it did"}
+		return buildplan.Result{Reason: buildplan.Interrupted, Message: "The pod of the build disappeared before it reported a result"}
 	}
 }
 
-// deadlineExceeded reports whether a deadline ended the build: that of its pod,
-// or that of its Job.
+// deadlineExceeded reports whether a deadline ended the build: the pod's or the Job's.
 func deadlineExceeded(job *batchv1.Job, pods []corev1.Pod) bool {
 	for _, kind := range []batchv1.JobConditionType{batchv1.JobFailureTarget, batchv1.JobFailed} {
 		if jobCondition(job, kind).Reason == batchv1.JobReasonDeadlineExceeded {
@@ -208,8 +205,7 @@ func deadlineExceeded(job *batchv1.Job, pods []corev1.Pod) bool {
 	return slices.ContainsFunc(pods, func(pod corev1.Pod) bool { return pod.Status.Reason == batchv1.JobReasonDeadlineExceeded })
 }
 
-// endingProblem is why a Job is about to fail whose pods Kubernetes is deleting,
-// empty for any other Job.
+// endingProblem returns why a Job is about to fail while Kubernetes deletes its pods, empty for any other Job.
 func endingProblem(job *batchv1.Job, pods []corev1.Pod) string {
 	if job.Annotations[annotationProblem] == "" && jobCondition(job, batchv1.JobFailureTarget).Type == "" {
 		return ""
@@ -217,7 +213,7 @@ func endingProblem(job *batchv1.Job, pods []corev1.Pod) string {
 	return resultOf(job, pods).Message
 }
 
-// resultOfPods is what the containers of a build have reported.
+// resultOfPods returns the result that the containers of a build reported.
 func resultOfPods(pods []corev1.Pod) (buildplan.Result, bool) {
 	for i := range pods {
 		statuses := slices.Concat(pods[i].Status.ContainerStatuses, pods[i].Status.InitContainerStatuses)
@@ -230,7 +226,7 @@ func resultOfPods(pods []corev1.Pod) (buildplan.Result, bool) {
 	return buildplan.Result{}, false
 }
 
-// resultOfContainer reads the message that the builder left.
+// resultOfContainer decodes the builder's termination message.
 func resultOfContainer(status *corev1.ContainerStatus) (buildplan.Result, bool) {
 	ended := status.State.Terminated
 	if ended == nil || ended.ExitCode == 0 && status.Name != resources.PushContainerName {
@@ -247,11 +243,11 @@ func resultOfContainer(status *corev1.ContainerStatus) (buildplan.Result, bool) 
 		return buildplan.Result{}, false
 	default:
 		return buildplan.Result{Reason: buildplan.Interrupted, Message: fmt.Sprintf("Container %s of the build ended with exit code %d (%s) "+
-			"and said no more; its log may", status.Name, ended.ExitCode, ended.Reason)}, true
+			"without a result; see its log", status.Name, ended.ExitCode, ended.Reason)}, true
 	}
 }
 
-// withLog is the message of a result and the end of the log.
+// withLog returns the message of a result followed by the end of the log.
 func withLog(result buildplan.Result) string {
 	log := strings.TrimSpace(result.Log)
 	if log == "" {
@@ -260,7 +256,7 @@ func withLog(result buildplan.Result) string {
 	return strings.TrimSuffix(result.Message, ".") + ". The last lines of the log:\n" + log + "\n"
 }
 
-// buildTrouble is what keeps a build from running; empty when nothing does.
+// buildTrouble returns why a build's pod does not run, empty when it does.
 func buildTrouble(pods []corev1.Pod) string {
 	for i := range pods {
 		for _, statuses := range [][]corev1.ContainerStatus{pods[i].Status.InitContainerStatuses, pods[i].Status.ContainerStatuses} {
@@ -286,7 +282,7 @@ func jobCondition(job *batchv1.Job, kind batchv1.JobConditionType) batchv1.JobCo
 	return batchv1.JobCondition{}
 }
 
-// problemOf writes down why the controller ends a build that cannot begin.
+// problemOf encodes why the controller ends a build that cannot start.
 func problemOf(trouble string) (string, error) {
 	text, err := json.Marshal(buildplan.Result{
 		Reason:  buildplan.Interrupted,
@@ -295,7 +291,7 @@ func problemOf(trouble string) (string, error) {
 	return string(text), err
 }
 
-// secretGrace is how long a Secret may wait for its Job to be seen.
+// secretGrace is the minimum age at which an unused Secret is deleted: the cache may not show its Job yet.
 const secretGrace = time.Minute
 
 // deleteJobs ends builds and frees their slots.
@@ -310,8 +306,8 @@ func (r *Reconciler) deleteJobs(ctx context.Context, jobs ...*batchv1.Job) error
 	return nil
 }
 
-// clearBuilds deletes what no build needs any more. While a build runs or fails
-// the last failed Job stays, for its log; past is nil when all can go.
+// clearBuilds deletes Jobs and Secrets that no build needs any more. While a build runs or fails, the last failed Job
+// is kept for its log; past is nil when all can be deleted.
 func (r *Reconciler) clearBuilds(ctx context.Context, s *scope, past *history) error {
 	jobs, err := r.jobsOf(ctx, s.fn)
 	if err != nil {
@@ -336,8 +332,8 @@ func (r *Reconciler) clearBuilds(ctx context.Context, s *scope, past *history) e
 	return r.deleteSecrets(ctx, s, resources.JobLabels(s.fn), running)
 }
 
-// deleteSecrets deletes those with the labels, except for the ones that are in
-// use or so young that their user may not be seen yet.
+// deleteSecrets deletes the Secrets with the labels, except those in use and those too young for the cache to show
+// their user.
 func (r *Reconciler) deleteSecrets(ctx context.Context, s *scope, labels client.MatchingLabels, used map[string]bool) error {
 	secrets := &metav1.PartialObjectMetadataList{}
 	secrets.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("SecretList"))

@@ -152,7 +152,7 @@ func TestABuildThatIsBeingEndedKeepsItsReason(t *testing.T) {
 		}, "Insufficient cpu"},
 		"by Kubernetes": {func(job *batchv1.Job) {
 			job.Status.Conditions = []batchv1.JobCondition{jobEnded(batchv1.JobFailureTarget, batchv1.JobReasonDeadlineExceeded)}
-		}, "The build took longer than builds may"},
+		}, "The build exceeded its deadline"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -404,7 +404,7 @@ func TestAFailedBuildSaysWhyWhereAndWhen(t *testing.T) {
 	got := failedBuildCondition(job, buildplan.Result{Reason: buildplan.PackageNotFound, Message: "There is no left-pad 99.", Log: "npm error 404\n"},
 		noon().Add(time.Hour), noon())
 	require.Equal(t, "Job "+job.Name+" failed: There is no left-pad 99. The last lines of the log:\nnpm error 404\n"+
-		"All of the log: kubectl logs --namespace shop job/"+job.Name+". It is built again as soon as the source, the dependencies, "+
+		"Full log: kubectl logs --namespace shop job/"+job.Name+". It is built again as soon as the source, the dependencies, "+
 		"the Secrets of the build or the annotation rouse.run/rebuild change, otherwise at 2026-01-01 13:00:00 UTC", got.message)
 	require.Equal(t, time.Hour, got.requeueAfter)
 

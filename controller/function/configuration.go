@@ -29,17 +29,15 @@ import (
 	"github.com/rouse-run/rouse/internal/kube"
 )
 
-// content is a ConfigMap or a Secret as far as pods see it. Nil is one that does
-// not exist.
+// content is the part of a ConfigMap or Secret that pods see. Nil stands for one that does not exist.
 type content struct {
-	// salt is secret where the values are: a user who may read pods but no Secrets
-	// must not be able to find a short value by trying.
+	// salt is set for Secrets, so that a user who may read pods but not Secrets cannot guess a short value from the
+	// hash.
 	salt   types.UID
 	values map[string][]byte
 }
 
-// readConfiguration finds out what the pods' ConfigMaps and Secrets hold, if
-// the user wants the pods to follow them.
+// readConfiguration hashes the ConfigMaps and Secrets of the pods if the user wants the pods to follow them.
 func (r *Reconciler) readConfiguration(ctx context.Context, s *scope) error {
 	if !followsConfiguration(s.fn) {
 		return nil
@@ -58,7 +56,7 @@ func (r *Reconciler) readConfiguration(ctx context.Context, s *scope) error {
 	}
 	hash, complete := configurationHash(references, contents)
 	if !complete && s.deployment != nil {
-		// A pod without them would not start, and they may be just being replaced.
+		// A pod would not start without them, and they may be in the middle of a replacement.
 		if present := s.deployment.Spec.Template.Annotations[resources.AnnotationConfiguration]; present != "" {
 			hash = present
 		}
@@ -67,7 +65,7 @@ func (r *Reconciler) readConfiguration(ctx context.Context, s *scope) error {
 	return nil
 }
 
-// readContent reads past the cache, which holds no data of ConfigMaps and Secrets.
+// readContent bypasses the cache, which holds no data of ConfigMaps and Secrets.
 func (r *Reconciler) readContent(ctx context.Context, namespace string, of referent) (*content, error) {
 	key := client.ObjectKey{Namespace: namespace, Name: of.name}
 	found := &content{}
@@ -97,8 +95,8 @@ func (r *Reconciler) readContent(ctx context.Context, namespace string, of refer
 	return found, nil
 }
 
-// configurationHash is a hash of all that the references lead to. Complete is
-// false when something is missing without which a pod does not start.
+// configurationHash hashes everything that the references resolve to. complete is false when an object is missing
+// without which a pod does not start.
 func configurationHash(references []reference, contents map[referent]*content) (sum string, complete bool) {
 	complete = true
 	digest := sha256.New()
@@ -123,7 +121,7 @@ func configurationHash(references []reference, contents map[referent]*content) (
 	return hex.EncodeToString(digest.Sum(nil)[:8]), complete
 }
 
-// write separates the parts, so that they cannot be mistaken for each other.
+// write separates the parts, so that different parts never give the same hash.
 func write(digest hash.Hash, parts ...string) {
 	for _, part := range parts {
 		digest.Write(fmt.Appendf(nil, "%d:%s", len(part), part))
@@ -132,6 +130,7 @@ func write(digest hash.Hash, parts ...string) {
 
 // The kinds of objects that a Function takes values from, and lives in.
 const (
+	// Kinds of the objects that a Function takes values from, and of the one that contains it.
 	kindConfigMap = "ConfigMap"
 	kindSecret    = "Secret"
 	kindNamespace = "Namespace"
@@ -142,15 +141,14 @@ type referent struct{ kind, name string }
 
 func (r referent) String() string { return r.kind + "/" + r.name }
 
-// reference is the use of a referent: of one key or, when that is empty, of all.
+// reference is a use of a referent: of one key or, when key is empty, of all.
 type reference struct {
 	referent
 	key      string
 	optional bool
 }
 
-// referencesOf lists what the environment and the mounted Secrets refer to, in
-// an order of its own.
+// referencesOf lists the ConfigMaps and Secrets that the environment and the mounts refer to, sorted.
 func referencesOf(fn *v1alpha2.Function) []reference {
 	var found []reference
 	for _, variable := range fn.Spec.Env {
@@ -174,13 +172,12 @@ func referencesOf(fn *v1alpha2.Function) []reference {
 	return found
 }
 
-// followsConfiguration reports whether the user wants a changed ConfigMap or
-// Secret to replace the pods.
+// followsConfiguration reports whether a changed ConfigMap or Secret replaces the pods.
 func followsConfiguration(fn *v1alpha2.Function) bool {
 	return fn.Annotations[v1alpha2.AnnotationRestartOnChange] == "true"
 }
 
-// indexReferences is what referenceIndex knows of a Function.
+// indexReferences returns the values of referenceIndex for a Function.
 func indexReferences(object client.Object) []string {
 	fn, ok := object.(*v1alpha2.Function)
 	if !ok || !followsConfiguration(fn) {
@@ -211,14 +208,14 @@ func followers(reader client.Reader, kind string) handler.EventHandler {
 	})
 }
 
-// metadataOf is an empty object of a kind of which only metadata is read.
+// metadataOf returns an empty object of a kind whose metadata alone is read.
 func metadataOf(kind string) *metav1.PartialObjectMetadata {
 	object := &metav1.PartialObjectMetadata{}
 	object.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind(kind))
 	return object
 }
 
-// boundIndex finds the Deployments that a Secret was projected into.
+// boundIndex finds the Deployments into which a Secret was projected.
 const boundIndex = "bound"
 
 func indexBound(object client.Object) []string {
@@ -229,8 +226,8 @@ func indexBound(object client.Object) []string {
 	return resources.Secrets(deployment.Spec.Template.Annotations)
 }
 
-// bound finds the Functions that a runtime of servicebinding.io bound to a Secret. Their names are those of their
-// Deployments, which alone say so.
+// bound finds the Functions to which a runtime of servicebinding.io bound a Secret. Only their Deployments show it; a
+// Function has its Deployment's name.
 func bound(reader client.Reader) handler.EventHandler {
 	return handler.EnqueueRequestsFromMapFunc(func(ctx context.Context, secret client.Object) []reconcile.Request {
 		deployments := &appsv1.DeploymentList{}
@@ -247,7 +244,7 @@ func bound(reader client.Reader) handler.EventHandler {
 	})
 }
 
-// boundSecrets are the Secrets of the services that the Function is bound to.
+// boundSecrets names the Secrets of the services that the Function is bound to.
 func (s *scope) boundSecrets() []string {
 	if s.deployment == nil {
 		return nil
@@ -255,7 +252,7 @@ func (s *scope) boundSecrets() []string {
 	return resources.Secrets(s.deployment.Spec.Template.Annotations)
 }
 
-// references are all that the pods take values from: what the spec names, and what is bound.
+// references lists everything that the pods take values from: what the spec names and what is bound.
 func (s *scope) references() []reference {
 	found := referencesOf(s.fn)
 	for _, name := range s.boundSecrets() {
@@ -267,9 +264,9 @@ func (s *scope) references() []reference {
 	return found
 }
 
-// heedBindings makes sure that the controller and a runtime of servicebinding.io do not write against each other, and that what
-// one of its webhooks took out meanwhile comes back.
-func (r *Reconciler) heedBindings(s *scope, wanted *appsv1ac.DeploymentApplyConfiguration) error {
+// checkBindings prevents the controller and a runtime of servicebinding.io from overwriting each other, and restores
+// fields that one of its webhooks removed meanwhile.
+func (r *Reconciler) checkBindings(s *scope, wanted *appsv1ac.DeploymentApplyConfiguration) error {
 	if s.deployment == nil {
 		return nil
 	}
@@ -284,8 +281,9 @@ func (r *Reconciler) heedBindings(s *scope, wanted *appsv1ac.DeploymentApplyConf
 	return nil
 }
 
-// claimedBefore reports whether what a Function and a binding both claim may have kept its Deployment from being applied, also
-// when another process found that. The runtime's webhook may have taken out what our managed fields go on to list.
+// claimedBefore reports whether a field that both a Function and a binding claim may have kept the Deployment from
+// being applied, possibly by another process. The runtime's webhook may have removed fields that our managed fields
+// still list.
 func claimedBefore(fn *v1alpha2.Function) bool {
 	before := meta.FindStatusCondition(fn.Status.Conditions, v1alpha2.ConditionConfigurationReady)
 	return before != nil && before.Status == metav1.ConditionFalse && before.Reason == v1alpha2.ReasonInvalidSpec

@@ -19,8 +19,7 @@ import (
 	"github.com/rouse-run/rouse/internal/git"
 )
 
-// findCommit completes a plan whose source comes from Git, as far as the commit
-// is known.
+// findCommit completes a plan whose source comes from Git once the commit is known.
 func (r *Reconciler) findCommit(ctx context.Context, s *scope) error {
 	key := client.ObjectKeyFromObject(s.fn)
 	if s.plan == nil || s.plan.Git == nil {
@@ -52,9 +51,8 @@ func (r *Reconciler) findCommit(ctx context.Context, s *scope) error {
 	}
 }
 
-// stay keeps to the newest commit that was found while the repository does not
-// say which one is the newest now. A failed check, or a restart of the controller,
-// changes nothing of what runs and of what is built.
+// stay keeps the newest known commit while the repository does not report the current one. A failed check, or a restart
+// of the controller, changes neither what runs nor what is built.
 func (r *Reconciler) stay(ctx context.Context, s *scope) error {
 	jobs, err := r.jobsOf(ctx, s.fn)
 	if err != nil {
@@ -64,9 +62,8 @@ func (r *Reconciler) stay(ctx context.Context, s *scope) error {
 	return nil
 }
 
-// lastCommit is the commit of the newest build, whether or not that succeeded, or
-// else the one that runs: builds of earlier commits are deleted. It is empty when
-// the spec is not the one for which a commit was found.
+// lastCommit returns the commit of the newest build, whether or not it succeeded, or else the running one; builds of
+// earlier commits are deleted. It returns an empty string when the spec is not the one for which a commit was found.
 func lastCommit(s *scope, jobs []batchv1.Job) string {
 	tagOf := func(commit string) string {
 		plan, source := *s.plan, *s.plan.Git
@@ -87,7 +84,7 @@ func lastCommit(s *scope, jobs []batchv1.Job) string {
 	return runs.Commit
 }
 
-// newestFirst are the Jobs that are not being deleted.
+// newestFirst returns the Jobs that are not being deleted.
 func newestFirst(jobs []batchv1.Job) []*batchv1.Job {
 	var kept []*batchv1.Job
 	for i := range jobs {
@@ -99,8 +96,8 @@ func newestFirst(jobs []batchv1.Job) []*batchv1.Job {
 	return kept
 }
 
-// credentials reads the Secret for the repository, and decrypts no key of it. Refused says to the user what
-// is wrong with it.
+// credentials reads the Secret for the repository without decrypting a key in it. refused explains to the user what is
+// wrong with the Secret.
 func (r *Reconciler) credentials(ctx context.Context, fn *v1alpha2.Function) (found git.Credentials, refused string, err error) {
 	auth := fn.Spec.Source.GitRepository.Auth
 	if auth == nil {
@@ -125,13 +122,13 @@ func (r *Reconciler) credentials(ctx context.Context, fn *v1alpha2.Function) (fo
 
 const secretProblem = "Getting git authorization data failed: " //nolint:gosec // no credential
 
-// explainSecret says which Secret has to be corrected.
+// explainSecret names the Secret to correct.
 func explainSecret(fn *v1alpha2.Function, err error) string {
 	return fmt.Sprintf("%s%v. Correct Secret %s/%s, or spec.source.gitRepository.auth",
 		secretProblem, err, fn.Namespace, fn.Spec.Source.GitRepository.Auth.SecretName)
 }
 
-// explainRepository says what to repair so that the repository can be read.
+// explainRepository describes how to make the repository readable.
 func explainRepository(fn *v1alpha2.Function, err error) string {
 	repository := fn.Spec.Source.GitRepository
 	where := repository.URL
@@ -159,8 +156,7 @@ func sourceProblem(message string) conditionUpdate {
 	return conditionUpdate{status: metav1.ConditionFalse, reason: v1alpha2.ReasonSourceUpdateFailed, message: message}
 }
 
-// updatedCondition reports a commit that is newer than what runs; it is zero when
-// there is no such commit.
+// updatedCondition reports a commit that is newer than the running one; it is zero when there is none.
 func updatedCondition(s *scope) conditionUpdate {
 	runs := s.fn.Status.GitRepository
 	if s.plan == nil || s.plan.Git == nil || s.plan.Git.Commit == "" || runs == nil || runs.Commit == s.plan.Git.Commit {
@@ -172,8 +168,7 @@ func updatedCondition(s *scope) conditionUpdate {
 	}
 }
 
-// describeSource reports which commit runs. The commit of an earlier version is
-// not known.
+// describeSource reports the running commit. The commit of an earlier version is not recorded.
 func describeSource(s *scope) {
 	status := &s.fn.Status
 	status.GitRepository, status.Commit, status.BaseDir, status.Reference = nil, "", "", ""

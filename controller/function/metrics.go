@@ -13,12 +13,10 @@ import (
 	"github.com/rouse-run/rouse/api/serverless/v1alpha2"
 )
 
-// reachBuckets reach from a reconciliation without a build to a build that waits
-// in the queue.
+// reachBuckets range from a reconciliation without a build to a build that waits in the queue.
 var reachBuckets = []float64{.1, .3, 1, 3, 10, 30, 90, 300}
 
-// metrics count what the controller does. No label grows with the number of
-// Functions.
+// metrics counts the controller's work. No label grows with the number of Functions.
 type metrics struct {
 	processed       *prometheus.CounterVec
 	reconciliations *prometheus.CounterVec
@@ -47,7 +45,7 @@ func newMetrics(registerer prometheus.Registerer) *metrics {
 	}
 }
 
-// observe counts one reconciliation of a Function.
+// observe records one reconciliation of a Function.
 func (m *metrics) observe(fn *v1alpha2.Function, took time.Duration) {
 	runtime, source := metricLabels(fn)
 	m.reconciliations.WithLabelValues(runtime, source).Inc()
@@ -62,9 +60,8 @@ func metricLabels(fn *v1alpha2.Function) (runtime, source string) {
 	return string(fn.Spec.Runtime), source
 }
 
-// progress measures how long Functions take from a new spec to each of their
-// conditions. It is safe for concurrent use, and it remembers nothing of a
-// Function that is gone.
+// progress measures how long Functions take from a new spec to each of their conditions. It is safe for concurrent use
+// and drops deleted Functions.
 type progress struct {
 	metrics *metrics
 
@@ -76,20 +73,19 @@ type progress struct {
 type rolloutTimer struct {
 	uid        types.UID
 	generation int64
-	// began is zero when the rollout began before the controller did, so that
-	// its duration is not known.
+	// began is zero when the rollout began before the controller did, so that its duration is unknown.
 	began   time.Time
 	reached [len(timedConditions)]bool
 }
 
-// timedConditions are those whose time is measured.
+// timedConditions are the conditions whose time is measured.
 var timedConditions = [...]string{v1alpha2.ConditionConfigurationReady, v1alpha2.ConditionBuildReady, v1alpha2.ConditionRunning}
 
 func newProgress(m *metrics) *progress {
 	return &progress{metrics: m, functions: make(map[types.NamespacedName]*rolloutTimer)}
 }
 
-// begin notes a Function as it is before a reconciliation.
+// begin records a Function before a reconciliation.
 func (p *progress) begin(fn *v1alpha2.Function, now time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -112,7 +108,7 @@ func (p *progress) begin(fn *v1alpha2.Function, now time.Time) {
 	p.functions[key] = next
 }
 
-// end notes which conditions a Function has after a reconciliation.
+// end records the conditions of a Function after a reconciliation.
 func (p *progress) end(fn *v1alpha2.Function, now time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -132,7 +128,7 @@ func (p *progress) end(fn *v1alpha2.Function, now time.Time) {
 	}
 }
 
-// forget drops a Function that is gone.
+// forget drops a deleted Function.
 func (p *progress) forget(key types.NamespacedName) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

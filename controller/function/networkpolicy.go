@@ -24,8 +24,8 @@ import (
 
 const kindNetworkPolicy = "NetworkPolicy"
 
-// applyNetworkPolicy bounds the network of the pods, before there are any. When it
-// cannot be, nothing is run or changed: what runs keeps the policy that it has.
+// applyNetworkPolicy restricts the network of the pods before there are any. When it fails, nothing is started or
+// changed: running pods keep their policy.
 func (r *Reconciler) applyNetworkPolicy(ctx context.Context, s *scope) error {
 	if s.settings.Network == nil {
 		return nil
@@ -53,8 +53,7 @@ func (r *Reconciler) applyNetworkPolicy(ctx context.Context, s *scope) error {
 	return nil
 }
 
-// liveNetworkPolicy is nil when there is none, and an error when it is not the
-// Function's.
+// liveNetworkPolicy returns nil when there is none, and an error when it is not the Function's.
 func (r *Reconciler) liveNetworkPolicy(ctx context.Context, fn *v1alpha2.Function) (metav1.Object, error) {
 	key, found := networkPolicyOf(client.ObjectKeyFromObject(fn)), networkPolicyMetadata()
 	err := r.client.Get(ctx, key, found)
@@ -88,16 +87,16 @@ func networkPolicyMetadata() *metav1.PartialObjectMetadata {
 
 const (
 	removalInterval = 5 * time.Second
-	// removalDenials are how often the right may be missing: the chart gives it for
-	// the release that switches the policies off, and RBAC takes a moment.
+	// removalDenials bounds the attempts without the right to delete: the chart grants it in the release that disables
+	// the policies, and RBAC takes a moment to apply.
 	removalDenials = 6
 	removalPage    = 500
 )
 
-// policyRemover deletes the NetworkPolicies that Functions have of a time when the
-// installation wanted them. It ends when there are none.
+// policyRemover deletes the NetworkPolicies of Functions after the installation has disabled them. It ends when there
+// are none.
 type policyRemover struct {
-	reader client.Reader // past the cache: nothing else here reads NetworkPolicies then
+	reader client.Reader // bypasses the cache: nothing else reads NetworkPolicies then
 	writer client.Writer
 	log    logr.Logger
 }
@@ -109,7 +108,7 @@ func newPolicyRemover(mgr ctrl.Manager) *policyRemover {
 // NeedLeaderElection implements manager.LeaderElectionRunnable.
 func (p *policyRemover) NeedLeaderElection() bool { return true }
 
-// Start deletes until all are gone or it may not.
+// Start deletes until none is left or the right to delete is missing for good.
 func (p *policyRemover) Start(ctx context.Context) error {
 	denied := 0
 	_ = wait.PollUntilContextCancel(ctx, removalInterval, true, func(ctx context.Context) (bool, error) {
@@ -119,10 +118,10 @@ func (p *policyRemover) Start(ctx context.Context) error {
 			return true, nil
 		case apierrors.IsForbidden(err):
 			denied++
-			p.log.V(1).Info("there is no right to delete NetworkPolicies, as where there never were any", "reason", err.Error())
+			p.log.V(1).Info("not allowed to delete NetworkPolicies, which is expected where there never were any", "reason", err.Error())
 			return denied == removalDenials, nil
 		default:
-			p.log.Error(err, "NetworkPolicies of Functions are not deleted")
+			p.log.Error(err, "cannot delete the NetworkPolicies of Functions")
 			return false, nil
 		}
 	})
@@ -154,13 +153,13 @@ func (p *policyRemover) remove(ctx context.Context) error {
 		}
 	}
 	if removed > 0 {
-		p.log.Info("NetworkPolicies of Functions deleted, as they are off", "count", removed)
+		p.log.Info("deleted the NetworkPolicies of Functions because they are disabled", "count", removed)
 	}
 	return nil
 }
 
-// isOfFunction reports whether the controller has made a policy for a Function.
-// Its label alone users write as well.
+// isOfFunction reports whether the controller made a policy for a Function. The label alone does not prove it: users
+// can set it.
 func isOfFunction(policy metav1.Object) bool {
 	owner := metav1.GetControllerOf(policy)
 	return owner != nil && owner.Kind == resources.FunctionKind && owner.APIVersion == v1alpha2.GroupVersion.String() &&
@@ -175,15 +174,14 @@ func (n *networkRules) String() string {
 	if n.rules == nil || *n.rules == nil {
 		return ""
 	}
-	text, _ := json.Marshal(*n.rules) // it has nothing that JSON cannot say
+	text, _ := json.Marshal(*n.rules) // every field can be encoded
 	return string(text)
 }
 
 // Type implements pflag.Value.
 func (n *networkRules) Type() string { return "json" }
 
-// Set implements pflag.Value. A misspelt member is an error, because a peer
-// without it may be everyone.
+// Set implements pflag.Value. An unknown field is an error, because a peer without it may match everyone.
 func (n *networkRules) Set(text string) error {
 	if text == "" {
 		*n.rules = nil
@@ -202,8 +200,7 @@ func (n *networkRules) Set(text string) error {
 	return nil
 }
 
-// checkNetworkRules names what cannot be meant, before every Function is refused
-// for it.
+// checkNetworkRules reports invalid rules at the start, before every Function fails because of them.
 func checkNetworkRules(rules *resources.NetworkRules) error {
 	problems := []error{
 		checkOwnPods("callers", rules.Callers), checkOwnPods("publisher.to", rules.Publisher.To),
@@ -216,11 +213,11 @@ func checkNetworkRules(rules *resources.NetworkRules) error {
 	return errors.Join(problems...)
 }
 
-// checkOwnPods asks for namespace and pods together: with the labels of pods alone
-// every tenant could make such a pod.
+// checkOwnPods requires both a namespace selector and a pod selector: with pod labels alone every tenant could create
+// such a pod.
 func checkOwnPods(place string, peers []networkingv1.NetworkPolicyPeer) error {
 	if len(peers) == 0 {
-		return fmt.Errorf("%s: name the installation's pods", place)
+		return fmt.Errorf("%s: must name the installation's pods", place)
 	}
 	for i, peer := range peers {
 		if isEmpty(peer.NamespaceSelector) || isEmpty(peer.PodSelector) {
@@ -236,11 +233,11 @@ func isEmpty(selector *metav1.LabelSelector) bool {
 
 func checkPorts(place string, ports []int32) error {
 	if len(ports) == 0 {
-		return fmt.Errorf("%s: name one", place)
+		return fmt.Errorf("%s: must name at least one port", place)
 	}
 	for _, port := range ports {
 		if port < 1 || port > 65535 {
-			return fmt.Errorf("%s: %d is no port", place, port)
+			return fmt.Errorf("%s: %d is not a port", place, port)
 		}
 	}
 	return nil
@@ -263,7 +260,7 @@ func checkPeer(peer networkingv1.NetworkPolicyPeer) error {
 	}
 	if peer.IPBlock != nil {
 		if _, err := netip.ParsePrefix(peer.IPBlock.CIDR); err != nil {
-			return fmt.Errorf("ipBlock.cidr %q is no network such as 10.0.0.0/8", peer.IPBlock.CIDR)
+			return fmt.Errorf("ipBlock.cidr %q is not a network such as 10.0.0.0/8", peer.IPBlock.CIDR)
 		}
 		return nil
 	}

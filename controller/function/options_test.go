@@ -127,7 +127,7 @@ func TestAControllerWhoseWorkersAllHangIsNotHealthy(t *testing.T) {
 	end := live.workers.begin()
 	require.NoError(t, later(time.Hour), "nothing is asked for")
 	live.Apply(&settings.Settings{LivenessTimeout: 10 * time.Second})
-	require.EqualError(t, later(0), "all workers of the Function controller hang for 1h0m0s")
+	require.EqualError(t, later(0), "all workers of the Function controller have hung for 1h0m0s")
 	end()
 	require.NoError(t, later(time.Hour), "one is free")
 	live.workers.begin()

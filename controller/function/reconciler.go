@@ -30,20 +30,20 @@ import (
 	"github.com/rouse-run/rouse/internal/workload"
 )
 
-// slots lets builds begin.
+// slots limits the builds that run at a time.
 type slots interface {
 	Enter(ctx context.Context, fn client.ObjectKey) (buildqueue.QueueStatus, error)
 	Leave(fn client.ObjectKey)
 }
 
-// Repositories follows the repositories of Functions.
+// Repositories watches the Git repositories of Functions.
 type Repositories interface {
 	manager.Runnable
-	// Commit is what is known of a reference; false before the first check.
+	// Commit returns the commit that a reference points to; false before the first check.
 	Commit(fn types.NamespacedName, want gitpoll.Want) (gitpoll.Finding, bool)
-	// Forget ends the interest of a Function.
+	// Forget removes a Function that no longer needs a repository.
 	Forget(fn types.NamespacedName)
-	// Events has the Functions for which there is news.
+	// Events receives each Function whose result has changed.
 	Events() <-chan event.GenericEvent
 }
 
@@ -60,9 +60,9 @@ type registries interface {
 
 // Reconciler turns Functions into the objects that run them.
 type Reconciler struct {
-	// client reads from the cache and writes.
+	// client reads from the cache and writes to the API server.
 	client client.Client
-	// live reads past the cache, which holds only what carries our label.
+	// live bypasses the cache, which holds only objects with our label.
 	live client.Reader
 	keda keda
 
@@ -71,7 +71,7 @@ type Reconciler struct {
 	clock    clock.PassiveClock
 	settings *Live
 	rollouts *rollouts
-	// ca has the certificates that builds trust besides those of their images.
+	// ca holds the certificates that builds trust in addition to those of their images.
 	ca         []byte
 	registries registries
 	slots      slots
@@ -84,7 +84,7 @@ type Reconciler struct {
 // phase is one step of a reconciliation.
 type phase func(context.Context, *scope) error
 
-// Reconcile makes the cluster match one Function, and its status the cluster.
+// Reconcile makes the cluster match one Function, and its status match the cluster.
 func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {
 	defer r.settings.workers.begin()()
 	fn := &v1alpha2.Function{}
@@ -144,8 +144,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	return result(s.err, requeueAfter)
 }
 
-// isTerminating reports whether a namespace is being deleted, and all in it: what
-// is made there is refused, and a Function there is about to go.
+// isTerminating reports whether a namespace is being deleted. Objects cannot be created there any more, and its
+// Functions are about to be deleted.
 func (r *Reconciler) isTerminating(ctx context.Context, name string) (bool, error) {
 	namespace := metadataOf(kindNamespace)
 	err := r.client.Get(ctx, client.ObjectKey{Name: name}, namespace)
@@ -155,7 +155,7 @@ func (r *Reconciler) isTerminating(ctx context.Context, name string) (bool, erro
 	return err == nil && !namespace.DeletionTimestamp.IsZero(), nil
 }
 
-// forget drops what is remembered of a Function that is gone or about to go.
+// forget drops all state of a Function that is deleted or about to be.
 func (r *Reconciler) forget(key types.NamespacedName) {
 	r.applier.Forget(key)
 	r.applier.Forget(registrySecretOf(key))
@@ -176,71 +176,69 @@ func result(err error, requeueAfter time.Duration) (ctrl.Result, error) {
 	return outcome, err
 }
 
-// scope is everything that one reconciliation learns about a Function. Phases fill it,
-// and the status is computed from it.
+// scope holds everything that one reconciliation reads and decides about a Function. Phases fill it in, and the status
+// is computed from it.
 type scope struct {
 	fn       *v1alpha2.Function
 	settings *resources.Settings
-	// settled is false while the settings are not known that pods may run with.
+	// settled is false until the settings are known that the pods may run with.
 	settled bool
-	// former are addresses of earlier settings.
+	// former lists the addresses of earlier settings.
 	former []string
 	now    time.Time
 
-	// What is there. Nil means that there is none.
+	// Live objects; nil if absent.
 	deployment   *appsv1.Deployment
 	service      metav1.Object
 	hpa          metav1.Object
 	scaledObject *resources.LiveScaledObject
 	pods         []corev1.Pod
-	// buildPods are those of the Function's builds.
+	// buildPods are the pods of the Function's build Jobs.
 	buildPods []corev1.Pod
-	// missingSecrets are those of spec.secretMounts that do not exist.
+	// missingSecrets names the Secrets of spec.secretMounts that do not exist.
 	missingSecrets []string
-	// missingBindings are Secrets that do not exist although they are bound to the Function.
+	// missingBindings names the Secrets that are bound to the Function and do not exist.
 	missingBindings []string
-	// conflictingAutoscalers are those of users beside the Function's own.
+	// conflictingAutoscalers names the users' autoscalers that scale the same pods.
 	conflictingAutoscalers []string
-	// keda reports whether the cluster knows ScaledObjects.
+	// keda reports whether the cluster serves ScaledObjects.
 	keda bool
 
-	// What was decided.
+	// Decisions.
 	//
-	// plan is of the image that the code needs, nil when it needs none. It is not
-	// complete before the registry and the commit are known.
+	// plan describes the image that the code needs, nil when it needs none. It is incomplete until the registry and the
+	// commit are known.
 	plan *buildplan.Plan
-	// registry is where the images are kept, nil when there is none, and tenant
-	// whose they are.
+	// registry holds the images, nil when there is none; tenant is the owner of the namespace's images.
 	registry *images.Location
 	tenant   registry.Tenant
-	// source says why it is not known what the source is now.
+	// source explains why the current commit of the source is unknown.
 	source conditionUpdate
-	// planned is true when it was found out how the code gets to the pods, with
-	// image, which is ready to run, or with build, which says why there is none.
+	// planned is true once it is decided how the code reaches the pods: as image, which is ready to run, or not yet,
+	// which build explains.
 	planned bool
 	image   *v1alpha2.BuildStatus
 	build   conditionUpdate
-	// code is what the pods run. Without an image it is not known yet, and the
-	// Deployment stays as it is.
+	// code is what the pods run. Until it has an image the Deployment stays unchanged.
 	code resources.Code
-	// rolledBack is true when code is an earlier version and own the spec's.
+	// rolledBack is true when code is an earlier version; own is then the spec's.
 	rolledBack bool
 	own        resources.Code
 	tuning     workload.Tuning
 	// configuration is a hash of the ConfigMaps and Secrets that the pods follow.
 	configuration string
-	// template is the hash of the pod template that the pods should have.
+	// template is the hash of the desired pod template.
 	template string
 
-	// What was done.
+	// Results.
 	change change
-	// postponed is true when the pods stay as they are although the settings have changed: the Function's turn comes later.
+	// postponed is true when the pods keep earlier settings because other Functions roll out first.
 	postponed bool
-	// applied is true when Deployment and Service are as they should be.
+	// applied is true when Deployment and Service match the spec.
 	applied bool
-	// err is what ended the phases.
+	// err is the error that ended the phases.
 	err error
-	// stalled are the conditions that only a change by somebody ends.
+	// stalled holds the conditions that only a change by a user can resolve.
 	stalled map[string]bool
 }
 
@@ -255,8 +253,7 @@ const (
 
 func (c change) String() string { return [...]string{"none", "created", "updated"}[c] }
 
-// ownVersion is the version of the spec's own code, empty as long as it has no
-// image.
+// ownVersion returns the version of the spec's own code, empty until it has an image.
 func (s *scope) ownVersion() string {
 	own := s.code
 	if s.rolledBack {
@@ -268,12 +265,11 @@ func (s *scope) ownVersion() string {
 	return own.Version()
 }
 
-// held reports whether the Deployment stays as it is, because there is nothing new
-// to run yet.
+// held reports whether the Deployment stays unchanged because there is no code to run yet.
 func (s *scope) held() bool { return s.code.Image == "" }
 
-// httpCounted reports whether pods can be asked for their HTTP load: for those of Kyma's contract every path leads to
-// the handler. It stays as it is while those that run do.
+// httpCounted reports whether pods can report their HTTP load. Pods of Kyma's contract cannot: every path leads to the
+// handler. The answer does not change while the running pods stay.
 func (s *scope) httpCounted() bool {
 	if s.held() && s.scaledObject != nil {
 		return resources.IsHTTPCounted(s.scaledObject)
@@ -281,22 +277,23 @@ func (s *scope) httpCounted() bool {
 	return !s.code.Kyma
 }
 
-// scaled reports whether an autoscaler decides about the number of pods.
+// scaled reports whether an autoscaler sets the number of pods.
 func (s *scope) scaled() bool { return s.fn.Spec.ScaleConfig != nil }
 
-// summary is what a line of the log says of the reconciliation. It has nothing of the source or of the environment.
+// summary returns the key-value pairs of the reconciliation's log line. It contains neither source code nor
+// environment.
 func (s *scope) summary() []any {
-	said := []any{"held", s.held(), "postponed", s.postponed, "change", s.change.String()}
+	pairs := []any{"held", s.held(), "postponed", s.postponed, "change", s.change.String()}
 	if s.deployment != nil {
-		said = append(said, "replicas", s.deployment.Status.Replicas, "template", s.template)
+		pairs = append(pairs, "replicas", s.deployment.Status.Replicas, "template", s.template)
 	}
 	for _, condition := range s.fn.Status.Conditions {
-		said = append(said, condition.Type, string(condition.Status)+" "+condition.Reason)
+		pairs = append(pairs, condition.Type, string(condition.Status)+" "+condition.Reason)
 	}
 	if s.err != nil {
-		said = append(said, "reason", s.err.Error())
+		pairs = append(pairs, "reason", s.err.Error())
 	}
-	return said
+	return pairs
 }
 
 // failure is an error that a condition explains to the user.
@@ -305,13 +302,13 @@ type failure struct {
 	err                        error
 }
 
-// Error is the message that the user sees.
+// Error returns the message of the condition.
 func (f *failure) Error() string { return f.message }
 
-// Unwrap returns the cause, if there is one.
+// Unwrap returns the cause, nil if there is none.
 func (f *failure) Unwrap() error { return f.err }
 
-// failureOf is the error that explains a condition, nil when there is none.
+// failureOf returns the failure in an error's chain, nil if there is none.
 func failureOf(err error) *failure {
 	if failed, ok := errors.AsType[*failure](err); ok {
 		return failed
@@ -319,7 +316,7 @@ func failureOf(err error) *failure {
 	return nil
 }
 
-// failureCondition makes a condition of a failure.
+// failureCondition returns the condition of a failure.
 func failureCondition(failed *failure) conditionUpdate {
 	if failed == nil {
 		return conditionUpdate{}
@@ -327,14 +324,13 @@ func failureCondition(failed *failure) conditionUpdate {
 	return conditionUpdate{status: metav1.ConditionFalse, reason: failed.reason, message: failed.message}
 }
 
-// explain makes a condition of an error that will stay or often does, such as
-// a webhook that does not answer, and lets one that may pass be tried again
-// quietly.
+// explain turns an error that is likely to persist, such as a webhook that does not answer, into a condition, and
+// returns one that is likely to pass unchanged, so that it is retried without a condition.
 func explain(err error, condition, reason, message string) error {
 	explained := &failure{condition: condition, reason: reason, message: message, err: err}
 	switch {
 	case apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause):
-		return err // nothing of it will be there for long
+		return err // the namespace is being deleted
 	case apierrors.IsInvalid(err), apierrors.IsBadRequest(err):
 		return kube.Stalled(explained)
 	case apierrors.IsForbidden(err), apierrors.IsInternalError(err):
@@ -352,16 +348,16 @@ func verb(creates bool) string {
 }
 
 const (
-	// foreignDelay is how soon an object of another owner is checked again.
-	// Such objects are not watched, because they do not carry our label.
+	// foreignDelay is the delay before an object of another owner is checked again. Such objects are not watched,
+	// because they do not carry our label.
 	foreignDelay = 30 * time.Second
-	// predecessorDelay is the same for one that is being garbage collected.
+	// predecessorDelay is the same for an object that is being garbage collected.
 	predecessorDelay = time.Second
 	// cacheTimeout bounds the wait for a cache that cannot be filled.
 	cacheTimeout = 10 * time.Second
 )
 
-// gather reads what is there.
+// gather reads the live objects.
 func (r *Reconciler) gather(ctx context.Context, s *scope) error {
 	key := client.ObjectKeyFromObject(s.fn)
 	deployment := &appsv1.Deployment{}
@@ -409,7 +405,7 @@ func (r *Reconciler) gather(ctx context.Context, s *scope) error {
 	return r.gatherScaledObject(ctx, s)
 }
 
-// findMissingSecrets looks for what pods cannot start without.
+// findMissingSecrets finds the Secrets without which pods cannot start.
 func (r *Reconciler) findMissingSecrets(ctx context.Context, s *scope) error {
 	look := func(name string, missing *[]string) error {
 		key := client.ObjectKey{Namespace: s.fn.Namespace, Name: name}
@@ -436,8 +432,7 @@ func (r *Reconciler) findMissingSecrets(ctx context.Context, s *scope) error {
 	return nil
 }
 
-// find looks into the cache and then past it, because the cache has no object
-// without our label.
+// find looks into the cache and then bypasses it, because the cache holds no object without our label.
 func (r *Reconciler) find(ctx context.Context, key client.ObjectKey, object client.Object) (bool, error) {
 	err := r.client.Get(ctx, key, object)
 	if apierrors.IsNotFound(err) {
@@ -468,7 +463,7 @@ func (r *Reconciler) gatherScaledObject(ctx context.Context, s *scope) error {
 	return nil
 }
 
-// checkOwners makes sure that no object of another owner is written.
+// checkOwners prevents writes to objects of other owners.
 func (r *Reconciler) checkOwners(_ context.Context, s *scope) error {
 	check := func(object metav1.Object, kind, condition string) error {
 		err := kube.CheckOwner(object, kind, s.fn, v1alpha2.GroupVersion.WithKind(resources.FunctionKind).GroupKind())
@@ -503,8 +498,7 @@ func (r *Reconciler) checkOwners(_ context.Context, s *scope) error {
 	return nil
 }
 
-// isOrphan reports whether an object of this Function has lost its owner
-// reference, which is then put back.
+// isOrphan reports whether an object of this Function has lost its owner reference, which is then restored.
 func isOrphan(object metav1.Object, fn *v1alpha2.Function) bool {
 	return metav1.GetControllerOf(object) == nil &&
 		object.GetLabels()[v1alpha2.LabelUUID] == string(fn.UID) && kube.IsApplied(object)

@@ -23,21 +23,19 @@ import (
 )
 
 const (
-	// registryTimeout bounds the request whether a registry has an image.
+	// registryTimeout bounds a query whether a registry has an image.
 	registryTimeout = 5 * time.Second
-	// registryRequests are such requests at a time, and registryQueue those that wait.
+	// registryRequests bounds the concurrent queries, and registryQueue the waiting ones.
 	registryRequests = 16
 	registryQueue    = 4096
-	// reachFresh is for how long a registry that has answered counts as one that does.
+	// reachFresh is how long a registry that has answered counts as reachable.
 	reachFresh = 3 * time.Second
-	// untrustedDelay is how soon a registry whose certificate is not trusted is
-	// asked again.
+	// untrustedDelay is the delay before a registry with an untrusted certificate is queried again.
 	untrustedDelay = 5 * time.Minute
 )
 
-// knownImage is what the status says of the wanted image, nil when that is of
-// another one, kept elsewhere, or gone. Answered is true when the registry was
-// asked for it, and has answered.
+// knownImage returns the image of the status if it is the wanted one, kept in the current registry, and still there;
+// nil otherwise. answered is true when the registry was queried for it and has answered.
 func (r *Reconciler) knownImage(s *scope, repository, tag string) (known *v1alpha2.BuildStatus, answered bool, err error) {
 	known = s.fn.Status.Build
 	if known == nil || known.Tag != tag || !strings.HasPrefix(known.Image, s.registry.Image(repository, "")) {
@@ -49,7 +47,7 @@ func (r *Reconciler) knownImage(s *scope, repository, tag string) (known *v1alph
 	_, digest, _ := strings.Cut(known.Image, "@")
 	found, answered, err := r.registries.result(client.ObjectKeyFromObject(s.fn), holds(s.registry, repository, digest))
 	if !answered || errors.Is(err, registry.ErrForbidden) {
-		return known, false, nil // whether the credentials are right, the pods say
+		return known, false, nil // the pods show whether the credentials are right
 	}
 	if err != nil || !found {
 		return nil, true, err
@@ -57,10 +55,8 @@ func (r *Reconciler) knownImage(s *scope, repository, tag string) (known *v1alph
 	return known, true, nil
 }
 
-// reach asks the registry for anything, so that no build begins for one that does
-// not answer. What it answers does not matter: some refuse to say what is in a
-// repository that does not exist yet, and whether the credentials are right, the
-// build finds out.
+// reach queries the registry, so that no build starts while it is unreachable. The result does not matter: some
+// registries refuse to answer for a repository that does not exist yet, and the build checks the credentials.
 func (r *Reconciler) reach(s *scope, repository, tag string) (answered bool, err error) {
 	probe := holds(s.registry, repository, tag)
 	probe.key, probe.maxAge = s.registry, reachFresh
@@ -91,13 +87,13 @@ func holds(at *images.Location, repository, identifier string) query {
 	}
 }
 
-// heldImage is the key of a question. A registry whose Secret changes is another one.
+// heldImage is the key of a query. A registry whose Secret changes counts as another one.
 type heldImage struct {
 	at                     *images.Location
 	repository, identifier string
 }
 
-// unreachableRegistryCondition distinguishes what the user has to repair from what is transient.
+// unreachableRegistryCondition distinguishes errors that the user has to repair from transient ones.
 func unreachableRegistryCondition(at *images.Location, err error) conditionUpdate {
 	remedy := "Correct"
 	switch {
@@ -112,7 +108,7 @@ func unreachableRegistryCondition(at *images.Location, err error) conditionUpdat
 	return v
 }
 
-// pullFails reports whether the pods cannot get the image that they are to run.
+// pullFails reports whether the pods fail to pull their image.
 func pullFails(s *scope) bool {
 	if s.deployment == nil {
 		return false
@@ -133,9 +129,8 @@ func pullFails(s *scope) bool {
 	return false
 }
 
-// applyRegistrySecret gives the namespace the credentials of the Function's
-// registry, and repairs what others have changed in them. A Secret of another
-// owner under that name is a failure.
+// applyRegistrySecret copies the credentials of the Function's registry into its namespace, and repairs changes by
+// others. A Secret of another owner under that name is a failure.
 func (r *Reconciler) applyRegistrySecret(ctx context.Context, s *scope) (*failure, error) {
 	config, err := s.registry.DockerConfig(s.tenant)
 	if err != nil {
@@ -170,7 +165,7 @@ func registrySecretOf(fn client.ObjectKey) client.ObjectKey {
 	return client.ObjectKey{Namespace: fn.Namespace, Name: resources.RegistrySecretName(fn.Name)}
 }
 
-// tenantOf is the owner of a namespace's images.
+// tenantOf returns the owner of a namespace's images.
 func (r *Reconciler) tenantOf(ctx context.Context, namespace string) (registry.Tenant, error) {
 	found := metadataOf(kindNamespace)
 	if err := r.client.Get(ctx, client.ObjectKey{Name: namespace}, found); err != nil {
@@ -179,15 +174,14 @@ func (r *Reconciler) tenantOf(ctx context.Context, namespace string) (registry.T
 	return registry.Tenant{Namespace: namespace, UID: string(found.UID)}, nil
 }
 
-// authorizePull finds the credentials for an earlier version's image, where the
-// spec's own needs none.
+// authorizePull finds the credentials for an earlier version's image when the spec's own image needs none.
 func (r *Reconciler) authorizePull(ctx context.Context, s *scope) error {
 	if !s.rolledBack || s.registry != nil {
 		return nil
 	}
 	found, err := r.registries.For(ctx, s.fn.Namespace)
 	if _, invalid := errors.AsType[*images.InvalidError](err); invalid || found == nil && err == nil {
-		return nil // the image may be on the node, and the pods say so if it is not
+		return nil // the image may be on the node already; the pods report it if not
 	}
 	if err != nil {
 		return fmt.Errorf("find the registry of %q: %w", s.fn.Name, err)
@@ -203,7 +197,7 @@ func (r *Reconciler) authorizePull(ctx context.Context, s *scope) error {
 	return err
 }
 
-// pullSecret is the Secret with which nodes pull the image of the pods.
+// pullSecret returns the name of the Secret with which nodes pull the image, empty when none is needed.
 func pullSecret(s *scope) string {
 	if s.registry == nil || !s.registry.Has(s.code.Image) {
 		return ""

@@ -247,7 +247,7 @@ func TestAReconciliationDoesNotWaitForARegistry(t *testing.T) {
 	}
 	waits := condition()
 	require.Equal(t, v1alpha2.ReasonBuildQueued, waits.Reason)
-	require.Equal(t, "Waiting for an answer of the registry "+host, waits.Message)
+	require.Equal(t, "Waiting for the registry "+host+" to answer", waits.Message)
 	<-asked
 	require.Equal(t, v1alpha2.ReasonBuildQueued, condition().Reason, "nor when it comes again meanwhile")
 	close(answer)

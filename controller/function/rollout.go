@@ -22,16 +22,17 @@ import (
 	"github.com/rouse-run/rouse/internal/fair"
 )
 
-// difference is how the pods that a Function has differ from those that it should have.
+// difference is how the live pods differ from the desired ones.
 type difference int
 
 const (
 	none       difference = iota
 	bySpec                // the Function has changed
-	bySettings            // the installation has, and nothing else
+	bySettings            // only the installation's settings have changed
 )
 
-// differs compares by the hashes that the Deployment carries. One of an earlier version of the controller has none of its own template.
+// differs compares the hashes in the Deployment's annotations. Deployments of earlier versions of the controller lack
+// the hash of their own template.
 func differs(live *appsv1.Deployment, wanted *appsv1ac.DeploymentApplyConfiguration) difference {
 	switch {
 	case live.Spec.Template.Annotations[resources.AnnotationTemplate] == wanted.Spec.Template.Annotations[resources.AnnotationTemplate]:
@@ -43,8 +44,9 @@ func differs(live *appsv1.Deployment, wanted *appsv1ac.DeploymentApplyConfigurat
 	}
 }
 
-// mayFollow reports whether the Deployment may become what is wanted now. A change of the settings alone concerns many Functions at a
-// time: those that are awake follow a few at a time, and those that are asleep, which have no pod to replace, at once.
+// mayFollow reports whether the Deployment may be updated now. A change of the settings affects many Functions at a
+// time: a bounded number of those that are awake roll out concurrently, and those that are asleep, which have no pod to
+// replace, at once.
 func (r *Reconciler) mayFollow(s *scope, wanted *appsv1ac.DeploymentApplyConfiguration) bool {
 	key := client.ObjectKeyFromObject(s.fn)
 	switch {
@@ -59,7 +61,7 @@ func (r *Reconciler) mayFollow(s *scope, wanted *appsv1ac.DeploymentApplyConfigu
 	}
 }
 
-// followed gives up the slot when the pods of the present settings run, or when there are none to wait for.
+// followed releases the slot once the pods of the current settings run, or there are none to wait for.
 func (r *Reconciler) followed(s *scope) {
 	if s.err != nil || s.postponed || s.deployment == nil || s.change != unchanged {
 		return
@@ -69,13 +71,13 @@ func (r *Reconciler) followed(s *scope) {
 	}
 }
 
-// rolledOut reports whether no pod has another template than the Deployment.
+// rolledOut reports whether all pods have the Deployment's template.
 func rolledOut(deployment *appsv1.Deployment) bool {
 	status := &deployment.Status
 	return status.ObservedGeneration >= deployment.Generation && status.UpdatedReplicas >= status.Replicas && status.UnavailableReplicas == 0
 }
 
-// stillCalled are addresses of earlier settings that pods may have until all have followed.
+// stillCalled returns the addresses of earlier settings that pods may still use.
 func stillCalled(s *scope) ([]string, error) {
 	if len(s.former) == 0 || s.deployment == nil {
 		return nil, nil
@@ -93,7 +95,7 @@ func stillCalled(s *scope) ([]string, error) {
 	return s.former, nil
 }
 
-// followers of the settings are all Functions.
+// settingsFollowers enqueues all Functions whenever the settings change.
 func settingsFollowers(changed <-chan struct{}, reader client.Reader) source.Source {
 	return source.Func(func(ctx context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
 		go func() {
@@ -121,7 +123,7 @@ func enqueueAll(ctx context.Context, reader client.Reader, queue workqueue.Typed
 	}
 }
 
-// rollouts give out the slots for Functions that follow changed settings. It is safe for concurrent use.
+// rollouts grants the slots in which Functions follow changed settings. It is safe for concurrent use.
 type rollouts struct {
 	most  func() int
 	clock clock.WithTicker
@@ -139,7 +141,7 @@ func newRollouts(most func() int, clock clock.WithTicker) *rollouts {
 	}
 }
 
-// enter reports whether a Function may replace its pods. One that may not is reconciled again when it may.
+// enter reports whether a Function may replace its pods. A Function that may not is reconciled again when it may.
 func (r *rollouts) enter(fn types.NamespacedName) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -150,7 +152,7 @@ func (r *rollouts) enter(fn types.NamespacedName) bool {
 	return false
 }
 
-// leave says that a Function has followed, or need not.
+// leave releases the slot or the position of a Function that has followed, or need not.
 func (r *rollouts) leave(fn types.NamespacedName) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -169,7 +171,7 @@ func (r *rollouts) raise() {
 // NeedLeaderElection implements manager.LeaderElectionRunnable.
 func (r *rollouts) NeedLeaderElection() bool { return true }
 
-// Start calls the Functions whose turn it is until ctx ends. It does nothing while none waits.
+// Start enqueues Functions that were granted a slot until ctx ends. It sleeps while none waits.
 func (r *rollouts) Start(ctx context.Context) error {
 	const recheck = time.Second // for slots that are held for too long
 	for {
@@ -203,22 +205,23 @@ func (r *rollouts) next() (called []types.NamespacedName, waits bool) {
 	return called, r.slots.waiting.Len() > 0
 }
 
-// rolloutTimeout is for how long a Function may hold a slot. One whose pods do not start keeps others waiting for no longer.
+// rolloutTimeout bounds how long a Function may hold a slot, so that one whose pods do not start does not block the
+// others.
 const rolloutTimeout = time.Minute
 
-// rolloutSlots decide which Functions may replace their pods because of changed settings: a bounded number at a time, of which one
-// namespace has no more than half, and namespaces in turn. It has no lock.
+// rolloutSlots decides which Functions may replace their pods because of changed settings: a bounded number at a time,
+// at most half of them of one namespace, and namespaces in round-robin order. It has no lock.
 type rolloutSlots struct {
 	held    map[types.NamespacedName]time.Time // since when
 	waiting fair.Queue[types.NamespacedName]
-	queued  map[types.NamespacedName]struct{} // all that wait
+	queued  map[types.NamespacedName]struct{} // the set of Functions in waiting
 }
 
 func newRolloutSlots() *rolloutSlots {
 	return &rolloutSlots{held: map[types.NamespacedName]time.Time{}, queued: map[types.NamespacedName]struct{}{}}
 }
 
-// enter reports whether the Function may go on. It waits otherwise, and is among those of next when it may.
+// enter reports whether the Function may proceed. Otherwise the Function waits until next returns it.
 func (r *rolloutSlots) enter(fn types.NamespacedName, most int, now time.Time) bool {
 	if _, ok := r.held[fn]; ok {
 		return true
@@ -235,7 +238,7 @@ func (r *rolloutSlots) enter(fn types.NamespacedName, most int, now time.Time) b
 	return false
 }
 
-// leave gives up the slot, or the place among those that wait. It reports whether there was one.
+// leave releases the slot or the position in the queue. It reports whether there was one.
 func (r *rolloutSlots) leave(fn types.NamespacedName) bool {
 	_, held := r.held[fn]
 	delete(r.held, fn)
@@ -247,7 +250,7 @@ func (r *rolloutSlots) leave(fn types.NamespacedName) bool {
 	return held || queued
 }
 
-// next gives free slots to those that wait.
+// next grants free slots to waiting Functions.
 func (r *rolloutSlots) next(most int, now time.Time) (called []types.NamespacedName) {
 	r.expire(now)
 	for {

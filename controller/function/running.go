@@ -26,9 +26,8 @@ const (
 	reasonReplicasNotAvailable = "MinimumReplicasUnavailable"
 )
 
-// runningCondition reports whether the Function runs. One that sleeps does, and so
-// does one that is just waking; one whose handler did not load does not, also
-// while it sleeps.
+// runningCondition reports whether the Function runs. A Function that is asleep runs, and so does one that is just
+// waking; one whose handler did not load does not, even while it is asleep.
 func runningCondition(s *scope) conditionUpdate {
 	if failed := failureOf(s.err); failed != nil &&
 		(failed.condition == v1alpha2.ConditionRunning || failed.reason == v1alpha2.ReasonOwnedByOther) {
@@ -59,8 +58,8 @@ func runningCondition(s *scope) conditionUpdate {
 	return current
 }
 
-// isStale reports whether what the Deployment says is about an earlier template:
-// its controller has not seen the last write to it, or our cache has not.
+// isStale reports whether the Deployment's status is about an earlier template, because its controller, or our cache,
+// has not seen the last write.
 func isStale(s *scope) bool {
 	if s.deployment.Status.ObservedGeneration < s.deployment.Generation {
 		return true
@@ -72,8 +71,8 @@ func isStale(s *scope) bool {
 		!s.scaled() && ptr.Deref(s.deployment.Spec.Replicas, 1) != ptr.Deref(s.fn.Spec.Replicas, 1)
 }
 
-// absentCondition is for a reconciliation that did not reach a Deployment. A new
-// Function waits for its first image; any other keeps its condition.
+// absentCondition is the condition when a reconciliation did not get as far as the Deployment. A new Function waits for
+// its first image; any other keeps its condition.
 func absentCondition(s *scope) conditionUpdate {
 	if s.err == nil && s.held() && s.deployment == nil {
 		return awaitsCodeCondition(s)
@@ -115,7 +114,7 @@ func readyCondition(s *scope) conditionUpdate {
 	message := fmt.Sprintf("Deployment %s is ready", s.fn.Name)
 	if ptr.Deref(s.deployment.Spec.Replicas, 1) == 0 {
 		if before := runningBefore(s); before != nil && before.Reason == v1alpha2.ReasonHandlerFailed {
-			// It sleeps, and would not load when woken.
+			// It is asleep and would fail to load when woken.
 			return conditionUpdate{status: before.Status, reason: before.Reason, message: before.Message, stalls: true}
 		}
 		message += " and sleeps at zero replicas"
@@ -126,8 +125,7 @@ func readyCondition(s *scope) conditionUpdate {
 	return conditionUpdate{status: metav1.ConditionTrue, reason: v1alpha2.ReasonDeploymentReady, message: message}
 }
 
-// waitingCondition is for a Deployment that has enough pods, but not all of the
-// present template.
+// waitingCondition is the condition of a Deployment with enough pods, but not all of the current template.
 func waitingCondition(s *scope, found workers) conditionUpdate {
 	message := fmt.Sprintf("Deployment %s is not ready yet", s.fn.Name)
 	if found.graceLeft > 0 && found.detail == "" {
@@ -141,8 +139,7 @@ func waitingCondition(s *scope, found workers) conditionUpdate {
 	return conditionUpdate{status: metav1.ConditionUnknown, reason: v1alpha2.ReasonDeploymentWaiting, message: message}
 }
 
-// unavailableCondition distinguishes a Function that is waking or being scaled from
-// one whose pods fail.
+// unavailableCondition distinguishes a Function that is waking or being scaled from one whose pods fail.
 func unavailableCondition(s *scope, found workers, rolledOut bool) conditionUpdate {
 	before := runningBefore(s)
 	if rolledOut && found.detail == "" && found.graceLeft > 0 && before != nil && before.Status != metav1.ConditionUnknown {
@@ -168,8 +165,7 @@ func explainUnavailable(s *scope, found workers) string {
 	}
 }
 
-// explainMissing names the Secrets without which no pod starts. The kubelet reports only in events that a volume is
-// missing.
+// explainMissing names the Secrets without which no pod starts. The kubelet reports a missing volume only in events.
 func explainMissing(s *scope) string {
 	var parts []string
 	if len(s.missingSecrets) > 0 {
@@ -182,8 +178,7 @@ func explainMissing(s *scope) string {
 	return strings.Join(parts, "; ")
 }
 
-// failedDeployment quotes the conditions of the Deployment, and says what the
-// pods report.
+// failedDeployment quotes the conditions of the Deployment and what its pods report.
 func failedDeployment(s *scope, found workers) conditionUpdate {
 	text, err := yaml.Marshal(s.deployment.Status.Conditions)
 	if err != nil {
@@ -198,7 +193,7 @@ func failedDeployment(s *scope, found workers) conditionUpdate {
 		status:  metav1.ConditionFalse,
 		reason:  v1alpha2.ReasonDeploymentFailed,
 		message: fmt.Sprintf("Deployment %s failed with condition: \n%s", s.fn.Name, text),
-		stalls:  conditionOf(s.deployment, appsv1.DeploymentProgressing).Status == corev1.ConditionFalse, // its time is over
+		stalls:  conditionOf(s.deployment, appsv1.DeploymentProgressing).Status == corev1.ConditionFalse, // its progress deadline has passed
 	}
 }
 
@@ -219,31 +214,28 @@ func unknown(reason, format string, args ...any) conditionUpdate {
 	return conditionUpdate{status: metav1.ConditionUnknown, reason: reason, message: fmt.Sprintf(format, args...)}
 }
 
-// Reasons that the kubelet gives when it cannot get an image.
+// Reasons of the kubelet for a failed image pull.
 const (
 	reasonErrImagePull     = "ErrImagePull"
 	reasonImagePullBackOff = "ImagePullBackOff"
-	// backOffPrefix begins the message of the second; the image follows, and then
-	// the failure.
+	// backOffPrefix begins the message of reasonImagePullBackOff; the image follows, and then the failure.
 	backOffPrefix = `Back-off pulling image "`
 )
 
-// wakeGrace is how long a pod may take to become ready before a Function that
-// has been running is no longer called so.
+// wakeGrace is how long a pod may take to become ready before the Function no longer counts as running.
 const wakeGrace = 30 * time.Second
 
 // trouble is what keeps a pod from being ready.
 type trouble struct {
-	// handler is the runtime's text on why the handler does not load.
+	// handler is the runtime's error when the handler does not load.
 	handler string
-	// detail is anything else.
+	// detail is any other reason.
 	detail string
-	// ended is true when detail is no more than that the Function's container
-	// ended, without a reason.
+	// ended is true when detail reports only that the Function's container ended, without a reason.
 	ended bool
 }
 
-// workers is what the pods of the present template report.
+// workers summarizes the pods of the current template.
 type workers struct {
 	trouble
 	// silent is true when a container runs that should be ready by now.
@@ -284,7 +276,7 @@ func inspect(pods []corev1.Pod, template string, now time.Time) workers {
 	return found
 }
 
-// troubleOf finds out why a pod is not ready, as far as Kubernetes says so.
+// troubleOf returns why a pod is not ready, as far as Kubernetes reports it.
 func troubleOf(pod *corev1.Pod) trouble {
 	if isReady(pod) {
 		return trouble{}
@@ -307,7 +299,7 @@ func troubleOf(pod *corev1.Pod) trouble {
 	return trouble{detail: unscheduled(pod)}
 }
 
-// unscheduled says why no node takes the pod, if that is so.
+// unscheduled returns why no node takes the pod, empty if one does.
 func unscheduled(pod *corev1.Pod) string {
 	if scheduled := podCondition(pod, corev1.PodScheduled); scheduled.Status == corev1.ConditionFalse {
 		return "no node takes the pod: " + scheduled.Message
@@ -345,9 +337,8 @@ func containerTrouble(status *corev1.ContainerStatus) trouble {
 	}
 }
 
-// waitingDetail quotes why a container waits. Kubernetes alternates between a
-// pull that has failed and the wait for the next one, which quotes the failure:
-// both give the same text.
+// waitingDetail quotes why a container waits. Kubernetes alternates between a failed pull and the wait for the next
+// one, which quotes the failure: both give the same text.
 func waitingDetail(waiting *corev1.ContainerStateWaiting) string {
 	if waiting.Reason == reasonImagePullBackOff {
 		if _, failure, quoted := strings.Cut(waiting.Message, `": `); quoted && strings.HasPrefix(waiting.Message, backOffPrefix) {
@@ -357,8 +348,7 @@ func waitingDetail(waiting *corev1.ContainerStateWaiting) string {
 	return strings.TrimSuffix(waiting.Reason+": "+waiting.Message, ": ")
 }
 
-// explainedByBuilder is why a container that prepares the code has failed, empty
-// for any other container.
+// explainedByBuilder returns why a container that prepares the code has failed, empty for any other container.
 func explainedByBuilder(ended *corev1.ContainerStateTerminated) string {
 	result, err := buildplan.DecodeResult(ended.Message)
 	if err != nil || ended.ExitCode == 0 {
@@ -388,22 +378,21 @@ func runsFunction(pod *corev1.Pod) bool {
 	})
 }
 
-// troubleDiffers reports whether the change of a pod matters. That it has become
-// ready comes with its Deployment.
+// troubleDiffers reports whether the change of a pod matters. Its readiness also changes its Deployment, which is
+// watched.
 func troubleDiffers(before, after client.Object) bool {
 	was, _ := before.(*corev1.Pod)
 	is, _ := after.(*corev1.Pod)
 	return was == nil || is == nil || troubleOf(was) != troubleOf(is) || hasBuilt(was) != hasBuilt(is)
 }
 
-// hasBuilt reports whether the pod of a build has reported what it pushed.
+// hasBuilt reports whether the pod of a build has reported the digest that it pushed.
 func hasBuilt(pod *corev1.Pod) bool {
 	result, told := resultOfPods([]corev1.Pod{*pod})
 	return told && result.Digest != ""
 }
 
-// oldReplicas are the ready pods of an earlier template. They serve for as long as
-// those of the present one do not start.
+// oldReplicas counts the ready pods of an earlier template. They serve while those of the current one do not start.
 type oldReplicas struct {
 	ready   int
 	version string
@@ -417,8 +406,8 @@ func (i *oldReplicas) add(pod *corev1.Pod) {
 	}
 }
 
-// withOldReplicas adds to the reason why the pods of the present template do not
-// start that older replicas keep serving, if they do.
+// withOldReplicas adds to the reason why the pods of the current template do not start that older replicas keep
+// serving, if they do.
 func withOldReplicas(s *scope, detail string, others oldReplicas) string {
 	if others.ready == 0 || detail == "" {
 		return detail

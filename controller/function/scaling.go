@@ -32,18 +32,18 @@ import (
 // scaledObjectCRD is the name of the definition of ScaledObjects.
 const scaledObjectCRD = "scaledobjects.keda.sh"
 
-// conflictText is how the API server words that an object was changed meanwhile.
+// conflictText is the API server's message for a write conflict.
 const conflictText = "the object has been modified"
 
-// keda is what a reconciliation asks about KEDA.
+// keda gives a reconciliation access to KEDA.
 type keda struct {
-	// installed reports whether the cluster knows ScaledObjects.
+	// installed reports whether the cluster serves ScaledObjects.
 	installed func(context.Context) (bool, error)
 	// scaledObject reads one.
 	scaledObject func(context.Context, client.ObjectKey) (*resources.LiveScaledObject, error)
 }
 
-// liveScaledObjects reads them from a cache.
+// liveScaledObjects reads ScaledObjects from a cache.
 func liveScaledObjects(reader client.Reader) func(context.Context, client.ObjectKey) (*resources.LiveScaledObject, error) {
 	return func(ctx context.Context, key client.ObjectKey) (*resources.LiveScaledObject, error) {
 		object := &resources.LiveScaledObject{}
@@ -69,8 +69,8 @@ func scaledObject() *unstructured.Unstructured {
 	return object
 }
 
-// kedaWatch watches ScaledObjects for as long as the cluster knows them. A
-// watch that begins before would bring the process down.
+// kedaWatch watches ScaledObjects while the cluster serves them. A watch that starts earlier would terminate the
+// process.
 type kedaWatch struct {
 	client     client.Client
 	cache      cache.Cache
@@ -80,7 +80,7 @@ type kedaWatch struct {
 	running bool
 }
 
-// installed looks for the CRD, and begins or ends the watch accordingly.
+// installed looks up the CRD, and starts or ends the watch accordingly.
 func (w *kedaWatch) installed(ctx context.Context) (bool, error) {
 	installed, err := KEDAInstalled(ctx, w.client)
 	if err != nil {
@@ -89,7 +89,7 @@ func (w *kedaWatch) installed(ctx context.Context) (bool, error) {
 	return installed, w.follow(ctx, installed)
 }
 
-// KEDAInstalled reports whether the cluster knows ScaledObjects. It reads from a cache as CacheObjects limits it.
+// KEDAInstalled reports whether the cluster serves ScaledObjects. It reads from a cache limited by CacheObjects.
 func KEDAInstalled(ctx context.Context, reader client.Reader) (bool, error) {
 	definition := crd()
 	err := reader.Get(ctx, client.ObjectKey{Name: scaledObjectCRD}, definition)
@@ -120,8 +120,8 @@ func (w *kedaWatch) follow(ctx context.Context, installed bool) error {
 	return nil
 }
 
-// readinessDiffers reports whether KEDA changed its mind about a ScaledObject. It
-// writes the status at every sign of life, which says nothing new.
+// readinessDiffers reports whether the readiness of a ScaledObject has changed. KEDA also writes the status as a
+// heartbeat.
 func readinessDiffers(before, after client.Object) bool {
 	was, _ := before.(*resources.LiveScaledObject)
 	is, _ := after.(*resources.LiveScaledObject)
@@ -131,8 +131,8 @@ func readinessDiffers(before, after client.Object) bool {
 // ready is KEDA's Ready condition.
 type ready struct{ status, message string }
 
-// isConflict reports whether KEDA's write met another one, such as our apply.
-// KEDA repeats it at once, and its condition says so as if it could not scale.
+// isConflict reports whether KEDA's write conflicted with another one, such as our apply. KEDA retries it at once,
+// although its condition then reports that it cannot scale.
 func (r ready) isConflict() bool {
 	return r.status == string(metav1.ConditionFalse) && strings.Contains(r.message, conflictText)
 }
@@ -146,8 +146,8 @@ func readiness(object *resources.LiveScaledObject) ready {
 	return ready{}
 }
 
-// findConflictingAutoscalers looks for autoscalers that users made for a Function which is
-// scaled by its scaleConfig. Kubernetes lets none of several act on the same pods.
+// findConflictingAutoscalers finds users' autoscalers of a Function that its scaleConfig scales. Kubernetes lets none
+// of several autoscalers act on the same pods.
 func (r *Reconciler) findConflictingAutoscalers(ctx context.Context, s *scope) error {
 	if !s.scaled() {
 		return nil
@@ -166,8 +166,8 @@ func (r *Reconciler) findConflictingAutoscalers(ctx context.Context, s *scope) e
 	return nil
 }
 
-// targetOf is the name of the Function that an HPA scales, directly or through
-// its Deployment. It is empty for an HPA that scales something else.
+// targetOf returns the name of the Function that an HPA scales, directly or through its Deployment. It is empty for an
+// HPA that scales something else.
 func targetOf(hpa *autoscalingv2.HorizontalPodAutoscaler) string {
 	switch target := hpa.Spec.ScaleTargetRef; target.Kind {
 	case resources.FunctionKind, "Deployment":
@@ -200,14 +200,13 @@ func targetDiffers(before, after client.Object) bool {
 	return was == nil || is == nil || targetOf(was) != targetOf(is)
 }
 
-// kedaDelay is how soon KEDA is tried again while it is installed or removed.
+// kedaDelay is the delay before KEDA is tried again while it is being installed or removed.
 const kedaDelay = 2 * time.Second
 
 // errNoKEDA means that the API server does not serve ScaledObjects.
 var errNoKEDA = errors.New("the API server does not serve ScaledObjects yet, or no longer")
 
-// retireScaling deletes what must no longer scale the Deployment, before
-// anything else decides about its replicas.
+// retireScaling deletes the objects that must no longer scale the Deployment, before anything else sets its replicas.
 func (r *Reconciler) retireScaling(ctx context.Context, s *scope) error {
 	if !s.scaled() && s.scaledObject != nil && metav1.IsControlledBy(s.scaledObject, s.fn) {
 		object := scaledObject()
@@ -242,7 +241,7 @@ func (r *Reconciler) remove(ctx context.Context, object client.Object) error {
 	return client.IgnoreNotFound(err)
 }
 
-// applyScaling lets KEDA scale the Function or, where there is none, an HPA.
+// applyScaling lets KEDA scale the Function or, without KEDA, an HPA.
 func (r *Reconciler) applyScaling(ctx context.Context, s *scope) error {
 	if !s.scaled() || s.deployment == nil {
 		return nil
@@ -340,7 +339,7 @@ func scalingCondition(s *scope) conditionUpdate {
 	return kedaCondition(s, low, high)
 }
 
-// kedaCondition repeats what KEDA says of the ScaledObject.
+// kedaCondition repeats KEDA's condition of the ScaledObject.
 func kedaCondition(s *scope, low, high int32) conditionUpdate {
 	keda := readiness(s.scaledObject)
 	if keda.isConflict() && meta.FindStatusCondition(s.fn.Status.Conditions, v1alpha2.ConditionScaling) != nil {

@@ -34,24 +34,23 @@ import (
 	"github.com/rouse-run/rouse/internal/kube"
 )
 
-// Parts are what the controller works with and does not make.
+// Parts are the dependencies of the controller.
 type Parts struct {
-	// Registerer gets the metrics.
+	// Registerer registers the metrics.
 	Registerer prometheus.Registerer
 	// Registries finds the registry of a Function.
 	Registries *images.Resolver
-	// Builds gives out the slots for builds.
+	// Builds grants the slots for builds.
 	Builds *buildqueue.Queue
-	// Repositories follows the repositories of Functions.
+	// Repositories watches the Git repositories of Functions.
 	Repositories Repositories
-	// CA has PEM certificates that builds trust besides those of their images.
+	// CA holds PEM certificates that builds trust in addition to those of their images.
 	CA []byte
-	// Settings are those of the options, which may change; nil: they do not.
+	// Settings are those of the options and may change; nil: they do not.
 	Settings *Live
 }
 
-// Setup adds the Function controller and its queue to a manager whose cache is
-// limited by CacheObjects.
+// Setup adds the Function controller and its queue to a manager whose cache is limited by CacheObjects.
 func Setup(ctx context.Context, mgr ctrl.Manager, parts Parts, options Options) error {
 	live := parts.Settings
 	if live == nil {
@@ -103,7 +102,7 @@ func Setup(ctx context.Context, mgr ctrl.Manager, parts Parts, options Options) 
 	}
 	watch.controller = built
 	if err := errors.Join(mgr.Add(parts.Builds), mgr.Add(parts.Repositories), mgr.Add(reconciler.rollouts), mgr.Add(queried)); err != nil {
-		return fmt.Errorf("set up what calls the Function controller: %w", err)
+		return fmt.Errorf("set up the event sources of the Function controller: %w", err)
 	}
 	return nil
 }
@@ -137,7 +136,7 @@ func functionOfPod(_ context.Context, pod client.Object) []reconcile.Request {
 	return []reconcile.Request{{NamespacedName: client.ObjectKey{Namespace: pod.GetNamespace(), Name: name}}}
 }
 
-// scaledFunctions finds the Functions that care whether KEDA is installed.
+// scaledFunctions finds the Functions that depend on whether KEDA is installed.
 func scaledFunctions(reader client.Reader) handler.MapFunc {
 	return func(ctx context.Context, _ client.Object) []reconcile.Request {
 		functions := &v1alpha2.FunctionList{}
@@ -158,8 +157,7 @@ func scaledFunctions(reader client.Reader) handler.MapFunc {
 // concerns reports for which Functions a Secret may choose the registry.
 type concerns func(secret client.ObjectKey) (all, namespace bool)
 
-// builders finds the Functions whose builds or pods use a Secret, or that a
-// Secret was made for.
+// builders finds the Functions whose builds or pods use a Secret, or for which the Secret was made.
 func builders(reader client.Reader, concerns concerns) handler.EventHandler {
 	return handler.EnqueueRequestsFromMapFunc(func(ctx context.Context, secret client.Object) []reconcile.Request {
 		if own := functionOfPod(ctx, secret); own != nil {
@@ -194,8 +192,8 @@ func jobs(changed func()) handler.EventHandler {
 	})
 }
 
-// Indexes of the manager's cache, each within a namespace. Without them a reconciliation, or a change of a Secret, would cost
-// a look at all that is in the namespace.
+// Indexes of the manager's cache, each within a namespace. Without them each reconciliation, and each change of a Secret,
+// would scan the whole namespace.
 const (
 	// referenceIndex finds the Functions whose pods follow a ConfigMap or Secret.
 	referenceIndex = "followed"
@@ -207,7 +205,7 @@ const (
 	targetIndex = "rouse.target"
 )
 
-// index is one of them.
+// index is an index of the manager's cache.
 type index struct {
 	object client.Object
 	field  string
@@ -235,7 +233,7 @@ func indexObjects(ctx context.Context, indexer client.FieldIndexer) error {
 	return nil
 }
 
-// indexSecrets leaves out what Functions follow, which have an index of their own.
+// indexSecrets omits the Secrets that a Function follows, which have an index of their own.
 func indexSecrets(object client.Object) []string {
 	fn, ok := object.(*v1alpha2.Function)
 	if !ok {
@@ -263,19 +261,17 @@ func indexTarget(object client.Object) []string {
 	return nil
 }
 
-// withoutNotes keeps the annotations that are read: Helm's names the release to which an object belongs.
+// withoutNotes keeps the annotations that are read: Helm's names the release of an object.
 func withoutNotes(annotations map[string]string) {
 	maps.DeleteFunc(annotations, func(name, _ string) bool {
 		return !slices.Contains([]string{kube.AnnotationApplied, apirule.AnnotationFrom, "meta.helm.sh/release-name"}, name)
 	})
 }
 
-// CacheObjects limits what the manager's cache holds: of Deployments and pods
-// those with our label, and no parts that no reconciler reads. Setup relies
-// on it; pass it to the manager as cache.Options.ByObject, with Transform as its
-// DefaultTransform. ConfigMaps and Secrets must be read past the cache. A default
-// transform must not drop managed fields: they show whether an object has to be
-// applied. Of Services enough is kept for APIRules, too.
+// CacheObjects limits the manager's cache: Deployments and pods with our label only, and no parts that no reconciler
+// reads. Setup relies on it; pass it to the manager as cache.Options.ByObject, with Transform as its DefaultTransform.
+// ConfigMaps and Secrets must be read past the cache. A default transform must not drop managed fields, which show
+// whether an object has to be applied. Services keep what APIRules need, too.
 func CacheObjects() map[client.Object]cache.ByObject {
 	ours := labels.SelectorFromSet(labels.Set{v1alpha2.LabelManagedBy: v1alpha2.ManagedBy})
 	return map[client.Object]cache.ByObject{
@@ -292,8 +288,8 @@ func CacheObjects() map[client.Object]cache.ByObject {
 	}
 }
 
-// Transform limits what the cache holds of ScaledObjects. Their kind cannot be in CacheObjects: a cache cannot be made while
-// its definition is missing.
+// Transform limits what the cache holds of ScaledObjects. Their kind cannot be part of CacheObjects: a cache cannot be
+// created while their definition is missing.
 func Transform(object any) (any, error) {
 	if scaledObject, ok := object.(*resources.LiveScaledObject); ok {
 		withoutNotes(scaledObject.Annotations)
@@ -315,8 +311,8 @@ func withSharedTexts(object any) (any, error) {
 	return kube.WithoutManagedFields(object)
 }
 
-// withoutPodSpec drops what carries the source code, and of a Deployment what it selects, which its Function decides. Of a
-// Deployment's pods it keeps what was bound to them.
+// withoutPodSpec drops the fields that carry source code, and a Deployment's selector, which its Function determines.
+// It keeps what was bound to a Deployment's pods.
 func withoutPodSpec(object any) (any, error) {
 	switch typed := object.(type) {
 	case *appsv1.Deployment:
@@ -335,7 +331,7 @@ func withoutPodSpec(object any) (any, error) {
 	return object, nil
 }
 
-// withoutServiceDetails keeps where a Service leads, whose it is, and whose APIRules may lead to it.
+// withoutServiceDetails keeps a Service's target and owner, and which APIRules may lead to it.
 func withoutServiceDetails(object any) (any, error) {
 	service, ok := object.(*corev1.Service)
 	if !ok {
@@ -348,12 +344,12 @@ func withoutServiceDetails(object any) (any, error) {
 		return service, nil
 	}
 	for i := range service.ManagedFields {
-		service.ManagedFields[i].FieldsV1 = nil // who wrote it is told to users
+		service.ManagedFields[i].FieldsV1 = nil // the manager's name is shown to users
 	}
 	return service, nil
 }
 
-// withoutMeasures keeps of other people's autoscalers what they scale.
+// withoutMeasures keeps only the target of users' autoscalers.
 func withoutMeasures(object any) (any, error) {
 	hpa, ok := object.(*autoscalingv2.HorizontalPodAutoscaler)
 	if !ok {
@@ -368,9 +364,8 @@ func withoutMeasures(object any) (any, error) {
 	return hpa, nil
 }
 
-// withoutContent drops what a cache of metadata has no use for. An annotation of
-// kubectl holds the values of a Secret. The managed fields of our own Secrets
-// show whether others have changed them.
+// withoutContent drops what a metadata cache does not need. An annotation of kubectl contains the values of a Secret.
+// The managed fields of our own Secrets show whether others have changed them.
 func withoutContent(object any) (any, error) {
 	typed, ok := object.(client.Object)
 	if !ok {

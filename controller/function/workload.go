@@ -22,12 +22,12 @@ import (
 	"github.com/rouse-run/rouse/internal/workload"
 )
 
-// annotationRevision is how the Deployment controller numbers ReplicaSets. One
-// that serves again gets the highest number.
+// annotationRevision is the number that the Deployment controller gives to a ReplicaSet. A ReplicaSet that serves again
+// gets the highest number.
 const annotationRevision = "deployment.kubernetes.io/revision"
 
-// rollBack puts an earlier version in the place of the spec's when the user asks
-// for one. It needs no build: the images of ReplicaSets exist.
+// rollBack replaces the spec's version with an earlier one when the user requests it. It needs no build: the images of
+// ReplicaSets exist.
 func (r *Reconciler) rollBack(ctx context.Context, s *scope) error {
 	wanted := s.fn.Annotations[v1alpha2.AnnotationRollbackTo]
 	if wanted == "" || wanted == s.ownVersion() {
@@ -55,8 +55,7 @@ func (r *Reconciler) rollBack(ctx context.Context, s *scope) error {
 	return nil
 }
 
-// versionsOf lists what ReplicaSets run or ran, each version once and the
-// newest first.
+// versionsOf lists the versions of the ReplicaSets, each once and the newest first.
 func versionsOf(sets []appsv1.ReplicaSet) []resources.Code {
 	revision := func(set *appsv1.ReplicaSet) int64 {
 		number, err := strconv.ParseInt(set.Annotations[annotationRevision], 10, 64)
@@ -95,7 +94,7 @@ func unknownVersion(wanted, own string, versions []resources.Code) string {
 	return message + fmt.Sprintf("Set it to one of the earlier versions %s (the newest first), or remove it", strings.Join(names, ", "))
 }
 
-// rolledBackCondition reports that what serves is not what the spec says.
+// rolledBackCondition reports that the running version is not the spec's.
 func rolledBackCondition(s *scope) conditionUpdate {
 	instead := "the spec's"
 	if own := s.ownVersion(); own != "" {
@@ -108,13 +107,14 @@ func rolledBackCondition(s *scope) conditionUpdate {
 	}
 }
 
-// replicasOwner owns spec.replicas between the controller, which no longer
-// applies it, and the autoscaler, which has not changed it yet. Without an
-// owner the field would fall back to the API server's default.
+// replicasOwner owns spec.replicas between the controller, which no longer applies it, and the autoscaler, which has
+// not changed it yet. Without an owner the field would fall back to the API server's default.
 const replicasOwner = client.FieldOwner("rouse-replicas")
 
 // wholeSpec is for objects to whose spec nobody adds anything, podSpec for a Deployment to whose pods nobody does.
 var (
+	// wholeSpec is for objects to whose spec no one else adds fields, podSpec for Deployments to whose pods no one
+	// does.
 	wholeSpec = kube.Exclusive{"spec"}
 	podSpec   = kube.Exclusive{"spec", "template", "spec"}
 )
@@ -143,7 +143,7 @@ func (r *Reconciler) applyWorkload(ctx context.Context, s *scope) error {
 	return nil
 }
 
-// holdDeployment leaves what runs as it is, except for the number of pods.
+// holdDeployment leaves the running pods as they are, except for their number.
 func (r *Reconciler) holdDeployment(ctx context.Context, s *scope) error {
 	if s.deployment == nil {
 		return nil
@@ -183,7 +183,7 @@ func (r *Reconciler) applyDeployment(ctx context.Context, s *scope) error {
 	if err != nil {
 		return err
 	}
-	if err := r.heedBindings(s, config); err != nil {
+	if err := r.checkBindings(s, config); err != nil {
 		return err
 	}
 	if !r.mayFollow(s, config) {
@@ -223,8 +223,8 @@ func (r *Reconciler) applyDeployment(ctx context.Context, s *scope) error {
 	return nil
 }
 
-// handOverReplicas keeps the number of pods as it is when the controller stops
-// to own it, and wakes a Deployment that an HPA would leave at zero for ever.
+// handOverReplicas keeps the number of pods when the controller gives up ownership of it, and wakes a Deployment that
+// an HPA would leave at zero for ever.
 func (r *Reconciler) handOverReplicas(ctx context.Context, s *scope) error {
 	if !s.scaled() || s.deployment == nil {
 		return nil

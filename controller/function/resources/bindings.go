@@ -15,13 +15,15 @@ import (
 
 // The marks by which a runtime of servicebinding.io finds again what it wrote. The UID of the ServiceBinding follows.
 const (
+	// The prefixes by which a runtime of servicebinding.io finds its own additions again. The UID of the ServiceBinding
+	// follows.
 	group            = "projector.servicebinding.io/"
 	secretAnnotation = group + "secret-"
-	// annotationField begins what a variable refers to that has the type or the provider of a service.
+	// annotationField is the prefix of the field reference of a variable with the type or the provider of a service.
 	annotationField = "metadata.annotations['" + group
 )
 
-// Secrets names the Secrets of the services that are bound, each once and sorted.
+// Secrets returns the names of the bound Secrets, sorted and without duplicates.
 func Secrets(annotations map[string]string) []string {
 	var names []string
 	for key, secret := range annotations {
@@ -33,8 +35,7 @@ func Secrets(annotations map[string]string) []string {
 	return slices.Compact(names)
 }
 
-// Projected is the part of a pod template's spec that was projected into it, and nothing else: what a cache has to
-// hold of it.
+// Projected returns only the part of a pod template's spec that was projected into it, which is all that a cache needs.
 func Projected(template *corev1.PodTemplateSpec) corev1.PodSpec {
 	secrets := Secrets(template.Annotations)
 	if len(secrets) == 0 {
@@ -75,7 +76,8 @@ func projectedContainers(containers []corev1.Container, volumes map[string]bool,
 	return kept
 }
 
-// isProjected is the runtime's own rule: a variable of a bound Secret is the runtime's, whoever wrote it.
+// isProjected applies the runtime's own rule: a variable that refers to a bound Secret belongs to the runtime, whoever
+// wrote it.
 func isProjected(variable corev1.EnvVar, secrets []string) bool {
 	switch from := variable.ValueFrom; {
 	case from == nil:
@@ -87,9 +89,9 @@ func isProjected(variable corev1.EnvVar, secrets []string) bool {
 	}
 }
 
-// Conflict says what a Function and its bindings both claim, empty when that is nothing. The runtime of
-// servicebinding.io would undo each write of it by the controller, and the controller that of the runtime, for ever
-// and with new pods each time. Live is the Deployment's template, whole or reduced to what Projected keeps.
+// Conflict describes a field that both a Function and its bindings claim, empty when there is none. The runtime of
+// servicebinding.io and the controller would otherwise undo each other's writes for ever, with new pods each time. live
+// is the Deployment's template, complete or reduced by Projected.
 func Conflict(live *corev1.PodTemplateSpec, wanted *corev1ac.PodSpecApplyConfiguration) string {
 	secrets := Secrets(live.Annotations)
 	if len(secrets) == 0 || wanted == nil {
@@ -141,14 +143,16 @@ func conflictIn(wanted *corev1ac.ContainerApplyConfiguration, secrets []string, 
 // The path of a field below spec.template.spec of a Deployment: first the list, then the entry's key, in a container
 // a list and a key again.
 const (
+	// Indexes into the path of a field below spec.template.spec of a Deployment: the list, the key of its entry and, in
+	// a container, another list and key.
 	atList  = 3
 	atEntry = 4
 	atInner = 5
 	atKey   = 6
 )
 
-// Tolerated reports of each field of a Deployment with this template, whole or reduced to what Projected keeps, whether
-// it stays although another owner wrote it: what was projected does.
+// Tolerated returns a predicate for the fields of a Deployment with this template, complete or reduced by Projected:
+// whether a field stays although another owner wrote it. Projected fields do.
 func Tolerated(template *corev1.PodTemplateSpec) func(fieldpath.Path) bool {
 	projected := Projected(template)
 	stays := map[string]bool{}
@@ -179,7 +183,7 @@ func Tolerated(template *corev1.PodTemplateSpec) func(fieldpath.Path) bool {
 				return stays[in+"/volumeMounts/"+keyAt(path, atKey, "mountPath")]
 			case "env":
 				name := keyAt(path, atKey, "name")
-				// The runtime leaves this one behind: its removal would replace the pods once more.
+				// The runtime does not remove this one: removing it would replace the pods once more.
 				return name == workload.EnvBindingRoot || stays[in+"/env/"+name]
 			}
 		}
@@ -194,7 +198,7 @@ func fieldAt(path fieldpath.Path, at int) string {
 	return *path[at].FieldName
 }
 
-// keyAt is the value of the key of a list's entry, empty where the path leads to no such entry.
+// keyAt returns the value of the key of a list's entry, empty when the path does not lead to such an entry.
 func keyAt(path fieldpath.Path, at int, key string) string {
 	if len(path) <= at || path[at].Key == nil {
 		return ""

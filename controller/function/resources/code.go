@@ -15,40 +15,37 @@ import (
 	"github.com/rouse-run/rouse/runtimes/languages"
 )
 
-// Code is what makes a version of a Function. Everything else, from the
-// environment to the resources, is the spec's, whichever version serves.
+// Code is what distinguishes the versions of a Function. Everything else, from the environment to the resources, comes
+// from the spec, whichever version serves.
 type Code struct {
-	// Image that runs.
+	// Image is the image that runs.
 	Image string
-	// Source is encoded; it is empty when the image holds the source.
+	// Source is the encoded source, empty when the image contains it.
 	Source string
-	// Runtime that the source is written for.
+	// Runtime is the runtime that the source is written for.
 	Runtime v1alpha2.Runtime
-	// Kyma is true for an image of Kyma's contract. Its code is in Inline instead
-	// of Source, or Prepared.
+	// Kyma is true for an image that follows Kyma's contract. Its code is in Inline or Prepared instead of Source.
 	Kyma   bool
 	Inline *workload.Inline
-	// Prepared is what pods install for themselves, where no image has it.
+	// Prepared is what pods install themselves when no image contains it.
 	Prepared Prepared
 
-	// version is the name that a pod template carries. It is empty for code that
-	// comes from a spec.
+	// version is the version that a pod template carries, empty for code that comes from a spec.
 	version string
 }
 
-// Prepared names the Secrets from which pods learn what to install.
+// Prepared names the Secrets that tell pods what to install.
 type Prepared struct {
-	// Input says what to do; it is empty when there is nothing to do.
+	// Input is the Secret with the plan; empty when there is nothing to install.
 	Input string
-	// GitSecret has the credentials for the repository; empty when there are none.
+	// GitSecret holds the credentials for the repository; empty when there are none.
 	GitSecret string
 }
 
-// versionDigits keep versions short enough to type. There are at most as many
-// of them as a Deployment keeps revisions.
+// versionDigits keeps versions short enough to type. A Deployment has at most as many versions as it keeps revisions.
 const versionDigits = 10
 
-// Version names the code: the same code always has the same version.
+// Version identifies the code: equal code has the same version.
 func (c Code) Version() string {
 	if c.version != "" {
 		return c.version
@@ -70,8 +67,7 @@ func (c Code) Version() string {
 	return hex.EncodeToString(hash.Sum(nil))[:versionDigits]
 }
 
-// CodeOf reads the code back from a pod template that was built here. It is
-// false for any other template.
+// CodeOf reads the code back from a pod template of this package. It returns false for any other template.
 func CodeOf(template *corev1.PodTemplateSpec) (Code, bool) {
 	code := Code{version: template.Annotations[AnnotationVersion]}
 	for i := range template.Spec.Containers {
@@ -92,7 +88,7 @@ func CodeOf(template *corev1.PodTemplateSpec) (Code, bool) {
 	return code, code.version != "" && code.Image != "" && code.Runtime != ""
 }
 
-// read takes what a container runs. Only pods of Kyma's contract have a command.
+// read reads the code of a container. Only pods of Kyma's contract have a command.
 func (c *Code) read(container *corev1.Container) {
 	c.Image, c.Kyma = container.Image, len(container.Command) > 0
 	for _, variable := range container.Env {
@@ -108,13 +104,13 @@ func (c *Code) read(container *corev1.Container) {
 	}
 }
 
-// FollowsKyma reports whether the image that runs a Function is one of Kyma's
-// contract. What cannot be one of ours is: Kyma's manifests have no annotation.
+// FollowsKyma reports whether the image of a Function follows Kyma's contract. An image that cannot be one of ours
+// does: Kyma's manifests have no annotation.
 func FollowsKyma(fn *v1alpha2.Function, settings *Settings) bool {
 	if fn.Spec.RuntimeImageOverride == "" {
 		return false
 	}
-	// Where Kyma has no such runtime, an image can only be one of ours.
+	// Kyma has no such runtime, so the image can only be one of ours.
 	if known, err := languages.Of(fn.Spec.Runtime); err == nil && known.Kyma == nil {
 		return false
 	}
@@ -129,7 +125,7 @@ func FollowsKyma(fn *v1alpha2.Function, settings *Settings) bool {
 	return true
 }
 
-// repositoryOf is an image's reference without its tag and its digest.
+// repositoryOf returns an image's reference without tag and digest.
 func repositoryOf(image string) string {
 	image, _, _ = strings.Cut(image, "@")
 	if colon := strings.LastIndexByte(image, ':'); colon > strings.LastIndexByte(image, '/') {
@@ -138,7 +134,7 @@ func repositoryOf(image string) string {
 	return image
 }
 
-// Image is the image that runs a Function, empty when its runtime has none.
+// Image returns the image of a Function, empty when its runtime has none.
 func Image(fn *v1alpha2.Function, settings *Settings) string {
 	if fn.Spec.RuntimeImageOverride != "" {
 		return fn.Spec.RuntimeImageOverride
@@ -148,33 +144,33 @@ func Image(fn *v1alpha2.Function, settings *Settings) string {
 
 // Volumes of Kyma's contract.
 const (
+	// Volumes of pods that follow Kyma's contract.
 	sourcesVolume      = "sources"
 	localVolume        = "local"
 	kymaPackagesVolume = "package-registry-config"
 )
 
-// kymaOf is the language of code for an image of Kyma's contract.
+// kymaOf returns the language of code for an image that follows Kyma's contract.
 func kymaOf(code Code) (*language.Language, error) {
 	known, err := languages.Of(code.Runtime)
 	if err != nil {
 		return nil, err
 	}
 	if known.Kyma == nil {
-		return nil, fmt.Errorf("images of %s follow no contract of Kyma: set the annotation %s to %s",
+		return nil, fmt.Errorf("Kyma's contract does not support %s: set the annotation %s to %s",
 			known.Title, v1alpha2.AnnotationRuntimeContract, v1alpha2.RuntimeContractRouse)
 	}
 	return known, nil
 }
 
-// kymaCommand is process 1 of a pod of Kyma's contract until the server takes its
-// place. It works in the Function's directory and starts the image's server in the
-// directory above. Nothing of a Function is part of its text.
+// kymaCommand is process 1 of a pod of Kyma's contract until the server replaces it. It works in the Function's
+// directory and starts the image's server in the parent directory. Its text contains nothing of a Function.
 func kymaCommand(known *language.Language) []string {
 	return []string{"sh", "-c", known.Kyma.Script}
 }
 
-// kymaVolumes adds what the image's server and the package managers write to, and
-// what they log in with. Code that is prepared has a volume of its own.
+// kymaVolumes adds the directories that the image's server and the package managers write to, and their credentials.
+// Prepared code has a volume of its own.
 func kymaVolumes(
 	code Code, vols []*corev1ac.VolumeApplyConfiguration, mounts []*corev1ac.VolumeMountApplyConfiguration,
 ) ([]*corev1ac.VolumeApplyConfiguration, []*corev1ac.VolumeMountApplyConfiguration, error) {

@@ -13,29 +13,27 @@ import (
 	"github.com/rouse-run/rouse/runtimes/languages"
 )
 
-// keepSeconds is how long a Job that is not replaced or removed stays, for its
-// log. It is longer than any wait for another try, which is computed from the
-// Job.
+// keepSeconds is how long a Job that is not replaced or removed is kept for its log. It is longer than any delay before
+// a retry, which is computed from the Job.
 const keepSeconds = 24 * 60 * 60
 
-// UnschedulableSeconds is how long a build may wait for a node with capacity for its pod. An
-// autoscaler that brings a node may take minutes. It is no part of the build's
-// own time, which begins when the pod has a node.
+// UnschedulableSeconds is how long a build may wait for a node with capacity for its pod. An autoscaler may take
+// minutes to add a node. It does not count towards the build's deadline, which starts when the pod has a node.
 const UnschedulableSeconds = 10 * 60
 
-// Build is an image that is to be built.
+// Build is an image to build.
 type Build struct {
-	// Name of the Job and of its input Secret.
+	// Name is the name of the Job and of its input Secret.
 	Name string
 	// Base is the image in which the build runs, and to which it adds.
 	Base string
-	// GitSecret has the credentials for the repository; empty when there are none.
+	// GitSecret holds the credentials for the repository; empty when there are none.
 	GitSecret string
-	// Annotations of the Job say what it was made for.
+	// Annotations of the Job record its inputs.
 	Annotations map[string]string
 }
 
-// Job builds an image.
+// Job returns the Job that builds an image.
 func Job(fn *v1alpha2.Function, settings *Settings, plan Build) (*batchv1ac.JobApplyConfiguration, error) {
 	pod, err := newBuilderPod(settings, installContainerName, "install", plan.Base,
 		Prepared{Input: plan.Name, GitSecret: plan.GitSecret}, BuildRequirements(fn, settings.Build.Profile))
@@ -51,7 +49,7 @@ func Job(fn *v1alpha2.Function, settings *Settings, plan Build) (*batchv1ac.JobA
 			WithParallelism(1).
 			WithCompletions(1).
 			WithBackoffLimit(0).
-			// The last resort, when neither the pod's deadline nor the controller has ended it.
+			// The last resort, when neither the pod's deadline nor the controller ended it.
 			WithActiveDeadlineSeconds(settings.Build.DeadlineSeconds + UnschedulableSeconds).
 			WithTTLSecondsAfterFinished(keepSeconds).
 			WithTemplate(corev1ac.PodTemplateSpec().
@@ -78,11 +76,9 @@ func Job(fn *v1alpha2.Function, settings *Settings, plan Build) (*batchv1ac.JobA
 const (
 	fetchContainerName   = "fetch"
 	installContainerName = "install"
-	// PushContainerName is the name of the container that pushes the image, and the
-	// only one whose word for its digest is taken.
+	// PushContainerName is the container that pushes the image, the only one whose report of the digest is trusted.
 	PushContainerName = "push"
-	// prepareContainerName is in place of the last two where pods install for
-	// themselves.
+	// prepareContainerName replaces the last two where pods install their own dependencies.
 	prepareContainerName = "prepare"
 )
 
@@ -91,7 +87,7 @@ const (
 	binVolume      = "builder-bin"
 	sourceVolume   = "builder-source"
 	handoverVolume = "builder-handover"
-	// Where each container works, alone.
+	// The private working directory of each container.
 	fetchVolume    = "builder-fetch"
 	installVolume  = "builder-install"
 	pushVolume     = "builder-push"
@@ -108,17 +104,16 @@ var (
 	handoverSize = resource.MustParse("1Mi")
 )
 
-// builderPod are the parts of a pod in which the builder works: a container that
-// brings its program and the source, one of the runtime's image in which packages
-// and their scripts are, and the volumes. Each container sees the credentials that
-// it needs, and scripts of packages see none but the package registry's.
+// builderPod holds the parts of a pod in which the builder works: a container that provides its program and the source,
+// one of the runtime's image in which packages and their scripts run, and the volumes. Each container sees only the
+// credentials that it needs, and scripts of packages see only the package registry's.
 type builderPod struct {
 	fetch, install *corev1ac.ContainerApplyConfiguration
 	volumes        []*corev1ac.VolumeApplyConfiguration
 	volumeSize     resource.Quantity
 }
 
-// newBuilderPod runs a command of the builder on what is in the input Secret.
+// newBuilderPod runs a command of the builder on the content of the input Secret.
 func newBuilderPod(
 	settings *Settings, name, command, image string, prepared Prepared, requirements corev1.ResourceRequirements,
 ) (*builderPod, error) {
@@ -143,14 +138,14 @@ func newBuilderPod(
 	return pod, nil
 }
 
-// mount is where a container sees a volume.
+// mount is where a container mounts a volume.
 type mount struct {
 	container *corev1ac.ContainerApplyConfiguration
 	path      string
 	readOnly  bool
 }
 
-// add shows a volume to containers.
+// add mounts a volume into containers.
 func (p *builderPod) add(volume *corev1ac.VolumeApplyConfiguration, mounts ...mount) {
 	p.volumes = append(p.volumes, volume)
 	for _, m := range mounts {
@@ -162,8 +157,8 @@ func (p *builderPod) add(volume *corev1ac.VolumeApplyConfiguration, mounts ...mo
 	}
 }
 
-// push is the container that has the credentials of the registry. It runs nothing
-// of the Function, and shares with the one that installs no more than a socket.
+// push returns the container with the credentials of the registry. It runs no code of the Function, and shares only a
+// socket with the container that installs.
 func (p *builderPod) push(fn *v1alpha2.Function, settings *Settings) *corev1ac.ContainerApplyConfiguration {
 	container := settings.Build.container(PushContainerName, settings.Build.Builder, "/builder", "push").
 		WithResources(corev1ac.ResourceRequirements().
@@ -179,7 +174,7 @@ func (p *builderPod) push(fn *v1alpha2.Function, settings *Settings) *corev1ac.C
 	return container
 }
 
-// pushRequests and pushLimits are small: layers stream through.
+// pushRequests and pushLimits are small: layers are streamed.
 func pushRequests() corev1.ResourceList {
 	return corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("50m"), corev1.ResourceMemory: resource.MustParse("64Mi")}
 }
@@ -188,7 +183,7 @@ func pushLimits() corev1.ResourceList {
 	return corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("1"), corev1.ResourceMemory: resource.MustParse("256Mi")}
 }
 
-// container is one in which the builder runs.
+// container returns a container in which the builder runs.
 func (s *BuildSettings) container(name, image string, command ...string) *corev1ac.ContainerApplyConfiguration {
 	container := builderContainer(name, image, command...)
 	if s.FIPS.Asked() {
@@ -230,7 +225,7 @@ func secretVolume(name, secret string, optional bool) *corev1ac.VolumeApplyConfi
 	return corev1ac.Volume().WithName(name).WithSecret(source)
 }
 
-// prepare lets a pod install for itself what no image has.
+// prepare lets a pod install what no image contains.
 func prepare(
 	fn *v1alpha2.Function, settings *Settings, code Code, spec *corev1ac.PodSpecApplyConfiguration,
 	container *corev1ac.ContainerApplyConfiguration,
@@ -249,8 +244,7 @@ func prepare(
 	return nil
 }
 
-// InputSecret holds what the builder works on: for a Job of the same name, or
-// for pods that install for themselves.
+// InputSecret holds the builder's input: for a Job of the same name, or for pods that install their own dependencies.
 func InputSecret(fn *v1alpha2.Function, name, resource string, plan, ca []byte) *corev1ac.SecretApplyConfiguration {
 	data := map[string][]byte{buildplan.PlanFile: plan}
 	if len(ca) > 0 {
@@ -263,8 +257,7 @@ func InputSecret(fn *v1alpha2.Function, name, resource string, plan, ca []byte) 
 		WithData(data)
 }
 
-// RegistrySecret holds the credentials with which a Function's images are pushed
-// and pulled.
+// RegistrySecret holds the credentials with which a Function's images are pushed and pulled.
 func RegistrySecret(fn *v1alpha2.Function, dockerConfig []byte) *corev1ac.SecretApplyConfiguration {
 	return corev1ac.Secret(RegistrySecretName(fn.Name), fn.Namespace).
 		WithLabels(internalLabels(fn)).

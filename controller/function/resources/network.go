@@ -19,8 +19,8 @@ import (
 	"github.com/rouse-run/rouse/internal/applyconfig"
 )
 
-// Service makes the Function reachable as <name>.<namespace>.svc. It tells those who know Services and no Functions until when this one
-// is debugged.
+// Service makes the Function reachable as <name>.<namespace>.svc. Its annotation passes on until when the Function is
+// debugged, for components that watch Services and not Functions.
 func Service(fn *v1alpha2.Function) *corev1ac.ServiceApplyConfiguration {
 	service := corev1ac.Service(fn.Name, fn.Namespace)
 	if until := v1alpha2.DebugUntil(fn.Annotations); until != nil {
@@ -39,20 +39,19 @@ func Service(fn *v1alpha2.Function) *corev1ac.ServiceApplyConfiguration {
 				WithTargetPort(intstr.FromInt32(Port))))
 }
 
-// NetworkRules are the installation's choices for the NetworkPolicies of Functions.
+// NetworkRules are the installation's rules for the NetworkPolicies of Functions.
 type NetworkRules struct {
-	// Callers are the pods of the installation that call Functions: eventbridges,
-	// gateways and scalers.
+	// Callers are the pods of the installation that call Functions: eventbridges, gateways and scalers.
 	Callers []networkingv1.NetworkPolicyPeer `json:"callers"`
-	// From are further ones. A peer without a namespace is of the Function's own.
+	// From are further callers. A peer without a namespace is in the Function's own.
 	From []networkingv1.NetworkPolicyPeer `json:"from,omitempty"`
-	// Publisher is where the installation takes events.
+	// Publisher is where the installation receives events.
 	Publisher Publisher `json:"publisher"`
 	// DNSTo are the DNS servers; empty: any address.
 	DNSTo []networkingv1.NetworkPolicyPeer `json:"dnsTo,omitempty"`
-	// DNSPorts are where they listen.
+	// DNSPorts are the ports of the DNS servers.
 	DNSPorts []int32 `json:"dnsPorts"`
-	// Egress is what Functions may reach beside that.
+	// Egress lists further destinations of Functions.
 	Egress []networkingv1.NetworkPolicyEgressRule `json:"egress,omitempty"`
 }
 
@@ -60,19 +59,18 @@ type NetworkRules struct {
 type Publisher struct {
 	// Address is its URL.
 	Address string `json:"address"`
-	// To are its pods, and Ports where they listen: policies see pods, not Services.
+	// To are its pods, and Ports the ports on which they listen: policies match pods, not Services.
 	To    []networkingv1.NetworkPolicyPeer `json:"to"`
 	Ports []int32                          `json:"ports"`
 }
 
-// NetworkPolicyName is the NetworkPolicy of a Function. The prefix keeps it apart
-// from those that users have named after their Functions.
+// NetworkPolicyName names the NetworkPolicy of a Function. The prefix distinguishes it from policies that users named
+// after their Functions.
 func NetworkPolicyName(function string) string { return "rouse-" + function }
 
-// NetworkPolicy lets the pods of a Function be called, and call, only as far as the
-// installation's rules say. Nothing of it is taken from the Function but whose pods
-// they are. Builds are other pods and stay outside of it. Former addresses of the
-// installation are those that pods of before still have.
+// NetworkPolicy restricts the callers and the destinations of a Function's pods to the installation's rules. Only the
+// pod selector depends on the Function. Builds run in other pods and are not restricted. former lists earlier addresses
+// of the installation that pods may still use.
 func NetworkPolicy(fn *v1alpha2.Function, settings *Settings, former ...string) (*networkingv1ac.NetworkPolicyApplyConfiguration, error) {
 	rules := settings.Network
 	spec, err := applyconfig.Of[networkingv1ac.NetworkPolicySpecApplyConfiguration](networkingv1.NetworkPolicySpec{
@@ -110,10 +108,9 @@ func egress(settings *Settings, former []string) []networkingv1.NetworkPolicyEgr
 	return append(allowed, rules.Egress...)
 }
 
-// egressTo allows what a URL of the installation names, as far as a policy can:
-// the port at an IP address, or at the pods of a Service's namespace, which should
-// have the Service's port. Of a host outside of the cluster a policy knows nothing,
-// and its port is not opened to the world.
+// egressTo allows the destination of a URL of the installation as far as a policy can: the port at an IP address, or at
+// the pods of a Service's namespace, which should listen on the Service's port. A policy cannot match a host outside of
+// the cluster, and its port is not opened to the world.
 func egressTo(address string) []networkingv1.NetworkPolicyEgressRule {
 	parsed, err := url.Parse(address)
 	if err != nil || parsed.Hostname() == "" {
@@ -136,7 +133,7 @@ func egressTo(address string) []networkingv1.NetworkPolicyEgressRule {
 	}}
 }
 
-// peerOf understands IP addresses and name.namespace, alone or before .svc.
+// peerOf accepts IP addresses and name.namespace, alone or before .svc.
 func peerOf(host string) (networkingv1.NetworkPolicyPeer, bool) {
 	if ip, err := netip.ParseAddr(host); err == nil {
 		ip = ip.Unmap().WithZone("")

@@ -16,16 +16,15 @@ import (
 	"github.com/rouse-run/rouse/internal/workload"
 )
 
-// ScaledObjectKind is KEDA's resource. Its Go types are not used, so that a
-// cluster without KEDA and a newer KEDA are both fine.
+// ScaledObjectKind is KEDA's resource. Its Go types are not used, so that both a cluster without KEDA and a newer KEDA
+// work.
 func ScaledObjectKind() schema.GroupVersionKind {
 	return schema.GroupVersionKind{Group: "keda.sh", Version: "v1alpha1", Kind: "ScaledObject"}
 }
 
-// ScaledObject lets KEDA scale the Function's Deployment by its backlog. It has
-// no fallback: a backlog that cannot be read must hold the replicas, and a
-// fallback would wake every sleeping Function. Counted reports whether pods can be
-// asked for their HTTP load.
+// ScaledObject lets KEDA scale the Function's Deployment by its backlog. It has no fallback: while a backlog cannot be
+// read the replicas must stay, and a fallback would wake every Function that is asleep. counted reports whether pods
+// can report their HTTP load.
 func ScaledObject(fn *v1alpha2.Function, scaling Scaling, tuning workload.Tuning, counted bool) *unstructured.Unstructured {
 	low, high := workload.ReplicaBounds(fn)
 	object := &unstructured.Unstructured{Object: map[string]any{
@@ -59,7 +58,7 @@ func trigger(function string, scaling Scaling, tuning workload.Tuning, counted b
 	return made
 }
 
-// triggerMetadata is what KEDA hands to the scaler with every call.
+// triggerMetadata is what KEDA passes to the scaler with every call.
 func triggerMetadata(function string, scaling Scaling, tuning workload.Tuning, counted bool) map[string]any {
 	metadata := map[string]any{
 		"scalerAddress":          scaling.ScalerAddress,
@@ -79,16 +78,15 @@ func triggerMetadata(function string, scaling Scaling, tuning workload.Tuning, c
 	return metadata
 }
 
-// metadataHTTPCounted is "false" where every path of a pod leads to the handler: only gateways count then.
+// metadataHTTPCounted is "false" where every path of a pod leads to the handler, so that only gateways count.
 const metadataHTTPCounted = "httpCounted"
 
-// IsHTTPCounted reports whether a ScaledObject says that pods can be asked for their HTTP load.
+// IsHTTPCounted reports whether, according to a ScaledObject, pods can report their HTTP load.
 func IsHTTPCounted(scaledObject *LiveScaledObject) bool {
 	return !slices.ContainsFunc(scaledObject.Spec.Triggers, func(trigger LiveTrigger) bool { return trigger.Metadata.HTTPCounted == "false" })
 }
 
-// hpaConfig lets a burst have all its replicas at once and takes them away when
-// the backlog has stayed small for a while.
+// hpaConfig lets a burst get all its replicas at once and removes them after the backlog has stayed small for a while.
 func hpaConfig(function string, scaling Scaling) map[string]any {
 	config := map[string]any{
 		"behavior": map[string]any{
@@ -115,8 +113,8 @@ func hpaConfig(function string, scaling Scaling) map[string]any {
 	return config
 }
 
-// LiveScaledObject is what is read of a ScaledObject. A cache that has all of it, without a type, holds three times as much
-// for a Function as of everything else.
+// LiveScaledObject holds the fields of a ScaledObject that are read. An untyped cache of whole objects takes three
+// times as much memory per Function as everything else.
 type LiveScaledObject struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata"`
@@ -125,34 +123,34 @@ type LiveScaledObject struct {
 	Status LiveScaledObjectStatus `json:"status"`
 }
 
-// LiveScaledObjectSpec has the triggers.
+// LiveScaledObjectSpec holds the triggers.
 type LiveScaledObjectSpec struct {
 	Triggers []LiveTrigger `json:"triggers"`
 }
 
-// LiveTrigger has what IsHTTPCounted reads.
+// LiveTrigger holds the metadata that IsHTTPCounted reads.
 type LiveTrigger struct {
 	Metadata LiveTriggerMetadata `json:"metadata"`
 }
 
-// LiveTriggerMetadata has what IsHTTPCounted reads.
+// LiveTriggerMetadata holds the field that IsHTTPCounted reads.
 type LiveTriggerMetadata struct {
 	HTTPCounted string `json:"httpCounted,omitempty"`
 }
 
-// LiveScaledObjectStatus is what KEDA says.
+// LiveScaledObjectStatus is KEDA's status.
 type LiveScaledObjectStatus struct {
 	Conditions []LiveCondition `json:"conditions,omitempty"`
 }
 
-// LiveCondition is one of KEDA's.
+// LiveCondition is a condition of KEDA's.
 type LiveCondition struct {
 	Type    string `json:"type"`
 	Status  string `json:"status"`
 	Message string `json:"message,omitempty"`
 }
 
-// LiveScaledObjectList is what a cache reads.
+// LiveScaledObjectList is a list of ScaledObjects.
 type LiveScaledObjectList struct {
 	metav1.TypeMeta `json:",inline"`
 	metav1.ListMeta `json:"metadata"`
@@ -160,7 +158,7 @@ type LiveScaledObjectList struct {
 	Items []LiveScaledObject `json:"items"`
 }
 
-// AddLiveScaledObject has a scheme read ScaledObjects so.
+// AddLiveScaledObject registers LiveScaledObject for ScaledObjects in a scheme.
 func AddLiveScaledObject(scheme *runtime.Scheme) {
 	kind := ScaledObjectKind()
 	scheme.AddKnownTypeWithName(kind, &LiveScaledObject{})
@@ -168,7 +166,7 @@ func AddLiveScaledObject(scheme *runtime.Scheme) {
 	metav1.AddToGroupVersion(scheme, kind.GroupVersion())
 }
 
-// DeepCopy is a copy that shares nothing.
+// DeepCopy returns a copy that shares nothing with o.
 func (o *LiveScaledObject) DeepCopy() *LiveScaledObject {
 	copied := &LiveScaledObject{TypeMeta: o.TypeMeta}
 	o.DeepCopyInto(&copied.ObjectMeta)
@@ -190,12 +188,11 @@ func (l *LiveScaledObjectList) DeepCopyObject() runtime.Object {
 	return copied
 }
 
-// cpuUtilization is the share of the requested CPU, in percent, that the HPA
-// aims at.
+// cpuUtilization is the HPA's target utilization of the requested CPU, in percent.
 const cpuUtilization = 50
 
-// HPA scales a Function with a scaleConfig where there is no KEDA. It knows
-// nothing of the backlog and cannot wake a Function, so it keeps one replica.
+// HPA scales a Function with a scaleConfig in a cluster without KEDA. It cannot read the backlog or wake a Function, so
+// it keeps at least one replica.
 func HPA(fn *v1alpha2.Function) *autoscalingv2ac.HorizontalPodAutoscalerApplyConfiguration {
 	low, high := workload.ReplicaBounds(fn)
 	return autoscalingv2ac.HorizontalPodAutoscaler(fn.Name, fn.Namespace).
