@@ -1,6 +1,6 @@
-// Command builder makes the image of a Function. "builder fetch" puts itself into a volume, and the source of a
-// repository into another; "builder install", in the runtime's image, makes a layer of source and dependencies and hands
-// it to "builder push", which runs beside it and pushes the image. "builder prepare" only fills the Function's directory.
+// Command builder builds the image of a Function. "builder fetch" copies itself into a volume, and the source of a
+// repository into another; "builder install", in the runtime's image, makes a layer of source and dependencies and passes
+// it to "builder push", which runs in parallel and pushes the image. "builder prepare" only fills the Function's directory.
 package main
 
 import (
@@ -63,7 +63,7 @@ func defaultOptions() *options {
 	}
 }
 
-// BindFlags adds all flags of the command.
+// BindFlags binds the options to command-line flags.
 func (o *options) BindFlags(fs *pflag.FlagSet) {
 	o.builder.BindFlags(fs)
 	fs.StringVar(&o.binaryDir, "binary-dir", o.binaryDir, "directory that fetch copies this program to")
@@ -71,10 +71,10 @@ func (o *options) BindFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&o.terminationLog, "termination-log", o.terminationLog, "file that the result is written to")
 }
 
-// Validate reports everything that is wrong.
+// Validate reports every invalid option.
 func (o *options) Validate() error { return o.builder.Validate() }
 
-// end reports the result to the controller and, when it is a failure, to the exit code.
+// end writes the result for the controller and returns an error for a failed one.
 func (o *options) end(result buildplan.Result) error {
 	var failure error
 	if result.Reason != "" {
@@ -90,7 +90,7 @@ func (o *options) end(result buildplan.Result) error {
 	return errors.Join(failure, err)
 }
 
-// fetch brings what the next container needs: this program, and the source of a repository.
+// fetch provides what the next container needs: this program, and the source of a repository.
 func (o *options) fetch(ctx context.Context, b *builder.Builder) buildplan.Result {
 	if err := copyProgram(o.binaryDir); err != nil {
 		return buildplan.Result{Reason: buildplan.Interrupted, Message: err.Error()}
@@ -124,7 +124,7 @@ func copyProgram(to string) (err error) {
 	return nil
 }
 
-// repositories are read with the credentials in a directory.
+// repositories fetches with the credentials in a directory.
 type repositories struct{ dir string }
 
 // Fetch writes the files of the source's directory at its commit into a directory.

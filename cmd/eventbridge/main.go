@@ -75,7 +75,7 @@ func run(ctx context.Context, o *options, log logr.Logger) error {
 	}, o.bridge)
 	watcher, err := settingswatch.New(o.settings, settingswatch.Deps{Config: config, Log: log, Registry: registry, Apply: func(read *settings.Settings) {
 		if err := tracer.Collect(read.Collector(o.bridge.Bridge.Tracing.Endpoint)); err != nil {
-			log.Error(err, "the collector of traces stays as it was")
+			log.Error(err, "keeping the previous trace collector")
 		}
 		bridge.SetRetries(eventbridge.Retries{MaxAttempts: read.MaxAttempts, Backoff: read.Backoff, MaxBackoff: read.MaxBackoff})
 	}})
@@ -84,7 +84,7 @@ func run(ctx context.Context, o *options, log logr.Logger) error {
 	}
 	err = daemon.RunOn(ctx, bridge.Run, objects.Start, conn.Hold, watcher.Run, settingswatch.DebuggedBehindServices(objects, log, true).Run)
 	if lost := tracer.Close(ctx); lost != nil {
-		log.Info("the last spans are lost", "reason", lost.Error())
+		log.Info("lost the last spans", "reason", lost.Error())
 	}
 	return err
 }
@@ -101,23 +101,23 @@ func defaultOptions() *options {
 	return o
 }
 
-// BindFlags adds all flags of the command.
+// BindFlags binds the options to command-line flags.
 func (o *options) BindFlags(fs *pflag.FlagSet) {
 	o.bridge.BindFlags(fs)
 	o.broker.BindFlags(fs)
 	o.settings.BindFlags(fs)
 }
 
-// Validate reports everything that is wrong.
+// Validate reports every invalid option.
 func (o *options) Validate() error {
 	return errors.Join(o.bridge.Validate(), o.broker.Validate(), o.settings.Validate())
 }
 
-// adminAccess is nil, and not an interface that holds nil, where there is no admin API. Its reviews have a client of their own, so
-// that they wait for none of publishers.
+// adminAccess returns nil, and not an interface that holds nil, without an admin API. Its reviews have a client of
+// their own, so that they do not wait for those of publishers.
 func adminAccess(o admin.Options, log logr.Logger) (identity.Access, error) {
 	if o.Address == "" {
-		return nil, nil //nolint:nilnil // no API needs no access
+		return nil, nil //nolint:nilnil // without an API there is no access
 	}
 	reviews, err := kube.NewReviews()
 	if err != nil {
@@ -126,10 +126,10 @@ func adminAccess(o admin.Options, log logr.Logger) (identity.Access, error) {
 	return identity.NewKubernetes(reviews, log.WithName("admin")), nil
 }
 
-// reviewerFor is nil, and not an interface that holds nil, where publishers need no token.
+// reviewerFor returns nil, and not an interface that holds nil, when publishers need no token.
 func reviewerFor(access routing.Access) (identity.Reviewer, error) {
 	if access.Publish == nil {
-		return nil, nil //nolint:nilnil // no reviewer is no error
+		return nil, nil //nolint:nilnil // no reviewer is needed
 	}
 	reviews, err := kube.NewReviews()
 	if err != nil {
@@ -138,7 +138,7 @@ func reviewerFor(access routing.Access) (identity.Reviewer, error) {
 	return reviewer{reviews}, nil
 }
 
-// reviewer asks the API server.
+// reviewer validates tokens at the API server.
 type reviewer struct{ reviews *kube.Reviews }
 
 // Review implements identity.Reviewer.

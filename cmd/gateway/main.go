@@ -1,4 +1,4 @@
-// Command gateway answers the HTTP requests of Functions that sleep: it holds them until a pod takes connections.
+// Command gateway receives the HTTP requests of Functions that are asleep and holds them until a pod accepts connections.
 package main
 
 import (
@@ -94,7 +94,7 @@ func (o *options) Validate() error {
 	return errors.Join(o.gateway.Validate(), o.apiRules.Validate(), o.settings.Validate())
 }
 
-// readAuthorizers makes those of the file known.
+// readAuthorizers reads the authorizers from their file.
 func (o *options) readAuthorizers() error {
 	if o.authorizersFile == "" {
 		return nil
@@ -113,7 +113,7 @@ func (o *options) readAuthorizers() error {
 	return nil
 }
 
-// addresses are those of the pod.
+// addresses returns the addresses of the pod, without loopback.
 func addresses() ([]string, error) {
 	all, err := net.InterfaceAddrs()
 	if err != nil {

@@ -1,5 +1,5 @@
-// Command operator brings the Function controller that a Serverless asks for, keeps it as it should be, and takes it away with the
-// Serverless. "operator uninstall" takes away what it has brought, when it is gone itself.
+// Command operator installs the Function controller that a Serverless requests, repairs it, and removes it with the
+// Serverless. "operator uninstall" removes what it has installed after the operator itself was deleted.
 package main
 
 import (
@@ -76,7 +76,7 @@ func newManager(o *options, installation *resources.Installation) (ctrl.Manager,
 		LeaderElection:                o.leaderElect,
 		LeaderElectionID:              "rouse-operator",
 		LeaderElectionNamespace:       o.leaderElectNamespace,
-		LeaderElectionReleaseOnCancel: true, // the process ends right after
+		LeaderElectionReleaseOnCancel: true, // the process exits right after
 	})
 	if err != nil {
 		return nil, fmt.Errorf("make the manager: %w", err)
@@ -105,7 +105,7 @@ func (o *options) BindFlags(fs *pflag.FlagSet) {
 // Validate implements daemon.Options.
 func (o *options) Validate() error { return o.serverless.Validate() }
 
-// readInstallation reads what the chart has written.
+// readInstallation reads the chart's description of the installation.
 func (o *options) readInstallation() (*resources.Installation, error) {
 	file, err := os.Open(o.serverless.InstallationFile)
 	if err != nil {
@@ -123,19 +123,19 @@ func (o *options) readInstallation() (*resources.Installation, error) {
 	return installation, nil
 }
 
-// uninstallOptions are the flags of "operator uninstall", which the chart runs after it has deleted the operator.
+// uninstallOptions holds the flags of "operator uninstall", which the chart runs after it has deleted the operator.
 type uninstallOptions struct {
 	timeout time.Duration
 	binding string
 }
 
-// BindFlags adds the flags of the command.
+// BindFlags binds the options to command-line flags.
 func (o *uninstallOptions) BindFlags(fs *pflag.FlagSet) {
 	fs.DurationVar(&o.timeout, "timeout", 3*time.Minute, "how long all that is deleted may take to go")
 	fs.StringVar(&o.binding, "binding", o.binding, "name of the ClusterRoleBinding that the operator has made")
 }
 
-// Validate reports everything that is wrong.
+// Validate reports every invalid option.
 func (o *uninstallOptions) Validate() error {
 	var problems []error
 	if o.timeout <= 0 {

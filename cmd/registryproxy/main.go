@@ -1,5 +1,5 @@
-// Command registryproxy stands before the chart's registry, in the same pod, and lets each namespace read and write the
-// repositories of its own Functions only.
+// Command registryproxy is the proxy of the chart's registry, in the same pod. It lets each namespace read and write only
+// the repositories of its own Functions.
 package main
 
 import (
@@ -20,9 +20,9 @@ import (
 )
 
 const (
-	// transferTimeout is how long one layer may take to arrive.
+	// transferTimeout bounds the transfer of one layer.
 	transferTimeout = 15 * time.Minute
-	// readerTimeout is how long a client may leave what is written at a time unread.
+	// readerTimeout bounds how long a client may leave a write unread.
 	readerTimeout = time.Minute
 )
 
@@ -67,7 +67,7 @@ func run(ctx context.Context, o *options, log logr.Logger) error {
 	})...)
 }
 
-// read is a value of the Secret, which must not be empty.
+// read returns a value of the Secret, which must not be empty.
 func (o *options) read(name string) (string, error) {
 	text, err := os.ReadFile(filepath.Join(o.login, name)) //nolint:gosec // the chart's own directory
 	if err != nil {
@@ -89,7 +89,7 @@ func defaultOptions() *options {
 	return &options{proxy: registryproxy.DefaultOptions(), store: registryproxy.DefaultStoreOptions(), address: ":5000", metricsAddress: ":9090"}
 }
 
-// BindFlags adds all flags of the command.
+// BindFlags binds the options to command-line flags.
 func (o *options) BindFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&o.address, "address", o.address, "address of the registry as others see it")
 	fs.StringVar(&o.metricsAddress, "metrics-address", o.metricsAddress, "address of /metrics")
@@ -98,7 +98,7 @@ func (o *options) BindFlags(fs *pflag.FlagSet) {
 	o.store.BindFlags(fs)
 }
 
-// Validate reports everything that is wrong.
+// Validate reports every invalid option.
 func (o *options) Validate() error {
 	problems := errors.Join(o.proxy.Validate(), o.store.Validate())
 	if o.login == "" {

@@ -1,5 +1,5 @@
-// Command scaler is KEDA's external scaler for Functions: it answers how much waits for each of them, and pushes the
-// wake when the first event arrives.
+// Command scaler is KEDA's external scaler for Functions: it reports the backlog of each, and pushes the activation when
+// the first event arrives.
 package main
 
 import (
@@ -46,7 +46,7 @@ func run(ctx context.Context, o *options, log logr.Logger) error {
 	}
 	watcher, err := settingswatch.New(o.settings, settingswatch.Deps{Config: config, Log: log, Registry: registry, Apply: func(read *settings.Settings) {
 		if err := tracer.Collect(read.Collector(o.scaler.Tracing.Endpoint)); err != nil {
-			log.Error(err, "the collector of traces stays as it was")
+			log.Error(err, "keeping the previous trace collector")
 		}
 	}})
 	if err != nil {
@@ -74,7 +74,7 @@ func run(ctx context.Context, o *options, log logr.Logger) error {
 			return daemon.Serve(ctx, daemon.Server{Name: "metrics", Addr: o.metricsAddress, Handler: s.Handler()}, log)
 		})
 	if lost := tracer.Close(ctx); lost != nil {
-		log.Info("the last spans are lost", "reason", lost.Error())
+		log.Info("lost the last spans", "reason", lost.Error())
 	}
 	return err
 }
@@ -92,7 +92,7 @@ func defaultOptions() *options {
 	return o
 }
 
-// BindFlags adds all flags of the command.
+// BindFlags binds the options to command-line flags.
 func (o *options) BindFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&o.metricsAddress, "metrics-address", o.metricsAddress, "address of /metrics, /healthz and /readyz")
 	o.scaler.BindFlags(fs)
@@ -100,12 +100,12 @@ func (o *options) BindFlags(fs *pflag.FlagSet) {
 	o.settings.BindFlags(fs)
 }
 
-// Validate reports everything that is wrong.
+// Validate reports every invalid option.
 func (o *options) Validate() error {
 	return errors.Join(o.scaler.Validate(), o.broker.Validate(), o.settings.Validate())
 }
 
-// countCalls makes what counting calls over HTTP takes.
+// countCalls returns the parts that count HTTP requests.
 func countCalls(o scaler.HTTPOptions, endpoints scaler.Endpoints, listings scaler.Listings, idleness scaler.Idleness, log logr.Logger) *scaler.HTTP {
 	return &scaler.HTTP{
 		Gateways: httpload.NewGateways(endpoints, httpload.GatewaysOptions{Service: o.GatewayService}, log.WithName("gateways")),

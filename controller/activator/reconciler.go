@@ -29,20 +29,20 @@ import (
 )
 
 const (
-	// checkDelay is how soon an activator is asked again that has not answered for the Function.
+	// checkDelay is the delay before an activator that did not answer for the Function is queried again.
 	checkDelay = 500 * time.Millisecond
-	// portDelay is how soon a Function without a port asks again.
+	// portDelay is the delay before a Function without a port tries again.
 	portDelay = time.Minute
-	// foreignDelay is how soon a slice of another owner that has the name of ours is looked at again.
+	// foreignDelay is the delay before a slice of another owner with the name of ours is checked again.
 	foreignDelay = 30 * time.Second
 )
 
-// activators say whose they are.
+// activators reports the Function of an activator.
 type activators interface {
 	FunctionAt(ctx context.Context, address string, port int32) (types.UID, error)
 }
 
-// Reconciler keeps the slices that list activators.
+// Reconciler maintains the slices that list activators.
 type Reconciler struct {
 	client         client.Client // reads from the cache and writes
 	applier        *kube.Applier
@@ -57,7 +57,7 @@ type Reconciler struct {
 	metrics        *metrics
 }
 
-// Reconcile makes the slices of one Function what they should be.
+// Reconcile brings the slices of one Function to their desired state.
 func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {
 	s, err := r.gather(ctx, request.NamespacedName)
 	if err != nil {
@@ -72,7 +72,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 		return ctrl.Result{}, nil
 	}
 	if len(families) == 0 {
-		return ctrl.Result{}, nil // there has never been a gateway
+		return ctrl.Result{}, nil // no gateway has ever existed
 	}
 	port, err := r.portOf(ctx, s)
 	if err != nil {
@@ -99,7 +99,7 @@ func (s *scope) isListed() bool {
 	return false
 }
 
-// remove deletes the slices that should not be there.
+// remove deletes the slices that should not exist.
 func (r *Reconciler) remove(ctx context.Context, s *scope, families []discoveryv1.AddressType) error {
 	var errs []error
 	for i := range s.ours {
@@ -110,7 +110,7 @@ func (r *Reconciler) remove(ctx context.Context, s *scope, families []discoveryv
 		stub := &discoveryv1.EndpointSlice{ObjectMeta: metav1.ObjectMeta{Namespace: slice.Namespace, Name: slice.Name}}
 		err := r.client.Delete(ctx, stub, client.Preconditions{UID: new(slice.UID)})
 		if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
-			continue // it is gone, or another one has its name
+			continue // it was deleted, or replaced by another one
 		}
 		if err != nil {
 			errs = append(errs, fmt.Errorf("delete EndpointSlice %s/%s: %w", slice.Namespace, slice.Name, err))
@@ -118,14 +118,14 @@ func (r *Reconciler) remove(ctx context.Context, s *scope, families []discoveryv
 		}
 		if isForged(slice) {
 			r.metrics.forged.Inc()
-			ctrl.LoggerFrom(ctx).Info("deleted an EndpointSlice that claimed to list activators and was not written by this controller",
+			ctrl.LoggerFrom(ctx).Info("deleted an EndpointSlice with the labels of activators that this controller did not write",
 				"slice", slice.Name)
 		}
 	}
 	return errors.Join(errs...)
 }
 
-// forget drops what is remembered of a Function that HTTP does not wake, or no longer.
+// forget drops all state of a Function that HTTP does not wake, or no longer.
 func (r *Reconciler) forget(s *scope) {
 	if !r.memories.forget(s.key) {
 		return
@@ -136,25 +136,26 @@ func (r *Reconciler) forget(s *scope) {
 	}
 }
 
-// scope is everything that one reconciliation learns about a Function. Its objects are the cache's: nothing changes them.
+// scope holds everything that one reconciliation reads about a Function. Its objects belong to the cache and must not
+// be modified.
 type scope struct {
 	key types.NamespacedName
 	now time.Time
 
-	// What is there. Nil means that there is none.
+	// Live objects; nil if absent.
 	fn      *v1alpha2.Function
 	service *corev1.Service
-	// ours are the slices that claim to be of this controller.
+	// ours are the slices with the label of this controller.
 	ours     []discoveryv1.EndpointSlice
 	gateways gateways
-	// ready is true when a pod is.
+	// ready is true when a pod is ready.
 	ready bool
 
 	// wanted is true when HTTP may wake the Function.
 	wanted bool
 }
 
-// gather reads what is there.
+// gather reads the live objects.
 func (r *Reconciler) gather(ctx context.Context, key types.NamespacedName) (*scope, error) {
 	s := &scope{key: key, now: r.clock.Now()}
 	all, err := slicesOf(ctx, r.client, key)
@@ -178,9 +179,9 @@ func (r *Reconciler) gather(ctx context.Context, key types.NamespacedName) (*sco
 	return s, nil
 }
 
-// gatherFunction reports whether HTTP may wake the Function, and fills in what that depends on.
+// gatherFunction reports whether HTTP may wake the Function, and reads the objects that this depends on.
 func (r *Reconciler) gatherFunction(ctx context.Context, s *scope) (bool, error) {
-	if s.key.Name == "" { // of slices without the label
+	if s.key.Name == "" { // a slice without the label
 		return false, nil
 	}
 	fn := &v1alpha2.Function{}
@@ -206,17 +207,18 @@ func ignoreNotFound(err error, format string, key types.NamespacedName) error {
 	return fmt.Errorf(format, key, err)
 }
 
-// mayBeWoken reports whether a Function may sleep, and lets HTTP wake it.
+// mayBeWoken reports whether a Function may sleep and be woken by HTTP.
 func mayBeWoken(fn *v1alpha2.Function) bool {
 	if !fn.DeletionTimestamp.IsZero() || fn.Spec.ScaleConfig == nil {
 		return false
 	}
-	tuning, _ := workload.TuningOf(fn.Annotations, workload.Tuning{}) // the Function's status says what is wrong
+	tuning, _ := workload.TuningOf(fn.Annotations, workload.Tuning{}) // the Function's status reports errors
 	low, _ := workload.ReplicaBounds(fn)
 	return low == 0 && tuning.HTTPWake
 }
 
-// families are those that the Function needs a slice of: the gateways', or while there is no gateway those that it has.
+// families returns the address families of the Function's slices: the gateways', or while there is no gateway those of
+// its present slices.
 func (s *scope) families() []discoveryv1.AddressType {
 	if len(s.gateways.families) > 0 {
 		return s.gateways.families
@@ -231,7 +233,7 @@ func (s *scope) families() []discoveryv1.AddressType {
 	return slices.Compact(present)
 }
 
-// listings are what the slices of the Function say, the oldest first.
+// listings returns the listings of the Function's slices, the oldest first.
 func (s *scope) listings() []aged {
 	var found []aged
 	for i := range s.ours {
@@ -245,13 +247,13 @@ func (s *scope) listings() []aged {
 	return found
 }
 
-// aged is what a slice says, with its age.
+// aged is a listing with the creation time of its slice.
 type aged struct {
 	activation.Listing
 	created time.Time
 }
 
-// isOlder decides between two Functions with one port.
+// isOlder decides between two Functions with the same port.
 func (a aged) isOlder(b aged) bool {
 	if !a.created.Equal(b.created) {
 		return a.created.Before(b.created)
@@ -261,8 +263,8 @@ func (a aged) isOlder(b aged) bool {
 
 const kindService = "Service"
 
-// sliceOf is what one family's slice of a Function should be. The owner reference does not block the deletion of the
-// Service, for which the controller would need rights.
+// sliceOf returns the desired slice of a Function for one family. The owner reference does not block the deletion of
+// the Service, which would require more rights.
 func sliceOf(s *scope, family discoveryv1.AddressType, port int32, listed []gateway) (*unstructured.Unstructured, error) {
 	config := discoveryv1ac.EndpointSlice(activation.SliceName(s.key.Name, family), s.key.Namespace).
 		WithLabels(map[string]string{
@@ -291,18 +293,18 @@ func sliceOf(s *scope, family discoveryv1.AddressType, port int32, listed []gate
 		return nil, err
 	}
 	if len(listed) == 0 {
-		object.Object["endpoints"] = []any{} // ours, too: nobody else adds any
+		object.Object["endpoints"] = []any{} // own the empty list: no one else adds endpoints
 	}
 	return object, nil
 }
 
-// keeps reports whether a slice of ours is one that the Function should have. What is wrong in it is repaired.
+// keeps reports whether a slice of ours is desired. Its content is repaired.
 func (s *scope) keeps(slice *discoveryv1.EndpointSlice, families []discoveryv1.AddressType) bool {
 	return s.wanted && slice.Name == activation.SliceName(s.key.Name, slice.AddressType) &&
 		isControlledBy(slice, s.service.GetUID()) && slices.Contains(families, slice.AddressType)
 }
 
-// isForged reports whether a slice was never written by this controller: it does not belong to the Service that it names.
+// isForged reports whether this controller never wrote a slice: the slice does not belong to the Service that it names.
 func isForged(slice *discoveryv1.EndpointSlice) bool {
 	owner := metav1.GetControllerOf(slice)
 	return owner == nil || owner.Kind != kindService || owner.Name != slice.Labels[discoveryv1.LabelServiceName] ||
@@ -314,7 +316,7 @@ func isControlledBy(slice *discoveryv1.EndpointSlice, service types.UID) bool {
 	return owner != nil && owner.UID == service
 }
 
-// known are the addresses that a slice lists already for this Function at this port.
+// known returns the addresses that a slice lists already for this Function at this port.
 func known(slice *discoveryv1.EndpointSlice, function types.UID, port int32) map[string]bool {
 	if slice == nil {
 		return nil
@@ -330,7 +332,7 @@ func known(slice *discoveryv1.EndpointSlice, function types.UID, port int32) map
 	return addresses
 }
 
-// write applies a slice for each family. It is not complete while an activator that should be listed is not.
+// write applies a slice for each family. complete is false while an activator that should be listed is not.
 func (r *Reconciler) write(
 	ctx context.Context, s *scope, families []discoveryv1.AddressType, port int32, listed bool,
 ) (complete bool, err error) {
@@ -366,12 +368,12 @@ func (r *Reconciler) apply(
 	}
 	_, err = r.applier.Apply(ctx, desired, present)
 	if apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) {
-		return nil // nothing of it will be there for long
+		return nil // the namespace is being deleted
 	}
 	return err
 }
 
-// liveSlice is the slice that has the name of ours. One of another owner is left as it is, and named.
+// liveSlice returns the slice with the name of ours. A slice of another owner is an error and stays as it is.
 func (r *Reconciler) liveSlice(ctx context.Context, s *scope, family discoveryv1.AddressType) (*discoveryv1.EndpointSlice, error) {
 	slice := &discoveryv1.EndpointSlice{}
 	key := types.NamespacedName{Namespace: s.key.Namespace, Name: activation.SliceName(s.key.Name, family)}
@@ -388,7 +390,7 @@ func (r *Reconciler) liveSlice(ctx context.Context, s *scope, family discoveryv1
 	return slice, nil
 }
 
-// verified are the gateways that are listed already, and those that answer for this Function at its port.
+// verified returns the gateways that are listed already, and those that answer for this Function at its port.
 func (r *Reconciler) verified(ctx context.Context, s *scope, known map[string]bool, port int32, ready []gateway) []gateway {
 	answers := make([]bool, len(ready))
 	var asked sync.WaitGroup

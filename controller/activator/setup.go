@@ -36,17 +36,17 @@ import (
 	"github.com/rouse-run/rouse/internal/kube"
 )
 
-// Options are the settings of waking by HTTP.
+// Options configures waking by HTTP.
 type Options struct {
-	// GatewayService is the Service of the gateways. Without one HTTP wakes no Function.
+	// GatewayService is the Service of the gateways. Without it HTTP wakes no Function.
 	GatewayService types.NamespacedName
 }
 
-// BindFlags lets command-line flags change the settings.
+// BindFlags binds the options to command-line flags.
 func (o *Options) BindFlags(fs *pflag.FlagSet) {
 	fs.Func("gateway-service", "Service of the gateways, namespace/name: HTTP requests wake Functions through them; empty: none does",
 		func(text string) (err error) {
-			o.GatewayService, err = parseService(text)
+			o.GatewayService, err = ParseService(text)
 			return err
 		})
 }
@@ -54,7 +54,8 @@ func (o *Options) BindFlags(fs *pflag.FlagSet) {
 // Enabled reports whether there are gateways.
 func (o *Options) Enabled() bool { return o.GatewayService.Name != "" }
 
-func parseService(text string) (types.NamespacedName, error) {
+// ParseService parses namespace/name; an empty text is no Service.
+func ParseService(text string) (types.NamespacedName, error) {
 	if text == "" {
 		return types.NamespacedName{}, nil
 	}
@@ -66,20 +67,20 @@ func parseService(text string) (types.NamespacedName, error) {
 }
 
 const (
-	// serviceIndex finds the slices of a Service, and portIndex those of ours with a port.
+	// serviceIndex finds the slices of a Service, and portIndex our slices with a port.
 	serviceIndex = "rouse.service"
 	portIndex    = "rouse.port"
-	// maxConcurrentReconciles is more than other controllers have: a gateway that is lost has to leave all slices soon.
+	// maxConcurrentReconciles is higher than in other controllers: a lost gateway has to leave all slices soon.
 	maxConcurrentReconciles = 16
 )
 
-// CacheObjects limits what the manager's cache holds of EndpointSlices. Setup relies on it; pass it to the manager as part of
+// CacheObjects limits the EndpointSlices in the manager's cache. Setup relies on it; pass it to the manager as part of
 // cache.Options.ByObject.
 func CacheObjects() map[client.Object]cache.ByObject {
 	return map[client.Object]cache.ByObject{&discoveryv1.EndpointSlice{}: {Transform: withoutDetails}}
 }
 
-// withoutDetails leaves of slices of others what says who is ready. Of ours managed fields show whether they have to be applied.
+// withoutDetails keeps the readiness of others' slices. Managed fields of our own show whether they have to be applied.
 func withoutDetails(object any) (any, error) {
 	slice, ok := object.(*discoveryv1.EndpointSlice)
 	if !ok {
@@ -99,13 +100,13 @@ func withoutDetails(object any) (any, error) {
 	return slice, nil
 }
 
-// Parts are what the controller works with and does not make.
+// Parts are the dependencies of the controller.
 type Parts struct {
-	// Registerer gets the metrics.
+	// Registerer registers the metrics.
 	Registerer prometheus.Registerer
-	// Announcements say which Functions are idle.
+	// Announcements reports which Functions are idle.
 	Announcements Announcements
-	// KEDA reports whether Functions can sleep at all.
+	// KEDA reports whether KEDA is installed, without which no Function sleeps.
 	KEDA func(context.Context) (bool, error)
 	// Dial opens connections to gateways; nil: those of the network.
 	Dial Dial
@@ -153,7 +154,7 @@ func Setup(ctx context.Context, mgr ctrl.Manager, parts Parts, options Options) 
 		WatchesRawSource(source.Channel(idle, &handler.EnqueueRequestForObject{})).
 		Complete(reconciler)
 	if err != nil {
-		return fmt.Errorf("set up the controller of activators: %w", err)
+		return fmt.Errorf("set up the activator controller: %w", err)
 	}
 	listens := &listener{announcements: parts.Announcements, memories: reconciler.memories, clock: reconciler.clock, requests: idle}
 	return addPart(mgr, probes, listens)
@@ -162,7 +163,7 @@ func Setup(ctx context.Context, mgr ctrl.Manager, parts Parts, options Options) 
 func addPart(mgr ctrl.Manager, parts ...manager.Runnable) error {
 	for _, part := range parts {
 		if err := mgr.Add(part); err != nil {
-			return fmt.Errorf("set up the controller of activators: %w", err)
+			return fmt.Errorf("set up the activator controller: %w", err)
 		}
 	}
 	return nil
@@ -184,7 +185,8 @@ func indexPort(object client.Object) []string {
 	return []string{strconv.Itoa(int(listing.Port))}
 }
 
-// scalingDiffers reports whether a Function's condition says something else of KEDA: it says when KEDA comes and goes.
+// scalingDiffers reports whether the reason of a Function's scaling condition has changed, which it does when KEDA is
+// installed or removed.
 func scalingDiffers(before, after client.Object) bool {
 	was, _ := before.(*v1alpha2.Function)
 	is, _ := after.(*v1alpha2.Function)
@@ -198,7 +200,7 @@ func scalingReason(fn *v1alpha2.Function) string {
 	return ""
 }
 
-// endpointsChanged passes changes of slices of ours, and of others' endpoints.
+// endpointsChanged passes changes of our slices, and changes of the endpoints of others'.
 func endpointsChanged() predicate.Predicate {
 	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
 		was, _ := e.ObjectOld.(*discoveryv1.EndpointSlice)
@@ -208,7 +210,7 @@ func endpointsChanged() predicate.Predicate {
 	}}
 }
 
-// functionsOf finds whom a slice concerns: the Function of that name, if it is one, or all when it lists gateways.
+// functionsOf finds the Functions that a slice affects: the one with its Service's name, or all when it lists gateways.
 func functionsOf(reader client.Reader, gatewayService types.NamespacedName) handler.MapFunc {
 	all := wakeable(reader)
 	return func(ctx context.Context, slice client.Object) []reconcile.Request {
@@ -238,7 +240,7 @@ func wakeable(reader client.Reader) handler.MapFunc {
 	}
 }
 
-// metrics have no label that grows with the number of Functions.
+// metrics contains no label that grows with the number of Functions.
 type metrics struct{ forged prometheus.Counter }
 
 func newMetrics(registerer prometheus.Registerer, memories *memories, ports *ports) *metrics {
@@ -257,28 +259,28 @@ func newMetrics(registerer prometheus.Registerer, memories *memories, ports *por
 	})}
 }
 
-// cleanDelay is how soon slices are deleted again that could not be.
+// cleanDelay is the delay before a failed deletion is retried.
 const cleanDelay = 10 * time.Second
 
-// cleaner deletes all slices of ours where there are no gateways, or no longer: callers would be led to addresses at
-// which nobody answers.
+// cleaner deletes all our slices where there are no gateways, or no longer: they would lead callers to addresses at
+// which no one answers.
 type cleaner struct {
-	reader client.Reader // past the cache, which needs not watch slices for this
+	reader client.Reader // bypasses the cache, which need not watch slices for this
 	writer client.Writer
 	log    logr.Logger
 }
 
-// Start deletes them once.
+// Start deletes the slices once.
 func (c *cleaner) Start(ctx context.Context) error {
 	for {
 		deleted, err := c.clean(ctx)
 		if deleted > 0 {
-			c.log.Info("deleted the EndpointSlices that list activators, because there are no gateways", "slices", deleted)
+			c.log.Info("deleted the EndpointSlices of activators, because there are no gateways", "slices", deleted)
 		}
 		if err == nil {
 			return nil
 		}
-		c.log.Error(err, "cannot delete the EndpointSlices that list activators")
+		c.log.Error(err, "cannot delete the EndpointSlices of activators")
 		select {
 		case <-ctx.Done():
 			return nil

@@ -325,10 +325,10 @@ func TestReadyAndStalledOfAnAPIRule(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			said := statusFor(&tc.standing, tc.route)
-			summary := summaryOf(said, 3)
+			update := statusFor(&tc.standing, tc.route)
+			summary := summaryOf(update, 3)
 			require.Equal(t, metav1.Condition{
-				Type: "Ready", Status: tc.wantStatus, Reason: tc.wantReason, Message: said.description, ObservedGeneration: 3,
+				Type: "Ready", Status: tc.wantStatus, Reason: tc.wantReason, Message: update.description, ObservedGeneration: 3,
 			}, summary.Ready)
 			require.Equal(t, tc.stalled, summary.Stalled != nil)
 		})

@@ -232,7 +232,7 @@ func TestAnAnswerOfAGatewayIsBounded(t *testing.T) {
 			t.Parallel()
 			_, err := askAt(t, tc.answer)
 			require.ErrorContains(t, err, tc.message)
-			require.ErrorContains(t, err, "ask gateway 10.0.0.1 for its APIRules")
+			require.ErrorContains(t, err, "query gateway 10.0.0.1 for its APIRules")
 		})
 	}
 	report, err := askAt(t, func(w http.ResponseWriter, r *http.Request) {

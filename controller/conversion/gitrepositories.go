@@ -20,7 +20,7 @@ import (
 	"github.com/rouse-run/rouse/internal/kube"
 )
 
-// Reconciler keeps Functions as their GitRepositories say.
+// Reconciler copies GitRepositories into the Functions that name them.
 type Reconciler struct {
 	client client.Client
 }
@@ -34,7 +34,7 @@ func SetupGitRepositories(manager ctrl.Manager) error {
 		Watches(&v1alpha1.GitRepository{}, handler.EnqueueRequestsFromMapFunc(r.functionsOf)).
 		Complete(reconcile.AsReconciler(manager.GetClient(), r))
 	if err != nil {
-		return fmt.Errorf("set up the controller of GitRepositories: %w", err)
+		return fmt.Errorf("set up the GitRepository controller: %w", err)
 	}
 	return nil
 }
@@ -42,7 +42,7 @@ func SetupGitRepositories(manager ctrl.Manager) error {
 // named reports whether a Function names a GitRepository.
 func named(fn client.Object) bool { return fn.GetAnnotations()[v1alpha1.AnnotationGitRepository] != "" }
 
-// functionsOf are the Functions that name a GitRepository.
+// functionsOf returns the Functions that name a GitRepository.
 func (r *Reconciler) functionsOf(ctx context.Context, repository client.Object) []ctrl.Request {
 	functions := &v1alpha2.FunctionList{}
 	if err := r.client.List(ctx, functions, client.InNamespace(repository.GetNamespace())); err != nil {
@@ -67,7 +67,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, fn *v1alpha2.Function) (ctrl
 	repository := &v1alpha1.GitRepository{}
 	key := types.NamespacedName{Namespace: fn.Namespace, Name: fn.Annotations[v1alpha1.AnnotationGitRepository]}
 	if err := r.client.Get(ctx, key, repository); err != nil {
-		return ctrl.Result{}, client.IgnoreNotFound(err) // its watch brings it here
+		return ctrl.Result{}, client.IgnoreNotFound(err) // its watch enqueues the Function
 	}
 	before := fn.DeepCopy()
 	write(git, &repository.Spec)
@@ -76,7 +76,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, fn *v1alpha2.Function) (ctrl
 	}
 	err := r.client.Patch(ctx, fn, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
 	if apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
-		return ctrl.Result{}, nil // a later one is on its way
+		return ctrl.Result{}, nil // a newer version is already enqueued
 	}
 	if err != nil {
 		return ctrl.Result{}, fmt.Errorf("write GitRepository %s into Function %s: %w", key.Name, client.ObjectKeyFromObject(before), err)

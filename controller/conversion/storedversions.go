@@ -17,7 +17,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// Checker compares the cluster's definitions with those of the release. It is a runnable of the manager.
+// Checker compares the cluster's definitions with those of the release. It is a Runnable of the manager.
 type Checker struct {
 	definitions []Definition
 	reader      client.Reader
@@ -38,7 +38,7 @@ func SetupStoredVersions(manager ctrl.Manager, registerer prometheus.Registerer,
 	return nil
 }
 
-// NewChecker makes a Checker.
+// NewChecker returns a Checker.
 func NewChecker(definitions []Definition, reader client.Reader, registerer prometheus.Registerer, log logr.Logger) *Checker {
 	unreadable := prometheus.NewGaugeVec(prometheus.GaugeOpts{
 		Name: "rouse_controller_unknown_stored_versions",
@@ -48,7 +48,7 @@ func NewChecker(definitions []Definition, reader client.Reader, registerer prome
 	return &Checker{definitions: definitions, reader: reader, log: log, unreadable: unreadable}
 }
 
-// Definitions reads CustomResourceDefinitions as YAML.
+// Definitions decodes CustomResourceDefinitions in YAML.
 func Definitions(files [][]byte) ([]Definition, error) {
 	found := make([]Definition, len(files))
 	for i, file := range files {
@@ -68,7 +68,7 @@ func Definitions(files [][]byte) ([]Definition, error) {
 	return found, nil
 }
 
-// NeedLeaderElection implements manager.LeaderElectionRunnable: one replica says it.
+// NeedLeaderElection implements manager.LeaderElectionRunnable: one replica reports the result.
 func (*Checker) NeedLeaderElection() bool { return true }
 
 // Start implements manager.Runnable. It never fails.
@@ -76,7 +76,7 @@ func (c *Checker) Start(ctx context.Context) error {
 	for _, definition := range c.definitions {
 		stored, err := c.stored(ctx, definition.Name)
 		if err != nil {
-			c.log.Error(err, "cannot tell in which versions objects are stored", "crd", definition.Name)
+			c.log.Error(err, "cannot read the stored versions", "crd", definition.Name)
 			continue
 		}
 		c.unreadable.WithLabelValues(definition.Name).Set(float64(len(definition.Leaving(stored))))
@@ -87,7 +87,7 @@ func (c *Checker) Start(ctx context.Context) error {
 	return nil
 }
 
-// stored are the versions in which objects may be stored; none when there is no such definition.
+// stored returns the versions in which objects may be stored; none when there is no such definition.
 func (c *Checker) stored(ctx context.Context, name string) ([]string, error) {
 	object := &unstructured.Unstructured{}
 	object.SetGroupVersionKind(apiextensionsv1.SchemeGroupVersion.WithKind("CustomResourceDefinition"))
@@ -105,16 +105,16 @@ func (c *Checker) stored(ctx context.Context, name string) ([]string, error) {
 	return stored, nil
 }
 
-// Definition is what matters of a CustomResourceDefinition.
+// Definition holds the versions of a CustomResourceDefinition.
 type Definition struct {
-	// Name such as functions.serverless.kyma-project.io.
+	// Name is the full name, such as functions.serverless.kyma-project.io.
 	Name string
-	// Versions are those that it has, Storage the one in which objects are stored.
+	// Versions lists its versions, and Storage is the one in which objects are stored.
 	Versions []string
 	Storage  string
 }
 
-// Leaving are the versions in which objects may be stored, and which the definition does not have.
+// Leaving returns the versions in which objects may be stored and that the definition lacks.
 func (d Definition) Leaving(stored []string) []string {
 	var leaving []string
 	for _, version := range stored {
@@ -125,8 +125,9 @@ func (d Definition) Leaving(stored []string) []string {
 	return leaving
 }
 
-// Check fails when objects may be stored in a version that the definition does not have. stored is status.storedVersions of the one
-// in the cluster: every version that ever was the stored one, until somebody takes it away there.
+// Check returns an error when objects may be stored in a version that the definition lacks. stored is
+// status.storedVersions of the definition in the cluster: every version that was ever the storage version, until it is
+// removed there.
 func (d Definition) Check(stored []string) error {
 	leaving := d.Leaving(stored)
 	if len(leaving) == 0 {
@@ -139,7 +140,7 @@ func (d Definition) Check(stored []string) error {
 		"See docs/convert.md", d.Name, strings.Join(leaving, ", "), d.qualified(resource), d.Name, d.Storage)
 }
 
-// qualified names the resource with version and group, so that kubectl asks for the version that is stored now.
+// qualified adds version and group to the resource, so that kubectl requests the current storage version.
 func (d Definition) qualified(resource string) string {
 	return strings.Replace(d.Name, resource+".", resource+"."+d.Storage+".", 1)
 }

@@ -21,15 +21,15 @@ import (
 	"github.com/rouse-run/rouse/internal/fair"
 )
 
-// Options are how the webhook is reached.
+// Options configures the address and certificate of the webhook.
 type Options struct {
 	// Address is host:port; empty: there is no webhook.
 	Address string
-	// CertFile and KeyFile hold its certificate. They are read at each handshake, so that a renewed one needs no restart.
+	// CertFile and KeyFile hold its certificate. They are read at each handshake, so that a renewal needs no restart.
 	CertFile, KeyFile string
 }
 
-// BindFlags adds the flags.
+// BindFlags binds the options to command-line flags.
 func (o *Options) BindFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&o.Address, "conversion-address", o.Address, "address of the webhook that converts Functions of v1alpha1; empty: none")
 	fs.StringVar(&o.CertFile, "conversion-tls-cert", o.CertFile, "file with the certificate of --conversion-address")
@@ -39,7 +39,7 @@ func (o *Options) BindFlags(fs *pflag.FlagSet) {
 // Enabled reports whether v1alpha1 is served.
 func (o *Options) Enabled() bool { return o.Address != "" }
 
-// Validate reports what is wrong.
+// Validate reports every invalid option.
 func (o *Options) Validate() error {
 	if o.Enabled() && (o.CertFile == "" || o.KeyFile == "") {
 		return errors.New("--conversion-address needs --conversion-tls-cert and --conversion-tls-key")
@@ -48,23 +48,23 @@ func (o *Options) Validate() error {
 }
 
 const (
-	// path is Kyma's.
+	// path is the same as Kyma's.
 	path = "/convert/functions"
 
 	readTimeout    = 5 * time.Second
 	maxConnections = 256
 )
 
-// server is the webhook of one replica of the controller. All of them answer.
+// server is the webhook of one replica of the controller. All replicas serve it.
 type server struct {
 	address     string
 	certificate *certificate
 	handler     *Handler
-	listener    net.Listener // of tests
+	listener    net.Listener // set by tests
 	log         logr.Logger
 }
 
-// Setup adds the webhook to a manager. files are the CustomResourceDefinitions of the release, by whose rules is judged.
+// Setup adds the webhook to a manager. files are the CustomResourceDefinitions of the release, whose rules it applies.
 func Setup(manager ctrl.Manager, options Options, files [][]byte) error {
 	definitions, err := crdschema.Definitions(files)
 	if err != nil {
@@ -99,7 +99,8 @@ func (s *server) Start(ctx context.Context) error {
 	}, s.log)
 }
 
-// certificate is read at each handshake. A renewal that is half written, or wrong, keeps the one before in use.
+// certificate is read at each handshake. While a renewal is incomplete or invalid the previous certificate stays in
+// use.
 type certificate struct {
 	certFile, keyFile string
 	last              atomic.Pointer[tls.Certificate]
@@ -120,29 +121,30 @@ func (c *certificate) get(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 	}
 	err = fmt.Errorf("load the certificate of the conversion webhook: %w", err)
 	if last := c.last.Load(); last != nil {
-		c.log.Error(err, "the certificate before is shown on: correct the Secret of the conversion webhook")
+		c.log.Error(err, "keeping the previous certificate: correct the Secret of the conversion webhook")
 		return last, nil
 	}
 	return nil, err
 }
 
 const (
-	// maxBody is how long a ConversionReview may be. Clients page larger lists.
+	// maxBody bounds the length of a ConversionReview. Clients page longer lists.
 	maxBody = 8 << 20
-	// copies is how often a body is in memory while it is answered: as it came, decoded, converted and encoded.
+	// copies is how often a body is in memory while it is processed: as received, decoded, converted and encoded.
 	copies = 4
-	// maxMemory bounds all of that. One caller gets half of it at most. Each request has ownMemory besides, so that one Function is
-	// converted whatever others hold.
+	// maxMemory bounds all of that. One caller gets at most half of it. Each request has ownMemory in addition, so that
+	// a single Function is converted whatever other requests hold.
 	maxMemory = 2 * copies * maxBody
 	ownMemory = copies * chunk
 	chunk     = 64 << 10
 	timeout   = 10 * time.Second
 
-	// maxRequests are read at a time, of which a caller has no more than it leaves free; maxTurns are worked on.
+	// maxRequests bounds the requests that are read concurrently, of which a caller has at most as many as it leaves free;
+	// maxTurns bounds those that use CPU.
 	maxRequests = 128
 	maxTurns    = 2
 
-	// The bounds of what a body becomes. The API server stores no object of more than 1.5 MiB.
+	// Bounds of a decoded body. The API server stores no object of more than 1.5 MiB.
 	maxValues       = maxBody / 16
 	maxDepth        = 100
 	maxObjects      = 10_000
@@ -152,10 +154,10 @@ const (
 )
 
 var (
-	errBusy    = errors.New("too many ConversionReviews at a time")
+	errBusy    = errors.New("too many concurrent ConversionReviews")
 	errUnread  = errors.New("the body cannot be read")
-	errShape   = errors.New("the ConversionReview has more than 524288 values, or they are nested too deeply: ask for the list in pages (limit)")
-	errObjects = errors.New("the ConversionReview has more than 10000 objects: ask for the list in pages (limit)")
+	errShape   = errors.New("the ConversionReview has more than 524288 values, or they are nested too deeply: request the list in pages (limit)")
+	errObjects = errors.New("the ConversionReview has more than 10000 objects: request the list in pages (limit)")
 )
 
 // Handler answers ConversionReviews.
@@ -163,12 +165,12 @@ type Handler struct {
 	rules    *crdschema.Definition
 	memory   *fair.Budget
 	requests *fair.Pool
-	// turns are for what takes CPU: decoding, each object, encoding. A caller has one at a time, and pays for its duration, so that of
-	// those that wait the one comes first that has taken least.
+	// turns limits the work that takes CPU: decoding, each object, encoding. A caller has one turn at a time, and is
+	// charged for its duration, so that the waiting caller that has used the least time goes first.
 	turns *fair.Pool
 }
 
-// NewHandler makes a Handler that judges by the rules of v1alpha2.
+// NewHandler returns a Handler that validates by the rules of v1alpha2.
 func NewHandler(rules *crdschema.Definition) *Handler {
 	return &Handler{
 		rules: rules, memory: fair.NewBudget(maxMemory, ownMemory),
@@ -203,10 +205,10 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	w.Header().Set("Content-Type", "application/json")
-	_, _ = w.Write(text) //nolint:gosec // JSON, as its type says; a caller that is gone misses nothing
+	_, _ = w.Write(text) //nolint:gosec // JSON, as its type says; the caller may be gone
 }
 
-// turn works for a caller when it is its turn.
+// turn runs work when it is the caller's turn.
 func (h *Handler) turn(ctx context.Context, caller string, work func()) error {
 	if h.turns.Acquire(ctx.Done(), caller, 1) != nil {
 		return errBusy
@@ -220,7 +222,7 @@ func (h *Handler) turn(ctx context.Context, caller string, work func()) error {
 	return nil
 }
 
-// read counts a body as it arrives: its bytes, and what they become.
+// read charges a body as it arrives: for its bytes, and for the values that they decode to.
 func read(from io.Reader, share *fair.Share) (body []byte, taken int64, err error) {
 	buffer := make([]byte, chunk)
 	shape := fair.JSONCounter{Limits: fair.JSONLimits{Values: maxValues, Depth: maxDepth}}
@@ -254,7 +256,7 @@ func refuse(w http.ResponseWriter, err error) {
 		w.Header().Set("Retry-After", "1")
 		http.Error(w, err.Error(), http.StatusServiceUnavailable)
 	case errors.As(err, &tooLarge):
-		http.Error(w, fmt.Sprintf("the ConversionReview has more than %d MiB: ask for the list in pages (limit)", maxBody>>20), http.StatusRequestEntityTooLarge)
+		http.Error(w, fmt.Sprintf("the ConversionReview has more than %d MiB: request the list in pages (limit)", maxBody>>20), http.StatusRequestEntityTooLarge)
 	case errors.Is(err, errShape), errors.Is(err, errObjects):
 		http.Error(w, err.Error(), http.StatusRequestEntityTooLarge)
 	case errors.Is(err, errUnread):
@@ -262,6 +264,6 @@ func refuse(w http.ResponseWriter, err error) {
 	case errors.Is(err, errNoReview):
 		http.Error(w, err.Error(), http.StatusBadRequest)
 	default:
-		http.Error(w, "the answer cannot be encoded", http.StatusInternalServerError)
+		http.Error(w, "cannot encode the response", http.StatusInternalServerError)
 	}
 }

@@ -27,21 +27,23 @@ import (
 	serverlessv1alpha2 "github.com/rouse-run/rouse/api/serverless/v1alpha2"
 )
 
-// Options say which Secrets an installation needs.
+// Options selects the Secrets that an installation needs.
 type Options struct {
-	Release   string // what the names of its objects begin with
+	Release   string // prefix of the names of its objects
 	Namespace string
-	// NATSUsers are the users of the chart's own NATS; none: it has none, or is not there.
+	// NATSUsers are the users of the chart's own NATS; empty: it has no users, or is not installed.
 	NATSUsers []string
-	// RegistryPush and RegistryPull are the addresses of the chart's own registry for builds and for nodes; empty: there is none.
+	// RegistryPush and RegistryPull are the addresses of the chart's own registry for builds and for nodes; empty: it
+	// is not installed.
 	RegistryPush, RegistryPull string
-	// KEDANamespace is where KEDA looks for its certificate; empty: the scaler has no TLS, or certificates of the user's.
+	// KEDANamespace is where KEDA looks for its certificate; empty: the scaler has no TLS, or the user provides the
+	// certificates.
 	KEDANamespace string
-	// Timeout is how long a namespace may take to be there.
+	// Timeout bounds how long to wait for a missing namespace.
 	Timeout time.Duration
 }
 
-// BindFlags adds the flags of "controller credentials".
+// BindFlags binds the options to the flags of "controller credentials".
 func (o *Options) BindFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&o.Release, "release", o.Release, "what the names of the installation's objects begin with")
 	fs.StringVar(&o.Namespace, "namespace", o.Namespace, "namespace of the installation")
@@ -56,7 +58,7 @@ func (o *Options) BindFlags(fs *pflag.FlagSet) {
 func (o *Options) Validate() error {
 	switch {
 	case o.Release == "" || o.Namespace == "":
-		return errors.New("--release and --namespace: both are needed")
+		return errors.New("--release and --namespace: must both be set")
 	case (o.RegistryPush == "") != (o.RegistryPull == ""):
 		return errors.New("--registry-push-address and --registry-pull-address belong together: set both or none")
 	case o.Timeout <= 0:
@@ -65,13 +67,14 @@ func (o *Options) Validate() error {
 	return nil
 }
 
-// Make writes what is missing. It tries again until the timeout, because KEDA's namespace may come later, and others may write meanwhile.
+// Make writes the missing Secrets. It retries until the timeout, because KEDA's namespace may be created later, and
+// others may write meanwhile.
 func Make(ctx context.Context, objects client.Client, o *Options, log logr.Logger) error {
 	var last error
 	err := wait.PollUntilContextTimeout(ctx, 2*time.Second, o.Timeout, true, func(ctx context.Context) (bool, error) {
 		last = makeOnce(ctx, objects, o, log)
 		if last != nil {
-			log.Info("trying again", "reason", last.Error())
+			log.Info("retrying", "reason", last.Error())
 		}
 		return last == nil, nil
 	})
@@ -90,7 +93,7 @@ func makeOnce(ctx context.Context, objects client.Client, o *Options, log logr.L
 		case err == nil:
 			known[name] = secret
 		case !apierrors.IsNotFound(err):
-			return fmt.Errorf("read the Secret %s: %w", name, err)
+			return fmt.Errorf("read Secret %s: %w", name, err)
 		}
 	}
 	changed, err := Decide(o, known)
@@ -104,17 +107,17 @@ func makeOnce(ctx context.Context, objects client.Client, o *Options, log logr.L
 			err = objects.Update(ctx, secret)
 		}
 		if apierrors.IsNotFound(err) {
-			return fmt.Errorf("write the Secret %s: there is no namespace %q: make it, or name KEDA's in keda.namespace", secret.Name, secret.Namespace)
+			return fmt.Errorf("write Secret %s: namespace %q does not exist: create it, or set keda.namespace to KEDA's", secret.Name, secret.Namespace)
 		}
 		if err != nil {
-			return fmt.Errorf("write the Secret %s/%s: %w", secret.Namespace, secret.Name, err)
+			return fmt.Errorf("write Secret %s/%s: %w", secret.Namespace, secret.Name, err)
 		}
 		log.Info("Secret written", "namespace", secret.Namespace, "name", secret.Name)
 	}
 	return nil
 }
 
-// managedBy is the label of what this package made.
+// managedBy is the label of the Secrets of this package.
 const managedBy = "rouse-credentials"
 
 // Names of the Secrets, as the chart mounts them.
@@ -128,7 +131,7 @@ func (o *Options) named(namespace, suffix string) types.NamespacedName {
 	return types.NamespacedName{Namespace: namespace, Name: o.Release + suffix}
 }
 
-// Needed are the names of the Secrets that the options ask for.
+// Needed returns the names of the Secrets that the options require.
 func Needed(o *Options) []types.NamespacedName {
 	all := []types.NamespacedName{o.chain()}
 	if len(o.NATSUsers) > 0 {
@@ -143,7 +146,7 @@ func Needed(o *Options) []types.NamespacedName {
 	return all
 }
 
-// Decide returns what has to be written of the Secrets that are needed: those that are not there, or lack something. known are those that are.
+// Decide returns the Secrets to write: those that do not exist, or lack something. known holds those that exist.
 func Decide(o *Options, known map[types.NamespacedName]*corev1.Secret) ([]*corev1.Secret, error) {
 	changed := appendChanged(nil, known, o.chain(), chainSecret(data(known, o.chain())), corev1.SecretTypeOpaque, nil)
 	if len(o.NATSUsers) > 0 {
@@ -174,7 +177,7 @@ func data(known map[types.NamespacedName]*corev1.Secret, name types.NamespacedNa
 	return nil
 }
 
-// chainSecret has the key that the replicas of the eventbridge share.
+// chainSecret contains the key that the replicas of the eventbridge share.
 func chainSecret(before map[string][]byte) map[string][]byte {
 	after := maps.Clone(before)
 	if after == nil {
@@ -184,7 +187,7 @@ func chainSecret(before map[string][]byte) map[string][]byte {
 	return after
 }
 
-// natsSecret has each user's password, and all of them as the file that NATS includes.
+// natsSecret contains each user's password, and all of them as the file that NATS includes.
 func natsSecret(o *Options, before map[string][]byte) map[string][]byte {
 	after := maps.Clone(before)
 	if after == nil {
@@ -199,7 +202,7 @@ func natsSecret(o *Options, before map[string][]byte) map[string][]byte {
 	return after
 }
 
-// registrySecret describes the registry to the controller: the format is Kyma's.
+// registrySecret describes the registry to the controller, in Kyma's format.
 func registrySecret(o *Options, before map[string][]byte) map[string][]byte {
 	after := maps.Clone(before)
 	if after == nil {
@@ -212,14 +215,14 @@ func registrySecret(o *Options, before map[string][]byte) map[string][]byte {
 	return after
 }
 
-// keep makes a password up, of 26 letters and digits with 130 bits, where there is none.
+// keep generates a missing password, of 26 letters and digits with 130 bits.
 func keep(secret map[string][]byte, key string) {
 	if len(secret[key]) == 0 {
 		secret[key] = []byte(rand.Text())
 	}
 }
 
-// appendChanged adds a Secret if what is there is not so.
+// appendChanged adds a Secret if its data differs from the existing one's.
 func appendChanged(changed []*corev1.Secret, known map[types.NamespacedName]*corev1.Secret, name types.NamespacedName, data map[string][]byte,
 	kind corev1.SecretType, labels map[string]string,
 ) []*corev1.Secret {
@@ -245,7 +248,7 @@ const (
 	authorityOf = "ca.crt"
 )
 
-// fit tells that two Secrets have certificates of one authority.
+// fit reports whether two Secrets hold certificates of the same authority.
 func fit(ours, kedas map[string][]byte) bool {
 	for _, each := range []map[string][]byte{ours, kedas} {
 		for _, key := range []string{authorityOf, corev1.TLSCertKey, corev1.TLSPrivateKeyKey} {
@@ -257,7 +260,7 @@ func fit(ours, kedas map[string][]byte) bool {
 	return bytes.Equal(ours[authorityOf], kedas[authorityOf])
 }
 
-// certificates are the scaler's, for its Service, and KEDA's, of an authority whose key is not kept.
+// certificates returns the scaler's certificate, for its Service, and KEDA's. The key of their authority is not kept.
 func certificates(o *Options) (ours, kedas map[string][]byte, err error) {
 	key, err := newKey()
 	if err != nil {
@@ -268,7 +271,7 @@ func certificates(o *Options) (ours, kedas map[string][]byte, err error) {
 	authority.KeyUsage = x509.KeyUsageCertSign | x509.KeyUsageDigitalSignature
 	signed, err := x509.CreateCertificate(rand.Reader, authority, authority, key.Public(), key)
 	if err != nil {
-		return nil, nil, fmt.Errorf("make the authority of the scaler's certificates: %w", err)
+		return nil, nil, fmt.Errorf("create the authority of the scaler's certificates: %w", err)
 	}
 	if authority, err = x509.ParseCertificate(signed); err != nil {
 		return nil, nil, err
@@ -291,7 +294,7 @@ func issue(authority *x509.Certificate, by *ecdsa.PrivateKey, name string, hosts
 	leaf.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth}
 	signed, err := x509.CreateCertificate(rand.Reader, leaf, authority, key.Public(), by)
 	if err != nil {
-		return nil, fmt.Errorf("make the certificate of %s: %w", name, err)
+		return nil, fmt.Errorf("create the certificate of %s: %w", name, err)
 	}
 	private, err := x509.MarshalPKCS8PrivateKey(key)
 	if err != nil {
@@ -307,12 +310,12 @@ func issue(authority *x509.Certificate, by *ecdsa.PrivateKey, name string, hosts
 func newKey() (*ecdsa.PrivateKey, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
-		return nil, fmt.Errorf("make a key: %w", err)
+		return nil, fmt.Errorf("generate a key: %w", err)
 	}
 	return key, nil
 }
 
-// template is valid from an hour ago on: clocks differ. Go makes up the serial number.
+// template is valid from an hour ago, because clocks differ. x509.CreateCertificate generates the serial number.
 func template(name string) *x509.Certificate {
 	now := time.Now()
 	return &x509.Certificate{Subject: pkix.Name{CommonName: name}, NotBefore: now.Add(-time.Hour), NotAfter: now.Add(validFor)}

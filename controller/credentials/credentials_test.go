@@ -70,7 +70,7 @@ func TestAJobThatCannotWriteSaysWhatIsMissing(t *testing.T) {
 	o := options()
 	o.Namespace, o.KEDANamespace, o.Timeout = env.Namespace(t), "nowhere", time.Second
 	err = Make(t.Context(), objects, o, funcr.New(func(string, string) {}, funcr.Options{}))
-	require.EqualError(t, err, `write the Secret rouse-scaler-keda: there is no namespace "nowhere": make it, or name KEDA's in keda.namespace`)
+	require.EqualError(t, err, `write Secret rouse-scaler-keda: namespace "nowhere" does not exist: create it, or set keda.namespace to KEDA's`)
 }
 
 func options() *Options {

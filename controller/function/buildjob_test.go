@@ -361,11 +361,11 @@ func TestResultOfABuild(t *testing.T) {
 			job: jobEnded(batchv1.JobFailed, ""), pods: []corev1.Pod{bringer(1, "no space left")}, reason: buildplan.Interrupted, says: "Container builder",
 		},
 		"too long": {
-			job: jobEnded(batchv1.JobFailed, batchv1.JobReasonDeadlineExceeded), reason: buildplan.Interrupted, says: "took longer",
+			job: jobEnded(batchv1.JobFailed, batchv1.JobReasonDeadlineExceeded), reason: buildplan.Interrupted, says: "exceeded its deadline",
 		},
 		"too long since it has a node": {
 			job: jobEnded(batchv1.JobFailed, batchv1.JobReasonBackoffLimitExceeded), pods: []corev1.Pod{late(terminated(target, 137, "Error", ""))},
-			reason: buildplan.Interrupted, says: "took longer",
+			reason: buildplan.Interrupted, says: "exceeded its deadline",
 		},
 		"an image just in time": {
 			job:  jobEnded(batchv1.JobFailed, batchv1.JobReasonBackoffLimitExceeded),
@@ -376,7 +376,7 @@ func TestResultOfABuild(t *testing.T) {
 			pods:   []corev1.Pod{{Status: corev1.PodStatus{Reason: "Evicted", Message: "The node was low on resource: ephemeral-storage"}}},
 			reason: buildplan.Interrupted, says: "Evicted: The node was low",
 		},
-		"a pod that is gone": {job: jobEnded(batchv1.JobFailed, ""), reason: buildplan.Interrupted, says: "gone"},
+		"a pod that is gone": {job: jobEnded(batchv1.JobFailed, ""), reason: buildplan.Interrupted, says: "disappeared"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -409,6 +409,6 @@ func TestAFailedBuildSaysWhyWhereAndWhen(t *testing.T) {
 	require.Equal(t, time.Hour, got.requeueAfter)
 
 	got = failedBuildCondition(job, buildplan.Result{Reason: buildplan.RegistryFull, Message: "No space"}, noon().Add(30*time.Second), noon())
-	require.Contains(t, got.message, "failed: No space. All of the log")
+	require.Contains(t, got.message, "failed: No space. Full log")
 	require.Contains(t, got.message, "It is tried again at 2026-01-01 12:00:30 UTC")
 }

@@ -246,17 +246,17 @@ func TestRulesOfNetworkPoliciesAreAFlag(t *testing.T) {
 	require.Nil(t, again.Network)
 
 	for name, tc := range map[string]struct{ text, want string }{
-		"no JSON":                            {`from everyone`, "invalid character"},
-		"a misspelt member":                  {`{"form":[]}`, `unknown field "form"`},
-		"a misspelt peer, which is everyone": {`{"from":[{"podselctor":{}}]}`, `unknown field "podselctor"`},
-		"no callers":                         {`{}`, "callers: must name the installation's pods"},
-		"no port of DNS":                     {`{}`, "dnsPorts: name one"},
-		"callers by their pods' labels":      {`{"callers":[{"podSelector":{"matchLabels":{"c":"d"}}}]}`, "callers[0]: needs a namespaceSelector and a podSelector"},
-		"all pods of a namespace":            {`{"callers":[{"namespaceSelector":{"matchLabels":{"a":"b"}},"podSelector":{}}]}`, "callers[0]: needs"},
-		"a port that there is not":           {`{"dnsPorts":[65536]}`, "dnsPorts: 65536 is not a port"},
-		"a peer of nobody":                   {`{"from":[{}]}`, "from[0]: needs either an ipBlock or selectors"},
-		"a network that is none":             {`{"dnsTo":[{"ipBlock":{"cidr":"10.0.0.1"}}]}`, `dnsTo[0]: ipBlock.cidr "10.0.0.1" is no network`},
-		"a selector that is none":            {`{"egress":[{"to":[{"podSelector":{"matchExpressions":[{"key":"a","operator":"Is"}]}}]}]}`, "egress[0].to[0]"},
+		"no JSON":           {`from everyone`, "invalid character"},
+		"a misspelt member": {`{"form":[]}`, `unknown field "form"`},
+		"a misspelt peer, which would match everyone": {`{"from":[{"podselctor":{}}]}`, `unknown field "podselctor"`},
+		"no callers":                    {`{}`, "callers: must name the installation's pods"},
+		"no port of DNS":                {`{}`, "dnsPorts: must name at least one port"},
+		"callers by their pods' labels": {`{"callers":[{"podSelector":{"matchLabels":{"c":"d"}}}]}`, "callers[0]: needs a namespaceSelector and a podSelector"},
+		"all pods of a namespace":       {`{"callers":[{"namespaceSelector":{"matchLabels":{"a":"b"}},"podSelector":{}}]}`, "callers[0]: needs"},
+		"an invalid port":               {`{"dnsPorts":[65536]}`, "dnsPorts: 65536 is not a port"},
+		"an empty peer":                 {`{"from":[{}]}`, "from[0]: needs either an ipBlock or selectors"},
+		"an invalid network":            {`{"dnsTo":[{"ipBlock":{"cidr":"10.0.0.1"}}]}`, `dnsTo[0]: ipBlock.cidr "10.0.0.1" is not a network`},
+		"an invalid selector":           {`{"egress":[{"to":[{"podSelector":{"matchExpressions":[{"key":"a","operator":"Is"}]}}]}]}`, "egress[0].to[0]"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

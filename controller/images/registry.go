@@ -24,29 +24,29 @@ import (
 	"github.com/rouse-run/rouse/internal/registry"
 )
 
-// RegistryOptions say where the installation's own registry is described.
+// RegistryOptions locates the installation's own registry.
 type RegistryOptions struct {
-	// ReleaseNamespace has the Secrets that hold for all Functions.
+	// ReleaseNamespace contains the Secrets that apply to all Functions.
 	ReleaseNamespace string
-	// Secret is the name of the default one; empty when there is none.
+	// Secret is the name of the default Secret; empty when there is none.
 	Secret string
-	// Guard bounds where a registry may be that a namespace names for itself.
+	// Guard restricts the addresses of registries that a namespace chooses.
 	Guard dialguard.Guard
 }
 
-// DefaultRegistryOptions are those of an installation without a registry.
+// DefaultRegistryOptions returns the options of an installation without a registry.
 func DefaultRegistryOptions() RegistryOptions {
 	return RegistryOptions{ReleaseNamespace: "rouse-system"}
 }
 
-// BindFlags lets command-line flags change the options.
+// BindFlags binds the options to command-line flags.
 func (o *RegistryOptions) BindFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&o.ReleaseNamespace, "release-namespace", o.ReleaseNamespace, "namespace of the installation")
 	fs.StringVar(&o.Secret, "registry-secret", o.Secret,
 		"Secret in the installation's namespace that says where images are kept; empty: no registry by default")
 }
 
-// Validate finds everything that is wrong with the options.
+// Validate reports every invalid option.
 func (o *RegistryOptions) Validate() error {
 	var problems []error
 	if found := validation.IsDNS1123Label(o.ReleaseNamespace); len(found) > 0 {
@@ -77,13 +77,13 @@ type reading struct {
 	err      error
 }
 
-// NewResolver reads the metadata of Secrets from a cache, and what is in them from live. Registries may have
-// certificates by the authorities in ca.
+// NewResolver reads the metadata of Secrets from a cache, and their data from live. Registries may have certificates of
+// the authorities in ca.
 func NewResolver(metadata, live client.Reader, options RegistryOptions, ca []byte) *Resolver {
 	return &Resolver{metadata: metadata, live: live, options: options, ca: ca, read: map[types.NamespacedName]reading{}}
 }
 
-// For is the registry of a namespace's Functions, nil when there is none. The error may be an *InvalidError.
+// For returns the registry of a namespace's Functions, nil when there is none. The error may be an *InvalidError.
 func (r *Resolver) For(ctx context.Context, namespace string) (*Location, error) {
 	for _, in := range []string{namespace, r.options.ReleaseNamespace} {
 		found, err := r.labelled(ctx, types.NamespacedName{Namespace: in, Name: v1alpha2.RegistrySecret})
@@ -94,7 +94,7 @@ func (r *Resolver) For(ctx context.Context, namespace string) (*Location, error)
 	return r.Default(ctx)
 }
 
-// Default is the registry that came with the installation, nil when there is none.
+// Default returns the installation's own registry, nil when there is none.
 func (r *Resolver) Default(ctx context.Context) (*Location, error) {
 	if r.options.Secret == "" {
 		return nil, nil //nolint:nilnil // an installation may have no registry
@@ -117,7 +117,7 @@ func (r *Resolver) Concerns(secret types.NamespacedName) (all, namespace bool) {
 	return all, known
 }
 
-// labelled is the registry of a Secret, unless the Secret is not meant as one.
+// labelled returns the registry of a Secret, nil unless the Secret is labelled as one.
 func (r *Resolver) labelled(ctx context.Context, key types.NamespacedName) (*Location, error) {
 	found, err := r.getMetadata(ctx, key)
 	if err != nil || found == nil || found.Labels[v1alpha2.LabelRemoteRegistry] != v1alpha2.RemoteRegistryConfig {
@@ -140,7 +140,7 @@ func (r *Resolver) getMetadata(ctx context.Context, key types.NamespacedName) (*
 	return found, nil
 }
 
-// open reads a Secret unless this state of it has been read before.
+// open parses a Secret unless this version of it has been parsed before.
 func (r *Resolver) open(ctx context.Context, key types.NamespacedName, state *metav1.PartialObjectMetadata) (*Location, error) {
 	r.mu.Lock()
 	known, ok := r.read[key]
@@ -159,7 +159,7 @@ func (r *Resolver) open(ctx context.Context, key types.NamespacedName, state *me
 	return found, err
 }
 
-// guardFor bounds where the registry of a Secret may be. Those of the installation are trusted by their operator.
+// guardFor returns the guard for the registry of a Secret. The installation's own registries are trusted.
 func (r *Resolver) guardFor(secret types.NamespacedName) *dialguard.Guard {
 	if secret.Namespace == r.options.ReleaseNamespace {
 		return nil
@@ -173,9 +173,9 @@ func (r *Resolver) forget(key types.NamespacedName) {
 	delete(r.read, key)
 }
 
-// Location is where the images of some Functions are kept.
+// Location is the registry that holds the images of some Functions.
 type Location struct {
-	// Secret is where this comes from.
+	// Secret describes the registry.
 	Secret types.NamespacedName
 	// Push and Pull are host[:port][/path] for builds and for nodes.
 	Push, Pull string
@@ -186,34 +186,33 @@ type Location struct {
 
 	images *registry.Client
 	config []byte
-	// accountKey is what the accounts of tenants follow from; empty: all use the one in config.
+	// accountKey derives the accounts of tenants; empty: all use the one in config.
 	accountKey []byte
 
 	mu sync.Mutex
-	// away is the last error of a registry that did not answer, until when it is
-	// not asked again.
+	// away is the last error of a registry that did not answer. It is not queried before until.
 	away  error
 	until time.Time
 }
 
-// awayFor is how long a registry that did not answer is not asked again: each request may take as long as a timeout,
-// and many Functions make one.
+// awayFor is how long a registry that did not answer is not queried again: each request may take a whole timeout, and
+// many Functions send one.
 const awayFor = 3 * time.Second
 
-// Target is what a build pushes.
+// Target returns the reference that a build pushes.
 func (r *Location) Target(repository, tag string) string {
 	return r.Push + "/" + repository + ":" + tag
 }
 
-// Image is what nodes pull.
+// Image returns the reference that nodes pull.
 func (r *Location) Image(repository, digest string) string {
 	return r.Pull + "/" + repository + "@" + digest
 }
 
-// Has reports whether an image is one of this registry.
+// Has reports whether an image is in this registry.
 func (r *Location) Has(image string) bool { return strings.HasPrefix(image, r.Pull+"/") }
 
-// Holds asks whether there is an image of a digest, or of a tag, which proves nothing about it.
+// Holds queries whether there is an image with a digest, or with a tag, which proves nothing about its content.
 func (r *Location) Holds(ctx context.Context, repository, identifier string) (bool, error) {
 	if err := r.awayNow(); err != nil {
 		return false, err
@@ -221,7 +220,7 @@ func (r *Location) Holds(ctx context.Context, repository, identifier string) (bo
 	_, found, err := r.images.Digest(ctx, repository, identifier)
 	r.note(err)
 	if err != nil {
-		return false, fmt.Errorf("ask the registry of Secret %s: %w", r.Secret, err)
+		return false, fmt.Errorf("query the registry of Secret %s: %w", r.Secret, err)
 	}
 	return found, nil
 }
@@ -232,7 +231,7 @@ func (r *Location) awayNow() error {
 	if r.away == nil || time.Now().After(r.until) {
 		return nil
 	}
-	return fmt.Errorf("ask the registry of Secret %s: %w", r.Secret, r.away)
+	return fmt.Errorf("query the registry of Secret %s: %w", r.Secret, r.away)
 }
 
 func (r *Location) note(err error) {
@@ -244,11 +243,11 @@ func (r *Location) note(err error) {
 	}
 }
 
-// Images lists and deletes what the registry holds.
+// Images returns the client that lists and deletes images.
 func (r *Location) Images() *registry.Client { return r.images }
 
-// DockerConfig is the file config.json of Docker with the credentials by which builds and pods of a tenant reach the
-// registry. The chart's own has an account for each tenant, which sees no other tenant's images.
+// DockerConfig returns a Docker config.json with the credentials for builds and pods of a tenant. The chart's own
+// registry has an account for each tenant, which cannot access other tenants' images.
 func (r *Location) DockerConfig(tenant registry.Tenant) ([]byte, error) {
 	if len(r.accountKey) == 0 {
 		return r.config, nil
@@ -257,10 +256,10 @@ func (r *Location) DockerConfig(tenant registry.Tenant) ([]byte, error) {
 	return dockerConfig(account, registry.Password(r.accountKey, account), r.Push, r.Pull)
 }
 
-// String has no credentials.
+// String returns the push address, without credentials.
 func (r *Location) String() string { return r.Push }
 
-// dockerHub is how Docker Hub's credentials are filed, whatever it is called in the names of images.
+// dockerHub is the key of Docker Hub's credentials, whatever its name in image references.
 const dockerHub = "https://index.docker.io/v1/"
 
 func dockerConfig(username, password string, addresses ...string) ([]byte, error) {
@@ -278,7 +277,7 @@ func dockerConfig(username, password string, addresses ...string) ([]byte, error
 		entries[address] = credentials
 		host, _, _ := strings.Cut(address, "/")
 		switch host {
-		case "https:", "http:": // the full form, which stands for itself
+		case "https:", "http:": // a full URL is used as it is
 		case "docker.io", "index.docker.io", "registry-1.docker.io":
 			entries[dockerHub] = credentials
 		default:
@@ -296,25 +295,25 @@ func dockerConfig(username, password string, addresses ...string) ([]byte, error
 const (
 	keyUsername = "username"
 	keyPassword = "password"
-	// keyServer is what "docker login" takes.
+	// keyServer is the address for "docker login".
 	keyServer = "serverAddress"
-	// keyRegistry is what the names of images begin with.
+	// keyRegistry is the prefix of image names.
 	keyRegistry = "registryAddress"
-	// keyInsecure is "true" for a registry that speaks plain HTTP.
+	// keyInsecure is "true" for a registry that uses plain HTTP.
 	keyInsecure = "insecure"
 	// An internal registry is pushed to by one name and pulled from by another.
 	keyPush     = "pushRegAddr"
 	keyPull     = "pullRegAddr"
 	keyInternal = "isInternal"
-	// keyAccounts is what the passwords of tenants' accounts follow from, in the chart's registry.
+	// keyAccounts derives the passwords of tenants' accounts in the chart's registry.
 	keyAccounts = "accountKey"
 )
 
-// InvalidError says what is wrong with a registry's Secret, and what to do.
+// InvalidError describes what is wrong with a registry's Secret, and its remedy.
 type InvalidError struct {
-	// Secret is the one to repair.
+	// Secret is the Secret to correct.
 	Secret types.NamespacedName
-	// Problem is a sentence without its end.
+	// Problem is a sentence without its period.
 	Problem string
 }
 
@@ -323,7 +322,7 @@ func (e *InvalidError) Error() string {
 	return fmt.Sprintf("Secret %s, which says where images are kept, cannot be used: %s", e.Secret, e.Problem)
 }
 
-// parse reads a Secret. The registry is reached within the guard, nil for one that the operator names. The error is an
+// parse reads a Secret. guard restricts the registry's address, nil for one that the operator chose. The error is an
 // *InvalidError.
 func parse(secret *corev1.Secret, ca []byte, guard *dialguard.Guard) (*Location, error) {
 	at := client.ObjectKeyFromObject(secret)
@@ -373,10 +372,10 @@ func parse(secret *corev1.Secret, ca []byte, guard *dialguard.Guard) (*Location,
 	return found, nil
 }
 
-// checkValues checks what is no address.
+// checkValues checks the values that are not addresses.
 func checkValues(value func(key string) string) string {
 	if (value(keyUsername) == "") != (value(keyPassword) == "") {
-		return fmt.Sprintf("of the keys %s and %s only one is set. Set both, or neither for a registry that allows anonymous access",
+		return fmt.Sprintf("only one of the keys %s and %s is set. Set both, or neither for a registry that allows anonymous access",
 			keyUsername, keyPassword)
 	}
 	for _, key := range []string{keyInsecure, keyInternal} {
@@ -393,7 +392,7 @@ func checkAddress(key, address string, ca []byte) string {
 			key, keyInsecure)
 	}
 	if _, err := registry.New(registry.Registry{Host: address, CA: ca}); err != nil {
-		return fmt.Sprintf("the key %s is no address of a registry: %v. Set it to host[:port][/path]", key, err)
+		return fmt.Sprintf("the key %s is not the address of a registry: %v. Set it to host[:port][/path]", key, err)
 	}
 	return ""
 }

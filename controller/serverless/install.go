@@ -25,17 +25,17 @@ import (
 	"github.com/rouse-run/rouse/internal/kube"
 )
 
-// smallCluster is the greatest number of nodes of a cluster whose Functions get the small profile.
+// smallCluster is the maximum number of nodes of a cluster whose Functions get the small profile.
 const smallCluster = 2
 
-// A collector of traces is found by the name of Kyma's Service, in Kyma's namespace or beside the Serverless. Kyma looks everywhere, so
-// that any tenant can have the traces of all Functions.
+// A trace collector is found by the name of Kyma's Service, in Kyma's namespace or that of the Serverless. Kyma searches all
+// namespaces, so that any tenant could receive the traces of all Functions.
 const (
 	collectorName      = "telemetry-otlp-traces"
 	collectorNamespace = "kyma-system"
 )
 
-// install brings the Function controller, or keeps it as it was while the spec makes no sense.
+// install applies the Function controller, or keeps it as it was while the spec is invalid.
 func (r *Reconciler) install(ctx context.Context, s *scope) (time.Duration, error) {
 	found, err := r.find(ctx, s)
 	if err != nil {
@@ -56,7 +56,7 @@ func (r *Reconciler) install(ctx context.Context, s *scope) (time.Duration, erro
 	return resyncPeriod, s.failed
 }
 
-// find asks the cluster for what a Serverless may leave out.
+// find reads from the cluster what a Serverless may omit.
 func (r *Reconciler) find(ctx context.Context, s *scope) (resources.Found, error) {
 	found := resources.Found{Preset: chosenPreset(s.serverless)}
 	if found.Preset == "" {
@@ -75,14 +75,14 @@ func (r *Reconciler) find(ctx context.Context, s *scope) (resources.Found, error
 			break
 		}
 		if client.IgnoreNotFound(err) != nil {
-			return resources.Found{}, fmt.Errorf("look for a collector of traces: %w", err)
+			return resources.Found{}, fmt.Errorf("look for a trace collector: %w", err)
 		}
 	}
 	return found, nil
 }
 
-// apply writes all parts, removes those that the installation does not want any more, and reads the Deployment. One part that fails
-// does not keep the others from being repaired.
+// apply writes all parts, removes those that the installation no longer wants, and reads the Deployment. A part that
+// fails does not keep the others from being repaired.
 func (r *Reconciler) apply(ctx context.Context, s *scope) error {
 	parts, err := resources.Build(s.serverless, r.installation, s.settings)
 	if err != nil {
@@ -118,7 +118,7 @@ func (r *Reconciler) applyPart(ctx context.Context, desired *unstructured.Unstru
 		_, err = r.applier.Apply(ctx, desired, nil, exclusive(part)...)
 		return err
 	}
-	// The lock is made again by the one who holds it.
+	// The holder of the lease creates it again.
 	if !isOurs(live) && part.Kind != resources.KindLease {
 		return &foreignError{kind: part.Kind.Kind, key: strings.TrimPrefix(part.Key.String(), "/")}
 	}
@@ -126,7 +126,7 @@ func (r *Reconciler) applyPart(ctx context.Context, desired *unstructured.Unstru
 	return err
 }
 
-// read is the metadata of a part, nil when there is none.
+// read returns the metadata of a part, nil when it does not exist.
 func (r *Reconciler) read(ctx context.Context, part resources.Part) (*metav1.PartialObjectMetadata, error) {
 	live := &metav1.PartialObjectMetadata{}
 	live.SetGroupVersionKind(part.Kind)
@@ -139,7 +139,7 @@ func (r *Reconciler) read(ctx context.Context, part resources.Part) (*metav1.Par
 	return live, nil
 }
 
-// exclusive are the fields of a part in which nobody else may add anything.
+// exclusive returns the fields of a part to which no one else may add anything.
 func exclusive(part resources.Part) []kube.Part {
 	switch part.Kind {
 	case resources.KindConfigMap:
@@ -153,8 +153,8 @@ func exclusive(part resources.Part) []kube.Part {
 	}
 }
 
-// isOurs reports whether an operator has made the object: by its fields, as labels can be taken off, or by its label, as managed
-// fields can be reset.
+// isOurs reports whether an operator created the object: by its managed fields, because labels can be removed, or by
+// its label, because managed fields can be reset.
 func isOurs(live metav1.Object) bool {
 	return kube.IsAppliedBy(live, kube.OperatorFieldOwner) || live.GetLabels()[resources.LabelManagedBy] == resources.ManagedBy
 }
@@ -163,10 +163,11 @@ func partOf(object *unstructured.Unstructured) resources.Part {
 	return resources.Part{Kind: object.GroupVersionKind(), Key: client.ObjectKeyFromObject(object)}
 }
 
-// uninstall removes the parts of a Serverless that is deleted. While there are Functions their controller stays, and is repaired.
+// uninstall removes the parts of a Serverless that is being deleted. While there are Functions their controller stays,
+// and is repaired.
 func (r *Reconciler) uninstall(ctx context.Context, s *scope) (time.Duration, error) {
 	if !controllerutil.ContainsFinalizer(s.serverless, operatorv1alpha1.Finalizer) {
-		return 0, nil // others hold it
+		return 0, nil // others' finalizers hold it
 	}
 	if s.isServed() {
 		if s.functions, s.failed = r.countFunctions(ctx); s.failed != nil {
@@ -175,14 +176,14 @@ func (r *Reconciler) uninstall(ctx context.Context, s *scope) (time.Duration, er
 	}
 	if s.functions > 0 {
 		if s.settings = lastGood(&s.serverless.Status); s.settings != nil {
-			if err := r.apply(ctx, s); err != nil { // as in a namespace that is deleted, too
-				ctrl.LoggerFrom(ctx).Error(err, "cannot repair the Function controller of a Serverless that is deleted")
+			if err := r.apply(ctx, s); err != nil { // expected in a namespace that is being deleted
+				ctrl.LoggerFrom(ctx).Error(err, "cannot repair the Function controller of a Serverless that is being deleted")
 			}
 		}
 		return blockedDelay, nil
 	}
 	if meta.FindStatusCondition(s.serverless.Status.Conditions, operatorv1alpha1.ConditionDeleted) == nil {
-		return removalDelay, nil // first the status says it
+		return removalDelay, nil // the status reports it first
 	}
 	s.removing = true
 	owner := string(s.serverless.UID)
@@ -190,19 +191,19 @@ func (r *Reconciler) uninstall(ctx context.Context, s *scope) (time.Duration, er
 		return live.GetLabels()[resources.LabelOwner] == owner
 	})
 	if err == nil && !left && s.isServed() {
-		left, err = r.removeLock(ctx, s.serverless.Namespace)
+		left, err = r.removeLease(ctx, s.serverless.Namespace)
 	}
 	s.failed, s.removed = err, err == nil && !left
 	return removalDelay, err
 }
 
-// removeLock removes a lock that its holder has made again, without a label, after somebody had deleted it.
-func (r *Reconciler) removeLock(ctx context.Context, namespace string) (bool, error) {
+// removeLease deletes a lease that its holder has created again, without a label, after someone deleted it.
+func (r *Reconciler) removeLease(ctx context.Context, namespace string) (bool, error) {
 	lock := resources.Part{Kind: resources.KindLease, Key: types.NamespacedName{Namespace: namespace, Name: resources.LeaseName}}
 	return r.removePart(ctx, lock, func(live metav1.Object) bool { return live.GetLabels()[resources.LabelOwner] == "" })
 }
 
-// countFunctions counts those of all namespaces. Where nobody knows what a Function is there is none.
+// countFunctions counts the Functions of all namespaces, 0 where the cluster does not serve the kind.
 func (r *Reconciler) countFunctions(ctx context.Context) (int64, error) {
 	functions := &metav1.PartialObjectMetadataList{}
 	functions.SetGroupVersionKind(serverlessv1alpha2.GroupVersion.WithKind("FunctionList"))
@@ -220,8 +221,8 @@ func (r *Reconciler) countFunctions(ctx context.Context) (int64, error) {
 	return count, nil
 }
 
-// remove deletes the parts of a namespace that match, one kind after the other, and reports whether any is left. The lock goes when the
-// pods that may hold it are gone.
+// remove deletes the parts of a namespace that match, one kind after the other, and reports whether any is left. The
+// lease is deleted after the pods that may hold it.
 func (r *Reconciler) remove(ctx context.Context, namespace string, matches func(metav1.Object) bool) (bool, error) {
 	for _, part := range resources.Parts(namespace, r.installation) {
 		left, err := r.removePart(ctx, part, matches)
@@ -243,7 +244,7 @@ func (r *Reconciler) removePart(ctx context.Context, part resources.Part, matche
 	}
 	policy := metav1.DeletePropagationBackground
 	if part.Kind == resources.KindDeployment {
-		policy = metav1.DeletePropagationForeground // until its pods are gone
+		policy = metav1.DeletePropagationForeground // wait for its pods
 	}
 	uid := live.UID
 	err = r.client.Delete(ctx, live, client.PropagationPolicy(policy), client.Preconditions{UID: &uid})
@@ -253,7 +254,7 @@ func (r *Reconciler) removePart(ctx context.Context, part resources.Part, matche
 	return true, nil
 }
 
-// leftBehind matches parts of a Serverless that is gone, because somebody has taken its finalizer away.
+// leftBehind matches the parts of a deleted Serverless whose finalizer someone removed.
 func leftBehind(all []operatorv1alpha1.Serverless) func(metav1.Object) bool {
 	known := map[types.UID]bool{}
 	for i := range all {
@@ -265,8 +266,8 @@ func leftBehind(all []operatorv1alpha1.Serverless) func(metav1.Object) bool {
 	}
 }
 
-// Leave removes the parts of all Serverlesses and their finalizers, for when no operator runs any more. The Serverlesses and the
-// Functions stay: an operator that comes later goes on with them.
+// Leave removes the parts of all Serverlesses and their finalizers once no operator runs any more. The Serverlesses and
+// the Functions stay: a later operator continues with them.
 func Leave(ctx context.Context, c client.Client, binding string) error {
 	r := &Reconciler{
 		client: c, live: c, applier: kube.NewApplierAs(c, kube.OperatorFieldOwner),
@@ -275,7 +276,7 @@ func Leave(ctx context.Context, c client.Client, binding string) error {
 	all := &operatorv1alpha1.ServerlessList{}
 	if err := c.List(ctx, all); err != nil {
 		if meta.IsNoMatchError(err) {
-			return nil // nobody knows what a Serverless is
+			return nil // the cluster does not serve Serverlesses
 		}
 		return fmt.Errorf("list Serverlesses: %w", err)
 	}
@@ -284,12 +285,12 @@ func Leave(ctx context.Context, c client.Client, binding string) error {
 		err := wait.PollUntilContextCancel(ctx, time.Second, true, func(ctx context.Context) (bool, error) {
 			left, err := r.remove(ctx, one.Namespace, isOurs)
 			if err == nil && !left && one.Status.Served == operatorv1alpha1.ServedTrue {
-				left, err = r.removeLock(ctx, one.Namespace)
+				left, err = r.removeLease(ctx, one.Namespace)
 			}
 			return !left, err
 		})
 		if err != nil {
-			return fmt.Errorf("remove what Serverless %q has brought: %w", client.ObjectKeyFromObject(one), err)
+			return fmt.Errorf("remove the parts of Serverless %q: %w", client.ObjectKeyFromObject(one), err)
 		}
 		if err := r.setFinalizer(ctx, one, controllerutil.RemoveFinalizer); err != nil {
 			return err

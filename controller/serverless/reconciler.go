@@ -22,15 +22,15 @@ import (
 )
 
 const (
-	// blockedDelay is how soon something is looked at again that others have to resolve.
+	// blockedDelay is the delay before a problem that others have to resolve is checked again.
 	blockedDelay = 3 * time.Second
-	// removalDelay is how soon what is being deleted is looked at again. Most of it is watched.
+	// removalDelay is the delay before objects that are being deleted are checked again. Most of them are watched.
 	removalDelay = time.Second
-	// resyncPeriod is how often what is not watched is looked at: how many nodes there are.
+	// resyncPeriod is how often the number of nodes is read, which is not watched.
 	resyncPeriod = 10 * time.Minute
 )
 
-// Reconciler looks after Serverlesses.
+// Reconciler reconciles Serverlesses.
 type Reconciler struct {
 	client       client.Client // only writes
 	live         client.Reader
@@ -41,7 +41,7 @@ type Reconciler struct {
 	installation *resources.Installation
 }
 
-// Reconcile looks after one Serverless, or after what one has left that is gone.
+// Reconcile reconciles one Serverless, or removes the objects of a deleted one.
 func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {
 	all := &operatorv1alpha1.ServerlessList{}
 	if err := r.live.List(ctx, all); err != nil {
@@ -67,11 +67,11 @@ func (r *Reconciler) reconcile(ctx context.Context, one, served *operatorv1alpha
 		networkPolicies: r.installation.NetworkPolicy != nil,
 	}
 	if !s.isDeleted() && s.allowed && s.isServed() && !controllerutil.ContainsFinalizer(one, operatorv1alpha1.Finalizer) {
-		return kube.Result(r.setFinalizer(ctx, one, controllerutil.AddFinalizer)) // its update comes back
+		return kube.Result(r.setFinalizer(ctx, one, controllerutil.AddFinalizer)) // its update enqueues it again
 	}
 	after, err := r.act(ctx, s)
 	if err != nil && s.failed == nil {
-		return kube.Result(err) // which says nothing about the Serverless
+		return kube.Result(err) // not a problem of the Serverless
 	}
 	setStatus(s, r.clock.Now())
 	if failed := kube.PatchStatus(ctx, r.client, old, one); failed != nil {
@@ -87,7 +87,7 @@ func (r *Reconciler) reconcile(ctx context.Context, one, served *operatorv1alpha
 	return ctrl.Result{RequeueAfter: after}, nil
 }
 
-// act does what a Serverless asks for, and says when to look again.
+// act does what a Serverless requests, and returns when to reconcile again.
 func (r *Reconciler) act(ctx context.Context, s *scope) (time.Duration, error) {
 	switch {
 	case s.isDeleted():
@@ -119,38 +119,38 @@ func (r *Reconciler) setFinalizer(
 	return nil
 }
 
-// scope is what one reconciliation learns about a Serverless. The status is computed from it.
+// scope holds everything that one reconciliation reads about a Serverless. The status is computed from it.
 type scope struct {
 	serverless *operatorv1alpha1.Serverless
-	// served is the one that has an effect; nil when none may.
+	// served is the Serverless that is served; nil when none may be.
 	served *operatorv1alpha1.Serverless
 	// namespaces are those where a Serverless may be.
 	namespaces []string
 	allowed    bool
 
-	// settings are those in force; nil when there are none.
+	// settings are those in effect; nil when there are none.
 	settings *resources.Settings
-	// networkPolicies is true where the Function controller's pods have one.
+	// networkPolicies is true where the Function controller's pods have a NetworkPolicy.
 	networkPolicies bool
-	// invalid is why the spec is not in force.
+	// invalid is why the spec is not in effect.
 	invalid error
-	// deployment is the one that was applied.
+	// deployment is the applied one.
 	deployment *appsv1.Deployment
 	// failed is why a part could not be applied or removed.
 	failed error
 
-	// functions is how many keep a Serverless from being removed.
+	// functions is the number of Functions that keep a Serverless from being removed.
 	functions int64
-	// removing is true from when the parts are being deleted, and removed when none is left.
+	// removing is true while the parts are being deleted, and removed once none is left.
 	removing, removed bool
 }
 
-// isServed reports whether it is this one that has an effect.
+// isServed reports whether this Serverless is served.
 func (s *scope) isServed() bool { return s.served != nil && s.served.UID == s.serverless.UID }
 
 func (s *scope) isDeleted() bool { return s.serverless.DeletionTimestamp != nil }
 
-// choose finds the one that has an effect: that which has it already, and otherwise the oldest that may.
+// choose returns the Serverless that is served already, or else the oldest that may be.
 func choose(all []operatorv1alpha1.Serverless, allows func(namespace string) bool) *operatorv1alpha1.Serverless {
 	var chosen *operatorv1alpha1.Serverless
 	for i := range all {
@@ -166,7 +166,7 @@ func choose(all []operatorv1alpha1.Serverless, allows func(namespace string) boo
 	return chosen
 }
 
-// before puts those that are served first, then the oldest. Two are served only when somebody else has written it.
+// before sorts served ones first, then the oldest. Two are served only when someone else wrote their status.
 func before(a, b *operatorv1alpha1.Serverless) bool {
 	if first, second := a.Status.Served == operatorv1alpha1.ServedTrue, b.Status.Served == operatorv1alpha1.ServedTrue; first != second {
 		return first
@@ -175,7 +175,7 @@ func before(a, b *operatorv1alpha1.Serverless) bool {
 		cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name)) < 0
 }
 
-// chosenPreset is the one in force, unless the Serverless was written since it was chosen.
+// chosenPreset returns the preset in effect, unless the Serverless was changed since it was chosen.
 func chosenPreset(one *operatorv1alpha1.Serverless) string {
 	if one.Status.ObservedGeneration != one.Generation {
 		return ""
@@ -183,7 +183,7 @@ func chosenPreset(one *operatorv1alpha1.Serverless) string {
 	return one.Status.DefaultRuntimePodPreset
 }
 
-// lastGood are the settings that were in force last, nil when there never were any.
+// lastGood returns the settings that were last in effect, nil when there never were any.
 func lastGood(status *operatorv1alpha1.ServerlessStatus) *resources.Settings {
 	if status.EventingEndpoint == "" || status.DefaultRuntimePodPreset == "" {
 		return nil
@@ -199,16 +199,16 @@ func lastGood(status *operatorv1alpha1.ServerlessStatus) *resources.Settings {
 	}
 }
 
-// rollout is how far a Deployment is.
+// rollout is the progress of a Deployment.
 type rollout struct {
 	ready bool
-	// failure is why pods cannot be made.
+	// failure is why pods cannot be created.
 	failure string
-	// stalled is why it is not expected to get ready by itself.
+	// stalled is why the Deployment is not expected to become ready without intervention.
 	stalled error
 }
 
-// verify judges a Deployment as it is written now.
+// verify returns the progress of the current version of a Deployment.
 func verify(deployment *appsv1.Deployment) rollout {
 	conditions := map[appsv1.DeploymentConditionType]appsv1.DeploymentCondition{}
 	for _, condition := range deployment.Status.Conditions {
@@ -231,13 +231,13 @@ func verify(deployment *appsv1.Deployment) rollout {
 		conditions[appsv1.DeploymentAvailable].Status == corev1.ConditionTrue && deployment.Status.UnavailableReplicas == 0}
 }
 
-// foreignError says that a part has the name of an object that another owner made.
+// foreignError reports that another owner's object has the name of a part.
 type foreignError struct{ kind, key string }
 
-// Error says what to do about it.
+// Error includes the remedy.
 func (e *foreignError) Error() string {
-	return fmt.Sprintf("%s %s exists already, and the operator has not made it: it is left as it is. If it is Kyma's, stop Kyma's operator; "+
-		"then delete it, and the operator goes on", e.kind, e.key)
+	return fmt.Sprintf("%s %s exists already and was not created by the operator, which does not change it. If it is Kyma's, stop Kyma's operator; "+
+		"then delete it, and the operator continues", e.kind, e.key)
 }
 
 func isForeign(err error) bool {
@@ -245,7 +245,7 @@ func isForeign(err error) bool {
 	return errors.As(err, &foreign)
 }
 
-// misplaced says that the operator has no rights where a Serverless is.
+// misplaced explains that the operator has no rights in the namespace of a Serverless.
 func misplaced(namespace string, namespaces []string) string {
 	return fmt.Sprintf("the operator does not work in namespace %s: move this Serverless to one of %v, or add the namespace to the chart's "+
 		"value operator.namespaces", namespace, slices.Sorted(slices.Values(namespaces)))

@@ -149,8 +149,8 @@ func TestObjectsOfOthersAreLeftAsTheyAre(t *testing.T) {
 	require.NoError(t, f.Create(t.Context(), config))
 	f.create(f.namespace, operatorv1alpha1.ServerlessSpec{})
 	status := f.status(f.namespace, hasState(operatorv1alpha1.StateError))
-	require.Equal(t, []string{"Installed False InstallationErr ConfigMap " + f.namespace + "/serverless-config exists already, and the operator has not " +
-		"made it: it is left as it is. If it is Kyma's, stop Kyma's operator; then delete it, and the operator goes on"},
+	require.Equal(t, []string{"Installed False InstallationErr ConfigMap " + f.namespace + "/serverless-config exists already and was not created " +
+		"by the operator, which does not change it. If it is Kyma's, stop Kyma's operator; then delete it, and the operator continues"},
 		shown(status.Conditions, "Installed"))
 	require.NoError(t, f.Get(t.Context(), client.ObjectKeyFromObject(config), config))
 	require.Equal(t, map[string]string{"a": "b"}, config.Data)

@@ -18,7 +18,7 @@ import (
 	"github.com/rouse-run/rouse/internal/kube"
 )
 
-// setStatus writes into the status what the scope says.
+// setStatus computes the status from the scope.
 func setStatus(s *scope, now time.Time) {
 	status := &s.serverless.Status
 	status.ObservedGeneration = s.serverless.Generation
@@ -84,7 +84,7 @@ func setInstallation(s *scope, set setter) {
 	set(operatorv1alpha1.ConditionConfigured, metav1.ConditionTrue, operatorv1alpha1.ReasonConfigured, "Configuration ready")
 }
 
-// setInstalled says how the Function controller is, and returns the state that follows.
+// setInstalled reports the Function controller's condition, and returns the resulting state.
 func setInstalled(s *scope, set setter) operatorv1alpha1.State {
 	conditions := &s.serverless.Status.Conditions
 	failed := func(err error) operatorv1alpha1.State {
@@ -117,7 +117,7 @@ func setInstalled(s *scope, set setter) operatorv1alpha1.State {
 	return operatorv1alpha1.StateProcessing
 }
 
-// setMirrors shows what is in force.
+// setMirrors reports the settings in effect.
 func setMirrors(s *scope) {
 	status := &s.serverless.Status
 	status.EventingEndpoint = s.settings.EventingEndpoint
@@ -133,8 +133,8 @@ func setMirrors(s *scope) {
 	}
 }
 
-// summarize derives Ready and Stalled. What another object may put right does not stall: one that is redundant takes the place of the
-// other once that is gone.
+// summarize derives Ready and Stalled. A problem that another object can resolve does not stall: a redundant Serverless
+// replaces the served one once that is deleted.
 func summarize(s *scope, now time.Time) {
 	status := &s.serverless.Status
 	timedOut := s.failed == nil && s.deployment != nil && verify(s.deployment).stalled != nil
@@ -149,7 +149,7 @@ func summarize(s *scope, now time.Time) {
 	kube.Summarize(desirable(status.Conditions), s.serverless.Generation, aspects...).Set(&status.Conditions, now)
 }
 
-// desirable are the conditions with those turned round of which True is no good news.
+// desirable returns the conditions with those inverted for which True is bad.
 func desirable(conditions []metav1.Condition) []metav1.Condition {
 	turned := slices.Clone(conditions)
 	for _, kind := range []string{operatorv1alpha1.ConditionDeploymentFailure, operatorv1alpha1.ConditionDeleted} {
@@ -160,12 +160,12 @@ func desirable(conditions []metav1.Condition) []metav1.Condition {
 	return turned
 }
 
-// maxEventNote is the longest text that an event may have.
+// maxEventNote is the maximum length of an event's note.
 const maxEventNote = 1024
 
 type notice struct{ kind, reason, note string }
 
-// notices are the events that a change of the status brings.
+// notices returns the events for a change of the status.
 func notices(before, after *operatorv1alpha1.ServerlessStatus) []notice {
 	var all []notice
 	for _, value := range []struct{ name, old, now string }{
@@ -187,7 +187,7 @@ func notices(before, after *operatorv1alpha1.ServerlessStatus) []notice {
 	}
 	for _, condition := range after.Conditions {
 		if kube.IsSummary(condition.Type) {
-			continue // it only repeats others
+			continue // it only repeats other conditions
 		}
 		if known := meta.FindStatusCondition(before.Conditions, condition.Type); known == nil || known.Status != condition.Status ||
 			known.Reason != condition.Reason || known.Message != condition.Message {
@@ -204,14 +204,15 @@ func kindOf(condition *metav1.Condition) string {
 	return corev1.EventTypeNormal
 }
 
-// announce sends them.
+// announce emits the events.
 func (r *Reconciler) announce(before, after *operatorv1alpha1.Serverless) {
 	for _, n := range notices(&before.Status, &after.Status) {
 		r.recorder.Eventf(after, nil, n.kind, n.reason, action(n.note), "%s", kube.Truncate(n.note, maxEventNote))
 	}
 }
 
-// action sets Events apart: the recorder counts those which differ in their note alone as one, and shows the first note.
+// action distinguishes Events: the recorder counts Events that differ only in their note as one, and shows the first
+// note.
 func action(note string) string {
 	sum := sha256.Sum256([]byte(note))
 	return "Reconcile-" + hex.EncodeToString(sum[:4])

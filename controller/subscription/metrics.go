@@ -12,8 +12,7 @@ import (
 	"github.com/rouse-run/rouse/internal/routing"
 )
 
-// metrics are those of the sweeper, which sees all consumers anyway. Only the
-// controller that leads has them.
+// metrics are updated by the sweeper, which lists all consumers anyway. Only the leading controller has them.
 type metrics struct {
 	backlogs   *backlogs
 	recoveries *prometheus.CounterVec
@@ -34,8 +33,7 @@ func newMetrics(registerer prometheus.Registerer) *metrics {
 	return m
 }
 
-// show takes over what the consumers have left, and drops the series of those
-// that are gone.
+// show records the backlogs of the consumers, and drops the series of deleted ones.
 func (m *metrics) show(consumers []broker.Consumer) {
 	left := make(map[types.NamespacedName]uint64, len(consumers))
 	for i := range consumers {
@@ -50,12 +48,12 @@ func (m *metrics) show(consumers []broker.Consumer) {
 	}
 }
 
-// backlogs is a gauge for each Subscription. A series exists only while it is collected: there are thousands.
+// backlogs is a gauge for each Subscription. A series exists only while it is collected, because there are thousands.
 type backlogs struct {
 	description *prometheus.Desc
 
 	mu   sync.Mutex
-	left map[types.NamespacedName]uint64 // is replaced and never changed
+	left map[types.NamespacedName]uint64 // replaced, never modified
 }
 
 func (b *backlogs) replace(left map[types.NamespacedName]uint64) (before map[types.NamespacedName]uint64) {
@@ -78,7 +76,7 @@ func (b *backlogs) Collect(to chan<- prometheus.Metric) {
 	}
 }
 
-// newDenials counts the reconciliations of Subscriptions that asked for what their namespace may not have.
+// newDenials counts the reconciliations of Subscriptions to events that their namespace may not receive.
 func newDenials(registerer prometheus.Registerer) *prometheus.CounterVec {
 	denials := prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "rouse_controller_subscription_denials_total",
@@ -88,11 +86,11 @@ func newDenials(registerer prometheus.Registerer) *prometheus.CounterVec {
 	return denials
 }
 
-// kymaBackend is what Kyma's dashboards know NATS by.
+// kymaBackend is the name of NATS in Kyma's dashboards.
 const kymaBackend = "NATS_Jetstream"
 
-// readiness shows which Subscriptions are ready, under the name that Kyma's dashboards ask for. Only the controller
-// that leads knows it of all of them. A series exists only while it is collected: there are thousands.
+// readiness exposes which Subscriptions are ready, under the name that Kyma's dashboards query. Only the leading
+// controller knows all of them. A series exists only while it is collected, because there are thousands.
 type readiness struct {
 	description *prometheus.Desc
 
@@ -100,7 +98,7 @@ type readiness struct {
 	shown map[types.NamespacedName]consumerReadiness
 }
 
-// consumerReadiness is that of all consumers of a Subscription.
+// consumerReadiness is the readiness of all consumers of a Subscription.
 type consumerReadiness struct {
 	consumers []string // each once
 	ready     float64
@@ -117,8 +115,8 @@ func newReadiness(registerer prometheus.Registerer, stream string) *readiness {
 	return r
 }
 
-// show takes over whether the consumers of the Subscription's status are ready. A Subscription without them keeps those
-// that it had, or has one without a name.
+// show records whether the consumers of the Subscription's status are ready. A Subscription without consumers keeps its
+// previous ones, or has one without a name.
 func (r *readiness) show(name types.NamespacedName, consumers []string, ready bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -135,7 +133,7 @@ func (r *readiness) show(name types.NamespacedName, consumers []string, ready bo
 	r.shown[name] = now
 }
 
-// forget drops the series of a Subscription that is gone.
+// forget drops the series of a deleted Subscription.
 func (r *readiness) forget(name types.NamespacedName) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -157,7 +155,7 @@ func (r *readiness) Collect(to chan<- prometheus.Metric) {
 	}
 }
 
-// consumerNames are those that the status gives to the types of a route.
+// consumerNames returns the consumers that the status lists for the types of a route.
 func consumerNames(route routing.Route) []string {
 	names := make([]string, 0, len(route.Types))
 	for _, mapping := range route.Types {

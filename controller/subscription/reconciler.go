@@ -31,10 +31,10 @@ import (
 	"github.com/rouse-run/rouse/internal/routing"
 )
 
-// maxEventNote is the longest text that an event may have.
+// maxEventNote is the maximum length of an event's note.
 const maxEventNote = 1024
 
-// Reconciler gives each Subscription its consumer.
+// Reconciler maintains the consumer of each Subscription.
 type Reconciler struct {
 	client    client.Client
 	consumers Consumers
@@ -44,11 +44,11 @@ type Reconciler struct {
 	denials   *prometheus.CounterVec
 	recorder  events.EventRecorder
 	clock     clock.PassiveClock
-	released  func() // is called when a consumer was deleted
-	missing   func() // is called when the stream of events is not there
+	released  func() // called when a consumer was deleted
+	missing   func() // called when the stream of events does not exist
 }
 
-// Reconcile makes the consumer match one Subscription, and its status both.
+// Reconcile makes the consumer match one Subscription, and its status match both.
 func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {
 	sub := &eventingv1alpha2.Subscription{}
 	err := r.client.Get(ctx, request.NamespacedName, sub)
@@ -63,7 +63,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 		return kube.Result(r.finalize(ctx, sub))
 	}
 	if !controllerutil.ContainsFinalizer(sub, eventingv1alpha2.Finalizer) {
-		return kube.Result(r.setFinalizer(ctx, sub, controllerutil.AddFinalizer)) // its update brings us back
+		return kube.Result(r.setFinalizer(ctx, sub, controllerutil.AddFinalizer)) // its update enqueues it again
 	}
 
 	before := sub.DeepCopy()
@@ -77,16 +77,16 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 		r.announce(before, sub)
 	}
 	if log := ctrl.LoggerFrom(ctx).V(1); log.Enabled() {
-		said := []any{"ready", sub.Status.Ready}
+		pairs := []any{"ready", sub.Status.Ready}
 		if err != nil {
-			said = append(said, "reason", err.Error())
+			pairs = append(pairs, "reason", err.Error())
 		}
-		log.Info("reconciled", said...)
+		log.Info("reconciled", pairs...)
 	}
 	return kube.Result(err)
 }
 
-// run does the work of a reconciliation. The outcome is nil when nothing new is known.
+// run does the work of a reconciliation. The outcome is nil when the status stays unchanged.
 func (r *Reconciler) run(ctx context.Context, sub *eventingv1alpha2.Subscription) (*outcome, error) {
 	if errs := admission.Subscription(sub, r.policy); len(errs) > 0 {
 		return &outcome{invalid: invalidMessage(errs), stalled: true}, kube.Stalled(errs.ToAggregate())
@@ -109,7 +109,7 @@ func (r *Reconciler) run(ctx context.Context, sub *eventingv1alpha2.Subscription
 	case err != nil:
 		return nil, errors.Join(err, ensured)
 	case problem != "":
-		return &outcome{route: route, invalid: problem}, ensured // its Service is watched
+		return &outcome{route: route, invalid: problem}, ensured // the Service is watched
 	case ensured != nil:
 		return &outcome{
 			route: route, inactive: ensured.Error(), stalled: kube.IsStalled(ensured), deadLettersBlocked: deadLettersBlocked,
@@ -119,7 +119,7 @@ func (r *Reconciler) run(ctx context.Context, sub *eventingv1alpha2.Subscription
 	}
 }
 
-// finalize deletes the consumer of a Subscription that is going.
+// finalize deletes the consumers of a Subscription that is being deleted.
 func (r *Reconciler) finalize(ctx context.Context, sub *eventingv1alpha2.Subscription) error {
 	if !controllerutil.ContainsFinalizer(sub, eventingv1alpha2.Finalizer) {
 		return nil
@@ -130,8 +130,8 @@ func (r *Reconciler) finalize(ctx context.Context, sub *eventingv1alpha2.Subscri
 	return r.setFinalizer(ctx, sub, controllerutil.RemoveFinalizer)
 }
 
-// sweep deletes what a Subscription left behind that is gone: it may have lost
-// its finalizer by force. Without NATS, the next sweep finds it.
+// sweep deletes the consumers and retries of a deleted Subscription, which may have lost its finalizer by force.
+// Without NATS, the next sweep finds them.
 func (r *Reconciler) sweep(ctx context.Context, key types.NamespacedName) error {
 	err := r.forget(ctx, key)
 	if errors.Is(err, broker.ErrNotConnected) {
@@ -140,8 +140,7 @@ func (r *Reconciler) sweep(ctx context.Context, key types.NamespacedName) error 
 	return classify(err)
 }
 
-// forget deletes the consumers and what waits for an attempt. Dead letters stay until
-// they are old.
+// forget deletes the consumers and the waiting retries. Dead letters stay until they expire.
 func (r *Reconciler) forget(ctx context.Context, key types.NamespacedName) error {
 	for _, stream := range []string{r.stream, broker.DeadLetterStream} {
 		if err := r.consumers.DeleteConsumer(ctx, stream, routing.ConsumerName(key.Namespace, key.Name)); err != nil {
@@ -164,7 +163,7 @@ func (r *Reconciler) setFinalizer(
 	return nil
 }
 
-// announce sends an event when a Subscription becomes ready or ceases to be.
+// announce emits an event when a Subscription becomes ready or not ready.
 func (r *Reconciler) announce(before, after *eventingv1alpha2.Subscription) {
 	if before.Status.Ready == after.Status.Ready && len(before.Status.Conditions) > 0 {
 		return
@@ -177,7 +176,7 @@ func (r *Reconciler) announce(before, after *eventingv1alpha2.Subscription) {
 		kube.Truncate(obstacle(after.Status.Conditions), maxEventNote))
 }
 
-// obstacle is what the first condition that is not met says; Ready comes behind those that it repeats.
+// obstacle returns the message of the first False condition; Ready comes after those that it repeats.
 func obstacle(conditions []eventingv1alpha2.Condition) string {
 	for _, condition := range conditions {
 		if condition.Status == corev1.ConditionFalse {
@@ -188,17 +187,17 @@ func obstacle(conditions []eventingv1alpha2.Condition) string {
 }
 
 const (
-	// brokerDelay is how soon NATS is tried again.
+	// brokerDelay is the delay before NATS is tried again.
 	brokerDelay = 5 * time.Second
-	// deletionDelay is how soon a deleted stream or consumer is created again.
+	// deletionDelay is the delay before a deleted stream or consumer is created again.
 	deletionDelay = 250 * time.Millisecond
-	// limitDelay is how soon to check again whether a limit was raised.
+	// limitDelay is the delay before checking whether a limit was raised.
 	limitDelay = 30 * time.Second
-	// badRequest is JetStream's code for what it will never accept.
+	// badRequest is JetStream's code for a request that it will never accept.
 	badRequest = 400
 )
 
-// consumersRemedy is what to do when NATS takes no further consumer.
+// consumersRemedy is the remedy when NATS accepts no further consumer.
 const consumersRemedy = "every Subscription needs a consumer: delete unused Subscriptions, or raise max_consumers " +
 	"of the stream or of its account in NATS"
 
@@ -208,7 +207,7 @@ type DeadLetterStats interface {
 	DroppedDeadLetters(ctx context.Context) (map[types.NamespacedName]bool, error)
 }
 
-// Consumers is where the durable consumers live.
+// Consumers manages the durable consumers.
 type Consumers interface {
 	DeadLetterStats
 
@@ -219,7 +218,7 @@ type Consumers interface {
 	PurgeRetries(ctx context.Context, subscription types.NamespacedName) error
 }
 
-// classify distinguishes what will never work from what may work later.
+// classify distinguishes permanent errors from temporary ones.
 func classify(err error) error {
 	var api *broker.APIError
 	switch {
@@ -244,9 +243,8 @@ func classify(err error) error {
 	}
 }
 
-// serveDeadLetters makes the consumer that brings dead letters to their sink, or deletes
-// it if they have none any more, and reports why they wait. The sweeper repeats a deletion
-// that fails.
+// serveDeadLetters ensures the consumer that delivers dead letters to their sink, or deletes it if they no longer have
+// one, and reports why they wait. The sweeper repeats a failed deletion.
 func (r *Reconciler) serveDeadLetters(
 	ctx context.Context, sub *eventingv1alpha2.Subscription, route routing.Route,
 ) (wait string, err error) {
@@ -264,10 +262,10 @@ func (r *Reconciler) serveDeadLetters(
 	if err != nil {
 		return err.Error(), err
 	}
-	return problem, nil // its Service is watched too
+	return problem, nil // the Service is watched, too
 }
 
-// droppedMessage says what happened to dead letters, and what to do.
+// droppedMessage explains the loss of dead letters, and its remedy.
 const droppedMessage = "The stream of dead letters was full, and this namespace held most of it: its oldest were dropped. " +
 	"Redrive or purge dead letters, or have deadLetters.maxBytes raised"
 
@@ -288,8 +286,8 @@ func hadDeadLetterSink(sub *eventingv1alpha2.Subscription) bool {
 	})
 }
 
-// sinkProblem looks up the Service of a sink and returns why it can take no events, empty if it can. What is outside the
-// cluster is believed to be there.
+// sinkProblem looks up the Service of a sink and returns why it cannot receive events, empty if it can. A sink outside
+// of the cluster is assumed to exist.
 func (r *Reconciler) sinkProblem(ctx context.Context, route routing.Route) (string, error) {
 	if route.External {
 		return "", nil
@@ -306,7 +304,7 @@ func (r *Reconciler) sinkProblem(ctx context.Context, route routing.Route) (stri
 	}
 }
 
-// serviceProblem returns why a port of a Service can take no events.
+// serviceProblem returns why a port of a Service cannot receive events.
 func serviceProblem(service *corev1.Service, port int32) string {
 	key := client.ObjectKeyFromObject(service)
 	if service.Spec.Type == corev1.ServiceTypeExternalName {
@@ -320,7 +318,7 @@ func serviceProblem(service *corev1.Service, port int32) string {
 	return missingPortMessage(key, port)
 }
 
-// servedOtherwise passes creations, deletions and what changes a serviceProblem.
+// servedOtherwise passes creations, deletions and changes that affect serviceProblem.
 func servedOtherwise() predicate.Predicate {
 	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
 		before, ok := e.ObjectOld.(*corev1.Service)
@@ -329,7 +327,7 @@ func servedOtherwise() predicate.Predicate {
 	}}
 }
 
-// subscriptionsOf finds the Subscriptions whose sink a Service is, in whatever namespace.
+// subscriptionsOf finds the Subscriptions, in any namespace, whose sink is a Service.
 func subscriptionsOf(reader client.Reader) handler.MapFunc {
 	return func(ctx context.Context, service client.Object) []reconcile.Request {
 		list := &eventingv1alpha2.SubscriptionList{}
@@ -356,13 +354,13 @@ func missingSinkMessage(service types.NamespacedName) string {
 	return "Sink validation failed: service " + service.Name + "." + service.Namespace + " not found in the cluster"
 }
 
-// missingPortMessage is that for a sink whose port the Service does not have.
+// missingPortMessage is the message for a port that the sink's Service does not have.
 func missingPortMessage(service types.NamespacedName, port int32) string {
 	return fmt.Sprintf("Sink validation failed: service %s.%s has no TCP port %d: write one of its ports into the sink",
 		service.Name, service.Namespace, port)
 }
 
-// externalNameMessage is that for a Service that is another name for a host.
+// externalNameMessage is the message for a Service of type ExternalName.
 func externalNameMessage(service types.NamespacedName) string {
 	return "Sink validation failed: service " + service.Name + "." + service.Namespace +
 		" is of type ExternalName: name the host itself as the sink, which the operator of the cluster has to allow"

@@ -25,24 +25,24 @@ import (
 	"github.com/rouse-run/rouse/internal/routing"
 )
 
-// Options are the settings of the Subscription controller.
+// Options configures the Subscription controller.
 type Options struct {
-	// Stream is where the events are kept.
+	// Stream configures the stream of events.
 	Stream broker.StreamOptions
-	// Sinks is where events may go besides the Subscription's own namespace.
+	// Sinks restricts the destinations of events outside of the Subscription's own namespace.
 	Sinks routing.Policy
-	// AllowEventingManager uses the stream although Kyma's eventing-manager does too.
+	// AllowEventingManager allows a stream that Kyma's eventing-manager uses, too.
 	AllowEventingManager bool
-	// MaxConcurrentReconciles bounds the Subscriptions that are worked on at a time.
+	// MaxConcurrentReconciles bounds the concurrent reconciliations.
 	MaxConcurrentReconciles int
 }
 
-// DefaultOptions are the settings of an installation that sets none.
+// DefaultOptions returns the settings of an installation that sets none.
 func DefaultOptions() Options {
 	return Options{Stream: broker.DefaultStreamOptions(), MaxConcurrentReconciles: 4}
 }
 
-// BindFlags lets command-line flags change the settings.
+// BindFlags binds the options to command-line flags.
 func (o *Options) BindFlags(fs *pflag.FlagSet) {
 	o.Stream.BindFlags(fs)
 	o.Sinks.BindFlags(fs)
@@ -52,7 +52,7 @@ func (o *Options) BindFlags(fs *pflag.FlagSet) {
 		"how many Subscriptions are worked on at a time")
 }
 
-// Validate finds everything that is wrong with the settings.
+// Validate reports every invalid option.
 func (o *Options) Validate() error {
 	var concurrency error
 	if o.MaxConcurrentReconciles < 1 {
@@ -61,7 +61,7 @@ func (o *Options) Validate() error {
 	return errors.Join(o.Stream.Validate(), o.Sinks.Validate(), concurrency)
 }
 
-// Broker is the connection to NATS as this controller needs it.
+// Broker is the part of the connection to NATS that this controller needs.
 type Broker interface {
 	Consumers
 	Streams
@@ -71,7 +71,7 @@ type Broker interface {
 	Notices
 }
 
-// Notices report what happens to the connection and on the server.
+// Notices reports events of the connection and of the server.
 type Notices interface {
 	Deletions
 	// OnConnect calls f at each connect, and at once when there is a connection.
@@ -115,7 +115,7 @@ func Setup(ctx context.Context, mgr ctrl.Manager, conn Broker, registerer promet
 	return addParts(mgr, conn, registerer, options, reconciler, requests, released, missing)
 }
 
-// addParts adds what runs beside the reconciler.
+// addParts adds the runnables next to the reconciler.
 func addParts(
 	mgr ctrl.Manager, conn Broker, registerer prometheus.Registerer, options Options,
 	reconciler *Reconciler, requests chan<- event.GenericEvent, released, missing <-chan struct{},
@@ -174,15 +174,15 @@ func notify(channel chan<- struct{}) {
 	}
 }
 
-// Indexes of Subscriptions. Without them what happens to one Service or consumer would cost a look at every Subscription.
+// Indexes of Subscriptions. Without them each change of a Service or consumer would scan all Subscriptions.
 const (
-	// sinkIndex finds those whose events or dead letters go to a Service, by its namespace/name.
+	// sinkIndex finds the Subscriptions whose events or dead letters go to a Service, by its namespace/name.
 	sinkIndex = "rouse.sink"
-	// consumerIndex finds the one that a consumer is of, by the consumer's name.
+	// consumerIndex finds the Subscription of a consumer, by the consumer's name.
 	consumerIndex = "rouse.consumer"
 )
 
-// indexers have the function of each index.
+// indexers maps each index to its function.
 func indexers(policy routing.Policy) map[string]client.IndexerFunc {
 	return map[string]client.IndexerFunc{sinkIndex: indexSinks(policy), consumerIndex: indexConsumer}
 }
@@ -196,7 +196,7 @@ func indexSubscriptions(ctx context.Context, indexer client.FieldIndexer, policy
 	return nil
 }
 
-// indexSinks leaves Subscriptions out that are not valid: no Service makes them so.
+// indexSinks omits invalid Subscriptions: no Service makes them valid.
 func indexSinks(policy routing.Policy) client.IndexerFunc {
 	return func(object client.Object) []string {
 		sub, ok := object.(*eventingv1alpha2.Subscription)

@@ -16,16 +16,16 @@ import (
 	"github.com/rouse-run/rouse/internal/broker"
 )
 
-// Neighbours reports who else uses a stream.
+// Neighbours reports other users of a stream.
 type Neighbours interface {
 	KymaConsumers(ctx context.Context, stream string) (broker.KymaConsumers, error)
 }
 
-// errEventingManager is why a stream is left alone.
+// errEventingManager is why a stream is not used.
 var errEventingManager = errors.New("the stream is shared with Kyma's eventing-manager")
 
-// guard keeps off a stream in which Kyma's eventing-manager has consumers: whenever that starts it deletes the consumers of
-// others, with the events that wait in them. It checks until it has once seen none.
+// guard protects a stream in which Kyma's eventing-manager has consumers: whenever that starts it deletes the consumers
+// of others, with their pending events. It checks until it has found none once.
 type guard struct {
 	Broker
 
@@ -34,7 +34,7 @@ type guard struct {
 	verified bool
 }
 
-// EnsureStreamsFor creates no stream, and changes none, before the stream is verified.
+// EnsureStreamsFor neither creates nor changes a stream before it is verified.
 func (g *guard) EnsureStreamsFor(
 	ctx context.Context, options broker.StreamOptions, interested func(ctx context.Context) ([]broker.Consumer, error),
 ) error {
@@ -68,7 +68,7 @@ func (g *guard) verify(ctx context.Context) error {
 	}
 	found, err := g.KymaConsumers(ctx, g.stream)
 	switch {
-	case errors.Is(err, broker.ErrNoStream): // it cannot have a consumer
+	case errors.Is(err, broker.ErrNoStream): // there can be no consumer
 	case err != nil:
 		return err
 	case found.Any():
@@ -78,7 +78,7 @@ func (g *guard) verify(ctx context.Context) error {
 	return nil
 }
 
-// explain says what eventing-manager does there, and what to do.
+// explain describes eventing-manager's consumers, and the remedy.
 func explain(found broker.KymaConsumers, stream string) string {
 	const otherwise = "use a NATS of Rouse's own, or set kyma.allowEventingManager=true in the chart (--allow-eventing-manager)"
 	if found.Bound > 0 {
@@ -89,7 +89,7 @@ func explain(found broker.KymaConsumers, stream string) string {
 		"Rouse if it came back: make sure that it does not and delete its consumers, %s", found.Left, stream, otherwise)
 }
 
-// maxLost bounds the consumers that are remembered. With more of them all Subscriptions are reconciled.
+// maxLost bounds the recorded consumers. Beyond it all Subscriptions are reconciled.
 const maxLost = 10_000
 
 // Deletions reports deleted streams and consumers.
@@ -97,14 +97,14 @@ type Deletions interface {
 	OnDeleted(streams []string, deleted func(stream, consumer string)) (stop func(), err error)
 }
 
-// losses has streams and consumers created again as soon as a client has deleted them: events published meanwhile are lost.
+// losses recreates streams and consumers as soon as a client has deleted them: events published meanwhile are lost.
 type losses struct {
 	deletions Deletions
 	streams   []string
 	reader    client.Reader
 	request   func(ctx context.Context, subscription types.NamespacedName)
-	sweep     func() // has streams created again, and reconciles all Subscriptions
-	released  func() // reports that the stream may hold events that no consumer wants
+	sweep     func() // recreates streams, and reconciles all Subscriptions
+	released  func() // reports that the stream may contain events that no consumer wants
 	log       logr.Logger
 
 	wake chan struct{}
@@ -119,7 +119,7 @@ func (l *losses) Start(ctx context.Context) error {
 		return fmt.Errorf("listen for deleted consumers: %w", err)
 	}
 	defer stop()
-	l.sweep() // for what was deleted before
+	l.sweep() // for earlier deletions
 	for {
 		select {
 		case <-ctx.Done():
@@ -127,7 +127,7 @@ func (l *losses) Start(ctx context.Context) error {
 		case <-l.wake:
 		}
 		if err := l.restore(ctx, l.drain()); err != nil && ctx.Err() == nil {
-			l.log.Info("cannot find whose consumers were deleted, reconciling all", "reason", err.Error())
+			l.log.Info("cannot find the Subscriptions of deleted consumers, reconciling all", "reason", err.Error())
 			l.sweep()
 		}
 	}
@@ -172,16 +172,16 @@ func (l *losses) restore(ctx context.Context, lost map[string]bool) error {
 const (
 	// dropInterval is how often the stream is checked for events without interest.
 	dropInterval = 30 * time.Second
-	// dropShare of the time at most is spent on that, as one part of so many.
+	// dropShare bounds the time spent on that to one part in so many.
 	dropShare = 30
 )
 
-// Unwanted removes what consumers have left behind that are gone or have lost subjects.
+// Unwanted removes events whose consumers were deleted or have lost subjects.
 type Unwanted interface {
 	DropUnwanted(ctx context.Context, stream string) (uint64, error)
 }
 
-// dropper keeps a stream from being full of events that no consumer wants.
+// dropper keeps a stream from filling up with events that no consumer wants.
 type dropper struct {
 	unwanted Unwanted
 	stream   string
@@ -210,7 +210,7 @@ func (d *dropper) Start(ctx context.Context) error {
 		case <-d.soon:
 		case <-timer.C:
 			select {
-			case <-d.soon: // this run is for both
+			case <-d.soon: // one run serves both
 			default:
 			}
 		}
@@ -230,14 +230,14 @@ func (d *dropper) drop(ctx context.Context) {
 	dropped, err := d.unwanted.DropUnwanted(ctx, d.stream)
 	d.dropped.Add(float64(dropped))
 	if dropped > 0 {
-		d.log.Info("removed events that no consumer wants and NATS had kept", "stream", d.stream, "events", dropped)
+		d.log.Info("removed events that no consumer wants", "stream", d.stream, "events", dropped)
 	}
-	if err != nil && ctx.Err() == nil && !waitsFor(err) {
-		d.log.Info("cannot look for events that no consumer wants", "stream", d.stream, "reason", err.Error())
+	if err != nil && ctx.Err() == nil && !isLoggedElsewhere(err) {
+		d.log.Info("cannot find events that no consumer wants", "stream", d.stream, "reason", err.Error())
 	}
 }
 
-// waitsFor reports whether others log the error.
-func waitsFor(err error) bool {
+// isLoggedElsewhere reports whether other parts log the error.
+func isLoggedElsewhere(err error) bool {
 	return errors.Is(err, broker.ErrNotConnected) || errors.Is(err, broker.ErrNoStream) || errors.Is(err, errEventingManager)
 }

@@ -159,7 +159,7 @@ func TestForeignConsumersAreShownByNameWithinBounds(t *testing.T) {
 	s.show(consumers[:3])
 	require.Equal(t, map[string]bool{"c02": true}, s.warned)
 	require.NoError(t, testutil.GatherAndCompare(registry, strings.NewReader(
-		`# HELP rouse_controller_foreign_consumer_pending_events Events that a consumer keeps in the stream that is no Subscription's, as of the last sweep.
+		`# HELP rouse_controller_foreign_consumer_pending_events Events that a consumer without a Subscription keeps in the stream, as of the last sweep.
 # TYPE rouse_controller_foreign_consumer_pending_events gauge
 rouse_controller_foreign_consumer_pending_events{consumer="c00"} 101
 rouse_controller_foreign_consumer_pending_events{consumer="c02"} 99

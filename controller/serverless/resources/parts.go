@@ -39,8 +39,8 @@ type Part struct {
 	Key  types.NamespacedName
 }
 
-// Parts are all objects that a Serverless of a namespace may have, in the order in which they are removed: what runs goes before its
-// rights, and the lock that it held after it.
+// Parts returns all objects that a Serverless of a namespace may have, in the order in which they are removed: the
+// running pods before their rights, and then the lease that they held.
 func Parts(namespace string, installation *Installation) []Part {
 	in := func(kind schema.GroupVersionKind, name string) Part {
 		return Part{Kind: kind, Key: types.NamespacedName{Namespace: namespace, Name: name}}
@@ -59,7 +59,7 @@ func Parts(namespace string, installation *Installation) []Part {
 	}
 }
 
-// Build makes the parts, in the order in which they are applied.
+// Build returns the parts in the order in which they are applied.
 func Build(owner *operatorv1alpha1.Serverless, installation *Installation, settings *Settings) ([]*unstructured.Unstructured, error) {
 	process, err := deployment(owner, installation, settings)
 	if err != nil {
@@ -122,7 +122,7 @@ const (
 	// ManagedBy is the value of LabelManagedBy on all parts.
 	ManagedBy      = "rouse-operator"
 	LabelManagedBy = "app.kubernetes.io/managed-by"
-	// LabelOwner has the UID of the Serverless that a part belongs to.
+	// LabelOwner holds the UID of the Serverless of a part.
 	LabelOwner = "rouse.run/serverless-uid"
 
 	labelModule         = "kyma-project.io/module"
@@ -130,7 +130,7 @@ const (
 	module              = "serverless"
 )
 
-// selectorLabels find the pods. They cannot be changed once a Deployment has them.
+// selectorLabels select the pods. They cannot be changed once a Deployment has them.
 func selectorLabels() map[string]string {
 	return map[string]string{"app": module, "app.kubernetes.io/name": module, "app.kubernetes.io/instance": module}
 }
@@ -159,7 +159,7 @@ func account(owner *operatorv1alpha1.Serverless) *corev1ac.ServiceAccountApplyCo
 	return corev1ac.ServiceAccount(AccountName, owner.Namespace).WithLabels(objectLabels(owner))
 }
 
-// clusterBinding gives the account what the chart has granted to Function controllers, which is all that the operator may bind.
+// clusterBinding grants the account the chart's role of Function controllers, the only one that the operator may bind.
 func clusterBinding(owner *operatorv1alpha1.Serverless, installation *Installation) *rbacv1ac.ClusterRoleBindingApplyConfiguration {
 	return rbacv1ac.ClusterRoleBinding(installation.Binding).
 		WithLabels(objectLabels(owner)).
@@ -182,7 +182,8 @@ func subject(owner *operatorv1alpha1.Serverless) *rbacv1ac.SubjectApplyConfigura
 	return rbacv1ac.Subject().WithKind(rbacv1.ServiceAccountKind).WithName(AccountName).WithNamespace(owner.Namespace)
 }
 
-// lease is the lock of the leader election, which its holders fill in. It is a part so that it goes with the others.
+// lease is the lease of the leader election, which its holders fill in. It is a part so that it is removed with the
+// others.
 func lease(owner *operatorv1alpha1.Serverless) *coordinationv1ac.LeaseApplyConfiguration {
 	return coordinationv1ac.Lease(LeaseName, owner.Namespace).WithLabels(objectLabels(owner))
 }
@@ -200,7 +201,7 @@ func service(owner *operatorv1alpha1.Serverless) *corev1ac.ServiceApplyConfigura
 				WithTargetPort(intstr.FromString(metricsPort))))
 }
 
-// networkPolicy bounds whom the Function controller's pods talk to; nil where the installation has no NetworkPolicies.
+// networkPolicy restricts the peers of the Function controller's pods.
 func networkPolicy(owner *operatorv1alpha1.Serverless, rules *NetworkPolicy) (*networkingv1ac.NetworkPolicyApplyConfiguration, error) {
 	spec, err := applyconfig.Of[networkingv1ac.NetworkPolicySpecApplyConfiguration](rules)
 	if err != nil {

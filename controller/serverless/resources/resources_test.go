@@ -186,19 +186,19 @@ func TestValuesWithoutASenseAreRefusedWithTheFieldAndTheWayOut(t *testing.T) {
 	}{
 		"a publisher that is no URL": {
 			operatorv1alpha1.ServerlessSpec{Eventing: &operatorv1alpha1.Endpoint{Endpoint: "eventbridge"}},
-			`spec.eventing.endpoint "eventbridge" is no URL of http or https: use a URL like http://bridge/publish, or leave spec.eventing out`,
+			`spec.eventing.endpoint "eventbridge" is not an http or https URL: use a URL like http://bridge/publish, or leave spec.eventing out`,
 		},
 		"no publisher": {
 			operatorv1alpha1.ServerlessSpec{Eventing: &operatorv1alpha1.Endpoint{}},
-			`spec.eventing.endpoint "" is no URL of http or https: use a URL like http://bridge/publish, or leave spec.eventing out`,
+			`spec.eventing.endpoint "" is not an http or https URL: use a URL like http://bridge/publish, or leave spec.eventing out`,
 		},
 		"a password in a URL that all Functions get": {
 			operatorv1alpha1.ServerlessSpec{Eventing: &operatorv1alpha1.Endpoint{Endpoint: "http://me:secret@bridge/publish"}},
-			`spec.eventing.endpoint has a user name or password, which everybody could read: use a URL like http://bridge/publish, or leave spec.eventing out`,
+			`spec.eventing.endpoint contains a user name or password, which everyone could read: use a URL like http://bridge/publish, or leave spec.eventing out`,
 		},
 		"a collector of another kind": {
 			operatorv1alpha1.ServerlessSpec{Tracing: &operatorv1alpha1.Endpoint{Endpoint: "grpc://collector:4317"}},
-			`spec.tracing.endpoint "grpc://collector:4317" is no URL of http or https: use a URL like ` +
+			`spec.tracing.endpoint "grpc://collector:4317" is not an http or https URL: use a URL like ` +
 				`http://collector.monitoring.svc.cluster.local:4318/v1/traces, or an empty one for no traces`,
 		},
 		"a URL as long as a page": {
@@ -208,7 +208,7 @@ func TestValuesWithoutASenseAreRefusedWithTheFieldAndTheWayOut(t *testing.T) {
 		},
 		"a duration without a unit": {
 			operatorv1alpha1.ServerlessSpec{FunctionRequeueDuration: "300"},
-			`spec.functionRequeueDuration "300" is no duration: use a duration like 5m, or leave it out`,
+			`spec.functionRequeueDuration "300" is not a duration: use a duration like 5m, or leave it out`,
 		},
 		"a duration that never ends": {
 			operatorv1alpha1.ServerlessSpec{FunctionRequeueDuration: "-1s"},
@@ -261,7 +261,7 @@ func TestDescriptionsOfAnInstallationAreReadStrictlyAndWithinBounds(t *testing.T
 		"a misspelt field": {installationText + "networkPolicys: {}", `unknown field "networkPolicys"`},
 		"nothing":          {"", "has no binding"},
 		"no text at all":   {"[", "read the description of the installation"},
-		"a megabyte":       {strings.Repeat("#", 1<<20), "at most 262144 are read"},
+		"a megabyte":       {strings.Repeat("#", 1<<20), "at most 262144 are allowed"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
