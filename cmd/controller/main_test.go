@@ -17,7 +17,7 @@ import (
 	"github.com/rouse-run/rouse/internal/kube"
 )
 
-func TestAProcessRunsTheControllersThatItsFlagSays(t *testing.T) {
+func TestControllersFlagSelectsTheControllers(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
 		args    []string

@@ -20,10 +20,9 @@ import (
 	"github.com/rouse-run/rouse/internal/kube/settingswatch"
 )
 
-// Controllers that a process may run. The Function controller knows neither NATS nor gateways, so that it can run where those are not.
+// Controllers that a process may run. The Function controller depends neither on NATS nor on gateways, so that it
+// can run without them.
 const (
-	// Controllers that a process may run. The Function controller depends neither on NATS nor on gateways, so that it
-	// can run without them.
 	functions     = "functions"
 	activators    = "activators"
 	apiRules      = "apirules"

@@ -33,7 +33,7 @@ func slice(family discoveryv1.AddressType, endpoints ...discoveryv1.Endpoint) di
 	return discoveryv1.EndpointSlice{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{}}, AddressType: family, Endpoints: endpoints}
 }
 
-func TestGatewaysAreListedThatAreReadyAndDoNotEnd(t *testing.T) {
+func TestOnlyReadyGatewaysAreListed(t *testing.T) {
 	t.Parallel()
 	yes, no := new(true), new(false)
 	one := []gateway{{address: "10.0.0.1", node: "node-of-10.0.0.1"}}
@@ -114,7 +114,7 @@ func TestAFunctionIsAwakeWhileAPodIsReady(t *testing.T) {
 	}
 }
 
-func TestCachedSlicesOfOthersSayWhoIsReadyAndNoMore(t *testing.T) {
+func TestTheCacheReducesForeignSlicesToReadiness(t *testing.T) {
 	t.Parallel()
 	full := slice(discoveryv1.AddressTypeIPv4, endpoint("10.0.0.1", new(true), nil))
 	full.Annotations = map[string]string{"note": "long"}
@@ -133,7 +133,7 @@ func TestCachedSlicesOfOthersSayWhoIsReadyAndNoMore(t *testing.T) {
 	require.Equal(t, &full, kept, "of ours everything but annotations")
 }
 
-func TestEachGatewayIsAskedAtOneAddress(t *testing.T) {
+func TestEachGatewayIsQueriedAtOneAddress(t *testing.T) {
 	t.Parallel()
 	scheme, err := kube.NewScheme()
 	require.NoError(t, err)
@@ -186,7 +186,7 @@ func TestAGatewayIsLostAfterTwoMissesAndBackWithItsFirstAnswer(t *testing.T) {
 	}
 }
 
-func TestTheProberNoticesThatAGatewayIsLostAndBack(t *testing.T) {
+func TestTheProberReportsLostAndReturnedGateways(t *testing.T) {
 	t.Parallel()
 	scheme, err := kube.NewScheme()
 	require.NoError(t, err)
@@ -260,7 +260,7 @@ func (n *network) dial(ctx context.Context, kind, address string) (net.Conn, err
 	return (&net.Dialer{}).DialContext(ctx, kind, to)
 }
 
-func TestAnActivatorSaysWhoseItIs(t *testing.T) {
+func TestAnActivatorReportsItsFunction(t *testing.T) {
 	t.Parallel()
 	reachable := newNetwork()
 	reachable.serve(t, "10.0.0.1", func(w http.ResponseWriter, r *http.Request) {

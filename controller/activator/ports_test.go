@@ -29,7 +29,7 @@ func named(namespace string, number int) types.NamespacedName {
 	return types.NamespacedName{Namespace: namespace, Name: "f" + strconv.Itoa(number)}
 }
 
-func TestAPortIsOneFunctionsAlone(t *testing.T) {
+func TestAnActivatorPortBelongsToOneFunction(t *testing.T) {
 	t.Parallel()
 	p := newPorts()
 	first, err := p.allocate(named("shop", 1), "uid", free, noon())
@@ -95,7 +95,7 @@ func TestANamespaceHoldsNoMorePortsThanItLeavesFree(t *testing.T) {
 	require.Equal(t, held+1, p.used())
 }
 
-func TestWhereAllPortsAreTakenNoneIsGiven(t *testing.T) {
+func TestActivatorPortsRunOut(t *testing.T) {
 	t.Parallel()
 	p := newPorts()
 	_, err := p.allocate(named("shop", 1), "uid", func(int32) bool { return true }, noon())

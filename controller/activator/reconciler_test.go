@@ -91,7 +91,7 @@ func TestEachAddressFamilyOfTheGatewaysHasASlice(t *testing.T) {
 	w.awaitListed("price", v6, "fd00::1")
 }
 
-func TestAGatewayThatDrainsOrIsLostLeavesAllSlices(t *testing.T) {
+func TestADrainingOrLostGatewayLeavesAllSlices(t *testing.T) {
 	w := newFixture(t)
 	w.gateways(v4, "10.0.0.1", "10.0.0.2", "10.0.0.3")
 	w.start()
@@ -116,7 +116,7 @@ func TestAGatewayThatDrainsOrIsLostLeavesAllSlices(t *testing.T) {
 	expect()
 }
 
-func TestWhatHTTPDoesNotWakeHasNoSlices(t *testing.T) {
+func TestFunctionsWithoutHTTPWakeHaveNoSlices(t *testing.T) {
 	w := newFixture(t)
 	w.gateways(v4, "10.0.0.1")
 	w.start()
@@ -189,7 +189,7 @@ func TestForgedSlicesAreDeletedAndTamperedOnesRepaired(t *testing.T) {
 	require.Equal(t, price.Port, w.awaitListed("price", v4, "10.0.0.1").Port)
 }
 
-func TestASliceOfAnotherOwnerWithTheNameOfOursIsLeftAlone(t *testing.T) {
+func TestAForeignSliceStaysUnchanged(t *testing.T) {
 	w := newFixture(t)
 	w.gateways(v4, "10.0.0.1")
 	theirs := w.forge(activation.SliceName("price", v4), "price", activation.FirstPort, func(s *discoveryv1.EndpointSlice) {
@@ -242,7 +242,7 @@ func TestWithoutGatewaysAllSlicesAreDeletedOnce(t *testing.T) {
 	require.Len(t, list.Items, 1, "those of Kubernetes stay")
 }
 
-func TestTheServiceOfTheGatewaysIsAFlag(t *testing.T) {
+func TestGatewayServiceFlagIsParsed(t *testing.T) {
 	t.Parallel()
 	parse := func(text string) (Options, error) {
 		var options Options

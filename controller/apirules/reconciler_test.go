@@ -133,7 +133,7 @@ func TestEveryAttributeThatIsWrongIsInTheStatus(t *testing.T) {
 	}
 }
 
-func TestAServiceThatComesLaterMakesAnAPIRuleReady(t *testing.T) {
+func TestCreatingItsServiceMakesAnAPIRuleReady(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	f.gateway("10.0.0.1")
@@ -165,7 +165,7 @@ func TestAHostThatIsFreedGoesToTheNext(t *testing.T) {
 	f.await(second, v2.StateReady, "")
 }
 
-func TestWhatOnlyGatewaysSeeIsAWarning(t *testing.T) {
+func TestProblemsFromGatewaysAreAWarning(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	f.service(f.tenant, "price")
@@ -193,7 +193,7 @@ func TestWithoutAGatewayNothingIsReady(t *testing.T) {
 	f.await(rule, v2.StateReady, "")
 }
 
-func TestAStatusThatAnotherWroteIsPutRight(t *testing.T) {
+func TestAForeignStatusIsCorrected(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	f.service(f.tenant, "price")
@@ -213,7 +213,7 @@ func TestAPIRulesAreLeftAloneWhereTheyAreNotServed(t *testing.T) {
 	require.NoError(t, Setup(nil, nil, Options{}), "nothing is asked of the manager")
 }
 
-func TestTheStateSaysWhatIsMostPressing(t *testing.T) {
+func TestTheStateReportsTheMostSevereProblem(t *testing.T) {
 	t.Parallel()
 	written := apirule.Problem{Attribute: ".spec.rules", Message: "wrong"}
 	keys := apirule.Problem{Attribute: ".spec.rules[0].jwt", Message: "no keys", Closes: apirule.RuleAt(0)}
@@ -274,7 +274,7 @@ func TestTheStateSaysWhatIsMostPressing(t *testing.T) {
 	}
 }
 
-func TestTheTimeOfAStatusIsThatOfItsLastChange(t *testing.T) {
+func TestLastProcessedTimeIsTheLastStatusChange(t *testing.T) {
 	t.Parallel()
 	first, later := time.Unix(100, 0), time.Unix(200, 0)
 	ready := statusUpdate{state: v2.StateReady, description: "Reconciled successfully"}

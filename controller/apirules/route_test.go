@@ -58,7 +58,7 @@ func TestAnHTTPRouteLeadsAGatewayToTheGateways(t *testing.T) {
 	require.Equal(t, entrance.UID, metav1.GetControllerOf(grant).UID, "it goes with the gateways")
 }
 
-func TestWhatAGatewaySaysOfAnHTTPRouteIsInTheStatus(t *testing.T) {
+func TestHTTPRouteConditionsAreInTheStatus(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	f.service(f.tenant, "price")

@@ -39,7 +39,7 @@ func loads(t *testing.T, all ...apirule.Exposure) apirule.Report {
 	return report
 }
 
-func TestTheTableNamesTheAPIRulesThatStandOtherwise(t *testing.T) {
+func TestTheTableReturnsAPIRulesWithChangedState(t *testing.T) {
 	t.Parallel()
 	stand := newTable(func(e *apirule.Exposure) bool { return e.Host != "" })
 	decide := func(all ...apirule.Exposure) []types.NamespacedName {
@@ -79,7 +79,7 @@ func TestTheTableNamesTheAPIRulesThatStandOtherwise(t *testing.T) {
 	require.ElementsMatch(t, []types.NamespacedName{key("a")}, stand.report(map[string]apirule.Report{}), "now there is no gateway")
 }
 
-func TestProblemsOfGatewaysAreSaidOnceAndInOrder(t *testing.T) {
+func TestGatewayProblemsAreSortedAndReportedOnce(t *testing.T) {
 	t.Parallel()
 	a := exposed("a", "a.example.com")
 	first := apirule.LoadedProblem{Rule: 0, Attribute: ".spec.rules[0].jwt", Message: "no keys"}
@@ -151,7 +151,7 @@ func (p *polled) after(d time.Duration) int {
 	return p.told.asked - before
 }
 
-func TestGatewaysAreAskedOftenOnlyWhileOneIsBehind(t *testing.T) {
+func TestGatewaysArePolledOftenOnlyWhileOneIsBehind(t *testing.T) {
 	t.Parallel()
 	p := newPolled(t, "10.0.0.1", "10.0.0.2")
 	a := exposed("a", "a.example.com")
@@ -178,7 +178,7 @@ func TestGatewaysAreAskedOftenOnlyWhileOneIsBehind(t *testing.T) {
 	require.Zero(t, p.after(tick), "one that stays behind is not asked for ever")
 }
 
-func TestAGatewayThatDoesNotAnswerCountsAsItDidForAWhile(t *testing.T) {
+func TestAGatewaysLastReportCountsUntilThreeMisses(t *testing.T) {
 	t.Parallel()
 	p := newPolled(t, "10.0.0.1", "10.0.0.2")
 	p.told.reports["10.0.0.1"] = loads(t)

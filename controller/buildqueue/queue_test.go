@@ -227,7 +227,7 @@ func TestJobsThatAreNoBuildsOfAFunctionAreNotCounted(t *testing.T) {
 	}
 }
 
-func TestFunctionRunsOneBuildHoweverManyJobsSayThatTheyAreIts(t *testing.T) {
+func TestForgedJobsDoNotAddBuildsOfAFunction(t *testing.T) {
 	t.Parallel()
 	jobs := []*batchv1.Job{jobOf("runs", nil)}
 	for i := range 20 {

@@ -46,7 +46,7 @@ func ofTheRelease(t *testing.T) []Definition {
 	return definitions
 }
 
-func TestAStartSaysWhichStoredVersionsTheReleaseDoesNotHave(t *testing.T) {
+func TestTheStoredVersionCheckReportsUnknownVersions(t *testing.T) {
 	t.Parallel()
 	env := cluster.Environment(t)
 	run := func() (said string, unknown float64) {
@@ -112,7 +112,7 @@ func TestNoVersionLeavesWhileItMayBeStored(t *testing.T) {
 	}
 }
 
-func TestAVersionThatLeavesTooEarlyIsNamedWithWhatToDo(t *testing.T) {
+func TestRemovingAStoredVersionNamesTheRemedy(t *testing.T) {
 	t.Parallel()
 	functions := Definition{Name: "functions.serverless.kyma-project.io", Versions: []string{"v1alpha2"}, Storage: "v1alpha2"}
 	require.EqualError(t, functions.Check([]string{"v1alpha1", "v1alpha2"}), "CustomResourceDefinition functions.serverless.kyma-project.io: "+

@@ -67,7 +67,7 @@ func oldFunction(spec, annotations string) string {
 	return `{"apiVersion":"` + back + `","kind":"Function","metadata":{"name":"a","namespace":"b","annotations":{` + annotations + `}},"spec":{` + spec + `}}`
 }
 
-func TestAFunctionIsAnsweredInTheVersionThatIsAskedFor(t *testing.T) {
+func TestFunctionsAreConvertedToTheRequestedVersion(t *testing.T) {
 	t.Parallel()
 	h := newHandler(t)
 	before := oldFunction(`"source":"code","runtime":"nodejs14","resources":{"limits":{"cpu":"1000m"}}`, "")

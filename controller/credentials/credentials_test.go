@@ -62,7 +62,7 @@ func TestAJobWaitsForTheNamespaceOfKEDAAndLogsNoPassword(t *testing.T) {
 	require.Equal(t, before, logged, "it writes nothing")
 }
 
-func TestAJobThatCannotWriteSaysWhatIsMissing(t *testing.T) {
+func TestCredentialsReportAMissingNamespace(t *testing.T) {
 	t.Parallel()
 	env := cluster.Environment(t)
 	objects, err := client.New(env.Config, client.Options{})
@@ -111,7 +111,7 @@ func TestAnInstallationWithoutSecretsGetsThoseThatItNeeds(t *testing.T) {
 	require.NotEqual(t, registry.Data["password"], registry.Data["accountKey"])
 }
 
-func TestWhatIsThereStaysAsItIs(t *testing.T) {
+func TestExistingCredentialsStayUnchanged(t *testing.T) {
 	t.Parallel()
 	all := written(t, nil)
 	changed, err := Decide(options(), all)
@@ -119,7 +119,7 @@ func TestWhatIsThereStaysAsItIs(t *testing.T) {
 	require.Empty(t, changed)
 }
 
-func TestOnlyWhatIsMissingIsMade(t *testing.T) {
+func TestOnlyMissingCredentialsAreGenerated(t *testing.T) {
 	t.Parallel()
 	all := written(t, nil)
 	nats := options().nats()

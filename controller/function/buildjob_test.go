@@ -134,7 +134,7 @@ func scheduled(ago time.Duration) func(*corev1.Pod) {
 
 // Kubernetes deletes the pod before it calls the Job failed, and has an event about the deadline by which the
 // controller has ended it.
-func TestABuildThatIsBeingEndedKeepsItsReason(t *testing.T) {
+func TestABuildKeepsItsReasonWhileItsJobIsDeleted(t *testing.T) {
 	t.Parallel()
 	fn := newFunction(withDependencies("nodejs22", leftPad))
 	deadline := &corev1.Event{
@@ -169,7 +169,7 @@ func TestABuildThatIsBeingEndedKeepsItsReason(t *testing.T) {
 	}
 }
 
-func TestWhatBuildsLeaveIsCleared(t *testing.T) {
+func TestFinishedBuildsAreCleanedUp(t *testing.T) {
 	t.Parallel()
 	secret := func(name, resource string, age time.Duration) *corev1.Secret {
 		built := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{
@@ -215,7 +215,7 @@ func TestWhatBuildsLeaveIsCleared(t *testing.T) {
 	require.True(t, exists("of-a-job-not-seen-yet"))
 }
 
-func TestPreparationsStayAsLongAsAVersionNeedsThem(t *testing.T) {
+func TestPreparationSecretsStayWhileAVersionNeedsThem(t *testing.T) {
 	t.Parallel()
 	fn := newFunction(withDependencies("nodejs22", leftPad))
 	preparation := func(name string) *corev1.Secret {
@@ -398,7 +398,7 @@ func TestResultOfABuild(t *testing.T) {
 	})
 }
 
-func TestAFailedBuildSaysWhyWhereAndWhen(t *testing.T) {
+func TestAFailedBuildReportsReasonLogAndRetry(t *testing.T) {
 	t.Parallel()
 	job := jobFor(attempt{target: "t"}, jobEnded(batchv1.JobFailed, ""))
 	got := failedBuildCondition(job, buildplan.Result{Reason: buildplan.PackageNotFound, Message: "There is no left-pad 99.", Log: "npm error 404\n"},

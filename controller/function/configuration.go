@@ -128,9 +128,8 @@ func write(digest hash.Hash, parts ...string) {
 	}
 }
 
-// The kinds of objects that a Function takes values from, and lives in.
+// Kinds of the objects that a Function takes values from, and of the one that contains it.
 const (
-	// Kinds of the objects that a Function takes values from, and of the one that contains it.
 	kindConfigMap = "ConfigMap"
 	kindSecret    = "Secret"
 	kindNamespace = "Namespace"

@@ -53,7 +53,7 @@ func runsCommit(t *testing.T, sha string) func(*v1alpha2.Function) {
 	}
 }
 
-func TestABuildOfANewerCommitSurvives(t *testing.T) {
+func TestANewerCommitKeepsTheRunningBuild(t *testing.T) {
 	t.Parallel()
 	unreachable := gitpoll.Finding{Err: &git.Error{Kind: git.Unreachable, Message: "example.com does not answer"}}
 	for name, tc := range map[string]struct {

@@ -266,7 +266,7 @@ func TestRulesOfNetworkPoliciesAreAFlag(t *testing.T) {
 	}
 }
 
-func TestTheRemovalOfNetworkPoliciesWaitsForItsRightsAndGivesUpWithoutThem(t *testing.T) {
+func TestNetworkPolicyRemovalRetriesWithoutRightsAndGivesUp(t *testing.T) {
 	t.Parallel()
 	forbidden := apierrors.NewForbidden(schema.GroupResource{Resource: "networkpolicies"}, "", errors.New("no right"))
 	unavailable := apierrors.NewServiceUnavailable("later")

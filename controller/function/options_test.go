@@ -35,13 +35,13 @@ func TestOptions(t *testing.T) {
 	}
 }
 
-func TestASlotLastsForTheWaitAndTheBuild(t *testing.T) {
+func TestABuildSlotLastsForSchedulingAndBuild(t *testing.T) {
 	t.Parallel()
 	options := DefaultOptions().Build
 	require.Equal(t, options.Deadline+10*time.Minute, options.Limits().Longest)
 }
 
-func TestAFileChangesWhatTheCommandLineSaysAndNoMore(t *testing.T) {
+func TestASettingsFileOverridesFlags(t *testing.T) {
 	t.Parallel()
 	options := testOptions()
 	options.TraceCollectorEndpoint = "http://flag:4318"
@@ -99,7 +99,7 @@ func TestFormerAddressesAreTheLastFew(t *testing.T) {
 	require.Equal(t, []string{"http://q/publish", "http://d", "http://p/publish", "http://c"}, live.load().former)
 }
 
-func TestTheDefaultProfileOfTheControllerGivesWayToThatOfAFile(t *testing.T) {
+func TestASettingsFileOverridesTheChosenProfile(t *testing.T) {
 	t.Parallel()
 	options := testOptions()
 	options.DefaultProfile = ""

@@ -223,7 +223,7 @@ func TestAnHPAOfTheUserReplacesOurs(t *testing.T) {
 	require.Equal(t, 2, b.applies, "Deployment and Service")
 }
 
-func TestOurHPAMakesWayForTheUsers(t *testing.T) {
+func TestOurHPAIsReplacedByTheUsers(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, false, newFunction(scaled(0, 3)))
 	_, err := b.reconcile()
@@ -240,7 +240,7 @@ func TestOurHPAMakesWayForTheUsers(t *testing.T) {
 	require.True(t, apierrors.IsNotFound(err), "two would block each other")
 }
 
-func TestAFunctionThatIsGoingIsLeftAlone(t *testing.T) {
+func TestADeletedFunctionIsNotReconciled(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, false, newFunction(func(fn *v1alpha2.Function) { fn.Finalizers = []string{"x/y"} }))
 	require.NoError(t, b.client.Delete(t.Context(), b.function()))
@@ -250,7 +250,7 @@ func TestAFunctionThatIsGoingIsLeftAlone(t *testing.T) {
 	require.Zero(t, b.applies)
 }
 
-func TestNothingIsDoneInANamespaceThatEnds(t *testing.T) {
+func TestATerminatingNamespaceIsNotReconciled(t *testing.T) {
 	t.Parallel()
 	t.Run("as soon as that is known", func(t *testing.T) {
 		t.Parallel()

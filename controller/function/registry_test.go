@@ -83,7 +83,7 @@ func next(a *queries) types.NamespacedName {
 	return client.ObjectKeyFromObject((<-a.events).Object)
 }
 
-func TestAnObjectIsNotifiedOfTheAnswerItDidNotWaitFor(t *testing.T) {
+func TestRegistryQueriesEnqueueTheObjectWithoutBlocking(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		a, s := start(t, usual()), &servers{}
@@ -104,7 +104,7 @@ func TestAnObjectIsNotifiedOfTheAnswerItDidNotWaitFor(t *testing.T) {
 	})
 }
 
-func TestEqualQuestionsAreAskedOnce(t *testing.T) {
+func TestEqualRegistryQueriesShareOneRequest(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		a, s := start(t, usual()), &servers{}
@@ -164,7 +164,7 @@ func TestAServerThatDoesNotAnswerIsAnError(t *testing.T) {
 	})
 }
 
-func TestTooManyQuestionsAreAnsweredWithAnErrorAtOnce(t *testing.T) {
+func TestExcessRegistryQueriesFailAtOnce(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		a, s := start(t, queryLimits{concurrent: 2, waiting: 4, timeout: time.Minute}), &servers{}
@@ -189,7 +189,7 @@ func TestTooManyQuestionsAreAnsweredWithAnErrorAtOnce(t *testing.T) {
 	})
 }
 
-func TestAnObjectThatIsForgottenOrAsksSomethingElseIsNotNotified(t *testing.T) {
+func TestForgottenRegistryQueriesEnqueueNothing(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		a, s := start(t, usual()), &servers{}

@@ -140,7 +140,7 @@ func TestNoPodIsReplacedWhileTheSettingsAreUnknown(t *testing.T) {
 	require.Equal(t, "http://file/publish", publishes(read()))
 }
 
-func TestADeploymentTellsWhatChanged(t *testing.T) {
+func TestDeploymentHashesDistinguishSpecFromSettings(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, false, newFunction())
 	_, err := b.reconcile()
@@ -197,7 +197,7 @@ func inNamespace(namespace string, numbers ...int) []types.NamespacedName {
 	return all
 }
 
-func TestABoundedNumberOfFunctionsFollowSettingsAtATime(t *testing.T) {
+func TestRolloutSlotsAreBounded(t *testing.T) {
 	t.Parallel()
 	slots, now := newRolloutSlots(), noon()
 	var entered []types.NamespacedName
@@ -256,7 +256,7 @@ func TestAFunctionWhosePodsDoNotStartKeepsNoSlot(t *testing.T) {
 	require.Equal(t, []types.NamespacedName{next}, slots.next(1, now.Add(rolloutTimeout)))
 }
 
-func TestAFunctionThatGoesWaitsNoMore(t *testing.T) {
+func TestADeletedFunctionLeavesTheRolloutQueue(t *testing.T) {
 	t.Parallel()
 	slots, now := newRolloutSlots(), noon()
 	all := inNamespace("shop", 1, 2, 3)
@@ -268,7 +268,7 @@ func TestAFunctionThatGoesWaitsNoMore(t *testing.T) {
 	require.Equal(t, all[2:], slots.next(1, now))
 }
 
-func TestMoreSlotsAreUsedAtOnce(t *testing.T) {
+func TestAddedRolloutSlotsAreUsedAtOnce(t *testing.T) {
 	t.Parallel()
 	slots, now := newRolloutSlots(), noon()
 	for i := range 6 {

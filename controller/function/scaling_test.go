@@ -25,7 +25,7 @@ func userHPA(namespace, name string) *autoscalingv2.HorizontalPodAutoscaler {
 	}
 }
 
-func TestConflictingAutoscalersScaleTheSamePodsAndAreNotOurs(t *testing.T) {
+func TestConflictingAutoscalersAreUsersWithTheSameTarget(t *testing.T) {
 	t.Parallel()
 	hpa := func(name, kind, target string, owner *metav1.OwnerReference) *autoscalingv2.HorizontalPodAutoscaler {
 		built := userHPA("shop", name)
@@ -55,7 +55,7 @@ func TestConflictingAutoscalersScaleTheSamePodsAndAreNotOurs(t *testing.T) {
 	require.Empty(t, s.conflictingAutoscalers, "without a scaleConfig they are welcome")
 }
 
-func TestTheCacheHoldsOfOtherAutoscalersWhatTheyScale(t *testing.T) {
+func TestTheCacheReducesUsersAutoscalersToTheirTarget(t *testing.T) {
 	t.Parallel()
 	fields := []metav1.ManagedFieldsEntry{{Manager: "x"}}
 	theirs, ours := userHPA("shop", "mine"), userHPA("shop", "price")
@@ -82,7 +82,7 @@ func noticesAnotherAutoscaler(w *fixture) {
 	w.awaitCondition(fn, v1alpha2.ConditionScaling, metav1.ConditionUnknown, v1alpha2.ReasonScaledObjectWaiting)
 }
 
-func TestPodsOfKymasContractAreNotAskedForTheirHTTPLoad(t *testing.T) {
+func TestPodsOfKymasContractReportNoHTTPLoad(t *testing.T) {
 	t.Parallel()
 	kymas := func(s *scope) { s.code.Kyma = true }
 	waitsForItsImage := func(s *scope) { s.code.Image = "" }

@@ -571,7 +571,7 @@ func TestTheRestOfTheStatus(t *testing.T) {
 	})
 }
 
-func TestAPullThatIsRepeatedSaysOneThing(t *testing.T) {
+func TestRepeatedPullErrorsGiveOneMessage(t *testing.T) {
 	t.Parallel()
 	const cause = `failed to pull and unpack image "nope:1": not found`
 	failed := waitingFor(reasonErrImagePull, cause)

@@ -111,10 +111,9 @@ func rolledBackCondition(s *scope) conditionUpdate {
 // not changed it yet. Without an owner the field would fall back to the API server's default.
 const replicasOwner = client.FieldOwner("rouse-replicas")
 
-// wholeSpec is for objects to whose spec nobody adds anything, podSpec for a Deployment to whose pods nobody does.
+// wholeSpec is for objects to whose spec no one else adds fields, podSpec for Deployments to whose pods no one
+// does.
 var (
-	// wholeSpec is for objects to whose spec no one else adds fields, podSpec for Deployments to whose pods no one
-	// does.
 	wholeSpec = kube.Exclusive{"spec"}
 	podSpec   = kube.Exclusive{"spec", "template", "spec"}
 )

@@ -204,7 +204,7 @@ func alone(t *testing.T, lister Lister) *Tracker {
 	return tracker
 }
 
-func TestARepositoryIsAskedOnceInAnInterval(t *testing.T) {
+func TestARepositoryIsPolledOncePerInterval(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		lister := &counter{}
@@ -220,7 +220,7 @@ func TestARepositoryIsAskedOnceInAnInterval(t *testing.T) {
 	})
 }
 
-func TestARepositoryThatFailsIsAskedLessAndLess(t *testing.T) {
+func TestAFailingRepositoryIsPolledWithBackoff(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		lister := &counter{err: &git.Error{Kind: git.Authentication, Message: "no"}}
@@ -231,7 +231,7 @@ func TestARepositoryThatFailsIsAskedLessAndLess(t *testing.T) {
 	})
 }
 
-func TestARepositoryThatIsAFewSecondsLateIsAskedAgainAtOnce(t *testing.T) {
+func TestAStartingRepositoryIsRetriedSoon(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		lister := &counter{err: &git.Error{Kind: git.Unreachable, Message: "connection refused"}}
@@ -505,7 +505,7 @@ func TestAReferenceThatChangesIsUnknownUntilItIsChecked(t *testing.T) {
 	})
 }
 
-func TestFunctionsWithOtherCredentialsAskForThemselves(t *testing.T) {
+func TestOtherCredentialsArePolledSeparately(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		lister := &counter{}

@@ -242,7 +242,7 @@ func TestAnImageThatIsUsedAgainByTheBuildThatWasWaitedForStays(t *testing.T) {
 	require.True(t, w.has(t, reference))
 }
 
-func TestAnImageOfAFunctionWhoseBuildIsNotNotedYetStays(t *testing.T) {
+func TestAnImageStaysUntilItsBuildIsInTheStatus(t *testing.T) {
 	t.Parallel()
 	w := newFixture(t, 0)
 	reference := price + ":" + tag("new")
@@ -277,7 +277,7 @@ func TestAnUnusedImageStaysForItsGrace(t *testing.T) {
 	require.True(t, w.has(t, reference))
 }
 
-func TestARegistryToWhichNothingWasEverPushedIsCollected(t *testing.T) {
+func TestAnEmptyRegistryIsCollected(t *testing.T) {
 	t.Parallel()
 	require.NoError(t, newFixture(t, 0).collector.collect(t.Context()))
 }
@@ -358,7 +358,7 @@ func TestImagesOfOneNamespaceFillNoMoreThanTheirShareOfTheMemory(t *testing.T) {
 	require.Equal(t, []image{other}, known.expired(inventory{other: nil}, needs{}, time.Now(), 0))
 }
 
-func TestReferencesAreTakenApart(t *testing.T) {
+func TestImageReferencesAreParsed(t *testing.T) {
 	t.Parallel()
 	digest := "sha256:" + strings.Repeat("a", 64)
 	for reference, want := range map[string][2]string{

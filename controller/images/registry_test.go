@@ -133,7 +133,7 @@ func TestEachTenantGetsAnAccountOfItsOwnInTheChartsRegistry(t *testing.T) {
 	}
 }
 
-func TestASecretThatIsWrongSaysHowToRepairIt(t *testing.T) {
+func TestAnInvalidRegistrySecretNamesItsRemedy(t *testing.T) {
 	t.Parallel()
 	with := func(key, value string) map[string]string {
 		values := external("registry.example.com")
@@ -272,7 +272,7 @@ func TestFunctionsOfARegistrySecret(t *testing.T) {
 	}
 }
 
-func TestAnUnavailableRegistryIsNotAskedByEachFunction(t *testing.T) {
+func TestAnUnavailableRegistryIsQueriedOnceForAllFunctions(t *testing.T) {
 	t.Parallel()
 	server := registrytest.Start(t)
 	server.Intercept(func(w http.ResponseWriter, _ *http.Request) bool {

@@ -23,7 +23,7 @@ import (
 	"github.com/rouse-run/rouse/internal/testing/gitops"
 )
 
-func TestAServerlessBringsTheFunctionControllerAndTakesItAlong(t *testing.T) {
+func TestAServerlessInstallsAndRemovesTheFunctionController(t *testing.T) {
 	f := newFixture(t)
 	f.start()
 	one := f.create(f.namespace, operatorv1alpha1.ServerlessSpec{})
@@ -262,7 +262,7 @@ func TestEveryFieldOfAServerlessTakesEffectWhenItChanges(t *testing.T) {
 	f.event("Log format set from 'json' to 'console'")
 }
 
-func TestACollectorOfTracesInTheClusterIsFoundAndForgotten(t *testing.T) {
+func TestTheOperatorFollowsATraceCollectorInTheCluster(t *testing.T) {
 	f := newFixture(t)
 	f.start()
 	f.create(f.namespace, operatorv1alpha1.ServerlessSpec{})
@@ -295,7 +295,7 @@ func TestNoTenantGetsTheTracesOfAllFunctions(t *testing.T) {
 	require.Empty(t, f.status(f.namespace, hasState(operatorv1alpha1.StateReady)).TracingEndpoint)
 }
 
-func TestANodeThatComesChangesNoPreset(t *testing.T) {
+func TestAddingANodeKeepsTheDefaultPreset(t *testing.T) {
 	f := newFixture(t)
 	f.start()
 	f.create(f.namespace, operatorv1alpha1.ServerlessSpec{})
@@ -339,7 +339,7 @@ func TestValuesWithoutASenseLeaveInForceWhatWasBefore(t *testing.T) {
 	f.deployment(func(d *appsv1.Deployment) bool { return d.UID != live.UID })
 }
 
-func TestAServerSideApplyMayTakeTheLastFieldOut(t *testing.T) {
+func TestServerSideApplyMayRemoveTheLastField(t *testing.T) {
 	f := newFixture(t)
 	f.start()
 	apply := func(spec string) {
@@ -402,7 +402,7 @@ func TestAServerlessWithoutItsFinalizerLeavesNothing(t *testing.T) {
 	}, "its parts go")
 }
 
-func TestALockThatItsHolderHasMadeAgainGoesToo(t *testing.T) {
+func TestARecreatedLeaseIsRemoved(t *testing.T) {
 	f := newFixture(t)
 	f.start()
 	one := f.create(f.namespace, operatorv1alpha1.ServerlessSpec{})
@@ -418,7 +418,7 @@ func TestALockThatItsHolderHasMadeAgainGoesToo(t *testing.T) {
 	require.True(t, apierrors.IsNotFound(f.Get(t.Context(), client.ObjectKeyFromObject(lock), lock)))
 }
 
-func TestLeavingTakesThePartsAwayAndLeavesTheServerless(t *testing.T) {
+func TestUninstallRemovesThePartsAndKeepsTheServerless(t *testing.T) {
 	f := newFixture(t)
 	stop := f.start()
 	one := f.create(f.namespace, operatorv1alpha1.ServerlessSpec{})
@@ -444,7 +444,7 @@ func TestLeavingTakesThePartsAwayAndLeavesTheServerless(t *testing.T) {
 	require.Empty(t, one.Finalizers)
 }
 
-func TestOneThatIsNotServedGoesWithTheFinalizerOfABackup(t *testing.T) {
+func TestAnUnservedServerlessWithAFinalizerIsDeleted(t *testing.T) {
 	f := newFixture(t)
 	f.start()
 	f.create(f.namespace, operatorv1alpha1.ServerlessSpec{})

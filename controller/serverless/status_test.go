@@ -77,7 +77,7 @@ var (
 	complete  = condition(appsv1.DeploymentProgressing, corev1.ConditionTrue, "NewReplicaSetAvailable", "")
 )
 
-func TestADeploymentIsReadyOnlyAsItIsWrittenNow(t *testing.T) {
+func TestADeploymentIsReadyOnlyInItsCurrentVersion(t *testing.T) {
 	t.Parallel()
 	old, unavailable := deployment(available, complete), deployment(available, complete)
 	old.Status.ObservedGeneration, unavailable.Status.UnavailableReplicas = 1, 1
@@ -111,7 +111,7 @@ func inForce() *resources.Settings {
 	return &resources.Settings{EventingEndpoint: "http://bridge/publish", DefaultPreset: "L", LogLevel: "info", LogFormat: "json"}
 }
 
-func TestStatusSaysWhatTheScopeHasLearnt(t *testing.T) {
+func TestStatusFollowsFromTheScope(t *testing.T) {
 	t.Parallel()
 	other := serverless("other", 2)
 	ready := deployment(available, complete)
@@ -204,7 +204,7 @@ func shown(conditions []metav1.Condition, kinds ...string) []string {
 	return all
 }
 
-func TestAFailureOfPodsIsForgottenWhenTheyAreThere(t *testing.T) {
+func TestDeploymentFailureIsRemovedOncePodsRun(t *testing.T) {
 	t.Parallel()
 	one := serverless("kyma-system", 1)
 	s := &scope{serverless: &one, served: &one, allowed: true, settings: inForce()}
@@ -216,7 +216,7 @@ func TestAFailureOfPodsIsForgottenWhenTheyAreThere(t *testing.T) {
 	require.Equal(t, operatorv1alpha1.StateReady, one.Status.State)
 }
 
-func TestEventsTellOfValuesAndConditionsThatHaveChanged(t *testing.T) {
+func TestChangedValuesAndConditionsEmitEvents(t *testing.T) {
 	t.Parallel()
 	before, after := serverless("a", 1), serverless("a", 1)
 	before.Status.LogLevel, after.Status.LogLevel = "info", "debug"

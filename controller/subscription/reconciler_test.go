@@ -330,7 +330,7 @@ func TestAnInvalidSubscriptionGetsAStatusFromTheStart(t *testing.T) {
 	require.NoError(t, w.Delete(t.Context(), sub))
 }
 
-func TestAMisspeltFilterIsNotTakenForNoFilter(t *testing.T) {
+func TestAMisspeltFilterIsRefused(t *testing.T) {
 	w := newFixture(t)
 	w.createSink()
 	written := &unstructured.Unstructured{Object: map[string]any{
@@ -353,7 +353,7 @@ func TestAMisspeltFilterIsNotTakenForNoFilter(t *testing.T) {
 	w.awaitReady(sub)
 }
 
-func TestASubscriptionThatNATSHasNoConsumerForSaysWhatToDo(t *testing.T) {
+func TestTooManyConsumersNameTheRemedy(t *testing.T) {
 	account := func(limit string) natstest.Option {
 		return natstest.WithAuthorization(t, `accounts: {A: {jetstream: {`+limit+`}, users: [{user: me, password: pass}]}}`)
 	}
@@ -378,7 +378,7 @@ func TestASubscriptionThatNATSHasNoConsumerForSaysWhatToDo(t *testing.T) {
 	w.awaitReady(both[1])
 }
 
-func TestTypesThatCoverEachOtherBecomeOneFilter(t *testing.T) {
+func TestOverlappingTypesShareOneFilter(t *testing.T) {
 	w := newFixture(t)
 	w.createSink()
 	sub := w.create("orders", func(spec *eventingv1alpha2.SubscriptionSpec) {
@@ -391,7 +391,7 @@ func TestTypesThatCoverEachOtherBecomeOneFilter(t *testing.T) {
 	require.Equal(t, []string{"kyma.order.>", redeliveryOf(sub)}, consumer.Subjects)
 }
 
-func TestConsumersAreMadeAgainWhenNATSComesBackWithoutThem(t *testing.T) {
+func TestConsumersAreRecreatedAfterNATSLostThem(t *testing.T) {
 	w := newFixture(t)
 	w.createSink()
 	sub := w.create("orders")
@@ -424,7 +424,7 @@ func TestConsumersAreMadeAgainWhenNATSComesBackWithoutThem(t *testing.T) {
 	}, timeout, tick, "a consumer without Subscription goes, and one of others stays")
 }
 
-func TestSinksElsewhereAreServedIfTheOperatorAllowsThem(t *testing.T) {
+func TestSinksInOtherNamespacesNeedTheOperatorsPermission(t *testing.T) {
 	w := newFixture(t, func(o *Options) { o.Sinks.AllowedSinkHosts = []string{"api.example.com", "*.svc.cluster.local"} })
 	there := cluster.Environment(t).Namespace(t)
 	foreign := w.create("foreign", func(spec *eventingv1alpha2.SubscriptionSpec) { spec.Sink = "https://api.example.com/in" })

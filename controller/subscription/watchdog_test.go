@@ -125,7 +125,7 @@ func asking(t *testing.T, conn *broker.Conn) (found broker.Consumer) {
 	return found
 }
 
-func TestARecoveryThatFailsIsFollowedByTheNext(t *testing.T) {
+func TestAFailedConsumerRecoveryEscalates(t *testing.T) {
 	t.Parallel()
 	to := &fakeRecovery{refused: errors.New("not permitted")}
 	recorder := events.NewFakeRecorder(10)
@@ -194,7 +194,7 @@ func recoveriesOf(seenAt func(i int) broker.Consumer, held, duration, every time
 	return done
 }
 
-func TestAConsumerThatDeliversOrHasAReasonNotToIsLeftAlone(t *testing.T) {
+func TestTheWatchdogLeavesHealthyConsumersAlone(t *testing.T) {
 	t.Parallel()
 	same := func(c broker.Consumer) func(int) broker.Consumer { return func(int) broker.Consumer { return c } }
 	with := func(c broker.Consumer, change func(*broker.Consumer)) func(int) broker.Consumer {
@@ -306,7 +306,7 @@ func TestTheTimeoutOfAStuckConsumerIsBounded(t *testing.T) {
 	require.Greater(t, len(done), 24*60/40, "it is helped every half an hour at least")
 }
 
-func TestDeliveriesWithinTheSubscriptionsTimeoutAreNoStuckConsumer(t *testing.T) {
+func TestTheWatchdogAllowsTheSubscriptionsTimeout(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
 		delivery routing.Delivery

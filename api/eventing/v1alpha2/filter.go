@@ -61,13 +61,13 @@ type NestedFilter struct {
 	Unread []byte `json:"-"`
 }
 
-// deepestNesting is how many brackets may be open at a time in a NestedFilter. More than any filter needs that the
-// controller accepts, and few enough to read each level by itself.
+// deepestNesting bounds the open brackets in a NestedFilter: more than any filter needs that the controller accepts,
+// and few enough to decode each level separately.
 const deepestNesting = 32
 
 const filterMembers = "a filter has cel, exact, prefix, suffix, all, any and not"
 
-// MarshalJSON writes the filter.
+// MarshalJSON encodes the filter.
 func (n NestedFilter) MarshalJSON() ([]byte, error) {
 	if n.Unread != nil {
 		return n.Unread, nil
@@ -75,7 +75,7 @@ func (n NestedFilter) MarshalJSON() ([]byte, error) {
 	return json.Marshal(n.Filter)
 }
 
-// UnmarshalJSON reads the filter. What is none is kept in Unread: the API server has taken it, so an error would
+// UnmarshalJSON decodes the filter. An invalid one is kept in Unread: the API server has accepted it, so an error would
 // only hide all Subscriptions.
 func (n *NestedFilter) UnmarshalJSON(data []byte) error {
 	*n = NestedFilter{}
@@ -86,7 +86,7 @@ func (n *NestedFilter) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// Problems says why the object is not a filter, by its members; a member without a name is the object itself.
+// Problems yields why the object is not a filter, by its members; a member without a name is the object itself.
 func (n *NestedFilter) Problems() iter.Seq2[string, string] {
 	if n.Unread == nil {
 		return func(func(string, string) bool) {}
@@ -94,7 +94,7 @@ func (n *NestedFilter) Problems() iter.Seq2[string, string] {
 	return readFilter(n.Unread, &Filter{})
 }
 
-// readFilter reads a filter member by member, and yields each member that it cannot read with the reason.
+// readFilter decodes a filter member by member, and yields each invalid member with the reason.
 func readFilter(data []byte, into *Filter) iter.Seq2[string, string] {
 	return func(yield func(member, problem string) bool) {
 		var written map[string]json.RawMessage
@@ -132,7 +132,7 @@ func readFilter(data []byte, into *Filter) iter.Seq2[string, string] {
 	}
 }
 
-// nesting is how many brackets are open at most at a time.
+// nesting returns the maximum depth of open brackets.
 func nesting(data []byte) int {
 	open, deepest, inText, escaped := 0, 0, false, false
 	for _, c := range data {

@@ -150,7 +150,7 @@ func TestStatusIsASubresource(t *testing.T) {
 
 // Tools that look before the controller does must not take it for one in force. What the schema requires of a status is there then,
 // so that the spec can be written all the same.
-func TestASubscriptionThatNobodyHasSeenIsInProgress(t *testing.T) {
+func TestANewSubscriptionIsInProgressForKstatus(t *testing.T) {
 	t.Parallel()
 	env := cluster.Environment(t)
 	sub := stored(t, env)

@@ -100,7 +100,7 @@ const (
 
 // Keys of SubscriptionSpec.Config.
 const (
-	// ConfigMaxInFlight bounds the events that are being delivered at a time.
+	// ConfigMaxInFlight bounds the concurrent deliveries.
 	ConfigMaxInFlight = "maxInFlightMessages"
 	// ConfigQoS is a delivery guarantee; only other backends use it.
 	ConfigQoS = "qos"
@@ -111,9 +111,9 @@ const (
 )
 
 const (
-	// DefaultMaxInFlight is the value of ConfigMaxInFlight when it is not given.
+	// DefaultMaxInFlight is the default of ConfigMaxInFlight.
 	DefaultMaxInFlight = 10
-	// LargestMaxInFlight is what a larger one counts as.
+	// LargestMaxInFlight caps a larger value.
 	LargestMaxInFlight = 10_000
 )
 
@@ -142,8 +142,7 @@ type SubscriptionStatus struct {
 	DeadLetters int64 `json:"deadLetters,omitempty"`
 }
 
-// MarshalJSON writes nil Types as an empty list: the schema requires the list
-// and refuses null.
+// MarshalJSON encodes nil Types as an empty list: the schema requires the list and rejects null.
 func (s SubscriptionStatus) MarshalJSON() ([]byte, error) {
 	type plain SubscriptionStatus
 	if s.Types == nil {
@@ -259,7 +258,7 @@ type ConditionType string
 // A healthy Subscription has the first two, in this order, the third if its dead letters have a sink, and then Ready. The fourth is
 // only there when it is False.
 const (
-	// ConditionSpecValid says whether the spec makes sense.
+	// ConditionSpecValid reports whether the spec is valid.
 	ConditionSpecValid ConditionType = "Subscription spec valid"
 	// ConditionActive says whether the backend carries the Subscription.
 	ConditionActive ConditionType = "Subscription active"

@@ -261,7 +261,7 @@ func TestStatusIsASubresource(t *testing.T) {
 }
 
 // Tools that look before the controller does must not take it for one in force.
-func TestAnAPIRuleThatNobodyHasSeenIsInProgress(t *testing.T) {
+func TestANewAPIRuleIsInProgressForKstatus(t *testing.T) {
 	t.Parallel()
 	gitops.RequireInProgress(t, stored(t, cluster.Environment(t)))
 }

@@ -213,18 +213,18 @@ const (
 	ServedFalse Served = "False"
 )
 
-// Finalizer keeps a Serverless until what was installed for it is removed.
+// Finalizer keeps a Serverless until its installation is removed.
 const Finalizer = "serverless-operator.kyma-project.io/deletion-hook"
 
 // Condition types of a Serverless.
 const (
-	// ConditionConfigured says whether its values make sense.
+	// ConditionConfigured reports whether its values are valid.
 	ConditionConfigured = "Configured"
-	// ConditionInstalled says whether the Function controller runs.
+	// ConditionInstalled reports whether the Function controller runs.
 	ConditionInstalled = "Installed"
-	// ConditionDeploymentFailure is True while the Function controller's pods cannot be made, and absent otherwise.
+	// ConditionDeploymentFailure is True while the Function controller's pods cannot be created, and absent otherwise.
 	ConditionDeploymentFailure = "DeploymentFailure"
-	// ConditionDeleted says how far the removal is.
+	// ConditionDeleted reports the progress of the removal.
 	ConditionDeleted = "Deleted"
 )
 
@@ -255,11 +255,11 @@ const ReasonDeploymentReplicaFailure = "DeploymentReplicaFailure"
 const (
 	// ReasonDeletion goes with Unknown.
 	ReasonDeletion = "Deletion"
-	// ReasonDeletionErr goes with False: something keeps it from being removed.
+	// ReasonDeletionErr goes with False: something prevents the removal.
 	ReasonDeletionErr = "DeletionErr"
 	// ReasonDeleted goes with True.
 	ReasonDeleted = "Deleted"
 )
 
-// ReasonConfiguration is that of the Events about values in force.
+// ReasonConfiguration is the reason of Events about effective values.
 const ReasonConfiguration = "Configuration"

@@ -106,16 +106,15 @@ type GitRepositoryStatus struct {
 
 // Condition types of a Function.
 const (
-	// ConditionConfigurationReady says whether the spec can be run.
+	// ConditionConfigurationReady reports whether the spec can be run.
 	ConditionConfigurationReady = "ConfigurationReady"
-	// ConditionBuildReady says whether the image with the source and its
-	// dependencies is built. A Function that needs no image does not have it.
+	// ConditionBuildReady reports whether the image with the source and its dependencies is built. A Function that
+	// needs no image does not have it.
 	ConditionBuildReady = "BuildReady"
-	// ConditionRunning says whether the workload is up, which it also is when it
-	// sleeps at zero.
+	// ConditionRunning reports whether the workload runs, which includes being scaled to zero.
 	ConditionRunning = "Running"
-	// ConditionScaling says whether the number of pods follows the events. A
-	// Function without scaleConfig does not have it.
+	// ConditionScaling reports whether the number of pods follows the events. A Function without scaleConfig does not
+	// have it.
 	ConditionScaling = "Scaling"
 )
 
@@ -129,7 +128,7 @@ const (
 	ReasonSourceUpdated = "SourceUpdated"
 	// ReasonSourceUpdateFailed goes with False: the repository cannot be read.
 	ReasonSourceUpdateFailed = "SourceUpdateFailed"
-	// ReasonRolledBack goes with True: what runs is an earlier version, as asked.
+	// ReasonRolledBack goes with True: an earlier version runs, as requested.
 	ReasonRolledBack = "RolledBack"
 	// ReasonRollbackFailed goes with False: there is no such version.
 	ReasonRollbackFailed = "RollbackFailed"
@@ -137,7 +136,7 @@ const (
 
 // Reasons of ConditionBuildReady.
 const (
-	// ReasonBuildQueued goes with Unknown: other builds come first.
+	// ReasonBuildQueued goes with Unknown: the build waits for a slot.
 	ReasonBuildQueued = "BuildQueued"
 	// ReasonJobCreated goes with Unknown.
 	ReasonJobCreated = "JobCreated"
@@ -145,13 +144,13 @@ const (
 	ReasonJobRunning = "JobRunning"
 	// ReasonJobFinished goes with True.
 	ReasonJobFinished = "JobFinished"
-	// ReasonJobFailed goes with False: the message says why and what to do.
+	// ReasonJobFailed goes with False: the message contains the reason and the remedy.
 	ReasonJobFailed = "JobFailed"
 	// ReasonRegistryInvalid goes with False: the registry's Secret cannot be used.
 	ReasonRegistryInvalid = "RegistryInvalid"
 	// ReasonRegistryUnavailable goes with Unknown: the registry does not answer.
 	ReasonRegistryUnavailable = "RegistryUnavailable"
-	// ReasonNoRegistry goes with False: every pod installs for itself.
+	// ReasonNoRegistry goes with False: every pod installs its own dependencies.
 	ReasonNoRegistry = "NoRegistry"
 )
 
@@ -171,8 +170,7 @@ const (
 	ReasonDeploymentFailed = "DeploymentFailed"
 	// ReasonServiceFailed goes with False.
 	ReasonServiceFailed = "ServiceFailed"
-	// ReasonNetworkPolicyFailed goes with False: without its NetworkPolicy a Function
-	// is not run, or not changed.
+	// ReasonNetworkPolicyFailed goes with False: without its NetworkPolicy a Function is neither started nor changed.
 	ReasonNetworkPolicyFailed = "NetworkPolicyFailed"
 	// ReasonHandlerFailed goes with False: the code does not load.
 	ReasonHandlerFailed = "HandlerFailed"
@@ -186,11 +184,10 @@ const (
 	ReasonScaledObjectWaiting = "ScaledObjectWaiting"
 	// ReasonScaledObjectFailed goes with False: KEDA cannot scale the Function.
 	ReasonScaledObjectFailed = "ScaledObjectFailed"
-	// ReasonKedaNotInstalled goes with False: an HPA scales the Function by its
-	// CPU use and never to zero.
+	// ReasonKedaNotInstalled goes with False: an HPA scales the Function by CPU utilization and never to zero.
 	ReasonKedaNotInstalled = "KedaNotInstalled"
 )
 
-// ReasonOwnedByOther goes with False of ConditionRunning and ConditionScaling:
-// an object that the Function needs exists and belongs to another owner.
+// ReasonOwnedByOther goes with False of ConditionRunning and ConditionScaling: an object that the Function needs exists
+// and belongs to another owner.
 const ReasonOwnedByOther = "OwnedByOther"

@@ -13,10 +13,9 @@ import (
 	"github.com/rouse-run/rouse/internal/workload"
 )
 
-// The marks by which a runtime of servicebinding.io finds again what it wrote. The UID of the ServiceBinding follows.
+// The prefixes by which a runtime of servicebinding.io finds its own additions again. The UID of the ServiceBinding
+// follows.
 const (
-	// The prefixes by which a runtime of servicebinding.io finds its own additions again. The UID of the ServiceBinding
-	// follows.
 	group            = "projector.servicebinding.io/"
 	secretAnnotation = group + "secret-"
 	// annotationField is the prefix of the field reference of a variable with the type or the provider of a service.
@@ -140,11 +139,9 @@ func conflictIn(wanted *corev1ac.ContainerApplyConfiguration, secrets []string, 
 	return ""
 }
 
-// The path of a field below spec.template.spec of a Deployment: first the list, then the entry's key, in a container
-// a list and a key again.
+// Indexes into the path of a field below spec.template.spec of a Deployment: the list, the key of its entry and, in
+// a container, another list and key.
 const (
-	// Indexes into the path of a field below spec.template.spec of a Deployment: the list, the key of its entry and, in
-	// a container, another list and key.
 	atList  = 3
 	atEntry = 4
 	atInner = 5

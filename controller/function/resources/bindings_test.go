@@ -48,7 +48,7 @@ func ofField(path string) *corev1.EnvVarSource {
 	return &corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{FieldPath: path}}
 }
 
-func TestProjectedKeepsWhatIsBoundAndNothingElse(t *testing.T) {
+func TestProjectedKeepsOnlyBindings(t *testing.T) {
 	t.Parallel()
 	template := bound()
 	got := Projected(template)
@@ -74,7 +74,7 @@ func TestProjectedKeepsWhatIsBoundAndNothingElse(t *testing.T) {
 	require.Empty(t, Projected(template), "without the marks of a runtime nothing is")
 }
 
-func TestSecretsAreThoseOfTheMarks(t *testing.T) {
+func TestSecretsOfBindingsAreFoundByAnnotation(t *testing.T) {
 	t.Parallel()
 	require.Empty(t, Secrets(nil))
 	require.Equal(t, []string{"a", "b"}, Secrets(map[string]string{
@@ -128,7 +128,7 @@ func TestToleratedIsWhatARuntimeOfBindingsWrote(t *testing.T) {
 	}
 }
 
-func TestWhatIsNotBoundToleratesNothingButTheRoot(t *testing.T) {
+func TestTemplatesWithoutBindingsTolerateOnlyTheRoot(t *testing.T) {
 	t.Parallel()
 	template := bound()
 	template.Annotations = nil

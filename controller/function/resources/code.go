@@ -142,9 +142,8 @@ func Image(fn *v1alpha2.Function, settings *Settings) string {
 	return settings.Images[string(fn.Spec.Runtime)]
 }
 
-// Volumes of Kyma's contract.
+// Volumes of pods that follow Kyma's contract.
 const (
-	// Volumes of pods that follow Kyma's contract.
 	sourcesVolume      = "sources"
 	localVolume        = "local"
 	kymaPackagesVolume = "package-registry-config"

@@ -43,7 +43,7 @@ func TestAVersionNamesImageSourceAndRuntime(t *testing.T) {
 	}
 }
 
-func TestCodeComesBackFromTheTemplateThatRunsIt(t *testing.T) {
+func TestCodeRoundTripsThroughThePodTemplate(t *testing.T) {
 	t.Parallel()
 	for name, want := range map[string]Code{
 		"source in the environment": {Image: "runtime:1", Source: "c291cmNl", Runtime: "nodejs22"},
@@ -71,7 +71,7 @@ func TestCodeComesBackFromTheTemplateThatRunsIt(t *testing.T) {
 	require.False(t, ok, "a template without a version is not ours")
 }
 
-func TestAPodThatEndsHasTimeForItsRequests(t *testing.T) {
+func TestATerminatingPodFinishesItsRequests(t *testing.T) {
 	t.Parallel()
 	tests := map[string]struct {
 		env  []corev1.EnvVar
@@ -97,7 +97,7 @@ func TestAPodThatEndsHasTimeForItsRequests(t *testing.T) {
 	}
 }
 
-func TestAPodServesOnForAWhileAfterTheOrderToEnd(t *testing.T) {
+func TestATerminatingPodServesUntilItLeavesTheService(t *testing.T) {
 	t.Parallel()
 	config, err := Deployment(function(), settings(), Workload{Code: code(function(), "s"), Replicas: ptr.To[int32](1)})
 	require.NoError(t, err)
@@ -308,7 +308,7 @@ func get(t *testing.T, port, path string) string {
 	return string(body)
 }
 
-func TestAnImageWithoutAServerSaysSo(t *testing.T) {
+func TestAnImageWithoutAServerReportsIt(t *testing.T) {
 	t.Parallel()
 	for name, fn := range map[string]*v1alpha2.Function{"Node.js": function(kyma), "Python": function(kyma, python)} {
 		t.Run(name, func(t *testing.T) {

@@ -174,9 +174,8 @@ func templateHash(template *corev1ac.PodTemplateSpecApplyConfiguration) (string,
 	return hex.EncodeToString(sum[:8]), nil
 }
 
-// tmpVolume is the name of the volume that replaces a read-only tmpPath.
+// tmpVolume is the volume that replaces a read-only tmpPath.
 const (
-	// tmpVolume is the volume that replaces a read-only tmpPath.
 	tmpVolume = "tmp"
 	tmpPath   = "/tmp"
 )
@@ -220,10 +219,8 @@ func withEmptyDir(
 		append(mounts, corev1ac.VolumeMount().WithName(name).WithMountPath(path))
 }
 
-// The token that a Function shows where it publishes. The kubelet renews it when
-// four fifths of its time are over.
+// The token with which a Function publishes. The kubelet renews it after four fifths of its lifetime.
 const (
-	// The token with which a Function publishes. The kubelet renews it after four fifths of its lifetime.
 	tokenVolume  = "rouse-publisher-token"
 	tokenDir     = "/var/run/secrets/rouse" //nolint:gosec // a directory
 	tokenFile    = "token"

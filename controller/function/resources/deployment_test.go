@@ -61,7 +61,7 @@ func TestRequirements(t *testing.T) {
 	}
 }
 
-func TestTheScaledObjectIsOneThatKEDAKnows(t *testing.T) {
+func TestTheScaledObjectMatchesKEDAsSchema(t *testing.T) {
 	t.Parallel()
 	scaling := settings().Scaling
 	fn := function(named(strings.Repeat("x", 63)), scaled(0, 5))

@@ -128,7 +128,7 @@ func TestBuildRequirements(t *testing.T) {
 	require.False(t, ok)
 }
 
-func TestAPodThatInstallsAsksForNoMoreThanItNeedsToRun(t *testing.T) {
+func TestPreparingPodsRequestOnlyTheirRuntimeResources(t *testing.T) {
 	t.Parallel()
 	config := settings()
 	for profile, want := range map[string]struct{ request, limit string }{

@@ -107,7 +107,7 @@ func TestAPolicyOpensWhatAURLOfTheInstallationNamesAndNoMore(t *testing.T) {
 	}
 }
 
-func TestAPolicyOpensAddressesThatPodsOfBeforeStillHave(t *testing.T) {
+func TestNetworkPolicyAllowsFormerAddresses(t *testing.T) {
 	t.Parallel()
 	present := bounded(func(s *Settings) { s.TraceCollectorEndpoint = "http://10.0.0.9:4318" })
 	policy, err := NetworkPolicy(function(), present, "http://10.0.0.8:4318", present.PublisherAddress, "https://traces.example.com")

@@ -121,7 +121,7 @@ func TestEveryPartThatIsBuiltIsAlsoRemoved(t *testing.T) {
 	require.Equal(t, KindDeployment, removed[0].Kind, "what runs goes before its rights")
 }
 
-func TestWhatAServerlessLeavesOutFollowsFromTheInstallationAndTheCluster(t *testing.T) {
+func TestOmittedServerlessValuesAreDefaulted(t *testing.T) {
 	t.Parallel()
 	const bridge, collector = "http://bridge/publish", "http://telemetry-otlp-traces.kyma-system.svc.cluster.local:4318/v1/traces"
 	defaults := func(change func(*Defaults)) *Installation {
