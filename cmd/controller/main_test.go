@@ -31,7 +31,7 @@ func TestControllersFlagSelectsTheControllers(t *testing.T) {
 		},
 		"that of Functions without what it needs": {[]string{"--controllers=functions"}, nil, "--builder-image: must be the image of Rouse"},
 		"the others without NATS":                 {[]string{"--controllers=subscriptions", "--nats-url="}, nil, "--nats-url"},
-		"one that there is not":                   {[]string{"--controllers=function"}, nil, `--controllers "function": must be of functions, activators, apirules, subscriptions`},
+		"an unknown one":                          {[]string{"--controllers=function"}, nil, `--controllers "function": must be of functions, activators, apirules, subscriptions`},
 		"none":                                    {[]string{"--controllers="}, nil, "--controllers: must not be empty"},
 		"no lease":                                {[]string{"--leader-elect-lease="}, nil, "--leader-elect-lease: must not be empty"},
 	} {

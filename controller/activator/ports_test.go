@@ -51,7 +51,7 @@ func TestAnActivatorPortBelongsToOneFunction(t *testing.T) {
 
 	third, err := p.allocate(named("shop", 4), "uid", func(port int32) bool { return port == after(first, 3) }, noon())
 	require.NoError(t, err)
-	require.Equal(t, after(first, 4), third, "the one before is in a slice whose Function was not met yet")
+	require.Equal(t, after(first, 4), third, "the previous port is in a slice of a Function that was not reconciled yet")
 	require.Equal(t, 4, p.used())
 }
 
@@ -60,7 +60,7 @@ func after(port, count int32) int32 {
 	return activation.FirstPort + (port-activation.FirstPort+count)%portCount
 }
 
-// Nodes and clients may still send there what is meant for the Function before.
+// Nodes and clients may still send requests for the previous Function there.
 func TestAPortThatIsGivenBackRests(t *testing.T) {
 	t.Parallel()
 	p := newPorts()
@@ -104,7 +104,7 @@ func TestActivatorPortsRunOut(t *testing.T) {
 	require.Zero(t, p.used())
 }
 
-// bench is a Reconciler on a fake client, with one gateway that knows all Functions.
+// bench is a Reconciler on a fake client, with one gateway that answers for all Functions.
 type bench struct {
 	*Reconciler
 	t        *testing.T

@@ -15,7 +15,7 @@ import (
 	"github.com/rouse-run/rouse/internal/activation"
 )
 
-// The controllers of several tests would meet in one API server, so these run one after the other.
+// The controllers of several tests would conflict in one API server, so these run one after the other.
 
 func TestActivatorsAreListedWhileAFunctionSleepsAndGoWhenItIsAwake(t *testing.T) {
 	w := newFixture(t)
@@ -62,7 +62,7 @@ func TestActivatorsAreListedBesidePodsWhenAFunctionIsAnnouncedToBeIdle(t *testin
 	w.awaitListed("price", v4, "10.0.0.1")
 }
 
-// An activator is asked before it is listed.
+// An activator is queried before it is listed.
 func TestAnActivatorThatDoesNotKnowTheFunctionIsNotListed(t *testing.T) {
 	w := newFixture(t)
 	w.gateways(v4, "10.0.0.1")
@@ -174,7 +174,7 @@ func TestForgedSlicesAreDeletedAndTamperedOnesRepaired(t *testing.T) {
 
 	for name, change := range map[string]func(*discoveryv1.EndpointSlice){
 		"the port of another Function": func(s *discoveryv1.EndpointSlice) { s.Ports[0].Port = new(price.Port) },
-		"the address of nobody":        func(s *discoveryv1.EndpointSlice) { s.Endpoints[0].Addresses = []string{"10.6.6.6"} },
+		"an unused address":            func(s *discoveryv1.EndpointSlice) { s.Endpoints[0].Addresses = []string{"10.6.6.6"} },
 		"no label":                     func(s *discoveryv1.EndpointSlice) { delete(s.Labels, v1alpha2.LabelUUID) },
 		"another manager":              func(s *discoveryv1.EndpointSlice) { s.Labels[discoveryv1.LabelManagedBy] = "me" },
 	} {

@@ -210,7 +210,7 @@ func TestAPIRulesAreLeftAloneWhereTheyAreNotServed(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	f.gateway("10.0.0.1")
-	require.NoError(t, Setup(nil, nil, Options{}), "nothing is asked of the manager")
+	require.NoError(t, Setup(nil, nil, Options{}), "the manager is not used")
 }
 
 func TestTheStateReportsTheMostSevereProblem(t *testing.T) {
@@ -364,7 +364,7 @@ func TestACommitIsInForceAndNeverDrifts(t *testing.T) {
 	f.service(f.tenant, "price")
 	gitops.RequireCurrent(t, f.await(rule, v2.StateReady, ""))
 
-	// A gateway comes, and loads the APIRule, meanwhile.
+	// A gateway starts, and loads the APIRule, meanwhile.
 	commit.RequireNoDrift(t, f, 3, time.Second, func(round int) {
 		if round == 1 {
 			f.gateway("10.0.0.2")

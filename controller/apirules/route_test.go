@@ -113,7 +113,7 @@ func TestHTTPRoutesAndGrantsGoWhenTheyAreNotWanted(t *testing.T) {
 	f.await(first, v2.StateReady, "")
 	require.Equal(t, grant, f.grants(), "the second one needs it")
 
-	// What others delete or change comes back.
+	// Objects that others delete or change are restored.
 	lost := f.httpRoute("second")
 	require.NoError(t, f.Delete(t.Context(), lost))
 	require.Eventually(t, func() bool { now := f.httpRoute("second"); return now != nil && now.UID != lost.UID }, timeout, soon)

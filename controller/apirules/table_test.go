@@ -27,7 +27,7 @@ func exposed(name, host string) apirule.Exposure {
 	return apirule.Exposure{APIRule: key(name), Host: host}
 }
 
-// loads is the report of a gateway that has loaded those.
+// loads returns the report of a gateway that has loaded these.
 func loads(t *testing.T, all ...apirule.Exposure) apirule.Report {
 	t.Helper()
 	report := apirule.Report{APIRules: map[string]apirule.Loaded{}}
@@ -48,7 +48,7 @@ func TestTheTableReturnsAPIRulesWithChangedState(t *testing.T) {
 		return changed
 	}
 	a, b := exposed("a", "a.example.com"), exposed("b", "b.example.com")
-	require.Empty(t, decide(a, b), "nothing is said before the gateways were asked")
+	require.Empty(t, decide(a, b), "no status before the gateways have been queried")
 	select {
 	case <-stand.complete:
 		t.Fatal("the table is not complete")
@@ -105,14 +105,14 @@ func TestGatewayProblemsAreSortedAndReportedOnce(t *testing.T) {
 	require.Equal(t, []string{"10.0.0.3"}, s.behind)
 }
 
-// told are gateways of which some answer.
-type told struct {
+// fakeGateways answers for some gateways.
+type fakeGateways struct {
 	mu      sync.Mutex
 	reports map[string]apirule.Report
 	asked   int
 }
 
-func (g *told) Loaded(_ context.Context, address string) (apirule.Report, error) {
+func (g *fakeGateways) Loaded(_ context.Context, address string) (apirule.Report, error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.asked++
@@ -126,29 +126,29 @@ func (g *told) Loaded(_ context.Context, address string) (apirule.Report, error)
 type polled struct {
 	*poller
 	t       *testing.T
-	told    *told
+	fakes   *fakeGateways
 	clock   *clocktesting.FakeClock
 	present []string
 }
 
 func newPolled(t *testing.T, present ...string) *polled {
 	t.Helper()
-	p := &polled{t: t, told: &told{reports: map[string]apirule.Report{}}, clock: clocktesting.NewFakeClock(time.Unix(1000, 0)), present: present}
+	p := &polled{t: t, fakes: &fakeGateways{reports: map[string]apirule.Report{}}, clock: clocktesting.NewFakeClock(time.Unix(1000, 0)), present: present}
 	p.poller = &poller{
 		addresses: func(context.Context) ([]string, error) { return append([]string{}, p.present...), nil },
-		gateways:  p.told, table: newTable(func(*apirule.Exposure) bool { return false }), clock: p.clock, log: logr.Discard(),
+		gateways:  p.fakes, table: newTable(func(*apirule.Exposure) bool { return false }), clock: p.clock, log: logr.Discard(),
 		changed: func(context.Context, []types.NamespacedName) {}, answers: map[string]answer{},
 	}
 	return p
 }
 
-// after looks again when that time is over, and returns how many questions that made.
+// after polls again after a time, and returns the number of queries.
 func (p *polled) after(d time.Duration) int {
 	p.t.Helper()
 	p.clock.Step(d)
-	before := p.told.asked
+	before := p.fakes.asked
 	require.NoError(p.t, p.look(p.t.Context()))
-	return p.told.asked - before
+	return p.fakes.asked - before
 }
 
 func TestGatewaysArePolledOftenOnlyWhileOneIsBehind(t *testing.T) {
@@ -157,31 +157,31 @@ func TestGatewaysArePolledOftenOnlyWhileOneIsBehind(t *testing.T) {
 	a := exposed("a", "a.example.com")
 	_, err := p.table.decide([]apirule.Exposure{a})
 	require.NoError(t, err)
-	p.told.reports["10.0.0.1"], p.told.reports["10.0.0.2"] = loads(t, a), loads(t)
+	p.fakes.reports["10.0.0.1"], p.fakes.reports["10.0.0.2"] = loads(t, a), loads(t)
 	require.Equal(t, 2, p.after(tick), "at first")
 	require.Equal(t, 2, p.after(tick), "one is behind")
-	p.told.reports["10.0.0.2"] = loads(t, a)
+	p.fakes.reports["10.0.0.2"] = loads(t, a)
 	require.Equal(t, 2, p.after(tick))
 	require.Zero(t, p.after(tick), "all have loaded it")
 	require.Zero(t, p.after(rest-3*tick))
 	require.Equal(t, 2, p.after(2*tick), "keys change by themselves")
 
 	p.present = append(p.present, "10.0.0.3")
-	require.Equal(t, 3, p.after(tick), "a new one is asked at once")
+	require.Equal(t, 3, p.after(tick), "a new gateway is queried at once")
 	require.False(t, p.table.waits(), "what has not answered does not count")
-	p.told.reports["10.0.0.3"] = loads(t)
-	require.Equal(t, 3, p.after(tick), "and is asked again")
+	p.fakes.reports["10.0.0.3"] = loads(t)
+	require.Equal(t, 3, p.after(tick), "and is queried again")
 	require.True(t, p.table.waits())
 	require.Equal(t, 3, p.after(tick))
 	p.clock.Step(catchUpTimeout)
 	require.Equal(t, 3, p.after(0))
-	require.Zero(t, p.after(tick), "one that stays behind is not asked for ever")
+	require.Zero(t, p.after(tick), "a gateway that stays behind is not queried at this rate for ever")
 }
 
 func TestAGatewaysLastReportCountsUntilThreeMisses(t *testing.T) {
 	t.Parallel()
 	p := newPolled(t, "10.0.0.1", "10.0.0.2")
-	p.told.reports["10.0.0.1"] = loads(t)
+	p.fakes.reports["10.0.0.1"] = loads(t)
 	counted := func() []string {
 		var addresses []string
 		for address := range p.reports() {
@@ -191,14 +191,14 @@ func TestAGatewaysLastReportCountsUntilThreeMisses(t *testing.T) {
 	}
 	p.after(rest)
 	require.Equal(t, []string{"10.0.0.1"}, counted(), "the other one has never answered")
-	delete(p.told.reports, "10.0.0.1")
+	delete(p.fakes.reports, "10.0.0.1")
 	for range maxMisses - 1 {
 		p.after(rest)
 		require.Equal(t, []string{"10.0.0.1"}, counted())
 	}
 	p.after(rest)
 	require.Empty(t, counted())
-	p.told.reports["10.0.0.1"] = loads(t)
+	p.fakes.reports["10.0.0.1"] = loads(t)
 	p.after(rest)
 	require.Equal(t, []string{"10.0.0.1"}, counted())
 	p.present = nil
@@ -248,7 +248,7 @@ func TestAnAnswerOfAGatewayIsBounded(t *testing.T) {
 	}}, report)
 }
 
-// askAt asks a gateway that answers like that.
+// askAt queries a gateway with this response.
 func askAt(t *testing.T, answer http.HandlerFunc) (apirule.Report, error) {
 	t.Helper()
 	server := httptest.NewServer(answer)

@@ -61,7 +61,7 @@ func TestTheStoredVersionCheckReportsUnknownVersions(t *testing.T) {
 	require.Empty(t, said)
 	require.Zero(t, unknown)
 
-	// As in a cluster whose Kyma has stored the older version, and whose CRD Rouse's chart did not install.
+	// As in a cluster where Kyma stored the older version, and Rouse's chart did not install the CRD.
 	store(t, env, "v1alpha1")
 	store(t, env, "v1alpha2")
 	said, unknown = run()
@@ -69,7 +69,7 @@ func TestTheStoredVersionCheckReportsUnknownVersions(t *testing.T) {
 	require.Contains(t, said, "kubectl patch crd "+functions)
 	require.InDelta(t, 1, unknown, 0)
 
-	// What it says to do.
+	// The remedy of the message.
 	crd := &apiextensionsv1.CustomResourceDefinition{}
 	require.NoError(t, env.Client.Get(t.Context(), client.ObjectKey{Name: functions}, crd))
 	patch := client.RawPatch(types.MergePatchType, []byte(`{"status":{"storedVersions":["v1alpha2"]}}`))
@@ -78,7 +78,7 @@ func TestTheStoredVersionCheckReportsUnknownVersions(t *testing.T) {
 	require.Empty(t, said)
 }
 
-// store makes a version of Functions the stored one.
+// store makes a version of Functions the storage version.
 func store(t *testing.T, env *envtest.Environment, name string) {
 	t.Helper()
 	crd := &apiextensionsv1.CustomResourceDefinition{}

@@ -82,7 +82,7 @@ func TestFunctionsAreConvertedToTheRequestedVersion(t *testing.T) {
 	require.Contains(t, string(answer.ConvertedObjects[0].Raw), `"cpu":"1000m"`)
 }
 
-// The API server judges what is written as v1alpha1 by the schema of v1alpha1 alone.
+// The API server validates objects written as v1alpha1 by the schema of v1alpha1 only.
 func TestRulesOfV1alpha2AreNotEvadedByV1alpha1(t *testing.T) {
 	t.Parallel()
 	h := newHandler(t)
@@ -100,7 +100,7 @@ func TestRulesOfV1alpha2AreNotEvadedByV1alpha1(t *testing.T) {
 		"a negative number of pods":    {oldFunction(code, kept(`{"scale":{"replicas":-1}}`)), ""},
 		"a repository of another kind": {oldFunction(`"source":"a","type":"git","baseDir":" ","reference":"b","runtime":"nodejs22"`, ""), "BaseDir is required"},
 		"no code":                      {oldFunction(`"source":"","runtime":"nodejs22"`, ""), "spec.source.inline.source"},
-		"a runtime that there is not":  {oldFunction(`"source":"a","runtime":"bash"`, ""), `Unsupported value: "bash"`},
+		"an unknown runtime":           {oldFunction(`"source":"a","runtime":"bash"`, ""), `Unsupported value: "bash"`},
 		"kept fields of another form":  {oldFunction(code, kept(`{"only":1}`)), "rouse.run/v1alpha2-fields"},
 		"kept fields that are no JSON": {oldFunction(code, kept(`{`)), "rouse.run/v1alpha2-fields"},
 		"a spec of another form":       {oldFunction(`"source":[1]`, ""), "decode it"},
@@ -200,7 +200,7 @@ func TestWhatABodyBecomesIsBoundedAndNotOnlyItsBytes(t *testing.T) { //nolint:pa
 		"empty objects":                   {dense("{},") + "{}", "than 524288 values"},
 		"empty objects, as many as fit":   {strings.Repeat("{},", maxObjects+1) + "{}", "more than 10000 objects"},
 		"an object of empty ones":         {oldFunction(code+`,"env":[`+strings.Repeat("{},", 200_000)+`{}]`, ""), "an object has more than 4 MiB or 20000 values"},
-		"an object that nobody knows":     {oldFunction(code+`,"x":[`+strings.Repeat(`{"":0},`, 100_000)+`{}]`, ""), "an object has more than 4 MiB or 20000 values"},
+		"an object of unknown fields":     {oldFunction(code+`,"x":[`+strings.Repeat(`{"":0},`, 100_000)+`{}]`, ""), "an object has more than 4 MiB or 20000 values"},
 		"an object that is deep":          {oldFunction(code+`,"x":`+strings.Repeat(`{"a":`, 101)+`1`+strings.Repeat("}", 101), ""), "nested too deeply"},
 		"an object with a long text":      {oldFunction(`"source":"`+strings.Repeat("a", 7<<20)+`","runtime":"nodejs22"`, ""), "an object has more than 4 MiB"},
 		"objects that make a long answer": {strings.Repeat(oldFunction(code, "")+",", 9_000) + oldFunction(code, ""), ""},

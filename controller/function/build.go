@@ -228,7 +228,7 @@ func failedBuildCondition(job *batchv1.Job, result buildplan.Result, due, now ti
 	message += fmt.Sprintf("Full log: kubectl logs --namespace %s job/%s. ", job.Namespace, job.Name)
 	at := due.UTC().Format(time.DateTime) + " UTC"
 	if result.Reason.Transient() {
-		message += "It is tried again at " + at
+		message += "It is retried at " + at
 	} else {
 		message += fmt.Sprintf("It is built again as soon as the source, the dependencies, the Secrets of the build or the annotation %s change, "+
 			"otherwise at %s", v1alpha2.AnnotationRebuild, at)
@@ -255,7 +255,7 @@ func invalidRegistryCondition(message string) conditionUpdate {
 }
 
 func unavailableRegistryCondition(err error) conditionUpdate {
-	v := unknown(v1alpha2.ReasonRegistryUnavailable, "Cannot look for the image: %v. It is tried again every few seconds", err)
+	v := unknown(v1alpha2.ReasonRegistryUnavailable, "Cannot look for the image: %v. The query is retried every few seconds", err)
 	v.requeueAfter = registryDelay
 	return v
 }
@@ -271,7 +271,7 @@ func noRegistryCondition(plan *buildplan.Plan) conditionUpdate {
 	return conditionUpdate{
 		status: metav1.ConditionFalse, reason: v1alpha2.ReasonNoRegistry,
 		message: fmt.Sprintf("No container registry is configured, so every pod %s when it starts: pods start slowly, do not start "+
-			"while the sources of packages are away, and may differ from each other. Describe a registry in the Secret %s, in this "+
+			"while package registries are unavailable, and may differ from each other. Describe a registry in the Secret %s, in this "+
 			"namespace or in that of the installation, or install Rouse with its own", what, v1alpha2.RegistrySecret),
 	}
 }

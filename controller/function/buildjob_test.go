@@ -18,7 +18,7 @@ import (
 	"github.com/rouse-run/rouse/internal/registry"
 )
 
-// registrySecret names a registry that no test asks.
+// registrySecret names a registry that no test queries.
 func registrySecret() *corev1.Secret {
 	return &corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{
@@ -72,13 +72,13 @@ func TestWatchOfARunningBuild(t *testing.T) {
 		"with a pod nothing is to be done":      {age: time.Hour, pod: []func(*corev1.Pod){}, says: "is still in progress"},
 		"a pod may take a moment to come":       {age: time.Second, says: "is still in progress", requeueAfter: 9 * time.Second},
 		"then its events are read":              {age: 10 * time.Second, event: true, says: ": it has no pod yet: pods is forbidden", requeueAfter: 110 * time.Second},
-		"who may have nothing to say":           {age: time.Hour, says: "is still in progress", requeueAfter: time.Second},
+		"there may be no events":                {age: time.Hour, says: "is still in progress", requeueAfter: time.Second},
 		"no pod for long ends the build":        {age: stuckGrace, event: true, says: "exceeded quota", ends: true},
-		"an image that is not there is told":    {age: time.Second, pod: []func(*corev1.Pod){noImage}, says: "ImagePullBackOff: Back-off", requeueAfter: 119 * time.Second},
+		"a missing image is reported":           {age: time.Second, pod: []func(*corev1.Pod){noImage}, says: "ImagePullBackOff: Back-off", requeueAfter: 119 * time.Second},
 		"and ends the build when it stays away": {age: stuckGrace, pod: []func(*corev1.Pod){noImage}, says: "ImagePullBackOff", ends: true},
 		"a full cluster may grow for a while": {
 			age: stuckGrace, pod: []func(*corev1.Pod){unschedulable},
-			says: "no node takes the pod: 0/1 nodes are available: Insufficient cpu", requeueAfter: 8 * time.Minute,
+			says: "the pod is unschedulable: 0/1 nodes are available: Insufficient cpu", requeueAfter: 8 * time.Minute,
 		},
 		"one that does not grow ends the build": {
 			age: unschedulableGrace, pod: []func(*corev1.Pod){unschedulable}, says: "Insufficient cpu", ends: true,
@@ -146,7 +146,7 @@ func TestABuildKeepsItsReasonWhileItsJobIsDeleted(t *testing.T) {
 		says string
 	}{
 		"by the controller": {func(job *batchv1.Job) {
-			text, err := problemOf("no node takes the pod: Insufficient cpu")
+			text, err := problemOf("the pod is unschedulable: Insufficient cpu")
 			require.NoError(t, err)
 			job.Annotations[annotationProblem] = text
 		}, "Insufficient cpu"},
@@ -376,7 +376,7 @@ func TestResultOfABuild(t *testing.T) {
 			pods:   []corev1.Pod{{Status: corev1.PodStatus{Reason: "Evicted", Message: "The node was low on resource: ephemeral-storage"}}},
 			reason: buildplan.Interrupted, says: "Evicted: The node was low",
 		},
-		"a pod that is gone": {job: jobEnded(batchv1.JobFailed, ""), reason: buildplan.Interrupted, says: "disappeared"},
+		"a deleted pod": {job: jobEnded(batchv1.JobFailed, ""), reason: buildplan.Interrupted, says: "disappeared"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -410,5 +410,5 @@ func TestAFailedBuildReportsReasonLogAndRetry(t *testing.T) {
 
 	got = failedBuildCondition(job, buildplan.Result{Reason: buildplan.RegistryFull, Message: "No space"}, noon().Add(30*time.Second), noon())
 	require.Contains(t, got.message, "failed: No space. Full log")
-	require.Contains(t, got.message, "It is tried again at 2026-01-01 12:00:30 UTC")
+	require.Contains(t, got.message, "It is retried at 2026-01-01 12:00:30 UTC")
 }

@@ -77,7 +77,7 @@ func (w *fixture) jobs(fn *v1alpha2.Function) []batchv1.Job {
 	return list.Items
 }
 
-// awaitJob waits for a build that has not ended and is none of those before.
+// awaitJob waits for a new build that has not ended.
 func (w *fixture) awaitJob(fn *v1alpha2.Function, before ...*batchv1.Job) *batchv1.Job {
 	w.t.Helper()
 	var found *batchv1.Job
@@ -179,13 +179,13 @@ func TestBuildsOnARealAPIServer(t *testing.T) {
 	repositories := runManager(t, simultaneous)
 	for name, test := range map[string]func(*fixture, *fakeRepositories){
 		"an image is built once and then reused":                buildsOnce,
-		"a build that fails says why and leaves what runs":      survivesFailure,
+		"a failed build reports the reason and keeps what runs": survivesFailure,
 		"a transient failure is tried again with backoff":       triesAgain,
 		"a repaired Secret is tried at once":                    followsSecrets,
 		"a change of the registry moves the images":             switchesRegistry,
 		"a registry's Secret that is wrong is named":            namesWrongRegistry,
 		"a registry that does not answer is waited for":         waitsForRegistry,
-		"a registry that tells nothing is built for":            buildsForSilentRegistry,
+		"a registry that rejects queries is built for":          buildsForSilentRegistry,
 		"an image that is gone is built again":                  rebuildsWhatIsGone,
 		"a pushed tag runs nowhere":                             ignoresPushedTags,
 		"credentials that a user changed are repaired":          repairsCredentials,
@@ -327,7 +327,7 @@ func triesAgain(w *fixture, _ *fakeRepositories) {
 	first := w.awaitJob(fn)
 	w.end(first, buildplan.Result{Reason: buildplan.PackagesUnreachable, Message: "no answer"}, time.Now().Add(-firstRetry+2*time.Second))
 	condition := w.awaitCondition(fn, v1alpha2.ConditionBuildReady, metav1.ConditionFalse, v1alpha2.ReasonJobFailed)
-	require.Contains(t, condition.Message, "It is tried again at")
+	require.Contains(t, condition.Message, "It is retried at")
 	second := w.awaitJob(fn, first)
 	require.Equal(t, "1", second.Annotations[annotationFailures])
 	require.Len(t, w.jobs(fn), 2, "the log of the first is kept while the second runs")

@@ -61,7 +61,7 @@ func secret(name string, data map[string]string) *corev1.Secret {
 	return built
 }
 
-// configuration is what the pods of the Function follow at the moment.
+// configuration returns the configuration hash of the Function's pods.
 func (b *bench) configuration() string {
 	b.t.Helper()
 	_, err := b.reconcile()
@@ -231,7 +231,7 @@ func isBound(template *corev1.PodTemplateSpec) bool {
 		slices.ContainsFunc(container.Env, func(v corev1.EnvVar) bool { return v.Name == "SERVICE_BINDING_ROOT" })
 }
 
-// awaitSettled waits until the controller has done what changes before ask of it.
+// awaitSettled waits until the controller has handled all previous changes.
 func (w *fixture) awaitSettled(deployment *appsv1.Deployment) {
 	w.t.Helper()
 	for version, rounds := "", 0; rounds < 60; rounds++ {
@@ -245,7 +245,7 @@ func (w *fixture) awaitSettled(deployment *appsv1.Deployment) {
 	require.Fail(w.t, "the controller does not come to rest")
 }
 
-// requireSettled makes sure that the controller does not write to a Deployment any more.
+// requireSettled asserts that the controller no longer writes to a Deployment.
 func (w *fixture) requireSettled(deployment *appsv1.Deployment) {
 	w.t.Helper()
 	require.NoError(w.t, w.Get(w.t.Context(), client.ObjectKeyFromObject(deployment), deployment))
@@ -393,7 +393,7 @@ func (w *fixture) projectAtAdmission(secret string) *atomic.Bool {
 	require.Eventually(w.t, func() bool {
 		created := probe.DeepCopy()
 		return w.Create(w.t.Context(), created, client.DryRunAll) == nil && isBound(&created.Spec.Template)
-	}, timeout, tick, "the webhook is not asked")
+	}, timeout, tick, "the webhook is not called")
 	return active
 }
 

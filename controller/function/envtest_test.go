@@ -128,7 +128,7 @@ func testOptions() Options {
 	return options
 }
 
-// create makes a Function that tests may change beforehand.
+// create creates a Function, with changes.
 func (w *fixture) create(changes ...func(*v1alpha2.Function)) *v1alpha2.Function {
 	w.t.Helper()
 	fn := newFunction(changes...)
@@ -237,7 +237,7 @@ func liveScaledObject(found *unstructured.Unstructured) (*resources.LiveScaledOb
 	return live, runtime.DefaultUnstructuredConverter.FromUnstructured(found.Object, live)
 }
 
-// fakeRepositories are those whose references the test moves.
+// fakeRepositories are repositories with references that the test moves.
 type fakeRepositories struct {
 	events chan event.GenericEvent
 

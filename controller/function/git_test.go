@@ -159,7 +159,7 @@ func followsCommits(w *fixture, repositories *fakeRepositories) {
 	repositories.find(url, commit(2))
 	condition := w.awaitCondition(fn, v1alpha2.ConditionConfigurationReady, metav1.ConditionTrue, v1alpha2.ReasonSourceUpdated)
 	require.Contains(t, condition.Message, "main is at commit "+commit(2).Commit)
-	require.Equal(t, commit(1).Commit, fn.Status.GitRepository.Commit, "the status says what runs")
+	require.Equal(t, commit(1).Commit, fn.Status.GitRepository.Commit, "the status reports the running commit")
 	finish()
 	w.awaitCondition(fn, v1alpha2.ConditionConfigurationReady, metav1.ConditionTrue, v1alpha2.ReasonSpecValidated)
 	require.Equal(t, commit(2).Commit, fn.Status.GitRepository.Commit)
@@ -200,7 +200,7 @@ func survivesRepository(w *fixture, repositories *fakeRepositories) {
 	})
 	says := func(text string) {
 		t.Helper()
-		await(w, fn, "the condition says: "+text, func(fn *v1alpha2.Function) bool {
+		await(w, fn, "the condition reports: "+text, func(fn *v1alpha2.Function) bool {
 			condition := meta.FindStatusCondition(fn.Status.Conditions, v1alpha2.ConditionConfigurationReady)
 			return strings.Contains(condition.Message, text)
 		})

@@ -180,7 +180,7 @@ func TestPodsThatHaveNotFollowedYetMayCallWhereTheyDidBefore(t *testing.T) {
 	}, timeout, tick)
 	for _, i := range []int{first, 1 - first} {
 		await(places[i], deployments[i], "its pods are replaced", replaces)
-		awaitReached(i, "a pod of before is there", after, before)
+		awaitReached(i, "an old pod exists", after, before)
 		places[i].rollOut(deployments[i])
 		awaitReached(i, "all have followed", after)
 	}

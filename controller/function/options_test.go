@@ -75,7 +75,7 @@ func TestASettingsFileOverridesFlags(t *testing.T) {
 	require.Equal(t, options.Build.settings(), now.Build)
 
 	live.Apply(&settings.Settings{})
-	require.Equal(t, *options.settings(), *live.load().Settings, "what a file no longer says is the command line's again")
+	require.Equal(t, *options.settings(), *live.load().Settings, "a value that the file no longer sets is the command line's again")
 	require.Equal(t, options.MaxRollouts, live.load().rollouts)
 	require.Zero(t, live.load().requeueAfter())
 	require.Len(t, live.changed, 1)
@@ -125,7 +125,7 @@ func TestAControllerWhoseWorkersAllHangIsNotHealthy(t *testing.T) {
 	}
 	live.workers.begin()
 	end := live.workers.begin()
-	require.NoError(t, later(time.Hour), "nothing is asked for")
+	require.NoError(t, later(time.Hour), "no timeout is set")
 	live.Apply(&settings.Settings{LivenessTimeout: 10 * time.Second})
 	require.EqualError(t, later(0), "all workers of the Function controller have hung for 1h0m0s")
 	end()

@@ -362,7 +362,7 @@ func (w *writing) Patch(ctx context.Context, object client.Object, patch client.
 type child struct {
 	desired   *unstructured.Unstructured
 	exclusive []kube.Part
-	// change gives a field of ours another value, and add adds one that is nobody's to an exclusive part, if there is one.
+	// change gives a field of ours another value, and add adds a field without an owner to an exclusive part, if there is one.
 	change, add func(map[string]any)
 }
 

@@ -74,7 +74,7 @@ func start(t *testing.T, limits queryLimits) *queries {
 	return a
 }
 
-// ask is the first time that an object asks.
+// ask sends the first query of an object.
 func ask(a *queries, object types.NamespacedName, question query) {
 	_, _, _ = a.result(object, question)
 }
@@ -209,7 +209,7 @@ func TestForgottenRegistryQueriesEnqueueNothing(t *testing.T) {
 		next(a)
 		a.mu.Lock()
 		defer a.mu.Unlock()
-		require.Len(t, a.byKey, 1, "nothing is kept that nobody waits for")
+		require.Len(t, a.byKey, 1, "results that no object waits for are dropped")
 		require.Len(t, a.byObject, 1)
 	})
 }

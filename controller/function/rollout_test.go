@@ -87,7 +87,7 @@ func TestFunctionsFollowChangedSettingsWithoutARestart(t *testing.T) {
 		}
 	}
 
-	// A change of a Function's own does not wait for those of settings, and takes them along.
+	// A change of a Function itself does not wait for a rollout slot, and includes the settings.
 	live.Apply(&settings.Settings{MaxRollouts: 1, PublisherAddress: before})
 	first, fresh := places[0], &v1alpha2.Function{}
 	require.NoError(t, first.Get(t.Context(), client.ObjectKeyFromObject(awake[0]), fresh))
@@ -126,7 +126,7 @@ func TestNoPodIsReplacedWhileTheSettingsAreUnknown(t *testing.T) {
 	}
 	before := read()
 
-	// The process starts again, its command line says something else, and the ConfigMap is gone or wrong.
+	// The process restarts with another command line, and the ConfigMap is missing or invalid.
 	options := testOptions()
 	options.PublisherAddress = "http://flag/publish"
 	b.settings = NewLive(options, true)
@@ -240,7 +240,7 @@ func TestANamespaceWithManyFunctionsLetsOthersFollow(t *testing.T) {
 	}
 	require.Equal(t, 2, entered, "half of the slots")
 	other := inNamespace("few", 1)[0]
-	require.False(t, slots.enter(other, 4, now), "those that wait are asked in turn")
+	require.False(t, slots.enter(other, 4, now), "waiting Functions go first")
 	require.Equal(t, []types.NamespacedName{other}, slots.next(4, now))
 	require.True(t, slots.leave(inNamespace("many", 1)[0]))
 	require.Equal(t, inNamespace("many", 3), slots.next(4, now))

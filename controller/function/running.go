@@ -81,7 +81,7 @@ func absentCondition(s *scope) conditionUpdate {
 }
 
 func awaitsCodeCondition(s *scope) conditionUpdate {
-	return unknown(v1alpha2.ReasonDeploymentWaiting, "Deployment %s waits for the code that it is to run", s.fn.Name)
+	return unknown(v1alpha2.ReasonDeploymentWaiting, "Deployment %s waits for the image with its code", s.fn.Name)
 }
 
 // deploymentCondition reads an up-to-date Deployment and its pods.
@@ -302,7 +302,7 @@ func troubleOf(pod *corev1.Pod) trouble {
 // unscheduled returns why no node takes the pod, empty if one does.
 func unscheduled(pod *corev1.Pod) string {
 	if scheduled := podCondition(pod, corev1.PodScheduled); scheduled.Status == corev1.ConditionFalse {
-		return "no node takes the pod: " + scheduled.Message
+		return "the pod is unschedulable: " + scheduled.Message
 	}
 	return ""
 }
@@ -332,7 +332,7 @@ func containerTrouble(status *corev1.ContainerStatus) trouble {
 	case explainedByBuilder(ended) != "":
 		return trouble{detail: explainedByBuilder(ended)}
 	default:
-		return trouble{detail: fmt.Sprintf("container %s ended with exit code %d (%s), restarted %d times; its log says why",
+		return trouble{detail: fmt.Sprintf("container %s ended with exit code %d (%s), restarted %d times; see its log",
 			status.Name, ended.ExitCode, ended.Reason, status.RestartCount), ended: status.Name == resources.ContainerName}
 	}
 }

@@ -330,7 +330,7 @@ func scalingCondition(s *scope) conditionUpdate {
 		return conditionUpdate{
 			status: metav1.ConditionFalse,
 			reason: v1alpha2.ReasonScaledObjectFailed,
-			message: fmt.Sprintf("HorizontalPodAutoscaler %s scales the Function too, and Kubernetes lets none of several act. "+
+			message: fmt.Sprintf("HorizontalPodAutoscaler %s scales the Function too, and Kubernetes lets none of several autoscalers act. "+
 				"Delete it (or the ScaledObject that made it), or remove spec.scaleConfig", strings.Join(s.conflictingAutoscalers, ", ")),
 		}
 	case s.scaledObject == nil:

@@ -12,7 +12,7 @@ import (
 	"github.com/rouse-run/rouse/internal/workload"
 )
 
-// userHPA is what "kubectl autoscale function price" makes.
+// userHPA is what "kubectl autoscale function price" creates.
 func userHPA(namespace, name string) *autoscalingv2.HorizontalPodAutoscaler {
 	return &autoscalingv2.HorizontalPodAutoscaler{
 		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name},

@@ -149,7 +149,7 @@ func overrideHint(s *scope) string {
 		own = base
 	}
 	if !s.code.Kyma {
-		return fmt.Sprintf("spec.runtimeImageOverride names %s, which has to bring the server of a runtime of Rouse and its entry point: "+
+		return fmt.Sprintf("spec.runtimeImageOverride names %s, which must contain the server of a runtime of Rouse and its entry point: "+
 			"make it FROM %s, or set the annotation %s to %s if it follows Kyma's contract",
 			s.fn.Spec.RuntimeImageOverride, own, v1alpha2.AnnotationRuntimeContract, v1alpha2.RuntimeContractKyma)
 	}
@@ -161,7 +161,7 @@ func overrideHint(s *scope) string {
 		return fmt.Sprintf("Kyma's contract does not support %s; set the annotation %s to %s",
 			known.Title, v1alpha2.AnnotationRuntimeContract, v1alpha2.RuntimeContractRouse)
 	}
-	return fmt.Sprintf("spec.runtimeImageOverride names %s, which has to bring by Kyma's contract a server that %s and listens on "+
+	return fmt.Sprintf("spec.runtimeImageOverride names %s, which must contain, by Kyma's contract, a server that %s and listens on "+
 		"port 8080. Or make it FROM %s and set the annotation %s to %s",
 		s.fn.Spec.RuntimeImageOverride, known.Kyma.Server, own, v1alpha2.AnnotationRuntimeContract, v1alpha2.RuntimeContractRouse)
 }

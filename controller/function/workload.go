@@ -83,7 +83,7 @@ func unknownVersion(wanted, own string, versions []resources.Code) string {
 			names = append(names, code.Version())
 		}
 	}
-	message := fmt.Sprintf("The annotation %s asks for ", v1alpha2.AnnotationRollbackTo)
+	message := fmt.Sprintf("The annotation %s requests ", v1alpha2.AnnotationRollbackTo)
 	if wanted == v1alpha2.RollbackPrevious {
 		return message + "the previous version, but there is none. Remove the annotation"
 	}
@@ -102,7 +102,7 @@ func rolledBackCondition(s *scope) conditionUpdate {
 	}
 	return conditionUpdate{
 		status: metav1.ConditionTrue, reason: v1alpha2.ReasonRolledBack,
-		message: fmt.Sprintf("Warning: serves version %s instead of %s, as the annotation %s asks. Remove it to go forward",
+		message: fmt.Sprintf("Warning: serves version %s instead of %s, as the annotation %s requests. Remove it to return to the spec",
 			s.code.Version(), instead, v1alpha2.AnnotationRollbackTo),
 	}
 }

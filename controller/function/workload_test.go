@@ -18,7 +18,7 @@ import (
 	"github.com/rouse-run/rouse/internal/workload"
 )
 
-// replicaSet is what the Deployment controller makes of code.
+// replicaSet returns the ReplicaSet that the Deployment controller creates for code.
 func replicaSet(fn *v1alpha2.Function, revision int, code resources.Code) *appsv1.ReplicaSet {
 	return &appsv1.ReplicaSet{
 		ObjectMeta: metav1.ObjectMeta{
@@ -50,7 +50,7 @@ func rollbackTo(version string) func(*v1alpha2.Function) {
 	}
 }
 
-// codeOfSpec is what the Function's own spec runs.
+// codeOfSpec returns the code of the Function's own spec.
 func codeOfSpec(t *testing.T, fn *v1alpha2.Function) resources.Code {
 	t.Helper()
 	options := testOptions()
@@ -84,8 +84,8 @@ func TestRollback(t *testing.T) {
 		"the spec's own version is no rollback":     {to: own.Version(), history: history, want: own, wantReason: "FunctionSpecValidated"},
 		"previous is the newest other version": {
 			to: "previous", history: history, want: second, wantReason: "RolledBack",
-			wantMessage: fmt.Sprintf("Warning: serves version %s instead of %s, as the annotation rouse.run/rollback-to asks. "+
-				"Remove it to go forward", second.Version(), "the spec's "+own.Version()),
+			wantMessage: fmt.Sprintf("Warning: serves version %s instead of %s, as the annotation rouse.run/rollback-to requests. "+
+				"Remove it to return to the spec", second.Version(), "the spec's "+own.Version()),
 		},
 		"previous stays what it is once it serves": {
 			to: "previous", history: []client.Object{replicaSet(fn, 1, first), replicaSet(fn, 4, second), replicaSet(fn, 3, own)},
@@ -98,7 +98,7 @@ func TestRollback(t *testing.T) {
 		"a version is found by its name": {to: first.Version(), history: history, want: first, wantReason: "RolledBack"},
 		"an unknown version lists those that exist": {
 			to: "0000000000", history: history, wantNothing: true, wantReason: "RollbackFailed",
-			wantMessage: fmt.Sprintf(`The annotation rouse.run/rollback-to asks for version "0000000000", which does not exist. `+
+			wantMessage: fmt.Sprintf(`The annotation rouse.run/rollback-to requests version "0000000000", which does not exist. `+
 				"Set it to one of the earlier versions %s, %s (the newest first), or remove it", second.Version(), first.Version()),
 		},
 		"an unknown version without a history": {
@@ -152,8 +152,8 @@ func TestARollbackNeedsNoVersionOfTheSpec(t *testing.T) {
 	require.NoError(t, b.rollBack(t.Context(), s))
 	require.Equal(t, last.Image, s.code.Image)
 	setStatus(s)
-	require.Equal(t, fmt.Sprintf("Warning: serves version %s instead of the spec's, as the annotation rouse.run/rollback-to asks. "+
-		"Remove it to go forward", last.Version()), s.fn.Status.Conditions[0].Message)
+	require.Equal(t, fmt.Sprintf("Warning: serves version %s instead of the spec's, as the annotation rouse.run/rollback-to requests. "+
+		"Remove it to return to the spec", last.Version()), s.fn.Status.Conditions[0].Message)
 	require.Equal(t, last.Version(), s.fn.Status.Version)
 }
 

@@ -127,7 +127,7 @@ func TestACommitAsReferenceNeedsNoRequest(t *testing.T) {
 	require.Zero(t, followed(tracker))
 }
 
-// counter is a Lister that notes when it is asked.
+// counter is a Lister that records its calls.
 type counter struct {
 	mu    sync.Mutex
 	times []time.Time
@@ -147,7 +147,7 @@ func (c *counter) asked() int {
 	return len(c.times)
 }
 
-// slow is a Lister that takes a second, and notes how many ask it side by side.
+// slow is a Lister that takes a second, and records its concurrent calls.
 type slow struct {
 	counter
 
@@ -183,7 +183,7 @@ func followed(tracker *Tracker) int {
 	return len(tracker.repositories)
 }
 
-// alone runs a tracker in a bubble whose time is fast, and takes its news.
+// alone runs a tracker in a synctest bubble, and receives its events.
 func alone(t *testing.T, lister Lister) *Tracker {
 	t.Helper()
 	tracker := NewTracker(lister, prometheus.NewRegistry(), DefaultOptions())
@@ -274,7 +274,7 @@ func TestNoncesThatChangeQuicklyAskOnceInTheLeastInterval(t *testing.T) {
 				tracker.Forget(name) // nor do Functions that come and go
 			}
 		}
-		require.InDelta(t, 100, lister.asked(), 2, "a Function that is new is told within leastPause")
+		require.InDelta(t, 100, lister.asked(), 2, "a new Function gets its result within leastPause")
 		lister.mu.Lock()
 		defer lister.mu.Unlock()
 		for i := 1; i < len(lister.times); i++ {
@@ -344,7 +344,7 @@ func (s *silent) List(ctx context.Context, repository git.Repository, _ ...strin
 	}
 }
 
-// first is how long the honest one waits for its first commit.
+// first returns how long the honest Function waits for its first commit.
 func (s *silent) first(t *testing.T, began time.Time) time.Duration {
 	t.Helper()
 	time.Sleep(6 * checkTimeout)

@@ -32,7 +32,7 @@ import (
 	"github.com/rouse-run/rouse/internal/testing/registrytest"
 )
 
-// fixture is a collector beside a real registry.
+// fixture is a collector with a real registry.
 type fixture struct {
 	t         *testing.T
 	collector *Collector
@@ -124,7 +124,7 @@ var (
 
 var ours = metav1.ObjectMeta{Namespace: "shop", Name: "price", Labels: map[string]string{v1alpha2.LabelManagedBy: v1alpha2.ManagedBy}}
 
-// create makes the Function price, whose status names an image.
+// create creates the Function price with an image in its status.
 func (w *fixture) create(t *testing.T, digest string) *v1alpha2.Function {
 	t.Helper()
 	fn := &v1alpha2.Function{ObjectMeta: ours}

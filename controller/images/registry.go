@@ -319,7 +319,7 @@ type InvalidError struct {
 
 // Error names the Secret.
 func (e *InvalidError) Error() string {
-	return fmt.Sprintf("Secret %s, which says where images are kept, cannot be used: %s", e.Secret, e.Problem)
+	return fmt.Sprintf("Secret %s with the registry is invalid: %s", e.Secret, e.Problem)
 }
 
 // parse reads a Secret. guard restricts the registry's address, nil for one that the operator chose. The error is an

@@ -144,12 +144,12 @@ func TestAnInvalidRegistrySecretNamesItsRemedy(t *testing.T) {
 		values map[string]string
 		says   []string
 	}{
-		"no address":            {with("registryAddress", ""), []string{"the key registryAddress is missing", "Set it to"}},
-		"no internal address":   {with("isInternal", "true"), []string{"the key pushRegAddr is missing"}},
-		"only a password":       {with("username", " "), []string{"only one of the keys username and password is set"}},
-		"a URL":                 {with("registryAddress", "https://registry.example.com"), []string{"registryAddress is a whole URL", "insecure"}},
-		"no host":               {with("registryAddress", "not a host!"), []string{"registryAddress is not the address of a registry", "host[:port][/path]"}},
-		"a switch that is none": {with("insecure", "yes"), []string{`insecure is "yes"`, "true or false"}},
+		"no address":          {with("registryAddress", ""), []string{"the key registryAddress is missing", "Set it to"}},
+		"no internal address": {with("isInternal", "true"), []string{"the key pushRegAddr is missing"}},
+		"only a password":     {with("username", " "), []string{"only one of the keys username and password is set"}},
+		"a URL":               {with("registryAddress", "https://registry.example.com"), []string{"registryAddress is a whole URL", "insecure"}},
+		"no host":             {with("registryAddress", "not a host!"), []string{"registryAddress is not the address of a registry", "host[:port][/path]"}},
+		"an invalid switch":   {with("insecure", "yes"), []string{`insecure is "yes"`, "true or false"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

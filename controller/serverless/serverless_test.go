@@ -211,7 +211,7 @@ spec:
 	require.NoError(t, f.Create(t.Context(), made))
 	require.NoError(t, f.Get(t.Context(), client.ObjectKeyFromObject(made), made))
 	require.NoError(t, f.Delete(t.Context(), made.DeepCopy()))
-	require.Equal(t, int64(-1), made.Status.ObservedGeneration, "nobody has looked at it yet")
+	require.Equal(t, int64(-1), made.Status.ObservedGeneration, "it has not been reconciled yet")
 	gitops.RequireInProgress(t, made)
 }
 

@@ -46,7 +46,7 @@ func TestOneServerlessIsServed(t *testing.T) {
 		"the older of two that are said to be served": {[]operatorv1alpha1.Serverless{serverless("a", 1, isServed), serverless("b", 2, isServed)}, "b"},
 		"none that is being deleted":                  {[]operatorv1alpha1.Serverless{serverless("a", 2, isDeleted), serverless("b", 1)}, "b"},
 		"none where the operator has no rights":       {[]operatorv1alpha1.Serverless{serverless("forbidden", 2), serverless("b", 1)}, "b"},
-		"nobody where the operator has no rights":     {[]operatorv1alpha1.Serverless{serverless("forbidden", 2)}, ""},
+		"nothing where the operator has no rights":    {[]operatorv1alpha1.Serverless{serverless("forbidden", 2)}, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -85,11 +85,11 @@ func TestADeploymentIsReadyOnlyInItsCurrentVersion(t *testing.T) {
 		deployment *appsv1.Deployment
 		want       rollout
 	}{
-		"all is there":           {deployment(available, complete), rollout{ready: true}},
-		"nothing is known yet":   {deployment(), rollout{}},
-		"it is that of before":   {old, rollout{}},
-		"a pod is not available": {unavailable, rollout{}},
-		"pods are replaced":      {deployment(available, condition(appsv1.DeploymentProgressing, corev1.ConditionTrue, "ReplicaSetUpdated", "")), rollout{}},
+		"all is there":            {deployment(available, complete), rollout{ready: true}},
+		"nothing is known yet":    {deployment(), rollout{}},
+		"it is a previous status": {old, rollout{}},
+		"a pod is not available":  {unavailable, rollout{}},
+		"pods are replaced":       {deployment(available, condition(appsv1.DeploymentProgressing, corev1.ConditionTrue, "ReplicaSetUpdated", "")), rollout{}},
 		"pods cannot be made": {
 			deployment(complete, condition(appsv1.DeploymentReplicaFailure, corev1.ConditionTrue, "FailedCreate", "exceeded quota")),
 			rollout{failure: "Warning: deployment kyma-system/serverless-ctrl-mngr has replica failure: exceeded quota"},

@@ -207,7 +207,7 @@ func exists(_ broker.Consumer, ok bool) bool { return ok }
 
 func missing(_ broker.Consumer, ok bool) bool { return !ok }
 
-// The controllers of several tests would meet in one API server, so these run
+// The controllers of several tests would conflict in one API server, so these run
 // one after the other.
 
 func TestASubscriptionGetsAConsumerAndAStatus(t *testing.T) {
@@ -409,7 +409,7 @@ func TestConsumersAreRecreatedAfterNATSLostThem(t *testing.T) {
 
 	w.nats.Stop()
 	late := w.create("late")
-	w.awaitStatus(late, "it says that NATS is away", func(status eventingv1alpha2.SubscriptionStatus) bool {
+	w.awaitStatus(late, "it reports that NATS is unavailable", func(status eventingv1alpha2.SubscriptionStatus) bool {
 		return len(own(status)) == 2 && !status.Ready && status.Conditions[1].Reason == eventingv1alpha2.ReasonNotActive
 	})
 	w.nats.Run()
@@ -455,7 +455,7 @@ func TestASubscriptionGetsNoEventsThatTheOperatorDoesNotAllowItsNamespace(t *tes
 	denied := w.create("denied", func(spec *eventingv1alpha2.SubscriptionSpec) {
 		spec.TypeMatching, spec.Types = eventingv1alpha2.TypeMatchingExact, []string{"*.>"}
 	})
-	w.awaitStatus(denied, "it says why", func(status eventingv1alpha2.SubscriptionStatus) bool {
+	w.awaitStatus(denied, "it reports the reason", func(status eventingv1alpha2.SubscriptionStatus) bool {
 		return len(status.Conditions) > 0 && !status.Ready && strings.Contains(status.Conditions[0].Message, "no rule of access.subscribe")
 	})
 	consumers, err := w.conn.Consumers(t.Context(), broker.DefaultStream)

@@ -49,7 +49,7 @@ func TestSetStatus(t *testing.T) {
 				{Type: "Subscription spec valid", Status: "False", Reason: "Subscription spec has validation errors", Message: "no"},
 			},
 		},
-		"a paused one is active and says so, beside the types that are changed": {
+		"a paused one is active and reports it with the changed types": {
 			found: outcome{route: routing.Route{Types: route.Types, Paused: true}}, wantReady: true, wantTypes: 2,
 			want: []eventingv1alpha2.Condition{
 				{
@@ -62,7 +62,7 @@ func TestSetStatus(t *testing.T) {
 				},
 			},
 		},
-		"a paused one without NATS says why it is not active": {
+		"a paused one without NATS reports why it is not active": {
 			found: outcome{route: routing.Route{Types: route.Types[:1], Paused: true}, inactive: "away"}, wantTypes: 1,
 			want: []eventingv1alpha2.Condition{
 				{Type: "Subscription spec valid", Status: "True", Reason: "Subscription spec has no validation errors"},
@@ -77,7 +77,7 @@ func TestSetStatus(t *testing.T) {
 				{Type: "Dead letter sink active", Status: "True", Reason: "Dead letters are delivered"},
 			},
 		},
-		"one whose sink of dead letters is missing is ready": {
+		"a missing dead-letter sink does not affect readiness": {
 			found: outcome{route: routing.Route{Types: route.Types[:1], DeadLetters: &routing.Route{}}, deadLettersBlocked: "gone"}, wantTypes: 1, wantReady: true,
 			want: []eventingv1alpha2.Condition{
 				{Type: "Subscription spec valid", Status: "True", Reason: "Subscription spec has no validation errors"},
@@ -190,11 +190,11 @@ func TestACommitIsInForceAndNeverDrifts(t *testing.T) {
 			return false
 		}
 	}
-	w.awaitStatus(sub, "its sink may come with the same commit", says("Ready", eventingv1alpha2.ReasonSinkMissing))
+	w.awaitStatus(sub, "its sink may be part of the same commit", says("Ready", eventingv1alpha2.ReasonSinkMissing))
 	require.Contains(t, gitops.RequireInProgress(t, sub), "not found in the cluster")
 
 	w.createSink()
-	w.awaitStatus(sub, "it is in force", says("Ready", eventingv1alpha2.ReasonServing))
+	w.awaitStatus(sub, "it is ready", says("Ready", eventingv1alpha2.ReasonServing))
 	gitops.RequireCurrent(t, sub)
 	require.Equal(t, []string{eventingv1alpha2.Finalizer}, sub.Finalizers, "which is not in the commit")
 
@@ -209,11 +209,11 @@ func TestACommitIsInForceAndNeverDrifts(t *testing.T) {
 	gitops.RequireCurrent(t, sub)
 
 	require.NoError(t, written("  typeMatching: fuzzy\n").Apply(t.Context(), w))
-	w.awaitStatus(sub, "somebody has to act", says("Stalled", eventingv1alpha2.ReasonInvalid))
+	w.awaitStatus(sub, "a user has to act", says("Stalled", eventingv1alpha2.ReasonInvalid))
 	require.Contains(t, gitops.RequireFailed(t, sub), "spec.typeMatching")
 
 	require.NoError(t, commit.Apply(t.Context(), w))
-	w.awaitStatus(sub, "it is in force again", says("Ready", eventingv1alpha2.ReasonServing))
+	w.awaitStatus(sub, "it is ready again", says("Ready", eventingv1alpha2.ReasonServing))
 	gitops.RequireCurrent(t, sub)
 }
 

@@ -25,7 +25,7 @@ import (
 	"github.com/rouse-run/rouse/internal/testing/natstest"
 )
 
-// kymaConsumer is what eventing-manager makes of a type of a Subscription, with its stream if there is none.
+// kymaConsumer creates eventing-manager's consumer for an event type, and its stream if there is none.
 func kymaConsumer(t *testing.T, server *natstest.Server) *natstest.PushConsumer {
 	t.Helper()
 	const description = "shop/orders/kyma.a.b"
@@ -99,7 +99,7 @@ func TestASubscriptionSaysThatItsStreamIsShared(t *testing.T) {
 	w := newFixtureAt(t, server, server.URL())
 	w.createSink()
 	sub := w.create("orders")
-	w.awaitStatus(sub, "it says why it is not active", func(status eventingv1alpha2.SubscriptionStatus) bool {
+	w.awaitStatus(sub, "it reports why it is not active", func(status eventingv1alpha2.SubscriptionStatus) bool {
 		return slices.ContainsFunc(status.Conditions, func(c eventingv1alpha2.Condition) bool {
 			return c.Status == corev1.ConditionFalse && strings.Contains(c.Message, "kyma.allowEventingManager=true")
 		})
@@ -133,7 +133,7 @@ func TestOfEventsThatAreTakenAfterTheirStreamWasDeletedNoneIsLost(t *testing.T) 
 	losesNone(t, newFixture(t))
 }
 
-// The server may stop before it has sent the advisory of the stream, behind those of its consumers.
+// The server may stop before it has sent the stream's advisory, which follows those of its consumers.
 func TestADeletedStreamIsCreatedAgainWithoutAnAdvisory(t *testing.T) {
 	server := natstest.Start(t, natstest.WithAuthorization(t, `
 		no_auth_user: all

@@ -23,7 +23,7 @@ import (
 	"github.com/rouse-run/rouse/internal/testing/natstest"
 )
 
-// A sweep of its own, because the controller's comes every half a minute.
+// A separate sweep, because the controller's runs only every 30 seconds.
 func TestASweepFindsConsumersThatOthersChanged(t *testing.T) {
 	w := newFixture(t)
 	w.createSink()

@@ -19,7 +19,7 @@ import (
 	"github.com/rouse-run/rouse/internal/testing/gitops"
 )
 
-// The schema asks for three fields and has no opinion about their values: those
+// The schema requires three fields and does not restrict their values: those
 // are judged by the controller, in the status.
 func TestSubscriptionIsAccepted(t *testing.T) {
 	t.Parallel()
@@ -240,7 +240,7 @@ func TestNamesOfTheResource(t *testing.T) {
 	require.True(t, resource.Namespaced)
 }
 
-// stored makes a Subscription that is there.
+// stored creates a Subscription.
 func stored(t *testing.T, env *envtest.Environment) *v1alpha2.Subscription {
 	t.Helper()
 	sub := &v1alpha2.Subscription{
@@ -251,7 +251,7 @@ func stored(t *testing.T, env *envtest.Environment) *v1alpha2.Subscription {
 	return sub
 }
 
-// What is accepted lives in the CRD, so only a real kube-apiserver can tell.
+// The CRD defines what is accepted, so these tests need a real kube-apiserver.
 var cluster = envtest.New()
 
 func TestMain(m *testing.M) { os.Exit(cluster.Main(m)) }
@@ -266,7 +266,7 @@ metadata: {generateName: sub-, namespace: `+namespace+`}
 spec: `+spec)
 }
 
-// create asks for the object without keeping it, and returns what the
+// create creates the object with dry run, and returns what the
 // kube-apiserver would have stored.
 func create(t *testing.T, object *unstructured.Unstructured) (*unstructured.Unstructured, error) {
 	t.Helper()

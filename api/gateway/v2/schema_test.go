@@ -38,7 +38,7 @@ func TestAPIRuleIsAccepted(t *testing.T) {
 		"no service":                      `service: null`,
 		"a service without a name":        `service: {name: "", port: 80}`,
 		"any key of an origin":            `corsPolicy: {allowOrigins: [{suffix: a}]}`,
-		"a method that is none":           `corsPolicy: {allowMethods: [FETCH]}`,
+		"an invalid method":               `corsPolicy: {allowMethods: [FETCH]}`,
 		"noAuth beside another way":       `rules: [{path: /a, methods: [GET], noAuth: false, jwt: {}}]`,
 		"a jwt of nothing":                `rules: [{path: /a, methods: [GET], jwt: {}}]`,
 		"lists of nothing":                `rules: [{path: /a, methods: [GET], jwt: {authentications: [], authorizations: [{requiredScopes: [], audiences: []}]}}]`,
@@ -59,7 +59,7 @@ func TestAPIRuleIsAccepted(t *testing.T) {
 	}
 }
 
-// with is a spec with the given fields besides those that it needs.
+// with returns a spec with the given fields and the required ones.
 func with(fields string) string {
 	for _, needed := range []string{host, gateway, service, rules} {
 		key, _, _ := strings.Cut(needed, " ")
@@ -108,7 +108,7 @@ func TestAPIRuleIsRefused(t *testing.T) {
 		"a rule without methods":       {`rules: [{path: /a, noAuth: true}]`, "spec.rules[0].methods", "Required value"},
 		"a rule of no methods":         {`rules: [{path: /a, methods: [], noAuth: true}]`, "spec.rules[0].methods", "should have at least 1 items"},
 		"an unknown method":            {`rules: [{path: /a, methods: [get], noAuth: true}]`, "spec.rules[0].methods[0]", "Unsupported value"},
-		"a rule for nobody":            {rule(`noAuth: null`), "spec.rules[0]", oneOf},
+		"a rule without access":        {rule(`noAuth: null`), "spec.rules[0]", oneOf},
 		"a rule with noAuth of false":  {rule(`noAuth: false`), "spec.rules[0]", oneOf},
 		"two ways":                     {rule(`noAuth: true, jwt: {}`), "spec.rules[0]", oneOf},
 		"two other ways":               {rule(`jwt: {}, extAuth: {authorizers: [a]}`), "spec.rules[0]", oneOf},
@@ -195,7 +195,7 @@ func TestNothingIsDefaultedAndUnknownFieldsArePruned(t *testing.T) {
 	}, stored.Object["spec"])
 }
 
-// stored makes an APIRule that is there.
+// stored creates an APIRule.
 func stored(t *testing.T, env *envtest.Environment) *v2.APIRule {
 	t.Helper()
 	apiRule := &v2.APIRule{
@@ -246,7 +246,7 @@ func TestStatusIsASubresource(t *testing.T) {
 	t.Parallel()
 	env := cluster.Environment(t)
 	apiRule := stored(t, env)
-	require.Equal(t, v2.APIRuleStatus{State: v2.StateProcessing, ObservedGeneration: -1}, apiRule.Status, "nobody has seen it")
+	require.Equal(t, v2.APIRuleStatus{State: v2.StateProcessing, ObservedGeneration: -1}, apiRule.Status, "it has not been reconciled")
 	want := v2.APIRuleStatus{
 		LastProcessedTime: new(metav1.NewTime(time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC))),
 		State:             v2.StateWarning, Description: "why",
@@ -332,12 +332,12 @@ func TestAPIRulesAreStoredAsV2alpha1WithoutAWebhook(t *testing.T) {
 	require.Equal(t, specs["v2"], specs["v2alpha1"])
 }
 
-// What is accepted lives in the CRD, so only a real kube-apiserver can tell.
+// The CRD defines what is accepted, so these tests need a real kube-apiserver.
 var cluster = envtest.New()
 
 func TestMain(m *testing.M) { os.Exit(cluster.Main(m)) }
 
-// versions are those that are served. What holds for one holds for the other, unless a test says so.
+// versions are the served versions. Both behave the same, unless a test states otherwise.
 var versions = []string{"v2", "v2alpha1"}
 
 const (
@@ -357,7 +357,7 @@ metadata: {generateName: rule-, namespace: `+namespace+`}
 spec: `+spec)
 }
 
-// create asks for the object without keeping it, and returns what the kube-apiserver would have stored.
+// create creates the object with dry run, and returns what the kube-apiserver would have stored.
 func create(t *testing.T, object *unstructured.Unstructured) (*unstructured.Unstructured, error) {
 	t.Helper()
 	stored := object.DeepCopy()

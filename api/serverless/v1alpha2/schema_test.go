@@ -54,7 +54,7 @@ func TestManifestsOfKymaAreAccepted(t *testing.T) {
 	}
 }
 
-// withoutServerFields makes an object fit for another creation.
+// withoutServerFields removes the server's fields, so that the object can be created again.
 func withoutServerFields(object map[string]any) map[string]any {
 	metadata := object["metadata"].(map[string]any)
 	for _, field := range []string{"uid", "resourceVersion", "creationTimestamp", "managedFields", "generation"} {
@@ -359,7 +359,7 @@ func TestFunctionWithoutSpecIsRefused(t *testing.T) {
 	require.Equal(t, []string{"spec: Required value"}, envtest.Causes(t, err))
 }
 
-// The schema and the scale subresource both have a say in this one.
+// Both the schema and the scale subresource define this field.
 func TestNegativeReplicasAreRefused(t *testing.T) {
 	t.Parallel()
 	_, err := create(t, function(t, cluster.Environment(t).Namespace(t), `replicas: -1`))
@@ -398,7 +398,7 @@ func function(t *testing.T, namespace, fields string) *unstructured.Unstructured
 	}}
 }
 
-// create asks for the object without keeping it, and returns what the
+// create creates the object with dry run, and returns what the
 // kube-apiserver would have stored.
 func create(t *testing.T, object *unstructured.Unstructured) (*unstructured.Unstructured, error) {
 	t.Helper()

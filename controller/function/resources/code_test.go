@@ -142,17 +142,17 @@ func TestWhichContractAnImageFollows(t *testing.T) {
 		override, annotation, runtime string
 		want                          bool
 	}{
-		"the runtime's own image":                             {},
-		"the annotation means nothing for that":               {annotation: "kyma"},
-		"another image is Kyma's":                             {override: "example.com/own:1", want: true},
-		"so is one of a repository with a like name":          {override: "registry.example.com/rouse-runtime-nodejs22-gcc:1", want: true},
-		"an image of a runtime's repository is ours":          {override: "registry.example.com/rouse-runtime-nodejs22:0"},
-		"also by digest":                                      {override: "registry.example.com/rouse-runtime-nodejs22@sha256:1"},
-		"also for another runtime":                            {override: "registry.example.com/rouse-runtime-python312"},
-		"an image made from ours says so":                     {override: "example.com/own:1", annotation: "rouse"},
-		"one of ours may be run by Kyma's contract":           {override: "registry.example.com/rouse-runtime-nodejs22:0", annotation: "kyma", want: true},
-		"a port of the registry is no tag of another":         {override: "registry.example.com:5000/rouse-runtime-nodejs22", want: true},
-		"where Kyma has no such runtime it is none of Kyma's": {override: "example.com/own:1", annotation: "kyma", runtime: "go126"},
+		"the runtime's own image":                                {},
+		"the annotation means nothing for that":                  {annotation: "kyma"},
+		"another image is Kyma's":                                {override: "example.com/own:1", want: true},
+		"so is one of a repository with a like name":             {override: "registry.example.com/rouse-runtime-nodejs22-gcc:1", want: true},
+		"an image of a runtime's repository is ours":             {override: "registry.example.com/rouse-runtime-nodejs22:0"},
+		"also by digest":                                         {override: "registry.example.com/rouse-runtime-nodejs22@sha256:1"},
+		"also for another runtime":                               {override: "registry.example.com/rouse-runtime-python312"},
+		"an image made from ours is declared as such":            {override: "example.com/own:1", annotation: "rouse"},
+		"one of ours may be run by Kyma's contract":              {override: "registry.example.com/rouse-runtime-nodejs22:0", annotation: "kyma", want: true},
+		"a port of the registry is no tag of another":            {override: "registry.example.com:5000/rouse-runtime-nodejs22", want: true},
+		"a runtime that Kyma lacks does not follow its contract": {override: "example.com/own:1", annotation: "kyma", runtime: "go126"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -188,7 +188,7 @@ func TestPodsOfKymasContractFitTheRestrictedLevel(t *testing.T) {
 	}
 }
 
-// trickyText is what shells and Kubernetes like to change.
+// trickyText contains characters that shells and Kubernetes expand.
 const trickyText = `$$ $(FUNC_NAME) \n %s`
 
 // kymaPod runs the command of a pod as a process, in a directory that stands for the root of the image.

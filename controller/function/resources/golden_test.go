@@ -54,7 +54,7 @@ func settings() *Settings {
 // kyma runs the Function on an image of Kyma's contract.
 func kyma(fn *v1alpha2.Function) { fn.Spec.RuntimeImageOverride = "registry.example.com/kyma-like:2" }
 
-// code is what a Function without a build runs.
+// code is the code of a Function without a build.
 func code(fn *v1alpha2.Function, source string) Code {
 	return Code{Image: Image(fn, settings()), Source: source, Runtime: fn.Spec.Runtime}
 }

@@ -80,7 +80,7 @@ func TestEachContainerOfABuildSeesTheCredentialsThatItNeeds(t *testing.T) {
 	require.NotEqual(t, "runtime:1", *pod.Containers[1].Image, "what pushes is ours")
 }
 
-// The chart says the same to the processes of a release, which a test of it compares.
+// The chart sets the same for the processes of a release; a test of the chart compares them.
 func TestEveryContainerOfABuildRunsInTheInstallationsFIPSMode(t *testing.T) {
 	t.Parallel()
 	for _, mode := range []fips.Mode{fips.Off, fips.On, fips.Only} {

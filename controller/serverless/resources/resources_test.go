@@ -15,7 +15,7 @@ import (
 	operatorv1alpha1 "github.com/rouse-run/rouse/api/operator/v1alpha1"
 )
 
-// installationText is what the chart writes, with everything that it may say.
+// installationText is the chart's description with all fields.
 const installationText = `
 namespaces: [kyma-system]
 binding: rouse-functions
@@ -47,7 +47,7 @@ func installation(t *testing.T) *Installation {
 	return read
 }
 
-// small is an installation that says no more than it must.
+// small is an installation with only the required fields.
 func small() *Installation {
 	return &Installation{
 		Namespaces: []string{"*"}, Binding: "rouse-functions", Roles: Roles{Functions: "rouse-functions", Leader: "rouse-functions-leader"},
